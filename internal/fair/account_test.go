@@ -7,7 +7,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/fair"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -17,7 +16,7 @@ type accounted struct {
 	terms   lease.Terms
 	equal   bool
 	shares  fair.Shares
-	counter granter.Counter
+	counter lease.Counter
 	now     limit.Micros
 }
 

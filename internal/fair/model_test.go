@@ -6,9 +6,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/fair"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/lease/granter"
-	"github.com/weirlimit/weir/internal/lease/holder"
-	"github.com/weirlimit/weir/internal/lease/relay"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -19,7 +16,7 @@ type model struct {
 	terms   lease.Terms
 	equal   bool
 	shares  fair.Shares
-	counter granter.Counter
+	counter lease.Counter
 	delay   lease.Millis // one way
 	now     lease.Millis
 	random  *rand.Rand
@@ -31,7 +28,7 @@ type region struct {
 	id       uint64
 	rate     func(now lease.Millis) float64 // requests per second
 	due      float64
-	relay    relay.Relay
+	relay    lease.Relay
 	waiting  int
 	renews   lease.Millis // when it looks again whether its lease lasts
 	calls    []call
@@ -89,33 +86,33 @@ func (m *model) request(r *region, again bool) {
 	g, verdict, back := r.relay.Acquire(&m.terms, m.now, one)
 	m.giveBack(r, back)
 	switch {
-	case verdict == holder.Wait:
+	case verdict == lease.Wait:
 		if r.waiting++; !again {
 			r.waited[m.now/1000]++
 		}
-		if !r.relay.Holder.UnderWay(&m.terms, m.now) {
-			m.ask(r, holder.NoAsk)
+		if !r.relay.Account.UnderWay(&m.terms, m.now) {
+			m.ask(r, lease.NoAsk)
 		}
 		return
-	case verdict == holder.Admit:
+	case verdict == lease.Admit:
 		r.admitted[m.now/1000] += int(g.Granted)
 	default:
-		r.relay.Holder.Deny(&m.terms, m.now, 1)
+		r.relay.Account.Deny(&m.terms, m.now, 1)
 	}
 	m.topUp(r)
 }
 
 // topUp asks above if the lease runs low, or later when it ends.
 func (m *model) topUp(r *region) {
-	if behind := r.relay.Top(&m.terms, m.now); behind != holder.NoAsk {
+	if behind := r.relay.Top(&m.terms, m.now); behind != lease.NoAsk {
 		m.ask(r, behind)
 		return
 	}
-	r.renews = r.relay.RenewAt(&m.terms, m.now)
+	r.renews = r.relay.Account.RenewAt(&m.terms, m.now)
 }
 
 // ask asks above, for all requests that wait.
-func (m *model) ask(r *region, behind holder.Asks) {
+func (m *model) ask(r *region, behind lease.Asks) {
 	queue := slices.Repeat([]lease.Want{one}, r.waiting)
 	r.waiting = 0
 	w := r.relay.Ask(&m.terms, m.now, queue, behind)
@@ -152,14 +149,14 @@ func (m *model) reply(r *region, c call) {
 	for _, g := range grants {
 		r.admitted[m.now/1000] += int(g.Granted)
 	}
-	for n := r.waiting; n > 0 && !r.relay.Holder.UnderWay(&m.terms, m.now); n-- {
+	for n := r.waiting; n > 0 && !r.relay.Account.UnderWay(&m.terms, m.now); n-- {
 		r.waiting--
 		m.request(r, true)
 	}
 	m.topUp(r)
 }
 
-func (m *model) giveBack(r *region, p holder.Part) {
+func (m *model) giveBack(r *region, p lease.Part) {
 	if p.Units > 0 {
 		m.decide(r, lease.Want{Unused: p.Units, Lease: p.Lease})
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -17,14 +16,14 @@ type book struct {
 	p *pop
 	*account
 	table   table.Key
-	lots    [2]holder.Lease // as they were in the table after the last event
+	lots    [2]lease.Lot // as they were in the table after the last event
 	held    []holding
 	spent   tallies        // units of requests that were admitted, by lease
 	several bool           // there were requests of several rules: they take units, and are admitted later
 	refused []limit.Micros // asks within the last 10 s
 
 	owes   int64 // overdrawn, in the table
-	sealed holder.Debt
+	sealed lease.Debt
 	owed   int64 // added to overdrawn, and not counted as admitted
 
 	// Of the event that runs.
@@ -132,7 +131,7 @@ func (p *pop) audit() {
 func (b *book) audit() {
 	e := b.p.reader.Open(b.table)
 	b.owe(e)
-	b.count(&e.Leases)
+	b.count(&e.Lots)
 	for _, back := range b.backs {
 		b.giveBack(back)
 	}
@@ -173,7 +172,7 @@ func (b *book) owe(e *table.Entry) {
 }
 
 // count finds what of the holdings is loose.
-func (b *book) count(lots *[2]holder.Lease) {
+func (b *book) count(lots *[2]lease.Lot) {
 	b.lots = *lots
 	for i := range lots {
 		if lot := &lots[i]; lot.Units > 0 && !lot.Local {

@@ -30,7 +30,7 @@ var budgets = []budget{
 	{"  of these on the path of a lease", 13500, 8000, func(t *tree) int { return t.sum(production, leasePath...) }},
 	{"lines of tests", 56000, 45000, func(t *tree) int { return t.sum(tests, "") }},
 	{"lines of test kit, conformance, simulator and load", 17400, 13000, func(t *tree) int { return t.sum(kit, "") }},
-	{"files of the largest production package", mostFiles, mostFiles, (*tree).largest},
+	{"files of the largest production package", 23, mostFiles, (*tree).largest},
 	{"exported names that only their own package uses", noCeiling, 0, func(t *tree) int { return len(t.unshared()) }},
 }
 
@@ -41,8 +41,7 @@ const (
 
 // leasePath are the packages, with all below them, that a want and its grant pass in the tiers.
 var leasePath = []string{
-	"internal/lease", "internal/fair", "internal/engine", "internal/leasecache", "internal/service", "internal/aggregator", "internal/upstream",
-	"internal/reserve",
+	"internal/lease", "internal/engine", "internal/service", "internal/aggregator", "internal/upstream", "internal/reserve",
 }
 
 func main() {

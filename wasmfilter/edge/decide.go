@@ -2,7 +2,6 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
@@ -47,7 +46,7 @@ func (d *decider) addHits(r *Request) (shadows bool) {
 			policy:  p,
 			key:     p.Key(d.pop.Seed, m.Key),
 			cost:    m.Cost,
-			verdict: holder.Wait,
+			verdict: lease.Wait,
 			quota:   Quota{Rule: p.Rule, Policy: p.Item, Limit: p.Terms.Capacity},
 		})
 	}
@@ -99,10 +98,10 @@ func (d *decider) takeAll(now lease.Millis, r *Request, exact bool) bool {
 			continue
 		}
 		switch h.verdict = d.take(now, h); h.verdict {
-		case holder.Refuse:
+		case lease.Refuse:
 			d.deny(now, r, i)
 			return false
-		case holder.Wait:
+		case lease.Wait:
 			r.undecided++
 		}
 	}
@@ -122,7 +121,7 @@ func (d *decider) admit(r *Request) {
 // deny refuses a request because of its hit i, and puts back what the others took.
 func (d *decider) deny(now lease.Millis, r *Request, i int) {
 	h := &r.hits[i]
-	h.verdict = holder.Refuse
+	h.verdict = lease.Refuse
 	if h.decision == rulebook.Allowed {
 		h.decision = rulebook.Denied
 	}
@@ -141,8 +140,8 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 // untakeAll puts back what a request took.
 func (d *decider) untakeAll(now lease.Millis, r *Request) {
 	for j := range r.hits {
-		if o := &r.hits[j]; o.verdict == holder.Admit {
-			o.verdict = holder.Refuse
+		if o := &r.hits[j]; o.verdict == lease.Admit {
+			o.verdict = lease.Refuse
 			d.untake(now, o)
 		}
 	}
@@ -171,12 +170,12 @@ func (d *decider) decideShadows(now lease.Millis, r *Request) {
 		}
 		h := hit{policy: p, key: p.Key(d.pop.Seed, m.Key), cost: m.Cost}
 		verdict := d.takeUndenied(now, &h)
-		if verdict == holder.Wait && d.uplink.Lane(p).Open {
-			verdict = holder.Admit
-		} else if verdict == holder.Wait {
+		if verdict == lease.Wait && d.uplink.Lane(p).Open {
+			verdict = lease.Admit
+		} else if verdict == lease.Wait {
 			verdict = d.ask(now, &h, waiter{cost: h.cost})
 		}
-		if verdict != holder.Wait {
+		if verdict != lease.Wait {
 			countShadow(p, verdict)
 		}
 		if h.slots != nil {
@@ -186,9 +185,9 @@ func (d *decider) decideShadows(now lease.Millis, r *Request) {
 }
 
 // countShadow counts what a shadow rule would have done.
-func countShadow(p *rulebook.Policy, v holder.Verdict) {
+func countShadow(p *rulebook.Policy, v lease.Verdict) {
 	decision := rulebook.ShadowAllowed
-	if v == holder.Refuse {
+	if v == lease.Refuse {
 		decision = rulebook.ShadowDenied
 	}
 	p.Counts.Decided[decision]++

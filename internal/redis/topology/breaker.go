@@ -1,9 +1,6 @@
 package topology
 
-import (
-	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/lease/holder"
-)
+import "github.com/weirlimit/weir/internal/lease"
 
 // outcome is how a pipeline, or a probe, ended.
 type outcome uint8
@@ -31,7 +28,7 @@ func outcomeOf(err error) outcome {
 // the next. They may end long after the breaker closed, in a timeout, or in an error
 // because their connection was given up.
 type breaker struct {
-	holder.Breaker
+	lease.Breaker
 	generation uint64 // how often it opened
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/reserve"
 )
@@ -29,7 +28,7 @@ type tier struct {
 	mu        sync.Mutex
 	addresses []string // none: not known yet
 	present   int      // index of the address that is called
-	breaker   holder.Breaker
+	breaker   lease.Breaker
 	called    lease.Millis // when the last call began
 }
 

@@ -2,7 +2,6 @@ package uplink
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -12,7 +11,7 @@ import (
 // and shadow rules apart: what is to travel, and the breaker of its calls. While the
 // breaker is open a lane makes no calls but probes.
 type Lane struct {
-	holder.Breaker
+	lease.Breaker
 
 	timeout lease.Millis
 	shadow  bool
