@@ -37,7 +37,7 @@ var programs = []string{"wasmfilter", "regional", "global", "cmd/weir"}
 // parts are the packages, with all below them, that a tier is made of. Programs use them
 // through internal/daemon: they hold only main, their settings and what is theirs alone.
 var parts = []string{
-	"internal/leasecache", "internal/engine/memory", "internal/service/table", "internal/redis",
+	"internal/leasecache", "internal/engine/memory", "internal/engine/table", "internal/redis",
 	"internal/statefile", "internal/ruleset/follow", "internal/admin", "internal/upstream/client", "internal/consul",
 }
 

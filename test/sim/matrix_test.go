@@ -21,7 +21,7 @@ func TestMatrix(t *testing.T) {
 	for _, algorithm := range windowed {
 		for _, count := range []int64{10, 500, 100_000} {
 			for _, period := range []limit.Micros{limit.Second, limit.Minute, limit.Hour} {
-				t.Run(fmt.Sprintf("%s %d per %v s", name(algorithm), count, period/limit.Second), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s %d per %v s", algorithm, count, period/limit.Second), func(t *testing.T) {
 					t.Parallel()
 					for _, c := range crowds {
 						for _, most := range costs(count, c) {

@@ -98,7 +98,7 @@ func TestReproducesModel(t *testing.T) {
 			t.Error(err)
 		}
 		t.Logf("%-13s %6d/%-2ds %7d %6d %7.0f | %8.3f (%6.3f) | %8.3f (%6.3f) | %8.2f (%6.2f)",
-			name(row.algorithm), row.count, row.period/limit.Second, row.holders, row.active, row.offered,
+			row.algorithm, row.count, row.period/limit.Second, row.holders, row.active, row.offered,
 			got.admitted, row.admitted, got.waited, row.waited, got.asks, row.asks)
 		if got.admitted < min(row.admitted, 1)-0.01 {
 			t.Errorf("%.3f admitted, %.3f by the model", got.admitted, row.admitted)
@@ -135,10 +135,6 @@ func (row modelRow) run(t *testing.T) (got modelRow, err error) {
 	got.waited = float64(n.Waited) / float64(n.Requests)
 	got.asks = float64(n.Asks) / (float64(d) / float64(limit.Second)) / float64(row.active)
 	return got, err
-}
-
-func name(a limit.Algorithm) string {
-	return [...]string{"token_bucket", "fixed_window", "sliding_window", "sliding_log", "concurrency"}[a]
 }
 
 // Totals are the counts of a key, since it was forgotten last.

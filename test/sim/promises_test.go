@@ -28,11 +28,11 @@ func TestDeniedByOneRuleCostsNothing(t *testing.T) {
 				n := w.Totals(r, "a")
 				charged := r.Terms.Capacity - w.counters.left(r, "a")
 				if charged != n.Admitted {
-					t.Errorf("%s, consistency %d, %s: %d charged, %d admitted", name(algorithm), consistency, r.Name, charged, n.Admitted)
+					t.Errorf("%s, consistency %d, %s: %d charged, %d admitted", algorithm, consistency, r.Name, charged, n.Admitted)
 				}
 			}
 			if n := w.Totals(narrow, "a"); n.Admitted < 98 || n.Admitted > 100 {
-				t.Errorf("%s, consistency %d: %d of 100 admitted", name(algorithm), consistency, n.Admitted)
+				t.Errorf("%s, consistency %d: %d of 100 admitted", algorithm, consistency, n.Admitted)
 			}
 		}
 	}
@@ -106,14 +106,14 @@ func changeRule(t *testing.T, algorithm limit.Algorithm, counts [2]int64) {
 	}
 	w.after(limit.Second, func() { w.Change(r, limit.Spec{Algorithm: algorithm, Count: counts[1], Period: limit.Minute}) })
 	if err := w.Run(12 * limit.Second); err != nil {
-		t.Errorf("%s %v: %v", name(algorithm), counts, err)
+		t.Errorf("%s %v: %v", algorithm, counts, err)
 	}
 	least := counts[1] * 98 / 100
 	if algorithm == limit.TokenBucket { // a larger burst has to fill first
 		least = min(least, counts[0]+counts[1]/10)
 	}
 	if n := w.Totals(r, "a"); n.Admitted < least {
-		t.Errorf("%s %v: only %d admitted", name(algorithm), counts, n.Admitted)
+		t.Errorf("%s %v: only %d admitted", algorithm, counts, n.Admitted)
 	}
 }
 
@@ -143,10 +143,10 @@ func TestLostCounters(t *testing.T) {
 		}
 		w.after(2*limit.Second, w.RestartGranter)
 		if err := w.Run(30 * limit.Second); err != nil {
-			t.Errorf("%s: %v", name(algorithm), err)
+			t.Errorf("%s: %v", algorithm, err)
 		}
 		if n := w.Totals(r, "a").Admitted; n <= 1200 || n > 2000 {
-			t.Errorf("%s: %d of 1000 admitted around a restart", name(algorithm), n)
+			t.Errorf("%s: %d of 1000 admitted around a restart", algorithm, n)
 		}
 	}
 }
@@ -180,9 +180,9 @@ func TestFarFromTheRegion(t *testing.T) {
 		}
 		n := w.Totals(r, "a")
 		share, waited := float64(n.Admitted)/float64(n.Exact), float64(n.Waited)/float64(n.Requests)
-		t.Logf("%s %d per %v s: %.3f admitted, %.3f waited, %.1f asks/s and holder", name(c.spec.Algorithm), c.spec.Count, seconds(c.spec.Period), share, waited, float64(n.Asks)/180)
+		t.Logf("%s %d per %v s: %.3f admitted, %.3f waited, %.1f asks/s and holder", c.spec.Algorithm, c.spec.Count, seconds(c.spec.Period), share, waited, float64(n.Asks)/180)
 		if share < 0.99 || waited > c.waits {
-			t.Errorf("%s %d: %.3f admitted, %.3f waited", name(c.spec.Algorithm), c.spec.Count, share, waited)
+			t.Errorf("%s %d: %.3f admitted, %.3f waited", c.spec.Algorithm, c.spec.Count, share, waited)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func playIn(t *testing.T, seed uint64, fault Fault) error {
 		w.after(limit.Micros(rnd.Int64N(int64(12*limit.Second))), func() { w.mishap(rnd) })
 	}
 	if w.Trace != nil {
-		w.tracef("%s %d per %v s, consistency %d, on_failure %d, holders %d relays %d net %+v", name(spec.Algorithm), spec.Count, seconds(period), consistency, r.OnFailure, w.PoPs, w.Relays, w.Net)
+		w.tracef("%s %d per %v s, consistency %d, on_failure %d, holders %d relays %d net %+v", spec.Algorithm, spec.Count, seconds(period), consistency, r.OnFailure, w.PoPs, w.Relays, w.Net)
 	}
 	return w.Run(14 * limit.Second)
 }

@@ -257,7 +257,7 @@ func TestWrongClocks(t *testing.T) {
 				}
 			}
 			o := c.play(t)
-			o.atLeast(t, fmt.Sprintf("%s, wrong by %v s, step of %v s", name(spec.Algorithm), seconds(clock.wrong), seconds(clock.step)), 25, 55, 0.85, 0.93)
+			o.atLeast(t, fmt.Sprintf("%s, wrong by %v s, step of %v s", spec.Algorithm, seconds(clock.wrong), seconds(clock.step)), 25, 55, 0.85, 0.93)
 		}
 	}
 }
@@ -272,7 +272,7 @@ func TestFlapping(t *testing.T) {
 			}
 		}
 		o := c.play(t)
-		o.atLeast(t, name(spec.Algorithm), 20, 60, 0.85, 0.92)
+		o.atLeast(t, spec.Algorithm.String(), 20, 60, 0.85, 0.92)
 	}
 }
 

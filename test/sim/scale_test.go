@@ -16,7 +16,7 @@ func TestScale(t *testing.T) {
 	for seed := range seeds {
 		for _, a := range []limit.Algorithm{limit.TokenBucket, limit.FixedWindow} {
 			if err := playScale(t, seed, a, lasts, None); err != nil {
-				t.Errorf("%s: %v", name(a), err)
+				t.Errorf("%s: %v", a.String(), err)
 			}
 		}
 	}

@@ -156,7 +156,7 @@ func (s *script) rule(args []string) *Rule {
 	n, _ := strconv.ParseInt(count, 10, 64)
 	spec := limit.Spec{Count: n, Period: s.duration(per)}
 	for a := limit.TokenBucket; a <= limit.SlidingLog; a++ {
-		if name(a) == args[2] {
+		if a.String() == args[2] {
 			spec.Algorithm = a
 		}
 	}

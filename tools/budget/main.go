@@ -41,7 +41,8 @@ const (
 
 // leasePath are the packages, with all below them, that a want and its grant pass in the tiers.
 var leasePath = []string{
-	"internal/lease", "internal/engine", "internal/service", "internal/aggregator", "internal/upstream", "internal/reserve",
+	"internal/lease", "internal/fair", "internal/engine", "internal/leasecache", "internal/service", "internal/aggregator",
+	"internal/upstream", "internal/reserve",
 }
 
 func main() {

@@ -36,16 +36,12 @@ func (w *converter) name(r *descriptor.Rule) string {
 }
 
 func legalName(s string) bool {
-	return s != "" && len(s) <= rule.MaxName && strings.IndexFunc(s, func(r rune) bool { return !isNameRune(r) }) < 0
-}
-
-func isNameRune(r rune) bool {
-	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_'
+	return s != "" && len(s) <= rule.MaxName && strings.IndexFunc(s, func(r rune) bool { return !rule.IsNameRune(r) }) < 0
 }
 
 // nameOf keeps of a text what a name may have, and writes one - for all between.
 func nameOf(s string) string {
-	name := strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !isNameRune(r) }), "-")
+	name := strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !rule.IsNameRune(r) }), "-")
 	if name == "" {
 		return "rule"
 	}

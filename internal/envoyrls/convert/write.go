@@ -133,7 +133,7 @@ func quote(s string) string {
 	plain := s != "" && !slices.Contains(notPlain, strings.ToLower(s))
 	for i, r := range s {
 		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r == '/'
-		plain = plain && (letter || i > 0 && (isNameRune(r) || r == '.'))
+		plain = plain && (letter || i > 0 && (rule.IsNameRune(r) || r == '.'))
 	}
 	if plain {
 		return s
