@@ -28,8 +28,8 @@ func load(args []string, out io.Writer) (*daemon.Config, error) {
 	if c.Rules == "" {
 		return nil, errors.New("rules: is missing; give the path of a rules file, such as --rules rules.yaml: the same as that of the regions")
 	}
-	if c.Front == "on" {
-		return nil, errors.New("front: on is for a region; each call of a region's replica has gathered its asks already: write off, or leave it out")
+	if c.LeaseCache == "on" {
+		return nil, errors.New("lease_cache: on is for a region; each call of a region's replica has gathered its asks already: write off, or leave it out")
 	}
 	return c, errors.Join(c.Check(), c.TLS.CheckRegions(true))
 }

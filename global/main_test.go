@@ -19,7 +19,7 @@ func TestLoad(t *testing.T) {
 	}{
 		{nil, "rules: is missing; give the path of a rules file"},
 		{[]string{"--rules", "rules.yaml"}, ""},
-		{[]string{"--rules", "rules.yaml", "--front", "on"}, "front: on is for a region"},
+		{[]string{"--rules", "rules.yaml", "--lease-cache", "on"}, "lease_cache: on is for a region"},
 		{[]string{"--rules", "rules.yaml", "--replicas", "0"}, "replicas: "},
 		{tls("weir://region/{region}"), ""},
 		{tls("{region}.a.example,spiffe://a/{region}"), ""},

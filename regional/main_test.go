@@ -206,8 +206,8 @@ func (p *process) acquire(c *http.Client, holder byte, seq uint64, key string) (
 }
 
 func TestServes(t *testing.T) {
-	for _, front := range []string{"--front=off", "--front=on"} {
-		p := startRegion(t, front, "--log-format", "text")
+	for _, cache := range []string{"--lease-cache=off", "--lease-cache=on"} {
+		p := startRegion(t, cache, "--log-format", "text")
 		for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ready", "/rules": `"limit":"10/1h"`, "/metrics": "weir_rules_config_ok 1"} {
 			if code, body := p.get(path); code != 200 || !strings.Contains(body, want) {
 				t.Errorf("%s: %d %s", path, code, body)

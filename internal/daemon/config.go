@@ -80,11 +80,11 @@ type Config struct {
 	// end.
 	StateInterval time.Duration `default:"5s" help:"How often the state file is written while running; 0: only at the end."`
 
-	// Front puts a cache of leases in front of the store. It answers from denials and
+	// LeaseCache puts a cache of leases in front of the store. It answers from denials and
 	// leases in the cache, and asks the store for more in the background. auto: on with
 	// Redis, where it keeps floods away and still denies denied keys when Redis fails; off
 	// without Redis, because memory is as fast as the cache.
-	Front string `default:"auto" help:"Lease cache in front of the store: auto, on or off."`
+	LeaseCache string `default:"auto" help:"Lease cache in front of the store: auto, on or off."`
 
 	// Redis has the addresses of the servers with the counters, as host:port with commas
 	// between: masters of a cluster, sentinels, or one server. One address that leads to
@@ -187,7 +187,7 @@ func (c *Config) Check(inputs ...Input) error {
 		settings.Between("idle_timeout", c.IdleTimeout, time.Second, time.Hour),
 		settings.Between("drain_wait", c.DrainWait, 0, 5*time.Minute),
 		settings.Between("drain_timeout", c.DrainTimeout, 0, 5*time.Minute),
-		settings.OneOf("front", c.Front, "auto", "on", "off"),
+		settings.OneOf("lease_cache", c.LeaseCache, "auto", "on", "off"),
 		c.checkState(append(inputs, Input{"rules", c.Rules}, Input{"config", c.File})),
 		c.RedisOf.check(c.Redis),
 		c.TLS.check(),

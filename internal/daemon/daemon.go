@@ -77,7 +77,7 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 		return nil, err
 	}
 	t.store = t.counters
-	if cfg.Front == "on" || cfg.Front == "auto" && len(cfg.Redis) > 0 && p.Above != nil {
+	if cfg.LeaseCache == "on" || cfg.LeaseCache == "auto" && len(cfg.Redis) > 0 && p.Above != nil {
 		cache := leasecache.New(leasecache.Config{
 			Store: t.store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Timeout: max(cfg.RedisOf.Timeout, p.CallTime),
 		})

@@ -2,11 +2,12 @@ package engine
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
 // AcquireSlots applies an ask for a Concurrency limit to the slots of its key.
-func AcquireSlots(s *lease.Slots, now limit.Micros, a *Ask) lease.Grant {
+func AcquireSlots(s *granter.Slots, now limit.Micros, a *Ask) lease.Grant {
 	l, t := a.Policy.Limit, &a.Policy.Terms
 	switch a.Op {
 	case Take:

@@ -69,12 +69,12 @@ const (
 // What implementers guarantee:
 //
 //   - Per counter, asks are applied one after the other, each as
-//     [lease.Counter.Acquire] would (for Concurrency: [AcquireSlots]), to the last
+//     [granter.Counter.Acquire] would (for Concurrency: [AcquireSlots]), to the last
 //     unit, on one clock that all callers of the store share.
 //   - Each ask is applied at most once. The service has dropped repeated calls; a store
 //     never sends anything twice, also not after an error.
 //   - A debt that has a name (Want.Debt, made by [DebtID]) is charged once, whoever repeats
-//     it, as long as it is repeated within ten minutes. lease.Counter has no names, so the
+//     it, as long as it is repeated within ten minutes. granter.Counter has no names, so the
 //     store takes out what it has charged before.
 //   - Of a group, either every ask that can be decided is granted its need, or
 //     nothing is charged: asks that lack their need are Denied, the others are OK

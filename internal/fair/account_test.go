@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/fair"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -16,7 +17,7 @@ type accounted struct {
 	terms   lease.Terms
 	equal   bool
 	shares  fair.Shares
-	counter lease.Counter
+	counter granter.Counter
 	now     limit.Micros
 }
 

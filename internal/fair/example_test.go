@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/fair"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -18,7 +19,7 @@ func Example() {
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0).Afar()
 	const eu, us, equal, half = 0, 1, true, 50
 	var shares fair.Shares
-	var counter lease.Counter
+	var counter granter.Counter
 	var granted [2]int64
 	for i := range 200 { // 20 s
 		now := 1_000_000*limit.Second + limit.Micros(i)*100*limit.Millisecond

@@ -152,7 +152,7 @@ func (s *Shares) Granted(l *limit.Limit, t *lease.Terms, now limit.Micros, id ui
 	switch {
 	case t.Refills:
 		r.credit = max(min(r.credit, 0), r.credit-units)
-		r.used = min(r.used+units, 2*float64(t.Capacity)) // no more can be out, see [lease.Counter]
+		r.used = min(r.used+units, 2*float64(t.Capacity)) // no more can be out, see [granter.Counter]
 	case g.Granted > 0:
 		s.count(l, now, r, g)
 	}

@@ -6,6 +6,9 @@ import (
 
 	"github.com/weirlimit/weir/internal/fair"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
+	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/lease/relay"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -16,7 +19,7 @@ type model struct {
 	terms   lease.Terms
 	equal   bool
 	shares  fair.Shares
-	counter lease.Counter
+	counter granter.Counter
 	delay   lease.Millis // one way
 	now     lease.Millis
 	random  *rand.Rand
@@ -28,7 +31,7 @@ type region struct {
 	id       uint64
 	rate     func(now lease.Millis) float64 // requests per second
 	due      float64
-	relay    lease.Relay
+	relay    relay.Relay
 	waiting  int
 	renews   lease.Millis // when it looks again whether its lease lasts
 	calls    []call
@@ -86,33 +89,33 @@ func (m *model) request(r *region, again bool) {
 	g, verdict, back := r.relay.Acquire(&m.terms, m.now, one)
 	m.giveBack(r, back)
 	switch {
-	case verdict == lease.Wait:
+	case verdict == holder.Wait:
 		if r.waiting++; !again {
 			r.waited[m.now/1000]++
 		}
-		if !r.relay.Account.UnderWay(&m.terms, m.now) {
-			m.ask(r, lease.NoAsk)
+		if !r.relay.Holder.UnderWay(&m.terms, m.now) {
+			m.ask(r, holder.NoAsk)
 		}
 		return
-	case verdict == lease.Admit:
+	case verdict == holder.Admit:
 		r.admitted[m.now/1000] += int(g.Granted)
 	default:
-		r.relay.Account.Deny(&m.terms, m.now, 1)
+		r.relay.Holder.Deny(&m.terms, m.now, 1)
 	}
 	m.topUp(r)
 }
 
 // topUp asks above if the lease runs low, or later when it ends.
 func (m *model) topUp(r *region) {
-	if behind := r.relay.Top(&m.terms, m.now); behind != lease.NoAsk {
+	if behind := r.relay.Top(&m.terms, m.now); behind != holder.NoAsk {
 		m.ask(r, behind)
 		return
 	}
-	r.renews = r.relay.Account.RenewAt(&m.terms, m.now)
+	r.renews = r.relay.RenewAt(&m.terms, m.now)
 }
 
 // ask asks above, for all requests that wait.
-func (m *model) ask(r *region, behind lease.Asks) {
+func (m *model) ask(r *region, behind holder.Asks) {
 	queue := slices.Repeat([]lease.Want{one}, r.waiting)
 	r.waiting = 0
 	w := r.relay.Ask(&m.terms, m.now, queue, behind)
@@ -149,14 +152,14 @@ func (m *model) reply(r *region, c call) {
 	for _, g := range grants {
 		r.admitted[m.now/1000] += int(g.Granted)
 	}
-	for n := r.waiting; n > 0 && !r.relay.Account.UnderWay(&m.terms, m.now); n-- {
+	for n := r.waiting; n > 0 && !r.relay.Holder.UnderWay(&m.terms, m.now); n-- {
 		r.waiting--
 		m.request(r, true)
 	}
 	m.topUp(r)
 }
 
-func (m *model) giveBack(r *region, p lease.Part) {
+func (m *model) giveBack(r *region, p holder.Part) {
 	if p.Units > 0 {
 		m.decide(r, lease.Want{Unused: p.Units, Lease: p.Lease})
 	}

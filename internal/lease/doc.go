@@ -1,14 +1,17 @@
-// Package lease has the tree of leases, the one idea of Weir, as pure state machines.
+// Package lease has the words of the tree of leases, the one idea of Weir: what a holder asks ([Want]), what it is
+// answered ([Grant]), and what both sides need to know of a limit ([Terms]).
 //
 // Every tier holds a limit for a key and hands out leases on it to the tier
-// below. The side that spends is the holder ([Account]), the side that hands out is
-// the granter ([Counter]), and a tier in the middle is both ([Relay]). One verb
-// joins them: a [Want] goes up, a [Grant] comes back.
+// below. The side that spends is a holder, the side that hands out is a granter, and a tier in the middle
+// is both. Each of them is a pure state machine in a package below this one:
 //
 //	holder                               granter
-//	Account.Take   → Admit | Refuse | Wait
-//	Account.Ask    → Want  ────────────▶ Counter.Acquire
-//	Account.Apply  ◀────────────  Grant ─┘
+//	State.Take   → Admit | Refuse | Wait
+//	State.Ask    → Want  ──────────────▶ Counter.Acquire, Slots.Acquire
+//	State.Apply  ◀────────────── Grant ─┘
+//
+//	relay    a holder and a granter; the only one that knows distance
+//	rounds   all or nothing over several granters
 //
 // A granted unit has already been charged to the limit above, so whatever is
 // lost, late or repeated on the way can waste units, and never adds any. The
@@ -16,7 +19,7 @@
 //
 //   - A holder's clock is its own and monotonic; no two clocks are compared. A
 //     lease ends ttl after its ask was sent, which is before it ends at the granter.
-//   - What is given back leaves the account before it travels, and travels once.
+//   - What is given back leaves the holder before it travels, and travels once.
 //   - The granter ignores a call that has come before ([Caller]).
 //
 // Nothing here reads a clock, sends a message or starts a goroutine; callers own

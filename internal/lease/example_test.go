@@ -4,6 +4,9 @@ import (
 	"fmt"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
+	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/lease/relay"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -15,20 +18,21 @@ func Example() {
 		panic(err)
 	}
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0).Afar() // the tier above is in another region
-	var holder lease.Account
-	var granter lease.Counter
+	var region relay.Relay
+	var granter granter.Counter
 	sent := lease.Millis(7_000_000) // each has a clock of its own
 	above := 30_000_000 * limit.Minute
 
-	fmt.Println("the first request waits:", holder.Take(&terms, sent, 1).Verdict == lease.Wait)
-	want := holder.Ask(&terms, sent, 1, 1, lease.NoAsk)
+	fmt.Println("the first request waits:", region.Holder.Take(&terms, sent, 1).Verdict == holder.Wait)
+	queue, grants := []lease.Want{{Need: 1, Waiting: 1, Want: 1}}, make([]lease.Grant, 1)
+	want := region.Ask(&terms, sent, queue, holder.NoAsk)
 	grant := granter.Acquire(l, &terms, above, want)
 	fmt.Println("granted", grant.Granted, "of", grant.Limit, "and left", grant.Remaining)
 
 	now := sent + 50
-	holder.Apply(&terms, now, sent, want, grant, grant.Granted-want.Waiting, 100)
+	region.Apply(&terms, now, sent, want, grant, 100, queue, grants)
 	admitted := 0
-	for holder.Take(&terms, now, 1).Verdict == lease.Admit {
+	for region.Holder.Take(&terms, now, 1).Verdict == holder.Admit {
 		admitted++
 	}
 	fmt.Println("then admitted at once", admitted)

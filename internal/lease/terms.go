@@ -1,6 +1,8 @@
 package lease
 
-import "github.com/weirlimit/weir/internal/limit"
+import (
+	"github.com/weirlimit/weir/internal/limit"
+)
 
 // Millis is a time or a duration in milliseconds. As a time it is read from the
 // holder's own monotonic clock and is greater than zero.
@@ -57,13 +59,13 @@ type Terms struct {
 	Capacity int64
 	// Refills is true for a token bucket, whose rest need not be rationed.
 	Refills bool
-	// ChargesDenied is true where refused requests count too, see [Account.Deny].
+	// ChargesDenied is true where refused requests count too, see [holder.State.Deny].
 	ChargesDenied bool
 	// Unit is how many milliseconds bring a unit of a token bucket; 0 for others.
 	Unit float64
 	// trailing is true for a sliding log. It counts a grant of no more than what waits from
 	// the moment of the grant, so what nobody spends at once must not be spent later.
-	trailing bool
+	Trailing bool
 	// Window is the length of a fixed window, 0 for other algorithms.
 	Window limit.Micros
 	// Lead is how long before the end of its window a holder asks for the next
@@ -72,9 +74,9 @@ type Terms struct {
 	// pace is how long a near holder pauses after an ask that got less than it wanted because
 	// next to nothing is left, where units trickle back: a lease interval for a token bucket,
 	// which saves them up; at most a hundredth of a sliding window or log, where what nobody
-	// asks for in time is lost. 0 for fixed windows, where nothing comes back. A far holder
-	// pauses for [Account.FarPause] instead.
-	pace Millis
+	// asks for in time is lost. 0 for fixed windows, where nothing comes back. A far relay
+	// pauses by its distance instead.
+	Pace Millis
 	// Ample is how many units must be left above for a request that fits into them not to
 	// wait for pace: what trickles back in four times pace. On the way down to a limit it is
 	// worth to ask for half of what is left again and again; below Ample it is not.
@@ -83,7 +85,7 @@ type Terms struct {
 	// faster than one in a lease interval: that interval, or half of the time that refills
 	// the whole limit if that is shorter. 0 where the next unit comes later, at a known
 	// time.
-	afterDenial Millis
+	AfterDenial Millis
 	// LongestTTL bounds a lease on a token bucket; 0: nothing to bound. It keeps what is out
 	// on lease within what the bucket holds. Whatever is on lease at a time was granted
 	// within one ttl before it; in that time a bucket grants at most its burst and what
@@ -101,7 +103,7 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 	s := l.Spec()
 	t := Terms{
 		Consistency: c, Interval: interval, Timeout: timeout, Overdraft: overdraft,
-		Capacity: s.Count, ChargesDenied: s.ChargeDenied, trailing: s.Algorithm == limit.SlidingLog,
+		Capacity: s.Count, ChargesDenied: s.ChargeDenied, Trailing: s.Algorithm == limit.SlidingLog,
 	}
 	if t.Interval <= 0 {
 		t.Interval = 100
@@ -128,20 +130,20 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 			refill = Millis(min(float64(period)*float64(s.Burst)/float64(s.Count), float64(Never)))
 		}
 		t.LongestTTL = max(Millis(limit.Second/limit.Millisecond), refill)
-		t.pace = t.Interval
+		t.Pace = t.Interval
 	default:
-		t.pace = min(t.Interval, max(period/100, 1))
+		t.Pace = min(t.Interval, max(period/100, 1))
 	}
-	t.Ample = int64(4 * float64(t.pace) * float64(s.Count) / float64(max(period, 1)))
+	t.Ample = int64(4 * float64(t.Pace) * float64(s.Count) / float64(max(period, 1)))
 	if s.MinInterval == 0 && period/Millis(max(s.Count, 1)) < t.Interval {
-		t.afterDenial = min(t.Interval, refill/2)
+		t.AfterDenial = min(t.Interval, refill/2)
 	}
 	return t
 }
 
-// longestTrip is how long an ask and its answer may travel between regions, so that leases of
+// LongestTrip is how long an ask and its answer may travel between regions, so that leases of
 // the next window are there in time.
-const longestTrip Millis = 500
+const LongestTrip Millis = 500
 
 // longestLead is how long before the end of a window a far holder asks for the next one at most. Earlier than twice as long
 // before, the parts of regions are still withheld from each other in a window that none of them has renounced yet, see
@@ -151,79 +153,13 @@ const longestLead Millis = 1000
 // Afar is t for a limit that several regions share. The first ask for a key asks for as much
 // as any ask may, and leases of the next window are asked for earlier.
 func (t Terms) Afar() Terms {
-	t.Far = true
+	t.Far, t.Ample = true, max(t.Ample, t.WantFloor())
 	if t.Lead > 0 {
-		t.Lead = min(t.Lead+min(t.Timeout, longestTrip), Millis(t.Window/limit.Millisecond)/4, longestLead)
+		t.Lead = min(t.Lead+min(t.Timeout, LongestTrip), Millis(t.Window/limit.Millisecond)/4, longestLead)
 	}
 	return t
 }
 
-// wantFloor is what a holder may always want, however little it used lately: a
+// WantFloor is what a holder may always want, however little it used lately: a
 // thirty-second of the limit. Without it most requests of a slow key would wait.
-func (t *Terms) wantFloor() int64 { return max(t.Capacity/32, 1) }
-
-// Want is what a holder asks and reports of one counter. The zero value asks for nothing,
-// reports nothing, and is answered with what is left.
-type Want struct {
-	Need    int64 // units of the first request that waits; 0: nobody waits
-	Waiting int64 // units of all requests that wait for this key
-	Want    int64 // units the holder would like; Want >= Waiting >= Need
-	// Soon is units that the holder expects to need while the ask and its answer are on their
-	// way, beside Waiting: those requests would have to wait. Waiting + Soon <= Want.
-	Soon int64
-
-	Unused    int64  // units given back; they left the holder before this was sent
-	Lease     uint32 // the lease that Unused belongs to
-	Fresh     bool   // the first ask for this key within a lease interval
-	Next      bool   // what is asked ahead is meant for the next window
-	Overdrawn int64  // units admitted without a lease, repeated until acknowledged
-	Debt      uint64 // names these units, the same in every repetition; 0: they have no name
-	Denied    int64  // units refused from memory since the last ask
-	Withheld  int64  // units that the granter keeps for others: see package fair. It is not part of the message
-
-	// Holding is for a concurrency limit only: slots in use, or kept in reserve; no more than
-	// these are used until the reply. Need and Waiting are then slots beyond these, Want is
-	// slots in all, at least Holding, and the rest is without meaning.
-	Holding int64
-}
-
-// Asks is the part of a want that asks for something.
-func (w *Want) Asks() Want {
-	return Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Soon: w.Soon, Withheld: w.Withheld, Next: w.Next, Holding: w.Holding}
-}
-
-// Status is the outcome of a want. The zero value is not legal on the wire.
-type Status uint8
-
-// The statuses.
-const (
-	OK Status = 1 + iota
-	Denied
-	Unavailable // could not be decided in time; other wants of the call could
-	UnknownRule
-)
-
-// Grant answers a Want. Durations are relative: StartsIn and the others count
-// from the arrival of the reply, TTL from when the want was sent.
-type Grant struct {
-	Status  Status
-	Granted int64  // 0, or at least Need
-	Lease   uint32 // the period it was charged to, see limit.PeriodID
-
-	StartsIn   Millis // the units may be spent from then on; 0: at once
-	TTL        Millis // and until then
-	RetryAfter Millis // with a denial, or a grant that leaves nothing: when there is more, for clients
-	AskAfter   Millis // with a denial: when the holder may ask again
-
-	Limit     int64 // the limit's capacity, for response headers
-	Remaining int64 // what was left above
-	Reset     Millis
-
-	// StillOwed is true if Overdrawn of the want was not applied, though the rest was.
-	StillOwed bool
-}
-
-// Keep is a grant of which so many units are kept while the others go back.
-func (g Grant) Keep(units int64) Grant {
-	return Grant{Status: OK, Granted: units, Limit: g.Limit, Remaining: g.Remaining + g.Granted - units, Reset: g.Reset}
-}
+func (t *Terms) WantFloor() int64 { return max(t.Capacity/32, 1) }

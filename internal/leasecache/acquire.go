@@ -6,13 +6,12 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// Acquire answers from memory what it can and asks the store for the rest. All asks of
-// the call go to the store at once, with one exception: of a group with leased and exact
-// rules, the exact ones are asked for when the leased ones are decided, or half of the
-// time is over. Acquire returns by the deadline of ctx.
+// Acquire answers from memory what it can and asks the store for the rest, all at once. It
+// returns by the deadline of ctx.
 func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	now := s.now()
 	q := acquisition{store: s, ctx: ctx, now: now, grants: grants, ends: forever}
@@ -27,19 +26,15 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 			q.group(asks[i:i+n], i)
 		case asks[i].Policy.Limit.Spec().Algorithm == limit.Concurrency:
 			q.slots(&asks[i], i)
-		case n == 1 && q.onlyOwes(&asks[i], i):
+		case q.onlyOwes(&asks[i], i):
 		default:
 			q.one(&asks[i], i)
 		}
 		i += n
 	}
-	if q.answers[atHalf] != nil {
-		q.send(ctx)
-		q.awaitHalf(ctx)
-	}
-	q.finish(ctx)
+	q.finish()
 	if len(q.groups) > 0 {
-		q.undoDenied(ctx)
+		q.undoDenied()
 	}
 	q.answerDebts()
 	s.leased.Add(q.leased)
@@ -53,16 +48,16 @@ const forever = lease.Never
 // acquisition is one call of Acquire under way.
 type acquisition struct {
 	store  *Store
-	ctx    context.Context // for its spans
+	ctx    context.Context
 	now    lease.Millis
 	ends   lease.Millis // its deadline
 	grants []lease.Grant
 
-	leased, denied, failed uint64      // answered from memory
-	answers                [2]*answers // what it waits for, by stage; nil: nothing
-	batch                  *batch      // nil: nothing is to be asked
-	groups                 []*group    // that wait
-	owed                   []*owed     // debts that were passed on
+	leased, denied, failed uint64   // answered from memory
+	answers                *answers // what it waits for; nil: nothing
+	batch                  *batch   // nil: nothing is to be asked
+	groups                 []group  // that are not refused from memory
+	owed                   []*owed  // debts that were passed on
 }
 
 // one decides on an ask that is alone, or lets it wait.
@@ -75,7 +70,7 @@ func (q *acquisition) one(a *engine.Ask, i int) {
 	}
 	switch {
 	case k.isExact(q.now, a.Policy):
-		q.exactly(k, a, i, atEnd)
+		q.exactly(k, a, i)
 	case a.Peeks():
 		q.peek(k, a, i)
 	default:
@@ -85,16 +80,88 @@ func (q *acquisition) one(a *engine.Ask, i int) {
 
 // cut answers an ask from the leases of its key, or from its denial. Else it waits.
 func (q *acquisition) cut(k key, a *engine.Ask, i int) {
-	var verdict lease.Verdict
-	var back lease.Part
+	var verdict holder.Verdict
+	var back holder.Part
 	q.grants[i], verdict, back = k.Value.relay.Acquire(&a.Policy.Terms, q.now, a.Want)
 	k.giveBack(q.now, partOf(back))
-	if verdict == lease.Wait {
-		q.wait(k, a, i, atEnd)
+	if verdict == holder.Wait {
+		q.wait(k, a, i)
 		return
 	}
 	q.answered(verdict)
 	k.topUp(q.now)
+}
+
+// peek answers an ask that only reads what is left, from memory if it can. Else it
+// waits for the reply to an ask that is yet to be sent, as all do that come during a round
+// trip.
+func (q *acquisition) peek(k key, a *engine.Ask, i int) {
+	g, ok := k.peeked(q.now, &a.Policy.Terms)
+	switch {
+	case ok:
+		q.grants[i] = g
+		q.answered(holder.Admit)
+	case q.now < k.Value.pause:
+		q.unavailable(i)
+	default:
+		q.wait(k, a, i)
+	}
+}
+
+// peeked is what a peek reads by the last reply. That is an answer for a lease interval, unless
+// its window is over, and for as long as the store does not answer. For an exact rule the only
+// answer is that nothing is left, for as long as the rule refuses requests.
+func (k key) peeked(now lease.Millis, t *lease.Terms) (lease.Grant, bool) {
+	v := &k.Value
+	g, _, _ := v.relay.Acquire(t, now, lease.Want{})
+	over := t.Window > 0 && g.Reset == 0 && g.Remaining < t.Capacity
+	recent := now < v.replied+t.Interval && !over
+	switch {
+	case v.replied == 0:
+		return g, false
+	case t.Consistency == lease.Exact:
+		return g, g.Remaining == 0 && g.Reset > 0 && (recent || k.refusesOne(now, t))
+	}
+	return g, recent || now < v.pause
+}
+
+// refusesOne reports whether a request of one unit would be refused from memory.
+func (k key) refusesOne(now lease.Millis, t *lease.Terms) bool {
+	relay := k.Value.relay
+	_, verdict, _ := relay.Acquire(t, now, lease.Want{Need: 1, Waiting: 1, Want: 1})
+	return verdict == holder.Refuse
+}
+
+// slots decides on an ask for slots of a Concurrency limit. Slots are never on lease in the cache:
+// an ask goes to the store, but a denied request is remembered as that of an exact rule. Statements
+// of holders always go to the store, because they are what keeps their slots.
+func (q *acquisition) slots(a *engine.Ask, i int) {
+	if a.Op != engine.Take {
+		q.pass(a, i)
+		return
+	}
+	k := q.store.lock(a)
+	defer k.shard.Unlock()
+	switch {
+	case !k.findOrAdd(q.now, a):
+		q.pass(a, i)
+	case q.now < k.Value.pause:
+		q.unavailable(i)
+	default:
+		var verdict holder.Verdict
+		if q.grants[i], verdict, _ = k.Value.relay.Acquire(slotTerms(a), q.now, a.Want); verdict == holder.Refuse {
+			q.answered(verdict)
+			return
+		}
+		q.asking().take(q.now, k, a, waiter{answers: q.await(i), at: i})
+	}
+}
+
+// slotTerms are those by which a denial of slots is remembered.
+func slotTerms(a *engine.Ask) *lease.Terms {
+	t := a.Policy.Terms
+	t.Consistency = lease.Exact
+	return &t
 }
 
 // overCapacity passes on an ask for a key that the cache has no room for. A caller that
@@ -106,12 +173,17 @@ func (q *acquisition) overCapacity(a *engine.Ask, i int) {
 		return
 	}
 	q.store.due.addAsk(engine.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Unused: w.Unused, Lease: w.Lease}})
-	q.grants[i] = lease.Grant{Status: lease.OK, Limit: a.Policy.Terms.Capacity}
+	q.grants[i] = nothing(a)
+}
+
+// nothing is the grant of an ask for which nothing was charged.
+func nothing(a *engine.Ask) lease.Grant {
+	return lease.Grant{Status: lease.OK, Limit: a.Policy.Terms.Capacity}
 }
 
 // answered counts an answer from memory.
-func (q *acquisition) answered(v lease.Verdict) {
-	if v == lease.Refuse {
+func (q *acquisition) answered(v holder.Verdict) {
+	if v == holder.Refuse {
 		q.denied++
 	} else {
 		q.leased++
@@ -126,15 +198,15 @@ func (q *acquisition) unavailable(i int) {
 // pass sends an ask to the store as it is.
 func (q *acquisition) pass(a *engine.Ask, i int) {
 	q.store.waited.Add(uint64(a.Want.Waiting))
-	q.asking().pass(a, waiter{answers: q.await(i, atEnd), at: i})
+	q.asking().pass(a, waiter{answers: q.await(i), at: i})
 }
 
 // finish asks the store, waits for what is still missing, and leaves the rest
 // unavailable.
-func (q *acquisition) finish(ctx context.Context) {
-	q.send(ctx)
-	if q.answers[atEnd] != nil {
-		q.answers[atEnd].wait(ctx)
-		q.answers[atEnd] = nil
+func (q *acquisition) finish() {
+	q.send()
+	if q.answers != nil {
+		q.answers.wait(q.ctx)
+		q.answers = nil
 	}
 }

@@ -3,11 +3,13 @@ package leasecache
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -26,8 +28,7 @@ type batch struct {
 type pending struct {
 	key   // without an entry: the ask was passed on as it is
 	sent  lease.Millis
-	queue []waiter // who is answered, in order
-	peeks []waiter // who only reads what is left
+	queue []waiter // who is answered, in order; those who want nothing read what is left
 	debt  uint64   // of the relay itself, by its own number
 	back  int64    // units of the key that go back with it, beside the account's own
 	owed  *owed    // a debt of a caller that was passed on; nil: none
@@ -51,29 +52,26 @@ func (s *Store) newBatch() *batch {
 func (b *batch) close() { b.store.open.Add(-1) }
 
 // ask asks for a key on behalf of those who wait, or of the relay itself. The shard is locked.
-func (b *batch) ask(now lease.Millis, k key, queue []waiter, behind lease.Asks, group uint32) {
-	queue, peeks := splitPeeks(queue)
-	k.Value.relay.Account.Replicas = k.store.beside()
+func (b *batch) ask(now lease.Millis, k key, queue []waiter, behind holder.Asks, group uint32) {
+	k.Value.relay.Replicas = k.store.beside()
 	var w lease.Want
-	if len(queue) > 0 || len(peeks) == 0 {
+	if len(queue) == 0 || slices.ContainsFunc(queue, func(w waiter) bool { return w.want.Want > 0 }) {
 		w = k.Value.relay.Ask(&k.Policy.Terms, now, wants(queue), behind)
-	} else { // what goes back with a peek is left when it is answered
-		w, _ = k.Value.relay.Account.Report(&k.Policy.Terms, now)
+	} else { // all only read: what goes back is left when they are answered
+		w, _ = k.Value.relay.Holder.Report(&k.Policy.Terms, now)
 	}
-	b.add(now, k, queue, w, group).peeks = peeks
+	b.add(now, k, queue, w, group)
 }
 
-// add adds an ask for a key. The shard is locked. What it returns is valid until the next
-// ask is added.
-func (b *batch) add(now lease.Millis, k key, queue []waiter, w lease.Want, group uint32) *pending {
+// add adds an ask for a key. The shard is locked.
+func (b *batch) add(now lease.Millis, k key, queue []waiter, w lease.Want, group uint32) {
 	v := &k.Value
 	v.out++
-	v.budget.take(now, k.pace(now))
 	debt := w.Debt
 	w.Debt = engine.DebtID(b.store.id[:], debt)
 	a := engine.Ask{Policy: k.Policy, Key: k.Key(), Group: group, Want: w}
 	back := v.attachBack(&a)
-	return b.put(a, pending{key: k, sent: now, queue: queue, debt: debt, back: back})
+	b.put(a, pending{key: k, sent: now, queue: queue, debt: debt, back: back})
 }
 
 // pass adds an ask as it is, but for its key, which is the caller's and may be needed
@@ -84,26 +82,33 @@ func (b *batch) pass(a *engine.Ask, w waiter) {
 	b.put(passed, pending{key: key{store: b.store}, queue: []waiter{w}})
 }
 
-func (b *batch) put(a engine.Ask, p pending) *pending {
+// take adds an ask for a request's slots, as it is.
+func (b *batch) take(now lease.Millis, k key, a *engine.Ask, w waiter) {
+	k.Value.out++
+	taken := *a
+	taken.Key = k.Key()
+	b.put(taken, pending{key: k, sent: now, queue: []waiter{w}})
+}
+
+func (b *batch) put(a engine.Ask, p pending) {
 	b.asks = append(b.asks, a)
 	b.pending = append(b.pending, p)
-	return &b.pending[len(b.pending)-1]
 }
 
 // send asks the store. A call for a single key may take the store's timeout, also when
 // this caller leaves earlier: others may wait for the same answer, and a client that
 // hangs up must not make them ask again.
-func (q *acquisition) send(ctx context.Context) {
+func (q *acquisition) send() {
 	b := q.batch
 	if b == nil {
 		return
 	}
 	q.batch = nil
-	if deadline, ok := ctx.Deadline(); ok {
+	if deadline, ok := q.ctx.Deadline(); ok {
 		left := time.Until(deadline)
 		b.patience = min(b.patience, max(left-left/10, q.store.answers))
 	}
-	q.store.out.Go(func() { b.run(context.WithoutCancel(ctx)) })
+	q.store.out.Go(func() { b.run(context.WithoutCancel(q.ctx)) })
 }
 
 // run asks the store, hands out each answer as it comes, and returns when all have.
@@ -144,11 +149,9 @@ func (b *batch) decide(ctx context.Context, first, next int) []lease.Grant {
 // spans are those of the callers that wait for asks.
 func (b *batch) spans(first, next int) (spans []telemetry.SpanContext) {
 	for i := first; i < next; i++ {
-		for _, waiters := range [2][]waiter{b.pending[i].queue, b.pending[i].peeks} {
-			for _, w := range waiters {
-				if w.answers.spans != nil {
-					spans = telemetry.Join(spans, w.answers.spans)
-				}
+		for _, w := range b.pending[i].queue {
+			if w.answers.spans != nil {
+				spans = telemetry.Join(spans, w.answers.spans)
 			}
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// BenchmarkFront measures an answer from memory: look-up by key and decision. One
-// key is the flood that a front is for; what 10,000 cost more are the caches of
+// BenchmarkCache measures an answer from memory: look-up by key and decision. One
+// key is the flood that a lease cache is for; what 10,000 cost more are the caches of
 // the processor. With room for half of the keys most denials are remembered without an
 // entry, and most leases are taken from one key for another.
-func BenchmarkFront(b *testing.B) {
+func BenchmarkCache(b *testing.B) {
 	leased := limit.Spec{Algorithm: limit.FixedWindow, Count: limit.MaxCount, Period: limit.Day}
 	denied := limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Day}
 	for _, c := range []struct {

@@ -47,8 +47,8 @@ func (f *far) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Gra
 	f.Store.Acquire(ctx, asks, grants)
 }
 
-// inFront runs a test in virtual time on a front of a store that is 2 ms away.
-func inFront(t *testing.T, run func(*testing.T, *leasecache.Store, *far)) {
+// onCache runs a test in virtual time on a lease cache of a store that is 2 ms away.
+func onCache(t *testing.T, run func(*testing.T, *leasecache.Store, *far)) {
 	synctest.Test(t, func(t *testing.T) {
 		behind := &far{Store: memory.New(memory.Config{MaxKeys: 100_000, MaxBytes: 1 << 30})}
 		behind.after.Store(int64(2 * time.Millisecond))
@@ -96,7 +96,7 @@ func flood(t *testing.T, s engine.Store, p *engine.Policy, long time.Duration) (
 // A hot key that is under its limit is served from a lease.
 func TestHotKeyIsServedFromALease(t *testing.T) {
 	t.Parallel()
-	inFront(t, func(t *testing.T, f *leasecache.Store, behind *far) {
+	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10_000_000, Period: limit.Hour}, lease.Leased)
 		flood(t, f, p, time.Second)
 		before := behind.asks.Load()
@@ -112,7 +112,7 @@ func TestHotKeyIsServedFromALease(t *testing.T) {
 
 // What a caller no longer waits for is not lost.
 func TestCallerThatLeft(t *testing.T) {
-	inFront(t, func(t *testing.T, f *leasecache.Store, behind *far) {
+	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 5, Period: limit.Hour}, lease.Exact)
 		behind.after.Store(int64(50 * time.Millisecond))
 		var all sync.WaitGroup
@@ -139,7 +139,7 @@ func TestCallerThatLeft(t *testing.T) {
 
 // Idle keys give back what they have on lease and are forgotten.
 func TestIdleKeysAreForgotten(t *testing.T) {
-	inFront(t, func(t *testing.T, f *leasecache.Store, behind *far) {
+	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Hour}, lease.Leased)
 		for range 20 {
 			ask(t, f, p, "k")

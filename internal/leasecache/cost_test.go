@@ -71,7 +71,7 @@ func (l *lone) fitted(cost int64, at limit.Micros) bool {
 // onlyClient runs a test of one client of a limit.
 func onlyClient(t *testing.T, spec limit.Spec, run func(*testing.T, *site, *lone)) {
 	onSite(t, 1, func(t *testing.T, s *site) {
-		run(t, s, &lone{client: &client{t: t, store: s.fronts[0], policy: ruled(t, "hot", spec, lease.Leased)}})
+		run(t, s, &lone{client: &client{t: t, store: s.caches[0], policy: ruled(t, "hot", spec, lease.Leased)}})
 	})
 }
 
@@ -111,7 +111,7 @@ func (l *lone) wander(seed uint64) {
 func TestEachIsToldWhatIsLeft(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 200, Period: limit.Hour}, lease.Leased)
-		c := &client{t: t, store: s.fronts[0], policy: p}
+		c := &client{t: t, store: s.caches[0], policy: p}
 		for left := int64(200); left >= 6; {
 			for i, g := range c.acquire(c.ask(p, 0, 1, 1), c.ask(p, 0, 1, 1), c.ask(p, 0, 4, 4)) {
 				if left -= []int64{1, 1, 4}[i]; g.Status != lease.OK || g.Remaining+g.Granted-[]int64{1, 1, 4}[i] != left {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/limit"
 )
@@ -17,7 +18,7 @@ type pop struct {
 	above engine.Store
 	p     *engine.Policy
 	id    [16]byte
-	slot  lease.Account
+	slot  holder.State
 	begin time.Time
 
 	asks, admitted, degraded int64
@@ -33,32 +34,32 @@ func (h *pop) now() lease.Millis { return lease.Millis(time.Since(h.begin).Milli
 // asks all the same after failures, as the first release did.
 func (h *pop) request() {
 	d := h.slot.Take(&h.p.Terms, h.now(), 1)
-	if d.Verdict == lease.Unanswered {
-		d.Verdict = lease.Wait
+	if d.Verdict == holder.Unanswered {
+		d.Verdict = holder.Wait
 	}
-	if d.Verdict == lease.Wait || d.Ask != lease.NoAsk {
+	if d.Verdict == holder.Wait || d.Ask != holder.NoAsk {
 		need := int64(0)
-		if d.Verdict == lease.Wait {
+		if d.Verdict == holder.Wait {
 			need = 1
 		}
 		switch g := h.ask(need, d.Ask); {
-		case d.Verdict != lease.Wait:
+		case d.Verdict != holder.Wait:
 		case g.Status == lease.Unavailable:
 			if h.slot.Fail(&h.p.Terms, h.now(), lease.Failure{By: lease.FailureAllow}, 1).Admitted {
 				h.degraded++
 			}
 			return
 		case g.Granted > 0:
-			d.Verdict = lease.Admit
+			d.Verdict = holder.Admit
 		}
 	}
-	if d.Verdict == lease.Admit {
+	if d.Verdict == holder.Admit {
 		h.admitted++
 	}
 }
 
 // ask asks above, and for what is still owed again until nothing is.
-func (h *pop) ask(need int64, behind lease.Asks) lease.Grant {
+func (h *pop) ask(need int64, behind holder.Asks) lease.Grant {
 	sent := h.now()
 	w := h.slot.Ask(&h.p.Terms, sent, need, need, behind)
 	g := h.send(w)
@@ -90,7 +91,7 @@ func (h *pop) report() {
 // A short outage does not lock a key out: what holders admitted meanwhile is charged
 // once, however often they reported it.
 func TestOutageChargesWhatWasAdmitted(t *testing.T) {
-	inFront(t, func(t *testing.T, f *leasecache.Store, behind *far) {
+	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
 		p := policyOf(t, limit.Spec{Algorithm: limit.SlidingWindow, Count: 10_000, Period: limit.Hour}, lease.Exact)
 		holders := []*pop{newPop(t, f, p, 1), newPop(t, f, p, 2)}
 		var degraded, admitted int64
@@ -117,7 +118,7 @@ func TestOutageChargesWhatWasAdmitted(t *testing.T) {
 // A debt that the store cannot take is still owed, and holds up nothing else: who has a
 // lease here is answered from it.
 func TestDebtStillOwed(t *testing.T) {
-	inFront(t, func(t *testing.T, f *leasecache.Store, behind *far) {
+	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Hour}, lease.Leased)
 		ask := func(w lease.Want) lease.Grant {
 			grants := make([]lease.Grant, 1)

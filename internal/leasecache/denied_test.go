@@ -33,7 +33,7 @@ func TestFloodedKeyStaysDeniedThroughAFailure(t *testing.T) {
 				spec.Count, spec.Period = rate.count, rate.per
 				t.Run(fmt.Sprintf("%s %d in %ds, %d", name, rate.count, rate.per/limit.Second, c), func(t *testing.T) {
 					for phase := range 5 {
-						inFrontOf(t, 3, func(t *testing.T, r *replicas) {
+						onReplicas(t, 3, func(t *testing.T, r *replicas) {
 							if failures++; failsInAFlood(t, r, allowing(t, spec, c), phase) {
 								spent++
 							}
@@ -78,7 +78,7 @@ func TestAllowRefusesOnlyWhatWasRefused(t *testing.T) {
 	for name, spec := range algorithms {
 		spec.Count, spec.Period = 100, 10*limit.Second
 		t.Run(name, func(t *testing.T) {
-			inFrontOf(t, 1, func(t *testing.T, r *replicas) {
+			onReplicas(t, 1, func(t *testing.T, r *replicas) {
 				p := allowing(t, spec, lease.Leased)
 				r.flood(t, p, "spent", 3*time.Second)
 				for range 40 {
@@ -101,7 +101,7 @@ func TestAllowRefusesOnlyWhatWasRefused(t *testing.T) {
 func TestDebtOfALongFailureIsOneLimit(t *testing.T) {
 	for _, on := range []lease.OnFailure{lease.FailureAllow, lease.FailureLocal} {
 		t.Run(on.String(), func(t *testing.T) {
-			inFrontOf(t, 1, func(t *testing.T, r *replicas) {
+			onReplicas(t, 1, func(t *testing.T, r *replicas) {
 				p := ruled(t, "bucket", limit.Spec{Count: 100, Period: limit.Minute}, lease.Leased)
 				p.OnFailure = on
 				r.behind.down.Store(true)

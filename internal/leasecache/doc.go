@@ -2,39 +2,39 @@
 // own in the tree of leases: it stands between holders and a store that is a network
 // away.
 //
-// For each key it keeps a [lease.Relay], which is one holder of the store and the
+// For each key it keeps a [relay.Relay], which is one holder of the store and the
 // granter of all callers of the cache. The cache cuts leases for its callers out of its
 // own leases, and refuses from memory what the store has denied. So a flood on one key
 // costs the store a few asks per second, and a hot key that is far from its limit is
 // served from memory. A lease never outlives the one that it was cut from, so the limits
 // hold as they do without the cache.
 //
-// The files in the order in which a call passes through them:
+// Beside its relay a key has a queue of wants that wait for the next reply of the store.
+// Everything else follows from these two. The files in the order in which a call passes
+// through them:
 //
 //	acquire.go   Acquire: each ask finds its key, and a lease or a denial answers it
-//	key.go       the entry of a key, under the lock of its shard
+//	key.go       the entry of a key, under the lock of its shard; what happens when the cache is full
 //	wait.go      what memory does not answer waits for the store
-//	budget.go    when the store may be asked for the key
 //	ask.go       the asks of a call go to the store in a batch
 //	reply.go     the store's grant goes to those who wait; the rest is kept
-//	agenda.go    what the store is asked for later, behind the callers
-//	run.go       the goroutines that do so, and that forget idle keys
+//	timers.go    what the store is asked for later, behind the callers
 //
 // and what only some asks need:
 //
-//	group.go, joint.go      asks of one request: all or none
-//	peek.go                 asks that only read what is left
-//	exact.go                keys for which requests bring limits of their own
-//	debt.go                 units that a caller admitted without a lease
-//	returns.go              units on their way back to the store
-//	slots.go                requests for the slots of a Concurrency limit
-//	room.go                 what happens when the cache is full
-//	failure.go              decisions while the store does not answer
-//	drain.go                the orderly end
+//	group.go     asks of one request: all or none
+//	exact.go     keys for which requests bring limits of their own
+//	failure.go   decisions while the store does not answer, and debts of callers
+//	returns.go   units on their way back to the store, and the orderly end
 //
-// The number of asks for a key is bounded (budget.go). While the store does not answer,
-// a key is asked for ten times a second. Asks in between are unavailable at once, and
-// [Store.Fall] decides by on_failure.
+// One ask for a key is out at a time. Behind the callers a key is asked for a lease interval
+// after the last reply at the earliest. While the store does not answer, a key is asked for
+// ten times a second. Asks in between are unavailable at once, and [Store.Fall] decides by
+// on_failure.
+//
+// The asks of one request go to the store at once, those of exact rules together. If one is
+// denied, what the others were granted goes back: to the leases it was cut from, or to the
+// store.
 //
 // Grants of exact rules are never cached. Requests and peeks of an exact rule wait for a
 // store call that starts after they arrive.
@@ -42,5 +42,6 @@
 // When the cache is full it evicts a key that has not been used recently: the leases of
 // the key go back to the store, and it is asked for again. Statements of concurrency holders
 // go to the store as they are, and so do asks for a key for which no other key can be
-// evicted. On SIGTERM, [Store.Drain] returns the unspent leases.
+// evicted. A denied request for slots is remembered as that of an exact rule. On SIGTERM,
+// [Store.Drain] returns the unspent leases.
 package leasecache

@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// drainOf drains a front within a second.
+// drainOf drains a lease cache within a second.
 func drainOf(t *testing.T, f *leasecache.Store) leasecache.Drained {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -38,13 +38,13 @@ func TestDrainedReplicaLeavesItsUnits(t *testing.T) {
 			spec.Count, spec.Period = 1000, limit.Hour
 			onSite(t, 2, func(t *testing.T, s *site) {
 				p := ruled(t, "hot", spec, lease.Leased)
-				a, b := &client{t: t, store: s.fronts[0], policy: p}, &client{t: t, store: s.fronts[1], policy: p}
+				a, b := &client{t: t, store: s.caches[0], policy: p}, &client{t: t, store: s.caches[1], policy: p}
 				admitted := int64(0)
 				for asks := 0; asks < 4 || s.stores[0].asks("hot") == asks; time.Sleep(time.Millisecond) {
 					asks = s.stores[0].asks("hot")
 					admitted += single(a, 1)
 				}
-				drained := drainOf(t, s.fronts[0])
+				drained := drainOf(t, s.caches[0])
 				if drained.Units == 0 || drained.Lost != 0 || drained.Owed != 0 {
 					t.Errorf("drained %+v", drained)
 				}
@@ -89,7 +89,7 @@ func TestDrainLosesNoUnits(t *testing.T) {
 			}
 			all.Wait()
 			time.Sleep(rest)
-			for i, f := range s.fronts {
+			for i, f := range s.caches {
 				if d := drainOf(t, f); d.Lost != 0 || d.Owed != 0 {
 					r.Errorf("replica %d: %+v", i, d)
 				}
@@ -112,14 +112,14 @@ type spending struct {
 
 // play returns how many units were spent, and how many came back.
 func (w *spending) play(t *testing.T, s *site, p *engine.Policy) (spent, back int64) {
-	c := &client{t: t, store: s.fronts[w.at]}
+	c := &client{t: t, store: s.caches[w.at]}
 	g := c.acquire(c.ask(p, 0, w.cost, w.cost+w.ahead))[0]
 	if g.Granted <= w.cost {
 		return g.Granted, 0
 	}
 	rest := c.ask(p, 0, 0, 0)
 	rest.Want.Unused, rest.Want.Lease = g.Granted-w.cost, g.Lease
-	c.store = s.fronts[w.back]
+	c.store = s.caches[w.back]
 	c.acquire(rest)
 	return w.cost, rest.Want.Unused
 }
@@ -127,7 +127,7 @@ func (w *spending) play(t *testing.T, s *site, p *engine.Policy) (spent, back in
 // A store that does not answer holds up the end for as long as it may, and no longer;
 // what it has not confirmed is logged.
 func TestDrainOfAStoreThatHangs(t *testing.T) {
-	inFront(t, func(t *testing.T, f *leasecache.Store, behind *far) {
+	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100_000, Period: limit.Hour}, lease.Leased)
 		for i := range 3000 {
 			ask(t, f, p, fmt.Sprint(i%1000))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -90,7 +91,7 @@ func (x *exact) remembered(now lease.Millis, a *engine.Ask) lease.Grant {
 
 // exactly asks the store for an ask of an exact key, or refuses it from memory. Nobody waits for
 // what only gives back, but for the asks that come later.
-func (q *acquisition) exactly(k key, a *engine.Ask, i int, by stage) {
+func (q *acquisition) exactly(k key, a *engine.Ask, i int) {
 	v := &k.Value
 	x := v.exact
 	alone := *a
@@ -103,7 +104,7 @@ func (q *acquisition) exactly(k key, a *engine.Ask, i int, by stage) {
 		return
 	case x.refuses(q.now, a):
 		q.grants[i] = x.refusal(q.now, a)
-		q.answered(lease.Refuse)
+		q.answered(holder.Refuse)
 		return
 	case q.now < v.pause:
 		q.unavailable(i)
@@ -111,7 +112,7 @@ func (q *acquisition) exactly(k key, a *engine.Ask, i int, by stage) {
 	case x.full(q.now, a):
 		x.askAt = q.now + a.Policy.Terms.Interval
 	}
-	x.waiting = append(x.waiting, exactAsk{alone, waiter{answers: q.await(i, by), at: i}})
+	x.waiting = append(x.waiting, exactAsk{alone, waiter{answers: q.await(i), at: i}})
 	q.asking().askExactly(q.now, k)
 }
 
@@ -178,7 +179,7 @@ func (p *pending) replyExact(now lease.Millis, a *engine.Ask, g lease.Grant) {
 		v.exact.out--
 	}
 	if decided(g) {
-		v.relay.Account.Unlearn()
+		v.relay.Unlearn()
 		v.replied = 0
 	}
 	p.answerPassed(a, g)

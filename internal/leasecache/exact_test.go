@@ -41,7 +41,7 @@ func TestCountsAtTheSameTime(t *testing.T) {
 					all.Go(func() {
 						for range 150 {
 							by := counts[random.IntN(len(counts))]
-							client := &client{t: t, store: s.fronts[0], policy: by}
+							client := &client{t: t, store: s.caches[0], policy: by}
 							before := admitted.Load()
 							var g lease.Grant
 							switch {
@@ -61,7 +61,7 @@ func TestCountsAtTheSameTime(t *testing.T) {
 					})
 				}
 				all.Wait()
-				last := &client{t: t, store: s.fronts[0], policy: p}
+				last := &client{t: t, store: s.caches[0], policy: p}
 				for misses := 0; admitted.Load() < 2000 && misses < 50; {
 					n := single(last, 1)
 					if admitted.Add(n); n == 0 {
@@ -92,7 +92,7 @@ func TestEachCountJudgesItself(t *testing.T) {
 			{ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 7, Period: limit.Hour}, lease.Leased), 1},
 			{p, 1}, {p, 1},
 		} {
-			if n := single(&client{t: t, store: s.fronts[0], policy: step.by}, 1); n != step.granted {
+			if n := single(&client{t: t, store: s.caches[0], policy: step.by}, 1); n != step.granted {
 				t.Errorf("step %d, by a count of %d: granted %d, want %d", i+1, step.by.Terms.Capacity, n, step.granted)
 			}
 		}
@@ -107,7 +107,7 @@ func TestExactKeyGivesBack(t *testing.T) {
 				p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 12, Period: limit.Hour}, lease.Leased)
 				other := ruled(t, "other", limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Hour}, lease.Leased)
 				by := bringing(t, p, 5)
-				c := &client{t: t, store: s.fronts[0]}
+				c := &client{t: t, store: s.caches[0]}
 				g := c.acquire(c.ask(p, 0, 4, 4))[0]
 				a := c.ask(by, group, 1, 1)
 				a.Want.Unused, a.Want.Lease = 3, g.Lease
@@ -145,7 +145,7 @@ func TestLargerCountGivesBack(t *testing.T) {
 					onSite(t, 1, func(t *testing.T, s *site) {
 						p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: limit.Hour}, lease.Leased)
 						by := bringing(t, p, 11)
-						c := &client{t: t, store: s.fronts[0]}
+						c := &client{t: t, store: s.caches[0]}
 						if first {
 							c.acquire(look(p, 0))
 						}
@@ -175,18 +175,18 @@ func takeAndReturn(t *testing.T, s *site, a engine.Ask, gone bool) {
 	if gone {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		s.fronts[0].Acquire(ctx, []engine.Ask{a}, make([]lease.Grant, 1))
+		s.caches[0].Acquire(ctx, []engine.Ask{a}, make([]lease.Grant, 1))
 		<-ctx.Done()
 		time.Sleep(2 * time.Millisecond)
 		return
 	}
 	grants := make([]lease.Grant, 1)
-	s.fronts[0].Acquire(t.Context(), []engine.Ask{a}, grants)
+	s.caches[0].Acquire(t.Context(), []engine.Ask{a}, grants)
 	if grants[0].Granted != a.Want.Want {
 		t.Errorf("of %d: %+v", a.Policy.Terms.Capacity, grants[0])
 	}
 	a.Want = lease.Want{Unused: grants[0].Granted, Lease: grants[0].Lease}
-	s.fronts[0].Acquire(t.Context(), []engine.Ask{a}, grants)
+	s.caches[0].Acquire(t.Context(), []engine.Ask{a}, grants)
 }
 
 // A limit in a request makes its key exact for the next minute: the store is asked for each request, by
@@ -195,7 +195,7 @@ func TestKeyIsExactForAMinute(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
 		other := ruled(t, "other", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
-		hot, beside := &client{t: t, store: s.fronts[0], policy: p}, &client{t: t, store: s.fronts[0], policy: other}
+		hot, beside := &client{t: t, store: s.caches[0], policy: p}, &client{t: t, store: s.caches[0], policy: other}
 		asks := func(rule string, c *client, n int) int {
 			before := s.stores[0].asks(rule)
 			for range n {
@@ -235,7 +235,7 @@ func TestKeyIsExactForAMinute(t *testing.T) {
 // What the store refused by a limit in a request stays refused while it does not answer, by that
 // limit and by smaller ones. Other limits of the key are decided by on_failure.
 func TestExactKeyStaysRefused(t *testing.T) {
-	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
+	onReplicas(t, 1, func(t *testing.T, r *replicas) {
 		p := perMinute(t, lease.Leased, lease.FailureAllow)
 		for range 5 {
 			judgmentOf(t, r.judges[0], p, "k", 1)
@@ -266,7 +266,7 @@ func TestExactKeyStaysRefused(t *testing.T) {
 func TestAbsurdLimits(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour}, lease.Leased)
-		c := &client{t: t, store: s.fronts[0]}
+		c := &client{t: t, store: s.caches[0]}
 		for range 3 {
 			for _, count := range []int64{0, 1, limit.MaxCount} {
 				for _, need := range []int64{0, 1, limit.MaxCount} {
@@ -279,7 +279,7 @@ func TestAbsurdLimits(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Minute)
-		if keys := s.fronts[0].Stats().Keys; keys > 0 {
+		if keys := s.caches[0].Stats().Keys; keys > 0 {
 			t.Errorf("%d keys two minutes later", keys)
 		}
 	})

@@ -36,7 +36,7 @@ func charged(t testing.TB, s engine.Store, p *engine.Policy, key string) int64 {
 	return grants[0].Limit - grants[0].Remaining
 }
 
-// replicas is several fronts with their judges before one store.
+// replicas is several lease caches with their judges before one store.
 type replicas struct {
 	behind *far
 	judges []engine.Judge
@@ -52,9 +52,9 @@ func newReplicas(ctx context.Context, n int, running *sync.WaitGroup) *replicas 
 	return r
 }
 
-// inFrontOf runs a test in virtual time on so many replicas of a store that is 2 ms
+// onReplicas runs a test in virtual time on so many replicas of a store that is 2 ms
 // away.
-func inFrontOf(t *testing.T, n int, run func(*testing.T, *replicas)) {
+func onReplicas(t *testing.T, n int, run func(*testing.T, *replicas)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -99,7 +99,7 @@ func TestFloodWhileTheStoreFails(t *testing.T) {
 	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
 		for _, on := range []lease.OnFailure{lease.FailureAllow, lease.FailureDeny, lease.FailureLocal} {
 			t.Run(fmt.Sprintf("%v %d", on, c), func(t *testing.T) {
-				inFrontOf(t, 3, func(t *testing.T, r *replicas) { floodWhileFailing(t, r, perMinute(t, c, on)) })
+				onReplicas(t, 3, func(t *testing.T, r *replicas) { floodWhileFailing(t, r, perMinute(t, c, on)) })
 			})
 		}
 	}
@@ -144,7 +144,7 @@ func floodWhileFailing(t *testing.T, r *replicas, p *engine.Policy) {
 
 // What a failure admitted for a request that was refused elsewhere is taken back.
 func TestUntake(t *testing.T) {
-	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
+	onReplicas(t, 1, func(t *testing.T, r *replicas) {
 		deny, local, allow := perMinute(t, lease.Exact, lease.FailureDeny), perMinute(t, lease.Exact, lease.FailureLocal), perMinute(t, lease.Exact, lease.FailureAllow)
 		r.behind.down.Store(true)
 		for range 5 {
@@ -171,7 +171,7 @@ func TestUntake(t *testing.T) {
 // Where there is no room to remember a key, allow admits and local refuses: where the
 // only place is one that owes. Where it is not, the key gets the place.
 func TestFallWithoutRoom(t *testing.T) {
-	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
+	onReplicas(t, 1, func(t *testing.T, r *replicas) {
 		for _, c := range []struct {
 			first, second lease.OnFailure
 			admitted      bool
@@ -199,7 +199,7 @@ func TestFallWithoutRoom(t *testing.T) {
 
 // A caller that leaves early does not make others take the store for away.
 func TestEarlyLeaverIsNoFailure(t *testing.T) {
-	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
+	onReplicas(t, 1, func(t *testing.T, r *replicas) {
 		p := perMinute(t, lease.Leased, lease.FailureAllow)
 		r.behind.after.Store(int64(20 * time.Millisecond))
 		for range 20 {
@@ -218,7 +218,7 @@ func TestFloodOfHurriedRequestsFailsNothingOpen(t *testing.T) {
 	for name, spec := range algorithms {
 		t.Run(name, func(t *testing.T) {
 			spec.Count, spec.Period = 100, limit.Second
-			inFrontOf(t, 1, func(t *testing.T, r *replicas) {
+			onReplicas(t, 1, func(t *testing.T, r *replicas) {
 				p := ruled(t, "hot", spec, lease.Leased)
 				var admitted int64
 				for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {

@@ -17,8 +17,8 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// inFarFront runs a test in virtual time on a front of a store that is a trip away, for calls that wait so long.
-func inFarFront(t *testing.T, trip, timeout time.Duration, run func(*testing.T, *leasecache.Store)) {
+// onFarCache runs a test in virtual time on a lease cache of a store that is a trip away, for calls that wait so long.
+func onFarCache(t *testing.T, trip, timeout time.Duration, run func(*testing.T, *leasecache.Store)) {
 	synctest.Test(t, func(t *testing.T) {
 		behind := &far{Store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 30})}
 		behind.after.Store(int64(trip))
@@ -39,7 +39,7 @@ func askFor(ctx context.Context, f *leasecache.Store, p *engine.Policy, n int64)
 // a lease: the store is 100 ms away, and its answer would come later.
 func TestWaitsForTheNextWindow(t *testing.T) {
 	t.Parallel()
-	inFront(t, func(t *testing.T, f *leasecache.Store, behind *far) {
+	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
 		behind.after.Store(int64(100 * time.Millisecond))
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second}, lease.Leased)
 		p.Terms = p.Terms.Afar()
@@ -69,7 +69,7 @@ func TestQueuedAsksAreDecidedAtADistance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			const lasts, timeout = 20 * time.Second, 500 * time.Millisecond
-			inFarFront(t, 150*time.Millisecond, timeout, func(t *testing.T, f *leasecache.Store) {
+			onFarCache(t, 150*time.Millisecond, timeout, func(t *testing.T, f *leasecache.Store) {
 				rnd := rand.New(rand.NewPCG(1, 2))
 				p := policyOf(t, spec, lease.Leased)
 				p.Terms = p.Terms.Afar()
@@ -115,7 +115,7 @@ func TestOneRequestIsFewAsks(t *testing.T) {
 	} {
 		for _, trip := range []time.Duration{20 * time.Millisecond, 60 * time.Millisecond, time.Second} {
 			t.Run(fmt.Sprint(name, " ", trip), func(t *testing.T) {
-				inFront(t, func(t *testing.T, f *leasecache.Store, behind *far) { // which waits 100 ms for an answer
+				onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) { // which waits 100 ms for an answer
 					behind.after.Store(int64(trip))
 					p := policyOf(t, spec, lease.Leased)
 					p.Terms = p.Terms.Afar()

@@ -68,7 +68,7 @@ func allowed(s limit.Spec) int {
 // site is several replicas in front of one store, in virtual time.
 type site struct {
 	base   *memory.Store
-	fronts []*leasecache.Store
+	caches []*leasecache.Store
 	stores []*counted
 }
 
@@ -81,7 +81,7 @@ func onSite(t *testing.T, replicas int, run func(*testing.T, *site)) {
 		for range replicas {
 			c := &counted{Store: s.base, asked: map[string][]time.Time{}}
 			f := leasecache.New(leasecache.Config{Store: c, MaxKeys: 10_000, MaxBytes: 1 << 30})
-			s.stores, s.fronts = append(s.stores, c), append(s.fronts, f)
+			s.stores, s.caches = append(s.stores, c), append(s.caches, f)
 			running.Go(func() { _ = f.Run(ctx) })
 		}
 		defer running.Wait()
@@ -127,13 +127,13 @@ type tally struct {
 
 // offer sends a load to all replicas and waits for its end.
 func (s *site) offer(t *testing.T, p *engine.Policy, l load) *tally {
-	perSecond := l.offered * float64(l.spec.Count) / (float64(l.spec.Period) / float64(limit.Second)) / float64(len(s.fronts))
+	perSecond := l.offered * float64(l.spec.Count) / (float64(l.spec.Period) / float64(limit.Second)) / float64(len(s.caches))
 	rate := min(l.rate, perSecond)
 	sum := &tally{windows: map[int64]int64{}}
 	const callers = 30
 	end := time.Now().Add(l.lasts)
 	var all sync.WaitGroup
-	for i, f := range s.fronts {
+	for i, f := range s.caches {
 		for j := range callers {
 			c := &client{t: t, store: f, policy: p, random: rand.New(rand.NewPCG(uint64(i), uint64(j)))}
 			all.Go(func() {
@@ -186,9 +186,9 @@ func (c *client) ask(p *engine.Policy, group uint32, need, want int64) engine.As
 // single is a client of one rule that asks for what it needs.
 func single(c *client, cost int64) int64 { return c.acquire(c.ask(c.policy, 0, cost, cost))[0].Granted }
 
-// holder is a client that asks ahead, and gives back what it asked ahead half of
+// asksAhead is a client that asks ahead, and gives back what it asked ahead half of
 // the time.
-func holder(c *client, cost int64) int64 {
+func asksAhead(c *client, cost int64) int64 {
 	g := c.acquire(c.ask(c.policy, 0, cost, 4*cost))[0]
 	if spare := g.Granted - cost; spare > 0 && c.random.IntN(2) == 0 {
 		back := c.ask(c.policy, 0, 0, 0)
@@ -248,7 +248,7 @@ func TestHotKeyIsAskedForTenTimesASecond(t *testing.T) {
 						p, other := ruled(t, "hot", spec, lease.Leased), ruled(t, "other", tight, lease.Leased)
 						exact := ruled(t, "exact", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Exact)
 						s.offer(t, p, load{spec: spec, offered: offered, rate: 40, lasts: 12 * time.Second,
-							client: mixed(single, single, holder, grouped(other), grouped(exact), grouped(other, exact))})
+							client: mixed(single, single, asksAhead, grouped(other), grouped(exact), grouped(other, exact))})
 						for p, rule := range map[*engine.Policy]string{p: "hot", other: "other"} {
 							most := allowed(p.Limit.Spec())
 							if rule == "hot" && offered < 1 && p.Limit.Spec().Period <= 10*limit.Second {
@@ -314,7 +314,7 @@ func TestExactServesNoStalePermission(t *testing.T) {
 
 func servesNoStalePermission(t *testing.T, s *site, p *engine.Policy, group uint32) {
 	free := ruled(t, "free", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
-	a, b := &client{t: t, store: s.fronts[0], policy: p}, &client{t: t, store: s.fronts[1], policy: p}
+	a, b := &client{t: t, store: s.caches[0], policy: p}, &client{t: t, store: s.caches[1], policy: p}
 	request := func(need int64) int64 {
 		asks := []engine.Ask{a.ask(p, group, need, need)}
 		if group > 0 {
@@ -332,7 +332,7 @@ func servesNoStalePermission(t *testing.T, s *site, p *engine.Policy, group uint
 		}
 		single(b, 1)
 	}
-	rest := left(t, s.base, p, "hot") // behind the fronts' backs
+	rest := left(t, s.base, p, "hot") // behind the caches' backs
 	if got := charged(t, s.base, p, "hot"); got != 40+79 {
 		t.Errorf("%d charged of 119", got)
 	}

@@ -67,7 +67,7 @@ func (s *shards) note(asks []engine.Ask) {
 	s.asked = append(s.asked, asks...)
 }
 
-// onShards runs a test in virtual time on a front of two nodes.
+// onShards runs a test in virtual time on a lease cache of two nodes.
 func onShards(t *testing.T, run func(*testing.T, *leasecache.Store, *shards)) {
 	synctest.Test(t, func(t *testing.T) {
 		behind := &shards{Store: memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30})}

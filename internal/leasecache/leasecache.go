@@ -17,7 +17,7 @@ import (
 // Config is what a cache is made of.
 type Config struct {
 	Store engine.Store
-	// MaxKeys and MaxBytes bound what is cached, each at least 1; a key takes about 460
+	// MaxKeys and MaxBytes bound what is cached, each at least 1; a key takes about 520
 	// bytes beside itself.
 	MaxKeys  int
 	MaxBytes int64
@@ -26,9 +26,8 @@ type Config struct {
 	// Timeout bounds calls of the store; 0 means 100 ms.
 	Timeout time.Duration
 	// Answers is how long an answer of the store may take in an ordinary hour; 0 means
-	// 20 ms, as within a region. A request that waits for its turn is asked for if that much
-	// of its time, or half of it, will be left then; else it is denied. A group is given at
-	// least that long.
+	// 20 ms, as within a region. A request waits for a lease that begins soon only if that
+	// much of its time, or half of it, will be left then. A group is given at least that long.
 	Answers time.Duration
 	// Wall is the time of day; nil means the system's. It ends the windows of a replica's
 	// share of a limit while the store does not answer.
@@ -49,7 +48,7 @@ type Store struct {
 	answers  time.Duration
 	replicas func() int
 	table    *table.Table[cached]
-	due      agenda
+	due      timers
 
 	id                                                   [16]byte // names the cache's own debts
 	leased, denied, asked, failed, evicted, full, waited atomic.Uint64
@@ -98,7 +97,7 @@ func New(c Config) *Store {
 		timeout: c.Timeout,
 		answers: c.Answers, replicas: c.Replicas,
 		table: table.New[cached](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
-		due:   agenda{wake: make(chan struct{}, 1), alarm: make(chan struct{}, 1)},
+		due:   timers{wake: make(chan struct{}, 1)},
 	}
 	binary.NativeEndian.PutUint64(s.id[:8], rand.Uint64())
 	binary.NativeEndian.PutUint64(s.id[8:], rand.Uint64())

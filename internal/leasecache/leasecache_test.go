@@ -13,16 +13,16 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// newFront puts a front before a memory store, on one clock, and runs it.
-func newFront(t testing.TB, o enginetest.Options) *leasecache.Store {
+// newCache puts a lease cache before a memory store, on one clock, and runs it.
+func newCache(t testing.TB, o enginetest.Options) *leasecache.Store {
 	if o.MaxKeys == 0 {
 		o.MaxKeys = 100_000
 	}
-	return newNarrowFront(t, o, o.MaxKeys)
+	return newNarrowCache(t, o, o.MaxKeys)
 }
 
-// newNarrowFront has room for fewer keys than the store.
-func newNarrowFront(t testing.TB, o enginetest.Options, maxKeys int) *leasecache.Store {
+// newNarrowCache has room for fewer keys than the store.
+func newNarrowCache(t testing.TB, o enginetest.Options, maxKeys int) *leasecache.Store {
 	if o.MaxKeys == 0 {
 		o.MaxKeys = 100_000
 	}
@@ -44,7 +44,7 @@ func newNarrowFront(t testing.TB, o enginetest.Options, maxKeys int) *leasecache
 
 func TestConformance(t *testing.T) {
 	enginetest.Run(t, enginetest.Subject{
-		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newFront(t, o) },
+		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newCache(t, o) },
 		Cached: true,
 		Asked:  asked,
 		Settle: settle(t),
@@ -54,7 +54,7 @@ func TestConformance(t *testing.T) {
 // All of it holds as well where keys take each other's only place.
 func TestConformanceWithoutRoom(t *testing.T) {
 	enginetest.Run(t, enginetest.Subject{
-		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newNarrowFront(t, o, 1) },
+		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newNarrowCache(t, o, 1) },
 		Cached: true,
 		Asked:  asked,
 		Settle: settle(t),
@@ -63,7 +63,7 @@ func TestConformanceWithoutRoom(t *testing.T) {
 
 func asked(s engine.Store) uint64 { return s.(*leasecache.Store).Stats().Asked }
 
-// settle lets a front send what is due.
+// settle lets a lease cache send what is due.
 func settle(t testing.TB) func(engine.Store) {
 	return func(s engine.Store) {
 		s.(*leasecache.Store).Flush(t.Context())

@@ -24,7 +24,7 @@ func TestExactPeekIsNotStale(t *testing.T) {
 			spec.Count, spec.Period = 10, limit.Hour
 			onSite(t, 2, func(t *testing.T, s *site) {
 				p, free := ruled(t, "hot", spec, lease.Exact), ruled(t, "free", spec, lease.Leased)
-				a, b := &client{t: t, store: s.fronts[0], policy: p}, &client{t: t, store: s.fronts[1], policy: p}
+				a, b := &client{t: t, store: s.caches[0], policy: p}, &client{t: t, store: s.caches[1], policy: p}
 				for left := int64(10); left > 0; left-- {
 					single(b, 1)
 					if g := a.acquire(look(p, 0))[0]; g.Status != lease.OK || g.Remaining != left-1 {
@@ -42,7 +42,7 @@ func TestExactPeekIsNotStale(t *testing.T) {
 // What is left is unknown while the store is down; when it is back, what was
 // admitted meanwhile is not left, although it was not reported to the store.
 func TestExactPeekWhileTheStoreIsDown(t *testing.T) {
-	inFront(t, func(t *testing.T, f *leasecache.Store, behind *far) {
+	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
 		p := perHour(t)
 		p.OnFailure = lease.FailureAllow
 		c := &client{t: t, store: f}
@@ -72,7 +72,7 @@ func TestFloodOfExactPeeks(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		p := perHour(t)
 		other := ruled(t, "other", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
-		c := &client{t: t, store: s.fronts[0], policy: p}
+		c := &client{t: t, store: s.caches[0], policy: p}
 		flood := func(long time.Duration) {
 			var all sync.WaitGroup
 			for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(200 * time.Microsecond) {

@@ -27,7 +27,7 @@ func TestDeniedReportUsesTheLimitUp(t *testing.T) {
 				t.Run(fmt.Sprintf("%s %d after %v", name, c, pause), func(t *testing.T) {
 					onSite(t, 1, func(t *testing.T, s *site) {
 						p := penal(t, spec, c)
-						a := &client{t: t, store: s.fronts[0], policy: p}
+						a := &client{t: t, store: s.caches[0], policy: p}
 						for range 60 {
 							single(a, 1)
 						}
@@ -50,7 +50,7 @@ func TestWhatIsRefusedFromMemoryIsChargedWithItsCost(t *testing.T) {
 	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
 		onSite(t, 1, func(t *testing.T, s *site) {
 			p := penal(t, limit.Spec{}, c)
-			a := &client{t: t, store: s.fronts[0], policy: p}
+			a := &client{t: t, store: s.caches[0], policy: p}
 			single(a, 100)
 			single(a, 1)    // refused by the store
 			synctest.Wait() // until what the cache asks for behind the answer has been counted

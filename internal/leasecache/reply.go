@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -29,22 +30,20 @@ func (p *pending) reply(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	case p.exact:
 		p.replyExact(now, a, g)
 	case a.Policy.Limit.Spec().Algorithm == limit.Concurrency:
-		v.learnSlots(now, a, g)
-		p.answerPassed(a, g)
+		p.replySlots(now, a, g)
 	case a.Want.Want == 0 || a.Group != 0 && g.Status == lease.OK && g.Granted == 0:
 		p.replyReport(now, a, g)
 	default:
 		p.replyWant(now, a, g)
 	}
-	p.answerPeeks(now, a, g)
 	p.answerWaiting(now)
-	idle := a.Want.Want == 0 && v.relay.Account.Spent+v.relay.Account.Denied == 0 // it gave back what nobody used
+	idle := a.Want.Want == 0 && v.relay.Holder.Spent+v.relay.Holder.Denied == 0 // it gave back what nobody used
 	if p.Policy.Terms.Far && !idle {
 		p.topUp(now)
 	}
 	p.resumeExact(now)
 	if len(v.back) > 0 {
-		p.schedule(now, report)
+		p.report(now)
 	}
 }
 
@@ -61,15 +60,23 @@ func (c *cached) noteReply(now lease.Millis, s lease.Status) {
 // jitter is the factor of a pause, in percent, that keeps replicas from asking in step.
 func jitter() lease.Millis { return lease.Millis(90 + rand.IntN(21)) }
 
-// replyWant shares a grant among those who wait. The rest is the key's new lease.
+// replyWant shares a grant among those who wait. The rest is the key's new lease. Behind the
+// callers the store is asked again after a lease interval at the earliest: a lease that does not
+// last as long is spent meanwhile, so the next one is larger. What is far away, or exact, is not
+// asked in this way.
 func (p *pending) replyWant(now lease.Millis, a *engine.Ask, g lease.Grant) {
+	t := &a.Policy.Terms
 	grants := make([]lease.Grant, len(p.queue))
 	w := a.Want
 	w.Debt = p.debt
-	back := p.Value.relay.Apply(&a.Policy.Terms, now, p.sent, w, g, jitter(), wants(p.queue), grants)
+	back := p.Value.relay.Apply(t, now, p.sent, w, g, jitter(), wants(p.queue), grants)
 	p.giveBack(now, partOf(back))
+	p.peek(now, g, grants)
 	if a.Group == 0 {
 		grants = p.requeue(now, grants)
+	}
+	if !t.Far && t.Consistency != lease.Exact {
+		p.Value.askAt = now + t.Interval*jitter()/100
 	}
 	p.answer(now, grants)
 }
@@ -94,27 +101,42 @@ func (p *pending) requeue(now lease.Millis, grants []lease.Grant) []lease.Grant 
 // replyReport applies the reply to an ask that was granted nothing: because it only
 // reported something, or because another one of its group was denied.
 func (p *pending) replyReport(now lease.Millis, a *engine.Ask, g lease.Grant) {
-	account, t := &p.Value.relay.Account, &a.Policy.Terms
+	account, t := &p.Value.relay.Holder, &a.Policy.Terms
 	if a.Want.Want > 0 {
 		account.Asking = false
 	}
-	if !decided(g) {
-		p.answer(now, []lease.Grant{g}[:len(p.queue)])
-		return
-	}
-	account.Apply(t, now, p.sent, lease.Want{Overdrawn: a.Want.Overdrawn, Debt: p.debt}, g, 0, 100)
-	if p.back > 0 {
-		account.Freed(g)
-	}
-	if len(p.queue) > 0 {
+	left := g
+	if decided(g) {
+		account.Apply(t, now, p.sent, lease.Want{Overdrawn: a.Want.Overdrawn, Debt: p.debt}, g, 0, 100)
 		if g.Status == lease.OK {
-			g.Remaining += account.Available(now)
+			left.Remaining += account.Available(now)
 		}
-		p.answer(now, []lease.Grant{g})
 	}
+	grants := make([]lease.Grant, len(p.queue))
+	for i := range grants {
+		grants[i] = left
+	}
+	p.peek(now, g, grants)
+	p.answer(now, grants)
 }
 
 func decided(g lease.Grant) bool { return g.Status == lease.OK || g.Status == lease.Denied }
+
+// peek makes the grants of those in the queue who only read what is left: in the store, in the
+// cache and on its way, less what has been admitted without a lease and is not reported yet.
+func (p *pending) peek(now lease.Millis, g lease.Grant, grants []lease.Grant) {
+	account, t := &p.Value.relay.Holder, &p.Policy.Terms
+	for i, w := range p.queue {
+		if w.want.Want > 0 {
+			continue
+		}
+		grants[i] = lease.Grant{Status: g.Status}
+		if decided(g) {
+			left := min(g.Remaining+account.Held(t, now)+p.Value.relay.Back, t.Capacity) - account.Overdrawn
+			grants[i] = lease.Grant{Status: lease.OK, Limit: t.Capacity, Remaining: max(0, left), Reset: g.Reset}
+		}
+	}
+}
 
 // answer hands out grants. What was granted to a caller that has gone goes back to the
 // relay.
@@ -129,12 +151,12 @@ func (p *pending) answer(now lease.Millis, grants []lease.Grant) {
 // takeBack settles a grant that no caller received.
 func (k key) takeBack(now lease.Millis, g lease.Grant) {
 	if g.Granted > 0 {
-		k.giveBack(now, partOf(k.Value.relay.TakeBack(&k.Policy.Terms, now, lease.Part{Units: g.Granted, Lease: g.Lease})))
+		k.giveBack(now, partOf(k.Value.relay.TakeBack(&k.Policy.Terms, now, holder.Part{Units: g.Granted, Lease: g.Lease})))
 	}
 }
 
-// answerWaiting answers from the reply those who came while the ask was out. Those who
-// still wait go on the agenda, if there is time for that.
+// answerWaiting answers from the reply those who came while the ask was out. The store is asked for
+// those who still wait.
 func (k key) answerWaiting(now lease.Millis) {
 	v := &k.Value
 	waiting := v.waiting[:0]
@@ -143,17 +165,12 @@ func (k key) answerWaiting(now lease.Millis) {
 			continue
 		}
 		g, verdict := k.decideAgain(now, w.want)
-		if verdict == lease.Wait {
-			delay := k.asksIn(now, w.want.Need)
-			switch {
-			case now < v.pause:
-				g = lease.Grant{Status: lease.Unavailable}
-			case v.out == 0 && k.store.tooLate(now, delay, w.ends):
-				g = k.outOfTime(now, w.want.Need, delay)
-			default:
-				waiting = append(waiting, w)
-				continue
-			}
+		switch {
+		case verdict == holder.Wait && now >= v.pause:
+			waiting = append(waiting, w)
+			continue
+		case verdict == holder.Wait:
+			g = lease.Grant{Status: lease.Unavailable}
 		}
 		if !w.answers.answer(w.at, g) {
 			k.takeBack(now, g)
@@ -166,18 +183,30 @@ func (k key) answerWaiting(now lease.Millis) {
 }
 
 // decideAgain decides on a want that waits, of which nothing is left to settle.
-func (k key) decideAgain(now lease.Millis, w lease.Want) (lease.Grant, lease.Verdict) {
-	if w.Want == 0 && !k.answersPeek(now, k.Policy) {
-		return lease.Grant{}, lease.Wait
+func (k key) decideAgain(now lease.Millis, w lease.Want) (lease.Grant, holder.Verdict) {
+	if w.Want == 0 {
+		if g, ok := k.peeked(now, &k.Policy.Terms); ok {
+			return g, holder.Admit
+		}
+		return lease.Grant{}, holder.Wait
 	}
 	g, verdict, _ := k.Value.relay.Acquire(&k.Policy.Terms, now, w)
 	return g, verdict
 }
 
-// replyPassed applies the reply to an ask that was passed on as it is.
+// replySlots applies the reply to a request for slots.
+func (p *pending) replySlots(now lease.Millis, a *engine.Ask, g lease.Grant) {
+	if decided(g) {
+		p.Value.relay.Apply(slotTerms(a), now, p.sent, a.Want, g, 100, []lease.Want{a.Want}, make([]lease.Grant, 1))
+	}
+	p.answerPassed(a, g)
+}
+
+// replyPassed applies the reply to an ask that was passed on as it is. What it has left of slots may
+// end a denial.
 func (p *pending) replyPassed(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
-		p.store.withEntry(a, func(k key) { k.Value.learnSlots(now, a, g) })
+		p.store.withEntry(a, func(k key) { k.Value.relay.DebtReplied(slotTerms(a), now, g) })
 	}
 	p.answerPassed(a, g)
 }

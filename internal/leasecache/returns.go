@@ -1,10 +1,18 @@
 package leasecache
 
 import (
+	"context"
 	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/table"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/repeat"
 )
 
 // mostParts is how many parts a key may have to give back. Units of more are lost, and
@@ -18,7 +26,7 @@ type part struct {
 }
 
 // partOf is a part that a relay gives back.
-func partOf(p lease.Part) part { return part{units: p.Units, lease: p.Lease} }
+func partOf(p holder.Part) part { return part{units: p.Units, lease: p.Lease} }
 
 // ask is one that reports nothing else.
 func (p *part) ask(of *engine.Policy, key []byte) engine.Ask {
@@ -29,7 +37,7 @@ func (p *part) ask(of *engine.Policy, key []byte) engine.Ask {
 func (k key) giveBack(now lease.Millis, p part) {
 	if p.units > 0 && !k.Policy.Terms.Lies(p.units) {
 		k.Value.keepBack(&k.Policy.Terms, p)
-		k.schedule(now, report)
+		k.report(now)
 	}
 }
 
@@ -65,10 +73,149 @@ func (c *cached) attachBack(a *engine.Ask) (units int64) {
 
 // unlease takes all units out of the leases that have begun by then, to be given back.
 func (c *cached) unlease(t *lease.Terms, begun lease.Millis) {
-	for i := range c.relay.Account.Lots {
-		if lot := &c.relay.Account.Lots[i]; lot.Units > 0 && lot.From <= begun && !lot.Local {
+	for i := range c.relay.Holder.Leases {
+		if lot := &c.relay.Holder.Leases[i]; lot.Units > 0 && lot.From <= begun && !lot.Local {
 			c.keepBack(t, part{units: lot.Units, lease: lot.Lease})
-			*lot = lease.Lot{}
+			*lot = holder.Lease{}
 		}
 	}
+}
+
+// giveAllBack gives back what the key has on lease, each part in an ask of its own.
+func (k key) giveAllBack() {
+	v := &k.Value
+	v.unlease(&k.Policy.Terms, lease.Never)
+	for i := range v.back {
+		v.relay.Back -= v.back[i].units
+		k.store.due.addAsk(v.back[i].ask(k.Policy, k.Key()))
+	}
+	v.back = nil
+}
+
+const (
+	// drainCalls is how many calls are out at once while a cache is drained, of some
+	// mostDue asks each: half of what a node of the store queues by default.
+	drainCalls = 8
+	// drainPoll is how often to look whether the calls of others have ended.
+	drainPoll = time.Millisecond
+)
+
+// Drained is what became of the units that a cache had.
+type Drained struct {
+	Units int64 // given back
+	Lost  int64 // the store did not confirm the give-back: nobody has them until their leases end
+	Owed  int64 // admitted without a lease, and the store did not confirm the debt
+}
+
+// Drain returns the unspent leases, so that others have them at once and not when the
+// leases have ended, and reports what is to be reported. It is called beside [Store.Run],
+// after the last Acquire has returned; from then on nothing is asked for ahead. It returns
+// when that and what was asked before is answered, or ctx ends. It sends nothing twice.
+//
+// The cache holds no slots of Concurrency limits: requests and holders have them, and keep
+// them.
+func (s *Store) Drain(ctx context.Context) Drained {
+	s.draining.Store(true)
+	d := drain{store: s}
+	for quiet := false; !quiet && ctx.Err() == nil; {
+		quiet = s.open.Load() == 0 // else what is out may bring more after this round
+		d.round(ctx)
+		s.settleDown(ctx)
+	}
+	left := Drained{Units: d.units.Load(), Lost: d.lost.Load()}
+	s.walk(func(k key) {
+		left.Lost += k.Value.holds()
+		left.Owed += k.Value.relay.Holder.Overdrawn
+	}, func() bool { return true })
+	return left
+}
+
+// drain is a drain under way.
+type drain struct {
+	store       *Store
+	units, lost atomic.Int64
+}
+
+// round sends what is due and what every key has, and returns when it is answered.
+func (d *drain) round(ctx context.Context) {
+	s := d.store
+	var calls errgroup.Group
+	calls.SetLimit(drainCalls)
+	send := func(b *batch) {
+		calls.Go(func() error { d.send(ctx, b); return nil })
+	}
+	for b, _, _ := s.takeDue(); b != nil; b, _, _ = s.takeDue() {
+		send(b)
+	}
+	b := s.newBatch()
+	s.walk(func(k key) { b.giveUp(s.now(), k) }, func() bool {
+		if len(b.asks) >= mostDue {
+			send(b)
+			b = s.newBatch()
+		}
+		return ctx.Err() == nil
+	})
+	send(b)
+	_ = calls.Wait()
+}
+
+// send makes one call of all asks of a batch, and counts what was given back.
+func (d *drain) send(ctx context.Context, b *batch) {
+	defer b.close()
+	if len(b.asks) == 0 {
+		return
+	}
+	d.store.asked.Add(uint64(len(b.asks)))
+	ctx, cancel := context.WithTimeout(ctx, d.store.timeout)
+	defer cancel()
+	for i, g := range b.decide(ctx, 0, len(b.asks)) {
+		if units := b.asks[i].Want.Unused; decided(g) {
+			d.units.Add(units)
+		} else {
+			d.lost.Add(units)
+		}
+	}
+}
+
+// giveUp puts all that a key has into a batch, with an ask for each lease, and what
+// it has to report. The shard is locked.
+func (b *batch) giveUp(now lease.Millis, k key) {
+	v := &k.Value
+	v.unlease(&k.Policy.Terms, lease.Never)
+	var w lease.Want
+	if v.out == v.exact.asks() { // else it has been reported
+		w, _ = v.relay.Holder.Report(&k.Policy.Terms, now)
+	}
+	reports := w.Overdrawn > 0 || w.Denied > 0 && k.Policy.Limit.ChargesDenied()
+	for reports || len(v.back) > 0 {
+		b.add(now, k, nil, w, 0)
+		w, reports = lease.Want{}, false
+	}
+}
+
+// holds is how many units a key has, of any lease.
+func (c *cached) holds() (units int64) {
+	for i := range c.relay.Holder.Leases {
+		if lot := &c.relay.Holder.Leases[i]; !lot.Local {
+			units += lot.Units
+		}
+	}
+	for _, p := range c.back {
+		units += p.units
+	}
+	return units
+}
+
+// settleDown waits until nothing is out any more.
+func (s *Store) settleDown(ctx context.Context) {
+	repeat.Until(ctx, drainPoll, func() bool { return s.open.Load() == 0 })
+}
+
+// walk visits all entries, a few under one lock. In between, without a lock, it asks next
+// whether to go on.
+func (s *Store) walk(visit func(key), next func() bool) {
+	s.table.Walk(func(e *table.Entry[cached]) bool {
+		visit(key{store: s, shard: s.table.Shard(e.Hash()), hash: e.Hash(), Entry: e})
+		return false
+	}, next)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// narrow is a front that has room for few keys, with a judge, before a store that may
+// narrow is a lease cache that has room for few keys, with a judge, before a store that may
 // fail.
 type narrow struct {
 	*leasecache.Store
@@ -43,7 +43,7 @@ func (f *failing) Acquire(ctx context.Context, asks []engine.Ask, grants []lease
 	}
 }
 
-// inNarrow runs a test in virtual time on a front of so much room.
+// inNarrow runs a test in virtual time on a lease cache with so much room.
 func inNarrow(t *testing.T, maxKeys int, maxBytes int64, run func(*testing.T, *narrow)) {
 	synctest.Test(t, func(t *testing.T) {
 		behind := &failing{counted: counted{Store: memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30}), asked: map[string][]time.Time{}}}
@@ -63,7 +63,7 @@ func perDay(t testing.TB, c lease.Consistency) *engine.Policy {
 }
 
 // However many keys are spent, and asked for again and again: a hot key has its lease,
-// its budget of asks and its memory.
+// its asks and its memory.
 func TestSpentKeysLeaveRoomForAHotKey(t *testing.T) {
 	t.Parallel()
 	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {

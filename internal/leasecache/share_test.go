@@ -66,7 +66,7 @@ func (s *site) play(t *testing.T, p *engine.Policy, trace []step) (grants []gran
 	for _, w := range trace {
 		time.Sleep(w.pause)
 		asked.Go(func() {
-			c := &client{t: t, store: s.fronts[w.replica]}
+			c := &client{t: t, store: s.caches[w.replica]}
 			g := c.acquire(c.ask(p, 0, w.need, w.want))[0]
 			mu.Lock()
 			defer mu.Unlock()
@@ -120,7 +120,7 @@ func TestUnitsOfAnIdleKeyComeBack(t *testing.T) {
 				spec.Count, spec.Period = 100, limit.Hour
 				onSite(t, 1, func(t *testing.T, s *site) {
 					p := ruled(t, "hot", spec, c)
-					a := &client{t: t, store: s.fronts[0], policy: p}
+					a := &client{t: t, store: s.caches[0], policy: p}
 					grants := a.acquire(a.ask(p, 0, 20, 20))
 					time.Sleep(5 * time.Second) // the cache looks for idle keys every two
 					grants = append(grants, a.acquire(a.ask(p, 0, 5, 5))...)
@@ -133,7 +133,7 @@ func TestUnitsOfAnIdleKeyComeBack(t *testing.T) {
 					if got := charged(t, s.base, p, "hot"); got != 0 {
 						t.Errorf("%d are charged of 25 that came back", got)
 					}
-					if keys := s.fronts[0].Stats().Keys; keys != 0 {
+					if keys := s.caches[0].Stats().Keys; keys != 0 {
 						t.Errorf("%d keys are cached, of which nothing is on lease", keys)
 					}
 				})

@@ -17,7 +17,7 @@ import (
 // An ask of the store has the spans of all callers that wait for its answer; one that memory
 // answers, or behind which nobody is traced, has none.
 func TestTrace(t *testing.T) {
-	inFront(t, func(t *testing.T, f *leasecache.Store, behind *far) {
+	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, lease.Exact)
 		var mu sync.Mutex
 		var seen []int

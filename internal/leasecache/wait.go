@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -19,45 +20,35 @@ type waiter struct {
 }
 
 // wait lets an ask wait for its key; its give-backs are settled. If no ask of the key is
-// out, this call sends one, or the agenda does as soon as the budget allows it. An ask
-// whose deadline is too close for that is denied: it is no failure of the store that the
-// key is asked for too often, and on_failure would let a flood pass. While the store does
-// not answer nobody waits.
-func (q *acquisition) wait(k key, a *engine.Ask, i int, by stage) {
+// out, this call sends one for all that wait. While the store does not answer nobody waits.
+func (q *acquisition) wait(k key, a *engine.Ask, i int) {
 	v := &k.Value
 	if v.out == 0 && q.now < v.pause {
 		q.unavailable(i)
 		return
 	}
-	ends := q.deadline(by)
-	free := v.out == 0 && len(v.waiting) == 0
-	delay := k.asksIn(q.now, a.Want.Need)
-	if v.out == 0 && q.store.tooLate(q.now, delay, ends) {
-		q.grants[i] = k.outOfTime(q.now, a.Want.Need, delay)
-		q.answered(lease.Refuse)
-		return
-	}
-	w := waiter{want: onlyAsk(a.Want), answers: q.await(i, by), at: i, ends: ends}
+	w := waiter{want: onlyAsk(a.Want), answers: q.await(i), at: i, ends: q.ends}
 	if w.next = k.awaitNext(q.now, w); w.next {
 		v.waiting = append(v.waiting, w)
 		return
 	}
 	q.store.waited.Add(uint64(a.Want.Waiting))
-	if free && delay == 0 {
-		q.asking().ask(q.now, k, []waiter{w}, lease.NoAsk, 0)
-		return
-	}
-	v.waiting = append(v.waiting, w)
-	if v.out == 0 {
+	switch {
+	case v.out > 0:
+		v.waiting = append(v.waiting, w)
+	case len(v.waiting) == 0:
+		q.asking().ask(q.now, k, []waiter{w}, holder.NoAsk, 0)
+	default: // others wait for the next window, or for their turn
+		v.waiting = append(v.waiting, w)
 		k.schedule(q.now, waited)
 	}
 }
 
-// awaitNext puts the key on the agenda for when a lease of the next window begins, if that is before the
+// awaitNext sets the timer of the key for when a lease of the next window begins, if that is before the
 // tier above could answer and the lease has enough for all that wait. Else it is false.
 func (k key) awaitNext(now lease.Millis, w waiter) bool {
 	v := &k.Value
-	in, units := v.relay.Account.Next(&k.Policy.Terms, now)
+	in, units := v.relay.Next(&k.Policy.Terms, now)
 	if in == 0 || w.want.Next || w.want.Need == 0 || v.out > 0 || k.store.tooLate(now, in, w.ends) {
 		return false
 	}
@@ -70,9 +61,35 @@ func (k key) awaitNext(now lease.Millis, w waiter) bool {
 	}
 	if at := now + in; v.due != waited || v.dueAt > at {
 		v.due, v.dueAt = waited, at
-		k.store.due.add(dueKey{key: k, at: at}, in)
+		k.store.due.add(timer{k, at})
 	}
 	return true
+}
+
+// tooLate reports whether a caller that leaves at ends would leave before the answer, if the store
+// were asked only after a delay. Half of the caller's time is kept for that answer, at most what one
+// usually takes.
+func (s *Store) tooLate(now, delay, ends lease.Millis) bool {
+	left := ends - now
+	return delay+min(left/2, lease.Millis(s.answers.Milliseconds())) >= left
+}
+
+// takeQueue takes those who wait and can be asked for together: all for the running
+// window, or all for the next. Those who have gone are left out.
+func (c *cached) takeQueue() (queue []waiter) {
+	rest := c.waiting[:0]
+	for _, w := range c.waiting {
+		switch {
+		case w.answers.gone():
+		case len(queue) == 0 || queue[0].want.Next == w.want.Next:
+			queue = append(queue, w)
+		default:
+			rest = append(rest, w)
+		}
+	}
+	clear(c.waiting[len(rest):])
+	c.waiting = rest
+	return queue
 }
 
 // onlyAsk is a want without what has been settled already.
@@ -80,58 +97,17 @@ func onlyAsk(w lease.Want) lease.Want {
 	return lease.Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Next: w.Next && w.Want > 0}
 }
 
-// tooLate reports whether an ask that is sent after a delay is answered too late for a
-// caller that leaves at ends. Half of the caller's time is kept for the answer, at most
-// what one usually takes.
-func (s *Store) tooLate(now, delay, ends lease.Millis) bool {
-	left := ends - now
-	return delay > 0 && delay+min(left/2, lease.Millis(s.answers.Milliseconds())) >= left
-}
-
-// outOfTime denies an ask that cannot wait until its key may be asked for.
-func (k key) outOfTime(now lease.Millis, need int64, delay lease.Millis) lease.Grant {
-	account, t := &k.Value.relay.Account, &k.Policy.Terms
-	if t.ChargesDenied {
-		account.Deny(t, now, need)
-	}
-	need = max(need, 1)
-	after := delay
-	if account.Left < need {
-		after = max(after, account.Retry(t, now, need))
-	}
-	return lease.Grant{
-		Status: lease.Denied, RetryAfter: after, AskAfter: delay,
-		Limit: t.Capacity, Remaining: account.Left, Reset: max(0, account.Reset-now),
-	}
-}
-
-// stage is by when an ask needs its answer.
-type stage uint8
-
-const (
-	atEnd  stage = iota // when the call ends
-	atHalf              // when half of its time is over: others of its group are asked for then
-)
-
-// deadline is the end of a stage.
-func (q *acquisition) deadline(of stage) lease.Millis {
-	if of == atHalf {
-		return q.now + (q.ends-q.now)/2
-	}
-	return q.ends
-}
-
 // await notes that grant i comes later.
-func (q *acquisition) await(i int, by stage) *answers {
-	q.awaiting(by).expect(i)
-	return q.answers[by]
+func (q *acquisition) await(i int) *answers {
+	q.awaiting().expect(i)
+	return q.answers
 }
 
-func (q *acquisition) awaiting(by stage) *answers {
-	if q.answers[by] == nil {
-		q.answers[by] = newAnswers(q.grants, telemetry.Waiting(q.ctx))
+func (q *acquisition) awaiting() *answers {
+	if q.answers == nil {
+		q.answers = &answers{grants: q.grants, spans: telemetry.Waiting(q.ctx), done: make(chan struct{}), missing: 1}
 	}
-	return q.answers[by]
+	return q.answers
 }
 
 // answers are the grants that a caller waits for.
@@ -142,10 +118,6 @@ type answers struct {
 	mu      sync.Mutex
 	grants  []lease.Grant // the caller's; nil when it has gone
 	missing int           // and one more until the caller has made all its asks
-}
-
-func newAnswers(grants []lease.Grant, spans []telemetry.SpanContext) *answers {
-	return &answers{grants: grants, spans: spans, done: make(chan struct{}), missing: 1}
 }
 
 // expect notes that grant i comes later.

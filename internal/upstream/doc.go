@@ -1,6 +1,6 @@
 // Package upstream is the region's side of its reserve: what a replica does with wants of shared limits that the
 // aggregator does not decide on. The rules are those of package reserve, the calls of the aggregator those of
-// package remote.
+// package client.
 //
 //	keeper.go    the record of the reserve: renounced, stated, and permission asked of it
 //	record.go    the record in the region's store: read, put right, written

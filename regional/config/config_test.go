@@ -37,7 +37,7 @@ func TestDefaults(t *testing.T) {
 			Rules: "rules.yaml", Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:8090", Replicas: 1,
 			MaxKeys: 1_000_000, MaxMemory: 512 << 20, MaxHolders: 100_000, MaxHoldersPerAddress: 128, MaxStreams: 1000,
 			HeaderTimeout: 5 * time.Second, IdleTimeout: 10 * time.Minute, DrainWait: 6 * time.Second, DrainTimeout: 10 * time.Second,
-			LogFormat: "text", LogLevel: "info", Front: "auto", RulesCopy: "auto", State: "auto", StateInterval: 5 * time.Second,
+			LogFormat: "text", LogLevel: "info", LeaseCache: "auto", RulesCopy: "auto", State: "auto", StateInterval: 5 * time.Second,
 			RedisOf: daemon.Redis{Mode: "auto", Timeout: 100 * time.Millisecond, Lanes: 2, Queue: 4096},
 		},
 		Ratelimit: envoyrls.Limits{Consistency: "leased", OnFailure: "allow"},
@@ -55,7 +55,7 @@ func TestPrecedence(t *testing.T) {
 max_keys: 1
 max_holders: 2
 max_streams: 3
-front: on
+lease_cache: on
 region: eu
 global: 127.0.0.1:4,127.0.0.1:5
 drain_wait: 2s
@@ -65,11 +65,11 @@ max_memory: 64MiB
 	t.Setenv("WEIR_MAX_HOLDERS", "20")
 	t.Setenv("WEIR_MAX_STREAMS", "30")
 	t.Setenv("WEIR_LOG_FORMAT", "json")
-	c, err := load("--max-streams", "300", "--front", "off")
+	c, err := load("--max-streams", "300", "--lease-cache", "off")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.MaxKeys != 1 || c.MaxHolders != 20 || c.MaxStreams != 300 || c.Front != "off" ||
+	if c.MaxKeys != 1 || c.MaxHolders != 20 || c.MaxStreams != 300 || c.LeaseCache != "off" ||
 		c.DrainWait != 2*time.Second || c.LogFormat != "json" || c.MaxMemory != 64<<20 || c.LogLevel != "info" {
 		t.Errorf("%+v", c)
 	}
@@ -85,7 +85,7 @@ admin_listen: ":2"
 replicas: 2
 state: "off"
 state_interval: 1m
-front: on
+lease_cache: on
 region: eu
 global: 127.0.0.1:4,127.0.0.1:5
 consul: 127.0.0.1:6
@@ -186,7 +186,7 @@ func TestMistakes(t *testing.T) {
 		"config in file":  {file: "config: x\n", want: []string{"config: is not a field"}},
 		"wrong type":      {file: "\nmax_keys: many\n", want: []string{"region.yaml:2: max_keys:", "many"}},
 		"two mistakes":    {file: "max_keys: x\nreplicas: y\n", want: []string{":1: max_keys", ":2: replicas"}},
-		"twice":           {file: "front: on\nfront: off\n", want: []string{":2: front: is given twice"}},
+		"twice":           {file: "lease_cache: on\nlease_cache: off\n", want: []string{":2: lease_cache: is given twice"}},
 		"a list":          {file: "listen: [a, b]\n", want: []string{"listen: must be a single value"}},
 		"nothing":         {file: "listen:\n", want: []string{"listen: must be a single value"}},
 		"not fields":      {file: "- a\n", want: []string{"must be fields with values"}},
@@ -206,7 +206,7 @@ func TestMistakes(t *testing.T) {
 		"log format":      {args: []string{"--log-format", "xml"}, want: []string{"log_format", `"json" "text"`}},
 		"log level":       {args: []string{"--log-level", "loud"}, want: []string{"log_level"}},
 		"rules":           {args: []string{"--rules", ""}, want: []string{"rules: is missing"}},
-		"front":           {args: []string{"--front", "maybe"}, want: []string{"front", `"auto" "on" "off"`}},
+		"lease_cache":     {args: []string{"--lease-cache", "maybe"}, want: []string{"lease_cache", `"auto" "on" "off"`}},
 		"global address":  {args: []string{"--region", "eu", "--global", "a:1,b"}, want: []string{`global: "b" must be host:port`}},
 		"global tls":      {args: []string{"--global", "a:1", "--region", "eu", "--global-tls-ca", "x"}, want: []string{"global_tls: is false"}},
 		"global plain":    {args: []string{"--global", "10.0.0.7:4", "--region", "eu"}, want: []string{`global: calls of "10.0.0.7:4"`, "--global-tls-cert", "--global-plain"}},

@@ -29,12 +29,12 @@ const (
 // begins are steps that no earlier step calls, each with what leads to it.
 var begins = map[string]string{
 	"wasmfilter/edge/uplink/send.go: Uplink.send":          "the worker, when requests have been decided or time has passed",
-	"wasmfilter/edge/uplink/flight.go: Uplink.Reply":       "the answer of the region",
+	"wasmfilter/edge/worker.go: Worker.Reply":              "the answer of the region",
 	"wasmfilter/filter/response.go: plugin.refuse":         "the list of requests that a worker has decided",
 	"wasmfilter/edge/upkeep.go: upkeep.scan":               "a tick",
 	"internal/redis/redisstore/sender.go: sender.exchange": "a goroutine, which takes what has gathered",
 	"internal/leasecache/reply.go: cached.noteReply":       "the reply of the store",
-	"internal/leasecache/run.go: Store.Sweep":              "a timer",
+	"internal/leasecache/key.go: Store.Sweep":              "a timer",
 	"internal/engine/judge.go: judge.judgment":             "the reply of the lease cache",
 	"internal/upstream/store.go: Store.Acquire":            "the end of the call that it made",
 }

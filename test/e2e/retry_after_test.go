@@ -41,7 +41,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 	addr := proc.FreeAddr(t)
 	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, Rules: rules,
-		RegionConfig: fmt.Sprintf("front: \"on\"\nrls_budget: 10s\nratelimit_config: %s\ndescriptors: %s\nrls_listen: %s\n", dir, file, addr)})
+		RegionConfig: fmt.Sprintf("lease_cache: \"on\"\nrls_budget: 10s\nratelimit_config: %s\ndescriptors: %s\nrls_listen: %s\n", dir, file, addr)})
 	p := s.PoPs[0]
 	proc.Eventually(t, 20*time.Second, "the PoP has the rules", func() bool {
 		return p.Get("/token_bucket", "x-user", "nobody").Header.Get("RateLimit") != ""

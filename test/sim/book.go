@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -16,14 +17,14 @@ type book struct {
 	p *pop
 	*account
 	table   table.Key
-	lots    [2]lease.Lot // as they were in the table after the last event
+	lots    [2]holder.Lease // as they were in the table after the last event
 	held    []holding
 	spent   tallies        // units of requests that were admitted, by lease
 	several bool           // there were requests of several rules: they take units, and are admitted later
 	refused []limit.Micros // asks within the last 10 s
 
 	owes   int64 // overdrawn, in the table
-	sealed lease.Debt
+	sealed holder.Debt
 	owed   int64 // added to overdrawn, and not counted as admitted
 
 	// Of the event that runs.
@@ -131,7 +132,7 @@ func (p *pop) audit() {
 func (b *book) audit() {
 	e := b.p.reader.Open(b.table)
 	b.owe(e)
-	b.count(&e.Lots)
+	b.count(&e.Leases)
 	for _, back := range b.backs {
 		b.giveBack(back)
 	}
@@ -172,7 +173,7 @@ func (b *book) owe(e *table.Entry) {
 }
 
 // count finds what of the holdings is loose.
-func (b *book) count(lots *[2]lease.Lot) {
+func (b *book) count(lots *[2]holder.Lease) {
 	b.lots = *lots
 	for i := range lots {
 		if lot := &lots[i]; lot.Units > 0 && !lot.Local {

@@ -2,7 +2,7 @@
 // what Weir promises after every step.
 //
 // The tiers are the product: a PoP is [edge.Worker] over shared memory, a [tier] is
-// [limiter.Handler] over [memory.Store] or over [front.Store], the lease cache of a
+// [service.Handler] over [memory.Store] or over [leasecache.Store], the lease cache of a
 // replica. What is simulated is everything round the tiers: clocks, network, restarts,
 // clients. Requests of several rules are decided by rounds.Group, which Redis runs as well.
 //

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -85,9 +86,9 @@ func (p *pop) keepLot(m *wire.Want) bool {
 	key := p.w.rules.find(m.Rule).counter(string(m.Key))
 	from := p.book(key).loose(m.Lease)
 	e := p.entry(key)
-	for i := range e.Lots {
-		if l := &e.Lots[i]; from != nil && l.Units == 0 {
-			*l = lease.Lot{Units: m.Unused, Lease: from.lease, Expiry: from.expiry}
+	for i := range e.Leases {
+		if l := &e.Leases[i]; from != nil && l.Units == 0 {
+			*l = holder.Lease{Units: m.Unused, Lease: from.lease, Expiry: from.expiry}
 			return p.reader.Commit(p.now()) == table.Stored
 		}
 	}
@@ -179,7 +180,7 @@ var TakesStale = Fault{name: "takes stale replies", late: func(p *pop, f *flight
 // itself.
 var DeniesItsOwn = Fault{name: "denies its own", denies: func(p *pop, part Part) bool {
 	e, now := p.entry(part.Rule.counter(part.Key)), p.now()
-	return now < e.NextAsk && e.DeniedNeed > 0 && part.Cost >= e.DeniedNeed && e.Available(now) < part.Cost
+	return now < e.Ends && e.Phase == holder.PhaseDenied && part.Cost >= e.Least && e.Available(now) < part.Cost
 }}
 
 // ParksTakes: a take is committed a little after it was acted upon.
@@ -190,7 +191,7 @@ var ParksTakes = Fault{name: "parks takes", taken: func(p *pop, r *request) {
 	part, life := r.parts[0], p.life
 	key := part.Rule.counter(part.Key)
 	e := p.entry(key)
-	e.Lots = p.book(key).lots
+	e.Leases = p.book(key).lots
 	p.reader.Commit(p.now())
 	p.w.after(2*limit.Millisecond, func() {
 		if life == p.life {
@@ -204,9 +205,9 @@ var ParksTakes = Fault{name: "parks takes", taken: func(p *pop, r *request) {
 // MergesLots: a top-up is added to the older lot and prolongs it.
 var MergesLots = Fault{name: "merges lots", table: func(p *pop) {
 	for key := range p.books {
-		if e := p.entry(key); e.Lots[0].Units > 0 && e.Lots[1].Units > 0 && !e.Lots[0].Local && !e.Lots[1].Local {
-			e.Lots[1].Units += e.Lots[0].Units
-			e.Lots[0].Units = 0
+		if e := p.entry(key); e.Leases[0].Units > 0 && e.Leases[1].Units > 0 && !e.Leases[0].Local && !e.Leases[1].Local {
+			e.Leases[1].Units += e.Leases[0].Units
+			e.Leases[0].Units = 0
 			p.reader.Commit(p.now())
 		}
 	}

@@ -109,7 +109,7 @@ func (f *flight) lies() {
 		lie := f.apart()
 		for _, m := range f.req.Wants {
 			r := w.rules.find(m.Rule)
-			l := p.entry(r.counter(string(m.Key))).Lots[w.rand.IntN(2)].Lease
+			l := p.entry(r.counter(string(m.Key))).Leases[w.rand.IntN(2)].Lease
 			if w.chance(0.3) {
 				l += uint32(w.rand.IntN(3))
 			}

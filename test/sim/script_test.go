@@ -207,7 +207,7 @@ func (s *script) slot(args []string) {
 	h := s.w.pops[s.number(args[0])-1]
 	r, key := s.target(args[1])
 	e := h.entry(r.counter(key))
-	for _, lot := range e.Lots {
+	for _, lot := range e.Leases {
 		if lot.Units > 0 {
 			fmt.Fprintf(s.out, "lot of %d", lot.Units)
 			if lot.From > h.now() {
@@ -217,8 +217,8 @@ func (s *script) slot(args []string) {
 		}
 	}
 	fmt.Fprintf(s.out, "wants %d next", int64(1)<<e.WantLog2)
-	if e.DeniedNeed > 0 {
-		fmt.Fprintf(s.out, ", denied %d and more", e.DeniedNeed)
+	if e.Least > 0 {
+		fmt.Fprintf(s.out, ", denied %d and more", e.Least)
 	}
 	if e.Overdrawn > 0 {
 		fmt.Fprintf(s.out, ", overdrawn %d", e.Overdrawn)

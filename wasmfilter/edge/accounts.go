@@ -2,6 +2,7 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/wasmfilter/edge/pop"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -56,7 +57,7 @@ func (a *accounts) open(p *rulebook.Policy, key table.Key) *table.Entry {
 	}
 	e := p.Table.Open(key)
 	if e.Asked < a.rules.Since {
-		e.DeniedNeed, e.Refused, e.LimitedUntil, e.NextAsk, e.Back = 0, false, 0, 0, lease.Backoff{}
+		e.Forget()
 	}
 	return e
 }
@@ -103,7 +104,7 @@ func (a *accounts) settleParked(now lease.Millis) {
 // go back to the region.
 func (a *accounts) untake(now lease.Millis, h *hit) {
 	p, taken := h.policy, h.taken
-	var back [2]lease.Part
+	var back [2]holder.Part
 	if a.change(now, p, h.key, func(e *table.Entry) { back = e.Untake(&p.Terms, taken) }) == table.Stored {
 		a.uplink.ReturnSoon(p, h.key, back[0])
 		a.uplink.ReturnSoon(p, h.key, back[1])
@@ -121,7 +122,7 @@ func (a *accounts) untakeLocal(now lease.Millis, h *hit) {
 // keep stores a grant, with its spare units, in the account of its key.
 func (a *accounts) keep(now, sent lease.Millis, of *ask, g lease.Grant, spare int64) {
 	p, key, want, jitter := of.policy, of.key, of.want, a.pop.Jitter()
-	var rest lease.Part
+	var rest holder.Part
 	denied := p.Denials.Forget(key.Hash)
 	outcome := a.change(now, p, key, func(e *table.Entry) {
 		e.Denied = lease.Sum(e.Denied, denied)
@@ -134,9 +135,9 @@ func (a *accounts) keep(now, sent lease.Millis, of *ask, g lease.Grant, spare in
 	switch outcome {
 	case table.Stored:
 	case table.Full:
-		rest = lease.Part{Units: spare, Lease: g.Lease}
+		rest = holder.Part{Units: spare, Lease: g.Lease}
 	default:
-		rest = lease.Part{}
+		rest = holder.Part{}
 	}
 	if p.Exact { // units of requests that have gone, or were refused by another rule
 		a.uplink.ReturnSoon(p, key, rest)

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
@@ -42,18 +43,18 @@ func (d *decider) grant(now, sent lease.Millis, a *ask, g lease.Grant) {
 		a.repeats = 0
 	}
 	spare := g.Granted
-	d.hand(now, a, &g, func(v waiter, h *hit) (lease.Verdict, int64) {
+	d.hand(now, a, &g, func(v waiter, h *hit) (holder.Verdict, int64) {
 		switch {
 		case g.Status == lease.OK && g.Granted == 0 && v.request != nil && v.request.undecided > 1:
-			return lease.Unanswered, 0 // another want of its group was denied, and decides it
+			return holder.Unanswered, 0 // another want of its group was denied, and decides it
 		case v.cost <= spare && g.StartsIn == 0:
 			spare -= v.cost
-			h.taken.Parts[0] = lease.Part{Units: v.cost, Lease: g.Lease, Expiry: sent + g.TTL}
-			return lease.Admit, spare
+			h.taken.Parts[0] = holder.Part{Units: v.cost, Lease: g.Lease, Expiry: sent + g.TTL}
+			return holder.Admit, spare
 		case d.mayFit(now, a, &g, spare+g.Remaining, v.cost):
-			return lease.Wait, 0
+			return holder.Wait, 0
 		}
-		return lease.Refuse, spare
+		return holder.Refuse, spare
 	})
 	d.accounts.keep(now, sent, a, g, spare)
 	d.again(now, a)
@@ -67,7 +68,7 @@ func (d *decider) grantSlots(now, sent lease.Millis, a *ask, g lease.Grant) {
 		hd.denied = now
 		again = hd.others.Gave >= sent && a.repeats < maxRepeats
 	}
-	d.hand(now, a, &g, func(v waiter, h *hit) (verdict lease.Verdict, left int64) {
+	d.hand(now, a, &g, func(v waiter, h *hit) (verdict holder.Verdict, left int64) {
 		taken := hd.free(now) >= h.cost
 		if v.request != nil {
 			if taken, _ = d.slots.take(now, hd, h.cost); taken {
@@ -76,11 +77,11 @@ func (d *decider) grantSlots(now, sent lease.Millis, a *ask, g lease.Grant) {
 		}
 		switch {
 		case taken:
-			verdict = lease.Admit
+			verdict = holder.Admit
 		case again && v.request != nil:
-			return lease.Wait, 0
+			return holder.Wait, 0
 		default:
-			verdict = lease.Refuse
+			verdict = holder.Refuse
 		}
 		return verdict, max(0, hd.free(now))
 	})
@@ -93,7 +94,7 @@ func (d *decider) grantSlots(now, sent lease.Millis, a *ask, g lease.Grant) {
 // hand takes the answer to an ask to the requests that it is for. give decides on each by
 // a grant, and returns what is left then; with Wait it is asked for again, with Unanswered
 // it goes on waiting for others.
-func (d *decider) hand(now lease.Millis, a *ask, g *lease.Grant, give func(v waiter, h *hit) (lease.Verdict, int64)) {
+func (d *decider) hand(now lease.Millis, a *ask, g *lease.Grant, give func(v waiter, h *hit) (holder.Verdict, int64)) {
 	a.repeats++
 	queued := len(a.queue)
 	for _, v := range a.asked {
@@ -106,8 +107,8 @@ func (d *decider) hand(now lease.Millis, a *ask, g *lease.Grant, give func(v wai
 			continue
 		}
 		switch verdict, left := give(v, &h); verdict {
-		case lease.Unanswered:
-		case lease.Wait:
+		case holder.Unanswered:
+		case holder.Wait:
 			a.queue = append(a.queue, v)
 		default:
 			h.answeredBy(g, left, verdict)
@@ -139,18 +140,18 @@ func (d *decider) mayFit(now lease.Millis, a *ask, g *lease.Grant, left, cost in
 }
 
 // answeredBy fills in the quota by the answer.
-func (h *hit) answeredBy(g *lease.Grant, spare int64, v lease.Verdict) {
+func (h *hit) answeredBy(g *lease.Grant, spare int64, v holder.Verdict) {
 	if !h.policy.Concurrency {
 		h.ownLimit(h.policy.Terms.OwnLimit(g))
 	}
 	h.quota.Remaining, h.quota.Reset = g.Remaining+spare, g.Reset
-	if v == lease.Refuse {
+	if v == holder.Refuse {
 		h.quota.Remaining, h.quota.Reset = 0, h.policy.Terms.RetryAfter(g, h.cost)
 	}
 }
 
 // answer ends a wait.
-func (d *decider) answer(now lease.Millis, v waiter, h *hit, verdict lease.Verdict) {
+func (d *decider) answer(now lease.Millis, v waiter, h *hit, verdict holder.Verdict) {
 	if v.request == nil {
 		countShadow(h.policy, verdict)
 		d.slots.leave(now, h) // its request has gone on without them
@@ -169,13 +170,13 @@ func (d *decider) answer(now lease.Millis, v waiter, h *hit, verdict lease.Verdi
 
 // decided notes the verdict on a hit that was undecided; false if it denies the
 // request.
-func (d *decider) decided(now lease.Millis, r *Request, i int, v lease.Verdict) bool {
+func (d *decider) decided(now lease.Millis, r *Request, i int, v holder.Verdict) bool {
 	r.undecided--
-	if v == lease.Refuse {
+	if v == holder.Refuse {
 		d.deny(now, r, i)
 		return false
 	}
-	r.hits[i].verdict = lease.Admit
+	r.hits[i].verdict = holder.Admit
 	return true
 }
 
@@ -186,16 +187,16 @@ func (d *decider) resume(now lease.Millis, r *Request) bool {
 		return true
 	}
 	for i := range r.hits {
-		if h := &r.hits[i]; h.verdict == lease.Wait && h.asked {
+		if h := &r.hits[i]; h.verdict == holder.Wait && h.asked {
 			return true // its answer is still to come
 		}
 	}
 	for i := range r.hits {
 		h := &r.hits[i]
-		if h.verdict != lease.Wait {
+		if h.verdict != holder.Wait {
 			continue
 		}
-		if v := d.takeUndenied(now, h); v != lease.Wait && !d.decided(now, r, i, v) {
+		if v := d.takeUndenied(now, h); v != holder.Wait && !d.decided(now, r, i, v) {
 			return false
 		}
 	}
@@ -234,7 +235,7 @@ func (d *decider) again(now lease.Millis, a *ask) {
 			break
 		}
 		h := a.asked[0].of(a)
-		if want, right := d.right(now, &h, 0); right == lease.Wait {
+		if want, right := d.right(now, &h, 0); right == holder.Wait {
 			a.want = want
 			d.uplink.Lane(a.policy).Gather(now, a)
 			d.uplink.Lane(a.policy).MarkUrgent()
@@ -254,11 +255,11 @@ func (d *decider) retake(now lease.Millis, a *ask, waiters []waiter) []waiter {
 		}
 		h := v.of(a)
 		verdict := d.take(now, &h)
-		if verdict == lease.Wait && h.probes && probing {
-			verdict, h.quota.Remaining = lease.Refuse, 0
+		if verdict == holder.Wait && h.probes && probing {
+			verdict, h.quota.Remaining = holder.Refuse, 0
 			h.retry(now, now+whileAsking)
 		}
-		if verdict == lease.Wait {
+		if verdict == holder.Wait {
 			probing = probing || h.probes
 			still = append(still, v)
 			continue

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/relay"
 )
 
 // costRules is one rule that takes a request's cost from a header.
@@ -43,7 +43,7 @@ func TestCostsOfSeveralRules(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, cached %v, seed %d", algorithm, cached, seed), func(t *testing.T) {
 					w := newWorld(t, 1, `{"rules":[`+rule("wide", algorithm, "60/1h")+","+rule("narrow", "fixed_window", "23/1h")+`]}`)
 					if cached {
-						w.region.nodes = map[string]*lease.Relay{}
+						w.region.nodes = map[string]*relay.Relay{}
 					}
 					rnd := rand.New(rand.NewPCG(seed, 5))
 					left := int64(23) // the other has more

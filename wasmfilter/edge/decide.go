@@ -2,6 +2,7 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
@@ -46,7 +47,7 @@ func (d *decider) addHits(r *Request) (shadows bool) {
 			policy:  p,
 			key:     p.Key(d.pop.Seed, m.Key),
 			cost:    m.Cost,
-			verdict: lease.Wait,
+			verdict: holder.Wait,
 			quota:   Quota{Rule: p.Rule, Policy: p.Item, Limit: p.Terms.Capacity},
 		})
 	}
@@ -98,10 +99,10 @@ func (d *decider) takeAll(now lease.Millis, r *Request, exact bool) bool {
 			continue
 		}
 		switch h.verdict = d.take(now, h); h.verdict {
-		case lease.Refuse:
+		case holder.Refuse:
 			d.deny(now, r, i)
 			return false
-		case lease.Wait:
+		case holder.Wait:
 			r.undecided++
 		}
 	}
@@ -121,7 +122,7 @@ func (d *decider) admit(r *Request) {
 // deny refuses a request because of its hit i, and puts back what the others took.
 func (d *decider) deny(now lease.Millis, r *Request, i int) {
 	h := &r.hits[i]
-	h.verdict = lease.Refuse
+	h.verdict = holder.Refuse
 	if h.decision == rulebook.Allowed {
 		h.decision = rulebook.Denied
 	}
@@ -140,8 +141,8 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 // untakeAll puts back what a request took.
 func (d *decider) untakeAll(now lease.Millis, r *Request) {
 	for j := range r.hits {
-		if o := &r.hits[j]; o.verdict == lease.Admit {
-			o.verdict = lease.Refuse
+		if o := &r.hits[j]; o.verdict == holder.Admit {
+			o.verdict = holder.Refuse
 			d.untake(now, o)
 		}
 	}
@@ -170,12 +171,12 @@ func (d *decider) decideShadows(now lease.Millis, r *Request) {
 		}
 		h := hit{policy: p, key: p.Key(d.pop.Seed, m.Key), cost: m.Cost}
 		verdict := d.takeUndenied(now, &h)
-		if verdict == lease.Wait && d.uplink.Lane(p).Open {
-			verdict = lease.Admit
-		} else if verdict == lease.Wait {
+		if verdict == holder.Wait && d.uplink.Lane(p).Open {
+			verdict = holder.Admit
+		} else if verdict == holder.Wait {
 			verdict = d.ask(now, &h, waiter{cost: h.cost})
 		}
-		if verdict != lease.Wait {
+		if verdict != holder.Wait {
 			countShadow(p, verdict)
 		}
 		if h.slots != nil {
@@ -185,9 +186,9 @@ func (d *decider) decideShadows(now lease.Millis, r *Request) {
 }
 
 // countShadow counts what a shadow rule would have done.
-func countShadow(p *rulebook.Policy, v lease.Verdict) {
+func countShadow(p *rulebook.Policy, v holder.Verdict) {
 	decision := rulebook.ShadowAllowed
-	if v == lease.Refuse {
+	if v == holder.Refuse {
 		decision = rulebook.ShadowDenied
 	}
 	p.Counts.Decided[decision]++

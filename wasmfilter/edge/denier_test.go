@@ -3,7 +3,7 @@ package edge
 import (
 	"testing"
 
-	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -33,8 +33,8 @@ func TestCachedDenialHidesNoUnits(t *testing.T) {
 	p := &w.workers[0].rules.InForce.ByRule[0][0]
 	h := &hit{policy: p, key: table.Key{Hash: 42}, cost: 5}
 	e := &table.Entry{}
-	e.Lots[0] = lease.Lot{Units: 3, Expiry: w.now + 1000}
-	e.DeniedNeed, e.NextAsk = 1, w.now+500
+	e.Leases[0] = holder.Lease{Units: 3, Expiry: w.now + 1000}
+	e.Phase, e.Least, e.Ends = holder.PhaseDenied, 1, w.now+500
 	h.rememberDenial(w.now, e)
 	if p.Denials.Refuses(42, w.now, 3) != nil {
 		t.Error("3 units are there, and a request of cost 3 is refused")

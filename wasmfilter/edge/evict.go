@@ -44,9 +44,9 @@ func (a *accounts) rank(e *table.Entry, now lease.Millis) (r table.Rank, worth i
 		return table.Counter, p.Terms.Capacity - p.Limit.Peek(e.Counter, a.pop.TimeOfDay(now), 0).Remaining
 	case e.Overdrawn > 0:
 		return table.Debt, e.Overdrawn
-	case e.Lots[0].Sharing(now), e.Lots[1].Sharing(now):
+	case e.Leases[0].Sharing(now), e.Leases[1].Sharing(now):
 		return table.Share, int64(e.Asked)
-	case e.Lots[0].Units > 0, e.Lots[1].Units > 0:
+	case e.Leases[0].Units > 0, e.Leases[1].Units > 0:
 		return table.Lease, int64(e.Asked)
 	}
 	return table.Denial, int64(e.Asked)
@@ -64,8 +64,8 @@ func (a *accounts) merge(shared, e *table.Entry, now lease.Millis) {
 // force, and counts what it owed.
 func (a *accounts) gone(e *table.Entry) {
 	p := a.rules.InForce.ByID[e.Rule]
-	for i := range e.Lots {
-		if lot := &e.Lots[i]; lot.Units > 0 && !lot.Local && p != nil && !p.Local {
+	for i := range e.Leases {
+		if lot := &e.Leases[i]; lot.Units > 0 && !lot.Local && p != nil && !p.Local {
 			a.uplink.GiveBack(p, p.Key(a.pop.Seed, e.Key), lot.Part())
 		}
 	}
@@ -85,7 +85,7 @@ func (a *accounts) idle(e *table.Entry, now lease.Millis) bool {
 	case p.Local:
 		return p.Limit.Fresh(e.Counter, a.pop.TimeOfDay(now))
 	}
-	return e.Account.Idle(&p.Terms, now)
+	return e.State.Idle(&p.Terms, now)
 }
 
 // forgotten reports whether the scan drops an entry. What a rule leaves behind that

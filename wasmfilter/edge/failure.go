@@ -2,6 +2,7 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -9,21 +10,21 @@ import (
 
 // fail decides a hit whose tier above does not answer: what was denied stays
 // denied, and the rule's on_failure decides the rest.
-func (d *taker) fail(now lease.Millis, h *hit) lease.Verdict {
+func (d *taker) fail(now lease.Millis, h *hit) holder.Verdict {
 	return d.failBy(now, h, h.policy.Rule.OnFailure)
 }
 
 // failAnswered decides a hit that was answered, and not decided. A granter that does
 // not have the rule is not away: it has other rules, and the next one may have ours.
 // The rule goes on to hold, by this process's share of it, whatever its on_failure.
-func (d *taker) failAnswered(now lease.Millis, h *hit, s lease.Status) lease.Verdict {
+func (d *taker) failAnswered(now lease.Millis, h *hit, s lease.Status) holder.Verdict {
 	if s == lease.UnknownRule {
 		return d.failBy(now, h, lease.FailureLocal)
 	}
 	return d.fail(now, h)
 }
 
-func (d *taker) failBy(now lease.Millis, h *hit, by lease.OnFailure) lease.Verdict {
+func (d *taker) failBy(now lease.Millis, h *hit, by lease.OnFailure) holder.Verdict {
 	p := h.policy
 	spec := p.Limit.Spec()
 	if share := d.uplink.Share; share > 0 && p.Rule.Scope == rule.ScopeGlobal { // the rest is that of other regions
@@ -42,19 +43,19 @@ func (d *taker) failBy(now lease.Millis, h *hit, by lease.OnFailure) lease.Verdi
 	switch {
 	case outcome != table.Stored && !by.FailUncounted().Admitted:
 		h.decision, h.status = rulebook.FullDenied, p.Rule.DenyStatus
-		return lease.Refuse
+		return holder.Refuse
 	case outcome != table.Stored: // what is admitted cannot be reported
 		h.uncounted = true
 		d.port.Unreported += uint64(h.cost)
 	case did.Admitted:
-		h.taken = did.Taken(h.cost)
+		h.taken = holder.TakenBy(&did, h.cost)
 	}
 	return verdict
 }
 
 // failSlots decides a hit of a concurrency rule whose tier above does not answer.
 // Its slots count all the same, and are stated when there is an answer again.
-func (d *taker) failSlots(now lease.Millis, h *hit, f lease.Failure) lease.Verdict {
+func (d *taker) failSlots(now lease.Millis, h *hit, f lease.Failure) holder.Verdict {
 	hd := d.slots.of(h)
 	var did lease.Failed
 	outcome := d.slots.share(now, hd, func() bool {
@@ -76,7 +77,7 @@ func (d *taker) failSlots(now lease.Millis, h *hit, f lease.Failure) lease.Verdi
 }
 
 // failed notes a decision that was made without the tier above.
-func (h *hit) failed(now lease.Millis, did *lease.Failed) lease.Verdict {
+func (h *hit) failed(now lease.Millis, did *lease.Failed) holder.Verdict {
 	if !did.Denied {
 		h.ownLimit(0) // the rule's limit decides
 	}
@@ -94,13 +95,13 @@ func (h *hit) failed(now lease.Millis, did *lease.Failed) lease.Verdict {
 		h.decision = rulebook.LocalDenied
 	}
 	if did.Admitted {
-		return lease.Admit
+		return holder.Admit
 	}
 	h.quota.Remaining, h.quota.Reset = 0, did.RetryAfter
 	if did.RetryAfter == 0 {
 		h.quota.Reset = failedRetry
 	}
-	return lease.Refuse
+	return holder.Refuse
 }
 
 // failedRetry is after how long a client should come back that is refused because the tier

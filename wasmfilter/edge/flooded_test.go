@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -40,7 +40,7 @@ func TestRememberedRefusalHidesNoUnits(t *testing.T) {
 	p := &x.rules.InForce.ByRule[0][0]
 	h := &hit{policy: p, key: table.Key{Hash: 42}, cost: 5}
 	x.accounts.change(w.now, p, h.key, func(e *table.Entry) { e.Asked, e.Refused, e.Left, e.Reset = w.now, true, 3, w.now+9000 })
-	if v := x.decider.fail(w.now, h); v != lease.Refuse || h.decision != rulebook.Denied {
+	if v := x.decider.fail(w.now, h); v != holder.Refuse || h.decision != rulebook.Denied {
 		t.Fatalf("a request of 5 where 3 were left: verdict %v, %v", v, h.decision)
 	}
 	if p.Denials.Refuses(42, w.now, 5) == nil || p.Denials.Refuses(42, w.now, 3) != nil {

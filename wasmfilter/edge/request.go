@@ -2,6 +2,7 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
@@ -59,11 +60,11 @@ type hit struct {
 	policy  *rulebook.Policy
 	key     table.Key
 	cost    int64
-	verdict lease.Verdict // Wait: undecided
-	asked   bool          // it waits for an answer; other undecided hits are asked for later
-	taken   lease.Taken
+	verdict holder.Verdict // Wait: undecided
+	asked   bool           // it waits for an answer; other undecided hits are asked for later
+	taken   holder.Taken
 	quota   Quota
-	own     int64 // of which limit quota is, see lease.Account.OwnLimit
+	own     int64 // of which limit quota is, see holder.State.OwnLimit
 
 	decision  rulebook.Decision // for metrics, once decided
 	status    int               // of a denial other than 429
@@ -88,7 +89,7 @@ func (q *Quota) nearer(other *Quota) bool {
 	return uint64(q.Remaining)*uint64(other.Limit) < uint64(other.Remaining)*uint64(q.Limit)
 }
 
-// ownLimit states the limit of a key that has one of its own, see [lease.Account.OwnLimit].
+// ownLimit states the limit of a key that has one of its own, see [holder.State.OwnLimit].
 // Of a token bucket it is the burst.
 func (h *hit) ownLimit(own int64) {
 	if h.own == own {

@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
+	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/lease/relay"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
@@ -41,7 +44,7 @@ func retryAfter(t *testing.T, algorithm, where, rate string, cost int64) {
 	w := newWorld(t, 2, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"`+rate+`","algorithm":"`+algorithm+`",`+
 		fmt.Sprintf(`"cost":{"header":"x-cost","max":3},%s}]}`, how))
 	if cached {
-		w.region.nodes = map[string]*lease.Relay{}
+		w.region.nodes = map[string]*relay.Relay{}
 	}
 	l := w.workers[0].rules.InForce.ByRule[0][0].Limit
 	tolerance := int64(1)
@@ -127,7 +130,7 @@ func (w *world) owing(l *limit.Limit) (state limit.State) {
 		state = c.State
 	}
 	for _, n := range w.region.nodes {
-		debt += n.Account.Overdrawn
+		debt += n.Holder.Overdrawn
 	}
 	if l.Spec().Algorithm == limit.SlidingLog {
 		state.Log = append([]limit.Charge(nil), state.Log...)
@@ -136,28 +139,28 @@ func (w *world) owing(l *limit.Limit) (state limit.State) {
 }
 
 // relay answers a want as a region with a cache of leases in front of its counters.
-func (g *region) relay(now limit.Micros, l *limit.Limit, terms *lease.Terms, key string, c *lease.Counter, want lease.Want) wire.Grant {
+func (g *region) relay(now limit.Micros, l *limit.Limit, terms *lease.Terms, key string, c *granter.Counter, want lease.Want) wire.Grant {
 	n := g.nodes[key]
 	if n == nil {
-		n = new(lease.Relay)
+		n = new(relay.Relay)
 		g.nodes[key] = n
 	}
 	at := millis(now)
-	give := func(p lease.Part) {
+	give := func(p holder.Part) {
 		if p.Units > 0 {
 			n.DebtReplied(terms, at, c.Acquire(l, terms, now, lease.Want{Unused: p.Units, Lease: p.Lease}))
 		}
 	}
 	out, verdict, back := n.Acquire(terms, at, want)
 	give(back)
-	if verdict == lease.Wait {
+	if verdict == holder.Wait {
 		queue, grants := []lease.Want{want}, make([]lease.Grant, 1)
 		for asks := true; asks; asks = grants[0].Status == lease.Denied && n.Retries(terms, at, want) {
-			up := n.Ask(terms, at, queue, lease.NoAsk)
+			up := n.Ask(terms, at, queue, holder.NoAsk)
 			give(n.Apply(terms, at, at, up, c.Acquire(l, terms, now, up), 100, queue, grants))
 		}
 		out = grants[0]
-	} else if behind := n.Top(terms, at); behind != lease.NoAsk {
+	} else if behind := n.Top(terms, at); behind != holder.NoAsk {
 		up := n.Ask(terms, at, nil, behind)
 		give(n.Apply(terms, at, at, up, c.Acquire(l, terms, now, up), 100, nil, nil))
 	}

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/wasmfilter/edge/pop"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -26,7 +27,7 @@ type slots struct {
 // Scope: pop: no worker holds anything, and a stream may begin while less is used than
 // the limit.
 type holding struct {
-	lease.Holding
+	holder.Holding
 	policy    *rulebook.Policy
 	key       table.Key
 	inUse     int64
@@ -189,7 +190,7 @@ func (s *slots) sweep(now lease.Millis) {
 const refusedHere lease.Millis = 10
 
 // enter decides a hit of a concurrency rule.
-func (d *taker) enter(now lease.Millis, h *hit) lease.Verdict {
+func (d *taker) enter(now lease.Millis, h *hit) holder.Verdict {
 	hd := d.slots.of(h)
 	h.suspect = hd.NextAsk > 0
 	taken, outcome := d.slots.take(now, hd, h.cost)
@@ -197,18 +198,18 @@ func (d *taker) enter(now lease.Millis, h *hit) lease.Verdict {
 	switch {
 	case taken:
 		h.slots = hd
-		return lease.Admit
+		return holder.Admit
 	case outcome != table.Stored && h.policy.Local:
 		return d.enterShared(now, h)
 	case h.policy.Local:
 		h.retry(now, now+refusedHere)
-		return lease.Refuse
+		return holder.Refuse
 	}
 	verdict := hd.Missed(now, hd.others.Gave > hd.denied)
 	switch verdict {
-	case lease.Refuse:
+	case holder.Refuse:
 		h.retry(now, hd.NextAsk)
-	case lease.Unanswered:
+	case holder.Unanswered:
 		return d.failAnswered(now, h, hd.Back.Status())
 	}
 	return verdict
@@ -216,13 +217,13 @@ func (d *taker) enter(now lease.Millis, h *hit) lease.Verdict {
 
 // enterShared decides a hit of scope: pop whose key finds no place in the pool: all
 // such keys of a rule share the slots of one.
-func (d *taker) enterShared(now lease.Millis, h *hit) lease.Verdict {
+func (d *taker) enterShared(now lease.Millis, h *hit) holder.Verdict {
 	if h.key.Hash == h.policy.ID {
 		return h.withoutPlace()
 	}
 	h.key = h.policy.SharedKey()
 	v := d.enter(now, h)
-	if h.decision = rulebook.FullDenied; v == lease.Admit {
+	if h.decision = rulebook.FullDenied; v == holder.Admit {
 		h.decision = rulebook.FullAllowed
 	}
 	return v

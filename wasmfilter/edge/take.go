@@ -2,6 +2,7 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/wasmfilter/edge/pop"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
@@ -22,7 +23,7 @@ type taker struct {
 }
 
 // take decides a hit by what this PoP has.
-func (d *taker) take(now lease.Millis, h *hit) lease.Verdict {
+func (d *taker) take(now lease.Millis, h *hit) holder.Verdict {
 	switch {
 	case h.policy.Concurrency:
 		return d.enter(now, h)
@@ -33,9 +34,9 @@ func (d *taker) take(now lease.Millis, h *hit) lease.Verdict {
 }
 
 // takeUndenied is take, unless the cache of denials refuses the hit.
-func (d *taker) takeUndenied(now lease.Millis, h *hit) lease.Verdict {
+func (d *taker) takeUndenied(now lease.Millis, h *hit) holder.Verdict {
 	if h.refusedBefore(now) {
-		return lease.Refuse
+		return holder.Refuse
 	}
 	return d.take(now, h)
 }
@@ -43,58 +44,58 @@ func (d *taker) takeUndenied(now lease.Millis, h *hit) lease.Verdict {
 // takeLease decides a hit by the leases and denials in the account of its key. The first
 // refusal is written at once, and the count of the others with the next ask. An exact rule
 // claims its right to ask when it asks, see [taker.right].
-func (d *taker) takeLease(now lease.Millis, h *hit) lease.Verdict {
+func (d *taker) takeLease(now lease.Millis, h *hit) holder.Verdict {
 	p := h.policy
 	for range table.Tries {
 		e := d.accounts.open(p, h.key)
 		refused := e.Refused
-		denied := e.DeniedNeed > 0 && h.cost-e.Held(&p.Terms, now) >= e.DeniedNeed
+		denied := e.Phase == holder.PhaseDenied && h.cost-e.Held(&p.Terms, now) >= e.Least
 		h.suspect, h.probes = denied || refused, denied && p.Exact
 		did := e.Take(&p.Terms, now, h.cost)
-		if did.Verdict != lease.Unanswered {
+		if did.Verdict != holder.Unanswered {
 			h.describe(now, e, did.Verdict)
 		}
-		asks, outcome := did.Ask != lease.NoAsk && d.asks.may(p, h.key), table.Stored
+		asks, outcome := did.Ask != holder.NoAsk && d.asks.may(p, h.key), table.Stored
 		var want lease.Want
 		if asks { // no request waits for it
 			e.Denied = lease.Sum(e.Denied, p.Denials.Forget(h.key.Hash))
 			want = e.Ask(&p.Terms, now, 0, 0, did.Ask)
 		}
-		if asks || did.Verdict == lease.Admit || did.Verdict == lease.Refuse && !refused {
+		if asks || did.Verdict == holder.Admit || did.Verdict == holder.Refuse && !refused {
 			outcome = p.Table.Commit(now)
 		}
 		if asks && outcome == table.Stored {
 			d.asks.begin(now, p, h.key, want)
 		}
 		switch {
-		case did.Verdict == lease.Unanswered:
+		case did.Verdict == holder.Unanswered:
 			return d.failAnswered(now, h, e.Back.Status())
 		case outcome == table.Raced:
 			continue
-		case did.Verdict == lease.Refuse:
+		case did.Verdict == holder.Refuse:
 			if outcome == table.Stored {
 				if h.rememberDenial(now, e); refused && !asks {
 					p.Denials.Count(h.key.Hash, h.cost)
 				}
 			}
-			return lease.Refuse
+			return holder.Refuse
 		case outcome == table.Full:
-			return lease.Wait // the region decides, whether there is a place or not
+			return holder.Wait // the region decides, whether there is a place or not
 		case outcome == table.Failed:
 			return h.withoutPlace()
 		}
 		h.taken = did.Taken
 		return did.Verdict
 	}
-	return lease.Wait
+	return holder.Wait
 }
 
 // right takes the right to ask for the key of h, and makes the want: then the verdict is
 // Wait. Refuse: another worker asks for a denied key of an exact rule, on behalf of all.
 // Unanswered: asks for the key fail, and another worker tries whether they still do. A key
 // that has no place in the table asks for no more than is waited for.
-func (d *taker) right(now lease.Millis, h *hit, waiting int64) (lease.Want, lease.Verdict) {
-	p, verdict := h.policy, lease.Wait
+func (d *taker) right(now lease.Millis, h *hit, waiting int64) (lease.Want, holder.Verdict) {
+	p, verdict := h.policy, holder.Wait
 	want := lease.Want{Need: h.cost, Waiting: waiting, Want: waiting}
 	if p.Concurrency {
 		return want, verdict // stated when it is sent
@@ -103,15 +104,15 @@ func (d *taker) right(now lease.Millis, h *hit, waiting int64) (lease.Want, leas
 	outcome := d.accounts.try(now, p, h.key, func(e *table.Entry) bool {
 		e.Denied = lease.Sum(e.Denied, denied)
 		switch {
-		case p.Exact && e.Take(&p.Terms, now, h.cost).Verdict == lease.Refuse:
-			h.describe(now, e, lease.Refuse)
+		case p.Exact && e.Take(&p.Terms, now, h.cost).Verdict == holder.Refuse:
+			h.describe(now, e, holder.Refuse)
 			h.rememberDenial(now, e)
 			p.Denials.Count(h.key.Hash, h.cost)
-			verdict = lease.Refuse
+			verdict = holder.Refuse
 		case e.Back.Off(now):
-			verdict = lease.Unanswered
+			verdict = holder.Unanswered
 		default:
-			want = e.Ask(&p.Terms, now, h.cost, waiting, lease.NoAsk)
+			want = e.Ask(&p.Terms, now, h.cost, waiting, holder.NoAsk)
 			return true
 		}
 		return false
@@ -123,11 +124,11 @@ func (d *taker) right(now lease.Millis, h *hit, waiting int64) (lease.Want, leas
 }
 
 // describe fills in the quota of a hit by the account of its key.
-func (h *hit) describe(now lease.Millis, e *table.Entry, v lease.Verdict) {
+func (h *hit) describe(now lease.Millis, e *table.Entry, v holder.Verdict) {
 	h.ownLimit(e.OwnLimit)
 	h.quota.Remaining = e.Left + e.Available(now)
 	h.quota.Reset = max(0, e.Reset-now)
-	if v == lease.Refuse {
+	if v == holder.Refuse {
 		h.quota.Remaining = 0
 		h.quota.Reset = e.Retry(&h.policy.Terms, now, h.cost)
 	}
@@ -140,30 +141,27 @@ const whileAsking lease.Millis = 2
 // would do nothing else: until a request may ask, or a little while where an answer
 // is on its way.
 func (h *hit) rememberDenial(now lease.Millis, e *table.Entry) {
-	until, need := e.NextAsk, e.LeastRefused(&h.policy.Terms, now)
-	if h.cost < need { // what refuses it is that the limit is used up
-		until, need = min(until, e.LimitedUntil), h.cost
-	}
-	if until <= now {
+	until, need := e.PausedUntil(&h.policy.Terms), min(h.cost, e.LeastRefused(&h.policy.Terms, now))
+	if until <= now || e.Phase == holder.PhasePartial && e.UnderWay(&h.policy.Terms, now) {
 		until = now + whileAsking
 	}
 	h.policy.Denials.Remember(h.key.Hash, table.Refusal{Until: until, RetryAt: now + h.quota.Reset, Need: need, OwnLimit: e.OwnLimit})
 }
 
 // withoutPlace decides by on_failure a hit that has no place in the table.
-func (h *hit) withoutPlace() lease.Verdict {
+func (h *hit) withoutPlace() holder.Verdict {
 	h.uncounted = true
 	if h.policy.Rule.OnFailure.FailUncounted().Admitted {
 		h.decision = rulebook.FullAllowed
-		return lease.Admit
+		return holder.Admit
 	}
 	h.decision, h.status = rulebook.FullDenied, h.policy.Rule.DenyStatus
-	return lease.Refuse
+	return holder.Refuse
 }
 
 // takeLocal decides a hit of scope: pop, whose counter is in the table itself. Keys
 // that find no place share one counter per rule and page.
-func (d *taker) takeLocal(now lease.Millis, h *hit) lease.Verdict {
+func (d *taker) takeLocal(now lease.Millis, h *hit) holder.Verdict {
 	p := h.policy
 	for range table.Tries {
 		e, shared := p.Table.OpenShared(h.key)
@@ -172,7 +170,7 @@ func (d *taker) takeLocal(now lease.Millis, h *hit) lease.Verdict {
 			if e = p.Table.Join(now); e == nil {
 				return h.withoutPlace()
 			}
-			if v, outcome = d.charge(now, h, e, true); v == lease.Refuse {
+			if v, outcome = d.charge(now, h, e, true); v == holder.Refuse {
 				p.Table.Commit(now) // so that the next request finds it at once
 			}
 		}
@@ -188,7 +186,7 @@ func (d *taker) takeLocal(now lease.Millis, h *hit) lease.Verdict {
 
 // charge decides a hit of scope: pop by the counter that is open, and writes it. A denial
 // that costs nothing is not written, but kept in the cache until it is over.
-func (d *taker) charge(now lease.Millis, h *hit, e *table.Entry, shared bool) (lease.Verdict, table.Outcome) {
+func (d *taker) charge(now lease.Millis, h *hit, e *table.Entry, shared bool) (holder.Verdict, table.Outcome) {
 	ask := limit.Ask{Need: h.cost, Waiting: h.cost, Want: h.cost}
 	var did limit.Decision
 	e.Counter, did = h.policy.Limit.Acquire(e.Counter, d.pop.TimeOfDay(now), ask)
@@ -198,7 +196,7 @@ func (d *taker) charge(now lease.Millis, h *hit, e *table.Entry, shared bool) (l
 			h.decision = rulebook.FullAllowed
 		}
 		h.period = did.Period
-		return lease.Admit, h.policy.Table.Commit(now)
+		return holder.Admit, h.policy.Table.Commit(now)
 	}
 	if h.decision = rulebook.Denied; shared {
 		h.decision = rulebook.FullDenied
@@ -210,7 +208,7 @@ func (d *taker) charge(now lease.Millis, h *hit, e *table.Entry, shared bool) (l
 	} else {
 		h.policy.Denials.Remember(h.key.Hash, table.Refusal{Until: min(retryAt, now+longestLocalDenial), RetryAt: retryAt, Need: h.cost})
 	}
-	return lease.Refuse, table.Stored
+	return holder.Refuse, table.Stored
 }
 
 // longestLocalDenial bounds how long a denial of scope: pop is not looked at again:

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
@@ -18,7 +19,7 @@ func (d *decider) wait(now lease.Millis, r *Request) {
 	r.keepKeys()
 	r.Outcome, r.deadline = Wait, now+wire.LongestDuration
 	for i := range r.hits {
-		if h := &r.hits[i]; h.verdict == lease.Wait && !d.uplink.Lane(h.policy).Open {
+		if h := &r.hits[i]; h.verdict == holder.Wait && !d.uplink.Lane(h.policy).Open {
 			r.deadline = min(r.deadline, now+h.policy.Terms.Timeout)
 		}
 	}
@@ -30,7 +31,7 @@ func (d *decider) wait(now lease.Millis, r *Request) {
 		return
 	}
 	for i := range r.hits {
-		if h := &r.hits[i]; h.verdict == lease.Wait {
+		if h := &r.hits[i]; h.verdict == holder.Wait {
 			h.policy.Counts.Waited++
 		}
 	}
@@ -48,11 +49,11 @@ func (d *decider) askNext(now lease.Millis, r *Request) bool {
 	first, group := d.suspects(r)
 	for i := range r.hits {
 		h := &r.hits[i]
-		if h.verdict != lease.Wait || first && !h.suspect {
+		if h.verdict != holder.Wait || first && !h.suspect {
 			continue
 		}
 		v := d.ask(now, h, waiter{request: r, serial: r.serial, hit: i, cost: h.cost})
-		if v != lease.Wait && !d.decided(now, r, i, v) {
+		if v != holder.Wait && !d.decided(now, r, i, v) {
 			return false
 		}
 		if a := d.asks.pending[h.key.Hash]; group && a != nil {
@@ -70,7 +71,7 @@ func (d *decider) suspects(r *Request) (first, group bool) {
 	lane, suspects, others, apart := -1, false, false, false
 	for i := range r.hits {
 		h := &r.hits[i]
-		if h.verdict != lease.Wait {
+		if h.verdict != holder.Wait {
 			continue
 		}
 		if lane < 0 {
@@ -85,7 +86,7 @@ func (d *decider) suspects(r *Request) (first, group bool) {
 
 // ask makes v, whose hit is h, wait for the answer to an ask for its key. Another
 // verdict is that of a key that cannot be asked for now.
-func (d *decider) ask(now lease.Millis, h *hit, v waiter) lease.Verdict {
+func (d *decider) ask(now lease.Millis, h *hit, v waiter) holder.Verdict {
 	h.asked = true
 	a := d.asks.pending[h.key.Hash]
 	switch {
@@ -94,23 +95,23 @@ func (d *decider) ask(now lease.Millis, h *hit, v waiter) lease.Verdict {
 	case a == nil:
 		want, right := d.right(now, h, v.cost)
 		switch right {
-		case lease.Refuse:
-			return lease.Refuse
-		case lease.Unanswered:
+		case holder.Refuse:
+			return holder.Refuse
+		case holder.Unanswered:
 			return d.take(now, h)
 		}
 		a = d.asks.begin(now, h.policy, h.key, want)
 		a.asked = append(a.asked, v)
 	case a.flying || a.closed:
 		a.queue = append(a.queue, v)
-		return lease.Wait
+		return holder.Wait
 	default:
 		a.asked = append(a.asked, v)
 	}
 	if v.request != nil {
 		d.uplink.Lane(h.policy).MarkUrgent()
 	}
-	return lease.Wait
+	return holder.Wait
 }
 
 // expire decides by on_failure the requests that have waited for as long as they may.
@@ -133,7 +134,7 @@ func (d *decider) expire(now lease.Millis) {
 func (d *decider) failUndecided(now lease.Millis, r *Request, all bool) bool {
 	for i := range r.hits {
 		h := &r.hits[i]
-		if h.verdict == lease.Wait && (all || d.uplink.Lane(h.policy).Open) && !d.decided(now, r, i, d.fail(now, h)) {
+		if h.verdict == holder.Wait && (all || d.uplink.Lane(h.policy).Open) && !d.decided(now, r, i, d.fail(now, h)) {
 			return false
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
+	"github.com/weirlimit/weir/internal/lease/relay"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
@@ -237,9 +239,9 @@ type region struct {
 	revision uint64
 	spoilt   bool // its rules are of a release that edges cannot read
 	sent     int  // times that it sent its rules
-	counters map[string]*lease.Counter
+	counters map[string]*granter.Counter
 	slots    map[string]limit.Slots
-	nodes    map[string]*lease.Relay  // nil: nothing is between holders and counters
+	nodes    map[string]*relay.Relay  // nil: nothing is between holders and counters
 	callers  map[uint64]*lease.Caller // by worker
 	calls    int
 	wants    int
@@ -250,7 +252,7 @@ type region struct {
 }
 
 func newRegion(t tester, set *rule.Set) *region {
-	return &region{t: t, set: set, counters: map[string]*lease.Counter{}, slots: map[string]limit.Slots{}, callers: map[uint64]*lease.Caller{}, epoch: 7}
+	return &region{t: t, set: set, counters: map[string]*granter.Counter{}, slots: map[string]limit.Slots{}, callers: map[uint64]*lease.Caller{}, epoch: 7}
 }
 
 // serve answers a call; what breaks the protocol fails the test.
@@ -331,7 +333,7 @@ func (g *region) grant(now limit.Micros, m *wire.Want, denied bool) wire.Grant {
 	}
 	c := g.counters[key]
 	if c == nil {
-		c = &lease.Counter{}
+		c = &granter.Counter{}
 		g.counters[key] = c
 	}
 	want := m.For(l)
@@ -371,13 +373,13 @@ func (g *region) fits(now limit.Micros, m *wire.Want) bool {
 		}
 		return m.Holding+m.Need <= free
 	}
-	var c lease.Counter
+	var c granter.Counter
 	if g.counters[key] != nil {
 		c = *g.counters[key]
 	}
 	need := m.Need - m.Unused // which comes back first
 	if n := g.nodes[key]; n != nil {
-		need -= n.Account.Held(&terms, millis(now))
+		need -= n.Holder.Held(&terms, millis(now))
 	}
 	return need <= 0 || l.Peek(c.State, now, need).RetryAfter == 0
 }

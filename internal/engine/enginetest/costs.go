@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -56,7 +57,7 @@ func costsAboveTheLease(t *testing.T, s Subject) {
 			store, p := s.New(t, c.options()), policyOf(t, spec)
 			for _, key := range []string{"a", "b", "c"} {
 				most := map[string]int64{"a": 2, "b": max(1, count/6), "c": count}[key]
-				h, w := holder{t: t, store: store, policy: p, key: key, clock: c}, twin{policy: p}
+				h, w := pop{t: t, store: store, policy: p, key: key, clock: c}, twin{policy: p}
 				for range 80 {
 					pause(random, s, c, store)
 					cost := 1 + random.Int64N(most)
@@ -72,30 +73,30 @@ func costsAboveTheLease(t *testing.T, s Subject) {
 	}
 }
 
-// holder is a PoP with one key.
-type holder struct {
+// pop is a PoP with one key.
+type pop struct {
 	t      *testing.T
 	store  engine.Store
 	policy *engine.Policy
 	key    string
 	clock  *clock
-	slot   lease.Account
+	slot   holder.State
 }
 
-func (h *holder) now() lease.Millis { return lease.Millis(h.clock.steady() / limit.Millisecond) }
+func (h *pop) now() lease.Millis { return lease.Millis(h.clock.steady() / limit.Millisecond) }
 
 // request decides a request as a PoP does.
-func (h *holder) request(cost int64) bool {
+func (h *pop) request(cost int64) bool {
 	t := &h.policy.Terms
 	for range 6 {
 		d := h.slot.Take(t, h.now(), cost)
-		if d.Ask != lease.NoAsk {
+		if d.Ask != holder.NoAsk {
 			h.ask(h.slot.Ask(t, h.now(), 0, 0, d.Ask), 0)
 		}
-		if d.Verdict != lease.Wait {
-			return d.Verdict == lease.Admit
+		if d.Verdict != holder.Wait {
+			return d.Verdict == holder.Admit
 		}
-		if h.ask(h.slot.Ask(t, h.now(), cost, cost, lease.NoAsk), cost) {
+		if h.ask(h.slot.Ask(t, h.now(), cost, cost, holder.NoAsk), cost) {
 			return true
 		}
 	}
@@ -105,7 +106,7 @@ func (h *holder) request(cost int64) bool {
 
 // ask sends a want, and takes so many units of the grant for the request that waits, if it
 // has them.
-func (h *holder) ask(w lease.Want, cost int64) (served bool) {
+func (h *pop) ask(w lease.Want, cost int64) (served bool) {
 	g := acquire(h.t, h.store, h.policy, h.key, w)
 	spare := g.Granted
 	if served = cost > 0 && g.Granted >= cost; served {

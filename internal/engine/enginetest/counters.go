@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -27,7 +28,7 @@ func answersAsOneCounter(t *testing.T, s Subject) {
 	c, store := s.empty(t)
 	for i, spec := range specs {
 		p := named(t, "r", uint64(i), spec)
-		twins := map[string]*lease.Counter{"a": {}, "b": {}}
+		twins := map[string]*granter.Counter{"a": {}, "b": {}}
 		leases := map[string]uint32{}
 		for step := range 600 {
 			c.advance(limit.Micros(random.Int64N(int64(spec.Period)/20 + 2)))

@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/table"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -44,10 +45,10 @@ type Store struct {
 
 // value is what is kept of a counter.
 type value struct {
-	counter lease.Counter
-	slots   *lease.Slots // of a Concurrency limit, instead of counter
-	extra   int          // bytes reported to the table beside the entry
-	busy    bool         // a decision is under way: not to be evicted
+	counter granter.Counter
+	slots   *granter.Slots // of a Concurrency limit, instead of counter
+	extra   int            // bytes reported to the table beside the entry
+	busy    bool           // a decision is under way: not to be evicted
 }
 
 // Stats is how full a store is, and what it evicted and refused for that.
@@ -154,7 +155,7 @@ func (s *Store) add(shard *table.Shard[value], hash uint64, now limit.Micros, a 
 	}
 	e.Value.busy = true
 	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
-		e.Value.slots = new(lease.Slots)
+		e.Value.slots = new(granter.Slots)
 	}
 	return e
 }
@@ -191,7 +192,7 @@ func (v *value) bytes() int {
 	return 16 * cap(v.counter.State.Log)
 }
 
-const slotsBytes = int(unsafe.Sizeof(lease.Slots{}))
+const slotsBytes = int(unsafe.Sizeof(granter.Slots{}))
 
 // grows reports whether deciding on an ask may take more memory.
 func (v *value) grows(a *engine.Ask) bool {

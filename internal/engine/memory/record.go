@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -44,7 +45,7 @@ func appendPolicy(b []byte, number uint64, p *engine.Policy) []byte {
 }
 
 // appendCounter writes a counter; a log has no entries that are over.
-func appendCounter(b []byte, policy uint64, key []byte, c *lease.Counter) []byte {
+func appendCounter(b []byte, policy uint64, key []byte, c *granter.Counter) []byte {
 	b = appendText(binary.AppendUvarint(append(b, kindCounter), policy), key)
 	st := &c.State
 	b = binary.AppendVarint(b, int64(st.At))
@@ -65,7 +66,7 @@ func appendCounter(b []byte, policy uint64, key []byte, c *lease.Counter) []byte
 	return appendSince(b, c.OutUntil, st.At)
 }
 
-func appendSlots(b []byte, policy uint64, key []byte, s *lease.Slots) []byte {
+func appendSlots(b []byte, policy uint64, key []byte, s *granter.Slots) []byte {
 	b = appendText(binary.AppendUvarint(append(b, kindSlots), policy), key)
 	at := s.Held.At
 	b = binary.AppendVarint(b, int64(at))
@@ -232,7 +233,7 @@ func (f *fields) policy() *engine.Policy {
 }
 
 // counter reads a counter behind its key.
-func (f *fields) counter(l *limit.Limit) (c lease.Counter) {
+func (f *fields) counter(l *limit.Limit) (c granter.Counter) {
 	st := &c.State
 	st.At, st.Level, st.Aux = limit.Micros(f.positive()), f.signed(), f.positive()
 	if n := f.count(2); n > 0 {
@@ -263,8 +264,8 @@ func (f *fields) counter(l *limit.Limit) (c lease.Counter) {
 }
 
 // slots reads the slots of a key behind it.
-func (f *fields) slots() *lease.Slots {
-	s := new(lease.Slots)
+func (f *fields) slots() *granter.Slots {
+	s := new(granter.Slots)
 	s.Held.At = limit.Micros(f.positive())
 	before := uint64(0)
 	for i := range f.count(10) {
@@ -278,7 +279,7 @@ func (f *fields) slots() *lease.Slots {
 	}
 	before = 0
 	for i := range f.count(10) {
-		t := lease.Statement{Holder: f.fixed64(), Seq: f.unsigned(), Until: f.since(s.Held.At)}
+		t := granter.Statement{Holder: f.fixed64(), Seq: f.unsigned(), Until: f.since(s.Held.At)}
 		if i > 0 && t.Holder <= before {
 			f.fail(errors.New("a record has statements that are out of order"))
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/table"
-	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -55,7 +55,7 @@ type copies struct {
 	keys   []byte
 	log    []limit.Charge
 	held   []limit.Holding
-	stated []lease.Statement
+	stated []granter.Statement
 	size   int // bytes of all of them
 
 	policies map[*engine.Policy]uint64 // numbers of those that are written
@@ -66,7 +66,7 @@ type copies struct {
 // copied is one counter. Its parts end where those of the next begin.
 type copied struct {
 	policy            *engine.Policy
-	counter           lease.Counter
+	counter           granter.Counter
 	slots             bool
 	at                limit.Micros // of the slots
 	key               int          // where its key ends
@@ -106,7 +106,7 @@ func (c *copies) write() {
 		number := c.number(item.policy)
 		key := c.keys[last.key:item.key]
 		if item.slots {
-			c.record = appendSlots(c.record[:0], number, key, &lease.Slots{
+			c.record = appendSlots(c.record[:0], number, key, &granter.Slots{
 				Held:   limit.Slots{At: item.at, Held: c.held[last.held:item.held]},
 				Stated: c.stated[last.stated:item.stated],
 			})

@@ -42,7 +42,7 @@ func emptyStore(t testing.TB, o enginetest.Options, addrs []string, servers []*r
 func cached(addrs []string, servers []*redistest.Server) enginetest.Subject {
 	s := subject(addrs, servers)
 	s.New = func(t testing.TB, o enginetest.Options) engine.Store {
-		return frontOf(t, o, emptyStore(t, o, addrs, servers))
+		return cacheOf(t, o, emptyStore(t, o, addrs, servers))
 	}
 	s.Cached = true
 	s.Settle = func(store engine.Store) {
@@ -52,7 +52,7 @@ func cached(addrs []string, servers []*redistest.Server) enginetest.Subject {
 	return s
 }
 
-func frontOf(t testing.TB, o enginetest.Options, behind engine.Store) *leasecache.Store {
+func cacheOf(t testing.TB, o enginetest.Options, behind engine.Store) *leasecache.Store {
 	f := leasecache.New(leasecache.Config{
 		Store: behind, MaxKeys: 100_000, MaxBytes: 1 << 30, Timeout: plenty,
 		Now: func() lease.Millis { return lease.Millis(o.Steady() / limit.Millisecond) },

@@ -1,8 +1,8 @@
 // Package script is how a limit is decided on inside Redis: one Lua script per
 // algorithm, and the codecs of what goes in and comes out.
 //
-// A script is the mirror of [lease.Counter.Acquire], for Concurrency of
-// [lease.Slots], with the counter in a string value in place of Go's memory. The
+// A script is the mirror of [granter.Counter.Acquire], for Concurrency of
+// [granter.Slots], with the counter in a string value in place of Go's memory. The
 // two agree to the last unit on any trace; the tests of this package hold one
 // against the other on a real server.
 //

@@ -5,14 +5,15 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/script"
 )
 
 // twin is one key in Go, decided on as the memory store does.
 type twin struct {
-	counter lease.Counter
-	slots   lease.Slots
+	counter granter.Counter
+	slots   granter.Slots
 	made    bool // there is a counter: something was asked or charged
 }
 
@@ -21,7 +22,7 @@ func (w *twin) apply(c *call) (lease.Grant, bool) {
 		g, fits := w.hold(c)
 		w.made = w.made || len(w.slots.Held.Held) > 0 || len(w.slots.Stated) > 0
 		if !w.made {
-			w.slots = lease.Slots{}
+			w.slots = granter.Slots{}
 		}
 		return g, fits
 	}

@@ -1,6 +1,9 @@
 package topology
 
-import "github.com/weirlimit/weir/internal/lease"
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
+)
 
 // outcome is how a pipeline, or a probe, ended.
 type outcome uint8
@@ -28,7 +31,7 @@ func outcomeOf(err error) outcome {
 // the next. They may end long after the breaker closed, in a timeout, or in an error
 // because their connection was given up.
 type breaker struct {
-	lease.Breaker
+	holder.Breaker
 	generation uint64 // how often it opened
 }
 

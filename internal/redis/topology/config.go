@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/weirlimit/weir/internal/certs"
-	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 )
 
 // Mode is the kind of Redis deployment. The zero value is Auto.
@@ -132,7 +132,7 @@ func (c *Config) options(addr string, connections int) *redis.Options {
 
 		// After PoolSize errors in a row a pool dials once per second only. A node gets a
 		// new client before that happens.
-		PoolSize:         connections + lease.FailuresToOpen + 1,
+		PoolSize:         connections + holder.FailuresToOpen + 1,
 		MaxActiveConns:   connections,
 		PipelinePoolSize: -1, // no second pool
 

@@ -1,5 +1,10 @@
-// Package follow puts a rules file in force whenever it changes. A file with a mistake
-// never replaces good rules.
+// Package follow puts rules in force whenever they change: those of a rules file, or the versions
+// in Consul. Rules with a mistake never replace good ones.
+//
+//	follow.go    a rules file
+//	revision.go  its revision: what is read later is newer
+//	store.go     versions in Consul
+//	copy.go      copies of them, for a start without the Consul that has them
 package follow
 
 import (

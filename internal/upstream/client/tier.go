@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/reserve"
 )
@@ -28,7 +29,7 @@ type tier struct {
 	mu        sync.Mutex
 	addresses []string // none: not known yet
 	present   int      // index of the address that is called
-	breaker   lease.Breaker
+	breaker   holder.Breaker
 	called    lease.Millis // when the last call began
 }
 

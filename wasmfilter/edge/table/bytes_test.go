@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 )
@@ -21,13 +21,14 @@ func poolBytes(workers int) int {
 func fullest() Entry {
 	soon := start + day
 	e := Entry{Counter: limit.State{At: 1, Level: 2, Aux: 3}, Key: []byte(strings.Repeat("k", rule.MaxKey))}
-	for i := range e.Lots {
-		e.Lots[i] = lease.Lot{Units: 1<<32 - 1, Expiry: soon, From: soon, Lease: 7}
+	for i := range e.Leases {
+		e.Leases[i] = holder.Lease{Units: 1<<32 - 1, Expiry: soon, From: soon, Lease: 7}
 	}
-	e.Asked, e.Reset, e.NextAsk, e.LimitedUntil, e.RetryAt = start, soon, soon, soon, soon
-	e.Denied, e.DeniedNeed, e.Overdrawn = 5, 6, 9
-	e.Sealed = lease.Debt{Units: 4, Number: start}
-	e.Back = lease.Backoff{Until: soon, Failures: 3}
+	e.Asked, e.Reset, e.RetryAt = start, soon, soon
+	e.Phase, e.Ends = holder.PhaseDenied, soon
+	e.Denied, e.Least, e.Overdrawn = 5, 6, 9
+	e.Sealed = holder.Debt{Units: 4, Number: start}
+	e.Back = holder.Backoff{Until: soon, Failures: 3}
 	return e
 }
 

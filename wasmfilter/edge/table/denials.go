@@ -18,7 +18,7 @@ type Refusal struct {
 	Until    lease.Millis // refuse until then
 	RetryAt  lease.Millis // when a client should come back
 	Need     int64        // requests that cost at least this are refused
-	OwnLimit int64        // see lease.Account
+	OwnLimit int64        // see holder.State
 
 	hash    uint64
 	refused int64 // units, that the account does not count yet

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 )
@@ -11,8 +12,8 @@ import (
 // Entry is what the table keeps of one key. The zero value is a key never used.
 type Entry struct {
 	// The table rounds Left and Size of the account down to 11 significant bits, and
-	// keeps at most 65,535 of Denied and DeniedNeed.
-	lease.Account
+	// keeps at most 65,535 of Denied and Least.
+	holder.State
 	// Counter is the key's counter where the PoP itself is the granter (scope:
 	// pop). Its Log is not kept.
 	Counter limit.State
@@ -33,9 +34,9 @@ const (
 	hasFrom0
 	hasFrom1
 	hasLeases // of the lots that are there
-	hasNextAsk
-	hasLimited
-	hasDenial // DeniedNeed and RetryAt, if either is not zero
+	hasEnds   // of the phase, which is Partial or Denied
+	isDenied  // which of these
+	hasDenial // Least and RetryAt, if either is not zero
 	hasDenied
 	hasOverdrawn
 	hasCounter
@@ -62,22 +63,22 @@ const (
 	ownBytes    = 4
 	isUnknown   = 1 << 7 // in the number of failures
 	fixedBytes  = atWant + 1
-	maxEntry    = fixedBytes + 2*(4+4+4+4) + 4 + 4 + (2 + 4) + 2 + 4 + 24 + sealedBytes + backBytes + 1 + rule.MaxKey
+	maxEntry    = fixedBytes + 2*(4+4+4+4) + 4 + (2 + 4) + 2 + 4 + 24 + sealedBytes + backBytes + 1 + rule.MaxKey
 )
 
 // flags is which parts of e are worth keeping at now.
 func (e *Entry) flags(now lease.Millis) uint16 {
 	var f uint16
-	for i := range e.Lots {
-		lot := &e.Lots[i]
+	for i := range e.Leases {
+		lot := &e.Leases[i]
 		if lot.Units == 0 && now >= lot.Expiry {
 			continue
 		}
 		f |= hasLot0<<i | when(lot.From > now, hasFrom0<<i) | when(lot.Local, isLocal0<<i) | when(lot.Lease != 0, hasLeases)
 	}
 	f |= when(e.Asking, isAsking) | when(e.Refused && now < e.Reset, isRefused)
-	f |= when(e.NextAsk > now, hasNextAsk) | when(e.LimitedUntil > now, hasLimited)
-	f |= when(e.DeniedNeed > 0 || e.RetryAt > now, hasDenial) | when(e.Denied > 0, hasDenied) | when(e.Overdrawn > 0, hasOverdrawn)
+	f |= when(e.Phase == holder.PhasePartial || e.Phase == holder.PhaseDenied, hasEnds) | when(e.Phase == holder.PhaseDenied, isDenied)
+	f |= when(e.Least > 0 || e.RetryAt > now, hasDenial) | when(e.Denied > 0, hasDenied) | when(e.Overdrawn > 0, hasOverdrawn)
 	f |= when(e.Counter.At != 0, hasCounter)
 	return f | when(e.owes() && e.Key != nil && len(e.Key) <= rule.MaxKey, hasKey)
 }
@@ -89,7 +90,7 @@ func (e *Entry) more(now lease.Millis) byte {
 
 // owes reports units that are to be given back or to be reported one day.
 func (e *Entry) owes() bool {
-	return e.Lots[0].Units > 0 || e.Lots[1].Units > 0 || e.Overdrawn > 0
+	return e.Leases[0].Units > 0 || e.Leases[1].Units > 0 || e.Overdrawn > 0
 }
 
 func when(ok bool, flag uint16) uint16 {
@@ -128,17 +129,13 @@ func (e *Entry) append(dst []byte, tag uint64, base, now lease.Millis) []byte {
 	put16(b[atSize:], packFloat(e.Size))
 	b[atWant] = e.WantLog2 | e.more(now)
 	n := fixedBytes
-	for i := range e.Lots {
+	for i := range e.Leases {
 		if f&(hasLot0<<i) != 0 {
 			n = e.putLot(b, n, i, f, base)
 		}
 	}
-	if f&hasNextAsk != 0 {
-		put32(b[n:], packTime(e.NextAsk, base))
-		n += 4
-	}
-	if f&hasLimited != 0 {
-		put32(b[n:], packTime(e.LimitedUntil, base))
+	if f&hasEnds != 0 {
+		put32(b[n:], packTime(e.Ends, base))
 		n += 4
 	}
 	if b[atWant]&hasSealed != 0 {
@@ -164,7 +161,7 @@ func (e *Entry) append(dst []byte, tag uint64, base, now lease.Millis) []byte {
 
 // putLot packs a lot at b[n:] and returns where it ends.
 func (e *Entry) putLot(b []byte, n, i int, f uint16, base lease.Millis) int {
-	lot := &e.Lots[i]
+	lot := &e.Leases[i]
 	put32(b[n:], packUnits(lot.Units))
 	put32(b[n+4:], packTime(lot.Expiry, base))
 	n += 8
@@ -184,7 +181,7 @@ const rare = hasDenial | hasDenied | hasOverdrawn | hasCounter | hasKey
 
 func (e *Entry) putRare(b []byte, n int, f uint16, base lease.Millis) int {
 	if f&hasDenial != 0 {
-		put16(b[n:], uint16(min(e.DeniedNeed, 1<<16-1)))
+		put16(b[n:], uint16(min(e.Least, 1<<16-1)))
 		put32(b[n+2:], packTime(e.RetryAt, base))
 		n += 6
 	}
@@ -226,7 +223,7 @@ func length(f uint16, more byte) int {
 			n += 8 + 4*int(f>>(2+i)&1) + 4*int(f>>4&1) // hasFrom, hasLeases
 		}
 	}
-	n += 4*int(f>>5&1) + 4*int(f>>6&1) // hasNextAsk, hasLimited
+	n += 4 * int(f>>5&1) // hasEnds
 	n += 6*int(f>>7&1) + 2*int(f>>8&1) + 4*int(f>>9&1) + 24*int(f>>10&1)
 	return n + int(f>>11&1) // the length of the key
 }
@@ -249,25 +246,22 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 	e.WantLog2 = b[atWant] & wantBits
 	e.Asking, e.Refused = f&isAsking != 0, f&isRefused != 0
 	n := fixedBytes
-	for i := range e.Lots {
+	for i := range e.Leases {
 		if f&(hasLot0<<i) != 0 {
 			n = e.getLot(b, n, i, f, base)
 		}
 	}
-	if f&hasNextAsk != 0 {
-		e.NextAsk = unpackTime(get32(b[n:]), base)
-		n += 4
-	}
-	if f&hasLimited != 0 {
-		e.LimitedUntil = unpackTime(get32(b[n:]), base)
+	e.Phase = phaseOf(f, b[atWant])
+	if f&hasEnds != 0 {
+		e.Ends = unpackTime(get32(b[n:]), base)
 		n += 4
 	}
 	if b[atWant]&hasSealed != 0 {
-		e.Sealed = lease.Debt{Units: int64(get32(b[n:])), Number: unpackTime(get32(b[n+4:]), base)}
+		e.Sealed = holder.Debt{Units: int64(get32(b[n:])), Number: unpackTime(get32(b[n+4:]), base)}
 		n += sealedBytes
 	}
 	if b[atWant]&hasBack != 0 {
-		e.Back = lease.Backoff{Until: unpackTime(get32(b[n:]), base), Failures: b[n+4] &^ isUnknown, Unknown: b[n+4]&isUnknown != 0}
+		e.Back = holder.Backoff{Until: unpackTime(get32(b[n:]), base), Failures: b[n+4] &^ isUnknown, Unknown: b[n+4]&isUnknown != 0}
 		n += backBytes
 	}
 	if b[atWant]&hasOwn != 0 {
@@ -280,8 +274,23 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 	return true
 }
 
+// phaseOf is the phase of an entry by its flags.
+func phaseOf(f uint16, more byte) holder.Phase {
+	switch {
+	case f&isDenied != 0:
+		return holder.PhaseDenied
+	case f&hasEnds != 0:
+		return holder.PhasePartial
+	case more&hasBack != 0:
+		return holder.PhaseFailing
+	case f&(hasLot0|hasLot1) != 0:
+		return holder.PhaseLeased
+	}
+	return holder.PhaseFresh
+}
+
 func (e *Entry) getLot(b []byte, n, i int, f uint16, base lease.Millis) int {
-	lot := &e.Lots[i]
+	lot := &e.Leases[i]
 	lot.Local = f&(isLocal0<<i) != 0
 	lot.Units = int64(get32(b[n:]))
 	lot.Expiry = unpackTime(get32(b[n+4:]), base)
@@ -299,7 +308,7 @@ func (e *Entry) getLot(b []byte, n, i int, f uint16, base lease.Millis) int {
 
 func (e *Entry) getRare(b []byte, n int, f uint16, base lease.Millis) {
 	if f&hasDenial != 0 {
-		e.DeniedNeed = int64(get16(b[n:]))
+		e.Least = int64(get16(b[n:]))
 		if at := get32(b[n+2:]); at == 1<<32-1 {
 			e.RetryAt = lease.Never // it was cut
 		} else {

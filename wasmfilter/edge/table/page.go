@@ -8,7 +8,7 @@ import (
 
 // layout is the version of the layout of pages. Every page begins with it, and the vm_id
 // that names the memory ends with it: raise both together.
-const layout = 2
+const layout = 3
 
 // PageEntries is how many keys a page holds at most. With 32,768 pages 600,000
 // keys fill one page in 1,000.

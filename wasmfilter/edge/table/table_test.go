@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"pgregory.net/rapid"
 )
@@ -46,11 +47,11 @@ func drawEntry(t *rapid.T, now lease.Millis, key []byte) Entry {
 		return now + lease.Millis(rapid.Int64Range(1, 1<<31).Draw(t, name))
 	}
 	e := Entry{Rule: rapid.Uint32().Draw(t, "rule"), Key: key}
-	for i := range e.Lots {
+	for i := range e.Leases {
 		if rapid.Bool().Draw(t, "lot") {
-			e.Lots[i] = lease.Lot{Units: units.Draw(t, "units"), Expiry: soon("expiry"), Lease: rapid.Uint32().Draw(t, "lease"), Local: rapid.Bool().Draw(t, "local")}
+			e.Leases[i] = holder.Lease{Units: units.Draw(t, "units"), Expiry: soon("expiry"), Lease: rapid.Uint32().Draw(t, "lease"), Local: rapid.Bool().Draw(t, "local")}
 			if rapid.Bool().Draw(t, "next") {
-				e.Lots[i].From = soon("from")
+				e.Leases[i].From = soon("from")
 			}
 		}
 	}
@@ -58,18 +59,26 @@ func drawEntry(t *rapid.T, now lease.Millis, key []byte) Entry {
 	e.WantLog2 = rapid.Uint8Range(0, 31).Draw(t, "want")
 	e.Asking = rapid.Bool().Draw(t, "asking")
 	if rapid.Bool().Draw(t, "sealed") {
-		e.Sealed = lease.Debt{Units: 1 + rapid.Int64Range(0, 1<<32-2).Draw(t, "units"), Number: soon("number")}
+		e.Sealed = holder.Debt{Units: 1 + rapid.Int64Range(0, 1<<32-2).Draw(t, "units"), Number: soon("number")}
 	}
 	if rapid.Bool().Draw(t, "back") {
-		e.Back = lease.Backoff{Until: soon("until"), Failures: rapid.Uint8Range(1, 8).Draw(t, "failures"), Unknown: rapid.Bool().Draw(t, "unknown")}
+		e.Back = holder.Backoff{Until: soon("until"), Failures: rapid.Uint8Range(1, 8).Draw(t, "failures"), Unknown: rapid.Bool().Draw(t, "unknown")}
 	}
 	e.Overdrawn, e.Denied = units.Draw(t, "overdrawn"), small.Draw(t, "denied")
 	if rapid.Bool().Draw(t, "times") {
-		e.Asked, e.Reset, e.NextAsk, e.LimitedUntil = soon("asked"), soon("reset"), soon("next"), soon("limited")
+		e.Asked, e.Reset = soon("asked"), soon("reset")
 	}
 	e.Refused = e.Reset > now && rapid.Bool().Draw(t, "refused")
-	if e.DeniedNeed = rapid.Int64Range(0, 1<<16-1).Draw(t, "need"); e.DeniedNeed > 0 {
+	if e.Least = rapid.Int64Range(0, 1<<16-1).Draw(t, "need"); e.Least > 0 {
 		e.RetryAt = soon("retry")
+	}
+	switch {
+	case e.Back.Failures > 0:
+		e.Phase = holder.PhaseFailing
+	case rapid.Bool().Draw(t, "ends"):
+		e.Phase, e.Ends = rapid.SampledFrom([]holder.Phase{holder.PhasePartial, holder.PhaseDenied}).Draw(t, "phase"), soon("end")
+	case e.Leases != [2]holder.Lease{}:
+		e.Phase = holder.PhaseLeased
 	}
 	if rapid.Bool().Draw(t, "counter") {
 		e.Counter = limit.State{At: limit.Micros(rapid.Int64Min(1).Draw(t, "at")), Level: rapid.Int64().Draw(t, "level"), Aux: rapid.Int64().Draw(t, "prev")}
@@ -182,7 +191,7 @@ func TestSize(t *testing.T) {
 	m := newMemory()
 	table := New(m, 'E', 0, neverIdle)
 	e := table.Open(Key{Hash: 1, Rule: 3, Text: []byte("user-123456")})
-	e.Lots[0] = lease.Lot{Units: 10, Expiry: start + 10_000, Lease: 77}
+	e.Leases[0] = holder.Lease{Units: 10, Expiry: start + 10_000, Lease: 77}
 	e.Asked, e.Reset, e.Spent, e.Size = start, start+60_000, 5, 10
 	table.Commit(start)
 	if n := len(m.values["E\x00\x00"]) - headerBytes; n > 56 {
@@ -195,7 +204,7 @@ func FuzzPage(f *testing.F) {
 	m := newMemory()
 	table := New(m, 'E', 0, neverIdle)
 	e := table.Open(Key{Hash: 9, Text: []byte("k")})
-	e.Overdrawn, e.Lots[0] = 3, lease.Lot{Units: 4, Expiry: start + 9, From: start + 3}
+	e.Overdrawn, e.Leases[0] = 3, holder.Lease{Units: 4, Expiry: start + 9, From: start + 3}
 	table.Commit(start)
 	f.Add(m.values["E\x00\x00"])
 	f.Add([]byte{layout, 1, 0, 0, 0, 0, 0, 0, 0, 0, 255})
@@ -210,7 +219,7 @@ func FuzzPage(f *testing.F) {
 		m.Set([]byte("E\x00\x00"), page, Absent)
 		table := New(m, 'E', 0, neverIdle)
 		table.Visit(start, 0, func(e *Entry) bool {
-			if e.Overdrawn < 0 || e.Lots[0].Units < 0 || e.WantLog2 > 32 {
+			if e.Overdrawn < 0 || e.Leases[0].Units < 0 || e.WantLog2 > 32 {
 				t.Fatalf("%+v", e)
 			}
 			return true
@@ -271,13 +280,13 @@ func BenchmarkOpenCommit(b *testing.B) {
 	table := New(newMemory(), 'E', 0, neverIdle)
 	for n := range uint64(18) {
 		e := table.Open(Key{Hash: n << 20, Text: []byte("user-123456")})
-		e.Lots[0] = lease.Lot{Units: 1 << 30, Expiry: 1 << 40, Lease: 77}
+		e.Leases[0] = holder.Lease{Units: 1 << 30, Expiry: 1 << 40, Lease: 77}
 		table.Commit(start)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
 		e := table.Open(Key{Hash: 17 << 20, Text: []byte("user-123456")})
-		e.Lots[0].Units--
+		e.Leases[0].Units--
 		e.Spent++
 		table.Commit(start)
 	}

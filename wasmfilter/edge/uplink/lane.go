@@ -2,6 +2,7 @@ package uplink
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -11,7 +12,7 @@ import (
 // and shadow rules apart: what is to travel, and the breaker of its calls. While the
 // breaker is open a lane makes no calls but probes.
 type Lane struct {
-	lease.Breaker
+	holder.Breaker
 
 	timeout lease.Millis
 	shadow  bool

@@ -8,6 +8,7 @@ package uplink
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/pop"
@@ -106,7 +107,7 @@ const (
 const maxReports = 1024
 
 // GiveBack returns units with the next call.
-func (u *Uplink) GiveBack(p *rulebook.Policy, key table.Key, part lease.Part) {
+func (u *Uplink) GiveBack(p *rulebook.Policy, key table.Key, part holder.Part) {
 	if part.Units == 0 {
 		return
 	}
@@ -117,7 +118,7 @@ func (u *Uplink) GiveBack(p *rulebook.Policy, key table.Key, part lease.Part) {
 // ReturnSoon returns units that were taken for a request that was refused: others
 // lack them meanwhile. They leave with the next call, at the latest when those in
 // flight are answered.
-func (u *Uplink) ReturnSoon(p *rulebook.Policy, key table.Key, part lease.Part) {
+func (u *Uplink) ReturnSoon(p *rulebook.Policy, key table.Key, part holder.Part) {
 	l := u.Lane(p)
 	l.soon = l.soon || part.Units > 0
 	u.GiveBack(p, key, part)

@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// flood is two replicas of the service, each a judge over a front over a store,
+// flood is two replicas of the service, each a judge over a lease cache over a store,
 // and clients of both that ask for a few keys as fast as they can.
 type flood struct {
 	*trial

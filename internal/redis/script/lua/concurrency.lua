@@ -1,4 +1,4 @@
--- Concurrency: internal/limit/concurrency.go, and limiter.Slots.
+-- Concurrency: internal/limit/concurrency.go, and granter.Slots.
 --
 -- Value: version, base, time, units held, number of holdings; then the holdings,
 -- 16 bytes each: id, when it runs out (after base), units; then the statements of

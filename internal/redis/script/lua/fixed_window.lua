@@ -1,4 +1,4 @@
--- Fixed window: internal/limit/fixed_window.go, and lease.Counter.Acquire.
+-- Fixed window: internal/limit/fixed_window.go, and granter.Counter.Acquire.
 --
 -- Value: version, start of the window, units charged in it and in the next, units
 -- out on lease, until when, and of which window; askers if there are any.

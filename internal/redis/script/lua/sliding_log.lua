@@ -1,4 +1,4 @@
--- Sliding log: internal/limit/sliding_log.go and log.go, and lease.Counter.Acquire.
+-- Sliding log: internal/limit/sliding_log.go and log.go, and granter.Counter.Acquire.
 --
 -- Value: version, time, units of the live entries, base, how many entries are over
 -- and how many there are in all, units out on lease, and until when; askers; then

@@ -1,4 +1,4 @@
--- Sliding window: internal/limit/sliding_window.go, and lease.Counter.Acquire.
+-- Sliding window: internal/limit/sliding_window.go, and granter.Counter.Acquire.
 --
 -- Value: version, start of the window, units charged in it and in the one before,
 -- units out on lease, and until when; askers if there are any.

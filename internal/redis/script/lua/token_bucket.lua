@@ -1,4 +1,4 @@
--- Token bucket: internal/limit/token_bucket.go, and lease.Counter.Acquire.
+-- Token bucket: internal/limit/token_bucket.go, and granter.Counter.Acquire.
 --
 -- Value: version, time, credit, what a token costs (see the argument coin), units
 -- out on lease, and until when; until when the key lasts, in seconds.

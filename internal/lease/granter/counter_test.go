@@ -1,0 +1,266 @@
+package granter
+
+import (
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+func newLimit(t testing.TB, s limit.Spec) *limit.Limit {
+	t.Helper()
+	l, err := limit.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+var perMinute = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Minute}
+
+// window is the granter's clock at the beginning of a minute.
+const window = 30_000_000 * limit.Minute
+
+// counter drives one counter through a trace.
+type counter struct {
+	t     *testing.T
+	limit *limit.Limit
+	terms lease.Terms
+	Counter
+}
+
+func newCounter(t *testing.T, s limit.Spec, c lease.Consistency) *counter {
+	l := newLimit(t, s)
+	return &counter{t: t, limit: l, terms: lease.NewTerms(l, c, 0, 0, 0)}
+}
+
+// acquire asks so long after the beginning of the window.
+func (c *counter) acquire(after limit.Micros, w lease.Want) lease.Grant {
+	return c.Counter.Acquire(c.limit, &c.terms, window+after, w)
+}
+
+// gets asks, and checks what is granted and how much is left.
+func (c *counter) gets(after limit.Micros, w lease.Want, granted, left int64) lease.Grant {
+	c.t.Helper()
+	g := c.acquire(after, w)
+	if g.Granted != granted || g.Remaining != left {
+		c.t.Fatalf("after %d ms %+v got %d and left %d, not %d and %d", after/limit.Millisecond, w, g.Granted, g.Remaining, granted, left)
+	}
+	if (g.Granted == 0 && w.Want > 0) != (g.Status == lease.Denied) {
+		c.t.Fatalf("granted %d with status %d", g.Granted, g.Status)
+	}
+	return g
+}
+
+func TestCounterSharesAmongAskers(t *testing.T) {
+	c := newCounter(t, perMinute, lease.Leased)
+	ahead := lease.Want{Want: 1000, Fresh: true}
+	c.gets(0, ahead, 500, 500) // one asker: half
+	c.gets(0, ahead, 125, 375) // two: a quarter
+	c.gets(0, ahead, 62, 313)  // three: a sixth
+	ahead.Fresh = false
+	c.gets(10*limit.Millisecond, ahead, 52, 261)
+	ahead.Fresh = true
+	c.gets(100*limit.Millisecond, ahead, 32, 229) // and one, with the three of the interval before
+	ahead.Fresh = false
+	c.gets(300*limit.Millisecond, ahead, 114, 115) // of whom one is left, half forgotten
+}
+
+func TestCounterGrantsWhatWaitsWhole(t *testing.T) {
+	c := newCounter(t, perMinute, lease.Leased)
+	c.gets(0, lease.Want{Need: 1, Waiting: 900, Want: 950, Fresh: true}, 900, 100)
+	c.gets(0, lease.Want{Need: 200, Waiting: 300, Want: 300}, 0, 100) // all of need or nothing
+	c.gets(0, lease.Want{Need: 60, Waiting: 300, Want: 300}, 100, 0)  // but what there is for those behind
+}
+
+func TestCounterBucketGrantsAll(t *testing.T) {
+	c := newCounter(t, limit.Spec{Count: 100, Period: limit.Second}, lease.Leased)
+	c.gets(0, lease.Want{Want: 90, Fresh: true}, 90, 10)
+	g := c.gets(0, lease.Want{Want: 90, Fresh: true}, 10, 0)
+	if g.TTL != 1000 {
+		t.Errorf("ttl %d ms", g.TTL)
+	}
+}
+
+// TestBucketLeaseEndsBeforeItsRefill holds leases to the time in which a bucket
+// fills: else more than a burst could be out.
+func TestBucketLeaseEndsBeforeItsRefill(t *testing.T) {
+	for _, row := range []struct {
+		spec limit.Spec
+		ttl  lease.Millis
+	}{
+		{limit.Spec{Count: 1000, Period: limit.Minute}, 10_000},
+		{limit.Spec{Count: 1000, Period: limit.Minute, Burst: 50}, 3000},
+		{limit.Spec{Count: 1000, Period: limit.Second}, 1000},
+		{limit.Spec{Count: 1000, Period: limit.Second, Burst: 150}, 1000}, // never below 1 s
+		{limit.Spec{Count: 1, Period: 366 * limit.Day, Burst: 100}, 10_000},
+	} {
+		c := newCounter(t, row.spec, lease.Leased)
+		if g := c.acquire(0, lease.Want{Want: 1}); g.TTL != row.ttl {
+			t.Errorf("%+v: ttl %d ms, not %d", row.spec, g.TTL, row.ttl)
+		}
+	}
+}
+
+func TestCounterTakesBackWhatIsOut(t *testing.T) {
+	c := newCounter(t, perMinute, lease.Leased)
+	g := c.gets(0, lease.Want{Want: 100, Fresh: true}, 100, 900)
+	back := func(units int64, id uint32) lease.Want { return lease.Want{Unused: units, Lease: id} }
+	c.gets(limit.Second, back(30, g.Lease), 0, 930)
+	c.gets(limit.Second, back(10, g.Lease+1), 0, 930) // of no window that counts
+	c.gets(limit.Second, back(500, g.Lease), 0, 1000) // never more than is out
+	c.gets(limit.Second, back(1, g.Lease), 0, 1000)
+	c.gets(limit.Minute, back(1, g.Lease), 0, 1000)
+}
+
+func TestCounterForgetsOldLeases(t *testing.T) {
+	c := newCounter(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, lease.Leased)
+	g := c.acquire(0, lease.Want{Want: 10, Fresh: true})
+	c.gets(10*limit.Second+LeaseMemory, lease.Want{Unused: 10, Lease: g.Lease}, 0, 90)
+}
+
+func TestCounterChargesWhatWasOverdrawn(t *testing.T) {
+	c := newCounter(t, perMinute, lease.Optimistic)
+	c.gets(0, lease.Want{Overdrawn: 100}, 0, 900)
+	c.gets(0, lease.Want{Overdrawn: 1_000_000}, 0, 0)
+	if c.State.Level != 2000 {
+		t.Errorf("a debt of %d: one limit at most", c.State.Level-1000)
+	}
+}
+
+func TestAskAfter(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		spec   limit.Spec
+		c      lease.Consistency
+		asked  int        // holders, in this interval
+		before lease.Want // asked at 0
+		at     limit.Micros
+		w      lease.Want
+		want   lease.Millis
+	}{
+		{"a second at most", perMinute, lease.Leased, 1, lease.Want{Need: 1000, Waiting: 1000, Want: 1000}, 0, lease.Want{Need: 1, Waiting: 1, Want: 1}, 1000},
+		{"an interval while others may hold units", perMinute, lease.Leased, 3, lease.Want{Want: 160}, 0, lease.Want{Need: 900, Waiting: 900, Want: 900}, 100},
+		{"a second where only the asker does", perMinute, lease.Leased, 2, lease.Want{Want: 160}, 0, lease.Want{Need: 900, Waiting: 900, Want: 900}, 1000},
+		{"to fetch the next window", perMinute, lease.Leased, 1, lease.Want{Need: 1000, Waiting: 1000, Want: 1000}, limit.Minute - 500*limit.Millisecond, lease.Want{Want: 1}, 300},
+		{"to the flip", perMinute, lease.Exact, 1, lease.Want{Need: 1000, Waiting: 1000, Want: 1000}, limit.Minute - 50*limit.Millisecond, lease.Want{Need: 1, Waiting: 1, Want: 1}, 50},
+		{"an interval where much trickles", limit.Spec{Count: 1000, Period: limit.Second}, lease.Exact, 1, lease.Want{Need: 1000, Waiting: 1000, Want: 1000}, 0, lease.Want{Need: 1, Waiting: 1, Want: 1}, 100},
+		{"until half of a small burst is back", limit.Spec{Count: 1000, Period: limit.Second, Burst: 10}, lease.Exact, 1, lease.Want{Need: 10, Waiting: 10, Want: 10}, 0, lease.Want{Need: 1, Waiting: 1, Want: 1}, 5},
+		{"exactly where little trickles", limit.Spec{Count: 5, Period: limit.Second}, lease.Exact, 1, lease.Want{Need: 5, Waiting: 5, Want: 5}, 50 * limit.Millisecond, lease.Want{Need: 1, Waiting: 1, Want: 1}, 150},
+		{"the least interval", limit.Spec{Algorithm: limit.SlidingLog, Count: 100, Period: limit.Second, MinInterval: 20 * limit.Millisecond}, lease.Exact, 1, lease.Want{Need: 1, Waiting: 1, Want: 1}, limit.Millisecond, lease.Want{Need: 1, Waiting: 1, Want: 1}, 19},
+		{"a top-up of too little to ration", perMinute, lease.Leased, 1, lease.Want{Need: 1, Waiting: 999, Want: 999}, 0, lease.Want{Want: 10}, 100},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c := newCounter(t, row.spec, row.c)
+			for range row.asked {
+				c.acquire(0, lease.Want{Fresh: true})
+			}
+			c.acquire(0, row.before)
+			g := c.acquire(row.at, row.w)
+			if g.Status != lease.Denied || g.AskAfter != row.want {
+				t.Errorf("status %d, ask after %d ms, not %d", g.Status, g.AskAfter, row.want)
+			}
+			if g.RetryAfter < 1 && g.Remaining < max(row.w.Need, 1) {
+				t.Error("retry after nothing")
+			}
+		})
+	}
+}
+
+func TestCounterNextWindow(t *testing.T) {
+	c := newCounter(t, perMinute, lease.Leased)
+	c.gets(0, lease.Want{Need: 1000, Waiting: 1000, Want: 1000, Fresh: true}, 1000, 0)
+	g := c.gets(limit.Minute-200*limit.Millisecond, lease.Want{Want: 10, Next: true, Fresh: true}, 10, 0)
+	if g.StartsIn != 200 || g.TTL != 10_200 || g.Reset != 200 {
+		t.Errorf("starts in %d for %d, reset %d", g.StartsIn, g.TTL, g.Reset)
+	}
+	// Somebody who waits now does not wait for the next window, and the running
+	// one ends when it ends.
+	d := c.gets(limit.Minute-100*limit.Millisecond, lease.Want{Need: 1, Waiting: 1, Want: 1}, 0, 0)
+	if d.Reset != 100 || d.RetryAfter != 100 {
+		t.Errorf("denied for %d, reset %d", d.RetryAfter, d.Reset)
+	}
+	c.gets(limit.Minute, lease.Want{Unused: 4, Lease: g.Lease}, 0, 994)
+}
+
+func TestCounterAnswersFromTheRunningWindowWhenTheNextIsSpokenFor(t *testing.T) {
+	c := newCounter(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 2, Period: limit.Minute}, lease.Leased)
+	next := lease.Want{Want: 2, Next: true}
+	if g := c.acquire(limit.Minute-limit.Millisecond, next); g.StartsIn == 0 {
+		t.Fatalf("%+v", g)
+	}
+	if g := c.acquire(limit.Minute-limit.Millisecond, next); g.StartsIn != 0 || g.Granted != 1 {
+		t.Errorf("%+v", g)
+	}
+}
+
+func TestAskersFade(t *testing.T) {
+	var a Askers
+	for range 8 {
+		a.Note(100, true)
+	}
+	for _, row := range []struct{ interval, count int64 }{{100, 8}, {101, 8}, {102, 4}, {104, 1}, {110, 0}} {
+		if a.Note(row.interval, false); a.Count() != row.count {
+			t.Errorf("in interval %d: %d askers, not %d", row.interval, a.Count(), row.count)
+		}
+	}
+	a.Note(100, true) // a clock that stepped back
+	if a.Count() != 1 {
+		t.Errorf("%d askers", a.Count())
+	}
+}
+
+func TestTerms(t *testing.T) {
+	for _, row := range []struct {
+		spec limit.Spec
+		c    lease.Consistency
+		want lease.Terms
+	}{
+		{perMinute, lease.Leased, lease.Terms{Interval: 100, Timeout: 100, Capacity: 1000, Window: limit.Minute, Lead: 200}},
+		{perMinute, lease.Exact, lease.Terms{Consistency: lease.Exact, Interval: 100, Timeout: 100, Capacity: 1000, Window: limit.Minute}},
+		{perMinute, lease.Optimistic, lease.Terms{Consistency: lease.Optimistic, Interval: 100, Timeout: 100, Overdraft: 1, Capacity: 1000, Window: limit.Minute, Lead: 200}},
+		{limit.Spec{Algorithm: limit.FixedWindow, Count: 5, Period: 400 * limit.Millisecond}, lease.Leased, lease.Terms{Interval: 100, Timeout: 100, Capacity: 5, Window: 400 * limit.Millisecond, Lead: 100}},
+		{limit.Spec{Algorithm: limit.FixedWindow, Align: limit.AlignFirstRequest, Count: 5, Period: limit.Minute}, lease.Leased, lease.Terms{Interval: 100, Timeout: 100, Capacity: 5, Window: limit.Minute}},
+		{limit.Spec{Count: 500, Period: limit.Second, Burst: 75}, lease.Leased, lease.Terms{Interval: 100, Timeout: 100, Capacity: 75, Refills: true, Unit: 2, Pace: 100, Ample: 200, AfterDenial: 75, LongestTTL: 1000}},
+		{limit.Spec{Algorithm: limit.SlidingWindow, Count: 500, Period: limit.Second}, lease.Leased, lease.Terms{Interval: 100, Timeout: 100, Capacity: 500, Pace: 10, Ample: 20, AfterDenial: 100}},
+		{limit.Spec{Algorithm: limit.SlidingLog, Count: 10, Period: limit.Minute}, lease.Leased, lease.Terms{Interval: 100, Timeout: 100, Capacity: 10, Trailing: true, Pace: 100}},
+		{limit.Spec{}, lease.Leased, lease.Terms{}},
+	} {
+		if row.spec.Period == 0 {
+			row.spec = limit.Spec{Period: limit.Second} // denies everything
+			row.want = lease.Terms{Interval: 100, Timeout: 100, Refills: true, Pace: 100, LongestTTL: 1000}
+		}
+		if got := lease.NewTerms(newLimit(t, row.spec), row.c, 0, 0, 0); got != row.want {
+			t.Errorf("%+v:\n got %+v\nwant %+v", row.spec, got, row.want)
+		}
+	}
+}
+
+// Requests that a holder refused from memory count too where denials are charged.
+func TestDeniedFromMemoryIsCharged(t *testing.T) {
+	for _, charges := range []bool{false, true} {
+		l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Minute, ChargeDenied: charges})
+		if err != nil {
+			t.Fatal(err)
+		}
+		terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+		var c Counter
+		want := int64(10)
+		if charges {
+			want = 6
+		}
+		if g := c.Acquire(l, &terms, limit.Hour, lease.Want{Denied: 4}); g.Remaining != want {
+			t.Errorf("charge_denied %t: %d left after 4 denials, want %d", charges, g.Remaining, want)
+		}
+	}
+}
+
+// TestDeniedForTheNextWindowIsChargedOnce: a penalty is one need, also of a want
+// that would take units of the next window.
+func TestDeniedForTheNextWindowIsChargedOnce(t *testing.T) {
+	c := newCounter(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute, ChargeDenied: true}, lease.Leased)
+	c.gets(0, lease.Want{Need: 101, Waiting: 101, Want: 101, Next: true}, 0, 0)
+	if c.State.Level != 101 {
+		t.Errorf("a denied need of 101 is charged as %d", c.State.Level)
+	}
+}

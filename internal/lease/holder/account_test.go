@@ -1,0 +1,488 @@
+package holder
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// story drives one account through a trace: each line states when, what, and what has
+// to come of it.
+type story struct {
+	t       *testing.T
+	terms   lease.Terms
+	account State
+	sent    lease.Millis
+	want    lease.Want
+}
+
+func newStory(t *testing.T, s limit.Spec, c lease.Consistency) *story {
+	t.Helper()
+	return &story{t: t, terms: lease.NewTerms(newLimit(t, s), c, 0, 0, 0)}
+}
+
+func newLimit(t testing.TB, s limit.Spec) *limit.Limit {
+	t.Helper()
+	l, err := limit.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+var perMinute = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Minute}
+
+func (s *story) take(now lease.Millis, cost int64, verdict Verdict, asks Asks) decision {
+	s.t.Helper()
+	d := s.account.Take(&s.terms, now, cost)
+	if d.Verdict != verdict || d.Ask != asks {
+		s.t.Fatalf("at %d a request of %d: verdict %d asking %d, not %d asking %d; account %+v", now, cost, d.Verdict, d.Ask, verdict, asks, s.account)
+	}
+	return d
+}
+
+// ask sends an ask for what waits and checks how much it wants.
+func (s *story) ask(now lease.Millis, waiting, want int64, behind Asks) lease.Want {
+	s.t.Helper()
+	s.want, s.sent = s.account.Ask(&s.terms, now, min(waiting, 1), waiting, behind), now
+	if s.want.Want != want {
+		s.t.Fatalf("at %d wants %d, not %d; account %+v", now, s.want.Want, want, s.account)
+	}
+	return s.want
+}
+
+// reply applies the answer to the last ask; those who waited take what they can.
+func (s *story) reply(now lease.Millis, g lease.Grant) Part {
+	s.t.Helper()
+	return s.account.Apply(&s.terms, now, s.sent, s.want, g, max(0, g.Granted-s.want.Waiting), 100)
+}
+
+// lots checks the units of the lots that hold any, the older first.
+func (s *story) lots(now lease.Millis, units ...int64) {
+	s.t.Helper()
+	var held []int64
+	for _, lot := range s.account.Leases {
+		if lot.Units > 0 {
+			held = append(held, lot.Units)
+		}
+	}
+	if !slices.Equal(held, units) {
+		s.t.Fatalf("at %d lots of %v, not %v", now, held, units)
+	}
+}
+
+func ok(granted, left int64) lease.Grant {
+	return lease.Grant{Status: lease.OK, Granted: granted, Lease: 7, TTL: 1000, Remaining: left, Reset: 30_000}
+}
+
+func denied(left int64, askAfter lease.Millis) lease.Grant {
+	return lease.Grant{Status: lease.Denied, Remaining: left, RetryAfter: 30_000, AskAfter: askAfter, Reset: 30_000}
+}
+
+func TestSlowStart(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.take(1000, 1, Wait, NoAsk) // a key never seen
+	s.ask(1000, 1, 1, NoAsk)
+	s.reply(1004, ok(1, 999)) // used up at once: want doubles
+	s.take(1010, 1, Wait, NoAsk)
+	s.ask(1010, 1, 2, NoAsk)
+	s.reply(1014, ok(2, 997))
+	s.take(1020, 1, Admit, TopUp) // the spare one; nobody has to wait for the next lease
+	s.ask(1020, 0, 4, TopUp)
+	s.take(1021, 1, Wait, NoAsk) // the ask is out
+	s.reply(1024, ok(4, 993))
+	s.lots(1024, 4)
+	s.take(1030, 1, Admit, NoAsk)
+	s.take(1030, 1, Admit, NoAsk)
+	s.take(1030, 1, Admit, TopUp) // a quarter left
+	s.ask(1030, 0, 4, TopUp)      // not used up yet: no doubling
+	s.reply(1034, ok(4, 989))
+	s.lots(1034, 1, 4)
+	s.take(1040, 1, Admit, NoAsk)
+	s.lots(1040, 4) // the older first
+}
+
+func TestWantIsBoundedByUse(t *testing.T) {
+	s := newStory(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100_000, Period: limit.Minute}, lease.Leased)
+	s.account = State{WantLog2: 20, Asked: 1000, Spent: 50}
+	s.ask(1100, 0, 3125, TopUp) // at least a 32nd of the limit
+	s.account = State{WantLog2: 20, Asked: 1000, Spent: 1000}
+	s.ask(1100, 0, 6000, TopUp) // what six lease intervals like the last one use
+	if s.account.WantLog2 != 13 {
+		t.Errorf("want grows on from 2^%d", s.account.WantLog2)
+	}
+	s.account = State{WantLog2: 20, Asked: 1000, Denied: 1000}
+	s.ask(1100, 0, 6000, TopUp) // what was refused is demand too
+	s.account = State{WantLog2: 3, Asked: 1000}
+	s.ask(1100, 50, 50, NoAsk) // never less than waits
+}
+
+func TestExpiryAndGivingBack(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.account.WantLog2 = 4
+	s.take(1000, 1, Wait, NoAsk)
+	s.ask(1000, 1, 16, NoAsk)
+	s.reply(1004, ok(16, 984))
+	s.take(1999, 1, Admit, NoAsk)
+	s.take(2000, 1, Wait, NoAsk) // ttl counts from when the ask was sent
+	if w := s.ask(2000, 1, 8, NoAsk); w.Unused != 14 || w.Lease != 7 {
+		t.Errorf("gives back %d of lease %d, not 14 of 7; more than half came back, so it wants half", w.Unused, w.Lease)
+	}
+	if w, some := s.account.Report(&s.terms, 2500); some {
+		t.Errorf("gives back %d again", w.Unused)
+	}
+}
+
+func TestReportOfAnIdleAccount(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.account.Leases[0] = Lease{Units: 5, Expiry: 2000, Lease: 7}
+	if s.account.Idle(&s.terms, 1500) {
+		t.Error("idle with units")
+	}
+	if _, some := s.account.Report(&s.terms, 1500); some {
+		t.Error("reports live units")
+	}
+	if s.account.Idle(&s.terms, 2500) {
+		t.Error("idle before it gave back what lapsed")
+	}
+	w, some := s.account.Report(&s.terms, 2500)
+	if !some || w.Unused != 5 || w.Want != 0 {
+		t.Errorf("reports %+v, %v", w, some)
+	}
+	if !s.account.Idle(&s.terms, 2500) {
+		t.Error("not idle with nothing left to report")
+	}
+}
+
+func TestLotsOfDifferentLeasesStayApart(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.account.Leases = [2]Lease{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 2500, Lease: 2}}
+	d := s.take(1400, 4, Admit, NoAsk) // of both, the older first
+	if d.Taken.Parts != [2]Part{{2, 1, 1500}, {2, 2, 2500}} {
+		t.Errorf("took %+v", d.Taken.Parts)
+	}
+	if back := s.account.Untake(&s.terms, d.Taken); back != [2]Part{} {
+		t.Errorf("gives back %+v", back)
+	}
+	s.lots(1400, 2, 3)
+
+	s.sent, s.want = 1400, lease.Want{Want: 8}
+	third := ok(8, 900)
+	if back := s.reply(1404, third); back.Units != 8 {
+		t.Errorf("a third lease found room: %+v", s.account.Leases)
+	}
+	s.sent = 1500
+	if back := s.reply(1504, third); back != (Part{2, 1, 1500}) {
+		t.Errorf("gave %+v up for a new lease, not what had lapsed", back)
+	}
+	s.lots(1504, 3, 8)
+
+	d = s.take(1504, 3, Admit, NoAsk)
+	s.sent = 1600
+	s.reply(1604, ok(4, 890))
+	if back := s.account.Untake(&s.terms, d.Taken); back[1] != (Part{}) || back[0] != (Part{3, 2, 2500}) {
+		t.Errorf("units whose lot is gone have to go back: %+v", back)
+	}
+}
+
+func TestLeaseThatEndsOnItsWayGoesBack(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.account.WantLog2 = 3
+	s.ask(1000, 1, 8, NoAsk)
+	if back := s.reply(2000, ok(8, 900)); back.Units != 7 {
+		t.Errorf("kept a lease of 1000 ms after 1000 ms: gave back %d", back.Units)
+	}
+	s.lots(2000)
+}
+
+func TestSpentLimitRefusesAndAsksBehind(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.take(1000, 1, Wait, NoAsk)
+	s.ask(1000, 1, 1, NoAsk)
+	s.reply(1004, ok(1, 0))
+	s.take(1005, 1, Refuse, TopUp) // a reply that left nothing came not long ago
+	s.ask(1005, 0, 2, TopUp)
+	s.take(1006, 1, Refuse, NoAsk)
+	s.reply(1009, denied(0, 100))
+	s.take(1108, 1, Refuse, NoAsk) // from memory
+	s.take(1109, 1, Refuse, TopUp) // ask_after is over
+	s.ask(1109, 0, 2, TopUp)
+	s.reply(1113, denied(0, 1000))
+	s.take(2112, 1, Refuse, NoAsk)
+	s.take(2113, 1, Refuse, TopUp) // a probe goes behind a refused request
+	s.take(2213, 1, Wait, NoAsk)   // but not for ever
+	if !s.account.remembered(2213, 1) || s.account.remembered(31_200, 1) {
+		t.Error("a denial stands until the limit is as good as new")
+	}
+}
+
+func TestLimitedEndsWithTheWindow(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.ask(1000, 1, 1, NoAsk)
+	g := ok(1, 0)
+	g.Reset = 50
+	s.reply(1004, g)
+	s.take(1053, 1, Refuse, Ahead)
+	s.take(1054, 1, Wait, NoAsk)
+}
+
+func TestCheaperRequestsMayAskAfterADenial(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.want, s.sent = s.account.Ask(&s.terms, 1000, 50, 50, NoAsk), 1000
+	s.reply(1004, denied(20, 1000))
+	s.take(1010, 21, Refuse, NoAsk)
+	s.take(1010, 20, Wait, NoAsk)
+	s.want, s.sent = s.account.Ask(&s.terms, 1010, 20, 20, NoAsk), 1010
+	s.reply(1014, ok(20, 0))
+	s.take(1020, 1, Refuse, NoAsk) // what was denied would be again, and so would less
+}
+
+func TestTopUpOfNothingDeniesNobody(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.account.WantLog2 = 2
+	s.ask(1000, 0, 4, TopUp)
+	s.reply(1004, denied(3, 100)) // too little to ration
+	s.take(1005, 3, Wait, NoAsk)
+	s.take(1005, 4, Refuse, NoAsk)
+}
+
+func TestGroupDeniedElsewhereIsNoDenial(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.ask(1000, 1, 1, NoAsk)
+	s.reply(1004, lease.Grant{Status: lease.OK, Remaining: 500, Reset: 30_000})
+	s.take(1005, 1, Wait, NoAsk)
+	if s.account.Least != 0 {
+		t.Errorf("remembers a denial of %d", s.account.Least)
+	}
+}
+
+func TestBucketPausesAfterAPartialGrant(t *testing.T) {
+	s := newStory(t, limit.Spec{Count: 100, Period: limit.Second}, lease.Leased)
+	s.account.WantLog2 = 3
+	s.ask(1000, 1, 3, NoAsk) // at most a 32nd of 100
+	s.reply(1004, ok(2, 0))
+	s.take(1005, 1, Admit, NoAsk)
+	s.take(1006, 1, Refuse, NoAsk)
+	s.take(1099, 1, Refuse, NoAsk)
+	s.take(1100, 1, Refuse, TopUp) // a lease interval after the ask
+}
+
+func TestSlidingWindowPacesAsksOnlyWhenItIsUsedUp(t *testing.T) {
+	s := newStory(t, limit.Spec{Algorithm: limit.SlidingWindow, Count: 320, Period: limit.Second}, lease.Leased)
+	s.account.WantLog2 = 3
+	s.ask(1000, 0, 8, TopUp)
+	s.reply(1004, ok(4, 100)) // a share
+	s.take(1005, 3, Admit, TopUp)
+	s.ask(1005, 0, 8, TopUp)
+	s.reply(1007, ok(1, 9)) // the rest
+	s.take(1008, 2, Admit, NoAsk)
+	s.take(1014, 1, Refuse, NoAsk)
+	s.take(1015, 1, Wait, NoAsk) // a hundredth of the window later
+}
+
+func TestNextWindow(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.account.WantLog2 = 3
+	s.account.Leases[0] = Lease{Units: 8, Expiry: 10_000, Lease: 1}
+	s.account.Reset, s.account.Size = 10_000, 8
+	s.take(9799, 1, Admit, NoAsk)
+	s.take(9800, 1, Admit, Ahead) // 200 ms before the end
+	if w := s.ask(9800, 0, 8, Ahead); !w.Next || w.Need != 0 {
+		t.Errorf("asked %+v", w)
+	}
+	next := lease.Grant{Status: lease.OK, Granted: 8, Lease: 2, StartsIn: 195, TTL: 1195, Remaining: 100, Reset: 196}
+	s.reply(9804, next)
+	s.lots(9804, 6, 8)
+	s.take(9805, 1, Admit, NoAsk) // holds the next one already
+	if s.account.Available(9999) != 5 {
+		t.Errorf("%d may be spent in the old window, not 5", s.account.Available(9999))
+	}
+	s.take(10_000, 1, Admit, NoAsk) // now is rounded down, so one later than 9804+195
+	if s.account.Available(9999) != 5 || s.account.Leases[1].Units != 7 {
+		t.Errorf("lots %+v", s.account.Leases)
+	}
+}
+
+func TestNextWindowEndsNoDenial(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.account = State{Phase: PhaseDenied, Least: 1, Ends: 9800, Reset: 10_000}
+	s.take(9800, 1, Refuse, Ahead)
+	s.ask(9800, 0, 1, Ahead)
+	s.reply(9804, lease.Grant{Status: lease.OK, Granted: 1, Lease: 2, StartsIn: 196, TTL: 1196, Remaining: 999, Reset: 196})
+	s.take(9990, 1, Refuse, NoAsk)
+	if !s.account.remembered(9990, 1) || !s.account.Refused || s.account.Left > 0 {
+		t.Errorf("the running window is still spent: %+v", s.account)
+	}
+	s.take(10_001, 1, Admit, TopUp)
+}
+
+func TestExactProbesOneByOne(t *testing.T) {
+	s := newStory(t, perMinute, lease.Exact)
+	s.take(1000, 1, Wait, NoAsk)
+	s.take(1000, 1, Wait, NoAsk) // every request asks
+	s.ask(1000, 2, 2, NoAsk)     // and never for more than waits
+	s.reply(1004, denied(0, 500))
+	s.take(1503, 1, Refuse, NoAsk)
+	s.take(1504, 1, Wait, NoAsk)   // the probe
+	s.take(1504, 1, Refuse, NoAsk) // the others stay refused
+	s.ask(1504, 1, 1, NoAsk)
+	s.reply(1508, ok(1, 0))
+	s.take(1509, 1, Refuse, NoAsk) // nothing was left for another
+	s.take(1604, 1, Wait, NoAsk)
+	s.ask(1604, 1, 1, NoAsk)
+	s.reply(1608, ok(1, 5))
+	s.take(1609, 1, Wait, NoAsk)
+	s.lots(1609) // keeps no units
+}
+
+func TestOptimisticOverdraftUntilAcknowledged(t *testing.T) {
+	s := newStory(t, perMinute, lease.Optimistic)
+	if d := s.take(1000, 1, Admit, TopUp); d.Taken.Overdrawn != 1 {
+		t.Errorf("took %+v", d.Taken)
+	}
+	first := s.ask(1000, 0, 1, TopUp)
+	s.take(1001, 1, Wait, NoAsk) // one unit ahead of the answer, no more
+	second := s.ask(1101, 1, 1, NoAsk)
+	if first.Overdrawn != 1 || second.Overdrawn != 1 {
+		t.Errorf("reports %d, then %d: it is repeated until acknowledged", first.Overdrawn, second.Overdrawn)
+	}
+	s.reply(1105, ok(1, 900))
+	if s.account.Overdrawn != 0 {
+		t.Errorf("%d still to report", s.account.Overdrawn)
+	}
+	s.take(1110, 1, Admit, TopUp)
+	s.ask(1110, 0, 2, TopUp)
+	s.reply(1114, denied(0, 100))
+	s.take(1400, 1, Wait, NoAsk) // what is denied is not overdrawn
+}
+
+func TestAReplyThatNeverComes(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.account.Leases[0] = Lease{Units: 1, Expiry: 5000, Lease: 1}
+	s.take(1000, 1, Admit, TopUp)
+	s.ask(1000, 0, 2, TopUp)
+	s.account.Leases[0].Units = 2
+	s.take(1099, 1, Admit, NoAsk)
+	s.take(1100, 1, Admit, TopUp) // the right to ask lapses
+	if s.account.Idle(&s.terms, 1099) || !s.account.Idle(&s.terms, 1100) {
+		t.Error("an account is not idle while an ask is out")
+	}
+}
+
+func TestUnavailableOnlyBacksOff(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.ask(1000, 1, 1, NoAsk)
+	before := s.account
+	before.Asking = false
+	s.reply(1004, lease.Grant{Status: lease.Unavailable})
+	before.Phase, before.Back = PhaseFailing, Backoff{Until: 1104, Failures: 1}
+	if s.account != before {
+		t.Errorf("%+v, not %+v", s.account, before)
+	}
+}
+
+func TestLocalShare(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	for i, want := range []bool{true, true, true, false} {
+		if got := s.account.takeLocal(&s.terms, 1000, 60_000, 3, 1); got != want {
+			t.Errorf("request %d of a share of 3: %v", i+1, got)
+		}
+	}
+	if s.account.Overdrawn != 3 || s.account.Idle(&s.terms, 1000) {
+		t.Errorf("%d to report", s.account.Overdrawn)
+	}
+	s.take(1001, 1, Wait, NoAsk) // its units are not for those who can ask
+
+	s.ask(1001, 1, 1, NoAsk)
+	s.reply(1005, ok(1, 900)) // the tier above answers again, and goes away again
+	if s.account.takeLocal(&s.terms, 1200, 60_000, 3, 1) {
+		t.Error("the share was renewed within its window")
+	}
+	if !s.account.takeLocal(&s.terms, 60_000, 120_000, 3, 1) {
+		t.Error("no share in the next window")
+	}
+	s.account.Overdrawn = 0
+	if s.account.Idle(&s.terms, 119_999) || !s.account.Idle(&s.terms, 120_000) {
+		t.Error("a share pins its account until its window ends, and no longer")
+	}
+}
+
+func TestLeaseEndsALocalShareThatIsInItsWay(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.account.takeLocal(&s.terms, 1000, 60_000, 3, 1)
+	s.account.WantLog2 = 3
+	s.ask(1001, 0, 8, TopUp)
+	s.reply(1005, ok(8, 900))
+	s.lots(1005, 2, 8)
+	s.ask(1006, 0, 8, TopUp)
+	if back := s.reply(1010, ok(8, 892)); back.Units != 0 {
+		t.Errorf("gave back %+v for the sake of a share", back)
+	}
+	s.lots(1010, 8, 8)
+}
+
+func TestOverdraw(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.account.overdraw(&s.terms, 4)
+	w, some := s.account.Report(&s.terms, 1000)
+	if !some || w.Overdrawn != 4 {
+		t.Errorf("reports %+v", w)
+	}
+	s.account.overdraw(&s.terms, 1)
+	s.account.Apply(&s.terms, 1004, 1000, w, lease.Grant{Status: lease.OK, Remaining: 9, Reset: 50}, 0, 100)
+	if s.account.Overdrawn != 1 || s.account.Left != 9 {
+		t.Errorf("after the acknowledgement of 4: %+v", s.account)
+	}
+}
+
+func TestFresh(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	for _, row := range []struct {
+		now   lease.Millis
+		fresh bool
+	}{{1000, true}, {1050, false}, {1099, false}, {1100, true}, {1300, true}} {
+		if w := s.account.Ask(&s.terms, row.now, 1, 1, NoAsk); w.Fresh != row.fresh {
+			t.Errorf("at %d fresh is %v", row.now, w.Fresh)
+		}
+	}
+}
+
+func TestCostOfNothing(t *testing.T) {
+	s := newStory(t, perMinute, lease.Exact)
+	s.account.Phase, s.account.Least, s.account.Ends = PhaseDenied, 1, 5000
+	s.take(1000, 0, Admit, NoAsk)
+	s.take(1000, -1, Admit, NoAsk)
+}
+
+func TestGivesBackOneLeaseAtATime(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.account.Leases = [2]Lease{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 1600, Lease: 2}}
+	for _, want := range []lease.Want{{Unused: 2, Lease: 1}, {Unused: 3, Lease: 2}} {
+		if w, some := s.account.Report(&s.terms, 2000); !some || w != want {
+			t.Errorf("reports %+v, not %+v", w, want)
+		}
+	}
+	s.account.Leases = [2]Lease{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 1600, Lease: 1}}
+	if w, _ := s.account.Report(&s.terms, 2000); w.Unused != 5 {
+		t.Errorf("reports %+v: units of one window go back together", w)
+	}
+}
+
+func TestUnitsForThoseWhoWaitedCountAsUse(t *testing.T) {
+	s := newStory(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 320, Period: limit.Minute}, lease.Leased)
+	s.ask(1000, 70, 70, NoAsk)
+	s.reply(1100, ok(70, 200))
+	s.account.WantLog2 = 10
+	s.ask(1100, 1, 420, NoAsk)
+}
+
+func TestDenialRemembersTheLeastNeed(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.want, s.sent = s.account.Ask(&s.terms, 1000, 5, 5, NoAsk), 1000
+	s.reply(1004, denied(9, 100)) // what is left came back meanwhile
+	if s.account.Least != 5 {
+		t.Errorf("remembers %d", s.account.Least)
+	}
+}

@@ -1,0 +1,63 @@
+package holder
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+)
+
+// A breaker against one that looks through the whole past: it is open while three calls
+// have failed since the last answer, or one had no reply in time where that is enough,
+// without those that were sent before a call that was answered by then.
+func TestBreakerAgainstTwin(t *testing.T) {
+	type outcome struct {
+		call               uint64
+		answered, timedOut bool
+	}
+	open := func(past []outcome) bool {
+		failures, newest := 0, uint64(0)
+		for _, o := range past {
+			switch {
+			case o.answered:
+				failures, newest = 0, max(newest, o.call)
+			case o.call < newest:
+			case o.timedOut:
+				failures += 3
+			default:
+				failures++
+			}
+		}
+		return failures >= 3
+	}
+	for seed := range uint64(2000) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		var b Breaker
+		var past []outcome
+		for now := lease.Millis(1); now < 60; now++ {
+			o := outcome{call: uint64(now) + rnd.Uint64N(8), answered: rnd.IntN(4) == 0, timedOut: rnd.IntN(8) == 0}
+			was, at := b.Open, b.ProbeAt
+			past = append(past, o)
+			opened := false
+			switch {
+			case o.answered:
+				b.Answered(o.call)
+			case o.timedOut:
+				opened = b.TimedOut(now, o.call, 10)
+			default:
+				opened = b.Failed(now, o.call, 10)
+			}
+			if want := open(past); b.Open != want || opened != (want && !was) {
+				t.Fatalf("seed %d at %d: open %v, opened %v, want open %v; %+v", seed, now, b.Open, opened, want, past)
+			}
+			if b.Open && (opened && b.ProbeAt != now+10 || !opened && b.ProbeAt != at) {
+				t.Fatalf("seed %d at %d: the next probe is at %d, was %d", seed, now, b.ProbeAt, at)
+			}
+			if due := b.ProbeDue(now); due != (b.Open && now >= b.ProbeAt) {
+				t.Fatalf("seed %d at %d: a probe is due: %v", seed, now, due)
+			} else if due {
+				b.Probed(now, 10)
+			}
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package holder
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// naive is an account while the tier above does not answer, as one would count it by hand.
+type naive struct {
+	terms       lease.Terms
+	left, reset int64
+	denied      int64 // the need that was denied; 0: none was
+	refused     bool
+	lease       int64 // units on lease until leaseEnds
+	leaseEnds   lease.Millis
+	owed        int64
+	used        map[lease.Millis]int64 // of the share, by the end of its window
+}
+
+func (n *naive) fail(now lease.Millis, f lease.Failure, cost int64) (admitted, denied bool, unowed int64) {
+	missing := cost
+	if now < n.leaseEnds {
+		missing -= n.lease
+	}
+	if now < lease.Millis(n.reset) && (n.denied > 0 && missing >= n.denied || n.refused && missing > max(0, n.left-n.owed)) {
+		return false, true, 0
+	}
+	switch f.By {
+	case lease.FailureDeny:
+		return false, false, 0
+	case lease.FailureLocal:
+		if n.used[f.Ends]+cost > f.Share {
+			return false, false, 0
+		}
+		n.used[f.Ends] += cost
+	}
+	owed := n.owed
+	for range cost { // unit by unit
+		if n.owed < n.terms.Capacity {
+			n.owed++
+		}
+	}
+	return true, false, cost - (n.owed - owed)
+}
+
+// Decisions without the tier above, against an account that is counted by hand: requests,
+// peeks, and requests that another rule refuses.
+func TestFailAgainstTwin(t *testing.T) {
+	for seed := range uint64(3000) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		spec := limit.Spec{Algorithm: limit.Algorithm(rnd.IntN(4)), Count: 1 + rnd.Int64N(30), Period: limit.Second}
+		terms := lease.NewTerms(newLimit(t, spec), lease.Consistency(rnd.IntN(3)), 0, 0, 0)
+		n := naive{terms: terms, left: rnd.Int64N(20), reset: rnd.Int64N(5000), denied: max(0, rnd.Int64N(12)-6),
+			refused: rnd.IntN(2) == 0, lease: rnd.Int64N(6), leaseEnds: lease.Millis(rnd.Int64N(4000)), used: map[lease.Millis]int64{}}
+		s := State{Left: n.left, Reset: lease.Millis(n.reset), Least: n.denied, Refused: n.refused}
+		s.Leases[rnd.IntN(2)] = Lease{Units: n.lease, Expiry: n.leaseEnds}
+		by, live, expected := lease.OnFailure(rnd.IntN(3)), rnd.IntN(4), rnd.Int64N(5)
+		if by == lease.FailureLocal && rnd.IntN(2) == 0 { // nothing is left of a lease
+			n.lease, s.Leases = 0, [2]Lease{}
+		}
+		for now, wall := lease.Millis(1), limit.Micros(rnd.Int64N(9_000_000)); now < 6000; {
+			f := by.Among(live, expected, spec, now, wall)
+			cost := 1 + rnd.Int64N(4)
+			if before := s; rnd.IntN(4) == 0 {
+				as := n
+				as.used = map[lease.Millis]int64{f.Ends: n.used[f.Ends]}
+				admitted, denied, _ := as.fail(now, f, 1)
+				if d := s.FailPeek(&terms, now, f); d.Admitted != admitted || d.Denied != denied || !denied && d.By != by || d.Unowed != 0 || s != before {
+					t.Fatalf("seed %d at %d: peek %+v, want admitted %v, denied %v", seed, now, d, admitted, denied)
+				}
+			} else {
+				admitted, denied, unowed := n.fail(now, f, cost)
+				d := s.Fail(&terms, now, f, cost)
+				if d.Admitted != admitted || d.Denied != denied || !denied && d.By != by || d.Unowed != unowed || s.Overdrawn != n.owed {
+					t.Fatalf("seed %d at %d: cost %d: %+v, owed %d; want admitted %v, denied %v, unowed %d, owed %d", seed, now, cost, d, s.Overdrawn, admitted, denied, unowed, n.owed)
+				}
+				if d.RetryAfter <= 0 != (d.Admitted || !d.Denied && by == lease.FailureDeny) {
+					t.Fatalf("seed %d at %d: %+v: a refused request gets a time to come back", seed, now, d)
+				}
+				if admitted && rnd.IntN(5) == 0 { // another rule refuses it
+					s.Untake(&terms, TakenBy(&d, cost))
+					n.owed -= cost - unowed
+					n.used[f.Ends] -= cost
+				}
+			}
+			step := rnd.Int64N(300)
+			now, wall = now+lease.Millis(step), wall+limit.Micros(step)*limit.Millisecond
+		}
+	}
+}
+
+func TestFailUncounted(t *testing.T) {
+	for by, want := range map[lease.OnFailure]lease.Failed{lease.FailureAllow: {Admitted: true}, lease.FailureDeny: {By: lease.FailureDeny}, lease.FailureLocal: {By: lease.FailureLocal}} {
+		if got := by.FailUncounted(); got != want {
+			t.Errorf("%v: %+v, want %+v", by, got, want)
+		}
+	}
+}
+
+// Slots that are free are used under FailureLocal even beyond the share.
+func TestFailSlots(t *testing.T) {
+	for _, c := range []struct {
+		by          lease.OnFailure
+		free, inUse int64
+		want        bool
+	}{
+		{lease.FailureAllow, -5, 9, true}, {lease.FailureDeny, 5, 0, false},
+		{lease.FailureLocal, 0, 1, true}, {lease.FailureLocal, 0, 2, false}, {lease.FailureLocal, -7, 8, false}, {lease.FailureLocal, 2, 8, true}, {lease.FailureLocal, 1, 8, false},
+	} {
+		f := c.by.Among(2, 1, limit.Spec{Algorithm: limit.Concurrency, Count: 6}, 1, 1)
+		if got := f.FailSlots(c.free, c.inUse, 2); got != (lease.Failed{Admitted: c.want, By: c.by}) {
+			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+}
+
+func TestShare(t *testing.T) {
+	for _, c := range []struct {
+		count, expected int64
+		live            int
+		want            int64
+	}{{100, 5, 3, 34}, {100, 5, 0, 20}, {100, 5, -1, 20}, {100, 0, 0, 100}, {100, -3, 0, 100}, {0, 2, 2, 0}, {1, 2, 7, 1}} {
+		if got := lease.FailureLocal.Among(c.live, c.expected, limit.Spec{Count: c.count}, 1, 1).Share; got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+// A window ends at the first whole millisecond at which the time of day has reached the
+// next multiple of the period.
+func TestWindowEnd(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for range 100_000 {
+		period := limit.Micros(1+rnd.Int64N(100)) * limit.Millisecond
+		wall, now := limit.Micros(rnd.Int64N(1_000_000)), lease.Millis(rnd.Int64N(1000))
+		next := wall + period - wall%period
+		after := limit.Micros(lease.FailureLocal.Among(1, 1, limit.Spec{Period: period}, now, wall).Ends-now) * limit.Millisecond
+		if wall+after < next || wall+after-limit.Millisecond >= next {
+			t.Fatalf("at %d of windows of %d: ends after %d", wall, period, after)
+		}
+	}
+}

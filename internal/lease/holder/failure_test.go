@@ -1,0 +1,138 @@
+package holder
+
+import (
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// A unit of the holder's own share goes back there when another rule denies the
+// request that took it.
+func TestUntakeLocalShare(t *testing.T) {
+	var s State
+	terms := lease.Terms{Capacity: 10}
+	if !s.takeLocal(&terms, 1000, 2000, 5, 2) {
+		t.Fatal("2 of 5 units were refused")
+	}
+	s.Untake(&lease.Terms{}, Taken{Overdrawn: 2, Local: true})
+	if !s.takeLocal(&terms, 1000, 2000, 5, 5) || s.takeLocal(&terms, 1000, 2000, 5, 1) || s.Overdrawn != 5 {
+		t.Errorf("the share was not whole again: overdrawn %d", s.Overdrawn)
+	}
+}
+
+// Where units trickle back, replies to a flood grant some and leave nothing: what is
+// refused in between stays refused when nobody answers, until the bucket is full.
+func TestFloodIsRememberedThroughGrants(t *testing.T) {
+	s := newStory(t, limit.Spec{Count: 100, Period: limit.Second}, lease.Leased)
+	granted := func(now lease.Millis, left int64) {
+		s.want, s.sent = s.account.Ask(&s.terms, now, 1, 1, NoAsk), now
+		s.reply(now, lease.Grant{Status: lease.OK, Granted: 1, TTL: 1000, Remaining: left, Reset: lease.Millis(1000 - 10*left)})
+	}
+	granted(1000, 0)
+	if s.account.remembered(1001, 1) {
+		t.Error("nobody was refused yet")
+	}
+	s.take(1001, 1, Refuse, NoAsk)
+	granted(1100, 5)
+	for _, row := range []struct {
+		now  lease.Millis
+		cost int64
+		want bool
+	}{{1101, 5, false}, {1101, 6, true}, {2049, 6, true}, {2050, 6, false}} {
+		if got := s.account.remembered(row.now, row.cost); got != row.want {
+			t.Errorf("at %d a request of %d stays refused: %v", row.now, row.cost, got)
+		}
+	}
+	s.account.overdraw(&s.terms, 7)
+	if !s.account.remembered(1102, 1) || s.account.remembered(1102, 0) {
+		t.Error("what was left has been admitted since: all but questions are refused")
+	}
+	s.account.Overdrawn = 0
+	if s.account.Idle(&s.terms, 2049) || !s.account.Idle(&s.terms, 2050) {
+		t.Error("a refusal pins its account until the bucket is full, and no longer")
+	}
+	granted(1200, 49)
+	if !s.account.remembered(1201, 50) {
+		t.Error("forgets a refusal although less than half is left")
+	}
+	granted(1300, 50)
+	if s.account.Refused {
+		t.Error("remembers a refusal although half is left again")
+	}
+}
+
+func TestRefusalEndsWithItsWindow(t *testing.T) {
+	s := newStory(t, perMinute, lease.Leased)
+	s.account = State{Refused: true, Reset: 1000}
+	s.ask(1000, 1, 1, NoAsk)
+	s.reply(1004, ok(1, 100))
+	if s.account.Refused {
+		t.Error("a refusal of the last window stands in this one")
+	}
+}
+
+// Whom the tier above denied, or granted less than waited, is refused; what a group
+// lost to another rule is not.
+func TestWhatRefuses(t *testing.T) {
+	for _, c := range []struct {
+		waiting int64
+		g       lease.Grant
+		refused bool
+	}{
+		{1, lease.Grant{Status: lease.OK, Granted: 1}, false},
+		{2, lease.Grant{Status: lease.OK, Granted: 1}, true},
+		{1, lease.Grant{Status: lease.Denied}, true},
+		{0, lease.Grant{Status: lease.Denied}, false},
+		{1, lease.Grant{Status: lease.OK}, false},
+		{1, lease.Grant{Status: lease.Unavailable}, false},
+		{600, lease.Grant{Status: lease.Denied, Remaining: 599}, false},
+	} {
+		s := newStory(t, perMinute, lease.Leased)
+		s.want = s.account.Ask(&s.terms, 1000, c.waiting, c.waiting, NoAsk)
+		c.g.Reset = 1000
+		s.reply(1004, c.g)
+		if s.account.Refused != c.refused {
+			t.Errorf("%d waited and got %+v: refused %v", c.waiting, c.g, s.account.Refused)
+		}
+	}
+}
+
+// An optimistic holder may owe more than one limit. A failure adds nothing to that,
+// and takes nothing off.
+func TestDebtOfAnOverdraft(t *testing.T) {
+	for owes, then := range map[int64]int64{0: 4, 7: 10, 9: 10, 10: 10, 25: 25} {
+		s, terms := State{Overdrawn: owes}, lease.Terms{Consistency: lease.Optimistic, Capacity: 10, Overdraft: 30}
+		if s.overdraw(&terms, 4); s.Overdrawn != then || s.Spent != 4 {
+			t.Errorf("owed %d, then %d, want %d", owes, s.Overdrawn, then)
+		}
+	}
+}
+
+// What a refused request takes back is what it has added to the debt: of one that is a
+// whole limit already that is nothing.
+func TestUntakeOfAWholeDebt(t *testing.T) {
+	s, terms := State{}, lease.Terms{Capacity: 10}
+	s.overdraw(&terms, 8)
+	s.overdraw(&terms, 3)
+	s.Untake(&lease.Terms{}, Taken{Overdrawn: 3, Unowed: 1})
+	if s.Overdrawn != 8 {
+		t.Errorf("owes %d, want 8", s.Overdrawn)
+	}
+}
+
+// A debt costs a key one limit, however long nobody answers.
+func TestDebtIsOneLimit(t *testing.T) {
+	for _, spec := range []limit.Spec{{Count: 100, Period: limit.Minute, Burst: 30}, {Algorithm: limit.FixedWindow, Count: 30, Period: limit.Minute}} {
+		allow, local := newStory(t, spec, lease.Leased), newStory(t, spec, lease.Leased)
+		for now := lease.Millis(1000); now < 600_000; now += 60_000 {
+			allow.account.overdraw(&allow.terms, 20)
+			if !local.account.takeLocal(&local.terms, now, now+60_000, 20, 20) {
+				t.Fatal("a share was refused")
+			}
+		}
+		if allow.account.Overdrawn != 30 || local.account.Overdrawn != 30 {
+			t.Errorf("%+v: owes %d and %d, want 30", spec, allow.account.Overdrawn, local.account.Overdrawn)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package holder
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+)
+
+// Apply takes the reply to want w, which was sent at sent. spare is what of
+// g.Granted the requests that waited did not use; it becomes a lot. jitter is a
+// factor in percent, 90 to 110, that keeps holders from asking in step.
+// The units that it returns found no room. The caller gives them back before the next ask
+// of this account.
+func (a *State) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, spare int64, jitter lease.Millis) Part {
+	if w.Want > 0 {
+		a.Asking = false
+	}
+	if g.Status != lease.OK && g.Status != lease.Denied {
+		a.Back.replied(t, now, g.Status, jitter)
+		a.move(undecided, 0)
+		return Part{}
+	}
+	a.paid(w, g)
+	if g.StartsIn == 0 {
+		a.learn(t, now, w, g)
+	}
+	if w.Want == 0 {
+		a.move(nothing, 0)
+		return Part{}
+	}
+	a.follow(t, now, w, g)
+	a.learnRetry(now, &g)
+	a.penalize(t, now, w, g)
+	rest := Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL}
+	if g.Granted == 0 || t.Consistency == lease.Exact {
+		return a.returned(t, rest)
+	}
+	a.Size = g.Granted
+	a.Spent = lease.Sum(a.Spent, g.Granted-spare)
+	if spare == 0 {
+		a.Grow()
+		return Part{}
+	}
+	if t.SpentAtOnce(w, g) {
+		return a.returned(t, rest)
+	}
+	lot := Lease{Units: spare, Expiry: rest.Expiry, TTL: g.TTL, Lease: g.Lease}
+	if g.StartsIn > 0 {
+		lot.From = now + 1 + g.StartsIn // now is rounded down
+	}
+	return a.returned(t, a.store(now, lot))
+}
+
+// learn notes what a reply states of the counter above. Requests that waited and get
+// nothing are refused; what was refused before stays so until much is left, or the
+// counter has started anew since.
+func (a *State) learn(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant) {
+	if t.ChargesDenied && !a.owesPenalty(t, now) { // of a window that is over
+		a.Denied = 0
+	}
+	decided := g.Granted > 0 || g.Status == lease.Denied
+	refused := decided && g.Granted < w.Waiting || a.Refused && now < a.Reset
+	a.Refused = refused && 2*g.Remaining < t.Capacity
+	a.Left, a.OwnLimit = g.Remaining, t.OwnLimit(&g)
+	if g.Reset > 0 || now < a.Reset { // else all that it shows is that the window is over
+		a.Reset = now + g.Reset
+	}
+	if a.Least > 0 { // units that came back there since are not denied any more
+		a.Least = max(a.Least, g.Remaining+1)
+	}
+}
+
+// returned notes units that are given back: the tier above will have that many more. An
+// Optimistic holder does not count on them, because it overdraws by Left.
+func (a *State) returned(t *lease.Terms, p Part) Part {
+	if p.Units > 0 && t.Consistency != lease.Optimistic {
+		a.Left += p.Units
+		if a.Least > 0 {
+			a.Least += p.Units
+		}
+	}
+	return p
+}
+
+// follow moves the holder to the phase that the reply g to want w calls for.
+func (a *State) follow(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant) {
+	e := a.eventOf(t, now, w, g)
+	ends := now
+	switch {
+	case e == denial:
+		ends = now + g.AskAfter
+		if a.Phase == PhaseDenied && t.Consistency == lease.Exact { // that of a probe, which claimed an interval
+			ends = max(ends, a.Ends)
+		}
+	case e == ahead:
+		ends = now + 1 + g.StartsIn
+	case e == partly:
+		ends = now + t.Interval
+	}
+	a.move(e, ends)
+	switch e {
+	case denial: // what is left may still be asked for
+		a.Least = g.Remaining + 1
+		if w.Need > 0 {
+			a.Least = min(a.Least, w.Need)
+		}
+	case cheaper:
+		a.Least = g.Remaining + 1
+	}
+}
+
+// eventOf is what a reply says to a holder. A grant ends a denial that is over; while one stands it changes the
+// need that is refused. An empty grant in a group that another member denied says nothing.
+func (a *State) eventOf(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant) event {
+	denied := a.Phase == PhaseDenied && now < a.Ends
+	switch {
+	case g.Status == lease.Denied:
+		return denial
+	case g.StartsIn > 0:
+		return ahead
+	case g.Granted > 0 && denied:
+		return cheaper
+	case g.Remaining == 0, g.Granted < w.Want && g.Remaining < t.Scarce() && t.Consistency != lease.Exact:
+		if denied && g.Granted == 0 {
+			return nothing
+		}
+		return partly
+	case g.Granted > 0:
+		return covered
+	}
+	return nothing
+}
+
+// store puts a new lot behind the older one. It returns the units of whichever
+// lot has no place: a third lease, or one that ended on its way here.
+func (a *State) store(now lease.Millis, lot Lease) Part {
+	i := a.Place(now)
+	if i < 0 || now >= lot.Expiry {
+		return lot.Part()
+	}
+	old := a.Leases[i]
+	if i == 0 {
+		a.Leases[0] = a.Leases[1]
+	}
+	a.Leases[1] = lot
+	if old.Local {
+		return Part{}
+	}
+	return old.Part()
+}
+
+// Place is the lot that can be replaced, -1 if none can: an empty one, else one that has
+// lapsed, else a share of the holder's own, which is not needed once a lease arrives.
+func (a *State) Place(now lease.Millis) int {
+	place, best := -1, 3
+	for i := range a.Leases {
+		rank := 3
+		switch lot := &a.Leases[i]; {
+		case lot.Units == 0 && !lot.Sharing(now):
+			rank = 0
+		case now >= lot.Expiry:
+			rank = 1
+		case lot.Local:
+			rank = 2
+		}
+		if rank < best {
+			place, best = i, rank
+		}
+	}
+	return place
+}
+
+// PassOver takes the reply to an ask of a group that another of its wants denied:
+// nothing was granted or denied to this one. The next request of an exact rule may ask.
+func (a *State) PassOver(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant) {
+	a.Asking = false
+	a.Apply(t, now, sent, lease.Want{Overdrawn: w.Overdrawn}, g, 0, 100)
+	if t.Consistency == lease.Exact && a.Phase == PhaseDenied {
+		a.Ends = min(a.Ends, now)
+	}
+}

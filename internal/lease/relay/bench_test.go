@@ -1,0 +1,99 @@
+package relay
+
+import (
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
+	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// steady is an account with units and nothing to ask for.
+func steady() holder.State {
+	return holder.State{Leases: [2]holder.Lease{{Units: 1 << 40, Expiry: 1 << 40, Lease: 7}}, Asked: 1, Size: 1, WantLog2: 10}
+}
+
+func BenchmarkDecisionTake(b *testing.B) {
+	terms := lease.NewTerms(newLimit(b, perMinute), lease.Leased, 0, 0, 0)
+	s := steady()
+	b.ReportAllocs()
+	for i := range b.N {
+		if s.Take(&terms, lease.Millis(1000+i>>16), 1).Verdict != holder.Admit {
+			b.Fatal("not admitted")
+		}
+	}
+}
+
+func BenchmarkDecisionRefuse(b *testing.B) {
+	terms := lease.NewTerms(newLimit(b, perMinute), lease.Leased, 0, 0, 0)
+	s := holder.State{Phase: holder.PhaseDenied, Least: 1, Ends: 1 << 40}
+	b.ReportAllocs()
+	for i := range b.N {
+		if s.Take(&terms, lease.Millis(1000+i>>16), 1).Verdict != holder.Refuse {
+			b.Fatal("not refused")
+		}
+	}
+}
+
+func BenchmarkDecisionAcquire(b *testing.B) {
+	for name, s := range map[string]limit.Spec{
+		"token_bucket":   {Count: 1 << 30, Period: limit.Minute / 60},
+		"fixed_window":   {Algorithm: limit.FixedWindow, Count: 1 << 30, Period: limit.Second},
+		"sliding_window": {Algorithm: limit.SlidingWindow, Count: 1 << 30, Period: limit.Second},
+	} {
+		b.Run(name, func(b *testing.B) {
+			l := newLimit(b, s)
+			terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+			var c granter.Counter
+			w := lease.Want{Need: 1, Waiting: 1, Want: 1, Fresh: true}
+			b.ReportAllocs()
+			for i := range b.N {
+				if c.Acquire(l, &terms, window+limit.Micros(i), w).Granted == 0 {
+					b.Fatal("denied")
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkDecisionRelay(b *testing.B) {
+	terms := lease.NewTerms(newLimit(b, perMinute), lease.Leased, 0, 0, 0)
+	n := Relay{Holder: steady()}
+	w := lease.Want{Need: 1, Waiting: 1, Want: 1}
+	b.ReportAllocs()
+	for i := range b.N {
+		if _, v, _ := n.Acquire(&terms, lease.Millis(1000+i>>16), w); v != holder.Admit {
+			b.Fatal("not admitted")
+		}
+	}
+}
+
+// TestDecisionsDoNotAllocate covers every call on the way of a request.
+func TestDecisionsDoNotAllocate(t *testing.T) {
+	l := newLimit(t, perMinute)
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	var s holder.State
+	var c granter.Counter
+	var n Relay
+	queue, grants := make([]lease.Want, 2), make([]lease.Grant, 2)
+	now := lease.Millis(1000)
+	allocs := testing.AllocsPerRun(1000, func() {
+		now += 7
+		d := s.Take(&terms, now, 1)
+		s.Untake(&terms, d.Taken)
+		if !s.Fail(&terms, now, lease.Failure{By: lease.FailureLocal, Share: 1, Ends: now + 7}, 2).Admitted {
+			s.Owe(&terms, 1)
+		}
+		w := s.Ask(&terms, now, 1, 1, holder.NoAsk)
+		g := c.Acquire(l, &terms, window+limit.Micros(now)*limit.Millisecond, w)
+		s.Apply(&terms, now, now, w, g, max(0, g.Granted-1), 100)
+		s.Report(&terms, now)
+		_, _, _ = n.Acquire(&terms, now, w)
+		up := n.Ask(&terms, now, queue, holder.TopUp)
+		n.Apply(&terms, now, now, up, g, 100, queue, grants)
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}

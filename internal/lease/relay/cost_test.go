@@ -1,0 +1,309 @@
+package relay
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
+	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// chain is one holder, the tiers above it and what they count, with no time between them:
+// what one exact limiter would decide, the chain has to.
+type chain struct {
+	t       fataler
+	l       *limit.Limit
+	terms   lease.Terms
+	now     limit.Micros
+	account holder.State
+	relays  []*Relay // from the holder up
+	counter granter.Counter
+	asks    int
+
+	spent []spending // what was admitted: the exact twin
+}
+
+// spending is units that were admitted at a time.
+type spending struct {
+	at    limit.Micros
+	units int64
+}
+
+func newChain(t fataler, l *limit.Limit, relays int) *chain {
+	c := &chain{t: t, l: l, terms: lease.NewTerms(l, lease.Leased, 0, 0, 0), now: window + 7*limit.Second}
+	for range relays {
+		c.relays = append(c.relays, &Relay{})
+	}
+	return c
+}
+
+func (c *chain) ms() lease.Millis {
+	return lease.Millis((c.now - window + 1_000_000) / limit.Millisecond)
+}
+
+// request decides a request, and holds the decision against the twin's.
+func (c *chain) request(cost int64) bool {
+	admitted := c.decide(cost)
+	switch {
+	case admitted:
+		c.spent = append(c.spent, spending{c.now, cost})
+	case c.fits(cost):
+		c.t.Fatalf("a request of %d is refused although an exact limiter has room; admitted %v; account %+v, relays %+v, counter %+v",
+			cost, c.spent, c.account, c.accounts(), c.counter)
+	}
+	return admitted
+}
+
+func (c *chain) accounts() (accounts []holder.State) {
+	for _, n := range c.relays {
+		accounts = append(accounts, n.Holder)
+	}
+	return accounts
+}
+
+// soon is after how long the chain has noticed what came back to the limit by itself.
+// Windows flip when they flip, give or take the milliseconds in which times are stated. A
+// log charges units that are spent at once at the end of the lease that they came with.
+func (c *chain) soon() (d limit.Micros) {
+	switch c.l.Spec().Algorithm {
+	case limit.FixedWindow:
+		return 3 * limit.Millisecond
+	case limit.SlidingLog:
+		d = 10 * limit.Second
+	}
+	return d + lease.LongestAskAfter + limit.Micros(len(c.relays)+2)*limit.Micros(c.terms.Interval)*limit.Millisecond
+}
+
+// fits reports whether one exact limiter that has admitted the same would admit a
+// request of so many units, without what came back to it so lately that the chain may
+// not have noticed it. Where units trickle back fast, a tier leaves what does within a few
+// paces for the next ask.
+func (c *chain) fits(cost int64) bool {
+	cost += c.terms.Ample * int64(len(c.relays)+1)
+	return c.fitsAt(cost, c.now) && c.fitsAt(cost, c.now-c.soon())
+}
+
+func (c *chain) fitsAt(cost int64, at limit.Micros) bool {
+	var twin limit.State
+	for _, s := range c.spent {
+		twin = c.l.Charge(twin, min(s.at, at), s.units)
+	}
+	return c.l.Peek(twin, at, cost).RetryAfter == 0
+}
+
+// decide is what a holder does with a request: while it may ask, it does.
+func (c *chain) decide(cost int64) bool {
+	for rounds := 0; ; rounds++ {
+		d := c.account.Take(&c.terms, c.ms(), cost)
+		if d.Ask != holder.NoAsk {
+			w := c.account.Ask(&c.terms, c.ms(), 0, 0, d.Ask)
+			g := c.ask(0, w)
+			c.giveBack(0, c.account.Apply(&c.terms, c.ms(), c.ms(), w, g, g.Granted, 100))
+		}
+		if d.Verdict != holder.Wait {
+			return d.Verdict == holder.Admit
+		}
+		if rounds > 4 {
+			c.t.Fatalf("a request of %d is asked for again and again", cost)
+		}
+		w := c.account.Ask(&c.terms, c.ms(), cost, cost, holder.NoAsk)
+		g := c.ask(0, w)
+		spare := g.Granted
+		if g.Granted >= cost {
+			spare -= cost
+		}
+		c.giveBack(0, c.account.Apply(&c.terms, c.ms(), c.ms(), w, g, spare, 100))
+		if g.Granted >= cost {
+			return true
+		}
+	}
+}
+
+// ask asks tier i, counted from the holder up.
+func (c *chain) ask(i int, w lease.Want) lease.Grant {
+	if i == len(c.relays) {
+		c.asks++
+		return c.counter.Acquire(c.l, &c.terms, c.now, w)
+	}
+	n := c.relays[i]
+	for {
+		g, verdict, back := n.Acquire(&c.terms, c.ms(), w)
+		w = lease.Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Next: w.Next && w.Want > 0}
+		c.giveBack(i+1, back)
+		behind := holder.NoAsk
+		if verdict != holder.Wait {
+			if behind = n.Top(&c.terms, c.ms()); behind == holder.NoAsk {
+				return g
+			}
+		}
+		var queue []lease.Want
+		if verdict == holder.Wait {
+			queue = []lease.Want{w}
+		}
+		grants := make([]lease.Grant, len(queue))
+		up := n.Ask(&c.terms, c.ms(), queue, behind)
+		c.giveBack(i+1, n.Apply(&c.terms, c.ms(), c.ms(), up, c.ask(i+1, up), 100, queue, grants))
+		if verdict != holder.Wait {
+			return g
+		}
+		if grants[0].Status == lease.OK || !n.Retries(&c.terms, c.ms(), w) {
+			return grants[0]
+		}
+	}
+}
+
+// giveBack returns units to tier i, and passes the reply to the relay below it.
+func (c *chain) giveBack(i int, p holder.Part) {
+	if p.Units == 0 {
+		return
+	}
+	g := c.ask(i, lease.Want{Unused: p.Units, Lease: p.Lease})
+	if i > 0 {
+		c.relays[i-1].DebtReplied(&c.terms, c.ms(), g)
+	}
+}
+
+// pass lets time pass. Holders look through their idle keys at leisure: within half a
+// minute what has lapsed is reported.
+func (c *chain) pass(d lease.Millis) {
+	for end := c.now + limit.Micros(d)*limit.Millisecond; c.now < end; {
+		c.now = min(end, c.now+30*limit.Second)
+		if d >= 12_000 {
+			c.report()
+		}
+	}
+}
+
+// report sends what an idle holder has to report, and then the relays do.
+func (c *chain) report() {
+	if w, ok := c.account.Report(&c.terms, c.ms()); ok {
+		c.account.Apply(&c.terms, c.ms(), c.ms(), w, c.ask(0, w), 0, 100)
+	}
+	for i, n := range c.relays {
+		if w, ok := n.Holder.Report(&c.terms, c.ms()); ok {
+			n.Holder.Apply(&c.terms, c.ms(), c.ms(), w, c.ask(i+1, w), 0, 100)
+		}
+	}
+}
+
+// A single holder whose requests cost more than its lease is refused nothing that the
+// limit has: what it holds counts.
+func TestCostsAboveTheLease(t *testing.T) {
+	many := func(n int, cost int64) (costs []int64) {
+		for range n {
+			costs = append(costs, cost)
+		}
+		return costs
+	}
+	for _, row := range []struct {
+		limit int64
+		costs []int64
+		then  []int64 // refused
+	}{
+		{5, []int64{1, 1, 3}, []int64{1, 5}},
+		{10, many(5, 2), []int64{2, 1}},
+		{1000, append(many(500, 1), 400), []int64{101}},
+		{1000, append(many(50, 10), 400, 100), []int64{1}},
+		{7, []int64{3, 3, 1}, []int64{1}},
+		{100, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 9}, []int64{1}},
+	} {
+		for _, algorithm := range []limit.Algorithm{limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog} {
+			for relays := range 3 {
+				t.Run(fmt.Sprintf("%d of %v, algorithm %d, %d relays", row.limit, row.costs[len(row.costs)-1], algorithm, relays), func(t *testing.T) {
+					c := newChain(t, newLimit(t, limit.Spec{Algorithm: algorithm, Count: row.limit, Period: limit.Day}), relays)
+					for i, cost := range row.costs {
+						if !c.request(cost) {
+							t.Fatalf("request %d of %v is refused", i, row.costs)
+						}
+					}
+					for _, cost := range row.then {
+						if c.request(cost) {
+							t.Errorf("%d more are admitted", cost)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestChainDecidesAsOneLimiter: whatever requests cost and whenever they come, a
+// holder that is alone, next to the counter or behind tiers, is refused nothing that
+// one exact limiter would admit.
+func TestChainDecidesAsOneLimiter(t *testing.T) {
+	for range 20 { // of a hundred runs each
+		rapid.Check(t, func(t *rapid.T) { compare(t, rapidDraws{t}, 120) })
+	}
+}
+
+func compare(t fataler, d draws, steps int) {
+	spec := limit.Spec{
+		Algorithm: limit.Algorithm(d.upTo(3)),
+		Period:    []limit.Micros{limit.Minute, limit.Hour, limit.Day}[d.upTo(2)],
+		Count:     1 + d.upTo([]int64{4, 20, 200, 5000}[d.upTo(3)]),
+	}
+	if spec.Algorithm == limit.FixedWindow {
+		spec.Align = limit.Align(d.upTo(1))
+	}
+	l, err := limit.New(spec)
+	if err != nil {
+		t.Fatalf("%+v: %v", spec, err)
+	}
+	relays := int(d.upTo(2))
+	if spec.Algorithm == limit.SlidingLog { // a relay notes two leases that it has cut, and a log may have more
+		relays = 0
+	}
+	c := newChain(t, l, relays)
+	most := []int64{1, max(1, spec.Count/50), max(1, spec.Count/5), spec.Count}[d.upTo(3)]
+	quick := d.upTo(1) == 0
+	for range steps {
+		if !quick || d.upTo(20) == 0 {
+			c.pass([]lease.Millis{0, 1, 20, 100, 700, 1500, 12_000, lease.Millis(spec.Period/limit.Millisecond) / 3}[d.upTo(7)])
+		}
+		c.request(1 + d.upTo(most-1))
+	}
+}
+
+// What an ask on behalf of somebody who waits gives back: the live lots of one lease, the
+// larger first, and what has lapsed of it. Nothing that is not its to give, and not when
+// nobody waits.
+func TestAsksOfferWhatIsLive(t *testing.T) {
+	live := func(units int64, id uint32) holder.Lease { return holder.Lease{Units: units, Expiry: 9000, Lease: id} }
+	lapsed := func(units int64, id uint32) holder.Lease { return holder.Lease{Units: units, Expiry: 900, Lease: id} }
+	next := holder.Lease{Units: 5, From: 2000, Expiry: 9000, Lease: 8}
+	share := holder.Lease{Units: 5, Expiry: 9000, Local: true}
+	for _, row := range []struct {
+		what  string
+		c     lease.Consistency
+		need  int64
+		lots  [2]holder.Lease
+		units int64
+		lease uint32
+	}{
+		{"one lease", lease.Leased, 9, [2]holder.Lease{live(2, 7), live(3, 7)}, 5, 7},
+		{"the larger of two", lease.Leased, 9, [2]holder.Lease{live(2, 6), live(3, 7)}, 3, 7},
+		{"the live before the lapsed", lease.Leased, 9, [2]holder.Lease{lapsed(6, 6), live(3, 7)}, 3, 7},
+		{"what has lapsed of the same", lease.Leased, 9, [2]holder.Lease{lapsed(6, 7), live(3, 7)}, 9, 7},
+		{"not of the next window", lease.Leased, 9, [2]holder.Lease{live(2, 7), next}, 2, 7},
+		{"not its own share", lease.Leased, 9, [2]holder.Lease{share, live(3, 7)}, 3, 7},
+		{"nobody waits", lease.Leased, 0, [2]holder.Lease{lapsed(6, 6), live(3, 7)}, 6, 6},
+		{"an exact rule keeps nothing", lease.Exact, 9, [2]holder.Lease{live(2, 7)}, 0, 0},
+	} {
+		terms := lease.NewTerms(newLimit(t, perMinute), row.c, 0, 0, 0)
+		s := holder.State{Leases: row.lots, Left: 20, Least: 21, Asked: 900, Size: 100, WantLog2: 3}
+		w := s.Ask(&terms, 1000, row.need, row.need, holder.NoAsk)
+		if w.Unused != row.units || w.Lease != row.lease {
+			t.Errorf("%s: gives back %d of lease %d, want %d of %d", row.what, w.Unused, w.Lease, row.units, row.lease)
+		}
+		if s.Left != 20+row.units || s.Least != 21+row.units {
+			t.Errorf("%s: counts on %d above and denies %d", row.what, s.Left, s.Least)
+		}
+		if row.need > 0 && row.units > 0 && s.WantLog2 < 4 && w.Want < 16 {
+			t.Errorf("%s: an offer is no reason to want less: 2^%d, %d", row.what, s.WantLog2, w.Want)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package relay
+
+import (
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+var perTenSeconds = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second}
+
+// farTale is a relay far from its granter, and the ask that is under way.
+type farTale struct {
+	Relay
+	t     *testing.T
+	terms lease.Terms
+	want  lease.Want
+	sent  lease.Millis
+}
+
+// farStory is a relay 100 ms from its granter and back, with 75 requests per second, in a window that
+// ends at 10,000.
+func farStory(t *testing.T, lots ...holder.Lease) *farTale {
+	s := &farTale{t: t, terms: lease.NewTerms(newLimit(t, perTenSeconds), lease.Leased, 0, 0, 0).Afar()}
+	s.Holder = holder.State{Asked: 9000, Spent: 20, Size: 40, Left: 500, Reset: 10_000}
+	s.rate, s.trip = 75, 100
+	copy(s.Holder.Leases[:], lots)
+	return s
+}
+
+// ask asks for requests of one unit that wait.
+func (s *farTale) ask(now lease.Millis, waiting int64, behind holder.Asks) lease.Want {
+	var queue []lease.Want
+	if waiting > 0 {
+		queue = []lease.Want{{Need: 1, Waiting: waiting, Want: waiting}}
+	}
+	s.want, s.sent = s.Ask(&s.terms, now, queue, behind), now
+	return s.want
+}
+
+// reply takes a reply for those that wait, of which none is left.
+func (s *farTale) reply(now lease.Millis, g lease.Grant) holder.Part {
+	return s.Apply(&s.terms, now, s.sent, s.want, g, 100, nil, nil)
+}
+
+// A denial until the end of the window does not keep a far holder from asking for the next one, once
+// in a pause: without it all requests of a window's first trip would wait.
+func TestAheadOfADeniedWindow(t *testing.T) {
+	s := farStory(t)
+	s.ask(9100, 0, holder.TopUp)
+	s.reply(9200, lease.Grant{Status: lease.Denied, RetryAfter: 800, AskAfter: 800, Limit: 1000, Reset: 800})
+	s.Holder.Deny(&s.terms, 9200, 5)
+	if at := s.RenewAt(&s.terms, 9200); at != 9700 {
+		t.Fatalf("looks again at %d, not when the next window can be asked for; %+v", at, s.Holder)
+	}
+	for now, asks := range map[lease.Millis]holder.Asks{9200: holder.NoAsk, 9699: holder.NoAsk, 9700: holder.Ahead} {
+		if got := s.Top(&s.terms, now); got != asks {
+			t.Errorf("at %d asks %d, not %d", now, got, asks)
+		}
+	}
+	s.ask(9700, 0, holder.Ahead)
+	s.reply(9760, lease.Grant{Status: lease.Denied, AskAfter: 240, RetryAfter: 240, Reset: 240})
+	for now, asks := range map[lease.Millis]holder.Asks{9760: holder.NoAsk, 9799: holder.NoAsk, 9800: holder.Ahead} {
+		if got := s.Top(&s.terms, now); got != asks {
+			t.Errorf("denied again, at %d it asks %d, not %d", now, got, asks)
+		}
+	}
+	near := farStory(t)
+	near.terms = lease.NewTerms(newLimit(t, perTenSeconds), lease.Leased, 0, 0, 0)
+	near.Holder.Phase, near.Holder.Least, near.Holder.Ends = holder.PhaseDenied, 1, 10_000
+	if got := near.Top(&near.terms, 9900); got != holder.NoAsk {
+		t.Errorf("a near holder asks %d while it pauses", got)
+	}
+}
+
+// A lease of the running window that ends by its ttl while it travels lasts until the lease of the next
+// window begins.
+func TestLeaseLastsUntilTheNextBegins(t *testing.T) {
+	next := holder.Lease{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8}
+	s := farStory(t, next)
+	s.ask(9850, 0, holder.TopUp)
+	s.reply(9950, lease.Grant{Status: lease.OK, Granted: 20, Lease: 7, TTL: 90, Limit: 1000, Remaining: 1, Reset: 50})
+	if got := s.Holder.Available(10_000); got != 20 {
+		t.Errorf("%d units until the window ends; %+v", got, s.Holder)
+	}
+	if got := s.Holder.Available(10_001); got != 30 {
+		t.Errorf("%d units of the next window; %+v", got, s.Holder)
+	}
+	s = farStory(t)
+	s.ask(9850, 0, holder.TopUp)
+	if back := s.reply(9950, lease.Grant{Status: lease.OK, Granted: 20, Lease: 7, TTL: 90, Limit: 1000, Remaining: 1, Reset: 50}); back.Units != 20 {
+		t.Errorf("without a next lease %+v goes back", back)
+	}
+}
+
+// Near the end of a window a far holder asks for what is missing until then while the answer still
+// comes in time, and for nothing later.
+func TestAsksWhileItHelps(t *testing.T) {
+	next := holder.Lease{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8}
+	for _, c := range []struct {
+		now   lease.Millis
+		units int64
+		asks  holder.Asks
+	}{
+		{9799, 28, holder.NoAsk}, {9810, 27, holder.TopUp}, {9810, 28, holder.NoAsk}, {9899, 10, holder.TopUp}, {9900, 10, holder.NoAsk}, {9990, 1, holder.NoAsk},
+	} {
+		s := farStory(t, holder.Lease{Units: c.units, Expiry: 10_000, TTL: 1000, Lease: 7}, next)
+		if got := s.Top(&s.terms, c.now); got != c.asks {
+			t.Errorf("at %d with %d units asks %d, not %d", c.now, c.units, got, c.asks)
+		}
+	}
+}
+
+// How long a request may wait for the next window instead of an answer from far above.
+func TestNextIn(t *testing.T) {
+	s := farStory(t, holder.Lease{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8})
+	for now, in := range map[lease.Millis]lease.Millis{9900: 0, 9901: 100, 10_000: 1, 10_001: 0} {
+		if got, units := s.Next(&s.terms, now); got != in || (units == 30) != (in > 0) {
+			t.Errorf("at %d: %d with %d units, not %d", now, got, units, in)
+		}
+	}
+}
+
+// A report of a key in use asks as well, for what is missing: no other ask may be out beside it.
+func TestAskAlong(t *testing.T) {
+	full := holder.Lease{Units: 300, Expiry: 12_000, TTL: 3000, Lease: 7}
+	for name, c := range map[string]struct {
+		change func(r *Relay)
+		now    lease.Millis
+		asks   holder.Asks
+	}{
+		"little is left":      {func(*Relay) {}, 9200, holder.TopUp},
+		"the window ends":     {func(*Relay) {}, 9700, holder.Ahead},
+		"there is enough":     {func(r *Relay) { r.Holder.Leases[0] = full }, 9200, holder.NoAsk},
+		"nobody asked":        {func(r *Relay) { r.Holder.Spent = 0 }, 9200, holder.NoAsk},
+		"it has to pause":     {func(r *Relay) { r.askAt = 9300 }, 9200, holder.NoAsk},
+		"the pause is over":   {func(r *Relay) { r.askAt = 9200 }, 9200, holder.TopUp},
+		"the next is at hand": {func(r *Relay) { r.Holder.Leases[1] = holder.Lease{Units: 9, From: 10_001, Expiry: 11_000} }, 9700, holder.TopUp},
+	} {
+		s := farStory(t)
+		c.change(&s.Relay)
+		if got := s.AskAlong(&s.terms, c.now); got != c.asks {
+			t.Errorf("%s: asks %d, not %d", name, got, c.asks)
+		}
+	}
+}
+
+// A far relay grants units of both lots, and keeps a quarter for the other workers of a child, but not
+// where children refuse requests.
+func TestFarRelayKeepsAQuarter(t *testing.T) {
+	far := func(denied int64) *tier {
+		n := newTier(t, limit.Spec{Algorithm: limit.TokenBucket, Count: 500, Period: limit.Second}, lease.Leased,
+			holder.Lease{Units: 4, Expiry: 1800, TTL: 1000, Lease: 7}, holder.Lease{Units: 16, Expiry: 2000, TTL: 1000, Lease: 7})
+		n.terms, n.Holder.Denied = n.terms.Afar(), denied
+		return n
+	}
+	n := far(0)
+	if g := n.acquire(1100, lease.Want{Want: 40, Fresh: true}, holder.Admit, 15); g.TTL != 699 {
+		t.Errorf("%+v lasts as long as the first of both", g)
+	}
+	n.acquire(1101, lease.Want{Need: 1, Waiting: 1, Want: 40}, holder.Admit, 4)
+	n.acquire(1102, lease.Want{Need: 1, Waiting: 1, Want: 40}, holder.Admit, 1)
+	n.acquire(1103, lease.Want{Need: 1, Waiting: 1, Want: 40}, holder.Wait, 0)
+	far(1).acquire(1100, lease.Want{Want: 40, Fresh: true}, holder.Admit, 20)
+	far(0).acquire(1100, lease.Want{Need: 20, Waiting: 20, Want: 40, Fresh: true}, holder.Admit, 20)
+	far(0).acquire(1650, lease.Want{Want: 40, Fresh: true}, holder.Admit, 12) // the older one ends too soon
+}
+
+// The lease of a child ends with the lot that it is cut from, whatever the reply shows of the distance.
+func TestLeaseOfAChildEndsWithItsLot(t *testing.T) {
+	n := newTier(t, perTenSeconds, lease.Leased, holder.Lease{}, holder.Lease{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8})
+	n.terms = n.terms.Afar()
+	n.Holder.Reset, n.trip, n.Holder.Asked = 10_000, 450, 8000
+	queue, grants := []lease.Want{{Need: 1, Waiting: 1, Want: 20}}, make([]lease.Grant, 1)
+	w := n.Ask(&n.terms, 8550, queue, holder.NoAsk)
+	n.Apply(&n.terms, 8650, 8550, w, lease.Grant{Status: lease.OK, Granted: 20, Lease: 7, TTL: 1000, Limit: 1000, Remaining: 300, Reset: 1350}, 100, queue, grants)
+	lot := n.Holder.Leases[0]
+	if lot.Lease != 7 {
+		lot = n.Holder.Leases[1]
+	}
+	if ends := 8650 + grants[0].TTL; lot.Lease != 7 || ends >= lot.Expiry {
+		t.Errorf("the child's lease ends at %d, the lot is %+v", ends, lot)
+	}
+}
+
+// A far holder asks until the end of a window that begins with the first request: nobody knows the next.
+func TestAsksToTheEndOfAWindowOfTheFirstRequest(t *testing.T) {
+	s := farStory(t)
+	spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second, Align: limit.AlignFirstRequest}
+	s.terms = lease.NewTerms(newLimit(t, spec), lease.Leased, 0, 0, 0).Afar()
+	for _, now := range []lease.Millis{9700, 9850, 9950, 10_000} {
+		if got := s.Top(&s.terms, now); got != holder.TopUp {
+			t.Errorf("at %d it asks %d, not %d", now, got, holder.TopUp)
+		}
+	}
+}
+
+// A far relay grants from the lot that has enough where both are of different leases, as of a sliding log.
+func TestFarRelayCutsTheLotThatHasEnough(t *testing.T) {
+	for _, phase := range []holder.Phase{holder.PhaseLeased, holder.PhasePartial} {
+		n := newTier(t, limit.Spec{Algorithm: limit.SlidingLog, Count: 1000, Period: limit.Minute}, lease.Leased,
+			holder.Lease{Units: 1, Expiry: 2000, TTL: 1000, Lease: 7}, holder.Lease{Units: 50, Expiry: 2100, TTL: 1000, Lease: 8})
+		n.terms, n.Holder.Phase, n.Holder.Ends = n.terms.Afar(), phase, 1400
+		if g := n.acquire(1100, lease.Want{Need: 2, Waiting: 2, Want: 2, Fresh: true}, holder.Admit, 2); g.Lease != 8 {
+			t.Errorf("%+v is not of lease 8", g)
+		}
+	}
+}
+
+// A denial near the end of a window, far from the granter, refuses nothing of the next window.
+func TestDenialEndsWithTheWindow(t *testing.T) {
+	s := farStory(t)
+	s.trip = 400
+	s.ask(9500, 0, holder.TopUp)
+	s.reply(9900, lease.Grant{Status: lease.Denied, RetryAfter: 100, AskAfter: 100, Limit: 1000, Reset: 100})
+	want := lease.Want{Need: 1, Waiting: 1, Want: 1}
+	for now, verdict := range map[lease.Millis]holder.Verdict{9999: holder.Refuse, 10_000: holder.Wait} {
+		r := s.Relay
+		if _, got, _ := r.Acquire(&s.terms, now, want); got != verdict {
+			t.Errorf("at %d the verdict is %d, not %d", now, got, verdict)
+		}
+	}
+}

@@ -1,0 +1,295 @@
+package relay
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
+	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// book is the naive twin of an account: every lease that ever came, by what is left
+// of it, with nothing forgotten and nothing clever.
+type book struct {
+	t      fataler
+	leases map[holder.Part]int64 // by lease and expiry, Units 0
+	from   map[holder.Part]lease.Millis
+	debts  int64 // units overdrawn that no reply has acknowledged, at most one limit
+}
+
+type fataler interface {
+	Fatalf(format string, args ...any)
+}
+
+func newBook(t fataler) *book {
+	return &book{t: t, leases: map[holder.Part]int64{}, from: map[holder.Part]lease.Millis{}}
+}
+
+// leave takes units off the lease that they came with.
+func (b *book) leave(now lease.Millis, p holder.Part, spent bool) {
+	if p.Units == 0 {
+		return
+	}
+	id := holder.Part{Lease: p.Lease, Expiry: p.Expiry}
+	if b.leases[id] -= p.Units; b.leases[id] < 0 {
+		b.t.Fatalf("at %d: %d units of lease %d too many", now, -b.leases[id], p.Lease)
+	}
+	if spent && (now >= p.Expiry || now < b.from[id]) {
+		b.t.Fatalf("at %d: units spent of a lease from %d to %d", now, b.from[id], p.Expiry)
+	}
+}
+
+// owe notes units that were admitted without a lease.
+func (b *book) owe(t *lease.Terms, units int64) { b.debts = min(b.debts+units, t.Capacity) }
+
+// agrees checks an account against the book and against its own invariants.
+func (b *book) agrees(now lease.Millis, s *holder.State, most int64) {
+	var held int64
+	for _, lot := range s.Leases {
+		if lot.Units < 0 {
+			b.t.Fatalf("at %d: %+v", now, s)
+		}
+		if !lot.Local {
+			held += lot.Units
+		}
+	}
+	var booked int64
+	for _, n := range b.leases {
+		booked += n
+	}
+	if held != booked {
+		b.t.Fatalf("at %d: holds %d, was granted %d more than it spent or gave back; %+v", now, held, booked, s)
+	}
+	if s.Spent < 0 || s.Denied < 0 || s.WantLog2 > 32 || s.Least < 0 || s.Left < 0 {
+		b.t.Fatalf("at %d: %+v", now, s)
+	}
+	if s.Overdrawn < b.debts || s.Overdrawn > most {
+		b.t.Fatalf("at %d: reports %d of %d overdrawn, and of a limit of %d", now, s.Overdrawn, b.debts, most)
+	}
+}
+
+// draws is where a run takes its choices from: rapid or a fuzzer's bytes.
+type draws interface {
+	// upTo is a number from 0 to n.
+	upTo(n int64) int64
+}
+
+// wander plays an account at random against the book.
+func wander(t fataler, d draws, steps int) {
+	terms := lease.Terms{Consistency: lease.Consistency(d.upTo(2)), Interval: 100, Timeout: 100, Capacity: 64, Overdraft: 2, Refills: d.upTo(1) == 1, Lead: 200 * lease.Millis(d.upTo(1))}
+	terms.Pace = terms.Interval * lease.Millis(d.upTo(1))
+	var s holder.State
+	b := newBook(t)
+	type out struct {
+		w    lease.Want
+		sent lease.Millis
+	}
+	var asks []out
+	var taken []holder.Taken
+	now, leases := lease.Millis(1000), uint32(0)
+	for range steps {
+		now += lease.Millis(d.upTo(60))
+		switch d.upTo(7) {
+		case 0, 1, 2:
+			dec := s.Take(&terms, now, d.upTo(9))
+			for _, p := range dec.Taken.Parts {
+				b.leave(now, p, true)
+			}
+			b.owe(&terms, dec.Taken.Overdrawn)
+			if dec.Verdict == holder.Admit {
+				taken = append(taken, dec.Taken)
+			}
+		case 3:
+			waiting := d.upTo(12)
+			before := s.Leases
+			w := s.Ask(&terms, now, min(waiting, 1), waiting, holder.Asks(d.upTo(2)))
+			if w.Want < w.Waiting || w.Want > max(w.Waiting, 1<<32) {
+				t.Fatalf("wants %+v", w)
+			}
+			b.collected(now, before, s.Leases, w)
+			asks = append(asks, out{w, now})
+		case 4:
+			if len(asks) > 0 { // replies overtake each other
+				i := int(d.upTo(int64(len(asks) - 1)))
+				o := asks[i]
+				asks = append(asks[:i], asks[i+1:]...)
+				leases++
+				b.reply(&s, &terms, d, now, o.sent, o.w, leases)
+			}
+		case 5:
+			if len(taken) > 0 {
+				i := int(d.upTo(int64(len(taken) - 1)))
+				b.undo(&terms, now, &s, taken[i])
+				taken = append(taken[:i], taken[i+1:]...)
+			}
+		case 6:
+			before := s.Leases
+			w, _ := s.Report(&terms, now)
+			b.collected(now, before, s.Leases, w)
+		case 7:
+			if d.upTo(3) > 0 {
+				cost := d.upTo(30)
+				s.Owe(&terms, cost)
+				b.owe(&terms, cost)
+				break
+			}
+			if s.Fail(&terms, now, lease.Failure{By: lease.FailureLocal, Share: 5, Ends: now/1000*1000 + 1000}, 1).Admitted {
+				b.owe(&terms, 1)
+			}
+			b.lost(&s)
+		}
+		b.agrees(now, &s, terms.Capacity)
+		if s.Idle(&terms, now) && (s.Overdrawn > 0 || s.Available(now) > 0) {
+			t.Fatalf("at %d idle: %+v", now, s)
+		}
+	}
+}
+
+// collected checks what a want gives back.
+func (b *book) collected(now lease.Millis, before, after [2]holder.Lease, w lease.Want) {
+	var units int64
+	for i, lot := range before {
+		if n := lot.Units - after[i].Units; n > 0 {
+			b.leave(now, holder.Part{Units: n, Lease: lot.Lease, Expiry: lot.Expiry}, false)
+			units += n
+			if lot.Lease != w.Lease || now < lot.Expiry && (w.Need == 0 || now < lot.From) {
+				b.t.Fatalf("at %d gives back %+v of %+v", now, w, lot)
+			}
+		}
+	}
+	if units != w.Unused {
+		b.t.Fatalf("at %d reports %d back, %d left", now, w.Unused, units)
+	}
+}
+
+// reply answers an ask with anything that a granter may answer.
+func (b *book) reply(s *holder.State, t *lease.Terms, d draws, now, sent lease.Millis, w lease.Want, id uint32) {
+	g := lease.Grant{Status: lease.OK, Lease: id, TTL: lease.Millis(d.upTo(400)), Remaining: d.upTo(3), Reset: lease.Millis(d.upTo(2000))}
+	switch d.upTo(4) {
+	case 0:
+		g.Status, g.AskAfter = lease.Denied, 1+lease.Millis(d.upTo(200))
+	case 1:
+		g.Status = lease.Unavailable
+	default:
+		g.Granted = d.upTo(w.Want)
+	}
+	spare := max(0, g.Granted-w.Waiting)
+	if d.upTo(3) == 0 { // those who waited have given up
+		spare = g.Granted
+	}
+	if w.Next && d.upTo(1) == 1 && g.Granted > 0 {
+		g.StartsIn = 1 + lease.Millis(d.upTo(200))
+	}
+	key := holder.Part{Lease: id, Expiry: sent + g.TTL}
+	if spare > 0 {
+		b.leases[key] += spare
+		if g.StartsIn > 0 {
+			b.from[key] = now + g.StartsIn
+		}
+	}
+	if g.Status != lease.Unavailable {
+		b.debts = max(0, b.debts-w.Overdrawn)
+	}
+	back := s.Apply(t, now, sent, w, g, spare, 90+lease.Millis(d.upTo(20)))
+	b.leave(now, back, false)
+}
+
+// undo puts back what a request took.
+func (b *book) undo(terms *lease.Terms, now lease.Millis, s *holder.State, t holder.Taken) {
+	for _, p := range t.Parts {
+		if p.Units > 0 {
+			b.leases[holder.Part{Lease: p.Lease, Expiry: p.Expiry}] += p.Units
+		}
+	}
+	b.debts = max(0, b.debts-t.Overdrawn)
+	for _, p := range s.Untake(terms, t) {
+		b.leave(now, p, false)
+	}
+}
+
+// lost forgets the units of a lot that a local share has overwritten: they are
+// wasted, as nobody answers.
+func (b *book) lost(s *holder.State) {
+	held := map[holder.Part]int64{}
+	for _, lot := range s.Leases {
+		if !lot.Local {
+			held[holder.Part{Lease: lot.Lease, Expiry: lot.Expiry}] += lot.Units
+		}
+	}
+	for id := range b.leases {
+		b.leases[id] = held[id]
+	}
+}
+
+type rapidDraws struct{ t *rapid.T }
+
+func (d rapidDraws) upTo(n int64) int64 { return rapid.Int64Range(0, max(n, 0)).Draw(d.t, "n") }
+
+func TestAccountKeepsItsBooks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { wander(t, rapidDraws{t}, 60) })
+}
+
+// bytesDraws takes two bytes for a choice, and 0 when they are used up.
+type bytesDraws struct{ data []byte }
+
+func (d *bytesDraws) upTo(n int64) int64 {
+	if len(d.data) < 2 || n <= 0 {
+		return 0
+	}
+	v := int64(d.data[0]) | int64(d.data[1])<<8
+	d.data = d.data[2:]
+	return v % (n + 1)
+}
+
+func FuzzAccount(f *testing.F) {
+	f.Add([]byte("an account, some leases and a bad network"))
+	f.Fuzz(func(t *testing.T, data []byte) { wander(t, &bytesDraws{data}, min(len(data)/4, 500)) })
+}
+
+// TestCounterNeverOverGrants sends any wants to a counter and adds up what it
+// granted to each window, less what came back: never more than the limit, and no
+// more comes back than was out.
+func TestCounterNeverOverGrants(t *testing.T) {
+	l := newLimit(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 50, Period: limit.Second})
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	rapid.Check(t, func(t *rapid.T) {
+		d := rapidDraws{t}
+		var c granter.Counter
+		out := map[uint32]int64{} // granted to a window
+		now := window
+		for range 60 {
+			now += limit.Micros(d.upTo(150)) * limit.Millisecond
+			w := lease.Want{Need: d.upTo(10), Fresh: d.upTo(1) == 1, Next: d.upTo(2) == 0}
+			w.Waiting = w.Need + d.upTo(10)*min(w.Need, 1)
+			w.Want = w.Waiting + d.upTo(30)
+			w.Unused, w.Lease = d.upTo(5)*d.upTo(1), l.PeriodID(now-now%limit.Second)
+			before := c.Leased
+			c.Fit(l, &terms, now, w)
+			returned := before - c.Leased
+			if returned < 0 || returned > w.Unused && returned != before {
+				t.Fatalf("%d returned of %d", returned, w.Unused)
+			}
+			if returned <= w.Unused {
+				out[w.Lease] -= returned
+			}
+			w.Unused, w.Fresh = 0, false
+			g := c.Acquire(l, &terms, now, w)
+			out[g.Lease] += g.Granted
+			if g.Granted > 0 && (g.Granted < w.Need || g.Granted > w.Want) {
+				t.Fatalf("granted %d to %+v", g.Granted, w)
+			}
+			if out[g.Lease] > 50 && g.Granted > 0 {
+				t.Fatalf("%d out of 50", out[g.Lease])
+			}
+			if g.Status == lease.Denied && (g.AskAfter < 1 || g.AskAfter > 1000) {
+				t.Fatalf("ask after %d", g.AskAfter)
+			}
+			if c.Leased < 0 || c.Leased > 100 {
+				t.Fatalf("%+v", c)
+			}
+		}
+	})
+}

@@ -1,0 +1,319 @@
+package relay
+
+import (
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
+	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+func newLimit(t testing.TB, s limit.Spec) *limit.Limit {
+	t.Helper()
+	l, err := limit.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+var perMinute = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Minute}
+
+// window is the granter's clock at the beginning of a minute.
+const window = 30_000_000 * limit.Minute
+
+// tier drives one relay through a trace.
+type tier struct {
+	t     *testing.T
+	terms lease.Terms
+	Relay
+}
+
+func newTier(t *testing.T, s limit.Spec, c lease.Consistency, lots ...holder.Lease) *tier {
+	n := &tier{t: t, terms: lease.NewTerms(newLimit(t, s), c, 0, 0, 0)}
+	copy(n.Holder.Leases[:], lots)
+	n.Holder.Left, n.Holder.Reset, n.Holder.Asked = 500, 60_000, 900
+	return n
+}
+
+func (n *tier) acquire(now lease.Millis, w lease.Want, verdict holder.Verdict, granted int64) lease.Grant {
+	n.t.Helper()
+	g, v, back := n.Acquire(&n.terms, now, w)
+	if v != verdict || g.Granted != granted || back.Units != 0 {
+		n.t.Fatalf("at %d %+v: verdict %d, granted %d, gave back %d, not %d and %d; %+v", now, w, v, g.Granted, back.Units, verdict, granted, n.Holder)
+	}
+	return g
+}
+
+func TestRelayCutsItsLeases(t *testing.T) {
+	n := newTier(t, perMinute, lease.Leased, holder.Lease{Units: 100, Expiry: 2000, TTL: 1000, Lease: 7})
+	g := n.acquire(1250, lease.Want{Want: 80, Fresh: true}, holder.Admit, 50) // half for one asker
+	if g.TTL != 749 || g.Lease != 7 || g.Remaining != 550 {
+		t.Errorf("%+v: a lease never outlives the one it was cut from", g)
+	}
+	n.acquire(1251, lease.Want{Need: 1, Waiting: 30, Want: 30, Fresh: true}, holder.Admit, 30) // who waits gets it whole
+	n.acquire(1252, lease.Want{Need: 21, Waiting: 21, Want: 21}, holder.Wait, 0)
+	if asks := n.Top(&n.terms, 1252); asks != holder.NoAsk {
+		t.Error("tops up although its size is unknown")
+	}
+	n.Holder.Size = 100
+	if asks := n.Top(&n.terms, 1252); asks != holder.TopUp {
+		t.Error("does not top up at a quarter")
+	}
+}
+
+// A relay cuts each child its part of what is needed soon, or of half of the lot if that is more.
+func TestRelayCutsWhatItNeedsInParts(t *testing.T) {
+	lot := holder.Lease{Units: 100, Expiry: 2000, TTL: 1000, Lease: 7}
+	n := newTier(t, perMinute, lease.Leased, lot)
+	n.rate = 100_000
+	n.acquire(1250, lease.Want{Want: 10, Fresh: true}, holder.Admit, 10)
+	n.acquire(1251, lease.Want{Want: 80, Fresh: true}, holder.Admit, 45) // of 90 for two
+	n = newTier(t, perMinute, lease.Leased, lot)
+	n.rate = 100_000
+	n.acquire(1250, lease.Want{Want: 80, Fresh: true}, holder.Admit, 80)
+	n = newTier(t, perMinute, lease.Leased, lot)
+	n.acquire(1250, lease.Want{Want: 80, Fresh: true}, holder.Admit, 50)
+}
+
+func TestRelayTopsUpWhatIsNearlyOver(t *testing.T) {
+	lot := holder.Lease{Units: 100, Expiry: 2000, TTL: 1000, Lease: 7}
+	w := lease.Want{Need: 1, Waiting: 1, Want: 1}
+	newTier(t, perMinute, lease.Leased, lot).acquire(1749, w, holder.Admit, 1)
+	newTier(t, perMinute, lease.Leased, lot).acquire(1750, w, holder.Wait, 0)
+	n := newTier(t, perMinute, lease.Leased, lot)
+	n.Holder.Phase, n.Holder.Least, n.Holder.Ends = holder.PhaseDenied, 1, 3000
+	if g := n.acquire(1750, w, holder.Admit, 1); g.TTL != 249 { // better than to refuse
+		t.Errorf("ttl %d", g.TTL)
+	}
+	n.acquire(1999, w, holder.Wait, 0) // nobody could spend it any more: it goes back for another
+}
+
+func TestRelayRefusesFromMemory(t *testing.T) {
+	n := newTier(t, perMinute, lease.Leased)
+	n.Holder.Phase, n.Holder.Least, n.Holder.Ends, n.Holder.Left = holder.PhaseDenied, 5, 2000, 4
+	g := n.acquire(1000, lease.Want{Need: 5, Waiting: 5, Want: 5}, holder.Refuse, 0)
+	if g.Status != lease.Denied || g.AskAfter != 100 || g.RetryAfter != n.Holder.Reset-1000 || g.Remaining != 4 {
+		t.Errorf("%+v", g)
+	}
+	n.acquire(1000, lease.Want{Need: 4, Waiting: 4, Want: 4}, holder.Wait, 0)
+	n.Holder.Reset = 1030
+	if g := n.acquire(1000, lease.Want{Need: 5, Waiting: 5, Want: 5}, holder.Refuse, 0); g.AskAfter != 30 {
+		t.Errorf("ask after %d ms: not beyond the end of the window", g.AskAfter)
+	}
+}
+
+func TestRelayAnswersOnlyWhoCanWait(t *testing.T) {
+	n := newTier(t, perMinute, lease.Leased)
+	n.Relay.Ask(&n.terms, 1000, nil, holder.TopUp)
+	n.acquire(1001, lease.Want{Want: 10}, holder.Refuse, 0) // a top-up does not wait for another
+	n.acquire(1001, lease.Want{Need: 1, Waiting: 1, Want: 1}, holder.Wait, 0)
+}
+
+func TestRelayAsksForItsChildren(t *testing.T) {
+	n := newTier(t, perMinute, lease.Leased)
+	queue := []lease.Want{{Need: 9, Waiting: 9, Want: 9}, {Need: 2, Waiting: 4, Want: 60}, {Want: 5}}
+	w := n.Relay.Ask(&n.terms, 1000, queue, holder.NoAsk)
+	if w.Need != 2 || w.Waiting != 13 || w.Want != 74 || w.Next {
+		t.Errorf("asks %+v", w)
+	}
+	grants := make([]lease.Grant, 3)
+	back := n.Relay.Apply(&n.terms, 1010, 1000, w, lease.Grant{Status: lease.OK, Granted: 40, Lease: 7, TTL: 1000, Remaining: 6, Reset: 5000}, 100, queue, grants)
+	if back.Units != 0 || grants[0].Granted != 9 || grants[1].Granted != 7 || grants[2].Granted != 5 {
+		t.Errorf("granted %+v", grants)
+	}
+	for _, g := range grants {
+		if g.TTL != 989 || g.Status != lease.OK {
+			t.Errorf("%+v: not within the relay's own 1000 ms since 1000", g)
+		}
+	}
+	if n.Holder.Leases[1].Units+n.Holder.Leases[0].Units != 19 {
+		t.Errorf("keeps %+v", n.Holder.Leases)
+	}
+}
+
+func TestRelayServesAllWhoWaitBeforeAnybodyAhead(t *testing.T) {
+	n := newTier(t, limit.Spec{Count: 100, Period: limit.Second}, lease.Leased) // a bucket's share is all there is
+	queue := []lease.Want{{Need: 1, Waiting: 1, Want: 50}, {Need: 3, Waiting: 3, Want: 50}}
+	w := n.Relay.Ask(&n.terms, 1000, queue, holder.NoAsk)
+	grants := make([]lease.Grant, 2)
+	n.Relay.Apply(&n.terms, 1010, 1000, w, lease.Grant{Status: lease.OK, Granted: 10, TTL: 1000}, 100, queue, grants)
+	if grants[0].Granted != 7 || grants[1].Granted != 3 {
+		t.Errorf("granted %+v", grants)
+	}
+}
+
+func TestRelayPassesADenialOn(t *testing.T) {
+	n := newTier(t, perMinute, lease.Leased, holder.Lease{Units: 3, Expiry: 1100, TTL: 1000, Lease: 7}, holder.Lease{Units: 4, Expiry: 1900, TTL: 1000, Lease: 8})
+	queue := []lease.Want{{Need: 5, Waiting: 5, Want: 5}, {Need: 2, Waiting: 2, Want: 2}}
+	w := n.Relay.Ask(&n.terms, 1000, queue, holder.NoAsk)
+	grants := make([]lease.Grant, 2)
+	n.Relay.Apply(&n.terms, 1010, 1000, w, lease.Grant{Status: lease.Denied, Remaining: 1, RetryAfter: 30_000, Reset: 30_000, AskAfter: 300}, 100, queue, grants)
+	if g := grants[0]; g.Status != lease.Denied || g.AskAfter != 300 || g.RetryAfter != 30_000 || g.Remaining != 4 {
+		t.Errorf("the costly one: %+v", g)
+	}
+	if g := grants[1]; g.Granted != 2 || g.TTL != 89 {
+		t.Errorf("what is left of an old lease is better than nothing: %+v", g)
+	}
+
+	n.Relay.Apply(&n.terms, 1020, 1000, w, lease.Grant{Status: lease.Unavailable}, 100, queue, grants)
+	if grants[0].Status != lease.Unavailable || grants[1].Status != lease.Unavailable {
+		t.Errorf("%+v", grants)
+	}
+}
+
+// A relay takes back what it has cut of a lease, and no more.
+func TestRelayTakesBack(t *testing.T) {
+	n := newTier(t, perMinute, lease.Leased, holder.Lease{Units: 6, Expiry: 2000, TTL: 1000, Lease: 7})
+	n.acquire(1000, lease.Want{Need: 5, Waiting: 5, Want: 5}, holder.Admit, 5)
+	for _, row := range []struct{ unused, left int64 }{{1<<32 - 1, 1}, {4, 5}, {2, 6}, {1, 6}, {1<<32 - 1, 6}} {
+		if n.acquire(1000, lease.Want{Unused: row.unused, Lease: 7}, holder.Admit, 0); n.Holder.Leases[0].Units != row.left {
+			t.Errorf("after %d came back: %+v, want %d units", row.unused, n.Holder.Leases[0], row.left)
+		}
+	}
+	n.acquire(1000, lease.Want{Need: 6, Waiting: 6, Want: 6}, holder.Admit, 6)
+	if !n.lends(1998) || n.lends(1999) {
+		t.Error("a lease that was cut until 1999 does not run until then")
+	}
+	if _, _, back := n.Acquire(&n.terms, 2000+lease.Millis(granter.LeaseMemory/limit.Millisecond), lease.Want{Unused: 4, Lease: 7}); back.Units != 4 || n.Holder.Leases[0].Units != 0 {
+		t.Errorf("takes units back long after their lease: %+v", n.Holder.Leases)
+	}
+	_, _, back := n.Acquire(&n.terms, 1000, lease.Want{Unused: 4, Lease: 8})
+	if back != (holder.Part{Units: 4, Lease: 8, Expiry: 1000}) {
+		t.Errorf("what belongs to no lease of its own has to go up: %+v", back)
+	}
+	bucket := newTier(t, limit.Spec{Count: 100, Period: limit.Second}, lease.Leased, holder.Lease{Units: 1, Expiry: 2000, TTL: 1000})
+	if _, _, back := bucket.Acquire(&bucket.terms, 1000, lease.Want{Unused: 4}); back.Units != 4 {
+		t.Errorf("tokens would be out for ever: %+v", bucket.Holder.Leases)
+	}
+}
+
+// A relay neither adds up what its children overdrew nor pays it: they repeat it.
+func TestRelayLeavesDebtsToTheCounter(t *testing.T) {
+	n := newTier(t, perMinute, lease.Optimistic, holder.Lease{Units: 3, Expiry: 2000, TTL: 1000, Lease: 7})
+	for range 3 {
+		n.acquire(1000, lease.Want{Overdrawn: 2, Debt: 5}, holder.Admit, 0)
+	}
+	if n.Holder.Leases[0].Units != 3 || n.Holder.Overdrawn != 0 {
+		t.Errorf("%+v", n.Holder)
+	}
+}
+
+func TestRelayNestsTheNextWindow(t *testing.T) {
+	n := newTier(t, perMinute, lease.Leased, holder.Lease{Units: 10, Expiry: 10_000, TTL: 5000, Lease: 7})
+	n.Holder.Reset = 10_000
+	next := lease.Want{Want: 8, Next: true, Fresh: true}
+	n.acquire(9800, next, holder.Wait, 0) // units of the running window are not for the next
+	w := n.Relay.Ask(&n.terms, 9800, []lease.Want{next}, holder.NoAsk)
+	if !w.Next || w.Need != 0 {
+		t.Fatalf("asks %+v", w)
+	}
+	grants := make([]lease.Grant, 1)
+	n.Relay.Apply(&n.terms, 9804, 9800, w, lease.Grant{Status: lease.OK, Granted: 16, Lease: 8, StartsIn: 198, TTL: 1200, Reset: 198}, 100, []lease.Want{next}, grants)
+	if g := grants[0]; g.Granted != 8 || g.StartsIn != 198 || g.TTL != 1195 {
+		t.Errorf("%+v", g)
+	}
+	g := n.acquire(9900, lease.Want{Want: 2, Next: true}, holder.Admit, 2)
+	if g.Lease != 8 || g.StartsIn != 103 || g.TTL != 1099 {
+		t.Errorf("%+v: not before the relay's own units begin", g)
+	}
+	n.acquire(9901, lease.Want{Need: 1, Waiting: 1, Want: 1}, holder.Wait, 0) // the old lot is nearly over
+	n.acquire(10_004, lease.Want{Need: 1, Waiting: 1, Want: 1}, holder.Admit, 1)
+}
+
+func TestRelayOfAnExactRule(t *testing.T) {
+	n := newTier(t, perMinute, lease.Exact)
+	w := lease.Want{Need: 1, Waiting: 1, Want: 1}
+	n.acquire(1000, w, holder.Wait, 0)
+	up := n.Relay.Ask(&n.terms, 1000, []lease.Want{w}, holder.NoAsk)
+	if up.Want != 1 {
+		t.Errorf("asks %+v", up)
+	}
+	grants := make([]lease.Grant, 1)
+	if back := n.Relay.Apply(&n.terms, 1004, 1000, up, lease.Grant{Status: lease.Denied, Remaining: 0, RetryAfter: 30_000, Reset: 30_000, AskAfter: 200}, 100, []lease.Want{w}, grants); back.Units != 0 || grants[0].Status != lease.Denied {
+		t.Errorf("%+v", grants)
+	}
+	n.acquire(1100, w, holder.Refuse, 0)
+	n.acquire(1204, w, holder.Wait, 0)
+	n.acquire(1204, w, holder.Refuse, 0)
+	n.Relay.Apply(&n.terms, 1206, 1204, up, lease.Grant{Status: lease.OK, Granted: 1, Lease: 7, TTL: 1000}, 100, []lease.Want{w}, grants)
+	_, _, back := n.Acquire(&n.terms, 1206, lease.Want{Unused: 3, Lease: 7})
+	if grants[0].Granted != 1 || back.Units != 3 || back.Lease != 7 || n.lends(1206) {
+		t.Errorf("granted %+v, gave back %+v: the counter has the account of what is out", grants, back)
+	}
+}
+
+// Where neither lot has what a want needs, both together may, for as long as the
+// first of them lasts; units of different leases are never put into one grant.
+func TestRelayCutsBothLots(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		lease   uint32 // of the younger lot
+		need    int64
+		verdict holder.Verdict
+		granted int64
+	}{
+		{"both are needed", 7, 9, holder.Admit, 9},
+		{"all of both", 7, 10, holder.Admit, 10},
+		{"more than both", 7, 11, holder.Wait, 0},
+		{"of two leases", 8, 9, holder.Wait, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newTier(t, perMinute, lease.Leased, holder.Lease{Units: 4, Expiry: 2000, TTL: 1000, Lease: 7}, holder.Lease{Units: 6, Expiry: 2500, TTL: 1000, Lease: c.lease})
+			g := n.acquire(1200, lease.Want{Need: c.need, Waiting: c.need, Want: 20}, c.verdict, c.granted)
+			left := n.Holder.Leases[0].Units + n.Holder.Leases[1].Units
+			if left != 10-c.granted || c.granted > 0 && (g.TTL != 799 || g.Lease != 7) {
+				t.Errorf("%+v, %d units left", g, left)
+			}
+		})
+	}
+}
+
+// A new lease takes the place of the smaller rest of an old one, which goes back.
+func TestRelayMakesPlaceForANewLease(t *testing.T) {
+	old := holder.Lease{Units: 4, Expiry: 2000, TTL: 1000, Lease: 7}
+	for _, c := range []struct {
+		name    string
+		younger holder.Lease
+		back    holder.Part
+	}{
+		{"the older one goes", holder.Lease{Units: 6, Expiry: 2500, TTL: 1000, Lease: 8}, holder.Part{Units: 4, Lease: 7, Expiry: 2000}},
+		{"the younger one goes", holder.Lease{Units: 3, Expiry: 2500, TTL: 1000, Lease: 8}, holder.Part{Units: 3, Lease: 8, Expiry: 2500}},
+		{"not that of the next window", holder.Lease{Units: 3, From: 2000, Expiry: 2500, TTL: 1000, Lease: 8}, holder.Part{Units: 4, Lease: 7, Expiry: 2000}},
+		{"there is place", holder.Lease{}, holder.Part{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newTier(t, perMinute, lease.Leased, old, c.younger)
+			w := n.Relay.Ask(&n.terms, 1200, nil, holder.TopUp)
+			g := lease.Grant{Status: lease.OK, Granted: 50, Lease: 9, TTL: 1000, Remaining: 100, Reset: 5000}
+			if back := n.Relay.Apply(&n.terms, 1202, 1200, w, g, 100, nil, nil); back != c.back {
+				t.Errorf("gave back %+v, want %+v", back, c.back)
+			}
+			if got, want := n.Holder.Leases[0].Units+n.Holder.Leases[1].Units, 54+c.younger.Units-c.back.Units; got != want {
+				t.Errorf("holds %d units, want %d: %+v", got, want, n.Holder.Leases)
+			}
+		})
+	}
+}
+
+// A new lease that is over before it arrives takes nobody's place: it goes back.
+func TestRelayMakesNoPlaceForALeaseThatIsOver(t *testing.T) {
+	n := newTier(t, perMinute, lease.Leased, holder.Lease{Units: 4, Expiry: 2000, TTL: 1000, Lease: 7}, holder.Lease{Units: 6, Expiry: 2500, TTL: 1000, Lease: 8})
+	w := n.Relay.Ask(&n.terms, 1200, nil, holder.TopUp)
+	g := lease.Grant{Status: lease.OK, Granted: 50, Lease: 9, TTL: 100, Remaining: 100, Reset: 5000}
+	if back := n.Relay.Apply(&n.terms, 1300, 1200, w, g, 100, nil, nil); back.Units != 50 || back.Lease != 9 {
+		t.Errorf("gave back %+v, want the 50 units that came", back)
+	}
+	if got := n.Holder.Available(1300); got != 10 {
+		t.Errorf("holds %d units, want the 10 it had: %+v", got, n.Holder.Leases)
+	}
+}
+
+// There is nothing to fetch ahead for an exact rule.
+func TestRelayOfAnExactRuleDoesNotTopUp(t *testing.T) {
+	n := newTier(t, perMinute, lease.Exact)
+	if asks := n.Top(&n.terms, 1000); asks != holder.NoAsk {
+		t.Errorf("asks %v", asks)
+	}
+}
