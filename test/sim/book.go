@@ -39,9 +39,10 @@ type holding struct {
 	lease  uint32
 	expiry lease.Millis
 	units  int64
-	loose  int64 // of these, those that are not in the table
-	direct int64 // of the loose, those that came with the grant for whoever waited
-	fresh  bool  // some came loose in the event that runs
+	loose  int64        // of these, those that are not in the table
+	direct int64        // of the loose, those that came with the grant for whoever waited
+	fresh  bool         // some came loose in the event that runs
+	since  limit.Micros // the last event in which some came loose
 }
 
 // admitted is units of a request that was admitted.
@@ -150,7 +151,7 @@ func (b *book) audit() {
 	}
 	b.costs, b.backs = b.costs[:0], b.backs[:0]
 	b.held = slices.DeleteFunc(b.held, func(h holding) bool {
-		useless := h.units == h.loose && b.p.now() > h.expiry+5000 && b.p.w.now > h.charged+5*limit.Second
+		useless := h.units == h.loose && b.p.now() > h.expiry+5000 && b.p.w.now > h.since+5*limit.Second
 		if useless {
 			b.p.w.ref.vanished(b.key, h.units)
 		}
@@ -188,7 +189,9 @@ func (b *book) count(lots *[2]holder.Lease) {
 				loose -= lot.Units
 			}
 		}
-		h.loose, h.fresh = loose, loose > h.loose
+		if h.loose, h.fresh = loose, loose > h.loose; h.fresh {
+			h.since = b.p.w.now
+		}
 	}
 }
 
