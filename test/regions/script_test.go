@@ -232,33 +232,37 @@ always admitted by PoPs alone under two from 10s to 15s: 2
 }
 
 // The window that ran when a region was cut off may admit the region's share of the rate beside the limit, for as
-// long as it is cut off, and so may one that begins within 3 s and a trip. Later ones may not, nor does a rule that
-// denies.
+// long as it is cut off, and so may one that begins within 3 s and a trip. Later ones may not, unless calls are answered
+// now and then, nor does a rule that denies.
 func TestWindowThatRan(t *testing.T) {
 	const text = `regions { eu: 1, us: 3, ap: 1 }
 begin at a multiple of 10s
 from 0s to 40s eu offers 20/s of one
-at 5s cut eu
+at 5s ACT
 at 6s apply regions { eu: 1, us: 1, ap: 2 }
 at 22s heal eu
 always window that ran: at most 100%
-always fullest window begun 3s after cut eu: at most 100%
+always fullest window begun 3s after ACT: at most 100%
 `
 	for _, c := range []struct {
+		act           string
 		cut           time.Duration
 		onFailure     string
 		first, second int64
 		want          string
 	}{
-		{5 * time.Second, "local", 112, 100, "ok ok"}, // a quarter of 100 in half of a window
-		{5 * time.Second, "local", 113, 100, "FAILS ok"},
-		{5 * time.Second, "local", 112, 101, "ok FAILS"},
-		{8 * time.Second, "local", 105, 130, "ok ok"}, // 2 s of the first, and 12 s until the second ends
-		{8 * time.Second, "local", 106, 130, "FAILS ok"},
-		{8 * time.Second, "local", 105, 131, "FAILS ok"},
-		{5 * time.Second, "deny", 101, 100, "FAILS ok"},
+		{"cut eu", 5 * time.Second, "local", 112, 100, "ok ok"}, // a quarter of 100 in half of a window
+		{"cut eu", 5 * time.Second, "local", 113, 100, "FAILS ok"},
+		{"cut eu", 5 * time.Second, "local", 112, 101, "ok FAILS"},
+		{"cut eu", 8 * time.Second, "local", 105, 125, "ok ok"}, // 2 s of the first, and all of the second
+		{"cut eu", 8 * time.Second, "local", 106, 125, "FAILS ok"},
+		{"cut eu", 8 * time.Second, "local", 105, 126, "FAILS ok"},
+		{"cut eu", 5 * time.Second, "deny", 101, 100, "FAILS ok"},
+		{"lose 30% of calls of eu", 5 * time.Second, "local", 112, 125, "ok FAILS"}, // it may have renounced the second
+		{"lose 30% of calls of eu", 5 * time.Second, "local", 112, 126, "FAILS FAILS"},
+		{"lose 100% of calls of eu", 5 * time.Second, "local", 112, 101, "ok FAILS"},
 	} {
-		s, err := Parse("f", "name", strings.Replace(head, "global", "global, on_failure: "+c.onFailure, 1)+text)
+		s, err := Parse("f", "name", strings.Replace(head, "global", "global, on_failure: "+c.onFailure, 1)+strings.ReplaceAll(text, "ACT", c.act))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +278,7 @@ always fullest window begun 3s after cut eu: at most 100%
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%+v: %v\n%s", c, got, p.Windows())
 		}
-		if all := p.outages(); len(all) != 1 || all[0] != (outage{"eu", c.cut, 23 * time.Second}) {
+		if all := p.outages(); len(all) != 1 || all[0] != (outage{"eu", c.cut, 23 * time.Second, strings.HasPrefix(c.act, "lose 30%")}) {
 			t.Errorf("outages are %+v", all)
 		}
 	}
