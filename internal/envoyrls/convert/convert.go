@@ -67,7 +67,6 @@ func Config(c *descriptor.Config, o Options) (*Result, error) {
 		names:    map[string]bool{},
 		result:   Result{Names: map[string]string{}},
 		replaced: replacedNames(c),
-		seen:     map[string]bool{},
 	}
 	for _, domain := range c.Tree() {
 		w.domain = domain.Key
@@ -84,7 +83,6 @@ type converter struct {
 	names    map[string]bool    // those taken
 	rules    []made
 	bindings []bound
-	seen     map[string]bool // keys that have a note about their source
 	result   Result
 }
 
@@ -233,7 +231,6 @@ func (w *converter) rateLimit(r *descriptor.Rule, p place) []bound {
 	if r.DetailedMetric || r.ValueToMetric {
 		w.remark(metrics, r, "")
 	}
-	w.noteSources(r, p)
 	return []bound{{w.domain, p.entries(), name, located(r.File, r.Line, r.Path)}}
 }
 

@@ -70,6 +70,9 @@ func check(t testing.TB, c *descriptor.Config, r *convert.Result) {
 		if !found {
 			t.Fatalf("%s: no rule %s", l.Path, name)
 		}
+		if text := fmt.Sprintf("%+v%+v", rules.Rule(i).Match, rules.Rule(i).Key); !strings.Contains(text, "x-descriptor-") {
+			t.Errorf("%s: PoPs apply rule %s as it is: %s", l.Path, name, text)
+		}
 		got, want := rules.Rule(i).Limits[0].Limit, l.Limit.Spec()
 		if got.Algorithm != want.Algorithm || got.Align != want.Align || got.Count != want.Count || got.Period != want.Period {
 			t.Errorf("%s: limit %+v, want %+v", l.Path, got, want)
@@ -180,30 +183,4 @@ func FuzzConfig(f *testing.F) {
 			t.Errorf("the list\n%s\nthen\n%s", &list, &other)
 		}
 	})
-}
-
-// TestWhatPoPsApply: PoPs take all rules of their region. Those that their requests may
-// match as they are have to be in the list.
-func TestWhatPoPsApply(t *testing.T) {
-	const limit = "rate_limit: { unit: hour, requests_per_unit: 5 }"
-	for descriptors, applied := range map[string]bool{
-		"{ key: remote_address, " + limit + " }":                                                                 true,
-		"{ key: remote_address, value: 192.0.2.1, " + limit + " }":                                               false,
-		"{ key: path, value: /login, " + limit + " }":                                                            true,
-		"{ key: path, value: 'a b', " + limit + " }":                                                             false,
-		"{ key: x-user-id, " + limit + " }":                                                                      true,
-		"{ key: user, " + limit + " }":                                                                           false,
-		"{ key: generic_key, value: slow, descriptors: [{ key: remote_address, " + limit + " }] }":               false,
-		"{ key: method, value: GET, descriptors: [{ key: path, descriptors: [{ key: user, " + limit + " }] }] }": false,
-	} {
-		r, err := convert.Config(parse(t, "domain: d\ndescriptors: ["+descriptors+"]\n"), convert.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var list bytes.Buffer
-		r.WriteList(&list)
-		if got := strings.Contains(list.String(), "PoPs of the region take its rules at once"); got != applied {
-			t.Errorf("%s: in the list %t, want %t\n%s", descriptors, got, applied, r.Rules)
-		}
-	}
 }

@@ -2,13 +2,9 @@ package convert
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
 // Kind is a difference between the two languages.
@@ -116,15 +112,12 @@ func (w *converter) arrange() {
 	slices.SortStableFunc(w.result.Remarks, func(a, b Remark) int {
 		return slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind)
 	})
-	if len(w.rules) > 0 {
-		notes := general
-		if w.options.OnFailure == lease.FailureLocal {
-			notes = append(slices.Clip(notes), whileLocal)
-		}
-		if active := w.notInert(); active != "" {
-			notes = append(slices.Clip(notes), active)
-		}
-		w.result.Notes = slices.Concat(notes, w.result.Notes)
+	if len(w.rules) == 0 {
+		return
+	}
+	w.result.Notes = slices.Clone(general)
+	if w.options.OnFailure == lease.FailureLocal {
+		w.result.Notes = append(w.result.Notes, whileLocal)
 	}
 }
 
@@ -132,54 +125,8 @@ func (w *converter) arrange() {
 var general = []string{
 	"a descriptor is not bound if it has an empty value where a rule's key takes it, or brings a limit of its own, which then has a counter of its own",
 	"current_limit.name and dynamic metadata have the rule's name, also where a rate limit has none; --ratelimit-metrics does not count what is bound",
+	"at PoPs a rule does nothing until you replace each header x-descriptor-* by what Envoy sends under that key",
 }
 
 // whileLocal is the note about rules with on_failure: local.
 const whileLocal = "on_failure: local is for one replica until the others are known; with weir-regional --replicas N write on_failure: { action: local, expected_holders: N }"
-
-// notInert is the note about rules that PoPs would apply as they are; empty if none.
-func (w *converter) notInert() string {
-	var names []string
-	for i := range w.rules {
-		if r := &w.rules[i].rule; !inert(r) {
-			names = append(names, r.Name)
-		}
-	}
-	const most = 10
-	more := ""
-	if n := len(names) - most; n > 0 {
-		names, more = names[:most], " and "+strconv.Itoa(n)+" more"
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "PoPs of the region take its rules at once, and apply those that need no x-descriptor-* header to every request that matches: " +
-		strings.Join(names, ", ") + more + "; where there are PoPs, add to match what they are for"
-}
-
-// noteSources adds a note about the source of each key, once per key.
-func (w *converter) noteSources(r *descriptor.Rule, p place) {
-	for _, s := range p.steps {
-		note := s.note()
-		if at := s.key + ": " + note; note != "" && !w.seen[at] {
-			w.seen[at] = true
-			w.result.Notes = append(w.result.Notes, comment("key "+strict.Quote(s.key)+" (first in "+r.File+":"+strconv.Itoa(r.Line)+"): "+note))
-		}
-	}
-}
-
-// note is the note about the source of an entry; empty if none is needed.
-func (s step) note() string {
-	source, known := sourceOf(s.key)
-	switch {
-	case !known:
-		return "at PoPs the header " + source.Name + ", in place of what your configuration of Envoy sends"
-	case source.From == rule.FromHeader:
-		return "at PoPs the header " + source.Name + ", because its name looks like one"
-	case s.open && source.From == rule.FromClientIP:
-		return "the client's address; each of IPv6 counts by itself, as there. Weir's own default is its /64: a client has at least that many"
-	case s.open && source.From == rule.FromPath:
-		return "the path without its query; there each query has a counter of its own"
-	}
-	return ""
-}

@@ -14,8 +14,8 @@ import (
 
 const rulesHead = `# Rules for weir-regional --rules, converted from a configuration of envoyproxy/ratelimit.
 # Descriptors come to them by the bindings of --descriptors, which do not look at key and
-# match. These are for PoPs, which take all rules of their region at once: a rule with a
-# header x-descriptor-* does nothing there until you write what it stands for.
+# match. These are for PoPs: a rule does nothing there until you replace each header
+# x-descriptor-* by what Envoy sends under that key.
 `
 
 const bindingsHead = `# Bindings for weir-regional --descriptors, to the rules that were converted with them.
@@ -42,12 +42,12 @@ func writeRule(b *strings.Builder, m *made) {
 	if r.Mode == rule.Shadow {
 		b.WriteString("    mode: shadow\n")
 	}
-	if match := matchText(&r.Match); match != "" {
-		fmt.Fprintf(b, "    match: { %s }\n", match)
+	if len(r.Match.Headers) > 0 {
+		fmt.Fprintf(b, "    match: { headers: { %s } }\n", headersText(r.Match.Headers))
 	}
 	parts := make([]string, len(r.Key))
 	for i, p := range r.Key {
-		parts[i] = sourceText(p[0])
+		parts[i] = "{ header: " + quote(p[0].Name) + " }"
 	}
 	spec := r.Limits[0].Limit
 	fmt.Fprintf(b, "    key: [%s]\n    limit: %d/%s\n    algorithm: fixed_window\n",
@@ -63,36 +63,16 @@ func writeRule(b *strings.Builder, m *made) {
 	}
 }
 
-func matchText(m *rule.Match) string {
-	var fields []string
-	if len(m.Methods) > 0 {
-		fields = append(fields, "methods: ["+quote(m.Methods[0])+"]")
-	}
-	if len(m.Paths) > 0 {
-		fields = append(fields, "path: "+quote(m.Paths[0].Arg))
-	}
-	headers := make([]string, len(m.Headers))
-	for i, h := range m.Headers {
+func headersText(headers []rule.HeaderMatch) string {
+	texts := make([]string, len(headers))
+	for i, h := range headers {
 		text := quote(h.Text.Arg)
 		if h.Text.Op == rule.OpPresent {
 			text = "{ present: true }"
 		}
-		headers[i] = quote(h.Name) + ": " + text
+		texts[i] = quote(h.Name) + ": " + text
 	}
-	if len(headers) > 0 {
-		fields = append(fields, "headers: { "+strings.Join(headers, ", ")+" }")
-	}
-	return strings.Join(fields, ", ")
-}
-
-func sourceText(s rule.Source) string {
-	switch s.From {
-	case rule.FromClientIP:
-		return fmt.Sprintf("{ client_ip: { ipv6_prefix: %d } }", s.IPv6Prefix)
-	case rule.FromHeader:
-		return "{ header: " + quote(s.Name) + " }"
-	}
-	return s.From.String()
+	return strings.Join(texts, ", ")
 }
 
 // periodText writes a unit of envoyproxy/ratelimit.
@@ -138,29 +118,15 @@ func quote(s string) string {
 	if plain {
 		return s
 	}
-	return `"` + comment(strings.NewReplacer(`"`, `\"`, `\`, `\\`).Replace(s)) + `"`
+	return strconv.Quote(s) // its escapes are those of YAML, too
 }
 
-// comment escapes a text for a comment.
+// comment is a text without what a comment cannot have.
 func comment(s string) string {
-	var b strings.Builder
-	for _, r := range s {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(escape(r))
+			return r
 		}
-	}
-	return b.String()
-}
-
-// escape writes a character as an escape of YAML.
-func escape(r rune) string {
-	switch {
-	case r < 0x100:
-		return fmt.Sprintf(`\x%02X`, r)
-	case r < 0x10000:
-		return fmt.Sprintf(`\u%04X`, r)
-	}
-	return fmt.Sprintf(`\U%08X`, r)
+		return unicode.ReplacementChar
+	}, s)
 }
