@@ -99,7 +99,7 @@ func appendSpans(dst []byte, number byte, spans []reserve.Span) []byte {
 
 // decodeSpan reads one more element of a list.
 func decodeSpan(r *reader, list *[]reserve.Span) {
-	s := extend(r, list, MaxSpans)
+	s := extend(r, list, maxSpans)
 	if s == nil {
 		return
 	}

@@ -29,12 +29,7 @@
 // A message may be read by several goroutines at once, but not during Decode.
 package wire
 
-import (
-	"strconv"
-
-	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/reserve"
-)
+import "strconv"
 
 // The versions of the protocol that this package supports, from the oldest to the newest.
 // A release that brings a new one supports the one before, too, so that a fleet can be
@@ -81,85 +76,9 @@ func Versions(oldest, newest uint32) string {
 // Bounds on what Decode accepts. A sender keeps within them; Append does not check.
 const (
 	MaxMessage      = 1 << 20         // bytes of any message but RulesResponse
-	MaxRules        = 4 << 20         // bytes of a RulesResponse
-	MaxCompiled     = MaxRules - 1024 // bytes of the rules in it, in compiled form
+	maxRules        = 4 << 20         // bytes of a RulesResponse
+	MaxCompiled     = maxRules - 1024 // bytes of the rules in it, in compiled form
 	MaxWants        = 1024            // wants of a Request, grants of a Response
 	MaxTraceParents = 64              // trace parents of a Request; more are left out
-	MaxSpans        = 64              // spans of used windows; [reserve.Statement.Check] allows fewer
+	maxSpans        = 64              // spans of used windows; [reserve.Statement.Check] allows fewer
 )
-
-// Request is an AcquireRequest.
-type Request struct {
-	Protocol      uint32
-	Holder        []byte // 16 bytes
-	Epoch         uint64
-	Seq           uint64
-	Ack           uint64
-	RulesVersion  string
-	Wants         []Want
-	Pop           string
-	TraceParent   []string
-	Worker        uint64
-	ProtocolMax   uint32
-	RulesRevision uint64
-	Region        string
-	Reserve       *reserve.Statement
-}
-
-// Want is a Want: the name of a counter, and what is asked and reported of it.
-type Want struct {
-	Rule     string
-	Variant  uint32
-	Override uint64
-	Key      []byte
-	Group    uint32
-	// Shape is the upper half of the number that names a lease, and lease.Want.Lease is the
-	// lower one: the fingerprint of the limit that was charged. See also [Want.Worker].
-	Shape uint32
-	lease.Want
-}
-
-// Worker is the number of the worker of a holder that states its slots: it stands where
-// others name a lease.
-func (w *Want) Worker() uint64 { return leaseNumber(w.Shape, w.Lease) }
-
-// SetWorker sets Worker.
-func (w *Want) SetWorker(number uint64) { w.Shape, w.Lease = uint32(number>>32), uint32(number) }
-
-// Response is an AcquireResponse. Whoever asked checks that it has as many grants
-// as the request had wants.
-type Response struct {
-	Protocol      uint32
-	Epoch         uint64
-	RulesVersion  string
-	Grants        []Grant
-	Holders       uint32
-	Seq           uint64
-	RulesRevision uint64
-	Dropped       bool
-	// Reserve lacks the ID: whoever called knows which one it stated.
-	Reserve       *reserve.Reply
-	SharePerMille uint32
-}
-
-// Grant is a Grant. Shape is as in [Want].
-type Grant struct {
-	lease.Grant
-	Shape uint32
-}
-
-// RulesRequest is a RulesRequest.
-type RulesRequest struct {
-	Protocol    uint32
-	HaveVersion string
-	Pop         string
-	ProtocolMax uint32
-}
-
-// RulesResponse is a RulesResponse. Rules points into the decoded input.
-type RulesResponse struct {
-	Protocol      uint32
-	RulesVersion  string
-	Rules         []byte
-	RulesRevision uint64
-}

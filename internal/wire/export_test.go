@@ -1,0 +1,7 @@
+package wire
+
+// Bounds that tests reach.
+const (
+	MaxRules = maxRules
+	MaxSpans = maxSpans
+)
