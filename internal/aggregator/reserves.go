@@ -71,10 +71,8 @@ type speaker struct {
 	refused, unknown repeat.Seldom
 }
 
-// UndecidedError refuses a call of a region as a whole: for the region it is as if nobody had answered.
-type UndecidedError struct{ Reason string }
-
-func (e *UndecidedError) Error() string { return "nothing can be decided: " + e.Reason }
+// undecided refuses a call of a region as a whole: for the region it is as if nobody had answered.
+func undecided(reason string) error { return errors.New("nothing can be decided: " + reason) }
 
 // setRegions replaces the regions that have shares by the rules: whole thousandths, rounded down.
 func (r *reserves) setRegions(rs rule.Regions) {
@@ -134,7 +132,7 @@ func (s *Store) Heard(region string, st *reserve.Statement) (*reserve.Reply, err
 	now := r.steady()
 	at, reason := r.time(now)
 	if reason != "" && reason != tableLost {
-		return nil, &UndecidedError{reason}
+		return nil, undecided(reason)
 	}
 	if st != nil {
 		if err := r.hear(now, at, region, st); err != nil {
@@ -143,7 +141,7 @@ func (s *Store) Heard(region string, st *reserve.Statement) (*reserve.Reply, err
 		at, reason = r.time(now)
 	}
 	if reason != "" {
-		return nil, &UndecidedError{reason}
+		return nil, undecided(reason)
 	}
 	if one := r.speaks[region]; st == nil || one != nil && one.asked >= r.synced && one.asked > 0 {
 		return nil, nil

@@ -176,7 +176,7 @@ func (a *aggregator) acquire(c *counted, want int64) (granted int64, decided boo
 	if a.w.fault == "a window is withheld without the one before it" {
 		window.LooksBack, window.Refills = false, false
 	}
-	label, first, last := window.Begin(now), window.Begin(at-Behind), window.Begin(at+Behind)
+	label, first, last := window.Begin(now), window.Begin(at-maxBehind), window.Begin(at+maxBehind)
 	if (label < first || label > last) && a.w.fault != "any window is charged" {
 		return 0, false
 	}

@@ -23,7 +23,7 @@ func TestImpossibleStatements(t *testing.T) {
 		"until": func(s *Statement) { s.Until = now + 365*limit.Day },
 		"no":    func(s *Statement) { s.No = math.MaxUint64 },
 		"part":  func(s *Statement) { s.Part = 1001 },
-		"used":  func(s *Statement) { s.Used = make([]Span, MaxSpans+1) },
+		"used":  func(s *Statement) { s.Used = make([]Span, maxSpans+1) },
 	} {
 		s := good
 		change(&s)
@@ -80,7 +80,7 @@ func lie(r *rand.Rand, at limit.Micros) Statement {
 	s := Statement{ID: r.Uint64N(4), Part: PerMille(r.IntN(1200) - 100)}
 	s.Until = []limit.Micros{0, at, at + Ahead, at + limit.Day, at + limit.Day + 1, -1, math.MaxInt64, math.MinInt64}[r.IntN(8)]
 	s.No = []uint64{0, 1, uint64(at), uint64(at - limit.Second), uint64(at + limit.Day), uint64(at+limit.Day) + 1, math.MaxUint64}[r.IntN(7)]
-	for range r.IntN(MaxSpans + 2) {
+	for range r.IntN(maxSpans + 2) {
 		a := limit.Micros(r.Int64N(int64(2 * at)))
 		s.Used = append(s.Used, Span{a, a + limit.Micros(r.Int64N(int64(limit.Day)))})
 	}
@@ -149,10 +149,10 @@ func TestUnknownShareInAnOlderCopy(t *testing.T) {
 // A record of another region, or a second store of this one, is refused while the first is heard.
 func TestOtherRecord(t *testing.T) {
 	s, _, _ := Shares{}.Heard("eu", Statement{ID: 1, Until: now}, now, 500)
-	if _, _, err := s.Heard("eu", Statement{ID: 2, Until: now + 1}, now+HeardFor-1, 500); !errors.Is(err, ErrOtherRecord) {
+	if _, _, err := s.Heard("eu", Statement{ID: 2, Until: now + 1}, now+heardFor-1, 500); !errors.Is(err, ErrOtherRecord) {
 		t.Error(err)
 	}
-	s, _, err := s.Heard("eu", Statement{ID: 2}, now+HeardFor, 500)
+	s, _, err := s.Heard("eu", Statement{ID: 2}, now+heardFor, 500)
 	if r := s.Regions["eu"]; err != nil || r.ID != 2 || r.Until != now {
 		t.Errorf("%v, %+v", err, r)
 	}

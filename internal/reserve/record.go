@@ -13,11 +13,11 @@ const (
 	Beat = limit.Second / 2
 	// FreshFor is how old a call may be, by the replica's steady clock, whose reply still counts.
 	FreshFor = 2 * limit.Second
-	// Behind is by how much the clock of the aggregators' store may be behind what was told. Further behind, they do
+	// maxBehind is by how much the clock of the aggregators' store may be behind what was told. Further behind, they do
 	// not decide.
-	Behind = limit.Second
-	// HoldFor is for how long nobody renounces after wants were not decided in time.
-	HoldFor = 3 * limit.Second / 2
+	maxBehind = limit.Second
+	// holdFor is for how long nobody renounces after wants were not decided in time.
+	holdFor = 3 * limit.Second / 2
 	// Unknown is how far after the aggregator's time a region renounces that does not know what it stated. No region
 	// was told a time that is further ahead of the aggregator's than Ahead/2, see [Shares].
 	Unknown = 2 * Ahead
@@ -177,7 +177,7 @@ func covered(used []Span, s Span) bool {
 // call that was sent at most [FreshFor] ago, if nobody is held: sent and now are times of the region's store. What was
 // used joins Used; what windows of all rules need no more leaves it.
 func (r Record) Renounced(at, sent, now limit.Micros, windows []Window) Record {
-	if now < r.Held && r.Held <= now+HoldFor { // further ahead, the store's clock was set back
+	if now < r.Held && r.Held <= now+holdFor { // further ahead, the store's clock was set back
 		return r.expired(at, windows)
 	}
 	if r.Cut <= sent { // else the reply says nothing of the time since
@@ -221,7 +221,7 @@ func (r Record) expired(at limit.Micros, windows []Window) Record {
 // joined is a list with one more span. The oldest two of too many become one.
 func joined(used []Span, s Span) []Span {
 	used = append(slices.Clone(used), s)
-	if len(used) > MaxSpans {
+	if len(used) > maxSpans {
 		hull := Span{min(used[0].After, used[1].After), max(used[0].Until, used[1].Until)}
 		used = append([]Span{hull}, used[2:]...)
 	}
@@ -230,7 +230,7 @@ func joined(used []Span, s Span) []Span {
 
 // Hold is the record after a replica noticed, at a time of the region's store, that wants were not decided.
 func (r Record) Hold(now limit.Micros) Record {
-	r.Held = now + HoldFor
+	r.Held = now + holdFor
 	return r.Stopped(now)
 }
 

@@ -67,7 +67,7 @@ func TestCutOffAndBack(t *testing.T) {
 func TestManySpans(t *testing.T) {
 	at, windows := 1_000_000*limit.Second, []Window(nil)
 	r := Record{ID: 1, Until: at, Share: Share{No: 1, Part: 500}}
-	for range 3 * MaxSpans {
+	for range 3 * maxSpans {
 		at += limit.Minute
 		windows = append(windows, Window{Period: at})
 		r, _ = r.Permitted(at)
@@ -77,7 +77,7 @@ func TestManySpans(t *testing.T) {
 				t.Fatalf("of %d windows the one of %d is forgotten: %v", len(windows), w.Begin(at), r.Used)
 			}
 		}
-		if len(r.Used) > MaxSpans || r.Check() != nil {
+		if len(r.Used) > maxSpans || r.Check() != nil {
 			t.Fatalf("%d spans: %v", len(r.Used), r.Check())
 		}
 	}

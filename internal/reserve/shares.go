@@ -12,12 +12,12 @@ import (
 // MaxRegions bounds the regions of which an aggregator knows something.
 const MaxRegions = 64
 
-// MaxIssued bounds the shares of one region that may be in force: with so many it gets no other one.
-const MaxIssued = 8
+// maxIssued bounds the shares of one region that may be in force: with so many it gets no other one.
+const maxIssued = 8
 
-// HeardFor is how long a record is the one of its region after its last statement: another one under the
+// heardFor is how long a record is the one of its region after its last statement: another one under the
 // same name is refused until then.
-const HeardFor = 2 * limit.Second
+const heardFor = 2 * limit.Second
 
 // Shares is what all aggregators on one store know together, and keep there: which shares were issued, what
 // regions have renounced, and the latest time that was told. It is a value: methods return the next one, to be
@@ -46,9 +46,9 @@ type Region struct {
 }
 
 // Time is the aggregator's time: its store's clock, or what was told before if that clock is behind. It does
-// not decide if it is further [Behind].
+// not decide if it is further [maxBehind].
 func (s Shares) Time(now limit.Micros) (at limit.Micros, decides bool) {
-	return max(now, s.Told), now >= s.Told-Behind
+	return max(now, s.Told), now >= s.Told-maxBehind
 }
 
 // Check is an error that names what is impossible in a table that was read. Such a table is not used: what regions
@@ -73,8 +73,8 @@ func (s Shares) Check() error {
 
 // check is Shares.Check for one region; most is its largest share.
 func (r Region) check() (most PerMille, err error) {
-	if len(r.Issued) > MaxIssued {
-		return 0, errors.New(number(len(r.Issued)) + " shares, at most " + number(MaxIssued))
+	if len(r.Issued) > maxIssued {
+		return 0, errors.New(number(len(r.Issued)) + " shares, at most " + number(maxIssued))
 	}
 	for i, share := range r.Issued {
 		if share.Part < 0 || share.Part > Whole || i > 0 && share.No <= r.Issued[i-1].No {
@@ -110,8 +110,8 @@ func (s Statement) Check(at limit.Micros) error {
 		return &StatementError{"no", "a share that was never issued"}
 	case s.Part < 0 || s.Part > Whole:
 		return &StatementError{"part", number(s.Part) + ", must be 0 to " + number(Whole)}
-	case len(s.Used) > MaxSpans:
-		return &StatementError{"used", number(len(s.Used)) + " spans, at most " + number(MaxSpans)}
+	case len(s.Used) > maxSpans:
+		return &StatementError{"used", number(len(s.Used)) + " spans, at most " + number(maxSpans)}
 	}
 	for _, u := range s.Used {
 		if u.After < 0 || u.Until < u.After || u.Until > limit.Never {
@@ -135,7 +135,7 @@ func (s Shares) Heard(name string, st Statement, at limit.Micros, configured Per
 		return s, false, nil // it has no share, so there is nothing to know
 	case !known && len(s.Regions) >= MaxRegions:
 		return s, false, ErrTooManyRegions
-	case r.ID != 0 && r.ID != st.ID && at < r.Heard+HeardFor:
+	case r.ID != 0 && r.ID != st.ID && at < r.Heard+heardFor:
 		return s, false, ErrOtherRecord
 	case !known && st.Until == 0:
 		r.Until = at + Unknown // it will renounce this: see Replied
@@ -165,7 +165,7 @@ func (r Region) inForce(no uint64, part PerMille) (issued []Share, unknown bool)
 	if n := len(known); n > 0 && known[n-1].Since == 0 {
 		known = known[:n-1]
 	}
-	known = known[max(0, len(known)+1-MaxIssued):] // only a liar has more
+	known = known[max(0, len(known)+1-maxIssued):] // only a liar has more
 	return append(slices.Clone(known), Share{No: no, Part: part}), true
 }
 
@@ -174,10 +174,10 @@ func (r Region) inForce(no uint64, part PerMille) (issued []Share, unknown bool)
 func (s Shares) Issued(name string, configured PerMille, at limit.Micros) (next Shares, changed bool) {
 	r, known := s.Regions[name]
 	n := len(r.Issued)
-	if !known || n >= MaxIssued {
+	if !known || n >= maxIssued {
 		return s, false
 	}
-	share := Share{No: uint64(at), Part: min(configured, s.room(name)), Since: at + Ahead + Behind}
+	share := Share{No: uint64(at), Part: min(configured, s.room(name)), Since: at + Ahead + maxBehind}
 	if n > 0 {
 		last := r.Issued[n-1]
 		if last.Since != 0 && last.Part == share.Part {

@@ -144,7 +144,7 @@ func (s *site) beat() {
 			p.call()
 		}
 	}
-	out := w.now-s.undecided < HoldFor+FreshFor+Beat || w.now-s.answered > FreshFor+Beat
+	out := w.now-s.undecided < holdFor+FreshFor+Beat || w.now-s.answered > FreshFor+Beat
 	for i, t := range s.tallies {
 		if out {
 			t.cut[w.limits[i].window.Begin(s.now())] += step

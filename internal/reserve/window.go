@@ -12,9 +12,9 @@ type Span struct{ After, Until limit.Micros }
 // Has reports whether a window that begins at this time is in the span.
 func (s Span) Has(begin limit.Micros) bool { return s.After < begin && begin <= s.Until }
 
-// MaxSpans is how many spans of used windows are told apart. Of more, the oldest two become one that
+// maxSpans is how many spans of used windows are told apart. Of more, the oldest two become one that
 // has both.
-const MaxSpans = 8
+const maxSpans = 8
 
 // Window is how a limit's time is divided into windows, each named by the time at which it begins. It is
 // immutable.

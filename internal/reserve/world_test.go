@@ -191,7 +191,7 @@ func (w *world) misfortune() {
 		}
 	}
 	if w.aggClock > 0 && w.chance(40) {
-		w.ahead += pick(w, w.between(-w.aggClock, w.aggClock), w.between(-w.aggClock, w.aggClock), -w.ahead, w.between(-Behind, Behind))
+		w.ahead += pick(w, w.between(-w.aggClock, w.aggClock), w.between(-w.aggClock, w.aggClock), -w.ahead, w.between(-maxBehind, maxBehind))
 	}
 	if !w.quiet && w.chance(40) {
 		w.decides = !w.decides || w.rng.Float64() < 0.3

@@ -98,7 +98,7 @@ func (w *writer) periodField(name string, value, def limit.Micros) {
 func (w *writer) rule(r *Rule, regions Regions) {
 	spec := r.Limits[0].Limit
 	w.open('{').field("name").string(r.Name)
-	w.enumField("mode", r.Mode.String(), Enforce.String())
+	w.enumField("mode", r.Mode.String(), enforce.String())
 	w.match("match", r.Match, MatchFields)
 	w.field("key").open('[')
 	for _, p := range r.Key {

@@ -212,7 +212,7 @@ func TestIndexLosesNothing(t *testing.T) {
 		for i := range rapid.IntRange(1, 130).Draw(t, "rules") {
 			rules = append(rules, rule.Rule{
 				Name:   "r" + strings.Repeat("x", i%50) + string(rune('a'+i/50)),
-				Mode:   rapid.SampledFrom([]rule.Mode{rule.Enforce, rule.Shadow, rule.Off}).Draw(t, "mode"),
+				Mode:   rapid.SampledFrom([]rule.Mode{rule.Mode(0), rule.Shadow, rule.Off}).Draw(t, "mode"),
 				Match:  spelled(t, rule.Match{Paths: rapid.SliceOfN(text, 1, 2).Draw(t, "paths")}),
 				Limits: perMinute(5),
 			})

@@ -113,12 +113,12 @@ type KeyLimit struct {
 	Limit limit.Spec
 }
 
-// Mode is the effect of a rule's decisions. The zero value is Enforce.
+// Mode is the effect of a rule's decisions. The zero value is enforce.
 type Mode uint8
 
 // The modes.
 const (
-	Enforce Mode = iota
+	enforce Mode = iota
 	Shadow       // decided and reported, but nothing is refused
 	Off          // checked, but not evaluated
 )
@@ -166,7 +166,7 @@ type XRateLimit uint8
 // The styles of X-RateLimit-* headers.
 const (
 	XRateLimitOff     XRateLimit = iota
-	XRateLimitDraft03            // X-RateLimit-Reset in seconds from now
+	xRateLimitDraft03            // X-RateLimit-Reset in seconds from now
 	XRateLimitUnix               // X-RateLimit-Reset as a Unix timestamp
 )
 

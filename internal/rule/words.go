@@ -29,10 +29,10 @@ func ParseWord[T word](text string) T { return T(max(0, slices.Index(Words[T](),
 const unknown = "unknown"
 
 var (
-	modeWords       = [...]string{Enforce: "enforce", Shadow: "shadow", Off: "off", Off + 1: unknown}
+	modeWords       = [...]string{enforce: "enforce", Shadow: "shadow", Off: "off", Off + 1: unknown}
 	scopeWords      = [...]string{ScopeRegion: "region", ScopePoP: "pop", ScopeGlobal: "global", ScopeGlobal + 1: unknown}
 	fairWords       = [...]string{FairDemand: "demand", FairEqual: "equal", FairEqual + 1: unknown}
-	xRateLimitWords = [...]string{XRateLimitOff: "off", XRateLimitDraft03: "draft03", XRateLimitUnix: "unix", XRateLimitUnix + 1: unknown}
+	xRateLimitWords = [...]string{XRateLimitOff: "off", xRateLimitDraft03: "draft03", XRateLimitUnix: "unix", XRateLimitUnix + 1: unknown}
 	opWords         = [...]string{OpExact: "exact", OpPrefix: "prefix", OpRegex: "regex", OpPresent: "present", OpAbsent: "present",
 		OpTemplate: "template", OpTemplate + 1: unknown}
 	fromWords = [...]string{FromClientIP: "client_ip", FromHeader: "header", FromPath: "path", FromMethod: "method", FromQuery: "query",

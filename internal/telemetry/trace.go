@@ -18,8 +18,8 @@ type (
 	SpanContext = trace.SpanContext
 )
 
-// MaxWaiting bounds the spans of other requests that a span is linked to.
-const MaxWaiting = 64
+// maxWaiting bounds the spans of other requests that a span is linked to.
+const maxWaiting = 64
 
 // Tracer makes spans of requests that others have begun to trace: it begins no trace. A nil
 // Tracer makes none. It is safe for concurrent use.
@@ -78,7 +78,7 @@ func WithWaiting(ctx context.Context, spans []SpanContext) context.Context {
 	return context.WithValue(trace.ContextWithSpanContext(ctx, spans[0]), othersKey{}, spans[1:])
 }
 
-// Join adds to spans those that are not among them, up to [MaxWaiting] beside the first. It
+// Join adds to spans those that are not among them, up to [maxWaiting] beside the first. It
 // changes neither: it returns one of them, or a new list.
 func Join(spans, more []SpanContext) []SpanContext {
 	if len(spans) == 0 || len(more) == 0 {
@@ -86,7 +86,7 @@ func Join(spans, more []SpanContext) []SpanContext {
 	}
 	joined := slices.Clip(spans)
 	for _, s := range more {
-		if len(joined) <= MaxWaiting && !slices.ContainsFunc(joined, s.Equal) {
+		if len(joined) <= maxWaiting && !slices.ContainsFunc(joined, s.Equal) {
 			joined = append(joined, s)
 		}
 	}

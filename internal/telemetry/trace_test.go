@@ -28,11 +28,11 @@ func TestParseTraceParents(t *testing.T) {
 		t.Errorf("unsampled: %v", got)
 	}
 	var many []string
-	for i := range 2 * MaxWaiting {
+	for i := range 2 * maxWaiting {
 		many = append(many, fmt.Sprintf("00-%032x-%016x-01", i+1, i+1))
 	}
-	if got := len(ParseTraceParents(many...)); got != MaxWaiting+1 {
-		t.Errorf("%d spans are kept, want %d", got, MaxWaiting+1)
+	if got := len(ParseTraceParents(many...)); got != maxWaiting+1 {
+		t.Errorf("%d spans are kept, want %d", got, maxWaiting+1)
 	}
 }
 

@@ -34,7 +34,7 @@ type Round uint8
 // The rounds, in their order.
 const (
 	Fit Round = iota
-	Charge
+	charge
 	GiveBack
 	Over // the group is decided
 )
@@ -47,7 +47,7 @@ type Group struct {
 }
 
 // Alone is the group of a single want, which is charged at once.
-func Alone() Group { return Group{Round: Charge} }
+func Alone() Group { return Group{Round: charge} }
 
 // Member is one want of a group. The zero value has not joined one.
 type Member struct {
@@ -85,7 +85,7 @@ func (g *Group) Reply(m *Member, w *lease.Want, grant lease.Grant, fits bool) (l
 		return false
 	case m.reply == givenUp:
 		m.reply = arrived
-		if late = m.Round == Charge && grant.Status == lease.OK && grant.Granted > 0; late {
+		if late = m.Round == charge && grant.Status == lease.OK && grant.Granted > 0; late {
 			g.ask(m, GiveBack)
 			*w = returning(w, &grant)
 		}
@@ -108,8 +108,8 @@ func (g *Group) Turn() bool {
 	case g.waits > 0 || g.Round == Over:
 		return false
 	case g.Round == Fit && !g.denied:
-		g.Round = Charge
-	case g.Round == Charge && g.denied:
+		g.Round = charge
+	case g.Round == charge && g.denied:
 		g.Round = GiveBack
 	default:
 		g.Round = Over
@@ -121,9 +121,9 @@ func (g *Group) Turn() bool {
 // changed to the question.
 func (g *Group) Asks(m *Member, w *lease.Want) bool {
 	switch {
-	case g.Round == Charge && m.fits && w.Want > 0: // what it reports is settled
+	case g.Round == charge && m.fits && w.Want > 0: // what it reports is settled
 		*w = w.Asks()
-	case g.Round == GiveBack && m.Round == Charge && m.Grant.Status == lease.OK && m.Grant.Granted > 0:
+	case g.Round == GiveBack && m.Round == charge && m.Grant.Status == lease.OK && m.Grant.Granted > 0:
 		*w = returning(w, &m.Grant)
 		// If the reply is lost, the units stay charged until they expire, but not to this request.
 		m.Grant = lease.Grant{Status: lease.OK, Granted: w.Holding, Limit: m.Grant.Limit}

@@ -18,12 +18,12 @@ import (
 	"github.com/weirlimit/weir/internal/lease/holder"
 )
 
-// Mode is the kind of Redis deployment. The zero value is Auto.
+// Mode is the kind of Redis deployment. The zero value is auto.
 type Mode uint8
 
 // The modes.
 const (
-	Auto     Mode = iota // several addresses, or one that answers CLUSTER SLOTS: Cluster; else Single
+	auto     Mode = iota // several addresses, or one that answers CLUSTER SLOTS: Cluster; else Single
 	Single               // one server
 	Cluster              // a Redis Cluster; every address is a seed, a configuration endpoint among them
 	Sentinel             // the master that sentinels name; the addresses are those of the sentinels
@@ -84,7 +84,7 @@ func (c Config) complete() (Config, error) {
 	case len(c.Addrs) == 0:
 		return c, fmt.Errorf("redis: no address: name at least one as host:port")
 	case c.Mode > Sentinel:
-		return c, fmt.Errorf("redis: mode %d: use Auto, Single, Cluster or Sentinel", c.Mode)
+		return c, fmt.Errorf("redis: mode %d: use auto, single, cluster or sentinel", c.Mode)
 	case c.Mode == Single && len(c.Addrs) > 1:
 		return c, fmt.Errorf("redis: %d addresses for a single server: name one, or use mode cluster or sentinel", len(c.Addrs))
 	case c.Mode == Sentinel && c.SentinelMaster == "":

@@ -24,7 +24,7 @@ func newFinder(c *Config) finder {
 	case c.Mode == Sentinel:
 		return &sentinels{config: c}
 	}
-	return &cluster{config: c, orSingle: c.Mode == Auto && len(c.Addrs) == 1}
+	return &cluster{config: c, orSingle: c.Mode == auto && len(c.Addrs) == 1}
 }
 
 // layout lists the masters and their hash slots, as a finder read them.

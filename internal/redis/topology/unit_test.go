@@ -35,7 +35,7 @@ func TestConfigIsChecked(t *testing.T) {
 	if err != nil || s.Config.Timeout != DefaultTimeout {
 		t.Errorf("defaults: %+v, %v", s.Config, err)
 	}
-	for m := Auto; m <= Sentinel; m++ {
+	for m := auto; m <= Sentinel; m++ {
 		if got, err := ParseMode(m.String()); err != nil || got != m {
 			t.Errorf("mode %v: %v, %v", m, got, err)
 		}
