@@ -2,8 +2,11 @@ package service
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
+
+	"connectrpc.com/connect"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
@@ -12,26 +15,23 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// requestError names the field of a call that is wrong, and what it may be. Nothing of the
-// call was applied.
-type requestError struct {
-	Field  string // as in quota.proto, such as wants[3].need
-	Reason string // what it is, what is allowed
+// refusal refuses a call as a whole: nothing of it was applied.
+type refusal struct {
+	error
+	code   connect.Code
+	caller bool // whether the caller is at fault: then it is logged here
 }
 
-func (e *requestError) Error() string { return e.Field + ": " + e.Reason }
-
-// protocolError is a call of which the two sides have no version of the protocol in common.
-// The caller has Oldest to Newest. Nothing of the call was applied.
-type protocolError struct{ Oldest, Newest uint32 }
-
-func (e *protocolError) Error() string {
-	return fmt.Sprintf("protocol: the holder supports %s, this region supports %s; run a filter and a region that are at most one release apart",
-		wire.Versions(e.Oldest, e.Newest), wire.Versions(wire.ProtocolMin, wire.ProtocolMax))
-}
-
+// wrong refuses a call because of a field, as in quota.proto: what it is, and what is allowed.
 func wrong(field, reason string, args ...any) error {
-	return &requestError{Field: field, Reason: fmt.Sprintf(reason, args...)}
+	return &refusal{fmt.Errorf("%s: %s", field, fmt.Sprintf(reason, args...)), connect.CodeInvalidArgument, true}
+}
+
+// otherProtocol refuses a call of which the two sides have no version of the protocol in common. The caller has oldest
+// to newest.
+func otherProtocol(oldest, newest uint32) error {
+	return &refusal{fmt.Errorf("protocol: the holder supports %s, this region supports %s; run a filter and a region that are at most one release apart",
+		wire.Versions(oldest, newest), wire.Versions(wire.ProtocolMin, wire.ProtocolMax)), connect.CodeFailedPrecondition, true}
 }
 
 // check refuses a call as a whole if its caller is broken. A want that is out of range is
@@ -39,7 +39,7 @@ func wrong(field, reason string, args ...any) error {
 // of the call do not. With divides the caller has to be a replica of a region.
 func check(r *wire.Request, divides bool) error {
 	if _, ok := wire.Common(r.Protocol, r.ProtocolMax); !ok {
-		return &protocolError{r.Protocol, r.ProtocolMax}
+		return otherProtocol(r.Protocol, r.ProtocolMax)
 	}
 	switch {
 	case len(r.Holder) != len(holderID{}):
@@ -108,19 +108,21 @@ type Reserves interface {
 }
 
 // hear passes on what a call of a region states.
-func (s *Service) hear(x *exchange) (err error) {
+func (s *Service) hear(x *exchange) error {
 	x.response.Reserve = nil
 	if s.reserves == nil || x.request.Region == "" {
 		return nil
 	}
-	if x.response.Reserve, err = s.reserves.Heard(x.request.Region, x.request.Reserve); err != nil {
-		return &reserveError{err}
+	reply, err := s.reserves.Heard(x.request.Region, x.request.Reserve)
+	x.response.Reserve = reply
+	var impossible *reserve.StatementError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &impossible):
+		return &refusal{err, connect.CodeInvalidArgument, false}
+	case errors.Is(err, reserve.ErrOtherRecord), errors.Is(err, reserve.ErrTooManyRegions):
+		return &refusal{err, connect.CodeFailedPrecondition, false}
 	}
-	return nil
+	return &refusal{err, connect.CodeUnavailable, false}
 }
-
-// reserveError is a call of a region that is refused because of what it states, or because nothing can be decided.
-type reserveError struct{ err error }
-
-func (e *reserveError) Error() string { return e.err.Error() }
-func (e *reserveError) Unwrap() error { return e.err }

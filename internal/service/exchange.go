@@ -40,9 +40,7 @@ func (s *Service) release(x *exchange) {
 	}
 }
 
-// acquire answers x.request in x.response. An error means that nothing was
-// applied; it is a *requestError, a *protocolError, errTooManyHolders, errTooManyOfAddress or a
-// *reserveError.
+// acquire answers x.request in x.response. An error is a *refusal.
 func (s *Service) acquire(ctx context.Context, x *exchange) error {
 	ctx, span := s.serve(ctx, quotapbconnect.QuotaServiceAcquireProcedure, x.parent, x.request.TraceParent)
 	defer span.End()

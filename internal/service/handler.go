@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -16,7 +17,6 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
-	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -69,13 +69,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.seconds.Observe(time.Since(begin).Seconds())
 }
 
-// allowed is an identityError if a call may not state this region.
+// allowed refuses a call that may not state this region. Who refused it logs that.
 func (h *Handler) allowed(caller *tls.ConnectionState, region string) error {
 	if h.authorize == nil {
 		return nil
 	}
 	if err := h.authorize(caller, region); err != nil {
-		return &identityError{err}
+		return &refusal{fmt.Errorf("certificate: %w", err), connect.CodePermissionDenied, false}
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (h *Handler) answer(r *http.Request, x *exchange) (err error) {
 	if x.in, err = readBody(r, x.in[:0]); err != nil {
 		return err
 	}
-	if err := x.request.Decode(x.in); err != nil {
+	if err := x.decode(); err != nil {
 		return err
 	}
 	if err := h.allowed(r.TLS, x.request.Region); err != nil {
@@ -159,7 +159,7 @@ func readBody(r *http.Request, dst []byte) ([]byte, error) {
 		case err == io.EOF:
 			return dst, nil
 		case err != nil:
-			return dst, &bodyError{err}
+			return dst, &refusal{fmt.Errorf("body: not received whole: %w", err), connect.CodeCanceled, false}
 		case len(dst) > wire.MaxMessage:
 			return dst, tooLong(int64(len(dst)))
 		case len(dst) == cap(dst):
@@ -172,46 +172,16 @@ func tooLong(n int64) error {
 	return wrong("body", "%d bytes or more, at most %d: ask in several calls", n, wire.MaxMessage)
 }
 
-// bodyError is a body that did not arrive whole.
-type bodyError struct{ err error }
-
-func (e *bodyError) Error() string { return "body: not received whole: " + e.err.Error() }
-func (e *bodyError) Unwrap() error { return e.err }
-
-// identityError is a call by somebody who may not make it.
-type identityError struct{ err error }
-
-func (e *identityError) Error() string { return "certificate: " + e.err.Error() }
-func (e *identityError) Unwrap() error { return e.err }
-
 // secureKey is that of a call's *tls.ConnectionState, in its context.
 type secureKey struct{}
 
 // coded gives an error of a call its code on the wire.
 func coded(err error) error {
-	code := connect.CodeInternal
-	var field *requestError
-	var protocol *protocolError
-	var malformed *wire.Error
-	var body *bodyError
-	var identity *identityError
-	var undecided *reserveError
-	var statement *reserve.StatementError
-	switch {
-	case errors.As(err, &identity):
-		code = connect.CodePermissionDenied
-	case errors.As(err, &field), errors.As(err, &malformed), errors.As(err, &statement):
-		code = connect.CodeInvalidArgument
-	case errors.As(err, &protocol), errors.Is(err, reserve.ErrOtherRecord), errors.Is(err, reserve.ErrTooManyRegions):
-		code = connect.CodeFailedPrecondition
-	case errors.As(err, &undecided):
-		code = connect.CodeUnavailable
-	case errors.As(err, &body):
-		code = connect.CodeCanceled
-	case errors.Is(err, errTooManyHolders), errors.Is(err, errTooManyOfAddress):
-		code = connect.CodeResourceExhausted
+	var r *refusal
+	if errors.As(err, &r) {
+		return connect.NewError(r.code, err)
 	}
-	return connect.NewError(code, err)
+	return connect.NewError(connect.CodeInternal, err)
 }
 
 // rpc is the service in the form that connect-go calls.
@@ -236,8 +206,11 @@ func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequ
 	return connect.NewResponse(answer), nil
 }
 
-func (p rpc) acquire(ctx context.Context, x *exchange, r *connect.Request[quotapb.AcquireRequest]) (*quotapb.AcquireResponse, error) {
-	if err := x.decode(r.Msg); err != nil {
+func (p rpc) acquire(ctx context.Context, x *exchange, r *connect.Request[quotapb.AcquireRequest]) (answer *quotapb.AcquireResponse, err error) {
+	if x.in, err = (proto.MarshalOptions{}).MarshalAppend(x.in[:0], r.Msg); err != nil {
+		return nil, err
+	}
+	if err := x.decode(); err != nil {
 		return nil, err
 	}
 	secure, _ := ctx.Value(secureKey{}).(*tls.ConnectionState)
@@ -251,13 +224,13 @@ func (p rpc) acquire(ctx context.Context, x *exchange, r *connect.Request[quotap
 	return x.message()
 }
 
-// decode reads a call that came in another encoding than application/proto. The generated
-// message goes through the one codec: a field that is new is new there alone.
-func (x *exchange) decode(m *quotapb.AcquireRequest) (err error) {
-	if x.in, err = (proto.MarshalOptions{}).MarshalAppend(x.in[:0], m); err != nil {
-		return err
+// decode reads a call. One that came in another encoding goes through the one codec, too: a field that is new is
+// new there alone.
+func (x *exchange) decode() error {
+	if err := x.request.Decode(x.in); err != nil {
+		return &refusal{err, connect.CodeInvalidArgument, true}
 	}
-	return x.request.Decode(x.in)
+	return nil
 }
 
 // message is the answer in the generated form.
@@ -286,7 +259,7 @@ func (p rpc) Slot(ctx context.Context, r *connect.Request[quotapb.SlotRequest]) 
 func (p rpc) Rules(_ context.Context, r *connect.Request[quotapb.RulesRequest]) (*connect.Response[quotapb.RulesResponse], error) {
 	protocol, ok := wire.Common(r.Msg.GetProtocol(), r.Msg.GetProtocolMax())
 	if !ok {
-		return nil, coded(&protocolError{r.Msg.GetProtocol(), r.Msg.GetProtocolMax()})
+		return nil, coded(otherProtocol(r.Msg.GetProtocol(), r.Msg.GetProtocolMax()))
 	}
 	rules := p.service.rules.Load()
 	if rules.version == "" {

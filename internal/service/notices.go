@@ -47,14 +47,11 @@ func (x *exchange) caller() slog.Attr {
 	return slog.Group("", who...)
 }
 
-// refuse counts a call that is refused as a whole, and logs it if its caller is at fault. A
-// certificate that is not allowed is logged by whoever refused it.
+// refuse counts a call that is refused as a whole, and logs it if its caller is at fault.
 func (s *Service) refuse(err error, from string) {
 	s.metrics.rejected.Inc()
-	var field *requestError
-	var protocol *protocolError
-	var malformed *wire.Error
-	if errors.As(err, &field) || errors.As(err, &protocol) || errors.As(err, &malformed) || errors.Is(err, errTooManyHolders) || errors.Is(err, errTooManyOfAddress) {
+	var r *refusal
+	if errors.As(err, &r) && r.caller {
 		reason := err.Error()
 		s.notices.warn(&s.notices.calls, nil, "call refused", "reason", reason[:min(len(reason), maxNotice)], "from", from)
 	}

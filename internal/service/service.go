@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
@@ -26,10 +28,10 @@ import (
 )
 
 // errTooManyHolders refuses a call of a holder for which there is no room.
-var errTooManyHolders = errors.New("holder: the holders and workers that called within 10 s fill the memory for callers, so this one cannot be added; raise max_holders, or look for a holder that makes a new id for every call")
+var errTooManyHolders = &refusal{errors.New("holder: the holders and workers that called within 10 s fill the memory for callers, so this one cannot be added; raise max_holders, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
 
 // errTooManyOfAddress refuses a call of a holder whose address has its most holders.
-var errTooManyOfAddress = errors.New("holder: as many holders as one address may have called from this one within 10 s, so this one cannot be added; raise max_holders_per_address if so many PoPs call from there, through a gateway for example, or look for a holder that makes a new id for every call")
+var errTooManyOfAddress = &refusal{errors.New("holder: as many holders as one address may have called from this one within 10 s, so this one cannot be added; raise max_holders_per_address if so many PoPs call from there, through a gateway for example, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
 
 // Config is what a [Service] is made of.
 type Config struct {

@@ -17,8 +17,7 @@ import (
 // maxRequestID bounds the name of a request that takes slots, in bytes.
 const maxRequestID = 128
 
-// slot answers a call for the slots of one request. An error means that nothing was
-// applied; it is a *requestError or a *protocolError.
+// slot answers a call for the slots of one request. An error is a *refusal.
 func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.SlotResponse, error) {
 	if err := checkSlot(r); err != nil {
 		return nil, err
@@ -47,7 +46,7 @@ func checkSlot(r *quotapb.SlotRequest) error {
 	const maxCost = uint64(limit.MaxCount)
 	switch op := r.GetOp(); {
 	case !wire.Supported(r.GetProtocol()):
-		return &protocolError{r.GetProtocol(), 0}
+		return otherProtocol(r.GetProtocol(), 0)
 	case len(r.GetRule()) > wire.MaxRuleName:
 		return wrong("rule", "%d bytes, a rule's name has at most %d", len(r.GetRule()), wire.MaxRuleName)
 	case len(r.GetKey()) > wire.MaxKey:
