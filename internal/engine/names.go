@@ -9,39 +9,18 @@ func DebtID(holder []byte, debt uint64) uint64 {
 	return max(Hash(holder, debt), 1)
 }
 
-// Hash is the same at every replica. It is not secret.
+// Hash is FNV-1a of 64 bits of a name and numbers: the same at every replica. It is not secret.
 func Hash(name []byte, numbers ...uint64) uint64 {
-	h := newFNV()
-	h.octets(name)
+	const prime = 1099511628211
+	h := uint64(14695981039346656037)
+	for _, b := range name {
+		h = (h ^ uint64(b)) * prime
+	}
 	for _, n := range numbers {
-		h.number(n)
+		for range 8 {
+			h = (h ^ n&0xff) * prime
+			n >>= 8
+		}
 	}
-	return uint64(h)
-}
-
-// fnv is FNV-1a of 64 bits.
-type fnv uint64
-
-func newFNV() fnv { return 14695981039346656037 }
-
-func (h *fnv) octet(b byte) { *h = (*h ^ fnv(b)) * 1099511628211 }
-
-func (h *fnv) octets(bytes []byte) {
-	for _, b := range bytes {
-		h.octet(b)
-	}
-}
-
-func (h *fnv) text(s string) {
-	h.number(uint64(len(s)))
-	for i := range len(s) {
-		h.octet(s[i])
-	}
-}
-
-func (h *fnv) number(n uint64) {
-	for range 8 {
-		h.octet(byte(n))
-		n >>= 8
-	}
+	return h
 }

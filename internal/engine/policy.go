@@ -42,13 +42,7 @@ type Policy struct {
 
 // NewPolicy makes the policy of a rule's own limit, or of one of its overrides.
 func NewPolicy(rule string, override uint64, l *limit.Limit, t lease.Terms) *Policy {
-	p := &Policy{Rule: rule, Override: override, Limit: l, Terms: t}
-	h := newFNV()
-	h.text(rule)
-	h.number(override)
-	h.number(l.Shape())
-	p.salt = uint64(h)
-	return p
+	return &Policy{Rule: rule, Override: override, Limit: l, Terms: t, salt: Hash([]byte(rule), override, l.Shape())}
 }
 
 // Salt distinguishes policies in a hash of a counter's name: policies that share

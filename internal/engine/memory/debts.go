@@ -33,11 +33,7 @@ type debts struct {
 type debt struct{ counter, name uint64 }
 
 func debtOf(a *engine.Ask) debt {
-	h := uint64(14695981039346656037) // FNV-1a
-	for _, b := range a.Key {
-		h = (h ^ uint64(b)) * 1099511628211
-	}
-	return debt{h ^ a.Policy.Salt(), a.Want.Debt}
+	return debt{engine.Hash(a.Key, a.Policy.Salt()), a.Want.Debt}
 }
 
 // charge takes a debt out of an ask that was charged before, and remembers any other
