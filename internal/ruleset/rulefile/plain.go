@@ -1,0 +1,170 @@
+package rulefile
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+// The YAML library takes most of the time of a file with the limits of 100,000 keys: half a second in each process that
+// follows the rules. So it reads only the first of lines that are one below the other and all of the form
+//
+//	- { key: [acme, "10.0.0.1"], limit: 50000/1m }
+//
+// Plain reads the others, each as the YAML library does. It reads no other line.
+
+// plain is a run of such lines.
+type plain struct {
+	column int           // of the first line's item
+	below  []strict.Node // the items of the other lines
+}
+
+// leastRun is how many lines make it worth while to copy the text.
+const leastRun = 100
+
+// plainRuns finds the runs by the numbers of their first lines. rest is the text in which their other lines are empty, so
+// that all others keep their numbers.
+func plainRuns(text []byte) (rest []byte, runs map[int]plain) {
+	var first, column, copied int // of the run that goes on: its line; how much of the text is in rest
+	var below []strict.Node
+	var second, end int // where its other lines begin and end
+	finish := func() {
+		if len(below) >= leastRun {
+			if runs == nil {
+				runs = map[int]plain{}
+			}
+			runs[first] = plain{column, below}
+			rest = append(rest, text[copied:second]...)
+			rest = append(rest, bytes.Repeat([]byte{'\n'}, len(below))...)
+			copied = end
+		}
+		first, below = 0, nil
+	}
+	line := 0
+	for at := 0; at < len(text); {
+		n := bytes.IndexByte(text[at:], '\n')
+		if n < 0 {
+			break
+		}
+		line++
+		item, ok := plainItem(text[at:at+n], line)
+		switch {
+		case ok && first > 0 && item.Pos.Column == column:
+			if len(below) == leastRun { // to the end of the text, it seems
+				below = slices.Grow(below, (len(text)-at)/(n+1))
+			}
+			below = append(below, item)
+		case ok:
+			finish()
+			first, column, second = line, item.Pos.Column, at+n+1
+		case first > 0:
+			finish()
+		}
+		at += n + 1
+		end = at
+	}
+	finish()
+	if runs == nil {
+		return text, nil
+	}
+	return append(rest, text[copied:]...), runs
+}
+
+// plainItem reads a line.
+func plainItem(line []byte, number int) (item strict.Node, ok bool) {
+	l := plainLine{text: line, number: number}
+	for l.has(" ") {
+	}
+	if !l.has("- ") {
+		return item, false
+	}
+	item = strict.Node{Kind: strict.Object, Pos: l.pos()}
+	if !l.has("{ ") {
+		return item, false
+	}
+	key, limit := strict.Field{Name: "key", Pos: l.pos()}, strict.Field{Name: "limit"}
+	if !l.has("key: ") {
+		return item, false
+	}
+	key.Value = strict.Node{Kind: strict.List, Pos: l.pos()}
+	for separator := "["; l.has(separator); separator = ", " {
+		part, ok := l.part()
+		if !ok {
+			return item, false
+		}
+		key.Value.Items = append(key.Value.Items, part)
+	}
+	if len(key.Value.Items) == 0 || !l.has("], ") {
+		return item, false
+	}
+	if limit.Pos = l.pos(); !l.has("limit: ") {
+		return item, false
+	}
+	if limit.Value, ok = l.limit(); !ok || !l.has(" }") || l.at != len(line) {
+		return item, false
+	}
+	item.Fields = []strict.Field{key, limit}
+	return item, true
+}
+
+// plainLine is a line that is read from left to right.
+type plainLine struct {
+	text   []byte
+	at     int
+	number int
+}
+
+func (l *plainLine) pos() strict.Pos { return strict.Pos{Line: l.number, Column: l.at + 1} }
+
+// has reports whether the line goes on with a word, and passes it.
+func (l *plainLine) has(word string) bool {
+	if len(l.text)-l.at < len(word) || string(l.text[l.at:l.at+len(word)]) != word {
+		return false
+	}
+	l.at += len(word)
+	return true
+}
+
+// while passes the bytes that f likes.
+func (l *plainLine) while(f func(byte) bool) string {
+	from := l.at
+	for l.at < len(l.text) && f(l.text[l.at]) {
+		l.at++
+	}
+	return string(l.text[from:l.at])
+}
+
+// part reads a string: in quotes without an escape, or a plain one that begins with a letter and has a digit or a dash
+// in it, which is no other type of YAML.
+func (l *plainLine) part() (n strict.Node, ok bool) {
+	n = strict.Node{Kind: strict.String, Pos: l.pos()}
+	if l.has(`"`) {
+		n.Text = l.while(func(c byte) bool { return c >= ' ' && c <= '~' && c != '"' && c != '\\' })
+		return n, l.has(`"`)
+	}
+	typed := true
+	n.Text = l.while(func(c byte) bool {
+		digit := '0' <= c && c <= '9' || c == '-'
+		if digit {
+			typed = false
+		}
+		return digit || letter(c) || c == '_'
+	})
+	return n, !typed && letter(n.Text[0])
+}
+
+// limit reads COUNT/PERIOD.
+func (l *plainLine) limit() (n strict.Node, ok bool) {
+	n = strict.Node{Kind: strict.String, Pos: l.pos()}
+	slash := 0
+	n.Text = l.while(func(c byte) bool {
+		if c == '/' {
+			slash++
+		}
+		return c == '/' || '0' <= c && c <= '9' || letter(c)
+	})
+	return n, slash == 1 && '0' <= n.Text[0] && n.Text[0] <= '9'
+}
+
+func letter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }

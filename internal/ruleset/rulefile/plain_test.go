@@ -1,0 +1,68 @@
+package rulefile
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+// byLibrary reads a text with the YAML library alone.
+func byLibrary(text []byte) (*strict.Node, strict.Errors) {
+	var errs strict.Errors
+	doc, _, _ := Documents(text)
+	if doc == nil {
+		return nil, errs
+	}
+	n := (&converter{errs: &errs}).node(doc.Content[0], "", 0)
+	return &n, errs
+}
+
+// TestPlainLines: every text means what it means to the YAML library, wherever it has lines that look like limits of keys.
+func TestPlainLines(t *testing.T) {
+	lines := []string{
+		"- { key: [acme-%d], limit: 500/1m }", `- { key: ["10.0.0.%d"], limit: 5/1h }`, "- { key: [a_%d, \"#\"], limit: 1/1s }",
+		"- { key: [%d], limit: 500/1m }", "- { key: [acme-%d], limit: 500/1m } # a comment", "- { key: [acme-%d], limit: 500 }", "",
+		`- { key: ["\u00%d"], limit: 500/1m }`, "- { key: [a%d], limit: 1e3/1m }\r", "- [a%d]", "  - { key: [b-%d], limit: 1/1s }", "- {key: [a-%d], limit: 1/1m}",
+		"- { key: [yes], limit: 1/%dm }", "- { key: [a%d:], limit: 1/1m }", "---", "other: |", "other: \"", "\"", "more: [", "]", "- |",
+	}
+	heads := []string{"", "rules:\n", "rules:\n- overrides:\n", "x: |\n", "x: \"\n", "x: [\n", "# c\n"}
+	runs := 0
+	for seed := range uint64(1000) {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		var b strings.Builder
+		b.WriteString(heads[rnd.IntN(len(heads))])
+		indent := strings.Repeat(" ", rnd.IntN(5))
+		for range 1 + rnd.IntN(3) {
+			for i := range leastRun + rnd.IntN(3) {
+				fmt.Fprintf(&b, indent+lines[rnd.IntN(3)]+"\n", i)
+			}
+			for range rnd.IntN(3) {
+				line := lines[rnd.IntN(len(lines))]
+				if strings.Contains(line, "%d") {
+					line = fmt.Sprintf(line, rnd.IntN(100))
+				}
+				b.WriteString(indent + line + "\n")
+			}
+		}
+		text := []byte(b.String())
+		rest, found := plainRuns(text)
+		if found == nil {
+			continue
+		}
+		got, ok := parsePlain(rest, found)
+		if !ok {
+			continue // the library reads it
+		}
+		runs++
+		if want, errs := byLibrary(text); len(errs) > 0 || !reflect.DeepEqual(got, want) {
+			t.Fatalf("seed %d: %v, the library finds %d mistakes in\n%s", seed, got, len(errs), text)
+		}
+	}
+	if runs < 100 {
+		t.Errorf("only %d texts were read by lines", runs)
+	}
+}
