@@ -95,12 +95,18 @@ func enforces(p *stack.PoP, name string) bool {
 // awaitPoPs waits until all PoPs enforce the rule, and returns how long each took.
 func (r *rulesInConsul) awaitPoPs(name string, began time.Time) []time.Duration {
 	r.t.Helper()
+	return r.await(name, began, func(p *stack.PoP) bool { return enforces(p, name) })
+}
+
+// await waits until something holds at all PoPs, and returns how long each took.
+func (r *rulesInConsul) await(what string, began time.Time, holds func(*stack.PoP) bool) []time.Duration {
+	r.t.Helper()
 	took := make([]time.Duration, len(r.pops))
 	var all sync.WaitGroup
 	for i, p := range r.pops {
 		all.Go(func() {
 			for time.Since(began) < time.Minute && took[i] == 0 {
-				if enforces(p, name) {
+				if holds(p) {
 					took[i] = time.Since(began).Round(time.Millisecond)
 				}
 				time.Sleep(20 * time.Millisecond)
@@ -110,7 +116,7 @@ func (r *rulesInConsul) awaitPoPs(name string, began time.Time) []time.Duration 
 	all.Wait()
 	for i, d := range took {
 		if d == 0 {
-			r.t.Fatalf("%s does not enforce %s", r.pops[i].Name, name)
+			r.t.Fatalf("%s: %s does not hold after %v", r.pops[i].Name, what, time.Since(began))
 		}
 	}
 	return took
@@ -120,6 +126,7 @@ func TestRulesInConsul(t *testing.T) {
 	t.Parallel()
 	r := startRulesInConsul(t)
 	t.Run("changes", r.changes)
+	t.Run("limits of keys", r.limitsOfKeys)
 	t.Run("Consul is away", r.away)
 }
 
@@ -162,6 +169,42 @@ func (r *rulesInConsul) changes(t *testing.T) {
 	}
 	if out := r.weir("history"); strings.Count(out, " * ") != 1 || !strings.Contains(out, "back to "+r.first+": back") {
 		t.Errorf("history:\n%s", out)
+	}
+}
+
+// A change of the limits of 100,000 keys reaches every PoP, for a key that all of them refused.
+func (r *rulesInConsul) limitsOfKeys(t *testing.T) {
+	file := func(limit string) string {
+		text := new(strings.Builder)
+		text.WriteString("rules:\n- name: users\n  match: { path: /users }\n  key: [{ header: x-user }]\n  limit: 10/1h\n  algorithm: fixed_window\n  overrides:\n")
+		for i := range 100_000 {
+			fmt.Fprintf(text, "  - { key: [user-%d], limit: %s }\n", i, limit)
+		}
+		return proc.WriteFile(t, filepath.Join(r.dir, "keys.yaml"), text.String())
+	}
+	answers := func(status int) func(*stack.PoP) bool {
+		return func(p *stack.PoP) bool {
+			resp, err := stack.Do(p.Addr, "GET", "/users", "", "x-user", "user-99999")
+			return err == nil && resp.Status == status
+		}
+	}
+	r.weir("apply", file("0/1h"), "--reason", "nobody")
+	r.await("0/1h", time.Now(), answers(429))
+	for i := range 2 {
+		limit, status := "1000000/1h", 200
+		if i%2 > 0 {
+			limit, status = "0/1h", 429
+		}
+		path, began := file(limit), time.Now()
+		var applied time.Duration
+		var tool sync.WaitGroup
+		tool.Go(func() {
+			r.weir("apply", path, "--reason", "all")
+			applied = time.Since(began)
+		})
+		took := r.await(limit, began, answers(status))
+		tool.Wait()
+		t.Logf("%s in force after %v; the tool took %v", limit, took, applied)
 	}
 }
 

@@ -27,9 +27,6 @@ type File struct {
 type Document struct {
 	Text []byte
 	Set  *rule.Set
-	// KeyLimits are the lines that have the limits of single keys: a run for each rule that
-	// has any, in their order. Whatever else stands on a line is part of its run.
-	KeyLimits []Run
 }
 
 // Read parses a rules file. The file's name is only used in errors. The error, if
@@ -38,7 +35,7 @@ func Read(file string, text []byte) (*Document, error) {
 	var errs strict.Errors
 	if root := parse(text, "rules: [] for no rules", &errs); root != nil {
 		if set := read.Document(strict.Root(root, &errs)); set != nil {
-			return &Document{Text: text, Set: set, KeyLimits: keyLimits(text, root)}, nil
+			return &Document{Text: text, Set: set}, nil
 		}
 	}
 	return nil, located(file, errs)

@@ -73,8 +73,8 @@ func (s *Store) apply(ctx context.Context, d *rulefile.Document, c Change, rollb
 	v := Version{
 		Revision: max(uint64(now.UnixMicro()), before.Revision+1, newest(followers)+1),
 		When:     now, Who: c.Who, Why: c.Why, RollbackTo: rollbackTo,
+		Format: format, Size: len(d.Text), SHA256: sum(d.Text),
 	}
-	v.describe(d)
 	for range tries {
 		if err := s.putChunks(ctx, &v, d.Text); err != nil {
 			return Version{}, err
@@ -113,15 +113,14 @@ func (s *Store) Mirror(ctx context.Context, v Version, document []byte) error {
 }
 
 // putChunks writes the chunks of a version's document that the store lacks, or has with other
-// content.
+// content. The version names them from now on.
 func (s *Store) putChunks(ctx context.Context, v *Version, document []byte) error {
-	rules, keys := v.divide(document)
-	chunks := split(rules)
-	if v.KeyLimits != nil {
-		chunks = append(chunks, split(keys)...)
+	chunks, err := v.pack(document)
+	if err != nil {
+		return fmt.Errorf("nothing was changed: %w", err)
 	}
-	for _, chunk := range chunks {
-		key := s.chunkKey(sum(chunk))
+	for i, chunk := range chunks {
+		key := s.chunkKey(v.Chunks[i])
 		there, err := s.kv.Get(ctx, key)
 		if err == nil && (there.Index == 0 || !bytes.Equal(there.Value, chunk)) {
 			err = s.kv.Put(ctx, key, chunk)
@@ -137,8 +136,7 @@ func (s *Store) putChunks(ctx context.Context, v *Version, document []byte) erro
 // chunk is missing.
 func (s *Store) swap(ctx context.Context, v Version, before consul.Pair) (bool, error) {
 	text := v.Encode()
-	chunks := v.chunks()
-	slices.Sort(chunks)
+	chunks := slices.Sorted(slices.Values(v.Chunks))
 	change := consul.Change{
 		Unchanged: []consul.Pair{before},
 		Set:       []consul.Pair{{Key: s.ManifestKey(), Value: text}, {Key: s.versionKey(v.Revision), Value: text}},

@@ -36,7 +36,7 @@ func (s *Store) clean(ctx context.Context) error {
 			old = append(old, s.versionKey(v.Revision))
 			continue
 		}
-		for _, chunk := range v.chunks() {
+		for _, chunk := range v.Chunks {
 			used[s.chunkKey(chunk)] = true
 		}
 	}

@@ -3,6 +3,7 @@ package versions
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -32,12 +33,21 @@ func TestByHand(t *testing.T) {
 		c.put(s.ManifestKey(), string(v.Encode()))
 		return s.ManifestKey()
 	}
+	other := func(v Version, chunk string) string {
+		v.Chunks = []string{sum([]byte(chunk))}
+		c.put(s.chunkKey(v.Chunks[0]), chunk)
+		c.put(s.ManifestKey(), string(v.Encode()))
+		return fmt.Sprint("revision ", v.Revision)
+	}
 	for name, break_ := range map[string]func(v Version) (key string){
 		"manifest of another kind": func(Version) string { c.put(s.ManifestKey(), "rules: []"); return s.ManifestKey() },
-		"manifest without chunks":  func(Version) string { c.put(s.ManifestKey(), `{"format":1,"revision":1}`); return s.ManifestKey() },
+		"manifest without chunks":  func(Version) string { c.put(s.ManifestKey(), `{"format":2,"revision":1}`); return s.ManifestKey() },
 		"one chunk 4,000 times":    func(v Version) string { return repeated(v, v.Size, 4000) },
 		"the same, with its size":  func(v Version) string { return repeated(v, 4000*chunkSize, 4000) },
 		"a negative size":          func(v Version) string { return repeated(v, -1, 1) },
+		"a smaller size":           func(v Version) string { repeated(v, v.Size-1, 1); return fmt.Sprint("revision ", v.Revision) },
+		"twice the document":       func(v Version) string { repeated(v, v.Size, 2); return fmt.Sprint("revision ", v.Revision) },
+		"no gzip":                  func(v Version) string { return other(v, "rules: []\n") },
 		"missing chunk":            func(v Version) string { c.remove(s.chunkKey(v.Chunks[0])); return s.chunkKey(v.Chunks[0]) },
 		"changed chunk":            func(v Version) string { c.put(s.chunkKey(v.Chunks[0]), "rules: []\n"); return s.chunkKey(v.Chunks[0]) },
 	} {

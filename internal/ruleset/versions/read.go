@@ -92,24 +92,20 @@ func (s *Store) Earlier(ctx context.Context, revision uint64, current Version) (
 // Document reads and checks the document of a version. The error is a [DamagedError] if
 // Consul answers, and the document is not there as a whole.
 func (s *Store) Document(ctx context.Context, v Version) ([]byte, error) {
-	rules, err := s.read(ctx, &v, v.Chunks)
-	var keys []byte
-	if err == nil && v.KeyLimits != nil {
-		keys, err = s.read(ctx, &v, v.KeyLimits.Chunks)
-	}
+	packed, err := s.read(ctx, &v)
 	if err != nil {
 		return nil, err
 	}
-	document := v.join(rules, keys)
-	if err := v.Check(document); err != nil {
-		return nil, &DamagedError{err.Error()}
+	document, err := v.unpack(packed)
+	if err != nil {
+		return nil, &DamagedError{fmt.Sprintf("revision %d: its document is damaged: %v", v.Revision, err)}
 	}
 	return document, nil
 }
 
-// read reads chunks of a version, one after the other.
-func (s *Store) read(ctx context.Context, v *Version, chunks []string) (text []byte, err error) {
-	for _, want := range chunks {
+// read reads the chunks of a version, one after the other.
+func (s *Store) read(ctx context.Context, v *Version) (packed []byte, err error) {
+	for _, want := range v.Chunks {
 		p, err := s.kv.Get(ctx, s.chunkKey(want))
 		switch {
 		case err != nil:
@@ -121,9 +117,9 @@ func (s *Store) read(ctx context.Context, v *Version, chunks []string) (text []b
 		case len(p.Value) > chunkSize:
 			return nil, &DamagedError{fmt.Sprintf("revision %d: its chunk %s has %d bytes, at most %d", v.Revision, p.Key, len(p.Value), chunkSize)}
 		}
-		text = append(text, p.Value...)
+		packed = append(packed, p.Value...)
 	}
-	return text, nil
+	return packed, nil
 }
 
 // DamagedError names what a person or another program has changed in the store.

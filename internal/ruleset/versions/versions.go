@@ -2,8 +2,7 @@
 //
 //	weir/rules/manifest         the version in force, a [Version] as JSON
 //	weir/rules/versions/REVISION  the same for each of the last 100 versions
-//	weir/rules/chunks/SHA256    a part of a document, which never changes; limits of single
-//	                            keys and rules are in different chunks
+//	weir/rules/chunks/SHA256    a part of a document's gzip, which never changes
 //
 // A writer first writes the chunks that are missing, then swaps the manifest and adds the
 // version in one transaction, which fails unless the manifest is as the writer read it and
