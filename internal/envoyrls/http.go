@@ -95,7 +95,7 @@ func (s *Server) rlconfig(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	in := s.inForce()
 	for r := range in.Config.Rules() {
-		unit := rlspb.RateLimitResponse_RateLimit_Unit(r.Unit.Number()) // UNKNOWN if unlimited
+		unit := rlspb.RateLimitResponse_RateLimit_Unit(r.Unit) // UNKNOWN if unlimited
 		fmt.Fprintf(w, "%s: unit=%s requests_per_unit=%d, shadow_mode: %t, quota_mode: %t\n",
 			r.AppendStatName(nil, nil), unit, r.RequestsPerUnit, r.Shadow, r.Quota)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // BenchmarkMatch looks up descriptors of two entries: a value among ten thousand, a
-// wildcard among a thousand that begin differently, one among a hundred that begin
+// wildcard among a hundred that begin differently, one among a hundred that begin
 // alike, and a key alone.
 func BenchmarkMatch(b *testing.B) {
 	var text strings.Builder
@@ -17,14 +17,14 @@ func BenchmarkMatch(b *testing.B) {
 	for i := range 10_000 {
 		fmt.Fprintf(&text, "  - {key: user, value: u%d, descriptors: *paths}\n", i)
 	}
-	for i := range 1000 {
+	for i := range 100 {
 		fmt.Fprintf(&text, "  - {key: user, value: 'team-%d-*', descriptors: *paths}\n", i)
 	}
 	for i := range 100 {
 		fmt.Fprintf(&text, "  - {key: user, value: 'bot-*-%d', descriptors: *paths}\n", i)
 	}
 	c := parse(b, text.String())
-	for _, value := range []string{"u7777", "team-777-alice", "bot-alice-77", "somebody-else"} {
+	for _, value := range []string{"u7777", "team-77-alice", "bot-alice-77", "somebody-else"} {
 		b.Run(value, func(b *testing.B) {
 			es := []descriptor.Entry{{Key: "user", Value: value}, {Key: "path", Value: "/v1/orders/4711"}}
 			var key []byte

@@ -15,7 +15,7 @@ import (
 const (
 	maxFolders = 8
 	maxFiles   = 10_000
-	maxTotal   = 4 * maxFile
+	maxTotal   = 64 << 20
 )
 
 // Read reads a directory: every file in it and in its folders, whatever its name
@@ -71,8 +71,6 @@ func (r *folder) entry(path string, depth int) error {
 		return r.read(path, depth+1)
 	case !info.Mode().IsRegular():
 		return &fs.PathError{Op: "read", Path: path, Err: errors.New("neither a file nor a folder")}
-	case info.Size() > maxFile:
-		return fmt.Errorf("%s has %d bytes, at most %d are read; split its domain into several", path, info.Size(), maxFile)
 	case len(r.files) == maxFiles:
 		return fmt.Errorf("%s has more than %d files; put several descriptors into one", r.dir, maxFiles)
 	}

@@ -28,42 +28,14 @@ func (r *reader) metadata(f field, path string) map[string]any {
 
 func (r *reader) mapping(n *yamlNode, path string, depth int) map[string]any {
 	m := make(map[string]any, len(n.Content)/2)
-	var merged []*yamlNode
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := resolve(n.Content[i]), n.Content[i+1]
-		switch {
-		case key.ShortTag() == "!!merge":
-			merged = append(merged, value)
-		case key.Kind != yaml.ScalarNode:
-			r.fail(posOf(key), path, "has a field whose name is "+describe(key)+"; write a text")
-		default:
-			m[key.Value] = r.anything(value, strict.Join(path, key.Value), depth+1)
+	for _, p := range r.pairs(n, path, 0) {
+		if p.key.Kind != yaml.ScalarNode {
+			r.fail(posOf(p.key), path, "has a field whose name is "+describe(p.key)+"; write a text")
+			continue
 		}
-	}
-	for _, value := range merged {
-		r.mergeInto(m, value, path, depth+1)
+		m[p.key.Value] = r.anything(p.value, strict.Join(path, p.key.Value), depth+1)
 	}
 	return m
-}
-
-func (r *reader) mergeInto(m map[string]any, value *yamlNode, path string, depth int) {
-	n := resolve(value)
-	items := []*yamlNode{n}
-	if n.Kind == yaml.SequenceNode {
-		items = n.Content
-	}
-	for _, item := range items {
-		if resolve(item).Kind != yaml.MappingNode {
-			r.fail(posOf(value), path, "merges "+describe(item)+" with <<; only mappings can be merged")
-			return
-		}
-		more, _ := r.anything(item, path, depth).(map[string]any) // nil after a mistake in it
-		for name, content := range more {
-			if _, present := m[name]; !present {
-				m[name] = content
-			}
-		}
-	}
 }
 
 // anything reads a value of metadata.

@@ -1,6 +1,8 @@
 package descriptor
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 	"strings"
 
@@ -22,32 +24,33 @@ type Options struct {
 // file by file, each from its top. No files make a configuration without domains.
 func Parse(files []File, o Options) (*Config, error) {
 	b := builder{options: o, config: &Config{domains: map[string]*Level{}}}
+	content := sha256.New()
 	for i := range files {
-		errs, warnings := len(b.errs), len(b.warnings)
+		errs, warnings := len(b.errs), len(b.config.warnings)
 		b.add(&files[i])
 		b.errs.SortFrom(errs)
-		b.warnings.SortFrom(warnings)
+		b.config.warnings.SortFrom(warnings)
+		content.Write(files[i].Data)
+		content.Write([]byte{0}) // which is in no file without mistakes
 	}
 	if len(b.errs) > 0 {
 		return nil, b.errs
 	}
-	b.config.seal()
 	b.checkReplaces()
-	b.config.warnings = b.warnings
+	b.config.version = hex.EncodeToString(content.Sum(nil)[:8])
 	return b.config, nil
 }
 
 // builder puts the domains of all files together.
 type builder struct {
-	options  Options
-	config   *Config
-	errs     strict.Errors
-	warnings strict.Errors
+	options Options
+	config  *Config
+	errs    strict.Errors
 }
 
 func (b *builder) add(f *File) {
-	r := reader{file: f.Name, errs: &b.errs, warnings: &b.warnings, left: maxParts}
-	root := parse(&r, f.Data)
+	r := reader{builder: b, file: f.Name, left: maxParts}
+	root := r.parse(f.Data)
 	if root == nil {
 		return
 	}
@@ -56,24 +59,24 @@ func (b *builder) add(f *File) {
 		return
 	}
 	r.domain = r.required(root, fields, "", "domain", "a domain groups the limits that belong together")
-	r.descriptors(b.domain(&r, fields["domain"].pos), fields["descriptors"], "descriptors", 1)
+	r.descriptors(r.openDomain(fields["domain"].pos), fields["descriptors"], "descriptors", 1)
 }
 
-// domain returns the domain of a file. After a mistake in the domain the rest of the
+// openDomain returns the domain of the file. After a mistake in the domain the rest of the
 // file is still read, for its mistakes.
-func (b *builder) domain(r *reader, at strict.Pos) *Level {
+func (r *reader) openDomain(at strict.Pos) *Level {
 	name := r.domain
-	present := b.config.domains[name]
+	present := r.config.domains[name]
 	switch {
-	case present != nil && b.options.MergeDomains:
+	case present != nil && r.options.MergeDomains:
 		return present
 	case present != nil:
 		r.fail(at, "domain", strict.Quote(name)+" is in "+present.File+" too; write each domain in one file, or allow several to be merged")
 	}
 	n := &Level{Key: name, Path: string(appendKeyName(nil, name)), File: r.file}
 	if name != "" && present == nil {
-		b.config.domains[name] = n
-		b.config.order = append(b.config.order, n)
+		r.config.domains[name] = n
+		r.config.order = append(r.config.order, n)
 	}
 	return n
 }
@@ -87,7 +90,7 @@ func (b *builder) checkReplaces() {
 	for r := range b.config.Rules() {
 		for _, name := range r.Replaces {
 			if !names[[2]string{r.Domain, name}] {
-				b.warnings.Add(strict.Error{File: r.File, Pos: strict.Pos{Line: r.Line}, Path: r.Path,
+				b.config.warnings.Add(strict.Error{File: r.File, Pos: strict.Pos{Line: r.Line}, Path: r.Path,
 					Reason: "replaces " + strict.Quote(name) + ", but no rate_limit in domain " + strict.Quote(r.Domain) + " has this name; it replaces nothing"}, more)
 			}
 		}
@@ -128,7 +131,9 @@ func (r *reader) descriptor(parent *Level, at *yamlNode, path string, depth int)
 		valueToMetric: r.boolean(fields["value_to_metric"], path+".value_to_metric"),
 	}
 	r.place(parent, n, fields, path)
-	n.Rule = r.rule(n, fields, path)
+	if n.Rule = r.rule(n, fields, path); n.Rule != nil {
+		r.config.rules = append(r.config.rules, n.Rule)
+	}
 	r.descriptors(n, fields["descriptors"], path+".descriptors", depth+1)
 }
 

@@ -43,9 +43,9 @@ func (r *reader) required(at *yamlNode, fields map[string]field, path, name, why
 		r.fail(posOf(at), path, "has no "+name+"; write "+name+": and a text: "+why)
 		return ""
 	}
-	before := len(*r.errs)
+	before := len(r.errs)
 	text := r.text(f, below)
-	if text == "" && len(*r.errs) == before {
+	if text == "" && len(r.errs) == before {
 		r.fail(f.pos, below, "is empty; write a text: "+why)
 	}
 	return text
@@ -97,11 +97,11 @@ func (r *reader) rateLimit(rule *Rule, f field, path string) {
 	rule.Name = r.text(fields["name"], path+".name")
 	rule.Replaces = r.replaces(fields["replaces"], path+".replaces", rule.Name)
 	count := r.count(fields["requests_per_unit"], path+".requests_per_unit")
-	mistakes := len(*r.errs)
+	mistakes := len(r.errs)
 	rule.Unlimited = r.boolean(fields["unlimited"], path+".unlimited")
 	unit := r.text(fields["unit"], path+".unit")
 	switch {
-	case len(*r.errs) > mistakes: // what would follow from them only confuses
+	case len(r.errs) > mistakes: // what would follow from them only confuses
 	case rule.Unlimited:
 		r.checkUnlimited(fields, path, unit)
 	default:

@@ -59,22 +59,8 @@ func UnitOf(number int32) (Unit, bool) {
 	return Unit(number), true
 }
 
-// Number is the unit's number in Envoy's API.
-func (u Unit) Number() int32 { return int32(u) }
+// String is the name as it is written in the file, in lower case.
+func (u Unit) String() string { return units[u].name }
 
-// String is the name as it is written in the file, in lower case; "unknown" for
-// what is no unit.
-func (u Unit) String() string {
-	if u > Week {
-		u = 0
-	}
-	return units[u].name
-}
-
-// Period is the unit's length; 0 for what is no unit.
-func (u Unit) Period() limit.Micros {
-	if u > Week {
-		return 0
-	}
-	return units[u].period
-}
+// Period is the unit's length; 0 for no unit.
+func (u Unit) Period() limit.Micros { return units[u].period }

@@ -15,10 +15,6 @@ type yamlNode = yaml.Node
 
 func posOf(n *yamlNode) strict.Pos { return strict.Pos{Line: n.Line, Column: n.Column} }
 
-func before(p, q strict.Pos) bool {
-	return p.Line < q.Line || p.Line == q.Line && p.Column < q.Column
-}
-
 // field is a field of a mapping. The zero value is one that is absent.
 type field struct {
 	pos   strict.Pos // of the name
@@ -29,10 +25,10 @@ type field struct {
 // with anchors, aliases and merges), except that null and what is absent are the
 // same everywhere.
 type reader struct {
-	file           string
-	domain         string // empty until it was read
-	errs, warnings *strict.Errors
-	left           int // parts that the file may still have
+	*builder
+	file   string
+	domain string // empty until it was read
+	left   int    // parts that the file may still have
 }
 
 // more is the remark that there are more mistakes, or more warnings.
@@ -43,7 +39,7 @@ func (r *reader) fail(at strict.Pos, path, reason string) {
 }
 
 func (r *reader) warn(at strict.Pos, path, reason string) {
-	r.warnings.Add(strict.Error{File: r.file, Pos: at, Path: path, Reason: reason}, more)
+	r.config.warnings.Add(strict.Error{File: r.file, Pos: at, Path: path, Reason: reason}, more)
 }
 
 // take counts a part of the file against its allowance.
@@ -54,15 +50,8 @@ func (r *reader) take(n *yamlNode, path string) bool {
 	return r.left >= 0
 }
 
-// maxFile bounds a file, in bytes.
-const maxFile = 16 << 20
-
 // parse reads the first document of a file.
-func parse(r *reader, data []byte) *yamlNode {
-	if len(data) > maxFile {
-		r.fail(strict.Pos{}, "", "has "+strconv.Itoa(len(data))+" bytes, at most "+strconv.Itoa(maxFile)+" are read; split its domain into several")
-		return nil
-	}
+func (r *reader) parse(data []byte) *yamlNode {
 	doc, second, err := rulefile.Documents(data)
 	switch {
 	case doc != nil:
@@ -115,52 +104,67 @@ func describeType(n *yamlNode) string {
 }
 
 // fields reads a mapping that may have the fields of in. Fields of other mappings are
-// skipped with a warning, as envoyproxy/ratelimit skips them; others are mistakes. If a
-// field is given twice, the last one counts.
+// skipped with a warning, as envoyproxy/ratelimit skips them; others are mistakes.
 func (r *reader) fields(n *yamlNode, path string, in *place) (map[string]field, bool) {
 	m := resolve(n)
 	if m == nil || m.Kind != yaml.MappingNode {
 		r.fail(posOf(n), path, "is "+describe(n)+"; write a mapping with "+strings.Join(in.fields, ", "))
 		return nil, false
 	}
-	fields := map[string]field{}
-	r.collect(fields, m, path, in, merge{})
+	fields, own := map[string]field{}, map[string]bool{}
+	for _, p := range r.pairs(m, path, 0) {
+		if !r.known(p.key, path, in) {
+			continue
+		}
+		name := p.key.Value
+		if own[name] {
+			r.warn(fields[name].pos, strict.Join(path, name), "has no effect: it is given again below, or merged by a << there; remove one")
+		}
+		fields[name], own[name] = field{posOf(p.key), p.value}, !p.merged
+	}
 	return fields, true
 }
 
-// merge is the << by which a mapping is read for another, and the number of << on the
-// way. The zero value is the mapping itself.
-type merge struct {
-	at    strict.Pos      // of the value of <<
-	into  map[string]bool // fields that stand beside that
-	depth int
+// pair is a field of a mapping, as it stands there or as << merges it.
+type pair struct {
+	key, value *yamlNode
+	merged     bool
 }
 
-// collect adds the fields of a mapping, then the fields that it merges and lacks.
-func (r *reader) collect(fields map[string]field, m *yamlNode, path string, in *place, by merge) {
-	var merged []*yamlNode
-	own := map[string]bool{}
+// pairs are the fields of a mapping in the order in which they count: of two with one name
+// the last. As in envoyproxy/ratelimit those of a << stand in its place. depth is how many
+// << lead to the mapping.
+func (r *reader) pairs(m *yamlNode, path string, depth int) (all []pair) {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		key, value := resolve(m.Content[i]), m.Content[i+1]
 		switch {
 		case key.ShortTag() == "!!merge":
-			merged = append(merged, value)
-			continue
-		case !r.known(key, path, in):
-			continue
-		case own[key.Value]:
-			r.warn(posOf(key), strict.Join(path, key.Value), "is given twice, the last one counts; remove the other")
-		case by.into[key.Value] && before(fields[key.Value].pos, by.at):
-			r.warn(fields[key.Value].pos, strict.Join(path, key.Value), "is given here and merged by a << below, which envoyproxy/ratelimit prefers; here the one given counts: put << first")
+			all = append(all, r.merge(value, path, depth+1)...)
+		case depth == 0 || r.take(key, path):
+			all = append(all, pair{key, value, depth > 0})
 		}
-		if _, present := fields[key.Value]; !present || own[key.Value] {
-			fields[key.Value] = field{posOf(key), value}
+	}
+	return all
+}
+
+// merge are the fields of the value of <<: of a mapping, or of several of which the first
+// that has a field counts.
+func (r *reader) merge(value *yamlNode, path string, depth int) (all []pair) {
+	m := resolve(value)
+	switch {
+	case !r.take(value, path):
+	case depth > maxDepth:
+		r.fail(posOf(value), path, "merges more than "+strconv.Itoa(maxDepth)+" levels deep; write the fields themselves")
+	case m.Kind == yaml.MappingNode:
+		return r.pairs(m, path, depth)
+	case m.Kind == yaml.SequenceNode:
+		for _, item := range slices.Backward(m.Content) {
+			all = append(all, r.merge(item, path, depth+1)...)
 		}
-		own[key.Value] = true
+	default:
+		r.fail(posOf(value), path, "merges "+describe(value)+" with <<; only mappings can be merged")
 	}
-	for _, value := range merged {
-		r.merge(fields, value, path, in, merge{posOf(value), own, by.depth + 1})
-	}
+	return all
 }
 
 // known reports whether a place has the field; if not, it reports a mistake or a warning.
@@ -183,26 +187,6 @@ func (r *reader) known(key *yamlNode, path string, in *place) bool {
 	}
 	r.fail(posOf(key), below, reason)
 	return false
-}
-
-// merge adds the fields of the value of <<: a mapping, or several of which the first
-// that has a field counts.
-func (r *reader) merge(fields map[string]field, value *yamlNode, path string, in *place, by merge) {
-	m := resolve(value)
-	switch {
-	case !r.take(value, path):
-	case by.depth > maxDepth:
-		r.fail(posOf(value), path, "merges more than "+strconv.Itoa(maxDepth)+" levels deep; write the fields themselves")
-	case m.Kind == yaml.MappingNode:
-		r.collect(fields, m, path, in, by)
-	case m.Kind == yaml.SequenceNode:
-		by.depth++
-		for _, item := range m.Content {
-			r.merge(fields, item, path, in, by)
-		}
-	default:
-		r.fail(posOf(value), path, "merges "+describe(value)+" with <<; only mappings can be merged")
-	}
 }
 
 // list reads a list; nothing is an empty one.

@@ -42,7 +42,7 @@ func (c *Config) override(domain string, base *Rule, l *ratelimitpb.RateLimitDes
 	p.Policy.Brought = true
 	p.Current = &rlspb.RateLimitResponse_RateLimit{
 		RequestsPerUnit: l.GetRequestsPerUnit(),
-		Unit:            rlspb.RateLimitResponse_RateLimit_Unit(unit.Number()),
+		Unit:            rlspb.RateLimitResponse_RateLimit_Unit(unit),
 	}
 	if p.Of != nil {
 		p.Current.Name = p.Of.Name

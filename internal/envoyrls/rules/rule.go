@@ -57,7 +57,7 @@ func (c *Config) prepare(r *descriptor.Rule) *Rule {
 	p.Current = &rlspb.RateLimitResponse_RateLimit{
 		Name:            r.Name,
 		RequestsPerUnit: r.RequestsPerUnit,
-		Unit:            rlspb.RateLimitResponse_RateLimit_Unit(r.Unit.Number()),
+		Unit:            rlspb.RateLimitResponse_RateLimit_Unit(r.Unit),
 	}
 	return p
 }
@@ -82,7 +82,7 @@ func currentOf(name string, spec limit.Spec) *rlspb.RateLimitResponse_RateLimit 
 		if spec.Period == 0 || spec.Period%u.Period() != 0 {
 			continue
 		}
-		c.Unit = rlspb.RateLimitResponse_RateLimit_Unit(u.Number())
+		c.Unit = rlspb.RateLimitResponse_RateLimit_Unit(u)
 		if n := spec.Period / u.Period(); n > 1 {
 			c.UnitMultiplier = wrapperspb.UInt32(uint32(n))
 		}
