@@ -17,16 +17,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// usualStatuses is how many descriptors' statuses are allocated with the response.
-const usualStatuses = 4
-
-// block is a response and its parts in one piece of memory.
-type block struct {
-	response rlspb.RateLimitResponse
-	pointers [usualStatuses]*rlspb.RateLimitResponse_DescriptorStatus
-	parts    [usualStatuses]statusParts
-}
-
+// statusParts are a status and what it points to, in one piece of memory.
 type statusParts struct {
 	status rlspb.RateLimitResponse_DescriptorStatus
 	reset  durationpb.Duration
@@ -34,20 +25,15 @@ type statusParts struct {
 
 // reply makes the response, and counts the decisions in it.
 func (s *Server) reply(q *query, refused bool) *rlspb.RateLimitResponse {
-	b := new(block)
-	r, parts := &b.response, b.parts[:]
-	r.OverallCode = rlspb.RateLimitResponse_OK
+	r := &rlspb.RateLimitResponse{OverallCode: rlspb.RateLimitResponse_OK}
 	if refused {
 		r.OverallCode = rlspb.RateLimitResponse_OVER_LIMIT
 	}
-	r.Statuses = b.pointers[:0]
-	if len(q.Descriptors) > len(parts) {
-		parts = make([]statusParts, len(q.Descriptors))
-	}
-	for i := range q.Descriptors {
-		p := &parts[i]
-		s.status(q, i, p)
-		r.Statuses = append(r.Statuses, &p.status)
+	parts := make([]statusParts, len(q.Descriptors))
+	r.Statuses = make([]*rlspb.RateLimitResponse_DescriptorStatus, len(parts))
+	for i := range parts {
+		s.status(q, i, &parts[i])
+		r.Statuses[i] = &parts[i].status
 	}
 	r.ResponseHeadersToAdd = s.headers(q, r.Statuses)
 	if s.cfg.Metadata {
