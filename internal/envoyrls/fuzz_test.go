@@ -47,18 +47,3 @@ func FuzzShouldRateLimit(f *testing.F) {
 		}
 	})
 }
-
-// FuzzJSON: every body is answered with one of the documented codes.
-func FuzzJSON(f *testing.F) {
-	f.Add(`{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"a"}],"hitsAddend":"3"}],"hitsAddend":2}`)
-	f.Add(`{"domain":"d","descriptors":[{"entries":[{"key":"x"}],"limit":{"requestsPerUnit":1,"unit":"DAY"}}]}`)
-	f.Add(`[1,2`)
-	b := newBench(f, specYAML, func(c *Config) { c.Headers, c.Metadata = true, true })
-	f.Fuzz(func(t *testing.T, body string) {
-		switch w := b.post(body); w.Code {
-		case 200, 429, 400, 413:
-		default:
-			t.Errorf("code %d: %s", w.Code, w.Body)
-		}
-	})
-}

@@ -62,21 +62,8 @@ func TestGRPC(t *testing.T) {
 	if err != nil || inShort(response) != "OVER: OK 5, OVER 0" {
 		t.Errorf("%v, %v", response, err)
 	}
-	negative := of("user", "a")
-	negative.IsNegativeHits = true
-	for _, c := range []struct {
-		request *rlspb.RateLimitRequest
-		code    codes.Code
-		message string
-	}{
-		{&rlspb.RateLimitRequest{}, codes.Unknown, "rate limit domain must not be empty"},
-		{request(), codes.Unknown, "rate limit descriptor list must not be empty"},
-		{request(of("user", "a"), negative), codes.InvalidArgument, "descriptors[1].is_negative_hits is true"},
-		{request(of(), of("user", "a")), codes.OK, ""},
-	} {
-		if _, err := client.ShouldRateLimit(patient(t), c.request); status.Code(err) != c.code || !strings.HasPrefix(status.Convert(err).Message(), c.message) {
-			t.Errorf("%v: %v, want %v: %s", c.request, err, c.code, c.message)
-		}
+	if _, err := client.ShouldRateLimit(patient(t), request()); status.Code(err) != codes.Unknown || status.Convert(err).Message() != "rate limit descriptor list must not be empty" {
+		t.Errorf("no descriptors: %v", err)
 	}
 	_, err = client.ShouldRateLimit(patient(t), request(of("user", strings.Repeat("x", 2<<20))))
 	if status.Code(err) != codes.ResourceExhausted {
@@ -182,10 +169,13 @@ func TestPanic(t *testing.T) {
 	}
 }
 
+// judge is embedded under a name that is not its method's.
+type judge = engine.Judge
+
 // panicking is a judge that may panic.
 type panicking struct {
-	judge engine.Judge
-	now   atomic.Bool
+	judge
+	now atomic.Bool
 }
 
 func (p *panicking) Judge(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {
@@ -195,15 +185,9 @@ func (p *panicking) Judge(ctx context.Context, asks []engine.Ask, judgments []en
 	p.judge.Judge(ctx, asks, judgments)
 }
 
-func (p *panicking) Forget(live func(string) bool) { p.judge.Forget(live) }
-
-func (p *panicking) GiveBack(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {
-	p.judge.GiveBack(ctx, asks, judgments)
-}
-
 // slow is a judge that takes its time.
 type slow struct {
-	judge          engine.Judge
+	judge
 	entered, leave chan struct{}
 }
 
@@ -211,12 +195,6 @@ func (s *slow) Judge(ctx context.Context, asks []engine.Ask, judgments []engine.
 	s.entered <- struct{}{}
 	<-s.leave
 	s.judge.Judge(ctx, asks, judgments)
-}
-
-func (s *slow) Forget(live func(string) bool) { s.judge.Forget(live) }
-
-func (s *slow) GiveBack(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {
-	s.judge.GiveBack(ctx, asks, judgments)
 }
 
 // TestShutdown: a request in flight is answered, new ones are not taken, and
@@ -290,14 +268,8 @@ func TestDeadline(t *testing.T) {
 
 // timed notes how much time it is given.
 type timed struct {
-	judge engine.Judge
+	judge
 	given *time.Duration
-}
-
-func (j timed) Forget(live func(string) bool) { j.judge.Forget(live) }
-
-func (j timed) GiveBack(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {
-	j.judge.GiveBack(ctx, asks, judgments)
 }
 
 func (j timed) Judge(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {

@@ -195,34 +195,6 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// TestChargeDenied: what was used and is reported too late has to use up the rest.
-func TestChargeDenied(t *testing.T) {
-	for charged, want := range map[bool]string{false: "OK: OK 2", true: "OVER: OVER 0"} {
-		b := newBench(t, specYAML, func(c *Config) { c.ChargeDenied = charged })
-		b.play(t, steps{
-			{request(costing(3, of("user", "a"))), "OK: OK 2"},
-			{request(costing(0, of("user", "a"))), "OK: OK 2"},
-		})
-		b.ask(request(costing(4, of("user", "a"))))
-		for range 3 { // asking is free
-			b.play(t, steps{{request(costing(0, of("user", "a"))), want}})
-		}
-	}
-}
-
-// TestPeekIsExact: it is the store that is asked, not what a cache in
-// front of it happens to remember.
-func TestPeekIsExact(t *testing.T) {
-	for _, c := range []lease.Consistency{lease.Exact, lease.Leased} {
-		b := newBench(t, specYAML, func(cfg *Config) { cfg.Consistency = c.String() })
-		b.play(t, steps{
-			{request(costing(0, of("user", "a"))), "OK: OK 5"},
-			{request(costing(0, of("user", "a"))), "OK: OK 5"},
-			{request(of("user", "a")), "OK: OK 4"},
-		})
-	}
-}
-
 func TestMetrics(t *testing.T) {
 	b := newBench(t, specYAML)
 	for range 6 {
@@ -251,28 +223,9 @@ func TestMetrics(t *testing.T) {
 // maxDetailed is how many names with clients' values there can be.
 const maxDetailed = 1000
 
-// TestDetailedMetrics: clients cannot make more names than there is room for.
-func TestDetailedMetrics(t *testing.T) {
-	b := newBench(t, `
-domain: d
-descriptors:
-  - { key: user, detailed_metric: true, rate_limit: { unit: hour, requests_per_unit: 5 } }
-`)
-	b.ask(request(of("user", "alice")))
-	b.ask(request(of("user", strings.Repeat("long", 200))))
-	for i := range 3 * maxDetailed {
-		b.ask(request(of("user", strconvU(uint32(i)))))
-	}
-	if n := b.series("weir_rls_decisions_total"); n != maxDetailed+1 {
-		t.Errorf("%d names, want %d", n, maxDetailed+1)
-	}
-	if !b.metric(`weir_rls_decisions_total{result="within",rule="d|user=alice"} 1`) || !b.metric(`weir_rls_decisions_total{result="within",rule="d|user"} 2002`) {
-		t.Error("names with room and without are not counted as they should")
-	}
-}
-
-// TestMetricsOfTheConfiguration: however often the configuration changes, there are no
-// more names than it has rules and room for.
+// TestMetricsOfTheConfiguration: whatever clients send, and however often the configuration
+// changes, there are no more names than it has rules and room for. The others count under the
+// rule's.
 func TestMetricsOfTheConfiguration(t *testing.T) {
 	b := newBench(t, "")
 	const detailed = `
@@ -286,6 +239,7 @@ descriptors:
 		b.configure(strings.Replace(detailed, "RULE", "rule"+strconvU(uint32(i)), 1))
 		b.ask(request(of("rule"+strconvU(uint32(i)), "")))
 		b.ask(request(of("user", "root")))
+		b.ask(request(of("user", strings.Repeat("long", 200))))
 		for n := range 2 * maxDetailed {
 			b.ask(request(of("user", strconvU(uint32(i*maxDetailed+n)))))
 		}
@@ -298,6 +252,9 @@ descriptors:
 	}
 	if !b.metric(`weir_decisions_total{rule="d|rule2",verdict="admitted"} 1`) || b.metric(`weir_decisions_total{rule="d|rule1",verdict="admitted"} 1`) {
 		t.Error("the judge counts a rule that is no more, or one that is there not")
+	}
+	if !b.metric(`weir_rls_decisions_total{result="within",rule="d|user"} 3003`) || !b.metric(`weir_rls_decisions_total{result="within",rule="d|user=2000"} 1`) {
+		t.Error("names with room and without are not counted as they should")
 	}
 	if !b.metric(`weir_rls_decisions_total{result="within",rule="d|user=root"} 3`) {
 		t.Error("a rule that stays does not count on")

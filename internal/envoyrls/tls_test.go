@@ -85,21 +85,15 @@ func TestTLS(t *testing.T) {
 	if name, err := knock(t, addr, servers, goodCert, goodKey); err != nil || name != "first" {
 		t.Fatalf("a client of the authority: %s, %v", name, err)
 	}
-	oldCert, oldKey := clients.sign("expired", time.Now().Add(-time.Minute))
 	strangeCert, strangeKey := strangers.sign("stranger", later)
-	for who, pair := range map[string][2][]byte{"without certificate": {}, "expired": {oldCert, oldKey}, "unknown": {strangeCert, strangeKey}} {
+	for who, pair := range map[string][2][]byte{"without certificate": {}, "unknown": {strangeCert, strangeKey}} {
 		if _, err := knock(t, addr, servers, pair[0], pair[1]); err == nil {
 			t.Errorf("a client %s is served", who)
 		}
 	}
 
-	// A file with a mistake changes nothing, new certificates are used by new
-	// connections, and a new authority of clients takes the place of the old one.
-	write(t, files, []byte("nonsense"), key, clients.PEM)
-	time.Sleep(time.Second) // the files are read once a second
-	if name, err := knock(t, addr, servers, goodCert, goodKey); err != nil || name != "first" {
-		t.Errorf("after a mistake: %s, %v", name, err)
-	}
+	// New certificates are used by new connections, and a new authority of clients takes the
+	// place of the old one.
 	cert, key = servers.sign("second", later)
 	write(t, files, cert, key, strangers.PEM)
 	eventually(t, "the new certificate is shown", func() bool {
@@ -112,22 +106,9 @@ func TestTLS(t *testing.T) {
 }
 
 func TestTLSThatCannotBe(t *testing.T) {
-	dir := t.TempDir()
-	a := newAuthority(t)
-	files := TLS{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
+	files := TLS{Cert: filepath.Join(t.TempDir(), "cert"), Key: "key"}
 	if _, err := New(Config{Endpoint: Endpoint{TLS: files}}); err == nil || !strings.Contains(err.Error(), files.Cert) {
 		t.Errorf("no files: %v", err)
-	}
-	cert, _ := a.sign("x", time.Now().Add(time.Hour))
-	_, key := a.sign("y", time.Now().Add(time.Hour))
-	write(t, files, cert, key, a.PEM)
-	if _, err := New(Config{Endpoint: Endpoint{TLS: files}}); err == nil || !strings.Contains(err.Error(), files.Key) {
-		t.Errorf("a key of another certificate: %v", err)
-	}
-	cert, key = a.sign("x", time.Now().Add(time.Hour))
-	write(t, files, cert, key, []byte("nothing"))
-	if _, err := New(Config{Endpoint: Endpoint{TLS: files}}); err == nil || !strings.Contains(err.Error(), files.ClientCA) {
-		t.Errorf("no authority: %v", err)
 	}
 }
 
@@ -139,11 +120,8 @@ func TestClientNames(t *testing.T) {
 	files := TLS{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
 	cert, key := a.sign("server", later)
 	write(t, files, cert, key, a.PEM)
-	clientCert, clientKey := a.sign("client", later, "envoy.example", "*.pop.example", "spiffe://example/envoy")
-	for name, allowed := range map[string]bool{
-		"127.0.0.1": true, "envoy.example": true, "Envoy.example": true, "a.pop.example": true, "spiffe://example/envoy": true,
-		"client": false, "example": false, "*.example": false, "other.example": false, "a.b.pop.example": false, "spiffe://example/": false,
-	} {
+	clientCert, clientKey := a.sign("client", later, "envoy.example", "spiffe://example/envoy")
+	for name, allowed := range map[string]bool{"envoy.example": true, "spiffe://example/envoy": true, "client": false, "example": false} {
 		files.ClientSANs = []string{"nobody.example", name}
 		b := newBench(t, specYAML, func(c *Config) { c.TLS = files })
 		if _, err := knock(t, b.serve(), a, clientCert, clientKey); (err == nil) != allowed {

@@ -17,6 +17,7 @@ bindings:
   - { domain: d, descriptor: [{ key: user, value: bob }], unbound: true }
   - { domain: d, descriptor: [{ key: user }, { key: path }], rule: both }
   - { domain: d, descriptor: [{ key: user }, { key: path, value: / }], unbound: true }
+  - { domain: d, descriptor: [{ key: old }], rule: gone }
 `
 
 func entries(pairs ...string) (es []descriptor.Entry) {
@@ -69,11 +70,12 @@ func TestCheck(t *testing.T) {
 	}
 	errs, off := s.Check(func(name string) (binding.Target, bool) {
 		return map[string]binding.Target{
-			"any": {Parts: 1, Off: true}, "ann": {Parts: 1, Algorithm: limit.Concurrency},
-		}[name], name != "both"
+			"any": {Parts: 1, Off: true}, "ann": {Parts: 1, Algorithm: limit.Concurrency}, "both": {Parts: 1},
+		}[name], name != "gone"
 	})
 	const want = `f.yaml:4:80: rule: rule "ann" limits concurrency; clients of this protocol do not release slots; bind a rule with another algorithm
-f.yaml:6:68: rule: rule "both" is not in the rules file`
+f.yaml:6:68: rule: rule "both" has a key of parts: 1, entries without value here: 2; leave the value out of one entry for each part, in their order
+f.yaml:8:52: rule: rule "gone" is not in the rules file`
 	if errs.Error() != want || off != 1 {
 		t.Errorf("off %d, mistakes\n%s\nwant\n%s", off, errs, want)
 	}
