@@ -44,10 +44,13 @@ func appendPolicy(b []byte, number uint64, p *engine.Policy) []byte {
 	return b
 }
 
-// appendCounter writes a counter; a log has no entries that are over.
-func appendCounter(b []byte, policy uint64, key []byte, c *granter.Counter) []byte {
+// appendCounter writes a counter, of a log without the entries that are over.
+func appendCounter(b []byte, policy uint64, key []byte, c granter.Counter) []byte {
 	b = appendText(binary.AppendUvarint(append(b, kindCounter), policy), key)
 	st := &c.State
+	if st.Log != nil {
+		st.Log, st.Aux = st.Live(), 0
+	}
 	b = binary.AppendVarint(b, int64(st.At))
 	b = binary.AppendVarint(b, st.Level)
 	b = binary.AppendVarint(b, st.Aux)

@@ -6,33 +6,32 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/table"
-	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// copyMost is how many bytes are copied under one lock, or so many and one more counter:
-// some 10 µs.
-const copyMost = 32 << 10
+// savedAtOnce is how many bytes of records are made under one lock, or so many and one more counter: some 20 µs.
+const savedAtOnce = 16 << 10
 
 // debtsAtOnce is how many debts a record has at most.
 const debtsAtOnce = 512
 
 // Save calls put with a record of every counter that is not as good as new, and of the
 // debts that have been charged, for a [Loader]. put must not keep the record. Decisions go
-// on meanwhile: a shard is locked while a few of its counters are copied, so that each
+// on meanwhile: a shard is locked for records of a few of its counters, so that each
 // counter is saved as of one moment, but not all as of the same. It returns the number of
 // counters.
 func (s *Store) Save(put func(record []byte)) (counters int) {
-	c := copies{policies: map[*engine.Policy]uint64{}, put: put}
+	r := records{policies: map[*engine.Policy]uint64{}}
 	now := s.now()
 	s.table.Walk(func(e *table.Entry[value]) bool {
 		if e.Value.fresh(e.Policy.Limit, now) {
 			return false
 		}
 		counters++
-		return c.take(e)
+		r.add(e)
+		return len(r.made) >= savedAtOnce
 	}, func() bool {
-		c.write()
+		r.put(put)
 		now = s.now()
 		return true
 	})
@@ -49,89 +48,38 @@ func (s *Store) Save(put func(record []byte)) (counters int) {
 // Changed reports whether there was an ask since it was last called.
 func (s *Store) Changed() bool { return s.changed.Swap(false) }
 
-// copies are counters on their way from the table to records.
-type copies struct {
-	items  []copied
-	keys   []byte
-	log    []limit.Charge
-	held   []limit.Holding
-	stated []granter.Statement
-	size   int // bytes of all of them
-
-	policies map[*engine.Policy]uint64 // numbers of those that are written
-	put      func([]byte)
-	record   []byte
+// records are those of counters, made while their shard is locked.
+type records struct {
+	made     []byte
+	ends     []int                     // of each of them
+	policies map[*engine.Policy]uint64 // numbers of those that have a record
 }
 
-// copied is one counter. Its parts end where those of the next begin.
-type copied struct {
-	policy            *engine.Policy
-	counter           granter.Counter
-	slots             bool
-	at                limit.Micros // of the slots
-	key               int          // where its key ends
-	log, held, stated int          // and the others
-}
-
-// take copies a counter, whose shard is locked, and reports whether the copies are enough
-// for one lock.
-func (c *copies) take(e *table.Entry[value]) bool {
-	item := copied{policy: e.Policy}
-	c.keys = append(c.keys, e.Key()...)
-	if v := &e.Value; v.slots != nil {
-		item.slots, item.at = true, v.slots.Held.At
-		c.held = append(c.held, v.slots.Held.Held...)
-		c.stated = append(c.stated, v.slots.Stated...)
-		c.size += 24 * (len(v.slots.Held.Held) + len(v.slots.Stated))
-	} else {
-		st := &v.counter.State
-		item.counter = v.counter
-		if st.Log != nil {
-			live := st.Live()
-			c.log = append(c.log, live...)
-			c.size += 16 * len(live)
-		}
-	}
-	item.key, item.log, item.held, item.stated = len(c.keys), len(c.log), len(c.held), len(c.stated)
-	c.items = append(c.items, item)
-	c.size += len(e.Key())
-	return c.size >= copyMost
-}
-
-// write makes records of what has been copied.
-func (c *copies) write() {
-	var last copied
-	for i := range c.items {
-		item := &c.items[i]
-		number := c.number(item.policy)
-		key := c.keys[last.key:item.key]
-		if item.slots {
-			c.record = appendSlots(c.record[:0], number, key, &granter.Slots{
-				Held:   limit.Slots{At: item.at, Held: c.held[last.held:item.held]},
-				Stated: c.stated[last.stated:item.stated],
-			})
-		} else {
-			st := &item.counter.State
-			if st.Log != nil {
-				st.Log, st.Aux = c.log[last.log:item.log], 0
-			}
-			c.record = appendCounter(c.record[:0], number, key, &item.counter)
-		}
-		c.put(c.record)
-		last = *item
-	}
-	c.items, c.keys, c.log, c.held, c.stated, c.size = c.items[:0], c.keys[:0], c.log[:0], c.held[:0], c.stated[:0], 0
-}
-
-// number is the number of a policy, which is written when it is new.
-func (c *copies) number(p *engine.Policy) uint64 {
-	n, known := c.policies[p]
+// add makes the record of a counter, after that of its policy if it is the first one.
+func (r *records) add(e *table.Entry[value]) {
+	number, known := r.policies[e.Policy]
 	if !known {
-		n = uint64(len(c.policies))
-		c.policies[p] = n
-		c.put(appendPolicy(nil, n, p))
+		number = uint64(len(r.policies))
+		r.policies[e.Policy] = number
+		r.made = appendPolicy(r.made, number, e.Policy)
+		r.ends = append(r.ends, len(r.made))
 	}
-	return n
+	if v := &e.Value; v.slots != nil {
+		r.made = appendSlots(r.made, number, e.Key(), v.slots)
+	} else {
+		r.made = appendCounter(r.made, number, e.Key(), v.counter)
+	}
+	r.ends = append(r.ends, len(r.made))
+}
+
+// put passes on what was made.
+func (r *records) put(put func([]byte)) {
+	from := 0
+	for _, end := range r.ends {
+		put(r.made[from:end])
+		from = end
+	}
+	r.made, r.ends = r.made[:0], r.ends[:0]
 }
 
 // Loader puts saved counters into a store. If its rule is gone or has changed its shape, a
@@ -141,10 +89,9 @@ type Loader struct {
 	now      limit.Micros
 	policies map[uint64]*engine.Policy
 
-	Loaded  int // counters
-	Fresh   int // left out: as good as new by now
-	NoRoom  int // left out: the store is smaller than it was
-	Ignored int // records of an unknown kind
+	Loaded int // counters
+	Fresh  int // left out: as good as new by now
+	NoRoom int // left out: the store is smaller than it was
 }
 
 // Loader makes one.
@@ -173,7 +120,6 @@ func (l *Loader) Put(record []byte) error {
 		return f.err
 	}
 	if kind != kindCounter && kind != kindSlots {
-		l.Ignored++
 		return nil
 	}
 	p := l.policies[number]
