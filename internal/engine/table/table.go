@@ -95,9 +95,6 @@ func (t *Table[V]) Hash(p *engine.Policy, key []byte) uint64 {
 // Shard is where a counter of that hash is.
 func (t *Table[V]) Shard(hash uint64) *Shard[V] { return &t.shards[hash>>t.shift] }
 
-// Shards are all shards, in the order of their numbers.
-func (t *Table[V]) Shards() []Shard[V] { return t.shards }
-
 // Size counts keys and bytes; it takes the locks one after the other.
 func (t *Table[V]) Size() (keys int, size int64) {
 	for i := range t.shards {
@@ -126,9 +123,6 @@ func UnlockAll[V any](shards []*Shard[V]) {
 		s.Unlock()
 	}
 }
-
-// Number is the place of the shard among [Table.Shards].
-func (s *Shard[V]) Number() int { return s.number }
 
 // Find returns the entry of a counter, nil if there is none. It is valid while
 // the lock is held.

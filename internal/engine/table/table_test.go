@@ -27,7 +27,7 @@ func TestTableIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(1, 40).Draw(t, "max keys")
 		table := New[int](most, 1<<20)
-		s := &table.Shards()[0]
+		s := &table.shards[0]
 		twin := map[string]int{}
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			n := rapid.IntRange(0, 60).Draw(t, "key")
@@ -84,7 +84,7 @@ func TestTableIsAMap(t *testing.T) {
 func TestBoundInBytes(t *testing.T) {
 	p := policy(t, "r")
 	table := New[int](1000, 1000)
-	s := &table.Shards()[0]
+	s := &table.shards[0]
 	keys := 0
 	for s.Add(table.Hash(p, []byte{byte(keys)}), p, []byte{byte(keys)}) != nil {
 		keys++
@@ -101,7 +101,7 @@ func TestBoundInBytes(t *testing.T) {
 func TestShards(t *testing.T) {
 	p := policy(t, "r")
 	table := New[int](1_000_000, 1<<40)
-	if n := len(table.Shards()); n != mostShards {
+	if n := len(table.shards); n != mostShards {
 		t.Fatalf("%d shards for a million keys, want %d", n, mostShards)
 	}
 	for i := range 100_000 {
@@ -111,8 +111,8 @@ func TestShards(t *testing.T) {
 			t.Fatalf("no room for key %d of a million", i)
 		}
 	}
-	for i := range table.Shards() {
-		if n := table.Shards()[i].index.used; n < 250 || n > 550 {
+	for i := range table.shards {
+		if n := table.shards[i].index.used; n < 250 || n > 550 {
 			t.Errorf("shard %d has %d of 100000 keys in 256 shards", i, n)
 		}
 	}
@@ -122,7 +122,7 @@ func TestFindDoesNotAllocate(t *testing.T) {
 	p := policy(t, "r")
 	table := New[int](100, 1<<20)
 	key := []byte("key")
-	s := &table.Shards()[0]
+	s := &table.shards[0]
 	hash := table.Hash(p, key)
 	s.Add(hash, p, key)
 	if n := testing.AllocsPerRun(100, func() {
