@@ -110,10 +110,10 @@ type Reserves interface {
 // hear passes on what a call of a region states.
 func (s *Service) hear(x *exchange) error {
 	x.response.Reserve = nil
-	if s.reserves == nil || x.request.Region == "" {
+	if s.config.Reserves == nil || x.request.Region == "" {
 		return nil
 	}
-	reply, err := s.reserves.Heard(x.request.Region, x.request.Reserve)
+	reply, err := s.config.Reserves.Heard(x.request.Region, x.request.Reserve)
 	x.response.Reserve = reply
 	var impossible *reserve.StatementError
 	switch {

@@ -53,6 +53,6 @@ func (s *Service) returnAbandoned(ctx context.Context, x *exchange) {
 	}
 	if len(back) > 0 {
 		s.metrics.abandoned.Inc()
-		engine.SendBack(ctx, s.store, back)
+		engine.SendBack(ctx, s.config.Store, back)
 	}
 }

@@ -55,11 +55,11 @@ func (s *Service) acquire(ctx context.Context, x *exchange) error {
 
 func (s *Service) decide(ctx context.Context, x *exchange) error {
 	rules := s.rules.Load()
-	if err := check(&x.request, s.divides); err != nil {
+	if err := check(&x.request, s.config.Divides); err != nil {
 		return err
 	}
 	s.prepare(x, rules)
-	r, now := &x.request, s.now()
+	r, now := &x.request, s.config.Now()
 	fresh, err := s.holders.accept(x.holder, r.Worker, r.Seq, &x.origin, now)
 	if err != nil {
 		s.metrics.noRoom.Inc()
@@ -67,14 +67,14 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	}
 	fresh = fresh && !x.retried
 	s.metrics.callWants.Observe(float64(len(r.Wants)))
-	epoch := s.store.Epoch()
+	epoch := s.config.Store.Epoch()
 	x.response.Dropped = !fresh
 	if fresh {
 		if err := s.hear(x); err != nil {
 			return err
 		}
 		s.countForeign(x, epoch)
-		s.store.Acquire(ctx, x.asks, x.grants)
+		s.config.Store.Acquire(ctx, x.asks, x.grants)
 		s.count(x, rules)
 		s.returnAbandoned(ctx, x)
 	} else {
@@ -92,7 +92,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	if r.RulesRevision > rules.revision && r.RulesVersion != rules.version {
 		s.metrics.behind.Inc()
 	}
-	x.response.Holders, x.response.SharePerMille = uint32(s.sharers(now)), s.share()
+	x.response.Holders, x.response.SharePerMille = uint32(s.sharers(now)), s.config.Share()
 	x.response.Seq = r.Seq
 	return nil
 }
@@ -158,7 +158,7 @@ func (s *Service) askOf(x *exchange, rules *catalog, i int, w *wire.Want, p *eng
 		rules.rules[p.Rule].counts.giveBacks.Inc()
 		s.notices.warn(&s.notices.giveBacks, x, "give-back rejected: more units than were granted", "rule", p.Rule, "units", a.Want.Unused)
 		a.Want.Unused = 0
-	} else if r.Epoch != s.store.Epoch() {
+	} else if r.Epoch != s.config.Store.Epoch() {
 		a.Want.Unused = 0 // of a call to the process before, perhaps, which has taken it
 	}
 	return a

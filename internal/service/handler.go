@@ -117,13 +117,18 @@ func (h *Handler) answer(r *http.Request, x *exchange) (err error) {
 	if x.in, err = readBody(r, x.in[:0]); err != nil {
 		return err
 	}
-	if err := x.decode(); err != nil {
+	return h.exchange(ctx, x, r.RemoteAddr, r.TLS, r.Header)
+}
+
+// exchange answers the encoded call in x.in with x.out.
+func (h *Handler) exchange(ctx context.Context, x *exchange, from string, secure *tls.ConnectionState, header http.Header) error {
+	if err := x.request.Decode(x.in); err != nil {
+		return &refusal{err, connect.CodeInvalidArgument, true}
+	}
+	if err := h.allowed(secure, x.request.Region); err != nil {
 		return err
 	}
-	if err := h.allowed(r.TLS, x.request.Region); err != nil {
-		return err
-	}
-	x.origin, x.parent, x.retried = origin{r.RemoteAddr, r.TLS}, parent(r.Header), retried(r.Header)
+	x.origin, x.parent, x.retried = origin{from, secure}, parent(header), retried(header)
 	if err := h.service.acquire(ctx, x); err != nil {
 		return err
 	}
@@ -192,52 +197,27 @@ type rpc struct {
 
 var errNoRules = errors.New("rules: none are loaded yet; ask again when the region is ready")
 
-// Acquire answers a call in any other encoding.
+// Acquire answers a call in any other encoding. It goes through the one codec, too: a field that is new is new there
+// alone.
 func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error) {
 	x := p.service.calls.Get().(*exchange)
 	defer p.service.release(x)
 	ctx, cancel := inTime(ctx, patience(ctx))
 	defer cancel()
-	answer, err := p.acquire(ctx, x, r)
+	secure, _ := ctx.Value(secureKey{}).(*tls.ConnectionState)
+	var err error
+	if x.in, err = (proto.MarshalOptions{}).MarshalAppend(x.in[:0], r.Msg); err == nil {
+		err = p.handler.exchange(ctx, x, r.Peer().Addr, secure, r.Header())
+	}
 	if err != nil {
 		p.service.refuse(err, r.Peer().Addr)
 		return nil, coded(err)
 	}
+	answer := new(quotapb.AcquireResponse)
+	if err := proto.Unmarshal(x.out, answer); err != nil {
+		return nil, coded(err)
+	}
 	return connect.NewResponse(answer), nil
-}
-
-func (p rpc) acquire(ctx context.Context, x *exchange, r *connect.Request[quotapb.AcquireRequest]) (answer *quotapb.AcquireResponse, err error) {
-	if x.in, err = (proto.MarshalOptions{}).MarshalAppend(x.in[:0], r.Msg); err != nil {
-		return nil, err
-	}
-	if err := x.decode(); err != nil {
-		return nil, err
-	}
-	secure, _ := ctx.Value(secureKey{}).(*tls.ConnectionState)
-	if err := p.handler.allowed(secure, x.request.Region); err != nil {
-		return nil, err
-	}
-	x.origin, x.parent, x.retried = origin{r.Peer().Addr, secure}, parent(r.Header()), retried(r.Header())
-	if err := p.service.acquire(ctx, x); err != nil {
-		return nil, err
-	}
-	return x.message()
-}
-
-// decode reads a call. One that came in another encoding goes through the one codec, too: a field that is new is
-// new there alone.
-func (x *exchange) decode() error {
-	if err := x.request.Decode(x.in); err != nil {
-		return &refusal{err, connect.CodeInvalidArgument, true}
-	}
-	return nil
-}
-
-// message is the answer in the generated form.
-func (x *exchange) message() (*quotapb.AcquireResponse, error) {
-	x.out = x.response.Append(x.out[:0])
-	m := new(quotapb.AcquireResponse)
-	return m, proto.Unmarshal(x.out, m)
 }
 
 // Slot answers a call of a request for its slots.

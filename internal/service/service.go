@@ -74,19 +74,12 @@ const defaultMaxHoldersPerAddress = 128
 // Service answers the calls of holders. It is safe for concurrent use and starts
 // no goroutine.
 type Service struct {
-	store    engine.Store
-	now      func() limit.Micros
-	live     func() int // holders by the store's count; may be nil
-	divides  bool
-	reserves Reserves // may be nil
-	share    func() uint32
-	holders  *holders
-	seed     string
-	metrics  *metrics
-	notices  notices
-	tracer   *telemetry.Tracer
-	rules    atomic.Pointer[catalog]
-	calls    sync.Pool // of *exchange
+	config  Config // complete
+	holders *holders
+	metrics *metrics
+	notices notices
+	rules   atomic.Pointer[catalog]
+	calls   sync.Pool // of *exchange
 }
 
 // NewService makes a service without rules: until [Service.SetRules] every want
@@ -105,18 +98,11 @@ func NewService(c Config) *Service {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{
-		store:    c.Store,
-		now:      c.Now,
-		live:     c.LiveHolders,
-		divides:  c.Divides,
-		reserves: c.Reserves,
-		share:    c.Share,
-		holders:  newHolders(cmp.Or(c.MaxHolders, defaultMaxHolders), cmp.Or(c.MaxHoldersPerAddress, defaultMaxHoldersPerAddress)),
-		seed:     c.SlotSeed,
-		metrics:  newMetrics(c.Metrics),
-		notices:  notices{log: c.Log},
-		tracer:   c.Tracer,
-		calls:    sync.Pool{New: func() any { return new(exchange) }},
+		config:  c,
+		holders: newHolders(cmp.Or(c.MaxHolders, defaultMaxHolders), cmp.Or(c.MaxHoldersPerAddress, defaultMaxHoldersPerAddress)),
+		metrics: newMetrics(c.Metrics),
+		notices: notices{log: c.Log},
+		calls:   sync.Pool{New: func() any { return new(exchange) }},
 	}
 	s.rules.Store(noRules)
 	c.Metrics.GaugeFunc("weir_holders", "Holders that called within the last 10 s.", func() float64 { return float64(s.Holders()) })
@@ -131,7 +117,7 @@ func (s *Service) SetRules(set *rule.Set) error {
 		return fmt.Errorf("rules: %d bytes in compiled form, at most %d fit into one message; make fewer or shorter rules", n, wire.MaxCompiled)
 	}
 	before := s.rules.Load()
-	after := newCatalog(set, s.divides, s.metrics)
+	after := newCatalog(set, s.config.Divides, s.metrics)
 	s.rules.Store(after)
 	s.metrics.forget(before, after)
 	return nil
@@ -159,18 +145,18 @@ func (s *Service) Policy(rule string, variant uint32, key []byte) *engine.Policy
 }
 
 // Holders is how many holders called this replica within the last 10 s.
-func (s *Service) Holders() int { return s.holders.count(s.now()) }
+func (s *Service) Holders() int { return s.holders.count(s.config.Now()) }
 
 // Live returns hashes of the holders that called this replica within that time.
 func (s *Service) Live(within time.Duration) []uint64 {
-	return s.holders.lately(s.now(), limit.Micros(within.Microseconds()))
+	return s.holders.lately(s.config.Now(), limit.Micros(within.Microseconds()))
 }
 
 // sharers is how many holders share the region's limits.
 func (s *Service) sharers(now limit.Micros) int {
 	n := s.holders.count(now)
-	if s.live != nil {
-		n = max(n, s.live())
+	if s.config.LiveHolders != nil {
+		n = max(n, s.config.LiveHolders())
 	}
 	return n
 }

@@ -35,7 +35,7 @@ func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.Sl
 	}
 	ask, op := s.slotAsk(p, r)
 	grants := make([]lease.Grant, 1)
-	s.store.Acquire(ctx, []engine.Ask{ask}, grants)
+	s.config.Store.Acquire(ctx, []engine.Ask{ask}, grants)
 	answerSlot(out, &grants[0])
 	s.metrics.slots.WithLabelValues(p.Rule, op, statusNames[min(grants[0].Status, lease.Unavailable)]).Inc()
 	return out, nil
@@ -94,9 +94,9 @@ func slotHolder(r *wire.Request, worker uint64) uint64 {
 // requestHolder names a request as a holder of slots: a hash on which all replicas agree,
 // and which clients cannot choose without the seed.
 func (s *Service) requestHolder(id []byte) uint64 {
-	in := make([]byte, 0, 8+len(s.seed)+maxRequestID)
-	in = binary.BigEndian.AppendUint64(in, uint64(len(s.seed)))
-	in = append(append(in, s.seed...), id...)
+	in := make([]byte, 0, 8+len(s.config.SlotSeed)+maxRequestID)
+	in = binary.BigEndian.AppendUint64(in, uint64(len(s.config.SlotSeed)))
+	in = append(append(in, s.config.SlotSeed...), id...)
 	sum := sha256.Sum256(in)
 	return max(binary.BigEndian.Uint64(sum[:]), 1)
 }

@@ -55,9 +55,6 @@ func (h *holders) sourceOf(o *origin, now limit.Micros) *source {
 	}
 	for id, who := range from.holders {
 		if since(who.seen, now) >= liveFor {
-			if since(who.seen, h.counted) < liveFor {
-				h.live--
-			}
 			h.forget(id, who)
 		}
 	}

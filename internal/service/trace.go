@@ -13,10 +13,10 @@ import (
 // serve begins the span of a call. Its parent is that of the call's traceparent header, or of
 // the first request that waits for the call; it is linked to the others that wait.
 func (s *Service) serve(ctx context.Context, procedure, header string, waiting []string) (context.Context, telemetry.Span) {
-	if s.tracer != nil && (header != "" || len(waiting) > 0) {
+	if s.config.Tracer != nil && (header != "" || len(waiting) > 0) {
 		ctx = telemetry.WithWaiting(ctx, telemetry.ParseTraceParents(append([]string{header}, waiting...)...))
 	}
-	return s.tracer.Serve(ctx, procedure[1:])
+	return s.config.Tracer.Serve(ctx, procedure[1:])
 }
 
 // maxRules bounds the rules that a span names.
