@@ -63,7 +63,7 @@ type Terms struct {
 	ChargesDenied bool
 	// Unit is how many milliseconds bring a unit of a token bucket; 0 for others.
 	Unit float64
-	// trailing is true for a sliding log. It counts a grant of no more than what waits from
+	// Trailing is true for a sliding log. It counts a grant of no more than what waits from
 	// the moment of the grant, so what nobody spends at once must not be spent later.
 	Trailing bool
 	// Window is the length of a fixed window, 0 for other algorithms.
@@ -71,14 +71,14 @@ type Terms struct {
 	// Lead is how long before the end of its window a holder asks for the next
 	// one; 0 where windows have no known next one.
 	Lead Millis
-	// pace is how long a near holder pauses after an ask that got less than it wanted because
+	// Pace is how long a near holder pauses after an ask that got less than it wanted because
 	// next to nothing is left, where units trickle back: a lease interval for a token bucket,
 	// which saves them up; at most a hundredth of a sliding window or log, where what nobody
 	// asks for in time is lost. 0 for fixed windows, where nothing comes back. A far relay
 	// pauses by its distance instead.
 	Pace Millis
 	// Ample is how many units must be left above for a request that fits into them not to
-	// wait for pace: what trickles back in four times pace. On the way down to a limit it is
+	// wait for Pace: what trickles back in four times Pace. On the way down to a limit it is
 	// worth to ask for half of what is left again and again; below Ample it is not.
 	Ample int64
 	// afterDenial is the least time from a denial to the next ask where units trickle back

@@ -1,7 +1,5 @@
 package lease
 
-import ()
-
 // Want is what a holder asks and reports of one counter. The zero value asks for nothing,
 // reports nothing, and is answered with what is left.
 type Want struct {

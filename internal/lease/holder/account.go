@@ -75,7 +75,7 @@ type State struct {
 	// where these are charged, without those that the leases have paid for.
 	Denied int64
 	// Overdrawn is units admitted without a lease that no reply has acknowledged: of
-	// those admitted because nobody answered at most one limit, see [State.overdraw].
+	// those admitted because nobody answered at most one limit, see [State.Owe].
 	Overdrawn int64
 	// Sealed is the part of Overdrawn that was reported to the tier above.
 	Sealed Debt
@@ -118,7 +118,7 @@ type decision struct {
 type Taken struct {
 	Parts     [2]Part
 	Overdrawn int64 // units that no lease covers
-	Unowed    int64 // of these, what is not added to the debt: that is one limit already, see [State.overdraw]
+	Unowed    int64 // of these, what is not added to the debt: that is one limit already, see [State.Owe]
 	Local     bool  // they came from the holder's own share, see [State.takeLocal]
 }
 

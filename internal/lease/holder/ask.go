@@ -14,13 +14,19 @@ const UsageIntervals = 6
 // above compares the need with what is left there and this together. What is given back
 // has left the holder when Ask returns.
 func (a *State) Ask(t *lease.Terms, now lease.Millis, need, waiting int64, behind Asks) lease.Want {
-	w := a.Reported(t, now, need > 0 && t.Consistency != lease.Exact)
-	w.Need, w.Waiting, w.Want, w.Next = need, waiting, waiting, behind == Ahead
-	w.Fresh = a.Asked == 0 || now/t.Interval != a.Asked/t.Interval
+	w := a.Begin(t, now, need, waiting, behind)
 	if t.Consistency != lease.Exact {
 		w.Want = max(waiting, a.Want(t, now, UsageIntervals*t.Interval, 0))
 	}
 	return a.Sends(t, now, w)
+}
+
+// Begin is a want for what waits, with what goes back and what is owed.
+func (a *State) Begin(t *lease.Terms, now lease.Millis, need, waiting int64, behind Asks) lease.Want {
+	w := a.reported(t, now, need > 0 && t.Consistency != lease.Exact)
+	w.Need, w.Waiting, w.Want, w.Next = need, waiting, waiting, behind == Ahead
+	w.Fresh = a.Asked == 0 || now/t.Interval != a.Asked/t.Interval
+	return w
 }
 
 // Sends notes that w is under way.
@@ -32,8 +38,8 @@ func (a *State) Sends(t *lease.Terms, now lease.Millis, w lease.Want) lease.Want
 	return w
 }
 
-// Reported is a want with what goes back and what is owed.
-func (a *State) Reported(t *lease.Terms, now lease.Millis, offer bool) (w lease.Want) {
+// reported is a want with what goes back and what is owed.
+func (a *State) reported(t *lease.Terms, now lease.Millis, offer bool) (w lease.Want) {
 	w.Unused, w.Lease = a.collect(t, now, offer)
 	w.Overdrawn, w.Debt = a.seal(now)
 	return w
@@ -115,7 +121,7 @@ func (a *State) Report(t *lease.Terms, now lease.Millis) (lease.Want, bool) {
 	if a.Back.Off(now) {
 		return lease.Want{}, false
 	}
-	w := a.Reported(t, now, false)
+	w := a.reported(t, now, false)
 	w.Denied = a.takeDenied(t, now)
 	some := w.Unused > 0 || w.Overdrawn > 0 || w.Denied > 0 && t.ChargesDenied
 	if some {

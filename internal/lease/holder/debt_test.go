@@ -25,9 +25,9 @@ func TestDebtIsSealed(t *testing.T) {
 		}
 	}
 	report(1000, 0, 0)
-	s.account.overdraw(&s.terms, 5)
+	s.account.Owe(&s.terms, 5)
 	first := report(1001, 5, 1001)
-	s.account.overdraw(&s.terms, 2)
+	s.account.Owe(&s.terms, 2)
 	answer(1002, report(1002, 5, 1001), lease.Grant{Status: lease.Unavailable}, 7)
 	answer(1003, report(1003, 5, 1001), lease.Grant{Status: lease.OK, Granted: 1, StillOwed: true}, 7)
 	if w, some := s.account.Report(&s.terms, 1004); !some || w.Overdrawn != 5 || w.Debt != 1001 {

@@ -17,7 +17,7 @@ func (a *State) Fail(t *lease.Terms, now lease.Millis, f lease.Failure, cost int
 	owed := a.Overdrawn
 	switch f.By {
 	case lease.FailureAllow:
-		a.overdraw(t, cost)
+		a.Owe(t, cost)
 	case lease.FailureLocal:
 		d.Reset = f.Ends - now
 		if d.Admitted = a.takeLocal(t, now, f.Ends, f.Share, cost); !d.Admitted {
@@ -73,18 +73,13 @@ func (a *State) takeLocal(t *lease.Terms, now, ends lease.Millis, share, cost in
 		return false
 	}
 	a.Leases[i].Units -= cost
-	a.overdraw(t, cost)
+	a.Owe(t, cost)
 	return true
 }
 
-// Owe adds units that were admitted without the tier above, by whoever counts them, to what is reported to it: at
-// most one limit.
-func (a *State) Owe(t *lease.Terms, units int64) { a.overdraw(t, units) }
-
-// overdraw admits a request that no lease covers, to be reported when the tier
-// above answers again: at most one limit, however long that takes. An optimistic
-// holder may owe more already.
-func (a *State) overdraw(t *lease.Terms, cost int64) {
-	a.Overdrawn += min(cost, max(0, t.Capacity-a.Overdrawn))
-	a.Spent = lease.Sum(a.Spent, cost)
+// Owe admits units that no lease covers, to be reported when the tier above answers again: at
+// most one limit, however long that takes. An optimistic holder may owe more already.
+func (a *State) Owe(t *lease.Terms, units int64) {
+	a.Overdrawn += min(units, max(0, t.Capacity-a.Overdrawn))
+	a.Spent = lease.Sum(a.Spent, units)
 }

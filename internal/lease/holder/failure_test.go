@@ -44,7 +44,7 @@ func TestFloodIsRememberedThroughGrants(t *testing.T) {
 			t.Errorf("at %d a request of %d stays refused: %v", row.now, row.cost, got)
 		}
 	}
-	s.account.overdraw(&s.terms, 7)
+	s.account.Owe(&s.terms, 7)
 	if !s.account.remembered(1102, 1) || s.account.remembered(1102, 0) {
 		t.Error("what was left has been admitted since: all but questions are refused")
 	}
@@ -103,7 +103,7 @@ func TestWhatRefuses(t *testing.T) {
 func TestDebtOfAnOverdraft(t *testing.T) {
 	for owes, then := range map[int64]int64{0: 4, 7: 10, 9: 10, 10: 10, 25: 25} {
 		s, terms := State{Overdrawn: owes}, lease.Terms{Consistency: lease.Optimistic, Capacity: 10, Overdraft: 30}
-		if s.overdraw(&terms, 4); s.Overdrawn != then || s.Spent != 4 {
+		if s.Owe(&terms, 4); s.Overdrawn != then || s.Spent != 4 {
 			t.Errorf("owed %d, then %d, want %d", owes, s.Overdrawn, then)
 		}
 	}
@@ -113,8 +113,8 @@ func TestDebtOfAnOverdraft(t *testing.T) {
 // whole limit already that is nothing.
 func TestUntakeOfAWholeDebt(t *testing.T) {
 	s, terms := State{}, lease.Terms{Capacity: 10}
-	s.overdraw(&terms, 8)
-	s.overdraw(&terms, 3)
+	s.Owe(&terms, 8)
+	s.Owe(&terms, 3)
 	s.Untake(&lease.Terms{}, Taken{Overdrawn: 3, Unowed: 1})
 	if s.Overdrawn != 8 {
 		t.Errorf("owes %d, want 8", s.Overdrawn)
@@ -126,7 +126,7 @@ func TestDebtIsOneLimit(t *testing.T) {
 	for _, spec := range []limit.Spec{{Count: 100, Period: limit.Minute, Burst: 30}, {Algorithm: limit.FixedWindow, Count: 30, Period: limit.Minute}} {
 		allow, local := newStory(t, spec, lease.Leased), newStory(t, spec, lease.Leased)
 		for now := lease.Millis(1000); now < 600_000; now += 60_000 {
-			allow.account.overdraw(&allow.terms, 20)
+			allow.account.Owe(&allow.terms, 20)
 			if !local.account.takeLocal(&local.terms, now, now+60_000, 20, 20) {
 				t.Fatal("a share was refused")
 			}

@@ -1,15 +1,11 @@
 package holder
 
-import (
-	"strconv"
-
-	"github.com/weirlimit/weir/internal/lease"
-)
+import "github.com/weirlimit/weir/internal/lease"
 
 // Phase is what a holder of a key may do, by the last reply. The zero value is PhaseFresh.
 type Phase uint8
 
-// The phases. The table of [next] says how a holder moves; doc.go shows it.
+// The phases.
 const (
 	PhaseFresh   Phase = iota // nothing is known: asks, and requests wait
 	PhaseLeased               // units were granted: tops up at a quarter
@@ -18,16 +14,6 @@ const (
 	PhaseFailing              // asks are not decided: on_failure, and a longer pause each time
 	phases       = iota
 )
-
-var phaseNames = [phases]string{"fresh", "leased", "partial", "denied", "failing"}
-
-// String is the name of the phase.
-func (p Phase) String() string {
-	if p < phases {
-		return phaseNames[p]
-	}
-	return "phase " + strconv.Itoa(int(p))
-}
 
 // event is what a reply, or its owner, says to a holder.
 type event uint8
@@ -44,10 +30,6 @@ const (
 	forgotten              // another count judges the key, or another version of the rules
 	events    = iota
 )
-
-var eventNames = [events]string{
-	"nothing", "covered", "partly", "denial", "cheaper", "ahead", "undecided", "forgotten",
-}
 
 // transitions has the phase after an event, by the phase before it.
 var transitions = [events][phases]Phase{

@@ -97,9 +97,7 @@ func (d *distance) Pause(t *lease.Terms) lease.Millis {
 // ask is on its way: these would have to wait.
 func (r *Relay) askFar(t *lease.Terms, now lease.Millis, need, waiting int64, behind holder.Asks) lease.Want {
 	a := &r.Holder
-	w := a.Reported(t, now, need > 0 && t.Consistency != lease.Exact)
-	w.Need, w.Waiting, w.Want, w.Next = need, waiting, waiting, behind == holder.Ahead
-	w.Fresh = a.Asked == 0 || now/t.Interval != a.Asked/t.Interval
+	w := a.Begin(t, now, need, waiting, behind)
 	if t.Consistency != lease.Exact {
 		w.Want = max(waiting, r.wantFar(t, now))
 		if !t.Trailing {
