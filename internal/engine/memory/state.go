@@ -3,6 +3,7 @@ package memory
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/table"
@@ -36,10 +37,8 @@ func (s *Store) Save(put func(record []byte)) (counters int) {
 		return true
 	})
 	for _, debts := range s.debts.all() {
-		for len(debts) > 0 {
-			n := min(len(debts), debtsAtOnce)
-			put(appendDebts(nil, debts[:n]))
-			debts = debts[n:]
+		for some := range slices.Chunk(debts, debtsAtOnce) {
+			put(appendDebts(nil, some))
 		}
 	}
 	return counters
