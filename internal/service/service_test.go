@@ -266,27 +266,6 @@ func TestRetriedCallIsNotApplied(t *testing.T) {
 	}
 }
 
-// Two PoPs with one id, by a copied disk image for example, are one holder that repeats numbers: what
-// overlaps is unavailable. Both together get no more than the limit, and others get the rest.
-func TestTwoHoldersWithOneID(t *testing.T) {
-	r := newRegion(t)
-	var granted, unavailable int64
-	for seq := uint64(1); seq <= 20; seq++ {
-		for range 2 {
-			out, _ := r.post(&wire.Request{Protocol: 1, Holder: holderA, Seq: seq, Wants: []wire.Want{want("all", "", 4)}})
-			if granted += out.Grants[0].Granted; out.Grants[0].Status == lease.Unavailable {
-				unavailable++
-			}
-		}
-	}
-	if granted != 80 || unavailable != 20 {
-		t.Errorf("%d units were granted and %d calls unavailable, want 80 and 20", granted, unavailable)
-	}
-	if out, _ := r.post(&wire.Request{Protocol: 1, Holder: holderB, Seq: 1, Wants: []wire.Want{want("all", "", 20)}}); out.Grants[0].Granted != 20 {
-		t.Errorf("another holder: %+v, want what is left", out.Grants)
-	}
-}
-
 func TestHoldersAreCountedAndBounded(t *testing.T) {
 	r := newRegion(t, func(c *service.Config) { c.MaxHolders = 3 })
 	as := func(who byte) (*wire.Response, string) {

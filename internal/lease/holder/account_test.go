@@ -423,20 +423,6 @@ func TestLeaseEndsALocalShareThatIsInItsWay(t *testing.T) {
 	s.lots(1010, 8, 8)
 }
 
-func TestOverdraw(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.account.Owe(&s.terms, 4)
-	w, some := s.account.Report(&s.terms, 1000)
-	if !some || w.Overdrawn != 4 {
-		t.Errorf("reports %+v", w)
-	}
-	s.account.Owe(&s.terms, 1)
-	s.account.Apply(&s.terms, 1004, 1000, w, lease.Grant{Status: lease.OK, Remaining: 9, Reset: 50}, 0, 100)
-	if s.account.Overdrawn != 1 || s.account.Left != 9 {
-		t.Errorf("after the acknowledgement of 4: %+v", s.account)
-	}
-}
-
 func TestFresh(t *testing.T) {
 	s := newStory(t, perMinute, lease.Leased)
 	for _, row := range []struct {

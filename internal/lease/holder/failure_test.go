@@ -7,20 +7,6 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// A unit of the holder's own share goes back there when another rule denies the
-// request that took it.
-func TestUntakeLocalShare(t *testing.T) {
-	var s State
-	terms := lease.Terms{Capacity: 10}
-	if !s.takeLocal(&terms, 1000, 2000, 5, 2) {
-		t.Fatal("2 of 5 units were refused")
-	}
-	s.Untake(&lease.Terms{}, Taken{Overdrawn: 2, Local: true})
-	if !s.takeLocal(&terms, 1000, 2000, 5, 5) || s.takeLocal(&terms, 1000, 2000, 5, 1) || s.Overdrawn != 5 {
-		t.Errorf("the share was not whole again: overdrawn %d", s.Overdrawn)
-	}
-}
-
 // Where units trickle back, replies to a flood grant some and leave nothing: what is
 // refused in between stays refused when nobody answers, until the bucket is full.
 func TestFloodIsRememberedThroughGrants(t *testing.T) {
@@ -105,34 +91,6 @@ func TestDebtOfAnOverdraft(t *testing.T) {
 		s, terms := State{Overdrawn: owes}, lease.Terms{Consistency: lease.Optimistic, Capacity: 10, Overdraft: 30}
 		if s.Owe(&terms, 4); s.Overdrawn != then || s.Spent != 4 {
 			t.Errorf("owed %d, then %d, want %d", owes, s.Overdrawn, then)
-		}
-	}
-}
-
-// What a refused request takes back is what it has added to the debt: of one that is a
-// whole limit already that is nothing.
-func TestUntakeOfAWholeDebt(t *testing.T) {
-	s, terms := State{}, lease.Terms{Capacity: 10}
-	s.Owe(&terms, 8)
-	s.Owe(&terms, 3)
-	s.Untake(&lease.Terms{}, Taken{Overdrawn: 3, Unowed: 1})
-	if s.Overdrawn != 8 {
-		t.Errorf("owes %d, want 8", s.Overdrawn)
-	}
-}
-
-// A debt costs a key one limit, however long nobody answers.
-func TestDebtIsOneLimit(t *testing.T) {
-	for _, spec := range []limit.Spec{{Count: 100, Period: limit.Minute, Burst: 30}, {Algorithm: limit.FixedWindow, Count: 30, Period: limit.Minute}} {
-		allow, local := newStory(t, spec, lease.Leased), newStory(t, spec, lease.Leased)
-		for now := lease.Millis(1000); now < 600_000; now += 60_000 {
-			allow.account.Owe(&allow.terms, 20)
-			if !local.account.takeLocal(&local.terms, now, now+60_000, 20, 20) {
-				t.Fatal("a share was refused")
-			}
-		}
-		if allow.account.Overdrawn != 30 || local.account.Overdrawn != 30 {
-			t.Errorf("%+v: owes %d and %d, want 30", spec, allow.account.Overdrawn, local.account.Overdrawn)
 		}
 	}
 }
