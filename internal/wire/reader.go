@@ -5,15 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// Error is why a message was refused. The sender writes something else than
+// malformed is why a message was refused. The sender writes something else than
 // weir.quota.v1, or something between cut or changed the message.
-type Error struct {
+type malformed struct {
 	Message string // name of the message in quota.proto
 	Offset  int    // byte at which the refused part begins
 	Reason  string // one of a small fixed set, fit for a metric label
 }
 
-func (e *Error) Error() string {
+func (e *malformed) Error() string {
 	return "malformed " + e.Message + " at byte " + strconv.Itoa(e.Offset) + ": " + e.Reason
 }
 
@@ -147,7 +147,7 @@ func (r *reader) failure(message string) error {
 	if r.reason == "" {
 		return nil
 	}
-	return &Error{Message: message, Offset: r.begin, Reason: r.reason}
+	return &malformed{Message: message, Offset: r.begin, Reason: r.reason}
 }
 
 // extend makes list one longer, with whatever lies in its capacity, and answers

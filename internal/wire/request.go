@@ -51,7 +51,7 @@ func (m *Request) Append(dst []byte) []byte {
 	return appendStatement(dst, m.Reserve)
 }
 
-// Decode reads b into m, replacing all of it. On an error, an *Error, m has no meaning.
+// Decode reads b into m, replacing all of it. On an error m has no meaning.
 func (m *Request) Decode(b []byte) error {
 	old := *m
 	*m = Request{Wants: old.Wants[:0], TraceParent: old.TraceParent[:0]}

@@ -42,7 +42,7 @@ func (m *Response) Append(dst []byte) []byte {
 	return appendUint(dst, 11, uint64(m.SharePerMille))
 }
 
-// Decode reads b into m, replacing all of it. On an error, an *Error, m has no meaning.
+// Decode reads b into m, replacing all of it. On an error m has no meaning.
 func (m *Response) Decode(b []byte) error {
 	old := *m
 	*m = Response{Grants: old.Grants[:0]}
@@ -76,8 +76,8 @@ func (m *Response) Decode(b []byte) error {
 	return r.failure("AcquireResponse")
 }
 
-// DecodeAnswer reads the answer to the call of this number with so many wants. The error is an
-// *Error, an [OtherVersion], or why b answers something else.
+// DecodeAnswer reads the answer to the call of this number with so many wants. The error is
+// one of Decode, an [OtherVersion], or why b answers something else.
 func (m *Response) DecodeAnswer(b []byte, seq uint64, wants int) error {
 	switch err := m.Decode(b); {
 	case err != nil:

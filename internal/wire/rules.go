@@ -16,7 +16,7 @@ func (m *RulesRequest) Append(dst []byte) []byte {
 	return appendUint(dst, 4, uint64(m.ProtocolMax))
 }
 
-// Decode reads b into m, replacing all of it. On an error, an *Error, m has no meaning.
+// Decode reads b into m, replacing all of it. On an error m has no meaning.
 func (m *RulesRequest) Decode(b []byte) error {
 	old := *m
 	*m = RulesRequest{}
@@ -52,7 +52,7 @@ func (m *RulesResponse) Append(dst []byte) []byte {
 	return appendUint(dst, 4, m.RulesRevision)
 }
 
-// Decode reads b into m, replacing all of it. On an error, an *Error, m has no meaning.
+// Decode reads b into m, replacing all of it. On an error m has no meaning.
 func (m *RulesResponse) Decode(b []byte) error {
 	old := *m
 	*m = RulesResponse{}
