@@ -88,6 +88,8 @@ func TestCombinations(t *testing.T) {
 		{`"limit":"5/1m","cost":{"header":"x","default":5,"max":5}`, legal},
 		{`"limit":"5/1m","algorithm":"sliding_log","consistency":"exact","min_interval":"1m"`, legal},
 		{`"limit":"5/1m","algorithm":"sliding_log","consistency":"exact","min_interval":"61s"`, illegal},
+		{`"limit":"5/1m","algorithm":"sliding_log","consistency":"exact","min_interval":"9s","overrides":[{"when":{"method":"PUT"},"limit":"5/9s"}]`, legal},
+		{`"limit":"5/1m","algorithm":"sliding_log","consistency":"exact","min_interval":"9s","overrides":[{"when":{"method":"PUT"},"limit":"5/8s"}]`, illegal},
 		{`"limit":"5/1m","algorithm":"sliding_log","min_interval":"1s"`, illegal},
 		{`"limit":"5/1m","algorithm":"sliding_log","lease":{"ttl":"1200ms"}`, legal},
 		{`"limit":"5/1m","algorithm":"sliding_log","lease":{"ttl":"1201ms"}`, illegal},

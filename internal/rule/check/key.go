@@ -128,7 +128,7 @@ func (c *checker) keyLimit(r *rule.Rule, k *rule.KeyLimit, prefix string) {
 			": the key stays on the counter that it has without the override", "limit", "algorithm", prefix+"limit")
 		return
 	}
-	c.spec(prefix, k.Limit)
+	c.spec(prefix, k.Limit, base)
 	c.capacity(prefix, r.Cost, k.Limit)
 	if r.Consistency != lease.Exact {
 		c.leased(prefix, r, k.Limit)
