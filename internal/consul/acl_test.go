@@ -118,8 +118,8 @@ func TestPolicies(t *testing.T) {
 		var replicas *list
 		a, log = s.with(rules)
 		replicas, aggregators = new(list), new(list)
-		run(t, a.Watch("replicas", Which{Service: service, Tag: "eu"}, replicas.set).Run)
-		run(t, a.Watch("aggregators", Which{Service: "weir-global"}, aggregators.set).Run)
+		run(t, a.Watch("replicas", Which{Service: service, Tag: "eu"}, replicas.set))
+		run(t, a.Watch("aggregators", Which{Service: "weir-global"}, aggregators.set))
 		startReplica(t, a, "127.0.0.1", port)
 		port++
 		return a, log, aggregators

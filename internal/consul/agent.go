@@ -4,10 +4,10 @@
 //	connect.go   how it is reached: TLS and tokens
 //	register.go  a replica registers itself, and keeps its check passing
 //	instance.go  two replicas with one id
+//	follow.go    whatever changes in Consul, such as a key
 //	watch.go     the replicas of a service that pass their checks
 //	registered.go  all replicas, with the rules that they have
 //	kv.go        the key-value store of a datacenter
-//	follow.go    a key there
 //
 // Nothing here is needed to decide a request: while Consul is away, a replica goes on with
 // what it last found.

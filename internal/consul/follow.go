@@ -3,34 +3,46 @@ package consul
 import (
 	"bytes"
 	"context"
+	"time"
+
+	"github.com/hashicorp/consul/api"
 )
 
-// followEvery is the shortest time between two questions for a key. People change it.
-const followEvery = watchEvery / 2
+const (
+	// watchTime is how long Consul may keep a question that has no news. It adds a
+	// sixteenth to it at random. It is short because one that is lost on its way to another
+	// datacenter, which a network that drops packets does not report, is missed only after it.
+	watchTime = 10 * time.Second
+	// watchGrace is how much later its answer may come.
+	watchGrace = 5 * time.Second
+	// watchEvery is the shortest time between two questions: changes that come together
+	// are one answer. followEvery is that for a key, which people change.
+	watchEvery  = 100 * time.Millisecond
+	followEvery = watchEvery / 2
+)
 
-// Follow follows a key. Make it with [Agent.Follow].
-type Follow struct {
-	kv      *KV
-	key     string
-	changed func(context.Context, Pair) error
-	task    *task
+// follow follows something in Consul.
+type follow[T any] struct {
+	task       *task
+	every      time.Duration // the shortest time between two questions
+	datacenter string        // empty: that of the agent
+	// ask is a question that waits for an answer with another index, which also comes when something
+	// else changes. Without a leader Consul answers with an error. (The KnownLeader of the meta does not
+	// show it: it is false in answers that come from an agent's stream.)
+	ask  func(*api.QueryOptions) (T, *api.QueryMeta, error)
+	same func(a, b T) bool
+	// changed takes the first answer and each that differs from the one before. Its error is treated as
+	// one of Consul: the question is asked again soon.
+	changed func(context.Context, T) error
 }
 
-// Follow makes what follows a key of a store. [Follow.Run] calls changed with the value at
-// the first answer, at each change, and again soon for as long as changed returns an error,
-// which is treated as one of Consul. While Consul is away, changed is not called. task names
-// it in the log and in metrics.
-func (a *Agent) Follow(task string, kv *KV, key string, changed func(context.Context, Pair) error) *Follow {
-	return &Follow{kv: kv, key: key, changed: changed, task: a.task(task)}
-}
-
-// Run follows the key until ctx ends.
-func (f *Follow) Run(ctx context.Context) error {
+// run follows until ctx ends.
+func (f *follow[T]) run(ctx context.Context) error {
 	var index uint64 // of the last answer; 0: answer at once
-	var last Pair    // that changed took
+	var last T
 	for known := false; ; {
-		found, next, err := f.ask(ctx, index)
-		if err == nil && (!known || found.Index != last.Index || !bytes.Equal(found.Value, last.Value)) {
+		found, next, err := f.answer(ctx, index)
+		if err == nil && (!known || !f.same(found, last)) {
 			err = f.changed(ctx, found)
 			known, last = err == nil, found
 		}
@@ -38,18 +50,40 @@ func (f *Follow) Run(ctx context.Context) error {
 			return nil
 		}
 		f.task.note(err)
-		index = following(index, next, err)
-		pause(ctx, f.task.wait(followEvery), nil)
+		if err != nil || next < index { // other servers, or those of before with an earlier state
+			next = 0
+		}
+		index = next
+		pause(ctx, f.task.wait(f.every), nil)
 	}
 }
 
-// ask waits for an answer with another index, which also comes when another key changes.
-func (f *Follow) ask(ctx context.Context, index uint64) (Pair, uint64, error) {
-	o, cancel := blocking(ctx, f.kv.datacenter, index)
+// answer waits for an answer with another index than this one.
+func (f *follow[T]) answer(ctx context.Context, index uint64) (found T, next uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, watchTime+watchTime/16+watchGrace)
 	defer cancel()
-	found, meta, err := f.kv.client.KV().Get(f.key, o)
+	o := &api.QueryOptions{Datacenter: f.datacenter, WaitIndex: index, WaitTime: watchTime}
+	found, meta, err := f.ask(o.WithContext(ctx))
 	if err != nil {
-		return Pair{}, 0, f.kv.explain("read", f.key, err)
+		return found, 0, err
 	}
-	return pair(f.key, found), max(meta.LastIndex, 1), nil
+	return found, max(meta.LastIndex, 1), nil
+}
+
+// Follow makes what follows a key of a store until the context ends. It calls changed with the value
+// at the first answer, at each change, and again soon for as long as changed returns an error,
+// which is treated as one of Consul. While Consul is away, changed is not called. task names
+// it in the log and in metrics.
+func (a *Agent) Follow(
+	task string, kv *KV, key string, changed func(context.Context, Pair) error,
+) func(context.Context) error {
+	f := &follow[Pair]{
+		task: a.task(task), every: followEvery, datacenter: kv.datacenter, changed: changed,
+		same: func(a, b Pair) bool { return a.Index == b.Index && bytes.Equal(a.Value, b.Value) },
+		ask: func(o *api.QueryOptions) (Pair, *api.QueryMeta, error) {
+			found, meta, err := kv.client.KV().Get(key, o)
+			return pair(key, found), meta, kv.explain("read", key, err)
+		},
+	}
+	return f.run
 }

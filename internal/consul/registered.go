@@ -40,11 +40,8 @@ func (a *Agent) registered(ctx context.Context, datacenter, service string) (all
 	defer cancel()
 	o := &api.QueryOptions{Datacenter: datacenter}
 	entries, meta, err := a.client.Health().Service(service, "", false, o.WithContext(ctx))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("replicas of %s in %s: %w", service, datacenter, err)
-	case meta.ResultsFilteredByACLs:
-		err = fmt.Errorf("replicas of %[1]s in %[2]s: %[3]w: the token lacks service:read on %[1]q, or node:read on a node that has one", service, datacenter, errHidden)
+	if err = visible(service, meta, err); err != nil {
+		err = fmt.Errorf("%s: %w", datacenter, err)
 	}
 	for _, e := range entries {
 		revision, _ := strconv.ParseUint(e.Service.Meta[revisionMeta], 10, 64) // 0: this is not ours

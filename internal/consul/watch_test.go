@@ -49,7 +49,7 @@ func TestWatch(t *testing.T) {
 	c := startConsul(t)
 	a, log := newAgent(t, c.Addr)
 	l := new(list)
-	run(t, a.Watch("replicas", Which{Service: service, Tag: "eu"}, l.set).Run)
+	run(t, a.Watch("replicas", Which{Service: service, Tag: "eu"}, l.set))
 	l.await(t, "")
 	one := startReplica(t, a, "127.0.0.1", 8080)
 	l.await(t, "127.0.0.1:8080")

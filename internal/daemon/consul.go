@@ -61,7 +61,7 @@ type membership struct {
 	agent        *consul.Agent
 	replica      consul.Replica
 	registration *consul.Registration // nil before the ports are open
-	watches      []*consul.Watch
+	watches      []func(context.Context) error
 }
 
 // openConsul prepares the registration, and counts the replicas of a region; nil without Consul.
@@ -155,8 +155,8 @@ func (m *membership) withdraw() {
 func (m *membership) Run(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return m.registration.Run(ctx) })
-	for _, w := range m.watches {
-		tasks.Go(func() error { return w.Run(ctx) })
+	for _, watch := range m.watches {
+		tasks.Go(func() error { return watch(ctx) })
 	}
 	return tasks.Wait()
 }

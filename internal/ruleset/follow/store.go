@@ -44,7 +44,7 @@ type Stored struct {
 	*watch.Watcher
 	cfg    StoreConfig
 	store  *versions.Store
-	follow *consul.Follow
+	follow func(context.Context) error
 	copies []*keptCopy
 	signal chan struct{}
 
@@ -134,7 +134,7 @@ func (s *Stored) fetch(ctx context.Context) ([]rulefile.File, error) {
 // Follow follows Consul, and keeps the copies, until ctx ends.
 func (s *Stored) Follow(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
-	tasks.Go(func() error { return s.follow.Run(ctx) })
+	tasks.Go(func() error { return s.follow(ctx) })
 	for _, c := range s.copies {
 		tasks.Go(func() error { return c.run(ctx) })
 	}
