@@ -28,20 +28,30 @@ func (l *Limit) Acquire(st State, now Micros, a Ask) (State, Decision) {
 func (l *Limit) Decide(st *State, now Micros, a Ask) (d Decision) {
 	now = legalTime(now)
 	a.legalize()
-	switch l.spec.Algorithm {
-	case TokenBucket:
-		l.acquireBucket(st, now, &a, &d)
-	case FixedWindow:
-		l.acquireFixed(st, now, &a, &d)
-	case SlidingWindow:
-		l.acquireSliding(st, now, &a, &d)
-	case SlidingLog:
-		l.acquireLog(st, now, &a, &d)
-	default:
-		if a.Need > 0 {
-			d.RetryAfter = Never
-		}
+	l.moveTo(st, now)
+	if a.Lead > 0 && l.leads(st, now, &a) {
+		l.acquireNext(st, now, &a, &d)
+		return d
 	}
+	whole := l.remaining(st, now)
+	remaining := a.left(whole)
+	switch {
+	case remaining < a.Need:
+		if l.spec.ChargeDenied {
+			l.charge(st, now, a.Need)
+			whole = l.remaining(st, now)
+			remaining = a.left(whole)
+		}
+		if a.Need > whole { // else it is only withheld
+			d.RetryAfter = l.retry(st, now, a.Need)
+		}
+	case a.Want > 0 && remaining > 0:
+		l.grant(st, now, &a, &d, remaining)
+	}
+	if d.Remaining = remaining - d.Granted; d.Granted > 0 && l.spec.MinInterval > 0 {
+		d.Remaining = 0
+	}
+	d.Reset = l.reset(st, now)
 	return d
 }
 
@@ -50,40 +60,14 @@ func (l *Limit) Decide(st *State, now Micros, a Ask) (d Decision) {
 // TTL are 0. The state is neither changed nor its memory written.
 func (l *Limit) Peek(st State, now Micros, need int64) (d Decision) {
 	now, need = legalTime(now), legalUnits(need)
-	switch l.spec.Algorithm {
-	case TokenBucket:
-		l.refill(&st, now)
-		d.Remaining, d.Reset = l.bucket.tokens(&st), l.bucketWait(&st, now, l.capacity)
-		if need > d.Remaining {
-			d.RetryAfter = l.bucketWait(&st, now, need)
-		}
-	case FixedWindow:
-		l.windowAt(&st, now)
-		d.Remaining, d.Reset = l.unspent(st.Level), l.fixedReset(&st, now)
-		if need > d.Remaining {
-			d.RetryAfter = l.fixedRetry(&st, now, need)
-		}
-	case SlidingWindow:
-		l.slide(&st, now)
-		d.Remaining, d.Reset = l.slidingRemaining(&st, now), l.slidingReset(&st, now)
-		if need > d.Remaining {
-			d.RetryAfter = l.slidingRetry(&st, now, need)
-		}
-	case SlidingLog:
-		if st.At-now > l.spec.Period {
-			st.Log = append([]Charge(nil), st.Log...) // expire will move entries
-		}
-		l.expire(&st, now)
-		d.Remaining, d.Reset = l.logRemaining(&st), l.logReset(&st, now)
-		if need > d.Remaining {
-			d.RetryAfter = l.logRetry(&st, now, need)
-		}
-	default:
-		if need > 0 {
-			d.RetryAfter = Never
-		}
+	if st.At-now > l.spec.Period {
+		st.Log = append([]Charge(nil), st.Log...) // expire will move entries
 	}
-	if need <= d.Remaining {
+	l.moveTo(&st, now)
+	d.Remaining, d.Reset = l.remaining(&st, now), l.reset(&st, now)
+	if need > d.Remaining {
+		d.RetryAfter = l.retry(&st, now, need)
+	} else {
 		d.Granted = need
 	}
 	return d
@@ -96,17 +80,16 @@ func (l *Limit) Peek(st State, now Micros, need int64) (d Decision) {
 // much too much is admitted: the granter must limit it to what it has out.
 func (l *Limit) Return(st State, now, period Micros, units int64) (State, int64) {
 	now, units = legalTime(now), legalUnits(units)
+	l.moveTo(&st, now)
 	switch l.spec.Algorithm {
 	case TokenBucket:
-		units = l.returnBucket(&st, now, units)
+		units = l.bucket.giveBack(&st, units)
 	case FixedWindow:
-		l.windowAt(&st, now)
 		units = l.returnToWindow(&st, period, st.At+l.spec.Period, units)
 	case SlidingWindow:
-		l.slide(&st, now)
 		units = l.returnToWindow(&st, period, st.At-l.spec.Period, units)
 	case SlidingLog:
-		units = l.returnLog(&st, now, period, units)
+		units = st.giveBack(period, units)
 	default:
 		units = 0
 	}
@@ -117,21 +100,9 @@ func (l *Limit) Return(st State, now, period Micros, units int64) (State, int64)
 // they do not fit. The debt is cut at one limit: a bucket sinks to minus its
 // capacity at most, windows and logs rise to twice their count.
 func (l *Limit) Charge(st State, now Micros, units int64) State {
-	now, units = legalTime(now), legalUnits(units)
-	switch l.spec.Algorithm {
-	case TokenBucket:
-		l.refill(&st, now)
-		l.bucket.charge(&st, units)
-	case FixedWindow:
-		l.windowAt(&st, now)
-		l.chargeFixed(&st, now, units)
-	case SlidingWindow:
-		l.slide(&st, now)
-		l.chargeWindow(&st, units)
-	case SlidingLog:
-		l.expire(&st, now)
-		l.chargeLog(&st, units)
-	}
+	now = legalTime(now)
+	l.moveTo(&st, now)
+	l.charge(&st, now, legalUnits(units))
 	return st
 }
 
@@ -141,20 +112,16 @@ func (l *Limit) Charge(st State, now Micros, units int64) State {
 func (l *Limit) Union(a, b State, now Micros) State {
 	now = legalTime(now)
 	switch l.spec.Algorithm {
-	case TokenBucket:
-		l.refill(&a, now)
-		l.refill(&b, now)
-		return State{At: max(a.At, b.At), Level: min(a.Level, b.Level), Aux: a.Aux}
-	case FixedWindow:
-		l.windowAt(&a, now)
-		l.windowAt(&b, now)
-	case SlidingWindow:
-		l.slide(&a, now)
-		l.slide(&b, now)
-	default:
+	case SlidingLog, Concurrency:
 		return a
 	}
-	return State{At: max(a.At, b.At), Level: max(a.Level, b.Level), Aux: max(a.Aux, b.Aux)}
+	l.moveTo(&a, now)
+	l.moveTo(&b, now)
+	u := State{At: max(a.At, b.At), Level: max(a.Level, b.Level), Aux: max(a.Aux, b.Aux)}
+	if l.spec.Algorithm == TokenBucket {
+		u.Level = min(a.Level, b.Level)
+	}
+	return u
 }
 
 // Fresh reports whether the counter is as good as new at now, so that it may be
@@ -179,13 +146,114 @@ func (l *Limit) PeriodFromID(now Micros, id uint32) Micros {
 	return (ms + Micros(int32(id-uint32(ms)))) * Millisecond
 }
 
+// The functions below are what the algorithms differ in. Concurrency has no units.
+
+// moveTo moves a state to now; the others here expect that.
+func (l *Limit) moveTo(st *State, now Micros) {
+	switch l.spec.Algorithm {
+	case TokenBucket:
+		l.refill(st, now)
+	case FixedWindow:
+		l.windowAt(st, now)
+	case SlidingWindow:
+		l.slide(st, now)
+	case SlidingLog:
+		l.expire(st, now)
+	}
+}
+
+// remaining is the most that a need could get.
+func (l *Limit) remaining(st *State, now Micros) int64 {
+	switch l.spec.Algorithm {
+	case TokenBucket:
+		return l.bucket.tokens(st)
+	case FixedWindow:
+		return l.unspent(st.Level)
+	case SlidingWindow:
+		return l.slidingRemaining(st, now)
+	case SlidingLog:
+		return l.logRemaining(st)
+	}
+	return 0
+}
+
+// grant grants what an ask gets of what remains, which is some.
+func (l *Limit) grant(st *State, now Micros, a *Ask, d *Decision, remaining int64) {
+	if d.Granted = l.size(a, remaining); d.Granted == 0 {
+		return
+	}
+	d.TTL = l.ttl(remaining)
+	switch l.spec.Algorithm {
+	case TokenBucket:
+		st.Level -= d.Granted * l.bucket.cost
+	case SlidingLog:
+		if d.Period = st.At; d.Granted > a.Waiting {
+			d.Period += d.TTL
+		}
+		st.insert(d.Period, d.Granted)
+	default:
+		l.charge(st, now, d.Granted)
+		d.Period = st.At
+		d.TTL = min(d.TTL, st.At+l.spec.Period-now)
+	}
+}
+
+// charge charges units, down to one limit of debt.
+func (l *Limit) charge(st *State, now Micros, units int64) {
+	switch l.spec.Algorithm {
+	case TokenBucket:
+		l.bucket.charge(st, units)
+	case FixedWindow:
+		l.chargeFixed(st, now, units)
+	case SlidingWindow:
+		l.chargeWindow(st, units)
+	case SlidingLog:
+		l.chargeLog(st, units)
+	}
+}
+
+// retry is the RetryAfter of a need for which too little remains.
+func (l *Limit) retry(st *State, now Micros, need int64) Micros {
+	switch l.spec.Algorithm {
+	case TokenBucket:
+		return l.bucketWait(st, now, need)
+	case FixedWindow:
+		return l.fixedRetry(st, now, need)
+	case SlidingWindow:
+		return l.slidingRetry(st, now, need)
+	case SlidingLog:
+		return l.logRetry(st, now, need)
+	}
+	return Never
+}
+
+// reset is the Reset of a decision.
+func (l *Limit) reset(st *State, now Micros) Micros {
+	switch l.spec.Algorithm {
+	case TokenBucket:
+		return l.bucketWait(st, now, l.capacity)
+	case FixedWindow:
+		return l.fixedReset(st, now)
+	case SlidingWindow:
+		return l.slidingReset(st, now)
+	case SlidingLog:
+		return l.logReset(st, now)
+	}
+	return 0
+}
+
 // left is what is there for the ask of so many units that remain.
 func (a *Ask) left(remaining int64) int64 { return max(0, remaining-a.Withheld) }
 
 // size is how much an ask gets whose need fits into remaining.
-func (a *Ask) size(remaining int64) int64 {
+func (l *Limit) size(a *Ask, remaining int64) int64 {
 	granted := a.Waiting
-	if a.Want > a.Waiting {
+	switch {
+	case l.spec.MinInterval > 0:
+		return a.Need
+	case l.spec.Algorithm == TokenBucket:
+		granted = remaining
+	case a.Want > a.Waiting:
 		granted = max(granted, remaining/(2*a.Askers))
 	}
 	return min(a.Want, remaining, granted)

@@ -21,44 +21,15 @@ package limit
 // next is the units that are charged to the next window, 0 <= next <= count.
 func (st *State) next() *int64 { return &st.Aux }
 
-func (l *Limit) acquireFixed(st *State, now Micros, a *Ask, d *Decision) {
-	l.windowAt(st, now)
-	if a.Need == 0 && a.Want > 0 && l.leads(st, now, a.Lead) {
-		l.acquireNext(st, now, a, d)
-		return
-	}
-	whole := l.unspent(st.Level)
-	remaining := a.left(whole)
-	switch {
-	case remaining < a.Need:
-		if l.spec.ChargeDenied {
-			l.chargeFixed(st, now, a.Need)
-			whole = l.unspent(st.Level)
-			remaining = a.left(whole)
-		}
-		if a.Need > whole { // else it is only withheld
-			d.RetryAfter = l.fixedRetry(st, now, a.Need)
-		}
-	case a.Want > 0 && remaining > 0:
-		if d.Granted = a.size(remaining); d.Granted > 0 {
-			l.chargeFixed(st, now, d.Granted)
-			d.Period = st.At
-			d.TTL = min(l.ttl(remaining), st.At+l.spec.Period-now)
-		}
-	}
-	d.Remaining = remaining - d.Granted
-	d.Reset = l.fixedReset(st, now)
-}
-
 // leads reports whether an ask is for the next window.
-func (l *Limit) leads(st *State, now, lead Micros) bool {
-	return lead > 0 && l.spec.Align == AlignClock && st.At+l.spec.Period-now <= lead
+func (l *Limit) leads(st *State, now Micros, a *Ask) bool {
+	return l.spec.Algorithm == FixedWindow && l.spec.Align == AlignClock && a.Need == 0 && a.Want > 0 && st.At+l.spec.Period-now <= a.Lead
 }
 
 // acquireNext grants units of the next window. Their ttl runs from the flip.
 func (l *Limit) acquireNext(st *State, now Micros, a *Ask, d *Decision) {
 	next := a.left(l.unspent(*st.next()))
-	if d.Granted = a.size(next); d.Granted > 0 {
+	if d.Granted = l.size(a, next); d.Granted > 0 {
 		*st.next() += d.Granted
 		d.Period = st.At + l.spec.Period
 		d.StartsIn = d.Period - now

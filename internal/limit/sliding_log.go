@@ -25,41 +25,11 @@ package limit
 // takes 16 bytes, and there are at most count of them, twice that with
 // charge_denied or overdrawn units.
 
-func (l *Limit) acquireLog(st *State, now Micros, a *Ask, d *Decision) {
-	l.expire(st, now)
-	whole := l.logRemaining(st)
-	remaining := a.left(whole)
-	switch {
-	case remaining < a.Need:
-		if l.spec.ChargeDenied {
-			l.chargeLog(st, a.Need)
-			whole = l.logRemaining(st)
-		}
-		if a.Need > whole { // else it is only withheld
-			d.RetryAfter = l.logRetry(st, now, a.Need)
-		}
-	case a.Want > 0 && remaining > 0:
-		if d.Granted = a.size(remaining); l.spec.MinInterval > 0 {
-			d.Granted = a.Need
-		}
-		if d.Granted > 0 {
-			d.Period, d.TTL = st.At, l.ttl(remaining)
-			if d.Granted > a.Waiting {
-				d.Period += d.TTL
-			}
-			st.insert(d.Period, d.Granted)
-		}
-	}
-	d.Remaining = a.left(l.logRemaining(st))
-	d.Reset = l.logReset(st, now)
-}
-
-// returnLog gives back to the oldest entries within the period's millisecond,
+// giveBack gives back to the oldest entries within the period's millisecond,
 // which is all that a lease carries. Taking from an older entry than the one that
 // was charged is always safe: what stays in the log is then newer, so that at any
 // later time it holds at least as much as it should.
-func (l *Limit) returnLog(st *State, now, period Micros, units int64) int64 {
-	l.expire(st, now)
+func (st *State) giveBack(period Micros, units int64) int64 {
 	from := period - period%Millisecond
 	kept := st.firstAfter(from - 1)
 	before, returned := st.sumBefore(kept), int64(0)

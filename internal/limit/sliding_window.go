@@ -41,31 +41,6 @@ func newFade(s Spec) (fade, bool) {
 	return fade{}, false
 }
 
-func (l *Limit) acquireSliding(st *State, now Micros, a *Ask, d *Decision) {
-	l.slide(st, now)
-	whole := l.slidingRemaining(st, now)
-	remaining := a.left(whole)
-	switch {
-	case remaining < a.Need:
-		if l.spec.ChargeDenied {
-			l.chargeWindow(st, a.Need)
-			whole = l.slidingRemaining(st, now)
-			remaining = a.left(whole)
-		}
-		if a.Need > whole { // else it is only withheld
-			d.RetryAfter = l.slidingRetry(st, now, a.Need)
-		}
-	case a.Want > 0 && remaining > 0:
-		if d.Granted = a.size(remaining); d.Granted > 0 {
-			st.Level += d.Granted
-			d.Period = st.At
-			d.TTL = min(l.ttl(remaining), st.At+l.spec.Period-now)
-		}
-	}
-	d.Remaining = remaining - d.Granted
-	d.Reset = l.slidingReset(st, now)
-}
-
 // slide moves the state to the window of now.
 func (l *Limit) slide(st *State, now Micros) {
 	period := l.spec.Period

@@ -61,35 +61,9 @@ func newBucket(s Spec) (bucket, bool) {
 // unit. It is 0 only in a state that was never used.
 func (st *State) tokenCost() *int64 { return &st.Aux }
 
-func (l *Limit) acquireBucket(st *State, now Micros, a *Ask, d *Decision) {
-	b := &l.bucket
-	l.refill(st, now)
-	whole := b.tokens(st)
-	remaining := a.left(whole)
-	switch {
-	case remaining < a.Need:
-		if l.spec.ChargeDenied {
-			b.charge(st, a.Need)
-			whole = b.tokens(st)
-			remaining = a.left(whole)
-		}
-		if a.Need > whole { // else it is only withheld
-			d.RetryAfter = l.bucketWait(st, now, a.Need)
-		}
-	case a.Want > 0 && remaining > 0:
-		d.Granted = min(a.Want, remaining)
-		d.TTL = l.ttl(remaining)
-		st.Level -= d.Granted * b.cost
-	}
-	d.Remaining = remaining - d.Granted
-	d.Reset = l.bucketWait(st, now, l.capacity)
-}
-
-// returnBucket accepts the whole units for which there is room; if that is not
+// giveBack accepts the whole units for which there is room; if that is not
 // all of them, the bucket is full.
-func (l *Limit) returnBucket(st *State, now Micros, units int64) int64 {
-	l.refill(st, now)
-	b := &l.bucket
+func (b *bucket) giveBack(st *State, units int64) int64 {
 	room := (b.cap - st.Level) / b.cost
 	if units > room {
 		st.Level = b.cap
