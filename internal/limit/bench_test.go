@@ -35,60 +35,24 @@ func warm(l *Limit, every Micros, decisions int) (State, Micros) {
 	return st, now
 }
 
-// BenchmarkDecision times Acquire, which takes and returns the state by value.
+// BenchmarkDecision times what a lone request asks, asks ahead, by which leases are cut, and peeks.
 func BenchmarkDecision(b *testing.B) {
 	for _, w := range workloads {
-		b.Run(w.name, func(b *testing.B) {
-			l := mustNew(b, w.spec)
-			st, now := warm(l, w.every, 300_000)
-			b.ReportAllocs()
-			for b.Loop() {
-				now += w.every
-				st, _ = l.Acquire(st, now, Ask{Need: 1, Waiting: 1, Want: 1, Askers: 3})
-			}
-		})
-	}
-}
-
-// BenchmarkDecisionInPlace times Decide, which changes the state where it is.
-func BenchmarkDecisionInPlace(b *testing.B) {
-	for _, w := range workloads {
-		b.Run(w.name, func(b *testing.B) {
-			l := mustNew(b, w.spec)
-			st, now := warm(l, w.every, 300_000)
-			b.ReportAllocs()
-			for b.Loop() {
-				now += w.every
-				l.Decide(&st, now, Ask{Need: 1, Waiting: 1, Want: 1, Askers: 3})
-			}
-		})
-	}
-}
-
-// BenchmarkLease times asks ahead, by which leases are cut.
-func BenchmarkLease(b *testing.B) {
-	for _, w := range workloads {
-		b.Run(w.name, func(b *testing.B) {
-			l := mustNew(b, w.spec)
-			st, now := warm(l, w.every, 300_000)
-			b.ReportAllocs()
-			for b.Loop() {
-				now += w.every
-				l.Decide(&st, now, Ask{Want: 3, Askers: 3})
-			}
-		})
-	}
-}
-
-func BenchmarkPeek(b *testing.B) {
-	for _, w := range workloads {
-		b.Run(w.name, func(b *testing.B) {
-			l := mustNew(b, w.spec)
-			st, now := warm(l, w.every, 300_000)
-			for b.Loop() {
-				l.Peek(st, now, 1)
-			}
-		})
+		l := mustNew(b, w.spec)
+		for name, decide := range map[string]func(*State, Micros){
+			"lone":  func(st *State, now Micros) { l.Decide(st, now, Ask{Need: 1, Waiting: 1, Want: 1, Askers: 3}) },
+			"ahead": func(st *State, now Micros) { l.Decide(st, now, Ask{Want: 3, Askers: 3}) },
+			"peek":  func(st *State, now Micros) { l.Peek(*st, now, 1) },
+		} {
+			b.Run(w.name+"/"+name, func(b *testing.B) {
+				st, now := warm(l, w.every, 300_000)
+				b.ReportAllocs()
+				for b.Loop() {
+					now += w.every
+					decide(&st, now)
+				}
+			})
+		}
 	}
 }
 

@@ -79,42 +79,6 @@ func TestHoldTraces(t *testing.T) {
 	}
 }
 
-// A request takes its slots, keeps them by renewing and gives them back.
-func TestSlotsOfARequest(t *testing.T) {
-	l := mustNew(t, Spec{Algorithm: Concurrency, Count: 3, LeaseTTL: Minute})
-	var st Slots
-	var d HoldDecision
-	step := func(what string, granted, remaining int64, retry Micros) {
-		t.Helper()
-		if d.Granted != granted || d.Remaining != remaining || d.RetryAfter != retry {
-			t.Errorf("%s: %+v", what, d)
-		}
-	}
-	st, d = l.AcquireSlot(st, epoch, 7, 2)
-	step("two slots", 2, 1, 0)
-	st, d = l.AcquireSlot(st, epoch+Second, 7, 2)
-	step("again, after a lost reply", 2, 1, 0)
-	st, d = l.AcquireSlot(st, epoch+2*Second, 8, 2)
-	step("too many: none", 0, 1, 59*Second)
-	st, d = l.AcquireSlot(st, epoch+2*Second, 8, 0)
-	step("a report", 0, 1, 0)
-	st, d = l.AcquireSlot(st, epoch+2*Second, 8, 4)
-	step("more than there are", 0, 1, Never)
-	st, d = l.RenewSlot(st, epoch+30*Second, 7)
-	step("renewed", 2, 1, 0)
-	st, d = l.AcquireSlot(st, epoch+61*Second, 8, 2)
-	step("so it outlives its first minute", 0, 1, 29*Second)
-	st, d = l.RenewSlot(st, epoch+90*Second, 7)
-	step("too late", 0, 3, 0)
-	st, d = l.AcquireSlot(st, epoch+90*Second, 8, 3)
-	step("free again", 3, 0, 0)
-	st, released := l.ReleaseSlot(st, epoch+91*Second, 8)
-	st, twice := l.ReleaseSlot(st, epoch+91*Second, 8)
-	if released != 3 || twice != 0 || !l.FreshSlots(st, epoch+91*Second) {
-		t.Errorf("released %d, then %d, left %+v", released, twice, st)
-	}
-}
-
 // slotTwin keeps every holding ever made and counts those that have not run out.
 type slotTwin struct {
 	spec Spec
@@ -179,78 +143,83 @@ func (w *slotTwin) acquire(now Micros, id uint64, cost int64) int64 {
 	return cost
 }
 
-func TestConcurrencyAgainstDefinition(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := Spec{Algorithm: Concurrency, Count: rapid.Int64Range(0, 30).Draw(t, "count")}
-		l, err := New(s)
-		if err != nil {
-			t.Fatal(err)
+func TestConcurrencyAgainstDefinition(t *testing.T) { rapid.Check(t, slotsByDefinition) }
+
+// slotsByDefinition takes and gives back slots in any order.
+func slotsByDefinition(t *rapid.T) {
+	s := Spec{Algorithm: Concurrency, Count: rapid.Int64Range(0, 30).Draw(t, "count")}
+	l, err := New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var st Slots
+	w, now := &slotTwin{spec: l.Spec(), held: map[uint64]Holding{}}, epoch
+	for range rapid.IntRange(1, 80).Draw(t, "steps") {
+		now += rapid.SampledFrom([]Micros{0, 1, ms, Second, 3 * Second, 10 * Second, -ms, -Second, -Hour, Hour}).Draw(t, "after")
+		if rapid.IntRange(0, 15).Draw(t, "change the rule") == 0 {
+			s.Count = rapid.Int64Range(0, 30).Draw(t, "new count")
+			s.LeaseTTL = rapid.SampledFrom([]Micros{0, 3 * Second, Minute}).Draw(t, "new ttl")
+			l, _ = New(s)
+			w.spec = l.Spec()
 		}
-		var st Slots
-		w, now := &slotTwin{spec: l.Spec(), held: map[uint64]Holding{}}, epoch
-		for range rapid.IntRange(1, 80).Draw(t, "steps") {
-			now += rapid.SampledFrom([]Micros{0, 1, ms, Second, 3 * Second, 10 * Second, -ms, -Second, -Hour, Hour}).Draw(t, "after")
-			if rapid.IntRange(0, 15).Draw(t, "change the rule") == 0 {
-				s.Count = rapid.Int64Range(0, 30).Draw(t, "new count")
-				s.LeaseTTL = rapid.SampledFrom([]Micros{0, 3 * Second, Minute}).Draw(t, "new ttl")
-				l, _ = New(s)
-				w.spec = l.Spec()
-			}
-			id := rapid.Uint64Range(1, 8).Draw(t, "id")
-			n := rapid.Int64Range(0, 12).Draw(t, "units")
-			var d HoldDecision
-			var want int64
-			before := cloneSlots(st)
-			switch rapid.IntRange(0, 4).Draw(t, "op") {
-			case 0, 1:
-				ahead := rapid.Int64Range(0, 20).Draw(t, "ahead")
-				st, d = l.Hold(st, now, id, n, n+ahead)
-				want = w.hold(now, id, n, n+ahead)
-				checkHoldRetry(t, l, st, now, d, func(st Slots, at Micros) bool {
-					_, d := l.Hold(st, at, id, n, n+ahead)
-					return d.Granted >= max(n, min(n+ahead, 1))
-				})
-			case 2:
-				st, d = l.AcquireSlot(st, now, id, n)
-				want = w.acquire(now, id, n)
-				checkHoldRetry(t, l, st, now, d, func(st Slots, at Micros) bool {
-					_, d := l.AcquireSlot(st, at, id, n)
-					return d.Granted == n
-				})
-			case 3:
-				st, d = l.RenewSlot(st, now, id)
-				w.moveTo(now)
-				want = w.held[id].Units
-				w.set(id, want)
-			case 4:
-				var got int64
-				st, got = l.ReleaseSlot(st, now, id)
-				w.moveTo(now)
-				want = w.held[id].Units
-				w.set(id, 0)
-				d = HoldDecision{Granted: got, Remaining: max(0, s.Count-w.used())}
-			}
-			if d.Granted != want || d.Remaining != max(0, s.Count-w.used()) || st.Used != w.used() || len(st.Held) != len(w.held) {
-				t.Fatalf("got %+v and %+v from %+v,\nby definition %d and %+v", d, st, before, want, w.held)
-			}
-			checkSlots(t, l, st, now)
+		id := rapid.Uint64Range(1, 8).Draw(t, "id")
+		n := rapid.Int64Range(0, 12).Draw(t, "units")
+		var d HoldDecision
+		var want int64
+		before := cloneSlots(st)
+		switch rapid.IntRange(0, 4).Draw(t, "op") {
+		case 0, 1:
+			ahead := rapid.Int64Range(0, 20).Draw(t, "ahead")
+			st, d = l.Hold(st, now, id, n, n+ahead)
+			want = w.hold(now, id, n, n+ahead)
+			checkHoldRetry(t, l, st, now, d, max(n, min(n+ahead, 1)), func(st Slots, at Micros) HoldDecision {
+				_, d := l.Hold(st, at, id, n, n+ahead)
+				return d
+			})
+		case 2:
+			st, d = l.AcquireSlot(st, now, id, n)
+			want = w.acquire(now, id, n)
+			checkHoldRetry(t, l, st, now, d, n, func(st Slots, at Micros) HoldDecision {
+				_, d := l.AcquireSlot(st, at, id, n)
+				return d
+			})
+		case 3:
+			st, d = l.RenewSlot(st, now, id)
+			w.moveTo(now)
+			want = w.held[id].Units
+			w.set(id, want)
+		case 4:
+			var got int64
+			st, got = l.ReleaseSlot(st, now, id)
+			w.moveTo(now)
+			want = w.held[id].Units
+			w.set(id, 0)
+			d = HoldDecision{Granted: got, Remaining: max(0, s.Count-w.used())}
 		}
-	})
+		if d.Granted != want || d.Remaining != max(0, s.Count-w.used()) || st.Used != w.used() || len(st.Held) != len(w.held) {
+			t.Fatalf("got %+v and %+v from %+v,\nby definition %d and %+v", d, st, before, want, w.held)
+		}
+		checkSlots(t, l, st, now)
+	}
 }
 
 // checkHoldRetry waits for RetryAfter, and one microsecond less.
-func checkHoldRetry(t *rapid.T, l *Limit, st Slots, now Micros, d HoldDecision, granted func(Slots, Micros) bool) {
+func checkHoldRetry(
+	t rapid.TB, l *Limit, st Slots, now Micros, d HoldDecision, need int64, again func(Slots, Micros) HoldDecision,
+) {
 	t.Helper()
-	if d.RetryAfter == 0 || d.RetryAfter == Never {
-		return
-	}
-	if !granted(cloneSlots(st), now+d.RetryAfter) || granted(cloneSlots(st), now+d.RetryAfter-1) {
+	granted := func(at Micros) bool { return again(cloneSlots(st), at).Granted >= need }
+	switch {
+	case (d.RetryAfter == 0) != (d.Granted >= need), (d.RetryAfter == Never) != (need > l.spec.Count && d.Granted < need):
+		t.Fatalf("retry after %d µs, of %d slots needed: %+v", d.RetryAfter, need, d)
+	case d.RetryAfter == 0, d.RetryAfter == Never:
+	case !granted(now+d.RetryAfter) || granted(now+d.RetryAfter-1):
 		t.Fatalf("retry after %d µs is not exact: %+v", d.RetryAfter, st)
 	}
 }
 
 // checkSlots holds the slots against the invariants beside their fields.
-func checkSlots(t *rapid.T, l *Limit, st Slots, now Micros) {
+func checkSlots(t rapid.TB, l *Limit, st Slots, now Micros) {
 	t.Helper()
 	var used int64
 	for i, h := range st.Held {

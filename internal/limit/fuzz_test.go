@@ -1,35 +1,12 @@
 package limit
 
 import (
-	"encoding/binary"
 	"errors"
 	"math"
 	"testing"
-)
 
-// script reads the steps of a trace from a fuzzer's bytes: 12 each.
-func script(l *Limit, b []byte) (steps []step) {
-	for len(b) >= 12 && len(steps) < 200 {
-		s := step{op: op(b[0]) % ops, grant: int(b[1])}
-		after := Micros(int32(binary.LittleEndian.Uint32(b[2:])))
-		switch b[1] % 4 {
-		case 1:
-			after *= Millisecond
-		case 2: // around a whole period
-			after = max(1, l.spec.Period) + Micros(int8(b[2]))
-		case 3: // back
-			after = -after
-		}
-		s.after = after
-		units := func(b []byte) int64 { return int64(binary.LittleEndian.Uint16(b)) }
-		s.units = units(b[6:])
-		s.ask = Ask{Need: units(b[6:]), Waiting: units(b[8:]), Want: units(b[10:]), Askers: int64(b[1] % 8), Lead: after / 2}
-		s.ask.legalize()
-		steps = append(steps, s)
-		b = b[12:]
-	}
-	return steps
-}
+	"pgregory.net/rapid"
+)
 
 func fuzzLimit(algorithm uint8, count, period, extra int64, flags uint8) (*Limit, error) {
 	s := Spec{Algorithm: Algorithm(algorithm), Count: count, Period: Micros(period), ChargeDenied: flags&1 != 0}
@@ -58,24 +35,13 @@ func seeds(add func(algorithm uint8, count, period, extra int64, flags uint8)) {
 	}
 }
 
-// trace exercises every operation of a script once, forward, at a flip and back.
-const trace = "\x00\x00\x01\x00\x00\x00\x05\x00\x05\x00\x09\x00" + "\x00\x02\x00\x00\x00\x00\x01\x00\x01\x00\x01\x00" +
-	"\x01\x01\x10\x00\x00\x00\x02\x00\x00\x00\x00\x00" + "\x03\x03\x40\x42\x0f\x00\x03\x00\x00\x00\x00\x00" +
-	"\x02\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00" + "\x00\x03\x00\x00\x00\x70\x00\x00\x00\x00\xff\xff"
+// The fuzzers below look for a trace on which a limit is not what it is by definition.
 
-// FuzzAcquire replays traces against the twin.
-func FuzzAcquire(f *testing.F) {
-	seeds(func(algorithm uint8, count, period, extra int64, flags uint8) {
-		f.Add(algorithm, count, period, extra, flags, []byte(trace))
-	})
-	f.Fuzz(func(t *testing.T, algorithm uint8, count, period, extra int64, flags uint8, b []byte) {
-		l, err := fuzzLimit(algorithm, count, period, extra, flags)
-		if err != nil || l.spec.Algorithm == Concurrency {
-			return // not a legal limit
-		}
-		replay(t, l, script(l, b))
-	})
-}
+func FuzzTokenBucket(f *testing.F)   { f.Fuzz(rapid.MakeFuzz(byDefinition(TokenBucket))) }
+func FuzzFixedWindow(f *testing.F)   { f.Fuzz(rapid.MakeFuzz(byDefinition(FixedWindow))) }
+func FuzzSlidingWindow(f *testing.F) { f.Fuzz(rapid.MakeFuzz(byDefinition(SlidingWindow))) }
+func FuzzSlidingLog(f *testing.F)    { f.Fuzz(rapid.MakeFuzz(byDefinition(SlidingLog))) }
+func FuzzConcurrency(f *testing.F)   { f.Fuzz(rapid.MakeFuzz(slotsByDefinition)) }
 
 // FuzzIllegal asks with numbers that nobody should send, at times that no clock
 // should show: nothing panics and nothing grows out of its range.
@@ -107,39 +73,6 @@ func FuzzIllegal(f *testing.F) {
 			l.Peek(st, now, need)
 			l.Fresh(st, now)
 			l.PeriodFromID(now, uint32(lead))
-		}
-	})
-}
-
-// FuzzHold takes and gives back slots in any order.
-func FuzzHold(f *testing.F) {
-	f.Add(int64(20), []byte("\x00\x01\x05\x09\x01\x01\x02\x03\x02\x01\x00\x00\x03\x01\x00\x00\x00\x02\xff\xff"))
-	f.Add(int64(0), []byte("\x00\x01\x05\x09"))
-	f.Add(MaxCount, []byte("\x01\x01\xff\x00\x01\x01\x00\xff"))
-	f.Fuzz(func(t *testing.T, count int64, b []byte) {
-		l, err := New(Spec{Algorithm: Concurrency, Count: count})
-		if err != nil {
-			return // not a legal limit
-		}
-		var st Slots
-		now := epoch
-		for ; len(b) >= 4; b = b[4:] {
-			id, n := uint64(b[1]), int64(b[2])
-			now += Micros(int8(b[3])) * Second / 4
-			var d HoldDecision
-			switch b[0] % 4 {
-			case 0:
-				st, d = l.Hold(st, now, id, n, int64(b[3]))
-			case 1:
-				st, d = l.AcquireSlot(st, now, id, n)
-			case 2:
-				st, d = l.RenewSlot(st, now, id)
-			case 3:
-				st, n = l.ReleaseSlot(st, now, id)
-			}
-			if st.Used > count || d.Granted > count || st.Used < 0 || n < 0 || d.Remaining < 0 || d.RetryAfter < 0 {
-				t.Fatalf("%+v of %d in use, %+v", st, count, d)
-			}
 		}
 	})
 }

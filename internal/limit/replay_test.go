@@ -18,7 +18,6 @@ const (
 	opReturn
 	opReturnByID
 	opCharge
-	ops
 )
 
 // step is one step of a random trace.
@@ -30,14 +29,9 @@ type step struct {
 	grant int   // which of the grants so far is given back, newest first
 }
 
-type failer interface {
-	Helper()
-	Fatalf(format string, args ...any)
-}
-
 // replay runs a trace on a limit and on its twin and checks every promise of
 // [Decision] at every step.
-func replay(t failer, l *Limit, steps []step) {
+func replay(t *rapid.T, l *Limit, steps []step) {
 	t.Helper()
 	var st State
 	var grants []Decision
@@ -86,7 +80,7 @@ func replay(t failer, l *Limit, steps []step) {
 
 // checkTwin compares all that the twin computes; when to come again is checked by
 // coming again.
-func checkTwin(t failer, i int, s step, got, want Decision) {
+func checkTwin(t rapid.TB, i int, s step, got, want Decision) {
 	t.Helper()
 	got.RetryAfter, got.Reset = 0, 0
 	if got != want {
@@ -94,7 +88,7 @@ func checkTwin(t failer, i int, s step, got, want Decision) {
 	}
 }
 
-func checkBounds(t failer, i int, l *Limit, a Ask, d Decision) {
+func checkBounds(t rapid.TB, i int, l *Limit, a Ask, d Decision) {
 	t.Helper()
 	switch {
 	case d.Granted < 0 || d.Granted > a.Want:
@@ -114,7 +108,7 @@ func checkBounds(t failer, i int, l *Limit, a Ask, d Decision) {
 
 // checkPeek holds a peek against what was then decided on its need, and whether
 // it left the state alone.
-func checkPeek(t failer, i int, l *Limit, st State, peek Decision, a Ask, d Decision) {
+func checkPeek(t rapid.TB, i int, l *Limit, st State, peek Decision, a Ask, d Decision) {
 	t.Helper()
 	if ahead := a.Need == 0; !ahead && (peek.Remaining-a.Withheld >= a.Need) != (d.Granted > 0) {
 		t.Fatalf("step %d: peek %+v, but %+v", i, peek, d)
@@ -129,7 +123,7 @@ func checkPeek(t failer, i int, l *Limit, st State, peek Decision, a Ask, d Deci
 
 // checkRetry waits exactly for RetryAfter and is granted; a microsecond
 // less, or any other time before, and it is denied.
-func checkRetry(t failer, i int, l *Limit, st State, now Micros, a Ask, d Decision) {
+func checkRetry(t rapid.TB, i int, l *Limit, st State, now Micros, a Ask, d Decision) {
 	t.Helper()
 	if a.Need == 0 || d.RetryAfter == 0 {
 		return
@@ -154,7 +148,7 @@ func checkRetry(t failer, i int, l *Limit, st State, now Micros, a Ask, d Decisi
 }
 
 // checkReset waits for a counter as good as new.
-func checkReset(t failer, i int, l *Limit, st State, now, reset Micros) {
+func checkReset(t rapid.TB, i int, l *Limit, st State, now, reset Micros) {
 	t.Helper()
 	switch {
 	case reset == 0 != l.Fresh(st, now):
@@ -167,7 +161,7 @@ func checkReset(t failer, i int, l *Limit, st State, now, reset Micros) {
 }
 
 // checkFresh holds a fresh state against a new one.
-func checkFresh(t failer, i int, l *Limit, st State, now Micros) {
+func checkFresh(t rapid.TB, i int, l *Limit, st State, now Micros) {
 	t.Helper()
 	if !l.Fresh(st, now) || now < st.At {
 		return
@@ -182,7 +176,7 @@ func checkFresh(t failer, i int, l *Limit, st State, now Micros) {
 }
 
 // checkState holds a state against the ranges beside its fields.
-func checkState(t failer, i int, l *Limit, st State) {
+func checkState(t rapid.TB, i int, l *Limit, st State) {
 	t.Helper()
 	fits := true
 	switch l.spec.Algorithm {
@@ -210,7 +204,7 @@ func checkState(t failer, i int, l *Limit, st State) {
 
 // checkExact recomputes without bounds every product that a decision on this
 // state may form, and holds it against what a double can hold.
-func checkExact(t failer, i int, l *Limit, st State, now Micros) {
+func checkExact(t rapid.TB, i int, l *Limit, st State, now Micros) {
 	t.Helper()
 	var terms []*big.Int
 	switch b, f := l.bucket, l.fade; l.spec.Algorithm {
@@ -340,12 +334,20 @@ func TestCountChanges(t *testing.T) {
 
 func micros(n int64) Micros { return Micros(n) }
 
+// byDefinition replays traces of an algorithm.
+func byDefinition(a Algorithm) func(t *rapid.T) {
+	return func(t *rapid.T) {
+		l := drawLimit(t, a)
+		replay(t, l, drawSteps(t, l))
+	}
+}
+
 func TestAgainstDefinition(t *testing.T) {
-	for name, algorithm := range map[string]Algorithm{"token_bucket": TokenBucket, "fixed_window": FixedWindow,
-		"sliding_window": SlidingWindow, "sliding_log": SlidingLog} {
-		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			l := drawLimit(t, algorithm)
-			replay(t, l, drawSteps(t, l))
-		}))
+	for a := range Concurrency {
+		t.Run(a.String(), func(t *testing.T) {
+			for range 30 { // a hundred traces each, in some 10 ms
+				rapid.Check(t, byDefinition(a))
+			}
+		})
 	}
 }

@@ -1,8 +1,8 @@
 package limit
 
-import (
-	"testing"
-)
+import "testing"
+
+const ms = Millisecond
 
 // row is one line of a trace: what is done at a time after the epoch, and what
 // must come of it.
@@ -42,14 +42,6 @@ func back(units int64) action {
 	}
 }
 
-// overdrawn charges units that were admitted without asking.
-func overdrawn(units int64) action {
-	return func(l *Limit, st State, _ *Decision, now Micros) (State, Decision) {
-		st = l.Charge(st, now, units)
-		return st, l.Peek(st, now, 0)
-	}
-}
-
 // runTrace replays rows on a new counter. The epoch of traces is a multiple of
 // every period up to a day.
 func runTrace(t *testing.T, s Spec, rows []row) {
@@ -66,6 +58,174 @@ func runTrace(t *testing.T, s Spec, rows []row) {
 			t.Errorf("row %d, at %v µs:\n got granted %d, remaining %d, retry %d, reset %d\nwant granted %d, remaining %d, retry %d, reset %d",
 				i, r.at, got.granted, got.remaining, got.retry, got.reset, r.granted, r.remaining, r.retry, r.reset)
 		}
+	}
+}
+
+// A plain trace for each algorithm, with numbers to read, and what a definition in replay_test.go
+// shares with the code: what a clock that steps back does, where windows begin, and when waiting
+// does not help.
+func TestTraces(t *testing.T) {
+	perSecond := Spec{Count: 10, Period: Second} // a token per 100 ms
+	fixed := Spec{Algorithm: FixedWindow, Count: 10, Period: Second}
+	first := Spec{Algorithm: FixedWindow, Count: 10, Period: Second, Align: AlignFirstRequest}
+	sliding := Spec{Algorithm: SlidingWindow, Count: 10, Period: Second}
+	log := Spec{Algorithm: SlidingLog, Count: 3, Period: Second}
+	for name, c := range map[string]struct {
+		spec Spec
+		rows []row
+	}{
+		"token bucket: a new bucket is full, then a token each 100 ms": {perSecond, []row{
+			{0, need(10), 10, 0, 0, Second},
+			{0, need(1), 0, 0, 100 * ms, Second},
+			{100*ms - 1, need(1), 0, 0, 1, 900*ms + 1},
+			{100 * ms, need(1), 1, 0, 0, Second},
+			{399 * ms, need(1), 1, 1, 0, 801 * ms},
+		}},
+		"token bucket: burst is the capacity, count the rate": {Spec{Count: 10, Period: Second, Burst: 3}, []row{
+			{0, need(4), 0, 3, Never, 0},
+			{0, need(3), 3, 0, 0, 300 * ms},
+			{250 * ms, need(3), 0, 2, 50 * ms, 50 * ms},
+			{300 * ms, need(3), 3, 0, 0, 300 * ms},
+		}},
+		"token bucket: a denied need is charged as a penalty": {Spec{Count: 10, Period: Second, ChargeDenied: true}, []row{
+			{0, need(9), 9, 1, 0, 900 * ms},
+			{0, need(2), 0, 0, 300 * ms, 1100 * ms},
+			{0, need(11), 0, 0, Never, 2 * Second},
+		}},
+		"token bucket: the clock steps back 1 ms, 10 s, an hour; and an hour forward": {perSecond, []row{
+			{0, need(10), 10, 0, 0, Second},
+			{-ms, need(1), 0, 0, 101 * ms, 1001 * ms},
+			{100 * ms, need(1), 1, 0, 0, Second},
+			{-1400 * ms, need(1), 0, 0, 100 * ms, Second}, // ahead by more than a period: now counts
+			{-10 * Second, need(1), 0, 0, 100 * ms, Second},
+			{-10*Second + 100*ms, need(1), 1, 0, 0, Second},
+			{-Hour, need(1), 0, 0, 100 * ms, Second},
+			{Hour, need(10), 10, 0, 0, Second},
+			{0, need(1), 0, 0, 100 * ms, Second},
+		}},
+		"token bucket: a wait of more than 142 years is never": {Spec{Count: 1, Period: Day, Burst: 1_000_000}, []row{
+			{0, need(1_000_000), 1_000_000, 0, 0, Never},
+			{0, need(52_124), 0, 0, 52_124 * Day, Never},
+			{0, need(52_125), 0, 0, Never, Never},
+		}},
+		"fixed window: windows of the clock": {fixed, []row{
+			{300 * ms, need(10), 10, 0, 0, 700 * ms},
+			{Second - 1, need(1), 0, 0, 1, 1},
+			{Second, need(1), 1, 9, 0, Second},
+			{Second, need(11), 0, 9, Never, Second},
+		}},
+		"fixed window: windows that begin with their first charge, to the microsecond": {first, []row{
+			{300*ms + 7, need(0), 0, 10, 0, 0},
+			{300*ms + 7, need(11), 0, 10, Never, 0},
+			{400*ms + 7, need(10), 10, 0, 0, Second},
+			{1400*ms + 6, need(1), 0, 0, 1, 1},
+			{1400*ms + 7, need(0), 0, 10, 0, 0},
+			{1900 * ms, need(4), 4, 6, 0, Second},
+			{1900 * ms, back(4), 4, 10, 0, Second}, // begun is begun
+		}},
+		"fixed window: a period that does not divide a day counts from 1970": {Spec{Algorithm: FixedWindow, Count: 1, Period: 7 * Hour}, []row{
+			{0, need(1), 1, 0, 0, Hour}, // 19,700 days and an hour are 67,543 * 7 h
+			{Hour, need(1), 1, 0, 0, 7 * Hour},
+		}},
+		"fixed window: the next window, before it begins": {fixed, []row{
+			{0, need(9), 9, 1, 0, Second},
+			{700 * ms, ask(Ask{Want: 8, Lead: 299 * ms}), 0, 1, 0, 300 * ms}, // too early: this window, whose share is 0
+			{700 * ms, ask(Ask{Want: 8, Lead: 300 * ms}), 5, 1, 0, 1300 * ms},
+			{700 * ms, need(2), 0, 1, 300 * ms, 1300 * ms},
+			{700 * ms, need(6), 0, 1, 1300 * ms, 1300 * ms}, // the next one has 5 left
+			{700 * ms, back(2), 2, 1, 0, 1300 * ms},
+			{Second, need(8), 0, 7, Second, Second},
+			{Second, need(7), 7, 0, 0, Second},
+			{2 * Second, need(0), 0, 10, 0, 0},
+		}},
+		"fixed window: the clock steps back 1 ms, 10 s, an hour; and an hour forward": {fixed, []row{
+			{0, need(10), 10, 0, 0, Second},
+			{-ms, need(1), 0, 0, 1001 * ms, 1001 * ms},      // still in that window
+			{-1400 * ms, need(1), 0, 0, 400 * ms, 400 * ms}, // ahead by more than a period: moved here
+			{-10 * Second, need(1), 0, 0, Second, Second},
+			{-9 * Second, need(4), 4, 6, 0, Second}, // and over a second later
+			{-Hour, need(7), 0, 6, Second, Second},
+			{Hour, need(10), 10, 0, 0, Second},
+			{0, need(1), 0, 0, Second, Second},
+		}},
+		"fixed window: the same where windows begin with the first request": {first, []row{
+			{500 * ms, need(10), 10, 0, 0, Second},
+			{499 * ms, need(1), 0, 0, 1001 * ms, 1001 * ms},
+			{-10 * Second, need(1), 0, 0, Second, Second},
+			{-9 * Second, need(1), 1, 9, 0, Second},
+		}},
+		"sliding window: the window before fades, rounded against the asker": {sliding, []row{
+			{900 * ms, need(10), 10, 0, 0, 1100 * ms},
+			{900 * ms, need(1), 0, 0, 200 * ms, 1100 * ms}, // a tenth of the next window
+			{Second, need(1), 0, 0, 100 * ms, Second},
+			{1100*ms - 1, need(1), 0, 0, 1, 900*ms + 1},
+			{1100 * ms, need(1), 1, 0, 0, 1900 * ms},
+			{1150 * ms, need(1), 0, 0, 50 * ms, 1850 * ms},
+			{1500 * ms, need(5), 0, 4, 100 * ms, 1500 * ms},
+			{1999 * ms, need(9), 0, 8, ms, 1001 * ms}, // 10 * 1/1000 still weighs as one
+			{2 * Second, need(9), 9, 0, 0, 2 * Second},
+			{3 * Second, need(1), 1, 0, 0, 2 * Second}, // 9 of 10 weigh in full
+		}},
+		"sliding window: the clock steps back 1 ms, 10 s, an hour; and an hour forward": {sliding, []row{
+			{0, need(10), 10, 0, 0, 2 * Second},
+			{-ms, need(1), 0, 0, 1101 * ms, 2001 * ms},
+			{-1400 * ms, need(1), 0, 0, 500 * ms, 1400 * ms},
+			{-10 * Second, need(1), 0, 0, 1100 * ms, 2 * Second},
+			{-9*Second + 100*ms, need(1), 1, 0, 0, 1900 * ms},
+			{-Hour, need(1), 0, 0, 200 * ms, 2 * Second}, // both windows move here
+			{Hour, need(10), 10, 0, 0, 2 * Second},
+			{0, need(1), 0, 0, 1100 * ms, 2 * Second},
+		}},
+		"sliding window: while the clock is behind, the window before counts in full": {sliding, []row{
+			{900 * ms, need(5), 5, 5, 0, 1100 * ms},
+			{Second, need(0), 0, 5, 0, Second},
+			{999 * ms, need(0), 0, 5, 0, 1001 * ms},
+		}},
+		"sliding log: each charge counts for exactly one period": {log, []row{
+			{0, need(1), 1, 2, 0, Second},
+			{400 * ms, need(2), 2, 0, 0, Second},
+			{400 * ms, need(1), 0, 0, 600 * ms, Second},
+			{Second - 1, need(1), 0, 0, 1, 400*ms + 1},
+			{Second, need(1), 1, 0, 0, Second},
+			{Second, need(2), 0, 0, 400 * ms, Second},
+			{Second, need(3), 0, 0, Second, Second},
+			{1400 * ms, need(2), 2, 0, 0, Second},
+		}},
+		"sliding log: what is granted ahead is charged where its lease ends": {Spec{Algorithm: SlidingLog, Count: 10, Period: Second}, []row{
+			{0, ask(Ask{Need: 1, Waiting: 1, Want: 10, Askers: 1}), 5, 5, 0, 1020 * ms}, // ttl: a fiftieth of the period
+			{10 * ms, need(5), 5, 0, 0, 1010 * ms},                                      // before it, though later
+			{10 * ms, need(1), 0, 0, Second, 1010 * ms},
+			{1010 * ms, need(5), 5, 0, 0, Second},
+			{1010 * ms, need(1), 0, 0, 10 * ms, Second},
+			{1020 * ms, need(5), 5, 0, 0, Second},
+		}},
+		"sliding log: a least interval: one need at a time, never ahead": {Spec{Algorithm: SlidingLog, Count: 3, Period: Second, MinInterval: 100 * ms}, []row{
+			{0, ask(Ask{Want: 3}), 0, 3, 0, 0},
+			{0, ask(Ask{Need: 1, Waiting: 3, Want: 3}), 1, 0, 0, Second},
+			{100*ms - 1, need(1), 0, 0, 1, 900*ms + 1},
+			{100 * ms, need(2), 2, 0, 0, Second},
+			{100 * ms, need(1), 0, 0, 900 * ms, Second}, // the limit binds longer than the interval
+			{Second, need(1), 1, 0, 0, Second},
+			{1050 * ms, need(1), 0, 0, 50 * ms, 950 * ms}, // the interval longer than the limit
+			{1050 * ms, back(1), 1, 1, 0, 50 * ms},        // it was not used after all
+		}},
+		"sliding log: the clock steps back 1 ms, 10 s, an hour; and an hour forward": {log, []row{
+			{0, need(2), 2, 1, 0, Second},
+			{-ms, need(1), 1, 0, 0, 1001 * ms},
+			{-ms, need(1), 0, 0, 1001 * ms, 1001 * ms},
+			{-1400 * ms, need(1), 0, 0, Second, Second},
+			{-10 * Second, need(1), 0, 0, Second, Second},
+			{-9 * Second, need(3), 3, 0, 0, Second},
+			{-Hour, need(1), 0, 0, Second, Second},
+			{Hour, need(3), 3, 0, 0, Second},
+			{0, need(1), 0, 0, Second, Second},
+		}},
+		"sliding log: a lease that is out stays ahead when the clock was wrong": {Spec{Algorithm: SlidingLog, Count: 10, Period: Second}, []row{
+			{0, ask(Ask{Want: 10}), 5, 5, 0, 1020 * ms},
+			{-10 * Second, need(6), 0, 5, 1020 * ms, 1020 * ms},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { runTrace(t, c.spec, c.rows) })
 	}
 }
 
