@@ -179,28 +179,6 @@ func TestFollow(t *testing.T) {
 	f.await(40, "")
 }
 
-// A writer whose clock is an hour ahead, and the next one with the right time: what was applied
-// last is in force.
-func TestWriterWithAWrongClock(t *testing.T) {
-	t.Parallel()
-	agent := consultest.Start(t, proc.LogDir(t))
-	w := newWriter(t, agent.Addr)
-	ahead := w.apply(limitOf(10))
-	ahead.When = ahead.When.Add(time.Hour)
-	ahead.Revision = uint64(ahead.When.UnixMicro())
-	if err := w.Mirror(t.Context(), ahead, []byte(limitOf(10))); err != nil {
-		t.Fatal(err)
-	}
-	f := startFollower(t, agent.Addr, "", filepath.Join(t.TempDir(), "rules"))
-	f.await(10, "")
-	for limit := 20; limit <= 30; limit += 10 {
-		if v := w.apply(limitOf(limit)); v.Revision <= ahead.Revision || !v.When.Before(ahead.When) {
-			t.Errorf("revision %d of %v; before there was %d of %v", v.Revision, v.When, ahead.Revision, ahead.When)
-		}
-		f.await(int64(limit), "")
-	}
-}
-
 // While Consul is away the rules stay, and a start has them from the copy. A Consul that has
 // forgotten everything changes nothing until somebody applies rules.
 func TestConsulAway(t *testing.T) {

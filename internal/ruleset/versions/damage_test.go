@@ -80,8 +80,9 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// A store that has lost everything gets a revision that is larger all the same.
-func TestRevisionAfterALoss(t *testing.T) {
+// A store that has lost everything gets a revision that is larger all the same, and so does one whose
+// last writer had a clock that was ahead.
+func TestRevisionGrows(t *testing.T) {
 	t.Parallel()
 	c := startConsul(t)
 	s := open(t, c.Addr)
@@ -90,8 +91,18 @@ func TestRevisionAfterALoss(t *testing.T) {
 	if _, err := c.kv.DeleteTree(Prefix, nil); err != nil {
 		t.Fatal(err)
 	}
-	if after := apply(t, s, document(3), by("begin again")); after.Revision <= before.Revision {
-		t.Errorf("revision %d after %d", after.Revision, before.Revision)
+	ahead := apply(t, s, document(3), by("begin again"))
+	if ahead.Revision <= before.Revision {
+		t.Errorf("revision %d after %d", ahead.Revision, before.Revision)
+	}
+	ahead.Revision = uint64(time.Now().Add(time.Hour).UnixMicro())
+	if err := s.Mirror(within(t), ahead, document(3)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		if v := apply(t, s, document(4+i), by("go on")); v.Revision != ahead.Revision+1+uint64(i) {
+			t.Errorf("revision %d after %d from a clock that was ahead", v.Revision, ahead.Revision)
+		}
 	}
 }
 
