@@ -6,6 +6,7 @@
 //	go run ./test/load edge            the edge: Envoy with the filter, and the region behind it
 //	go run ./test/load region          the region: its rate limit service and its Redis scripts, beside others
 //	go run ./test/load region -quick   either in a minute and a half, with fewer rounds
+//	go run ./test/load region -only slow,attack   the parts with these names
 //
 // It needs what `make setup` and `make build` leave, sends to the loopback
 // interface only, and exits 0 whether or not every target was reached, 1 if
@@ -20,11 +21,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/weirlimit/weir/test/load/edge"
 	"github.com/weirlimit/weir/test/load/region"
+	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
@@ -37,53 +38,30 @@ func main() {
 	}
 }
 
-// benchmark is what the flags of one chose.
+// benchmark is one that can be run.
 type benchmark struct {
-	peer    string // what its rows are compared with, in a word
-	measure func(ctx context.Context, progress io.Writer) ([]table.Section, error)
+	peer string // what its rows are compared with, in a word
+	run  func(context.Context, rig.Options) ([]table.Section, error)
 }
 
+var benchmarks = map[string]benchmark{"edge": {"bare", edge.Run}, "region": {"theirs", region.Run}}
+
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	var name string
-	if len(args) > 0 {
-		name, args = args[0], args[1:]
-	}
-	flags := flag.NewFlagSet(name, flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	var b benchmark
-	switch name {
-	case "edge":
-		b = edgeFlags(flags)
-	case "region":
-		b = regionFlags(flags)
-	default:
+	if len(args) == 0 || benchmarks[args[0]].run == nil {
 		return errors.New("which benchmark? there are: edge, region")
 	}
-	if err := flags.Parse(args); err != nil {
+	b, flags := benchmarks[args[0]], flag.NewFlagSet(args[0], flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	opts := rig.Options{Progress: stderr}
+	flags.BoolVar(&opts.Quick, "quick", false, "fewer and shorter rounds: smoke, not figures")
+	flags.StringVar(&opts.Only, "only", "", "only the parts with these names, with commas between; they are printed as they end")
+	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
-	sections, err := b.measure(ctx, stderr)
+	sections, err := b.run(ctx, opts)
 	if len(sections) > 0 {
 		err = errors.Join(err, table.Print(stdout, b.peer, sections))
 		fmt.Fprintf(stdout, "\nRows short of their target: %d.\n", table.Missed(sections))
 	}
 	return err
-}
-
-func edgeFlags(flags *flag.FlagSet) benchmark {
-	var opts edge.Options
-	flags.BoolVar(&opts.Quick, "quick", false, "fewer and shorter rounds: smoke, not figures")
-	flags.StringVar(&opts.Only, "only", "", "only the part with this name: closed, fixed, path, memory")
-	return benchmark{"bare", func(ctx context.Context, progress io.Writer) ([]table.Section, error) {
-		return edge.Run(ctx, opts, progress)
-	}}
-}
-
-func regionFlags(flags *flag.FlagSet) benchmark {
-	var opts region.Options
-	flags.BoolVar(&opts.Quick, "quick", false, "fewer and shorter rounds: smoke, not figures")
-	flags.StringVar(&opts.Only, "only", "", "only these parts: "+strings.Join(region.Parts, ", "))
-	return benchmark{"theirs", func(ctx context.Context, progress io.Writer) ([]table.Section, error) {
-		return region.Run(ctx, opts, progress)
-	}}
 }

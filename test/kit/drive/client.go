@@ -3,16 +3,14 @@
 // [Load]; benchmarks keep a [Client] and send at a [Pace].
 //
 // It runs beside the servers that it drives, on the same few cores, so it is built to use
-// little: one thread, one epoll set, requests written whole, replies read into one buffer
-// per connection, nothing allocated per request.
+// little: one goroutine, one epoll set, requests written whole, replies read into one buffer
+// per connection, next to nothing allocated per request.
 package drive
 
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/netip"
-	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,52 +28,39 @@ type Pace struct {
 	Rate float64
 }
 
-// manners are what tests and benchmarks want done differently.
-type manners struct {
-	late     time.Duration // how long after its end a load still sends what was due before it
-	grace    time.Duration // how long after its end it waits for replies
-	failures int64         // more failed requests end it with an error
-	seconds  bool          // fill Result.Seconds and Refused
-	slow     time.Duration // from when on Result.Slow counts an answer; 0: never
-}
-
-// A benchmark with many failed requests measures nothing, and each costs a connection.
-var benchmarks = manners{late: time.Second, grace: 2 * time.Second, failures: 1000}
-
-// A test may drive servers that are away or hang, and counts what fails.
-var tests = manners{grace: patience, failures: math.MaxInt64, seconds: true}
-
 // patience is how long a load that waits for replies may be without any.
 const patience = 30 * time.Second
 
 // Client holds connections that stay open from one run to the next. It is not safe for
 // concurrent use.
 type Client struct {
-	manners
-	name  string // of the servers, for errors
-	keys  Keys
-	conns []*conn
-	epoll int
-	timer int // timerfd: epoll_wait alone sleeps in whole milliseconds
+	seconds bool          // fill Result.Seconds and Refused, which benchmarks do without
+	slow    time.Duration // from when on Result.Slow counts an answer; 0: never
+	name    string        // of the servers, for errors
+	keys    Keys
+	conns   []*conn
+	epoll   int
 }
 
 // Dial opens n connections to addr, an IPv4 address of the loopback interface, on which
 // every request is a GET of path with a key of its own in x-user-id.
 func Dial(addr, path string, keys Keys, n int) (*Client, error) {
-	req := newRequest(path)
-	return dial(addr, keys, n, func() protocol { return &http1{keyed: req.clone()} })
+	request := keyed(path)
+	return dial(addr, keys, n, func() protocol { return &http1{each: request} })
 }
 
 // DialRLS opens n connections to addr, an IPv4 address of the loopback interface,
 // on which every request is a call of Envoy's rate limit service. Its answers are
 // counted as Envoy passes them on: 200 for OK, 429 for OVER_LIMIT, and 500 for
 // none of these.
-func DialRLS(addr string, ask Ask, keys Keys, n int) (*Client, error) {
-	return dial(addr, keys, n, func() protocol { return newRLS(addr, ask) })
+// A call asks about a descriptor of domain with one entry of that key; its value is "user-" and
+// the number in eight digits.
+func DialRLS(addr, domain, entry string, keys Keys, n int) (*Client, error) {
+	return dial(addr, keys, n, func() protocol { return newRLS(addr, domain, entry) })
 }
 
 func dial(addr string, keys Keys, n int, speaks func() protocol) (*Client, error) {
-	c, err := newClient(benchmarks, []string{addr}, keys, n, speaks)
+	c, err := newClient([]string{addr}, keys, n, speaks)
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +74,8 @@ func dial(addr string, keys Keys, n int, speaks func() protocol) (*Client, error
 }
 
 // newClient makes n connections to each address, which are opened when they are used.
-func newClient(m manners, addrs []string, keys Keys, n int, speaks func() protocol) (*Client, error) {
-	c := &Client{manners: m, name: fmt.Sprint(addrs), keys: keys, epoll: -1, timer: -1}
+func newClient(addrs []string, keys Keys, n int, speaks func() protocol) (*Client, error) {
+	c := &Client{name: fmt.Sprint(addrs), keys: keys, epoll: -1}
 	for i := range n * len(addrs) {
 		addr := addrs[i%len(addrs)]
 		ap, err := netip.ParseAddrPort(addr)
@@ -100,14 +85,11 @@ func newClient(m manners, addrs []string, keys Keys, n int, speaks func() protoc
 		to := unix.SockaddrInet4{Addr: ap.Addr().As4(), Port: int(ap.Port())}
 		c.conns = append(c.conns, &conn{fd: -1, index: int32(i), to: to, speaks: speaks()})
 	}
-	var err1, err2 error
-	c.epoll, err1 = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	c.timer, err2 = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
-	if err1 != nil || err2 != nil {
-		c.Close()
-		return nil, fmt.Errorf("drive: epoll: %w; timerfd: %w", err1, err2)
+	var err error
+	if c.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("drive: epoll: %w", err)
 	}
-	return c, c.watch(c.timer, timerEvent)
+	return c, nil
 }
 
 // Close closes the connections.
@@ -115,39 +97,19 @@ func (c *Client) Close() {
 	for _, cn := range c.conns {
 		cn.close()
 	}
-	for _, fd := range []int{c.timer, c.epoll} {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
-	}
+	_ = unix.Close(c.epoll)
 }
 
-// Run sends at a pace and returns when all of it was answered, or the grace after its
-// end is over. When ctx is done it sends no more. An error means that the load could not
+// Run sends at a pace and returns when all of it was answered, or its patience is at an
+// end. When ctx is done it sends no more. An error means that the load could not
 // be sent; what servers answered is in the Result.
 func (c *Client) Run(ctx context.Context, p Pace) (*Result, error) {
 	if p.Duration <= 0 || p.Rate < 0 {
 		return nil, fmt.Errorf("drive: a pace needs a duration above zero and a rate of zero or more: %+v", p)
 	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	before, err := threadCPU()
-	if err != nil {
-		return nil, err
-	}
 	r := newRun(c, p)
 	if err := r.loop(ctx); err != nil {
 		return nil, fmt.Errorf("drive: %s: %w", c.name, err)
 	}
-	after, err := threadCPU()
-	r.result.CPU = after - before
-	return r.result, err
-}
-
-func threadCPU() (time.Duration, error) {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
-		return 0, fmt.Errorf("drive: own CPU time: %w", err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
+	return r.result, nil
 }

@@ -12,10 +12,6 @@ import (
 // maxReply is the largest reply that is understood.
 const maxReply = 16 << 10
 
-// timerEvent marks the timer among the epoll events; connections carry their
-// index.
-const timerEvent int32 = -1
-
 // protocol is what one connection speaks. Slices that it returns hold until it is
 // called again.
 type protocol interface {
@@ -69,12 +65,7 @@ func (c *Client) connect(cn *conn) error {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return fmt.Errorf("non-blocking: %w", err)
 	}
-	return c.watch(fd, cn.index)
-}
-
-// watch adds fd to the epoll set; its events carry mark.
-func (c *Client) watch(fd int, mark int32) error {
-	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: mark}
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: cn.index}
 	if err := unix.EpollCtl(c.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
 		return fmt.Errorf("epoll: %w", err)
 	}

@@ -7,57 +7,36 @@ import (
 	"strconv"
 )
 
-// http1 speaks HTTP/1.1: requests are written by each, or are one with a key.
+// http1 speaks HTTP/1.1: each appends the request with a key to a buffer.
 type http1 struct {
-	each  func(buf []byte, n int64) []byte
-	keyed request
-	buf   []byte
+	each func(buf []byte, key int64) []byte
+	buf  []byte
 }
 
 func (*http1) greeting() []byte { return nil }
 
 func (h *http1) request(key uint32) []byte {
-	if h.each == nil {
-		return h.keyed.with(key)
-	}
 	h.buf = h.each(h.buf[:0], int64(key))
 	return h.buf
 }
 
 func (*http1) take(b []byte) (part, error) { return parseReply(b) }
 
-// request is the bytes of one HTTP/1.1 request with room for a key, rendered
-// once; before each sending only the digits are rewritten.
-type request struct {
-	bytes  []byte
-	digits int // where the key's eight digits begin
-}
-
 const keyDigits = 8
 
-// newRequest renders a GET with the headers that an ordinary API client sends,
-// and the key in x-user-id.
-func newRequest(path string) request {
+// keyed makes a GET with the headers that an ordinary API client sends, and the key in x-user-id.
+func keyed(path string) func(buf []byte, key int64) []byte {
 	head := "GET " + path + " HTTP/1.1\r\n" +
 		"host: api.example.com\r\n" +
 		"user-agent: weir-load/1\r\n" +
 		"accept: application/json\r\n" +
 		"accept-encoding: gzip\r\n" +
 		"x-user-id: user-"
-	return request{
-		bytes:  []byte(head + "00000000\r\n\r\n"),
-		digits: len(head),
+	return func(buf []byte, key int64) []byte {
+		buf = append(append(buf, head...), "00000000\r\n\r\n"...)
+		setDigits(buf[len(head):][:keyDigits], uint32(key))
+		return buf
 	}
-}
-
-func (r request) clone() request {
-	r.bytes = bytes.Clone(r.bytes)
-	return r
-}
-
-func (r request) with(key uint32) []byte {
-	setDigits(r.bytes[r.digits:][:keyDigits], key)
-	return r.bytes
 }
 
 // setDigits writes key in decimal, with leading zeros.

@@ -65,13 +65,12 @@ func Run(ctx context.Context, l Load) (*Result, error) {
 	if l.Conns == 0 {
 		l.Conns = 8
 	}
-	m := tests
-	m.slow = l.Slow
-	c, err := newClient(m, l.Addrs, Each(), l.Conns, func() protocol { return &http1{each: l.Request} })
+	c, err := newClient(l.Addrs, Each(), l.Conns, func() protocol { return &http1{each: l.Request} })
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
+	c.seconds, c.slow = true, l.Slow
 	return c.Run(ctx, p)
 }
 

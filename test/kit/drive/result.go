@@ -12,11 +12,11 @@ import (
 type Result struct {
 	Elapsed time.Duration
 	// Due is how many requests the rate asked for; in a closed loop, how many were
-	// sent. Due == Done + Failed + Missed.
+	// sent. What was neither answered nor failed was never sent: the servers or this driver were
+	// too slow.
 	Due    int64
 	Done   int64 // answered
 	Failed int64 // connection refused or broken, or reply not understood, or none in time
-	Missed int64 // due, but never sent: the servers or this driver were too slow
 
 	Status     Statuses // the answers
 	FirstError error    // of those that failed
@@ -35,10 +35,6 @@ type Result struct {
 	// Latency is from when a request was due (closed loop: sent) to its answer, so
 	// that a stall counts against every request that it delayed.
 	Latency measure.Hist
-	// Lag is from when a request was due to when it was sent.
-	Lag measure.Hist
-	// CPU is what the driver itself used.
-	CPU time.Duration
 }
 
 // Second is what was sent in a second, and how much of it was answered with 200.

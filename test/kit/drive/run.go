@@ -22,7 +22,6 @@ type run struct {
 	head    int           // of idle, a ring
 	free    int           // how many in idle
 	refused []*conn       // could not be opened, the oldest first; they rest a little
-	buf     [8]byte       // what the timer counted, not needed
 }
 
 func newRun(c *Client, p Pace) *run {
@@ -39,7 +38,7 @@ func newRun(c *Client, p Pace) *run {
 // loop sends what is due, waits for replies or for the next request to be due,
 // and ends when nothing is left to send and nothing on its way.
 func (r *run) loop(ctx context.Context) error {
-	events := make([]unix.EpollEvent, len(r.conns)+1)
+	events := make([]unix.EpollEvent, len(r.conns))
 	r.begin = time.Now()
 	for {
 		now := time.Since(r.begin)
@@ -50,16 +49,16 @@ func (r *run) loop(ctx context.Context) error {
 			r.release(r.refused[0])
 			r.refused = r.refused[1:]
 		}
-		if err := r.sendDue(now); err != nil {
-			return err
-		}
+		r.sendDue(now)
 		if r.over(now) {
 			break
 		}
-		if err := r.arm(now); err != nil {
-			return err
+		wait := unix.NsecToTimespec(int64(r.untilDue(now)))
+		_, err := unix.Ppoll([]unix.PollFd{{Fd: int32(r.epoll), Events: unix.POLLIN}}, &wait, nil) // epoll_wait sleeps in whole milliseconds
+		n := 0
+		if err == nil {
+			n, err = unix.EpollWait(r.epoll, events, 0)
 		}
-		n, err := unix.EpollWait(r.epoll, events, 10)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("epoll: %w", err)
 		}
@@ -68,15 +67,15 @@ func (r *run) loop(ctx context.Context) error {
 		}
 		now = time.Since(r.begin)
 		for _, event := range events[:max(n, 0)] {
-			if err := r.handle(event.Fd, now); err != nil {
-				return err
-			}
+			r.handle(r.conns[event.Fd], now)
 		}
 	}
-	return r.settle()
+	r.settle()
+	return nil
 }
 
-// stall is far more than the 10 ms that a driver waits for something to read.
+// lull is how long a driver waits at most for something to read, and stall is far more.
+const lull = 10 * time.Millisecond
 const stall = 100 * time.Millisecond
 
 // pause is how long a connection rests that could not be opened.
@@ -104,10 +103,19 @@ func (r *run) dueAt(number int64, now time.Duration) time.Duration {
 	return time.Duration(float64(number) / r.Rate * float64(time.Second))
 }
 
+// untilDue is how long to wait for something to read: until the next request is due, if one
+// could be sent.
+func (r *run) untilDue(now time.Duration) time.Duration {
+	if r.Rate == 0 || r.free == 0 || now >= r.Duration {
+		return lull
+	}
+	return min(max(r.dueAt(r.sent, now)-now, 0), lull)
+}
+
 // sendDue sends what is due on idle connections, in turn.
-func (r *run) sendDue(now time.Duration) error {
-	if now >= r.Duration+r.late {
-		return nil
+func (r *run) sendDue(now time.Duration) {
+	if now >= r.Duration {
+		return
 	}
 	for due := r.scheduled(now); r.sent < due && r.free > 0; {
 		cn := r.take()
@@ -116,76 +124,47 @@ func (r *run) sendDue(now time.Duration) error {
 		r.last = now
 		if cn.fd < 0 {
 			if err := r.connect(cn); err != nil {
-				if err := r.fail(cn, err); err != nil {
-					return err
-				}
+				r.fail(cn, err)
 				r.refused = append(r.refused, cn)
 				continue
 			}
 		}
 		if err := cn.write(cn.speaks.request(r.keys())); err != nil {
-			if err := r.fail(cn, err); err != nil {
-				return err
-			}
+			r.fail(cn, err)
 			r.release(cn)
-			continue
 		}
-		r.result.Lag.Add(now - cn.due)
 	}
-	return nil
 }
 
 // over reports whether the run has come to its end: nothing more to send and
-// nothing on its way, or the grace spent.
+// nothing on its way, or its patience is at an end.
 func (r *run) over(now time.Duration) bool {
-	idle := r.free+len(r.refused) == len(r.conns)
-	if now >= r.Duration+r.grace || !idle && now-r.last >= patience {
-		return true
+	if r.free+len(r.refused) < len(r.conns) { // something is on its way
+		return now >= r.Duration+patience || now-r.last >= patience
 	}
-	return idle && (now >= r.Duration && r.sent >= r.scheduled(now) || now >= r.Duration+r.late ||
-		r.Requests > 0 && r.sent >= r.Requests)
+	return now >= r.Duration || r.Requests > 0 && r.sent >= r.Requests
 }
 
-// arm sets the timer to when the next request is due, if one could be sent.
-func (r *run) arm(now time.Duration) error {
-	if r.Rate == 0 || r.free == 0 || now >= r.Duration {
-		return nil
-	}
-	wait := max(r.dueAt(r.sent, now)-now, 1)
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(wait))}
-	if err := unix.TimerfdSettime(r.timer, 0, &spec, nil); err != nil {
-		return fmt.Errorf("timerfd: %w", err)
-	}
-	return nil
-}
-
-// handle takes one event: the timer, whose expiry loop looks after, or a
-// connection with something to read.
-func (r *run) handle(mark int32, now time.Duration) error {
-	if mark == timerEvent {
-		_, err := unix.Read(r.timer, r.buf[:])
-		if err != nil && !errors.Is(err, unix.EAGAIN) {
-			return fmt.Errorf("timerfd: %w", err)
-		}
-		return nil
-	}
-	cn := r.conns[mark]
+// handle reads what has come on a connection.
+func (r *run) handle(cn *conn, now time.Duration) {
 	if cn.fd < 0 {
-		return nil // an event from before it was closed
+		return // an event from before it was closed
 	}
 	status, err := cn.receive()
-	if err != nil {
-		if !cn.busy { // the server has closed an idle connection
-			cn.close()
-			return nil
-		}
-		err = r.fail(cn, err)
+	switch {
+	case err != nil && !cn.busy: // the server has closed an idle connection
+		cn.close()
+	case err != nil:
+		r.fail(cn, err)
 		r.release(cn)
-		return err
+	case status != 0:
+		r.answered(cn, status, now)
+		r.release(cn)
 	}
-	if status == 0 {
-		return nil
-	}
+}
+
+// answered counts an answer.
+func (r *run) answered(cn *conn, status int, now time.Duration) {
 	r.result.Status[status]++
 	r.result.Done++
 	r.result.Latency.Add(now - cn.due)
@@ -198,13 +177,10 @@ func (r *run) handle(mark int32, now time.Duration) error {
 		r.result.took(r.begin.Add(cn.sent), now-cn.due)
 	}
 	r.last = now
-	r.release(cn)
-	return nil
 }
 
-// fail counts a request that gets no answer, and closes its connection. The error is that
-// there were too many.
-func (r *run) fail(cn *conn, cause error) error {
+// fail counts a request that gets no answer, and closes its connection.
+func (r *run) fail(cn *conn, cause error) {
 	cn.close()
 	cn.busy = false
 	if r.result.Failed++; r.result.FirstError == nil {
@@ -214,30 +190,20 @@ func (r *run) fail(cn *conn, cause error) error {
 		sent := r.begin.Add(cn.sent)
 		r.result.count(sent, sent, false)
 	}
-	if r.result.Failed > r.failures {
-		return fmt.Errorf("%d requests failed, the last with: %w", r.result.Failed, cause)
-	}
-	return nil
 }
 
-// settle counts what is still on its way as failed, and what was due and not sent as
-// missed.
-func (r *run) settle() error {
-	now := time.Since(r.begin)
-	r.result.Elapsed = now
+// settle counts what is still on its way as failed.
+func (r *run) settle() {
+	r.result.Elapsed = time.Since(r.begin)
 	for _, cn := range r.conns {
 		if cn.busy {
-			if err := r.fail(cn, errors.New("no reply in time")); err != nil {
-				return err
-			}
+			r.fail(cn, errors.New("no reply in time"))
 		}
 	}
 	r.result.Due = r.sent
 	if r.Rate > 0 {
-		r.result.Due = max(r.scheduled(now), r.sent)
+		r.result.Due = max(r.scheduled(r.result.Elapsed), r.sent)
 	}
-	r.result.Missed = r.result.Due - r.sent
-	return nil
 }
 
 func (r *run) take() *conn {

@@ -74,13 +74,3 @@ series:
 	}
 	return sum
 }
-
-// Since is what was counted after earlier was read; a series that is new counts
-// from zero.
-func (m Metrics) Since(earlier Metrics) Metrics {
-	diff := make(Metrics, len(m))
-	for series, v := range m {
-		diff[series] = v - earlier[series]
-	}
-	return diff
-}

@@ -2,29 +2,24 @@
 
 // Package edge measures what the filter costs: real Envoys with it and without,
 // and the region behind it. It needs what `make setup` and `make build` leave.
+//
+// Every Envoy has one worker thread and runs envoy/pop.yaml, the bootstrap that is
+// shipped, with other addresses and without an access log. Two Envoys differ by their
+// filter and by nothing else.
 package edge
 
 import (
 	"context"
-	"io"
-
-	"golang.org/x/sync/errgroup"
+	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
-// Options are which parts of the benchmark run. The zero value is all of it, in full.
-type Options struct {
-	Quick bool   // fewer and shorter rounds
-	Only  string // names of parts with commas between; empty: all
-}
-
 // bench is one run of the edge benchmark.
 type bench struct {
-	Options
-	plan plan
+	plan
 	*rig.Rig
 
 	upstream         *envoy.Envoy
@@ -33,35 +28,65 @@ type bench struct {
 	one, three       *place       // Weir with so many rules per request
 }
 
-// Run runs every part and returns the table: with an error, what there is of it.
-func Run(ctx context.Context, opts Options, progress io.Writer) ([]table.Section, error) {
-	if opts.Quick {
-		return run(ctx, opts, quickPlan, progress)
-	}
-	return run(ctx, opts, fullPlan, progress)
+// plan is how long each part runs.
+type plan struct {
+	keys uint32 // of the traffic over many keys
+
+	rounds int           // of the closed loop
+	round  time.Duration // of one mode in one of those
+	warm   time.Duration // before the first round of each mode; Weir: up to five times that
+
+	fixedRounds int
+	fixedRound  time.Duration
+
+	// The whole path is not interleaved: leases expire while a PoP rests, so a
+	// round after a rest would measure a start. Each traffic runs settle unmeasured
+	// (a lease lives for 10 s), then chunks of chunk.
+	settle time.Duration
+	chunk  time.Duration
+	chunks int
+
+	liveKeys int64 // of the memory part
 }
 
-func run(ctx context.Context, opts Options, p plan, progress io.Writer) ([]table.Section, error) {
-	return rig.Measure(ctx, opts.Only, progress, func(r *rig.Rig) ([]rig.Part, error) {
-		b := &bench{Options: opts, plan: p, Rig: r}
-		return b.parts(), b.start(ctx)
+var (
+	fullPlan = plan{
+		keys:   10_000,
+		rounds: 8, round: 1200 * time.Millisecond, warm: 2 * time.Second,
+		fixedRounds: 6, fixedRound: 4 * time.Second,
+		settle: 15 * time.Second, chunk: 8 * time.Second, chunks: 4,
+		liveKeys: 600_000,
+	}
+	quickPlan = plan{
+		keys:   1_000,
+		rounds: 2, round: 700 * time.Millisecond, warm: time.Second,
+		fixedRounds: 2, fixedRound: time.Second,
+		settle: 2 * time.Second, chunk: 2 * time.Second, chunks: 3,
+		liveKeys: 60_000,
+	}
+)
+
+// Run runs the benchmark and returns the table: with an error, what there is of it.
+func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
+	return rig.Measure(ctx, opts, func(r *rig.Rig) []rig.Part {
+		b := &bench{plan: fullPlan, Rig: r}
+		if opts.Quick {
+			b.plan = quickPlan
+		}
+		b.start()
+		return []rig.Part{{Name: "closed", Run: b.closedLoop}, {Name: "fixed", Run: b.fixedRate}, {Name: "path", Run: b.wholePath}, {Name: "memory", Run: b.memory}}
 	})
 }
 
-func (b *bench) parts() []rig.Part {
-	return []rig.Part{{Name: "closed", Run: b.closedLoop}, {Name: "fixed", Run: b.fixedRate}, {Name: "path", Run: b.wholePath}, {Name: "memory", Run: b.memory}}
-}
-
 // start starts what several parts use.
-func (b *bench) start(ctx context.Context) (err error) {
-	if b.upstream, err = b.Upstream(); err != nil {
-		return err
+func (b *bench) start() {
+	b.upstream = b.envoy("upstream", "demo_upstream", func(*envoy.Bootstrap) {}) // answers 200 to everything
+	starts := []func(){
+		func() { b.bare = b.startBare("bare") },
+		func() { b.native = b.pop("native", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(10_000_000) }) },
+		func() { b.refusing = b.pop("native-refusing", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(0) }) },
+		func() { b.one = b.place("one", oneRule, "/one/thing") },
+		func() { b.three = b.place("three", threeRules, "/three/thing") },
 	}
-	var g errgroup.Group
-	g.Go(func() (err error) { b.bare, err = b.Bare("bare", b.upstream); return })
-	g.Go(func() (err error) { b.native, err = b.Native("native", b.upstream, 10_000_000); return })
-	g.Go(func() (err error) { b.refusing, err = b.Native("native-refusing", b.upstream, 0); return })
-	g.Go(func() (err error) { b.one, err = b.place(ctx, "one", oneRule, "/one/thing"); return })
-	g.Go(func() (err error) { b.three, err = b.place(ctx, "three", threeRules, "/three/thing"); return })
-	return g.Wait()
+	b.Together(len(starts), func(i int) { starts[i]() })
 }

@@ -7,19 +7,10 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
-
-// tiny is a plan for finding out whether the benchmark works, not for figures.
-var tiny = plan{
-	keys:   100,
-	rounds: 1, round: 200 * time.Millisecond, warm: 300 * time.Millisecond,
-	fixedRounds: 1, fixedRound: 200 * time.Millisecond,
-	settle: 500 * time.Millisecond, chunk: 300 * time.Millisecond, chunks: 1,
-	liveKeys: 2_000,
-}
 
 // Every row of the table is measured, and no request fails. What the figures are
 // is not for a test to judge.
@@ -27,7 +18,7 @@ func TestEdgeMeasuresEveryRow(t *testing.T) {
 	if os.Getenv("WEIR_LONG") == "" {
 		t.Skip("runs with WEIR_LONG=1, as make test-long does")
 	}
-	sections, err := run(t.Context(), Options{}, tiny, t.Output())
+	sections, err := Run(t.Context(), rig.Options{Quick: true, Progress: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}

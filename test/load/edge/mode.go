@@ -3,115 +3,112 @@
 package edge
 
 import (
-	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/load/rig"
-	"github.com/weirlimit/weir/test/load/round"
 	"github.com/weirlimit/weir/test/load/table"
+)
+
+const (
+	answered = http.StatusOK
+	refused  = http.StatusTooManyRequests
 )
 
 // mode is one way of answering requests.
 type mode struct {
-	round.Mode
-	envoy  *envoy.Envoy // that answers
+	rig.Mode
 	target table.Target // of the CPU per request
-	// Of Weir only: where it runs and the rules that apply to every request.
-	at    *place
-	rules []string
-
-	traffic traffic // of Weir only, over all rounds
+	// Of Weir only: where it runs, the rules that apply to every request, and its traffic over
+	// all rounds.
+	at      *place
+	rules   []string
+	traffic traffic
 }
 
 // row is the mode's CPU per request, beside that of bare.
-func (m *mode) row(bare *mode, rate float64) table.Row {
-	return table.Row{Name: m.Name, Unit: "µs/req", Value: m.CPU, Peer: bare.CPU, Target: m.target, Note: m.note(rate)}
-}
-
-// note is that of the rounds, and what the filter counted.
-func (m *mode) note(rate float64) string {
-	note := m.Note(rate)
+func (m *mode) row(bare *mode) table.Row {
+	note := m.Note()
 	switch {
-	case note == "" || len(m.rules) == 0:
-		return note
+	case m.at == nil || note == "":
 	case m.traffic.decisions == 0:
-		return note + ", THE FILTER COUNTED NO DECISION"
+		note += ", THE FILTER COUNTED NO DECISION"
+	default:
+		note += fmt.Sprintf(", waited %.2f %%, %.3f wants/decision", m.traffic.waited(), m.traffic.wants/m.traffic.decisions)
 	}
-	return note + fmt.Sprintf(", waited %.2f %%, %.3f wants/decision", m.traffic.waited(), m.traffic.wanted())
+	return table.Row{Name: m.Name, Unit: "µs/req", Value: m.CPU, Peer: bare.CPU, Target: m.target, Note: note}
 }
 
-// modes are measured in turns. add gathers errors, so that a list of modes reads
-// like a table; run reports the first.
+// modes are measured in turns.
 type modes struct {
-	b     *bench
+	*bench
 	conns int
 	all   []*mode
-	err   error
 }
 
 // add makes a mode that asks e for path with keys and expects status.
 func (ms *modes) add(name string, e *envoy.Envoy, path string, keys drive.Keys, status int) *mode {
-	m := &mode{Mode: round.Mode{Name: name, Status: status}, envoy: e}
+	client, err := drive.Dial(e.Addr, path, keys, ms.conns)
+	ms.Must(err)
+	ms.Cleanup(client.Close)
+	m := &mode{Mode: rig.Mode{Name: name, Client: client, Status: status, Meters: []rig.Meter{rig.MeterOf(e.Process)}}}
 	ms.all = append(ms.all, m)
-	if ms.err != nil {
-		return m
-	}
-	if m.Client, ms.err = drive.Dial(e.Addr, path, keys, ms.conns); ms.err != nil {
-		ms.err = fmt.Errorf("%s: %w", name, ms.err)
-		return m
-	}
-	m.Meters = []round.Meter{rig.Meter(e.Process)}
-	ms.b.Cleanup(m.Client.Close)
 	return m
 }
 
 // weir makes a mode of Weir whose requests the named rules apply to.
 func (ms *modes) weir(name string, at *place, path string, keys drive.Keys, status int, rules ...string) *mode {
 	m := ms.add(name, at.pop, path, keys, status)
-	m.at, m.rules = at, rules
+	if len(rules) > 0 {
+		m.at, m.rules = at, rules
+	}
 	return m
 }
 
 // run warms every mode up and then measures them in turns.
-func (ms *modes) run(ctx context.Context, warm, load drive.Pace, rounds int) error {
-	if ms.err != nil {
-		return ms.err
-	}
-	before := make([]traffic, len(ms.all))
-	for i, m := range ms.all {
-		first := warm
-		if m.at != nil { // every key has to have a lease, and more than its first
-			first.Duration, first.Requests = 5*warm.Duration, 10*int64(ms.b.plan.keys)
-		}
-		if err := m.WarmUp(ctx, first); err != nil {
-			return err
-		}
-		var err error
-		if before[i], err = m.asked(ctx); err != nil {
-			return err
-		}
-	}
-	inTurn := make([]*round.Mode, len(ms.all))
+func (ms *modes) run(load drive.Pace, rounds int) {
+	inTurn, before := make([]*rig.Mode, len(ms.all)), make([]traffic, len(ms.all))
 	for i, m := range ms.all {
 		inTurn[i] = &m.Mode
-	}
-	if err := round.Turns(ctx, inTurn, load, rounds, 1); err != nil {
-		return err
-	}
-	for i, m := range ms.all {
-		after, err := m.asked(ctx)
-		if err != nil {
-			return err
+		warm := drive.Pace{Duration: ms.warm, Rate: load.Rate}
+		if m.at != nil { // every key has to have a lease, and more than its first
+			warm.Duration, warm.Requests = 5*ms.warm, 10*int64(ms.keys)
 		}
-		m.traffic = after.since(before[i])
+		ms.WarmUp(&m.Mode, warm)
+		before[i] = ms.asked(m)
 	}
-	return nil
+	ms.Turns(inTurn, load, rounds, 1)
+	for i, m := range ms.all {
+		m.traffic = ms.asked(m).since(before[i])
+	}
 }
 
-const (
-	answered = http.StatusOK
-	refused  = http.StatusTooManyRequests
-)
+// traffic is what a PoP decided and what it asked of its region for that, in
+// counters.
+type traffic struct{ decisions, waits, wants float64 }
+
+// asked reads the traffic of a mode's rules so far; nothing for what is not Weir.
+func (b *bench) asked(m *mode) (t traffic) {
+	if m.at == nil {
+		return t
+	}
+	b.Wait(250 * time.Millisecond) // the filter adds up at every tick
+	edge, region := m.at.pop.Metrics(), m.at.region.Metrics()
+	for _, rule := range m.rules {
+		label := `rule="` + rule + `"`
+		t.decisions += edge.Sum("weir_decisions", label)
+		t.waits += edge.Sum("weir_waits", label)
+		t.wants += region.Sum("weir_wants_total", label)
+	}
+	return t
+}
+
+func (t traffic) since(earlier traffic) traffic {
+	return traffic{t.decisions - earlier.decisions, t.waits - earlier.waits, t.wants - earlier.wants}
+}
+
+// waited is the share of the decisions that waited for the region, in per cent.
+func (t traffic) waited() float64 { return 100 * t.waits / t.decisions }

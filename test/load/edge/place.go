@@ -3,13 +3,39 @@
 package edge
 
 import (
-	"context"
+	"net/http"
+	"path/filepath"
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
 )
+
+// envoy starts an Envoy that takes requests by this listener of the bootstrap.
+func (b *bench) envoy(name, listener string, edit func(*envoy.Bootstrap)) *envoy.Envoy {
+	e := envoy.New(b, envoy.Config{Dir: b.Dir, Name: name, Listener: listener, Workers: 1})
+	e.Bootstrap.OnlyListener(listener)
+	edit(e.Bootstrap)
+	e.Start()
+	return e
+}
+
+// pop starts an Envoy in front of the upstream.
+func (b *bench) pop(name string, edit func(*envoy.Bootstrap)) *envoy.Envoy {
+	return b.envoy(name, "pop", func(e *envoy.Bootstrap) {
+		e.DropAccessLog()
+		e.TrustClients()
+		e.SetCluster("upstream", b.upstream.Addr)
+		edit(e)
+	})
+}
+
+// startBare starts an Envoy with no filter but the router.
+func (b *bench) startBare(name string) *envoy.Envoy {
+	return b.pop(name, func(e *envoy.Bootstrap) { e.SetFilter(nil) })
+}
 
 // place is a PoP with a region of its own.
 type place struct {
@@ -17,53 +43,24 @@ type place struct {
 	region *region.Region
 }
 
-// place starts a region with rules, and a PoP that has got them: one of the rules
-// applies to path.
-func (b *bench) place(ctx context.Context, name, rules, path string) (*place, error) {
-	r, err := b.Region(name+"-region", rules)
-	if err != nil {
-		return nil, err
-	}
-	pop, err := b.Weir(name+"-pop", b.upstream, r, path)
-	return &place{pop: pop, region: r}, err
+// place starts a region with its memory store and these rules, and a PoP that has got them: one of
+// the rules applies to path.
+func (b *bench) place(name, rules, path string) *place {
+	r := region.New(b, region.Config{Dir: b.Dir, Name: name + "-region", Rules: rules,
+		Flags: []string{"--state", filepath.Join(b.Dir, name+".state")}})
+	r.Start()
+	pop := b.pop(name+"-pop", func(e *envoy.Bootstrap) {
+		e.SetPlugin(map[string]any{"pop": name})
+		e.SetCluster("weir_region", r.Addr)
+	})
+	proc.Eventually(b, 30*time.Second, "an answer of "+name+" to "+path+" names a rule in RateLimit-Policy", func() bool {
+		resp, _, err := page.Get(b.Ctx, http.DefaultClient, "http://"+pop.Addr+path, "x-user-id", "probe")
+		return err == nil && resp.Header.Get("RateLimit-Policy") != ""
+	})
+	return &place{pop, r}
 }
 
 func (p *place) stop() {
 	p.pop.Stop()
 	p.region.Stop()
 }
-
-// traffic is what a PoP decided and what it asked of its region for that, in
-// counters.
-type traffic struct{ decisions, waits, wants float64 }
-
-// asked reads the traffic of a mode's rules so far; nothing for what is not Weir.
-func (m *mode) asked(ctx context.Context) (t traffic, err error) {
-	if m.at == nil {
-		return t, nil
-	}
-	select {
-	case <-ctx.Done():
-		return t, ctx.Err()
-	case <-time.After(250 * time.Millisecond): // the filter adds up at every tick
-	}
-	defer proc.Recover(&err)
-	edge, region := m.at.pop.Metrics(), m.at.region.Metrics()
-	for _, rule := range m.rules {
-		label := `rule="` + rule + `"`
-		t.decisions += edge.Sum("weir_decisions", label)
-		t.waits += edge.Sum("weir_waits", label)
-		t.wants += region.Sum("weir_wants_total", label)
-	}
-	return t, nil
-}
-
-func (t traffic) since(earlier traffic) traffic {
-	return traffic{t.decisions - earlier.decisions, t.waits - earlier.waits, t.wants - earlier.wants}
-}
-
-// waited is the share of the decisions that waited for the region, in per cent.
-func (t traffic) waited() float64 { return 100 * t.waits / t.decisions }
-
-// wanted is the wants per decision.
-func (t traffic) wanted() float64 { return t.wants / t.decisions }

@@ -27,7 +27,6 @@ var (
 	oneRule = rules(
 		rule("one", "/one/", byUser, unreachable, lasting),
 		rule("one-hot", "/one-hot/", byUser, unreachable, lasting),
-		rule("x", "/x/", byUser, unreachable, lasting, "x_ratelimit: draft03"),
 		rule("refused", "/refused/", byUser, onlyOnce, "algorithm: fixed_window"),
 		rule("refused-hot", "/refused-hot/", byUser, onlyOnce, "algorithm: fixed_window"),
 	)

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -27,76 +25,55 @@ const (
 // memory counts the bytes of Redis per key of each algorithm. The model is what
 // the algorithm's state needs at least; a key costs Redis its name and more than
 // sixty bytes of its own whatever its value.
-func (b *bench) memory(ctx context.Context) ([]table.Section, error) {
-	s := table.Section{Title: fmt.Sprintf("Memory of Redis, L = %d, C = %d, three masters", storedUnits, storedSlots)}
-	theirs, err := b.peers.RedisRate(b.redis.Addrs())
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) memory() []table.Section {
+	theirs := b.startRedisRate()
 	defer theirs.Stop()
-	rate, err := b.stored("redis_rate (a float in text)", func() error {
-		_, err := theirs.Fill(ctx, b.plan.stored, storedUnits)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	s.Rows = append(s.Rows, rate)
-	store, err := openStore(ctx, b.redis)
-	if err != nil {
-		return nil, err
-	}
+	rows := []table.Row{b.bytesOf("redis_rate (a float in text)", func() { theirs.fill(storedUnits) })}
+	store := b.openStore()
 	defer store.close()
-	for _, a := range b.kept() {
-		row, err := b.stored("Weir, "+a.name, func() error { return store.fill(ctx, a, b.plan.stored, b.plan.storedTime) })
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", a.name, err)
-		}
-		row.Peer = rate.Value
+	for _, a := range kepts {
+		row := b.bytesOf("Weir, "+a.name, func() { store.fill(a) })
+		row.Peer = rows[0].Value
 		row.Note = fmt.Sprintf("model %d; %s", a.model, row.Note)
-		s.Rows = append(s.Rows, row)
+		rows = append(rows, row)
 	}
 	b.redis.flush()
-	return []table.Section{s}, nil
+	return []table.Section{{Title: fmt.Sprintf("Memory of Redis, L = %d, C = %d, three masters", storedUnits, storedSlots), Rows: rows}}
 }
 
 // kept is an algorithm with so many acquires of each key.
 type kept struct {
 	name     string
-	policy   *engine.Policy
+	spec     limit.Spec
 	acquires int
 	model    int // bytes of state per key
 }
 
-func (b *bench) kept() []kept {
-	spec := func(a limit.Algorithm) limit.Spec {
-		return limit.Spec{Algorithm: a, Count: storedUnits, Period: limit.Day}
-	}
-	slots := limit.Spec{Algorithm: limit.Concurrency, Count: storedSlots, LeaseTTL: limit.Day}
-	return []kept{
-		{"token bucket", policyOf("bucket", spec(limit.TokenBucket)), 1, 16},
-		{"fixed window", policyOf("window", spec(limit.FixedWindow)), 1, 16},
-		{"sliding window", policyOf("window", spec(limit.SlidingWindow)), 1, 16},
-		{"sliding log", policyOf("log", spec(limit.SlidingLog)), storedUnits, 8 * storedUnits},
-		{"concurrency", policyOf("slots", slots), storedSlots, 16 * storedSlots},
-	}
+var kepts = []kept{
+	{"token bucket", daily(limit.TokenBucket), 1, 16},
+	{"fixed window", daily(limit.FixedWindow), 1, 16},
+	{"sliding window", daily(limit.SlidingWindow), 1, 16},
+	{"sliding log", daily(limit.SlidingLog), storedUnits, 8 * storedUnits},
+	{"concurrency", limit.Spec{Algorithm: limit.Concurrency, Count: storedSlots, LeaseTTL: limit.Day}, storedSlots, 16 * storedSlots},
 }
 
-// stored is a row of the bytes per key that fill has added to an empty Redis.
-func (b *bench) stored(name string, fill func() error) (table.Row, error) {
+func daily(a limit.Algorithm) limit.Spec {
+	return limit.Spec{Algorithm: a, Count: storedUnits, Period: limit.Day}
+}
+
+// bytesOf is a row of the bytes per key that fill has added to an empty Redis.
+func (b *bench) bytesOf(name string, fill func()) table.Row {
 	b.redis.flush()
-	time.Sleep(200 * time.Millisecond) // connections' buffers shrink
-	before, _ := b.redis.used()
-	if err := fill(); err != nil {
-		return table.Row{}, err
-	}
-	after, keys := b.redis.used()
+	b.Wait(200 * time.Millisecond) // connections' buffers shrink
+	before, _ := b.redis.memory()
+	fill()
+	after, keys := b.redis.memory()
 	if keys == 0 {
-		return table.Row{}, fmt.Errorf("%s: no keys stored", name)
+		b.Fatalf("%s: no keys stored", name)
 	}
 	length, bytes := b.redis.sample()
 	return table.Row{Name: name, Unit: "B/key", Value: measure.Sample{float64(after-before) / float64(keys)},
-		Note: fmt.Sprintf("%d keys, value %d, name %d", keys, bytes, length)}, nil
+		Note: fmt.Sprintf("%d keys, value %d, name %d", keys, bytes, length)}
 }
 
 // sample is how long the name of some user's key is, and its value.
@@ -118,29 +95,22 @@ const (
 
 // fill acquires of every key, a times each, key by key, until all have had
 // that or the time is over.
-func (s *store) fill(ctx context.Context, a kept, keys int, most time.Duration) error {
-	end := time.Now().Add(most)
+func (s *store) fill(a kept) {
+	end := time.Now().Add(s.storedTime)
 	var next atomic.Int64 // batch
-	var g errgroup.Group
-	for range fillers {
-		g.Go(func() error {
-			b := newBatch(a.policy, fillBatch)
-			for {
-				begin := int(next.Add(1)-1) * fillBatch
-				if begin >= keys || time.Now().After(end) {
-					return nil
-				}
-				if err := b.fill(ctx, s, begin, a.acquires); err != nil {
-					return err
-				}
+	s.Together(fillers, func(int) {
+		for b := newBatch(policyOf(a.name, a.spec), fillBatch); ; {
+			begin := int(next.Add(1)-1) * fillBatch
+			if begin >= s.stored || time.Now().After(end) {
+				return
 			}
-		})
-	}
-	return g.Wait()
+			s.Must(b.fill(s.Ctx, s.Store, begin, a.acquires))
+		}
+	})
 }
 
 // fill acquires so often of each of the keys from this number on.
-func (b *batch) fill(ctx context.Context, s *store, begin, acquires int) error {
+func (b *batch) fill(ctx context.Context, s engine.Store, begin, acquires int) error {
 	for i := range b.asks {
 		b.key(i, uint32(begin+i))
 	}
@@ -150,7 +120,7 @@ func (b *batch) fill(ctx context.Context, s *store, begin, acquires int) error {
 				b.asks[i].Op, b.asks[i].Holder = engine.Take, uint64(n+1)<<32|uint64(begin+i+1)
 			}
 		}
-		if err := b.acquire(ctx, s.Store); err != nil {
+		if err := b.acquire(ctx, s); err != nil {
 			return err
 		}
 		for i := range b.grants {

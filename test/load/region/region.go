@@ -16,76 +16,80 @@ package region
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"slices"
-	"strings"
+	"time"
 
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
-// Options are which parts of the benchmark run. The zero value is all of it, in full.
-type Options struct {
-	Quick bool   // fewer and shorter rounds
-	Only  string // names of [Parts] with commas between; empty: all
-}
-
-// Parts are the names of the parts, in their order.
-var Parts = []string{"closed", "slow", "middle", "acquires", "attack", "memory"}
-
 // bench is one run.
 type bench struct {
-	Options
-	plan plan
+	plan
 	*rig.Rig
-	peers    *rig.Peers
+	built    string // directory of the peers
 	redis    *cluster
 	services *services // nil until a part needs them
 }
 
-// Run runs every part and returns the table: with an error, what there is of it.
-func Run(ctx context.Context, opts Options, progress io.Writer) ([]table.Section, error) {
-	if opts.Quick {
-		return run(ctx, opts, quickPlan, progress)
-	}
-	return run(ctx, opts, fullPlan, progress)
+// plan is how long each part of the benchmark runs. In the parts that compare
+// services, each service and load has its turn, and that a few times, so that
+// whatever else the machine does falls on all of them alike.
+type plan struct {
+	keys uint32 // of the uniform load
+
+	turns  int           // of each service and load
+	rounds int           // measured in a turn, without a rest
+	round  time.Duration // of one of these
+	// settle is before the rounds of each turn. Leases run out within ten seconds
+	// while a service waits for its turn, and what is unspent then goes back: lease
+	// is settle where they matter, and how long to rest afterwards.
+	settle, lease time.Duration
+
+	acquireTurns int
+	acquire      time.Duration // of each way of acquiring, in one of those
+
+	flood time.Duration // of one key, of each kind
+
+	stored     int           // keys whose bytes are counted
+	storedTime time.Duration // but no more than are stored in this time, of each algorithm
 }
 
-func run(ctx context.Context, opts Options, p plan, progress io.Writer) ([]table.Section, error) {
-	for name := range strings.SplitSeq(opts.Only, ",") {
-		if opts.Only != "" && !slices.Contains(Parts, name) {
-			return nil, fmt.Errorf("no part %q; there are: %s", name, strings.Join(Parts, ", "))
-		}
+var (
+	fullPlan = plan{
+		keys:  10_000,
+		turns: 2, rounds: 3, round: 1500 * time.Millisecond,
+		settle: 700 * time.Millisecond, lease: 11 * time.Second,
+		acquireTurns: 5, acquire: time.Second,
+		flood:  5 * time.Second,
+		stored: 100_000, storedTime: 5 * time.Minute,
 	}
-	return rig.Measure(ctx, opts.Only, progress, func(r *rig.Rig) (parts []rig.Part, err error) {
-		b := &bench{Options: opts, plan: p, Rig: r}
-		if b.peers, err = b.Peers(); err != nil {
-			return nil, err
+	quickPlan = plan{
+		keys:  10_000,
+		turns: 1, rounds: 1, round: 500 * time.Millisecond,
+		settle: 300 * time.Millisecond, lease: 2 * time.Second,
+		acquireTurns: 2, acquire: 300 * time.Millisecond,
+		flood:  2 * time.Second,
+		stored: 10_000, storedTime: 3 * time.Second,
+	}
+)
+
+const (
+	conns    = 64
+	slowRate = 1_500 // requests per second, which every service sustains and sleeps between
+)
+
+// Run runs the benchmark and returns the table: with an error, what there is of it.
+func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
+	return rig.Measure(ctx, opts, func(r *rig.Rig) []rig.Part {
+		b := &bench{plan: fullPlan, Rig: r}
+		if opts.Quick {
+			b.plan = quickPlan
 		}
-		if b.redis, err = startCluster(b.Rig); err != nil {
-			return nil, err
+		b.build()
+		b.redis = startCluster(r)
+		return []rig.Part{
+			{Name: "closed", Run: b.closedLoop}, {Name: "slow", Run: b.fixedRate}, {Name: "acquires", Run: b.acquires},
+			{Name: "attack", Run: b.attacks}, {Name: "memory", Run: b.memory},
 		}
-		for _, name := range Parts {
-			parts = append(parts, rig.Part{Name: name, Run: func(ctx context.Context) ([]table.Section, error) { return b.part(ctx, name) }})
-		}
-		return parts, nil
 	})
-}
-
-// part runs one part.
-func (b *bench) part(ctx context.Context, name string) ([]table.Section, error) {
-	switch name {
-	case "closed":
-		return b.closedLoop(ctx)
-	case "slow":
-		return b.fixedRate(ctx, slowRate)
-	case "middle":
-		return b.fixedRate(ctx, middleRate)
-	case "acquires":
-		return b.acquires(ctx)
-	case "attack":
-		return b.attacks(ctx)
-	}
-	return b.memory(ctx)
 }

@@ -1,97 +1,98 @@
 //go:build linux
 
-// Package rig runs the programs that a benchmark measures, each in a process of
-// its own, so that the CPU time and memory of each can be read by itself.
-//
-// Every Envoy has one worker thread and runs envoy/pop.yaml, the bootstrap that is
-// shipped, with other addresses and without an access log. Two Envoys of a rig differ
-// by their filter and by nothing else.
+// Package rig is what benchmarks run on: programs, each in a process of its own, so that the
+// CPU time and memory of each can be read by itself, and rounds of requests to them. It starts
+// out empty. What cannot be done ends the part of the benchmark that wanted it, as Fatalf ends
+// a test.
 package rig
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
-	"sync"
-	"syscall"
+	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/load/round"
+	"github.com/weirlimit/weir/test/load/table"
 )
 
 // Rig is a set of running programs, which end with it. They may be started by several
-// goroutines.
-type Rig struct {
-	proc.Program
+// goroutines, and write to a new directory in .run.
+type Rig struct{ proc.Program }
 
-	counted struct {
-		sync.Mutex
-		all []*proc.Process
-	}
+// Part is a part of a benchmark, and its sections of the table.
+type Part struct {
+	Name string
+	Run  func() []table.Section
 }
 
-// open makes an empty rig whose programs write to a new directory in .run. What is
-// waited for ends with ctx.
-func open(ctx context.Context) (r *Rig, err error) {
-	defer proc.Recover(&err)
-	r = &Rig{Program: proc.Program{Ctx: ctx}}
-	r.Dir = proc.NewDir(r, "bench")
-	return r, nil
+// Options are which parts of a benchmark run, and for how long.
+type Options struct {
+	Quick    bool      // fewer and shorter rounds: smoke, not figures
+	Only     string    // names of parts with commas between; empty: all
+	Progress io.Writer // receives a line for each part that has ended
 }
 
-// discard removes the rig's directory, for when nobody will ask what went wrong.
-func (r *Rig) discard() error { return os.RemoveAll(r.Dir) }
-
-// start starts a program and waits until it is ready; see [proc.Process.AwaitReady].
-func (r *Rig) start(name, readyURL string, argv ...string) (p *proc.Process, err error) {
-	defer proc.Recover(&err)
-	p = proc.Start(r, r.Dir, name, argv...)
-	r.Count(p)
-	p.AwaitReady(readyURL)
-	return p, nil
-}
-
-// Count counts a program that runs among those of the rig, for CPU.
-func (r *Rig) Count(p *proc.Process) {
-	r.counted.Lock()
-	defer r.counted.Unlock()
-	r.counted.all = append(r.counted.all, p)
-}
-
-// CPU is the processor time that this program and all that the rig has started
-// have used so far.
-func (r *Rig) CPU() (time.Duration, error) {
-	r.counted.Lock()
-	all := slices.Clone(r.counted.all)
-	r.counted.Unlock()
-	sum, err := usedByUs()
-	for _, p := range all {
-		if p.Exited() {
-			continue // it is among our children then
+// Measure runs a benchmark and returns its table: with an error, what there is of it.
+// start starts what several parts use, and returns the parts. One that fails does not keep
+// the others from being measured.
+func Measure(ctx context.Context, opts Options, start func(*Rig) []Part) (sections []table.Section, err error) {
+	r := &Rig{proc.Program{Ctx: ctx}}
+	defer r.Close()
+	var parts []Part
+	err = try(func() {
+		r.Dir = proc.NewDir(r, "bench")
+		parts = start(r)
+	})
+	for _, p := range parts {
+		if opts.Only != "" && !slices.Contains(strings.Split(opts.Only, ","), p.Name) || ctx.Err() != nil {
+			continue
 		}
-		cpu, err2 := measure.CPU(p.PID())
-		sum, err = sum+cpu, errors.Join(err, err2)
-	}
-	return sum, err
-}
-
-// Meter reads the processor time of a program.
-func Meter(p *proc.Process) round.Meter {
-	return round.Meter{Name: p.Name, Read: func() (time.Duration, error) { return measure.CPU(p.PID()) }}
-}
-
-// usedByUs is what this process and those of its children that have ended used.
-func usedByUs() (sum time.Duration, err error) {
-	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(who, &u); err != nil {
-			return 0, fmt.Errorf("own CPU time: %w", err)
+		begin := time.Now()
+		if failed := try(func() { sections = append(sections, p.Run()...) }); failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", p.Name, failed))
 		}
-		sum += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+		fmt.Fprintf(opts.Progress, "%s: %.0f s\n", p.Name, time.Since(begin).Seconds())
 	}
-	return sum, nil
+	switch {
+	case err != nil:
+		return sections, fmt.Errorf("%w (logs in %s)", err, r.Dir)
+	case ctx.Err() == nil && len(sections) == 0:
+		return nil, fmt.Errorf("no part is named %q", opts.Only)
+	}
+	return sections, errors.Join(ctx.Err(), os.RemoveAll(r.Dir))
+}
+
+// try makes an error of what a rig could not do.
+func try(f func()) (err error) {
+	defer proc.Recover(&err)
+	f()
+	return nil
+}
+
+// Together runs so many at once and waits for all.
+func (r *Rig) Together(n int, run func(i int)) {
+	errs := make([]error, n)
+	proc.Together(n, func(i int) { errs[i] = try(func() { run(i) }) })
+	r.Must(errors.Join(errs...))
+}
+
+// Must ends the part if there is an error.
+func (r *Rig) Must(err error) {
+	if err != nil {
+		r.Fatalf("%w", err)
+	}
+}
+
+// Wait lets time pass.
+func (r *Rig) Wait(d time.Duration) {
+	select {
+	case <-r.Ctx.Done():
+		r.Must(r.Ctx.Err())
+	case <-time.After(d):
+	}
 }

@@ -5,6 +5,7 @@ package table
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/weirlimit/weir/test/kit/measure"
 )
@@ -51,63 +52,31 @@ type Section struct {
 	Rows  []Row
 }
 
-// Comparison is how a row stands to its target.
-type Comparison struct {
-	// Figure is what is held against the bound, from the medians: the difference,
-	// the ratio or the value. 0 without target.
-	Figure float64
-	// Short is by how much the figure misses the bound, in its unit; 0 if reached.
-	Short float64
-	// ShortMin is the same from the minima.
-	ShortMin float64
-}
-
-// Reached reports whether the medians are within the bound.
-func (c Comparison) Reached() bool { return c.Short == 0 }
-
-// Judge compares the row with its target. The medians decide: they are what a
-// round costs. The minima are beside them because on a busy machine they repeat
-// better.
-func (r Row) Judge() Comparison {
+// Short is by how much the row misses its target, in the target's unit; 0 if it reaches it. The
+// medians decide: they are what a round costs. What was not measured, or has nothing to be
+// compared with, is infinitely short.
+func (r Row) Short() float64 {
 	base := r.Target.Base
 	if base == nil {
 		base = r.Peer
 	}
-	var c Comparison
-	if len(r.Value) == 0 && r.Target.Kind != None {
-		return Comparison{Figure: math.NaN(), Short: math.Inf(1), ShortMin: math.Inf(1)}
-	}
-	c.Figure, c.Short = r.Target.judge(r.Value.Median(), base.Median())
-	_, c.ShortMin = r.Target.judge(r.Value.Min(), base.Min())
-	return c
-}
-
-func (t Target) judge(value, base float64) (figure, short float64) {
-	switch t.Kind {
+	figure := r.Value.Median()
+	switch r.Target.Kind {
+	case None:
+		return 0
 	case Over:
-		figure = value - base
+		figure -= base.Median()
 	case Times:
-		figure = ratio(value, base)
-	case AtMost, AtLeast:
-		figure = value
-	default:
-		return 0, 0
+		figure /= base.Median()
 	}
-	if math.IsNaN(figure) {
-		return figure, math.Inf(1) // nothing to compare with is not a success
+	compares := r.Target.Kind == Over || r.Target.Kind == Times
+	if len(r.Value) == 0 || compares && base.Median() == 0 {
+		return math.Inf(1)
 	}
-	if t.Kind == AtLeast {
-		return figure, max(t.Bound-figure, 0)
+	if r.Target.Kind == AtLeast {
+		return max(r.Target.Bound-figure, 0)
 	}
-	return figure, max(figure-t.Bound, 0)
-}
-
-// ratio is NaN when there is no base.
-func ratio(value, base float64) float64 {
-	if base == 0 {
-		return math.NaN()
-	}
-	return value / base
+	return max(figure-r.Target.Bound, 0)
 }
 
 // text is what is to be reached, such as "<= bare + 8 µs/req".
@@ -129,22 +98,19 @@ func (t Target) text(unit, peer string) string {
 	return ""
 }
 
-// text is how the row stands, such as "short by 1.2 µs/req".
-func (c Comparison) text(t Target, unit string) string {
-	if t.Kind == Times {
+// verdict is how the row stands, such as "short by 1.2 µs/req".
+func (r Row) verdict() string {
+	unit, short := r.Unit, r.Short()
+	if r.Target.Kind == Times {
 		unit = "x"
 	}
 	switch {
-	case t.Kind == None:
+	case r.Target.Kind == None:
 		return ""
-	case math.IsInf(c.Short, 1):
+	case math.IsInf(short, 1):
 		return "not measured"
-	case c.Short > 0 && c.ShortMin == 0:
-		return fmt.Sprintf("short by %s %s (minima: reached)", number(c.Short), unit)
-	case c.Short > 0:
-		return fmt.Sprintf("short by %s %s", number(c.Short), unit)
-	case c.ShortMin > 0:
-		return fmt.Sprintf("reached (minima: short by %s %s)", number(c.ShortMin), unit)
+	case short > 0:
+		return strings.TrimSpace(fmt.Sprintf("short by %s %s", number(short), unit))
 	}
 	return "reached"
 }

@@ -1,0 +1,105 @@
+//go:build linux
+
+package edge
+
+import (
+	"fmt"
+
+	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/load/rig"
+	"github.com/weirlimit/weir/test/load/table"
+)
+
+const (
+	closedConns  = 32
+	openConns    = 64
+	fixedRate    = 5_000  // requests per second, where everything costs more
+	pathRate     = 20_000 // requests per second of the whole path
+	zipfExponent = 0.99   // YCSB's
+)
+
+// closedLoop measures what a decision costs when requests come as fast as they
+// are answered.
+func (b *bench) closedLoop() []table.Section {
+	uniform, hot := drive.Uniform(b.keys, 1), drive.Hot()
+	ms := modes{bench: b, conns: closedConns}
+	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
+	ms.add("native local_ratelimit, allowing", b.native, "/one/thing", uniform, answered)
+	refusing := ms.add("native local_ratelimit, refusing", b.refusing, "/one/thing", uniform, refused)
+
+	one := table.Target{Kind: table.Over, Bound: 8}
+	three := table.Target{Kind: table.Over, Bound: 12}
+	ms.weir("Weir, no rule matches", b.one, "/none/thing", uniform, answered)
+	ms.weir("Weir, one rule, many keys", b.one, "/one/thing", uniform, answered, "one").target = one
+	ms.weir("Weir, one rule, one key", b.one, "/one-hot/thing", hot, answered, "one-hot").target = one
+	ms.weir("Weir, three rules, many keys", b.three, "/three/thing", uniform, answered,
+		"user", "address", "total").target = three
+	ms.weir("Weir, three rules, one key", b.three, "/three-hot/thing", hot, answered,
+		"user-hot", "address-hot", "total-hot").target = three
+	denials := []*mode{
+		ms.weir("Weir, refused, many keys", b.one, "/refused/thing", uniform, refused, "refused"),
+		ms.weir("Weir, refused, one key", b.one, "/refused-hot/thing", hot, refused, "refused-hot"),
+	}
+	ms.run(drive.Pace{Duration: b.round}, b.rounds)
+	for _, m := range denials {
+		m.target = table.Target{Kind: table.Times, Bound: 1.15, Base: refusing.CPU, BaseName: refusing.Name}
+	}
+	s := table.Section{Title: fmt.Sprintf("Closed loop, %d connections, %d keys or one: CPU of Envoy", closedConns, b.keys)}
+	for _, m := range ms.all {
+		s.Rows = append(s.Rows, m.row(bare))
+	}
+	return []table.Section{s}
+}
+
+// fixedRate measures the same at a modest rate, where Envoy wakes for nearly
+// every request and everything costs more.
+func (b *bench) fixedRate() []table.Section {
+	uniform := drive.Uniform(b.keys, 2)
+	ms := modes{bench: b, conns: openConns}
+	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
+	weir := ms.weir("Weir, one rule, many keys", b.one, "/one/thing", uniform, answered, "one")
+	weir.target = table.Target{Kind: table.Times, Bound: 1.6}
+	ms.run(drive.Pace{Duration: b.fixedRound, Rate: fixedRate}, b.fixedRounds)
+	p99 := func(m *mode, target table.Target) table.Row {
+		return table.Row{Name: m.Name + ", p99", Unit: "µs", Value: m.P99, Peer: bare.P99, Target: target}
+	}
+	return []table.Section{{Title: "Open loop, 5,000 requests per second", Rows: []table.Row{
+		bare.row(bare), p99(bare, table.Target{}), weir.row(bare), p99(weir, table.Target{Kind: table.Times, Bound: 1.3}),
+	}}}
+}
+
+// wholePath measures Envoy and the region together, with the leases of everyday
+// use.
+func (b *bench) wholePath() []table.Section {
+	at := b.place("path", pathRules, "/uniform/thing")
+	defer at.stop()
+	flat := drive.Uniform(b.keys, 3)
+	ms := modes{bench: b, conns: openConns}
+	bare := ms.add("bare Envoy", b.bare, "/uniform/thing", flat, answered)
+	uniform := ms.weir("Weir, uniform keys", at, "/uniform/thing", flat, answered, "uniform")
+	zipf := ms.weir("Weir, Zipf", at, "/zipf/thing", drive.Zipf(int(b.keys), zipfExponent, 3), 0, "zipf")
+	uniform.target = table.Target{Kind: table.Times, Bound: 2}
+
+	load := drive.Pace{Duration: b.chunk, Rate: pathRate}
+	for _, m := range []*mode{uniform, zipf} {
+		b.Round(&bare.Mode, load) // before each and after: what bare costs now
+		m.Meters = append(m.Meters, rig.MeterOf(at.region.Process))
+		b.WarmUp(&m.Mode, drive.Pace{Duration: b.settle, Rate: pathRate})
+		before := b.asked(m)
+		for range b.chunks {
+			b.Round(&m.Mode, load)
+		}
+		m.traffic = b.asked(m).since(before)
+	}
+	b.Round(&bare.Mode, load)
+	waited := table.Row{Name: "Weir, Zipf: decisions that waited", Unit: "%", Target: table.Target{Kind: table.AtMost, Bound: 5}, Note: zipf.row(bare).Note}
+	if zipf.traffic.decisions > 0 { // else it was not measured
+		waited.Value = measure.Sample{zipf.traffic.waited()}
+	}
+	return []table.Section{{Title: "Whole path (Envoy + region), 20,000 requests per second offered, limit 1000/1m", Rows: []table.Row{
+		bare.row(bare), uniform.row(bare),
+		{Name: uniform.Name + ": of that the region", Unit: "µs/req", Value: uniform.Parts[1]},
+		waited,
+	}}}
+}
