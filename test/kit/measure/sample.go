@@ -1,5 +1,5 @@
-// Package measure holds what a benchmark reads and how it condenses it: CPU time
-// and memory of processes, counters of Envoy and of Weir, histograms, medians.
+// Package measure is how a benchmark condenses what it reads: counters of Envoy and of Weir,
+// histograms, medians.
 package measure
 
 import "slices"

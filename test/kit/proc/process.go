@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/page"
 )
 
@@ -205,24 +204,4 @@ func (p *Process) Tail(n int) string {
 	}
 	lines := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
-
-// Memory returns the resident memory of the process in bytes.
-func (p *Process) Memory() int64 {
-	p.t.Helper()
-	n, err := measure.RSS(p.PID())
-	if err != nil {
-		p.t.Fatalf("%s: %v", p.Name, err)
-	}
-	return n
-}
-
-// CPU returns the processor time that the process has used; see [measure.CPU].
-func (p *Process) CPU() time.Duration {
-	p.t.Helper()
-	used, err := measure.CPU(p.PID())
-	if err != nil {
-		p.t.Fatalf("%s: %v", p.Name, err)
-	}
-	return used
 }
