@@ -54,8 +54,8 @@ var actions = map[string]deed{
 	"kill all redis at the aggregator":     {func(w *World, _ Action) { w.theirs().killAll() }, startRedis},
 	startRedis:                             {func(w *World, _ Action) { w.theirs().start() }, ""},
 
-	"apply limit LIMIT to RULE": {func(w *World, a Action) { w.limit(a.rule, a.limit) }, ""},
-	"apply regions WEIGHTS":     {func(w *World, a Action) { w.weigh(a.weights) }, ""},
+	"apply limit LIMIT to RULE": {func(w *World, a Action) { w.applyChanged(limited(w.rules, a.rule, a.limit)) }, ""},
+	"apply regions WEIGHTS":     {func(w *World, a Action) { w.applyChanged(weighted(w.rules, a.weights)) }, ""},
 
 	"kill the leader of consul in REGION": {func(w *World, a Action) { w.Region(a.region).Consul.Leader().Kill() }, ""},
 	"start consul in REGION":              {func(w *World, a Action) { w.Region(a.region).startConsul() }, ""},

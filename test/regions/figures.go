@@ -55,14 +55,13 @@ var Figures = map[string]Figure{
 	"p99":       {Unit: Duration, nature: effort, of: (*Played).p99},
 	"added p99": {Unit: Duration, nature: effort, of: (*Played).addedP99},
 	// Requests that waited for the region. The first of a key at each PoP always does.
-	"waiting requests": {Unit: Count, nature: effort, of: (*Played).waiting},
+	"waiting requests": {Unit: Count, nature: effort, of: growthOf(func(m Mark) float64 { return m.Waits })},
 	// Requests that waited for another region.
-	"requests that waited for another region": {Unit: Count, nature: effort, of: (*Played).waitingFar},
+	"requests that waited for another region": {Unit: Count, nature: effort, of: growthOf(func(m Mark) float64 { return m.Far })},
 	// Requests that were decided by on_failure.
-	"degraded requests": {Unit: Count, nature: effort, of: (*Played).degraded},
-	// What the busiest region asks the aggregator for in a second, and all of them.
-	"asks of one region":  {Unit: Rate, nature: effort, of: (*Played).busiest},
-	"asks of all regions": {Unit: Rate, nature: effort, of: (*Played).asks},
+	"degraded requests": {Unit: Count, nature: effort, of: growthOf(func(m Mark) float64 { return m.Degraded })},
+	// What the busiest region asks the aggregator for in a second.
+	"asks of one region": {Unit: Rate, nature: effort, of: (*Played).busiest},
 	// From the given time until the last request that is decided by on_failure.
 	"recovery": {Unit: Duration, nature: effort, of: (*Played).recovery},
 	// From the given time, at which a region goes on by its reserve, until none of its replicas does.
@@ -181,19 +180,12 @@ func (p *Played) between(f Figure, count func(Mark) float64) (grown float64, too
 	return count(to) - count(from), to.At - from.At
 }
 
-func (p *Played) waitingFar(f Figure) float64 {
-	n, _ := p.between(f, func(m Mark) float64 { return m.Far })
-	return n
-}
-
-func (p *Played) waiting(f Figure) float64 {
-	n, _ := p.between(f, func(m Mark) float64 { return m.Waits })
-	return n
-}
-
-func (p *Played) degraded(f Figure) float64 {
-	n, _ := p.between(f, func(m Mark) float64 { return m.Degraded })
-	return n
+// growthOf measures how much a count has grown.
+func growthOf(count func(Mark) float64) func(*Played, Figure) float64 {
+	return func(p *Played, f Figure) float64 {
+		n, _ := p.between(f, count)
+		return n
+	}
 }
 
 func (p *Played) busiest(f Figure) (most float64) {
@@ -202,14 +194,6 @@ func (p *Played) busiest(f Figure) (most float64) {
 		most = max(most, n/took.Seconds())
 	}
 	return most
-}
-
-func (p *Played) asks(f Figure) (all float64) {
-	for _, name := range Names {
-		n, took := p.between(f, func(m Mark) float64 { return m.Asks[name] })
-		all += n / took.Seconds()
-	}
-	return all
 }
 
 // recovery is exact to the time between two marks, and too high by as much.

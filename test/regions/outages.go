@@ -3,8 +3,6 @@ package regions
 import (
 	"slices"
 	"time"
-
-	"github.com/weirlimit/weir/internal/limit"
 )
 
 // outage is a time in which the aggregator does not decide for a region.
@@ -109,6 +107,3 @@ func (s *Script) share(region string) (most float64) {
 	}
 	return most
 }
-
-// windowed reports whether a rule counts in windows of the clock.
-func (r *Rule) windowed() bool { return r.Spec.Algorithm == limit.FixedWindow }

@@ -32,14 +32,12 @@ const marker = "rules-in-force"
 
 // marked is a rules file with its number.
 func marked(document string, number int) (string, error) {
-	fields := map[string]any{}
-	if err := yaml.Unmarshal([]byte(document), &fields); err != nil {
-		return "", err
-	}
-	rules, _ := fields["rules"].([]any)
-	fields["rules"] = append(rules, map[string]any{"name": marker, "match": map[string]any{"path": "/" + marker}, "key": []any{},
-		"limit": fmt.Sprintf("%d/1h", number), "algorithm": "fixed_window", "scope": "pop"})
-	return written("rules with a number", fields)
+	return edited("rules with a number", document, func(fields map[string]any) error {
+		rules, _ := fields["rules"].([]any)
+		fields["rules"] = append(rules, map[string]any{"name": marker, "match": map[string]any{"path": "/" + marker}, "key": []any{},
+			"limit": fmt.Sprintf("%d/1h", number), "algorithm": "fixed_window", "scope": "pop"})
+		return nil
+	})
 }
 
 func equalWeights() map[string]int {
@@ -52,28 +50,37 @@ func equalWeights() map[string]int {
 
 // weighted is a rules file with other weights.
 func weighted(document string, weights map[string]int) (string, error) {
-	fields := map[string]any{}
-	if err := yaml.Unmarshal([]byte(document), &fields); err != nil {
-		return "", err
-	}
-	fields["regions"] = weights
-	return written("rules with other weights", fields)
+	return edited("rules with other weights", document, func(fields map[string]any) error {
+		fields["regions"] = weights
+		return nil
+	})
 }
 
 // limited is a rules file with another limit of a rule.
 func limited(document, rule, limit string) (string, error) {
+	return edited("rules with another limit", document, func(fields map[string]any) error {
+		all, _ := fields["rules"].([]any)
+		for _, r := range all {
+			if r, _ := r.(map[string]any); r != nil && r["name"] == rule {
+				r["limit"] = limit
+				return nil
+			}
+		}
+		return fmt.Errorf("there is no rule %q", rule)
+	})
+}
+
+// edited is a rules file in which something was changed.
+func edited(name, document string, change func(fields map[string]any) error) (string, error) {
 	fields := map[string]any{}
-	if err := yaml.Unmarshal([]byte(document), &fields); err != nil {
+	err := yaml.Unmarshal([]byte(document), &fields)
+	if err == nil {
+		err = change(fields)
+	}
+	if err != nil {
 		return "", err
 	}
-	all, _ := fields["rules"].([]any)
-	for _, r := range all {
-		if r, _ := r.(map[string]any); r != nil && r["name"] == rule {
-			r["limit"] = limit
-			return written("rules with another limit", fields)
-		}
-	}
-	return "", fmt.Errorf("there is no rule %q", rule)
+	return written(name, fields)
 }
 
 // written is a rules file with these fields, which has no mistake.
@@ -89,34 +96,19 @@ func written(name string, fields map[string]any) (string, error) {
 // begin has the rules in force with which a script begins, everywhere.
 func (w *World) begin(s *Script) {
 	w.t.Helper()
-	rules, err := s.Document()
-	if err != nil {
-		w.t.Fatalf("%v", err)
-	}
-	if rules != w.rules {
-		w.apply(rules, s.Name)
+	if rules, err := s.Document(); err != nil || rules != w.rules {
+		w.applyChanged(rules, err)
 	}
 	w.awaitRules()
 }
 
-// limit applies another limit of a rule.
-func (w *World) limit(rule, limit string) {
+// applyChanged applies rules that were changed.
+func (w *World) applyChanged(rules string, err error) {
 	w.t.Helper()
-	rules, err := limited(w.rules, rule, limit)
 	if err != nil {
 		w.t.Fatalf("%v", err)
 	}
-	w.apply(rules, limit)
-}
-
-// weigh applies other weights of the regions.
-func (w *World) weigh(weights map[string]int) {
-	w.t.Helper()
-	rules, err := weighted(w.rules, weights)
-	if err != nil {
-		w.t.Fatalf("%v", err)
-	}
-	w.apply(rules, "weights")
+	w.apply(rules, "script")
 }
 
 // apply puts rules into Consul, as a person does.

@@ -72,9 +72,6 @@ func (s *Script) Last() (last time.Duration) {
 // Parse reads a script. The error has the file and the line.
 func Parse(file, name, text string) (*Script, error) {
 	s := &Script{Name: name, Weights: equalWeights(), Trips: map[string]time.Duration{}, Align: time.Second}
-	for _, r := range Names {
-		s.Trips[r] = 0
-	}
 	for i, line := range strings.Split(text, "\n") {
 		line, _, _ = strings.Cut(line, "#")
 		words := strings.Fields(line)

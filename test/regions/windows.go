@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/internal/limit"
 )
 
 // window is one window of a rule. Its times count from the beginning of the play, so it may begin before 0.
@@ -147,7 +149,7 @@ func (p *Played) Windows() string {
 	var b strings.Builder
 	for i := range p.Script.Rules {
 		r := &p.Script.Rules[i]
-		if !r.windowed() {
+		if r.Spec.Algorithm != limit.FixedWindow {
 			continue
 		}
 		for _, w := range p.windows(r) {
