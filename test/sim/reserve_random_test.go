@@ -142,27 +142,19 @@ func (w *World) outage(h *region, from, until limit.Micros) {
 	w.after(until*limit.Second, func() { h.cutOff(false, false) })
 }
 
-// TestReserveCatches breaks what promise 7 rests on, and wants it to be seen.
+// TestReserveCatches breaks what promise 7 rests on.
 func TestReserveCatches(t *testing.T) {
-	for _, f := range []Fault{ReservesTwice, WithholdsNothing, ForgetsItsUse, StoresNothing, KeepsPermission, CutLongAgo, StatesNoUse} {
-		t.Run(f.String(), func(t *testing.T) {
-			for seed := range uint64(12) {
-				c := cutOff{seed: seed, spec: allLimits[seed%uint64(len(allLimits))], calls: true, replies: true, lasts: 70 * limit.Second, fault: f}
-				c.more = func(w *World, _ *rand.Rand) {
-					for _, t := range w.replicas {
-						if t.home == w.regions[0] && seed%2 == 1 {
-							w.after(55*limit.Second, t.restart)
-						}
-					}
-				}
-				if o := c.play(t); o.err != nil {
-					t.Logf("caught by run %d: %v", seed, o.err)
-					return
+	catches(t, 12, func(seed uint64, f Fault) error {
+		c := cutOff{seed: seed, spec: allLimits[seed%uint64(len(allLimits))], calls: true, replies: true, lasts: 70 * limit.Second, fault: f}
+		c.more = func(w *World, _ *rand.Rand) {
+			for _, t := range w.replicas {
+				if t.home == w.regions[0] && seed%2 == 1 {
+					w.after(55*limit.Second, t.restart)
 				}
 			}
-			t.Errorf("nobody noticed a simulator that %s", f)
-		})
-	}
+		}
+		return c.play(t).err
+	}, ReservesTwice, WithholdsNothing, ForgetsItsUse, StoresNothing, KeepsPermission, CutLongAgo, StatesNoUse)
 }
 
 // ReservesTwice: a grant of the reserve is not charged now and then.

@@ -24,19 +24,9 @@ func TestScale(t *testing.T) {
 
 // TestScaleCatches plants the faults of a tier, of a message and of a PoP in such a run.
 func TestScaleCatches(t *testing.T) {
-	for _, f := range []Fault{GrantsTwice, AppliesTwice, OutlivesParent, GivesBackTwice, MergesLots, ParksTakes, ChargesTwice, ForgetsDebts} {
-		t.Run(f.String(), func(t *testing.T) {
-			for seed := range uint64(10) {
-				for _, a := range []limit.Algorithm{limit.FixedWindow, limit.TokenBucket} {
-					if err := playScale(t, seed, a, 70*limit.Second, f); err != nil {
-						t.Logf("caught by run %d: %v", seed, err)
-						return
-					}
-				}
-			}
-			t.Errorf("nobody noticed a simulator that %s", f)
-		})
-	}
+	catches(t, 20, func(run uint64, f Fault) error {
+		return playScale(t, run/2, []limit.Algorithm{limit.FixedWindow, limit.TokenBucket}[run%2], 70*limit.Second, f)
+	}, GrantsTwice, AppliesTwice, OutlivesParent, GivesBackTwice, MergesLots, ParksTakes, ChargesTwice, ForgetsDebts)
 }
 
 func playScale(t *testing.T, seed uint64, a limit.Algorithm, lasts limit.Micros, fault Fault) (err error) {

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"runtime/pprof"
 	"testing"
 	"time"
 
@@ -24,11 +23,10 @@ import (
 const documentSeed = 1
 
 var (
-	seed    = flag.Uint64("seed", documentSeed, "of all runs")
-	rate    = flag.Float64("rate", 8450, "requests per second of each large run")
-	lasts   = flag.Duration("lasts", 10*time.Minute, "simulated time of each large run")
-	profile = flag.String("profile", "", "file to write a CPU profile of the large runs to; empty: none")
-	docs    = flag.String("docs", "", "directory of the documents to write the table and the plot into; empty: nowhere")
+	seed  = flag.Uint64("seed", documentSeed, "of all runs")
+	rate  = flag.Float64("rate", 8450, "requests per second of each large run")
+	lasts = flag.Duration("lasts", 10*time.Minute, "simulated time of each large run")
+	docs  = flag.String("docs", "", "directory of the documents to write the table and the plot into; empty: nowhere")
 )
 
 func main() {
@@ -40,17 +38,6 @@ func main() {
 
 // scale plays one large run for each algorithm, side by side.
 func scale(t *testing.T) {
-	if *profile != "" {
-		out, err := os.Create(*profile)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = out.Close() }()
-		if err := pprof.StartCPUProfile(out); err != nil {
-			t.Fatal(err)
-		}
-		defer pprof.StopCPUProfile()
-	}
 	begin := time.Now()
 	runs := make([]*run, len(algorithms))
 	t.Run("runs", func(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
@@ -42,42 +44,31 @@ type setting struct {
 
 // result is one run of the sweep.
 type result struct {
-	share  float64 // admitted, of what one exact limiter admits
-	worst  float64 // admitted in the worst period, of the limit
-	waited float64 // of the requests
-	asks   float64 // per second and holder
+	share float64 // admitted, of what one exact limiter admits
+	worst float64 // admitted in the worst period, of the limit
 }
 
 // sweep plays every case, as many at a time as there are processors. The result is a
 // function of the seed.
 func sweep(seed uint64) (map[string]result, error) {
-	var errs []error
 	results := map[string]result{}
 	var mu sync.Mutex
-	var all sync.WaitGroup
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var all errgroup.Group
+	all.SetLimit(runtime.GOMAXPROCS(0))
 	for _, a := range algorithms {
 		for _, d := range delays {
 			for _, s := range settings {
-				slots <- struct{}{}
-				all.Go(func() {
-					defer func() { <-slots }()
+				all.Go(func() error {
 					r, err := play(seed, a, d*limit.Millisecond, s)
 					mu.Lock()
 					defer mu.Unlock()
 					results[caseName(a, d, s)] = r
-					if err != nil {
-						errs = append(errs, err)
-					}
+					return err
 				})
 			}
 		}
 	}
-	all.Wait()
-	if len(errs) > 0 {
-		return nil, errs[0]
-	}
-	return results, nil
+	return results, all.Wait()
 }
 
 func caseName(a limit.Algorithm, delay limit.Micros, s setting) string {
@@ -104,10 +95,5 @@ func play(seed uint64, a limit.Algorithm, delay limit.Micros, s setting) (result
 		return result{}, err
 	}
 	n := w.All(r)
-	return result{
-		share:  float64(n.Admitted) / float64(n.Exact),
-		worst:  float64(n.Worst) / sweepCount,
-		waited: float64(n.Waited) / float64(n.Requests),
-		asks:   float64(n.Asks) / float64(sweepLasts/limit.Second) / sweepHolders,
-	}, nil
+	return result{float64(n.Admitted) / float64(n.Exact), float64(n.Worst) / sweepCount}, nil
 }
