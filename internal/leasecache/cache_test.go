@@ -137,6 +137,23 @@ func TestCallerThatLeft(t *testing.T) {
 	})
 }
 
+// A thousand requests of one key wait at once. When they are answered, the key takes as much memory as any: what it
+// takes beside that is not bounded by MaxBytes.
+func TestEmptyQueueTakesNoMemory(t *testing.T) {
+	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
+		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1_000_000, Period: limit.Hour}, lease.Leased)
+		behind.after.Store(int64(50 * time.Millisecond))
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() { ask(t, f, p, "k") })
+		}
+		all.Wait()
+		if room := f.Queues(); room > 0 || f.Stats().Keys != 1 {
+			t.Errorf("the queue has memory for %d asks although nobody waits: %+v", room, f.Stats())
+		}
+	})
+}
+
 // Idle keys give back what they have on lease and are forgotten.
 func TestIdleKeysAreForgotten(t *testing.T) {
 	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {

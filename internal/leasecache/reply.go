@@ -176,8 +176,7 @@ func (k key) answerWaiting(now lease.Millis) {
 			k.takeBack(now, g)
 		}
 	}
-	clear(v.waiting[len(waiting):])
-	if v.waiting = waiting; len(waiting) > 0 {
+	if v.keepWaiting(waiting); len(waiting) > 0 {
 		k.schedule(now, waited)
 	}
 }

@@ -87,9 +87,16 @@ func (c *cached) takeQueue() (queue []waiter) {
 			rest = append(rest, w)
 		}
 	}
-	clear(c.waiting[len(rest):])
-	c.waiting = rest
+	c.keepWaiting(rest)
 	return queue
+}
+
+// keepWaiting keeps those who still wait: the first part of the queue. An empty queue keeps no memory.
+func (c *cached) keepWaiting(rest []waiter) {
+	clear(c.waiting[len(rest):])
+	if c.waiting = rest; len(rest) == 0 {
+		c.waiting = nil
+	}
 }
 
 // onlyAsk is a want without what has been settled already.
