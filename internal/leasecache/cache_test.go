@@ -2,78 +2,17 @@ package leasecache_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
-	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/limit"
 )
-
-// far is a store across a network: it answers after a while, or not in time.
-type far struct {
-	*memory.Store
-	after atomic.Int64 // time.Duration
-	down  atomic.Bool
-	calls atomic.Int64
-	asks  atomic.Int64
-	// called receives each call; nil: nothing does.
-	called func(context.Context)
-}
-
-func (f *far) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
-	if f.called != nil {
-		f.called(ctx)
-	}
-	f.calls.Add(1)
-	f.asks.Add(int64(len(asks)))
-	delay := time.Duration(f.after.Load())
-	select {
-	case <-ctx.Done():
-		delay = -1
-	case <-time.After(delay):
-	}
-	if delay < 0 || f.down.Load() {
-		for i := range grants {
-			grants[i] = lease.Grant{Status: lease.Unavailable}
-		}
-		return
-	}
-	f.Store.Acquire(ctx, asks, grants)
-}
-
-// onCache runs a test in virtual time on a lease cache of a store that is 2 ms away.
-func onCache(t *testing.T, run func(*testing.T, *leasecache.Store, *far)) {
-	synctest.Test(t, func(t *testing.T) {
-		behind := &far{Store: memory.New(memory.Config{MaxKeys: 100_000, MaxBytes: 1 << 30})}
-		behind.after.Store(int64(2 * time.Millisecond))
-		f := leasecache.New(leasecache.Config{Store: behind, MaxKeys: 10_000, MaxBytes: 1 << 30})
-		go func() { _ = f.Run(t.Context()) }()
-		run(t, f, behind)
-	})
-}
-
-func policyOf(t testing.TB, spec limit.Spec, c lease.Consistency) *engine.Policy {
-	t.Helper()
-	l, err := limit.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return engine.NewPolicy("r", 0, l, lease.NewTerms(l, c, 0, 0, 0))
-}
-
-func ask(t testing.TB, s engine.Store, p *engine.Policy, key string) lease.Grant {
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	grants := make([]lease.Grant, 1)
-	s.Acquire(ctx, []engine.Ask{{Policy: p, Key: []byte(key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, grants)
-	return grants[0]
-}
 
 // flood asks for one key from many callers, each at once again, for so long.
 func flood(t *testing.T, s engine.Store, p *engine.Policy, long time.Duration) (asked, granted int64) {
@@ -99,12 +38,12 @@ func TestHotKeyIsServedFromALease(t *testing.T) {
 	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10_000_000, Period: limit.Hour}, lease.Leased)
 		flood(t, f, p, time.Second)
-		before := behind.asks.Load()
+		before := behind.asks(p.Rule)
 		asked, granted := flood(t, f, p, 3*time.Second)
 		if granted < asked*99/100 {
 			t.Errorf("granted %d of %d", granted, asked)
 		}
-		if asks := behind.asks.Load() - before; asks > 3*60 {
+		if asks := behind.asks(p.Rule) - before; asks > 3*60 {
 			t.Errorf("%d requests made %d asks in 3 s, want at most 60 a second at any rate", asked, asks)
 		}
 	})
@@ -169,6 +108,54 @@ func TestIdleKeysAreForgotten(t *testing.T) {
 		behind.Store.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte("k")}}, grants)
 		if grants[0].Remaining != 980 {
 			t.Errorf("%d remain of 1000 after 20 requests, want 980", grants[0].Remaining)
+		}
+	})
+}
+
+// All units of a lease that runs come back, also when a key was idle for so long that the
+// cache may have forgotten it.
+func TestUnitsOfAnIdleKeyComeBack(t *testing.T) {
+	for name, spec := range algorithms {
+		for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
+			t.Run(fmt.Sprintf("%s, %v", name, c), func(t *testing.T) {
+				spec.Count, spec.Period = 100, limit.Hour
+				onSite(t, 1, func(t *testing.T, s *site) {
+					p := ruled(t, "hot", spec, c)
+					a := &client{t: t, store: s.caches[0], policy: p}
+					grants := a.acquire(a.ask(p, 0, 20, 20))
+					time.Sleep(5 * time.Second) // the cache looks for idle keys every two
+					grants = append(grants, a.acquire(a.ask(p, 0, 5, 5))...)
+					for _, g := range grants {
+						back := a.ask(p, 0, 0, 0)
+						back.Want.Unused, back.Want.Lease = g.Granted, g.Lease
+						a.acquire(back)
+					}
+					time.Sleep(20 * time.Second) // what the cache took back lapses
+					if got := charged(t, s.base, p, "hot"); got != 0 {
+						t.Errorf("%d are charged of 25 that came back", got)
+					}
+					if keys := s.caches[0].Stats().Keys; keys != 0 {
+						t.Errorf("%d keys are cached, of which nothing is on lease", keys)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Those that are asked for one after the other, each by itself, get what is left after
+// those before them: no two asks of a key are out at once, of which one would not count what
+// the other is being granted.
+func TestEachIsToldWhatIsLeft(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 200, Period: limit.Hour}, lease.Leased)
+		c := &client{t: t, store: s.caches[0], policy: p}
+		for left := int64(200); left >= 6; {
+			for i, g := range c.acquire(c.ask(p, 0, 1, 1), c.ask(p, 0, 1, 1), c.ask(p, 0, 4, 4)) {
+				if left -= []int64{1, 1, 4}[i]; g.Status != lease.OK || g.Remaining+g.Granted-[]int64{1, 1, 4}[i] != left {
+					t.Errorf("%d left after ask %d: %+v", left, i+1, g)
+				}
+			}
 		}
 	})
 }

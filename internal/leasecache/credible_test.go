@@ -3,7 +3,6 @@ package leasecache_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -32,11 +31,8 @@ func (s *believing) Acquire(ctx context.Context, asks []engine.Ask, grants []lea
 // the lease, go to the store one after the other. Together they would be a lie of the replica, and
 // the units of the others would be lost with it.
 func TestGiveBackStaysCredible(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := leasecache.New(leasecache.Config{Store: &believing{memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 30}), t}, MaxKeys: 100, MaxBytes: 1 << 30})
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		go func() { _ = f.Run(ctx) }()
+	inBubble(t, func(t *testing.T, start func(leasecache.Config) *leasecache.Store) {
+		f := start(leasecache.Config{Store: &believing{newMemory(), t}, MaxKeys: 100})
 		p := ruled(t, "hot", limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Hour}, lease.Leased)
 		c := &client{t: t, store: f, policy: p}
 		for after := 9 * time.Second; after < 12*time.Second; after += 100 * time.Millisecond { // around the end of a lease

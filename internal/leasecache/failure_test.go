@@ -3,13 +3,10 @@ package leasecache_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
-	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/limit"
@@ -42,26 +39,14 @@ type replicas struct {
 	judges []engine.Judge
 }
 
-func newReplicas(ctx context.Context, n int, running *sync.WaitGroup) *replicas {
-	r := &replicas{behind: &far{Store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 30})}}
-	for range n {
-		f := leasecache.New(leasecache.Config{Store: r.behind, MaxKeys: 1000, MaxBytes: 1 << 30})
-		running.Go(func() { _ = f.Run(ctx) })
-		r.judges = append(r.judges, engine.NewJudge(f, f, func() int { return n }, nil, nil))
-	}
-	return r
-}
-
-// onReplicas runs a test in virtual time on so many replicas of a store that is 2 ms
-// away.
+// onReplicas runs a test on so many replicas of a store that is 2 ms away.
 func onReplicas(t *testing.T, n int, run func(*testing.T, *replicas)) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		r := newReplicas(ctx, n, &running)
-		r.behind.after.Store(int64(2 * time.Millisecond))
-		defer running.Wait()
-		defer stop() // also when it fails
+	inBubble(t, func(t *testing.T, start func(leasecache.Config) *leasecache.Store) {
+		r := &replicas{behind: newFar(newMemory())}
+		for range n {
+			f := start(leasecache.Config{Store: r.behind, MaxKeys: 1000})
+			r.judges = append(r.judges, engine.NewJudge(f, f, func() int { return n }, nil, nil))
+		}
 		defer r.behind.after.Store(0)
 		run(t, r)
 	})
@@ -110,11 +95,11 @@ func floodWhileFailing(t *testing.T, r *replicas, p *engine.Policy) {
 		t.Fatalf("before the failure %d of 100 were admitted, %v", admitted, how)
 	}
 	r.behind.down.Store(true)
-	asks := r.behind.asks.Load()
+	asks := r.behind.asks(p.Rule)
 	if admitted, how, _ := r.flood(t, p, "spent", 10*time.Second); admitted > 0 {
 		t.Errorf("a key that was denied admitted %d more while the store failed, %v", admitted, how)
 	}
-	if n := r.behind.asks.Load() - asks; n > 10*10*3+3 {
+	if n := r.behind.asks(p.Rule) - asks; n > 10*10*3+3 {
 		t.Errorf("the failing store was asked %d times in 10 s by 3 replicas, want at most 10 a second each", n)
 	}
 	admitted, how, slowest := r.flood(t, p, "new", 10*time.Second)

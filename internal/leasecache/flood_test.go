@@ -3,100 +3,15 @@ package leasecache_test
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
-	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/limit"
 )
-
-// counted is what one replica sees of a store that is 2 ms away: it notes when it
-// was asked for each rule.
-type counted struct {
-	*memory.Store
-
-	mu    sync.Mutex
-	asked map[string][]time.Time // by rule
-}
-
-func (c *counted) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
-	c.mu.Lock()
-	for i := range asks {
-		c.asked[asks[i].Policy.Rule] = append(c.asked[asks[i].Policy.Rule], time.Now())
-	}
-	c.mu.Unlock()
-	time.Sleep(time.Millisecond)
-	c.Store.Acquire(ctx, asks, grants)
-	time.Sleep(time.Millisecond)
-}
-
-// asks is how often it was asked for a rule.
-func (c *counted) asks(rule string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.asked[rule])
-}
-
-// most is the largest number of asks for a rule in any ten seconds.
-func (c *counted) most(rule string) (worst int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at, first := c.asked[rule], 0
-	for i := range at {
-		for at[i].Sub(at[first]) >= 10*time.Second {
-			first++
-		}
-		worst = max(worst, i-first+1)
-	}
-	return worst
-}
-
-// allowed is the bound on asks in ten seconds: ten a second, and log2 of the limit
-// in each of its windows.
-func allowed(s limit.Spec) int {
-	windows := float64(10*limit.Second)/float64(s.Period) + 1
-	return 100 + int(math.Log2(float64(s.Count))*windows)
-}
-
-// site is several replicas in front of one store, in virtual time.
-type site struct {
-	base   *memory.Store
-	caches []*leasecache.Store
-	stores []*counted
-}
-
-// onSite runs a test on so many replicas, and ends them.
-func onSite(t *testing.T, replicas int, run func(*testing.T, *site)) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &site{base: memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30})}
-		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		for range replicas {
-			c := &counted{Store: s.base, asked: map[string][]time.Time{}}
-			f := leasecache.New(leasecache.Config{Store: c, MaxKeys: 10_000, MaxBytes: 1 << 30})
-			s.stores, s.caches = append(s.stores, c), append(s.caches, f)
-			running.Go(func() { _ = f.Run(ctx) })
-		}
-		defer running.Wait()
-		defer stop() // also when it fails
-		run(t, s)
-	})
-}
-
-// most is the largest number of asks of a replica for a rule in any ten seconds.
-func (s *site) most(rule string) (worst int) {
-	for _, c := range s.stores {
-		worst = max(worst, c.most(rule))
-	}
-	return worst
-}
 
 // load is what clients offer on one key, over all replicas.
 type load struct {
@@ -263,16 +178,6 @@ func TestHotKeyIsAskedForTenTimesASecond(t *testing.T) {
 			}
 		}
 	}
-}
-
-// ruled is a policy of a rule of that name.
-func ruled(t testing.TB, name string, spec limit.Spec, c lease.Consistency) *engine.Policy {
-	t.Helper()
-	l, err := limit.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return engine.NewPolicy(name, 0, l, lease.NewTerms(l, c, 0, 0, 0))
 }
 
 // Of an exact rule every request that is admitted was asked for, by itself or with

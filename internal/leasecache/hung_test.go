@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -67,17 +66,11 @@ func (s *shards) note(asks []engine.Ask) {
 	s.asked = append(s.asked, asks...)
 }
 
-// onShards runs a test in virtual time on a lease cache of two nodes.
+// onShards runs a test on a lease cache of two nodes.
 func onShards(t *testing.T, run func(*testing.T, *leasecache.Store, *shards)) {
-	synctest.Test(t, func(t *testing.T) {
-		behind := &shards{Store: memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30})}
-		f := leasecache.New(leasecache.Config{Store: behind, MaxKeys: 10_000, MaxBytes: 1 << 30})
-		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { _ = f.Run(ctx) })
-		defer running.Wait()
-		defer stop() // also when it fails
-		run(t, f, behind)
+	inBubble(t, func(t *testing.T, start func(leasecache.Config) *leasecache.Store) {
+		behind := &shards{Store: newMemory()}
+		run(t, start(leasecache.Config{Store: behind}), behind)
 	})
 }
 

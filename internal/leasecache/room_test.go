@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -23,36 +22,14 @@ import (
 type narrow struct {
 	*leasecache.Store
 	judge  engine.Judge
-	behind *failing
+	behind *far
 }
 
-// failing is a store that counts what it is asked for, and may be down.
-type failing struct {
-	counted
-	down atomic.Bool
-}
-
-func (f *failing) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
-	if !f.down.Load() {
-		f.counted.Acquire(ctx, asks, grants)
-		return
-	}
-	time.Sleep(2 * time.Millisecond)
-	for i := range grants {
-		grants[i] = lease.Grant{Status: lease.Unavailable}
-	}
-}
-
-// inNarrow runs a test in virtual time on a lease cache with so much room.
-func inNarrow(t *testing.T, maxKeys int, maxBytes int64, run func(*testing.T, *narrow)) {
-	synctest.Test(t, func(t *testing.T) {
-		behind := &failing{counted: counted{Store: memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30}), asked: map[string][]time.Time{}}}
-		f := leasecache.New(leasecache.Config{Store: behind, MaxKeys: maxKeys, MaxBytes: maxBytes})
-		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { _ = f.Run(ctx) })
-		defer running.Wait()
-		defer stop() // also when it fails
+// inNarrow runs a test on a lease cache with so much room.
+func inNarrow(t *testing.T, maxKeys int, run func(*testing.T, *narrow)) {
+	inBubble(t, func(t *testing.T, start func(leasecache.Config) *leasecache.Store) {
+		behind := newFar(newMemory())
+		f := start(leasecache.Config{Store: behind, MaxKeys: maxKeys})
 		run(t, &narrow{Store: f, judge: engine.NewJudge(f, f, nil, nil, nil), behind: behind})
 	})
 }
@@ -68,7 +45,7 @@ func TestSpentKeysLeaveRoomForAHotKey(t *testing.T) {
 	t.Parallel()
 	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
-			inNarrow(t, 500, 1<<30, func(t *testing.T, f *narrow) { spentKeysAndAHotKey(t, f, perDay(t, c)) })
+			inNarrow(t, 500, func(t *testing.T, f *narrow) { spentKeysAndAHotKey(t, f, perDay(t, c)) })
 		})
 	}
 }
@@ -108,7 +85,7 @@ func spentKeysAndAHotKey(t *testing.T, f *narrow, spent *engine.Policy) {
 // for without one, and everybody is answered.
 func TestWhoWaitsKeepsItsPlace(t *testing.T) {
 	for _, room := range []int{1, 3} {
-		inNarrow(t, room, 1<<30, func(t *testing.T, f *narrow) {
+		inNarrow(t, room, func(t *testing.T, f *narrow) {
 			for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
 				p := ruled(t, fmt.Sprint("r", c), limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, c)
 				var all sync.WaitGroup
@@ -158,7 +135,7 @@ func TestEvictionMintsNothing(t *testing.T) {
 				},
 			}
 		}), 1, 100).Draw(r, "trace")
-		inNarrow(t, room, 1<<30, func(t *testing.T, f *narrow) {
+		inNarrow(t, room, func(t *testing.T, f *narrow) {
 			p := ruled(t, "hot", spec, lease.Leased)
 			spent, returned := map[string]*atomic.Int64{}, map[string]*atomic.Int64{}
 			var all sync.WaitGroup
@@ -252,7 +229,7 @@ func TestHammerWithoutRoom(t *testing.T) {
 // has confirmed it, also for its share; then it goes as others do.
 func TestDebtorsKeepTheirPlaces(t *testing.T) {
 	for _, on := range []lease.OnFailure{lease.FailureAllow, lease.FailureLocal} {
-		inNarrow(t, 3, 1<<30, func(t *testing.T, f *narrow) {
+		inNarrow(t, 3, func(t *testing.T, f *narrow) {
 			p := perMinute(t, lease.Leased, on)
 			p.OnFailure = on
 			f.behind.down.Store(true)
