@@ -30,7 +30,7 @@ const (
 type Config struct {
 	Store engine.Store
 	// MaxKeys and MaxBytes bound the keys that are kept, and the memory for that; at least 1. A key
-	// takes 170 bytes, its length, and 88 more for each region. The keys for which one region asked
+	// takes 170 bytes, its length, and 72 more for each region. The keys for which one region asked
 	// first fill at most half of both. A want for a key for which there is no room is unavailable.
 	MaxKeys  int
 	MaxBytes int64

@@ -114,7 +114,7 @@ func (s *Shares) takeBack(l *limit.Limit, t *lease.Terms, r *region, w *lease.Wa
 	switch algorithm := l.Spec().Algorithm; {
 	case t.Refills:
 		take(&r.used)
-		r.credit = min(r.credit+float64(units), max(r.credit, r.room(l, longestGap)))
+		r.credit = min(r.credit+float64(units), max(r.credit, r.room(l)))
 	case algorithm == limit.SlidingLog, w.Lease == s.window: // a lease on a log is no window, but it is short
 		take(&r.used)
 	case algorithm == limit.SlidingWindow && w.Lease == s.former:

@@ -43,13 +43,6 @@ const (
 	// asks, but not before its last sixth: the others hold or claim nearly all that they will need,
 	// and soon it is worth nothing.
 	lastIntervals = 15
-	// aheadIntervals is for how many lease intervals a replica may have leases of a window that will not
-	// last, and aheadPart for what part of the window, as a divisor, if that is longer: what a region
-	// demands of a long one is averaged over a long time. A region with little demand else has leases for
-	// seconds, when the others have none any more. aheadUnits are for one with next to no demand.
-	aheadIntervals = 3
-	aheadPart      = 32
-	aheadUnits     = 4
 	// faded is the part of what comes back that the demand still counts: it was granted a
 	// while ago. Without it a region that gives back would look as if it wanted nothing.
 	faded = 0.5
@@ -79,14 +72,12 @@ type Shares struct {
 // region is what is kept of one region.
 type region struct {
 	id     uint64
-	demand float64      // units demanded; they fade, see [Shares.advance]
-	part   float64      // of a token bucket: units per microsecond that it may have
-	credit float64      // of a token bucket: units that came in for it and that it has not taken; < 0: it owes as much
-	used   float64      // units of the running window that it has, or of a token bucket
-	ahead  float64      // of the next window
-	before float64      // of the one before, where that still counts
-	asked  limit.Micros // when it asked last; 0: never
-	gap    limit.Micros // about the longest time between two of its last asks, at most longestGap; 0: not known yet
+	demand float64 // units demanded; they fade, see [Shares.advance]
+	part   float64 // of a token bucket: units per microsecond that it may have
+	credit float64 // of a token bucket: units that came in for it and that it has not taken; < 0: it owes as much
+	used   float64 // units of the running window that it has, or of a token bucket
+	ahead  float64 // of the next window
+	before float64 // of the one before, where that still counts
 	// Units that it admitted without a lease, in this period and in the one before.
 	owed, owedBefore int64
 }
@@ -106,7 +97,6 @@ func (s *Shares) Ask(l *limit.Limit, t *lease.Terms, equal bool, now limit.Micro
 	r := s.region(id)
 	d := s.settle(l, t, r, part, w)
 	if r != nil {
-		r.asks(now, equal)
 		r.demands(t, float64(w.Denied+w.Overdrawn)-faded*float64(w.Unused))
 	}
 	d.Penalty = s.penalize(l, r, part, w)
@@ -229,7 +219,7 @@ func (s *Shares) advance(l *limit.Limit, t *lease.Terms, now limit.Micros) {
 	for i := range s.regions {
 		r := &s.regions[i]
 		r.demand *= kept
-		r.comesIn(l, r.part*passed)
+		r.credit = min(r.credit+r.part*passed, r.room(l))
 	}
 	s.at = now
 	s.forgetDebts(l, t, now)

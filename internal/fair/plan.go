@@ -34,9 +34,8 @@ func (s *Shares) plan(l *limit.Limit, t *lease.Terms, now limit.Micros, ahead bo
 }
 
 // limitAhead limits what a region gets ahead of its requests to its part of what is left of a
-// window, with headroom, and to what it demands soon, if that will not last. Otherwise a region with
-// little demand would still have a lease when the others have none. What its requests need is for
-// whoever asks first.
+// window, with headroom, if that will not last. Otherwise a region with little demand would still
+// have a lease when the others have none. What its requests need is for whoever asks first.
 func (s *Shares) limitAhead(l *limit.Limit, t *lease.Terms, now limit.Micros, r *region, w *lease.Want) {
 	claims, unused, _ := s.plan(l, t, now, s.isAhead(t, now, w))
 	all, expected := 0.0, 0.0
@@ -48,8 +47,7 @@ func (s *Shares) limitAhead(l *limit.Limit, t *lease.Terms, now limit.Micros, r 
 	if expected <= unused {
 		return
 	}
-	soon := max(float64(aheadIntervals*t.Interval)*float64(limit.Millisecond), float64(t.Window)/aheadPart) * r.demand / float64(spanOf(l, t))
-	most := min(headroom*unused*r.demand/all, max(soon, 2*float64(w.Soon), aheadUnits))
+	most := headroom * unused * r.demand / all
 	w.Want = max(w.Waiting, min(w.Want, int64(math.Ceil(most))))
 	w.Soon = min(w.Soon, w.Want-w.Waiting)
 }

@@ -7,23 +7,9 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// longestGap is for how long at most a token bucket keeps for a region what came in for it.
-const longestGap = limit.Second / 3
-
-// asks notes when the region asks. The longest gap is forgotten slowly, by time and not by asks: replicas
-// of a region may ask all at once. By demand, where each region takes all that is meant for it, this would
-// only move units from those that ask often to the others.
-func (r *region) asks(now limit.Micros, equal bool) {
-	if !equal {
-		r.asked, r.gap = 0, 0
-		return
-	}
-	if r.asked > 0 {
-		passed := max(now-r.asked, 0)
-		r.gap = min(max(passed, r.gap-passed/4), longestGap)
-	}
-	r.asked = now
-}
+// keptFor is for how long a token bucket keeps for a region what came in for it: about the longest time between two
+// asks of a region that is in use.
+const keptFor = limit.Second / 3
 
 // divideRate divides what comes into a token bucket: the parts of all regions are no more
 // than that, so that the bucket always holds what came in for them.
@@ -75,23 +61,13 @@ func spanOf(l *limit.Limit, t *lease.Terms) limit.Micros {
 	return limit.Micros(min(max(float64(t.Capacity)/rate/10, float64(shortest)), float64(limit.MaxPeriod)))
 }
 
-// comesIn keeps units that come into a token bucket for the region: for its longest gap between asks and a
-// quarter, so that a region nearby leaves less in the bucket than one far away. What it gave back stays.
-func (r *region) comesIn(l *limit.Limit, units float64) {
-	gap := limit.Micros(longestGap)
-	if r.gap > 0 {
-		gap = min(gap, 5*r.gap/4)
-	}
-	r.credit = min(max(r.credit, min(r.credit+units, r.room(l, gap))), r.room(l, longestGap))
-}
-
-// room is how much of a token bucket is kept for a region that asks each gap: what comes in for it
-// meanwhile, or while some units come in for all, but no more than in the time that fills the bucket.
-func (r *region) room(l *limit.Limit, gap limit.Micros) float64 {
+// room is how much of a token bucket is kept for a region: what comes in for it in keptFor, or while some units come in
+// for all, but no more than in the time that fills the bucket.
+func (r *region) room(l *limit.Limit) float64 {
 	const some = 8
 	s, rate := l.Spec(), rateOf(l)
 	if rate == 0 {
 		return 0
 	}
-	return r.part * min(max(float64(gap), some/rate), float64(s.Burst)/rate)
+	return r.part * min(max(float64(keptFor), some/rate), float64(s.Burst)/rate)
 }
