@@ -132,21 +132,13 @@ func (o *owed) reply(now lease.Millis, s *Store, a *engine.Ask, g lease.Grant) {
 	}
 }
 
-// answerDebts puts into the grants of wants what became of their debts. A holder that
-// gives debts no number does not read StillOwed: its want is answered as not decided.
+// answerDebts puts into the grants of wants what became of their debts.
 func (q *acquisition) answerDebts() {
 	for _, o := range q.owed {
-		g := &q.grants[o.at]
-		switch above := o.above.Load(); {
-		case above != nil:
+		if g, above := &q.grants[o.at], o.above.Load(); above != nil {
 			*g = o.ask.Policy.Terms.AfterDebt(*g, *above)
-		case o.ask.Want.Debt != 0:
+		} else {
 			g.StillOwed = true
-		case decided(*g):
-			if g.Granted > 0 {
-				q.store.takeBackFor(&o.ask, *g)
-			}
-			*g = lease.Grant{Status: lease.Unavailable}
 		}
 	}
 }
