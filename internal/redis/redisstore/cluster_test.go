@@ -27,7 +27,6 @@ func TestCluster(t *testing.T) {
 		{"GroupWithAMemberAway", groupWithAMemberAway},
 		{"GroupsAreApart", groupsAreApart},
 		{"ReplicasShareALimit", replicasShareALimit},
-		{"Hammer", hammer},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, n := range c.Nodes {

@@ -18,16 +18,8 @@ func ran(servers ...*redistest.Server) (n int64) {
 	return n
 }
 
-// A connection that breaks after the script ran and before its reply arrives
-// charges once: the ask is Unavailable, and nothing is sent again.
-func TestCutConnectionChargesOnce(t *testing.T) {
-	server := redistest.Start(t)
-	link := newProxy(t, server.Addr)
-	s := start(t, Config{Redis: topology.Config{Addrs: []string{link.addr}}})
-	cutOnce(t, s, link, "k", server)
-}
-
-// The same with several nodes: nobody finds another one to send to.
+// A connection that breaks after the script ran and before its reply arrives charges once: the ask is
+// Unavailable, and nobody finds another node, or another connection, to send it again.
 func cutInACluster(t *testing.T, c *redistest.Cluster) {
 	links := map[string]*proxy{}
 	for _, n := range c.Nodes {

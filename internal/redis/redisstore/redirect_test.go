@@ -21,12 +21,12 @@ func resharding(t *testing.T, c *redistest.Cluster) {
 	slot, _, to := journey(s, c, one(p, "hot")) // its tag is the whole name: other keys are in other slots
 	variants := asksOf(one(p, "hot"), one(fixedVariant(t, 1), "hot"), one(fixedVariant(t, 2), "hot"))
 	asked := int64(0)
-	ask := func(step any) {
+	ask := func(step string) {
 		t.Helper()
 		for range 5 {
 			for i, g := range acquire(t, s, plenty, variants...) {
 				if g.Granted != 1 {
-					t.Fatalf("%v: ask %d: %+v", step, i, g)
+					t.Fatalf("%s: ask %d: %+v", step, i, g)
 				}
 			}
 			asked++
@@ -35,7 +35,7 @@ func resharding(t *testing.T, c *redistest.Cluster) {
 	ask("before")
 	stop := askElsewhere(t, s)
 	redirected := s.Stats().Redirects
-	c.Migrate(slot, to, func(step redistest.Step) { ask(step) })
+	c.Migrate(slot, to, ask)
 	stop()
 	if s.Stats().Redirects == redirected {
 		t.Error("nothing was redirected")

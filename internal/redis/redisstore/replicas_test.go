@@ -3,14 +3,11 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/topology"
@@ -99,44 +96,5 @@ func TestHeartbeat(t *testing.T) {
 	count(2)
 	if ttl := server.Do("PTTL", replicasKey).(int64); ttl <= 0 {
 		t.Errorf("the replicas are kept for ever: ttl %d", ttl)
-	}
-}
-
-// A random mix of everything from many callers leaves nothing behind, and counts
-// every unit once.
-func hammer(t *testing.T, c *redistest.Cluster) {
-	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs()}})
-	eventually(t, func() string { return unlike(s, 3) })
-	policies := []*engine.Policy{fixedPolicy(t, "a", 1_000_000), fixedPolicy(t, "b", 1_000_000), fixedPolicy(t, "c", 1_000_000)}
-	var granted [3]atomic.Int64
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 60 {
-				var asks []engine.Ask
-				for g := range uint32(rand.N(6) + 1) {
-					for _, i := range rand.Perm(3)[:rand.N(3)+1] {
-						a := one(policies[i], "k")
-						a.Group = g
-						asks = append(asks, a)
-					}
-				}
-				for i, g := range acquire(t, s, plenty, asks...) {
-					if g.Granted != 1 {
-						t.Errorf("%+v", g)
-					}
-					granted[strings.Index("abc", asks[i].Policy.Rule)].Add(g.Granted)
-				}
-			}
-		})
-	}
-	all.Wait()
-	for i, p := range policies {
-		if spent := 1_000_000 - remaining(t, s, p, "k"); spent != granted[i].Load() {
-			t.Errorf("%s: %d were granted, %d are charged", p.Rule, granted[i].Load(), spent)
-		}
-	}
-	if st := s.Stats(); st.Queued != 0 || len(st.Unavailable) > 0 {
-		t.Errorf("%+v", st)
 	}
 }

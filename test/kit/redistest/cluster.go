@@ -16,13 +16,9 @@ const HashSlots = 16384
 // Cluster is a Redis Cluster. Its methods fail the test where they cannot do what
 // they promise; they may be called from one goroutine at a time.
 type Cluster struct {
-	Nodes  []*Server // the masters at first, then their replicas in turn
-	t      proc.T
-	single bool // no cluster, but one server that has all slots
+	Nodes []*Server // the masters at first, then their replicas in turn
+	t     proc.T
 }
-
-// Single has a server of its own stand where a cluster may: it has every slot.
-func Single(s *Server) *Cluster { return &Cluster{Nodes: []*Server{s}, t: s.t, single: true} }
 
 // StartCluster starts a cluster, its slots spread evenly over the masters, and
 // waits until all nodes agree that it is well.
@@ -219,9 +215,6 @@ func (c *Cluster) seen() []member {
 // Masters are the nodes that have slots, in the order of Nodes.
 func (c *Cluster) Masters() []*Server {
 	c.t.Helper()
-	if c.single {
-		return c.Nodes
-	}
 	var masters []*Server
 	for _, m := range c.seen() {
 		if len(m.slots) > 0 {
@@ -241,26 +234,13 @@ func (c *Cluster) MasterOf(key string) *Server {
 // OwnerOf is who has a slot.
 func (c *Cluster) OwnerOf(slot int) *Server {
 	c.t.Helper()
-	return c.Owners()(slot)
-}
-
-// Owners is OwnerOf as it is now, for many slots.
-func (c *Cluster) Owners() func(slot int) *Server {
-	c.t.Helper()
-	if c.single {
-		return func(int) *Server { return c.Nodes[0] }
-	}
-	members := c.seen()
-	return func(slot int) *Server {
-		c.t.Helper()
-		for _, m := range members {
-			if m.has(slot) {
-				return c.Node(m.addr)
-			}
+	for _, m := range c.seen() {
+		if m.has(slot) {
+			return c.Node(m.addr)
 		}
-		c.t.Fatalf("nobody has slot %d", slot)
-		return nil
 	}
+	c.t.Fatalf("nobody has slot %d", slot)
+	return nil
 }
 
 // ReplicasOf are those that follow a master.
@@ -288,19 +268,6 @@ func (c *Cluster) Commands(name string) (sum Command) {
 		sum.Failed += s.Failed
 	}
 	return sum
-}
-
-// AwaitMaster waits until another node than lost has a slot, and returns it.
-func (c *Cluster) AwaitMaster(slot int, lost *Server) *Server {
-	c.t.Helper()
-	var owner *Server
-	proc.Await(c.t, startTimeout, fmt.Sprintf("slot %d has a new master", slot), func() string {
-		if owner = c.OwnerOf(slot); owner == lost {
-			return lost.Addr + " still has it"
-		}
-		return ""
-	})
-	return owner
 }
 
 // HashSlot is the hash slot of a key: CRC16 (XMODEM) of what is between the first

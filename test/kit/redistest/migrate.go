@@ -7,49 +7,34 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// Step is where a migration of a slot stands.
-type Step int
-
-// The steps, in order.
-const (
-	// Opened: both ends have begun the migration, and all keys are still where they
-	// were. A key that does not exist yet is redirected: ASK.
-	Opened Step = iota
-	// Moving: some keys have moved, the others have not.
-	Moving
-	// Emptied: all keys have moved; every one is redirected by ASK.
-	Emptied
-	// Closed: the new master has the slot; clients that ask the old one are
-	// redirected by MOVED.
-	Closed
-)
-
 // settle is for how long gossip may carry a change to all nodes.
 const settle = 15 * time.Second
 
-// Migrate moves a slot to another master while it is in use, and calls at, unless
-// nil, at each step; with less than two keys in the slot Moving does not occur.
-func (c *Cluster) Migrate(slot int, to *Server, at func(Step)) {
+// Migrate moves a slot to another master while it is in use, and calls at at each step:
+//
+//	opened   both ends have begun, and all keys are still where they were: a key that does not exist
+//	         yet is redirected by ASK
+//	moving   some keys have moved, the others have not; with less than two keys this does not occur
+//	emptied  all keys have moved: every one is redirected by ASK
+//	closed   the new master has the slot: clients that ask the old one are redirected by MOVED
+func (c *Cluster) Migrate(slot int, to *Server, at func(step string)) {
 	c.t.Helper()
 	from := c.OwnerOf(slot)
-	if at == nil {
-		at = func(Step) {}
-	}
 	source, target := from.Do("CLUSTER", "MYID"), to.Do("CLUSTER", "MYID")
 	to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", source)
 	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", target)
-	at(Opened)
+	at("opened")
 	half := from.Do("CLUSTER", "COUNTKEYSINSLOT", slot).(int64) / 2
 	if half > 0 {
 		c.moveKeys(slot, from, to, half)
-		at(Moving)
+		at("moving")
 	}
 	for c.moveKeys(slot, from, to, 100) {
 	}
-	at(Emptied)
+	at("emptied")
 	to.Do("CLUSTER", "SETSLOT", slot, "NODE", target)
 	from.Do("CLUSTER", "SETSLOT", slot, "NODE", target)
-	at(Closed)
+	at("closed")
 	proc.Await(c.t, settle, fmt.Sprintf("all nodes have slot %d at its new master", slot), func() string {
 		for _, n := range c.running() {
 			members, err := n.members()

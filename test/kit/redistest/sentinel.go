@@ -6,10 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -32,8 +29,8 @@ const sentinels, quorum = 3, 2
 
 // StartSentinel starts a master, its replicas and three sentinels, and waits until
 // all of them have found each other. A master that is silent for half a second counts
-// as down. The options are for the master and its replicas; sentinels speak TLS
-// and ask for the same password when these do.
+// as down. The options are for the master and its replicas; sentinels ask for the same
+// password.
 func StartSentinel(t proc.T, replicas int, opts ...Option) *Sentinel {
 	t.Helper()
 	s := &Sentinel{Name: "weir", t: t}
@@ -63,20 +60,13 @@ func StartSentinel(t proc.T, replicas int, opts ...Option) *Sentinel {
 func (s *Sentinel) newSentinel(set *settings) *Server {
 	s.t.Helper()
 	n := newServer(s.t, "sentinel", false, &settings{client: set.client})
-	config := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n", n.Port, n.dir)
-	var with redis.Options
-	for _, change := range set.client {
-		change(&with)
-	}
-	if with.TLSConfig != nil { // its settings for TLS are those of the nodes
-		config = fmt.Sprintf("port 0\ntls-port %d\nbind 127.0.0.1\ndir %s\n%s", n.Port, n.dir, tlsLines(s.Nodes[0].Argv))
-	}
-	config += fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d %d\n", s.Name, s.Nodes[0].Port, quorum) +
+	config := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n", n.Port, n.dir) +
+		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d %d\n", s.Name, s.Nodes[0].Port, quorum) +
 		"sentinel down-after-milliseconds " + s.Name + " 500\n" +
 		"sentinel failover-timeout " + s.Name + " 2000\n"
-	if with.Password != "" {
-		config += "sentinel auth-pass " + s.Name + " " + with.Password + "\n" +
-			"requirepass " + with.Password + "\nsentinel sentinel-pass " + with.Password + "\n"
+	if password := n.client.Options().Password; password != "" {
+		config += "sentinel auth-pass " + s.Name + " " + password + "\n" +
+			"requirepass " + password + "\nsentinel sentinel-pass " + password + "\n"
 	}
 	path := filepath.Join(n.dir, n.Name+".conf")
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
@@ -85,18 +75,6 @@ func (s *Sentinel) newSentinel(set *settings) *Server {
 	n.Argv = []string{n.Argv[0], path, "--sentinel"}
 	n.Begin()
 	return n
-}
-
-// tlsLines are the settings for TLS of a command line, but for its port, as lines
-// of a configuration file.
-func tlsLines(argv []string) string {
-	var lines strings.Builder
-	for i, arg := range argv {
-		if name, ok := strings.CutPrefix(arg, "--tls-"); ok && name != "port" {
-			fmt.Fprintf(&lines, "tls-%s %s\n", name, argv[i+1])
-		}
-	}
-	return lines.String()
 }
 
 // Addrs are the addresses of the sentinels.

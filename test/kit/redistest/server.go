@@ -184,11 +184,3 @@ func (s *Server) CommandStats() map[string]Command {
 	}
 	return stats
 }
-
-// Errors is how many errors with this code a server has replied, as NOSCRIPT.
-func (s *Server) Errors(code string) int64 {
-	s.t.Helper()
-	_, count, _ := strings.Cut(s.Info("errorstats")["errorstat_"+code], "=")
-	n, _ := strconv.ParseInt(count, 10, 64) // none: the line is missing
-	return n
-}

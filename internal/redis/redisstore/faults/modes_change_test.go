@@ -2,15 +2,13 @@ package faults
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
@@ -42,19 +40,13 @@ func TestPasswordRotates(t *testing.T) {
 			b, err := os.ReadFile(file)
 			return string(b), err
 		}}})
-	l := startLoad(s, counters("rotated", 3, 2))
-	stop := stopOnce(t, l)
-	w := startWatch(l, s)
-	stopWatch := stopOnce(t, w)
-	l.awaitAnswers(t, 0, 20*time.Second)
+	l := startLoad(t, s, counters("rotated", 3, 2))
 
 	onAll("ACL", "SETUSER", "weir", ">second")
 	write("second")
 	onAll("ACL", "SETUSER", "weir", "<first")
 	onAll("CLIENT", "KILL", "USER", "weir")
-	cut := l.at()
-	l.awaitAnswers(t, cut, 20*time.Second)
-	t.Logf("all keys are decided again %v after the connections were cut", (l.at() - cut).Round(time.Millisecond))
+	l.awaitDecided(t)
 
 	// The other way round, which is a mistake: connections that are up go on, and
 	// when they are cut nothing is decided until the file is right.
@@ -67,70 +59,28 @@ func TestPasswordRotates(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "WRONGPASS")
 	})
 	write("third")
-	right := l.at()
-	l.awaitAnswers(t, right, 20*time.Second)
-	t.Logf("and %v after the file was put right", (l.at() - right).Round(time.Millisecond))
-	stop()
-	stopWatch()
-	r := referee{begin: l.begin, unanswered: w.unanswered}
-	for _, fault := range r.judge(l.answers) {
-		t.Error(fault)
-	}
+	l.awaitDecided(t)
+	l.end(t, none, none)
 }
 
-// stopOnce stops what runs when it is called, or at the end of the test.
-func stopOnce(t *testing.T, of interface{ stop() }) func() {
-	stop := sync.OnceFunc(of.stop)
-	t.Cleanup(stop)
-	return stop
-}
-
-// Sentinels give the name to a replica when the master dies under load. Nobody
-// helps; every call returns in time; what the replica had not received yet begins
-// anew, once.
+// Sentinels give the name to a replica when the master dies under load, and once more with the old
+// master as its replica. Nobody helps, and what was spent stays spent.
 func TestSentinelFailsOver(t *testing.T) {
 	servers := redistest.StartSentinel(t, 2)
-	s := runStore(t, redisstore.Config{Redis: topology.Config{Addrs: servers.Addrs(), Mode: topology.Sentinel, SentinelMaster: servers.Name}})
-	// A new master may be there within the second of a window.
-	offered := slices.DeleteFunc(counters("failover", 1, 6), func(c *counter) bool { return c.policy.Rule == perSecond })
-	l := startLoad(s, offered)
-	stop := stopOnce(t, l)
-	w := startWitness(l, nil)
-	stopWitness := stopOnce(t, w)
-	seen := startWatch(l, s)
-	stopWatch := stopOnce(t, seen)
-	l.awaitAnswers(t, 0, 20*time.Second)
-
-	all := func(*counter) bool { return true }
-	var losses []loss
-	for range 2 { // there and, with the old master as its replica, on
+	s := runStore(t, redisstore.Config{Redis: topology.Config{Addrs: servers.Addrs(), Mode: topology.Sentinel, SentinelMaster: servers.Name, Timeout: timeout}})
+	l := startLoad(t, s, counters("failover", 1, 3))
+	for i := range 2 {
+		l.awaitSpent(t)
+		time.Sleep(replicationLag)
 		lost := servers.Master()
-		killed := l.at()
-		losses = append(losses, loss{of: all, failover: true, fault: killed})
 		lost.Kill()
+		l.awaitAway(t, func(*counter) bool { return true })
 		servers.AwaitMaster(lost)
-		chosen := l.at()
-		l.awaitAnswers(t, chosen, 30*time.Second)
-		t.Logf("decided again %v after there was a new master, %v after the old one was killed",
-			(l.at() - chosen).Round(10*time.Millisecond), (l.at() - killed).Round(10*time.Millisecond))
+		l.offer(counters(fmt.Sprint("new master ", i), 1, 1))
+		l.awaitSpent(t)
 		lost.Restart()
 		servers.Await()
 	}
-	stop()
-	stopWitness()
-	stopWatch()
-	r := referee{begin: l.begin, losses: losses, unanswered: seen.unanswered}
-	for _, fault := range r.judge(l.answers) {
-		t.Error(fault)
-	}
-	unavailable := 0
-	for _, a := range l.answers {
-		if a.status == lease.Unavailable {
-			unavailable++
-		}
-	}
-	if unavailable == 0 {
-		t.Error("no ask was unavailable: the master was not missed")
-	}
-	(&trial{t: t, load: l, witness: w}).inTime()
+	l.awaitDecided(t)
+	l.end(t, none, none)
 }

@@ -85,7 +85,7 @@ func TestRefused(t *testing.T) {
 			return d.config
 		}, []string{"cluster support disabled", "use mode single"}},
 		{"a cluster without slots", func(t *testing.T) topology.Config {
-			return clustered(redistest.Single(redistest.StartNode(t))).config
+			return single(redistest.StartNode(t)).config
 		}, []string{"no slots", "create it"}},
 		{"servers in place of sentinels", func(t *testing.T) topology.Config {
 			d := single(redistest.Start(t))

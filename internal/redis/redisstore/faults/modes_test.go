@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
-	"github.com/weirlimit/weir/internal/engine/enginetest"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/redis/topology"
@@ -103,30 +102,27 @@ func usersOf(t *testing.T, password string) []string {
 	return slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "#") })
 }
 
-// TestModes puts the store through the conformance suite in every way to run Redis; the
-// plain ones are in TestConformanceSingle and TestConformanceCluster.
+// TestModes counts in every way to run Redis: to the unit, and without a command that is refused. How a
+// store counts is in TestConformanceSingle and TestConformanceCluster.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	for _, m := range deployments {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			d := m.start(t)
-			empty := func() {
-				for _, s := range d.servers() {
-					s.Do("FLUSHALL")
+			d.config.Timeout = 10 * time.Second // the machine may be crowded, and nothing fails here
+			s := runStore(t, redisstore.Config{Redis: d.config})
+			for _, c := range counters(m.name, 3, 1) {
+				for i := range c.limit() + 10 {
+					want := lease.OK
+					if i >= c.limit() {
+						want = lease.Denied
+					}
+					if got := takeOne(t.Context(), s, c.policy, c.key); got != want {
+						t.Fatalf("%v, ask %d: %v, want %v", c, i, got, want)
+					}
 				}
 			}
-			fresh := func(t testing.TB, o enginetest.Options) engine.Store {
-				empty()
-				c := d.config
-				c.Timeout = 10 * time.Second // the machine may be crowded, and nothing fails here
-				return runStore(t, redisstore.Config{Redis: c, Now: o.Now})
-			}
-			enginetest.Run(t, enginetest.Subject{
-				Unbounded: true, Distant: true,
-				Lose: func(testing.TB, engine.Store) { empty() },
-				New:  fresh,
-			})
 			for _, s := range d.servers() {
 				if refused := s.Refusals(); len(refused) > 0 {
 					t.Errorf("%s refused %q", s.Addr, refused)

@@ -48,7 +48,7 @@ func TestLeastRights(t *testing.T) {
 	if to == c.OwnerOf(slot) {
 		to = c.Nodes[1]
 	}
-	c.Migrate(slot, to, func(redistest.Step) {
+	c.Migrate(slot, to, func(string) {
 		if got := takeOne(ctx, s, moving, "k"); got != lease.OK {
 			t.Errorf("on the move: %v", got)
 		}
