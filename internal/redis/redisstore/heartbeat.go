@@ -71,13 +71,14 @@ type heart struct {
 	store    *Store
 	id       string
 	replicas memberCount
-	holders  holderReports
+	holders  memberCount
+	beats    int // since holders were reported last
 	refusals repeat.Seldom
 }
 
 // beat sends a heartbeat every second until ctx ends; then it removes this replica.
 func (s *Store) beat(ctx context.Context) {
-	h := heart{store: s, id: rand.Text(), replicas: newMemberCount(replicaReplies), holders: newHolderReports()}
+	h := heart{store: s, id: rand.Text(), replicas: newMemberCount(replicaReplies), holders: newMemberCount(holderReplies)}
 	for repeat.Sleep(ctx, repeat.Jittered(h.once(ctx))) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.topology.Config.Timeout)

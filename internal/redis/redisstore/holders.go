@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// A holder without a report for holderGone is not counted any more. A replica reports
-	// a holder again after holderAgain, if it called within holderLately.
+	// A holder without a report for holderGone is not counted any more. At every third heartbeat
+	// a replica reports the holders that called it since the one before, or shortly earlier.
 	holderGone   = 10 * time.Second
-	holderAgain  = 3 * time.Second
-	holderLately = 3 * time.Second
+	holderBeats  = 3
+	holderLately = 4 * time.Second
 	// mostHolders bounds how many holders a replica reports, each some 100 bytes on Redis.
 	// Beyond that the replica's own count is used.
 	mostHolders = 1 << 14
@@ -33,36 +33,13 @@ func (s *Store) CountHolders(live func(within time.Duration) []uint64) { s.live 
 // loses its data or does not answer. 0: not known yet.
 func (s *Store) Holders() int { return int(s.holders.Load()) }
 
-// holderReports is what this replica reports of its holders, and how many all replicas have. It
-// belongs to the goroutine of Store.beat.
-type holderReports struct {
-	reported map[uint64]time.Duration // the holders that were reported, and when
-	count    memberCount
-}
-
-func newHolderReports() holderReports {
-	return holderReports{map[uint64]time.Duration{}, newMemberCount(holderReplies)}
-}
-
-// due returns the live holders to report now, and records them as reported.
-func (r *holderReports) due(live []uint64, now time.Duration) (holders []uint64) {
-	for id, at := range r.reported {
-		if now-at >= holderAgain {
-			delete(r.reported, id)
-		}
-	}
-	for _, id := range live {
-		if _, known := r.reported[id]; !known && len(r.reported) < mostHolders {
-			r.reported[id] = now
-			holders = append(holders, id)
-		}
-	}
-	return holders
-}
-
 // registerHolders reports the holders that call this replica, and counts those of all.
 func (h *heart) registerHolders(ctx context.Context) {
-	due := h.holders.due(h.store.live(holderLately), time.Since(h.store.began))
+	var due []uint64
+	if h.beats%holderBeats == 0 {
+		due = h.store.live(holderLately)
+		due = due[:min(len(due), mostHolders)]
+	}
 	for {
 		n := min(len(due), holdersAtOnce)
 		args := make([]any, 0, n+1)
@@ -72,12 +49,13 @@ func (h *heart) registerHolders(ctx context.Context) {
 		}
 		count, err := h.store.eval(ctx, aliveScript, holdersKey, args...).Int64()
 		if err != nil { // the heartbeat logs errors that last
-			clear(h.holders.reported)
-			h.holders.count.missed()
+			h.beats = 0 // the next one reports all
+			h.holders.missed()
 			return
 		}
 		if due = due[n:]; len(due) == 0 {
-			h.store.holders.Store(h.holders.count.counted(count))
+			h.beats++
+			h.store.holders.Store(h.holders.counted(count))
 			return
 		}
 	}

@@ -13,35 +13,6 @@ import (
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// A holder is reported at once, and again when that was a while ago; one that is silent is
-// not.
-func TestTally(t *testing.T) {
-	c := newHolderReports()
-	for i, beat := range []struct {
-		at        time.Duration
-		live, due []uint64
-	}{
-		{0, nil, nil},
-		{1, []uint64{7, 8}, []uint64{7, 8}},
-		{2, []uint64{7, 8, 9}, []uint64{9}},
-		{3, []uint64{7, 8, 9}, nil},
-		{4, []uint64{7, 9}, []uint64{7}},
-		{5, []uint64{7, 8, 9}, []uint64{8, 9}},
-	} {
-		if due := c.due(beat.live, beat.at*time.Second); !slices.Equal(due, beat.due) {
-			t.Errorf("beat %d: %d are reported, want %d", i, due, beat.due)
-		}
-	}
-	crowd := make([]uint64, 2*mostHolders)
-	for i := range crowd {
-		crowd[i] = uint64(i)
-	}
-	c.due(crowd, 5*time.Second)
-	if n := len(c.reported); n > mostHolders {
-		t.Errorf("%d holders are reported, want %d at most", n, mostHolders)
-	}
-}
-
 // Each replica sees some of the PoPs, and all replicas learn how many there are, those that
 // call two of them counted once: their shares of a limit are no more than the limit, and a
 // unit for each. Redis loses everything, and nobody takes a larger share.
