@@ -183,19 +183,8 @@ func clusterMoves(t *testing.T, old, moved []string, left map[string]*place, see
 	}
 	world := new(places)
 	world.set(whole(old))
-	s, err := New(Config{Addrs: seeds, Mode: Cluster, Timeout: timeout, Dial: world.dial}, idle)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { s.Run(ctx); close(ended) }()
-	defer func() {
-		world.set(nil)
-		stop()
-		<-ended
-		time.Sleep(2*timeout + 2*time.Second) // for what still dials
-	}()
+	s, stop := follow(t, world, seeds, timeout)
+	defer stop()
 	if at := servedWithin(s, old, 5*time.Second); at < 0 {
 		t.Fatalf("it never begins: %v", s.state())
 	}
@@ -213,6 +202,51 @@ func clusterMoves(t *testing.T, old, moved []string, left map[string]*place, see
 	} else {
 		t.Logf("after %v", at)
 	}
+}
+
+// follow runs the topology of a cluster in a world, until stop.
+func follow(t *testing.T, world *places, seeds []string, timeout time.Duration) (s *Topology, stop func()) {
+	s, err := New(Config{Addrs: seeds, Mode: Cluster, Timeout: timeout, Dial: world.dial}, idle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { s.Run(ctx); close(ended) }()
+	return s, func() {
+		world.set(nil)
+		cancel()
+		<-ended
+		time.Sleep(2*timeout + 2*time.Second) // for what still dials
+	}
+}
+
+// A replica takes over from a master that does not answer: five seconds later its slots are served, not
+// only after the next look-up that comes by itself.
+func TestReplicaTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const a, b, c, replica = "10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379", "10.0.0.4:6379"
+		before, after := &place{masters: []string{a, b, c}}, &place{masters: []string{replica, b, c}}
+		world := new(places)
+		world.set(map[string]*place{a: before, b: before, c: before, replica: before})
+		s, stop := follow(t, world, []string{a, b, c}, DefaultTimeout)
+		defer stop()
+		if at := servedWithin(s, []string{a, b, c}, 5*time.Second); at < 0 {
+			t.Fatalf("it never begins: %v", s.state())
+		}
+		time.Sleep(10 * time.Second)
+		world.set(map[string]*place{b: after, c: after, replica: after})
+		for lost := s.At(0); !lost.Open(); {
+			pipe := lost.Pipeline()
+			pipe.Get(t.Context(), "k")
+			if err := pipe.Exec(t.Context()); err == nil {
+				t.Fatal("a master that is gone answers")
+			}
+		}
+		if at := servedWithin(s, []string{b, c, replica}, 5*time.Second); at < 0 {
+			t.Errorf("five seconds after the replica took over: %v, and slots are asked for at %s", s.state(), servers(s))
+		}
+	})
 }
 
 // servedWithin is how long it takes until exactly these serve and answer; -1: too long.
