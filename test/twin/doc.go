@@ -6,7 +6,7 @@
 // lines of the list in internal/envoyrls/README.md ("What is different, on purpose"). The
 // test has each of these lines as a function that turns the answer of
 // envoyproxy/ratelimit into what Weir has to answer instead, see line. What is not
-// the same then is a failure, with the fewest requests that show it.
+// the same then is a failure, with the requests until then.
 //
 // Weir runs on each store, with one replica and with two, with the flags that change what
 // it answers, and with what `weir convert` makes of the configurations before them.

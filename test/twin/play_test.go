@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -139,11 +138,12 @@ func (x *exchange) judge() (explained []string, what string) {
 	return explained, compare(answer{x.response, x.theirs.err}, x.weir)
 }
 
-// report lists all that is needed to see a difference again.
+// report lists all that has a part in a difference.
 func report(t testing.TB, s scenario, d *difference) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %s\n%s", s.seed, d.what, file(t, "d", s.config))
-	for _, r := range s.requests {
+	requests := s.requests[:d.at+1]
+	fmt.Fprintf(&b, "seed %d: %s\n%s", s.seed, d.what, file(t, "d", relevant(s.config, requests)))
+	for _, r := range requests {
 		fmt.Fprintf(&b, "%s\n", text(r))
 	}
 	fmt.Fprintf(&b, "envoyproxy/ratelimit: %v\nexpected of Weir:     %v\nWeir:                 %v\n", d.theirs, d.expected, d.ours)
@@ -177,52 +177,4 @@ func only(nodes []*node, met map[*node]bool) (some []*node) {
 		}
 	}
 	return some
-}
-
-// shrink looks for the fewest requests that differ, on services of their own where
-// the configuration has as many domains as there are attempts, and for what of the
-// configuration they need.
-func (p *pair) shrink(t testing.TB, s scenario, first *difference) (scenario, *difference) {
-	t.Helper()
-	const attempts = 200
-	like := func(configs ...[]*node) *pair {
-		q := start(t, p.mode, configs...)
-		q.mutate = p.mutate
-		return q
-	}
-	q, n := like(slices.Repeat([][]*node{s.config}, attempts)...), 0
-	s.requests = s.requests[:first.at+1]
-	found := first
-	try := func(fewer []*rlspb.RateLimitRequest) {
-		if n == attempts {
-			return
-		}
-		if d := q.play(t, domainOf(n), s.config, fewer); d != nil {
-			s.requests, found = fewer[:d.at+1], d
-		}
-		n++
-	}
-	for size := len(s.requests) / 2; size >= 1; size /= 2 {
-		for at := len(s.requests) - size; at >= 0; at -= size {
-			if at+size <= len(s.requests) {
-				try(slices.Concat(s.requests[:at], s.requests[at+size:]))
-			}
-		}
-	}
-	for i := len(s.requests) - 1; i >= 0; i-- {
-		for j := 4; j >= 0; j-- {
-			if i >= len(s.requests) || j >= len(s.requests[i].Descriptors) || len(s.requests[i].Descriptors) == 1 {
-				continue
-			}
-			fewer := slices.Clone(s.requests)
-			fewer[i] = proto.CloneOf(fewer[i])
-			fewer[i].Descriptors = slices.Delete(fewer[i].Descriptors, j, j+1)
-			try(fewer)
-		}
-	}
-	some := relevant(s.config, s.requests)
-	if d := like(some).play(t, domainOf(0), some, s.requests); d != nil {
-		s.config, found = some, d
-	}
-	return s, found
 }

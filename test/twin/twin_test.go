@@ -154,8 +154,7 @@ func (s *tally) compare(t *testing.T, m mode, scenarios []scenario) {
 	}
 	all.Wait()
 	for _, f := range s.found {
-		small, d := p.shrink(t, f.scenario, f.difference)
-		t.Error(report(t, small, d))
+		t.Error(report(t, f.scenario, f.difference))
 	}
 	s.found = nil
 	s.requests += p.asked.Load()
