@@ -93,7 +93,7 @@ func (s *Server) healthcheck(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) rlconfig(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	in := s.inForce()
+	in := s.rules.Load()
 	for r := range in.Config.Rules() {
 		unit := rlspb.RateLimitResponse_RateLimit_Unit(r.Unit) // UNKNOWN if unlimited
 		fmt.Fprintf(w, "%s: unit=%s requests_per_unit=%d, shadow_mode: %t, quota_mode: %t\n",

@@ -44,14 +44,14 @@ type Server struct {
 	cfg     Config
 	metrics *metrics.Metrics
 	decider decision.Decider
-	none    *rules.Set // without any rule
+	none    *rules.Set // without any rule, as long as there is no configuration
 	rpc     *grpc.Server
 	ending  context.Context // ends when streams have to
 	end     context.CancelFunc
 
 	mu     sync.Mutex // for replacing the rules and changing the condition
 	health condition
-	rules  atomic.Pointer[rules.Set] // nil: there is no configuration yet
+	rules  atomic.Pointer[rules.Set]
 }
 
 // New makes a server. The error is about the files of TLS. Health checks fail until it
@@ -66,6 +66,7 @@ func New(cfg Config) (*Server, error) {
 		none:    rules.New(cfg.rules(counts)),
 		health:  condition{grpc: health.NewServer()},
 	}
+	s.rules.Store(s.none)
 	s.ending, s.end = context.WithCancel(context.Background())
 	options := []grpc.ServerOption{
 		grpc.StreamInterceptor(s.stream),
@@ -120,7 +121,7 @@ const (
 func (s *Server) SetConfig(c *descriptor.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.inForce()
+	before := s.rules.Load()
 	now := before.WithConfig(c)
 	s.rules.Store(now)
 	s.metrics.Forget(before.Config, c)
@@ -134,7 +135,7 @@ func (s *Server) SetConfig(c *descriptor.Config) {
 func (s *Server) SetBindings(set *binding.Set) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.inForce().WithBindings(set)
+	now := s.rules.Load().WithBindings(set)
 	errs, off := now.Check()
 	if len(errs) > 0 {
 		return errs
@@ -152,20 +153,13 @@ func (s *Server) SetBindings(set *binding.Set) error {
 func (s *Server) RulesChanged() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cfg.Judge.Forget(s.inForce().Live())
-	errs, off := s.inForce().Check()
+	in := s.rules.Load()
+	s.cfg.Judge.Forget(in.Live())
+	errs, off := in.Check()
 	s.metrics.Unbound.Set(float64(len(errs) + off))
 	for _, err := range errs {
 		s.cfg.Log.Error("descriptors: binding limits nothing since its rule changed", "error", err.Error())
 	}
-}
-
-// inForce returns the rules in force; none if there is no configuration yet.
-func (s *Server) inForce() *rules.Set {
-	if r := s.rules.Load(); r != nil {
-		return r
-	}
-	return s.none
 }
 
 // Serve answers on a listener until Shutdown; then it returns nil.

@@ -58,7 +58,7 @@ func (s *Server) shouldRateLimit(ctx context.Context, parents []string, request 
 func (s *Server) answer(ctx context.Context, begin time.Time, request *rlspb.RateLimitRequest) (response *rlspb.RateLimitResponse, err error) {
 	defer s.recoverPanic("ShouldRateLimit", &err)
 	in := s.rules.Load()
-	if in == nil {
+	if in == s.none {
 		return nil, errUnconfigured
 	}
 	if err := check(request); err != nil {
