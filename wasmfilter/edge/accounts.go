@@ -20,20 +20,7 @@ type accounts struct {
 
 	enforced, shadow               *table.Table
 	enforcedDenials, shadowDenials table.Denials
-	parked                         []parked
 }
-
-// parked is a change of an entry that could not be written and is tried again at every
-// tick. Only changes that add units may be late.
-type parked struct {
-	policy *rulebook.Policy
-	key    table.Key
-	change func(*table.Entry)
-}
-
-// maxParked bounds the changes that are parked. Others are lost: their units are wasted
-// until their leases end.
-const maxParked = 4096
 
 func (a *accounts) init(pagesLog2 int) {
 	a.enforced = table.New(a.pop.Store, enforcedTable, pagesLog2, a.idle)
@@ -76,28 +63,9 @@ func (a *accounts) try(now lease.Millis, p *rulebook.Policy, key table.Key, chan
 	return outcome
 }
 
-// change changes a key's entry; if that cannot be written now it is parked. The outcome is
-// Raced or Failed if it is parked, Full if the entry found no room and nothing happened.
+// change is try for a change that is always made.
 func (a *accounts) change(now lease.Millis, p *rulebook.Policy, key table.Key, change func(*table.Entry)) table.Outcome {
-	outcome := a.try(now, p, key, func(e *table.Entry) bool { change(e); return true })
-	if outcome == table.Stored || outcome == table.Full || len(a.parked) >= maxParked {
-		return outcome
-	}
-	key.Text = append([]byte(nil), key.Text...)
-	a.parked = append(a.parked, parked{p, key, change})
-	return outcome
-}
-
-// settleParked tries again what could not be written before.
-func (a *accounts) settleParked(now lease.Millis) {
-	kept := a.parked[:0]
-	for _, c := range a.parked {
-		if o := a.try(now, c.policy, c.key, func(e *table.Entry) bool { c.change(e); return true }); o == table.Raced || o == table.Failed {
-			kept = append(kept, c)
-		}
-	}
-	clear(a.parked[len(kept):])
-	a.parked = kept
+	return a.try(now, p, key, func(e *table.Entry) bool { change(e); return true })
 }
 
 // untake puts back what a hit took. Units of which the account has no lease any more
@@ -132,19 +100,15 @@ func (a *accounts) keep(now, sent lease.Millis, of *ask, g lease.Grant, spare in
 		}
 		rest = e.Apply(&p.Terms, now, sent, want, g, spare, jitter)
 	})
-	switch outcome {
-	case table.Stored:
-	case table.Full:
+	if outcome != table.Stored {
 		rest = holder.Part{Units: spare, Lease: g.Lease}
-	default:
-		rest = holder.Part{}
 	}
 	if p.Exact { // units of requests that have gone, or were refused by another rule
 		a.uplink.ReturnSoon(p, key, rest)
 	} else {
 		a.uplink.GiveBack(p, key, rest)
 	}
-	if outcome == table.Full && g.Status == lease.Denied { // nothing else remembers it
+	if outcome != table.Stored && g.Status == lease.Denied { // nothing else remembers it
 		p.Denials.Remember(key.Hash, table.Refusal{
 			Until: now + max(g.AskAfter, 1), RetryAt: now + max(g.RetryAfter, 1), Need: max(want.Need, 1), OwnLimit: p.Terms.OwnLimit(&g),
 		})

@@ -145,9 +145,8 @@ func TestTableComesBackToEmpty(t *testing.T) {
 		w.silent()
 		w.empty()
 		for _, x := range w.workers {
-			if len(x.slots.holdings)+len(x.asks.pending)+len(x.accounts.parked)+len(x.decider.waiting) > 0 {
-
-				t.Fatalf("%d holdings, %d asks, %d parked, %d waiting", len(x.slots.holdings), len(x.asks.pending), len(x.accounts.parked), len(x.decider.waiting))
+			if len(x.slots.holdings)+len(x.asks.pending)+len(x.decider.waiting) > 0 {
+				t.Fatalf("%d holdings, %d asks, %d waiting", len(x.slots.holdings), len(x.asks.pending), len(x.decider.waiting))
 			}
 		}
 	})

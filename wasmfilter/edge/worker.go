@@ -160,7 +160,6 @@ func (w *Worker) End(now lease.Millis, r *Request) { w.decider.end(now, r) }
 func (w *Worker) Tick(now lease.Millis, wall limit.Micros) {
 	w.SetClock(now, wall)
 	w.pop.ReadEpoch()
-	w.accounts.settleParked(now)
 	w.decider.expire(now)
 	w.upkeep.renewSlots(now)
 	if w.rules.Watch(now) {

@@ -22,10 +22,8 @@ type memory struct {
 	version uint32
 	// between, if set, runs between reading and writing: other workers interleave.
 	between func()
-	// deaf makes writes of table pages fail.
-	deaf bool
-	sets int
-	last []byte // what Get returned last: valid until the next call, as in a VM
+	sets    int
+	last    []byte // what Get returned last: valid until the next call, as in a VM
 }
 
 type value struct {
@@ -55,9 +53,6 @@ func (m *memory) Set(key, data []byte, version uint32) table.Outcome {
 		m.between = nil // one at a time
 		f()
 		m.between = f
-	}
-	if m.deaf && len(key) == 3 {
-		return table.Failed
 	}
 	if v, ok := m.values[string(key)]; ok && version != 0 && version != v.version {
 		return table.Raced
