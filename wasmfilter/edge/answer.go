@@ -245,22 +245,16 @@ func (d *decider) again(now lease.Millis, a *ask) {
 	d.asks.end(a)
 }
 
-// retake decides waiters anew by what the key has now, and returns those that still
-// wait. If a denial would refuse several, one of them asks and the others are refused.
+// retake decides waiters anew by what the key has now, and returns those that still wait.
 func (d *decider) retake(now lease.Millis, a *ask, waiters []waiter) []waiter {
-	still, probing := waiters[:0], false
+	still := waiters[:0]
 	for _, v := range waiters {
 		if !v.live() {
 			continue
 		}
 		h := v.of(a)
 		verdict := d.take(now, &h)
-		if verdict == holder.Wait && h.probes && probing {
-			verdict, h.quota.Remaining = holder.Refuse, 0
-			h.retry(now, now+whileAsking)
-		}
 		if verdict == holder.Wait {
-			probing = probing || h.probes
 			still = append(still, v)
 			continue
 		}

@@ -72,7 +72,6 @@ type hit struct {
 	slots     *holding          // concurrency: where cost slots are in use
 	uncounted bool              // admitted without being charged to anything
 	suspect   bool              // its key was denied lately
-	probes    bool              // it asks for a key of an exact rule that was denied
 }
 
 // Quota is what a response states about one rule that applied.

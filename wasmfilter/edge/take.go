@@ -50,7 +50,7 @@ func (d *taker) takeLease(now lease.Millis, h *hit) holder.Verdict {
 		e := d.accounts.open(p, h.key)
 		refused := e.Refused
 		denied := e.Phase == holder.PhaseDenied && h.cost-e.Held(&p.Terms, now) >= e.Least
-		h.suspect, h.probes = denied || refused, denied && p.Exact
+		h.suspect = denied || refused
 		did := e.Take(&p.Terms, now, h.cost)
 		if did.Verdict != holder.Unanswered {
 			h.describe(now, e, did.Verdict)
