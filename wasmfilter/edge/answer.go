@@ -10,7 +10,7 @@ import (
 // on_failure.
 func (d *decider) settle(now lease.Millis, f *uplink.Flight) {
 	for i := range f.Reports {
-		if r := &f.Reports[i]; r.Policy != nil && f.Answered {
+		if r := &f.Reports[i]; r.Found && f.Answered {
 			d.accounts.reported(now, f.Sent, r, f.Grants[i].Bounded(r.Policy.Period))
 		}
 	}
