@@ -57,28 +57,6 @@ func TestOldPluginIsFenced(t *testing.T) {
 	}
 }
 
-// What idle keys hold comes back to the region, and is not sent twice.
-func TestIdleLeasesComeBack(t *testing.T) {
-	w := newWorld(t, 2, userRule)
-	for range 20 {
-		w.admit(0, "/v1/", "ann")
-		w.now += 20
-	}
-	for range 4 {
-		w.pass(15_000)
-		w.settle()
-	}
-	d := w.region.set.Limit(0, 0).Peek(w.region.counters["user/0/ann"].State, w.wall(), 0)
-	if d.Remaining != 80 {
-		t.Errorf("the region has %d left of 100, want 80", d.Remaining)
-	}
-	for i, v := range w.store.values {
-		if len(i) == 3 && len(v.data) > 10 {
-			t.Errorf("page %q still holds %d bytes", i, len(v.data))
-		}
-	}
-}
-
 // A grant is written however often other workers are faster: its units are not lost.
 func TestGrantOutlastsRaces(t *testing.T) {
 	w := newWorld(t, 1, userRule)
@@ -127,26 +105,6 @@ func TestFloodOfKeys(t *testing.T) {
 	w.cut() // the region is away: what the PoP remembers decides
 	if r.Outcome != Deny {
 		t.Errorf("a spent key after a flood: outcome %v", r.Outcome)
-	}
-}
-
-// Rules of the region replace those in force, for all workers; broken ones do not.
-func TestRulesSwap(t *testing.T) {
-	w := newWorld(t, 2, userRule)
-	next := mustRules(t, `{"rules":[{"name":"user","key":[{"header":"x-user"}],"limit":"1/1h","algorithm":"fixed_window"}]}`)
-	w.region.set = next
-	w.pass(6000)
-	w.settle()
-	w.pass(200)
-	for i, x := range w.workers {
-		if x.RulesVersion() != next.Version {
-			t.Errorf("worker %d has rules %s", i, x.RulesVersion())
-		}
-	}
-	x := w.workers[0]
-	x.rules.Offer(w.now, "x", 0, []byte(`{"rules":[{"name":"a b"}]}`))
-	if x.ConfigError() == "" || x.RulesVersion() != next.Version {
-		t.Errorf("broken rules: config error %q, rules %s", x.ConfigError(), x.RulesVersion())
 	}
 }
 

@@ -129,21 +129,6 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// A PoP counts by itself where a rule states it, and asks nobody.
-func TestScopePoP(t *testing.T) {
-	w := newWorld(t, 2, `{"rules":[{"name":"here","key":[{"header":"x-user"}],"limit":"10/1h","algorithm":"fixed_window","scope":"pop"}]}`)
-	admitted := 0
-	for i := range 40 {
-		if w.admit(i%2, "/", "ann") {
-			admitted++
-		}
-		w.now++
-	}
-	if admitted != 10 || w.region.calls != 0 {
-		t.Errorf("admitted %d of 10 with %d calls", admitted, w.region.calls)
-	}
-}
-
 // Asks that nobody waits for travel together, 10 ms after the first of them; a
 // request that waits takes all that has gathered along at once.
 func TestTopUpsTravelTogether(t *testing.T) {

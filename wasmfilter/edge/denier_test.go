@@ -43,25 +43,3 @@ func TestCachedDenialHidesNoUnits(t *testing.T) {
 		t.Error("a request of cost 4 is not refused")
 	}
 }
-
-// A call that had only the rest of a request's time shows nothing about its region
-// when that is over.
-func TestShortCallIsNotHung(t *testing.T) {
-	w := newWorld(t, 1, `{"rules":[{"name":"user","key":[{"header":"x-user"}],"limit":"100/1h","consistency":"exact"}]}`)
-	w.request(0, "/", "ann")
-	w.now += 10
-	late := w.request(0, "/", "ann")
-	w.now += 50
-	w.answer(0)
-	if len(w.calls) != 1 || w.calls[0].call.Timeout != 50 {
-		t.Fatalf("%d calls, want one with 50 ms left", len(w.calls))
-	}
-	w.now += 50
-	w.lose(0, false)
-	if late.Outcome != Admit || !late.Degraded {
-		t.Errorf("outcome %v, want it admitted by on_failure", late.Outcome)
-	}
-	if x := w.workers[0]; x.uplink.Lane(&x.rules.InForce.ByRule[0][0]).Open {
-		t.Error("the breaker has opened")
-	}
-}

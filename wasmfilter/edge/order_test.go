@@ -113,8 +113,11 @@ func TestSpoiltRulesAreFetchedOnceAMinute(t *testing.T) {
 		t.Errorf("sent %d times in 4 minutes", w.region.sent)
 	}
 	reported := false
-	for _, x := range w.workers {
+	for i, x := range w.workers {
 		reported = reported || x.ConfigError() != ""
+		if x.RulesVersion() != w.region.set.Version {
+			t.Errorf("worker %d: rules %.8s are in force in place of the good ones", i, x.RulesVersion())
+		}
 	}
 	if !reported {
 		t.Error("no worker has a config error")

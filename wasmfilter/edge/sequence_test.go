@@ -1,7 +1,6 @@
 package edge
 
 import (
-	"math/rand/v2"
 	"strconv"
 	"testing"
 
@@ -29,34 +28,5 @@ func TestLateCallsAreNew(t *testing.T) {
 	}
 	if n := len(w.region.callers); n < 2 || n > 6 {
 		t.Errorf("the worker went by %d names for %d calls, want about one for each %d", n, 5*lease.CallWindow, lease.CallWindow)
-	}
-}
-
-// Workers number their calls apart: in whatever order those of 64 workers arrive, each
-// is new.
-func TestWorkersNumberApart(t *testing.T) {
-	w := newWorld(t, 64, countRule)
-	random := rand.New(rand.NewPCG(3, 4))
-	admitted := 0
-	for n := range 20_000 {
-		r := w.request(random.IntN(64), "/", strconv.Itoa(n%200))
-		if len(w.calls) > 250 { // 50 ms of 5,000 per second
-			w.answer(random.IntN(len(w.calls)))
-		}
-		if r.Outcome == Deny {
-			t.Fatalf("request %d was denied", n)
-		}
-	}
-	for len(w.calls) > 0 {
-		w.answer(random.IntN(len(w.calls)))
-	}
-	for _, x := range w.workers {
-		admitted += int(x.rules.CountsOf("count").Decided[rulebook.Allowed])
-	}
-	if admitted != 20_000 {
-		t.Errorf("admitted %d of 20,000 by the limit", admitted)
-	}
-	if n := len(w.region.callers); n != 64 {
-		t.Errorf("64 workers went by %d names", n)
 	}
 }

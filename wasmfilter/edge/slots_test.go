@@ -70,6 +70,12 @@ func (w *world) answerOne(t *rapid.T) {
 	w.answer(0)
 }
 
+// stream is an open stream of a worker.
+type stream struct {
+	worker  int
+	request *Request
+}
+
 // Two PoPs of three workers share 4 slots, and never use five, whatever the order in
 // which streams begin and end and calls are answered or lost; and when no stream is
 // open any more all 4 can be had in either PoP.
@@ -262,5 +268,23 @@ func TestSlotsOfACrashedWorker(t *testing.T) {
 				t.Fatal("a fourth stream of a limit of 3")
 			}
 		})
+	}
+}
+
+// While the region is away, streams count all the same.
+func TestSlotsOnFailure(t *testing.T) {
+	for action, want := range map[string]int{"allow": 20, "deny": 0, "local": 5} {
+		w := newWorld(t, 1, fmt.Sprintf(fewSlots, 5, "region", fmt.Sprintf(`,"on_failure":%q`, action)))
+		admitted := 0
+		for range 20 {
+			r := w.request(0, "/", "ann")
+			w.cut()
+			if r.Outcome == Admit {
+				admitted++
+			}
+		}
+		if admitted != want {
+			t.Errorf("on_failure %s: %d of 20 streams admitted, want %d", action, admitted, want)
+		}
 	}
 }
