@@ -11,12 +11,16 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -99,6 +103,46 @@ func TestReplicasInConsul(t *testing.T) {
 			}
 			return ""
 		})
+	}
+}
+
+// A region that starts while Consul is away has the rules of its copy. Without one it is not ready, and takes the
+// rules when they come.
+func TestRulesInConsul(t *testing.T) {
+	agent := consultest.Start(t, proc.LogDir(t))
+	config := func(copied string) *Config {
+		cfg := testConfig()
+		cfg.Listen, cfg.Consul, cfg.Rules, cfg.RulesCopy = proc.FreeAddr(t), agent.Addr, "consul:", copied
+		return cfg
+	}
+	begin := func(copied string) *Tier {
+		return runBeside(t, config(copied), Program{Name: "weir-test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
+	}
+	revision := func(tier *Tier) uint64 { return rule.Number(tier.rules.revision()) }
+	copied := filepath.Join(t.TempDir(), "copy")
+	first := begin(copied)
+	if reasons := first.Ready.Reasons(); len(reasons) != 1 || !strings.Contains(reasons[0], "no rules yet") {
+		t.Errorf("not ready because of %q, want that there are no rules", reasons)
+	}
+	store, err := versions.Open(agent.Addr, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := versions.Parse("rules", []byte("rules: [{ name: a, key: [], limit: 10/1m }]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := store.Apply(t.Context(), document, versions.Change{Who: "somebody", Why: "begin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	proc.Eventually(t, time.Minute, "the first region has the rules and a copy", func() bool {
+		_, err := os.Stat(copied)
+		return err == nil && revision(first) == v.Revision && len(first.Ready.Reasons()) == 0
+	})
+	agent.Kill()
+	if second := begin(copied); revision(second) != v.Revision || len(second.Ready.Reasons()) != 0 {
+		t.Errorf("revision %d of the copy, want %d; not ready because of %q", revision(second), v.Revision, second.Ready.Reasons())
 	}
 }
 

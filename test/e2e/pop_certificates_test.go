@@ -1,12 +1,19 @@
 package e2e
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"net/http"
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -20,7 +27,7 @@ rules:
 
 // A PoP uses a new certificate and new authorities without a restart: all of a Secret is replaced at once,
 // after which the region has and trusts certificates of another authority alone. Files with a mistake change
-// nothing.
+// nothing. The region refuses the PoP of another one.
 func TestPoPCertificatesReload(t *testing.T) {
 	t.Parallel()
 	authorities := make([]*pki.Authority, 2)
@@ -32,46 +39,112 @@ func TestPoPCertificatesReload(t *testing.T) {
 		authorities[i] = a
 	}
 	dir := proc.LogDir(t)
-	pop, server := filepath.Join(dir, "pop"), filepath.Join(dir, "region")
-	mount := func(at, version string, a *pki.Authority, names ...string) {
+	pop, server := newSecret(t, filepath.Join(dir, "pop")), newSecret(t, filepath.Join(dir, "region"))
+	issue := func(at *secret, a *pki.Authority, names ...string) {
 		t.Helper()
-		cert, key, err := a.Issue(filepath.Base(at), names...)
+		cert, key, err := a.Issue(filepath.Base(at.dir), names...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		writeMount(t, at, version, cert, key, a.PEM)
+		at.replace(t, cert, key, a.PEM)
 	}
-	for _, at := range []string{pop, server} {
-		newMount(t, at)
-	}
-	mount(pop, "1", authorities[0], "weir://pop/eu")
-	mount(server, "1", authorities[0], "weir-regional", "weir://region/eu")
-	file := func(at, name string) string { return filepath.Join(at, name) }
+	issue(pop, authorities[0], "weir://pop/eu")
+	issue(server, authorities[0], "weir-regional", "weir://region/eu")
 	eu := region.New(t, region.Config{Dir: dir, Name: "eu", Rules: popRules, Flags: []string{"--state", "off", "--region", "eu",
-		"--tls-cert", file(server, "tls.crt"), "--tls-key", file(server, "tls.key"), "--tls-client-ca", file(server, "ca.crt")}})
+		"--tls-cert", server.file("tls.crt"), "--tls-key", server.file("tls.key"), "--tls-client-ca", server.file("ca.crt")}})
 	eu.Start()
 	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: eu.Addr, Bootstrap: func(b *envoy.Bootstrap) {
-		b.SetTLS("eu", file(pop, "tls.crt"), file(pop, "tls.key"), file(pop, "ca.crt"))
+		b.SetTLS("eu", pop.file("tls.crt"), pop.file("tls.key"), pop.file("ca.crt"))
 	}})
 	awaitRules(t, s)
-	answered := func() int64 { return stat(s.PoPs[0], "calls.reason.answered") }
+	const stat = "wasmcustom.weir.calls.reason.answered"
 	awaitAnswer := func(what string) {
 		t.Helper()
-		before := answered()
+		before := s.PoPs[0].Stats(stat)[stat]
 		proc.Eventually(t, time.Minute, what, func() bool {
-			return s.PoPs[0].Get("/exact/a").Status == http.StatusOK && answered() > before
+			return s.PoPs[0].Get("/exact/a").Status == http.StatusOK && s.PoPs[0].Stats(stat)[stat] > before
 		})
 	}
 	awaitAnswer("an answer with the first certificates")
+	refusesOthers(t, eu.Addr, authorities[0])
 
-	writeMount(t, pop, "2", []byte("nonsense"), []byte("nonsense"), authorities[0].PEM)
+	pop.replace(t, []byte("nonsense"), []byte("nonsense"), authorities[0].PEM)
 	eu.Kill()
 	eu.Start() // all connections are new
 	awaitAnswer("an answer in spite of files with a mistake")
 
-	mount(pop, "3", authorities[1], "weir://pop/eu")
-	mount(server, "2", authorities[1], "weir-regional", "weir://region/eu")
+	issue(pop, authorities[1], "weir://pop/eu")
+	issue(server, authorities[1], "weir-regional", "weir://region/eu")
 	eu.Kill()
 	eu.Start()
 	awaitAnswer("an answer with certificates of another authority")
+}
+
+// refusesOthers: a certificate of the same authority that is for another region's PoPs gets 403, and why.
+func refusesOthers(t *testing.T, addr string, a *pki.Authority) {
+	t.Helper()
+	cert, key, err := a.Issue("pop", "weir://pop/us")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(a.Certificate)
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+		RootCAs: roots, ServerName: "weir-regional", Certificates: []tls.Certificate{pair}}}}
+	req, err := http.NewRequest(http.MethodPost, "https://"+addr+quotapbconnect.QuotaServiceRulesProcedure, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, body, err := page.Do(&client, req)
+	if err != nil || resp.StatusCode != http.StatusForbidden || !strings.Contains(string(body), "weir://pop/us") {
+		t.Errorf("the PoP of another region: %v, %s, %v; want 403 and its name", resp, body, err)
+	}
+}
+
+// secret is a directory of the files of a Secret. Kubernetes has them in a directory for each
+// version, and swaps the link ..data to it.
+type secret struct {
+	dir     string
+	version int
+}
+
+func newSecret(t *testing.T, dir string) *secret {
+	t.Helper()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := &secret{dir: dir}
+	for _, name := range []string{"tls.crt", "tls.key", "ca.crt"} {
+		if err := os.Symlink(filepath.Join("..data", name), s.file(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func (s *secret) file(name string) string { return filepath.Join(s.dir, name) }
+
+// replace replaces all files at once.
+func (s *secret) replace(t *testing.T, cert, key, authority []byte) {
+	t.Helper()
+	s.version++
+	version := "..v" + strconv.Itoa(s.version)
+	if err := os.Mkdir(s.file(version), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"tls.crt": cert, "tls.key": key, "ca.crt": authority} {
+		proc.WriteFile(t, filepath.Join(s.dir, version, name), string(content))
+	}
+	next := s.file("..data_tmp")
+	if err := os.Symlink(version, next); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, s.file("..data")); err != nil {
+		t.Fatal(err)
+	}
 }
