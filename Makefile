@@ -156,7 +156,7 @@ test-long: timeout = 150m
 test-long: export WEIR_LONG = 1
 test-long: export WEIR_SIM = full
 # Only here run: TestEdgeMeasuresEveryRow and TestRegionMeasuresEveryRow of test/load, TestWhatIsCounted,
-# TestHotRestart, TestConsulReplicasComeAndGo and three faults of TestRegionFails of test/e2e, and the end of TestCrash of
+# TestHotRestart and TestConsulReplicasComeAndGo of test/e2e, and the end of TestCrash of
 # internal/consul.
 test-long: test ## Run all tests, those through Envoy at full length
 

@@ -109,7 +109,7 @@ func answersCutShort(t *testing.T, s *stack.Stack, spoil *atomic.Pointer[spoiler
 		}
 	})
 	spoil.Store(&third)
-	tally := try(t, drive.Load{Addrs: s.Addrs(), Conns: 32, PerSecond: 1000, Until: time.Now().Add(5 * time.Second), Request: drive.GetEach("/fail-deny", "x-user", "u")})
+	tally := try(t, drive.Load{Addrs: s.Addrs(), Conns: 32, PerSecond: 1000, Until: time.Now().Add(2 * time.Second), Request: drive.GetEach("/fail-deny", "x-user", "u")})
 	if tally.Other(200, 503) > 0 || tally.Status[503] == 0 {
 		t.Fatalf("%v, %d without an answer, want 200 and some 503; the PoP has exited: %v", tally.Status, tally.Failed, s.PoPs[0].Exited())
 	}
@@ -125,7 +125,6 @@ func offersBadRules(t *testing.T, p *stack.PoP, spoil *atomic.Pointer[spoiler]) 
 	for _, c := range []struct{ rules, want string }{
 		{`{"rules": [{"name": "fail-deny", "limt": "1/1d"}]}`, "limt"},
 		{`{"rules": [`, "rules of the region"},
-		{`[]`, "rules of the region"},
 	} {
 		bad := spoiler(func(procedure string, answer *httptest.ResponseRecorder) {
 			var m quotapb.RulesResponse

@@ -21,6 +21,7 @@ func TestClients(t *testing.T) {
 		// Two inputs: the filter reads all headers at once.
 		`{"rules":[{"name":"open","match":{"path":"/open"},"key":[{"header":"x-user"}],"limit":"5/1m","on_failure":"allow"},
 			{"name":"shut","match":{"path":"/shut"},"key":[],"limit":"5/1m","on_failure":"deny"},
+			{"name":"address","match":{"path":"/address"},"key":["client_ip"],"limit":"3/24h","scope":"pop"},
 			{"name":"user","match":{"path":"/user"},"key":[{"header":"x-user"}],"limit":"1/24h","scope":"pop"},
 			{"name":"spelled","match":{"methods":["POST"],"path":"/login","ignore_case":true,"trailing_slash":"ignore","path_parameters":"ignore"},
 				"key":["path"],"limit":"1/24h","scope":"pop"},
@@ -35,12 +36,14 @@ func TestClients(t *testing.T) {
 		b.SetPlugin(map[string]any{"rules": rawJSON(configs[n])})
 		if n == 0 {
 			b.SetAccessLog(logs)
+			b.SetTrustedHops(1)
 		}
 		n++
 	}})
 	t.Run("on_failure", func(t *testing.T) { onFailureIsNotTold(t, s.PoPs[0], logs) })
 	t.Run("heap", func(t *testing.T) { heapIsWatched(t, s.PoPs[0]) })
 	t.Run("claims", func(t *testing.T) { claimsAreNotTaken(t, s.PoPs[0]) })
+	t.Run("trusted proxy", func(t *testing.T) { clientBehindTrustedProxy(t, s.PoPs[0]) })
 	t.Run("spelling", func(t *testing.T) { spellingIsNoWayAround(t, s.PoPs[0]) })
 	for i, p := range s.PoPs {
 		t.Run(fmt.Sprint("repeated header ", i), func(t *testing.T) { repeatedHeader(t, p) })
@@ -110,6 +113,18 @@ func claimsAreNotTaken(t *testing.T, p *stack.PoP) {
 	} {
 		if got := p.Get("/claims", c.headers...).Status; got != c.status {
 			t.Errorf("request %d, %q: status %d, want %d", i, c.headers, got, c.status)
+		}
+	}
+}
+
+// Behind one trusted proxy, which Envoy's settings name, the client is the one that the proxy saw.
+func clientBehindTrustedProxy(t *testing.T, p *stack.PoP) {
+	for _, client := range []string{"198.51.100.1", "198.51.100.2"} {
+		for i := range 5 {
+			claims := fmt.Sprintf("203.0.113.%d, %s", i, client)
+			if got, want := p.Get("/address", "X-Forwarded-For", claims).Status, admitted(i < 3); got != want {
+				t.Errorf("request %d of %s with X-Forwarded-For %q: status %d, want %d", i+1, client, claims, got, want)
+			}
 		}
 	}
 }

@@ -137,9 +137,6 @@ func (d *demo) listening() (open []string) {
 	return open
 }
 
-// refusedLogin is a line of the access log: the rule that decided, and how.
-var refusedLogin = regexp.MustCompile(`"POST /login" 429 .*weir="login denied`)
-
 // `make run` shows what it promises to show, and Ctrl-C stops all of it.
 func TestDemo(t *testing.T) {
 	t.Parallel()
@@ -166,24 +163,6 @@ func TestDemo(t *testing.T) {
 	if logins < 1 || logins > 5 {
 		t.Errorf("%d logins before one was refused, want 1 to 5", logins)
 	}
-	proc.Eventually(t, 10*time.Second, "a client that claims to be gold has the limit of all", func() bool {
-		r := do(t, d.pop, http.MethodGet, "/v1/orders", "x-user-id", "eve", "x-tier", "gold")
-		policy := r.Header.Get("RateLimit-Policy")
-		if strings.Contains(policy, "q=1000") {
-			t.Fatalf("RateLimit-Policy %q", policy)
-		}
-		return r.Status == 200 && strings.Contains(policy, `"api";q=100;w=60`)
-	})
-	if r := do(t, d.admin, http.MethodGet, "/stats/prometheus"); !strings.Contains(r.Body, "\nweir_") {
-		t.Error("the admin endpoint has no weir_ metrics")
-	}
-
-	log := filepath.Join(d.dir, ".run", "demo", "envoy.log")
-	proc.Eventually(t, 10*time.Second, "the access log names the rule that refused", func() bool {
-		text, err := os.ReadFile(log)
-		return err == nil && refusedLogin.Match(text)
-	})
-
 	d.tellsOfRules(t, "rules: [\n", "new version is wrong")
 	good, err := os.ReadFile(filepath.Join(proc.Root(t), "envoy", "rules.yaml"))
 	if err != nil {

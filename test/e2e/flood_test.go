@@ -9,12 +9,10 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// floodRules have one limit of each kind that a flood can meet.
+// floodRules are a leased and an exact limit that a flood can meet.
 const floodRules = `
   - { name: flood-window, match: { path: /flood-window }, timeout: 1s, key: [ { header: x-user } ], limit: 500/1m,
       algorithm: fixed_window }
-  - { name: flood-bucket, match: { path: /flood-bucket }, timeout: 1s, key: [ { header: x-user } ],
-      limit: { count: 50, per: 1s, burst: 100 } }
   - { name: flood-exact, match: { path: /flood-exact }, key: [ { header: x-user } ], limit: 10/1m,
       algorithm: fixed_window, consistency: exact, timeout: 1s }
 `
@@ -36,7 +34,6 @@ func floodMakesFewCalls(t *testing.T, s *stack.Stack) {
 		limit, admitted int64
 	}{
 		{"flood-window", 500, 0},
-		{"flood-bucket", 50, 0},
 		{"flood-exact", 10, 10},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -49,9 +46,6 @@ func floodMakesFewCalls(t *testing.T, s *stack.Stack) {
 				})
 			})
 			windows := int64(2) // the run may meet one flip of a minute
-			if c.rule == "flood-bucket" {
-				windows = 1
-			}
 			spending := 12*int64(bits.Len64(uint64(c.limit)))/5 + c.admitted
 			most := int64(10*took.Seconds()) + windows*(spending+workers)
 			for i, p := range s.PoPs {

@@ -43,7 +43,7 @@ rules:
 // bystander gets its limit to the unit, is never decided without the region, and
 // the region refuses no call.
 func TestHostileHeaders(t *testing.T) {
-	lasting := 8 * time.Second
+	lasting := 4 * time.Second
 	if long {
 		lasting = 10 * time.Minute
 	}

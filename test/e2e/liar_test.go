@@ -55,7 +55,6 @@ const liarRegionRules = `
 rules:
   - { name: strict, match: { path: { prefix: /strict/ } }, key: [path], limit: 300/1d, algorithm: fixed_window, scope: global, timeout: 1s, on_failure: deny }
   - { name: open, match: { path: { prefix: /open/ } }, key: [path], limit: 300/1d, algorithm: fixed_window, scope: global, timeout: 1s, on_failure: allow }
-  - { name: equal, match: { path: { prefix: /equal/ } }, key: [path], limit: 300/1d, algorithm: fixed_window, scope: global, fair: equal, timeout: 1s, on_failure: allow }
   - { name: user, match: { path: { prefix: /user/ } }, key: [path], limit: 10/1d, algorithm: fixed_window, scope: global, consistency: exact, timeout: 1s, on_failure: allow }
   - { name: own, match: { path: { prefix: /own/ } }, key: [path], limit: 10/1d, algorithm: fixed_window, scope: global, consistency: exact, timeout: 1s, on_failure: deny }
 `
@@ -86,7 +85,7 @@ func TestLiarOfAnotherRegion(t *testing.T) {
 		for _, c := range []struct {
 			rule string
 			left int // to the others
-		}{{"strict", 300}, {"open", 200}, {"equal", 200}} {
+		}{{"strict", 300}, {"open", 200}} {
 			path := "/" + c.rule + "/owed"
 			us, ap := both(path, 20) // they want some
 			owe(c.rule, path, 10)
@@ -109,7 +108,7 @@ func TestLiarOfAnotherRegion(t *testing.T) {
 		}
 	})
 	t.Run("keys", func(t *testing.T) {
-		const flood, batch = 30_000, 1000
+		const flood, batch = 6_000, 500
 		for i := 0; i < flood; i += batch {
 			wants := make([]*quotapb.Want, batch)
 			for j := range wants {
@@ -120,7 +119,7 @@ func TestLiarOfAnotherRegion(t *testing.T) {
 			}
 			liar.calls(t, wants)
 		}
-		for range 10 {
+		for range 3 {
 			for region := range r.pops {
 				exactly(t, "a new key", 10, func() map[int]int {
 					return r.send(region, fmt.Sprintf("/own/%d-%d", region, time.Now().UnixNano()), 15)
@@ -141,7 +140,7 @@ func TestLiarOfAnotherRegion(t *testing.T) {
 }
 
 // liarKeys is for how many keys the aggregator has room.
-const liarKeys = 20_000
+const liarKeys = 4_000
 
 // startLiarRegions starts an aggregator and three regions, of which us and ap have a PoP each.
 func startLiarRegions(t *testing.T) (*regions, *region.Region) {
