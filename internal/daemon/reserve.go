@@ -27,7 +27,7 @@ func (t *Tier) newKeeper(region string) *upstream.Keeper {
 	} else {
 		c.Cell = t.counters.memory.NewCell()
 		if s := t.counters.snapshots; s != nil {
-			c.ID = keptID(s.path+".reserve", t.Log)
+			c.ID = keptID(newKeptCell(s.path+".reserve", t.counters.memory.NewCell(), t.Log))
 		}
 	}
 	t.rules.keeper = upstream.NewKeeper(c)
@@ -35,29 +35,15 @@ func (t *Tier) newKeeper(region string) *upstream.Keeper {
 }
 
 // keptID is the ID of the region's record in the process before this one, which is kept beside the state file. A region
-// that starts again is the same one for the aggregator.
-func keptID(path string, log *slog.Logger) (id uint64) {
-	_, err := statefile.Read(path, func(record []byte) error {
-		if len(record) == 8 {
-			id = binary.LittleEndian.Uint64(record)
-		}
-		return nil
-	})
-	if id != 0 {
-		return id
+// that starts again is the same one for the aggregator. For two seconds the aggregator refuses a new one.
+func keptID(c engine.Cell) uint64 {
+	ctx := context.Background()
+	found, _, _ := c.Swap(ctx, nil, nil) // a cell of this process does not fail
+	if len(found) == 8 {
+		return binary.LittleEndian.Uint64(found)
 	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		log.Warn("cannot read the ID of the reserve's record; the aggregator refuses a new one for two seconds", "file", path, "error", err)
-	}
-	id = max(rand.Uint64(), 1)
-	w, err := statefile.Create(path, statefile.Header{Saved: time.Now().UTC(), PID: os.Getpid()})
-	if err == nil {
-		w.Put(binary.LittleEndian.AppendUint64(nil, id))
-		_, err = w.Commit()
-	}
-	if err != nil {
-		log.Warn("cannot save the ID of the reserve's record; after a restart the aggregator refuses a new one for two seconds", "file", path, "error", err)
-	}
+	id := max(rand.Uint64(), 1)
+	_, _, _ = c.Swap(ctx, found, binary.LittleEndian.AppendUint64(nil, id))
 	return id
 }
 
@@ -90,7 +76,7 @@ func newKeptCell(path string, c engine.Cell, log *slog.Logger) *keptCell {
 		return err
 	})
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		log.Error("cannot read the table of reserves; it is rebuilt from what regions state", "file", path, "error", err)
+		log.Error("cannot read a record of reserves; it begins as new", "file", path, "error", err)
 	}
 	return &keptCell{Cell: c, path: path, log: log}
 }
@@ -107,21 +93,15 @@ func (c *keptCell) Swap(ctx context.Context, old, next []byte) (found []byte, no
 
 // save writes the file. A failure is logged when the save before succeeded.
 func (c *keptCell) save(value []byte) {
-	err := c.write(value)
+	w, err := statefile.Create(c.path, statefile.Header{Saved: time.Now().UTC(), PID: os.Getpid()})
+	if err == nil {
+		w.Put(value)
+		_, err = w.Commit()
+	}
 	if err != nil && !c.failed {
-		c.log.Error("cannot save the table of reserves; the file has the last save", "file", c.path, "error", err)
+		c.log.Error("cannot save a record of reserves; a restart begins with the last save", "file", c.path, "error", err)
 	}
 	c.failed = err != nil
-}
-
-func (c *keptCell) write(value []byte) error {
-	w, err := statefile.Create(c.path, statefile.Header{Saved: time.Now().UTC(), PID: os.Getpid()})
-	if err != nil {
-		return err
-	}
-	w.Put(value)
-	_, err = w.Commit()
-	return err
 }
 
 // windowsOf are those of all limits of which regions have a share.

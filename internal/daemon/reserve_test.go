@@ -1,7 +1,7 @@
 package daemon
 
 import (
-	"log/slog"
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,18 +13,19 @@ import (
 
 // A region in memory has the ID of its reserve's record after a restart. A file that is damaged is replaced.
 func TestKeptID(t *testing.T) {
-	path, log := filepath.Join(t.TempDir(), "state.reserve"), slog.New(slog.DiscardHandler)
-	first := keptID(path, log)
-	if first == 0 || keptID(path, log) != first {
+	path := filepath.Join(t.TempDir(), "state.reserve")
+	id := func(path string) uint64 { return keptID(newKept(path, new(bytes.Buffer))) }
+	first := id(path)
+	if first == 0 || id(path) != first {
 		t.Error("another ID after a restart")
 	}
 	if err := os.WriteFile(path, []byte("hello"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if next := keptID(path, log); next == 0 || next == first || keptID(path, log) != next {
+	if next := id(path); next == 0 || next == first || id(path) != next {
 		t.Error("the ID of a damaged file")
 	}
-	if keptID(filepath.Join(path, "nowhere"), log) == 0 {
+	if id(filepath.Join(path, "nowhere")) == 0 {
 		t.Error("no ID where it cannot be kept")
 	}
 }

@@ -2,23 +2,18 @@ package statefile
 
 import (
 	"bufio"
+	"compress/gzip"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 )
 
-// damagedError is the error for a file that is not as a Writer left it.
-type damagedError struct{ What string }
-
-func (e *damagedError) Error() string { return "damaged: " + e.What }
-
 // Read checks the file at path and then passes its records to visit, in their order. visit
 // must not keep a record; its error ends the reading. The error is [os.ErrNotExist] without
-// a file, and a *damagedError for a file that is incomplete, foreign or of a newer
+// a file, and states what is wrong with one that is incomplete, foreign or of another
 // layout. In these cases visit was not called.
 func Read(path string, visit func(record []byte) error) (Header, error) {
 	f, err := os.Open(path)
@@ -26,139 +21,82 @@ func Read(path string, visit func(record []byte) error) (Header, error) {
 		return Header{}, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	if _, err := read(f, func([]byte) error { return nil }); err != nil {
-		return Header{}, err
+	z, err := gzip.NewReader(f)
+	if err == nil {
+		_, err = io.Copy(io.Discard, z) // up to the checksum
+	}
+	if err != nil {
+		return Header{}, explain(err)
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return Header{}, err
 	}
-	return read(f, visit)
+	if err := z.Reset(f); err != nil {
+		return Header{}, err
+	}
+	return read(&reader{in: bufio.NewReaderSize(z, bufferSize)}, visit)
 }
 
-func read(f io.Reader, visit func([]byte) error) (h Header, err error) {
-	r := &reader{in: bufio.NewReaderSize(f, 1<<16)}
-	if h, err = r.header(); err != nil {
-		return h, r.explain(err)
+// explain is what an error of gzip means for a file.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return damaged("it ends too early")
+	case errors.Is(err, gzip.ErrHeader):
+		return damaged("it is no state file of weir-regional")
 	}
-	records := uint64(0)
+	return damaged("%w", err)
+}
+
+func read(r *reader, visit func([]byte) error) (Header, error) {
+	if begin, err := r.in.Peek(len(magic)); err != nil || string(begin) != magic {
+		return Header{}, damaged("it is no state file of weir-regional")
+	}
+	_, _ = r.in.Discard(len(magic)) // has been peeked at
+	if err := r.next(); err != nil {
+		return Header{}, damaged("header: %w", err)
+	}
+	var h laidOut
+	if err := json.Unmarshal(r.record, &h); err != nil {
+		return Header{}, damaged("header: %w", err)
+	}
+	if h.Layout != layout {
+		return Header{}, damaged("its layout is %d, and this release reads %d", h.Layout, layout)
+	}
 	for {
-		n, err := r.block()
+		err := r.next()
+		if errors.Is(err, io.EOF) {
+			return h.Header, nil
+		}
+		if err == nil {
+			err = visit(r.record)
+		}
 		if err != nil {
-			return h, r.explain(err)
+			return h.Header, err
 		}
-		if n == 0 {
-			break
-		}
-		seen, err := r.records(visit)
-		if err != nil {
-			return h, err
-		}
-		records += seen
 	}
-	if got := binary.LittleEndian.Uint64(r.buf); got != records {
-		return h, damaged("%d records, and the end counts %d", records, got)
-	}
-	if _, err := r.in.ReadByte(); err != io.EOF {
-		return h, damaged("more behind the end")
-	}
-	return h, nil
 }
 
-// reader reads the parts of a file; buf is the last one.
+// reader reads a file whose checksum is right, and with it all lengths.
 type reader struct {
-	in  *bufio.Reader
-	buf []byte
+	in     *bufio.Reader
+	record []byte // the last one
 }
 
-// fill reads n bytes into buf. Memory grows with the bytes that are read, not with a
-// damaged length.
-func (r *reader) fill(n int) error {
-	const step = 1 << 20
-	r.buf = r.buf[:0]
-	for len(r.buf) < n {
-		at := len(r.buf)
-		r.buf = append(r.buf, make([]byte, min(n-at, step))...)
-		if _, err := io.ReadFull(r.in, r.buf[at:]); err != nil {
-			return err
-		}
+// next reads the next record; the error is io.EOF behind the last.
+func (r *reader) next() error {
+	n, err := binary.ReadUvarint(r.in)
+	if err != nil {
+		return err
+	}
+	if uint64(cap(r.record)) < n {
+		r.record = make([]byte, n, 2*n)
+	}
+	r.record = r.record[:n]
+	if _, err := io.ReadFull(r.in, r.record); err != nil {
+		return damaged("a record ends too early")
 	}
 	return nil
 }
 
-func (r *reader) header() (h Header, err error) {
-	if err := r.fill(len(magic) + 8); err != nil {
-		return h, err
-	}
-	if string(r.buf[:len(magic)]) != magic {
-		return h, damaged("it is no state file of weir-regional")
-	}
-	found, n := binary.LittleEndian.Uint32(r.buf[len(magic):]), binary.LittleEndian.Uint32(r.buf[len(magic)+4:])
-	if found != layout {
-		return h, damaged("its layout is %d, and this release reads %d", found, layout)
-	}
-	if n > maxHeader {
-		return h, damaged("header of %d bytes", n)
-	}
-	sum := crc32.Checksum(r.buf, castagnoli)
-	if err := r.fill(int(n) + 4); err != nil {
-		return h, err
-	}
-	head := r.buf[:n]
-	if crc32.Update(sum, castagnoli, head) != binary.LittleEndian.Uint32(r.buf[n:]) {
-		return h, damaged("checksum of the header")
-	}
-	if err := json.Unmarshal(head, &h); err != nil {
-		return h, damaged("header: %v", err)
-	}
-	return h, nil
-}
-
-// block reads the next block into buf and returns its length. At the end of the file it
-// returns 0, and buf has the number of records.
-func (r *reader) block() (int, error) {
-	if err := r.fill(8); err != nil {
-		return 0, err
-	}
-	n, want := binary.LittleEndian.Uint32(r.buf), binary.LittleEndian.Uint32(r.buf[4:])
-	sum, length := crc32.Checksum(r.buf[:4], castagnoli), int(n)
-	switch {
-	case n > maxBlock:
-		return 0, damaged("block of %d bytes", n)
-	case n == 0:
-		length = 8
-	}
-	if err := r.fill(length); err != nil {
-		return 0, err
-	}
-	if crc32.Update(sum, castagnoli, r.buf) != want {
-		return 0, damaged("checksum of a block")
-	}
-	return int(n), nil
-}
-
-// records passes the records of the block to visit.
-func (r *reader) records(visit func([]byte) error) (n uint64, err error) {
-	for b := r.buf; len(b) > 0; n++ {
-		size, used := binary.Uvarint(b)
-		if used <= 0 || size > uint64(len(b)-used) {
-			return n, damaged("length of a record")
-		}
-		if err := visit(b[used : used+int(size)]); err != nil {
-			return n, err
-		}
-		b = b[used+int(size):]
-	}
-	return n, nil
-}
-
-// explain turns an early end of the file into a damagedError.
-func (r *reader) explain(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return damaged("it ends too early")
-	}
-	return err
-}
-
-func damaged(format string, args ...any) error {
-	return &damagedError{What: fmt.Sprintf(format, args...)}
-}
+func damaged(format string, args ...any) error { return fmt.Errorf("damaged: "+format, args...) }
