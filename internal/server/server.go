@@ -31,8 +31,9 @@ type Limits struct {
 
 // Server serves one port. It answers from [Server.Serve] on.
 type Server struct {
-	http *http.Server
-	port *listener
+	http   *http.Server
+	port   net.Listener
+	silent silent
 }
 
 // New makes a server of an open port; with secure it takes TLS alone.
@@ -41,8 +42,10 @@ func New(port net.Listener, secure *tls.Config, h http.Handler, l Limits, log *s
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(secure == nil)
 	protocols.SetHTTP2(secure != nil)
-	return &Server{port: &listener{Listener: port}, http: &http.Server{
+	s := &Server{port: port, silent: silent{conns: map[net.Conn]struct{}{}}}
+	s.http = &http.Server{
 		Handler:           h,
+		ConnState:         s.silent.note,
 		Protocols:         &protocols,
 		TLSConfig:         secure,
 		ReadHeaderTimeout: l.HeaderTimeout,
@@ -55,7 +58,8 @@ func New(port net.Listener, secure *tls.Config, h http.Handler, l Limits, log *s
 			PingTimeout:          deadPeer,
 		},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}}
+	}
+	return s
 }
 
 // Listen opens a port. flag is how to choose another one.
@@ -86,12 +90,12 @@ func (s *Server) Serve() error {
 }
 
 // Shut lets calls in flight end within the timeout, then cuts them. Connections that
-// have sent nothing are cut before. HTTP/2 connections get a GOAWAY, so that peers send
+// have sent no request are cut before. HTTP/2 connections get a GOAWAY, so that peers send
 // the next call elsewhere.
 func (s *Server) Shut(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	defer time.AfterFunc(silentTime, s.port.cut).Stop()
+	defer time.AfterFunc(silentTime, s.silent.cut).Stop()
 	if err := s.http.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("calls were still in flight after %v, cut", timeout), s.http.Close())
 	}
