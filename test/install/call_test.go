@@ -14,7 +14,7 @@ import (
 )
 
 // With the arguments of its manifest a region serves a PoP with the parts of deploy/, each with
-// the certificates of its Secret.
+// the certificates of its Secret. Istio and Envoy Gateway get the same parts: see TestPatches.
 func TestPoPCallsRegion(t *testing.T) {
 	a, err := pki.NewAuthority()
 	if err != nil {
@@ -45,25 +45,21 @@ func TestPoPCallsRegion(t *testing.T) {
 	}
 	proc.Start(t, dir, "region", argv...).AwaitReady("http://" + health + "/readyz")
 
-	for name, read := range map[string]func(*testing.T) parts{"istio": istio, "envoy-gateway": envoyGateway} {
-		t.Run(name, func(t *testing.T) {
-			e, _ := shipped(t)
-			install(t, e, read(t))
-			text, err := json.Marshal(e)
-			if err != nil {
-				t.Fatal(err)
-			}
-			port := func(addr string) string { return `"port_value":` + addr[strings.LastIndex(addr, ":")+1:] }
-			admin := proc.FreeAddr(t)
-			paths := strings.NewReplacer(`"weir-regional.weir.svc.cluster.local"`, `"127.0.0.1"`, `"port_value":8080`, port(quota),
-				`"port_value":9901`, port(admin), `"port_value":10000`, port(proc.FreeAddr(t)), "/etc/weir/tls/", dir+"/pop.", "/etc/weir/sds", dir,
-				"/var/lib/weir/weir.wasm", proc.Built(t, "bin/weir.wasm", "build"))
-			mountSecrets(t, dir, paths)
-			path := proc.WriteFile(t, filepath.Join(dir, name+".json"), paths.Replace(string(text)))
-			proc.Start(t, dir, name, envoy.Program(t), "-c", path, "--concurrency", "1", "--use-dynamic-base-id").AwaitReady("http://" + admin + "/ready")
-			proc.Eventually(t, 0, "the PoP has the rules of the region", func() bool { return rulesRevision(t, admin) > 0 })
-		})
+	e, _ := shipped(t)
+	install(t, e, istio(t))
+	text, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
 	}
+	port := func(addr string) string { return `"port_value":` + addr[strings.LastIndex(addr, ":")+1:] }
+	admin := proc.FreeAddr(t)
+	paths := strings.NewReplacer(`"weir-regional.weir.svc.cluster.local"`, `"127.0.0.1"`, `"port_value":8080`, port(quota),
+		`"port_value":9901`, port(admin), `"port_value":10000`, port(proc.FreeAddr(t)), `"port_value":10001`, port(proc.FreeAddr(t)),
+		"/etc/weir/tls/", dir+"/pop.", "/etc/weir/sds", dir, "/var/lib/weir/weir.wasm", proc.Built(t, "bin/weir.wasm", "build"))
+	mountSecrets(t, dir, paths)
+	path := proc.WriteFile(t, filepath.Join(dir, "pop.json"), paths.Replace(string(text)))
+	proc.Start(t, dir, "pop", envoy.Program(t), "-c", path, "--concurrency", "1", "--use-dynamic-base-id").AwaitReady("http://" + admin + "/ready")
+	proc.Eventually(t, 0, "the PoP has the rules of the region", func() bool { return rulesRevision(t, admin) > 0 })
 }
 
 // rulesRevision is that of the rules that a PoP has, and 0 without rules.
