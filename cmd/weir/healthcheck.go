@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -8,30 +9,38 @@ import (
 	"time"
 )
 
-// healthTime bounds a health check: what does not answer within it is not healthy.
-const healthTime = 3 * time.Second
+// askTime bounds an answer of a program: what does not answer within it is not healthy.
+const askTime = 5 * time.Second
 
-// mostReasons bounds what is printed of an answer, in bytes.
-const mostReasons = 4096
+// mostPrinted bounds what is printed of an answer, in bytes.
+const mostPrinted = 4096
 
 type healthcheckCmd struct {
 	URL string `arg:"" help:"What to ask, such as http://127.0.0.1:8090/readyz."`
 }
 
 // Run asks once. Images without a shell and without curl use it as their health check.
-func (h *healthcheckCmd) Run(stdout io.Writer) error {
-	client := http.Client{Timeout: healthTime}
-	answer, err := client.Get(h.URL)
+func (h *healthcheckCmd) Run(stdout io.Writer) error { return ask(stdout, http.MethodGet, h.URL) }
+
+// ask prints what a program answers with status 200; anything else is the error.
+func ask(stdout io.Writer, method, where string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, where, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, mostReasons))
+	text, err := io.ReadAll(io.LimitReader(answer.Body, mostPrinted))
 	if err != nil {
 		return err
 	}
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s: %s", h.URL, answer.Status, strings.TrimSpace(string(text)))
+		return fmt.Errorf("%s: %s: %s", where, answer.Status, strings.TrimSpace(string(text)))
 	}
 	_, err = stdout.Write(text)
 	return err
