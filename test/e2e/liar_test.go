@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +13,11 @@ import (
 
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
+	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 // call makes one call of a holder of its own for one want, and returns the grant.
@@ -139,6 +142,34 @@ func TestLiarOfAnotherRegion(t *testing.T) {
 	}
 }
 
+// regions are us and ap, with one PoP each, and the aggregator that all ask.
+type regions struct {
+	t          *testing.T
+	aggregator *region.Region
+	pops       []*stack.PoP
+}
+
+// to sends requests to one region, and returns how many it admitted.
+func (r *regions) to(region int, path string, requests int) int {
+	return r.send(region, path, requests)[http.StatusOK]
+}
+
+// send sends requests to a region, four at a time, and counts the answers by status.
+func (r *regions) send(region int, path string, requests int) map[int]int {
+	r.t.Helper()
+	statuses := map[int]int{}
+	if requests > 0 {
+		tally := try(r.t, drive.Load{Addrs: []string{r.pops[region].Addr}, Conns: 4, Request: drive.Get(path), Count: int64(requests)})
+		if tally.Failed > 0 {
+			r.t.Error(tally.FirstError)
+		}
+		for status, n := range tally.Status {
+			statuses[status] += int(n)
+		}
+	}
+	return statuses
+}
+
 // liarKeys is for how many keys the aggregator has room.
 const liarKeys = 4_000
 
@@ -159,7 +190,13 @@ func startLiarRegions(t *testing.T) (*regions, *region.Region) {
 		one.Start()
 		all = append(all, one)
 	}
-	r.pops = startPoPs(t, []string{all[0].Addr, all[1].Addr}, func(*envoy.Bootstrap, int) {})
+	next := 0
+	s := stack.Start(t, stack.Config{PoPs: 2, RegionAddr: all[0].Addr, Bootstrap: func(b *envoy.Bootstrap) {
+		b.SetCluster("weir_region", all[next].Addr)
+		next++
+	}})
+	awaitRules(t, s)
+	r.pops = s.PoPs
 	for i := range r.pops { // the aggregator knows them
 		exactly(t, "a first key", 1, func() map[int]int { return r.send(i, fmt.Sprint("/own/", time.Now().UnixNano()), 1) })
 	}
