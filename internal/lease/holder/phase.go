@@ -5,7 +5,7 @@ import "github.com/weirlimit/weir/internal/lease"
 // Phase is what a holder of a key may do, by the last reply. The zero value is PhaseFresh.
 type Phase uint8
 
-// The phases.
+// The phases. The table in doc.go says how a holder moves.
 const (
 	PhaseFresh   Phase = iota // nothing is known: asks, and requests wait
 	PhaseLeased               // units were granted: tops up at a quarter

@@ -1,11 +1,40 @@
 package holder
 
 import (
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
+
+// The table in doc.go is the one that the code has.
+func TestDocumentsTheTransitions(t *testing.T) {
+	names := [phases]string{"fresh", "leased", "partial", "denied", "failing"}
+	lines := strings.Split("nothing covered partly denial cheaper ahead undecided forgotten", " ")
+	var table strings.Builder
+	fmt.Fprintf(&table, "//\t%-10s", "")
+	for _, name := range names {
+		fmt.Fprintf(&table, " %-8s", name)
+	}
+	for e := range event(events) {
+		fmt.Fprintf(&table, "\n//\t%-10s", lines[e])
+		for p := range Phase(phases) {
+			fmt.Fprintf(&table, " %-8s", names[next(p, e)])
+		}
+	}
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(table.String()) {
+		if line = strings.TrimRight(line, " \n"); !strings.Contains(string(text), line+"\n") {
+			t.Errorf("doc.go does not have %q", line)
+		}
+	}
+}
 
 // A holder is brought into each phase by replies, and each reply then moves it as the table says.
 func TestWalksTheTransitions(t *testing.T) {
