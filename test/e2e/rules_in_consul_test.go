@@ -29,7 +29,7 @@ func keyLimits(t *testing.T, dir, limit string) string {
 
 // An aggregator and two regions, each with a PoP and a datacenter of Consul, take their rules from the
 // first datacenter, which the other one has joined over WAN. A change of the limits of 100,000 keys reaches every
-// PoP, for a key that all of them refused. Script 11 of test/regions changes single rules.
+// PoP: each request has a key that no PoP has seen. Script 11 of test/regions changes single rules.
 func TestRulesInConsul(t *testing.T) {
 	t.Parallel()
 	dir := proc.LogDir(t)
@@ -63,11 +63,13 @@ func TestRulesInConsul(t *testing.T) {
 		next++
 		b.SetCluster("weir_region", addrs[next])
 	}})
+	users := 0
 	await := func(status int) {
 		t.Helper()
 		for _, p := range s.PoPs {
 			proc.Eventually(t, time.Minute, fmt.Sprint(p.Name, " answers ", status), func() bool {
-				return p.Get("/users", "x-user", "user-99999").Status == status
+				users++
+				return p.Get("/users", "x-user", fmt.Sprint("user-", users)).Status == status
 			})
 		}
 	}
