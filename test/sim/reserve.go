@@ -96,7 +96,7 @@ func (h *region) note(l *life, a *engine.Ask, g *lease.Grant) {
 	ref, r := h.w.ref, h.w.rules.find(name)
 	if a.Policy.Limit.Spec().Algorithm == limit.TokenBucket { // the trickle, and its leases, are named by when it began
 		tag = uint32(since)
-		since = h.clock() + limit.Micros(int32(tag^trickleTag-uint32(h.clock()/limit.Millisecond)))*limit.Millisecond
+		since = trickleSince(tag, h.clock())
 	}
 	key := r.counter(string(a.Key))
 	back := lot{leaseID{key, a.Want.Lease ^ tag}, a.Want.Unused}
@@ -118,6 +118,13 @@ func (h *region) note(l *life, a *engine.Ask, g *lease.Grant) {
 		s.until = min(s.until, h.virtual(p.begin)+p.window.Period+limit.Millisecond-1)
 	}
 	l.gets(lot{id, g.Granted}, s)
+}
+
+// trickleSince is when the trickle of a bucket began, by the name of its leases and a time not long after that: the
+// millisecond, since a name has no more, and not what the time has beyond one.
+func trickleSince(name uint32, at limit.Micros) limit.Micros {
+	now := at / limit.Millisecond
+	return (now + limit.Micros(int32(name^trickleTag-uint32(now)))) * limit.Millisecond
 }
 
 // takes follows units that the region took in a window which was charged, or of a bucket since its trickle began; since 0: they

@@ -223,3 +223,13 @@ func changed(h *region, text []byte, change func(*reserve.Record)) []byte {
 	}
 	return text
 }
+
+// TestTrickleSince: the referee takes no trickle for shorter than it is.
+func TestTrickleSince(t *testing.T) {
+	since := limit.Micros(1_764_100_025_518_640)
+	for _, at := range []limit.Micros{since, since + 359, since + 83_337, since + limit.Minute} {
+		if got := trickleSince(trickleTag^uint32(since/limit.Millisecond), at); got != since-640 {
+			t.Errorf("at %d: %d, %d µs late", at, got, got-since)
+		}
+	}
+}
