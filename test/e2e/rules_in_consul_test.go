@@ -27,14 +27,15 @@ func keyLimits(t *testing.T, dir, limit string) string {
 	return proc.WriteFile(t, filepath.Join(dir, "keys.yaml"), text.String())
 }
 
-// An aggregator and two regions, each with a PoP and a datacenter of Consul, take their rules from the
-// first datacenter, which the other one has joined over WAN. A change of the limits of 100,000 keys reaches every
+// An aggregator and three regions, each with a PoP and a datacenter of Consul, take their rules from the
+// first datacenter, which the others have joined over WAN. A change of the limits of 100,000 keys reaches every
 // PoP: each request has a key that no PoP has seen. Script 11 of test/regions changes single rules.
 func TestRulesInConsul(t *testing.T) {
 	t.Parallel()
 	dir := proc.LogDir(t)
 	primary := consultest.StartDatacenter(t, consultest.Config{Dir: dir, Name: "eu"})
 	second := consultest.StartDatacenter(t, consultest.Config{Dir: dir, Name: "us", Primary: primary})
+	third := consultest.StartDatacenter(t, consultest.Config{Dir: dir, Name: "ap", Primary: primary})
 	apply := func(file string) {
 		out, err := exec.Command(proc.Built(t, "bin/weir", "build"), "apply", file, "--reason", "all", "--consul", primary.Servers[0].Addr).CombinedOutput()
 		if err != nil {
@@ -51,6 +52,7 @@ func TestRulesInConsul(t *testing.T) {
 		{"global", "weir-global", primary, nil},
 		{"eu", "weir-regional", primary, []string{"--region", "eu"}},
 		{"us", "weir-regional", second, []string{"--region", "us"}},
+		{"ap", "weir-regional", third, []string{"--region", "ap"}},
 	} {
 		r := region.New(t, region.Config{Dir: dir, Name: one.name, Program: one.program,
 			Flags: append(one.flags, "--rules", "consul:", "--consul", one.at.Servers[0].Addr, "--consul-primary", primary.Name,
@@ -59,7 +61,7 @@ func TestRulesInConsul(t *testing.T) {
 		addrs = append(addrs, r.Addr)
 	}
 	next := 0
-	s := stack.Start(t, stack.Config{PoPs: 2, RegionAddr: addrs[1], Bootstrap: func(b *envoy.Bootstrap) {
+	s := stack.Start(t, stack.Config{PoPs: 3, RegionAddr: addrs[1], Bootstrap: func(b *envoy.Bootstrap) {
 		next++
 		b.SetCluster("weir_region", addrs[next])
 	}})
