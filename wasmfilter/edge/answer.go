@@ -10,7 +10,7 @@ import (
 // on_failure.
 func (d *decider) settle(now lease.Millis, f *uplink.Flight) {
 	for i := range f.Reports {
-		if r := &f.Reports[i]; r.Found && f.Answered {
+		if r := &f.Reports[i]; r.Policy != nil && f.Answered {
 			d.accounts.reported(now, f.Sent, r, f.Grants[i].Bounded(r.Policy.Period))
 		}
 	}
@@ -224,7 +224,7 @@ func (d *decider) unwait(r *Request) {
 // again asks once more for the hits that came while the ask was in flight, or ends it.
 func (d *decider) again(now lease.Millis, a *ask) {
 	a.asked, a.queue = append(a.asked[:0], a.queue...), a.queue[:0]
-	a.flying, a.grouped = false, false
+	a.flying, a.closed, a.grouped = false, false, false
 	for {
 		a.asked = d.retake(now, a, a.asked)
 		if len(a.asked) == 0 {
@@ -268,6 +268,7 @@ func (d *decider) retake(now lease.Millis, a *ask, waiters []waiter) []waiter {
 func (d *decider) failGathered(now lease.Millis, l *uplink.Lane) {
 	for _, gathered := range l.Drop() {
 		a := gathered.(*ask)
+		a.asked, a.queue = append(a.asked, a.queue...), a.queue[:0]
 		d.failWaiters(now, a)
 		d.asks.end(a)
 	}

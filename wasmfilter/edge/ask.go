@@ -63,6 +63,7 @@ type ask struct {
 	holding *holding  // concurrency; nil otherwise
 	want    lease.Want
 	flying  bool
+	closed  bool     // it travels in a group: a hit that comes before it is sent waits for the next one
 	grouped bool     // it travelled in a group, whose other wants are decided with it
 	repeats int      // how often it was asked again at once, see maxRepeats
 	asked   []waiter // hits that the want is for

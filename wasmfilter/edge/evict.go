@@ -44,8 +44,12 @@ func (a *accounts) rank(e *table.Entry, now lease.Millis) (r table.Rank, worth i
 		return table.Counter, p.Terms.Capacity - p.Limit.Peek(e.Counter, a.pop.TimeOfDay(now), 0).Remaining
 	case e.Overdrawn > 0:
 		return table.Debt, e.Overdrawn
+	case e.Leases[0].Sharing(now), e.Leases[1].Sharing(now):
+		return table.Share, int64(e.Asked)
+	case e.Leases[0].Units > 0, e.Leases[1].Units > 0:
+		return table.Lease, int64(e.Asked)
 	}
-	return table.Known, int64(e.Asked)
+	return table.Denial, int64(e.Asked)
 }
 
 // merge makes the shared counter of a rule with scope: pop refuse what e refuses, so

@@ -327,6 +327,34 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
+// When the breaker opens, those who came for the keys of a group that has not left yet
+// are decided like all others that wait.
+func TestBreakerBehindAGroup(t *testing.T) {
+	w := newWorld(t, 1, `{"rules":[
+		{"name":"a","match":{"headers":{"x-user":"greedy"}},"key":[{"header":"x-user"}],"limit":"1/1h","algorithm":"fixed_window","consistency":"exact"},
+		{"name":"b","match":{"path":"/"},"key":[],"limit":"5/1h","algorithm":"fixed_window","consistency":"exact"},
+		{"name":"c","match":{"path":"/c"},"key":[],"limit":"5/1h","algorithm":"fixed_window","consistency":"exact"}]}`)
+	w.workers[0].cfg.CallsInFlight = 1
+	if !w.admit(0, "/", "greedy") || w.admit(0, "/", "greedy") {
+		t.Fatal("want one request of greedy admitted, and the next one denied")
+	}
+	w.pass(2000)
+	w.settle()
+	w.request(0, "/c", "any")
+	greedy, honest := w.request(0, "/", "greedy"), w.request(0, "/", "ann")
+	if len(w.calls) != 1 || greedy.Outcome != Wait || honest.Outcome != Wait {
+		t.Fatalf("%d calls, outcomes %v and %v, want that both wait for the only call", len(w.calls), greedy.Outcome, honest.Outcome)
+	}
+	lane := w.workers[0].uplink.Lane(&w.workers[0].rules.InForce.ByRule[0][0])
+	for range 2 { // the next one opens the breaker
+		lane.Failed(w.now, 1<<62, 0)
+	}
+	w.lose(0, false)
+	if greedy.Outcome == Wait || honest.Outcome == Wait {
+		t.Errorf("behind an open breaker: outcomes %v and %v", greedy.Outcome, honest.Outcome)
+	}
+}
+
 const exactRule = `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"100/1h","consistency":"exact"}]}`
 
 // Where an answer takes more than half of a timeout, who asks twice at once gets the second

@@ -123,5 +123,5 @@ func (k *upkeep) find(now lease.Millis, e *table.Entry) (uplink.Report, bool) {
 		return uplink.Report{}, false
 	}
 	text := append([]byte(nil), e.Key...)
-	return uplink.Report{Policy: p, Key: p.Key(k.pop.Seed, text), Want: want, Found: true}, true
+	return uplink.Report{Policy: p, Key: p.Key(k.pop.Seed, text), Want: want}, true
 }

@@ -40,13 +40,13 @@ func (d *decider) wait(now lease.Millis, r *Request) {
 }
 
 // askNext asks for the undecided hits of a request: for all at once, unless those
-// that will likely be refused come first. Those whose tier above does not
+// that will likely be refused have to come first. Those whose tier above does not
 // answer are decided at once. False if that denied the request.
 func (d *decider) askNext(now lease.Millis, r *Request) bool {
 	if !d.failUndecided(now, r, false) {
 		return false
 	}
-	first := d.suspectsFirst(r)
+	first, group := d.suspects(r)
 	for i := range r.hits {
 		h := &r.hits[i]
 		if h.verdict != holder.Wait || first && !h.suspect {
@@ -56,15 +56,18 @@ func (d *decider) askNext(now lease.Millis, r *Request) bool {
 		if v != holder.Wait && !d.decided(now, r, i, v) {
 			return false
 		}
+		if a := d.asks.pending[h.key.Hash]; group && a != nil {
+			a.closed = true
+		}
 	}
 	return true
 }
 
-// suspectsFirst reports whether those of the undecided hits that were denied lately are
-// asked for before the others, so that nothing of the others is taken for a request that
-// will likely be refused. One group of wants, which the tier above decides as a whole, does
-// that too, but not where others wait for the same keys.
-func (d *decider) suspectsFirst(r *Request) bool {
+// suspects decides how to ask for a request if some of its undecided hits were denied
+// lately and others were not, so that nothing of the others is taken for a request
+// that will likely be refused: in one group, which the tier above decides as a
+// whole, or, where others wait for the same keys, for the suspects first.
+func (d *decider) suspects(r *Request) (first, group bool) {
 	lane, suspects, others, apart := -1, false, false, false
 	for i := range r.hits {
 		h := &r.hits[i]
@@ -77,7 +80,8 @@ func (d *decider) suspectsFirst(r *Request) bool {
 		suspects, others = suspects || h.suspect, others || !h.suspect
 		apart = apart || h.policy.Lane != lane || d.asks.pending[h.key.Hash] != nil
 	}
-	return suspects && others && apart
+	mixed := suspects && others
+	return mixed && apart, mixed && !apart
 }
 
 // ask makes v, whose hit is h, wait for the answer to an ask for its key. Another
@@ -98,7 +102,7 @@ func (d *decider) ask(now lease.Millis, h *hit, v waiter) holder.Verdict {
 		}
 		a = d.asks.begin(now, h.policy, h.key, want)
 		a.asked = append(a.asked, v)
-	case a.flying:
+	case a.flying || a.closed:
 		a.queue = append(a.queue, v)
 		return holder.Wait
 	default:

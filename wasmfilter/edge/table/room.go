@@ -11,7 +11,9 @@ type Rank uint8
 
 // The ranks.
 const (
-	Known   Rank = iota // an ask: the region knows it, and takes its units back
+	Denial  Rank = iota // an ask, which the region denies again
+	Lease               // an ask, and units that go back
+	Share               // a share of the holder's own begins anew
 	Debt                // units that are never reported
 	Counter             // it cannot be forgotten, only counted together with others
 	Fixed               // not to be touched
@@ -63,32 +65,25 @@ func (t *Table) makeRoom(now lease.Millis) bool {
 	if victim == nil {
 		return false
 	}
-	var e Entry
-	switch {
-	case !e.decode(t.at(victim.start), t.page.base):
-		return false
-	case victim.rank == Counter:
-		return t.merge(now, seats[:taken], victim, &e)
+	if victim.rank == Counter {
+		return t.merge(now, seats[:taken], victim)
 	}
-	t.leave(&e)
 	t.cut(victim.start)
 	t.Counts.Evicted++
 	return true
 }
-
-// at is the entry that begins there in the page.
-func (t *Table) at(start int) []byte { return t.page.raw[start : start+int(t.page.raw[start])] }
 
 // survey lists the entries of the page that are not idle, and counts those of the
 // rule of the entry that is open.
 func (t *Table) survey(now lease.Millis, seats *[PageEntries]seat) (taken, own int) {
 	var e Entry
 	for at := headerBytes; at < len(t.page.raw) && taken < PageEntries; at += int(t.page.raw[at]) {
-		if !e.decode(t.at(at), t.page.base) || t.Idle(&e, now) {
+		b := t.page.raw[at : at+int(t.page.raw[at])]
+		if !e.decode(b, t.page.base) || t.Idle(&e, now) {
 			continue
 		}
 		s := seat{start: at, rule: e.Rule, rank: Fixed}
-		if t.Room.Rank != nil && tagOf(t.at(at)) != sharedTag(e.Rule) {
+		if t.Room.Rank != nil && tagOf(b) != sharedTag(e.Rule) {
 			s.rank, s.worth = t.Room.Rank(&e, now)
 		}
 		if s.rule == t.entry.Rule {
@@ -140,7 +135,12 @@ func (s *seat) before(o *seat) bool {
 
 // cut takes the entry that begins there out of the page, which is held.
 func (t *Table) cut(start int) {
-	t.page.raw = slices.Delete(t.page.raw, start, start+int(t.page.raw[start]))
+	end := start + int(t.page.raw[start])
+	var e Entry
+	if e.decode(t.page.raw[start:end], t.page.base) {
+		t.leave(&e)
+	}
+	t.page.raw = slices.Delete(t.page.raw, start, end)
 	t.page.raw[1]--
 	t.page.count--
 }
@@ -206,27 +206,40 @@ func leastCounter(seats []seat, rule uint32, except *seat) (least *seat) {
 	return least
 }
 
-// merge frees the place of the counter e of the victim: its count is added to the shared entry
-// of its rule. If there is none yet, another counter of the rule becomes the shared entry.
-func (t *Table) merge(now lease.Millis, seats []seat, victim *seat, e *Entry) bool {
-	into, end := t.page.find(sharedTag(victim.rule))
-	if into == end {
-		other := leastCounter(seats, victim.rule, victim)
+// merge frees the place of a counter: its count is added to the shared entry of its rule. If
+// there is none yet, another counter of the rule becomes the shared entry.
+func (t *Table) merge(now lease.Millis, seats []seat, victim *seat) bool {
+	rule, gone := victim.rule, tagOf(t.page.raw[victim.start:])
+	into := sharedTag(rule)
+	if start, end := t.page.find(into); start == end {
+		other := leastCounter(seats, rule, victim)
 		if other == nil {
 			return false
 		}
-		into, end = other.start, other.start+len(t.at(other.start))
+		into = tagOf(t.page.raw[other.start:])
 	}
-	var shared Entry
-	if !shared.decode(t.page.raw[into:end], t.page.base) {
+	var e Entry
+	start, end := t.page.find(gone)
+	if !e.decode(t.page.raw[start:end], t.page.base) {
 		return false
 	}
-	t.Room.Merge(&shared, e, now)
-	gone := tagOf(t.at(victim.start))
-	b := shared.append(nil, sharedTag(victim.rule), t.page.base, now)
-	t.page.raw = slices.Replace(t.page.raw, into, end, b...)
-	start, _ := t.page.find(gone)
-	t.cut(start)
+	out := appendHeader(make([]byte, 0, len(t.page.raw)), 0, t.page.base)
+	var o Entry
+	for at := headerBytes; at < len(t.page.raw); at += int(t.page.raw[at]) {
+		b := t.page.raw[at : at+int(t.page.raw[at])]
+		tag := tagOf(b)
+		if tag == gone {
+			continue
+		}
+		if tag == into && o.decode(b, t.page.base) {
+			t.Room.Merge(&o, &e, now)
+			out = o.append(out, sharedTag(rule), t.page.base, now)
+		} else {
+			out = append(out, b...)
+		}
+		out[1]++
+	}
+	t.page = page{raw: out, count: int(out[1]), base: t.page.base}
 	t.Counts.Merged++
 	return true
 }

@@ -20,8 +20,9 @@ type Lane struct {
 	gathered []Ask
 	since    lease.Millis // when the first of what has gathered did
 	urgent   bool         // requests wait for what has gathered
-	reports  []Report     // units to give back, and what the background scan found
-	soon     bool         // some of these were taken for requests that were refused
+	returns  []Report     // units to give back that are in no account any more
+	soon     bool         // some of returns were taken for requests that were refused
+	findings []Report     // what the background scan found
 	flying   int          // calls in flight
 	took     lease.Millis // about the longest of the last answers
 }
@@ -40,10 +41,9 @@ type Ask interface {
 
 // Report is a want that asks for nothing.
 type Report struct {
-	Policy *rulebook.Policy
+	Policy *rulebook.Policy // in a call: of the account that takes the answer; nil: none does
 	Key    table.Key
 	Want   lease.Want
-	Found  bool // by the background scan: the account of the key takes the answer
 }
 
 // Gather puts an ask on the lane.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
 // maxWants bounds the asks in one call; the others travel with the next.
@@ -31,7 +32,9 @@ func (u *Uplink) send(now lease.Millis, l *Lane) {
 	}
 	u.size = envelopeSize
 	u.addAsks(now, l, f, &call)
-	u.addReports(f, l)
+	l.returns = u.addReports(f, l.returns, maxWants/2, false)
+	l.soon = l.soon && len(l.returns) > 0
+	l.findings = u.addReports(f, l.findings, wire.MaxWants-len(req.Wants), true)
 	rotate(req.Wants, len(f.Asks)) // so that the asks find what is given back
 	if req.TraceParent = f.traces; len(f.traces) > 0 {
 		call.TraceParent = f.traces[0]
@@ -76,19 +79,19 @@ func (u *Uplink) addAsks(now lease.Millis, l *Lane, f *Flight, call *Call) {
 	l.urgent = l.urgent && len(l.gathered) > 0
 }
 
-// addReports moves the first reports of a lane into the call, as far as it has room for them.
-func (u *Uplink) addReports(f *Flight, l *Lane) {
+// addReports adds the first of a list of reports to the call, as far as it has room for
+// them, and returns the others. The account takes the answer if account is true.
+func (u *Uplink) addReports(f *Flight, list []Report, most int, account bool) (rest []Report) {
 	n := 0
-	for _, r := range l.reports {
-		if len(u.request.Wants) == wire.MaxWants || !u.fits(len(r.Policy.Rule.Name)+len(r.Key.Text)) {
-			break
-		}
+	for ; n < min(len(list), most) && u.fits(len(list[n].Policy.Rule.Name)+len(list[n].Key.Text)); n++ {
+		r := list[n]
 		u.request.Wants = append(u.request.Wants, r.Policy.Named(r.Key, &r.Want))
-		n++
+		if !account {
+			r.Policy, r.Key = nil, table.Key{}
+		}
+		f.Reports = append(f.Reports, r)
 	}
-	f.Reports = append(f.Reports, l.reports[:n]...)
-	l.reports = slices.Delete(l.reports, 0, n)
-	l.soon = l.soon && len(l.reports) > 0
+	return append(list[:0], list[n:]...)
 }
 
 // Whatever requests come, a call keeps within the bounds of its receiver: what one

@@ -74,7 +74,7 @@ func (u *Uplink) Flush(now lease.Millis) {
 // lane whose breaker is open sends an empty call, to see whether the region answers.
 func (u *Uplink) Tick(now lease.Millis) {
 	for _, l := range u.lanes {
-		if l.flying == 0 && (l.ProbeDue(now) || !l.Open && len(l.reports) > 0) {
+		if l.flying == 0 && (l.ProbeDue(now) || !l.Open && len(l.returns)+len(l.findings) > 0) {
 			l.Probed(now, u.pop.Jitter())
 			u.send(now, l)
 		}
@@ -104,7 +104,7 @@ const (
 
 // maxReports bounds what waits to be given back, or to be reported, per lane. Units beyond
 // are lost until their leases end.
-const maxReports = 2048
+const maxReports = 1024
 
 // GiveBack returns units with the next call.
 func (u *Uplink) GiveBack(p *rulebook.Policy, key table.Key, part holder.Part) {
@@ -112,7 +112,7 @@ func (u *Uplink) GiveBack(p *rulebook.Policy, key table.Key, part holder.Part) {
 		return
 	}
 	key.Text = append([]byte(nil), key.Text...)
-	u.Report(Report{Policy: p, Key: key, Want: lease.Want{Unused: part.Units, Lease: part.Lease}})
+	u.Lane(p).returns = queue(u.Lane(p).returns, Report{p, key, lease.Want{Unused: part.Units, Lease: part.Lease}})
 }
 
 // ReturnSoon returns units that were taken for a request that was refused: others
@@ -124,9 +124,16 @@ func (u *Uplink) ReturnSoon(p *rulebook.Policy, key table.Key, part holder.Part)
 	u.GiveBack(p, key, part)
 }
 
-// Report sends a report with the next call.
+// Report sends what the background scan found with the next call.
 func (u *Uplink) Report(r Report) {
-	if l := u.Lane(r.Policy); len(l.reports) < maxReports {
-		l.reports = append(l.reports, r)
+	l := u.Lane(r.Policy)
+	l.findings = queue(l.findings, r)
+}
+
+// queue puts a report into a list for the next call, if there is room.
+func queue(list []Report, r Report) []Report {
+	if len(list) < maxReports {
+		list = append(list, r)
 	}
+	return list
 }
