@@ -23,6 +23,9 @@ type plain struct {
 // leastRun is how many lines make it worth while to copy the text.
 const leastRun = 100
 
+// otherBreaks are what ends a line for the YAML library beside a line feed: in a text with one, lines have other numbers.
+var otherBreaks = []string{"\r", "\u0085", "\u2028", "\u2029"}
+
 // plainRuns finds the runs by the numbers of their first lines. rest is the text in which their other lines are empty, so
 // that all others keep their numbers.
 func plainRuns(text []byte) (rest []byte, runs map[int]plain) {
@@ -41,6 +44,9 @@ func plainRuns(text []byte) (rest []byte, runs map[int]plain) {
 		}
 		first, below = 0, nil
 	}
+	if slices.ContainsFunc(otherBreaks, func(b string) bool { return bytes.Contains(text, []byte(b)) }) {
+		return text, nil
+	}
 	line := 0
 	for at := 0; at < len(text); {
 		n := bytes.IndexByte(text[at:], '\n')
@@ -51,9 +57,6 @@ func plainRuns(text []byte) (rest []byte, runs map[int]plain) {
 		item, ok := plainItem(text[at:at+n], line)
 		switch {
 		case ok && first > 0 && item.Pos.Column == column:
-			if len(below) == leastRun { // to the end of the text, it seems
-				below = slices.Grow(below, (len(text)-at)/(n+1))
-			}
 			below = append(below, item)
 		case ok:
 			finish()

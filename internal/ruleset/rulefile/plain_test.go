@@ -30,10 +30,14 @@ func TestPlainLines(t *testing.T) {
 		"- { key: [yes], limit: 1/%dm }", "- { key: [a%d:], limit: 1/1m }", "---", "other: |", "other: \"", "\"", "more: [", "]", "- |",
 	}
 	heads := []string{"", "rules:\n", "rules:\n- overrides:\n", "x: |\n", "x: \"\n", "x: [\n", "# c\n"}
+	breaks := []string{"\r", "\u0085", "\u2028", "\u2029"}
 	runs := 0
 	for seed := range uint64(1000) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		var b strings.Builder
+		if rnd.IntN(4) == 0 { // lines that the library counts
+			b.WriteString("# " + strings.Repeat(breaks[rnd.IntN(len(breaks))]+"# ", 1+rnd.IntN(leastRun)) + "\n")
+		}
 		b.WriteString(heads[rnd.IntN(len(heads))])
 		indent := strings.Repeat(" ", rnd.IntN(5))
 		for range 1 + rnd.IntN(3) {
@@ -64,5 +68,18 @@ func TestPlainLines(t *testing.T) {
 	}
 	if runs < 100 {
 		t.Errorf("only %d texts were read by lines", runs)
+	}
+}
+
+// TestPlainRunsAreSmall: many runs take no more memory than one.
+func TestPlainRunsAreSmall(t *testing.T) {
+	text := []byte(strings.Repeat(strings.Repeat("- { key: [acme-1], limit: 5/1m }\n", 2*leastRun)+"x\n", 200))
+	result := testing.Benchmark(func(b *testing.B) {
+		for b.Loop() {
+			plainRuns(text)
+		}
+	})
+	if bytes := result.AllocedBytesPerOp(); bytes > 100*int64(len(text)) {
+		t.Errorf("%d bytes for a text of %d", bytes, len(text))
 	}
 }

@@ -2,6 +2,7 @@ package versions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -26,7 +27,7 @@ func (s *Store) clean(ctx context.Context) error {
 		return err
 	}
 	versions, err := s.History(ctx)
-	if err != nil {
+	if err != nil && !errors.As(err, new(*DamagedError)) { // nobody can use what is damaged
 		return err
 	}
 	var old []string

@@ -135,6 +135,24 @@ func (c *cutter) through(t *testing.T, f func(s *Store)) int64 {
 	return c.calls.Load()
 }
 
+// A store that only has versions of another format begins anew with the next one.
+func TestOtherFormat(t *testing.T) {
+	t.Parallel()
+	c := startConsul(t)
+	s := open(t, c.Addr)
+	v := apply(t, s, document(1), by("begin"))
+	v.Format = format - 1
+	c.put(s.ManifestKey(), string(v.Encode()))
+	c.put(s.versionKey(v.Revision), string(v.Encode()))
+	after := apply(t, s, document(2), by("again"))
+	if inForce(t, s, after.Revision, document(2)); after.Revision <= v.Revision {
+		t.Errorf("revision %d after %d", after.Revision, v.Revision)
+	}
+	if err := s.Clean(within(t)); err != nil {
+		t.Error(err)
+	}
+}
+
 // Whichever call of a writer is its last, readers have the version before or the new one as
 // a whole, the next writer goes on, and nothing is left over.
 func TestWriterDies(t *testing.T) {

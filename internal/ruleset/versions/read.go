@@ -37,8 +37,11 @@ func (s *Store) newest(ctx context.Context) (Version, consul.Pair, error) {
 		return v, p, err
 	}
 	versions, err := s.History(ctx)
-	if err != nil && !errors.As(err, new(*DamagedError)) || len(versions) == 0 {
+	switch {
+	case err != nil && !errors.As(err, new(*DamagedError)):
 		return Version{}, p, err
+	case len(versions) == 0: // or none can be read: the clock orders the next one
+		return Version{}, p, nil
 	}
 	return versions[0], p, nil
 }
