@@ -125,7 +125,7 @@ func (w *converter) arrange() {
 var general = []string{
 	"a descriptor is not bound if it has an empty value where a rule's key takes it, or brings a limit of its own, which then has a counter of its own",
 	"current_limit.name and dynamic metadata have the rule's name, also where a rate limit has none; --ratelimit-metrics does not count what is bound",
-	"at PoPs a rule does nothing until you replace each header x-descriptor-* by what Envoy sends under that key",
+	"before PoPs have the rules, replace each header x-descriptor-* by what Envoy sends under that key: a client that sends one spends from the counter",
 }
 
 // whileLocal is the note about rules with on_failure: local.

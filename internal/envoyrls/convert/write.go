@@ -14,8 +14,8 @@ import (
 
 const rulesHead = `# Rules for weir-regional --rules, converted from a configuration of envoyproxy/ratelimit.
 # Descriptors come to them by the bindings of --descriptors, which do not look at key and
-# match. These are for PoPs: a rule does nothing there until you replace each header
-# x-descriptor-* by what Envoy sends under that key.
+# match. Before PoPs have these rules, replace each header x-descriptor-* by what Envoy
+# sends under that key.
 `
 
 const bindingsHead = `# Bindings for weir-regional --descriptors, to the rules that were converted with them.

@@ -10,12 +10,13 @@ import (
 )
 
 // Bounds of a directory. maxFolders is how deep folders may lie in each other, so that
-// links which lead back end; maxTotal bounds all files together, in bytes, as what is
+// links which lead back end; maxFile bounds a file, in bytes, and maxTotal all files together, as what is
 // read is compared with what was read before, and so kept.
 const (
 	maxFolders = 8
 	maxFiles   = 10_000
-	maxTotal   = 64 << 20
+	maxFile    = 16 << 20
+	maxTotal   = 4 * maxFile
 )
 
 // Read reads a directory: every file in it and in its folders, whatever its name
@@ -71,6 +72,8 @@ func (r *folder) entry(path string, depth int) error {
 		return r.read(path, depth+1)
 	case !info.Mode().IsRegular():
 		return &fs.PathError{Op: "read", Path: path, Err: errors.New("neither a file nor a folder")}
+	case info.Size() > maxFile:
+		return fmt.Errorf("%s has %d bytes, at most %d are read; split its domain into several", path, info.Size(), maxFile)
 	case len(r.files) == maxFiles:
 		return fmt.Errorf("%s has more than %d files; put several descriptors into one", r.dir, maxFiles)
 	}
