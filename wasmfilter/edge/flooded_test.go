@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -65,4 +67,34 @@ func (w *world) flood(long int, calls func(*world)) (open int) {
 		}
 	}
 	return open
+}
+
+// A region that fails again and again does not renew a share within a window, whatever flood of other keys comes in
+// between: what is spent of it makes room after leases and denials.
+func TestFloodRenewsNoShare(t *testing.T) {
+	w := newWorld(t, 1, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"10/24h","algorithm":"fixed_window","on_failure":"local"}]}`)
+	admitted := 0
+	for cycle := range 3 {
+		w.region.fails = func(*wire.Want) lease.Status { return lease.UnknownRule }
+		for range 30 {
+			if w.admit(0, "/", "ann") {
+				admitted++
+			}
+			w.pass(20)
+			w.settle()
+		}
+		w.region.fails = nil
+		for range 40 { // the region charges the debt
+			w.pass(500)
+			w.settle()
+		}
+		for i := range 3000 {
+			for range 3 {
+				w.admit(0, "/", fmt.Sprint("u", cycle, "-", i))
+			}
+		}
+	}
+	if admitted > 10 {
+		t.Errorf("%d admitted of 10 in a day", admitted)
+	}
 }
