@@ -337,6 +337,24 @@ func TestExactProbesOneByOne(t *testing.T) {
 	s.lots(1609) // keeps no units
 }
 
+// Of two replies the older one may come last: what it says of the counter is no reason to overdraw again in the same
+// window, and one is in the next.
+func TestOlderReplyRenewsNoOverdraft(t *testing.T) {
+	s := newStory(t, perMinute, lease.Optimistic)
+	debt := func(now lease.Millis, left int64) {
+		s.account.Apply(&s.terms, now, now-4, lease.Want{}, lease.Grant{Status: lease.OK, Remaining: left, Reset: 60_000 - now%60_000}, 0, 100)
+	}
+	debt(1000, 7)
+	debt(1001, 0)
+	debt(1002, 3)
+	if s.account.mayOverdraw(&s.terms, 1003, 1) {
+		t.Errorf("overdraws by what was left before: %+v", s.account)
+	}
+	if debt(60_010, 1000); !s.account.mayOverdraw(&s.terms, 60_011, 1) {
+		t.Errorf("does not overdraw in the next window: %+v", s.account)
+	}
+}
+
 func TestOptimisticOverdraftUntilAcknowledged(t *testing.T) {
 	s := newStory(t, perMinute, lease.Optimistic)
 	if d := s.take(1000, 1, Admit, TopUp); d.Taken.Overdrawn != 1 {

@@ -59,7 +59,11 @@ func (a *State) learn(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Gr
 	decided := g.Granted > 0 || g.Status == lease.Denied
 	refused := decided && g.Granted < w.Waiting || a.Refused && now < a.Reset
 	a.Refused = refused && 2*g.Remaining < t.Capacity
-	a.Left, a.OwnLimit = g.Remaining, t.OwnLimit(&g)
+	left := g.Remaining
+	if t.Consistency == lease.Optimistic && t.Window > 0 && now < a.Reset { // an older reply may come after a newer one
+		left = min(left, a.Left)
+	}
+	a.Left, a.OwnLimit = left, t.OwnLimit(&g)
 	if g.Reset > 0 || now < a.Reset { // else all that it shows is that the window is over
 		a.Reset = now + g.Reset
 	}
