@@ -43,7 +43,7 @@ func explain(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return damaged("it ends too early")
 	case errors.Is(err, gzip.ErrHeader):
-		return damaged("it is no state file of this layout")
+		return damaged("it is no state file of weir-regional or weir-global in this layout")
 	}
 	return damaged("%w", err)
 }
