@@ -43,14 +43,14 @@ func explain(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return damaged("it ends too early")
 	case errors.Is(err, gzip.ErrHeader):
-		return damaged("it is no state file of weir-regional or weir-global in this layout")
+		return errForeign
 	}
 	return damaged("%w", err)
 }
 
 func read(r *reader, visit func([]byte) error) (Header, error) {
 	if begin, err := r.in.Peek(len(magic)); err != nil || string(begin) != magic {
-		return Header{}, damaged("it is no state file of weir-regional")
+		return Header{}, errForeign
 	}
 	_, _ = r.in.Discard(len(magic)) // has been peeked at
 	if err := r.next(); err != nil {
@@ -98,5 +98,8 @@ func (r *reader) next() error {
 	}
 	return nil
 }
+
+// errForeign is the error for a file of something else, or of a release that wrote no gzip.
+var errForeign = damaged("it is no state file of weir-regional or weir-global in this layout")
 
 func damaged(format string, args ...any) error { return fmt.Errorf("damaged: "+format, args...) }
