@@ -17,8 +17,8 @@ func (c *checker) pathText(path string, t rule.Text) {
 	case t.Op == rule.OpRegex:
 		c.pathRegex(path, t)
 	case t.Op == rule.OpExact && t.Arg == "*": // OPTIONS *
-	case strings.HasPrefix(t.Arg, "^"):
-		c.add(path, strict.Quote(t.Arg)+" is no expression here, but compared letter by letter; write "+patternForms)
+	case strings.HasPrefix(t.Arg, "^/"):
+		c.add(path, strict.Quote(t.Arg)+" is no expression here, but compared letter by letter; write { regex: '"+unanchored(t.Arg)+"' }")
 	case !strings.HasPrefix(t.Arg, "/"):
 		c.add(path, strict.Quote(t.Arg)+" never matches: paths begin with /; write "+strict.Quote("/"+t.Arg))
 	case strings.ContainsAny(t.Arg, "?#"):
@@ -31,27 +31,84 @@ func (c *checker) pathText(path string, t rule.Text) {
 	}
 }
 
-// patternForms are the ways to state several paths, for messages.
-const patternForms = "one such as { prefix: /v1/ }, { template: '/users/{id}' }, where {id} is any one segment, or { regex: '/v1/.*' }, which must match the whole path"
-
-// literal refuses a literal path that looks like a pattern, as other languages have them.
-func (c *checker) literal(path string, t rule.Text) {
-	for segment := range strings.SplitSeq(t.Arg[1:], "/") {
-		switch {
-		case t.Op == rule.OpTemplate && rule.IsPlaceholder(segment):
-		case t.Op == rule.OpTemplate && looksLikePattern(segment):
-			c.add(path, strict.Quote(t.Arg)+" is no template: each of its segments is text or {name}; write "+patternForms)
-			return
-		case looksLikePattern(segment):
-			c.add(path, strict.Quote(t.Arg)+" is no pattern here, but compared letter by letter; write "+patternForms)
-			return
-		}
+// unanchored writes an expression that finds a path as one that matches the whole of it.
+func unanchored(expression string) string {
+	whole, ended := strings.CutSuffix(expression[1:], "$")
+	if !ended {
+		whole += ".*"
 	}
-	c.text(path, t)
+	return whole
 }
 
-func looksLikePattern(segment string) bool {
-	return strings.HasPrefix(segment, ":") || strings.ContainsAny(segment, "*{}")
+// literal refuses a literal path that looks like a pattern, with how to write the pattern.
+func (c *checker) literal(path string, t rule.Text) {
+	template := asTemplate(t.Arg)
+	legal := !strings.ContainsAny(template, "*") && !strings.ContainsAny(withoutPlaceholders(template), "{}")
+	write := "{ regex: '" + asRegex(template) + "' }"
+	switch star := strings.IndexByte(t.Arg, '*'); {
+	case template == t.Arg && legal && (t.Op == rule.OpTemplate || withoutPlaceholders(t.Arg) == t.Arg):
+		c.text(path, t)
+		return
+	case t.Op == rule.OpTemplate && legal:
+		c.add(path, strict.Quote(t.Arg)+" is no template: {name} stands for any one segment; write { template: '"+template+"' }")
+		return
+	case t.Op == rule.OpTemplate:
+		c.add(path, strict.Quote(t.Arg)+" is no template: each of its segments is text or {name}, which stands for any one segment; write "+write)
+		return
+	case star >= 0 && strings.Trim(t.Arg[star:], "*") == "" && asTemplate(t.Arg[:star]) == t.Arg[:star] && !strings.ContainsAny(t.Arg, "{}"):
+		write = "{ prefix: " + t.Arg[:star] + " }"
+	case t.Op == rule.OpPrefix:
+		write = "{ regex: '" + asRegex(template) + ".*' }"
+	case legal:
+		write = "{ template: '" + template + "' }"
+	}
+	c.add(path, strict.Quote(t.Arg)+" is no pattern here, but compared letter by letter; write "+write)
+}
+
+// asTemplate writes the patterns of other languages as a template: :id and * as
+// {id} and {any}.
+func asTemplate(path string) string {
+	parts := strings.Split(path, "/")
+	for i, s := range parts {
+		switch {
+		case len(s) > 1 && s[0] == ':' && rule.IsPlaceholder("{"+s[1:]+"}"):
+			parts[i] = "{" + s[1:] + "}"
+		case len(s) > 0 && s[0] == ':', s == "*", s == "**":
+			parts[i] = "{any}"
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// withoutPlaceholders is what of a template is text.
+func withoutPlaceholders(template string) string {
+	parts := strings.Split(template, "/")
+	for i := range parts {
+		if rule.IsPlaceholder(parts[i]) {
+			parts[i] = ""
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// asRegex writes what looks like a template as a regular expression.
+func asRegex(template string) string {
+	out := ""
+	for template != "" {
+		at := strings.IndexAny(template, "{*")
+		if at < 0 {
+			return out + regexp.QuoteMeta(template)
+		}
+		out, template = out+regexp.QuoteMeta(template[:at]), template[at:]
+		if end := strings.IndexAny(template, "}/"); template[0] == '{' && end > 0 && template[end] == '}' {
+			out, template = out+"[^/]+", template[end+1:]
+		} else if template[0] == '*' {
+			out, template = out+"[^/]*", template[1:]
+		} else {
+			out, template = out+`\{`, template[1:]
+		}
+	}
+	return out
 }
 
 // pathRegex checks an expression: what it begins with is what a path begins with.
