@@ -26,7 +26,7 @@ type budget struct {
 
 // budgets has each of these numbers once for the repository.
 var budgets = []budget{
-	{"lines of production code", 41900, 30000, func(t *tree) int { return t.sum(production, "") }},
+	{"lines of production code", 42000, 30000, func(t *tree) int { return t.sum(production, "") }},
 	{"  of these on the path of a lease", 13200, 8000, func(t *tree) int { return t.sum(production, leasePath...) }},
 	{"lines of tests", 51800, 45000, func(t *tree) int { return t.sum(tests, "") }},
 	{"lines of test kit, conformance, simulator and load", 16000, 13000, func(t *tree) int { return t.sum(kit, "") }},

@@ -12,19 +12,20 @@ import (
 )
 
 // specFields are the fields of limit.Spec by its names for them: where the rule language
-// has them, and whether each limit of a rule has its own.
+// has them, whether each limit of a rule has its own, and how to set one to a legal value.
 var specFields = map[string]struct {
-	path string
-	own  bool
+	path   string
+	own    bool
+	repair func(*limit.Spec)
 }{
-	"count":         {"limit.count", true},
-	"period":        {"limit.per", true},
-	"burst":         {"limit.burst", true},
-	"algorithm":     {"algorithm", false},
-	"align":         {"align", false},
-	"min_interval":  {"min_interval", false},
-	"charge_denied": {"charge_denied", false},
-	"lease_ttl":     {"lease.ttl", false},
+	"count":         {"limit.count", true, func(s *limit.Spec) { s.Count = 1 }},
+	"period":        {"limit.per", true, func(s *limit.Spec) { s.Period = limit.Minute }},
+	"burst":         {"limit.burst", true, func(s *limit.Spec) { s.Burst = 0 }},
+	"algorithm":     {"algorithm", false, func(s *limit.Spec) { s.Algorithm = limit.TokenBucket }},
+	"align":         {"align", false, func(s *limit.Spec) { s.Align = limit.AlignClock }},
+	"min_interval":  {"min_interval", false, func(s *limit.Spec) { s.MinInterval = 0 }},
+	"charge_denied": {"charge_denied", false, func(s *limit.Spec) { s.ChargeDenied = false }},
+	"lease_ttl":     {"lease.ttl", false, func(s *limit.Spec) { s.LeaseTTL = 0 }},
 }
 
 func (c *checker) limits(r *rule.Rule) {
@@ -63,30 +64,35 @@ func sameButAmount(a, b limit.Spec) bool {
 	return a == b
 }
 
-// spec checks one limit, up to its first mistake. One that it shares with the base limit is reported
-// for that alone.
+// spec checks one limit and reports every field that limit.New refuses: it stops
+// at the first, so that one is put right and it is asked again. A mistake that a limit shares with the
+// base limit is reported for that alone.
 func (c *checker) spec(prefix string, s, base limit.Spec) {
-	switch concurrency := s.Algorithm == limit.Concurrency; {
+	concurrency := s.Algorithm == limit.Concurrency
+	switch {
 	case s.Period == 0 && !concurrency:
 		c.add(prefix+"limit.per", "is missing; write the time that the count is for, as in 5/1m or { count: 5, per: 1m }", "algorithm")
-		return
+		s.Period = limit.Minute
 	case s.Period != 0 && concurrency:
 		c.add(prefix+"limit", "has a period; concurrency counts what runs at once, write only how many, such as limit: 20", "algorithm")
 	case !concurrency && !c.period(prefix+"limit.per", s.Period, periodRange):
-		return
-	case prefix == "" && s.MinInterval != 0 && !c.period("min_interval", s.MinInterval, Range{int64(limit.Millisecond), int64(s.Period)}):
-		return
+		s.Period = limit.Minute
+	}
+	if prefix == "" && s.MinInterval != 0 && !c.period("min_interval", s.MinInterval, Range{int64(limit.Millisecond), int64(s.Period)}) {
+		s.MinInterval = 0
 	}
 	s.LeaseTTL, base.LeaseTTL = 0, 0 // have a narrower range of their own
-	bad := refused(s)
-	if bad == nil {
-		return
-	}
-	switch field := specFields[bad.Field]; {
-	case field.own || prefix == "":
-		c.add(prefix+field.path, bad.Reason, "algorithm")
-	case refused(base) == nil: // a shared field that only goes with the base limit
-		c.add(prefix+"limit", "does not go with "+field.path+", which "+bad.Reason, "algorithm", field.path)
+	for bad := refused(s); bad != nil; bad = refused(s) {
+		field, before := specFields[bad.Field], s
+		switch {
+		case field.own || prefix == "":
+			c.add(prefix+field.path, bad.Reason, "algorithm")
+		case refused(base) == nil: // a shared field that only goes with the base limit
+			c.add(prefix+"limit", "does not go with "+field.path+", which "+bad.Reason, "algorithm", field.path)
+		}
+		if field.repair(&s); s == before {
+			return
+		}
 	}
 }
 
