@@ -26,10 +26,10 @@ type budget struct {
 
 // budgets has each of these numbers once for the repository.
 var budgets = []budget{
-	{"lines of production code", 42000, 30000, func(t *tree) int { return t.sum(production, "") }},
+	{"lines of production code", 44400, 30000, func(t *tree) int { return t.sum(production, "") }},
 	{"  of these on the path of a lease", 13200, 8000, func(t *tree) int { return t.sum(production, leasePath...) }},
-	{"lines of tests", 51800, 45000, func(t *tree) int { return t.sum(tests, "") }},
-	{"lines of test kit, conformance, simulator and load", 16000, 13000, func(t *tree) int { return t.sum(kit, "") }},
+	{"lines of tests", 54300, 45000, func(t *tree) int { return t.sum(tests, "") }},
+	{"lines of test kit, conformance, simulator and load", 16300, 13000, func(t *tree) int { return t.sum(kit, "") }},
 	{"files of the largest production package", mostFiles, mostFiles, (*tree).largest},
 	{"exported names that only their own package uses", noCeiling, 0, func(t *tree) int { return len(t.unshared()) }},
 }
