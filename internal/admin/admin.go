@@ -29,6 +29,7 @@ type Config struct {
 //
 //	/healthz   200 as long as the process runs
 //	/readyz    200 when it should get calls, else 503 and the reasons, one per line
+//	/startedz  200 once it has been ready, else what /readyz answers
 //	/metrics   Prometheus' text format
 //	/rules     {"version": ..., "revision": ..., "error": ..., "rules": compiled form}
 //
@@ -36,12 +37,13 @@ type Config struct {
 func Handler(c Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if reasons := c.Ready.Reasons(); len(reasons) > 0 {
-			text(w, http.StatusServiceUnavailable, "not ready: "+strings.Join(reasons, "\nnot ready: "))
+	mux.HandleFunc("GET /readyz", c.ready)
+	mux.HandleFunc("GET /startedz", func(w http.ResponseWriter, r *http.Request) {
+		if !c.Ready.Started() {
+			c.ready(w, r)
 			return
 		}
-		text(w, http.StatusOK, "ready")
+		text(w, http.StatusOK, "started")
 	})
 	mux.Handle("GET /metrics", c.Metrics)
 	mux.HandleFunc("GET /rules", func(w http.ResponseWriter, _ *http.Request) {
@@ -78,6 +80,14 @@ func Handler(c Config) http.Handler {
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
 	return mux
+}
+
+func (c *Config) ready(w http.ResponseWriter, _ *http.Request) {
+	if reasons := c.Ready.Reasons(); len(reasons) > 0 {
+		text(w, http.StatusServiceUnavailable, "not ready: "+strings.Join(reasons, "\nnot ready: "))
+		return
+	}
+	text(w, http.StatusOK, "ready")
 }
 
 func text(w http.ResponseWriter, status int, message string) {

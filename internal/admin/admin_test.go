@@ -60,6 +60,28 @@ func TestHandler(t *testing.T) {
 	}
 }
 
+// A process has started once it has been ready, and not before; nothing takes that back.
+func TestStarted(t *testing.T) {
+	ready := new(Readiness)
+	h := Handler(Config{Ready: ready, Metrics: http.NotFoundHandler()})
+	ready.Refuse("no redis")
+	ready.Refuse("no rules")
+	ready.Allow("no redis")
+	if code, body := get(h, "/startedz"); code != 503 || body != "not ready: no rules\n" {
+		t.Errorf("/startedz before it was ready: %d %s", code, body)
+	}
+	ready.Allow("no rules")
+	ready.Refuse("undecided")
+	for path, want := range map[string]int{"/startedz": 200, "/readyz": 503} {
+		if code, body := get(h, path); code != want {
+			t.Errorf("%s after it was ready: %d %s, want %d", path, code, body, want)
+		}
+	}
+	if code, _ := get(Handler(Config{Ready: new(Readiness), Metrics: http.NotFoundHandler()}), "/startedz"); code != 200 {
+		t.Errorf("/startedz of one that was ready at once: %d", code)
+	}
+}
+
 // TestNotify: each subscriber is notified at once and of each change.
 func TestNotify(t *testing.T) {
 	ready, got := new(Readiness), [2]string{}

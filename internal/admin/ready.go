@@ -10,6 +10,7 @@ import (
 type Readiness struct {
 	mu      sync.Mutex
 	reasons []string
+	started bool // there was a change after which there was none
 	notify  []func(ready bool)
 }
 
@@ -24,6 +25,7 @@ func (r *Readiness) Notify(f func(ready bool)) {
 
 // changed notifies all. The caller holds mu.
 func (r *Readiness) changed() {
+	r.started = r.started || len(r.reasons) == 0
 	for _, f := range r.notify {
 		f(len(r.reasons) == 0)
 	}
@@ -46,6 +48,13 @@ func (r *Readiness) Allow(reason string) {
 	defer r.mu.Unlock()
 	r.reasons = slices.DeleteFunc(r.reasons, func(s string) bool { return s == reason })
 	r.changed()
+}
+
+// Started reports whether the process is ready or has been, which nothing takes back.
+func (r *Readiness) Started() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.started || len(r.reasons) == 0
 }
 
 // Reasons returns the current reasons in the order in which they were added; none: ready.

@@ -41,7 +41,7 @@ type Config struct {
 
 	TLS TLS `embed:"" prefix:"tls-"`
 
-	// AdminListen is the address of /healthz, /readyz, /metrics and /rules, as
+	// AdminListen is the address of /healthz, /readyz, /startedz, /metrics and /rules, as
 	// host:port. It is not for clients.
 	AdminListen string `default:"127.0.0.1:8090" help:"Address of health, metrics and rules, host:port."`
 

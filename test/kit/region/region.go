@@ -96,8 +96,11 @@ func (r *Region) AwaitReady() {
 }
 
 // Ready is what /readyz answers; 0 and the error if it does not.
-func (r *Region) Ready() (status int, text string) {
-	resp, body, err := page.Get(context.Background(), r.HTTP, "http://"+r.Admin+"/readyz")
+func (r *Region) Ready() (status int, text string) { return r.Probe("/readyz") }
+
+// Probe is what a path of the admin port answers; 0 and the error if it does not.
+func (r *Region) Probe(path string) (status int, text string) {
+	resp, body, err := page.Get(context.Background(), r.HTTP, "http://"+r.Admin+path)
 	if err != nil {
 		return 0, err.Error()
 	}
