@@ -114,9 +114,10 @@ func (b *Bootstrap) SetModule(path string) {
 	b.child(b.child(b.child(b.wasm(), "vm_config"), "code"), "local")["filename"] = path
 }
 
-// SetAccessLog sets which file the access log goes to.
+// SetAccessLog has the access log go to a file.
 func (b *Bootstrap) SetAccessLog(path string) {
-	b.child(b.first(b.manager(), "access_log"), "typed_config")["path"] = path
+	maps.Copy(b.child(b.first(b.manager(), "access_log"), "typed_config"), node{
+		"@type": "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog", "path": path})
 }
 
 // DropAccessLog leaves no access log: a line per request costs more than a benchmark measures.

@@ -32,7 +32,7 @@ func TestBootstrapIsTheShippedOne(t *testing.T) {
 	)
 	want := []string{
 		"/node/id",
-		manager + "/access_log/0/typed_config/path",
+		manager + "/access_log/0/typed_config",
 		plugin + "/configuration/value",
 		plugin + "/vm_config/code/local/filename",
 	}

@@ -30,6 +30,9 @@ const (
 type Process struct {
 	Name string
 	Argv []string // what Begin runs
+	// Output is what standard output and error are instead of the log, such as a socket: under systemd
+	// they are one.
+	Output *os.File
 
 	t      T
 	dir    string
@@ -73,6 +76,9 @@ func (p *Process) Begin() {
 	}
 	cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
 	cmd.Stdout, cmd.Stderr = out, out
+	if p.Output != nil {
+		cmd.Stdout, cmd.Stderr = p.Output, p.Output
+	}
 	cmd.Env = append(os.Environ(), "STATE_DIRECTORY="+filepath.Join(p.dir, p.Name+".kept")) // where a region keeps its counters
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := errors.Join(cmd.Start(), out.Close()); err != nil {
