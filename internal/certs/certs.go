@@ -43,6 +43,8 @@ type Set struct {
 	others  *x509.CertPool // nil: the system's, or none is asked for
 	changes int            // how often these were put in force
 	failure string         // the last error in the log; empty if the files are good
+
+	ownEnd, othersEnd int64 // when own and others end, as Unix time
 }
 
 // Load reads the files. what begins log lines and errors, and is the label in metrics: for whom
@@ -53,7 +55,8 @@ func Load(what string, files Files, metrics *telemetry.Registry, log *slog.Logge
 		return nil, err
 	}
 	if metrics != nil {
-		metrics.GaugeFuncOf("weir_certificates_ok", "1 if the files of certificates, as they were last read, are in force; 0 if they cannot be used, and older ones are.", "of", what, s.good)
+		metrics.GaugeFuncOf("weir_certificates_ok", "1 if the files of certificates, as they were last read, are in force; 0 if they cannot be used, and older ones are.", telemetry.Labels{"of": what}, s.good)
+		s.observe(metrics)
 	}
 	return s, nil
 }
@@ -164,6 +167,8 @@ func (s *Set) load() (changed bool, err error) {
 		}
 	}
 	s.content, s.own, s.others = content, own, others
+	s.ownEnd, _ = ends(content[0])
+	_, s.othersEnd = ends(content[2])
 	s.changes++
 	return true, nil
 }

@@ -85,9 +85,9 @@ func (r *Registry) GaugeFunc(name, help string, value func() float64) {
 	register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
-// GaugeFuncOf is GaugeFunc for one value of a label. It is declared once for each value.
-func (r *Registry) GaugeFuncOf(name, help, label, of string, value func() float64) {
-	register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{label: of}}, value))
+// GaugeFuncOf is GaugeFunc for one value of each label. It is declared once for all values.
+func (r *Registry) GaugeFuncOf(name, help string, of Labels, value func() float64) {
+	register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: of}, value))
 }
 
 // Histogram declares a histogram. bounds, of the classic one, are the upper bounds of its buckets,

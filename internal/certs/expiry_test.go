@@ -1,0 +1,57 @@
+package certs
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/pki"
+)
+
+// The metrics have when the certificate in force ends, and when the last of the authorities does: with a
+// new authority beside one that ends soon nothing has to be done.
+func TestExpiry(t *testing.T) {
+	a := authority(t)
+	later, err := pki.NewLastingAuthority(48 * time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := side(t, a, a, "x", "weir.example")
+	if err := os.WriteFile(files.CA, append(later.PEM, a.PEM...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	metrics := telemetry.NewRegistry("test")
+	s, err := Load("callers", files, metrics, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants := func(file string, end time.Time) {
+		t.Helper()
+		page := httptest.NewRecorder()
+		metrics.Handler().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+		want := fmt.Sprintf("weir_certificate_expiry_seconds{file=%q,of=\"callers\"} %v\n", file, float64(end.Unix()))
+		if !strings.Contains(page.Body.String(), want) {
+			t.Errorf("no %s in\n%s", want, page.Body)
+		}
+	}
+	wants(files.Cert, parse(t, []byte(s.content[0])).NotAfter)
+	wants(files.CA, later.Certificate.NotAfter)
+
+	end := time.Now().Add(time.Hour)
+	cert, key, err := a.IssueUntil(end, "x", "weir.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string][]byte{files.Cert: cert, files.Key: key} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.reload()
+	wants(files.Cert, end)
+}
