@@ -18,7 +18,7 @@ help: ## List all targets
 ##@ Use
 
 .PHONY: setup
-setup: ## Install what is missing: Envoy, Redis, Consul, Prometheus, a C compiler
+setup: ## Install what is missing: Envoy, Redis, Valkey, Consul, Prometheus, a C compiler
 	@tools/setup.sh
 
 # Only tests need Consul, which takes minutes to build.
@@ -106,6 +106,7 @@ test: setup build vet ## Run all tests: unit, property, simulation, wasm, and th
 	$(call tests) -race -p 1 $(call besides,$(alone),$(pure) $(apart) $(calm) $(waits) $(drives)) || failed=1; \
 	$(call tests) -p 1 $(drives) || failed=1; \
 	$(call tests,-C tools) -race ./... || failed=1; \
+	tools/conformance.sh || failed=1; \
 	exit $$failed; } | .tools/tally
 
 # No process is started, and nothing waits for a clock: after a build it takes less than a minute on two cores.

@@ -8,7 +8,9 @@
 package redistest
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"os/exec"
 	"time"
 
@@ -56,12 +58,17 @@ func settingsOf(opts []Option) *settings {
 	return s
 }
 
-// program is the path of a program of Redis.
-func program(t proc.T, name string) string {
+// serverVariable names another server than the system's redis-server: the path of one, such as
+// .tools/stores/valkey-server, which tools/conformance.sh sets.
+const serverVariable = "WEIR_REDIS_SERVER"
+
+// serverProgram is the path of the server that tests run on.
+func serverProgram(t proc.T) string {
 	t.Helper()
+	name := cmp.Or(os.Getenv(serverVariable), "redis-server")
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Fatalf("%s is not installed: run `make setup`", name)
+		t.Fatalf("%s is not installed: run `make setup`, or unset %s", name, serverVariable)
 	}
 	return path
 }

@@ -59,7 +59,7 @@ func newServer(t proc.T, kind string, clustered bool, set *settings) *Server {
 	s := &Server{t: t, dir: t.TempDir(), Port: proc.FreePort(t)}
 	s.Addr = fmt.Sprintf("127.0.0.1:%d", s.Port)
 	s.Process = proc.New(t, s.dir, fmt.Sprintf("%s-%d", kind, s.Port))
-	s.Argv = append(slices.Clone(set.before), program(t, "redis-server"),
+	s.Argv = append(slices.Clone(set.before), serverProgram(t),
 		"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--daemonize", "no",
 		"--dir", s.dir, "--dbfilename", s.Name+".rdb", "--save", "", "--appendonly", "no",
 		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1",
@@ -131,6 +131,16 @@ func (s *Server) Try(args ...any) (any, error) {
 		return nil, nil
 	}
 	return reply, err
+}
+
+// Version is the server's name and version: "Redis 7.0.15", "Valkey 8.1.1".
+func (s *Server) Version() string {
+	s.t.Helper()
+	about := s.Info("server")
+	if v := about["valkey_version"]; v != "" {
+		return "Valkey " + v // which also reports the Redis that it is like
+	}
+	return "Redis " + about["redis_version"]
 }
 
 // Info is a section of INFO by field.
