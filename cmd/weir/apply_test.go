@@ -43,7 +43,7 @@ func (s *session) register(id string, revision int) {
 	client, err := api.NewClient(&api.Config{Address: s.agent.Addr})
 	if err == nil {
 		err = client.Agent().ServiceRegister(&api.AgentServiceRegistration{
-			ID: id, Name: "weir-regional", Port: 1, Meta: map[string]string{"rules": "consul", "rules_revision": strconv.Itoa(revision)},
+			ID: id, Name: "weir-regional-eu", Port: 1, Check: &api.AgentServiceCheck{TTL: "1h", Status: api.HealthPassing}, Meta: map[string]string{"rules": "consul", "rules_revision": strconv.Itoa(revision)},
 		})
 	}
 	if err != nil {
@@ -84,8 +84,8 @@ func TestApply(t *testing.T) {
 	s.weir(0, []string{"history", "--format", "json"}, `"rollback_to": `+first, `"why": "more"`)
 	s.weir(1, []string{"apply", "testdata/bad.yaml", "--reason", "bad"}, "testdata/bad.yaml:")
 	s.weir(0, []string{"rollback", second, "--reason", "after all"}, " is in force")
-	s.register("weir-regional-old", 1)
-	s.weir(1, []string{"apply", one, "--reason", "too old"}, " is in Consul", "not in force in weir-regional-old, which has revision 1")
+	s.register("weir-regional-eu-old", 1)
+	s.weir(1, []string{"apply", one, "--reason", "too old"}, " is in Consul", "not in force in weir-regional-eu-old, which has revision 1")
 	s.agent.Kill()
 	s.weir(1, []string{"apply", one, "--reason", "away"}, "consul at "+s.agent.Addr+" cannot read weir/rules/manifest")
 }

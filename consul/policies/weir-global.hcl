@@ -3,6 +3,5 @@
 # It registers itself.
 service "weir-global" { policy = "write" }
 
-# With --rules consul: it reads the rules, and in another datacenter keeps a copy of them.
+# With --rules consul: it reads the rules.
 key_prefix "weir/rules/" { policy = "read" }
-key_prefix "weir/rules-copy/" { policy = "write" }

@@ -1,7 +1,7 @@
-# The token of weir-regional. Each line is needed, and is one right.
+# The token of weir-regional. REGION is the region. Each line is needed, and is one right.
 
 # It registers itself, and counts the replicas of its region.
-service "weir-regional" { policy = "write" }
+service "weir-regional-REGION" { policy = "write" }
 
 # It finds the aggregators.
 service "weir-global" { policy = "read" }
@@ -11,4 +11,4 @@ node_prefix "" { policy = "read" }
 
 # With --rules consul: it reads the rules, and in another datacenter keeps a copy of them.
 key_prefix "weir/rules/" { policy = "read" }
-key_prefix "weir/rules-copy/" { policy = "write" }
+key_prefix "weir/rules-copy/REGION/" { policy = "write" }

@@ -2,7 +2,7 @@
 key_prefix "weir/rules/" { policy = "write" }
 
 # `weir apply` looks which rules the programs have, so that it can tell whether they take the new ones.
-service "weir-regional" { policy = "read" }
+service_prefix "weir-regional-" { policy = "read" }
 service "weir-global" { policy = "read" }
 
 # Consul shows a service only with the node that it runs on.

@@ -10,22 +10,13 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/weirlimit/weir/consul/policies"
 	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
-
-// policy is one that the repository has for operators.
-func policy(t *testing.T, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(proc.Root(t), "consul", "policies", name+".hcl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
 
 // without is a policy without the line of this right.
 func without(t *testing.T, rules, right string) string {
@@ -110,15 +101,15 @@ func startGlobal(t *testing.T, a *Agent) {
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
-	global, _ := s.with(policy(t, "weir-global"))
+	global, _ := s.with(policies.Aggregator())
 	startGlobal(t, global)
-	rules := policy(t, "weir-regional")
+	rules := policies.Regional("eu")
 	port := 8080
 	start := func(rules string) (a *Agent, log *consulLog, aggregators *list) {
 		var replicas *list
 		a, log = s.with(rules)
 		replicas, aggregators = new(list), new(list)
-		run(t, a.Watch("replicas", Which{Service: service, Tag: "eu"}, replicas.set))
+		run(t, a.Watch("replicas", Which{Service: service}, replicas.set))
 		run(t, a.Watch("aggregators", Which{Service: "weir-global"}, aggregators.set))
 		startReplica(t, a, "127.0.0.1", port)
 		port++
@@ -129,32 +120,35 @@ func TestPolicies(t *testing.T) {
 	s.Servers[0].AwaitStatus(service, passing)
 
 	for _, c := range []struct{ right, task, message string }{
-		{`service "weir-regional" { policy = "write" }`, "register", "lacks permission 'service:write' on \\\"weir-regional\\\""},
+		{`service "weir-regional-eu" { policy = "write" }`, "register", "lacks permission 'service:write' on \\\"weir-regional-eu\\\""},
 		{`service "weir-global" { policy = "read" }`, "aggregators", "the token lacks service:read on \\\"weir-global\\\""},
 		{`node_prefix "" { policy = "read" }`, "replicas", "or node:read"},
 	} {
 		_, log, _ := start(without(t, rules, c.right))
 		log.awaitError(t, c.task, c.message)
 	}
-	nobody, log := s.with(without(t, policy(t, "weir-global"), `service "weir-global" { policy = "write" }`))
+	nobody, log := s.with(without(t, policies.Aggregator(), `service "weir-global" { policy = "write" }`))
 	startGlobal(t, nobody)
 	log.awaitError(t, "register", "lacks permission 'service:write' on \\\"weir-global\\\"")
 
-	person := policy(t, "weir-rules")
+	person := policies.People()
 	applies, _ := s.with(person)
-	if all, err := applies.Registered(t.Context(), service, "weir-global"); err != nil || len(all) < 2 {
+	if all, err := applies.Registered(t.Context(), "weir-global", "weir-regional-"); err != nil || len(all) < 2 {
 		t.Errorf("a person who applies rules sees %+v, %v", all, err)
 	}
-	for _, right := range []string{`service "weir-regional" { policy = "read" }`, `service "weir-global" { policy = "read" }`, `node_prefix "" { policy = "read" }`} {
+	for _, right := range []string{`service_prefix "weir-regional-" { policy = "read" }`, `service "weir-global" { policy = "read" }`, `node_prefix "" { policy = "read" }`} {
 		lacks, _ := s.with(without(t, person, right))
-		if _, err := lacks.Registered(t.Context(), service, "weir-global"); !lacksRight(err) {
+		if _, err := lacks.Registered(t.Context(), "weir-global", "weir-regional-"); !lacksRight(err) {
 			t.Errorf("a person without %s: %v", right, err)
 		}
 	}
 
 	for name, refused := range map[string]error{
-		"the region registers an aggregator": regional.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: "weir-global", Port: 1}),
-		"the aggregator registers a replica": global.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: service, Port: 1}),
+		"the region registers an aggregator":            regional.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: "weir-global", Port: 1}),
+		"the region registers a replica of another one": regional.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: "weir-regional-us", Port: 1}),
+		"the region registers one past the agent":       regional.catalog("tester", "weir-regional-us"),
+		"the region registers a replica as before":      regional.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: "weir-regional", Port: 1}),
+		"the aggregator registers a replica":            global.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: service, Port: 1}),
 	} {
 		if !lacksRight(refused) {
 			t.Errorf("%s: %v", name, refused)
@@ -168,7 +162,7 @@ func TestPoliciesOfKeys(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
 	rules := &api.KVPair{Key: "weir/rules/manifest", Value: []byte("x")}
-	copied := &api.KVPair{Key: "weir/rules-copy/manifest", Value: []byte("x")}
+	copied := &api.KVPair{Key: "weir/rules-copy/eu/manifest", Value: []byte("x")}
 	put := func(pair *api.KVPair) func(*Agent) error {
 		return func(a *Agent) error { _, err := a.client.KV().Put(pair, nil); return err }
 	}
@@ -180,36 +174,78 @@ func TestPoliciesOfKeys(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	const write, read, keep = `key_prefix "weir/rules/" { policy = "write" }`, `key_prefix "weir/rules/" { policy = "read" }`, `key_prefix "weir/rules-copy/" { policy = "write" }`
-	check("a person applies", policy(t, "weir-rules"), put(rules), true)
-	check("a person without the right applies", without(t, policy(t, "weir-rules"), write), put(rules), false)
-	check("a person writes a copy", policy(t, "weir-rules"), put(copied), false)
-	for _, program := range []string{"weir-regional", "weir-global"} {
-		all := policy(t, program)
+	const write, read, keep = `key_prefix "weir/rules/" { policy = "write" }`, `key_prefix "weir/rules/" { policy = "read" }`, `key_prefix "weir/rules-copy/eu/" { policy = "write" }`
+	check("a person applies", policies.People(), put(rules), true)
+	check("a person without the right applies", without(t, policies.People(), write), put(rules), false)
+	check("a person writes a copy", policies.People(), put(copied), false)
+	for program, all := range map[string]string{"a replica": policies.Regional("eu"), "an aggregator": policies.Aggregator()} {
 		check(program+" reads", all, get, true)
-		check(program+" keeps a copy", all, put(copied), true)
 		check(program+" applies", all, put(rules), false)
 		check(program+" without the right reads", without(t, all, read), get, false)
-		check(program+" without the right keeps a copy", without(t, all, keep), put(copied), false)
 	}
+	check("a replica keeps a copy", policies.Regional("eu"), put(copied), true)
+	check("a replica without the right keeps a copy", without(t, policies.Regional("eu"), keep), put(copied), false)
+	check("a replica of another region writes the copy", policies.Regional("us"), put(copied), false)
+	check("an aggregator writes the copy", policies.Aggregator(), put(copied), false)
+}
+
+// An agent changes and removes the nodes of its own region and role only, with all that is registered there.
+func TestPolicyOfAgents(t *testing.T) {
+	t.Parallel()
+	s := startSecured(t)
+	operator, _ := s.with(`node_prefix "" { policy = "write" } service_prefix "" { policy = "write" }`)
+	agent, _ := s.with(policies.Agent("eu", policies.PoP))
+	const own = "eu-pop-1"
+	others := []string{"eu-service-1", "eu-global-1", "eu-consul-1", "us-pop-1", "us-service-1", "eu-popular-1"}
+	for _, node := range append(others, own) {
+		if err := operator.catalog(node, service); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(node string) error {
+		_, err := agent.client.Catalog().Deregister(&api.CatalogDeregistration{Node: node}, nil)
+		return err
+	}
+	for _, node := range append(others, s.Servers[0].Name) {
+		moved := &api.CatalogRegistration{Node: node, Address: "192.0.2.1"}
+		if _, err := agent.client.Catalog().Register(moved, nil); !lacksRight(err) {
+			t.Errorf("the agent of a PoP moves %s: %v", node, err)
+		}
+		if err := remove(node); !lacksRight(err) {
+			t.Errorf("the agent of a PoP removes %s: %v", node, err)
+		}
+	}
+	if err := agent.catalog(own, service); !lacksRight(err) {
+		t.Errorf("the agent of a PoP registers a replica: %v", err)
+	}
+	if err := remove(own); err != nil {
+		t.Errorf("the agent of a PoP removes its own node: %v", err)
+	}
+}
+
+// catalog registers a replica on a node, past the node's agent.
+func (a *Agent) catalog(node, service string) error {
+	_, err := a.client.Catalog().Register(&api.CatalogRegistration{Node: node, Address: "127.0.0.1",
+		Service: &api.AgentService{Service: service, Address: "127.0.0.1", Port: 1}}, nil)
+	return err
 }
 
 // An agent with the policy for DNS has the replicas there, and none without one of its rights.
 func TestPolicyOfDNS(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
-	c, rules := s.Servers[0], policy(t, "dns")
-	a, _ := s.with(policy(t, "weir-regional"))
+	c, rules := s.Servers[0], policies.DNS("eu")
+	a, _ := s.with(policies.Regional("eu"))
 	startReplica(t, a, "127.0.0.1", 8080)
 	c.AwaitStatus(service, passing)
 	for policy, want := range map[string]string{
 		rules: "127.0.0.1",
-		without(t, rules, `service "weir-regional" { policy = "read" }`): "no such host",
-		without(t, rules, `node_prefix "" { policy = "read" }`):          "no such host",
+		without(t, rules, `service "weir-regional-eu" { policy = "read" }`): "no such host",
+		without(t, rules, `node_prefix "" { policy = "read" }`):             "no such host",
 	} {
 		c.SetDNSToken(s.NewToken(policy))
 		proc.Await(t, time.Minute, want, func() string {
-			if got := lookup(c, "eu."+service); !strings.Contains(got, want) || want == "127.0.0.1" && got != want {
+			if got := lookup(c, service); !strings.Contains(got, want) || want == "127.0.0.1" && got != want {
 				return "the answer " + got
 			}
 			return ""
@@ -229,7 +265,7 @@ func TestTokenChanges(t *testing.T) {
 	a, log := s.agent(file)
 	startReplica(t, a, "127.0.0.1", 8080)
 	log.awaitError(t, "register", "Permission denied")
-	proc.WriteFile(t, file+".next", s.NewToken(policy(t, "weir-regional")))
+	proc.WriteFile(t, file+".next", s.NewToken(policies.Regional("eu")))
 	if err := os.Rename(file+".next", file); err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func startReplica(t *testing.T, a *Agent, host string, port int) *replica {
 	r := new(replica)
 	r.ready.Store(true)
 	r.Registration = a.Register(Replica{
-		Service: "weir-regional", Host: host, Port: port, Region: "eu", Version: "v1.2.3", Revision: r.revision.Load,
+		Service: service, Host: host, Port: port, Region: "eu", Version: "v1.2.3", Revision: r.revision.Load,
 		Ready: func() []string {
 			if r.ready.Load() {
 				return nil

@@ -39,7 +39,7 @@ type Replica struct {
 	Service  string // its name in Consul
 	Host     string // where callers reach it; empty: the address of the agent's node
 	Port     int
-	Region   string          // tag and meta; empty: none
+	Region   string          // meta; empty: none
 	Version  string          // of the program
 	Revision func() uint64   // of the rules in force
 	Follows  bool            // the rules come from Consul
@@ -155,13 +155,12 @@ func (r *Registration) register(ctx context.Context, revision uint64) error {
 	if r.replica.Follows {
 		meta[rulesMeta] = rulesHere
 	}
-	var tags []string
 	if r.replica.Region != "" {
-		meta["region"], tags = r.replica.Region, []string{r.replica.Region}
+		meta["region"] = r.replica.Region
 	}
 	status, _ := r.state() // a new registration must not make a passing check critical
 	err := r.agent.ServiceRegisterOpts(&api.AgentServiceRegistration{
-		ID: r.id, Name: r.replica.Service, Address: r.replica.Host, Port: r.replica.Port, Tags: tags, Meta: meta,
+		ID: r.id, Name: r.replica.Service, Address: r.replica.Host, Port: r.replica.Port, Meta: meta,
 		Check: &api.AgentServiceCheck{
 			CheckID: r.checkID(), Name: "readiness, as " + r.replica.Service + " reports it",
 			TTL: r.times.ttl.String(), Status: status, DeregisterCriticalServiceAfter: r.times.critical.String(),

@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-const service, id = "weir-regional", "weir-regional-127.0.0.1:8080"
+const service, id = "weir-regional-eu", "weir-regional-eu-127.0.0.1:8080"
 
 // passing has one replica, whose check passes.
 var passing = map[string]string{id: "passing"}
@@ -27,8 +27,8 @@ func TestRegister(t *testing.T) {
 			return "not one that passes"
 		}
 		delete(all[0].Meta, instanceMeta)
-		got := fmt.Sprint(all[0].ID, all[0].Address, all[0].Port, all[0].Tags, all[0].Meta)
-		if want := fmt.Sprint(id, "127.0.0.1", 8080, []string{"eu"}, map[string]string{"region": "eu", "rules_revision": "0", "version": "v1.2.3"}); got != want {
+		got := fmt.Sprint(all[0].ID, all[0].Address, all[0].Port, all[0].Meta)
+		if want := fmt.Sprint(id, "127.0.0.1", 8080, map[string]string{"region": "eu", "rules_revision": "0", "version": "v1.2.3"}); got != want {
 			t.Fatalf("got  %s\nwant %s", got, want)
 		}
 		return ""

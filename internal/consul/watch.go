@@ -14,7 +14,6 @@ import (
 // Which are the replicas that a watch follows, of those that pass their checks.
 type Which struct {
 	Service    string
-	Tag        string // empty: with any
 	Datacenter string // empty: that of the agent
 }
 
@@ -41,7 +40,7 @@ func (a *Agent) Watch(task string, which Which, changed func(addresses []string)
 
 // addresses are those of replicas, in ascending order.
 func (a *Agent) addresses(which Which, o *api.QueryOptions) (all []string, meta *api.QueryMeta, err error) {
-	entries, meta, err := a.client.Health().Service(which.Service, which.Tag, true, o)
+	entries, meta, err := a.client.Health().Service(which.Service, "", true, o)
 	if err = visible(which.Service, meta, err); err != nil {
 		return nil, nil, err
 	}

@@ -49,7 +49,7 @@ func TestWatch(t *testing.T) {
 	c := startConsul(t)
 	a, log := newAgent(t, c.Addr)
 	l := new(list)
-	run(t, a.Watch("replicas", Which{Service: service, Tag: "eu"}, l.set))
+	run(t, a.Watch("replicas", Which{Service: service}, l.set))
 	l.await(t, "")
 	one := startReplica(t, a, "127.0.0.1", 8080)
 	l.await(t, "127.0.0.1:8080")
@@ -89,7 +89,7 @@ func lookup(c *consultest.Agent, name string) string {
 	return strings.Join(addresses, " ")
 }
 
-// Consul's DNS has the replicas that pass, by service and by region.
+// Consul's DNS has the replicas of a region that pass.
 func TestDNS(t *testing.T) {
 	t.Parallel()
 	c := startConsul(t)
@@ -97,15 +97,13 @@ func TestDNS(t *testing.T) {
 	startReplica(t, a, "127.0.0.1", 8080)
 	startReplica(t, a, "127.0.0.2", 8080)
 	startReplica(t, a, "127.0.0.3", 8080).setReady(false)
-	for _, name := range []string{service, "eu." + service} {
-		proc.Await(t, time.Minute, name, func() string {
-			if got := lookup(c, name); got != "127.0.0.1 127.0.0.2" {
-				return got
-			}
-			return ""
-		})
-	}
-	if got := lookup(c, "us."+service); !strings.Contains(got, "no such host") {
+	proc.Await(t, time.Minute, service, func() string {
+		if got := lookup(c, service); got != "127.0.0.1 127.0.0.2" {
+			return got
+		}
+		return ""
+	})
+	if got := lookup(c, "weir-regional-us"); !strings.Contains(got, "no such host") {
 		t.Errorf("another region: %s", got)
 	}
 }

@@ -18,7 +18,7 @@ import (
 type Above struct {
 	// Region is the name of this region, the same at all of its replicas: 1 to 64 letters,
 	// digits, -, . or _, which are compared byte by byte. The aggregator groups its holders by it.
-	// Required with Global and with Consul, where it is the tag of the replicas.
+	// Required with Global and with Consul, where replicas register as weir-regional- and this name.
 	Region string `help:"Name of this region. Required with --global and --consul." placeholder:"NAME"`
 
 	// Global has the addresses of the aggregator, as host:port with commas between: rules

@@ -55,6 +55,15 @@ func (c *Consul) reach(address string, metrics *telemetry.Registry, log *slog.Lo
 // aggregatorService is the service as which weir-global registers.
 const aggregatorService = "weir-global"
 
+// serviceOf is the service as which a program registers. Replicas of a region have one of their own, so that a
+// token can be for one region.
+func serviceOf(p *Program) string {
+	if p.Above == nil {
+		return p.Name
+	}
+	return p.Name + "-" + p.Above.Region
+}
+
 // membership is what a tier has registered and looks for. register, update and withdraw may be
 // called on nil.
 type membership struct {
@@ -78,14 +87,14 @@ func (t *Tier) openConsul(p *Program) (*membership, error) {
 		return nil, err
 	}
 	m := &membership{agent: agent, replica: consul.Replica{
-		Service: p.Name, Version: telemetry.Version(), Ready: t.Ready.Reasons, Follows: t.cfg.rulesInConsul(), Revision: t.rules.revision,
+		Service: serviceOf(p), Version: telemetry.Version(), Ready: t.Ready.Reasons, Follows: t.cfg.rulesInConsul(), Revision: t.rules.revision,
 	}}
 	t.behind = append(t.behind, m.Run)
 	if p.Above != nil {
 		m.replica.Region = p.Above.Region
 		listed := &t.counters.listed
 		t.Metrics.GaugeFunc("weir_region_replicas", "Replicas of this region that pass their check in Consul, by its last answer.", func() float64 { return float64(listed.Load()) })
-		m.watch("replicas", consul.Which{Service: p.Name, Tag: p.Above.Region}, func(addresses []string) { listed.Store(int64(len(addresses))) })
+		m.watch("replicas", consul.Which{Service: serviceOf(p)}, func(addresses []string) { listed.Store(int64(len(addresses))) })
 	}
 	return m, nil
 }

@@ -58,7 +58,7 @@ func (t *Tier) loadRules() error {
 func (t *Tier) followRules() error {
 	waiting := follow.ErrNoRules.Error()
 	stored := follow.NewStore(follow.StoreConfig{
-		Agent: t.consul.agent, Datacenter: t.cfg.ConsulBy.Primary, Copy: t.cfg.rulesCopy(os.Getenv), Log: t.Log, Metrics: t.Metrics,
+		Agent: t.consul.agent, Datacenter: t.cfg.ConsulBy.Primary, Region: t.consul.replica.Region, Copy: t.cfg.rulesCopy(os.Getenv), Log: t.Log, Metrics: t.Metrics,
 		Apply: func(set *rule.Set) error {
 			err := t.rules.set(set)
 			if err == nil {

@@ -44,9 +44,9 @@ func TestConsulReplicasComeAndGo(t *testing.T) {
 	start := func(some []*region.Region) {
 		for _, r := range some {
 			r.Start()
-			passing["weir-regional-"+r.Addr] = "passing"
+			passing["weir-regional-eu-"+r.Addr] = "passing"
 		}
-		c.AwaitStatus("weir-regional", passing)
+		c.AwaitStatus("weir-regional-eu", passing)
 	}
 	start(replicas[:2])
 	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, RegionAddr: replicas[0].Addr, Bootstrap: func(b *envoy.Bootstrap) { b.FindRegion("eu", port, c.DNS) }})

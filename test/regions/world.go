@@ -119,9 +119,9 @@ func (w *World) startPoPs() {
 	for _, r := range w.Regions {
 		found := map[string]string{} // so that the first question has an answer
 		for _, replica := range r.Replicas {
-			found["weir-regional-"+replica.Addr] = "passing"
+			found["weir-regional-"+r.Name+"-"+replica.Addr] = "passing"
 		}
-		r.Consul.Servers[0].AwaitStatus("weir-regional", found)
+		r.Consul.Servers[0].AwaitStatus("weir-regional-"+r.Name, found)
 		_, port, err := net.SplitHostPort(r.Replicas[0].Addr)
 		if err != nil {
 			w.t.Fatalf("%v", err)

@@ -39,9 +39,10 @@ func newCopies(c *StoreConfig) (all []*keptCopy) {
 			func(context.Context) ([]rulefile.File, error) { return readCopy(path) },
 			func(_ context.Context, files []rulefile.File) error { return writeCopy(path, files) })
 	}
-	if c.Datacenter != "" {
-		store := versions.New(c.Agent, "", versions.CopyPrefix)
-		add("region", versions.CopyPrefix,
+	if c.Datacenter != "" && c.Region != "" {
+		prefix := versions.CopyPrefix(c.Region)
+		store := versions.New(c.Agent, "", prefix)
+		add("region", prefix,
 			func(ctx context.Context) ([]rulefile.File, error) {
 				v, err := store.Current(ctx)
 				if err != nil || v.Zero() {

@@ -35,7 +35,7 @@ func TestRegionCopy(t *testing.T) {
 	second.awaitMetric(`weir_rules_copy_ok{place="region"} 1`)
 	local := newWriter(t, addr)
 	proc.Eventually(t, 0, "the copy", func() bool {
-		v, err := versions.New(f.cfg.Agent, "", versions.CopyPrefix).Current(t.Context())
+		v, err := versions.New(f.cfg.Agent, "", versions.CopyPrefix("eu")).Current(t.Context())
 		return err == nil && v.Revision == last.Revision
 	})
 	if v, err := local.Current(t.Context()); err != nil || !v.Zero() {

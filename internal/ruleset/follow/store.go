@@ -30,6 +30,8 @@ var ErrNoRules = errors.New("no rules yet: Consul has none or does not answer, a
 type StoreConfig struct {
 	Agent      *consul.Agent
 	Datacenter string // that has the rules; empty: the agent's own
+	// Region is whose copy is kept in the agent's own datacenter if another one has the rules; empty: none.
+	Region string
 	// Copy is the file that keeps the rules in force for a start without Consul; empty: none.
 	Copy string
 	// Apply puts rules in force. It is called by Load and Run only; an error refuses the

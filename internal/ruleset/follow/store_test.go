@@ -47,7 +47,7 @@ func startFollower(t *testing.T, addr, datacenter, file string) *follower {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Stored = NewStore(StoreConfig{Agent: agent, Datacenter: datacenter, Copy: file, Log: log, Metrics: f.metrics, Apply: func(set *rule.Set) error {
+	f.Stored = NewStore(StoreConfig{Agent: agent, Datacenter: datacenter, Region: "eu", Copy: file, Log: log, Metrics: f.metrics, Apply: func(set *rule.Set) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.limits = append(f.limits, set.Rule(0).Limits[0].Limit.Count)

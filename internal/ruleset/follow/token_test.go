@@ -17,7 +17,7 @@ func TestRights(t *testing.T) {
 	w := newWriter(t, primary.Servers[0].Addr)
 	w.apply(limitOf(10))
 
-	t.Setenv("CONSUL_HTTP_TOKEN", primary.NewToken(`key_prefix "weir/rules/" { policy = "read" } key_prefix "weir/rules-copy/" { policy = "write" }`))
+	t.Setenv("CONSUL_HTTP_TOKEN", primary.NewToken(`key_prefix "weir/rules/" { policy = "read" } key_prefix "weir/rules-copy/eu/" { policy = "write" }`))
 	f := startFollower(t, region.Servers[0].Addr, "dc1", "")
 	f.await(10, "")
 	w.apply(limitOf(20))

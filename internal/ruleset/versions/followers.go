@@ -20,7 +20,7 @@ const (
 // followers are the programs in all datacenters that take their rules from Consul, as they have
 // registered there.
 func (s *Store) followers(ctx context.Context) (all []consul.Registered, err error) {
-	found, err := s.agent.Registered(ctx, "weir-regional", "weir-global")
+	found, err := s.agent.Registered(ctx, "weir-global", "weir-regional-")
 	for _, f := range found {
 		if f.Follows {
 			f.Revision = rule.Number(f.Revision)

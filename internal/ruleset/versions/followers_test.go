@@ -16,7 +16,7 @@ func (c *consulOf) follower(id string, revision uint64) {
 	client, err := api.NewClient(&api.Config{Address: c.Addr})
 	if err == nil {
 		err = client.Agent().ServiceRegister(&api.AgentServiceRegistration{
-			ID: id, Name: "weir-regional", Port: 1, Meta: map[string]string{"rules": "consul", "rules_revision": strconv.FormatUint(new(rule.Set).Numbered(revision).Revision, 10)},
+			ID: id, Name: "weir-regional-eu", Port: 1, Check: &api.AgentServiceCheck{TTL: "1h", Status: api.HealthPassing}, Meta: map[string]string{"rules": "consul", "rules_revision": strconv.FormatUint(new(rule.Set).Numbered(revision).Revision, 10)},
 		})
 	}
 	if err != nil {

@@ -28,12 +28,11 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-const (
-	// Prefix begins every key of the store that people write to.
-	Prefix = "weir/rules/"
-	// CopyPrefix begins every key of a region's copy of a store in another datacenter.
-	CopyPrefix = "weir/rules-copy/"
-)
+// Prefix begins every key of the store that people write to.
+const Prefix = "weir/rules/"
+
+// CopyPrefix begins every key of a region's copy of a store in another datacenter.
+func CopyPrefix(region string) string { return "weir/rules-copy/" + region + "/" }
 
 // Store has the versions of the rules below a prefix of a key-value store. It is safe for
 // concurrent use, also by several processes.

@@ -125,7 +125,7 @@ locals {
         })
       })
       load_assignment = { cluster_name = "weir_region", endpoints = [{ lb_endpoints = [{ endpoint = { address = { socket_address = {
-        address = "${var.region}.weir-regional.service.consul", port_value = var.service.port
+        address = "weir-regional-${var.region}.service.consul", port_value = var.service.port
       } } } }] }] }
     })],
     [for c in length(p.replicas) > 0 ? ["given"] : [] : {

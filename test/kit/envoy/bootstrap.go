@@ -81,7 +81,7 @@ func (b *Bootstrap) FindRegion(region, port, dns string) {
 		b.t.Fatalf("envoy/consul.yaml: %v", err)
 	}
 	maps.Copy(b.named("clusters", "weir_region"), fields)
-	b.SetCluster("weir_region", net.JoinHostPort(region+".weir-regional.service.consul", port))
+	b.SetCluster("weir_region", net.JoinHostPort("weir-regional-"+region+".service.consul", port))
 	resolver := b.child(b.child(fields, "typed_dns_resolver_config"), "typed_config")
 	b.setAddress(node{"address": b.first(resolver, "resolvers")}, dns)
 }
