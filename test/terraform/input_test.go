@@ -13,7 +13,7 @@ import (
 // one line. Nothing may be planned: the variables have mistakes.
 func plan(t *testing.T, variables map[string]any) string {
 	t.Helper()
-	dir := filepath.Join(tree(t), "examples", "single-region")
+	dir := example(t, "single-region", nil)
 	text, err := json.Marshal(variables)
 	if err != nil {
 		t.Fatal(err)
@@ -31,9 +31,8 @@ func plan(t *testing.T, variables map[string]any) string {
 // also where it is a module of a module that finds it.
 func TestBadInput(t *testing.T) {
 	arns := map[string]string{}
-	for _, file := range []string{"ca.pem", "cert.pem", "key.pem", "client-cert.pem", "client-key.pem", "consul.json",
-		"consul-ca.pem", "consul-cert.pem", "consul-key.pem", "consul-token", "redis-password"} {
-		arns[file] = "the secret itself"
+	for _, role := range []string{"pop", "consul", "service"} {
+		arns[role] = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/" + role + "-AbCdEf"
 	}
 	envoy := map[string]string{"uri": "https://programs/envoy", "sha256": "1"}
 	for name, input := range map[string]struct {
@@ -41,32 +40,40 @@ func TestBadInput(t *testing.T) {
 		messages  map[string]string // what is wrong: the message
 	}{
 		"of the example and its region": {map[string]any{
-			"aws_region": "eu-central-9", "pops": map[string]any{"min": 0}, "upstreams": []string{},
-			"redis":    map[string]string{"user_group_id": ""},
-			"images":   map[string]string{"regional": "registry.example/weir-regional:latest"},
-			"programs": map[string]any{"envoy": envoy},
-			"secrets":  map[string]any{"pop": map[string]string{}, "consul": map[string]string{}, "service": map[string]string{}},
+			"pops": map[string]any{"min": 0}, "upstreams": []string{}, "architecture": "amd64", "image_id": "newest",
+			"redis_user_groups": map[string]string{"eu": ""},
+			"images":            map[string]string{"regional": "registry.example/weir-regional:latest"},
+			"programs":          map[string]any{"envoy": envoy},
+			"secrets":           map[string]any{"eu": map[string]string{"pop": "the secret itself", "consul": "another one", "service": "a third"}},
 		}, map[string]string{
-			"an unknown region":              "aws_region must be a region of AWS, such as eu-central-1.",
-			"no PoP":                         "pops.min must be 1 or more, and pops.max not less than that",
-			"nothing to protect":             "pop.upstreams is empty: name at least one host:port that the PoP protects.",
-			"a Redis that everybody may use": "redis.user_group_id is empty: without a user group everybody",
-			"an image that changes":          "images must have a tag that is not latest, or a digest",
-			"a program that is missing":      "programs must have envoy, consul and weir.wasm.",
-			"a secret that is missing":       "secrets.service must have ca.pem, cert.pem, key.pem,",
+			"no PoP":                             "pops.min must be 1 or more, and pops.max not less than that",
+			"nothing to protect":                 "pop.upstreams is empty: name at least one host:port that the PoP protects.",
+			"a processor that is not there":      "architecture must be ARM64 or X86_64",
+			"an image without an id":             "image_id must be the id of a machine image, such as ami-",
+			"a Redis that everybody may use":     "redis.user_group_id is empty: without a user group everybody",
+			"an image that changes":              "images must have a tag that is not latest, or a digest",
+			"a program that is missing":          "programs must have envoy, consul, weir and weir.wasm.",
+			"a secret in place of what names it": "secrets must be ARNs of secrets in Secrets Manager, which weir bootstrap prints",
 		}},
 		"of the modules below": {map[string]any{
-			"upstreams": []string{"app.internal"},
-			"redis":     map[string]string{"node_type": "cache.t3.superlarge", "user_group_id": "weir"},
-			"images":    map[string]string{"regional": "registry.example/weir-regional:0.1.0"},
-			"programs":  map[string]any{"envoy": envoy, "consul": envoy, "weir.wasm": envoy},
-			"secrets":   map[string]any{"pop": arns, "consul": arns, "service": arns},
+			"upstreams": []string{"app.internal"}, "image_id": "ami-0123456789abcdef0",
+			"redis": map[string]string{"node_type": "cache.t3.superlarge", "engine_version": "7.2"}, "redis_user_groups": map[string]string{"eu": "weir"},
+			"images":   map[string]string{"regional": "registry.example/weir-regional:0.1.0"},
+			"programs": map[string]any{"envoy": envoy, "consul": envoy, "weir": envoy, "weir.wasm": envoy},
+			"secrets":  map[string]any{"eu": arns},
 		}, map[string]string{
-			"a node that is not there":           "node_type must be a size of ElastiCache that can do cluster mode with TLS, such as cache.r7g.large:",
-			"an upstream without a port":         "pop.upstreams and pop.replicas must be host:port, such as app.internal:8080.",
-			"a program without checksum":         "each needs a uri s3://BUCKET/KEY and the sha256 of the file",
-			"a secret in place of what names it": "map a file name to the ARN of a secret in Secrets Manager.",
+			"a node that is not there":   "node_type must be a size of ElastiCache that can do cluster mode with TLS, such as cache.r7g.large:",
+			"a version that is too old":  "engine_version must be a version of Valkey from 8.0 on",
+			"an upstream without a port": "pop.upstreams and pop.replicas must be host:port, such as app.internal:8080.",
+			"a program without checksum": "each needs a uri s3://BUCKET/KEY and the sha256 of the file",
 		}},
+		"of another region": {map[string]any{
+			"upstreams": []string{"app.internal:8080"}, "image_id": "ami-0123456789abcdef0", "aws_region": "us-east-1",
+			"redis_user_groups": map[string]string{"eu": "weir"},
+			"images":            map[string]string{"regional": "registry.example/weir-regional:0.1.0"},
+			"programs":          map[string]any{},
+			"secrets":           map[string]any{"eu": arns},
+		}, map[string]string{"secrets that a machine cannot read": "secrets must be in aws_region: a machine asks Secrets Manager of its own region."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +95,7 @@ func TestBadInput(t *testing.T) {
 // Each variable that must be given and is not is named.
 func TestMissingVariables(t *testing.T) {
 	out := plan(t, map[string]any{})
-	for _, name := range []string{"upstreams", "images", "programs", "redis", "secrets"} {
+	for _, name := range []string{"upstreams", "images", "programs", "image_id", "redis_user_groups", "secrets"} {
 		if want := `The root module input variable "` + name + `" is not set`; !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

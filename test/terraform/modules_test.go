@@ -26,6 +26,9 @@ func TestModules(t *testing.T) {
 		t.Run(dir, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(root, dir)
+			if name, is := strings.CutPrefix(dir, "examples/"); is {
+				path = example(t, name, nil)
+			}
 			must(t, path, "init")
 			// A module that gets its providers by other names is valid as part of the example.
 			if text, err := os.ReadFile(filepath.Join(path, "versions.tf")); err != nil || !strings.Contains(string(text), "configuration_aliases") {

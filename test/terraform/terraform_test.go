@@ -2,9 +2,11 @@ package terraform
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -23,25 +25,89 @@ func program(t *testing.T) string {
 	return ""
 }
 
-// tree is a copy of what a user gets: the modules, and the bootstrap that they read. What init
-// makes, lock files among it, stays in the copy.
+// tree is a copy of the modules. What init makes, lock files among it, stays in the copy.
 func tree(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"terraform", "envoy"} {
-		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(proc.Root(t), name))); err != nil {
-			t.Fatal(err)
+	copied(t, "terraform", filepath.Join(dir, "terraform"))
+	copied(t, "envoy", filepath.Join(dir, "envoy"))
+	return filepath.Join(dir, "terraform")
+}
+
+func copied(t *testing.T, name, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(filepath.Join(proc.Root(t), name))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Where the examples get the modules, and in which version.
+var source = regexp.MustCompile(`"git::(https://[^/"]+/[^"]+?)//[^"?]+\?ref=(v[^"]+)"`)
+
+// example is what a user has: a copy of the directory of an example and nothing beside it. Its modules come from a
+// repository as the sources name it, which has the modules alone, and what edit has made of them, if it is not nil.
+func example(t *testing.T, name string, edit func(path, text string) string) string {
+	t.Helper()
+	dir := t.TempDir()
+	repository, own := filepath.Join(dir, "repository"), filepath.Join(dir, name)
+	copied(t, "terraform/modules", filepath.Join(repository, "terraform", "modules"))
+	copied(t, "envoy", filepath.Join(repository, "envoy"))
+	copied(t, "terraform/examples/"+name, own)
+	if edit != nil {
+		edited(t, repository, edit)
+		edited(t, own, edit)
+	}
+	text, err := os.ReadFile(filepath.Join(own, "main.tf"))
+	named := source.FindStringSubmatch(string(text))
+	if err != nil || named == nil {
+		t.Fatalf("main.tf of %s names no module by the address of its repository and a version: %v", name, err)
+	}
+	git := func(args ...string) {
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", repository, "-c", "user.name=test", "-c", "user.email=test@example.com"}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
 		}
 	}
-	return filepath.Join(dir, "terraform")
+	git("init", "--quiet")
+	git("add", "--all")
+	git("commit", "--quiet", "--no-verify", "--message", "a release")
+	git("tag", named[2])
+	proc.WriteFile(t, filepath.Join(dir, "gitconfig"), "[url \"file://"+repository+"\"]\n\tinsteadOf = "+named[1]+"\n")
+	return own
+}
+
+// edited changes each file with configuration below a directory.
+func edited(t *testing.T, dir string, edit func(path, text string) string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".tf" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, []byte(edit(path, string(text))), 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // run runs Terraform in a directory.
 func run(t *testing.T, dir string, args ...string) (out string, err error) {
 	t.Helper()
+	return runWith(t, nil, dir, args...)
+}
+
+// runWith is run with more in its environment.
+func runWith(t *testing.T, env []string, dir string, args ...string) (out string, err error) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program(t), args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "TF_IN_AUTOMATION=1", "TF_INPUT=0", "TF_CLI_ARGS=-no-color", "CHECKPOINT_DISABLE=1")
+	cmd.Env = append(os.Environ(), "TF_IN_AUTOMATION=1", "TF_INPUT=0", "TF_CLI_ARGS=-no-color", "CHECKPOINT_DISABLE=1",
+		"GIT_CONFIG_GLOBAL="+filepath.Join(filepath.Dir(dir), "gitconfig")) // is there beside an example
+	cmd.Env = append(cmd.Env, env...)
 	text, err := cmd.CombinedOutput()
 	return string(text), err
 }

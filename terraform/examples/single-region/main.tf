@@ -1,23 +1,21 @@
 provider "aws" {
   region = var.aws_region
-
-  default_tags {
-    tags = { application = "weir" }
-  }
 }
 
 module "region" {
-  source = "../../modules/region"
+  source = "git::https://github.com/weirlimit/weir.git//terraform/modules/region?ref=v0.1.0"
 
-  name       = "eu"
-  aws_region = var.aws_region
-  zones      = [for letter in ["a", "b", "c"] : "${var.aws_region}${letter}"]
-  pop        = { upstreams = var.upstreams }
-  pops       = var.pops
-  redis      = var.redis
-  images     = { weir = var.images.regional, consul = var.images.consul, collector = var.images.collector }
-  programs   = var.programs
-  secrets    = var.secrets
+  name         = "eu"
+  aws_region   = var.aws_region
+  architecture = var.architecture
+  image_id     = var.image_id
+  pop          = { upstreams = var.upstreams }
+  pops         = var.pops
+  redis        = merge(var.redis, { user_group_id = var.redis_user_groups.eu })
+  images       = { weir = var.images.regional, consul = var.images.consul, collector = var.images.collector }
+  programs     = var.programs
+  secrets      = var.secrets.eu
+  tags         = var.tags
 }
 
 output "address" {

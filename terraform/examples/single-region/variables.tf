@@ -11,7 +11,7 @@ variable "images" {
 }
 
 variable "programs" {
-  description = "Programs of machines in S3 (envoy, consul, weir.wasm), each with its SHA-256."
+  description = "Programs of machines in S3 (envoy, consul, weir, weir.wasm) for architecture, each with its SHA-256."
   type        = map(object({ uri = string, sha256 = string }))
   nullable    = false
 }
@@ -21,11 +21,19 @@ variable "aws_region" {
   type        = string
   default     = "eu-central-1"
   nullable    = false
+}
 
-  validation {
-    condition     = can(regex("^(af-south-1|ap-east-[12]|ap-northeast-[1-3]|ap-south-[12]|ap-southeast-[1-7]|ca-(central|west)-1|cn-north(west)?-1|eu-central-[12]|eu-north-1|eu-south-[12]|eu-west-[1-3]|il-central-1|me-(central|south)-1|mx-central-1|sa-east-1|us-(east|west)-[12]|us-gov-(east|west)-1)$", var.aws_region))
-    error_message = "aws_region must be a region of AWS, such as eu-central-1. One that is newer than this module is to be added to the list in variables.tf."
-  }
+variable "architecture" {
+  description = "Processor of machines and tasks: ARM64 or X86_64."
+  type        = string
+  default     = "ARM64"
+  nullable    = false
+}
+
+variable "image_id" {
+  description = "Machine image: Amazon Linux 2023 for architecture, in aws_region."
+  type        = string
+  nullable    = false
 }
 
 variable "pops" {
@@ -41,13 +49,27 @@ variable "pops" {
 }
 
 variable "redis" {
-  description = "Size of a node, and the RBAC user group."
-  type        = object({ node_type = optional(string, "cache.r7g.large"), user_group_id = string })
+  description = "Version of Valkey, and size of a node."
+  type        = object({ engine_version = optional(string, "8.0"), node_type = optional(string, "cache.r7g.large") })
+  default     = {}
+  nullable    = false
+}
+
+variable "redis_user_groups" {
+  description = "RBAC user group of Redis by region: what weir bootstrap prints."
+  type        = object({ eu = string })
   nullable    = false
 }
 
 variable "secrets" {
-  description = "ARNs in Secrets Manager by role and file name."
-  type        = object({ pop = map(string), consul = map(string), service = map(string) })
+  description = "ARNs in Secrets Manager by region and role: what weir bootstrap prints."
+  type        = object({ eu = object({ pop = string, consul = string, service = string }) })
+  nullable    = false
+}
+
+variable "tags" {
+  description = "Tags of all resources."
+  type        = map(string)
+  default     = { application = "weir" }
   nullable    = false
 }

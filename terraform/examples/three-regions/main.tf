@@ -1,4 +1,4 @@
-# A region more: an alias, a module and a link here, and a line in local.regions.
+# One region more: an alias, a module and its links here, and a place in module.global.regions.
 provider "aws" {
   alias  = "eu"
   region = "eu-central-1"
@@ -23,93 +23,106 @@ locals {
 }
 
 module "eu" {
-  source    = "../../modules/region"
+  source    = "git::https://github.com/weirlimit/weir.git//terraform/modules/region?ref=v0.1.0"
   providers = { aws = aws.eu }
 
-  name       = "eu"
-  aws_region = "eu-central-1"
-  zones      = ["eu-central-1a", "eu-central-1b", "eu-central-1c"]
-  cidr       = local.cidrs.eu
-  peers      = { us = local.cidrs.us, ap = local.cidrs.ap }
-  primary    = "eu"
-  pop        = { upstreams = var.upstreams }
-  redis      = { user_group_id = var.redis_user_groups.eu }
-  images     = local.images
-  programs   = var.programs
-  secrets    = var.secrets.eu
+  name         = "eu"
+  aws_region   = "eu-central-1"
+  cidr         = local.cidrs.eu
+  peers        = { us = local.cidrs.us, ap = local.cidrs.ap }
+  primary      = "eu"
+  pop          = { upstreams = var.upstreams }
+  redis        = merge(var.redis, { user_group_id = var.redis_user_groups.eu })
+  images       = local.images
+  programs     = var.programs
+  image_id     = var.image_ids.eu
+  architecture = var.architecture
+  secrets      = var.secrets.eu
+  tags         = var.tags
+  after        = module.global.rolled
 }
 
 module "us" {
-  source    = "../../modules/region"
+  source    = "git::https://github.com/weirlimit/weir.git//terraform/modules/region?ref=v0.1.0"
   providers = { aws = aws.us }
 
-  name       = "us"
-  aws_region = "us-east-1"
-  zones      = ["us-east-1a", "us-east-1b", "us-east-1c"]
-  cidr       = local.cidrs.us
-  peers      = { eu = local.cidrs.eu, ap = local.cidrs.ap }
-  primary    = "eu"
-  consul_wan = local.consul_wan
-  pop        = { upstreams = var.upstreams }
-  redis      = { user_group_id = var.redis_user_groups.us }
-  images     = local.images
-  programs   = var.programs
-  secrets    = var.secrets.us
+  name         = "us"
+  aws_region   = "us-east-1"
+  cidr         = local.cidrs.us
+  peers        = { eu = local.cidrs.eu, ap = local.cidrs.ap }
+  primary      = "eu"
+  consul_wan   = local.consul_wan
+  pop          = { upstreams = var.upstreams }
+  redis        = merge(var.redis, { user_group_id = var.redis_user_groups.us })
+  images       = local.images
+  programs     = var.programs
+  image_id     = var.image_ids.us
+  architecture = var.architecture
+  secrets      = var.secrets.us
+  tags         = var.tags
+  after        = module.global.rolled
 }
 
 module "ap" {
-  source    = "../../modules/region"
+  source    = "git::https://github.com/weirlimit/weir.git//terraform/modules/region?ref=v0.1.0"
   providers = { aws = aws.ap }
 
-  name       = "ap"
-  aws_region = "ap-southeast-1"
-  zones      = ["ap-southeast-1a", "ap-southeast-1b", "ap-southeast-1c"]
-  cidr       = local.cidrs.ap
-  peers      = { eu = local.cidrs.eu, us = local.cidrs.us }
-  primary    = "eu"
-  consul_wan = local.consul_wan
-  pop        = { upstreams = var.upstreams }
-  redis      = { user_group_id = var.redis_user_groups.ap }
-  images     = local.images
-  programs   = var.programs
-  secrets    = var.secrets.ap
+  name         = "ap"
+  aws_region   = "ap-southeast-1"
+  cidr         = local.cidrs.ap
+  peers        = { eu = local.cidrs.eu, us = local.cidrs.us }
+  primary      = "eu"
+  consul_wan   = local.consul_wan
+  pop          = { upstreams = var.upstreams }
+  redis        = merge(var.redis, { user_group_id = var.redis_user_groups.ap })
+  images       = local.images
+  programs     = var.programs
+  image_id     = var.image_ids.ap
+  architecture = var.architecture
+  secrets      = var.secrets.ap
+  tags         = var.tags
+  after        = module.global.rolled
 }
 
 module "link_eu_us" {
-  source    = "../../modules/global/modules/link"
+  source    = "git::https://github.com/weirlimit/weir.git//terraform/modules/global/modules/link?ref=v0.1.0"
   providers = { aws.requester = aws.eu, aws.accepter = aws.us }
 
   name      = "eu-us"
   requester = module.eu.network
   accepter  = merge(module.us.network, { aws_region = module.us.aws_region })
+  tags      = var.tags
 }
 
 module "link_eu_ap" {
-  source    = "../../modules/global/modules/link"
+  source    = "git::https://github.com/weirlimit/weir.git//terraform/modules/global/modules/link?ref=v0.1.0"
   providers = { aws.requester = aws.eu, aws.accepter = aws.ap }
 
   name      = "eu-ap"
   requester = module.eu.network
   accepter  = merge(module.ap.network, { aws_region = module.ap.aws_region })
+  tags      = var.tags
 }
 
 module "link_us_ap" {
-  source    = "../../modules/global/modules/link"
+  source    = "git::https://github.com/weirlimit/weir.git//terraform/modules/global/modules/link?ref=v0.1.0"
   providers = { aws.requester = aws.us, aws.accepter = aws.ap }
 
   name      = "us-ap"
   requester = module.us.network
   accepter  = merge(module.ap.network, { aws_region = module.ap.aws_region })
+  tags      = var.tags
 }
 
 module "global" {
-  source    = "../../modules/global"
+  source    = "git::https://github.com/weirlimit/weir.git//terraform/modules/global?ref=v0.1.0"
   providers = { aws = aws.eu }
 
-  home    = module.eu.cell
-  redis   = { user_group_id = var.redis_user_groups.global }
-  images  = { weir = var.images.global, consul = var.images.consul, collector = var.images.collector }
-  secrets = var.secrets.global
+  home   = module.eu.cell
+  redis  = merge({ for k, v in var.redis : k => v if k == "engine_version" }, { user_group_id = var.redis_user_groups.global })
+  images = { weir = var.images.global, consul = var.images.consul, collector = var.images.collector }
+  secret = var.secrets.global
+  tags   = var.tags
   regions = { for r in [module.eu, module.us, module.ap] : r.cell.name => {
     aws_region    = r.aws_region
     cidr          = r.network.cidr

@@ -11,24 +11,51 @@ variable "images" {
 }
 
 variable "programs" {
-  description = "Programs of machines in S3 (envoy, consul, weir.wasm), each with its SHA-256."
+  description = "Programs of machines in S3 (envoy, consul, weir, weir.wasm) for architecture, each with its SHA-256."
   type        = map(object({ uri = string, sha256 = string }))
   nullable    = false
 }
 
+variable "architecture" {
+  description = "Processor of machines and tasks: ARM64 or X86_64."
+  type        = string
+  default     = "ARM64"
+  nullable    = false
+}
+
+variable "image_ids" {
+  description = "Machine image of each region: Amazon Linux 2023 for architecture."
+  type        = object({ eu = string, us = string, ap = string })
+  nullable    = false
+}
+
+variable "redis" {
+  description = "Version of Valkey of all clusters, and size of a node in the regions."
+  type        = object({ engine_version = optional(string, "8.0"), node_type = optional(string, "cache.r7g.large") })
+  default     = {}
+  nullable    = false
+}
+
 variable "redis_user_groups" {
-  description = "RBAC user group of Redis in each region, and that of the aggregators (in the region eu)."
+  description = "RBAC user group of Redis by region, and that of the aggregators (in the region eu): what weir bootstrap prints."
   type        = object({ eu = string, us = string, ap = string, global = string })
   nullable    = false
 }
 
 variable "secrets" {
-  description = "ARNs in Secrets Manager by region, role and file name, and those of the aggregators."
+  description = "ARNs in Secrets Manager by region and role, and that of the aggregators: what weir bootstrap prints."
   type = object({
-    eu     = object({ pop = map(string), consul = map(string), service = map(string) })
-    us     = object({ pop = map(string), consul = map(string), service = map(string) })
-    ap     = object({ pop = map(string), consul = map(string), service = map(string) })
-    global = map(string)
+    eu     = object({ pop = string, consul = string, service = string })
+    us     = object({ pop = string, consul = string, service = string })
+    ap     = object({ pop = string, consul = string, service = string })
+    global = string
   })
   nullable = false
+}
+
+variable "tags" {
+  description = "Tags of all resources."
+  type        = map(string)
+  default     = { application = "weir" }
+  nullable    = false
 }

@@ -179,8 +179,8 @@ variable "machine" {
   nullable = false
 
   validation {
-    condition     = alltrue([for name, p in var.machine.programs : contains(["envoy", "consul", "weir.wasm"], name) && can(regex("^s3://[^ ']+$", p.uri)) && can(regex("^[0-9a-f]{64}$", p.sha256))])
-    error_message = "machine.programs may have envoy, consul and weir.wasm; each needs a uri s3://BUCKET/KEY and the sha256 of the file, 64 hexadecimal digits."
+    condition     = alltrue([for name, p in var.machine.programs : contains(["envoy", "consul", "weir.wasm", "weir"], name) && can(regex("^s3://[^ ']+$", p.uri)) && can(regex("^[0-9a-f]{64}$", p.sha256))])
+    error_message = "machine.programs may have envoy, consul, weir.wasm and weir; each needs a uri s3://BUCKET/KEY and the sha256 of the file, 64 hexadecimal digits."
   }
   validation {
     condition     = alltrue([for file, arn in merge(var.machine.pop_secrets, var.machine.consul_secrets) : can(regex("^[a-z0-9.-]+$", file)) && can(regex("^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^ ']+$", arn))])

@@ -18,16 +18,18 @@ module "bootstrap" {
 module "redis" {
   source = "../region/modules/redis"
 
-  name          = "weir-global"
-  vpc_id        = var.home.network.vpc_id
-  subnet_ids    = var.home.network.private_subnet_ids
-  node_type     = var.redis.node_type
-  shards        = var.redis.shards
-  replicas      = var.redis.replicas
-  user_group_id = var.redis.user_group_id
-  kms_key_arn   = var.home.kms_key_arn
-  clients       = { weir-global = module.service.security_group_id }
-  alarm_actions = var.alarm_actions
+  name           = "weir-global"
+  vpc_id         = var.home.network.vpc_id
+  subnet_ids     = var.home.network.private_subnet_ids
+  engine_version = var.redis.engine_version
+  node_type      = var.redis.node_type
+  shards         = var.redis.shards
+  replicas       = var.redis.replicas
+  user_group_id  = var.redis.user_group_id
+  kms_key_arn    = var.home.kms_key_arn
+  clients        = { weir-global = module.service.security_group_id }
+  alarm_actions  = var.alarm_actions
+  tags           = var.tags
 }
 
 module "service" {
@@ -39,7 +41,9 @@ module "service" {
   images                  = var.images
   environment             = module.bootstrap.global_environment
   consul_agent            = module.bootstrap.consul_client_json
-  secrets                 = var.secrets
+  secret                  = var.secret
+  node                    = "${var.home.name}-global"
+  architecture            = var.home.architecture
   secrets_key_arns        = var.secrets_key_arns
   task_policy             = jsonencode({ Version = "2012-10-17", Statement = [{ Effect = "Allow", Action = ["ec2:DescribeInstances"], Resource = "*" }] })
   kms_key_arn             = var.home.kms_key_arn
@@ -48,6 +52,7 @@ module "service" {
   callers                 = { cidrs = { for name, r in var.regions : name => r.cidr } }
   replicas                = var.replicas
   alarm_actions           = var.alarm_actions
+  tags                    = var.tags
 }
 
 resource "aws_globalaccelerator_accelerator" "this" {
@@ -55,6 +60,7 @@ resource "aws_globalaccelerator_accelerator" "this" {
 
   name            = "weir"
   ip_address_type = "IPV4"
+  tags            = var.tags
 }
 
 resource "aws_globalaccelerator_listener" "clients" {

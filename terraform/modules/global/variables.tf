@@ -8,11 +8,12 @@ variable "home" {
       cidr                    = string
       public_subnet_ids       = list(string)
       private_subnet_ids      = list(string)
-      private_route_table_ids = list(string)
+      private_route_table_ids = map(string)
     })
     kms_key_arn             = string
     agent_security_group_id = string
     consul_tag              = string
+    architecture            = string
   })
   nullable = false
 }
@@ -67,14 +68,14 @@ variable "replicas" {
 variable "redis" {
   description = "Redis of the aggregators alone: a region's counters are others, under the same names."
   type = object({
-    node_type     = optional(string, "cache.t4g.small")
-    shards        = optional(number, 3)
-    replicas      = optional(number, 1)
-    user_group_id = string
-    user          = optional(string, "weir")
+    engine_version = optional(string, "8.0")
+    node_type      = optional(string, "cache.t4g.small")
+    shards         = optional(number, 3)
+    replicas       = optional(number, 1)
+    user_group_id  = string
+    user           = optional(string, "weir")
   })
   nullable = false
-
 }
 
 variable "images" {
@@ -83,14 +84,14 @@ variable "images" {
   nullable    = false
 }
 
-variable "secrets" {
-  description = "ARNs in Secrets Manager by file name, in the region home, as secrets.service of the module region. The certificate is for weir-global."
-  type        = map(string)
+variable "secret" {
+  description = "ARN in Secrets Manager of the aggregators' secret, in the region home: what weir bootstrap has made there."
+  type        = string
   nullable    = false
 
   validation {
-    condition     = length(setsubtract(["ca.pem", "cert.pem", "key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem", "consul-token", "redis-password"], keys(var.secrets))) == 0
-    error_message = "secrets must have ca.pem, cert.pem, key.pem, consul.json, consul-ca.pem, consul-cert.pem, consul-key.pem, consul-token and redis-password."
+    condition     = can(regex("^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^: ]+$", var.secret))
+    error_message = "secret must be the ARN of a secret in Secrets Manager, which weir bootstrap prints, such as arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/global-AbCdEf."
   }
 }
 
@@ -105,5 +106,12 @@ variable "alarm_actions" {
   description = "ARNs that alarms notify."
   type        = list(string)
   default     = []
+  nullable    = false
+}
+
+variable "tags" {
+  description = "Tags of all resources and tasks."
+  type        = map(string)
+  default     = {}
   nullable    = false
 }

@@ -11,27 +11,44 @@ data "aws_caller_identity" "current" {}
 
 data "aws_partition" "current" {}
 
-data "aws_ssm_parameter" "image" {
-  name = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-arm64"
+data "aws_ami" "image" {
+  include_deprecated = true # as each is after some months
+
+  filter {
+    name   = "image-id"
+    values = [var.image_id]
+  }
+  lifecycle {
+    postcondition {
+      condition     = self.architecture == local.processors[var.architecture]
+      error_message = "image_id ${var.image_id} is for ${self.architecture}, and architecture is ${var.architecture}: name an image for ${local.processors[var.architecture]}, or the other architecture."
+    }
+  }
 }
 
 locals {
-  name     = "weir-${var.name}"
-  network  = one(concat(module.network[*].network, var.network[*]))
-  image_id = coalesce(var.image_id, data.aws_ssm_parameter.image.value)
-  root     = "arn:${data.aws_partition.current.partition}:iam::${data.aws_caller_identity.current.account_id}:root"
+  name    = "weir-${var.name}"
+  network = one(concat(module.network[*].network, var.network[*]))
+  root    = "arn:${data.aws_partition.current.partition}:iam::${data.aws_caller_identity.current.account_id}:root"
+
+  # Families of Graviton have a g behind their generation: c7g, t4g, im4gn; g5 has not.
+  graviton   = "^(a1|[a-z]+[0-9]+[a-z]*g[a-z]*)\\."
+  processors = { ARM64 = "arm64", X86_64 = "x86_64" } # as EC2 has them, by what ECS has
+
+  pops           = merge(var.pops, { instance_type = coalesce(var.pops.instance_type, { ARM64 = "c7g.large", X86_64 = "c7i.large" }[var.architecture]) })
+  consul_machine = coalesce(var.consul.instance_type, { ARM64 = "t4g.small", X86_64 = "t3.small" }[var.architecture])
 
   # It starts machines, whose disks are encrypted with the key.
   autoscaling = "arn:${data.aws_partition.current.partition}:iam::${data.aws_caller_identity.current.account_id}:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 
   # Each role may find Consul's servers, and read its own secrets and programs.
   find = { Effect = "Allow", Action = ["ec2:DescribeInstances"], Resource = "*" } # has no resources
-  policies = { for role, secrets in { pop = var.secrets.pop, consul = var.secrets.consul } : role => jsonencode({ Version = "2012-10-17", Statement = concat(
+  policies = { for role, secret in { pop = var.secrets.pop, consul = var.secrets.consul } : role => jsonencode({ Version = "2012-10-17", Statement = concat(
     [
       local.find,
-      { Effect = "Allow", Action = ["secretsmanager:GetSecretValue"], Resource = distinct(values(secrets)) },
+      { Effect = "Allow", Action = ["secretsmanager:GetSecretValue"], Resource = [secret] },
       { Effect = "Allow", Action = ["s3:GetObject"], Resource = [for name, p in var.programs :
-      "arn:${data.aws_partition.current.partition}:s3:::${trimprefix(p.uri, "s3://")}" if role == "pop" || name == "consul"] },
+      "arn:${data.aws_partition.current.partition}:s3:::${trimprefix(p.uri, "s3://")}" if role == "pop" || contains(["consul", "weir"], name)] },
     ],
     [for keys in length(var.secrets_key_arns) > 0 ? [var.secrets_key_arns] : [] : { Effect = "Allow", Action = ["kms:Decrypt"], Resource = keys }],
   ) }) }
@@ -41,6 +58,7 @@ resource "aws_kms_key" "this" {
   description             = "Weir in ${var.name}: disks, logs, and Redis at rest"
   enable_key_rotation     = true
   deletion_window_in_days = 30
+  tags                    = var.tags
   policy = jsonencode({ Version = "2012-10-17", Statement = [
     { Effect = "Allow", Action = "kms:*", Resource = "*", Principal = { AWS = local.root } },
     {
@@ -63,9 +81,11 @@ module "network" {
   source = "./modules/network"
   count  = var.network == null ? 1 : 0
 
-  name  = local.name
-  cidr  = var.cidr
-  zones = var.zones
+  name       = local.name
+  cidr       = var.cidr
+  zones      = var.zones
+  zone_names = var.zone_names
+  tags       = var.tags
 }
 
 module "bootstrap" {
@@ -84,22 +104,24 @@ module "bootstrap" {
     redis          = [module.redis.address]
     redis_username = var.redis.user
   }
-  machine = { programs = var.programs, pop_secrets = var.secrets.pop, consul_secrets = var.secrets.consul }
+  machine = { programs = var.programs, pop_secret = var.secrets.pop, consul_secret = var.secrets.consul }
 }
 
 module "redis" {
   source = "./modules/redis"
 
-  name          = local.name
-  vpc_id        = local.network.vpc_id
-  subnet_ids    = local.network.private_subnet_ids
-  node_type     = var.redis.node_type
-  shards        = var.redis.shards
-  replicas      = var.redis.replicas
-  user_group_id = var.redis.user_group_id
-  kms_key_arn   = aws_kms_key.this.arn
-  clients       = { weir-regional = module.service.security_group_id }
-  alarm_actions = var.alarm_actions
+  name           = local.name
+  vpc_id         = local.network.vpc_id
+  subnet_ids     = local.network.private_subnet_ids
+  engine_version = var.redis.engine_version
+  node_type      = var.redis.node_type
+  shards         = var.redis.shards
+  replicas       = var.redis.replicas
+  user_group_id  = var.redis.user_group_id
+  kms_key_arn    = aws_kms_key.this.arn
+  clients        = { weir-regional = module.service.security_group_id }
+  alarm_actions  = var.alarm_actions
+  tags           = var.tags
 }
 
 module "consul" {
@@ -109,13 +131,14 @@ module "consul" {
   vpc_id        = local.network.vpc_id
   subnet_ids    = local.network.private_subnet_ids
   servers       = var.consul.servers
-  instance_type = var.consul.instance_type
+  instance_type = local.consul_machine
   sessions      = var.consul.sessions
-  image_id      = local.image_id
+  image_id      = var.image_id
   user_data     = module.bootstrap.consul_user_data
   policy        = local.policies.consul
   kms_key_arn   = aws_kms_key.this.arn
   peer_cidrs    = values(var.peers)
+  tags          = var.tags
 }
 
 module "service" {
@@ -127,7 +150,10 @@ module "service" {
   images                  = var.images
   environment             = module.bootstrap.regional_environment
   consul_agent            = module.bootstrap.consul_client_json
-  secrets                 = var.secrets.service
+  secret                  = var.secrets.service
+  node                    = "${var.name}-service"
+  architecture            = var.architecture
+  after                   = var.after
   secrets_key_arns        = var.secrets_key_arns
   task_policy             = jsonencode({ Version = "2012-10-17", Statement = [local.find] })
   kms_key_arn             = aws_kms_key.this.arn
@@ -138,6 +164,7 @@ module "service" {
   size                    = var.size
   replicas                = var.replicas
   alarm_actions           = var.alarm_actions
+  tags                    = var.tags
 }
 
 module "edge" {
@@ -145,14 +172,16 @@ module "edge" {
 
   name                      = local.name
   network                   = { vpc_id = local.network.vpc_id, public_subnet_ids = local.network.public_subnet_ids, private_subnet_ids = local.network.private_subnet_ids }
-  pops                      = var.pops
+  pops                      = local.pops
   ports                     = { client = 10000, health = 10002 } # as the module bootstrap has them
   upstream_ports            = [for u in var.pop.upstreams : try(tonumber(split(":", u)[1]), 0)]
-  image_id                  = local.image_id
+  image_id                  = var.image_id
   user_data                 = module.bootstrap.pop_user_data
   policy                    = local.policies.pop
   kms_key_arn               = aws_kms_key.this.arn
   agent_security_group_id   = module.consul.agent_security_group_id
   service_security_group_id = module.service.security_group_id
+  after                     = module.service.rolled
   alarm_actions             = var.alarm_actions
+  tags                      = var.tags
 }

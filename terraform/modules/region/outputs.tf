@@ -27,5 +27,6 @@ output "cell" {
     kms_key_arn             = aws_kms_key.this.arn
     agent_security_group_id = module.consul.agent_security_group_id
     consul_tag              = local.name
+    architecture            = var.architecture
   }
 }

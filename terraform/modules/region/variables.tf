@@ -17,27 +17,20 @@ variable "aws_region" {
   description = "Region of AWS in which this must be: it is checked against that of the provider that the module gets."
   type        = string
   nullable    = false
-
-  validation {
-    condition     = can(regex("^(af-south-1|ap-east-[12]|ap-northeast-[1-3]|ap-south-[12]|ap-southeast-[1-7]|ca-(central|west)-1|cn-north(west)?-1|eu-central-[12]|eu-north-1|eu-south-[12]|eu-west-[1-3]|il-central-1|me-(central|south)-1|mx-central-1|sa-east-1|us-(east|west)-[12]|us-gov-(east|west)-1)$", var.aws_region))
-    error_message = "aws_region must be a region of AWS, such as eu-central-1. One that is newer than this module is to be added to the list in variables.tf."
-  }
 }
 
 variable "zones" {
-  description = "Availability zones of a new network; not used with network."
+  description = "In how many availability zones a new network is; not used with network."
+  type        = number
+  default     = 3
+  nullable    = false
+}
+
+variable "zone_names" {
+  description = "Availability zones of a new network by name, where the first are not those that you want; empty: as many as zones states."
   type        = list(string)
   default     = []
   nullable    = false
-
-  validation {
-    condition     = var.network != null || contains([2, 3], length(var.zones))
-    error_message = "zones must be two or three availability zones of the region, or network a network that is there."
-  }
-  validation {
-    condition     = alltrue([for zone in var.zones : startswith(zone, var.aws_region)])
-    error_message = "zones must be of aws_region: those of eu-central-1 are eu-central-1a, eu-central-1b and eu-central-1c."
-  }
 }
 
 variable "cidr" {
@@ -54,7 +47,7 @@ variable "network" {
     cidr                    = string
     public_subnet_ids       = list(string)
     private_subnet_ids      = list(string)
-    private_route_table_ids = optional(list(string), [])
+    private_route_table_ids = optional(map(string), {}) # by a name each, such as that of the zone
   })
   default = null
 }
@@ -105,11 +98,16 @@ variable "pops" {
     min           = optional(number, 3)
     max           = optional(number, 12)
     cpu_percent   = optional(number, 50)
-    instance_type = optional(string, "c7g.large")
+    instance_type = optional(string) # c7g.large, or c7i.large with X86_64
     public_port   = optional(number, 443)
   })
   default  = {}
   nullable = false
+
+  validation {
+    condition     = var.pops.instance_type == null || can(regex(local.graviton, var.pops.instance_type)) == (var.architecture == "ARM64")
+    error_message = "pops.instance_type has another processor than architecture: c7g.large is ARM64, and c7i.large is X86_64."
+  }
 
   validation {
     condition     = var.pops.min >= 1 && var.pops.max >= var.pops.min
@@ -136,28 +134,46 @@ variable "size" {
   nullable    = false
 }
 
+variable "architecture" {
+  description = "Processor of machines and tasks: ARM64 or X86_64. Programs, images and image_id are for it."
+  type        = string
+  default     = "ARM64"
+  nullable    = false
+
+  validation {
+    condition     = contains(["ARM64", "X86_64"], var.architecture)
+    error_message = "architecture must be ARM64 or X86_64, as ECS has them."
+  }
+}
+
 variable "redis" {
-  description = "Redis: node type, masters, replicas of each, and the RBAC user group with its user."
+  description = "Redis: version, node type, masters, replicas of each, and the RBAC user group with its user."
   type = object({
-    node_type     = optional(string, "cache.r7g.large")
-    shards        = optional(number, 3)
-    replicas      = optional(number, 1)
-    user_group_id = string
-    user          = optional(string, "weir")
+    engine_version = optional(string, "8.0")
+    node_type      = optional(string, "cache.r7g.large")
+    shards         = optional(number, 3)
+    replicas       = optional(number, 1)
+    user_group_id  = string
+    user           = optional(string, "weir")
   })
   nullable = false
 
   validation {
     condition     = var.redis.user_group_id != ""
-    error_message = "redis.user_group_id is empty: without a user group everybody who reaches the port could use Redis. README.md of the module region describes how to make one."
+    error_message = "redis.user_group_id is empty: without a user group everybody who reaches the port could use Redis. weir bootstrap makes one."
   }
 }
 
 variable "consul" {
   description = "Consul's servers. Without sessions nobody applies rules with Systems Manager."
-  type        = object({ servers = optional(number, 3), instance_type = optional(string, "t4g.small"), sessions = optional(bool, true) })
+  type        = object({ servers = optional(number, 3), instance_type = optional(string), sessions = optional(bool, true) })
   default     = {}
   nullable    = false
+
+  validation {
+    condition     = var.consul.instance_type == null || can(regex(local.graviton, var.consul.instance_type)) == (var.architecture == "ARM64")
+    error_message = "consul.instance_type has another processor than architecture: t4g.small is ARM64, and t3.small is X86_64."
+  }
 }
 
 variable "images" {
@@ -167,36 +183,28 @@ variable "images" {
 }
 
 variable "programs" {
-  description = "Programs of machines in S3, each with its SHA-256: envoy, consul and weir.wasm, for the processor of the machines."
+  description = "Programs of machines in S3, each with its SHA-256: envoy, consul, weir and weir.wasm, for architecture."
   type        = map(object({ uri = string, sha256 = string }))
   nullable    = false
 
   validation {
-    condition     = length(setsubtract(["envoy", "consul", "weir.wasm"], keys(var.programs))) == 0
-    error_message = "programs must have envoy, consul and weir.wasm."
+    condition     = length(setsubtract(["envoy", "consul", "weir", "weir.wasm"], keys(var.programs))) == 0
+    error_message = "programs must have envoy, consul, weir and weir.wasm."
   }
 }
 
 variable "secrets" {
-  description = "ARNs in Secrets Manager by file name, for each role. README.md of the module bootstrap has what each file is."
-  type = object({
-    pop     = map(string)
-    consul  = map(string)
-    service = map(string)
-  })
-  nullable = false
+  description = "ARNs in Secrets Manager, one for each role: what weir bootstrap has made there."
+  type        = object({ pop = string, consul = string, service = string })
+  nullable    = false
 
   validation {
-    condition     = length(setsubtract(["ca.pem", "cert.pem", "key.pem", "client-cert.pem", "client-key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"], keys(var.secrets.pop))) == 0
-    error_message = "secrets.pop must have ca.pem, cert.pem, key.pem, client-cert.pem, client-key.pem, consul.json, consul-ca.pem, consul-cert.pem and consul-key.pem."
+    condition     = alltrue([for arn in values(var.secrets) : can(regex("^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^: ]+$", arn))])
+    error_message = "secrets must be ARNs of secrets in Secrets Manager, which weir bootstrap prints, such as arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/pop-AbCdEf."
   }
   validation {
-    condition     = length(setsubtract(["consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"], keys(var.secrets.consul))) == 0
-    error_message = "secrets.consul must have consul.json, consul-ca.pem, consul-cert.pem and consul-key.pem."
-  }
-  validation {
-    condition     = length(setsubtract(["ca.pem", "cert.pem", "key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem", "consul-token", "redis-password"], keys(var.secrets.service))) == 0
-    error_message = "secrets.service must have ca.pem, cert.pem, key.pem, consul.json, consul-ca.pem, consul-cert.pem, consul-key.pem, consul-token and redis-password."
+    condition     = alltrue([for arn in values(var.secrets) : try(split(":", arn)[3] == var.aws_region, true)])
+    error_message = "secrets must be in aws_region: a machine asks Secrets Manager of its own region."
   }
 }
 
@@ -208,15 +216,32 @@ variable "secrets_key_arns" {
 }
 
 variable "image_id" {
-  description = "Machine image: Amazon Linux 2023 for arm64 or what pops.instance_type and consul.instance_type are. Empty: the newest one for arm64, at each apply."
+  description = "Machine image: Amazon Linux 2023 for architecture. README.md has how to find one; another one replaces PoPs."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^ami-[0-9a-f]+$", var.image_id))
+    error_message = "image_id must be the id of a machine image, such as ami-0123456789abcdef0. README.md of the module region has how to find one."
+  }
+}
+
+variable "after" {
+  description = "Known when what must be updated before this region is: output rolled of the module global. Empty: nothing must."
   type        = string
   default     = ""
-  nullable    = false
 }
 
 variable "alarm_actions" {
   description = "ARNs that alarms notify."
   type        = list(string)
   default     = []
+  nullable    = false
+}
+
+variable "tags" {
+  description = "Tags of all resources, machines and tasks."
+  type        = map(string)
+  default     = {}
   nullable    = false
 }

@@ -10,8 +10,11 @@ mock_provider "aws" {
   mock_data "aws_partition" {
     defaults = { partition = "aws" }
   }
-  mock_data "aws_ssm_parameter" {
-    defaults = { value = "ami-1" }
+  mock_data "aws_ami" {
+    defaults = { architecture = "arm64" }
+  }
+  mock_data "aws_availability_zones" {
+    defaults = { names = ["eu-central-1a", "eu-central-1b", "eu-central-1c"] }
   }
   mock_resource "aws_vpc" {
     defaults = { id = "vpc-eu" }
@@ -42,8 +45,11 @@ mock_provider "aws" {
   mock_data "aws_partition" {
     defaults = { partition = "aws" }
   }
-  mock_data "aws_ssm_parameter" {
-    defaults = { value = "ami-1" }
+  mock_data "aws_ami" {
+    defaults = { architecture = "arm64" }
+  }
+  mock_data "aws_availability_zones" {
+    defaults = { names = ["us-east-1a", "us-east-1b", "us-east-1c"] }
   }
   mock_resource "aws_vpc" {
     defaults = { id = "vpc-us" }
@@ -74,8 +80,11 @@ mock_provider "aws" {
   mock_data "aws_partition" {
     defaults = { partition = "aws" }
   }
-  mock_data "aws_ssm_parameter" {
-    defaults = { value = "ami-1" }
+  mock_data "aws_ami" {
+    defaults = { architecture = "arm64" }
+  }
+  mock_data "aws_availability_zones" {
+    defaults = { names = ["ap-southeast-1a", "ap-southeast-1b", "ap-southeast-1c"] }
   }
   mock_resource "aws_vpc" {
     defaults = { id = "vpc-ap" }
@@ -100,26 +109,16 @@ variables {
   programs = {
     envoy       = { uri = "s3://programs/envoy", sha256 = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb" }
     consul      = { uri = "s3://programs/consul", sha256 = "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d" }
+    weir        = { uri = "s3://programs/weir", sha256 = "18ac3e7343f016890c510e93f935261169d9e3f565436429830faf0934f4f8e4" }
     "weir.wasm" = { uri = "s3://programs/weir.wasm", sha256 = "2e7d2c03a9507ae265ecf5b5356885a53393a2029d241394997265a1a25aefc6" }
   }
-  redis_user_groups = { eu = "weir", us = "weir", ap = "weir", global = "weir-global" }
+  image_ids         = { eu = "ami-0e", us = "ami-05", ap = "ami-0a" }
+  redis_user_groups = { eu = "weir-eu", us = "weir-us", ap = "weir-ap", global = "weir-global" }
   secrets = {
-    eu = {
-      pop     = { for file in ["ca.pem", "cert.pem", "key.pem", "client-cert.pem", "client-key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"] : file => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:${file}" }
-      consul  = { for file in ["consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"] : file => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:${file}" }
-      service = { for file in ["ca.pem", "cert.pem", "key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem", "consul-token", "redis-password"] : file => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:${file}" }
-    }
-    us = {
-      pop     = { for file in ["ca.pem", "cert.pem", "key.pem", "client-cert.pem", "client-key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"] : file => "arn:aws:secretsmanager:us-east-1:123456789012:secret:${file}" }
-      consul  = { for file in ["consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"] : file => "arn:aws:secretsmanager:us-east-1:123456789012:secret:${file}" }
-      service = { for file in ["ca.pem", "cert.pem", "key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem", "consul-token", "redis-password"] : file => "arn:aws:secretsmanager:us-east-1:123456789012:secret:${file}" }
-    }
-    ap = {
-      pop     = { for file in ["ca.pem", "cert.pem", "key.pem", "client-cert.pem", "client-key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"] : file => "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:${file}" }
-      consul  = { for file in ["consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"] : file => "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:${file}" }
-      service = { for file in ["ca.pem", "cert.pem", "key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem", "consul-token", "redis-password"] : file => "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:${file}" }
-    }
-    global = { for file in ["ca.pem", "cert.pem", "key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem", "consul-token", "redis-password"] : file => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:${file}" }
+    eu     = { for role in ["pop", "consul", "service"] : role => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/${role}-AbCdEf" }
+    us     = { for role in ["pop", "consul", "service"] : role => "arn:aws:secretsmanager:us-east-1:123456789012:secret:weir/us/${role}-AbCdEf" }
+    ap     = { for role in ["pop", "consul", "service"] : role => "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:weir/ap/${role}-AbCdEf" }
+    global = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/global-AbCdEf"
   }
 }
 

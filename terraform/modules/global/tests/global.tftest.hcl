@@ -8,9 +8,6 @@ mock_provider "aws" {
   mock_data "aws_partition" {
     defaults = { partition = "aws" }
   }
-  mock_data "aws_ssm_parameter" {
-    defaults = { value = "ami-1" }
-  }
   mock_resource "aws_vpc" {
     defaults = { id = "vpc-eu" }
   }
@@ -32,18 +29,19 @@ variables {
   home = {
     name                    = "eu"
     aws_region              = "eu-central-1"
-    network                 = { vpc_id = "vpc-eu", cidr = "10.1.0.0/16", public_subnet_ids = ["subnet-1"], private_subnet_ids = ["subnet-2"], private_route_table_ids = ["rtb-1"] }
+    network                 = { vpc_id = "vpc-eu", cidr = "10.1.0.0/16", public_subnet_ids = ["subnet-1"], private_subnet_ids = ["subnet-2"], private_route_table_ids = { eu-central-1a = "rtb-1" } }
     kms_key_arn             = "arn:aws:kms:eu-central-1:123456789012:key/1"
     agent_security_group_id = "sg-agent"
     consul_tag              = "weir-eu"
+    architecture            = "ARM64"
   }
   regions = {
     eu = { aws_region = "eu-central-1", cidr = "10.1.0.0/16", balancer_arn = "arn:eu", balancer_port = 443 }
     us = { aws_region = "us-east-1", cidr = "10.2.0.0/16", balancer_arn = "arn:us", balancer_port = 443 }
   }
-  redis   = { user_group_id = "weir" }
-  images  = { weir = "registry.example/weir-global:0.1.0", consul = "hashicorp/consul:1.21.0" }
-  secrets = { for file in ["ca.pem", "cert.pem", "key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem", "consul-token", "redis-password"] : file => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:${file}" }
+  redis  = { user_group_id = "weir" }
+  images = { weir = "registry.example/weir-global:0.1.0", consul = "hashicorp/consul:1.21.0" }
+  secret = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/global-AbCdEf"
 }
 
 run "two_regions" {
@@ -123,8 +121,8 @@ run "no_aggregator" {
   expect_failures = [var.replicas]
 }
 
-run "a_secret_is_missing" {
+run "a_secret_in_place_of_its_name" {
   command = plan
-  variables { secrets = {} }
-  expect_failures = [var.secrets]
+  variables { secret = "secret" }
+  expect_failures = [var.secret]
 }

@@ -8,8 +8,11 @@ mock_provider "aws" {
   mock_data "aws_partition" {
     defaults = { partition = "aws" }
   }
-  mock_data "aws_ssm_parameter" {
-    defaults = { value = "ami-1" }
+  mock_data "aws_ami" {
+    defaults = { architecture = "arm64" }
+  }
+  mock_data "aws_availability_zones" {
+    defaults = { names = ["eu-central-1a", "eu-central-1b", "eu-central-1c"] }
   }
   mock_resource "aws_vpc" {
     defaults = { id = "vpc-eu" }
@@ -31,7 +34,6 @@ mock_provider "aws" {
 variables {
   name       = "eu"
   aws_region = "eu-central-1"
-  zones      = ["eu-central-1a", "eu-central-1b", "eu-central-1c"]
   peers      = { us = "10.2.0.0/16" }
   pop        = { upstreams = ["app.internal:8443"] }
   redis      = { user_group_id = "weir" }
@@ -39,13 +41,15 @@ variables {
   programs = {
     envoy       = { uri = "s3://programs/envoy", sha256 = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb" }
     consul      = { uri = "s3://programs/consul", sha256 = "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d" }
+    weir        = { uri = "s3://programs/weir", sha256 = "18ac3e7343f016890c510e93f935261169d9e3f565436429830faf0934f4f8e4" }
     "weir.wasm" = { uri = "s3://programs/weir.wasm", sha256 = "2e7d2c03a9507ae265ecf5b5356885a53393a2029d241394997265a1a25aefc6" }
   }
   secrets = {
-    pop     = { for file in ["ca.pem", "cert.pem", "key.pem", "client-cert.pem", "client-key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"] : file => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:${file}" }
-    consul  = { for file in ["consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"] : file => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:${file}" }
-    service = { for file in ["ca.pem", "cert.pem", "key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem", "consul-token", "redis-password"] : file => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:${file}" }
+    pop     = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/pop-AbCdEf"
+    consul  = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/consul-AbCdEf"
+    service = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/service-AbCdEf"
   }
+  image_id = "ami-0123456789abcdef0"
 }
 
 run "a_region" {
@@ -103,7 +107,6 @@ run "joins_another_region" {
 
 run "own_network" {
   variables {
-    zones   = []
     network = { vpc_id = "vpc-own", cidr = "10.9.0.0/16", public_subnet_ids = ["subnet-1"], private_subnet_ids = ["subnet-2"] }
   }
   assert {
@@ -116,27 +119,54 @@ run "provider_of_another_region" {
   command = plan
   variables {
     aws_region = "us-east-1"
-    zones      = ["us-east-1a", "us-east-1b"]
+    secrets    = { for role in ["pop", "consul", "service"] : role => "arn:aws:secretsmanager:us-east-1:123456789012:secret:weir/us/${role}-AbCdEf" }
   }
   expect_failures = [data.aws_region.current]
 }
 
-run "unknown_region" {
-  command = plan
-  variables {
-    aws_region = "eu-middle-1"
-    zones      = ["eu-middle-1a", "eu-middle-1b"]
+run "each_role_reads_its_own" {
+  assert {
+    condition = { for role, policy in local.policies : role => flatten([for s in jsondecode(policy).Statement : s.Resource if s.Action[0] == "secretsmanager:GetSecretValue"]) } == {
+    pop = ["arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/pop-AbCdEf"], consul = ["arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/consul-AbCdEf"] }
+    error_message = "A machine must read the secret of its role, and no other."
   }
-  expect_failures = [var.aws_region]
+  assert {
+    condition     = length(flatten([for s in jsondecode(local.policies.consul).Statement : s.Resource if s.Action[0] == "s3:GetObject"])) == 2
+    error_message = "Consul's servers fetch consul, and weir, which makes the tokens."
+  }
 }
 
-run "unknown_region_of_an_area_that_is_known" {
+run "x86" {
+  variables { architecture = "X86_64" }
+  override_data {
+    target = data.aws_ami.image
+    values = { architecture = "x86_64" }
+  }
+  assert {
+    condition     = local.pops.instance_type == "c7i.large" && local.consul_machine == "t3.small" && output.cell.architecture == "X86_64"
+    error_message = "Machines and tasks must have the processor that is asked for."
+  }
+}
+
+run "image_for_another_processor" {
+  command = plan
+  variables { architecture = "X86_64" }
+  expect_failures = [data.aws_ami.image]
+}
+
+run "machines_with_another_processor" {
   command = plan
   variables {
-    aws_region = "eu-central-9"
-    zones      = ["eu-central-9a", "eu-central-9b"]
+    pops   = { instance_type = "c7i.large" }
+    consul = { instance_type = "t3.small" }
   }
-  expect_failures = [var.aws_region]
+  expect_failures = [var.pops, var.consul]
+}
+
+run "no_image" {
+  command = plan
+  variables { image_id = "" }
+  expect_failures = [var.image_id]
 }
 
 run "region_with_the_name_of_the_aggregators" {
@@ -157,9 +187,9 @@ run "redis_without_users" {
   expect_failures = [var.redis]
 }
 
-run "a_secret_is_missing" {
+run "a_secret_in_place_of_its_name" {
   command = plan
-  variables { secrets = { pop = {}, consul = {}, service = {} } }
+  variables { secrets = { pop = "a", consul = "b", service = "c" } }
   expect_failures = [var.secrets]
 }
 
@@ -169,16 +199,10 @@ run "a_program_is_missing" {
   expect_failures = [var.programs]
 }
 
-run "neither_zones_nor_network" {
+run "secrets_of_another_region" {
   command = plan
-  variables { zones = [] }
-  expect_failures = [var.zones]
-}
-
-run "zones_of_another_region" {
-  command = plan
-  variables { zones = ["us-east-1a", "us-east-1b"] }
-  expect_failures = [var.zones]
+  variables { secrets = { for role in ["pop", "consul", "service"] : role => "arn:aws:secretsmanager:us-east-1:123456789012:secret:weir/us/${role}-AbCdEf" } }
+  expect_failures = [var.secrets]
 }
 
 run "a_peer_that_is_everybody" {

@@ -5,7 +5,7 @@ resource "aws_vpc_peering_connection" "this" {
   peer_vpc_id = var.accepter.vpc_id
   peer_region = var.accepter.aws_region
   auto_accept = false
-  tags        = { Name = "weir-${var.name}" }
+  tags        = merge(var.tags, { Name = "weir-${var.name}" })
 }
 
 resource "aws_vpc_peering_connection_accepter" "this" {
@@ -13,13 +13,13 @@ resource "aws_vpc_peering_connection_accepter" "this" {
 
   vpc_peering_connection_id = aws_vpc_peering_connection.this.id
   auto_accept               = true
-  tags                      = { Name = "weir-${var.name}" }
+  tags                      = merge(var.tags, { Name = "weir-${var.name}" })
 }
 
-# Keys are places in the list: the ids of tables that are not there yet are not known.
+# By the zone of a table: its id is not known before it is there, and its place in a list changes.
 resource "aws_route" "there" {
   provider = aws.requester
-  for_each = { for i, id in var.requester.private_route_table_ids : tostring(i) => id }
+  for_each = var.requester.private_route_table_ids
 
   route_table_id            = each.value
   destination_cidr_block    = var.accepter.cidr
@@ -28,7 +28,7 @@ resource "aws_route" "there" {
 
 resource "aws_route" "back" {
   provider = aws.accepter
-  for_each = { for i, id in var.accepter.private_route_table_ids : tostring(i) => id }
+  for_each = var.accepter.private_route_table_ids
 
   route_table_id            = each.value
   destination_cidr_block    = var.requester.cidr

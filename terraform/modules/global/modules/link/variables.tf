@@ -6,13 +6,13 @@ variable "name" {
 
 variable "requester" {
   description = "Network of one side: output network of the module region."
-  type        = object({ vpc_id = string, cidr = string, private_route_table_ids = list(string) })
+  type        = object({ vpc_id = string, cidr = string, private_route_table_ids = map(string) })
   nullable    = false
 }
 
 variable "accepter" {
   description = "Network of the other side, and its region of AWS."
-  type        = object({ vpc_id = string, cidr = string, private_route_table_ids = list(string), aws_region = string })
+  type        = object({ vpc_id = string, cidr = string, private_route_table_ids = map(string), aws_region = string })
   nullable    = false
 
   validation {
@@ -23,4 +23,11 @@ variable "accepter" {
     ])) == 2
     error_message = "The addresses of both sides overlap: give each region a cidr of its own, such as 10.1.0.0/16 and 10.2.0.0/16."
   }
+}
+
+variable "tags" {
+  description = "Tags of both sides of the connection."
+  type        = map(string)
+  default     = {}
+  nullable    = false
 }

@@ -5,12 +5,14 @@ resource "aws_security_group" "agent" {
   name        = "${var.name}-consul-agent"
   description = "Consul agents: gossip within the region"
   vpc_id      = var.vpc_id
+  tags        = var.tags
 }
 
 resource "aws_security_group" "server" {
   name        = "${var.name}-consul-server"
   description = "Consul servers: calls of agents, and other regions"
   vpc_id      = var.vpc_id
+  tags        = var.tags
 }
 
 locals {
@@ -36,6 +38,7 @@ resource "aws_vpc_security_group_ingress_rule" "within" {
   ip_protocol                  = each.value.protocol
   from_port                    = each.value.port
   to_port                      = each.value.port
+  tags                         = var.tags
 }
 
 resource "aws_vpc_security_group_egress_rule" "within" {
@@ -47,6 +50,7 @@ resource "aws_vpc_security_group_egress_rule" "within" {
   ip_protocol                  = each.value.protocol
   from_port                    = each.value.port
   to_port                      = each.value.port
+  tags                         = var.tags
 }
 
 resource "aws_vpc_security_group_ingress_rule" "wan" {
@@ -58,6 +62,7 @@ resource "aws_vpc_security_group_ingress_rule" "wan" {
   ip_protocol       = each.value.protocol
   from_port         = each.value.port
   to_port           = each.value.port
+  tags              = var.tags
 }
 
 resource "aws_vpc_security_group_egress_rule" "wan" {
@@ -69,6 +74,7 @@ resource "aws_vpc_security_group_egress_rule" "wan" {
   ip_protocol       = each.value.protocol
   from_port         = each.value.port
   to_port           = each.value.port
+  tags              = var.tags
 }
 
 resource "aws_vpc_security_group_egress_rule" "https" {
@@ -78,11 +84,13 @@ resource "aws_vpc_security_group_egress_rule" "https" {
   ip_protocol       = "tcp"
   from_port         = 443
   to_port           = 443
+  tags              = var.tags
 }
 
 resource "aws_iam_role" "server" {
   name_prefix        = "${var.name}-consul-"
   assume_role_policy = jsonencode({ Version = "2012-10-17", Statement = [{ Effect = "Allow", Action = "sts:AssumeRole", Principal = { Service = "ec2.amazonaws.com" } }] })
+  tags               = var.tags
 }
 
 resource "aws_iam_role_policy" "server" {
@@ -102,6 +110,7 @@ resource "aws_iam_role_policy_attachment" "sessions" {
 resource "aws_iam_instance_profile" "server" {
   name_prefix = "${var.name}-consul-"
   role        = aws_iam_role.server.name
+  tags        = var.tags
 }
 
 resource "aws_launch_template" "server" {
@@ -111,9 +120,17 @@ resource "aws_launch_template" "server" {
   user_data              = base64gzip(var.user_data)
   vpc_security_group_ids = [aws_security_group.agent.id, aws_security_group.server.id]
   update_default_version = true
+  tags                   = var.tags
 
   iam_instance_profile {
     arn = aws_iam_instance_profile.server.arn
+  }
+  dynamic "tag_specifications" {
+    for_each = length(var.tags) > 0 ? ["volume"] : []
+    content {
+      resource_type = tag_specifications.value
+      tags          = var.tags
+    }
   }
   metadata_options {
     http_endpoint = "enabled"
@@ -147,6 +164,14 @@ resource "aws_autoscaling_group" "server" {
     key                 = "weir-consul-server"
     value               = var.name
     propagate_at_launch = true
+  }
+  dynamic "tag" {
+    for_each = var.tags
+    content {
+      key                 = tag.key
+      value               = tag.value
+      propagate_at_launch = true
+    }
   }
   tag {
     key                 = "Name"

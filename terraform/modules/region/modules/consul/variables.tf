@@ -72,3 +72,10 @@ variable "peer_cidrs" {
   default     = []
   nullable    = false
 }
+
+variable "tags" {
+  description = "Tags of all resources and machines."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+}

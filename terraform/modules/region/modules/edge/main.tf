@@ -2,12 +2,14 @@ resource "aws_security_group" "balancer" {
   name        = "${var.name}-balancer"
   description = "Load balancer: clients"
   vpc_id      = var.network.vpc_id
+  tags        = var.tags
 }
 
 resource "aws_security_group" "pop" {
   name        = "${var.name}-pop"
   description = "PoPs: from the load balancer alone"
   vpc_id      = var.network.vpc_id
+  tags        = var.tags
 }
 
 # The one port that is open to everybody.
@@ -20,6 +22,7 @@ resource "aws_vpc_security_group_ingress_rule" "clients" {
   ip_protocol       = "tcp"
   from_port         = var.pops.public_port
   to_port           = var.pops.public_port
+  tags              = var.tags
 }
 
 resource "aws_vpc_security_group_egress_rule" "balancer" {
@@ -31,6 +34,7 @@ resource "aws_vpc_security_group_egress_rule" "balancer" {
   ip_protocol                  = "tcp"
   from_port                    = each.value
   to_port                      = each.value
+  tags                         = var.tags
 }
 
 resource "aws_vpc_security_group_ingress_rule" "pop" {
@@ -42,6 +46,7 @@ resource "aws_vpc_security_group_ingress_rule" "pop" {
   ip_protocol                  = "tcp"
   from_port                    = each.value
   to_port                      = each.value
+  tags                         = var.tags
 }
 
 resource "aws_vpc_security_group_egress_rule" "service" {
@@ -51,6 +56,7 @@ resource "aws_vpc_security_group_egress_rule" "service" {
   ip_protocol                  = "tcp"
   from_port                    = 8080
   to_port                      = 8080
+  tags                         = var.tags
 }
 
 resource "aws_vpc_security_group_egress_rule" "upstream" {
@@ -62,11 +68,13 @@ resource "aws_vpc_security_group_egress_rule" "upstream" {
   ip_protocol       = "tcp"
   from_port         = each.value
   to_port           = each.value
+  tags              = var.tags
 }
 
 resource "aws_iam_role" "pop" {
   name_prefix        = "${var.name}-pop-"
   assume_role_policy = jsonencode({ Version = "2012-10-17", Statement = [{ Effect = "Allow", Action = "sts:AssumeRole", Principal = { Service = "ec2.amazonaws.com" } }] })
+  tags               = var.tags
 }
 
 resource "aws_iam_role_policy" "pop" {
@@ -78,6 +86,7 @@ resource "aws_iam_role_policy" "pop" {
 resource "aws_iam_instance_profile" "pop" {
   name_prefix = "${var.name}-pop-"
   role        = aws_iam_role.pop.name
+  tags        = var.tags
 }
 
 resource "aws_launch_template" "pop" {
@@ -87,9 +96,17 @@ resource "aws_launch_template" "pop" {
   user_data              = base64gzip(var.user_data)
   vpc_security_group_ids = [aws_security_group.pop.id, var.agent_security_group_id]
   update_default_version = true
+  tags                   = var.tags
 
   iam_instance_profile {
     arn = aws_iam_instance_profile.pop.arn
+  }
+  dynamic "tag_specifications" {
+    for_each = length(var.tags) > 0 ? ["volume"] : []
+    content {
+      resource_type = tag_specifications.value
+      tags          = var.tags
+    }
   }
   metadata_options {
     http_endpoint = "enabled"
@@ -114,6 +131,7 @@ resource "aws_lb" "this" {
   subnets                          = var.network.public_subnet_ids
   security_groups                  = [aws_security_group.balancer.id]
   enable_cross_zone_load_balancing = true
+  tags                             = var.tags
 }
 
 resource "aws_lb_target_group" "pop" {
@@ -124,6 +142,7 @@ resource "aws_lb_target_group" "pop" {
   protocol             = "TCP"
   preserve_client_ip   = "true"
   deregistration_delay = "60"
+  tags                 = var.tags
 
   health_check {
     protocol            = "HTTP"
@@ -140,6 +159,7 @@ resource "aws_lb_listener" "clients" {
   load_balancer_arn = aws_lb.this.arn
   port              = var.pops.public_port
   protocol          = "TCP"
+  tags              = var.tags
 
   default_action {
     type             = "forward"
@@ -156,6 +176,7 @@ resource "aws_autoscaling_group" "pop" {
   health_check_type         = "ELB"
   health_check_grace_period = 180 # programs are fetched, and the filter is compiled
   default_instance_warmup   = 120
+  depends_on                = [var.after]
 
   launch_template {
     id      = aws_launch_template.pop.id
@@ -166,6 +187,14 @@ resource "aws_autoscaling_group" "pop" {
     preferences {
       min_healthy_percentage = 90
       auto_rollback          = true
+    }
+  }
+  dynamic "tag" {
+    for_each = var.tags
+    content {
+      key                 = tag.key
+      value               = tag.value
+      propagate_at_launch = true
     }
   }
   tag {
@@ -201,4 +230,5 @@ resource "aws_cloudwatch_metric_alarm" "healthy" {
   comparison_operator = "LessThanThreshold"
   treat_missing_data  = "breaching"
   alarm_actions       = var.alarm_actions
+  tags                = var.tags
 }

@@ -82,3 +82,16 @@ variable "alarm_actions" {
   default     = []
   nullable    = false
 }
+
+variable "after" {
+  description = "Known when what must be updated before PoPs is: output rolled of the submodule service."
+  type        = string
+  default     = ""
+}
+
+variable "tags" {
+  description = "Tags of all resources and machines."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+}

@@ -5,7 +5,7 @@ output "network" {
     cidr                    = var.cidr
     public_subnet_ids       = [for s in aws_subnet.public : s.id]
     private_subnet_ids      = [for s in aws_subnet.private : s.id]
-    private_route_table_ids = [for t in aws_route_table.private : t.id]
+    private_route_table_ids = { for zone, t in aws_route_table.private : zone => t.id }
   }
   # A machine fetches its programs as soon as it boots, and a public balancer needs the gateway:
   # whoever uses the network gets one that reaches what is outside.

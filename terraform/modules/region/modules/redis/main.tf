@@ -1,12 +1,14 @@
 resource "aws_elasticache_subnet_group" "this" {
   name       = var.name
   subnet_ids = var.subnet_ids
+  tags       = var.tags
 }
 
 resource "aws_security_group" "this" {
   name        = "${var.name}-redis"
   description = "Redis: from the service alone"
   vpc_id      = var.vpc_id
+  tags        = var.tags
 }
 
 resource "aws_vpc_security_group_ingress_rule" "clients" {
@@ -18,13 +20,16 @@ resource "aws_vpc_security_group_ingress_rule" "clients" {
   ip_protocol                  = "tcp"
   from_port                    = 6379
   to_port                      = 6379
+  tags                         = var.tags
 }
 
-# internal/redis/redisstore/README.md has the reason for each.
+# internal/redis/redisstore/README.md has the reason for each. Its name has the version: the group of the next one is
+# there before that of the last is removed, which a cluster still uses until then.
 resource "aws_elasticache_parameter_group" "this" {
-  name        = var.name
-  family      = "valkey8"
+  name        = "${var.name}-${local.family}"
+  family      = local.family
   description = "Counters of Weir"
+  tags        = var.tags
 
   dynamic "parameter" {
     for_each = {
@@ -38,13 +43,16 @@ resource "aws_elasticache_parameter_group" "this" {
       value = parameter.value
     }
   }
+  lifecycle {
+    create_before_destroy = true
+  }
 }
 
 resource "aws_elasticache_replication_group" "this" {
   replication_group_id       = var.name
   description                = "Counters of Weir"
   engine                     = "valkey"
-  engine_version             = "8.0"
+  engine_version             = var.engine_version
   node_type                  = var.node_type
   port                       = 6379
   parameter_group_name       = aws_elasticache_parameter_group.this.name
@@ -62,10 +70,13 @@ resource "aws_elasticache_replication_group" "this" {
   user_group_ids             = [var.user_group_id]
   snapshot_retention_limit   = 0 # counters are ephemeral
   auto_minor_version_upgrade = true
-  apply_immediately          = false
+  apply_immediately          = true # an apply that is done has changed the cluster, and what comes next in it may rely on that
+  tags                       = var.tags
 }
 
 locals {
+  family = "valkey${split(".", var.engine_version)[0]}"
+
   # What ElastiCache calls the nodes of a new group: its metrics are by node.
   nodes = [for pair in setproduct(range(1, var.shards + 1), range(1, var.replicas + 2)) : format("%s-%04d-%03d", var.name, pair[0], pair[1])]
 
@@ -92,5 +103,6 @@ resource "aws_cloudwatch_metric_alarm" "this" {
   comparison_operator = "GreaterThanThreshold"
   treat_missing_data  = each.value.missing
   alarm_actions       = var.alarm_actions
+  tags                = var.tags
   depends_on          = [aws_elasticache_replication_group.this] # until then all nodes are away
 }

@@ -21,6 +21,18 @@ variable "subnet_ids" {
   nullable    = false
 }
 
+variable "engine_version" {
+  description = "Version of Valkey. The parameter group follows its major version."
+  type        = string
+  default     = "8.0"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^([89]|[1-9][0-9])\\.[0-9]+$", var.engine_version))
+    error_message = "engine_version must be a version of Valkey from 8.0 on, such as 8.0: an older one was not tested."
+  }
+}
+
 variable "node_type" {
   description = "Size of a node. One core of a node decides; add shards when it is half used at peak."
   type        = string
@@ -84,5 +96,12 @@ variable "alarm_actions" {
   description = "ARNs that alarms notify."
   type        = list(string)
   default     = []
+  nullable    = false
+}
+
+variable "tags" {
+  description = "Tags of all resources."
+  type        = map(string)
+  default     = {}
   nullable    = false
 }

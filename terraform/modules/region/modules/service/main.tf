@@ -10,7 +10,11 @@ locals {
   secrets = { name = "secrets", path = "/etc/weir/secrets" }
   data    = { name = "data", path = "/var/lib/weir" }
   user    = "65532"
-  files   = sort(keys(var.secrets))
+
+  # Keys of the secret, each of which becomes a file. docs/bootstrap.md has what they are.
+  files = ["ca.pem", "cert.pem", "key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem", "consul-token", "redis-password"]
+
+  others = 512 # MiB of a task for the collector, the agent and what Fargate itself takes
 
   log = { logDriver = "awslogs", options = {
     awslogs-group         = aws_cloudwatch_log_group.this.name
@@ -31,7 +35,7 @@ locals {
       ["chown -R ${local.user}:${local.user} ${local.secrets.path} ${local.data.path}"],
     ))]
     environment      = [{ name = "AGENT", value = var.consul_agent }]
-    secrets          = [for i, file in local.files : { name = "SECRET_${i}", valueFrom = var.secrets[file] }]
+    secrets          = [for i, file in local.files : { name = "SECRET_${i}", valueFrom = "${var.secret}:${file}::" }]
     mountPoints      = [for v in [local.secrets, local.data] : { sourceVolume = v.name, containerPath = v.path, readOnly = false }]
     logConfiguration = local.log
   }
@@ -41,9 +45,11 @@ locals {
     image      = var.images.consul
     essential  = true
     user       = local.user
-    entryPoint = ["consul", "agent"]
-    command    = ["-config-file=${local.secrets.path}/agent.json", "-config-file=${local.secrets.path}/consul.json"]
-    dependsOn  = [{ containerName = "files", condition = "SUCCESS" }]
+    entryPoint = ["/bin/sh", "-ec"]
+    # Its token may register nodes with this prefix alone; a host name of AWS goes on with a domain.
+    command = [join(" ", ["host=$(hostname); exec consul agent -node=\"${var.node}-$${host%%.*}\"",
+    "-config-file=${local.secrets.path}/agent.json", "-config-file=${local.secrets.path}/consul.json"])]
+    dependsOn = [{ containerName = "files", condition = "SUCCESS" }]
     mountPoints = [
       { sourceVolume = "secrets", containerPath = local.secrets.path, readOnly = true },
       { sourceVolume = "data", containerPath = local.data.path, readOnly = false },
@@ -63,11 +69,12 @@ locals {
     portMappings           = [{ containerPort = 8080, protocol = "tcp" }]
     dependsOn              = [{ containerName = "files", condition = "SUCCESS" }, { containerName = "consul", condition = "START" }]
     mountPoints            = local.consul_container.mountPoints
-    # ECS replaces a program that hangs. Whether it is ready is for callers alone: without Redis no
-    # replica is, and new ones would not be either.
+    memory                 = var.size.memory - local.others # its cgroup, by which it bounds itself
+    # It passes once the program has been ready: new replicas that never are do not replace those that
+    # serve. Later it fails only where the program hangs: without Redis no replica is ready, nor would new ones be.
     healthCheck = {
-      command  = ["CMD", "/weir", "healthcheck", "http://127.0.0.1:8090/healthz"]
-      interval = 10, timeout = 5, retries = 3, startPeriod = 60
+      command  = ["CMD", "/weir", "healthcheck", "http://127.0.0.1:8090/startedz"]
+      interval = 10, timeout = 5, retries = 3, startPeriod = 300
     }
     stopTimeout      = 30 # longer than --drain-wait and --drain-timeout
     linuxParameters  = { initProcessEnabled = false, capabilities = { drop = ["ALL"] } }
@@ -102,6 +109,7 @@ resource "aws_cloudwatch_log_group" "this" {
   name              = "/weir/${var.name}/${var.program}"
   retention_in_days = 30
   kms_key_id        = var.kms_key_arn
+  tags              = var.tags
 }
 
 # CloudWatch takes metrics out of this log, and keeps them longer than it.
@@ -109,12 +117,14 @@ resource "aws_cloudwatch_log_group" "metrics" {
   name              = "/weir/${var.name}/${var.program}/metrics"
   retention_in_days = 3
   kms_key_id        = var.kms_key_arn
+  tags              = var.tags
 }
 
 resource "aws_security_group" "this" {
   name        = "${var.name}-${var.program}"
   description = "${var.program}: the QuotaService"
   vpc_id      = var.network.vpc_id
+  tags        = var.tags
 }
 
 resource "aws_vpc_security_group_ingress_rule" "groups" {
@@ -126,6 +136,7 @@ resource "aws_vpc_security_group_ingress_rule" "groups" {
   ip_protocol                  = "tcp"
   from_port                    = 8080
   to_port                      = 8080
+  tags                         = var.tags
 }
 
 resource "aws_vpc_security_group_ingress_rule" "cidrs" {
@@ -137,6 +148,7 @@ resource "aws_vpc_security_group_ingress_rule" "cidrs" {
   ip_protocol       = "tcp"
   from_port         = 8080
   to_port           = 8080
+  tags              = var.tags
 }
 
 resource "aws_vpc_security_group_egress_rule" "redis" {
@@ -146,6 +158,7 @@ resource "aws_vpc_security_group_egress_rule" "redis" {
   ip_protocol                  = "tcp"
   from_port                    = 6379
   to_port                      = 6379
+  tags                         = var.tags
 }
 
 resource "aws_vpc_security_group_egress_rule" "aggregators" {
@@ -157,6 +170,7 @@ resource "aws_vpc_security_group_egress_rule" "aggregators" {
   ip_protocol       = "tcp"
   from_port         = 8080
   to_port           = 8080
+  tags              = var.tags
 }
 
 locals {
@@ -175,6 +189,7 @@ locals {
 resource "aws_iam_role" "execution" {
   name_prefix        = "${var.program}-exec-"
   assume_role_policy = jsonencode({ Version = "2012-10-17", Statement = [local.trust] })
+  tags               = var.tags
 }
 
 resource "aws_iam_role_policy" "execution" {
@@ -183,7 +198,7 @@ resource "aws_iam_role_policy" "execution" {
   policy = jsonencode({ Version = "2012-10-17", Statement = concat(
     [
       { Effect = "Allow", Action = ["logs:CreateLogStream", "logs:PutLogEvents"], Resource = "${aws_cloudwatch_log_group.this.arn}:*" },
-      { Effect = "Allow", Action = ["secretsmanager:GetSecretValue"], Resource = distinct(values(var.secrets)) },
+      { Effect = "Allow", Action = ["secretsmanager:GetSecretValue"], Resource = [var.secret] },
     ],
     flatten([for repositories in length(local.repositories) > 0 ? [local.repositories] : [] : [
       { Effect = "Allow", Action = ["ecr:GetAuthorizationToken"], Resource = ["*"] }, # has no resources
@@ -200,6 +215,7 @@ resource "aws_iam_role" "task" {
     StringEquals = { "aws:SourceAccount" = local.account }
     ArnLike      = { "aws:SourceArn" = "arn:${local.partition}:ecs:${data.aws_region.current.region}:${local.account}:*" }
   } })] })
+  tags = var.tags
 }
 
 resource "aws_iam_role_policy" "task" {
@@ -218,6 +234,7 @@ resource "aws_iam_role_policy" "metrics" {
 
 resource "aws_ecs_cluster" "this" {
   name = "${var.name}-${var.program}"
+  tags = var.tags
 }
 
 resource "aws_ecs_task_definition" "this" {
@@ -230,12 +247,17 @@ resource "aws_ecs_task_definition" "this" {
   task_role_arn            = aws_iam_role.task.arn
   container_definitions    = jsonencode([local.files_container, local.consul_container, local.collector_container, local.program_container])
 
+  runtime_platform {
+    operating_system_family = "LINUX"
+    cpu_architecture        = var.architecture
+  }
   volume {
     name = "secrets"
   }
   volume {
     name = "data"
   }
+  tags = var.tags
 }
 
 resource "aws_ecs_service" "this" {
@@ -247,6 +269,10 @@ resource "aws_ecs_service" "this" {
   deployment_minimum_healthy_percent = 100
   deployment_maximum_percent         = 200
   availability_zone_rebalancing      = "ENABLED"
+  wait_for_steady_state              = true # what comes next in an apply finds the new tasks, and a version that does not start ends it
+  propagate_tags                     = "SERVICE"
+  enable_ecs_managed_tags            = true
+  depends_on                         = [var.after]
 
   network_configuration {
     subnets          = var.network.private_subnet_ids
@@ -260,6 +286,7 @@ resource "aws_ecs_service" "this" {
   lifecycle {
     ignore_changes = [desired_count] # is what autoscaling made of it
   }
+  tags = var.tags
 }
 
 resource "aws_appautoscaling_target" "this" {
@@ -268,6 +295,7 @@ resource "aws_appautoscaling_target" "this" {
   scalable_dimension = "ecs:service:DesiredCount"
   min_capacity       = var.replicas.min
   max_capacity       = var.replicas.max
+  tags               = var.tags
 }
 
 resource "aws_appautoscaling_policy" "cpu" {
@@ -327,6 +355,7 @@ resource "aws_cloudwatch_metric_alarm" "cpu" {
   comparison_operator = "GreaterThanThreshold"
   treat_missing_data  = "breaching"
   alarm_actions       = var.alarm_actions
+  tags                = var.tags
 }
 
 resource "aws_cloudwatch_metric_alarm" "redis" {
@@ -342,6 +371,7 @@ resource "aws_cloudwatch_metric_alarm" "redis" {
   comparison_operator = "GreaterThanThreshold"
   treat_missing_data  = "notBreaching" # the alarm of rules fires when there are no metrics
   alarm_actions       = var.alarm_actions
+  tags                = var.tags
 }
 
 resource "aws_cloudwatch_metric_alarm" "rules" {
@@ -357,4 +387,5 @@ resource "aws_cloudwatch_metric_alarm" "rules" {
   comparison_operator = "LessThanThreshold"
   treat_missing_data  = "breaching"
   alarm_actions       = var.alarm_actions
+  tags                = var.tags
 }

@@ -48,10 +48,39 @@ variable "consul_agent" {
   nullable    = false
 }
 
-variable "secrets" {
-  description = "File name in /etc/weir/secrets to the ARN of a secret in Secrets Manager."
-  type        = map(string)
+variable "secret" {
+  description = "ARN of the secret in Secrets Manager, a JSON object: its keys are file names in /etc/weir/secrets."
+  type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^: ]+$", var.secret))
+    error_message = "secret must be the ARN of a secret in Secrets Manager, which weir bootstrap prints, such as arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/service-AbCdEf."
+  }
+}
+
+variable "node" {
+  description = "Begins the name of the agent's node in Consul, such as eu-service: its token may register no others."
+  type        = string
+  nullable    = false
+}
+
+variable "architecture" {
+  description = "Processor of the tasks and of their images: ARM64 or X86_64."
+  type        = string
+  default     = "ARM64"
+  nullable    = false
+
+  validation {
+    condition     = contains(["ARM64", "X86_64"], var.architecture)
+    error_message = "architecture must be ARM64 or X86_64, as ECS has them."
+  }
+}
+
+variable "after" {
+  description = "Known when what must be updated before this service is: output rolled of another one."
+  type        = string
+  default     = ""
 }
 
 variable "task_policy" {
@@ -142,5 +171,12 @@ variable "alarm_actions" {
   description = "ARNs that alarms notify."
   type        = list(string)
   default     = []
+  nullable    = false
+}
+
+variable "tags" {
+  description = "Tags of all resources, and of the tasks."
+  type        = map(string)
+  default     = {}
   nullable    = false
 }

@@ -12,8 +12,8 @@ mock_provider "aws" {
 
 variables {
   name      = "eu-us"
-  requester = { vpc_id = "vpc-eu", cidr = "10.1.0.0/16", private_route_table_ids = ["rtb-eu-1", "rtb-eu-2"] }
-  accepter  = { vpc_id = "vpc-us", cidr = "10.2.0.0/16", private_route_table_ids = ["rtb-us-1"], aws_region = "us-east-1" }
+  requester = { vpc_id = "vpc-eu", cidr = "10.1.0.0/16", private_route_table_ids = { a = "rtb-eu-1", b = "rtb-eu-2" } }
+  accepter  = { vpc_id = "vpc-us", cidr = "10.2.0.0/16", private_route_table_ids = { a = "rtb-us-1" }, aws_region = "us-east-1" }
 }
 
 run "both_ways" {
@@ -38,7 +38,7 @@ run "both_ways" {
 run "addresses_within_the_others" {
   command = plan
   variables {
-    accepter = { vpc_id = "vpc-us", cidr = "10.1.128.0/20", private_route_table_ids = ["rtb-us-1"], aws_region = "us-east-1" }
+    accepter = { vpc_id = "vpc-us", cidr = "10.1.128.0/20", private_route_table_ids = { a = "rtb-us-1" }, aws_region = "us-east-1" }
   }
   expect_failures = [var.accepter]
 }
@@ -46,7 +46,7 @@ run "addresses_within_the_others" {
 run "the_same_addresses_twice" {
   command = plan
   variables {
-    accepter = { vpc_id = "vpc-us", cidr = "10.1.0.0/16", private_route_table_ids = ["rtb-us-1"], aws_region = "us-east-1" }
+    accepter = { vpc_id = "vpc-us", cidr = "10.1.0.0/16", private_route_table_ids = { a = "rtb-us-1" }, aws_region = "us-east-1" }
   }
   expect_failures = [var.accepter]
 }

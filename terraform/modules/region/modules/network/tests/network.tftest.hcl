@@ -2,12 +2,14 @@ mock_provider "aws" {
   mock_data "aws_region" {
     defaults = { region = "eu-central-1" }
   }
+  mock_data "aws_availability_zones" {
+    defaults = { names = ["eu-central-1c", "eu-central-1a", "eu-central-1b", "eu-central-1d"] }
+  }
 }
 
 variables {
-  name  = "weir-eu"
-  cidr  = "10.1.0.0/16"
-  zones = ["eu-central-1a", "eu-central-1b", "eu-central-1c"]
+  name = "weir-eu"
+  cidr = "10.1.0.0/16"
 }
 
 run "three_zones" {
@@ -33,18 +35,59 @@ run "three_zones" {
   }
 }
 
-run "two_zones" {
-  variables { zones = ["eu-central-1a", "eu-central-1b"] }
+# Each zone has the addresses of its letter, whatever comes before it in a list.
+run "more_zones" {
+  variables { zones = 4 }
   assert {
-    condition     = length(output.network.private_subnet_ids) == 2
-    error_message = "There must be as many subnets as zones."
+    condition = { for s in aws_subnet.private : s.availability_zone => s.cidr_block } == {
+    eu-central-1a = "10.1.128.0/20", eu-central-1b = "10.1.144.0/20", eu-central-1c = "10.1.160.0/20", eu-central-1d = "10.1.176.0/20" }
+    error_message = "One zone more must leave the subnets of the others as they are."
   }
+}
+
+run "zones_by_name" {
+  variables { zone_names = ["eu-central-1d", "eu-central-1b"] }
+  assert {
+    condition = { for s in aws_subnet.public : s.availability_zone => s.cidr_block } == {
+    eu-central-1b = "10.1.16.0/20", eu-central-1d = "10.1.48.0/20" }
+    error_message = "The zones that are named must be used, each with the addresses of its letter."
+  }
+  assert {
+    condition     = join(" ", keys(output.network.private_route_table_ids)) == "eu-central-1b eu-central-1d"
+    error_message = "Links of regions must find a table by its zone: a place in a list changes."
+  }
+}
+
+run "tagged" {
+  variables { tags = { team = "edge" } }
+  assert {
+    condition     = alltrue([for r in concat([aws_vpc.this, aws_vpc_endpoint.s3], values(aws_subnet.public), values(aws_nat_gateway.this)) : r.tags.team == "edge" && r.tags.Name != ""])
+    error_message = "Tags must be on every resource."
+  }
+}
+
+run "zone_of_another_region" {
+  command = plan
+  variables { zone_names = ["us-east-1a", "us-east-1b"] }
+  expect_failures = [data.aws_availability_zones.available]
+}
+
+run "more_zones_than_there_are" {
+  command = plan
+  variables { zones = 5 }
+  expect_failures = [data.aws_availability_zones.available]
+}
+
+run "one_zone" {
+  command = plan
+  variables { zones = 1 }
+  expect_failures = [var.zones]
 }
 
 run "one_zone_twice" {
   command = plan
-  variables { zones = ["eu-central-1a", "eu-central-1a"] }
-  expect_failures = [var.zones]
+  variables { zone_names = ["eu-central-1a", "eu-central-1a"] }
+  expect_failures = [var.zone_names]
 }
 
 run "too_few_addresses" {

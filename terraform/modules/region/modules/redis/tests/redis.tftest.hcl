@@ -95,6 +95,27 @@ run "largest_size" {
   }
 }
 
+run "valkey_8" {
+  assert {
+    condition     = aws_elasticache_replication_group.this.engine_version == "8.0" && aws_elasticache_parameter_group.this.family == "valkey8"
+    error_message = "The parameter group must be of the version of the cluster."
+  }
+}
+
+run "valkey_9" {
+  variables { engine_version = "9.0" }
+  assert {
+    condition     = aws_elasticache_parameter_group.this.family == "valkey9" && aws_elasticache_parameter_group.this.name == "weir-eu-valkey9" && aws_elasticache_replication_group.this.parameter_group_name == aws_elasticache_parameter_group.this.name
+    error_message = "The next version needs a parameter group of its own, beside that of the last until the cluster uses it."
+  }
+}
+
+run "another_engine" {
+  command = plan
+  variables { engine_version = "7.0" }
+  expect_failures = [var.engine_version]
+}
+
 run "two_masters" {
   command = plan
   variables { shards = 2 }

@@ -17,7 +17,8 @@ variables {
   images                  = { weir = "registry.example/weir-regional:0.1.0", consul = "hashicorp/consul:1.21.0" }
   environment             = { WEIR_REGION = "eu" }
   consul_agent            = "{}"
-  secrets                 = { "key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:key", "redis-password" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:redis" }
+  secret                  = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/service-AbCdEf"
+  node                    = "eu-service"
   task_policy             = "{}"
   kms_key_arn             = "arn:aws:kms:eu-central-1:123456789012:key/1"
   agent_security_group_id = "sg-agent"
@@ -61,8 +62,8 @@ run "safe" {
 run "watched" {
   assert {
     condition = { for c in jsondecode(aws_ecs_task_definition.this.container_definitions) : c.name => c.healthCheck.command if can(c.healthCheck) } == {
-    weir-regional = ["CMD", "/weir", "healthcheck", "http://127.0.0.1:8090/healthz"] }
-    error_message = "A program that hangs must be replaced, and one that waits for Redis must not."
+    weir-regional = ["CMD", "/weir", "healthcheck", "http://127.0.0.1:8090/startedz"] }
+    error_message = "A replica that never gets ready must not replace one that serves, and one that waits for Redis later must stay."
   }
 }
 
@@ -99,6 +100,55 @@ run "metrics" {
     { actions = ["logs:CreateLogStream", "logs:PutLogEvents"], resource = "${aws_cloudwatch_log_group.metrics.arn}:*" }]
     error_message = "The collector may write into its log group, and do nothing else."
   }
+}
+
+run "task" {
+  assert {
+    condition     = one(aws_ecs_task_definition.this.runtime_platform).cpu_architecture == "ARM64" && one(aws_ecs_task_definition.this.runtime_platform).operating_system_family == "LINUX"
+    error_message = "Without a platform ECS starts tasks on X86_64, and images for ARM64 do not run there."
+  }
+  assert {
+    condition = [for c in jsondecode(aws_ecs_task_definition.this.container_definitions) : [for s in c.secrets : s.valueFrom] if c.name == "files"][0] == [
+      for file in ["ca.pem", "cert.pem", "key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem", "consul-token", "redis-password"] :
+    "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/service-AbCdEf:${file}::"]
+    error_message = "Each file must be a key of the one secret."
+  }
+  assert {
+    condition     = [for c in jsondecode(aws_ecs_task_definition.this.container_definitions) : strcontains(c.command[0], "host=$(hostname); exec consul agent -node=\"eu-service-$${host%%.*}\" ") if c.name == "consul"][0]
+    error_message = "The agent's node must have the name that its token may register."
+  }
+  assert {
+    condition     = [for c in jsondecode(aws_ecs_task_definition.this.container_definitions) : c.memory if c.name == "weir-regional"][0] == 1536
+    error_message = "The program bounds itself by the limit of its container: without one that is the task's, which others need, too."
+  }
+  assert {
+    condition     = !strcontains(aws_ecs_task_definition.this.container_definitions, "WEIR_MAX_MEMORY")
+    error_message = "The limit of the container is the one number for memory."
+  }
+  assert {
+    condition     = aws_ecs_service.this.wait_for_steady_state && aws_ecs_service.this.propagate_tags == "SERVICE"
+    error_message = "An apply must wait for the tasks, which have the tags of their service."
+  }
+}
+
+run "x86" {
+  variables { architecture = "X86_64" }
+  assert {
+    condition     = one(aws_ecs_task_definition.this.runtime_platform).cpu_architecture == "X86_64"
+    error_message = "Tasks must run on the processor that is asked for."
+  }
+}
+
+run "another_architecture" {
+  command = plan
+  variables { architecture = "amd64" }
+  expect_failures = [var.architecture]
+}
+
+run "a_secret_in_place_of_its_name" {
+  command = plan
+  variables { secret = "secret" }
+  expect_failures = [var.secret]
 }
 
 run "no_decisions" {
