@@ -134,11 +134,14 @@ sim: ## Simulate 1,000 PoPs in 20 regions, and draw what is admitted by delay an
 SIM_LASTS ?= 10m
 
 # Modules with resources of AWS need the schema of their provider, from a registry or from the
-# mirror that TF_CLI_CONFIG_FILE names.
+# mirror that TF_CLI_CONFIG_FILE names. Where the provider itself is in a folder of plugins, it plans three regions.
 .PHONY: terraform-test
 terraform-test: setup build ## Check the Terraform modules, and run a PoP, a region and an aggregator from them
 	@go build -C tools -o ../.tools/ ./tally
-	@WEIR_TERRAFORM=$$(tools/terraform.sh) go test -json -count=1 -timeout $(timeout) $(apart) | .tools/tally
+	@mkdir -p .run; rm -f .run/provider.txt
+	@WEIR_TERRAFORM=$$(tools/terraform.sh) WEIR_FIGURES=$(CURDIR)/.run/provider.txt go test -json -count=1 -timeout $(timeout) $(apart) >.run/terraform.json || true
+	@cat .run/provider.txt || true
+	@.tools/tally <.run/terraform.json
 
 .PHONY: docs-test
 docs-test: setup build ## Check every command, flag, metric, link and default in the documents

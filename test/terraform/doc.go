@@ -2,7 +2,10 @@
 // their own tests pass and fail where they should, and that the programs take what they render.
 //
 //	modules_test.go   fmt, init, validate, test
-//	planted_test.go   mistakes that must be found
+//	input_test.go     mistakes in variables that must be found
+//	order_test.go     what must be made or updated before what
+//	tags_test.go      the variable tags reaches all that can have tags
+//	real_test.go      a plan of three regions by the provider itself, where it is on this machine
 //	machine_test.go   one PoP and one region from what the module bootstrap renders
 //	collector_test.go the metrics that CloudWatch is to have are those that the programs send
 //	boot_test.go      the script that runs at a machine's first boot

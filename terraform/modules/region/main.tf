@@ -133,7 +133,7 @@ module "consul" {
   servers       = var.consul.servers
   instance_type = local.consul_machine
   sessions      = var.consul.sessions
-  image_id      = var.image_id
+  image_id      = data.aws_ami.image.id # once its processor is checked
   user_data     = module.bootstrap.consul_user_data
   policy        = local.policies.consul
   kms_key_arn   = aws_kms_key.this.arn
@@ -175,7 +175,7 @@ module "edge" {
   pops                      = local.pops
   ports                     = { client = 10000, health = 10002 } # as the module bootstrap has them
   upstream_ports            = [for u in var.pop.upstreams : try(tonumber(split(":", u)[1]), 0)]
-  image_id                  = var.image_id
+  image_id                  = data.aws_ami.image.id # once its processor is checked
   user_data                 = module.bootstrap.pop_user_data
   policy                    = local.policies.pop
   kms_key_arn               = aws_kms_key.this.arn

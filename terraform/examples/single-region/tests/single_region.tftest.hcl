@@ -9,7 +9,7 @@ mock_provider "aws" {
     defaults = { partition = "aws" }
   }
   mock_data "aws_ami" {
-    defaults = { architecture = "arm64" }
+    defaults = { id = "ami-0123456789abcdef0", architecture = "arm64" }
   }
   mock_data "aws_availability_zones" {
     defaults = { names = ["eu-central-1a", "eu-central-1b", "eu-central-1c"] }

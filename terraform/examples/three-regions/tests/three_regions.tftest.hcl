@@ -11,7 +11,7 @@ mock_provider "aws" {
     defaults = { partition = "aws" }
   }
   mock_data "aws_ami" {
-    defaults = { architecture = "arm64" }
+    defaults = { id = "ami-0123456789abcdef0", architecture = "arm64" }
   }
   mock_data "aws_availability_zones" {
     defaults = { names = ["eu-central-1a", "eu-central-1b", "eu-central-1c"] }
@@ -46,7 +46,7 @@ mock_provider "aws" {
     defaults = { partition = "aws" }
   }
   mock_data "aws_ami" {
-    defaults = { architecture = "arm64" }
+    defaults = { id = "ami-0123456789abcdef0", architecture = "arm64" }
   }
   mock_data "aws_availability_zones" {
     defaults = { names = ["us-east-1a", "us-east-1b", "us-east-1c"] }
@@ -81,7 +81,7 @@ mock_provider "aws" {
     defaults = { partition = "aws" }
   }
   mock_data "aws_ami" {
-    defaults = { architecture = "arm64" }
+    defaults = { id = "ami-0123456789abcdef0", architecture = "arm64" }
   }
   mock_data "aws_availability_zones" {
     defaults = { names = ["ap-southeast-1a", "ap-southeast-1b", "ap-southeast-1c"] }

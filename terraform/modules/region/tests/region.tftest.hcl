@@ -9,7 +9,7 @@ mock_provider "aws" {
     defaults = { partition = "aws" }
   }
   mock_data "aws_ami" {
-    defaults = { architecture = "arm64" }
+    defaults = { id = "ami-0123456789abcdef0", architecture = "arm64" }
   }
   mock_data "aws_availability_zones" {
     defaults = { names = ["eu-central-1a", "eu-central-1b", "eu-central-1c"] }
@@ -140,7 +140,7 @@ run "x86" {
   variables { architecture = "X86_64" }
   override_data {
     target = data.aws_ami.image
-    values = { architecture = "x86_64" }
+    values = { id = "ami-0123456789abcdef0", architecture = "x86_64" }
   }
   assert {
     condition     = local.pops.instance_type == "c7i.large" && local.consul_machine == "t3.small" && output.cell.architecture == "X86_64"
