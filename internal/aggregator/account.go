@@ -150,6 +150,6 @@ func (s *Store) refuse(r *region, a *engine.Ask) {
 	r.refused.Inc()
 	if r.logged.Now() {
 		s.log.Warn("region has no room for more keys; new ones are unavailable", "region", a.Region, "rule", a.Policy.Rule,
-			"keys", r.keys.Load(), "remedy", "raise --max-keys and --max-memory of the aggregator, or find out who sends so many keys")
+			"keys", r.keys.Load(), "remedy", "give the aggregator more memory (--max-memory, --max-keys), or find out who sends so many keys")
 	}
 }

@@ -117,7 +117,7 @@ func (t *Tier) openUpstream(above *Above) error {
 		return err
 	}
 	cache := leasecache.New(leasecache.Config{
-		Store: remote, MaxKeys: t.cfg.MaxKeys, MaxBytes: int64(t.cfg.MaxMemory), Timeout: client.DefaultTimeout, Answers: answersWithin,
+		Store: remote, MaxKeys: t.cfg.MaxKeys, MaxBytes: t.room.Table, Timeout: client.DefaultTimeout, Answers: answersWithin,
 		Replicas: t.counters.replicas,
 	})
 	t.Metrics.CounterFunc("weir_global_waited_total", "Units of requests that waited for the aggregator.", func() float64 { return float64(cache.Stats().Waited) })

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/room"
 	"github.com/weirlimit/weir/internal/settings"
 )
 
@@ -92,19 +94,23 @@ type Config struct {
 	Redis   []string `help:"Redis servers: host:port[,host:port...]. Empty: counters in memory." placeholder:"HOST:PORT"`
 	RedisOf Redis    `embed:"" prefix:"redis-"`
 
-	// MaxKeys bounds the counters in memory, 1 to 1,000,000,000. Only counters that
+	// MaxKeys bounds the keys of each table, 1 to 1,000,000,000: MaxMemory may be used up before. Only counters that
 	// are as good as new are evicted; if there are none, requests with new keys follow
 	// their rule's on_failure.
-	MaxKeys int `default:"1000000" help:"Most counters in memory."`
+	MaxKeys int `default:"1000000" help:"Most keys in each table in memory."`
 
-	// MaxMemory bounds the memory of these counters, 1MiB or more. A counter takes
-	// about 210 bytes, and a key of more than 30 bytes its length more; a sliding
-	// log 16 bytes more for each charge in its window, a concurrency limit 48 for
-	// each holder. When it is used up, the effect is that of MaxKeys.
-	MaxMemory settings.Bytes `default:"512MiB" help:"Most memory of counters, such as 512MiB."`
+	// MaxMemory bounds the memory of the whole process, 64MiB or more. 0: 85 % of the limit of its cgroup, which a
+	// container and a unit have, and 1GiB without one. Go's runtime gets it as its limit (GOMEMLIMIT, which may be set
+	// instead of this, but not beside it). Of what is left by the program itself four tenths are for the tables of
+	// keys, in equal parts: counters in memory, the lease cache in front of Redis, the one in front of an
+	// aggregator, the shares of regions in an aggregator. Of them an eighth is for workers of PoPs. A counter takes
+	// about 250 bytes, a key in a lease cache 600, one with the shares of a region 300, and a key of more than 30
+	// bytes its length more; a sliding log 16 bytes more for each charge in its window, a concurrency limit 48 for
+	// each holder. When a table is full, the effect is that of MaxKeys.
+	MaxMemory settings.Bytes `help:"Most memory of this process, such as 512MiB; default: 85% of the limit of its cgroup, else 1GiB." placeholder:"SIZE"`
 
-	// MaxHolders bounds the workers of PoPs in memory, 1 to 10,000,000, about 500 bytes
-	// each; a PoP has one per processor unless its Envoy is configured otherwise. Calls of
+	// MaxHolders bounds the workers of PoPs in memory, 1 to 10,000,000, 200 to 900 bytes
+	// each: MaxMemory may bound them to fewer. A PoP has one per processor unless its Envoy is configured otherwise. Calls of
 	// more PoPs are refused while all the others called within the last 10 s. One PoP has
 	// at most 512, and all PoPs of one address at most a quarter, or 512 if that is more.
 	MaxHolders int `default:"100000" help:"Most workers of PoPs in memory."`
@@ -179,7 +185,7 @@ func (c *Config) Check(inputs ...Input) error {
 		c.checkRules(),
 		settings.Between("replicas", c.Replicas, 1, 10_000),
 		settings.Between("max_keys", c.MaxKeys, 1, 1_000_000_000),
-		settings.Between("max_memory", c.MaxMemory, 1<<20, 1<<50),
+		settings.Between("max_memory", cmp.Or(int64(c.MaxMemory), room.Least), room.Least, room.Most),
 		settings.Between("max_holders", c.MaxHolders, 1, 10_000_000),
 		settings.Between("max_holders_per_address", c.MaxHoldersPerAddress, 1, 10_000_000),
 		settings.Between("max_streams", c.MaxStreams, 1, 100_000),

@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/leasecache"
+	"github.com/weirlimit/weir/internal/room"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -43,6 +44,7 @@ type Tier struct {
 	Log     *slog.Logger
 
 	cfg       *Config
+	room      room.Room
 	otlp      *telemetry.OTLP
 	counters  *counters
 	store     engine.Store        // the counters behind lease caches, and those of the tier above
@@ -70,6 +72,9 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 		return nil, err
 	}
 
+	cached := cfg.LeaseCache == "on" || cfg.LeaseCache == "auto" && len(cfg.Redis) > 0 && p.Above != nil
+	above := p.Above != nil && (len(p.Above.Global) > 0 || cfg.Consul != "")
+	t.room = room.Divide(int64(cfg.MaxMemory), count(len(cfg.Redis) == 0, cached, above, p.Above == nil))
 	if t.counters, err = t.openCounters(); err != nil {
 		return nil, err
 	}
@@ -77,20 +82,20 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 		return nil, err
 	}
 	t.store = t.counters
-	if cfg.LeaseCache == "on" || cfg.LeaseCache == "auto" && len(cfg.Redis) > 0 && p.Above != nil {
+	if cached {
 		cache := leasecache.New(leasecache.Config{
-			Store: t.store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Timeout: max(cfg.RedisOf.Timeout, p.CallTime),
+			Store: t.store, MaxKeys: cfg.MaxKeys, MaxBytes: t.room.Table, Timeout: max(cfg.RedisOf.Timeout, p.CallTime),
 		})
 		t.store, t.fall, t.caches, t.behind = cache, cache, append(t.caches, cache), append(t.behind, cache.Run)
 	}
 	switch {
 	case p.Above == nil:
 		divided := aggregator.New(aggregator.Config{
-			Store: t.store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Metrics: t.Metrics, Log: log,
+			Store: t.store, MaxKeys: cfg.MaxKeys, MaxBytes: t.room.Table, Metrics: t.Metrics, Log: log,
 			Cell: t.counters.sharesCell(log), Alone: t.counters.redis == nil, Undecided: undecided(t.Ready),
 		})
 		t.store, t.divided, t.behind = divided, divided, append(t.behind, divided.Run)
-	case len(p.Above.Global) > 0 || t.consul != nil:
+	case above:
 		if err := t.openUpstream(p.Above); err != nil {
 			return nil, err
 		}
@@ -108,11 +113,21 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 	return t, nil
 }
 
+// count is how many there are of what a tier may have.
+func count(has ...bool) (n int) {
+	for _, one := range has {
+		if one {
+			n++
+		}
+	}
+	return n
+}
+
 // newService makes the service in front of the store.
 func (t *Tier) newService(p *Program) *service.Service {
 	c := service.Config{
 		Store: t.store, Divides: p.Above == nil, Share: t.rules.sharePerMille, LiveHolders: t.counters.holders,
-		MaxHolders: t.cfg.MaxHolders, MaxHoldersPerAddress: t.cfg.MaxHoldersPerAddress, SlotSeed: t.cfg.SlotSeed,
+		MaxHolders: min(t.cfg.MaxHolders, t.room.Callers), MaxHoldersPerAddress: t.cfg.MaxHoldersPerAddress, SlotSeed: t.cfg.SlotSeed,
 		Metrics: t.Metrics, Tracer: t.Tracer, Log: t.Log,
 	}
 	if t.divided != nil {

@@ -14,7 +14,7 @@ import (
 func testConfig() *Config {
 	return &Config{
 		Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", Replicas: 1, State: "off", LeaseCache: "off",
-		MaxKeys: 10, MaxMemory: 1 << 20, MaxHolders: 10, MaxHoldersPerAddress: 10, MaxStreams: 10, HeaderTimeout: time.Second, IdleTimeout: time.Minute,
+		MaxKeys: 10, MaxMemory: 64 << 20, MaxHolders: 10, MaxHoldersPerAddress: 10, MaxStreams: 10, HeaderTimeout: time.Second, IdleTimeout: time.Minute,
 	}
 }
 

@@ -14,25 +14,42 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weirlimit/weir/internal/room"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
+// Configured is the configuration of a program that grants: it embeds a [Config].
+type Configured interface {
+	Logger(io.Writer) *slog.Logger
+	LimitMemory(*slog.Logger) error
+}
+
 // Main is the main function of a program that grants: it loads a configuration of the
 // arguments and runs until a signal. An error ends the process with status 1.
-func Main[C interface{ Logger(io.Writer) *slog.Logger }](name string, load func(args []string, out io.Writer) (C, error), run func(context.Context, C, *slog.Logger) error) {
+func Main[C Configured](name string, load func(args []string, out io.Writer) (C, error), run func(context.Context, C, *slog.Logger) error) {
 	cfg, err := load(os.Args[1:], os.Stdout)
 	if errors.Is(err, settings.ErrHelp) {
 		return
 	}
 	if err == nil {
-		err = run(untilSignal(), cfg, cfg.Logger(os.Stderr))
+		log := cfg.Logger(os.Stderr)
+		if err = cfg.LimitMemory(log); err == nil {
+			err = run(untilSignal(), cfg, log)
+		}
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		os.Exit(1)
 	}
+}
+
+// LimitMemory makes MaxMemory the limit of this process, and sets it if it is not set.
+func (c *Config) LimitMemory(log *slog.Logger) error {
+	most, err := room.Limit(int64(c.MaxMemory), log)
+	c.MaxMemory = settings.Bytes(most)
+	return err
 }
 
 // Logger makes the log that the configuration describes.

@@ -39,7 +39,7 @@ func (t *Tier) openCounters() (c *counters, err error) {
 		t.behind = append(t.behind, c.redis.Run, func(ctx context.Context) error { return awaitRedis(ctx, c.redis, t.Ready, t.Log) })
 		return c, nil
 	}
-	c.memory = memory.New(memory.Config{MaxKeys: t.cfg.MaxKeys, MaxBytes: int64(t.cfg.MaxMemory)})
+	c.memory = memory.New(memory.Config{MaxKeys: t.cfg.MaxKeys, MaxBytes: t.room.Table})
 	c.Store = c.memory
 	observeMemory(c.memory, t.Metrics)
 	t.behind = append(t.behind, c.memory.Run)

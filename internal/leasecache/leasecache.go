@@ -17,8 +17,8 @@ import (
 // Config is what a cache is made of.
 type Config struct {
 	Store engine.Store
-	// MaxKeys and MaxBytes bound what is cached, each at least 1; a key takes about 520
-	// bytes beside itself.
+	// MaxKeys and MaxBytes bound what is cached, each at least 1; a key counts as 520
+	// bytes, and takes about 600 of Go's heap.
 	MaxKeys  int
 	MaxBytes int64
 	// Now is a monotonic clock above zero; nil means the process's.

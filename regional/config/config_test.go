@@ -35,7 +35,7 @@ func TestDefaults(t *testing.T) {
 	want := &Config{
 		Config: daemon.Config{
 			Rules: "rules.yaml", Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:8090", Replicas: 1,
-			MaxKeys: 1_000_000, MaxMemory: 512 << 20, MaxHolders: 100_000, MaxHoldersPerAddress: 128, MaxStreams: 1000,
+			MaxKeys: 1_000_000, MaxHolders: 100_000, MaxHoldersPerAddress: 128, MaxStreams: 1000,
 			HeaderTimeout: 5 * time.Second, IdleTimeout: 10 * time.Minute, DrainWait: 6 * time.Second, DrainTimeout: 10 * time.Second,
 			LogFormat: "text", LogLevel: "info", LeaseCache: "auto", RulesCopy: "auto", State: "auto", StateInterval: 5 * time.Second,
 			RedisOf: daemon.Redis{Mode: "auto", Timeout: 100 * time.Millisecond, Lanes: 2, Queue: 4096},

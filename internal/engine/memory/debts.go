@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"sync"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -11,16 +12,17 @@ const (
 	// debtMemory is how long a debt is remembered at least after it was last reported.
 	// Holders repeat a debt about every second.
 	debtMemory = 10 * limit.Minute
-	// mostDebts bounds the debts of one generation, some 60 bytes each. If there are
-	// more, the oldest are forgotten sooner: if they are repeated after that, they are
-	// charged again.
-	mostDebts = 1 << 17
+	// mostDebts bounds the debts of one generation, some 60 bytes each, and so does MaxBytes: both generations
+	// take an eighth of it at most. If there are more, the oldest are forgotten sooner: if they are repeated
+	// after that, they are charged again.
+	mostDebts, leastDebts = 1 << 17, 1 << 10
 )
 
 // debts remembers which debts have been charged, in two generations: a debt that is not
 // reported again while a generation lasts is forgotten with the next. It is safe for concurrent
 // use; the zero value remembers nothing.
 type debts struct {
+	most        int // of one generation; 0: mostDebts
 	mu          sync.Mutex
 	now, before map[debt]struct{}
 	since       limit.Micros // when now began
@@ -51,7 +53,7 @@ func (d *debts) charge(at limit.Micros, a *engine.Ask) {
 
 // note remembers a debt for another while, and reports whether it was known.
 func (d *debts) note(at limit.Micros, id debt) bool {
-	if age := at - d.since; d.now == nil || age < 0 || age >= debtMemory || len(d.now) >= mostDebts {
+	if age := at - d.since; d.now == nil || age < 0 || age >= debtMemory || len(d.now) >= cmp.Or(d.most, mostDebts) {
 		d.now, d.before, d.since = map[debt]struct{}{}, d.now, at
 		d.order, d.orderBefore = nil, d.order
 	}

@@ -37,15 +37,17 @@ func TestDebtsAreRemembered(t *testing.T) {
 
 // However many debts there are, memory is bounded, and the newest are remembered.
 func TestDebtsAreBounded(t *testing.T) {
-	var d debts
-	for n := range uint64(3 * mostDebts) {
-		if !d.charged(limit.Day, 1, n+1) || len(d.now)+len(d.before) > 2*mostDebts {
-			t.Fatalf("debt %d of %d and %d", n, len(d.now), len(d.before))
+	for bytes, most := range map[int64]int{1: leastDebts, 16 << 20: 16 << 10, 1 << 30: mostDebts} {
+		d := &New(Config{MaxKeys: 1, MaxBytes: bytes}).debts
+		for n := range 3 * most {
+			if !d.charged(limit.Day, 1, uint64(n+1)) || len(d.now)+len(d.before) > 2*most {
+				t.Fatalf("%d bytes: debt %d of %d and %d", bytes, n, len(d.now), len(d.before))
+			}
 		}
-	}
-	for n := uint64(3*mostDebts - mostDebts/2); n < 3*mostDebts; n++ {
-		if d.charged(limit.Day, 1, n+1) {
-			t.Fatalf("debt %d is forgotten", n)
+		for n := 3*most - most/2; n < 3*most; n++ {
+			if d.charged(limit.Day, 1, uint64(n+1)) {
+				t.Fatalf("%d bytes: debt %d is forgotten", bytes, n)
+			}
 		}
 	}
 }

@@ -20,8 +20,8 @@ import (
 
 // Config is how large a store may become and what its clock is.
 type Config struct {
-	// MaxKeys bounds the counters kept at once, at least 1. A counter takes about
-	// 210 bytes, and a key of more than 30 bytes its length more.
+	// MaxKeys bounds the counters kept at once, at least 1. A counter counts as 208 bytes, and takes about 250 of
+	// Go's heap; a key of more than 30 bytes takes its length more.
 	MaxKeys int
 	// MaxBytes bounds the memory of counters, keys, logs (16 bytes for each charge
 	// within a window) and holdings, at least 1.
@@ -68,6 +68,7 @@ func New(c Config) *Store {
 		now:   c.Now,
 		table: table.New[value](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
 		epoch: max(rand.Uint64(), 1),
+		debts: debts{most: int(min(max(c.MaxBytes>>10, leastDebts), mostDebts))},
 	}
 }
 

@@ -8,7 +8,6 @@ locals {
       WEIR_ADMIN_LISTEN = "${var.service.address}:${var.service.admin_port}"
       WEIR_RULES        = var.service.rules
       WEIR_REPLICAS     = tostring(var.service.replicas)
-      WEIR_MAX_MEMORY   = var.service.max_memory
       WEIR_DRAIN_WAIT   = var.service.drain_wait
       WEIR_LOG_FORMAT   = "json"
     }],

@@ -111,7 +111,6 @@ variable "service" {
     redis_tls_ca   = optional(string, "")       # file; empty: the authorities that the image trusts
     redis_username = optional(string, "")       # its password is the file redis-password in directories.secrets
     aggregators    = optional(list(string), []) # host:port; empty: found through Consul
-    max_memory     = optional(string, "512MiB")
     drain_wait     = optional(string, "6s")
     consul_token   = optional(bool, true) # the file consul-token in directories.secrets
   })
@@ -129,10 +128,6 @@ variable "service" {
   validation {
     condition     = contains(["auto", "single", "cluster", "sentinel"], var.service.redis_mode)
     error_message = "service.redis_mode must be auto, single, cluster or sentinel."
-  }
-  validation {
-    condition     = can(regex("^[0-9]+(KiB|MiB|GiB)$", var.service.max_memory))
-    error_message = "service.max_memory must be a size such as 512MiB."
   }
   validation {
     condition     = can(regex("^[0-9]+(ms|s|m)$", var.service.drain_wait))

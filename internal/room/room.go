@@ -1,0 +1,73 @@
+// Package room bounds the memory of a process, and divides it.
+package room
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+)
+
+// Least and Most are the range of the memory of a process, in bytes.
+const (
+	Least int64 = 64 << 20
+	Most  int64 = 1 << 50
+)
+
+const (
+	unlimited     int64 = 1 << 30 // without a limit of the cgroup
+	cgroupPercent       = 85
+	own           int64 = 48 << 20
+	// callerBytes is what a worker takes that is the only one of the only PoP of its address: others take less.
+	callerBytes = 900
+)
+
+// Limit makes a number of bytes the limit of this process and returns it. 0 means 85 % of the memory of
+// the process's cgroup, and without such a limit 1 GiB. It returns an error if that is too little.
+func Limit(bytes int64, log *slog.Logger) (int64, error) {
+	by := "max_memory"
+	switch env := os.Getenv("GOMEMLIMIT"); {
+	case env != "" && bytes != 0:
+		return 0, errors.New("max_memory: and GOMEMLIMIT in the environment say the same; keep one of them")
+	case env != "":
+		by, bytes = "GOMEMLIMIT", debug.SetMemoryLimit(-1) // reads it
+	case bytes == 0:
+		limit, err := memlimit.FromCgroup()
+		if by, bytes = "cgroup", int64(min(limit, uint64(Most))/100*cgroupPercent); err != nil {
+			by, bytes = "default", unlimited
+			log.Debug("cgroup without a limit of memory", "reason", err)
+		}
+	}
+	if bytes < Least {
+		return 0, fmt.Errorf("max_memory: %d MiB by %s is too little; give this process 80 MiB or more", bytes>>20, by)
+	}
+	debug.SetMemoryLimit(bytes)
+	log.Info("memory", "most", fmt.Sprint(bytes>>20, "MiB"), "by", by)
+	return bytes, nil
+}
+
+// Room is how much of what callers make grow there may be.
+type Room struct {
+	Table   int64 // bytes of each table of keys, as the table counts them
+	Callers int   // workers of PoPs
+}
+
+// Divide divides the memory of a process; 0 is what [Limit] takes without a limit of the cgroup. The runtime
+// collects garbage more often before it takes more than that, without end if live data leave no room for garbage:
+//
+//	an eighth and 48 MiB   the program, rules, connections, calls
+//	half of the rest       garbage
+//	half of the rest       so many tables of keys, in equal parts; of it an eighth is for callers
+//
+// A table counts its entries. With what Go's heap takes beside them (a sixth was measured) four tenths of the rest
+// are half of it.
+func Divide(bytes int64, tables int) Room {
+	if bytes == 0 {
+		bytes = unlimited
+	}
+	data := (bytes - bytes/8 - own) / 5 * 2
+	return Room{Table: (data - data/8) / int64(max(tables, 1)), Callers: int(data / 8 / callerBytes)}
+}

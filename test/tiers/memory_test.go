@@ -1,0 +1,181 @@
+package tiers
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/cgroup"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/redistest"
+	"github.com/weirlimit/weir/test/kit/region"
+)
+
+// memoryRules has a rule of which each key is refused after its first request, with limits of so many single keys.
+func memoryRules(scope string, overrides, number int) string {
+	var text strings.Builder
+	text.WriteString("rules:\n  - name: each\n    key: [ { header: x-user } ]\n    limit: 1/1d\n    algorithm: fixed_window\n    scope: " + scope + "\n")
+	for i := range overrides {
+		if i == 0 {
+			text.WriteString("    overrides:\n")
+		}
+		fmt.Fprintf(&text, "      - { key: [single-%d-%d], limit: 5/1d }\n", number, i)
+	}
+	return text.String()
+}
+
+// memoryCase is a program with the memory of a container, and what comes to it.
+type memoryCase struct {
+	limit     int64 // bytes
+	keys      int64 // distinct ones, more than fit
+	least     int   // keys that fit
+	program   string
+	redis     bool
+	overrides int // limits of single keys in each of four versions of the rules
+	flags     []string
+}
+
+// A program in the container of docker-compose.yml or of the manifests gets far more distinct keys than it has room
+// for, without a word about memory in its settings. It is not killed, answers every call, and has room for many keys.
+func TestMemory(t *testing.T) {
+	for name, c := range map[string]memoryCase{
+		"compose":       {limit: 256 << 20, keys: 200_000, least: 90_000, redis: true},
+		"kubernetes":    {limit: 512 << 20, keys: 350_000, least: 200_000, redis: true},
+		"without redis": {limit: 256 << 20, keys: 500_000, least: 200_000, flags: []string{"--state-interval", "1s"}},
+		"large rules":   {limit: 256 << 20, keys: 500_000, least: 200_000, overrides: 100_000},
+		"aggregator":    {limit: 256 << 20, keys: 200_000, least: 45_000, program: "weir-global"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name != "compose" {
+				t.Skip("takes half a minute of a processor")
+			}
+			c.run(t)
+		})
+	}
+}
+
+func (c memoryCase) run(t *testing.T) {
+	group := cgroup.New(t, c.limit)
+	var f flood
+	scope := "region"
+	if c.program == "weir-global" {
+		f.region, scope = "eu", "global"
+	}
+	if c.redis {
+		c.flags = append(c.flags, "--redis", redistest.StartCluster(t, 1, 0).Addrs()[0])
+	}
+	r := region.New(t, region.Config{Dir: proc.LogDir(t), Rules: memoryRules(scope, c.overrides, 0), Program: c.program, Flags: c.flags, Command: group.Command})
+	r.Start()
+	f.addr = r.Addr
+	for i := range int64(4) {
+		if f.run(t, (i+1)*c.keys/4); r.Exited() || group.Killed() > 0 {
+			t.Fatalf("killed after %d keys, with a peak of %d MiB; answers that failed: %v", f.sent.Load(), group.Peak()>>20, f.err.Load())
+		}
+		if c.overrides > 0 {
+			before := r.Metrics()["weir_rules_revision"]
+			r.SetRules(memoryRules(scope, c.overrides, int(i)+1))
+			proc.Eventually(t, time.Minute, "new rules are in force", func() bool { return r.Metrics()["weir_rules_revision"] > before })
+		}
+	}
+	m := r.Metrics()
+	keys := max(m["weir_front_keys"], m["weir_store_keys"])
+	t.Logf("%d keys, %v of them kept, %d refused; a peak of %d MiB", f.sent.Load(), keys, f.denied.Load(), group.Peak()>>20)
+	if got := int64(m["go_gc_gomemlimit_bytes"]); got != c.limit/100*85 {
+		t.Errorf("the limit of the runtime is %d bytes, want 85 %% of %d", got, c.limit)
+	}
+	if f.failed.Load() > 0 {
+		t.Errorf("%d calls were not answered: %v", f.failed.Load(), f.err.Load())
+	}
+	if keys < float64(c.least) || keys > 0.9*float64(c.keys) {
+		t.Errorf("%v keys are kept, want at least %d, and fewer than came", keys, c.least)
+	}
+	if peak := group.Peak(); peak >= c.limit {
+		t.Errorf("a peak of %d bytes, want less than %d", peak, c.limit)
+	}
+	if status, why := r.Ready(); status != http.StatusOK {
+		t.Errorf("/readyz: %d %s", status, why)
+	}
+}
+
+// flood is a PoP whose clients make up keys.
+type flood struct {
+	addr, region         string
+	sent, denied, failed atomic.Int64
+	err                  atomic.Value // a text
+}
+
+// run sends until so many keys were sent.
+func (f *flood) run(t *testing.T, until int64) {
+	const callers, perCall = 4, 256
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			var protocols http.Protocols
+			protocols.SetUnencryptedHTTP2(true)
+			client := &http.Client{Transport: &http.Transport{Protocols: &protocols}, Timeout: 20 * time.Second}
+			defer client.CloseIdleConnections()
+			holder := make([]byte, 16)
+			_, _ = rand.Read(holder) // never fails
+			for seq := uint64(1); f.failed.Load() < 10 && t.Context().Err() == nil; seq++ {
+				from := f.sent.Add(perCall) - perCall
+				if from >= until {
+					f.sent.Add(-perCall)
+					return
+				}
+				if err := f.call(t.Context(), client, holder, seq, from, perCall); err != nil {
+					f.err.Store(err.Error())
+					f.failed.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// call asks for each of n keys twice.
+func (f *flood) call(ctx context.Context, client *http.Client, holder []byte, seq uint64, from int64, n int) error {
+	q := wire.Request{Protocol: 1, Holder: holder, Seq: seq, Region: f.region}
+	for i := range 2 * n {
+		q.Wants = append(q.Wants, wire.Want{
+			Rule: "each", Key: fmt.Appendf(nil, "user-%08d", from+int64(i/2)),
+			Want: lease.Want{Need: 1, Waiting: 1, Want: 1},
+		})
+	}
+	call, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+f.addr+quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(q.Append(nil)))
+	if err != nil {
+		return err
+	}
+	call.Header.Set("Content-Type", "application/proto")
+	call.Header.Set("Connect-Timeout-Ms", "10000")
+	answer, err := client.Do(call)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
+	var out wire.Response
+	if err := out.Decode(body); err != nil || len(out.Grants) != 2*n {
+		return errors.Join(err, fmt.Errorf("%s: %.100q", answer.Status, body))
+	}
+	for _, g := range out.Grants {
+		if g.Status == lease.Denied {
+			f.denied.Add(1)
+		}
+	}
+	return nil
+}
