@@ -27,7 +27,7 @@ rules:
 
 // A PoP uses a new certificate and new authorities without a restart: all of a Secret is replaced at once,
 // after which the region has and trusts certificates of another authority alone. Files with a mistake change
-// nothing. The region refuses the PoP of another one.
+// nothing. The region refuses the PoP of another one, and the PoP the replica of another region.
 func TestPoPCertificatesReload(t *testing.T) {
 	t.Parallel()
 	authorities := make([]*pki.Authority, 2)
@@ -68,6 +68,12 @@ func TestPoPCertificatesReload(t *testing.T) {
 	awaitAnswer("an answer with the first certificates")
 	refusesOthers(t, eu.Addr, authorities[0])
 
+	issue(server, authorities[0], "weir-regional", "weir://region/us")
+	eu.Kill()
+	eu.Start()
+	popRefusesOthers(t, s.PoPs[0])
+	issue(server, authorities[0], "weir-regional", "weir://region/eu")
+
 	pop.replace(t, []byte("nonsense"), []byte("nonsense"), authorities[0].PEM)
 	eu.Kill()
 	eu.Start() // all connections are new
@@ -103,6 +109,21 @@ func refusesOthers(t *testing.T, addr string, a *pki.Authority) {
 	resp, body, err := page.Do(&client, req)
 	if err != nil || resp.StatusCode != http.StatusForbidden || !strings.Contains(string(body), "weir://pop/us") {
 		t.Errorf("the PoP of another region: %v, %s, %v; want 403 and its name", resp, body, err)
+	}
+}
+
+// popRefusesOthers: a replica with a certificate of the same authority that is for another region gets
+// nothing of the PoP, although all else about it is as it should be.
+func popRefusesOthers(t *testing.T, pop *stack.PoP) {
+	t.Helper()
+	const refused, answered = "cluster.weir_region.ssl.fail_verify_san", "cluster.weir_region.upstream_rq_200"
+	before := pop.Stats(answered)[answered]
+	proc.Eventually(t, time.Minute, "the PoP refuses a replica of another region", func() bool { return pop.Stats(refused)[refused] > 1 })
+	if r := pop.Get("/exact/b"); r.Status != http.StatusServiceUnavailable {
+		t.Errorf("a request while there is only a replica of another region: %d, want 503", r.Status)
+	}
+	if n := pop.Stats(answered)[answered]; n != before {
+		t.Errorf("a replica of another region answered %d calls", n-before)
 	}
 }
 

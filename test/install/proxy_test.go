@@ -161,7 +161,7 @@ func demanded(t *testing.T) node {
 	if !slices.Contains(args, "--tls-client-ca=/etc/weir/tls/ca.crt") || !slices.Contains(args, "--region=eu") {
 		t.Fatalf("the region eu demands no certificates: %q", args)
 	}
-	return documents(t, "envoy/tls.yaml")[0]["transport_socket"].(node)
+	return at(t, documents(t, "envoy/tls.yaml")[0], "static_resources", "clusters", "0", "transport_socket").(node)
 }
 
 // An Envoy without Weir is valid, and so it is with the three parts that
@@ -171,6 +171,28 @@ func TestBootstrap(t *testing.T) {
 	validate(t, without)
 	install(t, without, p)
 	validate(t, without)
+}
+
+// What compose/pop.sh makes of the bootstrap of the compose stack is valid, with the certificates that it
+// has Envoy read.
+func TestCompose(t *testing.T) {
+	dir := t.TempDir()
+	certificate(t, dir)
+	here := strings.NewReplacer("/usr/local/lib/weir/weir.wasm", proc.Built(t, "bin/weir.wasm", "build"), "/tmp/", dir+"/", "/etc/weir/", dir+"/in.",
+		"/certs/ca.pem", dir+"/ca.crt", "/certs/cert.pem", dir+"/tls.crt", "/certs/key.pem", dir+"/tls.key",
+		"exec envoy", "exec "+envoy.Program(t)+" --mode validate")
+	for _, name := range []string{"pop.yaml", "pop.sh"} {
+		text, err := os.ReadFile(filepath.Join(proc.Root(t), "compose", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		proc.WriteFile(t, filepath.Join(dir, "in."+name), here.Replace(string(text)))
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "in.pop.sh"))
+	cmd.Env = append(os.Environ(), "POP=eu-pop-1", "REGION=eu", "CONSUL=127.0.0.1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 // istio returns what the EnvoyFilter adds.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
@@ -162,9 +163,16 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 	pop := map[string]any{"name": "pop-7", "upstreams": []string{upstream(t)}, "address": "127.0.0.1",
 		"port": proc.FreePort(t), "health_port": proc.FreePort(t), "admin_port": proc.FreePort(t)}
 	machine := newHost(t, filepath.Join(dir, "pop"), a, gossip, "weir://pop/eu")
-	texts, _ = bootstrap(t, map[string]any{"region": "eu", "directories": machine.files, "consul": clients, "service": service, "pop": pop})
+	texts, files := bootstrap(t, map[string]any{"region": "eu", "directories": machine.files, "consul": clients, "service": service, "pop": pop})
 	machine.consul("consul-client", texts["consul_client_json"])
 	config := proc.WriteFile(t, filepath.Join(machine.dir, "envoy.yaml"), texts["envoy_yaml"])
+	for _, file := range files["sds_files"] {
+		path, text, _ := strings.Cut(file, "=")
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		proc.WriteFile(t, path, text)
+	}
 	proc.Built(t, "bin/weir.wasm", "build")
 	if out, err := exec.CommandContext(t.Context(), envoy.Program(t), "--mode", "validate", "-c", config, "--log-level", "warning").CombinedOutput(); err != nil {
 		t.Fatalf("envoy --mode validate: %v\n%s", err, out)

@@ -24,6 +24,7 @@ locals {
 
   pop_files = concat(
     [for p in var.pop[*] : { path = "${var.directories.config}/envoy.yaml", content = yamlencode(local.envoy) }],
+    [for path, text in local.sds_files : { path = path, content = text }],
     [for p in var.pop[*] : local.pop_unit],
     [for c in var.consul[*] : { path = "${var.directories.config}/consul.json", content = jsonencode(local.consul_client) }],
     [for c in var.consul[*] : local.consul_unit],

@@ -8,6 +8,11 @@ output "envoy_yaml" {
   }
 }
 
+output "sds_files" {
+  description = "Files through which Envoy reads its certificates, by path: put them beside its bootstrap."
+  value       = local.sds_files
+}
+
 output "consul_client_json" {
   description = "Configuration of the Consul agent beside a PoP or a replica; null without consul."
   value       = one([for c in var.consul[*] : jsonencode(local.consul_client)])

@@ -9,8 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/weirlimit/weir/envoy/overlay"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -25,25 +24,24 @@ type Bootstrap struct {
 }
 
 // node is a mapping of the YAML tree.
-type node = map[string]any
+type node = overlay.Node
 
 // ReadBootstrap reads the bootstrap that is shipped.
 func ReadBootstrap(t proc.T) *Bootstrap {
 	t.Helper()
-	return readBootstrap(t, filepath.Join(proc.Root(t), "envoy", "pop.yaml"))
+	b := &Bootstrap{t: t, tree: node{}}
+	b.lay("pop.yaml")
+	return b
 }
 
-func readBootstrap(t proc.T, path string) *Bootstrap {
-	t.Helper()
-	text, err := os.ReadFile(path)
+// lay lays a file of envoy/ over the bootstrap, with texts in it replaced: pairs of old and new.
+func (b *Bootstrap) lay(name string, replacements ...string) {
+	b.t.Helper()
+	over, err := overlay.Parse("envoy/"+name, strings.NewReplacer(replacements...).Replace(b.shipped(name)))
 	if err != nil {
-		t.Fatalf("%v", err)
+		b.t.Fatalf("%v", err)
 	}
-	b := &Bootstrap{t: t}
-	if err := yaml.Unmarshal(text, &b.tree); err != nil {
-		t.Fatalf("envoy/pop.yaml: %v", err)
-	}
-	return b
+	overlay.Lay(b.tree, over)
 }
 
 // JSON returns the bootstrap as Envoy reads it from a .json file.
@@ -76,13 +74,9 @@ func (b *Bootstrap) SetCluster(name string, addrs ...string) {
 // FindRegion has Envoy find the replicas of a region through Consul's DNS, as envoy/consul.yaml
 // has it. All of them listen on one port.
 func (b *Bootstrap) FindRegion(region, port, dns string) {
-	fields := node{}
-	if err := yaml.Unmarshal([]byte(b.shipped("consul.yaml")), &fields); err != nil {
-		b.t.Fatalf("envoy/consul.yaml: %v", err)
-	}
-	maps.Copy(b.named("clusters", "weir_region"), fields)
+	b.lay("consul.yaml")
 	b.SetCluster("weir_region", net.JoinHostPort("weir-regional-"+region+".service.consul", port))
-	resolver := b.child(b.child(fields, "typed_dns_resolver_config"), "typed_config")
+	resolver := b.child(b.child(b.named("clusters", "weir_region"), "typed_dns_resolver_config"), "typed_config")
 	b.setAddress(node{"address": b.first(resolver, "resolvers")}, dns)
 }
 
@@ -92,12 +86,8 @@ func (b *Bootstrap) SetTLS(region, cert, key, ca string) {
 	files := strings.NewReplacer("/etc/weir/tls/tls.crt", cert, "/etc/weir/tls/tls.key", key, "/etc/weir/tls/ca.crt", ca)
 	certificate := proc.WriteFile(b.t, cert+".sds.yaml", files.Replace(b.shipped("certificate.yaml")))
 	authorities := proc.WriteFile(b.t, ca+".sds.yaml", files.Replace(b.shipped("authorities.yaml")))
-	fields := node{}
-	if err := yaml.Unmarshal([]byte(strings.NewReplacer("weir://region/eu", "weir://region/"+region,
-		"/etc/weir/sds/certificate.yaml", certificate, "/etc/weir/sds/authorities.yaml", authorities).Replace(b.shipped("tls.yaml"))), &fields); err != nil {
-		b.t.Fatalf("envoy/tls.yaml: %v", err)
-	}
-	maps.Copy(b.named("clusters", "weir_region"), fields)
+	b.lay("tls.yaml", "weir://region/eu", "weir://region/"+region,
+		"/etc/weir/sds/certificate.yaml", certificate, "/etc/weir/sds/authorities.yaml", authorities)
 }
 
 // shipped is the text of a file in envoy/.

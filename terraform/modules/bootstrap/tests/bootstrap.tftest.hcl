@@ -12,8 +12,26 @@ run "defaults" {
   }
   assert {
     condition = alltrue([for c in yamldecode(output.envoy_yaml).static_resources.clusters :
-    c.name != "weir_region" || can(c.transport_socket.typed_config.common_tls_context.tls_certificates[0])])
-    error_message = "PoPs must call their region with TLS and a certificate, unless that is switched off."
+      c.name != "weir_region" || try(
+        c.transport_socket.typed_config.common_tls_context.tls_certificate_sds_secret_configs[0].sds_config.path_config_source.path == "/etc/weir/sds/certificate.yaml" &&
+        c.transport_socket.typed_config.common_tls_context.combined_validation_context.default_validation_context.match_typed_subject_alt_names == [{ san_type = "URI", matcher = { exact = "weir://region/eu" } }],
+    false)])
+    error_message = "PoPs must call replicas of their own region alone, with TLS and a certificate that is read again, unless that is switched off."
+  }
+  assert {
+    condition = {
+      for path, text in output.sds_files : path => one(yamldecode(text).resources)
+      } == {
+      "/etc/weir/sds/authorities.yaml" = {
+        "@type"            = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret", name = "authorities"
+        validation_context = { trusted_ca = { filename = "/etc/weir/secrets/ca.pem" } }
+      }
+      "/etc/weir/sds/certificate.yaml" = {
+        "@type"         = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret", name = "certificate"
+        tls_certificate = { certificate_chain = { filename = "/etc/weir/secrets/cert.pem" }, private_key = { filename = "/etc/weir/secrets/key.pem" } }
+      }
+    }
+    error_message = "Envoy must have the files through which it reads its certificates, and no others."
   }
   assert {
     condition     = output.regional_environment.WEIR_TLS_CLIENT_CA == "/etc/weir/secrets/ca.pem" && output.global_environment.WEIR_TLS_CLIENT_CA == "/etc/weir/secrets/ca.pem"
@@ -38,6 +56,42 @@ run "defaults" {
   assert {
     condition     = startswith(output.pop_user_data, "#cloud-config\n") && startswith(output.consul_user_data, "#cloud-config\n")
     error_message = "Without its first line cloud-init does not take the text."
+  }
+}
+
+run "every_option" {
+  variables {
+    otlp = "127.0.0.1:4317"
+    pop = {
+      upstreams    = ["app.internal:8080"]
+      upstream_tls = { ca = "/etc/weir/upstream.pem", name = "app.internal" }
+      client_tls   = { certificate = "/etc/weir/secrets/client-cert.pem", key = "/etc/weir/secrets/client-key.pem" }
+      replicas     = ["10.0.0.1:8080", "10.0.0.2:8080"]
+    }
+  }
+  assert {
+    condition = (
+      [for l in yamldecode(output.envoy_yaml).static_resources.listeners : l if l.name == "pop"][0].filter_chains[0].transport_socket.typed_config.common_tls_context.tls_certificate_sds_secret_configs[0].name == "client-certificate" &&
+      one(yamldecode(output.sds_files["/etc/weir/sds/client-certificate.yaml"]).resources).tls_certificate.private_key.filename == "/etc/weir/secrets/client-key.pem"
+    )
+    error_message = "The certificate for clients must be read again when it is replaced."
+  }
+  assert {
+    condition     = { for c in yamldecode(output.envoy_yaml).static_resources.clusters : c.name => length(c.load_assignment.endpoints[0].lb_endpoints) } == { upstream = 1, weir_region = 2, otel_collector = 1 }
+    error_message = "All that is given must be there."
+  }
+}
+
+run "no_option" {
+  variables {
+    tls     = false
+    consul  = null
+    pop     = { upstreams = ["app.internal:8080"], replicas = ["10.0.0.1:8080"], untrusted_headers = [] }
+    service = { rules = "/etc/weir/rules.yaml" }
+  }
+  assert {
+    condition     = !strcontains(output.envoy_yaml, "transport_socket") && !strcontains(output.envoy_yaml, "otel") && !strcontains(output.envoy_yaml, "dns_resolver") && length(output.sds_files) == 0
+    error_message = "What is switched off must not be in the bootstrap."
   }
 }
 
