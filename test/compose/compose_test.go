@@ -50,6 +50,7 @@ func TestCompose(t *testing.T) {
 		{"a limit per region", limitPerRegion},
 		{"a limit of all regions", limitOfAll},
 		{"a trace", traced},
+		{"Prometheus has the alerts", alertsLoaded},
 		{"Redis of one region is stopped", redisStopped},
 		{"a region is disconnected", disconnected},
 		{"a master of Redis is lost", masterLost},
