@@ -22,8 +22,10 @@ var (
 )
 
 // realProvider finds hashicorp/aws in the mirrors that TF_CLI_CONFIG_FILE and WEIR_PROVIDERS name, or where Terraform looks
-// for plugins by itself, or under /opt. A stand-in for its schema is small; what is real has hundreds of megabytes.
+// for plugins by itself, or under /opt: the newest from 5 on. A stand-in for its schema is small; what is real has
+// hundreds of megabytes.
 func realProvider() (dir, version string) {
+	newest := 4
 	home, _ := os.UserHomeDir() // empty: there is no such folder
 	roots := []string{filepath.Join(home, ".terraform.d/plugins"), "/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins"}
 	optional, _ := filepath.Glob("/opt/*") // the pattern is well-formed
@@ -36,12 +38,14 @@ func realProvider() (dir, version string) {
 	for _, root := range append(roots, optional...) {
 		found, _ := filepath.Glob(filepath.Join(root, "registry.*/hashicorp/aws/*", runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-aws_v*"))
 		for _, path := range found {
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() > 100<<20 {
-				return filepath.Dir(path), filepath.Base(filepath.Dir(filepath.Dir(path)))
+			of := filepath.Base(filepath.Dir(filepath.Dir(path)))
+			major, _ := strconv.Atoi(strings.Split(of, ".")[0]) // 0: no version
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() > 100<<20 && major > newest {
+				dir, version, newest = filepath.Dir(path), of, major
 			}
 		}
 	}
-	return "", ""
+	return dir, version
 }
 
 // mirror makes a CLI configuration with this provider alone, under the names of both registries.

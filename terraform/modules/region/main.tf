@@ -38,6 +38,8 @@ locals {
   pops           = merge(var.pops, { instance_type = coalesce(var.pops.instance_type, { ARM64 = "c7g.large", X86_64 = "c7i.large" }[var.architecture]) })
   consul_machine = coalesce(var.consul.instance_type, { ARM64 = "t4g.small", X86_64 = "t3.small" }[var.architecture])
 
+  snapshots = contains(["", var.name], var.primary) ? var.consul.snapshots : "" # where the rules are
+
   # It starts machines, whose disks are encrypted with the key.
   autoscaling = "arn:${data.aws_partition.current.partition}:iam::${data.aws_caller_identity.current.account_id}:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 
@@ -104,7 +106,14 @@ module "bootstrap" {
     redis          = [module.redis.address]
     redis_username = var.redis.user
   }
-  machine = { programs = var.programs, pop_secret = var.secrets.pop, consul_secret = var.secrets.consul }
+  machine = {
+    programs      = var.programs
+    pop_secret    = var.secrets.pop
+    consul_secret = var.secrets.consul
+    logs          = "/weir/${local.name}" # the submodules edge and consul make its groups
+    snapshots     = local.snapshots
+    volume        = "/dev/sdf" # that of the launch template of the submodule consul
+  }
 }
 
 module "redis" {

@@ -165,8 +165,8 @@ variable "redis" {
 }
 
 variable "consul" {
-  description = "Consul's servers. Without sessions nobody applies rules with Systems Manager."
-  type        = object({ servers = optional(number, 3), instance_type = optional(string), sessions = optional(bool, true) })
+  description = "Consul's servers. Without sessions nobody applies rules with Systems Manager; snapshots is s3://BUCKET/PREFIX, in the region with the rules."
+  type        = object({ servers = optional(number, 3), instance_type = optional(string), sessions = optional(bool, true), snapshots = optional(string, "") })
   default     = {}
   nullable    = false
 
