@@ -30,7 +30,6 @@ func tree(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	copied(t, "terraform", filepath.Join(dir, "terraform"))
-	copied(t, "envoy", filepath.Join(dir, "envoy"))
 	return filepath.Join(dir, "terraform")
 }
 
@@ -51,7 +50,6 @@ func example(t *testing.T, name string, edit func(path, text string) string) str
 	dir := t.TempDir()
 	repository, own := filepath.Join(dir, "repository"), filepath.Join(dir, name)
 	copied(t, "terraform/modules", filepath.Join(repository, "terraform", "modules"))
-	copied(t, "envoy", filepath.Join(repository, "envoy"))
 	copied(t, "terraform/examples/"+name, own)
 	if edit != nil {
 		edited(t, repository, edit)
