@@ -93,6 +93,11 @@ func TestPrograms(t *testing.T) {
 				}
 			}
 			p.isScraped(t)
+			for name, want := range map[string]string{"startupProbe": "/healthz", "readinessProbe": "/readyz", "livenessProbe": "/healthz"} {
+				if probe := probeOf(t, container, name); probe.path != want || probe.failures < 3 {
+					t.Errorf("%s: %+v, want %s, and three failures or more", name, probe, want)
+				}
+			}
 		})
 	}
 }
