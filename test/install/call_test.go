@@ -1,20 +1,25 @@
 package install
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// With the arguments of its manifest a region serves a PoP with the parts of deploy/, each with
-// the certificates of its Secret. Istio and Envoy Gateway get the same parts: see TestPatches.
+// With the arguments of its manifest a region serves PoPs of Istio and of Envoy Gateway, each with the certificates
+// of its Secret. All of their listeners, with TLS and without, remove what clients must not set, and have Weir's
+// access log.
 func TestPoPCallsRegion(t *testing.T) {
 	a, err := pki.NewAuthority()
 	if err != nil {
@@ -31,7 +36,7 @@ func TestPoPCallsRegion(t *testing.T) {
 		}
 	}
 	write("region", "weir-regional", "weir://region/eu")
-	write("pop", "pop", "weir://pop/eu")
+	write("pop", "pop", "weir://pop/eu", "first.example", "second.example")
 	rules := proc.WriteFile(t, filepath.Join(dir, "rules.yaml"), at(t, regional.resource(t, "ConfigMap"), "data", "rules.yaml").(string))
 
 	quota, health := proc.FreeAddr(t), proc.FreeAddr(t)
@@ -45,21 +50,74 @@ func TestPoPCallsRegion(t *testing.T) {
 	}
 	proc.Start(t, dir, "region", argv...).AwaitReady("http://" + health + "/readyz")
 
-	e, _ := shipped(t)
-	install(t, e, istio(t))
+	roots := x509.NewCertPool()
+	roots.AddCert(a.Certificate)
+	for name, proxy := range proxies {
+		t.Run(name, func(t *testing.T) {
+			p := popOf(t, dir, name, quota, proxy.read(t))
+			proc.Eventually(t, 0, "the PoP has the rules of the region", func() bool { return rulesRevision(t, p.admin) > 0 })
+			for path, host := range map[string]string{"/plain": "", "/first": "first.example", "/second": "second.example"} {
+				p.serves(t, roots, host, path)
+			}
+		})
+	}
+}
+
+// gateway is an Envoy of a test with the listeners of testdata.
+type gateway struct {
+	*proc.Process
+	admin, plain, secure string
+}
+
+// popOf starts one with the certificates of a PoP, on ports of its own, before an upstream that answers with
+// the header x-user-id of a request.
+func popOf(t *testing.T, dir, name, region string, e node) *gateway {
+	t.Helper()
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte("x-user-id=" + r.Header.Get("x-user-id")))
+	}))
+	t.Cleanup(upstream.Close)
+	g := &gateway{admin: proc.FreeAddr(t), plain: proc.FreeAddr(t), secure: proc.FreeAddr(t)}
+	port := func(addr string) string { return addr[strings.LastIndex(addr, ":")+1:] }
+	e["admin"] = node{"address": node{"socket_address": node{"address": "127.0.0.1", "port_value": 9901}}}
 	text, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := func(addr string) string { return `"port_value":` + addr[strings.LastIndex(addr, ":")+1:] }
-	admin := proc.FreeAddr(t)
-	paths := strings.NewReplacer(`"weir-regional.weir.svc.cluster.local"`, `"127.0.0.1"`, `"port_value":8080`, port(quota),
-		`"port_value":9901`, port(admin), `"port_value":10000`, port(proc.FreeAddr(t)), `"port_value":10001`, port(proc.FreeAddr(t)),
-		"/etc/weir/tls/", dir+"/pop.", "/etc/weir/sds", dir, "/var/lib/weir/weir.wasm", proc.Built(t, "bin/weir.wasm", "build"))
+	ports := []string{`"weir-regional.weir.svc.cluster.local"`, `"127.0.0.1"`}
+	for number, addr := range map[string]string{"8080": region, "9901": g.admin, "10080": g.plain, "10443": g.secure, "10001": upstream.Listener.Addr().String()} {
+		ports = append(ports, `"port_value":`+number+`}`, `"port_value":`+port(addr)+`}`)
+	}
+	paths := strings.NewReplacer(append(ports, "/etc/weir/tls/", dir+"/pop.", "/etc/weir/sds", dir,
+		"/var/lib/weir/weir.wasm", proc.Built(t, "bin/weir.wasm", "build"))...)
 	mountSecrets(t, dir, paths)
-	path := proc.WriteFile(t, filepath.Join(dir, "pop.json"), paths.Replace(string(text)))
-	proc.Start(t, dir, "pop", envoy.Program(t), "-c", path, "--concurrency", "1", "--use-dynamic-base-id").AwaitReady("http://" + admin + "/ready")
-	proc.Eventually(t, 0, "the PoP has the rules of the region", func() bool { return rulesRevision(t, admin) > 0 })
+	path := proc.WriteFile(t, filepath.Join(dir, name+".json"), paths.Replace(string(text)))
+	g.Process = proc.Start(t, dir, name, envoy.Program(t), "-c", path, "--concurrency", "1", "--use-dynamic-base-id", "--file-flush-interval-msec", "200")
+	g.AwaitReady("http://" + g.admin + "/ready")
+	return g
+}
+
+// serves makes a request, with TLS to the host unless that is "".
+func (g *gateway) serves(t *testing.T, roots *x509.CertPool, host, path string) {
+	t.Helper()
+	url := "http://" + g.plain + path
+	if host != "" {
+		url = "https://" + g.secure + path
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: host}}}
+	req, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("x-user-id", "eve")
+	resp, body, err := page.Do(&client, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK || string(body) != "x-user-id=" || resp.Header.Get("RateLimit") == "" {
+		t.Errorf("%s: %s, %v, %s; want 200, RateLimit, and no header of the client", url, resp.Status, resp.Header, body)
+	}
+	proc.Eventually(t, 0, "a line in the access log", func() bool { return strings.Contains(g.Log(), `"GET `+path+`" 200`) })
 }
 
 // rulesRevision is that of the rules that a PoP has, and 0 without rules.

@@ -42,9 +42,11 @@ func pods(t *testing.T) map[string]pod {
 			proxy: gatewayPod["container"].(node), volumes: at(t, gatewayPod, "pod", "volumes").([]any),
 		},
 	}
-	for name, read := range map[string]func(*testing.T) parts{"istio": istio, "envoy-gateway": envoyGateway} {
-		p, parts := all[name], read(t)
-		p.filter, p.secrets = files(t, filename, parts.filter), files(t, path, parts.cluster)
+	for name, proxy := range proxies {
+		p, e := all[name], proxy.read(t)
+		filter, _ := named(t, managers(e)[0]["http_filters"], "weir")
+		cluster, _ := named(t, at(t, e, "static_resources", "clusters"), "weir_region")
+		p.filter, p.secrets = files(t, filename, filter), files(t, path, cluster)
 		for _, name := range secrets {
 			p.certificates = append(p.certificates, files(t, filename, documents(t, "envoy/"+name)[0])...)
 		}

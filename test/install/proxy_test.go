@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,8 +60,11 @@ func at(t *testing.T, tree any, path ...string) any {
 	return tree
 }
 
-// parts are the three that an Envoy needs for Weir.
-type parts struct{ filter, cluster, stats any }
+// parts are what an Envoy needs for Weir. manager is the HTTP connection manager of pop.yaml.
+type parts struct {
+	filter, cluster, stats any
+	manager                node
+}
 
 // named returns the entry of a list with a name, and the list without it.
 func named(t *testing.T, list any, name string) (found node, rest []any) {
@@ -86,6 +88,7 @@ func shipped(t *testing.T) (without node, p parts) {
 	without = documents(t, "envoy/pop.yaml")[0]
 	static := without["static_resources"].(node)
 	manager := at(t, static, "listeners", "0", "filter_chains", "0", "filters", "0", "typed_config").(node)
+	p.manager = manager
 	p.filter, manager["http_filters"] = named(t, manager["http_filters"], "weir")
 	p.cluster, static["clusters"] = named(t, static["clusters"], "weir_region")
 	p.stats = without["stats_config"]
@@ -192,67 +195,5 @@ func TestCompose(t *testing.T) {
 	cmd.Env = append(os.Environ(), "POP=eu-pop-1", "REGION=eu", "CONSUL=127.0.0.1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-// istio returns what the EnvoyFilter adds.
-func istio(t *testing.T) (p parts) {
-	t.Helper()
-	for _, patch := range at(t, documents(t, "deploy/istio.yaml")[0], "spec", "configPatches").([]any) {
-		value := at(t, patch, "patch", "value")
-		switch to := at(t, patch, "applyTo"); to {
-		case "HTTP_FILTER":
-			p.filter = value
-		case "CLUSTER":
-			p.cluster = value
-		case "BOOTSTRAP":
-			p.stats = at(t, value, "stats_config")
-		default:
-			t.Errorf("a patch of %v", to)
-		}
-	}
-	return p
-}
-
-// envoyGateway returns what the EnvoyPatchPolicy and the EnvoyProxy add.
-func envoyGateway(t *testing.T) (p parts) {
-	t.Helper()
-	all := documents(t, "deploy/envoy-gateway.yaml")
-	for _, patch := range at(t, all[0], "spec", "jsonPatches").([]any) {
-		value := at(t, patch, "operation", "value")
-		switch at(t, patch, "type") {
-		case "type.googleapis.com/envoy.config.listener.v3.Listener":
-			if path := at(t, patch, "operation", "path"); path != "/default_filter_chain/filters/0/typed_config/http_filters/0" {
-				t.Errorf("the filter goes to %v", path)
-			}
-			p.filter = value
-		case "type.googleapis.com/envoy.config.cluster.v3.Cluster":
-			p.cluster = value
-		}
-	}
-	var bootstrap node
-	if err := yaml.Unmarshal([]byte(at(t, all[1], "spec", "bootstrap", "value").(string)), &bootstrap); err != nil {
-		t.Fatal(err)
-	}
-	p.stats = bootstrap["stats_config"]
-	return p
-}
-
-// What Istio and Envoy Gateway are given is what envoy/pop.yaml has, but for where the module and the
-// region are and for the TLS that this region demands. TestPoPCallsRegion runs it.
-func TestPatches(t *testing.T) {
-	for name, read := range map[string]func(*testing.T) parts{"istio": istio, "envoy-gateway": envoyGateway} {
-		t.Run(name, func(t *testing.T) {
-			_, want := shipped(t)
-			got := read(t)
-			at(t, want.filter, "typed_config", "config", "vm_config", "code", "local").(node)["filename"] = "/var/lib/weir/weir.wasm"
-			cluster := want.cluster.(node)
-			cluster["type"] = "STRICT_DNS"
-			at(t, cluster, "load_assignment", "endpoints", "0", "lb_endpoints", "0", "endpoint", "address", "socket_address").(node)["address"] = "weir-regional.weir.svc.cluster.local"
-			cluster["transport_socket"] = demanded(t)
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("differs from envoy/pop.yaml:\n%v\nwant\n%v", got, want)
-			}
-		})
 	}
 }

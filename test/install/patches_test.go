@@ -1,0 +1,221 @@
+package install
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// proxies are Envoys with the listeners that a control plane makes, and with what the file of deploy/ does to
+// them. Filters come after the one with the name before, or are the first.
+var proxies = map[string]struct {
+	read   func(t *testing.T) node
+	before string
+}{
+	"istio":         {istio, "envoy.filters.http.cors"},
+	"envoy-gateway": {envoyGateway, ""},
+}
+
+const managerName = "envoy.filters.network.http_connection_manager"
+
+// managers are the HTTP connection managers of all filter chains.
+func managers(e node) (all []node) {
+	for _, l := range e["static_resources"].(node)["listeners"].([]any) {
+		chains, _ := l.(node)["filter_chains"].([]any)
+		if chain, ok := l.(node)["default_filter_chain"]; ok {
+			chains = append(chains, chain)
+		}
+		for _, chain := range chains {
+			for _, f := range chain.(node)["filters"].([]any) {
+				if f := f.(node); f["name"] == managerName {
+					all = append(all, f["typed_config"].(node))
+				}
+			}
+		}
+	}
+	return all
+}
+
+func addCluster(e node, cluster any) {
+	static := e["static_resources"].(node)
+	static["clusters"] = append(static["clusters"].([]any), cluster)
+}
+
+// istio does what Istio does with an EnvoyFilter.
+func istio(t *testing.T) node {
+	t.Helper()
+	e := documents(t, "test/install/testdata/istio.yaml")[0]
+	for _, patch := range at(t, documents(t, "deploy/istio.yaml")[0], "spec", "configPatches").([]any) {
+		value := at(t, patch, "patch", "value").(node)
+		switch what := at(t, patch, "applyTo").(string) + " " + at(t, patch, "patch", "operation").(string); what {
+		case "HTTP_FILTER INSERT_BEFORE":
+			next := at(t, patch, "match", "listener", "filterChain", "filter", "subFilter", "name")
+			for _, m := range managers(e) {
+				filters := m["http_filters"].([]any)
+				i := slices.IndexFunc(filters, func(f any) bool { return f.(node)["name"] == next })
+				m["http_filters"] = slices.Insert(filters, i, any(value))
+			}
+		case "NETWORK_FILTER MERGE":
+			if got := at(t, patch, "match", "listener", "filterChain", "filter", "name"); got != managerName {
+				t.Errorf("merges into %v", got)
+			}
+			for _, m := range managers(e) {
+				merge(m, value["typed_config"].(node))
+			}
+		case "CLUSTER ADD":
+			addCluster(e, value)
+		case "BOOTSTRAP MERGE":
+			merge(e, value)
+		default:
+			t.Errorf("a patch %s", what)
+		}
+	}
+	return e
+}
+
+// merge is that of protocol buffers: lists get longer.
+func merge(into, from node) {
+	for key, value := range from {
+		switch value := value.(type) {
+		case node:
+			if _, ok := into[key].(node); !ok {
+				into[key] = node{}
+			}
+			merge(into[key].(node), value)
+		case []any:
+			list, _ := into[key].([]any)
+			into[key] = append(list, value...)
+		default:
+			into[key] = value
+		}
+	}
+}
+
+// envoyGateway does what Envoy Gateway does with an EnvoyPatchPolicy and an EnvoyProxy.
+func envoyGateway(t *testing.T) node {
+	t.Helper()
+	e, all := documents(t, "test/install/testdata/envoy-gateway.yaml")[0], documents(t, "deploy/envoy-gateway.yaml")
+	for _, patch := range at(t, all[0], "spec", "jsonPatches").([]any) {
+		operation := at(t, patch, "operation").(node)
+		switch what := at(t, patch, "type").(string) + " " + operation["op"].(string); what {
+		case "type.googleapis.com/envoy.config.listener.v3.Listener add":
+			listener, _ := named(t, at(t, e, "static_resources", "listeners"), at(t, patch, "name").(string))
+			chosen, _ := operation["jsonPath"].(string)
+			targets := selected(t, listener, chosen)
+			if len(targets) == 0 {
+				t.Errorf("%s has no %s", listener["name"], chosen)
+			}
+			for _, target := range targets {
+				add(t, target, operation["path"].(string), operation["value"])
+			}
+		case "type.googleapis.com/envoy.config.cluster.v3.Cluster add":
+			addCluster(e, operation["value"])
+		default:
+			t.Errorf("a patch %s", what)
+		}
+	}
+	var bootstrap node
+	if err := yaml.Unmarshal([]byte(at(t, all[1], "spec", "bootstrap", "value").(string)), &bootstrap); err != nil {
+		t.Fatal(err)
+	}
+	merge(e, bootstrap)
+	return e
+}
+
+// step is one of a JSONPath: .field, [*], or [?(@.name=='NAME')].
+var step = regexp.MustCompile(`^(?:\.([a-z_]+)|\[\*\]|\[\?\(@\.name=='([^']+)'\)\])`)
+
+// selected are the mappings that a JSONPath of these steps finds.
+func selected(t *testing.T, tree node, path string) (found []node) {
+	t.Helper()
+	found = []node{tree}
+	for rest, field := strings.TrimPrefix(path, "$"), ""; rest != ""; {
+		s := step.FindStringSubmatch(rest)
+		if s == nil {
+			t.Fatalf("%s: the tests do not know %s", path, rest)
+		}
+		rest = rest[len(s[0]):]
+		if s[1] != "" && strings.HasPrefix(rest, "[") {
+			field = s[1] // a list, of which the next step takes items
+			continue
+		}
+		var next []node
+		for _, n := range found {
+			items := []any{n[s[1]]}
+			if s[1] == "" {
+				items, _ = n[field].([]any)
+			}
+			for _, item := range items {
+				if m, ok := item.(node); ok && (s[2] == "" || m["name"] == s[2]) {
+					next = append(next, m)
+				}
+			}
+		}
+		found = next
+	}
+	return found
+}
+
+// add is that of JSON Patch, for /FIELD and /FIELD/INDEX.
+func add(t *testing.T, target node, pointer string, value any) {
+	t.Helper()
+	field, index, isItem := strings.Cut(strings.TrimPrefix(pointer, "/"), "/")
+	if !isItem {
+		target[field] = value
+		return
+	}
+	list, _ := target[field].([]any)
+	i, err := strconv.Atoi(index)
+	if err != nil || i > len(list) {
+		t.Fatalf("%s: there are %d", pointer, len(list))
+	}
+	target[field] = slices.Insert(list, i, value)
+}
+
+// Listeners as Istio and Envoy Gateway make them, plain and with TLS, get what envoy/pop.yaml has, in each of
+// their filter chains, but for where the module and the region are and for the TLS that this region demands.
+// Envoy takes it. TestPoPCallsRegion runs it.
+func TestPatches(t *testing.T) {
+	for name, proxy := range proxies {
+		t.Run(name, func(t *testing.T) {
+			e := proxy.read(t)
+			_, want := shipped(t)
+			at(t, want.filter, "typed_config", "config", "vm_config", "code", "local").(node)["filename"] = "/var/lib/weir/weir.wasm"
+			if n := len(managers(e)); n != 3 {
+				t.Errorf("%d HTTP connection managers, want 3", n)
+			}
+			for _, m := range managers(e) {
+				filters := m["http_filters"].([]any)
+				i := slices.IndexFunc(filters, func(f any) bool { return reflect.DeepEqual(f, want.filter) })
+				if i < 0 || i > 0 && filters[i-1].(node)["name"] != proxy.before || i == 0 && proxy.before != "" {
+					t.Errorf("the filter is not behind %q in %v", proxy.before, filters)
+				}
+				logs := m["access_log"].([]any)
+				if got, want := logs[len(logs)-1], want.manager["access_log"].([]any)[0]; !reflect.DeepEqual(got, want) {
+					t.Errorf("access log %v, want %v", got, want)
+				}
+				for _, field := range []string{"early_header_mutation_extensions", "use_remote_address", "normalize_path", "merge_slashes", "path_with_escaped_slashes_action"} {
+					if !reflect.DeepEqual(m[field], want.manager[field]) {
+						t.Errorf("%s: %v, want %v", field, m[field], want.manager[field])
+					}
+				}
+			}
+			cluster := want.cluster.(node)
+			cluster["type"] = "STRICT_DNS"
+			at(t, cluster, "load_assignment", "endpoints", "0", "lb_endpoints", "0", "endpoint", "address", "socket_address").(node)["address"] = "weir-regional.weir.svc.cluster.local"
+			cluster["transport_socket"] = demanded(t)
+			if got, _ := named(t, at(t, e, "static_resources", "clusters"), "weir_region"); !reflect.DeepEqual(got, cluster) {
+				t.Errorf("cluster %v, want %v", got, cluster)
+			}
+			if !reflect.DeepEqual(e["stats_config"], want.stats) {
+				t.Errorf("labels %v, want %v", e["stats_config"], want.stats)
+			}
+			validate(t, e)
+		})
+	}
+}
