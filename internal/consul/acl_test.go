@@ -134,6 +134,10 @@ func TestPolicies(t *testing.T) {
 
 	person := policies.People()
 	applies, _ := s.with(person)
+	strangers, _ := s.with(`service "db" { policy = "write" }`)
+	if err := strangers.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: "db", Check: &api.AgentServiceCheck{TTL: "1h"}}); err != nil {
+		t.Fatal(err)
+	}
 	if all, err := applies.Registered(t.Context(), "weir-global", "weir-regional-"); err != nil || len(all) < 2 {
 		t.Errorf("a person who applies rules sees %+v, %v", all, err)
 	}
