@@ -101,12 +101,12 @@ type Config struct {
 
 	// MaxMemory bounds the memory of the whole process, 64MiB or more. 0: 85 % of the limit of its cgroup, which a
 	// container and a unit have, and 1GiB without one. Go's runtime gets it as its limit (GOMEMLIMIT, which may be set
-	// instead of this, but not beside it). Of what is left by the program itself four tenths are for the tables of
-	// keys, in equal parts: counters in memory, the lease cache in front of Redis, the one in front of an
-	// aggregator, the shares of regions in an aggregator. Of them an eighth is for workers of PoPs. A counter takes
-	// about 250 bytes, a key in a lease cache 600, one with the shares of a region 300, and a key of more than 30
-	// bytes its length more; a sliding log 16 bytes more for each charge in its window, a concurrency limit 48 for
-	// each holder. When a table is full, the effect is that of MaxKeys.
+	// instead of this, but not beside it). An eighth is for calls in flight, of which more are refused. Four tenths of
+	// what is left by them and the program are for the tables of keys, in equal parts: counters in memory, the lease
+	// cache in front of Redis, the one in front of an aggregator, the shares of regions in an aggregator. Of them an
+	// eighth is for workers of PoPs. A counter takes about 250 bytes, a key in a lease cache 600, one with the shares
+	// of a region 300, and a key of more than 30 bytes its length more; a sliding log 16 bytes more for each charge in
+	// its window, a concurrency limit 48 for each holder. When a table is full, the effect is that of MaxKeys.
 	MaxMemory settings.Bytes `help:"Most memory of this process, such as 512MiB; default: 85% of the limit of its cgroup, else 1GiB." placeholder:"SIZE"`
 
 	// MaxHolders bounds the workers of PoPs in memory, 1 to 10,000,000, 200 to 900 bytes

@@ -127,7 +127,8 @@ func count(has ...bool) (n int) {
 func (t *Tier) newService(p *Program) *service.Service {
 	c := service.Config{
 		Store: t.store, Divides: p.Above == nil, Share: t.rules.sharePerMille, LiveHolders: t.counters.holders,
-		MaxHolders: min(t.cfg.MaxHolders, t.room.Callers), MaxHoldersPerAddress: t.cfg.MaxHoldersPerAddress, SlotSeed: t.cfg.SlotSeed,
+		MaxHolders: min(t.cfg.MaxHolders, t.room.Callers), MaxHoldersPerAddress: t.cfg.MaxHoldersPerAddress,
+		MaxCallBytes: t.room.Calls, SlotSeed: t.cfg.SlotSeed,
 		Metrics: t.Metrics, Tracer: t.Tracer, Log: t.Log,
 	}
 	if t.divided != nil {

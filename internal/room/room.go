@@ -53,12 +53,14 @@ func Limit(bytes int64, log *slog.Logger) (int64, error) {
 type Room struct {
 	Table   int64 // bytes of each table of keys, as the table counts them
 	Callers int   // workers of PoPs
+	Calls   int64 // bytes of calls in flight
 }
 
 // Divide divides the memory of a process; 0 is what [Limit] takes without a limit of the cgroup. The runtime
 // collects garbage more often before it takes more than that, without end if live data leave no room for garbage:
 //
-//	an eighth and 48 MiB   the program, rules, connections, calls
+//	an eighth              calls in flight
+//	48 MiB                 the program, rules, connections; also of the garbage's part, if need be
 //	half of the rest       garbage
 //	half of the rest       so many tables of keys, in equal parts; of it an eighth is for callers
 //
@@ -69,5 +71,5 @@ func Divide(bytes int64, tables int) Room {
 		bytes = unlimited
 	}
 	data := (bytes - bytes/8 - own) / 5 * 2
-	return Room{Table: (data - data/8) / int64(max(tables, 1)), Callers: int(data / 8 / callerBytes)}
+	return Room{Table: (data - data/8) / int64(max(tables, 1)), Callers: int(data / 8 / callerBytes), Calls: bytes / 8}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -32,6 +33,7 @@ type Handler struct {
 	seconds telemetry.Histogram
 	// authorize is as in [Handler.Authorize]; nil: all calls are allowed.
 	authorize func(*tls.ConnectionState, string) error
+	inFlight  atomic.Int64 // bytes of calls, by callBytes
 }
 
 // NewHandler makes the handler of a service. Latencies go to r; nil: nowhere.
@@ -60,13 +62,29 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.connect.ServeHTTP(w, r)
 		return
 	}
-	begin := time.Now()
-	if isPlain(r) {
+	begin, bytes := time.Now(), callBytes(r)
+	defer h.inFlight.Add(-bytes)
+	switch most := h.service.config.MaxCallBytes; {
+	case h.inFlight.Add(bytes) > most && most > 0:
+		h.service.refuse(errTooManyCalls, r.RemoteAddr)
+		_ = h.errors.Write(w, r, coded(errTooManyCalls)) // the caller has gone
+	case isPlain(r):
 		h.acquire(w, r)
-	} else {
+	default:
 		h.connect.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), secureKey{}, r.TLS)))
 	}
 	h.seconds.Observe(time.Since(begin).Seconds())
+}
+
+// callBytes estimates what a call takes while it is in flight: a stream, its body, and what that is decoded
+// into, at most 16 times as much and 1024 wants.
+func callBytes(r *http.Request) int64 {
+	const stream, unknown, wants = 16 << 10, 4 << 10, 640 << 10
+	body := min(r.ContentLength, wire.MaxMessage)
+	if body < 0 {
+		body = unknown
+	}
+	return stream + body + min(16*body, wants)
 }
 
 // allowed refuses a call that may not state this region. Who refused it logs that.

@@ -28,7 +28,10 @@ import (
 )
 
 // errTooManyHolders refuses a call of a holder for which there is no room.
-var errTooManyHolders = &refusal{errors.New("holder: the holders and workers that called within 10 s fill the memory for callers, so this one cannot be added; raise max_holders, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
+var errTooManyHolders = &refusal{errors.New("holder: the holders and workers that called within 10 s fill the memory for callers, so this one cannot be added; raise max_holders or max_memory, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
+
+// errTooManyCalls refuses a call for which there is no memory.
+var errTooManyCalls = &refusal{errors.New("call: the calls in flight take the memory that there is for them; raise max_memory, or find out why answers take so long"), connect.CodeResourceExhausted, true}
 
 // errTooManyOfAddress refuses a call of a holder whose address has its most holders.
 var errTooManyOfAddress = &refusal{errors.New("holder: as many holders as one address may have called from this one within 10 s, so this one cannot be added; raise max_holders_per_address if so many PoPs call from there, through a gateway for example, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
@@ -45,6 +48,8 @@ type Config struct {
 	// MaxHoldersPerAddress bounds the holders that call from one address, with TLS for each
 	// certificate, at least 1; 0 means defaultMaxHoldersPerAddress.
 	MaxHoldersPerAddress int
+	// MaxCallBytes bounds the calls of Acquire in flight by an estimate of the memory that they take; 0: it does not.
+	MaxCallBytes int64
 	// SlotSeed keeps clients from choosing request ids that collide. All replicas of a
 	// store need the same. If it is empty, the ids are hashed without a secret, and a client
 	// that computes collisions can release the slots of another request.

@@ -2,6 +2,7 @@ package tiers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -43,7 +44,9 @@ type memoryCase struct {
 	least     int   // keys that fit
 	program   string
 	redis     bool
-	overrides int // limits of single keys in each of four versions of the rules
+	overrides int  // limits of single keys in each of four versions of the rules
+	callers   int  // who call at once; 0: 4
+	refused   bool // calls may be refused
 	flags     []string
 }
 
@@ -55,6 +58,7 @@ func TestMemory(t *testing.T) {
 		"kubernetes":    {limit: 512 << 20, keys: 350_000, least: 200_000, redis: true},
 		"without redis": {limit: 256 << 20, keys: 500_000, least: 200_000, flags: []string{"--state-interval", "1s"}},
 		"large rules":   {limit: 256 << 20, keys: 500_000, least: 200_000, overrides: 100_000},
+		"many calls":    {limit: 256 << 20, keys: 400_000, least: 20_000, redis: true, callers: 500, refused: true},
 		"aggregator":    {limit: 256 << 20, keys: 200_000, least: 45_000, program: "weir-global"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,8 +72,7 @@ func TestMemory(t *testing.T) {
 
 func (c memoryCase) run(t *testing.T) {
 	group := cgroup.New(t, c.limit)
-	var f flood
-	scope := "region"
+	f, scope := flood{callers: cmp.Or(c.callers, 4)}, "region"
 	if c.program == "weir-global" {
 		f.region, scope = "eu", "global"
 	}
@@ -91,9 +94,12 @@ func (c memoryCase) run(t *testing.T) {
 	}
 	m := r.Metrics()
 	keys := max(m["weir_front_keys"], m["weir_store_keys"])
-	t.Logf("%d keys, %v of them kept, %d refused; a peak of %d MiB", f.sent.Load(), keys, f.denied.Load(), group.Peak()>>20)
+	t.Logf("%d keys, %v of them kept, %d refused; %d calls refused; a peak of %d MiB", f.sent.Load(), keys, f.denied.Load(), f.rejected.Load(), group.Peak()>>20)
 	if got := int64(m["go_gc_gomemlimit_bytes"]); got != c.limit/100*85 {
 		t.Errorf("the limit of the runtime is %d bytes, want 85 %% of %d", got, c.limit)
+	}
+	if n := f.rejected.Load(); n > 0 && !c.refused {
+		t.Errorf("%d calls were refused", n)
 	}
 	if f.failed.Load() > 0 {
 		t.Errorf("%d calls were not answered: %v", f.failed.Load(), f.err.Load())
@@ -112,29 +118,31 @@ func (c memoryCase) run(t *testing.T) {
 // flood is a PoP whose clients make up keys.
 type flood struct {
 	addr, region         string
+	callers              int
+	rejected             atomic.Int64
 	sent, denied, failed atomic.Int64
 	err                  atomic.Value // a text
 }
 
 // run sends until so many keys were sent.
 func (f *flood) run(t *testing.T, until int64) {
-	const callers, perCall = 4, 256
+	const perCall = 256
+	holder := make([]byte, 16)
+	_, _ = rand.Read(holder) // never fails
 	var all sync.WaitGroup
-	for range callers {
+	for worker := range f.callers {
 		all.Go(func() {
 			var protocols http.Protocols
 			protocols.SetUnencryptedHTTP2(true)
 			client := &http.Client{Transport: &http.Transport{Protocols: &protocols}, Timeout: 20 * time.Second}
 			defer client.CloseIdleConnections()
-			holder := make([]byte, 16)
-			_, _ = rand.Read(holder) // never fails
 			for seq := uint64(1); f.failed.Load() < 10 && t.Context().Err() == nil; seq++ {
 				from := f.sent.Add(perCall) - perCall
 				if from >= until {
 					f.sent.Add(-perCall)
 					return
 				}
-				if err := f.call(t.Context(), client, holder, seq, from, perCall); err != nil {
+				if err := f.call(t.Context(), client, wire.Request{Protocol: 1, Holder: holder, Worker: uint64(worker + 1), Seq: seq, Region: f.region}, from, perCall); err != nil {
 					f.err.Store(err.Error())
 					f.failed.Add(1)
 				}
@@ -145,8 +153,7 @@ func (f *flood) run(t *testing.T, until int64) {
 }
 
 // call asks for each of n keys twice.
-func (f *flood) call(ctx context.Context, client *http.Client, holder []byte, seq uint64, from int64, n int) error {
-	q := wire.Request{Protocol: 1, Holder: holder, Seq: seq, Region: f.region}
+func (f *flood) call(ctx context.Context, client *http.Client, q wire.Request, from int64, n int) error {
 	for i := range 2 * n {
 		q.Wants = append(q.Wants, wire.Want{
 			Rule: "each", Key: fmt.Appendf(nil, "user-%08d", from+int64(i/2)),
@@ -167,6 +174,10 @@ func (f *flood) call(ctx context.Context, client *http.Client, holder []byte, se
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
 		return err
+	}
+	if answer.StatusCode == http.StatusTooManyRequests {
+		f.rejected.Add(1)
+		return nil
 	}
 	var out wire.Response
 	if err := out.Decode(body); err != nil || len(out.Grants) != 2*n {
