@@ -1,21 +1,31 @@
-# The images of Weir. `docker compose build` makes those that docker-compose.yml runs;
-# `docker build --target regional .` makes one. docs/compose.md lists the targets.
+# The images of Weir, for amd64 and arm64. `docker compose build` makes those that docker-compose.yml
+# runs; `docker build --target regional .` makes one. docs/compose.md lists the targets. No stage runs
+# a program of the image's own architecture, so that each machine makes the images of both.
 ARG GO=golang:1.26
 ARG ENVOY=envoyproxy/envoy:v1.40.0
+ARG VALKEY=valkey/valkey:8.1.4
+ARG CONSUL=hashicorp/consul:1.21.0
 ARG COLLECTOR=otel/opentelemetry-collector-contrib:0.155.0
+ARG JAEGER=jaegertracing/jaeger:2.13.0
+ARG PROMETHEUS=prom/prometheus:v3.16.0
+ARG GRAFANA=grafana/grafana:12.0.0
 
-# One stage builds everything: the programs share most of their packages. Static binaries
+# One stage builds everything: the programs share most of their packages. Go compiles for the other
+# architecture as fast as for its own; the filter is the same on both. Static binaries
 # without paths, version control stamps and build ids are the same bytes on every machine with the
 # same Go: the tag above takes the newest patch, and --build-arg GO=golang:1.26.8 one of them.
-FROM ${GO} AS build
+FROM --platform=$BUILDPLATFORM ${GO} AS build
 WORKDIR /src
 COPY . .
 ENV CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -ldflags="-s -w" -o /out/weir.wasm ./wasmfilter
+ARG TARGETOS TARGETARCH
+ENV GOOS=$TARGETOS GOARCH=$TARGETARCH
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     go build -ldflags="-s -w -buildid=" -o /out/ ./cmd/weir ./test/certs \
  && go build -ldflags="-s -w -buildid=" -o /out/weir-regional ./regional \
- && go build -ldflags="-s -w -buildid=" -o /out/weir-global ./global \
- && GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -ldflags="-s -w" -o /out/weir.wasm ./wasmfilter
+ && go build -ldflags="-s -w -buildid=" -o /out/weir-global ./global
 # Directories that the user of the programs may write to. A new volume takes over the owner.
 RUN mkdir -p /dirs/state /dirs/certs/global /dirs/certs/region-eu /dirs/certs/region-us /dirs/certs/pop-eu /dirs/certs/pop-us
 
@@ -42,7 +52,7 @@ ENTRYPOINT ["/weir-global"]
 # A PoP: stock Envoy and the filter.
 FROM ${ENVOY} AS pop
 COPY --from=build /out/weir.wasm /out/weir /usr/local/lib/weir/
-COPY compose/pop.sh compose/pop.yaml /etc/weir/
+COPY --chmod=0644 compose/pop.sh compose/pop.yaml /etc/weir/
 USER 65532:65532
 EXPOSE 10000 9902
 ENTRYPOINT ["sh", "/etc/weir/pop.sh"]
@@ -58,10 +68,37 @@ COPY --from=build --chown=65532:65532 /dirs/certs /certs
 USER 65532:65532
 ENTRYPOINT ["/make-certs"]
 
+# ---- The rest is for docker-compose.yml: official images and their configuration. Files of the
+# repository are copied, with a mode, and not mounted: the users of the containers could not read
+# them where git ran with umask 077.
+
+# What the PoPs protect, and the first rules.
+FROM pop AS demo
+COPY --chmod=0644 compose/upstream.yaml compose/rules.yaml /etc/weir/
+
+FROM ${VALKEY} AS valkey
+COPY --chmod=0644 compose/valkey.conf compose/valkey-init.sh /etc/weir/
+
+FROM ${CONSUL} AS consul
+COPY --chmod=0644 compose/consul.hcl /consul/config/server.hcl
+
 # The collector has no program that could check its health.
 FROM ${COLLECTOR} AS collector
 COPY --from=build /out/weir /weir
-COPY compose/collector.yaml /etc/otelcol-contrib/config.yaml
+COPY --chmod=0644 compose/collector.yaml /etc/otelcol-contrib/config.yaml
+
+FROM ${JAEGER} AS jaeger
+COPY --chmod=0644 compose/jaeger.yaml /etc/weir/jaeger.yaml
+CMD ["--config=/etc/weir/jaeger.yaml"]
+
+FROM ${PROMETHEUS} AS prometheus
+COPY --chmod=0644 compose/prometheus.yml /etc/prometheus/prometheus.yml
+COPY --chmod=0644 observability/alerts/edge.yaml observability/alerts/region.yaml observability/alerts/traffic.yaml /etc/prometheus/alerts/
+
+FROM ${GRAFANA} AS grafana
+COPY --chmod=0644 compose/grafana/datasources.yaml /etc/grafana/provisioning/datasources/weir.yaml
+COPY --chmod=0644 compose/grafana/dashboards.yaml /etc/grafana/provisioning/dashboards/weir.yaml
+COPY --chmod=0644 observability/dashboards/limits.json observability/dashboards/regions.json /etc/weir/dashboards/
 
 # What `docker build .` makes.
 FROM regional

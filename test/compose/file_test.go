@@ -2,10 +2,14 @@ package compose
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // service is what of a service is judged.
@@ -18,6 +22,7 @@ type service struct {
 	CapDrop     []string `yaml:"cap_drop"`
 	SecurityOpt []string `yaml:"security_opt"`
 	MemLimit    string   `yaml:"mem_limit"`
+	CPUs        float64  `yaml:"cpus"`
 	Restart     string
 	Ports       []string
 	Privileged  bool
@@ -25,21 +30,50 @@ type service struct {
 	DependsOn   map[string]struct{ Condition string } `yaml:"depends_on"`
 }
 
-// pinned is an image with an exact version.
-var pinned = regexp.MustCompile(`^[a-z/-]+:v?\d+\.\d+\.\d+$`)
+// pinned is an image with an exact version; of Go the newest patch is taken.
+var pinned = regexp.MustCompile(`^[a-z/-]+:v?\d+\.\d+\.\d+$|^golang:`)
 
-// Each service is as small a risk as it can be: pinned, read-only, without capabilities, with a
-// limit of memory, reachable from this machine only, and with a health check unless it ends.
+// Each service is as small a risk as it can be: read-only, without capabilities, with a limit of memory,
+// reachable from this machine only, and with a health check unless it ends. It starts on a machine of
+// one CPU, and where the files of the repository are for their owner only.
 func TestEachService(t *testing.T) {
-	var file struct{ Services map[string]service }
+	var file struct {
+		Services map[string]service
+		Configs  any
+	}
 	read(t, "docker-compose.yml", &file)
 	if len(file.Services) < 20 {
 		t.Fatalf("there are only %d services", len(file.Services))
+	}
+	if file.Configs != nil {
+		t.Error("there are configs: the users of containers cannot read them after a checkout with umask 077; copy them in the Dockerfile")
 	}
 	for name, s := range file.Services {
 		for _, wrong := range s.faults(file.Services) {
 			t.Errorf("%s: %s", name, wrong)
 		}
+	}
+}
+
+// The official images have exact versions, and what is copied from the repository can be read by every user.
+func TestDockerfile(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(proc.Root(t), "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := 0
+	for line := range strings.Lines(string(text)) {
+		if _, image, is := strings.Cut(strings.TrimSpace(line), "="); is && strings.HasPrefix(line, "ARG ") {
+			if images++; !pinned.MatchString(image) {
+				t.Errorf("image %s has no exact version", image)
+			}
+		}
+		if strings.HasPrefix(line, "COPY compose") || strings.HasPrefix(line, "COPY observability") {
+			t.Errorf("without --chmod its user cannot read it after a checkout with umask 077: %s", line)
+		}
+	}
+	if images < 8 {
+		t.Errorf("there are only %d official images", images)
 	}
 }
 
@@ -50,7 +84,8 @@ func (s service) faults(all map[string]service) (faults []string) {
 		}
 	}
 	once := s.Restart == "no"
-	refuse(s.Build == nil && !pinned.MatchString(s.Image), "image "+s.Image+" has no exact version")
+	refuse(s.Build == nil, "the Dockerfile, which pins versions, does not make it")
+	refuse(s.CPUs > 1, "a machine of one CPU refuses its limit of CPUs")
 	refuse(!s.ReadOnly, "its root file system can be written to")
 	refuse(s.Privileged || !slices.Equal(s.CapDrop, []string{"ALL"}), "it has capabilities")
 	refuse(!slices.Contains(s.SecurityOpt, "no-new-privileges:true"), "it may gain privileges")

@@ -46,5 +46,5 @@ func masterLost(t *testing.T) {
 // redisNodes is what a node of Redis reports of its cluster.
 func redisNodes(t *testing.T, service string) string {
 	t.Helper()
-	return docker(t, "compose", "exec", "-T", service, "redis-cli", "cluster", "nodes")
+	return docker(t, "compose", "exec", "-T", service, "valkey-cli", "cluster", "nodes")
 }

@@ -70,63 +70,58 @@ func NewStore(c StoreConfig) *Stored {
 	return s
 }
 
-// Load puts in force what Consul has or, where that cannot be used or Consul does not answer in time, the newest copy
-// that can be used. Only that is parsed. The error is [ErrNoRules] if nobody has any.
+// Load puts in force the newest that can be used of what Consul, if it answers in time, and
+// the copies have. Only that is parsed. The error is [ErrNoRules] if nobody has any.
 func (s *Stored) Load(ctx context.Context) error {
-	files, err := s.fetch(ctx)
-	candidate, err := s.usable(files, err)
-	if err != nil {
-		s.cfg.Log.Warn("rules: none in Consul can be used; the newest copy is", "error", err)
-		if files, candidate = s.newestCopy(); files == nil {
-			return ErrNoRules
+	for _, f := range s.stored(ctx) {
+		candidate, err := s.parse(f.files)
+		if err != nil {
+			s.cfg.Log.Error("rules: what is stored cannot be used", "in", f.where, "error", err)
+			continue
 		}
+		if f.where != inConsul {
+			s.cfg.Log.Info("rules: a copy is newer", "copy", f.where)
+		}
+		s.set(f.files, nil)
+		return s.Begin(f.files, candidate)
 	}
-	s.set(files, nil)
-	return s.Begin(files, candidate)
+	return ErrNoRules
 }
 
-// usable parses files that were read, unless that failed.
-func (s *Stored) usable(files []rulefile.File, err error) (watch.Candidate, error) {
-	if err == nil {
-		err = due(files)
-	}
-	if err != nil {
-		return watch.Candidate{}, err
-	}
-	return s.parse(files)
+const inConsul = "Consul"
+
+// found is a version that Consul or a copy has.
+type found struct {
+	where    string
+	revision uint64
+	files    []rulefile.File
 }
 
-// newestCopy is the newest copy that can be used; nil: there is none.
-func (s *Stored) newestCopy() ([]rulefile.File, watch.Candidate) {
-	type found struct {
-		where    string
-		revision uint64
-		files    []rulefile.File
-	}
-	var all []found
-	for _, c := range s.copies {
-		if files := c.load(); len(files) > 0 {
+// stored reads all that is stored, the newest first.
+func (s *Stored) stored(ctx context.Context) (all []found) {
+	ctx, cancel := context.WithTimeout(ctx, loadTime)
+	defer cancel()
+	add := func(where string, files []rulefile.File) {
+		if len(files) > 0 {
 			if v, err := versionOf(files); err == nil {
-				all = append(all, found{c.where, v.Revision, files})
+				all = append(all, found{where, v.Revision, files})
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(b.revision, a.revision) })
-	for _, f := range all {
-		candidate, err := s.usable(f.files, nil)
-		if err == nil {
-			s.cfg.Log.Info("rules: a copy is used", "copy", f.where)
-			return f.files, candidate
-		}
-		s.cfg.Log.Error("rules: a copy cannot be used", "copy", f.where, "error", err)
+	files, err := s.fetch(ctx)
+	if err != nil {
+		s.cfg.Log.Warn("rules: none in Consul can be used; the last copy is", "error", err)
 	}
-	return nil, watch.Candidate{}
+	add(inConsul, files)
+	for _, c := range s.copies {
+		add(c.where, c.load())
+	}
+	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(b.revision, a.revision) })
+	return all
 }
 
-// fetch asks Consul once, for loadTime.
+// fetch asks Consul once.
 func (s *Stored) fetch(ctx context.Context) ([]rulefile.File, error) {
-	ctx, cancel := context.WithTimeout(ctx, loadTime)
-	defer cancel()
 	v, err := s.store.Current(ctx)
 	if err != nil || v.Zero() {
 		return nil, cmp.Or(err, ErrNoRules)
@@ -186,10 +181,7 @@ func (s *Stored) set(files []rulefile.File, err error) {
 func (s *Stored) read() ([]rulefile.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil {
-		return nil, s.err
-	}
-	return s.files, due(s.files)
+	return s.files, s.err
 }
 
 // filesOf has a version as files.
@@ -200,15 +192,6 @@ func filesOf(v versions.Version, document []byte) []rulefile.File {
 // versionOf reads the manifest of files.
 func versionOf(files []rulefile.File) (versions.Version, error) {
 	return versions.ParseVersion(files[0].Name, files[0].Data)
-}
-
-// due is the error of files whose version is from the future, for as long as it is.
-func due(files []rulefile.File) error {
-	v, err := versionOf(files)
-	if err != nil {
-		return err
-	}
-	return v.Due(time.Now())
 }
 
 func (s *Stored) parse(files []rulefile.File) (watch.Candidate, error) {
@@ -231,14 +214,13 @@ func (s *Stored) parse(files []rulefile.File) (watch.Candidate, error) {
 	}, nil
 }
 
-// apply puts rules in force, unless they are older than those in force. What is in force is from the future if the clock
-// was wrong: then everything is newer.
+// apply puts rules in force, unless they are older than those in force.
 func (s *Stored) apply(v versions.Version, set *rule.Set, files []rulefile.File) error {
-	if old := s.inForce; old != nil && set.Revision <= old.Revision && !versions.Ahead(old.Number(), time.Now()) {
+	if old := s.inForce; old != nil && set.Revision <= old.Revision {
 		if set.Content == old.Content {
 			return nil
 		}
-		return fmt.Errorf("revision %d is older than the rules in force, which have revision %d: Consul has been restored, a copy was newer, or this is another Consul; use `weir apply` for the rules that are wanted",
+		return fmt.Errorf("revision %d is older than the rules in force, which have revision %d: Consul has been restored, or this is another Consul; use `weir apply` for the rules that are wanted",
 			set.Number(), old.Number())
 	}
 	if err := s.cfg.Apply(set); err != nil {

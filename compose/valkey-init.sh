@@ -4,35 +4,35 @@
 set -eu
 first="$SUBNET.${NODES%% *}"
 
-healthy() { redis-cli -h "$first" cluster info | grep -q cluster_state:ok; }
+healthy() { valkey-cli -h "$first" cluster info | grep -q cluster_state:ok; }
 
 if [ -z "${REPLICAS:-}" ]; then
   healthy && exit 0
   addresses=
   for n in $NODES; do addresses="$addresses $SUBNET.$n:6379"; done
-  redis-cli --cluster create $addresses --cluster-replicas 0 --cluster-yes
+  valkey-cli --cluster create $addresses --cluster-replicas 0 --cluster-yes
   for n in $NODES; do
-    until redis-cli -h "$SUBNET.$n" cluster info | grep -q cluster_state:ok; do sleep 0.2; done
+    until valkey-cli -h "$SUBNET.$n" cluster info | grep -q cluster_state:ok; do sleep 0.2; done
   done
   exit 0
 fi
 
 # A node that has a master, or slots since its master was lost, has its place.
 placed() {
-  redis-cli -h "$1" cluster nodes | grep myself | grep -q -e slave -e 'connected [0-9]'
+  valkey-cli -h "$1" cluster nodes | grep myself | grep -q -e slave -e 'connected [0-9]'
 }
 
 set -- $NODES
 for n in $REPLICAS; do
   node="$SUBNET.$n" master="$SUBNET.$1"
   shift
-  id=$(redis-cli -h "$master" cluster myid)
+  id=$(valkey-cli -h "$master" cluster myid)
   until placed "$node"; do
-    redis-cli -h "$node" cluster meet "$master" 6379 >/dev/null || true
+    valkey-cli -h "$node" cluster meet "$master" 6379 >/dev/null || true
     sleep 1 # it refuses a master that it has not met yet
-    redis-cli -h "$node" cluster replicate "$id" >/dev/null || true
+    valkey-cli -h "$node" cluster replicate "$id" >/dev/null || true
   done
 done
 for n in $REPLICAS; do
-  until redis-cli -h "$SUBNET.$n" info replication | grep -q -e master_link_status:up -e role:master; do sleep 0.2; done
+  until valkey-cli -h "$SUBNET.$n" info replication | grep -q -e master_link_status:up -e role:master; do sleep 0.2; done
 done
