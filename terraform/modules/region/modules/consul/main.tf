@@ -99,6 +99,28 @@ resource "aws_iam_role_policy" "server" {
   policy = var.policy
 }
 
+resource "aws_iam_role_policy" "log" {
+  name   = "log"
+  role   = aws_iam_role.server.id
+  policy = jsonencode({ Version = "2012-10-17", Statement = [{ Effect = "Allow", Action = ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"], Resource = "${aws_cloudwatch_log_group.server.arn}:*" }] })
+}
+
+# Servers write snapshots and read none: who restores one has rights of their own.
+resource "aws_iam_role_policy" "snapshots" {
+  count = var.snapshots == "" ? 0 : 1
+
+  name   = "snapshots"
+  role   = aws_iam_role.server.id
+  policy = jsonencode({ Version = "2012-10-17", Statement = [{ Effect = "Allow", Action = ["s3:PutObject"], Resource = "arn:${data.aws_partition.current.partition}:s3:::${trimsuffix(trimprefix(var.snapshots, "s3://"), "/")}/*" }] })
+}
+
+resource "aws_cloudwatch_log_group" "server" {
+  name              = "/weir/${var.name}/consul" # the module bootstrap has the name, too: machine.logs
+  retention_in_days = 30
+  kms_key_id        = var.kms_key_arn
+  tags              = var.tags
+}
+
 # Consul's API is on loopback, so whoever applies rules comes through a session of Systems Manager.
 resource "aws_iam_role_policy_attachment" "sessions" {
   count = var.sessions ? 1 : 0
@@ -145,37 +167,39 @@ resource "aws_launch_template" "server" {
       kms_key_id  = var.kms_key_arn
     }
   }
+  # Consul's data. It ends with the machine: a new server gets the data from the others.
+  block_device_mappings {
+    device_name = "/dev/sdf" # machine.volume of the module bootstrap
+    ebs {
+      volume_size = 20
+      volume_type = "gp3"
+      encrypted   = true
+      kms_key_id  = var.kms_key_arn
+    }
+  }
 }
 
 # Without instance_refresh: it would replace the next server because a machine runs, before the new
-# one has Consul's data. README.md has how to replace them.
+# one has Consul's data. README.md has how to replace them. For the same reason nothing moves a server to
+# another zone (AZRebalance), and none has a longest life.
 resource "aws_autoscaling_group" "server" {
   name_prefix         = "${var.name}-consul-"
   min_size            = var.servers
   max_size            = var.servers
   desired_capacity    = var.servers
   vpc_zone_identifier = var.subnet_ids
+  suspended_processes = ["AZRebalance"]
 
   launch_template {
     id      = aws_launch_template.server.id
     version = aws_launch_template.server.latest_version
   }
-  tag {
-    key                 = "weir-consul-server"
-    value               = var.name
-    propagate_at_launch = true
-  }
   dynamic "tag" {
-    for_each = var.tags
+    for_each = merge(var.tags, { weir-consul-server = var.name, Name = "${var.name}-consul" })
     content {
       key                 = tag.key
       value               = tag.value
       propagate_at_launch = true
     }
-  }
-  tag {
-    key                 = "Name"
-    value               = "${var.name}-consul"
-    propagate_at_launch = true
   }
 }

@@ -60,8 +60,20 @@ variable "sessions" {
   nullable    = false
 }
 
+variable "snapshots" {
+  description = "Where servers save snapshots every hour, as s3://BUCKET/PREFIX; as machine.snapshots of the module bootstrap. Empty: none."
+  type        = string
+  default     = ""
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^(s3://[a-z0-9][a-z0-9.-]+/[A-Za-z0-9._/-]+)?$", var.snapshots))
+    error_message = "snapshots must be s3://BUCKET/PREFIX, such as s3://backups/weir, or empty."
+  }
+}
+
 variable "kms_key_arn" {
-  description = "Key that encrypts disks."
+  description = "Key that encrypts disks and the log."
   type        = string
   nullable    = false
 }
@@ -74,7 +86,7 @@ variable "peer_cidrs" {
 }
 
 variable "tags" {
-  description = "Tags of all resources and machines."
+  description = "Tags of every resource, and of machines and their volumes."
   type        = map(string)
   default     = {}
   nullable    = false

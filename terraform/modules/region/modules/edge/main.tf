@@ -1,3 +1,5 @@
+data "aws_partition" "current" {}
+
 resource "aws_security_group" "balancer" {
   name        = "${var.name}-balancer"
   description = "Load balancer: clients"
@@ -83,6 +85,27 @@ resource "aws_iam_role_policy" "pop" {
   policy = var.policy
 }
 
+resource "aws_iam_role_policy" "log" {
+  name   = "log"
+  role   = aws_iam_role.pop.id
+  policy = jsonencode({ Version = "2012-10-17", Statement = [{ Effect = "Allow", Action = ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"], Resource = "${aws_cloudwatch_log_group.pop.arn}:*" }] })
+}
+
+# No port is open for a shell: whoever looks at a PoP comes through a session of Systems Manager.
+resource "aws_iam_role_policy_attachment" "sessions" {
+  count = var.sessions ? 1 : 0
+
+  role       = aws_iam_role.pop.name
+  policy_arn = "arn:${data.aws_partition.current.partition}:iam::aws:policy/AmazonSSMManagedInstanceCore"
+}
+
+resource "aws_cloudwatch_log_group" "pop" {
+  name              = "/weir/${var.name}/pop" # the module bootstrap has the name, too: machine.logs
+  retention_in_days = 30
+  kms_key_id        = var.kms_key_arn
+  tags              = var.tags
+}
+
 resource "aws_iam_instance_profile" "pop" {
   name_prefix = "${var.name}-pop-"
   role        = aws_iam_role.pop.name
@@ -148,10 +171,10 @@ resource "aws_lb_target_group" "pop" {
     protocol            = "HTTP"
     path                = "/healthz"
     port                = tostring(var.ports.health)
-    interval            = 5
-    timeout             = 2
+    interval            = 10
+    timeout             = 5
     healthy_threshold   = 2
-    unhealthy_threshold = 2
+    unhealthy_threshold = 3 # one slow answer takes no PoP out
   }
 }
 
@@ -167,40 +190,47 @@ resource "aws_lb_listener" "clients" {
   }
 }
 
+# The balancer takes a PoP out that does not answer, and puts it back. It does not have it terminated: a
+# flood would replace PoPs, one after the other, that only have too much to do.
 resource "aws_autoscaling_group" "pop" {
   name_prefix               = "${var.name}-pop-"
   min_size                  = var.pops.min
   max_size                  = var.pops.max
   vpc_zone_identifier       = var.network.private_subnet_ids
   target_group_arns         = [aws_lb_target_group.pop.arn]
-  health_check_type         = "ELB"
+  health_check_type         = "EC2"
   health_check_grace_period = 180 # programs are fetched, and the filter is compiled
   default_instance_warmup   = 120
   depends_on                = [var.after]
+
+  # The first apply fails when PoPs do not serve in time, and leaves them to be looked at.
+  min_elb_capacity          = var.pops.min
+  wait_for_capacity_timeout = "15m"
 
   launch_template {
     id      = aws_launch_template.pop.id
     version = aws_launch_template.pop.latest_version
   }
+  # A new PoP serves before an old one ends. When fewer serve than should, the old template is back.
   instance_refresh {
     strategy = "Rolling"
     preferences {
-      min_healthy_percentage = 90
+      min_healthy_percentage = 100
+      max_healthy_percentage = 110
+      instance_warmup        = 300
       auto_rollback          = true
+      alarm_specification {
+        alarms = [aws_cloudwatch_metric_alarm.healthy.alarm_name]
+      }
     }
   }
   dynamic "tag" {
-    for_each = var.tags
+    for_each = merge(var.tags, { Name = "${var.name}-pop" })
     content {
       key                 = tag.key
       value               = tag.value
       propagate_at_launch = true
     }
-  }
-  tag {
-    key                 = "Name"
-    value               = "${var.name}-pop"
-    propagate_at_launch = true
   }
 }
 

@@ -58,8 +58,15 @@ variable "policy" {
   nullable    = false
 }
 
+variable "sessions" {
+  description = "Sessions of Systems Manager to the PoPs. IAM decides who may start one; it has the rights of an administrator of the machine."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
 variable "kms_key_arn" {
-  description = "Key that encrypts disks."
+  description = "Key that encrypts disks and the log."
   type        = string
   nullable    = false
 }
@@ -90,7 +97,7 @@ variable "after" {
 }
 
 variable "tags" {
-  description = "Tags of all resources and machines."
+  description = "Tags of every resource, and of machines and their volumes."
   type        = map(string)
   default     = {}
   nullable    = false

@@ -61,6 +61,35 @@ run "an_apply_replaces_no_server" {
     condition     = length(aws_autoscaling_group.server.instance_refresh) == 0
     error_message = "A majority of the servers must have the data before the next one is replaced."
   }
+  assert {
+    condition     = contains(aws_autoscaling_group.server.suspended_processes, "AZRebalance") && aws_autoscaling_group.server.max_instance_lifetime == null
+    error_message = "Nothing may replace a server that runs."
+  }
+}
+
+run "data_and_snapshots" {
+  variables {
+    snapshots = "s3://backups/weir"
+    tags      = { team = "edge" }
+  }
+  assert {
+    condition     = alltrue([for d in aws_launch_template.server.block_device_mappings : d.ebs[0].encrypted == "true"]) && contains(aws_launch_template.server.block_device_mappings[*].device_name, "/dev/sdf")
+    error_message = "Data must be on an encrypted volume of its own."
+  }
+  assert {
+    condition     = jsondecode(aws_iam_role_policy.snapshots[0].policy).Statement[0].Resource == "arn:aws:s3:::backups/weir/*" && jsondecode(aws_iam_role_policy.snapshots[0].policy).Statement[0].Action == ["s3:PutObject"]
+    error_message = "Servers must be able to write snapshots where they are to be, and no more."
+  }
+  assert {
+    condition     = aws_cloudwatch_log_group.server.name == "/weir/weir-eu/consul" && aws_cloudwatch_log_group.server.tags.team == "edge" && contains([for t in aws_autoscaling_group.server.tag : "${t.key}=${t.value}" if t.propagate_at_launch], "team=edge")
+    error_message = "Servers must have a log and the tags."
+  }
+}
+
+run "snapshots_to_no_bucket" {
+  command = plan
+  variables { snapshots = "backups" }
+  expect_failures = [var.snapshots]
 }
 
 run "rules_can_be_applied" {
@@ -75,6 +104,13 @@ run "without_sessions" {
   assert {
     condition     = length(aws_iam_role_policy_attachment.sessions) == 0
     error_message = "Sessions were not asked for."
+  }
+}
+
+run "without_snapshots" {
+  assert {
+    condition     = length(aws_iam_role_policy.snapshots) == 0
+    error_message = "Snapshots were not asked for."
   }
 }
 
