@@ -1,113 +1,158 @@
 package terraform
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// The commands of a machine of EC2 that the script calls. They stand for the cloud alone: which
-// bytes S3 and Secrets Manager return, and which services were started.
-var commands = map[string]string{
-	"aws": `n=$(cat "$STARTED.fetches" 2>/dev/null || echo 0)
-echo $((n + 1)) >"$STARTED.fetches"
-[ "$n" -ge "$UNREACHABLE" ] || { echo "Could not connect to the endpoint URL" >&2; exit 255; }
-case "$1" in
-s3) printf 'program' >"${@: -1}" ;;
-secretsmanager) echo "secret of $4" ;;
-esac`,
-	"curl":      `echo i-0123456789`,
-	"chown":     `exit 0`,
-	"sleep":     `exit 0`,
-	"systemctl": `echo "$@" >>"$STARTED"`,
-}
+// popSecret is what the secret of a PoP must have.
+var popSecret = map[string]string{"ca.pem": "a", "cert.pem": "b", "key.pem": "c", "consul.json": "{}",
+	"consul-ca.pem": "d", "consul-cert.pem": "e", "consul-key.pem": "f"}
 
-const arn = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:weir"
-
-// cloudInit is what of a #cloud-config is read here.
-type cloudInit struct {
-	Files []struct{ Path, Content, Permissions string } `yaml:"write_files"`
-	Run   [][]string                                    `yaml:"runcmd"`
-}
-
-// boot writes the files of a machine as cloud-init does, runs its script, and returns what it
-// started. The first fetches fail, as many as are unreachable.
-func boot(t *testing.T, sum string, unreachable int) (h *host, started string, err error) {
+// standIn is a PoP whose programs do nothing. Owners are written down and not changed: its users
+// are not on this machine.
+func standIn(t *testing.T) *machine {
 	t.Helper()
-	dir := t.TempDir()
-	h = &host{t: t, dir: dir, secrets: filepath.Join(dir, "secrets"), files: map[string]any{"config": dir, "secrets": filepath.Join(dir, "secrets"),
-		"programs": filepath.Join(dir, "programs"), "data": filepath.Join(dir, "data")}}
-	programs := map[string]any{}
+	programs := map[string]string{}
 	for _, name := range []string{"envoy", "consul", "weir.wasm"} {
-		programs[name] = map[string]string{"uri": "s3://bucket/" + name, "sha256": sum}
+		programs[name] = proc.WriteFile(t, filepath.Join(t.TempDir(), name), "#!/bin/sh\n")
 	}
-	texts, _ := bootstrap(t, map[string]any{"region": "eu", "directories": h.files, "pop": map[string]any{"upstreams": []string{"app.internal:8080"}},
-		"machine": map[string]any{"programs": programs, "pop_secrets": map[string]string{"key.pem": arn}}})
-	var config cloudInit
-	if err := yaml.Unmarshal([]byte(texts["pop_user_data"]), &config); err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range config.Files {
-		if strings.HasPrefix(f.Path, dir) {
-			proc.WriteFile(t, f.Path, f.Content)
-		}
-	}
-	bin, log := t.TempDir(), filepath.Join(dir, "started")
-	for name, script := range commands {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/bash\n"+script+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cmd := exec.CommandContext(t.Context(), "bash", config.Run[len(config.Run)-1][0])
-	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "STARTED="+log, "UNREACHABLE="+strconv.Itoa(unreachable))
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	text, _ := os.ReadFile(log) // missing: nothing was started
-	return h, string(text), err
+	m := newMachine(t, t.TempDir(), programs)
+	m.executable(filepath.Join(m.cloud, "bin", "chown"), "#!/bin/sh\necho \"$@\" >>\"$CLOUD/owners\"\n")
+	m.secret(popSecret)
+	return m
 }
 
-// At its first boot a machine has its programs, its secrets for their owner alone, and its own
-// name in the bootstrap, before anything is started. The network may come later than the machine.
+// boot renders the machine's files with these programs and runs its script.
+func (m *machine) boot(programs map[string]any) (out string, err error) {
+	m.t.Helper()
+	texts, _ := bootstrap(m.t, map[string]any{"region": "eu", "directories": m.files, "pop": map[string]any{"upstreams": []string{"app.internal:8080"}},
+		"machine": map[string]any{"programs": programs, "pop_secret": arn, "logs": "/weir/weir-eu"}})
+	m.write(texts["pop_user_data"])
+	return m.run(m.boots)
+}
+
+// At its first boot a machine has its programs, its secrets for their owners alone, and its own
+// name in Envoy's bootstrap and in Consul, before anything is started. The network may come later
+// than the machine.
 func TestBoot(t *testing.T) {
-	sum := sha256.Sum256([]byte("program"))
-	h, started, err := boot(t, hex.EncodeToString(sum[:]), 2)
-	if err != nil || !strings.HasSuffix(started, "enable --now weir-consul weir-pop\n") {
-		t.Errorf("%v, started %q", err, started)
+	m := standIn(t)
+	m.env["UNREACHABLE"] = "2"
+	_, err := m.boot(m.programs())
+	if err != nil || !strings.HasSuffix(m.started(), "enable --now weir-consul weir-pop weir-secrets.timer\n") {
+		t.Errorf("%v, started %q", err, m.started())
 	}
-	for path, mode := range map[string]os.FileMode{"programs/envoy": 0o755, "programs/consul": 0o755, "programs/weir.wasm": 0o755, "secrets/key.pem": 0o600} {
-		if info, err := os.Stat(filepath.Join(h.dir, path)); err != nil || info.Mode().Perm() != mode {
+	for path, mode := range map[string]os.FileMode{"opt/envoy": 0o755, "opt/consul": 0o755, "opt/weir.wasm": 0o755, "etc/secrets/key.pem": 0o600} {
+		if info, err := os.Stat(filepath.Join(m.dir, path)); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v, want %v", path, info, err, mode)
 		}
 	}
-	if key, err := os.ReadFile(filepath.Join(h.secrets, "key.pem")); string(key) != "secret of "+arn+"\n" {
-		t.Errorf("key.pem is %q, %v", key, err)
+	if key := m.read("secrets", "key.pem"); key != "c" {
+		t.Errorf("key.pem is %q", key)
 	}
-	config, err := os.ReadFile(filepath.Join(h.dir, "envoy.yaml"))
-	if text := string(config); err != nil || strings.Count(text, "i-0123456789") != 2 || strings.Contains(text, "@INSTANCE@") {
-		t.Errorf("the bootstrap does not name the machine as node and as PoP: %v", err)
+	owners, err := os.ReadFile(filepath.Join(m.cloud, "owners"))
+	for _, want := range []string{"weir: " + filepath.Join(m.dir, "etc/secrets/key.pem"), "consul: " + filepath.Join(m.dir, "etc/secrets/consul-key.pem")} {
+		if err != nil || !strings.Contains(string(owners), want) {
+			t.Errorf("%v, no %q in\n%s", err, want, owners)
+		}
+	}
+	if text := m.read("config", "envoy.yaml"); strings.Count(text, instance) != 2 || strings.Contains(text, "@INSTANCE@") {
+		t.Error("the bootstrap does not name the machine as node and as PoP")
+	}
+	if text := m.read("config", "consul.json"); !strings.Contains(text, `"node_name":"eu-pop-`+instance+`"`) {
+		t.Errorf("the agent's name is not that of a PoP of its region: %s", text)
 	}
 }
 
-// A program that is not what the configuration names is not started, nor is any other.
-func TestBootWithAnotherProgram(t *testing.T) {
-	if _, started, err := boot(t, strings.Repeat("0", 64), 0); err == nil || started != "" {
-		t.Errorf("%v, started %q; want an error and nothing", err, started)
+// What a machine cannot use, it names, with what to change, and starts nothing.
+func TestBootRefuses(t *testing.T) {
+	foreign := "\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xf3\x00" + strings.Repeat("\x00", 100) // of another processor than any that runs this
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, m *machine, programs map[string]any)
+		wants []string
+	}{
+		"a program with another checksum": {func(_ *testing.T, _ *machine, programs map[string]any) {
+			programs["envoy"] = map[string]string{"uri": "s3://bucket/envoy", "sha256": strings.Repeat("0", 64)}
+		}, []string{"s3://bucket/envoy has the SHA-256 ", "and programs.envoy.sha256 is 000"}},
+		"a program for another processor": {func(t *testing.T, m *machine, programs map[string]any) {
+			file := filepath.Join(m.cloud, "bucket", "envoy")
+			_ = os.Remove(file) // a link
+			proc.WriteFile(t, file, foreign)
+			programs["envoy"] = m.programs()["envoy"]
+		}, []string{"s3://bucket/envoy does not run on this machine (", "put the build for its processor there", "instance_type and image_id"}},
+		"a directory that cannot be written": {func(_ *testing.T, m *machine, _ map[string]any) {
+			m.files["data"] = "/proc/weir"
+		}, []string{"/proc/weir cannot be written: set directories of the module bootstrap"}},
+		"no network": {func(_ *testing.T, m *machine, _ map[string]any) {
+			m.env["UNREACHABLE"] = "1000"
+		}, []string{"Could not connect to the endpoint URL", "s3://bucket/consul cannot be fetched"}},
+		"a secret that is no JSON": {func(t *testing.T, m *machine, _ map[string]any) {
+			proc.WriteFile(t, filepath.Join(m.cloud, "secret"), "password")
+		}, []string{arn + " is no JSON", "Write it again with `weir bootstrap`"}},
+		"a secret without a file that it must have": {func(_ *testing.T, m *machine, _ map[string]any) {
+			m.secret(map[string]string{"ca.pem": "a", "cert.pem": "b", "consul.json": "{}"})
+		}, []string{arn + " lacks key.pem, consul-ca.pem, consul-cert.pem, consul-key.pem"}},
+		"a secret with a file elsewhere": {func(_ *testing.T, m *machine, _ map[string]any) {
+			m.secret(map[string]string{"../boot": "a"})
+		}, []string{"has the key '../boot', which is no name of a file"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := standIn(t)
+			programs := m.programs()
+			c.spoil(t, m, programs)
+			out, err := m.boot(programs)
+			for _, want := range append(c.wants, "Nothing was started.") {
+				if err == nil || !strings.Contains(out, want) {
+					t.Errorf("%v, no %q in\n%s", err, want, out)
+				}
+			}
+			if started := m.started(); started != "" {
+				t.Errorf("started %q, want nothing", started)
+			}
+		})
 	}
 }
 
-// A machine that never reaches what it needs gives up, and starts nothing.
-func TestBootWithoutNetwork(t *testing.T) {
-	sum := sha256.Sum256([]byte("program"))
-	if _, started, err := boot(t, hex.EncodeToString(sum[:]), 1000); err == nil || started != "" {
-		t.Errorf("%v, started %q; want an error and nothing", err, started)
+// A machine fetches its secret again: it replaces what has changed, and tells Consul's agent if that
+// is concerned. A secret that cannot be used changes nothing.
+func TestSecretsChange(t *testing.T) {
+	m := standIn(t)
+	if _, err := m.boot(m.programs()); err != nil {
+		t.Fatal(err)
+	}
+	fetch := filepath.Join(m.dir, "etc", "fetch-secrets")
+	change := func(files map[string]string) (out string, started []string, err error) {
+		t.Helper()
+		before := m.started()
+		next := map[string]string{}
+		for _, all := range []map[string]string{popSecret, files} {
+			for name, content := range all {
+				next[name] = content
+			}
+		}
+		m.secret(next)
+		out, err = m.run(fetch)
+		return out, strings.Split(strings.TrimSuffix(strings.TrimPrefix(m.started(), before), "\n"), "\n"), err
+	}
+	if _, started, err := change(nil); err != nil || !slices.Equal(started, []string{""}) {
+		t.Errorf("nothing has changed: %v, %q", err, started)
+	}
+	if _, started, err := change(map[string]string{"cert.pem": "new"}); err != nil || !slices.Equal(started, []string{""}) || m.read("secrets", "cert.pem") != "new" {
+		t.Errorf("a file of Envoy, which reads it by itself: %v, %q", err, started)
+	}
+	if _, started, err := change(map[string]string{"consul-cert.pem": "new"}); err != nil || !slices.Contains(started, "reload weir-consul") {
+		t.Errorf("a file of the agent: %v, %q", err, started)
+	}
+	if out, _, err := change(map[string]string{"consul-cert.pem": "newer", "key.pem": ""}); err == nil || !strings.Contains(out, "lacks key.pem") || m.read("secrets", "consul-cert.pem") != "new" {
+		t.Errorf("a secret that is half empty: %v, %s", err, out)
+	}
+	if left, _ := filepath.Glob(filepath.Join(m.dir, "etc", "secrets", "*.new")); left != nil {
+		t.Errorf("left: %q", left)
 	}
 }

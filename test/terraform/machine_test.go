@@ -3,6 +3,7 @@ package terraform
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -29,59 +30,69 @@ const (
 	token = "11111111-2222-3333-4444-555555555555"
 )
 
-// host is where a machine of the test has its files.
-type host struct {
-	t       *testing.T
-	dir     string // logs
-	secrets string
-	files   map[string]any // directories of the module
+// secrets are what the secret of a role has: keys are names of files. The certificate is for names.
+func secrets(t *testing.T, a *pki.Authority, gossip string, names ...string) map[string]string {
+	t.Helper()
+	files := map[string]string{"consul-token": token + "\n", "redis-password": "secret\n",
+		"consul.json": marshal(t, map[string]any{"encrypt": gossip,
+			"acl": map[string]any{"tokens": map[string]any{"initial_management": token, "agent": token, "dns": token}}})}
+	for prefix, names := range map[string][]string{"": names, "consul-": {"server.eu.consul", "client.eu.consul", "localhost", "127.0.0.1"}} {
+		cert, key, err := a.Issue(names[0], names...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[prefix+"ca.pem"], files[prefix+"cert.pem"], files[prefix+"key.pem"] = string(a.PEM), string(cert), string(key)
+	}
+	return files
 }
 
-// newHost has the programs that were built here, and the secrets that every machine fetches.
-func newHost(t *testing.T, dir string, a *pki.Authority, gossip string, names ...string) *host {
+// task is where a task of ECS has its files: secrets are those of its user alone.
+func task(t *testing.T, dir string, files map[string]string) (directories map[string]any, container unit) {
 	t.Helper()
-	h := &host{t: t, dir: dir, secrets: filepath.Join(dir, "secrets")}
-	h.files = map[string]any{"config": dir, "secrets": h.secrets, "data": filepath.Join(dir, "data"), "programs": filepath.Join(proc.Root(t), "bin")}
-	for _, sub := range []string{h.secrets, filepath.Join(dir, "data")} {
-		if err := os.MkdirAll(sub, 0o755); err != nil {
+	const user = 65532
+	directories = map[string]any{"config": dir, "secrets": filepath.Join(dir, "secrets"), "data": filepath.Join(dir, "data"), "programs": filepath.Join(proc.Root(t), "bin")}
+	for name, content := range files {
+		path := proc.WriteFile(t, filepath.Join(dir, "secrets", name), content)
+		if err := errors.Join(os.Chmod(path, 0o600), os.Chown(path, user, user)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	h.certificate(a, "", names...)
-	h.certificate(a, "consul-", "server.eu.consul", "client.eu.consul", "localhost", "127.0.0.1")
-	h.secret("consul-token", token+"\n")
-	h.secret("redis-password", "secret\n")
-	h.secret("consul.json", marshal(t, map[string]any{"encrypt": gossip,
-		"acl": map[string]any{"tokens": map[string]any{"initial_management": token, "agent": token, "dns": token}}}))
-	return h
-}
-
-func (h *host) secret(name, content string) {
-	h.t.Helper()
-	proc.WriteFile(h.t, filepath.Join(h.secrets, name), content)
-}
-
-// certificate makes what the module's files name: PREFIXca.pem, PREFIXcert.pem, PREFIXkey.pem.
-func (h *host) certificate(a *pki.Authority, prefix string, names ...string) {
-	h.t.Helper()
-	cert, key, err := a.Issue(names[0], names...)
-	if err != nil {
-		h.t.Fatal(err)
+	data := filepath.Join(dir, "data")
+	if err := errors.Join(os.MkdirAll(data, 0o700), os.Chown(data, user, user)); err != nil {
+		t.Fatal(err)
 	}
-	h.secret(prefix+"ca.pem", string(a.PEM))
-	h.secret(prefix+"cert.pem", string(cert))
-	h.secret(prefix+"key.pem", string(key))
+	return directories, unit{user: "nonroot", memory: 2 * GiB, writable: []string{data}} // size of the module region
 }
 
-// consul checks the configuration of an agent by Consul itself, and starts it.
-func (h *host) consul(name, config string) *proc.Process {
-	h.t.Helper()
-	program := proc.Built(h.t, ".tools/consul", "setup")
-	files := []string{proc.WriteFile(h.t, filepath.Join(h.dir, name+".json"), config), filepath.Join(h.secrets, "consul.json")}
-	if out, err := exec.CommandContext(h.t.Context(), program, append([]string{"validate"}, files...)...).CombinedOutput(); err != nil {
-		h.t.Fatalf("consul validate: %v\n%s", err, out)
+// realMachine is a machine with the real programs, whose scripts and units have its real users.
+func realMachine(t *testing.T, dir, names string) *machine {
+	t.Helper()
+	m := newMachine(t, dir, map[string]string{"envoy": binary(t), "consul": proc.Built(t, ".tools/consul", "setup"),
+		"weir.wasm": proc.Built(t, "bin/weir.wasm", "build"), "weir": proc.Built(t, "bin/weir", "build")})
+	m.enter = func(argv []string) []string {
+		return append([]string{"unshare", "--mount", "--propagation", "private", "sh", "-c", unshare + `exec "$@"`, names}, argv...)
 	}
-	return proc.Start(h.t, h.dir, name, program, "agent", "-node="+name, "-config-file="+files[0], "-config-file="+files[1])
+	return m
+}
+
+// binary is Envoy itself: what `make setup` installs as envoy is a script that runs it.
+func binary(t *testing.T) string {
+	t.Helper()
+	program := envoy.Program(t)
+	inner, _ := filepath.Glob(filepath.Join(filepath.Dir(program), "../lib/python3*/site-packages/envoy/_bin/envoy")) // none: it is no script
+	return append(inner, program)[0]
+}
+
+// open lets every user reach a directory of the test.
+func open(t *testing.T, dir string) string {
+	t.Helper()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "setpriv", "--reuid", "65532", "--clear-groups", "test", "-x", dir).CombinedOutput(); err != nil {
+		t.Skipf("the users of units cannot reach %s, so they cannot run here: %v\n%s", dir, err, out)
+	}
+	return dir
 }
 
 // agentPorts are those of one agent, all on loopback.
@@ -108,14 +119,15 @@ func marshal(t *testing.T, value any) string {
 
 // aggregator starts weir-global from what is rendered for it, with counters in a Redis of its own
 // and the agent of Consul that is there, and returns what its metrics are.
-func aggregator(t *testing.T, h *host, agent map[string]any, beside *beside) (page string) {
+func aggregator(t *testing.T, names, dir string, files map[string]string, agent map[string]any, beside *beside) (page string) {
 	t.Helper()
 	redis := redistest.StartCluster(t, 3, 0, redistest.Password("secret"))
 	service := map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t),
 		"redis": redis.Addrs()[:1], "redis_tls": false, "redis_username": "default", "drain_wait": "0s"}
-	_, environments := bootstrap(t, map[string]any{"region": "eu", "directories": h.files, "consul": agent, "service": service})
-	program := proc.Built(t, "bin/weir-global", "build")
-	global := proc.Start(t, h.dir, "weir-global", slices.Concat([]string{"env"}, environments["global_environment"], beside.environment, []string{program})...)
+	directories, container := task(t, dir, files)
+	_, environments := bootstrap(t, map[string]any{"region": "eu", "directories": directories, "consul": agent, "service": service})
+	container.argv = slices.Concat([]string{"env"}, environments["global_environment"], beside.environment, []string{proc.Built(t, "bin/weir-global", "build")})
+	global := container.start(t, names, dir, "weir-global")
 	admin := "http://" + net.JoinHostPort("127.0.0.1", marshal(t, service["admin_port"]))
 	global.AwaitReady(admin + "/readyz")
 	beside.awaitMetrics(t, global, "weir-global")
@@ -124,25 +136,28 @@ func aggregator(t *testing.T, h *host, agent map[string]any, beside *beside) (pa
 
 // A region, an aggregator and a PoP run with the rendered files alone: Consul with ACL and TLS,
 // weir-regional and weir-global on Redis Clusters with the rules of Consul, and an Envoy that finds
-// the region by DNS. Region and PoP call the tier above with their certificates. The limits of the
-// region and of all regions hold, both services send the metrics that CloudWatch is to have, and
-// the PoP drains.
+// the region by DNS. Each runs as its unit or its task does: as its user, in a cgroup of its size, with
+// a socket as standard output. Region and PoP call the tier above with their certificates. The limits
+// of the region and of all regions hold, both services send the metrics that CloudWatch is to have,
+// and the PoP logs each request and drains.
 func TestPoPAndRegionFromBootstrap(t *testing.T) {
+	dir := open(t, proc.LogDir(t))
+	names := users(t, dir)
 	a, err := pki.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
 	gossip := base64.StdEncoding.EncodeToString(make([]byte, 32))
 	redis := redistest.StartCluster(t, 3, 0, redistest.Password("secret"))
-	dir := proc.LogDir(t)
 
 	servers, serverPort := agentPorts(t, nil)
-	service := map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t),
-		"redis": redis.Addrs()[:1], "redis_tls": false, "redis_username": "default", "drain_wait": "0s"}
-	server := newHost(t, filepath.Join(dir, "region"), a, gossip, "weir-regional", "weir://region/eu")
-	texts, environments := bootstrap(t, map[string]any{"region": "eu", "directories": server.files, "consul": servers, "service": service})
-	leader := server.consul("consul-server", texts["consul_server_json"])
-	apply := func() string {
+	server := realMachine(t, filepath.Join(dir, "consul"), names)
+	server.secret(secrets(t, a, gossip, "weir-consul"))
+	texts, _ := bootstrap(t, map[string]any{"region": "eu", "directories": server.files, "consul": servers, "machine": map[string]any{
+		"programs": server.programs(), "consul_secret": arn}})
+	server.bootReal(texts["consul_user_data"])
+	leader := server.unit("weir-consul.service", 2*GiB).start(t, names, server.dir, "consul") // t4g.small
+	leader.AwaitUp(func() string {
 		cmd := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "apply", proc.WriteFile(t, filepath.Join(dir, "rules.yaml"), rules),
 			"--consul", serverPort("http"), "--reason", "first rules")
 		cmd.Env = append(os.Environ(), "CONSUL_HTTP_TOKEN="+token)
@@ -150,42 +165,43 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 			return err.Error() + string(out)
 		}
 		return ""
-	}
-	leader.AwaitUp(apply)
-	beside := collector(t)
-	metrics := aggregator(t, newHost(t, filepath.Join(dir, "global"), a, gossip, "weir-global"), servers, beside)
-	regional := proc.Start(t, server.dir, "weir-regional", slices.Concat([]string{"env"}, environments["regional_environment"], beside.environment, []string{region.Program(t)})...)
-	regional.AwaitReady("http://" + net.JoinHostPort("127.0.0.1", marshal(t, service["admin_port"])) + "/readyz")
+	})
 
+	beside := collector(t)
+	metrics := aggregator(t, names, filepath.Join(dir, "global"), secrets(t, a, gossip, "weir-global"), servers, beside)
+	service := map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t),
+		"redis": redis.Addrs()[:1], "redis_tls": false, "redis_username": "default", "drain_wait": "0s"}
+	directories, container := task(t, filepath.Join(dir, "region"), secrets(t, a, gossip, "weir-regional", "weir://region/eu"))
+	_, environments := bootstrap(t, map[string]any{"region": "eu", "directories": directories, "consul": servers, "service": service})
+	container.argv = slices.Concat([]string{"env"}, environments["regional_environment"], beside.environment, []string{region.Program(t)})
+	regional := container.start(t, names, filepath.Join(dir, "region"), "weir-regional")
+	regional.AwaitReady("http://" + net.JoinHostPort("127.0.0.1", marshal(t, service["admin_port"])) + "/readyz")
 	beside.awaitMetrics(t, regional, "weir-regional")
 
 	clients, _ := agentPorts(t, map[string]any{"join": []string{serverPort("serf_lan")}})
-	pop := map[string]any{"name": "pop-7", "upstreams": []string{upstream(t)}, "address": "127.0.0.1",
+	pop := map[string]any{"upstreams": []string{upstream(t)}, "address": "127.0.0.1",
 		"port": proc.FreePort(t), "health_port": proc.FreePort(t), "admin_port": proc.FreePort(t)}
-	machine := newHost(t, filepath.Join(dir, "pop"), a, gossip, "weir://pop/eu")
-	texts, files := bootstrap(t, map[string]any{"region": "eu", "directories": machine.files, "consul": clients, "service": service, "pop": pop})
-	machine.consul("consul-client", texts["consul_client_json"])
-	config := proc.WriteFile(t, filepath.Join(machine.dir, "envoy.yaml"), texts["envoy_yaml"])
-	for _, file := range files["sds_files"] {
-		path, text, _ := strings.Cut(file, "=")
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		proc.WriteFile(t, path, text)
-	}
-	proc.Built(t, "bin/weir.wasm", "build")
-	if out, err := exec.CommandContext(t.Context(), envoy.Program(t), "--mode", "validate", "-c", config, "--log-level", "warning").CombinedOutput(); err != nil {
-		t.Fatalf("envoy --mode validate: %v\n%s", err, out)
-	}
-	p := proc.Start(t, machine.dir, "envoy", envoy.Program(t), "-c", config, "--disable-hot-restart", "--concurrency", "2", "--log-level", "warning")
+	m := realMachine(t, filepath.Join(dir, "pop"), names)
+	m.secret(secrets(t, a, gossip, "weir://pop/eu"))
+	texts, _ = bootstrap(t, map[string]any{"region": "eu", "directories": m.files, "consul": clients, "service": service, "pop": pop, "machine": map[string]any{
+		"programs": m.programs(), "pop_secret": arn}})
+	m.bootReal(texts["pop_user_data"])
+	m.unit("weir-consul.service", 4*GiB).start(t, names, m.dir, "consul")
+	p := m.unit("weir-pop.service", 4*GiB).start(t, names, m.dir, "envoy") // c7g.large
 	at := func(port string) string { return net.JoinHostPort("127.0.0.1", marshal(t, pop[port])) }
 	p.AwaitReady("http://" + at("health_port") + "/healthz")
 	limitHolds(t, p, at("port"), "/page")
 	limitHolds(t, p, at("port"), "/all")
-	m, err := measure.Scrape(t.Context(), http.DefaultClient, metrics)
-	if n := m[`weir_region_units_granted_total{region="eu"}`]; err != nil || n == 0 {
+	counts, err := measure.Scrape(t.Context(), http.DefaultClient, metrics)
+	if n := counts[`weir_region_units_granted_total{region="eu"}`]; err != nil || n == 0 {
 		t.Errorf("the aggregator granted %v units to the region eu, %v", n, err)
 	}
+	p.AwaitUp(func() string {
+		if !strings.Contains(p.Log(), `"GET /page" 429`) {
+			return "the access log has no line of a refused request"
+		}
+		return ""
+	})
 
 	if r, err := stack.Do(at("admin_port"), http.MethodPost, "/healthcheck/fail", ""); err != nil || r.Status != http.StatusOK {
 		t.Fatalf("%+v, %v", r, err)
@@ -197,6 +213,31 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 		t.Errorf("a request while the PoP drains: %+v, %v, want 200", r, err)
 	}
 	regional.Stop()
+}
+
+// bootReal writes the machine's files and runs its script, which must succeed. Then its configuration
+// is checked by the programs themselves, and each secret is one of its user alone.
+func (m *machine) bootReal(userData string) {
+	m.t.Helper()
+	m.write(userData)
+	if out, err := m.run(m.boots); err != nil {
+		m.t.Fatalf("%v\n%s", err, out)
+	}
+	checks := map[string][]string{"consul.json": {filepath.Join(m.dir, "opt/consul"), "validate", filepath.Join(m.dir, "etc/consul.json"), filepath.Join(m.dir, "etc/secrets/consul.json")}}
+	if m.units["weir-pop.service"] != "" {
+		checks["envoy.yaml"] = []string{filepath.Join(m.dir, "opt/envoy"), "--mode", "validate", "-c", filepath.Join(m.dir, "etc/envoy.yaml"), "--log-level", "warning"}
+	}
+	for file, argv := range checks {
+		if out, err := exec.CommandContext(m.t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			m.t.Fatalf("%s: %v\n%s", file, err, out)
+		}
+	}
+	for user, file := range map[string]string{"weir": "consul-key.pem", "consul": "key.pem"} {
+		argv := m.enter([]string{"setpriv", "--reuid", user, "--regid", user, "--clear-groups", "cat", filepath.Join(m.dir, "etc/secrets", file)})
+		if out, err := exec.CommandContext(m.t.Context(), argv[0], argv[1:]...).CombinedOutput(); err == nil || !strings.Contains(string(out), "Permission denied") {
+			m.t.Errorf("the user %s may read %s: %v", user, file, err)
+		}
+	}
 }
 
 // limitHolds waits for the PoP's rules and uses up the limit of 5 of a path. What the region does

@@ -164,11 +164,14 @@ variable "consul" {
 }
 
 variable "machine" {
-  description = "What a machine fetches at boot, by its own role: programs from S3, each with its SHA-256, and secrets (file name in directories.secrets to ARN in Secrets Manager)."
+  description = "What a machine has by its own role: programs from S3, each with its SHA-256; the ARN of its secret in Secrets Manager, a JSON object of file names and contents; where its log and Consul's snapshots go."
   type = object({
-    programs       = optional(map(object({ uri = string, sha256 = string })), {})
-    pop_secrets    = optional(map(string), {})
-    consul_secrets = optional(map(string), {})
+    programs      = optional(map(object({ uri = string, sha256 = string })), {})
+    pop_secret    = optional(string, "")
+    consul_secret = optional(string, "")
+    logs          = optional(string, "") # log groups of CloudWatch: LOGS/pop, LOGS/consul; empty: the journal of the machine only
+    snapshots     = optional(string, "") # s3://BUCKET/PREFIX for snapshots of Consul, in the region with the rules; empty: none
+    volume        = optional(string, "") # device of a Consul server for directories.data, such as /dev/sdf; empty: the root volume
   })
   default  = {}
   nullable = false
@@ -178,7 +181,11 @@ variable "machine" {
     error_message = "machine.programs may have envoy, consul, weir.wasm and weir; each needs a uri s3://BUCKET/KEY and the sha256 of the file, 64 hexadecimal digits."
   }
   validation {
-    condition     = alltrue([for file, arn in merge(var.machine.pop_secrets, var.machine.consul_secrets) : can(regex("^[a-z0-9.-]+$", file)) && can(regex("^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^ ']+$", arn))])
-    error_message = "machine.pop_secrets and machine.consul_secrets map a file name to the ARN of a secret in Secrets Manager."
+    condition     = alltrue([for arn in [var.machine.pop_secret, var.machine.consul_secret] : arn == "" || can(regex("^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^ '\"\\\\]+$", arn))])
+    error_message = "machine.pop_secret and machine.consul_secret must be the ARN of a secret in Secrets Manager: the secret itself would be in the state of Terraform."
+  }
+  validation {
+    condition     = can(regex("^(/[A-Za-z0-9._/-]+)?$", var.machine.logs)) && can(regex("^(s3://[A-Za-z0-9._/-]+)?$", var.machine.snapshots)) && can(regex("^(/dev/[a-z0-9]+)?$", var.machine.volume))
+    error_message = "machine.logs must be a name such as /weir/weir-eu, machine.snapshots s3://BUCKET/PREFIX, machine.volume a device such as /dev/sdf; or empty."
   }
 }

@@ -142,6 +142,7 @@ module "consul" {
   servers       = var.consul.servers
   instance_type = local.consul_machine
   sessions      = var.consul.sessions
+  snapshots     = local.snapshots
   image_id      = data.aws_ami.image.id # once its processor is checked
   user_data     = module.bootstrap.consul_user_data
   policy        = local.policies.consul
@@ -187,6 +188,7 @@ module "edge" {
   image_id                  = data.aws_ami.image.id # once its processor is checked
   user_data                 = module.bootstrap.pop_user_data
   policy                    = local.policies.pop
+  sessions                  = var.pops.sessions
   kms_key_arn               = aws_kms_key.this.arn
   agent_security_group_id   = module.consul.agent_security_group_id
   service_security_group_id = module.service.security_group_id

@@ -100,6 +100,7 @@ variable "pops" {
     cpu_percent   = optional(number, 50)
     instance_type = optional(string) # c7g.large, or c7i.large with X86_64
     public_port   = optional(number, 443)
+    sessions      = optional(bool, true)
   })
   default  = {}
   nullable = false

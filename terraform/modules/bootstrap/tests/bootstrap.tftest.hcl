@@ -54,6 +54,24 @@ run "defaults" {
     error_message = "Only a machine puts its own id into the bootstrap."
   }
   assert {
+    condition = toset([for f in yamldecode(output.pop_user_data).write_files : "${basename(f.path)} ${regex("User=(\\w+)", f.content)[0]}" if endswith(f.path, ".service")]) == toset(["weir-pop.service weir", "weir-consul.service consul"]) && (
+    toset(yamldecode(output.pop_user_data).users[*].name) == toset(["weir", "consul"]))
+    error_message = "Envoy and Consul's agent must run as users of their own, which the machine makes."
+  }
+  assert {
+    condition = alltrue([for f in concat(yamldecode(output.pop_user_data).write_files, yamldecode(output.consul_user_data).write_files) :
+    strcontains(f.content, "LogRateLimitIntervalSec=0") && strcontains(f.content, "StartLimitIntervalSec=0") && strcontains(f.content, "MemoryMax=") if endswith(f.path, "weir-pop.service") || endswith(f.path, "weir-consul.service")])
+    error_message = "No line of a log may be dropped, and what ends must be started again, for ever, with bounded memory."
+  }
+  assert {
+    condition     = strcontains(output.pop_user_data, "eu-pop-@INSTANCE@") && strcontains(output.consul_user_data, "eu-consul-@INSTANCE@")
+    error_message = "An agent must be named by its region and its role: its token may register nothing else."
+  }
+  assert {
+    condition     = !strcontains(output.pop_user_data, "cloudwatch") && !strcontains(output.consul_user_data, "snapshot")
+    error_message = "Logs and snapshots must go nowhere unless a place is named."
+  }
+  assert {
     condition     = startswith(output.pop_user_data, "#cloud-config\n") && startswith(output.consul_user_data, "#cloud-config\n")
     error_message = "Without its first line cloud-init does not take the text."
   }
@@ -93,6 +111,46 @@ run "no_option" {
     condition     = !strcontains(output.envoy_yaml, "transport_socket") && !strcontains(output.envoy_yaml, "otel") && !strcontains(output.envoy_yaml, "dns_resolver") && length(output.sds_files) == 0
     error_message = "What is switched off must not be in the bootstrap."
   }
+}
+
+run "machines" {
+  variables {
+    machine = {
+      pop_secret    = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/pop-AbCdEf"
+      consul_secret = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/consul-AbCdEf"
+      logs          = "/weir/weir-eu"
+      snapshots     = "s3://backups/weir"
+      volume        = "/dev/sdf"
+    }
+  }
+  assert {
+    condition     = strcontains(output.pop_user_data, "/weir/weir-eu/pop") && strcontains(output.consul_user_data, "/weir/weir-eu/consul")
+    error_message = "Each role must log to its own group."
+  }
+  assert {
+    condition     = strcontains(output.pop_user_data, "secret:weir/eu/pop-AbCdEf") && !strcontains(output.pop_user_data, "weir/eu/consul") && !strcontains(output.consul_user_data, "weir/eu/pop")
+    error_message = "Each role must fetch its own secret."
+  }
+  assert {
+    condition     = yamldecode(output.consul_user_data).mounts[0][0] == "/dev/sdf" && yamldecode(output.consul_user_data).mounts[0][1] == "/var/lib/weir" && yamldecode(output.pop_user_data).users != null
+    error_message = "A Consul server's data must be on the volume that is named."
+  }
+  assert {
+    condition     = strcontains(output.consul_user_data, "weir-snapshot.timer") && !strcontains(output.pop_user_data, "weir-snapshot.timer")
+    error_message = "Consul's servers must save snapshots."
+  }
+}
+
+run "a_secret_in_place_of_its_name" {
+  command = plan
+  variables { machine = { pop_secret = "the secret itself" } }
+  expect_failures = [var.machine]
+}
+
+run "snapshots_to_no_bucket" {
+  command = plan
+  variables { machine = { snapshots = "backups" } }
+  expect_failures = [var.machine]
 }
 
 run "region_without_pop_and_consul" {
