@@ -1,4 +1,4 @@
-package tiers
+package e2e
 
 import (
 	"bytes"
@@ -24,8 +24,8 @@ import (
 	"github.com/weirlimit/weir/test/kit/region"
 )
 
-// memoryRules has a rule of which each key is refused after its first request, with limits of so many single keys.
-func memoryRules(scope string, overrides, number int) string {
+// containerRules has a rule of which each key is refused after its first request, with limits of so many single keys.
+func containerRules(scope string, overrides, number int) string {
 	var text strings.Builder
 	text.WriteString("rules:\n  - name: each\n    key: [ { header: x-user } ]\n    limit: 1/1d\n    algorithm: fixed_window\n    scope: " + scope + "\n")
 	for i := range overrides {
@@ -37,8 +37,8 @@ func memoryRules(scope string, overrides, number int) string {
 	return text.String()
 }
 
-// memoryCase is a program with the memory of a container, and what comes to it.
-type memoryCase struct {
+// container is a program with the memory of a container, and what comes to it.
+type container struct {
 	limit     int64 // bytes
 	keys      int64 // distinct ones, more than fit
 	least     int   // keys that fit
@@ -52,8 +52,8 @@ type memoryCase struct {
 
 // A program in the container of docker-compose.yml or of the manifests gets far more distinct keys than it has room
 // for, without a word about memory in its settings. It is not killed, answers every call, and has room for many keys.
-func TestMemory(t *testing.T) {
-	for name, c := range map[string]memoryCase{
+func TestContainer(t *testing.T) {
+	for name, c := range map[string]container{
 		"compose":       {limit: 256 << 20, keys: 200_000, least: 90_000, redis: true},
 		"kubernetes":    {limit: 512 << 20, keys: 350_000, least: 200_000, redis: true},
 		"without redis": {limit: 256 << 20, keys: 500_000, least: 200_000, flags: []string{"--state-interval", "1s"}},
@@ -62,24 +62,24 @@ func TestMemory(t *testing.T) {
 		"aggregator":    {limit: 256 << 20, keys: 200_000, least: 45_000, program: "weir-global"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && name != "compose" {
-				t.Skip("takes half a minute of a processor")
+			if name == "kubernetes" {
+				onlyLong(t)
 			}
 			c.run(t)
 		})
 	}
 }
 
-func (c memoryCase) run(t *testing.T) {
+func (c container) run(t *testing.T) {
 	group := cgroup.New(t, c.limit)
-	f, scope := flood{callers: cmp.Or(c.callers, 4)}, "region"
+	f, scope := keyFlood{callers: cmp.Or(c.callers, 4)}, "region"
 	if c.program == "weir-global" {
 		f.region, scope = "eu", "global"
 	}
 	if c.redis {
 		c.flags = append(c.flags, "--redis", redistest.StartCluster(t, 1, 0).Addrs()[0])
 	}
-	r := region.New(t, region.Config{Dir: proc.LogDir(t), Rules: memoryRules(scope, c.overrides, 0), Program: c.program, Flags: c.flags, Command: group.Command})
+	r := region.New(t, region.Config{Dir: proc.LogDir(t), Rules: containerRules(scope, c.overrides, 0), Program: c.program, Flags: c.flags, Command: group.Command})
 	r.Start()
 	f.addr = r.Addr
 	for i := range int64(4) {
@@ -88,7 +88,7 @@ func (c memoryCase) run(t *testing.T) {
 		}
 		if c.overrides > 0 {
 			before := r.Metrics()["weir_rules_revision"]
-			r.SetRules(memoryRules(scope, c.overrides, int(i)+1))
+			r.SetRules(containerRules(scope, c.overrides, int(i)+1))
 			proc.Eventually(t, time.Minute, "new rules are in force", func() bool { return r.Metrics()["weir_rules_revision"] > before })
 		}
 	}
@@ -115,8 +115,8 @@ func (c memoryCase) run(t *testing.T) {
 	}
 }
 
-// flood is a PoP whose clients make up keys.
-type flood struct {
+// keyFlood is a PoP whose clients make up keys.
+type keyFlood struct {
 	addr, region         string
 	callers              int
 	rejected             atomic.Int64
@@ -125,7 +125,7 @@ type flood struct {
 }
 
 // run sends until so many keys were sent.
-func (f *flood) run(t *testing.T, until int64) {
+func (f *keyFlood) run(t *testing.T, until int64) {
 	const perCall = 256
 	holder := make([]byte, 16)
 	_, _ = rand.Read(holder) // never fails
@@ -153,7 +153,7 @@ func (f *flood) run(t *testing.T, until int64) {
 }
 
 // call asks for each of n keys twice.
-func (f *flood) call(ctx context.Context, client *http.Client, q wire.Request, from int64, n int) error {
+func (f *keyFlood) call(ctx context.Context, client *http.Client, q wire.Request, from int64, n int) error {
 	for i := range 2 * n {
 		q.Wants = append(q.Wants, wire.Want{
 			Rule: "each", Key: fmt.Appendf(nil, "user-%08d", from+int64(i/2)),
