@@ -3,6 +3,7 @@ package e2e
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -32,7 +33,7 @@ func TestPoPCertificatesReload(t *testing.T) {
 	t.Parallel()
 	authorities := make([]*pki.Authority, 2)
 	for i := range authorities {
-		a, err := pki.NewAuthority()
+		a, err := pki.NewLastingAuthority(time.Duration(20-10*i)*24*time.Hour + time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,6 +67,7 @@ func TestPoPCertificatesReload(t *testing.T) {
 		})
 	}
 	awaitAnswer("an answer with the first certificates")
+	awaitDays(t, s.PoPs[0], 20)
 	refusesOthers(t, eu.Addr, authorities[0])
 
 	issue(server, authorities[0], "weir-regional", "weir://region/us")
@@ -84,6 +86,7 @@ func TestPoPCertificatesReload(t *testing.T) {
 	eu.Kill()
 	eu.Start()
 	awaitAnswer("an answer with certificates of another authority")
+	awaitDays(t, s.PoPs[0], 10)
 }
 
 // refusesOthers: a certificate of the same authority that is for another region's PoPs gets 403, and why.
@@ -168,4 +171,16 @@ func (s *secret) replace(t *testing.T, cert, key, authority []byte) {
 	if err := os.Rename(next, s.file("..data")); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// awaitDays waits until a PoP shows that the first of its certificates ends in so many days: an alert rests on it.
+func awaitDays(t *testing.T, p *stack.PoP, days int64) {
+	t.Helper()
+	const stat = "server.days_until_first_cert_expiring"
+	proc.Await(t, 30*time.Second, fmt.Sprint(stat, " is ", days), func() string {
+		if got := p.Stats(stat)[stat]; got != days {
+			return fmt.Sprint(got)
+		}
+		return ""
+	})
 }
