@@ -1,5 +1,5 @@
 // Command weir checks, converts and compiles Weir's rules files, and puts them in force through
-// Consul.
+// Consul. It makes the secrets of a deployment.
 package main
 
 import (
@@ -26,7 +26,10 @@ type cli struct {
 	History  historyCmd  `cmd:"" help:"List the versions of the rules in Consul, the newest first: who, when and why; or print one."`
 	Rollback rollbackCmd `cmd:"" help:"Put the rules of an earlier version in force again, as a new version."`
 	Forget   forgetCmd   `cmd:"" name:"forget-region" help:"Declare a region dead, so that an aggregator withholds nothing for it any more."`
-	Version  versionCmd  `cmd:"" help:"Print the version."`
+
+	Bootstrap bootstrapCmd `cmd:"" help:"Make certificates, tokens, keys and passwords of a deployment, keep them, and publish them."`
+
+	Version versionCmd `cmd:"" help:"Print the version."`
 
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a URL once, and fail unless the answer has status 200: a health check for containers."`
 }

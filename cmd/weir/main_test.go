@@ -85,6 +85,14 @@ func TestWeir(t *testing.T) {
 		"apply_none":    "apply none.yaml --reason test",
 		"apply_stated":  "apply stated.yaml --reason test",
 
+		"bootstrap_help":    "bootstrap make --help",
+		"bootstrap_nothing": "bootstrap no.such.directory",
+		"bootstrap_both":    "bootstrap x --aws eu=eu-central-1 --kubernetes eu",
+		"bootstrap_order":   "bootstrap x --rotate tokens --aws eu=eu-central-1",
+		"bootstrap_rotate":  "bootstrap x --rotate all",
+		"bootstrap_file":    "bootstrap good.yaml --regions eu",
+		"bootstrap_acl":     "bootstrap acl good.yaml",
+
 		"key":         "key 203.0.113.195 /v1/a|b",
 		"key_escaped": "key 203.0.113.195 /v1/{a}%20b",
 		"key_long":    "key 203.0.113.195 /v1/" + strings.Repeat("x", 90),

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/bootstrap"
 	"github.com/weirlimit/weir/internal/envoyrls/binding"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -62,9 +63,9 @@ func read(t *testing.T, path string) string {
 // what the programs have. Who writes a new kind of example adds here how to check it.
 func TestDocuments(t *testing.T) {
 	root := proc.Root(t)
-	all, modules := documents(t), requirements(t)
+	all, elsewhere := documents(t), append(requirements(t), secrets(t)...)
 	c := &Checker{
-		Exists:       func(path string) bool { return exists(root, path) || slices.Contains(modules, path) },
+		Exists:       func(path string) bool { return exists(root, path) || slices.Contains(elsewhere, path) },
 		Declarations: func(path string) ([]string, error) { return declarations(root, path) },
 		Targets:      targets(read(t, "Makefile")),
 		Programs:     programs(t),
@@ -113,6 +114,25 @@ var others = map[string]string{
 	"application/proto": "a media type", "weir_state_": "how some begin", ".weir/state": "made by a region that runs",
 }
 
+// secrets are the files that `weir bootstrap secrets` makes, their directories, and the secrets of AWS.
+func secrets(t *testing.T) (all []string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "secrets")
+	o := bootstrap.Options{Dir: dir, Regions: []string{"eu", "us"}, Home: "eu", Life: time.Hour}
+	if _, _, err := bootstrap.Run(o, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(dir, path)
+		all = append(all, name, filepath.Base(name), "secrets/"+name, "weir/"+name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // exists takes patterns too.
 func exists(root, path string) bool {
 	if path == "bin" || strings.HasPrefix(path, "bin/") || path == "weir.wasm" || strings.HasPrefix(path, ".tools") {
@@ -133,13 +153,13 @@ func targets(makefile string) (all []string) {
 
 var (
 	helpFlag    = regexp.MustCompile(`(?m)^\s+(?:-\w, )?--(\[no-\])?([a-z0-9-]+)`)
-	helpCommand = regexp.MustCompile(`(?m)^  ([a-z-]+)( |$)`)
+	helpCommand = regexp.MustCompile(`(?m)^  ([a-z-]+)(?: ([a-z][a-z-]*))?( |$)`)
 )
 
 // programs asks the programs for their flags and commands.
 func programs(t *testing.T) map[string][]string {
 	t.Helper()
-	all := map[string][]string{}
+	all, both := map[string][]string{}, map[string][]string{} // both: of commands that have commands
 	var ask func(words ...string)
 	ask = func(words ...string) {
 		cmd := exec.Command(filepath.Join(proc.Root(t), "bin", words[0]), append(words[1:], "--help")...)
@@ -158,12 +178,18 @@ func programs(t *testing.T) map[string][]string {
 		if _, commands, found := strings.Cut(string(out), "\nCommands:\n"); found && len(words) == 1 {
 			for _, m := range helpCommand.FindAllStringSubmatch(commands, -1) {
 				ask(words[0], m[1])
+				if m[2] != "" {
+					ask(words[0], m[1], m[2])
+					command := words[0] + " " + m[1]
+					both[command] = append(both[command], all[command+" "+m[2]]...)
+				}
 			}
 		}
 	}
 	ask("weir-regional")
 	ask("weir-global")
 	ask("weir")
+	maps.Copy(all, both)
 	if len(all) < 4 || len(all["weir-regional"]) < 20 {
 		t.Fatalf("the help is not as it is read here: %v", all)
 	}

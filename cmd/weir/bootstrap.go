@@ -1,0 +1,104 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/weirlimit/weir/internal/bootstrap"
+	"github.com/weirlimit/weir/internal/bootstrap/acl"
+)
+
+type bootstrapCmd struct {
+	Make makeCmd `cmd:"" default:"withargs" help:"Make and keep all in a directory; publish it to AWS or Kubernetes."`
+	ACL  aclCmd  `cmd:"" name:"acl" help:"Make the policies and tokens of acl.json in Consul, and nothing that is there."`
+}
+
+type makeCmd struct {
+	Dir     string   `arg:"" help:"Directory that has all of it, the keys of the authorities too; keep it safe."`
+	Regions []string `placeholder:"NAME" help:"Names of all regions, such as eu,us; default: those that are there."`
+	Home    string   `placeholder:"NAME" help:"Region with the aggregators, the rules and Consul's primary servers; default: as it was, or the only region."`
+	Life    int      `default:"90" placeholder:"DAYS" help:"How long new certificates last, in days."`
+	Rotate  string   `enum:",certificates,authority,gossip,tokens,redis" default:"" placeholder:"WHAT" help:"Replace certificates, authority, gossip, tokens or redis (its passwords)."`
+
+	ClientCert string `placeholder:"FILE" help:"Certificate that PoPs show to clients; it is kept."`
+	ClientKey  string `placeholder:"FILE" help:"Its key."`
+
+	AWS                 map[string]string `mapsep:"," placeholder:"NAME=REGION,..." help:"Publish to Secrets Manager and ElastiCache, and print Terraform's variables: the region of AWS of each region, such as eu=eu-central-1."`
+	Kubernetes          string            `placeholder:"NAME" help:"Print the Secrets of the cluster of this region, for kubectl apply -f -."`
+	KubernetesNamespace string            `default:"istio-system" placeholder:"NAME" help:"Namespace of the gateway that is the PoP."`
+}
+
+// Validate returns a mistake in the command line.
+func (m *makeCmd) Validate() error {
+	switch {
+	case m.Life < 1:
+		return errors.New("--life must be 1 day or more")
+	case len(m.AWS) > 0 && m.Kubernetes != "":
+		return errors.New("--aws and --kubernetes both print to standard output; run the command twice")
+	case len(m.AWS) > 0 && (m.Rotate == "tokens" || m.Rotate == "gossip"):
+		return fmt.Errorf("--rotate %s and --aws are two steps: Consul needs the new %[1]s before machines do; docs/bootstrap.md has the order", m.Rotate)
+	}
+	return nil
+}
+
+// Run prints what is published to standard output, and what was changed to standard error.
+func (m *makeCmd) Run(stdout io.Writer, stderr errorWriter) error {
+	report := func(line string) { fmt.Fprintln(stderr, line) }
+	s, notes, err := bootstrap.Run(bootstrap.Options{
+		Dir: m.Dir, Home: m.Home, Regions: m.Regions, Rotate: m.Rotate, Life: time.Duration(m.Life) * 24 * time.Hour,
+		ClientCert: m.ClientCert, ClientKey: m.ClientKey,
+	}, time.Now())
+	if err != nil {
+		return fmt.Errorf("weir bootstrap: %w", err)
+	}
+	for _, note := range notes {
+		report(note)
+	}
+	if len(notes) == 0 {
+		report(m.Dir + " is complete, nothing was changed")
+	}
+	if s.Client == nil && len(m.AWS) > 0 {
+		report("no --client-cert and --client-key: PoPs then need client_tls = null, or add these files")
+	}
+	switch {
+	case m.Kubernetes != "":
+		err = s.Kubernetes(stdout, m.Kubernetes, m.KubernetesNamespace)
+	case len(m.AWS) > 0:
+		ctx, stop := interruptible()
+		defer stop()
+		err = s.AWS(ctx, m.AWS, stdout, report)
+	}
+	return err
+}
+
+type aclCmd struct {
+	File   string        `arg:"" help:"acl.json of the home region's servers."`
+	Consul string        `default:"127.0.0.1:8500" env:"CONSUL_HTTP_ADDR" placeholder:"HOST:PORT" help:"Agent of Consul. Without CONSUL_HTTP_TOKEN the management token of the file is used."`
+	Wait   time.Duration `default:"5m" placeholder:"TIME" help:"How long it is tried, while there is no leader yet."`
+	Prune  bool          `help:"Delete tokens and policies that were made so and are not in the file: once no program uses them."`
+}
+
+// Run makes what is missing.
+func (a *aclCmd) Run(stdout io.Writer) error {
+	f, err := acl.Read(a.File)
+	if err != nil {
+		return err
+	}
+	ctx, stop := interruptible()
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.Wait, time.Nanosecond))
+	defer cancel()
+	return acl.Ensure(ctx, a.Consul, os.Getenv("CONSUL_HTTP_TOKEN"), f, a.Prune, func(line string) { fmt.Fprintln(stdout, line) })
+}
+
+// interruptible ends with the first SIGINT or SIGTERM.
+func interruptible() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// tree is the content of a directory.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !strings.HasSuffix(path, ".lock") {
+			var text []byte
+			text, err = os.ReadFile(path)
+			all[path] = string(text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// A run that is killed at any time is completed by the next one, with what the first had chosen, and another
+// changes nothing.
+func TestBootstrapKilled(t *testing.T) {
+	cut := 0
+	for after := time.Duration(0); after < 60*time.Millisecond; after += 3 * time.Millisecond {
+		dir := filepath.Join(t.TempDir(), "weir")
+		args := []string{"bootstrap", dir, "--regions", "eu,us", "--home", "eu"}
+		cmd := exec.Command(binary, args...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(after) // wherever it is then
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		state, _ := os.ReadFile(filepath.Join(dir, "state.json"))
+		if _, err := os.Stat(filepath.Join(dir, "us", "service", "redis-password")); len(state) > 0 && err != nil {
+			cut++
+		}
+		if out, err := exec.Command(binary, args...).CombinedOutput(); err != nil {
+			t.Fatalf("killed after %v: %v\n%s", after, err, out)
+		}
+		whole := tree(t, dir)
+		if len(state) > 0 && whole[filepath.Join(dir, "state.json")] != string(state) {
+			t.Errorf("killed after %v: the next run chose anew", after)
+		}
+		if out, err := exec.Command(binary, "bootstrap", dir).CombinedOutput(); err != nil || !bytes.Contains(out, []byte("nothing was changed")) {
+			t.Errorf("killed after %v: then %v\n%s", after, err, out)
+		}
+		again := tree(t, dir)
+		for path, text := range whole {
+			if again[path] != text || strings.Contains(path, ".new-") {
+				t.Errorf("killed after %v: %s was changed or left", after, path)
+			}
+		}
+	}
+	t.Logf("%d runs were killed between the state and the last file", cut)
+}
+
+// Two at once do not mix what they choose: one of them is told that it has to wait.
+func TestBootstrapTwice(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "weir")
+	var outs [2]bytes.Buffer
+	var cmds [2]*exec.Cmd
+	for i := range cmds {
+		cmds[i] = exec.Command(binary, "bootstrap", dir, "--regions", "eu")
+		cmds[i].Stdout, cmds[i].Stderr = &outs[i], &outs[i]
+		if err := cmds[i].Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made := 0
+	for i, cmd := range cmds {
+		if err := cmd.Wait(); err != nil && !strings.Contains(outs[i].String(), "is in use by") {
+			t.Errorf("%v\n%s", err, &outs[i])
+		}
+		made += strings.Count(outs[i].String(), "gossip key: made")
+	}
+	if made != 1 {
+		t.Errorf("chosen %d times:\n%s%s", made, &outs[0], &outs[1])
+	}
+	if out, err := exec.Command(binary, "bootstrap", dir).CombinedOutput(); err != nil || !bytes.Contains(out, []byte("nothing was changed")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

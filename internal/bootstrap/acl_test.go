@@ -1,0 +1,223 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/weirlimit/weir/internal/bootstrap/acl"
+	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// servers are three servers of Consul with ACL, and a state whose management token they have.
+func servers(t *testing.T) (*consultest.Datacenter, *State) {
+	t.Helper()
+	s, _ := run(t, options(t), begin)
+	s.Tokens[management] = Token{Accessor: s.Tokens[management].Accessor, Secret: consultest.Management}
+	return consultest.StartDatacenter(t, consultest.Config{Dir: proc.LogDir(t), Servers: 3, ACL: true}), s
+}
+
+// ensure makes policies and tokens, and returns what it reports.
+func ensure(t *testing.T, address string, s *State, prune bool) (lines []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	f := s.acl()
+	if err := acl.Ensure(ctx, address, "", &f, prune, func(line string) { lines = append(lines, line) }); err != nil {
+		t.Fatalf("%v after %v", err, lines)
+	}
+	return lines
+}
+
+// as is Consul's client with a token.
+func as(t *testing.T, a *consultest.Agent, secret string) *api.Client {
+	t.Helper()
+	c, err := api.NewClient(&api.Config{Address: a.Addr, Token: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// accepted reports whether Consul has a token with this secret.
+func accepted(t *testing.T, a *consultest.Agent, secret string) bool {
+	t.Helper()
+	_, _, err := as(t, a, secret).ACL().TokenReadSelf(nil)
+	if err != nil && !strings.Contains(err.Error(), "ACL not found") {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// Three servers make tokens and policies at once, while there is no leader yet. A run that was killed is
+// completed; what somebody has changed is put right; a run with nothing to do does nothing.
+func TestEnsure(t *testing.T) {
+	t.Parallel()
+	dc, s := servers(t)
+	killed, kill := context.WithTimeout(t.Context(), time.Minute)
+	f := s.acl()
+	if err := acl.Ensure(killed, dc.Servers[0].Addr, "", &f, false, func(line string) {
+		if strings.HasPrefix(line, "token weir-eu-replica") {
+			kill()
+		}
+	}); !errors.Is(killed.Err(), context.Canceled) {
+		t.Fatalf("the first run was not killed: %v", err)
+	}
+	for _, a := range dc.Servers[1:] {
+		a.Stop()
+	}
+	var all sync.WaitGroup
+	for _, a := range dc.Servers {
+		all.Go(func() { ensure(t, a.Addr, s, false) })
+	}
+	for _, a := range dc.Servers[1:] {
+		a.Begin()
+	}
+	all.Wait()
+	for name, token := range s.Tokens {
+		if !accepted(t, dc.Servers[0], token.Secret) {
+			t.Errorf("%s is not there", name)
+		}
+	}
+	if lines := ensure(t, dc.Servers[0].Addr, s, true); len(lines) > 0 {
+		t.Errorf("with nothing to do: %v", lines)
+	}
+	operator := as(t, dc.Servers[0], consultest.Management).ACL()
+	policy, _, err1 := operator.PolicyReadByName("weir-us-dns", nil)
+	policy.Rules = `operator = "write"`
+	_, _, err2 := operator.PolicyUpdate(policy, nil)
+	_, err3 := operator.TokenDelete(s.Tokens["rules"].Accessor, nil)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	if lines := ensure(t, dc.Servers[0].Addr, s, false); !slices.Equal(lines, []string{"token weir-rules: made", "policy weir-us-dns: changed"}) {
+		t.Errorf("put right: %v", lines)
+	}
+}
+
+// Each token may do what its program does, and not what another does.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	dc, s := servers(t)
+	a := dc.Servers[0]
+	ensure(t, a.Addr, s, false)
+	register := func(name string) func(*api.Client) error {
+		return func(c *api.Client) error {
+			return c.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: name, Port: 8080})
+		}
+	}
+	node := func(name string) func(*api.Client) error {
+		return func(c *api.Client) error {
+			_, err := c.Catalog().Register(&api.CatalogRegistration{Node: name, Address: "127.0.0.1"}, nil)
+			return err
+		}
+	}
+	write := func(key string) func(*api.Client) error {
+		return func(c *api.Client) error { _, err := c.KV().Put(&api.KVPair{Key: key}, nil); return err }
+	}
+	tokens := func(c *api.Client) error { _, _, err := c.ACL().TokenList(nil); return err }
+	finds := func(c *api.Client) error {
+		found, _, err := c.Catalog().Service("weir-regional-eu", "", nil)
+		if err == nil && len(found) == 0 {
+			err = errors.New("403: an empty list")
+		}
+		return err
+	}
+	if err := errors.Join(register("weir-regional-eu")(as(t, a, s.Tokens["eu-replica"].Secret))); err != nil {
+		t.Fatal(err)
+	}
+	proc.Await(t, time.Minute, "the replica in the catalog", func() string {
+		if err := finds(as(t, a, s.Tokens["eu-dns"].Secret)); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	for _, c := range []struct {
+		token, what string
+		call        func(*api.Client) error
+		may         bool
+	}{
+		{"eu-replica", "register an aggregator", register("weir-global"), false},
+		{"us-replica", "register a replica of eu", register("weir-regional-eu"), false},
+		{"eu-replica", "copy its rules", write("weir/rules-copy/eu/x"), true},
+		{"us-replica", "copy rules of eu", write("weir/rules-copy/eu/x"), false},
+		{"aggregator", "register", register("weir-global"), true},
+		{"rules", "apply rules", write("weir/rules/x"), true},
+		{"eu-replica", "apply rules", write("weir/rules/x"), false},
+		{"us-dns", "find replicas of eu", finds, false},
+		{"eu-pop-agent", "register its node", node("eu-pop-i-1"), true},
+		{"eu-pop-agent", "register a node of us", node("us-pop-i-1"), false},
+		{"global-agent", "register its node", node("eu-global-i-1"), true},
+		{"eu-consul-agent", "register a PoP's node", node("eu-pop-i-2"), false},
+		{"replication", "copy tokens", tokens, true},
+		{"eu-replica", "copy tokens", tokens, false},
+		{management, "copy tokens", tokens, true},
+	} {
+		err := c.call(as(t, a, s.Tokens[c.token].Secret))
+		if refused := err != nil && strings.Contains(err.Error(), "403"); c.may && err != nil || !c.may && !refused {
+			t.Errorf("%s may %s: %v, %v", c.token, c.what, c.may, err)
+		}
+	}
+}
+
+// New tokens are accepted beside the former ones, until these are pruned.
+func TestRotateTokens(t *testing.T) {
+	t.Parallel()
+	dc, s := servers(t)
+	a := dc.Servers[0]
+	ensure(t, a.Addr, s, false)
+	generations := []map[string]Token{s.Tokens}
+	for range 2 {
+		s.retire()
+		s.completeTokens()
+		generations = append(generations, s.Tokens)
+		if len(generations) == 2 {
+			continue // a rotation that Consul never hears of
+		}
+		ensure(t, a.Addr, s, false)
+	}
+	check := func(when string, want ...bool) {
+		t.Helper()
+		for i, tokens := range generations {
+			for name, token := range tokens {
+				if accepted(t, a, token.Secret) != want[i] {
+					t.Errorf("%s: %s of generation %d accepted: %v", when, name, i, !want[i])
+				}
+			}
+		}
+	}
+	check("rotated", true, false, true)
+	if lines := ensure(t, a.Addr, s, true); len(lines) != len(s.Tokens) {
+		t.Errorf("pruned: %v", lines)
+	}
+	check("pruned", false, false, true)
+	if lines := ensure(t, a.Addr, s, true); len(lines) > 0 {
+		t.Errorf("pruned again: %v", lines)
+	}
+}
+
+// Without Consul, or with a token that it does not have, the error says what to do.
+func TestEnsureFails(t *testing.T) {
+	t.Parallel()
+	s, _ := run(t, options(t), begin)
+	f := s.acl()
+	try := func(address, want string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if err := acl.Ensure(ctx, address, "", &f, false, func(string) {}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	try(proc.FreeAddr(t), "connection refused; what was made stays, run this again")
+	dir := proc.LogDir(t)
+	try(consultest.Start(t, dir).Addr, "set acl.enabled there")
+	try(consultest.StartDatacenter(t, consultest.Config{Dir: dir, ACL: true}).Servers[0].Addr, "no management token of the file is accepted")
+}

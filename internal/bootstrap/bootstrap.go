@@ -1,0 +1,226 @@
+// Package bootstrap makes what the programs of a deployment need before they start: authorities and
+// certificates, Consul's gossip key and tokens, users of Redis. All of it is chosen on one machine, without
+// a service, and kept in one file, state.json, that is replaced as a whole. Every other file is made of that
+// one: a run that was killed is completed by the next, and a run with nothing to do changes no byte.
+//
+//	state.go       what was chosen
+//	names.go       which certificates and tokens there are
+//	authority.go   X.509
+//	bootstrap.go   what a run changes
+//	files.go       the files of each role
+//	publish.go     the same for Kubernetes and AWS
+//	acl            policies and tokens in Consul
+//	aws            Secrets Manager and users of ElastiCache
+package bootstrap
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weirlimit/weir/internal/statefile"
+)
+
+// Options are those of a run.
+type Options struct {
+	Dir     string
+	Home    string   // empty: as it was
+	Regions []string // empty: as they were
+	// Life is how long new certificates last.
+	Life time.Duration
+	// Rotate replaces certificates, authority, gossip, tokens or redis; empty: nothing that is good.
+	Rotate string
+	// ClientCert and ClientKey are files with what PoPs show to clients; empty: as it was.
+	ClientCert, ClientKey string
+}
+
+// Run makes and keeps what is in a directory. Notes are what it has changed, a sentence each.
+func Run(o Options, now time.Time) (s *State, notes []string, err error) {
+	isNew, err := examine(o.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := o.client()
+	if err != nil {
+		return nil, nil, err
+	}
+	if s = (&State{Layout: layout}); isNew {
+		if err := s.place(o.Home, o.Regions); err != nil { // before anything is written
+			return nil, nil, err
+		}
+	}
+	if err := errors.Join(os.MkdirAll(o.Dir, 0o700), os.Chmod(o.Dir, 0o700)); err != nil {
+		return nil, nil, fmt.Errorf("%w; name a directory that you can make or write to", err)
+	}
+	lock, err := statefile.Lock(filepath.Join(o.Dir, stateFile))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = lock.Close() }()
+	there, before, err := load(o.Dir)
+	switch {
+	case err == nil:
+		s = there
+	case !isNew || !errors.Is(err, os.ErrNotExist):
+		return nil, nil, err
+	}
+	if client != nil {
+		s.Client = client
+	}
+	if notes, err = s.change(o, now); err != nil {
+		return nil, nil, err
+	}
+	if err := s.save(o.Dir, before); err != nil {
+		return nil, nil, fmt.Errorf("%w; nothing was changed", err)
+	}
+	if err := s.write(o.Dir); err != nil {
+		return nil, nil, fmt.Errorf("%w; %s is complete: mend this and run again, without --rotate", err, stateFile)
+	}
+	return s, notes, nil
+}
+
+// client reads what PoPs show to clients.
+func (o *Options) client() (*Pair, error) {
+	if o.ClientCert == "" && o.ClientKey == "" {
+		return nil, nil
+	}
+	cert, err1 := os.ReadFile(o.ClientCert)
+	key, err2 := os.ReadFile(o.ClientKey)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, fmt.Errorf("%w; --client-cert and --client-key name two files", err)
+	}
+	if _, err := tls.X509KeyPair(cert, key); err != nil {
+		return nil, fmt.Errorf("%s and %s: %w", o.ClientCert, o.ClientKey, err)
+	}
+	return &Pair{Cert: string(cert), Key: string(key)}, nil
+}
+
+// change brings the state to what it should be.
+func (s *State) change(o Options, now time.Time) (notes []string, err error) {
+	before := s.Home
+	if err := s.place(o.Home, o.Regions); err != nil {
+		return nil, err
+	}
+	if before != "" && before != s.Home {
+		notes = append(notes, fmt.Sprintf("home: %s, before %s", s.Home, before))
+	}
+	for _, a := range []struct {
+		what string
+		*Authorities
+	}{{"Weir", &s.Weir}, {"Consul", &s.Consul}} {
+		note := ""
+		switch {
+		case a.Current == nil:
+			a.Current, err = newAuthority(a.what, now)
+			note = a.what + "'s authority: made"
+		case o.Rotate == "authority":
+			note, err = a.rotate(a.what, now)
+		default:
+			_, err = a.expired(a.what, now)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if note != "" {
+			notes = append(notes, note)
+		}
+	}
+	if o.Rotate == "tokens" {
+		notes = append(notes, s.retire())
+	}
+	made, err := s.complete(o, now)
+	return append(notes, made...), err
+}
+
+// retire makes room for new tokens. Consul accepts the former ones until they are pruned.
+func (s *State) retire() string {
+	s.FormerManagement = append(s.FormerManagement, s.Tokens[management].Secret)
+	s.Tokens = nil
+	return "tokens: new; Consul accepts them after `weir bootstrap acl`, and the former ones until `weir bootstrap acl --prune`"
+}
+
+// complete makes what is missing, and certificates that are no longer good.
+func (s *State) complete(o Options, now time.Time) (notes []string, err error) {
+	count := func(what string, n int) {
+		if n > 0 {
+			notes = append(notes, fmt.Sprintf("%s: made %d", what, n))
+		}
+	}
+	if s.Certificates == nil {
+		s.Certificates = map[string]*Pair{}
+	}
+	n := 0
+	for _, l := range s.leaves() {
+		by := &s.Weir
+		if l.consuls() {
+			by = &s.Consul
+		}
+		if o.Rotate != "certificates" && by.good(s.Certificates[l.path], l.names, now) {
+			continue
+		}
+		if s.Certificates[l.path], err = by.issue(l.names, now, o.Life); err != nil {
+			return nil, err
+		}
+		n++
+	}
+	count("certificates", n)
+	count("tokens", s.completeTokens())
+	count("users of Redis", s.completeRedis(o.Rotate == "redis"))
+	if former := s.Gossip; former == "" || o.Rotate == "gossip" {
+		s.Gossip = base64.StdEncoding.EncodeToString(random(32))
+		notes = append(notes, gossipNote(former, s.Gossip))
+	}
+	return notes, nil
+}
+
+func (s *State) completeTokens() (made int) {
+	if s.Tokens == nil {
+		s.Tokens = map[string]Token{}
+	}
+	for _, t := range append(s.tokens(), namedRules{name: management}) {
+		if _, found := s.Tokens[t.name]; !found {
+			s.Tokens[t.name] = Token{Accessor: uuid.NewString(), Secret: uuid.NewString()}
+			made++
+		}
+	}
+	return made
+}
+
+func (s *State) completeRedis(rotate bool) (made int) {
+	if s.Redis == nil {
+		s.Redis = map[string]Passwords{}
+	}
+	for _, where := range append([]string{global}, s.Regions...) {
+		if p := s.Redis[where]; p.Current == "" || rotate {
+			s.Redis[where] = Passwords{Current: hex.EncodeToString(random(32)), Former: p.Current}
+			made++
+		}
+	}
+	return made
+}
+
+func gossipNote(former, key string) string {
+	if former == "" {
+		return "gossip key: made"
+	}
+	return fmt.Sprintf(`gossip key: new; agents keep theirs until you change it, in this order, on one server of Consul:
+  consul keyring -install %[1]s
+  consul keyring -use %[1]s
+  bring the new files to all machines
+  consul keyring -remove %[2]s`, key, former)
+}
+
+// random returns so many bytes that nobody can guess.
+func random(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return b
+}

@@ -1,0 +1,319 @@
+package bootstrap
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/certs"
+)
+
+var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+const day = 24 * time.Hour
+
+// options are those of a first run with two regions.
+func options(t *testing.T) Options {
+	t.Helper()
+	return Options{Dir: filepath.Join(t.TempDir(), "weir"), Regions: []string{"eu", "us"}, Home: "eu", Life: 90 * day}
+}
+
+// run is a run that must succeed, and the files after it.
+func run(t *testing.T, o Options, now time.Time) (*State, map[string]string) {
+	t.Helper()
+	s, _, err := Run(o, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, files(t, o.Dir)
+}
+
+// files are all files below a directory but the lock; each can be read by its owner alone.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil || info.Mode().Perm()&0o077 != 0 {
+			return errors.Join(err, errors.New(path+" has mode "+info.Mode().String()))
+		}
+		if d.IsDir() || strings.HasSuffix(path, ".lock") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		all[name] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// changed are the names of files that differ, or are in one only.
+func changed(a, b map[string]string) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(maps.Collect(both(a, b)))) {
+		if a[name] != b[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func both(a, b map[string]string) func(func(string, bool) bool) {
+	return func(yield func(string, bool) bool) {
+		for _, m := range []map[string]string{a, b} {
+			for name := range m {
+				if !yield(name, true) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Each role has the files that machines and tasks read. A second run changes nothing, and neither does one
+// that has to make any single file, or a whole directory, again.
+func TestRun(t *testing.T) {
+	o := options(t)
+	s, first := run(t, o, begin)
+	tiers, agent := []string{"ca.pem", "cert.pem", "key.pem"}, []string{"consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"}
+	service := slices.Concat(tiers, agent, []string{"consul-token", "redis-password"})
+	for dir, names := range map[string][]string{
+		"eu/pop": slices.Concat(tiers, agent), "us/pop": slices.Concat(tiers, agent), "eu/service": service, "us/service": service, "global": service,
+		"eu/consul": append(agent, "acl.json"), "us/consul": agent,
+	} {
+		var is []string
+		for path := range first {
+			if filepath.Dir(path) == dir {
+				is = append(is, filepath.Base(path))
+			}
+		}
+		slices.Sort(is)
+		if want := slices.Sorted(slices.Values(names)); !slices.Equal(is, want) {
+			t.Errorf("%s has %v, want %v", dir, is, want)
+		}
+	}
+	for path, names := range map[string][]string{
+		"eu/pop/cert.pem": {"weir://pop/eu"}, "us/service/cert.pem": {"weir-regional", "localhost", "weir://region/us", "127.0.0.1"},
+		"global/cert.pem": {"weir-global", "localhost", "127.0.0.1"}, "us/consul/consul-cert.pem": {"server.us.consul", "localhost", "127.0.0.1"},
+		"eu/pop/consul-cert.pem": {"client.eu.consul", "localhost", "127.0.0.1"},
+	} {
+		cert, _, err := s.Certificates[path].parse()
+		if err != nil || !slices.Equal(certs.Names(cert), names) || !cert.NotAfter.Equal(begin.Add(90*day)) {
+			t.Errorf("%s is for %v until %v, %v; want %v", path, certs.Names(cert), cert.NotAfter, err, names)
+		}
+	}
+	if _, again := run(t, Options{Dir: o.Dir, Life: o.Life}, begin.Add(day)); len(changed(first, again)) > 0 {
+		t.Errorf("a second run changed %v", changed(first, again))
+	}
+	for name := range first {
+		if name == stateFile {
+			continue
+		}
+		if err := os.Remove(filepath.Join(o.Dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		if _, again := run(t, o, begin.Add(day)); len(changed(first, again)) > 0 {
+			t.Errorf("without %s a run changed %v", name, changed(first, again))
+		}
+	}
+	left := filepath.Join(o.Dir, "eu", "pop", ".key.pem.new-1")
+	err := errors.Join(os.RemoveAll(filepath.Join(o.Dir, "us")), os.Remove(filepath.Join(o.Dir, "eu", "pop", "key.pem")), os.WriteFile(left, nil, 0o600), os.Chmod(o.Dir, 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, again := run(t, o, begin.Add(day)); len(changed(first, again)) > 0 {
+		t.Errorf("with a region gone and part of a file left a run changed %v", changed(first, again))
+	}
+}
+
+// A region more adds its own files, and changes what lists all regions.
+func TestRegionMore(t *testing.T) {
+	o := options(t)
+	_, first := run(t, o, begin)
+	o.Regions, o.Home = []string{"eu", "us", "ap"}, ""
+	_, second := run(t, o, begin.Add(day))
+	for _, name := range changed(first, second) {
+		if first[name] != "" && name != stateFile && name != "eu/consul/acl.json" {
+			t.Errorf("%s was changed", name)
+		}
+	}
+	if second["ap/service/consul-token"] == "" {
+		t.Error("ap has no token")
+	}
+	o.Home = "us"
+	_, third := run(t, o, begin.Add(day))
+	if third["eu/consul/acl.json"] != "" || !strings.Contains(third["us/consul/consul.json"], "initial_management") || strings.Contains(third["eu/consul/consul.json"], "initial_management") {
+		t.Error("the new home has not all that the former one had")
+	}
+}
+
+// What has used up two thirds of its life is renewed. What ends with its authority does not outlive it.
+func TestRenewal(t *testing.T) {
+	o := options(t)
+	_, first := run(t, o, begin)
+	if _, early := run(t, o, begin.Add(59*day)); len(changed(first, early)) > 0 {
+		t.Errorf("renewed on day 59: %v", changed(first, early))
+	}
+	_, late := run(t, o, begin.Add(60*day))
+	for name := range first {
+		isLeaf := strings.HasSuffix(name, "cert.pem") || strings.HasSuffix(name, "key.pem")
+		if same := first[name] == late[name]; same == isLeaf && name != stateFile {
+			t.Errorf("on day 60 %s is the same: %v", name, same)
+		}
+	}
+	end := begin.Add(authorityLife)
+	s, _ := run(t, o, end.Add(-day))
+	if cert, _, err := s.Certificates["eu/pop/cert.pem"].parse(); err != nil || !cert.NotAfter.Equal(end) {
+		t.Errorf("ends on %v, %v; its authority on %v", cert.NotAfter, err, end)
+	}
+	before := files(t, o.Dir)
+	if _, _, err := Run(o, end.Add(day)); err == nil || !strings.Contains(err.Error(), "Weir's authority expired on 2035-12-30 00:00 UTC") || !strings.Contains(err.Error(), "--rotate authority") {
+		t.Errorf("with an expired authority: %v", err)
+	}
+	if after := files(t, o.Dir); len(changed(before, after)) > 0 {
+		t.Errorf("with an expired authority it changed %v", changed(before, after))
+	}
+	o.Rotate = "authority"
+	s, _ = run(t, o, end.Add(day))
+	if s.Weir.Next != nil || s.Weir.Former != nil || s.Consul.Former != nil {
+		t.Error("an expired authority was kept")
+	}
+}
+
+// What is rotated is replaced, and nothing else.
+func TestRotate(t *testing.T) {
+	o := options(t)
+	s, first := run(t, o, begin)
+	for what, is := range map[string]func(string) bool{
+		"certificates": func(n string) bool { return strings.HasSuffix(n, "cert.pem") || strings.HasSuffix(n, "key.pem") },
+		"gossip":       func(n string) bool { return strings.HasSuffix(n, "/consul.json") },
+		"tokens": func(n string) bool {
+			return strings.HasSuffix(n, "/consul.json") || strings.HasSuffix(n, "-token") || strings.HasSuffix(n, "acl.json")
+		},
+		"redis": func(n string) bool { return strings.HasPrefix(n, "redis/") || strings.HasSuffix(n, "/redis-password") },
+	} {
+		before := files(t, o.Dir)
+		o.Rotate = what
+		_, after := run(t, o, begin.Add(day))
+		for name := range before {
+			if is := is(name) || name == stateFile; is == (before[name] == after[name]) {
+				t.Errorf("--rotate %s: %s is to change: %v", what, name, is)
+			}
+		}
+	}
+	o.Rotate = ""
+	if again, _ := run(t, o, begin.Add(day)); again.Redis["eu"].Former != s.Redis["eu"].Current || again.FormerManagement[0] != s.Tokens[management].Secret {
+		t.Error("the former password or token is lost")
+	}
+	if now := files(t, o.Dir)["redis/eu/users.acl"]; strings.Count(now, "#") != 2 || !strings.Contains(now, strings.Fields(first["redis/eu/users.acl"])[3]) {
+		t.Errorf("users.acl has not the former password, too: %s", now)
+	}
+}
+
+// A mistake is refused before anything is written.
+func TestMistakes(t *testing.T) {
+	other := t.TempDir()
+	if err := errors.Join(os.Chmod(other, 0o700), os.WriteFile(filepath.Join(other, "photo.jpg"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(other, "photo.jpg")
+	good := options(t)
+	run(t, good, begin)
+	lost := options(t)
+	run(t, lost, begin)
+	if err := os.Remove(filepath.Join(lost.Dir, stateFile)); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*Options){
+		"name a directory for `weir bootstrap` alone":           func(o *Options) { o.Dir = file },
+		"photo.jpg and no state.json":                           func(o *Options) { o.Dir = other },
+		"authorities and no state.json":                         func(o *Options) { o.Dir = lost.Dir },
+		"name a directory that you can make or write to":        func(o *Options) { o.Dir = "/proc/weir" },
+		"--regions is missing":                                  func(o *Options) { o.Regions = nil },
+		"--home is missing; write which of eu, us":              func(o *Options) { o.Home = "" },
+		"--home ap is not among the regions eu, us":             func(o *Options) { o.Home = "ap" },
+		`--regions has "EU"; a name has 1 to 20 of a-z`:         func(o *Options) { o.Regions, o.Home = []string{"EU"}, "" },
+		`--regions has ""`:                                      func(o *Options) { o.Regions, o.Home = []string{"eu", ""}, "eu" },
+		"--regions has global, which is the name of another":    func(o *Options) { o.Regions = []string{"eu", "global"} },
+		"--regions has eu twice":                                func(o *Options) { o.Regions = []string{"eu", "eu"} },
+		"agents of eu could change nodes of eu-pop":             func(o *Options) { o.Regions = []string{"eu", "eu-pop"} },
+		"--regions leaves out us, which is there":               func(o *Options) { o.Dir, o.Regions = good.Dir, []string{"eu", "ap"} },
+		"--client-cert and --client-key name two files":         func(o *Options) { o.ClientCert = file },
+		"photo.jpg: tls: failed to find any PEM data in certif": func(o *Options) { o.ClientCert, o.ClientKey = file, file },
+	} {
+		o := options(t)
+		change(&o)
+		var before map[string]string
+		if o.Dir == good.Dir || o.Dir == other || o.Dir == lost.Dir {
+			before = files(t, o.Dir)
+		}
+		_, _, err := Run(o, begin)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if before != nil {
+			if after := files(t, o.Dir); len(changed(before, after)) > 0 {
+				t.Errorf("%s: it changed %v", want, changed(before, after))
+			}
+		} else if _, err := os.Stat(o.Dir); err == nil && o.Dir != file {
+			t.Errorf("%s: it made the directory", want)
+		}
+	}
+}
+
+// Something in the way of a file leaves a state that the next run completes.
+func TestInTheWay(t *testing.T) {
+	o := options(t)
+	_, first := run(t, o, begin)
+	eu := filepath.Join(o.Dir, "eu")
+	if err := errors.Join(os.RemoveAll(eu), os.WriteFile(eu, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	o.Rotate = "redis"
+	if _, _, err := Run(o, begin); err == nil || !strings.Contains(err.Error(), "mend this and run again, without --rotate") {
+		t.Errorf("with a file in the way: %v", err)
+	}
+	if err := os.Remove(eu); err != nil {
+		t.Fatal(err)
+	}
+	o.Rotate = ""
+	s, after := run(t, o, begin)
+	if after["eu/service/redis-password"] != s.Redis["eu"].Current+"\n" || after["eu/pop/key.pem"] != first["eu/pop/key.pem"] {
+		t.Error("the next run made other files than those of the state")
+	}
+}
+
+// PoPs get the certificate that they show to clients, and keep it.
+func TestClientCertificate(t *testing.T) {
+	o := options(t)
+	run(t, o, begin)
+	o.ClientCert, o.ClientKey = filepath.Join(o.Dir, "us/pop/cert.pem"), filepath.Join(o.Dir, "us/pop/key.pem")
+	run(t, o, begin)
+	o.ClientCert, o.ClientKey = "", ""
+	if _, after := run(t, o, begin); after["eu/pop/client-cert.pem"] != after["us/pop/cert.pem"] || after["eu/pop/client-key.pem"] != after["us/pop/key.pem"] {
+		t.Error("PoPs have not the certificate for clients")
+	}
+}
+
+// The user of Redis has the rights that the store needs.
+func TestRedisRights(t *testing.T) {
+	text, err := os.ReadFile("../redis/redisstore/weir.acl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "\nuser "+redisUser+" on >PASSWORD "+redisRights+"\n") {
+		t.Errorf("weir.acl differs from %s:\n%s", redisRights, text)
+	}
+}

@@ -1,0 +1,66 @@
+package install
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/bootstrap"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// What `weir bootstrap --kubernetes` prints are Secrets of Kubernetes, and all those that the manifests name, with
+// the files that they read.
+func TestSecrets(t *testing.T) {
+	dir := proc.NewDir(t, t.Name())
+	s, _, err := bootstrap.Run(bootstrap.Options{Dir: filepath.Join(dir, "weir"), Regions: []string{"eu", "us"}, Home: "eu", Life: time.Hour}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := s.Kubernetes(&out, "eu", "istio-system"); err != nil {
+		t.Fatal(err)
+	}
+	path, err := filepath.Rel(proc.Root(t), filepath.Join(dir, "secrets.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "secrets.yaml"), out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	schemas, secrets := definitions(t, path), map[string]node{}
+	for _, d := range documents(t, path) {
+		if err := schemas["v1 Secret"].Validate(plain(t, d)); err != nil {
+			t.Errorf("%v", err)
+		}
+		secrets[at(t, d, "metadata", "namespace").(string)+" "+at(t, d, "metadata", "name").(string)] = d["stringData"].(node)
+	}
+	for secret, files := range map[string]string{
+		"istio-system weir-pop-tls": "ca.crt tls.crt tls.key", "weir weir-regional-tls": "ca.crt tls.crt tls.key",
+		"weir weir-global-tls": "ca.crt tls.crt tls.key", "weir weir-redis": "password",
+	} {
+		for _, name := range strings.Fields(files) {
+			if text, ok := secrets[secret][name].(string); !ok || text == "" {
+				t.Errorf("%s has no %s", secret, name)
+			}
+		}
+	}
+	for _, path := range []string{regionManifest, globalManifest, istioGateway} {
+		text, err := os.ReadFile(filepath.Join(proc.Root(t), path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, named := range strings.Split(string(text), "secretName: ")[1:] {
+			name := strings.FieldsFunc(named, func(r rune) bool { return strings.ContainsRune(" ,}\n", r) })[0]
+			if secrets["weir "+name] == nil && secrets["istio-system "+name] == nil {
+				t.Errorf("%s reads the Secret %s, which is not printed", path, name)
+			}
+		}
+	}
+	if err := s.Kubernetes(&out, "ap", "weir"); err == nil || !strings.Contains(err.Error(), "--kubernetes ap is not among the regions eu, us") {
+		t.Errorf("of a region that is not there: %v", err)
+	}
+}
