@@ -6,6 +6,7 @@
 //	order_test.go     what must be made or updated before what
 //	tags_test.go      the variable tags reaches all that can have tags
 //	apart_test.go     modules and examples read nothing outside of themselves
+//	keys_test.go      a task takes from its secret what weir bootstrap makes
 //	real_test.go      a plan of three regions by the provider itself, where it is on this machine
 //	machine_test.go   one PoP and one region from what the module bootstrap renders
 //	collector_test.go the metrics that CloudWatch is to have are those that the programs send
