@@ -96,6 +96,15 @@ func (a *Authorities) expired(what string, now time.Time) (since time.Time, err 
 		what, since.UTC().Format("2006-01-02 15:04 UTC"))
 }
 
+// ends fails if the authority has expired. The note says that it is time to replace it.
+func (a *Authorities) ends(what string, now time.Time) (note string, err error) {
+	end, err := a.expired(what, now)
+	if err == nil && a.Next == nil && now.After(end.Add(-authorityLife/3)) {
+		note = fmt.Sprintf("%s's authority ends on %s, and its certificates with it: --rotate authority", what, end.UTC().Format(time.DateOnly))
+	}
+	return note, err
+}
+
 func newAuthority(what string, now time.Time) (*Pair, error) {
 	serial, err := newSerial()
 	if err != nil {

@@ -124,7 +124,7 @@ func (s *State) change(o Options, now time.Time) (notes []string, err error) {
 		case o.Rotate == "authority":
 			note, err = a.rotate(a.what, now)
 		default:
-			_, err = a.expired(a.what, now)
+			note, err = a.ends(a.what, now)
 		}
 		if err != nil {
 			return nil, err

@@ -174,6 +174,12 @@ func TestRenewal(t *testing.T) {
 		}
 	}
 	end := begin.Add(authorityLife)
+	for left, want := range map[time.Duration]bool{authorityLife / 3: false, 1000 * day: true} {
+		_, notes, err := Run(o, end.Add(-left))
+		if says := slices.Contains(notes, "Weir's authority ends on 2035-12-30, and its certificates with it: --rotate authority"); err != nil || says != want {
+			t.Errorf("%v before the end of its authority: %v, %v", left, notes, err)
+		}
+	}
 	s, _ := run(t, o, end.Add(-day))
 	if cert, _, err := s.Certificates["eu/pop/cert.pem"].parse(); err != nil || !cert.NotAfter.Equal(end) {
 		t.Errorf("ends on %v, %v; its authority on %v", cert.NotAfter, err, end)

@@ -1,0 +1,154 @@
+package bootstrap
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/weirlimit/weir/internal/bootstrap/acl"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// agent prepares an agent of Consul with the files of a role, as the machines of Terraform have them, and returns
+// its address and that of its gossip.
+func agent(t *testing.T, dir, role, region, join string) (*proc.Process, string, string) {
+	t.Helper()
+	files := filepath.Join(dir, region, role)
+	http, serf, port := proc.FreeAddr(t), proc.FreeAddr(t), func(addr string) int {
+		_, text, _ := net.SplitHostPort(addr)
+		n, _ := strconv.Atoi(text)
+		return n
+	}
+	config := map[string]any{
+		"datacenter": region, "primary_datacenter": "eu", "node_name": region + "-" + role + "-1", "data_dir": t.TempDir(), "bind_addr": "127.0.0.1",
+		"server": role == "consul", "log_level": "warn", "disable_update_check": true,
+		"ports": map[string]int{
+			"http": port(http), "dns": proc.FreePort(t), "server": proc.FreePort(t), "serf_lan": port(serf), "serf_wan": proc.FreePort(t),
+			"grpc": -1, "grpc_tls": -1,
+		},
+		"acl": map[string]any{"enabled": true, "default_policy": "deny"},
+		"tls": map[string]any{
+			"defaults": map[string]any{
+				"ca_file": files + "/consul-ca.pem", "cert_file": files + "/consul-cert.pem", "key_file": files + "/consul-key.pem",
+				"verify_incoming": true, "verify_outgoing": true,
+			},
+			"https": map[string]bool{"verify_incoming": false}, "internal_rpc": map[string]bool{"verify_server_hostname": true},
+		},
+	}
+	if role == "consul" {
+		config["bootstrap_expect"] = 1
+	} else {
+		config["retry_join"], config["retry_interval"] = []string{join}, "200ms"
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := proc.LogDir(t)
+	own := proc.WriteFile(t, filepath.Join(logs, role+".json"), string(text))
+	return proc.Start(t, logs, role, proc.Built(t, ".tools/consul", "setup"), "agent", "-config-file", own, "-config-file", files+"/consul.json"), http, serf
+}
+
+// A server and a PoP's agent of Consul find each other with the files of their roles, and register when the
+// server has made the tokens of its acl.json.
+func TestFilesInConsul(t *testing.T) {
+	t.Parallel()
+	o := options(t)
+	o.Regions = []string{"eu"}
+	_, _, err := Run(o, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, server, serf := agent(t, o.Dir, "consul", "eu", "")
+	_, pop, _ := agent(t, o.Dir, "pop", "eu", serf)
+	f, err := acl.Read(filepath.Join(o.Dir, "eu", "consul", "acl.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := acl.Ensure(ctx, server, "", f, false, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	client, err := api.NewClient(&api.Config{Address: pop, Token: f.Management.Secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	proc.Await(t, time.Minute, "both nodes in the catalog", func() string {
+		nodes, _, err := client.Catalog().Nodes(nil)
+		if err != nil {
+			return err.Error()
+		}
+		names := map[string]bool{}
+		for _, n := range nodes {
+			names[n.Node] = true
+		}
+		if !names["eu-consul-1"] || !names["eu-pop-1"] {
+			return fmt.Sprint(names)
+		}
+		return ""
+	})
+	for _, a := range []string{server, pop} {
+		c, _ := api.NewClient(&api.Config{Address: a, Token: f.Management.Secret})
+		if self, err := c.Agent().Self(); err != nil || self["Stats"]["serf_lan"].(map[string]any)["encrypted"] != "true" {
+			t.Errorf("gossip of %s is not encrypted, %v", a, err)
+		}
+	}
+}
+
+// Redis accepts the line of users.acl, the password and the one before, and gives no other rights.
+func TestFilesInRedis(t *testing.T) {
+	t.Parallel()
+	o := options(t)
+	first, _ := run(t, o, begin)
+	o.Rotate = "redis"
+	second, _ := run(t, o, begin)
+	addr := proc.FreeAddr(t)
+	_, port, _ := net.SplitHostPort(addr)
+	proc.Start(t, proc.LogDir(t), "redis", "redis-server", "--port", port, "--save", "", "--aclfile", filepath.Join(o.Dir, "redis", "eu", "users.acl"))
+	proc.Await(t, time.Minute, "Redis", func() string {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			return err.Error()
+		}
+		return textOf(c.Close())
+	})
+	for _, c := range []struct{ password, command, want string }{
+		{second.Redis["eu"].Current, "SET weir:{x} 1", "+OK"},
+		{first.Redis["eu"].Current, "SET weir:{x} 1", "+OK"},
+		{second.Redis["us"].Current, "SET weir:{x} 1", "-WRONGPASS"},
+		{second.Redis["eu"].Current, "SET other 1", "-NOPERM"},
+		{second.Redis["eu"].Current, "FLUSHALL", "-NOPERM"},
+	} {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "AUTH weir %s\r\n%s\r\n", c.password, c.command)
+		in := bufio.NewReader(conn)
+		line, _ := in.ReadString('\n')
+		if strings.HasPrefix(line, "+") {
+			line, _ = in.ReadString('\n')
+		}
+		if !strings.HasPrefix(line, c.want) {
+			t.Errorf("%s: %q, want %s", c.command, line, c.want)
+		}
+		_ = conn.Close()
+	}
+}
+
+func textOf(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
