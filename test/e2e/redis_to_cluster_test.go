@@ -157,6 +157,7 @@ func startMoved(t *testing.T, addrs []string) (results func() []moved) {
 // add joins another run of the same key.
 func (m *moved) add(r *drive.Result) {
 	m.Done, m.Failed, m.Slowest = m.Done+r.Done, m.Failed+r.Failed, max(m.Slowest, r.Slowest)
+	m.Stalled += r.Stalled
 	m.FirstError = cmp.Or(m.FirstError, r.FirstError)
 	for status, n := range r.Status {
 		m.Status[status] += n
@@ -201,11 +202,15 @@ func (m *moved) judge(t *testing.T, began, ended int64) {
 			t.Errorf("%s of %s: %d admitted in a window of the cluster", m.rule, m.user, n)
 		}
 	}
-	t.Logf("%s of %s: %s; slowest %v, %v", m.rule, m.user, strings.Join(seen, " "), m.Slowest, m.Status)
-	if m.Other(200, 429) > 0 {
+	t.Logf("%s of %s: %s; slowest %v, stalled %v, %v", m.rule, m.user, strings.Join(seen, " "), m.Slowest, m.Stalled, m.Status)
+	excused := int64(0) // where this machine stood still, answers were late for all
+	if m.Stalled > 0 {
+		excused = m.Sent() / 100
+	}
+	if m.Other(200, 429) > excused {
 		t.Errorf("%s of %s: %v, failed %d: %v", m.rule, m.user, m.Status, m.Failed, m.FirstError)
 	}
-	if m.Slowest > 2*time.Second {
+	if m.Slowest > 2*time.Second+m.Stalled {
 		t.Errorf("%s of %s: a request took %v", m.rule, m.user, m.Slowest)
 	}
 }
