@@ -53,6 +53,7 @@ func TestCompose(t *testing.T) {
 		{"Prometheus has the alerts", alertsLoaded},
 		{"Redis of one region is stopped", redisStopped},
 		{"a region is disconnected", disconnected},
+		{"the home region is lost", homeLost},
 		{"a master of Redis is lost", masterLost},
 	} {
 		if !t.Run(part.name, part.run) {

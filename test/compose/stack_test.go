@@ -117,8 +117,14 @@ func between(t *testing.T) (network, prefix string) {
 // is a rule among them that limits a path below /marker/ to a number that no rules had before.
 func apply(t *testing.T, rules, marker string, limit int, pops []pop) {
 	t.Helper()
+	applyTo(t, consulAddr, rules, marker, limit, pops)
+}
+
+// applyTo is apply in another region than eu.
+func applyTo(t *testing.T, consul, rules, marker string, limit int, pops []pop) {
+	t.Helper()
 	file := proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"), rules)
-	cmd := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "apply", file, "--consul", consulAddr, "--reason", t.Name(), "--author", "test")
+	cmd := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "apply", file, "--consul", consul, "--reason", t.Name(), "--author", "test")
 	start := time.Now()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("weir apply: %v\n%s", err, out)
