@@ -1,7 +1,6 @@
 package terraform
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/measure"
@@ -117,14 +117,49 @@ func marshal(t *testing.T, value any) string {
 	return string(text)
 }
 
+// deployment is what `weir bootstrap` has made for one region, which is the home: a directory for each role.
+type deployment string
+
+func newDeployment(t *testing.T, dir string) deployment {
+	t.Helper()
+	path := filepath.Join(dir, "secrets")
+	if out, err := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "bootstrap", path, "--regions", "eu").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return deployment(path)
+}
+
+// role is the secret of a role.
+func (d deployment) role(t *testing.T, name string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	paths, err := filepath.Glob(filepath.Join(string(d), name, "*"))
+	if err != nil || paths == nil {
+		t.Fatalf("%v: no files of %s", err, name)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[filepath.Base(path)] = string(text)
+	}
+	return files
+}
+
+// redis starts a Redis Cluster with the user of a region or of the aggregators.
+func (d deployment) redis(t *testing.T, where string) *redistest.Cluster {
+	t.Helper()
+	return redistest.StartCluster(t, 3, 0, redistest.Users(strings.TrimSpace(d.role(t, "redis/"+where)["users.acl"])))
+}
+
 // aggregator starts weir-global from what is rendered for it, with counters in a Redis of its own
 // and the agent of Consul that is there, and returns what its metrics are.
-func aggregator(t *testing.T, names, dir string, files map[string]string, agent map[string]any, beside *beside) (page string) {
+func aggregator(t *testing.T, d deployment, names, dir string, agent map[string]any, beside *beside) (page string) {
 	t.Helper()
-	redis := redistest.StartCluster(t, 3, 0, redistest.Password("secret"))
 	service := map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t),
-		"redis": redis.Addrs()[:1], "redis_tls": false, "redis_username": "default", "drain_wait": "0s"}
-	directories, container := task(t, dir, files)
+		"redis": d.redis(t, "global").Addrs()[:1], "redis_tls": false, "redis_username": "weir", "drain_wait": "0s"}
+	directories, container := task(t, dir, d.role(t, "global"))
 	_, environments := bootstrap(t, map[string]any{"region": "eu", "directories": directories, "consul": agent, "service": service})
 	container.argv = slices.Concat([]string{"env"}, environments["global_environment"], beside.environment, []string{proc.Built(t, "bin/weir-global", "build")})
 	global := container.start(t, names, dir, "weir-global")
@@ -134,44 +169,41 @@ func aggregator(t *testing.T, names, dir string, files map[string]string, agent 
 	return admin + "/metrics"
 }
 
-// A region, an aggregator and a PoP run with the rendered files alone: Consul with ACL and TLS,
-// weir-regional and weir-global on Redis Clusters with the rules of Consul, and an Envoy that finds
-// the region by DNS. Each runs as its unit or its task does: as its user, in a cgroup of its size, with
-// a socket as standard output. Region and PoP call the tier above with their certificates. The limits
-// of the region and of all regions hold, both services send the metrics that CloudWatch is to have,
-// and the PoP logs each request and drains.
+// A region, an aggregator and a PoP run with the rendered files and the secrets of `weir bootstrap` alone:
+// Consul with ACL and TLS, whose server makes policies and tokens by itself, weir-regional and weir-global on
+// Redis Clusters with the rules of Consul, and an Envoy that finds the region by DNS. Each runs as its unit
+// or its task does: as its user, in a cgroup of its size, with a socket as standard output. Region and PoP
+// call the tier above with their certificates. The limits of the region and of all regions hold, both
+// services send the metrics that CloudWatch is to have, and the PoP logs each request and drains.
 func TestPoPAndRegionFromBootstrap(t *testing.T) {
 	dir := open(t, proc.LogDir(t))
 	names := users(t, dir)
-	a, err := pki.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
-	gossip := base64.StdEncoding.EncodeToString(make([]byte, 32))
-	redis := redistest.StartCluster(t, 3, 0, redistest.Password("secret"))
+	d := newDeployment(t, dir)
 
 	servers, serverPort := agentPorts(t, nil)
 	server := realMachine(t, filepath.Join(dir, "consul"), names)
-	server.secret(secrets(t, a, gossip, "weir-consul"))
+	server.secret(d.role(t, "eu/consul"))
 	texts, _ := bootstrap(t, map[string]any{"region": "eu", "directories": server.files, "consul": servers, "machine": map[string]any{
 		"programs": server.programs(), "consul_secret": arn}})
 	server.bootReal(texts["consul_user_data"])
-	leader := server.unit("weir-consul.service", 2*GiB).start(t, names, server.dir, "consul") // t4g.small
+	acl := server.unit("weir-acl.service", 2*GiB).start(t, names, server.dir, "acl") // before there is a leader
+	leader := server.unit("weir-consul.service", 2*GiB).start(t, names, server.dir, "consul")
+	proc.Eventually(t, time.Minute, "policies and tokens are made", acl.Exited)
 	leader.AwaitUp(func() string {
 		cmd := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "apply", proc.WriteFile(t, filepath.Join(dir, "rules.yaml"), rules),
 			"--consul", serverPort("http"), "--reason", "first rules")
-		cmd.Env = append(os.Environ(), "CONSUL_HTTP_TOKEN="+token)
+		cmd.Env = append(os.Environ(), "CONSUL_HTTP_TOKEN="+strings.TrimSpace(d.role(t, "people")["rules-token"]))
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return err.Error() + string(out)
+			return err.Error() + string(out) + acl.Tail(5)
 		}
 		return ""
 	})
 
 	beside := collector(t)
-	metrics := aggregator(t, names, filepath.Join(dir, "global"), secrets(t, a, gossip, "weir-global"), servers, beside)
+	metrics := aggregator(t, d, names, filepath.Join(dir, "global"), servers, beside)
 	service := map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t),
-		"redis": redis.Addrs()[:1], "redis_tls": false, "redis_username": "default", "drain_wait": "0s"}
-	directories, container := task(t, filepath.Join(dir, "region"), secrets(t, a, gossip, "weir-regional", "weir://region/eu"))
+		"redis": d.redis(t, "eu").Addrs()[:1], "redis_tls": false, "redis_username": "weir", "drain_wait": "0s"}
+	directories, container := task(t, filepath.Join(dir, "region"), d.role(t, "eu/service"))
 	_, environments := bootstrap(t, map[string]any{"region": "eu", "directories": directories, "consul": servers, "service": service})
 	container.argv = slices.Concat([]string{"env"}, environments["regional_environment"], beside.environment, []string{region.Program(t)})
 	regional := container.start(t, names, filepath.Join(dir, "region"), "weir-regional")
@@ -182,7 +214,7 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 	pop := map[string]any{"upstreams": []string{upstream(t)}, "address": "127.0.0.1",
 		"port": proc.FreePort(t), "health_port": proc.FreePort(t), "admin_port": proc.FreePort(t)}
 	m := realMachine(t, filepath.Join(dir, "pop"), names)
-	m.secret(secrets(t, a, gossip, "weir://pop/eu"))
+	m.secret(d.role(t, "eu/pop"))
 	texts, _ = bootstrap(t, map[string]any{"region": "eu", "directories": m.files, "consul": clients, "service": service, "pop": pop, "machine": map[string]any{
 		"programs": m.programs(), "pop_secret": arn}})
 	m.bootReal(texts["pop_user_data"])
@@ -232,10 +264,16 @@ func (m *machine) bootReal(userData string) {
 			m.t.Fatalf("%s: %v\n%s", file, err, out)
 		}
 	}
-	for user, file := range map[string]string{"weir": "consul-key.pem", "consul": "key.pem"} {
-		argv := m.enter([]string{"setpriv", "--reuid", user, "--regid", user, "--clear-groups", "cat", filepath.Join(m.dir, "etc/secrets", file)})
-		if out, err := exec.CommandContext(m.t.Context(), argv[0], argv[1:]...).CombinedOutput(); err == nil || !strings.Contains(string(out), "Permission denied") {
-			m.t.Errorf("the user %s may read %s: %v", user, file, err)
+	for user, files := range map[string][]string{"weir": {"consul-key.pem", "consul.json", "acl.json"}, "consul": {"key.pem"}} {
+		for _, file := range files {
+			path := filepath.Join(m.dir, "etc/secrets", file)
+			if _, err := os.Stat(path); err != nil {
+				continue // not of this role
+			}
+			argv := m.enter([]string{"setpriv", "--reuid", user, "--regid", user, "--clear-groups", "cat", path})
+			if out, err := exec.CommandContext(m.t.Context(), argv[0], argv[1:]...).CombinedOutput(); err == nil || !strings.Contains(string(out), "Permission denied") {
+				m.t.Errorf("the user %s may read %s: %v", user, file, err)
+			}
 		}
 	}
 }
