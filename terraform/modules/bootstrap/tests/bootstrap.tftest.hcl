@@ -60,7 +60,7 @@ run "defaults" {
   }
   assert {
     condition = alltrue([for f in concat(yamldecode(output.pop_user_data).write_files, yamldecode(output.consul_user_data).write_files) :
-    strcontains(f.content, "LogRateLimitIntervalSec=0") && strcontains(f.content, "StartLimitIntervalSec=0") && strcontains(f.content, "MemoryMax=") if endswith(f.path, "weir-pop.service") || endswith(f.path, "weir-consul.service")])
+    strcontains(f.content, "LogRateLimitIntervalSec=1s\nLogRateLimitBurst=1000000\n") && strcontains(f.content, "StartLimitIntervalSec=0") && strcontains(f.content, "MemoryMax=") if endswith(f.path, "weir-pop.service") || endswith(f.path, "weir-consul.service")])
     error_message = "No line of a log may be dropped, and what ends must be started again, for ever, with bounded memory."
   }
   assert {
