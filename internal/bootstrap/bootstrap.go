@@ -133,7 +133,7 @@ func (s *State) change(o Options, now time.Time) (notes []string, err error) {
 			notes = append(notes, note)
 		}
 	}
-	if o.Rotate == "tokens" {
+	if o.Rotate == "tokens" && s.Tokens != nil {
 		notes = append(notes, s.retire())
 	}
 	made, err := s.complete(o, now)

@@ -198,6 +198,18 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
+// A first run has nothing to rotate.
+func TestRotateNothing(t *testing.T) {
+	for _, what := range []string{"certificates", "authority", "gossip", "tokens", "redis"} {
+		o := options(t)
+		o.Rotate = what
+		s, _ := run(t, o, begin)
+		if s.Weir.Next != nil || len(s.FormerManagement) > 0 || s.Redis["eu"].Former != "" {
+			t.Errorf("--rotate %s has kept what was not there: %+v", what, s)
+		}
+	}
+}
+
 // What is rotated is replaced, and nothing else.
 func TestRotate(t *testing.T) {
 	o := options(t)
