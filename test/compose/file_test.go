@@ -3,6 +3,7 @@ package compose
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -104,4 +105,25 @@ func (s service) faults(all map[string]service) (faults []string) {
 		refuse(need.Condition != want, "waits for "+other+" by "+need.Condition+", want "+want)
 	}
 	return faults
+}
+
+// The images are built from all that the programs are made of.
+func TestDockerignore(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/weir", "./regional", "./global", "./test/certs")
+	cmd.Dir = proc.Root(t)
+	packages, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(proc.Root(t), ".dockerignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := regexp.MustCompile(`(?m)^!(.*)$`).FindAllStringSubmatch(string(text), -1)
+	for path := range strings.Lines(string(packages)) {
+		path, ours := strings.CutPrefix(strings.TrimSpace(path), "github.com/weirlimit/weir/")
+		if ours && !slices.ContainsFunc(sent, func(m []string) bool { return strings.HasPrefix(path+"/", m[1]+"/") }) {
+			t.Errorf(".dockerignore leaves out %s, which a program imports: add !%s", path, path)
+		}
+	}
 }
