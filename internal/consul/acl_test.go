@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -224,6 +225,31 @@ func TestPolicyOfAgents(t *testing.T) {
 	}
 	if err := remove(own); err != nil {
 		t.Errorf("the agent of a PoP removes its own node: %v", err)
+	}
+}
+
+// An agent registers its node with its policy, and cannot if the node is named otherwise.
+func TestAgentRegistersItself(t *testing.T) {
+	t.Parallel()
+	s := startSecured(t)
+	operator, _ := s.with(`node_prefix "" { policy = "read" }`)
+	for name, refused := range map[string]bool{"eu": false, "us": true} {
+		policy := policies.Agent("eu", "server") // the kit names the node so
+		d := consultest.StartDatacenter(t, consultest.Config{Dir: s.dir, Name: name, Primary: s.Datacenter,
+			Tokens: map[string]string{"agent": s.NewToken(policy)}})
+		proc.Await(t, time.Minute, name+" registers itself, or is refused", func() string {
+			node, _, err := operator.client.Catalog().Node(name+"-server-1", &api.QueryOptions{Datacenter: name})
+			switch log := d.Servers[0].Log(); {
+			case err != nil:
+				return err.Error()
+			case refused && strings.Contains(log, "Node info update blocked by ACLs"):
+				return ""
+			case !refused && node != nil && node.Node.Meta["consul-version"] != "": // which only the agent states
+				return ""
+			default:
+				return fmt.Sprintf("%+v, log:\n%s", node, log)
+			}
+		})
 	}
 }
 

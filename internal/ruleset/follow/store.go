@@ -70,58 +70,63 @@ func NewStore(c StoreConfig) *Stored {
 	return s
 }
 
-// Load puts in force the newest that can be used of what Consul, if it answers in time, and
-// the copies have. Only that is parsed. The error is [ErrNoRules] if nobody has any.
+// Load puts in force what Consul has or, where that cannot be used or Consul does not answer in time, the newest copy
+// that can be used. Only that is parsed. The error is [ErrNoRules] if nobody has any.
 func (s *Stored) Load(ctx context.Context) error {
-	for _, f := range s.stored(ctx) {
-		candidate, err := s.parse(f.files)
-		if err != nil {
-			s.cfg.Log.Error("rules: what is stored cannot be used", "in", f.where, "error", err)
-			continue
+	files, err := s.fetch(ctx)
+	candidate, err := s.usable(files, err)
+	if err != nil {
+		s.cfg.Log.Warn("rules: none in Consul can be used; the newest copy is", "error", err)
+		if files, candidate = s.newestCopy(); files == nil {
+			return ErrNoRules
 		}
-		if f.where != inConsul {
-			s.cfg.Log.Info("rules: a copy is newer", "copy", f.where)
-		}
-		s.set(f.files, nil)
-		return s.Begin(f.files, candidate)
 	}
-	return ErrNoRules
+	s.set(files, nil)
+	return s.Begin(files, candidate)
 }
 
-const inConsul = "Consul"
-
-// found is a version that Consul or a copy has.
-type found struct {
-	where    string
-	revision uint64
-	files    []rulefile.File
+// usable parses files that were read, unless that failed.
+func (s *Stored) usable(files []rulefile.File, err error) (watch.Candidate, error) {
+	if err == nil {
+		err = due(files)
+	}
+	if err != nil {
+		return watch.Candidate{}, err
+	}
+	return s.parse(files)
 }
 
-// stored reads all that is stored, the newest first.
-func (s *Stored) stored(ctx context.Context) (all []found) {
-	ctx, cancel := context.WithTimeout(ctx, loadTime)
-	defer cancel()
-	add := func(where string, files []rulefile.File) {
-		if len(files) > 0 {
+// newestCopy is the newest copy that can be used; nil: there is none.
+func (s *Stored) newestCopy() ([]rulefile.File, watch.Candidate) {
+	type found struct {
+		where    string
+		revision uint64
+		files    []rulefile.File
+	}
+	var all []found
+	for _, c := range s.copies {
+		if files := c.load(); len(files) > 0 {
 			if v, err := versionOf(files); err == nil {
-				all = append(all, found{where, v.Revision, files})
+				all = append(all, found{c.where, v.Revision, files})
 			}
 		}
 	}
-	files, err := s.fetch(ctx)
-	if err != nil {
-		s.cfg.Log.Warn("rules: none in Consul can be used; the last copy is", "error", err)
-	}
-	add(inConsul, files)
-	for _, c := range s.copies {
-		add(c.where, c.load())
-	}
 	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(b.revision, a.revision) })
-	return all
+	for _, f := range all {
+		candidate, err := s.usable(f.files, nil)
+		if err == nil {
+			s.cfg.Log.Info("rules: a copy is used", "copy", f.where)
+			return f.files, candidate
+		}
+		s.cfg.Log.Error("rules: a copy cannot be used", "copy", f.where, "error", err)
+	}
+	return nil, watch.Candidate{}
 }
 
-// fetch asks Consul once.
+// fetch asks Consul once, for loadTime.
 func (s *Stored) fetch(ctx context.Context) ([]rulefile.File, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadTime)
+	defer cancel()
 	v, err := s.store.Current(ctx)
 	if err != nil || v.Zero() {
 		return nil, cmp.Or(err, ErrNoRules)
@@ -181,7 +186,10 @@ func (s *Stored) set(files []rulefile.File, err error) {
 func (s *Stored) read() ([]rulefile.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.files, s.err
+	if s.err != nil {
+		return nil, s.err
+	}
+	return s.files, due(s.files)
 }
 
 // filesOf has a version as files.
@@ -192,6 +200,15 @@ func filesOf(v versions.Version, document []byte) []rulefile.File {
 // versionOf reads the manifest of files.
 func versionOf(files []rulefile.File) (versions.Version, error) {
 	return versions.ParseVersion(files[0].Name, files[0].Data)
+}
+
+// due is the error of files whose version is from the future, for as long as it is.
+func due(files []rulefile.File) error {
+	v, err := versionOf(files)
+	if err != nil {
+		return err
+	}
+	return v.Due(time.Now())
 }
 
 func (s *Stored) parse(files []rulefile.File) (watch.Candidate, error) {
@@ -214,13 +231,14 @@ func (s *Stored) parse(files []rulefile.File) (watch.Candidate, error) {
 	}, nil
 }
 
-// apply puts rules in force, unless they are older than those in force.
+// apply puts rules in force, unless they are older than those in force. What is in force is from the future if the clock
+// was wrong: then everything is newer.
 func (s *Stored) apply(v versions.Version, set *rule.Set, files []rulefile.File) error {
-	if old := s.inForce; old != nil && set.Revision <= old.Revision {
+	if old := s.inForce; old != nil && set.Revision <= old.Revision && !versions.Ahead(old.Number(), time.Now()) {
 		if set.Content == old.Content {
 			return nil
 		}
-		return fmt.Errorf("revision %d is older than the rules in force, which have revision %d: Consul has been restored, or this is another Consul; use `weir apply` for the rules that are wanted",
+		return fmt.Errorf("revision %d is older than the rules in force, which have revision %d: Consul has been restored, a copy was newer, or this is another Consul; use `weir apply` for the rules that are wanted",
 			set.Number(), old.Number())
 	}
 	if err := s.cfg.Apply(set); err != nil {

@@ -2,6 +2,8 @@ package follow
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -135,6 +137,12 @@ func (w *writer) apply(text string) versions.Version {
 	return v
 }
 
+// sha256Of is the SHA-256 of a document in hexadecimal, as a manifest has it.
+func sha256Of(document []byte) string {
+	sum := sha256.Sum256(document)
+	return hex.EncodeToString(sum[:])
+}
+
 func (w *writer) put(key string, value []byte) {
 	w.t.Helper()
 	if _, err := w.kv.Put(&api.KVPair{Key: key, Value: value}, nil); err != nil {
@@ -177,6 +185,42 @@ func TestFollow(t *testing.T) {
 	f.await(30, "weir/rules/manifest is missing")
 	w.apply(limitOf(40))
 	f.await(40, "")
+}
+
+// Rules from the future change nothing, neither at a start nor later, until they are from the future no longer. The next
+// version is in force all the same.
+func TestFromTheFuture(t *testing.T) {
+	t.Parallel()
+	agent := consultest.Start(t, proc.LogDir(t))
+	w := newWriter(t, agent.Addr)
+	w.apply(limitOf(10))
+	f := startFollower(t, agent.Addr, "", "")
+	poison := func(revision uint64) {
+		t.Helper()
+		v := w.apply(limitOf(99)) // for the chunks
+		f.await(99, "")
+		w.apply(limitOf(10))
+		f.await(10, "")
+		v.Revision = revision
+		w.put(versions.Prefix+"manifest", v.Encode())
+		f.await(10, "ahead of this machine's clock")
+	}
+	poison(1<<53 - 1)
+	if late := startFollower(t, agent.Addr, "", ""); !errors.Is(late.loaded, ErrNoRules) || late.limit() != 0 {
+		t.Errorf("limit %d at a start (%v)", late.limit(), late.loaded)
+	}
+	w.apply(limitOf(20))
+	f.await(20, "")
+	poison(1<<53 - 1)
+	if _, err := w.Rollback(t.Context(), 0, versions.Change{Who: "ann", Why: "repair"}); err != nil {
+		t.Fatal(err)
+	}
+	f.await(10, "")
+	if v, err := w.Current(t.Context()); err != nil || time.UnixMicro(int64(v.Revision)).After(time.Now()) {
+		t.Errorf("revision %d after that (%v)", v.Revision, err)
+	}
+	poison(uint64(time.Now().Add(time.Minute + 5*time.Second).UnixMicro()))
+	f.await(99, "")
 }
 
 // While Consul is away the rules stay, and a start has them from the copy. A Consul that has

@@ -71,7 +71,7 @@ func (s *Store) apply(ctx context.Context, d *rulefile.Document, c Change, rollb
 	followers, _ := s.followers(ctx) // whether some are missing, InForce reports
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	v := Version{
-		Revision: max(uint64(now.UnixMicro()), before.Revision+1, newest(followers)+1),
+		Revision: next(now, before, followers),
 		When:     now, Who: c.Who, Why: c.Why, RollbackTo: rollbackTo,
 		Format: format, Size: len(d.Text), SHA256: sum(d.Text),
 	}
@@ -87,14 +87,26 @@ func (s *Store) apply(ctx context.Context, d *rulefile.Document, c Change, rollb
 	return Version{}, errors.New("nothing was changed: Consul loses chunks as soon as they are written")
 }
 
-// Mirror puts a version of another store in force in this one, unless this has a newer one.
+// next is the revision of a version that is made now. What is from the future has none before it: otherwise one
+// manifest that somebody forged, or one false registration, would be ahead of all versions.
+func next(now time.Time, before Version, followers []consul.Registered) uint64 {
+	revision := uint64(now.UnixMicro())
+	for _, f := range append(followers, consul.Registered{Revision: before.Revision}) {
+		if !Ahead(f.Revision, now) {
+			revision = max(revision, f.Revision+1)
+		}
+	}
+	return revision
+}
+
+// Mirror puts a version of another store in force in this one, unless this has a newer one that is not from the future.
 // Several processes may do it at the same time.
 func (s *Store) Mirror(ctx context.Context, v Version, document []byte) error {
 	there, pair, err := s.manifest(ctx)
 	switch {
 	case err != nil && !errors.As(err, new(*DamagedError)):
 		return err
-	case err == nil && there.Revision >= v.Revision:
+	case err == nil && there.Revision >= v.Revision && !Ahead(there.Revision, time.Now()):
 		return nil
 	}
 	if err := s.putChunks(ctx, &v, document); err != nil {

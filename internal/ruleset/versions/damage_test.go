@@ -81,7 +81,7 @@ func TestByHand(t *testing.T) {
 }
 
 // A store that has lost everything gets a revision that is larger all the same, and so does one whose
-// last writer had a clock that was ahead.
+// last writer had a clock that was ahead by less than a minute.
 func TestRevisionGrows(t *testing.T) {
 	t.Parallel()
 	c := startConsul(t)
@@ -95,13 +95,42 @@ func TestRevisionGrows(t *testing.T) {
 	if ahead.Revision <= before.Revision {
 		t.Errorf("revision %d after %d", ahead.Revision, before.Revision)
 	}
-	ahead.Revision = uint64(time.Now().Add(time.Hour).UnixMicro())
+	ahead.Revision = uint64(time.Now().Add(mostAhead - 10*time.Second).UnixMicro())
 	if err := s.Mirror(within(t), ahead, document(3)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 2 {
 		if v := apply(t, s, document(4+i), by("go on")); v.Revision != ahead.Revision+1+uint64(i) {
 			t.Errorf("revision %d after %d from a clock that was ahead", v.Revision, ahead.Revision)
+		}
+	}
+}
+
+// A manifest from the future, and a program that claims to have such rules, are followed by a version of now.
+func TestFromTheFuture(t *testing.T) {
+	t.Parallel()
+	c := startConsul(t)
+	s := open(t, c.Addr)
+	const largest = 1<<53 - 1
+	for what, repair := range map[string]func() (Version, error){
+		"apply":    func() (Version, error) { return s.Apply(within(t), parsed(t, document(9)), by("repair")) },
+		"rollback": func() (Version, error) { return s.Rollback(within(t), 0, by("repair")) },
+		"on": func() (Version, error) {
+			return s.Apply(within(t), parsed(t, document(9)), Change{Who: "ann", Why: "repair", On: largest})
+		},
+	} {
+		want := apply(t, s, document(9), by("begin"))
+		forged := want
+		forged.Revision = largest
+		c.put(s.ManifestKey(), string(forged.Encode()))
+		c.put(s.versionKey(forged.Revision), string(forged.Encode()))
+		c.follower("false", largest)
+		v, err := repair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if inForce(t, s, v.Revision, document(9)); v.Revision <= want.Revision || Ahead(v.Revision, time.Now()) {
+			t.Errorf("%s: revision %d after %d and one from the future", what, v.Revision, want.Revision)
 		}
 	}
 }

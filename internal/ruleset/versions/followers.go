@@ -30,14 +30,6 @@ func (s *Store) followers(ctx context.Context) (all []consul.Registered, err err
 	return all, err
 }
 
-// newest is the largest revision that one of them has.
-func newest(followers []consul.Registered) (revision uint64) {
-	for _, f := range followers {
-		revision = max(revision, f.Revision)
-	}
-	return revision
-}
-
 // InForce waits, for ten seconds at most, until a version is in force in all programs that take
 // their rules from Consul and pass their checks. It returns those in which it is not. An error means
 // that there may be others.
@@ -49,7 +41,9 @@ func (s *Store) InForce(ctx context.Context, v Version) (behind []consul.Registe
 		if ctx.Err() != nil && len(behind) > 0 {
 			return behind, nil // as of the look before
 		}
-		behind = slices.DeleteFunc(followers, func(f consul.Registered) bool { return !f.Passes || f.Revision >= v.Revision })
+		behind = slices.DeleteFunc(followers, func(f consul.Registered) bool {
+			return !f.Passes || f.Revision >= v.Revision && !Ahead(f.Revision, time.Now())
+		})
 		if len(behind) == 0 {
 			return nil, err
 		}

@@ -34,8 +34,7 @@ type Version struct {
 	Format int `json:"format"`
 	// Revision names the version, and orders rules everywhere: the time of the version in microseconds since 1970,
 	// and more than that of the version before, and of all rules that the programs have which
-	// follow the store. So it also grows where the store lost versions, or all of them, and after one from a clock
-	// that was ahead.
+	// follow the store, unless these are [Ahead]. So it also grows where the store lost versions, or all of them.
 	Revision uint64    `json:"revision"`
 	When     time.Time `json:"when"`
 	Who      string    `json:"who"`
@@ -51,6 +50,25 @@ type Version struct {
 // pieces is in how many chunks the gzip of so many bytes is at most. A manifest that names more must not fill the memory of
 // whoever reads it.
 func pieces(size int) int { return 1 + (size+chunkSize-1)/chunkSize }
+
+// mostAhead is how far clocks may be apart. A revision that nothing bounds would be the last one: no later version is
+// larger.
+const mostAhead = time.Minute
+
+// Ahead reports whether a revision is from the future: by more than a minute. Nobody puts such rules in force, or
+// makes a version follow them.
+func Ahead(revision uint64, now time.Time) bool {
+	return revision > uint64(now.Add(mostAhead).UnixMicro())
+}
+
+// Due is the error of a version that is from the future; nil: it is not.
+func (v *Version) Due(now time.Time) error {
+	if !Ahead(v.Revision, now) {
+		return nil
+	}
+	return fmt.Errorf("revision %d is of %s, more than %v ahead of this machine's clock: set the clock that is wrong, here or where the rules were applied; then apply the rules again, or roll back",
+		v.Revision, time.UnixMicro(int64(v.Revision)).UTC().Format(time.RFC3339), mostAhead)
+}
 
 // Zero reports whether there is no version.
 func (v *Version) Zero() bool { return v.Revision == 0 }
