@@ -1,6 +1,7 @@
 package terraform
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,16 +39,23 @@ func (m *machine) boot(programs map[string]any) (out string, err error) {
 }
 
 // At its first boot a machine has its programs, its secrets for their owners alone, and its own
-// name in Envoy's bootstrap and in Consul, before anything is started. The network may come later
-// than the machine.
+// name in Envoy's bootstrap and in Consul, before anything is started. Network and role may come much later
+// than the machine: each attempt is in the log.
 func TestBoot(t *testing.T) {
 	m := standIn(t)
-	m.env["UNREACHABLE"] = "2"
-	_, err := m.boot(m.programs())
+	m.files["programs"] = filepath.Join(m.dir, "srv", "weir", "bin")
+	m.env["UNREACHABLE"] = "100" // for S3, and again for Secrets Manager
+	out, err := m.boot(m.programs())
+	for _, want := range []string{"Could not connect to the endpoint URL", "s3://bucket/consul is not fetched: see the error above", arn + " cannot be fetched", "the secret is not fetched"} {
+		if n := strings.Count(out, want); n < 100 {
+			t.Errorf("%q is %d times in the log", want, n)
+		}
+	}
 	if err != nil || !strings.HasSuffix(m.started(), "enable --now weir-consul weir-pop weir-secrets.timer\n") {
 		t.Errorf("%v, started %q", err, m.started())
 	}
-	for path, mode := range map[string]os.FileMode{"opt/envoy": 0o755, "opt/consul": 0o755, "opt/weir.wasm": 0o755, "etc/secrets/key.pem": 0o600} {
+	for path, mode := range map[string]os.FileMode{"srv/weir/bin/envoy": 0o755, "srv/weir/bin/consul": 0o755,
+		"srv/weir/bin/weir.wasm": 0o755, "srv/weir/bin": 0o755, "srv/weir": 0o755, "srv": 0o755, "etc/secrets/key.pem": 0o600} {
 		if info, err := os.Stat(filepath.Join(m.dir, path)); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v, want %v", path, info, err, mode)
 		}
@@ -88,9 +96,6 @@ func TestBootRefuses(t *testing.T) {
 		"a directory that cannot be written": {func(_ *testing.T, m *machine, _ map[string]any) {
 			m.files["data"] = "/proc/weir"
 		}, []string{"/proc/weir cannot be written: set directories of the module bootstrap"}},
-		"no network": {func(_ *testing.T, m *machine, _ map[string]any) {
-			m.env["UNREACHABLE"] = "1000"
-		}, []string{"Could not connect to the endpoint URL", "s3://bucket/consul cannot be fetched"}},
 		"a secret that is no JSON": {func(t *testing.T, m *machine, _ map[string]any) {
 			proc.WriteFile(t, filepath.Join(m.cloud, "secret"), "password")
 		}, []string{arn + " is no JSON", "Write it again with `weir bootstrap`"}},
@@ -119,8 +124,8 @@ func TestBootRefuses(t *testing.T) {
 	}
 }
 
-// A machine fetches its secret again: it replaces what has changed, and tells Consul's agent if that
-// is concerned. A secret that cannot be used changes nothing.
+// A machine fetches its secret again: it replaces what has changed, and tells Consul's agent each time, so that
+// none that failed is missed. A secret that cannot be used changes nothing.
 func TestSecretsChange(t *testing.T) {
 	m := standIn(t)
 	if _, err := m.boot(m.programs()); err != nil {
@@ -140,16 +145,34 @@ func TestSecretsChange(t *testing.T) {
 		out, err = m.run(fetch)
 		return out, strings.Split(strings.TrimSuffix(strings.TrimPrefix(m.started(), before), "\n"), "\n"), err
 	}
-	if _, started, err := change(nil); err != nil || !slices.Equal(started, []string{""}) {
-		t.Errorf("nothing has changed: %v, %q", err, started)
+	reload := []string{"is-active --quiet weir-consul", "reload weir-consul"}
+	if _, started, err := change(map[string]string{"cert.pem": "new"}); err != nil || !slices.Equal(started, reload) || m.read("secrets", "cert.pem") != "new" {
+		t.Errorf("a file of Envoy: %v, %q", err, started)
 	}
-	if _, started, err := change(map[string]string{"cert.pem": "new"}); err != nil || !slices.Equal(started, []string{""}) || m.read("secrets", "cert.pem") != "new" {
-		t.Errorf("a file of Envoy, which reads it by itself: %v, %q", err, started)
+	m.env["FAILING"] = "reload"
+	if out, _, err := change(map[string]string{"consul-cert.pem": "new"}); err == nil || !strings.Contains(out, "weir-consul has the new files only when") {
+		t.Errorf("the agent cannot be reloaded: %v, %s", err, out)
 	}
-	if _, started, err := change(map[string]string{"consul-cert.pem": "new"}); err != nil || !slices.Contains(started, "reload weir-consul") {
-		t.Errorf("a file of the agent: %v, %q", err, started)
+	m.env["FAILING"] = ""
+	if _, started, err := change(map[string]string{"consul-cert.pem": "new"}); err != nil || !slices.Equal(started, reload) {
+		t.Errorf("nothing has changed since the agent could not be reloaded: %v, %q", err, started)
 	}
-	if out, _, err := change(map[string]string{"consul-cert.pem": "newer", "key.pem": ""}); err == nil || !strings.Contains(out, "lacks key.pem") || m.read("secrets", "consul-cert.pem") != "new" {
+	m.env["FAILING"] = "is-active"
+	if _, started, err := change(nil); err != nil || !slices.Equal(started, reload[:1]) {
+		t.Errorf("the agent is down: %v, %q", err, started)
+	}
+	m.env["FAILING"] = ""
+	acl := filepath.Join(m.dir, "etc", "secrets", "acl.json")
+	if _, started, err := change(map[string]string{"acl.json": "{}"}); err != nil || !slices.Contains(started, "restart --no-block weir-acl") || m.read("secrets", "acl.json") != "{}" {
+		t.Errorf("policies and tokens: %v, %q", err, started)
+	}
+	if _, _, err := change(nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(acl); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("acl.json is left when the secret has none: %v", err)
+	}
+	if out, _, err := change(map[string]string{"consul-cert.pem": "newer", "key.pem": ""}); err == nil || !strings.Contains(out, "lacks key.pem") || m.read("secrets", "consul-cert.pem") != "e" {
 		t.Errorf("a secret that is half empty: %v, %s", err, out)
 	}
 	if left, _ := filepath.Glob(filepath.Join(m.dir, "etc", "secrets", "*.new")); left != nil {

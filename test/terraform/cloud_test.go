@@ -19,8 +19,8 @@ import (
 // The commands of a machine of EC2 that its scripts call. They stand for the cloud alone: what S3
 // and Secrets Manager have, and which services were started.
 var commands = map[string]string{
-	"aws": `n=$(cat "$CLOUD/fetches" 2>/dev/null || echo 0)
-echo $((n + 1)) >"$CLOUD/fetches"
+	"aws": `n=$(cat "$CLOUD/fetches-$1" 2>/dev/null || echo 0)
+echo $((n + 1)) >"$CLOUD/fetches-$1"
 [ "$n" -ge "$UNREACHABLE" ] || { echo "Could not connect to the endpoint URL" >&2; exit 255; }
 case "$1 $4" in
 "s3 s3://"*) cp "$CLOUD/bucket/${4##*/}" "$5" ;;
@@ -31,7 +31,7 @@ esac`,
 	"dnf":        `exit 0`,
 	"mountpoint": `[ -z "$NO_VOLUME" ]`,
 	"sleep":      `exit 0`,
-	"systemctl":  `echo "$@" >>"$CLOUD/started"`,
+	"systemctl":  `echo "$@" >>"$CLOUD/started"; [ "$1" != "$FAILING" ]`,
 }
 
 const (

@@ -82,10 +82,10 @@ variable "pop" {
   }
   validation {
     condition = var.pop == null ? true : (
-      alltrue([for p in [var.pop.port, var.pop.health_port, var.pop.admin_port] : p > 0 && p < 65536 && floor(p) == p]) &&
+      alltrue([for p in [var.pop.port, var.pop.health_port, var.pop.admin_port] : p >= 1024 && p < 65536 && floor(p) == p]) &&
       length(distinct([var.pop.port, var.pop.health_port, var.pop.admin_port])) == 3
     )
-    error_message = "pop.port, pop.health_port and pop.admin_port must be three different ports from 1 to 65535."
+    error_message = "pop.port, pop.health_port and pop.admin_port must be three different ports from 1024 to 65535: Envoy's user may not open lower ones. Let the load balancer listen on 80 or 443 and lead to pop.port."
   }
   validation {
     condition     = var.pop == null ? true : var.pop.trusted_hops >= 0 && floor(var.pop.trusted_hops) == var.pop.trusted_hops

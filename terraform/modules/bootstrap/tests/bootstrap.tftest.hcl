@@ -136,6 +136,10 @@ run "machines" {
     error_message = "A Consul server's data must be on the volume that is named."
   }
   assert {
+    condition     = alltrue([for f in yamldecode(output.consul_user_data).write_files : strcontains(f.content, "\nRequiresMountsFor=/var/lib/weir\n") if endswith(f.path, "weir-consul.service")])
+    error_message = "After a reboot Consul must not start before its volume is mounted."
+  }
+  assert {
     condition     = strcontains(output.consul_user_data, "weir-snapshot.timer") && !strcontains(output.pop_user_data, "weir-snapshot.timer")
     error_message = "Consul's servers must save snapshots."
   }
@@ -204,6 +208,12 @@ run "upstream_without_port" {
 run "one_port_twice" {
   command = plan
   variables { pop = { upstreams = ["app.internal:8080"], health_port = 10000 } }
+  expect_failures = [var.pop]
+}
+
+run "port_that_envoy_may_not_open" {
+  command = plan
+  variables { pop = { upstreams = ["app.internal:8080"], port = 443 } }
   expect_failures = [var.pop]
 }
 
