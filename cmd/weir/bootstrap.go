@@ -38,12 +38,12 @@ type makeCmd struct {
 // Validate returns a mistake in the command line.
 func (m *makeCmd) Validate() error {
 	switch {
-	case m.Life < 1:
-		return errors.New("--life must be 1 day or more")
+	case m.Life < 21 || m.Life > 3650:
+		return errors.New("--life must be 21 to 3650 days: a third of it is left when a certificate is renewed, and authorities last ten years")
 	case len(m.AWS) > 0 && m.Kubernetes != "":
 		return errors.New("--aws and --kubernetes both print to standard output; run the command twice")
-	case len(m.AWS) > 0 && (m.Rotate == "tokens" || m.Rotate == "gossip"):
-		return fmt.Errorf("--rotate %s and --aws are two steps: Consul needs the new %[1]s before machines do; docs/bootstrap.md has the order", m.Rotate)
+	case m.Rotate != "" && (len(m.AWS) > 0 || m.Kubernetes != ""):
+		return fmt.Errorf("--rotate %s and publishing are two commands, so that whoever publishes again does not rotate again; docs/bootstrap.md has the order", m.Rotate)
 	}
 	return nil
 }
@@ -51,31 +51,38 @@ func (m *makeCmd) Validate() error {
 // Run prints what is published to standard output, and what was changed to standard error.
 func (m *makeCmd) Run(stdout io.Writer, stderr errorWriter) error {
 	report := func(line string) { fmt.Fprintln(stderr, line) }
-	s, notes, err := bootstrap.Run(bootstrap.Options{
+	_, _, err := bootstrap.Run(bootstrap.Options{
 		Dir: m.Dir, Home: m.Home, Regions: m.Regions, Rotate: m.Rotate, Life: time.Duration(m.Life) * 24 * time.Hour,
 		ClientCert: m.ClientCert, ClientKey: m.ClientKey,
+		Publish: func(s *bootstrap.State, notes []string) error {
+			for _, note := range notes {
+				report(note)
+			}
+			if len(notes) == 0 {
+				report(m.Dir + " is complete, nothing was changed")
+			}
+			return m.publish(s, stdout, report)
+		},
 	}, time.Now())
 	if err != nil {
 		return fmt.Errorf("weir bootstrap: %w", err)
 	}
-	for _, note := range notes {
-		report(note)
-	}
-	if len(notes) == 0 {
-		report(m.Dir + " is complete, nothing was changed")
-	}
-	if s.Client == nil && len(m.AWS) > 0 {
-		report("no --client-cert and --client-key: PoPs then need client_tls = null, or add these files")
-	}
+	return nil
+}
+
+func (m *makeCmd) publish(s *bootstrap.State, stdout io.Writer, report func(string)) error {
 	switch {
 	case m.Kubernetes != "":
-		err = s.Kubernetes(stdout, m.Kubernetes, m.KubernetesNamespace)
+		return s.Kubernetes(stdout, m.Kubernetes, m.KubernetesNamespace)
 	case len(m.AWS) > 0:
+		if s.Client == nil {
+			report("no --client-cert and --client-key: PoPs then need client_tls = null, or add these files")
+		}
 		ctx, stop := interruptible()
 		defer stop()
-		err = s.AWS(ctx, m.AWS, stdout, report)
+		return s.AWS(ctx, m.AWS, stdout, report)
 	}
-	return err
+	return nil
 }
 
 type aclCmd struct {

@@ -22,6 +22,7 @@ import (
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
 	skew          = time.Hour // a certificate is valid before it is made: clocks differ
+	stamp         = "2006-01-02 15:04 UTC"
 )
 
 // Pair is a certificate and its key, in PEM.
@@ -63,15 +64,15 @@ func (a *Authorities) bundle() (all string) {
 
 // rotate goes one step further: the next authority is added; then it signs; then the former is dropped.
 // Each step takes effect without an outage if all have the files of the step before. An authority that
-// has expired is replaced at once.
+// has expired, or is not valid yet, is replaced at once.
 func (a *Authorities) rotate(what string, now time.Time) (note string, err error) {
-	switch expired, err := a.expired(what, now); {
-	case err != nil && expired.IsZero():
+	switch end, err := a.valid(what, now); {
+	case err != nil && end.IsZero():
 		return "", err
 	case err != nil:
 		a.Current, err = newAuthority(what, now)
 		a.Next, a.Former = nil, nil
-		return what + "'s authority: it had expired and is replaced at once, with all certificates: all programs need the new files together", err
+		return what + "'s authority: it was not valid and is replaced at once, with all certificates: all programs need the new files together", err
 	case a.Former != nil:
 		a.Former = nil
 		return what + "'s authority: the former one is dropped (step 3 of 3)", nil
@@ -83,22 +84,28 @@ func (a *Authorities) rotate(what string, now time.Time) (note string, err error
 	return what + "'s authority: a new one is accepted and does not sign yet (step 1 of 3); when all have these files, --rotate authority again", err
 }
 
-// expired fails if the current authority is no longer valid, or cannot be read (then since is zero).
-func (a *Authorities) expired(what string, now time.Time) (since time.Time, err error) {
+// valid fails if the current authority is not valid at this time, or cannot be read (then end is zero).
+func (a *Authorities) valid(what string, now time.Time) (end time.Time, err error) {
 	cert, _, err := a.Current.parse()
 	if err != nil {
-		return since, fmt.Errorf("%s's authority in %s: %w; put the file back from your copy", what, stateFile, err)
+		return end, fmt.Errorf("%s's authority in %s: %w; put the file back from your copy", what, stateFile, err)
 	}
-	if since = cert.NotAfter; now.Before(since) {
-		return since, nil
+	wrong := ""
+	switch {
+	case now.Before(cert.NotBefore):
+		wrong = "is valid from " + cert.NotBefore.UTC().Format(stamp) + " on (is this machine's clock right?)"
+	case !now.Before(cert.NotAfter):
+		wrong = "expired on " + cert.NotAfter.UTC().Format(stamp)
+	default:
+		return cert.NotAfter, nil
 	}
-	return since, fmt.Errorf("%s's authority expired on %s: no program accepts its certificates, and nothing was changed; run with --rotate authority, which replaces it with all certificates, and bring the new files to all programs at once",
-		what, since.UTC().Format("2006-01-02 15:04 UTC"))
+	return cert.NotAfter, fmt.Errorf("%s's authority %s: no program accepts its certificates, and nothing was changed; run with --rotate authority, which replaces it with all certificates, and bring the new files to all programs at once",
+		what, wrong)
 }
 
-// ends fails if the authority has expired. The note says that it is time to replace it.
+// ends fails if the authority is not valid. The note says that it is time to replace it.
 func (a *Authorities) ends(what string, now time.Time) (note string, err error) {
-	end, err := a.expired(what, now)
+	end, err := a.valid(what, now)
 	if err == nil && a.Next == nil && now.After(end.Add(-authorityLife/3)) {
 		note = fmt.Sprintf("%s's authority ends on %s, and its certificates with it: --rotate authority", what, end.UTC().Format(time.DateOnly))
 	}
@@ -147,8 +154,8 @@ func (a *Authorities) issue(names []string, now time.Time, life time.Duration) (
 	return sign(c, a.Current)
 }
 
-// good reports whether a certificate is of the current authority, for these names, and has used up
-// less than two thirds of its life.
+// good reports whether a certificate is of the current authority, for these names, is valid already, and has
+// used up less than two thirds of its life.
 func (a *Authorities) good(p *Pair, names []string, now time.Time) bool {
 	if p == nil {
 		return false
@@ -160,7 +167,7 @@ func (a *Authorities) good(p *Pair, names []string, now time.Time) bool {
 	}
 	is := certs.Names(cert)
 	same := len(is) == len(names) && !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(is, n) })
-	return same && now.Before(cert.NotBefore.Add(cert.NotAfter.Sub(cert.NotBefore)*2/3))
+	return same && !now.Before(cert.NotBefore) && now.Before(cert.NotBefore.Add(cert.NotAfter.Sub(cert.NotBefore)*2/3))
 }
 
 // sign makes a key and signs a certificate for it. by nil: it signs itself.

@@ -40,6 +40,8 @@ type Options struct {
 	Rotate string
 	// ClientCert and ClientKey are files with what PoPs show to clients; empty: as it was.
 	ClientCert, ClientKey string
+	// Publish is the last that a run does, while no other one can change the directory; nil: nothing.
+	Publish func(s *State, notes []string) error
 }
 
 // Run makes and keeps what is in a directory. Notes are what it has changed, a sentence each.
@@ -84,7 +86,10 @@ func Run(o Options, now time.Time) (s *State, notes []string, err error) {
 	if err := s.write(o.Dir); err != nil {
 		return nil, nil, fmt.Errorf("%w; %s is complete: mend this and run again, without --rotate", err, stateFile)
 	}
-	return s, notes, nil
+	if o.Publish != nil {
+		err = o.Publish(s, notes)
+	}
+	return s, notes, err
 }
 
 // client reads what PoPs show to clients.
@@ -174,9 +179,11 @@ func (s *State) complete(o Options, now time.Time) (notes []string, err error) {
 	count("certificates", n)
 	count("tokens", s.completeTokens())
 	count("users of Redis", s.completeRedis(o.Rotate == "redis"))
-	if former := s.Gossip; former == "" || o.Rotate == "gossip" {
-		s.Gossip = base64.StdEncoding.EncodeToString(random(32))
-		notes = append(notes, gossipNote(former, s.Gossip))
+	if o.Rotate == "redis" && s.Redis[global].Former != "" {
+		notes = append(notes, "passwords of Redis: those before are good until the next --rotate redis; programs need the new ones before that")
+	}
+	if s.Gossip == "" || o.Rotate == "gossip" {
+		notes = append(notes, s.nextGossip())
 	}
 	return notes, nil
 }
@@ -207,15 +214,20 @@ func (s *State) completeRedis(rotate bool) (made int) {
 	return made
 }
 
-func gossipNote(former, key string) string {
-	if former == "" {
+// nextGossip goes one step further. An agent that starts with another key than the others does not join, so
+// files have the old one until the agents that run have both.
+func (s *State) nextGossip() string {
+	if s.Gossip != "" && s.NextGossip != "" {
+		s.Gossip, s.NextGossip = s.NextGossip, ""
+		return "gossip key: consul.json has the new one (step 2 of 2); publish it, and then `consul keyring -use`: docs/bootstrap.md"
+	}
+	key := base64.StdEncoding.EncodeToString(random(32))
+	if s.Gossip == "" {
+		s.Gossip = key
 		return "gossip key: made"
 	}
-	return fmt.Sprintf(`gossip key: new; agents keep theirs until you change it, in this order, on one server of Consul:
-  consul keyring -install %[1]s
-  consul keyring -use %[1]s
-  bring the new files to all machines
-  consul keyring -remove %[2]s`, key, former)
+	s.NextGossip = key
+	return "gossip key: people/gossip-key has a new one, and no other file (step 1 of 2); `consul keyring -install` it before --rotate gossip again: docs/bootstrap.md"
 }
 
 // random returns so many bytes that nobody can guess.

@@ -191,10 +191,26 @@ func TestRenewal(t *testing.T) {
 	if after := files(t, o.Dir); len(changed(before, after)) > 0 {
 		t.Errorf("with an expired authority it changed %v", changed(before, after))
 	}
+	if _, _, err := Run(o, begin.Add(-day)); err == nil || !strings.Contains(err.Error(), "Weir's authority is valid from 2025-12-31 23:00 UTC on (is this machine's clock right?)") {
+		t.Errorf("with an authority of the future: %v", err)
+	}
 	o.Rotate = "authority"
 	s, _ = run(t, o, end.Add(day))
 	if s.Weir.Next != nil || s.Weir.Former != nil || s.Consul.Former != nil {
 		t.Error("an expired authority was kept")
+	}
+}
+
+// A certificate that was made while the clock was wrong is made again.
+func TestCertificateOfTheFuture(t *testing.T) {
+	o := options(t)
+	run(t, o, begin)
+	o.Rotate = "certificates"
+	run(t, o, begin.Add(365*day))
+	o.Rotate = ""
+	s, _ := run(t, o, begin.Add(day))
+	if cert, _, err := s.Certificates["eu/pop/cert.pem"].parse(); err != nil || cert.NotBefore.After(begin.Add(day)) {
+		t.Errorf("valid from %v on, %v", cert.NotBefore, err)
 	}
 }
 
@@ -204,7 +220,7 @@ func TestRotateNothing(t *testing.T) {
 		o := options(t)
 		o.Rotate = what
 		s, _ := run(t, o, begin)
-		if s.Weir.Next != nil || len(s.FormerManagement) > 0 || s.Redis["eu"].Former != "" {
+		if s.Weir.Next != nil || len(s.FormerManagement) > 0 || s.Redis["eu"].Former != "" || s.NextGossip != "" {
 			t.Errorf("--rotate %s has kept what was not there: %+v", what, s)
 		}
 	}
@@ -216,7 +232,7 @@ func TestRotate(t *testing.T) {
 	s, first := run(t, o, begin)
 	for what, is := range map[string]func(string) bool{
 		"certificates": func(n string) bool { return strings.HasSuffix(n, "cert.pem") || strings.HasSuffix(n, "key.pem") },
-		"gossip":       func(n string) bool { return strings.HasSuffix(n, "/consul.json") },
+		"gossip":       func(n string) bool { return n == "people/gossip-key" },
 		"tokens": func(n string) bool {
 			return strings.HasSuffix(n, "/consul.json") || strings.HasSuffix(n, "-token") || strings.HasSuffix(n, "acl.json")
 		},
@@ -230,6 +246,11 @@ func TestRotate(t *testing.T) {
 				t.Errorf("--rotate %s: %s is to change: %v", what, name, is)
 			}
 		}
+	}
+	before := files(t, o.Dir)
+	o.Rotate = "gossip"
+	if second, after := run(t, o, begin.Add(day)); second.Gossip+"\n" != before["people/gossip-key"] || len(changed(before, after)) != 8 {
+		t.Errorf("the second --rotate gossip changed %v", changed(before, after))
 	}
 	o.Rotate = ""
 	if again, _ := run(t, o, begin.Add(day)); again.Redis["eu"].Former != s.Redis["eu"].Current || again.FormerManagement[0] != s.Tokens[management].Secret {
@@ -311,6 +332,51 @@ func TestInTheWay(t *testing.T) {
 	if after["eu/service/redis-password"] != s.Redis["eu"].Current+"\n" || after["eu/pop/key.pem"] != first["eu/pop/key.pem"] {
 		t.Error("the next run made other files than those of the state")
 	}
+}
+
+// A link to the state stays one, and modes are put right.
+func TestLink(t *testing.T) {
+	o := options(t)
+	run(t, o, begin)
+	link, kept := filepath.Join(o.Dir, stateFile), filepath.Join(t.TempDir(), "kept.json")
+	err := errors.Join(os.Rename(link, kept), os.Symlink(kept, link), os.Chmod(kept, 0o644),
+		os.Chmod(filepath.Join(o.Dir, "eu", "pop"), 0o755), os.Chmod(filepath.Join(o.Dir, "eu", "pop", "key.pem"), 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rotate := range []string{"", "redis"} {
+		o.Rotate = rotate
+		_, _, err := Run(o, begin)
+		linked, err1 := os.Lstat(link)
+		at, err2 := os.Stat(kept)
+		key, err3 := os.Stat(filepath.Join(o.Dir, "eu", "pop", "key.pem"))
+		dir, err4 := os.Stat(filepath.Join(o.Dir, "eu", "pop"))
+		if err := errors.Join(err, err1, err2, err3, err4); err != nil || linked.Mode()&os.ModeSymlink == 0 || (at.Mode()|key.Mode()|dir.Mode()).Perm()&0o077 != 0 {
+			t.Errorf("%v: the link is %v, it leads to %v; %v in %v", err, linked.Mode(), at.Mode(), key.Mode(), dir.Mode())
+		}
+	}
+}
+
+// Nobody changes the directory while it is published. What cannot be published is published without changes.
+func TestPublishAlone(t *testing.T) {
+	o := options(t)
+	failed := errors.New("no network")
+	o.Publish = func(*State, []string) error {
+		if _, _, err := Run(Options{Dir: o.Dir, Life: o.Life}, begin); err == nil || !strings.Contains(err.Error(), "is in use by") {
+			t.Errorf("another run meanwhile: %v", err)
+		}
+		return failed
+	}
+	if _, _, err := Run(o, begin); !errors.Is(err, failed) {
+		t.Errorf("%v, want %v", err, failed)
+	}
+	o.Publish = func(_ *State, notes []string) error {
+		if len(notes) > 0 {
+			t.Errorf("the next run changed %v", notes)
+		}
+		return nil
+	}
+	run(t, o, begin)
 }
 
 // PoPs get the certificate that they show to clients, and keep it.

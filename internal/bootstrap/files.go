@@ -1,7 +1,7 @@
 package bootstrap
 
 import (
-	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -28,9 +28,10 @@ func (s *State) Files() (map[string]string, error) {
 	files := map[string]string{
 		"authorities/weir.pem":   s.Weir.bundle(),
 		"authorities/consul.pem": s.Consul.bundle(),
-		// For people: whoever applies rules, and whoever looks after Consul.
+		// For people: whoever applies rules, and whoever looks after Consul. The key is the newest.
 		"people/rules-token":      s.Tokens["rules"].Secret + "\n",
 		"people/management-token": s.Tokens[management].Secret + "\n",
+		"people/gossip-key":       cmp.Or(s.NextGossip, s.Gossip) + "\n",
 	}
 	for _, l := range s.leaves() {
 		dir, name := filepath.Split(l.path)
@@ -124,12 +125,11 @@ func (s *State) write(dir string) error {
 	}
 	for _, name := range sorted(files) {
 		path := filepath.Join(dir, name)
-		if made := os.MkdirAll(filepath.Dir(path), 0o700); made != nil {
+		if made := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.Chmod(filepath.Dir(path), 0o700)); made != nil {
 			return made
 		}
-		if now, failed := os.ReadFile(path); failed != nil || !bytes.Equal(now, []byte(files[name])) {
-			err = errors.Join(err, replace(path, []byte(files[name])))
-		}
+		now, _ := os.ReadFile(path)
+		err = errors.Join(err, replace(path, []byte(files[name]), now))
 	}
 	return err
 }

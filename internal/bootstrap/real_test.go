@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -59,7 +61,7 @@ func agent(t *testing.T, dir, role, region, join string) (*proc.Process, string,
 }
 
 // A server and a PoP's agent of Consul find each other with the files of their roles, and register when the
-// server has made the tokens of its acl.json.
+// server has made the tokens of its acl.json. The key of gossip is replaced as docs/bootstrap.md has it.
 func TestFilesInConsul(t *testing.T) {
 	t.Parallel()
 	o := options(t)
@@ -83,26 +85,48 @@ func TestFilesInConsul(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proc.Await(t, time.Minute, "both nodes in the catalog", func() string {
-		nodes, _, err := client.Catalog().Nodes(nil)
-		if err != nil {
-			return err.Error()
-		}
-		names := map[string]bool{}
-		for _, n := range nodes {
-			names[n.Node] = true
-		}
-		if !names["eu-consul-1"] || !names["eu-pop-1"] {
-			return fmt.Sprint(names)
-		}
-		return ""
-	})
+	await := func(names ...string) {
+		t.Helper()
+		proc.Await(t, time.Minute, "nodes in the catalog", func() string {
+			nodes, _, err := client.Catalog().Nodes(nil)
+			for _, name := range names {
+				if !slices.ContainsFunc(nodes, func(n *api.Node) bool { return n.Node == name }) {
+					return fmt.Sprintf("%s is not there, %v", name, err)
+				}
+			}
+			return ""
+		})
+	}
+	await("eu-consul-1", "eu-pop-1")
 	for _, a := range []string{server, pop} {
 		c, _ := api.NewClient(&api.Config{Address: a, Token: f.Management.Secret})
 		if self, err := c.Agent().Self(); err != nil || self["Stats"]["serf_lan"].(map[string]any)["encrypted"] != "true" {
 			t.Errorf("gossip of %s is not encrypted, %v", a, err)
 		}
 	}
+	keyring := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(proc.Built(t, ".tools/consul", "setup"), append([]string{"keyring"}, args...)...)
+		cmd.Env = []string{"CONSUL_HTTP_ADDR=" + server, "CONSUL_HTTP_TOKEN_FILE=" + filepath.Join(o.Dir, "people", "management-token")}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("consul keyring %v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	o.Rotate = "gossip"
+	s, is := run(t, o, time.Now())
+	former, key := s.Gossip, strings.TrimSpace(is["people/gossip-key"])
+	keyring("-install", key)
+	run(t, o, time.Now())
+	keyring("-install", key)
+	keyring("-use", key)
+	keyring("-remove", former)
+	if list := keyring("-list"); strings.Contains(list, former) || strings.Count(list, key) != 2 { // of LAN and WAN
+		t.Errorf("keys at the end, of which %s is the new one:\n%s", key, list)
+	}
+	agent(t, o.Dir, "service", "eu", serf)
+	await("eu-service-1")
 }
 
 // Redis accepts the line of users.acl, the password and the one before, and gives no other rights.

@@ -31,8 +31,9 @@ type State struct {
 	// Client is what PoPs show to clients; nil: none was given.
 	Client *Pair `json:"client,omitempty"`
 
-	Gossip string           `json:"gossip"` // key of Consul's gossip, base64
-	Tokens map[string]Token `json:"tokens"` // of Consul, by name
+	Gossip     string           `json:"gossip"`                // key of Consul's gossip, base64
+	NextGossip string           `json:"next_gossip,omitempty"` // is in Consul's keyring before it is in files
+	Tokens     map[string]Token `json:"tokens"`                // of Consul, by name
 	// FormerManagement are secrets of Consul's management token before it, the newest last.
 	FormerManagement []string             `json:"former_management,omitempty"`
 	Redis            map[string]Passwords `json:"redis"` // by region, and global
@@ -108,14 +109,18 @@ func (s *State) save(dir string, before []byte) error {
 	if err != nil {
 		return err
 	}
-	if text = append(text, '\n'); bytes.Equal(text, before) {
-		return nil
-	}
-	return replace(filepath.Join(dir, stateFile), text)
+	return replace(filepath.Join(dir, stateFile), append(text, '\n'), before)
 }
 
-// replace writes a file as a whole, and removes what killed runs have left beside it.
-func replace(path string, text []byte) error {
+// replace writes a file as a whole unless it is the same, and removes what killed runs have left beside it. A
+// link stays, and what it leads to is replaced.
+func replace(path string, text, before []byte) error {
+	if bytes.Equal(text, before) {
+		return os.Chmod(path, 0o600)
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new-*"))
 	for _, l := range left {
 		err = errors.Join(err, os.Remove(l))
