@@ -2,8 +2,10 @@ package bootstrap
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -49,67 +51,94 @@ func (s *State) Kubernetes(out io.Writer, region, popNamespace string) error {
 	return err
 }
 
-// AWS publishes the files of all roles in regions of AWS, by the name of the region, and prints the variables of
-// Terraform that name them.
+// AWS publishes the files of all roles in the regions that are named, each in a region of AWS, and prints the
+// variables of Terraform that name them. A region of AWS that fails does not keep the others from getting theirs.
 func (s *State) AWS(ctx context.Context, regions map[string]string, out io.Writer, report func(string)) error {
-	for _, r := range s.Regions {
-		if regions[r] == "" {
-			return fmt.Errorf("--aws names no region of AWS for %s; write --aws %[1]s=eu-central-1", r)
-		}
+	if regions[s.Home] == "" {
+		return fmt.Errorf("--aws names no region of AWS for %s, the home; write --aws %[1]s=eu-central-1", s.Home)
 	}
 	for _, r := range sorted(regions) {
-		if _, found := s.Redis[r]; !found || r == global {
+		if !slices.Contains(s.Regions, r) {
 			return fmt.Errorf("--aws has %s, which is not among the regions %s", r, strings.Join(s.Regions, ", "))
 		}
 	}
-	files, err := s.Files()
+	wanted, err := s.inAWS(regions)
 	if err != nil {
 		return err
 	}
-	publish := func(dir, region, redis string) (arn string, err error) {
-		role := aws.Role{Secret: "weir/" + dir, Region: region, Files: map[string]string{}}
+	var there []*aws.Secret
+	failed := map[string]error{} // by region of AWS
+	for _, role := range wanted {
+		if failed[role.Region] != nil {
+			continue
+		}
+		secret, err := aws.Find(ctx, role)
+		if errors.Is(err, aws.ErrForeign) {
+			return err
+		}
+		if failed[role.Region] = err; err == nil {
+			there = append(there, secret)
+		}
+	}
+	arns := map[string]string{}
+	for _, secret := range there {
+		if failed[secret.Region] == nil {
+			arns[secret.Secret], failed[secret.Region] = secret.Publish(ctx, report)
+		}
+	}
+	for _, region := range sorted(failed) {
+		err = errors.Join(err, failed[region])
+	}
+	if err != nil {
+		return fmt.Errorf("%w; what was made stays: mend this and run again, which prints Terraform's variables", err)
+	}
+	return s.variables(out, arns, report)
+}
+
+// inAWS are the roles of the regions that are named, and the aggregators.
+func (s *State) inAWS(regions map[string]string) (all []aws.Role, err error) {
+	files, err := s.Files()
+	add := func(dir, region, redis, program string) {
+		r := aws.Role{Secret: secretName(dir), Region: regions[region], Files: map[string]string{}}
 		for path, text := range files {
 			if name, found := strings.CutPrefix(path, dir+"/"); found {
-				role.Files[name] = text
+				r.Files[name] = text
 			}
 		}
-		if redis != "" {
-			role.Redis = &aws.User{ID: userID(redis), Name: redisUser, Access: "on " + redisRights, Passwords: s.Redis[redis].all()}
+		if program != "" {
+			r.Redis = &aws.User{ID: userID(redis), Name: redisUser, Access: "on " + redisRights, Passwords: s.Redis[redis].all()}
+			r.Deploy = fmt.Sprintf("aws ecs update-service --region %s --cluster weir-%s-%s --service %[3]s --force-new-deployment", r.Region, region, program)
 		}
-		return aws.Publish(ctx, role, report)
+		all = append(all, r)
 	}
-	arns, groups := map[string]string{}, map[string]string{global: userID(global)}
-	if arns[global], err = publish(global, regions[s.Home], global); err != nil {
-		return err
+	add(global, s.Home, global, "weir-global")
+	for _, r := range sorted(regions) {
+		add(r+"/pop", r, "", "")
+		add(r+"/consul", r, "", "")
+		add(r+"/service", r, r, "weir-regional")
 	}
-	for _, r := range s.Regions {
-		groups[r] = userID(r)
-		for _, role := range roles {
-			dir, redis := r+"/"+string(role), ""
-			if role == "service" {
-				redis = r
-			}
-			if arns[dir], err = publish(dir, regions[r], redis); err != nil {
-				return err
-			}
-		}
-	}
-	return s.variables(out, arns, groups)
+	return all, err
 }
 
 // variables prints what the examples of terraform/ take.
-func (s *State) variables(out io.Writer, arns, groups map[string]string) error {
-	text := "secrets = {\n"
+func (s *State) variables(out io.Writer, arns map[string]string, report func(string)) error {
+	secrets, groups := "", ""
 	for _, r := range s.Regions {
-		text += fmt.Sprintf("  %s = { pop = %q, consul = %q, service = %q }\n", r, arns[r+"/pop"], arns[r+"/consul"], arns[r+"/service"])
+		pop, published := arns[secretName(r+"/pop")]
+		if !published {
+			report(r + " was not published: --aws does not name it")
+			continue
+		}
+		secrets += fmt.Sprintf("  %s = { pop = %q, consul = %q, service = %q }\n", r, pop, arns[secretName(r+"/consul")], arns[secretName(r+"/service")])
+		groups += fmt.Sprintf("  %s = %q\n", r, userID(r))
 	}
-	text += fmt.Sprintf("  global = %q\n}\nredis_user_groups = {\n", arns[global])
-	for _, r := range sorted(groups) {
-		text += fmt.Sprintf("  %s = %q\n", r, groups[r])
-	}
-	_, err := io.WriteString(out, text+"}\n")
+	_, err := fmt.Fprintf(out, "secrets = {\n%s  global = %q\n}\nredis_user_groups = {\n%s  global = %q\n}\n",
+		secrets, arns[secretName(global)], groups, userID(global))
 	return err
 }
+
+// secretName is what the secret with a directory's files is called.
+func secretName(dir string) string { return "weir/" + dir }
 
 // userID is the id of a user of ElastiCache, and of its group.
 func userID(where string) string { return "weir-" + where }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +54,18 @@ func TestAWS(t *testing.T) {
 	o.Rotate = "redis"
 	s, _ = run(t, o, begin)
 	lines, _ := publish(t, s)
+	page, err := os.ReadFile("../../docs/bootstrap.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, deploy := range []string{
+		"aws ecs update-service --region eu-central-1 --cluster weir-eu-weir-regional --service weir-regional --force-new-deployment",
+		"aws ecs update-service --region eu-central-1 --cluster weir-eu-weir-global --service weir-global --force-new-deployment",
+	} {
+		if !strings.Contains(strings.Join(lines, "\n"), "changed; tasks get it with "+deploy) || !strings.Contains(string(page), "    "+deploy+"\n") {
+			t.Errorf("%s is not in docs/bootstrap.md, or in %v", deploy, lines)
+		}
+	}
 	if want := s.Redis["eu"].all(); len(want) != 2 || !slices.Equal(c.users["eu-central-1/weir-eu"], want) || len(lines) != 6 {
 		t.Errorf("rotated: %v, want %v; %v", c.users, want, lines)
 	}
@@ -76,7 +89,7 @@ func TestAWSRefuses(t *testing.T) {
 			t.Errorf("write %d was refused, and the next run left something else", n)
 		}
 	}
-	for regions, message := range map[string]string{"eu": "--aws names no region of AWS for us", "eu us ap": "--aws has ap, which is not among the regions eu, us"} {
+	for regions, message := range map[string]string{"us": "--aws names no region of AWS for eu, the home", "eu us ap": "--aws has ap, which is not among the regions eu, us"} {
 		in := map[string]string{}
 		for _, r := range strings.Fields(regions) {
 			in[r] = "eu-central-1"
@@ -85,4 +98,59 @@ func TestAWSRefuses(t *testing.T) {
 			t.Errorf("%v, want %s", err, message)
 		}
 	}
+}
+
+// A region of AWS that is down gets nothing, and the others all of theirs; so it is for one that is not named.
+func TestAWSDown(t *testing.T) {
+	o := options(t)
+	for _, down := range []string{"eu-central-1", "us-east-1", ""} {
+		c := startCloud(t)
+		c.down = down
+		s, _ := run(t, o, begin)
+		in, want := maps.Clone(inAWS), map[string]int{"eu-central-1": 3, "us-east-1": 4, "": 4}[down] // the home has one more
+		if down == "" {
+			delete(in, "us")
+		}
+		var out strings.Builder
+		lines := []string{}
+		err := s.AWS(t.Context(), in, &out, func(line string) { lines = append(lines, line) })
+		if down != "" && (err == nil || strings.Count(err.Error(), down+" is down") != 1 || out.Len() > 0) {
+			t.Errorf("%s is down: %v, printed %s", down, err, &out)
+		}
+		if down == "" && (err != nil || strings.Contains(out.String(), "  us = ") || !slices.Contains(lines, "us was not published: --aws does not name it")) {
+			t.Errorf("us is not named: %v, %v, printed %s", err, lines, &out)
+		}
+		if len(c.secrets) != want {
+			t.Errorf("%q is down, and there are %v", down, slices.Sorted(maps.Keys(c.secrets)))
+		}
+	}
+}
+
+// A secret of another directory is not replaced, and nothing is written beside it. One of this directory is,
+// also when its authority had expired.
+func TestAWSForeign(t *testing.T) {
+	c := startCloud(t)
+	first, _ := run(t, options(t), begin)
+	publish(t, first)
+	delete(c.secrets, "eu-central-1/weir/global")
+	before, writes := maps.Clone(c.secrets), c.writes
+	o := options(t)
+	second, _ := run(t, o, begin)
+	err := second.AWS(t.Context(), inAWS, io.Discard, func(string) {})
+	if want := "delete-secret --region eu-central-1 --secret-id weir/eu/pop"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if c.writes != writes || !maps.Equal(c.secrets, before) {
+		t.Error("secrets of another directory were changed")
+	}
+	clear(c.secrets)
+	clear(c.users)
+	publish(t, second)
+	o.Rotate = "authority"
+	for range 2 {
+		second, _ = run(t, o, begin)
+		publish(t, second)
+	}
+	second, _ = run(t, o, begin.Add(authorityLife))
+	publish(t, second)
 }

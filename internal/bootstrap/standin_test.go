@@ -26,7 +26,8 @@ type cloud struct {
 	slow    int                 // a change of a user is under way for so many questions
 	busy    int                 // so many are left
 	writes  int
-	refuse  int // this write is refused
+	refuse  int    // this write is refused
+	down    string // region that refuses all
 }
 
 func startCloud(t *testing.T) *cloud {
@@ -52,6 +53,10 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if target == "" {
 		form, _ = url.ParseQuery(string(body))
 		target = form.Get("Action")
+	}
+	if region == c.down {
+		fail(w, form, "AccessDeniedException", region+" is down")
+		return
 	}
 	if !strings.Contains(target, "Describe") && !strings.Contains(target, "Get") {
 		if c.writes++; c.writes == c.refuse {

@@ -1,5 +1,6 @@
 // Package aws puts the files of roles into AWS Secrets Manager, and makes the users of ElastiCache for Redis.
-// What is there already and the same is left alone.
+// What is there already and the same is left alone,
+// and so is what another deployment has made.
 package aws
 
 import (
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -29,6 +31,8 @@ type Role struct {
 	Files map[string]string
 	// Redis is the user whose password is the file redis-password; nil: none.
 	Redis *User
+	// Deploy is the command that gives tasks a changed secret; empty: machines fetch it.
+	Deploy string
 }
 
 // User is a user of ElastiCache in a group of the same id.
@@ -37,56 +41,97 @@ type User struct {
 	Passwords        []string // one or two, the one in the file first
 }
 
-// Publish makes or changes what differs, and returns the ARN of the secret. A new password is accepted before
-// it is in the secret.
-func Publish(ctx context.Context, r Role, report func(string)) (arn string, err error) {
-	fail := func(err error) (string, error) {
-		return "", fmt.Errorf("%s in %s: %w; what was made stays: mend this and run again", r.Secret, r.Region, err)
-	}
-	content, err := json.Marshal(r.Files)
-	if err != nil {
-		return "", err
-	}
-	if len(content) > maxSecret {
-		return fail(fmt.Errorf("%d bytes, and Secrets Manager takes %d: there are too many regions for one secret", len(content), maxSecret))
-	}
+// Secret is what Secrets Manager has for a role.
+type Secret struct {
+	Role
+	config aws.Config
+	client *secretsmanager.Client
+	arn    string // empty: there is none
+	before string
+}
+
+// ErrForeign is that a secret is of another deployment.
+var ErrForeign = errors.New("another directory of `weir bootstrap` made this secret, or somebody else did: " +
+	"it has none of the authorities of state.json, so other programs may be in use that need it, and nothing was published")
+
+// Find reads what is there, and changes nothing.
+func Find(ctx context.Context, r Role) (*Secret, error) {
 	c, err := config.LoadDefaultConfig(ctx, config.WithRegion(r.Region))
 	if err != nil {
-		return fail(err)
+		return nil, r.failed(err)
 	}
-	secrets := secretsmanager.NewFromConfig(c)
-	there, err := secrets.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &r.Secret})
+	s := &Secret{Role: r, config: c, client: secretsmanager.NewFromConfig(c)}
+	there, err := s.client.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &r.Secret})
 	var missing *types.ResourceNotFoundException
-	if err != nil && !errors.As(err, &missing) {
-		return fail(err)
+	switch {
+	case errors.As(err, &missing):
+		return s, nil
+	case err != nil:
+		return nil, r.failed(err)
 	}
-	isNew := err != nil
-	if r.Redis != nil {
-		var before map[string]string
-		if !isNew {
-			_ = json.Unmarshal([]byte(aws.ToString(there.SecretString)), &before) // else the password is set again
+	s.arn, s.before = aws.ToString(there.ARN), aws.ToString(there.SecretString)
+	if !r.owns(s.files()) {
+		return nil, r.failed(fmt.Errorf("%w; to replace it, delete it before: "+
+			"aws secretsmanager delete-secret --region %s --secret-id %s --force-delete-without-recovery", ErrForeign, r.Region, r.Secret))
+	}
+	return s, nil
+}
+
+func (r *Role) failed(err error) error { return fmt.Errorf("%s in %s: %w", r.Secret, r.Region, err) }
+
+// owns reports whether a secret is of the same deployment: it has an authority of Consul in common. An
+// authority that had expired has no other with it, and then tokens and key of gossip are the same.
+func (r *Role) owns(there map[string]string) bool {
+	const end = "-----END CERTIFICATE-----\n"
+	for cert := range strings.SplitSeq(r.Files["consul-ca.pem"], end) {
+		if cert != "" && strings.Contains(there["consul-ca.pem"], cert+end) {
+			return true
 		}
-		u := users{elasticache.NewFromConfig(c), *r.Redis, report}
-		if err := u.ensure(ctx, before["redis-password"] == r.Files["redis-password"]); err != nil {
-			return fail(fmt.Errorf("user %s of ElastiCache: %w", r.Redis.ID, err))
+	}
+	return there["consul.json"] == r.Files["consul.json"]
+}
+
+// files are those of the secret that is there; none if it is something else.
+func (s *Secret) files() (files map[string]string) {
+	_ = json.Unmarshal([]byte(s.before), &files)
+	return files
+}
+
+// Publish makes or changes what differs, and returns the ARN. A new password is accepted before it is in the secret.
+func (s *Secret) Publish(ctx context.Context, report func(string)) (arn string, err error) {
+	content, err := json.Marshal(s.Files)
+	if err != nil {
+		return "", s.failed(err)
+	}
+	if len(content) > maxSecret {
+		return "", s.failed(fmt.Errorf("%d bytes, and Secrets Manager takes %d: there are too many regions for one secret", len(content), maxSecret))
+	}
+	if s.Redis != nil {
+		u := users{elasticache.NewFromConfig(s.config), *s.Redis, report}
+		if err := u.ensure(ctx, s.files()["redis-password"] == s.Files["redis-password"]); err != nil {
+			return "", s.failed(fmt.Errorf("user %s of ElastiCache: %w", s.Redis.ID, err))
 		}
 	}
 	text := string(content)
 	switch {
-	case isNew:
-		made, err := secrets.CreateSecret(ctx, &secretsmanager.CreateSecretInput{Name: &r.Secret, SecretString: &text})
+	case s.arn == "":
+		made, err := s.client.CreateSecret(ctx, &secretsmanager.CreateSecretInput{Name: &s.Secret, SecretString: &text})
 		if err != nil {
-			return fail(err)
+			return "", s.failed(err)
 		}
-		report(fmt.Sprintf("secret %s in %s: made", r.Secret, r.Region))
+		report(fmt.Sprintf("secret %s in %s: made", s.Secret, s.Region))
 		return aws.ToString(made.ARN), nil
-	case aws.ToString(there.SecretString) != text:
-		if _, err := secrets.PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: &r.Secret, SecretString: &text}); err != nil {
-			return fail(err)
+	case s.before != text:
+		if _, err := s.client.PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: &s.Secret, SecretString: &text}); err != nil {
+			return "", s.failed(err)
 		}
-		report(fmt.Sprintf("secret %s in %s: changed", r.Secret, r.Region))
+		then := "machines fetch it within the hour"
+		if s.Deploy != "" {
+			then = "tasks get it with " + s.Deploy
+		}
+		report(fmt.Sprintf("secret %s in %s: changed; %s", s.Secret, s.Region, then))
 	}
-	return aws.ToString(there.ARN), nil
+	return s.arn, nil
 }
 
 // users makes a user and its group.
