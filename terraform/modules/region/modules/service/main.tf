@@ -5,14 +5,20 @@ data "aws_caller_identity" "current" {}
 data "aws_partition" "current" {}
 
 locals {
-  # Files are the secrets, the agent's configuration, and what programs keep while a task lives.
-  # They are on volumes of the task alone, which its other containers read.
-  secrets = { name = "secrets", path = "/etc/weir/secrets" }
-  data    = { name = "data", path = "/var/lib/weir" }
-  user    = "65532"
-
   # Keys of the secret, each of which becomes a file. docs/bootstrap.md has what they are.
-  files = ["ca.pem", "cert.pem", "key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem", "consul-token", "redis-password"]
+  program_files = ["ca.pem", "cert.pem", "key.pem", "consul-token", "redis-password"]
+  agent_files   = ["consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"]
+  files         = concat(local.program_files, local.agent_files)
+
+  # Secrets, and what a program keeps while the task lives, are on volumes of the task. The program and the
+  # agent have users and volumes of their own, under the same paths: neither reads what is the other's.
+  paths = { secrets = "/etc/weir/secrets", data = "/var/lib/weir" }
+  users = { program = "65532", agent = "65533" }
+  volumes = flatten([for who, user in local.users : [for what, path in local.paths : {
+    name = "${who}-${what}", who = who, user = user, path = path, read_only = what == "secrets"
+  }]])
+  mounts = { for who, user in local.users : who => [for v in local.volumes :
+  { sourceVolume = v.name, containerPath = v.path, readOnly = v.read_only } if v.who == who] }
 
   others = 512 # MiB of a task for the collector, the agent and what Fargate itself takes
 
@@ -30,13 +36,13 @@ locals {
     user       = "0"
     entryPoint = ["/bin/sh", "-ec"]
     command = [join("\n", concat(
-      ["umask 077", "printf '%s' \"$AGENT\" >${local.secrets.path}/agent.json"],
-      [for i, file in local.files : "printf '%s' \"$SECRET_${i}\" >${local.secrets.path}/${file}"],
-      ["chown -R ${local.user}:${local.user} ${local.secrets.path} ${local.data.path}"],
+      ["umask 077", "printf '%s' \"$AGENT\" >/volumes/agent-secrets/agent.json"],
+      [for i, file in local.files : "printf '%s' \"$SECRET_${i}\" >/volumes/${contains(local.agent_files, file) ? "agent" : "program"}-secrets/${file}"],
+      [for v in local.volumes : "chown -R ${v.user}:${v.user} /volumes/${v.name}"],
     ))]
     environment      = [{ name = "AGENT", value = var.consul_agent }]
     secrets          = [for i, file in local.files : { name = "SECRET_${i}", valueFrom = "${var.secret}:${file}::" }]
-    mountPoints      = [for v in [local.secrets, local.data] : { sourceVolume = v.name, containerPath = v.path, readOnly = false }]
+    mountPoints      = [for v in local.volumes : { sourceVolume = v.name, containerPath = "/volumes/${v.name}", readOnly = false }]
     logConfiguration = local.log
   }
 
@@ -44,16 +50,13 @@ locals {
     name       = "consul"
     image      = var.images.consul
     essential  = true
-    user       = local.user
+    user       = local.users.agent
     entryPoint = ["/bin/sh", "-ec"]
     # Its token may register nodes with this prefix alone; a host name of AWS goes on with a domain.
     command = [join(" ", ["host=$(hostname); exec consul agent -node=\"${var.node}-$${host%%.*}\"",
-    "-config-file=${local.secrets.path}/agent.json", "-config-file=${local.secrets.path}/consul.json"])]
-    dependsOn = [{ containerName = "files", condition = "SUCCESS" }]
-    mountPoints = [
-      { sourceVolume = "secrets", containerPath = local.secrets.path, readOnly = true },
-      { sourceVolume = "data", containerPath = local.data.path, readOnly = false },
-    ]
+    "-config-file=${local.paths.secrets}/agent.json", "-config-file=${local.paths.secrets}/consul.json"])]
+    dependsOn              = [{ containerName = "files", condition = "SUCCESS" }]
+    mountPoints            = local.mounts.agent
     readonlyRootFilesystem = true
     stopTimeout            = 60
     logConfiguration       = local.log
@@ -63,12 +66,12 @@ locals {
     name                   = var.program
     image                  = var.images.weir
     essential              = true
-    user                   = local.user
+    user                   = local.users.program
     readonlyRootFilesystem = true
     environment            = [for k, v in merge(var.environment, module.collector.environment) : { name = k, value = v }]
     portMappings           = [{ containerPort = 8080, protocol = "tcp" }]
     dependsOn              = [{ containerName = "files", condition = "SUCCESS" }, { containerName = "consul", condition = "START" }]
-    mountPoints            = local.consul_container.mountPoints
+    mountPoints            = local.mounts.program
     memory                 = var.size.memory - local.others # its cgroup, by which it bounds itself
     # It passes once the program has been ready: new replicas that never are do not replace those that
     # serve. Later it fails only where the program hangs: without Redis no replica is ready, nor would new ones be.
@@ -88,7 +91,7 @@ locals {
     image                  = var.images.collector
     essential              = false
     restartPolicy          = { enabled = true }
-    user                   = local.user
+    user                   = local.users.program
     memory                 = 192
     readonlyRootFilesystem = true
     environment            = [{ name = "AOT_CONFIG_CONTENT", value = module.collector.config_json }]
@@ -251,11 +254,11 @@ resource "aws_ecs_task_definition" "this" {
     operating_system_family = "LINUX"
     cpu_architecture        = var.architecture
   }
-  volume {
-    name = "secrets"
-  }
-  volume {
-    name = "data"
+  dynamic "volume" {
+    for_each = local.volumes
+    content {
+      name = volume.value.name
+    }
   }
   tags = var.tags
 }
@@ -269,7 +272,7 @@ resource "aws_ecs_service" "this" {
   deployment_minimum_healthy_percent = 100
   deployment_maximum_percent         = 200
   availability_zone_rebalancing      = "ENABLED"
-  wait_for_steady_state              = true # what comes next in an apply finds the new tasks, and a version that does not start ends it
+  wait_for_steady_state              = true # what comes next in an apply finds the new tasks
   propagate_tags                     = "SERVICE"
   enable_ecs_managed_tags            = true
   depends_on                         = [var.after]

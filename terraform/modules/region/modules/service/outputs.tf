@@ -3,11 +3,6 @@ output "security_group_id" {
   value       = aws_security_group.this.id
 }
 
-output "container_names" {
-  description = "Containers of a task."
-  value       = [for c in jsondecode(aws_ecs_task_definition.this.container_definitions) : c.name]
-}
-
 output "execution_policy" {
   description = "What ECS itself may do to start a task, as a policy in JSON."
   value       = aws_iam_role_policy.execution.policy

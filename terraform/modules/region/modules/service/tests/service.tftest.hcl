@@ -28,7 +28,7 @@ variables {
 
 run "safe" {
   assert {
-    condition     = join(" ", output.container_names) == "files consul collector weir-regional"
+    condition     = join(" ", [for c in jsondecode(aws_ecs_task_definition.this.container_definitions) : c.name]) == "files consul collector weir-regional"
     error_message = "A task must fetch its files, and run an agent, a collector and the program."
   }
   assert {
@@ -109,7 +109,7 @@ run "task" {
   }
   assert {
     condition = [for c in jsondecode(aws_ecs_task_definition.this.container_definitions) : [for s in c.secrets : s.valueFrom] if c.name == "files"][0] == [
-      for file in ["ca.pem", "cert.pem", "key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem", "consul-token", "redis-password"] :
+      for file in ["ca.pem", "cert.pem", "key.pem", "consul-token", "redis-password", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"] :
     "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/service-AbCdEf:${file}::"]
     error_message = "Each file must be a key of the one secret."
   }
@@ -128,6 +128,32 @@ run "task" {
   assert {
     condition     = aws_ecs_service.this.wait_for_steady_state && aws_ecs_service.this.propagate_tags == "SERVICE"
     error_message = "An apply must wait for the tasks, which have the tags of their service."
+  }
+}
+
+# Which files are in which volume is read from the script that writes them.
+run "apart" {
+  assert {
+    condition = { for c in jsondecode(aws_ecs_task_definition.this.container_definitions) : c.name => { user = c.user, mounts = [
+      for m in c.mountPoints : "${m.sourceVolume} ${m.containerPath} ${m.readOnly ? "ro" : "rw"}"] } if can(c.mountPoints) && c.name != "files" } == {
+      consul        = { user = "65533", mounts = ["agent-data /var/lib/weir rw", "agent-secrets /etc/weir/secrets ro"] }
+      weir-regional = { user = "65532", mounts = ["program-data /var/lib/weir rw", "program-secrets /etc/weir/secrets ro"] }
+    }
+    error_message = "The agent and the program must each have a user and volumes of their own."
+  }
+  assert {
+    condition = { for volume in ["agent-secrets", "program-secrets"] : volume => [for c in jsondecode(aws_ecs_task_definition.this.container_definitions) :
+      flatten(regexall(">/volumes/${volume}/(\\S+)", c.command[0])) if c.name == "files"][0] } == {
+      agent-secrets   = ["agent.json", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"]
+      program-secrets = ["ca.pem", "cert.pem", "key.pem", "consul-token", "redis-password"]
+    }
+    error_message = "The agent must not read the program's key, token and password, nor the program the agent's."
+  }
+  assert {
+    condition = alltrue([for c in jsondecode(aws_ecs_task_definition.this.container_definitions) : alltrue([for v in aws_ecs_task_definition.this.volume :
+      strcontains(c.command[0], "chown -R ${startswith(v.name, "agent") ? "65533:65533" : "65532:65532"} /volumes/${v.name}") &&
+    contains([for m in c.mountPoints : m.containerPath], "/volumes/${v.name}")]) if c.name == "files"]) && length(aws_ecs_task_definition.this.volume) == 4
+    error_message = "Each volume must belong to the user that has it."
   }
 }
 
