@@ -1,9 +1,8 @@
 data "aws_region" "current" {}
 
-# Without local zones, which have no NAT gateways. What needs an opt-in is one, or such.
+# Without local zones, which have no NAT gateways. What needs an opt-in is one, or such. Their state is not
+# asked: a zone that fails stays, so that no apply moves its subnets.
 data "aws_availability_zones" "available" {
-  state = "available"
-
   filter {
     name   = "zone-type"
     values = ["availability-zone"]
@@ -14,7 +13,6 @@ data "aws_availability_zones" "available" {
       error_message = "zones is ${var.zones}, and ${data.aws_region.current.region} has ${length(self.names)} availability zones for this account: make zones less."
     }
     postcondition {
-      # Whether it is available now is not asked: a zone that fails must not be in the way of an apply.
       condition     = alltrue([for name in var.zone_names : startswith(name, data.aws_region.current.region)])
       error_message = "zone_names must be availability zones of ${data.aws_region.current.region}, such as ${join(", ", self.names)}."
     }
@@ -24,7 +22,7 @@ data "aws_availability_zones" "available" {
 locals {
   names = length(var.zone_names) > 0 ? var.zone_names : slice(sort(data.aws_availability_zones.available.names), 0, min(var.zones, length(data.aws_availability_zones.available.names)))
 
-  # By the letter of a zone, so that another order or one more moves no subnet.
+  # By the letter of a zone, so that another order or one more at the end moves no subnet.
   zones = { for name in local.names : name => index(split("", "abcdefgh"), substr(name, -1, 1)) }
 }
 

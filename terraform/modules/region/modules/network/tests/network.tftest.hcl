@@ -45,6 +45,35 @@ run "more_zones" {
   }
 }
 
+# The zone d is not used: whether it is there, or one more, moves nothing. Nor does one that fails.
+run "a_later_zone_less" {
+  override_data {
+    target = data.aws_availability_zones.available
+    values = { names = ["eu-central-1c", "eu-central-1b", "eu-central-1a"] }
+  }
+  assert {
+    condition = { for s in aws_subnet.private : s.availability_zone => s.cidr_block } == {
+    eu-central-1a = "10.1.128.0/20", eu-central-1b = "10.1.144.0/20", eu-central-1c = "10.1.160.0/20" }
+    error_message = "A zone that was not used, and is gone, must move no subnet."
+  }
+  assert {
+    condition     = data.aws_availability_zones.available.state == null
+    error_message = "A zone that fails must stay among the zones, else an apply moves its subnets."
+  }
+}
+
+run "a_later_zone_more" {
+  override_data {
+    target = data.aws_availability_zones.available
+    values = { names = ["eu-central-1e", "eu-central-1c", "eu-central-1d", "eu-central-1b", "eu-central-1a"] }
+  }
+  assert {
+    condition = { for s in aws_subnet.private : s.availability_zone => s.cidr_block } == {
+    eu-central-1a = "10.1.128.0/20", eu-central-1b = "10.1.144.0/20", eu-central-1c = "10.1.160.0/20" }
+    error_message = "A zone more with a later letter must move no subnet."
+  }
+}
+
 run "zones_by_name" {
   variables { zone_names = ["eu-central-1d", "eu-central-1b"] }
   assert {
