@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +54,9 @@ func task(t *testing.T, dir string, files map[string]string) (directories map[st
 	const user = 65532
 	directories = map[string]any{"config": dir, "secrets": filepath.Join(dir, "secrets"), "data": filepath.Join(dir, "data"), "programs": filepath.Join(proc.Root(t), "bin")}
 	for name, content := range files {
+		if name == "consul.json" || strings.HasPrefix(name, "consul-") && name != "consul-token" {
+			continue // is on the volume of the agent
+		}
 		path := proc.WriteFile(t, filepath.Join(dir, "secrets", name), content)
 		if err := errors.Join(os.Chmod(path, 0o600), os.Chown(path, user, user)); err != nil {
 			t.Fatal(err)
@@ -61,7 +66,25 @@ func task(t *testing.T, dir string, files map[string]string) (directories map[st
 	if err := errors.Join(os.MkdirAll(data, 0o700), os.Chown(data, user, user)); err != nil {
 		t.Fatal(err)
 	}
-	return directories, unit{user: "nonroot", memory: 2 * GiB, writable: []string{data}} // size of the module region
+	return directories, unit{user: "nonroot", memory: containerMemory(t), writable: []string{data}}
+}
+
+// containerMemory is the limit of a program's container, as the module service computes it without a size.
+func containerMemory(t *testing.T) (bytes int64) {
+	t.Helper()
+	number := func(file, pattern string) int64 {
+		text, err := os.ReadFile(filepath.Join(proc.Root(t), "terraform/modules/region/modules/service", file))
+		m := regexp.MustCompile(pattern).FindSubmatch(text)
+		if err != nil || m == nil {
+			t.Fatalf("%s has no %s: %v", file, pattern, err)
+		}
+		n, err := strconv.ParseInt(string(m[1]), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	return (number("variables.tf", `memory = optional\(number, (\d+)\)`) - number("main.tf", `(?m)^  others = (\d+) # MiB`)) << 20
 }
 
 // realMachine is a machine with the real programs, whose scripts and units have its real users.
@@ -122,11 +145,18 @@ type deployment string
 
 func newDeployment(t *testing.T, dir string) deployment {
 	t.Helper()
-	path := filepath.Join(dir, "secrets")
-	if out, err := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "bootstrap", path, "--regions", "eu").CombinedOutput(); err != nil {
+	d := deployment(filepath.Join(dir, "secrets"))
+	d.bootstrap(t, "--regions", "eu")
+	return d
+}
+
+// bootstrap runs `weir bootstrap`.
+func (d deployment) bootstrap(t *testing.T, args ...string) {
+	t.Helper()
+	argv := append([]string{"bootstrap", string(d)}, args...)
+	if out, err := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), argv...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return deployment(path)
 }
 
 // role is the secret of a role.
