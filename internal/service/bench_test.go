@@ -57,7 +57,6 @@ func benchmarkHandler(b *testing.B, r *region, wants int, rpc bool, traceparent 
 	if rpc {
 		q.Header.Set("Content-Encoding", "identity") // the codec leaves this to connect-go
 	}
-	q.Body = body
 	var message []byte
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
@@ -68,6 +67,7 @@ func benchmarkHandler(b *testing.B, r *region, wants int, rpc bool, traceparent 
 		}
 		message = req.Append(message[:0])
 		body.Reset(message)
+		q.Body = body
 		q.ContentLength = int64(len(message))
 		w.status = 0
 		r.handler.ServeHTTP(w, q)

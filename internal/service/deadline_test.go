@@ -109,38 +109,3 @@ func TestCallerThatHangsUp(t *testing.T) {
 		t.Error("it is not counted")
 	}
 }
-
-// Calls that find no memory beside those in flight are refused, and those in flight are not. When these have
-// ended there is room again.
-func TestCallsInFlightAreBounded(t *testing.T) {
-	store, hung := new(slowStore), make(chan struct{})
-	store.hung = func() { hung <- struct{}{} }
-	r := newRegion(t, func(c *service.Config) { store.Store, c.Store, c.MaxCallBytes = c.Store, store, 40<<10 })
-	one := func(key string) (status int, text string) {
-		q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(r.call(want("page", key, 1)).Append(nil)))
-		q.Header.Set("Content-Type", "application/proto")
-		q.Header.Set("Connect-Timeout-Ms", "2000")
-		w := httptest.NewRecorder()
-		r.handler.ServeHTTP(w, q)
-		return w.Code, w.Body.String()
-	}
-	ended := make(chan int)
-	for range 2 { // some 17 KiB each
-		go func() {
-			status, _ := one("hung")
-			ended <- status
-		}()
-		<-hung
-	}
-	if status, text := one("quick"); status != http.StatusTooManyRequests || !strings.Contains(text, "max_memory") {
-		t.Errorf("beside two calls: %d %s, want 429 and what to change", status, text)
-	}
-	for range 2 {
-		if status := <-ended; status != http.StatusOK {
-			t.Errorf("a call in flight: %d", status)
-		}
-	}
-	if status, text := one("quick"); status != http.StatusOK {
-		t.Errorf("when these have ended: %d %s", status, text)
-	}
-}

@@ -9,7 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync/atomic"
+	"strings"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -18,6 +19,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/room"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -33,7 +35,8 @@ type Handler struct {
 	seconds telemetry.Histogram
 	// authorize is as in [Handler.Authorize]; nil: all calls are allowed.
 	authorize func(*tls.ConnectionState, string) error
-	inFlight  atomic.Int64 // bytes of calls, by callBytes
+	inFlight  *room.InFlight[sourceName]
+	calls     sync.Pool // of *call
 }
 
 // NewHandler makes the handler of a service. Latencies go to r; nil: nowhere.
@@ -42,11 +45,14 @@ func NewHandler(s *Service, r *telemetry.Registry) *Handler {
 		r = telemetry.NewRegistry("")
 	}
 	h := &Handler{
-		service: s,
-		errors:  connect.NewErrorWriter(),
-		seconds: r.Histogram("weir_acquire_seconds", "Time to answer a call of Acquire, from its headers to its reply.", telemetry.Doubling(16e-6, 16)),
+		service:  s,
+		errors:   connect.NewErrorWriter(),
+		inFlight: room.NewInFlight[sourceName](s.config.MaxCallBytes),
+		calls:    sync.Pool{New: func() any { return new(call) }},
+		seconds:  r.Histogram("weir_acquire_seconds", "Time to answer a call of Acquire, from its headers to its reply.", telemetry.Doubling(16e-6, 16)),
 	}
-	_, h.connect = quotapbconnect.NewQuotaServiceHandler(rpc{h, s}, connect.WithReadMaxBytes(wire.MaxMessage))
+	_, h.connect = quotapbconnect.NewQuotaServiceHandler(rpc{h, s}, connect.WithReadMaxBytes(wire.MaxMessage),
+		connect.WithCodec(codec{}), connect.WithCompression("gzip", nil, nil)) // a message is as large as what is read of it
 	return h
 }
 
@@ -58,33 +64,30 @@ func (h *Handler) Authorize(allowed func(caller *tls.ConnectionState, region str
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != quotapbconnect.QuotaServiceAcquireProcedure {
-		h.connect.ServeHTTP(w, r)
-		return
-	}
-	begin, bytes := time.Now(), callBytes(r)
-	defer h.inFlight.Add(-bytes)
-	switch most := h.service.config.MaxCallBytes; {
-	case h.inFlight.Add(bytes) > most && most > 0:
+	begin, acquire := time.Now(), r.URL.Path == quotapbconnect.QuotaServiceAcquireProcedure
+	c := h.calls.Get().(*call)
+	*c = call{ReadCloser: r.Body, origin: origin{r.RemoteAddr, r.TLS}, in: h.inFlight, json: strings.Contains(r.Header.Get("Content-Type"), "json")}
+	c.name, r.Body = c.source(), c
+	defer func() {
+		r.Body = c.ReadCloser
+		c.end()
+		h.calls.Put(c)
+	}()
+	switch {
+	case !c.take(streamBytes):
 		h.service.refuse(errTooManyCalls, r.RemoteAddr)
 		_ = h.errors.Write(w, r, coded(errTooManyCalls)) // the caller has gone
-	case isPlain(r):
-		h.acquire(w, r)
+	case acquire && isPlain(r):
+		h.acquire(w, r, c)
 	default:
-		h.connect.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), secureKey{}, r.TLS)))
+		h.connect.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
+		if c.refused {
+			h.service.refuse(errTooManyCalls, r.RemoteAddr)
+		}
 	}
-	h.seconds.Observe(time.Since(begin).Seconds())
-}
-
-// callBytes estimates what a call takes while it is in flight: a stream, its body, and what that is decoded
-// into, at most 16 times as much and 1024 wants.
-func callBytes(r *http.Request) int64 {
-	const stream, unknown, wants = 16 << 10, 4 << 10, 640 << 10
-	body := min(r.ContentLength, wire.MaxMessage)
-	if body < 0 {
-		body = unknown
+	if acquire {
+		h.seconds.Observe(time.Since(begin).Seconds())
 	}
-	return stream + body + min(16*body, wants)
 }
 
 // allowed refuses a call that may not state this region. Who refused it logs that.
@@ -108,10 +111,10 @@ func isPlain(r *http.Request) bool {
 		r.Header.Get("Content-Encoding") == ""
 }
 
-func (h *Handler) acquire(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) acquire(w http.ResponseWriter, r *http.Request, c *call) {
 	x := h.service.calls.Get().(*exchange)
 	defer h.service.release(x)
-	if err := h.answer(r, x); err != nil {
+	if err := h.answer(r, c, x); err != nil {
 		h.service.refuse(err, r.RemoteAddr)
 		_ = h.errors.Write(w, r, coded(err)) // the caller has gone
 		return
@@ -121,7 +124,7 @@ func (h *Handler) acquire(w http.ResponseWriter, r *http.Request) {
 }
 
 // answer decodes, asks and encodes.
-func (h *Handler) answer(r *http.Request, x *exchange) (err error) {
+func (h *Handler) answer(r *http.Request, c *call, x *exchange) (err error) {
 	patience := engine.DefaultPatience
 	if text := r.Header.Get("Connect-Timeout-Ms"); text != "" {
 		ms, err := strconv.ParseUint(text, 10, 32)
@@ -135,18 +138,18 @@ func (h *Handler) answer(r *http.Request, x *exchange) (err error) {
 	if x.in, err = readBody(r, x.in[:0]); err != nil {
 		return err
 	}
-	return h.exchange(ctx, x, r.RemoteAddr, r.TLS, r.Header)
+	return h.exchange(ctx, x, c.origin, r.Header)
 }
 
 // exchange answers the encoded call in x.in with x.out.
-func (h *Handler) exchange(ctx context.Context, x *exchange, from string, secure *tls.ConnectionState, header http.Header) error {
+func (h *Handler) exchange(ctx context.Context, x *exchange, from origin, header http.Header) error {
 	if err := x.request.Decode(x.in); err != nil {
 		return &refusal{err, connect.CodeInvalidArgument, true}
 	}
-	if err := h.allowed(secure, x.request.Region); err != nil {
+	if err := h.allowed(from.secure, x.request.Region); err != nil {
 		return err
 	}
-	x.origin, x.parent, x.retried = origin{from, secure}, parent(header), retried(header)
+	x.origin, x.parent, x.retried = from, parent(header), retried(header)
 	if err := h.service.acquire(ctx, x); err != nil {
 		return err
 	}
@@ -174,13 +177,15 @@ func readBody(r *http.Request, dst []byte) ([]byte, error) {
 	if r.ContentLength > wire.MaxMessage {
 		return dst, tooLong(r.ContentLength)
 	}
-	dst = slices.Grow(dst, int(max(r.ContentLength+1, 512)))
+	dst = slices.Grow(dst, int(min(max(r.ContentLength+1, 512), streamBytes/2))) // what is stated may never come
 	for {
 		n, err := r.Body.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
 		switch {
 		case err == io.EOF:
 			return dst, nil
+		case errors.Is(err, errTooManyCalls):
+			return dst, errTooManyCalls
 		case err != nil:
 			return dst, &refusal{fmt.Errorf("body: not received whole: %w", err), connect.CodeCanceled, false}
 		case len(dst) > wire.MaxMessage:
@@ -194,9 +199,6 @@ func readBody(r *http.Request, dst []byte) ([]byte, error) {
 func tooLong(n int64) error {
 	return wrong("body", "%d bytes or more, at most %d: ask in several calls", n, wire.MaxMessage)
 }
-
-// secureKey is that of a call's *tls.ConnectionState, in its context.
-type secureKey struct{}
 
 // coded gives an error of a call its code on the wire.
 func coded(err error) error {
@@ -222,10 +224,9 @@ func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequ
 	defer p.service.release(x)
 	ctx, cancel := inTime(ctx, patience(ctx))
 	defer cancel()
-	secure, _ := ctx.Value(secureKey{}).(*tls.ConnectionState)
 	var err error
 	if x.in, err = (proto.MarshalOptions{}).MarshalAppend(x.in[:0], r.Msg); err == nil {
-		err = p.handler.exchange(ctx, x, r.Peer().Addr, secure, r.Header())
+		err = p.handler.exchange(ctx, x, ctx.Value(callKey{}).(*call).origin, r.Header())
 	}
 	if err != nil {
 		p.service.refuse(err, r.Peer().Addr)
@@ -254,7 +255,7 @@ func (p rpc) Slot(ctx context.Context, r *connect.Request[quotapb.SlotRequest]) 
 }
 
 // Rules sends the compiled rules, unless the holder has them.
-func (p rpc) Rules(_ context.Context, r *connect.Request[quotapb.RulesRequest]) (*connect.Response[quotapb.RulesResponse], error) {
+func (p rpc) Rules(ctx context.Context, r *connect.Request[quotapb.RulesRequest]) (*connect.Response[quotapb.RulesResponse], error) {
 	protocol, ok := wire.Common(r.Msg.GetProtocol(), r.Msg.GetProtocolMax())
 	if !ok {
 		return nil, coded(otherProtocol(r.Msg.GetProtocol(), r.Msg.GetProtocolMax()))
@@ -265,6 +266,9 @@ func (p rpc) Rules(_ context.Context, r *connect.Request[quotapb.RulesRequest]) 
 	}
 	out := &quotapb.RulesResponse{Protocol: protocol, RulesVersion: rules.version, RulesRevision: rules.revision}
 	if rules.version != r.Msg.GetHaveVersion() {
+		if !ctx.Value(callKey{}).(*call).take(int64(len(rules.encoded))) {
+			return nil, coded(errTooManyCalls)
+		}
 		out.Rules = rules.encoded
 	}
 	return connect.NewResponse(out), nil

@@ -15,6 +15,7 @@ type metrics struct {
 	unknown    telemetry.Counter
 	rejected   telemetry.Counter
 	noRoom     telemetry.Counter
+	noMemory   telemetry.Counter
 	abandoned  telemetry.Counter
 	behind     telemetry.Counter
 
@@ -44,6 +45,7 @@ func newMetrics(r *telemetry.Registry) *metrics {
 		unknown:       r.Counter("weir_wants_unknown_rule_total", "Wants for a rule or variant that is not in the rules."),
 		rejected:      r.Counter("weir_acquire_rejected_total", "Calls refused as a whole: malformed, no common protocol, no holder, or too many holders."),
 		noRoom:        r.Counter("weir_holders_refused_total", "Calls of new holders that were refused, because their address or the memory for callers has its most."),
+		noMemory:      r.Counter("weir_calls_refused_total", "Calls that were refused, because those in flight, or those of their address, take the memory for calls."),
 		wantsRejected: r.Counters("weir_wants_rejected_total", "Wants answered as unavailable because a field is out of range, by field.", "reason"),
 		abandoned:     r.Counter("weir_acquire_unheard_total", "Calls whose caller hung up before the answer; what they were granted went back."),
 		behind:        r.Counter("weir_acquire_newer_rules_total", "Calls of holders that have newer rules than this replica: its rules file is late, or was set back without a larger revision."),

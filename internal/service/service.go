@@ -1,12 +1,12 @@
 // Package service is the service of a tier: it checks the wants of holders, asks an
 // [engine.Store] for them, and answers.
 //
-//	handler.go     HTTP and gRPC to messages; deadline.go: the time that a caller has left
+//	handler.go     HTTP and gRPC to messages; call.go: what one takes in flight; deadline.go: the time that a caller has left
 //	check.go       what a call may state
 //	holders.go     the callers, of which no call is applied twice; sources.go: where they call from
 //	catalog.go     the rules in force, as policies
 //	exchange.go    one call of Acquire; slot_call.go: one for the slots of a request
-//	metrics.go     what is counted; notices.go and trace.go: what operators see of single calls
+//	metrics.go     what is counted; notices.go: what operators see of single calls
 package service
 
 import (
@@ -31,7 +31,7 @@ import (
 var errTooManyHolders = &refusal{errors.New("holder: the holders and workers that called within 10 s fill the memory for callers, so this one cannot be added; raise max_holders or max_memory, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
 
 // errTooManyCalls refuses a call for which there is no memory.
-var errTooManyCalls = &refusal{errors.New("call: the calls in flight take the memory that there is for them; raise max_memory, or find out why answers take so long"), connect.CodeResourceExhausted, true}
+var errTooManyCalls = &refusal{errors.New("call: the calls in flight take the memory that there is for them, or those of this address a quarter of it; raise max_memory if so many PoPs call from there, through a gateway for example, or find out why answers take so long"), connect.CodeResourceExhausted, true}
 
 // errTooManyOfAddress refuses a call of a holder whose address has its most holders.
 var errTooManyOfAddress = &refusal{errors.New("holder: as many holders as one address may have called from this one within 10 s, so this one cannot be added; raise max_holders_per_address if so many PoPs call from there, through a gateway for example, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
@@ -48,7 +48,8 @@ type Config struct {
 	// MaxHoldersPerAddress bounds the holders that call from one address, with TLS for each
 	// certificate, at least 1; 0 means defaultMaxHoldersPerAddress.
 	MaxHoldersPerAddress int
-	// MaxCallBytes bounds the calls of Acquire in flight by an estimate of the memory that they take; 0: it does not.
+	// MaxCallBytes bounds the calls in flight by an estimate of the memory that they take, with a quarter for
+	// each address, with TLS each certificate at one; 0: it does not.
 	MaxCallBytes int64
 	// SlotSeed keeps clients from choosing request ids that collide. All replicas of a
 	// store need the same. If it is empty, the ids are hashed without a secret, and a client

@@ -429,11 +429,10 @@ func TestEncodings(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	for name, options := range map[string][]connect.ClientOption{
-		"connect":      nil,
-		"connect gzip": {connect.WithSendGzip()},
-		"json":         {connect.WithProtoJSON()},
-		"grpc":         {connect.WithGRPC()},
-		"grpc-web":     {connect.WithGRPCWeb()},
+		"connect":  nil,
+		"json":     {connect.WithProtoJSON()},
+		"grpc":     {connect.WithGRPC()},
+		"grpc-web": {connect.WithGRPCWeb()},
 	} {
 		client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL, options...)
 		r.seq++

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -189,4 +190,67 @@ func (f *keyFlood) call(ctx context.Context, client *http.Client, q wire.Request
 		}
 	}
 	return nil
+}
+
+// Callers of three addresses send bodies of 1 MiB, of a length that is not stated, and end none, in calls of Acquire
+// over HTTP/1.1 and then of Slot over HTTP/2. The program refuses most, is not killed, and answers a PoP meanwhile.
+func TestContainerCalls(t *testing.T) {
+	for name, c := range map[string]struct {
+		procedure string
+		calls     int
+		http2     bool
+	}{
+		"acquire": {quotapbconnect.QuotaServiceAcquireProcedure, 330, false},
+		"slot":    {quotapbconnect.QuotaServiceSlotProcedure, 600, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			group := cgroup.New(t, 256<<20)
+			r := region.New(t, region.Config{Dir: proc.LogDir(t), Rules: containerRules("region", 0, 0), Command: group.Command})
+			r.Start()
+			ctx, stop := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			defer all.Wait()
+			defer stop()
+			var refused atomic.Int64
+			for i := range 3 {
+				var protocols http.Protocols
+				protocols.SetHTTP1(!c.http2)
+				protocols.SetUnencryptedHTTP2(c.http2)
+				dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(i+2))}}
+				client := &http.Client{Transport: &http.Transport{Protocols: &protocols, DialContext: dialer.DialContext}}
+				for range c.calls / 3 {
+					all.Go(func() {
+						body, end := io.Pipe()
+						go func() {
+							_, _ = end.Write(make([]byte, wire.MaxMessage-1)) // it is refused, or waits
+							<-ctx.Done()
+							_ = end.Close() // never fails
+						}()
+						call, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.Addr+c.procedure, body)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						call.Header.Set("Content-Type", "application/proto")
+						if answer, err := client.Do(call); err == nil {
+							_ = answer.Body.Close() // nobody reads it
+						}
+						refused.Add(1) // or cut off
+					})
+				}
+			}
+			time.Sleep(2 * time.Second)
+			pop := keyFlood{addr: r.Addr, callers: 1}
+			if pop.run(t, 10_000); pop.failed.Load() > 0 || pop.rejected.Load() > 0 || r.Exited() || group.Killed() > 0 {
+				t.Fatalf("killed: %v; of a PoP's calls %d failed and %d were refused: %v", r.Exited(), pop.failed.Load(), pop.rejected.Load(), pop.err.Load())
+			}
+			t.Logf("%d calls ended early; a peak of %d MiB", refused.Load(), group.Peak()>>20)
+			if n := r.Metrics()["weir_calls_refused_total"]; n < float64(c.calls)/2 {
+				t.Errorf("%v calls were refused", n)
+			}
+			if peak := group.Peak(); peak >= 256<<20 {
+				t.Errorf("a peak of %d bytes", peak)
+			}
+		})
+	}
 }
