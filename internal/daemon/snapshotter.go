@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -36,7 +37,7 @@ type snapshotter struct {
 	holders  func() int // of this process
 
 	mu     sync.Mutex // one save at a time
-	lock   *os.File
+	lock   io.Closer
 	ended  bool
 	failed error // the last save; nil: it did not fail
 

@@ -3,6 +3,7 @@ package statefile
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -29,7 +30,7 @@ func (e *InUseError) Error() string {
 // closed or this process ends. The lock is on a file beside it, because the file itself is
 // replaced with each save. The path must be a regular file or not exist: replacing
 // /dev/null would take it from the whole machine.
-func Lock(path string) (*os.File, error) {
+func Lock(path string) (io.Closer, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: %w", path, errNoFile)
 	}
@@ -48,5 +49,13 @@ func Lock(path string) (*os.File, error) {
 	if err := f.Truncate(0); err == nil {
 		_, _ = fmt.Fprintln(f, os.Getpid()) // for people only
 	}
-	return f, nil
+	return held{f}, nil
+}
+
+// held is the file of a lock.
+type held struct{ *os.File }
+
+// Close ends the lock also where a program that this process starts just now still has the file.
+func (h held) Close() error {
+	return errors.Join(syscall.Flock(int(h.Fd()), syscall.LOCK_UN), h.File.Close())
 }

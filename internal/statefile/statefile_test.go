@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -132,6 +133,7 @@ func TestLock(t *testing.T) {
 	if _, err := statefile.Lock(path); !errors.As(err, &used) || used.Path != path || used.PID != strconv.Itoa(os.Getpid()) {
 		t.Errorf("a second lock: %v", err)
 	}
+	keepOpen(t, path+".lock")
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -140,6 +142,28 @@ func TestLock(t *testing.T) {
 	} else if err := again.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// keepOpen keeps a file of this process open, as a program that it starts does until it runs.
+func keepOpen(t *testing.T, path string) {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("no /proc")
+	}
+	for _, e := range all {
+		if to, _ := os.Readlink("/proc/self/fd/" + e.Name()); to != path {
+			continue
+		}
+		fd, _ := strconv.Atoi(e.Name())
+		again, err := syscall.Dup(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = syscall.Close(again) })
+		return
+	}
+	t.Fatal(path, " is not open")
 }
 
 // What is no file is nobody's to lock, and nothing is left beside it.
