@@ -30,7 +30,7 @@ func documents(t *testing.T) []*Document {
 	t.Helper()
 	root := proc.Root(t)
 	paths := []string{frontPage, "CONTRIBUTING.md", "SECURITY.md", "RATIONALE.md", "CHANGELOG.md", "envoy/README.md", "terraform/README.md"}
-	for _, pattern := range []string{"internal/*/README.md", "regional/*/README.md", "docs/*.md", "docs/runbooks/*.md", "terraform/*/*/README.md", "terraform/*/*/*/*/README.md"} {
+	for _, pattern := range []string{"internal/*/README.md", "internal/*/*/README.md", "regional/*/README.md", "docs/*.md", "docs/runbooks/*.md", "terraform/*/*/README.md", "terraform/*/*/*/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -259,6 +259,8 @@ func checkYAML(text string) error {
 func blocks(t *testing.T) map[string]func(*Block) error {
 	figure := func(*Block) error { return nil }
 	return map[string]func(*Block) error{
+		`upstreams = ["app.internal:8443"]`: figure, // TestModules plans with it
+
 		"client ──▶ Envoy worker ──▶ PoP ─────────────▶ region ──────────────▶ Redis Cluster":         figure,
 		"worker of Envoy ── want ──▶ lease cache of a replica ── want ──▶ counter in Redis or memory": figure,
 		"keys seen within one period × bytes per key × 1.5 (fragmentation, buffers)":                  figure,
