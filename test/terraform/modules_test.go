@@ -4,9 +4,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // Every module and every example has the usual format, is valid, and passes its own tests.
@@ -28,6 +31,7 @@ func TestModules(t *testing.T) {
 			path := filepath.Join(root, dir)
 			if name, is := strings.CutPrefix(dir, "examples/"); is {
 				path = example(t, name, nil)
+				proc.WriteFile(t, filepath.Join(path, "terraform.tfvars"), shown(t, path))
 			}
 			must(t, path, "init")
 			// A module that gets its providers by other names is valid as part of the example.
@@ -39,6 +43,19 @@ func TestModules(t *testing.T) {
 			}
 		})
 	}
+}
+
+var hcl = regexp.MustCompile("(?s)\n```hcl\n(.*?)```\n")
+
+// shown is the terraform.tfvars that README.md of an example shows: the example is planned with it.
+func shown(t *testing.T, dir string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	m := hcl.FindSubmatch(page)
+	if err != nil || m == nil {
+		t.Fatalf("README.md shows no terraform.tfvars: %v", err)
+	}
+	return string(m[1])
 }
 
 // modules are the directories of a tree that have configuration.
