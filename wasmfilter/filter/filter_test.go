@@ -250,6 +250,23 @@ func TestRegionFails(t *testing.T) {
 	})
 }
 
+// An answer with another status than a region's is logged with what to change.
+func TestRefusedByStatus(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		for status, remedy := range map[string]string{
+			"403": "give this PoP a certificate for a name that the region allows",
+			"404": "make sure that it leads to weir-regional",
+		} {
+			e := start(withRules(t, userRules), 1)
+			e.send(0, ":path", "/v1/a", "x-user", "ann")
+			e.settle(func(c *httpCall) { c.status, c.answer = status, []byte("the reason") })
+			if want := "answers a call with HTTP status " + status + ` and "the reason"; ` + remedy; !e.logged(want) {
+				t.Errorf("the log is %q, want %q", e.logs, want)
+			}
+		}
+	})
+}
+
 // Envoy is in the middle of resetting a call that it calls back for without an answer.
 // A call that is made meanwhile has it crash; the next callback may make one.
 func TestNoCallFromACut(t *testing.T) {

@@ -241,8 +241,12 @@ func (p *plugin) answer(id uint32, bodySize int) {
 		defer func() { p.resetting = false }()
 		p.worker.Failed(now, call, uplink.CallFailed)
 	default:
+		remedy := "make sure that it leads to weir-regional"
+		if status == "403" {
+			remedy = "give this PoP a certificate for a name that the region allows (--tls-client-san)"
+		}
 		p.complain(aboutAnswers, "the Envoy cluster "+p.cfg.RegionCluster+" (region_cluster) answers a call with HTTP status "+status+
-			" and "+strconv.Quote(string(body[:min(len(body), mostOfAnswer)]))+"; make sure that it leads to weir-regional")
+			" and "+strconv.Quote(string(body[:min(len(body), mostOfAnswer)]))+"; "+remedy)
 		p.worker.Failed(now, call, uplink.CallFailed)
 	}
 	if e := p.worker.AnswerError; e != "" {
