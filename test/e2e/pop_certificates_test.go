@@ -67,6 +67,7 @@ func TestPoPCertificatesReload(t *testing.T) {
 		})
 	}
 	awaitAnswer("an answer with the first certificates")
+	envoy.AwaitHealthy(t, s.PoPs[0].Admin)
 	awaitDays(t, s.PoPs[0], 20)
 	refusesOthers(t, eu.Addr, authorities[0])
 
@@ -86,6 +87,7 @@ func TestPoPCertificatesReload(t *testing.T) {
 	eu.Kill()
 	eu.Start()
 	awaitAnswer("an answer with certificates of another authority")
+	envoy.AwaitHealthy(t, s.PoPs[0].Admin)
 	awaitDays(t, s.PoPs[0], 10)
 }
 

@@ -56,6 +56,7 @@ func TestPoPCallsRegion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := popOf(t, dir, name, quota, proxy.read(t))
 			proc.Eventually(t, 0, "the PoP has the rules of the region", func() bool { return rulesRevision(t, p.admin) > 0 })
+			envoy.AwaitHealthy(t, p.admin)
 			for path, host := range map[string]string{"/plain": "", "/first": "first.example", "/second": "second.example"} {
 				p.serves(t, roots, host, path)
 			}

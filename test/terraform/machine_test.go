@@ -254,6 +254,7 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 	p.AwaitReady("http://" + at("health_port") + "/healthz")
 	limitHolds(t, p, at("port"), "/page")
 	limitHolds(t, p, at("port"), "/all")
+	envoy.AwaitHealthy(t, at("admin_port"))
 	counts, err := measure.Scrape(t.Context(), http.DefaultClient, metrics)
 	if n := counts[`weir_region_units_granted_total{region="eu"}`]; err != nil || n == 0 {
 		t.Errorf("the aggregator granted %v units to the region eu, %v", n, err)
