@@ -30,10 +30,8 @@ func (t *TLS) callers(p Program) callers {
 		return t.ClientSAN
 	case p.Above == nil:
 		return callers{"weir://region/" + stated}
-	case p.Above.Region != "":
-		return callers{"weir://pop/" + p.Above.Region}
 	}
-	return nil
+	return callers{"weir://pop/" + p.Above.Region} // nobody's, if it has none
 }
 
 // may reports whether a certificate allows a call, of whatever region.

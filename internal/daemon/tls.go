@@ -27,7 +27,7 @@ type TLS struct {
 	// weir-global each needs {region} once, which stands for the region that a call states: no
 	// region can call in the name of another one. For weir-regional {region} is a mistake. Only with
 	// ClientCA. Empty: weir://region/{region} for weir-global; for weir-regional weir://pop/
-	// and the name of its region, or any name where it has none.
+	// and the name of its region, and where it has none ClientCA is a mistake.
 	ClientSAN []string `name:"client-san" help:"Names that callers' certificates must have, such as weir://region/{region}." placeholder:"NAME"`
 }
 
@@ -56,6 +56,9 @@ func (t *TLS) CheckRegions(called bool) error {
 func (t *TLS) config(metrics *telemetry.Registry, log *slog.Logger) (*tls.Config, error) {
 	if t.Cert == "" {
 		return nil, nil
+	}
+	if t.ClientCA == "" {
+		log.Warn("callers need no certificate: whoever reaches this port can spend every limit", "remedy", "give --tls-client-ca")
 	}
 	set, err := certs.Load("callers", certs.Files{Cert: t.Cert, Key: t.Key, CA: t.ClientCA}, metrics, log)
 	if err != nil {

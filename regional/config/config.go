@@ -60,6 +60,8 @@ func (c *Config) Check() error {
 		c.Config.Check(daemon.Input{Field: "descriptors", Path: c.Descriptors}),
 		c.TLS.CheckRegions(false),
 		c.Above.Check(),
+		settings.Refuse(c.TLS.ClientCA != "" && len(c.TLS.ClientSAN) == 0 && c.Region == "",
+			"tls_client_ca: needs region or tls_client_san: else every certificate of these authorities may call; give the region whose PoPs may, such as --region eu"),
 		settings.Refuse(c.Consul != "" && c.Region == "", "region: is missing; with consul the replicas of a region are found by its name: give one, such as --region eu"),
 		envoyrls.Check(&c.Ratelimit, &c.RLS),
 	)

@@ -1,0 +1,34 @@
+package daemon
+
+import (
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/pki"
+)
+
+// A port with TLS that asks for no certificate is logged: its owner may believe that it does.
+func TestAnybody(t *testing.T) {
+	dir := t.TempDir()
+	a, err := pki.NewAuthority()
+	if err == nil {
+		err = a.Write(dir, "x", "weir-regional")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := filepath.Join(dir, "x.pem")
+	for clientCA, warns := range map[string]bool{"": true, cert: false} {
+		var log strings.Builder
+		c := TLS{Cert: cert, Key: filepath.Join(dir, "x.key"), ClientCA: clientCA}
+		if _, err := c.config(telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(log.String(), "callers need no certificate") != warns {
+			t.Errorf("client CA %q: %s", clientCA, &log)
+		}
+	}
+}
