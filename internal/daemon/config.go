@@ -185,7 +185,7 @@ func (c *Config) Check(inputs ...Input) error {
 		c.checkRules(),
 		settings.Between("replicas", c.Replicas, 1, 10_000),
 		settings.Between("max_keys", c.MaxKeys, 1, 1_000_000_000),
-		settings.Between("max_memory", cmp.Or(int64(c.MaxMemory), room.Least), room.Least, room.Most),
+		settings.Between("max_memory", cmp.Or(c.MaxMemory, settings.Bytes(room.Least)), settings.Bytes(room.Least), settings.Bytes(room.Most)),
 		settings.Between("max_holders", c.MaxHolders, 1, 10_000_000),
 		settings.Between("max_holders_per_address", c.MaxHoldersPerAddress, 1, 10_000_000),
 		settings.Between("max_streams", c.MaxStreams, 1, 100_000),

@@ -29,20 +29,24 @@ const (
 // the process's cgroup, and without such a limit 1 GiB. It returns an error if that is too little.
 func Limit(bytes int64, log *slog.Logger) (int64, error) {
 	by := "max_memory"
-	switch env := os.Getenv("GOMEMLIMIT"); {
-	case env != "" && bytes != 0:
-		return 0, errors.New("max_memory: and GOMEMLIMIT in the environment say the same; keep one of them")
-	case env != "":
+	remedy := "write 64 MiB or more"
+	env := os.Getenv("GOMEMLIMIT")
+	bounded := env != "" && env != "off"
+	switch {
+	case bounded && bytes != 0:
+		return 0, errors.New("max_memory: GOMEMLIMIT is set in the environment, too; keep one of the two")
+	case bounded:
 		by, bytes = "GOMEMLIMIT", debug.SetMemoryLimit(-1) // reads it
 	case bytes == 0:
 		limit, err := memlimit.FromCgroup()
+		remedy = "give this container or unit 76 MiB or more, of which 85 % are taken"
 		if by, bytes = "cgroup", int64(min(limit, uint64(Most))/100*cgroupPercent); err != nil {
 			by, bytes = "default", unlimited
 			log.Debug("cgroup without a limit of memory", "reason", err)
 		}
 	}
 	if bytes < Least {
-		return 0, fmt.Errorf("max_memory: %d MiB by %s is too little; give this process 80 MiB or more", bytes>>20, by)
+		return 0, fmt.Errorf("max_memory: %d MiB by %s is too little; %s", bytes>>20, by, remedy)
 	}
 	debug.SetMemoryLimit(bytes)
 	log.Info("memory", "most", fmt.Sprint(bytes>>20, "MiB"), "by", by)

@@ -20,8 +20,9 @@ func TestLimit(t *testing.T) {
 	}{
 		"setting":            {set: 256, want: 256},
 		"environment":        {env: "300MiB", limit: 300, want: 300},
-		"both":               {set: 256, env: "300MiB", limit: 300, wrong: "keep one of them"},
-		"little environment": {env: "20MiB", limit: 20, wrong: "20 MiB by GOMEMLIMIT is too little; give this process 80 MiB"},
+		"both":               {set: 256, env: "300MiB", limit: 300, wrong: "GOMEMLIMIT is set in the environment, too"},
+		"little environment": {env: "20MiB", limit: 20, wrong: "20 MiB by GOMEMLIMIT is too little; write 64 MiB or more"},
+		"no environment":     {set: 256, env: "off", want: 256},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("GOMEMLIMIT", c.env)

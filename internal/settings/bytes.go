@@ -2,6 +2,8 @@ package settings
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,6 +20,16 @@ var byteUnits = []struct {
 }
 
 var errBytes = errors.New("must be a whole number of bytes, KiB, MiB, GiB, kB, MB or GB, such as 512MiB")
+
+// String is the number in the largest power of 1024 that divides it.
+func (b Bytes) String() string {
+	for _, unit := range slices.Backward(byteUnits[:3]) {
+		if b != 0 && int64(b)%unit.bytes == 0 {
+			return fmt.Sprint(int64(b)/unit.bytes, unit.suffix)
+		}
+	}
+	return fmt.Sprint(int64(b))
+}
 
 // UnmarshalText reads a size.
 func (b *Bytes) UnmarshalText(text []byte) error {

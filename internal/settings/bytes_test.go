@@ -9,6 +9,11 @@ func TestBytes(t *testing.T) {
 			t.Errorf("%s: %d, %v; want %d", text, b, err, want)
 		}
 	}
+	for b, want := range map[Bytes]string{0: "0", 17: "17", 1000: "1000", 3 << 10: "3KiB", 64 << 20: "64MiB", 1 << 50: "1048576GiB"} {
+		if got := b.String(); got != want {
+			t.Errorf("%d: %s, want %s", int64(b), got, want)
+		}
+	}
 	for _, text := range []string{"", "MiB", "-1", "1.5GiB", "1TB", "99999999999GiB", "0x10"} {
 		var b Bytes
 		if err := b.UnmarshalText([]byte(text)); err == nil {
