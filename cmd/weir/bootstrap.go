@@ -8,11 +8,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/weirlimit/weir/internal/bootstrap"
 	"github.com/weirlimit/weir/internal/bootstrap/acl"
+	"github.com/weirlimit/weir/internal/settings"
 )
 
 type bootstrapCmd struct {
@@ -25,7 +28,7 @@ type makeCmd struct {
 	Regions []string `placeholder:"NAME" help:"Names of all regions, such as eu,us; default: those that are there."`
 	Home    string   `placeholder:"NAME" help:"Region with the aggregators, the rules and Consul's primary servers; default: as it was, or the only region."`
 	Life    int      `default:"90" placeholder:"DAYS" help:"How long new certificates last, in days."`
-	Rotate  string   `enum:",certificates,authority,gossip,tokens,redis" default:"" placeholder:"WHAT" help:"Replace certificates, authority, gossip, tokens or redis (its passwords)."`
+	Rotate  string   `placeholder:"WHAT" help:"Replace certificates, authority, gossip, tokens or redis (its passwords)."`
 
 	ClientCert string `placeholder:"FILE" help:"Certificate that PoPs show to clients; it is kept."`
 	ClientKey  string `placeholder:"FILE" help:"Its key."`
@@ -37,7 +40,9 @@ type makeCmd struct {
 
 // Validate returns a mistake in the command line.
 func (m *makeCmd) Validate() error {
-	switch {
+	switch what := []string{"certificates", "authority", "gossip", "tokens", "redis"}; {
+	case m.Rotate != "" && !slices.Contains(what, m.Rotate):
+		return fmt.Errorf("--rotate must be one of %s but got %q", strings.Join(what, ", "), m.Rotate)
 	case m.Life < 21 || m.Life > 3650:
 		return errors.New("--life must be 21 to 3650 days: a third of it is left when a certificate is renewed, and authorities last ten years")
 	case len(m.AWS) > 0 && m.Kubernetes != "":
@@ -45,7 +50,7 @@ func (m *makeCmd) Validate() error {
 	case m.Rotate != "" && (len(m.AWS) > 0 || m.Kubernetes != ""):
 		return fmt.Errorf("--rotate %s and publishing are two commands, so that whoever publishes again does not rotate again; docs/bootstrap.md has the order", m.Rotate)
 	}
-	return nil
+	return settings.Pair("--client-cert", m.ClientCert, "--client-key", m.ClientKey)
 }
 
 // Run prints what is published to standard output, and what was changed to standard error.
@@ -102,7 +107,15 @@ func (a *aclCmd) Run(stdout io.Writer) error {
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.Wait, time.Nanosecond))
 	defer cancel()
-	return acl.Ensure(ctx, a.Consul, os.Getenv("CONSUL_HTTP_TOKEN"), f, a.Prune, func(line string) { fmt.Fprintln(stdout, line) })
+	changed := false
+	err = acl.Ensure(ctx, cmp.Or(a.Consul, "127.0.0.1:8500"), os.Getenv("CONSUL_HTTP_TOKEN"), f, a.Prune, func(line string) {
+		changed = changed || !strings.HasPrefix(line, acl.Waiting)
+		fmt.Fprintln(stdout, line)
+	})
+	if err == nil && !changed {
+		fmt.Fprintln(stdout, "policies and tokens are complete, nothing was changed")
+	}
+	return err
 }
 
 // interruptible ends with the first SIGINT or SIGTERM.

@@ -50,7 +50,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exit
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "weir: %v; see weir --help\n", err)
+		command := "weir"
+		if wrong := new(kong.ParseError); errors.As(err, &wrong) && wrong.Context.Selected() != nil {
+			command = wrong.Context.Selected().FullPath()
+		}
+		fmt.Fprintf(stderr, "weir: %v; see %s --help\n", err, command)
 		return 2
 	}
 	cmd.BindTo(stdout, (*io.Writer)(nil))

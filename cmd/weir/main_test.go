@@ -90,6 +90,8 @@ func TestWeir(t *testing.T) {
 		"bootstrap_both":    "bootstrap x --aws eu=eu-central-1 --kubernetes eu",
 		"bootstrap_order":   "bootstrap x --rotate tokens --aws eu=eu-central-1",
 		"bootstrap_rotate":  "bootstrap x --rotate all",
+		"bootstrap_client":  "bootstrap x --client-cert x.pem",
+		"bootstrap_flag":    "bootstrap x --nosuch",
 		"bootstrap_life":    "bootstrap x --life 110000",
 		"bootstrap_file":    "bootstrap good.yaml --regions eu",
 		"bootstrap_acl":     "bootstrap acl good.yaml",

@@ -208,16 +208,24 @@ func TestEnsureFails(t *testing.T) {
 	t.Parallel()
 	s, _ := run(t, options(t), begin)
 	f := s.acl()
+	token := ""
 	try := func(address, want string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		if err := acl.Ensure(ctx, address, "", &f, false, func(string) {}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := acl.Ensure(ctx, address, token, &f, false, func(string) {}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 	try(proc.FreeAddr(t), "connection refused; what was made stays, run this again")
 	dir := proc.LogDir(t)
 	try(consultest.Start(t, dir).Addr, "set acl.enabled there")
-	try(consultest.StartDatacenter(t, consultest.Config{Dir: dir, ACL: true}).Servers[0].Addr, "no management token of the file is accepted")
+	server := consultest.StartDatacenter(t, consultest.Config{Dir: dir, ACL: true}).Servers[0]
+	try(server.Addr, "no management token of the file is accepted")
+	var little api.ACLToken
+	if _, err := as(t, server, consultest.Management).Raw().Write("/v1/acl/token", map[string]any{}, &little, nil); err != nil {
+		t.Fatal(err)
+	}
+	token = little.SecretID
+	try(server.Addr, "unset CONSUL_HTTP_TOKEN, so that the token of the file is used")
 }

@@ -83,8 +83,12 @@ func Run(o Options, now time.Time) (s *State, notes []string, err error) {
 	if err := s.save(o.Dir, before); err != nil {
 		return nil, nil, fmt.Errorf("%w; nothing was changed", err)
 	}
-	if err := s.write(o.Dir); err != nil {
+	made, err := s.write(o.Dir)
+	if err != nil {
 		return nil, nil, fmt.Errorf("%w; %s is complete: mend this and run again, without --rotate", err, stateFile)
+	}
+	if made > 0 && len(notes) == 0 {
+		notes = append(notes, fmt.Sprintf("files: made %d as %s has them", made, stateFile))
 	}
 	if o.Publish != nil {
 		err = o.Publish(s, notes)

@@ -124,8 +124,9 @@ func TestRun(t *testing.T) {
 		if err := os.Remove(filepath.Join(o.Dir, name)); err != nil {
 			t.Fatal(err)
 		}
-		if _, again := run(t, o, begin.Add(day)); len(changed(first, again)) > 0 {
-			t.Errorf("without %s a run changed %v", name, changed(first, again))
+		_, notes, err := Run(o, begin.Add(day))
+		if again := files(t, o.Dir); err != nil || len(changed(first, again)) > 0 || !slices.Equal(notes, []string{"files: made 1 as state.json has them"}) {
+			t.Errorf("without %s a run changed %v and says %q, %v", name, changed(first, again), notes, err)
 		}
 	}
 	left := filepath.Join(o.Dir, "eu", "pop", ".key.pem.new-1")

@@ -112,11 +112,12 @@ func addJSON(files map[string]string, path string, v any) error {
 	return err
 }
 
-// write makes the files that differ, and removes what another home or a killed run has left.
-func (s *State) write(dir string) error {
+// write makes the files that differ, and removes what another home or a killed run has left. It returns how many
+// it has made.
+func (s *State) write(dir string) (made int, err error) {
 	files, err := s.Files()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, r := range s.Regions {
 		if r != s.Home {
@@ -125,13 +126,16 @@ func (s *State) write(dir string) error {
 	}
 	for _, name := range sorted(files) {
 		path := filepath.Join(dir, name)
-		if made := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.Chmod(filepath.Dir(path), 0o700)); made != nil {
-			return made
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.Chmod(filepath.Dir(path), 0o700)); err != nil {
+			return made, err
 		}
 		now, _ := os.ReadFile(path)
+		if string(now) != files[name] {
+			made++
+		}
 		err = errors.Join(err, replace(path, []byte(files[name]), now))
 	}
-	return err
+	return made, err
 }
 
 func removeIfThere(path string) error {

@@ -33,6 +33,9 @@ type Token struct {
 	Rules    string `json:"rules,omitempty"` // empty: Management
 }
 
+// Waiting begins a report that changes nothing.
+const Waiting = "waiting: "
+
 // ours begins the description of what was made here.
 const ours = "weir bootstrap: "
 
@@ -87,9 +90,11 @@ func Ensure(ctx context.Context, address, token string, f *File, prune bool, rep
 			return nil
 		case status(err, http.StatusUnauthorized):
 			return fmt.Errorf("the agent at %s: %w; set acl.enabled there", address, err)
+		case token != "" && status(err, http.StatusForbidden) && !strings.Contains(err.Error(), "ACL not found"):
+			return fmt.Errorf("the agent at %s: %w; unset CONSUL_HTTP_TOKEN, so that the token of the file is used", address, err)
 		case err.Error() != last && ctx.Err() == nil:
 			last = err.Error()
-			report("waiting: " + last)
+			report(Waiting + last)
 		}
 		select {
 		case <-ctx.Done():
