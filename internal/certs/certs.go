@@ -135,10 +135,12 @@ func (s *Set) reload() {
 	changed, err := s.load()
 	switch {
 	case err == nil:
-		s.failure = "" // also if the files are as before the failure
 		if changed {
 			s.log.Info(s.what+": new certificates", "file", s.files.Cert)
+		} else if s.failure != "" {
+			s.log.Info(s.what+": the files have the certificates in force again", "file", s.files.Cert)
 		}
+		s.failure = ""
 	case err.Error() != s.failure:
 		s.failure = err.Error()
 		s.log.Error(s.what+": cannot use the new certificates; the old ones stay in force", "error", err)

@@ -138,7 +138,7 @@ func TestMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []struct {
+	for i, step := range []struct {
 		cert string
 		want int
 	}{{string(good), 0}, {"nonsense", 1}, {"nonsense", 1}, {string(good), 1}, {"nonsense", 2}} {
@@ -148,6 +148,9 @@ func TestMistakes(t *testing.T) {
 		s.reload()
 		if n := strings.Count(log.String(), "cannot use the new certificates"); n != step.want {
 			t.Errorf("logged %d times, want %d: %s", n, step.want, log.String())
+		}
+		if mended := strings.Contains(log.String(), "have the certificates in force again"); mended != (i >= 3) {
+			t.Errorf("step %d: logged that it is mended: %v", i, mended)
 		}
 		if _, err1, err2 := handshake(t, s.Server(nil), s.Client("weir.example")()); err1 != nil || err2 != nil {
 			t.Errorf("%v, %v", err1, err2)

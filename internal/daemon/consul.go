@@ -101,13 +101,15 @@ func (t *Tier) openConsul(p *Program) (*membership, error) {
 
 // findAggregators calls move with the aggregators that Consul has and that may be called.
 func (t *Tier) findAggregators(above *Above, move func(addresses []string)) {
+	called := "none is called until one does"
 	t.consul.watch("aggregators", consul.Which{Service: aggregatorService, Datacenter: t.cfg.ConsulBy.Primary}, func(addresses []string) {
 		if len(addresses) == 0 {
-			t.Log.Warn("consul lists no aggregator that passes its check; the last one is called")
+			t.Log.Warn("consul lists no aggregator that passes its check; " + called)
 			return
 		}
 		if addresses = above.usable(addresses, t.Log); len(addresses) > 0 {
 			move(addresses)
+			called = "the last one is called"
 			t.Log.Info("aggregators in consul", "addresses", addresses)
 		}
 	})

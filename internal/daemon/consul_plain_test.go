@@ -66,6 +66,7 @@ func TestPlainInConsul(t *testing.T) {
 		return log
 	}
 	const far = "198.18.0.1:8080" // RFC 2544: it is nobody's
+	region(Above{Region: "ap"}).await(t, 1, "level=WARN", "no aggregator that passes its check; none is called until one does")
 	elsewhere, here := config(), config()
 	elsewhere.Advertise = far
 	runBeside(t, elsewhere, Program{Name: aggregatorService}, slog.New(slog.DiscardHandler))
