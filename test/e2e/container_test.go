@@ -10,6 +10,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,6 +56,14 @@ type container struct {
 // A program in the container of docker-compose.yml or of the manifests gets far more distinct keys than it has room
 // for, without a word about memory in its settings. It is not killed, answers every call, and has room for many keys.
 func TestContainer(t *testing.T) {
+	for file, limit := range map[string]string{
+		"docker-compose.yml": "mem_limit: 256m", "deploy/kubernetes/region.yaml": "limits: { memory: 512Mi }",
+		"deploy/kubernetes/global.yaml": "limits: { memory: 1Gi }", // more than what is flooded here
+	} {
+		if text, err := os.ReadFile(filepath.Join(proc.Root(t), file)); err != nil || !strings.Contains(string(text), limit) {
+			t.Errorf("%s has another limit than %q, for which the cases below are: %v", file, limit, err)
+		}
+	}
 	for name, c := range map[string]container{
 		"compose":       {limit: 256 << 20, keys: 200_000, least: 90_000, redis: true},
 		"kubernetes":    {limit: 512 << 20, keys: 350_000, least: 200_000, redis: true},
