@@ -26,7 +26,7 @@ type budget struct {
 
 // budgets has each of these numbers once for the repository.
 var budgets = []budget{
-	{"lines of production code", 44400, 30000, func(t *tree) int { return t.sum(production, "") }},
+	{"lines of production code", 44100, 30000, func(t *tree) int { return t.sum(production, "") }},
 	{"  of these on the path of a lease", 13300, 8000, func(t *tree) int { return t.sum(production, leasePath...) }},
 	{"lines of tests", 56600, 45000, func(t *tree) int { return t.sum(tests, "") }},
 	{"lines of test kit, conformance, simulator and load", 16300, 13000, func(t *tree) int { return t.sum(kit, "") }},
