@@ -43,8 +43,6 @@ type Set struct {
 	others  *x509.CertPool // nil: the system's, or none is asked for
 	changes int            // how often these were put in force
 	failure string         // the last error in the log; empty if the files are good
-
-	ownEnd, othersEnd int64 // when own and others end, as Unix time
 }
 
 // Load reads the files. what begins log lines and errors, and is the label in metrics: for whom
@@ -169,8 +167,6 @@ func (s *Set) load() (changed bool, err error) {
 		}
 	}
 	s.content, s.own, s.others = content, own, others
-	s.ownEnd, _ = ends(content[0])
-	_, s.othersEnd = ends(content[2])
 	s.changes++
 	return true, nil
 }

@@ -10,8 +10,8 @@ import (
 // observe declares when the certificates of each file end.
 func (s *Set) observe(metrics *telemetry.Registry) {
 	for path, end := range map[string]func() int64{
-		s.files.Cert: func() int64 { return s.ownEnd },
-		s.files.CA:   func() int64 { return s.othersEnd },
+		s.files.Cert: func() int64 { first, _ := ends(s.content[0]); return first },
+		s.files.CA:   func() int64 { _, last := ends(s.content[2]); return last },
 	} {
 		if path == "" {
 			continue

@@ -1,12 +1,12 @@
 // Package service is the service of a tier: it checks the wants of holders, asks an
 // [engine.Store] for them, and answers.
 //
-//	handler.go     HTTP and gRPC to messages; call.go: what one takes in flight; deadline.go: the time that a caller has left
+//	handler.go     HTTP and gRPC to messages; call.go: the memory and the time of one
 //	check.go       what a call may state
 //	holders.go     the callers, of which no call is applied twice; sources.go: where they call from
 //	catalog.go     the rules in force, as policies
 //	exchange.go    one call of Acquire; slot_call.go: one for the slots of a request
-//	metrics.go     what is counted; notices.go: what operators see of single calls
+//	metrics.go     what is counted; notices.go and trace.go: what operators see of single calls
 package service
 
 import (
