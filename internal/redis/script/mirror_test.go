@@ -90,6 +90,29 @@ func TestMirrorOfARequestThatWantsMore(t *testing.T) {
 	compare(t, s, calls, want)
 }
 
+// TestMirrorOfAPauseThatIsOver: a clock that steps back does not begin the least
+// interval between two requests again, not even for a unit that is withheld.
+func TestMirrorOfAPauseThatIsOver(t *testing.T) {
+	s := start(t)
+	p := policy(limit.Spec{Algorithm: limit.SlidingLog, Count: 1000, Period: limit.Millisecond, MinInterval: 4}, lease.Leased, 100)
+	key := newKey()
+	var calls []call
+	var want []outcome
+	var w twin
+	for _, step := range []struct {
+		after limit.Micros
+		want  lease.Want
+	}{{0, lease.Want{Need: 1, Waiting: 1, Want: 1}}, {5, lease.Want{}}, {3, lease.Want{Want: 8, Withheld: 1000}}} {
+		one := call{ask: engine.Ask{Policy: p, Key: key, Want: step.want}, now: 1_700_000_000*limit.Second + step.after}
+		g, fits := w.apply(&one)
+		calls, want = append(calls, one), append(want, outcome{grant: g, fits: fits, made: true})
+	}
+	if last := want[2].grant; last.RetryAfter != 0 {
+		t.Fatalf("withheld behind a pause that is over: %+v, want no RetryAfter", last)
+	}
+	compare(t, s, calls, want)
+}
+
 // outcome is what the twin answers to a call.
 type outcome struct {
 	grant lease.Grant

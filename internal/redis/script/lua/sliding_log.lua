@@ -220,7 +220,7 @@ elseif short > 0 then
     end
     i = to
   end
-  if pause > 0 and newest + pause - now > retry then
+  if pause > 0 and newest + pause > at and newest + pause - now > retry then
     retry = newest + pause - now
   end
 end
