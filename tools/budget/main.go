@@ -28,7 +28,7 @@ type budget struct {
 var budgets = []budget{
 	{"lines of production code", 44100, 30000, func(t *tree) int { return t.sum(production, "") }},
 	{"  of these on the path of a lease", 13300, 8000, func(t *tree) int { return t.sum(production, leasePath...) }},
-	{"lines of tests", 56600, 45000, func(t *tree) int { return t.sum(tests, "") }},
+	{"lines of tests", 56800, 45000, func(t *tree) int { return t.sum(tests, "") }},
 	{"lines of test kit, conformance, simulator and load", 16300, 13000, func(t *tree) int { return t.sum(kit, "") }},
 	{"files of the largest production package", mostFiles, mostFiles, (*tree).largest},
 	{"exported names that only their own package uses", noCeiling, 0, func(t *tree) int { return len(t.unshared()) }},

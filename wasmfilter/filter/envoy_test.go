@@ -35,6 +35,7 @@ type envoy struct {
 	metrics map[string]int64
 	logs    []string
 	tickMs  uint32
+	crossed crossings // of the module's VMs, since a test last set it
 }
 
 type sharedValue struct {
@@ -95,6 +96,19 @@ type guest interface {
 const pluginContext = 1
 
 const plainConfig = `{"region_cluster":"weir_region","pop":"test","table_pages":16}`
+
+// newEnvoy is an Envoy with so many VMs that have got their rules.
+func newEnvoy(t *testing.T, start func(*envoy) guest, config string, vms int) *envoy {
+	e := &envoy{
+		t: t, start: start, ns: 5e12, config: config, next: 100, shared: map[string]sharedValue{},
+		streams: map[uint32]*exchange{}, calls: map[uint32]*httpCall{}, metrics: map[string]int64{},
+	}
+	for range vms {
+		e.addVM()
+	}
+	e.settle(nil) // the rules
+	return e
+}
 
 func (e *envoy) addVM() int {
 	i := len(e.vms)

@@ -12,17 +12,7 @@ import (
 func each(t *testing.T, f func(t *testing.T, start func(config string, vms int) *envoy)) {
 	for name, start := range map[string]func(*envoy) guest{"go": startNative, "wasm": startWasm} {
 		t.Run(name, func(t *testing.T) {
-			f(t, func(config string, vms int) *envoy {
-				e := &envoy{
-					t: t, start: start, ns: 5e12, config: config, next: 100, shared: map[string]sharedValue{},
-					streams: map[uint32]*exchange{}, calls: map[uint32]*httpCall{}, metrics: map[string]int64{},
-				}
-				for range vms {
-					e.addVM()
-				}
-				e.settle(nil) // the rules
-				return e
-			})
+			f(t, func(config string, vms int) *envoy { return newEnvoy(t, start, config, vms) })
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 )
@@ -39,7 +40,7 @@ func compile() {
 		compiled.err = err
 		return
 	}
-	ctx := context.Background()
+	ctx := experimental.WithFunctionListenerFactory(context.Background(), experimental.FunctionListenerFactoryFunc(crossing))
 	compiled.runtime = wazero.NewRuntime(ctx)
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, compiled.runtime); err != nil {
 		compiled.err = err
@@ -268,12 +269,14 @@ func str(m api.Module, at, size uint32) string {
 	if !ok {
 		panic("the filter passed memory that it does not have")
 	}
+	guestOf(m).e.crossed.out += int(size)
 	return string(b)
 }
 
 // give hands bytes to the guest, in memory that the guest provides.
 func give(m api.Module, b []byte, data, size uint32) uint32 {
 	m.Memory().WriteUint32Le(size, uint32(len(b)))
+	guestOf(m).e.crossed.in += len(b)
 	if len(b) == 0 {
 		m.Memory().WriteUint32Le(data, 0)
 		return 0

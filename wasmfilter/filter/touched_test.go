@@ -1,0 +1,218 @@
+package filter
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// crossings are what goes between Envoy and the VMs: callbacks into a VM, calls of the host by
+// the filter and by Go's runtime, and bytes that are copied in and out.
+type crossings struct {
+	callbacks, calls counts
+	in, out          int
+}
+
+// counts are names and how often each was seen, in the order in which they were first seen.
+type counts []count
+
+type count struct {
+	name string
+	n    int
+}
+
+func (c *counts) add(name string) {
+	for i := range *c {
+		if (*c)[i].name == name {
+			(*c)[i].n++
+			return
+		}
+	}
+	*c = append(*c, count{name, 1})
+}
+
+func (c counts) String() string {
+	var parts []string
+	for _, one := range c {
+		part := one.name
+		if one.n > 1 {
+			part += fmt.Sprintf(" (%d)", one.n)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// crossing listens to the functions between host and module: those that the module exports to
+// Envoy, and those that Envoy exports to it.
+func crossing(def api.FunctionDefinition) experimental.FunctionListener {
+	name, into := strings.CutPrefix(strings.Join(def.ExportNames(), ""), "proxy_on_")
+	switch {
+	case def.GoFunction() != nil:
+		name = strings.TrimPrefix(def.Name(), "proxy_")
+	case !into:
+		return nil
+	}
+	return experimental.FunctionListenerFunc(func(_ context.Context, m api.Module, _ api.FunctionDefinition, _ []uint64, _ experimental.StackIterator) {
+		c := &guestOf(m).e.crossed
+		if into {
+			c.callbacks.add(name)
+		} else {
+			c.calls.add(name)
+		}
+	})
+}
+
+// The rules of the table of crossings: a path for each case.
+const touchedRules = `{"rules":[
+	{"name":"one","match":{"path":{"prefix":"/one/"}},"key":[{"header":"x-user-id"}],"limit":"1000000/1h"},
+	{"name":"user","match":{"path":{"prefix":"/three/"}},"key":[{"header":"x-user-id"}],"limit":"1000000/1h"},
+	{"name":"address","match":{"path":{"prefix":"/three/"}},"key":["client_ip"],"limit":"1000000/1h"},
+	{"name":"total","match":{"path":{"prefix":"/three/"}},"key":[{"const":"total"}],"limit":"1000000/1h"},
+	{"name":"spent","match":{"path":{"prefix":"/spent/"}},"key":[{"header":"x-user-id"}],"limit":"1/1d","algorithm":"fixed_window"},
+	{"name":"pop","match":{"path":{"prefix":"/pop/"}},"key":[{"header":"x-user-id"}],"limit":"1000000/1h","scope":"pop"},
+	{"name":"pop-spent","match":{"path":{"prefix":"/pop-spent/"}},"key":[{"header":"x-user-id"}],"limit":"1/1d","algorithm":"fixed_window","scope":"pop"}
+]}`
+
+// touched is a case of the table of crossings.
+type touched struct {
+	name, path string
+	region     func(*httpCall) // how it answers
+	before     int             // requests of the key before the one that is counted
+	status     int             // of a local reply
+	others     int             // keys of the rule that were asked for before that
+	warm       bool            // it must allocate nothing
+}
+
+var (
+	plenty = grantsOf(lease.Grant{Status: lease.OK, Granted: 1 << 20, TTL: 3_600_000, Limit: 1_000_000, Remaining: 1_000, Reset: 3_600_000})
+	none   = grantsOf(lease.Grant{Status: lease.Denied, Limit: 1, RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500})
+)
+
+var touchedCases = []touched{
+	{name: "no rule matches", path: "/none/", before: 10, warm: true},
+	{name: "allowed by one rule", path: "/one/", region: plenty, before: 10, warm: true},
+	{name: "the same, 20 keys on its page", path: "/one/", region: plenty, before: 10, others: 320, warm: true},
+	{name: "allowed by three rules", path: "/three/", region: plenty, before: 10, warm: true},
+	{name: "allowed, scope: pop", path: "/pop/", before: 10, warm: true},
+	{name: "refused from the cache", path: "/spent/", region: none, before: 10, status: 429, others: 1, warm: true},
+	{name: "refused by the table", path: "/spent/", region: none, before: 1, status: 429, others: 1},
+	{name: "refused from the cache, scope: pop", path: "/pop-spent/", before: 10, status: 429, others: 1, warm: true},
+	{name: "first of a key", path: "/one/", region: plenty, others: 1},
+}
+
+// reach brings an Envoy to the state in which a case begins.
+func (c *touched) reach(e *envoy) {
+	for i := range 2 * c.others { // the second denial of a key makes the cache of denials
+		e.complete(c.ask(e, fmt.Sprintf("other-%03d", i/2)))
+	}
+	for range c.before {
+		e.complete(c.ask(e, "user-001"))
+	}
+}
+
+// ask sends a request as an API client behind Envoy does, with 9 headers, and lets the region answer.
+func (c *touched) ask(e *envoy, user string) *exchange {
+	x := e.send(0, ":authority", "api.example.com", ":path", c.path+"thing", ":method", "GET", ":scheme", "http",
+		"user-agent", "weir-load/1", "accept", "application/json", "x-user-id", user,
+		"x-forwarded-proto", "http", "x-request-id", "5f0c954e-6f1a-4b0e-8a55-9e3a5c0f3a11")
+	e.settle(c.region)
+	return x
+}
+
+// The page about what the edge touches has the table that is counted on the module. Where the
+// filter changes, the table that this test prints replaces the one of the page.
+func TestTouched(t *testing.T) {
+	counted := "| | callbacks | host calls | bytes in | bytes out |\n| - | - | - | - | - |\n"
+	for _, c := range touchedCases {
+		e := newEnvoy(t, startWasm, withRules(t, touchedRules), 1)
+		c.reach(e)
+		e.crossed = crossings{}
+		x := c.ask(e, "user-001")
+		e.complete(x)
+		if x.status != c.status {
+			t.Errorf("%s: status %d", c.name, x.status)
+		}
+		counted += fmt.Sprintf("| %s | %v | %v | %d | %d |\n", c.name, e.crossed.callbacks, e.crossed.calls, e.crossed.in, e.crossed.out)
+	}
+	page, err := os.ReadFile("../../docs/edge-speed.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), counted) {
+		t.Errorf("docs/edge-speed.md has another table than this:\n%s", counted)
+	}
+}
+
+// quiet is a host that allocates nothing, so that what is counted is the filter's.
+type quiet struct {
+	nativeHost
+	values  map[string]*sharedValue
+	landing [4096]byte // where the filter finds a shared value
+	request []byte     // headers of the request that is repeated
+}
+
+func startQuiet(e *envoy) guest {
+	return native{newVM(&quiet{nativeHost: nativeHost{e, len(e.vms) - 1}, values: map[string]*sharedValue{}})}
+}
+
+func (q *quiet) Get(key []byte) ([]byte, uint32, bool) {
+	v := q.values[string(key)]
+	if v == nil {
+		return nil, 0, false
+	}
+	return q.landing[:copy(q.landing[:], v.data)], v.cas, true
+}
+
+func (q *quiet) Set(key, value []byte, cas uint32) table.Outcome {
+	v := q.values[string(key)]
+	if v == nil {
+		v = &sharedValue{}
+		q.values[string(key)] = v
+	} else if cas != 0 && cas != v.cas {
+		return table.Raced
+	}
+	v.data, v.cas = append(v.data[:0], value...), v.cas+1
+	return table.Stored
+}
+
+func (q *quiet) headers() []byte {
+	if q.request == nil {
+		return q.nativeHost.headers()
+	}
+	return q.request
+}
+
+func (q *quiet) addResponseHeader(string, string)         {}
+func (q *quiet) setState(string, string)                  {}
+func (q *quiet) respond(int, string, []byte, []byte, int) {}
+
+// A warm request leaves no garbage.
+func TestAllocatesNothing(t *testing.T) {
+	for _, c := range touchedCases {
+		if !c.warm {
+			continue
+		}
+		e := newEnvoy(t, startQuiet, withRules(t, touchedRules), 1)
+		c.reach(e)
+		x, m := c.ask(e, "user-001"), e.vms[0].(native).vm
+		m.host.(*quiet).request = encodeMap(x.request)
+		e.current = x.id
+		if n := testing.AllocsPerRun(1000, func() {
+			m.created(x.id, pluginContext)
+			m.requestHeaders(x.id)
+			m.responseHeaders(x.id)
+			m.deleted(x.id)
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", c.name, n)
+		}
+	}
+}
