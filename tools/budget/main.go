@@ -4,10 +4,12 @@
 //	budget          the budgets, and each package of the programs
 //	budget -names   also the exported names that only their own package uses
 //
-// Lines are all lines of a file. Generated code and tools/ are not counted.
+// Lines are all lines of a file. Generated code and tools/ are not counted. It also weighs
+// bin/weir.wasm, which must be built.
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -22,21 +24,35 @@ type budget struct {
 	ceiling int // what the tree weighs today, rounded up: whoever takes something away lowers it
 	target  int // what it should weigh
 	weigh   func(t *tree) int
+	remedy  string // what to do above the ceiling
 }
 
 // budgets has each of these numbers once for the repository.
 var budgets = []budget{
-	{"lines of production code", 44100, 30000, func(t *tree) int { return t.sum(production, "") }},
-	{"  of these on the path of a lease", 13300, 8000, func(t *tree) int { return t.sum(production, leasePath...) }},
-	{"lines of tests", 56800, 45000, func(t *tree) int { return t.sum(tests, "") }},
-	{"lines of test kit, conformance, simulator and load", 16300, 13000, func(t *tree) int { return t.sum(kit, "") }},
-	{"files of the largest production package", mostFiles, mostFiles, (*tree).largest},
-	{"exported names that only their own package uses", noCeiling, 0, func(t *tree) int { return len(t.unshared()) }},
+	{"lines of production code", 44100, 30000, func(t *tree) int { return t.sum(production, "") }, lighter},
+	{"  of these on the path of a lease", 13300, 8000, func(t *tree) int { return t.sum(production, leasePath...) }, lighter},
+	{"lines of tests", 56800, 45000, func(t *tree) int { return t.sum(tests, "") }, lighter},
+	{"lines of test kit, conformance, simulator and load", 16300, 13000, func(t *tree) int { return t.sum(kit, "") }, lighter},
+	{"files of the largest production package", mostFiles, mostFiles, (*tree).largest, lighter},
+	{"exported names that only their own package uses", noCeiling, 0, func(t *tree) int { return len(t.unshared()) }, ""},
+	{"bytes of bin/weir.wasm", moduleBytes * 105 / 100, 3_500_000, func(t *tree) int { return t.module }, smaller},
 }
 
 const (
 	mostFiles = 12
 	noCeiling = 1 << 30 // is printed and never fails
+
+	// moduleBytes is the recorded size of weir.wasm. A change may make it 5 % larger, and then
+	// records the new size. Envoy compiles the whole module at each start, and a byte of it
+	// takes about 13 bytes of memory.
+	moduleBytes = 4_171_015
+)
+
+// What to do above a ceiling.
+const (
+	lighter = "take something away, or raise the ceiling in tools/budget and state the reason in the commit"
+	smaller = "take out of the filter what no PoP needs: `GOOS=wasip1 GOARCH=wasm go list -deps ./wasmfilter` lists its packages. " +
+		"Where a change is worth 5 % more, record the new size as moduleBytes in tools/budget and state the reason in the commit"
 )
 
 // leasePath are the packages, with all below them, that a want and its grant pass in the tiers.
@@ -49,8 +65,8 @@ func main() {
 	names := flag.Bool("names", false, "list the exported names that only their own package uses")
 	flag.Parse()
 	t, err := read(".")
-	if err == nil && !report(os.Stdout, t, budgets) {
-		err = fmt.Errorf("the tree is above a ceiling: take something away, or raise the ceiling in tools/budget and state the reason in the commit")
+	if err == nil {
+		err = report(os.Stdout, t, budgets)
 	}
 	for _, dir := range leasePath {
 		if err == nil && t.sum(production, dir) == 0 {
@@ -66,9 +82,9 @@ func main() {
 	}
 }
 
-// report writes the budgets and the packages; false if something is above its ceiling.
-func report(w io.Writer, t *tree, budgets []budget) bool {
-	within := true
+// report writes the budgets and the packages. The error is what is above its ceiling, and what
+// to do then.
+func report(w io.Writer, t *tree, budgets []budget) (above error) {
 	fmt.Fprintf(w, "%-52s %8s %8s %8s\n", "", "now", "ceiling", "target")
 	for _, b := range budgets {
 		now, ceiling := b.weigh(t), "-"
@@ -76,7 +92,9 @@ func report(w io.Writer, t *tree, budgets []budget) bool {
 			ceiling = fmt.Sprint(b.ceiling)
 		}
 		fmt.Fprintf(w, "%-52s %8d %8s %8d\n", b.title, now, ceiling, b.target)
-		within = within && now <= b.ceiling
+		if now > b.ceiling {
+			above = errors.Join(above, fmt.Errorf("%s: %d, the most is %d: %s", strings.TrimSpace(b.title), now, b.ceiling, b.remedy))
+		}
 	}
 	fmt.Fprintf(w, "\n%-52s %8s %8s\n", "production package", "lines", "files")
 	for _, p := range t.packages {
@@ -84,7 +102,7 @@ func report(w io.Writer, t *tree, budgets []budget) bool {
 			fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%-52s %8d %8d %8s", p.dir, p.lines[production], p.files, excess(p.files)), " "))
 		}
 	}
-	return within
+	return above
 }
 
 // excess is by how much a package has too many files; empty: it has not.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -31,6 +32,7 @@ const (
 type tree struct {
 	packages []*pkg
 	used     map[string]bool // by directory and name, as dir.Name: another package writes it
+	module   int             // bytes of bin/weir.wasm
 }
 
 // pkg is a directory with Go files.
@@ -43,10 +45,14 @@ type pkg struct {
 	sources  []*ast.File
 }
 
-// read reads all Go files below root, whatever their build constraints.
+// read reads all Go files below root, whatever their build constraints, and the size of the module.
 func read(root string) (*tree, error) {
-	t := &tree{used: map[string]bool{}}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	module, err := os.Stat(filepath.Join(root, "bin", "weir.wasm"))
+	if err != nil {
+		return nil, fmt.Errorf("%w: run make bin/weir.wasm", err)
+	}
+	t := &tree{used: map[string]bool{}, module: int(module.Size())}
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(root, path) // path is below root
 		switch {
 		case err != nil:
