@@ -17,6 +17,14 @@ func (s Sample) Min() float64 {
 	return slices.Min(s)
 }
 
+// Max is the largest value; 0 for an empty sample.
+func (s Sample) Max() float64 {
+	if len(s) == 0 {
+		return 0
+	}
+	return slices.Max(s)
+}
+
 // Median is the middle value, or the mean of the two in the middle; 0 for an
 // empty sample.
 func (s Sample) Median() float64 {

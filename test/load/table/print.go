@@ -8,7 +8,8 @@ import (
 )
 
 // Print writes the sections as one Markdown table, its columns aligned. peer is a
-// short name for what rows are compared with: by the minima, then by the medians.
+// short name for what rows are compared with: by the minima, then by the medians. Beneath it stands
+// where the machine moved.
 func Print(w io.Writer, peer string, sections []Section) error {
 	out := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
 	columns := []string{"", "unit", "min", "median", "x " + peer, "over " + peer, "target", "", "note"}
@@ -24,7 +25,16 @@ func Print(w io.Writer, peer string, sections []Section) error {
 			line(r.cells(peer)...)
 		}
 	}
-	return out.Flush()
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	for _, s := range sections {
+		if least, most := s.moved(); most > steadiness*least {
+			fmt.Fprintf(w, "\nThe machine moved: %s cost from %s to %s, %.0f %% more, in rounds of %q.\n",
+				peer, number(least), number(most), 100*(most/least-1), s.Title)
+		}
+	}
+	return nil
 }
 
 func (r Row) cells(peer string) []string {

@@ -50,6 +50,28 @@ type Row struct {
 type Section struct {
 	Title string
 	Rows  []Row
+	// Steady are samples, over the same rounds, of something that should cost the same in all of them:
+	// it shows whether the machine moved. Empty: nothing does.
+	Steady []measure.Sample
+}
+
+// steadiness is the ratio of steady medians up to which the machine stood still.
+const steadiness = 1.1
+
+// moved are the least and the greatest median of what should be steady: of each sample, and of each
+// round in all samples.
+func (s Section) moved() (least, most float64) {
+	byRound, medians := map[int]measure.Sample{}, measure.Sample{}
+	for _, sample := range s.Steady {
+		medians = append(medians, sample.Median())
+		for round, value := range sample {
+			byRound[round] = append(byRound[round], value)
+		}
+	}
+	for _, round := range byRound {
+		medians = append(medians, round.Median())
+	}
+	return medians.Min(), medians.Max()
 }
 
 // Short is by how much the row misses its target, in the target's unit; 0 if it reaches it. The
