@@ -236,6 +236,10 @@ bench-go: ## Run the Go benchmarks
 bench-edge: setup build ## Compare bare Envoy, its own local_ratelimit and Weir
 	go run ./test/load edge
 
+.PHONY: bench-neighbour
+bench-neighbour: setup build ## Compare bare Envoy and Weir where the cache is kept cold
+	go run ./test/load edge -only alone -neighbour
+
 .PHONY: bench-region
 bench-region: setup build ## Compare envoyproxy/ratelimit, redis_rate and Weir on a Redis Cluster
 	go run ./test/load region

@@ -6,6 +6,7 @@
 //	go run ./test/load edge            the edge: Envoy with the filter, and the region behind it
 //	go run ./test/load region          the region: its rate limit service and its Redis scripts, beside others
 //	go run ./test/load region -quick   either in a minute and a half, with fewer rounds
+//	go run ./test/load edge -only alone -neighbour   the edge where a neighbour keeps the cache cold
 //	go run ./test/load region -only slow,attack   the parts with these names
 //
 // It needs what `make setup` and `make build` leave, sends to the loopback
@@ -23,6 +24,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/weirlimit/weir/test/load/cache"
 	"github.com/weirlimit/weir/test/load/edge"
 	"github.com/weirlimit/weir/test/load/region"
 	"github.com/weirlimit/weir/test/load/rig"
@@ -30,6 +32,7 @@ import (
 )
 
 func main() {
+	cache.Serve()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
@@ -55,6 +58,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	opts := rig.Options{Progress: stderr}
 	flags.BoolVar(&opts.Quick, "quick", false, "fewer and shorter rounds: smoke, not figures")
 	flags.StringVar(&opts.Only, "only", "", "only the parts with these names, with commas between; they are printed as they end")
+	if args[0] == "edge" {
+		flags.BoolVar(&opts.Neighbour, "neighbour", false, "measure the part alone beside a program that keeps the cache cold")
+	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}

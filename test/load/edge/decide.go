@@ -23,7 +23,7 @@ const (
 // are answered.
 func (b *bench) closedLoop() []table.Section {
 	uniform, hot := drive.Uniform(b.keys, 1), drive.Hot()
-	ms := modes{bench: b, conns: closedConns}
+	ms := modes{bench: b, keys: b.keys, conns: closedConns}
 	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
 	ms.add("native local_ratelimit, allowing", b.native, "/one/thing", uniform, answered)
 	refusing := ms.add("native local_ratelimit, refusing", b.refusing, "/one/thing", uniform, refused)
@@ -46,8 +46,9 @@ func (b *bench) closedLoop() []table.Section {
 		m.target = table.Target{Kind: table.Times, Bound: 1.15, Base: refusing.CPU, BaseName: refusing.Name}
 	}
 	s := table.Section{Title: fmt.Sprintf("Closed loop, %d connections, %d keys or one: CPU of Envoy", closedConns, b.keys)}
+	s.Steady = []measure.Sample{bare.CPU}
 	for _, m := range ms.all {
-		s.Rows = append(s.Rows, m.row(bare))
+		s.Rows = append(s.Rows, m.row(bare.CPU))
 	}
 	return []table.Section{s}
 }
@@ -56,7 +57,7 @@ func (b *bench) closedLoop() []table.Section {
 // every request and everything costs more.
 func (b *bench) fixedRate() []table.Section {
 	uniform := drive.Uniform(b.keys, 2)
-	ms := modes{bench: b, conns: openConns}
+	ms := modes{bench: b, keys: b.keys, conns: openConns}
 	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
 	weir := ms.weir("Weir, one rule, many keys", b.one, "/one/thing", uniform, answered, "one")
 	weir.target = table.Target{Kind: table.Times, Bound: 1.6}
@@ -65,7 +66,7 @@ func (b *bench) fixedRate() []table.Section {
 		return table.Row{Name: m.Name + ", p99", Unit: "µs", Value: m.P99, Peer: bare.P99, Target: target}
 	}
 	return []table.Section{{Title: "Open loop, 5,000 requests per second", Rows: []table.Row{
-		bare.row(bare), p99(bare, table.Target{}), weir.row(bare), p99(weir, table.Target{Kind: table.Times, Bound: 1.3}),
+		bare.row(bare.CPU), p99(bare, table.Target{}), weir.row(bare.CPU), p99(weir, table.Target{Kind: table.Times, Bound: 1.3}),
 	}}}
 }
 
@@ -75,7 +76,7 @@ func (b *bench) wholePath() []table.Section {
 	at := b.place("path", pathRules, "/uniform/thing")
 	defer at.stop()
 	flat := drive.Uniform(b.keys, 3)
-	ms := modes{bench: b, conns: openConns}
+	ms := modes{bench: b, keys: b.keys, conns: openConns}
 	bare := ms.add("bare Envoy", b.bare, "/uniform/thing", flat, answered)
 	uniform := ms.weir("Weir, uniform keys", at, "/uniform/thing", flat, answered, "uniform")
 	zipf := ms.weir("Weir, Zipf", at, "/zipf/thing", drive.Zipf(int(b.keys), zipfExponent, 3), 0, "zipf")
@@ -93,12 +94,12 @@ func (b *bench) wholePath() []table.Section {
 		m.traffic = b.asked(m).since(before)
 	}
 	b.Round(&bare.Mode, load)
-	waited := table.Row{Name: "Weir, Zipf: decisions that waited", Unit: "%", Target: table.Target{Kind: table.AtMost, Bound: 5}, Note: zipf.row(bare).Note}
+	waited := table.Row{Name: "Weir, Zipf: decisions that waited", Unit: "%", Target: table.Target{Kind: table.AtMost, Bound: 5}, Note: zipf.row(bare.CPU).Note}
 	if zipf.traffic.decisions > 0 { // else it was not measured
 		waited.Value = measure.Sample{zipf.traffic.waited()}
 	}
 	return []table.Section{{Title: "Whole path (Envoy + region), 20,000 requests per second offered, limit 1000/1m", Rows: []table.Row{
-		bare.row(bare), uniform.row(bare),
+		bare.row(bare.CPU), uniform.row(bare.CPU),
 		{Name: uniform.Name + ": of that the region", Unit: "µs/req", Value: uniform.Parts[1]},
 		waited,
 	}}}

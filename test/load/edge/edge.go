@@ -20,6 +20,7 @@ import (
 // bench is one run of the edge benchmark.
 type bench struct {
 	plan
+	machine
 	*rig.Rig
 
 	upstream         *envoy.Envoy
@@ -47,6 +48,7 @@ type plan struct {
 	chunks int
 
 	liveKeys int64 // of the memory part
+	starts   int   // of that, too
 }
 
 var (
@@ -55,27 +57,31 @@ var (
 		rounds: 8, round: 1200 * time.Millisecond, warm: 2 * time.Second,
 		fixedRounds: 6, fixedRound: 4 * time.Second,
 		settle: 15 * time.Second, chunk: 8 * time.Second, chunks: 4,
-		liveKeys: 600_000,
+		liveKeys: 600_000, starts: 5,
 	}
 	quickPlan = plan{
 		keys:   1_000,
 		rounds: 2, round: 700 * time.Millisecond, warm: time.Second,
 		fixedRounds: 2, fixedRound: time.Second,
 		settle: 2 * time.Second, chunk: 2 * time.Second, chunks: 3,
-		liveKeys: 60_000,
+		liveKeys: 60_000, starts: 1,
 	}
 )
 
 // Run runs the benchmark and returns the table: with an error, what there is of it.
 func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
-	return rig.Measure(ctx, opts, func(r *rig.Rig) []rig.Part {
-		b := &bench{plan: fullPlan, Rig: r}
-		if opts.Quick {
-			b.plan = quickPlan
-		}
+	b := &bench{plan: fullPlan}
+	if opts.Quick {
+		b.plan = quickPlan
+	}
+	sections, err := rig.Measure(ctx, opts, func(r *rig.Rig) []rig.Part {
+		b.Rig = r
+		b.look(opts.Neighbour)
 		b.start()
-		return []rig.Part{{Name: "closed", Run: b.closedLoop}, {Name: "fixed", Run: b.fixedRate}, {Name: "path", Run: b.wholePath}, {Name: "memory", Run: b.memory}}
+		return []rig.Part{{Name: "alone", Run: b.alone}, {Name: "closed", Run: b.closedLoop}, {Name: "fixed", Run: b.fixedRate},
+			{Name: "path", Run: b.wholePath}, {Name: "memory", Run: b.memory}}
 	})
+	return append(b.machine.sections(), sections...), err
 }
 
 // start starts what several parts use.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
@@ -29,8 +30,8 @@ type mode struct {
 	traffic traffic
 }
 
-// row is the mode's CPU per request, beside that of bare.
-func (m *mode) row(bare *mode) table.Row {
+// row is the mode's CPU per request, beside that of bare Envoy.
+func (m *mode) row(bare measure.Sample) table.Row {
 	note := m.Note()
 	switch {
 	case m.at == nil || note == "":
@@ -39,12 +40,13 @@ func (m *mode) row(bare *mode) table.Row {
 	default:
 		note += fmt.Sprintf(", waited %.2f %%, %.3f wants/decision", m.traffic.waited(), m.traffic.wants/m.traffic.decisions)
 	}
-	return table.Row{Name: m.Name, Unit: "µs/req", Value: m.CPU, Peer: bare.CPU, Target: m.target, Note: note}
+	return table.Row{Name: m.Name, Unit: "µs/req", Value: m.CPU, Peer: bare, Target: m.target, Note: note}
 }
 
 // modes are measured in turns.
 type modes struct {
 	*bench
+	keys  uint32 // of the traffic over many keys
 	conns int
 	all   []*mode
 }
@@ -70,15 +72,24 @@ func (ms *modes) weir(name string, at *place, path string, keys drive.Keys, stat
 
 // run warms every mode up and then measures them in turns.
 func (ms *modes) run(load drive.Pace, rounds int) {
-	inTurn, before := make([]*rig.Mode, len(ms.all)), make([]traffic, len(ms.all))
-	for i, m := range ms.all {
-		inTurn[i] = &m.Mode
-		warm := drive.Pace{Duration: ms.warm, Rate: load.Rate}
+	ms.warmUp(load.Rate)
+	ms.turns(load, rounds)
+}
+
+func (ms *modes) warmUp(rate float64) {
+	for _, m := range ms.all {
+		warm := drive.Pace{Duration: ms.warm, Rate: rate}
 		if m.at != nil { // every key has to have a lease, and more than its first
 			warm.Duration, warm.Requests = 5*ms.warm, 10*int64(ms.keys)
 		}
 		ms.WarmUp(&m.Mode, warm)
-		before[i] = ms.asked(m)
+	}
+}
+
+func (ms *modes) turns(load drive.Pace, rounds int) {
+	inTurn, before := make([]*rig.Mode, len(ms.all)), make([]traffic, len(ms.all))
+	for i, m := range ms.all {
+		inTurn[i], before[i] = &m.Mode, ms.asked(m)
 	}
 	ms.Turns(inTurn, load, rounds, 1)
 	for i, m := range ms.all {

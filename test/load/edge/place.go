@@ -44,14 +44,17 @@ type place struct {
 }
 
 // place starts a region with its memory store and these rules, and a PoP that has got them: one of
-// the rules applies to path.
-func (b *bench) place(name, rules, path string) *place {
+// the rules applies to path. The bootstrap of the PoP may be edited.
+func (b *bench) place(name, rules, path string, edits ...func(*envoy.Bootstrap)) *place {
 	r := region.New(b, region.Config{Dir: b.Dir, Name: name + "-region", Rules: rules,
 		Flags: []string{"--state", filepath.Join(b.Dir, name+".state")}})
 	r.Start()
 	pop := b.pop(name+"-pop", func(e *envoy.Bootstrap) {
 		e.SetPlugin(map[string]any{"pop": name})
 		e.SetCluster("weir_region", r.Addr)
+		for _, edit := range edits {
+			edit(e)
+		}
 	})
 	proc.Eventually(b, 30*time.Second, "an answer of "+name+" to "+path+" names a rule in RateLimit-Policy", func() bool {
 		resp, _, err := page.Get(b.Ctx, http.DefaultClient, "http://"+pop.Addr+path, "x-user-id", "probe")

@@ -30,6 +30,12 @@ var (
 		rule("refused", "/refused/", byUser, onlyOnce, "algorithm: fixed_window"),
 		rule("refused-hot", "/refused-hot/", byUser, onlyOnce, "algorithm: fixed_window"),
 	)
+	aloneRules = rules(
+		rule("one", "/one/", byUser, unreachable, lasting),
+		rule("first", "/first/", byUser, unreachable, lasting),
+		rule("half", "/half/", byUser, unreachable, lasting),
+		rule("refused", "/refused/", byUser, onlyOnce, "algorithm: fixed_window"),
+	)
 	threeRules = rules(
 		rule("user", "/three/", byUser, unreachable, lasting),
 		rule("address", "/three/", byAddress, unreachable, lasting),

@@ -1,0 +1,101 @@
+//go:build linux
+
+package edge
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/load/table"
+)
+
+const (
+	fewKeys  = 100
+	manyKeys = 10_000
+)
+
+// alone measures what the filter costs where Envoy answers itself: nothing but the filter differs
+// from bare Envoy, which is measured first and last in each round.
+func (b *bench) alone() []table.Section {
+	defer b.apart()()
+	answer := func(e *envoy.Bootstrap) {
+		e.AddRoute(map[string]any{"match": map[string]any{"prefix": "/"},
+			"direct_response": map[string]any{"status": answered}})
+	}
+	envoyWith := func(name string, filter func(*envoy.Bootstrap)) *envoy.Envoy {
+		return b.pop("alone-"+name, func(e *envoy.Bootstrap) { answer(e); filter(e) })
+	}
+	bare := envoyWith("bare", func(e *envoy.Bootstrap) { e.SetFilter(nil) })
+	native := envoyWith("native", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(10_000_000) })
+	refusing := envoyWith("refusing", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(0) })
+	one := b.place("alone-one", aloneRules, "/one/thing", answer)
+	three := b.place("alone-three", threeRules, "/three/thing", answer)
+	defer func() { bare.Stop(); native.Stop(); refusing.Stop(); one.stop(); three.stop() }()
+
+	ms := modes{bench: b, keys: manyKeys, conns: openConns}
+	few, many := drive.Uniform(fewKeys, 1), drive.Uniform(manyKeys, 1)
+	first := ms.add("bare Envoy, first", bare, "/one/thing", many, answered)
+	ms.add("native local_ratelimit, allowing", native, "/one/thing", many, answered)
+	refuses := ms.add("native local_ratelimit, refusing", refusing, "/one/thing", many, refused)
+	ms.weir("Weir, no rule matches", one, "/none/thing", many, answered).target = b.times(1.15, 1.4)
+	ms.weir("Weir, one rule, 100 keys", one, "/one/thing", few, answered, "one").target = b.times(1.4, 1.9)
+	ms.weir("Weir, one rule, 10,000 keys, warm", one, "/one/thing", many, answered, "one").target = b.times(1.4, 1.9)
+	ms.weir("Weir, one rule, 10,000 keys, first pass", one, "/first/thing", passing(manyKeys, 1), answered,
+		"first").target = b.times(1.8, 2.5)
+	ms.weir("Weir, one rule, half on one key, first pass", one, "/half/thing", half(passing(manyKeys, 2)), answered, "half")
+	ms.weir("Weir, three rules, 10,000 keys, warm", three, "/three/thing", many, answered,
+		"user", "address", "total").target = b.times(1.6, 2.8)
+	denied := ms.weir("Weir, nearly all refused", one, "/refused/thing", few, refused, "refused")
+	last := ms.add("bare Envoy, last", bare, "/one/thing", many, answered)
+	ms.warmUp(0)
+	end := b.beside(bare, native, refusing, one.pop, three.pop)
+	ms.turns(drive.Pace{Duration: b.round}, b.rounds)
+	end()
+	denied.target = b.times(1.15, 1.6)
+	denied.target.Base, denied.target.BaseName = refuses.CPU, "native refusing"
+
+	_, kind := b.kind()
+	s := table.Section{Title: fmt.Sprintf("Envoy answers itself, closed loop, %d connections: CPU of Envoy; targets for %s",
+		openConns, kind), Steady: []measure.Sample{first.CPU, last.CPU}}
+	both := slices.Concat(first.CPU, last.CPU)
+	for _, m := range ms.all {
+		s.Rows = append(s.Rows, m.row(both))
+	}
+	return []table.Section{s}
+}
+
+// times is a ratio to reach on a machine with much cache, or with little.
+func (b *bench) times(much, little float64) table.Target {
+	if isLittle, _ := b.kind(); isLittle {
+		return table.Target{Kind: table.Times, Bound: little}
+	}
+	return table.Target{Kind: table.Times, Bound: much}
+}
+
+// passing draws from the last n keys; every tenth draw is the first of a new key. So a key is drawn about
+// ten times, and then never again.
+func passing(n uint32, seed uint64) drive.Keys {
+	rng, next := rand.New(rand.NewPCG(seed, uint64(n))), n
+	return func() uint32 {
+		if rng.Uint32N(10) > 0 {
+			return next - 1 - rng.Uint32N(n)
+		}
+		next++
+		return next - 1
+	}
+}
+
+// half draws every other key from keys, and key 0 between them.
+func half(keys drive.Keys) drive.Keys {
+	odd := false
+	return func() uint32 {
+		if odd = !odd; odd {
+			return 0
+		}
+		return keys()
+	}
+}
