@@ -79,7 +79,7 @@ func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
 		b.look(opts.Neighbour)
 		b.start()
 		return []rig.Part{{Name: "alone", Run: b.alone}, {Name: "closed", Run: b.closedLoop}, {Name: "fixed", Run: b.fixedRate},
-			{Name: "path", Run: b.wholePath}, {Name: "memory", Run: b.memory}}
+			{Name: "path", Run: b.wholePath}, {Name: "memory", Run: b.memory}, {Name: "touched", Run: b.touched}}
 	})
 	return append(b.machine.sections(), sections...), err
 }
