@@ -5,6 +5,7 @@
 package cache
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -34,57 +35,67 @@ func (p Point) String() string {
 const (
 	leastKiB = 256
 	mostKiB  = 64 << 10
-	runs     = 5
+	runs     = 5       // each in a block of its own
 	loads    = 100_000 // of a run
 )
 
 // Curve measures loads of which each depends on the one before, from blocks of 256 KiB to 64 MiB.
 // It runs on one core.
 func Curve(core int) (curve []Point, err error) {
-	err = onCore(core, func() {
-		for kib := leastKiB; kib <= mostKiB; kib *= 2 {
-			curve = append(curve, point(kib))
-		}
-	})
+	for kib := leastKiB; kib <= mostKiB && err == nil; kib *= 2 {
+		var p Point
+		p, err = point(core, kib)
+		curve = append(curve, p)
+	}
 	return curve, err
 }
 
 // AnyCore lets the scheduler choose.
 const AnyCore = -1
 
-// line is a line of the cache.
-type line struct {
-	next uint32
-	_    [60]byte
+// point measures loads from blocks of this size, each in other pages: which these are decides how much
+// of a block its cache holds.
+func point(core, kib int) (p Point, err error) {
+	p.KiB = kib
+	order := rand.Perm(kib << 10 / line)
+	measured := onCore(core, func() {
+		for range runs {
+			var block []byte
+			if block, err = unix.Mmap(-1, 0, kib<<10, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
+				return
+			}
+			p.Nanos = append(p.Nanos, around(block, order))
+			_ = unix.Munmap(block) // it is mapped
+		}
+	})
+	return p, errors.Join(measured, err)
 }
 
-// sink keeps loads from being left out.
-var sink atomic.Uint32
+// line is the bytes of a line of the cache.
+const line = 64
 
-// point measures loads from a block of this size: once around in random order, so that nothing
-// guesses the next line. Time on the processor counts, not that of others.
-func point(kib int) Point {
-	p := Point{KiB: kib}
-	block := make([]line, kib<<10/64)
-	order := rand.Perm(len(block))
+// around reads one line of a block after the other in this order, so that nothing guesses the next, and
+// returns the ns of a load. Time on the processor counts, not that of others.
+func around(block []byte, order []int) float64 {
 	for i, at := range order {
-		block[at].next = uint32(order[(i+1)%len(order)])
+		binary.NativeEndian.PutUint32(block[at*line:], uint32(order[(i+1)%len(order)]*line))
 	}
 	at := uint32(0)
 	chase := func(loads int) {
 		for range loads {
-			at = block[at].next
+			at = binary.NativeEndian.Uint32(block[at:])
 		}
 	}
-	chase(len(block))
-	for range runs {
-		begin := ran()
-		chase(loads)
-		p.Nanos = append(p.Nanos, float64(ran()-begin)/loads)
-	}
+	chase(min(len(order), loads))
+	begin := ran()
+	chase(loads)
+	took := ran() - begin
 	sink.Store(at)
-	return p
+	return float64(took) / loads
 }
+
+// sink keeps loads from being left out.
+var sink atomic.Uint32
 
 // ran is how long this thread has been on a processor.
 func ran() time.Duration {

@@ -54,19 +54,20 @@ func Calibrate(t proc.T, core int) *Neighbour {
 }
 
 // slows is what a load from SlowKiB costs beside it, in ns.
-func (n *Neighbour) slows(t proc.T) (nanos float64) {
+func (n *Neighbour) slows(t proc.T) float64 {
 	defer n.Start(t)()
-	if err := onCore(n.Core, func() { nanos = point(SlowKiB).Nanos.Median() }); err != nil {
+	p, err := point(n.Core, SlowKiB)
+	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	return nanos
+	return p.Nanos.Median()
 }
 
 // Start starts the neighbour, which ends when stop is called or the program ends. It is this program
 // started once more: its main has to call [Serve].
 func (n *Neighbour) Start(t proc.T) (stop func()) {
 	p := n.begin(t)
-	time.Sleep(20 * time.Millisecond) // until it sweeps
+	time.Sleep(100 * time.Millisecond) // until its own block is where it will stay
 	return p.Kill
 }
 
@@ -103,11 +104,11 @@ func sweep(core int, rest time.Duration) error {
 		Flags: unix.SCHED_FLAG_RESET_ON_FORK}
 	_ = unix.SchedSetAttr(0, first, 0)                 // fails without the right to it
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // fails for no number
-	block := make([]line, swept/64)
+	block := make([]byte, swept)
 	pause := unix.NsecToTimespec(int64(rest))
 	for end := time.Now().Add(lifetime); time.Now().Before(end); {
-		for i := range block {
-			block[i].next++
+		for i := 0; i < len(block); i += line {
+			block[i]++
 		}
 		_ = unix.Nanosleep(&pause, nil) // a signal cuts it short
 	}
