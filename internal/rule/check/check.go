@@ -107,7 +107,11 @@ type checker struct {
 	found  []Problem
 }
 
-// add reports a problem of a field; uses are the other fields it depends on.
+// add reports a problem of a field; uses are the other fields it depends on. It
+// and the two below are called from so many places that the filter would be 100 kB larger if
+// the compiler inlined them.
+//
+//go:noinline
 func (c *checker) add(field, reason string, uses ...string) {
 	for i := range uses {
 		uses[i] = c.at(uses[i])
@@ -116,12 +120,15 @@ func (c *checker) add(field, reason string, uses ...string) {
 }
 
 // refuse reports a problem if there is one.
+//
+//go:noinline
 func (c *checker) refuse(wrong bool, field, reason string, uses ...string) {
 	if wrong {
 		c.add(field, reason, uses...)
 	}
 }
 
+//go:noinline
 func (c *checker) at(field string) string {
 	if c.path == "" {
 		return field
