@@ -31,7 +31,7 @@ type budget struct {
 var budgets = []budget{
 	{"lines of production code", 44100, 30000, func(t *tree) int { return t.sum(production, "") }, lighter},
 	{"  of these on the path of a lease", 13300, 8000, func(t *tree) int { return t.sum(production, leasePath...) }, lighter},
-	{"lines of tests", 56900, 45000, func(t *tree) int { return t.sum(tests, "") }, lighter},
+	{"lines of tests", 57000, 45000, func(t *tree) int { return t.sum(tests, "") }, lighter},
 	{"lines of test kit, conformance, simulator and load", 16850, 13000, func(t *tree) int { return t.sum(kit, "") }, lighter},
 	{"files of the largest production package", mostFiles, mostFiles, (*tree).largest, lighter},
 	{"exported names that only their own package uses", noCeiling, 0, func(t *tree) int { return len(t.unshared()) }, ""},
