@@ -239,15 +239,16 @@ func (t Text) ready(ignoreCase bool) text {
 	case t.Op == OpTemplate:
 		out.template = segments(out.arg)
 	case t.Op == OpRegex && ignoreCase:
-		out.re = regexp.MustCompile("(?i)" + whole(t.Arg)) // checked
+		out.re = regexp.MustCompile("(?i)" + Whole(t.Arg)) // checked
 	case t.Op == OpRegex:
-		out.re = regexp.MustCompile(whole(t.Arg)) // checked
+		out.re = regexp.MustCompile(Whole(t.Arg)) // checked
 	}
 	return out
 }
 
-// whole makes a regular expression match the whole string.
-func whole(re string) string { return `\A(?:` + re + `)\z` }
+// Whole makes a regular expression match the whole string. One that ends within \Q does not
+// compile then.
+func Whole(re string) string { return `\A(?:` + re + `)\z` }
 
 func (t *text) holds(got string, present bool) bool {
 	if t.op == OpAbsent || !present {

@@ -36,6 +36,7 @@ func TestNewRefuses(t *testing.T) {
 		{"hops of a header", func(r *rule.Rule) { r.Key = []rule.Part{{{From: rule.FromHeader, Name: "x", TrustedHops: 1}}} }, "rules[0].key[0]: trusted_hops and ipv6_prefix are only for client_ip; leave them out"},
 		{"comparison", func(r *rule.Rule) { r.Match.Headers = []rule.HeaderMatch{{Name: "x", Text: rule.Text{Op: 9}}} }, "rules[0].match.headers.x: compares in an unknown way; write exact, prefix, regex or present"},
 		{"path present", func(r *rule.Rule) { r.Match.Paths = []rule.Text{{Op: rule.OpPresent}} }, "rules[0].match.path: every request has a path; write an exact path, { prefix: ... }, { template: ... } or { regex: ... }"},
+		{"open literal", func(r *rule.Rule) { r.Match.Paths = []rule.Text{{Op: rule.OpRegex, Arg: `/a\Q.b`}} }, `rules[0].match.path: "/a\\Q.b" has \Q without \E; write \E where the literal text ends`},
 		{"base with condition", func(r *rule.Rule) { r.Limits[0].When.Methods = []string{"GET"} }, "rules[0].limit: the base limit has a condition; make it an override"},
 		{"mixed algorithms", func(r *rule.Rule) {
 			r.Limits = append(r.Limits, rule.Variant{When: rule.Match{Methods: []string{"GET"}}, Limit: limit.Spec{Algorithm: limit.FixedWindow, Count: 5, Period: limit.Minute}})

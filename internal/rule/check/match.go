@@ -86,6 +86,8 @@ func (c *checker) text(path string, t rule.Text) {
 	case t.Op == rule.OpRegex:
 		if _, err := regexp.Compile(t.Arg); err != nil {
 			c.add(path, strings.TrimPrefix(err.Error(), "error parsing regexp: ")+"; write a regular expression in RE2 syntax (no look-around, no back references), which must match the whole value")
+		} else if _, err := regexp.Compile(rule.Whole(t.Arg)); err != nil {
+			c.add(path, strict.Quote(t.Arg)+` has \Q without \E; write \E where the literal text ends`)
 		}
 	}
 }
