@@ -111,7 +111,7 @@ func onCore(core int, f func()) error {
 		runtime.LockOSThread() // for good: the thread ends with the goroutine
 		var err error
 		if core != AnyCore {
-			err = Pin(0, core)
+			err = pin(0, core)
 		}
 		if err == nil {
 			f()
@@ -121,8 +121,8 @@ func onCore(core int, f func()) error {
 	return <-done
 }
 
-// Pin keeps a thread on these cores; thread 0 is the caller's. One that has ended is no error.
-func Pin(thread int, cores ...int) error {
+// pin keeps a thread on these cores; thread 0 is the caller's. One that has ended is no error.
+func pin(thread int, cores ...int) error {
 	var set unix.CPUSet
 	for _, core := range cores {
 		set.Set(core)

@@ -97,7 +97,7 @@ func Serve() {
 // if it may: else it waits for the scheduler, and comes less often.
 func sweep(core int, rest time.Duration) error {
 	runtime.LockOSThread()
-	if err := Pin(0, core); err != nil {
+	if err := pin(0, core); err != nil {
 		return err
 	}
 	first := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1,
@@ -124,7 +124,7 @@ func Keep(pid int, cores ...int) error {
 	for _, task := range tasks {
 		thread, err := strconv.Atoi(filepath.Base(task))
 		if err == nil {
-			err = Pin(thread, cores...)
+			err = pin(thread, cores...)
 		}
 		if err != nil {
 			return err
