@@ -18,12 +18,17 @@ type decider struct {
 	waiting []*Request
 }
 
-// decide takes a request through the rules in force.
-func (d *decider) decide(now lease.Millis, in *rule.Request, r *Request) {
+// match finds the rules in force that apply to a request; false if none does.
+func (d *decider) match(in *rule.Request) bool {
 	d.rules.InForce.Set.Match(in, &d.matches)
 	for _, i := range d.matches.MissingKey {
 		d.rules.CountsOf(d.rules.InForce.Set.Rule(i).Name).MissingKey++
 	}
+	return len(d.matches.Hits) > 0
+}
+
+// decide takes a request through the rules that apply to it.
+func (d *decider) decide(now lease.Millis, r *Request) {
 	shadows := d.addHits(r)
 	if len(r.hits) > 0 {
 		d.enforce(now, r)

@@ -118,8 +118,20 @@ func (w *Worker) equip(p *rulebook.Policy) {
 // Decide takes a request through the rules: what the rules need of it is in, the
 // verdict is r.Outcome, which it returns.
 func (w *Worker) Decide(now lease.Millis, in *rule.Request, r *Request) Outcome {
-	r.begin(now)
+	w.Match(in)
+	return w.DecideMatched(now, r)
+}
+
+// Match is the first half of Decide, which needs no clock: it finds the rules that apply to a
+// request. False if none does: then the request passes, and there is nothing to decide or to end.
+func (w *Worker) Match(in *rule.Request) bool {
 	w.leader.Busy = true
+	return w.rules.InForce == nil || w.decider.match(in)
+}
+
+// DecideMatched is the second half of Decide, on the request of the last Match.
+func (w *Worker) DecideMatched(now lease.Millis, r *Request) Outcome {
+	r.begin(now)
 	if w.rules.InForce == nil {
 		w.BeforeAny++
 		if w.cfg.DenyBeforeRules {
@@ -127,7 +139,7 @@ func (w *Worker) Decide(now lease.Millis, in *rule.Request, r *Request) Outcome 
 		}
 		return r.Outcome
 	}
-	w.decider.decide(now, in, r)
+	w.decider.decide(now, r)
 	w.uplink.Flush(now)
 	return r.Outcome
 }

@@ -206,7 +206,7 @@ func (abi) respond(status int, details string, headers, body []byte, grpcStatus 
 
 func (abi) resume() { proxyContinue(0) }
 
-func (abi) effective(stream uint32) { proxySetEffective(stream) }
+func (abi) effective(context uint32) { proxySetEffective(context) }
 
 func (abi) call(cluster string, headers, body []byte, timeout lease.Millis) (uint32, bool) {
 	var none [4]byte // a map without entries
@@ -252,14 +252,11 @@ func (abi) Set(key, value []byte, version uint32) table.Outcome {
 	return table.Failed
 }
 
-// The callbacks. Envoy calls only those that a module exports: the others (bodies,
-// trailers, access log) cost nothing.
+// The callbacks. Envoy calls only those that a module exports: the others (creation of
+// streams, bodies, trailers, access log) cost nothing.
 
 //go:wasmexport proxy_abi_version_0_2_0
 func abiVersion() {}
-
-//go:wasmexport proxy_on_context_create
-func onContextCreate(context, parent uint32) { module.created(context, parent) }
 
 //go:wasmexport proxy_on_configure
 func onConfigure(context uint32, size uint32) uint32 {

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"cmp"
 	"encoding/binary"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ type envoy struct {
 	shared  map[string]sharedValue
 	cas     uint32
 	config  string
+	named   map[uint32]string // plugin contexts with another name than weir
 	streams map[uint32]*exchange
 	next    uint32 // context
 	current uint32 // context whose callback runs
@@ -46,6 +48,7 @@ type sharedValue struct {
 // exchange is a request and what becomes of it.
 type exchange struct {
 	id       uint32
+	plugin   uint32 // context of its listener's plugin
 	vm       int
 	request  [][2]string
 	peer     string
@@ -72,6 +75,7 @@ func (x *exchange) setState(name, value string) {
 // httpCall is a call in flight.
 type httpCall struct {
 	id      uint32
+	plugin  uint32 // context that gets the answer
 	vm      int
 	cluster string
 	headers [][2]string
@@ -84,7 +88,6 @@ type httpCall struct {
 // guest is the filter in one VM.
 type guest interface {
 	configure(context uint32, size int)
-	created(context, parent uint32)
 	requestHeaders(context uint32) action
 	responseHeaders(context uint32)
 	tick(context uint32)
@@ -115,7 +118,6 @@ func (e *envoy) addVM() int {
 	e.vms = append(e.vms, nil)
 	e.vms[i] = e.start(e)
 	e.run(i, pluginContext, func(g guest) {
-		g.created(pluginContext, 0)
 		g.configure(pluginContext, len(e.config))
 	})
 	return i
@@ -148,13 +150,12 @@ func (e *envoy) send(vm int, headers ...string) *exchange {
 // sendTo begins a request on the listener of a plugin context.
 func (e *envoy) sendTo(vm int, plugin uint32, headers ...string) *exchange {
 	e.next++
-	x := &exchange{id: e.next, vm: vm, peer: "192.0.2.7:4711"}
+	x := &exchange{id: e.next, plugin: plugin, vm: vm, peer: "192.0.2.7:4711"}
 	for i := 0; i+1 < len(headers); i += 2 {
 		x.request = append(x.request, [2]string{headers[i], headers[i+1]})
 	}
 	e.streams[x.id] = x
 	e.run(vm, x.id, func(g guest) {
-		g.created(x.id, plugin)
 		x.paused = g.requestHeaders(x.id) == pause
 	})
 	if x.paused && x.resumed {
@@ -219,7 +220,7 @@ func (e *envoy) inFlight() (calls []*httpCall) {
 func (e *envoy) deliver(c *httpCall) {
 	delete(e.calls, c.id)
 	e.answers = c
-	e.run(c.vm, pluginContext, func(g guest) { g.callResponse(pluginContext, c.id, len(c.answer)) })
+	e.run(c.vm, c.plugin, func(g guest) { g.callResponse(c.plugin, c.id, len(c.answer)) })
 	e.answers = nil
 }
 
@@ -280,6 +281,16 @@ func header(headers [][2]string, name string) string {
 
 func (e *envoy) stream() *exchange { return e.streams[e.current] }
 
+// plugin is the context of the plugin whose callback runs, or of the stream's.
+func (e *envoy) plugin() uint32 {
+	if x := e.stream(); x != nil {
+		return x.plugin
+	}
+	return e.current
+}
+
+func (e *envoy) pluginName() string { return cmp.Or(e.named[e.plugin()], "weir") }
+
 func (e *envoy) sharedGet(key string) ([]byte, uint32, bool) {
 	v, ok := e.shared[key]
 	return v.data, v.cas, ok
@@ -299,7 +310,7 @@ func (e *envoy) call(vm int, cluster string, headers [][2]string, body []byte, t
 		return 0, false
 	}
 	e.next++
-	e.calls[e.next] = &httpCall{id: e.next, vm: vm, cluster: cluster, headers: headers, body: append([]byte(nil), body...), timeout: timeout}
+	e.calls[e.next] = &httpCall{id: e.next, plugin: e.plugin(), vm: vm, cluster: cluster, headers: headers, body: append([]byte(nil), body...), timeout: timeout}
 	return e.next, true
 }
 
@@ -384,7 +395,7 @@ func (h nativeHost) wall() limit.Micros             { return limit.Micros(wallSt
 func (h nativeHost) entropy() [6]uint64             { n := uint64(h.n + 1); return [6]uint64{n, 2, 3, 4, 2 * n, n} }
 func (h nativeHost) setTick(ms uint32)              { h.tickMs = ms }
 func (h nativeHost) pluginConfig(int) []byte        { return []byte(h.config) }
-func (h nativeHost) pluginName() string             { return "weir" }
+func (h nativeHost) pluginName() string             { return h.envoy.pluginName() }
 func (h nativeHost) headers() []byte                { return encodeMap(h.stream().request) }
 func (h nativeHost) peer() string                   { return h.stream().peer }
 func (h nativeHost) effective(stream uint32)        { h.current = stream }

@@ -361,7 +361,6 @@ func TestBadConfigKeepsTheLast(t *testing.T) {
 		e.config = `{"before_rules":"allow","ratelimit_headers":false,"typo":1}`
 		const second = 2
 		e.run(0, second, func(g guest) {
-			g.created(second, 0)
 			g.configure(second, len(e.config))
 			g.deleted(pluginContext)
 		})
@@ -449,33 +448,54 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-// While an old listener drains, its streams belong to the old configuration and new
-// ones to the new one, in the same VM; then the old one goes.
+// While an old listener drains, new streams follow the newest configuration of their plugin's
+// name, whichever listener takes them, and those that wait finish by theirs. Listeners with
+// other names have configurations of their own.
 func TestTwoConfigurations(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {
 		e := start(withRules(t, strings.Replace(userRules, `"limit"`, `"scope":"pop","limit"`, 1)), 1)
 		old := e.send(0, ":path", "/v1/a", "x-user", "ann")
-		e.config = strings.Replace(e.config, "{", `{"ratelimit_headers":false,`, 1)
-		const second = 2
-		e.run(0, second, func(g guest) {
-			g.created(second, 0)
-			g.configure(second, len(e.config))
-		})
-		headers := func(parent uint32) bool {
-			x := e.sendTo(0, parent, ":path", "/v1/a", "x-user", "ann")
+		const second, third = 2, 3
+		e.named = map[uint32]string{third: "other"}
+		with := e.config
+		e.config = strings.Replace(with, "{", `{"ratelimit_headers":false,`, 1)
+		e.run(0, second, func(g guest) { g.configure(second, len(e.config)) })
+		headers := func(plugin uint32) bool {
+			x := e.sendTo(0, plugin, ":path", "/v1/a", "x-user", "ann")
 			e.complete(x)
 			return header(x.response, "ratelimit") != ""
 		}
-		if !headers(pluginContext) || headers(second) {
-			t.Error("streams do not follow the configuration of their listener")
+		if headers(pluginContext) || headers(second) {
+			t.Error("new streams do not follow the newest configuration")
 		}
-		e.complete(old)
-		if header(old.response, "ratelimit") == "" {
+		if e.complete(old); header(old.response, "ratelimit") == "" {
 			t.Error("a stream that began before lost its configuration")
 		}
-		e.run(0, pluginContext, func(g guest) { g.deleted(pluginContext) })
-		if headers(second) {
-			t.Error("the new configuration does not decide after the old one went")
+		e.config = with
+		e.run(0, third, func(g guest) { g.configure(third, len(e.config)) })
+		if headers(pluginContext) || headers(second) || !headers(third) {
+			t.Error("a listener does not follow the configuration of its plugin's name")
+		}
+		e.run(0, second, func(g guest) { g.deleted(second) }) // the update was refused
+		if !headers(pluginContext) {
+			t.Error("the old configuration does not decide after the new one went")
+		}
+		e.run(0, third, func(g guest) { g.deleted(third) })
+		if !headers(pluginContext) {
+			t.Error("the configuration that is left does not decide")
+		}
+	})
+}
+
+// A call that a stream of one plugin makes for another is answered to the one that made it.
+func TestCallsOfTwoPlugins(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, userRules), 1)
+		const second = 2
+		e.run(0, second, func(g guest) { g.configure(second, len(e.config)) })
+		x := e.sendTo(0, pluginContext, ":path", "/v1/a", "x-user", "ann")
+		if e.settle(nil); x.paused {
+			t.Error("the answer to its call went to another plugin")
 		}
 	})
 }

@@ -23,8 +23,8 @@ type host interface {
 	entropy() [6]uint64
 	setTick(ms uint32)
 	pluginConfig(size int) []byte
-	// pluginName is the name that the bootstrap gives the plugin that is configured,
-	// valid until the next callback.
+	// pluginName is the name that the bootstrap gives the plugin that is configured, or of
+	// the stream, valid until the next callback.
 	pluginName() string
 
 	// headers returns all request headers of the stream in their serialised form,
@@ -43,7 +43,8 @@ type host interface {
 	// respond answers the stream. headers is a serialised map.
 	respond(status int, details string, headers, body []byte, grpcStatus int)
 	resume()
-	effective(stream uint32)
+	// effective names the context that later calls act on: a stream, or a plugin.
+	effective(context uint32)
 
 	// call starts an HTTP call; false if it could not be made. Its answer comes
 	// with the id.

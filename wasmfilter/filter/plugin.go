@@ -18,6 +18,8 @@ const tickEvery = 100
 type plugin struct {
 	vm      *vm
 	host    host
+	context uint32 // the host's number of it; a newer one has a larger one
+	name    string // in the bootstrap; listeners with different configurations need different names
 	cfg     rulebook.Config
 	worker  *edge.Worker
 	in      rule.Request
@@ -39,17 +41,16 @@ type plugin struct {
 	resetting bool
 }
 
-func newPlugin(m *vm, text []byte) *plugin {
-	p := &plugin{vm: m, host: m.host, calls: map[uint32]uint64{}}
-	name := strings.Clone(m.host.pluginName())
+func newPlugin(m *vm, context uint32, text []byte) *plugin {
+	p := &plugin{vm: m, host: m.host, context: context, name: strings.Clone(m.host.pluginName()), calls: map[uint32]uint64{}}
 	cfg, err := rulebook.ReadConfig(text)
 	if err != nil {
-		if good, ok := m.good[name]; ok {
+		if good, ok := m.good[p.name]; ok {
 			cfg = good
 		}
 		cfg.Error = "the plugin configuration, a JSON object, cannot be used: " + err.Error()
 	} else {
-		m.good[name] = cfg
+		m.good[p.name] = cfg
 	}
 	p.cfg = cfg
 	p.worker = edge.New(cfg, m.host, m.host.entropy(), m.host.now(), m.host.wall())
@@ -64,11 +65,13 @@ func (p *plugin) decide(context uint32) action {
 	if p.cfg.TestHooks {
 		p.testPanic()
 	}
-	now := p.host.now()
 	p.read()
-	s := p.vm.acquire(p)
+	if !p.worker.Match(&p.in) {
+		return proceed
+	}
+	now, s := p.host.now(), p.vm.acquire(p)
 	s.request.Stream = context
-	switch p.worker.Decide(now, &p.in, &s.request) {
+	switch p.worker.DecideMatched(now, &s.request) {
 	case edge.Deny:
 		p.refuse(&s.request)
 		p.worker.End(now, &s.request)
@@ -199,6 +202,9 @@ func (p *plugin) dispatch(c *uplink.Call) {
 	if p.cfg.RegionCluster == "" { // its configuration cannot be read, which was logged
 		p.worker.Failed(p.host.now(), c.ID, uplink.CallFailed)
 		return
+	}
+	if len(p.vm.plugins) > 1 { // the stream whose callback runs may belong to another
+		p.host.effective(p.context)
 	}
 	headers := callHeaders(&p.cfg, c)
 	id, ok := p.host.call(p.cfg.RegionCluster, headers, c.Body, c.Timeout)

@@ -41,10 +41,11 @@ const (
 type vm struct {
 	host    host
 	plugins map[uint32]*plugin
-	// sole is the plugin that streams belong to unless owners names another one.
-	// There is more than one only while an old listener drains.
-	sole    *plugin
-	owners  map[uint32]*plugin
+	// newest is the plugin of each name that decides new streams: the one that was configured
+	// last. There are several of a name where listeners share a configuration, and while an old
+	// listener drains.
+	newest  map[string]*plugin
+	sole    *plugin // decides all new streams; nil: there are several names, or none
 	streams map[uint32]*stream
 	// good is the last configuration without a mistake, by the plugin's name. Envoy
 	// makes a new context for a changed configuration.
@@ -55,7 +56,7 @@ type vm struct {
 }
 
 func newVM(h host) *vm {
-	return &vm{host: h, plugins: map[uint32]*plugin{}, owners: map[uint32]*plugin{}, streams: map[uint32]*stream{}, good: map[string]rulebook.Config{}}
+	return &vm{host: h, plugins: map[uint32]*plugin{}, newest: map[string]*plugin{}, streams: map[uint32]*stream{}, good: map[string]rulebook.Config{}}
 }
 
 // recovered logs what a callback panicked with.
@@ -74,29 +75,25 @@ func (m *vm) recovered(callback string) {
 	}
 }
 
-// created notes which plugin a stream belongs to, if there is a choice.
-func (m *vm) created(context, parent uint32) {
-	if len(m.plugins) > 1 && parent != 0 {
-		m.owners[context] = m.plugins[parent]
-	}
-}
-
 // configure starts a plugin, or gives it another configuration. It never fails:
 // Envoy would not start.
 func (m *vm) configure(context uint32, size int) {
 	defer m.recovered("on_configure")
-	p := newPlugin(m, m.host.pluginConfig(size))
-	if len(m.plugins) == 0 {
-		m.sole = p
-	}
-	if m.plugins[context] != nil && m.sole == m.plugins[context] {
-		m.sole = p
-	}
+	p := newPlugin(m, context, m.host.pluginConfig(size))
 	m.plugins[context] = p
+	m.prefer(p)
 	m.host.setTick(tickEvery)
 	p.configuring = true
 	p.after()
 	p.configuring = false
+}
+
+// prefer has a plugin decide the new streams of its name.
+func (m *vm) prefer(p *plugin) {
+	m.newest[p.name] = p
+	if m.sole = p; len(m.newest) > 1 {
+		m.sole = nil
+	}
 }
 
 func (m *vm) tick(context uint32) {
@@ -116,10 +113,8 @@ func (m *vm) callResponse(context, id uint32, bodySize int) {
 func (m *vm) requestHeaders(context uint32) action {
 	defer m.recovered("on_request_headers")
 	p := m.sole
-	if len(m.owners) > 0 {
-		if o := m.owners[context]; o != nil {
-			p = o
-		}
+	if p == nil && len(m.newest) > 0 {
+		p = m.newest[m.host.pluginName()]
 	}
 	if p == nil {
 		return proceed
@@ -134,35 +129,49 @@ func (m *vm) responseHeaders(context uint32) {
 	defer m.recovered("on_response_headers")
 	if s := m.streams[context]; s != nil {
 		s.plugin.annotate(s)
+		if r := &s.request; r.Outcome != edge.Wait && !r.Holds() {
+			m.end(context, s)
+		}
 	}
 }
 
-// deleted ends a stream, however it ended, or a plugin whose listener has drained.
+// deleted ends a stream, however it ended, or a plugin whose listener has drained or was refused.
 func (m *vm) deleted(context uint32) {
-	defer m.recovered("on_delete")
-	if len(m.owners) > 0 {
-		delete(m.owners, context)
-	}
 	if s := m.streams[context]; s != nil {
-		delete(m.streams, context)
-		s.plugin.worker.End(m.host.now(), &s.request)
-		m.release(s)
-		return
-	}
-	if p := m.plugins[context]; p != nil {
-		m.remove(context, p)
+		defer m.recovered("on_delete")
+		m.end(context, s)
+	} else if p := m.plugins[context]; p != nil {
+		m.remove(p)
 	}
 }
 
-// remove forgets a plugin. What its streams still wait for ends with them.
-func (m *vm) remove(context uint32, gone *plugin) {
-	delete(m.plugins, context)
-	if m.sole != gone {
+// end forgets a stream.
+func (m *vm) end(context uint32, s *stream) {
+	delete(m.streams, context)
+	if r := &s.request; r.Outcome == edge.Wait || r.Holds() {
+		s.plugin.worker.End(m.host.now(), r)
+	}
+	m.release(s)
+}
+
+// remove forgets a plugin. The newest of those with its name that are left decides new streams;
+// what its own still wait for ends with them.
+func (m *vm) remove(gone *plugin) {
+	delete(m.plugins, gone.context)
+	if m.newest[gone.name] != gone {
 		return
 	}
+	delete(m.newest, gone.name)
 	m.sole = nil
 	for _, p := range m.plugins {
-		m.sole = p
+		if n := m.newest[p.name]; n == nil || n.context < p.context {
+			m.newest[p.name] = p
+		}
+	}
+	if len(m.newest) == 1 {
+		for _, p := range m.newest {
+			m.sole = p
+		}
 	}
 }
 

@@ -116,9 +116,6 @@ func (g *wasmGuest) configure(context uint32, size int) {
 		g.e.t.Error("the plugin did not start: that stops Envoy")
 	}
 }
-func (g *wasmGuest) created(context, parent uint32) {
-	g.do("proxy_on_context_create", uint64(context), uint64(parent))
-}
 func (g *wasmGuest) requestHeaders(context uint32) action {
 	return action(g.do("proxy_on_request_headers", uint64(context), 0, 1))
 }
@@ -178,7 +175,7 @@ func exportRequests(export func(string, any)) {
 		case "source\x00address":
 			return give(m, []byte(guestOf(m).e.stream().peer), data, size)
 		case "plugin_name":
-			return give(m, []byte("weir"), data, size)
+			return give(m, []byte(guestOf(m).e.pluginName()), data, size)
 		}
 		return 1
 	})
