@@ -10,14 +10,15 @@ import (
 )
 
 // book is what the referee follows of a key at a PoP. What came with grants, and was
-// neither spent nor given back, is in the PoP's table, or loose: on its way into the table,
-// to a request or back. Nothing may be spent, given back or put into the table that is not
+// neither spent nor given back, is in the PoP's table or in a worker's sublease, or loose: on its
+// way there, to a request or back. Nothing may be spent, given back or put into the table that is not
 // there.
 type book struct {
 	p *pop
 	*account
 	table   table.Key
 	lots    [2]holder.Lease // as they were in the table after the last event
+	parts   []holder.Part   // of these and of subleases
 	held    []holding
 	spent   tallies        // units of requests that were admitted, by lease
 	several bool           // there were requests of several rules: they take units, and are admitted later
@@ -39,7 +40,7 @@ type holding struct {
 	lease  uint32
 	expiry lease.Millis
 	units  int64
-	loose  int64        // of these, those that are not in the table
+	loose  int64        // of these, those that are neither in the table nor in a sublease
 	direct int64        // of the loose, those that came with the grant for whoever waited
 	fresh  bool         // some came loose in the event that runs
 	since  limit.Micros // the last event in which some came loose
@@ -176,17 +177,27 @@ func (b *book) owe(e *table.Entry) {
 // count finds what of the holdings is loose.
 func (b *book) count(lots *[2]holder.Lease) {
 	b.lots = *lots
+	parts := b.parts[:0]
 	for i := range lots {
 		if lot := &lots[i]; lot.Units > 0 && !lot.Local {
-			b.holding(lot.Lease, lot.Expiry)
+			parts = append(parts, lot.Part())
 		}
 	}
+	for _, x := range b.p.workers {
+		if part := x.Sublease(b.table); part.Units > 0 {
+			parts = append(parts, part)
+		}
+	}
+	for _, part := range parts {
+		b.holding(part.Lease, part.Expiry)
+	}
+	b.parts = parts
 	for i := range b.held {
 		h := &b.held[i]
 		loose := h.units
-		for j := range lots {
-			if lot := &lots[j]; lot.Lease == h.lease && lot.Expiry == h.expiry && !lot.Local {
-				loose -= lot.Units
+		for _, part := range parts {
+			if part.Lease == h.lease && part.Expiry == h.expiry {
+				loose -= part.Units
 			}
 		}
 		if h.loose, h.fresh = loose, loose > h.loose; h.fresh {

@@ -10,8 +10,8 @@ import (
 )
 
 // accounts are the PoP's state of each key: an entry with its account, or its counter, in
-// a table that the workers share, and in front of it this worker's cache of denials.
-// Shadow rules have a table and a cache of their own.
+// a table that the workers share, and in front of it this worker's caches of denials and of units.
+// Shadow rules have a table and a cache of denials of their own.
 type accounts struct {
 	port   *Port
 	pop    *pop.PoP
@@ -20,6 +20,7 @@ type accounts struct {
 
 	enforced, shadow               *table.Table
 	enforcedDenials, shadowDenials table.Denials
+	subleases                      table.Subleases
 }
 
 func (a *accounts) init(pagesLog2 int) {
@@ -66,6 +67,38 @@ func (a *accounts) try(now lease.Millis, p *rulebook.Policy, key table.Key, chan
 // change is try for a change that is always made.
 func (a *accounts) change(now lease.Millis, p *rulebook.Policy, key table.Key, change func(*table.Entry)) table.Outcome {
 	return a.try(now, p, key, func(e *table.Entry) bool { change(e); return true })
+}
+
+// sublease is this worker's place for units of a key; nil if the rule has none: an exact one is asked
+// for each request, and a denial that is charged uses up what the account holds, all of it.
+func (a *accounts) sublease(p *rulebook.Policy, key table.Key) *table.Sublease {
+	if p.Exact || p.Terms.ChargesDenied {
+		return nil
+	}
+	return a.subleases.At(key)
+}
+
+// sublet moves units of the account that is open to this worker, before it is committed. They stay no
+// longer than until the account has to be looked at: when the lease interval is over, the lot ends, or it
+// is time to ask for the next window.
+func (a *accounts) sublet(now lease.Millis, p *rulebook.Policy, e *table.Entry) (part holder.Part, until lease.Millis) {
+	if part = e.Sublet(now); part.Units == 0 {
+		return part, 0
+	}
+	until = min(now+p.Terms.Interval, part.Expiry)
+	if ahead := e.Reset - p.Terms.Lead; p.Terms.Lead > 0 && now < ahead {
+		until = min(until, ahead)
+	}
+	return part, until
+}
+
+// putBack puts the units of a sublease back into their account. A rule that is gone takes none.
+func (a *accounts) putBack(now lease.Millis, s *table.Sublease) {
+	part := s.Part
+	s.Part = holder.Part{}
+	if p := a.rules.InForce.ByID[s.Key.Rule]; p != nil && part.Units > 0 {
+		a.untake(now, &hit{policy: p, key: s.Key, taken: holder.Taken{Parts: [2]holder.Part{part}}})
+	}
 }
 
 // untake puts back what a hit took. Units of which the account has no lease any more

@@ -52,6 +52,39 @@ func TestAllOrNothingSettles(t *testing.T) {
 	})
 }
 
+// The same for a key that is asked for so often that workers take units of its account ahead: what they
+// do not use goes back, so that above as much is charged as was admitted.
+func TestSubleasesComeBack(t *testing.T) {
+	ahead := false
+	rapid.Check(t, func(t *rapid.T) {
+		algorithm := rapid.SampledFrom([]string{"fixed_window", "sliding_window"}).Draw(t, "algorithm")
+		w := newRapidWorld(t, 3, fmt.Sprintf(`{"rules":[
+			{"name":"r","key":[{"header":"x-user"}],"limit":"600/24h","algorithm":%q,"on_failure":"deny"}]}`, algorithm))
+		w.lossless = true
+		for range 40 {
+			w.now += lease.Millis(rapid.IntRange(0, 40).Draw(t, "time"))
+			worker := rapid.IntRange(0, 2).Draw(t, "worker")
+			for range rapid.IntRange(0, 40).Draw(t, "burst") {
+				w.ask(worker)
+			}
+			ahead = ahead || holdsAhead(w.workers[worker])
+			w.run(rapid.IntRange(0, 3).Draw(t, "steps"))
+		}
+		w.drain()
+		charged := int64(0)
+		for _, c := range w.region.counters {
+			l := w.region.set.Limit(0, 0)
+			charged += l.Spec().Count - l.Peek(c.State, w.wall(), 0).Remaining
+		}
+		if n := w.units["r"]; n > 600 || charged != n {
+			t.Fatalf("admitted %d of a limit of 600, and %d are charged above", n, charged)
+		}
+	})
+	if !ahead {
+		t.Error("no worker ever took units ahead")
+	}
+}
+
 // rapidWorld is a world that rapid drives.
 type rapidWorld struct {
 	*world
@@ -185,4 +218,9 @@ func (w *world) loseEnforced() {
 			w.lose(i, false)
 		}
 	}
+}
+
+// holdsAhead reports whether a worker has units of ann's that it took out of the account ahead.
+func holdsAhead(x *Worker) bool {
+	return x.Sublease(x.rules.InForce.ByRule[0][0].Key(x.pop.Seed, []byte("ann"))).Units > 0
 }

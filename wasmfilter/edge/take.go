@@ -41,10 +41,31 @@ func (d *taker) takeUndenied(now lease.Millis, h *hit) holder.Verdict {
 	return d.take(now, h)
 }
 
-// takeLease decides a hit by the leases and denials in the account of its key. The first
-// refusal is written at once, and the count of the others with the next ask. An exact rule
-// claims its right to ask when it asks, see [taker.right].
+// takeLease decides a hit by the units that this worker has of its key, or else by the account.
 func (d *taker) takeLease(now lease.Millis, h *hit) holder.Verdict {
+	s := d.accounts.sublease(h.policy, h.key)
+	if s == nil {
+		return d.takeAccount(now, h, nil)
+	}
+	if s.Spend(now, h.cost) {
+		h.taken.Parts[0] = holder.Part{Units: h.cost, Lease: s.Lease, Expiry: s.Expiry}
+		h.ownLimit(s.OwnLimit)
+		h.quota.Remaining, h.quota.Reset = s.Left+s.Units, max(0, s.Reset-now)
+		return holder.Admit
+	}
+	if s.Units > 0 {
+		d.accounts.putBack(now, s)
+	}
+	if !s.Often(now, h.policy.Terms.Interval) {
+		s = nil
+	}
+	return d.takeAccount(now, h, s)
+}
+
+// takeAccount decides a hit by the leases and denials in the account of its key. The first
+// refusal is written at once, and the count of the others with the next ask. An exact rule
+// claims its right to ask when it asks, see [taker.right]. With s it takes more for the next hits.
+func (d *taker) takeAccount(now lease.Millis, h *hit, s *table.Sublease) holder.Verdict {
 	p := h.policy
 	for range table.Tries {
 		e := d.accounts.open(p, h.key)
@@ -60,6 +81,11 @@ func (d *taker) takeLease(now lease.Millis, h *hit) holder.Verdict {
 		if asks { // no request waits for it
 			e.Denied = lease.Sum(e.Denied, p.Denials.Forget(h.key.Hash))
 			want = e.Ask(&p.Terms, now, 0, 0, did.Ask)
+		}
+		var more holder.Part
+		var until lease.Millis
+		if s != nil && did.Verdict == holder.Admit {
+			more, until = d.accounts.sublet(now, p, e)
 		}
 		if asks || did.Verdict == holder.Admit || did.Verdict == holder.Refuse && !refused {
 			outcome = p.Table.Commit(now)
@@ -83,6 +109,9 @@ func (d *taker) takeLease(now lease.Millis, h *hit) holder.Verdict {
 			return holder.Wait // the region decides, whether there is a place or not
 		case outcome == table.Failed:
 			return h.withoutPlace()
+		}
+		if more.Units > 0 {
+			d.accounts.subleases.Begin(s, e, more, now, until)
 		}
 		h.taken = did.Taken
 		return did.Verdict

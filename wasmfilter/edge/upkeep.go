@@ -11,8 +11,8 @@ import (
 // scanTicks is in how many ticks the leader has looked through the table once.
 const scanTicks = 100
 
-// upkeep is the work that no request waits for: every worker renews its slots, and
-// the leader looks through the table for what idle keys have to report.
+// upkeep is the work that no request waits for: every worker renews its slots and
+// puts back units, and the leader looks through the table for what idle keys have to report.
 type upkeep struct {
 	pop      *pop.PoP
 	rules    *rulebook.Rulebook
@@ -63,6 +63,11 @@ func (k *upkeep) renewSlots(now lease.Millis) {
 			}
 		}
 	}
+}
+
+// putBack puts back what this worker has of keys that it does not admit any more.
+func (k *upkeep) putBack(now lease.Millis) {
+	k.accounts.subleases.Due(now, func(s *table.Sublease) { k.accounts.putBack(now, s) })
 }
 
 // scan looks through some pages for what idle keys still owe, and counts keys.

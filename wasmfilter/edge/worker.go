@@ -28,6 +28,7 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/pop"
@@ -174,6 +175,7 @@ func (w *Worker) Tick(now lease.Millis, wall limit.Micros) {
 	w.pop.ReadEpoch()
 	w.decider.expire(now)
 	w.upkeep.renewSlots(now)
+	w.upkeep.putBack(now)
 	if w.rules.Watch(now) {
 		w.uplink.FetchRules(now)
 	}
@@ -230,6 +232,10 @@ func (w *Worker) Tables() table.Counts {
 	*counts = table.Counts{}
 	return sum
 }
+
+// Sublease returns the units of a key that this worker took out of the account that the workers share,
+// for requests to come.
+func (w *Worker) Sublease(k table.Key) holder.Part { return w.accounts.subleases.Of(k) }
 
 // Fill returns how full the tables are. Only the leader counts: ok is true once for each round
 // of its scan, about every 10 s.
