@@ -23,10 +23,13 @@ import (
 // neither Retry-After nor t.
 //
 // The decision is for the access log, not for clients: a client that reads that a limit
-// is open while the region is away could use that. It is filter state,
-// %FILTER_STATE(wasm.weir:PLAIN)%, written only where it is not simply allowed:
+// is open while the region is away could use that. A refusal is %RESPONSE_CODE_DETAILS%:
 //
-//	login denied
+//	weir_denied:login
+//
+// What is decided without the region is filter state, %FILTER_STATE(wasm.weir:PLAIN)%, which
+// costs a call of the host:
+//
 //	login allowed on_failure
 //
 // With span_tags it is also in parts, for all requests, as weir.rule, weir.outcome (allowed
@@ -44,6 +47,7 @@ type response struct {
 	headers headerMap
 	body    []byte
 	log     []byte  // the decision, for the access log
+	details []byte  // of a refusal, the same
 	last    refusal // whose headers, body and decision these are
 }
 
@@ -126,8 +130,11 @@ func (b *response) limit(name string, remaining, seconds int64, timed bool) stri
 	return text(b.text)
 }
 
-// decision puts together what the access log shows.
+// decision puts together what the access log shows; name is empty for before_rules.
 func (b *response) decision(name string, r *edge.Request) {
+	if b.details = append(b.details[:0], "weir_before_rules"...); name != "" {
+		b.details = append(append(b.details[:0], "weir_denied:"...), name...)
+	}
 	b.log = append(b.log[:0], name...)
 	if r.Outcome == edge.Deny {
 		b.log = append(b.log, " denied"...)
@@ -186,10 +193,9 @@ func (p *plugin) refuse(r *edge.Request) {
 		grpc:     strings.HasPrefix(p.requestHeader("content-type"), "application/grpc"),
 		degraded: r.Degraded,
 	}
-	details, g := "weir_before_rules", r.Governing()
+	g := r.Governing()
 	if g != nil {
 		this.rule, this.policy, this.x = g.Rule.Name, g.Policy, g.Rule.XRateLimit
-		details = "weir_denied"
 	}
 	if b := &p.buf; this != b.last || this.x != rule.XRateLimitOff || !r.Alone() {
 		b.last = this
@@ -198,7 +204,7 @@ func (p *plugin) refuse(r *edge.Request) {
 		b.problem(&this)
 		b.decision(this.rule, r)
 	}
-	if g != nil {
+	if g != nil && r.Degraded {
 		p.host.setState(decisionState, text(p.buf.log))
 	}
 	p.tag(r)
@@ -206,7 +212,7 @@ func (p *plugin) refuse(r *edge.Request) {
 	if r.Degraded {
 		status = grpcUnavailable
 	}
-	p.host.respond(r.Status, details, p.buf.headers.out, p.buf.body, status)
+	p.host.respond(r.Status, text(p.buf.details), p.buf.headers.out, p.buf.body, status)
 }
 
 // refusalHeaders makes the headers of a refusal.
