@@ -53,6 +53,14 @@ func (s *Set) Match(q *Request, m *Matches) {
 	})
 }
 
+// Excludes reports that no rule applies to a request with this path, whatever else it has. Of q it reads
+// the path alone; false says nothing. It uses m as Match does.
+func (s *Set) Excludes(q *Request, m *Matches) (excludes bool) {
+	m.made, excludes = 0, true
+	s.index.each(&view{Request: q, m: m, path: q.path()}, func(int) { excludes = false })
+	return excludes
+}
+
 // add notes that the rule i applies, or that the request lacks its key.
 func (m *Matches) add(i int, r *evaluator, q *view) {
 	start := len(m.keys)

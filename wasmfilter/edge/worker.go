@@ -130,6 +130,12 @@ func (w *Worker) Match(in *rule.Request) bool {
 	return w.rules.InForce == nil || w.decider.match(in)
 }
 
+// Excludes reports that no rule applies to a request, by its path alone.
+func (w *Worker) Excludes(in *rule.Request) bool {
+	w.leader.Busy = true
+	return w.rules.InForce.Set.Excludes(in, &w.decider.matches)
+}
+
 // DecideMatched is the second half of Decide, on the request of the last Match.
 func (w *Worker) DecideMatched(now lease.Millis, r *Request) Outcome {
 	r.begin(now)

@@ -29,31 +29,54 @@ func pairsOf(raw []byte) pairs {
 	return pairs{raw: raw, left: n, size: 4, at: 4 + 8*n}
 }
 
-// next goes to the next pair; false if there is none.
-func (p *pairs) next() bool {
-	if p.left == 0 {
-		return false
+// next goes to the next pair whose name may be one of those; false if there is none. All others are
+// passed over here, without a call for each: of a request's headers rules look at few.
+func (p *pairs) next(of lengths) bool {
+	raw, left, size, at := p.raw, p.left, p.size, p.at
+	for ; left > 0; left-- {
+		name, value := int(binary.LittleEndian.Uint32(raw[size:])), int(binary.LittleEndian.Uint32(raw[size+4:]))
+		from := at + name + 1
+		end := from + value
+		if name < 0 || value < 0 || end < from || end > len(raw) {
+			break
+		}
+		size += 8
+		if of>>min(name, longest)&1 == 1 {
+			p.name, p.value = text(raw[at:at+name]), text(raw[from:end])
+			p.left, p.size, p.at = left-1, size, end+1
+			return true
+		}
+		at = end + 1
 	}
-	name := int(binary.LittleEndian.Uint32(p.raw[p.size:]))
-	value := int(binary.LittleEndian.Uint32(p.raw[p.size+4:]))
-	from := p.at + name + 1
-	if name < 0 || value < 0 || name > len(p.raw) || value > len(p.raw) || from+value > len(p.raw) {
-		p.left = 0
-		return false
-	}
-	p.name, p.value = text(p.raw[p.at:p.at+name]), text(p.raw[from:from+value])
-	p.left--
-	p.size += 8
-	p.at = from + value + 1
-	return true
+	p.left = 0
+	return false
 }
+
+// valueOf returns the first value of a header, and whether there are others; empty if there is none.
+func (p pairs) valueOf(name string) (value string, several bool) {
+	n := 0
+	for of := lengths(1) << min(len(name), longest); p.next(of); {
+		if p.name == name {
+			if n++; n == 1 {
+				value = p.value
+			}
+		}
+	}
+	return value, n > 1
+}
+
+// lengths has a bit for each length that some names have, the last one for all that are longer.
+type lengths uint64
+
+const (
+	longest           = 63
+	anyLength lengths = 1<<64 - 1
+)
 
 // names are the headers that rules look at.
 type names struct {
-	names []string
-	// lengths has a bit for each length that a name of them has, the last one for
-	// all that are longer: it rules most others out without a comparison.
-	lengths uint64
+	names   []string
+	lengths lengths
 }
 
 func wantedNames(in *rule.Inputs) (w names) {
@@ -68,12 +91,10 @@ func wantedNames(in *rule.Inputs) (w names) {
 		w.names = append(w.names, ":path")
 	}
 	for _, name := range w.names {
-		w.lengths |= 1 << min(len(name), 63)
+		w.lengths |= 1 << min(len(name), longest)
 	}
 	return w
 }
-
-func (w *names) mayBe(name string) bool { return w.lengths>>min(len(name), 63)&1 == 1 }
 
 // headerMap serialises headers, see [pairs].
 type headerMap struct {

@@ -25,6 +25,7 @@ type plugin struct {
 	in      rule.Request
 	inputs  *rule.Inputs      // of the rules that in is laid out for
 	wanted  names             // of the headers that they look at
+	missed  bool              // no rule applied to the last request
 	raw     []byte            // all headers of the stream, if they were fetched
 	current uint32            // stream that waits since a moment ago, while its callback runs; 0: none
 	calls   map[uint32]uint64 // the host's id of a call in flight to the worker's
@@ -65,8 +66,11 @@ func (p *plugin) decide(context uint32) action {
 	if p.cfg.TestHooks {
 		p.testPanic()
 	}
-	p.read()
-	if !p.worker.Match(&p.in) {
+	if !p.read() {
+		return proceed
+	}
+	p.missed = !p.worker.Match(&p.in)
+	if p.missed {
 		return proceed
 	}
 	now, s := p.host.now(), p.vm.acquire(p)
@@ -101,30 +105,41 @@ func (p *plugin) decide(context uint32) action {
 // read fetches what the rules look at: all headers in one call, unless they need
 // nothing but one pseudo header, of which there is only one. The call for a single
 // header returns the first of several of a name, and the others would be missed.
-func (p *plugin) read() {
+// Where the last request was one of no rule, the next is likely one, too: its path comes
+// alone, and false means that no rule applies to it.
+func (p *plugin) read() bool {
 	inputs := p.worker.Inputs()
 	p.raw = nil
 	if inputs == nil {
-		return
+		return true
 	}
 	if inputs != p.inputs {
 		p.inputs, p.wanted = inputs, wantedNames(inputs)
 	}
 	p.in.Reset(inputs)
-	switch wanted := p.wanted.names; {
-	case len(wanted) == 0:
-	case len(wanted) == 1 && wanted[0][0] == ':':
-		if value, ok := p.host.header(wanted[0]); ok {
-			p.in.Add(inputs, wanted[0], value)
-		}
-	default:
-		p.raw = p.host.headers()
-		for h := pairsOf(p.raw); h.next(); {
-			if p.wanted.mayBe(h.name) {
-				p.in.Add(inputs, h.name, h.value)
-			}
-		}
+	wanted := p.wanted.names
+	if len(wanted) == 0 {
+		return true
 	}
+	if one := len(wanted) == 1 && wanted[0][0] == ':'; one || p.missed && inputs.Path {
+		name := ":path"
+		if one {
+			name = wanted[0]
+		}
+		value, ok := p.host.header(name)
+		if ok {
+			p.in.Add(inputs, name, value)
+		}
+		if one || ok && p.worker.Excludes(&p.in) {
+			return one
+		}
+		p.in.Reset(inputs)
+	}
+	p.raw = p.host.headers()
+	for h := pairsOf(p.raw); h.next(p.wanted.lengths); {
+		p.in.Add(inputs, h.name, h.value)
+	}
+	return true
 }
 
 // requestHeader returns a header of the stream that is being decided.
@@ -133,12 +148,8 @@ func (p *plugin) requestHeader(name string) string {
 		value, _ := p.host.header(name)
 		return value
 	}
-	for h := pairsOf(p.raw); h.next(); {
-		if h.name == name {
-			return h.value
-		}
-	}
-	return ""
+	value, _ := pairsOf(p.raw).valueOf(name)
+	return value
 }
 
 // traceParent returns the stream's traceparent, empty if it has several: it is
@@ -147,13 +158,8 @@ func (p *plugin) traceParent() string {
 	if p.raw == nil {
 		p.raw = p.host.headers()
 	}
-	value, n := "", 0
-	for h := pairsOf(p.raw); h.next(); {
-		if h.name == "traceparent" {
-			value, n = h.value, n+1
-		}
-	}
-	if n > 1 {
+	value, several := pairsOf(p.raw).valueOf("traceparent")
+	if several {
 		return ""
 	}
 	return value
