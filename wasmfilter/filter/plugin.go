@@ -83,7 +83,7 @@ func (p *plugin) decide(context uint32) action {
 		p.after()
 		return pause
 	case edge.Wait:
-		p.vm.streams[context] = s
+		p.vm.streams.add(s)
 		p.current = context
 		p.after()
 		p.current = 0
@@ -94,7 +94,7 @@ func (p *plugin) decide(context uint32) action {
 	}
 	p.report(&s.request)
 	if p.annotates(&s.request) || s.request.Holds() {
-		p.vm.streams[context] = s
+		p.vm.streams.add(s)
 	} else {
 		p.vm.release(s)
 	}

@@ -4,22 +4,11 @@
 // It implements the ABI itself (abi_wasip1.go), not through an SDK; RATIONALE.md
 // has the reason.
 //
-// Host calls are the cost of a request: each that returns data 0.8 to 1.1 µs, the
-// others 0.1 to 0.2 µs.
-//
-//	                         returning            others
-//	allowed, one rule        headers, page        clock, page, 2 response headers
-//	each further rule        page                 page
-//	refused from the cache   headers              clock, response
-//	refused by the table     headers, page        clock, response
-//	first of a key (waits)   headers, 3 pages,    clock (2), 2 pages, record, call,
-//	                         record, answer (2)   continue, 2 response headers
-//
-// A rule that needs the client's address adds source.address (returning) once per
-// request. Where the rules need no more than one pseudo header, it is fetched alone. A
-// decision that is not simply allowed is one more of the others, for the access log.
-// Metrics cost a request nothing: they are counted in the worker and added at every
-// tick.
+// What a request costs is what it touches: each callback and each call of the host runs some
+// thousand instructions of Envoy and of its engine, so there are few of them. docs/edge-speed.md
+// counts them for each kind of request. A rule that needs the client's address adds
+// source.address once per request. Metrics cost a request nothing: they are counted in the worker
+// and added at every tick.
 package filter
 
 import (
@@ -46,7 +35,7 @@ type vm struct {
 	// listener drains.
 	newest  map[string]*plugin
 	sole    *plugin // decides all new streams; nil: there are several names, or none
-	streams map[uint32]*stream
+	streams streams
 	// good is the last configuration without a mistake, by the plugin's name. Envoy
 	// makes a new context for a changed configuration.
 	good  map[string]rulebook.Config
@@ -56,7 +45,7 @@ type vm struct {
 }
 
 func newVM(h host) *vm {
-	return &vm{host: h, plugins: map[uint32]*plugin{}, newest: map[string]*plugin{}, streams: map[uint32]*stream{}, good: map[string]rulebook.Config{}}
+	return &vm{host: h, plugins: map[uint32]*plugin{}, newest: map[string]*plugin{}, good: map[string]rulebook.Config{}}
 }
 
 // recovered logs what a callback panicked with.
@@ -123,31 +112,30 @@ func (m *vm) requestHeaders(context uint32) action {
 }
 
 func (m *vm) responseHeaders(context uint32) {
-	if len(m.streams) == 0 {
+	s := m.streams.find(context)
+	if s == nil {
 		return
 	}
 	defer m.recovered("on_response_headers")
-	if s := m.streams[context]; s != nil {
-		s.plugin.annotate(s)
-		if r := &s.request; r.Outcome != edge.Wait && !r.Holds() {
-			m.end(context, s)
-		}
+	s.plugin.annotate(s)
+	if r := &s.request; r.Outcome != edge.Wait && !r.Holds() {
+		m.end(s)
 	}
 }
 
 // deleted ends a stream, however it ended, or a plugin whose listener has drained or was refused.
 func (m *vm) deleted(context uint32) {
-	if s := m.streams[context]; s != nil {
+	if s := m.streams.find(context); s != nil {
 		defer m.recovered("on_delete")
-		m.end(context, s)
+		m.end(s)
 	} else if p := m.plugins[context]; p != nil {
 		m.remove(p)
 	}
 }
 
 // end forgets a stream.
-func (m *vm) end(context uint32, s *stream) {
-	delete(m.streams, context)
+func (m *vm) end(s *stream) {
+	m.streams.remove(s)
 	if r := &s.request; r.Outcome == edge.Wait || r.Holds() {
 		s.plugin.worker.End(m.host.now(), r)
 	}
@@ -180,6 +168,34 @@ func (m *vm) remove(gone *plugin) {
 type stream struct {
 	plugin  *plugin
 	request edge.Request
+	next    *stream // of its chain
+}
+
+// streams are found by their context, which counts up: by its lower bits there is a chain for each
+// some thousand of them. A map of Go's runs ten times as much code for a request.
+type streams [1 << 12]*stream
+
+func (t *streams) chain(context uint32) **stream { return &t[context%uint32(len(t))] }
+
+func (t *streams) find(context uint32) *stream {
+	s := *t.chain(context)
+	for s != nil && s.request.Stream != context {
+		s = s.next
+	}
+	return s
+}
+
+func (t *streams) add(s *stream) {
+	c := t.chain(s.request.Stream)
+	s.next, *c = *c, s
+}
+
+func (t *streams) remove(s *stream) {
+	at := t.chain(s.request.Stream)
+	for *at != s {
+		at = &(*at).next
+	}
+	*at, s.next = s.next, nil
 }
 
 func (m *vm) acquire(p *plugin) *stream {

@@ -490,3 +490,22 @@ func TestDenialRemembersTheLeastNeed(t *testing.T) {
 		t.Errorf("remembers %d", s.account.Least)
 	}
 }
+
+// What one of those who share an account takes ahead is spent for the others, and comes back like
+// what another rule denied. A lot of few units stays whole.
+func TestSublet(t *testing.T) {
+	for _, c := range []struct{ units, sublet int64 }{{31, 0}, {32, 4}, {1000, 125}} {
+		a := State{Leases: [2]Lease{{Units: c.units, Expiry: 2000, Lease: 7}}}
+		before := a
+		part := a.Sublet(1000)
+		if part.Units != c.sublet || a.Available(1000) != c.units-c.sublet || a.Spent != c.sublet {
+			t.Errorf("of %d units: %+v, and %+v is left", c.units, part, a)
+		}
+		if back := a.Untake(&lease.Terms{}, Taken{Parts: [2]Part{part}}); a != before || back != [2]Part{} {
+			t.Errorf("of %d units: %+v after they came back, want %+v; %+v goes to the tier above", c.units, a, before, back)
+		}
+		if late := a.Sublet(2000); late.Units != 0 {
+			t.Errorf("%d units of a lease that is over", late.Units)
+		}
+	}
+}
