@@ -98,7 +98,7 @@ func TestRefused(t *testing.T) {
 			if i > 0 {
 				x = e.send(0, ":path", "/v1/a", "x-user", "ann")
 			}
-			if x.status != 429 || x.details != "weir_denied:user" {
+			if x.status != 429 || x.details != "weir-denied:user" {
 				t.Fatalf("%d: status %d, details %q", i, x.status, x.details)
 			}
 			for name, want := range map[string]string{

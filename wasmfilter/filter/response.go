@@ -25,7 +25,7 @@ import (
 // The decision is for the access log, not for clients: a client that reads that a limit
 // is open while the region is away could use that. A refusal is %RESPONSE_CODE_DETAILS%:
 //
-//	weir_denied:login
+//	weir-denied:login
 //
 // What is decided without the region is filter state, %FILTER_STATE(wasm.weir:PLAIN)%, which
 // costs a call of the host:
@@ -133,7 +133,7 @@ func (b *response) limit(name string, remaining, seconds int64, timed bool) stri
 // decision puts together what the access log shows; name is empty for before_rules.
 func (b *response) decision(name string, r *edge.Request) {
 	if b.details = append(b.details[:0], "weir_before_rules"...); name != "" {
-		b.details = append(append(b.details[:0], "weir_denied:"...), name...)
+		b.details = append(append(b.details[:0], "weir-denied:"...), name...)
 	}
 	b.log = append(b.log[:0], name...)
 	if r.Outcome == edge.Deny {
