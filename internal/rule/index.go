@@ -1,6 +1,9 @@
 package rule
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // index narrows the rules down before they are evaluated, so that hundreds of
 // rules cost little more than those that apply. It holds sets of rules as bit
@@ -54,6 +57,11 @@ func (x *index) add(i int, m *Match) {
 			x.set(x.always, i)
 		}
 	}
+}
+
+// narrows reports whether there are paths to which no rule applies.
+func (x *index) narrows() bool {
+	return !slices.ContainsFunc(x.always, func(w uint64) bool { return w != 0 })
 }
 
 func (x *index) set(bits []uint64, i int) { bits[i/64] |= 1 << (i % 64) }

@@ -197,8 +197,8 @@ func TestPeerIsFetchedOnlyWhenNeeded(t *testing.T) {
 	}
 }
 
-// TestIndexLosesNothing compares what the index lets through and what matches with
-// an evaluation of every rule.
+// TestIndexLosesNothing compares what the index lets through, what matches, and what a path excludes
+// with an evaluation of every rule.
 func TestIndexLosesNothing(t *testing.T) {
 	segment := rapid.SampledFrom([]string{"", "a", "b", "ab", "A", "a;b", "..;", ";"})
 	path := rapid.Custom(func(t *rapid.T) string {
@@ -234,6 +234,10 @@ func TestIndexLosesNothing(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%q: matched %v, want %v", q.Path, got, want)
+		}
+		excludes := set.Excludes(&q, &m)
+		if excludes && (len(want) > 0 || !set.Inputs().ByPath) {
+			t.Errorf("%q: excluded by its path, though %v apply, or some rule applies to any path", q.Path, want)
 		}
 	})
 }

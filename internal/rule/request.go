@@ -8,6 +8,7 @@ type Inputs struct {
 	Method bool // :method
 	Host   bool // :authority
 	Path   bool // :path, for matching, for keys, or for query parameters
+	ByPath bool // the path alone may show that no rule applies, see Set.Excludes
 	Peer   bool // the peer's address
 	// Headers are the names of the other headers, in lower case, sorted.
 	Headers []string

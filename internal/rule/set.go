@@ -143,6 +143,7 @@ func NewSet(rules []Rule, regions Regions) *Set {
 		s.byName[rules[i].Name] = i
 	}
 	s.inputs = inputs(rules)
+	s.inputs.ByPath = s.index.narrows()
 	for i := range rules {
 		s.evaluators[i] = s.inputs.evaluator(&rules[i])
 	}

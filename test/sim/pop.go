@@ -166,7 +166,8 @@ func (p *pop) decide(r *request) {
 			p.input.Add(in, part.Rule.costHeader, strconv.FormatInt(part.Cost, 10))
 		}
 	}
-	if x.Decide(p.now(), &p.input, &r.edge) == edge.Wait {
+	x.Match(&p.input)
+	if x.Decide(p.now(), &r.edge) == edge.Wait {
 		p.waiting[&r.edge] = r
 		p.w.ref.waits(r)
 		p.decides(r)

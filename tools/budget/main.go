@@ -43,8 +43,7 @@ const (
 	noCeiling = 1 << 30 // is printed and never fails
 
 	// moduleBytes is the recorded size of weir.wasm. A change may make it 5 % larger, and then
-	// records the new size. Envoy compiles the whole module at each start, and a byte of it
-	// takes about 13 bytes of memory.
+	// records the new size. Envoy compiles the whole module at each start.
 	moduleBytes = 3_985_901
 )
 

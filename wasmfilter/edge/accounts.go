@@ -92,11 +92,12 @@ func (a *accounts) sublet(now lease.Millis, p *rulebook.Policy, e *table.Entry) 
 	return part, until
 }
 
-// putBack puts the units of a sublease back into their account. A rule that is gone takes none.
+// putBack puts the units of a sublease back into their account. A rule that is gone, or that counts in the
+// PoP by now, takes none.
 func (a *accounts) putBack(now lease.Millis, s *table.Sublease) {
 	part := s.Part
 	s.Part = holder.Part{}
-	if p := a.rules.InForce.ByID[s.Key.Rule]; p != nil && part.Units > 0 {
+	if p := a.rules.InForce.ByID[s.Key.Rule]; p != nil && !p.Local {
 		a.untake(now, &hit{policy: p, key: s.Key, taken: holder.Taken{Parts: [2]holder.Part{part}}})
 	}
 }

@@ -137,7 +137,8 @@ func TestBeforeRules(t *testing.T) {
 		x := w.start()
 		w.collect()
 		var r Request
-		x.Decide(w.now, &rule.Request{}, &r)
+		x.Match(&rule.Request{})
+		x.Decide(w.now, &r)
 		if (r.Outcome == Deny) != deny || deny && r.Status != 503 {
 			t.Errorf("deny %v: outcome %v, status %d", deny, r.Outcome, r.Status)
 		}

@@ -26,7 +26,8 @@ func benchDecide(b *testing.B, rules string, want Outcome) {
 		if n%1000 == 0 {
 			w.now++
 		}
-		if x.Decide(w.now, in, r) != want {
+		x.Match(in)
+		if x.Decide(w.now, r) != want {
 			w.collect()
 			w.settle()
 		}
@@ -56,7 +57,8 @@ func BenchmarkStream(b *testing.B) {
 	x, r := w.workers[0], &Request{}
 	b.ReportAllocs()
 	for b.Loop() {
-		if x.Decide(w.now, in, r) != Admit {
+		x.Match(in)
+		if x.Decide(w.now, r) != Admit {
 			b.Fatal("refused")
 		}
 		x.End(w.now, r)

@@ -50,7 +50,8 @@ func TestCallsKeepWithinBounds(t *testing.T) {
 				} {
 					in.Add(x.Inputs(), h[0], h[1])
 				}
-				x.Decide(w.now, &in, &Request{})
+				x.Match(&in)
+				x.Decide(w.now, &Request{})
 				w.collect()
 			}
 			for len(w.calls) > 0 && rapid.Bool().Draw(t, "answer") {

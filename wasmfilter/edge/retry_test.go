@@ -117,7 +117,8 @@ func (w *world) costing(worker int, cost int64) *Request {
 	in.Add(x.Inputs(), "x-user", "ann")
 	in.Add(x.Inputs(), "x-cost", fmt.Sprint(cost))
 	r := &Request{Stream: uint32(len(w.decided))}
-	x.Decide(w.now, &in, r)
+	x.Match(&in)
+	x.Decide(w.now, r)
 	w.collect()
 	return r
 }

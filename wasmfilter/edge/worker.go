@@ -5,10 +5,10 @@
 // A [Worker] is one worker thread's part of the PoP. What the workers of an Envoy
 // share lies in a [table.Store]: the keys' leases, the process' identity, the
 // rules, and which worker does the background work. A worker keeps to itself what
-// belongs to its own streams: requests that wait, calls in flight, slots in use, and a
-// cache of denials.
+// belongs to its own streams: requests that wait, calls in flight, slots in use, a
+// cache of denials, and subleases of hot keys.
 //
-//	w.Decide(now, request) ─▶ Admit | Deny | Wait
+//	w.Match(request), w.Decide(now) ─▶ Admit | Deny | Wait
 //	w.Reply(now, call, body), w.Failed(now, call), w.Tick(now), w.End(now, request)
 //	w.Calls, w.Decided      ─▶ what to send, and which waiting requests to resume
 //
@@ -116,15 +116,8 @@ func (w *Worker) equip(p *rulebook.Policy) {
 	}
 }
 
-// Decide takes a request through the rules: what the rules need of it is in, the
-// verdict is r.Outcome, which it returns.
-func (w *Worker) Decide(now lease.Millis, in *rule.Request, r *Request) Outcome {
-	w.Match(in)
-	return w.DecideMatched(now, r)
-}
-
-// Match is the first half of Decide, which needs no clock: it finds the rules that apply to a
-// request. False if none does: then the request passes, and there is nothing to decide or to end.
+// Match finds the rules that apply to a request: what they need of it is in. False if none does: then
+// it passes, and there is nothing to decide or to end.
 func (w *Worker) Match(in *rule.Request) bool {
 	w.leader.Busy = true
 	return w.rules.InForce == nil || w.decider.match(in)
@@ -136,8 +129,9 @@ func (w *Worker) Excludes(in *rule.Request) bool {
 	return w.rules.InForce.Set.Excludes(in, &w.decider.matches)
 }
 
-// DecideMatched is the second half of Decide, on the request of the last Match.
-func (w *Worker) DecideMatched(now lease.Millis, r *Request) Outcome {
+// Decide takes the request of the last Match through the rules. The verdict is r.Outcome, which it
+// returns.
+func (w *Worker) Decide(now lease.Millis, r *Request) Outcome {
 	r.begin(now)
 	if w.rules.InForce == nil {
 		w.BeforeAny++

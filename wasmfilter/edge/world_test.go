@@ -146,7 +146,8 @@ func (w *world) send(worker int, r *Request, path, user string) Outcome {
 	in.Add(x.Inputs(), ":path", path)
 	in.Add(x.Inputs(), ":method", "GET")
 	in.Add(x.Inputs(), "x-user", user)
-	outcome := x.Decide(w.now, &in, r)
+	x.Match(&in)
+	outcome := x.Decide(w.now, r)
 	w.collect()
 	return outcome
 }

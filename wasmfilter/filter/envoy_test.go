@@ -366,7 +366,7 @@ func encodeMap(headers [][2]string) []byte {
 }
 
 func decodeMap(raw []byte) (headers [][2]string) {
-	for h := pairsOf(append([]byte(nil), raw...)); h.next(anyLength); {
+	for h := pairsOf(append([]byte(nil), raw...)); h.next(^lengths(0)); {
 		headers = append(headers, [2]string{h.name, h.value})
 	}
 	return headers

@@ -68,10 +68,7 @@ func (p pairs) valueOf(name string) (value string, several bool) {
 // lengths has a bit for each length that some names have, the last one for all that are longer.
 type lengths uint64
 
-const (
-	longest           = 63
-	anyLength lengths = 1<<64 - 1
-)
+const longest = 63
 
 // names are the headers that rules look at.
 type names struct {

@@ -75,7 +75,7 @@ func (p *plugin) decide(context uint32) action {
 	}
 	now, s := p.host.now(), p.vm.acquire(p)
 	s.request.Stream = context
-	switch p.worker.DecideMatched(now, &s.request) {
+	switch p.worker.Decide(now, &s.request) {
 	case edge.Deny:
 		p.refuse(&s.request)
 		p.worker.End(now, &s.request)
@@ -121,17 +121,13 @@ func (p *plugin) read() bool {
 	if len(wanted) == 0 {
 		return true
 	}
-	if one := len(wanted) == 1 && wanted[0][0] == ':'; one || p.missed && inputs.Path {
-		name := ":path"
-		if one {
-			name = wanted[0]
-		}
-		value, ok := p.host.header(name)
-		if ok {
-			p.in.Add(inputs, name, value)
-		}
-		if one || ok && p.worker.Excludes(&p.in) {
-			return one
+	if len(wanted) == 1 && wanted[0][0] == ':' {
+		p.readOne(wanted[0])
+		return true
+	}
+	if p.missed && inputs.ByPath {
+		if p.readOne(":path") && p.worker.Excludes(&p.in) {
+			return false
 		}
 		p.in.Reset(inputs)
 	}
@@ -140,6 +136,15 @@ func (p *plugin) read() bool {
 		p.in.Add(inputs, h.name, h.value)
 	}
 	return true
+}
+
+// readOne fetches a pseudo header; false if the request has none.
+func (p *plugin) readOne(name string) bool {
+	value, ok := p.host.header(name)
+	if ok {
+		p.in.Add(p.inputs, name, value)
+	}
+	return ok
 }
 
 // requestHeader returns a header of the stream that is being decided.

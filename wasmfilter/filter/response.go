@@ -47,7 +47,7 @@ type response struct {
 	headers headerMap
 	body    []byte
 	log     []byte  // the decision, for the access log
-	details []byte  // of a refusal, the same
+	details []byte  // response code details of a refusal
 	last    refusal // whose headers, body and decision these are
 }
 
@@ -132,7 +132,7 @@ func (b *response) limit(name string, remaining, seconds int64, timed bool) stri
 
 // decision puts together what the access log shows; name is empty for before_rules.
 func (b *response) decision(name string, r *edge.Request) {
-	if b.details = append(b.details[:0], "weir_before_rules"...); name != "" {
+	if b.details = append(b.details[:0], "weir-before-rules"...); name != "" {
 		b.details = append(append(b.details[:0], "weir-denied:"...), name...)
 	}
 	b.log = append(b.log[:0], name...)

@@ -40,8 +40,9 @@ type vm struct {
 	// makes a new context for a changed configuration.
 	good  map[string]rulebook.Config
 	spare []*stream
-	// collected is what the VM had allocated in its life when it last collected.
-	collected uint64
+	// collected is what the VM had allocated in its life when it last collected, live what it
+	// kept then.
+	collected, live uint64
 }
 
 func newVM(h host) *vm {
@@ -171,8 +172,8 @@ type stream struct {
 	next    *stream // of its chain
 }
 
-// streams are found by their context, which counts up: by its lower bits there is a chain for each
-// some thousand of them. A map of Go's runs ten times as much code for a request.
+// streams are found by their context. Contexts count up, so that their lower 12 bits spread streams
+// over all chains. A map of Go's runs ten times as much code for a request.
 type streams [1 << 12]*stream
 
 func (t *streams) chain(context uint32) **stream { return &t[context%uint32(len(t))] }

@@ -51,6 +51,11 @@ func (b *bench) alone() []table.Section {
 		"user", "address", "total").target = b.times(1.6, 2.8)
 	denied := ms.weir("Weir, nearly all refused", one, "/refused/thing", few, refused, "refused")
 	last := ms.add("bare Envoy, last", bare, "/one/thing", many, answered)
+	for _, m := range ms.all {
+		if m.at != nil { // the first leases after a rest are small
+			m.Settle = b.resume
+		}
+	}
 	ms.warmUp(0)
 	end := b.beside(bare, native, refusing, one.pop, three.pop)
 	ms.turns(drive.Pace{Duration: b.round}, b.rounds)

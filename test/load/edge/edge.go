@@ -36,6 +36,7 @@ type plan struct {
 	rounds int           // of the closed loop
 	round  time.Duration // of one mode in one of those
 	warm   time.Duration // before the first round of each mode; Weir: up to five times that
+	resume time.Duration // before each other round of Weir in the part alone
 
 	fixedRounds int
 	fixedRound  time.Duration
@@ -54,14 +55,14 @@ type plan struct {
 var (
 	fullPlan = plan{
 		keys:   10_000,
-		rounds: 8, round: 1200 * time.Millisecond, warm: 2 * time.Second,
+		rounds: 8, round: 1200 * time.Millisecond, warm: 2 * time.Second, resume: time.Second,
 		fixedRounds: 6, fixedRound: 4 * time.Second,
 		settle: 15 * time.Second, chunk: 8 * time.Second, chunks: 4,
 		liveKeys: 600_000, starts: 5,
 	}
 	quickPlan = plan{
 		keys:   1_000,
-		rounds: 2, round: 700 * time.Millisecond, warm: time.Second,
+		rounds: 2, round: 700 * time.Millisecond, warm: time.Second, resume: time.Second,
 		fixedRounds: 2, fixedRound: time.Second,
 		settle: 2 * time.Second, chunk: 2 * time.Second, chunks: 3,
 		liveKeys: 60_000, starts: 1,
