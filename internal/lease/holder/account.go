@@ -250,13 +250,13 @@ func (a *State) spend(now lease.Millis, cost int64) (taken Taken) {
 	return taken
 }
 
-// Sublet takes an eighth of a lot that may be spent now for one of those who share the account, as if
-// it was spent: the others find enough. What is left of it goes back by Untake. No part if an eighth is
+// Sublet takes a quarter of a lot that may be spent now for one of those who share the account, as if
+// it was spent: the others find enough. What is left of it goes back by Untake. No part if a quarter is
 // less than the least that is worth it.
 func (a *State) Sublet(now lease.Millis) Part {
 	for i := range a.Leases {
-		if lot := &a.Leases[i]; lot.Spendable(now) && lot.Units >= 8*leastSublet {
-			n := lot.Units / 8
+		if lot := &a.Leases[i]; lot.Spendable(now) && lot.Units >= 4*leastSublet {
+			n := lot.Units / 4
 			lot.Units -= n
 			a.Spent = lease.Sum(a.Spent, n)
 			return Part{n, lot.Lease, lot.Expiry}
@@ -266,7 +266,7 @@ func (a *State) Sublet(now lease.Millis) Part {
 }
 
 // leastSublet is the least that [State.Sublet] takes.
-const leastSublet = 4
+const leastSublet = 2
 
 // Untake puts back what [State.Take] took: another rule denied the request. Units whose
 // lot has been replaced since are returned: the caller gives them back to the tier above.

@@ -494,7 +494,7 @@ func TestDenialRemembersTheLeastNeed(t *testing.T) {
 // What one of those who share an account takes ahead is spent for the others, and comes back like
 // what another rule denied. A lot of few units stays whole.
 func TestSublet(t *testing.T) {
-	for _, c := range []struct{ units, sublet int64 }{{31, 0}, {32, 4}, {1000, 125}} {
+	for _, c := range []struct{ units, sublet int64 }{{7, 0}, {8, 2}, {1000, 250}} {
 		a := State{Leases: [2]Lease{{Units: c.units, Expiry: 2000, Lease: 7}}}
 		before := a
 		part := a.Sublet(1000)

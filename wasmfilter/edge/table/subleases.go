@@ -67,14 +67,18 @@ func (e *Sublease) Spend(now lease.Millis, cost int64) bool {
 		return false
 	}
 	e.Units -= cost
+	e.takes++
 	return true
 }
 
-// Often notes that a request of the key is decided, and reports whether that was often within the last
-// interval.
+// Often notes that a request of the key is decided without these units, and reports whether that was often
+// of late: requests count in their interval, and half as much in the next one.
 func (e *Sublease) Often(now, interval lease.Millis) bool {
-	if now >= e.since+interval {
+	switch passed := now - e.since; {
+	case passed >= 2*interval:
 		e.since, e.takes = now, 0
+	case passed >= interval:
+		e.since, e.takes = now, e.takes/2
 	}
 	e.takes++
 	return e.takes >= oftenTakes

@@ -61,9 +61,15 @@ func TestOften(t *testing.T) {
 			t.Fatalf("two requests per interval are often at %d", now)
 		}
 	}
-	for i := range oftenTakes {
-		if got := e.Often(9000, 100); got != (i == oftenTakes-1) {
+	for i := range 2 * oftenTakes {
+		if got := e.Often(9000, 100); got != (i >= oftenTakes-1) {
 			t.Errorf("request %d within one millisecond: often %v", i+1, got)
 		}
+	}
+	if !e.Often(9100, 100) {
+		t.Error("a key that was hot in the last interval is not in this one")
+	}
+	if e.Often(9300, 100) {
+		t.Error("a key is hot after a rest of two intervals")
 	}
 }
