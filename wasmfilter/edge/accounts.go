@@ -3,6 +3,7 @@ package edge
 import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/pop"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -70,9 +71,10 @@ func (a *accounts) change(now lease.Millis, p *rulebook.Policy, key table.Key, c
 }
 
 // sublease is this worker's place for units of a key; nil if the rule has none: an exact one is asked
-// for each request, and a denial that is charged uses up what the account holds, all of it.
+// for each request, a denial that is charged uses up what the account holds, all of it, and of a limit that
+// all regions share more requests would wait for the aggregator.
 func (a *accounts) sublease(p *rulebook.Policy, key table.Key) *table.Sublease {
-	if p.Exact || p.Terms.ChargesDenied {
+	if p.Exact || p.Terms.ChargesDenied || p.Rule.Scope == rule.ScopeGlobal {
 		return nil
 	}
 	return a.subleases.At(key)
