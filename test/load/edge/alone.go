@@ -22,18 +22,14 @@ const (
 // from bare Envoy, which is measured first and last in each round.
 func (b *bench) alone() []table.Section {
 	defer b.apart()()
-	answer := func(e *envoy.Bootstrap) {
-		e.AddRoute(map[string]any{"match": map[string]any{"prefix": "/"},
-			"direct_response": map[string]any{"status": answered}})
-	}
 	envoyWith := func(name string, filter func(*envoy.Bootstrap)) *envoy.Envoy {
-		return b.pop("alone-"+name, func(e *envoy.Bootstrap) { answer(e); filter(e) })
+		return b.pop("alone-"+name, func(e *envoy.Bootstrap) { answerItself(e); filter(e) })
 	}
 	bare := envoyWith("bare", func(e *envoy.Bootstrap) { e.SetFilter(nil) })
 	native := envoyWith("native", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(10_000_000) })
 	refusing := envoyWith("refusing", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(0) })
-	one := b.place("alone-one", aloneRules, "/one/thing", answer)
-	three := b.place("alone-three", threeRules, "/three/thing", answer)
+	one := b.place("alone-one", aloneRules, "/one/thing", answerItself)
+	three := b.place("alone-three", threeRules, "/three/thing", answerItself)
 	defer func() { bare.Stop(); native.Stop(); refusing.Stop(); one.stop(); three.stop() }()
 
 	ms := modes{bench: b, keys: manyKeys, conns: openConns}

@@ -32,6 +32,12 @@ func (b *bench) pop(name string, edit func(*envoy.Bootstrap)) *envoy.Envoy {
 	})
 }
 
+// answerItself has an Envoy answer every request itself, without an upstream.
+func answerItself(e *envoy.Bootstrap) {
+	e.AddRoute(map[string]any{"match": map[string]any{"prefix": "/"},
+		"direct_response": map[string]any{"status": answered}})
+}
+
 // startBare starts an Envoy with no filter but the router.
 func (b *bench) startBare(name string) *envoy.Envoy {
 	return b.pop(name, func(e *envoy.Bootstrap) { e.SetFilter(nil) })

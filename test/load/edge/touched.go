@@ -25,14 +25,10 @@ const (
 // each page that is used, so the unit is a page of 4 KiB: huge pages are off for these Envoys.
 func (b *bench) touched() []table.Section {
 	b.Must(unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0))
-	answer := func(e *envoy.Bootstrap) {
-		e.AddRoute(map[string]any{"match": map[string]any{"prefix": "/"},
-			"direct_response": map[string]any{"status": answered}})
-	}
-	bare := b.pop("touched-bare", func(e *envoy.Bootstrap) { answer(e); e.SetFilter(nil) })
-	native := b.pop("touched-native", func(e *envoy.Bootstrap) { answer(e); e.SetLocalRateLimit(10_000_000) })
-	one := b.place("touched-one", oneRule, "/one/thing", answer)
-	three := b.place("touched-three", threeRules, "/three/thing", answer)
+	bare := b.pop("touched-bare", func(e *envoy.Bootstrap) { answerItself(e); e.SetFilter(nil) })
+	native := b.pop("touched-native", func(e *envoy.Bootstrap) { answerItself(e); e.SetLocalRateLimit(10_000_000) })
+	one := b.place("touched-one", oneRule, "/one/thing", answerItself)
+	three := b.place("touched-three", threeRules, "/three/thing", answerItself)
 	b.Must(unix.Prctl(unix.PR_SET_THP_DISABLE, 0, 0, 0, 0))
 	defer func() { bare.Stop(); native.Stop(); one.stop(); three.stop() }()
 

@@ -40,7 +40,7 @@ func (s *Subleases) At(k Key) *Sublease {
 	if len(s.entries) == 0 {
 		s.entries = make([]Sublease, 1<<subleasesLog2)
 	}
-	e := &s.entries[k.Hash&(1<<subleasesLog2-1)]
+	e := s.place(k)
 	switch {
 	case e.Key.Hash == k.Hash:
 		return e
@@ -51,12 +51,13 @@ func (s *Subleases) At(k Key) *Sublease {
 	return e
 }
 
+// place is where a key has units, or would have them.
+func (s *Subleases) place(k Key) *Sublease { return &s.entries[k.Hash&(1<<subleasesLog2-1)] }
+
 // Of returns the units that the worker has of a key.
 func (s *Subleases) Of(k Key) (part holder.Part) {
-	for _, e := range s.out {
-		if e.Key.Hash == k.Hash {
-			part = e.Part
-		}
+	if len(s.entries) > 0 && s.place(k).Key.Hash == k.Hash {
+		part = s.place(k).Part
 	}
 	return part
 }
