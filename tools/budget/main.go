@@ -29,10 +29,10 @@ type budget struct {
 
 // budgets has each of these numbers once for the repository.
 var budgets = []budget{
-	{"lines of production code", 44400, 30000, func(t *tree) int { return t.sum(production, "") }, lighter},
-	{"  of these on the path of a lease", 13300, 8000, func(t *tree) int { return t.sum(production, leasePath...) }, lighter},
-	{"lines of tests", 57200, 45000, func(t *tree) int { return t.sum(tests, "") }, lighter},
-	{"lines of test kit, conformance, simulator and load", 16900, 13000, func(t *tree) int { return t.sum(kit, "") }, lighter},
+	{"lines of production code", 49400, 30000, func(t *tree) int { return t.sum(production, "") }, lighter},
+	{"  of these on the path of a lease", 13800, 8000, func(t *tree) int { return t.sum(production, leasePath...) }, lighter},
+	{"lines of tests", 62200, 45000, func(t *tree) int { return t.sum(tests, "") }, lighter},
+	{"lines of test kit, conformance, simulator and load", 17900, 13000, func(t *tree) int { return t.sum(kit, "") }, lighter},
 	{"files of the largest production package", mostFiles, mostFiles, (*tree).largest, lighter},
 	{"exported names that only their own package uses", noCeiling, 0, func(t *tree) int { return len(t.unshared()) }, ""},
 	{"bytes of bin/weir.wasm", moduleBytes * 105 / 100, 3_500_000, func(t *tree) int { return t.module }, smaller},
@@ -44,7 +44,7 @@ const (
 
 	// moduleBytes is the recorded size of weir.wasm. A change may make it 5 % larger, and then
 	// records the new size. Envoy compiles the whole module at each start.
-	moduleBytes = 3_985_901
+	moduleBytes = 4_009_216
 )
 
 // What to do above a ceiling.
