@@ -60,7 +60,7 @@ func TestFieldsAreExplained(t *testing.T) {
 			}
 		} `json:"$defs"`
 	}
-	if err := json.Unmarshal([]byte(read(t, "internal/ruleset/rulefile/schema.json")), &schema); err != nil {
+	if err := json.Unmarshal([]byte(read(t, "schema/rules.schema.json")), &schema); err != nil {
 		t.Fatal(err)
 	}
 	fields, page := schema.Defs.Rule.Properties, read(t, "docs/rules.md")

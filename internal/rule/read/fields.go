@@ -7,8 +7,8 @@ import (
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// The fields of the rule language, per mapping. The JSON Schema of package
-// rulefile has the same; a test there compares the two.
+// The fields of the rule language, per mapping. Package language describes the
+// same; a test there compares the two.
 var (
 	documentFields  = []string{"client_ip", "rules", "revision", "regions"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}

@@ -3,8 +3,8 @@
 //
 // Reading one only turns the text into a tree with positions. Package read alone defines the fields,
 // package check their values, and the compiled form is read in the same way. So a mistake has the same
-// message everywhere, and here also a file, a line and a column. schema.json, a JSON Schema (2020-12), is the same
-// for editors.
+// message everywhere, and here also a file, a line and a column. Package language describes the fields for people and
+// editors.
 package rulefile
 
 import (

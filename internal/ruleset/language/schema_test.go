@@ -1,4 +1,4 @@
-package rulefile_test
+package language_test
 
 import (
 	"bytes"
@@ -6,19 +6,21 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/internal/ruleset/language"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"go.yaml.in/yaml/v3"
 )
 
 func schema(t testing.TB) *jsonschema.Schema {
 	t.Helper()
-	text, err := os.ReadFile("schema.json")
+	text, err := language.Schema()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,14 +29,33 @@ func schema(t testing.TB) *jsonschema.Schema {
 		t.Fatal(err)
 	}
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("schema.json", doc); err != nil {
+	if err := c.AddResource(language.SchemaPath, doc); err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.Compile("schema.json")
+	s, err := c.Compile(language.SchemaPath)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// files are examples of package rulefile; none is a mistake in the test.
+func files(t testing.TB, pattern string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join("../rulefile/testdata", pattern))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no files %s (%v)", pattern, err)
+	}
+	return found
+}
+
+func content(t testing.TB, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // document reads YAML as a schema validator sees it.
@@ -93,7 +114,7 @@ var beyondSchema = []string{
 func TestSchemaRefusesBadFiles(t *testing.T) {
 	s := schema(t)
 	for _, file := range files(t, "bad_*.yaml") {
-		name := strings.TrimSuffix(strings.TrimPrefix(file, "testdata/bad_"), ".yaml")
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "bad_"), ".yaml")
 		if slices.Contains(beyondSchema, name) {
 			continue
 		}
@@ -143,38 +164,6 @@ func collect(s *jsonschema.Schema, path string, fields map[string][]string, seen
 	}
 	if names, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
 		collect(names, path+"{}", fields, seen)
-	}
-}
-
-// TestSchemaHasTheWordsOfTheLanguage compares every enum of a rule with the words
-// that the parser names.
-func TestSchemaHasTheWordsOfTheLanguage(t *testing.T) {
-	properties := schema(t).Properties["rules"].Items2020.Ref.Properties
-	checked := 0
-	for name, property := range properties {
-		if name == "on_failure" {
-			property = property.Ref.OneOf[0]
-		}
-		if property.Enum == nil {
-			continue
-		}
-		checked++
-		_, err := rulefile.Parse("f", fmt.Appendf(nil, "rules: [{ name: a, key: [], limit: 5/1m, %s: zzzzzz }]", name))
-		if err == nil {
-			t.Fatalf("%s: zzzzzz is taken", name)
-		}
-		_, list, _ := strings.Cut(err.Error(), "; write ")
-		want := strings.Split(strings.ReplaceAll(list, " or ", ", "), ", ")
-		var got []string
-		for _, word := range property.Enum.Values {
-			got = append(got, word.(string))
-		}
-		if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-			t.Errorf("%s: schema %v, language %v", name, got, want)
-		}
-	}
-	if checked != 8 {
-		t.Errorf("checked %d enums, want 8", checked)
 	}
 }
 

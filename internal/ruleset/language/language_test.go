@@ -1,0 +1,115 @@
+package language_test
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/ruleset/language"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+)
+
+const root = "../../.."
+
+// TestGenerated: the schema and the reference in the repository are those of language.yaml.
+func TestGenerated(t *testing.T) {
+	schema, err := language.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{language.SchemaPath: string(schema), language.ReferencePath: string(language.Reference())} {
+		if string(content(t, filepath.Join(root, path))) != want {
+			t.Errorf("%s is out of date: run make generate", path)
+		}
+	}
+}
+
+// TestFieldsAreDescribed: each field has a text, an example, and a test that exists.
+func TestFieldsAreDescribed(t *testing.T) {
+	for _, f := range language.Fields() {
+		if f.Description == "" || f.Example == "" {
+			t.Errorf("%s: no description or no example", f.Path)
+		}
+		files, err := filepath.Glob(filepath.Join(root, f.TestDir, "*_test.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s: no tests in %q", f.Path, f.TestDir)
+		}
+		found := false
+		for _, file := range files {
+			found = found || strings.Contains(string(content(t, file)), "\nfunc "+f.TestName+"(t *testing.T)")
+		}
+		if !found {
+			t.Errorf("%s: no test %q in %s", f.Path, f.TestName, f.TestDir)
+		}
+	}
+}
+
+var topLevel = regexp.MustCompile(`(?m)^\w+`)
+
+// whole makes a document of lines of a rule or, where these are no lines of one, of the document.
+func whole(path, lines string) string {
+	present := topLevel.FindAllString(lines, -1)
+	indent := func(rule string) string { return strings.ReplaceAll(rule, "\n", "\n    ") }
+	if !strings.HasPrefix(path, "rules.") {
+		if strings.HasPrefix(lines, "rules:") {
+			return lines + "\n"
+		}
+		return lines + "\nrules: []\n"
+	}
+	for _, base := range []string{"name: example", "key: [client_ip]", "limit: 5/1m"} {
+		name, _, _ := strings.Cut(base, ":")
+		if !slices.Contains(present, name) {
+			lines = base + "\n" + lines
+		}
+	}
+	return "rules:\n  - " + indent(strings.TrimSpace(lines)) + "\n"
+}
+
+// TestExamples: the reader takes each example and each remedy, and refuses each mistake.
+func TestExamples(t *testing.T) {
+	s := schema(t)
+	read := func(path, lines string) error {
+		_, err := rulefile.Parse("f", []byte(whole(path, lines)))
+		return err
+	}
+	for _, f := range language.Fields() {
+		good := []string{f.Example}
+		for wrong, right := range f.Mistakes {
+			good = append(good, right)
+			if read(f.Path, wrong) == nil {
+				t.Errorf("%s: the mistake %q is taken", f.Path, wrong)
+			}
+		}
+		for _, lines := range good {
+			if err := read(f.Path, lines); err != nil {
+				t.Errorf("%s: %q: %v", f.Path, lines, err)
+			} else if err := s.Validate(document(t, []byte(whole(f.Path, lines)))); err != nil {
+				t.Errorf("%s: the schema refuses %q: %v", f.Path, lines, err)
+			}
+		}
+	}
+}
+
+// TestSection: each path of a mistake leads to the section of its field.
+func TestSection(t *testing.T) {
+	for path, want := range map[string]string{
+		"": "", "nothing": "", "rules": "rules", "rules[3]": "rules",
+		"regions.eu": "regions", "rules[0].x_ratelimi": "rules",
+		"rules[0].limit.count":                            "rules.limit.count",
+		"rules[0].overrides[12].limit.count":              "rules.limit.count",
+		"rules[0].match.path[1].regex":                    "rules.match.path.regex",
+		"rules[0].key[1].else.else.client_ip.ipv6_prefix": "client_ip.ipv6_prefix",
+	} {
+		if got := language.Section(path); got != want {
+			t.Errorf("%s: section %q, want %q", path, got, want)
+		}
+	}
+	page := string(content(t, filepath.Join(root, language.ReferencePath)))
+	for _, f := range language.Fields() {
+		if !strings.Contains(page, "\n## "+f.Path+"\n") {
+			t.Errorf("%s has no section", f.Path)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package language
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+// ReferencePath is where the reference is in the repository.
+const ReferencePath = "docs/reference.md"
+
+// section describes a field, where it is used first.
+type section struct {
+	path     string // such as rules.limit.count
+	field    part
+	required bool
+	below    string // the path of the section whose fields it has, too; empty: none, or its own are described below it
+}
+
+// sections are those of all fields, in the order of the language.
+var sections = sync.OnceValue(func() (all []section) {
+	described := map[any]string{} // by the first field of a mapping: the path that has it
+	var walk func(path string, in part)
+	walk = func(path string, in part) {
+		required := in.requires()
+		fields, any := in.fields()
+		for _, f := range fields {
+			s := section{path: strict.Join(path, f.name), field: f.value, required: slices.Contains(required, f.name)}
+			first, below := f.value.fields()
+			for _, a := range below {
+				more, _ := a.fields()
+				first = append(first, more...)
+			}
+			if len(first) > 0 {
+				s.below = described[first[0].value.Node]
+			}
+			all = append(all, s)
+			if len(first) > 0 && s.below == "" {
+				described[first[0].value.Node] = s.path
+				walk(s.path, f.value)
+			}
+		}
+		for _, a := range any {
+			walk(path, a)
+		}
+	}
+	walk("", load())
+	return all
+})
+
+// requires are the fields that a value must have in the form that is a mapping.
+func (p part) requires() (names []string) {
+	p = p.target()
+	for _, name := range p.get("required").items() {
+		names = append(names, name.Value)
+	}
+	for _, form := range append(p.get("oneOf").items(), p.get("items")) {
+		if form.Node != nil {
+			names = append(names, form.requires()...)
+		}
+	}
+	return names
+}
+
+// Reference returns the page that describes each field.
+func Reference() []byte {
+	all := sections()
+	var b strings.Builder
+	b.WriteString(`# What does each field mean?
+
+This page is generated from [language.yaml](../internal/ruleset/language/language.yaml), and so is the
+[JSON Schema](../` + SchemaPath + `). [How rules are written and changed](rules.md) is a page of its own.
+Examples and mistakes show the lines of a rule, or for fields outside of ` + "`rules`" + ` of the file. A test reads all of them.
+
+| field | write | without it | test |
+| - | - | - | - |
+`)
+	for _, s := range all {
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s | %s |\n", s.path, anchor(s.path), cell(s.field.form()), cell(s.absent()), s.test())
+	}
+	for _, s := range all {
+		s.write(&b)
+	}
+	return []byte(b.String())
+}
+
+// anchor is that of a heading.
+func anchor(path string) string { return strings.ReplaceAll(path, ".", "") }
+
+// cell escapes what would end a cell of a table.
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+// code shows YAML, a line each.
+func code(text string) string {
+	return "`" + strings.Join(strings.Split(strings.TrimSpace(text), "\n"), "`<br>`") + "`"
+}
+
+// absent is what counts without the field.
+func (s *section) absent() string {
+	standard, other := s.field.get("default"), s.field.get("absent")
+	switch {
+	case s.required:
+		return "required"
+	case standard.Node != nil:
+		return "`" + standard.text() + "`"
+	case other.Node != nil:
+		return other.text()
+	}
+	return "–"
+}
+
+func (s *section) test() string {
+	dir, name := s.field.testOf()
+	return fmt.Sprintf("`%s` in `%s`", name, dir)
+}
+
+// testOf is the test of a field: a directory and the name of a function.
+func (p part) testOf() (dir, name string) {
+	text := p.get("test").text()
+	at := strings.LastIndexByte(text, '.')
+	return text[:max(at, 0)], text[at+1:]
+}
+
+func (s *section) write(b *strings.Builder) {
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n", s.path, s.field.get("description").text())
+	fmt.Fprintf(b, "- Write %s.", s.field.form())
+	if s.below != "" {
+		fmt.Fprintf(b, " Its fields are those of [`%s`](#%s).", s.below, anchor(s.below))
+	}
+	if absent := s.absent(); absent == "required" {
+		b.WriteString("\n- It is required.")
+	} else if absent != "–" {
+		fmt.Fprintf(b, "\n- Without it: %s.", absent)
+	}
+	fmt.Fprintf(b, "\n- Example: %s\n- Test: %s\n", code(s.field.get("example").text()), s.test())
+	for i, m := range s.field.get("mistakes").entries() {
+		if i == 0 {
+			b.WriteString("\n| people write | write instead |\n| - | - |\n")
+		}
+		fmt.Fprintf(b, "| %s | %s |\n", cell(code(m.name)), cell(code(m.value.text())))
+	}
+}
+
+// form is what may be written, in words.
+func (p part) form() string {
+	if title := p.get("title").text(); title != "" {
+		return title
+	}
+	var list []string
+	for _, w := range words[p.get("words").text()] {
+		list = append(list, "`"+w+"`")
+	}
+	for _, w := range p.get("enum").items() {
+		list = append(list, "`"+w.text()+"`")
+	}
+	forms := p.get("oneOf").items()
+	if p.get("properties").Node != nil {
+		forms = nil // these are conditions of a mapping
+	}
+	for i, form := range forms {
+		text := form.form()
+		if i > 0 && form.get("type").text() == "array" && form.get("items").form() == list[0] {
+			text = "a list of these"
+		}
+		list = append(list, text)
+	}
+	switch {
+	case len(list) == 1:
+		return list[0]
+	case len(list) > 1:
+		return strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1]
+	case p.get("$ref").Node != nil:
+		return p.target().form()
+	}
+	switch p.get("type").text() {
+	case "integer":
+		return "a whole number, " + ranges[p.get("range").text()].String()
+	case "boolean":
+		return "`true` or `false`"
+	case "array":
+		return "a list, each " + p.get("items").form()
+	case "object":
+		fields, _ := p.fields()
+		for _, f := range fields {
+			list = append(list, "`"+f.name+"`")
+		}
+		return "a mapping with " + strings.Join(list, ", ")
+	}
+	return "a text"
+}
+
+// Section returns the path of the section of [ReferencePath] for a field, given the path of a mistake such as
+// rules[2].overrides[0].limit.count: here rules.limit.count. It is empty for the document itself. The section's
+// heading is the path, and its anchor the path without dots.
+func Section(path string) string {
+	at, found := load(), ""
+	for path != "" && at.Node != nil {
+		var name string
+		name, path, _ = strings.Cut(path, ".")
+		name, _, _ = strings.Cut(name, "[")
+		fields, any := at.fields()
+		if i := slices.IndexFunc(fields, func(f entry) bool { return f.name == name }); i >= 0 {
+			at = fields[i].value
+			if i := slices.IndexFunc(sections(), func(s section) bool { return s.field.Node == at.Node }); i >= 0 {
+				found = sections()[i].path
+			}
+		} else if len(any) > 0 {
+			at = any[0]
+		} else {
+			break
+		}
+	}
+	return found
+}
