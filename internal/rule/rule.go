@@ -35,10 +35,13 @@ const (
 const (
 	MaxRules        = 1000 // rules of a set
 	MaxOverrides    = 64   // overrides of a rule with a condition
+	MaxWindows      = 8    // windows of a rule
 	MaxParts        = 8    // parts of a key
 	MaxSources      = 4    // sources of a part: one, and three else
 	MaxAlternatives = 64   // methods, hosts or paths of a match
-	MaxName         = 64   // bytes of a rule's name
+	MaxName         = 64   // bytes of a rule's name as it is written
+	MaxSuffix       = 32   // bytes of a suffix of an expanded rule's name
+	MaxSuffixes     = 2    // suffixes of a name
 	MaxText         = 1024 // bytes of any other text
 
 	// MaxKeyLimits bounds the overrides by key, all rules together. They stay in the tier
@@ -51,7 +54,8 @@ const (
 // it has no name and no limit.
 type Rule struct {
 	// Name is unique among the rules of a set: 1 to 64 letters, digits, '-' and
-	// '_'. It appears in response headers, metrics and logs.
+	// '_', and of a rule that was expanded its suffixes, see [Written]. It appears in
+	// response headers, metrics and logs.
 	Name string
 	Mode Mode
 	// Match selects the requests that the rule applies to.

@@ -71,6 +71,14 @@ func IsNameRune(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_'
 }
 
+// Written is the name in the document of a rule that was expanded: what has several
+// counters there becomes several rules, whose names have a suffix for each step, such as
+// login@shadow@1d.
+func Written(name string) string {
+	written, _, _ := strings.Cut(name, "@")
+	return written
+}
+
 // units of a period, largest first.
 var units = [...]struct {
 	name string

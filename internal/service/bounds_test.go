@@ -27,7 +27,7 @@ func TestWantsAreRefusedAlone(t *testing.T) {
 		field string
 		wants []wire.Want
 	}{
-		{"rule", bad(func(w *wire.Want) { w.Rule = strings.Repeat("r", 65) })},
+		{"rule", bad(func(w *wire.Want) { w.Rule = strings.Repeat("r", 131) })},
 		{"key", bad(func(w *wire.Want) { w.Key = make([]byte, 8193) })},
 		{"need", bad(func(w *wire.Want) { w.Need = 2 })},
 		{"waiting", bad(func(w *wire.Want) { w.Waiting = 2 })},

@@ -117,7 +117,7 @@ func TestBadSlotCalls(t *testing.T) {
 		want   string
 	}{
 		{func(q *quotapb.SlotRequest) { q.Protocol = 2 }, connect.CodeFailedPrecondition, "protocol: the holder supports 2"},
-		{func(q *quotapb.SlotRequest) { q.Rule = strings.Repeat("r", 65) }, connect.CodeInvalidArgument, "rule: 65 bytes"},
+		{func(q *quotapb.SlotRequest) { q.Rule = strings.Repeat("r", 131) }, connect.CodeInvalidArgument, "rule: 131 bytes"},
 		{func(q *quotapb.SlotRequest) { q.Rule = "page" }, connect.CodeInvalidArgument, `rule: "page" counts units, not slots`},
 		{func(q *quotapb.SlotRequest) { q.Key = make([]byte, 8193) }, connect.CodeInvalidArgument, "key: 8193 bytes"},
 		{func(q *quotapb.SlotRequest) { q.RequestId = nil }, connect.CodeInvalidArgument, "request_id: 0 bytes, must be 1 to 128"},

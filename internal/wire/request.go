@@ -179,7 +179,7 @@ func (w *Want) decode(r *reader) {
 // Bounds on what a granter takes. A sender keeps within them: a want beyond them is
 // answered as unavailable, alone or with its group.
 const (
-	MaxRuleName = 64        // bytes
+	MaxRuleName = 130       // bytes: 64 as it is written, two suffixes of 32 and their @
 	MaxKey      = 8192      // bytes: sixteen parts of the longest kind
 	MaxPop      = 128       // bytes; more are not used
 	MaxGroup    = 64        // wants of one group

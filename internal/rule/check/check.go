@@ -23,7 +23,7 @@ func New(rules []rule.Rule, regions ...rule.Region) (*rule.Set, error) {
 	}
 	errs := make(strict.Errors, len(problems))
 	for i, p := range problems {
-		errs[i] = strict.Error{Path: p.Path, Reason: p.Reason}
+		errs[i] = strict.Error{Path: p.Path, Reason: p.Text(p.Other)}
 	}
 	return nil, errs
 }
@@ -61,6 +61,14 @@ type Problem struct {
 	Reason string   // what is wrong, what is allowed, what to write instead
 	Uses   []string // the other fields that the problem depends on
 	Other  string   // another field that the problem is about
+}
+
+// Text is the reason with the other field, if there is one, which is called other.
+func (p *Problem) Text(other string) string {
+	if p.Other == "" {
+		return p.Reason
+	}
+	return p.Reason + "; the first is " + other
 }
 
 // Rules checks rules and regions. It makes a set of them, or returns all their mistakes.
@@ -167,7 +175,7 @@ func (c *checker) atMost(field string, n, most int, things string) {
 
 // taken reports that what must be unique is so no longer; first is the field that had it first.
 func (c *checker) taken(field, reason, first string) {
-	c.add(field, reason+"; the first is "+first)
+	c.add(field, reason)
 	c.found[len(c.found)-1].Other = first
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 func (c *checker) rule(r *rule.Rule) {
-	c.name("name", r.Name, ": it becomes part of headers and metric names")
+	c.ruleName(r.Name)
 	word(c, "mode", r.Mode)
 	c.match("match", r.Match, rule.MatchFields)
 	c.key(r.Key)
@@ -32,17 +32,37 @@ func (c *checker) rule(r *rule.Rule) {
 	c.combinations(r)
 }
 
-// name checks a name; use is what else it is good for.
-func (c *checker) name(field, name, use string) {
-	const want = "; write 1 to 64 letters, digits, - or _"
+// ruleName checks the name of a rule, with the suffixes of one that was expanded.
+func (c *checker) ruleName(name string) {
+	parts := strings.Split(name, "@")
+	c.name("name", parts[0])
+	c.refuse(len(parts)-1 > rule.MaxSuffixes, "name", strict.Quote(name)+" has too many @")
+	for _, suffix := range parts[1:] {
+		if flaw := NameFlaw(suffix, rule.MaxSuffix); flaw != "" {
+			c.add("name", flaw)
+		}
+	}
+}
+
+func (c *checker) name(field, name string) {
+	if flaw := NameFlaw(name, rule.MaxName); flaw != "" {
+		c.add(field, flaw)
+	}
+}
+
+// NameFlaw is what is wrong with a name of at most so many bytes, and what to write instead;
+// empty: nothing.
+func NameFlaw(name string, most int) string {
+	want := "; write 1 to " + strconv.Itoa(most) + " letters, digits, - or _"
 	switch {
 	case name == "":
-		c.add(field, "is empty"+want)
-	case len(name) > rule.MaxName:
-		c.add(field, strict.Quote(name)+" has "+strconv.Itoa(len(name))+" bytes"+want)
+		return "is empty" + want
+	case len(name) > most:
+		return strict.Quote(name) + " has " + strconv.Itoa(len(name)) + " bytes" + want
 	case strings.ContainsFunc(name, func(r rune) bool { return !rule.IsNameRune(r) }):
-		c.add(field, strict.Quote(name)+" has other characters"+want+use)
+		return strict.Quote(name) + " has other characters" + want
 	}
+	return ""
 }
 
 // overrideName checks the name of the variant i, if it has one.
@@ -52,7 +72,7 @@ func (c *checker) overrideName(r *rule.Rule, i int) {
 		return
 	}
 	field := ofVariant(i) + "name"
-	c.name(field, name, "")
+	c.name(field, name)
 	for j := 1; j < i; j++ {
 		if r.Limits[j].Name == name {
 			c.taken(field, strict.Quote(name)+" is taken; write a name that no other override of this rule has", c.at(ofVariant(j)+"name"))

@@ -12,12 +12,12 @@ import (
 var (
 	documentFields  = []string{"client_ip", "rules", "revision", "regions"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}
-	ruleFields      = []string{"name", "mode", "match", "key", "limit", "overrides", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "x_ratelimit"}
+	ruleFields      = []string{"name", "mode", "match", "key", "limit", "limits", "overrides", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "x_ratelimit"}
 	pathFields      = []string{"exact", "prefix", "regex", "template"}
 	headerFields    = []string{"exact", "prefix", "regex", "present"}
 	partFields      = []string{"client_ip", "header", "query", "const", "else"}
 	limitFields     = []string{"count", "per", "burst"}
-	overrideFields  = []string{"name", "when", "key", "limit"}
+	overrideFields  = []string{"name", "when", "key", "limit", "limits"}
 	costFields      = []string{"header", "default", "max"}
 	onFailureFields = []string{"action", "status", "expected_holders"}
 	leaseFields     = []string{"interval", "ttl"}
@@ -41,11 +41,13 @@ func Fields() map[string][]string {
 		"rules[].key[]":                     partFields,
 		"rules[].key[].client_ip":           clientIPFields,
 		"rules[].limit":                     limitFields,
+		"rules[].limits[]":                  limitFields,
 		"rules[].overrides[]":               overrideFields,
 		"rules[].overrides[].when":          conditionFields(rule.WhenFields),
 		"rules[].overrides[].when.path":     pathFields,
 		"rules[].overrides[].when.header{}": headerFields,
 		"rules[].overrides[].limit":         limitFields,
+		"rules[].overrides[].limits[]":      limitFields,
 		"rules[].cost":                      costFields,
 		"rules[].on_failure":                onFailureFields,
 		"rules[].lease":                     leaseFields,

@@ -11,8 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-func (d *reader) override(v strict.Value, spec limit.Spec) rule.Variant {
-	out := rule.Variant{Limit: spec}
+func (d *reader) override(v strict.Value) (out rule.Variant) {
 	if !v.Object(overrideFields...) {
 		return out
 	}
@@ -24,13 +23,11 @@ func (d *reader) override(v strict.Value, spec limit.Spec) rule.Variant {
 	if when := v.Field("when"); when.Require("the requests that it is for, such as { header: { x-tier: gold } }") {
 		out.When = d.match(when, rule.WhenFields)
 	}
-	out.Limit = d.limit(v.Field("limit"), spec)
 	return out
 }
 
 // keyLimit reads an override by key.
-func (d *reader) keyLimit(v strict.Value, spec limit.Spec) rule.KeyLimit {
-	out := rule.KeyLimit{Limit: spec}
+func (d *reader) keyLimit(v strict.Value) (out rule.KeyLimit) {
 	if !v.Object(overrideFields...) {
 		return out
 	}
@@ -43,7 +40,6 @@ func (d *reader) keyLimit(v strict.Value, spec limit.Spec) rule.KeyLimit {
 		text, _ := part.String("a value, such as acme")
 		out.Key = append(out.Key, text)
 	}
-	out.Limit = d.limit(v.Field("limit"), spec)
 	return out
 }
 

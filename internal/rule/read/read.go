@@ -36,8 +36,7 @@ func Document(doc strict.Value) *rule.Set {
 	var r reader
 	rules := r.document(doc)
 	set, problems := check.Rules(rules, r.regions)
-	problems = slices.DeleteFunc(problems, func(p check.Problem) bool { return follows(&p, doc) })
-	for _, p := range problems {
+	for _, p := range r.problems(problems, doc) {
 		doc.FailAt(p.Path, text(&p, doc))
 	}
 	switch {
@@ -49,6 +48,26 @@ func Document(doc strict.Value) *rule.Set {
 	return set
 }
 
+// problems returns those that the document is to be told: with their places there, without
+// those that follow from others.
+func (d *reader) problems(all []check.Problem, doc strict.Value) (out []check.Problem) {
+	first := map[string]int{} // the rule for which a place was told
+	for _, p := range all {
+		var i int
+		p.Path, i = d.written(p.Path)
+		p.Other, _ = d.written(p.Other)
+		for j := range p.Uses {
+			p.Uses[j], _ = d.written(p.Uses[j])
+		}
+		if told, ok := first[p.Path]; ok && told != i || follows(&p, doc) {
+			continue // rules that come from one have its mistakes, too
+		}
+		first[p.Path] = i
+		out = append(out, p)
+	}
+	return out
+}
+
 // follows reports whether a problem merely follows from a field that could not be read and
 // has been reported.
 func follows(p *check.Problem, doc strict.Value) bool {
@@ -58,9 +77,9 @@ func follows(p *check.Problem, doc strict.Value) bool {
 // text adds to a problem the line of the other field that it is about.
 func text(p *check.Problem, doc strict.Value) string {
 	if line := doc.Find(p.Other).Line; p.Other != "" && line > 0 {
-		return p.Reason + " (line " + strconv.Itoa(line) + ")"
+		return p.Text(p.Other) + " (line " + strconv.Itoa(line) + ")"
 	}
-	return p.Reason
+	return p.Text(p.Other)
 }
 
 // reader reads a document. It checks spelling and types; package check defines what the
@@ -68,7 +87,8 @@ func text(p *check.Problem, doc strict.Value) string {
 type reader struct {
 	client   rule.Source // the default of client_ip in rules
 	regions  rule.Regions
-	revision uint64 // 0: the document states none
+	revision uint64   // 0: the document states none
+	origins  []origin // of the rules, by their index
 }
 
 // document reads the rules, and notes what else there is.
@@ -84,9 +104,15 @@ func (d *reader) document(doc strict.Value) []rule.Rule {
 	v := doc.Field("rules")
 	v.Require("a list of rules; [] for none")
 	items := v.List(rule.MaxRules, "a list of rules; [] for none")
-	rules := make([]rule.Rule, len(items))
+	rules := make([]rule.Rule, 0, len(items))
 	for i, item := range items {
-		rules[i] = d.rule(item)
+		for window, r := range d.rule(item) {
+			if !item.Field("limits").Present() {
+				window = -1
+			}
+			rules = append(rules, r)
+			d.origins = append(d.origins, origin{i, window})
+		}
 	}
 	return rules
 }

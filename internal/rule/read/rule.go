@@ -10,11 +10,11 @@ import (
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// rule reads one rule.
-func (d *reader) rule(v strict.Value) rule.Rule {
+// rule reads one rule as the rules that it is expanded into.
+func (d *reader) rule(v strict.Value) []rule.Rule {
 	r := rule.Rule{Limits: []rule.Variant{{}}}
 	if !object(v, ruleFields, reservedInRule...) {
-		return r
+		return []rule.Rule{r}
 	}
 	if name := v.Field("name"); name.Require("a name of letters, digits, - and _") {
 		r.Name, _ = name.String("a name")
@@ -22,20 +22,6 @@ func (d *reader) rule(v strict.Value) rule.Rule {
 	r.Mode = enum[rule.Mode](v.Field("mode"))
 	r.Match = d.match(v.Field("match"), rule.MatchFields)
 	r.Key = d.key(v.Field("key"))
-	spec := d.spec(v)
-	r.Limits[0].Limit = d.limit(v.Field("limit"), spec)
-	for _, o := range v.Field("overrides").List(rule.MaxOverrides+rule.MaxKeyLimits, "a list of overrides, such as [{ when: { header: { x-tier: gold } }, limit: 50/1m }]") {
-		if o.Kind() == strict.Object && o.Field("key").Present() {
-			r.Keys = append(r.Keys, d.keyLimit(o, spec))
-			continue
-		}
-		if len(r.Keys) > 0 { // each has its place in the list by what stands before it
-			o.Fail("stands behind an override with key; write those with key last: when goes before key")
-			r.Keys = nil
-			break
-		}
-		r.Limits = append(r.Limits, d.override(o, spec))
-	}
 	r.Cost = d.cost(v.Field("cost"))
 	r.Scope = enum[rule.Scope](v.Field("scope"))
 	r.Fair = enum[rule.Fair](v.Field("fair"))
@@ -45,7 +31,7 @@ func (d *reader) rule(v strict.Value) rule.Rule {
 	r.Timeout = period(v.Field("timeout"), "100ms")
 	r.LeaseInterval = d.leaseInterval(v.Field("lease"))
 	r.XRateLimit = enum[rule.XRateLimit](v.Field("x_ratelimit"))
-	return r
+	return d.windows(v, r)
 }
 
 // spec reads what all limits of a rule have in common.

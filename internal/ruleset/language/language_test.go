@@ -60,7 +60,7 @@ func whole(path, lines string) string {
 	}
 	for _, base := range []string{"name: example", "key: [client_ip]", "limit: 5/1m"} {
 		name, _, _ := strings.Cut(base, ":")
-		if !slices.Contains(present, name) {
+		if !slices.Contains(present, name) && (name != "limit" || !slices.Contains(present, "limits")) {
 			lines = base + "\n" + lines
 		}
 	}

@@ -8,6 +8,8 @@
 package rulefile
 
 import (
+	"math"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/internal/rule"
@@ -34,11 +36,26 @@ type Document struct {
 func Read(file string, text []byte) (*Document, error) {
 	var errs strict.Errors
 	if root := parse(text, "rules: [] for no rules", &errs); root != nil {
-		if set := read.Document(strict.Root(root, &errs)); set != nil {
+		doc := strict.Root(root, &errs)
+		plainNames(doc)
+		if set := read.Document(doc); set != nil {
 			return &Document{Text: text, Set: set}, nil
 		}
 	}
 	return nil, located(file, errs)
+}
+
+// plainNames refuses names of rules as only the compiled form has them.
+func plainNames(doc strict.Value) {
+	rules := doc.Field("rules")
+	if rules.Kind() != strict.List {
+		return
+	}
+	for _, r := range rules.List(math.MaxInt, "") {
+		if name := r.Field("name"); name.Kind() == strict.String && strings.Contains(name.Node().Text, "@") {
+			name.Fail(strict.Quote(name.Node().Text) + " has an @, which names a counter of a rule that has several; write limits, percent, variants or candidates, and a name without @")
+		}
+	}
 }
 
 // Parse is [Read] for who only needs the rules.

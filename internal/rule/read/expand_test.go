@@ -1,0 +1,84 @@
+package read_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// same checks that a document means what another one states, in which it is expanded by hand.
+func same(t *testing.T, doc, expanded string) {
+	t.Helper()
+	got, err := read.JSON([]byte(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := read.JSON([]byte(expanded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got.Encode()) != string(want.Encode()) || got.Content != want.Content {
+		t.Errorf("%s\nis   %s\nwant %s", doc, got.Encode(), want.Encode())
+	}
+}
+
+// Each window is a rule; they have all but the limits in common.
+func TestWindows(t *testing.T) {
+	same(t, `{"rules":[{"name":"login","mode":"shadow","match":{"path":"/login"},"key":["client_ip"],"limits":["5/1m",{"count":20,"per":"24h"},"9/90m"],"algorithm":"sliding_window","consistency":"exact","cost":2,
+		"overrides":[{"name":"gold","when":{"path":"/gold"},"limits":["6/1m","60/1d","7/1h"]},{"key":["192.0.2.1"],"limits":["50/1m","200/1d","70/90m"]}]}]}`,
+		`{"rules":[
+		{"name":"login","mode":"shadow","match":{"path":"/login"},"key":["client_ip"],"limit":"5/1m","algorithm":"sliding_window","consistency":"exact","cost":2,
+		"overrides":[{"name":"gold","when":{"path":"/gold"},"limit":"6/1m"},{"key":["192.0.2.1"],"limit":"50/1m"}]},
+		{"name":"login@1d","mode":"shadow","match":{"path":"/login"},"key":["client_ip"],"limit":"20/1d","algorithm":"sliding_window","consistency":"exact","cost":2,
+		"overrides":[{"name":"gold","when":{"path":"/gold"},"limit":"60/1d"},{"key":["192.0.2.1"],"limit":"200/1d"}]},
+		{"name":"login@90m","mode":"shadow","match":{"path":"/login"},"key":["client_ip"],"limit":"9/90m","algorithm":"sliding_window","consistency":"exact","cost":2,
+		"overrides":[{"name":"gold","when":{"path":"/gold"},"limit":"7/1h"},{"key":["192.0.2.1"],"limit":"70/90m"}]}]}`)
+}
+
+// TestExpandedNames: the compiled form has names with suffixes, as long as tiers send them.
+func TestExpandedNames(t *testing.T) {
+	longest := strings.Repeat("n", rule.MaxName) + strings.Repeat("@"+strings.Repeat("s", rule.MaxSuffix), rule.MaxSuffixes)
+	if w := (wire.Want{Rule: longest, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}); w.Check() != "" || len(longest) != wire.MaxRuleName {
+		t.Errorf("a granter refuses a name of %d bytes: %q", len(longest), w.Check())
+	}
+	for name, want := range map[string]string{
+		longest:       "",
+		"login@1d":    "",
+		"login@b@1d":  "",
+		"@1d":         "is empty; write 1 to 64 letters, digits, - or _",
+		"login@":      "is empty; write 1 to 32 letters, digits, - or _",
+		"login@1.5d":  `"1.5d" has other characters; write 1 to 32 letters, digits, - or _`,
+		"a@b@c@d":     `"a@b@c@d" has too many @`,
+		longest + "s": `"` + strings.Repeat("s", rule.MaxSuffix+1) + `" has 33 bytes; write 1 to 32 letters, digits, - or _`,
+	} {
+		_, err := read.JSON([]byte(`{"rules":[{"name":"` + name + `","key":[],"limit":"5/1m"}]}`))
+		if got := ""; err != nil {
+			_, got, _ = strings.Cut(err.Error(), "rules[0].name: ")
+			if got != want {
+				t.Errorf("%s: %v, want %s", name, err, want)
+			}
+		} else if want != "" {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+// A document may have as many rules as the compiled form.
+func TestTooManyWindows(t *testing.T) {
+	var doc strings.Builder
+	doc.WriteString(`{"rules":[`)
+	for i := range 334 {
+		if i > 0 {
+			doc.WriteByte(',')
+		}
+		doc.WriteString(`{"name":"n` + strings.Repeat("a", i%30) + strings.Repeat("b", i/30) + `","key":[],"limits":["1/1m","2/1h","3/1d"]}`)
+	}
+	doc.WriteString(`]}`)
+	if _, err := read.JSON([]byte(doc.String())); err == nil || !strings.Contains(err.Error(), "rules: has 1002 rules; write at most 1000") {
+		t.Errorf("error %v", err)
+	}
+}
