@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule/refusal"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
@@ -128,7 +129,7 @@ func (w *writer) rule(r *Rule, regions Regions) {
 	w.onFailure(r, r.Scope.DefaultOnFailure(regions))
 	w.periodField("timeout", r.Timeout, r.Scope.defaultTimeout())
 	w.lease(r.LeaseInterval, spec.LeaseTTL)
-	w.enumField("x_ratelimit", r.XRateLimit.String(), XRateLimitOff.String())
+	w.response(r)
 	w.close('}')
 }
 
@@ -272,6 +273,32 @@ func (w *writer) lease(interval, ttl limit.Micros) {
 	w.periodField("interval", interval, DefaultLeaseInterval)
 	w.periodField("ttl", ttl, limit.DefaultLeaseTTL)
 	w.close('}')
+}
+
+// response writes what clients see of the rule.
+func (w *writer) response(r *Rule) {
+	switch r.Headers {
+	case Draft:
+	case HeadersOff:
+		w.field("headers").string("off")
+	default:
+		w.field("headers").open('[')
+		for i, name := range HeaderWords {
+			if r.Headers>>i&1 == 1 {
+				w.string(name)
+			}
+		}
+		w.close(']')
+	}
+	if r.Refusal != refusal.Default {
+		w.field("refusal").open('{')
+		w.intField("status", int64(r.Refusal.Status), int64(refusal.Default.Status))
+		w.enumField("body", r.Refusal.Body, "")
+		w.enumField("content_type", r.Refusal.ContentType, "")
+		w.intField("grpc_status", int64(r.Refusal.GRPCStatus), int64(refusal.Default.GRPCStatus))
+		w.close('}')
+	}
+	w.intField("retry_jitter", r.RetryJitter, 0)
 }
 
 func (w *writer) regions(rs Regions) {

@@ -3,6 +3,7 @@ package rule
 import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule/refusal"
 )
 
 // Defaults of a rule. They are part of the rule language and never change within a format
@@ -19,7 +20,9 @@ import (
 //	on_failure     allow, in documents with regions local for scope: global; status 503; expected_holders 1
 //	timeout        100ms; 500ms with scope: global
 //	lease          interval 100ms, ttl 10s
-//	x_ratelimit    off
+//	headers        draft
+//	refusal        status 429, grpc_status 8 (RESOURCE_EXHAUSTED), a problem document
+//	retry_jitter   0
 //	client_ip      the peer's address, IPv6 by /64
 const (
 	defaultOverdraft       = 1
@@ -96,7 +99,12 @@ type Rule struct {
 	// got less than it wanted; 100 ms to 10 s, whole milliseconds.
 	LeaseInterval limit.Micros
 
-	XRateLimit XRateLimit
+	// Headers are what clients see of the rule, and Refusal what a refused one gets.
+	Headers Headers
+	Refusal refusal.Form
+	// RetryJitter is up to how many percent of the wait are added to Retry-After, at random
+	// for each refusal; 0 to 100.
+	RetryJitter int64
 }
 
 // Variant is a limit, and the requests that it is for: the base limit or an override.
@@ -163,15 +171,19 @@ func (s Scope) DefaultOnFailure(regions Regions) lease.OnFailure {
 	return lease.FailureAllow
 }
 
-// XRateLimit selects the X-RateLimit-* response headers that are set beside the
-// standard RateLimit and RateLimit-Policy. The zero value is XRateLimitOff.
-type XRateLimit uint8
+// Headers are the forms in which responses state the rule, one bit each: Draft, and one of
+// those of XRateLimit; or HeadersOff alone. The zero value is Draft.
+type Headers uint8
 
-// The styles of X-RateLimit-* headers.
+// The forms of headers, in the order of [HeaderWords].
 const (
-	XRateLimitOff     XRateLimit = iota
-	xRateLimitDraft03            // X-RateLimit-Reset in seconds from now
-	XRateLimitUnix               // X-RateLimit-Reset as a Unix timestamp
+	Draft      Headers = 1 << iota // RateLimit and RateLimit-Policy
+	xDraft03                       // X-RateLimit-*, the reset in seconds from now
+	XUnix                          // X-RateLimit-*, the reset as a Unix timestamp
+	HeadersOff                     // none: clients are not told that there is the rule
+
+	XRateLimit = xDraft03 | XUnix
+	AnyHeaders = Draft | XRateLimit | HeadersOff // any rule has one of these
 )
 
 // Cost is how many units a request costs. The zero value is 1 unit.

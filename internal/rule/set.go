@@ -113,6 +113,8 @@ func (r *Rule) fill() {
 	r.ExpectedHolders = cmp.Or(r.ExpectedHolders, defaultExpectedHolders)
 	r.Timeout = cmp.Or(r.Timeout, r.Scope.defaultTimeout())
 	r.LeaseInterval = cmp.Or(r.LeaseInterval, DefaultLeaseInterval)
+	r.Headers = cmp.Or(r.Headers, Draft)
+	r.Refusal = r.Refusal.WithDefaults()
 	for i := range r.Limits {
 		r.Limits[i].Limit = r.Limits[i].Limit.WithDefaults()
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/refusal"
 )
 
 func TestDefaults(t *testing.T) {
@@ -18,6 +19,8 @@ func TestDefaults(t *testing.T) {
 		DenyStatus: 503, ExpectedHolders: 1,
 		Timeout:       100 * limit.Millisecond,
 		LeaseInterval: 100 * limit.Millisecond,
+		Headers:       rule.Draft,
+		Refusal:       refusal.Form{Status: 429, GRPCStatus: 8},
 	}
 	if got, want := fmt.Sprintf("%+v", *set.Rule(0)), fmt.Sprintf("%+v", want); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

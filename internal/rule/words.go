@@ -29,11 +29,10 @@ func ParseWord[T word](text string) T { return T(max(0, slices.Index(Words[T](),
 const unknown = "unknown"
 
 var (
-	modeWords       = [...]string{enforce: "enforce", Shadow: "shadow", Off: "off", Off + 1: unknown}
-	scopeWords      = [...]string{ScopeRegion: "region", ScopePoP: "pop", ScopeGlobal: "global", ScopeGlobal + 1: unknown}
-	fairWords       = [...]string{FairDemand: "demand", FairEqual: "equal", FairEqual + 1: unknown}
-	xRateLimitWords = [...]string{XRateLimitOff: "off", xRateLimitDraft03: "draft03", XRateLimitUnix: "unix", XRateLimitUnix + 1: unknown}
-	opWords         = [...]string{OpExact: "exact", OpPrefix: "prefix", OpRegex: "regex", OpPresent: "present", OpAbsent: "present",
+	modeWords  = [...]string{enforce: "enforce", Shadow: "shadow", Off: "off", Off + 1: unknown}
+	scopeWords = [...]string{ScopeRegion: "region", ScopePoP: "pop", ScopeGlobal: "global", ScopeGlobal + 1: unknown}
+	fairWords  = [...]string{FairDemand: "demand", FairEqual: "equal", FairEqual + 1: unknown}
+	opWords    = [...]string{OpExact: "exact", OpPrefix: "prefix", OpRegex: "regex", OpPresent: "present", OpAbsent: "present",
 		OpTemplate: "template", OpTemplate + 1: unknown}
 	fromWords = [...]string{FromClientIP: "client_ip", FromHeader: "header", FromPath: "path", FromMethod: "method", FromQuery: "query",
 		FromConst: "const", FromConst + 1: unknown}
@@ -48,14 +47,14 @@ func (s Scope) String() string { return scopeWords[min(s, ScopeGlobal+1)] }
 // String returns the word of the rule language.
 func (f Fair) String() string { return fairWords[min(f, FairEqual+1)] }
 
-// String returns the word of the rule language.
-func (x XRateLimit) String() string { return xRateLimitWords[min(x, XRateLimitUnix+1)] }
-
 // String returns the field of the rule language that has the text.
 func (o Op) String() string { return opWords[min(o, OpTemplate+1)] }
 
 // String returns the word of the rule language.
 func (f From) String() string { return fromWords[min(f, FromConst+1)] }
+
+// HeaderWords are the words for the bits of [Headers] that a list may have, from the lowest.
+var HeaderWords = [...]string{"draft", "x-draft03", "x-unix"}
 
 // ConditionFields are those names of a condition's fields that are not the same everywhere.
 type ConditionFields struct{ Methods, Hosts, Headers string }

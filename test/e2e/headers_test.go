@@ -13,7 +13,7 @@ import (
 
 const headerRules = `
   - { name: told, match: { path: { prefix: /told } }, timeout: 1s, key: [ { header: x-user } ], limit: 2/1d,
-      algorithm: fixed_window, consistency: exact, on_failure: deny, x_ratelimit: draft03 }
+      algorithm: fixed_window, consistency: exact, on_failure: deny, headers: [draft, x-draft03] }
 `
 
 // Headers show a client what is left, and when it was refused, by which rule and when

@@ -53,7 +53,7 @@ func (d *decider) addHits(r *Request) (shadows bool) {
 			key:     p.Key(d.pop.Seed, m.Key),
 			cost:    m.Cost,
 			verdict: holder.Wait,
-			quota:   Quota{Rule: p.Rule, Policy: p.Item, Limit: p.Terms.Capacity},
+			quota:   Quota{Rule: p.Rule, Name: p.Name, Policy: p.Item, Limit: p.Terms.Capacity},
 		})
 	}
 	return shadows
@@ -132,13 +132,16 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 		h.decision = rulebook.Denied
 	}
 	h.policy.Counts.Decided[h.decision]++
-	r.Outcome, r.Status, r.denier, r.RetryAfter = Deny, 429, i, h.quota.Reset
+	r.Outcome, r.Status, r.denier, r.RetryAfter = Deny, h.policy.Rule.Refusal.Status, i, h.quota.Reset
 	if h.status != 0 {
-		r.Status = h.status
+		r.Status, r.Failed = h.status, true
 	}
 	r.Degraded = h.decision >= rulebook.FailedOpen
 	if r.RetryAfter > lease.CeilMillis(limit.MaxPeriod) || h.policy.Concurrency && !r.Degraded { // waiting does not help, or nobody knows
 		r.RetryAfter, h.quota.Reset = 0, 0
+	}
+	if percent := lease.Millis(h.policy.Rule.RetryJitter); percent > 0 {
+		r.RetryAfter += d.pop.UpTo(r.RetryAfter * percent / 100)
 	}
 	d.untakeAll(now, r)
 }

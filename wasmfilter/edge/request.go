@@ -1,6 +1,8 @@
 package edge
 
 import (
+	"strings"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
@@ -28,14 +30,17 @@ type Request struct {
 	Stream uint32
 	// Outcome is the verdict; Wait until there is one.
 	Outcome Outcome
-	// Status is the HTTP status of a denial: 429, or 503 where the tier above
-	// failed and the rule denies then.
+	// Status is the HTTP status of a denial: that of the rule's refusals, or where the tier
+	// above failed and the rule denies then that of its on_failure.
 	Status int
+	// Failed is true for such a denial: its response is not that of the rule's refusals.
+	Failed bool
 	// Degraded is true if a rule was decided without the tier above although it
 	// should have been asked: by its on_failure, or because the table is full.
 	Degraded bool
 	// RetryAfter is with a denial after how long the client should come back; 0: nobody
-	// knows, because a stream has to end first, or the limit has never as much.
+	// knows, because a stream has to end first, or the limit has never as much. The rule's
+	// jitter is in it.
 	RetryAfter lease.Millis
 	// Waited is how long the request waited.
 	Waited lease.Millis
@@ -67,7 +72,7 @@ type hit struct {
 	own     int64 // of which limit quota is, see holder.State.OwnLimit
 
 	decision  rulebook.Decision // for metrics, once decided
-	status    int               // of a denial other than 429
+	status    int               // of a denial because something failed
 	period    limit.Micros      // scope: pop: what was charged
 	slots     *holding          // concurrency: where cost slots are in use
 	uncounted bool              // admitted without being charged to anything
@@ -77,10 +82,17 @@ type hit struct {
 // Quota is what a response states about one rule that applied.
 type Quota struct {
 	Rule      *rule.Rule
+	Name      string       // of the rule, and of the override if one is used, see rulebook.Policy.Name
 	Policy    string       // RateLimit-Policy item; empty for concurrency
 	Limit     int64        // units
 	Remaining int64        // units, never negative
 	Reset     lease.Millis // until then the limit has recovered, from the decision on
+}
+
+// Override is the name of the override that is used; empty if none is.
+func (q *Quota) Override() string {
+	_, override, _ := strings.Cut(q.Name, "/")
+	return override
 }
 
 // nearer reports whether less is left of q, as a part of its limit, than of other.
@@ -112,19 +124,18 @@ func (r *Request) Quotas(f func(*Quota)) {
 // Alone reports whether no more than one enforced rule applied.
 func (r *Request) Alone() bool { return len(r.hits) <= 1 }
 
-// Governing returns the quota of the rule that denied, else of the one that is
-// nearest its limit; nil if no rule applied.
-func (r *Request) Governing() *Quota {
-	if len(r.hits) == 0 {
+// Governing returns the quota of the rule that denied, else of the one that is nearest its
+// limit; of those rules that have one of these headers. nil if there is none.
+func (r *Request) Governing(of rule.Headers) (nearest *Quota) {
+	if r.Outcome == Deny && len(r.hits) > 0 {
+		if q := &r.hits[r.denier].quota; q.Rule.Headers&of != 0 {
+			return q
+		}
 		return nil
 	}
-	if r.Outcome == Deny {
-		return &r.hits[r.denier].quota
-	}
-	nearest := &r.hits[0].quota
-	for i := 1; i < len(r.hits); i++ {
-		if next := &r.hits[i].quota; next.nearer(nearest) {
-			nearest = next
+	for i := range r.hits {
+		if q := &r.hits[i].quota; q.Rule.Headers&of != 0 && (nearest == nil || q.nearer(nearest)) {
+			nearest = q
 		}
 	}
 	return nearest

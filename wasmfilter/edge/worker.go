@@ -222,7 +222,8 @@ func (w *Worker) RulesAge(now lease.Millis) lease.Millis {
 	return max(now-w.rules.Since, 0)
 }
 
-// EachRule calls f with the counters of every rule that was ever in force.
+// EachRule calls f with the counters of every rule that was ever in force, and with those of its
+// overrides with a name: RULE.override.NAME.
 func (w *Worker) EachRule(f func(name string, c *rulebook.RuleCounts)) { w.rules.EachRule(f) }
 
 // Tables returns what happened in the tables since the last call.

@@ -198,8 +198,8 @@ func TestGRPC(t *testing.T) {
 
 func TestXRateLimit(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		for style, reset := range map[string]string{"draft03": "60", "unix": "1800005060"} {
-			rules := strings.Replace(userRules, `"limit"`, `"x_ratelimit":"`+style+`","limit"`, 1)
+		for style, reset := range map[string]string{"x-draft03": "60", "x-unix": "1800005060"} {
+			rules := strings.Replace(userRules, `"limit"`, `"headers":["`+style+`"],"limit"`, 1)
 			e := start(withRules(t, rules), 1)
 			x := e.send(0, ":path", "/v1/a", "x-user", "ann")
 			e.settle(grantOf(100))
@@ -208,6 +208,9 @@ func TestXRateLimit(t *testing.T) {
 				if got := header(x.response, name); got != want {
 					t.Errorf("%s: %s is %q, want %q", style, name, got, want)
 				}
+			}
+			if header(x.response, "ratelimit") != "" || header(x.response, "ratelimit-policy") != "" {
+				t.Errorf("%s: %q without draft in the list", style, x.response)
 			}
 		}
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/refusal"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
@@ -19,13 +20,18 @@ import (
 // The first two as in draft-ietf-httpapi-ratelimit-headers-10: all rules that
 // applied, and of the one nearest its limit what remains and the seconds until
 // there is more. A refused request gets Retry-After beside them, never less than 1
-// nor earlier than t. Where waiting does not help, or a stream has to end first, there is
-// neither Retry-After nor t.
+// nor earlier than t, and the name of the rule and the override that refused it:
+//
+//	x-weir-rule: per-user/gold
+//
+// Where waiting does not help, or a stream has to end first, there is neither Retry-After nor
+// t. Of a rule with headers: off there is Retry-After alone.
 //
 // The decision is for the access log, not for clients: a client that reads that a limit
 // is open while the region is away could use that. A refusal is %RESPONSE_CODE_DETAILS%:
 //
 //	weir-denied:login
+//	weir-denied:per-user/gold
 //
 // What is decided without the region is filter state, %FILTER_STATE(wasm.weir:PLAIN)%, which
 // costs a call of the host:
@@ -33,10 +39,11 @@ import (
 //	login allowed on_failure
 //
 // With span_tags it is also in parts, for all requests, as weir.rule, weir.outcome (allowed
-// or denied), weir.consistency and weir.degraded (true or false).
+// or denied), weir.consistency, weir.degraded (true or false) and, if one is used, weir.override.
 const (
 	headerPolicy  = "ratelimit-policy"
 	headerLimit   = "ratelimit"
+	headerRule    = "x-weir-rule"
 	decisionState = "weir"
 )
 
@@ -48,35 +55,33 @@ type response struct {
 	body    []byte
 	log     []byte  // the decision, for the access log
 	details []byte  // response code details of a refusal
-	last    refusal // whose headers, body and decision these are
+	last    refused // whose headers, body and decision these are
 }
 
 // annotates reports whether the response to an admitted request gets headers.
 func (p *plugin) annotates(r *edge.Request) bool {
-	g := r.Governing()
-	return g != nil && (p.cfg.Headers || g.Rule.XRateLimit != rule.XRateLimitOff)
+	return p.cfg.Headers && r.Governing(rule.Draft|rule.XRateLimit) != nil
 }
 
 // annotate adds the headers of an admitted request to its response.
 func (p *plugin) annotate(s *stream) {
 	r := &s.request
-	g := r.Governing()
-	if r.Outcome != edge.Admit || g == nil {
+	if r.Outcome != edge.Admit || !p.cfg.Headers {
 		return
 	}
-	if p.cfg.Headers {
+	if g := r.Governing(rule.Draft); g != nil {
 		p.host.addResponseHeader(headerPolicy, p.buf.policy(r))
 		p.host.addResponseHeader(headerLimit, p.buf.limit(g.Rule.Name, g.Remaining, ceilSeconds(g.Reset), true))
 	}
-	p.xRateLimit(g, p.host.addResponseHeader)
+	p.xRateLimit(r, p.host.addResponseHeader)
 }
 
 // report writes to the access log that a request is admitted without its region.
 func (p *plugin) report(r *edge.Request) {
 	p.tag(r)
-	if g := r.Governing(); r.Degraded && g != nil {
-		p.buf.last = refusal{}
-		p.buf.decision(g.Rule.Name, r)
+	if g := r.Governing(rule.AnyHeaders); r.Degraded && g != nil {
+		p.buf.last = refused{}
+		p.buf.decision(g.Name, r)
 		p.host.setState(decisionState, text(p.buf.log))
 	}
 }
@@ -84,8 +89,11 @@ func (p *plugin) report(r *edge.Request) {
 // tag puts the decision on a request where Envoy's tracer finds it: the rule that denied, or
 // that is nearest its limit.
 func (p *plugin) tag(r *edge.Request) {
-	g := r.Governing()
-	if !p.cfg.SpanTags || g == nil {
+	if !p.cfg.SpanTags {
+		return
+	}
+	g := r.Governing(rule.AnyHeaders)
+	if g == nil {
 		return
 	}
 	outcome, degraded := "allowed", "false"
@@ -99,6 +107,9 @@ func (p *plugin) tag(r *edge.Request) {
 	p.host.setState("weir.outcome", outcome)
 	p.host.setState("weir.consistency", g.Rule.Consistency.String())
 	p.host.setState("weir.degraded", degraded)
+	if override := g.Override(); override != "" {
+		p.host.setState("weir.override", override)
+	}
 }
 
 // policy is the value of RateLimit-Policy. Like the others it is valid until the
@@ -107,6 +118,9 @@ func (b *response) policy(r *edge.Request) string {
 	only, n := "", 0
 	b.text = b.text[:0]
 	r.Quotas(func(report *edge.Quota) {
+		if report.Rule.Headers&rule.Draft == 0 {
+			return
+		}
 		if n++; n > 1 {
 			b.text = append(b.text, ", "...)
 		}
@@ -146,13 +160,14 @@ func (b *response) decision(name string, r *edge.Request) {
 	}
 }
 
-// xRateLimit adds the X-RateLimit-* headers that the governing rule asks for.
-func (p *plugin) xRateLimit(g *edge.Quota, add func(name, value string)) {
-	if g.Rule.XRateLimit == rule.XRateLimitOff {
+// xRateLimit adds the X-RateLimit-* headers of the rules that have them.
+func (p *plugin) xRateLimit(r *edge.Request, add func(name, value string)) {
+	g := r.Governing(rule.XRateLimit)
+	if g == nil {
 		return
 	}
 	reset := ceilSeconds(g.Reset)
-	if g.Rule.XRateLimit == rule.XRateLimitUnix {
+	if g.Rule.Headers&rule.XUnix != 0 {
 		now := p.worker.Wall(p.host.now())
 		reset = int64((now + limit.Micros(g.Reset)*limit.Millisecond + limit.Second - 1) / limit.Second)
 	}
@@ -166,87 +181,104 @@ func (b *response) number(n int64) string {
 	return text(b.text)
 }
 
-// gRPC status codes of a refusal.
-const (
-	grpcResourceExhausted = 8
-	grpcUnavailable       = 14
-)
+const grpcUnavailable = 14
 
-// refusal is what the answer to a refused request contains. A flood gets the same one
+// refused is what the answer to a refused request contains. A flood gets the same one
 // again and again, until a second has passed: then it is not made anew.
-type refusal struct {
-	rule     string // empty: before_rules
+type refused struct {
+	rule     *rule.Rule // nil: before_rules
+	name     string     // with the override
 	policy   string
+	limit    int64
 	status   int
-	seconds  int64 // of Retry-After; 0: there is none
+	seconds  int64 // until the limit has more
+	retry    int64 // seconds of Retry-After; 0: there is none
 	grpc     bool
 	degraded bool
-	x        rule.XRateLimit
+	failed   bool
 }
+
+// hidden reports that the client is not told which rule it was.
+func (r *refused) hidden() bool { return r.rule == nil || r.rule.Headers == rule.HeadersOff }
 
 // refuse answers a request that was denied. Envoy turns the answer to a gRPC
 // request into a response of trailers only.
 func (p *plugin) refuse(r *edge.Request) {
-	this := refusal{
+	this := refused{
 		status:   r.Status,
-		seconds:  ceilSeconds(r.RetryAfter),
+		retry:    ceilSeconds(r.RetryAfter),
 		grpc:     strings.HasPrefix(p.requestHeader("content-type"), "application/grpc"),
 		degraded: r.Degraded,
+		failed:   r.Failed,
 	}
-	g := r.Governing()
+	g := r.Governing(rule.AnyHeaders)
 	if g != nil {
-		this.rule, this.policy, this.x = g.Rule.Name, g.Policy, g.Rule.XRateLimit
+		this.rule, this.name, this.policy, this.limit = g.Rule, g.Name, g.Policy, g.Limit
+		this.seconds = ceilSeconds(g.Reset)
 	}
-	if b := &p.buf; this != b.last || this.x != rule.XRateLimitOff || !r.Alone() {
+	if b := &p.buf; this != b.last || g != nil && g.Rule.Headers&rule.XRateLimit != 0 || !r.Alone() {
 		b.last = this
 		p.refusalHeaders(r, &this)
 		b.headers.bytes()
-		b.problem(&this)
-		b.decision(this.rule, r)
+		b.decision(this.name, r)
 	}
 	if g != nil && r.Degraded {
 		p.host.setState(decisionState, text(p.buf.log))
 	}
 	p.tag(r)
-	status := grpcResourceExhausted
-	if r.Degraded {
-		status = grpcUnavailable
+	status := grpcUnavailable
+	if g != nil && !r.Degraded {
+		status = g.Rule.Refusal.GRPCStatus
 	}
 	p.host.respond(r.Status, text(p.buf.details), p.buf.headers.out, p.buf.body, status)
 }
 
-// refusalHeaders makes the headers of a refusal.
-func (p *plugin) refusalHeaders(r *edge.Request, this *refusal) {
+// refusalHeaders makes the headers and the body of a refusal.
+func (p *plugin) refusalHeaders(r *edge.Request, this *refused) {
 	h := &p.buf.headers
 	h.reset()
-	if !this.grpc {
-		h.add("content-type", "application/problem+json")
+	if kind := p.buf.refusal(this); kind != "" {
+		h.add("content-type", kind)
 	}
-	if this.seconds > 0 {
-		h.add("retry-after", p.buf.number(this.seconds))
+	if this.retry > 0 {
+		h.add("retry-after", p.buf.number(this.retry))
 	}
-	g := r.Governing()
-	if g == nil {
+	if !p.cfg.Headers || this.hidden() {
 		return
 	}
-	if p.cfg.Headers {
+	if g := r.Governing(rule.Draft); g != nil {
 		h.add(headerPolicy, p.buf.policy(r))
-		h.add(headerLimit, p.buf.limit(this.rule, g.Remaining, this.seconds, this.seconds > 0))
+		h.add(headerLimit, p.buf.limit(this.rule.Name, g.Remaining, this.seconds, this.seconds > 0))
 	}
-	p.xRateLimit(g, h.add)
+	h.add(headerRule, this.name)
+	p.xRateLimit(r, h.add)
 }
 
-// problem makes the body of a refusal: a problem document (RFC 9457) of the types
+// refusal makes the body of a refusal, and returns its content type.
+func (b *response) refusal(this *refused) (contentType string) {
+	if this.rule != nil && this.rule.Refusal.Body != "" && !this.grpc && !this.failed {
+		form := &this.rule.Refusal
+		b.body = form.AppendBody(b.body[:0], refusal.Values{Rule: this.rule.Name, RetryAfter: this.retry, Limit: this.limit})
+		return form.ContentType
+	}
+	b.problem(this)
+	if this.grpc {
+		return ""
+	}
+	return "application/problem+json"
+}
+
+// problem makes the body of a rule that states none: a problem document (RFC 9457) of the types
 // that the draft registers, or plain text for gRPC, whose message it becomes.
-func (b *response) problem(this *refusal) {
+func (b *response) problem(this *refused) {
 	kind, title := "temporary-reduced-capacity", "Request cannot be satisfied due to temporary server capacity constraints"
-	if this.status == 429 {
+	if this.status == 429 || this.rule != nil && !this.failed {
 		kind, title = "quota-exceeded", "Request cannot be satisfied as assigned quota has been exceeded"
 	}
 	if this.grpc {
 		b.body = append(b.body[:0], title...)
-		if this.rule != "" {
-			b.body = append(append(b.body, ": "...), this.rule...)
+		if !this.hidden() {
+			b.body = append(append(b.body, ": "...), this.rule.Name...)
 		}
 		return
 	}
@@ -254,8 +286,8 @@ func (b *response) problem(this *refusal) {
 	b.body = append(append(b.body, kind...), `","title":"`...)
 	b.body = append(append(b.body, title...), `","status":`...)
 	b.body = strconv.AppendInt(b.body, int64(this.status), 10)
-	if this.rule != "" {
-		b.body = append(append(append(b.body, `,"violated-policies":["`...), this.rule...), `"]`...)
+	if !this.hidden() {
+		b.body = append(append(append(b.body, `,"violated-policies":["`...), this.rule.Name...), `"]`...)
 	}
 	b.body = append(b.body, "}\n"...)
 }

@@ -48,6 +48,10 @@ var (
 	HopsRange       = Range{0, 16}
 	WeightRange     = Range{1, 1000}
 	IPv6PrefixRange = Range{1, 128}
+	JitterRange     = Range{0, 100} // percent
+
+	RefusalStatusRange = Range{400, 599}
+	GRPCStatusRange    = Range{1, 16}
 
 	timeoutRange  = Range{int64(limit.Millisecond), int64(limit.Second)}
 	intervalRange = Range{int64(100 * limit.Millisecond), int64(10 * limit.Second)}

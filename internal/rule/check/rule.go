@@ -22,7 +22,7 @@ func (c *checker) rule(r *rule.Rule) {
 	c.onFailure(r)
 	c.period("timeout", r.Timeout, timeoutRange)
 	c.period("lease.interval", r.LeaseInterval, intervalRange)
-	word(c, "x_ratelimit", r.XRateLimit)
+	c.response(r)
 	if len(r.Limits) == 0 {
 		c.add("limit", "is missing; write "+LimitForms)
 		return

@@ -12,7 +12,7 @@ import (
 var (
 	documentFields  = []string{"client_ip", "rules", "revision", "regions"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}
-	ruleFields      = []string{"name", "mode", "match", "key", "limit", "limits", "overrides", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "x_ratelimit"}
+	ruleFields      = []string{"name", "mode", "match", "key", "limit", "limits", "overrides", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "refusal", "retry_jitter"}
 	pathFields      = []string{"exact", "prefix", "regex", "template"}
 	headerFields    = []string{"exact", "prefix", "regex", "present"}
 	partFields      = []string{"client_ip", "header", "query", "const", "else"}
@@ -21,6 +21,7 @@ var (
 	costFields      = []string{"header", "default", "max"}
 	onFailureFields = []string{"action", "status", "expected_holders"}
 	leaseFields     = []string{"interval", "ttl"}
+	refusalFields   = []string{"status", "body", "content_type", "grpc_status"}
 )
 
 // conditionFields are the fields of a condition.
@@ -51,6 +52,7 @@ func Fields() map[string][]string {
 		"rules[].cost":                      costFields,
 		"rules[].on_failure":                onFailureFields,
 		"rules[].lease":                     leaseFields,
+		"rules[].refusal":                   refusalFields,
 	}
 }
 
@@ -66,6 +68,7 @@ var (
 	reservedInRule = []reserved{
 		unsupported("percent", "leave it out, and use mode: shadow to try a rule"),
 		unsupported("variants", "leave it out; overrides with when give some requests another limit"),
+		{"x_ratelimit", "is written headers; write headers: [draft, x-draft03], or [draft, x-unix]"},
 		{"burst", "is part of the limit; write it there, such as limit: { count: 5, per: 1m, burst: 10 }"},
 	}
 	reservedInPart = []reserved{

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check"
 	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/internal/rule/refusal"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"pgregory.net/rapid"
 )
@@ -21,7 +22,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{`[]`, "1:1: is a list; write a mapping with client_ip, rules, revision, regions"},
 		{`null`, "1:1: has no value; write a mapping with client_ip, rules, revision, regions"},
 		{`{"rules":{}}`, "1:2: rules: is a mapping; write a list of rules; [] for none"},
-		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, key, limit, limits, overrides, algorithm, align, min_interval, charge_denied, cost, scope, fair, consistency, overdraft, on_failure, timeout, lease or x_ratelimit"},
+		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, key, limit, limits, overrides, algorithm, align, min_interval, charge_denied, cost, scope, fair, consistency, overdraft, on_failure, timeout, lease, headers, refusal or retry_jitter"},
 		{`{"rules":[{"name":"a","key":[],"limit":"5/1m"},{"name":"a","key":[],"limit":"5/1m"}]}`, `1:56: rules[1].name: "a" is taken; write a name that no other rule has; the first is rules[0].name (line 1)`},
 	} {
 		set, err := read.JSON([]byte(test.doc))
@@ -121,8 +122,16 @@ var legal = rapid.Custom(func(t *rapid.T) rule.Rule {
 		Consistency: lease.Consistency(rapid.IntRange(0, 2).Draw(t, "consistency")),
 		OnFailure:   lease.OnFailure(rapid.IntRange(0, 2).Draw(t, "on_failure")),
 		Timeout:     limit.Millisecond * limit.Micros(rapid.IntRange(0, 1000).Draw(t, "timeout")),
-		XRateLimit:  rule.XRateLimit(rapid.IntRange(0, 2).Draw(t, "x_ratelimit")),
+		Headers:     rapid.SampledFrom([]rule.Headers{0, rule.Draft, rule.XUnix, rule.Draft | rule.XUnix, rule.HeadersOff}).Draw(t, "headers"),
+		Refusal: refusal.Form{
+			Status: rapid.SampledFrom([]int{0, 400, 429, 599}).Draw(t, "refusal.status"), GRPCStatus: rapid.IntRange(0, 16).Draw(t, "grpc_status"),
+		},
+		RetryJitter: rapid.Int64Range(0, 100).Draw(t, "retry_jitter"),
 		Cost:        rule.Cost{Default: rapid.Int64Range(0, 20).Draw(t, "cost")},
+	}
+	if rapid.Bool().Draw(t, "body") {
+		r.Refusal.ContentType = rapid.SampledFrom(refusal.ContentTypes[:]).Draw(t, "content_type")
+		r.Refusal.Body = rapid.SampledFrom([]string{`{"wait":{retry_after}}`, `"é"`}).Draw(t, "body")
 	}
 	spec := &r.Limits[0].Limit
 	if spec.Algorithm != limit.Concurrency {
@@ -206,7 +215,7 @@ func TestRoundTrip(t *testing.T) {
 // FuzzDecode: no bytes break the decoder, and what it takes is stable.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"rules":[]}`))
-	f.Add([]byte(`{"client_ip":{"trusted_hops":1},"rules":[{"name":"a","match":{"methods":["GET"],"hosts":["*.a"],"path":[{"prefix":"/a"}],"headers":{"x":{"present":true}}},"key":["client_ip",{"header":"u","else":{"query":"q"}}],"limit":{"count":5,"per":"1m","burst":6},"overrides":[{"when":{"header":{"t":"g"}},"limit":"7/1m"}],"cost":{"header":"c","max":5},"on_failure":{"action":"local","expected_holders":3},"lease":{"interval":"200ms","ttl":"5s"}}]}`))
+	f.Add([]byte(`{"client_ip":{"trusted_hops":1},"rules":[{"name":"a","match":{"methods":["GET"],"hosts":["*.a"],"path":[{"prefix":"/a"}],"headers":{"x":{"present":true}}},"key":["client_ip",{"header":"u","else":{"query":"q"}}],"limit":{"count":5,"per":"1m","burst":6},"overrides":[{"when":{"header":{"t":"g"}},"limit":"7/1m"}],"cost":{"header":"c","max":5},"on_failure":{"action":"local","expected_holders":3},"lease":{"interval":"200ms","ttl":"5s"},"headers":["draft","x-unix"],"refusal":{"status":403,"body":"{\"rule\":\"{rule}\"}","content_type":"application/json","grpc_status":7},"retry_jitter":10}]}`))
 	f.Add([]byte(`{"rules":[{"name":"a","key":[],"limit":3,"algorithm":"concurrency"}]}`))
 	f.Add([]byte(`{"regions":{"eu":3,"us":1},"rules":[{"name":"a","key":[],"limit":"3/1m","scope":"global","on_failure":"allow"}]}`))
 	f.Fuzz(func(t *testing.T, doc []byte) {

@@ -30,7 +30,9 @@ func (d *reader) rule(v strict.Value) []rule.Rule {
 	d.onFailure(v.Field("on_failure"), &r)
 	r.Timeout = period(v.Field("timeout"), "100ms")
 	r.LeaseInterval = d.leaseInterval(v.Field("lease"))
-	r.XRateLimit = enum[rule.XRateLimit](v.Field("x_ratelimit"))
+	r.Headers = headers(v.Field("headers"))
+	r.Refusal = refusalForm(v.Field("refusal"))
+	r.RetryJitter = integer(v.Field("retry_jitter"), check.JitterRange)
 	return d.windows(v, r)
 }
 

@@ -28,9 +28,12 @@ var ranges = map[string]check.Range{
 	"Cost":       check.CostRange,
 	"Count":      check.CountRange,
 	"Holders":    check.HoldersRange,
+	"GRPCStatus": check.GRPCStatusRange,
 	"Hops":       check.HopsRange,
 	"IPv6Prefix": check.IPv6PrefixRange,
+	"Jitter":     check.JitterRange,
 	"Overdraft":  check.OverdraftRange,
+	"Refusal":    check.RefusalStatusRange,
 	"Revision":   check.RevisionRange,
 	"Slots":      {Low: 0, High: limit.MaxSlots},
 	"Weight":     check.WeightRange,
@@ -45,7 +48,6 @@ var words = map[string][]string{
 	"Mode":        rule.Words[rule.Mode](),
 	"OnFailure":   rule.Words[lease.OnFailure](),
 	"Scope":       rule.Words[rule.Scope](),
-	"XRateLimit":  rule.Words[rule.XRateLimit](),
 }
 
 // part is a schema, or another mapping or list of language.yaml. The zero value is one that is absent.

@@ -186,6 +186,9 @@ func TestSchemaHasTheRangesOfTheLanguage(t *testing.T) {
 		"cost":             {"{ name: a, key: [], limit: 4294967295/1s, algorithm: fixed_window, cost: %d }", 1, 1<<32 - 1},
 		"cost max":         {"{ name: a, key: [], limit: 4294967295/1s, algorithm: fixed_window, cost: { header: x, max: %d } }", 1, 1<<32 - 1},
 		"expected holders": {"{ name: a, key: [], limit: 1/1m, on_failure: { action: local, expected_holders: %d } }", 1, 100_000},
+		"retry jitter":     {"{ name: a, key: [], limit: 1/1m, retry_jitter: %d }", 0, 100},
+		"refusal status":   {"{ name: a, key: [], limit: 1/1m, refusal: { status: %d } }", 400, 599},
+		"grpc status":      {"{ name: a, key: [], limit: 1/1m, refusal: { grpc_status: %d } }", 1, 16},
 		"trusted hops":     {"{ name: a, key: [{ client_ip: { trusted_hops: %d } }], limit: 1/1m }", 0, 16},
 		"IPv6 prefix":      {"{ name: a, key: [{ client_ip: { ipv6_prefix: %d } }], limit: 1/1m }", 1, 128},
 	} {

@@ -121,7 +121,10 @@ func (o *PoP) TimeOfDay(now lease.Millis) limit.Micros {
 // Jitter returns 90 to 110: percent, for everything periodic.
 func (o *PoP) Jitter() lease.Millis { return 90 + lease.Millis(o.rand()%21) }
 
-// rand is xorshift64*: enough to keep workers out of step.
+// UpTo returns 0 to most, at random; below 2^32, which is 49 days.
+func (o *PoP) UpTo(most lease.Millis) lease.Millis { return lease.Millis(o.rand() % uint64(most+1)) }
+
+// rand is xorshift64*, 32 bits of it: enough to keep workers and clients out of step.
 func (o *PoP) rand() uint64 {
 	o.random ^= o.random >> 12
 	o.random ^= o.random << 25

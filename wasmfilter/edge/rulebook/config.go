@@ -46,12 +46,13 @@ type Config struct {
 	// while no reply names its version, in milliseconds; 100 to 3,600,000. When a reply
 	// names a newer version, a worker has them fetched at once. Default 500.
 	RulesEvery lease.Millis
-	// Headers (ratelimit_headers) decides whether responses carry RateLimit and
-	// RateLimit-Policy. Default true.
+	// Headers (ratelimit_headers) decides whether responses carry the headers of rules: false
+	// is headers: off of every rule, but for bodies. Default true.
 	Headers bool
 	// SpanTags (span_tags) puts what was decided on each request where Envoy's tracer finds
-	// it: filter state weir.rule, weir.outcome, weir.consistency and weir.degraded, for
-	// custom tags of its span. It costs each request four calls of Envoy. Default false.
+	// it: filter state weir.rule, weir.outcome, weir.consistency, weir.degraded and, if an override is
+	// used, weir.override, for custom tags of its span. It costs each request a call of Envoy for each.
+	// Default false.
 	SpanTags bool
 	// PagesLog2 (table_pages) sizes the table of keys: a power of two from 16 to
 	// 32768 pages of at most 32 keys each. All listeners of an Envoy that share a

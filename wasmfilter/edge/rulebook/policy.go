@@ -23,6 +23,9 @@ type Policy struct {
 	Period lease.Millis // 0 for concurrency
 	TTL    lease.Millis // of a slot; 0 but for concurrency
 	Item   string       // of RateLimit-Policy
+	// Name is that of the rule, and with an override RULE/OVERRIDE: its name, or override-1 for
+	// the first one.
+	Name string
 
 	Shadow      bool
 	Concurrency bool // the algorithm
@@ -66,7 +69,10 @@ func (b *Rulebook) compile(set *rule.Set) *Policies {
 
 func (b *Rulebook) policy(set *rule.Set, i, variant int) Policy {
 	r, l := set.Rule(i), set.Limit(i, variant)
-	p := Policy{Rule: r, variant: variant, Limit: l, Counts: b.CountsOf(r.Name), Lane: -1}
+	p := Policy{Rule: r, variant: variant, Limit: l, Counts: b.CountsOf(r.Name), Name: r.Name, Lane: -1}
+	if variant > 0 {
+		b.nameOverride(&p)
+	}
 	p.Terms = lease.NewTerms(l, r.Consistency, millis(r.LeaseInterval), millis(r.Timeout), r.Overdraft)
 	p.Shadow, p.Local = r.Mode == rule.Shadow, r.Scope == rule.ScopePoP
 	p.Concurrency = l.Spec().Algorithm == limit.Concurrency
@@ -86,6 +92,18 @@ func (b *Rulebook) policy(set *rule.Set, i, variant int) Policy {
 	}
 	p.Item = p.ItemFor(l.Spec())
 	return p
+}
+
+// nameOverride names the policy of an override. Those with a name have counters of their own, at
+// most rule.MaxOverrides for each rule.
+func (b *Rulebook) nameOverride(p *Policy) {
+	name := p.Rule.Limits[p.variant].Name
+	if name == "" {
+		name = "override-" + strconv.Itoa(p.variant)
+	} else {
+		p.Counts = b.CountsOf(p.Rule.Name + ".override." + name)
+	}
+	p.Name += "/" + name
 }
 
 func millis(d limit.Micros) lease.Millis { return lease.Millis(d / limit.Millisecond) }

@@ -57,7 +57,7 @@ func New(cfg *Config, pop *pop.PoP, leader *pop.Leader, equip func(*Policy), cha
 	}
 }
 
-// CountsOf returns the counters of a rule.
+// CountsOf returns the counters of a rule, or those of RULE.override.NAME.
 func (b *Rulebook) CountsOf(name string) *RuleCounts {
 	c := b.counts[name]
 	if c == nil {
@@ -67,7 +67,8 @@ func (b *Rulebook) CountsOf(name string) *RuleCounts {
 	return c
 }
 
-// EachRule calls f with the counters of every rule that was ever in force.
+// EachRule calls f with the counters of every rule that was ever in force, and of its overrides with
+// a name, see [Rulebook.CountsOf].
 func (b *Rulebook) EachRule(f func(name string, c *RuleCounts)) {
 	for name, c := range b.counts {
 		f(name, c)

@@ -1,0 +1,59 @@
+package refusal_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/refusal"
+	"pgregory.net/rapid"
+)
+
+func TestAppendBody(t *testing.T) {
+	for body, want := range map[string]string{
+		``:                       ``,
+		`Slow down`:              `Slow down`,
+		`{rule}`:                 `login`,
+		`a{rule}b{limit}{limit}`: `alogin` + `b55`,
+		`{"wait":{retry_after}}`: `{"wait":31}`,
+		`{{rule}}`:               `{login}`,
+		`{rule`:                  `{rule`,
+		`{}{ rule}{Rule}`:        `{}{ rule}{Rule}`,
+		`p{color:red}`:           `p{color:red}`,
+		`}{rule}{`:               `}login{`,
+	} {
+		f := refusal.Form{Body: body}
+		if got := string(f.AppendBody(nil, refusal.Values{Rule: "login", RetryAfter: 31, Limit: 5})); got != want {
+			t.Errorf("%s: %s, want %s", body, got, want)
+		}
+	}
+}
+
+// What passes the checks is JSON whatever takes the place of the placeholders, and small.
+func TestBodyStaysJSON(t *testing.T) {
+	legal := 0
+	rapid.Check(t, func(t *rapid.T) {
+		f := refusal.Form{ContentType: "application/json", Body: strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{
+			`{"a":`, `{`, `}`, `"`, `,"b":`, `[`, `]`, `{rule}`, `{limit}`, `{retry_after}`, `\`, `\u00`, `-`, `1`, `.`, `e`, `0`, ` `, `é`,
+		}), 1, 12).Draw(t, "body"), "")}
+		r := rule.Rule{Name: "a", Refusal: f, Limits: []rule.Variant{{Limit: limit.Spec{Count: 5, Period: limit.Minute}}}}
+		if _, err := check.New([]rule.Rule{r}); err != nil {
+			return
+		}
+		legal++
+		name := rapid.StringMatching(`[A-Za-z0-9_@/-]{1,195}`).Draw(t, "rule")
+		got := f.AppendBody(nil, refusal.Values{
+			Rule: name, Limit: rapid.Int64Range(0, limit.MaxCount).Draw(t, "limit"), RetryAfter: rapid.Int64Range(0, int64(lease.Never/1000)).Draw(t, "retry_after"),
+		})
+		if !json.Valid(got) || len(got) > refusal.MaxBody+refusal.MaxPlaceholders*200 {
+			t.Errorf("%s becomes %s (%d bytes)", f.Body, got, len(got))
+		}
+	})
+	if legal == 0 {
+		t.Error("no body was legal: this tests nothing")
+	}
+}

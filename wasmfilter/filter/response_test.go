@@ -1,0 +1,209 @@
+package filter
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// withFields are the rules of userRules with more fields.
+func withFields(t *testing.T, fields string) string {
+	return withRules(t, strings.Replace(userRules, `"limit"`, fields+`,"limit"`, 1))
+}
+
+// refusedBy sends a request that the region refuses.
+func refusedBy(e *envoy, headers ...string) *exchange {
+	x := e.send(0, append([]string{":path", "/v1/a", "x-user", "ann"}, headers...)...)
+	e.settle(grantOf(0))
+	return x
+}
+
+// names are those of all response headers.
+func (x *exchange) names() (names []string) {
+	for _, h := range x.response {
+		names = append(names, h[0])
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Status, body and content type are those of the rule, of all three who refuse.
+func TestRefusalForm(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withFields(t, `"refusal":{"status":403,"body":"{\"rule\":\"{rule}\",\"wait\":{retry_after},\"limit\":{limit}}","content_type":"application/json","grpc_status":7}`), 1)
+		for i := range 3 { // by the region, by the table, by the cache
+			x := refusedBy(e)
+			if x.status != 403 || x.body != `{"rule":"user","wait":31,"limit":100}` || header(x.response, "content-type") != "application/json" {
+				t.Errorf("%d: status %d, %s, body %s", i, x.status, header(x.response, "content-type"), x.body)
+			}
+			if header(x.response, "retry-after") != "31" || header(x.response, "x-weir-rule") != "user" || x.details != "weir-denied:user" {
+				t.Errorf("%d: details %s, headers %q", i, x.details, x.response)
+			}
+			x = refusedBy(e, "content-type", "application/grpc+proto")
+			if x.grpc != 7 || header(x.response, "content-type") != "" || strings.Contains(x.body, "{") || !strings.HasSuffix(x.body, ": user") {
+				t.Errorf("%d: gRPC status %d, %q, message %q", i, x.grpc, x.response, x.body)
+			}
+		}
+	})
+}
+
+// A rule that refuses because its region failed has the response of on_failure.
+func TestRefusalFormNotOfFailures(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withFields(t, `"on_failure":"deny","refusal":{"status":403,"body":"No","content_type":"text/plain","grpc_status":7}`), 1)
+		x := e.send(0, ":path", "/v1/a", "x-user", "ann")
+		e.settle(hang)
+		if x.status != 503 || x.grpc != 14 || !strings.Contains(x.body, "temporary-reduced-capacity") || header(x.response, "content-type") != "application/problem+json" {
+			t.Errorf("status %d, gRPC status %d, body %s", x.status, x.grpc, x.body)
+		}
+	})
+}
+
+// New rules are in what a worker refuses from memory, too.
+func TestRefusalFormChanges(t *testing.T) {
+	e := newEnvoy(t, startNative, withFields(t, `"scope":"pop","refusal":{"body":"one","content_type":"text/plain"}`), 1)
+	for range 150 {
+		e.get(0, "/v1/a", "x-user", "ann")
+	}
+	if x := e.get(0, "/v1/a", "x-user", "ann"); x.body != "one" {
+		t.Fatalf("status %d, body %q", x.status, x.body)
+	}
+	e.config = withFields(t, `"scope":"pop","refusal":{"body":"two","content_type":"text/plain"}`)
+	e.run(0, pluginContext, func(g guest) { g.configure(pluginContext, len(e.config)) })
+	if x := e.get(0, "/v1/a", "x-user", "ann"); x.body != "two" {
+		t.Errorf("status %d, body %q", x.status, x.body)
+	}
+}
+
+// With headers: off nothing that a client gets has the rule's name or its limit. The access
+// log has its name.
+func TestHeadersOff(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withFields(t, `"headers":"off"`), 1)
+		x := e.send(0, ":path", "/v1/a", "x-user", "ann")
+		e.settle(grantOf(100))
+		if e.complete(x); len(x.response) != 0 {
+			t.Errorf("admitted: %q", x.response)
+		}
+		e = start(withFields(t, `"headers":"off"`), 1)
+		for i := range 3 {
+			x = refusedBy(e)
+			if got := fmt.Sprint(x.names()); x.status != 429 || got != "[content-type retry-after]" {
+				t.Errorf("%d: status %d, headers %s", i, x.status, got)
+			}
+			if strings.Contains(x.body, "user") || strings.Contains(x.body, "100") || strings.Contains(x.body, "violated") || x.details != "weir-denied:user" {
+				t.Errorf("%d: details %s, body %s", i, x.details, x.body)
+			}
+		}
+		if x = refusedBy(e, "content-type", "application/grpc"); strings.Contains(x.body, "user") {
+			t.Errorf("gRPC message %q", x.body)
+		}
+	})
+}
+
+// Of several rules the headers state those that are not hidden; nothing of any, where a hidden
+// one refuses.
+func TestHeadersOffAmongOthers(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		rules := withRules(t, `{"rules":[
+			{"name":"hidden","key":[],"limit":"3/1d","algorithm":"fixed_window","scope":"pop","headers":"off"},
+			{"name":"open","key":[],"limit":"9/1d","algorithm":"fixed_window","scope":"pop"},
+			{"name":"old","key":[],"limit":"99/1d","algorithm":"fixed_window","scope":"pop","headers":["x-unix"]}]}`)
+		e := start(rules, 1)
+		x := e.get(0, "/")
+		if got := header(x.response, "ratelimit-policy"); got != `"open";q=9;w=86400` || !strings.HasPrefix(header(x.response, "ratelimit"), `"open";r=8;`) {
+			t.Errorf("admitted: %q", x.response)
+		}
+		if got := header(x.response, "x-ratelimit-remaining"); got != "98" {
+			t.Errorf("x-ratelimit-remaining is %q", got)
+		}
+		e.get(0, "/")
+		e.get(0, "/")
+		if x = e.get(0, "/"); x.status != 429 || fmt.Sprint(x.names()) != "[content-type retry-after]" {
+			t.Errorf("status %d, headers %q", x.status, x.response)
+		}
+		e = start(strings.Replace(rules, "{", `{"ratelimit_headers":false,`, 1), 1)
+		if x = e.get(0, "/"); len(x.response) != 0 {
+			t.Errorf("ratelimit_headers: false: %q", x.response)
+		}
+	})
+}
+
+// Clients and the access log get the override that is used, by its name or its place. Counters
+// have those with a name.
+func TestOverrideIsNamed(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(strings.Replace(withFields(t, `"overrides":[{"name":"gold","when":{"header":{"x-tier":"gold"}},"limit":"300/1m"},
+			{"when":{"header":{"x-tier":"tin"}},"limit":"3/1m"}]`), "{", `{"span_tags":true,`, 1), 1)
+		for tier, want := range map[string]struct{ name, policy, tag string }{
+			"gold": {"user/gold", `"user";q=300;w=60`, "weir.override=gold "},
+			"tin":  {"user/override-2", `"user";q=3;w=60`, "weir.override=override-2 "},
+			"":     {"user", `"user";q=100;w=60`, ""},
+		} {
+			x := e.send(0, ":path", "/v1/a", "x-user", "ann", "x-tier", tier)
+			e.settle(granting(func(w *wire.Want) lease.Grant {
+				return lease.Grant{Status: lease.Denied, Limit: []int64{100, 300, 3}[w.Variant], RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500}
+			}))
+			if header(x.response, "x-weir-rule") != want.name || x.details != "weir-denied:"+want.name || header(x.response, "ratelimit-policy") != want.policy {
+				t.Errorf("%q: details %s, headers %q", tier, x.details, x.response)
+			}
+			if !strings.HasSuffix(x.tags, "weir.degraded=false "+want.tag) {
+				t.Errorf("%q: tags %q", tier, x.tags)
+			}
+			if !strings.Contains(x.body, `"violated-policies":["user"]`) {
+				t.Errorf("%q: body %s", tier, x.body)
+			}
+		}
+		e.pass(100)
+		for name, want := range map[string]int64{
+			"weir.decisions.rule.user.override.gold.decision.denied": 1, "weir.decisions.rule.user.decision.denied": 2,
+			"weir.waits.rule.user.override.gold": 1, "weir.waits.rule.user": 2,
+		} {
+			if got := e.metrics[name]; got != want {
+				t.Errorf("%s is %d, want %d; %v", name, got, want, e.metrics)
+			}
+		}
+	})
+}
+
+// Retry-After spreads over the wait and retry_jitter percent more; the other headers state the wait.
+func TestRetryJitter(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withFields(t, `"headers":["draft","x-draft03"],"retry_jitter":50`), 1)
+		seen := map[int]bool{}
+		for range 200 {
+			x := refusedBy(e) // 30.5 s
+			after, _ := strconv.Atoi(header(x.response, "retry-after"))
+			if after < 31 || after > 46 || header(x.response, "ratelimit") != `"user";r=0;t=31` || header(x.response, "x-ratelimit-reset") != "31" {
+				t.Fatalf("headers %q", x.response)
+			}
+			seen[after] = true
+		}
+		if len(seen) < 14 {
+			t.Errorf("200 clients are told to come back after %d different times", len(seen))
+		}
+	})
+}
+
+// A client cannot write into a response: neither what it is counted by nor where it sends its
+// request is in the headers or in the body.
+func TestNothingOfTheRequestIsInARefusal(t *testing.T) {
+	const evil = "x\"}\r\nset-cookie: a<script>{rule}"
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		for _, fields := range []string{`"cost":1`, `"refusal":{"body":"<p>{rule} {limit} {retry_after}","content_type":"text/html"}`} {
+			e := start(withFields(t, fields), 1)
+			for range 3 {
+				x := e.send(0, ":path", "/v1/"+evil, ":authority", evil, ":method", evil, "x-user", evil, "x-weir-rule", evil, "retry-after", evil, "content-type", evil)
+				e.settle(grantOf(0))
+				if all := fmt.Sprint(x.response, x.body, x.details); x.status != 429 || strings.Contains(all, "script") || strings.Contains(all, "cookie") {
+					t.Errorf("status %d, %s", x.status, all)
+				}
+			}
+		}
+	})
+}
