@@ -102,7 +102,7 @@ func finish(ctx context.Context, s *versions.Store, v versions.Version, stdout, 
 }
 
 type applyCmd struct {
-	File   string `arg:"" help:"Rules file."`
+	File   string `arg:"" predictor:"file" help:"Rules file."`
 	change `embed:""`
 	On     uint64 `placeholder:"REVISION" help:"Refuse if another version is in force: the file was made of that one."`
 }

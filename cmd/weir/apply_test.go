@@ -81,7 +81,7 @@ func TestApply(t *testing.T) {
 		t.Errorf("revision %s is\n%s", third, out)
 	}
 	s.weir(0, []string{"history"}, third+" *", "bob", "back to "+first+": too much", "ann", "begin")
-	s.weir(0, []string{"history", "--format", "json"}, `"rollback_to": `+first, `"why": "more"`)
+	s.weir(0, []string{"history", "-o", "json"}, `"rollback_to": `+first, `"why": "more"`)
 	s.weir(1, []string{"apply", "testdata/bad.yaml", "--reason", "bad"}, "testdata/bad.yaml:")
 	s.weir(0, []string{"rollback", second, "--reason", "after all"}, " is in force")
 	s.register("weir-regional-eu-old", 1)

@@ -17,7 +17,7 @@ import (
 type historyCmd struct {
 	Revision uint64 `arg:"" optional:"" help:"Print the rules of this version."`
 	kv       `embed:""`
-	Format   string `enum:"text,json" default:"text" help:"How to print the list: text, or json for programs."`
+	Output   string `short:"o" enum:"table,json" default:"table" help:"How to print the list: as a table, or as json for programs."`
 }
 
 // Run prints the versions, or the document of one.
@@ -44,7 +44,7 @@ func (h *historyCmd) Run(stdout io.Writer) error {
 }
 
 func (h *historyCmd) print(out io.Writer, all []versions.Version, inForce uint64) error {
-	if h.Format == "json" {
+	if h.Output == "json" {
 		text, err := json.MarshalIndent(append([]versions.Version{}, all...), "", "  ")
 		if err != nil {
 			return err

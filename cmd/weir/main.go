@@ -14,10 +14,9 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 )
 
-// cli is the command line. The exit status is 0 if all is well, 1 if a file has
-// mistakes or cannot be read or written, 2 if the command line is wrong, 3 if convert
-// has left something out.
+// cli is the command line. docs/cli.md has its exit statuses.
 type cli struct {
+	Init     initCmd     `cmd:"" help:"Write a first rules file, with comments."`
 	Validate validateCmd `cmd:"" help:"Check rules files, bindings and configurations of envoyproxy/ratelimit, and print all their mistakes."`
 	Convert  convertCmd  `cmd:"" help:"Turn a configuration of envoyproxy/ratelimit into rules and bindings, and list what cannot be converted."`
 	Compile  compileCmd  `cmd:"" help:"Print the compiled form of a rules file, to bundle in the filter's plugin configuration."`
@@ -29,7 +28,10 @@ type cli struct {
 
 	Bootstrap bootstrapCmd `cmd:"" help:"Make certificates, tokens, keys and passwords of a deployment, keep them, and publish them."`
 
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Completion completionCmd `cmd:"" help:"Print what makes a shell complete commands, flags and files: source <(weir completion)."`
+
+	Version versionCmd       `cmd:"" help:"Print the version."`
+	Flag    kong.VersionFlag `name:"version" help:"Print the version."`
 
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a URL once, and fail unless the answer has status 200: a health check for containers."`
 }
@@ -40,11 +42,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 	var c cli
 	exit := -1 // set by --help
 	parser, err := kong.New(&c, kong.Name("weir"), kong.Description("Weir: one limit for many Envoys."),
-		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = code }))
+		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = code }), kong.Vars{"version": "weir " + version()})
 	if err != nil {
 		fmt.Fprintln(stderr, "weir:", err)
 		return 2
 	}
+	completeLine(parser)
 	cmd, err := parser.Parse(args)
 	if exit >= 0 {
 		return exit
@@ -78,7 +81,7 @@ type errorWriter struct{ io.Writer }
 var errReported = errors.New("mistakes were found")
 
 type compileCmd struct {
-	File string `arg:"" help:"Rules file."`
+	File string `arg:"" predictor:"file" help:"Rules file."`
 }
 
 // Run prints the compiled form.
@@ -115,10 +118,13 @@ type versionCmd struct{}
 
 // Run prints the version that the build was made from.
 func (versionCmd) Run(stdout io.Writer) error {
-	version := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-	}
-	_, err := fmt.Fprintln(stdout, "weir", version)
+	_, err := fmt.Fprintln(stdout, "weir", version())
 	return err
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "unknown"
 }

@@ -64,6 +64,14 @@ func TestWeir(t *testing.T) {
 		"validate_ratelimit_split":  "validate --ratelimit-config ratelimit/split",
 		"validate_ratelimit_merged": "validate --ratelimit-config ratelimit/split --ratelimit-merge-domains",
 		"validate_help":             "validate --help",
+		"validate_strict":           "validate --strict good.yaml",
+		"validate_ignore":           "validate --strict --ignore login-fails-open good.yaml",
+		"validate_ignore_unknown":   "validate --ignore login good.yaml",
+		"validate_junit":            "validate --format junit bad.yaml none.yaml good.yaml",
+		"validate_first":            "validate --strict ../first.yaml",
+		"validate_stdin":            "validate -",
+		"init_there":                "init good.yaml",
+		"history_format":            "history -o xml",
 
 		"convert_help":     "convert --help",
 		"convert_plain":    "convert ratelimit/plain",
@@ -104,7 +112,7 @@ func TestWeir(t *testing.T) {
 			cmd := exec.Command(binary, strings.Fields(args)...)
 			cmd.Dir = "testdata"
 			var stdout, stderr bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader("rules: [{ name: a, key: ip }]\n"), &stdout, &stderr
 			err := cmd.Run()
 			var exit *exec.ExitError
 			if err != nil && !errors.As(err, &exit) {
@@ -144,8 +152,39 @@ func TestCompileIsStable(t *testing.T) {
 	}
 }
 
+// TestInit: what init writes can be used as it is, and is not written twice.
+func TestInit(t *testing.T) {
+	dir := t.TempDir()
+	for i, want := range []bool{true, false} {
+		cmd := exec.Command(binary, "init")
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); (err == nil) != want {
+			t.Errorf("call %d: %v\n%s", i, err, out)
+		}
+	}
+	if out, err := exec.Command(binary, "validate", "--strict", filepath.Join(dir, "rules.yaml")).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestCompletion asks as a shell does.
+func TestCompletion(t *testing.T) {
+	for line, want := range map[string]string{"weir vali": "validate", "weir validate --stri": "--strict", "weir validate testdata/goo": "testdata/good.yaml"} {
+		cmd := exec.Command(binary)
+		cmd.Env = append(os.Environ(), "COMP_LINE="+line)
+		if out, err := cmd.Output(); err != nil || strings.TrimSpace(string(out)) != want {
+			t.Errorf("%s: %q, %v; want %s", line, out, err, want)
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if out, err := exec.Command(binary, "completion", shell).Output(); err != nil || !strings.Contains(string(out), binary) {
+			t.Errorf("%s: %v\n%s", shell, err, out)
+		}
+	}
+}
+
 func TestVersion(t *testing.T) {
-	out, err := exec.Command(binary, "version").Output()
+	out, err := exec.Command(binary, "--version").Output()
 	if err != nil || !strings.HasPrefix(string(out), "weir ") || len(strings.TrimSpace(string(out))) < len("weir x") {
 		t.Errorf("printed %q (%v)", out, err)
 	}

@@ -1,26 +1,30 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/weirlimit/weir/internal/envoyrls/binding"
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
+	"github.com/weirlimit/weir/internal/ruleset/lint"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 )
 
 type validateCmd struct {
-	Files           []string  `arg:"" optional:"" name:"file" help:"Rules files: YAML, or JSON."`
-	Descriptors     string    `placeholder:"FILE" help:"Also check a file of bindings and, with a rules file, that its rules can be bound."`
-	RatelimitConfig string    `placeholder:"DIR" help:"Also check a directory with envoyproxy/ratelimit's YAML."`
+	Files           []string  `arg:"" optional:"" name:"file" predictor:"file" help:"Rules files, YAML or JSON; - is standard input."`
+	Descriptors     string    `placeholder:"FILE" predictor:"file" help:"Also check a file of bindings and, with a rules file, that its rules can be bound."`
+	RatelimitConfig string    `placeholder:"DIR" predictor:"file" help:"Also check a directory with envoyproxy/ratelimit's YAML."`
 	Ratelimit       ratelimit `embed:"" prefix:"ratelimit-"`
-	Format          string    `enum:"text,json" default:"text" help:"How to print mistakes: text, or json for programs."`
+	Format          string    `enum:"text,json,junit" default:"text" help:"How to print what is found: text, or json or junit for programs."`
+	Strict          bool      `help:"Fail on warnings, too."`
+	Ignore          []string  `placeholder:"CODE" help:"Leave out warnings of these codes."`
 }
 
 // ratelimit has the settings for reading a configuration of envoyproxy/ratelimit.
@@ -36,95 +40,63 @@ func (v *validateCmd) Validate() error {
 	case len(v.Files) > 1 && v.Descriptors != "":
 		return errors.New("--descriptors are checked against one rules file; give no other")
 	}
+	for _, code := range v.Ignore {
+		if !slices.Contains(lint.Codes, code) {
+			return fmt.Errorf("--ignore %s: there is no such warning; write one of %s", code, strings.Join(lint.Codes, ", "))
+		}
+	}
 	return nil
-}
-
-// finding is one mistake as --format json prints it. Line and column count from
-// 1; 0 means that the place is unknown.
-type finding struct {
-	File    string `json:"file"`
-	Line    int    `json:"line"`
-	Column  int    `json:"column"`
-	Path    string `json:"path"`
-	Reason  string `json:"reason"`
-	Warning bool   `json:"warning,omitempty"` // no mistake
 }
 
 // Run checks all files, whatever is wrong with the first.
 func (v *validateCmd) Run(stdout io.Writer) error {
-	r := validation{found: []finding{}}
-	if v.Format == "text" {
-		r.text = stdout
-	}
+	r := &report{format: v.Format, strict: v.Strict, ignore: v.Ignore, out: stdout}
 	var rules *rule.Set // of the last file
 	for _, file := range v.Files {
-		rules = r.rules(file)
+		rules = checkRules(r, file)
 	}
 	if v.Descriptors != "" {
-		r.bindings(v.Descriptors, rules)
+		checkBindings(r, v.Descriptors, rules)
 	}
 	if v.RatelimitConfig != "" {
-		r.ratelimit(v.RatelimitConfig, descriptor.Options{MergeDomains: v.Ratelimit.MergeDomains})
+		checkRatelimit(r, v.RatelimitConfig, descriptor.Options{MergeDomains: v.Ratelimit.MergeDomains})
 	}
-	if v.Format == "json" {
-		out := json.NewEncoder(stdout)
-		out.SetEscapeHTML(false)
-		out.SetIndent("", "  ")
-		if err := out.Encode(r.found); err != nil {
-			return fmt.Errorf("weir validate: %w", err)
-		}
-	}
-	if slices.ContainsFunc(r.found, func(f finding) bool { return !f.Warning }) {
-		return errReported
-	}
-	return nil
+	return r.end()
 }
 
-// validation collects what is found in files, and prints it at once if text is not nil.
-type validation struct {
-	found []finding
-	text  io.Writer
-}
-
-// fail reports what is wrong with a file.
-func (v *validation) fail(file string, err error) {
-	v.found = append(v.found, findings(file, err)...)
-	v.printf("%v\n", err)
-}
-
-func (v *validation) printf(format string, args ...any) {
-	if v.text != nil {
-		fmt.Fprintf(v.text, format, args...)
-	}
-}
-
-// rules checks a rules file; nil if it has mistakes.
-func (v *validation) rules(file string) *rule.Set {
-	set, err := load(file)
+// checkRules checks a rules file; nil if it has mistakes.
+func checkRules(r *report, file string) *rule.Set {
+	r.file(nameOf(file))
+	doc, err := loadDocument(file)
 	if err != nil {
-		v.fail(file, err)
+		r.fail(nameOf(file), err)
 		return nil
 	}
 	keys := 0
-	for i := range set.Len() {
-		keys += len(set.Rule(i).Keys)
+	for i := range doc.Set.Len() {
+		keys += len(doc.Set.Rule(i).Keys)
 	}
-	v.printf("%s: ok, rules: %d, ", file, set.Len())
+	r.printf("%s: ok, rules: %d, ", nameOf(file), doc.Set.Len())
 	if keys > 0 {
-		v.printf("limits of single keys: %d, ", keys)
+		r.printf("limits of single keys: %d, ", keys)
 	}
-	v.printf("version: %s\n", set.Version)
-	return set
+	r.printf("version: %s\n", doc.Set.Version)
+	for _, w := range lint.Check(doc.Set, time.Now()) {
+		path, at := doc.Place(w.Rule, w.Field)
+		r.warn(w.Code, strict.Error{File: nameOf(file), Pos: at, Path: path, Reason: w.Reason})
+	}
+	return doc.Set
 }
 
-// bindings checks a file of bindings, if there are rules with them.
-func (v *validation) bindings(file string, rules *rule.Set) {
+// checkBindings checks a file of bindings, if there are rules with them.
+func checkBindings(r *report, file string, rules *rule.Set) {
+	r.file(file)
 	bindings, err := loadBindings(file, rules)
 	if err != nil {
-		v.fail(file, err)
+		r.fail(file, err)
 		return
 	}
-	v.printf("%s: ok, bindings: %d, version: %s\n", file, bindings.Len(), bindings.Version())
+	r.printf("%s: ok, bindings: %d, version: %s\n", file, bindings.Len(), bindings.Version())
 }
 
 func loadBindings(file string, rules *rule.Set) (*binding.Set, error) {
@@ -151,23 +123,26 @@ func target(rules *rule.Set, name string) (binding.Target, bool) {
 	return binding.Target{Algorithm: r.Limits[0].Limit.Algorithm, Parts: len(r.Key), Off: r.Mode == rule.Off}, true
 }
 
-// ratelimit checks a configuration of envoyproxy/ratelimit as weir-regional reads it.
-func (v *validation) ratelimit(dir string, o descriptor.Options) {
+// checkRatelimit checks a configuration of envoyproxy/ratelimit as weir-regional reads it.
+func checkRatelimit(r *report, dir string, o descriptor.Options) {
+	r.file(dir)
 	config, err := loadDescriptors(dir, o)
 	if err != nil {
-		v.fail(dir, err)
+		r.fail(dir, err)
 		return
 	}
 	for _, w := range config.Warnings() {
-		v.found = append(v.found, finding{w.File, w.Pos.Line, w.Pos.Column, w.Path, w.Reason, true})
-		v.printf("warning: %s\n", w.Error())
+		r.warn(ratelimitCode, w)
 	}
 	count := 0
 	for range config.Rules() {
 		count++
 	}
-	v.printf("%s: ok, rate limits: %d, warnings: %d, version: %s\n", dir, count, len(config.Warnings()), config.Version())
+	r.printf("%s: ok, rate limits: %d, warnings: %d, version: %s\n", dir, count, len(config.Warnings()), config.Version())
 }
+
+// ratelimitCode is the code of warnings about a configuration of envoyproxy/ratelimit.
+const ratelimitCode = "ratelimit-config"
 
 func loadDescriptors(dir string, o descriptor.Options) (*descriptor.Config, error) {
 	files, err := descriptor.Read(dir)
@@ -177,26 +152,42 @@ func loadDescriptors(dir string, o descriptor.Options) (*descriptor.Config, erro
 	return descriptor.Parse(files, o)
 }
 
-func findings(file string, err error) []finding {
-	var mistakes strict.Errors
-	if !errors.As(err, &mistakes) {
-		return []finding{{File: file, Reason: err.Error()}}
-	}
-	out := make([]finding, len(mistakes))
-	for i, m := range mistakes {
-		out[i] = finding{m.File, m.Pos.Line, m.Pos.Column, m.Path, m.Reason, false}
-	}
-	return out
-}
-
 // load reads a rules file.
 func load(file string) (*rule.Set, error) {
-	if info, err := os.Stat(file); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%s: is a directory; write --ratelimit-config %s if it has envoyproxy/ratelimit's YAML", file, file)
-	}
-	data, err := os.ReadFile(file)
+	doc, err := loadDocument(file)
 	if err != nil {
 		return nil, err
 	}
-	return rulefile.Parse(file, data)
+	return doc.Set, nil
+}
+
+// loadDocument reads a rules file; - is standard input.
+func loadDocument(file string) (*rulefile.Document, error) {
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s: is a directory; write --ratelimit-config %s if it has envoyproxy/ratelimit's YAML", file, file)
+	}
+	data, err := content(file)
+	if err != nil {
+		return nil, err
+	}
+	return rulefile.Read(nameOf(file), data)
+}
+
+// standardInput is the argument that names it.
+const standardInput = "-"
+
+// content reads a file, of standard input a little more than a rules file may have.
+func content(file string) ([]byte, error) {
+	if file == standardInput {
+		return io.ReadAll(io.LimitReader(os.Stdin, rulefile.MaxBytes+1))
+	}
+	return os.ReadFile(file)
+}
+
+// nameOf names a file in messages.
+func nameOf(file string) string {
+	if file == standardInput {
+		return "stdin"
+	}
+	return file
 }

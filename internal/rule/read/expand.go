@@ -68,16 +68,16 @@ func (d *reader) limits(v strict.Value, spec limit.Spec) []limit.Spec {
 	return out
 }
 
-// overrides reads the overrides of a rule into the rule of each window.
+// overrides reads the overrides of a rule into the rule of each window: first those by attribute, then those by key, for
+// each has its place in the list by what stands before it. Of one that is out of place, and of those behind it, only the
+// mistakes are read.
 func (d *reader) overrides(v strict.Value, spec limit.Spec, windows []rule.Rule) {
+	placed := true
 	for _, o := range v.Field("overrides").List(rule.MaxOverrides+rule.MaxKeyLimits, "a list of overrides, such as [{ when: { header: { x-tier: gold } }, limit: 50/1m }]") {
 		byKey := o.Kind() == strict.Object && o.Field("key").Present()
 		if !byKey && len(windows[0].Keys) > 0 { // each has its place in the list by what stands before it
 			o.Fail("stands behind an override with key; write those with key last: when goes before key")
-			for i := range windows {
-				windows[i].Keys = nil
-			}
-			return
+			placed = false
 		}
 		var key rule.KeyLimit
 		var when rule.Variant
@@ -87,10 +87,12 @@ func (d *reader) overrides(v strict.Value, spec limit.Spec, windows []rule.Rule)
 			when = d.override(o)
 		}
 		for i, own := range d.overrideLimits(o, v.Field("limits").Present(), spec, windows) {
-			if r := &windows[i]; byKey {
+			switch r := &windows[i]; {
+			case !placed:
+			case byKey:
 				key.Limit = own
 				r.Keys = append(r.Keys, key)
-			} else {
+			default:
 				when.Limit = own
 				r.Limits = append(r.Limits, when)
 			}

@@ -41,6 +41,9 @@ func Read(file string, text []byte) (*Document, error) {
 		if set := read.Document(doc); set != nil {
 			return &Document{Text: text, Set: set}, nil
 		}
+		for i := range errs {
+			advise(&errs[i], root)
+		}
 	}
 	return nil, located(file, errs)
 }
@@ -56,6 +59,21 @@ func plainNames(doc strict.Value) {
 			name.Fail(strict.Quote(name.Node().Text) + " has an @, which names a counter of a rule that has several; write limits, percent, variants or candidates, and a name without @")
 		}
 	}
+}
+
+// Place returns where a field of a rule stands, or the nearest place above it that exists: its path, and its
+// position. A rule that is one of several windows, variants or parts of one stands where that does.
+func (d *Document) Place(name, field string) (path string, at strict.Pos) {
+	name, _, _ = strings.Cut(name, "@")
+	var errs strict.Errors
+	root := parse(d.Text, "", &errs)
+	for i, item := range root.Field("rules").Items {
+		if n := item.Field("name"); n != nil && n.Text == name {
+			path = strict.Index("rules", i) + "." + field
+			return path, root.Find(path)
+		}
+	}
+	return "", strict.Pos{}
 }
 
 // Parse is [Read] for who only needs the rules.

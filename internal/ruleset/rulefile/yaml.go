@@ -12,15 +12,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxBytes bounds a file: the compiled form, and the limits of 100,000 keys.
-const maxBytes = 2 * strict.MaxBytes
+// MaxBytes bounds a file: the compiled form, and the limits of 100,000 keys.
+const MaxBytes = 2 * strict.MaxBytes
 
 // parse reads a file with one YAML document. YAML without a counterpart in JSON is a
 // mistake: rules are sent as JSON, and must mean what a reader expects. nothing is the
 // text to write into an empty file.
 func parse(data []byte, nothing string, errs *strict.Errors) *strict.Node {
-	if len(data) > maxBytes {
-		fail(errs, strict.Pos{}, "", "the file has "+strconv.Itoa(len(data))+" bytes; write at most "+strconv.Itoa(maxBytes))
+	if len(data) > MaxBytes {
+		fail(errs, strict.Pos{}, "", "the file has "+strconv.Itoa(len(data))+" bytes; write at most "+strconv.Itoa(MaxBytes))
 		return nil
 	}
 	if rest, runs := plainRuns(data); runs != nil {

@@ -1,0 +1,70 @@
+package lint
+
+import (
+	"strings"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+const (
+	// manyPerSecond is the rate from which an exact rule deserves a thought: each request that it admits asks the region.
+	manyPerSecond = 10_000
+	// fewUnits is how many units of a limit that regions share are too few to be leased: ten requests each to three
+	// regions were admitted 9 to 11 of 20.
+	fewUnits = 50
+)
+
+// logins are what the name or a path of a rule against guessing has in it.
+var logins = []string{"login", "signin", "sign-in", "logon", "auth", "password", "passwd", "otp", "2fa", "mfa", "token"}
+
+// limit checks what the rule admits.
+func (l *linter) limit() {
+	r := l.rule
+	for i := range r.Limits {
+		l.limits(fieldOf(i), r.Limits[i].Limit)
+	}
+	if r.OnFailure == lease.FailureAllow && r.Scope != rule.ScopePoP && l.aboutLogin() {
+		l.warn(LoginFailsOpen, "on_failure", "allow admits every request while the region is away, and this looks like a limit against guessing; write deny, or local")
+	}
+}
+
+func (l *linter) limits(field string, s limit.Spec) {
+	r := l.rule
+	if r.Consistency == lease.Optimistic && r.Overdraft > s.Count && s.Count > 0 {
+		l.warn(OverdraftAboveLimit, field, "each PoP may admit %d units while it asks, more than the limit of %d; write overdraft: %d or less", r.Overdraft, s.Count, s.Count)
+	}
+	if s.Algorithm == limit.Concurrency || s.Period == 0 {
+		return
+	}
+	if perSecond := s.Count / max(1, int64(s.Period/limit.Second)); r.Consistency == lease.Exact && r.Scope != rule.ScopePoP && perSecond >= manyPerSecond {
+		l.warn(ExactAtHighRate, field, "exact asks the region for each request, here %d times a second for one key; write consistency: leased", perSecond)
+	}
+	if r.Scope == rule.ScopeGlobal && r.Consistency != lease.Exact && s.Count > 0 && s.Count < fewUnits {
+		l.warn(SmallLeasedLimit, field, "%d units are too few to be leased to several regions: some may be refused while others have units left; write consistency: exact", s.Count)
+	}
+}
+
+// fieldOf is where the limit i of a rule stands.
+func fieldOf(i int) string {
+	if i == 0 {
+		return "limit"
+	}
+	return override(i) + ".limit"
+}
+
+func (l *linter) aboutLogin() bool {
+	texts := []string{l.rule.Name}
+	for _, p := range l.rule.Match.Paths {
+		texts = append(texts, p.Arg)
+	}
+	for _, text := range texts {
+		for _, word := range logins {
+			if strings.Contains(strings.ToLower(text), word) {
+				return true
+			}
+		}
+	}
+	return false
+}

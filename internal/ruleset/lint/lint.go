@@ -1,0 +1,72 @@
+// Package lint finds what is legal in a set of rules and likely not meant: a client that goes round a limit, a
+// limit that admits more or less than it states, a rule without effect.
+//
+// Each warning has a code, and docs/warnings.md has a section for each code.
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// Warning is one finding.
+type Warning struct {
+	Code   string // a heading of docs/warnings.md
+	Rule   string // name of the rule
+	Field  string // below the rule, such as key[0]
+	Reason string // what happens, and what to write instead
+}
+
+// The codes.
+const (
+	KeyWithoutElse      = "key-without-else"
+	ClientHeader        = "client-header"
+	LoginFailsOpen      = "login-fails-open"
+	OverdraftAboveLimit = "overdraft-above-limit"
+	ExactAtHighRate     = "exact-at-high-rate"
+	SmallLeasedLimit    = "small-leased-limit"
+	OverrideUnreachable = "override-unreachable"
+	SameMatchAndKey     = "same-match-and-key"
+)
+
+// Codes are all codes, in the order of docs/warnings.md.
+var Codes = []string{KeyWithoutElse, ClientHeader, LoginFailsOpen, OverdraftAboveLimit, ExactAtHighRate, SmallLeasedLimit,
+	OverrideUnreachable, SameMatchAndKey}
+
+// Check returns the warnings about a set, in the order of its rules. now is the time by which an override is over.
+func Check(set *rule.Set, now time.Time) []Warning {
+	l := linter{now: now}
+	var before []*rule.Rule
+	for i := range set.Len() {
+		r := set.Rule(i)
+		if r.Mode == rule.Off {
+			continue
+		}
+		l.rule = r
+		l.key()
+		l.limit()
+		l.match(set.Regions())
+		l.overrides()
+		l.same(before)
+		before = append(before, r)
+	}
+	return l.found
+}
+
+// linter collects warnings about the rule that it is at.
+type linter struct {
+	rule  *rule.Rule
+	now   time.Time
+	found []Warning
+}
+
+// warn notes a warning once: a rule with several windows or variants is several rules of one name.
+func (l *linter) warn(code, field, format string, args ...any) {
+	w := Warning{Code: code, Rule: l.rule.Name, Field: field, Reason: fmt.Sprintf(format, args...)}
+	if !slices.Contains(l.found, w) {
+		l.found = append(l.found, w)
+	}
+}

@@ -1,0 +1,96 @@
+package lint_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/ruleset/lint"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+)
+
+// now is the time at which the examples are read.
+var now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+// TestWarningsPage reads docs/warnings.md: the first example below each heading has that warning and no other, the
+// second one, which is what the page tells to write, has none. Each code is a heading.
+func TestWarningsPage(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/warnings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := strings.Split(string(page), "\n## ")[1:]
+	if len(sections) != len(lint.Codes) {
+		t.Fatalf("the page has %d sections; want one for each of %d codes", len(sections), len(lint.Codes))
+	}
+	for i, section := range sections {
+		code, text, _ := strings.Cut(section, "\n")
+		if code != lint.Codes[i] {
+			t.Errorf("heading %q; want %s", code, lint.Codes[i])
+		}
+		examples := yamlOf(text)
+		if len(examples) != 2 {
+			t.Fatalf("%s: %d examples; want one that has the warning and one that has not", code, len(examples))
+		}
+		if got := codes(t, examples[0]); got != code {
+			t.Errorf("%s: the first example has the warnings %q", code, got)
+		}
+		if got := codes(t, examples[1]); got != "" {
+			t.Errorf("%s: the second example has the warnings %q; want none", code, got)
+		}
+	}
+}
+
+// TestNoWarning: rules that look like others, and are meant.
+func TestNoWarning(t *testing.T) {
+	for name, rules := range map[string]string{
+		"a shadow beside its rule": `
+- { name: a, key: [client_ip], limit: 60/1m }
+- { name: b, mode: shadow, key: [client_ip], limit: 30/1m }`,
+		"two scopes": `
+- { name: a, key: [client_ip], limit: 60/1m }
+- { name: b, scope: pop, key: [client_ip], limit: 30/1m }`,
+		"a rule that is off": `
+- { name: login, mode: off, key: [{ header: user-agent }], limit: 60/1m }`,
+		"else at the end of the chain": `
+- { name: a, key: [{ header: x-user, else: { query: user, else: client_ip } }], limit: 60/1m }`,
+		"overrides that overlap": `
+- name: a
+  key: [client_ip]
+  limit: 60/1m
+  overrides:
+    - { when: { header: { x-tier: gold, x-beta: "1" } }, limit: 100/1m }
+    - { when: { header: { x-tier: gold } }, limit: 90/1m }`,
+	} {
+		if got := codes(t, "rules:"+rules); got != "" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// codes are the codes of a document's warnings, joined by blanks.
+func codes(t *testing.T, document string) string {
+	t.Helper()
+	d, err := rulefile.Read("example", []byte(document))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, document)
+	}
+	var found []string
+	for _, w := range lint.Check(d.Set, now) {
+		if path, at := d.Place(w.Rule, w.Field); at.Line == 0 || path == "" {
+			t.Errorf("%s of %s: no place in\n%s", w.Code, w.Rule, document)
+		}
+		found = append(found, w.Code)
+	}
+	return strings.Join(found, " ")
+}
+
+// yamlOf returns the blocks of YAML of a page.
+func yamlOf(text string) (blocks []string) {
+	for _, part := range strings.Split(text, "```yaml\n")[1:] {
+		block, _, _ := strings.Cut(part, "```")
+		blocks = append(blocks, block)
+	}
+	return blocks
+}

@@ -1,0 +1,149 @@
+package rulefile
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+// People write first what other rate limiters call things. The reader, which is part of the filter, says what is legal;
+// for a rules file the hints below say what the author most likely means.
+
+const convertHint = "this is from a configuration of envoyproxy/ratelimit, which `weir convert` turns into rules"
+
+// hints by the name of an unknown field.
+var fieldHints = map[string]string{
+	"action":              "write on_failure for what happens without the region; a request above the limit is refused",
+	"algorithm_type":      "write algorithm",
+	"anonymous":           "write else: client_ip in the key",
+	"conditions":          "write match",
+	"config":              "write the fields themselves, without config",
+	"day":                 "write limit: 5/1d",
+	"descriptors":         convertHint,
+	"dimensions":          "write key",
+	"domain":              convertHint,
+	"dry_run":             "write mode: shadow",
+	"enabled":             "write mode: off, or leave it out",
+	"exclude":             "write a rule with mode: exempt",
+	"exempt":              "write a rule with mode: exempt",
+	"failure_mode_deny":   "write on_failure: deny",
+	"fault_tolerant":      "write on_failure: allow",
+	"hide_client_headers": "write headers: off",
+	"hour":                "write limit: 5/1h",
+	"limit_by":            "write key: [client_ip]",
+	"limit_override":      "write overrides",
+	"match_type":          "write path: { prefix: /v1/ }",
+	"max":                 "write limit: 5/1m",
+	"minute":              "write limit: 5/1m",
+	"month":               "write limit: 5/month",
+	"namespace":           "write name",
+	"period":              "write per, as in { count: 5, per: 1m }",
+	"policy":              "write scope: pop for one Envoy, region, or global",
+	"prefix":              "write path: { prefix: /v1/ }",
+	"priority":            "leave it out: all rules that match apply",
+	"rate":                "write limit: 5/1m",
+	"rate_limit":          convertHint,
+	"regex":               "write path: { regex: '/v[0-9]+/.*' }",
+	"replaces":            convertHint,
+	"requests":            "write count, as in { count: 5, per: 1m }",
+	"requests_per_unit":   convertHint,
+	"second":              "write limit: 5/1s",
+	"shadow_mode":         "write mode: shadow",
+	"sleep_on_jitter":     "write retry_jitter",
+	"status":              "write refusal: { status: 429 }",
+	"unit":                convertHint,
+	"unlimited":           convertHint + "; a rule with mode: exempt lifts others",
+	"uri":                 "write path",
+	"url":                 "write path",
+	"window":              "write per, as in { count: 5, per: 1m }",
+	"window_size":         "write per, as in { count: 5, per: 1m }",
+}
+
+// hints by the field, without its numbers, and by the value, in lower case with _ for each - and blank.
+var valueHints = map[string]map[string]string{
+	"algorithm": {"gcra": "token_bucket", "leaky_bucket": "token_bucket", "sliding": "sliding_window", "fixed": "fixed_window",
+		"bucket": "token_bucket", "concurrent": "concurrency"},
+	"consistency": {"strong": "exact", "strict": "exact", "eventual": "leased", "async": "optimistic"},
+	"mode": {"dry_run": "shadow", "dryrun": "shadow", "monitor": "shadow", "log": "shadow", "report": "shadow", "on": "enforce",
+		"enabled": "enforce", "disabled": "off", "block": "enforce"},
+	"on_failure": {"open": "allow", "fail_open": "allow", "closed": "deny", "fail_closed": "deny", "reject": "deny"},
+	"scope":      {"cluster": "region", "redis": "region", "local": "pop", "node": "pop", "instance": "pop", "all": "global"},
+	"key": {"ip": "[client_ip]", "client_ip": "[client_ip]", "remote_address": "[client_ip]", "consumer": "[{ header: x-consumer-id, else: client_ip }]",
+		"user": "[{ claim: sub, else: client_ip }]", "credential": "[{ header: x-api-key, else: client_ip }]", "service": "[]", "none": "[]", "global": "[]"},
+	"key[]": {"ip": "client_ip", "remote_address": "client_ip", "remote_addr": "client_ip", "source_ip": "client_ip", "address": "client_ip",
+		"uri": "path", "url": "path", "authority": "host", "verb": "method", "jwt": "{ claim: sub }", "user": "{ claim: sub }"},
+}
+
+// advise adds to a mistake what its author most likely means. The text of a hint is code to write, or a sentence.
+func advise(e *strict.Error, root *strict.Node) {
+	field := e.Path[strings.LastIndexByte(e.Path, '.')+1:]
+	if hint := fieldHints[field]; hint != "" && strings.HasPrefix(e.Reason, "unknown field") {
+		e.Reason = "unknown field; " + hint
+		return
+	}
+	n := at(root, e.Path)
+	if n == nil || n.Kind != strict.String || strings.Contains(e.Reason, "did you mean") {
+		return
+	}
+	name := number.ReplaceAllString(field, "[]")
+	hint := valueHints[name][strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(n.Text))]
+	switch {
+	case (name == "limit" || name == "limits[]") && strings.Contains(e.Reason, "is not a limit"):
+		hint = likelyLimit(n.Text)
+	case name == "match" || name == "when":
+		hint = "{ path: " + n.Text + " }"
+	case name == "key[]" && strings.Contains(n.Text, ":"):
+		from, of, _ := strings.Cut(n.Text, ":")
+		hint = "{ " + strings.TrimSpace(from) + ": " + strings.TrimSpace(of) + " }"
+	case name == "key[]" && hint == "" && strings.HasPrefix(strings.ToLower(n.Text), "x-"):
+		hint = "{ header: " + strings.ToLower(n.Text) + " }"
+	}
+	if hint != "" {
+		e.Reason += " (did you mean " + hint + "?)"
+	}
+}
+
+// number is the number of an item in a path.
+var number = regexp.MustCompile(`\[\d+\]`)
+
+// at returns the value at a path; nil if there is none.
+func at(n *strict.Node, path string) *strict.Node {
+	for _, step := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' }) {
+		if n == nil {
+			return nil
+		}
+		if index, ok := strings.CutSuffix(step, "]"); ok {
+			i, err := strconv.Atoi(index)
+			if err != nil || i >= len(n.Items) {
+				return nil
+			}
+			n = &n.Items[i]
+			continue
+		}
+		n = n.Field(step)
+	}
+	return n
+}
+
+// spokenLimit is a limit as people say it: 5/min, 5 per minute, 5rpm, 1k/s.
+var spokenLimit = regexp.MustCompile(`^([0-9][0-9_,]*)(k?) *(?:r|req|requests)? *(?:/|per|p) *(?:1 *)?(ms|s|sec|second|m|min|minute|h|hr|hour|d|day|w|week|mo|month)s?$`)
+
+// unitOf is the period of a unit, by its first letters.
+var unitOf = map[string]string{"ms": "1ms", "s": "1s", "sec": "1s", "second": "1s", "m": "1m", "min": "1m", "minute": "1m", "h": "1h", "hr": "1h",
+	"hour": "1h", "d": "1d", "day": "1d", "w": "week", "week": "week", "mo": "month", "month": "month"}
+
+// likelyLimit returns the limit that a text most likely means, "" if it means none.
+func likelyLimit(text string) string {
+	text = strings.ToLower(strings.TrimSpace(text))
+	m := spokenLimit.FindStringSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	count := strings.NewReplacer("_", "", ",", "").Replace(m[1])
+	if m[2] == "k" {
+		count += "000"
+	}
+	return count + "/" + unitOf[m[3]]
+}
