@@ -19,7 +19,7 @@ func tooLarge() string {
 	var text strings.Builder
 	text.WriteString("regions: { us: 1 }\nrules:\n")
 	for i := range 1000 {
-		fmt.Fprintf(&text, "  - { name: r%d, key: [], limit: 1/1m, scope: global, match: { hosts: [", i)
+		fmt.Fprintf(&text, "  - { name: r%d, key: [], limit: 1/1m, scope: global, match: { host: [", i)
 		for j := range 40 {
 			fmt.Fprintf(&text, "h%d.%s, ", j, strings.Repeat("x", 120))
 		}

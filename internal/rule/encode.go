@@ -13,7 +13,7 @@ import (
 // encode writes rules, with their defaults filled in, in the one canonical form:
 // JSON without white space, fields in the order of ruleFields, nothing that is at
 // its default.
-func encode(rules []Rule, regions Regions) []byte {
+func encode(rules []Rule, regions Regions, seed uint64) []byte {
 	w := writer{}
 	w.open('{').field("rules").open('[')
 	for i := range rules {
@@ -21,6 +21,7 @@ func encode(rules []Rule, regions Regions) []byte {
 	}
 	w.close(']')
 	w.regions(regions)
+	w.intField("seed", int64(seed), 0)
 	w.close('}')
 	return w.buf
 }
@@ -83,6 +84,12 @@ func (w *writer) strings(list []string) {
 
 // The functions below write a field unless it is at its default.
 
+func (w *writer) stringsField(name string, list []string) {
+	if len(list) > 0 {
+		w.field(name).strings(list)
+	}
+}
+
 func (w *writer) enumField(name string, value, def string) {
 	if value != def {
 		w.field(name).string(value)
@@ -105,7 +112,7 @@ func (w *writer) rule(r *Rule, regions Regions) {
 	spec := r.Limits[0].Limit
 	w.open('{').field("name").string(r.Name)
 	w.enumField("mode", r.Mode.String(), enforce.String())
-	w.match("match", r.Match, MatchFields)
+	w.match("match", &r.Match)
 	w.field("key").open('[')
 	for _, p := range r.Key {
 		w.part(p)
@@ -133,17 +140,16 @@ func (w *writer) rule(r *Rule, regions Regions) {
 	w.close('}')
 }
 
-func (w *writer) match(name string, m Match, fields ConditionFields) {
-	if m.Empty() {
-		return
+func (w *writer) match(name string, m *Match) {
+	if !m.Empty() {
+		w.field(name).condition(m)
 	}
-	w.field(name).open('{')
-	if len(m.Methods) > 0 {
-		w.field(fields.Methods).strings(m.Methods)
-	}
-	if len(m.Hosts) > 0 {
-		w.field(fields.Hosts).strings(m.Hosts)
-	}
+}
+
+func (w *writer) condition(m *Match) {
+	w.open('{')
+	w.stringsField("method", m.Methods)
+	w.stringsField("host", m.Hosts)
 	if len(m.Paths) > 0 {
 		w.field("path").open('[')
 		for _, t := range m.Paths {
@@ -151,12 +157,30 @@ func (w *writer) match(name string, m Match, fields ConditionFields) {
 		}
 		w.close(']')
 	}
-	if len(m.Headers) > 0 {
-		w.field(fields.Headers).open('{')
-		for _, h := range m.Headers {
-			w.field(h.Name).text(h.Text)
+	w.named("header", m.Headers)
+	w.named("query", m.Queries)
+	w.named("cookie", m.Cookies)
+	w.named("claim", m.Claims)
+	w.named("label", m.Labels)
+	if len(m.Clients) > 0 {
+		w.field("client_ip").open('[')
+		for _, p := range m.Clients {
+			w.string(p.String())
 		}
-		w.close('}')
+		w.close(']')
+	}
+	w.intField("trusted_hops", int64(m.TrustedHops), 0)
+	w.stringsField("region", m.Regions)
+	w.percent(m.Percent)
+	if m.Until != 0 {
+		w.field("until").string(FormatTime(m.Until))
+	}
+	if len(m.Not) > 0 {
+		w.field("not").open('[')
+		for i := range m.Not {
+			w.condition(&m.Not[i])
+		}
+		w.close(']')
 	}
 	if m.Ignore&IgnoreCase != 0 {
 		w.field("ignore_case").bool(true)
@@ -168,6 +192,30 @@ func (w *writer) match(name string, m Match, fields ConditionFields) {
 		w.field("path_parameters").string("ignore")
 	}
 	w.close('}')
+}
+
+func (w *writer) named(field string, list []Named) {
+	if len(list) == 0 {
+		return
+	}
+	w.field(field).open('{')
+	for _, n := range list {
+		w.field(n.Name).text(n.Text)
+	}
+	w.close('}')
+}
+
+// percent writes how many percent, or which of them.
+func (w *writer) percent(p Percent) {
+	switch {
+	case p == Percent{}:
+	case p.From == 0:
+		w.field("percent").int(int64(p.To))
+	default:
+		w.field("percent").open('{').field("from").int(int64(p.From))
+		w.field("to").int(int64(p.To))
+		w.close('}')
+	}
 }
 
 func (w *writer) text(t Text) {
@@ -186,7 +234,7 @@ func (w *writer) text(t Text) {
 // part writes the first source and the others as its else.
 func (w *writer) part(p Part) {
 	s := p[0]
-	plain := s.From == FromPath || s.From == FromMethod || s.From == FromClientIP && s == (Source{IPv6Prefix: defaultIPv6Prefix})
+	plain := !s.From.Named() && (s.From != FromClientIP || s == Source{IPv6Prefix: defaultIPv6Prefix})
 	if plain && len(p) == 1 {
 		w.string(s.From.String())
 		return
@@ -228,7 +276,7 @@ func (w *writer) overrides(overrides []Variant) {
 	w.field("overrides").open('[')
 	for _, v := range overrides {
 		w.open('{').enumField("name", v.Name, "")
-		w.match("when", v.When, WhenFields)
+		w.match("when", &v.When)
 		w.field("limit").limit(v.Limit)
 		w.close('}')
 	}

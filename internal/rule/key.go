@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule/digest"
+	"github.com/weirlimit/weir/internal/rule/fields"
 	"github.com/weirlimit/weir/internal/rule/ip"
 )
 
@@ -18,20 +20,32 @@ type part []source
 // source is a [Source] ready to be evaluated.
 type source struct {
 	Source
-	header int // FromHeader, and X-Forwarded-For of FromClientIP
+	index     int        // in Request.Headers, where From has one; of FromClaim in Request.Claims
+	templates []template // of FromSegment
 }
 
-// sources makes a part of a key ready to be evaluated.
-func (in *Inputs) sources(p Part) part {
+// sources makes a part of the key of a rule with this match ready to be evaluated.
+func (in *Inputs) sources(p Part, m *Match) part {
 	out := make(part, len(p))
 	for i, s := range p {
-		out[i].Source = s
-		switch {
-		case s.From == FromHeader:
-			out[i].header = in.Header(s.Name)
-		case s.TrustedHops > 0:
-			out[i].header = in.Header(forwardedFor)
-		}
+		out[i] = in.source(s, m)
+	}
+	return out
+}
+
+func (in *Inputs) source(s Source, m *Match) source {
+	out := source{Source: s}
+	switch {
+	case s.From == FromHeader:
+		out.index = in.Header(s.Name)
+	case s.From == FromCookie:
+		out.index = in.Header(cookies)
+	case s.From == FromClaim:
+		out.index = in.claim(s.Name)
+	case s.From == FromSegment:
+		out.templates = templates(m, s.Name)
+	case s.TrustedHops > 0:
+		out.index = in.Header(forwardedFor)
 	}
 	return out
 }
@@ -66,7 +80,7 @@ func ShortKey(key []byte) []byte {
 		return key
 	}
 	var short [34]byte
-	return append(key[:0], appendDigest(append(short[:0], '\\', 'k'), key)...)
+	return append(key[:0], digest.Append(append(short[:0], '\\', 'k'), key)...)
 }
 
 func (m *Matches) appendPart(dst []byte, p part, q *view) ([]byte, bool) {
@@ -89,7 +103,7 @@ func (m *Matches) appendSource(dst []byte, s *source, q *view) []byte {
 	case FromClientIP:
 		return s.clientIP(q).AppendTo(dst, s.IPv6Prefix)
 	case FromHeader:
-		return appendValue(dst, q.Headers[s.header].Text)
+		return appendValue(dst, q.Headers[s.index].Text)
 	case FromPath:
 		if q.spelling != 0 {
 			return appendValue(dst, q.counted(q.spelling))
@@ -98,8 +112,28 @@ func (m *Matches) appendSource(dst []byte, s *source, q *view) []byte {
 	case FromMethod:
 		return appendValue(dst, q.Method)
 	case FromQuery:
-		m.scratch = appendQuery(m.scratch[:0], q.Path, s.Name)
+		m.scratch, _ = fields.AppendQuery(m.scratch[:0], q.Path, s.Name)
 		return appendValue(dst, m.scratch)
+	case FromCookie:
+		m.scratch, _ = fields.AppendCookie(m.scratch[:0], q.Headers[s.index].Text, s.Name)
+		return appendValue(dst, m.scratch)
+	case FromSegment:
+		return q.appendSegment(dst, s.templates)
+	case FromHost:
+		at := len(dst)
+		dst = appendValue(dst, q.host)
+		lower(dst[at:])
+		return dst
+	case FromClaim:
+		return appendValue(dst, q.claim(s.index).Text)
+	case FromSAN:
+		return appendValue(dst, q.san())
+	case FromRoute:
+		return appendValue(dst, q.route())
+	case FromRegion:
+		return appendValue(dst, q.region())
+	case FromLabel:
+		return appendValue(dst, q.label(s.Name).Text)
 	}
 	return appendValue(dst, s.Name)
 }
@@ -109,7 +143,7 @@ func (m *Matches) appendSource(dst []byte, s *source, q *view) []byte {
 // the client.
 func (s *source) clientIP(q *view) ip.Addr {
 	if s.TrustedHops > 0 {
-		if a := ip.Parse(fromRight(q.Headers[s.header].Text, s.TrustedHops)); a.Valid() {
+		if a := ip.Parse(fromRight(q.Headers[s.index].Text, s.TrustedHops)); a.Valid() {
 			return a
 		}
 	}
@@ -144,6 +178,8 @@ func (p Part) AppendValue(dst []byte, value string) []byte {
 		}
 	case FromPath:
 		value = (&Request{Path: value}).path()
+	case FromHost:
+		value = strings.ToLower(hostName(value))
 	}
 	return appendValue(dst, value)
 }
@@ -156,8 +192,11 @@ func (r *Rule) KeyOf(values []string) []byte {
 		if i > 0 {
 			key = append(key, '|')
 		}
-		if s := r.Match.Ignore; s != 0 && r.Key[i][0].From == FromPath {
+		switch s, from := r.Match.Ignore, r.Key[i][0].From; {
+		case s != 0 && from == FromPath:
 			v = string(s.key(s.append(nil, v)))
+		case s&IgnoreCase != 0 && from == FromSegment:
+			v = strings.ToLower(v)
 		}
 		key = r.Key[i].AppendValue(key, v)
 	}
@@ -181,56 +220,4 @@ func appendValue[T string | []byte](dst []byte, v T) []byte {
 		}
 	}
 	return append(dst, v[plain:]...)
-}
-
-// appendQuery appends the decoded values of all parameters of that name, joined by
-// ',' as those of a header are. Names are decoded too: the service behind reads
-// x%2Did as x-id.
-func appendQuery(dst []byte, path, name string) []byte {
-	_, query, _ := strings.Cut(path, "?")
-	query, _, _ = strings.Cut(query, "#")
-	for several := false; query != ""; {
-		var pair string
-		pair, query, _ = strings.Cut(query, "&")
-		key, value, _ := strings.Cut(pair, "=")
-		start := len(dst)
-		dst = appendUnescaped(dst, key)
-		found := string(dst[start:]) == name
-		dst = dst[:start]
-		if found && several {
-			dst = append(dst, ',')
-		}
-		if found {
-			dst, several = appendUnescaped(dst, value), true
-		}
-	}
-	return dst
-}
-
-// appendUnescaped decodes '+' and %XX. Other text is unchanged.
-func appendUnescaped(dst []byte, s string) []byte {
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case c == '+':
-			c = ' '
-		case c == '%' && i+2 < len(s) && unhex(s[i+1]) >= 0 && unhex(s[i+2]) >= 0:
-			c = byte(unhex(s[i+1])<<4 | unhex(s[i+2]))
-			i += 2
-		}
-		dst = append(dst, c)
-	}
-	return dst
-}
-
-func unhex(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c && c <= 'f':
-		return int(c-'a') + 10
-	case 'A' <= c && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
 }

@@ -72,11 +72,16 @@ func (m *Matches) add(i int, r *evaluator, q *view) {
 		return
 	}
 	keys = keys[:start+len(ShortKey(keys[start:]))] // in place
+	key := keys[start:len(keys):len(keys)]
+	if !r.match.keyHolds(q, key) {
+		m.keys = keys[:start]
+		return
+	}
 	m.keys = keys
 	m.Hits = append(m.Hits, Hit{
 		Rule:    i,
-		Variant: r.variant(q),
-		Key:     keys[start:len(keys):len(keys)],
+		Variant: r.variant(q, key),
+		Key:     key,
 		Cost:    r.cost.of(q),
 	})
 }
@@ -106,27 +111,28 @@ type variant struct {
 	id    uint64 // see [Set.Override]
 }
 
-// evaluator makes a rule ready to be evaluated on requests with these inputs.
-func (in *Inputs) evaluator(r *Rule) evaluator {
-	e := evaluator{match: in.matcher(r.Match), cost: cost{r.Cost, -1}}
+// evaluator makes a rule of a set with this seed ready to be evaluated on requests with these inputs.
+func (in *Inputs) evaluator(r *Rule, seed uint64) evaluator {
+	begin := beginHash(seed, r.Name)
+	e := evaluator{match: in.matcher(&r.Match, begin), cost: cost{r.Cost, -1}}
 	if r.Cost.Header != "" {
 		e.cost.header = in.Header(r.Cost.Header)
 	}
 	for i := range r.Limits {
 		v := &r.Limits[i]
 		l, _ := limit.New(v.Limit) // checked
-		e.variants = append(e.variants, variant{in.matcher(v.When), l, v.override(i)})
+		e.variants = append(e.variants, variant{in.matcher(&v.When, begin), l, v.override(i)})
 	}
 	for _, p := range r.Key {
-		e.key = append(e.key, in.sources(p))
+		e.key = append(e.key, in.sources(p, &r.Match))
 	}
 	return e
 }
 
 // variant returns the index of the limit that applies.
-func (r *evaluator) variant(q *view) int {
+func (r *evaluator) variant(q *view, key []byte) int {
 	for i := 1; i < len(r.variants); i++ {
-		if r.variants[i].when.holds(q) {
+		if when := &r.variants[i].when; when.holds(q) && when.keyHolds(q, key) {
 			return i
 		}
 	}
@@ -140,6 +146,7 @@ type matcher struct {
 	hosts    []string
 	paths    []text
 	headers  []header
+	clauses  *clauses // nil: none of them
 }
 
 type header struct {
@@ -147,8 +154,8 @@ type header struct {
 	text  text
 }
 
-func (in *Inputs) matcher(m Match) matcher {
-	out := matcher{spelling: m.Ignore, methods: m.Methods, hosts: m.Hosts}
+func (in *Inputs) matcher(m *Match, begin uint64) matcher {
+	out := matcher{spelling: m.Ignore, methods: m.Methods, hosts: m.Hosts, clauses: in.clauses(m, begin)}
 	if m.Ignore&IgnoreCase != 0 {
 		out.methods = nil
 		for _, method := range m.Methods {
@@ -164,8 +171,14 @@ func (in *Inputs) matcher(m Match) matcher {
 	return out
 }
 
+// holds reports whether m holds, but for what depends on the key.
 func (m *matcher) holds(q *view) bool {
-	return m.method(q.Method) && m.path(q) && m.host(q.host) && m.header(q.Headers)
+	return m.method(q.Method) && m.path(q) && m.host(q.host) && m.header(q.Headers) && (m.clauses == nil || m.clauses.hold(q))
+}
+
+// keyHolds reports whether what depends on the key holds.
+func (m *matcher) keyHolds(q *view, key []byte) bool {
+	return m.clauses == nil || m.clauses.keyHolds(q, key)
 }
 
 func (m *matcher) method(got string) bool {
@@ -222,7 +235,7 @@ func (m *matcher) host(got string) bool {
 func (m *matcher) header(got []Value) bool {
 	for i := range m.headers {
 		h := &m.headers[i]
-		if v := got[h.index]; !h.text.holds(v.Text, v.Present) {
+		if v := got[h.index]; !matches(&h.text, v.Text, v.Present) {
 			return false
 		}
 	}
@@ -258,7 +271,7 @@ func (t Text) ready(ignoreCase bool) text {
 // compile then.
 func Whole(re string) string { return `\A(?:` + re + `)\z` }
 
-func (t *text) holds(got string, present bool) bool {
+func matches[T string | []byte](t *text, got T, present bool) bool {
 	if t.op == OpAbsent || !present {
 		return t.op == OpAbsent && !present
 	}

@@ -2,6 +2,7 @@ package rule_test
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -47,7 +48,7 @@ func TestMatch(t *testing.T) {
 		name: "everything", match: `{}`,
 		yes: [][]string{{}, {":method", "GET", ":path", "/", ":authority", "a"}},
 	}, {
-		name: "method", match: `{"methods":["GET","HEAD"]}`,
+		name: "method", match: `{"method":["GET","HEAD"]}`,
 		yes: [][]string{{":method", "GET"}, {":method", "HEAD"}},
 		no:  [][]string{{}, {":method", "get"}, {":method", "POST"}},
 	}, {
@@ -75,35 +76,91 @@ func TestMatch(t *testing.T) {
 		yes: [][]string{{":path", "*"}},
 		no:  [][]string{{":path", "/"}},
 	}, {
-		name: "host", match: `{"hosts":"API.example.com."}`,
+		name: "host", match: `{"host":"API.example.com."}`,
 		yes: [][]string{{":authority", "api.example.com"}, {":authority", "Api.Example.Com:8080"}, {":authority", "api.example.com."}},
 		no:  [][]string{{}, {":authority", "example.com"}, {":authority", "xapi.example.com"}},
 	}, {
-		name: "hosts below", match: `{"hosts":["*.example.com"]}`,
+		name: "hosts below", match: `{"host":["*.example.com"]}`,
 		yes: [][]string{{":authority", "a.example.com"}, {":authority", "a.b.EXAMPLE.com:1"}},
 		no:  [][]string{{}, {":authority", "example.com"}, {":authority", ".example.com"}, {":authority", "badexample.com"}, {":authority", "a.example.com.evil.org"}},
 	}, {
-		name: "IPv6 host", match: `{"hosts":"[::1]"}`,
+		name: "IPv6 host", match: `{"host":"[::1]"}`,
 		yes: [][]string{{":authority", "[::1]"}, {":authority", "[::1]:80"}},
 		no:  [][]string{{":authority", "[::2]"}, {":authority", "::1"}},
 	}, {
-		name: "header", match: `{"headers":{"X-Tier":"gold"}}`,
+		name: "header", match: `{"header":{"X-Tier":"gold"}}`,
 		yes: [][]string{{"x-tier", "gold"}},
 		no:  [][]string{{}, {"x-tier", "Gold"}, {"x-tier", "gold", "x-tier", "free"}, {"x-tier", "free", "x-tier", "gold"}},
 	}, {
-		name: "header prefix and regex", match: `{"headers":{"a":{"prefix":"v"},"b":{"regex":"[0-9]+"}}}`,
+		name: "header prefix and regex", match: `{"header":{"a":{"prefix":"v"},"b":{"regex":"[0-9]+"}}}`,
 		yes: [][]string{{"a", "v1", "b", "17"}},
 		no:  [][]string{{"a", "v1"}, {"b", "17"}, {"a", "v1", "b", "17x"}, {"a", "w", "b", "17"}},
 	}, {
-		name: "header there", match: `{"headers":{"a":{"present":true}}}`,
+		name: "header there", match: `{"header":{"a":{"present":true}}}`,
 		yes: [][]string{{"a", "1"}, {"a", ""}},
 		no:  [][]string{{}},
 	}, {
-		name: "header not there", match: `{"headers":{"a":{"present":false}}}`,
+		name: "header not there", match: `{"header":{"a":{"present":false}}}`,
 		yes: [][]string{{}, {"b", "1"}},
 		no:  [][]string{{"a", ""}},
 	}, {
-		name: "all together", match: `{"methods":"GET","hosts":"h","path":"/p","headers":{"a":"1"}}`,
+		name: "query", match: `{"query":{"v":"2"}}`,
+		yes: [][]string{{":path", "/a?v=2"}, {":path", "/?x=1&%76=%32&y"}},
+		no:  [][]string{{}, {":path", "/v=2"}, {":path", "/?v=22"}, {":path", "/?V=2"}, {":path", "/?v=2&v=3"}, {":path", "/?v=1&v=2"}, {":path", "/#?v=3"}},
+	}, {
+		name: "query there", match: `{"query":{"debug":{"present":true},"q":{"present":false}}}`,
+		yes: [][]string{{":path", "/?debug"}, {":path", "/?debug=&x"}},
+		no:  [][]string{{":path", "/"}, {":path", "/debug"}, {":path", "/?debug&q"}, {":path", "/?q=1"}},
+	}, {
+		name: "cookie", match: `{"cookie":{"beta":"1"}}`,
+		yes: [][]string{{"cookie", "beta=1"}, {"cookie", "a=2; beta=1;c"}, {"cookie", "a=2", "cookie", "beta=1"}, {"cookie", "\tbeta = 1 ;"}},
+		no: [][]string{{}, {"cookie", "Beta=1"}, {"cookie", "xbeta=1"}, {"cookie", "beta=\"1\""}, {"cookie", "a=beta=1"},
+			{"cookie", "beta=1; beta=2"}, {"cookie", "beta=1", "cookie", "beta=1"}, {"cookie", "a=1,beta=1"}},
+	}, {
+		name: "cookie as sent", match: `{"cookie":{"a":{"regex":"\"x, y\""},"b":{"present":true},"c":{"present":false}}}`,
+		yes: [][]string{{"cookie", `a="x, y"; b=`}, {"cookie", `b; a="x, y"`}},
+		no:  [][]string{{"cookie", `a="x, y"; b=; c=1`}, {"cookie", `a="x, y"`}},
+	}, {
+		name: "region and label", match: `{"region":["eu","us"],"label":{"tier":{"prefix":"edge"},"canary":{"present":false}}}`,
+		yes: [][]string{{":path", "/"}},
+	}, {
+		name: "other region", match: `{"region":"us"}`,
+		no: [][]string{{":path", "/"}},
+	}, {
+		name: "other label", match: `{"label":{"rack":"7"}}`,
+		no: [][]string{{":path", "/"}},
+	}, {
+		name: "claims", match: `{"claim":{"plan":"gold","realm.level":{"regex":"[0-9]+"},"gone":{"present":false}}}`,
+		yes: [][]string{{":path", "/"}},
+	}, {
+		name: "other claim", match: `{"claim":{"plan":"silver"}}`,
+		no: [][]string{{":path", "/"}},
+	}, {
+		name: "networks", match: `{"client_ip":["10.0.0.0/8","fd00::/8","192.0.2.1"]}`,
+		yes: [][]string{{"peer", "10.1.2.3:443"}, {"peer", "[fd12::1]:1"}, {"peer", "192.0.2.1"}, {"peer", "::ffff:10.9.9.9"}},
+		no:  [][]string{{}, {"peer", "11.0.0.1"}, {"peer", "fe00::1"}, {"peer", "192.0.2.2"}, {"peer", "a.sock"}, {"x-forwarded-for", "10.1.2.3"}},
+	}, {
+		name: "mapped network", match: `{"client_ip":"::ffff:10.0.0.0/104"}`,
+		yes: [][]string{{"peer", "10.1.2.3:443"}},
+		no:  [][]string{{"peer", "11.1.2.3:443"}},
+	}, {
+		name: "networks behind a proxy", match: `{"client_ip":"10.0.0.0/8","trusted_hops":2}`,
+		yes: [][]string{{"x-forwarded-for", "1.1.1.1, 10.0.0.1, 192.0.2.1"}, {"peer", "10.0.0.2"}},
+		no:  [][]string{{"x-forwarded-for", "10.0.0.1, 1.1.1.1, 192.0.2.1", "peer", "10.0.0.2"}},
+	}, {
+		name: "until", match: `{"until":"1970-01-01T00:00:05Z"}`,
+		yes: [][]string{{}, {"now", "4999999"}},
+		no:  [][]string{{"now", "5000000"}, {"now", "5000001"}},
+	}, {
+		name: "not", match: `{"path":{"prefix":"/v1/"},"not":[{"path":"/v1/healthz"},{"method":"GET","header":{"x-a":"1"}}]}`,
+		yes: [][]string{{":path", "/v1/x", ":method", "GET"}, {":path", "/v1/x", ":method", "PUT", "x-a", "1"}},
+		no:  [][]string{{":path", "/x"}, {":path", "/v1/healthz"}, {":path", "/v1/x", ":method", "GET", "x-a", "1"}},
+	}, {
+		name: "not alone", match: `{"not":{"client_ip":"10.0.0.0/8"}}`,
+		yes: [][]string{{}, {"peer", "11.1.1.1"}},
+		no:  [][]string{{"peer", "10.1.1.1"}},
+	}, {
+		name: "all together", match: `{"method":"GET","host":"h","path":"/p","header":{"a":"1"}}`,
 		yes: [][]string{{":method", "GET", ":authority", "h", ":path", "/p", "a", "1"}},
 		no: [][]string{
 			{":method", "PUT", ":authority", "h", ":path", "/p", "a", "1"},
@@ -115,18 +172,36 @@ func TestMatch(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			set := decode(t, `{"rules":[{"name":"a","match":`+test.match+`,"key":[],"limit":"5/1m"}]}`)
 			var m rule.Matches
-			for _, headers := range test.yes {
-				if set.Match(request(set, headers...), &m); len(m.Hits) != 1 {
-					t.Errorf("%q does not match", headers)
-				}
-			}
-			for _, headers := range test.no {
-				if set.Match(request(set, headers...), &m); len(m.Hits) != 0 {
-					t.Errorf("%q matches", headers)
+			for want, list := range map[int][][]string{1: test.yes, 0: test.no} {
+				for _, headers := range list {
+					if set.Match(placed(set, headers...), &m); len(m.Hits) != want {
+						t.Errorf("%q: %d hits, want %d", headers, len(m.Hits), want)
+					}
 				}
 			}
 		})
 	}
+}
+
+// placed makes a request at a PoP; "peer" and "now" among the headers are what they say.
+func placed(set *rule.Set, headers ...string) *rule.Request {
+	q := request(set, headers...)
+	q.PoP = &rule.PoP{Region: "eu", Labels: map[string]string{"tier": "edge-1", "zone": ""}}
+	for i := 0; i < len(headers); i += 2 {
+		switch headers[i] {
+		case "peer":
+			q.Peer = headers[i+1]
+		case "now":
+			n, _ := strconv.ParseInt(headers[i+1], 10, 64)
+			q.Now = limit.Micros(n)
+		}
+	}
+	claims := map[string]string{"plan": "gold", "realm.level": "7", "sub": "ann"}
+	for _, name := range set.Inputs().Claims {
+		text, ok := claims[name]
+		q.Claims = append(q.Claims, rule.Value{Text: text, Present: ok})
+	}
+	return q
 }
 
 func TestVariant(t *testing.T) {
@@ -177,6 +252,17 @@ func TestCost(t *testing.T) {
 	}
 }
 
+// fetcher is a [rule.Fetcher] of functions; nil: there is nothing.
+type fetcher struct {
+	peer, san, route func() string
+	claim            func(i int) rule.Value
+}
+
+func (f fetcher) Peer() string           { return f.peer() }
+func (f fetcher) SAN() string            { return f.san() }
+func (f fetcher) Route() string          { return f.route() }
+func (f fetcher) Claim(i int) rule.Value { return f.claim(i) }
+
 // TestPeerIsFetchedOnlyWhenNeeded: it costs the edge a host call.
 func TestPeerIsFetchedOnlyWhenNeeded(t *testing.T) {
 	set := decode(t, `{"rules":[
@@ -184,7 +270,7 @@ func TestPeerIsFetchedOnlyWhenNeeded(t *testing.T) {
 		{"name":"b","match":{"path":"/a"},"key":["client_ip"],"limit":"5/1m"}]}`)
 	fetched := 0
 	q, m := request(set), rule.Matches{}
-	q.FetchPeer = func() string { fetched++; return "" }
+	q.Fetch = fetcher{peer: func() string { fetched++; return "" }}
 	for _, test := range []struct {
 		path string
 		want int
@@ -252,7 +338,7 @@ func spelled(t *rapid.T, m rule.Match) rule.Match {
 
 func TestMatchDoesNotAllocate(t *testing.T) {
 	set := decode(t, `{"rules":[
-		{"name":"a","match":{"methods":"GET","hosts":"*.example.com","path":{"prefix":"/v1/"},"headers":{"x-v":{"prefix":"1"}}},
+		{"name":"a","match":{"method":"GET","host":"*.example.com","path":{"prefix":"/v1/"},"header":{"x-v":{"prefix":"1"}}},
 			"key":[{"header":"x-user"},"client_ip",{"query":"q"},"path"],"limit":"5/1m","cost":{"header":"x-cost","max":5}},
 		{"name":"b","match":{"path":"/v1/x"},"key":[{"header":"none"}],"limit":"5/1m"},
 		{"name":"c","key":[{"client_ip":{"trusted_hops":2}}],"limit":"5/1m"}]}`)

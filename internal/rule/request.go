@@ -1,6 +1,10 @@
 package rule
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/weirlimit/weir/internal/limit"
+)
 
 // Inputs are the parts of a request that a set of rules uses. The edge fetches no others: a
 // host call costs more than a decision.
@@ -10,8 +14,13 @@ type Inputs struct {
 	Path   bool // :path, for matching, for keys, or for query parameters
 	ByPath bool // the path alone may show that no rule applies, see Set.Excludes
 	Peer   bool // the peer's address
+	SAN    bool // the name in the client's certificate
+	Route  bool // the route's name
+	Wall   bool // Request.Now: a condition has an end
 	// Headers are the names of the other headers, in lower case, sorted.
 	Headers []string
+	// Claims are the claims, as dotted paths into the payload of the request's token, sorted.
+	Claims []string
 }
 
 // Header returns the index of a lower-case name in Headers, -1 if the rules do
@@ -22,6 +31,9 @@ func (in *Inputs) Header(name string) int {
 	}
 	return -1
 }
+
+// claim returns the index of a claim in Claims, -1 if the rules do not look at it.
+func (in *Inputs) claim(path string) int { return slices.Index(in.Claims, path) }
 
 // inputs collects what the rules that are not off look at.
 func inputs(rules []Rule) Inputs {
@@ -40,15 +52,37 @@ func inputs(rules []Rule) Inputs {
 	}
 	slices.Sort(in.Headers)
 	in.Headers = slices.Compact(in.Headers)
+	slices.Sort(in.Claims)
+	in.Claims = slices.Compact(in.Claims)
 	return in
 }
 
 func (in *Inputs) match(m Match) {
 	in.Method = in.Method || len(m.Methods) > 0
 	in.Host = in.Host || len(m.Hosts) > 0
-	in.Path = in.Path || len(m.Paths) > 0
+	in.Path = in.Path || len(m.Paths)+len(m.Queries) > 0
 	for _, h := range m.Headers {
 		in.header(h.Name)
+	}
+	if len(m.Cookies) > 0 {
+		in.header(cookies)
+	}
+	for _, c := range m.Claims {
+		in.Claims = append(in.Claims, c.Name)
+	}
+	if len(m.Clients) > 0 {
+		in.client(m.TrustedHops)
+	}
+	in.Wall = in.Wall || m.Until != 0
+	for _, not := range m.Not {
+		in.match(not)
+	}
+}
+
+func (in *Inputs) client(trustedHops int) {
+	in.Peer = true
+	if trustedHops > 0 {
+		in.header(forwardedFor)
 	}
 }
 
@@ -57,20 +91,31 @@ func (in *Inputs) part(p Part) {
 		switch s.From {
 		case FromHeader:
 			in.header(s.Name)
-		case FromPath, FromQuery:
+		case FromCookie:
+			in.header(cookies)
+		case FromPath, FromQuery, FromSegment:
 			in.Path = true
+		case FromHost:
+			in.Host = true
+		case FromClaim:
+			in.Claims = append(in.Claims, s.Name)
+		case FromSAN:
+			in.SAN = true
+		case FromRoute:
+			in.Route = true
 		case FromMethod:
 			in.Method = true
 		case FromClientIP:
-			in.Peer = true
-			if s.TrustedHops > 0 {
-				in.header(forwardedFor)
-			}
+			in.client(s.TrustedHops)
 		}
 	}
 }
 
-const forwardedFor = "x-forwarded-for"
+// Headers that hold more than one thing.
+const (
+	forwardedFor = "x-forwarded-for"
+	cookies      = "cookie"
+)
 
 func (in *Inputs) header(name string) {
 	if name != "" {
@@ -85,21 +130,54 @@ type Request struct {
 	Method string
 	Host   string // :authority, port and all
 	Path   string // :path, query and all
-	// Peer is the address of the peer, with or without port. If it is empty and
-	// FetchPeer is set, FetchPeer is called when a rule that matches needs the
-	// address, at most once; many requests match no such rule.
-	Peer      string
-	FetchPeer func() string
 	// Headers has the values of Inputs.Headers, in that order. Those beyond its end
 	// are absent.
 	Headers []Value
+	// Now is the wall clock in µs since 1970, if Inputs.Wall.
+	Now limit.Micros
+	// PoP is where the request is; nil: in no region, and without labels.
+	PoP *PoP
 
-	peerFetched bool
+	// The fields below are fetched if Fetch is set: each at most once, when a rule that otherwise
+	// matches needs it, as many requests match no such rule. Without Fetch the caller fills them in.
+	Fetch Fetcher
+	// Peer is the address of the peer, with or without port.
+	Peer string
+	// Claims has the values of Inputs.Claims, in that order. Those beyond its end are absent.
+	Claims []Value
+	// SAN is the name in the client's certificate, and Route that of the route; empty: none.
+	SAN, Route string
+
+	fetched uint8  // bits below
+	claimed []bool // which of Claims were fetched
+}
+
+// What was fetched of a request.
+const (
+	fetchedPeer = 1 << iota
+	fetchedSAN
+	fetchedRoute
+)
+
+// Fetcher fetches what a request has beside its headers. What it returns stays valid until the
+// request is decided.
+type Fetcher interface {
+	Peer() string
+	Claim(i int) Value // Inputs.Claims[i]: a string or a number; a value of another type is absent
+	SAN() string
+	Route() string
+}
+
+// PoP is what is the same for all requests of a PoP.
+type PoP struct {
+	Region string
+	Labels map[string]string
 }
 
 // Value is the value of a request header. A header that is sent several times is
 // one value, joined by ',' in the order sent, as RFC 9110 section 5.3 has it and as
-// Envoy's own header matching does, whatever other rules there are.
+// Envoy's own header matching does, whatever other rules there are; cookies are joined by
+// "; " (RFC 9113 section 8.2.3).
 //
 //   - Keys and matches see the joined value: a client that sends two values is counted as
 //     neither of them.
@@ -109,14 +187,13 @@ type Value struct {
 	Present bool
 }
 
-// Reset empties q for another request of the set with these inputs. FetchPeer is
-// kept.
+// Reset empties q for another request of the set with these inputs. Fetch and PoP are kept.
 func (q *Request) Reset(in *Inputs) {
 	headers := q.Headers[:0]
 	for range in.Headers {
 		headers = append(headers, Value{})
 	}
-	*q = Request{FetchPeer: q.FetchPeer, Headers: headers}
+	*q = Request{Fetch: q.Fetch, PoP: q.PoP, Headers: headers, Claims: q.Claims[:0], claimed: q.claimed[:0]}
 }
 
 // Add stores one header of the request, pseudo headers included, if the rules look
@@ -138,19 +215,71 @@ func (q *Request) Add(in *Inputs, name, value string) {
 		return
 	}
 	v := &q.Headers[i]
-	if v.Present {
+	switch {
+	case v.Present && name == cookies:
+		value = v.Text + "; " + value
+	case v.Present:
 		value = v.Text + "," + value
 	}
 	*v = Value{Text: value, Present: true}
 }
 
-// peer returns the peer's address and fetches it at most once.
+// once reports whether something has to be fetched, which is so at most once.
+func (q *Request) once(what uint8) bool {
+	first := q.Fetch != nil && q.fetched&what == 0
+	q.fetched |= what
+	return first
+}
+
 func (q *Request) peer() string {
-	if q.Peer == "" && !q.peerFetched && q.FetchPeer != nil {
-		q.peerFetched = true
-		q.Peer = q.FetchPeer()
+	if q.once(fetchedPeer) {
+		q.Peer = q.Fetch.Peer()
 	}
 	return q.Peer
+}
+
+func (q *Request) san() string {
+	if q.once(fetchedSAN) {
+		q.SAN = q.Fetch.SAN()
+	}
+	return q.SAN
+}
+
+func (q *Request) route() string {
+	if q.once(fetchedRoute) {
+		q.Route = q.Fetch.Route()
+	}
+	return q.Route
+}
+
+// claim returns the claim i of Inputs.Claims.
+func (q *Request) claim(i int) Value {
+	for len(q.Claims) <= i {
+		q.Claims = append(q.Claims, Value{})
+	}
+	for len(q.claimed) <= i {
+		q.claimed = append(q.claimed, false)
+	}
+	if q.Fetch != nil && !q.claimed[i] {
+		q.claimed[i], q.Claims[i] = true, q.Fetch.Claim(i)
+	}
+	return q.Claims[i]
+}
+
+func (q *Request) region() string {
+	if q.PoP == nil {
+		return ""
+	}
+	return q.PoP.Region
+}
+
+// label returns a label of the PoP.
+func (q *Request) label(name string) Value {
+	if q.PoP == nil {
+		return Value{}
+	}
+	text, ok := q.PoP.Labels[name]
+	return Value{Text: text, Present: ok}
 }
 
 // path returns the path without query and fragment.

@@ -41,7 +41,7 @@ const (
 	MaxWindows      = 8    // windows of a rule
 	MaxParts        = 8    // parts of a key
 	MaxSources      = 4    // sources of a part: one, and three else
-	MaxAlternatives = 64   // methods, hosts or paths of a match
+	MaxAlternatives = 64   // of each kind in a match: methods, hosts, paths, networks, ...
 	MaxName         = 64   // bytes of a rule's name as it is written
 	MaxSuffix       = 32   // bytes of a suffix of an expanded rule's name
 	MaxSuffixes     = 2    // suffixes of a name
@@ -203,56 +203,6 @@ type Cost struct {
 // Most returns the most that a request may cost.
 func (c Cost) Most() int64 { return max(c.Default, c.Max, 1) }
 
-// Match is a condition on a request. All that is stated must hold; the zero value
-// holds for every request.
-type Match struct {
-	// Methods holds for any of these; methods are upper case and compared exactly,
-	// as HTTP does, unless IgnoreCase is set.
-	Methods []string
-	// Hosts holds for any of these, in lower case and without port:
-	// "api.example.com", or "*.example.com" for every name below it.
-	Hosts []string
-	// Paths holds for any of these. The path is compared as Envoy has it, without
-	// the query: Envoy normalises it, and routes by the same text.
-	Paths []Text
-	// Headers must all hold; sorted by Name, which is unique.
-	Headers []HeaderMatch
-
-	// Ignore are the differences from Paths and Methods that do not matter. A key of the
-	// path ignores them, too.
-	Ignore Spelling
-}
-
-// Empty reports whether the condition holds for every request.
-func (m Match) Empty() bool {
-	return len(m.Methods)+len(m.Hosts)+len(m.Paths)+len(m.Headers) == 0 && m.Ignore == 0
-}
-
-// HeaderMatch is a condition on a request header.
-type HeaderMatch struct {
-	Name string // lower case
-	Text Text
-}
-
-// Text is a condition on a string.
-type Text struct {
-	Op  Op
-	Arg string // the string, prefix, expression or template; empty for OpPresent and OpAbsent
-}
-
-// Op is how a [Text] compares.
-type Op uint8
-
-// The comparisons.
-const (
-	OpExact    Op = iota
-	OpPrefix      // begins with Arg
-	OpRegex       // RE2; must match the whole string
-	OpPresent     // headers only: the header is there, even if empty
-	OpAbsent      // headers only: it is not
-	OpTemplate    // paths only: /v1/users/{id}, of which {id} is any one segment that is not empty
-)
-
 // Part is one part of a key: the first of its sources that the request has. A
 // request that has none does not match the rule; it is reported as
 // [Matches.MissingKey]. At least one source, at most 4.
@@ -261,7 +211,8 @@ type Part []Source
 // Source is where a part of a key comes from.
 type Source struct {
 	From From
-	// Name is the header (lower case), the query parameter or the constant.
+	// Name is the header (lower case), the cookie, the query parameter, the claim, the label, the
+	// {placeholder} of the rule's path templates or the constant.
 	Name string
 	// IPv6Prefix is how many bits of an IPv6 client address count; 1 to 128,
 	// 0 means 64: one customer has at least that many addresses.
@@ -284,4 +235,12 @@ const (
 	FromMethod
 	FromQuery
 	FromConst
+	FromCookie
+	FromSegment // what stands for {Name} in the path; each path of the rule is a template that has it
+	FromHost    // in lower case, without port
+	FromClaim
+	FromSAN // of the client's certificate
+	FromRoute
+	FromRegion
+	FromLabel
 )

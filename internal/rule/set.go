@@ -3,9 +3,11 @@ package rule
 import (
 	"cmp"
 	"encoding/binary"
+	"strings"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule/digest"
 )
 
 // Set is a set of rules, checked and ready to be evaluated. It is immutable and
@@ -24,6 +26,7 @@ type Set struct {
 
 	rules      []Rule
 	regions    Regions
+	seed       uint64
 	byName     map[string]int
 	inputs     Inputs
 	evaluators []evaluator
@@ -73,6 +76,10 @@ func (s *Set) Rule(i int) *Rule { return &s.rules[i] }
 // Regions are those that have shares of the limits with ScopeGlobal. They must not be
 // changed.
 func (s *Set) Regions() Regions { return s.regions }
+
+// Seed begins the hash that [Percent] is about: 0 to 2^53-1. With another seed other keys are among
+// the first percent.
+func (s *Set) Seed() uint64 { return s.seed }
 
 // Find returns the index of the rule of that name.
 func (s *Set) Find(name string) (i int, ok bool) {
@@ -130,12 +137,13 @@ func (r *Rule) fill() {
 	}
 }
 
-// NewSet makes a set of rules and regions that package check has found legal. It keeps
+// NewSet makes a set of rules, regions and a seed that package check has found legal. It keeps
 // what they point to, and fills in the defaults.
-func NewSet(rules []Rule, regions Regions) *Set {
+func NewSet(rules []Rule, regions Regions, seed uint64) *Set {
 	s := &Set{
 		rules:      rules,
 		regions:    regions,
+		seed:       seed,
 		byName:     make(map[string]int, len(rules)),
 		evaluators: make([]evaluator, len(rules)),
 		index:      newIndex(rules),
@@ -147,9 +155,9 @@ func NewSet(rules []Rule, regions Regions) *Set {
 	s.inputs = inputs(rules)
 	s.inputs.ByPath = s.index.narrows()
 	for i := range rules {
-		s.evaluators[i] = s.inputs.evaluator(&rules[i])
+		s.evaluators[i] = s.inputs.evaluator(&rules[i], seed)
 	}
-	s.canonical = encode(rules, regions)
+	s.canonical = encode(rules, regions, seed)
 	s.Version = version(s.canonical)
 	s.Content = s.Version
 	if keys := encodeKeys(rules); keys != nil {
@@ -167,11 +175,58 @@ func (v *Variant) override(j int) uint64 {
 	w := writer{buf: append([]byte("name "), v.Name...)}
 	if v.Name == "" {
 		w = writer{}
-		w.open('{').match("when", v.When, WhenFields)
+		when := v.When
+		when.Until = 0 // its end changes nothing else
+		w.open('{').match("when", &when)
 	}
-	sum := digest(w.buf)
+	sum := digest.Sum(w.buf)
 	return binary.BigEndian.Uint64(sum[:]) | 1<<63
 }
 
 // version names canonical bytes.
-func version(canonical []byte) string { return string(appendDigest(nil, canonical)) }
+func version(canonical []byte) string { return string(digest.Append(nil, canonical)) }
+
+// Region is a region and its weight when shares are cut from limits with
+// [ScopeGlobal].
+type Region struct {
+	Name   string // see IsRegion; unique
+	Weight int64  // 1 to 1000
+}
+
+// Regions are the regions that have shares, sorted by name. Empty: no region has one.
+type Regions []Region
+
+// MaxRegions bounds the regions of a set.
+const MaxRegions = 64
+
+// RegionForm is what [IsRegion] accepts, for messages.
+const RegionForm = "1 to 64 letters, digits, -, . or _"
+
+// IsRegion reports whether a region can have this name: in rules, settings, calls and
+// certificates, which are compared with each other byte by byte.
+func IsRegion(name string) bool {
+	return name != "" && len(name) <= MaxName && !strings.ContainsFunc(name, func(r rune) bool { return !IsNameRune(r) && r != '.' })
+}
+
+// Share is how many of these units, 0 to limit.MaxCount, a region may admit while it is cut
+// off from the others. It is rounded down: all shares together are at most units. A region
+// that is not among rs has none.
+func (rs Regions) Share(name string, units int64) int64 {
+	var weight, sum int64
+	for _, r := range rs {
+		sum += r.Weight
+		if r.Name == name {
+			weight = r.Weight
+		}
+	}
+	if weight == 0 {
+		return 0
+	}
+	return units * weight / sum
+}
+
+// Divide reports whether the regions have shares of a limit. They do if they count it
+// together, and each goes on by itself while it is cut off.
+func (rs Regions) Divide(s Scope, by lease.OnFailure) bool {
+	return len(rs) > 0 && s == ScopeGlobal && by == lease.FailureLocal
+}

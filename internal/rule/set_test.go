@@ -35,10 +35,10 @@ func TestDefaults(t *testing.T) {
 func TestVersionIsOfTheMeaning(t *testing.T) {
 	const head = `{"rules":[{"name":"a",`
 	same := []string{
-		head + `"key":["client_ip"],"limit":"5/1m","match":{"headers":{"x-b":"2","x-a":"1"}}}]}`,
-		head + `"limit":{"burst":5,"per":"60s","count":5},"key":[{"client_ip":{"ipv6_prefix":64}}],"match":{"headers":{"X-A":{"exact":"1"},"X-B":"2"}}}]}`,
-		head + `"key":["client_ip"],"limit":"5/1m","match":{"headers":{"x-a":"1","x-b":"2"}},"mode":"enforce","timeout":"100ms","cost":1,"on_failure":{"action":"allow"},"lease":{"ttl":"10s"}}]}`,
-		`{"client_ip":{"trusted_hops":0},` + head[1:] + `"key":[{"client_ip":{}}],"limit":"5/1m","match":{"headers":{"x-a":"1","x-b":"2"}}}]}`,
+		head + `"key":["client_ip"],"limit":"5/1m","match":{"header":{"x-b":"2","x-a":"1"}}}]}`,
+		head + `"limit":{"burst":5,"per":"60s","count":5},"key":[{"client_ip":{"ipv6_prefix":64}}],"match":{"header":{"X-A":{"exact":"1"},"X-B":"2"}}}]}`,
+		head + `"key":["client_ip"],"limit":"5/1m","match":{"header":{"x-a":"1","x-b":"2"}},"mode":"enforce","timeout":"100ms","cost":1,"on_failure":{"action":"allow"},"lease":{"ttl":"10s"}}]}`,
+		`{"client_ip":{"trusted_hops":0},` + head[1:] + `"key":[{"client_ip":{}}],"limit":"5/1m","match":{"header":{"x-a":"1","x-b":"2"}}}]}`,
 	}
 	version := decode(t, same[0]).Version
 	for _, doc := range same {

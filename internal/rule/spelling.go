@@ -2,6 +2,7 @@ package rule
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -138,4 +139,58 @@ func follows[T string | []byte](path T, template []segment) bool {
 		}
 	}
 	return at == len(path)
+}
+
+// template is a template of a rule's paths, one of whose placeholders is part of the key.
+type template struct {
+	segments []segment
+	at       int // of the placeholder
+}
+
+// templates returns those of a match that have a placeholder of this name.
+func templates(m *Match, name string) (out []template) {
+	for _, p := range m.Paths {
+		t := p.ready(m.Ignore&IgnoreCase != 0).template
+		if at := slices.Index(strings.Split(p.Arg, "/")[1:], "{"+name+"}"); at >= 0 && at < len(t) {
+			out = append(out, template{t, at})
+		}
+	}
+	return out
+}
+
+// appendSegment appends what stands in the path for the placeholder of the first template that the
+// path follows, in the form of the rule's spelling.
+func (q *view) appendSegment(dst []byte, templates []template) []byte {
+	if q.spelling == 0 {
+		return appendValue(dst, segmentOf(q.path, templates))
+	}
+	value := segmentOf(q.spelled(q.spelling), templates)
+	if len(value) == 0 {
+		value = segmentOf(q.counted(q.spelling), templates)
+	}
+	return appendValue(dst, value)
+}
+
+func segmentOf[T string | []byte](path T, templates []template) T {
+	for i := range templates {
+		if follows(path, templates[i].segments) {
+			return nth(path, templates[i].at)
+		}
+	}
+	return path[:0]
+}
+
+// nth returns a segment of a path, which has more of them; the first is 0.
+func nth[T string | []byte](path T, n int) T {
+	start := 1
+	for ; n > 0; start++ {
+		if path[start] == '/' {
+			n--
+		}
+	}
+	end := start
+	for end < len(path) && path[end] != '/' {
+		end++
+	}
+	return path[start:end]
 }

@@ -80,7 +80,7 @@ func TestSpelling(t *testing.T) {
 // Methods have no case where paths have none.
 func TestMethodSpelling(t *testing.T) {
 	for ignore, want := range map[string]bool{`,"ignore_case":true`: true, ``: false} {
-		match := `{"methods":["GET","PUT"]` + ignore + `}`
+		match := `{"method":["GET","PUT"]` + ignore + `}`
 		if !matches(t, match, "PUT /") || matches(t, match, "put /") != want || matches(t, match, "gEt /") != want || matches(t, match, "POST /") {
 			t.Errorf("%s: put %v, want %v", match, matches(t, match, "put /"), want)
 		}
@@ -105,7 +105,7 @@ func TestSpellingInKeys(t *testing.T) {
 func TestSpellingDoesNotAllocate(t *testing.T) {
 	set := decode(t, `{"rules":[
 		{"name":"a","match":{"path":[{"template":"/v1/{x}"},"/x"],"ignore_case":true,"trailing_slash":"ignore","path_parameters":"ignore"},"key":["path"],"limit":"5/1m"},
-		{"name":"b","match":{"path":{"prefix":"/V1/"},"methods":"GET","ignore_case":true},"key":["path"],"limit":"5/1m"}]}`)
+		{"name":"b","match":{"path":{"prefix":"/V1/"},"method":"GET","ignore_case":true},"key":["path"],"limit":"5/1m"}]}`)
 	q, m := rule.Request{Method: "get", Path: "/v1/User;a=1/?x"}, rule.Matches{}
 	if n := testing.AllocsPerRun(100, func() { set.Match(&q, &m) }); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -35,7 +35,8 @@ var (
 	opWords    = [...]string{OpExact: "exact", OpPrefix: "prefix", OpRegex: "regex", OpPresent: "present", OpAbsent: "present",
 		OpTemplate: "template", OpTemplate + 1: unknown}
 	fromWords = [...]string{FromClientIP: "client_ip", FromHeader: "header", FromPath: "path", FromMethod: "method", FromQuery: "query",
-		FromConst: "const", FromConst + 1: unknown}
+		FromConst: "const", FromCookie: "cookie", FromSegment: "segment", FromHost: "host", FromClaim: "claim", FromSAN: "san",
+		FromRoute: "route", FromRegion: "region", FromLabel: "label", FromLabel + 1: unknown}
 )
 
 // String returns the word of the rule language.
@@ -51,19 +52,19 @@ func (f Fair) String() string { return fairWords[min(f, FairEqual+1)] }
 func (o Op) String() string { return opWords[min(o, OpTemplate+1)] }
 
 // String returns the word of the rule language.
-func (f From) String() string { return fromWords[min(f, FromConst+1)] }
+func (f From) String() string { return fromWords[min(f, FromLabel+1)] }
 
 // HeaderWords are the words for the bits of [Headers] that a list may have, from the lowest.
 var HeaderWords = [...]string{"draft", "x-draft03", "x-unix"}
 
-// ConditionFields are those names of a condition's fields that are not the same everywhere.
-type ConditionFields struct{ Methods, Hosts, Headers string }
-
-// A condition stands under match, where it mostly has several of each, or under when.
-var (
-	MatchFields = ConditionFields{Methods: "methods", Hosts: "hosts", Headers: "headers"}
-	WhenFields  = ConditionFields{Methods: "method", Hosts: "host", Headers: "header"}
-)
+// Named reports whether a source of this kind has a name: { header: x-user-id }.
+func (f From) Named() bool {
+	switch f {
+	case FromHeader, FromQuery, FromConst, FromCookie, FromSegment, FromClaim, FromLabel:
+		return true
+	}
+	return false
+}
 
 // IsNameRune reports whether a name can have r: a letter of ASCII, a digit, - or _.
 func IsNameRune(r rune) bool {
@@ -124,4 +125,95 @@ func FormatPeriod(d limit.Micros) string {
 		}
 	}
 	return "0s"
+}
+
+// ParseTime reads a time of RFC 3339 in whole seconds from 1970 to 9999, such as
+// 2026-12-01T00:00:00Z or 2026-12-01T01:00:00+01:00, in µs since 1970.
+func ParseTime(s string) (limit.Micros, bool) {
+	const form = "0000-00-00T00:00:00"
+	if len(s) <= len(form) {
+		return 0, false
+	}
+	var n [6]int64 // year to second
+	at := 0
+	for i := range len(form) {
+		switch c := s[i]; {
+		case form[i] == '0' && '0' <= c && c <= '9':
+			n[at] = n[at]*10 + int64(c-'0')
+		case form[i] != '0' && form[i] == c:
+			at++
+		default:
+			return 0, false
+		}
+	}
+	offset, ok := parseOffset(s[len(form):])
+	days := daysSince1970(n[0], n[1], n[2])
+	if y, m, d := dateOf(days); !ok || y != n[0] || m != n[1] || d != n[2] || n[3] > 23 || n[4] > 59 || n[5] > 59 {
+		return 0, false
+	}
+	t := (days*24+n[3])*3600 + n[4]*60 + n[5] - offset
+	return limit.Micros(t) * limit.Second, 0 <= t && t <= lastSecond
+}
+
+const lastSecond = 253402300799 // of 9999
+
+// parseOffset reads Z or +01:00 as seconds.
+func parseOffset(s string) (int64, bool) {
+	if s == "Z" {
+		return 0, true
+	}
+	if len(s) != len("+00:00") || s[0] != '+' && s[0] != '-' || s[3] != ':' {
+		return 0, false
+	}
+	hours, err := strconv.ParseUint(s[1:3], 10, 8)
+	minutes, err2 := strconv.ParseUint(s[4:], 10, 8)
+	seconds := int64(hours*60+minutes) * 60
+	if s[0] == '-' {
+		seconds = -seconds
+	}
+	return seconds, err == nil && err2 == nil && hours < 24 && minutes < 60
+}
+
+// FormatTime writes a time as [ParseTime] reads it, in UTC.
+func FormatTime(t limit.Micros) string {
+	seconds := int64(t / limit.Second)
+	year, month, day := dateOf(seconds / 86400)
+	out := []byte{}
+	for _, part := range [...]struct {
+		n     int64
+		after byte
+	}{{year / 100, 0}, {year % 100, '-'}, {month, '-'}, {day, 'T'}, {seconds / 3600 % 24, ':'}, {seconds / 60 % 60, ':'}, {seconds % 60, 'Z'}} {
+		out = append(out, '0'+byte(part.n/10), '0'+byte(part.n%10))
+		if part.after != 0 {
+			out = append(out, part.after)
+		}
+	}
+	return string(out)
+}
+
+// The calendar below counts years from March, so that the leap day is the last, and in periods of
+// 400 years, of which each has 146,097 days.
+
+// daysSince1970 returns how many days a date is after 1970-01-01.
+func daysSince1970(year, month, day int64) int64 {
+	if month <= 2 {
+		year--
+		month += 12
+	}
+	return year*365 + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 + day - 1 - 719468
+}
+
+// dateOf is the date that is so many days after 1970-01-01.
+func dateOf(days int64) (year, month, day int64) {
+	days += 719468
+	period, of := days/146097, days%146097
+	y := (of - of/1460 + of/36524 - of/146096) / 365
+	of -= 365*y + y/4 - y/100
+	m := (5*of + 2) / 153
+	year, month, day = period*400+y, m+3, of-(153*m+2)/5+1
+	if month > 12 {
+		year++
+		month -= 12
+	}
+	return year, month, day
 }

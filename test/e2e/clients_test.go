@@ -23,7 +23,7 @@ func TestClients(t *testing.T) {
 			{"name":"shut","match":{"path":"/shut"},"key":[],"limit":"5/1m","on_failure":"deny"},
 			{"name":"address","match":{"path":"/address"},"key":["client_ip"],"limit":"3/24h","scope":"pop"},
 			{"name":"user","match":{"path":"/user"},"key":[{"header":"x-user"}],"limit":"1/24h","scope":"pop"},
-			{"name":"spelled","match":{"methods":["POST"],"path":"/login","ignore_case":true,"trailing_slash":"ignore","path_parameters":"ignore"},
+			{"name":"spelled","match":{"method":["POST"],"path":"/login","ignore_case":true,"trailing_slash":"ignore","path_parameters":"ignore"},
 				"key":["path"],"limit":"1/24h","scope":"pop"},
 			{"name":"claims","match":{"path":"/claims"},"key":[{"header":"x-user-id","else":{"const":"nobody"}}],"limit":"1/24h","scope":"pop",
 				"overrides":[{"when":{"header":{"x-tier":"gold"}},"limit":"100/24h"}],"cost":{"header":"x-cost","default":1,"max":1}}]}`,

@@ -19,7 +19,7 @@ const countedRules = `
 rules:
   - { name: any, key: [], limit: 100000/1d, algorithm: fixed_window, timeout: 1s }
   - { name: target, match: { path: /target }, key: [], limit: 100000/1d, algorithm: fixed_window, timeout: 1s }
-  - { name: slot, match: { headers: { x-slot: "1" } }, key: [], limit: 1, algorithm: concurrency, timeout: 1s,
+  - { name: slot, match: { header: { x-slot: "1" } }, key: [], limit: 1, algorithm: concurrency, timeout: 1s,
       on_failure: { action: deny, status: 429 } }
 `
 

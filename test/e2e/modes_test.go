@@ -16,7 +16,7 @@ const modeRules = `
   - { name: shadow, mode: shadow, match: { path: /shadow }, key: [], limit: 1/1d, algorithm: fixed_window }
   - { name: beside-shadow, match: { path: /shadow }, timeout: 1s, key: [], limit: 20/1d, algorithm: fixed_window,
       on_failure: { action: deny, status: 429 } }
-  - { name: small, match: { path: /both, headers: { x-small: "1" } }, timeout: 1s, key: [], limit: 5/1d,
+  - { name: small, match: { path: /both, header: { x-small: "1" } }, timeout: 1s, key: [], limit: 5/1d,
       algorithm: fixed_window, on_failure: { action: deny, status: 429 } }
   - { name: large, match: { path: /both }, timeout: 1s, key: [], limit: 50/1d, algorithm: fixed_window,
       on_failure: { action: deny, status: 429 } }

@@ -331,7 +331,7 @@ func FuzzReply(f *testing.F) {
 // are decided like all others that wait.
 func TestBreakerBehindAGroup(t *testing.T) {
 	w := newWorld(t, 1, `{"rules":[
-		{"name":"a","match":{"headers":{"x-user":"greedy"}},"key":[{"header":"x-user"}],"limit":"1/1h","algorithm":"fixed_window","consistency":"exact"},
+		{"name":"a","match":{"header":{"x-user":"greedy"}},"key":[{"header":"x-user"}],"limit":"1/1h","algorithm":"fixed_window","consistency":"exact"},
 		{"name":"b","match":{"path":"/"},"key":[],"limit":"5/1h","algorithm":"fixed_window","consistency":"exact"},
 		{"name":"c","match":{"path":"/c"},"key":[],"limit":"5/1h","algorithm":"fixed_window","consistency":"exact"}]}`)
 	w.workers[0].cfg.CallsInFlight = 1

@@ -23,7 +23,7 @@ var refusing = map[string]string{
 // starving are two rules in either order: one that refuses every request of the
 // user greedy, and an exact one of 5 per hour for all.
 func starving(limit, order string) string {
-	refuses := fmt.Sprintf(`{"name":"a","match":{"headers":{"x-user":"greedy"}},"key":[{"header":"x-user"}],%s}`, limit)
+	refuses := fmt.Sprintf(`{"name":"a","match":{"header":{"x-user":"greedy"}},"key":[{"header":"x-user"}],%s}`, limit)
 	shared := `{"name":"b","key":[],"limit":"5/1h","algorithm":"fixed_window","consistency":"exact","timeout":"500ms"}`
 	if order == "last" {
 		refuses, shared = shared, refuses

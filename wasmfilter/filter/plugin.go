@@ -56,10 +56,18 @@ func newPlugin(m *vm, context uint32, text []byte) *plugin {
 	p.cfg = cfg
 	p.worker = edge.New(cfg, m.host, m.host.entropy(), m.host.now(), m.host.wall())
 	p.worker.Trace = p.traceParent
-	p.in.FetchPeer = m.host.peer
+	p.in.Fetch = fetcher{m.host}
 	p.stats.define(m.host)
 	return p
 }
+
+// fetcher fetches what rules look at beside the headers of the stream that is being decided.
+type fetcher struct{ host host }
+
+func (f fetcher) Peer() string           { return f.host.peer() }
+func (f fetcher) Claim(i int) rule.Value { return rule.Value{} }
+func (f fetcher) SAN() string            { return "" }
+func (f fetcher) Route() string          { return "" }
 
 // decide takes a stream through the rules.
 func (p *plugin) decide(context uint32) action {

@@ -82,11 +82,11 @@ func placeholder(key string) string {
 // addCondition adds the condition on requests at a PoP that stands for a value.
 func addCondition(m *rule.Match, s step) {
 	name := placeholder(s.key)
-	h := rule.HeaderMatch{Name: name, Text: rule.Text{Op: rule.OpExact, Arg: s.value}}
+	h := rule.Named{Name: name, Text: rule.Text{Op: rule.OpExact, Arg: s.value}}
 	if len(s.value) > rule.MaxText {
 		h.Text = rule.Text{Op: rule.OpPresent}
 	}
-	taken := func(o rule.HeaderMatch) bool { return o.Name == h.Name }
+	taken := func(o rule.Named) bool { return o.Name == h.Name }
 	for n := 2; slices.ContainsFunc(m.Headers, taken); n++ {
 		h.Name = name + "-" + strconv.Itoa(n)
 	}

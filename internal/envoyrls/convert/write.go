@@ -43,7 +43,7 @@ func writeRule(b *strings.Builder, m *made) {
 		b.WriteString("    mode: shadow\n")
 	}
 	if len(r.Match.Headers) > 0 {
-		fmt.Fprintf(b, "    match: { headers: { %s } }\n", headersText(r.Match.Headers))
+		fmt.Fprintf(b, "    match: { header: { %s } }\n", headersText(r.Match.Headers))
 	}
 	parts := make([]string, len(r.Key))
 	for i, p := range r.Key {
@@ -63,7 +63,7 @@ func writeRule(b *strings.Builder, m *made) {
 	}
 }
 
-func headersText(headers []rule.HeaderMatch) string {
+func headersText(headers []rule.Named) string {
 	texts := make([]string, len(headers))
 	for i, h := range headers {
 		text := quote(h.Text.Arg)

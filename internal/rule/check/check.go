@@ -17,7 +17,7 @@ import (
 // [strict.Errors], one for each mistake, with the path of the field as in a rules file. New
 // keeps what the rules point to; do not change it afterwards.
 func New(rules []rule.Rule, regions ...rule.Region) (*rule.Set, error) {
-	set, problems := Rules(rules, regions)
+	set, problems := Rules(rules, regions, 0)
 	if set != nil {
 		return set, nil
 	}
@@ -48,7 +48,9 @@ var (
 	HopsRange       = Range{0, 16}
 	WeightRange     = Range{1, 1000}
 	IPv6PrefixRange = Range{1, 128}
-	JitterRange     = Range{0, 100} // percent
+	PercentRange    = Range{1, 99}
+	SeedRange       = Range{0, 1<<53 - 1} // likewise
+	JitterRange     = Range{0, 100}       // percent
 
 	RefusalStatusRange = Range{400, 599}
 	GRPCStatusRange    = Range{1, 16}
@@ -75,8 +77,9 @@ func (p *Problem) Text(other string) string {
 	return p.Reason + "; the first is " + other
 }
 
-// Rules checks rules and regions. It makes a set of them, or returns all their mistakes.
-func Rules(rules []rule.Rule, regions rule.Regions) (*rule.Set, []Problem) {
+// Rules checks rules and regions. It makes a set of them with this seed, which is in SeedRange, or
+// returns all their mistakes.
+func Rules(rules []rule.Rule, regions rule.Regions, seed uint64) (*rule.Set, []Problem) {
 	rules, regions = normal(rules), sorted(regions)
 	c := checker{shares: len(regions) > 0}
 	c.regions(regions)
@@ -102,13 +105,13 @@ func Rules(rules []rule.Rule, regions rule.Regions) (*rule.Set, []Problem) {
 	if len(c.found) > 0 {
 		return nil, c.found
 	}
-	return rule.NewSet(rules, regions), nil
+	return rule.NewSet(rules, regions, seed), nil
 }
 
 // What may be written, for messages.
 const (
 	LimitForms  = "a limit such as 5/1m, or { count: 5, per: 1m, burst: 10 }"
-	SourceForms = "client_ip, path, method, { header: x-user-id }, { query: api_key } or { const: text }"
+	SourceForms = "client_ip, path, method, host, route, region, san, or { header: x-user-id }, and likewise query, cookie, segment, claim, label or const"
 	StatusForms = "503 (our fault) or 429 (too many requests)"
 )
 

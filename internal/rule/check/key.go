@@ -3,7 +3,6 @@ package check
 import (
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -12,17 +11,21 @@ import (
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-func (c *checker) key(key []rule.Part) {
-	c.atMost("key", len(key), rule.MaxParts, "parts")
-	for i, p := range key {
+func (c *checker) key(r *rule.Rule) {
+	c.atMost("key", len(r.Key), rule.MaxParts, "parts")
+	for i, p := range r.Key {
 		at := strict.Index("key", i)
 		c.refuse(len(p) == 0, at, "has no source; write "+SourceForms)
 		c.atMost(at, len(p)-1, rule.MaxSources-1, "else")
 		for j, s := range p {
 			c.source(at, s)
+			if s.From == rule.FromSegment {
+				c.segment(at+".segment", s.Name, r.Match.Paths)
+			}
 			at += ".else"
-			if always := s.From == rule.FromConst || s.From == rule.FromPath || s.From == rule.FromMethod; always && j < len(p)-1 {
-				c.add(at, "is never used: every request has "+s.From.String()+"; remove it")
+			switch s.From {
+			case rule.FromConst, rule.FromPath, rule.FromMethod, rule.FromSegment:
+				c.refuse(j < len(p)-1, at, "is never used: every request has "+s.From.String()+"; remove it")
 			}
 		}
 	}
@@ -37,9 +40,14 @@ func (c *checker) source(at string, s rule.Source) {
 		c.refuse(s.Name == "x-forwarded-for", field,
 			"x-forwarded-for begins with what the client claims; write { client_ip: { trusted_hops: 1 } } for what your proxy added")
 	case rule.FromQuery, rule.FromConst:
-		if s.Name == "" || len(s.Name) > rule.MaxText || !utf8.ValidString(s.Name) {
-			c.add(field, strict.Quote(s.Name)+" has "+strconv.Itoa(len(s.Name))+" bytes; write 1 to "+strconv.Itoa(rule.MaxText)+" bytes of text")
-		}
+		c.plainName(field, s.Name)
+	case rule.FromCookie:
+		c.cookie(field, s.Name)
+	case rule.FromClaim:
+		c.claim(field, s.Name)
+	case rule.FromLabel:
+		c.label(field, s.Name)
+	case rule.FromSegment:
 	default:
 		if s.Name != "" {
 			c.add(at, s.From.String()+" takes no name; leave "+strict.Quote(s.Name)+" out")
@@ -50,6 +58,27 @@ func (c *checker) source(at string, s rule.Source) {
 		c.integer(field+".ipv6_prefix", int64(s.IPv6Prefix), IPv6PrefixRange)
 	} else if s.TrustedHops != 0 || s.IPv6Prefix != 0 {
 		c.add(at, "trusted_hops and ipv6_prefix are only for client_ip; leave them out")
+	}
+}
+
+// segment checks that each path of the rule's match has the segment of a key, and one of this name.
+func (c *checker) segment(field, name string, paths []rule.Text) {
+	placeholder := "{" + name + "}"
+	example := "; write match: { path: { template: '/users/" + placeholder + "' } }"
+	if !rule.IsPlaceholder(placeholder) {
+		c.add(field, strict.Quote(name)+" is no name of a segment; write id, and path: { template: '/users/{id}' } in match")
+		return
+	}
+	c.refuse(len(paths) == 0, field, placeholder+" is in no path of the rule"+example, "match.path")
+	for _, p := range paths {
+		switch n := strings.Count(p.Arg, placeholder); {
+		case p.Op != rule.OpTemplate:
+			c.add(field, strict.Quote(p.Arg)+" is a path without "+placeholder+": each path of the rule must be a template that has it"+example, "match.path")
+			return
+		case n != 1:
+			c.add(field, strict.Quote(p.Arg)+" has "+placeholder+" "+strconv.Itoa(n)+" times; write it once in each path of the rule", "match.path")
+			return
+		}
 	}
 }
 
@@ -109,6 +138,8 @@ func (c *checker) keyValues(r *rule.Rule, k *rule.KeyLimit, field string) bool {
 			c.add(at, strict.Quote(v)+" is no address; write one, such as 192.0.2.1, or 2001:db8:: for an IPv6 prefix", "key")
 		case first.From == rule.FromPath && (v[0] != '/' || strings.ContainsAny(v, "?#")):
 			c.add(at, strict.Quote(v)+" is no path; write one that begins with / and has no query", "key")
+		case first.From == rule.FromSegment && strings.ContainsAny(v, "/?#"):
+			c.add(at, strict.Quote(v)+" is more than one segment of a path; write one", "key")
 		case first.From == rule.FromConst && v != first.Name:
 			c.add(at, "is not the constant of the rule's key; write "+strict.Quote(first.Name), "key")
 		}

@@ -36,7 +36,7 @@ func (c *checker) limits(r *rule.Rule) {
 		prefix := ofVariant(i)
 		if i > 0 {
 			c.overrideName(r, i)
-			c.match(prefix+"when", v.When, rule.WhenFields)
+			c.match(prefix+"when", &v.When)
 			c.refuse(v.When.Empty(), prefix+"when", "is empty; write what the request must have, such as { header: { x-tier: gold } }")
 			if !sameButAmount(v.Limit, base) {
 				c.add(prefix+"limit", "differs from the rule's own in more than count, per and burst")

@@ -36,12 +36,25 @@ func normalMatch(m rule.Match) rule.Match {
 	for i := range m.Headers {
 		m.Headers[i].Name = strings.ToLower(m.Headers[i].Name)
 	}
-	for i := range m.Headers { // few, and slices.SortFunc costs 7 kB
-		for j := i; j > 0 && m.Headers[j].Name < m.Headers[j-1].Name; j-- {
-			m.Headers[j], m.Headers[j-1] = m.Headers[j-1], m.Headers[j]
-		}
+	byName(m.Headers)
+	for _, list := range []*[]rule.Named{&m.Queries, &m.Cookies, &m.Claims, &m.Labels} {
+		*list = slices.Clone(*list)
+		byName(*list)
+	}
+	m.Not = slices.Clone(m.Not)
+	for i := range m.Not {
+		m.Not[i] = normalMatch(m.Not[i])
 	}
 	return m
+}
+
+// byName sorts by name; they are few, and slices.SortFunc costs 7 kB.
+func byName(list []rule.Named) {
+	for i := range list {
+		for j := i; j > 0 && list[j].Name < list[j-1].Name; j-- {
+			list[j], list[j-1] = list[j-1], list[j]
+		}
+	}
 }
 
 func normalPart(p rule.Part) rule.Part {

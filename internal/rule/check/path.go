@@ -128,9 +128,9 @@ func (c *checker) pathRegex(path string, t rule.Text) {
 }
 
 // ignored checks the differences in spelling that a match ignores.
-func (c *checker) ignored(path string, m rule.Match, fields rule.ConditionFields) {
+func (c *checker) ignored(path string, m *rule.Match) {
 	if m.Ignore&rule.IgnoreCase != 0 && len(m.Methods)+len(m.Paths) == 0 {
-		c.add(path+".ignore_case", "has no effect without path or "+fields.Methods+"; leave it out", path)
+		c.add(path+".ignore_case", "has no effect without path or method; leave it out", path)
 	}
 	c.refuse(m.Ignore&rule.IgnoreTrailingSlash != 0 && len(m.Paths) == 0, path+".trailing_slash", "has no effect without path; leave it out", path)
 	c.refuse(m.Ignore&rule.IgnorePathParameters != 0 && len(m.Paths) == 0, path+".path_parameters", "has no effect without path; leave it out", path)

@@ -12,8 +12,8 @@ import (
 func (c *checker) rule(r *rule.Rule) {
 	c.ruleName(r.Name)
 	word(c, "mode", r.Mode)
-	c.match("match", r.Match, rule.MatchFields)
-	c.key(r.Key)
+	c.match("match", &r.Match)
+	c.key(r)
 	c.cost(r.Cost)
 	word(c, "scope", r.Scope)
 	word(c, "fair", r.Fair)

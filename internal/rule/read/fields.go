@@ -3,19 +3,19 @@ package read
 import (
 	"slices"
 
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
 // The fields of the rule language, per mapping. Package language describes the
 // same; a test there compares the two.
 var (
-	documentFields  = []string{"client_ip", "rules", "revision", "regions"}
+	documentFields  = []string{"client_ip", "rules", "revision", "regions", "seed"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}
 	ruleFields      = []string{"name", "mode", "match", "key", "limit", "limits", "overrides", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "refusal", "retry_jitter"}
 	pathFields      = []string{"exact", "prefix", "regex", "template"}
-	headerFields    = []string{"exact", "prefix", "regex", "present"}
-	partFields      = []string{"client_ip", "header", "query", "const", "else"}
+	namedFields     = []string{"exact", "prefix", "regex", "present"}
+	partFields      = []string{"client_ip", "header", "query", "cookie", "segment", "claim", "label", "const", "else"}
+	percentFields   = []string{"from", "to"}
 	limitFields     = []string{"count", "per", "burst"}
 	overrideFields  = []string{"name", "when", "key", "limit", "limits"}
 	costFields      = []string{"header", "default", "max"}
@@ -24,36 +24,40 @@ var (
 	refusalFields   = []string{"status", "body", "content_type", "grpc_status"}
 )
 
-// conditionFields are the fields of a condition.
-func conditionFields(in rule.ConditionFields) []string {
-	return []string{in.Methods, in.Hosts, "path", in.Headers, "ignore_case", "trailing_slash", "path_parameters"}
-}
+// What a condition may have under not, and elsewhere.
+var (
+	notFields = []string{"method", "host", "path", "header", "query", "cookie", "claim", "label", "client_ip", "trusted_hops",
+		"region", "percent", "until", "ignore_case", "trailing_slash", "path_parameters"}
+	matchFields = append(notFields[:len(notFields):len(notFields)], "not")
+)
 
 // Fields returns the field names that the language has, by the path of the
-// mapping that has them, with [] for any item and {} for any name.
+// mapping that has them, with [] for any item and {} for any name. A condition under not has
+// those of the condition around it.
 func Fields() map[string][]string {
-	return map[string][]string{
-		"":                                  documentFields,
-		"client_ip":                         clientIPFields,
-		"rules[]":                           ruleFields,
-		"rules[].match":                     conditionFields(rule.MatchFields),
-		"rules[].match.path":                pathFields,
-		"rules[].match.headers{}":           headerFields,
-		"rules[].key[]":                     partFields,
-		"rules[].key[].client_ip":           clientIPFields,
-		"rules[].limit":                     limitFields,
-		"rules[].limits[]":                  limitFields,
-		"rules[].overrides[]":               overrideFields,
-		"rules[].overrides[].when":          conditionFields(rule.WhenFields),
-		"rules[].overrides[].when.path":     pathFields,
-		"rules[].overrides[].when.header{}": headerFields,
-		"rules[].overrides[].limit":         limitFields,
-		"rules[].overrides[].limits[]":      limitFields,
-		"rules[].cost":                      costFields,
-		"rules[].on_failure":                onFailureFields,
-		"rules[].lease":                     leaseFields,
-		"rules[].refusal":                   refusalFields,
+	fields := map[string][]string{
+		"":                             documentFields,
+		"client_ip":                    clientIPFields,
+		"rules[]":                      ruleFields,
+		"rules[].key[]":                partFields,
+		"rules[].key[].client_ip":      clientIPFields,
+		"rules[].limit":                limitFields,
+		"rules[].limits[]":             limitFields,
+		"rules[].overrides[]":          overrideFields,
+		"rules[].overrides[].limit":    limitFields,
+		"rules[].overrides[].limits[]": limitFields,
+		"rules[].cost":                 costFields,
+		"rules[].on_failure":           onFailureFields,
+		"rules[].lease":                leaseFields,
+		"rules[].refusal":              refusalFields,
 	}
+	for _, at := range []string{"rules[].match", "rules[].overrides[].when"} {
+		fields[at], fields[at+".path"], fields[at+".percent"] = matchFields, pathFields, percentFields
+		for _, kind := range []string{"header", "query", "cookie", "claim", "label"} {
+			fields[at+"."+kind+"{}"] = namedFields
+		}
+	}
+	return fields
 }
 
 // reserved is a field that people write and the language does not have there.
@@ -72,16 +76,17 @@ var (
 		{"burst", "is part of the limit; write it there, such as limit: { count: 5, per: 1m, burst: 10 }"},
 	}
 	reservedInPart = []reserved{
-		{"path", "takes nothing, every request has one; write path alone, without braces"},
-		{"method", "takes nothing, every request has one; write method alone, without braces"},
-		unsupported("cookie", "write header with a header that your gateway derives from the cookie"),
-		unsupported("jwt", "write header with a header that Envoy's jwt_authn filter copies the claim to"),
-		unsupported("metadata", "write header with a header that carries the value"),
-		unsupported("san", "write header with a header that carries the client certificate's name"),
-		unsupported("route", "write path"),
-		unsupported("host", "write match.hosts, one rule for each host"),
+		takesNothing("path", ", or { segment: id } for one segment of a template"), takesNothing("method", ""), takesNothing("host", ""),
+		takesNothing("route", ""), takesNothing("region", ""), takesNothing("san", ""),
+		{"jwt", "is called claim; write { claim: sub }"},
+		unsupported("metadata", "write claim for a claim of a JWT, or header with a header that carries the value"),
 	}
 )
+
+// takesNothing is a source that people write with a name, and that has none.
+func takesNothing(name, more string) reserved {
+	return reserved{name, "takes nothing; write " + name + " alone, without braces" + more}
+}
 
 // object checks that v is a mapping with known fields only.
 func object(v strict.Value, known []string, others ...reserved) bool {

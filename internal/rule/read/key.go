@@ -44,16 +44,13 @@ func (d *reader) source(v strict.Value) (rule.Source, strict.Value) {
 	}
 	out, found := rule.Source{}, 0
 	for _, name := range v.Names() {
-		field := v.Field(name)
-		switch name {
-		case "client_ip":
+		field, from := v.Field(name), rule.ParseWord[rule.From](name)
+		switch {
+		case name == "client_ip":
 			out = d.clientIP(field)
-		case "header":
-			out = named(rule.FromHeader, field, "a header name")
-		case "query":
-			out = named(rule.FromQuery, field, "the name of a query parameter")
-		case "const":
-			out = named(rule.FromConst, field, "a text")
+		case from.Named():
+			text, _ := field.String("the name of a " + name)
+			out = rule.Source{From: from, Name: text}
 		default:
 			continue // else, or already reported
 		}
@@ -65,27 +62,21 @@ func (d *reader) source(v strict.Value) (rule.Source, strict.Value) {
 	return out, v.Field("else")
 }
 
-func named(from rule.From, v strict.Value, want string) rule.Source {
-	name, _ := v.String(want)
-	return rule.Source{From: from, Name: name}
-}
-
 func (d *reader) plainSource(v strict.Value) rule.Source {
-	switch text := v.Node().Text; text {
-	case "client_ip":
+	text := v.Node().Text
+	from := rule.ParseWord[rule.From](text)
+	switch {
+	case text == rule.FromClientIP.String():
 		return d.client
-	case "path":
-		return rule.Source{From: rule.FromPath}
-	case "method":
-		return rule.Source{From: rule.FromMethod}
-	default:
-		reason := strict.Quote(text) + " is no key part; write " + check.SourceForms
-		if near := strict.Nearest(text, rule.Words[rule.From]()); near != "" {
-			reason += " (did you mean " + near + "?)"
-		}
-		v.Fail(reason)
-		return rule.Source{}
+	case from != rule.FromClientIP && !from.Named():
+		return rule.Source{From: from}
 	}
+	reason := strict.Quote(text) + " is no key part; write " + check.SourceForms
+	if near := strict.Nearest(text, rule.Words[rule.From]()); near != "" {
+		reason += " (did you mean " + near + "?)"
+	}
+	v.Fail(reason)
+	return rule.Source{}
 }
 
 // clientIP reads { trusted_hops, ipv6_prefix } on top of the document's own.

@@ -21,7 +21,7 @@ func (d *reader) override(v strict.Value) (out rule.Variant) {
 		}
 	}
 	if when := v.Field("when"); when.Require("the requests that it is for, such as { header: { x-tier: gold } }") {
-		out.When = d.match(when, rule.WhenFields)
+		out.When = d.match(when)
 	}
 	return out
 }

@@ -3,17 +3,45 @@ package read
 import (
 	"strconv"
 
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/ip"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// match reads a condition; fields are those of its place.
-func (d *reader) match(v strict.Value, fields rule.ConditionFields) (m rule.Match) {
-	if !v.Present() || !v.Object(conditionFields(fields)...) {
+// match reads a condition.
+func (d *reader) match(v strict.Value) (m rule.Match) {
+	if !v.Present() || !v.Object(matchFields...) {
 		return m
 	}
-	m.Methods = stringOrList(v.Field(fields.Methods), "a method such as POST, or a list of them")
-	m.Hosts = stringOrList(v.Field(fields.Hosts), "a host such as api.example.com or *.example.com, or a list of them")
+	m = d.condition(v)
+	if not := v.Field("not"); not.Kind() == strict.List {
+		for _, item := range not.List(rule.MaxAlternatives, notForms) {
+			m.Not = append(m.Not, d.not(item))
+		}
+		nonEmpty(not)
+	} else if not.Present() {
+		m.Not = []rule.Match{d.not(not)}
+	}
+	return m
+}
+
+const notForms = "a condition such as { path: /healthz }, or a list of them"
+
+// not reads a condition that must not hold.
+func (d *reader) not(v strict.Value) rule.Match {
+	if !v.Is(strict.Object, notForms) || !object(v, notFields, reserved{"not", "stands within not; write the condition without"}) {
+		return rule.Match{}
+	}
+	nonEmpty(v)
+	return d.condition(v)
+}
+
+// condition reads all of a condition but its not.
+func (d *reader) condition(v strict.Value) (m rule.Match) {
+	m.Methods = stringOrList(v.Field("method"), "a method such as POST, or a list of them")
+	m.Hosts = stringOrList(v.Field("host"), "a host such as api.example.com or *.example.com, or a list of them")
 	if path := v.Field("path"); path.Kind() == strict.List {
 		for _, item := range path.List(rule.MaxAlternatives, "") {
 			m.Paths = append(m.Paths, d.text(item, pathFields, pathForms))
@@ -22,13 +50,15 @@ func (d *reader) match(v strict.Value, fields rule.ConditionFields) (m rule.Matc
 	} else if path.Present() {
 		m.Paths = []rule.Text{d.text(path, pathFields, pathForms)}
 	}
-	headers := v.Field(fields.Headers)
-	if headers.Is(strict.Object, "a mapping of header names to values, such as { x-tier: gold }") {
-		nonEmpty(headers)
-		for _, name := range headers.Names() {
-			m.Headers = append(m.Headers, rule.HeaderMatch{Name: name, Text: d.text(headers.Field(name), headerFields, headerForms)})
-		}
-	}
+	m.Headers = d.named(v.Field("header"), "header names to values, such as { x-tier: gold }")
+	m.Queries = d.named(v.Field("query"), "query parameters to values, such as { v: '2' }")
+	m.Cookies = d.named(v.Field("cookie"), "cookies to values, such as { beta: { present: true } }")
+	m.Claims = d.named(v.Field("claim"), "claims to values, such as { plan: gold }")
+	m.Labels = d.named(v.Field("label"), "the PoP's labels to values, such as { tier: edge }")
+	d.clients(v, &m)
+	m.Regions = stringOrList(v.Field("region"), "a region such as eu, or a list of them")
+	m.Percent = percent(v.Field("percent"))
+	m.Until = until(v.Field("until"))
 	if ignore, _ := v.Field("ignore_case").Bool(); ignore {
 		m.Ignore |= rule.IgnoreCase
 	}
@@ -39,6 +69,72 @@ func (d *reader) match(v strict.Value, fields rule.ConditionFields) (m rule.Matc
 		m.Ignore |= rule.IgnorePathParameters
 	}
 	return m
+}
+
+// named reads a mapping of names to what their values must be.
+func (d *reader) named(v strict.Value, of string) (list []rule.Named) {
+	if !v.Is(strict.Object, "a mapping of "+of) {
+		return nil
+	}
+	nonEmpty(v)
+	for _, name := range v.Names() {
+		list = append(list, rule.Named{Name: name, Text: d.text(v.Field(name), namedFields, namedForms)})
+	}
+	return list
+}
+
+// clients reads networks, and how the client is known if not as the document states.
+func (d *reader) clients(v strict.Value, m *rule.Match) {
+	networks := v.Field("client_ip")
+	items := []strict.Value{networks}
+	if networks.Kind() == strict.List {
+		items = networks.List(rule.MaxAlternatives, networkForms)
+		nonEmpty(networks)
+	}
+	for _, item := range items {
+		if text, ok := item.String(networkForms); ok {
+			p, ok := ip.ParsePrefix(text)
+			if !ok {
+				item.Fail(strict.Quote(text) + " is no network; write " + networkForms)
+			}
+			m.Clients = append(m.Clients, p)
+		}
+	}
+	if networks.Present() {
+		m.TrustedHops = d.client.TrustedHops
+	}
+	if hops := v.Field("trusted_hops"); hops.Present() {
+		m.TrustedHops = int(integer(hops, check.HopsRange))
+	}
+}
+
+const networkForms = "a network such as 10.0.0.0/8 or fd00::/8, an address, or a list of them"
+
+// percent reads how many percent of the keys, or which: { from: 20, to: 100 }.
+func percent(v strict.Value) rule.Percent {
+	switch {
+	case v.Kind() == strict.Int:
+		return rule.Percent{To: int(integer(v, check.PercentRange))}
+	case !v.Is(strict.Object, "how many percent of the keys, such as 10") || !v.Object(percentFields...):
+		return rule.Percent{}
+	}
+	to := v.Field("to")
+	to.Require("where the range ends, such as { from: 20, to: 100 }")
+	return rule.Percent{From: int(integer(v.Field("from"), check.Range{Low: 0, High: 99})), To: int(integer(to, check.Range{Low: 1, High: 100}))}
+}
+
+// until reads the time at which something ends.
+func until(v strict.Value) limit.Micros {
+	const want = "a time such as 2026-12-01T00:00:00Z"
+	text, ok := v.String(want)
+	if !ok {
+		return 0
+	}
+	t, ok := rule.ParseTime(text)
+	if !ok {
+		v.Fail(strict.Quote(text) + " is no time in whole seconds with its offset from UTC; write " + want)
+	}
+	return t
 }
 
 // nonEmpty reports a list or mapping that holds for nothing, or for everything:
@@ -66,8 +162,8 @@ func stringOrList(v strict.Value, want string) []string {
 }
 
 const (
-	pathForms   = "a path such as /login, or { prefix: /v1/ }, or { template: '/users/{id}' }, or { regex: '/users/[0-9]+' }"
-	headerForms = "a value, or one of { prefix: v }, { regex: 'v[0-9]+' }, { present: true }"
+	pathForms  = "a path such as /login, or { prefix: /v1/ }, or { template: '/users/{id}' }, or { regex: '/users/[0-9]+' }"
+	namedForms = "a value, or one of { prefix: v }, { regex: 'v[0-9]+' }, { present: true }"
 )
 
 // text reads a string, or a mapping with exactly one of exact, prefix, regex, for

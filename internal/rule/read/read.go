@@ -35,7 +35,7 @@ func Document(doc strict.Value) *rule.Set {
 	doc.Require("a mapping with rules")
 	var r reader
 	rules := r.document(doc)
-	set, problems := check.Rules(rules, r.regions)
+	set, problems := check.Rules(rules, r.regions, r.seed)
 	for _, p := range r.problems(problems, doc) {
 		doc.FailAt(p.Path, text(&p, doc))
 	}
@@ -87,7 +87,8 @@ func text(p *check.Problem, doc strict.Value) string {
 type reader struct {
 	client   rule.Source // the default of client_ip in rules
 	regions  rule.Regions
-	revision uint64   // 0: the document states none
+	revision uint64 // 0: the document states none
+	seed     uint64
 	origins  []origin // of the rules, by their index
 }
 
@@ -97,6 +98,7 @@ func (d *reader) document(doc strict.Value) []rule.Rule {
 		return nil
 	}
 	d.revision = uint64(integer(doc.Field("revision"), check.RevisionRange))
+	d.seed = uint64(integer(doc.Field("seed"), check.SeedRange))
 	d.regions = regions(doc.Field("regions"))
 	if v := doc.Field("client_ip"); v.Present() {
 		d.client = d.clientIP(v)

@@ -19,8 +19,8 @@ import (
 func TestDecodeRefuses(t *testing.T) {
 	for _, test := range []struct{ doc, want string }{
 		{``, "1:1: the document ends where a value is expected"},
-		{`[]`, "1:1: is a list; write a mapping with client_ip, rules, revision, regions"},
-		{`null`, "1:1: has no value; write a mapping with client_ip, rules, revision, regions"},
+		{`[]`, "1:1: is a list; write a mapping with client_ip, rules, revision, regions, seed"},
+		{`null`, "1:1: has no value; write a mapping with client_ip, rules, revision, regions, seed"},
 		{`{"rules":{}}`, "1:2: rules: is a mapping; write a list of rules; [] for none"},
 		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, key, limit, limits, overrides, algorithm, align, min_interval, charge_denied, cost, scope, fair, consistency, overdraft, on_failure, timeout, lease, headers, refusal or retry_jitter"},
 		{`{"rules":[{"name":"a","key":[],"limit":"5/1m"},{"name":"a","key":[],"limit":"5/1m"}]}`, `1:56: rules[1].name: "a" is taken; write a name that no other rule has; the first is rules[0].name (line 1)`},
@@ -87,7 +87,7 @@ var (
 		}
 		for _, name := range rapid.SliceOfNDistinct(word, 0, 3, rapid.ID).Draw(t, "headers") {
 			if name != "host" {
-				m.Headers = append(m.Headers, rule.HeaderMatch{Name: name, Text: rapid.OneOf(texts, rapid.Just(rule.Text{Op: rule.OpPresent}), rapid.Just(rule.Text{Op: rule.OpAbsent})).Draw(t, "text")})
+				m.Headers = append(m.Headers, rule.Named{Name: name, Text: rapid.OneOf(texts, rapid.Just(rule.Text{Op: rule.OpPresent}), rapid.Just(rule.Text{Op: rule.OpAbsent})).Draw(t, "text")})
 			}
 		}
 		return m
@@ -215,7 +215,7 @@ func TestRoundTrip(t *testing.T) {
 // FuzzDecode: no bytes break the decoder, and what it takes is stable.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"rules":[]}`))
-	f.Add([]byte(`{"client_ip":{"trusted_hops":1},"rules":[{"name":"a","match":{"methods":["GET"],"hosts":["*.a"],"path":[{"prefix":"/a"}],"headers":{"x":{"present":true}}},"key":["client_ip",{"header":"u","else":{"query":"q"}}],"limit":{"count":5,"per":"1m","burst":6},"overrides":[{"when":{"header":{"t":"g"}},"limit":"7/1m"}],"cost":{"header":"c","max":5},"on_failure":{"action":"local","expected_holders":3},"lease":{"interval":"200ms","ttl":"5s"},"headers":["draft","x-unix"],"refusal":{"status":403,"body":"{\"rule\":\"{rule}\"}","content_type":"application/json","grpc_status":7},"retry_jitter":10}]}`))
+	f.Add([]byte(`{"client_ip":{"trusted_hops":1},"rules":[{"name":"a","match":{"method":["GET"],"host":["*.a"],"path":[{"prefix":"/a"}],"header":{"x":{"present":true}}},"key":["client_ip",{"header":"u","else":{"query":"q"}}],"limit":{"count":5,"per":"1m","burst":6},"overrides":[{"when":{"header":{"t":"g"}},"limit":"7/1m"}],"cost":{"header":"c","max":5},"on_failure":{"action":"local","expected_holders":3},"lease":{"interval":"200ms","ttl":"5s"},"headers":["draft","x-unix"],"refusal":{"status":403,"body":"{\"rule\":\"{rule}\"}","content_type":"application/json","grpc_status":7},"retry_jitter":10}]}`))
 	f.Add([]byte(`{"rules":[{"name":"a","key":[],"limit":3,"algorithm":"concurrency"}]}`))
 	f.Add([]byte(`{"regions":{"eu":3,"us":1},"rules":[{"name":"a","key":[],"limit":"3/1m","scope":"global","on_failure":"allow"}]}`))
 	f.Fuzz(func(t *testing.T, doc []byte) {

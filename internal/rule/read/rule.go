@@ -20,7 +20,7 @@ func (d *reader) rule(v strict.Value) []rule.Rule {
 		r.Name, _ = name.String("a name")
 	}
 	r.Mode = enum[rule.Mode](v.Field("mode"))
-	r.Match = d.match(v.Field("match"), rule.MatchFields)
+	r.Match = d.match(v.Field("match"))
 	r.Key = d.key(v.Field("key"))
 	r.Cost = d.cost(v.Field("cost"))
 	r.Scope = enum[rule.Scope](v.Field("scope"))

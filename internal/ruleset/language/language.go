@@ -35,6 +35,8 @@ var ranges = map[string]check.Range{
 	"Overdraft":  check.OverdraftRange,
 	"Refusal":    check.RefusalStatusRange,
 	"Revision":   check.RevisionRange,
+	"Percent":    check.PercentRange,
+	"Seed":       check.SeedRange,
 	"Slots":      {Low: 0, High: limit.MaxSlots},
 	"Weight":     check.WeightRange,
 }

@@ -1,15 +1,18 @@
-package rule
+// Package digest makes the short, strong hash of keys and versions.
+//
+// It is part of the Envoy filter, see package rule.
+package digest
 
 import (
 	"encoding/binary"
 	"math/bits"
 )
 
-// digest is BLAKE2b of RFC 7693 with 16 bytes of output and no key. It has to be strong: a
+// Sum is BLAKE2b of RFC 7693 with 16 bytes of output and no key. It has to be strong: a
 // long key has parts that clients choose and parts that they do not, and a client that
 // finds another key with the same hash could use somebody else's counter. The strong hashes
 // of the standard library would make the filter a third larger.
-func digest(text []byte) [16]byte {
+func Sum(text []byte) [16]byte {
 	h := blakeIV
 	h[0] ^= 0x01010000 ^ 16 // no key, one leaf, 16 bytes
 	var block [blakeBlock]byte
@@ -89,10 +92,10 @@ func blakeMix(a, b, c, d, x, y uint64) (uint64, uint64, uint64, uint64) {
 	return a, bits.RotateLeft64(b^c, -63), c, d
 }
 
-// appendDigest appends the digest of a text as 32 hexadecimal digits.
-func appendDigest(dst, text []byte) []byte {
+// Append appends the digest of a text as 32 hexadecimal digits.
+func Append(dst, text []byte) []byte {
 	const hex = "0123456789abcdef"
-	for _, b := range digest(text) {
+	for _, b := range Sum(text) {
 		dst = append(dst, hex[b>>4], hex[b&15])
 	}
 	return dst

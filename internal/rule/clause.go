@@ -1,0 +1,164 @@
+package rule
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule/fields"
+	"github.com/weirlimit/weir/internal/rule/ip"
+)
+
+// clauses are those of a [Match] that most rules do not have, ready to be evaluated.
+type clauses struct {
+	until   limit.Micros
+	regions []string
+	fields  []field // labels, cookies and queries
+	not     []matcher
+	clients []ip.Prefix
+	client  source // of clients
+	claims  []field
+
+	// What is evaluated when the key is made.
+	percent Percent
+	begin   uint64 // the hash of what is before the key
+	late    []matcher
+}
+
+// field is a [Named] ready to be evaluated.
+type field struct {
+	source
+	text text
+}
+
+// clauses makes them ready to be evaluated; nil if m has none of them. begin is where the hash of
+// keys begins.
+func (in *Inputs) clauses(m *Match, begin uint64) *clauses {
+	c := clauses{until: m.Until, regions: m.Regions, clients: m.Clients, percent: m.Percent, begin: begin}
+	c.client = in.source(Source{From: FromClientIP, TrustedHops: m.TrustedHops}, m)
+	for _, kind := range [...]struct {
+		from From
+		list []Named
+	}{{FromLabel, m.Labels}, {FromCookie, m.Cookies}, {FromQuery, m.Queries}, {FromClaim, m.Claims}} {
+		for _, n := range kind.list {
+			f := field{in.source(Source{From: kind.from, Name: n.Name}, m), n.Text.ready(false)}
+			if kind.from == FromClaim {
+				c.claims = append(c.claims, f)
+			} else {
+				c.fields = append(c.fields, f)
+			}
+		}
+	}
+	for i := range m.Not {
+		one := in.matcher(&m.Not[i], begin)
+		if one.clauses != nil && one.clauses.percent != (Percent{}) {
+			c.late = append(c.late, one)
+		} else {
+			c.not = append(c.not, one)
+		}
+	}
+	if c.until == 0 && len(c.regions)+len(c.fields)+len(c.not)+len(c.clients)+len(c.claims)+len(c.late) == 0 && c.percent == (Percent{}) {
+		return nil
+	}
+	return &c
+}
+
+// hold evaluates what does not depend on the key; what has to be fetched comes last.
+func (c *clauses) hold(q *view) bool {
+	return (c.until == 0 || q.Now < c.until) && (len(c.regions) == 0 || slices.Contains(c.regions, q.region())) &&
+		allHold(c.fields, q) && c.noneHolds(q) && (len(c.clients) == 0 || c.hasClient(q)) && allHold(c.claims, q)
+}
+
+func allHold(list []field, q *view) bool {
+	for i := range list {
+		if !list[i].holds(q) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *field) holds(q *view) bool {
+	found := false
+	switch f.From {
+	case FromCookie:
+		q.m.scratch, found = fields.AppendCookie(q.m.scratch[:0], q.Headers[f.index].Text, f.Name)
+		return matches(&f.text, q.m.scratch, found)
+	case FromQuery:
+		q.m.scratch, found = fields.AppendQuery(q.m.scratch[:0], q.Path, f.Name)
+		return matches(&f.text, q.m.scratch, found)
+	case FromClaim:
+		v := q.claim(f.index)
+		return matches(&f.text, v.Text, v.Present)
+	}
+	v := q.label(f.Name)
+	return matches(&f.text, v.Text, v.Present)
+}
+
+func (c *clauses) noneHolds(q *view) bool {
+	for i := range c.not {
+		if c.not[i].holds(q) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *clauses) hasClient(q *view) bool {
+	client := c.client.clientIP(q)
+	for i := range c.clients {
+		if c.clients[i].Has(client) {
+			return true
+		}
+	}
+	return false
+}
+
+// keyHolds evaluates what depends on the key.
+func (c *clauses) keyHolds(q *view, key []byte) bool {
+	if c.percent != (Percent{}) {
+		if at := percentOf(c.begin, key); at < c.percent.From || at >= c.percent.To {
+			return false
+		}
+	}
+	for i := range c.late {
+		if c.late[i].holds(q) && c.late[i].keyHolds(q, key) {
+			return false
+		}
+	}
+	return true
+}
+
+// FNV-1a of 64 bits, whose end is that of MurmurHash3: FNV alone spreads short keys badly.
+const (
+	fnvOffset = 0xcbf29ce484222325
+	fnvPrime  = 0x100000001b3
+)
+
+// beginHash begins the hash of a key: with the seed in 8 bytes, the lowest first, and the rule's
+// name as far as '@', a zero byte behind it. Rules that were made of one rule agree about each key.
+func beginHash(seed uint64, name string) uint64 {
+	h := uint64(fnvOffset)
+	for i := range 8 {
+		h = (h ^ seed>>(8*i)&0xff) * fnvPrime
+	}
+	name, _, _ = strings.Cut(name, "@")
+	return hashOf(h, name) * fnvPrime
+}
+
+func hashOf[T string | []byte](h uint64, text T) uint64 {
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * fnvPrime
+	}
+	return h
+}
+
+// percentOf is the place of a key among all keys, 0 to 99.
+func percentOf(begin uint64, key []byte) int {
+	h := hashOf(begin, key)
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	place, _ := bits.Mul64(h^h>>33, 100)
+	return int(place)
+}

@@ -1,0 +1,78 @@
+// Package fields finds one field of many that share a line: query parameters and cookies.
+//
+// It is part of the Envoy filter, see package rule.
+package fields
+
+import "strings"
+
+// AppendQuery appends the decoded values of all parameters of that name, joined by
+// ',' as those of a header are. Names are decoded too: the service behind reads
+// x%2Did as x-id. found is false if the path has no such parameter.
+func AppendQuery(dst []byte, path, name string) (out []byte, found bool) {
+	_, query, _ := strings.Cut(path, "?")
+	query, _, _ = strings.Cut(query, "#")
+	for query != "" {
+		var pair string
+		pair, query, _ = strings.Cut(query, "&")
+		key, value, _ := strings.Cut(pair, "=")
+		start := len(dst)
+		dst = appendUnescaped(dst, key)
+		same := string(dst[start:]) == name
+		if dst = dst[:start]; !same {
+			continue
+		}
+		if found {
+			dst = append(dst, ',')
+		}
+		dst, found = appendUnescaped(dst, value), true
+	}
+	return dst, found
+}
+
+// appendUnescaped decodes '+' and %XX. Other text is unchanged.
+func appendUnescaped(dst []byte, s string) []byte {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '+':
+			c = ' '
+		case c == '%' && i+2 < len(s) && unhex(s[i+1]) >= 0 && unhex(s[i+2]) >= 0:
+			c = byte(unhex(s[i+1])<<4 | unhex(s[i+2]))
+			i += 2
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+func unhex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	case 'A' <= c && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}
+
+// AppendCookie appends the values of all cookies of that name, as they are sent, joined by ',' as
+// those of a header are: a client that sends two is taken for neither. header is all that is sent
+// in cookie headers, joined by ';' (RFC 6265, section 5.4); names have case. found is false if there
+// is no such cookie.
+func AppendCookie(dst []byte, header, name string) (out []byte, found bool) {
+	for header != "" {
+		var pair string
+		pair, header, _ = strings.Cut(header, ";")
+		key, value, _ := strings.Cut(pair, "=")
+		if strings.Trim(key, " \t") != name {
+			continue
+		}
+		if found {
+			dst = append(dst, ',')
+		}
+		dst, found = append(dst, strings.Trim(value, " \t")...), true
+	}
+	return dst, found
+}
