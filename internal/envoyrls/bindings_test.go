@@ -166,3 +166,43 @@ bindings:
 	}
 	b.play(t, steps{{request(of("user", "a")), "OK: OK 2"}})
 }
+
+// What a bound rule states for refusals is in the response as far as the protocol has a place for it; of a hidden one
+// there is nothing.
+func TestBoundRuleStatesItsRefusal(t *testing.T) {
+	b := newBench(t, "", func(c *Config) { c.Headers = true })
+	const form = "limit: 3/1h, refusal: { status: 403, body: '{\"rule\":\"{rule}\",\"limit\":{limit},\"wait\":{retry_after}}', content_type: application/json },"
+	if err := b.bindTo(strings.Replace(boundRules, "limit: 3/1h,", form, 1), boundTo); err != nil {
+		t.Fatal(err)
+	}
+	refused := func() *rlspb.RateLimitResponse {
+		t.Helper()
+		for range 4 {
+			if r := b.ask(request(of("user", "a"))); r.OverallCode == rlspb.RateLimitResponse_OVER_LIMIT {
+				return r
+			}
+		}
+		t.Fatal("nothing is refused")
+		return nil
+	}
+	r := refused()
+	headers := map[string]string{}
+	for _, h := range r.ResponseHeadersToAdd {
+		headers[h.Key] = h.Value
+	}
+	if want := `{"rule":"per-user","limit":3,"wait":` + headers["RateLimit-Reset"] + `}`; string(r.RawBody) != want || headers["content-type"] != "application/json" || headers["x-weir-rule"] != "per-user" {
+		t.Errorf("body %s, want %s; headers %v", r.RawBody, want, headers)
+	}
+	if r := b.ask(request(of("user", "b"))); r.RawBody != nil || strings.Contains(r.String(), "x-weir-rule") {
+		t.Errorf("admitted: %v", r)
+	}
+	b.setRules(strings.Replace(boundRules, "limit: 3/1h,", "limit: 3/1h, headers: off, refusal: { body: No, content_type: text/plain },", 1))
+	if r := refused(); string(r.RawBody) != "No" || r.Statuses[0].CurrentLimit != nil || r.Statuses[0].DurationUntilReset != nil ||
+		len(r.ResponseHeadersToAdd) != 1 || strings.Contains(r.String(), "per-user") {
+		t.Errorf("hidden: %v", r)
+	}
+	b.setRules(boundRules)
+	if r := refused(); r.RawBody != nil || !strings.Contains(r.String(), "x-weir-rule") {
+		t.Errorf("a rule that states nothing: %v", r)
+	}
+}

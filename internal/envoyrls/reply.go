@@ -15,6 +15,8 @@ import (
 	"github.com/weirlimit/weir/internal/envoyrls/rules"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/refusal"
 )
 
 // statusParts are a status and what it points to, in one piece of memory.
@@ -36,6 +38,9 @@ func (s *Server) reply(q *query, refused bool) *rlspb.RateLimitResponse {
 		r.Statuses[i] = &parts[i].status
 	}
 	r.ResponseHeadersToAdd = s.headers(q, r.Statuses)
+	if refused {
+		s.refusal(q, r)
+	}
 	if s.cfg.Metadata {
 		r.DynamicMetadata = dynamicMetadata(q)
 	}
@@ -68,6 +73,9 @@ func (s *Server) status(q *query, i int, p *statusParts) {
 	}
 	if !informed(v) && p.status.Code == rlspb.RateLimitResponse_OK {
 		return // what is left is unknown, and 0 would be wrong
+	}
+	if rule.Policy.Headers == hidden {
+		return
 	}
 	p.status.CurrentLimit = rule.Current
 	p.status.LimitRemaining = uint32(max(0, min(remaining, math.MaxUint32)))
@@ -157,6 +165,32 @@ func (s *Server) headers(q *query, statuses []*rlspb.RateLimitResponse_Descripto
 	}
 	return headers
 }
+
+// refusal adds to a response what the rule states that refuses it, the last one if there are several: a body, which
+// Envoy takes in the place of its own, and with it the content type. Its status and that of gRPC are Envoy's to
+// choose. A rule that refuses because the store does not answer states nothing.
+func (s *Server) refusal(q *query, r *rlspb.RateLimitResponse) {
+	for i := len(q.Descriptors) - 1; i >= 0; i-- {
+		d := &q.Descriptors[i]
+		if r.Statuses[i].Code != rlspb.RateLimitResponse_OVER_LIMIT {
+			continue
+		}
+		if p := d.Policy; p.Headers != hidden && p.Headers != 0 && s.cfg.Headers {
+			r.ResponseHeadersToAdd = append(r.ResponseHeadersToAdd, &corepb.HeaderValue{Key: ruleHeader, Value: p.Rule})
+		}
+		if p := d.Policy; p.Refusal.Body != "" && informed(q.Judgment(i)) {
+			wait := int64(s.untilReset(q.matched[i].rule, d.Over, q.Judgment(i)) / time.Second)
+			r.RawBody = p.Refusal.AppendBody(nil, refusal.Values{Rule: p.Rule, RetryAfter: wait, Limit: p.Terms.Capacity})
+			r.ResponseHeadersToAdd = append(r.ResponseHeadersToAdd, &corepb.HeaderValue{Key: "content-type", Value: p.Refusal.ContentType})
+		}
+		return
+	}
+}
+
+// ruleHeader is the response header that names the rule of the rules file that refused.
+const ruleHeader = "x-weir-rule"
+
+const hidden = rule.HeadersOff
 
 // degradedHeader is the response header of a request that was decided without the store.
 // Its value is how: allow, deny, local or denied.

@@ -22,6 +22,8 @@ type entry struct {
 	policies []*engine.Policy // by variant
 	keys     keyLimits        // of the rule's own limit
 	counts   *ruleCounts
+	// overrides are the counts of the overrides that have a name, by engine.Policy.Override; nil: none has.
+	overrides map[uint64]*ruleCounts
 }
 
 var noRules = &catalog{}
@@ -39,8 +41,14 @@ func newCatalog(set *rule.Set, divides bool, m *metrics) *catalog {
 		for v := range r.Limits {
 			p := engine.NewPolicy(r.Name, set.Override(i, v), set.Limit(i, v), termsOf(r, set.Limit(i, v)))
 			p.OnFailure, p.ExpectedHolders, p.Mode, p.Key = r.OnFailure, r.ExpectedHolders, r.Mode, r.Key
-			p.Scope, p.Fair, p.Regions = r.Scope, r.Fair, set.Regions()
+			p.Scope, p.Fair, p.Regions, p.Headers, p.Refusal = r.Scope, r.Fair, set.Regions(), r.Headers, r.Refusal
 			e.policies = append(e.policies, p)
+			if name := r.Limits[v].Name; name != "" {
+				if e.overrides == nil {
+					e.overrides = map[uint64]*ruleCounts{}
+				}
+				e.overrides[p.Override] = m.override(e.counts, r.Name, name)
+			}
 		}
 		e.keys = newKeyLimits(r, e.policies[0])
 		c.rules[r.Name] = e
@@ -76,6 +84,15 @@ func (e *entry) policy(variant uint32, override uint64) *engine.Policy {
 		}
 	}
 	return nil
+}
+
+// counts are those of a policy of the catalog.
+func (c *catalog) counts(p *engine.Policy) *ruleCounts {
+	e := c.rules[p.Rule]
+	if of := e.overrides[p.Override]; of != nil {
+		return of
+	}
+	return e.counts
 }
 
 func termsOf(r *rule.Rule, l *limit.Limit) lease.Terms {

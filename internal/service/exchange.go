@@ -190,7 +190,7 @@ func (x *exchange) gather() {
 // count counts what was asked and answered.
 func (s *Service) count(x *exchange, rules *catalog) {
 	for i := range x.asks {
-		rules.rules[x.asks[i].Policy.Rule].counts.count(&x.asks[i], &x.grants[i])
+		rules.counts(x.asks[i].Policy).count(&x.asks[i], &x.grants[i])
 	}
 	if x.unknown > 0 {
 		s.metrics.unknown.Add(float64(x.unknown))

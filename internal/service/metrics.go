@@ -23,17 +23,20 @@ type metrics struct {
 	foreign       telemetry.Counter
 }
 
-// ruleCounts are the instruments of one rule.
+// ruleCounts are the instruments of one rule, or of one of its overrides with when and a name: then those that
+// do not tell overrides apart are the rule's.
 type ruleCounts struct {
+	override string // its name; empty for the rule
+
 	wants, granted, returned, overdrawn, refused, giveBacks telemetry.Counter
 	grants                                                  [lease.UnknownRule + 1]telemetry.Counter // by status
 }
 
 func newMetrics(r *telemetry.Registry) *metrics {
 	return &metrics{
-		wants:     r.Counters("weir_wants_total", "Wants of holders: one for each counter that a call asks for.", "rule"),
-		grants:    r.Counters("weir_grants_total", "Answers to wants: ok, denied, or unavailable (could not be decided).", "rule", "status"),
-		granted:   r.Counters("weir_units_granted_total", "Units granted to holders; for concurrency the slots of each answer.", "rule"),
+		wants:     r.Counters("weir_wants_total", "Wants of holders: one for each counter that a call asks for.", "rule", "override"),
+		grants:    r.Counters("weir_grants_total", "Answers to wants: ok, denied, or unavailable (could not be decided).", "rule", "override", "status"),
+		granted:   r.Counters("weir_units_granted_total", "Units granted to holders; for concurrency the slots of each answer.", "rule", "override"),
 		returned:  r.Counters("weir_units_returned_total", "Unused units that holders gave back.", "rule"),
 		overdrawn: r.Counters("weir_units_overdrawn_total", "Units that holders admitted without a lease, as they report them; repeated until acknowledged.", "rule"),
 		slots:     r.Counters("weir_slots_total", "Calls of requests for slots, by rule: take, renew or release, and ok, denied or unavailable.", "rule", "op", "status"),
@@ -55,25 +58,39 @@ func newMetrics(r *telemetry.Registry) *metrics {
 
 func (m *metrics) rule(name string) *ruleCounts {
 	c := &ruleCounts{
-		wants:     m.wants.WithLabelValues(name),
-		granted:   m.granted.WithLabelValues(name),
 		returned:  m.returned.WithLabelValues(name),
 		overdrawn: m.overdrawn.WithLabelValues(name),
 		refused:   m.refused.WithLabelValues(name),
 		giveBacks: m.giveBacks.WithLabelValues(name),
 	}
-	for status := lease.OK; status <= lease.Unavailable; status++ {
-		c.grants[status] = m.grants.WithLabelValues(name, statusNames[status])
-	}
-	return c
+	return m.override(c, name, "")
 }
 
-// forget drops the series of rules that are gone.
+// override is the instruments of a rule with those of one of its overrides.
+func (m *metrics) override(of *ruleCounts, rule, name string) *ruleCounts {
+	c := *of
+	c.override = name
+	c.wants, c.granted = m.wants.WithLabelValues(rule, name), m.granted.WithLabelValues(rule, name)
+	for status := lease.OK; status <= lease.Unavailable; status++ {
+		c.grants[status] = m.grants.WithLabelValues(rule, name, statusNames[status])
+	}
+	return &c
+}
+
+// forget drops the series of rules and overrides that are gone.
 func (m *metrics) forget(before, after *catalog) {
-	for name := range before.rules {
+	for name, e := range before.rules {
 		if after.rules[name] == nil {
 			for _, vec := range []*telemetry.CounterVec{m.wants, m.granted, m.returned, m.overdrawn, m.refused, m.grants, m.slots, m.giveBacks} {
 				vec.DeletePartialMatch(telemetry.Labels{"rule": name})
+			}
+			continue
+		}
+		for id, of := range e.overrides {
+			if after.rules[name].overrides[id] == nil {
+				for _, vec := range []*telemetry.CounterVec{m.wants, m.granted, m.grants} {
+					vec.DeletePartialMatch(telemetry.Labels{"rule": name, "override": of.override})
+				}
 			}
 		}
 	}

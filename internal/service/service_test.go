@@ -523,17 +523,17 @@ func TestMetrics(t *testing.T) {
 	r.raw("application/proto", []byte{0x3a, 0x7f})
 	got := scrape(r.metrics)
 	for _, line := range []string{
-		`weir_wants_total{rule="page"} 2`,
-		`weir_grants_total{rule="page",status="ok"} 1`,
-		`weir_grants_total{rule="page",status="denied"} 1`,
-		`weir_units_granted_total{rule="page"} 4`,
+		`weir_wants_total{override="",rule="page"} 2`,
+		`weir_grants_total{override="",rule="page",status="ok"} 1`,
+		`weir_grants_total{override="",rule="page",status="denied"} 1`,
+		`weir_units_granted_total{override="",rule="page"} 4`,
 		`weir_units_overdrawn_total{rule="page"} 2`,
 		`weir_edge_denials_total{rule="page"} 5`,
 		`weir_wants_unknown_rule_total 1`,
 		`weir_acquire_duplicates_total 1`,
 		`weir_acquire_rejected_total 2`,
 		`weir_holders 1`,
-		`weir_wants_total{rule="all"} 0`,
+		`weir_wants_total{override="",rule="all"} 0`,
 	} {
 		if !strings.Contains(got, line+"\n") {
 			t.Errorf("no %s", line)
@@ -545,6 +545,39 @@ func TestMetrics(t *testing.T) {
 	r.setRules(`rules: [{ name: other, key: [], limit: 1/1h }]`)
 	if got := scrape(r.metrics); strings.Contains(got, `rule="page"`) || !strings.Contains(got, `rule="other"`) {
 		t.Error("a rule that is gone still has series, or a new one has none")
+	}
+}
+
+// Overrides with a name are counted apart, others with their rule, and no key has a series.
+func TestMetricsOfOverrides(t *testing.T) {
+	r := newRegion(t)
+	const rules = `rules: [{ name: page, key: [{ header: u }], limit: 5/1h, overrides: [
+		{ name: gold, when: { header: { t: gold } }, limit: 9/1h }, { when: { header: { t: tin } }, limit: 2/1h }, { key: [ann], limit: 7/1h }] }]`
+	r.setRules(rules)
+	set, err := rulefile.Parse("rules", []byte(rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for variant := range 3 {
+		w := want("page", "ann", 1)
+		w.Variant, w.Override, w.Shape = uint32(variant), set.Override(0, variant), set.Limit(0, variant).Fingerprint()
+		r.grants(w)
+	}
+	got := scrape(r.metrics)
+	for _, line := range []string{
+		`weir_wants_total{override="gold",rule="page"} 1`, `weir_wants_total{override="",rule="page"} 2`,
+		`weir_grants_total{override="gold",rule="page",status="ok"} 1`, `weir_units_granted_total{override="",rule="page"} 2`,
+	} {
+		if !strings.Contains(got, line+"\n") {
+			t.Errorf("no %s", line)
+		}
+	}
+	if n := strings.Count(got, `override="`) - strings.Count(got, `override=""`); n != 5 || strings.Contains(got, "ann") {
+		t.Errorf("%d series of overrides, want 5:\n%s", n, got)
+	}
+	r.setRules(strings.Replace(rules, "name: gold, ", "", 1))
+	if got := scrape(r.metrics); strings.Contains(got, "gold") || !strings.Contains(got, `weir_wants_total{override="",rule="page"} 2`) {
+		t.Error("an override that is gone still has series, or its rule has none")
 	}
 }
 

@@ -116,7 +116,7 @@ func (r *Region) SetRules(rules string) {
 }
 
 // Metrics returns the region's samples by name with labels, as /metrics prints
-// them: `weir_grants_total{rule="login"}`.
+// them: `weir_grants_total{override="",rule="login",status="ok"}`.
 func (r *Region) Metrics() measure.Metrics {
 	r.t.Helper()
 	m, err := measure.Scrape(context.Background(), r.HTTP, "http://"+r.Admin+"/metrics")
