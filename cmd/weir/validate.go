@@ -116,7 +116,7 @@ func loadBindings(file string, rules *rule.Set) (*binding.Set, error) {
 
 func target(rules *rule.Set, name string) (binding.Target, bool) {
 	i, found := rules.Find(name)
-	if !found {
+	if !found || len(rules.Rule(i).Limits) == 0 {
 		return binding.Target{}, false
 	}
 	r := rules.Rule(i)

@@ -109,10 +109,17 @@ func (w *writer) periodField(name string, value, def limit.Micros) {
 }
 
 func (w *writer) rule(r *Rule, regions Regions) {
-	spec := r.Limits[0].Limit
 	w.open('{').field("name").string(r.Name)
 	w.enumField("mode", r.Mode.String(), enforce.String())
 	w.match("match", &r.Match)
+	if r.Mode == Exempt {
+		if len(r.From) > 0 {
+			w.field("from").strings(r.From)
+		}
+		w.close('}')
+		return
+	}
+	spec := r.Limits[0].Limit
 	w.field("key").open('[')
 	for _, p := range r.Key {
 		w.part(p)

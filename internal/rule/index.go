@@ -11,6 +11,7 @@ import (
 // still has to be evaluated.
 type index struct {
 	words  int
+	narrow bool     // there are paths to which no rule but Exempt ones applies
 	always []uint64 // rules whose path may have any first segment
 	// paths has the other rules by the spelling in which they compare the path; nil if
 	// there are none.
@@ -23,16 +24,47 @@ type paths struct {
 	first map[string][]uint64 // rules with a prefix or a template that begins with this segment
 }
 
-// newIndex indexes the rules that are not off.
-func newIndex(rules []Rule) index {
+// newIndex indexes the rules that are not off. The first ones are exempt.
+func newIndex(rules []Rule, exempt int) index {
 	x := index{words: (len(rules) + 63) / 64}
 	x.always = make([]uint64, x.words)
-	for i := range rules {
+	for i := exempt; i < len(rules); i++ {
 		if rules[i].Mode != Off {
 			x.add(i, &rules[i].Match)
 		}
 	}
+	x.narrow = !slices.ContainsFunc(x.always, func(w uint64) bool { return w != 0 })
+	for i := range exempt {
+		x.add(i, &rules[i].Match)
+	}
 	return x
+}
+
+// exemptFirst moves the exempt rules to the front, and leaves all in their order otherwise. It
+// returns how many there are.
+func exemptFirst(rules []Rule) (n int) {
+	for i := range rules {
+		if rules[i].Mode == Exempt {
+			r := rules[i]
+			copy(rules[n+1:i+1], rules[n:i])
+			rules[n] = r
+			n++
+		}
+	}
+	return n
+}
+
+// lift gives the exempt rules, which are the first, those that they lift.
+func (s *Set) lift() {
+	for i := range s.exempt {
+		lifts, from := make([]uint64, s.index.words), s.rules[i].From
+		for j := s.exempt; j < len(s.rules); j++ {
+			if len(from) == 0 || slices.Contains(from, Written(s.rules[j].Name)) {
+				s.index.set(lifts, j)
+			}
+		}
+		s.evaluators[i].lifts = lifts
+	}
 }
 
 func (x *index) add(i int, m *Match) {
@@ -57,11 +89,6 @@ func (x *index) add(i int, m *Match) {
 			x.set(x.always, i)
 		}
 	}
-}
-
-// narrows reports whether there are paths to which no rule applies.
-func (x *index) narrows() bool {
-	return !slices.ContainsFunc(x.always, func(w uint64) bool { return w != 0 })
 }
 
 func (x *index) set(bits []uint64, i int) { bits[i/64] |= 1 << (i % 64) }

@@ -2,6 +2,7 @@ package rule
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/limit"
@@ -19,7 +20,12 @@ type Matches struct {
 	// client use up the limit of all others. Rules that must cover such requests
 	// have an else, such as client_ip.
 	MissingKey []int
+	// Exempt are the rules with mode Exempt, by index, that lifted a rule: one that might
+	// apply, by its path, was left out. Of several that lift a rule the first one counts. See
+	// [Set.Lifts].
+	Exempt []int
 
+	exempt  []int  // the exempt rules that hold
 	keys    []byte // all keys of Hits
 	scratch []byte // a decoded query parameter
 
@@ -42,27 +48,54 @@ type Hit struct {
 // use with different q and m.
 func (s *Set) Match(q *Request, m *Matches) {
 	m.Hits, m.MissingKey, m.keys, m.made = m.Hits[:0], m.MissingKey[:0], m.keys[:0], 0
+	m.Exempt, m.exempt = m.Exempt[:0], m.exempt[:0]
 	for len(q.Headers) < len(s.inputs.Headers) {
 		q.Headers = append(q.Headers, Value{})
 	}
 	view := view{Request: q, m: m, path: q.path(), host: hostName(q.Host)}
 	s.index.each(&view, func(i int) {
+		if len(m.exempt) > 0 && m.lifted(s, i) {
+			return
+		}
 		if r := &s.evaluators[i]; r.match.holds(&view) {
 			m.add(i, r, &view)
 		}
 	})
 }
 
-// Excludes reports that no rule applies to a request with this path, whatever else it has. Of q it reads
-// the path alone; false says nothing. It uses m as Match does.
+// lifted reports whether an exempt rule that holds lifts the rule i, and notes the first one.
+func (m *Matches) lifted(s *Set, i int) bool {
+	for _, by := range m.exempt {
+		if s.Lifts(by, i) {
+			if !slices.Contains(m.Exempt, by) {
+				m.Exempt = append(m.Exempt, by)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// Lifts reports whether the rule by is exempt and lifts the rule i where it holds.
+func (s *Set) Lifts(by, i int) bool {
+	lifts := s.evaluators[by].lifts
+	return lifts != nil && lifts[i/64]>>(i%64)&1 != 0
+}
+
+// Excludes reports that no rule applies to a request with this path, whatever else it has: exempt rules have
+// nothing to lift then. Of q it reads the path alone; false says nothing. It uses m as Match does.
 func (s *Set) Excludes(q *Request, m *Matches) (excludes bool) {
 	m.made, excludes = 0, true
-	s.index.each(&view{Request: q, m: m, path: q.path()}, func(int) { excludes = false })
+	s.index.each(&view{Request: q, m: m, path: q.path()}, func(i int) { excludes = excludes && i < s.exempt })
 	return excludes
 }
 
 // add notes that the rule i applies, or that the request lacks its key.
 func (m *Matches) add(i int, r *evaluator, q *view) {
+	if r.lifts != nil {
+		m.exempt = append(m.exempt, i)
+		return
+	}
 	start := len(m.keys)
 	q.spelling = r.match.spelling
 	keys, ok := m.appendKey(m.keys, r.key, q)
@@ -102,6 +135,7 @@ type evaluator struct {
 	variants []variant // in the order of Limits
 	key      []part
 	cost     cost
+	lifts    []uint64 // of an exempt rule: a bit for each rule that it lifts; else nil
 }
 
 // variant is a [Variant] ready to be evaluated.

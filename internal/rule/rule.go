@@ -54,19 +54,23 @@ const (
 
 // Rule is one rule. The zero value of a field means its default, see above;
 // a [Set] has rules with the defaults filled in. The zero Rule is not legal:
-// it has no name and no limit.
+// it has no name and no limit. A rule with mode Exempt has only Name, Mode, Match and From.
 type Rule struct {
 	// Name is unique among the rules of a set: 1 to 64 letters, digits, '-' and
 	// '_', and of a rule that was expanded its suffixes, see [Written]. It appears in
 	// response headers, metrics and logs.
 	Name string
 	Mode Mode
+	// From names the rules that an Exempt rule lifts; none of them is exempt, and empty
+	// means all other rules of the set. Only with mode Exempt.
+	From []string
 	// Match selects the requests that the rule applies to.
 	Match Match
 	// Key selects the requests that are counted together. An empty key counts all
 	// requests together.
 	Key []Part
-	// Limits holds the base limit at 0 and the override i at i+1; at least one.
+	// Limits holds the base limit at 0 and the override i at i+1; at least one, but none with
+	// mode Exempt.
 	// The first override whose When holds is used, else the base limit. All agree
 	// in everything but Count, Period and Burst.
 	Limits []Variant
@@ -133,6 +137,7 @@ const (
 	enforce Mode = iota
 	Shadow       // decided and reported, but nothing is refused
 	Off          // checked, but not evaluated
+	Exempt       // what it matches is not decided by the rules that it lifts
 )
 
 // Scope is who shares a rule's counters. The zero value is ScopeRegion.

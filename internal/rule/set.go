@@ -31,6 +31,7 @@ type Set struct {
 	inputs     Inputs
 	evaluators []evaluator
 	index      index
+	exempt     int // how many of the rules are Exempt; they are the first
 	canonical  []byte
 }
 
@@ -112,6 +113,9 @@ func (s *Set) Encode() []byte { return s.canonical }
 
 // fill fills in the defaults of a rule that has passed the checks.
 func (r *Rule) fill() {
+	if r.Mode == Exempt {
+		return
+	}
 	r.Cost.Default = cmp.Or(r.Cost.Default, 1)
 	if r.Consistency == lease.Optimistic {
 		r.Overdraft = cmp.Or(r.Overdraft, defaultOverdraft)
@@ -138,25 +142,29 @@ func (r *Rule) fill() {
 }
 
 // NewSet makes a set of rules, regions and a seed that package check has found legal. It keeps
-// what they point to, and fills in the defaults.
+// what they point to, and fills in the defaults. Exempt rules become the first: what they
+// lift is known before another rule is evaluated.
 func NewSet(rules []Rule, regions Regions, seed uint64) *Set {
+	exempt := exemptFirst(rules)
 	s := &Set{
 		rules:      rules,
 		regions:    regions,
 		seed:       seed,
 		byName:     make(map[string]int, len(rules)),
 		evaluators: make([]evaluator, len(rules)),
-		index:      newIndex(rules),
+		index:      newIndex(rules, exempt),
+		exempt:     exempt,
 	}
 	for i := range rules {
 		rules[i].fill()
 		s.byName[rules[i].Name] = i
 	}
 	s.inputs = inputs(rules)
-	s.inputs.ByPath = s.index.narrows()
+	s.inputs.ByPath = s.index.narrow
 	for i := range rules {
 		s.evaluators[i] = s.inputs.evaluator(&rules[i], seed)
 	}
+	s.lift()
 	s.canonical = encode(rules, regions, seed)
 	s.Version = version(s.canonical)
 	s.Content = s.Version

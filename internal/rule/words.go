@@ -29,7 +29,7 @@ func ParseWord[T word](text string) T { return T(max(0, slices.Index(Words[T](),
 const unknown = "unknown"
 
 var (
-	modeWords  = [...]string{enforce: "enforce", Shadow: "shadow", Off: "off", Off + 1: unknown}
+	modeWords  = [...]string{enforce: "enforce", Shadow: "shadow", Off: "off", Exempt: "exempt", Exempt + 1: unknown}
 	scopeWords = [...]string{ScopeRegion: "region", ScopePoP: "pop", ScopeGlobal: "global", ScopeGlobal + 1: unknown}
 	fairWords  = [...]string{FairDemand: "demand", FairEqual: "equal", FairEqual + 1: unknown}
 	opWords    = [...]string{OpExact: "exact", OpPrefix: "prefix", OpRegex: "regex", OpPresent: "present", OpAbsent: "present",
@@ -40,7 +40,7 @@ var (
 )
 
 // String returns the word of the rule language.
-func (m Mode) String() string { return modeWords[min(m, Off+1)] }
+func (m Mode) String() string { return modeWords[min(m, Exempt+1)] }
 
 // String returns the word of the rule language.
 func (s Scope) String() string { return scopeWords[min(s, ScopeGlobal+1)] }

@@ -34,7 +34,7 @@ func newCatalog(set *rule.Set, divides bool, m *metrics) *catalog {
 	c := &catalog{version: set.Version, revision: set.Revision, encoded: set.Encode(), rules: make(map[string]*entry, set.Len())}
 	for i := range set.Len() {
 		r := set.Rule(i)
-		if divides && r.Scope != rule.ScopeGlobal {
+		if r.Mode == rule.Exempt || divides && r.Scope != rule.ScopeGlobal {
 			continue
 		}
 		e := &entry{counts: m.rule(r.Name)}

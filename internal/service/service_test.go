@@ -44,6 +44,15 @@ func rulesOf(t testing.TB, text string) *rule.Set {
 	return set
 }
 
+// TestExemptRules: an exempt rule has no counters.
+func TestExemptRules(t *testing.T) {
+	r := newRegion(t)
+	r.setRules("rules: [{ name: internal, mode: exempt }, { name: a, key: [], limit: 5/1h }]")
+	if got := r.grants(want("internal", "", 1), want("a", "", 1)); got[0].Status != lease.UnknownRule || got[1].Status != lease.OK {
+		t.Errorf("%+v", got)
+	}
+}
+
 // region is a service on a memory store with a clock of its own, behind HTTP.
 type region struct {
 	t       testing.TB

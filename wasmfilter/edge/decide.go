@@ -21,6 +21,9 @@ type decider struct {
 // match finds the rules in force that apply to a request; false if none does.
 func (d *decider) match(in *rule.Request) bool {
 	d.rules.InForce.Set.Match(in, &d.matches)
+	for _, i := range d.matches.Exempt {
+		d.rules.CountsOf(d.rules.InForce.Set.Rule(i).Name).Decided[rulebook.Exempted]++
+	}
 	for _, i := range d.matches.MissingKey {
 		d.rules.CountsOf(d.rules.InForce.Set.Rule(i).Name).MissingKey++
 	}

@@ -129,6 +129,14 @@ func (w *Worker) Excludes(in *rule.Request) bool {
 	return w.rules.InForce.Set.Excludes(in, &w.decider.matches)
 }
 
+// Exempt is the name of the exempt rule that the request of the last Match passes by; empty if there is none.
+func (w *Worker) Exempt() string {
+	if m := &w.decider.matches; w.rules.InForce != nil && len(m.Exempt) > 0 {
+		return w.rules.InForce.Set.Rule(m.Exempt[0]).Name
+	}
+	return ""
+}
+
 // Decide takes the request of the last Match through the rules. The verdict is r.Outcome, which it
 // returns.
 func (w *Worker) Decide(now lease.Millis, r *Request) Outcome {

@@ -56,6 +56,33 @@ func TestAllowed(t *testing.T) {
 	})
 }
 
+// A request that an exempt rule lifts a rule from is not decided by it: no call, no header. The access log and the
+// metrics name the exempt rule.
+func TestExempt(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		rules := strings.Replace(userRules, "[", `[{"name":"internal","mode":"exempt","match":{"header":{"x-internal":"1"}}},`, 1)
+		e := start(withRules(t, rules), 1)
+		for range 3 {
+			x := e.send(0, ":path", "/v1/a", "x-user", "ann", "x-internal", "1")
+			e.complete(x)
+			if x.paused || len(e.calls) > 0 || len(x.response) > 0 || x.decision != "internal exempt" {
+				t.Errorf("paused %v, %d calls, response %v, the access log gets %q", x.paused, len(e.calls), x.response, x.decision)
+			}
+		}
+		if x := e.send(0, ":path", "/v1/a", "x-user", "ann"); !x.paused {
+			t.Error("a request that is not exempt passes without its region")
+		}
+		e.settle(grantOf(99))
+		if x := e.get(0, "/other", "x-internal", "1"); x.decision != "" {
+			t.Errorf("a request without a rule: %q", x.decision)
+		}
+		e.pass(100)
+		if n := e.metrics["weir.decisions.rule.internal.decision.exempt"]; n != 3 {
+			t.Errorf("%d requests count as exempt, want 3: %v", n, e.metrics)
+		}
+	})
+}
+
 // With span_tags each decision is where Envoy's tracer finds it, also one from a lease.
 func TestSpanTags(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {

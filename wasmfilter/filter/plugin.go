@@ -79,6 +79,10 @@ func (p *plugin) decide(context uint32) action {
 	}
 	p.missed = !p.worker.Match(&p.in)
 	if p.missed {
+		if by := p.worker.Exempt(); by != "" {
+			p.missed = false // the next is likely exempt, too, which its path alone does not show
+			p.reportExempt(by)
+		}
 		return proceed
 	}
 	now, s := p.host.now(), p.vm.acquire(p)

@@ -38,6 +38,10 @@ import (
 //
 //	login allowed on_failure
 //
+// So is the exempt rule by which a request passes, if no other rule decides on it:
+//
+//	internal exempt
+//
 // With span_tags it is also in parts, for all requests, as weir.rule, weir.outcome (allowed
 // or denied), weir.consistency, weir.degraded (true or false) and, if one is used, weir.override.
 const (
@@ -84,6 +88,12 @@ func (p *plugin) report(r *edge.Request) {
 		p.buf.decision(g.Name, r)
 		p.host.setState(decisionState, text(p.buf.log))
 	}
+}
+
+// reportExempt writes to the access log that no rule decides on a request, because of an exempt one.
+func (p *plugin) reportExempt(by string) {
+	p.buf.text = append(append(p.buf.text[:0], by...), " exempt"...)
+	p.host.setState(decisionState, text(p.buf.text))
 }
 
 // tag puts the decision on a request where Envoy's tracer finds it: the rule that denied, or

@@ -11,7 +11,7 @@ import (
 // parts after rule., decision. and reason. into labels. No metric is per key.
 //
 //	weir.decisions.rule.R.decision.D           requests by rule and verdict: D is allowed,
-//	                                           denied, shadow_allowed or shadow_denied
+//	                                           denied, shadow_allowed, shadow_denied or exempt
 //	weir.decisions.rule.R.decision.D.reason.W  requests that were decided without the region;
 //	                                           W is on_failure, local_share or table_full
 //	weir.waits.rule.R                          requests that waited for the region
@@ -33,6 +33,7 @@ var decisionNames = [rulebook.Decisions]string{
 	rulebook.Denied:        "denied",
 	rulebook.ShadowAllowed: "shadow_allowed",
 	rulebook.ShadowDenied:  "shadow_denied",
+	rulebook.Exempted:      "exempt",
 	rulebook.FailedOpen:    "allowed.reason.on_failure",
 	rulebook.FailedClosed:  "denied.reason.on_failure",
 	rulebook.LocalAllowed:  "allowed.reason.local_share",

@@ -102,6 +102,7 @@ func Rules(rules []rule.Rule, regions rule.Regions, seed uint64) (*rule.Set, []P
 			c.taken("name", strict.Quote(name)+" is taken; write a name that no other rule has", strict.Index("rules", first)+".name")
 		}
 	}
+	c.from(rules, names)
 	if len(c.found) > 0 {
 		return nil, c.found
 	}

@@ -27,7 +27,8 @@ func TestNewRefuses(t *testing.T) {
 		want  string
 	}{
 		{"no limit", func(r *rule.Rule) { r.Limits = nil }, "rules[0].limit: is missing; write a limit such as 5/1m, or { count: 5, per: 1m, burst: 10 }"},
-		{"mode", func(r *rule.Rule) { r.Mode = 3 }, "rules[0].mode: 3 is unknown; write one of enforce, shadow, off"},
+		{"mode", func(r *rule.Rule) { r.Mode = 4 }, "rules[0].mode: 4 is unknown; write one of enforce, shadow, off, exempt"},
+		{"exempt with a limit", func(r *rule.Rule) { r.Mode = rule.Exempt }, "rules[0].limit: does not go with mode: exempt; leave it out"},
 		{"scope", func(r *rule.Rule) { r.Scope = 3 }, "rules[0].scope: 3 is unknown; write one of region, pop, global"},
 		{"microseconds", func(r *rule.Rule) { r.Timeout = 1500 }, "rules[0].timeout: 1500 µs is not whole milliseconds; write 1ms to 1s"},
 		{"source", func(r *rule.Rule) { r.Key = []rule.Part{{{From: 14}}} }, "rules[0].key[0]: 14 is unknown; write one of client_ip, header, path, method, query, const, cookie, segment, host, claim, san, route, region, label"},

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,12 @@ func (c *checker) rule(r *rule.Rule) {
 	c.ruleName(r.Name)
 	word(c, "mode", r.Mode)
 	c.match("match", &r.Match)
+	if r.Mode == rule.Exempt {
+		c.refuse(len(r.Key)+len(r.Limits) > 0, "limit", "does not go with mode: exempt; leave it out")
+		c.refuse(percents(&r.Match), "match", "percent is of keys, and an exempt rule has none; leave percent out")
+		return
+	}
+	c.refuse(len(r.From) > 0, "from", "is only for mode: exempt; leave it out, or write mode: exempt", "mode")
 	c.key(r)
 	c.cost(r.Cost)
 	word(c, "scope", r.Scope)
@@ -30,6 +37,27 @@ func (c *checker) rule(r *rule.Rule) {
 	c.limits(r)
 	c.keyLimits(r)
 	c.combinations(r)
+}
+
+// percents reports whether a condition is about the key of a request.
+func percents(m *rule.Match) bool {
+	return m.Percent != rule.Percent{} || slices.ContainsFunc(m.Not, func(not rule.Match) bool { return not.Percent != rule.Percent{} })
+}
+
+// from checks which rules exempt rules lift; names are those of all rules.
+func (c *checker) from(rules []rule.Rule, names map[string]int) {
+	for i := range rules {
+		names[rule.Written(rules[i].Name)] = i
+	}
+	for i := range rules {
+		c.path = strict.Index("rules", i)
+		for j, name := range rules[i].From {
+			of, known := names[name]
+			if !known || rules[of].Mode == rule.Exempt {
+				c.add(strict.Index("from", j), strict.Quote(name)+" is no rule that can be lifted; write the name of a rule of this file with a limit")
+			}
+		}
+	}
 }
 
 // ruleName checks the name of a rule, with the suffixes of one that was expanded.

@@ -11,7 +11,7 @@ import (
 var (
 	documentFields  = []string{"client_ip", "rules", "revision", "regions", "seed"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}
-	ruleFields      = []string{"name", "mode", "match", "key", "limit", "limits", "overrides", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "refusal", "retry_jitter"}
+	ruleFields      = []string{"name", "mode", "match", "from", "key", "limit", "limits", "overrides", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "refusal", "retry_jitter"}
 	pathFields      = []string{"exact", "prefix", "regex", "template"}
 	namedFields     = []string{"exact", "prefix", "regex", "present"}
 	partFields      = []string{"client_ip", "header", "query", "cookie", "segment", "claim", "label", "const", "else"}
@@ -23,6 +23,9 @@ var (
 	leaseFields     = []string{"interval", "ttl"}
 	refusalFields   = []string{"status", "body", "content_type", "grpc_status"}
 )
+
+// fieldsOfExempt is how many of ruleFields an exempt rule may have: the first ones.
+const fieldsOfExempt = 4
 
 // What a condition may have under not, and elsewhere.
 var (

@@ -22,7 +22,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{`[]`, "1:1: is a list; write a mapping with client_ip, rules, revision, regions, seed"},
 		{`null`, "1:1: has no value; write a mapping with client_ip, rules, revision, regions, seed"},
 		{`{"rules":{}}`, "1:2: rules: is a mapping; write a list of rules; [] for none"},
-		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, key, limit, limits, overrides, algorithm, align, min_interval, charge_denied, cost, scope, fair, consistency, overdraft, on_failure, timeout, lease, headers, refusal or retry_jitter"},
+		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, from, key, limit, limits, overrides, algorithm, align, min_interval, charge_denied, cost, scope, fair, consistency, overdraft, on_failure, timeout, lease, headers, refusal or retry_jitter"},
 		{`{"rules":[{"name":"a","key":[],"limit":"5/1m"},{"name":"a","key":[],"limit":"5/1m"}]}`, `1:56: rules[1].name: "a" is taken; write a name that no other rule has; the first is rules[0].name (line 1)`},
 	} {
 		set, err := read.JSON([]byte(test.doc))
@@ -67,6 +67,13 @@ var rules = rapid.Custom(func(t *rapid.T) []rule.Rule {
 	for i := range out {
 		out[i] = legal.Draw(t, "rule")
 		out[i].Name = string(rune('a'+i)) + out[i].Name
+	}
+	if rapid.Bool().Draw(t, "exempt") {
+		exempt := rule.Rule{Name: "exempt", Mode: rule.Exempt, Match: conditions.Draw(t, "match")}
+		if len(out) > 0 && out[0].Scope != rule.ScopeGlobal && rapid.Bool().Draw(t, "from") { // others may be removed
+			exempt.From = []string{out[0].Name}
+		}
+		out = append(out, exempt)
 	}
 	return out
 })

@@ -1,6 +1,7 @@
 package read
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -21,6 +22,15 @@ func (d *reader) rule(v strict.Value) []rule.Rule {
 	}
 	r.Mode = enum[rule.Mode](v.Field("mode"))
 	r.Match = d.match(v.Field("match"))
+	if r.From = from(v.Field("from")); r.Mode == rule.Exempt {
+		r.Limits = nil
+		for _, name := range v.Names() {
+			if slices.Contains(ruleFields[fieldsOfExempt:], name) {
+				v.FailName(name, "does not go with mode: exempt, which lifts rules and counts nothing; leave it out")
+			}
+		}
+		return []rule.Rule{r}
+	}
 	r.Key = d.key(v.Field("key"))
 	r.Cost = d.cost(v.Field("cost"))
 	r.Scope = enum[rule.Scope](v.Field("scope"))
@@ -34,6 +44,19 @@ func (d *reader) rule(v strict.Value) []rule.Rule {
 	r.Refusal = refusalForm(v.Field("refusal"))
 	r.RetryJitter = integer(v.Field("retry_jitter"), check.JitterRange)
 	return d.windows(v, r)
+}
+
+// from reads the names of the rules that an exempt rule lifts.
+func from(v strict.Value) (names []string) {
+	const want = "a list of names of rules, such as [login], or leave it out for all rules of the file"
+	for _, item := range v.List(rule.MaxRules, want) {
+		name, _ := item.String("the name of a rule")
+		names = append(names, name)
+	}
+	if v.Kind() == strict.List && len(names) == 0 && v.Ok() {
+		v.Fail("is empty; write " + want)
+	}
+	return names
 }
 
 // spec reads what all limits of a rule have in common.

@@ -60,11 +60,13 @@ func whole(path, lines string) string {
 	}
 	for _, base := range []string{"name: example", "key: [client_ip]", "limit: 5/1m"} {
 		name, _, _ := strings.Cut(base, ":")
-		if !slices.Contains(present, name) && (name != "limit" || !slices.Contains(present, "limits")) {
+		exempt := strings.Contains(lines, "mode: exempt") && name != "name"
+		if !slices.Contains(present, name) && !exempt && (name != "limit" || !slices.Contains(present, "limits")) {
 			lines = base + "\n" + lines
 		}
 	}
-	return "rules:\n  - " + indent(strings.TrimSpace(lines)) + "\n"
+	const lifted = "  - { name: other, key: [], limit: 5/1m }\n" // by exempt rules
+	return "rules:\n  - " + indent(strings.TrimSpace(lines)) + "\n" + lifted
 }
 
 // TestExamples: the reader takes each example and each remedy, and refuses each mistake.

@@ -46,9 +46,12 @@ func Check(set *rule.Set, now time.Time) []Warning {
 			continue
 		}
 		l.rule = r
+		l.match(set.Regions())
+		if r.Mode == rule.Exempt {
+			continue
+		}
 		l.key()
 		l.limit()
-		l.match(set.Regions())
 		l.overrides()
 		l.same(before)
 		before = append(before, r)

@@ -9,6 +9,7 @@ const (
 	Denied                 // over the limit
 	ShadowAllowed          // mode: shadow
 	ShadowDenied           // mode: shadow; the request passed
+	Exempted               // the rule is exempt, and lifted others
 	FailedOpen             // allowed by on_failure
 	FailedClosed           // denied by on_failure
 	LocalAllowed           // on_failure: local, within the share

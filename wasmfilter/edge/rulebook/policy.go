@@ -44,7 +44,7 @@ type Policy struct {
 // Policies is a set of rules made ready for deciding.
 type Policies struct {
 	Set    *rule.Set
-	ByRule [][]Policy // by rule and variant; empty for rules that are off
+	ByRule [][]Policy // by rule and variant; empty for rules that are off or exempt
 	ByID   map[uint32]*Policy
 }
 
@@ -53,7 +53,7 @@ func (b *Rulebook) compile(set *rule.Set) *Policies {
 	ps := &Policies{Set: set, ByRule: make([][]Policy, set.Len()), ByID: map[uint32]*Policy{}}
 	for i := range ps.ByRule {
 		r := set.Rule(i)
-		if r.Mode == rule.Off {
+		if r.Mode == rule.Off || r.Mode == rule.Exempt {
 			continue
 		}
 		ps.ByRule[i] = make([]Policy, len(r.Limits))
