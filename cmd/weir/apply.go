@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/user"
 	"time"
 
 	"github.com/aymanbagabas/go-udiff"
 
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 )
 
@@ -102,18 +102,18 @@ func finish(ctx context.Context, s *versions.Store, v versions.Version, stdout, 
 }
 
 type applyCmd struct {
-	File   string `arg:"" predictor:"file" help:"Rules file."`
+	File   string `arg:"" predictor:"file" help:"Rules file, or a directory of them."`
 	change `embed:""`
 	On     uint64 `placeholder:"REVISION" help:"Refuse if another version is in force: the file was made of that one."`
 }
 
 // Run checks the file as a whole, then puts it in force.
 func (a *applyCmd) Run(stdout io.Writer, stderr errorWriter) error {
-	text, err := os.ReadFile(a.File)
+	files, err := rulefile.ReadFiles(a.File)
 	if err != nil {
 		return err
 	}
-	document, err := versions.Parse(a.File, text)
+	document, err := versions.ParseFiles(a.File, files)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (a *applyCmd) Run(stdout io.Writer, stderr errorWriter) error {
 			if err != nil {
 				return err
 			}
-			return compare(ctx, s, current, a.File, text, stdout)
+			return compare(ctx, s, current, a.File, document.Text, stdout)
 		}
 		by := a.by()
 		by.On = a.On

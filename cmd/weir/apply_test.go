@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -84,6 +85,16 @@ func TestApply(t *testing.T) {
 	s.weir(0, []string{"history", "-o", "json"}, `"rollback_to": `+first, `"why": "more"`)
 	s.weir(1, []string{"apply", "testdata/bad.yaml", "--reason", "bad"}, "testdata/bad.yaml:")
 	s.weir(0, []string{"rollback", second, "--reason", "after all"}, " is in force")
+	several := filepath.Join(dir, "several")
+	if err := os.Mkdir(several, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	proc.WriteFile(t, filepath.Join(several, "a.yaml"), "rules:\n- { name: a, key: [client_ip], limit: 30/1m }\n")
+	proc.WriteFile(t, filepath.Join(several, "b.yaml"), "rules:\n- { name: b, key: [path], limit: 5/1s }\n")
+	s.weir(0, []string{"apply", several, "--dry-run"}, "+# \"a.yaml\"\n+- name: \"a\"\n+  key: [client_ip]\n+  limit: 30/1m\n+# \"b.yaml\"\n+- name: \"b\"")
+	fourth := revisionOf(s.weir(0, []string{"apply", several, "--reason", "several files"}, " is in force"))
+	s.weir(0, []string{"apply", several, "--dry-run"}, "is the same as revision "+fourth)
+	s.weir(0, []string{"history", fourth}, "- name: \"a\"\n", "- name: \"b\"\n")
 	s.register("weir-regional-eu-old", 1)
 	s.weir(1, []string{"apply", one, "--reason", "too old"}, " is in Consul", "not in force in weir-regional-eu-old, which has revision 1")
 	s.agent.Kill()

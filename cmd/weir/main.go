@@ -81,7 +81,7 @@ type errorWriter struct{ io.Writer }
 var errReported = errors.New("mistakes were found")
 
 type compileCmd struct {
-	File string `arg:"" predictor:"file" help:"Rules file."`
+	File string `arg:"" predictor:"file" help:"Rules file, or a directory of them."`
 }
 
 // Run prints the compiled form.

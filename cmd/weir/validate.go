@@ -12,13 +12,12 @@ import (
 	"github.com/weirlimit/weir/internal/envoyrls/binding"
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/lint"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 )
 
 type validateCmd struct {
-	Files           []string  `arg:"" optional:"" name:"file" predictor:"file" help:"Rules files, YAML or JSON; - is standard input."`
+	Files           []string  `arg:"" optional:"" name:"file" predictor:"file" help:"Rules files, YAML or JSON, or directories of them; - is standard input."`
 	Descriptors     string    `placeholder:"FILE" predictor:"file" help:"Also check a file of bindings and, with a rules file, that its rules can be bound."`
 	RatelimitConfig string    `placeholder:"DIR" predictor:"file" help:"Also check a directory with envoyproxy/ratelimit's YAML."`
 	Ratelimit       ratelimit `embed:"" prefix:"ratelimit-"`
@@ -82,8 +81,9 @@ func checkRules(r *report, file string) *rule.Set {
 	}
 	r.printf("version: %s\n", doc.Set.Version)
 	for _, w := range lint.Check(doc.Set, time.Now()) {
-		path, at := doc.Place(w.Rule, w.Field)
-		r.warn(w.Code, strict.Error{File: nameOf(file), Pos: at, Path: path, Reason: w.Reason})
+		at := doc.Place(w.Rule, w.Field)
+		at.Reason = w.Reason
+		r.warn(w.Code, at)
 	}
 	return doc.Set
 }
@@ -161,27 +161,19 @@ func load(file string) (*rule.Set, error) {
 	return doc.Set, nil
 }
 
-// loadDocument reads a rules file; - is standard input.
+// standardInput is the argument that names it.
+const standardInput = "-"
+
+// loadDocument reads a rules file, or a directory of them; - is standard input.
 func loadDocument(file string) (*rulefile.Document, error) {
-	if info, err := os.Stat(file); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%s: is a directory; write --ratelimit-config %s if it has envoyproxy/ratelimit's YAML", file, file)
+	if file != standardInput {
+		return rulefile.Load(file)
 	}
-	data, err := content(file)
+	data, err := io.ReadAll(io.LimitReader(os.Stdin, rulefile.MaxBytes+1))
 	if err != nil {
 		return nil, err
 	}
 	return rulefile.Read(nameOf(file), data)
-}
-
-// standardInput is the argument that names it.
-const standardInput = "-"
-
-// content reads a file, of standard input a little more than a rules file may have.
-func content(file string) ([]byte, error) {
-	if file == standardInput {
-		return io.ReadAll(io.LimitReader(os.Stdin, rulefile.MaxBytes+1))
-	}
-	return os.ReadFile(file)
 }
 
 // nameOf names a file in messages.

@@ -27,7 +27,7 @@ type Config struct {
 	// consul: takes the rules that `weir apply` puts into Consul's key-value store instead, that
 	// of ConsulBy.Primary. They are followed, and while Consul is away those in force stay.
 	// Without rules at the start this program is not ready until they come.
-	Rules string `help:"Rules file: YAML; or consul: for those in Consul." placeholder:"FILE"`
+	Rules string `help:"Rules file, YAML, or a directory of them; or consul: for those in Consul." placeholder:"PATH"`
 
 	// RulesCopy is the file with a copy of the rules in force, for a start while Consul is
 	// away. auto: "rules" in the directory that systemd names (STATE_DIRECTORY), else

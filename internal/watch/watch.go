@@ -27,9 +27,6 @@ const (
 	settle = 100 * time.Millisecond
 )
 
-// MaxFile bounds a file, in bytes.
-const MaxFile = 16 << 20
-
 // Candidate is a configuration without mistakes.
 type Candidate struct {
 	// Version identifies the meaning: a candidate with the version in force is not
@@ -250,26 +247,17 @@ func (w *Watcher) refuse(err error, reason string) {
 // NewFile makes a watcher of a single file. what and parse are as in [Config].
 func NewFile(what, path string, parse func(rulefile.File) (Candidate, error), log *slog.Logger, r *telemetry.Registry) *Watcher {
 	return New(Config{
-		What:    what,
-		Path:    path,
-		Read:    func() ([]rulefile.File, error) { return read(what, path) },
+		What: what,
+		Path: path,
+		Read: func() ([]rulefile.File, error) {
+			f, err := rulefile.ReadFile(path)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", what, err)
+			}
+			return []rulefile.File{f}, nil
+		},
 		Parse:   func(files []rulefile.File) (Candidate, error) { return parse(files[0]) },
 		Log:     log,
 		Metrics: r,
 	})
-}
-
-func read(what, path string) ([]rulefile.File, error) {
-	info, err := os.Stat(path)
-	if err == nil && info.Size() > MaxFile {
-		err = fmt.Errorf("%s: %d bytes, at most 16 MiB are read", path, info.Size())
-	}
-	var data []byte
-	if err == nil {
-		data, err = os.ReadFile(path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	return []rulefile.File{{Name: path, Data: data, Modified: info.ModTime()}}, nil
 }

@@ -113,6 +113,7 @@ func TestDocuments(t *testing.T) {
 
 // others are code spans that look like something of ours and are not.
 var others = map[string]string{
+	"owners.yaml":   "a file of operators, in a directory of rules",
 	"--concurrency": "a flag of Envoy", "--restart-epoch": "a flag of Envoy", "--drain-time-s": "a flag of Envoy", "--scan": "a flag of redis-cli",
 	"envoy_yaml":  "an output of Terraform",
 	"weir_region": "a cluster", "weir_regions": "a network of docker-compose.yml", "weir_": "how all metrics begin", "weir_ratelimit": "how some begin",
@@ -248,11 +249,18 @@ func checkYAML(text string) error {
 	case strings.HasPrefix(text, "rules:"):
 		_, err := rulefile.Parse("example", []byte(text))
 		return err
+	case strings.HasPrefix(text, "owners:"):
+		files := []rulefile.File{{Name: "dir/owners.yaml", Data: []byte(text)}}
+		for _, name := range []string{"platform.yaml", "team-a.yaml"} {
+			files = append(files, rulefile.File{Name: "dir/" + name, Data: []byte("rules: []\n")})
+		}
+		_, err := rulefile.Merge("dir", files)
+		return err
 	case strings.HasPrefix(text, "bindings:"):
 		_, err := binding.Parse("example", []byte(text))
 		return err
 	}
-	return fmt.Errorf("an example of YAML that is neither rules nor bindings: no check is written for it")
+	return fmt.Errorf("an example of YAML that is neither rules nor owners nor bindings: no check is written for it")
 }
 
 // blocks are the examples that are no commands, by their first line.

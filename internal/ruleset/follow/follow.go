@@ -1,14 +1,16 @@
 // Package follow puts rules in force whenever they change: those of a rules file, or the versions
 // in Consul. Rules with a mistake never replace good ones.
 //
-//	follow.go    a rules file
+//	follow.go    a rules file, or a directory of them
 //	revision.go  its revision: what is read later is newer
 //	store.go     versions in Consul
 //	copy.go      copies of them, for a start without the Consul that has them
 package follow
 
 import (
+	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/internal/rule"
@@ -17,17 +19,18 @@ import (
 	"github.com/weirlimit/weir/internal/watch"
 )
 
-// New makes a watcher of the file at path. apply puts a set of rules in force; it
+// New makes a watcher of the file, or of the directory, at path. apply puts a set of rules in force; it
 // is called by the watcher's Load and Run only; an error refuses the set until it is
 // tried again, at the next reading.
 func New(path string, apply func(*rule.Set) error, log *slog.Logger, r *telemetry.Registry) *watch.Watcher {
 	order := order{log: log}
-	return watch.NewFile("rules", path, func(f rulefile.File) (watch.Candidate, error) {
-		set, err := rulefile.Parse(path, f.Data)
+	parse := func(files []rulefile.File) (watch.Candidate, error) {
+		d, err := rulefile.Merge(path, files)
 		if err != nil {
 			return watch.Candidate{}, err
 		}
-		set = order.date(set, f.Modified, time.Now())
+		newest := slices.MaxFunc(files, func(a, b rulefile.File) int { return a.Modified.Compare(b.Modified) })
+		set := order.date(d.Set, newest.Modified, time.Now())
 		return watch.Candidate{
 			Version:  set.Content,
 			Revision: set.Revision,
@@ -40,5 +43,13 @@ func New(path string, apply func(*rule.Set) error, log *slog.Logger, r *telemetr
 			},
 			About: []any{"rules", set.Len(), "revision", set.Number()},
 		}, nil
-	}, log, r)
+	}
+	read := func() ([]rulefile.File, error) {
+		files, err := rulefile.ReadFiles(path)
+		if err != nil {
+			return nil, fmt.Errorf("rules: %w", err)
+		}
+		return files, nil
+	}
+	return watch.New(watch.Config{What: "rules", Path: path, Read: read, Parse: parse, Log: log, Metrics: r})
 }

@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -210,6 +211,57 @@ func TestSwappedLink(t *testing.T) {
 	})
 }
 
+// TestDirectory follows a directory as Kubernetes mounts one, whose link ..data is swapped again and again: each set in
+// force is of one version, and a mistake in one file changes nothing.
+func TestDirectory(t *testing.T) {
+	dir := t.TempDir()
+	swap := func(version int, extra string) {
+		folder := fmt.Sprintf("..%d", version)
+		for _, name := range []string{"a", "b"} {
+			text := fmt.Sprintf("rules: [{ name: %s, key: [], limit: %d/1m }]\n%s", name, version, extra)
+			if err := errors.Join(os.MkdirAll(filepath.Join(dir, folder), 0o700), os.WriteFile(filepath.Join(dir, folder, name+".yaml"), []byte(text), 0o600)); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := errors.Join(os.Symlink(folder, filepath.Join(dir, "..new")), os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data"))); err != nil {
+			t.Error(err)
+		}
+		if err := os.RemoveAll(filepath.Join(dir, fmt.Sprintf("..%d", version-1))); err != nil {
+			t.Error(err)
+		}
+	}
+	swap(1, "")
+	follow(t, dir, func(w *watched, pass func()) {
+		for version := 2; version < 200; version++ {
+			swap(version, "")
+			time.Sleep(time.Duration(version) * 7 * time.Millisecond)
+		}
+		pass()
+		if len(w.applied) < 50 || w.limit() != 199 {
+			t.Errorf("%d versions, the last is %d", len(w.applied), w.limit())
+		}
+		for i, set := range w.applied {
+			if set.Len() != 2 || set.Rule(0).Limits[0].Limit.Count != set.Rule(1).Limits[0].Limit.Count {
+				t.Errorf("half of two versions: %s", set.Encode())
+			}
+			if i > 0 && set.Revision <= w.applied[i-1].Revision {
+				t.Errorf("revision %d after %d", set.Revision, w.applied[i-1].Revision)
+			}
+		}
+		before := len(w.applied)
+		swap(200, "colour: red\n")
+		pass()
+		if log := w.logged(); len(w.applied) != before || !strings.Contains(log, filepath.Join(dir, "a.yaml")+":2:1: colour") {
+			t.Errorf("applied %d, log %s", len(w.applied)-before, log)
+		}
+		swap(201, "")
+		pass()
+		if w.limit() != 201 {
+			t.Error("the mended version is not in force")
+		}
+	})
+}
+
 func TestLoad(t *testing.T) {
 	path := temporary(t)
 	w := New(path, func(*rule.Set) error { t.Error("applied"); return nil }, slog.New(slog.DiscardHandler), telemetry.NewRegistry("test"))
@@ -222,10 +274,10 @@ func TestLoad(t *testing.T) {
 	if err := w.Load(); err == nil || strings.Count(err.Error(), "\n") == 0 {
 		t.Errorf("a file with two mistakes: %v, want a line for each", err)
 	}
-	if err := os.WriteFile(path, make([]byte, watch.MaxFile+1), 0o600); err != nil {
+	if err := os.WriteFile(path, make([]byte, 8<<20+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Load(); err == nil || !strings.Contains(err.Error(), "16 MiB") {
+	if err := w.Load(); err == nil || !strings.Contains(err.Error(), "at most 8388608") {
 		t.Errorf("a file that is too long: %v", err)
 	}
 }

@@ -78,7 +78,7 @@ func codes(t *testing.T, document string) string {
 	}
 	var found []string
 	for _, w := range lint.Check(d.Set, now) {
-		if path, at := d.Place(w.Rule, w.Field); at.Line == 0 || path == "" {
+		if at := d.Place(w.Rule, w.Field); at.Pos.Line == 0 || at.Path == "" {
 			t.Errorf("%s of %s: no place in\n%s", w.Code, w.Rule, document)
 		}
 		found = append(found, w.Code)

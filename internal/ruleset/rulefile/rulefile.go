@@ -8,27 +8,20 @@
 package rulefile
 
 import (
-	"math"
 	"strings"
-	"time"
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// File is a file of configuration as it was read.
-type File struct {
-	Name string
-	Data []byte
-	// Modified is the time of its last change; zero if it does not matter.
-	Modified time.Time
-}
-
-// Document is a rules file that has been parsed. It is immutable.
+// Document is a rules file that has been parsed, or a directory of them. It is immutable.
 type Document struct {
-	Text []byte
+	Text []byte // of the file, or of one with the same rules as the directory
 	Set  *rule.Set
+
+	file   string
+	merged *merged // nil: it is a file
 }
 
 // Read parses a rules file. The file's name is only used in errors. The error, if
@@ -36,44 +29,85 @@ type Document struct {
 func Read(file string, text []byte) (*Document, error) {
 	var errs strict.Errors
 	if root := parse(text, "rules: [] for no rules", &errs); root != nil {
-		doc := strict.Root(root, &errs)
-		plainNames(doc)
-		if set := read.Document(doc); set != nil {
-			return &Document{Text: text, Set: set}, nil
-		}
-		for i := range errs {
-			advise(&errs[i], root)
+		if set := readRules(root, &errs); set != nil {
+			return &Document{Text: text, Set: set, file: file}, nil
 		}
 	}
 	return nil, located(file, errs)
 }
 
+// readRules reads what people wrote.
+func readRules(root *strict.Node, errs *strict.Errors) *rule.Set {
+	doc := strict.Root(root, errs)
+	plainNames(doc)
+	set := read.Document(doc)
+	for i := range *errs {
+		advise(&(*errs)[i], root)
+	}
+	return set
+}
+
 // plainNames refuses names of rules as only the compiled form has them.
 func plainNames(doc strict.Value) {
-	rules := doc.Field("rules")
-	if rules.Kind() != strict.List {
-		return
-	}
-	for _, r := range rules.List(math.MaxInt, "") {
+	for _, r := range items(doc.Field("rules")) {
 		if name := r.Field("name"); name.Kind() == strict.String && strings.Contains(name.Node().Text, "@") {
 			name.Fail(strict.Quote(name.Node().Text) + " has an @, which names a counter of a rule that has several; write limits, percent, variants or candidates, and a name without @")
 		}
 	}
 }
 
-// Place returns where a field of a rule stands, or the nearest place above it that exists: its path, and its
-// position. A rule that is one of several windows, variants or parts of one stands where that does.
-func (d *Document) Place(name, field string) (path string, at strict.Pos) {
-	name, _, _ = strings.Cut(name, "@")
+// Merge parses files as [ReadFiles] reads them at path: a rules file, or those of a directory. The error is like that of
+// [Read], file by file.
+func Merge(path string, files []File) (*Document, error) {
+	if len(files) == 1 && files[0].Name == path {
+		return Read(path, files[0].Data)
+	}
+	m := merge(path, files)
 	var errs strict.Errors
-	root := parse(d.Text, "", &errs)
+	set := readRules(&m.root, &errs)
+	m.report(errs)
+	if err := m.err(); err != nil {
+		return nil, err
+	}
+	text := m.text()
+	if len(text) > MaxBytes {
+		return nil, strict.Errors{{File: path, Reason: tooLarge(int64(len(text)))}}
+	}
+	return &Document{Text: text, Set: set, merged: m}, nil
+}
+
+// Load reads and parses a rules file, or a directory of them.
+func Load(path string) (*Document, error) {
+	files, err := ReadFiles(path)
+	if err != nil {
+		return nil, err
+	}
+	return Merge(path, files)
+}
+
+// Place returns where a field of a rule stands, or the nearest place above it that exists: its file, path and
+// position. A rule that is one of several windows, variants or parts of one stands where that does.
+func (d *Document) Place(name, field string) (place strict.Error) {
+	name, _, _ = strings.Cut(name, "@")
+	var root *strict.Node
+	if d.merged != nil {
+		root = &d.merged.root
+	} else {
+		root = parse(d.Text, "", new(strict.Errors))
+	}
 	for i, item := range root.Field("rules").Items {
 		if n := item.Field("name"); n != nil && n.Text == name {
-			path = strict.Index("rules", i) + "." + field
-			return path, root.Find(path)
+			place.Path = strict.Index("rules", i) + "." + field
+			place.Pos = root.Find(place.Path)
+			break
 		}
 	}
-	return "", strict.Pos{}
+	if d.merged != nil && place.Path != "" {
+		d.merged.move(&place)
+	} else {
+		place.File = d.file
+	}
+	return place
 }
 
 // Parse is [Read] for who only needs the rules.

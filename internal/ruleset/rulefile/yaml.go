@@ -15,12 +15,20 @@ import (
 // MaxBytes bounds a file: the compiled form, and the limits of 100,000 keys.
 const MaxBytes = 2 * strict.MaxBytes
 
+// maxParts bounds the lines and commas of a file, and so the values that it may have: each takes far more memory than
+// its text. The limits of 100,000 keys have a tenth of them for each part of their keys.
+const maxParts = 1 << 20
+
 // parse reads a file with one YAML document. YAML without a counterpart in JSON is a
 // mistake: rules are sent as JSON, and must mean what a reader expects. nothing is the
 // text to write into an empty file.
 func parse(data []byte, nothing string, errs *strict.Errors) *strict.Node {
 	if len(data) > MaxBytes {
 		fail(errs, strict.Pos{}, "", "the file has "+strconv.Itoa(len(data))+" bytes; write at most "+strconv.Itoa(MaxBytes))
+		return nil
+	}
+	if n := bytes.Count(data, []byte{','}) + bytes.Count(data, []byte{'\n'}); n > maxParts {
+		fail(errs, strict.Pos{}, "", "the file has "+strconv.Itoa(n)+" lines and commas; write at most "+strconv.Itoa(maxParts))
 		return nil
 	}
 	if rest, runs := plainRuns(data); runs != nil {

@@ -71,10 +71,19 @@ func (s *Store) chunkKey(sum string) string { return s.prefix + "chunks/" + sum 
 // Parse reads a document as every tier does before it puts it in force. name is only used in
 // errors, which have a line for each mistake.
 func Parse(name string, document []byte) (*rulefile.Document, error) {
-	if len(document) > maxDocument {
-		return nil, fmt.Errorf("%s: %d bytes, at most %d fit into Consul; make fewer or shorter rules, or give each region a file", name, len(document), maxDocument)
+	return ParseFiles(name, []rulefile.File{{Name: name, Data: document}})
+}
+
+// ParseFiles is Parse for a rules file, or the files of a directory, as [rulefile.ReadFiles] reads them.
+func ParseFiles(name string, files []rulefile.File) (*rulefile.Document, error) {
+	size := 0
+	for _, f := range files {
+		size += len(f.Data)
 	}
-	d, err := rulefile.Read(name, document)
+	if size > maxDocument {
+		return nil, fmt.Errorf("%s: %d bytes, at most %d fit into Consul; make fewer or shorter rules, or give each region a file", name, size, maxDocument)
+	}
+	d, err := rulefile.Merge(name, files)
 	if err != nil {
 		return nil, err
 	}

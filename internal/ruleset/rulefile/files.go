@@ -1,0 +1,134 @@
+package rulefile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+// maxFiles bounds the entries of a directory.
+const maxFiles = 1000
+
+// tries is how often a directory is read whose links change meanwhile.
+const tries = 5
+
+// File is a file of configuration as it was read.
+type File struct {
+	Name string
+	Data []byte
+	// Modified is the time of its last change, or that of its directory if that is later; zero if it does not
+	// matter.
+	Modified time.Time
+}
+
+// ReadFile reads a file, and of one that is too large nothing, or of a pipe not much more than a file may have.
+func ReadFile(path string) (File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return File{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s: is a directory", path)
+	}
+	if err != nil {
+		return File{}, err
+	}
+	var data []byte
+	if info.Size() <= MaxBytes {
+		if data, err = io.ReadAll(io.LimitReader(f, MaxBytes+1)); err != nil {
+			return File{}, err
+		}
+	}
+	if size := max(info.Size(), int64(len(data))); size > MaxBytes {
+		return File{}, strict.Errors{{File: path, Reason: tooLarge(size)}}
+	}
+	return File{Name: path, Data: data, Modified: info.ModTime()}, nil
+}
+
+func tooLarge(size int64) string {
+	return fmt.Sprintf("has %d bytes or more; write at most %d", size, MaxBytes)
+}
+
+// ReadFiles reads a rules file or, of a directory, all files *.yaml, *.yml and *.json in the order of their names, but
+// for those whose name begins with a dot. They are of one version where a link leads to each version: the directory
+// itself may be one, or ..data in it, as Kubernetes has it.
+func ReadFiles(path string) ([]File, error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		f, err := ReadFile(path)
+		return []File{f}, err
+	}
+	var err error
+	for range tries {
+		var from, again string
+		var files []File
+		if from, err = version(path); err == nil {
+			files, err = readDirectory(path, from)
+			again, _ = version(path)
+		}
+		if again == from && from != "" {
+			return files, err
+		}
+	}
+	return nil, fmt.Errorf("%s: %w", path, cmp.Or(err, errors.New("changes all the time")))
+}
+
+// version is the directory that has the files now.
+func version(dir string) (string, error) {
+	data := filepath.Join(dir, "..data")
+	if _, err := os.Lstat(data); errors.Is(err, os.ErrNotExist) {
+		data = dir
+	}
+	return filepath.EvalSymlinks(data)
+}
+
+// readDirectory reads the files in from, which are named as those of dir.
+func readDirectory(dir, from string) (files []File, err error) {
+	d, err := os.Open(from)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(maxFiles + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	info, err := d.Stat()
+	if err == nil && len(names) > maxFiles {
+		err = fmt.Errorf("%s: has more than %d files; is it a directory of rules?", dir, maxFiles)
+	}
+	if err != nil {
+		return nil, err
+	}
+	total := int64(0)
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		if strings.HasPrefix(name, ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
+			continue
+		}
+		f, err := ReadFile(filepath.Join(from, name))
+		if err != nil {
+			return nil, err
+		}
+		if total += int64(len(f.Data)); total > MaxBytes {
+			return nil, strict.Errors{{File: dir, Reason: tooLarge(total)}}
+		}
+		f.Name = filepath.Join(dir, name)
+		if info.ModTime().After(f.Modified) { // a file may have been removed
+			f.Modified = info.ModTime()
+		}
+		files = append(files, f)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: has no file *.yaml, *.yml or *.json; for no rules write one with rules: []", dir)
+	}
+	return files, nil
+}

@@ -1,0 +1,150 @@
+package rulefile_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+)
+
+// swap makes a version of a directory as Kubernetes does: its files, a link that leads to them, and then the version
+// before is removed.
+func swap(dir string, version int) error {
+	before, _ := os.Readlink(filepath.Join(dir, "..data"))
+	folder := fmt.Sprintf("..version_%d", version)
+	err := os.Mkdir(filepath.Join(dir, folder), 0o700)
+	for _, name := range []string{"a", "b", "c"} {
+		text := fmt.Sprintf("rules: [{ name: %s, key: [], limit: %d/1m }]\n", name, version)
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, folder, name+".yaml"), []byte(text), 0o600))
+	}
+	err = errors.Join(err, os.Symlink(folder, filepath.Join(dir, "..new")), os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")))
+	if before != "" {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, before)))
+	}
+	return err
+}
+
+// TestReadsOneVersion: what is read while versions change is never half of two.
+func TestReadsOneVersion(t *testing.T) {
+	dir := t.TempDir()
+	if err := swap(dir, 1); err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for version := 2; ; version++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+			if err := swap(dir, version); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	seen := map[int64]bool{}
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		d, err := rulefile.Load(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := d.Set.Rule(0).Limits[0].Limit.Count
+		for i := range d.Set.Len() {
+			if count := d.Set.Rule(i).Limits[0].Limit.Count; d.Set.Len() != 3 || count != first {
+				t.Fatalf("half of two versions: %s", d.Set.Encode())
+			}
+		}
+		seen[first] = true
+	}
+	close(stop)
+	writer.Wait()
+	if len(seen) < 10 {
+		t.Errorf("saw %d versions, want many", len(seen))
+	}
+}
+
+// TestHostileFiles: what is far too large, or multiplies, is refused before it takes time or memory. How long each took
+// is printed, and what was read of it is bounded.
+func TestHostileFiles(t *testing.T) {
+	large := func(name, begin string, size int64) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(begin), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	small := func(text string) string {
+		return filepath.Join(directory(t, map[string]string{"rules.yaml": text}), "rules.yaml")
+	}
+	var bomb strings.Builder
+	bomb.WriteString("a0: &a0 [x]\n")
+	for i := range 40 {
+		fmt.Fprintf(&bomb, "a%d: &a%d [%s*a%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 9), i)
+	}
+	crowd := t.TempDir()
+	for i := range 10_000 {
+		if err := os.WriteFile(filepath.Join(crowd, fmt.Sprintf("%d.yaml", i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct{ path, want string }{
+		"100 MB":                    {large("rules.yaml", "rules: [", 100<<20), "has 104857600 bytes or more; write at most 8388608"},
+		"10 MB in one line":         {large("rules.yaml", "rules: [ ", 10<<20), "has 10485760 bytes or more; write at most 8388608"},
+		"a list of 3,900,000":       {small("rules: [" + strings.Repeat("x,", 3_900_000) + "]\n"), "lines and commas; write at most 1048576"},
+		"anchors that multiply":     {small(bomb.String() + "rules: *a40\n"), "is an alias (*a40), which rules do not support"},
+		"anchors in a rule":         {small("rules: [{ name: a, key: &k [client_ip], limit: 5/1m, overrides: *k }]\n"), "is an alias (*k), which rules do not support"},
+		"1,000,000 brackets":        {small("rules: " + strings.Repeat("[", 1_000_000)), "exceeded max depth"},
+		"1,000,000 braces":          {small("rules: " + strings.Repeat("{a: ", 1_000_000)), "exceeded max depth"},
+		"10,000 files":              {crowd, "has more than 1000 files; is it a directory of rules?"},
+		"one large file of several": {filepath.Dir(large("b.yaml", "rules: []", 9<<20)), "has 9437184 bytes or more"},
+	} {
+		begin := time.Now()
+		_, err := rulefile.Load(c.path)
+		t.Logf("%-26s %v", name, time.Since(begin).Round(time.Millisecond))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %.300v, want %s", name, err, c.want)
+		}
+	}
+}
+
+// TestPipe: of a pipe that does not end no more is read than a file may have.
+func TestPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wrote := make(chan int64)
+	go func() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			wrote <- 0
+			return
+		}
+		n, _ := io.CopyN(f, zeros{}, 100<<20) // ends when the reader closes
+		wrote <- n
+	}()
+	if _, err := rulefile.ReadFile(path); err == nil || !strings.Contains(err.Error(), "has 8388609 bytes or more") {
+		t.Errorf("%v", err)
+	}
+	if n := <-wrote; n < 8<<20 || n > 9<<20 {
+		t.Errorf("%d bytes were read", n)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }

@@ -1,0 +1,196 @@
+package rulefile_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+)
+
+// directory makes a directory of files.
+func directory(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const (
+	login  = "rules: [{ name: login, key: [client_ip], limit: 5/1m }]\n"
+	search = "rules:\n- { name: search, key: [client_ip], limit: 9/1m }\n- { name: list, key: [], limit: 7/1m }\n"
+)
+
+// TestMerge: the files of a directory are one document, in the order of their names.
+func TestMerge(t *testing.T) {
+	dir := directory(t, map[string]string{
+		"b.yaml": search, "a.json": `{"rules":[{"name":"login","key":["client_ip"],"limit":"5/1m"}],"regions":{"eu":3,"us":1}}`,
+		"c.yml": "regions: { us: 1, eu: 3 }\nclient_ip: { trusted_hops: 1 }\n", ".hidden.yaml": "nonsense", "notes.txt": "nonsense", "a.yaml.bak": "nonsense",
+	})
+	if err := os.Mkdir(filepath.Join(dir, "below"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d, err := rulefile.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := rulefile.Parse("f", []byte(`
+client_ip: { trusted_hops: 1 }
+regions: { eu: 3, us: 1 }
+rules:
+- { name: login, key: [client_ip], limit: 5/1m }
+- { name: search, key: [client_ip], limit: 9/1m }
+- { name: list, key: [], limit: 7/1m }
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Set.Content != want.Content {
+		t.Errorf("got\n%s\nwant\n%s", d.Set.Encode(), want.Encode())
+	}
+	const text = `rules:
+# "a.json"
+- name: login
+  key: [client_ip]
+  limit: 5/1m
+# "b.yaml"
+- name: search
+  key: [client_ip]
+  limit: 9/1m
+- name: list
+  key: []
+  limit: 7/1m
+regions: { eu: 3, us: 1 }
+client_ip: { trusted_hops: 1 }
+`
+	if string(d.Text) != text {
+		t.Errorf("text\n%swant\n%s", d.Text, text)
+	}
+}
+
+// odd has texts that need their quotes.
+const odd = `rules: [{ name: zz, key: [{ const: "a\u2028b\x7f\"\\é" }, { const: "null" }, { const: "1" }, { const: on }], limit: 1/1m }]`
+
+// TestMergedText: the text of a directory means the same as its files.
+func TestMergedText(t *testing.T) {
+	for _, file := range append(files(t, "good_*.yaml"), files(t, "good_*.json")...) {
+		dir := directory(t, map[string]string{filepath.Base(file): string(content(t, file)), "z.yaml": odd})
+		d, err := rulefile.Load(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := rulefile.Parse("text", d.Text)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, d.Text)
+		}
+		if again.Version != d.Set.Version {
+			t.Errorf("%s: %s\nbecomes\n%s", file, d.Set.Encode(), again.Encode())
+		}
+	}
+}
+
+// TestMergeRefuses: a mistake in one file is one of all; it has the file and the place in it, and both where there are
+// two.
+func TestMergeRefuses(t *testing.T) {
+	const team = "rules: [{ name: team-a-login, key: [], limit: 5/1m }]\n"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string // DIR/ is left out
+	}{
+		"one file": {map[string]string{"a.yaml": login, "b.yaml": search + "- { name: x, key: [], limit: 5/min }\n"},
+			`b.yaml:4:30: rules[2].limit: "5/min" is not a limit`},
+		"name taken": {map[string]string{"a.yaml": login, "b.yaml": search + "- { name: login, key: [], limit: 5/1m }\n"},
+			`b.yaml:4:11: rules[2].name: "login" is taken; write a name that no other rule has; the first is rules[0].name (a.yaml:1)`},
+		"name taken in the same file": {map[string]string{"a.yaml": login, "b.yaml": search + "- { name: list, key: [], limit: 5/1m }\n"},
+			`b.yaml:4:11: rules[2].name: "list" is taken; write a name that no other rule has; the first is rules[1].name (line 3)`},
+		"stated twice": {map[string]string{"a.yaml": "regions: { eu: 1 }\n" + login, "b.yaml": search + "regions: { eu: 2 }\n"},
+			"b.yaml:4:1: regions: is not what a.yaml:1 states; it concerns the rules of all files, so write it in one of them"},
+		"stated wrong": {map[string]string{"a.yaml": login, "b.yaml": search + "regions: { eu: x }\n"},
+			`b.yaml:4:16: regions.eu: "x" is a string`},
+		"unknown field": {map[string]string{"a.yaml": login, "b.yaml": search + "colour: red\n"}, "b.yaml:4:1: colour: unknown field"},
+		"no YAML":       {map[string]string{"a.yaml": "rules: [\n", "b.yaml": search}, "a.yaml:"},
+		"no YAML in one, a mistake in another": {map[string]string{"a.yaml": "rules: [\n", "b.yaml": search + "- { name: x }\n"},
+			"b.yaml:4:3: rules[2].key: is missing"},
+		"a list":         {map[string]string{"a.yaml": "- 1\n", "b.yaml": search}, "a.yaml:1:1: is a list; write a mapping with rules"},
+		"rules no list":  {map[string]string{"a.yaml": "rules: {}\n", "b.yaml": search}, "a.yaml:1:1: rules: is a mapping; write a list; [] for none"},
+		"no rules":       {map[string]string{"a.yaml": "regions: { eu: 1 }\n"}, "rules: is missing; write a list of rules; [] for none"},
+		"too many rules": {map[string]string{"a.yaml": many(600), "b.yaml": many(600)}, "rules: has 1200 items; write at most 1000"},
+		"no file":        {map[string]string{"a.txt": login}, "has no file *.yaml, *.yml or *.json; for no rules write one with rules: []"},
+		"prefix": {map[string]string{"owners.yaml": "owners:\n  a.yaml: { prefix: team-a- }\n", "a.yaml": login},
+			`a.yaml:1:17: rules[0].name: "login" does not begin with team-a-, as names in this file must (owners.yaml:2)`},
+		"number": {map[string]string{"owners.yaml": "owners:\n  b.yaml: { rules: 1 }\n", "b.yaml": search},
+			`b.yaml:1:1: rules: has 2 rules; write at most 1 (owners.yaml:2)`},
+		"for all": {map[string]string{"owners.yaml": "owners: { a.yaml: { prefix: team-a- } }\n", "a.yaml": team + "regions: { eu: 1 }\n"},
+			"a.yaml:2:1: regions: concerns the rules of all files; write it in a file without a prefix (owners.yaml:1)"},
+		"no owner": {map[string]string{"owners.yaml": "owners: { a.yaml: {} }\n", "a.yaml": login, "b.yaml": search},
+			"b.yaml:1:1: owners.yaml does not have this file; write its bounds there, b.yaml: { prefix: team-a-, rules: 20 }, or {} for none"},
+		"owners wrong":   {map[string]string{"owners.yaml": "owners: { a.yaml: { prefix: 7, rule: 3 } }\n", "a.yaml": login}, "owners.yaml:1:32: owners[\"a.yaml\"].rule: unknown field; did you mean rules?"},
+		"owners a list":  {map[string]string{"owners.yaml": "owners: [a.yaml]\n", "a.yaml": login}, "owners.yaml:1:1: owners: is a list; write the files and their bounds"},
+		"owners unknown": {map[string]string{"owners.yaml": "owner: {}\n", "a.yaml": login}, "owners.yaml:1:1: owner: unknown field; did you mean owners?"},
+		"more than 8 MiB": {map[string]string{"a.yaml": "#" + strings.Repeat("x", 5<<20) + "\n" + login, "b.yaml": "#" + strings.Repeat("x", 5<<20) + "\n" + search},
+			"bytes or more; write at most 8388608"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := directory(t, c.files)
+			d, err := rulefile.Load(dir)
+			if err == nil {
+				t.Fatalf("taken: %s", d.Set.Encode())
+			}
+			if got := strings.ReplaceAll(err.Error(), dir+"/", ""); !strings.Contains(got, c.want) {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+func many(n int) string {
+	var b strings.Builder
+	b.WriteString("rules:\n")
+	for i := range n {
+		fmt.Fprintf(&b, "- { name: r%d, key: [], limit: 1/1m }\n", i)
+	}
+	return b.String()
+}
+
+// TestOwners: what is within its bounds is taken, and a file without bounds may have all.
+func TestOwners(t *testing.T) {
+	d, err := rulefile.Load(directory(t, map[string]string{
+		"owners.yaml":   "owners: { a.yaml: { prefix: team-a-, rules: 1 }, platform.yaml: {}, later.yaml: { prefix: l- } }\n",
+		"a.yaml":        "rules: [{ name: team-a-login, key: [], limit: 5/1m }]\n",
+		"platform.yaml": "regions: { eu: 1 }\n" + search,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Set.Len() != 3 || len(d.Set.Regions()) != 1 {
+		t.Errorf("%s", d.Set.Encode())
+	}
+}
+
+// TestModified: a file that has gone makes a directory newer.
+func TestModified(t *testing.T) {
+	dir := directory(t, map[string]string{"a.yaml": login, "b.yaml": search})
+	old, removed := time.Unix(1_500_000_000, 0), time.Unix(1_600_000_000, 0)
+	for _, name := range []string{"a.yaml", "b.yaml"} {
+		if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "b.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(dir, removed, removed); err != nil {
+		t.Fatal(err)
+	}
+	files, err := rulefile.ReadFiles(dir)
+	if err != nil || len(files) != 1 || !files[0].Modified.Equal(removed) {
+		t.Errorf("%v, %v", files, err)
+	}
+}
