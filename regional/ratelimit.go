@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/daemon"
-	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/envoyrls"
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/server"
@@ -28,7 +27,7 @@ func newRateLimitService(ctx context.Context, cfg *config.Config, t *daemon.Tier
 		Limits:   cfg.Ratelimit,
 		Endpoint: cfg.RLS,
 		Judge:    t.NewJudge(),
-		Rules:    func(name string, key []byte) *engine.Policy { return t.Service.Policy(name, 0, key) },
+		Rules:    t.Service,
 		Replicas: int64(cfg.Replicas),
 		Metrics:  t.Metrics,
 		Tracer:   t.Tracer,

@@ -108,19 +108,20 @@ func loadBindings(file string, rules *rule.Set) (*binding.Set, error) {
 	if err != nil || rules == nil {
 		return bindings, err
 	}
-	if errs, _ := bindings.Check(func(name string) (binding.Target, bool) { return target(rules, name) }); len(errs) > 0 {
+	if errs, _ := bindings.Check(func(name string) []binding.Target { return targets(rules, name) }); len(errs) > 0 {
 		return nil, errs
 	}
 	return bindings, nil
 }
 
-func target(rules *rule.Set, name string) (binding.Target, bool) {
-	i, found := rules.Find(name)
-	if !found || len(rules.Rule(i).Limits) == 0 {
-		return binding.Target{}, false
+func targets(rules *rule.Set, name string) (all []binding.Target) {
+	for _, one := range rules.Expanded(name) {
+		i, _ := rules.Find(one)
+		if r := rules.Rule(i); len(r.Limits) > 0 {
+			all = append(all, binding.Target{Algorithm: r.Limits[0].Limit.Algorithm, Parts: len(r.Key), Off: r.Mode == rule.Off})
+		}
 	}
-	r := rules.Rule(i)
-	return binding.Target{Algorithm: r.Limits[0].Limit.Algorithm, Parts: len(r.Key), Off: r.Mode == rule.Off}, true
+	return all
 }
 
 // checkRatelimit checks a configuration of envoyproxy/ratelimit as weir-regional reads it.

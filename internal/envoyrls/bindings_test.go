@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 )
 
@@ -205,4 +206,52 @@ func TestBoundRuleStatesItsRefusal(t *testing.T) {
 	if r := refused(); r.RawBody != nil || !strings.Contains(r.String(), "x-weir-rule") {
 		t.Errorf("a rule that states nothing: %v", r)
 	}
+}
+
+// TestBoundWindows: a descriptor that is bound to a rule with several windows counts on all of
+// them or, if one refuses it, on none; its status is that of the window that decides.
+func TestBoundWindows(t *testing.T) {
+	const windows = `
+rules:
+  - name: login
+    key: [{ header: x-user }]
+    limits: [3/1h, 5/1d]
+    algorithm: fixed_window
+    consistency: exact
+    overrides:
+      - { key: [vip], limits: [4/1h, 500/1d] }
+`
+	b := newBench(t, "", func(c *Config) { c.Metadata = true })
+	if err := b.bindTo(windows, `
+bindings:
+  - { domain: d, descriptor: [{ key: user }], rule: login }
+  - { domain: d, descriptor: [{ key: alone }], rule: login@1d }
+`); err != nil {
+		t.Fatal(err)
+	}
+	b.play(t, steps{
+		{request(of("user", "a")), "OK: OK 2"},
+		{request(of("user", "a")), "OK: OK 1"},
+		{request(of("user", "a")), "OK: OK 0"},
+		{request(of("user", "a")), "OVER: OVER 0"},
+		{request(of("user", "vip")), "OK: OK 3"},
+		{request(of("alone", "a")), "OK: OK 1"}, // of the day; what the hour refused is not counted
+	})
+	b.advance(limit.Hour)
+	b.play(t, steps{
+		{request(of("user", "a"), of("user", "b")), "OK: OK 0, OK 2"},
+		{request(of("user", "a"), of("user", "b")), "OVER: OVER 0, OK 2"},
+	})
+	response := b.ask(request(of("user", "a")))
+	if l := response.Statuses[0].CurrentLimit; l.Name != "login@1d" || l.Unit != rlspb.RateLimitResponse_RateLimit_DAY || l.RequestsPerUnit != 5 {
+		t.Errorf("refused by %v", l)
+	}
+	descriptors := response.DynamicMetadata.Fields["descriptors"].GetListValue().Values
+	if got := descriptors[0].GetStructValue().Fields["rule"].GetStringValue(); len(descriptors) != 1 || got != "login@1d" {
+		t.Errorf("metadata of %d descriptors names %s", len(descriptors), got)
+	}
+	b.setRules(strings.ReplaceAll(windows, "5/1d", "100/1d"))
+	b.play(t, steps{{request(of("user", "a")), "OK: OK 1"}}) // the hour was charged by one alone
+	b.setRules(strings.ReplaceAll(windows, "limits: [3/1h, 5/1d]", "limits: [3/1h, 5/1d]\n    mode: \"off\""))
+	b.play(t, steps{{request(of("user", "a")), "OK: OK -"}})
 }

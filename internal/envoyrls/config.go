@@ -20,10 +20,8 @@ type Config struct {
 
 	// Judge decides.
 	Judge engine.Judge
-	// Rules finds a rule of the rules file by its name, in its current version, for
-	// bindings; nil: there are none. With a key, in its short form, it is the limit of that
-	// key, if it has one of its own.
-	Rules func(name string, key []byte) *engine.Policy
+	// Rules are those of the rules file, for bindings; nil: there are none.
+	Rules rules.File
 	// Replicas divides limits under on_failure: local as long as the real number of
 	// replicas is unknown; 0 counts as 1.
 	Replicas int64
@@ -60,7 +58,7 @@ func (c *Config) fill() {
 		c.Now = time.Now
 	}
 	if c.Rules == nil {
-		c.Rules = func(string, []byte) *engine.Policy { return nil }
+		c.Rules = rules.NoFile{}
 	}
 }
 
@@ -72,7 +70,7 @@ func (c *Config) rules(counts *metrics.Metrics) rules.Config {
 		ChargeDenied: c.ChargeDenied,
 		Replicas:     c.Replicas,
 		Quota:        c.Quota,
-		Find:         c.Rules,
+		File:         c.Rules,
 		Metrics:      counts,
 	}
 }

@@ -27,11 +27,13 @@ import (
 // These are the fields of envoyproxy/ratelimit, and in addition rule and degraded.
 func dynamicMetadata(q *query) *structpb.Struct {
 	fields := map[string]*structpb.Value{"domain": structpb.NewStringValue(q.request.Domain)}
-	descriptors := make([]*structpb.Value, len(q.Descriptors))
+	descriptors := make([]*structpb.Value, len(q.request.Descriptors))
 	passed := map[string]*structpb.Value{}
 	for i := range q.Descriptors {
 		d, v := &q.Descriptors[i], q.Judgment(i)
-		descriptors[i] = structpb.NewStructValue(&structpb.Struct{Fields: q.describe(i)})
+		if i < len(descriptors) {
+			descriptors[i] = structpb.NewStructValue(&structpb.Struct{Fields: q.describe(i)})
+		}
 		if v != nil && v.Degraded != engine.Sound {
 			fields["degraded"] = structpb.NewBoolValue(true)
 		}
@@ -51,7 +53,8 @@ func dynamicMetadata(q *query) *structpb.Struct {
 
 // describe makes the metadata of descriptor i.
 func (q *query) describe(i int) map[string]*structpb.Value {
-	m, asked, v := &q.matched[i], q.request.Descriptors[i], q.Judgment(i)
+	asked, shown := q.request.Descriptors[i], q.matched[i].shown
+	m, v := &q.matched[shown], q.Judgment(shown)
 	entries := make([]*structpb.Value, len(m.entries))
 	for j := range m.entries {
 		entries[j] = structpb.NewStringValue(m.entries[j].Key + "=" + m.entries[j].Value)

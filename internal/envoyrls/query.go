@@ -16,7 +16,9 @@ type query struct {
 	decision.Request
 	request *rlspb.RateLimitRequest
 
-	matched []matched          // by index of the descriptor
+	// matched is by index in Descriptors: those of the request, and behind them what is beside
+	// these.
+	matched []matched
 	of      []*descriptor.Rule // the rules of matched in the configuration, for replaces
 	entries []descriptor.Entry // of all descriptors, one after the other
 
@@ -27,6 +29,9 @@ type query struct {
 type matched struct {
 	entries []descriptor.Entry
 	rule    *rules.Rule // nil: allowed without being counted
+	beside  []*rules.Rule
+	// shown is the one, it or one that is beside it, whose status is the descriptor's.
+	shown int
 }
 
 var queries = sync.Pool{New: func() any { return new(query) }}
@@ -60,10 +65,10 @@ func (s *Server) match(q *query, in *rules.Set) error {
 		for _, e := range d.Entries {
 			q.entries = append(q.entries, descriptor.Entry{Key: e.Key, Value: e.Value})
 		}
-		m := matched{entries: q.entries[begin:]}
+		m := matched{entries: q.entries[begin:], shown: i}
 		if known {
 			var err error
-			if m.rule, q.keys, err = in.Match(q.request.Domain, m.entries, d.Limit, q.keys); err != nil {
+			if m.rule, m.beside, q.keys, err = in.Match(q.request.Domain, m.entries, d.Limit, q.keys); err != nil {
 				return wrong(field(i, "limit"), "%v", err)
 			}
 		}
@@ -78,6 +83,13 @@ func (s *Server) match(q *query, in *rules.Set) error {
 		if yes {
 			d := &q.Descriptors[i]
 			d.Replaced, d.IsQuota = true, d.Policy != nil && s.cfg.Quota
+		}
+	}
+	for i := range q.request.Descriptors {
+		for _, r := range q.matched[i].beside {
+			d := &q.Descriptors[i]
+			q.matched = append(q.matched, matched{entries: q.matched[i].entries, rule: r, shown: i})
+			q.Descriptors = append(q.Descriptors, s.toDecide(r, d.Key, d.Hits))
 		}
 	}
 	return nil

@@ -41,10 +41,30 @@ func (s *Server) reply(q *query, refused bool) *rlspb.RateLimitResponse {
 	if refused {
 		s.refusal(q, r)
 	}
+	q.show(r.Statuses)
+	r.Statuses = r.Statuses[:len(q.request.Descriptors)]
 	if s.cfg.Metadata {
 		r.DynamicMetadata = dynamicMetadata(q)
 	}
 	return r
+}
+
+// show gives each descriptor of the request one status of those that it has by the rules beside
+// its own: of one that refuses it, else of the one with the least remaining.
+func (q *query) show(statuses []*rlspb.RateLimitResponse_DescriptorStatus) {
+	for j := len(q.request.Descriptors); j < len(statuses); j++ {
+		m := &q.matched[q.matched[j].shown]
+		was, is := statuses[m.shown], statuses[j]
+		over := is.Code != rlspb.RateLimitResponse_OK
+		switch enforced := q.Descriptors[j].Mode == decision.Enforce; {
+		case was.Code != rlspb.RateLimitResponse_OK || is.CurrentLimit == nil && !over:
+		case over, enforced && (was.CurrentLimit == nil || is.LimitRemaining < was.LimitRemaining):
+			m.shown = j
+		}
+	}
+	for i := range q.request.Descriptors {
+		statuses[i] = statuses[q.matched[i].shown]
+	}
 }
 
 // status makes the status of descriptor i.

@@ -66,7 +66,7 @@ func newBench(t testing.TB, yaml string, change ...func(*Config)) *bench {
 	b.service = service.NewService(service.Config{Store: b.store, Now: now})
 	cfg := Config{
 		Judge:   engine.NewJudge(b.store, nil, nil, b.metrics, nil),
-		Rules:   func(name string, key []byte) *engine.Policy { return b.service.Policy(name, 0, key) },
+		Rules:   b.service,
 		Limits:  Limits{Consistency: "exact"},
 		Metrics: b.metrics,
 		Log:     slog.New(slog.DiscardHandler),

@@ -15,6 +15,7 @@ type catalog struct {
 	revision uint64 // see rule.Set
 	encoded  []byte // the compiled form, as it travels
 	rules    map[string]*entry
+	expanded map[string][]string // see Service.Expanded
 }
 
 // entry is one rule.
@@ -31,7 +32,7 @@ var noRules = &catalog{}
 // newCatalog prepares a set of rules. With divides the catalog has the rules with scope:
 // global alone: regions count the others.
 func newCatalog(set *rule.Set, divides bool, m *metrics) *catalog {
-	c := &catalog{version: set.Version, revision: set.Revision, encoded: set.Encode(), rules: make(map[string]*entry, set.Len())}
+	c := &catalog{version: set.Version, revision: set.Revision, encoded: set.Encode(), rules: make(map[string]*entry, set.Len()), expanded: map[string][]string{}}
 	for i := range set.Len() {
 		r := set.Rule(i)
 		if r.Mode == rule.Exempt || divides && r.Scope != rule.ScopeGlobal {
@@ -52,6 +53,10 @@ func newCatalog(set *rule.Set, divides bool, m *metrics) *catalog {
 		}
 		e.keys = newKeyLimits(r, e.policies[0])
 		c.rules[r.Name] = e
+		written := rule.Written(r.Name)
+		if c.expanded[written] = append(c.expanded[written], r.Name); written != r.Name {
+			c.expanded[r.Name] = append(c.expanded[r.Name], r.Name)
+		}
 	}
 	return c
 }

@@ -150,6 +150,10 @@ func (s *Service) Policy(rule string, variant uint32, key []byte) *engine.Policy
 	return s.rules.Load().policy(rule, variant, 0, key)
 }
 
+// Expanded are the names of the rules in force that the rule of a document was expanded into;
+// nil if there are none. An expanded name stands for itself.
+func (s *Service) Expanded(name string) []string { return s.rules.Load().expanded[name] }
+
 // Holders is how many holders called this replica within the last 10 s.
 func (s *Service) Holders() int { return s.holders.count(s.config.Now()) }
 

@@ -114,32 +114,36 @@ type Target struct {
 	Off       bool
 }
 
-// Flaw returns why the rule of the binding cannot be bound; empty if it can. found is
-// false if there is no such rule. A rule that is off can be bound; it limits nothing.
-func (b *Binding) Flaw(t Target, found bool) string {
+// Flaw returns why the rule of the binding cannot be bound; empty if it can. all are what the
+// rule was expanded into; none: there is no such rule. A rule that is off can be bound; it limits
+// nothing.
+func (b *Binding) Flaw(all []Target) string {
 	name := "rule " + strict.Quote(b.Rule)
-	switch {
-	case !found:
+	for _, t := range all {
+		switch {
+		case t.Algorithm == limit.Concurrency: // no client would ever release a slot
+			return name + " limits concurrency; clients of this protocol do not release slots; bind a rule with another algorithm"
+		case t.Parts != len(b.keyed):
+			return fmt.Sprintf("%s has a key of parts: %d, entries without value here: %d; leave the value out of one entry for each part, in their order", name, t.Parts, len(b.keyed))
+		}
+	}
+	if len(all) == 0 {
 		return name + " is not in the rules file"
-	case t.Algorithm == limit.Concurrency: // no client would ever release a slot
-		return name + " limits concurrency; clients of this protocol do not release slots; bind a rule with another algorithm"
-	case t.Parts != len(b.keyed):
-		return fmt.Sprintf("%s has a key of parts: %d, entries without value here: %d; leave the value out of one entry for each part, in their order", name, t.Parts, len(b.keyed))
 	}
 	return ""
 }
 
 // Check returns an error for each binding whose rule cannot be bound, and the number of
 // bindings whose rule is off. find finds a rule by its name.
-func (s *Set) Check(find func(name string) (t Target, found bool)) (errs strict.Errors, off int) {
+func (s *Set) Check(find func(name string) []Target) (errs strict.Errors, off int) {
 	for _, b := range s.all {
 		if b.Rule == "" {
 			continue
 		}
-		t, found := find(b.Rule)
-		if reason := b.Flaw(t, found); reason != "" {
+		all := find(b.Rule)
+		if reason := b.Flaw(all); reason != "" {
 			errs = append(errs, strict.Error{File: s.file, Pos: b.at, Path: "rule", Reason: reason})
-		} else if t.Off {
+		} else if !slices.ContainsFunc(all, func(t Target) bool { return !t.Off }) {
 			off++
 		}
 	}

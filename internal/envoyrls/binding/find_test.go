@@ -68,10 +68,10 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	errs, off := s.Check(func(name string) (binding.Target, bool) {
-		return map[string]binding.Target{
-			"any": {Parts: 1, Off: true}, "ann": {Parts: 1, Algorithm: limit.Concurrency}, "both": {Parts: 1},
-		}[name], name != "gone"
+	errs, off := s.Check(func(name string) []binding.Target {
+		return map[string][]binding.Target{
+			"any": {{Parts: 1, Off: true}}, "ann": {{Parts: 1, Off: true}, {Parts: 1, Algorithm: limit.Concurrency}}, "both": {{Parts: 1}},
+		}[name]
 	})
 	const want = `f.yaml:4:80: rule: rule "ann" limits concurrency; clients of this protocol do not release slots; bind a rule with another algorithm
 f.yaml:6:68: rule: rule "both" has a key of parts: 1, entries without value here: 2; leave the value out of one entry for each part, in their order

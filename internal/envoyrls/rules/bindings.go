@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"slices"
+
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/envoyrls/binding"
 	"github.com/weirlimit/weir/internal/envoyrls/decision"
@@ -8,27 +10,56 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 )
 
-// resolve returns the bound rule in its current version. It is nil if the rule is off or
-// cannot be bound, see [binding.Binding.Flaw].
-func (s *Set) resolve(b *binding.Binding) *Rule {
+// resolve returns the rules that a binding is to, in their current version: those that the rule
+// of the rules file was expanded into, without those that are off. It is nil if there is none:
+// the rules file was replaced by one without the rule, or with it turned off.
+func (s *Set) resolve(b *binding.Binding) []*Rule {
+	names := s.cfg.File.Expanded(b.Rule)
 	current := &s.bound[b.Index]
-	p := s.cfg.Find(b.Rule, nil)
-	if ready := current.Load(); ready != nil && ready.Policy == p {
-		return ready
+	if ready := current.Load(); ready != nil && s.cfg.inForce(*ready, names) {
+		return *ready
 	}
-	if b.Flaw(target(p), p != nil) != "" || p.Mode == rule.Off {
+	if b.Flaw(s.cfg.targets(b.Rule)) != "" {
 		return nil
 	}
-	made := s.cfg.prepareBound(p, b)
-	current.Store(made)
+	var made []*Rule
+	for _, name := range names {
+		if p := s.cfg.File.Policy(name, 0, nil); p != nil && p.Mode != rule.Off {
+			made = append(made, s.cfg.prepareBound(p, b))
+		}
+	}
+	if made != nil {
+		current.Store(&made)
+	}
 	return made
 }
 
-func target(p *engine.Policy) binding.Target {
-	if p == nil {
-		return binding.Target{}
+// inForce reports whether the rules of these names that are not off are those.
+func (c *Config) inForce(all []*Rule, names []string) bool {
+	n := 0
+	for _, name := range names {
+		p := c.File.Policy(name, 0, nil)
+		switch {
+		case p == nil:
+			return false
+		case p.Mode == rule.Off:
+			continue
+		case n == len(all) || all[n].Policy != p:
+			return false
+		}
+		n++
 	}
-	return binding.Target{Algorithm: p.Limit.Spec().Algorithm, Parts: len(p.Key), Off: p.Mode == rule.Off}
+	return n > 0 && n == len(all)
+}
+
+// targets are what a rule of the rules file was expanded into, for bindings.
+func (c *Config) targets(name string) (all []binding.Target) {
+	for _, one := range c.File.Expanded(name) {
+		if p := c.File.Policy(one, 0, nil); p != nil {
+			all = append(all, binding.Target{Algorithm: p.Limit.Spec().Algorithm, Parts: len(p.Key), Off: p.Mode == rule.Off})
+		}
+	}
+	return all
 }
 
 // prepareBound makes a rule of a rule of the rules file.
@@ -44,13 +75,31 @@ func (c *Config) prepareBound(p *engine.Policy, b *binding.Binding) *Rule {
 	return r
 }
 
-// ofKey returns a bound rule with the limit of a key, if that has one of its own.
-func (c *Config) ofKey(r *Rule, key []byte) *Rule {
-	own := c.Find(r.binding.Rule, key)
-	if own == nil || own == r.Policy || !own.Same(r.Policy) { // the rules have been replaced just now
-		return r
+// ofKey returns those of the rules that count a key, each with the limit of that key if it has
+// one of its own. The key is in its short form.
+func (c *Config) ofKey(all []*Rule, key []byte) []*Rule {
+	for i, r := range all {
+		if c.File.Policy(r.Policy.Rule, 0, key) != r.Policy {
+			return c.ownOfKey(all, i, key)
+		}
 	}
-	of := *r
-	of.Policy, of.Current = own, currentOf(own.Rule, own.Limit.Spec())
-	return &of
+	return all
+}
+
+// ownOfKey is ofKey if the rules before i are unchanged.
+func (c *Config) ownOfKey(all []*Rule, i int, key []byte) []*Rule {
+	out := slices.Clone(all[:i])
+	for _, r := range all[i:] {
+		own := c.File.Policy(r.Policy.Rule, 0, key)
+		if own == nil {
+			continue
+		}
+		if own.Same(r.Policy) { // otherwise the rules have been replaced just now
+			of := *r
+			of.Policy, of.Current = own, currentOf(own.Rule, own.Limit.Spec())
+			r = &of
+		}
+		out = append(out, r)
+	}
+	return out
 }

@@ -29,11 +29,28 @@ type Config struct {
 	// Quota treats each of them as if it had quota_mode.
 	Quota bool
 
-	// Find finds a rule of the rules file by its name, in its current version; with a key,
-	// in its short form, the limit of that key, if it has one of its own.
-	Find    func(name string, key []byte) *engine.Policy
+	File    File
 	Metrics *metrics.Metrics
 }
+
+// File is the rules of the rules file, in their current version. A *service.Service is one.
+type File interface {
+	// Expanded are the names of the rules that the rule of the document was expanded into, or
+	// the expanded name itself; nil if there are none.
+	Expanded(name string) []string
+	// Policy is that of such a rule, for variant 0; with a key, in its short form, the limit of
+	// that key, if it has one of its own, and nil if the rule does not count the key.
+	Policy(name string, variant uint32, key []byte) *engine.Policy
+}
+
+// NoFile has no rules.
+type NoFile struct{}
+
+// Expanded returns nil.
+func (NoFile) Expanded(string) []string { return nil }
+
+// Policy returns nil.
+func (NoFile) Policy(string, uint32, []byte) *engine.Policy { return nil }
 
 // Set is the rules in force. It is immutable, replaced as a whole, and safe for concurrent use.
 type Set struct {
@@ -42,7 +59,7 @@ type Set struct {
 
 	cfg   *Config
 	rules map[*descriptor.Rule]*Rule // of Config
-	bound []atomic.Pointer[Rule]     // by index of the binding: the rule's version that was used last
+	bound []atomic.Pointer[[]*Rule]  // by index of the binding: the version of its rules that was used last
 }
 
 // New makes a set without rules.
@@ -64,17 +81,14 @@ func (s *Set) WithConfig(c *descriptor.Config) *Set {
 // WithBindings is the set with other bindings.
 func (s *Set) WithBindings(b *binding.Set) *Set {
 	now := *s
-	now.Bindings, now.bound = b, make([]atomic.Pointer[Rule], b.Len())
+	now.Bindings, now.bound = b, make([]atomic.Pointer[[]*Rule], b.Len())
 	return &now
 }
 
 // Check returns the bindings whose rule cannot be bound as errors, and the number of
 // bindings whose rule is off.
 func (s *Set) Check() (errs strict.Errors, off int) {
-	return s.Bindings.Check(func(name string) (binding.Target, bool) {
-		p := s.cfg.Find(name, nil)
-		return target(p), p != nil
-	})
+	return s.Bindings.Check(s.cfg.targets)
 }
 
 // Domain reports whether there are rules for a domain.
@@ -89,36 +103,41 @@ func (s *Set) Live() func(name string) bool {
 			names[domain+"|"] = true // see domainName
 		}
 	}
-	return func(name string) bool { return names[name] || s.cfg.Find(name, nil) != nil }
+	return func(name string) bool { return names[name] || s.cfg.File.Policy(name, 0, nil) != nil }
 }
 
 // Match finds the rule of a descriptor of a domain that the set has, nil if there is none,
-// and appends the key of its counter to keys. own is the limit that the descriptor brings,
-// nil if it brings none. The error is why that is refused.
+// and appends the key of its counter to keys. beside are more rules that count the descriptor by
+// this key. own is the limit that the descriptor brings, nil if it brings none. The error is why
+// that is refused.
 //
 // A binding comes before any rule of the same descriptor in the configuration. A descriptor
 // with its own limit is not bound. The match, cost and overrides by header of a bound rule do
-// not apply, because there is no HTTP request to match.
-func (s *Set) Match(domain string, entries []descriptor.Entry, own *ratelimitpb.RateLimitDescriptor_RateLimitOverride, keys []byte) (*Rule, []byte, error) {
-	r := s.rules[s.Config.Match(domain, entries)] // nil of nil
+// not apply, because there is no HTTP request to match. It counts on each rule that this one was
+// expanded into.
+func (s *Set) Match(domain string, entries []descriptor.Entry, own *ratelimitpb.RateLimitDescriptor_RateLimitOverride, keys []byte) (r *Rule, beside []*Rule, _ []byte, _ error) {
+	r = s.rules[s.Config.Match(domain, entries)] // nil of nil
 	at := len(keys)
 	if own != nil {
 		of, err := s.cfg.override(domain, r, own)
 		if err != nil {
-			return nil, keys, err
+			return nil, nil, keys, err
 		}
 		r = of
 	} else if b := s.Bindings.Find(domain, entries); b != nil {
 		if bound := s.resolve(b); bound != nil {
-			keys = bound.appendKey(keys, entries)
-			return s.cfg.ofKey(bound, keys[at:]), keys, nil
+			keys = bound[0].appendKey(keys, entries)
+			if bound = s.cfg.ofKey(bound, keys[at:]); len(bound) == 0 {
+				return nil, nil, keys, nil
+			}
+			return bound[0], bound[1:], keys, nil
 		}
 		s.cfg.Metrics.NoBinding.Inc()
 	}
 	if r != nil && r.Policy != nil {
 		keys = r.appendKey(keys, entries)
 	}
-	return r, keys, nil
+	return r, nil, keys, nil
 }
 
 // appendKey appends the key of a descriptor's counter, in its short form.
