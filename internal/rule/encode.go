@@ -1,7 +1,7 @@
 package rule
 
 import (
-	"slices"
+	"sort"
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -383,7 +383,7 @@ func encodeKeys(rules []Rule) []byte {
 			one.limit(own)
 			lines = append(lines, string(one.close(']').buf))
 		})
-		slices.Sort(lines)
+		sort.Sort(sort.StringSlice(lines))
 		w.string(r.Name)
 		w.strings(lines)
 	}

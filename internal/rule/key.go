@@ -210,7 +210,9 @@ func (r *Rule) EachKey(do func(key []byte, own limit.Spec)) {
 	}
 }
 
-// appendValue appends a value, in which \ and | are escaped.
+// appendValue appends a value, in which \ and | are escaped. It is not inlined: there are many sources.
+//
+//go:noinline
 func appendValue[T string | []byte](dst []byte, v T) []byte {
 	plain := 0 // appended as far as this
 	for i := range len(v) {

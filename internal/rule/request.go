@@ -2,6 +2,7 @@ package rule
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/weirlimit/weir/internal/limit"
 )
@@ -50,9 +51,9 @@ func inputs(rules []Rule) Inputs {
 			}
 		}
 	}
-	slices.Sort(in.Headers)
+	sort.Sort(sort.StringSlice(in.Headers)) // slices.Sort makes the filter 18 kB larger, regexp brings this one
 	in.Headers = slices.Compact(in.Headers)
-	slices.Sort(in.Claims)
+	sort.Sort(sort.StringSlice(in.Claims))
 	in.Claims = slices.Compact(in.Claims)
 	return in
 }

@@ -8,7 +8,10 @@ const (
 	typeFixed32 = 5
 )
 
-// appendUint appends a field, unless v is its zero value.
+// appendUint appends a field, unless v is its zero value. It and appendBytes are not inlined: messages have many fields,
+// and the filter would be 30 kB larger.
+//
+//go:noinline
 func appendUint(dst []byte, number uint64, v uint64) []byte {
 	if v == 0 {
 		return dst
@@ -23,6 +26,7 @@ func appendBool(dst []byte, number byte, v bool) []byte {
 	return append(dst, number<<3|typeVarint, 1)
 }
 
+//go:noinline
 func appendBytes[T string | []byte](dst []byte, number byte, v T) []byte {
 	if len(v) == 0 {
 		return dst

@@ -103,6 +103,9 @@ type headerMap struct {
 
 func (h *headerMap) reset() { h.n, h.sizes, h.texts = 0, h.sizes[:0], h.texts[:0] }
 
+// add is not inlined: its callers add many.
+//
+//go:noinline
 func (h *headerMap) add(name, value string) {
 	h.n++
 	h.sizes = binary.LittleEndian.AppendUint32(h.sizes, uint32(len(name)))

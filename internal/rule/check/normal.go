@@ -70,6 +70,10 @@ func normalPart(p rule.Part) rule.Part {
 // sorted returns a copy of regions in the order of their names.
 func sorted(regions rule.Regions) rule.Regions {
 	regions = slices.Clone(regions)
-	slices.SortStableFunc(regions, func(a, b rule.Region) int { return strings.Compare(a.Name, b.Name) })
+	for i := range regions { // few, as in byName
+		for j := i; j > 0 && regions[j].Name < regions[j-1].Name; j-- {
+			regions[j], regions[j-1] = regions[j-1], regions[j]
+		}
+	}
 	return regions
 }
