@@ -164,7 +164,7 @@ const (
 // request is decided.
 type Fetcher interface {
 	Peer() string
-	Claim(i int) Value // Inputs.Claims[i]: a string or a number; a value of another type is absent
+	Claim(i int) Value // Inputs.Claims[i]: a string, a whole number or a boolean; a value of another type is absent
 	SAN() string
 	Route() string
 }

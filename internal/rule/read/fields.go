@@ -14,7 +14,7 @@ var (
 	ruleFields      = []string{"name", "mode", "match", "from", "key", "limit", "limits", "overrides", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "refusal", "retry_jitter"}
 	pathFields      = []string{"exact", "prefix", "regex", "template"}
 	namedFields     = []string{"exact", "prefix", "regex", "present"}
-	partFields      = []string{"client_ip", "header", "query", "cookie", "segment", "claim", "label", "const", "else"}
+	partFields      = []string{"client_ip", "header", "query", "cookie", "segment", "claim", "label", "const", "san", "route", "region", "else"}
 	percentFields   = []string{"from", "to"}
 	limitFields     = []string{"count", "per", "burst"}
 	overrideFields  = []string{"name", "when", "key", "limit", "limits"}
@@ -80,7 +80,6 @@ var (
 	}
 	reservedInPart = []reserved{
 		takesNothing("path", ", or { segment: id } for one segment of a template"), takesNothing("method", ""), takesNothing("host", ""),
-		takesNothing("route", ""), takesNothing("region", ""), takesNothing("san", ""),
 		{"jwt", "is called claim; write { claim: sub }"},
 		unsupported("metadata", "write claim for a claim of a JWT, or header with a header that carries the value"),
 	}

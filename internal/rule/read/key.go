@@ -51,6 +51,11 @@ func (d *reader) source(v strict.Value) (rule.Source, strict.Value) {
 		case from.Named():
 			text, _ := field.String("the name of a " + name)
 			out = rule.Source{From: from, Name: text}
+		case from == rule.FromSAN, from == rule.FromRoute, from == rule.FromRegion: // has room for an else
+			if field.Kind() != strict.Object || len(field.Names()) > 0 {
+				field.Fail("takes nothing; write " + name + " alone, or " + name + ": {} beside an else")
+			}
+			out = rule.Source{From: from}
 		default:
 			continue // else, or already reported
 		}
