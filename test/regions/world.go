@@ -135,7 +135,7 @@ func (w *World) startPoPs() {
 			b.SetCluster("upstream", demo)
 			b.FindRegion(r.Name, port, r.Consul.Servers[0].DNS)
 			b.SetAccessLog(os.DevNull)
-			b.SetPlugin(map[string]any{"pop": name})
+			b.SetPlugin(map[string]any{"pop": name, "region": r.Name})
 			r.PoPs = append(r.PoPs, p)
 			p.Begin()
 		}

@@ -93,12 +93,12 @@ const (
 // it returns: into one buffer for each kind of answer, so that a request leaves no garbage.
 // Each buffer is valid until the next call of its kind. There is one thread.
 var (
-	landing    *[]byte // where the next answer goes
-	forHeaders = make([]byte, 16<<10)
-	forValue   = make([]byte, 4<<10)
-	forPeer    = make([]byte, 128)
-	forShared  = make([]byte, 16<<10)
-	forCall    = make([]byte, 64<<10)
+	landing     *[]byte // where the next answer goes
+	forHeaders  = make([]byte, 16<<10)
+	forValue    = make([]byte, 4<<10)
+	forProperty = make([]byte, 128)
+	forShared   = make([]byte, 16<<10)
+	forCall     = make([]byte, 64<<10)
 
 	// The host writes results here. Local variables would be moved to the heap in each
 	// call.
@@ -183,12 +183,15 @@ func headerOf(kind uint32, name string) (string, bool) {
 	return text(landed(&forValue, status)), status == statusOK
 }
 
-func (abi) peer() string       { return property("source\x00address") }
-func (abi) pluginName() string { return property("plugin_name") }
+func (h abi) pluginName() string {
+	name, _ := h.property("plugin_name")
+	return name
+}
 
-func property(path string) string {
-	await(&forPeer)
-	return text(landed(&forPeer, proxyGetProperty(sptr(path), uint32(len(path)), unsafe.Pointer(&outData), unsafe.Pointer(&outSize))))
+func (abi) property(path string) (string, bool) {
+	await(&forProperty)
+	status := proxyGetProperty(sptr(path), uint32(len(path)), unsafe.Pointer(&outData), unsafe.Pointer(&outSize))
+	return text(landed(&forProperty, status)), status == statusOK
 }
 
 func (abi) addResponseHeader(name, value string) {

@@ -27,6 +27,8 @@ type envoy struct {
 	cas     uint32
 	config  string
 	named   map[uint32]string // plugin contexts with another name than weir
+	known   map[string]string // properties of new streams
+	asked   []string          // properties that were asked for, while it is not nil
 	streams map[uint32]*exchange
 	next    uint32 // context
 	current uint32 // context whose callback runs
@@ -51,7 +53,7 @@ type exchange struct {
 	plugin   uint32 // context of its listener's plugin
 	vm       int
 	request  [][2]string
-	peer     string
+	known    map[string]string // properties by their path
 	paused   bool
 	resumed  bool
 	status   int // of a local reply; 0: none
@@ -104,6 +106,7 @@ const plainConfig = `{"region_cluster":"weir_region","pop":"test","table_pages":
 func newEnvoy(t *testing.T, start func(*envoy) guest, config string, vms int) *envoy {
 	e := &envoy{
 		t: t, start: start, ns: 5e12, config: config, next: 100, shared: map[string]sharedValue{},
+		known:   map[string]string{peerAddress: "192.0.2.7:4711"},
 		streams: map[uint32]*exchange{}, calls: map[uint32]*httpCall{}, metrics: map[string]int64{},
 	}
 	for range vms {
@@ -150,7 +153,7 @@ func (e *envoy) send(vm int, headers ...string) *exchange {
 // sendTo begins a request on the listener of a plugin context.
 func (e *envoy) sendTo(vm int, plugin uint32, headers ...string) *exchange {
 	e.next++
-	x := &exchange{id: e.next, plugin: plugin, vm: vm, peer: "192.0.2.7:4711"}
+	x := &exchange{id: e.next, plugin: plugin, vm: vm, known: e.known}
 	for i := 0; i+1 < len(headers); i += 2 {
 		x.request = append(x.request, [2]string{headers[i], headers[i+1]})
 	}
@@ -291,6 +294,18 @@ func (e *envoy) plugin() uint32 {
 
 func (e *envoy) pluginName() string { return cmp.Or(e.named[e.plugin()], "weir") }
 
+// property is one of the stream's, or of its plugin.
+func (e *envoy) property(path string) (value string, ok bool) {
+	if path == "plugin_name" {
+		return e.pluginName(), true
+	}
+	if e.asked != nil {
+		e.asked = append(e.asked, path)
+	}
+	value, ok = e.stream().known[path]
+	return value, ok
+}
+
 func (e *envoy) sharedGet(key string) ([]byte, uint32, bool) {
 	v, ok := e.shared[key]
 	return v.data, v.cas, ok
@@ -397,9 +412,10 @@ func (h nativeHost) setTick(ms uint32)              { h.tickMs = ms }
 func (h nativeHost) pluginConfig(int) []byte        { return []byte(h.config) }
 func (h nativeHost) pluginName() string             { return h.envoy.pluginName() }
 func (h nativeHost) headers() []byte                { return encodeMap(h.stream().request) }
-func (h nativeHost) peer() string                   { return h.stream().peer }
 func (h nativeHost) effective(stream uint32)        { h.current = stream }
 func (h nativeHost) resume()                        { h.envoy.resume() }
+
+func (h nativeHost) property(path string) (string, bool) { return h.envoy.property(path) }
 
 func (h nativeHost) header(name string) (string, bool) {
 	v := header(h.stream().request, name)

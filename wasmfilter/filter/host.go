@@ -24,7 +24,7 @@ type host interface {
 	setTick(ms uint32)
 	pluginConfig(size int) []byte
 	// pluginName is the name that the bootstrap gives the plugin that is configured, or of
-	// the stream, valid until the next callback.
+	// the stream, valid until the next property.
 	pluginName() string
 
 	// headers returns all request headers of the stream in their serialised form,
@@ -33,9 +33,9 @@ type host interface {
 	// header returns one request header of the stream, valid until the next
 	// callback.
 	header(name string) (value string, ok bool)
-	// peer returns the address of the stream's client, valid until the next
-	// callback.
-	peer() string
+	// property returns what Envoy knows of the stream, valid until the next property: names,
+	// each but the last with a zero byte behind it.
+	property(path string) (value string, ok bool)
 	addResponseHeader(name, value string)
 	// setState puts a value on the stream where access log and tracer find it: filter
 	// state that Envoy calls wasm.NAME.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
@@ -25,6 +26,8 @@ type plugin struct {
 	in      rule.Request
 	inputs  *rule.Inputs      // of the rules that in is laid out for
 	wanted  names             // of the headers that they look at
+	known   properties        // of the request, beside its headers
+	wall    limit.Micros      // the time of day at the last tick
 	missed  bool              // no rule applied to the last request
 	raw     []byte            // all headers of the stream, if they were fetched
 	current uint32            // stream that waits since a moment ago, while its callback runs; 0: none
@@ -54,20 +57,14 @@ func newPlugin(m *vm, context uint32, text []byte) *plugin {
 		m.good[p.name] = cfg
 	}
 	p.cfg = cfg
-	p.worker = edge.New(cfg, m.host, m.host.entropy(), m.host.now(), m.host.wall())
+	p.wall = m.host.wall()
+	p.worker = edge.New(cfg, m.host, m.host.entropy(), m.host.now(), p.wall)
 	p.worker.Trace = p.traceParent
-	p.in.Fetch = fetcher{m.host}
+	p.known.host = m.host
+	p.in.Fetch, p.in.PoP = &p.known, &rule.PoP{Region: cfg.Region, Labels: cfg.Labels}
 	p.stats.define(m.host)
 	return p
 }
-
-// fetcher fetches what rules look at beside the headers of the stream that is being decided.
-type fetcher struct{ host host }
-
-func (f fetcher) Peer() string           { return f.host.peer() }
-func (f fetcher) Claim(i int) rule.Value { return rule.Value{} }
-func (f fetcher) SAN() string            { return "" }
-func (f fetcher) Route() string          { return "" }
 
 // decide takes a stream through the rules.
 func (p *plugin) decide(context uint32) action {
@@ -127,8 +124,10 @@ func (p *plugin) read() bool {
 	}
 	if inputs != p.inputs {
 		p.inputs, p.wanted = inputs, wantedNames(inputs)
+		p.known.lookFor(inputs, p.cfg.JWTPayload)
 	}
-	p.in.Reset(inputs)
+	p.known.kept = p.known.kept[:0]
+	p.reset()
 	wanted := p.wanted.names
 	if len(wanted) == 0 {
 		return true
@@ -141,13 +140,19 @@ func (p *plugin) read() bool {
 		if p.readOne(":path") && p.worker.Excludes(&p.in) {
 			return false
 		}
-		p.in.Reset(inputs)
+		p.reset()
 	}
 	p.raw = p.host.headers()
 	for h := pairsOf(p.raw); h.next(p.wanted.lengths); {
 		p.in.Add(inputs, h.name, h.value)
 	}
 	return true
+}
+
+// reset begins a request. The time of day at a tick is near enough for conditions that end.
+func (p *plugin) reset() {
+	p.in.Reset(p.inputs)
+	p.in.Now = p.wall
 }
 
 // readOne fetches a pseudo header; false if the request has none.
@@ -287,7 +292,8 @@ func (p *plugin) answer(id uint32, bodySize int) {
 
 func (p *plugin) tick() {
 	now := p.host.now()
-	p.worker.Tick(now, p.host.wall())
+	p.wall = p.host.wall()
+	p.worker.Tick(now, p.wall)
 	p.after()
 	p.stats.flush(p, now)
 	p.vm.collect()

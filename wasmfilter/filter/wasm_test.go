@@ -171,13 +171,11 @@ func exportRequests(export func(string, any)) {
 		return 0
 	})
 	export("proxy_get_property", func(_ context.Context, m api.Module, path, pathSize, data, size uint32) uint32 {
-		switch str(m, path, pathSize) {
-		case "source\x00address":
-			return give(m, []byte(guestOf(m).e.stream().peer), data, size)
-		case "plugin_name":
-			return give(m, []byte(guestOf(m).e.pluginName()), data, size)
+		value, ok := guestOf(m).e.property(str(m, path, pathSize))
+		if !ok {
+			return 1
 		}
-		return 1
+		return give(m, []byte(value), data, size)
 	})
 	export("proxy_set_property", func(_ context.Context, m api.Module, path, pathSize, value, valueSize uint32) uint32 {
 		guestOf(m).e.stream().setState(str(m, path, pathSize), str(m, value, valueSize))

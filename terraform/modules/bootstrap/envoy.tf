@@ -15,7 +15,7 @@ locals {
     replicas  = [for a in length(p.replicas) > 0 ? p.replicas : [local.in_consul] : local.endpoint[a]]
     collector = [for a in compact([var.otlp]) : local.endpoint[a]]
     dns_port  = var.consul == null ? 8600 : var.consul.dns_port
-    plugin    = jsonencode({ region_cluster = "weir_region", pop = local.instance, before_rules = p.before_rules, span_tags = var.otlp != "" })
+    plugin    = jsonencode({ region_cluster = "weir_region", pop = local.instance, region = var.region, labels = p.labels, before_rules = p.before_rules, span_tags = var.otlp != "" })
   })))])
 
   # Where Consul's DNS has the replicas of the region.

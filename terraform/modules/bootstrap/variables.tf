@@ -58,6 +58,7 @@ variable "pop" {
     client_tls        = optional(object({ certificate = string, key = string }))  # files; null: clients speak plain HTTP
     trusted_hops      = optional(number, 0)                                       # proxies of yours in front that add X-Forwarded-For
     untrusted_headers = optional(list(string), ["x-user-id", "x-tier", "x-cost"]) # removed from what clients send
+    labels            = optional(map(string), {})                                 # for rules that match or key by label
     before_rules      = optional(string, "allow")                                 # allow or deny, until the first rules arrive
     max_heap_bytes    = optional(number, 1073741824)                              # of Envoy; it refuses requests before it has more
     replicas          = optional(list(string), [])                                # host:port of the region's replicas; empty: found through Consul's DNS
@@ -75,6 +76,12 @@ variable "pop" {
   validation {
     condition     = var.pop == null ? true : can(regex("^[A-Za-z0-9._-]{1,128}$", var.pop.name))
     error_message = "pop.name must be 1 to 128 letters, digits and . _ -."
+  }
+  validation {
+    condition = var.pop == null ? true : (
+      length(var.pop.labels) <= 16 && alltrue([for name, value in var.pop.labels : can(regex("^[A-Za-z0-9._-]{1,64}$", name)) && length(value) > 0 && length(value) <= 64])
+    )
+    error_message = "pop.labels must be at most 16, with names of 1 to 64 letters, digits and . _ -, and values of 1 to 64 characters."
   }
   validation {
     condition     = var.pop == null ? true : contains(["allow", "deny"], var.pop.before_rules)

@@ -86,6 +86,7 @@ variable "pop" {
     client_tls        = optional(object({ certificate = string, key = string }), { certificate = "/etc/weir/secrets/client-cert.pem", key = "/etc/weir/secrets/client-key.pem" })
     trusted_hops      = optional(number, 0)
     untrusted_headers = optional(list(string), ["x-user-id", "x-tier", "x-cost"])
+    labels            = optional(map(string), {})
     before_rules      = optional(string, "allow")
     max_heap_bytes    = optional(number, 1073741824)
   })

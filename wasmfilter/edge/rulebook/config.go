@@ -25,7 +25,7 @@ import (
 // of range are errors. A configuration with an error does not replace an earlier one; where
 // there is none, the fields that could be read apply.
 //
-//	{ "region_cluster": "weir_region", "pop": "fra1", "before_rules": "allow" }
+//	{ "region_cluster": "weir_region", "pop": "fra1", "region": "eu", "before_rules": "allow" }
 type Config struct {
 	// RegionCluster (region_cluster) is the Envoy cluster of the region's
 	// QuotaService; it should use HTTP/2. Required.
@@ -36,6 +36,17 @@ type Config struct {
 	// PoP (pop) names this point of presence to the region, for its metrics and
 	// logs; at most 128 bytes. Default: empty.
 	PoP string
+	// Region (region) is the region of this point of presence, for rules that match or key by it:
+	// 1 to 64 letters, digits, -, . or _, as --region of the region. Default: empty, which no
+	// rule matches.
+	Region string
+	// Labels (labels) are what else rules may ask about this point of presence: { "tier": "edge" }.
+	// At most 16; names as those of regions, values of 1 to 64 bytes. Default: none.
+	Labels map[string]string
+	// JWTPayload (jwt_payload) is the payload_in_metadata of Envoy's jwt_authn filter, for rules that match
+	// or key by a claim: under this name the filter leaves the payload of a token that it has verified; 1 to
+	// 64 bytes. Default payload.
+	JWTPayload string
 	// DenyBeforeRules (before_rules: allow | deny) refuses requests with 503 until
 	// there are rules. Default allow.
 	DenyBeforeRules bool
@@ -75,7 +86,7 @@ type Config struct {
 
 // configFields are the fields of the plugin configuration.
 var configFields = []string{
-	"region_cluster", "authority", "pop", "before_rules", "rules", "rules_every_ms",
+	"region_cluster", "authority", "pop", "region", "labels", "jwt_payload", "before_rules", "rules", "rules_every_ms",
 	"ratelimit_headers", "span_tags", "table_pages", "calls_in_flight", "test_hooks",
 }
 
@@ -116,6 +127,15 @@ func (c *Config) fields(v strict.Value) {
 	} else {
 		pop.Fail("has " + strconv.Itoa(len(name)) + " bytes; write at most " + strconv.Itoa(wire.MaxPop))
 	}
+	if region := v.Field("region"); region.Present() {
+		if name, ok := region.String("the name of a region"); rule.IsRegion(name) {
+			c.Region = name
+		} else if ok {
+			region.Fail("is no name of a region; write " + rule.RegionForm)
+		}
+	}
+	c.labels(v.Field("labels"))
+	c.JWTPayload = short(v.Field("jwt_payload"))
 	if i, ok := v.Field("before_rules").Enum("allow", "deny"); ok {
 		c.DenyBeforeRules = i == 1
 	}
@@ -144,10 +164,49 @@ func (c *Config) fields(v strict.Value) {
 	c.TestHooks, _ = v.Field("test_hooks").Bool()
 }
 
+// Bounds of what an operator names.
+const (
+	maxLabels = 16
+	maxShort  = 64 // bytes of a label's value, and of JWTPayload
+)
+
+func (c *Config) labels(v strict.Value) {
+	if !v.Is(strict.Object, "a mapping such as { tier: edge }") {
+		return
+	}
+	names := v.Names()
+	if len(names) > maxLabels {
+		v.Fail("has " + strconv.Itoa(len(names)) + " labels; write at most " + strconv.Itoa(maxLabels))
+		return
+	}
+	c.Labels = make(map[string]string, len(names))
+	for _, name := range names {
+		if !rule.IsRegion(name) {
+			v.FailName(name, "is no name of a label; write "+rule.RegionForm)
+		} else if value := short(v.Field(name)); value != "" {
+			c.Labels[name] = value
+		}
+	}
+}
+
+// short reads a text of 1 to maxShort bytes; empty if it is absent or a mistake.
+func short(v strict.Value) string {
+	const want = "a text of 1 to 64 bytes"
+	text, ok := v.String(want)
+	if ok && (text == "" || len(text) > maxShort) {
+		v.Fail("has " + strconv.Itoa(len(text)) + " bytes; write " + want)
+		return ""
+	}
+	return text
+}
+
 // WithDefaults sets the fields that are not set.
 func (c Config) WithDefaults() Config {
 	if c.Authority == "" {
 		c.Authority = c.RegionCluster
+	}
+	if c.JWTPayload == "" {
+		c.JWTPayload = "payload"
 	}
 	if c.RulesEvery == 0 {
 		c.RulesEvery = defaultRulesEvery

@@ -1,6 +1,8 @@
 package rulebook
 
 import (
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -16,6 +18,16 @@ func TestReadConfigErrors(t *testing.T) {
 		`{"region_cluster":"r","regoin":1}`:                                                                                    "regoin: unknown field",
 		`{"region_cluster":"r","table_pages":100}`:                                                                             "power of two",
 		`{"region_cluster":"r","pop":"` + strings.Repeat("p", 129) + `"}`:                                                      "pop: has 129 bytes; write at most 128",
+		`{"region_cluster":"r","region":"e u"}`:                                                                                "region: is no name of a region; write 1 to 64 letters, digits, -, . or _",
+		`{"region_cluster":"r","region":7}`:                                                                                    "region: 7 is a whole number; write the name of a region in quotes",
+		`{"region_cluster":"r","region":""}`:                                                                                   "region: is no name",
+		`{"region_cluster":"r","labels":["edge"]}`:                                                                             "labels: is a list; write a mapping such as { tier: edge }",
+		`{"region_cluster":"r","labels":{"tier":1}}`:                                                                           `labels.tier: 1 is a whole number; write a text of 1 to 64 bytes in quotes, such as "1"`,
+		`{"region_cluster":"r","labels":{"tier":""}}`:                                                                          "labels.tier: has 0 bytes; write a text of 1 to 64 bytes",
+		`{"region_cluster":"r","labels":{"tier":"` + strings.Repeat("e", 65) + `"}}`:                                           "labels.tier: has 65 bytes; write a text of 1 to 64 bytes",
+		`{"region_cluster":"r","labels":{"` + strings.Repeat("e", 65) + `":"edge"}}`:                                           "is no name of a label; write 1 to 64 letters, digits, -, . or _",
+		`{"region_cluster":"r","labels":{` + manyLabels(17) + `}}`:                                                             "labels: has 17 labels; write at most 16",
+		`{"region_cluster":"r","jwt_payload":""}`:                                                                              "jwt_payload: has 0 bytes; write a text of 1 to 64 bytes",
 		`{"region_cluster":"r","table_pages":1}`:                                                                               "16",
 		`{"region_cluster":"r","calls_in_flight":0}`:                                                                           "from 1 to 64",
 		`{"region_cluster":"r","rules_every_ms":1}`:                                                                            "100",
@@ -30,6 +42,14 @@ func TestReadConfigErrors(t *testing.T) {
 			t.Errorf("%s\n got %v\nwant %s", text, err, want)
 		}
 	}
+}
+
+func manyLabels(n int) string {
+	var labels []string
+	for i := range n {
+		labels = append(labels, fmt.Sprintf(`"l%d":"v"`, i))
+	}
+	return strings.Join(labels, ",")
 }
 
 // Of a configuration with a mistake all fields hold that could be read, and none is half
@@ -54,20 +74,23 @@ func TestReadConfigInPart(t *testing.T) {
 			t.Errorf("%s: no error", text)
 		}
 		got := Config{DenyBeforeRules: c.DenyBeforeRules, RegionCluster: c.RegionCluster, PoP: c.PoP}
-		if got != want || c.Rules != nil || c.PagesLog2 != 15 || !c.Headers || c.CallsInFlight != 4 || c.RulesEvery != 500 {
+		if !reflect.DeepEqual(got, want) || c.Rules != nil || c.PagesLog2 != 15 || !c.Headers || c.CallsInFlight != 4 || c.RulesEvery != 500 {
 			t.Errorf("%s: %+v", text, c)
 		}
 	}
 }
 
 func TestReadConfig(t *testing.T) {
-	c, err := ReadConfig([]byte(`{"region_cluster":"r","pop":"fra1","before_rules":"deny","table_pages":64,
+	c, err := ReadConfig([]byte(`{"region_cluster":"r","pop":"fra1","region":"eu","labels":{"tier":"edge"},"jwt_payload":"claims","before_rules":"deny","table_pages":64,
 		"rules":{"rules":[{"name":"a","key":[],"limit":"5/1m"}]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.RegionCluster != "r" || c.Authority != "r" || c.PoP != "fra1" || !c.DenyBeforeRules || c.PagesLog2 != 6 ||
-		c.Rules == nil || c.Rules.Len() != 1 || !c.Headers || c.CallsInFlight != 4 || c.RulesEvery != 500 {
+		c.Region != "eu" || len(c.Labels) != 1 || c.Labels["tier"] != "edge" || c.JWTPayload != "claims" || c.Rules == nil || c.Rules.Len() != 1 || !c.Headers || c.CallsInFlight != 4 || c.RulesEvery != 500 {
 		t.Errorf("%+v", c)
+	}
+	if c, err = ReadConfig([]byte(`{"region_cluster":"r","labels":{` + manyLabels(16) + `}}`)); err != nil || len(c.Labels) != 16 || c.JWTPayload != "payload" {
+		t.Errorf("%v %+v", err, c)
 	}
 }

@@ -82,6 +82,7 @@ run "every_option" {
     otlp = "127.0.0.1:4317"
     pop = {
       upstreams    = ["app.internal:8080"]
+      labels       = { tier = "edge" }
       upstream_tls = { ca = "/etc/weir/upstream.pem", name = "app.internal" }
       client_tls   = { certificate = "/etc/weir/secrets/client-cert.pem", key = "/etc/weir/secrets/client-key.pem" }
       replicas     = ["10.0.0.1:8080", "10.0.0.2:8080"]
@@ -97,6 +98,11 @@ run "every_option" {
   assert {
     condition     = { for c in yamldecode(output.envoy_yaml).static_resources.clusters : c.name => length(c.load_assignment.endpoints[0].lb_endpoints) } == { upstream = 1, weir_region = 2, otel_collector = 1 }
     error_message = "All that is given must be there."
+  }
+  assert {
+    condition = [for f in [for l in yamldecode(output.envoy_yaml).static_resources.listeners : l if l.name == "pop"][0].filter_chains[0].filters[0].typed_config.http_filters :
+    jsondecode(f.typed_config.config.configuration.value) if f.name == "weir"][0] == { region_cluster = "weir_region", pop = "pop-1", region = "eu", labels = { tier = "edge" }, before_rules = "allow", span_tags = true }
+    error_message = "The filter must know its region and its labels."
   }
 }
 
@@ -143,6 +149,18 @@ run "machines" {
     condition     = strcontains(output.consul_user_data, "weir-snapshot.timer") && !strcontains(output.pop_user_data, "weir-snapshot.timer")
     error_message = "Consul's servers must save snapshots."
   }
+}
+
+run "too_many_labels" {
+  command = plan
+  variables { pop = { upstreams = ["app.internal:8080"], labels = { for i in range(17) : "l${i}" => "v" } } }
+  expect_failures = [var.pop]
+}
+
+run "a_label_without_a_value" {
+  command = plan
+  variables { pop = { upstreams = ["app.internal:8080"], labels = { tier = "" } } }
+  expect_failures = [var.pop]
 }
 
 run "a_secret_in_place_of_its_name" {

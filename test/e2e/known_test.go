@@ -1,0 +1,285 @@
+package e2e
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/page"
+	"github.com/weirlimit/weir/test/kit/pki"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
+)
+
+// Each rule has a path of its own and admits one request per key and day.
+const knownRules = `
+rules:
+  - { name: sub, match: { path: /sub }, key: [{ claim: sub, else: client_ip }], LIMIT }
+  - { name: team, match: { path: /team }, key: [{ claim: team, else: client_ip }], LIMIT }
+  - { name: realm, match: { path: /realm }, key: [{ claim: realm.id }], LIMIT }
+  - { name: url, match: { path: /url }, key: [{ claim: "https://example.com/team" }], LIMIT }
+  - { name: gold, match: { path: /plan, claim: { realm.plan: gold } }, key: [], LIMIT }
+  - { name: level, match: { path: /level, claim: { level: "3" } }, key: [], LIMIT }
+  - { name: trusted, match: { path: /trusted, claim: { trusted: "true" } }, key: [], LIMIT }
+  - { name: stranger, match: { path: /stranger, not: { claim: { sub: { present: true } } } }, key: [], LIMIT }
+  - { name: san, match: { path: /san }, key: [san], LIMIT }
+  - { name: san-or-address, match: { path: /san-or-address }, key: [{ san: {}, else: client_ip }], LIMIT }
+  - { name: route, match: { path: { prefix: /route/ } }, key: [route], LIMIT }
+  - { name: here, match: { path: /here, region: [eu, us] }, key: [region, { label: tier }], LIMIT }
+  - { name: elsewhere, match: { path: /elsewhere, region: us }, key: [], LIMIT }
+  - { name: edge, match: { path: /edge, label: { tier: { prefix: ed } } }, key: [], LIMIT }
+  - { name: core, match: { path: /core, label: { tier: core } }, key: [], LIMIT }
+  - { name: beta, match: { path: /beta, cookie: { beta: { present: true } } }, key: [], LIMIT }
+  - { name: session, match: { path: /session }, key: [{ cookie: session }], LIMIT }
+  - { name: order, match: { path: { template: "/users/{id}/orders/{order}" } }, key: [{ segment: id }], LIMIT }
+  - { name: several, match: { path: /several }, key: [{ claim: sub }, { claim: realm.id, else: { claim: level, else: { const: none } } }, method], LIMIT }
+`
+
+// What Envoy knows of a request, and what a PoP knows of itself, are in rules what they are in Envoy: claims of a
+// verified token, the name in a verified certificate, the route, region and labels, cookies.
+func TestKnown(t *testing.T) {
+	t.Parallel()
+	i, a := newIssuer(t), newAuthority(t)
+	dir := t.TempDir()
+	if err := a.Write(dir, "server", "localhost"); err != nil {
+		t.Fatal(err)
+	}
+	secure, ca := proc.FreeAddr(t), proc.WriteFile(t, filepath.Join(dir, "ca.pem"), string(a.PEM))
+	s := stack.Start(t, stack.Config{
+		PoPs: 1, Rules: strings.ReplaceAll(knownRules, "LIMIT", "limit: 1/1d, algorithm: fixed_window, consistency: exact, on_failure: deny, timeout: 1s"),
+		Plugin: map[string]any{"region": "eu", "labels": map[string]string{"tier": "edge"}},
+		Bootstrap: func(b *envoy.Bootstrap) {
+			b.VerifyTokens(i.keys(), ca)
+			for path, name := range map[string]string{"/route/a": "first", "/route/a2": "first", "/route/b": "second", "/route/unnamed": ""} {
+				b.AddRoute(map[string]any{"name": name, "match": map[string]any{"path": path}, "route": map[string]any{"cluster": "upstream"}})
+			}
+			b.AddClientTLS(secure, filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key"), ca)
+		},
+	})
+	awaitRules(t, s)
+	p := s.PoPs[0]
+	for _, c := range []struct {
+		path, claims string // no claims: no token
+		cookie       string
+		want         int
+	}{
+		{path: "/sub", claims: `"sub":"ann"`, want: 200},
+		{path: "/sub", claims: `"sub":"ann"`, want: 429},
+		{path: "/sub", claims: `"sub":"john.doe"`, want: 200}, // 8 bytes, as a number
+		{path: "/sub", claims: `"sub":"jane.doe"`, want: 200},
+		{path: "/sub", claims: `"sub":42`, want: 401}, // Envoy itself: the sub of a token is a string
+		{path: "/sub", want: 200},                     // by its address
+		{path: "/sub", claims: `"other":"ann"`, want: 429},
+		{path: "/team", claims: `"team":42`, want: 200},
+		{path: "/team", claims: `"team":"42"`, want: 429}, // the same client
+		{path: "/team", claims: `"team":-42`, want: 200},
+		{path: "/team", claims: `"team":"ümläut"`, want: 200}, // 8 bytes
+		{path: "/team", claims: `"team":["a"]`, want: 200},    // by its address, as all below
+		{path: "/team", claims: `"team":[]`, want: 429},
+		{path: "/team", claims: `"team":{"a":1}`, want: 429},
+		{path: "/team", claims: `"team":null`, want: 429},
+		{path: "/team", claims: `"team":1.5`, want: 429},
+		{path: "/team", claims: `"team":9007199254740993`, want: 429},
+		{path: "/team", claims: `"team":""`, want: 429},
+		{path: "/team", claims: `"team":"a\nb"`, want: 429},
+		{path: "/team", want: 429},
+		{path: "/realm", claims: `"realm":{"id":"a"}`, want: 200},
+		{path: "/realm", claims: `"realm":{"id":"a"}`, want: 429},
+		{path: "/realm", claims: `"realm":{"id":"b"}`, want: 200},
+		{path: "/realm", claims: `"realm":"a"`, want: 200}, // no such claim, no else: not counted
+		{path: "/realm", claims: `"realm":"a"`, want: 200},
+		{path: "/url", claims: `"https://example.com/team":"x"`, want: 200},
+		{path: "/url", claims: `"https://example.com/team":"x"`, want: 429},
+		{path: "/plan", claims: `"realm":{"plan":"gold"}`, want: 200},
+		{path: "/plan", claims: `"realm":{"plan":"gold"}`, want: 429},
+		{path: "/plan", claims: `"realm":{"plan":"silver"}`, want: 200},
+		{path: "/plan", want: 200},
+		{path: "/level", claims: `"level":3`, want: 200},
+		{path: "/level", claims: `"level":3`, want: 429},
+		{path: "/level", claims: `"level":30`, want: 200},
+		{path: "/trusted", claims: `"trusted":true`, want: 200},
+		{path: "/trusted", claims: `"trusted":true`, want: 429},
+		{path: "/trusted", claims: `"trusted":false`, want: 200},
+		{path: "/stranger", want: 200},
+		{path: "/stranger", want: 429},
+		{path: "/stranger", claims: `"sub":"ann"`, want: 200},
+		{path: "/several", claims: `"sub":"ann","level":1`, want: 200},
+		{path: "/several", claims: `"sub":"ann","level":1`, want: 429},
+		{path: "/several", claims: `"sub":"ann","realm":{"id":"1"}`, want: 200}, // another source, another key
+		{path: "/several", claims: `"sub":"ann"`, want: 200},
+		{path: "/several", claims: `"sub":"ann"`, want: 429},
+		{path: "/several", claims: `"level":1`, want: 200}, // without sub: not counted
+		{path: "/several", claims: `"level":1`, want: 200},
+		{path: "/route/a", want: 200},
+		{path: "/route/a2", want: 429},
+		{path: "/route/b", want: 200},
+		{path: "/route/unnamed", want: 200},
+		{path: "/route/unnamed", want: 200},
+		{path: "/here", want: 200},
+		{path: "/here", want: 429},
+		{path: "/elsewhere", want: 200},
+		{path: "/elsewhere", want: 200},
+		{path: "/edge", want: 200},
+		{path: "/edge", want: 429},
+		{path: "/core", want: 200},
+		{path: "/core", want: 200},
+		{path: "/beta", cookie: "a=1; beta=", want: 200},
+		{path: "/beta", cookie: "beta=1", want: 429},
+		{path: "/beta", cookie: "alpha=1; notbeta=1", want: 200},
+		{path: "/session", cookie: "session=x; a=1", want: 200},
+		{path: "/session", cookie: "a=2; session=x", want: 429},
+		{path: "/session", cookie: "session=y", want: 200},
+		{path: "/users/7/orders/1", want: 200},
+		{path: "/users/7/orders/2", want: 429},
+		{path: "/users/8/orders/1", want: 200},
+	} {
+		var headers []string
+		if c.claims != "" {
+			headers = append(headers, "authorization", "Bearer "+i.token(t, c.claims))
+		}
+		if c.cookie != "" {
+			headers = append(headers, "cookie", c.cookie)
+		}
+		if r := p.Get(c.path, headers...); r.Status != c.want {
+			t.Errorf("%s of %s, cookie %q: %d, want %d: %s", c.path, c.claims, c.cookie, r.Status, c.want, r.Body)
+		}
+	}
+	t.Run("names in certificates", func(t *testing.T) { namesInCertificates(t, secure, a) })
+	t.Run("cookies", func(t *testing.T) { cookies(t, secure) })
+}
+
+// A cookie is found wherever it is: in the first or a later header `cookie`, over HTTP/1.1 and HTTP/2, behind many
+// kilobytes of others. Two of one name are a key of their own.
+func cookies(t *testing.T, addr string) {
+	// 8 KB. Over HTTP/2 each cookie may come as a header, and Envoy takes at most 100 of these.
+	many := strings.TrimSuffix(strings.Repeat("other="+strings.Repeat("x", 400)+"; ", 20), "; ")
+	for _, http2 := range []bool{false, true} {
+		p := new(http.Protocols)
+		p.SetHTTP1(!http2)
+		p.SetHTTP2(http2)
+		client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, Protocols: p}}
+		defer client.CloseIdleConnections()
+		id := fmt.Sprintf("session=of-%v", http2)
+		for _, c := range []struct {
+			headers []string
+			want    int
+		}{
+			{[]string{id}, 200},
+			{[]string{"a=1", id}, 429},
+			{[]string{id, "a=1"}, 429},
+			{[]string{many, id}, 429},
+			{[]string{many + "; " + id}, 429},
+			{[]string{id + "; " + id}, 200},
+			{[]string{id, id}, 429},
+			{[]string{id + strings.Repeat("x", 8000)}, 200}, // a key that is longer than keys may be
+			{[]string{id + strings.Repeat("x", 8000)}, 429},
+			{[]string{id + strings.Repeat("x", 7999) + "y"}, 200},
+		} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+addr+"/session", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header["Cookie"] = c.headers
+			resp, body, err := page.Do(&client, req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.StatusCode != c.want || resp.ProtoMajor == 2 != http2 {
+				t.Errorf("%s, %d headers cookie of %d bytes: %d, want %d: %s", resp.Proto, len(c.headers), len(strings.Join(c.headers, "")), resp.StatusCode, c.want, body)
+			}
+		}
+	}
+}
+
+func namesInCertificates(t *testing.T, addr string, a *pki.Authority) {
+	for _, c := range []struct {
+		path  string
+		names []string // nil: no certificate
+		want  int
+	}{
+		{"/san", []string{"one.example", "spiffe://example/one"}, 200},
+		{"/san", []string{"spiffe://example/one", "spiffe://example/two"}, 429}, // the first URI
+		{"/san", []string{"one.example"}, 200},
+		{"/san", []string{"one.example", "two.example"}, 429}, // the first DNS name
+		{"/san", []string{"10.1.2.3"}, 200},                   // neither: not counted
+		{"/san", []string{"10.1.2.3"}, 200},
+		{"/san", nil, 200},
+		{"/san", nil, 200},
+		{"/san-or-address", []string{"10.1.2.3"}, 200},
+		{"/san-or-address", nil, 429},
+		{"/san-or-address", []string{"one.example"}, 200},
+	} {
+		config := &tls.Config{InsecureSkipVerify: true}
+		if c.names != nil {
+			cert, key, err := a.Issue("client", c.names...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pair, err := tls.X509KeyPair(cert, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.Certificates = []tls.Certificate{pair}
+		}
+		client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+		resp, body, err := page.Get(t.Context(), &client, "https://"+addr+c.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != c.want {
+			t.Errorf("%s with %q: %d, want %d: %s", c.path, c.names, resp.StatusCode, c.want, body)
+		}
+	}
+}
+
+func newAuthority(t *testing.T) *pki.Authority {
+	t.Helper()
+	a, err := pki.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// issuer signs tokens (JWT) by ES256.
+type issuer struct{ key *ecdsa.PrivateKey }
+
+func newIssuer(t *testing.T) issuer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return issuer{key}
+}
+
+// keys is its public key, as a JWKS.
+func (i issuer) keys() string {
+	point, _ := i.key.PublicKey.Bytes() // 4, x and y
+	return fmt.Sprintf(`{"keys":[{"kty":"EC","crv":"P-256","alg":"ES256","kid":"1","x":%q,"y":%q}]}`, base64URL(point[1:33]), base64URL(point[33:]))
+}
+
+// token has these claims, and the issuer of envoy/jwt.yaml.
+func (i issuer) token(t *testing.T, claims string) string {
+	t.Helper()
+	signed := base64URL([]byte(`{"alg":"ES256","kid":"1"}`)) + "." + base64URL([]byte(`{"iss":"https://issuer.example.com",`+claims+`}`))
+	hash := sha256.Sum256([]byte(signed))
+	r, s, err := ecdsa.Sign(rand.Reader, i.key, hash[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signed + "." + base64URL(append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...))
+}
+
+func base64URL(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }

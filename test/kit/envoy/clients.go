@@ -1,0 +1,46 @@
+package envoy
+
+import (
+	"encoding/json"
+
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// VerifyTokens has the PoP verify tokens (JWT) of https://issuer.example.com, as envoy/jwt.yaml has it, by these
+// keys (JWKS as JSON). Nobody is asked for others; ca is any file of authorities.
+func (b *Bootstrap) VerifyTokens(jwks, ca string) {
+	b.t.Helper()
+	b.lay("jwt.yaml", "/etc/ssl/certs/ca-certificates.crt", ca)
+	b.SetCluster("issuer", proc.FreeAddr(b.t))
+	filter := b.first(b.manager(), "http_filters")
+	issuer := b.child(b.child(b.child(filter, "typed_config"), "providers"), "issuer")
+	delete(issuer, "remote_jwks")
+	issuer["local_jwks"] = node{"inline_string": jwks}
+}
+
+// AddClientTLS adds a listener that is as the PoP's is now but for TLS: it has a certificate of its own, and
+// verifies one that a client may have by the authority. All are files.
+func (b *Bootstrap) AddClientTLS(addr, cert, key, ca string) {
+	b.t.Helper()
+	var l node
+	if err := json.Unmarshal([]byte(b.marshal(b.named("listeners", "pop"))), &l); err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	l["name"] = "pop-tls"
+	b.setAddress(l, addr)
+	file := func(path string) node { return node{"filename": path} }
+	b.first(l, "filter_chains")["transport_socket"] = node{
+		"name": "envoy.transport_sockets.tls",
+		"typed_config": node{
+			"@type":                      "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
+			"require_client_certificate": false,
+			"common_tls_context": node{
+				"alpn_protocols":     []any{"h2", "http/1.1"},
+				"tls_certificates":   []any{node{"certificate_chain": file(cert), "private_key": file(key)}},
+				"validation_context": node{"trusted_ca": file(ca)},
+			},
+		},
+	}
+	static := b.child(b.tree, "static_resources")
+	static["listeners"] = append(static["listeners"].([]any), l)
+}

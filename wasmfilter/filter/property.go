@@ -1,0 +1,124 @@
+package filter
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// What Envoy knows of a stream beside its headers, by the path of the property: names, each but the last with
+// a zero byte behind it. envoy/README.md has what Envoy 1.40 answers.
+const (
+	peerAddress  = "source\x00address"
+	routeName    = "xds\x00route_name"
+	uriSAN       = "connection\x00uri_san_peer_certificate"
+	dnsSAN       = "connection\x00dns_san_peer_certificate"
+	jwtAuthnData = "metadata\x00filter_metadata\x00envoy.filters.http.jwt_authn\x00"
+)
+
+// properties fetches what rules need of the stream that is being decided. It is a [rule.Fetcher].
+type properties struct {
+	host   host
+	claims []claimPath // of the rules' claims, in the order of rule.Inputs
+	kept   []byte      // what was fetched for this stream: the host has one place for all answers
+}
+
+// claimPath is where a claim may be: in the claims that its dots lead through or, if it has dots, under that
+// very name, as issuers name claims by URLs.
+type claimPath struct{ nested, whole string }
+
+// lookFor has Claim fetch the claims of these inputs. payload is the name under which jwt_authn leaves them.
+func (f *properties) lookFor(in *rule.Inputs, payload string) {
+	f.claims = f.claims[:0]
+	for _, name := range in.Claims {
+		whole := jwtAuthnData + payload + "\x00" + name
+		nested := []byte(whole)
+		for i := len(whole) - len(name); i < len(whole); i++ {
+			if nested[i] == '.' {
+				nested[i] = 0
+			}
+		}
+		f.claims = append(f.claims, claimPath{string(nested), whole})
+	}
+}
+
+// fetch returns a property, valid until the stream is decided.
+func (f *properties) fetch(path string) (value string, ok bool) {
+	value, ok = f.host.property(path)
+	start := len(f.kept)
+	f.kept = append(f.kept, value...)
+	return text(f.kept[start:]), ok
+}
+
+// Peer returns the address of the client.
+func (f *properties) Peer() string {
+	peer, _ := f.fetch(peerAddress)
+	return peer
+}
+
+// Route returns the name of the route; empty if it has none.
+func (f *properties) Route() string {
+	name, _ := f.fetch(routeName)
+	return name
+}
+
+// SAN returns the first URI in the client's certificate, else its first DNS name; empty if it has neither.
+func (f *properties) SAN() string {
+	name, _ := f.fetch(uriSAN)
+	if name == "" {
+		name, _ = f.fetch(dnsSAN)
+	}
+	return name
+}
+
+// Claim returns the claim i.
+func (f *properties) Claim(i int) rule.Value {
+	raw, ok := f.fetch(f.claims[i].nested)
+	if !ok && f.claims[i].whole != f.claims[i].nested {
+		raw, ok = f.fetch(f.claims[i].whole)
+	}
+	if !ok {
+		return rule.Value{}
+	}
+	return f.claim(raw)
+}
+
+// maxWhole is how far whole numbers can be told from texts: the bytes of a larger one may be a text, those of
+// a smaller one have zeros or end in the middle of a rune.
+const maxWhole = 1 << 51
+
+// claim reads a claim as Envoy serialises it, which has no mark of its type: a string as it is, a number as
+// the 8 bytes of a double, a boolean as one byte, and lists and structs with their length in the first four. All
+// but strings have control characters or are no UTF-8. A string with control characters, a list,
+// a struct, and a number that is not whole or not below maxWhole are absent.
+func (f *properties) claim(raw string) rule.Value {
+	if isText(raw) {
+		return rule.Value{Text: raw, Present: true}
+	}
+	start := len(f.kept)
+	switch {
+	case raw == "\x00" || raw == "\x01":
+		f.kept = strconv.AppendBool(f.kept, raw == "\x01")
+	case len(raw) == 8:
+		n := math.Float64frombits(binary.LittleEndian.Uint64([]byte(raw)))
+		if !(-maxWhole < n && n < maxWhole) || n != float64(int64(n)) {
+			return rule.Value{}
+		}
+		f.kept = strconv.AppendInt(f.kept, int64(n), 10)
+	default:
+		return rule.Value{}
+	}
+	return rule.Value{Text: text(f.kept[start:]), Present: true}
+}
+
+func isText(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' {
+			return false
+		}
+	}
+	return utf8.ValidString(s)
+}

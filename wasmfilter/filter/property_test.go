@@ -1,0 +1,149 @@
+package filter
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"strconv"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+func double(n float64) string {
+	return string(binary.LittleEndian.AppendUint64(nil, math.Float64bits(n)))
+}
+
+// What a claim is read as, by the bytes that Envoy 1.40 answers.
+func TestClaim(t *testing.T) {
+	here := func(text string) rule.Value { return rule.Value{Text: text, Present: true} }
+	for _, c := range []struct {
+		what, raw string
+		want      rule.Value
+	}{
+		{"a string", "ann", here("ann")},
+		{"an empty string", "", here("")},
+		{"a string of 8 bytes", "john.doe", here("john.doe")},
+		{"a string of 8 bytes, not ASCII", "grün|\\1", here("grün|\\1")},
+		{"a string of one byte", "1", here("1")},
+		{"a string of digits", "42", here("42")},
+		{"a number", double(42), here("42")},
+		{"zero", double(0), here("0")},
+		{"zero with a sign", double(math.Copysign(0, -1)), here("0")},
+		{"a negative number", double(-3), here("-3")},
+		{"the largest number", double(1<<51 - 1), here("2251799813685247")},
+		{"a number too large", double(1 << 51), rule.Value{}},
+		{"a number of 1e21", double(1e21), rule.Value{}},
+		{"a number that is not whole", double(1.5), rule.Value{}},
+		{"no number", double(math.NaN()), rule.Value{}},
+		{"infinite", double(math.Inf(-1)), rule.Value{}},
+		{"true", "\x01", here("true")},
+		{"false", "\x00", here("false")},
+		{"another byte", "\x02", rule.Value{}},
+		{"an empty list", "\x00\x00\x00\x00", rule.Value{}},
+		{"a list", "\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00r\x00\x00", rule.Value{}},
+		{"a struct", "\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00x\x00y\x00", rule.Value{}},
+		{"a string with a line feed", "ann\nbob", rule.Value{}},
+		{"a string of 8 bytes with a line feed", "ann\nbob!", rule.Value{}},
+		{"no UTF-8", "ann\xff", rule.Value{}},
+	} {
+		var f properties
+		if got := f.claim(c.raw); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
+		}
+	}
+}
+
+// knows is a host that knows one thing.
+type knows struct {
+	host
+	value string
+}
+
+func (k *knows) property(string) (string, bool) { return k.value, true }
+
+func TestClaimAllocatesNothing(t *testing.T) {
+	f := properties{host: &knows{value: double(1 << 50)}}
+	f.lookFor(&rule.Inputs{Claims: []string{"realm.id"}}, "payload")
+	if n := testing.AllocsPerRun(1000, func() {
+		f.kept = f.kept[:0]
+		f.Claim(0)
+		f.SAN()
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// No whole number below the bound passes for a text, and none is read as another.
+func FuzzWholeClaim(f *testing.F) {
+	for bits := range 52 {
+		f.Add(int64(1)<<bits - 1)
+		f.Add(-int64(1) << bits)
+		f.Add(int64(0x7e7e7e7e7e7e7e7e) >> bits)
+	}
+	f.Fuzz(func(t *testing.T, n int64) {
+		var p properties
+		n %= maxWhole
+		if got, want := p.claim(double(float64(n))), strconv.FormatInt(n, 10); got.Text != want || !got.Present {
+			t.Errorf("%d is read as %+v", n, got)
+		}
+	})
+}
+
+const knownRules = `{"rules":[
+	{"name":"all","match":{"path":"/all","region":"eu","label":{"tier":"edge"},"claim":{"sub":"ann"}},"limit":"100/1m",
+		"key":[{"claim":"sub"},{"claim":"realm.id"},{"claim":"https://example.com/team"},"san","route","client_ip","region",{"label":"tier"}]},
+	{"name":"again","match":{"path":"/all","claim":{"sub":{"present":true}}},"key":["client_ip"],"limit":"100/1m","scope":"pop"},
+	{"name":"absent","match":{"path":"/absent","claim":{"sub":{"present":false}}},"limit":"100/1m",
+		"key":[{"claim":"realm.id","else":{"claim":"sub","else":"san"}}]}
+]}`
+
+// What rules need beside headers is asked for once, when all else of the rule matches, and stays as it was while
+// more is asked for.
+func TestProperties(t *testing.T) {
+	claim := func(path string) string { return jwtAuthnData + "claims\x00" + path }
+	known := map[string]string{
+		claim("sub"): "ann", claim("realm\x00id"): double(7), claim("https://example.com/team"): "weir",
+		dnsSAN: "one.example", routeName: "first", peerAddress: "192.0.2.7:4711",
+	}
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(`{"region":"eu","labels":{"tier":"edge"},"jwt_payload":"claims",`+withRules(t, knownRules)[1:], 1)
+		maps.Copy(e.known, known)
+		key := func(path string) (key string) {
+			t.Helper()
+			e.asked = []string{}
+			x := e.send(0, ":path", path, ":method", "GET")
+			e.settle(granting(func(w *wire.Want) lease.Grant {
+				key = string(w.Key)
+				return lease.Grant{Status: lease.OK, Granted: 1, TTL: 10_000, Limit: 100}
+			}))
+			e.complete(x)
+			return key
+		}
+		asked := func(path, want string) {
+			t.Helper()
+			if got := fmt.Sprintf("%q", e.asked); got != want {
+				t.Errorf("%s: asked for %s, want %s", path, got, want)
+			}
+		}
+		if got, want := key("/all"), "ann|7|weir|one.example|first|192.0.2.7|eu|edge"; got != want {
+			t.Errorf("key %s, want %s", got, want)
+		}
+		asked("/all", fmt.Sprintf("%q", []string{claim("sub"), claim("realm\x00id"), claim("https://example\x00com/team"),
+			claim("https://example.com/team"), uriSAN, dnsSAN, routeName, peerAddress}))
+		if got := key("/none"); got != "" {
+			t.Errorf("key %s for a request of no rule", got)
+		}
+		asked("/none", "[]")
+
+		clear(e.known)
+		e.known[uriSAN] = "spiffe://example/one"
+		if got, want := key("/absent"), `\2:spiffe://example/one`; got != want {
+			t.Errorf("key %s, want %s", got, want)
+		}
+		asked("/absent", fmt.Sprintf("%q", []string{claim("sub"), claim("realm\x00id"), claim("realm.id"), uriSAN}))
+	})
+}
