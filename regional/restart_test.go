@@ -19,7 +19,7 @@ import (
 )
 
 const restartRules = `rules:
-- { name: bucket, key: [client_ip], limit: { count: 10, per: 1d, burst: 20 }, consistency: exact }
+- { name: bucket, key: [client_ip], limit: { count: 10, per: 1d, burst: 20 }, algorithm: token_bucket, consistency: exact }
 - { name: fixed, key: [client_ip], limit: 10/300d, algorithm: fixed_window, consistency: exact }
 - { name: sliding, key: [client_ip], limit: 10/300d, algorithm: sliding_window, consistency: exact }
 - { name: log, key: [client_ip], limit: 10/1h, algorithm: sliding_log, consistency: exact }

@@ -143,7 +143,7 @@ func (s Spec) checkPeriod() error {
 func (s Spec) checkOnlyFor() error {
 	switch {
 	case s.Burst != 0 && s.Algorithm != TokenBucket:
-		return bad("burst", "is only for token_bucket: leave it out")
+		return bad("burst", "is only for token_bucket: write algorithm: token_bucket, or leave it out")
 	case s.Burst < 0 || s.Burst > MaxCount:
 		return bad("burst", "is "+itoa(s.Burst)+": write 1 to "+itoa(MaxCount)+", or leave it out for the count")
 	case s.Burst != 0 && s.Count == 0:

@@ -127,7 +127,7 @@ func (w *writer) rule(r *Rule, regions Regions) {
 	w.close(']')
 	w.field("limit").limit(spec)
 	w.overrides(r.Limits[1:])
-	w.enumField("algorithm", spec.Algorithm.String(), limit.TokenBucket.String())
+	w.enumField("algorithm", spec.Algorithm.String(), r.Scope.DefaultAlgorithm().String())
 	w.enumField("align", spec.Align.String(), limit.AlignClock.String())
 	w.periodField("min_interval", spec.MinInterval, 0)
 	if spec.ChargeDenied {

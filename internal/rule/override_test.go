@@ -13,7 +13,7 @@ func TestOverrideIsNamedByWhatItIs(t *testing.T) {
 	const gold, silver = `{"when":{"header":{"x-tier":"gold"}},"limit":"50/1m"}`, `{"when":{"header":{"x-tier":"silver"}},"limit":"20/1m"}`
 	names := func(overrides string) []uint64 {
 		t.Helper()
-		set, err := read.JSON([]byte(`{"rules":[{"name":"a","key":["client_ip"],"limit":"5/1m","overrides":[` + overrides + `]}]}`))
+		set, err := read.JSON([]byte(`{"rules":[{"name":"a","key":["client_ip"],"limit":"5/1m","algorithm":"token_bucket","overrides":[` + overrides + `]}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 //
 //	mode           enforce
 //	match          every request
-//	algorithm      token_bucket, burst = count
+//	algorithm      sliding_window; fixed_window with scope: global. A token_bucket has burst = count
 //	align          clock
 //	cost           1
 //	scope          region
@@ -166,6 +166,16 @@ func (s Scope) defaultTimeout() limit.Micros {
 		return defaultGlobalTimeout
 	}
 	return DefaultTimeout
+}
+
+// DefaultAlgorithm is the algorithm of a rule whose document states none. A sliding window
+// admits what a limit says to a person. Of a limit that regions share, only the next window
+// of a fixed one can be leased before it begins.
+func (s Scope) DefaultAlgorithm() limit.Algorithm {
+	if s == ScopeGlobal {
+		return limit.FixedWindow
+	}
+	return limit.SlidingWindow
 }
 
 // DefaultOnFailure is the on_failure of a rule whose document states none.

@@ -42,7 +42,7 @@ func BenchmarkTracing(b *testing.B) {
 }
 
 func benchmarkHandler(b *testing.B, r *region, wants int, rpc bool, traceparent string) {
-	r.setRules(`rules: [{ name: per-user, key: [{ header: x-user }], limit: 1000/1m }]`)
+	r.setRules(`rules: [{ name: per-user, key: [{ header: x-user }], limit: 1000/1m, algorithm: token_bucket }]`)
 	req := r.call()
 	for range wants {
 		req.Wants = append(req.Wants, wire.Want{Rule: "per-user", Want: lease.Want{Need: 1, Waiting: 1, Want: 8, Fresh: true}})

@@ -37,9 +37,9 @@ func (c limitCase) rule() string {
 // bucketRules are two token buckets of 100 per second with room for 300.
 const bucketRules = `
   - { name: bucket-exact, match: { path: /bucket-exact }, timeout: 1s, key: [ { header: x-user } ],
-      limit: { count: 100, per: 1s, burst: 300 }, consistency: exact, on_failure: { action: deny, status: 429 } }
+      limit: { count: 100, per: 1s, burst: 300 }, algorithm: token_bucket, consistency: exact, on_failure: { action: deny, status: 429 } }
   - { name: bucket-leased, match: { path: /bucket-leased }, timeout: 1s, key: [ { header: x-user } ],
-      limit: { count: 100, per: 1s, burst: 300 }, on_failure: { action: deny, status: 429 } }
+      limit: { count: 100, per: 1s, burst: 300 }, algorithm: token_bucket, on_failure: { action: deny, status: 429 } }
 `
 
 func limitRules() string {

@@ -189,7 +189,7 @@ func TestBroken(t *testing.T) {
 
 // What PoPs admit by themselves is counted apart: it does not count as too much of a window or of a bucket.
 func TestAdmittedByPoPsAlone(t *testing.T) {
-	s, err := Parse("f", "name", head+`rule two { limit: 5/1s, scope: global }
+	s, err := Parse("f", "name", head+`rule two { limit: 5/1s, algorithm: token_bucket, scope: global }
 from 0s to 20s us offers 5/s of two
 always fullest window under one: at most 100%
 always fullest window under one in us: at most 1%

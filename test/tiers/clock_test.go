@@ -24,7 +24,7 @@ rules:
   - { name: shared, key: [ { header: x-key } ], limit: 400/10s, algorithm: fixed_window, scope: global }
   - { name: window, key: [ { header: x-key } ], limit: 100/10s, algorithm: fixed_window }
   - { name: sliding, key: [ { header: x-key } ], limit: 100/10s, algorithm: sliding_window }
-  - { name: bucket, key: [ { header: x-key } ], limit: 10/1s }
+  - { name: bucket, key: [ { header: x-key } ], limit: 10/1s, algorithm: token_bucket }
 `
 
 const clockWindow = 10 * time.Second

@@ -20,7 +20,8 @@ rules:
   - { name: exact, match: { path: /exact }, key: [ { header: x-user } ], limit: 60/1d, algorithm: fixed_window,
       consistency: exact }
   - { name: leased, match: { path: /leased }, key: [ { header: x-user } ], limit: 60/1d, algorithm: fixed_window }
-  - { name: bucket, match: { path: /bucket }, key: [ { header: x-user } ], limit: 60/1d, consistency: exact }
+  - { name: bucket, match: { path: /bucket }, key: [ { header: x-user } ], limit: 60/1d, algorithm: token_bucket,
+      consistency: exact }
   - { name: log, match: { path: /log }, key: [ { header: x-user } ], limit: 60/1d, algorithm: sliding_log,
       consistency: exact }
 `

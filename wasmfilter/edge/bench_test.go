@@ -39,7 +39,7 @@ func benchDecide(b *testing.B, rules string, want Outcome) {
 func BenchmarkDecide(b *testing.B) {
 	rules := ""
 	for i, name := range []string{"a", "b", "c"} {
-		rules += fmt.Sprintf(`,{"name":%q,"key":[{"header":"x-user"}],"limit":"4000000000/1h"}`, name)
+		rules += fmt.Sprintf(`,{"name":%q,"key":[{"header":"x-user"}],"limit":"4000000000/1h","algorithm":"token_bucket"}`, name)
 		b.Run(fmt.Sprintf("%d rules", i+1), func(b *testing.B) { benchDecide(b, `{"rules":[`+rules[1:]+`]}`, Admit) })
 	}
 	b.Run("refused from the cache", func(b *testing.B) {

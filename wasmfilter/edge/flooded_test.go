@@ -50,7 +50,7 @@ func TestRememberedRefusalHidesNoUnits(t *testing.T) {
 	}
 }
 
-const refills = `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"8/1m","on_failure":"allow"}]}`
+const refills = `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"8/1m","algorithm":"token_bucket","on_failure":"allow"}]}`
 
 // flood sends a request of one user to the workers in turn every 3 ms, for so many
 // ms, and counts those admitted by on_failure.

@@ -9,7 +9,7 @@ import (
 // Of a flood beyond a small bucket every worker of a PoP serves its clients: the one that fetches
 // what trickles in does not keep it.
 func TestWorkersShareWhatTricklesIn(t *testing.T) {
-	w := newWorld(t, 4, `{"rules":[{"name":"r","key":[],"limit":{"count":100,"per":"1s","burst":15}}]}`)
+	w := newWorld(t, 4, `{"rules":[{"name":"r","key":[],"limit":{"count":100,"per":"1s","burst":15},"algorithm":"token_bucket"}]}`)
 	const trip = 4
 	type call struct {
 		worker *Worker

@@ -13,7 +13,7 @@ var refusing = map[string]string{
 	"exact":       `"limit":"1/1h","algorithm":"fixed_window","consistency":"exact","timeout":"500ms"`,
 	"zero":        `"limit":"0/1h","algorithm":"fixed_window","consistency":"exact","timeout":"500ms"`,
 	"leased":      `"limit":"1/1h","algorithm":"fixed_window","timeout":"500ms"`,
-	"bucket":      `"limit":"1/1h","consistency":"exact","timeout":"500ms"`,
+	"bucket":      `"limit":"1/1h","algorithm":"token_bucket","consistency":"exact","timeout":"500ms"`,
 	"optimistic":  `"limit":"1/1h","algorithm":"fixed_window","consistency":"optimistic","timeout":"500ms"`,
 	"pop":         `"limit":"1/1h","algorithm":"fixed_window","scope":"pop"`,
 	"concurrency": `"limit":0,"algorithm":"concurrency","timeout":"500ms"`,

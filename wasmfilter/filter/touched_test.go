@@ -73,12 +73,12 @@ func crossing(def api.FunctionDefinition) experimental.FunctionListener {
 
 // The rules of the table of crossings: a path for each case.
 const touchedRules = `{"rules":[
-	{"name":"one","match":{"path":{"prefix":"/one/"}},"key":[{"header":"x-user-id"}],"limit":"1000000/1h"},
-	{"name":"user","match":{"path":{"prefix":"/three/"}},"key":[{"header":"x-user-id"}],"limit":"1000000/1h"},
-	{"name":"address","match":{"path":{"prefix":"/three/"}},"key":["client_ip"],"limit":"1000000/1h"},
-	{"name":"total","match":{"path":{"prefix":"/three/"}},"key":[{"const":"total"}],"limit":"1000000/1h"},
+	{"name":"one","match":{"path":{"prefix":"/one/"}},"key":[{"header":"x-user-id"}],"limit":"1000000/1h","algorithm":"token_bucket"},
+	{"name":"user","match":{"path":{"prefix":"/three/"}},"key":[{"header":"x-user-id"}],"limit":"1000000/1h","algorithm":"token_bucket"},
+	{"name":"address","match":{"path":{"prefix":"/three/"}},"key":["client_ip"],"limit":"1000000/1h","algorithm":"token_bucket"},
+	{"name":"total","match":{"path":{"prefix":"/three/"}},"key":[{"const":"total"}],"limit":"1000000/1h","algorithm":"token_bucket"},
 	{"name":"spent","match":{"path":{"prefix":"/spent/"}},"key":[{"header":"x-user-id"}],"limit":"1/1d","algorithm":"fixed_window"},
-	{"name":"pop","match":{"path":{"prefix":"/pop/"}},"key":[{"header":"x-user-id"}],"limit":"1000000/1h","scope":"pop"},
+	{"name":"pop","match":{"path":{"prefix":"/pop/"}},"key":[{"header":"x-user-id"}],"limit":"1000000/1h","algorithm":"token_bucket","scope":"pop"},
 	{"name":"pop-spent","match":{"path":{"prefix":"/pop-spent/"}},"key":[{"header":"x-user-id"}],"limit":"1/1d","algorithm":"fixed_window","scope":"pop"}
 ]}`
 

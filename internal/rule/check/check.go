@@ -111,7 +111,7 @@ func Rules(rules []rule.Rule, regions rule.Regions, seed uint64) (*rule.Set, []P
 
 // What may be written, for messages.
 const (
-	LimitForms  = "a limit such as 5/1m, or { count: 5, per: 1m, burst: 10 }"
+	LimitForms  = "a limit such as 5/1m, or { count: 5, per: 1m }"
 	SourceForms = "client_ip, path, method, host, route, region, san, or { header: x-user-id }, and likewise query, cookie, segment, claim, label or const"
 	StatusForms = "503 (our fault) or 429 (too many requests)"
 )

@@ -19,7 +19,7 @@ const limitsForms = "a list of limits, such as [5/1m, 20/1d]"
 
 // windows reads the limits of a rule, and makes a rule of each.
 func (d *reader) windows(v strict.Value, r rule.Rule) []rule.Rule {
-	spec := d.spec(v)
+	spec := d.spec(v, r.Scope)
 	limits := d.limits(v, spec)
 	rules := make([]rule.Rule, len(limits))
 	for i, own := range limits {

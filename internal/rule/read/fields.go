@@ -76,7 +76,7 @@ var (
 		unsupported("percent", "leave it out, and use mode: shadow to try a rule"),
 		unsupported("variants", "leave it out; overrides with when give some requests another limit"),
 		{"x_ratelimit", "is written headers; write headers: [draft, x-draft03], or [draft, x-unix]"},
-		{"burst", "is part of the limit; write it there, such as limit: { count: 5, per: 1m, burst: 10 }"},
+		{"burst", "is part of the limit; write it there, such as limit: { count: 5, per: 1m, burst: 10 }, with algorithm: token_bucket"},
 	}
 	reservedInPart = []reserved{
 		takesNothing("path", ", or { segment: id } for one segment of a template"), takesNothing("method", ""), takesNothing("host", ""),

@@ -32,8 +32,8 @@ func (d *reader) rule(v strict.Value) []rule.Rule {
 		return []rule.Rule{r}
 	}
 	r.Key = d.key(v.Field("key"))
-	r.Cost = d.cost(v.Field("cost"))
 	r.Scope = enum[rule.Scope](v.Field("scope"))
+	r.Cost = d.cost(v.Field("cost"))
 	r.Fair = enum[rule.Fair](v.Field("fair"))
 	r.Consistency = enum[lease.Consistency](v.Field("consistency"))
 	r.Overdraft = integer(v.Field("overdraft"), check.OverdraftRange)
@@ -60,11 +60,14 @@ func from(v strict.Value) (names []string) {
 }
 
 // spec reads what all limits of a rule have in common.
-func (d *reader) spec(v strict.Value) limit.Spec {
+func (d *reader) spec(v strict.Value, scope rule.Scope) limit.Spec {
 	spec := limit.Spec{
-		Algorithm:   enum[limit.Algorithm](v.Field("algorithm")),
+		Algorithm:   scope.DefaultAlgorithm(),
 		Align:       enum[limit.Align](v.Field("align")),
 		MinInterval: period(v.Field("min_interval"), "2s"),
+	}
+	if algorithm := v.Field("algorithm"); algorithm.Present() {
+		spec.Algorithm = enum[limit.Algorithm](algorithm)
 	}
 	spec.ChargeDenied, _ = v.Field("charge_denied").Bool()
 	if lease := v.Field("lease"); lease.Kind() == strict.Object {

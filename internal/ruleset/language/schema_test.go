@@ -180,7 +180,7 @@ func TestSchemaHasTheRangesOfTheLanguage(t *testing.T) {
 		low, high int64
 	}{
 		"count":            {"{ name: a, key: [], limit: { count: %d, per: 366d }, algorithm: fixed_window }", 0, 1<<32 - 1},
-		"burst":            {"{ name: a, key: [], limit: { count: 1, per: 1s, burst: %d } }", 1, 1<<32 - 1},
+		"burst":            {"{ name: a, key: [], limit: { count: 1, per: 1s, burst: %d }, algorithm: token_bucket }", 1, 1<<32 - 1},
 		"slots":            {"{ name: a, key: [], limit: %d, algorithm: concurrency }", 0, 1<<24 - 1},
 		"overdraft":        {"{ name: a, key: [], limit: 1/1m, consistency: optimistic, overdraft: %d }", 1, 1<<32 - 1},
 		"cost":             {"{ name: a, key: [], limit: 4294967295/1s, algorithm: fixed_window, cost: %d }", 1, 1<<32 - 1},

@@ -16,11 +16,11 @@ const (
 	byAddress = "key: [ client_ip ]"
 	inTotal   = "key: [ { const: total } ]"
 
-	unreachable = "limit: 1000000000/1h"
+	unreachable = "limit: 1000000000/1h\n    algorithm: token_bucket"
 	lasting     = "lease: { ttl: 10m }"
 	onlyOnce    = "limit: 1/1d"
-	everyday    = "limit: 1000/1m"
-	wide        = "limit: 1000/1h"
+	everyday    = "limit: 1000/1m\n    algorithm: token_bucket"
+	wide        = "limit: 1000/1h\n    algorithm: token_bucket"
 )
 
 var (

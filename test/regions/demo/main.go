@@ -23,8 +23,8 @@ import (
 const rules = `
 regions: { eu: 1, us: 1, ap: 1 }
 rules:
-  - { name: shared, match: { path: { prefix: /shared } }, key: [], limit: 20/1m, algorithm: fixed_window, scope: global, on_failure: { action: deny, status: 429 } }
-  - { name: fair, match: { path: { prefix: /fair } }, key: [], limit: 30/1m, algorithm: fixed_window, scope: global, fair: equal, on_failure: { action: deny, status: 429 } }
+  - { name: shared, match: { path: { prefix: /shared } }, key: [], limit: 20/1m, scope: global, on_failure: { action: deny, status: 429 } }
+  - { name: fair, match: { path: { prefix: /fair } }, key: [], limit: 30/1m, scope: global, fair: equal, on_failure: { action: deny, status: 429 } }
   - { name: local, match: { path: { prefix: /local } }, key: [], limit: 5/1m, algorithm: fixed_window }
 `
 
