@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
@@ -103,22 +104,25 @@ func same(a, b *strict.Node) bool {
 // liftOwn has the exempt rules of a file that name no others lift those of this file.
 func liftOwn(doc strict.Value) {
 	var own []strict.Node
-	var all []*strict.Node
-	rules := doc.Node().Field("rules")
-	for i := 0; rules != nil && i < len(rules.Items); i++ {
-		r := &rules.Items[i]
-		mode, name := r.Field("mode"), r.Field("name")
-		switch {
-		case mode != nil && mode.Text == "exempt":
-			if r.Field("from") == nil {
+	var all []strict.Value
+	for _, r := range items(doc.Field("rules")) {
+		name := r.Field("name")
+		switch mode := r.Field("mode"); {
+		case mode.Present() && mode.Node().Text == rule.Exempt.String():
+			if !r.Field("from").Present() {
 				all = append(all, r)
 			}
-		case name != nil && name.Kind == strict.String:
-			own = append(own, *name)
+		case name.Kind() == strict.String:
+			own = append(own, *name.Node())
 		}
 	}
 	for _, r := range all {
-		r.Fields = append(r.Fields, strict.Field{Name: "from", Pos: r.Pos, Value: strict.Node{Kind: strict.List, Pos: r.Pos, Items: own}})
+		if len(own) == 0 {
+			r.FailName("mode", "lifts nothing, as this file has no other rule; write from and the names of rules")
+			continue
+		}
+		from := strict.Node{Kind: strict.List, Pos: r.Node().Pos, Items: own}
+		r.Node().Fields = append(r.Node().Fields, strict.Field{Name: "from", Pos: from.Pos, Value: from})
 	}
 }
 

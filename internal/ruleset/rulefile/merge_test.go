@@ -127,6 +127,14 @@ func TestMergeRefuses(t *testing.T) {
 			`a.yaml:1:17: rules[0].name: "login" does not begin with team-a-, as names in this file must (owners.yaml:2)`},
 		"number": {map[string]string{"owners.yaml": "owners:\n  b.yaml: { rules: 1 }\n", "b.yaml": search},
 			`b.yaml:1:1: rules: has 2 rules; write at most 1 (owners.yaml:2)`},
+		"prefix of what is lifted": {map[string]string{"owners.yaml": "owners: { a.yaml: { prefix: team-a- }, b.yaml: {} }\n", "b.yaml": login,
+			"a.yaml": "rules: [{ name: team-a-x, mode: exempt, from: [login] }]\n"},
+			`a.yaml:1:48: rules[0].from[0]: "login" does not begin with team-a-`},
+		"lifts nothing": {map[string]string{"a.yaml": login, "b.yaml": "rules: [{ name: x, mode: exempt }]\n"},
+			"b.yaml:1:20: rules[0].mode: lifts nothing, as this file has no other rule; write from and the names of rules"},
+		"lifts an unknown rule": {map[string]string{"a.yaml": login, "b.yaml": search + "- { name: x, mode: exempt, from: [nothing] }\n"},
+			`b.yaml:4:35: rules[2].from[0]: "nothing" is no rule that can be lifted`},
+		"seeds": {map[string]string{"a.yaml": "seed: 1\n" + login, "b.yaml": search + "seed: 2\n"}, "b.yaml:4:1: seed: is not what a.yaml:1 states"},
 		"for all": {map[string]string{"owners.yaml": "owners: { a.yaml: { prefix: team-a- } }\n", "a.yaml": team + "regions: { eu: 1 }\n"},
 			"a.yaml:2:1: regions: concerns the rules of all files; write it in a file without a prefix (owners.yaml:1)"},
 		"no owner": {map[string]string{"owners.yaml": "owners: { a.yaml: {} }\n", "a.yaml": login, "b.yaml": search},
@@ -171,6 +179,23 @@ func TestOwners(t *testing.T) {
 	}
 	if d.Set.Len() != 3 || len(d.Set.Regions()) != 1 {
 		t.Errorf("%s", d.Set.Encode())
+	}
+}
+
+// TestExemptOfAFile: an exempt rule lifts the rules of its own file only, or those that it names, of any file.
+func TestExemptOfAFile(t *testing.T) {
+	d, err := rulefile.Load(directory(t, map[string]string{
+		"a.yaml": login,
+		"b.yaml": search + "- { name: own, mode: exempt, match: { path: /healthz } }\n- { name: named, mode: exempt, from: [login] }\n",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"own": "[search list]", "named": "[login]"} {
+		i, _ := d.Set.Find(name)
+		if got := fmt.Sprint(d.Set.Rule(i).From); got != want {
+			t.Errorf("%s lifts %s, want %s", name, got, want)
+		}
 	}
 }
 
