@@ -66,8 +66,9 @@ var load = sync.OnceValue(func() part {
 
 // entry is a field of a mapping.
 type entry struct {
-	name  string
-	value part
+	name     string
+	value    part
+	required bool // a schema requires it
 }
 
 // entries are the fields of a mapping, in their order.
@@ -80,7 +81,7 @@ func (p part) entries() (all []entry) {
 		if value.Kind == yaml.AliasNode {
 			value = value.Alias
 		}
-		all = append(all, entry{p.Content[i].Value, part{value}})
+		all = append(all, entry{name: p.Content[i].Value, value: part{value}})
 	}
 	return all
 }
@@ -128,6 +129,11 @@ func (p part) target() part {
 func (p part) fields() (fields []entry, any []part) {
 	p = p.target()
 	fields = p.get("properties").entries()
+	for _, name := range p.get("required").items() {
+		if i := slices.IndexFunc(fields, func(f entry) bool { return f.name == name.Value }); i >= 0 {
+			fields[i].required = true
+		}
+	}
 	if others := p.get("additionalProperties"); others.entries() != nil {
 		any = append(any, others)
 	}

@@ -25,10 +25,9 @@ var sections = sync.OnceValue(func() (all []section) {
 	described := map[any]string{} // by the first field of a mapping: the path that has it
 	var walk func(path string, in part)
 	walk = func(path string, in part) {
-		required := in.requires()
 		fields, any := in.fields()
 		for _, f := range fields {
-			s := section{path: strict.Join(path, f.name), field: f.value, required: slices.Contains(required, f.name)}
+			s := section{path: strict.Join(path, f.name), field: f.value, required: f.required}
 			first, below := f.value.fields()
 			for _, a := range below {
 				more, _ := a.fields()
@@ -50,20 +49,6 @@ var sections = sync.OnceValue(func() (all []section) {
 	walk("", load())
 	return all
 })
-
-// requires are the fields that a value must have in the form that is a mapping.
-func (p part) requires() (names []string) {
-	p = p.target()
-	for _, name := range p.get("required").items() {
-		names = append(names, name.Value)
-	}
-	for _, form := range append(p.get("oneOf").items(), p.get("items")) {
-		if form.Node != nil {
-			names = append(names, form.requires()...)
-		}
-	}
-	return names
-}
 
 // Reference returns the page that describes each field.
 func Reference() []byte {

@@ -11,107 +11,93 @@ import (
 // SchemaPath is where the JSON Schema is in the repository.
 const SchemaPath = "schema/rules.schema.json"
 
-const schemaID = "https://github.com/weirlimit/weir/raw/main/" + SchemaPath
-
 // Schema returns the JSON Schema (2020-12) of rules files.
-func Schema() ([]byte, error) {
-	var out bytes.Buffer
-	out.WriteString(`{"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"` + schemaID + `",`)
-	if err := writeFields(&out, load(), false); err != nil {
-		return nil, err
+func Schema() []byte {
+	var out, pretty bytes.Buffer
+	write(&out, load(), false)
+	if err := json.Indent(&pretty, out.Bytes(), "", "  "); err != nil {
+		panic("language.yaml: " + err.Error())
 	}
-	out.WriteString("}\n")
-	var pretty bytes.Buffer
-	err := json.Indent(&pretty, out.Bytes(), "", "  ")
-	return pretty.Bytes(), err
+	return append(pretty.Bytes(), '\n')
 }
 
 // write writes a part as JSON. names is set for a mapping of names, which has no keywords.
-func write(out *bytes.Buffer, p part, names bool) error {
+func write(out *bytes.Buffer, p part, names bool) {
 	switch p.Kind {
 	case yaml.MappingNode:
+		all := p.entries()
+		if !names {
+			all = standard(all)
+		}
 		out.WriteByte('{')
-		if err := writeFields(out, p, names); err != nil {
-			return err
+		for i, k := range all {
+			comma(out, i)
+			writeJSON(out, k.name)
+			out.WriteByte(':')
+			write(out, k.value, !names && (k.name == "properties" || k.name == "$defs"))
 		}
 		out.WriteByte('}')
 	case yaml.SequenceNode:
 		out.WriteByte('[')
 		for i, item := range p.items() {
 			comma(out, i)
-			if err := write(out, item, false); err != nil {
-				return err
-			}
+			write(out, item, false)
 		}
 		out.WriteByte(']')
 	default:
 		var value any
 		if err := p.Decode(&value); err != nil {
-			return err
+			panic("language.yaml: " + err.Error())
 		}
-		return writeJSON(out, value)
+		writeJSON(out, value)
 	}
-	return nil
 }
 
-func writeFields(out *bytes.Buffer, p part, names bool) error {
-	n := 0
-	for _, e := range p.entries() {
-		fields := []entry{e}
-		if !names {
-			var err error
-			if fields, err = standard(e); err != nil {
-				return err
-			}
-		}
-		for _, f := range fields {
-			comma(out, n)
-			n++
-			fmt.Fprintf(out, "%q:", f.name)
-			if err := write(out, f.value, !names && (f.name == "properties" || f.name == "$defs")); err != nil {
-				return err
-			}
+// standard has the keywords of JSON Schema in the place of those that only language.yaml has.
+func standard(keywords []entry) (all []entry) {
+	for _, k := range keywords {
+		switch k.name {
+		case "absent", "test", "example", "mistakes":
+		case "range":
+			r := known(ranges, k.value)
+			all = append(all, entry{name: "minimum", value: node(r.Low)}, entry{name: "maximum", value: node(r.High)})
+		case "words":
+			all = append(all, entry{name: "enum", value: node(known(words, k.value))})
+		default:
+			all = append(all, k)
 		}
 	}
-	return nil
+	return all
 }
 
-// standard are the keywords of JSON Schema that stand for one of language.yaml.
-func standard(e entry) ([]entry, error) {
-	node := func(value any) part {
-		var n yaml.Node
-		if err := n.Encode(value); err != nil {
-			panic(err) // numbers and words
-		}
-		return part{&n}
+// known is what language.go has by a name.
+func known[T any](all map[string]T, name part) T {
+	value, ok := all[name.Value]
+	if !ok {
+		panic(fmt.Sprintf("language.yaml:%d: %s is not in language.go", name.Line, name.Value))
 	}
-	switch e.name {
-	case "absent", "test", "example", "mistakes":
-		return nil, nil
-	case "range":
-		r, ok := ranges[e.value.Value]
-		if !ok {
-			return nil, fmt.Errorf("language.yaml:%d: range %s is not in language.go", e.value.Line, e.value.Value)
-		}
-		return []entry{{"minimum", node(r.Low)}, {"maximum", node(r.High)}}, nil
-	case "words":
-		list, ok := words[e.value.Value]
-		if !ok {
-			return nil, fmt.Errorf("language.yaml:%d: words %s are not in language.go", e.value.Line, e.value.Value)
-		}
-		return []entry{{"enum", node(list)}}, nil
-	}
-	return []entry{e}, nil
+	return value
 }
 
-func comma(out *bytes.Buffer, index int) {
-	if index > 0 {
+// node makes a part of a number or of words.
+func node(value any) part {
+	var n yaml.Node
+	if err := n.Encode(value); err != nil {
+		panic(err)
+	}
+	return part{&n}
+}
+
+func comma(out *bytes.Buffer, i int) {
+	if i > 0 {
 		out.WriteByte(',')
 	}
 }
 
-func writeJSON(out *bytes.Buffer, value any) error {
+func writeJSON(out *bytes.Buffer, value any) {
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
+	if err := encoder.Encode(value); err != nil {
+		panic(err)
+	}
 }

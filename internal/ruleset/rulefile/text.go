@@ -1,6 +1,7 @@
 package rulefile
 
 import (
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -9,44 +10,41 @@ import (
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// text is the document as one file: each field of a rule, and each override, on a line of its own.
+// text is the document as one file: each field of a rule, and each override, is on a line of its own.
 func (m *merged) text() (out []byte) {
-	for _, f := range m.root.Fields {
+	for i := range m.root.Fields {
+		f := &m.root.Fields[i]
 		out = append(appendText(out, f.Name), ':')
 		if !slices.Contains(listed, f.Name) || len(f.Value.Items) == 0 {
 			out = append(appendValue(append(out, ' '), &f.Value), '\n')
 			continue
 		}
-		out = append(out, '\n')
 		var of *source
 		for i := range f.Value.Items {
 			if in := m.items[f.Name][i].in; in != of {
-				of = in
-				out = append(append(append(out, "# "...), strconv.Quote(filepath.Base(in.file))...), '\n')
+				out, of = fmt.Appendf(out, "\n# %q", filepath.Base(in.file)), in
 			}
 			out = appendItem(out, &f.Value.Items[i])
 		}
+		out = append(out, '\n')
 	}
 	return out
 }
 
 // appendItem appends a rule.
 func appendItem(out []byte, n *strict.Node) []byte {
+	bullet := "\n- "
 	for i := range n.Fields {
 		f := &n.Fields[i]
-		bullet := "  "
-		if i == 0 {
-			bullet = "- "
-		}
 		out = append(appendText(append(out, bullet...), f.Name), ':')
+		bullet = "\n  "
 		if f.Name != "overrides" || len(f.Value.Items) == 0 {
-			out = append(appendValue(append(out, ' '), &f.Value), '\n')
+			out = appendValue(append(out, ' '), &f.Value)
 			continue
 		}
 		for j := range f.Value.Items {
 			out = appendValue(append(out, "\n  - "...), &f.Value.Items[j])
 		}
-		out = append(out, '\n')
 	}
 	return out
 }
@@ -57,25 +55,23 @@ func appendValue(out []byte, n *strict.Node) []byte {
 	case strict.String:
 		return appendText(out, n.Text)
 	case strict.List:
-		out = append(out, '[')
+		separator := "["
 		for i := range n.Items {
-			if i > 0 {
-				out = append(out, ", "...)
-			}
-			out = appendValue(out, &n.Items[i])
+			out = appendValue(append(out, separator...), &n.Items[i])
+			separator = ", "
+		}
+		if len(n.Items) == 0 {
+			out = append(out, '[')
 		}
 		return append(out, ']')
 	case strict.Object:
+		separator := "{ "
 		for i := range n.Fields {
-			separator := ", "
-			if i == 0 {
-				separator = "{ "
-			}
 			out = append(appendText(append(out, separator...), n.Fields[i].Name), ": "...)
-			out = appendValue(out, &n.Fields[i].Value)
+			out, separator = appendValue(out, &n.Fields[i].Value), ", "
 		}
 		if len(n.Fields) == 0 {
-			return append(out, "{}"...)
+			out = append(out, '{')
 		}
 		return append(out, " }"...)
 	}

@@ -18,12 +18,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: generate ROOT")
 		os.Exit(2)
 	}
-	schema, err := language.Schema()
-	if err == nil {
-		err = errors.Join(
-			os.WriteFile(filepath.Join(os.Args[1], language.SchemaPath), schema, 0o644),
-			os.WriteFile(filepath.Join(os.Args[1], language.ReferencePath), language.Reference(), 0o644))
-	}
+	err := errors.Join(
+		os.WriteFile(filepath.Join(os.Args[1], language.SchemaPath), language.Schema(), 0o644),
+		os.WriteFile(filepath.Join(os.Args[1], language.ReferencePath), language.Reference(), 0o644))
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "generate: %v\n", err)
 		os.Exit(1)
