@@ -35,7 +35,7 @@ func ReadFile(path string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err == nil && info.IsDir() {
 		err = fmt.Errorf("%s: is a directory", path)
@@ -97,7 +97,7 @@ func readDirectory(dir, from string) (files []File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.Close()
+	defer func() { _ = d.Close() }()
 	names, err := d.Readdirnames(maxFiles + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err

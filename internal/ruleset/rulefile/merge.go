@@ -15,10 +15,9 @@ import (
 
 // source is a file of a directory.
 type source struct {
-	file  string
-	root  *strict.Node
-	errs  strict.Errors
-	bound *bound // nil: none
+	file string
+	root *strict.Node
+	errs strict.Errors
 }
 
 // place is where an item of the document stands.
