@@ -277,7 +277,7 @@ func TestLoad(t *testing.T) {
 	if err := os.WriteFile(path, make([]byte, 8<<20+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Load(); err == nil || !strings.Contains(err.Error(), "at most 8388608") {
+	if err := w.Load(); err == nil || !strings.Contains(err.Error(), "more than 8388608") {
 		t.Errorf("a file that is too long: %v", err)
 	}
 }

@@ -29,7 +29,7 @@ type File struct {
 	Modified time.Time
 }
 
-// ReadFile reads a file, and of one that is too large nothing, or of a pipe not much more than a file may have.
+// ReadFile reads a file or pipe, and of one that is too large no more than a byte too much.
 func ReadFile(path string) (File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -43,21 +43,17 @@ func ReadFile(path string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	var data []byte
-	if info.Size() <= MaxBytes {
-		if data, err = io.ReadAll(io.LimitReader(f, MaxBytes+1)); err != nil {
-			return File{}, err
-		}
+	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
+	if err != nil {
+		return File{}, err
 	}
-	if size := max(info.Size(), int64(len(data))); size > MaxBytes {
-		return File{}, strict.Errors{{File: path, Reason: tooLarge(size)}}
+	if len(data) > MaxBytes {
+		return File{}, strict.Errors{{File: path, Reason: tooLarge}}
 	}
 	return File{Name: path, Data: data, Modified: info.ModTime()}, nil
 }
 
-func tooLarge(size int64) string {
-	return fmt.Sprintf("has %d bytes or more; write at most %d", size, MaxBytes)
-}
+var tooLarge = fmt.Sprintf("has more than %d bytes; write fewer or shorter rules", MaxBytes)
 
 // ReadFiles reads a rules file or, of a directory, all files *.yaml, *.yml and *.json in the order of their names, but
 // for those whose name begins with a dot. They are of one version where a link leads to each version: the directory
@@ -109,7 +105,7 @@ func readDirectory(dir, from string) (files []File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	total := int64(0)
+	total := 0
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		if strings.HasPrefix(name, ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
 			continue
@@ -118,8 +114,8 @@ func readDirectory(dir, from string) (files []File, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if total += int64(len(f.Data)); total > MaxBytes {
-			return nil, strict.Errors{{File: dir, Reason: tooLarge(total)}}
+		if total += len(f.Data); total > MaxBytes {
+			return nil, strict.Errors{{File: dir, Reason: tooLarge}}
 		}
 		f.Name = filepath.Join(dir, name)
 		if info.ModTime().After(f.Modified) { // a file may have been removed

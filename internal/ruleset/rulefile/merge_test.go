@@ -143,7 +143,7 @@ func TestMergeRefuses(t *testing.T) {
 		"owners a list":  {map[string]string{"owners.yaml": "owners: [a.yaml]\n", "a.yaml": login}, "owners.yaml:1:1: owners: is a list; write the files and their bounds"},
 		"owners unknown": {map[string]string{"owners.yaml": "owner: {}\n", "a.yaml": login}, "owners.yaml:1:1: owner: unknown field; did you mean owners?"},
 		"more than 8 MiB": {map[string]string{"a.yaml": "#" + strings.Repeat("x", 5<<20) + "\n" + login, "b.yaml": "#" + strings.Repeat("x", 5<<20) + "\n" + search},
-			"bytes or more; write at most 8388608"},
+			"has more than 8388608 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := directory(t, c.files)

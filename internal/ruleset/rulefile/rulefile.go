@@ -71,7 +71,7 @@ func Merge(path string, files []File) (*Document, error) {
 	}
 	text := m.text()
 	if len(text) > MaxBytes {
-		return nil, strict.Errors{{File: path, Reason: tooLarge(int64(len(text)))}}
+		return nil, strict.Errors{{File: path, Reason: tooLarge}}
 	}
 	return &Document{Text: text, Set: set, merged: m}, nil
 }
