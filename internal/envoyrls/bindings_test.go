@@ -118,6 +118,8 @@ func TestBoundKeyHasALimitOfItsOwn(t *testing.T) {
 	if got := b.ask(request(of("user", "acme"))).Statuses[0].CurrentLimit.RequestsPerUnit; got != 9 {
 		t.Errorf("the limit of acme is reported as %d, want 9", got)
 	}
+	b.setRules(strings.Replace(own, "limit: 9/1h", "limit: unlimited", 1))
+	b.play(t, steps{{request(of("user", "acme")), "OK: OK 4294967295"}})
 	b.setRules(boundRules)
 	b.play(t, steps{{request(of("user", "acme")), "OVER: OVER 0"}})
 }

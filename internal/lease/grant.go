@@ -118,12 +118,16 @@ func (t *Terms) SpentAtOnce(w Want, g Grant) bool {
 	return t.Trailing && g.Granted <= w.Waiting
 }
 
+// Unlimited is the limit of a grant for a key without one. A holder takes a key's own limit for
+// this that is as large, or one unit less.
+const Unlimited = limit.MaxCount
+
 // OwnLimit is what a reply that decides states for [holder.State.OwnLimit].
 func (t *Terms) OwnLimit(g *Grant) int64 {
 	if g.Limit == t.Capacity {
 		return 0
 	}
-	return g.Limit + 1
+	return min(g.Limit+1, Unlimited)
 }
 
 // Scarce is below how many units left above a grant that does not cover a want is the last one for a while,

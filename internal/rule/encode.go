@@ -286,7 +286,11 @@ func (w *writer) overrides(overrides []Variant) {
 	for _, v := range overrides {
 		w.open('{').enumField("name", v.Name, "")
 		w.match("when", &v.When)
-		w.field("limit").limit(v.Limit)
+		if w.field("limit"); v.Unlimited {
+			w.string(Unlimited)
+		} else {
+			w.limit(v.Limit)
+		}
 		w.close('}')
 	}
 	w.close(']')
@@ -379,10 +383,17 @@ func encodeKeys(rules []Rule) []byte {
 			continue
 		}
 		lines := make([]string, 0, len(r.Keys))
-		r.EachKey(func(key []byte, own limit.Spec) {
+		r.EachKey(func(key []byte, own *KeyLimit) {
 			one := writer{}
 			one.open('[').string(string(key))
-			one.limit(own)
+			one.limit(own.Limit)
+			if own.Unlimited {
+				one.string(Unlimited)
+			}
+			if own.Name != "" || own.Until != 0 {
+				one.string(own.Name)
+				one.int(int64(own.Until))
+			}
 			lines = append(lines, string(one.close(']').buf))
 		})
 		sort.Sort(sort.StringSlice(lines))

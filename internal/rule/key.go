@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule/digest"
 	"github.com/weirlimit/weir/internal/rule/fields"
 	"github.com/weirlimit/weir/internal/rule/ip"
@@ -204,9 +203,9 @@ func (r *Rule) KeyOf(values []string) []byte {
 }
 
 // EachKey calls do with each key of the rule that has a limit of its own.
-func (r *Rule) EachKey(do func(key []byte, own limit.Spec)) {
+func (r *Rule) EachKey(do func(key []byte, own *KeyLimit)) {
 	for i := range r.Keys {
-		do(r.KeyOf(r.Keys[i].Key), r.Keys[i].Limit)
+		do(r.KeyOf(r.Keys[i].Key), &r.Keys[i])
 	}
 }
 

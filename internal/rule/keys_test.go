@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 )
 
@@ -55,8 +54,8 @@ func TestKeyOfValues(t *testing.T) {
 		if len(m.Hits) != 1 {
 			t.Fatalf("%s: %d hits", c.key, len(m.Hits))
 		}
-		set.Rule(0).EachKey(func(key []byte, own limit.Spec) {
-			if string(key) != string(m.Hits[0].Key) || own.Count != 6 {
+		set.Rule(0).EachKey(func(key []byte, own *rule.KeyLimit) {
+			if string(key) != string(m.Hits[0].Key) || own.Limit.Count != 6 {
 				t.Errorf("%s: %s has the key %q, a request %q", c.key, c.values, key, m.Hits[0].Key)
 			}
 		})

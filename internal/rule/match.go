@@ -110,10 +110,15 @@ func (m *Matches) add(i int, r *evaluator, q *view) {
 		m.keys = keys[:start]
 		return
 	}
+	variant := r.variant(q, key)
+	if r.variants[variant].unlimited {
+		m.keys = keys[:start]
+		return
+	}
 	m.keys = keys
 	m.Hits = append(m.Hits, Hit{
 		Rule:    i,
-		Variant: r.variant(q, key),
+		Variant: variant,
 		Key:     key,
 		Cost:    r.cost.of(q),
 	})
@@ -143,6 +148,8 @@ type variant struct {
 	when  matcher
 	limit *limit.Limit
 	id    uint64 // see [Set.Override]
+
+	unlimited bool
 }
 
 // evaluator makes a rule of a set with this seed ready to be evaluated on requests with these inputs.
@@ -155,7 +162,7 @@ func (in *Inputs) evaluator(r *Rule, seed uint64) evaluator {
 	for i := range r.Limits {
 		v := &r.Limits[i]
 		l, _ := limit.New(v.Limit) // checked
-		e.variants = append(e.variants, variant{in.matcher(&v.When, begin), l, v.override(i)})
+		e.variants = append(e.variants, variant{in.matcher(&v.When, begin), l, v.override(i), v.Unlimited})
 	}
 	for _, p := range r.Key {
 		e.key = append(e.key, in.sources(p, &r.Match))

@@ -118,6 +118,9 @@ type Variant struct {
 	Name  string
 	When  Match // zero for the base limit, never for an override
 	Limit limit.Spec
+	// Unlimited is set for an override without a limit: the rule does not apply to its
+	// requests. Limit is the base limit then.
+	Unlimited bool
 }
 
 // KeyLimit is the limit of one key. It agrees with the rule's base limit in everything but
@@ -127,6 +130,12 @@ type KeyLimit struct {
 	// A value from an else has no limit of its own.
 	Key   []string
 	Limit limit.Spec
+	// Unlimited is set for a key that is not counted at all. Limit is the base limit then.
+	Unlimited bool
+	Name      string // as of an override in Limits, whose names are others
+	// Until is when the key has the base limit again, in µs since 1970 by the clock of the tier
+	// that counts, whole seconds; 0: never.
+	Until limit.Micros
 }
 
 // Mode is the effect of a rule's decisions. The zero value is enforce.

@@ -79,6 +79,9 @@ func Written(name string) string {
 	return written
 }
 
+// Unlimited is the word for the limit of an override without one.
+const Unlimited = "unlimited"
+
 // units of a period, largest first.
 var units = [...]struct {
 	name string

@@ -1,12 +1,11 @@
 package service
 
 import (
-	"hash/maphash"
-
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/service/keylimits"
 )
 
 // catalog is a set of rules as the service uses it: immutable, replaced as a whole.
@@ -21,7 +20,7 @@ type catalog struct {
 // entry is one rule.
 type entry struct {
 	policies []*engine.Policy // by variant
-	keys     keyLimits        // of the rule's own limit
+	keys     *keylimits.Table // of the rule's own limit
 	counts   *ruleCounts
 	// overrides are the counts of the overrides that have a name, by engine.Policy.Override; nil: none has.
 	overrides map[uint64]*ruleCounts
@@ -51,7 +50,7 @@ func newCatalog(set *rule.Set, divides bool, m *metrics) *catalog {
 				e.overrides[p.Override] = m.override(e.counts, r.Name, name)
 			}
 		}
-		e.keys = newKeyLimits(r, e.policies[0])
+		e.keys = keylimits.New(r, e.policies[0])
 		c.rules[r.Name] = e
 		written := rule.Written(r.Name)
 		if c.expanded[written] = append(c.expanded[written], r.Name); written != r.Name {
@@ -63,19 +62,20 @@ func newCatalog(set *rule.Set, divides bool, m *metrics) *catalog {
 
 // policy is nil if there is no such rule, or no such limit of it. An override is found
 // wherever it stands, by its name; variant, its place at the holder, is where to look first. A key
-// that has a limit of its own has that in the place of the rule's.
-func (c *catalog) policy(rule string, variant uint32, override uint64, key []byte) *engine.Policy {
+// that has a limit of its own now has that in the place of the rule's.
+func (c *catalog) policy(rule string, variant uint32, override uint64, key []byte, now limit.Micros) (own keylimits.Own) {
 	e := c.rules[rule]
 	if e == nil {
-		return nil
+		return own
 	}
 	p := e.policy(variant, override)
 	if p != nil && p.Override == 0 {
-		if own := e.keys.find(key); own != nil {
+		if own = e.keys.Find(key, now); own.Policy != nil {
 			return own
 		}
 	}
-	return p
+	own.Policy = p
+	return own
 }
 
 // policy is that of a variant.
@@ -108,40 +108,4 @@ func termsOf(r *rule.Rule, l *limit.Limit) lease.Terms {
 		return t.Afar()
 	}
 	return t
-}
-
-// keyLimits are the policies of keys that have a limit of their own, by a hash of the key;
-// nil: no key has. The keys themselves are not kept. The seed is random, so that nobody
-// can choose a key with the hash of another one, and of 64 bits none meets by chance.
-type keyLimits map[uint64]*engine.Policy
-
-var keySeed = maphash.MakeSeed()
-
-// newKeyLimits makes the policies of the keys of a rule, whose own is base. They count on the
-// counters that the keys have without them. Keys with the same limit share a policy.
-func newKeyLimits(r *rule.Rule, base *engine.Policy) keyLimits {
-	if len(r.Keys) == 0 {
-		return nil
-	}
-	type amount struct{ count, burst int64 }
-	made := map[amount]*engine.Policy{}
-	out := make(keyLimits, len(r.Keys))
-	r.EachKey(func(key []byte, own limit.Spec) {
-		of := amount{own.Count, own.Burst}
-		p := made[of]
-		if p == nil {
-			p = base.Resized(own.Count, own.Burst)
-			made[of] = p
-		}
-		out[maphash.Bytes(keySeed, key)] = p
-	})
-	return out
-}
-
-// find is the policy of a key, shortened by [rule.ShortKey]; nil: it has none of its own.
-func (k keyLimits) find(key []byte) *engine.Policy {
-	if k == nil {
-		return nil
-	}
-	return k[maphash.Bytes(keySeed, key)]
 }

@@ -58,8 +58,8 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	if err := check(&x.request, s.config.Divides); err != nil {
 		return err
 	}
-	s.prepare(x, rules)
 	r, now := &x.request, s.config.Now()
+	s.prepare(x, rules, now)
 	fresh, err := s.holders.accept(x.holder, r.Worker, r.Seq, &x.origin, now)
 	if err != nil {
 		s.metrics.noRoom.Inc()
@@ -107,8 +107,8 @@ func (s *Service) countForeign(x *exchange, ours uint64) {
 }
 
 // prepare turns the wants of a checked call into asks. Wants that name no rule, or are out
-// of range, are answered already.
-func (s *Service) prepare(x *exchange, rules *catalog) {
+// of range, or for keys without a limit, are answered already.
+func (s *Service) prepare(x *exchange, rules *catalog, now limit.Micros) {
 	r := &x.request
 	x.holder = holderID(r.Holder)
 	x.asks, x.index, x.unknown = x.asks[:0], x.index[:0], 0
@@ -125,10 +125,15 @@ func (s *Service) prepare(x *exchange, rules *catalog) {
 			continue
 		}
 		w.Key = rule.ShortKey(w.Key) // filters send it so
-		p := rules.policy(w.Rule, w.Variant, w.Override, w.Key)
+		own := rules.policy(w.Rule, w.Variant, w.Override, w.Key, now)
+		p := own.Policy
 		if p == nil {
 			x.response.Grants[i] = wire.Grant{Grant: lease.Grant{Status: lease.UnknownRule}}
 			x.unknown++
+			continue
+		}
+		if p.Unlimited {
+			x.response.Grants[i] = wire.Grant{Grant: own.Grant(&w.Want, now)}
 			continue
 		}
 		scattered = scattered || w.Group < group

@@ -86,7 +86,7 @@ func manyKeys(t testing.TB, n int) *rule.Set {
 	per := func(count int) limit.Spec { return limit.Spec{Count: int64(count), Period: limit.Hour} }
 	r := rule.Rule{Name: "a", Key: []rule.Part{{{From: rule.FromHeader, Name: "x-user"}}}, Limits: []rule.Variant{{Limit: per(10)}}}
 	for i := range n {
-		r.Keys = append(r.Keys, rule.KeyLimit{Key: []string{fmt.Sprintf("customer-%d", i)}, Limit: per(20 + i%50)})
+		r.Keys = append(r.Keys, rule.KeyLimit{Key: []string{fmt.Sprintf("customer-%d", i)}, Limit: per(20 + i%50), Until: limit.Micros(4e9+i) * limit.Second, Name: fmt.Sprintf("contract-%d", i)})
 	}
 	set, err := check.New([]rule.Rule{r})
 	if err != nil {

@@ -147,7 +147,7 @@ func (s *Service) RulesVersion() (version string, revision uint64) {
 // of its own; nil if there is none. With a nil key it is the variant's. The rules may be
 // replaced while a caller keeps it.
 func (s *Service) Policy(rule string, variant uint32, key []byte) *engine.Policy {
-	return s.rules.Load().policy(rule, variant, 0, key)
+	return s.rules.Load().policy(rule, variant, 0, key, s.config.Now()).Policy
 }
 
 // Expanded are the names of the rules in force that the rule of a document was expanded into;

@@ -24,7 +24,7 @@ func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.Sl
 	}
 	rules := s.rules.Load()
 	out := &quotapb.SlotResponse{Protocol: r.GetProtocol(), RulesVersion: rules.version}
-	p := rules.policy(r.GetRule(), r.GetVariant(), 0, nil) // slots have no limits of single keys
+	p := rules.policy(r.GetRule(), r.GetVariant(), 0, nil, 0).Policy // slots have no limits of single keys
 	if p == nil {
 		s.metrics.unknown.Inc()
 		out.Status = quotapb.Status_STATUS_UNKNOWN_RULE

@@ -87,6 +87,8 @@ type Quota struct {
 	Limit     int64        // units
 	Remaining int64        // units, never negative
 	Reset     lease.Millis // until then the limit has recovered, from the decision on
+
+	unlimited bool // the key has no limit, of which a response states nothing
 }
 
 // Override is the name of the override that is used; empty if none is.
@@ -107,6 +109,7 @@ func (h *hit) ownLimit(own int64) {
 		return
 	}
 	h.own, h.quota.Limit, h.quota.Policy = own, h.policy.Terms.Capacity, h.policy.Item
+	h.quota.unlimited = own >= lease.Unlimited
 	if own > 0 {
 		s := h.policy.Limit.Spec()
 		s.Count = own - 1
@@ -117,7 +120,9 @@ func (h *hit) ownLimit(own int64) {
 // Quotas calls f with every enforced rule that applied, in the order of the rules.
 func (r *Request) Quotas(f func(*Quota)) {
 	for i := range r.hits {
-		f(&r.hits[i].quota)
+		if q := &r.hits[i].quota; !q.unlimited {
+			f(q)
+		}
 	}
 }
 
@@ -134,7 +139,7 @@ func (r *Request) Governing(of rule.Headers) (nearest *Quota) {
 		return nil
 	}
 	for i := range r.hits {
-		if q := &r.hits[i].quota; q.Rule.Headers&of != 0 && (nearest == nil || q.nearer(nearest)) {
+		if q := &r.hits[i].quota; q.Rule.Headers&of != 0 && !q.unlimited && (nearest == nil || q.nearer(nearest)) {
 			nearest = q
 		}
 	}

@@ -97,6 +97,9 @@ func (c *Config) ownOfKey(all []*Rule, i int, key []byte) []*Rule {
 		if own.Same(r.Policy) { // otherwise the rules have been replaced just now
 			of := *r
 			of.Policy, of.Current = own, currentOf(own.Rule, own.Limit.Spec())
+			if own.Unlimited {
+				of.Policy, of.Current = nil, nil
+			}
 			r = &of
 		}
 		out = append(out, r)

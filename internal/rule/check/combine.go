@@ -26,6 +26,9 @@ func (c *checker) combinations(r *rule.Rule) {
 	c.lease(r)
 	for i, v := range r.Limits {
 		prefix := ofVariant(i)
+		if v.Unlimited {
+			continue
+		}
 		c.capacity(prefix, r.Cost, v.Limit)
 		if r.Scope != rule.ScopePoP && r.Consistency != lease.Exact {
 			c.leased(prefix, r, v.Limit)

@@ -99,9 +99,13 @@ func (c *checker) keyLimits(r *rule.Rule) {
 		c.add(first+"key", "needs a rule with a key, and the key of this one is []; write the parts of the rule's key", "key")
 		return
 	}
-	seen := make(map[string]int, len(r.Keys))
+	seen, names := make(map[string]int, len(r.Keys)), map[string]int{}
+	for i := range r.Limits[1:] {
+		names[r.Limits[i+1].Name] = i
+	}
 	for i := range r.Keys {
 		k, prefix := &r.Keys[i], c.ofKey(r, i)
+		c.overrideName(names, k.Name, len(r.Limits)-1+i)
 		if c.keyValues(r, k, prefix+"key") {
 			key := string(r.KeyOf(k.Key))
 			if other, ok := seen[key]; ok {
@@ -150,7 +154,10 @@ func (c *checker) keyValues(r *rule.Rule, k *rule.KeyLimit, field string) bool {
 // keyLimit checks the limit of one key.
 func (c *checker) keyLimit(r *rule.Rule, k *rule.KeyLimit, prefix string) {
 	base := r.Limits[0].Limit
+	c.until(prefix+"until", k.Until)
 	switch own := k.Limit; {
+	case k.Unlimited:
+		return
 	case !sameButAmount(own, base):
 		c.add(prefix+"limit", "differs from the rule's own in more than count and burst")
 		return

@@ -32,16 +32,22 @@ func (c *checker) limits(r *rule.Rule) {
 	base := r.Limits[0].Limit
 	c.period("lease.ttl", base.LeaseTTL, ttlRange)
 	c.atMost("overrides", len(r.Limits)-1, rule.MaxOverrides, "overrides")
+	names := map[string]int{}
 	for i, v := range r.Limits {
 		prefix := ofVariant(i)
 		if i > 0 {
-			c.overrideName(r, i)
+			c.overrideName(names, v.Name, i-1)
 			c.match(prefix+"when", &v.When)
 			c.refuse(v.When.Empty(), prefix+"when", "is empty; write what the request must have, such as { header: { x-tier: gold } }")
+			if v.Unlimited {
+				continue
+			}
 			if !sameButAmount(v.Limit, base) {
 				c.add(prefix+"limit", "differs from the rule's own in more than count, per and burst")
 				continue
 			}
+		} else if v.Unlimited {
+			c.add("limit", "unlimited is for overrides; write a limit")
 		} else if !v.When.Empty() {
 			c.add("limit", "the base limit has a condition; make it an override")
 		} else if v.Name != "" {

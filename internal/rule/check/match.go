@@ -30,7 +30,7 @@ func (c *checker) match(path string, m *rule.Match) {
 	c.refuse(m.TrustedHops != 0 && len(m.Clients) == 0, path+".trusted_hops", "has no effect without client_ip; leave it out", path+".client_ip")
 	alternatives(c, path+".region", m.Regions, c.region)
 	c.percent(path+".percent", m.Percent)
-	c.refuse(m.Until < 0 || m.Until%limit.Second != 0 || m.Until > maxUntil, path+".until", "is no time in whole seconds from 1970 to 9999")
+	c.until(path+".until", m.Until)
 	c.atMost(path+".not", len(m.Not), rule.MaxAlternatives, "items")
 	for i := range m.Not {
 		at, not := item(path+".not", i, len(m.Not)), &m.Not[i]
@@ -41,6 +41,10 @@ func (c *checker) match(path string, m *rule.Match) {
 		}
 	}
 	c.ignored(path, m)
+}
+
+func (c *checker) until(path string, t limit.Micros) {
+	c.refuse(t < 0 || t%limit.Second != 0 || t > maxUntil, path, "is no time in whole seconds from 1970 to 9999")
 }
 
 const maxUntil = 253402300799 * limit.Second // the last second of the year 9999

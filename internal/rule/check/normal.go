@@ -17,12 +17,20 @@ func normal(rules []rule.Rule) []rule.Rule {
 		r.Limits = slices.Clone(r.Limits)
 		for j := range r.Limits {
 			r.Limits[j].When = normalMatch(r.Limits[j].When)
+			if r.Limits[j].Unlimited {
+				r.Limits[j].Limit = r.Limits[0].Limit
+			}
 		}
 		r.Key = slices.Clone(r.Key)
 		for j, p := range r.Key {
 			r.Key[j] = normalPart(p)
 		}
 		r.Keys = slices.Clone(r.Keys)
+		for j := range r.Keys {
+			if r.Keys[j].Unlimited && len(r.Limits) > 0 {
+				r.Keys[j].Limit = r.Limits[0].Limit
+			}
+		}
 	}
 	return rules
 }

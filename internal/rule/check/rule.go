@@ -93,19 +93,17 @@ func NameFlaw(name string, most int) string {
 	return ""
 }
 
-// overrideName checks the name of the variant i, if it has one.
-func (c *checker) overrideName(r *rule.Rule, i int) {
-	name := r.Limits[i].Name
+// overrideName checks the name of the override i, if it has one; names are those before it.
+func (c *checker) overrideName(names map[string]int, name string, i int) {
 	if name == "" {
 		return
 	}
-	field := ofVariant(i) + "name"
+	field := strict.Index("overrides", i) + ".name"
 	c.name(field, name)
-	for j := 1; j < i; j++ {
-		if r.Limits[j].Name == name {
-			c.taken(field, strict.Quote(name)+" is taken; write a name that no other override of this rule has", c.at(ofVariant(j)+"name"))
-			return
-		}
+	if first, taken := names[name]; taken {
+		c.taken(field, strict.Quote(name)+" is taken; write a name that no other override of this rule has", c.at(strict.Index("overrides", first)+".name"))
+	} else {
+		names[name] = i
 	}
 }
 

@@ -45,7 +45,7 @@ func windowName(s limit.Spec, i int) string {
 func (d *reader) limits(v strict.Value, spec limit.Spec) []limit.Spec {
 	list := v.Field("limits")
 	if !list.Present() {
-		return []limit.Spec{d.limit(v.Field("limit"), spec)}
+		return []limit.Spec{d.ownLimit(v.Field("limit"), spec)}
 	}
 	if v.Field("limit").Present() {
 		v.FailName("limits", "is given together with limit; remove one of them")
@@ -60,7 +60,7 @@ func (d *reader) limits(v strict.Value, spec limit.Spec) []limit.Spec {
 	out := make([]limit.Spec, max(1, len(items)))
 	out[0] = spec
 	for i, item := range items {
-		out[i] = d.limit(item, spec)
+		out[i] = d.ownLimit(item, spec)
 		if j := slices.IndexFunc(out[:i], func(s limit.Spec) bool { return s.Period == out[i].Period }); j >= 0 && out[i].Period > 0 {
 			item.Fail("has the period of " + strict.Index("limits", j) + "; write each period once")
 		}
@@ -90,10 +90,10 @@ func (d *reader) overrides(v strict.Value, spec limit.Spec, windows []rule.Rule)
 			switch r := &windows[i]; {
 			case !placed:
 			case byKey:
-				key.Limit = own
+				key.Limit, key.Unlimited = own, own.Count == unlimited
 				r.Keys = append(r.Keys, key)
 			default:
-				when.Limit = own
+				when.Limit, when.Unlimited = own, own.Count == unlimited
 				r.Limits = append(r.Limits, when)
 			}
 		}

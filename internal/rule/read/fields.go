@@ -17,7 +17,7 @@ var (
 	partFields      = []string{"client_ip", "header", "query", "cookie", "segment", "claim", "label", "const", "san", "route", "region", "else"}
 	percentFields   = []string{"from", "to"}
 	limitFields     = []string{"count", "per", "burst"}
-	overrideFields  = []string{"name", "when", "key", "limit", "limits"}
+	overrideFields  = []string{"name", "when", "key", "limit", "limits", "until"}
 	costFields      = []string{"header", "default", "max"}
 	onFailureFields = []string{"action", "status", "expected_holders"}
 	leaseFields     = []string{"interval", "ttl"}

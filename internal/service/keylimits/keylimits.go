@@ -1,0 +1,108 @@
+// Package keylimits finds the limits of single keys, of which a rule may have many.
+package keylimits
+
+import (
+	"hash/maphash"
+	"math"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// Table has the keys of a rule that have a limit of their own, by a hash of the key: the keys
+// themselves are not kept. The seed is random, so that nobody can choose a key with the hash of
+// another one, and of 64 bits none meets by chance. It is immutable. A nil Table has no key.
+type Table struct {
+	keys     map[uint64]entry
+	policies []*engine.Policy
+	names    []string // 0: none
+}
+
+// entry is small, because there may be 100,000.
+type entry struct {
+	policy, name uint32 // of the table
+	until        uint32 // seconds since 1970; 0: it does not end
+}
+
+// Own is the limit of a key.
+type Own struct {
+	Policy *engine.Policy
+	Name   string       // of the override; empty: it has none
+	Until  limit.Micros // when the key has the rule's limit again; 0: never
+}
+
+var seed = maphash.MakeSeed()
+
+// New makes the table of a rule, whose own policy is base; nil if no key has a limit. Keys count on
+// the counters that they have without it. Those with the same limit share a policy.
+func New(r *rule.Rule, base *engine.Policy) *Table {
+	if len(r.Keys) == 0 {
+		return nil
+	}
+	type amount struct {
+		count, burst int64
+		unlimited    bool
+	}
+	t := &Table{keys: make(map[uint64]entry, len(r.Keys)), names: []string{""}}
+	made, named := map[amount]uint32{}, map[string]uint32{"": 0}
+	r.EachKey(func(key []byte, own *rule.KeyLimit) {
+		of := amount{own.Limit.Count, own.Limit.Burst, own.Unlimited}
+		e := entry{until: seconds(own.Until)}
+		var known bool
+		if e.policy, known = made[of]; !known {
+			e.policy = uint32(len(t.policies))
+			made[of] = e.policy
+			t.policies = append(t.policies, policy(base, own))
+		}
+		if e.name, known = named[own.Name]; !known {
+			e.name = uint32(len(t.names))
+			named[own.Name] = e.name
+			t.names = append(t.names, own.Name)
+		}
+		t.keys[maphash.Bytes(seed, key)] = e
+	})
+	return t
+}
+
+func policy(base *engine.Policy, own *rule.KeyLimit) *engine.Policy {
+	p := base.Resized(own.Limit.Count, own.Limit.Burst)
+	p.Unlimited = own.Unlimited
+	return p
+}
+
+// seconds is a time in whole seconds; what is later than 2106 does not end.
+func seconds(t limit.Micros) uint32 {
+	if s := t / limit.Second; s <= math.MaxUint32 {
+		return uint32(s)
+	}
+	return 0
+}
+
+// Find returns the limit of a key, shortened by [rule.ShortKey], at a time; without a policy if it
+// has none of its own.
+func (t *Table) Find(key []byte, now limit.Micros) (own Own) {
+	if t == nil {
+		return own
+	}
+	e, found := t.keys[maphash.Bytes(seed, key)]
+	until := limit.Micros(e.until) * limit.Second
+	if !found || until != 0 && now >= until {
+		return own
+	}
+	return Own{t.policies[e.policy], t.names[e.name], until}
+}
+
+// Grant answers a want of a key without a limit: all of it, charged to nothing. It may be spent
+// until the override ends.
+func (o *Own) Grant(w *lease.Want, now limit.Micros) lease.Grant {
+	ttl := o.Policy.Limit.Spec().LeaseTTL
+	if o.Until != 0 {
+		ttl = min(ttl, o.Until-now)
+	}
+	return lease.Grant{
+		Status: lease.OK, Granted: w.Want, TTL: lease.Millis(ttl / limit.Millisecond),
+		Limit: lease.Unlimited, Remaining: lease.Unlimited,
+	}
+}
