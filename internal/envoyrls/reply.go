@@ -239,11 +239,13 @@ func (s *Server) untilReset(r *rules.Rule, over bool, v *engine.Judgment) time.D
 		ms = v.Grant.RetryAfter
 	}
 	until := time.Duration(ms) * time.Millisecond
-	if window := int64(r.Window); window > 0 {
+	if r.Window > 0 {
+		now := limit.Micros(s.cfg.Now().UnixMicro())
+		start, end := r.Policy.Limit.WindowAt(now)
 		if ms <= 0 {
-			until = time.Duration(window-s.cfg.Now().UnixMicro()%window) * time.Microsecond
+			until = time.Duration(end-now) * time.Microsecond
 		}
-		until = min(until, time.Duration(window)*time.Microsecond)
+		until = min(until, time.Duration(end-start)*time.Microsecond)
 	}
 	return (until + time.Second - 1).Truncate(time.Second)
 }

@@ -89,6 +89,10 @@ func debtPeriod(l *limit.Limit, t *lease.Terms) limit.Micros {
 // forgetDebts forgets those of periods that are over.
 func (s *Shares) forgetDebts(l *limit.Limit, t *lease.Terms, now limit.Micros) {
 	period := int64(now / debtPeriod(l, t))
+	if l.Spec().Calendar != nil {
+		start, _ := l.WindowAt(now)
+		period = int64(start)
+	}
 	if period == s.debts {
 		return
 	}

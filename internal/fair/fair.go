@@ -223,16 +223,18 @@ func (s *Shares) advance(l *limit.Limit, t *lease.Terms, now limit.Micros) {
 	}
 	s.at = now
 	s.forgetDebts(l, t, now)
-	period := l.Spec().Period
-	if t.Refills || s.ends-period <= now && now < s.ends {
+	if t.Refills {
 		return
 	}
 	if l.Spec().Align == limit.AlignFirstRequest {
-		s.begin(0, 0, false)
+		if now < s.ends-l.Spec().Period || now >= s.ends {
+			s.begin(0, 0, false)
+		}
 		return
 	}
-	start := now - now%period
-	s.begin(l.PeriodID(start), start+period, start == s.ends)
+	if start, ends := l.WindowAt(now); ends != s.ends {
+		s.begin(l.PeriodID(start), ends, start == s.ends)
+	}
 }
 
 // kept is the part of a demand that has not faded since it was brought up to date.

@@ -11,6 +11,9 @@ type Failure struct {
 	// the window, see [OnFailure.Among].
 	Share int64
 	Ends  Millis // of the window
+	// Guessed: Ends is the nominal length of a window from now, because nobody here knows the calendar. The end that
+	// the last reply stated is better.
+	Guessed bool
 }
 
 // Failed is the decision on a request that the tier above did not answer. Reset and
@@ -31,7 +34,7 @@ type Failed struct {
 // Among returns what f does at one of the holders that share a limit. Each of them enforces an equal
 // part of it, rounded up. live is their number; if it is 0 or less it is not known, and expected
 // counts, at least one. now is the holder's clock, and wall the time of day: windows start at
-// multiples of the period. Their end is rounded up to a millisecond: were it rounded down, a share
+// multiples of the period, or where its calendar has them. Their end is rounded up to a millisecond: were it rounded down, a share
 // would be renewed just before its window ends, and could be spent twice in it.
 func (f OnFailure) Among(live int, expected int64, s limit.Spec, now Millis, wall limit.Micros) Failure {
 	d := Failure{By: f}
@@ -43,7 +46,12 @@ func (f OnFailure) Among(live int, expected int64, s limit.Spec, now Millis, wal
 		n = max(expected, 1)
 	}
 	d.Share = (s.Count + n - 1) / n
-	if s.Period > 0 {
+	switch c := s.Calendar; {
+	case c != nil && c.Windows == nil:
+		d.Ends, d.Guessed = now+CeilMillis(s.Period), true
+	case c != nil:
+		d.Ends = now + CeilMillis(c.Windows.Around(wall)[2]-wall)
+	case s.Period > 0:
 		d.Ends = now + CeilMillis(s.Period-wall%s.Period)
 	}
 	return d

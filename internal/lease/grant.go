@@ -14,7 +14,7 @@ func Sum(a, b int64) int64 { return min(a+b, limit.MaxCount) }
 const LongestAskAfter = limit.Second
 
 // Grant is the grant of the decision d on the want w, for whoever keeps a [granter.Counter]
-// elsewhere. d.TTL is cut to LongestTTL already; d.RetryAfter is that of a single unit if no
+// elsewhere. d.TTL is cut to LongestTTL already, d.Reset to the end of a running window ([limit.Limit.Runs]); d.RetryAfter is that of a single unit if no
 // request waits for w, or if d is a grant of the running window that leaves nothing. out is
 // true if other holders have units on lease, which may come back.
 func (t *Terms) Grant(l *limit.Limit, w *Want, d *limit.Decision, out bool) Grant {
@@ -26,7 +26,7 @@ func (t *Terms) Grant(l *limit.Limit, w *Want, d *limit.Decision, out bool) Gran
 		TTL:       Millis(d.TTL / limit.Millisecond),
 		Limit:     t.Capacity,
 		Remaining: d.Remaining,
-		Reset:     CeilMillis(t.windowEnd(d)),
+		Reset:     CeilMillis(d.Reset),
 	}
 	if w.Want > 0 {
 		g.RetryAfter = CeilMillis(d.RetryAfter)
@@ -52,19 +52,10 @@ func (t *Terms) askAfter(d *limit.Decision, out bool) Millis {
 		after = min(after, interval)
 	}
 	lead := limit.Micros(t.Lead) * limit.Millisecond
-	if end := t.windowEnd(d); lead > 0 && end > lead {
-		after = min(after, end-lead)
+	if lead > 0 && d.Reset > lead {
+		after = min(after, d.Reset-lead)
 	}
 	return max(1, t.AfterDenial, CeilMillis(after))
-}
-
-// windowEnd is when the counter is new again: for a fixed window at its end, even if units
-// of the next one are out.
-func (t *Terms) windowEnd(d *limit.Decision) limit.Micros {
-	if t.Window > 0 && d.Reset > t.Window {
-		return d.Reset - t.Window
-	}
-	return d.Reset
 }
 
 // CeilMillis is a duration in whole milliseconds, rounded up, so that whoever waits for it

@@ -66,7 +66,7 @@ type Terms struct {
 	// Trailing is true for a sliding log. It counts a grant of no more than what waits from
 	// the moment of the grant, so what nobody spends at once must not be spent later.
 	Trailing bool
-	// Window is the length of a fixed window, 0 for other algorithms.
+	// Window is the length of a fixed window, 0 for other algorithms. Of a calendar it is that of the longest, about.
 	Window limit.Micros
 	// Lead is how long before the end of its window a holder asks for the next
 	// one; 0 where windows have no known next one.
@@ -118,7 +118,9 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 	refill := period // how long until a limit that is used up is whole again
 	switch s.Algorithm {
 	case limit.FixedWindow:
-		t.Window = s.Period
+		if t.Window = s.Period; s.Calendar != nil {
+			t.Window += s.Period / 10
+		}
 		if s.Align == limit.AlignClock && c != Exact {
 			t.Lead = min(2*t.Interval, period/4)
 		}

@@ -85,7 +85,7 @@ func (l *Limit) Return(st State, now, period Micros, units int64) (State, int64)
 	case TokenBucket:
 		units = l.bucket.giveBack(&st, units)
 	case FixedWindow:
-		units = l.returnToWindow(&st, period, st.At+l.spec.Period, units)
+		units = l.returnToWindow(&st, period, l.end(st.At), units)
 	case SlidingWindow:
 		units = l.returnToWindow(&st, period, st.At-l.spec.Period, units)
 	case SlidingLog:
@@ -194,7 +194,7 @@ func (l *Limit) grant(st *State, now Micros, a *Ask, d *Decision, remaining int6
 	default:
 		l.charge(st, now, d.Granted)
 		d.Period = st.At
-		d.TTL = min(d.TTL, st.At+l.spec.Period-now)
+		d.TTL = min(d.TTL, l.end(st.At)-now)
 	}
 }
 

@@ -106,6 +106,9 @@ type Spec struct {
 	Burst int64
 	// Align is for FixedWindow only.
 	Align Align
+	// Calendar, if not nil, makes windows those of a calendar, and Period their nominal length. Only for FixedWindow
+	// with AlignClock. It must not be changed.
+	Calendar *Calendar
 	// MinInterval is the least time between two charges, 0 to Period. Only for
 	// SlidingLog; such a limit grants one need at a time, never ahead.
 	MinInterval Micros

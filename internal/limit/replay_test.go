@@ -23,6 +23,7 @@ const (
 // step is one step of a random trace.
 type step struct {
 	after Micros // since the step before; may be negative
+	flip  bool   // then to the next flip of a calendar, about
 	op    op
 	ask   Ask
 	units int64 // charged or given back
@@ -37,7 +38,9 @@ func replay(t *rapid.T, l *Limit, steps []step) {
 	var grants []Decision
 	w, now := newTwin(l), epoch
 	for i, s := range steps {
-		now = min(max(1, now+s.after), maxNow)
+		if now = min(max(1, now+s.after), maxNow); s.flip && l.windows != nil {
+			now = l.windows.Around(now)[2] + s.after%2
+		}
 		switch s.op {
 		case opAcquire:
 			before := clone(st)
@@ -254,7 +257,10 @@ func drawLimit(t *rapid.T, algorithms ...Algorithm) *Limit {
 			s.Burst = rapid.OneOf(rapid.Just(int64(0)), rapid.SampledFrom(counts[1:])).Draw(t, "burst")
 		}
 	case FixedWindow:
-		s.Align = rapid.SampledFrom([]Align{AlignClock, AlignFirstRequest}).Draw(t, "align")
+		switch s.Align = rapid.SampledFrom([]Align{AlignClock, AlignFirstRequest}).Draw(t, "align"); {
+		case s.Align == AlignClock && rapid.Bool().Draw(t, "calendar"):
+			s.Period, s.Calendar = PerMonth.Period(), months
+		}
 	case SlidingLog:
 		s.MinInterval = rapid.SampledFrom([]Micros{0, 0, 1, s.Period / 7, s.Period}).Draw(t, "min interval")
 	}
@@ -279,7 +285,7 @@ func drawSteps(t *rapid.T, l *Limit) []step {
 	units := rapid.OneOf(rapid.SampledFrom([]int64{0, 1, 2, c / 2, c - 1, c, c + 1, 2 * c, MaxCount}), rapid.Int64Range(0, max(1, c/3)))
 	legal := rapid.Map(units, legalUnits)
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
-		s := step{after: after.Draw(t, "after"), op: rapid.SampledFrom([]op{0, 0, 0, 0, 0, opReturn, opReturnByID, opCharge}).Draw(t, "op")}
+		s := step{after: after.Draw(t, "after"), flip: l.windows != nil && rapid.IntRange(0, 3).Draw(t, "flip") == 0, op: rapid.SampledFrom([]op{0, 0, 0, 0, 0, opReturn, opReturnByID, opCharge}).Draw(t, "op")}
 		switch s.op {
 		case opAcquire:
 			need := legal.Draw(t, "need")

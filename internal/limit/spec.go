@@ -10,10 +10,11 @@ const maxExact = 1 << 53
 // It is immutable and safe for concurrent use. Only [New] makes a usable one.
 type Limit struct {
 	spec     Spec
-	capacity int64  // units that a new counter holds: Burst for a token bucket, else Count
-	ttlLong  Micros // of units granted ahead while half of capacity is left
-	ttlShort Micros // of units granted ahead otherwise
-	print    uint32 // see Fingerprint
+	capacity int64   // units that a new counter holds: Burst for a token bucket, else Count
+	ttlLong  Micros  // of units granted ahead while half of capacity is left
+	ttlShort Micros  // of units granted ahead otherwise
+	print    uint32  // see Fingerprint
+	windows  Windows // of a calendar that is known here
 
 	bucket bucket // for TokenBucket
 	fade   fade   // for SlidingWindow
@@ -46,6 +47,9 @@ func New(s Spec) (*Limit, error) {
 	}
 	s = s.WithDefaults()
 	l := &Limit{spec: s, capacity: s.Count, ttlLong: s.LeaseTTL, ttlShort: min(s.LeaseTTL, Second), print: s.fingerprint()}
+	if s.Calendar != nil {
+		l.windows = s.Calendar.Windows
+	}
 	var fits bool
 	switch s.Algorithm {
 	case TokenBucket:
@@ -72,9 +76,14 @@ func (l *Limit) ChargesDenied() bool { return l.spec.ChargeDenied }
 
 // Shape is what makes the counters of an old and a new version of a rule
 // comparable, in one number below 2^39: period in ms, algorithm, align. Count and
-// burst do not enter, a changed count goes on with the same counters.
+// burst do not enter, a changed count goes on with the same counters. Instead of the period a calendar has a
+// number that no period is: a hash of its words, of 31 bits.
 func (l *Limit) Shape() uint64 {
-	return uint64(l.spec.Period/Millisecond)<<4 | uint64(l.spec.Algorithm)<<1 | uint64(l.spec.Align)
+	period := uint64(l.spec.Period / Millisecond)
+	if l.spec.Calendar != nil {
+		period = 1<<35 - 1<<31 + uint64(l.print&(1<<31-1))
+	}
+	return period<<4 | uint64(l.spec.Algorithm)<<1 | uint64(l.spec.Align)
 }
 
 // Fingerprint is a hash of the shape that is short enough for a lease. Limits of different
@@ -97,7 +106,7 @@ func (s Spec) WithDefaults() Spec {
 }
 
 // fingerprint is FNV-1a, 32 bits, over the algorithm, the align and the period's eight
-// bytes, lowest first.
+// bytes, lowest first, and the words of a calendar.
 func (s Spec) fingerprint() uint32 {
 	const offset, prime = 2166136261, 16777619
 	h := (uint32(offset) ^ uint32(s.Algorithm)) * prime
@@ -106,6 +115,12 @@ func (s Spec) fingerprint() uint32 {
 	for range 8 {
 		h = (h ^ uint32(p&0xff)) * prime
 		p >>= 8
+	}
+	if c := s.Calendar; c != nil {
+		h = ((h^uint32(c.Per))*prime ^ uint32(c.Anchor)) * prime
+		for i := range len(c.Zone) {
+			h = (h ^ uint32(c.Zone[i])) * prime
+		}
 	}
 	return h
 }
@@ -124,6 +139,9 @@ func (s Spec) check() error {
 	if err := s.checkPeriod(); err != nil {
 		return err
 	}
+	if err := s.checkCalendar(); err != nil {
+		return err
+	}
 	return s.checkOnlyFor()
 }
 
@@ -135,6 +153,29 @@ func (s Spec) checkPeriod() error {
 		return bad("period", "is "+itoa(s.Period)+" µs: write 1 ms to 366 days")
 	case s.Period%Millisecond != 0:
 		return bad("period", "is "+itoa(s.Period)+" µs: write whole milliseconds")
+	}
+	return nil
+}
+
+func (s Spec) checkCalendar() error {
+	c := s.Calendar
+	switch {
+	case c == nil:
+		return nil
+	case s.Algorithm != FixedWindow:
+		return bad("calendar", "is a window of the calendar, only for fixed_window: write algorithm: fixed_window, or a period such as 30d")
+	case s.Align != AlignClock:
+		return bad("align", "first_request is not for windows of the calendar: leave it out, or write a period such as 30d")
+	case c.Per > PerMonth || s.Period != c.Per.Period():
+		return bad("calendar", "is unknown: write day, week or month")
+	case c.Per == PerMonth && (c.Anchor < 1 || c.Anchor > 31):
+		return bad("anchor", "is out of range: write a day of the month, 1 to 31")
+	case c.Per == PerWeek && (c.Anchor < 1 || c.Anchor > 7):
+		return bad("anchor", "is out of range: write a day of the week, monday to sunday")
+	case c.Per == PerDay && c.Anchor != 0:
+		return bad("anchor", "is only for month and week: leave it out")
+	case c.Zone == "" || len(c.Zone) > 64:
+		return bad("zone", "has "+strconv.Itoa(len(c.Zone))+" bytes: write the IANA name of a time zone, such as Europe/Berlin")
 	}
 	return nil
 }

@@ -37,6 +37,13 @@ func TestNewRefuses(t *testing.T) {
 		"bucket too large":      {Spec{Count: 10, Period: 365 * Day, Burst: MaxCount}, "burst", "lower burst"},
 		"rate too large":        {Spec{Count: MaxCount, Period: 365 * Day}, "count", "lower count"},
 		"window too large":      {Spec{Algorithm: SlidingWindow, Count: MaxCount, Period: 365 * Day}, "count", "lower count"},
+		"calendar of a bucket":  {with(func(s *Spec) { s.Calendar, s.Period = months, 30*Day }), "calendar", "write algorithm: fixed_window"},
+		"calendar by request":   {Spec{Algorithm: FixedWindow, Align: AlignFirstRequest, Period: 30 * Day, Calendar: months}, "align", "leave it out"},
+		"calendar and period":   {Spec{Algorithm: FixedWindow, Period: 31 * Day, Calendar: months}, "calendar", "day, week or month"},
+		"no month has this day": {Spec{Algorithm: FixedWindow, Period: 30 * Day, Calendar: &Calendar{Per: PerMonth, Anchor: 32, Zone: "UTC"}}, "anchor", "1 to 31"},
+		"no week has this day":  {Spec{Algorithm: FixedWindow, Period: 7 * Day, Calendar: &Calendar{Per: PerWeek, Zone: "UTC"}}, "anchor", "monday to sunday"},
+		"anchor of a day":       {Spec{Algorithm: FixedWindow, Period: Day, Calendar: &Calendar{Anchor: 1, Zone: "UTC"}}, "anchor", "leave it out"},
+		"no zone":               {Spec{Algorithm: FixedWindow, Period: Day, Calendar: &Calendar{}}, "zone", "Europe/Berlin"},
 		"odd period too large":  {Spec{Count: MaxCount, Period: Day + Millisecond}, "count", "whole seconds"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,6 +121,34 @@ func TestShape(t *testing.T) {
 	}
 	if s := mustNew(t, Spec{Algorithm: SlidingLog, Count: 1, Period: MaxPeriod}).Shape(); s >= 1<<39 {
 		t.Errorf("the largest shape is %#x", s)
+	}
+}
+
+// A changed calendar is another counter, and none is that of a period.
+func TestShapeOfCalendars(t *testing.T) {
+	shapes, prints := map[uint64]bool{}, map[uint32]bool{}
+	add := func(s Spec) {
+		l := mustNew(t, s)
+		if shapes[l.Shape()] || prints[l.Fingerprint()] || l.Shape() >= 1<<39 {
+			t.Errorf("%+v, %+v: shape %#x, fingerprint %#x", s, s.Calendar, l.Shape(), l.Fingerprint())
+		}
+		shapes[l.Shape()], prints[l.Fingerprint()] = true, true
+	}
+	for _, zone := range []string{"UTC", "Europe/Berlin", "Europe/Paris"} {
+		add(Spec{Algorithm: FixedWindow, Period: Day, Calendar: &Calendar{Zone: zone}})
+		for anchor := uint8(1); anchor <= 31; anchor++ {
+			add(Spec{Algorithm: FixedWindow, Period: 30 * Day, Calendar: &Calendar{Per: PerMonth, Anchor: anchor, Zone: zone}})
+			if anchor <= 7 {
+				add(Spec{Algorithm: FixedWindow, Period: 7 * Day, Calendar: &Calendar{Per: PerWeek, Anchor: anchor, Zone: zone}})
+			}
+		}
+	}
+	for _, days := range []Micros{1, 7, 30, 366} {
+		add(Spec{Algorithm: FixedWindow, Period: days * Day})
+	}
+	known, count := *months, Spec{Algorithm: FixedWindow, Count: 9, Period: 30 * Day, Calendar: &Calendar{Per: PerMonth, Anchor: 1, Zone: "UTC"}}
+	if got, want := mustNew(t, Spec{Algorithm: FixedWindow, Period: 30 * Day, Calendar: &known}).Shape(), mustNew(t, count).Shape(); got != want {
+		t.Errorf("shape %#x where the calendar is known, %#x where it is not", got, want)
 	}
 }
 

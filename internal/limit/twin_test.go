@@ -52,6 +52,10 @@ func (w *twin) sum(from, to Micros) (n int64) {
 func (w *twin) moveTo(now Micros) {
 	p := w.spec.Period
 	wrong := w.seen-now > p
+	if c := w.spec.Calendar; c != nil {
+		w.moveToWindow(c.Windows.Around(now))
+		return
+	}
 	switch w.spec.Algorithm {
 	case TokenBucket:
 		w.refill(now, wrong)
@@ -85,6 +89,31 @@ func (w *twin) moveTo(now Micros) {
 		}
 		w.seen = max(w.seen, start)
 	}
+}
+
+// moveToWindow is moveTo for windows of a calendar, of which six begin then, the second of them by now.
+func (w *twin) moveToWindow(begins *[6]Micros) {
+	start, next := begins[1], begins[2]
+	if wrong := w.seen > start && w.seen != next; wrong {
+		w.charges = slices.DeleteFunc(w.charges, func(c charge) bool { return c.at < w.seen })
+		for i := range w.charges {
+			if c := &w.charges[i]; c.at == w.seen {
+				c.at = start
+			} else {
+				c.at = next
+			}
+		}
+		w.seen = start
+	}
+	w.seen = max(w.seen, start)
+}
+
+// end is the end of the window that starts then.
+func (w *twin) end(start Micros) Micros {
+	if c := w.spec.Calendar; c != nil {
+		return c.Windows.Around(start)[2]
+	}
+	return start + w.spec.Period
 }
 
 // refill adds the tokens that came in, in whole units of time since the last moment that
@@ -153,14 +182,14 @@ func (w *twin) take(at Micros, units int64) {
 
 func (w *twin) acquire(now Micros, a Ask) Decision {
 	w.moveTo(now)
-	s, end := w.spec, w.seen+w.spec.Period
+	s, end := w.spec, w.end(w.seen)
 	d := Decision{Remaining: max(0, w.remaining(now)-a.Withheld)}
 	if s.Algorithm == FixedWindow && s.Align == AlignClock && a.Need == 0 && a.Lead > 0 && end-now <= a.Lead {
 		next := max(0, s.Count-w.sum(end, end)-a.Withheld)
 		if d.Granted = w.size(next, a); d.Granted > 0 {
 			w.take(end, d.Granted)
 			d.Period, d.StartsIn = end, end-now
-			d.TTL = end - now + min(w.ttl(next, s.Count), s.Period)
+			d.TTL = end - now + min(w.ttl(next, s.Count), w.end(end)-end)
 		}
 		return d
 	}

@@ -19,8 +19,10 @@ const maxSpans = 8
 // Window is how a limit's time is divided into windows, each named by the time at which it begins. It is
 // immutable.
 type Window struct {
-	// Period is how long a window is, above 0.
+	// Period is how long a window is, above 0; of a calendar it is the nominal length.
 	Period limit.Micros
+	// Calendar is where windows of a calendar begin; nil: at multiples of Period.
+	Calendar limit.Windows
 	// LooksBack is true where what was admitted in the window before counts, too: a window then is used
 	// and withheld together with the one before it.
 	LooksBack bool
@@ -36,6 +38,8 @@ func WindowOf(s limit.Spec) Window {
 	case s.Algorithm == limit.TokenBucket:
 		fill := max(Ahead, fillTime(s)) + limit.Millisecond - 1
 		return Window{Period: fill - fill%limit.Millisecond, Refills: true}
+	case s.Calendar != nil:
+		return Window{Period: s.Period, Calendar: s.Calendar.Windows}
 	case s.Algorithm == limit.FixedWindow && s.Align == limit.AlignClock:
 		return Window{Period: max(s.Period, 1)}
 	}
@@ -61,13 +65,28 @@ func fillTime(s limit.Spec) limit.Micros {
 }
 
 // Begin is when the window began that runs at a time.
-func (w Window) Begin(at limit.Micros) limit.Micros { return at - at%w.Period }
+func (w Window) Begin(at limit.Micros) limit.Micros {
+	if w.Calendar != nil {
+		return w.Calendar.Around(at)[1]
+	}
+	return at - at%w.Period
+}
+
+// Near is when the window began that runs at a time, when the one before it did, and when the next one does.
+func (w Window) Near(at limit.Micros) (begins [3]limit.Micros) {
+	if w.Calendar != nil {
+		b := w.Calendar.Around(at)
+		return [3]limit.Micros{b[1], b[0], b[2]}
+	}
+	running := w.Begin(at)
+	return [3]limit.Micros{running, running - w.Period, running + w.Period}
+}
 
 // runs reports whether windows that begin in a span still matter at a time: one runs, or of a limit that
 // looks back, or a bucket, the one after it does. Another aggregator may be behind this time, see [Shares].
 func (w Window) runs(s Span, at limit.Micros) bool {
-	last := w.Begin(s.Until)
-	ends := last + w.Period + Ahead
+	near := w.Near(s.Until)
+	last, ends := near[0], near[2]+Ahead
 	if w.LooksBack || w.Refills {
 		ends += w.Period
 	}

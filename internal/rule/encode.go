@@ -268,6 +268,18 @@ func (w *writer) limit(spec limit.Spec) {
 	switch {
 	case spec.Algorithm == limit.Concurrency:
 		w.int(spec.Count)
+	case spec.Calendar != nil:
+		c := spec.Calendar
+		w.open('{').field("count").int(spec.Count)
+		w.field("per").string(c.Per.String())
+		w.field("zone").string(c.Zone)
+		switch c.Per {
+		case limit.PerMonth:
+			w.field("anchor").int(int64(c.Anchor))
+		case limit.PerWeek:
+			w.field("anchor").string(Weekdays[c.Anchor-1])
+		}
+		w.close('}')
 	case spec.Burst == 0 || spec.Burst == spec.Count:
 		w.string(strconv.FormatInt(spec.Count, 10) + "/" + FormatPeriod(spec.Period)) // 5/1m
 	default:

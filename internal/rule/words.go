@@ -82,6 +82,9 @@ func Written(name string) string {
 // Unlimited is the word for the limit of an override without one.
 const Unlimited = "unlimited"
 
+// Weekdays are the words for the days of a week, from the day 1 on.
+var Weekdays = [...]string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
+
 // units of a period, largest first.
 var units = [...]struct {
 	name string

@@ -28,7 +28,7 @@ const trickleUnits = 100
 // outage leaves counters until they end.
 func trickleWindow(s limit.Spec, w reserve.Window) reserve.Window {
 	if short := max(limit.Minute, trickleUnits*w.Period/limit.Micros(max(s.Count, 1))); short < w.Period {
-		w.Period = short - short%limit.Millisecond
+		w.Period, w.Calendar = short-short%limit.Millisecond, nil
 	}
 	return w
 }
@@ -38,7 +38,11 @@ func trickleWindow(s limit.Spec, w reserve.Window) reserve.Window {
 func trickle(p *engine.Policy, cut limit.Micros, units int64) *engine.Policy {
 	s := p.Limit.Spec()
 	w := trickleWindow(s, reserve.WindowOf(s))
-	l, _ := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: units, Period: w.Period, LeaseTTL: s.LeaseTTL}) // the windows of a legal limit are legal
+	own := limit.Spec{Algorithm: limit.FixedWindow, Count: units, Period: w.Period, LeaseTTL: s.LeaseTTL}
+	if w.Calendar != nil {
+		own.Calendar = s.Calendar
+	}
+	l, _ := limit.New(own) // the windows of a legal limit are legal
 	return counted(since(p, int64(cut)), p, l, lease.Exact)
 }
 

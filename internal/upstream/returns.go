@@ -97,8 +97,7 @@ func (s *Store) ownLease(a *engine.Ask) ownLease {
 
 // labelled is the begin of the window, of those about this time, that a lease is named by.
 func labelled(w reserve.Window, now limit.Micros, id uint32) (begin limit.Micros, ok bool) {
-	running := w.Begin(now)
-	for _, begin := range []limit.Micros{running, running - w.Period, running + w.Period} {
+	for _, begin := range w.Near(now) {
 		if id == uint32(begin/limit.Millisecond) { // limit.PeriodID, which a bucket has not
 			return begin, true
 		}

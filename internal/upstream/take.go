@@ -165,6 +165,9 @@ func (s *Store) ownAsk(a *engine.Ask, src *source) (engine.Ask, bool) {
 	if !src.lendable { // another replica may have ended the outage since the record was read
 		until = s.keeper.readAt()
 	}
+	if spec.Calendar != nil { // windows are not all of one length
+		spec.Period = src.window.Near(src.begin)[2] - src.begin
+	}
 	units := reserve.Trickle(spec, src.share, begin, src.since, until)
 	if src.window.Refills {
 		id := sinceID(src.since)

@@ -20,6 +20,7 @@ func answersAsOneCounter(t *testing.T, s Subject) {
 		fixed(10, limit.Second), fixed(1_000_000, limit.Day), fixed(3_000_000, limit.Second),
 		{Algorithm: limit.FixedWindow, Count: 20, Period: limit.Second, Align: limit.AlignFirstRequest},
 		{Algorithm: limit.FixedWindow, Count: 20, Period: limit.Second, ChargeDenied: true},
+		perCalendar(t, 20, limit.Calendar{Per: limit.PerDay, Zone: "Europe/Berlin"}), perCalendar(t, 20, limit.Calendar{Per: limit.PerMonth, Anchor: 31, Zone: "UTC"}),
 		sliding(50, limit.Second), sliding(1, limit.Day),
 		logged(50, limit.Second),
 		{Algorithm: limit.SlidingLog, Count: 5, Period: limit.Second, MinInterval: 50 * limit.Millisecond},

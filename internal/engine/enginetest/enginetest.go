@@ -93,6 +93,7 @@ func Run(t *testing.T, s Subject) {
 		{"Overdrawn", overdrawn},
 		{"DebtIsChargedOnce", debtIsChargedOnce},
 		{"NextWindow", nextWindow},
+		{"CalendarWindows", calendarWindows},
 		{"ExactKeepsNothing", exactKeepsNothing},
 		{"GroupDenied", groupDenied},
 		{"GroupGranted", groupGranted},

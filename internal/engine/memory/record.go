@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/granter"
@@ -15,7 +16,7 @@ import (
 // varints, signed ones zigzag. Data behind the fields that are read here is for a later
 // release, and so are unknown kinds.
 //
-//	policy   number, rule, override, the fields of limit.Spec
+//	policy   number, rule, override, the fields of limit.Spec; those of its calendar, if it has one
 //	counter  policy, key, At, Level, Aux, entries of the log (At from the one before, units), Leased, Period, OutUntil
 //	slots    policy, key, At, holdings (ID, units, Until), statements (Holder, Seq, Until)
 //
@@ -40,6 +41,9 @@ func appendPolicy(b []byte, number uint64, p *engine.Policy) []byte {
 	b = append(b, byte(s.Algorithm), byte(s.Align), oneIf(s.ChargeDenied))
 	for _, n := range []int64{s.Count, int64(s.Period), s.Burst, int64(s.MinInterval), int64(s.LeaseTTL)} {
 		b = binary.AppendVarint(b, n)
+	}
+	if c := s.Calendar; c != nil {
+		b = appendText(append(b, byte(c.Per), c.Anchor), c.Zone)
 	}
 	return b
 }
@@ -224,6 +228,9 @@ func (f *fields) policy() *engine.Policy {
 	s := limit.Spec{Algorithm: limit.Algorithm(f.octet()), Align: limit.Align(f.octet()), ChargeDenied: f.octet() == 1}
 	s.Count, s.Period, s.Burst = f.positive(), limit.Micros(f.positive()), f.positive()
 	s.MinInterval, s.LeaseTTL = limit.Micros(f.positive()), limit.Micros(f.positive())
+	if len(f.b) > 0 {
+		s.Calendar = f.calendar()
+	}
 	if f.err != nil {
 		return nil
 	}
@@ -233,6 +240,16 @@ func (f *fields) policy() *engine.Policy {
 		return nil
 	}
 	return engine.NewPolicy(rule, override, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
+}
+
+// calendar reads that of a policy.
+func (f *fields) calendar() *limit.Calendar {
+	c := limit.Calendar{Per: limit.Per(f.octet()), Anchor: f.octet(), Zone: string(f.text())}
+	var err error
+	if c.Windows, err = calendar.Windows(c); err != nil {
+		f.fail(err)
+	}
+	return &c
 }
 
 // counter reads a counter behind its key.

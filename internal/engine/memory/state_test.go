@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
@@ -44,6 +45,13 @@ var unitSpecs = map[string]limit.Spec{
 	"log":     {Algorithm: limit.SlidingLog, Count: 10, Period: limit.Hour},
 	"penalty": {Algorithm: limit.SlidingLog, Count: 10, Period: limit.Hour, ChargeDenied: true},
 	"daily":   {Algorithm: limit.SlidingWindow, Count: 1_000_000, Period: limit.Day},
+	"month":   perMonth(),
+}
+
+func perMonth() limit.Spec {
+	c := limit.Calendar{Per: limit.PerMonth, Anchor: 31, Zone: "Europe/Berlin"}
+	c.Windows, _ = calendar.Windows(c) // there is this zone
+	return limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: c.Per.Period(), Calendar: &c}
 }
 
 // What is saved and loaded again answers every later ask as the store that it came from,
@@ -194,9 +202,9 @@ func TestLoadingFromTheFuture(t *testing.T) {
 			if after := ask(t, s, p, "k", lease.Want{}); after.Remaining > g.Remaining {
 				t.Errorf("%s: %d left, set back by %d %d are", name, g.Remaining, back, after.Remaining)
 			}
-			now += back + 3*limit.Day
+			now += back + 3*max(spec.Period, limit.Day)
 			if after := ask(t, s, p, "k", lease.Want{}); after.Remaining < p.Terms.Capacity {
-				t.Errorf("%s: set back by %d, and days later only %d are left", name, back, after.Remaining)
+				t.Errorf("%s: set back by %d, and three periods later only %d are left", name, back, after.Remaining)
 			}
 		}
 	}

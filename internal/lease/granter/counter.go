@@ -50,6 +50,7 @@ func (c *Counter) Acquire(l *limit.Limit, t *lease.Terms, now limit.Micros, w le
 	} else if w.Need == 0 && w.Want > 0 { // no request waits, so what matters is the next single unit
 		d.RetryAfter = l.Peek(c.State, now, 1).RetryAfter
 	}
+	d.Reset = min(d.Reset, l.Runs(c.State.At, now)) // also where units of the next window are out
 	return t.Grant(l, &w, &d, c.elsewhere(t, now))
 }
 
@@ -62,6 +63,7 @@ func (c *Counter) Fit(l *limit.Limit, t *lease.Terms, now limit.Micros, w lease.
 	if d.Remaining < w.Need {
 		return c.Acquire(l, t, now, w.Asks()), false
 	}
+	d.Reset = min(d.Reset, l.Runs(c.State.At, now))
 	return t.Grant(l, &lease.Want{}, &d, c.elsewhere(t, now)), true
 }
 

@@ -19,6 +19,9 @@ func (a *State) Fail(t *lease.Terms, now lease.Millis, f lease.Failure, cost int
 	case lease.FailureAllow:
 		a.Owe(t, cost)
 	case lease.FailureLocal:
+		if f.Guessed && now < a.Reset {
+			f.Ends = a.Reset
+		}
 		d.Reset = f.Ends - now
 		if d.Admitted = a.takeLocal(t, now, f.Ends, f.Share, cost); !d.Admitted {
 			d.RetryAfter = d.Reset

@@ -1,6 +1,8 @@
 package script
 
 import (
+	"time"
+
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -30,7 +32,7 @@ var (
 	})
 	fixedArgs = joined(wantArgs, askArgs, fields{
 		{name: "lead", size: 6},  // 0 unless the next window will do
-		{name: "first", size: 1}, // 1: windows begin with a charge
+		{name: "first", size: 1}, // 1: windows begin with a charge; 2: with a calendar, see appendBegins
 	})
 	slidingArgs = joined(wantArgs, askArgs, fields{{name: "unit", size: 4}, {name: "periods", size: 6}})
 	logArgs     = joined(wantArgs, askArgs, fields{{name: "pause", size: 6}}) // the least interval
@@ -60,6 +62,8 @@ var (
 		{name: "brief", size: 5},   // and from one that is not
 		{name: "paid_ms", size: 3}, // ms for which a debt is remembered after it was reported
 	}
+	// beginArgs is one of the begins behind fixedArgs.
+	beginArgs = fields{{name: "begin", size: 7}}
 	// askArgs are those of algorithms that share what is left among the askers.
 	askArgs = fields{{name: "fresh", size: 1}, {name: "interval", size: 6}}
 )
@@ -101,11 +105,30 @@ func AppendArgs(dst []byte, a *engine.Ask, m Mode, now limit.Micros) []byte {
 		if w.Next {
 			lead = micros(t.Lead + t.Interval)
 		}
-		return fixedArgs.append(dst, append(v, bit(w.Fresh), micros(t.Interval), lead, uint64(s.Align))...)
+		first := uint64(s.Align)
+		if s.Calendar != nil && s.Calendar.Windows != nil {
+			first = 2
+		}
+		return appendBegins(fixedArgs.append(dst, append(v, bit(w.Fresh), micros(t.Interval), lead, first)...), s.Calendar, now)
 	case limit.SlidingWindow:
 		return slidingArgs.append(dst, append(v, bit(w.Fresh), micros(t.Interval), uint64(f.Unit), uint64(f.Periods))...)
 	}
 	return logArgs.append(dst, append(v, bit(w.Fresh), micros(t.Interval), uint64(s.MinInterval))...)
+}
+
+// appendBegins appends when windows of a calendar begin, around now or, with 0, the time of this machine. The script
+// chooses among them by its own clock.
+func appendBegins(dst []byte, c *limit.Calendar, now limit.Micros) []byte {
+	if c == nil || c.Windows == nil {
+		return dst
+	}
+	if now == 0 {
+		now = limit.Micros(time.Now().UnixMicro())
+	}
+	for _, begin := range c.Windows.Around(now) {
+		dst = beginArgs.append(dst, uint64(begin))
+	}
+	return dst
 }
 
 // appendWant appends wantArgs up to penal; those that are not the want's are 0.

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -231,9 +232,30 @@ func (d *drawer) drawSpec(a limit.Algorithm) limit.Spec {
 		s.Period = rapid.SampledFrom([]limit.Micros{limit.Millisecond, 10 * limit.Millisecond, limit.Second, 7 * limit.Second, limit.Minute, limit.Hour, limit.Day, limit.MaxPeriod}).Draw(d.t, "period")
 	}
 	if a == limit.FixedWindow {
-		s.Align = limit.Align(rapid.IntRange(0, 1).Draw(d.t, "align"))
+		switch rapid.IntRange(0, 2).Draw(d.t, "align") {
+		case 1:
+			s.Align = limit.AlignFirstRequest
+		case 2:
+			s.Calendar = rapid.SampledFrom(calendars(d.t)).Draw(d.t, "calendar")
+			s.Period = s.Calendar.Per.Period()
+		}
 	}
 	return s
+}
+
+// calendars are some with windows of every length.
+func calendars(t failer) (all []*limit.Calendar) {
+	for _, c := range []limit.Calendar{
+		{Per: limit.PerDay, Zone: "Europe/Berlin"}, {Per: limit.PerDay, Zone: "Pacific/Apia"}, {Per: limit.PerWeek, Anchor: 7, Zone: "America/New_York"},
+		{Per: limit.PerMonth, Anchor: 1, Zone: "UTC"}, {Per: limit.PerMonth, Anchor: 31, Zone: "Australia/Lord_Howe"},
+	} {
+		var err error
+		if c.Windows, err = calendar.Windows(c); err != nil {
+			t.Fatalf("%v", err)
+		}
+		all = append(all, &c)
+	}
+	return all
 }
 
 // changeCount draws what a new version of a rule may change.
@@ -273,6 +295,9 @@ func (d *drawer) after() limit.Micros {
 	span := func(from, to int64) limit.Micros { return limit.Micros(rapid.Int64Range(from, to).Draw(d.t, "after")) }
 	switch rapid.IntRange(0, 12).Draw(d.t, "clock") {
 	case 12: // to shortly before the flip of a window
+		if c := d.spec.Calendar; c != nil {
+			return c.Windows.Around(d.now)[2] - d.now - span(0, int64(400*limit.Millisecond))
+		}
 		return limit.Micros(period) - d.now%limit.Micros(period) - span(1, min(period, int64(400*limit.Millisecond)))
 	case 0, 1:
 		return 0

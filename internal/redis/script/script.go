@@ -76,6 +76,7 @@ func assemble(name string, a limit.Algorithm, args fields) *Script {
 		{"REPLY", "'" + replyFields.format() + "'"},
 		{"FULL", `'\` + strconv.Itoa(full) + "'"},
 		{"FOREIGN", `'\` + strconv.Itoa(foreign) + "'"},
+		{"STALE", `'\` + strconv.Itoa(stale) + "'"},
 		{"NEVER", strconv.FormatInt(int64(limit.Never), 10)},
 		{"MINUTE", strconv.FormatInt(int64(limit.Minute), 10)},
 		{"DAY", strconv.FormatInt(int64(limit.Day), 10)},

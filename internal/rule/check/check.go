@@ -47,6 +47,7 @@ var (
 	RevisionRange   = Range{1, 1<<53 - 1} // what every reader of JSON can hold
 	HopsRange       = Range{0, 16}
 	WeightRange     = Range{1, 1000}
+	AnchorRange     = Range{1, 31} // days of a month
 	IPv6PrefixRange = Range{1, 128}
 	PercentRange    = Range{1, 99}
 	SeedRange       = Range{0, 1<<53 - 1} // likewise

@@ -30,6 +30,7 @@ func (c *checker) combinations(r *rule.Rule) {
 			continue
 		}
 		c.capacity(prefix, r.Cost, v.Limit)
+		c.calendar(prefix, r, v.Limit)
 		if r.Scope != rule.ScopePoP && r.Consistency != lease.Exact {
 			c.leased(prefix, r, v.Limit)
 		}

@@ -161,6 +161,10 @@ func (c *checker) keyLimit(r *rule.Rule, k *rule.KeyLimit, prefix string) {
 	case !sameButAmount(own, base):
 		c.add(prefix+"limit", "differs from the rule's own in more than count and burst")
 		return
+	case !own.Calendar.Same(base.Calendar):
+		c.add(prefix+"limit.per", "is not the window of the rule's own limit; write the same, without zone and anchor: the key stays on the counter that it has without the override",
+			"limit", "algorithm", prefix+"limit")
+		return
 	case own.Period != base.Period && own.Period != 0:
 		c.add(prefix+"limit.per", rule.FormatPeriod(own.Period)+" is not the rule's own; write "+rule.FormatPeriod(base.Period)+
 			": the key stays on the counter that it has without the override", "limit", "algorithm", prefix+"limit")

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"strconv"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
@@ -21,6 +22,9 @@ var specFields = map[string]struct {
 	"count":         {"limit.count", true, func(s *limit.Spec) { s.Count = 1 }},
 	"period":        {"limit.per", true, func(s *limit.Spec) { s.Period = limit.Minute }},
 	"burst":         {"limit.burst", true, func(s *limit.Spec) { s.Burst = 0 }},
+	"calendar":      {"limit.per", true, func(s *limit.Spec) { s.Calendar = nil }},
+	"anchor":        {"limit.anchor", true, func(s *limit.Spec) { s.Calendar = nil }},
+	"zone":          {"limit.zone", true, func(s *limit.Spec) { s.Calendar = nil }},
 	"algorithm":     {"algorithm", false, func(s *limit.Spec) { s.Algorithm = limit.TokenBucket }},
 	"align":         {"align", false, func(s *limit.Spec) { s.Align = limit.AlignClock }},
 	"min_interval":  {"min_interval", false, func(s *limit.Spec) { s.MinInterval = 0 }},
@@ -66,7 +70,7 @@ func ofVariant(i int) string {
 }
 
 func sameButAmount(a, b limit.Spec) bool {
-	a.Count, a.Period, a.Burst = b.Count, b.Period, b.Burst
+	a.Count, a.Period, a.Burst, a.Calendar = b.Count, b.Period, b.Burst, b.Calendar
 	return a == b
 }
 
@@ -81,6 +85,7 @@ func (c *checker) spec(prefix string, s, base limit.Spec) {
 		s.Period = limit.Minute
 	case s.Period != 0 && concurrency:
 		c.add(prefix+"limit", "has a period; concurrency counts what runs at once, write only how many, such as limit: 20", "algorithm")
+		s.Calendar = nil
 	case !concurrency && !c.period(prefix+"limit.per", s.Period, periodRange):
 		s.Period = limit.Minute
 	}
@@ -108,6 +113,17 @@ func refused(s limit.Spec) *limit.SpecError {
 	_, err := limit.New(s)
 	errors.As(err, &bad)
 	return bad
+}
+
+// calendar checks that a limit by windows of the calendar is counted where these are known.
+func (c *checker) calendar(prefix string, r *rule.Rule, s limit.Spec) {
+	if s.Calendar == nil {
+		return
+	}
+	c.refuse(r.Scope == rule.ScopePoP, prefix+"limit.per",
+		s.Calendar.Per.String()+" needs a tier that knows time zones, and scope: pop counts at the PoP, which knows none; write scope: region, or a period such as 1d", "scope")
+	c.refuse(r.Consistency == lease.Optimistic, prefix+"limit.per",
+		s.Calendar.Per.String()+" is not for consistency: optimistic; write leased or exact, or a period such as 1d", "consistency")
 }
 
 // capacity checks that a request of the highest cost can ever pass.

@@ -35,8 +35,11 @@ func (d *reader) windows(v strict.Value, r rule.Rule) []rule.Rule {
 
 // windowName is the suffix of the window i, which may have no period by mistake.
 func windowName(s limit.Spec, i int) string {
-	if s.Period == 0 {
+	switch {
+	case s.Period == 0:
 		return strconv.Itoa(i)
+	case s.Calendar != nil:
+		return s.Calendar.Per.String()
 	}
 	return rule.FormatPeriod(s.Period)
 }
@@ -61,7 +64,9 @@ func (d *reader) limits(v strict.Value, spec limit.Spec) []limit.Spec {
 	out[0] = spec
 	for i, item := range items {
 		out[i] = d.ownLimit(item, spec)
-		if j := slices.IndexFunc(out[:i], func(s limit.Spec) bool { return s.Period == out[i].Period }); j >= 0 && out[i].Period > 0 {
+		if j := slices.IndexFunc(out[:i], func(s limit.Spec) bool {
+			return s.Period == out[i].Period && (s.Calendar == nil) == (out[i].Calendar == nil)
+		}); j >= 0 && out[i].Period > 0 {
 			item.Fail("has the period of " + strict.Index("limits", j) + "; write each period once")
 		}
 	}
@@ -113,7 +118,7 @@ func (d *reader) overrideLimits(v strict.Value, several bool, spec limit.Spec, w
 	case !several && list.Present():
 		v.FailName("limits", "is for a rule with limits; write limit")
 	case !several:
-		out[0] = d.limit(one, spec)
+		out[0] = d.limit(one, following(spec, out[0]))
 	case one.Present():
 		v.FailName("limit", "is one, and the rule has limits; write limits, one for each of the rule's")
 	case list.Require(limitsForms + ", one for each of the rule's"):
@@ -123,10 +128,16 @@ func (d *reader) overrideLimits(v strict.Value, several bool, spec limit.Spec, w
 			break
 		}
 		for i, item := range items {
-			out[i] = d.limit(item, spec)
+			out[i] = d.limit(item, following(spec, out[i]))
 		}
 	}
 	return out
+}
+
+// following is the spec of a limit that follows the calendar of another one.
+func following(spec, own limit.Spec) limit.Spec {
+	spec.Calendar = own.Calendar
+	return spec
 }
 
 // origin is where a document has an expanded rule.

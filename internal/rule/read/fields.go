@@ -16,7 +16,7 @@ var (
 	namedFields     = []string{"exact", "prefix", "regex", "present"}
 	partFields      = []string{"client_ip", "header", "query", "cookie", "segment", "claim", "label", "const", "san", "route", "region", "else"}
 	percentFields   = []string{"from", "to"}
-	limitFields     = []string{"count", "per", "burst"}
+	limitFields     = []string{"count", "per", "burst", "zone", "anchor"}
 	overrideFields  = []string{"name", "when", "key", "limit", "limits", "until"}
 	costFields      = []string{"header", "default", "max"}
 	onFailureFields = []string{"action", "status", "expected_holders"}

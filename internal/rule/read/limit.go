@@ -2,6 +2,7 @@ package read
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -66,8 +67,10 @@ func (d *reader) ownLimit(v strict.Value, spec limit.Spec) limit.Spec {
 }
 
 // limit reads "5/1m", { count, per, burst }, the number of slots of a concurrency limit, or
-// "unlimited".
+// "unlimited". The calendar of spec is that of the rule's own limit.
 func (d *reader) limit(v strict.Value, spec limit.Spec) limit.Spec {
+	of := spec.Calendar
+	spec.Calendar = nil
 	if !v.Require(check.LimitForms) {
 		return spec
 	}
@@ -77,7 +80,7 @@ func (d *reader) limit(v strict.Value, spec limit.Spec) limit.Spec {
 			spec.Count = unlimited
 			break
 		}
-		d.rate(v, &spec)
+		d.rate(v, &spec, of)
 	case strict.Int:
 		spec.Count = integer(v, check.CountRange)
 	default:
@@ -87,18 +90,30 @@ func (d *reader) limit(v strict.Value, spec limit.Spec) limit.Spec {
 		if count := v.Field("count"); count.Require("how many units, such as 5") {
 			spec.Count = integer(count, check.CountRange)
 		}
-		spec.Period = period(v.Field("per"), "1m")
+		if per, ok := perOf(v.Field("per")); ok {
+			spec.Period, spec.Calendar = per.Period(), d.calendar(v, per, of)
+		} else {
+			spec.Period = period(v.Field("per"), "1m, or day, week or month")
+			for _, name := range []string{"zone", "anchor"} {
+				if v.Field(name).Present() {
+					v.FailName(name, "is only for windows of the calendar; write per: day, week or month, or leave it out")
+				}
+			}
+		}
 		spec.Burst = integer(v.Field("burst"), check.BurstRange)
 	}
 	return spec
 }
 
 // rate reads "5/1m".
-func (d *reader) rate(v strict.Value, spec *limit.Spec) {
+func (d *reader) rate(v strict.Value, spec *limit.Spec, of *limit.Calendar) {
 	text := v.Node().Text
 	count, per, _ := strings.Cut(text, "/")
 	n, err := strconv.ParseUint(count, 10, 32) // up to limit.MaxCount
 	period, ok := rule.ParsePeriod(per)
+	if word, is := perWord(per); is {
+		period, ok, spec.Calendar = word.Period(), true, d.calendar(v, word, of)
+	}
 	switch {
 	case errors.Is(err, strconv.ErrRange):
 		v.Fail("count " + strict.Quote(count) + " is out of range; write " + check.CountRange.String())
@@ -106,4 +121,78 @@ func (d *reader) rate(v strict.Value, spec *limit.Spec) {
 		v.Fail(strict.Quote(text) + " is not a limit; write " + check.LimitForms)
 	}
 	spec.Count, spec.Period = int64(n), period
+}
+
+// perOf is the window of the calendar that per names; false: it names none.
+func perOf(per strict.Value) (limit.Per, bool) {
+	if per.Kind() != strict.String {
+		return 0, false
+	}
+	return perWord(per.Node().Text)
+}
+
+func perWord(word string) (limit.Per, bool) {
+	i := slices.Index(rule.Words[limit.Per](), word)
+	return limit.Per(max(0, i)), i >= 0
+}
+
+// hasCalendar reports whether a limit, or one of a list, is by windows of the calendar.
+func hasCalendar(n *strict.Node) (has bool) {
+	switch {
+	case n == nil:
+	case n.Kind == strict.String:
+		_, per, _ := strings.Cut(n.Text, "/")
+		_, has = perWord(per)
+	case n.Kind == strict.List:
+		for i := range n.Items {
+			has = has || hasCalendar(&n.Items[i])
+		}
+	case n.Kind == strict.Object:
+		for _, f := range n.Fields {
+			if _, is := perWord(f.Value.Text); is && f.Name == "per" {
+				has = true
+			}
+		}
+	}
+	return has
+}
+
+// calendar reads zone and anchor of a limit. What is left out is as in the calendar of, if the limit has one to
+// follow.
+func (d *reader) calendar(v strict.Value, per limit.Per, of *limit.Calendar) *limit.Calendar {
+	c := limit.Calendar{Per: per, Zone: "UTC"}
+	if per != limit.PerDay {
+		c.Anchor = 1
+	}
+	if of != nil {
+		c.Zone = of.Zone
+		if of.Per == per {
+			c.Anchor = of.Anchor
+		}
+	}
+	zone, at := v.Field("zone"), v
+	if zone.Present() {
+		at = zone
+		c.Zone, _ = zone.String("the IANA name of a time zone, such as Europe/Berlin")
+	}
+	switch anchor := v.Field("anchor"); {
+	case !anchor.Present():
+	case per == limit.PerDay:
+		v.FailName("anchor", "is only for week and month; leave it out")
+	case per == limit.PerWeek:
+		i, _ := anchor.Enum(rule.Weekdays[:]...)
+		c.Anchor = uint8(i + 1)
+	default:
+		c.Anchor = uint8(integer(anchor, check.AnchorRange))
+	}
+	if c.Same(of) {
+		return of
+	}
+	if d.zones != nil && at.Ok() {
+		var err error
+		if c.Windows, err = d.zones(c); err != nil {
+			at.Fail(err.Error())
+		}
+	}
+	return &c
 }

@@ -23,17 +23,18 @@ func JSON(text []byte) (*rule.Set, error) {
 		return nil, err
 	}
 	var errs strict.Errors
-	if set := Document(strict.Root(node, &errs)); set != nil {
+	if set := Document(strict.Root(node, &errs), nil); set != nil {
 		return set, nil
 	}
 	return nil, errs
 }
 
 // Document reads a rules document, which may be part of another one. Every mistake is
-// reported in doc; the result is nil if there is one.
-func Document(doc strict.Value) *rule.Set {
+// reported in doc; the result is nil if there is one. zones knows the calendars of limits; nil: nobody here does, and
+// the names of time zones may be wrong.
+func Document(doc strict.Value, zones Zones) *rule.Set {
 	doc.Require("a mapping with rules")
-	var r reader
+	r := reader{zones: zones}
 	rules := r.document(doc)
 	set, problems := check.Rules(rules, r.regions, r.seed)
 	for _, p := range r.problems(problems, doc) {
@@ -47,6 +48,9 @@ func Document(doc strict.Value) *rule.Set {
 	}
 	return set
 }
+
+// Zones finds the windows of a calendar. The error is what to write instead of its zone.
+type Zones func(limit.Calendar) (limit.Windows, error)
 
 // problems returns those that the document is to be told: with their places there, without
 // those that follow from others.
@@ -85,6 +89,7 @@ func text(p *check.Problem, doc strict.Value) string {
 // reader reads a document. It checks spelling and types; package check defines what the
 // values may be, for rules of every origin.
 type reader struct {
+	zones    Zones
 	client   rule.Source // the default of client_ip in rules
 	regions  rule.Regions
 	revision uint64 // 0: the document states none

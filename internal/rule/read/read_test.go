@@ -41,11 +41,11 @@ func TestReadFromAnotherDocument(t *testing.T) {
 	var errs strict.Errors
 	v := strict.Root(n, &errs)
 	const want = `1:41: fallback.rules[0].name: is empty; write 1 to 64 letters, digits, - or _`
-	if set := read.Document(v.Field("fallback")); set != nil || errs.Error() != want {
+	if set := read.Document(v.Field("fallback"), nil); set != nil || errs.Error() != want {
 		t.Errorf("set %v, errors %v", set, errs)
 	}
 	errs = nil
-	if set := read.Document(v.Field("gone")); set != nil || errs.Error() != "1:1: gone: is missing; write a mapping with rules" {
+	if set := read.Document(v.Field("gone"), nil); set != nil || errs.Error() != "1:1: gone: is missing; write a mapping with rules" {
 		t.Errorf("set %v, errors %v", set, errs)
 	}
 }

@@ -24,6 +24,7 @@ var text []byte
 
 // ranges are the ranges of numbers, by the names in language.yaml.
 var ranges = map[string]check.Range{
+	"Anchor":     check.AnchorRange,
 	"Burst":      check.BurstRange,
 	"Cost":       check.CostRange,
 	"Count":      check.CountRange,
@@ -49,7 +50,9 @@ var words = map[string][]string{
 	"Fair":        rule.Words[rule.Fair](),
 	"Mode":        rule.Words[rule.Mode](),
 	"OnFailure":   rule.Words[lease.OnFailure](),
+	"Per":         rule.Words[limit.Per](),
 	"Scope":       rule.Words[rule.Scope](),
+	"Weekday":     rule.Weekdays[:],
 }
 
 // part is a schema, or another mapping or list of language.yaml. The zero value is one that is absent.

@@ -10,6 +10,7 @@ package rulefile
 import (
 	"strings"
 
+	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
@@ -40,7 +41,7 @@ func Read(file string, text []byte) (*Document, error) {
 func readRules(root *strict.Node, errs *strict.Errors) *rule.Set {
 	doc := strict.Root(root, errs)
 	plainNames(doc)
-	set := read.Document(doc)
+	set := read.Document(doc, calendar.Windows)
 	for i := range *errs {
 		advise(&(*errs)[i], root)
 	}

@@ -140,7 +140,7 @@ func (c *Config) fields(v strict.Value) {
 		c.DenyBeforeRules = i == 1
 	}
 	if rules := v.Field("rules"); rules.Present() {
-		if c.Rules = read.Document(rules); !rules.Ok() {
+		if c.Rules = read.Document(rules, nil); !rules.Ok() {
 			c.Rules = nil
 		}
 	}

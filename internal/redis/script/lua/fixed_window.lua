@@ -22,7 +22,10 @@ end
 -- Move to the window of now. A key in which something is charged lasts as long as
 -- its window anyway.
 local lasts = level > 0
-if at - now > period then -- a clock was wrong
+local following = period -- the length of the next window
+if first == 2 then
+  --@ calendar
+elseif at - now > period then -- a clock was wrong
   lasts = false
   at = first == 1 and now or now - now % period
 elseif now - at >= period then
@@ -49,7 +52,7 @@ if not fits then
   --@ penalize_window
 elseif want > 0 then
   -- What nobody waits for may be of the next window.
-  if need == 0 and lead > 0 and first == 0 and other - now <= lead then
+  if need == 0 and lead > 0 and first ~= 1 and other - now <= lead then
     local left = count > side and count - side or 0
     left = left > withheld and left - withheld or 0
     granted = size(waiting, want, left, asking + older)
@@ -58,7 +61,7 @@ elseif want > 0 then
       side, lot = side + granted, other
       starts = lot - now
       ttl = 2 * left >= count and long or brief
-      ttl = starts + (ttl < period and ttl or period)
+      ttl = starts + (ttl < following and ttl or following)
     end
   end
   if granted == 0 then
@@ -78,10 +81,10 @@ end
 if short > count then
   retry = NEVER
 elseif short > 0 then
-  retry = at + (short > count - side and 2 or 1) * period - now
+  retry = at + period + (short > count - side and following or 0) - now
 end
 if side > 0 then
-  reset = at + 2 * period - now
+  reset = at + period + following - now
 elseif level > 0 or first == 1 and at > 0 then
   reset = at + period - now
 end
@@ -89,4 +92,7 @@ end
 local new = struct.pack('<BI7I5I5I5I7I7', VERSION, at, level, side, leased, out, lent)
 
 --@ keep
+if side > 0 then -- the answer states the end of the running window
+  reset = at + period - now
+end
 --@ answer

@@ -1,0 +1,258 @@
+package calendar_test
+
+import (
+	"archive/zip"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/internal/calendar"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+var update = flag.Bool("update", false, "write zones.txt anew from the Go release")
+
+// TestZones: zones.txt has the names of the Go release, and each can be loaded.
+func TestZones(t *testing.T) {
+	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = z.Close() }()
+	var names []string
+	for _, f := range z.File {
+		if !strings.HasSuffix(f.Name, "/") {
+			names = append(names, f.Name)
+		}
+	}
+	slices.Sort(names)
+	want := strings.Join(names, "\n") + "\n"
+	if *update {
+		if err := os.WriteFile("zones.txt", []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile("zones.txt"); err != nil || string(got) != want {
+		t.Error("zones.txt is not that of this Go release: run this test with -update", err)
+	}
+	for _, name := range names {
+		if _, err := calendar.Windows(limit.Calendar{Per: limit.PerDay, Zone: name}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func windows(t testing.TB, c limit.Calendar) limit.Windows {
+	t.Helper()
+	w, err := calendar.Windows(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// begins is Around as times of the zone.
+func begins(t testing.TB, c limit.Calendar, at time.Time) (out []time.Time) {
+	t.Helper()
+	for _, b := range windows(t, c).Around(limit.Micros(at.UnixMicro())) {
+		out = append(out, time.UnixMicro(int64(b)).In(at.Location()))
+	}
+	return out
+}
+
+func zone(t testing.TB, name string) *time.Location {
+	t.Helper()
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loc
+}
+
+// Windows whose begin or length people get wrong.
+func TestBegins(t *testing.T) {
+	const form = "2006-01-02T15:04:05Z07:00"
+	for _, c := range []struct {
+		name   string
+		c      limit.Calendar
+		at     string
+		begin  string
+		length time.Duration
+	}{
+		{"a short day", limit.Calendar{Per: limit.PerDay, Zone: "Europe/Berlin"}, "2026-03-29T12:00:00+02:00", "2026-03-29T00:00:00+01:00", 23 * time.Hour},
+		{"a long day", limit.Calendar{Per: limit.PerDay, Zone: "Europe/Berlin"}, "2026-10-25T12:00:00+01:00", "2026-10-25T00:00:00+02:00", 25 * time.Hour},
+		{"half an hour", limit.Calendar{Per: limit.PerDay, Zone: "Australia/Lord_Howe"}, "2026-04-05T12:00:00+10:30", "2026-04-05T00:00:00+11:00", 24*time.Hour + 30*time.Minute},
+		{"no clock change", limit.Calendar{Per: limit.PerDay, Zone: "Asia/Kathmandu"}, "2026-03-29T23:59:59+05:45", "2026-03-29T00:00:00+05:45", 24 * time.Hour},
+		{"a date left out", limit.Calendar{Per: limit.PerDay, Zone: "Pacific/Apia"}, "2011-12-29T23:59:59-10:00", "2011-12-29T00:00:00-10:00", 24 * time.Hour},
+		{"the date behind it", limit.Calendar{Per: limit.PerDay, Zone: "Pacific/Apia"}, "2011-12-31T00:00:00+14:00", "2011-12-31T00:00:00+14:00", 24 * time.Hour},
+		{"no midnight", limit.Calendar{Per: limit.PerDay, Zone: "America/Sao_Paulo"}, "2018-11-04T12:00:00-02:00", "2018-11-04T01:00:00-02:00", 23 * time.Hour},
+		{"midnight twice", limit.Calendar{Per: limit.PerDay, Zone: "America/Havana"}, "2026-11-01T00:30:00-05:00", "2026-11-01T00:00:00-04:00", 25 * time.Hour},
+		{"the date comes twice", limit.Calendar{Per: limit.PerDay, Zone: "America/St_Johns"}, "2010-11-06T23:30:00-03:30", "2010-11-07T00:00:00-02:30", 25 * time.Hour},
+		{"28 days", limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "UTC"}, "2026-02-28T23:59:59Z", "2026-02-01T00:00:00Z", 28 * 24 * time.Hour},
+		{"29 days", limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "UTC"}, "2028-02-29T23:59:59Z", "2028-02-01T00:00:00Z", 29 * 24 * time.Hour},
+		{"30 days", limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "UTC"}, "2026-11-30T23:59:59Z", "2026-11-01T00:00:00Z", 30 * 24 * time.Hour},
+		{"31 days and an hour less", limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "America/New_York"}, "2026-03-31T23:59:59-04:00", "2026-03-01T00:00:00-05:00", 31*24*time.Hour - time.Hour},
+		{"behind the anchor", limit.Calendar{Per: limit.PerMonth, Anchor: 15, Zone: "Europe/Berlin"}, "2026-01-15T00:00:00+01:00", "2026-01-15T00:00:00+01:00", 31 * 24 * time.Hour},
+		{"before the anchor", limit.Calendar{Per: limit.PerMonth, Anchor: 15, Zone: "Europe/Berlin"}, "2026-01-14T23:59:59+01:00", "2025-12-15T00:00:00+01:00", 31 * 24 * time.Hour},
+		{"the 31st in February", limit.Calendar{Per: limit.PerMonth, Anchor: 31, Zone: "UTC"}, "2026-02-28T00:00:00Z", "2026-02-28T00:00:00Z", 31 * 24 * time.Hour},
+		{"before it", limit.Calendar{Per: limit.PerMonth, Anchor: 31, Zone: "UTC"}, "2026-02-27T23:59:59Z", "2026-01-31T00:00:00Z", 28 * 24 * time.Hour},
+		{"the 31st in a leap year", limit.Calendar{Per: limit.PerMonth, Anchor: 31, Zone: "UTC"}, "2028-02-29T00:00:00Z", "2028-02-29T00:00:00Z", 31 * 24 * time.Hour},
+		{"a week from Monday", limit.Calendar{Per: limit.PerWeek, Anchor: 1, Zone: "UTC"}, "2026-11-22T23:59:59Z", "2026-11-16T00:00:00Z", 7 * 24 * time.Hour},
+		{"a week from Sunday", limit.Calendar{Per: limit.PerWeek, Anchor: 7, Zone: "Europe/Berlin"}, "2026-10-25T12:00:00+01:00", "2026-10-25T00:00:00+02:00", 7*24*time.Hour + time.Hour},
+		{"a week from Thursday", limit.Calendar{Per: limit.PerWeek, Anchor: 4, Zone: "UTC"}, "2026-11-26T06:00:00Z", "2026-11-26T00:00:00Z", 7 * 24 * time.Hour},
+	} {
+		at, err := time.Parse(form, c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := begins(t, c.c, at.In(zone(t, c.c.Zone)))
+		if b := got[1].Format(form); b != c.begin || got[2].Sub(got[1]) != c.length {
+			t.Errorf("%s: at %s a window begins at %s and lasts %s, want %s and %s", c.name, c.at, b, got[2].Sub(got[1]), c.begin, c.length)
+		}
+	}
+}
+
+// TestAgainstTwin: in zones whose clocks do not change at midnight, a window begins at midnight of its date, and the next
+// one a day, a week, or a month later by time.AddDate.
+func TestAgainstTwin(t *testing.T) {
+	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Pacific/Apia", "Asia/Kathmandu", "Australia/Lord_Howe", "Pacific/Auckland", "Antarctica/Troll", "America/Los_Angeles"}
+	rapid.Check(t, func(t *rapid.T) {
+		loc := rapid.SampledFrom(zones).Draw(t, "zone")
+		c := limit.Calendar{Per: rapid.SampledFrom([]limit.Per{limit.PerDay, limit.PerWeek, limit.PerMonth}).Draw(t, "per"), Zone: loc}
+		place, err := time.LoadLocation(loc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.UnixMicro(rapid.Int64Range(1_400_000_000_000_000, 4_800_000_000_000_000).Draw(t, "at")).In(place)
+		if rapid.Bool().Draw(t, "near midnight") {
+			at = time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 1000*rapid.IntRange(-1, 1).Draw(t, "beside"), place)
+		}
+		day := time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, place)
+		switch c.Per {
+		case limit.PerWeek:
+			c.Anchor = uint8(rapid.IntRange(1, 7).Draw(t, "anchor"))
+			for int(day.Weekday()+6)%7+1 != int(c.Anchor) {
+				day = day.AddDate(0, 0, -1)
+			}
+		case limit.PerMonth:
+			c.Anchor = uint8(rapid.IntRange(1, 31).Draw(t, "anchor"))
+			for !beginsMonth(day, int(c.Anchor)) {
+				day = day.AddDate(0, 0, -1)
+			}
+		}
+		next := func(d time.Time) time.Time {
+			for d = d.AddDate(0, 0, 1); c.Per == limit.PerWeek && int(d.Weekday()+6)%7+1 != int(c.Anchor) || c.Per == limit.PerMonth && !beginsMonth(d, int(c.Anchor)); {
+				d = d.AddDate(0, 0, 1)
+			}
+			return d
+		}
+		w, err := calendar.Windows(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := w.Around(limit.Micros(at.UnixMicro()))
+		want := day
+		for i := 1; i < len(got); i++ {
+			if got[i] != limit.Micros(want.UnixMicro()) {
+				t.Fatalf("%+v at %v: window %d begins %v, by AddDate %v", c, at, i, time.UnixMicro(int64(got[i])).In(place), want)
+			}
+			want = next(want)
+		}
+		if before := w.Around(got[0]); before[1] != got[0] || before[2] != got[1] {
+			t.Fatalf("the window before begins %d, around it %v", got[0], before)
+		}
+	})
+}
+
+// beginsMonth reports whether a month that is counted from a day of the month begins on a date.
+func beginsMonth(d time.Time, anchor int) bool {
+	return d.Day() == anchor || d.Day() < anchor && d.AddDate(0, 0, 1).Day() == 1
+}
+
+// TestAgainstClock holds days against the zone's clock, read minute by minute, where clocks change at midnight: a day has
+// begun when its date has been shown.
+func TestAgainstClock(t *testing.T) {
+	for name, from := range map[string]string{
+		"America/Sao_Paulo": "2018-11-03", "America/Havana": "2026-10-31", "America/St_Johns": "2010-11-05", "Asia/Beirut": "2026-03-28",
+		"Pacific/Apia": "2011-12-28", "Pacific/Kwajalein": "1993-08-19", "Africa/Cairo": "2026-04-23", "America/Asuncion": "2023-03-24",
+	} {
+		loc := zone(t, name)
+		at, err := time.ParseInLocation(time.DateOnly, from, loc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := windows(t, limit.Calendar{Per: limit.PerDay, Zone: name})
+		latest, began := at.Format(time.DateOnly), at
+		for range 4 * 24 * 60 {
+			if date := at.Format(time.DateOnly); date > latest {
+				latest, began = date, at
+			}
+			if got := w.Around(limit.Micros(at.UnixMicro()))[1]; got != limit.Micros(began.UnixMicro()) {
+				t.Fatalf("%s at %v: the day began %v, by the clock %v", name, at, time.UnixMicro(int64(got)).In(loc), began)
+			}
+			at = at.Add(time.Minute)
+		}
+	}
+}
+
+// Windows of one calendar are one value, whoever asks for them; those of another one are not.
+func TestComparable(t *testing.T) {
+	c := limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "Europe/Berlin"}
+	other := c
+	other.Anchor = 2
+	if windows(t, c) != windows(t, c) || windows(t, c) == windows(t, other) {
+		t.Error("windows do not show of which calendar they are")
+	}
+	got := c
+	got.Windows = windows(t, c)
+	if windows(t, got) != windows(t, c) {
+		t.Error("a calendar that knows its windows has others")
+	}
+}
+
+func TestUnknownZone(t *testing.T) {
+	for name, want := range map[string]string{
+		"Europe/Berln":    "(did you mean Europe/Berlin?)",
+		"berlin":          "(did you mean Europe/Berlin?)",
+		"Buenos Aires":    "Buenos_Aires?)",
+		"europe/berlin":   "(did you mean Europe/Berlin?)",
+		"":                `"" is no time zone; write`,
+		"Local":           `"Local" is no time zone; write`,
+		"../etc/passwd":   "is no time zone; write",
+		"posix/UTC\n":     `"posix/UTC\n" is no time zone`,
+		"Middle/Earth":    "is no time zone",
+		"Europe/Berlin\n": "is no time zone",
+	} {
+		w, err := calendar.Windows(limit.Calendar{Per: limit.PerDay, Zone: name})
+		if w != nil || err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "write its IANA name, such as Europe/Berlin, or UTC") {
+			t.Errorf("%q: %v, want %s", name, err, want)
+		}
+	}
+}
+
+func BenchmarkAround(b *testing.B) {
+	c := limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "Europe/Berlin"}
+	w := windows(b, c)
+	at := limit.Micros(time.Date(2026, 11, 26, 6, 0, 0, 0, time.UTC).UnixMicro())
+	b.Run("the same window", func(b *testing.B) {
+		for b.Loop() {
+			w.Around(at)
+		}
+	})
+	b.Run("another one", func(b *testing.B) {
+		for i := range b.N {
+			w.Around(at + limit.Micros(i%2)*30*limit.Day)
+		}
+	})
+}

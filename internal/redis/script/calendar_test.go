@@ -1,0 +1,100 @@
+package script_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/redis/script"
+)
+
+// TestMirrorOfCalendars plays traces over the boundaries of windows of a calendar.
+func TestMirrorOfCalendars(t *testing.T) {
+	s := start(t)
+	for _, c := range calendars(t) {
+		t.Run(c.Per.String()+" "+strings.ReplaceAll(c.Zone, "/", " "), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				d := drawer{t: t, key: newKey(), now: 1_700_000_000 * limit.Second, holding: map[uint64]int64{}}
+				d.spec = limit.Spec{Algorithm: limit.FixedWindow, Period: c.Per.Period(), Calendar: c}
+				for d.policy = nil; d.policy == nil; {
+					d.changeCount()
+				}
+				var calls []call
+				var want []outcome
+				for range rapid.IntRange(1, 40).Draw(t, "steps") {
+					switch rapid.IntRange(0, 5).Draw(t, "to") {
+					case 0: // the flip, or a moment before or after it
+						d.now = c.Windows.Around(d.now)[2] + limit.Micros(rapid.Int64Range(-2, 2).Draw(t, "beside"))
+					case 1: // a later one
+						d.now = c.Windows.Around(d.now)[rapid.IntRange(0, 5).Draw(t, "window")]
+					default:
+						d.now += d.after()
+					}
+					one := call{ask: d.ask(), now: d.now, mode: script.Mode(rapid.IntRange(0, 1).Draw(t, "mode"))}
+					calls, want = append(calls, one), append(want, d.outcome(&one))
+				}
+				compare(t, s, calls, want)
+			})
+		})
+	}
+}
+
+// TestClocksApart: the script chooses the window by the clock of the server, and refuses to where that is more than a
+// window away from the clock of the caller.
+func TestClocksApart(t *testing.T) {
+	s := start(t)
+	for _, c := range calendars(t) {
+		p := policy(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: c.Per.Period(), Calendar: c}, lease.Leased, 100)
+		key := newKey()
+		name := string(script.AppendKey(nil, p, key))
+		at := limit.Micros(time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC).UnixMicro())
+		begins := c.Windows.Around(at)
+		ask := engine.Ask{Policy: p, Key: key, Want: lease.Want{Need: 3, Waiting: 3, Want: 3, Fresh: true}}
+		var w twin
+		for _, now := range []limit.Micros{begins[0], begins[1] - 1, begins[1], begins[2] - 1, begins[2], begins[3] - 1, begins[0], begins[0] - 1, begins[3]} {
+			args := script.AppendArgs(nil, &ask, script.Acquire, at) // by a caller whose clock shows at
+			for i := range 7 {
+				args[i] = byte(now >> (8 * i))
+			}
+			text, err := s.client.Do(ctx, "EVALSHA", script.For(p.Limit).SHA, 1, name, string(args)).Text()
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, _, err := script.Parse(text, &ask, script.Acquire)
+			if now < begins[0] || now >= begins[3] {
+				if g.Status != lease.Unavailable || !errors.Is(err, script.ErrStale) {
+					t.Errorf("%s in %s, %d µs from the caller's clock: %+v, %v", c.Per, c.Zone, now-at, g, err)
+				}
+				continue
+			}
+			want, _ := w.apply(&call{ask: ask, now: now})
+			if g != want || err != nil {
+				t.Errorf("%s in %s, %d µs from the caller's clock:\n got %+v, %v\nwant %+v", c.Per, c.Zone, now-at, g, err, want)
+			}
+		}
+	}
+}
+
+// By the server's own clock the end of the day is the one that the zone's clock has.
+func TestCalendarByTheServersClock(t *testing.T) {
+	s := start(t)
+	c := calendars(t)[0]
+	p := policy(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: c.Per.Period(), Calendar: c}, lease.Leased, 100)
+	ask := engine.Ask{Policy: p, Key: newKey(), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+	before := limit.Micros(time.Now().UnixMicro())
+	got := s.play(t, []call{{ask: ask}})[0].grant
+	after := limit.Micros(time.Now().UnixMicro())
+	begins := c.Windows.Around(before)
+	if after >= begins[2] {
+		t.Skip("midnight passed")
+	}
+	if id := p.Limit.PeriodID(begins[1]); got.Granted != 1 || got.Lease != id || got.Reset > lease.CeilMillis(begins[2]-before) || got.Reset < lease.CeilMillis(begins[2]-after) {
+		t.Errorf("%+v, want lease %d and the end of the day in %d ms", got, id, (begins[2]-after)/limit.Millisecond)
+	}
+}
