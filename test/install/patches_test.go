@@ -178,7 +178,7 @@ func add(t *testing.T, target node, pointer string, value any) {
 }
 
 // Listeners as Istio and Envoy Gateway make them, plain and with TLS, get what envoy/pop.yaml has, in each of
-// their filter chains, but for where the module and the region are and for the TLS that this region demands.
+// their filter chains, but for where the module and the region are, the name of that, and the TLS that it demands.
 // Envoy takes it. TestPoPCallsRegion runs it.
 func TestPatches(t *testing.T) {
 	for name, proxy := range proxies {
@@ -186,6 +186,8 @@ func TestPatches(t *testing.T) {
 			e := proxy.read(t)
 			_, want := shipped(t)
 			at(t, want.filter, "typed_config", "config", "vm_config", "code", "local").(node)["filename"] = "/var/lib/weir/weir.wasm"
+			plugin := at(t, want.filter, "typed_config", "config", "configuration").(node)
+			plugin["value"] = strings.Replace(plugin["value"].(string), `"region": "local"`, `"region": "eu"`, 1)
 			if n := len(managers(e)); n != 3 {
 				t.Errorf("%d HTTP connection managers, want 3", n)
 			}

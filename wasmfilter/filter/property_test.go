@@ -112,16 +112,9 @@ func TestProperties(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {
 		e := start(`{"region":"eu","labels":{"tier":"edge"},"jwt_payload":"claims",`+withRules(t, knownRules)[1:], 1)
 		maps.Copy(e.known, known)
-		key := func(path string) (key string) {
-			t.Helper()
+		key := func(path string) string {
 			e.asked = []string{}
-			x := e.send(0, ":path", path, ":method", "GET")
-			e.settle(granting(func(w *wire.Want) lease.Grant {
-				key = string(w.Key)
-				return lease.Grant{Status: lease.OK, Granted: 1, TTL: 10_000, Limit: 100}
-			}))
-			e.complete(x)
-			return key
+			return keyOf(e, path)
 		}
 		asked := func(path, want string) {
 			t.Helper()
@@ -145,5 +138,40 @@ func TestProperties(t *testing.T) {
 			t.Errorf("key %s, want %s", got, want)
 		}
 		asked("/absent", fmt.Sprintf("%q", []string{claim("sub"), claim("realm\x00id"), claim("realm.id"), uriSAN}))
+	})
+}
+
+// keyOf sends a request, and returns the key of the last want that it made.
+func keyOf(e *envoy, path string) (key string) {
+	x := e.send(0, ":path", path, ":method", "GET")
+	e.settle(granting(func(w *wire.Want) lease.Grant {
+		key = string(w.Key)
+		return lease.Grant{Status: lease.OK, Granted: 1, TTL: 10_000, Limit: 100}
+	}))
+	e.complete(x)
+	return key
+}
+
+// A rule that looks at no header gets what else it needs, and one that ends applies until then: the clock is read
+// every 100 ms. A PoP that states no region has none.
+func TestWithoutHeaders(t *testing.T) {
+	const rules = `{"rules":[{"name":"only","match":{"until":"2027-01-15T09:23:30Z"},"limit":"100/1m",
+		"key":[{"claim":"sub","else":{"const":"nobody"}},{"region":{},"else":{"const":"nowhere"}}]}]}`
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, rules), 1) // at 09:23:20
+		e.known = map[string]string{jwtAuthnData + "payload\x00sub": "ann"}
+		if got, want := keyOf(e, "/"), `ann|\1:nowhere`; got != want {
+			t.Errorf("key %s, want %s", got, want)
+		}
+		e.known = nil
+		e.pass(9_800)
+		if got, want := keyOf(e, "/"), `\1:nobody|\1:nowhere`; got != want {
+			t.Errorf("key %s, want %s", got, want)
+		}
+		e.pass(200)
+		e.known = map[string]string{jwtAuthnData + "payload\x00sub": "bob"}
+		if got := keyOf(e, "/"); got != "" {
+			t.Errorf("key %s of a rule that has ended", got)
+		}
 	})
 }

@@ -45,7 +45,7 @@ type Config struct {
 	Labels map[string]string
 	// JWTPayload (jwt_payload) is the payload_in_metadata of Envoy's jwt_authn filter, for rules that match
 	// or key by a claim: under this name the filter leaves the payload of a token that it has verified; 1 to
-	// 64 bytes. Default payload.
+	// 256 bytes, as some control planes use the issuer. Default payload.
 	JWTPayload string
 	// DenyBeforeRules (before_rules: allow | deny) refuses requests with 503 until
 	// there are rules. Default allow.
@@ -135,7 +135,7 @@ func (c *Config) fields(v strict.Value) {
 		}
 	}
 	c.labels(v.Field("labels"))
-	c.JWTPayload = short(v.Field("jwt_payload"))
+	c.JWTPayload = text(v.Field("jwt_payload"), maxJWTPayload)
 	if i, ok := v.Field("before_rules").Enum("allow", "deny"); ok {
 		c.DenyBeforeRules = i == 1
 	}
@@ -166,8 +166,9 @@ func (c *Config) fields(v strict.Value) {
 
 // Bounds of what an operator names.
 const (
-	maxLabels = 16
-	maxShort  = 64 // bytes of a label's value, and of JWTPayload
+	maxLabels     = 16
+	maxLabelValue = 64  // bytes
+	maxJWTPayload = 256 // bytes
 )
 
 func (c *Config) labels(v strict.Value) {
@@ -183,21 +184,21 @@ func (c *Config) labels(v strict.Value) {
 	for _, name := range names {
 		if !rule.IsRegion(name) {
 			v.FailName(name, "is no name of a label; write "+rule.RegionForm)
-		} else if value := short(v.Field(name)); value != "" {
+		} else if value := text(v.Field(name), maxLabelValue); value != "" {
 			c.Labels[name] = value
 		}
 	}
 }
 
-// short reads a text of 1 to maxShort bytes; empty if it is absent or a mistake.
-func short(v strict.Value) string {
-	const want = "a text of 1 to 64 bytes"
-	text, ok := v.String(want)
-	if ok && (text == "" || len(text) > maxShort) {
-		v.Fail("has " + strconv.Itoa(len(text)) + " bytes; write " + want)
+// text reads a text of 1 to most bytes; empty if it is absent or a mistake.
+func text(v strict.Value, most int) string {
+	want := "a text of 1 to " + strconv.Itoa(most) + " bytes"
+	s, ok := v.String(want)
+	if ok && (s == "" || len(s) > most) {
+		v.Fail("has " + strconv.Itoa(len(s)) + " bytes; write " + want)
 		return ""
 	}
-	return text
+	return s
 }
 
 // WithDefaults sets the fields that are not set.

@@ -27,7 +27,7 @@ func TestReadConfigErrors(t *testing.T) {
 		`{"region_cluster":"r","labels":{"tier":"` + strings.Repeat("e", 65) + `"}}`:                                           "labels.tier: has 65 bytes; write a text of 1 to 64 bytes",
 		`{"region_cluster":"r","labels":{"` + strings.Repeat("e", 65) + `":"edge"}}`:                                           "is no name of a label; write 1 to 64 letters, digits, -, . or _",
 		`{"region_cluster":"r","labels":{` + manyLabels(17) + `}}`:                                                             "labels: has 17 labels; write at most 16",
-		`{"region_cluster":"r","jwt_payload":""}`:                                                                              "jwt_payload: has 0 bytes; write a text of 1 to 64 bytes",
+		`{"region_cluster":"r","jwt_payload":""}`:                                                                              "jwt_payload: has 0 bytes; write a text of 1 to 256 bytes",
 		`{"region_cluster":"r","table_pages":1}`:                                                                               "16",
 		`{"region_cluster":"r","calls_in_flight":0}`:                                                                           "from 1 to 64",
 		`{"region_cluster":"r","rules_every_ms":1}`:                                                                            "100",
