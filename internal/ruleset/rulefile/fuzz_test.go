@@ -1,6 +1,7 @@
 package rulefile_test
 
 import (
+	"bytes"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -39,6 +40,43 @@ func FuzzParse(f *testing.F) {
 		}
 		if again.Version != set.Version {
 			t.Errorf("compiled form %s becomes %s", set.Encode(), again.Encode())
+		}
+	})
+}
+
+// FuzzMerge: no two files make the reader of a directory fail otherwise than by mistakes that name a file, and the text
+// of what it takes means the same.
+func FuzzMerge(f *testing.F) {
+	good, bad := content(f, "testdata/good_full.yaml"), content(f, "testdata/bad_all_at_once.yaml")
+	for _, pair := range [][2][]byte{{good, []byte(search)}, {bad, []byte(login)}, {[]byte(login), []byte(login)}, {[]byte("rules: ["), bad}} {
+		f.Add(pair[0], pair[1])
+	}
+	f.Add([]byte(login), []byte("seed: 1\nrules: [{ name: own, mode: exempt }, { name: x, key: [], limits: [1/1m, 2/1h] }]\n"))
+	f.Add([]byte("owners: { b.yaml: { prefix: l, rules: 1 } }"), []byte(login))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		name := "d/a.yaml"
+		if bytes.HasPrefix(a, []byte("owners:")) {
+			name = "d/owners.yaml"
+		}
+		d, err := rulefile.Merge("d", []rulefile.File{{Name: name, Data: a}, {Name: "d/b.yaml", Data: b}})
+		if err != nil {
+			var mistakes strict.Errors
+			if d != nil || !errors.As(err, &mistakes) || len(mistakes) == 0 {
+				t.Fatalf("document %v with error %#v", d, err)
+			}
+			for _, m := range mistakes {
+				if m.Reason == "" || m.File != "d" && m.File != name && m.File != "d/b.yaml" {
+					t.Errorf("%#v", m)
+				}
+			}
+			return
+		}
+		again, err := rulefile.Parse("text", d.Text)
+		if err != nil {
+			t.Fatalf("the text %s is refused: %v", d.Text, err)
+		}
+		if again.Version != d.Set.Version {
+			t.Errorf("the text %s becomes %s", d.Text, again.Encode())
 		}
 	})
 }
