@@ -162,7 +162,10 @@ func (p part) form() string {
 	}
 	switch p.get("type").text() {
 	case "integer":
-		return "a whole number, " + ranges[p.get("range").text()].String()
+		if r := p.get("range"); r.Node != nil {
+			return "a whole number, " + known(ranges, r).String()
+		}
+		return "a whole number, " + p.get("minimum").text() + " to " + p.get("maximum").text()
 	case "boolean":
 		return "`true` or `false`"
 	case "array":
