@@ -205,6 +205,40 @@ func (p *process) acquire(c *http.Client, holder byte, seq uint64, key string) (
 	return out.Grants[0], nil
 }
 
+// A directory of rules is in force as a whole, follows its link, and a mistake in one of its files changes nothing.
+func TestRulesDirectory(t *testing.T) {
+	dir := t.TempDir()
+	version := func(name string, files map[string]string) {
+		t.Helper()
+		err := os.Mkdir(filepath.Join(dir, name), 0o700)
+		for file, text := range files {
+			err = errors.Join(err, os.WriteFile(filepath.Join(dir, name, file), []byte(text), 0o600))
+		}
+		if err = errors.Join(err, os.Symlink(name, filepath.Join(dir, "..new")), os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	search := strings.Replace(tenRules, "page", "search", 1)
+	version("..1", map[string]string{"page.yaml": tenRules, "search.yaml": search})
+	p := startRegion(t, "--rules", dir)
+	if _, body := p.get("/rules"); !strings.Contains(body, `"name":"page"`) || !strings.Contains(body, `"name":"search"`) {
+		t.Errorf("/rules: %s", body)
+	}
+	version("..2", map[string]string{"page.yaml": strings.Replace(tenRules, "10/1h", "20/1h", 1), "search.yaml": wrongRules})
+	p.waitFor(filepath.Join(dir, "search.yaml") + ":1:")
+	if _, body := p.get("/rules"); strings.Contains(body, "20/1h") {
+		t.Errorf("a part of the directory is in force: %s", body)
+	}
+	version("..3", map[string]string{"page.yaml": strings.Replace(tenRules, "10/1h", "30/1h", 1)})
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if _, body := p.get("/rules"); strings.Contains(body, "30/1h") && !strings.Contains(body, "search") {
+			break
+		} else if time.Since(begin) > patience {
+			t.Fatalf("/rules: %s", body)
+		}
+	}
+}
+
 func TestServes(t *testing.T) {
 	for _, cache := range []string{"--lease-cache=off", "--lease-cache=on"} {
 		p := startRegion(t, cache, "--log-format", "text")
