@@ -23,6 +23,9 @@ var logins = []string{"login", "signin", "sign-in", "logon", "auth", "password",
 func (l *linter) limit() {
 	r := l.rule
 	for i := range r.Limits {
+		if r.Limits[i].Unlimited {
+			continue
+		}
 		l.limits(fieldOf(i), r.Limits[i].Limit)
 	}
 	if r.OnFailure == lease.FailureAllow && r.Scope != rule.ScopePoP && l.aboutLogin() {

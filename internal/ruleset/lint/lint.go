@@ -28,18 +28,21 @@ const (
 	OverdraftAboveLimit = "overdraft-above-limit"
 	ExactAtHighRate     = "exact-at-high-rate"
 	SmallLeasedLimit    = "small-leased-limit"
+	NeverMatches        = "never-matches"
 	OverrideUnreachable = "override-unreachable"
+	AlwaysExempt        = "always-exempt"
 	SameMatchAndKey     = "same-match-and-key"
+	Over                = "over"
 )
 
 // Codes are all codes, in the order of docs/warnings.md.
 var Codes = []string{KeyWithoutElse, ClientHeader, LoginFailsOpen, OverdraftAboveLimit, ExactAtHighRate, SmallLeasedLimit,
-	OverrideUnreachable, SameMatchAndKey}
+	NeverMatches, AlwaysExempt, OverrideUnreachable, SameMatchAndKey, Over}
 
 // Check returns the warnings about a set, in the order of its rules. now is the time by which an override is over.
 func Check(set *rule.Set, now time.Time) []Warning {
 	l := linter{now: now}
-	var before []*rule.Rule
+	var exempt, before []*rule.Rule // exempt rules are the first of a set
 	for i := range set.Len() {
 		r := set.Rule(i)
 		if r.Mode == rule.Off {
@@ -48,11 +51,15 @@ func Check(set *rule.Set, now time.Time) []Warning {
 		l.rule = r
 		l.match(set.Regions())
 		if r.Mode == rule.Exempt {
+			l.chosen("match", &r.Match)
+			exempt = append(exempt, r)
 			continue
 		}
+		l.lifted(exempt)
 		l.key()
 		l.limit()
 		l.overrides()
+		l.keys()
 		l.same(before)
 		before = append(before, r)
 	}

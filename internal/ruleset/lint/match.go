@@ -5,7 +5,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 )
 
@@ -22,27 +24,61 @@ func (l *linter) key() {
 				l.warn(ClientHeader, field, "every client can send another %s with each request and has no limit then; write client_ip (trusted_hops for proxies), or a header that Envoy sets", s.Name)
 			}
 		}
-		if last := part[len(part)-1]; canLack(last.From) {
-			l.warn(KeyWithoutElse, field, "a request without this %s is not limited at all; write { %s: %s, else: client_ip }", last.From, last.From, last.Name)
+		if last := part[len(part)-1]; slices.Contains(fromClients, last.From) {
+			l.warn(KeyWithoutElse, field, "a request without this %s is not limited by the rule at all; write else: client_ip behind it", last.From)
 		}
 	}
 }
 
-// canLack reports whether a client can send a request that does not have the source.
-func canLack(from rule.From) bool {
-	return from == rule.FromHeader || from == rule.FromQuery
-}
+// fromClients are the sources that a client can leave out.
+var fromClients = []rule.From{rule.FromHeader, rule.FromQuery, rule.FromCookie, rule.FromClaim, rule.FromSAN}
 
 // match checks whom the rule is for.
 func (l *linter) match(regions rule.Regions) {
-	for _, h := range l.rule.Match.Headers {
-		l.clientHeader("match.header."+h.Name, h.Name)
+	m := &l.rule.Match
+	l.condition("match", m)
+	for i := range m.Not {
+		if covers(&m.Not[i], m) {
+			l.warn(NeverMatches, "match.not", "holds for every request for which the rest of match holds, so the rule never applies; leave it out")
+		}
+	}
+	for _, name := range m.Regions {
+		if len(regions) > 0 && !slices.ContainsFunc(regions, func(r rule.Region) bool { return r.Name == name }) {
+			l.warn(NeverMatches, "match.region", "%s is not among regions at the top of the document; write one of these, or add it there", name)
+		}
 	}
 }
 
-func (l *linter) clientHeader(field, name string) {
-	if slices.Contains(clientHeaders, name) {
-		l.warn(ClientHeader, field, "every client chooses its %s and with it whether this applies; write a header that Envoy sets", name)
+// condition checks what all conditions may have.
+func (l *linter) condition(field string, m *rule.Match) {
+	for _, h := range m.Headers {
+		if slices.Contains(clientHeaders, h.Name) {
+			l.warn(ClientHeader, field+".header."+h.Name, "every client chooses its %s and with it whether this applies; write a header that Envoy sets", h.Name)
+		}
+	}
+	l.over(strings.TrimSuffix(field, ".when"), m.Until)
+}
+
+// over warns of an override or a candidate that has ended.
+func (l *linter) over(field string, until limit.Micros) {
+	if until > 0 && int64(until) <= l.now.UnixMicro() {
+		l.warn(Over, field, "ended at %s; remove it", time.UnixMicro(int64(until)).UTC().Format(time.RFC3339))
+	}
+}
+
+// chosen checks that no client chooses by what it sends that it has no limit.
+func (l *linter) chosen(field string, m *rule.Match) {
+	if len(m.Headers)+len(m.Queries)+len(m.Cookies) > 0 && len(m.Clients)+len(m.Claims) == 0 {
+		l.warn(ClientHeader, field, "every client that sends this has no limit; let Envoy set the header and remove it from what clients send, or match client_ip or claim")
+	}
+}
+
+// lifted checks that no exempt rule lifts the rule wherever it applies.
+func (l *linter) lifted(exempt []*rule.Rule) {
+	for _, e := range exempt {
+		if (len(e.From) == 0 || slices.Contains(e.From, l.rule.Name)) && covers(&e.Match, &l.rule.Match) {
+			l.warn(AlwaysExempt, "match", "the exempt rule %s lifts it for all requests that it matches, so it never decides; narrow %s down, or leave this rule out", e.Name, e.Name)
+		}
 	}
 }
 
@@ -50,8 +86,9 @@ func (l *linter) clientHeader(field, name string) {
 func (l *linter) overrides() {
 	limits := l.rule.Limits
 	for i := 1; i < len(limits); i++ {
-		for _, h := range limits[i].When.Headers {
-			l.clientHeader(override(i)+".when.header."+h.Name, h.Name)
+		l.condition(override(i)+".when", &limits[i].When)
+		if limits[i].Unlimited {
+			l.chosen(override(i)+".when", &limits[i].When)
 		}
 		for j := 1; j < i; j++ {
 			if covers(&limits[j].When, &limits[i].When) {
@@ -59,6 +96,13 @@ func (l *linter) overrides() {
 				break
 			}
 		}
+	}
+}
+
+// keys checks the overrides by key.
+func (l *linter) keys() {
+	for i := range l.rule.Keys {
+		l.over(override(len(l.rule.Limits)+i), l.rule.Keys[i].Until)
 	}
 }
 
