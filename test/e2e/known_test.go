@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,7 +57,7 @@ func TestKnown(t *testing.T) {
 	}
 	secure, ca := proc.FreeAddr(t), proc.WriteFile(t, filepath.Join(dir, "ca.pem"), string(a.PEM))
 	s := stack.Start(t, stack.Config{
-		PoPs: 1, Rules: strings.ReplaceAll(knownRules, "LIMIT", "limit: 1/1d, algorithm: fixed_window, consistency: exact, on_failure: deny, timeout: 1s"),
+		PoPs: 1, Rules: strings.ReplaceAll(knownRules, "LIMIT", "limit: 1/1d, algorithm: fixed_window, scope: pop"),
 		Plugin: map[string]any{"region": "eu", "labels": map[string]string{"tier": "edge"}},
 		Bootstrap: func(b *envoy.Bootstrap) {
 			b.VerifyTokens(i.keys(), ca)
@@ -156,6 +157,24 @@ func TestKnown(t *testing.T) {
 	}
 	t.Run("names in certificates", func(t *testing.T) { namesInCertificates(t, secure, a) })
 	t.Run("cookies", func(t *testing.T) { cookies(t, secure) })
+	t.Run("many clients at once", func(t *testing.T) {
+		var admitted, refused atomic.Int64
+		proc.Together(200, func(n int) {
+			// Of each client four requests. Some have long names, and claims that nobody looks at.
+			claims := fmt.Sprintf(`"other":%q,"sub":"%d%s"`, strings.Repeat("o", n*17), n/4, strings.Repeat("|", n/4*8))
+			switch r, err := stack.Do(p.Addr, http.MethodGet, "/sub", "", "authorization", "Bearer "+i.token(t, claims)); {
+			case err != nil:
+				t.Error(err)
+			case r.Status == http.StatusOK:
+				admitted.Add(1)
+			case r.Status == http.StatusTooManyRequests:
+				refused.Add(1)
+			}
+		})
+		if admitted.Load() != 50 || refused.Load() != 150 {
+			t.Errorf("of 200 requests of 50 clients %d were admitted and %d refused, want 50 and 150", admitted.Load(), refused.Load())
+		}
+	})
 }
 
 // A cookie is found wherever it is: in the first or a later header `cookie`, over HTTP/1.1 and HTTP/2, behind many
