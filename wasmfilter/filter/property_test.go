@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -96,7 +97,7 @@ func FuzzWholeClaim(f *testing.F) {
 const knownRules = `{"rules":[
 	{"name":"all","match":{"path":"/all","region":"eu","label":{"tier":"edge"},"claim":{"sub":"ann"}},"limit":"100/1m",
 		"key":[{"claim":"sub"},{"claim":"realm.id"},{"claim":"https://example.com/team"},"san","route","client_ip","region",{"label":"tier"}]},
-	{"name":"again","match":{"path":"/all","claim":{"sub":{"present":true}}},"key":["client_ip"],"limit":"100/1m","scope":"pop"},
+	{"name":"again","match":{"path":"/all","claim":{"sub":{"present":true}}},"key":[{"claim":"sub"},"route"],"limit":"100/1m"},
 	{"name":"absent","match":{"path":"/absent","claim":{"sub":{"present":false}}},"limit":"100/1m",
 		"key":[{"claim":"realm.id","else":{"claim":"sub","else":"san"}}]}
 ]}`
@@ -122,7 +123,7 @@ func TestProperties(t *testing.T) {
 				t.Errorf("%s: asked for %s, want %s", path, got, want)
 			}
 		}
-		if got, want := key("/all"), "ann|7|weir|one.example|first|192.0.2.7|eu|edge"; got != want {
+		if got, want := key("/all"), "ann|7|weir|one.example|first|192.0.2.7|eu|edge ann|first"; got != want {
 			t.Errorf("key %s, want %s", got, want)
 		}
 		asked("/all", fmt.Sprintf("%q", []string{claim("sub"), claim("realm\x00id"), claim("https://example\x00com/team"),
@@ -141,15 +142,16 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// keyOf sends a request, and returns the key of the last want that it made.
-func keyOf(e *envoy, path string) (key string) {
+// keyOf sends a request, and returns the keys that the region is asked for.
+func keyOf(e *envoy, path string) string {
+	var keys []string
 	x := e.send(0, ":path", path, ":method", "GET")
 	e.settle(granting(func(w *wire.Want) lease.Grant {
-		key = string(w.Key)
+		keys = append(keys, string(w.Key))
 		return lease.Grant{Status: lease.OK, Granted: 1, TTL: 10_000, Limit: 100}
 	}))
 	e.complete(x)
-	return key
+	return strings.Join(keys, " ")
 }
 
 // A rule that looks at no header gets what else it needs, and one that ends applies until then: the clock is read
