@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/rule/fields"
 	"github.com/weirlimit/weir/internal/rule/ip"
 )
 
@@ -14,7 +13,7 @@ import (
 type clauses struct {
 	until   limit.Micros
 	regions []string
-	fields  []field // labels, cookies and queries
+	fields  []field // queries, cookies and labels
 	not     []matcher
 	clients []ip.Prefix
 	client  source // of clients
@@ -29,36 +28,34 @@ type clauses struct {
 // field is a [Named] ready to be evaluated.
 type field struct {
 	source
-	text text
+	want text
 }
 
 // clauses makes them ready to be evaluated; nil if m has none of them. begin is where the hash of
 // keys begins.
 func (in *Inputs) clauses(m *Match, begin uint64) *clauses {
 	c := clauses{until: m.Until, regions: m.Regions, clients: m.Clients, percent: m.Percent, begin: begin}
-	c.client = in.source(Source{From: FromClientIP, TrustedHops: m.TrustedHops}, m)
-	for _, kind := range [...]struct {
-		from From
-		list []Named
-	}{{FromLabel, m.Labels}, {FromCookie, m.Cookies}, {FromQuery, m.Queries}, {FromClaim, m.Claims}} {
-		for _, n := range kind.list {
-			f := field{in.source(Source{From: kind.from, Name: n.Name}, m), n.Text.ready(false)}
-			if kind.from == FromClaim {
-				c.claims = append(c.claims, f)
-			} else {
-				c.fields = append(c.fields, f)
+	c.client = in.ready(Source{From: FromClientIP, TrustedHops: m.TrustedHops}, nil)
+	for _, f := range m.Fields() {
+		for _, n := range *f.List {
+			one := field{in.ready(Source{From: f.From, Name: n.Name}, nil), n.Text.ready(false)}
+			switch f.From {
+			case FromHeader: // of the matcher
+			case FromClaim:
+				c.claims = append(c.claims, one)
+			default:
+				c.fields = append(c.fields, one)
 			}
 		}
 	}
 	for i := range m.Not {
-		one := in.matcher(&m.Not[i], begin)
-		if one.clauses != nil && one.clauses.percent != (Percent{}) {
-			c.late = append(c.late, one)
-		} else {
-			c.not = append(c.not, one)
+		list, one := &c.not, in.matcher(&m.Not[i], begin)
+		if m.Not[i].Percent != (Percent{}) {
+			list = &c.late
 		}
+		*list = append(*list, one)
 	}
-	if c.until == 0 && len(c.regions)+len(c.fields)+len(c.not)+len(c.clients)+len(c.claims)+len(c.late) == 0 && c.percent == (Percent{}) {
+	if c.until == 0 && len(c.regions)+len(c.fields)+len(m.Not)+len(c.clients)+len(c.claims)+c.percent.To == 0 {
 		return nil
 	}
 	return &c
@@ -80,20 +77,13 @@ func allHold(list []field, q *view) bool {
 }
 
 func (f *field) holds(q *view) bool {
-	found := false
-	switch f.From {
-	case FromCookie:
-		q.m.scratch, found = fields.AppendCookie(q.m.scratch[:0], q.Headers[f.index].Text, f.Name)
-		return matches(&f.text, q.m.scratch, found)
-	case FromQuery:
-		q.m.scratch, found = fields.AppendQuery(q.m.scratch[:0], q.Path, f.Name)
-		return matches(&f.text, q.m.scratch, found)
-	case FromClaim:
-		v := q.claim(f.index)
-		return matches(&f.text, v.Text, v.Present)
+	if f.From != FromCookie && f.From != FromQuery {
+		v := f.text(q)
+		return matches(&f.want, v.Text, v.Present)
 	}
-	v := q.label(f.Name)
-	return matches(&f.text, v.Text, v.Present)
+	value, found := f.appendField(q.m.scratch[:0], q)
+	q.m.scratch = value
+	return matches(&f.want, value, found)
 }
 
 func (c *clauses) noneHolds(q *view) bool {
@@ -117,7 +107,7 @@ func (c *clauses) hasClient(q *view) bool {
 
 // keyHolds evaluates what depends on the key.
 func (c *clauses) keyHolds(q *view, key []byte) bool {
-	if c.percent != (Percent{}) {
+	if c.percent.To != 0 {
 		if at := percentOf(c.begin, key); at < c.percent.From || at >= c.percent.To {
 			return false
 		}

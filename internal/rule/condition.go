@@ -47,6 +47,19 @@ func (m Match) Empty() bool {
 		m.Percent == Percent{} && m.Until == 0
 }
 
+// Fields are the conditions of a [Match] on one kind of what has names.
+type Fields struct {
+	From From // whose word is their field in the language
+	List *[]Named
+}
+
+// Fields returns all conditions on what has names.
+//
+//go:noinline
+func (m *Match) Fields() [5]Fields {
+	return [...]Fields{{FromHeader, &m.Headers}, {FromQuery, &m.Queries}, {FromCookie, &m.Cookies}, {FromClaim, &m.Claims}, {FromLabel, &m.Labels}}
+}
+
 // Percent is a part of all keys, by a hash of the key, see [Set.Seed]: those whose hash is in the
 // range of percent that begins with From and ends before To, 0 <= From < To <= 100. The zero value
 // is no condition.

@@ -164,11 +164,9 @@ func (w *writer) condition(m *Match) {
 		}
 		w.close(']')
 	}
-	w.named("header", m.Headers)
-	w.named("query", m.Queries)
-	w.named("cookie", m.Cookies)
-	w.named("claim", m.Claims)
-	w.named("label", m.Labels)
+	for _, f := range m.Fields() {
+		w.named(f.From.String(), *f.List)
+	}
 	if len(m.Clients) > 0 {
 		w.field("client_ip").open('[')
 		for _, p := range m.Clients {

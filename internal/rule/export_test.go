@@ -7,7 +7,7 @@ func (s Spelling) Append(dst []byte, path string) []byte { return s.append(dst, 
 
 // Holds reports whether the match of the rule i holds, without the index.
 func (s *Set) Holds(i int, q *Request) bool {
-	return s.evaluators[i].match.holds(&view{Request: q, m: &Matches{}, path: q.path()})
+	return s.evaluators[i].match.holds(&view{Request: q, m: &Matches{}, path: q.path(), host: hostName(q.Host)})
 }
 
 // WholeKey is the key of the rule i before it is shortened.

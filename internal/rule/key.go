@@ -27,12 +27,13 @@ type source struct {
 func (in *Inputs) sources(p Part, m *Match) part {
 	out := make(part, len(p))
 	for i, s := range p {
-		out[i] = in.source(s, m)
+		out[i] = in.ready(s, m)
 	}
 	return out
 }
 
-func (in *Inputs) source(s Source, m *Match) source {
+// ready makes a source ready to be evaluated; m is only for FromSegment.
+func (in *Inputs) ready(s Source, m *Match) source {
 	out := source{Source: s}
 	switch {
 	case s.From == FromHeader:
@@ -101,40 +102,58 @@ func (m *Matches) appendSource(dst []byte, s *source, q *view) []byte {
 	switch s.From {
 	case FromClientIP:
 		return s.clientIP(q).AppendTo(dst, s.IPv6Prefix)
-	case FromHeader:
-		return appendValue(dst, q.Headers[s.index].Text)
 	case FromPath:
 		if q.spelling != 0 {
 			return appendValue(dst, q.counted(q.spelling))
 		}
-		return appendValue(dst, q.path)
-	case FromMethod:
-		return appendValue(dst, q.Method)
-	case FromQuery:
-		m.scratch, _ = fields.AppendQuery(m.scratch[:0], q.Path, s.Name)
-		return appendValue(dst, m.scratch)
-	case FromCookie:
-		m.scratch, _ = fields.AppendCookie(m.scratch[:0], q.Headers[s.index].Text, s.Name)
-		return appendValue(dst, m.scratch)
 	case FromSegment:
-		return q.appendSegment(dst, s.templates)
-	case FromHost:
-		at := len(dst)
-		dst = appendValue(dst, q.host)
-		lower(dst[at:])
-		return dst
-	case FromClaim:
-		return appendValue(dst, q.claim(s.index).Text)
-	case FromSAN:
-		return appendValue(dst, q.san())
-	case FromRoute:
-		return appendValue(dst, q.route())
-	case FromRegion:
-		return appendValue(dst, q.region())
-	case FromLabel:
-		return appendValue(dst, q.label(s.Name).Text)
+		return appendValue(dst, q.segment(s.templates))
+	case FromQuery, FromCookie:
+		m.scratch, _ = s.appendField(m.scratch[:0], q)
+		return appendValue(dst, m.scratch)
 	}
-	return appendValue(dst, s.Name)
+	start := len(dst)
+	dst = appendValue(dst, s.text(q).Text)
+	if s.From == FromHost {
+		lower(dst[start:])
+	}
+	return dst
+}
+
+// text returns the value of a source that is text as it stands.
+func (s *source) text(q *view) Value {
+	text := ""
+	switch s.From {
+	case FromHeader:
+		return q.Headers[s.index]
+	case FromClaim:
+		return q.claim(s.index)
+	case FromLabel:
+		return q.label(s.Name)
+	case FromConst:
+		text = s.Name
+	case FromPath:
+		text = q.path
+	case FromMethod:
+		text = q.Method
+	case FromHost:
+		text = q.host
+	case FromSAN:
+		text = q.san()
+	case FromRoute:
+		text = q.route()
+	case FromRegion:
+		text = q.region()
+	}
+	return Value{Text: text, Present: text != ""}
+}
+
+// appendField appends a cookie or a query parameter; found is false if there is none.
+func (s *source) appendField(dst []byte, q *view) (out []byte, found bool) {
+	if s.From == FromCookie {
+		return fields.AppendCookie(dst, q.Headers[s.index].Text, s.Name)
+	}
+	return fields.AppendQuery(dst, q.Path, s.Name)
 }
 
 // clientIP returns the client's address. If X-Forwarded-For has fewer addresses

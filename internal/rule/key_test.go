@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,6 +24,7 @@ func key(t *testing.T, parts string, q *rule.Request, headers ...string) (string
 		t.Fatal(err)
 	}
 	was := *q
+	was.Claims = slices.Clone(q.Claims)
 	q.Reset(set.Inputs())
 	q.Peer, q.Path, q.Method, q.Host, q.Claims, q.SAN, q.Route = was.Peer, was.Path, was.Method, was.Host, was.Claims, was.SAN, was.Route
 	for i := 0; i < len(headers); i += 2 {

@@ -197,9 +197,9 @@ func placed(set *rule.Set, headers ...string) *rule.Request {
 		}
 	}
 	claims := map[string]string{"plan": "gold", "realm.level": "7", "sub": "ann"}
-	for _, name := range set.Inputs().Claims {
+	for i, name := range set.Inputs().Claims {
 		text, ok := claims[name]
-		q.Claims = append(q.Claims, rule.Value{Text: text, Present: ok})
+		q.Claims[i] = rule.Value{Text: text, Present: ok}
 	}
 	return q
 }
@@ -263,22 +263,51 @@ func (f fetcher) SAN() string            { return f.san() }
 func (f fetcher) Route() string          { return f.route() }
 func (f fetcher) Claim(i int) rule.Value { return f.claim(i) }
 
-// TestPeerIsFetchedOnlyWhenNeeded: it costs the edge a host call.
-func TestPeerIsFetchedOnlyWhenNeeded(t *testing.T) {
-	set := decode(t, `{"rules":[
-		{"name":"a","match":{"path":"/a"},"key":["client_ip"],"limit":"5/1m"},
-		{"name":"b","match":{"path":"/a"},"key":["client_ip"],"limit":"5/1m"}]}`)
-	fetched := 0
-	q, m := request(set), rule.Matches{}
-	q.Fetch = fetcher{peer: func() string { fetched++; return "" }}
-	for _, test := range []struct {
-		path string
-		want int
-	}{{"/b", 0}, {"/a", 1}} {
-		q.Reset(set.Inputs())
-		q.Path = test.path
-		if set.Match(q, &m); fetched != test.want {
-			t.Errorf("%s: fetched %d times, want %d", test.path, fetched, test.want)
+// TestFetchedOnlyWhenNeeded: what a request has beside its headers costs the edge a host call, so it is fetched
+// once, and only for a rule that all else lets apply.
+func TestFetchedOnlyWhenNeeded(t *testing.T) {
+	const every = `"client_ip",{"claim":"sub"},"san","route"`
+	for _, c := range []struct{ match, key, path, want string }{
+		{`"path":"/a"`, every, "/b", ""},
+		{`"path":"/a"`, every, "/a", "peer sub san route"},
+		{`"client_ip":"10.0.0.0/8","claim":{"sub":"ann"}`, every, "/a", "peer sub san route"},
+		{`"client_ip":"11.0.0.0/8","claim":{"sub":"ann"}`, every, "/a", "peer"},
+		{`"claim":{"plan":"x","sub":"ann"}`, every, "/a", "plan"},
+		{`"query":{"v":"1"},"claim":{"sub":"ann"}`, every, "/a", ""},
+		{`"cookie":{"c":"1"},"client_ip":"10.0.0.0/8"`, every, "/a", ""},
+		{`"label":{"tier":"1"},"client_ip":"10.0.0.0/8"`, every, "/a", ""},
+		{`"region":"eu","client_ip":"10.0.0.0/8"`, every, "/a", ""},
+		{`"until":"1970-01-01T00:00:01Z","client_ip":"10.0.0.0/8"`, every, "/a?now", ""},
+		{`"not":{"path":"/a"},"client_ip":"10.0.0.0/8"`, every, "/a", ""},
+		{`"not":{"path":"/b","client_ip":"10.0.0.0/8"}`, `{"const":"c"}`, "/a", ""},
+		{`"not":{"path":"/a","client_ip":"10.0.0.0/8"}`, `{"const":"c"}`, "/a", "peer"},
+		{`"path":"/a"`, `{"claim":"sub","else":"client_ip"}`, "/a", "sub"},
+		{`"path":"/a"`, `{"claim":"plan","else":"client_ip"}`, "/a", "plan peer"},
+	} {
+		set := decode(t, `{"rules":[{"name":"a","match":{`+c.match+`},"key":[`+c.key+`],"limit":"5/1m"},{"name":"b","match":{`+c.match+`},"key":[`+c.key+`],"limit":"5/1m"}]}`)
+		var fetched []string
+		note := func(name, value string) string { fetched = append(fetched, name); return value }
+		q, m := request(set), rule.Matches{}
+		q.Fetch = fetcher{
+			peer:  func() string { return note("peer", "10.0.0.1:80") },
+			san:   func() string { return note("san", "s") },
+			route: func() string { return note("route", "r") },
+			claim: func(i int) rule.Value {
+				if note(set.Inputs().Claims[i], "") != "" || set.Inputs().Claims[i] != "sub" {
+					return rule.Value{}
+				}
+				return rule.Value{Text: "ann", Present: true}
+			},
+		}
+		for range 2 { // a request forgets the one before
+			q.Reset(set.Inputs())
+			q.Path, fetched = c.path, nil
+			if c.path == "/a?now" {
+				q.Now = 2 * limit.Second
+			}
+			if set.Match(q, &m); strings.Join(fetched, " ") != c.want {
+				t.Errorf("%s, key %s, %s: fetched %q, want %q", c.match, c.key, c.path, fetched, c.want)
+			}
 		}
 	}
 }
@@ -351,4 +380,54 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 	if len(m.Hits) != 2 || len(m.MissingKey) != 1 {
 		t.Errorf("hits %v, missing %v: want two and one", m.Hits, m.MissingKey)
 	}
+}
+
+// TestConditionsDoNotAllocate: nor does any condition or source, but for a regular expression.
+func TestConditionsDoNotAllocate(t *testing.T) {
+	const users = `"path":{"template":"/{u}/{id}"}`
+	for _, c := range []struct{ match, key string }{
+		{`"query":{"v":"2","w":{"present":true}}`, `{"query":"v"}`},
+		{`"cookie":{"b":"1","a":{"prefix":"x"}}`, `{"cookie":"a"}`},
+		{`"claim":{"plan":"gold"}`, `{"claim":"sub"}`},
+		{`"label":{"tier":"edge-1"},"region":["us","eu"]`, `"region",{"label":"tier"},"route","san"`},
+		{`"client_ip":["192.0.2.0/24","fd00::/8"]`, `"client_ip"`},
+		{`"client_ip":["10.0.0.0/8"],"trusted_hops":1`, `"host"`},
+		{`"not":[{"path":"/b"},{"query":{"v":"3"}}],"until":"2026-12-01T00:00:00Z"`, `"method"`},
+		{`"percent":{"to":99},"not":{"percent":{"from":99,"to":100}}`, `{"const":"c"}`},
+		{users, `{"segment":"id"}`},
+		{users + `,"ignore_case":true,"trailing_slash":"ignore"`, `{"segment":"u"},"path"`},
+	} {
+		set := decode(t, `{"rules":[{"name":"a","match":{`+c.match+`},"key":[`+c.key+`],"limit":"5/1m","overrides":[{"when":{`+c.match+`},"limit":"6/1m"}]}]}`)
+		q := placed(set, ":method", "GET", ":authority", "A.example.com:80", ":path", "/Users/7?v=%32&w", "cookie", "a=xyz", "cookie", "b=1", "x-forwarded-for", "10.1.1.1")
+		q.Peer, q.SAN, q.Route = "[fd00::1]:443", "spiffe://a", "r"
+		var m rule.Matches
+		if n := testing.AllocsPerRun(100, func() { set.Match(q, &m) }); n != 0 || len(m.Hits) != 1 || m.Hits[0].Variant != 1 {
+			t.Errorf("%s with key %s: %v allocations, hits %+v, want none and one with its override", c.match, c.key, n, m.Hits)
+		}
+	}
+}
+
+// FuzzMatch: no condition and no request breaks the matcher, and what the index and the path alone
+// rule out does not apply.
+func FuzzMatch(f *testing.F) {
+	f.Add(`"path":{"template":"/a/{id}"},"ignore_case":true,"trailing_slash":"ignore","path_parameters":"ignore"`, `{"segment":"id"}`, "/A/x;y/", "", "", "")
+	f.Add(`"not":[{"cookie":{"a":"1"}},{"percent":10}],"client_ip":"10.0.0.0/8"`, `{"cookie":"a","else":"host"}`, "/?a=%", "a=1;;=;a", "10.1.1.1", "h:1")
+	f.Add(`"query":{"q":{"prefix":"x"}},"claim":{"a.b":"1"},"label":{"l":"1"},"region":"eu"`, `{"query":"q"},"region"`, "?q=x#", "=", "[::", "")
+	f.Fuzz(func(t *testing.T, match, key, path, cookie, peer, host string) {
+		set, err := read.JSON([]byte(`{"rules":[{"name":"a","match":{` + match + `},"key":[` + key + `],"limit":"50/1m","overrides":[{"when":{` + match + `},"limit":"51/1m"}]}]}`))
+		if err != nil {
+			return
+		}
+		q, m := request(set, ":path", path, ":authority", host, "cookie", cookie), rule.Matches{}
+		q.Peer, q.PoP = peer, &rule.PoP{Region: "eu"}
+		set.Match(q, &m)
+		if n := len(m.Hits) + len(m.MissingKey); n > 0 && (!set.Holds(0, q) || set.Excludes(q, &rule.Matches{})) || n > 1 {
+			t.Errorf("hits %+v, missing %v: it holds %v", m.Hits, m.MissingKey, set.Holds(0, q))
+		}
+		for _, h := range m.Hits {
+			if len(h.Key) > rule.MaxKey {
+				t.Errorf("a key of %d bytes", len(h.Key))
+			}
+		}
+	})
 }

@@ -41,13 +41,15 @@ func inputs(rules []Rule) Inputs {
 	in := Inputs{}
 	for i := range rules {
 		if r := &rules[i]; r.Mode != Off {
-			in.match(r.Match)
+			in.match(&r.Match)
 			in.header(r.Cost.Header)
-			for _, v := range r.Limits {
-				in.match(v.When)
+			for i := range r.Limits {
+				in.match(&r.Limits[i].When)
 			}
 			for _, p := range r.Key {
-				in.part(p)
+				for _, s := range p {
+					in.source(s)
+				}
 			}
 		}
 	}
@@ -58,56 +60,47 @@ func inputs(rules []Rule) Inputs {
 	return in
 }
 
-func (in *Inputs) match(m Match) {
+func (in *Inputs) match(m *Match) {
 	in.Method = in.Method || len(m.Methods) > 0
 	in.Host = in.Host || len(m.Hosts) > 0
-	in.Path = in.Path || len(m.Paths)+len(m.Queries) > 0
-	for _, h := range m.Headers {
-		in.header(h.Name)
-	}
-	if len(m.Cookies) > 0 {
-		in.header(cookies)
-	}
-	for _, c := range m.Claims {
-		in.Claims = append(in.Claims, c.Name)
+	in.Path = in.Path || len(m.Paths) > 0
+	for _, f := range m.Fields() {
+		for _, n := range *f.List {
+			in.source(Source{From: f.From, Name: n.Name})
+		}
 	}
 	if len(m.Clients) > 0 {
-		in.client(m.TrustedHops)
+		in.source(Source{TrustedHops: m.TrustedHops})
 	}
 	in.Wall = in.Wall || m.Until != 0
-	for _, not := range m.Not {
-		in.match(not)
+	for i := range m.Not {
+		in.match(&m.Not[i])
 	}
 }
 
-func (in *Inputs) client(trustedHops int) {
-	in.Peer = true
-	if trustedHops > 0 {
-		in.header(forwardedFor)
-	}
-}
-
-func (in *Inputs) part(p Part) {
-	for _, s := range p {
-		switch s.From {
-		case FromHeader:
-			in.header(s.Name)
-		case FromCookie:
-			in.header(cookies)
-		case FromPath, FromQuery, FromSegment:
-			in.Path = true
-		case FromHost:
-			in.Host = true
-		case FromClaim:
-			in.Claims = append(in.Claims, s.Name)
-		case FromSAN:
-			in.SAN = true
-		case FromRoute:
-			in.Route = true
-		case FromMethod:
-			in.Method = true
-		case FromClientIP:
-			in.client(s.TrustedHops)
+// source notes what a source looks at.
+func (in *Inputs) source(s Source) {
+	switch s.From {
+	case FromHeader:
+		in.header(s.Name)
+	case FromCookie:
+		in.header(cookies)
+	case FromPath, FromQuery, FromSegment:
+		in.Path = true
+	case FromMethod:
+		in.Method = true
+	case FromHost:
+		in.Host = true
+	case FromClaim:
+		in.Claims = append(in.Claims, s.Name)
+	case FromSAN:
+		in.SAN = true
+	case FromRoute:
+		in.Route = true
+	case FromClientIP:
+		in.Peer = true
+		if s.TrustedHops > 0 {
+			in.header(forwardedFor)
 		}
 	}
 }
@@ -118,6 +111,7 @@ const (
 	cookies      = "cookie"
 )
 
+//go:noinline
 func (in *Inputs) header(name string) {
 	if name != "" {
 		in.Headers = append(in.Headers, name)
@@ -149,8 +143,7 @@ type Request struct {
 	// SAN is the name in the client's certificate, and Route that of the route; empty: none.
 	SAN, Route string
 
-	fetched uint8  // bits below
-	claimed []bool // which of Claims were fetched
+	fetched uint8 // bits below
 }
 
 // What was fetched of a request.
@@ -186,15 +179,24 @@ type PoP struct {
 type Value struct {
 	Text    string
 	Present bool
+
+	fetched bool // of a claim
 }
 
 // Reset empties q for another request of the set with these inputs. Fetch and PoP are kept.
 func (q *Request) Reset(in *Inputs) {
-	headers := q.Headers[:0]
-	for range in.Headers {
-		headers = append(headers, Value{})
+	*q = Request{Fetch: q.Fetch, PoP: q.PoP, Headers: absent(q.Headers, len(in.Headers)), Claims: absent(q.Claims, len(in.Claims))}
+}
+
+// absent returns list with so many values that are absent.
+//
+//go:noinline
+func absent(list []Value, n int) []Value {
+	list = list[:0]
+	for range n {
+		list = append(list, Value{})
 	}
-	*q = Request{Fetch: q.Fetch, PoP: q.PoP, Headers: headers, Claims: q.Claims[:0], claimed: q.claimed[:0]}
+	return list
 }
 
 // Add stores one header of the request, pseudo headers included, if the rules look
@@ -255,16 +257,15 @@ func (q *Request) route() string {
 
 // claim returns the claim i of Inputs.Claims.
 func (q *Request) claim(i int) Value {
-	for len(q.Claims) <= i {
-		q.Claims = append(q.Claims, Value{})
+	if i >= len(q.Claims) {
+		return Value{}
 	}
-	for len(q.claimed) <= i {
-		q.claimed = append(q.claimed, false)
+	v := &q.Claims[i]
+	if !v.fetched && q.Fetch != nil {
+		*v = q.Fetch.Claim(i)
+		v.fetched = true
 	}
-	if q.Fetch != nil && !q.claimed[i] {
-		q.claimed[i], q.Claims[i] = true, q.Fetch.Claim(i)
-	}
-	return q.Claims[i]
+	return *v
 }
 
 func (q *Request) region() string {

@@ -223,6 +223,8 @@ const RegionForm = "1 to 64 letters, digits, -, . or _"
 
 // IsRegion reports whether a region can have this name: in rules, settings, calls and
 // certificates, which are compared with each other byte by byte.
+//
+//go:noinline
 func IsRegion(name string) bool {
 	return name != "" && len(name) <= MaxName && !strings.ContainsFunc(name, func(r rune) bool { return !IsNameRune(r) && r != '.' })
 }

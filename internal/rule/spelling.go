@@ -2,7 +2,6 @@ package rule
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 )
 
@@ -93,7 +92,7 @@ func (s Spelling) key(path []byte) []byte {
 	return path
 }
 
-// segment is one segment of a template: text, or anything that is not empty.
+// segment is one segment of a template: text, or a placeholder for anything that is not empty.
 type segment struct {
 	text string
 	any  bool
@@ -102,11 +101,7 @@ type segment struct {
 // segments splits a template, which begins with '/'.
 func segments(template string) (out []segment) {
 	for _, s := range strings.Split(template[1:], "/") {
-		if IsPlaceholder(s) {
-			out = append(out, segment{any: true})
-		} else {
-			out = append(out, segment{text: s})
-		}
+		out = append(out, segment{s, IsPlaceholder(s)})
 	}
 	return out
 }
@@ -144,53 +139,42 @@ func follows[T string | []byte](path T, template []segment) bool {
 // template is a template of a rule's paths, one of whose placeholders is part of the key.
 type template struct {
 	segments []segment
-	at       int // of the placeholder
+	at       int // which of them, from 1
 }
 
-// templates returns those of a match that have a placeholder of this name.
+// templates returns the paths of a match, which are templates with a placeholder of this name.
 func templates(m *Match, name string) (out []template) {
 	for _, p := range m.Paths {
-		t := p.ready(m.Ignore&IgnoreCase != 0).template
-		if at := slices.Index(strings.Split(p.Arg, "/")[1:], "{"+name+"}"); at >= 0 && at < len(t) {
-			out = append(out, template{t, at})
+		for i, s := range segments(p.Arg) {
+			if s.text == "{"+name+"}" {
+				out = append(out, template{p.ready(m.Ignore&IgnoreCase != 0).template, i + 1})
+			}
 		}
 	}
 	return out
 }
 
-// appendSegment appends what stands in the path for the placeholder of the first template that the
-// path follows, in the form of the rule's spelling.
-func (q *view) appendSegment(dst []byte, templates []template) []byte {
-	if q.spelling == 0 {
-		return appendValue(dst, segmentOf(q.path, templates))
-	}
-	value := segmentOf(q.spelled(q.spelling), templates)
-	if len(value) == 0 {
-		value = segmentOf(q.counted(q.spelling), templates)
-	}
-	return appendValue(dst, value)
-}
-
-func segmentOf[T string | []byte](path T, templates []template) T {
-	for i := range templates {
-		if follows(path, templates[i].segments) {
-			return nth(path, templates[i].at)
+// segment returns what stands in the path for the placeholder of the first template that the path
+// follows, in the form of the rule's spelling.
+func (q *view) segment(templates []template) []byte {
+	path := q.spelled(q.spelling)
+	for _, path := range [...][]byte{path, q.spelling.key(path)} {
+		for i := range templates {
+			if follows(path, templates[i].segments) {
+				return nth(path, templates[i].at)
+			}
 		}
 	}
-	return path[:0]
+	return nil
 }
 
-// nth returns a segment of a path, which has more of them; the first is 0.
-func nth[T string | []byte](path T, n int) T {
-	start := 1
-	for ; n > 0; start++ {
-		if path[start] == '/' {
-			n--
-		}
+// nth returns the n-th segment of a path, which has so many.
+func nth(path []byte, n int) []byte {
+	for ; n > 0; n-- {
+		path = path[bytes.IndexByte(path, '/')+1:]
 	}
-	end := start
-	for end < len(path) && path[end] != '/' {
-		end++
+	if end := bytes.IndexByte(path, '/'); end >= 0 {
+		path = path[:end]
 	}
-	return path[start:end]
+	return path
 }

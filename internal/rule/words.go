@@ -168,7 +168,7 @@ func parseOffset(s string) (int64, bool) {
 	if s == "Z" {
 		return 0, true
 	}
-	if len(s) != len("+00:00") || s[0] != '+' && s[0] != '-' || s[3] != ':' {
+	if len(s) != len("+00:00") || s[3] != ':' {
 		return 0, false
 	}
 	hours, err := strconv.ParseUint(s[1:3], 10, 8)
@@ -177,22 +177,18 @@ func parseOffset(s string) (int64, bool) {
 	if s[0] == '-' {
 		seconds = -seconds
 	}
-	return seconds, err == nil && err2 == nil && hours < 24 && minutes < 60
+	return seconds, err == nil && err2 == nil && hours < 24 && minutes < 60 && (s[0] == '+' || s[0] == '-')
 }
 
 // FormatTime writes a time as [ParseTime] reads it, in UTC.
 func FormatTime(t limit.Micros) string {
 	seconds := int64(t / limit.Second)
 	year, month, day := dateOf(seconds / 86400)
-	out := []byte{}
-	for _, part := range [...]struct {
-		n     int64
-		after byte
-	}{{year / 100, 0}, {year % 100, '-'}, {month, '-'}, {day, 'T'}, {seconds / 3600 % 24, ':'}, {seconds / 60 % 60, ':'}, {seconds % 60, 'Z'}} {
-		out = append(out, '0'+byte(part.n/10), '0'+byte(part.n%10))
-		if part.after != 0 {
-			out = append(out, part.after)
-		}
+	out := []byte("0000-00-00T00:00:00Z")
+	at := [...]int{0, 2, 5, 8, 11, 14, 17}
+	for i, n := range [...]int64{year / 100, year % 100, month, day, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60} {
+		out[at[i]] += byte(n / 10)
+		out[at[i]+1] += byte(n % 10)
 	}
 	return string(out)
 }

@@ -34,25 +34,13 @@ func (c *checker) key(r *rule.Rule) {
 func (c *checker) source(at string, s rule.Source) {
 	field := at + "." + s.From.String()
 	word(c, at, s.From)
-	switch s.From {
-	case rule.FromHeader:
-		c.header(field, s.Name)
-		c.refuse(s.Name == "x-forwarded-for", field,
-			"x-forwarded-for begins with what the client claims; write { client_ip: { trusted_hops: 1 } } for what your proxy added")
-	case rule.FromQuery, rule.FromConst:
-		c.plainName(field, s.Name)
-	case rule.FromCookie:
-		c.cookie(field, s.Name)
-	case rule.FromClaim:
-		c.claim(field, s.Name)
-	case rule.FromLabel:
-		c.label(field, s.Name)
-	case rule.FromSegment:
-	default:
-		if s.Name != "" {
-			c.add(at, s.From.String()+" takes no name; leave "+strict.Quote(s.Name)+" out")
-		}
+	if s.From.Named() {
+		c.nameOf(s.From, field, s.Name)
+	} else if s.Name != "" {
+		c.add(at, s.From.String()+" takes no name; leave "+strict.Quote(s.Name)+" out")
 	}
+	c.refuse(s.From == rule.FromHeader && s.Name == "x-forwarded-for", field,
+		"x-forwarded-for begins with what the client claims; write { client_ip: { trusted_hops: 1 } } for what your proxy added")
 	if s.From == rule.FromClientIP {
 		c.integer(field+".trusted_hops", int64(s.TrustedHops), HopsRange)
 		c.integer(field+".ipv6_prefix", int64(s.IPv6Prefix), IPv6PrefixRange)
@@ -61,25 +49,14 @@ func (c *checker) source(at string, s rule.Source) {
 	}
 }
 
-// segment checks that each path of the rule's match has the segment of a key, and one of this name.
+// segment checks that each path of the rule's match has the segment of a key.
 func (c *checker) segment(field, name string, paths []rule.Text) {
 	placeholder := "{" + name + "}"
-	example := "; write match: { path: { template: '/users/" + placeholder + "' } }"
-	if !rule.IsPlaceholder(placeholder) {
-		c.add(field, strict.Quote(name)+" is no name of a segment; write id, and path: { template: '/users/{id}' } in match")
-		return
-	}
-	c.refuse(len(paths) == 0, field, placeholder+" is in no path of the rule"+example, "match.path")
+	has := rule.IsPlaceholder(placeholder) && len(paths) > 0
 	for _, p := range paths {
-		switch n := strings.Count(p.Arg, placeholder); {
-		case p.Op != rule.OpTemplate:
-			c.add(field, strict.Quote(p.Arg)+" is a path without "+placeholder+": each path of the rule must be a template that has it"+example, "match.path")
-			return
-		case n != 1:
-			c.add(field, strict.Quote(p.Arg)+" has "+placeholder+" "+strconv.Itoa(n)+" times; write it once in each path of the rule", "match.path")
-			return
-		}
+		has = has && p.Op == rule.OpTemplate && strings.Count(p.Arg, placeholder) == 1
 	}
+	c.refuse(!has, field, strict.Quote(name)+" must be in each path of the rule, once; write match: { path: { template: '/users/{id}' } } for { segment: id }", "match.path")
 }
 
 // keyLimits checks the overrides by key.

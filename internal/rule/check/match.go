@@ -8,7 +8,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/ip"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
@@ -20,25 +19,23 @@ func (c *checker) match(path string, m *rule.Match) {
 	alternatives(c, path+".method", m.Methods, c.method)
 	alternatives(c, path+".host", m.Hosts, c.host)
 	alternatives(c, path+".path", m.Paths, c.pathText)
-	c.named(path+".header", m.Headers, c.header)
-	c.named(path+".query", m.Queries, c.plainName)
-	c.named(path+".cookie", m.Cookies, c.cookie)
-	c.named(path+".claim", m.Claims, c.claim)
-	c.named(path+".label", m.Labels, c.label)
-	alternatives(c, path+".client_ip", m.Clients, c.network)
-	c.integer(path+".trusted_hops", int64(m.TrustedHops), HopsRange)
-	c.refuse(m.TrustedHops != 0 && len(m.Clients) == 0, path+".trusted_hops", "has no effect without client_ip; leave it out", path+".client_ip")
-	alternatives(c, path+".region", m.Regions, c.region)
-	c.percent(path+".percent", m.Percent)
-	c.until(path+".until", m.Until)
-	c.atMost(path+".not", len(m.Not), rule.MaxAlternatives, "items")
-	for i := range m.Not {
-		at, not := item(path+".not", i, len(m.Not)), &m.Not[i]
-		c.refuse(len(not.Not) > 0, at+".not", "stands within not; write the condition without")
-		c.refuse(not.Empty(), at, "is empty and holds for every request; leave it out")
-		if len(not.Not) == 0 {
-			c.match(at, not)
+	for _, f := range m.Fields() {
+		if len(*f.List) > 0 {
+			c.named(path+"."+f.From.String(), f.From, *f.List)
 		}
+	}
+	c.networks(path, m)
+	if len(m.Regions) > 0 {
+		alternatives(c, path+".region", m.Regions, c.regionName)
+	}
+	if m.Percent != (rule.Percent{}) {
+		c.percent(path+".percent", m.Percent)
+	}
+	if m.Until != 0 {
+		c.until(path+".until", m.Until)
+	}
+	if len(m.Not) > 0 {
+		c.not(path+".not", m.Not)
 	}
 	c.ignored(path, m)
 }
@@ -47,62 +44,86 @@ func (c *checker) until(path string, t limit.Micros) {
 	c.refuse(t < 0 || t%limit.Second != 0 || t > maxUntil, path, "is no time in whole seconds from 1970 to 9999")
 }
 
+// not checks conditions of which none may hold.
+func (c *checker) not(path string, list []rule.Match) {
+	c.atMost(path, len(list), rule.MaxAlternatives, "items")
+	for i := range list {
+		at := item(path, i, len(list))
+		switch not := &list[i]; {
+		case not.Empty():
+			c.add(at, "is empty and holds for every request; leave it out")
+		case len(not.Not) > 0:
+			c.add(at+".not", "stands within not; write the condition without")
+		default:
+			c.match(at, not)
+		}
+	}
+}
+
 const maxUntil = 253402300799 * limit.Second // the last second of the year 9999
 
-// named checks conditions on what has names; name checks one.
-func (c *checker) named(path string, list []rule.Named, name func(path, name string)) {
+// named checks conditions on what has names.
+func (c *checker) named(path string, from rule.From, list []rule.Named) {
 	c.atMost(path, len(list), rule.MaxAlternatives, "items")
 	for i, n := range list {
 		at := strict.Join(path, n.Name)
-		name(at, n.Name)
+		c.nameOf(from, at, n.Name)
 		c.refuse(i > 0 && list[i-1].Name == n.Name, at, "is given twice: header names have no case; remove one")
 		c.refuse(n.Text.Op == rule.OpTemplate, at, "is no path; write exact, prefix, regex or present")
 		c.text(at, n.Text)
 	}
 }
 
-// plainName checks the name of a query parameter, or a constant.
-func (c *checker) plainName(path, name string) {
-	if name == "" || len(name) > rule.MaxText || !utf8.ValidString(name) {
-		c.add(path, strict.Quote(name)+" has "+strconv.Itoa(len(name))+" bytes; write 1 to "+strconv.Itoa(rule.MaxText)+" bytes of text")
+// nameOf checks the name of a source of this kind.
+func (c *checker) nameOf(from rule.From, path, name string) {
+	long := name == "" || len(name) > 2*rule.MaxName || !utf8.ValidString(name)
+	switch from {
+	case rule.FromHeader:
+		c.header(path, name)
+	case rule.FromCookie:
+		c.wrong(long || !isToken(name), path, name, " is no name of a cookie; write 1 to 128 letters, digits, - or _, such as session")
+	case rule.FromClaim:
+		c.wrong(long || strings.Contains("."+name+".", "..") || strings.ContainsFunc(name, isControl), path, name,
+			" is no claim; write its name, or names with dots between for one within others, such as realm.plan")
+	case rule.FromLabel:
+		c.wrong(!rule.IsRegion(name), path, name, " is no label; write "+rule.RegionForm)
+	case rule.FromQuery, rule.FromConst:
+		if name == "" || len(name) > rule.MaxText || !utf8.ValidString(name) {
+			c.add(path, strict.Quote(name)+" has "+strconv.Itoa(len(name))+" bytes; write 1 to "+strconv.Itoa(rule.MaxText)+" bytes of text")
+		}
 	}
 }
 
-func (c *checker) cookie(path, name string) {
-	if len(name) > 2*rule.MaxName || !isToken(name) {
-		c.add(path, strict.Quote(name)+" is no name of a cookie; write 1 to 128 letters, digits, - or _, such as session")
-	}
-}
-
-// claim checks a dotted path into the payload of a token.
-func (c *checker) claim(path, name string) {
-	if len(name) > 2*rule.MaxName || strings.Contains("."+name+".", "..") || !utf8.ValidString(name) || strings.ContainsFunc(name, isControl) {
-		c.add(path, strict.Quote(name)+" is no claim; write its name, or names with dots between for one within others, such as realm.plan")
-	}
+// wrong reports a text that is wrong.
+//
+//go:noinline
+func (c *checker) wrong(wrong bool, path, text, why string) {
+	c.refuse(wrong, path, strict.Quote(text)+why)
 }
 
 func isControl(r rune) bool { return r <= ' ' || r == 0x7f }
 
-func (c *checker) label(path, name string) {
-	c.refuse(!rule.IsRegion(name), path, strict.Quote(name)+" is no label; write "+rule.RegionForm)
+func (c *checker) regionName(path, name string) {
+	c.wrong(!rule.IsRegion(name), path, name, " is no name of a region; write "+rule.RegionForm)
 }
 
-func (c *checker) region(path, name string) {
-	c.refuse(!rule.IsRegion(name), path, strict.Quote(name)+" is no name of a region; write "+rule.RegionForm)
-}
-
-// network checks a network that has been read.
-func (c *checker) network(path string, p ip.Prefix) {
-	if network := p.Network(); p == (ip.Prefix{}) {
-		c.add(path, "is no network; write one such as 10.0.0.0/8")
-	} else if p != network {
-		c.add(path, p.String()+" is an address within a network; write "+network.String()+" for all of it")
+// networks checks networks that have been read.
+func (c *checker) networks(path string, m *rule.Match) {
+	if n := len(m.Clients); n > 0 {
+		c.atMost(path+".client_ip", n, rule.MaxAlternatives, "items")
+		c.integer(path+".trusted_hops", int64(m.TrustedHops), HopsRange)
+	} else if m.TrustedHops != 0 {
+		c.add(path+".trusted_hops", "has no effect without client_ip; leave it out", path+".client_ip")
+	}
+	for i, p := range m.Clients {
+		if network := p.Network(); p != network {
+			c.add(item(path+".client_ip", i, len(m.Clients)), p.String()+" is an address within a network; write "+network.String()+" for all of it")
+		}
 	}
 }
 
 func (c *checker) percent(path string, p rule.Percent) {
 	switch {
-	case p == rule.Percent{}:
 	case p.From < 0 || p.From >= p.To || p.To > 100:
 		c.add(path, "holds for no key; write 1 to 99, or a range such as { from: 20, to: 100 }")
 	case p == rule.Percent{To: 100}:

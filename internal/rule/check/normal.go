@@ -40,29 +40,23 @@ func normalMatch(m rule.Match) rule.Match {
 	for i, h := range m.Hosts {
 		m.Hosts[i] = strings.TrimSuffix(strings.ToLower(h), ".")
 	}
-	m.Headers = slices.Clone(m.Headers)
-	for i := range m.Headers {
-		m.Headers[i].Name = strings.ToLower(m.Headers[i].Name)
-	}
-	byName(m.Headers)
-	for _, list := range []*[]rule.Named{&m.Queries, &m.Cookies, &m.Claims, &m.Labels} {
-		*list = slices.Clone(*list)
-		byName(*list)
+	for _, f := range m.Fields() {
+		list := slices.Clone(*f.List)
+		for i := range list {
+			if f.From == rule.FromHeader {
+				list[i].Name = strings.ToLower(list[i].Name)
+			}
+			for j := i; j > 0 && list[j].Name < list[j-1].Name; j-- { // few, and slices.SortFunc costs 7 kB
+				list[j], list[j-1] = list[j-1], list[j]
+			}
+		}
+		*f.List = list
 	}
 	m.Not = slices.Clone(m.Not)
 	for i := range m.Not {
 		m.Not[i] = normalMatch(m.Not[i])
 	}
 	return m
-}
-
-// byName sorts by name; they are few, and slices.SortFunc costs 7 kB.
-func byName(list []rule.Named) {
-	for i := range list {
-		for j := i; j > 0 && list[j].Name < list[j-1].Name; j-- {
-			list[j], list[j-1] = list[j-1], list[j]
-		}
-	}
 }
 
 func normalPart(p rule.Part) rule.Part {

@@ -9,12 +9,12 @@ import "strings"
 // ',' as those of a header are. Names are decoded too: the service behind reads
 // x%2Did as x-id. found is false if the path has no such parameter.
 func AppendQuery(dst []byte, path, name string) (out []byte, found bool) {
-	_, query, _ := strings.Cut(path, "?")
-	query, _, _ = strings.Cut(query, "#")
+	_, query := cut(path, '?')
+	query, _ = cut(query, '#')
 	for query != "" {
 		var pair string
-		pair, query, _ = strings.Cut(query, "&")
-		key, value, _ := strings.Cut(pair, "=")
+		pair, query = cut(query, '&')
+		key, value := cut(pair, '=')
 		start := len(dst)
 		dst = appendUnescaped(dst, key)
 		same := string(dst[start:]) == name
@@ -64,15 +64,29 @@ func unhex(c byte) int {
 func AppendCookie(dst []byte, header, name string) (out []byte, found bool) {
 	for header != "" {
 		var pair string
-		pair, header, _ = strings.Cut(header, ";")
-		key, value, _ := strings.Cut(pair, "=")
-		if strings.Trim(key, " \t") != name {
+		pair, header = cut(header, ';')
+		key, value := cut(pair, '=')
+		if trim(key) != name {
 			continue
 		}
 		if found {
 			dst = append(dst, ',')
 		}
-		dst, found = append(dst, strings.Trim(value, " \t")...), true
+		dst, found = append(dst, trim(value)...), true
 	}
 	return dst, found
 }
+
+// cut returns what is before and behind the first separator. Inlined, it and trim would make the
+// filter larger.
+//
+//go:noinline
+func cut(s string, separator byte) (before, after string) {
+	if i := strings.IndexByte(s, separator); i >= 0 {
+		return s[:i], s[i+1:]
+	}
+	return s, ""
+}
+
+//go:noinline
+func trim(s string) string { return strings.Trim(s, " \t") }

@@ -1,6 +1,7 @@
 package fields_test
 
 import (
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -21,6 +22,45 @@ func FuzzQuery(f *testing.F) {
 		}
 		if want := strings.Join(values[name], ","); string(got) != want || found != (len(values[name]) > 0) {
 			t.Errorf("got %q, %v, want %q", got, found, want)
+		}
+	})
+}
+
+// FuzzCookie holds the cookie parser to one that splits first, and to net/http for what that takes.
+func FuzzCookie(f *testing.F) {
+	for _, s := range []string{"a=1", "a=1; b=2", "b=2;a=1;", "a=1; a=2", "a", "=1", "a=b=c", `a="x y"`, " a = 1 ", "a=1,b=2", "A=1", ";;", "a=\t1"} {
+		f.Add(s, "a")
+	}
+	f.Fuzz(func(t *testing.T, header, name string) {
+		if name == "" || strings.ContainsAny(header, "\r\n\v\f\x85\xa0") { // white space that no header has
+			return
+		}
+		got, found := fields.AppendCookie(nil, header, name)
+		var want []string
+		for _, pair := range strings.Split(header, ";") {
+			if key, value, _ := strings.Cut(pair, "="); pair != "" && strings.Trim(key, " \t") == name {
+				want = append(want, strings.Trim(value, " \t"))
+			}
+		}
+		if string(got) != strings.Join(want, ",") || found != (want != nil) {
+			t.Errorf("%q in %q is %q, %v, want %q", name, header, got, found, want)
+		}
+		cookies, err := http.ParseCookie(header)
+		if err != nil {
+			return
+		}
+		want = nil
+		for _, c := range cookies {
+			if c.Name == name {
+				value := c.Value
+				if c.Quoted {
+					value = `"` + value + `"`
+				}
+				want = append(want, strings.Trim(value, " "))
+			}
+		}
+		if string(got) != strings.Join(want, ",") {
+			t.Errorf("%q in %q is %q, to net/http %q", name, header, got, want)
 		}
 	})
 }

@@ -50,11 +50,9 @@ func (d *reader) condition(v strict.Value) (m rule.Match) {
 	} else if path.Present() {
 		m.Paths = []rule.Text{d.text(path, pathFields, pathForms)}
 	}
-	m.Headers = d.named(v.Field("header"), "header names to values, such as { x-tier: gold }")
-	m.Queries = d.named(v.Field("query"), "query parameters to values, such as { v: '2' }")
-	m.Cookies = d.named(v.Field("cookie"), "cookies to values, such as { beta: { present: true } }")
-	m.Claims = d.named(v.Field("claim"), "claims to values, such as { plan: gold }")
-	m.Labels = d.named(v.Field("label"), "the PoP's labels to values, such as { tier: edge }")
+	for _, f := range m.Fields() {
+		*f.List = d.named(v.Field(f.From.String()))
+	}
 	d.clients(v, &m)
 	m.Regions = stringOrList(v.Field("region"), "a region such as eu, or a list of them")
 	m.Percent = percent(v.Field("percent"))
@@ -72,8 +70,8 @@ func (d *reader) condition(v strict.Value) (m rule.Match) {
 }
 
 // named reads a mapping of names to what their values must be.
-func (d *reader) named(v strict.Value, of string) (list []rule.Named) {
-	if !v.Is(strict.Object, "a mapping of "+of) {
+func (d *reader) named(v strict.Value) (list []rule.Named) {
+	if !v.Is(strict.Object, "a mapping of names to values, such as { name: gold }") {
 		return nil
 	}
 	nonEmpty(v)
@@ -139,6 +137,8 @@ func until(v strict.Value) limit.Micros {
 
 // nonEmpty reports a list or mapping that holds for nothing, or for everything:
 // people mean both by it.
+//
+//go:noinline
 func nonEmpty(v strict.Value) {
 	if len(v.Node().Items)+len(v.Node().Fields) == 0 {
 		v.Fail("is empty; leave it out to match everything")

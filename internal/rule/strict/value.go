@@ -267,6 +267,8 @@ func (v Value) Field(name string) Value {
 
 // Names returns the names of all fields of an object in document order, for
 // objects whose names are data.
+//
+//go:noinline
 func (v Value) Names() []string {
 	if v.node == nil {
 		return nil
