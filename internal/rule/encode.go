@@ -251,7 +251,7 @@ func (w *writer) part(p Part) {
 		w.intField("trusted_hops", int64(s.TrustedHops), 0)
 		w.intField("ipv6_prefix", int64(s.IPv6Prefix), defaultIPv6Prefix)
 		w.close('}')
-	case FromSAN, FromRoute, FromRegion:
+	case FromHost, FromSAN, FromRoute, FromRegion:
 		w.open('{').close('}')
 	default:
 		w.string(s.Name)

@@ -21,6 +21,9 @@ func (c *checker) rule(r *rule.Rule) {
 	}
 	c.refuse(len(r.From) > 0, "from", "is only for mode: exempt; leave it out, or write mode: exempt", "mode")
 	c.key(r)
+	if len(r.Key) == 0 && (percents(&r.Match) || slices.ContainsFunc(r.Limits, func(v rule.Variant) bool { return percents(&v.When) })) {
+		c.add("key", "is one for all requests, and percent is of keys; write the parts of a key, such as [client_ip], or leave percent out")
+	}
 	c.cost(r.Cost)
 	word(c, "scope", r.Scope)
 	word(c, "fair", r.Fair)

@@ -14,7 +14,7 @@ var (
 	ruleFields      = []string{"name", "mode", "match", "from", "key", "limit", "limits", "overrides", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "refusal", "retry_jitter"}
 	pathFields      = []string{"exact", "prefix", "regex", "template"}
 	namedFields     = []string{"exact", "prefix", "regex", "present"}
-	partFields      = []string{"client_ip", "header", "query", "cookie", "segment", "claim", "label", "const", "san", "route", "region", "else"}
+	partFields      = []string{"client_ip", "header", "query", "cookie", "segment", "claim", "label", "const", "host", "san", "route", "region", "else"}
 	percentFields   = []string{"from", "to"}
 	limitFields     = []string{"count", "per", "burst", "zone", "anchor"}
 	overrideFields  = []string{"name", "when", "key", "limit", "limits", "until"}
@@ -79,7 +79,7 @@ var (
 		{"burst", "is part of the limit; write it there, such as limit: { count: 5, per: 1m, burst: 10 }, with algorithm: token_bucket"},
 	}
 	reservedInPart = []reserved{
-		takesNothing("path", ", or { segment: id } for one segment of a template"), takesNothing("method", ""), takesNothing("host", ""),
+		takesNothing("path", ", or { segment: id } for one segment of a template"), takesNothing("method", ""),
 		{"jwt", "is called claim; write { claim: sub }"},
 		unsupported("metadata", "write claim for a claim of a JWT, or header with a header that carries the value"),
 	}

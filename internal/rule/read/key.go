@@ -51,7 +51,7 @@ func (d *reader) source(v strict.Value) (rule.Source, strict.Value) {
 		case from.Named():
 			text, _ := field.String("the name of a " + name)
 			out = rule.Source{From: from, Name: text}
-		case from == rule.FromSAN, from == rule.FromRoute, from == rule.FromRegion: // has room for an else
+		case from == rule.FromHost, from == rule.FromSAN, from == rule.FromRoute, from == rule.FromRegion: // has room for an else
 			if field.Kind() != strict.Object || len(field.Names()) > 0 {
 				field.Fail("takes nothing; write " + name + " alone, or " + name + ": {} beside an else")
 			}
@@ -75,6 +75,10 @@ func (d *reader) plainSource(v strict.Value) rule.Source {
 		return d.client
 	case from != rule.FromClientIP && !from.Named():
 		return rule.Source{From: from}
+	}
+	if from.Named() {
+		v.Fail(strict.Quote(text) + " needs a name; write { " + text + ": name }")
+		return rule.Source{}
 	}
 	reason := strict.Quote(text) + " is no key part; write " + check.SourceForms
 	if near := strict.Nearest(text, rule.Words[rule.From]()); near != "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/ip"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/refusal"
 	"github.com/weirlimit/weir/internal/rule/strict"
@@ -92,18 +93,36 @@ var (
 		if len(m.Paths) > 0 {
 			m.Ignore = rule.Spelling(rapid.IntRange(0, 7).Draw(t, "ignore"))
 		}
-		for _, name := range rapid.SliceOfNDistinct(word, 0, 3, rapid.ID).Draw(t, "headers") {
-			if name != "host" {
-				m.Headers = append(m.Headers, rule.Named{Name: name, Text: rapid.OneOf(texts, rapid.Just(rule.Text{Op: rule.OpPresent}), rapid.Just(rule.Text{Op: rule.OpAbsent})).Draw(t, "text")})
+		for _, f := range m.Fields() {
+			for _, name := range rapid.SliceOfNDistinct(word, 0, 2, rapid.ID).Draw(t, "names") {
+				if name != "host" {
+					*f.List = append(*f.List, rule.Named{Name: name, Text: rapid.OneOf(texts, rapid.Just(rule.Text{Op: rule.OpPresent}), rapid.Just(rule.Text{Op: rule.OpAbsent})).Draw(t, "text")})
+				}
 			}
 		}
+		for _, text := range rapid.SliceOfN(rapid.SampledFrom([]string{"10.0.0.0/8", "::/0", "fd00::1", "::ffff:10.0.0.0/104"}), 0, 2).Draw(t, "networks") {
+			p, _ := ip.ParsePrefix(text)
+			m.Clients = append(m.Clients, p)
+			m.TrustedHops = rapid.IntRange(0, 2).Draw(t, "hops")
+		}
+		m.Regions = rapid.SliceOfN(word, 0, 2).Draw(t, "regions")
+		m.Until = limit.Second * limit.Micros(rapid.Int64Range(0, 253402300799).Draw(t, "until"))
+		return m
+	})
+	// keyed also have what an exempt rule, or one without key, must not have.
+	keyed = rapid.Custom(func(t *rapid.T) rule.Match {
+		m := conditions.Draw(t, "match")
+		if from := rapid.IntRange(-50, 98).Draw(t, "from"); from >= 0 {
+			m.Percent = rule.Percent{From: from, To: rapid.IntRange(from+1, 99).Draw(t, "to")}
+		}
+		m.Not = rapid.SliceOfN(conditions.Filter(func(m rule.Match) bool { return !m.Empty() }), 0, 2).Draw(t, "not")
 		return m
 	})
 	sources = rapid.Custom(func(t *rapid.T) rule.Source {
-		s := rule.Source{From: rapid.SampledFrom([]rule.From{rule.FromClientIP, rule.FromHeader, rule.FromQuery}).Draw(t, "from")}
+		s := rule.Source{From: rapid.SampledFrom([]rule.From{rule.FromClientIP, rule.FromHeader, rule.FromQuery, rule.FromCookie, rule.FromClaim, rule.FromLabel, rule.FromHost, rule.FromSAN, rule.FromRoute, rule.FromRegion}).Draw(t, "from")}
 		if s.From == rule.FromClientIP {
 			s.IPv6Prefix, s.TrustedHops = rapid.IntRange(0, 128).Draw(t, "prefix"), rapid.IntRange(0, 16).Draw(t, "hops")
-		} else {
+		} else if s.From.Named() {
 			s.Name = "x-" + word.Draw(t, "name")
 		}
 		return s
@@ -123,8 +142,8 @@ var legal = rapid.Custom(func(t *rapid.T) rule.Rule {
 	r := rule.Rule{
 		Name:        word.Draw(t, "name"),
 		Mode:        rule.Mode(rapid.IntRange(0, 2).Draw(t, "mode")),
-		Match:       conditions.Draw(t, "match"),
-		Key:         rapid.SliceOfN(parts, 0, 3).Draw(t, "key"),
+		Match:       keyed.Draw(t, "match"),
+		Key:         rapid.SliceOfN(parts, 1, 3).Draw(t, "key"),
 		Limits:      []rule.Variant{{Limit: limit.Spec{Algorithm: limit.Algorithm(rapid.IntRange(0, 4).Draw(t, "algorithm")), Count: rapid.Int64Range(50, 10_000).Draw(t, "count")}}},
 		Consistency: lease.Consistency(rapid.IntRange(0, 2).Draw(t, "consistency")),
 		OnFailure:   lease.OnFailure(rapid.IntRange(0, 2).Draw(t, "on_failure")),
@@ -176,7 +195,7 @@ var legal = rapid.Custom(func(t *rapid.T) rule.Rule {
 	if r.Consistency != lease.Exact && spec.Algorithm != limit.SlidingLog && rapid.Bool().Draw(t, "lease") {
 		r.LeaseInterval, spec.LeaseTTL = 100*limit.Millisecond+limit.Millisecond*limit.Micros(rapid.IntRange(0, 100).Draw(t, "interval")), 2*limit.Second
 	}
-	for _, when := range rapid.SliceOfN(conditions.Filter(func(m rule.Match) bool { return !m.Empty() }), 0, 2).Draw(t, "overrides") {
+	for _, when := range rapid.SliceOfN(keyed.Filter(func(m rule.Match) bool { return !m.Empty() }), 0, 2).Draw(t, "overrides") {
 		other := *spec
 		other.Count++
 		if other.Burst != 0 {
@@ -192,11 +211,12 @@ var legal = rapid.Custom(func(t *rapid.T) rule.Rule {
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		regions := weights.Draw(t, "regions")
-		set, err := check.New(slices.DeleteFunc(rules.Draw(t, "rules"), func(r rule.Rule) bool {
+		seed := rapid.Uint64Range(0, 1<<53-1).Draw(t, "seed")
+		set, problems := check.Rules(slices.DeleteFunc(rules.Draw(t, "rules"), func(r rule.Rule) bool {
 			return r.Scope == rule.ScopeGlobal && r.OnFailure == lease.FailureLocal && len(regions) == 0
-		}), regions...)
-		if err != nil {
-			t.Fatal(err)
+		}), regions, seed)
+		if set == nil {
+			t.Fatal(problems)
 		}
 		again, err := read.JSON(set.Encode())
 		if err != nil {
@@ -205,8 +225,8 @@ func TestRoundTrip(t *testing.T) {
 		if string(again.Encode()) != string(set.Encode()) || again.Version != set.Version {
 			t.Errorf("decoded  %s\nfrom     %s", again.Encode(), set.Encode())
 		}
-		if !slices.Equal(again.Inputs().Headers, set.Inputs().Headers) {
-			t.Errorf("inputs %v, want %v", again.Inputs(), set.Inputs())
+		if got, want := fmt.Sprintf("%+v", *again.Inputs()), fmt.Sprintf("%+v", *set.Inputs()); got != want || again.Seed() != set.Seed() {
+			t.Errorf("inputs %s, seed %d, want %s, %d", got, again.Seed(), want, set.Seed())
 		}
 		if !slices.Equal(again.Regions(), set.Regions()) {
 			t.Errorf("regions %v, want %v", again.Regions(), set.Regions())
@@ -223,6 +243,7 @@ func TestRoundTrip(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"rules":[]}`))
 	f.Add([]byte(`{"client_ip":{"trusted_hops":1},"rules":[{"name":"a","match":{"method":["GET"],"host":["*.a"],"path":[{"prefix":"/a"}],"header":{"x":{"present":true}}},"key":["client_ip",{"header":"u","else":{"query":"q"}}],"limit":{"count":5,"per":"1m","burst":6},"overrides":[{"when":{"header":{"t":"g"}},"limit":"7/1m"}],"cost":{"header":"c","max":5},"on_failure":{"action":"local","expected_holders":3},"lease":{"interval":"200ms","ttl":"5s"},"headers":["draft","x-unix"],"refusal":{"status":403,"body":"{\"rule\":\"{rule}\"}","content_type":"application/json","grpc_status":7},"retry_jitter":10}]}`))
+	f.Add([]byte(`{"seed":7,"rules":[{"name":"a","match":{"path":{"template":"/a/{id}"},"query":{"v":"1"},"cookie":{"c":{"present":false}},"claim":{"a.b":"1"},"label":{"l":{"prefix":"x"}},"client_ip":["10.0.0.0/8","fd00::1"],"trusted_hops":1,"region":"eu","percent":{"from":20,"to":100},"until":"2026-12-01T00:00:00Z","not":[{"percent":3}]},"key":[{"segment":"id"},{"cookie":"c","else":{"claim":"sub","else":{"label":"l","else":"san"}}},"host","route","region"],"limit":"5/1m"}]}`))
 	f.Add([]byte(`{"rules":[{"name":"a","key":[],"limit":3,"algorithm":"concurrency"}]}`))
 	f.Add([]byte(`{"regions":{"eu":3,"us":1},"rules":[{"name":"a","key":[],"limit":"3/1m","scope":"global","on_failure":"allow"}]}`))
 	f.Fuzz(func(t *testing.T, doc []byte) {
