@@ -26,6 +26,11 @@
 //     either of them. For a key an empty header counts as missing.
 //   - Query parameter: likewise, all values of its name, joined by ','. Names and
 //     values are decoded; a broken encoding is kept as it is.
+//   - Cookie: likewise; all cookie headers are one list, separated by ';'. Values are as they
+//     are sent, and names have case.
+//   - Claim, certificate, route: what Envoy has verified and chosen, see [Fetcher].
+//   - Region and labels: of the PoP, see [PoP].
+//   - Percent: by a hash of the key, so that a client is in or out, see [Percent].
 //   - Cost: the largest of the header's values, sent in one header as a list or in
 //     several.
 //   - Client address: the peer's, or the one that a trusted proxy wrote; never one that
