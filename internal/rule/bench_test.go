@@ -52,6 +52,34 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
+// Each condition, and each source of a key, of a rule that applies.
+func BenchmarkConditions(b *testing.B) {
+	for _, c := range []struct{ name, match, key string }{
+		{"none", `"path":{"prefix":"/v1/"}`, `{"const":"c"}`},
+		{"query", `"query":{"v":"2"}`, `{"query":"v"}`},
+		{"cookie", `"cookie":{"beta":"1"}`, `{"cookie":"sid"}`},
+		{"claim", `"claim":{"plan":"gold"}`, `{"claim":"sub"}`},
+		{"label", `"label":{"tier":"edge-1"}`, `{"label":"tier"}`},
+		{"client", `"client_ip":["10.0.0.0/8","fd00::/8","203.0.113.0/24"]`, `"client_ip"`},
+		{"not", `"not":{"path":"/healthz"}`, `{"const":"c"}`},
+		{"percent", `"percent":99`, `{"header":"x-user-id"}`},
+		{"segment", `"path":{"template":"/v1/users/{id}"}`, `{"segment":"id"}`},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			set := decode(b, `{"rules":[{"name":"a","match":{`+c.match+`},"key":[`+c.key+`],"limit":"5/1m"}]}`)
+			q := placed(set, ":path", "/v1/users/17?full=1&v=2", "cookie", "theme=dark; beta=1; sid=s-123456", "x-user-id", "alice", "peer", "203.0.113.7:50123")
+			var m rule.Matches
+			b.ReportAllocs()
+			for b.Loop() {
+				set.Match(q, &m)
+			}
+			if len(m.Hits) != 1 {
+				b.Fatal("it does not apply")
+			}
+		})
+	}
+}
+
 func BenchmarkDecode(b *testing.B) {
 	set, err := check.New(manyRules(100))
 	if err != nil {

@@ -25,6 +25,9 @@ func TestClients(t *testing.T) {
 			{"name":"user","match":{"path":"/user"},"key":[{"header":"x-user"}],"limit":"1/24h","scope":"pop"},
 			{"name":"spelled","match":{"method":["POST"],"path":"/login","ignore_case":true,"trailing_slash":"ignore","path_parameters":"ignore"},
 				"key":["path"],"limit":"1/24h","scope":"pop"},
+			{"name":"session","match":{"path":"/session"},"key":[{"cookie":"sid"}],"limit":"1/24h","scope":"pop"},
+			{"name":"orders","match":{"path":{"template":"/orders/{id}"},"query":{"v":"2"},"not":[{"client_ip":"203.0.113.0/24"},{"cookie":{"free":"1"}}]},
+				"key":[{"segment":"id"}],"limit":"1/24h","scope":"pop"},
 			{"name":"claims","match":{"path":"/claims"},"key":[{"header":"x-user-id","else":{"const":"nobody"}}],"limit":"1/24h","scope":"pop",
 				"overrides":[{"when":{"header":{"x-tier":"gold"}},"limit":"100/24h"}],"cost":{"header":"x-cost","default":1,"max":1}}]}`,
 		// One header and nothing else.
@@ -45,6 +48,7 @@ func TestClients(t *testing.T) {
 	t.Run("claims", func(t *testing.T) { claimsAreNotTaken(t, s.PoPs[0]) })
 	t.Run("trusted proxy", func(t *testing.T) { clientBehindTrustedProxy(t, s.PoPs[0]) })
 	t.Run("spelling", func(t *testing.T) { spellingIsNoWayAround(t, s.PoPs[0]) })
+	t.Run("conditions", func(t *testing.T) { conditionsHold(t, s.PoPs[0]) })
 	for i, p := range s.PoPs {
 		t.Run(fmt.Sprint("repeated header ", i), func(t *testing.T) { repeatedHeader(t, p) })
 	}
@@ -99,6 +103,39 @@ func repeatedHeader(t *testing.T, p *stack.PoP) {
 		}
 		if got := p.Get("/user", headers...).Status; got != c.status {
 			t.Errorf("x-user %q: status %d, want %d", c.users, got, c.status)
+		}
+	}
+}
+
+// Cookies, query parameters, segments and the client's address are what a client sends, and several
+// cookie headers are one list, as Envoy joins them.
+func conditionsHold(t *testing.T, p *stack.PoP) {
+	for i, c := range []struct {
+		path    string
+		headers []string
+		status  int
+	}{
+		{"/session", []string{"cookie", "sid=ann"}, 200},
+		{"/session", []string{"cookie", "theme=dark; sid=ann"}, 429},
+		{"/session", []string{"cookie", "theme=dark", "cookie", "sid=ann"}, 429},
+		{"/session", []string{"cookie", "sid=bob"}, 200},
+		{"/session", []string{"cookie", "sid=ann", "cookie", "sid=bob"}, 200}, // another key: neither's
+		{"/session", []string{"cookie", "sid=ann; sid=bob"}, 429},             // the same
+		{"/session", nil, 200},
+		{"/session", nil, 200}, // no key
+		{"/orders/7?v=2", nil, 200},
+		{"/orders/7?x=1&v=2", nil, 429},
+		{"/orders/8?v=2", nil, 200},
+		{"/orders/7?v=1", nil, 200},
+		{"/orders/7?v=2&v=2", nil, 200},
+		{"/orders/7/x?v=2", nil, 200},
+		{"/orders/7?v=2", []string{"cookie", "a=b", "cookie", "free=1"}, 200},
+		{"/orders/7?v=2", []string{"cookie", "free=1", "cookie", "free=1"}, 429},
+		{"/orders/7?v=2", []string{"x-forwarded-for", "203.0.113.9"}, 200},
+		{"/orders/7?v=2", []string{"x-forwarded-for", "203.0.113.9, 198.51.100.1"}, 429},
+	} {
+		if got := p.Get(c.path, c.headers...).Status; got != c.status {
+			t.Errorf("request %d, %s %q: status %d, want %d", i, c.path, c.headers, got, c.status)
 		}
 	}
 }
