@@ -195,7 +195,8 @@ var (
 	metricName = regexp.MustCompile(`\b(?:weir|envoy)_[a-z0-9_]+(\{[^}]*\})?`)
 	variable   = regexp.MustCompile(`^WEIR_[A-Z_]+$`)
 	filePath   = regexp.MustCompile(`^\.?[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_.*-]+)+/?$|^[A-Za-z0-9_-]+\.(md|yaml|sh|json|acl|proto|go|wasm)$`)
-	rate       = regexp.MustCompile(`^\d+/\d+[a-z]+$`) // a limit such as 100/1m
+	mediaType  = regexp.MustCompile(`^(application|text)/[a-z+]+$`) // such as text/plain
+	rate       = regexp.MustCompile(`^\d+/\d+[a-z]+$`)              // a limit such as 100/1m
 	labelName  = regexp.MustCompile(`[a-z_]+`)
 
 	// declaration is a function or method with its file: a/b.go: Type.Name
@@ -214,7 +215,7 @@ func (j *judge) span(s Span) {
 		j.file(s)
 	case declaration.MatchString(s.Text):
 		j.declared(s)
-	case rate.MatchString(s.Text):
+	case rate.MatchString(s.Text), mediaType.MatchString(s.Text):
 	case strings.HasPrefix(s.Text, "go test "):
 		j.packages(s)
 	case first == "make", assignment.MatchString(s.Text), strings.HasPrefix(first, "--"),

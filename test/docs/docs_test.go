@@ -322,7 +322,8 @@ func metrics(t *testing.T) map[string][]string {
 		name := "weir_" + m[1]
 		seen[name] = append(seen[name], strings.Trim(m[2], "."))
 	}
-	seen[decisions] = append(seen[decisions], "reason") // of those without the region
+	seen[decisions] = append(seen[decisions], "reason", "override") // without the region; of an override with a name
+	seen["weir_waits"] = append(seen["weir_waits"], "override")
 	for name, labels := range declaredMetrics(t) {
 		seen[name] = append(seen[name], labels...)
 	}
