@@ -32,7 +32,7 @@ func FuzzCookie(f *testing.F) {
 		f.Add(s, "a")
 	}
 	f.Fuzz(func(t *testing.T, header, name string) {
-		if name == "" || strings.ContainsAny(header, "\r\n\v\f\x85\xa0") { // white space that no header has
+		if name == "" || strings.ContainsAny(header, "\r\n\v\f\u0085\u00a0") { // white space that no header has
 			return
 		}
 		got, found := fields.AppendCookie(nil, header, name)
