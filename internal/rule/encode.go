@@ -178,7 +178,7 @@ func (w *writer) condition(m *Match) {
 	w.stringsField("region", m.Regions)
 	w.percent(m.Percent)
 	if m.Until != 0 {
-		w.field("until").string(FormatTime(m.Until))
+		w.field("until").string(formatTime(m.Until))
 	}
 	if len(m.Not) > 0 {
 		w.field("not").open('[')

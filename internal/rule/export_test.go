@@ -2,6 +2,8 @@ package rule
 
 // What tests see of the inside.
 
+var FormatTime = formatTime
+
 // Append is the canonical form of a path.
 func (s Spelling) Append(dst []byte, path string) []byte { return s.append(dst, path) }
 

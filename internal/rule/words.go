@@ -180,8 +180,8 @@ func parseOffset(s string) (int64, bool) {
 	return seconds, err == nil && err2 == nil && hours < 24 && minutes < 60 && (s[0] == '+' || s[0] == '-')
 }
 
-// FormatTime writes a time as [ParseTime] reads it, in UTC.
-func FormatTime(t limit.Micros) string {
+// formatTime writes a time as [ParseTime] reads it, in UTC.
+func formatTime(t limit.Micros) string {
 	seconds := int64(t / limit.Second)
 	year, month, day := dateOf(seconds / 86400)
 	out := []byte("0000-00-00T00:00:00Z")
