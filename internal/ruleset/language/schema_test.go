@@ -186,6 +186,8 @@ func TestSchemaHasTheRangesOfTheLanguage(t *testing.T) {
 		"refusal status":   {"{ name: a, key: [], limit: 1/1m, refusal: { status: %d } }", 400, 599},
 		"grpc status":      {"{ name: a, key: [], limit: 1/1m, refusal: { grpc_status: %d } }", 1, 16},
 		"trusted hops":     {"{ name: a, key: [{ client_ip: { trusted_hops: %d } }], limit: 1/1m }", 0, 16},
+		"percent":          {"{ name: a, match: { percent: %d }, key: [client_ip], limit: 1/1m }", 1, 99},
+		"hops of a match":  {"{ name: a, match: { client_ip: 10.0.0.0/8, trusted_hops: %d }, key: [], limit: 1/1m }", 0, 16},
 		"IPv6 prefix":      {"{ name: a, key: [{ client_ip: { ipv6_prefix: %d } }], limit: 1/1m }", 1, 128},
 	} {
 		for value, legal := range map[int64]bool{test.low - 1: false, test.low: true, test.high: true, test.high + 1: false} {
