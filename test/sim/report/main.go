@@ -39,9 +39,9 @@ func main() {
 // scale plays one large run for each algorithm, side by side.
 func scale(t *testing.T) {
 	begin := time.Now()
-	runs := make([]*run, len(algorithms))
+	runs := make([]*run, len(large))
 	t.Run("runs", func(t *testing.T) {
-		for i, a := range algorithms {
+		for i, a := range large {
 			runs[i] = newRun(*seed, a, *rate, limit.Micros(lasts.Microseconds()))
 			t.Run(a.String(), func(t *testing.T) {
 				t.Parallel()

@@ -31,7 +31,7 @@ var colours = []string{"#2da44e", "#bf8700", "#d4691e", "#cf222e", "#0969da", "#
 
 // plot draws the sweep as SVG.
 func plot(results map[string]result) string {
-	width := left + 2*panelWidth + gap + 20
+	width := left + float64(len(algorithms))*(panelWidth+gap) - gap + 20
 	height := top + panelHeight + 50 + legendHeight
 	var b strings.Builder
 	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n", width, height)

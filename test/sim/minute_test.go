@@ -1,0 +1,55 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// TestWhatAMinuteAdmits has the figures of docs/rules.md: what 60/1m admits of 20 requests per second that begin 8.5 s into a
+// minute of the clock and go on until the fourth ends, at one PoP with leases.
+func TestWhatAMinuteAdmits(t *testing.T) {
+	const begins, every, lasts = 8500 * limit.Millisecond, limit.Second / 20, 4 * limit.Minute
+	for _, c := range []struct {
+		algorithm limit.Algorithm
+		minutes   string // admitted in each minute of the clock
+		trailing  int    // admitted in the 60 s with the most
+	}{
+		{limit.SlidingWindow, "[60 59 59 59]", 68},
+		{limit.FixedWindow, "[60 60 60 60]", 120},
+		{limit.TokenBucket, "[111 60 60 60]", 119},
+	} {
+		t.Run(c.algorithm.String(), func(t *testing.T) {
+			r := newRule(t, "r", limit.Spec{Algorithm: c.algorithm, Count: 60, Period: limit.Minute}, lease.Leased)
+			w := New(Config{Seed: 1, Steady: true, Start: 20_000*limit.Day + begins, Net: Net{Delay: limit.Millisecond}}, r)
+			defer w.Close()
+			parts := Key(r, "k", 1)()
+			var sent []*request
+			for at := limit.Micros(0); at < lasts-begins; at += every {
+				q := new(request)
+				sent = append(sent, q)
+				w.after(at, func() { w.pops[0].take(q, parts) })
+			}
+			if err := w.Run(lasts - begins); err != nil {
+				t.Fatal(err)
+			}
+			minutes, first, trailing := make([]int, lasts/limit.Minute), 0, 0
+			var admitted []limit.Micros
+			for i, q := range sent {
+				if !q.admitted {
+					continue
+				}
+				at := begins + limit.Micros(i)*every
+				minutes[at/limit.Minute]++
+				for admitted = append(admitted, at); admitted[first] <= at-limit.Minute; first++ {
+				}
+				trailing = max(trailing, len(admitted)-first)
+			}
+			if got := fmt.Sprint(minutes); got != c.minutes || trailing != c.trailing {
+				t.Errorf("%s by minute and %d in 60 s, want %s and %d", got, trailing, c.minutes, c.trailing)
+			}
+		})
+	}
+}
