@@ -406,7 +406,7 @@ func encodeKeys(rules []Rule) []byte {
 			}
 			lines = append(lines, string(one.close(']').buf))
 		})
-		sort.Sort(sort.StringSlice(lines))
+		sort.Sort(inOrder(lines))
 		w.string(r.Name)
 		w.strings(lines)
 	}
