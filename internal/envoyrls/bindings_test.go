@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
@@ -256,4 +257,26 @@ bindings:
 	b.play(t, steps{{request(of("user", "a")), "OK: OK 1"}}) // the hour was charged by one alone
 	b.setRules(strings.ReplaceAll(windows, "limits: [3/1h, 5/1d]", "limits: [3/1h, 5/1d]\n    mode: \"off\""))
 	b.play(t, steps{{request(of("user", "a")), "OK: OK -"}})
+}
+
+// TestBoundCalendar: what is stated of a month is its end by the clock of its zone, also where it has 31 days.
+func TestBoundCalendar(t *testing.T) {
+	b := newBench(t, "", func(c *Config) {})
+	if err := b.bindTo(`
+rules:
+  - { name: plan, key: [{ header: x-user }], limit: { count: 3, per: month, zone: Europe/Berlin, anchor: 4 }, consistency: exact }
+`, `
+bindings:
+  - { domain: d, descriptor: [{ key: user }], rule: plan }
+`); err != nil {
+		t.Fatal(err)
+	}
+	until := time.Date(2024, 11, 3, 23, 0, 0, 0, time.UTC).Sub(time.UnixMicro(b.clock.Load())) // begun 2024-10-03T22:00Z
+	for i, r := range []*rlspb.RateLimitRequest{request(costing(0, of("user", "new"))), request(of("user", "a")), hits(9, request(of("user", "a")))} {
+		r.Domain = "d"
+		st := b.ask(r).Statuses[0]
+		if got := st.DurationUntilReset.AsDuration(); got != until || st.CurrentLimit.GetUnit() != rlspb.RateLimitResponse_RateLimit_MONTH {
+			t.Errorf("request %d: %v, want %v in a month", i, st, until)
+		}
+	}
 }

@@ -57,11 +57,33 @@ var accountedSpecs = []limit.Spec{
 	{Algorithm: limit.TokenBucket, Count: 300, Period: 10 * limit.Second},
 }
 
+// perMonth is a limit in months, of which one ends a minute after [newAccounted] begins.
+func perMonth() limit.Spec {
+	c := limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "UTC", Windows: months{}}
+	return limit.Spec{Algorithm: limit.FixedWindow, Count: 300, Period: c.Per.Period(), Calendar: &c}
+}
+
+// months are of 28 and 31 days in turn.
+type months struct{}
+
+func (months) Around(at limit.Micros) *[6]limit.Micros {
+	const start = 1_700_000_100 * limit.Second
+	b := [6]limit.Micros{start - 59*limit.Day, start - 31*limit.Day}
+	for i := 2; i < len(b); i++ {
+		b[i] = b[i-2] + 59*limit.Day
+	}
+	for at >= b[2] {
+		copy(b[:], b[1:])
+		b[5] = b[3] + 59*limit.Day
+	}
+	return &b
+}
+
 // Whatever a region reports that was granted something itself, the others get no more than the
 // limit: what it gives back was its own.
 func TestNobodyGivesBackWhatOthersHave(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		spec := rapid.SampledFrom(accountedSpecs).Draw(t, "limit")
+		spec := rapid.SampledFrom(append(accountedSpecs[:len(accountedSpecs):len(accountedSpecs)], perMonth())).Draw(t, "limit")
 		a := newAccounted(t, spec, rapid.Bool().Draw(t, "equal"))
 		type grant struct {
 			at    limit.Micros
@@ -195,25 +217,48 @@ func lie(a *accounted) {
 // What a region owes counts until its part is used up, for the period in which it says so, and what
 // is more is reported as dropped.
 func TestDebts(t *testing.T) {
-	a := newAccounted(t, accountedSpecs[0], true)
-	for _, c := range []struct {
-		id                  uint64
-		owes, charged, left int64
-	}{{0, 30, 30, 270}, {0, 80, 70, 200}, {0, limit.MaxCount, 0, 200}, {1, 40, 40, 160}} {
-		_, d := a.ask(c.id, lease.Want{Overdrawn: c.owes})
-		if d.Owed != c.owes-c.charged || a.left() != c.left {
-			t.Errorf("region %d owes %d: %d are dropped and %d left, want %d and %d", c.id, c.owes, d.Owed, a.left(), c.owes-c.charged, c.left)
+	for _, spec := range []limit.Spec{accountedSpecs[0], perMonth()} {
+		a := newAccounted(t, spec, true)
+		for range 3 {
+			for _, c := range []struct {
+				id                  uint64
+				owes, charged, left int64
+			}{{0, 30, 30, 270}, {0, 80, 70, 200}, {0, limit.MaxCount, 0, 200}, {1, 40, 40, 160}} {
+				_, d := a.ask(c.id, lease.Want{Overdrawn: c.owes})
+				if d.Owed != c.owes-c.charged || a.left() != c.left {
+					t.Errorf("region %d owes %d: %d are dropped and %d left, want %d and %d", c.id, c.owes, d.Owed, a.left(), c.owes-c.charged, c.left)
+				}
+			}
+			_, end := a.limit.WindowAt(a.now)
+			a.now = end - 1
+			if _, d := a.ask(0, lease.Want{Overdrawn: 1}); d.Owed != 1 {
+				t.Errorf("at the end of the window %d are dropped", d.Owed)
+			}
+			a.now = end
 		}
 	}
-	a.now += 10 * limit.Second
-	if _, d := a.ask(0, lease.Want{Overdrawn: 100}); d.Owed != 0 || a.left() != 200 {
-		t.Errorf("in the next window %d are dropped and %d left", d.Owed, a.left())
+}
+
+// A region has what was granted to it ahead in the next window, whatever the lengths of the two.
+func TestAheadOfAMonth(t *testing.T) {
+	a := newAccounted(t, perMonth(), false)
+	for range 3 {
+		_, end := a.limit.WindowAt(a.now)
+		a.now = end - limit.Second/10
+		g, _ := a.ask(0, lease.Want{Want: 30, Next: true})
+		if g.Granted == 0 || g.StartsIn != 100 {
+			t.Fatalf("%+v, want units of the next window", g)
+		}
+		a.now = end + limit.Second
+		if _, d := a.ask(0, lease.Want{Unused: g.Granted, Lease: g.Lease}); d.Returned != 0 {
+			t.Errorf("%d of %d units that came back are dropped", d.Returned, g.Granted)
+		}
 	}
 }
 
 // What a region gives back is cut to what it has of that window, once.
 func TestGiveBacks(t *testing.T) {
-	for _, spec := range accountedSpecs {
+	for _, spec := range append(accountedSpecs[:len(accountedSpecs):len(accountedSpecs)], perMonth()) {
 		a := newAccounted(t, spec, false)
 		mine, _ := a.ask(0, lease.Want{Need: 1, Waiting: 30, Want: 30})
 		a.ask(1, lease.Want{Need: 1, Waiting: 50, Want: 50})

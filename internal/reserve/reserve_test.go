@@ -3,7 +3,9 @@ package reserve
 import (
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -105,6 +107,35 @@ func TestTrickle(t *testing.T) {
 	} {
 		if got := Trickle(c.spec, 500, c.begin, c.cut, c.now); got != c.want {
 			t.Errorf("%v: %d, want %d", c, got, c.want)
+		}
+	}
+}
+
+// A window of a calendar is as long as that has it.
+func TestCalendarWindow(t *testing.T) {
+	c := limit.Calendar{Per: limit.PerMonth, Anchor: 31, Zone: "Europe/Berlin"}
+	var err error
+	if c.Windows, err = calendar.Windows(c); err != nil {
+		t.Fatal(err)
+	}
+	month := limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 30 * limit.Day, Calendar: &c}
+	w := WindowOf(month)
+	if w != WindowOf(month) || w.LooksBack || w.Refills {
+		t.Errorf("%+v", w)
+	}
+	day := func(month time.Month, day, hour int) limit.Micros {
+		return limit.Micros(time.Date(2026, month, day, hour, 0, 0, 0, time.UTC).UnixMicro())
+	}
+	january, february, march, april := day(1, 30, 23), day(2, 27, 23), day(3, 30, 22), day(4, 29, 22)
+	for _, at := range []limit.Micros{february, february + limit.Day, march - 1} {
+		if got, want := w.Near(at), [3]limit.Micros{february, january, march}; got != want || w.Begin(at) != february {
+			t.Errorf("at %d: begins %v and %d, want %v", at, got, w.Begin(at), want)
+		}
+	}
+	for _, end := range []limit.Micros{march, april} {
+		s := Span{After: w.Near(end)[1] - limit.Day, Until: w.Near(end)[1] + limit.Second}
+		if !w.runs(s, end+Ahead-1) || w.runs(s, end+Ahead) {
+			t.Errorf("a span with the window that ends at %d runs before %v, and at its end %v", end, w.runs(s, end+Ahead-1), w.runs(s, end+Ahead))
 		}
 	}
 }

@@ -117,6 +117,48 @@ func TestBucket(t *testing.T) {
 	})
 }
 
+// alternating is windows of 50 and of 70 s.
+type alternating struct{}
+
+func (alternating) Around(at limit.Micros) *[6]limit.Micros {
+	var b [6]limit.Micros
+	begin, i := at-at%(2*limit.Minute)-2*limit.Minute, 0
+	next := func() {
+		begin += [2]limit.Micros{50 * limit.Second, 70 * limit.Second}[i%2]
+		i++
+	}
+	for ; begin <= at; next() {
+		b[0], b[1] = b[1], begin
+	}
+	for k := 2; k < len(b); k++ {
+		b[k] = begin
+		next()
+	}
+	return &b
+}
+
+// Of windows of a calendar the region has its share each, however long they are; of one that it has renounced, its
+// share of the rate by that window's length.
+func TestCalendar(t *testing.T) {
+	for _, count := range []int64{400, 80} {
+		inWorld(t, 1, func(w *world) {
+			p := w.policy("r", limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: limit.Day, Calendar: &limit.Calendar{Zone: "UTC", Windows: alternating{}}})
+			time.Sleep(5 * time.Second) // a window of 70 s has begun
+			w.link(false)
+			if got, want := w.during(p, 60*time.Second), count/4*60/70; got < want*9/10 || got > want {
+				t.Errorf("%d of %d units in 60 s of a window of 70 s that was renounced, want its share of the rate, %d", got, count, want)
+			}
+			for _, length := range []time.Duration{50, 70} {
+				time.Sleep(6 * time.Second)
+				if got := w.spend(p); got != count/4 {
+					t.Errorf("%d of %d units of a later window of %d s, want the share", got, count, length)
+				}
+				time.Sleep(length*time.Second - 6*time.Second)
+			}
+		})
+	}
+}
+
 // Limits that look back: a window is the region's if it has the one before, too.
 func TestLooksBack(t *testing.T) {
 	for name, s := range map[string]limit.Spec{

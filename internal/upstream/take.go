@@ -187,8 +187,10 @@ func (s *Store) isFor(ctx context.Context, a *engine.Ask, src *source, g *lease.
 	case src.from == byTrickle && src.window.Refills:
 		return true
 	case src.from == byTrickle:
-		begin, ok := labelled(trickleWindow(a.Policy.Limit.Spec(), src.window), now, g.Lease)
-		return ok && src.window.Begin(begin) == src.begin
+		part := trickleWindow(a.Policy.Limit.Spec(), src.window)
+		begin, ok := labelled(part, now, g.Lease)
+		// Not all begin with a window of the limit. Of one that runs then, only what came in since counts.
+		return ok && begin+part.Period > src.begin && src.window.Begin(max(begin, src.begin)) == src.begin
 	}
 	begin, ok := charged(a.Policy.Limit, src.window, now, g.Lease)
 	if !ok {

@@ -55,8 +55,8 @@ func (g *aggregator) acquire(a *engine.Ask) lease.Grant {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	spec := a.Policy.Limit.Spec()
-	begin := clock() - clock()%spec.Period
 	w := reserve.WindowOf(spec)
+	begin := w.Begin(clock())
 	at := name(a.Policy.Rule, begin)
 	back := int64(0)
 	if a.Want.Lease == a.Policy.Limit.PeriodID(begin) {
