@@ -159,23 +159,21 @@ func (s Spec) checkPeriod() error {
 
 func (s Spec) checkCalendar() error {
 	c := s.Calendar
-	switch {
-	case c == nil:
+	if c == nil {
 		return nil
+	}
+	most := [...]uint8{PerDay: 0, PerWeek: 7, PerMonth: 31}[min(c.Per, PerMonth)]
+	switch {
 	case s.Algorithm != FixedWindow:
 		return bad("calendar", "is a window of the calendar, only for fixed_window: write algorithm: fixed_window, or a period such as 30d")
 	case s.Align != AlignClock:
 		return bad("align", "first_request is not for windows of the calendar: leave it out, or write a period such as 30d")
 	case c.Per > PerMonth || s.Period != c.Per.Period():
 		return bad("calendar", "is unknown: write day, week or month")
-	case c.Per == PerMonth && (c.Anchor < 1 || c.Anchor > 31):
-		return bad("anchor", "is out of range: write a day of the month, 1 to 31")
-	case c.Per == PerWeek && (c.Anchor < 1 || c.Anchor > 7):
-		return bad("anchor", "is out of range: write a day of the week, monday to sunday")
-	case c.Per == PerDay && c.Anchor != 0:
-		return bad("anchor", "is only for month and week: leave it out")
+	case c.Anchor > most || (c.Anchor == 0) != (most == 0):
+		return bad("anchor", "is out of range: write 1 to "+itoa(most)+", or leave it out for day")
 	case c.Zone == "" || len(c.Zone) > 64:
-		return bad("zone", "has "+strconv.Itoa(len(c.Zone))+" bytes: write the IANA name of a time zone, such as Europe/Berlin")
+		return bad("zone", "has no name of 1 to 64 bytes: write one such as Europe/Berlin")
 	}
 	return nil
 }

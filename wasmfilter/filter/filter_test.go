@@ -552,3 +552,31 @@ func TestCallsOfTwoPlugins(t *testing.T) {
 		}
 	})
 }
+
+// A rule by months states the end of the month that the region states, also of one with 31 days, and the nominal length.
+// Without an answer its share lasts until that end, for a new key for the nominal length. The PoP knows no time zones:
+// of the name it only keeps the words.
+func TestCalendarAtThePoP(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, `{"rules":[{"name":"plan","key":[{"header":"x-user"}],"consistency":"exact","on_failure":"local",
+			"limit":{"count":1000,"per":"month","zone":"Nowhere/Known","anchor":15}}]}`), 1)
+		const month = 31*86_400 - 3600
+		x := e.send(0, ":method", "GET", ":path", "/", "x-user", "ann")
+		e.settle(grantsOf(lease.Grant{Status: lease.OK, Granted: 1, Limit: 1000, Remaining: 999, Reset: month * 1000}))
+		e.complete(x)
+		if policy, left := header(x.response, "ratelimit-policy"), header(x.response, "ratelimit"); policy != `"plan";q=1000;w=2592000` || left != fmt.Sprintf(`"plan";r=999;t=%d`, month) {
+			t.Errorf("RateLimit-Policy: %s, RateLimit: %s", policy, left)
+		}
+		for user, until := range map[string]int{"ann": month, "bob": 30 * 86_400} {
+			x = e.send(0, ":method", "GET", ":path", "/", "x-user", user)
+			e.settle(hang)
+			e.complete(x)
+			var remaining, reset int
+			if n, _ := fmt.Sscanf(header(x.response, "ratelimit"), `"plan";r=%d;t=%d`, &remaining, &reset); n == 2 && (reset > until || reset < until-5) {
+				t.Errorf("%s is decided without the region: %q, want an end in %d s", user, header(x.response, "ratelimit"), until)
+			} else if n != 2 {
+				t.Errorf("%s is decided without the region: %q", user, x.response)
+			}
+		}
+	})
+}

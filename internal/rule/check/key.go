@@ -139,7 +139,7 @@ func (c *checker) keyLimit(r *rule.Rule, k *rule.KeyLimit, prefix string) {
 		c.add(prefix+"limit", "differs from the rule's own in more than count and burst")
 		return
 	case !own.Calendar.Same(base.Calendar):
-		c.add(prefix+"limit.per", "is not the window of the rule's own limit; write the same, without zone and anchor: the key stays on the counter that it has without the override",
+		c.add(prefix+"limit.per", "is not the rule's own; write that, without zone and anchor: the key stays on the counter that it has without the override",
 			"limit", "algorithm", prefix+"limit")
 		return
 	case own.Period != base.Period && own.Period != 0:

@@ -121,9 +121,9 @@ func (c *checker) calendar(prefix string, r *rule.Rule, s limit.Spec) {
 		return
 	}
 	c.refuse(r.Scope == rule.ScopePoP, prefix+"limit.per",
-		s.Calendar.Per.String()+" needs a tier that knows time zones, and scope: pop counts at the PoP, which knows none; write scope: region, or a period such as 1d", "scope")
+		"is a window of the calendar, and the PoP, where scope: pop counts, knows no time zones; write scope: region, or a period such as 1d", "scope")
 	c.refuse(r.Consistency == lease.Optimistic, prefix+"limit.per",
-		s.Calendar.Per.String()+" is not for consistency: optimistic; write leased or exact, or a period such as 1d", "consistency")
+		"is a window of the calendar, not for optimistic; write leased or exact, or a period such as 1d", "consistency")
 }
 
 // capacity checks that a request of the highest cost can ever pass.
