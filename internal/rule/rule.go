@@ -72,7 +72,8 @@ type Rule struct {
 	// Limits holds the base limit at 0 and the override i at i+1; at least one, but none with
 	// mode Exempt.
 	// The first override whose When holds is used, else the base limit. All agree
-	// in everything but Count, Period and Burst.
+	// in everything but Count, Period and Burst. Each states its algorithm: the zero value
+	// is a token bucket, which is no default here.
 	Limits []Variant
 	// Keys are the overrides by key: limits of single keys, which replace the base limit.
 	// Only the tier that counts the key has them, see [Set.Encode].
