@@ -3,7 +3,6 @@ package rule
 import (
 	"math/bits"
 	"slices"
-	"strings"
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule/ip"
@@ -133,8 +132,7 @@ func beginHash(seed uint64, name string) uint64 {
 	for i := range 8 {
 		h = (h ^ seed>>(8*i)&0xff) * fnvPrime
 	}
-	name, _, _ = strings.Cut(name, "@")
-	return hashOf(h, name) * fnvPrime
+	return hashOf(h, Written(name)) * fnvPrime
 }
 
 func hashOf[T string | []byte](h uint64, text T) uint64 {

@@ -76,7 +76,7 @@ func (l *linter) chosen(field string, m *rule.Match) {
 // lifted checks that no exempt rule lifts the rule wherever it applies.
 func (l *linter) lifted(exempt []*rule.Rule) {
 	for _, e := range exempt {
-		if (len(e.From) == 0 || slices.Contains(e.From, l.rule.Name)) && covers(&e.Match, &l.rule.Match) {
+		if (len(e.From) == 0 || slices.Contains(e.From, rule.Written(l.rule.Name))) && covers(&e.Match, &l.rule.Match) {
 			l.warn(AlwaysExempt, "match", "the exempt rule %s lifts it for all requests that it matches, so it never decides; narrow %s down, or leave this rule out", e.Name, e.Name)
 		}
 	}
@@ -149,10 +149,9 @@ func within(list, in reflect.Value) bool {
 
 // same checks that the rule does not count the requests of another one once more.
 func (l *linter) same(before []*rule.Rule) {
-	base, _, _ := strings.Cut(l.rule.Name, "@")
 	for _, other := range before {
-		name, _, _ := strings.Cut(other.Name, "@")
-		if name == base || other.Mode != l.rule.Mode || other.Scope != l.rule.Scope ||
+		name := rule.Written(other.Name)
+		if name == rule.Written(l.rule.Name) || other.Mode != l.rule.Mode || other.Scope != l.rule.Scope ||
 			!reflect.DeepEqual(other.Match, l.rule.Match) || !reflect.DeepEqual(other.Key, l.rule.Key) {
 			continue
 		}

@@ -89,7 +89,7 @@ func Load(path string) (*Document, error) {
 // Place returns where a field of a rule stands, or the nearest place above it that exists: its file, path and
 // position. A rule that is one of several windows, variants or parts of one stands where that does.
 func (d *Document) Place(name, field string) (place strict.Error) {
-	name, _, _ = strings.Cut(name, "@")
+	name = rule.Written(name)
 	var root *strict.Node
 	if d.merged != nil {
 		root = &d.merged.root
