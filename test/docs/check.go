@@ -195,8 +195,8 @@ var (
 	metricName = regexp.MustCompile(`\b(?:weir|envoy)_[a-z0-9_]+(\{[^}]*\})?`)
 	variable   = regexp.MustCompile(`^WEIR_[A-Z_]+$`)
 	filePath   = regexp.MustCompile(`^\.?[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_.*-]+)+/?$|^[A-Za-z0-9_-]+\.(md|yaml|sh|json|acl|proto|go|wasm)$`)
-	mediaType  = regexp.MustCompile(`^(application|text)/[a-z+]+$`) // such as text/plain
-	rate       = regexp.MustCompile(`^\d+/\d+[a-z]+$`)              // a limit such as 100/1m
+	mediaType  = regexp.MustCompile(`^(application|text)/[a-z+]+$`)     // such as text/plain
+	rate       = regexp.MustCompile(`^\d+/(\d+[a-z]+|day|week|month)$`) // a limit such as 100/1m
 	labelName  = regexp.MustCompile(`[a-z_]+`)
 
 	// declaration is a function or method with its file: a/b.go: Type.Name
