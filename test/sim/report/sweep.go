@@ -23,7 +23,7 @@ const (
 
 var (
 	algorithms = []limit.Algorithm{limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow}
-	large      = algorithms[:2] // of the large runs
+	large      = algorithms[:2]                                   // of the large runs
 	delays     = []limit.Micros{1, 10, 25, 50, 75, 100, 125, 150} // ms, one way
 	settings   = []setting{
 		{name: "no loss"},
