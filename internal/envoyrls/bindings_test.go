@@ -2,6 +2,7 @@ package envoyrls
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -279,4 +280,46 @@ bindings:
 			t.Errorf("request %d: %v, want %v in a month", i, st, until)
 		}
 	}
+}
+
+// TestBoundPercent: a descriptor counts on the rules that have its key, and on a candidate until its end.
+func TestBoundPercent(t *testing.T) {
+	b := newBench(t, "")
+	if err := b.bindTo(`
+rules:
+  - { name: login, key: [{ header: x-user }], limit: 3/1d, algorithm: fixed_window, consistency: exact, percent: 30 }
+candidates:
+  - { rule: login, limit: 2/1d, until: "2024-10-04T01:00:00Z" }
+`, `
+bindings:
+  - { domain: d, descriptor: [{ key: user }], rule: login }
+`); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for _, user := range strings.Fields("a b c d e f g h i j k l m n o p q r s t") {
+		for range 3 {
+			if r := b.ask(request(of("user", user))); r.OverallCode != rlspb.RateLimitResponse_OK {
+				t.Errorf("%s: refused by %v", user, r)
+			}
+		}
+		if r := b.ask(request(of("user", user))); r.OverallCode != rlspb.RateLimitResponse_OK {
+			refused++
+		}
+	}
+	if refused < 2 || refused > 12 {
+		t.Errorf("of 20 users %d are refused, want about 30 percent", refused)
+	}
+	has := func(result, rule string, n int) {
+		t.Helper()
+		if line := fmt.Sprintf(`weir_rls_decisions_total{result="%s",rule="%s"} %d`, result, rule, n); !b.metric(line) {
+			t.Errorf("no %s", line)
+		}
+	}
+	has("over", "login", refused)
+	has("shadow_over", "login@shadow", 20-refused)
+	has("shadow_over", "login@candidate", 40)
+	b.advance(limit.Hour)
+	b.ask(request(of("user", "a")))
+	has("shadow_over", "login@candidate", 40) // it has ended
 }

@@ -104,12 +104,23 @@ func (c *clauses) hasClient(q *view) bool {
 	return false
 }
 
+// Counts reports whether percent and until of the rule i let it count a key, in its short form, at
+// a time. All else of its match is about requests.
+func (s *Set) Counts(i int, key []byte, now limit.Micros) bool {
+	c := s.evaluators[i].match.clauses
+	return c == nil || (c.until == 0 || now < c.until) && c.hasKey(key)
+}
+
+// hasKey reports whether a key is among the percent of the keys.
+func (c *clauses) hasKey(key []byte) bool {
+	at := percentOf(c.begin, key)
+	return c.percent.To == 0 || at >= c.percent.From && at < c.percent.To
+}
+
 // keyHolds evaluates what depends on the key.
 func (c *clauses) keyHolds(q *view, key []byte) bool {
-	if c.percent.To != 0 {
-		if at := percentOf(c.begin, key); at < c.percent.From || at >= c.percent.To {
-			return false
-		}
+	if c.percent.To != 0 && !c.hasKey(key) {
+		return false
 	}
 	for i := range c.late {
 		if c.late[i].holds(q) && c.late[i].keyHolds(q, key) {

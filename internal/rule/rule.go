@@ -39,6 +39,8 @@ const (
 	MaxRules        = 1000 // rules of a set
 	MaxOverrides    = 64   // overrides of a rule with a condition
 	MaxWindows      = 8    // windows of a rule
+	MaxVariants     = 8    // variants of a rule
+	MaxCandidates   = 4    // candidates of a set
 	MaxParts        = 8    // parts of a key
 	MaxSources      = 4    // sources of a part: one, and three else
 	MaxAlternatives = 64   // of each kind in a match: methods, hosts, paths, networks, ...

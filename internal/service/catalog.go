@@ -19,6 +19,8 @@ type catalog struct {
 
 // entry is one rule.
 type entry struct {
+	set      *rule.Set
+	index    int              // in set
 	policies []*engine.Policy // by variant
 	keys     *keylimits.Table // of the rule's own limit
 	counts   *ruleCounts
@@ -37,7 +39,7 @@ func newCatalog(set *rule.Set, divides bool, m *metrics) *catalog {
 		if r.Mode == rule.Exempt || divides && r.Scope != rule.ScopeGlobal {
 			continue
 		}
-		e := &entry{counts: m.rule(r.Name)}
+		e := &entry{set: set, index: i, counts: m.rule(r.Name)}
 		for v := range r.Limits {
 			p := engine.NewPolicy(r.Name, set.Override(i, v), set.Limit(i, v), termsOf(r, set.Limit(i, v)))
 			p.OnFailure, p.ExpectedHolders, p.Mode, p.Key = r.OnFailure, r.ExpectedHolders, r.Mode, r.Key

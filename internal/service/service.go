@@ -144,10 +144,14 @@ func (s *Service) RulesVersion() (version string, revision uint64) {
 }
 
 // Policy is the limit of a rule's variant in the rules in force, or that of a key which has one
-// of its own; nil if there is none. With a nil key it is the variant's. The rules may be
-// replaced while a caller keeps it.
+// of its own; nil if there is none, or if percent or until of the rule's match exclude the key. With
+// a nil key it is the variant's. The rules may be replaced while a caller keeps it.
 func (s *Service) Policy(rule string, variant uint32, key []byte) *engine.Policy {
-	return s.rules.Load().policy(rule, variant, 0, key, s.config.Now()).Policy
+	c, now := s.rules.Load(), s.config.Now()
+	if e := c.rules[rule]; e == nil || key != nil && !e.set.Counts(e.index, key, now) {
+		return nil
+	}
+	return c.policy(rule, variant, 0, key, now).Policy
 }
 
 // Expanded are the names of the rules in force that the rule of a document was expanded into;

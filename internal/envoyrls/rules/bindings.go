@@ -78,6 +78,9 @@ func (c *Config) prepareBound(p *engine.Policy, b *binding.Binding) *Rule {
 // ofKey returns those of the rules that count a key, each with the limit of that key if it has
 // one of its own. The key is in its short form.
 func (c *Config) ofKey(all []*Rule, key []byte) []*Rule {
+	if key == nil {
+		key = []byte{} // that of all requests; without a key percent would not matter
+	}
 	for i, r := range all {
 		if c.File.Policy(r.Policy.Rule, 0, key) != r.Policy {
 			return c.ownOfKey(all, i, key)

@@ -3,7 +3,6 @@ package read
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
@@ -13,24 +12,56 @@ import (
 // What has several counters in a document becomes several rules: all other code knows rules
 // with one counter per key. Their names have a suffix for each step:
 //
-//	limits     login, and login@1d for the window of a day
+//	limits      login, and login@1d for the window of a day
+//	percent     login for these keys, and login@shadow for the others
+//	variants    login@a and login@b, and login@b@1d for a window of b
+//	candidates  login@candidate
 
 const limitsForms = "a list of limits, such as [5/1m, 20/1d]"
 
-// windows reads the limits of a rule, and makes a rule of each.
-func (d *reader) windows(v strict.Value, r rule.Rule) []rule.Rule {
+// windows are the rules that a rule of the document is expanded into by its limits: one for each.
+// They have the name that is written.
+type windows struct {
+	rules  []rule.Rule
+	origin // of the first
+}
+
+// windows reads the limits of the rule i.
+func (d *reader) windows(v strict.Value, r rule.Rule, i int) windows {
 	spec := d.spec(v, r.Scope)
-	limits := d.limits(v, spec)
-	rules := make([]rule.Rule, len(limits))
+	w := windows{origin: origin{i, -1, -1, -1}}
+	w.set(r, d.limits(v, spec), v.Field("limits").Present())
+	d.overrides(v, spec, w.rules)
+	return w
+}
+
+// set makes a rule like r for each limit; several is whether they are in a list.
+func (w *windows) set(r rule.Rule, limits []limit.Spec, several bool) {
+	w.rules = make([]rule.Rule, len(limits))
 	for i, own := range limits {
-		rules[i] = r
-		rules[i].Limits = []rule.Variant{{Limit: own}}
-		if i > 0 {
-			rules[i].Name += "@" + windowName(own, i)
-		}
+		w.rules[i] = r
+		w.rules[i].Limits = []rule.Variant{{Limit: own}}
 	}
-	d.overrides(v, spec, rules)
-	return rules
+	if w.window = -1; several {
+		w.window = 0
+	}
+}
+
+// add adds rules like the windows, for some of the keys, with this suffix.
+func (d *reader) add(w windows, suffix string, keys rule.Percent) {
+	for i, r := range w.rules {
+		if r.Name += suffix; i > 0 {
+			r.Name += "@" + windowName(r.Limits[0].Limit, i)
+		}
+		if keys != (rule.Percent{}) {
+			r.Match.Percent = keys
+		}
+		at := w.origin
+		if at.window >= 0 {
+			at.window = i
+		}
+		d.rules, d.origins = append(d.rules, r), append(d.origins, at)
+	}
 }
 
 // windowName is the suffix of the window i, which may have no period by mistake.
@@ -64,13 +95,16 @@ func (d *reader) limits(v strict.Value, spec limit.Spec) []limit.Spec {
 	out[0] = spec
 	for i, item := range items {
 		out[i] = d.ownLimit(item, spec)
-		if j := slices.IndexFunc(out[:i], func(s limit.Spec) bool {
-			return s.Period == out[i].Period && (s.Calendar == nil) == (out[i].Calendar == nil)
-		}); j >= 0 && out[i].Period > 0 {
+		if j := slices.IndexFunc(out[:i], func(s limit.Spec) bool { return samePeriod(s, out[i]) }); j >= 0 && out[i].Period > 0 {
 			item.Fail("has the period of " + strict.Index("limits", j) + "; write each period once")
 		}
 	}
 	return out
+}
+
+// samePeriod reports whether two limits have windows of one name.
+func samePeriod(a, b limit.Spec) bool {
+	return a.Period == b.Period && (a.Calendar == nil) == (b.Calendar == nil)
 }
 
 // overrides reads the overrides of a rule into the rule of each window: first those by attribute, then those by key, for
@@ -119,8 +153,12 @@ func (d *reader) overrideLimits(v strict.Value, several bool, spec limit.Spec, w
 		v.FailName("limits", "is for a rule with limits; write limit")
 	case !several:
 		out[0] = d.limit(one, following(spec, out[0]))
+	case one.Kind() == strict.String && one.Node().Text == rule.Unlimited && !list.Present():
+		for i := range out {
+			out[i].Count = unlimited
+		}
 	case one.Present():
-		v.FailName("limit", "is one, and the rule has limits; write limits, one for each of the rule's")
+		v.FailName("limit", "is one, and the rule has limits; write limits, one for each of the rule's, or limit: unlimited")
 	case list.Require(limitsForms + ", one for each of the rule's"):
 		items := list.List(rule.MaxWindows, limitsForms)
 		if list.Ok() && len(items) != len(out) {
@@ -138,36 +176,4 @@ func (d *reader) overrideLimits(v strict.Value, several bool, spec limit.Spec, w
 func following(spec, own limit.Spec) limit.Spec {
 	spec.Calendar = own.Calendar
 	return spec
-}
-
-// origin is where a document has an expanded rule.
-type origin struct {
-	rule   int // in rules
-	window int // in limits; -1: the rule has limit
-}
-
-// path returns the path in the document of a field of the expanded rule.
-func (o *origin) path(field string) string {
-	if o.window >= 0 {
-		at := 0 // where limit stands, in the rule or in an override
-		if strings.HasPrefix(field, "overrides[") {
-			at = strings.IndexByte(field, '.') + 1
-		}
-		if rest, ok := strings.CutPrefix(field[at:], "limit"); ok && (rest == "" || rest[0] == '.') {
-			field = field[:at] + strict.Index("limits", o.window) + rest
-		}
-	}
-	return strict.Index("rules", o.rule) + "." + field
-}
-
-// written returns the path in the document for a path of package check, which knows the
-// expanded rules alone, and the index of the rule there; -1: it is about no rule.
-func (d *reader) written(path string) (string, int) {
-	rest, ok := strings.CutPrefix(path, "rules[")
-	number, field, found := strings.Cut(rest, "].")
-	i, err := strconv.Atoi(number)
-	if !ok || !found || err != nil {
-		return path, -1
-	}
-	return d.origins[i].path(field), i
 }

@@ -82,3 +82,54 @@ func TestTooManyWindows(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestPercent: the keys that are not enforced are decided in shadow. A rule that is off stays so.
+func TestPercent(t *testing.T) {
+	same(t, `{"seed":7,"rules":[{"name":"login","percent":20,"match":{"path":"/login"},"key":["client_ip"],"limits":["5/1m","20/1d"],"overrides":[{"key":["192.0.2.1"],"limits":["6/1m","60/1d"]}]},
+		{"name":"off","mode":"off","percent":1,"key":["client_ip"],"limit":"5/1m"}]}`,
+		`{"seed":7,"rules":[
+		{"name":"login","match":{"path":"/login","percent":20},"key":["client_ip"],"limit":"5/1m","overrides":[{"key":["192.0.2.1"],"limit":"6/1m"}]},
+		{"name":"login@1d","match":{"path":"/login","percent":20},"key":["client_ip"],"limit":"20/1d","overrides":[{"key":["192.0.2.1"],"limit":"60/1d"}]},
+		{"name":"login@shadow","mode":"shadow","match":{"path":"/login","percent":{"from":20,"to":100}},"key":["client_ip"],"limit":"5/1m","overrides":[{"key":["192.0.2.1"],"limit":"6/1m"}]},
+		{"name":"login@shadow@1d","mode":"shadow","match":{"path":"/login","percent":{"from":20,"to":100}},"key":["client_ip"],"limit":"20/1d","overrides":[{"key":["192.0.2.1"],"limit":"60/1d"}]},
+		{"name":"off","mode":"off","match":{"percent":1},"key":["client_ip"],"limit":"5/1m"},
+		{"name":"off@shadow","mode":"off","match":{"percent":{"from":1,"to":100}},"key":["client_ip"],"limit":"5/1m"}]}`)
+}
+
+// TestVariants: a variant is the rule but for what it states itself.
+func TestVariants(t *testing.T) {
+	same(t, `{"rules":[
+		{"name":"a","key":["client_ip"],"limits":["5/1m","20/1d"],"algorithm":"sliding_window","overrides":[{"name":"gold","when":{"path":"/"},"limits":["6/1m","60/1d"]},{"key":["192.0.2.1"],"limits":["7/1m","70/1d"]}],
+			"variants":[{"name":"x","weight":90},{"name":"y","weight":10,"algorithm":"fixed_window","consistency":"exact"}]},
+		{"name":"b","mode":"shadow","key":["client_ip"],"limit":"5/1m","algorithm":"fixed_window",
+			"variants":[{"name":"x","weight":50,"limit":"6/1m"},{"name":"y","weight":20,"limits":["7/1m","70/1d"]},{"name":"z","weight":30}]}]}`,
+		`{"rules":[
+		{"name":"a@x","match":{"percent":90},"key":["client_ip"],"limit":"5/1m","algorithm":"sliding_window","overrides":[{"name":"gold","when":{"path":"/"},"limit":"6/1m"},{"key":["192.0.2.1"],"limit":"7/1m"}]},
+		{"name":"a@x@1d","match":{"percent":90},"key":["client_ip"],"limit":"20/1d","algorithm":"sliding_window","overrides":[{"name":"gold","when":{"path":"/"},"limit":"60/1d"},{"key":["192.0.2.1"],"limit":"70/1d"}]},
+		{"name":"a@y","match":{"percent":{"from":90,"to":100}},"key":["client_ip"],"limit":"5/1m","algorithm":"fixed_window","consistency":"exact","overrides":[{"name":"gold","when":{"path":"/"},"limit":"6/1m"},{"key":["192.0.2.1"],"limit":"7/1m"}]},
+		{"name":"a@y@1d","match":{"percent":{"from":90,"to":100}},"key":["client_ip"],"limit":"20/1d","algorithm":"fixed_window","consistency":"exact","overrides":[{"name":"gold","when":{"path":"/"},"limit":"60/1d"},{"key":["192.0.2.1"],"limit":"70/1d"}]},
+		{"name":"b@x","mode":"shadow","match":{"percent":50},"key":["client_ip"],"limit":"6/1m","algorithm":"fixed_window"},
+		{"name":"b@y","mode":"shadow","match":{"percent":{"from":50,"to":70}},"key":["client_ip"],"limit":"7/1m","algorithm":"fixed_window"},
+		{"name":"b@y@1d","mode":"shadow","match":{"percent":{"from":50,"to":70}},"key":["client_ip"],"limit":"70/1d","algorithm":"fixed_window"},
+		{"name":"b@z","mode":"shadow","match":{"percent":{"from":70,"to":100}},"key":["client_ip"],"limit":"5/1m","algorithm":"fixed_window"}]}`)
+}
+
+// TestCandidates: a candidate is its rule for all keys, in shadow, with another limit. Its overrides are those of the
+// window that has its period.
+func TestCandidates(t *testing.T) {
+	same(t, `{"candidates":[{"rule":"a","limit":"3/1d","until":"2026-12-01T00:00:00Z"},{"rule":"b","limit":{"count":4,"per":"2m"}},{"rule":"c","limit":"5/1m"}],"rules":[
+		{"name":"a","percent":20,"match":{"method":"GET","until":"2026-11-30T00:00:00Z"},"key":["client_ip"],"limits":["5/1m","20/1d"],"cost":2,"overrides":[{"key":["192.0.2.1"],"limits":["6/1m","60/1d"]}]},
+		{"name":"b","key":["client_ip"],"limit":"5/1m","scope":"global","algorithm":"fixed_window","variants":[{"name":"x","weight":50},{"name":"y","weight":50,"algorithm":"token_bucket"}]},
+		{"name":"c","mode":"off","key":[],"limit":"5/1m"}]}`,
+		`{"rules":[
+		{"name":"a","match":{"method":"GET","percent":20,"until":"2026-11-30T00:00:00Z"},"key":["client_ip"],"limit":"5/1m","cost":2,"overrides":[{"key":["192.0.2.1"],"limit":"6/1m"}]},
+		{"name":"a@1d","match":{"method":"GET","percent":20,"until":"2026-11-30T00:00:00Z"},"key":["client_ip"],"limit":"20/1d","cost":2,"overrides":[{"key":["192.0.2.1"],"limit":"60/1d"}]},
+		{"name":"a@shadow","mode":"shadow","match":{"method":"GET","percent":{"from":20,"to":100},"until":"2026-11-30T00:00:00Z"},"key":["client_ip"],"limit":"5/1m","cost":2,"overrides":[{"key":["192.0.2.1"],"limit":"6/1m"}]},
+		{"name":"a@shadow@1d","mode":"shadow","match":{"method":"GET","percent":{"from":20,"to":100},"until":"2026-11-30T00:00:00Z"},"key":["client_ip"],"limit":"20/1d","cost":2,"overrides":[{"key":["192.0.2.1"],"limit":"60/1d"}]},
+		{"name":"b@x","match":{"percent":50},"key":["client_ip"],"limit":"5/1m","scope":"global","algorithm":"fixed_window"},
+		{"name":"b@y","match":{"percent":{"from":50,"to":100}},"key":["client_ip"],"limit":"5/1m","scope":"global","algorithm":"token_bucket"},
+		{"name":"c","mode":"off","key":[],"limit":"5/1m"},
+		{"name":"a@candidate","mode":"shadow","match":{"method":"GET","until":"2026-11-30T00:00:00Z"},"key":["client_ip"],"limit":"3/1d","cost":2,"overrides":[{"key":["192.0.2.1"],"limit":"60/1d"}]},
+		{"name":"b@candidate","mode":"shadow","key":["client_ip"],"limit":"4/2m","scope":"global","algorithm":"fixed_window"},
+		{"name":"c@candidate","mode":"off","key":[],"limit":"5/1m"}]}`)
+}

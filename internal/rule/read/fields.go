@@ -9,15 +9,17 @@ import (
 // The fields of the rule language, per mapping. Package language describes the
 // same; a test there compares the two.
 var (
-	documentFields  = []string{"client_ip", "rules", "revision", "regions", "seed"}
+	documentFields  = []string{"client_ip", "rules", "revision", "regions", "seed", "candidates"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}
-	ruleFields      = []string{"name", "mode", "match", "from", "key", "limit", "limits", "overrides", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "refusal", "retry_jitter"}
+	ruleFields      = []string{"name", "mode", "match", "from", "percent", "key", "limit", "limits", "overrides", "variants", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "refusal", "retry_jitter"}
 	pathFields      = []string{"exact", "prefix", "regex", "template"}
 	namedFields     = []string{"exact", "prefix", "regex", "present"}
 	partFields      = []string{"client_ip", "header", "query", "cookie", "segment", "claim", "label", "const", "host", "san", "route", "region", "else"}
 	percentFields   = []string{"from", "to"}
 	limitFields     = []string{"count", "per", "burst", "zone", "anchor"}
 	overrideFields  = []string{"name", "when", "key", "limit", "limits", "until"}
+	variantFields   = []string{"name", "weight", "algorithm", "limit", "limits", "consistency"}
+	candidateFields = []string{"rule", "limit", "until"}
 	costFields      = []string{"header", "default", "max"}
 	onFailureFields = []string{"action", "status", "expected_holders"}
 	leaseFields     = []string{"interval", "ttl"}
@@ -49,6 +51,11 @@ func Fields() map[string][]string {
 		"rules[].overrides[]":          overrideFields,
 		"rules[].overrides[].limit":    limitFields,
 		"rules[].overrides[].limits[]": limitFields,
+		"rules[].variants[]":           variantFields,
+		"rules[].variants[].limit":     limitFields,
+		"rules[].variants[].limits[]":  limitFields,
+		"candidates[]":                 candidateFields,
+		"candidates[].limit":           limitFields,
 		"rules[].cost":                 costFields,
 		"rules[].on_failure":           onFailureFields,
 		"rules[].lease":                leaseFields,
@@ -73,8 +80,6 @@ func unsupported(name, instead string) reserved {
 
 var (
 	reservedInRule = []reserved{
-		unsupported("percent", "leave it out, and use mode: shadow to try a rule"),
-		unsupported("variants", "leave it out; overrides with when give some requests another limit"),
 		{"x_ratelimit", "is written headers; write headers: [draft, x-draft03], or [draft, x-unix]"},
 		{"burst", "is part of the limit; write it there, such as limit: { count: 5, per: 1m, burst: 10 }, with algorithm: token_bucket"},
 	}

@@ -35,8 +35,8 @@ func JSON(text []byte) (*rule.Set, error) {
 func Document(doc strict.Value, zones Zones) *rule.Set {
 	doc.Require("a mapping with rules")
 	r := reader{zones: zones}
-	rules := r.document(doc)
-	set, problems := check.Rules(rules, r.regions, r.seed)
+	r.document(doc)
+	set, problems := check.Rules(r.rules, r.regions, r.seed)
 	for _, p := range r.problems(problems, doc) {
 		doc.FailAt(p.Path, text(&p, doc))
 	}
@@ -58,10 +58,10 @@ func (d *reader) problems(all []check.Problem, doc strict.Value) (out []check.Pr
 	first := map[string]int{} // the rule for which a place was told
 	for _, p := range all {
 		var i int
-		p.Path, i = d.written(p.Path)
-		p.Other, _ = d.written(p.Other)
+		p.Path, i = d.place(p.Path)
+		p.Other, _ = d.place(p.Other)
 		for j := range p.Uses {
-			p.Uses[j], _ = d.written(p.Uses[j])
+			p.Uses[j], _ = d.place(p.Uses[j])
 		}
 		if told, ok := first[p.Path]; ok && told != i || follows(&p, doc) {
 			continue // rules that come from one have its mistakes, too
@@ -94,13 +94,16 @@ type reader struct {
 	regions  rule.Regions
 	revision uint64 // 0: the document states none
 	seed     uint64
+	doc      strict.Value
+	written  []windows // the rules of the document, before they are divided
+	rules    []rule.Rule
 	origins  []origin // of the rules, by their index
 }
 
 // document reads the rules, and notes what else there is.
-func (d *reader) document(doc strict.Value) []rule.Rule {
-	if !doc.Object(documentFields...) {
-		return nil
+func (d *reader) document(doc strict.Value) {
+	if d.doc = doc; !doc.Object(documentFields...) {
+		return
 	}
 	d.revision = uint64(integer(doc.Field("revision"), check.RevisionRange))
 	d.seed = uint64(integer(doc.Field("seed"), check.SeedRange))
@@ -110,18 +113,10 @@ func (d *reader) document(doc strict.Value) []rule.Rule {
 	}
 	v := doc.Field("rules")
 	v.Require("a list of rules; [] for none")
-	items := v.List(rule.MaxRules, "a list of rules; [] for none")
-	rules := make([]rule.Rule, 0, len(items))
-	for i, item := range items {
-		for window, r := range d.rule(item) {
-			if !item.Field("limits").Present() {
-				window = -1
-			}
-			rules = append(rules, r)
-			d.origins = append(d.origins, origin{i, window})
-		}
+	for i, item := range v.List(rule.MaxRules, "a list of rules; [] for none") {
+		d.rule(item, i)
 	}
-	return rules
+	d.candidates(doc.Field("candidates"))
 }
 
 const regionForms = "regions and their weights, such as { eu: 3, us: 1 }"

@@ -11,11 +11,12 @@ import (
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// rule reads one rule as the rules that it is expanded into.
-func (d *reader) rule(v strict.Value) []rule.Rule {
+// rule reads the rule i, and adds the rules that it is expanded into.
+func (d *reader) rule(v strict.Value, i int) {
 	r := rule.Rule{Limits: []rule.Variant{{}}}
 	if !object(v, ruleFields, reservedInRule...) {
-		return []rule.Rule{r}
+		d.add(windows{[]rule.Rule{r}, origin{i, -1, -1, -1}}, "", rule.Percent{})
+		return
 	}
 	if name := v.Field("name"); name.Require("a name of letters, digits, - and _") {
 		r.Name, _ = name.String("a name")
@@ -29,7 +30,8 @@ func (d *reader) rule(v strict.Value) []rule.Rule {
 				v.FailName(name, "does not go with mode: exempt, which lifts rules and counts nothing; leave it out")
 			}
 		}
-		return []rule.Rule{r}
+		d.add(windows{[]rule.Rule{r}, origin{i, -1, -1, -1}}, "", rule.Percent{})
+		return
 	}
 	r.Key = d.key(v.Field("key"))
 	r.Scope = enum[rule.Scope](v.Field("scope"))
@@ -43,7 +45,7 @@ func (d *reader) rule(v strict.Value) []rule.Rule {
 	r.Headers = headers(v.Field("headers"))
 	r.Refusal = refusalForm(v.Field("refusal"))
 	r.RetryJitter = integer(v.Field("retry_jitter"), check.JitterRange)
-	return d.windows(v, r)
+	d.parts(v, d.windows(v, r, i))
 }
 
 // from reads the names of the rules that an exempt rule lifts.

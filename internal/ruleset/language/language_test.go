@@ -52,7 +52,7 @@ func whole(path, lines string) string {
 		if strings.HasPrefix(lines, "rules:") {
 			return lines + "\n"
 		}
-		return lines + "\nrules: []\n"
+		return lines + "\nrules: [{ name: login, key: [client_ip], limit: 5/1m }]\n"
 	}
 	for _, base := range []string{"name: example", "key: [client_ip]", "limit: 5/1m"} {
 		name, _, _ := strings.Cut(base, ":")

@@ -75,7 +75,7 @@ type linter struct {
 
 // warn notes a warning once: a rule with several windows or variants is several rules of one name.
 func (l *linter) warn(code, field, format string, args ...any) {
-	w := Warning{Code: code, Rule: l.rule.Name, Field: field, Reason: fmt.Sprintf(format, args...)}
+	w := Warning{Code: code, Rule: rule.Written(l.rule.Name), Field: field, Reason: fmt.Sprintf(format, args...)}
 	if !slices.Contains(l.found, w) {
 		l.found = append(l.found, w)
 	}

@@ -94,3 +94,13 @@ func yamlOf(text string) (blocks []string) {
 	}
 	return blocks
 }
+
+// A rule that is expanded into several is warned of once.
+func TestExpandedRules(t *testing.T) {
+	got := codes(t, `rules:
+  - { name: api, key: [{ header: x-user }], limits: [500/1m, 2000/1d], variants: [{ name: a, weight: 50 }, { name: b, weight: 50 }] }
+candidates: [{ rule: api, limit: 300/1m }]`)
+	if got != "key-without-else" {
+		t.Error(got)
+	}
+}
