@@ -152,18 +152,19 @@ func (l *Limit) WindowAt(t Micros) (start, end Micros) {
 
 // end is the end of the window that starts then.
 func (l *Limit) end(start Micros) Micros {
-	end, _ := l.ends(start)
-	return end
+	if l.windows == nil {
+		return start + l.spec.Period
+	}
+	return l.windows.Around(start)[2]
 }
 
 // ends are the ends of the window that starts then and of the next one.
 func (l *Limit) ends(start Micros) (end, after Micros) {
-	if l.windows != nil {
-		begins := l.windows.Around(start)
-		return begins[2], begins[3]
+	if l.windows == nil {
+		return start + l.spec.Period, start + 2*l.spec.Period
 	}
-	end = start + l.spec.Period
-	return end, end + l.spec.Period
+	begins := l.windows.Around(start)
+	return begins[2], begins[3]
 }
 
 // Runs is for how long the running window of a counter goes on, which starts at State.At; [Never] where none
@@ -207,23 +208,23 @@ func giveBack(charged *int64, units int64) int64 {
 // fixedRetry is the wait of a need that does not fit into the current window:
 // until the next, or the one after if too much of the next is out already.
 func (l *Limit) fixedRetry(st *State, now Micros, need int64) Micros {
-	end, after := l.ends(st.At)
 	switch {
 	case need > l.spec.Count:
 		return Never
 	case need > l.spec.Count-*st.next():
+		_, after := l.ends(st.At)
 		return after - now
 	}
-	return end - now
+	return l.end(st.At) - now
 }
 
 func (l *Limit) fixedReset(st *State, now Micros) Micros {
-	end, after := l.ends(st.At)
 	switch {
 	case *st.next() > 0:
+		_, after := l.ends(st.At)
 		return after - now
 	case st.Level > 0, l.spec.Align == AlignFirstRequest && st.At > 0:
-		return end - now
+		return l.end(st.At) - now
 	}
 	return 0
 }
