@@ -35,3 +35,43 @@ func TestWindowsAreAllOrNone(t *testing.T) {
 		}
 	}
 }
+
+// TestPercentRises: a key that is enforced for the first time has a new counter, whatever it spent in shadow.
+func TestPercentRises(t *testing.T) {
+	percent := func(n int) string {
+		return fmt.Sprintf(`{"rules":[{"name":"login","percent":%d,"key":[{"header":"x-user"}],"limit":"5/1d","algorithm":"fixed_window","consistency":"exact"}]}`, n)
+	}
+	w := newWorld(t, 1, percent(20))
+	flood := func(user string) (admitted int) {
+		for range 12 {
+			w.pass(200)
+			if w.admit(0, "/login", user) {
+				admitted++
+			}
+		}
+		return admitted
+	}
+	before := map[string]int{}
+	for i := range 30 {
+		user := fmt.Sprint("user", i)
+		before[user] = flood(user)
+	}
+	w.region.set = mustRules(t, percent(60))
+	w.pass(6000) // they are fetched
+	enforced, fresh, shadow := 0, 0, 0
+	for user, was := range before {
+		switch is := flood(user); {
+		case was == 5 && is == 0: // and stays so, on its counter
+			enforced++
+		case was == 12 && is == 5:
+			fresh++
+		case was == 12 && is == 12:
+			shadow++
+		default:
+			t.Errorf("%s: %d of 12 admitted, and %d when percent is higher", user, was, is)
+		}
+	}
+	if enforced < 2 || fresh < 5 || shadow < 5 {
+		t.Errorf("%d were enforced and are, %d became so, %d are in shadow", enforced, fresh, shadow)
+	}
+}
