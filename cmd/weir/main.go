@@ -8,10 +8,8 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"strings"
 
 	"github.com/alecthomas/kong"
-	"github.com/weirlimit/weir/internal/rule"
 )
 
 // cli is the command line. docs/cli.md has its exit statuses.
@@ -93,26 +91,6 @@ func (c *compileCmd) Run(stdout io.Writer) error {
 	_, err = fmt.Fprintf(stdout, "%s\n", set.Encode())
 	return err
 }
-
-type keyCmd struct {
-	Values []string `arg:"" name:"value" help:"Values of the parts of the rule's key, in their order; for an IPv6 client its prefix."`
-}
-
-// Run prints the key, or the hash that replaces a long one.
-func (k *keyCmd) Run(stdout io.Writer) error {
-	var key []byte
-	for i, v := range k.Values {
-		if i > 0 {
-			key = append(key, '|')
-		}
-		key = rule.AppendKeyPart(key, v)
-	}
-	_, err := fmt.Fprintln(stdout, inRedis.Replace(string(rule.ShortKey(key))))
-	return err
-}
-
-// inRedis escapes what would end the braces around a key, as internal/redis/redisstore does.
-var inRedis = strings.NewReplacer("%", "%25", "}", "%7D")
 
 type versionCmd struct{}
 

@@ -118,7 +118,7 @@ func targets(rules *rule.Set, name string) (all []binding.Target) {
 	for _, one := range rules.Expanded(name) {
 		i, _ := rules.Find(one)
 		if r := rules.Rule(i); len(r.Limits) > 0 {
-			all = append(all, binding.Target{Algorithm: r.Limits[0].Limit.Algorithm, Parts: len(r.Key), Off: r.Mode == rule.Off})
+			all = append(all, binding.Target{Algorithm: r.Limits[0].Limit.Algorithm, Parts: len(r.Key), Off: r.Mode == rule.Off, Hash: r.Hash})
 		}
 	}
 	return all

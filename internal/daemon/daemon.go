@@ -106,6 +106,9 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 
 	t.Service = t.newService(&p)
 	t.rules.service, t.rules.divided, t.rules.consul = t.Service, t.divided, t.consul
+	if err := t.loadSecrets(); err != nil {
+		return nil, err
+	}
 	if err := t.loadRules(); err != nil {
 		return nil, fmt.Errorf("no rules to begin with:\n%w", err)
 	}

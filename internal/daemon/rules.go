@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/follow"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/service"
+	"github.com/weirlimit/weir/internal/service/secrets"
 	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/upstream"
 	"github.com/weirlimit/weir/internal/watch"
@@ -30,6 +31,16 @@ type rules struct {
 
 	windows atomic.Pointer[[]reserve.Window] // of the limits with shares; nil: there are no rules yet
 	regions atomic.Pointer[rule.Regions]     // that have shares, likewise
+}
+
+// loadSecrets puts the secrets of keys in force, if there are any.
+func (t *Tier) loadSecrets() error {
+	if t.cfg.KeySecrets == "" {
+		return nil
+	}
+	w := secrets.Watch(t.cfg.KeySecrets, t.rules.service.SetSecrets, t.Log, t.Metrics)
+	t.Watch(w)
+	return w.Load()
 }
 
 // loadRules puts the rules file, or what Consul has, in force, or no rules where there is none.

@@ -37,6 +37,8 @@ type Policy struct {
 	// Brought is set if the count came with a request: others judge the same counter by other
 	// counts. The key is exact for the next minute: a cache has no leases of it.
 	Brought bool
+	// Hash is set if holders hash the keys under a secret.
+	Hash bool
 	// Unlimited is set for a key that is not counted: no [Store] is asked for it.
 	Unlimited bool
 	// Whole is set while shares of the limit are withheld: the policy of all of it. See

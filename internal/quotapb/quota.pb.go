@@ -817,6 +817,9 @@ type AcquireResponse struct {
 	// aggregator answers, in thousandths: what a holder takes its local share of (on_failure:
 	// local) when this granter does not answer either. 0: unknown, and it takes its share of the limit.
 	SharePerMille uint32 `protobuf:"varint,11,opt,name=share_per_mille,json=sharePerMille,proto3" json:"share_per_mille,omitempty"`
+	// Fingerprint of the secret under which keys of rules with hash: true are hashed. If the
+	// holder has another one it calls Rules. 0: no rule of the granter hashes keys.
+	Secret        uint64 `protobuf:"varint,12,opt,name=secret,proto3" json:"secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -917,6 +920,13 @@ func (x *AcquireResponse) GetReserve() *ReserveReply {
 func (x *AcquireResponse) GetSharePerMille() uint32 {
 	if x != nil {
 		return x.SharePerMille
+	}
+	return 0
+}
+
+func (x *AcquireResponse) GetSecret() uint64 {
+	if x != nil {
+		return x.Secret
 	}
 	return 0
 }
@@ -1085,7 +1095,9 @@ type RulesRequest struct {
 	// Name of the point of presence, as in AcquireRequest.
 	Pop string `protobuf:"bytes,3,opt,name=pop,proto3" json:"pop,omitempty"`
 	// Newest version of this protocol that the holder supports, as in AcquireRequest.
-	ProtocolMax   uint32 `protobuf:"varint,4,opt,name=protocol_max,json=protocolMax,proto3" json:"protocol_max,omitempty"`
+	ProtocolMax uint32 `protobuf:"varint,4,opt,name=protocol_max,json=protocolMax,proto3" json:"protocol_max,omitempty"`
+	// Fingerprint of the secret that the holder has, as in AcquireResponse. 0: none.
+	HaveSecret    uint64 `protobuf:"varint,5,opt,name=have_secret,json=haveSecret,proto3" json:"have_secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1148,6 +1160,13 @@ func (x *RulesRequest) GetProtocolMax() uint32 {
 	return 0
 }
 
+func (x *RulesRequest) GetHaveSecret() uint64 {
+	if x != nil {
+		return x.HaveSecret
+	}
+	return 0
+}
+
 // RulesResponse carries the rules.
 type RulesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1159,6 +1178,9 @@ type RulesResponse struct {
 	Rules []byte `protobuf:"bytes,3,opt,name=rules,proto3" json:"rules,omitempty"`
 	// Revision of the rules, as in AcquireResponse.
 	RulesRevision uint64 `protobuf:"varint,4,opt,name=rules_revision,json=rulesRevision,proto3" json:"rules_revision,omitempty"`
+	// The 16 bytes under which keys of rules with hash: true are hashed. Empty:
+	// have_secret is current, or no rule has one.
+	Secret        []byte `protobuf:"bytes,5,opt,name=secret,proto3" json:"secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1219,6 +1241,13 @@ func (x *RulesResponse) GetRulesRevision() uint64 {
 		return x.RulesRevision
 	}
 	return 0
+}
+
+func (x *RulesResponse) GetSecret() []byte {
+	if x != nil {
+		return x.Secret
+	}
+	return nil
 }
 
 // SlotRequest is one call for the slots of one request.
@@ -1502,7 +1531,7 @@ const file_quota_proto_rawDesc = "" +
 	"\aholding\x18\x0e \x01(\x04R\aholding\x12\x12\n" +
 	"\x04debt\x18\x0f \x01(\x04R\x04debt\x12\x1a\n" +
 	"\boverride\x18\x12 \x01(\x04R\boverride\x12\x12\n" +
-	"\x04soon\x18\x14 \x01(\x04R\x04soon\"\xe2\x02\n" +
+	"\x04soon\x18\x14 \x01(\x04R\x04soon\"\xfa\x02\n" +
 	"\x0fAcquireResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12#\n" +
@@ -1514,7 +1543,8 @@ const file_quota_proto_rawDesc = "" +
 	"\adropped\x18\t \x01(\bR\adropped\x125\n" +
 	"\areserve\x18\n" +
 	" \x01(\v2\x1b.weir.quota.v1.ReserveReplyR\areserve\x12&\n" +
-	"\x0fshare_per_mille\x18\v \x01(\rR\rsharePerMille\"\xd5\x02\n" +
+	"\x0fshare_per_mille\x18\v \x01(\rR\rsharePerMille\x12\x16\n" +
+	"\x06secret\x18\f \x01(\x04R\x06secret\"\xd5\x02\n" +
 	"\x05Grant\x12-\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x15.weir.quota.v1.StatusR\x06status\x12\x18\n" +
 	"\agranted\x18\x02 \x01(\x04R\agranted\x12\x14\n" +
@@ -1530,17 +1560,20 @@ const file_quota_proto_rawDesc = "" +
 	"\breset_ms\x18\n" +
 	" \x01(\x04R\aresetMs\x12\x1d\n" +
 	"\n" +
-	"still_owed\x18\v \x01(\bR\tstillOwed\"\x82\x01\n" +
+	"still_owed\x18\v \x01(\bR\tstillOwed\"\xa3\x01\n" +
 	"\fRulesRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12!\n" +
 	"\fhave_version\x18\x02 \x01(\tR\vhaveVersion\x12\x10\n" +
 	"\x03pop\x18\x03 \x01(\tR\x03pop\x12!\n" +
-	"\fprotocol_max\x18\x04 \x01(\rR\vprotocolMax\"\x8d\x01\n" +
+	"\fprotocol_max\x18\x04 \x01(\rR\vprotocolMax\x12\x1f\n" +
+	"\vhave_secret\x18\x05 \x01(\x04R\n" +
+	"haveSecret\"\xa5\x01\n" +
 	"\rRulesResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12#\n" +
 	"\rrules_version\x18\x02 \x01(\tR\frulesVersion\x12\x14\n" +
 	"\x05rules\x18\x03 \x01(\fR\x05rules\x12%\n" +
-	"\x0erules_revision\x18\x04 \x01(\x04R\rrulesRevision\"\xc3\x01\n" +
+	"\x0erules_revision\x18\x04 \x01(\x04R\rrulesRevision\x12\x16\n" +
+	"\x06secret\x18\x05 \x01(\fR\x06secret\"\xc3\x01\n" +
 	"\vSlotRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x18\n" +

@@ -125,6 +125,9 @@ func (w *writer) rule(r *Rule, regions Regions) {
 		w.part(p)
 	}
 	w.close(']')
+	if r.Hash {
+		w.field("hash").bool(true)
+	}
 	w.field("limit").limit(spec)
 	w.overrides(r.Limits[1:])
 	w.enumField("algorithm", spec.Algorithm.String(), r.Scope.DefaultAlgorithm().String())
@@ -393,9 +396,12 @@ func encodeKeys(rules []Rule) []byte {
 			continue
 		}
 		lines := make([]string, 0, len(r.Keys))
-		r.EachKey(func(key []byte, own *KeyLimit) {
-			one := writer{}
-			one.open('[').string(string(key))
+		for j := range r.Keys {
+			own, one := &r.Keys[j], writer{}
+			one.open('[').string(own.Hash)
+			if own.Hash == "" {
+				one.string(string(r.KeyOf(own.Key)))
+			}
 			one.limit(own.Limit)
 			if own.Unlimited {
 				one.string(Unlimited)
@@ -405,7 +411,7 @@ func encodeKeys(rules []Rule) []byte {
 				one.int(int64(own.Until))
 			}
 			lines = append(lines, string(one.close(']').buf))
-		})
+		}
 		sort.Sort(inOrder(lines))
 		w.string(r.Name)
 		w.strings(lines)

@@ -2,11 +2,13 @@ package rule
 
 import (
 	"cmp"
+	"encoding/binary"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/rule/digest"
 	"github.com/weirlimit/weir/internal/rule/fields"
 	"github.com/weirlimit/weir/internal/rule/ip"
+	"github.com/weirlimit/weir/internal/rule/siphash"
 )
 
 // MaxKey is the longest key, in bytes, that is used unchanged. A longer one is replaced
@@ -57,6 +59,7 @@ func (in *Inputs) ready(s Source, m *Match) source {
 //
 //	\n:   before the value of the part's n-th else
 //	\k    before the hash of the whole key, which then is all of it, see ShortKey
+//	\h    likewise before the hash under a secret, see [Secret]
 //
 // An empty value counts as missing. ok is false if a part has no value at all.
 func (m *Matches) appendKey(dst []byte, parts []part, q *view) (key []byte, ok bool) {
@@ -203,9 +206,17 @@ func (p Part) AppendValue(dst []byte, value string) []byte {
 }
 
 // KeyOf is the key of requests with these values, one for each part of the rule's key. It is
-// the key that [Set.Match] makes.
-func (r *Rule) KeyOf(values []string) []byte {
-	var key []byte
+// the key that [Set.Match] makes, without a hash under a secret.
+func (r *Rule) KeyOf(values []string) []byte { return ShortKey(r.wholeKey(values)) }
+
+// HashedKeyOf is KeyOf of a rule with Hash.
+func (r *Rule) HashedKeyOf(values []string, under *Secret) []byte {
+	var out [hashedKey]byte
+	under.hash(&out, r.wholeKey(values))
+	return out[:]
+}
+
+func (r *Rule) wholeKey(values []string) (key []byte) {
 	for i, v := range values {
 		if i > 0 {
 			key = append(key, '|')
@@ -218,14 +229,53 @@ func (r *Rule) KeyOf(values []string) []byte {
 		}
 		key = r.Key[i].AppendValue(key, v)
 	}
-	return ShortKey(key)
+	return key
 }
 
-// EachKey calls do with each key of the rule that has a limit of its own.
-func (r *Rule) EachKey(do func(key []byte, own *KeyLimit)) {
+// EachKey calls do with each key of the rule that has a limit of its own; of a rule with Hash, once
+// for each secret.
+func (r *Rule) EachKey(secrets []Secret, do func(key []byte, own *KeyLimit)) {
 	for i := range r.Keys {
-		do(r.KeyOf(r.Keys[i].Key), &r.Keys[i])
+		own := &r.Keys[i]
+		switch {
+		case own.Hash != "":
+			do([]byte(hashMark+own.Hash), own)
+		case r.Hash:
+			for j := range secrets {
+				do(r.HashedKeyOf(own.Key, &secrets[j]), own)
+			}
+		default:
+			do(r.KeyOf(own.Key), own)
+		}
 	}
+}
+
+// Secret is what keys of rules with Hash are hashed under: nobody without it finds a key by its
+// hash.
+type Secret [16]byte
+
+const (
+	hashMark  = `\h`
+	hashedKey = len(hashMark) + 32 // bytes
+)
+
+// hash makes the key that stands for a canonical key; without a secret one that means nothing.
+func (s *Secret) hash(out *[hashedKey]byte, key []byte) {
+	if s == nil {
+		return
+	}
+	sum := siphash.Sum((*[16]byte)(s), key)
+	n := copy(out[:], hashMark)
+	for i, b := range sum {
+		const digits = "0123456789abcdef"
+		out[n+2*i], out[n+2*i+1] = digits[b>>4], digits[b&15]
+	}
+}
+
+// Fingerprint tells secrets apart without giving them away. It is never 0.
+func (s *Secret) Fingerprint() uint64 {
+	sum := siphash.Sum((*[16]byte)(s), []byte("weir"))
+	return max(binary.LittleEndian.Uint64(sum[:]), 1)
 }
 
 // appendValue appends a value, in which \ and | are escaped. It is not inlined: there are many sources.

@@ -54,7 +54,7 @@ func TestKeyOfValues(t *testing.T) {
 		if len(m.Hits) != 1 {
 			t.Fatalf("%s: %d hits", c.key, len(m.Hits))
 		}
-		set.Rule(0).EachKey(func(key []byte, own *rule.KeyLimit) {
+		set.Rule(0).EachKey(nil, func(key []byte, own *rule.KeyLimit) {
 			if string(key) != string(m.Hits[0].Key) || own.Limit.Count != 6 {
 				t.Errorf("%s: %s has the key %q, a request %q", c.key, c.values, key, m.Hits[0].Key)
 			}

@@ -41,6 +41,7 @@ type Hit struct {
 	Variant int    // 0 for the base limit, i+1 for the override i
 	Key     []byte // canonical key of at most MaxKey bytes, see appendKey; empty if all requests share one counter
 	Cost    int64  // units, at least 1
+	Lacks   bool   // the rule hashes its keys, and the request has no Secret: Key means nothing
 }
 
 // Match finds the rules that apply to a request and stores them in m. It does not
@@ -104,6 +105,10 @@ func (m *Matches) add(i int, r *evaluator, q *view) {
 		m.MissingKey = append(m.MissingKey, i)
 		return
 	}
+	var hashed [hashedKey]byte
+	if r.hash {
+		q.Secret.hash(&hashed, keys[start:])
+	}
 	keys = keys[:start+len(ShortKey(keys[start:]))] // in place
 	key := keys[start:len(keys):len(keys)]
 	if !r.match.keyHolds(q, key) {
@@ -115,9 +120,14 @@ func (m *Matches) add(i int, r *evaluator, q *view) {
 		m.keys = keys[:start]
 		return
 	}
+	if r.hash {
+		keys = append(keys[:start], hashed[:]...)
+		key = keys[start:len(keys):len(keys)]
+	}
 	m.keys = keys
 	m.Hits = append(m.Hits, Hit{
 		Rule:    i,
+		Lacks:   r.hash && q.Secret == nil,
 		Variant: variant,
 		Key:     key,
 		Cost:    r.cost.of(q),
@@ -140,6 +150,7 @@ type evaluator struct {
 	variants []variant // in the order of Limits
 	key      []part
 	cost     cost
+	hash     bool
 	lifts    []uint64 // of an exempt rule: a bit for each rule that it lifts; else nil
 }
 
@@ -155,7 +166,7 @@ type variant struct {
 // evaluator makes a rule of a set with this seed ready to be evaluated on requests with these inputs.
 func (in *Inputs) evaluator(r *Rule, seed uint64) evaluator {
 	begin := beginHash(seed, r.Name)
-	e := evaluator{match: in.matcher(&r.Match, begin), cost: cost{r.Cost, -1}}
+	e := evaluator{match: in.matcher(&r.Match, begin), cost: cost{r.Cost, -1}, hash: r.Hash}
 	if r.Cost.Header != "" {
 		e.cost.header = in.Header(r.Cost.Header)
 	}

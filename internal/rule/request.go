@@ -135,6 +135,8 @@ type Request struct {
 	// Headers has the values of Inputs.Headers, in that order. Those beyond its end
 	// are absent.
 	Headers []Value
+	// Secret is what rules with Hash hash their keys under; nil: there is none.
+	Secret *Secret
 	// Now is the wall clock in µs since 1970, if Inputs.Wall.
 	Now limit.Micros
 	// PoP is where the request is; nil: in no region, and without labels.

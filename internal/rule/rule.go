@@ -71,6 +71,8 @@ type Rule struct {
 	// Key selects the requests that are counted together. An empty key counts all
 	// requests together.
 	Key []Part
+	// Hash replaces each key by its hash under a [Secret]. Only with a key.
+	Hash bool
 	// Limits holds the base limit at 0 and the override i at i+1; at least one, but none with
 	// mode Exempt.
 	// The first override whose When holds is used, else the base limit. All agree
@@ -131,7 +133,10 @@ type Variant struct {
 type KeyLimit struct {
 	// Key has a value for each part of the rule's key: that of the part's first source.
 	// A value from an else has no limit of its own.
-	Key   []string
+	Key []string
+	// Hash is the hash of the key instead, of a rule with Hash: 32 hexadecimal digits in lower
+	// case; empty: Key is given.
+	Hash  string
 	Limit limit.Spec
 	// Unlimited is set for a key that is not counted at all. Limit is the base limit then.
 	Unlimited bool

@@ -15,6 +15,9 @@ type catalog struct {
 	encoded  []byte // the compiled form, as it travels
 	rules    map[string]*entry
 	expanded map[string][]string // see Service.Expanded
+
+	secret      *rule.Secret // that PoPs hash keys under; nil: no rule has hash: true
+	fingerprint uint64       // of the secret
 }
 
 // entry is one rule.
@@ -32,7 +35,7 @@ var noRules = &catalog{}
 
 // newCatalog prepares a set of rules. With divides the catalog has the rules with scope:
 // global alone: regions count the others.
-func newCatalog(set *rule.Set, divides bool, m *metrics) *catalog {
+func newCatalog(set *rule.Set, secrets []rule.Secret, divides bool, m *metrics) *catalog {
 	c := &catalog{version: set.Version, revision: set.Revision, encoded: set.Encode(), rules: make(map[string]*entry, set.Len()), expanded: map[string][]string{}}
 	for i := range set.Len() {
 		r := set.Rule(i)
@@ -43,7 +46,7 @@ func newCatalog(set *rule.Set, divides bool, m *metrics) *catalog {
 		for v := range r.Limits {
 			p := engine.NewPolicy(r.Name, set.Override(i, v), set.Limit(i, v), termsOf(r, set.Limit(i, v)))
 			p.OnFailure, p.ExpectedHolders, p.Mode, p.Key = r.OnFailure, r.ExpectedHolders, r.Mode, r.Key
-			p.Scope, p.Fair, p.Regions, p.Headers, p.Refusal = r.Scope, r.Fair, set.Regions(), r.Headers, r.Refusal
+			p.Scope, p.Fair, p.Regions, p.Headers, p.Refusal, p.Hash = r.Scope, r.Fair, set.Regions(), r.Headers, r.Refusal, r.Hash
 			e.policies = append(e.policies, p)
 			if name := r.Limits[v].Name; name != "" {
 				if e.overrides == nil {
@@ -52,14 +55,27 @@ func newCatalog(set *rule.Set, divides bool, m *metrics) *catalog {
 				e.overrides[p.Override] = m.override(e.counts, r.Name, name)
 			}
 		}
-		e.keys = keylimits.New(r, e.policies[0])
+		e.keys = keylimits.New(r, secrets, e.policies[0])
 		c.rules[r.Name] = e
 		written := rule.Written(r.Name)
 		if c.expanded[written] = append(c.expanded[written], r.Name); written != r.Name {
 			c.expanded[r.Name] = append(c.expanded[r.Name], r.Name)
 		}
 	}
+	if hashes(set, divides) != "" {
+		c.secret, c.fingerprint = &secrets[0], secrets[0].Fingerprint()
+	}
 	return c
+}
+
+// hashes is the name of a rule with hash: true; empty: there is none.
+func hashes(set *rule.Set, divides bool) string {
+	for i := range set.Len() {
+		if r := set.Rule(i); r.Hash && r.Mode != rule.Off && (!divides || r.Scope == rule.ScopeGlobal) {
+			return r.Name
+		}
+	}
+	return ""
 }
 
 // policy is nil if there is no such rule, or no such limit of it. An override is found

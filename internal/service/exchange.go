@@ -89,6 +89,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	x.response.Protocol, _ = wire.Common(r.Protocol, r.ProtocolMax)
 	x.response.Epoch = epoch
 	x.response.RulesVersion, x.response.RulesRevision = rules.version, rules.revision
+	x.response.Secret = rules.fingerprint
 	if r.RulesRevision > rules.revision && r.RulesVersion != rules.version {
 		s.metrics.behind.Inc()
 	}

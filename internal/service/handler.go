@@ -271,5 +271,8 @@ func (p rpc) Rules(ctx context.Context, r *connect.Request[quotapb.RulesRequest]
 		}
 		out.Rules = rules.encoded
 	}
+	if rules.secret != nil && r.Msg.GetHaveSecret() != rules.fingerprint {
+		out.Secret = rules.secret[:]
+	}
 	return connect.NewResponse(out), nil
 }

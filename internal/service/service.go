@@ -23,6 +23,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/service/secrets"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -85,6 +86,9 @@ type Service struct {
 	metrics *metrics
 	notices notices
 	rules   atomic.Pointer[catalog]
+	changes sync.Mutex // guards the two below, and orders what replaces rules
+	set     *rule.Set  // nil: none yet
+	secrets []rule.Secret
 	calls   sync.Pool // of *exchange
 }
 
@@ -115,15 +119,33 @@ func NewService(c Config) *Service {
 	return s
 }
 
-// SetRules replaces the rules. Calls that are under way keep the old ones.
-// It must not run twice at the same time. Rules that are too large for one message
-// are an error, and change nothing.
+// SetSecrets replaces the secrets under which keys are hashed, the newest first: holders get this one, and
+// limits of single keys are found under all.
+func (s *Service) SetSecrets(all []rule.Secret) error {
+	s.changes.Lock()
+	s.secrets = all
+	set := s.set
+	s.changes.Unlock()
+	if set == nil {
+		return nil
+	}
+	return s.SetRules(set)
+}
+
+// SetRules replaces the rules. Calls that are under way keep the old ones. Rules that are too
+// large for one message, or that need secrets that there are not, are an error, and change nothing.
 func (s *Service) SetRules(set *rule.Set) error {
+	s.changes.Lock()
+	defer s.changes.Unlock()
 	if n := len(set.Encode()); n > wire.MaxCompiled {
 		return fmt.Errorf("rules: %d bytes in compiled form, at most %d fit into one message; make fewer or shorter rules", n, wire.MaxCompiled)
 	}
 	before := s.rules.Load()
-	after := newCatalog(set, s.config.Divides, s.metrics)
+	if name := hashes(set, s.config.Divides); name != "" && len(s.secrets) == 0 {
+		return secrets.Missing(name)
+	}
+	after := newCatalog(set, s.secrets, s.config.Divides, s.metrics)
+	s.set = set
 	s.rules.Store(after)
 	s.metrics.forget(before, after)
 	return nil

@@ -38,9 +38,9 @@ func generated(m codec) proto.Message {
 	case *wire.Response:
 		return generatedResponse(m)
 	case *wire.RulesRequest:
-		return &quotapb.RulesRequest{Protocol: m.Protocol, HaveVersion: m.HaveVersion, Pop: m.Pop, ProtocolMax: m.ProtocolMax}
+		return &quotapb.RulesRequest{Protocol: m.Protocol, HaveVersion: m.HaveVersion, Pop: m.Pop, ProtocolMax: m.ProtocolMax, HaveSecret: m.HaveSecret}
 	case *wire.RulesResponse:
-		return &quotapb.RulesResponse{Protocol: m.Protocol, RulesVersion: m.RulesVersion, Rules: m.Rules, RulesRevision: m.RulesRevision}
+		return &quotapb.RulesResponse{Protocol: m.Protocol, RulesVersion: m.RulesVersion, Rules: m.Rules, RulesRevision: m.RulesRevision, Secret: m.Secret}
 	}
 	panic("a message without a generated one")
 }
@@ -77,7 +77,7 @@ func generatedResponse(m *wire.Response) *quotapb.AcquireResponse {
 	pb := &quotapb.AcquireResponse{
 		Protocol: m.Protocol, Epoch: m.Epoch, RulesVersion: m.RulesVersion, Holders: m.Holders, Seq: m.Seq,
 		RulesRevision: m.RulesRevision, Dropped: m.Dropped,
-		SharePerMille: m.SharePerMille,
+		SharePerMille: m.SharePerMille, Secret: m.Secret,
 	}
 	if p := m.Reserve; p != nil {
 		pb.Reserve = &quotapb.ReserveReply{

@@ -43,7 +43,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(uint8(3), (&wire.RulesResponse{Protocol: 1, RulesVersion: "v2", Rules: []byte("{}")}).Append(nil))
 	request.Reserve = &reserve.Statement{ID: 7, Until: 1 << 50, Used: []reserve.Span{{After: 1 << 49, Until: 1 << 50}}, No: 3, Part: 250}
 	response.Reserve = &reserve.Reply{At: 1 << 50, Share: reserve.Share{No: 3, Part: 250, Since: 1 << 50}, Until: 1 << 50, Used: []reserve.Span{{Until: 1 << 50}}}
-	response.SharePerMille = 250
+	response.SharePerMille, response.Secret = 250, 1<<63
 	f.Add(uint8(0), request.Append(nil))
 	f.Add(uint8(1), response.Append(nil))
 	f.Add(uint8(0), []byte{0x7a, 2, 0x08, 1, 0x7a, 2, 0x10, 1}) // a statement in two halves

@@ -22,6 +22,7 @@ type Response struct {
 	// Reserve lacks the ID: whoever called knows which one it stated.
 	Reserve       *reserve.Reply
 	SharePerMille uint32
+	Secret        uint64
 }
 
 // Append appends the encoded message to dst and returns the longer slice.
@@ -39,7 +40,8 @@ func (m *Response) Append(dst []byte) []byte {
 	dst = appendUint(dst, 7, m.RulesRevision)
 	dst = appendBool(dst, 9, m.Dropped)
 	dst = appendReply(dst, m.Reserve)
-	return appendUint(dst, 11, uint64(m.SharePerMille))
+	dst = appendUint(dst, 11, uint64(m.SharePerMille))
+	return appendUint(dst, 12, m.Secret)
 }
 
 // Decode reads b into m, replacing all of it. On an error m has no meaning.
@@ -71,6 +73,8 @@ func (m *Response) Decode(b []byte) error {
 			m.Reserve = decodeReply(&r, m.Reserve)
 		case 11<<3 | typeVarint:
 			m.SharePerMille = uint32(r.num)
+		case 12<<3 | typeVarint:
+			m.Secret = r.num
 		}
 	}
 	return r.failure("AcquireResponse")

@@ -6,6 +6,7 @@ type RulesRequest struct {
 	HaveVersion string
 	Pop         string
 	ProtocolMax uint32
+	HaveSecret  uint64
 }
 
 // Append appends the encoded message to dst and returns the longer slice.
@@ -13,7 +14,8 @@ func (m *RulesRequest) Append(dst []byte) []byte {
 	dst = appendUint(dst, 1, uint64(m.Protocol))
 	dst = appendBytes(dst, 2, m.HaveVersion)
 	dst = appendBytes(dst, 3, m.Pop)
-	return appendUint(dst, 4, uint64(m.ProtocolMax))
+	dst = appendUint(dst, 4, uint64(m.ProtocolMax))
+	return appendUint(dst, 5, m.HaveSecret)
 }
 
 // Decode reads b into m, replacing all of it. On an error m has no meaning.
@@ -31,17 +33,20 @@ func (m *RulesRequest) Decode(b []byte) error {
 			m.Pop = r.text(old.Pop)
 		case 4<<3 | typeVarint:
 			m.ProtocolMax = uint32(r.num)
+		case 5<<3 | typeVarint:
+			m.HaveSecret = r.num
 		}
 	}
 	return r.failure("RulesRequest")
 }
 
-// RulesResponse is a RulesResponse. Rules points into the decoded input.
+// RulesResponse is a RulesResponse. Rules and Secret point into the decoded input.
 type RulesResponse struct {
 	Protocol      uint32
 	RulesVersion  string
 	Rules         []byte
 	RulesRevision uint64
+	Secret        []byte
 }
 
 // Append appends the encoded message to dst and returns the longer slice.
@@ -49,7 +54,8 @@ func (m *RulesResponse) Append(dst []byte) []byte {
 	dst = appendUint(dst, 1, uint64(m.Protocol))
 	dst = appendBytes(dst, 2, m.RulesVersion)
 	dst = appendBytes(dst, 3, m.Rules)
-	return appendUint(dst, 4, m.RulesRevision)
+	dst = appendUint(dst, 4, m.RulesRevision)
+	return appendBytes(dst, 5, m.Secret)
 }
 
 // Decode reads b into m, replacing all of it. On an error m has no meaning.
@@ -67,6 +73,8 @@ func (m *RulesResponse) Decode(b []byte) error {
 			m.Rules = r.bytes()
 		case 4<<3 | typeVarint:
 			m.RulesRevision = r.num
+		case 5<<3 | typeBytes:
+			m.Secret = r.bytes()
 		}
 	}
 	return r.failure("RulesResponse")

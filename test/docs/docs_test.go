@@ -294,18 +294,18 @@ func metrics(t *testing.T) map[string][]string {
 	redis := redistest.Start(t)
 	dir := t.TempDir()
 	for name, text := range map[string]string{"rules.yaml": rules, "config/a.yaml": "domain: a\ndescriptors:\n  - key: k\n    rate_limit: { unit: hour, requests_per_unit: 5 }\n",
-		"descriptors.yaml": "bindings: []\n"} {
+		"descriptors.yaml": "bindings: []\n", "key-secrets": "a 00112233445566778899aabbccddeeff\n"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	admin, rlsAddr := proc.FreeAddr(t), proc.FreeAddr(t)
 	proc.Start(t, proc.LogDir(t), "region-with-redis", region.Program(t), "--rules", filepath.Join(dir, "rules.yaml"), "--listen", proc.FreeAddr(t),
 		"--admin-listen", admin, "--rls-listen", rlsAddr, "--ratelimit-config", filepath.Join(dir, "config"),
-		"--descriptors", filepath.Join(dir, "descriptors.yaml"), "--redis", redis.Addr, "--drain-wait", "0s")
+		"--descriptors", filepath.Join(dir, "descriptors.yaml"), "--key-secrets", filepath.Join(dir, "key-secrets"), "--redis", redis.Addr, "--drain-wait", "0s")
 	proc.Eventually(t, 20*time.Second, "the region is ready", func() bool { return strings.HasPrefix(get(admin, "/readyz"), "200") })
 	p := s.PoPs[0]
 	seen := map[string][]string{}

@@ -20,6 +20,7 @@ type decider struct {
 
 // match finds the rules in force that apply to a request; false if none does.
 func (d *decider) match(in *rule.Request) bool {
+	in.Secret = d.rules.Secret()
 	d.rules.InForce.Set.Match(in, &d.matches)
 	for _, i := range d.matches.Exempt {
 		d.rules.CountsOf(d.rules.InForce.Set.Rule(i).Name).Decided[rulebook.Exempted]++
@@ -55,6 +56,7 @@ func (d *decider) addHits(r *Request) (shadows bool) {
 			policy:  p,
 			key:     p.Key(d.pop.Seed, m.Key),
 			cost:    m.Cost,
+			lacks:   m.Lacks,
 			verdict: holder.Wait,
 			quota:   Quota{Rule: p.Rule, Name: p.Name, Policy: p.Item, Limit: p.Terms.Capacity},
 		})
@@ -180,7 +182,7 @@ func (d *decider) decideShadows(now lease.Millis, r *Request) {
 		if !p.Shadow {
 			continue
 		}
-		h := hit{policy: p, key: p.Key(d.pop.Seed, m.Key), cost: m.Cost}
+		h := hit{policy: p, key: p.Key(d.pop.Seed, m.Key), cost: m.Cost, lacks: m.Lacks}
 		verdict := d.takeUndenied(now, &h)
 		if verdict == holder.Wait && d.uplink.Lane(p).Open {
 			verdict = holder.Admit

@@ -75,6 +75,7 @@ type hit struct {
 	status    int               // of a denial because something failed
 	period    limit.Micros      // scope: pop: what was charged
 	slots     *holding          // concurrency: where cost slots are in use
+	lacks     bool              // its key is not known, because there is no secret to hash it under
 	uncounted bool              // admitted without being charged to anything
 	suspect   bool              // its key was denied lately
 }

@@ -25,6 +25,8 @@ type taker struct {
 // take decides a hit by what this PoP has.
 func (d *taker) take(now lease.Millis, h *hit) holder.Verdict {
 	switch {
+	case h.lacks:
+		return h.withoutKey()
 	case h.policy.Concurrency:
 		return d.enter(now, h)
 	case h.policy.Local:
@@ -185,6 +187,17 @@ func (h *hit) withoutPlace() holder.Verdict {
 		return holder.Admit
 	}
 	h.decision, h.status = rulebook.FullDenied, h.policy.Rule.DenyStatus
+	return holder.Refuse
+}
+
+// withoutKey decides by on_failure a hit whose key cannot be hashed, and is not counted in plain.
+func (h *hit) withoutKey() holder.Verdict {
+	h.uncounted = true
+	if h.policy.Rule.OnFailure.FailUncounted().Admitted {
+		h.decision = rulebook.FailedOpen
+		return holder.Admit
+	}
+	h.decision, h.status, h.quota.Reset = rulebook.FailedClosed, h.policy.Rule.DenyStatus, failedRetry
 	return holder.Refuse
 }
 

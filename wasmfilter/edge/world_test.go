@@ -233,8 +233,9 @@ type region struct {
 	t        tester
 	set      *rule.Set
 	revision uint64
-	spoilt   bool // its rules are of a release that edges cannot read
-	sent     int  // times that it sent its rules
+	secret   *rule.Secret // nil: it has none
+	spoilt   bool         // its rules are of a release that edges cannot read
+	sent     int          // times that it sent its rules
 	counters map[string]*granter.Counter
 	slots    map[string]limit.Slots
 	nodes    map[string]*relay.Relay  // nil: nothing is between holders and counters
@@ -274,6 +275,9 @@ func (g *region) serve(now lease.Millis, c uplink.Call) []byte {
 	g.last = q
 	wall := wallStart + limit.Micros(now)*limit.Millisecond
 	a := wire.Response{Protocol: wire.Protocol, Epoch: g.epoch, RulesVersion: g.version(), RulesRevision: g.revision, Holders: 1, SharePerMille: g.share, Seq: q.Seq}
+	if g.secret != nil {
+		a.Secret = g.secret.Fingerprint()
+	}
 	denied := map[uint32]int{} // by group: how many of its wants do not fit
 	for i := range q.Wants {
 		if m := &q.Wants[i]; m.Group != 0 && !g.fits(wall, m) {
@@ -292,6 +296,9 @@ func (g *region) rules(c uplink.Call) []byte {
 		g.t.Fatalf("rules: %v", err)
 	}
 	a := wire.RulesResponse{Protocol: wire.Protocol, RulesVersion: g.version(), RulesRevision: g.revision}
+	if g.secret != nil && q.HaveSecret != g.secret.Fingerprint() {
+		a.Secret = g.secret[:]
+	}
 	if q.HaveVersion != g.version() {
 		g.sent++
 		if a.Rules = g.set.Encode(); g.spoilt {

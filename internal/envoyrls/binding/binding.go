@@ -112,6 +112,7 @@ type Target struct {
 	Algorithm limit.Algorithm
 	Parts     int // of its key
 	Off       bool
+	Hash      bool // its keys are hashed under a secret
 }
 
 // Flaw returns why the rule of the binding cannot be bound; empty if it can. all are what the
@@ -123,6 +124,8 @@ func (b *Binding) Flaw(all []Target) string {
 		switch {
 		case t.Algorithm == limit.Concurrency: // no client would ever release a slot
 			return name + " limits concurrency; clients of this protocol do not release slots; bind a rule with another algorithm"
+		case t.Hash:
+			return name + " has hash: true, which is for requests that PoPs see; bind a rule without it"
 		case t.Parts != len(b.keyed):
 			return fmt.Sprintf("%s has a key of parts: %d, entries without value here: %d; leave the value out of one entry for each part, in their order", name, t.Parts, len(b.keyed))
 		}

@@ -83,8 +83,14 @@ func (c *checker) keyLimits(r *rule.Rule) {
 	for i := range r.Keys {
 		k, prefix := &r.Keys[i], c.ofKey(r, i)
 		c.overrideName(names, k.Name, len(r.Limits)-1+i)
-		if c.keyValues(r, k, prefix+"key") {
-			key := string(r.KeyOf(k.Key))
+		if k.Hash != "" {
+			c.hash(r, k, prefix)
+		}
+		if k.Hash != "" || c.keyValues(r, k, prefix+"key") {
+			key := k.Hash
+			if key == "" {
+				key = string(r.KeyOf(k.Key)) + "|"
+			}
 			if other, ok := seen[key]; ok {
 				c.taken(prefix+"key", "is the same key as that of another override; remove one", c.at(c.ofKey(r, other)+"key"))
 			} else {
@@ -93,6 +99,15 @@ func (c *checker) keyLimits(r *rule.Rule) {
 		}
 		c.keyLimit(r, k, prefix)
 	}
+}
+
+// hash checks the hash of a key.
+func (c *checker) hash(r *rule.Rule, k *rule.KeyLimit, prefix string) {
+	c.refuse(!r.Hash, prefix+"hash", "is for a rule with hash: true; write key", "hash")
+	if len(k.Hash) != 32 || strings.Trim(k.Hash, "0123456789abcdef") != "" {
+		c.add(prefix+"hash", strict.Quote(k.Hash)+" is no hash of a key; write the 32 digits that weir key prints behind \\h")
+	}
+	c.refuse(len(k.Key) > 0, prefix+"hash", "is given together with key; remove one of them")
 }
 
 // ofKey is how the paths of the override i by key begin: it stands behind those with when.

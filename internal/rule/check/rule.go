@@ -19,6 +19,7 @@ func (c *checker) rule(r *rule.Rule) {
 		c.refuse(percents(&r.Match), "match", "percent is of keys, and an exempt rule has none; leave percent out")
 		return
 	}
+	c.refuse(r.Hash && len(r.Key) == 0, "hash", "has no effect without a key; leave it out", "key")
 	c.refuse(len(r.From) > 0, "from", "is only for mode: exempt; leave it out, or write mode: exempt", "mode")
 	c.key(r)
 	if len(r.Key) == 0 && (percents(&r.Match) || slices.ContainsFunc(r.Limits, func(v rule.Variant) bool { return percents(&v.When) })) {

@@ -113,7 +113,7 @@ func samePeriod(a, b limit.Spec) bool {
 func (d *reader) overrides(v strict.Value, spec limit.Spec, windows []rule.Rule) {
 	placed := true
 	for _, o := range v.Field("overrides").List(rule.MaxOverrides+rule.MaxKeyLimits, "a list of overrides, such as [{ when: { header: { x-tier: gold } }, limit: 50/1m }]") {
-		byKey := o.Kind() == strict.Object && o.Field("key").Present()
+		byKey := o.Kind() == strict.Object && (o.Field("key").Present() || o.Field("hash").Present())
 		if !byKey && len(windows[0].Keys) > 0 { // each has its place in the list by what stands before it
 			o.Fail("stands behind an override with key; write those with key last: when goes before key")
 			placed = false

@@ -11,13 +11,13 @@ import (
 var (
 	documentFields  = []string{"client_ip", "rules", "revision", "regions", "seed", "candidates"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}
-	ruleFields      = []string{"name", "mode", "match", "from", "percent", "key", "limit", "limits", "overrides", "variants", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "refusal", "retry_jitter"}
+	ruleFields      = []string{"name", "mode", "match", "from", "percent", "key", "hash", "limit", "limits", "overrides", "variants", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "refusal", "retry_jitter"}
 	pathFields      = []string{"exact", "prefix", "regex", "template"}
 	namedFields     = []string{"exact", "prefix", "regex", "present"}
 	partFields      = []string{"client_ip", "header", "query", "cookie", "segment", "claim", "label", "const", "host", "san", "route", "region", "else"}
 	percentFields   = []string{"from", "to"}
 	limitFields     = []string{"count", "per", "burst", "zone", "anchor"}
-	overrideFields  = []string{"name", "when", "key", "limit", "limits", "until"}
+	overrideFields  = []string{"name", "when", "key", "hash", "limit", "limits", "until"}
 	variantFields   = []string{"name", "weight", "algorithm", "limit", "limits", "consistency"}
 	candidateFields = []string{"rule", "limit", "until"}
 	costFields      = []string{"header", "default", "max"}

@@ -46,6 +46,13 @@ func (d *reader) keyLimit(v strict.Value) (out rule.KeyLimit) {
 		v.FailName("when", "does not go together with key; write two overrides, or leave it out")
 	}
 	out.Name, out.Until = overrideName(v.Field("name")), until(v.Field("until"))
+	if hash := v.Field("hash"); hash.Present() {
+		if v.Field("key").Present() {
+			v.FailName("hash", "is the hash of a key, which is given, too; remove one of them")
+		}
+		out.Hash, _ = hash.String("the hash of a key, as weir key prints it")
+		return out
+	}
 	for _, part := range v.Field("key").List(rule.MaxParts, "a value for each part of the rule's key, such as [acme]") {
 		text, _ := part.String("a value, such as acme")
 		out.Key = append(out.Key, text)

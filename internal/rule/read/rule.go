@@ -34,6 +34,7 @@ func (d *reader) rule(v strict.Value, i int) {
 		return
 	}
 	r.Key = d.key(v.Field("key"))
+	r.Hash, _ = v.Field("hash").Bool()
 	r.Scope = enum[rule.Scope](v.Field("scope"))
 	r.Cost = d.cost(v.Field("cost"))
 	r.Fair = enum[rule.Fair](v.Field("fair"))

@@ -35,9 +35,10 @@ type Own struct {
 
 var seed = maphash.MakeSeed()
 
-// New makes the table of a rule, whose own policy is base; nil if no key has a limit. Keys count on
+// New makes the table of a rule, whose own policy is base; a rule with hash: true has its keys under
+// each secret; nil if no key has a limit. Keys count on
 // the counters that they have without it. Those with the same limit share a policy.
-func New(r *rule.Rule, base *engine.Policy) *Table {
+func New(r *rule.Rule, secrets []rule.Secret, base *engine.Policy) *Table {
 	if len(r.Keys) == 0 {
 		return nil
 	}
@@ -47,7 +48,7 @@ func New(r *rule.Rule, base *engine.Policy) *Table {
 	}
 	t := &Table{keys: make(map[uint64]entry, len(r.Keys)), names: []string{""}}
 	made, named := map[amount]uint32{}, map[string]uint32{"": 0}
-	r.EachKey(func(key []byte, own *rule.KeyLimit) {
+	r.EachKey(secrets, func(key []byte, own *rule.KeyLimit) {
 		of := amount{own.Limit.Count, own.Limit.Burst, own.Unlimited}
 		e := entry{until: seconds(own.Until)}
 		var known bool

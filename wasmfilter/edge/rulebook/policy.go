@@ -46,6 +46,7 @@ type Policies struct {
 	Set    *rule.Set
 	ByRule [][]Policy // by rule and variant; empty for rules that are off or exempt
 	ByID   map[uint32]*Policy
+	Hashes bool // a rule has hash: true
 }
 
 // compile makes rules ready. Lanes and counters of earlier rules are used again.
@@ -56,7 +57,7 @@ func (b *Rulebook) compile(set *rule.Set) *Policies {
 		if r.Mode == rule.Off || r.Mode == rule.Exempt {
 			continue
 		}
-		ps.ByRule[i] = make([]Policy, len(r.Limits))
+		ps.ByRule[i], ps.Hashes = make([]Policy, len(r.Limits)), ps.Hashes || r.Hash
 		for v := range r.Limits {
 			p := &ps.ByRule[i][v]
 			*p = b.policy(set, i, v)

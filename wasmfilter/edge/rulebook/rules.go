@@ -38,6 +38,7 @@ type Rulebook struct {
 	pop    *pop.PoP
 	leader *pop.Leader
 	counts map[string]*RuleCounts
+	secret secret
 
 	equip   func(*Policy)
 	changed func()
@@ -145,6 +146,9 @@ func (b *Rulebook) Newest() bool {
 func (b *Rulebook) Watch(now lease.Millis) (fetch bool) {
 	b.forgive(now)
 	tag := b.catchUp()
+	if b.InForce != nil && b.InForce.Hashes {
+		b.loadSecret()
+	}
 	every := b.every()
 	if b.sawAt > 0 && now < b.sawAt+every/2 && now-tag.fetched >= every/2 && b.InForce != nil && !b.bundled {
 		// Replies have named the region's rules: there is no need to fetch them.

@@ -13,7 +13,7 @@ const rulesTimeout lease.Millis = 1000
 // FetchRules asks the region for its rules. Those that the worker has, or lately refused,
 // need not be sent.
 func (u *Uplink) FetchRules(now lease.Millis) {
-	m := wire.RulesRequest{Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax, HaveVersion: u.rules.Have(now), Pop: u.cfg.PoP}
+	m := wire.RulesRequest{Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax, HaveVersion: u.rules.Have(now), Pop: u.cfg.PoP, HaveSecret: u.rules.SecretFingerprint()}
 	u.fetches = append(u.fetches, u.port.call(Call{Path: RulesPath, Body: m.Append(nil), Timeout: rulesTimeout}))
 }
 
@@ -36,6 +36,7 @@ func (u *Uplink) offer(now lease.Millis, body []byte) CallResult {
 	case !wire.Supported(m.Protocol):
 		return u.port.unusable(wire.OtherVersion(m.Protocol))
 	}
+	u.rules.OfferSecret(m.Secret)
 	u.rules.Offer(now, m.RulesVersion, m.RulesRevision, m.Rules)
 	return CallAnswered
 }

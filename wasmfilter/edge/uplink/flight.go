@@ -65,7 +65,7 @@ func (u *Uplink) Reply(now lease.Millis, id uint64, body []byte) *Flight {
 		u.Holders = int(m.Holders)
 	}
 	u.Share = reserve.PerMille(m.SharePerMille)
-	if u.rules.Note(now, m.RulesVersion, m.RulesRevision) {
+	if u.rules.Note(now, m.RulesVersion, m.RulesRevision) || u.rules.LacksSecret(now, m.Secret) {
 		u.FetchRules(now)
 	}
 	return f

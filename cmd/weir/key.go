@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/service/secrets"
+)
+
+type keyCmd struct {
+	Values     []string `arg:"" name:"value" help:"Values of the parts of the rule's key, in their order; for an IPv6 client its prefix. With --rules the name of the rule stands before them."`
+	Rules      string   `help:"Rules file of the rule: an address becomes its prefix, and a path what the rule makes of it." placeholder:"FILE"`
+	KeySecrets string   `help:"File of the secrets: print the key of a rule with hash: true, once for each of them, the newest first." placeholder:"FILE"`
+}
+
+// Run prints the key, or what replaces one that is long or hashed.
+func (k *keyCmd) Run(stdout io.Writer) error {
+	r, values, err := k.rule()
+	if err != nil {
+		return err
+	}
+	if k.KeySecrets == "" {
+		if r.Hash {
+			return errors.New("rule " + r.Name + " hashes its keys; give --key-secrets")
+		}
+		_, err := fmt.Fprintln(stdout, inRedis.Replace(string(r.KeyOf(values))))
+		return err
+	}
+	all, err := secrets.Read(k.KeySecrets)
+	for i := range all {
+		if _, err := fmt.Fprintf(stdout, "%s %s\n", r.HashedKeyOf(values, &all[i].Secret), all[i].ID); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// rule is the rule that the values are for; without --rules one that takes each as it is.
+func (k *keyCmd) rule() (r *rule.Rule, values []string, err error) {
+	if k.Rules == "" {
+		r = &rule.Rule{}
+		for range k.Values {
+			r.Key = append(r.Key, rule.Part{{From: rule.FromHeader}})
+		}
+		return r, k.Values, nil
+	}
+	set, err := load(k.Rules)
+	if err != nil {
+		return nil, nil, err
+	}
+	i, found := set.Find(k.Values[0])
+	if !found {
+		return nil, nil, fmt.Errorf("rule %s is not in %s; write the name of a rule and behind it the values of its key", k.Values[0], k.Rules)
+	}
+	r, values = set.Rule(i), k.Values[1:]
+	if len(values) != len(r.Key) {
+		return nil, nil, fmt.Errorf("the key of rule %s has parts: %d, values here: %d", r.Name, len(r.Key), len(values))
+	}
+	return r, values, nil
+}
+
+// inRedis escapes what would end the braces around a key, as internal/redis/redisstore does.
+var inRedis = strings.NewReplacer("%", "%25", "}", "%7D")

@@ -1,0 +1,65 @@
+package edge
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+const hashedRule = `{"rules":[{"name":"user","match":{"path":{"prefix":"/v1/"}},"key":[{"header":"x-user"}],"hash":true,
+	"limit":"3/1h","algorithm":"fixed_window","on_failure":"ALLOW"}]}`
+
+// Without a secret a rule that hashes keys does not count in plain: on_failure decides, and nothing is asked for.
+func TestNoSecret(t *testing.T) {
+	for action, want := range map[string]Outcome{"allow": Admit, "deny": Deny} {
+		w := newWorld(t, 1, strings.Replace(hashedRule, "ALLOW", action, 1))
+		for range 5 {
+			if r := w.request(0, "/v1/a", "hunter2"); r.Outcome != want || !r.Degraded || len(w.calls) > 0 {
+				t.Errorf("%s: outcome %v, degraded %v, %d calls", action, r.Outcome, r.Degraded, len(w.calls))
+			}
+		}
+	}
+}
+
+// A PoP fetches the secret with the rules, and a changed one with the next reply that names another; all workers use
+// it, and no key is ever sent or kept in plain.
+func TestSecret(t *testing.T) {
+	w := newWorld(t, 2, strings.Replace(hashedRule, "ALLOW", "deny", 1))
+	w.region.secret = &rule.Secret{1}
+	w.pass(6000)
+	w.settle()
+	w.pass(200)
+	admitted := func() (n int) {
+		for i := range 6 {
+			if w.admit(i%2, "/v1/a", "hunter2") {
+				n++
+			}
+		}
+		return n
+	}
+	if n := admitted(); n != 3 {
+		t.Errorf("admitted %d of 3", n)
+	}
+	w.region.secret = &rule.Secret{2}
+	w.admit(0, "/v1/a", "other") // its reply names the new secret
+	w.settle()
+	w.pass(1000)
+	w.settle()
+	if n := admitted(); n != 3 {
+		t.Errorf("admitted %d of 3 under another secret", n)
+	}
+	if len(w.region.counters) < 3 { // hunter2 under each secret, and other
+		t.Errorf("counters %v", w.region.counters)
+	}
+	for key := range w.region.counters {
+		if !strings.HasPrefix(key, `user/0/\h`) || strings.Contains(key, "hunter2") {
+			t.Errorf("counter %s", key)
+		}
+	}
+	for key, value := range w.store.values {
+		if strings.Contains(string(value.data), "hunter2") {
+			t.Errorf("the key is in plain in the record %q", key)
+		}
+	}
+}
