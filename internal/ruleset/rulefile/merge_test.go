@@ -135,6 +135,12 @@ func TestMergeRefuses(t *testing.T) {
 		"lifts an unknown rule": {map[string]string{"a.yaml": login, "b.yaml": search + "- { name: x, mode: exempt, from: [nothing] }\n"},
 			`b.yaml:4:35: rules[2].from[0]: "nothing" is no rule that can be lifted`},
 		"seeds": {map[string]string{"a.yaml": "seed: 1\n" + login, "b.yaml": search + "seed: 2\n"}, "b.yaml:4:1: seed: is not what a.yaml:1 states"},
+		"prefix of a candidate": {map[string]string{"owners.yaml": "owners: { a.yaml: { prefix: team-a- }, b.yaml: {} }\n", "b.yaml": login,
+			"a.yaml": "candidates: [{ rule: login, limit: 3/1m }]\n"},
+			`a.yaml:1:22: candidates[0].rule: "login" does not begin with team-a-`},
+		"two candidates of a rule": {map[string]string{"a.yaml": "candidates: [{ rule: login, limit: 3/1m }]\n" + login, "b.yaml": search + "candidates: [{ rule: login, limit: 4/1m }]\n"},
+			"b.yaml:4:22: candidates[0].rule: "},
+		"five candidates": {map[string]string{"a.yaml": many(5) + fiveCandidates, "b.yaml": "rules: []\n"}, "candidates: has 5 items; write at most 4"},
 		"for all": {map[string]string{"owners.yaml": "owners: { a.yaml: { prefix: team-a- } }\n", "a.yaml": team + "regions: { eu: 1 }\n"},
 			"a.yaml:2:1: regions: concerns the rules of all files; write it in a file without a prefix (owners.yaml:1)"},
 		"no owner": {map[string]string{"owners.yaml": "owners: { a.yaml: {} }\n", "a.yaml": login, "b.yaml": search},
@@ -157,6 +163,8 @@ func TestMergeRefuses(t *testing.T) {
 		})
 	}
 }
+
+const fiveCandidates = "candidates: [{ rule: r0, limit: 3/1m }, { rule: r1, limit: 3/1m }, { rule: r2, limit: 3/1m }, { rule: r3, limit: 3/1m }, { rule: r4, limit: 3/1m }]\n"
 
 func many(n int) string {
 	var b strings.Builder
