@@ -80,6 +80,7 @@ func TestEveryFieldInTheFile(t *testing.T) {
 	c, err := Load([]string{"--config", file(t, `
 rules: "consul:"
 rules_copy: s
+key_secrets: s
 listen: ":1"
 admin_listen: ":2"
 replicas: 2

@@ -58,6 +58,7 @@ func TestPercentRises(t *testing.T) {
 	}
 	w.region.set = mustRules(t, percent(60))
 	w.pass(6000) // they are fetched
+	w.settle()
 	enforced, fresh, shadow := 0, 0, 0
 	for user, was := range before {
 		switch is := flood(user); {
