@@ -26,7 +26,7 @@ func combined(features ...string) string {
 		rule = append(rule, "key: [client_ip]", "algorithm: fixed_window")
 	}
 	for feature, line := range map[string]string{
-		"percent": "percent: 20", "shadow": "mode: shadow", "exempt": "mode: exempt\n    match: { path: /healthz }",
+		"percent": "percent: 20", "hash": "hash: true", "shadow": "mode: shadow", "exempt": "mode: exempt\n    match: { path: /healthz }",
 		"variants": "variants: [{ name: a, weight: 90 }, { name: b, weight: 10, consistency: exact }]",
 	} {
 		if has(feature) {
@@ -51,7 +51,7 @@ func TestWhatGoesTogether(t *testing.T) {
 	}
 	lines := slices.DeleteFunc(strings.Split(table, "\n"), func(line string) bool { return !strings.HasPrefix(line, "|") })
 	features := cells(lines[0])[1:]
-	if len(lines) < 2+len(features) || len(features) < 7 {
+	if len(lines) < 2+len(features) || len(features) < 8 {
 		t.Fatalf("%d lines for %v", len(lines), features)
 	}
 	for i, feature := range features {
