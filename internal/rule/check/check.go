@@ -121,6 +121,7 @@ const (
 type checker struct {
 	path   string
 	shares bool // the set has regions with shares
+	steps  int  // of the regular expressions so far, see large
 	found  []Problem
 }
 

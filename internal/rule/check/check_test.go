@@ -3,6 +3,7 @@ package check_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -56,6 +57,36 @@ func TestNewRefuses(t *testing.T) {
 	}
 	if _, err := check.New(make([]rule.Rule, rule.MaxRules+1)); err == nil || !strings.Contains(err.Error(), "rules: has 1001 rules; write at most 1000") {
 		t.Errorf("1001 rules: %v", err)
+	}
+}
+
+// TestExpressionsAreBounded: no rule takes the memory of a PoP's workers, or a second of a request, by its regular
+// expressions; what is too large is not compiled.
+func TestExpressionsAreBounded(t *testing.T) {
+	rules := func(n int, expression string) []rule.Rule {
+		list := make([]rule.Rule, n)
+		for i := range list {
+			list[i] = rule.Rule{Name: "a" + strconv.Itoa(i), Limits: perMinute(5)}
+			list[i].Match.Cookies = []rule.Named{{Name: "c", Text: rule.Text{Op: rule.OpRegex, Arg: expression}}}
+		}
+		return list
+	}
+	for _, c := range []struct {
+		n                int
+		expression, want string
+	}{
+		{1, `.{1000}[a-z]{999}`, ""}, // and one for both
+		{1, `.{1000}[a-z]{1000}`, `rules[0].match.cookie.c: ".{1000}[a-z]{1000}" has 2001 steps, counted without repetitions such as x{100}; write at most 2000`},
+		{1, strings.Repeat(`(?i:k){1000}`, 80), "steps"},
+		{1, `((a|bc)*){300,}`, "has 2100 steps"},
+		{1, strings.Repeat("a", 1024), ""},
+		{250, `.{1000}`, ""},
+		{251, `.{1000}`, "rules[250].match.cookie.c: is one regular expression too many: those of all rules have at most 250000 steps; write exact, prefix or template"},
+	} {
+		_, err := check.New(rules(c.n, c.expression))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%d of %.30s: %v, want %q", c.n, c.expression, err, c.want)
+		}
 	}
 }
 

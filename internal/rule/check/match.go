@@ -2,6 +2,7 @@ package check
 
 import (
 	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -185,6 +186,7 @@ func (c *checker) text(path string, t rule.Text) {
 		c.atMost(path, len(t.Arg), rule.MaxText, "bytes")
 	case t.Op == rule.OpPrefix && t.Arg == "":
 		c.add(path, "is empty and holds for everything; write { present: true }, or leave it out")
+	case t.Op == rule.OpRegex && c.large(path, t.Arg):
 	case t.Op == rule.OpRegex:
 		if _, err := regexp.Compile(t.Arg); err != nil {
 			c.add(path, strings.TrimPrefix(err.Error(), "error parsing regexp: ")+"; write a regular expression in RE2 syntax (no look-around, no back references), which must match the whole value")
@@ -192,6 +194,41 @@ func (c *checker) text(path string, t rule.Text) {
 			c.add(path, strict.Quote(t.Arg)+` has \Q without \E; write \E where the literal text ends`)
 		}
 	}
+}
+
+// Bounds of regular expressions: compiled, a step takes 40 bytes or more in each worker of a PoP, and each byte of a
+// value may be compared with all steps.
+const (
+	maxSteps    = 2000
+	maxSetSteps = 250_000
+)
+
+// large reports an expression with too many steps, by itself or with the others of the set, before it is compiled.
+func (c *checker) large(path, expression string) bool {
+	re, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		return false
+	}
+	n, found := stepsOf(re), len(c.found)
+	c.refuse(n > maxSteps, path, strict.Quote(expression)+" has "+strconv.Itoa(n)+" steps, counted without repetitions such as x{100}; write at most "+strconv.Itoa(maxSteps))
+	c.steps += min(n, maxSteps)
+	c.refuse(c.steps > maxSetSteps, path, "is one regular expression too many: those of all rules have at most "+strconv.Itoa(maxSetSteps)+" steps; write exact, prefix or template")
+	return len(c.found) > found
+}
+
+// stepsOf counts the characters of an expression and its operators, each as often as it is repeated.
+func stepsOf(re *syntax.Regexp) int {
+	n := 1
+	if re.Op == syntax.OpLiteral {
+		n = len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		n += stepsOf(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		return (n - 1) * max(re.Min, re.Max, 1)
+	}
+	return n
 }
 
 // header checks a header name, which is in lower case already.
