@@ -129,7 +129,7 @@ func until(v strict.Value) limit.Micros {
 		return 0
 	}
 	t, ok := rule.ParseTime(text)
-	if !ok {
+	if !ok || t == 0 { // 0 would be no end
 		v.Fail(strict.Quote(text) + " is no time in whole seconds with its offset from UTC; write " + want)
 	}
 	return t
