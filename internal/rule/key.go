@@ -200,7 +200,7 @@ func (p Part) AppendValue(dst []byte, value string) []byte {
 	case FromPath:
 		value = (&Request{Path: value}).path()
 	case FromHost:
-		value = strings.ToLower(hostName(value))
+		value = string(IgnoreCase.append(nil, hostName(value)))
 	}
 	return appendValue(dst, value)
 }
@@ -225,7 +225,7 @@ func (r *Rule) wholeKey(values []string) (key []byte) {
 		case s != 0 && from == FromPath:
 			v = string(s.key(s.append(nil, v)))
 		case s&IgnoreCase != 0 && from == FromSegment:
-			v = strings.ToLower(v)
+			v = string(IgnoreCase.append(nil, v))
 		}
 		key = r.Key[i].AppendValue(key, v)
 	}

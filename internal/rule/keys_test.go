@@ -44,6 +44,7 @@ func TestKeyOfValues(t *testing.T) {
 		{`{"client_ip":{"ipv6_prefix":48}}`, ``, `"2001:db8:0:9::"`, "/", "", "[2001:db8:0:7::2]:80"},
 		{`{"query":"account"}`, ``, `"4 2"`, "/a?account=4+2", "", ""},
 		{`{"const":"all"},"path"`, ``, `"all","/v1"`, "/v1?x=1", "", ""},
+		{`{"segment":"id"}`, `"match":{"path":{"template":"/u/{id}"},"ignore_case":true},`, `"ÉA"`, "/u/Éa", "", ""},
 		{`"path"`, `"match":{"path":{"prefix":"/V1"},"ignore_case":true,"trailing_slash":"ignore"},`, `"/v1/Pages/"`, "/V1/pages", "", ""},
 	} {
 		set := decode(t, `{"rules":[{"name":"a",`+c.match+`"key":[`+c.key+`],"limit":"5/1m","overrides":[{"key":[`+c.values+`],"limit":"6/1m"}]}]}`)
