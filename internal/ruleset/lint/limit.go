@@ -29,23 +29,23 @@ func (l *linter) limit() {
 		l.limits(fieldOf(i), r.Limits[i].Limit)
 	}
 	if r.OnFailure == lease.FailureAllow && r.Scope != rule.ScopePoP && l.aboutLogin() {
-		l.warn(LoginFailsOpen, "on_failure", "allow admits every request while the region is away, and this looks like a limit against guessing; write deny, or local")
+		l.warn("login-fails-open", "on_failure", "allow admits every request while the region is away, and this looks like a limit against guessing; write deny, or local")
 	}
 }
 
 func (l *linter) limits(field string, s limit.Spec) {
 	r := l.rule
 	if r.Consistency == lease.Optimistic && r.Overdraft > s.Count && s.Count > 0 {
-		l.warn(OverdraftAboveLimit, field, "each PoP may admit %d units while it asks, more than the limit of %d; write overdraft: %d or less", r.Overdraft, s.Count, s.Count)
+		l.warn("overdraft-above-limit", field, "each PoP may admit %d units while it asks, more than the limit of %d; write overdraft: %d or less", r.Overdraft, s.Count, s.Count)
 	}
 	if s.Algorithm == limit.Concurrency || s.Period == 0 {
 		return
 	}
 	if perSecond := s.Count / max(1, int64(s.Period/limit.Second)); r.Consistency == lease.Exact && r.Scope != rule.ScopePoP && perSecond >= manyPerSecond {
-		l.warn(ExactAtHighRate, field, "exact asks the region for each request, here %d times a second for one key; write consistency: leased", perSecond)
+		l.warn("exact-at-high-rate", field, "exact asks the region for each request, here %d times a second for one key; write consistency: leased", perSecond)
 	}
 	if r.Scope == rule.ScopeGlobal && r.Consistency != lease.Exact && s.Count > 0 && s.Count < fewUnits {
-		l.warn(SmallLeasedLimit, field, "%d units are too few to be leased to several regions: some may be refused while others have units left; write consistency: exact", s.Count)
+		l.warn("small-leased-limit", field, "%d units are too few to be leased to several regions: some may be refused while others have units left; write consistency: exact", s.Count)
 	}
 }
 

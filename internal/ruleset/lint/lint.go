@@ -20,24 +20,11 @@ type Warning struct {
 	Reason string // what happens, and what to write instead
 }
 
-// The codes.
-const (
-	KeyWithoutElse      = "key-without-else"
-	ClientHeader        = "client-header"
-	LoginFailsOpen      = "login-fails-open"
-	OverdraftAboveLimit = "overdraft-above-limit"
-	ExactAtHighRate     = "exact-at-high-rate"
-	SmallLeasedLimit    = "small-leased-limit"
-	NeverMatches        = "never-matches"
-	OverrideUnreachable = "override-unreachable"
-	AlwaysExempt        = "always-exempt"
-	SameMatchAndKey     = "same-match-and-key"
-	Over                = "over"
-)
-
 // Codes are all codes, in the order of docs/warnings.md.
-var Codes = []string{KeyWithoutElse, ClientHeader, LoginFailsOpen, OverdraftAboveLimit, ExactAtHighRate, SmallLeasedLimit,
-	NeverMatches, AlwaysExempt, OverrideUnreachable, SameMatchAndKey, Over}
+var Codes = []string{
+	"key-without-else", "client-header", "login-fails-open", "overdraft-above-limit", "exact-at-high-rate", "small-leased-limit",
+	"never-matches", "always-exempt", "override-unreachable", "same-match-and-key", "over",
+}
 
 // Check returns the warnings about a set, in the order of its rules. now is the time by which an override is over.
 func Check(set *rule.Set, now time.Time) []Warning {

@@ -21,11 +21,11 @@ func (l *linter) key() {
 		field := fmt.Sprintf("key[%d]", i)
 		for _, s := range part {
 			if s.From == rule.FromHeader && slices.Contains(clientHeaders, s.Name) {
-				l.warn(ClientHeader, field, "every client can send another %s with each request and has no limit then; write client_ip (trusted_hops for proxies), or a header that Envoy sets", s.Name)
+				l.warn("client-header", field, "every client can send another %s with each request and has no limit then; write client_ip (trusted_hops for proxies), or a header that Envoy sets", s.Name)
 			}
 		}
 		if last := part[len(part)-1]; slices.Contains(fromClients, last.From) {
-			l.warn(KeyWithoutElse, field, "a request without this %s is not limited by the rule at all; write else: client_ip behind it", last.From)
+			l.warn("key-without-else", field, "a request without this %s is not limited by the rule at all; write else: client_ip behind it", last.From)
 		}
 	}
 }
@@ -39,12 +39,12 @@ func (l *linter) match(regions rule.Regions) {
 	l.condition("match", m)
 	for i := range m.Not {
 		if covers(&m.Not[i], m) {
-			l.warn(NeverMatches, "match.not", "holds for every request for which the rest of match holds, so the rule never applies; leave it out")
+			l.warn("never-matches", "match.not", "holds for every request for which the rest of match holds, so the rule never applies; leave it out")
 		}
 	}
 	for _, name := range m.Regions {
 		if len(regions) > 0 && !slices.ContainsFunc(regions, func(r rule.Region) bool { return r.Name == name }) {
-			l.warn(NeverMatches, "match.region", "%s is not among regions at the top of the document; write one of these, or add it there", name)
+			l.warn("never-matches", "match.region", "%s is not among regions at the top of the document; write one of these, or add it there", name)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func (l *linter) match(regions rule.Regions) {
 func (l *linter) condition(field string, m *rule.Match) {
 	for _, h := range m.Headers {
 		if slices.Contains(clientHeaders, h.Name) {
-			l.warn(ClientHeader, field+".header."+h.Name, "every client chooses its %s and with it whether this applies; write a header that Envoy sets", h.Name)
+			l.warn("client-header", field+".header."+h.Name, "every client chooses its %s and with it whether this applies; write a header that Envoy sets", h.Name)
 		}
 	}
 	l.over(strings.TrimSuffix(field, ".when"), m.Until)
@@ -62,14 +62,14 @@ func (l *linter) condition(field string, m *rule.Match) {
 // over warns of an override or a candidate that has ended.
 func (l *linter) over(field string, until limit.Micros) {
 	if until > 0 && int64(until) <= l.now.UnixMicro() {
-		l.warn(Over, field, "ended at %s; remove it", time.UnixMicro(int64(until)).UTC().Format(time.RFC3339))
+		l.warn("over", field, "ended at %s; remove it", time.UnixMicro(int64(until)).UTC().Format(time.RFC3339))
 	}
 }
 
 // chosen checks that no client chooses by what it sends that it has no limit.
 func (l *linter) chosen(field string, m *rule.Match) {
 	if len(m.Headers)+len(m.Queries)+len(m.Cookies) > 0 && len(m.Clients)+len(m.Claims) == 0 {
-		l.warn(ClientHeader, field, "every client that sends this has no limit; let Envoy set the header and remove it from what clients send, or match client_ip or claim")
+		l.warn("client-header", field, "every client that sends this has no limit; let Envoy set the header and remove it from what clients send, or match client_ip or claim")
 	}
 }
 
@@ -77,7 +77,7 @@ func (l *linter) chosen(field string, m *rule.Match) {
 func (l *linter) lifted(exempt []*rule.Rule) {
 	for _, e := range exempt {
 		if (len(e.From) == 0 || slices.Contains(e.From, rule.Written(l.rule.Name))) && covers(&e.Match, &l.rule.Match) {
-			l.warn(AlwaysExempt, "match", "the exempt rule %s lifts it for all requests that it matches, so it never decides; narrow %s down, or leave this rule out", e.Name, e.Name)
+			l.warn("always-exempt", "match", "the exempt rule %s lifts it for all requests that it matches, so it never decides; narrow %s down, or leave this rule out", e.Name, e.Name)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (l *linter) overrides() {
 		}
 		for j := 1; j < i; j++ {
 			if covers(&limits[j].When, &limits[i].When) {
-				l.warn(OverrideUnreachable, override(i), "is never used: override %d holds for all of these requests and comes first; put this one before it", j)
+				l.warn("override-unreachable", override(i), "is never used: override %d holds for all of these requests and comes first; put this one before it", j)
 				break
 			}
 		}
@@ -159,7 +159,7 @@ func (l *linter) same(before []*rule.Rule) {
 		if other.Limits[0].Limit.Period != l.rule.Limits[0].Limit.Period {
 			remedy = "one rule with limits: [5/1m, 20/1d] does the same"
 		}
-		l.warn(SameMatchAndKey, "name", "%s has the same match and key: %s", name, remedy)
+		l.warn("same-match-and-key", "name", "%s has the same match and key: %s", name, remedy)
 		return
 	}
 }
