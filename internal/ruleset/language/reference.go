@@ -163,7 +163,7 @@ func (p part) form() string {
 	switch p.get("type").text() {
 	case "integer":
 		if r := p.get("range"); r.Node != nil {
-			return "a whole number, " + known(ranges, r).String()
+			return "a whole number, " + known(ranges, r.text()).String()
 		}
 		return "a whole number, " + p.get("minimum").text() + " to " + p.get("maximum").text()
 	case "boolean":
