@@ -56,19 +56,19 @@ rules:
 		t.Errorf("got\n%s\nwant\n%s", d.Set.Encode(), want.Encode())
 	}
 	const text = `rules:
-# "a.json"
-- name: login
-  key: [client_ip]
-  limit: 5/1m
-# "b.yaml"
-- name: search
-  key: [client_ip]
-  limit: 9/1m
-- name: list
-  key: []
-  limit: 7/1m
-regions: { eu: 3, us: 1 }
-client_ip: { trusted_hops: 1 }
+  # "a.json"
+  - name: login
+    key: [client_ip]
+    limit: 5/1m
+  # "b.yaml"
+  - name: search
+    key: [client_ip]
+    limit: 9/1m
+  - name: list
+    key: []
+    limit: 7/1m
+regions: {eu: 3, us: 1}
+client_ip: {trusted_hops: 1}
 `
 	if string(d.Text) != text {
 		t.Errorf("text\n%swant\n%s", d.Text, text)

@@ -70,11 +70,11 @@ func Merge(path string, files []File) (*Document, error) {
 	if err := m.err(); err != nil {
 		return nil, err
 	}
-	text := m.text()
-	if len(text) > MaxBytes {
-		return nil, strict.Errors{{File: path, Reason: tooLarge}}
+	text, err := m.text()
+	if err == nil && len(text) > MaxBytes {
+		err = strict.Errors{{File: path, Reason: tooLarge}}
 	}
-	return &Document{Text: text, Set: set, merged: m}, nil
+	return &Document{Text: text, Set: set, merged: m}, err
 }
 
 // Load reads and parses a rules file, or a directory of them.

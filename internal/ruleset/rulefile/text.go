@@ -1,92 +1,69 @@
 package rulefile
 
 import (
-	"fmt"
+	"bytes"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
 // text is the document as one file: each field of a rule, and each override, is on a line of its own.
-func (m *merged) text() (out []byte) {
+func (m *merged) text() ([]byte, error) {
+	doc := block(&m.root)
 	for i := range m.root.Fields {
-		f := &m.root.Fields[i]
-		out = append(appendText(out, f.Name), ':')
-		if !slices.Contains(listed, f.Name) || len(f.Value.Items) == 0 {
-			out = append(appendValue(append(out, ' '), &f.Value), '\n')
+		f, of := &m.root.Fields[i], (*source)(nil)
+		if !slices.Contains(listed, f.Name) {
 			continue
 		}
-		var of *source
-		for i := range f.Value.Items {
-			if in := m.items[f.Name][i].in; in != of {
-				out, of = fmt.Appendf(out, "\n# %q", filepath.Base(in.file)), in
-			}
-			out = appendItem(out, &f.Value.Items[i])
-		}
-		out = append(out, '\n')
-	}
-	return out
-}
-
-// appendItem appends a rule.
-func appendItem(out []byte, n *strict.Node) []byte {
-	bullet := "\n- "
-	for i := range n.Fields {
-		f := &n.Fields[i]
-		out = append(appendText(append(out, bullet...), f.Name), ':')
-		bullet = "\n  "
-		if f.Name != "overrides" || len(f.Value.Items) == 0 {
-			out = appendValue(append(out, ' '), &f.Value)
-			continue
-		}
+		list := block(&f.Value)
 		for j := range f.Value.Items {
-			out = appendValue(append(out, "\n  - "...), &f.Value.Items[j])
+			item := block(&f.Value.Items[j])
+			if overrides := f.Value.Items[j].Field("overrides"); overrides != nil {
+				at := slices.IndexFunc(item.Content, func(n *yaml.Node) bool { return n.Value == "overrides" })
+				item.Content[at+1] = block(overrides)
+			}
+			if in := m.items[f.Name][j].in; in != of {
+				item.HeadComment, of = "# "+strconv.Quote(filepath.Base(in.file)), in
+			}
+			list.Content[j] = item
 		}
+		doc.Content[2*i+1] = list
 	}
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	err := encoder.Encode(doc)
+	return out.Bytes(), err
+}
+
+// block is a mapping or a list with a line for each field or item.
+func block(n *strict.Node) *yaml.Node {
+	out := flow(n)
+	out.Style = 0
 	return out
 }
 
-// appendValue appends a value without line breaks.
-func appendValue(out []byte, n *strict.Node) []byte {
+// flow is a value on one line.
+func flow(n *strict.Node) *yaml.Node {
+	out := &yaml.Node{Kind: yaml.ScalarNode, Value: n.Text}
 	switch n.Kind {
 	case strict.String:
-		return appendText(out, n.Text)
+		_ = out.Encode(n.Text) // with quotes, if it needs them
 	case strict.List:
-		separator := "["
+		out.Kind, out.Style = yaml.SequenceNode, yaml.FlowStyle
 		for i := range n.Items {
-			out = appendValue(append(out, separator...), &n.Items[i])
-			separator = ", "
+			out.Content = append(out.Content, flow(&n.Items[i]))
 		}
-		if len(n.Items) == 0 {
-			out = append(out, '[')
-		}
-		return append(out, ']')
 	case strict.Object:
-		separator := "{ "
+		out.Kind, out.Style = yaml.MappingNode, yaml.FlowStyle
 		for i := range n.Fields {
-			out = append(appendText(append(out, separator...), n.Fields[i].Name), ": "...)
-			out, separator = appendValue(out, &n.Fields[i].Value), ", "
+			name := strict.Node{Kind: strict.String, Text: n.Fields[i].Name}
+			out.Content = append(out.Content, flow(&name), flow(&n.Fields[i].Value))
 		}
-		if len(n.Fields) == 0 {
-			out = append(out, '{')
-		}
-		return append(out, " }"...)
 	}
-	return append(out, n.Text...)
-}
-
-// plainText is what needs no quotes, but for typed words: a name such as login, or a limit such as 5/1m.
-var plainText = regexp.MustCompile(`^([a-z][a-z0-9_-]+|[0-9]+/[0-9]+[a-z]+)$`)
-
-var typed = []string{"null", "true", "false", "yes", "no", "on", "off"}
-
-// appendText appends a text. What Go escapes YAML reads as the same.
-func appendText(out []byte, text string) []byte {
-	if plainText.MatchString(text) && !slices.Contains(typed, text) {
-		return append(out, text...)
-	}
-	return strconv.AppendQuote(out, text)
+	return out
 }
