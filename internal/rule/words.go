@@ -133,51 +133,20 @@ func FormatPeriod(d limit.Micros) string {
 	return "0s"
 }
 
-// ParseTime reads a time of RFC 3339 in whole seconds from 1970 to 9999, such as
-// 2026-12-01T00:00:00Z or 2026-12-01T01:00:00+01:00, in µs since 1970.
+// ParseTime reads a time of RFC 3339 in UTC and whole seconds from 1970 to 9999, such as
+// 2026-12-01T00:00:00Z, in µs since 1970.
 func ParseTime(s string) (limit.Micros, bool) {
-	const form = "0000-00-00T00:00:00"
-	if len(s) <= len(form) {
-		return 0, false
-	}
 	var n [6]int64 // year to second
 	at := 0
-	for i := range len(form) {
-		switch c := s[i]; {
-		case form[i] == '0' && '0' <= c && c <= '9':
+	for i := range len(s) {
+		if c := s[i]; '0' <= c && c <= '9' {
 			n[at] = n[at]*10 + int64(c-'0')
-		case form[i] != '0' && form[i] == c:
-			at++
-		default:
-			return 0, false
+		} else if at++; at == len(n) {
+			break
 		}
 	}
-	offset, ok := parseOffset(s[len(form):])
-	days := daysSince1970(n[0], n[1], n[2])
-	if y, m, d := dateOf(days); !ok || y != n[0] || m != n[1] || d != n[2] || n[3] > 23 || n[4] > 59 || n[5] > 59 {
-		return 0, false
-	}
-	t := (days*24+n[3])*3600 + n[4]*60 + n[5] - offset
-	return limit.Micros(t) * limit.Second, 0 <= t && t <= lastSecond
-}
-
-const lastSecond = 253402300799 // of 9999
-
-// parseOffset reads Z or +01:00 as seconds.
-func parseOffset(s string) (int64, bool) {
-	if s == "Z" {
-		return 0, true
-	}
-	if len(s) != len("+00:00") || s[3] != ':' {
-		return 0, false
-	}
-	hours, err := strconv.ParseUint(s[1:3], 10, 8)
-	minutes, err2 := strconv.ParseUint(s[4:], 10, 8)
-	seconds := int64(hours*60+minutes) * 60
-	if s[0] == '-' {
-		seconds = -seconds
-	}
-	return seconds, err == nil && err2 == nil && hours < 24 && minutes < 60 && (s[0] == '+' || s[0] == '-')
+	t := limit.Micros((daysSince1970(n[0], n[1], n[2])*24+n[3])*3600+n[4]*60+n[5]) * limit.Second
+	return t, len(s) == len("0000-00-00T00:00:00Z") && t >= 0 && formatTime(t) == s
 }
 
 // formatTime writes a time as [ParseTime] reads it, in UTC.

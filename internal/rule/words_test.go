@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTimes holds times to the standard library: each second from 1970 to 9999, in any offset.
+// TestTimes holds times to the standard library: each second from 1970 to 9999.
 func TestTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seconds := rapid.Int64Range(0, 253402300799).Draw(t, "seconds")
@@ -18,16 +18,13 @@ func TestTimes(t *testing.T) {
 		if text := rule.FormatTime(want); text != at.Format(time.RFC3339) {
 			t.Fatalf("%d is written %s, want %s", seconds, text, at.Format(time.RFC3339))
 		}
-		zone := time.FixedZone("", 60*rapid.IntRange(-24*60+1, 24*60-1).Draw(t, "offset"))
-		if text := at.In(zone).Format(time.RFC3339); len(text) == len("2006-01-02T15:04:05+07:00") && text[0] != '-' {
-			if got, ok := rule.ParseTime(text); !ok || got != want {
-				t.Fatalf("%s is read as %d, %v, want %d", text, got, ok, want)
-			}
+		if got, ok := rule.ParseTime(at.Format(time.RFC3339)); !ok || got != want {
+			t.Fatalf("%s is read as %d, %v, want %d", at, got, ok, want)
 		}
 	})
 	for text, want := range map[string]string{
 		"1970-01-01T00:00:00Z": "1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z": "9999-12-31T23:59:59Z",
-		"2028-02-29T12:00:00+01:00": "2028-02-29T11:00:00Z", "2026-12-01T00:00:00-00:30": "2026-12-01T00:30:00Z", "2000-02-29T00:00:00Z": "2000-02-29T00:00:00Z",
+		"2028-02-29T12:00:00Z": "2028-02-29T12:00:00Z", "2028-02-29T12:00:00+01:00": "", "2026-12-01T00:00:00+00:00": "", "2000-02-29T00:00:00Z": "2000-02-29T00:00:00Z",
 		"": "", "2026-12-01": "", "2026-12-01T00:00:00": "", "2026-12-01 00:00:00Z": "", "2026-12-01t00:00:00Z": "", "2026-12-01T00:00:00.5Z": "",
 		"2026-13-01T00:00:00Z": "", "2026-00-01T00:00:00Z": "", "2026-02-29T00:00:00Z": "", "2100-02-29T00:00:00Z": "", "2026-04-31T00:00:00Z": "",
 		"2026-12-00T00:00:00Z": "", "2026-12-01T24:00:00Z": "", "2026-12-01T00:60:00Z": "", "2026-12-01T00:00:60Z": "", "1969-12-31T23:59:59Z": "",
