@@ -144,24 +144,18 @@ func perWord(word string) (limit.Per, bool) {
 }
 
 // hasCalendar reports whether a limit, or one of a list, is by windows of the calendar.
-func hasCalendar(n *strict.Node) (has bool) {
-	switch {
-	case n == nil:
-	case n.Kind == strict.String:
-		_, per, _ := strings.Cut(n.Text, "/")
-		_, has = perWord(per)
-	case n.Kind == strict.List:
-		for i := range n.Items {
-			has = has || hasCalendar(&n.Items[i])
-		}
-	case n.Kind == strict.Object:
-		for _, f := range n.Fields {
-			if _, is := perWord(f.Value.Text); is && f.Name == "per" {
-				has = true
-			}
-		}
+func hasCalendar(n *strict.Node) bool {
+	if n == nil {
+		return false
 	}
-	return has
+	if per := n.Field("per"); per != nil {
+		n = per
+	}
+	_, is := perWord(n.Text[strings.IndexByte(n.Text, '/')+1:]) // of month, or of 5/month
+	for i := range n.Items {
+		is = is || hasCalendar(&n.Items[i])
+	}
+	return is
 }
 
 // calendar reads zone and anchor of a limit. What is left out is as in the calendar of, if the limit has one to
