@@ -26,8 +26,6 @@ type cli struct {
 
 	Bootstrap bootstrapCmd `cmd:"" help:"Make certificates, tokens, keys and passwords of a deployment, keep them, and publish them."`
 
-	Completion completionCmd `cmd:"" help:"Print what makes a shell complete commands, flags and files: source <(weir completion)."`
-
 	Version versionCmd       `cmd:"" help:"Print the version."`
 	Flag    kong.VersionFlag `name:"version" help:"Print the version."`
 

@@ -177,11 +177,6 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %s", line, out, err, want)
 		}
 	}
-	for _, shell := range []string{"bash", "zsh", "fish"} {
-		if out, err := exec.Command(binary, "completion", shell).Output(); err != nil || !strings.Contains(string(out), binary) {
-			t.Errorf("%s: %v\n%s", shell, err, out)
-		}
-	}
 }
 
 func TestVersion(t *testing.T) {

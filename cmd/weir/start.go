@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/alecthomas/kong"
 	"github.com/posener/complete"
@@ -41,26 +40,8 @@ func (i *initCmd) Run(stdout io.Writer) error {
 	return err
 }
 
-// completeLine answers a shell that asks how a command line may go on, and ends the program then.
+// completeLine answers a shell that asks how a command line may go on, and ends the program then. docs/cli.md has what
+// makes a shell ask.
 func completeLine(parser *kong.Kong) {
 	kongplete.Complete(parser, kongplete.WithPredictor("file", complete.PredictFiles("*")))
-}
-
-type completionCmd struct {
-	Shell string `arg:"" optional:"" enum:"bash,zsh,fish" default:"bash" help:"bash, zsh or fish."`
-}
-
-// Run prints the lines for the shell's start-up file.
-func (c *completionCmd) Run(stdout io.Writer) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	lines := map[string]string{
-		"bash": "complete -C %[1]s %[2]s\n",
-		"zsh":  "autoload -U +X bashcompinit && bashcompinit\ncomplete -C %[1]s %[2]s\n",
-		"fish": "complete -f -c %[2]s -a '(COMP_LINE=(commandline -cp) %[1]s)'\n",
-	}
-	_, err = fmt.Fprintf(stdout, lines[c.Shell], program, filepath.Base(program))
-	return err
 }
