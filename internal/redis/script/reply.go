@@ -18,8 +18,8 @@ const foreign = 3
 // stale is the reply, of this one byte, where the windows of a calendar that came with an ask are not those of now.
 const stale = 4
 
-// ErrStale means that the clocks of this program and of the server are more than a window of a calendar apart.
-var ErrStale = errors.New("this machine's clock and that of the server are apart by more than a window of the calendar: set the one that is wrong")
+// errStale means that the clocks of this program and of the server are more than a window of a calendar apart.
+var errStale = errors.New("this machine's clock and that of the server are apart by more than a window of the calendar: set the one that is wrong")
 
 // ErrForeign means that somebody else's value stands under the name of a counter.
 var ErrForeign = errors.New("there is a value that no release with this layout has written; it is left alone: find out who writes it, or delete the key")
@@ -40,7 +40,7 @@ var replySize = replyFields.size()
 // fits means that the need fitted and that nothing was granted; with Acquire, that
 // the grant is OK. Where there was no room to
 // count, or the statement of a holder was too old, the grant is Unavailable and
-// nothing fits. The error is [ErrForeign], [ErrStale], or what is wrong with a reply that no
+// nothing fits. The error is [ErrForeign], errStale, or what is wrong with a reply that no
 // script makes.
 func Parse(reply string, a *engine.Ask, m Mode) (g lease.Grant, fits bool, err error) {
 	if reply == string(rune(full)) {
@@ -50,7 +50,7 @@ func Parse(reply string, a *engine.Ask, m Mode) (g lease.Grant, fits bool, err e
 		return lease.Grant{Status: lease.Unavailable}, false, ErrForeign
 	}
 	if reply == string(rune(stale)) {
-		return lease.Grant{Status: lease.Unavailable}, false, ErrStale
+		return lease.Grant{Status: lease.Unavailable}, false, errStale
 	}
 	l := a.Policy.Limit
 	if len(reply) != replySize || reply[0] > 1 || reply[1] > 1 {
