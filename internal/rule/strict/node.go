@@ -84,6 +84,14 @@ func (n *Node) Find(path string) Pos {
 	return pos
 }
 
+// At returns what path names below n; nil: it does not exist.
+func (n *Node) At(path string) *Node {
+	for path != "" && n != nil {
+		n, _, path = n.step(path)
+	}
+	return n
+}
+
 // step follows the first step of path. For a field the position is that of its
 // name when the value is itself an object or a list, else that of the value.
 func (n *Node) step(path string) (*Node, Pos, string) {

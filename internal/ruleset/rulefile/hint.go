@@ -2,7 +2,6 @@ package rulefile
 
 import (
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/rule/strict"
@@ -83,7 +82,7 @@ func advise(e *strict.Error, root *strict.Node) {
 		e.Reason = "unknown field; " + hint
 		return
 	}
-	n := at(root, e.Path)
+	n := root.At(e.Path)
 	if n == nil || n.Kind != strict.String || strings.Contains(e.Reason, "did you mean") {
 		return
 	}
@@ -107,25 +106,6 @@ func advise(e *strict.Error, root *strict.Node) {
 
 // number is the number of an item in a path.
 var number = regexp.MustCompile(`\[\d+\]`)
-
-// at returns the value at a path; nil if there is none.
-func at(n *strict.Node, path string) *strict.Node {
-	for _, step := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' }) {
-		if n == nil {
-			return nil
-		}
-		if index, ok := strings.CutSuffix(step, "]"); ok {
-			i, err := strconv.Atoi(index)
-			if err != nil || i >= len(n.Items) {
-				return nil
-			}
-			n = &n.Items[i]
-			continue
-		}
-		n = n.Field(step)
-	}
-	return n
-}
 
 // spokenLimit is a limit as people say it: 5/min, 5 per minute, 5rpm, 1k/s.
 var spokenLimit = regexp.MustCompile(`^([0-9][0-9_,]*)(k?) *(?:r|req|requests)? *(?:/|per|p) *(?:1 *)?(ms|s|sec|second|m|min|minute|h|hr|hour|d|day|w|week|mo|month)s?$`)
