@@ -3,6 +3,7 @@
 package main
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"runtime/debug"
 
 	"github.com/alecthomas/kong"
+	"github.com/posener/complete"
+	"github.com/willabides/kongplete"
 )
 
 // cli is the command line. docs/cli.md has its exit statuses.
@@ -43,7 +46,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "weir:", err)
 		return 2
 	}
-	completeLine(parser)
+	kongplete.Complete(parser, kongplete.WithPredictor("file", complete.PredictFiles("*"))) // if a shell asks, see docs/cli.md
 	cmd, err := parser.Parse(args)
 	if exit >= 0 {
 		return exit
@@ -75,6 +78,34 @@ type errorWriter struct{ io.Writer }
 
 // errReported fails a command that has printed why.
 var errReported = errors.New("mistakes were found")
+
+// first is the file that init writes.
+//
+//go:embed first.yaml
+var first []byte
+
+type initCmd struct {
+	File string `arg:"" optional:"" default:"rules.yaml" help:"File to write; one that exists is not replaced."`
+}
+
+// Run writes the file.
+func (i *initCmd) Run(stdout io.Writer) error {
+	f, err := os.OpenFile(i.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("weir init: %s exists and is not replaced; name another file", i.File)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(first); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "wrote %s; edit it, then: weir validate %s\n", i.File, i.File)
+	return err
+}
 
 type compileCmd struct {
 	File string `arg:"" predictor:"file" help:"Rules file, or a directory of them."`
