@@ -91,10 +91,10 @@ func TestApply(t *testing.T) {
 	}
 	proc.WriteFile(t, filepath.Join(several, "a.yaml"), "rules:\n- { name: a, key: [client_ip], limit: 30/1m }\n")
 	proc.WriteFile(t, filepath.Join(several, "b.yaml"), "rules:\n- { name: b, key: [path], limit: 5/1s }\n")
-	s.weir(0, []string{"apply", several, "--dry-run"}, "+# \"a.yaml\"\n+- name: \"a\"\n+  key: [client_ip]\n+  limit: 30/1m\n+# \"b.yaml\"\n+- name: \"b\"")
+	s.weir(0, []string{"apply", several, "--dry-run"}, "+  # \"a.yaml\"\n+  - name: a\n+    key: [client_ip]\n+    limit: 30/1m\n+  # \"b.yaml\"\n+  - name: b\n")
 	fourth := revisionOf(s.weir(0, []string{"apply", several, "--reason", "several files"}, " is in force"))
 	s.weir(0, []string{"apply", several, "--dry-run"}, "is the same as revision "+fourth)
-	s.weir(0, []string{"history", fourth}, "- name: \"a\"\n", "- name: \"b\"\n")
+	s.weir(0, []string{"history", fourth}, "- name: a\n", "- name: b\n")
 	s.register("weir-regional-eu-old", 1)
 	s.weir(1, []string{"apply", one, "--reason", "too old"}, " is in Consul", "not in force in weir-regional-eu-old, which has revision 1")
 	s.agent.Kill()
