@@ -29,7 +29,7 @@ type budget struct {
 
 // budgets has each of these numbers once for the repository.
 var budgets = []budget{
-	{"lines of production code", 49400, 30000, func(t *tree) int { return t.sum(production, "") }, lighter},
+	{"lines of production code", 49600, 30000, func(t *tree) int { return t.sum(production, "") }, lighter},
 	{"  of these on the path of a lease", 13800, 8000, func(t *tree) int { return t.sum(production, leasePath...) }, lighter},
 	{"lines of tests", 62200, 45000, func(t *tree) int { return t.sum(tests, "") }, lighter},
 	{"lines of test kit, conformance, simulator and load", 17900, 13000, func(t *tree) int { return t.sum(kit, "") }, lighter},
