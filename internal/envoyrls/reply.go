@@ -195,9 +195,6 @@ func (s *Server) refusal(q *query, r *rlspb.RateLimitResponse) {
 		if r.Statuses[i].Code != rlspb.RateLimitResponse_OVER_LIMIT {
 			continue
 		}
-		if p := d.Policy; p.Headers != hidden && p.Headers != 0 && s.cfg.Headers {
-			r.ResponseHeadersToAdd = append(r.ResponseHeadersToAdd, &corepb.HeaderValue{Key: ruleHeader, Value: p.Rule})
-		}
 		if p := d.Policy; p.Refusal.Body != "" && informed(q.Judgment(i)) {
 			wait := int64(s.untilReset(q.matched[i].rule, d.Over, q.Judgment(i)) / time.Second)
 			r.RawBody = p.Refusal.AppendBody(nil, refusal.Values{Rule: p.Rule, RetryAfter: wait, Limit: p.Terms.Capacity})
@@ -206,9 +203,6 @@ func (s *Server) refusal(q *query, r *rlspb.RateLimitResponse) {
 		return
 	}
 }
-
-// ruleHeader is the response header that names the rule of the rules file that refused.
-const ruleHeader = "x-weir-rule"
 
 const hidden = rule.HeadersOff
 
