@@ -39,7 +39,7 @@ rules:
 		text, _ := os.ReadFile(log)
 		return string(text)
 	})
-	if m := s.Region.Metrics(); m[`weir_grants_total{rule="login@2d",status="denied"}`] == 0 {
+	if m := s.Region.Metrics(); m[`weir_grants_total{override="",rule="login@2d",status="denied"}`] == 0 {
 		t.Error("the region has no denial of login@2d")
 	}
 }
