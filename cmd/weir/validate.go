@@ -80,8 +80,13 @@ func checkRules(r *report, file string) *rule.Set {
 		r.printf("limits of single keys: %d, ", keys)
 	}
 	r.printf("version: %s\n", doc.Set.Version)
-	for _, w := range lint.Check(doc.Set, time.Now()) {
-		at := doc.Place(w.Rule, w.Field)
+	warnings := lint.Check(doc.Set, time.Now())
+	if len(warnings) == 0 {
+		return doc.Set
+	}
+	place := doc.Places()
+	for _, w := range warnings {
+		at := place(w.Rule, w.Field)
 		at.Reason = w.Reason
 		r.warn(w.Code, at)
 	}

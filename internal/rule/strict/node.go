@@ -105,7 +105,8 @@ func (n *Node) step(path string) (*Node, Pos, string) {
 			return &f.Value, pos, strings.TrimPrefix(rest, ".")
 		}
 	}
-	for i := range n.Items {
+	number, _, _ := strings.Cut(strings.TrimPrefix(path, "["), "]")
+	if i, err := strconv.Atoi(number); err == nil && i >= 0 && i < len(n.Items) {
 		if rest, ok := strings.CutPrefix(path, indexStep(i)); ok {
 			return &n.Items[i], n.Items[i].Pos, strings.TrimPrefix(rest, ".")
 		}

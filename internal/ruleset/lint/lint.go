@@ -6,7 +6,6 @@ package lint
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/internal/rule"
@@ -28,7 +27,7 @@ var Codes = []string{
 
 // Check returns the warnings about a set, in the order of its rules. now is the time by which an override is over.
 func Check(set *rule.Set, now time.Time) []Warning {
-	l := linter{now: now}
+	l := linter{now: now, seen: map[Warning]bool{}}
 	var exempt, before []*rule.Rule // exempt rules are the first of a set
 	for i := range set.Len() {
 		r := set.Rule(i)
@@ -58,12 +57,14 @@ type linter struct {
 	rule  *rule.Rule
 	now   time.Time
 	found []Warning
+	seen  map[Warning]bool // what was found: a file may have 100,000 overrides
 }
 
 // warn notes a warning once: a rule with several windows or variants is several rules of one name.
 func (l *linter) warn(code, field, format string, args ...any) {
 	w := Warning{Code: code, Rule: rule.Written(l.rule.Name), Field: field, Reason: fmt.Sprintf(format, args...)}
-	if !slices.Contains(l.found, w) {
+	if !l.seen[w] {
+		l.seen[w] = true
 		l.found = append(l.found, w)
 	}
 }

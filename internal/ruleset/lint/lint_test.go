@@ -1,6 +1,7 @@
 package lint_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -77,8 +78,9 @@ func codes(t *testing.T, document string) string {
 		t.Fatalf("%v in\n%s", err, document)
 	}
 	var found []string
+	place := d.Places()
 	for _, w := range lint.Check(d.Set, now) {
-		if at := d.Place(w.Rule, w.Field); at.Pos.Line == 0 || at.Path == "" {
+		if at := place(w.Rule, w.Field); at.Pos.Line == 0 || at.Path == "" {
 			t.Errorf("%s of %s: no place in\n%s", w.Code, w.Rule, document)
 		}
 		found = append(found, w.Code)
@@ -102,5 +104,28 @@ func TestExpandedRules(t *testing.T) {
 candidates: [{ rule: api, limit: 300/1m }]`)
 	if got != "key-without-else" {
 		t.Error(got)
+	}
+}
+
+// A file with many overrides that are over has a warning for each, at its own line: none of them costs a look at all.
+func TestManyThatAreOver(t *testing.T) {
+	const many = 20_000
+	var text strings.Builder
+	text.WriteString("rules:\n  - name: api\n    key: [client_ip]\n    limit: 100/1m\n    overrides:\n")
+	for i := range many {
+		fmt.Fprintf(&text, "      - { key: [10.%d.%d.%d], limit: 5/1m, until: 2020-01-01T00:00:00Z }\n", i>>16, i>>8&255, i&255)
+	}
+	d, err := rulefile.Read("example", []byte(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	warnings, place := lint.Check(d.Set, now), d.Places()
+	if len(warnings) != many {
+		t.Fatalf("%d warnings; want %d", len(warnings), many)
+	}
+	for i, w := range warnings {
+		if at := place(w.Rule, w.Field); at.Pos.Line != 6+i {
+			t.Fatalf("warning %d is at line %d; want %d", i, at.Pos.Line, 6+i)
+		}
 	}
 }

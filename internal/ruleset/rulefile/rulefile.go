@@ -86,29 +86,34 @@ func Load(path string) (*Document, error) {
 	return Merge(path, files)
 }
 
-// Place returns where a field of a rule stands, or the nearest place above it that exists: its file, path and
-// position. A rule that is one of several windows, variants or parts of one stands where that does.
-func (d *Document) Place(name, field string) (place strict.Error) {
-	name = rule.Written(name)
+// Places returns a function that finds where a field of a rule stands, or the nearest place above it that exists: its
+// file, path and position. A rule that is one of several windows, variants or parts of one stands where that does. The
+// text of a file is parsed once more for it.
+func (d *Document) Places() func(name, field string) strict.Error {
 	var root *strict.Node
 	if d.merged != nil {
 		root = &d.merged.root
 	} else {
 		root = parse(d.Text, "", new(strict.Errors))
 	}
+	index := map[string]int{}
 	for i, item := range root.Field("rules").Items {
-		if n := item.Field("name"); n != nil && n.Text == name {
-			place.Path = strict.Index("rules", i) + "." + field
-			place.Pos = root.Find(place.Path)
-			break
+		if n := item.Field("name"); n != nil {
+			index[n.Text] = i
 		}
 	}
-	if d.merged != nil && place.Path != "" {
-		d.merged.move(&place)
-	} else {
-		place.File = d.file
+	return func(name, field string) (place strict.Error) {
+		if i, found := index[rule.Written(name)]; found {
+			place.Path = strict.Index("rules", i) + "." + field
+			place.Pos = root.Find(place.Path)
+		}
+		if d.merged != nil && place.Path != "" {
+			d.merged.move(&place)
+		} else {
+			place.File = d.file
+		}
+		return place
 	}
-	return place
 }
 
 // Parse is [Read] for who only needs the rules.
