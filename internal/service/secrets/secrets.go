@@ -27,18 +27,27 @@ const most = 2
 // Read reads a file of one or two lines, each with an id and 32 hexadecimal digits, the newest
 // first. A file that everybody may read is refused.
 func Read(path string) ([]Named, error) {
+	text, err := content(path)
+	if err != nil {
+		return nil, err
+	}
+	return parse(path, text)
+}
+
+// content is the text of a file that not everybody may read.
+func content(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("key secrets: %w", err)
+		return "", fmt.Errorf("key secrets: %w", err)
 	}
 	if info.Mode().Perm()&0o007 != 0 {
-		return nil, fmt.Errorf("key secrets: %s has the mode %04o, with which everybody on this machine may use it; chmod o-rwx", path, info.Mode().Perm())
+		return "", fmt.Errorf("key secrets: %s has the mode %04o, with which everybody on this machine may use it; chmod o-rwx", path, info.Mode().Perm())
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("key secrets: %w", err)
+		return "", fmt.Errorf("key secrets: %w", err)
 	}
-	return parse(path, string(text))
+	return string(text), nil
 }
 
 func parse(path, text string) (all []Named, err error) {
@@ -66,11 +75,8 @@ func parse(path, text string) (all []Named, err error) {
 // alone.
 func Watch(path string, apply func([]rule.Secret) error, log *slog.Logger, r *telemetry.Registry) *watch.Watcher {
 	read := func() ([]rulefile.File, error) {
-		if _, err := Read(path); err != nil {
-			return nil, err
-		}
-		text, err := os.ReadFile(path)
-		return []rulefile.File{{Name: path, Data: text}}, err
+		text, err := content(path)
+		return []rulefile.File{{Name: path, Data: []byte(text)}}, err
 	}
 	candidate := func(files []rulefile.File) (watch.Candidate, error) {
 		all, err := parse(path, string(files[0].Data))
