@@ -123,13 +123,12 @@ func NewService(c Config) *Service {
 // limits of single keys are found under all.
 func (s *Service) SetSecrets(all []rule.Secret) error {
 	s.changes.Lock()
+	defer s.changes.Unlock()
 	s.secrets = all
-	set := s.set
-	s.changes.Unlock()
-	if set == nil {
+	if s.set == nil {
 		return nil
 	}
-	return s.SetRules(set)
+	return s.setRules(s.set)
 }
 
 // SetRules replaces the rules. Calls that are under way keep the old ones. Rules that are too
@@ -137,6 +136,11 @@ func (s *Service) SetSecrets(all []rule.Secret) error {
 func (s *Service) SetRules(set *rule.Set) error {
 	s.changes.Lock()
 	defer s.changes.Unlock()
+	return s.setRules(set)
+}
+
+// setRules is SetRules while no other change is made.
+func (s *Service) setRules(set *rule.Set) error {
 	if n := len(set.Encode()); n > wire.MaxCompiled {
 		return fmt.Errorf("rules: %d bytes in compiled form, at most %d fit into one message; make fewer or shorter rules", n, wire.MaxCompiled)
 	}
