@@ -83,7 +83,10 @@ func (p *plugin) annotate(s *stream) {
 // report writes to the access log that a request is admitted without its region.
 func (p *plugin) report(r *edge.Request) {
 	p.tag(r)
-	if g := r.Governing(rule.AnyHeaders); r.Degraded && g != nil {
+	if !r.Degraded {
+		return
+	}
+	if g := r.Governing(rule.AnyHeaders); g != nil {
 		p.buf.last = refused{}
 		p.buf.decision(g.Name, r)
 		p.host.setState(decisionState, text(p.buf.log))
