@@ -197,13 +197,8 @@ type matcher struct {
 	methods  []string // in lower case under IgnoreCase
 	hosts    []string
 	paths    []text
-	headers  []header
+	headers  []field
 	clauses  *clauses // nil: none of them
-}
-
-type header struct {
-	index int // in Request.Headers
-	text  text
 }
 
 func (in *Inputs) matcher(m *Match, begin uint64) matcher {
@@ -218,14 +213,14 @@ func (in *Inputs) matcher(m *Match, begin uint64) matcher {
 		out.paths = append(out.paths, p.ready(m.Ignore&IgnoreCase != 0))
 	}
 	for _, h := range m.Headers {
-		out.headers = append(out.headers, header{index: in.Header(h.Name), text: h.Text.ready(false)})
+		out.headers = append(out.headers, field{in.ready(Source{From: FromHeader, Name: h.Name}, nil), h.Text.ready(false)})
 	}
 	return out
 }
 
 // holds reports whether m holds, but for what depends on the key.
 func (m *matcher) holds(q *view) bool {
-	return m.method(q.Method) && m.path(q) && m.host(q.host) && m.header(q.Headers) && (m.clauses == nil || m.clauses.hold(q))
+	return m.method(q.Method) && m.path(q) && m.host(q.host) && allHold(m.headers, q) && (m.clauses == nil || m.clauses.hold(q))
 }
 
 // keyHolds reports whether what depends on the key holds.
@@ -282,16 +277,6 @@ func (m *matcher) host(got string) bool {
 		}
 	}
 	return len(m.hosts) == 0
-}
-
-func (m *matcher) header(got []Value) bool {
-	for i := range m.headers {
-		h := &m.headers[i]
-		if v := got[h.index]; !matches(&h.text, v.Text, v.Present) {
-			return false
-		}
-	}
-	return true
 }
 
 // text is a [Text] ready to be evaluated.
