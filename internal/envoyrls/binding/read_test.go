@@ -2,44 +2,25 @@ package binding_test
 
 import (
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/envoyrls/binding"
 	"github.com/weirlimit/weir/internal/rule/strict"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files; commit a difference only if you can explain it")
 
 // TestBad holds the message of every mistake to the letter.
 func TestBad(t *testing.T) {
-	files, err := filepath.Glob("testdata/bad_*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files (%v)", err)
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = binding.Parse(filepath.Base(file), data)
+	for _, file := range golden.Files(t, "testdata/bad_*.yaml") {
+		_, err := binding.Parse(filepath.Base(file), golden.Content(t, file))
 		var mistakes strict.Errors
 		if !errors.As(err, &mistakes) {
 			t.Errorf("%s: error %v, want mistakes", file, err)
 			continue
 		}
-		golden := strings.TrimSuffix(file, ".yaml") + ".txt"
-		if *update {
-			if err := os.WriteFile(golden, []byte(err.Error()+"\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if want, _ := os.ReadFile(golden); string(want) != err.Error()+"\n" {
-			t.Errorf("%s: got\n%v\nwant\n%s", file, err, want)
-		}
+		golden.Same(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
 	}
 }
 

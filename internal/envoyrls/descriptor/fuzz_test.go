@@ -1,19 +1,21 @@
 package descriptor_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 // FuzzParse: whatever a file holds, it is refused with a reason or is a
 // configuration that keeps its promises.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"bad_*.yaml", "warn_*.yaml", "example/*.yaml", "example/*/*.yaml"} {
-		for _, file := range files(f, pattern) {
-			f.Add(read(f, file))
+		for _, file := range golden.Files(f, filepath.Join("testdata", pattern)) {
+			f.Add(golden.Content(f, file))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

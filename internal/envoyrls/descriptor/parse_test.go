@@ -3,9 +3,7 @@ package descriptor_test
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -13,41 +11,8 @@ import (
 
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/rule/strict"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files; commit a difference only if you can explain it")
-
-// files returns testdata files of a pattern; none is a mistake in the test.
-func files(t testing.TB, pattern string) []string {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join("testdata", pattern))
-	if err != nil || len(found) == 0 {
-		t.Fatalf("no files %s (%v)", pattern, err)
-	}
-	return found
-}
-
-func read(t testing.TB, file string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-// golden compares got with a file, or writes it.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want := string(read(t, file)); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
-}
 
 // parse reads a configuration of one file that has no mistake.
 func parse(t testing.TB, text string) *descriptor.Config {
@@ -61,27 +26,27 @@ func parse(t testing.TB, text string) *descriptor.Config {
 
 // TestBad holds the message of every mistake to the letter.
 func TestBad(t *testing.T) {
-	for _, file := range files(t, "bad_*.yaml") {
+	for _, file := range golden.Files(t, "testdata/bad_*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			c, err := descriptor.Parse([]descriptor.File{{Name: filepath.Base(file), Data: read(t, file)}}, descriptor.Options{})
+			c, err := descriptor.Parse([]descriptor.File{{Name: filepath.Base(file), Data: golden.Content(t, file)}}, descriptor.Options{})
 			var mistakes strict.Errors
 			if c != nil || !errors.As(err, &mistakes) || len(mistakes) == 0 {
 				t.Fatalf("config %v, error %v: want nothing but mistakes", c, err)
 			}
-			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
+			golden.Same(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
 		})
 	}
 }
 
 // TestWarnings holds every warning to the letter.
 func TestWarnings(t *testing.T) {
-	for _, file := range files(t, "warn_*.yaml") {
+	for _, file := range golden.Files(t, "testdata/warn_*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			c, err := descriptor.Parse([]descriptor.File{{Name: filepath.Base(file), Data: read(t, file)}}, descriptor.Options{})
+			c, err := descriptor.Parse([]descriptor.File{{Name: filepath.Base(file), Data: golden.Content(t, file)}}, descriptor.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", c.Warnings().Error()+"\n"+dump(c))
+			golden.Same(t, strings.TrimSuffix(file, ".yaml")+".txt", c.Warnings().Error()+"\n"+dump(c))
 		})
 	}
 }
@@ -118,7 +83,7 @@ func TestExample(t *testing.T) {
 	if w := c.Warnings(); len(w) > 0 {
 		t.Errorf("warnings:\n%s", w.Error())
 	}
-	golden(t, filepath.Join("testdata", "example.golden"), c.Version()+"\n"+dump(c))
+	golden.Same(t, filepath.Join("testdata", "example.golden"), c.Version()+"\n"+dump(c))
 }
 
 // TestLenient reads what YAML 1.1 allows as envoyproxy/ratelimit does.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/ruleset/language"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 const root = "../../.."
@@ -16,7 +17,7 @@ const root = "../../.."
 // TestGenerated: the schema and the reference in the repository are those of language.yaml.
 func TestGenerated(t *testing.T) {
 	for path, want := range map[string]string{language.SchemaPath: string(language.Schema()), language.ReferencePath: string(language.Reference())} {
-		if string(content(t, filepath.Join(root, path))) != want {
+		if string(golden.Content(t, filepath.Join(root, path))) != want {
 			t.Errorf("%s is out of date: run make generate", path)
 		}
 	}
@@ -34,7 +35,7 @@ func TestFieldsAreDescribed(t *testing.T) {
 		}
 		found := false
 		for _, file := range files {
-			found = found || strings.Contains(string(content(t, file)), "\nfunc "+f.TestName+"(t *testing.T)")
+			found = found || strings.Contains(string(golden.Content(t, file)), "\nfunc "+f.TestName+"(t *testing.T)")
 		}
 		if !found {
 			t.Errorf("%s: no test %q in %s", f.Path, f.TestName, f.TestDir)
@@ -104,7 +105,7 @@ func TestSection(t *testing.T) {
 			t.Errorf("%s: section %q, want %q", path, got, want)
 		}
 	}
-	page := string(content(t, filepath.Join(root, language.ReferencePath)))
+	page := string(golden.Content(t, filepath.Join(root, language.ReferencePath)))
 	for _, f := range language.Fields() {
 		if !strings.Contains(page, "\n## "+f.Path+"\n") {
 			t.Errorf("%s has no section", f.Path)

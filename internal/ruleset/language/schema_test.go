@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/ruleset/language"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/golden"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -34,25 +34,6 @@ func schema(t testing.TB) *jsonschema.Schema {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// files are examples of package rulefile; none is a mistake in the test.
-func files(t testing.TB, pattern string) []string {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join("../rulefile/testdata", pattern))
-	if err != nil || len(found) == 0 {
-		t.Fatalf("no files %s (%v)", pattern, err)
-	}
-	return found
-}
-
-func content(t testing.TB, file string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
 }
 
 // document reads YAML as a schema validator sees it.
@@ -79,14 +60,14 @@ var suffixes = regexp.MustCompile(`"name":"([^"@]*)@[^"]*`)
 // TestSchemaTakesGoodFiles: an editor must not mark what Weir takes.
 func TestSchemaTakesGoodFiles(t *testing.T) {
 	s := schema(t)
-	for _, file := range files(t, "good_*") {
+	for _, file := range golden.Files(t, "../rulefile/testdata/good_*") {
 		if strings.HasSuffix(file, ".golden") {
 			continue
 		}
-		if err := s.Validate(document(t, content(t, file))); err != nil {
+		if err := s.Validate(document(t, golden.Content(t, file))); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
-		set, err := rulefile.Parse(file, content(t, file))
+		set, err := rulefile.Parse(file, golden.Content(t, file))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,12 +95,12 @@ var beyondSchema = []string{
 // TestSchemaRefusesBadFiles: what an editor can mark, it does.
 func TestSchemaRefusesBadFiles(t *testing.T) {
 	s := schema(t)
-	for _, file := range files(t, "bad_*.yaml") {
+	for _, file := range golden.Files(t, "../rulefile/testdata/bad_*.yaml") {
 		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "bad_"), ".yaml")
 		if slices.Contains(beyondSchema, name) {
 			continue
 		}
-		if s.Validate(document(t, content(t, file))) == nil {
+		if s.Validate(document(t, golden.Content(t, file))) == nil {
 			t.Errorf("%s: the schema takes it", file)
 		}
 	}

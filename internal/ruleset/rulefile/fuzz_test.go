@@ -10,14 +10,15 @@ import (
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 // FuzzParse: no file makes the parser fail otherwise than by mistakes with
 // reasons, and what it takes survives being compiled.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"good_*.yaml", "good_*.json", "bad_*.yaml"} {
-		for _, file := range files(f, filepath.Base(pattern)) {
-			f.Add(content(f, file))
+		for _, file := range golden.Files(f, filepath.Join("testdata", pattern)) {
+			f.Add(golden.Content(f, file))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -47,7 +48,7 @@ func FuzzParse(f *testing.F) {
 // FuzzMerge: no two files make the reader of a directory fail otherwise than by mistakes that name a file, and the text
 // of what it takes means the same.
 func FuzzMerge(f *testing.F) {
-	good, bad := content(f, "testdata/good_full.yaml"), content(f, "testdata/bad_all_at_once.yaml")
+	good, bad := golden.Content(f, "testdata/good_full.yaml"), golden.Content(f, "testdata/bad_all_at_once.yaml")
 	for _, pair := range [][2][]byte{{good, []byte(search)}, {bad, []byte(login)}, {[]byte(login), []byte(login)}, {[]byte("rules: ["), bad}} {
 		f.Add(pair[0], pair[1])
 	}

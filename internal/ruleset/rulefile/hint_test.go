@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 // TestFirstTries reads what people write first, in the words of other rate limiters or with a slip: each is refused with
@@ -13,7 +14,7 @@ import (
 func TestFirstTries(t *testing.T) {
 	const file = "testdata/tries.golden"
 	var got strings.Builder
-	for line := range strings.Lines(string(content(t, file))) {
+	for line := range strings.Lines(string(golden.Content(t, file))) {
 		try, ok := strings.CutPrefix(line, "$ ")
 		if !ok {
 			continue
@@ -26,7 +27,7 @@ func TestFirstTries(t *testing.T) {
 			t.Errorf("%q is taken; want an error", try)
 		}
 	}
-	golden(t, file, got.String())
+	golden.Same(t, file, got.String())
 }
 
 // around is a document with one rule that has a field as it was tried.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 // directory makes a directory of files.
@@ -80,8 +81,8 @@ const odd = `rules: [{ name: zz, key: [{ const: "a\u2028b\x7f\"\\é" }, { const:
 
 // TestMergedText: the text of a directory means the same as its files.
 func TestMergedText(t *testing.T) {
-	for _, file := range append(files(t, "good_*.yaml"), files(t, "good_*.json")...) {
-		dir := directory(t, map[string]string{filepath.Base(file): string(content(t, file)), "z.yaml": odd})
+	for _, file := range append(golden.Files(t, "testdata/good_*.yaml"), golden.Files(t, "testdata/good_*.json")...) {
+		dir := directory(t, map[string]string{filepath.Base(file): string(golden.Content(t, file)), "z.yaml": odd})
 		d, err := rulefile.Load(dir)
 		if err != nil {
 			t.Fatal(err)

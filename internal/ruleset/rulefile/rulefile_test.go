@@ -2,8 +2,6 @@ package rulefile_test
 
 import (
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,52 +9,19 @@ import (
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files; commit a difference only if you can explain it")
-
-// files returns testdata files of a pattern; none is a mistake in the test.
-func files(t testing.TB, pattern string) []string {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join("testdata", pattern))
-	if err != nil || len(found) == 0 {
-		t.Fatalf("no files %s (%v)", pattern, err)
-	}
-	return found
-}
-
-func content(t testing.TB, file string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-// golden compares got with a file, or writes it.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want := string(content(t, file)); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
-}
 
 // TestBad holds the message of every mistake to the letter.
 func TestBad(t *testing.T) {
-	for _, file := range files(t, "bad_*.yaml") {
+	for _, file := range golden.Files(t, "testdata/bad_*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			set, err := rulefile.Parse(filepath.Base(file), content(t, file))
+			set, err := rulefile.Parse(filepath.Base(file), golden.Content(t, file))
 			var mistakes strict.Errors
 			if set != nil || !errors.As(err, &mistakes) || len(mistakes) == 0 {
 				t.Fatalf("set %v, error %v: want nothing but mistakes", set, err)
 			}
-			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
+			golden.Same(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
 		})
 	}
 }
@@ -64,16 +29,16 @@ func TestBad(t *testing.T) {
 // TestGood reads good files and holds their compiled form to the letter: a
 // difference there gives every edge new rules.
 func TestGood(t *testing.T) {
-	for _, file := range files(t, "good_*") {
+	for _, file := range golden.Files(t, "testdata/good_*") {
 		if filepath.Ext(file) == ".golden" {
 			continue
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			set, err := rulefile.Parse(file, content(t, file))
+			set, err := rulefile.Parse(file, golden.Content(t, file))
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, file+".golden", set.Version+"\n"+string(set.Encode())+"\n")
+			golden.Same(t, file+".golden", set.Version+"\n"+string(set.Encode())+"\n")
 			again, err := read.JSON(set.Encode())
 			if err != nil {
 				t.Fatalf("the compiled form is refused: %v", err)

@@ -1,0 +1,45 @@
+// Package golden compares what a test gets with files of what it should get. A test that imports it has the flag
+// -update, which writes these files.
+package golden
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files; commit a difference only if you can explain it")
+
+// Files returns the files of a pattern; none is a mistake in the test.
+func Files(t testing.TB, pattern string) []string {
+	t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no files %s (%v)", pattern, err)
+	}
+	return found
+}
+
+// Content returns the bytes of a file.
+func Content(t testing.TB, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// Same reports got if a file has something else; with -update it writes the file.
+func Same(t testing.TB, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := string(Content(t, file)); got != want {
+		t.Errorf("%s: got\n%swant\n%s", file, got, want)
+	}
+}
