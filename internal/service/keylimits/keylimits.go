@@ -17,19 +17,17 @@ import (
 type Table struct {
 	keys     map[uint64]entry
 	policies []*engine.Policy
-	names    []string // 0: none
 }
 
 // entry is small, because there may be 100,000.
 type entry struct {
-	policy, name uint32 // of the table
-	until        uint32 // seconds since 1970; 0: it does not end
+	policy uint32 // of the table
+	until  uint32 // seconds since 1970; 0: it does not end
 }
 
 // Own is the limit of a key.
 type Own struct {
 	Policy *engine.Policy
-	Name   string       // of the override; empty: it has none
 	Until  limit.Micros // when the key has the rule's limit again; 0: never
 }
 
@@ -46,8 +44,8 @@ func New(r *rule.Rule, secrets []rule.Secret, base *engine.Policy) *Table {
 		count, burst int64
 		unlimited    bool
 	}
-	t := &Table{keys: make(map[uint64]entry, len(r.Keys)), names: []string{""}}
-	made, named := map[amount]uint32{}, map[string]uint32{"": 0}
+	t := &Table{keys: make(map[uint64]entry, len(r.Keys))}
+	made := map[amount]uint32{}
 	r.EachKey(secrets, func(key []byte, own *rule.KeyLimit) {
 		of := amount{own.Limit.Count, own.Limit.Burst, own.Unlimited}
 		e := entry{until: seconds(own.Until)}
@@ -56,11 +54,6 @@ func New(r *rule.Rule, secrets []rule.Secret, base *engine.Policy) *Table {
 			e.policy = uint32(len(t.policies))
 			made[of] = e.policy
 			t.policies = append(t.policies, policy(base, own))
-		}
-		if e.name, known = named[own.Name]; !known {
-			e.name = uint32(len(t.names))
-			named[own.Name] = e.name
-			t.names = append(t.names, own.Name)
 		}
 		t.keys[maphash.Bytes(seed, key)] = e
 	})
@@ -92,7 +85,7 @@ func (t *Table) Find(key []byte, now limit.Micros) (own Own) {
 	if !found || until != 0 && now >= until {
 		return own
 	}
-	return Own{t.policies[e.policy], t.names[e.name], until}
+	return Own{t.policies[e.policy], until}
 }
 
 // Grant answers a want of a key without a limit: all of it, charged to nothing. It may be spent
