@@ -17,7 +17,6 @@ type Inputs struct {
 	Peer   bool // the peer's address
 	SAN    bool // the name in the client's certificate
 	Route  bool // the route's name
-	Wall   bool // Request.Now: a condition has an end
 	// Headers are the names of the other headers, in lower case, sorted.
 	Headers []string
 	// Claims are the claims, as dotted paths into the payload of the request's token, sorted.
@@ -79,7 +78,6 @@ func (in *Inputs) match(m *Match) {
 	if len(m.Clients) > 0 {
 		in.source(Source{TrustedHops: m.TrustedHops})
 	}
-	in.Wall = in.Wall || m.Until != 0
 	for i := range m.Not {
 		in.match(&m.Not[i])
 	}
@@ -137,7 +135,7 @@ type Request struct {
 	Headers []Value
 	// Secret is what rules with Hash hash their keys under; nil: there is none.
 	Secret *Secret
-	// Now is the wall clock in µs since 1970, if Inputs.Wall.
+	// Now is the wall clock in µs since 1970.
 	Now limit.Micros
 	// PoP is where the request is; nil: in no region, and without labels.
 	PoP *PoP
