@@ -33,9 +33,12 @@ func TestAccessLogOnSocket(t *testing.T) {
 
 	e := envoy.New(t, envoy.Config{Dir: proc.LogDir(t), Name: "pop", Listener: "pop", Workers: 1})
 	e.Bootstrap.OnlyListener("pop")
+	// Without a region, and without an upstream, also beside `make run`, which has those of pop.yaml.
+	for _, cluster := range []string{"weir_region", "upstream"} {
+		e.Bootstrap.SetCluster(cluster, proc.FreeAddr(t))
+	}
 	e.Output = theirs
 	e.Start()
-	// Without a region, and without an upstream.
 	if r, err := stack.Do(e.Addr, http.MethodGet, "/seen", ""); err != nil || r.Status != http.StatusServiceUnavailable {
 		t.Fatalf("%+v, %v, want 503", r, err)
 	}

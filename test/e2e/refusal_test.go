@@ -77,8 +77,8 @@ func TestRefusals(t *testing.T) {
 		{"/secret", []string{"content-type", "application/grpc"}, 200, map[string]string{"Grpc-Status": "^8$", "Grpc-Message": "^[^:]*$", "X-Weir-Rule": "^$"}, `^$`},
 		{"/tiers", []string{"x-tier", "gold"}, 429, map[string]string{"X-Weir-Rule": "^tiers/gold$", "Ratelimit-Policy": `^"tiers";q=2;w=3600$`}, "."},
 		{"/tiers", []string{"x-tier", "tin"}, 429, map[string]string{"X-Weir-Rule": "^tiers/override-2$", "Ratelimit-Policy": `^"tiers";q=1;w=3600$`}, "."},
-		// The rate limit service: the status is Envoy's.
-		{"/", []string{"x-bound", "ann"}, 429, map[string]string{"Content-Type": `^application/json$`, "X-Weir-Rule": "^bound$"}, `^{"rule": "bound"}$`},
+		// The rate limit service: the status is Envoy's, and the headers are those of envoyproxy/ratelimit.
+		{"/", []string{"x-bound", "ann"}, 429, map[string]string{"Content-Type": `^application/json$`, "X-Weir-Rule": "^$"}, `^{"rule": "bound"}$`},
 	} {
 		r := refused(c.path, c.headers...)
 		expect(t, r, c.status, c.want)
