@@ -7,7 +7,7 @@ import (
 )
 
 // The fields of the rule language, per mapping. Package language describes the
-// same; a test there compares the two.
+// same; a test compares the two.
 var (
 	documentFields  = []string{"client_ip", "rules", "revision", "regions", "seed", "candidates"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}
@@ -35,40 +35,6 @@ var (
 		"region", "percent", "until", "ignore_case", "trailing_slash", "path_parameters"}
 	matchFields = append(notFields[:len(notFields):len(notFields)], "not")
 )
-
-// Fields returns the field names that the language has, by the path of the
-// mapping that has them, with [] for any item and {} for any name. A condition under not has
-// those of the condition around it.
-func Fields() map[string][]string {
-	fields := map[string][]string{
-		"":                             documentFields,
-		"client_ip":                    clientIPFields,
-		"rules[]":                      ruleFields,
-		"rules[].key[]":                partFields,
-		"rules[].key[].client_ip":      clientIPFields,
-		"rules[].limit":                limitFields,
-		"rules[].limits[]":             limitFields,
-		"rules[].overrides[]":          overrideFields,
-		"rules[].overrides[].limit":    limitFields,
-		"rules[].overrides[].limits[]": limitFields,
-		"rules[].variants[]":           variantFields,
-		"rules[].variants[].limit":     limitFields,
-		"rules[].variants[].limits[]":  limitFields,
-		"candidates[]":                 candidateFields,
-		"candidates[].limit":           limitFields,
-		"rules[].cost":                 costFields,
-		"rules[].on_failure":           onFailureFields,
-		"rules[].lease":                leaseFields,
-		"rules[].refusal":              refusalFields,
-	}
-	for _, at := range []string{"rules[].match", "rules[].overrides[].when"} {
-		fields[at], fields[at+".path"], fields[at+".percent"] = matchFields, pathFields, percentFields
-		for _, kind := range []string{"header", "query", "cookie", "claim", "label"} {
-			fields[at+"."+kind+"{}"] = namedFields
-		}
-	}
-	return fields
-}
 
 // reserved is a field that people write and the language does not have there.
 type reserved struct{ name, reason string }

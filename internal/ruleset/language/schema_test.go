@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/ruleset/language"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/golden"
@@ -103,49 +101,6 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 		if s.Validate(document(t, golden.Content(t, file))) == nil {
 			t.Errorf("%s: the schema takes it", file)
 		}
-	}
-}
-
-// TestSchemaHasTheFieldsOfTheLanguage walks the schema and compares the names of
-// fields, and which of them there are, with the parser's own lists.
-func TestSchemaHasTheFieldsOfTheLanguage(t *testing.T) {
-	got := map[string][]string{}
-	collect(schema(t), "", got, nil)
-	want := read.Fields()
-	for _, path := range slices.Sorted(maps.Keys(want)) {
-		if g, w := slices.Sorted(slices.Values(got[path])), slices.Sorted(slices.Values(want[path])); !slices.Equal(g, w) {
-			t.Errorf("fields of %q:\nschema   %v\nlanguage %v", path, g, w)
-		}
-		delete(got, path)
-	}
-	if len(got) > 0 {
-		t.Errorf("only the schema has %v", got)
-	}
-}
-
-// collect notes the fields of every mapping of s. A list that is an alternative to
-// its only item has the path of the item.
-func collect(s *jsonschema.Schema, path string, fields map[string][]string, seen []*jsonschema.Schema) {
-	if s == nil || slices.Contains(seen, s) {
-		return
-	}
-	seen = append(slices.Clip(seen), s)
-	collect(s.Ref, path, fields, seen)
-	for _, alternative := range s.OneOf {
-		if alternative.Types != nil && alternative.Types.String() == "[array]" {
-			continue
-		}
-		collect(alternative, path, fields, seen)
-	}
-	for name, property := range s.Properties {
-		fields[path] = append(fields[path], name)
-		collect(property, strings.TrimPrefix(path+"."+name, "."), fields, seen)
-	}
-	if items, ok := s.Items2020, s.Items2020 != nil; ok {
-		collect(items, path+"[]", fields, seen)
-	}
-	if names, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
-		collect(names, path+"{}", fields, seen)
 	}
 }
 
