@@ -173,7 +173,7 @@ func (in *Inputs) evaluator(r *Rule, seed uint64) evaluator {
 	for i := range r.Limits {
 		v := &r.Limits[i]
 		l, _ := limit.New(v.Limit) // checked
-		e.variants = append(e.variants, variant{in.matcher(&v.When, begin), l, v.override(i), v.Unlimited})
+		e.variants = append(e.variants, variant{in.matcher(&v.When, begin), l, v.ID(i), v.Unlimited})
 	}
 	for _, p := range r.Key {
 		e.key = append(e.key, in.sources(p, &r.Match))

@@ -185,9 +185,9 @@ func NewSet(rules []Rule, regions Regions, seed uint64) *Set {
 	return s
 }
 
-// override names the variant j, see [Set.Override]. The highest bit is set, so that it is
+// ID names the variant j, see [Set.Override]. The highest bit is set, so that it is
 // not 0.
-func (v *Variant) override(j int) uint64 {
+func (v *Variant) ID(j int) uint64 {
 	if j == 0 {
 		return 0
 	}

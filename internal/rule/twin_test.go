@@ -193,7 +193,7 @@ func TestMatchAgainstTwin(t *testing.T) {
 			r := rule.Rule{Name: "r" + string(rune('a'+len(rules))), Match: m, Key: []rule.Part{{{From: rule.FromHeader, Name: "key"}}}, Limits: perMinute(50)}
 			for _, when := range rapid.SliceOfN(conditions.Filter(func(m rule.Match) bool { return !m.Empty() }), 0, 2).Draw(t, "overrides") {
 				v := perMinute(50)[0]
-				v.When = when
+				v.When, v.Name = when, "o"+string(rune('a'+len(r.Limits)))
 				r.Limits = append(r.Limits, v)
 			}
 			rules = append(rules, r)

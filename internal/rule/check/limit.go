@@ -36,11 +36,16 @@ func (c *checker) limits(r *rule.Rule) {
 	base := r.Limits[0].Limit
 	c.period("lease.ttl", base.LeaseTTL, ttlRange)
 	c.atMost("overrides", len(r.Limits)-1, rule.MaxOverrides, "overrides")
-	names := map[string]int{}
+	names, ids := map[string]int{}, map[uint64]int{}
 	for i, v := range r.Limits {
 		prefix := ofVariant(i)
 		if i > 0 {
 			c.overrideName(names, v.Name, i-1)
+			if first, taken := ids[v.ID(i)]; taken && v.Name == "" {
+				c.taken(prefix+"when", "is that of another override, so both would have the same counters; write a name here", c.at(ofVariant(first)+"when"))
+			} else {
+				ids[v.ID(i)] = i
+			}
 			c.match(prefix+"when", &v.When)
 			c.refuse(v.When.Empty(), prefix+"when", "is empty; write what the request must have, such as { header: { x-tier: gold } }")
 			if v.Unlimited {

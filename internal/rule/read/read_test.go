@@ -195,13 +195,13 @@ var legal = rapid.Custom(func(t *rapid.T) rule.Rule {
 	if r.Consistency != lease.Exact && spec.Algorithm != limit.SlidingLog && rapid.Bool().Draw(t, "lease") {
 		r.LeaseInterval, spec.LeaseTTL = 100*limit.Millisecond+limit.Millisecond*limit.Micros(rapid.IntRange(0, 100).Draw(t, "interval")), 2*limit.Second
 	}
-	for _, when := range rapid.SliceOfN(keyed.Filter(func(m rule.Match) bool { return !m.Empty() }), 0, 2).Draw(t, "overrides") {
+	for i, when := range rapid.SliceOfN(keyed.Filter(func(m rule.Match) bool { return !m.Empty() }), 0, 2).Draw(t, "overrides") {
 		other := *spec
 		other.Count++
 		if other.Burst != 0 {
 			other.Burst++
 		}
-		r.Limits = append(r.Limits, rule.Variant{When: when, Limit: other})
+		r.Limits = append(r.Limits, rule.Variant{Name: []string{"", "second"}[i], When: when, Limit: other})
 	}
 	return r
 })
