@@ -119,10 +119,10 @@ func loadBindings(file string, rules *rule.Set) (*binding.Set, error) {
 	return bindings, nil
 }
 
+// targets are what a rule was expanded into, for bindings.
 func targets(rules *rule.Set, name string) (all []binding.Target) {
-	for _, one := range rules.Expanded(name) {
-		i, _ := rules.Find(one)
-		if r := rules.Rule(i); len(r.Limits) > 0 {
+	for i := range rules.Len() {
+		if r := rules.Rule(i); (r.Name == name || rule.Written(r.Name) == name) && r.Mode != rule.Exempt {
 			all = append(all, binding.Target{Algorithm: r.Limits[0].Limit.Algorithm, Parts: len(r.Key), Off: r.Mode == rule.Off, Hash: r.Hash})
 		}
 	}

@@ -130,11 +130,14 @@ func (c *clauses) keyHolds(q *view, key []byte) bool {
 	return true
 }
 
-// FNV-1a of 64 bits, whose end is that of MurmurHash3: FNV alone spreads short keys badly.
+// FNV-1a of 64 bits.
 const (
 	fnvOffset = 0xcbf29ce484222325
 	fnvPrime  = 0x100000001b3
 )
+
+// HashText is FNV-1a of a text. Whoever chooses the text can find another one with its hash.
+func HashText(text []byte) uint64 { return hashOf(fnvOffset, text) }
 
 // beginHash begins the hash of a key: with the seed in 8 bytes, the lowest first, and the rule's
 // name as far as '@', a zero byte behind it. Rules that were made of one rule agree about each key.
@@ -153,7 +156,8 @@ func hashOf[T string | []byte](h uint64, text T) uint64 {
 	return h
 }
 
-// percentOf is the place of a key among all keys, 0 to 99.
+// percentOf is the place of a key among all keys, 0 to 99. The end of its hash is that of MurmurHash3: FNV alone
+// spreads short keys badly.
 func percentOf(begin uint64, key []byte) int {
 	h := hashOf(begin, key)
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd

@@ -88,17 +88,6 @@ func (s *Set) Find(name string) (i int, ok bool) {
 	return i, ok
 }
 
-// Expanded returns the names of the rules that the rule of a document was expanded into, in
-// the order of the set; nil if there are none. An expanded name stands for itself.
-func (s *Set) Expanded(name string) (names []string) {
-	for i := range s.rules {
-		if n := s.rules[i].Name; n == name || Written(n) == name {
-			names = append(names, n)
-		}
-	}
-	return names
-}
-
 // Limit returns a limit of the rule i: 0 for the base limit, j+1 for the override
 // j. It is nil if there is no such variant: the caller may have other rules.
 func (s *Set) Limit(i, variant int) *limit.Limit {

@@ -99,7 +99,7 @@ const (
 // *[strict.Error], with position and field. With an error the configuration has the fields
 // that could be read; where the text is not JSON, the fields before the mistake.
 func ReadConfig(text []byte) (Config, error) {
-	c := Config{Headers: true, PagesLog2: table.MaxPagesLog2, Hash: max(1, hashText(text))}
+	c := Config{Headers: true, PagesLog2: table.MaxPagesLog2, Hash: max(1, rule.HashText(text))}
 	if len(text) == 0 {
 		text = []byte("{}")
 	}
@@ -219,13 +219,4 @@ func (c Config) WithDefaults() Config {
 		c.Headers, c.PagesLog2 = true, table.MaxPagesLog2
 	}
 	return c
-}
-
-// hashText is FNV-1a.
-func hashText(text []byte) uint64 {
-	h := uint64(0xcbf29ce484222325)
-	for _, b := range text {
-		h = (h ^ uint64(b)) * 0x100000001b3
-	}
-	return h
 }
