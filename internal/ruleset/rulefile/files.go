@@ -110,7 +110,11 @@ func readDirectory(dir, from string) (files []File, err error) {
 		if strings.HasPrefix(name, ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
 			continue
 		}
-		f, err := ReadFile(filepath.Join(from, name))
+		path := filepath.Join(from, name)
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // a pipe would not end
+			return nil, fmt.Errorf("%s: is no file; remove it, or give it another name", filepath.Join(dir, name))
+		}
+		f, err := ReadFile(path)
 		if err != nil {
 			return nil, err
 		}

@@ -145,6 +145,40 @@ func TestPipe(t *testing.T) {
 	}
 }
 
+// TestOnlyFilesOfADirectory: what is no file delays no reading of a directory, and is named; links to files are read.
+func TestOnlyFilesOfADirectory(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"socket": func(path string) error { return syscall.Mknod(path, syscall.S_IFSOCK|0o600, 0) },
+		"device": func(path string) error { return os.Symlink("/dev/zero", path) },
+		"folder": func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		dir := directory(t, map[string]string{"a.yaml": login})
+		if err := os.Symlink("a.yaml", filepath.Join(dir, "link.json")); err != nil {
+			t.Fatal(err)
+		}
+		if files, err := rulefile.ReadFiles(dir); err != nil || len(files) != 2 {
+			t.Fatalf("%d files, %v; want the file and the link to it", len(files), err)
+		}
+		if err := put(filepath.Join(dir, "b.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		failed := make(chan error, 1)
+		go func() {
+			_, err := rulefile.ReadFiles(dir)
+			failed <- err
+		}()
+		select {
+		case err := <-failed:
+			if want := filepath.Join(dir, "b.yaml") + ": is no file; "; err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", name, err, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: still reading", name)
+		}
+	}
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
