@@ -1,21 +1,21 @@
-// Package check defines which rules are legal, whatever they are read from: every mistake
-// names its field, what is allowed there, and what to write instead.
+// Package check defines which rules are legal: every mistake names its field, what is allowed there, and what to write
+// instead. Package read, which makes the rules, holds each value to the words of the language and the ranges below. Here
+// texts and durations are checked, and what depends on several fields.
 //
 // It is part of the Envoy filter, see package rule.
 package check
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// New checks rules and makes a set of them; regions are those that have shares. The error is
-// [strict.Errors], one for each mistake, with the path of the field as in a rules file. New
-// keeps what the rules point to; do not change it afterwards.
+// New checks rules that Go code makes, of values as package read makes them, and makes a set of them; regions are those
+// that have shares. The error is [strict.Errors], one for each mistake, with the path of the field as in a rules file.
+// New keeps what the rules point to; do not change it afterwards.
 func New(rules []rule.Rule, regions ...rule.Region) (*rule.Set, error) {
 	set, problems := Rules(rules, regions, 0)
 	if set != nil {
@@ -34,8 +34,6 @@ type Range struct{ Low, High int64 }
 func (r Range) String() string {
 	return strconv.FormatInt(r.Low, 10) + " to " + strconv.FormatInt(r.High, 10)
 }
-
-func (r Range) has(value int64) bool { return r.Low <= value && value <= r.High }
 
 // The ranges of numbers in the language.
 var (
@@ -110,12 +108,8 @@ func Rules(rules []rule.Rule, regions rule.Regions, seed uint64) (*rule.Set, []P
 	return rule.NewSet(rules, regions, seed), nil
 }
 
-// What may be written, for messages.
-const (
-	LimitForms  = "a limit such as 5/1m, or { count: 5, per: 1m }"
-	SourceForms = "client_ip, path, method, host, route, region, san, or { header: x-user-id }, and likewise query, cookie, segment, claim, label or const"
-	StatusForms = "503 (our fault) or 429 (too many requests)"
-)
+// StatusForms are the statuses that on_failure may have.
+const StatusForms = "503 (our fault) or 429 (too many requests)"
 
 // checker collects problems. Paths given to its methods are below path.
 type checker struct {
@@ -154,26 +148,14 @@ func (c *checker) at(field string) string {
 	return c.path + "." + field
 }
 
-// integer checks a number of which 0 means the default.
-func (c *checker) integer(field string, value int64, in Range) {
-	if value != 0 && !in.has(value) {
-		c.add(field, strconv.FormatInt(value, 10)+" is out of range; write "+in.String())
-	}
-}
-
 // period checks a duration of which 0 means the default, and reports whether it is
 // legal.
 func (c *checker) period(field string, value limit.Micros, in Range) bool {
-	whole := value%limit.Millisecond == 0
-	if value == 0 || whole && in.has(int64(value)) {
-		return true
+	legal := value == 0 || in.Low <= int64(value) && int64(value) <= in.High
+	if !legal {
+		c.add(field, rule.FormatPeriod(value)+" is out of range; write "+rule.FormatPeriod(limit.Micros(in.Low))+" to "+rule.FormatPeriod(limit.Micros(in.High)))
 	}
-	wrong := strconv.FormatInt(int64(value), 10) + " µs is not whole milliseconds"
-	if whole {
-		wrong = rule.FormatPeriod(value) + " is out of range"
-	}
-	c.add(field, wrong+"; write "+rule.FormatPeriod(limit.Micros(in.Low))+" to "+rule.FormatPeriod(limit.Micros(in.High)))
-	return false
+	return legal
 }
 
 // atMost refuses more than so many things of a kind.
@@ -187,15 +169,4 @@ func (c *checker) atMost(field string, n, most int, things string) {
 func (c *checker) taken(field, reason, first string) {
 	c.add(field, reason)
 	c.found[len(c.found)-1].Other = first
-}
-
-// word checks that a typed constant exists in the language.
-func word[T interface {
-	~uint8
-	String() string
-}](c *checker, field string, value T) {
-	words := rule.Words[T]()
-	if int(value) >= len(words) {
-		c.add(field, strconv.Itoa(int(value))+" is unknown; write one of "+strings.Join(words, ", "))
-	}
 }

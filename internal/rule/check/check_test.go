@@ -3,6 +3,7 @@ package check_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,30 +20,14 @@ func perMinute(count int64) []rule.Variant {
 	return []rule.Variant{{Limit: limit.Spec{Count: count, Period: limit.Minute}}}
 }
 
-// TestNewRefuses has the mistakes that only Go code can make; those of documents
-// are in package rulefile.
+// TestNewRefuses: all mistakes of a rule are reported. There are more in package rulefile.
 func TestNewRefuses(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		spoil func(*rule.Rule)
 		want  string
 	}{
-		{"no limit", func(r *rule.Rule) { r.Limits = nil }, "rules[0].limit: is missing; write a limit such as 5/1m, or { count: 5, per: 1m }"},
-		{"mode", func(r *rule.Rule) { r.Mode = 4 }, "rules[0].mode: 4 is unknown; write one of enforce, shadow, off, exempt"},
-		{"exempt with a limit", func(r *rule.Rule) { r.Mode = rule.Exempt }, "rules[0].limit: does not go with mode: exempt; leave it out"},
-		{"scope", func(r *rule.Rule) { r.Scope = 3 }, "rules[0].scope: 3 is unknown; write one of region, pop, global"},
-		{"microseconds", func(r *rule.Rule) { r.Timeout = 1500 }, "rules[0].timeout: 1500 µs is not whole milliseconds; write 1ms to 1s"},
-		{"source", func(r *rule.Rule) { r.Key = []rule.Part{{{From: 14}}} }, "rules[0].key[0]: 14 is unknown; write one of client_ip, header, path, method, query, const, cookie, segment, host, claim, san, route, region, label"},
-		{"empty part", func(r *rule.Rule) { r.Key = []rule.Part{{}} }, "rules[0].key[0]: has no source; write " + check.SourceForms},
-		{"name of a path", func(r *rule.Rule) { r.Key = []rule.Part{{{From: rule.FromPath, Name: "x"}}} }, `rules[0].key[0]: path takes no name; leave "x" out`},
-		{"hops of a header", func(r *rule.Rule) { r.Key = []rule.Part{{{From: rule.FromHeader, Name: "x", TrustedHops: 1}}} }, "rules[0].key[0]: trusted_hops and ipv6_prefix are only for client_ip; leave them out"},
-		{"comparison", func(r *rule.Rule) { r.Match.Headers = []rule.Named{{Name: "x", Text: rule.Text{Op: 9}}} }, "rules[0].match.header.x: compares in an unknown way; write exact, prefix, regex or present"},
-		{"path present", func(r *rule.Rule) { r.Match.Paths = []rule.Text{{Op: rule.OpPresent}} }, "rules[0].match.path: every request has a path; write an exact path, { prefix: ... }, { template: ... } or { regex: ... }"},
 		{"open literal", func(r *rule.Rule) { r.Match.Paths = []rule.Text{{Op: rule.OpRegex, Arg: `/a\Q.b`}} }, `rules[0].match.path: "/a\\Q.b" has \Q without \E; write \E where the literal text ends`},
-		{"base with condition", func(r *rule.Rule) { r.Limits[0].When.Methods = []string{"GET"} }, "rules[0].limit: the base limit has a condition; make it an override"},
-		{"mixed algorithms", func(r *rule.Rule) {
-			r.Limits = append(r.Limits, rule.Variant{When: rule.Match{Methods: []string{"GET"}}, Limit: limit.Spec{Algorithm: limit.FixedWindow, Count: 5, Period: limit.Minute}})
-		}, "rules[0].overrides[0].limit: differs from the rule's own in more than count, per and burst"},
 		{"two", func(r *rule.Rule) { r.Name, r.Overdraft = "", 1 }, "rules[0].name: is empty; write 1 to 64 letters, digits, - or _\nrules[0].overdraft: is only for consistency: optimistic; leave it out, or write consistency: optimistic"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -55,7 +40,7 @@ func TestNewRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := check.New(make([]rule.Rule, rule.MaxRules+1)); err == nil || !strings.Contains(err.Error(), "rules: has 1001 rules; write at most 1000") {
+	if _, err := check.New(slices.Repeat([]rule.Rule{{Limits: perMinute(5)}}, rule.MaxRules+1)); err == nil || !strings.Contains(err.Error(), "rules: has 1001 rules; write at most 1000") {
 		t.Errorf("1001 rules: %v", err)
 	}
 }
@@ -161,18 +146,16 @@ func TestCombinations(t *testing.T) {
 	}
 }
 
-// Go code is held to the same as documents, and to what only it can do wrong.
+// TestNewRefusesRegions: their number is bounded, and they have names as settings have them.
 func TestNewRefusesRegions(t *testing.T) {
 	many := make([]rule.Region, rule.MaxRegions+1)
 	for i := range many {
 		many[i] = rule.Region{Name: strings.Repeat("r", i+1), Weight: 1}
 	}
 	for want, rs := range map[string][]rule.Region{
-		"regions.eu: is there twice; write each region once": {{Name: "eu", Weight: 1}, {Name: "us", Weight: 1}, {Name: "eu", Weight: 2}},
-		"regions.eu: 0 is out of range; write 1 to 1000":     {{Name: "eu", Weight: 0}},
-		"regions: has 65 regions; write at most 64":          many,
-		"regions[\"\"]: is no name of a region":              {{Name: "", Weight: 1}},
-		"regions.eu/us: is no name of a region; write 1 to":  {{Name: "eu/us", Weight: 1}},
+		"regions: has 65 regions; write at most 64":         many,
+		"regions[\"\"]: is no name of a region":             {{Name: "", Weight: 1}},
+		"regions.eu/us: is no name of a region; write 1 to": {{Name: "eu/us", Weight: 1}},
 	} {
 		if _, err := check.New(nil, rs...); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -12,11 +12,8 @@ import (
 )
 
 func (c *checker) key(r *rule.Rule) {
-	c.atMost("key", len(r.Key), rule.MaxParts, "parts")
 	for i, p := range r.Key {
 		at := strict.Index("key", i)
-		c.refuse(len(p) == 0, at, "has no source; write "+SourceForms)
-		c.atMost(at, len(p)-1, rule.MaxSources-1, "else")
 		for j, s := range p {
 			c.source(at, s)
 			if s.From == rule.FromSegment {
@@ -33,20 +30,9 @@ func (c *checker) key(r *rule.Rule) {
 
 func (c *checker) source(at string, s rule.Source) {
 	field := at + "." + s.From.String()
-	word(c, at, s.From)
-	if s.From.Named() {
-		c.nameOf(s.From, field, s.Name)
-	} else if s.Name != "" {
-		c.add(at, s.From.String()+" takes no name; leave "+strict.Quote(s.Name)+" out")
-	}
+	c.nameOf(s.From, field, s.Name)
 	c.refuse(s.From == rule.FromHeader && s.Name == "x-forwarded-for", field,
 		"x-forwarded-for begins with what the client claims; write { client_ip: { trusted_hops: 1 } } for what your proxy added")
-	if s.From == rule.FromClientIP {
-		c.integer(field+".trusted_hops", int64(s.TrustedHops), HopsRange)
-		c.integer(field+".ipv6_prefix", int64(s.IPv6Prefix), IPv6PrefixRange)
-	} else if s.TrustedHops != 0 || s.IPv6Prefix != 0 {
-		c.add(at, "trusted_hops and ipv6_prefix are only for client_ip; leave them out")
-	}
 }
 
 // segment checks that each path of the rule's match has the segment of a key.
@@ -107,7 +93,6 @@ func (c *checker) hash(r *rule.Rule, k *rule.KeyLimit, prefix string) {
 	if len(k.Hash) != 32 || strings.Trim(k.Hash, "0123456789abcdef") != "" {
 		c.add(prefix+"hash", strict.Quote(k.Hash)+" is no hash of a key; write the 32 digits that weir key prints behind \\h")
 	}
-	c.refuse(len(k.Key) > 0, prefix+"hash", "is given together with key; remove one of them")
 }
 
 // ofKey is how the paths of the override i by key begin: it stands behind those with when.
@@ -122,9 +107,6 @@ func (c *checker) keyValues(r *rule.Rule, k *rule.KeyLimit, field string) bool {
 	}
 	for i, v := range k.Key {
 		at := strict.Index(field, i)
-		if len(r.Key[i]) == 0 {
-			return false // has been reported
-		}
 		switch first := r.Key[i][0]; {
 		case v == "":
 			c.add(at, "is empty; write the value that requests have: those without it have no such key")
@@ -146,12 +128,8 @@ func (c *checker) keyValues(r *rule.Rule, k *rule.KeyLimit, field string) bool {
 // keyLimit checks the limit of one key.
 func (c *checker) keyLimit(r *rule.Rule, k *rule.KeyLimit, prefix string) {
 	base := r.Limits[0].Limit
-	c.until(prefix+"until", k.Until)
 	switch own := k.Limit; {
 	case k.Unlimited:
-		return
-	case !sameButAmount(own, base):
-		c.add(prefix+"limit", "differs from the rule's own in more than count and burst")
 		return
 	case !own.Calendar.Same(base.Calendar):
 		c.add(prefix+"limit.per", "is not the rule's own; write that, without zone and anchor: the key stays on the counter that it has without the override",

@@ -48,21 +48,10 @@ func (c *checker) limits(r *rule.Rule) {
 			}
 			c.match(prefix+"when", &v.When)
 			c.refuse(v.When.Empty(), prefix+"when", "is empty; write what the request must have, such as { header: { x-tier: gold } }")
-			if v.Unlimited {
-				continue
-			}
-			if !sameButAmount(v.Limit, base) {
-				c.add(prefix+"limit", "differs from the rule's own in more than count, per and burst")
-				continue
-			}
-		} else if v.Unlimited {
-			c.add("limit", "unlimited is for overrides; write a limit")
-		} else if !v.When.Empty() {
-			c.add("limit", "the base limit has a condition; make it an override")
-		} else if v.Name != "" {
-			c.add("limit", "the base limit has a name of its own; leave it out, the rule has one")
 		}
-		c.spec(prefix, v.Limit, base)
+		if !v.Unlimited {
+			c.spec(prefix, v.Limit, base)
+		}
 	}
 }
 
@@ -72,11 +61,6 @@ func ofVariant(i int) string {
 		return ""
 	}
 	return strict.Index("overrides", i-1) + "."
-}
-
-func sameButAmount(a, b limit.Spec) bool {
-	a.Count, a.Period, a.Burst, a.Calendar = b.Count, b.Period, b.Burst, b.Calendar
-	return a == b
 }
 
 // spec checks one limit and reports every field that limit.New refuses: it stops

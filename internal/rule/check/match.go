@@ -5,9 +5,7 @@ import (
 	"regexp/syntax"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
@@ -17,23 +15,18 @@ func (c *checker) match(path string, m *rule.Match) {
 	if m.Empty() {
 		return
 	}
-	alternatives(c, path+".method", m.Methods, c.method)
-	alternatives(c, path+".host", m.Hosts, c.host)
-	alternatives(c, path+".path", m.Paths, c.pathText)
+	alternatives(path+".method", m.Methods, c.method)
+	alternatives(path+".host", m.Hosts, c.host)
+	alternatives(path+".path", m.Paths, c.pathText)
 	for _, f := range m.Fields() {
 		if len(*f.List) > 0 {
 			c.named(path+"."+f.From.String(), f.From, *f.List)
 		}
 	}
 	c.networks(path, m)
-	if len(m.Regions) > 0 {
-		alternatives(c, path+".region", m.Regions, c.regionName)
-	}
+	alternatives(path+".region", m.Regions, c.regionName)
 	if m.Percent != (rule.Percent{}) {
 		c.percent(path+".percent", m.Percent)
-	}
-	if m.Until != 0 {
-		c.until(path+".until", m.Until)
 	}
 	if len(m.Not) > 0 {
 		c.not(path+".not", m.Not)
@@ -41,27 +34,14 @@ func (c *checker) match(path string, m *rule.Match) {
 	c.ignored(path, m)
 }
 
-func (c *checker) until(path string, t limit.Micros) {
-	c.refuse(t < 0 || t%limit.Second != 0 || t > maxUntil, path, "is no time in whole seconds from 1970 to 9999")
-}
-
 // not checks conditions of which none may hold.
 func (c *checker) not(path string, list []rule.Match) {
-	c.atMost(path, len(list), rule.MaxAlternatives, "items")
 	for i := range list {
 		at := item(path, i, len(list))
-		switch not := &list[i]; {
-		case not.Empty():
-			c.add(at, "is empty and holds for every request; leave it out")
-		case len(not.Not) > 0:
-			c.add(at+".not", "stands within not; write the condition without")
-		default:
-			c.match(at, not)
-		}
+		c.refuse(list[i].Empty(), at, "is empty and holds for every request; leave it out")
+		c.match(at, &list[i])
 	}
 }
-
-const maxUntil = 253402300799 * limit.Second // the last second of the year 9999
 
 // named checks conditions on what has names.
 func (c *checker) named(path string, from rule.From, list []rule.Named) {
@@ -70,14 +50,13 @@ func (c *checker) named(path string, from rule.From, list []rule.Named) {
 		at := strict.Join(path, n.Name)
 		c.nameOf(from, at, n.Name)
 		c.refuse(i > 0 && list[i-1].Name == n.Name, at, "is given twice: header names have no case; remove one")
-		c.refuse(n.Text.Op == rule.OpTemplate, at, "is no path; write exact, prefix, regex or present")
 		c.text(at, n.Text)
 	}
 }
 
 // nameOf checks the name of a source of this kind.
 func (c *checker) nameOf(from rule.From, path, name string) {
-	long := name == "" || len(name) > 2*rule.MaxName || !utf8.ValidString(name)
+	long := name == "" || len(name) > 2*rule.MaxName
 	switch from {
 	case rule.FromHeader:
 		c.header(path, name)
@@ -89,7 +68,7 @@ func (c *checker) nameOf(from rule.From, path, name string) {
 	case rule.FromLabel:
 		c.wrong(!rule.IsRegion(name), path, name, " is no label; write "+rule.RegionForm)
 	case rule.FromQuery, rule.FromConst:
-		if name == "" || len(name) > rule.MaxText || !utf8.ValidString(name) {
+		if name == "" || len(name) > rule.MaxText {
 			c.add(path, strict.Quote(name)+" has "+strconv.Itoa(len(name))+" bytes; write 1 to "+strconv.Itoa(rule.MaxText)+" bytes of text")
 		}
 	}
@@ -110,12 +89,7 @@ func (c *checker) regionName(path, name string) {
 
 // networks checks networks that have been read.
 func (c *checker) networks(path string, m *rule.Match) {
-	if n := len(m.Clients); n > 0 {
-		c.atMost(path+".client_ip", n, rule.MaxAlternatives, "items")
-		c.integer(path+".trusted_hops", int64(m.TrustedHops), HopsRange)
-	} else if m.TrustedHops != 0 {
-		c.add(path+".trusted_hops", "has no effect without client_ip; leave it out", path+".client_ip")
-	}
+	c.refuse(m.TrustedHops != 0 && len(m.Clients) == 0, path+".trusted_hops", "has no effect without client_ip; leave it out", path+".client_ip")
 	for i, p := range m.Clients {
 		if network := p.Network(); p != network {
 			c.add(item(path+".client_ip", i, len(m.Clients)), p.String()+" is an address within a network; write "+network.String()+" for all of it")
@@ -132,9 +106,8 @@ func (c *checker) percent(path string, p rule.Percent) {
 	}
 }
 
-// alternatives checks each of a list, and how many there are.
-func alternatives[T any](c *checker, path string, list []T, check func(path string, one T)) {
-	c.atMost(path, len(list), rule.MaxAlternatives, "items")
+// alternatives checks each of a list.
+func alternatives[T any](path string, list []T, check func(path string, one T)) {
 	for i, one := range list {
 		check(item(path, i, len(list)), one)
 	}
@@ -176,12 +149,6 @@ func (c *checker) host(path, host string) {
 
 func (c *checker) text(path string, t rule.Text) {
 	switch {
-	case t.Op > rule.OpTemplate:
-		c.add(path, "compares in an unknown way; write exact, prefix, regex or present")
-	case (t.Op == rule.OpPresent || t.Op == rule.OpAbsent) && t.Arg != "":
-		c.add(path, "present takes no text; leave it out")
-	case !utf8.ValidString(t.Arg):
-		c.add(path, strict.Quote(t.Arg)+" is not valid UTF-8; write text")
 	case len(t.Arg) > rule.MaxText:
 		c.atMost(path, len(t.Arg), rule.MaxText, "bytes")
 	case t.Op == rule.OpPrefix && t.Arg == "":

@@ -12,8 +12,6 @@ import (
 // rule that never matches limits nothing, which is easily overlooked.
 func (c *checker) pathText(path string, t rule.Text) {
 	switch {
-	case t.Op == rule.OpPresent || t.Op == rule.OpAbsent:
-		c.add(path, "every request has a path; write an exact path, { prefix: ... }, { template: ... } or { regex: ... }")
 	case t.Op == rule.OpRegex:
 		c.pathRegex(path, t)
 	case t.Op == rule.OpExact && t.Arg == "*": // OPTIONS *

@@ -16,10 +16,7 @@ const ContentTypeForms = "application/json, application/problem+json, text/plain
 // response checks what clients see of a rule.
 func (c *checker) response(r *rule.Rule) {
 	c.refuse(r.Headers&rule.XRateLimit == rule.XRateLimit, "headers", "has x-draft03 and x-unix, which set the same headers; write one of them")
-	c.integer("retry_jitter", r.RetryJitter, JitterRange)
 	f := &r.Refusal
-	c.integer("refusal.status", int64(f.Status), RefusalStatusRange)
-	c.integer("refusal.grpc_status", int64(f.GRPCStatus), GRPCStatusRange)
 	if f.Body == "" {
 		c.refuse(f.ContentType != "", "refusal.content_type", "is only for a body; write body, or leave it out", "refusal.body")
 		return

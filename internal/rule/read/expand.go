@@ -17,7 +17,10 @@ import (
 //	variants    login@a and login@b, and login@b@1d for a window of b
 //	candidates  login@candidate
 
-const limitsForms = "a list of limits, such as [5/1m, 20/1d]"
+const (
+	limitForms  = "a limit such as 5/1m, or { count: 5, per: 1m }"
+	limitsForms = "a list of limits, such as [5/1m, 20/1d]"
+)
 
 // windows are the rules that a rule of the document is expanded into by its limits: one for each.
 // They have the name that is written.

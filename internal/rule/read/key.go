@@ -8,7 +8,10 @@ import (
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-const keyForms = "[client_ip] for a limit per client, [] for one limit that all requests share"
+const (
+	keyForms    = "[client_ip] for a limit per client, [] for one limit that all requests share"
+	sourceForms = "client_ip, path, method, host, route, region, san, or { header: x-user-id }, and likewise query, cookie, segment, claim, label or const"
+)
 
 func (d *reader) key(v strict.Value) []rule.Part {
 	v.Require(keyForms)
@@ -39,7 +42,7 @@ func (d *reader) source(v strict.Value) (rule.Source, strict.Value) {
 	if v.Kind() == strict.String {
 		return d.plainSource(v), v.Field("else")
 	}
-	if !v.Is(strict.Object, check.SourceForms) || !object(v, partFields, reservedInPart...) {
+	if !v.Is(strict.Object, sourceForms) || !object(v, partFields, reservedInPart...) {
 		return rule.Source{}, strict.Value{}
 	}
 	out, found := rule.Source{}, 0
@@ -62,7 +65,7 @@ func (d *reader) source(v strict.Value) (rule.Source, strict.Value) {
 		found++
 	}
 	if found != 1 && v.Ok() {
-		v.Fail("has " + strconv.Itoa(found) + " sources; write one of " + check.SourceForms + ", and else for what to use without it")
+		v.Fail("has " + strconv.Itoa(found) + " sources; write one of " + sourceForms + ", and else for what to use without it")
 	}
 	return out, v.Field("else")
 }
@@ -80,7 +83,7 @@ func (d *reader) plainSource(v strict.Value) rule.Source {
 		v.Fail(strict.Quote(text) + " needs a name; write { " + text + ": name }")
 		return rule.Source{}
 	}
-	reason := strict.Quote(text) + " is no key part; write " + check.SourceForms
+	reason := strict.Quote(text) + " is no key part; write " + sourceForms
 	if near := strict.Nearest(text, rule.Words[rule.From]()); near != "" {
 		reason += " (did you mean " + near + "?)"
 	}

@@ -78,7 +78,7 @@ func (d *reader) ownLimit(v strict.Value, spec limit.Spec) limit.Spec {
 func (d *reader) limit(v strict.Value, spec limit.Spec) limit.Spec {
 	of := spec.Calendar
 	spec.Calendar = nil
-	if !v.Require(check.LimitForms) {
+	if !v.Require(limitForms) {
 		return spec
 	}
 	switch v.Kind() {
@@ -91,7 +91,7 @@ func (d *reader) limit(v strict.Value, spec limit.Spec) limit.Spec {
 	case strict.Int:
 		spec.Count = integer(v, check.CountRange)
 	default:
-		if !v.Is(strict.Object, check.LimitForms) || !v.Object(limitFields...) {
+		if !v.Is(strict.Object, limitForms) || !v.Object(limitFields...) {
 			return spec
 		}
 		if count := v.Field("count"); count.Require("how many units, such as 5") {
@@ -125,7 +125,7 @@ func (d *reader) rate(v strict.Value, spec *limit.Spec, of *limit.Calendar) {
 	case errors.Is(err, strconv.ErrRange):
 		v.Fail("count " + strict.Quote(count) + " is out of range; write " + check.CountRange.String())
 	case err != nil || !ok:
-		v.Fail(strict.Quote(text) + " is not a limit; write " + check.LimitForms)
+		v.Fail(strict.Quote(text) + " is not a limit; write " + limitForms)
 	}
 	spec.Count, spec.Period = int64(n), period
 }
