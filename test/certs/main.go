@@ -4,12 +4,15 @@
 package main
 
 import (
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/pki"
@@ -17,7 +20,7 @@ import (
 
 func main() {
 	life := flag.Duration("life", 24*time.Hour, "how long the certificates last")
-	each := flag.Bool("each", false, "give each holder a directory of its own, NAME/{ca,cert,key}.pem, and keep what is there while it lasts another day")
+	each := flag.Bool("each", false, "give each holder a directory of its own, NAME/{ca,cert,key}.pem, and all but PoPs NAME/key-secrets, and keep what is there while it lasts another day")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: certs [flags] DIR REGION...")
 		flag.PrintDefaults()
@@ -45,8 +48,10 @@ func holders(regions []string) map[string][]string {
 
 func write(dir string, regions []string, life time.Duration, each bool) error {
 	all := holders(regions)
-	if each && lasting(dir, all, time.Now()) {
-		return nil
+	if each {
+		if err := writeKeySecrets(dir, all); err != nil || lasting(dir, all, time.Now()) {
+			return err
+		}
 	}
 	a, err := pki.NewLastingAuthority(life)
 	if err != nil {
@@ -73,6 +78,22 @@ func writeHolder(a *pki.Authority, dir, name string, names []string) error {
 		os.WriteFile(filepath.Join(dir, "ca.pem"), a.PEM, 0o600),
 		os.WriteFile(filepath.Join(dir, "cert.pem"), cert, 0o600),
 		os.WriteFile(filepath.Join(dir, "key.pem"), key, 0o600))
+}
+
+// writeKeySecrets gives the aggregator and the regions a secret under which keys are hashed, once.
+func writeKeySecrets(dir string, all map[string][]string) error {
+	line, err := os.ReadFile(filepath.Join(dir, "global", "key-secrets"))
+	if errors.Is(err, fs.ErrNotExist) {
+		random := make([]byte, 16)
+		_, err = rand.Read(random)
+		line = fmt.Appendf(nil, "1 %x\n", random)
+	}
+	for name := range all {
+		if !strings.HasPrefix(name, "pop-") {
+			err = errors.Join(err, os.MkdirAll(filepath.Join(dir, name), 0o700), os.WriteFile(filepath.Join(dir, name, "key-secrets"), line, 0o600))
+		}
+	}
+	return err
 }
 
 // lasting reports whether all holders have certificates for another day.

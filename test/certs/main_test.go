@@ -5,10 +5,12 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/service/secrets"
 )
 
-// Each holder has its own directory. What lasts another day is kept, so that programs that run
-// and programs that start have the same authority.
+// Each holder has its own directory. All but PoPs have one secret of keys. What lasts another day is kept, so that
+// programs that run and programs that start have the same authority.
 func TestEach(t *testing.T) {
 	dir := t.TempDir()
 	read := func() string {
@@ -26,8 +28,21 @@ func TestEach(t *testing.T) {
 		}
 		return read()
 	}
+	keys := func(holder string) string {
+		t.Helper()
+		path := filepath.Join(dir, holder, "key-secrets")
+		if _, err := secrets.Read(path); err != nil {
+			t.Error(err)
+		}
+		text, _ := os.ReadFile(path)
+		return string(text)
+	}
 	short := again(time.Hour)
+	secret := keys("global")
 	long := again(48 * time.Hour)
+	if keys("region-eu") != secret || keys("region-us") != secret || keys("global") != secret {
+		t.Error("holders have not the same secret of keys, or another one than before")
+	}
 	if short == long {
 		t.Error("certificates that end within the day were kept")
 	}
