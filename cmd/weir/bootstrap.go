@@ -28,7 +28,7 @@ type makeCmd struct {
 	Regions []string `placeholder:"NAME" help:"Names of all regions, such as eu,us; default: those that are there."`
 	Home    string   `placeholder:"NAME" help:"Region with the aggregators, the rules and Consul's primary servers; default: as it was, or the only region."`
 	Life    int      `default:"90" placeholder:"DAYS" help:"How long new certificates last, in days."`
-	Rotate  string   `placeholder:"WHAT" help:"Replace certificates, authority, gossip, tokens or redis (its passwords)."`
+	Rotate  string   `placeholder:"WHAT" help:"Replace certificates, authority, gossip, tokens, redis (its passwords) or key-secrets."`
 
 	ClientCert string `placeholder:"FILE" help:"Certificate that PoPs show to clients; it is kept."`
 	ClientKey  string `placeholder:"FILE" help:"Its key."`
@@ -40,7 +40,7 @@ type makeCmd struct {
 
 // Validate returns a mistake in the command line.
 func (m *makeCmd) Validate() error {
-	switch what := []string{"certificates", "authority", "gossip", "tokens", "redis"}; {
+	switch what := []string{"certificates", "authority", "gossip", "tokens", "redis", "key-secrets"}; {
 	case m.Rotate != "" && !slices.Contains(what, m.Rotate):
 		return fmt.Errorf("--rotate must be one of %s but got %q", strings.Join(what, ", "), m.Rotate)
 	case m.Life < 21 || m.Life > 3650:

@@ -1,7 +1,7 @@
 // Package bootstrap makes what the programs of a deployment need before they start: authorities and
-// certificates, Consul's gossip key and tokens, users of Redis. All of it is chosen on one machine, without
-// a service, and kept in one file, state.json, that is replaced as a whole. Every other file is made of that
-// one: a run that was killed is completed by the next, and a run with nothing to do changes no byte.
+// certificates, Consul's gossip key and tokens, users of Redis, secrets of keys. All of it is chosen on one machine,
+// without a service, and kept in one file, state.json, that is replaced as a whole. Every other file is made of
+// that one: a run that was killed is completed by the next, and a run with nothing to do changes no byte.
 //
 //	state.go       what was chosen
 //	names.go       which certificates and tokens there are
@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,7 +37,7 @@ type Options struct {
 	Regions []string // empty: as they were
 	// Life is how long new certificates last.
 	Life time.Duration
-	// Rotate replaces certificates, authority, gossip, tokens or redis; empty: nothing that is good.
+	// Rotate replaces certificates, authority, gossip, tokens, redis or key-secrets; empty: nothing that is good.
 	Rotate string
 	// ClientCert and ClientKey are files with what PoPs show to clients; empty: as it was.
 	ClientCert, ClientKey string
@@ -189,6 +190,9 @@ func (s *State) complete(o Options, now time.Time) (notes []string, err error) {
 	if s.Gossip == "" || o.Rotate == "gossip" {
 		notes = append(notes, s.nextGossip())
 	}
+	if len(s.KeySecrets) == 0 || o.Rotate == "key-secrets" {
+		notes = append(notes, s.nextKeySecret())
+	}
 	return notes, nil
 }
 
@@ -232,6 +236,19 @@ func (s *State) nextGossip() string {
 	}
 	s.NextGossip = key
 	return "gossip key: people/gossip-key has a new one, and no other file (step 1 of 2); `consul keyring -install` it before --rotate gossip again: docs/bootstrap.md"
+}
+
+// nextKeySecret adds a secret under which keys are hashed. Overrides hold under the one before it, too, until the
+// next time.
+func (s *State) nextKeySecret() string {
+	before := s.KeySecrets[:min(len(s.KeySecrets), 1)]
+	number := 0
+	_, _ = fmt.Sscan(strings.Join(before, ""), &number) // is the name; without a secret it stays 0
+	s.KeySecrets = append([]string{fmt.Sprintf("%d %x", number+1, random(16))}, before...)
+	if len(before) == 0 {
+		return "secret of keys: made"
+	}
+	return "secret of keys: new; overrides hold under the one before, too, until the next --rotate key-secrets: all replicas and aggregators need this file before that"
 }
 
 // random returns so many bytes that nobody can guess.

@@ -6,12 +6,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/internal/certs"
+	"github.com/weirlimit/weir/internal/service/secrets"
 )
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -88,7 +90,7 @@ func TestRun(t *testing.T) {
 	o := options(t)
 	s, first := run(t, o, begin)
 	tiers, agent := []string{"ca.pem", "cert.pem", "key.pem"}, []string{"consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"}
-	service := slices.Concat(tiers, agent, []string{"consul-token", "redis-password"})
+	service := slices.Concat(tiers, agent, []string{"consul-token", "redis-password", "key-secrets"})
 	for dir, names := range map[string][]string{
 		"eu/pop": slices.Concat(tiers, agent), "us/pop": slices.Concat(tiers, agent), "eu/service": service, "us/service": service, "global": service,
 		"eu/consul": append(agent, "acl.json"), "us/consul": agent,
@@ -217,11 +219,11 @@ func TestCertificateOfTheFuture(t *testing.T) {
 
 // A first run has nothing to rotate.
 func TestRotateNothing(t *testing.T) {
-	for _, what := range []string{"certificates", "authority", "gossip", "tokens", "redis"} {
+	for _, what := range []string{"certificates", "authority", "gossip", "tokens", "redis", "key-secrets"} {
 		o := options(t)
 		o.Rotate = what
 		s, _ := run(t, o, begin)
-		if s.Weir.Next != nil || len(s.FormerManagement) > 0 || s.Redis["eu"].Former != "" || s.NextGossip != "" {
+		if s.Weir.Next != nil || len(s.FormerManagement) > 0 || s.Redis["eu"].Former != "" || len(s.KeySecrets) != 1 || s.NextGossip != "" {
 			t.Errorf("--rotate %s has kept what was not there: %+v", what, s)
 		}
 	}
@@ -237,7 +239,8 @@ func TestRotate(t *testing.T) {
 		"tokens": func(n string) bool {
 			return strings.HasSuffix(n, "/consul.json") || strings.HasSuffix(n, "-token") || strings.HasSuffix(n, "acl.json")
 		},
-		"redis": func(n string) bool { return strings.HasPrefix(n, "redis/") || strings.HasSuffix(n, "/redis-password") },
+		"redis":       func(n string) bool { return strings.HasPrefix(n, "redis/") || strings.HasSuffix(n, "/redis-password") },
+		"key-secrets": func(n string) bool { return strings.HasSuffix(n, "/key-secrets") },
 	} {
 		before := files(t, o.Dir)
 		o.Rotate = what
@@ -259,6 +262,41 @@ func TestRotate(t *testing.T) {
 	}
 	if now := files(t, o.Dir)["redis/eu/users.acl"]; strings.Count(now, "#") != 2 || !strings.Contains(now, strings.Fields(first["redis/eu/users.acl"])[3]) {
 		t.Errorf("users.acl has not the former password, too: %s", now)
+	}
+}
+
+// Replicas and aggregators have one file of secrets. A new secret comes before the last one, and replaces the one
+// before. A directory without them gets one.
+func TestKeySecrets(t *testing.T) {
+	o := options(t)
+	_, first := run(t, o, begin)
+	var before []secrets.Named
+	for i, ids := range []string{"1", "2 1", "3 2"} {
+		_, now := run(t, o, begin)
+		all, err := secrets.Read(filepath.Join(o.Dir, "us", "service", "key-secrets"))
+		var is []string
+		for _, s := range all {
+			is = append(is, s.ID)
+		}
+		if err != nil || strings.Join(is, " ") != ids || i > 0 && all[1] != before[0] {
+			t.Fatalf("after %d rotations the secrets are %s, %v; want %s", i, is, err, ids)
+		}
+		for _, dir := range []string{"eu/service", "global"} {
+			if now[dir+"/key-secrets"] != now["us/service/key-secrets"] {
+				t.Errorf("%s has other secrets than us", dir)
+			}
+		}
+		before, o.Rotate = all, "key-secrets"
+		run(t, o, begin)
+		o.Rotate = ""
+	}
+	old := regexp.MustCompile(`(?s),\s+"key_secrets": \[.*?\]`).ReplaceAllString(first[stateFile], "")
+	if err := os.WriteFile(filepath.Join(o.Dir, stateFile), []byte(old), 0o600); err != nil || old == first[stateFile] {
+		t.Fatalf("%v: %s", err, old)
+	}
+	s, notes, err := Run(o, begin)
+	if err != nil || len(s.KeySecrets) != 1 || !slices.Equal(notes, []string{"secret of keys: made"}) {
+		t.Errorf("of a state without secrets: %q, %q, %v", s.KeySecrets, notes, err)
 	}
 }
 

@@ -64,6 +64,7 @@ func (s *State) Files() (map[string]string, error) {
 func (s *State) addSecrets(files map[string]string, dir, token, where string) {
 	p := s.Redis[where]
 	files[dir+"/consul-token"], files[dir+"/redis-password"] = s.Tokens[token].Secret+"\n", p.Current+"\n"
+	files[dir+"/key-secrets"] = strings.Join(s.KeySecrets, "\n") + "\n"
 	line := "user " + redisUser + " on"
 	for _, password := range p.all() {
 		line += fmt.Sprintf(" #%x", sha256.Sum256([]byte(password)))

@@ -45,6 +45,7 @@ func (s *State) Kubernetes(out io.Writer, region, popNamespace string) error {
 	tls(popNamespace, "weir-pop-tls", region+"/pop")
 	tls("weir", "weir-regional-tls", region+"/service")
 	secret("weir", "weir-redis", "Opaque", map[string]string{"password": s.Redis[region].Current})
+	secret("weir", "weir-key-secrets", "Opaque", map[string]string{"key-secrets": files[region+"/service/key-secrets"]})
 	if region == s.Home {
 		tls("weir", "weir-global-tls", global)
 	}

@@ -38,7 +38,7 @@ func TestAWS(t *testing.T) {
 		}
 	}
 	var files map[string]string
-	if err := json.Unmarshal([]byte(c.secrets["us-east-1/weir/us/service"]), &files); err != nil || len(files) != 9 || files["key.pem"] != is["us/service/key.pem"] {
+	if err := json.Unmarshal([]byte(c.secrets["us-east-1/weir/us/service"]), &files); err != nil || len(files) != 10 || files["key.pem"] != is["us/service/key.pem"] {
 		t.Errorf("the secret of us has %v, %v", slices.Sorted(maps.Keys(files)), err)
 	}
 	if names := slices.Sorted(maps.Keys(c.secrets)); len(names) != 7 {

@@ -37,6 +37,8 @@ type State struct {
 	// FormerManagement are secrets of Consul's management token before it, the newest last.
 	FormerManagement []string             `json:"former_management,omitempty"`
 	Redis            map[string]Passwords `json:"redis"` // by region, and global
+	// KeySecrets are the lines of the file of --key-secrets, the newest first: two after a rotation.
+	KeySecrets []string `json:"key_secrets"`
 }
 
 // Token is one of Consul: its public and its secret id, both UUIDs.

@@ -155,10 +155,10 @@ func TestOneAggregator(t *testing.T) {
 	}
 }
 
-// uncommented are the arguments of the region's manifest that begin so and are to be switched on.
-func uncommented(t *testing.T, prefix string) (args []string) {
+// uncommented are the arguments of the manifest that begin so and are to be switched on.
+func (p program) uncommented(t *testing.T, prefix string) (args []string) {
 	t.Helper()
-	manifest, err := os.ReadFile(filepath.Join(proc.Root(t), regionManifest))
+	manifest, err := os.ReadFile(filepath.Join(proc.Root(t), p.manifest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func uncommented(t *testing.T, prefix string) (args []string) {
 	return args
 }
 
-// mounted makes what the manifests mount below /etc/weir: rules, and a certificate with these names.
+// mounted makes what the manifests mount below /etc/weir: rules, a certificate with these names, and secrets of keys.
 func mounted(t *testing.T, a *pki.Authority, etc string, names ...string) {
 	t.Helper()
 	cert, key, err := a.Issue(names[0], names...)
@@ -183,13 +183,24 @@ func mounted(t *testing.T, a *pki.Authority, etc string, names ...string) {
 		}
 		proc.WriteFile(t, path, content)
 	}
+	for _, p := range []program{regional, global} {
+		volume, _ := named(t, at(t, p.resource(t, p.kind), "spec", "template", "spec", "volumes"), "keys")
+		path := filepath.Join(etc, p.name, "key-secrets")
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		proc.WriteFile(t, path, "1 00112233445566778899aabbccddeeff\n")
+		if err := os.Chmod(path, os.FileMode(at(t, volume, "secret", "defaultMode").(int))); err != nil || at(t, volume, "secret", "optional") != true {
+			t.Errorf("%s: the volume of key-secrets is %v, %v; want an optional one", p.name, volume, err)
+		}
+	}
 }
 
 // With the arguments of the manifests, and those of the region that wait for an aggregator, the
 // region calls the aggregator, and each proves by its certificate who it is. A region with
-// another name is refused.
+// another name is refused. Both read the secrets of keys, if they are to.
 func TestRegionCallsAggregator(t *testing.T) {
-	more := uncommented(t, "--global")
+	more := regional.uncommented(t, "--global")
 	if len(more) != 6 {
 		t.Fatalf("%s has %q to uncomment, want six arguments", regionManifest, more)
 	}
@@ -206,10 +217,10 @@ func TestRegionCallsAggregator(t *testing.T) {
 	quota := proc.FreeAddr(t)
 	begin := func(p program, etc, listen string, args []string) (admin string) {
 		admin = proc.FreeAddr(t)
-		here := strings.NewReplacer("0.0.0.0:8080", listen, "0.0.0.0:8090", admin, "weir-global.weir.svc:8080", quota,
+		here := strings.NewReplacer("/etc/weir/keys", filepath.Join(etc, p.name), "0.0.0.0:8080", listen, "0.0.0.0:8090", admin, "weir-global.weir.svc:8080", quota,
 			"/etc/weir", etc, "/var/lib/weir", etc)
 		argv := []string{p.built(t)}
-		for _, arg := range args {
+		for _, arg := range append(args, p.uncommented(t, "--key-secrets")...) {
 			if !strings.HasPrefix(arg, "--redis") { // there is none here
 				argv = append(argv, here.Replace(arg))
 			}
@@ -226,6 +237,11 @@ func TestRegionCallsAggregator(t *testing.T) {
 			t.Fatal(err)
 		}
 		return m
+	}
+	for _, program := range []string{aggregator, eu} {
+		if ok := metrics(program)["weir_key_secrets_config_ok"]; ok != 1 {
+			t.Errorf("%s has secrets of keys: %v, want 1", program, ok)
+		}
 	}
 	proc.Eventually(t, 0, "the region eu calls the aggregator", func() bool { return metrics(eu)[`weir_remote_calls_total{result="answered"}`] > 0 })
 	proc.Eventually(t, 0, "the aggregator refuses a call for eu by us", func() bool {

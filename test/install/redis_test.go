@@ -16,7 +16,7 @@ import (
 // With the arguments of the manifest that wait for it the region speaks TLS to a Redis Cluster that
 // speaks nothing else, demands a certificate, and has the user weir with its permissions alone.
 func TestRegionCallsRedisOverTLS(t *testing.T) {
-	more := uncommented(t, "--redis-tls")
+	more := regional.uncommented(t, "--redis-tls")
 	if len(more) != 5 {
 		t.Fatalf("%s has %q to uncomment, want five arguments", regionManifest, more)
 	}

@@ -41,6 +41,7 @@ func TestSecrets(t *testing.T) {
 	for secret, files := range map[string]string{
 		"istio-system weir-pop-tls": "ca.crt tls.crt tls.key", "weir weir-regional-tls": "ca.crt tls.crt tls.key",
 		"weir weir-global-tls": "ca.crt tls.crt tls.key", "weir weir-redis": "password",
+		"weir weir-key-secrets": "key-secrets",
 	} {
 		for _, name := range strings.Fields(files) {
 			if text, ok := secrets[secret][name].(string); !ok || text == "" {

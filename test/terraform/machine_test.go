@@ -27,7 +27,7 @@ import (
 
 const (
 	rules = "rules:\n" +
-		"  - { name: page, match: { path: /page }, key: [client_ip], limit: 5/1d, consistency: exact, on_failure: deny, timeout: 1s }\n" +
+		"  - { name: page, match: { path: /page }, key: [client_ip], hash: true, limit: 5/1d, consistency: exact, on_failure: deny, timeout: 1s }\n" +
 		"  - { name: all, scope: global, match: { path: /all }, key: [], limit: 5/1d, consistency: exact, on_failure: deny, timeout: 1s }\n"
 	token = "11111111-2222-3333-4444-555555555555"
 )
@@ -188,7 +188,7 @@ func (d deployment) redis(t *testing.T, where string) *redistest.Cluster {
 func aggregator(t *testing.T, d deployment, names, dir string, agent map[string]any, beside *beside) (page string) {
 	t.Helper()
 	service := map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t),
-		"redis": d.redis(t, "global").Addrs()[:1], "redis_tls": false, "redis_username": "weir", "drain_wait": "0s"}
+		"redis": d.redis(t, "global").Addrs()[:1], "redis_tls": false, "redis_username": "weir", "key_secrets": true, "drain_wait": "0s"}
 	directories, container := task(t, dir, d.role(t, "global"))
 	_, environments := bootstrap(t, map[string]any{"region": "eu", "directories": directories, "consul": agent, "service": service})
 	container.argv = slices.Concat([]string{"env"}, environments["global_environment"], beside.environment, []string{proc.Built(t, "bin/weir-global", "build")})
@@ -232,7 +232,7 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 	beside := collector(t)
 	metrics := aggregator(t, d, names, filepath.Join(dir, "global"), servers, beside)
 	service := map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t),
-		"redis": d.redis(t, "eu").Addrs()[:1], "redis_tls": false, "redis_username": "weir", "drain_wait": "0s"}
+		"redis": d.redis(t, "eu").Addrs()[:1], "redis_tls": false, "redis_username": "weir", "key_secrets": true, "drain_wait": "0s"}
 	directories, container := task(t, filepath.Join(dir, "region"), d.role(t, "eu/service"))
 	_, environments := bootstrap(t, map[string]any{"region": "eu", "directories": directories, "consul": servers, "service": service})
 	container.argv = slices.Concat([]string{"env"}, environments["regional_environment"], beside.environment, []string{region.Program(t)})

@@ -15,6 +15,7 @@ module "region" {
   images       = { weir = var.images.regional, consul = var.images.consul, collector = var.images.collector }
   programs     = var.programs
   secrets      = var.secrets.eu
+  key_secrets  = true
   tags         = var.tags
 }
 

@@ -38,6 +38,7 @@ module "eu" {
   image_id     = var.image_ids.eu
   architecture = var.architecture
   secrets      = var.secrets.eu
+  key_secrets  = true
   tags         = var.tags
   after        = module.global.rolled
 }
@@ -59,6 +60,7 @@ module "us" {
   image_id     = var.image_ids.us
   architecture = var.architecture
   secrets      = var.secrets.us
+  key_secrets  = true
   tags         = var.tags
   after        = module.global.rolled
 }
@@ -80,6 +82,7 @@ module "ap" {
   image_id     = var.image_ids.ap
   architecture = var.architecture
   secrets      = var.secrets.ap
+  key_secrets  = true
   tags         = var.tags
   after        = module.global.rolled
 }
@@ -118,11 +121,12 @@ module "global" {
   source    = "git::https://github.com/weirlimit/weir.git//terraform/modules/global?ref=v0.1.0"
   providers = { aws = aws.eu }
 
-  home   = module.eu.cell
-  redis  = merge({ for k, v in var.redis : k => v if k == "engine_version" }, { user_group_id = var.redis_user_groups.global })
-  images = { weir = var.images.global, consul = var.images.consul, collector = var.images.collector }
-  secret = var.secrets.global
-  tags   = var.tags
+  home        = module.eu.cell
+  redis       = merge({ for k, v in var.redis : k => v if k == "engine_version" }, { user_group_id = var.redis_user_groups.global })
+  images      = { weir = var.images.global, consul = var.images.consul, collector = var.images.collector }
+  secret      = var.secrets.global
+  key_secrets = true
+  tags        = var.tags
   regions = { for r in [module.eu, module.us, module.ap] : r.cell.name => {
     aws_region    = r.aws_region
     cidr          = r.network.cidr

@@ -27,6 +27,7 @@ locals {
       WEIR_TLS_KEY       = "${local.secrets}/key.pem"
       WEIR_TLS_CLIENT_CA = "${local.secrets}/ca.pem"
     } : k => v if var.tls }],
+    [{ for k, v in { WEIR_KEY_SECRETS = "${local.secrets}/key-secrets" } : k => v if var.service.key_secrets }],
     [{ for k, v in { WEIR_OTLP = "http://${var.otlp}" } : k => v if var.otlp != "" }],
   )...)
 

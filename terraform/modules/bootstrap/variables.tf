@@ -119,7 +119,8 @@ variable "service" {
     redis_username = optional(string, "")       # its password is the file redis-password in directories.secrets
     aggregators    = optional(list(string), []) # host:port; empty: found through Consul
     drain_wait     = optional(string, "6s")
-    consul_token   = optional(bool, true) # the file consul-token in directories.secrets
+    consul_token   = optional(bool, true)  # the file consul-token in directories.secrets
+    key_secrets    = optional(bool, false) # the file key-secrets there, for rules with hash: true
   })
   default  = {}
   nullable = false

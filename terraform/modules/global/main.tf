@@ -10,9 +10,14 @@ data "aws_region" "current" {
 module "bootstrap" {
   source = "../bootstrap"
 
-  region  = var.home.name
-  consul  = { join = ["provider=aws region=${var.home.aws_region} tag_key=weir-consul-server tag_value=${var.home.consul_tag}"] }
-  service = { replicas = var.replicas.min, redis = [module.redis.address], redis_username = var.redis.user }
+  region = var.home.name
+  consul = { join = ["provider=aws region=${var.home.aws_region} tag_key=weir-consul-server tag_value=${var.home.consul_tag}"] }
+  service = {
+    replicas       = var.replicas.min
+    redis          = [module.redis.address]
+    redis_username = var.redis.user
+    key_secrets    = var.key_secrets
+  }
 }
 
 module "redis" {

@@ -95,6 +95,13 @@ variable "secret" {
   }
 }
 
+variable "key_secrets" {
+  description = "The secret of weir-global has key-secrets, for rules with hash: true: what weir bootstrap has made there."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "secrets_key_arns" {
   description = "Keys of your own that encrypt the secrets; empty: the key of Secrets Manager."
   type        = list(string)

@@ -105,6 +105,7 @@ module "bootstrap" {
     replicas       = var.replicas.min
     redis          = [module.redis.address]
     redis_username = var.redis.user
+    key_secrets    = var.key_secrets
   }
   machine = {
     programs      = var.programs

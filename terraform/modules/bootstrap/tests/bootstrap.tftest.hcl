@@ -38,6 +38,10 @@ run "defaults" {
     error_message = "Both services must demand certificates of their callers."
   }
   assert {
+    condition     = !contains(keys(output.regional_environment), "WEIR_KEY_SECRETS")
+    error_message = "Without key_secrets there may be no file of that name."
+  }
+  assert {
     condition     = output.regional_environment.WEIR_GLOBAL_TLS == "true" && output.regional_environment.WEIR_REGION == "eu"
     error_message = "A region must call the aggregator with TLS and under its name."
   }
@@ -189,6 +193,14 @@ run "region_without_pop_and_consul" {
   assert {
     condition     = !anytrue([for k in keys(output.regional_environment) : strcontains(k, "CONSUL") || strcontains(k, "TLS")])
     error_message = "Settings of Consul or TLS are left without Consul and TLS."
+  }
+}
+
+run "secrets_of_keys" {
+  variables { service = { rules = "/etc/weir/rules.yaml", key_secrets = true } }
+  assert {
+    condition     = output.regional_environment.WEIR_KEY_SECRETS == "/etc/weir/secrets/key-secrets" && output.global_environment.WEIR_KEY_SECRETS == "/etc/weir/secrets/key-secrets"
+    error_message = "Both services must read the secrets under which keys are hashed."
   }
 }
 

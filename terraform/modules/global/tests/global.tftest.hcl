@@ -59,6 +59,15 @@ run "two_regions" {
   }
 }
 
+run "secrets_of_keys" {
+  command = plan
+  variables { key_secrets = true }
+  assert {
+    condition     = module.bootstrap.global_environment.WEIR_KEY_SECRETS == "/etc/weir/secrets/key-secrets"
+    error_message = "Aggregators must read the secrets under which keys are hashed."
+  }
+}
+
 run "secrets_under_an_own_key" {
   variables { secrets_key_arns = ["arn:aws:kms:eu-central-1:123456789012:key/secrets"] }
   assert {

@@ -199,6 +199,15 @@ run "a_program_is_missing" {
   expect_failures = [var.programs]
 }
 
+run "secrets_of_keys" {
+  command = plan
+  variables { key_secrets = true }
+  assert {
+    condition     = module.bootstrap.regional_environment.WEIR_KEY_SECRETS == "/etc/weir/secrets/key-secrets"
+    error_message = "Replicas must read the secrets under which keys are hashed."
+  }
+}
+
 run "secrets_of_another_region" {
   command = plan
   variables { secrets = { for role in ["pop", "consul", "service"] : role => "arn:aws:secretsmanager:us-east-1:123456789012:secret:weir/us/${role}-AbCdEf" } }

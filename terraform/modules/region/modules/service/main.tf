@@ -6,9 +6,9 @@ data "aws_partition" "current" {}
 
 locals {
   # Keys of the secret, each of which becomes a file. docs/bootstrap.md has what they are.
-  program_files = ["ca.pem", "cert.pem", "key.pem", "consul-token", "redis-password"]
+  program_files = ["ca.pem", "cert.pem", "key.pem", "consul-token", "redis-password", "key-secrets"]
   agent_files   = ["consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"]
-  files         = concat(local.program_files, local.agent_files)
+  files         = [for f in concat(local.program_files, local.agent_files) : f if f != "key-secrets" || can(var.environment.WEIR_KEY_SECRETS)]
 
   # Secrets, and what a program keeps while the task lives, are on volumes of the task. The program and the
   # agent have users and volumes of their own, under the same paths: neither reads what is the other's.

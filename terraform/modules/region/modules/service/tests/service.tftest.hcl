@@ -157,6 +157,15 @@ run "apart" {
   }
 }
 
+run "secrets_of_keys" {
+  variables { environment = { WEIR_KEY_SECRETS = "/etc/weir/secrets/key-secrets" } }
+  assert {
+    condition = [for c in jsondecode(aws_ecs_task_definition.this.container_definitions) : contains(flatten(regexall(">/volumes/program-secrets/(\\S+)", c.command[0])), "key-secrets") &&
+    contains([for s in c.secrets : s.valueFrom], "${var.secret}:key-secrets::") if c.name == "files"][0]
+    error_message = "The file that the environment names must be a key of the secret, and the program's."
+  }
+}
+
 run "x86" {
   variables { architecture = "X86_64" }
   assert {
