@@ -16,13 +16,8 @@ func (d *reader) match(v strict.Value) (m rule.Match) {
 		return m
 	}
 	m = d.condition(v)
-	if not := v.Field("not"); not.Kind() == strict.List {
-		for _, item := range not.List(rule.MaxAlternatives, notForms) {
-			m.Not = append(m.Not, d.not(item))
-		}
-		nonEmpty(not)
-	} else if not.Present() {
-		m.Not = []rule.Match{d.not(not)}
+	for _, not := range oneOrMore(v.Field("not")) {
+		m.Not = append(m.Not, d.not(not))
 	}
 	return m
 }
@@ -42,13 +37,8 @@ func (d *reader) not(v strict.Value) rule.Match {
 func (d *reader) condition(v strict.Value) (m rule.Match) {
 	m.Methods = stringOrList(v.Field("method"), "a method such as POST, or a list of them")
 	m.Hosts = stringOrList(v.Field("host"), "a host such as api.example.com or *.example.com, or a list of them")
-	if path := v.Field("path"); path.Kind() == strict.List {
-		for _, item := range path.List(rule.MaxAlternatives, "") {
-			m.Paths = append(m.Paths, d.text(item, pathFields, pathForms))
-		}
-		nonEmpty(path)
-	} else if path.Present() {
-		m.Paths = []rule.Text{d.text(path, pathFields, pathForms)}
+	for _, path := range oneOrMore(v.Field("path")) {
+		m.Paths = append(m.Paths, d.text(path, pathFields, pathForms))
 	}
 	for _, f := range m.Fields() {
 		*f.List = d.named(v.Field(f.From.String()))
@@ -83,22 +73,14 @@ func (d *reader) named(v strict.Value) (list []rule.Named) {
 
 // clients reads networks, and how the client is known if not as the document states.
 func (d *reader) clients(v strict.Value, m *rule.Match) {
-	networks := v.Field("client_ip")
-	items := []strict.Value{networks}
-	if networks.Kind() == strict.List {
-		items = networks.List(rule.MaxAlternatives, networkForms)
-		nonEmpty(networks)
-	}
-	for _, item := range items {
-		if text, ok := item.String(networkForms); ok {
+	for _, network := range oneOrMore(v.Field("client_ip")) {
+		if text, ok := network.String(networkForms); ok {
 			p, ok := ip.ParsePrefix(text)
 			if !ok {
-				item.Fail(strict.Quote(text) + " is no network; write " + networkForms)
+				network.Fail(strict.Quote(text) + " is no network; write " + networkForms)
 			}
 			m.Clients = append(m.Clients, p)
 		}
-	}
-	if networks.Present() {
 		m.TrustedHops = d.client.TrustedHops
 	}
 	if hops := v.Field("trusted_hops"); hops.Present() {
@@ -135,6 +117,18 @@ func until(v strict.Value) limit.Micros {
 	return t
 }
 
+// oneOrMore are the items of a list; what is no list stands for one of itself alone.
+func oneOrMore(v strict.Value) []strict.Value {
+	switch {
+	case !v.Present():
+		return nil
+	case v.Kind() != strict.List:
+		return []strict.Value{v}
+	}
+	nonEmpty(v)
+	return v.List(rule.MaxAlternatives, "")
+}
+
 // nonEmpty reports a list or mapping that holds for nothing, or for everything:
 // people mean both by it.
 //
@@ -145,18 +139,10 @@ func nonEmpty(v strict.Value) {
 	}
 }
 
-func stringOrList(v strict.Value, want string) []string {
-	if v.Kind() == strict.String {
-		s, _ := v.String(want)
-		return []string{s}
-	}
-	var out []string
-	for _, item := range v.List(rule.MaxAlternatives, want) {
-		s, _ := item.String(want)
+func stringOrList(v strict.Value, want string) (out []string) {
+	for _, one := range oneOrMore(v) {
+		s, _ := one.String(want)
 		out = append(out, s)
-	}
-	if v.Kind() == strict.List {
-		nonEmpty(v)
 	}
 	return out
 }

@@ -86,8 +86,7 @@ func text(p *check.Problem, doc strict.Value) string {
 	return p.Text(p.Other)
 }
 
-// reader reads a document. It checks spelling and types; package check defines what the
-// values may be, for rules of every origin.
+// reader reads a document. It checks names, types and the ranges of numbers; package check has the rest.
 type reader struct {
 	zones    Zones
 	client   rule.Source // the default of client_ip in rules
