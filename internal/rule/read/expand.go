@@ -32,8 +32,16 @@ type windows struct {
 // windows reads the limits of the rule i.
 func (d *reader) windows(v strict.Value, r rule.Rule, i int) windows {
 	spec := d.spec(v, r.Scope)
+	limits := d.limits(v, spec)
+	byCalendar := func(s limit.Spec) bool { return s.Calendar != nil }
+	if !v.Field("algorithm").Present() && slices.ContainsFunc(limits, byCalendar) {
+		spec.Algorithm = limit.FixedWindow // the only one for these
+		for i := range limits {
+			limits[i].Algorithm = spec.Algorithm
+		}
+	}
 	w := windows{origin: origin{i, -1, -1, -1}}
-	w.set(r, d.limits(v, spec), v.Field("limits").Present())
+	w.set(r, limits, v.Field("limits").Present())
 	d.overrides(v, spec, w.rules)
 	return w
 }

@@ -143,21 +143,6 @@ func perWord(word string) (limit.Per, bool) {
 	return limit.Per(max(0, i)), i >= 0
 }
 
-// hasCalendar reports whether a limit, or one of a list, is by windows of the calendar.
-func hasCalendar(n *strict.Node) bool {
-	if n == nil {
-		return false
-	}
-	if per := n.Field("per"); per != nil {
-		n = per
-	}
-	_, is := perWord(n.Text[strings.IndexByte(n.Text, '/')+1:]) // of month, or of 5/month
-	for i := range n.Items {
-		is = is || hasCalendar(&n.Items[i])
-	}
-	return is
-}
-
 // calendar reads zone and anchor of a limit. What is left out is as in the calendar of, if the limit has one to
 // follow.
 func (d *reader) calendar(v strict.Value, per limit.Per, of *limit.Calendar) *limit.Calendar {

@@ -71,8 +71,6 @@ func (d *reader) spec(v strict.Value, scope rule.Scope) limit.Spec {
 	}
 	if algorithm := v.Field("algorithm"); algorithm.Present() {
 		spec.Algorithm = enum[limit.Algorithm](algorithm)
-	} else if hasCalendar(v.Field("limit").Node()) || hasCalendar(v.Field("limits").Node()) {
-		spec.Algorithm = limit.FixedWindow
 	}
 	spec.ChargeDenied, _ = v.Field("charge_denied").Bool()
 	if lease := v.Field("lease"); lease.Kind() == strict.Object {
