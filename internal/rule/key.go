@@ -3,6 +3,7 @@ package rule
 import (
 	"cmp"
 	"encoding/binary"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/rule/digest"
@@ -21,7 +22,7 @@ type part []source
 // source is a [Source] ready to be evaluated.
 type source struct {
 	Source
-	index     int        // in Request.Headers, where From has one; of FromClaim in Request.Claims
+	index     int        // in Request.Headers, of FromClaim in Request.Claims; -1: it looks at neither
 	templates []template // of FromSegment
 }
 
@@ -36,18 +37,12 @@ func (in *Inputs) sources(p Part, m *Match) part {
 
 // ready makes a source ready to be evaluated; m is only for FromSegment.
 func (in *Inputs) ready(s Source, m *Match) source {
-	out := source{Source: s}
-	switch {
-	case s.From == FromHeader:
-		out.index = in.Header(s.Name)
-	case s.From == FromCookie:
-		out.index = in.Header(cookies)
-	case s.From == FromClaim:
-		out.index = in.claim(s.Name)
-	case s.From == FromSegment:
+	out := source{Source: s, index: in.Header(s.header())}
+	switch s.From {
+	case FromClaim:
+		out.index = slices.Index(in.Claims, s.Name)
+	case FromSegment:
 		out.templates = templates(m, s.Name)
-	case s.TrustedHops > 0:
-		out.index = in.Header(forwardedFor)
 	}
 	return out
 }
@@ -142,9 +137,9 @@ func (s *source) text(q *view) Value {
 	case FromHost:
 		text = q.host
 	case FromSAN:
-		text = q.san()
+		text = q.once(fetchedSAN, &q.SAN, Fetcher.SAN)
 	case FromRoute:
-		text = q.route()
+		text = q.once(fetchedRoute, &q.Route, Fetcher.Route)
 	case FromRegion:
 		text = q.region()
 	}
@@ -168,7 +163,7 @@ func (s *source) clientIP(q *view) ip.Addr {
 			return a
 		}
 	}
-	return ip.Parse(q.peer())
+	return ip.Parse(q.once(fetchedPeer, &q.Peer, Fetcher.Peer))
 }
 
 // fromRight returns the n-th element of a comma-separated list from the right,

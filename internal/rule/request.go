@@ -7,16 +7,13 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// Inputs are the parts of a request that a set of rules uses. The edge fetches no others: a
-// host call costs more than a decision.
+// Inputs are the parts of a request that a set of rules uses, beside those that are fetched when they are needed. The
+// edge fetches no others: a host call costs more than a decision.
 type Inputs struct {
 	Method bool // :method
 	Host   bool // :authority
 	Path   bool // :path, for matching, for keys, or for query parameters
 	ByPath bool // the path alone may show that no rule applies, see Set.Excludes
-	Peer   bool // the peer's address
-	SAN    bool // the name in the client's certificate
-	Route  bool // the route's name
 	// Headers are the names of the other headers, in lower case, sorted.
 	Headers []string
 	// Claims are the claims, as dotted paths into the payload of the request's token, sorted.
@@ -31,9 +28,6 @@ func (in *Inputs) Header(name string) int {
 	}
 	return -1
 }
-
-// claim returns the index of a claim in Claims, -1 if the rules do not look at it.
-func (in *Inputs) claim(path string) int { return slices.Index(in.Claims, path) }
 
 // inputs collects what the rules that are not off look at.
 func inputs(rules []Rule) Inputs {
@@ -85,11 +79,8 @@ func (in *Inputs) match(m *Match) {
 
 // source notes what a source looks at.
 func (in *Inputs) source(s Source) {
+	in.header(s.header())
 	switch s.From {
-	case FromHeader:
-		in.header(s.Name)
-	case FromCookie:
-		in.header(cookies)
 	case FromPath, FromQuery, FromSegment:
 		in.Path = true
 	case FromMethod:
@@ -98,23 +89,23 @@ func (in *Inputs) source(s Source) {
 		in.Host = true
 	case FromClaim:
 		in.Claims = append(in.Claims, s.Name)
-	case FromSAN:
-		in.SAN = true
-	case FromRoute:
-		in.Route = true
-	case FromClientIP:
-		in.Peer = true
-		if s.TrustedHops > 0 {
-			in.header(forwardedFor)
-		}
 	}
 }
 
-// Headers that hold more than one thing.
-const (
-	forwardedFor = "x-forwarded-for"
-	cookies      = "cookie"
-)
+// header is the header that a source looks at; empty: none.
+func (s *Source) header() string {
+	switch {
+	case s.From == FromHeader:
+		return s.Name
+	case s.From == FromCookie:
+		return cookies
+	case s.TrustedHops > 0:
+		return "x-forwarded-for"
+	}
+	return ""
+}
+
+const cookies = "cookie" // the header
 
 //go:noinline
 func (in *Inputs) header(name string) {
@@ -234,32 +225,13 @@ func (q *Request) Add(in *Inputs, name, value string) {
 	*v = Value{Text: value, Present: true}
 }
 
-// once reports whether something has to be fetched, which is so at most once.
-func (q *Request) once(what uint8) bool {
-	first := q.Fetch != nil && q.fetched&what == 0
-	q.fetched |= what
-	return first
-}
-
-func (q *Request) peer() string {
-	if q.once(fetchedPeer) {
-		q.Peer = q.Fetch.Peer()
+// once returns one of the fields of q, which is fetched at most once.
+func (q *Request) once(what uint8, field *string, fetch func(Fetcher) string) string {
+	if q.Fetch != nil && q.fetched&what == 0 {
+		*field = fetch(q.Fetch)
+		q.fetched |= what
 	}
-	return q.Peer
-}
-
-func (q *Request) san() string {
-	if q.once(fetchedSAN) {
-		q.SAN = q.Fetch.SAN()
-	}
-	return q.SAN
-}
-
-func (q *Request) route() string {
-	if q.once(fetchedRoute) {
-		q.Route = q.Fetch.Route()
-	}
-	return q.Route
+	return *field
 }
 
 // claim returns the claim i of Inputs.Claims.
