@@ -12,7 +12,7 @@ import (
 type clauses struct {
 	until   limit.Micros
 	regions []string
-	fields  []field // queries, cookies and labels
+	fields  []field // all but claims
 	not     []matcher
 	clients []ip.Prefix
 	client  source // of clients
@@ -37,14 +37,11 @@ func (in *Inputs) clauses(m *Match, begin uint64) *clauses {
 	c.client = in.ready(Source{From: FromClientIP, TrustedHops: m.TrustedHops}, nil)
 	for _, f := range m.Fields() {
 		for _, n := range *f.List {
-			one := field{in.ready(Source{From: f.From, Name: n.Name}, nil), n.Text.ready(false)}
-			switch f.From {
-			case FromHeader: // of the matcher
-			case FromClaim:
-				c.claims = append(c.claims, one)
-			default:
-				c.fields = append(c.fields, one)
+			list := &c.fields
+			if f.From == FromClaim {
+				list = &c.claims
 			}
+			*list = append(*list, field{in.ready(Source{From: f.From, Name: n.Name}, nil), n.Text.ready(false)})
 		}
 	}
 	for i := range m.Not {

@@ -166,10 +166,7 @@ type variant struct {
 // evaluator makes a rule of a set with this seed ready to be evaluated on requests with these inputs.
 func (in *Inputs) evaluator(r *Rule, seed uint64) evaluator {
 	begin := beginHash(seed, r.Name)
-	e := evaluator{match: in.matcher(&r.Match, begin), cost: cost{r.Cost, -1}, hash: r.Hash}
-	if r.Cost.Header != "" {
-		e.cost.header = in.Header(r.Cost.Header)
-	}
+	e := evaluator{match: in.matcher(&r.Match, begin), cost: cost{r.Cost, in.Header(r.Cost.Header)}, hash: r.Hash}
 	for i := range r.Limits {
 		v := &r.Limits[i]
 		l, _ := limit.New(v.Limit) // checked
@@ -197,7 +194,6 @@ type matcher struct {
 	methods  []string // in lower case under IgnoreCase
 	hosts    []string
 	paths    []text
-	headers  []field
 	clauses  *clauses // nil: none of them
 }
 
@@ -212,15 +208,12 @@ func (in *Inputs) matcher(m *Match, begin uint64) matcher {
 	for _, p := range m.Paths {
 		out.paths = append(out.paths, p.ready(m.Ignore&IgnoreCase != 0))
 	}
-	for _, h := range m.Headers {
-		out.headers = append(out.headers, field{in.ready(Source{From: FromHeader, Name: h.Name}, nil), h.Text.ready(false)})
-	}
 	return out
 }
 
 // holds reports whether m holds, but for what depends on the key.
 func (m *matcher) holds(q *view) bool {
-	return m.method(q.Method) && m.path(q) && m.host(q.host) && allHold(m.headers, q) && (m.clauses == nil || m.clauses.hold(q))
+	return m.method(q.Method) && m.path(q) && m.host(q.host) && (m.clauses == nil || m.clauses.hold(q))
 }
 
 // keyHolds reports whether what depends on the key holds.
