@@ -1,11 +1,5 @@
 package read
 
-import (
-	"slices"
-
-	"github.com/weirlimit/weir/internal/rule/strict"
-)
-
 // The fields of the rule language, per mapping. Package language describes the
 // same; a test compares the two.
 var (
@@ -35,46 +29,3 @@ var (
 		"region", "percent", "until", "ignore_case", "trailing_slash", "path_parameters"}
 	matchFields = append(notFields[:len(notFields):len(notFields)], "not")
 )
-
-// reserved is a field that people write and the language does not have there.
-type reserved struct{ name, reason string }
-
-// unsupported is a field of the language that this version does not have.
-func unsupported(name, instead string) reserved {
-	return reserved{name, "is not supported in this version; " + instead}
-}
-
-var (
-	reservedInRule = []reserved{
-		{"x_ratelimit", "is written headers; write headers: [draft, x-draft03], or [draft, x-unix]"},
-		{"burst", "is part of the limit; write it there, such as limit: { count: 5, per: 1m, burst: 10 }, with algorithm: token_bucket"},
-	}
-	reservedInPart = []reserved{
-		takesNothing("path", ", or { segment: id } for one segment of a template"), takesNothing("method", ""),
-		{"jwt", "is called claim; write { claim: sub }"},
-		unsupported("metadata", "write claim for a claim of a JWT, or header with a header that carries the value"),
-	}
-)
-
-// takesNothing is a source that people write with a name, and that has none.
-func takesNothing(name, more string) reserved {
-	return reserved{name, "takes nothing; write " + name + " alone, without braces" + more}
-}
-
-// object checks that v is a mapping with known fields only.
-func object(v strict.Value, known []string, others ...reserved) bool {
-	if v.Kind() != strict.Object {
-		return v.Object(known...)
-	}
-	for _, name := range v.Names() {
-		if slices.Contains(known, name) {
-			continue
-		}
-		if i := slices.IndexFunc(others, func(r reserved) bool { return r.name == name }); i >= 0 {
-			v.FailName(name, others[i].reason)
-		} else {
-			v.Unknown(name, known)
-		}
-	}
-	return true
-}

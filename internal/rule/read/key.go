@@ -42,7 +42,7 @@ func (d *reader) source(v strict.Value) (rule.Source, strict.Value) {
 	if v.Kind() == strict.String {
 		return d.plainSource(v), v.Field("else")
 	}
-	if !v.Is(strict.Object, sourceForms) || !object(v, partFields, reservedInPart...) {
+	if !v.Is(strict.Object, sourceForms) || !v.Object(partFields...) {
 		return rule.Source{}, strict.Value{}
 	}
 	out, found := rule.Source{}, 0

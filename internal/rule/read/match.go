@@ -26,7 +26,7 @@ const notForms = "a condition such as { path: /healthz }, or a list of them"
 
 // not reads a condition that must not hold.
 func (d *reader) not(v strict.Value) rule.Match {
-	if !v.Is(strict.Object, notForms) || !object(v, notFields, reserved{"not", "stands within not; write the condition without"}) {
+	if !v.Is(strict.Object, notForms) || !v.Object(notFields...) {
 		return rule.Match{}
 	}
 	nonEmpty(v)

@@ -14,7 +14,7 @@ import (
 // rule reads the rule i, and adds the rules that it is expanded into.
 func (d *reader) rule(v strict.Value, i int) {
 	r := rule.Rule{Limits: []rule.Variant{{}}}
-	if !object(v, ruleFields, reservedInRule...) {
+	if !v.Object(ruleFields...) {
 		d.add(windows{[]rule.Rule{r}, origin{i, -1, -1, -1}}, "", rule.Percent{})
 		return
 	}

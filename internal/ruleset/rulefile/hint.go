@@ -17,6 +17,7 @@ var fieldHints = map[string]string{
 	"action":              "write on_failure for what happens without the region; a request above the limit is refused",
 	"algorithm_type":      "write algorithm",
 	"anonymous":           "write else: client_ip in the key",
+	"burst":               "write it in the limit, such as limit: { count: 5, per: 1m, burst: 10 }, with algorithm: token_bucket",
 	"conditions":          "write match",
 	"config":              "write the fields themselves, without config",
 	"day":                 "write limit: 5/1d",
@@ -31,13 +32,16 @@ var fieldHints = map[string]string{
 	"fault_tolerant":      "write on_failure: allow",
 	"hide_client_headers": "write headers: off",
 	"hour":                "write limit: 5/1h",
+	"jwt":                 "write claim, such as { claim: sub }",
 	"limit_by":            "write key: [client_ip]",
 	"limit_override":      "write overrides",
 	"match_type":          "write path: { prefix: /v1/ }",
 	"max":                 "write limit: 5/1m",
+	"metadata":            "write claim for a claim of a JWT, or header with a header that carries the value",
 	"minute":              "write limit: 5/1m",
 	"month":               "write limit: 5/month",
 	"namespace":           "write name",
+	"not":                 "write it in match or when, and not within another not",
 	"period":              "write per, as in { count: 5, per: 1m }",
 	"policy":              "write scope: pop for one Envoy, region, or global",
 	"prefix":              "write path: { prefix: /v1/ }",
@@ -58,6 +62,13 @@ var fieldHints = map[string]string{
 	"url":                 "write path",
 	"window":              "write per, as in { count: 5, per: 1m }",
 	"window_size":         "write per, as in { count: 5, per: 1m }",
+	"x_ratelimit":         "write headers: [draft, x-draft03], or [draft, x-unix]",
+}
+
+// partHints are those of a part of a key.
+var partHints = map[string]string{
+	"method": "write method alone, without braces",
+	"path":   "write path alone, without braces, or { segment: id } for one segment of a template",
 }
 
 // hints by the field, without its numbers, and by the value, in lower case with _ for each - and blank.
@@ -78,8 +89,14 @@ var valueHints = map[string]map[string]string{
 // advise adds to a mistake what its author most likely means. The text of a hint is code to write, or a sentence.
 func advise(e *strict.Error, root *strict.Node) {
 	field := e.Path[strings.LastIndexByte(e.Path, '.')+1:]
-	if hint := fieldHints[field]; hint != "" && strings.HasPrefix(e.Reason, "unknown field") {
-		e.Reason = "unknown field; " + hint
+	if strings.HasPrefix(e.Reason, "unknown field") {
+		hint := fieldHints[field]
+		if part := partHints[field]; part != "" && strings.Contains(e.Path, ".key[") {
+			hint = part
+		}
+		if hint != "" {
+			e.Reason = "unknown field; " + hint
+		}
 		return
 	}
 	n := root.At(e.Path)
