@@ -3,14 +3,16 @@ package rulefile
 import (
 	"bytes"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// The YAML library takes most of the time of a file with the limits of 100,000 keys: half a second in each process that
+// The YAML library takes most of the time of a file with the limits of 100,000 keys: half a second and more in each process that
 // follows the rules. So it reads only the first of lines that are one below the other and all of the form
 //
-//	- { key: [acme, "10.0.0.1"], limit: 50000/1m }
+//	- { name: acme, key: [acme, "10.0.0.1"], limit: 50000/1m, until: 2026-12-01T00:00:00Z }
 //
 // Plain reads the others, each as the YAML library does. It reads no other line.
 
@@ -74,6 +76,9 @@ func plainRuns(text []byte) (rest []byte, runs map[int]plain) {
 	return append(rest, text[copied:]...), runs
 }
 
+// plainFields are the fields of an override by key.
+var plainFields = []string{"name", "key", "hash", "limit", "limits", "until"}
+
 // plainItem reads a line.
 func plainItem(line []byte, number int) (item strict.Node, ok bool) {
 	l := plainLine{text: line, number: number}
@@ -82,33 +87,18 @@ func plainItem(line []byte, number int) (item strict.Node, ok bool) {
 	if !l.has("- ") {
 		return item, false
 	}
-	item = strict.Node{Kind: strict.Object, Pos: l.pos()}
-	if !l.has("{ ") {
-		return item, false
-	}
-	key, limit := strict.Field{Name: "key", Pos: l.pos()}, strict.Field{Name: "limit"}
-	if !l.has("key: ") {
-		return item, false
-	}
-	key.Value = strict.Node{Kind: strict.List, Pos: l.pos()}
-	for separator := "["; l.has(separator); separator = ", " {
-		part, ok := l.part()
-		if !ok {
+	item = strict.Node{Kind: strict.Object, Pos: l.pos(), Fields: make([]strict.Field, 0, 2)}
+	for separator := "{ "; l.has(separator); separator = ", " {
+		f := strict.Field{Pos: l.pos(), Name: l.while(letter)}
+		if !slices.Contains(plainFields, f.Name) || item.Field(f.Name) != nil || !l.has(": ") {
 			return item, false
 		}
-		key.Value.Items = append(key.Value.Items, part)
+		if f.Value, ok = l.value(); !ok {
+			return item, false
+		}
+		item.Fields = append(item.Fields, f)
 	}
-	if len(key.Value.Items) == 0 || !l.has("], ") {
-		return item, false
-	}
-	if limit.Pos = l.pos(); !l.has("limit: ") {
-		return item, false
-	}
-	if limit.Value, ok = l.limit(); !ok || !l.has(" }") || l.at != len(line) {
-		return item, false
-	}
-	item.Fields = []strict.Field{key, limit}
-	return item, true
+	return item, len(item.Fields) > 0 && l.has(" }") && l.at == len(line)
 }
 
 // plainLine is a line that is read from left to right.
@@ -138,36 +128,47 @@ func (l *plainLine) while(f func(byte) bool) string {
 	return string(l.text[from:l.at])
 }
 
-// part reads a string: in quotes without an escape, or a plain one that begins with a letter and has a digit or a dash
-// in it, which is no other type of YAML.
-func (l *plainLine) part() (n strict.Node, ok bool) {
+// value reads a text, or a list of some.
+func (l *plainLine) value() (n strict.Node, ok bool) {
+	n = strict.Node{Kind: strict.List, Pos: l.pos()}
+	for separator := "["; l.has(separator); separator = ", " {
+		item, ok := l.scalar()
+		if !ok {
+			return n, false
+		}
+		n.Items = append(n.Items, item)
+	}
+	if len(n.Items) > 0 {
+		return n, l.has("]")
+	}
+	return l.scalar()
+}
+
+// scalar reads a text: in quotes without an escape, or a plain one that is no other type of YAML, which is a word, a
+// limit such as 5/1m or a time such as 2026-12-01T00:00:00Z.
+func (l *plainLine) scalar() (n strict.Node, ok bool) {
 	n = strict.Node{Kind: strict.String, Pos: l.pos()}
 	if l.has(`"`) {
 		n.Text = l.while(func(c byte) bool { return c >= ' ' && c <= '~' && c != '"' && c != '\\' })
 		return n, l.has(`"`)
 	}
-	typed := true
-	n.Text = l.while(func(c byte) bool {
-		digit := '0' <= c && c <= '9' || c == '-'
-		if digit {
-			typed = false
-		}
-		return digit || letter(c) || c == '_'
-	})
-	return n, !typed && letter(n.Text[0])
+	n.Text = l.while(func(c byte) bool { return letter(c) || digit(c) || strings.IndexByte("-_/:", c) >= 0 })
+	switch text := n.Text; {
+	case text == "":
+		return n, false
+	case !strings.Contains(text, ":"):
+		return n, letter(text[0]) && !isTyped(text) || strings.Contains(text, "/")
+	default:
+		_, err := time.Parse(time.RFC3339, text)
+		return n, err == nil
+	}
 }
 
-// limit reads COUNT/PERIOD.
-func (l *plainLine) limit() (n strict.Node, ok bool) {
-	n = strict.Node{Kind: strict.String, Pos: l.pos()}
-	slash := 0
-	n.Text = l.while(func(c byte) bool {
-		if c == '/' {
-			slash++
-		}
-		return c == '/' || '0' <= c && c <= '9' || letter(c)
-	})
-	return n, slash == 1 && '0' <= n.Text[0] && n.Text[0] <= '9'
+// isTyped reports whether a plain word is no text to YAML.
+func isTyped(word string) bool {
+	return strings.EqualFold(word, "true") || strings.EqualFold(word, "false") || strings.EqualFold(word, "null")
 }
 
 func letter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+func digit(c byte) bool { return '0' <= c && c <= '9' }

@@ -25,9 +25,13 @@ func byLibrary(text []byte) (*strict.Node, strict.Errors) {
 func TestPlainLines(t *testing.T) {
 	lines := []string{
 		"- { key: [acme-%d], limit: 500/1m }", `- { key: ["10.0.0.%d"], limit: 5/1h }`, "- { key: [a_%d, \"#\"], limit: 1/1s }",
+		"- { name: n%d, key: [acme], limit: 5/month, until: 2026-12-01T00:00:00Z }", "- { key: [%d/a, a-], limit: unlimited }", `- { hash: "%d", limit: 1/1s }`,
 		"- { key: [%d], limit: 500/1m }", "- { key: [acme-%d], limit: 500/1m } # a comment", "- { key: [acme-%d], limit: 500 }", "",
 		`- { key: ["\u00%d"], limit: 500/1m }`, "- { key: [a%d], limit: 1e3/1m }\r", "- [a%d]", "  - { key: [b-%d], limit: 1/1s }", "- {key: [a-%d], limit: 1/1m}",
-		"- { key: [yes], limit: 1/%dm }", "- { key: [a%d:], limit: 1/1m }", "---", "other: |", "other: \"", "\"", "more: [", "]", "- |",
+		"- { key: [yes, on, y], limit: 1/%dm }", "- { key: [true], limit: 1/%dm }", "- { key: [nULL], limit: 1/%dm }", "- { key: [Null], limit: 1/%dm }",
+		"- { key: [a], until: 2026-13-01T00:00:00Z }", "- { key: [a], until: 2026-12-01 }", "- { key: [a], until: 2026-12-01T00:00:00.5+01:00 }", "- { key: [a], key: [b] }",
+		"- { key: [] }", "- { }", "-  }", "- { key: [a-%d] } x", "- { limit: -/ }", "- { limit: /1 }", "- { limit: 5/1m: }", "- { limit: a:b }", "- { limit: 1_0 }", "- { limit: -5/1m }", "- { until: 2026-12-01T00:00:00Z: }",
+		"- { true: [a] }", "- { key: [\"é\"], limit: 1/1m }", "- { key: [\"\x01\"] }", "- { key: [a%d:], limit: 1/1m }", "---", "other: |", "other: \"", "\"", "more: [", "]", "- |",
 	}
 	heads := []string{"", "rules:\n", "rules:\n- overrides:\n", "x: |\n", "x: \"\n", "x: [\n", "# c\n"}
 	breaks := []string{"\r", "\u0085", "\u2028", "\u2029"}
@@ -42,7 +46,7 @@ func TestPlainLines(t *testing.T) {
 		indent := strings.Repeat(" ", rnd.IntN(5))
 		for range 1 + rnd.IntN(3) {
 			for i := range leastRun + rnd.IntN(3) {
-				fmt.Fprintf(&b, indent+lines[rnd.IntN(3)]+"\n", i)
+				fmt.Fprintf(&b, indent+lines[rnd.IntN(6)]+"\n", i)
 			}
 			for range rnd.IntN(3) {
 				line := lines[rnd.IntN(len(lines))]
@@ -68,6 +72,20 @@ func TestPlainLines(t *testing.T) {
 	}
 	if runs < 100 {
 		t.Errorf("only %d texts were read by lines", runs)
+	}
+}
+
+// TestPlainForms: overrides by key in each of their forms are read by lines.
+func TestPlainForms(t *testing.T) {
+	for _, line := range []string{
+		"{ key: [acme], limit: 5/1m }", "{ key: [acme, \"10.0.0.1\", a/b], limit: 5/month }", "{ key: [a-1], limit: unlimited, until: 2026-12-01T00:00:00Z }",
+		"{ name: acme, key: [a-1], limit: 5/1m, until: \"2026-12-01T00:00:00Z\" }", "{ hash: \"00112233445566778899aabbccddeeff\", limit: 5/1m }",
+		"{ limit: 5/1m, key: [a-1] }", "{ key: [a-1], limits: [5/1m, 20/1d] }",
+	} {
+		rest, runs := plainRuns([]byte(strings.Repeat("- "+line+"\n", 2*leastRun)))
+		if n, ok := parsePlain(rest, runs); runs == nil || !ok || len(n.Items) != 2*leastRun {
+			t.Errorf("%s: the library reads it", line)
+		}
 	}
 }
 
