@@ -3,6 +3,7 @@ package rule
 import (
 	"cmp"
 	"encoding/binary"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -66,6 +67,16 @@ func (s *Set) Number() uint64 { return Number(s.Revision) }
 
 // Number is [Set.Number] of a revision.
 func Number(revision uint64) uint64 { return revision &^ stated }
+
+// WithoutKeys returns the set without the limits of single keys, of which there may be many, for who has used them.
+func (s *Set) WithoutKeys() *Set {
+	lean := *s
+	lean.rules = slices.Clone(s.rules)
+	for i := range lean.rules {
+		lean.rules[i].Keys = nil
+	}
+	return &lean
+}
 
 // Len returns the number of rules, with those that are off.
 func (s *Set) Len() int { return len(s.rules) }

@@ -22,7 +22,7 @@ type catalog struct {
 
 // entry is one rule.
 type entry struct {
-	set      *rule.Set
+	set      *rule.Set        // without limits of single keys
 	index    int              // in set
 	policies []*engine.Policy // by variant
 	keys     *keylimits.Table // of the rule's own limit
@@ -37,12 +37,13 @@ var noRules = &catalog{}
 // global alone: regions count the others.
 func newCatalog(set *rule.Set, secrets []rule.Secret, divides bool, m *metrics) *catalog {
 	c := &catalog{version: set.Version, revision: set.Revision, encoded: set.Encode(), rules: make(map[string]*entry, set.Len()), expanded: map[string][]string{}}
+	lean := set.WithoutKeys()
 	for i := range set.Len() {
 		r := set.Rule(i)
 		if r.Mode == rule.Exempt || divides && r.Scope != rule.ScopeGlobal {
 			continue
 		}
-		e := &entry{set: set, index: i, counts: m.rule(r.Name)}
+		e := &entry{set: lean, index: i, counts: m.rule(r.Name)}
 		for v := range r.Limits {
 			p := engine.NewPolicy(r.Name, set.Override(i, v), set.Limit(i, v), termsOf(r, set.Limit(i, v)))
 			p.OnFailure, p.ExpectedHolders, p.Mode, p.Key = r.OnFailure, r.ExpectedHolders, r.Mode, r.Key

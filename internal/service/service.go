@@ -87,7 +87,7 @@ type Service struct {
 	notices notices
 	rules   atomic.Pointer[catalog]
 	changes sync.Mutex // guards the two below, and orders what replaces rules
-	set     *rule.Set  // nil: none yet
+	hashed  *rule.Set  // the rules, if secrets are for one of them; else nil
 	secrets []rule.Secret
 	calls   sync.Pool // of *exchange
 }
@@ -125,10 +125,10 @@ func (s *Service) SetSecrets(all []rule.Secret) error {
 	s.changes.Lock()
 	defer s.changes.Unlock()
 	s.secrets = all
-	if s.set == nil {
+	if s.hashed == nil {
 		return nil
 	}
-	return s.setRules(s.set)
+	return s.setRules(s.hashed)
 }
 
 // SetRules replaces the rules. Calls that are under way keep the old ones. Rules that are too
@@ -145,11 +145,14 @@ func (s *Service) setRules(set *rule.Set) error {
 		return fmt.Errorf("rules: %d bytes in compiled form, at most %d fit into one message; make fewer or shorter rules", n, wire.MaxCompiled)
 	}
 	before := s.rules.Load()
-	if name := hashes(set, s.config.Divides); name != "" && len(s.secrets) == 0 {
+	name := hashes(set, s.config.Divides)
+	if name != "" && len(s.secrets) == 0 {
 		return secrets.Missing(name)
 	}
 	after := newCatalog(set, s.secrets, s.config.Divides, s.metrics)
-	s.set = set
+	if s.hashed = nil; name != "" {
+		s.hashed = set
+	}
 	s.rules.Store(after)
 	s.metrics.forget(before, after)
 	return nil

@@ -54,6 +54,6 @@ func (o *order) applied(set *rule.Set) {
 	}
 	o.last, o.content = set.Revision, set.Content
 	if o.newest == nil || set.Revision > o.newest.Revision {
-		o.newest = set
+		o.newest = set.WithoutKeys()
 	}
 }

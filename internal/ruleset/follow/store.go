@@ -244,7 +244,7 @@ func (s *Stored) apply(v versions.Version, set *rule.Set, files []rulefile.File)
 	if err := s.cfg.Apply(set); err != nil {
 		return err
 	}
-	s.inForce = set
+	s.inForce = set.WithoutKeys()
 	for _, c := range s.copies {
 		c.keep(files)
 	}
