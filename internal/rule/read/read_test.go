@@ -46,7 +46,7 @@ func TestReadFromAnotherDocument(t *testing.T) {
 		t.Errorf("set %v, errors %v", set, errs)
 	}
 	errs = nil
-	if set := read.Document(v.Field("gone"), nil); set != nil || errs.Error() != "1:1: gone: is missing; write a mapping with rules" {
+	if set := read.Document(strict.Root(n, &errs).Field("gone"), nil); set != nil || errs.Error() != "1:1: gone: is missing; write a mapping with rules" {
 		t.Errorf("set %v, errors %v", set, errs)
 	}
 }

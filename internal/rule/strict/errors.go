@@ -89,11 +89,6 @@ func (es Errors) SortFrom(from int) {
 
 func (es *Errors) full() bool { return len(*es) > maxErrors }
 
-// below reports whether a mistake was found at path or below it.
-func (es Errors) below(path string) bool {
-	return slices.ContainsFunc(es, func(e Error) bool { return within(e.Path, path) })
-}
-
 // touch reports whether a mistake was found at path, below it or above it.
 func (es Errors) touch(path string) bool {
 	return slices.ContainsFunc(es, func(e Error) bool { return within(e.Path, path) || within(path, e.Path) })

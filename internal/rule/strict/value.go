@@ -1,6 +1,7 @@
 package strict
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,8 @@ type Value struct {
 type document struct {
 	root *Node
 	errs *Errors
+	bad  []*Node // all values on the way to the first seen mistakes
+	seen int
 }
 
 func (d *document) add(at Pos, path, reason string) {
@@ -30,7 +33,7 @@ func (d *document) add(at Pos, path, reason string) {
 }
 
 // Root returns the value of a whole document. Mistakes are appended to errs, at most 100.
-func Root(n *Node, errs *Errors) Value { return Value{doc: &document{n, errs}, node: n} }
+func Root(n *Node, errs *Errors) Value { return Value{doc: &document{root: n, errs: errs}, node: n} }
 
 // Present reports whether the value exists.
 func (v Value) Present() bool { return v.node != nil }
@@ -87,10 +90,16 @@ func (v Value) FailName(name, reason string) {
 	v.doc.add(pos, Join(v.Path(), name), reason)
 }
 
-// Ok reports whether no mistake was found in the value or below it so far; false
-// when there are more mistakes than are kept.
+// Ok reports whether no mistake was found in the value or below it so far, for an absent one in what is
+// around it; false when there are more mistakes than are kept. A document may ask it of each of 100,000
+// values, so it does without their paths.
 func (v Value) Ok() bool {
-	return len(*v.doc.errs) == 0 || !v.doc.errs.full() && !v.doc.errs.below(v.Path())
+	for d := v.doc; d.seen < len(*d.errs); d.seen++ {
+		for n, path := d.root, (*d.errs)[d.seen].Path; n != nil; n, _, path = n.step(path) {
+			d.bad = append(d.bad, n)
+		}
+	}
+	return !v.doc.errs.full() && !slices.Contains(v.doc.bad, cmp.Or(v.node, v.above))
 }
 
 // Touched reports whether a mistake was found at a path below the value, or below

@@ -2,9 +2,11 @@ package rulefile_test
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
@@ -66,5 +68,23 @@ func TestManyMistakes(t *testing.T) {
 	var mistakes strict.Errors
 	if !errors.As(err, &mistakes) || len(mistakes) != 101 {
 		t.Errorf("%d mistakes, want 101", len(mistakes))
+	}
+}
+
+// TestOneMistakeAmongMany: a file with a mistake is read in the time of one without: a replica that reads it for minutes
+// would not see that it is put right.
+func TestOneMistakeAmongMany(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("rules:\n  - name: a\n    keys: [client_ip]\n    key: [client_ip]\n    limits: [5/1m, 20/1d]\n    overrides:\n")
+	for i := range 30_000 {
+		fmt.Fprintf(&text, "      - { key: [10.0.%d.%d], limits: [50/1m, 200/1d] }\n", i>>8, i&255)
+	}
+	begin := time.Now()
+	_, err := rulefile.Read("rules.yaml", []byte(text.String()))
+	if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), "rules.yaml:3:5: rules[0].keys: unknown field") {
+		t.Errorf("error %.300v", err)
+	}
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("took %v", took)
 	}
 }
