@@ -64,6 +64,9 @@ func TestExpressionsAreBounded(t *testing.T) {
 		{1, `.{1000}[a-z]{1000}`, `rules[0].match.cookie.c: ".{1000}[a-z]{1000}" has 2001 steps, counted without repetitions such as x{100}; write at most 2000`},
 		{1, strings.Repeat(`(?i:k){1000}`, 80), "steps"},
 		{1, `((a|bc)*){300,}`, "has 2100 steps"},
+		{1, `[a-z0-9_.-]{660}`, ""},
+		{1, `\pL{10}`, ""},
+		{1, `(\pL{5}){5}`, "steps"}, // some hundred ranges each
 		{1, strings.Repeat("a", 1024), ""},
 		{250, `.{1000}`, ""},
 		{251, `.{1000}`, "rules[250].match.cookie.c: is one regular expression too many: those of all rules have at most 250000 steps; write exact, prefix or template"},

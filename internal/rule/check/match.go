@@ -183,11 +183,15 @@ func (c *checker) large(path, expression string) bool {
 	return len(c.found) > found
 }
 
-// stepsOf counts the characters of an expression and its operators, each as often as it is repeated.
+// stepsOf counts the characters of an expression and its operators, each as often as it is repeated; a class also for
+// its ranges, of which four take as much as a step.
 func stepsOf(re *syntax.Regexp) int {
 	n := 1
-	if re.Op == syntax.OpLiteral {
+	switch re.Op {
+	case syntax.OpLiteral:
 		n = len(re.Rune)
+	case syntax.OpCharClass:
+		n += len(re.Rune) / 8 // of each range both ends
 	}
 	for _, sub := range re.Sub {
 		n += stepsOf(sub)
