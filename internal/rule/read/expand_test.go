@@ -78,8 +78,21 @@ func TestTooManyWindows(t *testing.T) {
 		doc.WriteString(`{"name":"n` + strings.Repeat("a", i%30) + strings.Repeat("b", i/30) + `","key":[],"limits":["1/1m","2/1h","3/1d"]}`)
 	}
 	doc.WriteString(`]}`)
-	if _, err := read.JSON([]byte(doc.String())); err == nil || !strings.Contains(err.Error(), "rules: has 1002 rules; write at most 1000") {
+	if _, err := read.JSON([]byte(doc.String())); err == nil || !strings.Contains(err.Error(), "rules: has 1002 rules, counted once for each limit and variant; write at most 1000") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestTooManyOverrides: overrides are counted before they are there for each window of each variant, which would take
+// gigabytes of a file of some megabytes.
+func TestTooManyOverrides(t *testing.T) {
+	overrides := strings.Repeat(`{"key":["a"],"limit":"unlimited"},`, 5126) + `{"key":["b"],"limit":"unlimited"}`
+	_, err := read.JSON([]byte(`{"rules":[{"name":"a","key":["client_ip"],"limits":["1/1s","1/2s","1/3s","1/4s"],
+		"variants":[{"name":"a","weight":40},{"name":"b","weight":30},{"name":"c","weight":10},{"name":"d","weight":10},
+			{"name":"e","weight":1},{"name":"f","weight":1},{"name":"g","weight":1},{"name":"h","weight":7}],"overrides":[` + overrides + `]}]}`))
+	const want = "1:2: rules: has 164064 overrides, counted once for each limit and variant; write at most 100000"
+	if err == nil || err.Error() != want {
+		t.Errorf("error %.300v, want %s", err, want)
 	}
 }
 

@@ -112,10 +112,41 @@ func (d *reader) document(doc strict.Value) {
 	}
 	v := doc.Field("rules")
 	v.Require("a list of rules; [] for none")
-	for i, item := range v.List(rule.MaxRules, "a list of rules; [] for none") {
+	items := v.List(rule.MaxRules, "a list of rules; [] for none")
+	if tooMany(v, items) {
+		return
+	}
+	for i, item := range items {
 		d.rule(item, i)
 	}
 	d.candidates(doc.Field("candidates"))
+}
+
+// tooMany refuses rules of which there would be too many once they are expanded, before that takes memory.
+func tooMany(v strict.Value, items []strict.Value) bool {
+	rules, overrides := 0, 0
+	for _, item := range items {
+		count := func(name string) int {
+			if list := item.Node().Field(name); list != nil {
+				return len(list.Items)
+			}
+			return 0
+		}
+		n := max(1, count("limits")) * max(1, count("variants"))
+		if item.Field("percent").Present() {
+			n *= 2
+		}
+		rules, overrides = rules+n, overrides+n*count("overrides")
+	}
+	switch {
+	case rules > rule.MaxRules:
+		v.Fail("has " + strconv.Itoa(rules) + " rules, counted once for each limit and variant; write at most " + strconv.Itoa(rule.MaxRules))
+	case overrides > rule.MaxKeyLimits+rule.MaxRules*rule.MaxOverrides:
+		v.Fail("has " + strconv.Itoa(overrides) + " overrides, counted once for each limit and variant; write at most " + strconv.Itoa(rule.MaxKeyLimits))
+	default:
+		return false
+	}
+	return true
 }
 
 const regionForms = "regions and their weights, such as { eu: 3, us: 1 }"
