@@ -55,7 +55,7 @@ func (d *reader) variants(list strict.Value, w windows) {
 			continue
 		}
 		own := d.variant(v, w)
-		own.variant = i
+		own.own = strict.Index(strict.Index("rules", w.rule)+".variants", i)
 		name := v.Field("name")
 		name.Require("a name such as a, which becomes the end of the rule's")
 		suffix, ok := name.String("a name")
@@ -133,18 +133,19 @@ func (d *reader) candidates(list strict.Value) {
 			continue
 		}
 		seen = append(seen, name)
-		d.add(d.candidate(v, d.written[at], i), "@candidate", rule.Percent{})
+		candidate := d.candidate(v, d.written[at])
+		candidate.own = strict.Index("candidates", i)
+		d.add(candidate, "@candidate", rule.Percent{})
 	}
 }
 
-// candidate returns the rule of the candidate i. Its overrides are those of the window that has its
+// candidate returns the rule of a candidate. Its overrides are those of the window that has its
 // period, else of the first.
-func (d *reader) candidate(v strict.Value, w windows, i int) windows {
+func (d *reader) candidate(v strict.Value, w windows) windows {
 	spec := w.rules[0].Limits[0].Limit
 	spec.Count, spec.Period, spec.Burst = 0, 0, 0
 	spec = d.ownLimit(v.Field("limit"), spec)
 	window := max(0, slices.IndexFunc(w.rules, func(r rule.Rule) bool { return samePeriod(r.Limits[0].Limit, spec) }))
-	w.candidate = i
 	if w.window >= 0 {
 		w.window = window
 	}

@@ -40,7 +40,7 @@ func (d *reader) windows(v strict.Value, r rule.Rule, i int) windows {
 			limits[i].Algorithm = spec.Algorithm
 		}
 	}
-	w := windows{origin: origin{i, -1, -1, -1}}
+	w := windows{origin: origin{rule: i, window: -1}}
 	w.set(r, limits, v.Field("limits").Present())
 	d.overrides(v, spec, w.rules)
 	return w

@@ -1,6 +1,7 @@
 package read
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -9,36 +10,30 @@ import (
 
 // origin is where a document has an expanded rule.
 type origin struct {
-	rule      int // in rules
-	window    int // in limits; -1: the rule, or the variant, has limit
-	variant   int // in variants; -1: none
-	candidate int // in candidates; -1: none
+	rule   int // in rules
+	window int // in limits; -1: the rule, or the variant, has limit
+	// own is the path of the mapping with the fields that are stated for this rule alone, a variant or a candidate;
+	// empty: there is none.
+	own string
 }
+
+// candidate reports whether the rule is that of a candidate.
+func (o *origin) candidate() bool { return strings.HasPrefix(o.own, "candidates[") }
 
 // path returns the path in the document of a field of an expanded rule.
 func (d *reader) path(o origin, field string) string {
-	doc, field := d.doc.Node(), o.inLimits(field)
+	field = o.inLimits(field)
 	at := strict.Index("rules", o.rule)
-	written := &doc.Field("rules").Items[o.rule]
-	own, ownAt := written, at // the mapping with the fields that are stated for this rule alone
-	switch {
-	case o.candidate >= 0:
-		own, ownAt = &doc.Field("candidates").Items[o.candidate], strict.Index("candidates", o.candidate)
-	case o.variant >= 0:
-		own, ownAt = &written.Field("variants").Items[o.variant], strict.Index(at+".variants", o.variant)
-	}
-	switch first, _, _ := strings.Cut(strings.TrimPrefix(field, "match."), "."); {
-	case field == "match.percent" && o.variant >= 0:
-		return ownAt + ".weight"
-	case (field == "match.percent" || field == "match.until") && own.Field(first) != nil:
-		return ownAt + "." + first
-	case first == "limit" && o.candidate >= 0:
-		return ownAt + "." + field
-	}
-	first, _, _ := strings.Cut(field, ".")
-	first, _, _ = strings.Cut(first, "[")
-	if own.Field(first) != nil {
-		at = ownAt
+	own := cmp.Or(o.own, at)
+	states := func(name string) bool { return d.doc.Node().At(own+"."+name) != nil }
+	end := strings.IndexAny(field+".", ".[")
+	switch condition := strings.TrimPrefix(field, "match."); {
+	case condition == "percent" && o.own != "" && !o.candidate():
+		return own + ".weight"
+	case (condition == "percent" || condition == "until") && states(condition):
+		return own + "." + condition
+	case field[:end] == "limit" && o.candidate(), states(field[:end]):
+		at = own
 	}
 	return at + "." + field
 }
@@ -48,7 +43,7 @@ func (o *origin) inLimits(field string) string {
 	start := 0
 	if strings.HasPrefix(field, "overrides[") {
 		start = strings.IndexByte(field, '.') + 1
-	} else if o.candidate >= 0 {
+	} else if o.candidate() {
 		return field
 	}
 	if rest, ok := strings.CutPrefix(field[start:], "limit"); ok && o.window >= 0 && (rest == "" || rest[0] == '.') {

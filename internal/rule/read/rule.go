@@ -15,7 +15,7 @@ import (
 func (d *reader) rule(v strict.Value, i int) {
 	r := rule.Rule{Limits: []rule.Variant{{}}}
 	if !v.Object(ruleFields...) {
-		d.add(windows{[]rule.Rule{r}, origin{i, -1, -1, -1}}, "", rule.Percent{})
+		d.add(windows{[]rule.Rule{r}, origin{rule: i, window: -1}}, "", rule.Percent{})
 		return
 	}
 	if name := v.Field("name"); name.Require("a name of letters, digits, - and _") {
@@ -30,7 +30,7 @@ func (d *reader) rule(v strict.Value, i int) {
 				v.FailName(name, "does not go with mode: exempt, which lifts rules and counts nothing; leave it out")
 			}
 		}
-		d.add(windows{[]rule.Rule{r}, origin{i, -1, -1, -1}}, "", rule.Percent{})
+		d.add(windows{[]rule.Rule{r}, origin{rule: i, window: -1}}, "", rule.Percent{})
 		return
 	}
 	r.Key = d.key(v.Field("key"))

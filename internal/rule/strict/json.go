@@ -79,6 +79,8 @@ type parser struct {
 func (p *parser) pos() Pos { return Pos{Line: p.line, Column: p.at - p.bol + 1} }
 
 // fail records the first mistake; others would only follow from it.
+//
+//go:noinline
 func (p *parser) fail(reason string) {
 	if p.err == nil {
 		p.err = &Error{Pos: p.pos(), Reason: reason}

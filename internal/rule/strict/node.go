@@ -146,6 +146,8 @@ func join(path, below string) string {
 }
 
 // Index appends a list index to a path.
+//
+//go:noinline
 func Index(path string, i int) string { return path + indexStep(i) }
 
 func indexStep(i int) string { return "[" + strconv.Itoa(i) + "]" }
