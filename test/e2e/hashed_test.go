@@ -1,0 +1,183 @@
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
+)
+
+// What nothing may show: secrets under which keys are hashed, as raw bytes, and keys of clients.
+const (
+	olderSecret  = "the-older-secret"
+	newerSecret  = "the-newer-secret"
+	brokenSecret = "a-broken-secret"
+	value        = "sk_live_a-key-of-a-client"
+	partner      = value + "-that-is-a-partner"
+)
+
+// Keys are counted under a hash, at the region and at the aggregator. When another secret comes, keys are counted anew
+// under it, limits of single keys hold under both, no request fails, and no count is lost: the older secret, put back,
+// has what was counted under it. A file with a mistake changes nothing.
+func (w *expanded) hashes() {
+	ctx, stop := context.WithCancel(w.Context())
+	defer stop()
+	w.hashedUnder(7)
+	w.keysGet("200 200 200 429")
+	load := make(chan *drive.Result)
+	go func() {
+		tally, _ := drive.Run(ctx, drive.Load{Addrs: w.Addrs(), Request: drive.Get("/secret", "x-api-key", "in-plain"), PerSecond: 100, Until: time.Now().Add(5 * time.Minute)})
+		load <- tally
+	}()
+	w.setSecrets(newerSecret, olderSecret)
+	w.hashedUnder(3)
+	w.keysGet("200 200 200 429")
+	w.setSecrets(olderSecret, newerSecret)
+	w.hashedUnder(7)
+	w.keysGet("429 429")
+	stop()
+	tally := <-load
+	older := w.spentInPlain()
+	w.setSecrets(newerSecret, olderSecret)
+	w.hashedUnder(3)
+	w.keysGet("429 429")
+	newer := w.spentInPlain()
+	if w.Logf("%d requests under the older secret, %d under the newer one", older, newer); older+newer != tally.OK()+2 || older < 2 || newer < 2 {
+		w.Errorf("want the %d that were admitted and 2, some of each", tally.OK())
+	}
+	if tally.Other(200) > 0 || tally.Failed > 0 {
+		w.Errorf("while secrets changed requests got %v, %v", tally.Status, tally.FirstError)
+	}
+	w.setSecrets(brokenSecret)
+	for _, tier := range w.tiers {
+		proc.Eventually(w, 10*time.Second, tier.Name+" reports the broken file", func() bool {
+			return strings.Contains(tier.Log(), "key-secrets:1: is no secret") && tier.Metrics()["weir_key_secrets_config_ok"] == 0
+		})
+	}
+	w.keysGet("429 429")
+}
+
+// keysGet expects these statuses for a secret key, and for one that is longer than keys may be, at all tiers.
+func (w *expanded) keysGet(want string) {
+	w.Helper()
+	for _, key := range []string{value, strings.Repeat(value+" ", 5) + "."} {
+		w.expect(want, "/secret", "x-api-key", key)
+		w.expect(want, "/global", "x-api-key", key)
+		w.expect("200 200", "/leased", "x-api-key", key)
+	}
+}
+
+// hashedUnder waits until all workers hash keys under one secret: under the older one the partner's limit is 7, else 3.
+func (w *expanded) hashedUnder(limit int) {
+	w.Helper()
+	w.everywhere(fmt.Sprint("the limit of the partner ", limit), func(p *stack.PoP) bool {
+		return strings.HasPrefix(p.Get("/secret", "x-api-key", partner).Header.Get("RateLimit-Policy"), fmt.Sprintf(`"secret";q=%d;`, limit))
+	})
+}
+
+// spentInPlain spends a unit of the key that an override names in plain, and returns how many it has spent.
+func (w *expanded) spentInPlain() int64 {
+	w.Helper()
+	quota := w.expect("200", "/secret", "x-api-key", "in-plain").Header.Get("RateLimit")
+	left, err := strconv.ParseInt(regexp.MustCompile(`^"secret";r=(\d+);|$`).FindStringSubmatch(quota)[1], 10, 64)
+	if err != nil {
+		w.Fatalf("RateLimit: %s", quota)
+	}
+	return 1_000_000 - left
+}
+
+// search finds no secret in anything that is kept or shown, and what must be there.
+func (w *expanded) search() {
+	w.setSecrets(newerSecret, olderSecret)
+	hashes := w.hashesOf(value)
+	w.logged("weir-denied:secret-global ")
+	shown := w.shown()
+	for where, want := range map[string][]string{
+		"Redis": append(hashes, "{login@2d:ann}"), "state": hashes, "Consul": {"in-plain"}, "weir-regional.copy": {"in-plain"},
+		"weir-regional.log": {"DEBUG"}, "weir-regional/rules": {"secret-leased"}, "pop-1/stats/prometheus": {"secret-leased"},
+	} {
+		for _, text := range want {
+			if !strings.Contains(shown[where], text) {
+				w.Errorf("%s has no %s: %.2000q", where, text, shown[where])
+			}
+		}
+	}
+	for where, text := range shown {
+		for _, secret := range []string{olderSecret, newerSecret, brokenSecret, value} {
+			for _, form := range []string{secret, hex.EncodeToString([]byte(secret)), base64.RawStdEncoding.EncodeToString([]byte(secret))} {
+				if at := strings.Index(text, form); at >= 0 {
+					w.Errorf("%s has %q: %q", where, secret, text[max(0, at-200):min(len(text), at+200)])
+				}
+			}
+		}
+	}
+}
+
+// shown is all that is kept or shown, by where it is: in Redis, Consul, files, pages.
+func (w *expanded) shown() map[string]string {
+	all := map[string]string{"Redis": w.redis.Dump(), "Consul": w.consul.KV()}
+	err := filepath.WalkDir(w.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path == w.secrets() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all[entry.Name()] = string(text)
+		return err
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, r := range w.tiers {
+		for _, path := range []string{"/rules", "/metrics", "/readyz", "/healthz", "/startedz"} {
+			_, all[r.Name+path] = r.Probe(path)
+		}
+	}
+	for _, p := range w.PoPs {
+		for _, path := range []string{"/config_dump", "/stats", "/stats/prometheus", "/clusters", "/listeners", "/server_info"} {
+			all[p.Name+path] = do(w.T, p.Admin, http.MethodGet, path).Body
+		}
+	}
+	return all
+}
+
+// secrets is the path of the file of secrets.
+func (w *expanded) secrets() string { return filepath.Join(w.dir, "key-secrets") }
+
+// setSecrets replaces the file of secrets in one step.
+func (w *expanded) setSecrets(secrets ...string) {
+	w.Helper()
+	text := ""
+	for i, s := range secrets {
+		text += fmt.Sprintf("%d%d %x\n", i, len(secrets), s)
+	}
+	err := os.WriteFile(w.secrets()+".new", []byte(text), 0o600)
+	if err == nil {
+		err = os.Rename(w.secrets()+".new", w.secrets())
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// hashesOf is the hash of a key under each secret, as the tool prints it.
+func (w *expanded) hashesOf(key string) (hashes []string) {
+	w.Helper()
+	rules := proc.WriteFile(w, filepath.Join(w.dir, "key.yaml"), "rules: [{ name: secret, key: [{ header: x-api-key }], hash: true, limit: 3/1d }]\n")
+	for line := range strings.Lines(w.weir("key", "secret", key, "--rules", rules, "--key-secrets", w.secrets())) {
+		hash, _, _ := strings.Cut(line, " ")
+		hashes = append(hashes, strings.TrimPrefix(hash, `\h`))
+	}
+	return hashes
+}
