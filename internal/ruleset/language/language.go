@@ -19,6 +19,8 @@ import (
 	"github.com/weirlimit/weir/internal/rule/check"
 )
 
+//go:generate go test . -run ^TestGenerated$ -update
+
 //go:embed language.yaml
 var text []byte
 
