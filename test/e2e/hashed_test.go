@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -127,13 +129,16 @@ func (w *expanded) search() {
 
 // shown is all that is kept or shown, by where it is: in Redis, Consul, files, pages.
 func (w *expanded) shown() map[string]string {
-	all := map[string]string{"Redis": w.redis.Dump(), "Consul": w.consul.KV()}
+	all := map[string]string{"Redis": w.redis.Dump()}
+	for key, value := range w.consul.KV() {
+		all["Consul"] += key + " " + unpacked(value)
+	}
 	err := filepath.WalkDir(w.dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || path == w.secrets() {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		all[entry.Name()] = string(text)
+		all[entry.Name()] = unpacked(string(text))
 		return err
 	})
 	if err != nil {
@@ -150,6 +155,16 @@ func (w *expanded) shown() map[string]string {
 		}
 	}
 	return all
+}
+
+// unpacked is a text and, if that is a gzip, what is in it.
+func unpacked(text string) string {
+	packed, err := gzip.NewReader(strings.NewReader(text))
+	if err != nil {
+		return text
+	}
+	within, _ := io.ReadAll(packed) // as much as there is
+	return text + string(within)
 }
 
 // secrets is the path of the file of secrets.
