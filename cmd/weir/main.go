@@ -97,10 +97,8 @@ func (i *initCmd) Run(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err = f.Write(first); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err = f.Close(); err != nil {
+	_, err = f.Write(first)
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(stdout, "wrote %s; edit it, then: weir validate %s\n", i.File, i.File)

@@ -154,14 +154,9 @@ func (r *report) junit() error {
 		}
 		suite.Cases = append(suite.Cases, c)
 	}
-	if _, err := io.WriteString(r.out, xml.Header); err != nil {
-		return err
+	out, err := xml.MarshalIndent(suite, "", "  ")
+	if err == nil {
+		_, err = fmt.Fprintf(r.out, "%s%s\n", xml.Header, out)
 	}
-	out := xml.NewEncoder(r.out)
-	out.Indent("", "  ")
-	if err := out.Encode(suite); err != nil {
-		return err
-	}
-	_, err := io.WriteString(r.out, "\n")
 	return err
 }

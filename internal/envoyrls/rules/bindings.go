@@ -81,18 +81,11 @@ func (c *Config) ofKey(all []*Rule, key []byte) []*Rule {
 	if key == nil {
 		key = []byte{} // that of all requests; without a key percent would not matter
 	}
-	for i, r := range all {
-		if c.File.Policy(r.Policy.Rule, 0, key) != r.Policy {
-			return c.ownOfKey(all, i, key)
-		}
+	if !slices.ContainsFunc(all, func(r *Rule) bool { return c.File.Policy(r.Policy.Rule, 0, key) != r.Policy }) {
+		return all
 	}
-	return all
-}
-
-// ownOfKey is ofKey if the rules before i are unchanged.
-func (c *Config) ownOfKey(all []*Rule, i int, key []byte) []*Rule {
-	out := slices.Clone(all[:i])
-	for _, r := range all[i:] {
+	var out []*Rule
+	for _, r := range all {
 		own := c.File.Policy(r.Policy.Rule, 0, key)
 		if own == nil {
 			continue

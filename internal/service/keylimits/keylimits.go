@@ -53,17 +53,13 @@ func New(r *rule.Rule, secrets []rule.Secret, base *engine.Policy) *Table {
 		if e.policy, known = made[of]; !known {
 			e.policy = uint32(len(t.policies))
 			made[of] = e.policy
-			t.policies = append(t.policies, policy(base, own))
+			p := base.Resized(of.count, of.burst)
+			p.Unlimited = of.unlimited
+			t.policies = append(t.policies, p)
 		}
 		t.keys[maphash.Bytes(seed, key)] = e
 	})
 	return t
-}
-
-func policy(base *engine.Policy, own *rule.KeyLimit) *engine.Policy {
-	p := base.Resized(own.Limit.Count, own.Limit.Burst)
-	p.Unlimited = own.Unlimited
-	return p
 }
 
 // seconds is a time in whole seconds; what is later than 2106 does not end.
