@@ -22,6 +22,7 @@ type Document struct {
 	Set  *rule.Set
 
 	file   string
+	root   *strict.Node
 	merged *merged // nil: it is a file
 }
 
@@ -31,7 +32,7 @@ func Read(file string, text []byte) (*Document, error) {
 	var errs strict.Errors
 	if root := parse(text, "rules: [] for no rules", &errs); root != nil {
 		if set := readRules(root, &errs); set != nil {
-			return &Document{Text: text, Set: set, file: file}, nil
+			return &Document{Text: text, Set: set, file: file, root: root}, nil
 		}
 	}
 	return nil, located(file, errs)
@@ -74,7 +75,7 @@ func Merge(path string, files []File) (*Document, error) {
 	if err == nil && len(text) > MaxBytes {
 		err = strict.Errors{{File: path, Reason: tooLarge}}
 	}
-	return &Document{Text: text, Set: set, merged: m}, err
+	return &Document{Text: text, Set: set, root: &m.root, merged: m}, err
 }
 
 // Load reads and parses a rules file, or a directory of them.
@@ -87,17 +88,10 @@ func Load(path string) (*Document, error) {
 }
 
 // Places returns a function that finds where a field of a rule stands, or the nearest place above it that exists: its
-// file, path and position. A rule that is one of several windows, variants or parts of one stands where that does. The
-// text of a file is parsed once more for it.
+// file, path and position. A rule that is one of several windows, variants or parts of one stands where that does.
 func (d *Document) Places() func(name, field string) strict.Error {
-	var root *strict.Node
-	if d.merged != nil {
-		root = &d.merged.root
-	} else {
-		root = parse(d.Text, "", new(strict.Errors))
-	}
 	index := map[string]int{}
-	for i, item := range root.Field("rules").Items {
+	for i, item := range d.root.Field("rules").Items {
 		if n := item.Field("name"); n != nil {
 			index[n.Text] = i
 		}
@@ -105,7 +99,7 @@ func (d *Document) Places() func(name, field string) strict.Error {
 	return func(name, field string) (place strict.Error) {
 		if i, found := index[rule.Written(name)]; found {
 			place.Path = strict.Index("rules", i) + "." + field
-			place.Pos = root.Find(place.Path)
+			place.Pos = d.root.Find(place.Path)
 		}
 		if d.merged != nil && place.Path != "" {
 			d.merged.move(&place)
