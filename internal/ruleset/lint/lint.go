@@ -6,6 +6,7 @@ package lint
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/internal/rule"
@@ -14,8 +15,8 @@ import (
 // Warning is one finding.
 type Warning struct {
 	Code   string // a heading of docs/warnings.md
-	Rule   string // name of the rule
-	Field  string // below the rule, such as key[0]
+	Rule   string // name of the rule, or NAME@candidate
+	Field  string // below the rule, such as key[0]; empty: all of it
 	Reason string // what happens, and what to write instead
 }
 
@@ -63,6 +64,9 @@ type linter struct {
 // warn notes a warning once: a rule with several windows or variants is several rules of one name.
 func (l *linter) warn(code, field, format string, args ...any) {
 	w := Warning{Code: code, Rule: rule.Written(l.rule.Name), Field: field, Reason: fmt.Sprintf(format, args...)}
+	if code == "over" && field == "match" && !l.seen[w] && strings.HasSuffix(l.rule.Name, "@candidate") {
+		w.Rule, w.Field = l.rule.Name, "" // its own end, and not that of its rule
+	}
 	if !l.seen[w] {
 		l.seen[w] = true
 		l.found = append(l.found, w)

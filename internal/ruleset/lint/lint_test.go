@@ -129,3 +129,25 @@ func TestManyThatAreOver(t *testing.T) {
 		}
 	}
 }
+
+// TestOverOfACandidate: the warning is about the candidate, and not about the match of its rule.
+func TestOverOfACandidate(t *testing.T) {
+	d, err := rulefile.Read("example", []byte(`rules:
+  - { name: a, key: [client_ip], limit: 5/1m, overrides: [{ when: { method: GET }, limit: 6/1m }] }
+  - { name: b, match: { path: /b, until: 2020-01-01T00:00:00Z }, key: [client_ip], limit: 5/1m }
+candidates:
+  - { rule: b, limit: 3/1m }
+  - { rule: a, limit: 3/1m, until: 2020-01-01T00:00:00Z }`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := d.Places()
+	var got []string
+	for _, w := range lint.Check(d.Set, now) {
+		at := place(w.Rule, w.Field)
+		got = append(got, fmt.Sprintf("%s:%d:%s", w.Code, at.Pos.Line, at.Path))
+	}
+	if want := "over:3:rules[1].match over:6:candidates[1]"; strings.Join(got, " ") != want {
+		t.Errorf("got  %v\nwant %s", got, want)
+	}
+}

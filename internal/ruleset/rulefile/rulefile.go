@@ -8,6 +8,7 @@
 package rulefile
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/calendar"
@@ -88,17 +89,24 @@ func Load(path string) (*Document, error) {
 }
 
 // Places returns a function that finds where a field of a rule stands, or the nearest place above it that exists: its
-// file, path and position. A rule that is one of several windows, variants or parts of one stands where that does.
+// file, path and position. A rule that is one of several windows, variants or parts of one stands where that does, and a
+// candidate among the candidates.
 func (d *Document) Places() func(name, field string) strict.Error {
-	index := map[string]int{}
+	index := map[string]string{}
 	for i, item := range d.root.Field("rules").Items {
 		if n := item.Field("name"); n != nil {
-			index[n.Text] = i
+			index[n.Text] = strict.Index("rules", i)
+		}
+	}
+	if list := d.root.Field("candidates"); list != nil {
+		for i, item := range list.Items {
+			index[item.Field("rule").Text+"@candidate"] = strict.Index("candidates", i)
 		}
 	}
 	return func(name, field string) (place strict.Error) {
-		if i, found := index[rule.Written(name)]; found {
-			place.Path = strict.Index("rules", i) + "." + field
+		path := cmp.Or(index[name], index[rule.Written(name)])
+		if path != "" {
+			place.Path = strings.TrimSuffix(path+"."+field, ".")
 			place.Pos = d.root.Find(place.Path)
 		}
 		if d.merged != nil && place.Path != "" {
