@@ -123,15 +123,15 @@ func item(path string, i, n int) string {
 
 func (c *checker) method(path, method string) {
 	switch upper := strings.ToUpper(method); {
-	case method == "" || !isToken(method) || len(method) > rule.MaxName:
-		c.add(path, strict.Quote(method)+" is no method; write one such as GET or POST")
+	case !isToken(method) || len(method) > rule.MaxName || method == "*":
+		c.add(path, strict.Quote(method)+" is no method; write one such as GET or POST, or leave it out for all")
 	case method != upper:
 		c.add(path, strict.Quote(method)+" never matches: methods are upper case; write "+upper)
 	}
 }
 
 func (c *checker) host(path, host string) {
-	const want = "; write a name such as api.example.com, or *.example.com for every name below it"
+	const want = "; write a name such as api.example.com, or *.example.com for every name below it, or leave it out for all"
 	name := strings.TrimPrefix(host, "*.")
 	switch {
 	case strings.HasPrefix(host, "["):
@@ -141,7 +141,7 @@ func (c *checker) host(path, host string) {
 	case strings.Contains(host, ":"):
 		c.add(path, strict.Quote(host)+" has a port; write the name alone, the port of a request is not compared")
 	case strings.Contains(name, "*"):
-		c.add(path, strict.Quote(host)+" has a * elsewhere than as the whole first label"+want)
+		c.add(path, strict.Quote(host)+" has a * that is not the whole first label of several"+want)
 	case name == "" || len(name) > 253 || strings.ContainsFunc(name, func(r rune) bool { return !rule.IsNameRune(r) && r != '.' }):
 		c.add(path, strict.Quote(host)+" is no host name"+want)
 	}

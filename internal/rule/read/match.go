@@ -74,7 +74,8 @@ func (d *reader) named(v strict.Value) (list []rule.Named) {
 // clients reads networks, and how the client is known if not as the document states.
 func (d *reader) clients(v strict.Value, m *rule.Match) {
 	for _, network := range oneOrMore(v.Field("client_ip")) {
-		if text, ok := network.String(networkForms); ok {
+		if network.Is(strict.String, networkForms) {
+			text := network.Node().Text
 			p, ok := ip.ParsePrefix(text)
 			if !ok {
 				network.Fail(strict.Quote(text) + " is no network; write " + networkForms)
@@ -106,10 +107,10 @@ func percent(v strict.Value) rule.Percent {
 // until reads the time at which something ends.
 func until(v strict.Value) limit.Micros {
 	const want = "a time such as 2026-12-01T00:00:00Z"
-	text, ok := v.String(want)
-	if !ok {
+	if !v.Is(strict.String, want) {
 		return 0
 	}
+	text := v.Node().Text
 	t, ok := rule.ParseTime(text)
 	if !ok || t == 0 { // 0 would be no end
 		v.Fail(strict.Quote(text) + " is no time in UTC and whole seconds; write " + want)

@@ -192,10 +192,10 @@ func period(v strict.Value, example string) limit.Micros {
 		v.Fail(v.Node().Text + " has no unit; write " + want)
 		return 0
 	}
-	text, ok := v.String(want)
-	if !ok {
+	if !v.Is(strict.String, want) {
 		return 0
 	}
+	text := v.Node().Text
 	d, ok := rule.ParsePeriod(text)
 	if !ok {
 		v.Fail(strict.Quote(text) + " is not a duration; write " + want)

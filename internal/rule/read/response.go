@@ -33,7 +33,7 @@ func refusalForm(v strict.Value) (f refusal.Form) {
 	}
 	f.Status = int(integer(v.Field("status"), check.RefusalStatusRange))
 	f.GRPCStatus = int(integer(v.Field("grpc_status"), check.GRPCStatusRange))
-	f.Body, _ = v.Field("body").String("a text")
+	f.Body, _ = v.Field("body").String("a text in quotes")
 	f.ContentType, _ = v.Field("content_type").String(check.ContentTypeForms)
 	return f
 }

@@ -154,10 +154,10 @@ func (n *Node) shown() string {
 	return n.Text
 }
 
-// String reads a string. want describes it, such as "a name".
+// String reads a string that may be any text. want describes it, such as "a name".
 func (v Value) String(want string) (string, bool) {
 	if v.node != nil && (v.node.Kind == Int || v.node.Kind == Number || v.node.Kind == Bool) {
-		v.Fail(v.node.describe() + "; write " + want + " in quotes, such as " + Quote(v.node.Text))
+		v.Fail(v.node.describe() + "; write it in quotes: " + Quote(v.node.Text))
 		return "", false
 	}
 	if !v.Is(String, want) {
@@ -190,10 +190,10 @@ func (v Value) Bool() (value, ok bool) {
 
 // Enum reads one of names and returns its index.
 func (v Value) Enum(names ...string) (int, bool) {
-	s, ok := v.String(choice(names))
-	if !ok {
+	if !v.Is(String, choice(names)) {
 		return 0, false
 	}
+	s := v.node.Text
 	if i := slices.Index(names, s); i >= 0 {
 		return i, true
 	}

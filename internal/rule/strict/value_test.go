@@ -46,7 +46,7 @@ func TestValue(t *testing.T) {
 	got := errs.Error()
 	for _, line := range []string{
 		`12:3: objekt: unknown field; did you mean object?`,
-		`2:13: string: 1 is a whole number; write a name in quotes, such as "1"`,
+		`2:13: string: 1 is a whole number; write it in quotes: "1"`,
 		`3:10: int: "many" is a string; write a whole number from 1 to 10`,
 		`4:11: high: 11 is out of range; write a whole number from 1 to 10`,
 		`5:11: huge: 99999999999999999999 is out of range; write a whole number from 1 to 10`,

@@ -18,30 +18,47 @@ var fieldHints = map[string]string{
 	"algorithm_type":      "write algorithm",
 	"anonymous":           "write else: client_ip in the key",
 	"burst":               "write it in the limit, such as limit: { count: 5, per: 1m, burst: 10 }, with algorithm: token_bucket",
+	"claim":               "write match: { claim: { plan: gold } }",
+	"comment":             "write it behind a #",
 	"conditions":          "write match",
 	"config":              "write the fields themselves, without config",
+	"cookie":              "write match: { cookie: { beta: { present: true } } }",
+	"count":               "write limit: 5/1m",
 	"day":                 "write limit: 5/1d",
+	"default":             "write else",
+	"description":         "write it behind a #",
 	"descriptors":         convertHint,
 	"dimensions":          "write key",
 	"domain":              convertHint,
 	"dry_run":             "write mode: shadow",
 	"enabled":             "write mode: off, or leave it out",
+	"error_code":          "write refusal: { status: 429 }",
+	"error_message":       "write refusal: { body: Slow down, content_type: text/plain }",
+	"except":              "write a rule with mode: exempt",
 	"exclude":             "write a rule with mode: exempt",
 	"exempt":              "write a rule with mode: exempt",
 	"failure_mode_deny":   "write on_failure: deny",
 	"fault_tolerant":      "write on_failure: allow",
+	"header":              "write match: { header: { x-tier: gold } }",
 	"hide_client_headers": "write headers: off",
+	"host":                "write match: { host: api.example.com }",
 	"hour":                "write limit: 5/1h",
+	"ip":                  "write client_ip",
 	"jwt":                 "write claim, such as { claim: sub }",
 	"limit_by":            "write key: [client_ip]",
 	"limit_override":      "write overrides",
 	"match_type":          "write path: { prefix: /v1/ }",
 	"max":                 "write limit: 5/1m",
+	"message":             "write refusal: { body: Slow down, content_type: text/plain }",
 	"metadata":            "write claim for a claim of a JWT, or header with a header that carries the value",
+	"method":              "write match: { method: POST }",
 	"minute":              "write limit: 5/1m",
 	"month":               "write limit: 5/month",
 	"namespace":           "write name",
 	"not":                 "write it in match or when, and not within another not",
+	"path":                "write match: { path: /login }",
+	"path_prefix":         "write path: { prefix: /v1/ }",
+	"per":                 "write limit: 5/1m",
 	"period":              "write per, as in { count: 5, per: 1m }",
 	"policy":              "write scope: pop for one Envoy, region, or global",
 	"prefix":              "write path: { prefix: /v1/ }",
@@ -49,20 +66,28 @@ var fieldHints = map[string]string{
 	"rate":                "write limit: 5/1m",
 	"rate_limit":          convertHint,
 	"regex":               "write path: { regex: '/v[0-9]+/.*' }",
+	"remote_address":      "write client_ip",
 	"replaces":            convertHint,
 	"requests":            "write count, as in { count: 5, per: 1m }",
 	"requests_per_unit":   convertHint,
+	"rollout":             "write percent: 20",
 	"second":              "write limit: 5/1s",
+	"shadow":              "write mode: shadow",
 	"shadow_mode":         "write mode: shadow",
 	"sleep_on_jitter":     "write retry_jitter",
 	"status":              "write refusal: { status: 429 }",
+	"status_code":         "write refusal: { status: 429 }",
 	"unit":                convertHint,
+	"unless":              "write a rule with mode: exempt",
 	"unlimited":           convertHint + "; a rule with mode: exempt lifts others",
+	"until":               `write match: { until: "2026-12-01T00:00:00Z" }`,
 	"uri":                 "write path",
 	"url":                 "write path",
+	"whitelist":           "write a rule with mode: exempt",
 	"window":              "write per, as in { count: 5, per: 1m }",
 	"window_size":         "write per, as in { count: 5, per: 1m }",
 	"x_ratelimit":         "write headers: [draft, x-draft03], or [draft, x-unix]",
+	"year":                "write limit: 5/365d",
 }
 
 // partHints are those of a part of a key.
@@ -75,15 +100,19 @@ var partHints = map[string]string{
 var valueHints = map[string]map[string]string{
 	"algorithm": {"gcra": "token_bucket", "leaky_bucket": "token_bucket", "sliding": "sliding_window", "fixed": "fixed_window",
 		"bucket": "token_bucket", "concurrent": "concurrency"},
-	"consistency": {"strong": "exact", "strict": "exact", "eventual": "leased", "async": "optimistic"},
+	"consistency": {"strong": "exact", "strict": "exact", "eventual": "optimistic", "async": "optimistic"},
 	"mode": {"dry_run": "shadow", "dryrun": "shadow", "monitor": "shadow", "log": "shadow", "report": "shadow", "on": "enforce",
-		"enabled": "enforce", "disabled": "off", "block": "enforce"},
-	"on_failure": {"open": "allow", "fail_open": "allow", "closed": "deny", "fail_closed": "deny", "reject": "deny"},
+		"enabled": "enforce", "disabled": "off", "block": "enforce", "true": "enforce", "false": "off"},
+	"on_failure": {"open": "allow", "fail_open": "allow", "closed": "deny", "fail_closed": "deny", "reject": "deny", "pass": "allow"},
+	"headers":    {"none": "off", "false": "off"},
+	"headers[]":  {"off": "headers: off"},
 	"scope":      {"cluster": "region", "redis": "region", "local": "pop", "node": "pop", "instance": "pop", "all": "global"},
-	"key": {"ip": "[client_ip]", "client_ip": "[client_ip]", "remote_address": "[client_ip]", "consumer": "[{ header: x-consumer-id, else: client_ip }]",
+	"key": {"ip": "[client_ip]", "client_ip": "[client_ip]", "remote_address": "[client_ip]",
+		"$binary_remote_addr": "[client_ip]", "consumer": "[{ header: x-consumer-id, else: client_ip }]",
 		"user": "[{ claim: sub, else: client_ip }]", "credential": "[{ header: x-api-key, else: client_ip }]", "service": "[]", "none": "[]", "global": "[]"},
 	"key[]": {"ip": "client_ip", "remote_address": "client_ip", "remote_addr": "client_ip", "source_ip": "client_ip", "address": "client_ip",
-		"uri": "path", "url": "path", "authority": "host", "verb": "method", "jwt": "{ claim: sub }", "user": "{ claim: sub }"},
+		"uri": "path", "url": "path", "authority": "host", "$binary_remote_addr": "client_ip", "verb": "method",
+		"consumer": "{ header: x-consumer-id }", "jwt": "{ claim: sub }", "user": "{ claim: sub }"},
 }
 
 // advise adds to a mistake what its author most likely means. The text of a hint is code to write, or a sentence.
@@ -93,6 +122,8 @@ func advise(e *strict.Error, root *strict.Node) {
 		hint := fieldHints[field]
 		if part := partHints[field]; part != "" && strings.Contains(e.Path, ".key[") {
 			hint = part
+		} else if strings.Contains(e.Path, "overrides[") {
+			hint = strings.Replace(hint, "match:", "when:", 1)
 		}
 		if hint != "" {
 			e.Reason = "unknown field; " + hint
@@ -100,12 +131,17 @@ func advise(e *strict.Error, root *strict.Node) {
 		return
 	}
 	n := root.At(e.Path)
-	if n == nil || n.Kind != strict.String || strings.Contains(e.Reason, "did you mean") {
+	if n == nil || strings.Contains(e.Reason, "did you mean") {
 		return
 	}
 	name := number.ReplaceAllString(field, "[]")
 	hint := valueHints[name][strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(n.Text))]
 	switch {
+	case n.Kind == strict.List && name == "limit":
+		hint = "limits"
+	case n.Kind == strict.Object && name == "key":
+		hint = "[{ header: x-user-id, else: client_ip }]"
+	case n.Kind != strict.String && n.Kind != strict.Bool:
 	case (name == "limit" || name == "limits[]") && strings.Contains(e.Reason, "is not a limit"):
 		hint = likelyLimit(n.Text)
 	case name == "match" || name == "when":
@@ -125,11 +161,11 @@ func advise(e *strict.Error, root *strict.Node) {
 var number = regexp.MustCompile(`\[\d+\]`)
 
 // spokenLimit is a limit as people say it: 5/min, 5 per minute, 5rpm, 1k/s.
-var spokenLimit = regexp.MustCompile(`^([0-9][0-9_,]*)(k?) *(?:r|req|requests)? *(?:/|per|p) *(?:1 *)?(ms|s|sec|second|m|min|minute|h|hr|hour|d|day|w|week|mo|month)s?$`)
+var spokenLimit = regexp.MustCompile(`^([0-9][0-9_,]*)(k?) *(?:r|req|requests)? *(?:/|per|p) *(?:1 *)?(ms|s|sec|second|m|min|minute|h|hr|hour|d|day|w|week|mo|month|y|year)s?$`)
 
 // unitOf is the period of a unit, by its first letters.
 var unitOf = map[string]string{"ms": "1ms", "s": "1s", "sec": "1s", "second": "1s", "m": "1m", "min": "1m", "minute": "1m", "h": "1h", "hr": "1h",
-	"hour": "1h", "d": "1d", "day": "1d", "w": "week", "week": "week", "mo": "month", "month": "month"}
+	"hour": "1h", "d": "1d", "day": "1d", "w": "week", "week": "week", "mo": "month", "month": "month", "y": "365d", "year": "365d"}
 
 // likelyLimit returns the limit that a text most likely means, "" if it means none.
 func likelyLimit(text string) string {

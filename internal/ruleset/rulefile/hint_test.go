@@ -41,3 +41,33 @@ func around(try string) string {
 	}
 	return text + "    " + try + "\n"
 }
+
+// TestLineOfASyntaxError: where the YAML of a long file is wrong, the message has the line of the mistake or, if the
+// mistake shows only behind it, of the next one, and not of the block around it.
+func TestLineOfASyntaxError(t *testing.T) {
+	before := "rules:\n" + strings.Repeat("  - { name: a, key: [], limit: 5/1m }\n", 50) + "  - name: b\n" // 52 lines
+	after := "  - { name: c, key: [], limit: 5/1m }\n"
+	for wrong, line := range map[string]string{
+		"   key: []\n    limit: 5/1m\n":                       "53",
+		"      key: []\n":                                     "53",
+		"    key: []\n     limit: 5/1m\n":                     "54",
+		"    match: { path: /users/{id} }\n    key: []\n":     "53",
+		"\tkey: []\n    limit: 5/1m\n":                        "53",
+		"    - key: []\n    limit: 5/1m\n":                    "53",
+		"    limit:5/1m\n    key: []\n":                       "53",
+		"    refusal: { body: Slow: down }\n    key: []\n":    "54",
+		"    match: { path: \"/a }\n    key: []\n":            "53",
+		"    match: { path: '/it's' }\n    key: []\n":         "54",
+		"    key: [client_ip]]\n    limit: 5/1m\n":            "54",
+		"    key: [client_ip\n    limit: 5/1m\n    cost: 1\n": "55",
+	} {
+		_, err := rulefile.Parse("f", []byte(before+wrong+after))
+		if err == nil || !strings.HasPrefix(err.Error(), "f:"+line+": this is not YAML, here or in the lines above: ") {
+			t.Errorf("%q: %v; want line %s", wrong, err, line)
+		}
+	}
+	_, err := rulefile.Parse("f", []byte(`{"rules": [] "seed": 1}`))
+	if err == nil || !strings.HasPrefix(err.Error(), "f:1: ") {
+		t.Errorf("in the first line: %v", err)
+	}
+}

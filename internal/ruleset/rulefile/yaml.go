@@ -66,16 +66,45 @@ func parsePlain(rest []byte, runs map[int]plain) (root *strict.Node, ok bool) {
 	return &n, len(errs) == 0 && c.found == len(runs)
 }
 
+// lines hands out a file line by line. Where the YAML library stops to read is where the mistake is: its errors have the
+// line in which the block around the mistake begins.
+type lines struct {
+	rest []byte
+	n    int // those handed out
+}
+
+func (l *lines) Read(p []byte) (n int, err error) {
+	if len(l.rest) == 0 {
+		return 0, io.EOF
+	}
+	line := l.rest
+	if end := bytes.IndexByte(line, '\n'); end >= 0 {
+		line = line[:end+1]
+	}
+	n = copy(p, line)
+	l.rest = l.rest[n:]
+	if n == len(line) {
+		l.n++
+	}
+	return n, nil
+}
+
+var blockError = regexp.MustCompile(`^yaml: (?:line \d+: )?(did not find .*|found a tab .*)`)
+
 // Documents reads the first YAML document of a file and the one after it; nil: there is none.
 // An error is that of the first one if doc is nil, else of what comes after it.
 func Documents(data []byte) (doc, more *yaml.Node, err error) {
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	l := lines{rest: data}
+	decoder := yaml.NewDecoder(&l)
 	for _, into := range []**yaml.Node{&doc, &more} {
 		var n yaml.Node
 		switch err := decoder.Decode(&n); {
 		case errors.Is(err, io.EOF):
 			return doc, nil, nil
 		case err != nil:
+			if m := blockError.FindStringSubmatch(err.Error()); m != nil {
+				err = errors.New("line " + strconv.Itoa(l.n) + ": " + m[1])
+			}
 			return doc, nil, err
 		}
 		*into = &n
@@ -85,9 +114,8 @@ func Documents(data []byte) (doc, more *yaml.Node, err error) {
 
 var syntaxLine = regexp.MustCompile(`^line (\d+): `)
 
-// SyntaxError describes an error of the YAML parser. Only the error's text has the line,
-// in which the block begins that the parser did not understand; hint follows the reason
-// where the line is known.
+// SyntaxError describes an error of [Documents]. Only the error's text has the line, in which the parser met what it
+// did not understand; hint follows the reason where the line is known.
 func SyntaxError(err error, hint string) strict.Error {
 	reason := strings.TrimPrefix(err.Error(), "yaml: ")
 	at := strict.Pos{}
@@ -95,7 +123,7 @@ func SyntaxError(err error, hint string) strict.Error {
 		at.Line, _ = strconv.Atoi(m[1])
 		reason = reason[len(m[0]):] + hint
 	}
-	return strict.Error{Pos: at, Reason: "this is not YAML, here or in the lines below: " + reason}
+	return strict.Error{Pos: at, Reason: "this is not YAML, here or in the lines above: " + reason}
 }
 
 const syntaxHint = "; indent with spaces, and write quotes around text that has { } [ ] , : # & or *"
