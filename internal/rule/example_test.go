@@ -19,7 +19,7 @@ func Example() {
 
 	var request rule.Request
 	request.Reset(set.Inputs())
-	request.Path = "/v1/orders"
+	request.Add(set.Inputs(), ":path", "/v1/orders")
 	request.Add(set.Inputs(), "x-user-id", "ann")
 	request.Add(set.Inputs(), "x-tier", "gold")
 	var m rule.Matches
@@ -28,6 +28,6 @@ func Example() {
 		fmt.Printf("%s: key %s, limit %d\n", set.Rule(hit.Rule).Name, hit.Key, set.Limit(hit.Rule, hit.Variant).Spec().Count)
 	}
 	// Output:
-	// it uses [x-tier x-user-id]
+	// it uses [:path x-tier x-user-id]
 	// api: key ann, limit 1000
 }

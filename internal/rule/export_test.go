@@ -17,3 +17,9 @@ func (s *Set) WholeKey(i int, q *Request) []byte {
 	key, _ := new(Matches).appendKey(nil, s.evaluators[i].key, &view{Request: q, path: q.path()})
 	return key
 }
+
+// Lifts reports whether the rule by is exempt and lifts the rule i where it holds.
+func (s *Set) Lifts(by, i int) bool {
+	lifts := s.evaluators[by].lifts
+	return lifts != nil && lifts[i/64]>>(i%64)&1 != 0
+}

@@ -21,8 +21,7 @@ type Matches struct {
 	// have an else, such as client_ip.
 	MissingKey []int
 	// Exempt are the rules with mode Exempt, by index, that lifted a rule: one that might
-	// apply, by its path, was left out. Of several that lift a rule the first one counts. See
-	// [Set.Lifts].
+	// apply, by its path, was left out. Of several that lift a rule the first one counts.
 	Exempt []int
 
 	exempt  []int  // the exempt rules that hold
@@ -67,7 +66,7 @@ func (s *Set) Match(q *Request, m *Matches) {
 // lifted reports whether an exempt rule that holds lifts the rule i, and notes the first one.
 func (m *Matches) lifted(s *Set, i int) bool {
 	for _, by := range m.exempt {
-		if s.Lifts(by, i) {
+		if s.evaluators[by].lifts[i/64]>>(i%64)&1 != 0 {
 			if !slices.Contains(m.Exempt, by) {
 				m.Exempt = append(m.Exempt, by)
 			}
@@ -75,12 +74,6 @@ func (m *Matches) lifted(s *Set, i int) bool {
 		}
 	}
 	return false
-}
-
-// Lifts reports whether the rule by is exempt and lifts the rule i where it holds.
-func (s *Set) Lifts(by, i int) bool {
-	lifts := s.evaluators[by].lifts
-	return lifts != nil && lifts[i/64]>>(i%64)&1 != 0
 }
 
 // Excludes reports that no rule applies to a request with this path, whatever else it has: exempt rules have

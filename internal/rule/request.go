@@ -10,14 +10,12 @@ import (
 // Inputs are the parts of a request that a set of rules uses, beside those that are fetched when they are needed. The
 // edge fetches no others: a host call costs more than a decision.
 type Inputs struct {
-	Method bool // :method
-	Host   bool // :authority
-	Path   bool // :path, for matching, for keys, or for query parameters
-	ByPath bool // the path alone may show that no rule applies, see Set.Excludes
-	// Headers are the names of the other headers, in lower case, sorted.
+	// Headers are the names of headers, in lower case, sorted: among them :method, :authority and :path, which a Request has
+	// in fields of their own.
 	Headers []string
 	// Claims are the claims, as dotted paths into the payload of the request's token, sorted.
 	Claims []string
+	ByPath bool // the path alone may show that no rule applies, see Set.Excludes
 }
 
 // Header returns the index of a lower-case name in Headers, -1 if the rules do
@@ -61,9 +59,15 @@ func (x inOrder) Less(i, j int) bool { return x[i] < x[j] }
 func (x inOrder) Swap(i, j int)      { x[i], x[j] = x[j], x[i] }
 
 func (in *Inputs) match(m *Match) {
-	in.Method = in.Method || len(m.Methods) > 0
-	in.Host = in.Host || len(m.Hosts) > 0
-	in.Path = in.Path || len(m.Paths) > 0
+	if len(m.Methods) > 0 {
+		in.header(methodHeader)
+	}
+	if len(m.Hosts) > 0 {
+		in.header(hostHeader)
+	}
+	if len(m.Paths) > 0 {
+		in.header(pathHeader)
+	}
 	for _, f := range m.Fields() {
 		for _, n := range *f.List {
 			in.source(Source{From: f.From, Name: n.Name})
@@ -80,32 +84,38 @@ func (in *Inputs) match(m *Match) {
 // source notes what a source looks at.
 func (in *Inputs) source(s Source) {
 	in.header(s.header())
-	switch s.From {
-	case FromPath, FromQuery, FromSegment:
-		in.Path = true
-	case FromMethod:
-		in.Method = true
-	case FromHost:
-		in.Host = true
-	case FromClaim:
+	if s.From == FromClaim {
 		in.Claims = append(in.Claims, s.Name)
 	}
 }
 
 // header is the header that a source looks at; empty: none.
 func (s *Source) header() string {
-	switch {
-	case s.From == FromHeader:
+	switch s.From {
+	case FromHeader:
 		return s.Name
-	case s.From == FromCookie:
-		return cookies
-	case s.TrustedHops > 0:
+	case FromPath, FromQuery, FromSegment:
+		return pathHeader
+	case FromMethod:
+		return methodHeader
+	case FromHost:
+		return hostHeader
+	case FromCookie:
+		return cookieHeader
+	}
+	if s.TrustedHops > 0 {
 		return "x-forwarded-for"
 	}
 	return ""
 }
 
-const cookies = "cookie" // the header
+// Headers with a meaning here.
+const (
+	methodHeader = ":method"
+	hostHeader   = ":authority"
+	pathHeader   = ":path"
+	cookieHeader = "cookie"
+)
 
 //go:noinline
 func (in *Inputs) header(name string) {
@@ -201,13 +211,13 @@ func absent(list []Value, n int) []Value {
 // at it. The name is in lower case, as Envoy has it.
 func (q *Request) Add(in *Inputs, name, value string) {
 	switch name {
-	case ":method":
+	case methodHeader:
 		q.Method = value
 		return
-	case ":authority":
+	case hostHeader:
 		q.Host = value
 		return
-	case ":path":
+	case pathHeader:
 		q.Path = value
 		return
 	}
@@ -217,7 +227,7 @@ func (q *Request) Add(in *Inputs, name, value string) {
 	}
 	v := &q.Headers[i]
 	switch {
-	case v.Present && name == cookies:
+	case v.Present && name == cookieHeader:
 		value = v.Text + "; " + value
 	case v.Present:
 		value = v.Text + "," + value

@@ -76,17 +76,8 @@ type names struct {
 	lengths lengths
 }
 
-func wantedNames(in *rule.Inputs) (w names) {
-	w.names = append(w.names, in.Headers...)
-	if in.Method {
-		w.names = append(w.names, ":method")
-	}
-	if in.Host {
-		w.names = append(w.names, ":authority")
-	}
-	if in.Path {
-		w.names = append(w.names, ":path")
-	}
+func wantedNames(in *rule.Inputs) names {
+	w := names{names: in.Headers}
 	for _, name := range w.names {
 		w.lengths |= 1 << min(len(name), longest)
 	}
