@@ -47,7 +47,7 @@ func (c *checker) from(rules []rule.Rule, names map[string]int) {
 		c.path = strict.Index("rules", i)
 		for j, name := range rules[i].From {
 			of, known := names[name]
-			if !known || rules[of].Mode == rule.Exempt {
+			if !known || rule.Written(name) != name || rules[of].Mode == rule.Exempt {
 				c.add(strict.Index("from", j), strict.Quote(name)+" is no rule that can be lifted; write the name of a rule of this file with a limit")
 			}
 		}

@@ -114,6 +114,7 @@ func until(v strict.Value) limit.Micros {
 	t, ok := rule.ParseTime(text)
 	if !ok || t == 0 { // 0 would be no end
 		v.Fail(strict.Quote(text) + " is no time in UTC and whole seconds; write " + want)
+		return 0
 	}
 	return t
 }
