@@ -88,6 +88,22 @@ func codes(t *testing.T, document string) string {
 	return strings.Join(found, " ")
 }
 
+// TestChosenByNot: a client that has no limit by what it sends is like one that an exempt rule lets pass.
+func TestChosenByNot(t *testing.T) {
+	for match, want := range map[string]string{
+		`not: { header: { x-internal: "1" } }`:                          "client-header",
+		`not: [{ path: /health }, { query: { dry: "1" } }]`:             "client-header",
+		`not: { header: { x-internal: "1" }, client_ip: [10.0.0.0/8] }`: "",
+	} {
+		if got := codes(t, "rules: [{ name: a, key: [client_ip], limit: 60/1m, match: { "+match+" } }]"); got != want {
+			t.Errorf("%s: %q; want %q", match, got, want)
+		}
+	}
+	if got := codes(t, `rules: [{ name: a, key: [client_ip], limit: 60/1m }, { name: b, mode: exempt, match: { not: { header: { x-bot: "1" } } } }]`); got != "client-header" {
+		t.Errorf("an exempt rule: %q", got)
+	}
+}
+
 // yamlOf returns the blocks of YAML of a page.
 func yamlOf(text string) (blocks []string) {
 	for _, part := range strings.Split(text, "```yaml\n")[1:] {

@@ -38,6 +38,7 @@ func (l *linter) match(regions rule.Regions) {
 	m := &l.rule.Match
 	l.condition("match", m)
 	for i := range m.Not {
+		l.chosen("match.not", &m.Not[i])
 		if covers(&m.Not[i], m) {
 			l.warn("never-matches", "match.not", "holds for every request for which the rest of match holds, so the rule never applies; leave it out")
 		}
@@ -69,7 +70,7 @@ func (l *linter) over(field string, until limit.Micros) {
 // chosen checks that no client chooses by what it sends that it has no limit.
 func (l *linter) chosen(field string, m *rule.Match) {
 	if len(m.Headers)+len(m.Queries)+len(m.Cookies) > 0 && len(m.Clients)+len(m.Claims) == 0 {
-		l.warn("client-header", field, "every client that sends this has no limit; let Envoy set the header and remove it from what clients send, or match client_ip or claim")
+		l.warn("client-header", field, "every client chooses by what it sends that it has no limit; let Envoy set the header and remove it from what clients send, or match client_ip or claim")
 	}
 }
 
