@@ -290,9 +290,9 @@ func (t Text) ready(ignoreCase bool) text {
 	return out
 }
 
-// Whole makes a regular expression match the whole string. One that ends within \Q does not
-// compile then.
-func Whole(re string) string { return `\A(?:` + re + `)\z` }
+// Whole makes a regular expression match the whole string, whose line breaks '.' stands for, too: a client can have
+// one in a query parameter. One that ends within \Q does not compile then.
+func Whole(re string) string { return `\A(?s:` + re + `)\z` }
 
 func matches[T string | []byte](t *text, got T, present bool) bool {
 	if t.op == OpAbsent || !present {

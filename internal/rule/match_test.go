@@ -108,6 +108,10 @@ func TestMatch(t *testing.T) {
 		yes: [][]string{{":path", "/a?v=2"}, {":path", "/?x=1&%76=%32&y"}},
 		no:  [][]string{{}, {":path", "/v=2"}, {":path", "/?v=22"}, {":path", "/?V=2"}, {":path", "/?v=2&v=3"}, {":path", "/?v=1&v=2"}, {":path", "/#?v=3"}},
 	}, {
+		name: "query with any characters", match: `{"query":{"q":{"regex":"lo.*"}}}`,
+		yes: [][]string{{":path", "/?q=login"}, {":path", "/?q=lo%0Agin"}, {":path", "/?q=lo%00%ff"}},
+		no:  [][]string{{":path", "/?q=%0Alogin"}},
+	}, {
 		name: "query there", match: `{"query":{"debug":{"present":true},"q":{"present":false}}}`,
 		yes: [][]string{{":path", "/?debug"}, {":path", "/?debug=&x"}},
 		no:  [][]string{{":path", "/"}, {":path", "/debug"}, {":path", "/?debug&q"}, {":path", "/?q=1"}},
