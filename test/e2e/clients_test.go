@@ -186,6 +186,7 @@ func spellingIsNoWayAround(t *testing.T, p *stack.PoP) {
 		{"POST", "/login;jsessionid=1", 429, 429},
 		{"POST", "//%6Cogin/;a/", 429, 429},
 		{"POST", "/x/..;/login", 429, 429},
+		{"POST", "/x/%2e%2e;/login", 429, 429}, // which Envoy does not resolve
 		{"POST", "/x/../login?y", 429, 429},
 		{"post", "/login", 400, 429},
 		{"PoSt", "/LOGIN/", 400, 429},
