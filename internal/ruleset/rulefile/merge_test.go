@@ -68,8 +68,8 @@ rules:
   - name: list
     key: []
     limit: 7/1m
-regions: {eu: 3, us: 1}
-client_ip: {trusted_hops: 1}
+regions: { eu: 3, us: 1 }
+client_ip: { trusted_hops: 1 }
 `
 	if string(d.Text) != text {
 		t.Errorf("text\n%swant\n%s", d.Text, text)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -86,6 +87,34 @@ func TestPlainForms(t *testing.T) {
 		if n, ok := parsePlain(rest, runs); runs == nil || !ok || len(n.Items) != 2*leastRun {
 			t.Errorf("%s: the library reads it", line)
 		}
+	}
+}
+
+// TestDirectoryOfManyKeys: to read a directory takes little more memory than to read its files, and its text is read by
+// lines, too.
+func TestDirectoryOfManyKeys(t *testing.T) {
+	text := []byte("rules:\n- name: a\n  key: [host]\n  limit: 5/1m\n  overrides:\n")
+	for i := range 10_000 {
+		text = fmt.Appendf(text, "  - {name: \"n%d\", key: ['acme-%d'], limit: 7/1m, until: 2036-12-01T00:00:00Z}\n", i, i)
+	}
+	var document *Document
+	allocated := func(read func() (*Document, error)) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		d, err := read()
+		runtime.ReadMemStats(&after)
+		if document = d; err != nil {
+			t.Fatal(err)
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	file := allocated(func() (*Document, error) { return Read("a.yaml", text) })
+	directory := allocated(func() (*Document, error) { return Merge("d", []File{{Name: "d/a.yaml", Data: text}}) })
+	if directory > 2*file {
+		t.Errorf("%d bytes were allocated for the directory, and %d for the file", directory, file)
+	}
+	if _, runs := plainRuns(document.Text); runs == nil {
+		t.Errorf("the library reads the text, which begins\n%.300s", document.Text)
 	}
 }
 

@@ -72,11 +72,11 @@ func Merge(path string, files []File) (*Document, error) {
 	if err := m.err(); err != nil {
 		return nil, err
 	}
-	text, err := m.text()
-	if err == nil && len(text) > MaxBytes {
-		err = strict.Errors{{File: path, Reason: tooLarge}}
+	text := m.text()
+	if len(text) > MaxBytes {
+		return nil, strict.Errors{{File: path, Reason: tooLarge}}
 	}
-	return &Document{Text: text, Set: set, root: &m.root, merged: m}, err
+	return &Document{Text: text, Set: set, root: &m.root, merged: m}, nil
 }
 
 // Load reads and parses a rules file, or a directory of them.

@@ -1,69 +1,84 @@
 package rulefile
 
 import (
-	"bytes"
 	"path/filepath"
 	"slices"
 	"strconv"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// text is the document as one file: each field of a rule, and each override, is on a line of its own.
-func (m *merged) text() ([]byte, error) {
-	doc := block(&m.root)
+// text is the document as one file: each field of a rule, and each override, is on a line of its own. Overrides by key
+// are written as they are read by lines: there may be 100,000.
+func (m *merged) text() (out []byte) {
 	for i := range m.root.Fields {
 		f, of := &m.root.Fields[i], (*source)(nil)
-		if !slices.Contains(listed, f.Name) {
+		if !slices.Contains(listed, f.Name) || len(f.Value.Items) == 0 {
+			out = appendField(out, f)
 			continue
 		}
-		list := block(&f.Value)
+		out = append(out, f.Name+":\n"...)
 		for j := range f.Value.Items {
-			item := block(&f.Value.Items[j])
-			if overrides := f.Value.Items[j].Field("overrides"); overrides != nil {
-				at := slices.IndexFunc(item.Content, func(n *yaml.Node) bool { return n.Value == "overrides" })
-				item.Content[at+1] = block(overrides)
-			}
 			if in := m.items[f.Name][j].in; in != of {
-				item.HeadComment, of = "# "+strconv.Quote(filepath.Base(in.file)), in
+				out, of = append(out, "  # "+strconv.Quote(filepath.Base(in.file))+"\n"...), in
 			}
-			list.Content[j] = item
+			out = appendItem(out, &f.Value.Items[j])
 		}
-		doc.Content[2*i+1] = list
 	}
-	var out bytes.Buffer
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	err := encoder.Encode(doc)
-	return out.Bytes(), err
-}
-
-// block is a mapping or a list with a line for each field or item.
-func block(n *strict.Node) *yaml.Node {
-	out := flow(n)
-	out.Style = 0
 	return out
 }
 
-// flow is a value on one line.
-func flow(n *strict.Node) *yaml.Node {
-	out := &yaml.Node{Kind: yaml.ScalarNode, Value: n.Text}
+// appendItem appends a rule or a candidate, which is not empty.
+func appendItem(out []byte, n *strict.Node) []byte {
+	indent := "  - "
+	for i := range n.Fields {
+		f := &n.Fields[i]
+		out, indent = append(out, indent...), "    "
+		if f.Name != "overrides" || len(f.Value.Items) == 0 {
+			out = appendField(out, f)
+			continue
+		}
+		out = append(out, "overrides:\n"...)
+		for j := range f.Value.Items {
+			out = append(appendValue(append(out, "      - "...), &f.Value.Items[j]), '\n')
+		}
+	}
+	return out
+}
+
+// appendField appends a line.
+func appendField(out []byte, f *strict.Field) []byte {
+	return append(appendValue(append(appendText(out, f.Name), ": "...), &f.Value), '\n')
+}
+
+// appendValue appends a value on one line.
+func appendValue(out []byte, n *strict.Node) []byte {
+	separator := ""
 	switch n.Kind {
 	case strict.String:
-		_ = out.Encode(n.Text) // with quotes, if it needs them
+		return appendText(out, n.Text)
 	case strict.List:
-		out.Kind, out.Style = yaml.SequenceNode, yaml.FlowStyle
+		out = append(out, '[')
 		for i := range n.Items {
-			out.Content = append(out.Content, flow(&n.Items[i]))
+			out, separator = appendValue(append(out, separator...), &n.Items[i]), ", "
 		}
+		return append(out, ']')
 	case strict.Object:
-		out.Kind, out.Style = yaml.MappingNode, yaml.FlowStyle
+		out = append(out, "{ "...)
 		for i := range n.Fields {
-			name := strict.Node{Kind: strict.String, Text: n.Fields[i].Name}
-			out.Content = append(out.Content, flow(&name), flow(&n.Fields[i].Value))
+			out = append(appendText(append(out, separator...), n.Fields[i].Name), ": "...)
+			out, separator = appendValue(out, &n.Fields[i].Value), ", "
 		}
+		return append(out, " }"...)
 	}
-	return out
+	return append(out, n.Text...)
+}
+
+// appendText appends a text, in quotes if it needs them: what Go escapes YAML reads as the same.
+func appendText(out []byte, text string) []byte {
+	l := plainLine{text: []byte(text)}
+	if n, ok := l.scalar(); ok && n.Text == text {
+		return append(out, text...)
+	}
+	return strconv.AppendQuoteToASCII(out, text)
 }
