@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 	"pgregory.net/rapid"
 )
@@ -250,4 +251,24 @@ func holdsAhead(x *Worker) bool { return x.Sublease(annsKey(x)).Units > 0 }
 // annsKey is the key of ann under the first rule.
 func annsKey(x *Worker) table.Key {
 	return x.rules.InForce.ByRule[0][0].Key(x.pop.Seed, []byte("ann"))
+}
+
+// A request that is refused at once is not decided in shadow: a candidate with a larger limit sees none of them.
+func TestShadowSeesNoRefusals(t *testing.T) {
+	w := newWorld(t, 1, `{"rules":[{"name":"r","key":[],"limit":"2/24h","algorithm":"fixed_window"},
+		{"name":"s","mode":"shadow","key":[],"limit":"100/24h","algorithm":"fixed_window"}]}`)
+	admitted := 0
+	for range 10 {
+		r := w.request(0, "/", "a")
+		w.settle()
+		if r.Outcome == Admit {
+			admitted++
+		}
+		w.pass(200)
+		w.settle()
+	}
+	c := w.workers[0].rules.CountsOf("s")
+	if seen := c.Decided[rulebook.ShadowAllowed] + c.Decided[rulebook.ShadowDenied]; admitted != 2 || seen < 2 || seen > 3 {
+		t.Errorf("%d admitted, %d decided in shadow; want 2, and 2 or 3", admitted, seen)
+	}
 }

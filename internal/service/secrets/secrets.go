@@ -64,7 +64,7 @@ func parse(path, text string) (all []Named, err error) {
 		n.ID = id
 		copy(n.Secret[:], raw)
 		if len(all) > 0 && (all[0].ID == n.ID || all[0].Secret == n.Secret) {
-			return nil, fmt.Errorf("key secrets: %s:%d: is the secret of the line before; write another one", path, i+1)
+			return nil, fmt.Errorf("key secrets: %s:%d: has the name or the secret of the line before; write another one", path, i+1)
 		}
 		all = append(all, n)
 	}

@@ -42,8 +42,8 @@ func TestRead(t *testing.T) {
 		{"a " + one[2:], 0o600, "1: is no secret"},
 		{"a " + one + "\nb x", 0o600, "2: is no secret"},
 		{"a b " + one, 0o600, "1: is no secret"},
-		{"a " + one + "\na " + two, 0o600, "is the secret of the line before"},
-		{"a " + one + "\nb " + one, 0o600, "is the secret of the line before"},
+		{"a " + one + "\na " + two, 0o600, "has the name or the secret of the line before"},
+		{"a " + one + "\nb " + one, 0o600, "has the name or the secret of the line before"},
 		{"a " + one + "\nb " + two + "\nc " + two, 0o600, "more than 2 lines"},
 	} {
 		all, err := secrets.Read(file(t, c.text, c.mode))
