@@ -91,7 +91,7 @@ func (b *builder) checkReplaces() {
 		for _, name := range r.Replaces {
 			if !names[[2]string{r.Domain, name}] {
 				b.config.warnings.Add(strict.Error{File: r.File, Pos: strict.Pos{Line: r.Line}, Path: r.Path,
-					Reason: "replaces " + strict.Quote(name) + ", but no rate_limit in domain " + strict.Quote(r.Domain) + " has this name; it replaces nothing"}, more)
+					Reason: "replaces " + strict.Quote(name) + ", but no rate_limit in domain " + strict.Quote(r.Domain) + " has this name; it replaces nothing"})
 			}
 		}
 	}

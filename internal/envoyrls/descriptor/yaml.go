@@ -31,15 +31,12 @@ type reader struct {
 	left   int    // parts that the file may still have
 }
 
-// more is the remark that there are more mistakes, or more warnings.
-const more = "there are more like these 100"
-
 func (r *reader) fail(at strict.Pos, path, reason string) {
-	r.errs.Add(strict.Error{File: r.file, Pos: at, Path: path, Reason: reason}, more)
+	r.errs.Add(strict.Error{File: r.file, Pos: at, Path: path, Reason: reason})
 }
 
 func (r *reader) warn(at strict.Pos, path, reason string) {
-	r.config.warnings.Add(strict.Error{File: r.file, Pos: at, Path: path, Reason: reason}, more)
+	r.config.warnings.Add(strict.Error{File: r.file, Pos: at, Path: path, Reason: reason})
 }
 
 // take counts a part of the file against its allowance.

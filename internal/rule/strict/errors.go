@@ -65,16 +65,13 @@ func (es Errors) Err() error {
 // maxErrors is how many mistakes are reported.
 const maxErrors = 100
 
-// MoreErrors is the remark for [Errors.Add] that there are more mistakes.
-const MoreErrors = "there are more mistakes than these 100"
-
-// Add appends a mistake, or after maxErrors a last entry with the remark more.
-func (es *Errors) Add(e Error, more string) {
+// Add appends a mistake, or after maxErrors a last entry, the remark that there are more.
+func (es *Errors) Add(e Error) {
 	switch {
 	case len(*es) < maxErrors:
 		*es = append(*es, e)
 	case !es.full():
-		*es = append(*es, Error{File: e.File, Reason: more})
+		*es = append(*es, Error{File: e.File, Reason: "there are more like these 100"})
 	}
 }
 

@@ -29,7 +29,7 @@ type document struct {
 }
 
 func (d *document) add(at Pos, path, reason string) {
-	d.errs.Add(Error{Pos: at, Path: path, Reason: reason}, MoreErrors)
+	d.errs.Add(Error{Pos: at, Path: path, Reason: reason})
 }
 
 // Root returns the value of a whole document. Mistakes are appended to errs, at most 100.

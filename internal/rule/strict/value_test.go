@@ -110,7 +110,7 @@ func TestErrorsAreBounded(t *testing.T) {
 	for _, v := range Root(n, &errs).List(1000, "") {
 		v.Bool()
 	}
-	if len(errs) != maxErrors+1 || errs[maxErrors].Reason != "there are more mistakes than these 100" {
+	if len(errs) != maxErrors+1 || errs[maxErrors].Reason != "there are more like these 100" {
 		t.Errorf("%d errors, the last %v", len(errs), errs[len(errs)-1])
 	}
 }

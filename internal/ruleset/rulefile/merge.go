@@ -161,9 +161,9 @@ func (m *merged) report(errs strict.Errors) {
 		e.Reason = m.elsewhere(e.Reason, in)
 		switch {
 		case in != nil:
-			in.errs.Add(e, strict.MoreErrors)
+			in.errs.Add(e)
 		case !broken: // else what is missing may be in that file
-			m.errs.Add(e, strict.MoreErrors)
+			m.errs.Add(e)
 		}
 	}
 }
@@ -194,16 +194,12 @@ func (m *merged) elsewhere(reason string, in *source) string {
 // err has the mistakes of all files, in their order.
 func (m *merged) err() error {
 	var all strict.Errors
-	add := func(file string, errs strict.Errors) {
-		errs.SortFrom(0)
-		for _, e := range errs {
-			e.File = file
-			all.Add(e, strict.MoreErrors)
+	for _, s := range append([]*source{{file: m.dir, errs: m.errs}}, m.sources...) {
+		s.errs.SortFrom(0)
+		for _, e := range s.errs {
+			e.File = s.file
+			all.Add(e)
 		}
-	}
-	add(m.dir, m.errs)
-	for _, s := range m.sources {
-		add(s.file, s.errs)
 	}
 	return all.Err()
 }

@@ -39,7 +39,7 @@ func parse(data []byte, nothing string, errs *strict.Errors) *strict.Node {
 	doc, more, err := Documents(data)
 	switch {
 	case err != nil:
-		errs.Add(SyntaxError(err, syntaxHint), strict.MoreErrors)
+		errs.Add(SyntaxError(err, syntaxHint))
 	case doc == nil:
 		fail(errs, strict.Pos{}, "", "the file is empty; write "+nothing)
 	case more != nil:
@@ -129,7 +129,7 @@ func SyntaxError(err error, hint string) strict.Error {
 const syntaxHint = "; indent with spaces, and write quotes around text that has { } [ ] , : # & or *"
 
 func fail(errs *strict.Errors, at strict.Pos, path, reason string) {
-	errs.Add(strict.Error{Pos: at, Path: path, Reason: reason}, strict.MoreErrors)
+	errs.Add(strict.Error{Pos: at, Path: path, Reason: reason})
 }
 
 // converter turns YAML nodes into strict nodes and reports those that are not allowed.
