@@ -113,9 +113,7 @@ func (w *writer) rule(r *Rule, regions Regions) {
 	w.enumField("mode", r.Mode.String(), enforce.String())
 	w.match("match", &r.Match)
 	if r.Mode == Exempt {
-		if len(r.From) > 0 {
-			w.field("from").strings(r.From)
-		}
+		w.stringsField("from", r.From)
 		w.close('}')
 		return
 	}

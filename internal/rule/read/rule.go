@@ -13,18 +13,16 @@ import (
 
 // rule reads the rule i, and adds the rules that it is expanded into.
 func (d *reader) rule(v strict.Value, i int) {
-	r := rule.Rule{Limits: []rule.Variant{{}}}
 	if !v.Object(ruleFields...) {
-		d.add(windows{[]rule.Rule{r}, origin{rule: i, window: -1}}, "", rule.Percent{})
 		return
 	}
+	var r rule.Rule
 	if name := v.Field("name"); name.Require("a name of letters, digits, - and _") {
 		r.Name, _ = name.String("a name")
 	}
 	r.Mode = enum[rule.Mode](v.Field("mode"))
 	r.Match = d.match(v.Field("match"))
 	if r.From = from(v.Field("from")); r.Mode == rule.Exempt {
-		r.Limits = nil
 		for _, name := range v.Names() {
 			if slices.Contains(ruleFields[fieldsOfExempt:], name) {
 				v.FailName(name, "does not go with mode: exempt, which lifts rules and counts nothing; leave it out")

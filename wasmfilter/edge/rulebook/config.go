@@ -9,6 +9,7 @@
 package rulebook
 
 import (
+	"cmp"
 	"math/bits"
 	"strconv"
 
@@ -203,18 +204,9 @@ func text(v strict.Value, most int) string {
 
 // WithDefaults sets the fields that are not set.
 func (c Config) WithDefaults() Config {
-	if c.Authority == "" {
-		c.Authority = c.RegionCluster
-	}
-	if c.JWTPayload == "" {
-		c.JWTPayload = "payload"
-	}
-	if c.RulesEvery == 0 {
-		c.RulesEvery = defaultRulesEvery
-	}
-	if c.CallsInFlight == 0 {
-		c.CallsInFlight = defaultInFlight
-	}
+	c.Authority, c.JWTPayload = cmp.Or(c.Authority, c.RegionCluster), cmp.Or(c.JWTPayload, "payload")
+	c.RulesEvery = cmp.Or(c.RulesEvery, defaultRulesEvery)
+	c.CallsInFlight = cmp.Or(c.CallsInFlight, defaultInFlight)
 	if c.Hash == 0 {
 		c.Headers, c.PagesLog2 = true, table.MaxPagesLog2
 	}
