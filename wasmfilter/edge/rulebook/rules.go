@@ -38,7 +38,7 @@ type Rulebook struct {
 	pop    *pop.PoP
 	leader *pop.Leader
 	counts map[string]*RuleCounts
-	secret secret
+	secret *rule.Secret // nil: there is none
 
 	equip   func(*Policy)
 	changed func()
