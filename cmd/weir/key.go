@@ -13,7 +13,7 @@ import (
 type keyCmd struct {
 	Values     []string `arg:"" name:"value" help:"Values of the parts of the rule's key, in their order; for an IPv6 client its prefix. With --rules the name of the rule stands before them."`
 	Rules      string   `help:"Rules file of the rule: an address becomes its prefix, and a path what the rule makes of it." placeholder:"FILE"`
-	KeySecrets string   `help:"File of the secrets: print the key of a rule with hash: true, once for each of them, the newest first." placeholder:"FILE"`
+	KeySecrets string   `help:"File of the secrets: print the key of a rule with hash: true, once for each of them." placeholder:"FILE"`
 }
 
 // Run prints the key, or what replaces one that is long or hashed.

@@ -22,7 +22,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -238,17 +238,24 @@ func (s *State) nextGossip() string {
 	return "gossip key: people/gossip-key has a new one, and no other file (step 1 of 2); `consul keyring -install` it before --rotate gossip again: docs/bootstrap.md"
 }
 
-// nextKeySecret adds a secret under which keys are hashed. Overrides hold under the one before it, too, until the
-// next time.
+// nextKeySecret goes one step further. Limits of single keys hold only under the secrets that a replica has, so files
+// have a new one behind the one in force until all replicas have it.
 func (s *State) nextKeySecret() string {
-	before := s.KeySecrets[:min(len(s.KeySecrets), 1)]
-	number := 0
-	_, _ = fmt.Sscan(strings.Join(before, ""), &number) // is the name; without a secret it stays 0
-	s.KeySecrets = append([]string{fmt.Sprintf("%d %x", number+1, random(16))}, before...)
-	if len(before) == 0 {
-		return "secret of keys: made"
+	number := func(i int) (n int) {
+		_, _ = fmt.Sscan(s.KeySecrets[i], &n) // is the name
+		return n
 	}
-	return "secret of keys: new; overrides hold under the one before, too, until the next --rotate key-secrets: all replicas and aggregators need this file before that"
+	made := func(n int) string { return fmt.Sprintf("%d %x", n, random(16)) }
+	switch {
+	case len(s.KeySecrets) == 0:
+		s.KeySecrets = []string{made(1)}
+		return "secret of keys: made"
+	case len(s.KeySecrets) == 2 && number(1) > number(0):
+		slices.Reverse(s.KeySecrets)
+		return "secret of keys: the new one is in force (step 2 of 2); publish it"
+	}
+	s.KeySecrets = []string{s.KeySecrets[0], made(number(0) + 1)}
+	return "secret of keys: a new one is behind the one in force (step 1 of 2); all replicas and aggregators need this file before --rotate key-secrets again"
 }
 
 // random returns so many bytes that nobody can guess.

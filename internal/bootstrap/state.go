@@ -37,7 +37,7 @@ type State struct {
 	// FormerManagement are secrets of Consul's management token before it, the newest last.
 	FormerManagement []string             `json:"former_management,omitempty"`
 	Redis            map[string]Passwords `json:"redis"` // by region, and global
-	// KeySecrets are the lines of the file of --key-secrets, the newest first: two after a rotation.
+	// KeySecrets are the lines of the file of --key-secrets. After a rotation there are two: the first is in force.
 	KeySecrets []string `json:"key_secrets"`
 }
 

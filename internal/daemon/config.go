@@ -30,10 +30,10 @@ type Config struct {
 	Rules string `help:"Rules file, YAML, or a directory of them; or consul: for those in Consul." placeholder:"PATH"`
 
 	// KeySecrets is the file of the secrets under which rules with hash: true hash their keys: one or two
-	// lines of a name and 32 hexadecimal digits, the newest first. It is read again when its content
+	// lines of a name and 32 hexadecimal digits, the one in force first. It is read again when its content
 	// changes. All replicas, and with scope: global all regions and aggregators, need the same. A file that
 	// everybody may read is refused. Empty: rules with hash: true are refused.
-	KeySecrets string `help:"File of the secrets under which keys are hashed, the newest first." placeholder:"FILE"`
+	KeySecrets string `help:"File of the secrets under which keys are hashed, the one in force first." placeholder:"FILE"`
 
 	// RulesCopy is the file with a copy of the rules in force, for a start while Consul is
 	// away. auto: "rules" in the directory that systemd names (STATE_DIRECTORY), else

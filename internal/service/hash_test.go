@@ -27,7 +27,7 @@ rules:
 `
 
 // TestHash: without a secret rules that hash keys are refused, and those in force stay. Limits of single keys hold under
-// each secret; holders get the newest one, and only with the rules.
+// each secret; holders get the first one, and only with the rules.
 func TestHash(t *testing.T) {
 	r := newRegion(t)
 	before, _ := r.service.RulesVersion()

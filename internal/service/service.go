@@ -119,7 +119,7 @@ func NewService(c Config) *Service {
 	return s
 }
 
-// SetSecrets replaces the secrets under which keys are hashed, the newest first: holders get this one, and
+// SetSecrets replaces the secrets under which keys are hashed, the one in force first: holders get this one, and
 // limits of single keys are found under all.
 func (s *Service) SetSecrets(all []rule.Secret) error {
 	s.changes.Lock()

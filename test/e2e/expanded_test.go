@@ -43,14 +43,14 @@ candidates:
   - { rule: live, limit: 1/1d, until: "END" }
 `
 
-// expanded is the world of these rules: Consul, a cluster of Redis, an aggregator, a region, two PoPs.
+// expanded is the world of these rules: Consul, a cluster of Redis, an aggregator, a region of two replicas, two PoPs.
 type expanded struct {
 	*testing.T
 	*stack.Stack
 	dir    string
 	consul *consultest.Agent
 	redis  *redistest.Cluster
-	tiers  []*region.Region // the aggregator and the region
+	tiers  []*region.Region // the aggregator and the replicas
 	log    string           // the access log of both PoPs
 	hash   string           // of the partner's key, under the first secret
 }
@@ -83,15 +83,20 @@ func startExpanded(t *testing.T) *expanded {
 	w.setSecrets(olderSecret)
 	w.hash = w.hashesOf(partner)[0]
 	w.apply("first", "4", "30", time.Now().Add(time.Hour))
-	start := func(program string, flags ...string) {
-		r := region.New(t, region.Config{Dir: w.dir, Name: program, Program: program, Flags: append(flags, "--rules", "consul:", "--consul", w.consul.Addr,
-			"--rules-copy", filepath.Join(w.dir, program+".copy"), "--key-secrets", w.secrets(), "--log-level", "debug")})
+	start := func(name, program string, flags ...string) {
+		r := region.New(t, region.Config{Dir: w.dir, Name: name, Program: program, Flags: append(flags, "--rules", "consul:", "--consul", w.consul.Addr,
+			"--rules-copy", filepath.Join(w.dir, name+".copy"), "--key-secrets", filepath.Join(w.dir, name+secretsFile), "--log-level", "debug")})
 		r.Start()
 		w.tiers = append(w.tiers, r)
 	}
-	start("weir-global", "--state", filepath.Join(w.dir, "state"), "--state-interval", "100ms")
-	start("weir-regional", "--region", "eu", "--global", w.tiers[0].Addr, "--redis", strings.Join(w.redis.Addrs(), ","), "--redis-timeout", "1s")
-	w.Stack = stack.Start(t, stack.Config{RegionAddr: w.tiers[1].Addr, Bootstrap: func(b *envoy.Bootstrap) { b.SetAccessLog(w.log) }})
+	start("global", "weir-global", "--state", filepath.Join(w.dir, "state"), "--state-interval", "100ms")
+	for _, name := range []string{"one", "two"} {
+		start(name, "weir-regional", "--region", "eu", "--global", w.tiers[0].Addr, "--redis", strings.Join(w.redis.Addrs(), ","), "--redis-timeout", "1s")
+	}
+	w.Stack = stack.Start(t, stack.Config{RegionAddr: w.tiers[1].Addr, Bootstrap: func(b *envoy.Bootstrap) {
+		b.SetCluster("weir_region", w.tiers[1].Addr, w.tiers[2].Addr)
+		b.SetAccessLog(w.log)
+	}})
 	for _, p := range w.PoPs {
 		do(t, p.Admin, http.MethodPost, "/logging?wasm=debug")
 	}

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/drive"
@@ -28,21 +29,29 @@ const (
 	brokenSecret = "a-broken-secret"
 	value        = "sk_live_a-key-of-a-client"
 	partner      = value + "-that-is-a-partner"
+
+	secretsFile = ".key-secrets" // behind the name of a tier
 )
 
-// Keys are counted under a hash, at the region and at the aggregator. When another secret comes, keys are counted anew
-// under it, limits of single keys hold under both, no request fails, and no count is lost: the older secret, put back,
-// has what was counted under it. A file with a mistake changes nothing.
+// Keys are counted under a hash, at the region and at the aggregator. Another secret comes into force while replicas read
+// their files one after the other, under load: no request fails, and limits of single keys hold. Keys are counted anew
+// under it, and no count is lost: the older secret, put back, has what was counted under it. A file with a mistake
+// changes nothing.
 func (w *expanded) hashes() {
 	ctx, stop := context.WithCancel(w.Context())
 	defer stop()
 	w.hashedUnder(7)
 	w.keysGet("200 200 200 429")
-	load := make(chan *drive.Result)
-	go func() {
-		tally, _ := drive.Run(ctx, drive.Load{Addrs: w.Addrs(), Request: drive.Get("/secret", "x-api-key", "in-plain"), PerSecond: 100, Until: time.Now().Add(5 * time.Minute)})
-		load <- tally
-	}()
+	var running sync.WaitGroup
+	var named, others *drive.Result // of the key that an override names in plain, and of one key each
+	load := func(into **drive.Result, request func([]byte, int64) []byte) {
+		running.Go(func() {
+			*into, _ = drive.Run(ctx, drive.Load{Addrs: w.Addrs(), Request: request, PerSecond: 200, Until: time.Now().Add(5 * time.Minute)})
+		})
+	}
+	load(&named, drive.Get("/secret", "x-api-key", "in-plain"))
+	load(&others, drive.GetEach("/secret", "x-api-key", value))
+	w.setSecrets(olderSecret, newerSecret)
 	w.setSecrets(newerSecret, olderSecret)
 	w.hashedUnder(3)
 	w.keysGet("200 200 200 429")
@@ -50,17 +59,19 @@ func (w *expanded) hashes() {
 	w.hashedUnder(7)
 	w.keysGet("429 429")
 	stop()
-	tally := <-load
+	running.Wait()
 	older := w.spentInPlain()
 	w.setSecrets(newerSecret, olderSecret)
 	w.hashedUnder(3)
 	w.keysGet("429 429")
 	newer := w.spentInPlain()
-	if w.Logf("%d requests under the older secret, %d under the newer one", older, newer); older+newer != tally.OK()+2 || older < 2 || newer < 2 {
-		w.Errorf("want the %d that were admitted and 2, some of each", tally.OK())
+	if w.Logf("%d requests under the older secret, %d under the newer one", older, newer); older+newer != named.OK()+2 || older < 2 || newer < 2 {
+		w.Errorf("want the %d that were admitted and 2, some of each", named.OK())
 	}
-	if tally.Other(200) > 0 || tally.Failed > 0 {
-		w.Errorf("while secrets changed requests got %v, %v", tally.Status, tally.FirstError)
+	for _, r := range []*drive.Result{named, others} {
+		if r.Other(200) > 0 || r.Failed > 0 {
+			w.Errorf("while secrets changed requests got %v, %v", r.Status, r.FirstError)
+		}
 	}
 	w.setSecrets(brokenSecret)
 	for _, tier := range w.tiers {
@@ -107,8 +118,8 @@ func (w *expanded) search() {
 	w.logged("weir-denied:secret-global ")
 	shown := w.shown()
 	for where, want := range map[string][]string{
-		"Redis": append(hashes, "{login@2d:ann}"), "state": hashes, "Consul": {"in-plain"}, "weir-regional.copy": {"in-plain"},
-		"weir-regional.log": {"DEBUG"}, "weir-regional/rules": {"secret-leased"}, "pop-1/stats/prometheus": {"secret-leased"},
+		"Redis": append(hashes, "{login@2d:ann}"), "state": hashes, "Consul": {"in-plain"}, "one.copy": {"in-plain"},
+		"one.log": {"DEBUG"}, "two/rules": {"secret-leased"}, "pop-1/stats/prometheus": {"secret-leased"},
 	} {
 		for _, text := range want {
 			if !strings.Contains(shown[where], text) {
@@ -134,7 +145,7 @@ func (w *expanded) shown() map[string]string {
 		all["Consul"] += key + " " + unpacked(value)
 	}
 	err := filepath.WalkDir(w.dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || path == w.secrets() {
+		if err != nil || entry.IsDir() || strings.HasSuffix(path, secretsFile) {
 			return err
 		}
 		text, err := os.ReadFile(path)
@@ -167,22 +178,26 @@ func unpacked(text string) string {
 	return text + string(within)
 }
 
-// secrets is the path of the file of secrets.
-func (w *expanded) secrets() string { return filepath.Join(w.dir, "key-secrets") }
-
-// setSecrets replaces the file of secrets in one step.
+// setSecrets replaces the file of secrets of each tier in one step, that of the second replica after longer than programs
+// take to look at theirs.
 func (w *expanded) setSecrets(secrets ...string) {
 	w.Helper()
 	text := ""
-	for i, s := range secrets {
-		text += fmt.Sprintf("%d%d %x\n", i, len(secrets), s)
+	for _, s := range secrets {
+		text += fmt.Sprintf("%d %x\n", len(text)+len(secrets), s)
 	}
-	err := os.WriteFile(w.secrets()+".new", []byte(text), 0o600)
-	if err == nil {
-		err = os.Rename(w.secrets()+".new", w.secrets())
-	}
-	if err != nil {
-		w.Fatal(err)
+	for _, name := range []string{"global", "one", "two"} {
+		path := filepath.Join(w.dir, name+secretsFile)
+		if name == "two" && w.Stack != nil {
+			time.Sleep(1500 * time.Millisecond)
+		}
+		err := os.WriteFile(path+".new", []byte(text), 0o600)
+		if err == nil {
+			err = os.Rename(path+".new", path)
+		}
+		if err != nil {
+			w.Fatal(err)
+		}
 	}
 }
 
@@ -190,7 +205,7 @@ func (w *expanded) setSecrets(secrets ...string) {
 func (w *expanded) hashesOf(key string) (hashes []string) {
 	w.Helper()
 	rules := proc.WriteFile(w, filepath.Join(w.dir, "key.yaml"), "rules: [{ name: secret, key: [{ header: x-api-key }], hash: true, limit: 3/1d }]\n")
-	for line := range strings.Lines(w.weir("key", "secret", key, "--rules", rules, "--key-secrets", w.secrets())) {
+	for line := range strings.Lines(w.weir("key", "secret", key, "--rules", rules, "--key-secrets", filepath.Join(w.dir, "one"+secretsFile))) {
 		hash, _, _ := strings.Cut(line, " ")
 		hashes = append(hashes, strings.TrimPrefix(hash, `\h`))
 	}

@@ -24,8 +24,8 @@ type Named struct {
 // most is how many secrets are valid at once: two during a rotation.
 const most = 2
 
-// Read reads a file of one or two lines, each with an id and 32 hexadecimal digits, the newest
-// first. A file that everybody may read is refused.
+// Read reads a file of one or two lines, each with an id and 32 hexadecimal digits, the one in
+// force first. A file that everybody may read is refused.
 func Read(path string) ([]Named, error) {
 	text, err := content(path)
 	if err != nil {
@@ -59,7 +59,7 @@ func parse(path, text string) (all []Named, err error) {
 		case err != nil || len(raw) != len(n.Secret) || id == "" || len(id) > rule.MaxName || strings.ContainsFunc(id, func(r rune) bool { return !rule.IsNameRune(r) }):
 			return nil, fmt.Errorf("key secrets: %s:%d: is no secret; write a name and 32 hexadecimal digits, such as the output of: echo 1 $(openssl rand -hex 16)", path, i+1)
 		case i >= most:
-			return nil, fmt.Errorf("key secrets: %s has more than %d lines; the newest secret and the one before it are enough", path, most)
+			return nil, fmt.Errorf("key secrets: %s has more than %d lines; the secret in force and the next one, or the one before, are enough", path, most)
 		}
 		n.ID = id
 		copy(n.Secret[:], raw)
