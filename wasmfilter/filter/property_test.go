@@ -39,6 +39,7 @@ func TestClaim(t *testing.T) {
 		{"a number too large", double(1 << 51), rule.Value{}},
 		{"a number of 1e21", double(1e21), rule.Value{}},
 		{"a number that is not whole", double(1.5), rule.Value{}},
+		{"one whose bytes are a text", double(9.6), here("333333#@")},
 		{"no number", double(math.NaN()), rule.Value{}},
 		{"infinite", double(math.Inf(-1)), rule.Value{}},
 		{"true", "\x01", here("true")},
