@@ -114,6 +114,7 @@ func BenchmarkLongPath(b *testing.B) {
 	for _, c := range []struct{ name, match, key string }{
 		{"template", `"path":{"template":"/{a}/b"}`, `"client_ip"`},
 		{"regex", `"path":{"regex":"/.*\\.(css|js)"}`, `"client_ip"`},
+		{"regex for another host", `"host":"example.com","path":{"regex":"/.*\\\\.(css|js)"}`, `"client_ip"`},
 		{"regex of 1804 steps", `"path":{"regex":"/.*[ab]{900}[ab]{900}x"}`, `"client_ip"`},
 		{"query", `"query":{"v":"2"}`, `"client_ip"`},
 		{"key", `"method":"GET"`, `"path"`},

@@ -206,7 +206,7 @@ func (in *Inputs) matcher(m *Match, begin uint64) matcher {
 
 // holds reports whether m holds, but for what depends on the key.
 func (m *matcher) holds(q *view) bool {
-	return m.method(q.Method) && m.path(q) && m.host(q.host) && (m.clauses == nil || m.clauses.hold(q))
+	return m.method(q.Method) && m.host(q.host) && m.path(q) && (m.clauses == nil || m.clauses.hold(q))
 }
 
 // keyHolds reports whether what depends on the key holds.
