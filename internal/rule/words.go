@@ -8,14 +8,14 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// word is a value that has a word in the rule language.
-type word interface {
+// Word is a value that has a word in the rule language.
+type Word interface {
 	~uint8
 	String() string
 }
 
 // Words returns the words for the values of a type, in the order of its constants.
-func Words[T word]() (words []string) {
+func Words[T Word]() (words []string) {
 	for value := T(0); value.String() != unknown; value++ {
 		words = append(words, value.String())
 	}
@@ -23,7 +23,7 @@ func Words[T word]() (words []string) {
 }
 
 // ParseWord returns the value that a word stands for; of any other word the default.
-func ParseWord[T word](text string) T { return T(max(0, slices.Index(Words[T](), text))) }
+func ParseWord[T Word](text string) T { return T(max(0, slices.Index(Words[T](), text))) }
 
 // unknown is the word for what is no value of its type.
 const unknown = "unknown"

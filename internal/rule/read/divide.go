@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check"
 	"github.com/weirlimit/weir/internal/rule/strict"
@@ -78,9 +76,7 @@ func (d *reader) variants(list strict.Value, w windows) {
 // variant returns the rules of a variant: those of the rule but for what it states itself.
 func (d *reader) variant(v strict.Value, w windows) windows {
 	spec := w.rules[0].Limits[0].Limit
-	if algorithm := v.Field("algorithm"); algorithm.Present() {
-		spec.Algorithm = enum[limit.Algorithm](algorithm)
-	}
+	spec.Algorithm = enum(v.Field("algorithm"), spec.Algorithm)
 	one, list := v.Field("limit"), v.Field("limits")
 	own := w
 	own.rules = slices.Clone(w.rules)
@@ -91,10 +87,7 @@ func (d *reader) variant(v strict.Value, w windows) windows {
 		spec.Count, spec.Period, spec.Burst = 0, 0, 0
 		own.set(w.rules[0], d.limits(v, spec), list.Present())
 	}
-	consistency := w.rules[0].Consistency
-	if stated := v.Field("consistency"); stated.Present() {
-		consistency = enum[lease.Consistency](stated)
-	}
+	consistency := enum(v.Field("consistency"), w.rules[0].Consistency)
 	for i := range own.rules {
 		r := &own.rules[i]
 		r.Consistency = consistency

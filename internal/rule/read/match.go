@@ -12,7 +12,7 @@ import (
 
 // match reads a condition.
 func (d *reader) match(v strict.Value) (m rule.Match) {
-	if !v.Present() || !v.Object(matchFields...) {
+	if !v.Object(matchFields...) {
 		return m
 	}
 	m = d.condition(v)

@@ -167,16 +167,14 @@ func regions(v strict.Value) (rs rule.Regions) {
 
 // The functions below read a field that may be absent, as its zero value then.
 
-// enum reads a word of the language.
-func enum[T interface {
-	~uint8
-	String() string
-}](v strict.Value) T {
-	if !v.Present() {
-		return 0
+// enum reads a word of the language, which is absent by default.
+func enum[T rule.Word](v strict.Value, absent T) T {
+	if v.Present() {
+		if i, ok := v.Enum(rule.Words[T]()...); ok {
+			return T(i)
+		}
 	}
-	i, _ := v.Enum(rule.Words[T]()...)
-	return T(i)
+	return absent
 }
 
 // integer reads a whole number.

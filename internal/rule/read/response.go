@@ -28,7 +28,7 @@ func headers(v strict.Value) (h rule.Headers) {
 
 // refusalForm reads what a refused request gets.
 func refusalForm(v strict.Value) (f refusal.Form) {
-	if !v.Present() || !v.Object(refusalFields...) {
+	if !v.Object(refusalFields...) {
 		return f
 	}
 	f.Status = int(integer(v.Field("status"), check.RefusalStatusRange))

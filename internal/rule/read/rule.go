@@ -20,7 +20,7 @@ func (d *reader) rule(v strict.Value, i int) {
 	if name := v.Field("name"); name.Require("a name of letters, digits, - and _") {
 		r.Name, _ = name.String("a name")
 	}
-	r.Mode = enum[rule.Mode](v.Field("mode"))
+	r.Mode = enum(v.Field("mode"), rule.Mode(0))
 	r.Match = d.match(v.Field("match"))
 	if r.From = from(v.Field("from")); r.Mode == rule.Exempt {
 		for _, name := range v.Names() {
@@ -33,10 +33,10 @@ func (d *reader) rule(v strict.Value, i int) {
 	}
 	r.Key = d.key(v.Field("key"))
 	r.Hash, _ = v.Field("hash").Bool()
-	r.Scope = enum[rule.Scope](v.Field("scope"))
+	r.Scope = enum(v.Field("scope"), rule.ScopeRegion)
 	r.Cost = d.cost(v.Field("cost"))
-	r.Fair = enum[rule.Fair](v.Field("fair"))
-	r.Consistency = enum[lease.Consistency](v.Field("consistency"))
+	r.Fair = enum(v.Field("fair"), rule.FairDemand)
+	r.Consistency = enum(v.Field("consistency"), lease.Leased)
 	r.Overdraft = integer(v.Field("overdraft"), check.OverdraftRange)
 	d.onFailure(v.Field("on_failure"), &r)
 	r.Timeout = period(v.Field("timeout"), "100ms")
@@ -63,12 +63,9 @@ func from(v strict.Value) (names []string) {
 // spec reads what all limits of a rule have in common.
 func (d *reader) spec(v strict.Value, scope rule.Scope) limit.Spec {
 	spec := limit.Spec{
-		Algorithm:   scope.DefaultAlgorithm(),
-		Align:       enum[limit.Align](v.Field("align")),
+		Algorithm:   enum(v.Field("algorithm"), scope.DefaultAlgorithm()),
+		Align:       enum(v.Field("align"), limit.AlignClock),
 		MinInterval: period(v.Field("min_interval"), "2s"),
-	}
-	if algorithm := v.Field("algorithm"); algorithm.Present() {
-		spec.Algorithm = enum[limit.Algorithm](algorithm)
 	}
 	spec.ChargeDenied, _ = v.Field("charge_denied").Bool()
 	if lease := v.Field("lease"); lease.Kind() == strict.Object {
@@ -79,7 +76,7 @@ func (d *reader) spec(v strict.Value, scope rule.Scope) limit.Spec {
 
 // leaseInterval reads the interval and checks the mapping that has it.
 func (d *reader) leaseInterval(v strict.Value) limit.Micros {
-	if !v.Present() || !v.Object(leaseFields...) {
+	if !v.Object(leaseFields...) {
 		return 0
 	}
 	return period(v.Field("interval"), "100ms")
@@ -101,19 +98,15 @@ func (d *reader) cost(v strict.Value) rule.Cost {
 
 // onFailure reads what a rule does on a failure, after its scope.
 func (d *reader) onFailure(v strict.Value, r *rule.Rule) {
-	if !v.Present() {
-		r.OnFailure = r.Scope.DefaultOnFailure(d.regions)
-		return
-	}
 	if v.Kind() != strict.Object {
-		r.OnFailure = enum[lease.OnFailure](v)
+		r.OnFailure = enum(v, r.Scope.DefaultOnFailure(d.regions))
 		return
 	}
 	if !v.Object(onFailureFields...) {
 		return
 	}
 	if action := v.Field("action"); action.Require("allow, deny or local") {
-		r.OnFailure = enum[lease.OnFailure](action)
+		r.OnFailure = enum(action, lease.FailureAllow)
 	}
 	if status := v.Field("status"); status.Is(strict.Int, check.StatusForms) {
 		n, err := strconv.Atoi(status.Node().Text)
