@@ -128,26 +128,21 @@ func (c *Config) fields(v strict.Value) {
 	} else {
 		pop.Fail("has " + strconv.Itoa(len(name)) + " bytes; write at most " + strconv.Itoa(wire.MaxPop))
 	}
-	if region := v.Field("region"); region.Present() {
-		if name, ok := region.String("the name of a region"); rule.IsRegion(name) {
-			c.Region = name
-		} else if ok {
-			region.Fail("is no name of a region; write " + rule.RegionForm)
-		}
+	region := v.Field("region")
+	if name, ok := region.String("the name of a region"); rule.IsRegion(name) {
+		c.Region = name
+	} else if ok {
+		region.Fail("is no name of a region; write " + rule.RegionForm)
 	}
 	c.labels(v.Field("labels"))
 	c.JWTPayload = text(v.Field("jwt_payload"), maxJWTPayload)
-	if i, ok := v.Field("before_rules").Enum("allow", "deny"); ok {
-		c.DenyBeforeRules = i == 1
-	}
+	before, _ := v.Field("before_rules").Enum("allow", "deny")
+	c.DenyBeforeRules = before == 1
 	if rules := v.Field("rules"); rules.Present() {
-		if c.Rules = read.Document(rules, nil); !rules.Ok() {
-			c.Rules = nil
-		}
+		c.Rules = read.Document(rules, nil)
 	}
-	if ms, ok := v.Field("rules_every_ms").Int(100, 3_600_000); ok {
-		c.RulesEvery = lease.Millis(ms)
-	}
+	every, _ := v.Field("rules_every_ms").Int(100, 3_600_000)
+	c.RulesEvery = lease.Millis(every)
 	if on, ok := v.Field("ratelimit_headers").Bool(); ok {
 		c.Headers = on
 	}
@@ -159,9 +154,8 @@ func (c *Config) fields(v strict.Value) {
 	case ok:
 		c.PagesLog2 = bits.TrailingZeros64(uint64(n))
 	}
-	if n, ok := v.Field("calls_in_flight").Int(1, 64); ok {
-		c.CallsInFlight = int(n)
-	}
+	calls, _ := v.Field("calls_in_flight").Int(1, 64)
+	c.CallsInFlight = int(calls)
 	c.TestHooks, _ = v.Field("test_hooks").Bool()
 }
 
