@@ -120,6 +120,13 @@ func TestBoundKeyHasALimitOfItsOwn(t *testing.T) {
 	if got := b.ask(request(of("user", "acme"))).Statuses[0].CurrentLimit.RequestsPerUnit; got != 9 {
 		t.Errorf("the limit of acme is reported as %d, want 9", got)
 	}
+	if got := b.ask(request(of("user", "acme"))).Statuses[0].CurrentLimit.Name; got != "per-user" {
+		t.Errorf("without a name the limit of acme is called %s", got)
+	}
+	b.setRules(strings.Replace(own, "limit: 9/1h", "limit: 9/1h, name: contract", 1))
+	if got := b.ask(request(of("user", "acme"))).Statuses[0].CurrentLimit.Name; got != "per-user/contract" {
+		t.Errorf("the limit of acme is called %s", got)
+	}
 	b.setRules(strings.Replace(own, "limit: 9/1h", "limit: unlimited", 1))
 	b.play(t, steps{{request(of("user", "acme")), "OK: OK 4294967295"}})
 	b.setRules(boundRules)

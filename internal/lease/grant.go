@@ -113,12 +113,32 @@ func (t *Terms) SpentAtOnce(w Want, g Grant) bool {
 // this that is as large, or one unit less.
 const Unlimited = limit.MaxCount
 
+// MaxOverrides is how many overrides by key a holder can name at a time.
+const MaxOverrides = 1024
+
+// ofOverride is what holder.State.OwnLimit is for the override with the number 0. A limit in its place would be
+// as large, nearly, as limits can be.
+const ofOverride = Unlimited - 1 - MaxOverrides
+
 // OwnLimit is what a reply that decides states for [holder.State.OwnLimit].
 func (t *Terms) OwnLimit(g *Grant) int64 {
-	if g.Limit == t.Capacity {
+	switch {
+	case g.Override > 0:
+		return ofOverride + int64(g.Override)
+	case g.Limit == t.Capacity:
+		return 0
+	case g.Limit >= Unlimited-1:
+		return Unlimited
+	}
+	return min(g.Limit+1, ofOverride)
+}
+
+// Override is [Grant.Override] of the reply that stated this for [holder.State.OwnLimit].
+func Override(own int64) uint16 {
+	if own <= ofOverride || own >= Unlimited {
 		return 0
 	}
-	return min(g.Limit+1, Unlimited)
+	return uint16(own - ofOverride)
 }
 
 // Scarce is below how many units left above a grant that does not cover a want is the last one for a while,

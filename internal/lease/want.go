@@ -59,6 +59,9 @@ type Grant struct {
 
 	// StillOwed is true if Overdrawn of the want was not applied, though the rest was.
 	StillOwed bool
+	// Override is the number that the holder has given to the name of the override by key with this Limit, 1 to
+	// MaxOverrides; 0: there is none, or it has no name. It is not part of the message.
+	Override uint16
 }
 
 // Keep is a grant of which so many units are kept while the others go back.

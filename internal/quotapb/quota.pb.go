@@ -973,7 +973,10 @@ type Grant struct {
 	ResetMs uint64 `protobuf:"varint,10,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"`
 	// Whether overdrawn of this want was not applied although the want was decided: it
 	// is still owed, and to be repeated under the same name.
-	StillOwed     bool `protobuf:"varint,11,opt,name=still_owed,json=stillOwed,proto3" json:"still_owed,omitempty"`
+	StillOwed bool `protobuf:"varint,11,opt,name=still_owed,json=stillOwed,proto3" json:"still_owed,omitempty"`
+	// The name of the override by key whose limit this is, for headers and logs: 1 to 64
+	// letters, digits, - and _. Empty: there is none, or it has no name.
+	Override      []byte `protobuf:"bytes,12,opt,name=override,proto3" json:"override,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1083,6 +1086,13 @@ func (x *Grant) GetStillOwed() bool {
 		return x.StillOwed
 	}
 	return false
+}
+
+func (x *Grant) GetOverride() []byte {
+	if x != nil {
+		return x.Override
+	}
+	return nil
 }
 
 // RulesRequest asks for the rules.
@@ -1544,7 +1554,7 @@ const file_quota_proto_rawDesc = "" +
 	"\areserve\x18\n" +
 	" \x01(\v2\x1b.weir.quota.v1.ReserveReplyR\areserve\x12&\n" +
 	"\x0fshare_per_mille\x18\v \x01(\rR\rsharePerMille\x12\x16\n" +
-	"\x06secret\x18\f \x01(\x04R\x06secret\"\xd5\x02\n" +
+	"\x06secret\x18\f \x01(\x04R\x06secret\"\xf1\x02\n" +
 	"\x05Grant\x12-\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x15.weir.quota.v1.StatusR\x06status\x12\x18\n" +
 	"\agranted\x18\x02 \x01(\x04R\agranted\x12\x14\n" +
@@ -1560,7 +1570,8 @@ const file_quota_proto_rawDesc = "" +
 	"\breset_ms\x18\n" +
 	" \x01(\x04R\aresetMs\x12\x1d\n" +
 	"\n" +
-	"still_owed\x18\v \x01(\bR\tstillOwed\"\xa3\x01\n" +
+	"still_owed\x18\v \x01(\bR\tstillOwed\x12\x1a\n" +
+	"\boverride\x18\f \x01(\fR\boverride\"\xa3\x01\n" +
 	"\fRulesRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12!\n" +
 	"\fhave_version\x18\x02 \x01(\tR\vhaveVersion\x12\x10\n" +

@@ -137,6 +137,7 @@ func (s *Service) prepare(x *exchange, rules *catalog, now limit.Micros) {
 			x.response.Grants[i] = wire.Grant{Grant: own.Grant(&w.Want, now)}
 			continue
 		}
+		x.response.Grants[i].Name = own.Name
 		scattered = scattered || w.Group < group
 		group = w.Group
 		x.asks = append(x.asks, s.askOf(x, rules, i, w, p))
@@ -207,7 +208,7 @@ func (s *Service) count(x *exchange, rules *catalog) {
 func (x *exchange) answer() {
 	for i := range x.asks {
 		a, out := &x.asks[i], &x.response.Grants[x.index[i]]
-		*out = wire.Grant{Grant: x.grants[i], Shape: a.Policy.Limit.Fingerprint()}
+		*out = wire.Grant{Grant: x.grants[i], Shape: a.Policy.Limit.Fingerprint(), Name: out.Name}
 		if a.Holder != 0 { // slots are not leased for a period
 			w := &x.request.Wants[x.index[i]]
 			out.Shape, out.Lease = w.Shape, w.Lease

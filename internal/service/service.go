@@ -183,6 +183,11 @@ func (s *Service) Policy(rule string, variant uint32, key []byte) *engine.Policy
 	return c.policy(rule, variant, 0, key, now).Policy
 }
 
+// Override is the name of the override by key whose limit a key has by a rule in force; empty if none has a name.
+func (s *Service) Override(rule string, key []byte) string {
+	return string(s.rules.Load().policy(rule, 0, 0, key, s.config.Now()).Name)
+}
+
 // Expanded are the names of the rules in force that the rule of a document was expanded into;
 // nil if there are none. An expanded name stands for itself.
 func (s *Service) Expanded(name string) []string { return s.rules.Load().expanded[name] }

@@ -73,3 +73,38 @@ func TestUntil(t *testing.T) {
 		}
 	}
 }
+
+// TestNames: a grant has the name of the override by key whose limit it goes by, in whatever order the wants of a call are
+// decided, until that ends. Others have none, also where a call before had one in their place.
+func TestNames(t *testing.T) {
+	r := newRegion(t)
+	r.setRules(keyRules(fmt.Sprintf(", { key: [acme], limit: 20/1h, name: contract, until: %q }, { key: [globex], limit: 20/1h, name: trial }, { key: [none], limit: 20/1h }", r.at(limit.Minute))))
+	gold := want("a", "acme", 1)
+	gold.Variant = 1
+	gold.Override = rulesOf(t, keyRules("")).Override(0, 1)
+	for call, wants := range map[string][]wire.Want{
+		"contract trial": {want("a", "acme", 1), want("a", "globex", 1)},
+		"  trial    contract": {want("a", "none", 1), gold, want("a", "globex", 1), want("nosuch", "acme", 1),
+			{Rule: "a", Key: []byte("acme"), Want: lease.Want{Need: 2}}, want("a", "other", 1), want("a", "acme", 1)},
+	} {
+		for group := range uint32(2) { // the second time each want is a group, and they are decided backwards
+			var names []string
+			for i := range wants {
+				wants[i].Group = group * uint32(100-i)
+			}
+			for _, g := range r.grants(wants...) {
+				names = append(names, string(g.Name))
+			}
+			if got := strings.Join(names, " "); got != call {
+				t.Errorf("group %d: names %q, want %q", group, got, call)
+			}
+		}
+	}
+	if name := r.service.Override("a", []byte("acme")); name != "contract" {
+		t.Errorf("the override is called %q", name)
+	}
+	r.advance(limit.Minute)
+	if g := r.grants(want("a", "acme", 1))[0]; len(g.Name) > 0 || r.service.Override("a", []byte("acme")) != "" {
+		t.Errorf("when it has ended: %+v", g)
+	}
+}

@@ -89,7 +89,7 @@ func generatedResponse(m *wire.Response) *quotapb.AcquireResponse {
 		pb.Grants = append(pb.Grants, &quotapb.Grant{
 			Status: quotapb.Status(g.Status), Granted: uint64(g.Granted), Lease: uint64(g.Shape)<<32 | uint64(g.Lease),
 			StartsInMs: uint64(g.StartsIn), TtlMs: uint64(g.TTL), RetryAfterMs: generatedTime(g.RetryAfter), AskAfterMs: uint64(g.AskAfter),
-			Limit: uint64(g.Limit), Remaining: uint64(g.Remaining), ResetMs: generatedTime(g.Reset), StillOwed: g.StillOwed,
+			Limit: uint64(g.Limit), Remaining: uint64(g.Remaining), ResetMs: generatedTime(g.Reset), StillOwed: g.StillOwed, Override: g.Name,
 		})
 	}
 	return pb

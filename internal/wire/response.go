@@ -96,10 +96,11 @@ func (m *Response) DecodeAnswer(b []byte, seq uint64, wants int) error {
 	return nil
 }
 
-// Grant is a Grant. Shape is as in [Want].
+// Grant is a Grant. Shape is as in [Want]. Name is that of the override by key.
 type Grant struct {
 	lease.Grant
 	Shape uint32
+	Name  []byte
 }
 
 func (g *Grant) append(dst []byte) []byte {
@@ -113,7 +114,8 @@ func (g *Grant) append(dst []byte) []byte {
 	dst = appendUint(dst, 8, uint64(g.Limit))
 	dst = appendUint(dst, 9, uint64(g.Remaining))
 	dst = appendUint(dst, 10, Ms(g.Reset))
-	return appendBool(dst, 11, g.StillOwed)
+	dst = appendBool(dst, 11, g.StillOwed)
+	return appendBytes(dst, 12, g.Name)
 }
 
 func (g *Grant) decode(r *reader) {
@@ -143,6 +145,8 @@ func (g *Grant) decode(r *reader) {
 			g.Reset = lease.Millis(min(r.num, uint64(lease.Never)))
 		case 11<<3 | typeVarint:
 			g.StillOwed = r.num != 0
+		case 12<<3 | typeBytes:
+			g.Name = r.bytes()
 		}
 	}
 	r.leave(outer)

@@ -27,6 +27,10 @@ const refusalRules = `rules:
   - { name: secret, match: { path: /secret }, key: [{ header: x-user }], limit: 1/1d, timeout: 1s, headers: off }
   - { name: tiers, match: { path: /tiers }, key: [{ header: x-user }], limit: 1/1d, timeout: 1s, retry_jitter: 100,
       overrides: [{ name: gold, when: { header: { x-tier: gold } }, limit: 2/1h }, { when: { header: { x-tier: tin } }, limit: 1/1h }] }
+  - { name: keys, match: { path: /keys }, key: [{ header: x-user }], limit: 1/1d, timeout: 1s,
+      overrides: [{ name: acme, key: ['ann<script>"'], limit: 2/1d }] }
+  - { name: each, match: { path: /each }, key: [{ header: x-user }], limit: 1/1d, timeout: 1s, consistency: exact,
+      overrides: [{ name: globex, key: ['ann<script>"'], limit: 2/1d }, { key: [bob], limit: 0/1d }] }
   - { name: bound, match: { path: /nowhere }, key: [{ header: x-user }], limit: 1/1d,
       refusal: { body: '{"rule": "{rule}"}', content_type: application/json } }
 `
@@ -77,6 +81,8 @@ func TestRefusals(t *testing.T) {
 		{"/secret", []string{"content-type", "application/grpc"}, 200, map[string]string{"Grpc-Status": "^8$", "Grpc-Message": "^[^:]*$", "X-Weir-Rule": "^$"}, `^$`},
 		{"/tiers", []string{"x-tier", "gold"}, 429, map[string]string{"X-Weir-Rule": "^tiers/gold$", "Ratelimit-Policy": `^"tiers";q=2;w=3600$`}, "."},
 		{"/tiers", []string{"x-tier", "tin"}, 429, map[string]string{"X-Weir-Rule": "^tiers/override-2$", "Ratelimit-Policy": `^"tiers";q=1;w=3600$`}, "."},
+		{"/keys", nil, 429, map[string]string{"X-Weir-Rule": "^keys/acme$", "Ratelimit-Policy": `^"keys";q=2;w=86400$`}, `"violated-policies":\["keys"\]`},
+		{"/each", nil, 429, map[string]string{"X-Weir-Rule": "^each/globex$", "Ratelimit-Policy": `^"each";q=2;w=86400$`}, "."},
 		// The rate limit service: the status is Envoy's, and the headers are those of envoyproxy/ratelimit.
 		{"/", []string{"x-bound", "ann"}, 429, map[string]string{"Content-Type": `^application/json$`, "X-Weir-Rule": "^$"}, `^{"rule": "bound"}$`},
 	} {
@@ -108,7 +114,8 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("Retry-After has %d values of 30", len(seen))
 	}
 
-	for _, want := range []string{" weir-denied:secret ", " weir-denied:tiers/gold override=gold policy=\"tiers\";q=2;w=3600 ", " via_upstream override=gold policy="} {
+	for _, want := range []string{" weir-denied:secret ", " weir-denied:tiers/gold override=gold policy=\"tiers\";q=2;w=3600 ", " via_upstream override=gold policy=",
+		" weir-denied:keys/acme override=acme policy=\"keys\";q=2;w=86400 ", " via_upstream override=acme policy=", " weir-denied:each/globex override=globex "} {
 		proc.Eventually(t, 10*time.Second, "the access log has "+want, func() bool {
 			text, err := os.ReadFile(logs)
 			return err == nil && strings.Contains(string(text), want)

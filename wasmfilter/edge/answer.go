@@ -11,7 +11,7 @@ import (
 func (d *decider) settle(now lease.Millis, f *uplink.Flight) {
 	for i := range f.Reports {
 		if r := &f.Reports[i]; r.Policy != nil && f.Answered {
-			d.accounts.reported(now, f.Sent, r, f.Grants[i].Bounded(r.Policy.Period))
+			d.accounts.reported(now, f.Sent, r, r.Policy.Granted(&f.Grants[i]))
 		}
 	}
 	for i, waiting := range f.Asks {
@@ -24,7 +24,7 @@ func (d *decider) settle(now lease.Millis, f *uplink.Flight) {
 			d.again(now, a)
 			continue
 		}
-		g := f.Grants[len(f.Reports)+i].Bounded(a.policy.Period)
+		g := a.policy.Granted(&f.Grants[len(f.Reports)+i])
 		if a.holding != nil {
 			d.grantSlots(now, f.Sent, a, g)
 		} else {
@@ -142,7 +142,7 @@ func (d *decider) mayFit(now lease.Millis, a *ask, g *lease.Grant, left, cost in
 // answeredBy fills in the quota by the answer.
 func (h *hit) answeredBy(g *lease.Grant, spare int64, v holder.Verdict) {
 	if !h.policy.Concurrency {
-		h.ownLimit(h.policy.Terms.OwnLimit(g))
+		h.own = h.policy.Terms.OwnLimit(g)
 	}
 	h.quota.Remaining, h.quota.Reset = g.Remaining+spare, g.Reset
 	if v == holder.Refuse {

@@ -91,7 +91,7 @@ func (h *hit) refusedBefore(now lease.Millis) bool {
 	if denied == nil {
 		return false
 	}
-	h.ownLimit(denied.OwnLimit)
+	h.own = denied.OwnLimit
 	h.quota.Remaining = 0
 	h.retry(now, denied.RetryAt)
 	return true
@@ -124,6 +124,7 @@ func (d *decider) admit(r *Request) {
 	r.Outcome = Admit
 	for i := range r.hits {
 		h := &r.hits[i]
+		h.ownLimit()
 		h.policy.Counts.Decided[h.decision]++
 		r.Degraded = r.Degraded || h.decision >= rulebook.FailedOpen
 	}
@@ -147,6 +148,9 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 	}
 	if percent := lease.Millis(h.policy.Rule.RetryJitter); percent > 0 {
 		r.RetryAfter += d.pop.UpTo(r.RetryAfter * percent / 100)
+	}
+	for i := range r.hits {
+		r.hits[i].ownLimit()
 	}
 	d.untakeAll(now, r)
 }

@@ -79,7 +79,7 @@ func (d *taker) failSlots(now lease.Millis, h *hit, f lease.Failure) holder.Verd
 // failed notes a decision that was made without the tier above.
 func (h *hit) failed(now lease.Millis, did *lease.Failed) holder.Verdict {
 	if !did.Denied {
-		h.ownLimit(0) // the rule's limit decides
+		h.own = 0 // the rule's limit decides
 	}
 	switch {
 	case did.Denied:

@@ -69,7 +69,7 @@ type hit struct {
 	asked   bool           // it waits for an answer; other undecided hits are asked for later
 	taken   holder.Taken
 	quota   Quota
-	own     int64 // of which limit quota is, see holder.State.OwnLimit
+	own     int64 // of which limit quota is once the request is decided, see holder.State.OwnLimit
 
 	decision  rulebook.Decision // for metrics, once decided
 	status    int               // of a denial because something failed
@@ -103,19 +103,16 @@ func (q *Quota) nearer(other *Quota) bool {
 	return uint64(q.Remaining)*uint64(other.Limit) < uint64(other.Remaining)*uint64(q.Limit)
 }
 
-// ownLimit states the limit of a key that has one of its own, see [holder.State.OwnLimit].
+// ownLimit states the limit of a key that has one of its own, and the name of its override, once a request is decided.
 // Of a token bucket it is the burst.
-func (h *hit) ownLimit(own int64) {
-	if h.own == own {
+func (h *hit) ownLimit() {
+	if h.own == 0 {
 		return
 	}
-	h.own, h.quota.Limit, h.quota.Policy = own, h.policy.Terms.Capacity, h.policy.Item
-	h.quota.unlimited = own >= lease.Unlimited
-	if own > 0 {
-		s := h.policy.Limit.Spec()
-		s.Count = own - 1
-		h.quota.Limit, h.quota.Policy = s.Count, h.policy.ItemFor(s)
-	}
+	h.quota.unlimited = h.own >= lease.Unlimited
+	s := h.policy.Limit.Spec()
+	s.Count, h.quota.Name = h.policy.Own(h.own)
+	h.quota.Limit, h.quota.Policy = s.Count, h.policy.ItemFor(s)
 }
 
 // Quotas calls f with every enforced rule that applied, in the order of the rules.

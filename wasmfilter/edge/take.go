@@ -51,7 +51,7 @@ func (d *taker) takeLease(now lease.Millis, h *hit) holder.Verdict {
 	}
 	if s.Spend(now, h.cost) {
 		h.taken.Parts[0] = holder.Part{Units: h.cost, Lease: s.Lease, Expiry: s.Expiry}
-		h.ownLimit(s.OwnLimit)
+		h.own = s.OwnLimit
 		h.quota.Remaining, h.quota.Reset = s.Left+s.Units, max(0, s.Reset-now)
 		return holder.Admit
 	}
@@ -156,7 +156,7 @@ func (d *taker) right(now lease.Millis, h *hit, waiting int64) (lease.Want, hold
 
 // describe fills in the quota of a hit by the account of its key.
 func (h *hit) describe(now lease.Millis, e *table.Entry, v holder.Verdict) {
-	h.ownLimit(e.OwnLimit)
+	h.own = e.OwnLimit
 	h.quota.Remaining = e.Left + e.Available(now)
 	h.quota.Reset = max(0, e.Reset-now)
 	if v == holder.Refuse {

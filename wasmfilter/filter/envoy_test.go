@@ -248,6 +248,15 @@ func grantsOf(g lease.Grant) func(*httpCall) {
 
 // granting answers a call as a region does that decides its wants so.
 func granting(decide func(*wire.Want) lease.Grant) func(*httpCall) {
+	return answering(func(w *wire.Want) wire.Grant { return wire.Grant{Grant: decide(w)} })
+}
+
+// overriding answers each want of a call by the same grant, of an override by key with this name.
+func overriding(name string, g lease.Grant) func(*httpCall) {
+	return answering(func(*wire.Want) wire.Grant { return wire.Grant{Grant: g, Name: []byte(name)} })
+}
+
+func answering(decide func(*wire.Want) wire.Grant) func(*httpCall) {
 	return func(c *httpCall) {
 		c.status = "200"
 		if header(c.headers, ":path") == uplink.RulesPath {
@@ -261,7 +270,7 @@ func granting(decide func(*wire.Want) lease.Grant) func(*httpCall) {
 		}
 		a := wire.Response{Protocol: 1, Epoch: 1, Seq: q.Seq, RulesVersion: q.RulesVersion, Holders: 1}
 		for i := range q.Wants {
-			a.Grants = append(a.Grants, wire.Grant{Grant: decide(&q.Wants[i])})
+			a.Grants = append(a.Grants, decide(&q.Wants[i]))
 		}
 		c.answer = a.Append(nil)
 	}

@@ -91,8 +91,11 @@ func (c *Config) ofKey(all []*Rule, key []byte) []*Rule {
 			continue
 		}
 		if own.Same(r.Policy) { // otherwise the rules have been replaced just now
-			of := *r
-			of.Policy, of.Current = own, currentOf(own.Rule, own.Limit.Spec())
+			of, name := *r, own.Rule
+			if override := c.File.Override(name, key); override != "" {
+				name += "/" + override
+			}
+			of.Policy, of.Current = own, currentOf(name, own.Limit.Spec())
 			if own.Unlimited {
 				of.Policy, of.Current = nil, nil
 			}

@@ -41,6 +41,8 @@ type File interface {
 	// Policy is that of such a rule, for variant 0; with a key, in its short form, the limit of
 	// that key, if it has one of its own, and nil if the rule does not count the key.
 	Policy(name string, variant uint32, key []byte) *engine.Policy
+	// Override is the name of the override by key from which that limit is; empty: there is none, or it has no name.
+	Override(name string, key []byte) string
 }
 
 // NoFile has no rules.
@@ -51,6 +53,9 @@ func (NoFile) Expanded(string) []string { return nil }
 
 // Policy returns nil.
 func (NoFile) Policy(string, uint32, []byte) *engine.Policy { return nil }
+
+// Override returns no name.
+func (NoFile) Override(string, []byte) string { return "" }
 
 // Set is the rules in force. It is immutable, replaced as a whole, and safe for concurrent use.
 type Set struct {

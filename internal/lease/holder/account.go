@@ -59,7 +59,7 @@ type State struct {
 	// Left is how many units the tier above had left by its last reply.
 	Left int64
 	// OwnLimit is 1 more than the limit of the key, by the last reply, where that is not the
-	// rule's; 0: it is; [lease.Unlimited]: it has none.
+	// rule's; 0: it is; [lease.Unlimited]: it has none. Of an override with a name see [lease.Override].
 	OwnLimit int64
 	// Spent counts units admitted since Asked: the demand that bounds a want.
 	Spent int64

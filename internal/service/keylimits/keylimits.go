@@ -17,18 +17,21 @@ import (
 type Table struct {
 	keys     map[uint64]entry
 	policies []*engine.Policy
+	names    []byte // of overrides, each behind its length
 }
 
 // entry is small, because there may be 100,000.
 type entry struct {
 	policy uint32 // of the table
 	until  uint32 // seconds since 1970; 0: it does not end
+	name   uint32 // where it begins in the table
 }
 
 // Own is the limit of a key.
 type Own struct {
 	Policy *engine.Policy
 	Until  limit.Micros // when the key has the rule's limit again; 0: never
+	Name   []byte       // of the override; empty: it has none
 }
 
 var seed = maphash.MakeSeed()
@@ -44,8 +47,8 @@ func New(r *rule.Rule, secrets []rule.Secret, base *engine.Policy) *Table {
 		count, burst int64
 		unlimited    bool
 	}
-	t := &Table{keys: make(map[uint64]entry, len(r.Keys))}
-	made := map[amount]uint32{}
+	t := &Table{keys: make(map[uint64]entry, len(r.Keys)), names: []byte{0}}
+	made, named := map[amount]uint32{}, map[string]uint32{"": 0}
 	r.EachKey(secrets, func(key []byte, own *rule.KeyLimit) {
 		of := amount{own.Limit.Count, own.Limit.Burst, own.Unlimited}
 		e := entry{until: seconds(own.Until)}
@@ -56,6 +59,11 @@ func New(r *rule.Rule, secrets []rule.Secret, base *engine.Policy) *Table {
 			p := base.Resized(of.count, of.burst)
 			p.Unlimited = of.unlimited
 			t.policies = append(t.policies, p)
+		}
+		if e.name, known = named[own.Name]; !known {
+			e.name = uint32(len(t.names))
+			named[own.Name] = e.name
+			t.names = append(append(t.names, byte(len(own.Name))), own.Name...)
 		}
 		t.keys[maphash.Bytes(seed, key)] = e
 	})
@@ -81,7 +89,8 @@ func (t *Table) Find(key []byte, now limit.Micros) (own Own) {
 	if !found || until != 0 && now >= until {
 		return own
 	}
-	return Own{t.policies[e.policy], until}
+	name := t.names[e.name:]
+	return Own{t.policies[e.policy], until, name[1 : 1+name[0]]}
 }
 
 // Grant answers a want of a key without a limit: all of it, charged to nothing. It may be spent

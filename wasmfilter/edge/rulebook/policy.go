@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/pop"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
@@ -39,6 +40,7 @@ type Policy struct {
 
 	variant  int
 	override uint64 // see rule.Set.Override
+	pop      *pop.PoP
 }
 
 // Policies is a set of rules made ready for deciding.
@@ -70,7 +72,7 @@ func (b *Rulebook) compile(set *rule.Set) *Policies {
 
 func (b *Rulebook) policy(set *rule.Set, i, variant int) Policy {
 	r, l := set.Rule(i), set.Limit(i, variant)
-	p := Policy{Rule: r, variant: variant, Limit: l, Counts: b.CountsOf(r.Name), Name: r.Name, Lane: -1}
+	p := Policy{Rule: r, variant: variant, Limit: l, Counts: b.CountsOf(r.Name), Name: r.Name, Lane: -1, pop: b.pop}
 	if variant > 0 {
 		b.nameOverride(&p)
 	}
@@ -105,6 +107,24 @@ func (b *Rulebook) nameOverride(p *Policy) {
 		p.Counts = b.CountsOf(p.Rule.Name + ".override." + name)
 	}
 	p.Name += "/" + name
+}
+
+// Own is the limit of a key that has one of its own, see [holder.State.OwnLimit], and Name with the name of its override.
+func (p *Policy) Own(own int64) (units int64, name string) {
+	if number := lease.Override(own); number > 0 {
+		units, name = p.pop.Override(number)
+		return units, p.Name + "/" + name
+	}
+	return own - 1, p.Name
+}
+
+// Granted is a grant of the region as the worker takes it.
+func (p *Policy) Granted(g *wire.Grant) lease.Grant {
+	b := g.Bounded(p.Period)
+	if len(g.Name) > 0 && rule.IsRegion(string(g.Name)) && b.Limit < lease.Unlimited { // fit for a header
+		b.Override = p.pop.NumberOf(g.Name, b.Limit)
+	}
+	return b
 }
 
 func millis(d limit.Micros) lease.Millis { return lease.Millis(d / limit.Millisecond) }
