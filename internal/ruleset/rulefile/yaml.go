@@ -66,8 +66,8 @@ func parsePlain(rest []byte, runs map[int]plain) (root *strict.Node, ok bool) {
 	return &n, len(errs) == 0 && c.found == len(runs)
 }
 
-// lines hands out a file line by line. Where the YAML library stops to read is where the mistake is: its errors have the
-// line in which the block around the mistake begins.
+// lines hands out a file line by line. Where the YAML library stops to read is where the mistake is: its errors have
+// the line in which the block around the mistake begins.
 type lines struct {
 	rest []byte
 	n    int // those handed out
