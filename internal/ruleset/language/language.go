@@ -1,6 +1,6 @@
 // Package language describes the rule language, for people and editors: language.yaml has each field, with what it
 // means, what may be written, an example, the mistakes that people make, and its test. The reader is package read; tests
-// compare the two.
+// compare the two, and make the JSON Schema and the reference of it.
 //
 // To add a field, write it into language.yaml, which states how, and run `make generate`.
 package language
@@ -12,50 +12,10 @@ import (
 	"sync"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/check"
 )
-
-//go:generate go test . -run ^TestGenerated$ -update
 
 //go:embed language.yaml
 var text []byte
-
-// ranges are the ranges of numbers, by the names in language.yaml.
-var ranges = map[string]check.Range{
-	"Anchor":     check.AnchorRange,
-	"Burst":      check.BurstRange,
-	"Cost":       check.CostRange,
-	"Count":      check.CountRange,
-	"Holders":    check.HoldersRange,
-	"GRPCStatus": check.GRPCStatusRange,
-	"Hops":       check.HopsRange,
-	"IPv6Prefix": check.IPv6PrefixRange,
-	"Jitter":     check.JitterRange,
-	"Overdraft":  check.OverdraftRange,
-	"Refusal":    check.RefusalStatusRange,
-	"Revision":   check.RevisionRange,
-	"Percent":    check.PercentRange,
-	"Seed":       check.SeedRange,
-	"Slots":      {Low: 0, High: limit.MaxSlots},
-	"Weight":     check.WeightRange,
-}
-
-// words are the words of the language, by the names in language.yaml.
-var words = map[string][]string{
-	"Algorithm":   rule.Words[limit.Algorithm](),
-	"Align":       rule.Words[limit.Align](),
-	"Consistency": rule.Words[lease.Consistency](),
-	"Fair":        rule.Words[rule.Fair](),
-	"Mode":        rule.Words[rule.Mode](),
-	"OnFailure":   rule.Words[lease.OnFailure](),
-	"Per":         rule.Words[limit.Per](),
-	"Scope":       rule.Words[rule.Scope](),
-	"Weekday":     rule.Weekdays[:],
-}
 
 // part is a schema, or another mapping or list of language.yaml. The zero value is one that is absent.
 type part struct{ *yaml.Node }

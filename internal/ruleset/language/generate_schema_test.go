@@ -3,7 +3,14 @@ package language
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/check"
 )
+
+//go:generate go test . -run ^TestGenerated$ -update
 
 // SchemaPath is where the JSON Schema is in the repository.
 const SchemaPath = "schema/rules.schema.json"
@@ -55,11 +62,44 @@ func standard(value any) any {
 	return value
 }
 
-// known is what language.go has by a name.
+// known is what a table has by a name.
 func known[T any](all map[string]T, name string) T {
 	value, ok := all[name]
 	if !ok {
-		panic("language.yaml: " + name + " is not in language.go")
+		panic("language.yaml: " + name + " is in no table")
 	}
 	return value
+}
+
+// ranges are the ranges of numbers, by the names in language.yaml.
+var ranges = map[string]check.Range{
+	"Anchor":     check.AnchorRange,
+	"Burst":      check.BurstRange,
+	"Cost":       check.CostRange,
+	"Count":      check.CountRange,
+	"Holders":    check.HoldersRange,
+	"GRPCStatus": check.GRPCStatusRange,
+	"Hops":       check.HopsRange,
+	"IPv6Prefix": check.IPv6PrefixRange,
+	"Jitter":     check.JitterRange,
+	"Overdraft":  check.OverdraftRange,
+	"Refusal":    check.RefusalStatusRange,
+	"Revision":   check.RevisionRange,
+	"Percent":    check.PercentRange,
+	"Seed":       check.SeedRange,
+	"Slots":      {Low: 0, High: limit.MaxSlots},
+	"Weight":     check.WeightRange,
+}
+
+// words are the words of the language, by the names in language.yaml.
+var words = map[string][]string{
+	"Algorithm":   rule.Words[limit.Algorithm](),
+	"Align":       rule.Words[limit.Align](),
+	"Consistency": rule.Words[lease.Consistency](),
+	"Fair":        rule.Words[rule.Fair](),
+	"Mode":        rule.Words[rule.Mode](),
+	"OnFailure":   rule.Words[lease.OnFailure](),
+	"Per":         rule.Words[limit.Per](),
+	"Scope":       rule.Words[rule.Scope](),
+	"Weekday":     rule.Weekdays[:],
 }
