@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,20 +53,23 @@ func (w *expanded) hashes() {
 	}
 	load(&named, drive.Get("/secret", "x-api-key", "in-plain"))
 	load(&others, drive.GetEach("/secret", "x-api-key", value))
-	w.setSecrets(olderSecret, newerSecret)
-	w.setSecrets(newerSecret, olderSecret)
+	const apart = 1500 * time.Millisecond // longer than programs take to look at a file
+	w.setSecrets(apart, olderSecret, newerSecret)
+	w.setSecrets(apart, newerSecret, olderSecret)
 	w.hashedUnder(3)
 	w.keysGet("200 200 200 429")
-	w.setSecrets(olderSecret, newerSecret)
+	w.setSecrets(0, olderSecret, newerSecret)
 	w.hashedUnder(7)
 	w.keysGet("429 429")
 	stop()
 	running.Wait()
 	older := w.spentInPlain()
-	w.setSecrets(newerSecret, olderSecret)
+	w.setSecrets(0, newerSecret, olderSecret)
 	w.hashedUnder(3)
 	w.keysGet("429 429")
 	newer := w.spentInPlain()
+	limited, _ := w.users(3, "/part") // are who they were, on new counters
+	w.total(limited, map[string]int{"200 429 429": 25, "200 200 200": 5})
 	if w.Logf("%d requests under the older secret, %d under the newer one", older, newer); older+newer != named.OK()+2 || older < 2 || newer < 2 {
 		w.Errorf("want the %d that were admitted and 2, some of each", named.OK())
 	}
@@ -73,7 +78,7 @@ func (w *expanded) hashes() {
 			w.Errorf("while secrets changed requests got %v, %v", r.Status, r.FirstError)
 		}
 	}
-	w.setSecrets(brokenSecret)
+	w.writeSecrets(0, brokenSecret)
 	for _, tier := range w.tiers {
 		proc.Eventually(w, 10*time.Second, tier.Name+" reports the broken file", func() bool {
 			return strings.Contains(tier.Log(), "key-secrets:1: is no secret") && tier.Metrics()["weir_key_secrets_config_ok"] == 0
@@ -113,7 +118,7 @@ func (w *expanded) spentInPlain() int64 {
 
 // search finds no secret in anything that is kept or shown, and what must be there.
 func (w *expanded) search() {
-	w.setSecrets(newerSecret, olderSecret)
+	w.setSecrets(0, newerSecret, olderSecret)
 	hashes := w.hashesOf(value)
 	w.logged("weir-denied:secret-global ")
 	shown := w.shown()
@@ -178,18 +183,36 @@ func unpacked(text string) string {
 	return text + string(within)
 }
 
-// setSecrets replaces the file of secrets of each tier in one step, that of the second replica after longer than programs
-// take to look at theirs.
-func (w *expanded) setSecrets(secrets ...string) {
+// setSecrets replaces the file of secrets of each tier, and waits until all have them.
+func (w *expanded) setSecrets(apart time.Duration, secrets ...string) {
+	w.Helper()
+	w.writeSecrets(apart, secrets...)
+	var names []string
+	for _, s := range secrets {
+		names = append(names, nameOf(s)+`-\w+`)
+	}
+	version := regexp.MustCompile(`^weir_key_secrets_info{version="` + strings.Join(names, ",") + `"}$`)
+	for _, tier := range w.tiers {
+		proc.Eventually(w, 10*time.Second, tier.Name+" has the secrets "+version.String(), func() bool {
+			return slices.ContainsFunc(slices.Collect(maps.Keys(tier.Metrics())), version.MatchString)
+		})
+	}
+}
+
+// nameOf is the name of a secret in the file.
+func nameOf(secret string) string { return secret[4:9] }
+
+// writeSecrets replaces the file of secrets of each tier in one step, that of the second replica after the others.
+func (w *expanded) writeSecrets(apart time.Duration, secrets ...string) {
 	w.Helper()
 	text := ""
 	for _, s := range secrets {
-		text += fmt.Sprintf("%d %x\n", len(text)+len(secrets), s)
+		text += fmt.Sprintf("%s %x\n", nameOf(s), s)
 	}
 	for _, name := range []string{"global", "one", "two"} {
 		path := filepath.Join(w.dir, name+secretsFile)
-		if name == "two" && w.Stack != nil {
-			time.Sleep(1500 * time.Millisecond)
+		if name == "two" {
+			time.Sleep(apart)
 		}
 		err := os.WriteFile(path+".new", []byte(text), 0o600)
 		if err == nil {
