@@ -70,7 +70,7 @@ func (c *checker) spec(prefix string, s, base limit.Spec) {
 	concurrency := s.Algorithm == limit.Concurrency
 	switch {
 	case s.Period == 0 && !concurrency:
-		c.add(prefix+"limit.per", "is missing; write the time that the count is for, as in 5/1m or { count: 5, per: 1m }", "algorithm")
+		c.add(prefix+"limit.per", "is missing or 0; write the time that the count is for, as in 5/1m or { count: 5, per: 1m }", "algorithm")
 		s.Period = limit.Minute
 	case s.Period != 0 && concurrency:
 		c.add(prefix+"limit", "has a period; concurrency counts what runs at once, write only how many, such as limit: 20", "algorithm")

@@ -18,7 +18,11 @@ func (c *checker) pathText(path string, t rule.Text) {
 	case strings.HasPrefix(t.Arg, "^/"):
 		c.add(path, strict.Quote(t.Arg)+" is no expression here, but compared letter by letter; write { regex: '"+unanchored(t.Arg)+"' }")
 	case !strings.HasPrefix(t.Arg, "/"):
-		c.add(path, strict.Quote(t.Arg)+" never matches: paths begin with /; write "+strict.Quote("/"+t.Arg))
+		instead := strict.Quote("/" + t.Arg)
+		if strings.ContainsAny(t.Arg, ": ^") { // a URL, or a regular expression of another proxy
+			instead = "the path alone, such as /v1"
+		}
+		c.add(path, strict.Quote(t.Arg)+" never matches: paths begin with /; write "+instead)
 	case strings.ContainsAny(t.Arg, "?#"):
 		c.add(path, strict.Quote(t.Arg)+" never matches: the path is compared without the query; write "+
 			strict.Quote(t.Arg[:strings.IndexAny(t.Arg, "?#")]))
