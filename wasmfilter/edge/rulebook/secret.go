@@ -3,7 +3,6 @@ package rulebook
 import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
 // keySecret is the record of the secret under which keys are hashed. It is nowhere else than here and in the workers.
@@ -35,11 +34,7 @@ func (b *Rulebook) OfferSecret(raw []byte) {
 	if !b.useSecret(raw) {
 		return
 	}
-	_, version, ok := b.pop.Store.Get(keySecret)
-	if !ok {
-		version = table.Absent
-	}
-	b.pop.Store.Set(keySecret, b.secret[:], version)
+	b.pop.Store.Set(keySecret, b.secret[:], 0)
 }
 
 // loadSecret takes the secret that another worker has fetched.
