@@ -100,12 +100,29 @@ func (s *Store) add(shard *table.Shard[key], hash uint64, now limit.Micros, r *r
 // forget forgets those of the next n keys of a shard that may be forgotten.
 func forget(shard *table.Shard[key], n int, may func(*table.Entry[key]) bool) {
 	shard.Scan(n, func(e *table.Entry[key]) {
-		if v := &e.Value; may(e) {
-			v.owner.owns(-1, -keyBytes-len(e.Key())-v.Bytes())
-			shard.Took(-v.Bytes())
-			shard.Remove(e)
+		if may(e) {
+			remove(shard, e)
 		}
 	})
+}
+
+func remove(shard *table.Shard[key], e *table.Entry[key]) {
+	v := &e.Value
+	v.owner.owns(-1, -keyBytes-len(e.Key())-v.Bytes())
+	shard.Took(-v.Bytes())
+	shard.Remove(e)
+}
+
+// forgive forgets what regions have of a key whose counter was reset: the limit is divided anew. Another aggregator on
+// the same Redis goes on with what it knows.
+func (s *Store) forgive(a *engine.Ask) {
+	hash := s.table.Hash(a.Policy, a.Key)
+	shard := s.table.Shard(hash)
+	shard.Lock()
+	defer shard.Unlock()
+	if e := shard.Find(hash, a.Policy, a.Key); e != nil {
+		remove(shard, e)
+	}
 }
 
 // partOf is a region's part of a limit: its configured share, if it has one, else an equal one.
@@ -141,7 +158,7 @@ func (s *Store) drop(r *region, a *engine.Ask, d fair.Dropped) {
 	if r.logged.Now() {
 		s.log.Warn("region reports more units than count",
 			"region", a.Region, "rule", a.Policy.Rule, "given_back", d.Returned, "owed", d.Owed,
-			"remedy", "nothing, if the aggregator has restarted or the region was cut off; else look for the caller in the logs of the region")
+			"remedy", "nothing, if the aggregator has restarted, the key was reset or the region was cut off; else look for the caller in the logs of the region")
 	}
 }
 

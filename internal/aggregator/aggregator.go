@@ -125,7 +125,7 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 	now := s.time()
 	var refused []int
 	for i := range asks {
-		if a := &asks[i]; a.Region != "" {
+		if a := &asks[i]; a.Region != "" && !a.Op.Operates() {
 			a.Policy = s.reserves.without(a)
 			if !s.ask(now, a) {
 				refused = append(refused, i)
@@ -136,7 +136,9 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 	for i := range asks {
 		if len(refused) > 0 && refused[0] == i {
 			grants[i], refused = lease.Grant{Status: lease.Unavailable}, refused[1:]
-		} else if a := &asks[i]; a.Region != "" {
+		} else if a := &asks[i]; a.Op == engine.Reset {
+			s.forgive(a)
+		} else if a.Region != "" && a.Op != engine.Look {
 			s.answered(now, a, &grants[i])
 		}
 	}

@@ -100,6 +100,41 @@ func TestEqualParts(t *testing.T) {
 	}
 }
 
+// After a reset the limit is divided anew, and what comes back of leases from before makes room for nobody but those
+// who had them.
+func TestReset(t *testing.T) {
+	for _, fair := range []rule.Fair{rule.FairEqual, rule.FairDemand} {
+		s := newShared(t, fair, 1000)
+		s.ask("us", "k", 1, 50)
+		for range 10 {
+			s.ask("eu", "k", 10, 10)
+			s.ask("us", "k", 10, 10)
+		}
+		if g := s.ask("eu", "k", 1, 0); g.Status != lease.Denied {
+			t.Fatalf("%+v, want that all is used up", g)
+		}
+		for _, op := range []engine.Op{engine.Look, engine.Reset} {
+			grants := make([]lease.Grant, 1)
+			s.store.Acquire(t.Context(), []engine.Ask{{Policy: s.policy, Key: []byte("k"), Op: op}}, grants)
+			if left := int64(op-engine.Look) * 100; grants[0].Status != lease.OK || grants[0].Remaining != left {
+				t.Errorf("operation %d: %+v, want %d left", op, grants[0], left)
+			}
+		}
+		if s.store.Keys() != 0 {
+			t.Error("what regions had of the key is still known")
+		}
+		back := []engine.Ask{{Policy: s.policy, Key: []byte("k"), Region: "eu", Want: lease.Want{Unused: 30, Lease: s.policy.Limit.PeriodID(s.now)}}}
+		s.store.Acquire(t.Context(), back, make([]lease.Grant, 1))
+		var got int64
+		for range 30 {
+			got += s.ask("us", "k", 10, 10).Granted + s.ask("eu", "k", 10, 10).Granted
+		}
+		if got != 100 {
+			t.Errorf("%d units after the reset, want 100", got)
+		}
+	}
+}
+
 // By demand whoever asks first gets what its requests need.
 func TestFirstCome(t *testing.T) {
 	s := newShared(t, rule.FairDemand, 1000)

@@ -18,7 +18,7 @@ type Ask struct {
 	// Group joins the asks of one request, which are granted all or none; 0 is
 	// alone. The asks of a group are adjacent and of different counters.
 	Group uint32
-	Op    SlotOp // for a Concurrency limit only, see Holder
+	Op    Op
 	Want  lease.Want
 
 	// Region is the name of the region whose replica asks, for a limit that all regions
@@ -26,8 +26,8 @@ type Ask struct {
 	Region string
 
 	// Holder and Seq are for a Concurrency limit only. Holder is a hash of the name of a
-	// holder that states what it has (Hold), or of one request (the other operations, which
-	// use Need for its cost and no group). It is never 0. Seq is the number of the call in
+	// holder that states what it has (Hold), or of one request (Take, Renew and Release, which
+	// use Need for its cost and no group). It is 0 for nobody but who looks or resets. Seq is the number of the call in
 	// which a holder states what it has; with 0 nothing is remembered of it.
 	Holder uint64
 	Seq    uint64
@@ -37,7 +37,7 @@ type Ask struct {
 // nothing and reports nothing. The answer includes what the answering cache has on lease.
 func (a *Ask) Peeks() bool {
 	w := &a.Want
-	return w.Need == 0 && w.Want == 0 && w.Unused == 0 && w.Overdrawn == 0 && w.Denied == 0 && a.Holder == 0
+	return a.Op == Hold && w.Need == 0 && w.Want == 0 && w.Unused == 0 && w.Overdrawn == 0 && w.Denied == 0 && a.Holder == 0
 }
 
 // GiveBack is the ask that returns what another one was granted.
@@ -52,17 +52,30 @@ func (a *Ask) GiveBack(g *lease.Grant) Ask {
 	return back
 }
 
-// SlotOp is what an ask does to the slots of a Concurrency limit. The zero value
-// is Hold.
-type SlotOp uint8
+// Op is what an ask does. The zero value is Hold, which is all that holders of units do.
+type Op uint8
 
-// The operations.
+// The operations. Take, Renew and Release are of a Concurrency limit only.
 const (
-	Hold    SlotOp = iota // a holder states, in absolute numbers, what it has and wants
-	Take                  // a request takes its cost, all or nothing
-	Renew                 // a request goes on holding what it has; Denied if that ran out
-	Release               // a request gives back what it has
+	Hold    Op = iota // a holder asks for units or states, in absolute numbers, which slots it has and wants
+	Take              // a request takes its cost, all or nothing
+	Renew             // a request goes on holding what it has; Denied if that ran out
+	Release           // a request gives back what it has
+
+	// Look reads a counter for an operator, and goes past caches. Its want is zero, and it has no group and no
+	// holder. Of the grant, Remaining is what the store itself has left, Granted the units that are out on lease or
+	// were spent of such a lease, and TTL until when the last lease ends. Granted is 0 for slots and where the store
+	// is that of another tier.
+	Look
+	// Reset empties the counter, and is Look. What is out on lease stays with its holders, so at most the limit and
+	// Granted are admitted after it (Granted is two limits at most: reset again before such leases end, and it may
+	// be more). Slots that are held stay. Caches that pass it forget what they were refused; others ask again
+	// after lease.LongestAskAfter.
+	Reset
 )
+
+// Operates reports whether what is done is for an operator, and not for a request: nothing is granted.
+func (o Op) Operates() bool { return o >= Look }
 
 // A Store keeps counters and decides on them. It is safe for concurrent use.
 //

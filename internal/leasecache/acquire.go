@@ -24,6 +24,8 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 		switch {
 		case n > 1:
 			q.group(asks[i:i+n], i)
+		case asks[i].Op.Operates():
+			q.pass(&asks[i], i)
 		case asks[i].Policy.Limit.Spec().Algorithm == limit.Concurrency:
 			q.slots(&asks[i], i)
 		case q.onlyOwes(&asks[i], i):

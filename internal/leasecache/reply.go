@@ -204,10 +204,23 @@ func (p *pending) replySlots(now lease.Millis, a *engine.Ask, g lease.Grant) {
 // replyPassed applies the reply to an ask that was passed on as it is. What it has left of slots may
 // end a denial.
 func (p *pending) replyPassed(now lease.Millis, a *engine.Ask, g lease.Grant) {
-	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
+	switch {
+	case a.Policy.Limit.Spec().Algorithm == limit.Concurrency:
 		p.store.withEntry(a, func(k key) { k.Value.relay.DebtReplied(slotTerms(a), now, g) })
+	case a.Op == engine.Reset && decided(g):
+		p.store.withEntry(a, key.forgive)
 	}
 	p.answerPassed(a, g)
+}
+
+// forgive forgets what the store refused: its counter was reset.
+func (k key) forgive() {
+	v := &k.Value
+	v.relay.Unlearn()
+	v.replied = 0
+	if x := v.exact; x != nil {
+		x.known, x.reset, x.askAt = false, 0, 0
+	}
 }
 
 // answerPassed hands out the grant of an ask that was sent as it is. What was granted to a
@@ -215,7 +228,7 @@ func (p *pending) replyPassed(now lease.Millis, a *engine.Ask, g lease.Grant) {
 // does not.
 func (p *pending) answerPassed(a *engine.Ask, g lease.Grant) {
 	for _, w := range p.queue {
-		if !w.answers.answer(w.at, g) && g.Granted > 0 && (a.Holder == 0 || a.Op == engine.Take) {
+		if !w.answers.answer(w.at, g) && g.Granted > 0 && !a.Op.Operates() && (a.Holder == 0 || a.Op == engine.Take) {
 			p.store.due.addAsk(a.GiveBack(&g))
 		}
 	}

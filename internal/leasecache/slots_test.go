@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-func takeSlot(c *client, p *engine.Policy, op engine.SlotOp, id uint64) lease.Grant {
+func takeSlot(c *client, p *engine.Policy, op engine.Op, id uint64) lease.Grant {
 	a := engine.Ask{Policy: p, Key: []byte("hot"), Op: op, Holder: id}
 	if op == engine.Take {
 		a.Want = lease.Want{Need: 1, Waiting: 1, Want: 1}

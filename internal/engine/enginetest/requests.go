@@ -10,7 +10,7 @@ import (
 )
 
 // forRequest does something to the slots of a request.
-func forRequest(t testing.TB, s engine.Store, p *engine.Policy, op engine.SlotOp, id uint64, cost int64) lease.Grant {
+func forRequest(t testing.TB, s engine.Store, p *engine.Policy, op engine.Op, id uint64, cost int64) lease.Grant {
 	t.Helper()
 	a := engine.Ask{Policy: p, Key: []byte("k"), Op: op, Holder: id}
 	if op == engine.Take {
@@ -26,7 +26,7 @@ func requestSlots(t *testing.T, s Subject) {
 	clk, store, p := s.begin(t, slotted(5))
 	for i, step := range []struct {
 		after     limit.Micros
-		op        engine.SlotOp
+		op        engine.Op
 		id        uint64
 		cost      int64
 		status    lease.Status

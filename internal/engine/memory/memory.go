@@ -105,7 +105,7 @@ func (s *Store) one(now limit.Micros, a *engine.Ask) lease.Grant {
 	shard.Lock()
 	defer shard.Unlock()
 	if changesNothing(a) && shard.Find(hash, a.Policy, a.Key) == nil {
-		var unknown value
+		unknown := newValue(a.Policy)
 		return unknown.acquire(now, a)
 	}
 	e := s.entry(shard, hash, now, a)
@@ -154,11 +154,16 @@ func (s *Store) add(shard *table.Shard[value], hash uint64, now limit.Micros, a 
 			return nil
 		}
 	}
+	e.Value = newValue(a.Policy)
 	e.Value.busy = true
-	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
-		e.Value.slots = new(granter.Slots)
-	}
 	return e
+}
+
+func newValue(p *engine.Policy) (v value) {
+	if p.Limit.Spec().Algorithm == limit.Concurrency {
+		v.slots = new(granter.Slots)
+	}
+	return v
 }
 
 // changesNothing reports whether an ask would change nothing about a new counter, so that
@@ -173,7 +178,7 @@ func (v *value) acquire(now limit.Micros, a *engine.Ask) lease.Grant {
 	if v.slots != nil {
 		return engine.AcquireSlots(v.slots, now, a)
 	}
-	return v.counter.Acquire(a.Policy.Limit, &a.Policy.Terms, now, a.Want)
+	return engine.AcquireUnits(&v.counter, now, a)
 }
 
 // release ends what entry began, and updates how much memory the table counts for the value.

@@ -67,6 +67,23 @@ func (c *Counter) Fit(l *limit.Limit, t *lease.Terms, now limit.Micros, w lease.
 	return t.Grant(l, &lease.Want{}, &d, c.elsewhere(t, now)), true
 }
 
+// Look reads the counter. Granted is the units that were handed out and did not come back, spent or not, and TTL until
+// when the last lease on them ends; both are 0 when that is over.
+func (c *Counter) Look(l *limit.Limit, t *lease.Terms, now limit.Micros) lease.Grant {
+	g := c.Acquire(l, t, now, lease.Want{})
+	if c.Leased > 0 && now < c.OutUntil {
+		g.Granted, g.TTL = min(c.Leased, limit.MaxCount), lease.Millis((c.OutUntil-now)/limit.Millisecond)
+	}
+	return g
+}
+
+// Reset empties the counter, and looks at it. It still knows what is out on lease: what comes back of that makes room
+// for as much, so that at most the limit and Granted are used up after it.
+func (c *Counter) Reset(l *limit.Limit, t *lease.Terms, now limit.Micros) lease.Grant {
+	c.State = limit.State{}
+	return c.Look(l, t, now)
+}
+
 // elsewhere reports whether holders other than the one that asks may have units on lease,
 // which may come back soon. One holder that asks in every lease interval counts as two
 // askers; if there are no more, its own units are out. If others have some and do not ask,

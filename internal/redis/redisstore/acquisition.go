@@ -99,8 +99,13 @@ func (p *pendingAsk) load() {
 }
 
 func (p *pendingAsk) mode() script.Mode {
-	if p.Round == rounds.Fit {
+	switch {
+	case p.Round == rounds.Fit:
 		return script.Fit
+	case p.ask.Op == engine.Look:
+		return script.Look
+	case p.ask.Op == engine.Reset:
+		return script.Reset
 	}
 	return script.Acquire
 }
@@ -119,7 +124,7 @@ func (c *acquisition) settle(p *pendingAsk, g lease.Grant, fits bool, why reason
 	var again []*pendingAsk
 	c.mu.Lock()
 	switch waits := p.Waits(); {
-	case !waits && p.ask.Holder != 0:
+	case !waits && (p.ask.Holder != 0 || p.ask.Op.Operates()):
 	case p.group()[0].rounds.Reply(&p.Member, &p.ask.Want, g, fits):
 		again = []*pendingAsk{p.again()}
 	case waits:

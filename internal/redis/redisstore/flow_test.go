@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -151,6 +153,32 @@ func callerLeavesInTime(t *testing.T, c *redistest.Cluster) {
 		}
 		return ""
 	})
+}
+
+// What an operator looks at stays where it is, also if the operator has gone when the answer comes.
+func TestLookOfACallerThatHasGone(t *testing.T) {
+	server := redistest.Start(t)
+	link := newProxy(t, server.Addr)
+	s := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}, Timeout: 20 * time.Second, Dial: through(map[string]*proxy{server.Addr: link})}})
+	p := policyOf(t, "r", limit.Spec{Count: 1000, Period: 300 * limit.Day})
+	p.Terms.Consistency = lease.Leased
+	look := engine.Ask{Policy: p, Key: []byte("k"), Op: engine.Look}
+	lent := acquire(t, s, plenty, engine.Ask{Policy: p, Key: look.Key, Want: lease.Want{Want: 50}})[0]
+	if lent.Granted != 50 {
+		t.Fatalf("%+v", lent)
+	}
+	link.gate.Lock()
+	g := acquire(t, s, 50*time.Millisecond, look)[0]
+	link.gate.Unlock()
+	if g.Status != lease.Unavailable {
+		t.Errorf("behind a node that hangs: %+v", g)
+	}
+	for range 20 {
+		time.Sleep(5 * time.Millisecond)
+		if g := acquire(t, s, plenty, look)[0]; g.Status != lease.OK || g.Granted != 50 || g.Remaining != 950 || g.TTL <= 0 {
+			t.Fatalf("%+v, want 950 left and 50 on lease", g)
+		}
+	}
 }
 
 // Before Run and after it nothing is decided, and nobody waits.

@@ -19,6 +19,9 @@ const (
 	// final. If it fits nothing is granted: the first phase of a group. The second
 	// is Acquire of what the ask wants, without what has been settled.
 	Fit
+	// Look is [engine.Look], and Reset [engine.Reset].
+	Look
+	Reset
 )
 
 // The arguments of the scripts, by algorithm. Lua unpacks them into local variables
@@ -38,7 +41,7 @@ var (
 	logArgs     = joined(wantArgs, askArgs, fields{{name: "pause", size: 6}}) // the least interval
 	slotArgs    = fields{
 		{name: "now", size: 7}, {name: "fit", size: 1},
-		{name: "op", size: 1}, // engine.SlotOp
+		{name: "op", size: 1}, // engine.Op
 		{name: "id", size: 8, raw: true}, {name: "seq", size: 7},
 		{name: "holding", size: 4}, {name: "need", size: 4}, {name: "waiting", size: 4}, {name: "want", size: 4},
 		{name: "count", size: 4}, {name: "ttl", size: 5},
@@ -47,7 +50,7 @@ var (
 	// wantArgs are of every limit on units.
 	wantArgs = fields{
 		{name: "now", size: 7}, // 0: by the server's clock
-		{name: "fit", size: 1}, // 1: mode Fit
+		{name: "fit", size: 1}, // the Mode
 		{name: "need", size: 4}, {name: "waiting", size: 4}, {name: "want", size: 4},
 		{name: "withheld", size: 4},
 		{name: "unused", size: 4}, {name: "lease", size: 4},

@@ -41,7 +41,7 @@ func TestMirrorForYears(t *testing.T) {
 	s := start(t)
 	for _, c := range []struct {
 		spec  limit.Spec
-		op    engine.SlotOp
+		op    engine.Op
 		step  limit.Micros
 		steps int
 	}{
@@ -164,6 +164,10 @@ func drawTrace(t *rapid.T, a limit.Algorithm) (calls []call, want []outcome) {
 		if c.ask.Op != engine.Hold {
 			c.mode = script.Acquire // requests have no group
 		}
+		if d.oneIn(10, "operates") {
+			c.mode = rapid.SampledFrom([]script.Mode{script.Look, script.Look, script.Reset}).Draw(t, "as an operator")
+			c.ask = engine.Ask{Policy: d.policy, Key: d.key, Op: engine.Look + engine.Op(c.mode-script.Look)}
+		}
 		calls, want = append(calls, c), append(want, d.outcome(&c))
 	}
 	return calls, want
@@ -173,7 +177,7 @@ func drawTrace(t *rapid.T, a limit.Algorithm) (calls []call, want []outcome) {
 // the clock has not stepped back: Redis counts on without it.
 func (d *drawer) outcome(c *call) outcome {
 	g, fits := d.twin.apply(c)
-	if g.Granted > 0 {
+	if g.Granted > 0 && !c.ask.Op.Operates() {
 		d.leases = append(d.leases, g.Lease)
 	}
 	d.holding[c.ask.Holder] = g.Granted
@@ -357,7 +361,7 @@ func (d *drawer) ask() engine.Ask {
 var ids = []uint64{1, 2, 3, 0x0101010101010101, 0x0101010101010102, 0x0001000000000000, 0xffffffffffffffff, 1 << 63}
 
 func (d *drawer) askSlots(a *engine.Ask) {
-	a.Op = rapid.SampledFrom([]engine.SlotOp{engine.Hold, engine.Hold, engine.Hold, engine.Take, engine.Take, engine.Renew, engine.Release}).Draw(d.t, "op")
+	a.Op = rapid.SampledFrom([]engine.Op{engine.Hold, engine.Hold, engine.Hold, engine.Take, engine.Take, engine.Renew, engine.Release}).Draw(d.t, "op")
 	a.Holder = rapid.SampledFrom(ids).Draw(d.t, "holder")
 	most := d.policy.Terms.Capacity
 	a.Want.Need = d.units(most/4, "need")

@@ -71,7 +71,7 @@ func Parse(reply string, a *engine.Ask, m Mode) (g lease.Grant, fits bool, err e
 		}
 		g = a.Policy.Terms.Grant(l, &w, &d, v[1] == 1)
 	}
-	if m == Acquire || g.Status == lease.Unavailable {
+	if m != Fit || g.Status == lease.Unavailable {
 		fits = g.Status == lease.OK
 	}
 	return g, fits, nil

@@ -54,8 +54,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("\x01\x01"+strings.Repeat("\xff", 43), uint8(4), uint8(1), uint8(0))
 	f.Fuzz(func(t *testing.T, reply string, algorithm, mode, op uint8) {
 		ask := askOf(specs[int(algorithm)%len(specs)], "k", 3)
-		ask.Op = engine.SlotOp(op % 4)
-		g, fits, err := script.Parse(reply, &ask, script.Mode(mode%2))
+		ask.Op = engine.Op(op % 6)
+		g, fits, err := script.Parse(reply, &ask, script.Mode(mode%4))
 		if err != nil {
 			if g != (lease.Grant{}) || fits {
 				t.Fatalf("%v, and yet %+v, %v", err, g, fits)

@@ -38,8 +38,8 @@ func (w *twin) apply(c *call) (lease.Grant, bool) {
 
 func (w *twin) count(c *call) (lease.Grant, bool) {
 	p, want := c.ask.Policy, c.ask.Want
-	if c.mode == script.Acquire {
-		g := w.counter.Acquire(p.Limit, &p.Terms, c.now, want)
+	if c.mode != script.Fit {
+		g := engine.AcquireUnits(&w.counter, c.now, &c.ask)
 		return g, g.Status == lease.OK
 	}
 	return w.counter.Fit(p.Limit, &p.Terms, c.now, want)
@@ -47,7 +47,7 @@ func (w *twin) count(c *call) (lease.Grant, bool) {
 
 func (w *twin) hold(c *call) (lease.Grant, bool) {
 	p, a := c.ask.Policy, c.ask
-	if c.mode == script.Acquire {
+	if c.mode != script.Fit {
 		g := engine.AcquireSlots(&w.slots, c.now, &a)
 		return g, g.Status == lease.OK
 	}

@@ -179,9 +179,12 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 	p.leave()
 }
 
-// countsUnits reports whether no ask is for slots.
+// countsUnits reports whether no ask is for slots or resets a counter: that the tier above does for its own operators.
+// Who looks gets what a want of zeros does.
 func countsUnits(asks []engine.Ask) bool {
-	return !slices.ContainsFunc(asks, func(a engine.Ask) bool { return a.Policy.Limit.Spec().Algorithm == limit.Concurrency })
+	return !slices.ContainsFunc(asks, func(a engine.Ask) bool {
+		return a.Op == engine.Reset || a.Policy.Limit.Spec().Algorithm == limit.Concurrency
+	})
 }
 
 // metrics are the store's instruments.

@@ -182,6 +182,23 @@ func TestAsksAndReturns(t *testing.T) {
 	})
 }
 
+// Who looks reads what the tier above has left. It resets nothing for a region.
+func TestLookAndReset(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *aggregator) {
+		s := a.replica("eu")
+		acquire(s, a.ask("ten", "k", 3))
+		look := engine.Ask{Policy: a.service.Policy("ten", 0, nil), Key: []byte("k"), Op: engine.Look}
+		reset := look
+		reset.Op = engine.Reset
+		if g := acquire(s, reset)[0]; g.Status != lease.Unavailable {
+			t.Errorf("a reset: %+v", g)
+		}
+		if g := acquire(s, look)[0]; g.Status != lease.OK || g.Remaining != 7 || g.Limit != 10 || g.Granted != 0 {
+			t.Errorf("%+v, want 7 of 10 left", g)
+		}
+	})
+}
+
 // Asks of many callers travel together, and each gets its own grants. Groups stay apart.
 func TestGathers(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *aggregator) {

@@ -94,7 +94,7 @@ func askAround(ctx context.Context, t *testing.T, s engine.Store) {
 			asks = append(asks, engine.Ask{Policy: p, Key: []byte{'a' + byte(i%3)}, Want: w})
 		}
 		slots := exactly("slots", limit.Spec{Algorithm: limit.Concurrency, Count: 5})
-		for _, op := range []engine.SlotOp{engine.Take, engine.Renew, engine.Release} {
+		for _, op := range []engine.Op{engine.Take, engine.Renew, engine.Release} {
 			asks = append(asks, engine.Ask{Policy: slots, Key: []byte{'a' + byte(random.IntN(3))}, Op: op,
 				Holder: 1 + random.Uint64N(9), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}})
 		}

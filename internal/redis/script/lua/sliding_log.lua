@@ -25,6 +25,9 @@ local last, asking, older = 0, 0, 0
 if known then
   local _
   _, at, level, base, dead, n, leased, out, last, asking, older = struct.unpack(HEADER, value)
+  if fit == 3 then -- it is reset
+    at, level, dead = now, 0, n
+  end
 end
 
 -- The entries from `kept` on are in `tail` and will be written; those before it

@@ -14,6 +14,9 @@ local last, asking, older = 0, 0, 0
 if known then
   local _
   _, at, level, side, leased, out = struct.unpack('<BI7I5I5I5I7', value)
+  if fit == 3 then -- it is reset
+    at, level, side = 0, 0, 0
+  end
   if #value > 30 then
     last, asking, older = struct.unpack('<I6I4I4', value, 31)
   end

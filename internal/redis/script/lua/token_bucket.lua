@@ -16,6 +16,9 @@ local at, level, leased, out, ends = now, full, 0, 0, 0
 if known then
   local _, paid
   _, at, level, paid, leased, out, ends = struct.unpack('<BI7i7I3I5I7I4', value)
+  if fit == 3 then -- it is reset
+    at, level, paid = now, full, coin
+  end
   if paid ~= coin then -- the count was changed: keep whole tokens
     local old = paid < 8388608 and paid or period / (paid - 8388608)
     local burst = full / cost
@@ -112,6 +115,7 @@ if known or asked == 1 then
   local new = struct.pack('<BI7i7I3I5I7I4', VERSION, at, level, coin, leased, out, ends)
   --@ save
 end
+--@ look
 --@ paid
 return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and 1 or 0,
   granted, rest, lot, starts, ttl, retry, reset)

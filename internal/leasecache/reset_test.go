@@ -1,0 +1,102 @@
+package leasecache_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/leasecache"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// TestResetEndsDenials: of a key that is flooded at two replicas, and by a holder behind each of them, the replica that
+// resets it admits at once, and all others in little more than a second: when their own denial and that of the tier
+// above have ended. Requests come all the time.
+func TestResetEndsDenials(t *testing.T) {
+	t.Parallel()
+	for name, spec := range algorithms {
+		for _, c := range []lease.Consistency{lease.Leased, lease.Exact, lease.Optimistic} {
+			for _, far := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, c, far), func(t *testing.T) {
+					spec.Count, spec.Period = 5000, 24*limit.Hour
+					inBubble(t, func(t *testing.T, start func(leasecache.Config) *leasecache.Store) {
+						resetInAFlood(t, start, spec, c, far)
+					})
+				})
+			}
+		}
+	}
+}
+
+func resetInAFlood(t *testing.T, start func(leasecache.Config) *leasecache.Store, spec limit.Spec, c lease.Consistency, far bool) {
+	p := policyOf(t, spec, c)
+	base := newMemory()
+	var all []*leasecache.Store // two replicas, and a holder behind each
+	for range 2 {
+		link := newFar(base)
+		if far {
+			p.Terms = p.Terms.Afar()
+			link.after.Store(int64(80 * time.Millisecond))
+		}
+		all = append(all, start(leasecache.Config{Store: link, Timeout: time.Second}))
+	}
+	for i := range 2 {
+		all = append(all, start(leasecache.Config{Store: all[i], Timeout: time.Second}))
+	}
+	admitted := make([]time.Time, len(all)) // when each admitted first
+	flood := func(d time.Duration) {
+		for ends := time.Now().Add(d); time.Now().Before(ends); time.Sleep(20 * time.Millisecond) {
+			for i, s := range all {
+				if g := ask(t, s, p, "k"); g.Granted > 0 && admitted[i].IsZero() {
+					admitted[i] = time.Now()
+				}
+			}
+		}
+	}
+	grants := make([]lease.Grant, 1)
+	for _, wait := range []time.Duration{3 * time.Second, 2700 * time.Millisecond, 3300 * time.Millisecond} {
+		spend := lease.Want{Overdrawn: 5000} // by somebody else
+		base.Acquire(context.Background(), []engine.Ask{{Policy: p, Key: []byte("k"), Want: spend}}, grants)
+		flood(30 * time.Second)
+		clear(admitted)
+		if flood(wait); !admitted[0].IsZero() || !admitted[1].IsZero() {
+			t.Fatalf("admitted at %v, though all is spent", admitted)
+		}
+		all[0].Acquire(context.Background(), []engine.Ask{{Policy: p, Key: []byte("k"), Op: engine.Reset}}, grants)
+		if grants[0].Status != lease.OK || grants[0].Remaining != 5000 {
+			t.Fatalf("reset: %+v", grants[0])
+		}
+		reset := time.Now()
+		flood(4 * time.Second)
+		for i, at := range admitted {
+			most := time.Duration(lease.LongestAskAfter)*time.Microsecond + 500*time.Millisecond // and trips
+			if i == 0 {
+				most = 200 * time.Millisecond
+			}
+			if took := at.Sub(reset); at.IsZero() || took > most {
+				t.Errorf("cache %d admitted %v after the reset", i, took)
+			}
+		}
+	}
+}
+
+// TestLookOfACallerThatHasGone: what an operator looks at is not given back when the operator has gone.
+func TestLookOfACallerThatHasGone(t *testing.T) {
+	onCache(t, func(t *testing.T, s *leasecache.Store, behind *far) {
+		p := policyOf(t, limit.Spec{Count: 1000, Period: 300 * limit.Day}, lease.Leased)
+		grants := make([]lease.Grant, 1)
+		behind.Store.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Want: 50}}}, grants)
+		for _, patience := range []time.Duration{time.Millisecond, time.Second, time.Second} {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			s.Acquire(ctx, []engine.Ask{{Policy: p, Key: []byte("k"), Op: engine.Look}}, grants)
+			cancel()
+			time.Sleep(100 * time.Millisecond)
+			if g := grants[0]; patience == time.Second && (g.Granted != 50 || g.Remaining != 950) || patience < time.Second && g.Status != lease.Unavailable {
+				t.Errorf("%+v within %v, want 950 left and 50 on lease", g, patience)
+			}
+		}
+	})
+}

@@ -1,0 +1,51 @@
+package edge
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+)
+
+// After its counter was reset a key is refused for a second at most, by all workers: what they remember of refusals
+// ends. Requests come all the time.
+func TestResetEndsRefusals(t *testing.T) {
+	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_window", "sliding_log"} {
+		for _, consistency := range []string{"exact", "leased", "optimistic"} {
+			t.Run(algorithm+" "+consistency, func(t *testing.T) {
+				w := newWorld(t, 2, fmt.Sprintf(`{"rules":[{"name":"a","key":[{"header":"x-user"}],"limit":"1000/30d","algorithm":%q,"consistency":%q}]}`, algorithm, consistency))
+				for range 40 {
+					w.pass(10)
+					w.admit(0, "/", "ann") // who has a lease by now
+				}
+				for round := range lease.Millis(8) {
+					for w.admit(0, "/", "ann") || w.admit(1, "/", "ann") {
+					}
+					for range 250 + 7*round {
+						w.pass(10)
+						for i := range 2 {
+							w.admit(i, "/", "ann")
+						}
+					}
+					if w.admit(0, "/", "ann") || w.admit(1, "/", "ann") {
+						t.Fatal("admitted, though the limit is spent")
+					}
+					for _, c := range w.region.counters {
+						i, _ := w.region.set.Find("a")
+						l := w.region.set.Limit(i, 0)
+						terms := lease.NewTerms(l, w.region.set.Rule(i).Consistency, 0, 0, 0)
+						c.Reset(l, &terms, w.wall())
+					}
+					reset := w.now
+					for i := range 2 {
+						for !w.admit(i, "/", "ann") {
+							if w.pass(10); w.now-reset > millis(lease.LongestAskAfter)+100 {
+								t.Fatalf("round %d: worker %d refuses %d ms after the reset", round, i, w.now-reset)
+							}
+						}
+					}
+				}
+			})
+		}
+	}
+}
