@@ -267,6 +267,17 @@ func (s *Secret) hash(out *[hashedKey]byte, key []byte) {
 	}
 }
 
+// HashOf is the key of a rule with Hash for a canonical key, before [ShortKey], or for such a hash itself: no canonical
+// key is like one.
+func (s *Secret) HashOf(key []byte) []byte {
+	if len(key) == hashedKey && string(key[:len(hashMark)]) == hashMark {
+		return key
+	}
+	var out [hashedKey]byte
+	s.hash(&out, key)
+	return out[:]
+}
+
 // Fingerprint tells secrets apart without giving them away. It is never 0.
 func (s *Secret) Fingerprint() uint64 {
 	sum := siphash.Sum((*[16]byte)(s), []byte("weir"))

@@ -5,8 +5,9 @@
 //	check.go       what a call may state
 //	holders.go     the callers, of which no call is applied twice; sources.go: where they call from
 //	catalog.go     the rules in force, as policies
+//	counters.go    what operators ask of single counters
 //	exchange.go    one call of Acquire; slot_call.go: one for the slots of a request
-//	metrics.go     what is counted; notices.go and trace.go: what operators see of single calls
+//	metrics.go     what is counted; notices.go: what operators see of single calls, in the log and as spans
 package service
 
 import (

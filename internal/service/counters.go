@@ -1,0 +1,166 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// What operators ask of single counters fails with an error that is one of these, and says what to do.
+var (
+	ErrNoRule    = errors.New("no such rule is in force here")
+	ErrElsewhere = errors.New("the rule is counted elsewhere")
+	ErrKey       = errors.New("the key cannot be one of the rule")
+	ErrUndecided = errors.New("the store of the counters did not answer")
+)
+
+// Counter is what one counter holds: of a rule, an override of it, and a key.
+type Counter struct {
+	// Rule is the name of the rule in force. A rule of a document that has several limits is several of them: login,
+	// login@1d.
+	Rule string
+	// Variant is the place among the rule's overrides by attribute, from 1 on, of the one that counts here; 0: the
+	// rule's own counter. Override is the name of that one or, with 0, of the override by key whose limit the
+	// key has now; empty: none, or it has no name.
+	Variant  int
+	Override string
+	Key      string // as counted: the hash where the rule hashes keys, or where the key is long
+	// OwnLimit is true if the key has the limit of an override by key, and Until is when that ends; 0: never.
+	OwnLimit bool
+	Until    limit.Micros
+	// Unlimited: nothing is counted for the key. What follows is 0 then.
+	Unlimited bool
+
+	Slots bool  // it counts slots in use, not units
+	Limit int64 // of a token bucket its burst
+	// Remaining is what the store has left. What PoPs and replicas have on lease is not in it.
+	Remaining int64
+	// Out is the units of leases that did not come back, spent or not: no more can be on lease. The last lease ends in
+	// OutFor. Both are 0 for slots, and for a rule that another tier counts.
+	Out    int64
+	OutFor lease.Millis
+	// Reset is in how long the counter is as good as new; of slots in how long they all end unless they are renewed.
+	Reset lease.Millis
+}
+
+// Peek reads the counters of a rule, as it is named in its document or in force, for a key: the rule's own, and those
+// of overrides by attribute in which something is counted. The key is the canonical one: the parts joined by '|'. Of a
+// rule that hashes keys it may be the hash, as keys are shown, behind \h. A key that nobody used has an unused
+// counter. Of a rule with scope: global a region reads what the aggregator has left.
+func (s *Service) Peek(ctx context.Context, rule string, key []byte) ([]Counter, error) {
+	return s.operate(ctx, engine.Look, rule, key)
+}
+
+// Reset empties the counters of a rule for a key, of overrides by attribute too, and returns what Peek does then. What
+// is out on lease stays there: at most Limit and Out are admitted after it. Slots in use stay. This replica forgets
+// that the key was refused. Other replicas and PoPs refuse on for up to lease.LongestAskAfter and a trip, clients for as
+// long as they were told to. After an error some may have been emptied.
+func (s *Service) Reset(ctx context.Context, rule string, key []byte) ([]Counter, error) {
+	return s.operate(ctx, engine.Reset, rule, key)
+}
+
+// operate looks at the counters of a rule and a key, or resets them.
+func (s *Service) operate(ctx context.Context, op engine.Op, name string, key []byte) ([]Counter, error) {
+	rules, now := s.rules.Load(), s.config.Now()
+	if len(rules.expanded[name]) == 0 {
+		if s.config.Divides {
+			return nil, fmt.Errorf("rule %q: %w; the aggregator has rules with scope: global only, ask a region for others", name, ErrNoRule)
+		}
+		return nil, fmt.Errorf("rule %q: %w", name, ErrNoRule)
+	}
+	var all []Counter
+	var asks []engine.Ask
+	var of []int // the counter of each ask
+	for _, name := range rules.expanded[name] {
+		counted, err := rules.counters(name, key, now)
+		if err == nil {
+			err = s.mayOperate(op, counted[0].policy)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("rule %q: %w", name, err)
+		}
+		for _, c := range counted {
+			if all = append(all, c.Counter); !c.Unlimited {
+				of, asks = append(of, len(all)-1), append(asks, engine.Ask{Policy: c.policy, Key: []byte(c.Key), Op: op})
+			}
+		}
+	}
+	ctx, cancel := inTime(ctx, patience(ctx))
+	defer cancel()
+	grants := make([]lease.Grant, len(asks))
+	s.config.Store.Acquire(ctx, asks, grants)
+	for i := range grants {
+		c, g := &all[of[i]], &grants[i]
+		if g.Status != lease.OK {
+			return nil, fmt.Errorf("rule %q: %w; try again", c.Rule, ErrUndecided)
+		}
+		c.Limit, c.Remaining, c.Out, c.OutFor, c.Reset = g.Limit, g.Remaining, g.Granted, g.TTL, g.Reset
+	}
+	return used(all), nil
+}
+
+// used leaves out overrides by attribute that nobody uses.
+func used(all []Counter) (some []Counter) {
+	for _, c := range all {
+		if c.Variant == 0 || c.Remaining < c.Limit || c.Out > 0 {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// mayOperate is an error where others have the counters of a policy.
+func (s *Service) mayOperate(op engine.Op, p *engine.Policy) error {
+	switch {
+	case p.Scope == rule.ScopePoP:
+		return fmt.Errorf("%w: scope: pop counts in each PoP alone, and nobody else knows what", ErrElsewhere)
+	case p.Scope == rule.ScopeGlobal && op == engine.Reset && !s.config.Divides:
+		return fmt.Errorf("%w: scope: global is counted by the aggregator, reset it there", ErrElsewhere)
+	}
+	return nil
+}
+
+// counted is a counter before it is asked for.
+type counted struct {
+	Counter
+	policy *engine.Policy
+}
+
+// counters are those that a rule in force has for a key: its own first.
+func (c *catalog) counters(name string, key []byte, now limit.Micros) ([]counted, error) {
+	e := c.rules[name]
+	r := e.set.Rule(e.index)
+	switch {
+	case len(key) > wire.MaxKey:
+		return nil, fmt.Errorf("%w: it has %d bytes, at most %d", ErrKey, len(key), wire.MaxKey)
+	case len(r.Key) == 0 && len(key) > 0:
+		return nil, fmt.Errorf("%w: all requests share one counter, leave the key out", ErrKey)
+	case len(r.Key) > 0 && len(key) == 0:
+		return nil, fmt.Errorf("%w: give the key", ErrKey)
+	}
+	if key = append([]byte(nil), key...); r.Hash {
+		key = c.secret.HashOf(key)
+	} else {
+		key = rule.ShortKey(key)
+	}
+	all := make([]counted, 0, 1)
+	for v, p := range e.policies {
+		one := counted{Counter{Rule: name, Variant: v, Override: r.Limits[v].Name, Key: string(key)}, p}
+		if own := e.keys.Find(key, now); v == 0 && own.Policy != nil {
+			one.policy, one.OwnLimit, one.Until, one.Override = own.Policy, true, own.Until, string(own.Name)
+			one.Unlimited = own.Policy.Unlimited
+		}
+		if v > 0 && r.Limits[v].Unlimited {
+			continue
+		}
+		one.Slots = p.Limit.Spec().Algorithm == limit.Concurrency
+		all = append(all, one)
+	}
+	return all, nil
+}
