@@ -77,7 +77,7 @@ func (c *checker) keyLimits(r *rule.Rule) {
 			if key == "" {
 				key = string(r.KeyOf(k.Key)) + "|"
 			}
-			if other, ok := seen[key]; ok {
+			if other, ok := seen[key]; ok && !follows(k.Until, r.Keys[other].Until) {
 				c.taken(prefix+"key", "is the same key as that of another override; remove one", c.at(c.ofKey(r, other)+"key"))
 			} else {
 				seen[key] = i
@@ -85,6 +85,11 @@ func (c *checker) keyLimits(r *rule.Rule) {
 		}
 		c.keyLimit(r, k, prefix)
 	}
+}
+
+// follows reports whether an override that ends then, or never with 0, is still there when the one before it ends.
+func follows(until, before limit.Micros) bool {
+	return before != 0 && (until == 0 || until > before)
 }
 
 // hash checks the hash of a key.

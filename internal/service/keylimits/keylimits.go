@@ -16,6 +16,7 @@ import (
 // another one, and of 64 bits none meets by chance. It is immutable. A nil Table has no key.
 type Table struct {
 	keys     map[uint64]entry
+	later    map[uint64][]entry // that follow the one in keys when it ends, in order
 	policies []*engine.Policy
 	names    []byte // of overrides, each behind its length
 }
@@ -65,7 +66,15 @@ func New(r *rule.Rule, secrets []rule.Secret, base *engine.Policy) *Table {
 			named[own.Name] = e.name
 			t.names = append(append(t.names, byte(len(own.Name))), own.Name...)
 		}
-		t.keys[maphash.Bytes(seed, key)] = e
+		hash := maphash.Bytes(seed, key)
+		if _, taken := t.keys[hash]; !taken {
+			t.keys[hash] = e
+			return
+		}
+		if t.later == nil {
+			t.later = map[uint64][]entry{}
+		}
+		t.later[hash] = append(t.later[hash], e)
 	})
 	return t
 }
@@ -84,13 +93,24 @@ func (t *Table) Find(key []byte, now limit.Micros) (own Own) {
 	if t == nil {
 		return own
 	}
-	e, found := t.keys[maphash.Bytes(seed, key)]
-	until := limit.Micros(e.until) * limit.Second
-	if !found || until != 0 && now >= until {
+	hash := maphash.Bytes(seed, key)
+	e, found := t.keys[hash]
+	for later := t.later[hash]; found && e.over(now); later = later[1:] {
+		if found = len(later) > 0; !found {
+			break
+		}
+		e = later[0]
+	}
+	if !found {
 		return own
 	}
 	name := t.names[e.name:]
-	return Own{t.policies[e.policy], until, name[1 : 1+name[0]]}
+	return Own{t.policies[e.policy], limit.Micros(e.until) * limit.Second, name[1 : 1+name[0]]}
+}
+
+// over reports whether an override has ended.
+func (e *entry) over(now limit.Micros) bool {
+	return e.until != 0 && now >= limit.Micros(e.until)*limit.Second
 }
 
 // Grant answers a want of a key without a limit: all of it, charged to nothing. It may be spent
