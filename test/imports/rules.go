@@ -38,7 +38,7 @@ var programs = []string{"wasmfilter", "regional", "global", "cmd/weir"}
 // through internal/daemon: they hold only main, their settings and what is theirs alone.
 var parts = []string{
 	"internal/leasecache", "internal/engine/memory", "internal/engine/table", "internal/redis",
-	"internal/statefile", "internal/ruleset/follow", "internal/admin", "internal/upstream/client", "internal/consul",
+	"internal/statefile", "internal/ruleset/follow", "internal/ruleset/versions/local", "internal/admin", "internal/upstream/client", "internal/consul",
 }
 
 // contract are the packages, with all below them, that know no transport.
@@ -58,6 +58,7 @@ var confined = []struct {
 	{"google.golang.org/grpc", []string{"internal/envoyrls"}},
 	{"github.com/envoyproxy/go-control-plane", []string{"internal/envoyrls"}},
 	{"github.com/hashicorp/consul", []string{"internal/consul", "internal/bootstrap/acl"}},
+	{"go.etcd.io/bbolt", []string{"internal/ruleset/versions/local"}},
 	{"github.com/aws", []string{"internal/bootstrap/aws"}},
 	{"go.opentelemetry.io/otel/exporters", []string{"internal/telemetry", "main"}},
 	{"go.opentelemetry.io/contrib/exporters", []string{"internal/telemetry", "main"}},
