@@ -1,15 +1,19 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/weirlimit/weir/internal/ruleset/amend"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -83,6 +87,16 @@ func TestApply(t *testing.T) {
 	}
 	s.weir(0, []string{"history"}, third+" *", "bob", "back to "+first+": too much", "ann", "begin")
 	s.weir(0, []string{"history", "-o", "json"}, `"rollback_to": `+first, `"why": "more"`)
+	store, err := versions.Open(s.agent.Addr, "")
+	if err == nil {
+		_, err = store.Amend(t.Context(), amend.SetOverride(amend.Override{
+			Rule: "a", Key: []string{"192.0.2.1"}, Limit: json.RawMessage(`"99/1m"`), Set: amend.Set{Until: time.Now().Add(time.Hour)},
+		}), versions.Change{Who: "ann", Why: "a sale"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.weir(0, []string{"history"}, "override of a 192.0.2.1: 99/1m until 20", "Z: a sale")
 	s.weir(1, []string{"apply", "testdata/bad.yaml", "--reason", "bad"}, "testdata/bad.yaml:")
 	s.weir(0, []string{"rollback", second, "--reason", "after all"}, " is in force")
 	several := filepath.Join(dir, "several")

@@ -59,14 +59,17 @@ func (h *historyCmd) print(out io.Writer, all []versions.Version, inForce uint64
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "revision\twhen\twho\twhy")
 	for _, v := range all {
-		revision, why := strconv.FormatUint(v.Revision, 10), strings.Join(strings.Fields(v.Why), " ")
+		revision, why := strconv.FormatUint(v.Revision, 10), v.Why
 		if v.Revision == inForce {
 			revision += " *"
+		}
+		if v.Amends != "" {
+			why = v.Amends + ": " + why
 		}
 		if v.RollbackTo != 0 {
 			why = fmt.Sprintf("back to %d: %s", v.RollbackTo, why)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", revision, v.When.Format(time.DateTime), v.Who, why)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", revision, v.When.Format(time.DateTime), v.Who, strings.Join(strings.Fields(why), " "))
 	}
 	return table.Flush()
 }

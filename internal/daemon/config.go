@@ -27,7 +27,9 @@ type Config struct {
 	// consul: takes the rules that `weir apply` puts into Consul's key-value store instead, that
 	// of ConsulBy.Primary. They are followed, and while Consul is away those in force stay.
 	// Without rules at the start this program is not ready until they come.
-	Rules string `help:"Rules file, YAML, or a directory of them; or consul: for those in Consul." placeholder:"PATH"`
+	//
+	// store: keeps versions of the rules in a file of this process, "rules.db" beside the state file, for one replica.
+	Rules string `help:"Rules file, YAML, or a directory of them; consul: for those in Consul, or store: for those that this process keeps." placeholder:"PATH"`
 
 	// KeySecrets is the file of the secrets under which rules with hash: true hash their keys: one or two
 	// lines of a name and 32 hexadecimal digits, the one in force first. It is read again when its content

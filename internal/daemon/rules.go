@@ -1,17 +1,23 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/follow"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
+	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/service/secrets"
 	"github.com/weirlimit/weir/internal/settings"
@@ -28,6 +34,7 @@ type rules struct {
 	consul  *membership       // nil: none
 	changed []func()          // are called after each change
 	from    *watch.Watcher    // nil: there is no rules file
+	store   *versions.Store   // keeps their versions; nil: they are in a file
 
 	windows atomic.Pointer[[]reserve.Window] // of the limits with shares; nil: there are no rules yet
 	regions atomic.Pointer[rule.Regions]     // that have shares, likewise
@@ -57,27 +64,70 @@ func (t *Tier) loadRules() error {
 		return t.rules.set(none)
 	}
 	if t.cfg.rulesInConsul() {
-		return t.followRules()
+		t.rules.store = versions.New(t.consul.agent, t.cfg.ConsulBy.Primary, versions.Prefix)
+		return t.followRules(follow.StoreConfig{
+			Place: "consul:" + t.cfg.ConsulBy.Primary,
+			Agent: t.consul.agent, Datacenter: t.cfg.ConsulBy.Primary, Region: t.consul.replica.Region, Copy: t.cfg.rulesCopy(os.Getenv),
+		})
+	}
+	if t.cfg.rulesInStore() {
+		return t.keepRules()
 	}
 	t.rules.from = follow.New(t.cfg.Rules, t.rules.set, t.Log, t.Metrics)
 	t.Watch(t.rules.from)
 	return t.rules.from.Load()
 }
 
-// followRules takes the rules from Consul. Without any, this tier is not ready until they
-// come: nobody has to start it again when the first rules are applied, or Consul is back.
-func (t *Tier) followRules() error {
-	waiting := follow.ErrNoRules.Error()
-	stored := follow.NewStore(follow.StoreConfig{
-		Agent: t.consul.agent, Datacenter: t.cfg.ConsulBy.Primary, Region: t.consul.replica.Region, Copy: t.cfg.rulesCopy(os.Getenv), Log: t.Log, Metrics: t.Metrics,
-		Apply: func(set *rule.Set) error {
-			err := t.rules.set(set)
-			if err == nil {
-				t.Ready.Allow(waiting)
+// keepRules takes the rules from a file that keeps their versions, which one process at a time has. What makes this
+// process not ready does not end it: its port for operators states why.
+func (t *Tier) keepRules() error {
+	refuse := func(reason string) {
+		t.Log.Error("not ready", "reason", reason)
+		t.Ready.Refuse(reason)
+	}
+	if n := t.cfg.Replicas; n > 1 {
+		refuse(fmt.Sprintf("replicas: %d, but rules: store: keeps the rules on the disk of one replica, which the others do not see; run one replica, or write rules: consul: or name a rules file", n))
+	}
+	kept := local.New(t.cfg.rulesStore(os.Getenv))
+	used := kept.Open()
+	if used != nil {
+		refuse(used.Error())
+	}
+	t.rules.store = versions.On(kept)
+	t.behind = append(t.behind, func(ctx context.Context) error {
+		free := used
+		for free != nil && ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(storeEvery):
+				free = kept.Open()
 			}
-			return err
-		},
+		}
+		if used != nil && free == nil {
+			t.Ready.Allow(used.Error())
+		}
+		<-ctx.Done()
+		return kept.Close()
 	})
+	return t.followRules(follow.StoreConfig{Place: "store:"})
+}
+
+// storeEvery is the time between two tries to open the file with the versions of the rules.
+const storeEvery = time.Second
+
+// followRules takes the rules from where their versions are kept. Without any, this tier is not ready until they
+// come: nobody has to start it again when the first rules are applied, or Consul is back.
+func (t *Tier) followRules(c follow.StoreConfig) error {
+	waiting := follow.ErrNoRules.Error()
+	c.Store, c.Log, c.Metrics = t.rules.store, t.Log, t.Metrics
+	c.Apply = func(set *rule.Set) error {
+		err := t.rules.set(set)
+		if err == nil {
+			t.Ready.Allow(waiting)
+		}
+		return err
+	}
+	stored := follow.NewStore(c)
 	t.rules.from, t.behind = stored.Watcher, append(t.behind, stored.Follow)
 	t.Watch(stored.Watcher)
 	err := stored.Load(context.Background())
@@ -145,12 +195,21 @@ func (c *Config) checkRules() error {
 		settings.Refuse(inConsul && c.Consul == "", "consul: is missing; rules: consul: needs its agent: give one, such as --consul 127.0.0.1:8500"),
 		settings.Refuse(!inConsul && strings.HasPrefix(c.Rules, "consul:"), "rules: %q has something behind consul:; --consul-primary names the datacenter", c.Rules),
 		settings.Refuse(c.RulesCopy == "", "rules_copy: is empty; write auto, off or the path of a file"),
+		settings.Refuse(!c.rulesInStore() && strings.HasPrefix(c.Rules, "store:"), "rules: %q has something behind store:; the versions are kept beside the state file", c.Rules),
 		settings.Refuse(!inConsul && c.RulesCopy != "auto" && c.RulesCopy != "off", "rules_copy: is for rules in Consul; leave it out, or write rules: consul:"),
 	)
 }
 
 // rulesInConsul reports whether the rules are in Consul and not in a file.
 func (c *Config) rulesInConsul() bool { return c.Rules == "consul:" }
+
+// rulesInStore reports whether this process keeps the versions of the rules.
+func (c *Config) rulesInStore() bool { return c.Rules == "store:" }
+
+// rulesStore is the path of the file with the versions of the rules: beside the state file.
+func (c *Config) rulesStore(env func(string) string) string {
+	return filepath.Join(filepath.Dir(cmp.Or(c.StateFile(env), stateDir(env, "state"))), "rules.db")
+}
 
 // rulesCopy is the path of the copy; empty: there is none.
 func (c *Config) rulesCopy(env func(string) string) string {

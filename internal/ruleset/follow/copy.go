@@ -48,15 +48,15 @@ func newCopies(c *StoreConfig) (all []*keptCopy) {
 				if err != nil || v.Zero() {
 					return nil, err
 				}
-				document, err := store.Document(ctx, v)
-				return filesOf(v, document), err
+				content, err := store.Content(ctx, v)
+				return filesOf(v, content), err
 			},
 			func(ctx context.Context, files []rulefile.File) error {
 				v, err := versionOf(files)
 				if err != nil {
 					return err
 				}
-				return store.Mirror(ctx, v, files[1].Data)
+				return store.Mirror(ctx, v, contentOf(files))
 			})
 	}
 	return all
@@ -117,8 +117,8 @@ func (c *keptCopy) run(ctx context.Context) error {
 	}
 }
 
-// A copy on disk is the manifest, an empty line, and the document. The manifest is JSON with
-// line breaks, in which no line is empty.
+// A copy on disk is the manifest, an empty line, the amendments and an empty line if the manifest names any, and the
+// document. Manifest and amendments are JSON, in which no line is empty.
 var copyBreak = []byte("\n\n")
 
 func readCopy(path string) ([]rulefile.File, error) {
@@ -126,12 +126,16 @@ func readCopy(path string) ([]rulefile.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	manifest, document, found := bytes.Cut(data, copyBreak)
+	manifest, rest, found := bytes.Cut(data, copyBreak)
 	if !found {
 		return nil, fmt.Errorf("%s is not a copy of rules", path)
 	}
 	v, err := versions.ParseVersion(path, manifest)
-	return filesOf(v, document), err
+	content := versions.Content{Document: rest}
+	if v.Amendments != nil {
+		content.Amendments, content.Document, _ = bytes.Cut(rest, copyBreak) // [versions.Version.Check] finds what is missing
+	}
+	return filesOf(v, content), err
 }
 
 // writeCopy replaces the file as a whole.
@@ -139,5 +143,9 @@ func writeCopy(path string, files []rulefile.File) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return rulefile.Replace(path, bytes.Join([][]byte{files[0].Data, files[1].Data}, copyBreak), 0o600)
+	parts := [][]byte{files[0].Data}
+	for _, f := range files[2:] {
+		parts = append(parts, f.Data)
+	}
+	return rulefile.Replace(path, bytes.Join(append(parts, files[1].Data), copyBreak), 0o600)
 }

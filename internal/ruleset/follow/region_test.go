@@ -80,8 +80,8 @@ func TestForgedCopy(t *testing.T) {
 	forge := func(revision uint64) {
 		t.Helper()
 		document := []byte(limitOf(99))
-		forged := versions.Version{Format: last.Format, Revision: revision, Who: "eve", Size: len(document), SHA256: sha256Of(document)}
-		if err := copied.Mirror(t.Context(), forged, document); err != nil {
+		forged := versions.Version{Format: last.Format, Revision: revision, Who: "eve"}
+		if err := copied.Mirror(t.Context(), forged, versions.Content{Document: document}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/consul"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -23,13 +24,18 @@ import (
 // loadTime bounds how long the start waits for Consul. After it the copy counts.
 const loadTime = 2 * time.Second
 
-// ErrNoRules is the error of [Stored.Load] where neither Consul nor a copy has rules.
-var ErrNoRules = errors.New("no rules yet: Consul has none or does not answer, and there is no copy of earlier ones")
+// ErrNoRules is the error of [Stored.Load] where neither what keeps them nor a copy has rules.
+var ErrNoRules = errors.New("no rules yet: none have been applied, or what keeps them does not answer, and there is no copy of earlier ones")
 
 // StoreConfig is what [NewStore] needs.
 type StoreConfig struct {
-	Agent      *consul.Agent
-	Datacenter string // that has the rules; empty: the agent's own
+	Store *versions.Store
+	// Place names the store in messages, such as consul:dc1.
+	Place string
+	// Agent is that of Consul; only with Region and Datacenter.
+	Agent *consul.Agent
+	// Datacenter is the one that has the rules; empty: the agent's own, or they are not in Consul.
+	Datacenter string
 	// Region is whose copy is kept in the agent's own datacenter if another one has the rules; empty: none.
 	Region string
 	// Copy is the file that keeps the rules in force for a start without Consul; empty: none.
@@ -46,26 +52,23 @@ type Stored struct {
 	*watch.Watcher
 	cfg    StoreConfig
 	store  *versions.Store
-	follow func(context.Context) error
 	copies []*keptCopy
 	signal chan struct{}
 
 	inForce *rule.Set // nil: none yet; belongs to the goroutine that calls Load or Run of the watcher
 
 	mu    sync.Mutex
-	files []rulefile.File // as Consul, or the copy, last had them: manifest and document
+	files []rulefile.File // as Consul, or the copy, last had them: manifest, document and perhaps amendments
 	err   error           // instead of files
 }
 
 // NewStore makes what follows the rules. [Stored.Load] puts the first in force; the watcher's
 // Run and [Stored.Follow] have to run, too.
 func NewStore(c StoreConfig) *Stored {
-	kv := c.Agent.KV(c.Datacenter)
-	s := &Stored{cfg: c, store: versions.New(c.Agent, c.Datacenter, versions.Prefix), signal: make(chan struct{}, 1), err: ErrNoRules}
-	s.follow = c.Agent.Follow("rules", kv, s.store.ManifestKey(), s.take)
+	s := &Stored{cfg: c, store: c.Store, signal: make(chan struct{}, 1), err: ErrNoRules}
 	s.copies = newCopies(&c)
 	s.Watcher = watch.New(watch.Config{
-		What: "rules", Path: "consul:" + c.Datacenter, Read: s.read, Parse: s.parse, Changed: s.signal, Whole: true, Log: c.Log, Metrics: c.Metrics,
+		What: "rules", Path: c.Place, Read: s.read, Parse: s.parse, Changed: s.signal, Whole: true, Log: c.Log, Metrics: c.Metrics,
 	})
 	return s
 }
@@ -131,17 +134,17 @@ func (s *Stored) fetch(ctx context.Context) ([]rulefile.File, error) {
 	if err != nil || v.Zero() {
 		return nil, cmp.Or(err, ErrNoRules)
 	}
-	document, err := s.store.Document(ctx, v)
+	content, err := s.store.Content(ctx, v)
 	if err != nil {
 		return nil, err
 	}
-	return filesOf(v, document), nil
+	return filesOf(v, content), nil
 }
 
 // Follow follows Consul, and keeps the copies, until ctx ends.
 func (s *Stored) Follow(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
-	tasks.Go(func() error { return s.follow(ctx) })
+	tasks.Go(func() error { return s.store.Follow(ctx, s.take) })
 	for _, c := range s.copies {
 		tasks.Go(func() error { return c.run(ctx) })
 	}
@@ -155,11 +158,11 @@ func (s *Stored) take(ctx context.Context, manifest consul.Pair) error {
 		return nil
 	}
 	v, err := versions.ParseVersion(manifest.Key, manifest.Value)
-	var document []byte
+	var content versions.Content
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		document, err = s.store.Document(ctx, v)
+		content, err = s.store.Content(ctx, v)
 		if err != nil && !errors.As(err, new(*versions.DamagedError)) {
 			return err
 		}
@@ -168,7 +171,7 @@ func (s *Stored) take(ctx context.Context, manifest consul.Pair) error {
 		s.set(nil, err)
 		return nil
 	}
-	s.set(filesOf(v, document), nil)
+	s.set(filesOf(v, content), nil)
 	return nil
 }
 
@@ -193,8 +196,21 @@ func (s *Stored) read() ([]rulefile.File, error) {
 }
 
 // filesOf has a version as files.
-func filesOf(v versions.Version, document []byte) []rulefile.File {
-	return []rulefile.File{{Name: "manifest", Data: v.Encode()}, {Name: fmt.Sprintf("revision %d", v.Revision), Data: document}}
+func filesOf(v versions.Version, c versions.Content) []rulefile.File {
+	files := []rulefile.File{{Name: "manifest", Data: v.Encode()}, {Name: fmt.Sprintf("revision %d", v.Revision), Data: c.Document}}
+	if c.Amendments != nil {
+		files = append(files, rulefile.File{Name: "amendments", Data: c.Amendments})
+	}
+	return files
+}
+
+// contentOf is the reverse of filesOf.
+func contentOf(files []rulefile.File) versions.Content {
+	c := versions.Content{Document: files[1].Data}
+	if len(files) > 2 {
+		c.Amendments = files[2].Data
+	}
+	return c
 }
 
 // versionOf reads the manifest of files.
@@ -216,18 +232,25 @@ func (s *Stored) parse(files []rulefile.File) (watch.Candidate, error) {
 	if err != nil {
 		return watch.Candidate{}, err
 	}
-	if err := v.Check(files[1].Data); err != nil {
+	content := contentOf(files)
+	if err := v.Check(content); err != nil {
 		return watch.Candidate{}, err
 	}
-	d, err := versions.Parse(files[1].Name, files[1].Data)
+	d, amendments, err := content.Parse(files[1].Name)
 	if err != nil {
 		return watch.Candidate{}, err
 	}
-	set := d.Set.Numbered(v.Revision)
+	set, problems := amend.Merge(d, amendments)
+	set = set.Numbered(v.Revision)
 	return watch.Candidate{
 		Version: set.Content, Revision: set.Revision,
-		Apply: func() error { return s.apply(v, set, files) },
-		About: []any{"rules", set.Len(), "revision", set.Number(), "who", v.Who, "why", v.Why},
+		Apply: func() error {
+			for i := range problems {
+				s.cfg.Log.Warn("rules: an amendment does not fit and is not in force", "revision", v.Revision, "problem", problems[i].String())
+			}
+			return s.apply(v, set, files)
+		},
+		About: []any{"rules", set.Len(), "amendments", amendments.Len() - len(problems), "revision", set.Number(), "who", v.Who, "why", v.Why},
 	}, nil
 }
 

@@ -2,8 +2,6 @@ package follow
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -49,7 +47,7 @@ func startFollower(t *testing.T, addr, datacenter, file string) *follower {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Stored = NewStore(StoreConfig{Agent: agent, Datacenter: datacenter, Region: "eu", Copy: file, Log: log, Metrics: f.metrics, Apply: func(set *rule.Set) error {
+	f.Stored = NewStore(StoreConfig{Store: versions.New(agent, datacenter, versions.Prefix), Agent: agent, Datacenter: datacenter, Region: "eu", Copy: file, Log: log, Metrics: f.metrics, Apply: func(set *rule.Set) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.limits = append(f.limits, set.Rule(0).Limits[0].Limit.Count)
@@ -135,12 +133,6 @@ func (w *writer) apply(text string) versions.Version {
 		w.t.Fatal(err)
 	}
 	return v
-}
-
-// sha256Of is the SHA-256 of a document in hexadecimal, as a manifest has it.
-func sha256Of(document []byte) string {
-	sum := sha256.Sum256(document)
-	return hex.EncodeToString(sum[:])
 }
 
 func (w *writer) put(key string, value []byte) {

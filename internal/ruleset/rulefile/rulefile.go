@@ -146,3 +146,15 @@ func located(file string, errs strict.Errors) error {
 	errs.SortFrom(0)
 	return errs.Err()
 }
+
+// Root is the tree of the file, or of the files of a directory. It must not be changed.
+func (d *Document) Root() *strict.Node { return d.root }
+
+// ReadTree reads a tree like [Document.Root]; nil with mistakes.
+func ReadTree(root *strict.Node) (*rule.Set, strict.Errors) {
+	var errs strict.Errors
+	if set := readRules(root, &errs); set != nil {
+		return set, nil
+	}
+	return nil, errs
+}

@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/internal/consul"
+	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 )
 
@@ -28,12 +28,13 @@ func (e *lostError) Error() string {
 // Apply puts a document in force as a new version, which it returns. The document is of
 // [Parse]. A lostError and a [consul.RefusedError] have changed nothing. Another
 // error states whether the document may be in force.
+// The amendments stay, without those that have ended.
 func (s *Store) Apply(ctx context.Context, d *rulefile.Document, c Change) (Version, error) {
-	return s.apply(ctx, d, c, 0)
+	return s.apply(ctx, d.Text, c, 0)
 }
 
 // Rollback puts the document of an earlier version in force again, as a new version;
-// revision 0: that of the version before the one in force.
+// revision 0: that of [Store.Earlier]. The amendments stay as with Apply.
 func (s *Store) Rollback(ctx context.Context, revision uint64, c Change) (Version, error) {
 	current, err := s.Current(ctx)
 	if err != nil && revision == 0 || err != nil && !errors.As(err, new(*DamagedError)) {
@@ -50,33 +51,55 @@ func (s *Store) Rollback(ctx context.Context, revision uint64, c Change) (Versio
 	if err != nil {
 		return Version{}, err
 	}
-	d, err := Parse(fmt.Sprintf("revision %d", v.Revision), text)
+	if _, err := Parse(fmt.Sprintf("revision %d", v.Revision), text); err != nil {
+		return Version{}, err
+	}
+	return s.apply(ctx, text, c, v.Revision)
+}
+
+func (s *Store) apply(ctx context.Context, document []byte, c Change, rollbackTo uint64) (Version, error) {
+	before, pair, err := s.begin(ctx, c)
 	if err != nil {
 		return Version{}, err
 	}
-	return s.apply(ctx, d, c, v.Revision)
-}
-
-func (s *Store) apply(ctx context.Context, d *rulefile.Document, c Change, rollbackTo uint64) (Version, error) {
-	if err := c.check(); err != nil {
-		return Version{}, err
-	}
-	before, pair, err := s.newest(ctx)
+	amendments, err := s.Amendments(ctx, before)
 	switch {
+	case errors.As(err, new(*DamagedError)): // nobody can use them
+		amendments = new(amend.Document)
 	case err != nil:
 		return Version{}, err
-	case c.On != 0 && c.On != before.Revision:
-		return Version{}, &lostError{before}
 	}
+	return s.commit(ctx, Version{Who: c.Who, Why: c.Why, RollbackTo: rollbackTo}, document, amendments, before, pair)
+}
+
+// begin returns what a change is made of, and the pair of its manifest.
+func (s *Store) begin(ctx context.Context, c Change) (before Version, pair consul.Pair, err error) {
+	if err := c.check(); err != nil {
+		return Version{}, pair, err
+	}
+	before, pair, err = s.newest(ctx)
+	if err == nil && c.On != 0 && c.On != before.Revision {
+		err = &lostError{before}
+	}
+	return before, pair, err
+}
+
+// commit puts a document and amendments in force as a version with the texts of v. It follows another one, whose manifest
+// is pair.
+func (s *Store) commit(
+	ctx context.Context, v Version, document []byte, amendments *amend.Document, before Version, pair consul.Pair,
+) (Version, error) {
 	followers, _ := s.followers(ctx) // whether some are missing, InForce reports
-	now := time.Now().UTC().Truncate(time.Microsecond)
-	v := Version{
-		Revision: next(now, before, followers),
-		When:     now, Who: c.Who, Why: c.Why, RollbackTo: rollbackTo,
-		Format: format, Size: len(d.Text), SHA256: sum(d.Text),
+	v.When = time.Now().UTC().Truncate(time.Microsecond)
+	v.Revision = next(v.When, before, followers)
+	amendments.Prune(v.When)
+	content := Content{Document: document}
+	var err error
+	if content.Amendments, err = amendments.Encode(); err != nil {
+		return Version{}, err
 	}
 	for range tries {
-		if err := s.putChunks(ctx, &v, d.Text); err != nil {
+		if err := s.put(ctx, &v, content); err != nil {
 			return Version{}, err
 		}
 		done, err := s.swap(ctx, v, pair)
@@ -84,7 +107,7 @@ func (s *Store) apply(ctx context.Context, d *rulefile.Document, c Change, rollb
 			return v, err
 		}
 	}
-	return Version{}, errors.New("nothing was changed: Consul loses chunks as soon as they are written")
+	return Version{}, errors.New("nothing was changed: the store loses chunks as soon as they are written")
 }
 
 // next is the revision of a version that is made now. What is from the future has none before it: otherwise one
@@ -101,7 +124,7 @@ func next(now time.Time, before Version, followers []consul.Registered) uint64 {
 
 // Mirror puts a version of another store in force in this one, unless this has a newer one that is not from the future.
 // Several processes may do it at the same time.
-func (s *Store) Mirror(ctx context.Context, v Version, document []byte) error {
+func (s *Store) Mirror(ctx context.Context, v Version, content Content) error {
 	there, pair, err := s.manifest(ctx)
 	switch {
 	case err != nil && !errors.As(err, new(*DamagedError)):
@@ -109,7 +132,7 @@ func (s *Store) Mirror(ctx context.Context, v Version, document []byte) error {
 	case err == nil && there.Revision >= v.Revision && !Ahead(there.Revision, time.Now()):
 		return nil
 	}
-	if err := s.putChunks(ctx, &v, document); err != nil {
+	if err := s.put(ctx, &v, content); err != nil {
 		return err
 	}
 	done, err := s.swap(ctx, v, pair)
@@ -124,36 +147,44 @@ func (s *Store) Mirror(ctx context.Context, v Version, document []byte) error {
 	return s.Clean(ctx)
 }
 
-// putChunks writes the chunks of a version's document that the store lacks, or has with other
-// content. The version names them from now on.
-func (s *Store) putChunks(ctx context.Context, v *Version, document []byte) error {
-	chunks, err := v.pack(document)
+// put writes the chunks of a version that the store lacks, or has with other content. The version names them from now on.
+func (s *Store) put(ctx context.Context, v *Version, content Content) (err error) {
+	v.Format, v.Amendments = format, nil
+	if v.Text, err = s.putText(ctx, content.Document); err == nil && content.Amendments != nil {
+		var t Text
+		t, err = s.putText(ctx, content.Amendments)
+		v.Amendments, v.Format = &t, amended
+	}
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
+	return nil
+}
+
+func (s *Store) putText(ctx context.Context, text []byte) (Text, error) {
+	t, chunks, err := newText(text)
 	for i, chunk := range chunks {
-		key := s.chunkKey(v.Chunks[i])
+		key := s.chunkKey(t.Chunks[i])
 		there, err := s.kv.Get(ctx, key)
 		if err == nil && (there.Index == 0 || !bytes.Equal(there.Value, chunk)) {
 			err = s.kv.Put(ctx, key, chunk)
 		}
 		if err != nil {
-			return fmt.Errorf("nothing was changed: %w", err)
+			return t, err
 		}
 	}
-	return nil
+	return t, err
 }
 
 // swap puts a version in force in the place of what the manifest was. It returns false if a
 // chunk is missing.
 func (s *Store) swap(ctx context.Context, v Version, before consul.Pair) (bool, error) {
 	text := v.Encode()
-	chunks := slices.Sorted(slices.Values(v.Chunks))
 	change := consul.Change{
 		Unchanged: []consul.Pair{before},
-		Set:       []consul.Pair{{Key: s.ManifestKey(), Value: text}, {Key: s.versionKey(v.Revision), Value: text}},
+		Set:       []consul.Pair{{Key: s.manifestKey(), Value: text}, {Key: s.versionKey(v.Revision), Value: text}},
 	}
-	for _, chunk := range slices.Compact(chunks) {
+	for _, chunk := range v.chunks() {
 		change.Existing = append(change.Existing, s.chunkKey(chunk))
 	}
 	done, err := s.kv.Commit(ctx, change)

@@ -9,10 +9,11 @@ import (
 	"github.com/weirlimit/weir/internal/consul"
 )
 
-// kept is how many versions the store keeps.
+// kept is how many versions the store keeps of those that change the document, and as many that change amendments:
+// many overrides leave the rules that one may go back to.
 const kept = 100
 
-// Clean deletes the versions before the last 100, and the chunks that no version has. It
+// Clean deletes the versions before the last 100 of each kind, and the chunks that no version has. It
 // stops if another writer is at work: that one deletes them. Nothing depends on it.
 func (s *Store) Clean(ctx context.Context) error {
 	if err := s.clean(ctx); err != nil {
@@ -31,13 +32,16 @@ func (s *Store) clean(ctx context.Context) error {
 		return err
 	}
 	var old []string
-	used := map[string]bool{}
+	used, have := map[string]bool{}, map[bool]int{} // versions by whether they amend
 	for i, v := range append([]Version{current}, versions...) {
-		if i > kept {
+		if i > 0 {
+			have[v.Amends != ""]++
+		}
+		if have[v.Amends != ""] > kept {
 			old = append(old, s.versionKey(v.Revision))
 			continue
 		}
-		for _, chunk := range v.Chunks {
+		for _, chunk := range v.chunks() {
 			used[s.chunkKey(chunk)] = true
 		}
 	}

@@ -30,18 +30,18 @@ func TestByHand(t *testing.T) {
 	text := document(10)
 	repeated := func(v Version, size, times int) string {
 		v.Size, v.Chunks = size, slices.Repeat(v.Chunks, times)
-		c.put(s.ManifestKey(), string(v.Encode()))
-		return s.ManifestKey()
+		c.put(s.manifestKey(), string(v.Encode()))
+		return s.manifestKey()
 	}
 	other := func(v Version, chunk string) string {
 		v.Chunks = []string{sum([]byte(chunk))}
 		c.put(s.chunkKey(v.Chunks[0]), chunk)
-		c.put(s.ManifestKey(), string(v.Encode()))
+		c.put(s.manifestKey(), string(v.Encode()))
 		return fmt.Sprint("revision ", v.Revision)
 	}
 	for name, break_ := range map[string]func(v Version) (key string){
-		"manifest of another kind": func(Version) string { c.put(s.ManifestKey(), "rules: []"); return s.ManifestKey() },
-		"manifest without chunks":  func(Version) string { c.put(s.ManifestKey(), `{"format":2,"revision":1}`); return s.ManifestKey() },
+		"manifest of another kind": func(Version) string { c.put(s.manifestKey(), "rules: []"); return s.manifestKey() },
+		"manifest without chunks":  func(Version) string { c.put(s.manifestKey(), `{"format":2,"revision":1}`); return s.manifestKey() },
 		"one chunk 4,000 times":    func(v Version) string { return repeated(v, v.Size, 4000) },
 		"the same, with its size":  func(v Version) string { return repeated(v, 4000*chunkSize, 4000) },
 		"a negative size":          func(v Version) string { return repeated(v, -1, 1) },
@@ -70,11 +70,11 @@ func TestByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.remove(s.ManifestKey())
+	c.remove(s.manifestKey())
 	if v := apply(t, s, text, by("repair")); v.Revision <= last.Revision {
 		t.Errorf("revision %d after the manifest of revision %d was deleted", v.Revision, last.Revision)
 	}
-	c.put(s.ManifestKey(), `{"format":3,"revision":100}`)
+	c.put(s.manifestKey(), `{"format":4,"revision":100}`)
 	if _, err := s.Apply(within(t), parsed(t, text), by("downgrade")); err == nil || !strings.Contains(err.Error(), "newer release") {
 		t.Errorf("over a manifest of a newer release: %v", err)
 	}
@@ -96,7 +96,7 @@ func TestRevisionGrows(t *testing.T) {
 		t.Errorf("revision %d after %d", ahead.Revision, before.Revision)
 	}
 	ahead.Revision = uint64(time.Now().Add(mostAhead - 10*time.Second).UnixMicro())
-	if err := s.Mirror(within(t), ahead, document(3)); err != nil {
+	if err := s.Mirror(within(t), ahead, Content{Document: document(3)}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 2 {
@@ -122,7 +122,7 @@ func TestFromTheFuture(t *testing.T) {
 		want := apply(t, s, document(9), by("begin"))
 		forged := want
 		forged.Revision = largest
-		c.put(s.ManifestKey(), string(forged.Encode()))
+		c.put(s.manifestKey(), string(forged.Encode()))
 		c.put(s.versionKey(forged.Revision), string(forged.Encode()))
 		c.follower("false", largest)
 		v, err := repair()
@@ -171,7 +171,7 @@ func TestOtherFormat(t *testing.T) {
 	s := open(t, c.Addr)
 	v := apply(t, s, document(1), by("begin"))
 	v.Format = format - 1
-	c.put(s.ManifestKey(), string(v.Encode()))
+	c.put(s.manifestKey(), string(v.Encode()))
 	c.put(s.versionKey(v.Revision), string(v.Encode()))
 	after := apply(t, s, document(2), by("again"))
 	if inForce(t, s, after.Revision, document(2)); after.Revision <= v.Revision {

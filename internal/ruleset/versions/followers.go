@@ -20,6 +20,9 @@ const (
 // followers are the programs in all datacenters that take their rules from Consul, as they have
 // registered there.
 func (s *Store) followers(ctx context.Context) (all []consul.Registered, err error) {
+	if s.agent == nil {
+		return nil, nil
+	}
 	found, err := s.agent.Registered(ctx, "weir-global", "weir-regional-")
 	for _, f := range found {
 		if f.Follows {

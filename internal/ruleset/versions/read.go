@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir/internal/consul"
+	"github.com/weirlimit/weir/internal/ruleset/amend"
 )
 
 // errNone is the error for a store without a version, and for a version that is not kept.
@@ -21,7 +22,7 @@ func (s *Store) Current(ctx context.Context) (Version, error) {
 
 // manifest also returns the pair, whose index a swap needs.
 func (s *Store) manifest(ctx context.Context) (Version, consul.Pair, error) {
-	p, err := s.kv.Get(ctx, s.ManifestKey())
+	p, err := s.kv.Get(ctx, s.manifestKey())
 	if err != nil || p.Index == 0 {
 		return Version{}, p, err
 	}
@@ -78,37 +79,71 @@ func (s *Store) Version(ctx context.Context, revision uint64) (Version, error) {
 	return ParseVersion(p.Key, p.Value)
 }
 
-// Earlier returns a version that is kept; revision 0: the one before current.
+// Earlier returns a version that is kept; revision 0: the one before that which brought the document of
+// current. Amendments do not count: who goes back wants other rules.
 func (s *Store) Earlier(ctx context.Context, revision uint64, current Version) (Version, error) {
 	if revision != 0 {
 		return s.Version(ctx, revision)
 	}
 	versions, err := s.History(ctx)
 	for _, v := range versions {
-		if v.Revision < current.Revision {
+		if v.Revision >= current.Revision {
+			continue
+		}
+		if current.Amends == "" {
 			return v, nil
 		}
+		current = v
 	}
 	return Version{}, cmp.Or(err, fmt.Errorf("no version is before the one in force: %w", errNone))
 }
 
 // Document reads and checks the document of a version. The error is a [DamagedError] if
-// Consul answers, and the document is not there as a whole.
+// the store answers, and the document is not there as a whole.
 func (s *Store) Document(ctx context.Context, v Version) ([]byte, error) {
-	packed, err := s.read(ctx, &v)
+	return s.read(ctx, &v, &v.Text, "document")
+}
+
+// Content is Document with the amendments.
+func (s *Store) Content(ctx context.Context, v Version) (c Content, err error) {
+	if c.Document, err = s.Document(ctx, v); err == nil && v.Amendments != nil {
+		c.Amendments, err = s.read(ctx, &v, v.Amendments, "list of overrides and candidates")
+	}
+	return c, err
+}
+
+// Amendments are those of a version.
+func (s *Store) Amendments(ctx context.Context, v Version) (*amend.Document, error) {
+	if v.Amendments == nil {
+		return new(amend.Document), nil
+	}
+	text, err := s.read(ctx, &v, v.Amendments, "list of overrides and candidates")
 	if err != nil {
 		return nil, err
 	}
-	document, err := v.unpack(packed)
+	d, err := amend.Parse(text)
 	if err != nil {
-		return nil, &DamagedError{fmt.Sprintf("revision %d: its document is damaged: %v", v.Revision, err)}
+		return nil, &DamagedError{fmt.Sprintf("revision %d: %v", v.Revision, err)}
 	}
-	return document, nil
+	return d, nil
 }
 
-// read reads the chunks of a version, one after the other.
-func (s *Store) read(ctx context.Context, v *Version) (packed []byte, err error) {
-	for _, want := range v.Chunks {
+// read reads a text of a version; what is it in errors.
+func (s *Store) read(ctx context.Context, v *Version, t *Text, what string) ([]byte, error) {
+	packed, err := s.readChunks(ctx, v, t)
+	if err != nil {
+		return nil, err
+	}
+	text, err := t.unpack(packed)
+	if err != nil {
+		return nil, &DamagedError{fmt.Sprintf("revision %d: its %s is damaged: %v", v.Revision, what, err)}
+	}
+	return text, nil
+}
+
+// readChunks reads the chunks of a text, one after the other.
+func (s *Store) readChunks(ctx context.Context, v *Version, t *Text) (packed []byte, err error) {
+	for _, want := range t.Chunks {
 		p, err := s.kv.Get(ctx, s.chunkKey(want))
 		switch {
 		case err != nil:

@@ -15,16 +15,19 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/consul"
+	"github.com/weirlimit/weir/internal/ruleset/amend"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 )
 
 const (
-	// format is that of a version. Readers refuse others as a whole.
-	format = 2
+	// format is that of a version, and amended that of one with amendments: a program that knows none must not put the
+	// rules in force without them. Readers refuse others as a whole.
+	format, amended = 2, 3
 	// chunkSize is what fits into a value of Consul (512 KiB) as JSON, which has base64.
 	chunkSize = 256 << 10
 	// maxDocument bounds a document, in bytes: the transaction of a new version names all of
-	// its chunks beside the manifest and the version, and the gzip of a document may take one more.
-	maxDocument = (consul.MaxChanges - 4) * chunkSize
+	// its chunks beside the manifest, the version and the amendments, and the gzip of a document may take one more.
+	maxDocument = (consul.MaxChanges - 5) * chunkSize
 	// maxWho and maxWhy bound the texts of a version, in bytes.
 	maxWho, maxWhy = 200, 2000
 )
@@ -41,10 +44,36 @@ type Version struct {
 	Why      string    `json:"why"`
 	// RollbackTo is the revision of the version whose document this has again; 0: none.
 	RollbackTo uint64 `json:"rollback_to,omitempty"`
+	// Amends is what the version changes if its document is that of the version before, such as "override of login acme
+	// removed"; empty: the document.
+	Amends string `json:"amends,omitempty"`
 
-	Size   int      `json:"size"`   // of the document, in bytes
-	SHA256 string   `json:"sha256"` // likewise, in hexadecimal
+	Text // of the document
+	// Amendments are the text of the [amend.Document] beside it; nil: there is none.
+	Amendments *Text `json:"amendments,omitempty"`
+}
+
+// Text names a text that the store keeps in chunks.
+type Text struct {
+	Size   int      `json:"size"`   // in bytes
+	SHA256 string   `json:"sha256"` // in hexadecimal
 	Chunks []string `json:"chunks"` // the SHA-256 of the parts of its gzip, in order
+}
+
+// Content is what a version names.
+type Content struct {
+	Document   []byte
+	Amendments []byte // nil: there are none
+}
+
+// Parse reads the document as [Parse] does, and the amendments.
+func (c *Content) Parse(name string) (*rulefile.Document, *amend.Document, error) {
+	d, err := Parse(name, c.Document)
+	if err != nil {
+		return nil, nil, err
+	}
+	amendments, err := amend.Parse(c.Amendments)
+	return d, amendments, err
 }
 
 // pieces is in how many chunks the gzip of so many bytes is at most. A manifest that names more must not fill the memory of
@@ -81,14 +110,27 @@ func ParseVersion(key string, value []byte) (Version, error) {
 		return Version{}, &DamagedError{fmt.Sprintf("%s is not what `weir apply` writes: %v", key, err)}
 	}
 	switch {
-	case v.Format > format:
-		return Version{}, fmt.Errorf("%s: format %d is of a newer release of Weir, this one reads format %d", key, v.Format, format)
+	case v.Format > amended:
+		return Version{}, fmt.Errorf("%s: format %d is of a newer release of Weir, this one reads format %d", key, v.Format, amended)
 	case v.Size < 0 || v.Size > maxDocument || len(v.Chunks) > pieces(v.Size):
 		return Version{}, &DamagedError{fmt.Sprintf("%s is not what `weir apply` writes: a document of %d bytes in %d chunks", key, v.Size, len(v.Chunks))}
 	case v.Format < format || v.Revision == 0 || v.Revision >= 1<<53 || len(v.Chunks) == 0:
 		return Version{}, &DamagedError{key + " is not what `weir apply` writes: format, revision or chunks are missing or out of range"}
 	}
+	if a := v.Amendments; a != nil && (a.Size <= 0 || a.Size > amend.MaxBytes || len(a.Chunks) == 0 || len(a.Chunks) > pieces(a.Size)) {
+		return Version{}, &DamagedError{fmt.Sprintf("%s is not what `weir apply` writes: amendments of %d bytes in %d chunks", key, a.Size, len(a.Chunks))}
+	}
 	return v, nil
+}
+
+// chunks are those of all texts of the version, each once.
+func (v *Version) chunks() []string {
+	all := slices.Clone(v.Chunks)
+	if v.Amendments != nil {
+		all = append(all, v.Amendments.Chunks...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Encode returns the version as it is stored.
@@ -106,37 +148,50 @@ func sum(data []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// pack is a document as chunks, which the version names from now on.
-func (v *Version) pack(document []byte) (chunks [][]byte, err error) {
+// newText names a text, and returns its chunks.
+func newText(text []byte) (t Text, chunks [][]byte, err error) {
+	t = Text{Size: len(text), SHA256: sum(text)}
 	var packed bytes.Buffer
 	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
 	if err == nil {
-		_, err = w.Write(document)
+		_, err = w.Write(text)
 	}
 	if err = errors.Join(err, w.Close()); err != nil {
-		return nil, err
+		return t, nil, err
 	}
-	v.Chunks = nil
 	for chunk := range slices.Chunk(packed.Bytes(), chunkSize) {
-		chunks, v.Chunks = append(chunks, chunk), append(v.Chunks, sum(chunk))
+		chunks, t.Chunks = append(chunks, chunk), append(t.Chunks, sum(chunk))
 	}
-	return chunks, nil
+	return t, chunks, nil
 }
 
-// unpack is the reverse of pack.
-func (v *Version) unpack(packed []byte) ([]byte, error) {
+// unpack is the reverse of newText.
+func (t *Text) unpack(packed []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, err
 	}
-	document, err := io.ReadAll(io.LimitReader(r, int64(v.Size)+1))
-	return document, cmp.Or(err, v.Check(document))
+	text, err := io.ReadAll(io.LimitReader(r, int64(t.Size)+1))
+	return text, cmp.Or(err, t.check(text))
 }
 
-// Check reports whether a document is that of the version.
-func (v *Version) Check(document []byte) error {
-	if len(document) != v.Size || sum(document) != v.SHA256 {
-		return fmt.Errorf("the document of revision %d has another SHA-256 than its manifest", v.Revision)
+func (t *Text) check(text []byte) error {
+	if len(text) != t.Size || sum(text) != t.SHA256 {
+		return errors.New("it has another SHA-256 than its manifest")
+	}
+	return nil
+}
+
+// Check reports whether this is what the version names.
+func (v *Version) Check(c Content) error {
+	if err := v.Text.check(c.Document); err != nil {
+		return fmt.Errorf("the document of revision %d: %w", v.Revision, err)
+	}
+	switch {
+	case v.Amendments == nil && c.Amendments == nil:
+		return nil
+	case v.Amendments == nil || v.Amendments.check(c.Amendments) != nil:
+		return fmt.Errorf("the amendments of revision %d are not those of its manifest", v.Revision)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-// Package versions keeps the versions of the rules in Consul's key-value store.
+// Package versions keeps the versions of the rules in a key-value store: that of Consul or, for a single process, a file.
 //
 //	weir/rules/manifest         the version in force, a [Version] as JSON
 //	weir/rules/versions/REVISION  the same for each of the last 100 versions
@@ -9,16 +9,19 @@
 // all chunks are there. So a reader of the manifest finds all that it names, a writer that
 // dies between two steps leaves nothing but chunks that nobody reads, and of two writers one
 // gets an error. Old versions and chunks without a version are deleted after that, in
-// transactions that fail if the manifest has been swapped meanwhile.
+// transactions that fail if the manifest has been swapped meanwhile. A version may have a second document, of package
+// amend, in a chunk of its own.
 //
 //	version.go  a version, and its document in chunks
 //	read.go     what is in force, and what was
 //	apply.go    a new version
+//	amend.go    overrides and candidates beside the document
 //	clean.go    what nobody needs any more
 //	followers.go  the programs that take the rules from here
 package versions
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 
@@ -34,19 +37,45 @@ const Prefix = "weir/rules/"
 // CopyPrefix begins every key of a region's copy of a store in another datacenter.
 func CopyPrefix(region string) string { return "weir/rules-copy/" + region + "/" }
 
+// KV is a key-value store, such as that of Consul, whose [consul.KV] describes the calls. All that one caller has written
+// others read. It is safe for concurrent use.
+type KV interface {
+	Get(ctx context.Context, key string) (consul.Pair, error)
+	List(ctx context.Context, prefix string) ([]consul.Pair, error)
+	Keys(ctx context.Context, prefix string) ([]string, error)
+	Put(ctx context.Context, key string, value []byte) error
+	Commit(ctx context.Context, c consul.Change) (bool, error)
+	// Follow calls changed with a key's value now, at each change, and again soon for as long as changed returns an
+	// error. It returns when ctx ends.
+	Follow(ctx context.Context, key string, changed func(context.Context, consul.Pair) error) error
+}
+
+// inConsul is the store of Consul.
+type inConsul struct {
+	*consul.KV
+	agent *consul.Agent
+}
+
+func (c inConsul) Follow(ctx context.Context, key string, changed func(context.Context, consul.Pair) error) error {
+	return c.agent.Follow("rules", c.KV, key, changed)(ctx)
+}
+
 // Store has the versions of the rules below a prefix of a key-value store. It is safe for
-// concurrent use, also by several processes.
+// concurrent use, also by several processes if the key-value store is.
 type Store struct {
-	agent  *consul.Agent
-	kv     *consul.KV
+	agent  *consul.Agent // nil: there are no followers in other processes
+	kv     KV
 	prefix string
 }
 
 // New makes a store of the keys below a prefix, such as [Prefix], in a datacenter; an empty one is the
 // agent's own. It makes no call.
 func New(a *consul.Agent, datacenter, prefix string) *Store {
-	return &Store{agent: a, kv: a.KV(datacenter), prefix: prefix}
+	return &Store{agent: a, kv: inConsul{a.KV(datacenter), a}, prefix: prefix}
 }
+
+// On makes a store of the keys below [Prefix] for this process alone.
+func On(kv KV) *Store { return &Store{kv: kv, prefix: Prefix} }
 
 // Open makes a store for a program that has no other use for Consul: the one below [Prefix]
 // in a datacenter, of which the agent at an address, host:port, answers; an empty
@@ -59,8 +88,13 @@ func Open(address, datacenter string) (*Store, error) {
 	return New(a, datacenter, Prefix), nil
 }
 
-// ManifestKey is the key that changes with each new version.
-func (s *Store) ManifestKey() string { return s.prefix + "manifest" }
+// manifestKey is the key that changes with each new version.
+func (s *Store) manifestKey() string { return s.prefix + "manifest" }
+
+// Follow calls changed with the manifest as [KV] does.
+func (s *Store) Follow(ctx context.Context, changed func(context.Context, consul.Pair) error) error {
+	return s.kv.Follow(ctx, s.manifestKey(), changed)
+}
 
 func (s *Store) versionKey(revision uint64) string {
 	return fmt.Sprintf("%sversions/%016d", s.prefix, revision)

@@ -1,0 +1,386 @@
+package versions
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/consul"
+	"github.com/weirlimit/weir/internal/ruleset/amend"
+	"github.com/weirlimit/weir/internal/ruleset/versions/local"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// everyStore runs a test with a store in Consul, and with one in a file.
+func everyStore(t *testing.T, test func(t *testing.T, s *Store)) {
+	t.Parallel()
+	t.Run("consul", func(t *testing.T) {
+		t.Parallel()
+		agent, err := consul.New(consul.Config{Address: consultest.Start(t, proc.LogDir(t)).Addr}, telemetry.NewRegistry(""), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, New(agent, "", Prefix))
+	})
+	t.Run("file", func(t *testing.T) {
+		t.Parallel()
+		kv := local.New(filepath.Join(t.TempDir(), "state", "rules.db"))
+		t.Cleanup(func() {
+			if err := kv.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		test(t, On(kv))
+	})
+}
+
+// What every key-value store does.
+func TestKeyValues(t *testing.T) {
+	everyStore(t, func(t *testing.T, s *Store) {
+		kv, ctx := s.kv, within(t)
+		get := func(key string, want string) consul.Pair {
+			t.Helper()
+			p, err := kv.Get(ctx, key)
+			if err != nil || string(p.Value) != want || p.Key != key || (p.Index == 0) != (want == "") {
+				t.Errorf("%s: %.20q, index %d (%v), want %.20q", key, p.Value, p.Index, err, want)
+			}
+			return p
+		}
+		put := func(key, value string) consul.Pair {
+			t.Helper()
+			if err := kv.Put(ctx, key, []byte(value)); err != nil {
+				t.Fatal(err)
+			}
+			return get(key, value)
+		}
+		commit := func(want bool, c consul.Change) {
+			t.Helper()
+			if done, err := kv.Commit(ctx, c); err != nil || done != want {
+				t.Errorf("%v (%v), want %v", done, err, want)
+			}
+		}
+		none := get("a/x", "")
+		first := put("a/x", "1")
+		second := put("a/x", "2")
+		if second.Index <= first.Index {
+			t.Errorf("index %d after %d", second.Index, first.Index)
+		}
+		set := []consul.Pair{{Key: "a/x", Value: []byte("3")}, {Key: "a/y", Value: []byte("3")}}
+		commit(false, consul.Change{Unchanged: []consul.Pair{none}, Set: set})
+		commit(false, consul.Change{Unchanged: []consul.Pair{first}, Set: set})
+		commit(false, consul.Change{Unchanged: []consul.Pair{second}, Existing: []string{"a/z"}, Set: set})
+		get("a/x", "2")
+		get("a/y", "")
+		commit(true, consul.Change{Unchanged: []consul.Pair{second, {Key: "a/y"}}, Existing: []string{"a/x"}, Set: set})
+		third := get("a/x", "3")
+		commit(true, consul.Change{Delete: []string{"a/x", "a/never"}})
+		get("a/x", "")
+		if again := put("a/x", "3"); again.Index <= third.Index {
+			t.Errorf("index %d after %d and a deletion", again.Index, third.Index)
+		}
+
+		put("b", "other")
+		put("a", "other")
+		put("a/large", string(bytes.Repeat([]byte{7}, chunkSize)))
+		want := []string{"a/large", "a/x", "a/y"}
+		keys, err := kv.Keys(ctx, "a/")
+		if err != nil || !slices.Equal(keys, want) {
+			t.Errorf("%q (%v), want %q", keys, err, want)
+		}
+		pairs, err := kv.List(ctx, "a/")
+		if err != nil || len(pairs) != 3 || pairs[1].Key != "a/x" || string(pairs[1].Value) != "3" || pairs[1].Index == 0 {
+			t.Errorf("%d pairs (%v)", len(pairs), err)
+		}
+		if keys, err := kv.Keys(ctx, "c"); err != nil || len(keys) > 0 {
+			t.Errorf("%q (%v)", keys, err)
+		}
+	})
+}
+
+// Who follows a key gets what it has, each change of it, and what it could not use again, and nothing else.
+func TestFollowKey(t *testing.T) {
+	everyStore(t, func(t *testing.T, s *Store) {
+		ctx, stop := context.WithCancel(within(t))
+		values, refuse := make(chan string, 100), make(chan error, 1)
+		done := make(chan error, 1)
+		go func() {
+			done <- s.kv.Follow(ctx, "a", func(_ context.Context, p consul.Pair) error {
+				values <- fmt.Sprint(string(p.Value), p.Index != 0)
+				select {
+				case err := <-refuse:
+					return err
+				default:
+					return nil
+				}
+			})
+		}()
+		next := func(want string) {
+			t.Helper()
+			select {
+			case got := <-values:
+				if got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+			case <-time.After(30 * time.Second):
+				t.Fatalf("nothing, want %s", want)
+			}
+		}
+		put := func(key, value string) {
+			t.Helper()
+			if err := s.kv.Put(ctx, key, []byte(value)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next("false")
+		put("b", "1")
+		began := time.Now()
+		put("a", "1")
+		next("1true")
+		t.Logf("seen after %v", time.Since(began))
+		refuse <- errors.New("not now")
+		put("a", "2")
+		next("2true")
+		next("2true")
+		if _, err := s.kv.Commit(ctx, consul.Change{Delete: []string{"a"}}); err != nil {
+			t.Fatal(err)
+		}
+		next("false")
+		stop()
+		if err := <-done; err != nil || len(values) > 0 {
+			t.Errorf("%v, and %d more", err, len(values))
+		}
+	})
+}
+
+// override sets the limit of a key of rule a for an hour.
+func override(key, limit string) amend.Edit {
+	return amend.SetOverride(amend.Override{
+		Rule: "a", Key: []string{key}, Limit: json.RawMessage(`"` + limit + `"`), Set: amend.Set{Until: time.Now().Add(time.Hour)},
+	})
+}
+
+// keys are those of the overrides in force.
+func overridden(t *testing.T, s *Store) string {
+	t.Helper()
+	listed, err := s.List(within(t), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, o := range listed.Document.Overrides {
+		keys = append(keys, o.Key[0]+"="+strings.Trim(string(o.Limit), `"`))
+	}
+	for _, p := range listed.Problems {
+		keys = append(keys, "wrong "+p.Override.Key[0])
+	}
+	return strings.Join(keys, " ")
+}
+
+// Amendments are versions of their own, stay when the document changes, and are gone when they end.
+func TestAmend(t *testing.T) {
+	everyStore(t, func(t *testing.T, s *Store) {
+		ctx := within(t)
+		keyed := func(name string, n int) []byte {
+			return fmt.Appendf(nil, "rules: [{ name: %s, key: [{ header: x }], limit: %d/1m }]\n", name, n)
+		}
+		if _, err := s.Amend(ctx, override("x", "9/1m"), by("too early")); err == nil || !strings.Contains(err.Error(), "no rules") {
+			t.Errorf("%v", err)
+		}
+		if got := overridden(t, s); got != "" {
+			t.Errorf("%q", got)
+		}
+		first := apply(t, s, keyed("a", 1), by("begin"))
+		amendIt := func(e amend.Edit, why string) Version {
+			t.Helper()
+			v, err := s.Amend(ctx, e, by(why))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		second := amendIt(override("x", "9/1m"), "sale")
+		if second.Revision <= first.Revision || second.SHA256 != first.SHA256 || second.Format != amended || first.Format != format {
+			t.Errorf("%+v after %+v", second, first)
+		}
+		amendIt(override("y", "8/1m"), "sale")
+		amendIt(override("x", "7/1m"), "less")
+		for want, edit := range map[string]amend.Edit{"2h is not the rule's own": override("z", "9/2h"), amend.ErrNone.Error(): amend.RemoveOverride("a", []string{"z"}, "")} {
+			if _, err := s.Amend(ctx, edit, by("wrong")); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+		if _, err := s.Amend(ctx, override("z", "9/1m"), Change{Who: "bob", Why: "late", On: first.Revision}); !errors.As(err, new(*lostError)) {
+			t.Errorf("%v", err)
+		}
+		if got := overridden(t, s); got != "x=7/1m y=8/1m" {
+			t.Errorf("%q", got)
+		}
+		inForce(t, s, apply(t, s, keyed("a", 2), by("other document")).Revision, keyed("a", 2))
+		if got := overridden(t, s); got != "x=7/1m y=8/1m" {
+			t.Errorf("%q after another document", got)
+		}
+		apply(t, s, keyed("b", 2), by("without the rule"))
+		if got := overridden(t, s); got != "x=7/1m y=8/1m wrong x wrong y" {
+			t.Errorf("%q without the rule", got)
+		}
+		back, err := s.Rollback(ctx, 0, by("back"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		amendIt(amend.RemoveOverride("a", []string{"x"}, ""), "over")
+		if got := overridden(t, s); got != "y=8/1m" {
+			t.Errorf("%q after a rollback", got)
+		}
+		current := amendIt(amend.RemoveOverride("a", []string{"y"}, ""), "over")
+		if current.Amendments != nil || current.Format != format || current.RollbackTo != 0 {
+			t.Errorf("%+v", current)
+		}
+		inForce(t, s, current.Revision, keyed("a", 2))
+		if again, err := s.Earlier(ctx, 0, current); err != nil || again.Why != "without the rule" || back.RollbackTo == 0 {
+			t.Errorf("one goes back to %q (%v), want another document", again.Why, err)
+		}
+		history, err := s.History(ctx)
+		if err != nil || len(history) != 9 || history[6].Amends != "" && !strings.HasPrefix(history[6].Amends, "override of a y: 8/1m until ") || history[6].Why != "sale" || history[0].Amends != "override of a y removed" {
+			t.Errorf("%+v (%v)", history, err)
+		}
+		for range 2 {
+			if err := s.Clean(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		if c, err := s.Content(ctx, history[6]); err != nil || !strings.Contains(string(c.Amendments), "sale") {
+			t.Errorf("%s (%v)", c.Amendments, err)
+		}
+	})
+}
+
+// Those that have ended go with the next version.
+func TestAmendmentsEnd(t *testing.T) {
+	everyStore(t, func(t *testing.T, s *Store) {
+		ctx := within(t)
+		apply(t, s, []byte("rules: [{ name: a, key: [{ header: x }], limit: 1/1m }]\n"), by("begin"))
+		short := func(d *amend.Document, set amend.Set) (string, error) {
+			o := amend.Override{Rule: "a", Key: []string{"short"}, Limit: json.RawMessage(`"9/1m"`), Set: amend.Set{Until: time.Now().Add(2 * time.Second)}}
+			return amend.SetOverride(o)(d, set)
+		}
+		v, err := s.Amend(ctx, short, by("short"))
+		if err == nil {
+			_, err = s.Amend(ctx, override("long", "9/1m"), by("long"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		proc.Eventually(t, time.Minute, "the short one ends", func() bool { return overridden(t, s) == "long=9/1m" })
+		apply(t, s, []byte("rules: [{ name: a, key: [{ header: x }], limit: 2/1m }]\n"), by("next"))
+		current, err := s.Current(ctx)
+		if err != nil || current.Revision <= v.Revision {
+			t.Fatal(current, err)
+		}
+		if d, err := s.Amendments(ctx, current); err != nil || d.Len() != 1 || d.Overrides[0].Key[0] != "long" {
+			t.Errorf("%+v (%v)", d, err)
+		}
+	})
+}
+
+// Of writers at the same time each override and each document comes in, whoever is first.
+func TestManyAmend(t *testing.T) {
+	everyStore(t, func(t *testing.T, s *Store) {
+		const writers, each = 3, 4
+		apply(t, s, []byte("rules: [{ name: a, key: [{ header: x }], limit: 1/1m }]\n"), by("begin"))
+		var all sync.WaitGroup
+		for w := range writers {
+			all.Go(func() {
+				for i := range each {
+					_, err := s.Amend(within(t), override(fmt.Sprintf("w%d-%d", w, i), "9/1m"), by("compete"))
+					for errors.As(err, new(*lostError)) {
+						_, err = s.Amend(within(t), override(fmt.Sprintf("w%d-%d", w, i), "9/1m"), by("compete"))
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if got := strings.Fields(overridden(t, s)); len(got) != writers*each {
+			t.Errorf("%d overrides: %q", len(got), got)
+		}
+	})
+}
+
+// A program without amendments refuses a version that has some: it reads formats up to 2 and keeps the rules that it has.
+// One that knows them reads versions of programs that do not.
+func TestFormats(t *testing.T) {
+	everyStore(t, func(t *testing.T, s *Store) {
+		ctx := within(t)
+		apply(t, s, document(1), by("begin"))
+		text := func() []byte {
+			t.Helper()
+			p, err := s.kv.Get(ctx, s.manifestKey())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p.Value
+		}
+		var earlier struct{ Format, Size int } // what that program looks at before all else
+		if before := text(); bytes.Contains(before, []byte("amend")) || json.Unmarshal(before, &earlier) != nil || earlier.Format != 2 {
+			t.Errorf("%s", before)
+		}
+		if _, err := s.Amend(ctx, amend.SetCandidate(amend.Candidate{Rule: "a", Limit: json.RawMessage(`"2/1m"`), Set: amend.Set{Until: time.Now().Add(time.Hour)}}), by("try")); err != nil {
+			t.Fatal(err)
+		}
+		if after := text(); json.Unmarshal(after, &earlier) != nil || earlier.Format != 3 {
+			t.Errorf("%s", after)
+		}
+		later := bytes.Replace(text(), []byte(`"format": 3`), []byte(`"format": 4`), 1)
+		if _, err := ParseVersion("manifest", later); err == nil || !strings.Contains(err.Error(), "newer release") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// Amendments that somebody has damaged are named, and the next document repairs them.
+func TestDamagedAmendments(t *testing.T) {
+	everyStore(t, func(t *testing.T, s *Store) {
+		ctx := within(t)
+		apply(t, s, document(1), by("begin"))
+		v, err := s.Amend(ctx, amend.SetCandidate(amend.Candidate{Rule: "a", Limit: json.RawMessage(`"2/1m"`), Set: amend.Set{Until: time.Now().Add(time.Hour)}}), by("try"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.kv.Put(ctx, s.chunkKey(v.Amendments.Chunks[0]), []byte("damaged")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Content(ctx, v); !errors.As(err, new(*DamagedError)) {
+			t.Errorf("%v", err)
+		}
+		if _, err := s.List(ctx, time.Now()); !errors.As(err, new(*DamagedError)) {
+			t.Errorf("%v", err)
+		}
+		if next := apply(t, s, document(2), by("repair")); next.Amendments != nil {
+			t.Errorf("%+v", next)
+		}
+		for want, change := range map[string]func(*Text){
+			"chunks": func(a *Text) { a.Chunks = nil }, "bytes": func(a *Text) { a.Size = amend.MaxBytes + 1 },
+		} {
+			a := *v.Amendments
+			change(&a)
+			wrong := v
+			wrong.Amendments = &a
+			if _, err := ParseVersion("manifest", wrong.Encode()); !errors.As(err, new(*DamagedError)) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+	})
+}
