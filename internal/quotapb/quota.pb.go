@@ -152,6 +152,125 @@ func (SlotOp) EnumDescriptor() ([]byte, []int) {
 	return file_quota_proto_rawDescGZIP(), []int{1}
 }
 
+// MemberKind is which tier a member belongs to.
+type MemberKind int32
+
+const (
+	// Not legal.
+	MemberKind_MEMBER_KIND_UNSPECIFIED MemberKind = 0
+	// A worker of a PoP.
+	MemberKind_MEMBER_KIND_POP MemberKind = 1
+	// A replica of a region.
+	MemberKind_MEMBER_KIND_REGION MemberKind = 2
+	// A replica of the aggregator.
+	MemberKind_MEMBER_KIND_AGGREGATOR MemberKind = 3
+)
+
+// Enum value maps for MemberKind.
+var (
+	MemberKind_name = map[int32]string{
+		0: "MEMBER_KIND_UNSPECIFIED",
+		1: "MEMBER_KIND_POP",
+		2: "MEMBER_KIND_REGION",
+		3: "MEMBER_KIND_AGGREGATOR",
+	}
+	MemberKind_value = map[string]int32{
+		"MEMBER_KIND_UNSPECIFIED": 0,
+		"MEMBER_KIND_POP":         1,
+		"MEMBER_KIND_REGION":      2,
+		"MEMBER_KIND_AGGREGATOR":  3,
+	}
+)
+
+func (x MemberKind) Enum() *MemberKind {
+	p := new(MemberKind)
+	*p = x
+	return p
+}
+
+func (x MemberKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MemberKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_quota_proto_enumTypes[2].Descriptor()
+}
+
+func (MemberKind) Type() protoreflect.EnumType {
+	return &file_quota_proto_enumTypes[2]
+}
+
+func (x MemberKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MemberKind.Descriptor instead.
+func (MemberKind) EnumDescriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{2}
+}
+
+// Outcome is what a rule decided.
+type Outcome int32
+
+const (
+	// Not legal in a decision; in a tap any outcome.
+	Outcome_OUTCOME_UNSPECIFIED Outcome = 0
+	// Admitted.
+	Outcome_OUTCOME_ADMITTED Outcome = 1
+	// Refused, by the limit or by on_failure.
+	Outcome_OUTCOME_DENIED Outcome = 2
+	// Admitted although the tier above did not decide: by on_failure, or because the table
+	// is full.
+	Outcome_OUTCOME_UNAVAILABLE Outcome = 3
+	// A rule with mode: shadow would have refused it.
+	Outcome_OUTCOME_WOULD_DENY Outcome = 4
+)
+
+// Enum value maps for Outcome.
+var (
+	Outcome_name = map[int32]string{
+		0: "OUTCOME_UNSPECIFIED",
+		1: "OUTCOME_ADMITTED",
+		2: "OUTCOME_DENIED",
+		3: "OUTCOME_UNAVAILABLE",
+		4: "OUTCOME_WOULD_DENY",
+	}
+	Outcome_value = map[string]int32{
+		"OUTCOME_UNSPECIFIED": 0,
+		"OUTCOME_ADMITTED":    1,
+		"OUTCOME_DENIED":      2,
+		"OUTCOME_UNAVAILABLE": 3,
+		"OUTCOME_WOULD_DENY":  4,
+	}
+)
+
+func (x Outcome) Enum() *Outcome {
+	p := new(Outcome)
+	*p = x
+	return p
+}
+
+func (x Outcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Outcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_quota_proto_enumTypes[3].Descriptor()
+}
+
+func (Outcome) Type() protoreflect.EnumType {
+	return &file_quota_proto_enumTypes[3]
+}
+
+func (x Outcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Outcome.Descriptor instead.
+func (Outcome) EnumDescriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{3}
+}
+
 // AcquireRequest is one call of one holder.
 type AcquireRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -819,7 +938,10 @@ type AcquireResponse struct {
 	SharePerMille uint32 `protobuf:"varint,11,opt,name=share_per_mille,json=sharePerMille,proto3" json:"share_per_mille,omitempty"`
 	// Fingerprint of the secret under which keys of rules with hash: true are hashed. If the
 	// holder has another one it calls Rules. 0: no rule of the granter hashes keys.
-	Secret        uint64 `protobuf:"varint,12,opt,name=secret,proto3" json:"secret,omitempty"`
+	Secret uint64 `protobuf:"varint,12,opt,name=secret,proto3" json:"secret,omitempty"`
+	// For how many milliseconds from now somebody watches: until then the holder reports,
+	// see Report. At most 60,000; more counts as that. 0: the granter knows of nobody.
+	WatchMs       uint32 `protobuf:"varint,13,opt,name=watch_ms,json=watchMs,proto3" json:"watch_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -927,6 +1049,13 @@ func (x *AcquireResponse) GetSharePerMille() uint32 {
 func (x *AcquireResponse) GetSecret() uint64 {
 	if x != nil {
 		return x.Secret
+	}
+	return 0
+}
+
+func (x *AcquireResponse) GetWatchMs() uint32 {
+	if x != nil {
+		return x.WatchMs
 	}
 	return 0
 }
@@ -1190,7 +1319,9 @@ type RulesResponse struct {
 	RulesRevision uint64 `protobuf:"varint,4,opt,name=rules_revision,json=rulesRevision,proto3" json:"rules_revision,omitempty"`
 	// The 16 bytes under which keys of rules with hash: true are hashed. Empty:
 	// have_secret is current, or no rule has one.
-	Secret        []byte `protobuf:"bytes,5,opt,name=secret,proto3" json:"secret,omitempty"`
+	Secret []byte `protobuf:"bytes,5,opt,name=secret,proto3" json:"secret,omitempty"`
+	// As AcquireResponse.watch_ms, for holders without requests: they call for nothing else.
+	WatchMs       uint32 `protobuf:"varint,6,opt,name=watch_ms,json=watchMs,proto3" json:"watch_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1258,6 +1389,13 @@ func (x *RulesResponse) GetSecret() []byte {
 		return x.Secret
 	}
 	return nil
+}
+
+func (x *RulesResponse) GetWatchMs() uint32 {
+	if x != nil {
+		return x.WatchMs
+	}
+	return 0
 }
 
 // SlotRequest is one call for the slots of one request.
@@ -1485,6 +1623,775 @@ func (x *SlotResponse) GetRulesVersion() string {
 	return ""
 }
 
+// ReportRequest is what a holder shows, at most 256 KiB. A granter refuses one that is
+// longer, or has anything beyond the bounds below, as a whole. Numbers are at most
+// 2^53 - 1 unless a field states otherwise.
+type ReportRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in AcquireRequest.
+	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// As in AcquireRequest.
+	ProtocolMax uint32 `protobuf:"varint,2,opt,name=protocol_max,json=protocolMax,proto3" json:"protocol_max,omitempty"`
+	// As in AcquireRequest.
+	Holder []byte `protobuf:"bytes,3,opt,name=holder,proto3" json:"holder,omitempty"`
+	// As in AcquireRequest.
+	Worker uint64 `protobuf:"varint,4,opt,name=worker,proto3" json:"worker,omitempty"`
+	// As in AcquireRequest; at most 128 bytes.
+	Pop string `protobuf:"bytes,5,opt,name=pop,proto3" json:"pop,omitempty"`
+	// As in AcquireRequest; at most 64 bytes.
+	Region string `protobuf:"bytes,6,opt,name=region,proto3" json:"region,omitempty"`
+	// How far the counts of keys and denied reach back, in milliseconds, at most 60,000:
+	// what comes r times a second has a count of r * interval_ms. They decay by an eighth
+	// after each report, so it is some 8000 for a worker that reports once a second. 0:
+	// nothing is counted.
+	IntervalMs uint32 `protobuf:"varint,7,opt,name=interval_ms,json=intervalMs,proto3" json:"interval_ms,omitempty"`
+	// The holder itself, or all whom a region knows; at most 4096.
+	Members []*Member `protobuf:"bytes,8,rep,name=members,proto3" json:"members,omitempty"`
+	// The keys that came most often, the first ones most; at most 1024.
+	Keys []*KeyRate `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
+	// The keys that were refused most often, or would have been by rules with mode:
+	// shadow, the first ones most; at most 1024.
+	Denied []*KeyRate `protobuf:"bytes,10,rep,name=denied,proto3" json:"denied,omitempty"`
+	// Rules that decided anything; at most 4096.
+	Rules []*RuleUse `protobuf:"bytes,11,rep,name=rules,proto3" json:"rules,omitempty"`
+	// Single decisions, as ReportResponse.tap asked for them; at most 1000.
+	Decisions     []*Decision `protobuf:"bytes,12,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportRequest) Reset() {
+	*x = ReportRequest{}
+	mi := &file_quota_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportRequest) ProtoMessage() {}
+
+func (x *ReportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quota_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
+func (*ReportRequest) Descriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ReportRequest) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetProtocolMax() uint32 {
+	if x != nil {
+		return x.ProtocolMax
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetHolder() []byte {
+	if x != nil {
+		return x.Holder
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetWorker() uint64 {
+	if x != nil {
+		return x.Worker
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetPop() string {
+	if x != nil {
+		return x.Pop
+	}
+	return ""
+}
+
+func (x *ReportRequest) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *ReportRequest) GetIntervalMs() uint32 {
+	if x != nil {
+		return x.IntervalMs
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetKeys() []*KeyRate {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetDenied() []*KeyRate {
+	if x != nil {
+		return x.Denied
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetRules() []*RuleUse {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetDecisions() []*Decision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+// Member is one process, or one worker of it, and how it does.
+type Member struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which tier it belongs to.
+	Kind MemberKind `protobuf:"varint,1,opt,name=kind,proto3,enum=weir.quota.v1.MemberKind" json:"kind,omitempty"`
+	// The region that it belongs to; at most 64 bytes. Empty: none, or unknown.
+	Region string `protobuf:"bytes,2,opt,name=region,proto3" json:"region,omitempty"`
+	// Name of the PoP or of the replica, at most 128 bytes. Empty: it has none.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Its identity, as in AcquireRequest: 16 bytes, or empty.
+	Holder []byte `protobuf:"bytes,4,opt,name=holder,proto3" json:"holder,omitempty"`
+	// As in AcquireRequest.
+	Worker uint64 `protobuf:"varint,5,opt,name=worker,proto3" json:"worker,omitempty"`
+	// Version of the program or the module, at most 64 bytes.
+	Version string `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
+	// Version of the rules in force, at most 64 bytes. Empty: there are none.
+	RulesVersion string `protobuf:"bytes,7,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
+	// Revision of the rules in force, as people count it; may be any number. 0: they have
+	// none.
+	RulesRevision uint64 `protobuf:"varint,8,opt,name=rules_revision,json=rulesRevision,proto3" json:"rules_revision,omitempty"`
+	// For how long these rules have been in force.
+	RulesAgeMs uint64 `protobuf:"varint,9,opt,name=rules_age_ms,json=rulesAgeMs,proto3" json:"rules_age_ms,omitempty"`
+	// For how long the member has run.
+	AgeMs uint64 `protobuf:"varint,10,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`
+	// For how long the tier above has not answered. 0: it answers.
+	DegradedMs uint64 `protobuf:"varint,11,opt,name=degraded_ms,json=degradedMs,proto3" json:"degraded_ms,omitempty"`
+	// Keys in its table. Of the workers of a PoP one counts them for all.
+	Keys uint64 `protobuf:"varint,12,opt,name=keys,proto3" json:"keys,omitempty"`
+	// How many keys the table has places for. 0: the member does not count keys.
+	Places uint64 `protobuf:"varint,13,opt,name=places,proto3" json:"places,omitempty"`
+	// The last thing that went wrong, at most 200 bytes. Empty: nothing has.
+	Error string `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`
+	// Of Redis: ok, or what is wrong, at most 200 bytes. Empty: the member has none.
+	Redis string `protobuf:"bytes,15,opt,name=redis,proto3" json:"redis,omitempty"`
+	// How long ago the error was.
+	ErrorAgeMs uint64 `protobuf:"varint,16,opt,name=error_age_ms,json=errorAgeMs,proto3" json:"error_age_ms,omitempty"`
+	// What part of a limit with scope: global the region may admit while no aggregator
+	// answers, in thousandths, at most 1000; a PoP states what it has heard.
+	ReservePerMille uint32 `protobuf:"varint,17,opt,name=reserve_per_mille,json=reservePerMille,proto3" json:"reserve_per_mille,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Member) Reset() {
+	*x = Member{}
+	mi := &file_quota_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Member) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Member) ProtoMessage() {}
+
+func (x *Member) ProtoReflect() protoreflect.Message {
+	mi := &file_quota_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Member.ProtoReflect.Descriptor instead.
+func (*Member) Descriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Member) GetKind() MemberKind {
+	if x != nil {
+		return x.Kind
+	}
+	return MemberKind_MEMBER_KIND_UNSPECIFIED
+}
+
+func (x *Member) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *Member) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Member) GetHolder() []byte {
+	if x != nil {
+		return x.Holder
+	}
+	return nil
+}
+
+func (x *Member) GetWorker() uint64 {
+	if x != nil {
+		return x.Worker
+	}
+	return 0
+}
+
+func (x *Member) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Member) GetRulesVersion() string {
+	if x != nil {
+		return x.RulesVersion
+	}
+	return ""
+}
+
+func (x *Member) GetRulesRevision() uint64 {
+	if x != nil {
+		return x.RulesRevision
+	}
+	return 0
+}
+
+func (x *Member) GetRulesAgeMs() uint64 {
+	if x != nil {
+		return x.RulesAgeMs
+	}
+	return 0
+}
+
+func (x *Member) GetAgeMs() uint64 {
+	if x != nil {
+		return x.AgeMs
+	}
+	return 0
+}
+
+func (x *Member) GetDegradedMs() uint64 {
+	if x != nil {
+		return x.DegradedMs
+	}
+	return 0
+}
+
+func (x *Member) GetKeys() uint64 {
+	if x != nil {
+		return x.Keys
+	}
+	return 0
+}
+
+func (x *Member) GetPlaces() uint64 {
+	if x != nil {
+		return x.Places
+	}
+	return 0
+}
+
+func (x *Member) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *Member) GetRedis() string {
+	if x != nil {
+		return x.Redis
+	}
+	return ""
+}
+
+func (x *Member) GetErrorAgeMs() uint64 {
+	if x != nil {
+		return x.ErrorAgeMs
+	}
+	return 0
+}
+
+func (x *Member) GetReservePerMille() uint32 {
+	if x != nil {
+		return x.ReservePerMille
+	}
+	return 0
+}
+
+// KeyRate is how often requests of one key were decided. The true count is at most count,
+// and at least count - over.
+type KeyRate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the rule, at most 130 bytes.
+	Rule string `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Name of the override that was used, at most 64 bytes. Empty: none was.
+	Override string `protobuf:"bytes,2,opt,name=override,proto3" json:"override,omitempty"`
+	// Canonical key, as in Want, at most 128 bytes. Keys of rules with hash: true are
+	// hashed; those of rules with live: off do not appear.
+	Key []byte `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	// Requests, in thousandths of one, which count less the longer ago they were, see
+	// ReportRequest.interval_ms.
+	Count uint64 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	// At most by how much count is too large; not more than count.
+	Over          uint64 `protobuf:"varint,5,opt,name=over,proto3" json:"over,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyRate) Reset() {
+	*x = KeyRate{}
+	mi := &file_quota_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyRate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyRate) ProtoMessage() {}
+
+func (x *KeyRate) ProtoReflect() protoreflect.Message {
+	mi := &file_quota_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyRate.ProtoReflect.Descriptor instead.
+func (*KeyRate) Descriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *KeyRate) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *KeyRate) GetOverride() string {
+	if x != nil {
+		return x.Override
+	}
+	return ""
+}
+
+func (x *KeyRate) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *KeyRate) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *KeyRate) GetOver() uint64 {
+	if x != nil {
+		return x.Over
+	}
+	return 0
+}
+
+// RuleUse is how many requests a rule has decided since the process started. One that
+// another rule refused was not decided by it.
+type RuleUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the rule, at most 130 bytes.
+	Rule string `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Requests that the rule matched: the sum of those below, but for no_key, and of those
+	// that a rule with mode: shadow or exempt let pass.
+	Matched uint64 `protobuf:"varint,2,opt,name=matched,proto3" json:"matched,omitempty"`
+	// Requests that the rule does not apply to for want of a part of its key.
+	NoKey uint64 `protobuf:"varint,3,opt,name=no_key,json=noKey,proto3" json:"no_key,omitempty"`
+	// Requests that it admitted.
+	Admitted uint64 `protobuf:"varint,4,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	// Requests that it refused.
+	Denied uint64 `protobuf:"varint,5,opt,name=denied,proto3" json:"denied,omitempty"`
+	// Requests that it would have refused, were its mode not shadow.
+	ShadowDenied  uint64 `protobuf:"varint,6,opt,name=shadow_denied,json=shadowDenied,proto3" json:"shadow_denied,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RuleUse) Reset() {
+	*x = RuleUse{}
+	mi := &file_quota_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RuleUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RuleUse) ProtoMessage() {}
+
+func (x *RuleUse) ProtoReflect() protoreflect.Message {
+	mi := &file_quota_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RuleUse.ProtoReflect.Descriptor instead.
+func (*RuleUse) Descriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RuleUse) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *RuleUse) GetMatched() uint64 {
+	if x != nil {
+		return x.Matched
+	}
+	return 0
+}
+
+func (x *RuleUse) GetNoKey() uint64 {
+	if x != nil {
+		return x.NoKey
+	}
+	return 0
+}
+
+func (x *RuleUse) GetAdmitted() uint64 {
+	if x != nil {
+		return x.Admitted
+	}
+	return 0
+}
+
+func (x *RuleUse) GetDenied() uint64 {
+	if x != nil {
+		return x.Denied
+	}
+	return 0
+}
+
+func (x *RuleUse) GetShadowDenied() uint64 {
+	if x != nil {
+		return x.ShadowDenied
+	}
+	return 0
+}
+
+// Decision is what one rule decided about one request.
+type Decision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in KeyRate.
+	Rule string `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
+	// As in KeyRate.
+	Override string `protobuf:"bytes,2,opt,name=override,proto3" json:"override,omitempty"`
+	// As in KeyRate.
+	Key []byte `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	// What was decided; never unspecified.
+	Outcome Outcome `protobuf:"varint,4,opt,name=outcome,proto3,enum=weir.quota.v1.Outcome" json:"outcome,omitempty"`
+	// Units that were left, at most 2^32 - 1.
+	Remaining uint64 `protobuf:"varint,5,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	// With a refusal after how long the client should come back. 0: that is not known.
+	RetryAfterMs uint64 `protobuf:"varint,6,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	// How long before the report was sent it was decided.
+	AgeMs         uint64 `protobuf:"varint,7,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Decision) Reset() {
+	*x = Decision{}
+	mi := &file_quota_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Decision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Decision) ProtoMessage() {}
+
+func (x *Decision) ProtoReflect() protoreflect.Message {
+	mi := &file_quota_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Decision.ProtoReflect.Descriptor instead.
+func (*Decision) Descriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Decision) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *Decision) GetOverride() string {
+	if x != nil {
+		return x.Override
+	}
+	return ""
+}
+
+func (x *Decision) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Decision) GetOutcome() Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return Outcome_OUTCOME_UNSPECIFIED
+}
+
+func (x *Decision) GetRemaining() uint64 {
+	if x != nil {
+		return x.Remaining
+	}
+	return 0
+}
+
+func (x *Decision) GetRetryAfterMs() uint64 {
+	if x != nil {
+		return x.RetryAfterMs
+	}
+	return 0
+}
+
+func (x *Decision) GetAgeMs() uint64 {
+	if x != nil {
+		return x.AgeMs
+	}
+	return 0
+}
+
+// ReportResponse answers one ReportRequest.
+type ReportResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in AcquireResponse.
+	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// As in AcquireResponse. 0: nobody watches any more, and the holder collects nothing.
+	WatchMs uint32 `protobuf:"varint,2,opt,name=watch_ms,json=watchMs,proto3" json:"watch_ms,omitempty"`
+	// Whether the next reports have keys and denied.
+	Keys bool `protobuf:"varint,3,opt,name=keys,proto3" json:"keys,omitempty"`
+	// Which decisions the next reports have. Absent: none.
+	Tap           *Tap `protobuf:"bytes,4,opt,name=tap,proto3" json:"tap,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportResponse) Reset() {
+	*x = ReportResponse{}
+	mi := &file_quota_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportResponse) ProtoMessage() {}
+
+func (x *ReportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_quota_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
+func (*ReportResponse) Descriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ReportResponse) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
+func (x *ReportResponse) GetWatchMs() uint32 {
+	if x != nil {
+		return x.WatchMs
+	}
+	return 0
+}
+
+func (x *ReportResponse) GetKeys() bool {
+	if x != nil {
+		return x.Keys
+	}
+	return false
+}
+
+func (x *ReportResponse) GetTap() *Tap {
+	if x != nil {
+		return x.Tap
+	}
+	return nil
+}
+
+// Tap is which decisions somebody wants to see.
+type Tap struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the rule; it stands for those, too, that it was expanded into: login for
+	// login@1d. Empty: any.
+	Rule string `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Canonical key, at most 128 bytes. Empty: any.
+	Key []byte `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// Which outcome. Unspecified: any.
+	Outcome Outcome `protobuf:"varint,3,opt,name=outcome,proto3,enum=weir.quota.v1.Outcome" json:"outcome,omitempty"`
+	// How many decisions a second at most, 1 to 1000, for each worker; of more those that
+	// chance picks. What is beyond that counts as 1 or 1000.
+	PerSecond     uint32 `protobuf:"varint,4,opt,name=per_second,json=perSecond,proto3" json:"per_second,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tap) Reset() {
+	*x = Tap{}
+	mi := &file_quota_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tap) ProtoMessage() {}
+
+func (x *Tap) ProtoReflect() protoreflect.Message {
+	mi := &file_quota_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tap.ProtoReflect.Descriptor instead.
+func (*Tap) Descriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Tap) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *Tap) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Tap) GetOutcome() Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return Outcome_OUTCOME_UNSPECIFIED
+}
+
+func (x *Tap) GetPerSecond() uint32 {
+	if x != nil {
+		return x.PerSecond
+	}
+	return 0
+}
+
 var File_quota_proto protoreflect.FileDescriptor
 
 const file_quota_proto_rawDesc = "" +
@@ -1541,7 +2448,7 @@ const file_quota_proto_rawDesc = "" +
 	"\aholding\x18\x0e \x01(\x04R\aholding\x12\x12\n" +
 	"\x04debt\x18\x0f \x01(\x04R\x04debt\x12\x1a\n" +
 	"\boverride\x18\x12 \x01(\x04R\boverride\x12\x12\n" +
-	"\x04soon\x18\x14 \x01(\x04R\x04soon\"\xfa\x02\n" +
+	"\x04soon\x18\x14 \x01(\x04R\x04soon\"\x95\x03\n" +
 	"\x0fAcquireResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12#\n" +
@@ -1554,7 +2461,8 @@ const file_quota_proto_rawDesc = "" +
 	"\areserve\x18\n" +
 	" \x01(\v2\x1b.weir.quota.v1.ReserveReplyR\areserve\x12&\n" +
 	"\x0fshare_per_mille\x18\v \x01(\rR\rsharePerMille\x12\x16\n" +
-	"\x06secret\x18\f \x01(\x04R\x06secret\"\xf1\x02\n" +
+	"\x06secret\x18\f \x01(\x04R\x06secret\x12\x19\n" +
+	"\bwatch_ms\x18\r \x01(\rR\awatchMs\"\xf1\x02\n" +
 	"\x05Grant\x12-\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x15.weir.quota.v1.StatusR\x06status\x12\x18\n" +
 	"\agranted\x18\x02 \x01(\x04R\agranted\x12\x14\n" +
@@ -1578,13 +2486,14 @@ const file_quota_proto_rawDesc = "" +
 	"\x03pop\x18\x03 \x01(\tR\x03pop\x12!\n" +
 	"\fprotocol_max\x18\x04 \x01(\rR\vprotocolMax\x12\x1f\n" +
 	"\vhave_secret\x18\x05 \x01(\x04R\n" +
-	"haveSecret\"\xa5\x01\n" +
+	"haveSecret\"\xc0\x01\n" +
 	"\rRulesResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12#\n" +
 	"\rrules_version\x18\x02 \x01(\tR\frulesVersion\x12\x14\n" +
 	"\x05rules\x18\x03 \x01(\fR\x05rules\x12%\n" +
 	"\x0erules_revision\x18\x04 \x01(\x04R\rrulesRevision\x12\x16\n" +
-	"\x06secret\x18\x05 \x01(\fR\x06secret\"\xc3\x01\n" +
+	"\x06secret\x18\x05 \x01(\fR\x06secret\x12\x19\n" +
+	"\bwatch_ms\x18\x06 \x01(\rR\awatchMs\"\xc3\x01\n" +
 	"\vSlotRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x18\n" +
@@ -1604,7 +2513,76 @@ const file_quota_proto_rawDesc = "" +
 	"askAfterMs\x12\x14\n" +
 	"\x05limit\x18\a \x01(\x04R\x05limit\x12\x1c\n" +
 	"\tremaining\x18\b \x01(\x04R\tremaining\x12#\n" +
-	"\rrules_version\x18\t \x01(\tR\frulesVersion*s\n" +
+	"\rrules_version\x18\t \x01(\tR\frulesVersion\"\xbb\x03\n" +
+	"\rReportRequest\x12\x1a\n" +
+	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12!\n" +
+	"\fprotocol_max\x18\x02 \x01(\rR\vprotocolMax\x12\x16\n" +
+	"\x06holder\x18\x03 \x01(\fR\x06holder\x12\x16\n" +
+	"\x06worker\x18\x04 \x01(\x04R\x06worker\x12\x10\n" +
+	"\x03pop\x18\x05 \x01(\tR\x03pop\x12\x16\n" +
+	"\x06region\x18\x06 \x01(\tR\x06region\x12\x1f\n" +
+	"\vinterval_ms\x18\a \x01(\rR\n" +
+	"intervalMs\x12/\n" +
+	"\amembers\x18\b \x03(\v2\x15.weir.quota.v1.MemberR\amembers\x12*\n" +
+	"\x04keys\x18\t \x03(\v2\x16.weir.quota.v1.KeyRateR\x04keys\x12.\n" +
+	"\x06denied\x18\n" +
+	" \x03(\v2\x16.weir.quota.v1.KeyRateR\x06denied\x12,\n" +
+	"\x05rules\x18\v \x03(\v2\x16.weir.quota.v1.RuleUseR\x05rules\x125\n" +
+	"\tdecisions\x18\f \x03(\v2\x17.weir.quota.v1.DecisionR\tdecisions\"\xf9\x03\n" +
+	"\x06Member\x12-\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x19.weir.quota.v1.MemberKindR\x04kind\x12\x16\n" +
+	"\x06region\x18\x02 \x01(\tR\x06region\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
+	"\x06holder\x18\x04 \x01(\fR\x06holder\x12\x16\n" +
+	"\x06worker\x18\x05 \x01(\x04R\x06worker\x12\x18\n" +
+	"\aversion\x18\x06 \x01(\tR\aversion\x12#\n" +
+	"\rrules_version\x18\a \x01(\tR\frulesVersion\x12%\n" +
+	"\x0erules_revision\x18\b \x01(\x04R\rrulesRevision\x12 \n" +
+	"\frules_age_ms\x18\t \x01(\x04R\n" +
+	"rulesAgeMs\x12\x15\n" +
+	"\x06age_ms\x18\n" +
+	" \x01(\x04R\x05ageMs\x12\x1f\n" +
+	"\vdegraded_ms\x18\v \x01(\x04R\n" +
+	"degradedMs\x12\x12\n" +
+	"\x04keys\x18\f \x01(\x04R\x04keys\x12\x16\n" +
+	"\x06places\x18\r \x01(\x04R\x06places\x12\x14\n" +
+	"\x05error\x18\x0e \x01(\tR\x05error\x12\x14\n" +
+	"\x05redis\x18\x0f \x01(\tR\x05redis\x12 \n" +
+	"\ferror_age_ms\x18\x10 \x01(\x04R\n" +
+	"errorAgeMs\x12*\n" +
+	"\x11reserve_per_mille\x18\x11 \x01(\rR\x0freservePerMille\"u\n" +
+	"\aKeyRate\x12\x12\n" +
+	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x1a\n" +
+	"\boverride\x18\x02 \x01(\tR\boverride\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\fR\x03key\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\x04R\x05count\x12\x12\n" +
+	"\x04over\x18\x05 \x01(\x04R\x04over\"\xa7\x01\n" +
+	"\aRuleUse\x12\x12\n" +
+	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x18\n" +
+	"\amatched\x18\x02 \x01(\x04R\amatched\x12\x15\n" +
+	"\x06no_key\x18\x03 \x01(\x04R\x05noKey\x12\x1a\n" +
+	"\badmitted\x18\x04 \x01(\x04R\badmitted\x12\x16\n" +
+	"\x06denied\x18\x05 \x01(\x04R\x06denied\x12#\n" +
+	"\rshadow_denied\x18\x06 \x01(\x04R\fshadowDenied\"\xd9\x01\n" +
+	"\bDecision\x12\x12\n" +
+	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x1a\n" +
+	"\boverride\x18\x02 \x01(\tR\boverride\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\fR\x03key\x120\n" +
+	"\aoutcome\x18\x04 \x01(\x0e2\x16.weir.quota.v1.OutcomeR\aoutcome\x12\x1c\n" +
+	"\tremaining\x18\x05 \x01(\x04R\tremaining\x12$\n" +
+	"\x0eretry_after_ms\x18\x06 \x01(\x04R\fretryAfterMs\x12\x15\n" +
+	"\x06age_ms\x18\a \x01(\x04R\x05ageMs\"\x81\x01\n" +
+	"\x0eReportResponse\x12\x1a\n" +
+	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x19\n" +
+	"\bwatch_ms\x18\x02 \x01(\rR\awatchMs\x12\x12\n" +
+	"\x04keys\x18\x03 \x01(\bR\x04keys\x12$\n" +
+	"\x03tap\x18\x04 \x01(\v2\x12.weir.quota.v1.TapR\x03tap\"|\n" +
+	"\x03Tap\x12\x12\n" +
+	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\fR\x03key\x120\n" +
+	"\aoutcome\x18\x03 \x01(\x0e2\x16.weir.quota.v1.OutcomeR\aoutcome\x12\x1d\n" +
+	"\n" +
+	"per_second\x18\x04 \x01(\rR\tperSecond*s\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12STATUS_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tSTATUS_OK\x10\x01\x12\x11\n" +
@@ -1615,11 +2593,24 @@ const file_quota_proto_rawDesc = "" +
 	"\x13SLOT_OP_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSLOT_OP_TAKE\x10\x01\x12\x11\n" +
 	"\rSLOT_OP_RENEW\x10\x02\x12\x13\n" +
-	"\x0fSLOT_OP_RELEASE\x10\x032\xdd\x01\n" +
+	"\x0fSLOT_OP_RELEASE\x10\x03*r\n" +
+	"\n" +
+	"MemberKind\x12\x1b\n" +
+	"\x17MEMBER_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fMEMBER_KIND_POP\x10\x01\x12\x16\n" +
+	"\x12MEMBER_KIND_REGION\x10\x02\x12\x1a\n" +
+	"\x16MEMBER_KIND_AGGREGATOR\x10\x03*}\n" +
+	"\aOutcome\x12\x17\n" +
+	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10OUTCOME_ADMITTED\x10\x01\x12\x12\n" +
+	"\x0eOUTCOME_DENIED\x10\x02\x12\x17\n" +
+	"\x13OUTCOME_UNAVAILABLE\x10\x03\x12\x16\n" +
+	"\x12OUTCOME_WOULD_DENY\x10\x042\xa4\x02\n" +
 	"\fQuotaService\x12H\n" +
 	"\aAcquire\x12\x1d.weir.quota.v1.AcquireRequest\x1a\x1e.weir.quota.v1.AcquireResponse\x12B\n" +
 	"\x05Rules\x12\x1b.weir.quota.v1.RulesRequest\x1a\x1c.weir.quota.v1.RulesResponse\x12?\n" +
-	"\x04Slot\x12\x1a.weir.quota.v1.SlotRequest\x1a\x1b.weir.quota.v1.SlotResponseB4Z2github.com/weirlimit/weir/internal/quotapb;quotapbb\x06proto3"
+	"\x04Slot\x12\x1a.weir.quota.v1.SlotRequest\x1a\x1b.weir.quota.v1.SlotResponse\x12E\n" +
+	"\x06Report\x12\x1c.weir.quota.v1.ReportRequest\x1a\x1d.weir.quota.v1.ReportResponseB4Z2github.com/weirlimit/weir/internal/quotapb;quotapbb\x06proto3"
 
 var (
 	file_quota_proto_rawDescOnce sync.Once
@@ -1633,44 +2624,64 @@ func file_quota_proto_rawDescGZIP() []byte {
 	return file_quota_proto_rawDescData
 }
 
-var file_quota_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_quota_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_quota_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_quota_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_quota_proto_goTypes = []any{
 	(Status)(0),              // 0: weir.quota.v1.Status
 	(SlotOp)(0),              // 1: weir.quota.v1.SlotOp
-	(*AcquireRequest)(nil),   // 2: weir.quota.v1.AcquireRequest
-	(*ReserveSpan)(nil),      // 3: weir.quota.v1.ReserveSpan
-	(*ReserveStatement)(nil), // 4: weir.quota.v1.ReserveStatement
-	(*ReserveReply)(nil),     // 5: weir.quota.v1.ReserveReply
-	(*Want)(nil),             // 6: weir.quota.v1.Want
-	(*AcquireResponse)(nil),  // 7: weir.quota.v1.AcquireResponse
-	(*Grant)(nil),            // 8: weir.quota.v1.Grant
-	(*RulesRequest)(nil),     // 9: weir.quota.v1.RulesRequest
-	(*RulesResponse)(nil),    // 10: weir.quota.v1.RulesResponse
-	(*SlotRequest)(nil),      // 11: weir.quota.v1.SlotRequest
-	(*SlotResponse)(nil),     // 12: weir.quota.v1.SlotResponse
+	(MemberKind)(0),          // 2: weir.quota.v1.MemberKind
+	(Outcome)(0),             // 3: weir.quota.v1.Outcome
+	(*AcquireRequest)(nil),   // 4: weir.quota.v1.AcquireRequest
+	(*ReserveSpan)(nil),      // 5: weir.quota.v1.ReserveSpan
+	(*ReserveStatement)(nil), // 6: weir.quota.v1.ReserveStatement
+	(*ReserveReply)(nil),     // 7: weir.quota.v1.ReserveReply
+	(*Want)(nil),             // 8: weir.quota.v1.Want
+	(*AcquireResponse)(nil),  // 9: weir.quota.v1.AcquireResponse
+	(*Grant)(nil),            // 10: weir.quota.v1.Grant
+	(*RulesRequest)(nil),     // 11: weir.quota.v1.RulesRequest
+	(*RulesResponse)(nil),    // 12: weir.quota.v1.RulesResponse
+	(*SlotRequest)(nil),      // 13: weir.quota.v1.SlotRequest
+	(*SlotResponse)(nil),     // 14: weir.quota.v1.SlotResponse
+	(*ReportRequest)(nil),    // 15: weir.quota.v1.ReportRequest
+	(*Member)(nil),           // 16: weir.quota.v1.Member
+	(*KeyRate)(nil),          // 17: weir.quota.v1.KeyRate
+	(*RuleUse)(nil),          // 18: weir.quota.v1.RuleUse
+	(*Decision)(nil),         // 19: weir.quota.v1.Decision
+	(*ReportResponse)(nil),   // 20: weir.quota.v1.ReportResponse
+	(*Tap)(nil),              // 21: weir.quota.v1.Tap
 }
 var file_quota_proto_depIdxs = []int32{
-	6,  // 0: weir.quota.v1.AcquireRequest.wants:type_name -> weir.quota.v1.Want
-	4,  // 1: weir.quota.v1.AcquireRequest.reserve:type_name -> weir.quota.v1.ReserveStatement
-	3,  // 2: weir.quota.v1.ReserveStatement.used:type_name -> weir.quota.v1.ReserveSpan
-	3,  // 3: weir.quota.v1.ReserveReply.used:type_name -> weir.quota.v1.ReserveSpan
-	8,  // 4: weir.quota.v1.AcquireResponse.grants:type_name -> weir.quota.v1.Grant
-	5,  // 5: weir.quota.v1.AcquireResponse.reserve:type_name -> weir.quota.v1.ReserveReply
+	8,  // 0: weir.quota.v1.AcquireRequest.wants:type_name -> weir.quota.v1.Want
+	6,  // 1: weir.quota.v1.AcquireRequest.reserve:type_name -> weir.quota.v1.ReserveStatement
+	5,  // 2: weir.quota.v1.ReserveStatement.used:type_name -> weir.quota.v1.ReserveSpan
+	5,  // 3: weir.quota.v1.ReserveReply.used:type_name -> weir.quota.v1.ReserveSpan
+	10, // 4: weir.quota.v1.AcquireResponse.grants:type_name -> weir.quota.v1.Grant
+	7,  // 5: weir.quota.v1.AcquireResponse.reserve:type_name -> weir.quota.v1.ReserveReply
 	0,  // 6: weir.quota.v1.Grant.status:type_name -> weir.quota.v1.Status
 	1,  // 7: weir.quota.v1.SlotRequest.op:type_name -> weir.quota.v1.SlotOp
 	0,  // 8: weir.quota.v1.SlotResponse.status:type_name -> weir.quota.v1.Status
-	2,  // 9: weir.quota.v1.QuotaService.Acquire:input_type -> weir.quota.v1.AcquireRequest
-	9,  // 10: weir.quota.v1.QuotaService.Rules:input_type -> weir.quota.v1.RulesRequest
-	11, // 11: weir.quota.v1.QuotaService.Slot:input_type -> weir.quota.v1.SlotRequest
-	7,  // 12: weir.quota.v1.QuotaService.Acquire:output_type -> weir.quota.v1.AcquireResponse
-	10, // 13: weir.quota.v1.QuotaService.Rules:output_type -> weir.quota.v1.RulesResponse
-	12, // 14: weir.quota.v1.QuotaService.Slot:output_type -> weir.quota.v1.SlotResponse
-	12, // [12:15] is the sub-list for method output_type
-	9,  // [9:12] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	16, // 9: weir.quota.v1.ReportRequest.members:type_name -> weir.quota.v1.Member
+	17, // 10: weir.quota.v1.ReportRequest.keys:type_name -> weir.quota.v1.KeyRate
+	17, // 11: weir.quota.v1.ReportRequest.denied:type_name -> weir.quota.v1.KeyRate
+	18, // 12: weir.quota.v1.ReportRequest.rules:type_name -> weir.quota.v1.RuleUse
+	19, // 13: weir.quota.v1.ReportRequest.decisions:type_name -> weir.quota.v1.Decision
+	2,  // 14: weir.quota.v1.Member.kind:type_name -> weir.quota.v1.MemberKind
+	3,  // 15: weir.quota.v1.Decision.outcome:type_name -> weir.quota.v1.Outcome
+	21, // 16: weir.quota.v1.ReportResponse.tap:type_name -> weir.quota.v1.Tap
+	3,  // 17: weir.quota.v1.Tap.outcome:type_name -> weir.quota.v1.Outcome
+	4,  // 18: weir.quota.v1.QuotaService.Acquire:input_type -> weir.quota.v1.AcquireRequest
+	11, // 19: weir.quota.v1.QuotaService.Rules:input_type -> weir.quota.v1.RulesRequest
+	13, // 20: weir.quota.v1.QuotaService.Slot:input_type -> weir.quota.v1.SlotRequest
+	15, // 21: weir.quota.v1.QuotaService.Report:input_type -> weir.quota.v1.ReportRequest
+	9,  // 22: weir.quota.v1.QuotaService.Acquire:output_type -> weir.quota.v1.AcquireResponse
+	12, // 23: weir.quota.v1.QuotaService.Rules:output_type -> weir.quota.v1.RulesResponse
+	14, // 24: weir.quota.v1.QuotaService.Slot:output_type -> weir.quota.v1.SlotResponse
+	20, // 25: weir.quota.v1.QuotaService.Report:output_type -> weir.quota.v1.ReportResponse
+	22, // [22:26] is the sub-list for method output_type
+	18, // [18:22] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_quota_proto_init() }
@@ -1683,8 +2694,8 @@ func file_quota_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quota_proto_rawDesc), len(file_quota_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   11,
+			NumEnums:      4,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -51,7 +51,7 @@ func NewHandler(s *Service, r *telemetry.Registry) *Handler {
 		calls:    sync.Pool{New: func() any { return new(call) }},
 		seconds:  r.Histogram("weir_acquire_seconds", "Time to answer a call of Acquire, from its headers to its reply.", telemetry.Doubling(16e-6, 16)),
 	}
-	_, h.connect = quotapbconnect.NewQuotaServiceHandler(rpc{h, s}, connect.WithReadMaxBytes(wire.MaxMessage),
+	_, h.connect = quotapbconnect.NewQuotaServiceHandler(rpc{handler: h, service: s}, connect.WithReadMaxBytes(wire.MaxMessage),
 		connect.WithCodec(codec{}), connect.WithCompression("gzip", nil, nil)) // a message is as large as what is read of it
 	return h
 }
@@ -211,6 +211,8 @@ func coded(err error) error {
 
 // rpc is the service in the form that connect-go calls.
 type rpc struct {
+	quotapbconnect.UnimplementedQuotaServiceHandler // of Report
+
 	handler *Handler
 	service *Service
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// codec is what the four messages of package wire have in common.
+// codec is what the messages of package wire have in common.
 type codec interface {
 	Append(dst []byte) []byte
 	Decode(b []byte) error
@@ -27,6 +27,8 @@ var pairs = []pair{
 	{"AcquireResponse", func() codec { return new(wire.Response) }, func() proto.Message { return new(quotapb.AcquireResponse) }},
 	{"RulesRequest", func() codec { return new(wire.RulesRequest) }, func() proto.Message { return new(quotapb.RulesRequest) }},
 	{"RulesResponse", func() codec { return new(wire.RulesResponse) }, func() proto.Message { return new(quotapb.RulesResponse) }},
+	{"ReportRequest", func() codec { return new(wire.ReportRequest) }, func() proto.Message { return new(quotapb.ReportRequest) }},
+	{"ReportResponse", func() codec { return new(wire.ReportResponse) }, func() proto.Message { return new(quotapb.ReportResponse) }},
 }
 
 // generated is m as the generated type, field by field. It is written out by hand
@@ -40,7 +42,11 @@ func generated(m codec) proto.Message {
 	case *wire.RulesRequest:
 		return &quotapb.RulesRequest{Protocol: m.Protocol, HaveVersion: m.HaveVersion, Pop: m.Pop, ProtocolMax: m.ProtocolMax, HaveSecret: m.HaveSecret}
 	case *wire.RulesResponse:
-		return &quotapb.RulesResponse{Protocol: m.Protocol, RulesVersion: m.RulesVersion, Rules: m.Rules, RulesRevision: m.RulesRevision, Secret: m.Secret}
+		return &quotapb.RulesResponse{Protocol: m.Protocol, RulesVersion: m.RulesVersion, Rules: m.Rules, RulesRevision: m.RulesRevision, Secret: m.Secret, WatchMs: m.WatchMs}
+	case *wire.ReportRequest:
+		return generatedReport(m)
+	case *wire.ReportResponse:
+		return generatedWatch(m)
 	}
 	panic("a message without a generated one")
 }
@@ -77,7 +83,7 @@ func generatedResponse(m *wire.Response) *quotapb.AcquireResponse {
 	pb := &quotapb.AcquireResponse{
 		Protocol: m.Protocol, Epoch: m.Epoch, RulesVersion: m.RulesVersion, Holders: m.Holders, Seq: m.Seq,
 		RulesRevision: m.RulesRevision, Dropped: m.Dropped,
-		SharePerMille: m.SharePerMille, Secret: m.Secret,
+		SharePerMille: m.SharePerMille, Secret: m.Secret, WatchMs: m.WatchMs,
 	}
 	if p := m.Reserve; p != nil {
 		pb.Reserve = &quotapb.ReserveReply{
@@ -104,9 +110,10 @@ func generatedTime(d lease.Millis) uint64 {
 	return uint64(d)
 }
 
-// plain is m as package wire reads it: a status that is unknown is none, and a time so long
+// plain is m as package wire reads it: a value of an enum that is unknown is none, and a time so long
 // that it never comes has one value.
 func plain(m proto.Message) proto.Message {
+	plainReport(m)
 	response, ok := m.(*quotapb.AcquireResponse)
 	if !ok {
 		return m

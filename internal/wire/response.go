@@ -23,6 +23,7 @@ type Response struct {
 	Reserve       *reserve.Reply
 	SharePerMille uint32
 	Secret        uint64
+	WatchMs       uint32
 }
 
 // Append appends the encoded message to dst and returns the longer slice.
@@ -41,7 +42,8 @@ func (m *Response) Append(dst []byte) []byte {
 	dst = appendBool(dst, 9, m.Dropped)
 	dst = appendReply(dst, m.Reserve)
 	dst = appendUint(dst, 11, uint64(m.SharePerMille))
-	return appendUint(dst, 12, m.Secret)
+	dst = appendUint(dst, 12, m.Secret)
+	return appendUint(dst, 13, uint64(m.WatchMs))
 }
 
 // Decode reads b into m, replacing all of it. On an error m has no meaning.
@@ -75,6 +77,8 @@ func (m *Response) Decode(b []byte) error {
 			m.SharePerMille = uint32(r.num)
 		case 12<<3 | typeVarint:
 			m.Secret = r.num
+		case 13<<3 | typeVarint:
+			m.WatchMs = uint32(r.num)
 		}
 	}
 	return r.failure("AcquireResponse")

@@ -47,6 +47,7 @@ type RulesResponse struct {
 	Rules         []byte
 	RulesRevision uint64
 	Secret        []byte
+	WatchMs       uint32
 }
 
 // Append appends the encoded message to dst and returns the longer slice.
@@ -55,7 +56,8 @@ func (m *RulesResponse) Append(dst []byte) []byte {
 	dst = appendBytes(dst, 2, m.RulesVersion)
 	dst = appendBytes(dst, 3, m.Rules)
 	dst = appendUint(dst, 4, m.RulesRevision)
-	return appendBytes(dst, 5, m.Secret)
+	dst = appendBytes(dst, 5, m.Secret)
+	return appendUint(dst, 6, uint64(m.WatchMs))
 }
 
 // Decode reads b into m, replacing all of it. On an error m has no meaning.
@@ -75,6 +77,8 @@ func (m *RulesResponse) Decode(b []byte) error {
 			m.RulesRevision = r.num
 		case 5<<3 | typeBytes:
 			m.Secret = r.bytes()
+		case 6<<3 | typeVarint:
+			m.WatchMs = uint32(r.num)
 		}
 	}
 	return r.failure("RulesResponse")

@@ -49,6 +49,8 @@ const (
 	QuotaServiceRulesProcedure = "/weir.quota.v1.QuotaService/Rules"
 	// QuotaServiceSlotProcedure is the fully-qualified name of the QuotaService's Slot RPC.
 	QuotaServiceSlotProcedure = "/weir.quota.v1.QuotaService/Slot"
+	// QuotaServiceReportProcedure is the fully-qualified name of the QuotaService's Report RPC.
+	QuotaServiceReportProcedure = "/weir.quota.v1.QuotaService/Report"
 )
 
 // QuotaServiceClient is a client for the weir.quota.v1.QuotaService service.
@@ -65,6 +67,11 @@ type QuotaServiceClient interface {
 	// a request that holds its slots renews them, a second release finds nothing.
 	// A denial is an answer, not an error; an error means that nothing was applied.
 	Slot(context.Context, *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error)
+	// Report shows what a holder does to somebody who watches the running system. A
+	// holder makes at most one such call a second, and only while an answer has told it
+	// that somebody watches (watch_ms). It decides nothing: a report that is lost or
+	// refused is not repeated.
+	Report(context.Context, *connect.Request[quotapb.ReportRequest]) (*connect.Response[quotapb.ReportResponse], error)
 }
 
 // NewQuotaServiceClient constructs a client for the weir.quota.v1.QuotaService service. By default,
@@ -96,6 +103,12 @@ func NewQuotaServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(quotaServiceMethods.ByName("Slot")),
 			connect.WithClientOptions(opts...),
 		),
+		report: connect.NewClient[quotapb.ReportRequest, quotapb.ReportResponse](
+			httpClient,
+			baseURL+QuotaServiceReportProcedure,
+			connect.WithSchema(quotaServiceMethods.ByName("Report")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -104,6 +117,7 @@ type quotaServiceClient struct {
 	acquire *connect.Client[quotapb.AcquireRequest, quotapb.AcquireResponse]
 	rules   *connect.Client[quotapb.RulesRequest, quotapb.RulesResponse]
 	slot    *connect.Client[quotapb.SlotRequest, quotapb.SlotResponse]
+	report  *connect.Client[quotapb.ReportRequest, quotapb.ReportResponse]
 }
 
 // Acquire calls weir.quota.v1.QuotaService.Acquire.
@@ -121,6 +135,11 @@ func (c *quotaServiceClient) Slot(ctx context.Context, req *connect.Request[quot
 	return c.slot.CallUnary(ctx, req)
 }
 
+// Report calls weir.quota.v1.QuotaService.Report.
+func (c *quotaServiceClient) Report(ctx context.Context, req *connect.Request[quotapb.ReportRequest]) (*connect.Response[quotapb.ReportResponse], error) {
+	return c.report.CallUnary(ctx, req)
+}
+
 // QuotaServiceHandler is an implementation of the weir.quota.v1.QuotaService service.
 type QuotaServiceHandler interface {
 	// Acquire asks for units, gives unused ones back and reports what was admitted
@@ -135,6 +154,11 @@ type QuotaServiceHandler interface {
 	// a request that holds its slots renews them, a second release finds nothing.
 	// A denial is an answer, not an error; an error means that nothing was applied.
 	Slot(context.Context, *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error)
+	// Report shows what a holder does to somebody who watches the running system. A
+	// holder makes at most one such call a second, and only while an answer has told it
+	// that somebody watches (watch_ms). It decides nothing: a report that is lost or
+	// refused is not repeated.
+	Report(context.Context, *connect.Request[quotapb.ReportRequest]) (*connect.Response[quotapb.ReportResponse], error)
 }
 
 // NewQuotaServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -162,6 +186,12 @@ func NewQuotaServiceHandler(svc QuotaServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(quotaServiceMethods.ByName("Slot")),
 		connect.WithHandlerOptions(opts...),
 	)
+	quotaServiceReportHandler := connect.NewUnaryHandler(
+		QuotaServiceReportProcedure,
+		svc.Report,
+		connect.WithSchema(quotaServiceMethods.ByName("Report")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.quota.v1.QuotaService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case QuotaServiceAcquireProcedure:
@@ -170,6 +200,8 @@ func NewQuotaServiceHandler(svc QuotaServiceHandler, opts ...connect.HandlerOpti
 			quotaServiceRulesHandler.ServeHTTP(w, r)
 		case QuotaServiceSlotProcedure:
 			quotaServiceSlotHandler.ServeHTTP(w, r)
+		case QuotaServiceReportProcedure:
+			quotaServiceReportHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -189,4 +221,8 @@ func (UnimplementedQuotaServiceHandler) Rules(context.Context, *connect.Request[
 
 func (UnimplementedQuotaServiceHandler) Slot(context.Context, *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.quota.v1.QuotaService.Slot is not implemented"))
+}
+
+func (UnimplementedQuotaServiceHandler) Report(context.Context, *connect.Request[quotapb.ReportRequest]) (*connect.Response[quotapb.ReportResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.quota.v1.QuotaService.Report is not implemented"))
 }
