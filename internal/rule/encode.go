@@ -371,6 +371,9 @@ func (w *writer) response(r *Rule) {
 		w.close('}')
 	}
 	w.intField("retry_jitter", r.RetryJitter, 0)
+	if r.LiveOff {
+		w.field("live").string("off")
+	}
 }
 
 func (w *writer) regions(rs Regions) {

@@ -23,6 +23,7 @@ import (
 //	headers        draft
 //	refusal        status 429, grpc_status 8 (RESOURCE_EXHAUSTED), a problem document
 //	retry_jitter   0
+//	live           on
 //	client_ip      the peer's address, IPv6 by /64
 const (
 	defaultOverdraft       = 1
@@ -114,6 +115,8 @@ type Rule struct {
 	// RetryJitter is up to how many percent of the wait are added to Retry-After, at random
 	// for each refusal; 0 to 100.
 	RetryJitter int64
+	// LiveOff (live: off) keeps the rule's keys from whoever watches the running system.
+	LiveOff bool
 }
 
 // Variant is a limit, and the requests that it is for: the base limit or an override.

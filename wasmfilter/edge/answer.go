@@ -153,7 +153,7 @@ func (h *hit) answeredBy(g *lease.Grant, spare int64, v holder.Verdict) {
 // answer ends a wait.
 func (d *decider) answer(now lease.Millis, v waiter, h *hit, verdict holder.Verdict) {
 	if v.request == nil {
-		countShadow(h.policy, verdict)
+		d.countShadow(now, h, verdict)
 		d.slots.leave(now, h) // its request has gone on without them
 		return
 	}
@@ -163,7 +163,7 @@ func (d *decider) answer(now lease.Millis, v waiter, h *hit, verdict holder.Verd
 	if !d.decided(now, r, v.hit, verdict) || !d.resume(now, r) {
 		d.finish(now, r)
 	} else if r.undecided == 0 {
-		d.admit(r)
+		d.admit(now, r)
 		d.finish(now, r)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/wire"
 )
 
 // benchWorld is one worker whose keys have all they want on lease.
@@ -18,9 +19,14 @@ func benchWorld(b *testing.B, rules string) (*world, *rule.Request) {
 	return w, in
 }
 
-func benchDecide(b *testing.B, rules string, want Outcome) {
+func benchDecide(b *testing.B, rules string, want Outcome, tap *wire.Tap) {
 	w, in := benchWorld(b, rules)
 	x, r := w.workers[0], &Request{}
+	if tap != nil {
+		w.watched(true, tap)
+		w.admit(0, "/", "warm")
+		w.passes(200)
+	}
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
 		if n%1000 == 0 {
@@ -40,14 +46,18 @@ func BenchmarkDecide(b *testing.B) {
 	rules := ""
 	for i, name := range []string{"a", "b", "c"} {
 		rules += fmt.Sprintf(`,{"name":%q,"key":[{"header":"x-user"}],"limit":"4000000000/1h","algorithm":"token_bucket"}`, name)
-		b.Run(fmt.Sprintf("%d rules", i+1), func(b *testing.B) { benchDecide(b, `{"rules":[`+rules[1:]+`]}`, Admit) })
+		b.Run(fmt.Sprintf("%d rules", i+1), func(b *testing.B) { benchDecide(b, `{"rules":[`+rules[1:]+`]}`, Admit, nil) })
 	}
 	b.Run("refused from the cache", func(b *testing.B) {
-		benchDecide(b, `{"rules":[{"name":"a","key":[{"header":"x-user"}],"limit":"0/1h","algorithm":"fixed_window"}]}`, Deny)
+		benchDecide(b, `{"rules":[{"name":"a","key":[{"header":"x-user"}],"limit":"0/1h","algorithm":"fixed_window"}]}`, Deny, nil)
 	})
 	b.Run("no rule", func(b *testing.B) {
-		benchDecide(b, `{"rules":[{"name":"a","match":{"path":"/login"},"key":[{"header":"x-user"}],"limit":"1/1h"}]}`, Admit)
+		benchDecide(b, `{"rules":[{"name":"a","match":{"path":"/login"},"key":[{"header":"x-user"}],"limit":"1/1h"}]}`, Admit, nil)
 	})
+	// While somebody watches its keys, and taps everything.
+	for name, tap := range map[string]*wire.Tap{"watched": {Outcome: wire.OutcomeUnavailable}, "tapped": {PerSecond: 1000}} {
+		b.Run("3 rules, "+name, func(b *testing.B) { benchDecide(b, `{"rules":[`+rules[1:]+`]}`, Admit, tap) })
+	}
 }
 
 // A stream of a concurrency rule reads and writes the table when it begins, and again

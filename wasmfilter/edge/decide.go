@@ -5,6 +5,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/wasmfilter/edge/live"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 )
 
@@ -13,6 +14,7 @@ import (
 type decider struct {
 	taker
 	rules *rulebook.Rulebook
+	live  *live.Reporter
 
 	matches rule.Matches
 	waiting []*Request
@@ -79,7 +81,7 @@ func (d *decider) enforce(now lease.Millis, r *Request) {
 		return
 	}
 	if r.undecided == 0 {
-		d.admit(r)
+		d.admit(now, r)
 		return
 	}
 	d.wait(now, r)
@@ -120,13 +122,27 @@ func (d *decider) takeAll(now lease.Millis, r *Request, exact bool) bool {
 }
 
 // admit lets a request pass that no rule refuses.
-func (d *decider) admit(r *Request) {
+func (d *decider) admit(now lease.Millis, r *Request) {
 	r.Outcome = Admit
 	for i := range r.hits {
 		h := &r.hits[i]
 		h.ownLimit()
 		h.policy.Counts.Decided[h.decision]++
 		r.Degraded = r.Degraded || h.decision >= rulebook.FailedOpen
+	}
+	if d.live.View != nil {
+		for i := range r.hits {
+			d.show(now, &r.hits[i])
+		}
+	}
+}
+
+// show shows a decision to somebody who watches. A key without a secret is not known.
+func (d *decider) show(now lease.Millis, h *hit) {
+	if v := d.live.View; v != nil && !h.lacks {
+		v.Show(now, live.Decided{
+			Policy: h.policy, Key: h.key, Decision: h.decision, Own: h.own, Remaining: h.quota.Remaining, Retry: h.quota.Reset,
+		})
 	}
 }
 
@@ -152,6 +168,7 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 	for i := range r.hits {
 		r.hits[i].ownLimit()
 	}
+	d.show(now, h)
 	d.untakeAll(now, r)
 }
 
@@ -194,7 +211,7 @@ func (d *decider) decideShadows(now lease.Millis, r *Request) {
 			verdict = d.ask(now, &h, waiter{cost: h.cost})
 		}
 		if verdict != holder.Wait {
-			countShadow(p, verdict)
+			d.countShadow(now, &h, verdict)
 		}
 		if h.slots != nil {
 			r.shadows = append(r.shadows, h)
@@ -203,10 +220,11 @@ func (d *decider) decideShadows(now lease.Millis, r *Request) {
 }
 
 // countShadow counts what a shadow rule would have done.
-func countShadow(p *rulebook.Policy, v holder.Verdict) {
-	decision := rulebook.ShadowAllowed
+func (d *decider) countShadow(now lease.Millis, h *hit, v holder.Verdict) {
+	h.decision = rulebook.ShadowAllowed
 	if v == holder.Refuse {
-		decision = rulebook.ShadowDenied
+		h.decision = rulebook.ShadowDenied
 	}
-	p.Counts.Decided[decision]++
+	h.policy.Counts.Decided[h.decision]++
+	d.show(now, h)
 }

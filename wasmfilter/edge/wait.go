@@ -27,7 +27,7 @@ func (d *decider) wait(now lease.Millis, r *Request) {
 		return
 	}
 	if r.undecided == 0 {
-		d.admit(r)
+		d.admit(now, r)
 		return
 	}
 	for i := range r.hits {
@@ -123,7 +123,7 @@ func (d *decider) expire(now lease.Millis) {
 			continue
 		}
 		if d.failUndecided(now, r, true) {
-			d.admit(r)
+			d.admit(now, r)
 		}
 		d.finish(now, r) // which takes it out
 	}

@@ -21,7 +21,8 @@
 //
 // What a worker decides by is below: the rules and the configuration in package rulebook,
 // the calls to the region in package uplink, what the workers agree on in package pop, and
-// the entries of the keys in package table. None of these knows what a request is.
+// the entries of the keys in package table. None of these knows what a request is. What
+// somebody sees who watches the running system is in package live.
 //
 // Nothing here is safe for concurrent use; each worker is one thread.
 package edge
@@ -31,6 +32,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/wasmfilter/edge/live"
 	"github.com/weirlimit/weir/wasmfilter/edge/pop"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -60,6 +62,8 @@ type Port struct {
 	// reported to the region: their rule is gone.
 	Unreported uint64
 	BeforeAny  uint64 // requests decided by before_rules
+
+	Version string // of the module, as reports state it
 }
 
 // Worker is one worker thread's part of a PoP: a few machines, each of which uses
@@ -77,6 +81,7 @@ type Worker struct {
 	asks     asks               // keys that are asked for
 	decider  decider            // requests
 	upkeep   upkeep             // background work
+	live     *live.Reporter     // what somebody sees who watches
 }
 
 // New returns a worker. Entropy is six words of real randomness. A worker always
@@ -95,7 +100,8 @@ func New(cfg rulebook.Config, store table.Store, entropy [6]uint64, now lease.Mi
 		enforced: table.NewPool(store, slotsTable), shadow: table.NewPool(store, shadowSlotsTable),
 	}
 	w.asks = asks{uplink: w.uplink, slots: &w.slots, pending: map[uint64]*ask{}}
-	w.decider.rules = w.rules
+	w.live = live.New(&w.cfg, w.pop, w.rules, w.uplink, now)
+	w.decider.rules, w.decider.live = w.rules, w.live
 	w.decider.taker = taker{port: &w.Port, pop: w.pop, accounts: &w.accounts, slots: &w.slots, uplink: w.uplink, asks: &w.asks}
 	w.upkeep = upkeep{pop: w.pop, rules: w.rules, accounts: &w.accounts, slots: &w.slots, uplink: w.uplink, asks: &w.asks}
 	if w.rules.Start(now) {
@@ -192,7 +198,24 @@ func (w *Worker) Tick(now lease.Millis, wall limit.Micros) {
 	}
 	w.uplink.Tick(now)
 	w.uplink.Flush(now)
+	w.report(now)
 }
+
+// report sends a report to somebody who watches, if one is due.
+func (w *Worker) report(now lease.Millis) {
+	self := live.Self{Version: w.Version}
+	if w.leader.Leads {
+		self.Keys, self.Places = w.upkeep.fill.Keys, w.upkeep.fill.Places
+	}
+	w.live.Tick(now, self)
+}
+
+// Problem notes what went wrong, for reports.
+func (w *Worker) Problem(now lease.Millis, text string) { w.live.Problem(now, text) }
+
+// IsReport reports whether a call in flight is a report to somebody who watches: if it fails, no
+// request is the worse for it.
+func (w *Worker) IsReport(call uint64) bool { return w.uplink.IsReport(call) }
 
 // SetClock sets which time of day it is at now; at least once a minute.
 func (w *Worker) SetClock(now lease.Millis, wall limit.Micros) { w.pop.SetClock(now, wall) }

@@ -246,6 +246,15 @@ type region struct {
 	epoch    uint64
 	share    uint32                        // of limits of scope global, in thousandths
 	fails    func(*wire.Want) lease.Status // nil: it decides
+	watch    uint32                        // watch_ms of its answers, but for those to reports
+	shows    wire.ReportResponse           // the answer to a report
+	reports  []shown
+}
+
+// shown is a report, and when it came.
+type shown struct {
+	at lease.Millis
+	wire.ReportRequest
 }
 
 func newRegion(t tester, set *rule.Set) *region {
@@ -256,6 +265,9 @@ func newRegion(t tester, set *rule.Set) *region {
 func (g *region) serve(now lease.Millis, c uplink.Call) []byte {
 	if c.Path == uplink.RulesPath {
 		return g.rules(c)
+	}
+	if c.Path == uplink.ReportPath {
+		return g.report(now, c)
 	}
 	var q wire.Request
 	if err := q.Decode(c.Body); err != nil {
@@ -274,7 +286,7 @@ func (g *region) serve(now lease.Millis, c uplink.Call) []byte {
 	g.wants += len(q.Wants)
 	g.last = q
 	wall := wallStart + limit.Micros(now)*limit.Millisecond
-	a := wire.Response{Protocol: wire.Protocol, Epoch: g.epoch, RulesVersion: g.version(), RulesRevision: g.revision, Holders: 1, SharePerMille: g.share, Seq: q.Seq}
+	a := wire.Response{Protocol: wire.Protocol, Epoch: g.epoch, RulesVersion: g.version(), RulesRevision: g.revision, Holders: 1, SharePerMille: g.share, Seq: q.Seq, WatchMs: g.watch}
 	if g.secret != nil {
 		a.Secret = g.secret.Fingerprint()
 	}
@@ -295,7 +307,7 @@ func (g *region) rules(c uplink.Call) []byte {
 	if err := q.Decode(c.Body); err != nil {
 		g.t.Fatalf("rules: %v", err)
 	}
-	a := wire.RulesResponse{Protocol: wire.Protocol, RulesVersion: g.version(), RulesRevision: g.revision}
+	a := wire.RulesResponse{Protocol: wire.Protocol, RulesVersion: g.version(), RulesRevision: g.revision, WatchMs: g.watch}
 	if g.secret != nil && q.HaveSecret != g.secret.Fingerprint() {
 		a.Secret = g.secret[:]
 	}
@@ -306,6 +318,21 @@ func (g *region) rules(c uplink.Call) []byte {
 		}
 	}
 	return a.Append(nil)
+}
+
+// report takes a report; one that a region would refuse, or that comes too soon, fails the test.
+func (g *region) report(now lease.Millis, c uplink.Call) []byte {
+	r := shown{at: now}
+	if err := r.Decode(c.Body); err != nil || r.Check() != "" || len(r.Members) != 1 {
+		g.t.Fatalf("report: %v, %s, %d members", err, r.Check(), len(r.Members))
+	}
+	for _, before := range g.reports {
+		if before.Worker == r.Worker && now < before.at+1000 {
+			g.t.Fatalf("reports of one worker at %d and at %d", before.at, now)
+		}
+	}
+	g.reports = append(g.reports, r)
+	return g.shows.Append(nil)
 }
 
 func (g *region) version() string {

@@ -12,6 +12,9 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
+// version is that of the release, as CHANGELOG.md has it.
+const version = "0.1"
+
 // tickEvery is the period of ticks in ms.
 const tickEvery = 100
 
@@ -59,7 +62,7 @@ func newPlugin(m *vm, context uint32, text []byte) *plugin {
 	p.cfg = cfg
 	p.wall = m.host.wall()
 	p.worker = edge.New(cfg, m.host, m.host.entropy(), m.host.now(), p.wall)
-	p.worker.Trace = p.traceParent
+	p.worker.Trace, p.worker.Version = p.traceParent, version
 	p.known.host = m.host
 	p.in.Fetch, p.in.PoP = &p.known, &rule.PoP{Region: cfg.Region, Labels: cfg.Labels}
 	p.stats.define(m.host)
@@ -262,6 +265,9 @@ func (p *plugin) answer(id uint32, bodySize int) {
 	delete(p.calls, id)
 	now := p.host.now()
 	status, body := p.host.answer(bodySize)
+	if status != "200" && status != "" && p.worker.IsReport(call) { // a replica of another release, perhaps
+		status = "503"
+	}
 	switch status {
 	case "200":
 		p.worker.Reply(now, call, body)
@@ -314,6 +320,7 @@ const (
 
 // complain logs what an operator has to change, once.
 func (p *plugin) complain(about complaint, message string) {
+	p.worker.Problem(p.host.now(), message)
 	if message != p.logged[about] {
 		p.logged[about] = message
 		p.host.log(logError, "weir: "+message)

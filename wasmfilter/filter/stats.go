@@ -75,7 +75,18 @@ func (s *stats) waited(h host, d lease.Millis) { h.record(s.wait, uint64(max(d, 
 
 // count adds n to a counter and sets n to zero.
 func (s *stats) count(h host, name string, n *uint64) {
-	if *n == 0 {
+	s.add(h, name, *n)
+	*n = 0
+}
+
+// rest adds to a counter by how much n has grown since it was shown.
+func (s *stats) rest(h host, name string, n uint64, shown *uint64) {
+	s.add(h, name, n-*shown)
+	*shown = n
+}
+
+func (s *stats) add(h host, name string, n uint64) {
+	if n == 0 {
 		return
 	}
 	m, ok := s.counters[name]
@@ -83,24 +94,23 @@ func (s *stats) count(h host, name string, n *uint64) {
 		m = h.counter(name)
 		s.counters[name] = m
 	}
-	h.add(m, int64(*n))
-	*n = 0
+	h.add(m, int64(n))
 }
 
 // flush adds what was counted since the last tick.
 func (s *stats) flush(p *plugin, now lease.Millis) {
 	h, w := p.host, p.worker
 	w.EachRule(func(name string, c *rulebook.RuleCounts) {
-		if *c == (rulebook.RuleCounts{}) {
+		if c.Counts == c.Shown {
 			return
 		}
-		for d := range c.Decided {
-			if c.Decided[d] > 0 {
-				s.count(h, "weir.decisions.rule."+name+".decision."+decisionNames[d], &c.Decided[d])
+		for d, n := range c.Decided {
+			if n > c.Shown.Decided[d] {
+				s.rest(h, "weir.decisions.rule."+name+".decision."+decisionNames[d], n, &c.Shown.Decided[d])
 			}
 		}
-		s.count(h, "weir.waits.rule."+name, &c.Waited)
-		s.count(h, "weir.missing_keys.rule."+name, &c.MissingKey)
+		s.rest(h, "weir.waits.rule."+name, c.Waited, &c.Shown.Waited)
+		s.rest(h, "weir.missing_keys.rule."+name, c.MissingKey, &c.Shown.MissingKey)
 	})
 	for i := range w.Ended {
 		s.count(h, "weir.calls.reason."+callNames[i], &w.Ended[i])

@@ -61,6 +61,7 @@ func (m *vm) recovered(callback string) {
 		m.host.log(logError, message)
 		for _, p := range m.plugins {
 			p.panics++
+			p.worker.Problem(m.host.now(), message)
 		}
 	}
 }

@@ -5,7 +5,7 @@ package read
 var (
 	documentFields  = []string{"client_ip", "rules", "revision", "regions", "seed", "candidates"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}
-	ruleFields      = []string{"name", "mode", "match", "from", "percent", "key", "hash", "limit", "limits", "overrides", "variants", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "refusal", "retry_jitter"}
+	ruleFields      = []string{"name", "mode", "match", "from", "percent", "key", "hash", "limit", "limits", "overrides", "variants", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "refusal", "retry_jitter", "live"}
 	pathFields      = []string{"exact", "prefix", "regex", "template"}
 	namedFields     = []string{"exact", "prefix", "regex", "present"}
 	partFields      = []string{"client_ip", "header", "query", "cookie", "segment", "claim", "label", "const", "host", "san", "route", "region", "else"}

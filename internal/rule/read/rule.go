@@ -44,6 +44,8 @@ func (d *reader) rule(v strict.Value, i int) {
 	r.Headers = headers(v.Field("headers"))
 	r.Refusal = refusalForm(v.Field("refusal"))
 	r.RetryJitter = integer(v.Field("retry_jitter"), check.JitterRange)
+	live, _ := v.Field("live").Enum("on", "off")
+	r.LiveOff = live == 1
 	d.parts(v, d.windows(v, r, i))
 }
 

@@ -1,5 +1,7 @@
 package rulebook
 
+import "github.com/weirlimit/weir/internal/wire"
+
 // Decision is how a rule decided one request, for metrics.
 type Decision uint8
 
@@ -19,10 +21,53 @@ const (
 	Decisions // their number
 )
 
-// RuleCounts counts what a rule did, by name over all versions of the rules.
-// The owner may set it to zero after reading it.
+// RuleCounts counts what a rule did since the worker started, by name over all versions of the
+// rules.
 type RuleCounts struct {
+	Counts
+	Shown Counts // what its owner has put into metrics; the worker does not look at it
+}
+
+// Counts are numbers of requests.
+type Counts struct {
 	Decided    [Decisions]uint64
-	Waited     uint64 // requests that waited for this rule
-	MissingKey uint64 // requests that matched but for a part of their key
+	Waited     uint64 // those that waited for this rule
+	MissingKey uint64 // those that matched but for a part of their key
+}
+
+// addTo adds what was decided to the use of a rule.
+func (c *Counts) addTo(u *wire.RuleUse) {
+	for d, n := range c.Decided {
+		u.Matched += n
+		switch Decision(d) {
+		case Allowed, FailedOpen, LocalAllowed, FullAllowed:
+			u.Admitted += n
+		case Denied, FailedClosed, LocalDenied, FullDenied:
+			u.Denied += n
+		case ShadowDenied:
+			u.ShadowDenied += n
+		}
+	}
+	u.NoKey += c.MissingKey
+}
+
+// Uses appends the use of each rule in force that decided anything.
+func (b *Rulebook) Uses(dst []wire.RuleUse) []wire.RuleUse {
+	if b.InForce == nil {
+		return dst
+	}
+	for i, policies := range b.InForce.ByRule {
+		u := wire.RuleUse{Rule: b.InForce.Set.Rule(i).Name}
+		own := b.CountsOf(u.Rule)
+		own.addTo(&u)
+		for v := range policies {
+			if c := policies[v].Counts; c != own { // of an override with a name
+				c.addTo(&u)
+			}
+		}
+		if u.Matched+u.NoKey > 0 {
+			dst = append(dst, u)
+		}
+	}
+	return dst
 }

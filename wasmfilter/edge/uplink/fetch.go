@@ -36,6 +36,7 @@ func (u *Uplink) offer(now lease.Millis, body []byte) CallResult {
 	case !wire.Supported(m.Protocol):
 		return u.port.unusable(wire.OtherVersion(m.Protocol))
 	}
+	u.watched(now, m.WatchMs)
 	u.rules.OfferSecret(m.Secret)
 	u.rules.Offer(now, m.RulesVersion, m.RulesRevision, m.Rules)
 	return CallAnswered

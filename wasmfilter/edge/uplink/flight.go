@@ -42,6 +42,9 @@ func (f *Flight) Trace(parent string) {
 // Reply ends the call of that id with the body of an answer; nil if there is none that
 // anything waits for.
 func (u *Uplink) Reply(now lease.Millis, id uint64, body []byte) *Flight {
+	if u.reported(now, id, body) {
+		return nil
+	}
 	if u.fetched(id) {
 		u.port.Ended[u.offer(now, body)]++
 		return nil
@@ -65,6 +68,7 @@ func (u *Uplink) Reply(now lease.Millis, id uint64, body []byte) *Flight {
 		u.Holders = int(m.Holders)
 	}
 	u.Share = reserve.PerMille(m.SharePerMille)
+	u.watched(now, m.WatchMs)
 	if u.rules.Note(now, m.RulesVersion, m.RulesRevision) || u.rules.LacksSecret(now, m.Secret) {
 		u.FetchRules(now)
 	}
@@ -74,6 +78,9 @@ func (u *Uplink) Reply(now lease.Millis, id uint64, body []byte) *Flight {
 // Fail ends the call of that id without an answer; nil if there is none that anything
 // waits for.
 func (u *Uplink) Fail(now lease.Millis, id uint64, result CallResult) *Flight {
+	if u.reported(now, id, nil) {
+		return nil
+	}
 	if u.fetched(id) {
 		u.port.Ended[result]++
 		return nil

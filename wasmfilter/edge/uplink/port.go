@@ -36,6 +36,7 @@ type Call struct {
 const (
 	AcquirePath = "/weir.quota.v1.QuotaService/Acquire"
 	RulesPath   = "/weir.quota.v1.QuotaService/Rules"
+	ReportPath  = "/weir.quota.v1.QuotaService/Report"
 )
 
 // CallResult is what became of a call.

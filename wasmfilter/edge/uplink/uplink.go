@@ -1,6 +1,7 @@
 // Package uplink is a worker's calls to the tier above: what is to travel gathers on lanes,
 // one per timeout, and goes with the next call; answers come back as flights that have
-// landed. Each lane has a breaker. It also fetches the rules.
+// landed. Each lane has a breaker. It also fetches the rules,
+// and sends reports while somebody watches the running system.
 //
 // The package is pure: it makes no call, but has its owner make them, by a [Port]. It knows
 // nothing of requests: an [Ask] knows who waits for it.
@@ -20,6 +21,9 @@ import (
 type Uplink struct {
 	Holders int              // of the region, by its last reply; 0: unknown
 	Share   reserve.PerMille // of the region in limits of scope global, by its last reply; 0: unknown
+	Watch   Watch            // by its last replies
+	// DegradedAt is when a tick found the first of the breakers open that are now; 0: none is.
+	DegradedAt lease.Millis
 
 	cfg   *rulebook.Config
 	port  *Port
@@ -30,6 +34,7 @@ type Uplink struct {
 	lanes   []*Lane
 	flights map[uint64]*Flight // by ID of the call
 	fetches []uint64           // calls for the rules that have not ended
+	report  uint64             // the report that has not ended; 0: none
 	flushed lease.Millis       // when Flush was called last
 
 	request  wire.Request
@@ -73,11 +78,18 @@ func (u *Uplink) Flush(now lease.Millis) {
 // Tick makes the calls for which no request waits: probes, give-backs and reports. A
 // lane whose breaker is open sends an empty call, to see whether the region answers.
 func (u *Uplink) Tick(now lease.Millis) {
+	degraded := false
 	for _, l := range u.lanes {
+		degraded = degraded || l.Open
 		if l.flying == 0 && (l.ProbeDue(now) || !l.Open && len(l.returns)+len(l.findings) > 0) {
 			l.Probed(now, u.pop.Jitter())
 			u.send(now, l)
 		}
+	}
+	if !degraded {
+		u.DegradedAt = 0
+	} else if u.DegradedAt == 0 {
+		u.DegradedAt = now
 	}
 }
 

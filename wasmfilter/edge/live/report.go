@@ -1,0 +1,220 @@
+package live
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/pop"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/topkeys"
+	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
+)
+
+const (
+	// reportEvery is the least time from one report to the next.
+	reportEvery lease.Millis = 1000
+	// shownKeys is how many keys of each kind a report has.
+	shownKeys = 100
+)
+
+// Reporter makes the reports of a worker, at most one a second, while somebody watches.
+type Reporter struct {
+	View *View // of what is decided; nil: nobody watches that
+
+	cfg    *rulebook.Config
+	pop    *pop.PoP
+	rules  *rulebook.Rulebook
+	uplink *uplink.Uplink
+
+	started   lease.Millis
+	next      lease.Millis // when a report may be sent
+	problem   string       // the last one; empty: none
+	problemAt lease.Millis
+
+	request wire.ReportRequest
+	top     []topkeys.Key
+	room    int // for so many bytes more
+}
+
+// Self is what a worker knows of itself.
+type Self struct {
+	Version string // of the module
+	Keys    int    // in the fuller of the tables, which have so many
+	Places  int    // 0: another worker counts
+}
+
+// New returns the reporter of a worker that starts now.
+func New(cfg *rulebook.Config, pop *pop.PoP, rules *rulebook.Rulebook, up *uplink.Uplink, now lease.Millis) *Reporter {
+	return &Reporter{cfg: cfg, pop: pop, rules: rules, uplink: up, started: now}
+}
+
+// Problem notes what went wrong.
+func (r *Reporter) Problem(now lease.Millis, text string) {
+	text = text[:min(len(text), wire.MaxProblem)]
+	for !utf8.ValidString(text) { // it was cut within a character
+		text = text[:len(text)-1]
+	}
+	r.problem, r.problemAt = text, now
+}
+
+// Tick sends a report if one is due, and begins or ends to collect.
+func (r *Reporter) Tick(now lease.Millis, self Self) {
+	w := &r.uplink.Watch
+	if now >= w.Until {
+		if w.Until > 0 {
+			*w, r.View = uplink.Watch{}, nil
+			r.request, r.top = wire.ReportRequest{}, nil // they point into the view
+		}
+		return
+	}
+	if now >= r.next && !r.uplink.Reporting() {
+		r.next = now + reportEvery
+		r.uplink.SendReport(r.report(now, self))
+		if v := r.View; v != nil && v.keys != nil {
+			v.keys.decay(now)
+		}
+	}
+	r.collect(now, w)
+}
+
+// collect has the view collect what is watched.
+func (r *Reporter) collect(now lease.Millis, w *uplink.Watch) {
+	v := r.View
+	if v == nil {
+		v = &View{}
+	}
+	if !w.Keys {
+		v.keys = nil
+	} else if v.keys == nil {
+		v.keys = &keys{busiest: topkeys.New(), refused: topkeys.New(), decayed: now}
+	}
+	if w.Tap == nil {
+		v.tap = nil
+	} else if v.tap == nil {
+		v.tap = &tap{random: r.pop.Number}
+	}
+	if v.tap != nil {
+		v.tap.Tap = *w.Tap
+	}
+	if r.View = nil; v.keys != nil || v.tap != nil {
+		r.View = v
+	}
+}
+
+// report is what the worker shows now. It is valid until something is decided.
+func (r *Reporter) report(now lease.Millis, self Self) *wire.ReportRequest {
+	m := &r.request
+	*m = wire.ReportRequest{
+		Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax,
+		Holder: r.pop.Holder[:], Worker: r.pop.Number, Pop: r.cfg.PoP, Region: r.cfg.Region,
+		Members: append(m.Members[:0], r.member(now, self)),
+		Keys:    m.Keys[:0], Denied: m.Denied[:0], Rules: m.Rules[:0], Decisions: m.Decisions[:0],
+	}
+	r.room = wire.MaxReport - 2*maxMember
+	if r.rules.InForce == nil {
+		return m
+	}
+	if r.View != nil && r.View.keys != nil {
+		k := r.View.keys
+		m.IntervalMs = uint32(min(k.horizon(now), wire.LongestWatch))
+		m.Keys, m.Denied = r.rates(m.Keys, k.busiest), r.rates(m.Denied, k.refused)
+	}
+	m.Rules = r.uses(m.Rules)
+	if r.View != nil && r.View.tap != nil {
+		m.Decisions = r.decisions(m.Decisions, now, r.View.tap)
+	}
+	return m
+}
+
+// uses appends what the rules did.
+func (r *Reporter) uses(dst []wire.RuleUse) []wire.RuleUse {
+	all, n := r.rules.Uses(dst), 0
+	for n < min(len(all), wire.MaxRuleUses) && r.fits(len(all[n].Rule)) {
+		n++
+	}
+	return all[:n]
+}
+
+const (
+	// maxMember bounds what a member has encoded, and so the rest of a report but for its lists.
+	maxMember = 1024
+	// numbers bounds what an item of a list has encoded beside its names: five numbers of at most
+	// 10 bytes, each with a tag, and lengths.
+	numbers = 64
+)
+
+// fits counts one more item of a list, with names of so many bytes; false: the report would become
+// too long.
+func (r *Reporter) fits(names int) bool {
+	if r.room < names+numbers {
+		return false
+	}
+	r.room -= names + numbers
+	return true
+}
+
+func (r *Reporter) member(now lease.Millis, self Self) wire.Member {
+	since := func(t lease.Millis) uint64 { return uint64(max(now-t, 0)) }
+	m := wire.Member{
+		Kind: wire.MemberPop, Region: r.cfg.Region, Name: r.cfg.PoP, Holder: r.pop.Holder[:], Worker: r.pop.Number,
+		Version: self.Version, RulesVersion: r.rules.Version, RulesRevision: rule.Number(r.rules.Revision),
+		AgeMs: since(r.started), Keys: uint64(self.Keys), Places: uint64(self.Places),
+		Error: r.problem, ReservePerMille: uint32(r.uplink.Share),
+	}
+	if r.rules.InForce != nil {
+		m.RulesAgeMs = since(r.rules.Since)
+	}
+	if t := r.uplink.DegradedAt; t != 0 {
+		m.DegradedMs = max(since(t), 1)
+	}
+	if r.problem != "" {
+		m.ErrorAgeMs = since(r.problemAt)
+	}
+	return m
+}
+
+// rates appends the keys of a sketch that come most. What belongs to rules that are gone, or whose keys
+// do not show by now, is left out.
+func (r *Reporter) rates(dst []wire.KeyRate, s *topkeys.Sketch) []wire.KeyRate {
+	r.top = s.Top(r.top[:0], shownKeys)
+	for _, k := range r.top {
+		p := r.rules.InForce.ByID[k.Rule]
+		if p == nil || p.Rule.LiveOff || k.Count == 0 {
+			continue
+		}
+		rule, override := names(p, k.Own)
+		if !r.fits(len(rule) + len(override) + len(k.Text)) {
+			break
+		}
+		dst = append(dst, wire.KeyRate{Rule: rule, Override: override, Key: k.Text, Count: k.Count, Over: k.Over})
+	}
+	return dst
+}
+
+// names are that of the rule, and of the override of a key with this limit of its own; empty: there is none.
+func names(p *rulebook.Policy, own int64) (rule, override string) {
+	_, name := p.Own(own)
+	rule, override, _ = strings.Cut(name, "/")
+	return rule, override
+}
+
+// decisions appends what was tapped since the last report, which begins anew.
+func (r *Reporter) decisions(dst []wire.Decision, now lease.Millis, t *tap) []wire.Decision {
+	for i := range t.taken {
+		d := &t.taken[i]
+		rule, override := names(d.Policy, d.Own)
+		if !r.fits(len(rule) + len(override) + d.size) {
+			break
+		}
+		dst = append(dst, wire.Decision{
+			Rule: rule, Override: override, Key: d.text[:d.size], Outcome: d.outcome,
+			Remaining: uint64(min(max(d.Remaining, 0), wire.MaxUnits)), RetryAfterMs: uint64(max(d.Retry, 0)),
+			AgeMs: uint64(max(now-d.at, 0)),
+		})
+	}
+	t.taken, t.seen = t.taken[:0], 0
+	return dst
+}

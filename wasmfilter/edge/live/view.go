@@ -1,0 +1,137 @@
+// Package live is what a worker shows of itself while somebody watches the running system:
+// how it does, what its rules did, which keys come most, and single decisions. While nobody
+// watches nothing of that is collected, but for what metrics need.
+//
+// The package is pure. The calls are those of package uplink.
+package live
+
+import (
+	"strings"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	"github.com/weirlimit/weir/wasmfilter/edge/topkeys"
+)
+
+// View is what is collected for somebody who watches keys or decisions.
+type View struct {
+	keys *keys // nil: he does not watch keys
+	tap  *tap  // nil: he does not watch decisions
+}
+
+// outcomes are those of decisions.
+var outcomes = [rulebook.Decisions]wire.Outcome{
+	rulebook.Allowed:       wire.OutcomeAdmitted,
+	rulebook.Denied:        wire.OutcomeDenied,
+	rulebook.ShadowAllowed: wire.OutcomeAdmitted,
+	rulebook.ShadowDenied:  wire.OutcomeWouldDeny,
+	rulebook.Exempted:      wire.OutcomeAdmitted,
+	rulebook.FailedOpen:    wire.OutcomeUnavailable,
+	rulebook.FailedClosed:  wire.OutcomeDenied,
+	rulebook.LocalAllowed:  wire.OutcomeUnavailable,
+	rulebook.LocalDenied:   wire.OutcomeDenied,
+	rulebook.FullAllowed:   wire.OutcomeUnavailable,
+	rulebook.FullDenied:    wire.OutcomeDenied,
+}
+
+// Decided is what a rule decided on a request.
+type Decided struct {
+	Policy    *rulebook.Policy
+	Key       table.Key
+	Decision  rulebook.Decision
+	Own       int64        // the key's own limit, see holder.State.OwnLimit
+	Remaining int64        // units
+	Retry     lease.Millis // after how long a client that is refused should come back
+}
+
+// Show takes what is decided now.
+func (v *View) Show(now lease.Millis, did Decided) {
+	if did.Policy.Rule.LiveOff {
+		return
+	}
+	key, outcome := did.Key, outcomes[did.Decision]
+	refused := outcome == wire.OutcomeDenied || outcome == wire.OutcomeWouldDeny
+	if k := v.keys; k != nil {
+		k.busiest.Add(key.Hash, key.Rule, did.Own, key.Text)
+		if refused {
+			k.refused.Add(key.Hash, key.Rule, did.Own, key.Text)
+		}
+	}
+	if t := v.tap; t != nil && t.wants(did.Policy, key, outcome) {
+		if d := t.take(); d != nil {
+			d.at, d.Decided, d.outcome = now, did, outcome
+			d.size, d.Key.Text = copy(d.text[:], key.Text), nil
+			if !refused {
+				d.Retry = 0
+			}
+		}
+	}
+}
+
+// keys are the keys that come most, and those that are refused most.
+type keys struct {
+	busiest, refused *topkeys.Sketch
+
+	decayed lease.Millis // when their counts last did, or began
+	before  lease.Millis // how far these reached back then
+}
+
+// horizon is how far the counts reach back: what comes at a steady rate has a count of so much
+// times that.
+func (k *keys) horizon(now lease.Millis) lease.Millis { return k.before + now - k.decayed }
+
+// decay lets the counts decay.
+func (k *keys) decay(now lease.Millis) {
+	k.before, k.decayed = k.horizon(now)*7/8, now
+	k.busiest.Decay()
+	k.refused.Decay()
+}
+
+// tap is the decisions since the last report that somebody wants to see. Of more than it may
+// have chance picks, each as likely as any other.
+type tap struct {
+	wire.Tap
+	seen   uint64 // that it wants
+	taken  []tapped
+	random uint64 // not 0
+}
+
+type tapped struct {
+	Decided // the text of its key is in text[:size]
+
+	at      lease.Millis
+	outcome wire.Outcome
+	size    int
+	text    [rule.MaxKey]byte
+}
+
+func (t *tap) wants(p *rulebook.Policy, key table.Key, outcome wire.Outcome) bool {
+	return (t.Outcome == 0 || t.Outcome == outcome) && (t.Rule == "" || isOf(t.Rule, p.Rule.Name)) &&
+		(len(t.Key) == 0 || string(t.Key) == string(key.Text))
+}
+
+// isOf reports whether a rule is the one of that name, or one that it was expanded into.
+func isOf(written, name string) bool {
+	rest, ok := strings.CutPrefix(name, written)
+	return ok && (rest == "" || rest[0] == '@')
+}
+
+// take is the place for a decision; nil: it is left out.
+func (t *tap) take() *tapped {
+	t.seen++
+	most := int(min(max(t.PerSecond, 1), wire.MaxDecisions))
+	if n := len(t.taken); n < most {
+		t.taken = append(t.taken, tapped{})
+		return &t.taken[n]
+	}
+	t.random ^= t.random << 13
+	t.random ^= t.random >> 7
+	t.random ^= t.random << 17
+	if i := t.random % t.seen; i < uint64(most) {
+		return &t.taken[i]
+	}
+	return nil
+}

@@ -1,0 +1,553 @@
+package edge
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
+	"pgregory.net/rapid"
+)
+
+// watched has somebody watch, as the answers to reports say: keys, and a tap unless that is nil.
+func (w *world) watched(keys bool, tap *wire.Tap) {
+	w.region.watch, w.region.shows = 5000, wire.ReportResponse{Protocol: wire.Protocol, WatchMs: 5000, Keys: keys, Tap: tap}
+}
+
+// reports are those that have come since the last call.
+func (w *world) reports() []shown {
+	all := w.region.reports
+	w.region.reports = nil
+	return all
+}
+
+// passes lets time pass as pass does, and answers all calls.
+func (w *world) passes(d lease.Millis) {
+	for ; d > 0; d -= 100 {
+		w.pass(min(d, 100))
+		w.settle()
+	}
+}
+
+// last is the last report of each worker, in their order.
+func (w *world) last() (reports []shown) {
+	for _, x := range w.workers {
+		for i := len(w.region.reports) - 1; i >= 0; i-- {
+			if r := w.region.reports[i]; r.Worker == x.pop.Number {
+				reports = append(reports, r)
+				break
+			}
+		}
+	}
+	return reports
+}
+
+const shownRules = `{"rules":[
+	{"name":"user","match":{"path":{"prefix":"/v1/"}},"key":[{"header":"x-user"}],"limit":"20/1h","algorithm":"fixed_window",
+		"overrides":[{"name":"gold","when":{"header":{"x-user":{"prefix":"gold"}}},"limit":"1000000/1h"},{"when":{"header":{"x-user":{"prefix":"iron"}}},"limit":"1000000/1h"}]},
+	{"name":"trial","mode":"shadow","match":{"path":{"prefix":"/v1/"}},"key":[{"header":"x-user"}],"limit":"5/1h","algorithm":"fixed_window"},
+	{"name":"device","match":{"path":{"prefix":"/v1/"}},"key":[{"header":"x-device"}],"limit":"5/1h","algorithm":"fixed_window"}]}`
+
+// While nobody watches no report is made, and nothing is collected.
+func TestNobodyWatches(t *testing.T) {
+	w := newWorld(t, 2, shownRules)
+	for i := range 100 {
+		w.admit(i%2, "/v1/a", "ann")
+		w.passes(100)
+	}
+	if n := len(w.reports()); n > 0 || w.workers[0].live.View != nil {
+		t.Errorf("%d reports, view %v", n, w.workers[0].live.View)
+	}
+}
+
+// An answer begins a watch: each worker that had one reports at once, and then once a second, and collects what the
+// answers want. It ends with the answer that says so, or when nothing says any more that somebody watches.
+func TestWatch(t *testing.T) {
+	w := newWorld(t, 2, shownRules)
+	w.watched(true, nil)
+	w.admit(0, "/v1/a", "ann")
+	begin := w.now
+	w.passes(500)
+	if w.workers[1].live.View != nil || w.workers[0].live.View == nil {
+		t.Error("not the worker that was told collects, but the other one")
+	}
+	w.workers = w.workers[:1]
+	w.passes(9500)
+	all := w.reports()
+	if n := len(all); n < 9 || n > 11 || all[0].at > begin+100 {
+		t.Errorf("%d reports in 10 s, the first one %d ms after the answer", n, all[0].at-begin)
+	}
+	w.region.watch, w.region.shows = 0, wire.ReportResponse{Protocol: wire.Protocol}
+	w.passes(10_000)
+	if n := len(w.reports()); n > 2 || w.workers[0].live.View != nil {
+		t.Errorf("%d reports after the watch, want at most 2; view %v", n, w.workers[0].live.View)
+	}
+
+	w.watched(true, nil)
+	w.admit(0, "/v1/a", "bob")
+	w.passes(3000)
+	w.region.watch, w.region.shows = 0, wire.ReportResponse{} // cannot be read
+	w.reports()
+	w.passes(10_000)
+	if n := len(w.reports()); n < 4 || n > 5 || w.workers[0].live.View != nil {
+		t.Errorf("%d reports after the last answer, want those of 5 s; view %v", n, w.workers[0].live.View)
+	}
+}
+
+// A replica that says that somebody watches for ever is believed for a minute.
+func TestWatchIsBounded(t *testing.T) {
+	w := newWorld(t, 1, shownRules)
+	w.region.watch = 1<<32 - 1
+	w.admit(0, "/v1/a", "ann")
+	w.region.watch = 0
+	w.passes(100_000) // answers to reports cannot be read
+	if n := len(w.reports()); n < 59 || n > 61 {
+		t.Errorf("%d reports", n)
+	}
+}
+
+// A worker without requests learns of a watch when it fetches the rules.
+func TestIdleWorkerIsWatched(t *testing.T) {
+	w := newWorld(t, 1, shownRules)
+	w.watched(true, nil)
+	w.passes(8000)
+	if n := len(w.reports()); n < 2 {
+		t.Errorf("%d reports", n)
+	}
+}
+
+// Reports that are lost, hang or are refused cost no request anything: no breaker opens, none is repeated, and there is
+// never more than one in flight.
+func TestReportsDoNoHarm(t *testing.T) {
+	w := newWorld(t, 1, shownRules)
+	w.watched(true, nil)
+	w.admit(0, "/v1/a", "gold")
+	for second := range 20 {
+		made, hangs := 0, uint64(0)
+		for range 10 {
+			w.pass(100)
+			for i := 0; i < len(w.calls); {
+				if w.calls[i].call.Path != uplink.ReportPath {
+					w.answer(i)
+					continue
+				}
+				if w.calls[i].call.ID == hangs {
+					i++
+					continue
+				}
+				made++
+				switch call := w.calls[i]; {
+				case call.call.Timeout != 1000 || made > 1:
+					t.Fatalf("report %d of a second, timeout %d", made, call.call.Timeout)
+				case second%3 == 0:
+					hangs = call.call.ID
+				case second%3 == 1:
+					w.lose(i, true)
+				default:
+					f := w.take(i)
+					f.worker.Reply(w.now, f.call.ID, []byte{0xff})
+				}
+			}
+			if r := w.request(0, "/v1/a", "gold"); r.Outcome == Wait {
+				w.answer(len(w.calls) - 1)
+			} else if r.Outcome != Admit || r.Degraded {
+				t.Fatalf("outcome %v, degraded %v", r.Outcome, r.Degraded)
+			}
+			w.workers[0].uplink.Watch.Until = w.now + 5000 // other answers say so
+		}
+		if open := w.workers[0].uplink.Reporting(); open != (second%3 == 0) {
+			t.Fatalf("second %d: a report in flight: %v", second, open)
+		}
+		for i := range w.calls {
+			if w.calls[i].call.Path == uplink.ReportPath {
+				w.lose(i, false)
+				break
+			}
+		}
+	}
+	x := w.workers[0]
+	if e := x.Ended; e[uplink.CallTimedOut]+e[uplink.CallFailed]+e[uplink.CallMalformed] > 0 || x.AnswerError != "" || x.uplink.DegradedAt != 0 {
+		t.Errorf("calls %v, %q", e, x.AnswerError)
+	}
+}
+
+// A report that hangs is the only one in flight, until it has ended.
+func TestOneReportInFlight(t *testing.T) {
+	w := newWorld(t, 1, shownRules)
+	w.watched(true, nil)
+	w.region.watch = 60_000
+	w.admit(0, "/v1/a", "ann")
+	w.pass(5000)
+	n := 0
+	for i := range w.calls {
+		if w.calls[i].call.Path == uplink.ReportPath {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d reports in flight", n)
+	}
+}
+
+// What a report says of keys and rules is what was decided: within the bounds of each count, by a count of each request
+// that decays as they do.
+func TestShowsWhatWasDecided(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, rapid.IntRange(1, 3).Draw(t, "workers"), shownRules)
+		w.watched(true, nil)
+		rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
+		keys := rapid.SampledFrom([]int{3, 40, 2000}).Draw(t, "keys")
+		for i := range w.workers {
+			w.admit(i, "/none", "")                     // no rule
+			w.admit(i, "/v1/a", fmt.Sprint("first", i)) // an answer tells it
+		}
+		w.passes(200)
+		counts, shadow := map[string]*counted{}, uint64(0)
+		matched := map[string]uint64{"user": uint64(len(w.workers)), "trial": uint64(len(w.workers))}
+		for range rapid.IntRange(1, 4).Draw(t, "seconds") {
+			for range rapid.SampledFrom([]int{0, 50, 600}).Draw(t, "requests") {
+				user := fmt.Sprint([]string{"gold", "iron", "tin"}[rnd.IntN(3)], rnd.IntN(keys))
+				worker := rnd.IntN(len(w.workers))
+				admitted := w.admit(worker, "/v1/a", user)
+				matched["user"]++
+				name := map[byte]string{'g': "user/gold", 'i': "user/override-2", 't': "user/"}[user[0]]
+				count(counts, worker, name, user, !admitted)
+				if admitted {
+					matched["trial"]++
+				}
+			}
+			w.passes(1000)
+			for i, r := range w.last() {
+				r.check(t, counts, i)
+				for _, k := range r.Denied {
+					if k.Rule == "trial" {
+						shadow++
+					}
+				}
+			}
+			for _, c := range counts { // as the sketch after its report
+				c.decay()
+			}
+		}
+		uses := map[string]wire.RuleUse{}
+		for _, r := range w.last() {
+			for _, u := range r.Rules {
+				sum := uses[u.Rule]
+				sum.Matched, sum.NoKey = sum.Matched+u.Matched, sum.NoKey+u.NoKey
+				sum.Admitted, sum.Denied, sum.ShadowDenied = sum.Admitted+u.Admitted, sum.Denied+u.Denied, sum.ShadowDenied+u.ShadowDenied
+				uses[u.Rule] = sum
+			}
+		}
+		if u := uses["user"]; u.Matched != matched["user"] || u.Admitted+u.Denied != u.Matched || u.ShadowDenied+u.NoKey != 0 {
+			t.Fatalf("%d requests for user: %+v", matched["user"], u)
+		}
+		// It decides on requests that wait, too, of which another rule may then refuse some.
+		if u := uses["trial"]; u.Matched < matched["trial"] || u.Matched > matched["user"] || u.Admitted+u.Denied+u.NoKey != 0 || (u.ShadowDenied > 0) != (shadow > 0) && u.ShadowDenied != 0 {
+			t.Fatalf("%d requests for trial: %+v", matched["trial"], u)
+		}
+		if u := uses["device"]; u.Matched != 0 || u.NoKey != matched["user"] {
+			t.Fatalf("%d requests without a device: %+v", matched["user"], u)
+		}
+	})
+}
+
+// counted is a key as the test counts it: by a worker, in thousandths.
+type counted struct{ requests, refused uint64 }
+
+func (c *counted) decay() { c.requests, c.refused = c.requests*7/8, c.refused*7/8 }
+
+func count(counts map[string]*counted, worker int, name, user string, refused bool) {
+	key := fmt.Sprint(worker, " ", name, " ", user)
+	if counts[key] == nil {
+		counts[key] = &counted{}
+	}
+	counts[key].requests += 1000
+	if refused {
+		counts[key].refused += 1000
+	}
+}
+
+// check compares the keys of a report of a worker with what the test counted.
+func (r *shown) check(t *rapid.T, counts map[string]*counted, worker int) {
+	if len(r.Keys) > 100 || len(r.Denied) > 100 || r.IntervalMs > 8200 {
+		t.Fatalf("%d keys, %d refused ones, %d ms", len(r.Keys), len(r.Denied), r.IntervalMs)
+	}
+	for _, list := range []struct {
+		rates []wire.KeyRate
+		of    func(*counted) uint64
+	}{{r.Keys, func(c *counted) uint64 { return c.requests }}, {r.Denied, func(c *counted) uint64 { return c.refused }}} {
+		least := uint64(0)
+		listed := map[string]bool{}
+		for _, k := range list.rates {
+			least = k.Count
+			name := fmt.Sprint(worker, " ", k.Rule, "/", k.Override, " ", string(k.Key))
+			c := counts[name]
+			if c == nil && k.Rule == "trial" { // nothing waits for its answers: it decides later than the test counts
+				continue
+			}
+			if n := list.of(c); n > k.Count || n < k.Count-k.Over {
+				t.Fatalf("%s: %d, reported as %d - %d", name, n, k.Count, k.Over)
+			}
+			listed[name] = true
+		}
+		for name, c := range counts {
+			of, _, _ := strings.Cut(name, " ")
+			if n := list.of(c); of == fmt.Sprint(worker) && !listed[name] && n > least {
+				t.Fatalf("%s: %d, and not among the %d keys down to %d", name, n, len(list.rates), least)
+			}
+		}
+	}
+}
+
+// A tap shows the decisions that it asks for, and of many those that chance picks, no more than it may have.
+func TestTap(t *testing.T) {
+	for _, c := range []struct {
+		tap  wire.Tap
+		want map[string]bool // rule/override key outcome, of which each must be there, and nothing else
+	}{
+		{wire.Tap{Rule: "user"}, map[string]bool{"user/ ann 1": true, "user/ ann 2": true, "user/gold gold 1": true}},
+		{wire.Tap{Rule: "use"}, nil},
+		{wire.Tap{Rule: "user", Key: []byte("ann")}, map[string]bool{"user/ ann 1": true, "user/ ann 2": true}},
+		{wire.Tap{Key: []byte("ann"), Outcome: wire.OutcomeDenied}, map[string]bool{"user/ ann 2": true}},
+		{wire.Tap{Outcome: wire.OutcomeWouldDeny}, map[string]bool{"trial/ ann 4": true, "trial/ gold 4": true}},
+		{wire.Tap{Outcome: wire.OutcomeUnavailable}, nil},
+	} {
+		w := newWorld(t, 1, shownRules)
+		c.tap.PerSecond = 1000
+		w.watched(false, &c.tap)
+		w.admit(0, "/v1/a", "warm")
+		w.passes(200)
+		w.reports()
+		for i := range 30 {
+			w.admit(0, "/v1/a", "ann")
+			w.admit(0, "/v1/a", "gold")
+			w.pass(lease.Millis(10 * (i % 2)))
+		}
+		w.passes(1500)
+		seen := map[string]bool{}
+		for _, r := range w.reports() {
+			for _, d := range r.Decisions {
+				seen[fmt.Sprintf("%s/%s %s %d", d.Rule, d.Override, d.Key, d.Outcome)] = true
+				if denied := d.Outcome == wire.OutcomeDenied; d.AgeMs > 1200 || denied && (d.RetryAfterMs == 0 || d.Remaining > 0) || d.Outcome == wire.OutcomeAdmitted && d.RetryAfterMs > 0 {
+					t.Errorf("%+v", d)
+				}
+			}
+		}
+		if fmt.Sprint(seen) != fmt.Sprint(c.want) {
+			t.Errorf("%+v: %v, want %v", c.tap, seen, c.want)
+		}
+	}
+}
+
+// Of 2,000 decisions a second a tap of 100 shows 100, of the whole second, and every key as often as it came.
+func TestTapSamples(t *testing.T) {
+	w := newWorld(t, 1, strings.Replace(shownRules, "20/1h", "1000000/1h", 1))
+	w.watched(false, &wire.Tap{Rule: "user", PerSecond: 100})
+	w.admit(0, "/v1/a", "warm")
+	w.passes(200)
+	w.reports()
+	early, first, all := 0, 0, 0
+	for range 20 {
+		for i := range 200 {
+			for range 9 {
+				w.admit(0, "/v1/a", "ann")
+			}
+			w.admit(0, "/v1/a", "bob")
+			if w.pass(5); i%20 == 19 {
+				w.settle()
+			}
+		}
+	}
+	for _, r := range w.reports() {
+		if len(r.Decisions) > 100 {
+			t.Fatalf("%d decisions", len(r.Decisions))
+		}
+		for _, d := range r.Decisions {
+			if all++; d.AgeMs > 500 {
+				early++
+			}
+			if string(d.Key) == "bob" {
+				first++
+			}
+		}
+	}
+	if all < 1800 || early < all*2/5 || early > all*3/5 || first < all*6/100 || first > all*14/100 {
+		t.Errorf("%d decisions, %d of the first half of a second, %d of a tenth of the requests", all, early, first)
+	}
+}
+
+// What is admitted while the region does not answer shows as such, and the member as degraded.
+func TestShowsFailures(t *testing.T) {
+	w := newWorld(t, 1, shownRules)
+	w.watched(true, &wire.Tap{Outcome: wire.OutcomeUnavailable, PerSecond: 10})
+	w.admit(0, "/v1/a", "ann")
+	w.passes(1200)
+	w.reports()
+	for range 40 {
+		w.request(0, "/v1/a", "bob")
+		w.pass(100)
+		for i := 0; i < len(w.calls); {
+			if w.calls[i].call.Path == uplink.ReportPath {
+				w.answer(i)
+			} else {
+				w.lose(i, false)
+			}
+		}
+	}
+	w.workers[0].Problem(w.now-300, strings.Repeat("é", 101))
+	w.pass(1000)
+	w.settle()
+	all := w.reports()
+	m, n := all[len(all)-1].Members[0], 0
+	for _, r := range all {
+		n += len(r.Decisions)
+	}
+	if n == 0 || m.DegradedMs < 2000 || m.DegradedMs > 5500 || m.Error != strings.Repeat("é", 100) || m.ErrorAgeMs < 300 || m.ErrorAgeMs > 1300 {
+		t.Errorf("%d decisions, %+v", n, m)
+	}
+	w.passes(2000)
+	if all = w.reports(); all[len(all)-1].Members[0].DegradedMs != 0 {
+		t.Errorf("the region answers: %+v", all[len(all)-1].Members)
+	}
+}
+
+// A member says what it is and how it does.
+func TestMember(t *testing.T) {
+	w := newWorld(t, 0, shownRules)
+	w.config.PoP, w.config.Region = "fra1", "eu"
+	for range 2 {
+		w.start().Version = "1.2"
+	}
+	w.region.share = 250
+	w.watched(false, nil)
+	for range 250 {
+		for i := range 40 {
+			w.admit(i%2, "/v1/a", fmt.Sprint("u", i/2))
+		}
+		w.passes(100)
+	}
+	places := uint64(0)
+	for i, r := range w.last() {
+		m, x := r.Members[0], w.workers[i]
+		places += m.Places
+		if m.Places > 0 && m.Keys < 20 {
+			t.Errorf("%d keys in %d places", m.Keys, m.Places)
+		}
+		m.Keys, m.Places, m.AgeMs, m.RulesAgeMs = 0, 0, m.AgeMs/10_000, m.RulesAgeMs/10_000
+		want := wire.Member{
+			Kind: wire.MemberPop, Region: "eu", Name: "fra1", Holder: m.Holder, Worker: x.pop.Number, Version: "1.2",
+			RulesVersion: w.region.set.Version, AgeMs: 2, RulesAgeMs: 2, ReservePerMille: 250,
+		}
+		if fmt.Sprint(m) != fmt.Sprint(want) || string(m.Holder) != string(x.pop.Holder[:]) || string(r.Holder) != string(m.Holder) || r.Pop != "fra1" || r.Region != "eu" || r.Worker != m.Worker {
+			t.Errorf("%+v, want %+v", r, want)
+		}
+		if len(r.Keys)+len(r.Denied)+len(r.Decisions) > 0 || r.IntervalMs > 0 {
+			t.Errorf("nobody watches keys: %+v", r)
+		}
+	}
+	if places != 512 {
+		t.Errorf("%d places in the reports of the workers together, want those of the table once", places)
+	}
+
+	both := w.workers // the first one sleeps, and is not the leader any more when it wakes up
+	w.workers = both[1:]
+	w.passes(25_000)
+	w.workers = both
+	w.region.reports = nil
+	w.watched(false, nil)
+	w.admit(0, "/v1/a", "new to it")
+	w.passes(2000)
+	last := w.last()
+	if len(last) != 2 {
+		t.Fatalf("%d workers report", len(last))
+	}
+	if a, b := last[0].Members[0], last[1].Members[0]; a.Places != 0 || b.Places != 512 {
+		t.Errorf("%d places by the worker that led, %d by the one that does", a.Places, b.Places)
+	}
+}
+
+// Of a rule with live: off no key shows, and of one with hash: true no key in plain, whatever there is to hash with.
+func TestLiveOff(t *testing.T) {
+	const rules = `{"rules":[
+		{"name":"open","key":[{"header":"x-user"}],"limit":"30/1h","algorithm":"fixed_window"},
+		{"name":"closed","key":[{"header":"x-user"}],"limit":"30/1h","algorithm":"fixed_window","live":"off"},
+		{"name":"hashed","key":[{"header":"x-user"}],"hash":true,"limit":"30/1h","algorithm":"fixed_window","on_failure":"allow"}]}`
+	w := newWorld(t, 1, rules)
+	w.watched(true, &wire.Tap{PerSecond: 1000})
+	seen := map[string]bool{}
+	for second := range 20 {
+		if second == 10 {
+			w.region.secret = &rule.Secret{1}
+		}
+		w.admit(0, "/", "ann")
+		w.passes(1000)
+		for _, r := range w.reports() {
+			for _, k := range append(r.Keys, r.Denied...) {
+				seen[k.Rule+" "+string(k.Key)] = true
+			}
+			for _, d := range r.Decisions {
+				seen[d.Rule+" "+string(d.Key)] = true
+			}
+			for _, u := range r.Rules {
+				seen["counts "+u.Rule] = true
+			}
+		}
+	}
+	hashed := ""
+	for name := range seen {
+		if rest, ok := strings.CutPrefix(name, `hashed \h`); ok {
+			hashed = rest
+			delete(seen, name)
+		}
+	}
+	want := map[string]bool{"open ann": true, "counts open": true, "counts closed": true, "counts hashed": true}
+	if fmt.Sprint(seen) != fmt.Sprint(want) || hashed == "" {
+		t.Errorf("%v and hashed %q, want %v", seen, hashed, want)
+	}
+
+	// A rule that is closed while somebody watches shows none of what was collected before.
+	w.region.set, w.region.revision = mustRules(t, strings.Replace(rules, `"algorithm":"fixed_window"}`, `"algorithm":"fixed_window","live":"off"}`, 1)), 2
+	w.admit(0, "/", "bob")
+	w.passes(2000)
+	w.reports()
+	w.passes(3000)
+	for _, r := range w.reports() {
+		for _, k := range append(r.Keys, r.Denied...) {
+			if k.Rule == "open" {
+				t.Errorf("%+v", k)
+			}
+		}
+	}
+}
+
+// With as many rules, keys and decisions as there may be, all of the longest names, a report is as long as it may be.
+func TestReportFits(t *testing.T) {
+	var rules []string
+	for i := range 600 {
+		name := fmt.Sprintf("%0128d-%d", i, i%10) // as expanded rules have it
+		rules = append(rules, fmt.Sprintf(`{"name":"%s@%s@%s","match":{"path":"/%d"},"key":[{"header":"x-user"}],"limit":"1000000/1h","scope":"pop"}`, name[66:], strings.Repeat("s", 32), strings.Repeat("t", 32), i%150))
+	}
+	w := newWorld(t, 1, `{"rules":[`+strings.Join(rules, ",")+`]}`)
+	w.watched(true, &wire.Tap{PerSecond: 1000})
+	w.region.watch = 60_000
+	w.passes(10_000)
+	w.region.reports = nil
+	for i := range 600 {
+		w.admit(0, fmt.Sprint("/", i%150), strings.Repeat(fmt.Sprint(i%7), rule.MaxKey))
+		if i%100 == 0 {
+			w.passes(100)
+		}
+	}
+	w.passes(2000)
+	full := false
+	for _, r := range w.reports() {
+		full = full || len(r.Rules) == 600 && len(r.Keys) == 100 && len(r.Decisions) > 300 && len(r.Decisions) < 900
+	}
+	if !full {
+		t.Error("no report has all that there is room for")
+	}
+}

@@ -1,0 +1,203 @@
+package filter
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
+)
+
+// viewer is a region in which somebody watches.
+type viewer struct {
+	t       *testing.T
+	grants  func(*httpCall)
+	answer  wire.ReportResponse
+	fails   func(*httpCall) // reports; nil: they are answered
+	reports []wire.ReportRequest
+}
+
+func watching(t *testing.T) *viewer {
+	return &viewer{t: t, grants: grantOf(50), answer: wire.ReportResponse{Protocol: 1, WatchMs: 5000, Keys: true, Tap: &wire.Tap{PerSecond: 1}}}
+}
+
+func (v *viewer) serve(c *httpCall) {
+	if header(c.headers, ":path") != uplink.ReportPath {
+		v.grants(c)
+		v.tells(c)
+		return
+	}
+	var m wire.ReportRequest
+	if err := m.Decode(c.body); err != nil || m.Check() != "" || c.timeout != 1000 || header(c.headers, "connect-timeout-ms") != "1000" {
+		v.t.Errorf("report: %v, %s, timeout %d", err, m.Check(), c.timeout)
+	}
+	if v.reports = append(v.reports, m); v.fails != nil {
+		v.fails(c)
+		return
+	}
+	c.status, c.answer = "200", v.answer.Append(nil)
+}
+
+// tells adds to an answer of the region that somebody watches.
+func (v *viewer) tells(c *httpCall) {
+	if header(c.headers, ":path") != uplink.AcquirePath {
+		return
+	}
+	var m wire.Response
+	if err := m.Decode(c.answer); err != nil {
+		v.t.Error(err)
+	}
+	m.WatchMs = 5000
+	c.answer = m.Append(nil)
+}
+
+// passes lets seconds pass, and answers all calls.
+func (v *viewer) passes(e *envoy, seconds int) {
+	for range 10 * seconds {
+		e.pass(100)
+		e.settle(v.serve)
+	}
+}
+
+// Reports go to the region once a second, with what the filter knows of itself; what was logged is in them.
+func TestReports(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e, v := start(withRules(t, userRules), 1), watching(t)
+		for range 3 {
+			e.send(0, ":path", "/v1/a", "x-user", "ann")
+			e.settle(v.serve)
+			v.passes(e, 1)
+		}
+		v.passes(e, 12)
+		e.noCall = true
+		e.send(0, ":path", "/v1/a", "x-user", "bob")
+		e.pass(100)
+		e.noCall = false
+		v.passes(e, 2)
+		if n := len(v.reports); n < 15 || n > 18 {
+			t.Errorf("%d reports in 17 s", n)
+		}
+		decisions := 0
+		for _, r := range v.reports {
+			decisions += len(r.Decisions)
+		}
+		m := v.reports[len(v.reports)-1].Members[0]
+		if m.Version != version || m.Name != "test" || m.Places != 512 || !strings.HasPrefix(m.Error, "no call can be made to the Envoy cluster weir_region") || m.ErrorAgeMs < 1000 || decisions == 0 {
+			t.Errorf("%d decisions, %+v", decisions, m)
+		}
+		if k := v.reports[3].Keys; len(k) != 1 || string(k[0].Key) != "ann" || k[0].Rule != "user" {
+			t.Errorf("keys %+v", k)
+		}
+	})
+}
+
+// A key with an override by key shows under its name, in keys and in decisions.
+func TestReportsNameOverrides(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e, v := start(withRules(t, userRules), 1), watching(t)
+		v.grants = overriding("acme", lease.Grant{Status: lease.OK, Granted: 50, TTL: 10_000, Limit: 300, Remaining: 250, Reset: 30_500})
+		for range 4 {
+			e.send(0, ":path", "/v1/a", "x-user", "ann")
+			e.settle(v.serve)
+			v.passes(e, 1)
+		}
+		r := v.reports[len(v.reports)-1]
+		if k := r.Keys; len(k) != 1 || k[0].Rule != "user" || k[0].Override != "acme" {
+			t.Errorf("keys %+v", k)
+		}
+		if d := r.Decisions; len(d) != 1 || d[0].Rule != "user" || d[0].Override != "acme" || string(d[0].Key) != "ann" {
+			t.Errorf("decisions %+v", d)
+		}
+	})
+}
+
+// A report that fails is dropped: nothing is logged, and no call is counted.
+func TestReportFails(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		for name, fails := range map[string]func(*httpCall){
+			"hangs": hang, "refuses": refuse, "garbage": garbage,
+			"older release": func(c *httpCall) { c.status, c.answer = "404", []byte("unimplemented") },
+			"empty":         func(c *httpCall) { c.status, c.answer = "200", nil },
+		} {
+			e, v := start(withRules(t, userRules), 1), watching(t)
+			v.fails = fails
+			e.get(0, "/v1/a", "x-user", "ann")
+			e.send(0, ":path", "/v1/a", "x-user", "bob")
+			e.settle(v.serve)
+			v.passes(e, 3)
+			logs := len(e.logs)
+			if len(v.reports) < 2 || logs > 0 || e.metrics["weir.calls.reason.error"]+e.metrics["weir.calls.reason.timeout"]+e.metrics["weir.calls.reason.malformed"] > 0 {
+				t.Errorf("%s: %d reports, log %q, metrics %v", name, len(v.reports), e.logs, e.metrics)
+			}
+			v.passes(e, 10)
+			before := len(v.reports)
+			if v.passes(e, 5); len(v.reports) != before {
+				t.Errorf("%s: %d reports after the watch", name, len(v.reports)-before)
+			}
+		}
+	})
+}
+
+// The metrics of rules count on beside what reports say of them.
+func TestRulesAreCountedTwice(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e, v := start(withRules(t, userRules), 1), watching(t)
+		for range 4 {
+			for range 5 {
+				e.send(0, ":path", "/v1/a", "x-user", "ann")
+				e.settle(v.serve)
+			}
+			e.get(0, "/v1/a")
+			v.passes(e, 1)
+		}
+		u := v.reports[len(v.reports)-1].Rules[0]
+		allowed, missing := e.metrics["weir.decisions.rule.user.decision.allowed"], e.metrics["weir.missing_keys.rule.user"]
+		if u.Admitted != 20 || u.NoKey != 4 || u.Matched != 20 || allowed != 20 || missing != 4 {
+			t.Errorf("%+v, metrics %d and %d", u, allowed, missing)
+		}
+	})
+}
+
+// A warm request leaves no garbage while somebody watches, either.
+func TestWatchedAllocatesNothing(t *testing.T) {
+	for _, c := range touchedCases {
+		if !c.warm {
+			continue
+		}
+		e := newEnvoy(t, startQuiet, withRules(t, touchedRules), 1)
+		c.reach(e)
+		v := watching(t)
+		if v.grants = c.region; v.grants == nil {
+			v.grants = grantAll
+		}
+		e.send(0, ":path", "/one/thing", "x-user-id", "watched")
+		e.settle(v.serve)
+		if v.passes(e, 2); len(v.reports) < 2 {
+			t.Fatalf("%d reports", len(v.reports))
+		}
+		x, m := c.ask(e, "user-001"), e.vms[0].(native).vm
+		m.host.(*quiet).request = encodeMap(x.request)
+		e.current = x.id
+		if n := testing.AllocsPerRun(1000, func() {
+			m.requestHeaders(x.id)
+			m.responseHeaders(x.id)
+			m.deleted(x.id)
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", c.name, n)
+		}
+	}
+}
+
+// The module states the version that CHANGELOG.md begins with.
+func TestVersion(t *testing.T) {
+	page, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, newest, _ := strings.Cut(string(page), "\n## ")
+	if got := strings.Fields(newest)[0]; got != version {
+		t.Errorf("the module is %s, the newest entry %s", version, got)
+	}
+}
