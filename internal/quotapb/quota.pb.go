@@ -1813,8 +1813,13 @@ type Member struct {
 	// What part of a limit with scope: global the region may admit while no aggregator
 	// answers, in thousandths, at most 1000; a PoP states what it has heard.
 	ReservePerMille uint32 `protobuf:"varint,17,opt,name=reserve_per_mille,json=reservePerMille,proto3" json:"reserve_per_mille,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// How long ago who passes this on heard of the member. 0 from the member itself.
+	SilentMs uint64 `protobuf:"varint,18,opt,name=silent_ms,json=silentMs,proto3" json:"silent_ms,omitempty"`
+	// How many workers of one PoP this stands for, where a region sums them up: worker is 0 then.
+	// 0 counts as 1.
+	Workers       uint32 `protobuf:"varint,19,opt,name=workers,proto3" json:"workers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Member) Reset() {
@@ -1966,8 +1971,23 @@ func (x *Member) GetReservePerMille() uint32 {
 	return 0
 }
 
+func (x *Member) GetSilentMs() uint64 {
+	if x != nil {
+		return x.SilentMs
+	}
+	return 0
+}
+
+func (x *Member) GetWorkers() uint32 {
+	if x != nil {
+		return x.Workers
+	}
+	return 0
+}
+
 // KeyRate is how often requests of one key were decided. The true count is at most count,
 // and at least count - over.
+// From a region it is the sum of what its PoPs list: that of a key which some do not list may be larger.
 type KeyRate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the rule, at most 130 bytes.
@@ -2528,7 +2548,7 @@ const file_quota_proto_rawDesc = "" +
 	"\x06denied\x18\n" +
 	" \x03(\v2\x16.weir.quota.v1.KeyRateR\x06denied\x12,\n" +
 	"\x05rules\x18\v \x03(\v2\x16.weir.quota.v1.RuleUseR\x05rules\x125\n" +
-	"\tdecisions\x18\f \x03(\v2\x17.weir.quota.v1.DecisionR\tdecisions\"\xf9\x03\n" +
+	"\tdecisions\x18\f \x03(\v2\x17.weir.quota.v1.DecisionR\tdecisions\"\xb0\x04\n" +
 	"\x06Member\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.weir.quota.v1.MemberKindR\x04kind\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\tR\x06region\x12\x12\n" +
@@ -2550,7 +2570,9 @@ const file_quota_proto_rawDesc = "" +
 	"\x05redis\x18\x0f \x01(\tR\x05redis\x12 \n" +
 	"\ferror_age_ms\x18\x10 \x01(\x04R\n" +
 	"errorAgeMs\x12*\n" +
-	"\x11reserve_per_mille\x18\x11 \x01(\rR\x0freservePerMille\"u\n" +
+	"\x11reserve_per_mille\x18\x11 \x01(\rR\x0freservePerMille\x12\x1b\n" +
+	"\tsilent_ms\x18\x12 \x01(\x04R\bsilentMs\x12\x18\n" +
+	"\aworkers\x18\x13 \x01(\rR\aworkers\"u\n" +
 	"\aKeyRate\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x1a\n" +
 	"\boverride\x18\x02 \x01(\tR\boverride\x12\x10\n" +

@@ -45,6 +45,8 @@ type Member struct {
 	Redis           string
 	ErrorAgeMs      uint64
 	ReservePerMille uint32
+	SilentMs        uint64
+	Workers         uint32
 }
 
 // KeyRate is a KeyRate.
@@ -131,7 +133,9 @@ func (m *Member) append(dst []byte) []byte {
 	dst = appendBytes(dst, 14, m.Error)
 	dst = appendBytes(dst, 15, m.Redis)
 	dst = appendUint(dst, 16, m.ErrorAgeMs)
-	return appendUint(dst, 17, uint64(m.ReservePerMille))
+	dst = appendUint(dst, 17, uint64(m.ReservePerMille))
+	dst = appendUint(dst, 18, m.SilentMs)
+	return appendUint(dst, 19, uint64(m.Workers))
 }
 
 func (k *KeyRate) append(dst []byte) []byte {
@@ -247,6 +251,10 @@ func (m *Member) decode(r *reader) {
 			m.ErrorAgeMs = r.num
 		case 17<<3 | typeVarint:
 			m.ReservePerMille = uint32(r.num)
+		case 18<<3 | typeVarint:
+			m.SilentMs = r.num
+		case 19<<3 | typeVarint:
+			m.Workers = uint32(r.num)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func generatedReport(m *wire.ReportRequest) *quotapb.ReportRequest {
 		pb.Members = append(pb.Members, &quotapb.Member{
 			Kind: quotapb.MemberKind(x.Kind), Region: x.Region, Name: x.Name, Holder: x.Holder, Worker: x.Worker, Version: x.Version,
 			RulesVersion: x.RulesVersion, RulesRevision: x.RulesRevision, RulesAgeMs: x.RulesAgeMs, AgeMs: x.AgeMs, DegradedMs: x.DegradedMs,
-			Keys: x.Keys, Places: x.Places, Error: x.Error, ErrorAgeMs: x.ErrorAgeMs, ReservePerMille: x.ReservePerMille, Redis: x.Redis,
+			Keys: x.Keys, Places: x.Places, Error: x.Error, ErrorAgeMs: x.ErrorAgeMs, ReservePerMille: x.ReservePerMille, Redis: x.Redis, SilentMs: x.SilentMs, Workers: x.Workers,
 		})
 	}
 	for _, u := range m.Rules {
@@ -84,7 +84,7 @@ func sampleReport() *wire.ReportRequest {
 		Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 7, Pop: "fra1", Region: "eu", IntervalMs: 8000,
 		Members: []wire.Member{{
 			Kind: wire.MemberPop, Region: "eu", Name: "fra1", Holder: holder, Worker: 7, Version: "0.1", RulesVersion: "9f86d081884c7d65", RulesRevision: 12,
-			RulesAgeMs: 5000, AgeMs: 90_000, DegradedMs: 300, Keys: 12, Places: 512, Error: "no call can be made", ErrorAgeMs: 400, ReservePerMille: 250, Redis: "ok",
+			RulesAgeMs: 5000, AgeMs: 90_000, DegradedMs: 300, Keys: 12, Places: 512, Error: "no call can be made", ErrorAgeMs: 400, ReservePerMille: 250, Redis: "ok", SilentMs: 20, Workers: 8,
 		}},
 		Keys:      []wire.KeyRate{{Rule: "login", Override: "gold", Key: []byte("ann"), Count: 8000, Over: 1000}},
 		Denied:    []wire.KeyRate{{Rule: "login", Override: "gold", Key: []byte("bob"), Count: 1000, Over: 500}},

@@ -128,7 +128,7 @@ func (m *Member) check(c *bounds) {
 	c.text("members.error", m.Error, MaxProblem)
 	c.text("members.redis", m.Redis, MaxProblem)
 	c.holds("members.reserve_per_mille", m.ReservePerMille <= 1000)
-	c.numbers("members", m.RulesAgeMs, m.AgeMs, m.DegradedMs, m.Keys, m.Places, m.ErrorAgeMs)
+	c.numbers("members", m.RulesAgeMs, m.AgeMs, m.DegradedMs, m.Keys, m.Places, m.ErrorAgeMs, m.SilentMs)
 }
 
 func (k *KeyRate) check(c *bounds, list string) {
