@@ -20,7 +20,7 @@ const (
 	redisDirectory = "redis"
 	// redisUser and redisRights are those of internal/redis/redisstore/weir.acl.
 	redisUser   = "weir"
-	redisRights = "resetchannels ~weir:* -@all +evalsha +eval +script|load +time +get +set +getrange +setrange +pexpire +zadd +zrem +zremrangebyscore +zcard +cluster|slots +cluster|info +asking +info"
+	redisRights = "resetchannels ~weir:* -@all +evalsha +eval +script|load +time +get +set +getrange +setrange +pexpire +zadd +zrem +zremrangebyscore +zcard +hset +hscan +hdel +cluster|slots +cluster|info +asking +info"
 )
 
 // Files are all files but the state, by their path.

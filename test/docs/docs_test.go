@@ -277,7 +277,7 @@ func blocks(t *testing.T) map[string]func(*Block) error {
 			_, err := regions.Parse("the example", "example", strings.Join(b.Lines, "\n"))
 			return err
 		},
-		"user weir on >PASSWORD resetchannels ~weir:* -@all +evalsha +eval +script|load +time +get +set +getrange +setrange +pexpire +zadd +zrem +zremrangebyscore +zcard +cluster|slots +cluster|info +asking +info": func(b *Block) error {
+		"user weir on >PASSWORD resetchannels ~weir:* -@all +evalsha +eval +script|load +time +get +set +getrange +setrange +pexpire +zadd +zrem +zremrangebyscore +zcard +hset +hscan +hdel +cluster|slots +cluster|info +asking +info": func(b *Block) error {
 			if acl := read(t, "internal/redis/redisstore/weir.acl"); !strings.Contains(acl, strings.TrimSpace(b.Lines[0])) {
 				return fmt.Errorf("the line is not that of weir.acl")
 			}

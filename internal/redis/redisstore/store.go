@@ -26,6 +26,7 @@ type Store struct {
 	live     func(within time.Duration) []uint64 // nil: holders are not counted
 	counters counters
 	metrics  metrics
+	boards   chan struct{} // is held during a command for a board: they share a connection
 }
 
 var _ engine.Store = (*Store)(nil)
@@ -36,10 +37,10 @@ func New(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{config: c, began: time.Now()}
+	s := &Store{config: c, began: time.Now(), boards: make(chan struct{}, 1)}
 	use := topology.Use{
 		Sender:      func(n *topology.Node) topology.Sender { return &sender{s, n, newQueue(c.Queue)} },
-		Connections: c.Lanes + 1, // the heartbeat
+		Connections: c.Lanes + 2, // the heartbeat, and what people watch
 		Key:         replicasKey,
 	}
 	for _, script := range script.All() {

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
@@ -37,6 +38,13 @@ func TestLeastRights(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	if err := s.Reports().Put(ctx, []live.Note{{ID: "a", For: time.Millisecond}, {ID: "b", For: time.Minute}}); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the note that ends is dropped", func() bool {
+		notes, _, err := s.Reports().All(ctx)
+		return err == nil && len(notes) == 1
+	})
 	askAround(ctx, t, s)
 	for _, n := range c.Nodes {
 		n.Do("SCRIPT", "FLUSH")

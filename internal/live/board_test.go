@@ -1,0 +1,15 @@
+package live_test
+
+import (
+	"testing"
+
+	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/live/livetest"
+)
+
+func TestMemory(t *testing.T) {
+	livetest.Run(t, func(testing.TB) [2]live.Board {
+		b := new(live.Memory)
+		return [2]live.Board{b, b}
+	})
+}

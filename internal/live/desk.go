@@ -1,0 +1,289 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir/internal/repeat"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+const (
+	// turnEvery is how often a desk reads what is watched, and shows its own process; half as long is
+	// how long a report waits at most before all replicas see it.
+	turnEvery = time.Second
+	// viewerTime is how long a watch lasts that its viewer does not renew.
+	viewerTime = 5 * time.Second
+	// boardTime bounds one use of a board.
+	boardTime = time.Second
+	// upTime is for how long a replica counts as one that can show the region to the aggregator.
+	upTime = 3 * time.Second
+)
+
+// Watch is what somebody wants to see. The zero value is the members and the rules.
+type Watch struct {
+	Keys bool      // which keys come most
+	Tap  *wire.Tap // these decisions, PerSecond of all holders together; nil: none
+}
+
+// Above is the tier above, which may watch this one. It is safe for concurrent use.
+type Above interface {
+	// Watched is for how long from now somebody watches there, by its answers to other calls; 0: nobody.
+	Watched() time.Duration
+	// Report shows it the region. The holder, its protocol and the region are filled in.
+	Report(ctx context.Context, m *wire.ReportRequest) (*wire.ReportResponse, error)
+}
+
+// Config is what a desk is made of.
+type Config struct {
+	Reports, Watches Board
+	// Regions is set if those that report are regions: the desk is that of an aggregator.
+	Regions bool
+	// Region is the name of the own region; empty: it has none.
+	Region string
+	// Self is how the own process does. It is called once a second while somebody watches.
+	Self func() wire.Member
+	// Expected are the names of regions that should show themselves; nil: none.
+	Expected func() []string
+	// Known reports whether a rule is in force; what is shown of others is left out. nil: all are.
+	Known func(rule string) bool
+	// PerSecond is how many units a second the limit of a rule lets pass, or that of an override by its name; 0: that
+	// cannot be said. nil: never.
+	PerSecond func(rule, override string) float64
+	// Above is the tier above; nil: there is none.
+	Above Above
+	// MaxBytes bounds the reports that are remembered, 0: 32 MiB; MaxHolders the holders of one address, 0: 128.
+	MaxBytes, MaxHolders int
+	Log                  *slog.Logger // nil: nothing is logged
+}
+
+// Desk takes reports and shows them. Create it with [New]; [Desk.Run] has to run beside it. It is safe for concurrent
+// use.
+type Desk struct {
+	config Config
+	id     string // of this replica on the boards
+	taken  taken
+	watch  atomic.Pointer[watched] // nil: nobody watches
+	failed repeat.Seldom           // was logged: the board did not answer
+	down   repeat.Seldom           // was logged: the tier above took no report
+
+	mu      sync.Mutex
+	viewers map[*Watch]time.Time // until when
+	above   Watch                // what the tier above watches, by its last answer
+	since   time.Time            // when the first watch of this row of watches was seen
+
+	viewing sync.Mutex // is held while a view is made
+	view    *View      // the last one
+	made    time.Time
+	rated   map[string]rated // of the last view, by ID
+	passed  map[string]int64 // notes whose decisions the tier above has, by ID: when they came; belongs to Run
+}
+
+// watched is what is watched in the tier.
+type watched struct {
+	Watch
+	until time.Time
+}
+
+// New makes the desk of a replica that has just started.
+func New(c Config) *Desk {
+	c.MaxBytes, c.MaxHolders = cmp.Or(c.MaxBytes, 32<<20), cmp.Or(c.MaxHolders, 128)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Desk{
+		config: c, id: rand.Text(), viewers: map[*Watch]time.Time{},
+		taken: newTaken(c.MaxBytes, c.MaxHolders),
+	}
+}
+
+// Run does what is to be done once a second, until ctx ends.
+func (d *Desk) Run(ctx context.Context) error {
+	for odd := false; ; odd = !odd {
+		if d.post(ctx); !odd {
+			d.turn(ctx)
+		}
+		if !repeat.Sleep(ctx, repeat.Jittered(turnEvery/2)) {
+			return nil
+		}
+	}
+}
+
+// turn renews what is watched here, reads what is watched anywhere, and shows this process.
+func (d *Desk) turn(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 3*boardTime)
+	defer cancel()
+	d.renew(ctx)
+	first := d.learn(ctx)
+	w := d.watching()
+	if w == nil {
+		return
+	}
+	if d.config.Self != nil {
+		own := wire.ReportRequest{Members: []wire.Member{d.config.Self()}}
+		d.put(ctx, d.config.Reports, Note{ID: "s" + d.id, Text: own.Append(nil), For: noteTime})
+	}
+	if first && d.config.Above != nil && d.config.Above.Watched() > 0 {
+		d.passUp(ctx)
+	}
+}
+
+// Begin has what w says collected until the end is called, or for viewerTime after the last call of renew.
+func (d *Desk) Begin(ctx context.Context, w Watch) (renew, end func()) {
+	renew = func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.viewers[&w] = time.Now().Add(viewerTime)
+	}
+	renew()
+	d.renew(ctx)
+	d.learn(ctx)
+	return renew, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.viewers, &w)
+	}
+}
+
+// renew puts up what the viewers of this replica watch, and what the tier above does.
+func (d *Desk) renew(ctx context.Context) {
+	d.mu.Lock()
+	now := time.Now()
+	maps.DeleteFunc(d.viewers, func(_ *Watch, until time.Time) bool { return !until.After(now) })
+	var joined Watch
+	for w := range d.viewers {
+		joined = joined.join(*w)
+	}
+	some, above := len(d.viewers) > 0, d.above
+	d.mu.Unlock()
+	if some {
+		d.put(ctx, d.config.Watches, Note{ID: "v" + d.id, Text: joined.encode(), For: viewerTime})
+	}
+	if d.config.Above == nil {
+		return
+	}
+	if left := d.config.Above.Watched(); left > 0 {
+		d.put(ctx, d.config.Watches, Note{ID: upNote + d.id, Text: above.encode(), For: min(max(left, time.Millisecond), upTime)})
+	}
+}
+
+// upNote begins the names of the notes of replicas that can show the region to the aggregator.
+const upNote = "u"
+
+// learn reads what is watched. first reports whether of the replicas that can show the region to the aggregator this
+// one is to do so.
+func (d *Desk) learn(ctx context.Context) (first bool) {
+	bounded, cancel := context.WithTimeout(ctx, boardTime)
+	defer cancel()
+	notes, now, err := d.config.Watches.All(bounded)
+	if err != nil {
+		d.note(ctx, err)
+		return false // what was watched is until its time is over
+	}
+	var w watched
+	least := ""
+	for i := range notes {
+		n := &notes[i]
+		one, ok := decodeWatch(n.Text)
+		if !ok {
+			continue
+		}
+		if until := time.Now().Add(n.Left(now)); until.After(w.until) {
+			w.until = until
+		}
+		w.Watch = w.join(one)
+		if strings.HasPrefix(n.ID, upNote) && (least == "" || n.ID < least) {
+			least = n.ID
+		}
+	}
+	before := d.watching()
+	d.mu.Lock()
+	if d.since.IsZero() || before == nil {
+		d.since = time.Now()
+	}
+	d.mu.Unlock()
+	if w.until.IsZero() {
+		d.watch.Store(nil)
+		d.taken.forgetAll()
+		return false
+	}
+	d.watch.Store(&w)
+	return least == upNote+d.id
+}
+
+// watching is what is watched; nil: nothing.
+func (d *Desk) watching() *watched {
+	w := d.watch.Load()
+	if w == nil || !w.until.After(time.Now()) {
+		return nil
+	}
+	return w
+}
+
+// WatchMs is for how many milliseconds from now somebody watches, as holders are told; 0: nobody does.
+func (d *Desk) WatchMs() uint32 {
+	w := d.watch.Load()
+	if w == nil {
+		return 0
+	}
+	return uint32(min(max(time.Until(w.until).Milliseconds(), 0), wire.LongestWatch))
+}
+
+// put puts one note up. It may be lost.
+func (d *Desk) put(ctx context.Context, b Board, notes ...Note) {
+	bounded, cancel := context.WithTimeout(ctx, boardTime)
+	defer cancel()
+	if err := b.Put(bounded, notes); err != nil {
+		d.note(ctx, err)
+	}
+}
+
+// note logs that a board does not answer.
+func (d *Desk) note(ctx context.Context, err error) {
+	if ctx.Err() == nil && d.failed.Now() {
+		d.config.Log.Warn("what people watch is not shared with the other replicas: the store does not take it", "error", err)
+	}
+}
+
+// join is what two people want to see, together. A tap that shows what both want may show more.
+func (w Watch) join(o Watch) Watch {
+	w.Keys = w.Keys || o.Keys
+	if w.Tap == nil || o.Tap == nil {
+		w.Tap = cmp.Or(w.Tap, o.Tap)
+		return w
+	}
+	both := *w.Tap
+	if both.Rule != o.Tap.Rule {
+		both.Rule = ""
+	}
+	if !slices.Equal(both.Key, o.Tap.Key) {
+		both.Key = nil
+	}
+	if both.Outcome != o.Tap.Outcome {
+		both.Outcome = 0
+	}
+	both.PerSecond = max(both.PerSecond, o.Tap.PerSecond)
+	w.Tap = &both
+	return w
+}
+
+// encode is the text of the note of a watch.
+func (w Watch) encode() []byte {
+	return (&wire.ReportResponse{Protocol: wire.Protocol, Keys: w.Keys, Tap: w.Tap}).Append(nil)
+}
+
+func decodeWatch(text []byte) (w Watch, ok bool) {
+	var m wire.ReportResponse
+	if m.Decode(text) != nil || !wire.Supported(m.Protocol) {
+		return w, false
+	}
+	return Watch{m.Keys, m.Tap}, true
+}

@@ -1,0 +1,330 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// counted is a board that counts how often it is used.
+type counted struct {
+	live.Memory
+	puts, reads atomic.Int64
+	down        atomic.Bool
+}
+
+var errDown = errors.New("the board is down")
+
+func (c *counted) Put(ctx context.Context, notes []live.Note) error {
+	c.puts.Add(1)
+	if c.down.Load() {
+		return errDown
+	}
+	return c.Memory.Put(ctx, notes)
+}
+
+func (c *counted) All(ctx context.Context) ([]live.Note, int64, error) {
+	c.reads.Add(1)
+	if c.down.Load() {
+		return nil, 0, errDown
+	}
+	return c.Memory.All(ctx)
+}
+
+// tier is the replicas of a tier, which share their boards.
+type tier struct {
+	reports, watches counted
+	desks            []*live.Desk
+}
+
+// start runs so many replicas until the end of the test's bubble.
+func start(t *testing.T, replicas int, c live.Config) *tier {
+	t.Helper()
+	s := new(tier)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	t.Cleanup(func() { cancel(); running.Wait() })
+	for i := range replicas {
+		c := c
+		c.Reports, c.Watches = &s.reports, &s.watches
+		kind := wire.MemberRegion
+		if c.Regions {
+			kind = wire.MemberAggregator
+		}
+		c.Self = func() wire.Member {
+			return wire.Member{Kind: kind, Region: c.Region, Name: fmt.Sprint("replica", i), Holder: []byte(fmt.Sprintf("%-16d", i))}
+		}
+		d := live.New(c)
+		s.desks = append(s.desks, d)
+		running.Go(func() { _ = d.Run(ctx) })
+	}
+	return s
+}
+
+// report is that of a worker of a PoP.
+func report(pop string, worker uint64) *wire.ReportRequest {
+	holder := []byte(fmt.Sprintf("%-16s", pop))[:16]
+	return &wire.ReportRequest{
+		Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: worker, Pop: pop, IntervalMs: 8000,
+		Members: []wire.Member{{Kind: wire.MemberPop, Name: pop, Holder: holder, Worker: worker, Keys: 10, Places: 100, RulesVersion: "new", RulesRevision: 2}},
+	}
+}
+
+func take(t *testing.T, d *live.Desk, m *wire.ReportRequest) wire.ReportResponse {
+	t.Helper()
+	if field := m.Check(); field != "" {
+		t.Fatalf("the report is out of bounds: %s", field)
+	}
+	answer, err := d.Take("192.0.2.1", m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+func see(t *testing.T, d *live.Desk) *live.View {
+	t.Helper()
+	v, err := d.See(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// While nobody watches, a replica reads one board once a second, whatever comes, and nothing is kept.
+func TestNobodyWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, 1, live.Config{})
+		time.Sleep(time.Minute)
+		for range 1000 {
+			if ms := s.desks[0].WatchMs(); ms != 0 {
+				t.Fatalf("%d ms", ms)
+			}
+			if a := take(t, s.desks[0], report("fra1", 1)); a.WatchMs != 0 || a.Keys || a.Tap != nil {
+				t.Fatalf("%+v", a)
+			}
+		}
+		if n := s.watches.reads.Load(); n < 50 || n > 70 {
+			t.Errorf("read %d times in a minute", n)
+		}
+		if n := s.watches.puts.Load() + s.reports.puts.Load() + s.reports.reads.Load(); n != 0 {
+			t.Errorf("%d other uses", n)
+		}
+	})
+}
+
+// What is watched at one replica is watched at all, until its viewer has gone or is not heard any more.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, 2, live.Config{Region: "eu"})
+		time.Sleep(time.Second)
+		renew, end := s.desks[0].Begin(t.Context(), live.Watch{Keys: true})
+		if ms := s.desks[0].WatchMs(); ms < 4000 || ms > 5000 {
+			t.Errorf("at once %d ms", ms)
+		}
+		for range 30 {
+			time.Sleep(time.Second)
+			renew()
+			if time.Sleep(200 * time.Millisecond); s.desks[1].WatchMs() == 0 {
+				t.Fatal("the other replica does not know")
+			}
+		}
+		a := take(t, s.desks[1], report("fra1", 1))
+		if !a.Keys || a.WatchMs == 0 || a.Tap != nil {
+			t.Errorf("%+v", a)
+		}
+		time.Sleep(2 * time.Second)
+		v := see(t, s.desks[0])
+		if v.Of != "region eu" || v.Watched < 25*time.Second || v.Silent != nil {
+			t.Errorf("%+v", v)
+		}
+		var names []string
+		for _, m := range v.Members {
+			names = append(names, fmt.Sprint(m.Kind, " ", m.Region, " ", m.Name, " ", m.SilentMs < 3000))
+		}
+		if got := strings.Join(names, ", "); got != "2 eu replica0 true, 2 eu replica1 true, 1 eu fra1 true" {
+			t.Error(got)
+		}
+		end()
+		time.Sleep(10 * time.Second)
+		if a, b := s.desks[0].WatchMs(), s.desks[1].WatchMs(); a != 0 || b != 0 {
+			t.Errorf("after the end: %d, %d ms", a, b)
+		}
+		s.desks[0].Begin(t.Context(), live.Watch{})
+		time.Sleep(10 * time.Second)
+		if ms := s.desks[0].WatchMs(); ms != 0 {
+			t.Errorf("of a viewer that is gone: %d ms", ms)
+		}
+	})
+}
+
+// Two who tap are shown what both want; a tap is divided among those who report.
+func TestTap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, 1, live.Config{})
+		d := s.desks[0]
+		login := wire.Tap{Rule: "login", Key: []byte("ann"), Outcome: wire.OutcomeDenied, PerSecond: 100}
+		renew, end := d.Begin(t.Context(), live.Watch{Tap: &login})
+		defer end()
+		var a wire.ReportResponse
+		for range 2 { // the second time all are known
+			for w := range uint64(4) {
+				a = take(t, d, report("fra1", w))
+			}
+			time.Sleep(2 * time.Second)
+			renew()
+		}
+		if a.Keys || a.Tap == nil || a.Tap.Rule != "login" || string(a.Tap.Key) != "ann" || a.Tap.Outcome != wire.OutcomeDenied || a.Tap.PerSecond != 25 {
+			t.Errorf("%+v", a.Tap)
+		}
+		_, other := d.Begin(t.Context(), live.Watch{Keys: true, Tap: &wire.Tap{Rule: "login", Outcome: wire.OutcomeAdmitted, PerSecond: 10}})
+		if a = take(t, d, report("fra1", 1)); !a.Keys || a.Tap == nil || a.Tap.Rule != "login" || len(a.Tap.Key) != 0 || a.Tap.Outcome != 0 || a.Tap.PerSecond != 25 {
+			t.Errorf("%+v", a.Tap)
+		}
+		other()
+
+		m := report("fra1", 2)
+		for i := range 200 {
+			m.Decisions = append(m.Decisions, wire.Decision{Rule: "login@1d", Key: []byte("ann"), Outcome: wire.OutcomeDenied, AgeMs: uint64(200 - i)})
+		}
+		m.Decisions = append(m.Decisions, wire.Decision{Rule: "other", Key: []byte("ann"), Outcome: wire.OutcomeDenied},
+			wire.Decision{Rule: "login", Key: []byte("bob"), Outcome: wire.OutcomeDenied}, wire.Decision{Rule: "login", Key: []byte("ann"), Outcome: wire.OutcomeAdmitted})
+		renew()
+		take(t, d, m)
+		time.Sleep(time.Second)
+		v := see(t, d)
+		found, seen := v.Decisions(&login, nil)
+		if len(found) != 100 || found[0].Rule != "login@1d" || found[0].Of != "fra1" || found[0].AgeMs < found[99].AgeMs || found[0].AgeMs > 2000 {
+			t.Errorf("%d: %+v", len(found), found[:min(len(found), 1)])
+		}
+		if again, _ := v.Decisions(&login, seen); len(again) != 0 {
+			t.Errorf("%d again", len(again))
+		}
+	})
+}
+
+// Counts of the same key are added, with their errors, each by the time that it reaches back; what a rule did is summed,
+// and compared with the limit.
+func TestView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, 1, live.Config{PerSecond: func(rule, override string) float64 {
+			return map[string]float64{"login ": 10, "login gold": 100}[rule+" "+override]
+		}})
+		d := s.desks[0]
+		renew, end := d.Begin(t.Context(), live.Watch{Keys: true})
+		defer end()
+		for round := range uint64(4) {
+			for i, pop := range []string{"fra1", "fra2"} {
+				m := report(pop, uint64(i))
+				m.IntervalMs = uint32(8000 >> i)
+				rate := uint64(m.IntervalMs)
+				m.Keys = []wire.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 4 * rate, Over: rate}, {Rule: "login", Override: "gold", Key: []byte("ann"), Count: 2 * rate}}
+				m.Denied = []wire.KeyRate{{Rule: "login", Key: []byte(pop), Count: rate * uint64(i+1)}}
+				m.Rules = []wire.RuleUse{{Rule: "login", Matched: 1000 + 20*round, NoKey: 3, Admitted: 1000 + 20*round, Denied: 10 * round}}
+				take(t, d, m)
+			}
+			time.Sleep(2 * time.Second)
+			see(t, d)
+			renew()
+		}
+		v := see(t, d)
+		if k := v.Busiest; len(k) != 2 || string(k[0].Key) != "ann" || k[0].PerSecond != 8 || k[0].Over != 2 || k[1].Override != "gold" || k[1].PerSecond != 4 {
+			t.Errorf("%+v", k)
+		}
+		if k := v.Denied; len(k) != 2 || string(k[0].Key) != "fra2" || k[0].PerSecond != 2 || k[0].Of != "" {
+			t.Errorf("%+v", k)
+		}
+		if k := v.ByPoP(false); len(k) != 4 || k[0].PerSecond != 4 || k[0].Of != "fra1" || k[1].Of != "fra2" {
+			t.Errorf("%+v", k)
+		}
+		if k := v.ByPoP(true); len(k) != 2 || k[0].Of != "fra2" {
+			t.Errorf("%+v", k)
+		}
+		u := v.Rules[0]
+		if len(v.Rules) != 1 || u.Matched != 2120 || u.NoKey != 6 || u.Denied != 60 || math.Abs(u.AdmittedPerSecond-20) > 6 || math.Abs(u.DeniedPerSecond-10) > 3 || u.Used != 0.6 {
+			t.Errorf("%+v", v.Rules)
+		}
+		if time.Sleep(4 * time.Second); len(see(t, d).Busiest) != 0 || len(see(t, d).Members) != 3 {
+			t.Errorf("of who is silent: %+v", see(t, d))
+		}
+	})
+}
+
+// The workers of a PoP are one row, with the rules of the one that is behind.
+func TestWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, 1, live.Config{})
+		_, end := s.desks[0].Begin(t.Context(), live.Watch{})
+		defer end()
+		for w := range uint64(8) {
+			m := report("fra1", w)
+			if w == 5 {
+				of := &m.Members[0]
+				of.RulesVersion, of.RulesRevision, of.DegradedMs, of.Error = "old", 1, 700, "no call can be made"
+			}
+			take(t, s.desks[0], m)
+		}
+		time.Sleep(time.Second)
+		v := see(t, s.desks[0])
+		m := v.Members[len(v.Members)-1]
+		if len(v.Members) != 2 || m.Name != "fra1" || m.Workers != 8 || m.Keys != 80 || m.Places != 800 || m.RulesVersion != "old" || m.RulesRevision != 1 || m.DegradedMs != 700 || m.Error == "" {
+			t.Errorf("%+v", v.Members)
+		}
+	})
+}
+
+// However many look, the boards are read once a second.
+func TestManyViewers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, 1, live.Config{})
+		renew, end := s.desks[0].Begin(t.Context(), live.Watch{})
+		defer end()
+		before := s.reports.reads.Load()
+		var looking sync.WaitGroup
+		for range 2000 {
+			looking.Go(func() {
+				for range 5 {
+					see(t, s.desks[0])
+					time.Sleep(time.Second)
+				}
+			})
+		}
+		looking.Wait()
+		renew()
+		if n := s.reports.reads.Load() - before; n > 7 {
+			t.Errorf("read %d times in 5 s", n)
+		}
+	})
+}
+
+// Without its store a tier shows nothing and says why, and what holders do is as before.
+func TestBoardDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, 1, live.Config{})
+		_, end := s.desks[0].Begin(t.Context(), live.Watch{})
+		defer end()
+		s.reports.down.Store(true)
+		s.watches.down.Store(true)
+		if take(t, s.desks[0], report("fra1", 1)).WatchMs == 0 {
+			t.Error("the watch has ended")
+		}
+		time.Sleep(time.Second)
+		if v, err := s.desks[0].See(t.Context()); err == nil || !errors.Is(err, errDown) {
+			t.Errorf("%+v, %v", v, err)
+		}
+		time.Sleep(10 * time.Second)
+		if ms := s.desks[0].WatchMs(); ms != 0 {
+			t.Errorf("a watch that nobody can renew lasts for %d ms", ms)
+		}
+	})
+}

@@ -1,0 +1,222 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// above is a tier above that watches.
+type above struct {
+	mu     sync.Mutex
+	left   time.Duration
+	answer wire.ReportResponse
+	got    []*wire.ReportRequest
+	to     *live.Desk // takes the reports in the place of answer; nil: nobody
+	region string
+	fails  bool
+}
+
+func (a *above) Watched() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.to != nil {
+		return time.Duration(a.to.WatchMs()) * time.Millisecond
+	}
+	return a.left
+}
+
+func (a *above) Report(_ context.Context, m *wire.ReportRequest) (*wire.ReportResponse, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	m.Protocol, m.ProtocolMax, m.Holder, m.Region = 1, 1, []byte("0123456789abcdef"), a.region
+	if a.region == "" {
+		m.Region = "eu"
+	}
+	a.got = append(a.got, m)
+	if a.fails {
+		return nil, errors.New("the aggregator is away")
+	}
+	answer := a.answer
+	if a.to != nil {
+		if field := m.Check(); field != "" {
+			return nil, errors.New(field)
+		}
+		var copied wire.ReportRequest
+		if err := copied.Decode(m.Append(nil)); err != nil {
+			return nil, err
+		}
+		var err error
+		answer, err = a.to.Take("192.0.2."+m.Region, &copied)
+		return &answer, err
+	}
+	return &answer, nil
+}
+
+// reports are those that it got.
+func (a *above) reports() []*wire.ReportRequest {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.got)
+}
+
+func (a *above) calls() int { return len(a.reports()) }
+
+// What is watched at the aggregator is collected in all regions, each of which one replica shows.
+func TestRegions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		top := start(t, 1, live.Config{Regions: true, Expected: func() []string { return []string{"ap", "eu", "us"} }}).desks[0]
+		links, regions := map[string]*above{}, map[string]*tier{}
+		for _, name := range []string{"eu", "us"} {
+			links[name] = &above{to: top, region: name}
+			regions[name] = start(t, 3, live.Config{Region: name, Above: links[name]})
+		}
+		time.Sleep(5 * time.Second)
+		if n := links["eu"].calls(); n != 0 {
+			t.Errorf("%d reports while nobody watches", n)
+		}
+		tap := &wire.Tap{Rule: "login", PerSecond: 100}
+		renew, end := top.Begin(t.Context(), live.Watch{Keys: true, Tap: tap})
+		seen, shown := map[string]int64(nil), map[string]int{}
+		for i := range 20 {
+			for name, r := range regions {
+				for p, d := range r.desks { // the calls of a PoP go to any replica
+					m := report(fmt.Sprint(name, (p+i)%3), 1)
+					if take(t, d, m).Keys {
+						break
+					}
+				}
+				m := report(name+"-pop", 1)
+				m.Keys = []wire.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 8000}}
+				m.Rules = []wire.RuleUse{{Rule: "login", Admitted: uint64(100 * i)}}
+				m.Decisions = []wire.Decision{{Rule: "login", Key: fmt.Append(nil, name, i), Outcome: wire.OutcomeDenied}}
+				take(t, r.desks[i%3], m)
+			}
+			time.Sleep(1100 * time.Millisecond)
+			renew()
+			var found []live.Decision
+			found, seen = see(t, top).Decisions(tap, seen)
+			for _, d := range found {
+				if shown[string(d.Key)]++; d.Of != string(d.Key[:2]) {
+					t.Errorf("%+v", d)
+				}
+			}
+		}
+		v := see(t, top)
+		if v.Of != "all regions" || !slices.Equal(v.Silent, []string{"ap"}) {
+			t.Errorf("%s, silent %v", v.Of, v.Silent)
+		}
+		kinds := map[string]int{}
+		for _, m := range v.Members {
+			kinds[fmt.Sprint(m.Kind, m.Region)]++
+		}
+		if kinds["3"] != 1 || kinds["2eu"] != 3 || kinds["2us"] != 3 || kinds["1eu"] < 2 || kinds["1us"] < 2 {
+			t.Errorf("%v", kinds)
+		}
+		if k := v.Busiest; len(k) != 1 || k[0].PerSecond != 2 {
+			t.Errorf("%+v", k)
+		}
+		if k := v.ByPoP(false); len(k) != 2 || k[0].Of != "eu" || k[1].Of != "us" || k[0].PerSecond != 1 {
+			t.Errorf("%+v", k)
+		}
+		if u := v.Rules; len(u) != 1 || u[0].Admitted < 3000 || u[0].AdmittedPerSecond < 90 || u[0].AdmittedPerSecond > 280 {
+			t.Errorf("%+v", u)
+		}
+		for key, times := range shown {
+			if times > 1 {
+				t.Errorf("%s was shown %d times", key, times)
+			}
+		}
+		if len(shown) < 20 {
+			t.Errorf("%d of 40 decisions were shown", len(shown))
+		}
+		end()
+		time.Sleep(10 * time.Second)
+		before := links["eu"].calls()
+		time.Sleep(10 * time.Second)
+		if after := links["eu"].calls(); after != before || regions["eu"].desks[0].WatchMs() != 0 {
+			t.Errorf("%d reports when nobody watches any more", after-before)
+		}
+	})
+}
+
+// One replica of several shows the region, and when it has gone another one.
+func TestOneShowsTheRegion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := &above{left: time.Hour, answer: wire.ReportResponse{Protocol: 1, WatchMs: 60_000}}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var reports, watches counted
+		var running sync.WaitGroup
+		ends := map[string]context.CancelFunc{}
+		links := map[string]*above{}
+		for i := range 3 {
+			name := fmt.Sprint(i)
+			one, end := context.WithCancel(ctx)
+			links[name], ends[name] = &above{left: up.left, answer: up.answer}, end
+			d := live.New(live.Config{Reports: &reports, Watches: &watches, Region: "eu", Above: links[name]})
+			running.Go(func() { _ = d.Run(one) })
+		}
+		calls := func() (by map[string]int) {
+			by = map[string]int{}
+			for name, l := range links {
+				if n := l.calls(); n > 0 {
+					by[name] = n
+				}
+			}
+			return by
+		}
+		time.Sleep(2 * time.Second)
+		begin := calls()
+		time.Sleep(20 * time.Second)
+		var first string
+		for name, n := range calls() {
+			if n-begin[name] > 15 && first == "" {
+				first = name
+			} else if n-begin[name] > 0 {
+				t.Errorf("%v, and at first %v", calls(), begin)
+			}
+		}
+		ends[first]()
+		before := calls()
+		time.Sleep(10 * time.Second)
+		rose := 0
+		for name, n := range calls() {
+			if n > before[name]+4 {
+				rose++
+			}
+		}
+		if rose != 1 {
+			t.Errorf("%v after %v", calls(), before)
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
+// An aggregator that does not answer changes nothing in the region.
+func TestAboveAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, 1, live.Config{Region: "eu", Above: &above{left: time.Hour, fails: true}})
+		renew, end := s.desks[0].Begin(t.Context(), live.Watch{Keys: true})
+		defer end()
+		for range 10 {
+			if !take(t, s.desks[0], report("fra1", 1)).Keys {
+				t.Fatal("the region's own watch is gone")
+			}
+			time.Sleep(time.Second)
+			renew()
+		}
+		if v := see(t, s.desks[0]); len(v.Members) != 2 {
+			t.Errorf("%+v", v.Members)
+		}
+	})
+}
