@@ -116,6 +116,7 @@ func (t *Tier) openUpstream(above *Above) error {
 	if err != nil {
 		return err
 	}
+	t.remote = remote
 	cache := leasecache.New(leasecache.Config{
 		Store: remote, MaxKeys: t.cfg.MaxKeys, MaxBytes: t.room.Table, Timeout: client.DefaultTimeout, Answers: answersWithin,
 		Replicas: t.counters.replicas,

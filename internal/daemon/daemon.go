@@ -16,10 +16,12 @@ import (
 	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/leasecache"
+	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/room"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/upstream/client"
 	"github.com/weirlimit/weir/internal/watch"
 )
 
@@ -51,6 +53,8 @@ type Tier struct {
 	fall      engine.Fallback     // remembers denials of a failing store; nil without a lease cache
 	caches    []*leasecache.Store // hold leases that go back at the end
 	consul    *membership         // nil: none
+	remote    *client.Store       // the tier above; nil: there is none
+	desk      *live.Desk          // people see the tier through it
 	divided   *aggregator.Store   // divides limits among regions; nil: there are none
 	rules     *rules
 	secure    *tls.Config // of the port for callers; nil: it is not encrypted
@@ -104,6 +108,7 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 	}
 	observeCaches(t.caches, t.Metrics)
 
+	t.desk = t.newDesk(&p)
 	t.Service = t.newService(&p)
 	t.rules.service, t.rules.divided, t.rules.consul = t.Service, t.divided, t.consul
 	if err := t.loadSecrets(); err != nil {
@@ -129,7 +134,7 @@ func count(has ...bool) (n int) {
 // newService makes the service in front of the store.
 func (t *Tier) newService(p *Program) *service.Service {
 	c := service.Config{
-		Store: t.store, Divides: p.Above == nil, Share: t.rules.sharePerMille, LiveHolders: t.counters.holders,
+		Store: t.store, Live: t.desk, Divides: p.Above == nil, Share: t.rules.sharePerMille, LiveHolders: t.counters.holders,
 		MaxHolders: min(t.cfg.MaxHolders, t.room.Callers), MaxHoldersPerAddress: t.cfg.MaxHoldersPerAddress,
 		MaxCallBytes: t.room.Calls, SlotSeed: t.cfg.SlotSeed,
 		Metrics: t.Metrics, Tracer: t.Tracer, Log: t.Log,

@@ -38,6 +38,7 @@ type rules struct {
 
 	windows atomic.Pointer[[]reserve.Window] // of the limits with shares; nil: there are no rules yet
 	regions atomic.Pointer[rule.Regions]     // that have shares, likewise
+	since   atomic.Pointer[time.Time]        // of the rules in force, likewise
 }
 
 // loadSecrets puts the secrets of keys in force, if there are any.
@@ -155,11 +156,23 @@ func (r *rules) set(set *rule.Set) error {
 	windows, regions := windowsOf(set), set.Regions()
 	r.windows.Store(&windows)
 	r.regions.Store(&regions)
+	now := time.Now()
+	r.since.Store(&now)
 	for _, tell := range r.changed {
 		tell()
 	}
 	r.consul.update()
 	return nil
+}
+
+// regionNames are those of the regions that have shares.
+func (r *rules) regionNames() (names []string) {
+	if regions := r.regions.Load(); regions != nil {
+		for _, one := range *regions {
+			names = append(names, one.Name)
+		}
+	}
+	return names
 }
 
 // refuseGlobal refuses rules that nobody would count for all regions.

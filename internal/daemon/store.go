@@ -2,8 +2,10 @@ package daemon
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,8 +13,11 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/leasecache"
+	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/wire"
 )
 
 // counters are the store that the configuration names: one in Redis, or one in memory, with
@@ -131,4 +136,80 @@ func observeCaches(caches []*leasecache.Store, r *telemetry.Registry) {
 	r.CounterFunc("weir_front_asked_total", "Asks that the cache sent to the store.", stats(func(s leasecache.Stats) float64 { return float64(s.Asked) }))
 	r.CounterFunc("weir_front_evicted_total", "Keys that gave up their place in the cache to others, with leases given back or a denial forgotten.", stats(func(s leasecache.Stats) float64 { return float64(s.Evicted) }))
 	r.CounterFunc("weir_front_full_total", "Times that no key in the cache could give up its place, so that an ask went to the store as it was.", stats(func(s leasecache.Stats) float64 { return float64(s.Full) }))
+}
+
+// newDesk makes what people see the tier through. Reports are on the boards of the store that replicas share.
+func (t *Tier) newDesk(p *Program) *live.Desk {
+	const mostReports = 32 << 20
+	c := live.Config{
+		Regions: p.Above == nil, Self: t.newSelf(p), Known: t.knows, PerSecond: t.perSecond,
+		MaxBytes: int(min(max(t.room.Table/4, 1<<20), mostReports)), MaxHolders: t.cfg.MaxHoldersPerAddress, Log: t.Log,
+	}
+	if p.Above == nil {
+		c.Expected = t.rules.regionNames
+	} else {
+		c.Region = p.Above.Region
+	}
+	if t.remote != nil {
+		c.Above = t.remote
+	}
+	if redis := t.counters.redis; redis != nil {
+		c.Reports, c.Watches = redis.Reports(), redis.Watches()
+	} else {
+		c.Reports, c.Watches = new(live.Memory), new(live.Memory)
+	}
+	desk := live.New(c)
+	t.behind = append(t.behind, desk.Run)
+	return desk
+}
+
+func (t *Tier) knows(rule string) bool                  { return t.Service.Knows(rule) }
+func (t *Tier) perSecond(rule, override string) float64 { return t.Service.PerSecond(rule, override) }
+
+// newSelf returns how this replica does.
+func (t *Tier) newSelf(p *Program) func() wire.Member {
+	const holderBytes = 16
+	began := time.Now()
+	m := wire.Member{Kind: wire.MemberAggregator, Holder: make([]byte, holderBytes), Version: clipped(telemetry.Version(), wire.MaxVersion)}
+	_, _ = rand.Read(m.Holder) // never fails
+	host, _ := os.Hostname()
+	m.Name = clipped(host, wire.MaxPop)
+	if p.Above != nil {
+		m.Kind, m.Region = wire.MemberRegion, p.Above.Region
+	}
+	return func() wire.Member {
+		now := m
+		version, revision := t.rules.version()
+		number, problem := rule.Number(revision), ""
+		if _, problem = t.rules.state(); problem == "" {
+			problem = strings.Join(t.Ready.Reasons(), "; ")
+		}
+		now.RulesVersion, now.RulesRevision, now.Error = clipped(version, wire.MaxVersion), number, clipped(problem, wire.MaxProblem)
+		now.AgeMs = uint64(time.Since(began).Milliseconds())
+		if since := t.rules.since.Load(); since != nil {
+			now.RulesAgeMs = uint64(time.Since(*since).Milliseconds())
+		}
+		if t.remote != nil {
+			now.DegradedMs = uint64(t.remote.Silent().Milliseconds())
+		}
+		now.ReservePerMille = min(t.rules.sharePerMille(), 1000)
+		for _, cache := range t.caches {
+			now.Keys, now.Places = now.Keys+uint64(cache.Stats().Keys), now.Places+uint64(t.cfg.MaxKeys)
+		}
+		if t.counters.redis == nil {
+			now.Keys, now.Places = now.Keys+uint64(t.counters.memory.Stats().Keys), now.Places+uint64(t.cfg.MaxKeys)
+			return now
+		}
+		ended, cancel := context.WithCancel(context.Background())
+		cancel() // it is asked what is known now
+		if now.Redis = "ok"; t.counters.redis.Ready(ended) != nil {
+			now.Redis = clipped(t.counters.redis.Ready(ended).Error(), wire.MaxProblem)
+		}
+		return now
+	}
+}
+
+// clipped is the begin of a text, of at most so many bytes.
+func clipped(text string, most int) string {
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }

@@ -74,19 +74,21 @@ func (c *call) end() {
 	*c = call{}
 }
 
-// codec is protobuf for connect-go. It leaves a call of Acquire encoded: the one codec decodes it, and no more wants
-// than there may be.
+// codec is protobuf for connect-go. It leaves calls of Acquire and Report encoded: the one codec decodes them, and no
+// more of each than there may be.
 type codec struct{}
 
 func (codec) Name() string                  { return "proto" }
 func (codec) Marshal(m any) ([]byte, error) { return proto.Marshal(m.(proto.Message)) }
 
 func (codec) Unmarshal(data []byte, m any) error {
-	if q, ok := m.(*quotapb.AcquireRequest); ok {
-		q.ProtoReflect().SetUnknown(bytes.Clone(data)) // the runtime encodes it as it is
+	to := m.(proto.Message)
+	switch m.(type) {
+	case *quotapb.AcquireRequest, *quotapb.ReportRequest:
+		to.ProtoReflect().SetUnknown(bytes.Clone(data)) // the runtime encodes it as it is
 		return nil
 	}
-	return proto.Unmarshal(data, m.(proto.Message))
+	return proto.Unmarshal(data, to)
 }
 
 // A tenth of a caller's time, within these bounds, is kept for the way of the answer. What

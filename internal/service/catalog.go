@@ -15,6 +15,7 @@ type catalog struct {
 	encoded  []byte // the compiled form, as it travels
 	rules    map[string]*entry
 	expanded map[string][]string // see Service.Expanded
+	names    map[string]bool     // of all rules, those that are not counted here too
 
 	secret      *rule.Secret // that PoPs hash keys under; nil: no rule has hash: true
 	fingerprint uint64       // of the secret
@@ -36,10 +37,11 @@ var noRules = &catalog{}
 // newCatalog prepares a set of rules. With divides the catalog has the rules with scope:
 // global alone: regions count the others.
 func newCatalog(set *rule.Set, secrets []rule.Secret, divides bool, m *metrics) *catalog {
-	c := &catalog{version: set.Version, revision: set.Revision, encoded: set.Encode(), rules: make(map[string]*entry, set.Len()), expanded: map[string][]string{}}
+	c := &catalog{version: set.Version, revision: set.Revision, encoded: set.Encode(), rules: make(map[string]*entry, set.Len()), expanded: map[string][]string{}, names: make(map[string]bool, set.Len())}
 	lean := set.WithoutKeys()
 	for i := range set.Len() {
 		r := set.Rule(i)
+		c.names[r.Name] = true
 		if r.Mode == rule.Exempt || divides && r.Scope != rule.ScopeGlobal {
 			continue
 		}

@@ -60,7 +60,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	}
 	r, now := &x.request, s.config.Now()
 	s.prepare(x, rules, now)
-	fresh, err := s.holders.accept(x.holder, r.Worker, r.Seq, &x.origin, now)
+	fresh, err := s.holders.accept(x.holder, r.Worker, r.Seq, r.Pop, &x.origin, now)
 	if err != nil {
 		s.metrics.noRoom.Inc()
 		return err
@@ -94,7 +94,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 		s.metrics.behind.Inc()
 	}
 	x.response.Holders, x.response.SharePerMille = uint32(s.sharers(now)), s.config.Share()
-	x.response.Seq = r.Seq
+	x.response.Seq, x.response.WatchMs = r.Seq, s.watchMs()
 	return nil
 }
 

@@ -51,7 +51,7 @@ func NewHandler(s *Service, r *telemetry.Registry) *Handler {
 		calls:    sync.Pool{New: func() any { return new(call) }},
 		seconds:  r.Histogram("weir_acquire_seconds", "Time to answer a call of Acquire, from its headers to its reply.", telemetry.Doubling(16e-6, 16)),
 	}
-	_, h.connect = quotapbconnect.NewQuotaServiceHandler(rpc{handler: h, service: s}, connect.WithReadMaxBytes(wire.MaxMessage),
+	_, h.connect = quotapbconnect.NewQuotaServiceHandler(rpc{h, s}, connect.WithReadMaxBytes(wire.MaxMessage),
 		connect.WithCodec(codec{}), connect.WithCompression("gzip", nil, nil)) // a message is as large as what is read of it
 	return h
 }
@@ -211,8 +211,6 @@ func coded(err error) error {
 
 // rpc is the service in the form that connect-go calls.
 type rpc struct {
-	quotapbconnect.UnimplementedQuotaServiceHandler // of Report
-
 	handler *Handler
 	service *Service
 }
@@ -266,7 +264,7 @@ func (p rpc) Rules(ctx context.Context, r *connect.Request[quotapb.RulesRequest]
 	if rules.version == "" {
 		return nil, connect.NewError(connect.CodeUnavailable, errNoRules)
 	}
-	out := &quotapb.RulesResponse{Protocol: protocol, RulesVersion: rules.version, RulesRevision: rules.revision}
+	out := &quotapb.RulesResponse{Protocol: protocol, RulesVersion: rules.version, RulesRevision: rules.revision, WatchMs: p.service.watchMs()}
 	if rules.version != r.Msg.GetHaveVersion() {
 		if !ctx.Value(callKey{}).(*call).take(int64(len(rules.encoded))) {
 			return nil, coded(errTooManyCalls)

@@ -6,7 +6,7 @@
 //	holders.go     the callers, of which no call is applied twice; sources.go: where they call from
 //	catalog.go     the rules in force, as policies
 //	counters.go    what operators ask of single counters
-//	exchange.go    one call of Acquire; slot_call.go: one for the slots of a request
+//	exchange.go    one call of Acquire; slot_call.go: one for the slots of a request; report.go: one of Report
 //	metrics.go     what is counted; notices.go: what operators see of single calls, in the log and as spans
 package service
 
@@ -65,6 +65,8 @@ type Config struct {
 	Divides bool
 	// Reserves hears what regions state of their reserves; nil: nobody does.
 	Reserves Reserves
+	// Live tells holders that somebody watches, and takes their reports; nil: nobody watches.
+	Live Live
 	// Share is the region's share of limits of scope global in thousandths, as PoPs are told; nil, or 0: it is not known.
 	Share func() uint32
 	// Tracer makes the spans of calls; nil: there are none.

@@ -109,6 +109,7 @@ func (s *Store) learn(seq uint64, sent time.Time, q *wire.Request, m *wire.Respo
 		s.unknown.Store(q.Wants[i].Rule, nil)
 		m.Grants[i].Status = lease.Unavailable
 	}
+	s.watched(sent, m.WatchMs)
 	for {
 		last := s.ack.Load()
 		if seq <= last {
@@ -175,27 +176,14 @@ func (m malformed) Error() string {
 
 // post sends a message and reads the answer.
 func (s *Store) post(ctx context.Context, to string, q *wire.Request) (*wire.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.scheme+to+quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(q.Append(nil)))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Content-Type", "application/proto")
-	// What the tier above cannot decide in half of the time would arrive too late.
-	r.Header.Set("Connect-Timeout-Ms", strconv.FormatInt((s.timeout/2).Milliseconds(), 10))
+	parent := ""
 	if len(q.TraceParent) > 0 {
-		r.Header.Set("Traceparent", q.TraceParent[0])
+		parent = q.TraceParent[0]
 	}
-	answer, err := s.tier.transport.RoundTrip(r)
+	// What the tier above cannot decide in half of the time would arrive too late.
+	text, err := s.exchange(ctx, s.scheme+to+quotapbconnect.QuotaServiceAcquireProcedure, q.Append(nil), s.timeout/2, parent)
 	if err != nil {
 		return nil, err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, wire.MaxMessage+1))
-	if err != nil {
-		return nil, err
-	}
-	if answer.StatusCode != http.StatusOK {
-		return nil, refusal(answer.Status, text)
 	}
 	var m wire.Response
 	if err := m.DecodeAnswer(text, q.Seq, len(q.Wants)); err != nil {
@@ -205,6 +193,29 @@ func (s *Store) post(ctx context.Context, to string, q *wire.Request) (*wire.Res
 		return nil, errDropped
 	}
 	return &m, nil
+}
+
+// exchange sends an encoded message, which is to be answered within this time, and returns the answer.
+func (s *Store) exchange(ctx context.Context, url string, body []byte, within time.Duration, parent string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/proto")
+	r.Header.Set("Connect-Timeout-Ms", strconv.FormatInt(within.Milliseconds(), 10))
+	if parent != "" {
+		r.Header.Set("Traceparent", parent)
+	}
+	answer, err := s.tier.transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, wire.MaxMessage+1))
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = refusal(answer.Status, text)
+	}
+	return text, err
 }
 
 // result names the outcome of a call for metrics.

@@ -68,6 +68,13 @@ func (t *tier) address() string {
 	return t.addresses[t.present]
 }
 
+// at is the address that is called, where a heartbeat is due nevertheless.
+func (t *tier) at() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.addresses[t.present]
+}
+
 // answered takes the answer to a call. True: the tier was silent before.
 func (t *tier) answered(seq uint64) (again bool) {
 	t.mu.Lock()

@@ -1,0 +1,74 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// reportTime bounds a report.
+const reportTime = time.Second
+
+// errSilent is why no report is made.
+var errSilent = errors.New("the tier above does not answer")
+
+// Silent is for how long the tier above has not answered; 0: it answers.
+func (s *Store) Silent() time.Duration {
+	if !s.tier.silent() {
+		s.silentSince.Store(0)
+		return 0
+	}
+	now := time.Now().UnixNano()
+	s.silentSince.CompareAndSwap(0, now)
+	return max(time.Duration(now-s.silentSince.Load()), time.Millisecond)
+}
+
+// Watched is for how long from now somebody watches at the tier above; 0: nobody.
+func (s *Store) Watched() time.Duration {
+	until := s.watchUntil.Load()
+	if until == nil {
+		return 0
+	}
+	return max(time.Until(*until), 0)
+}
+
+// watched takes for how many milliseconds somebody watches, of the answer to a call that was sent then. That it knows
+// of nobody ends no watch: others of the tier may.
+func (s *Store) watched(sent time.Time, ms uint32) {
+	if ms > 0 {
+		until := sent.Add(time.Duration(min(ms, wire.LongestWatch)) * time.Millisecond)
+		s.watchUntil.Store(&until)
+	}
+}
+
+// Report shows the tier above what the region does, beside all other calls: one that fails is neither repeated nor
+// counted. Protocol, holder and region are filled in.
+func (s *Store) Report(ctx context.Context, m *wire.ReportRequest) (*wire.ReportResponse, error) {
+	if s.tier.silent() {
+		return nil, errSilent
+	}
+	m.Protocol, m.ProtocolMax = wire.ProtocolMin, wire.ProtocolMax
+	m.Holder, m.Worker, m.Region = s.holder[:], s.worker.Load(), s.region
+	ctx, cancel := context.WithTimeout(ctx, reportTime)
+	defer cancel()
+	sent := time.Now()
+	text, err := s.exchange(ctx, s.scheme+s.tier.at()+quotapbconnect.QuotaServiceReportProcedure, m.Append(nil), reportTime, "")
+	if err != nil {
+		return nil, err
+	}
+	answer := new(wire.ReportResponse)
+	if err := answer.Decode(text); err != nil {
+		return nil, malformed(err.Error())
+	}
+	if !wire.Supported(answer.Protocol) {
+		return nil, wire.OtherVersion(answer.Protocol)
+	}
+	if answer.WatchMs == 0 {
+		s.watchUntil.Store(nil)
+	}
+	s.watched(sent, answer.WatchMs)
+	return answer, nil
+}
