@@ -3,53 +3,12 @@ package main
 import (
 	"encoding/json"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
-	"github.com/weirlimit/weir/internal/rule/strict"
-	"github.com/weirlimit/weir/internal/ruleset/language"
+	"github.com/weirlimit/weir/internal/ruleset/finding"
 )
-
-// finding is one mistake or warning as programs get it. Line and column count from
-// 1; 0 means that the place is unknown.
-type finding struct {
-	File    string `json:"file"`
-	Line    int    `json:"line"`
-	Column  int    `json:"column"`
-	Path    string `json:"path"`
-	Code    string `json:"code"` // of a mistake the field, of a warning a heading of docs/warnings.md
-	Page    string `json:"page"` // in the repository, about the code
-	Reason  string `json:"reason"`
-	Warning bool   `json:"warning,omitempty"` // no mistake
-}
-
-// text is a finding as people read it.
-func (f *finding) text() string {
-	if f.Path == "" && strings.Contains(f.Reason, f.File) { // the system's words
-		return f.Reason
-	}
-	e := strict.Error{File: f.File, Pos: strict.Pos{Line: f.Line, Column: f.Column}, Path: f.Path, Reason: f.Reason}
-	if f.Warning {
-		return "warning: " + e.Error() + " [" + f.Code + "]"
-	}
-	return e.Error()
-}
-
-const (
-	warningsPage = "docs/warnings.md"
-	noField      = "document" // the code of a mistake that is in no field
-)
-
-// codeOf is the code of a mistake: the field in which it is.
-func codeOf(path string) (code, page string) {
-	if code = language.Section(path); code == "" {
-		return noField, language.ReferencePath
-	}
-	return code, language.ReferencePath + "#" + strings.ReplaceAll(code, ".", "")
-}
 
 // report is what is found in files, and how it is printed.
 type report struct {
@@ -57,7 +16,7 @@ type report struct {
 	strict bool     // warnings are mistakes
 	ignore []string // codes of warnings
 	out    io.Writer
-	found  []finding
+	found  []finding.Finding
 	files  []string
 }
 
@@ -66,27 +25,22 @@ func (r *report) file(name string) { r.files = append(r.files, name) }
 
 // fail reports what is wrong with a file.
 func (r *report) fail(file string, err error) {
-	var mistakes strict.Errors
-	if !errors.As(err, &mistakes) {
-		mistakes = strict.Errors{{File: file, Reason: err.Error()}}
-	}
-	for _, m := range mistakes {
-		code, page := codeOf(m.Path)
-		r.add(finding{m.File, m.Pos.Line, m.Pos.Column, m.Path, code, page, m.Reason, false})
+	for _, f := range finding.Mistakes(file, err) {
+		r.add(f)
 	}
 }
 
 // warn reports what is legal and likely not meant.
-func (r *report) warn(code string, e strict.Error) {
-	if !slices.Contains(r.ignore, code) {
-		r.add(finding{e.File, e.Pos.Line, e.Pos.Column, e.Path, code, warningsPage + "#" + code, e.Reason, true})
+func (r *report) warn(f finding.Finding) {
+	if !slices.Contains(r.ignore, f.Code) {
+		r.add(f)
 	}
 }
 
 // add keeps a finding, and prints it at once to people.
-func (r *report) add(f finding) {
+func (r *report) add(f finding.Finding) {
 	r.found = append(r.found, f)
-	r.printf("%s\n", f.text())
+	r.printf("%s\n", f.String())
 }
 
 // printf prints to people alone.
@@ -104,7 +58,7 @@ func (r *report) end() error {
 		out := json.NewEncoder(r.out)
 		out.SetEscapeHTML(false)
 		out.SetIndent("", "  ")
-		err = out.Encode(append([]finding{}, r.found...))
+		err = out.Encode(append([]finding.Finding{}, r.found...))
 	case "junit":
 		err = r.junit()
 	}
@@ -115,7 +69,7 @@ func (r *report) end() error {
 }
 
 // fails reports whether a finding fails the command.
-func (r *report) fails(f finding) bool { return r.strict || !f.Warning }
+func (r *report) fails(f finding.Finding) bool { return r.strict || !f.Warning }
 
 // junit prints a test case for each file.
 func (r *report) junit() error {
@@ -143,9 +97,9 @@ func (r *report) junit() error {
 			switch {
 			case f.File != file:
 			case r.fails(f):
-				c.Failures = append(c.Failures, failure{f.Reason, f.Code, f.text()})
+				c.Failures = append(c.Failures, failure{f.Reason, f.Code, f.String()})
 			default:
-				c.Out += f.text() + "\n"
+				c.Out += f.String() + "\n"
 			}
 		}
 		suite.Tests++

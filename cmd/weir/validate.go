@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/envoyrls/binding"
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/finding"
 	"github.com/weirlimit/weir/internal/ruleset/lint"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 )
@@ -80,15 +81,8 @@ func checkRules(r *report, file string) *rule.Set {
 		r.printf("limits of single keys: %d, ", keys)
 	}
 	r.printf("version: %s\n", doc.Set.Version)
-	warnings := lint.Check(doc.Set, time.Now())
-	if len(warnings) == 0 {
-		return doc.Set
-	}
-	place := doc.Places()
-	for _, w := range warnings {
-		at := place(w.Rule, w.Field)
-		at.Reason = w.Reason
-		r.warn(w.Code, at)
+	for _, w := range finding.Warnings(doc, time.Now()) {
+		r.warn(w)
 	}
 	return doc.Set
 }
@@ -138,7 +132,7 @@ func checkRatelimit(r *report, dir string, o descriptor.Options) {
 		return
 	}
 	for _, w := range config.Warnings() {
-		r.warn(ratelimitCode, w)
+		r.warn(finding.Warning(ratelimitCode, w))
 	}
 	count := 0
 	for range config.Rules() {
