@@ -41,7 +41,7 @@ func (s *Store) List(ctx context.Context, now time.Time) (Listed, error) {
 // another version comes in between, the edit is made on that one, unless c.On is set.
 func (s *Store) Amend(ctx context.Context, edit amend.Edit, c Change) (v Version, err error) {
 	for range tries {
-		if v, err = s.amend(ctx, edit, c); c.On != 0 || !errors.As(err, new(*lostError)) {
+		if v, err = s.amend(ctx, edit, c); c.On != 0 || !errors.As(err, new(*LostError)) {
 			break
 		}
 	}

@@ -16,17 +16,17 @@ import (
 // two steps of this one.
 const tries = 5
 
-// lostError is that of a writer whose version is not in force because of another's.
-type lostError struct{ Winner Version }
+// LostError is that of a writer whose version is not in force because of another's.
+type LostError struct{ Winner Version }
 
-func (e *lostError) Error() string {
+func (e *LostError) Error() string {
 	w := &e.Winner
 	return fmt.Sprintf("nothing was changed: %s applied revision %d meanwhile, at %s (%s); look at `weir history`, and apply again what is still wanted",
 		w.Who, w.Revision, w.When.Format(time.RFC3339), w.Why)
 }
 
 // Apply puts a document in force as a new version, which it returns. The document is of
-// [Parse]. A lostError and a [consul.RefusedError] have changed nothing. Another
+// [Parse]. A LostError and a [consul.RefusedError] have changed nothing. Another
 // error states whether the document may be in force.
 // The amendments stay, without those that have ended.
 func (s *Store) Apply(ctx context.Context, d *rulefile.Document, c Change) (Version, error) {
@@ -45,6 +45,9 @@ func (s *Store) Rollback(ctx context.Context, revision uint64, c Change) (Versio
 		return Version{}, err
 	}
 	if revision == 0 {
+		if c.On != 0 && c.On != current.Revision {
+			return Version{}, &LostError{current}
+		}
 		c.On = current.Revision // the version before another one would be another one
 	}
 	text, err := s.Document(ctx, v)
@@ -78,8 +81,8 @@ func (s *Store) begin(ctx context.Context, c Change) (before Version, pair consu
 		return Version{}, pair, err
 	}
 	before, pair, err = s.newest(ctx)
-	if err == nil && c.On != 0 && c.On != before.Revision {
-		err = &lostError{before}
+	if err == nil && (c.On != 0 && c.On != before.Revision || c.First && !before.Zero()) {
+		err = &LostError{before}
 	}
 	return before, pair, err
 }
@@ -137,7 +140,7 @@ func (s *Store) Mirror(ctx context.Context, v Version, content Content) error {
 	}
 	done, err := s.swap(ctx, v, pair)
 	switch {
-	case errors.As(err, new(*lostError)):
+	case errors.As(err, new(*LostError)):
 		return nil
 	case err != nil:
 		return err
@@ -205,7 +208,7 @@ func (s *Store) swap(ctx context.Context, v Version, before consul.Pair) (bool, 
 	case bytes.Equal(pair.Value, text):
 		return true, nil
 	case pair.Index != before.Index:
-		return false, &lostError{now}
+		return false, &LostError{now}
 	case err != nil:
 		return false, fmt.Errorf("nothing was changed: %w", err)
 	}

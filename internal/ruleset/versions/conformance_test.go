@@ -220,7 +220,7 @@ func TestAmend(t *testing.T) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		}
-		if _, err := s.Amend(ctx, override("z", "9/1m"), Change{Who: "bob", Why: "late", On: first.Revision}); !errors.As(err, new(*lostError)) {
+		if _, err := s.Amend(ctx, override("z", "9/1m"), Change{Who: "bob", Why: "late", On: first.Revision}); !errors.As(err, new(*LostError)) {
 			t.Errorf("%v", err)
 		}
 		if got := overridden(t, s); got != "x=7/1m y=8/1m" {
@@ -303,7 +303,7 @@ func TestManyAmend(t *testing.T) {
 			all.Go(func() {
 				for i := range each {
 					_, err := s.Amend(within(t), override(fmt.Sprintf("w%d-%d", w, i), "9/1m"), by("compete"))
-					for errors.As(err, new(*lostError)) {
+					for errors.As(err, new(*LostError)) {
 						_, err = s.Amend(within(t), override(fmt.Sprintf("w%d-%d", w, i), "9/1m"), by("compete"))
 					}
 					if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/amend"
 )
 
-// errNone is the error for a store without a version, and for a version that is not kept.
-var errNone = errors.New("there is no such version")
+// ErrNone is the error for a store without a version, and for a version that is not kept.
+var ErrNone = errors.New("there is no such version")
 
 // Current returns the version in force; a zero one if the store has none.
 func (s *Store) Current(ctx context.Context) (Version, error) {
@@ -67,14 +67,14 @@ func (s *Store) History(ctx context.Context) ([]Version, error) {
 	return versions, err
 }
 
-// Version returns a version that is kept, or an error that is errNone.
+// Version returns a version that is kept, or an error that is ErrNone.
 func (s *Store) Version(ctx context.Context, revision uint64) (Version, error) {
 	p, err := s.kv.Get(ctx, s.versionKey(revision))
 	switch {
 	case err != nil:
 		return Version{}, err
 	case p.Index == 0:
-		return Version{}, fmt.Errorf("revision %d: %w; the last %d are kept: look at `weir history`", revision, errNone, kept)
+		return Version{}, fmt.Errorf("revision %d: %w; the last %d are kept: look at `weir history`", revision, ErrNone, kept)
 	}
 	return ParseVersion(p.Key, p.Value)
 }
@@ -95,7 +95,7 @@ func (s *Store) Earlier(ctx context.Context, revision uint64, current Version) (
 		}
 		current = v
 	}
-	return Version{}, cmp.Or(err, fmt.Errorf("no version is before the one in force: %w", errNone))
+	return Version{}, cmp.Or(err, fmt.Errorf("no version is before the one in force: %w", ErrNone))
 }
 
 // Document reads and checks the document of a version. The error is a [DamagedError] if

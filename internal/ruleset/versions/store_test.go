@@ -8,6 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/hashicorp/consul/api"
+
+	"github.com/weirlimit/weir/internal/consul"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 )
 
@@ -19,7 +22,7 @@ func TestVersions(t *testing.T) {
 	if v, err := s.Current(ctx); !v.Zero() || err != nil {
 		t.Fatalf("an empty store has revision %d (%v)", v.Revision, err)
 	}
-	if _, err := s.Rollback(ctx, 0, by("nothing")); !errors.Is(err, errNone) {
+	if _, err := s.Rollback(ctx, 0, by("nothing")); !errors.Is(err, ErrNone) {
 		t.Errorf("roll back without a version: %v", err)
 	}
 	one, two := document(10), large(8*chunkSize)
@@ -39,7 +42,7 @@ func TestVersions(t *testing.T) {
 		t.Fatalf("%+v, %v", fourth, err)
 	}
 	inForce(t, s, fourth.Revision, two)
-	if _, err := s.Rollback(ctx, 9, by("which")); !errors.Is(err, errNone) {
+	if _, err := s.Rollback(ctx, 9, by("which")); !errors.Is(err, ErrNone) {
 		t.Errorf("roll back to what never was: %v", err)
 	}
 	var why []string
@@ -59,7 +62,7 @@ func TestApplyOn(t *testing.T) {
 	first := apply(t, s, document(1), by("begin"))
 	second := apply(t, s, document(2), Change{Who: "ann", Why: "go on", On: first.Revision})
 	_, err := s.Apply(within(t), parsed(t, document(3)), Change{Who: "bob", Why: "go on", On: first.Revision})
-	if lost := new(lostError); !errors.As(err, &lost) || lost.Winner.Revision != second.Revision || !strings.Contains(err.Error(), fmt.Sprint("ann applied revision ", second.Revision)) {
+	if lost := new(LostError); !errors.As(err, &lost) || lost.Winner.Revision != second.Revision || !strings.Contains(err.Error(), fmt.Sprint("ann applied revision ", second.Revision)) {
 		t.Errorf("%v", err)
 	}
 	inForce(t, s, second.Revision, document(2))
@@ -85,7 +88,7 @@ func TestManyWriters(t *testing.T) {
 			for i := range each {
 				text := document(1000*(w+1) + i)
 				v, err := s.Apply(within(t), parsed(t, text), by("compete"))
-				for errors.As(err, new(*lostError)) {
+				for errors.As(err, new(*LostError)) {
 					v, err = s.Apply(within(t), parsed(t, text), by("compete"))
 				}
 				if err != nil {
@@ -160,4 +163,59 @@ func TestLargestDocument(t *testing.T) {
 	if _, err := Parse("rules.yaml", make([]byte, maxDocument+1)); err == nil || !strings.Contains(err.Error(), "fit into Consul") {
 		t.Errorf("one byte more: %v", err)
 	}
+}
+
+// The audit has its entries in the order of their ids, and the last 1,000; rules are not touched by it.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	c := startConsul(t)
+	s, ctx := open(t, c.Addr), within(t)
+	v := apply(t, s, document(1), by("begin"))
+	id := func(i int) string { return fmt.Sprintf("%04d", i) }
+	for i := range keptNotes + consul.MaxChanges - 2 {
+		if _, err := c.kv.Put(&api.KVPair{Key: s.auditKey(id(i)), Value: []byte(id(i))}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := keptNotes + consul.MaxChanges
+	for i := last - 2; i < last; i++ {
+		if err := s.Note(ctx, id(i), []byte(id(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found, err := s.Notes(ctx, "", 2000); err != nil || len(found) != keptNotes || string(found[0]) != id(last-1) || string(found[keptNotes-1]) != id(last-keptNotes) {
+		t.Errorf("%d entries (%v)", len(found), err)
+	}
+	if found, err := s.Notes(ctx, id(500), 2); err != nil || len(found) != 2 || string(found[0]) != id(499) || string(found[1]) != id(498) {
+		t.Errorf("before 500: %s (%v)", found, err)
+	}
+	if err := s.Clean(ctx); err != nil {
+		t.Error(err)
+	}
+	inForce(t, s, v.Revision, document(1))
+	if found, err := s.Notes(ctx, "", 2000); err != nil || len(found) != keptNotes {
+		t.Errorf("after old versions were deleted: %d entries (%v)", len(found), err)
+	}
+}
+
+// The first version is the first one, and a rollback from another version than the newest changes nothing.
+func TestOn(t *testing.T) {
+	t.Parallel()
+	s, ctx := open(t, startConsul(t).Addr), within(t)
+	first := by("begin")
+	first.First = true
+	v := apply(t, s, document(1), first)
+	_, err := s.Apply(ctx, parsed(t, document(2)), first)
+	if lost := new(LostError); !errors.As(err, &lost) || lost.Winner.Revision != v.Revision {
+		t.Errorf("a second first version: %v", err)
+	}
+	apply(t, s, document(2), by("go on"))
+	last := apply(t, s, document(3), by("go on"))
+	for _, revision := range []uint64{0, v.Revision} {
+		_, err = s.Rollback(ctx, revision, Change{Who: "ann", Why: "late", On: v.Revision})
+		if lost := new(LostError); !errors.As(err, &lost) || lost.Winner.Revision != last.Revision {
+			t.Errorf("to revision %d: %v", revision, err)
+		}
+	}
+	inForce(t, s, last.Revision, document(3))
 }

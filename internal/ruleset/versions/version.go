@@ -201,6 +201,8 @@ type Change struct {
 	Who, Why string
 	// On is the number of the version that the change was made of; 0: whatever is in force.
 	On uint64
+	// First is set if there must be no version yet.
+	First bool
 }
 
 func (c *Change) check() error {

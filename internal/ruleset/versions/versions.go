@@ -3,6 +3,7 @@
 //	weir/rules/manifest         the version in force, a [Version] as JSON
 //	weir/rules/versions/REVISION  the same for each of the last 100 versions
 //	weir/rules/chunks/SHA256    a part of a document's gzip, which never changes
+//	weir/rules/audit/ID         an entry of the audit of the admin API, of which the last 1,000 are kept
 //
 // A writer first writes the chunks that are missing, then swaps the manifest and adds the
 // version in one transaction, which fails unless the manifest is as the writer read it and
@@ -17,6 +18,7 @@
 //	apply.go    a new version
 //	amend.go    overrides and candidates beside the document
 //	clean.go    what nobody needs any more
+//	audit.go    what else changed, and who changed it
 //	followers.go  the programs that take the rules from here
 package versions
 
