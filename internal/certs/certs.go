@@ -28,6 +28,8 @@ type Files struct {
 	// CA has the authorities of the other side. Empty: a server asks for no certificate, a
 	// client trusts the authorities of the system, or those of Mozilla where the system has none.
 	CA string
+	// Optional is set if a server takes clients without a certificate, too.
+	Optional bool
 }
 
 // Set is certificates in force. Create it with [Load]. It is safe for concurrent use.
@@ -71,7 +73,7 @@ func (s *Set) good() float64 {
 }
 
 // Server is the configuration of a server of these protocols, which uses the current
-// certificates at each handshake. With Files.CA every client has to present a certificate;
+// certificates at each handshake. With Files.CA every client has to present a certificate, unless that is Optional;
 // verify then decides whether to accept the client, of resumed sessions, too. nil: any.
 func (s *Set) Server(verify func(tls.ConnectionState) error, protocols ...string) *tls.Config {
 	var present *tls.Config
@@ -87,6 +89,9 @@ func (s *Set) Server(verify func(tls.ConnectionState) error, protocols ...string
 				made, present = s.changes, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, Certificates: s.own, VerifyConnection: verify}
 				if s.others != nil {
 					present.ClientCAs, present.ClientAuth = s.others, tls.RequireAndVerifyClientCert
+				}
+				if s.others != nil && s.files.Optional {
+					present.ClientAuth = tls.VerifyClientCertIfGiven
 				}
 			}
 			return present, nil
