@@ -52,7 +52,7 @@ func checkBorders(p *pkg, name string) []string {
 				complaints = append(complaints, fmt.Sprintf(
 					"%s imports %s: programs are apart from each other; what two need belongs in internal", name, to))
 			}
-			if from != "" && within(to, parts) {
+			if from != "" && within(to, parts) && !within(to, open) {
 				complaints = append(complaints, fmt.Sprintf(
 					"%s imports %s: a program has the parts of a tier through internal/daemon", name, to))
 			}

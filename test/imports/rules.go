@@ -41,6 +41,9 @@ var parts = []string{
 	"internal/statefile", "internal/ruleset/follow", "internal/ruleset/versions/local", "internal/admin", "internal/upstream/client", "internal/consul",
 }
 
+// open are packages of parts that programs use all the same: what callers of the admin API need.
+var open = []string{"internal/admin/access", "internal/admin/client", "internal/admin/v1"}
+
 // contract are the packages, with all below them, that know no transport.
 var contract = []string{"internal/engine"}
 
@@ -54,6 +57,7 @@ var confined = []struct {
 	imports string
 	home    []string // packages with all below them; "main" is every program's main package
 }{
+	{"github.com/danielgtaylor/huma", []string{"internal/admin/api"}},
 	{"github.com/redis", []string{"internal/redis"}},
 	{"google.golang.org/grpc", []string{"internal/envoyrls"}},
 	{"github.com/envoyproxy/go-control-plane", []string{"internal/envoyrls"}},

@@ -1,0 +1,156 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/watch"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+func open(t *testing.T, path string) (*List, *watch.Watcher) {
+	t.Helper()
+	return Watch(path, slog.New(slog.DiscardHandler), telemetry.NewRegistry("test"))
+}
+
+// A file has tokens, of which it knows the hash alone, and names in certificates.
+func TestList(t *testing.T) {
+	ann, annSum := NewToken()
+	bob, bobSum := NewToken()
+	if ann == bob || !strings.HasPrefix(ann, tokenPrefix) {
+		t.Fatalf("tokens %s and %s", ann, bob)
+	}
+	path := proc.WriteFile(t, filepath.Join(t.TempDir(), "tokens.yaml"), fmt.Sprintf(`
+tokens:
+- { name: ann, role: admin, prefix: team-, sha256: %q }
+- { name: bob, role: viewer, until: 2027-01-31T00:00:00Z, sha256: %q }
+clients:
+- { name: ci, role: operator, san: "weir://ci" }
+`, annSum, bobSum))
+	l, w := open(t, path)
+	if _, ok := l.Token(ann); ok {
+		t.Error("a token is known before the file is read")
+	}
+	if err := w.Load(); err != nil {
+		t.Fatal(err)
+	}
+	a, ok := l.Token(ann)
+	if !ok || a.Name != "ann" || a.Role != Admin || !a.May("team-login") || a.May("login") || a.Over(time.Now().AddDate(100, 0, 0)) {
+		t.Errorf("ann is %+v", a)
+	}
+	b, ok := l.Token(bob)
+	if end := time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC); !ok || b.Role != Viewer || !b.May("login") || !b.Over(end) || b.Over(end.Add(-time.Second)) {
+		t.Errorf("bob is %+v", b)
+	}
+	for _, wrong := range []string{"", annSum, ann + "x", ann[:len(ann)-1]} {
+		if c, ok := l.Token(wrong); ok {
+			t.Errorf("%q is the token of %+v", wrong, c)
+		}
+	}
+	if c, ok := l.Client([]string{"x", "weir://ci"}); !ok || c.Name != "ci" || c.Role != Operator {
+		t.Errorf("the certificate is of %+v", c)
+	}
+	if c, ok := l.Client([]string{"x", ""}); ok {
+		t.Errorf("a certificate for nobody is of %+v", c)
+	}
+}
+
+// Each mistake in a file is named with its line, and such a file replaces no good one.
+func TestMistakes(t *testing.T) {
+	_, sum := NewToken()
+	for text, want := range map[string]string{
+		"":                           "tokens: [] for nobody",
+		"tokens: {}":                 "a list",
+		"token: []":                  "did you mean tokens",
+		"tokens:\n- { role: admin }": ":2:3: tokens[0].name: is missing",
+		"tokens: [{ name: a, sha256: '" + sum + "' }]":                                                                "role: is missing; write viewer, operator, admin",
+		"tokens: [{ name: a, role: root, sha256: '" + sum + "' }]":                                                    `"root" is unknown`,
+		"tokens: [{ name: 'a b', role: admin, sha256: '" + sum + "' }]":                                               "must have 1 to 64 letters",
+		"tokens: [{ name: a, role: admin }]":                                                                          "sha256: is missing",
+		"tokens: [{ name: a, role: admin, sha256: '" + sum[2:] + "' }]":                                               "is no SHA-256",
+		"tokens: [{ name: a, role: admin, sha256: '" + sum + "00' }]":                                                 "is no SHA-256",
+		"tokens: [{ name: a, role: admin, sha256: 'zz" + sum[2:] + "' }]":                                             "is no SHA-256",
+		"tokens: [{ name: a, role: admin, sha256: '" + sum + "' }, { name: b, role: viewer, sha256: '" + sum + "' }]": "is given twice",
+		"tokens: [{ name: a, role: admin, sha256: '" + sum + "', until: soon }]":                                      `"soon" is no time`,
+		"tokens: [{ name: a, role: admin, sha256: '" + sum + "', prefix: '' }]":                                       "prefix: must be how names",
+		"tokens: [{ name: a, role: admin, sha256: '" + sum + "', prefix: 'a b' }]":                                    "prefix: must be how names",
+		"clients: [{ name: a, role: admin }]":                                                                         "san: is missing",
+		"clients: [{ name: a, role: admin, san: '' }]":                                                                "is empty or given twice",
+		"clients: [{ name: a, role: admin, san: x }, { name: b, role: admin, san: x }]":                               "is empty or given twice",
+		"clients: [{ name: a, role: admin, san: x, sha256: '" + sum + "' }]":                                          "unknown field",
+	} {
+		_, w := open(t, proc.WriteFile(t, filepath.Join(t.TempDir(), "tokens.yaml"), text))
+		if err := w.Load(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "tokens.yaml") {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// A file that everybody may write is refused: who can write it gives himself a role.
+func TestWritable(t *testing.T) {
+	path := proc.WriteFile(t, filepath.Join(t.TempDir(), "tokens.yaml"), "tokens: []\n")
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, w := open(t, path)
+	if err := w.Load(); err == nil || !strings.Contains(err.Error(), "chmod o-w") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A token that is taken out of the file ends, and one that is added begins. A mistake changes nothing.
+func TestReload(t *testing.T) {
+	ann, annSum := NewToken()
+	bob, bobSum := NewToken()
+	item := func(name, sum string) string {
+		return fmt.Sprintf("tokens: [{ name: %s, role: viewer, sha256: %q }]\n", name, sum)
+	}
+	path := proc.WriteFile(t, filepath.Join(t.TempDir(), "tokens.yaml"), item("ann", annSum))
+	l, w := open(t, path)
+	if err := w.Load(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx, nil) }()
+	defer func() {
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	replace := func(text string) {
+		t.Helper()
+		proc.WriteFile(t, path+".new", text)
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace("tokens: [{ name: bob }]\n")
+	proc.Await(t, time.Minute, "the mistake", func() string {
+		if w.Problem() == "" {
+			return "none"
+		}
+		return ""
+	})
+	if _, ok := l.Token(ann); !ok {
+		t.Error("a mistake has ended a token")
+	}
+	replace(item("bob", bobSum))
+	proc.Await(t, time.Minute, "the new token", func() string {
+		if _, ok := l.Token(bob); !ok {
+			return "unknown"
+		}
+		return ""
+	})
+	if _, ok := l.Token(ann); ok {
+		t.Error("a token that was taken out is good")
+	}
+}

@@ -1,0 +1,143 @@
+// Package api is the frame of the admin API: who may call, how often, what is refused and how that is told, and the
+// audit. The operations are in packages below, which add them with [Add].
+//
+//	api.go      operations, and the description that OpenAPI gives of them
+//	guard.go    what every call has to pass
+//	limits.go   how many calls and streams one caller may have
+//	audit.go    who changed what
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/weirlimit/weir/internal/admin/access"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/repeat"
+	"github.com/weirlimit/weir/internal/ruleset/finding"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// Config is what the frame needs to know of the program.
+type Config struct {
+	Loopback bool         // only this machine can reach the port
+	Secure   bool         // the port has TLS
+	Callers  *access.List // who may call; nil: everybody on this machine, if Loopback
+	Hosts    []string     // further names under which a browser on this machine may call
+	Trail    Trail        // keeps the audit; nil: this process does, until it ends
+	Log      *slog.Logger
+	Metrics  *telemetry.Registry
+}
+
+// API is an admin API. It is safe for concurrent use once all operations are added.
+type API struct {
+	cfg     Config
+	huma    huma.API
+	mux     *http.ServeMux
+	cross   *http.CrossOriginProtection
+	limits  *limits
+	trail   Trail
+	ended   context.Context // ends streams
+	end     context.CancelFunc
+	refused *telemetry.CounterVec
+	logged  repeat.Seldom // a refusal: callers who are refused must not fill the log
+}
+
+// New makes an API without operations.
+func New(c Config) *API {
+	problemsOnly()
+	a := &API{cfg: c, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), limits: newLimits(), trail: c.Trail}
+	if a.trail == nil {
+		a.trail = new(memory)
+	}
+	a.ended, a.end = context.WithCancel(context.Background())
+	a.refused = c.Metrics.Counters("weir_admin_refused_total", "Calls of the admin API that were refused before they were looked at, by the code of the problem.", "code")
+	a.huma = humago.New(a.mux, huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info:    &huma.Info{Title: "Weir's admin API", Version: "1", Description: "docs/api.md explains it."},
+			Components: &huma.Components{
+				Schemas:         huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}, "certificate": {Type: "mutualTLS"}},
+			},
+		},
+		Formats:       map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
+		DefaultFormat: "application/json",
+	})
+	described := sync.OnceValues(func() ([]byte, error) { return a.huma.OpenAPI().YAML() }) // once all operations are added
+	a.mux.HandleFunc("GET /v1/openapi.yaml", func(w http.ResponseWriter, r *http.Request) {
+		text, err := described()
+		if err != nil {
+			write(w, v1.NewProblem(http.StatusInternalServerError, "", err.Error()))
+			return
+		}
+		w.Header().Set("Content-Type", "application/openapi+yaml")
+		_, _ = w.Write(text) // the client has gone
+	})
+	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		write(w, v1.NewProblem(http.StatusNotFound, v1.CodeUnknown, "there is no "+r.Method+" "+r.URL.Path+"; GET /v1/openapi.yaml lists what there is"))
+	})
+	a.addAudit()
+	return a
+}
+
+// End ends all streams: the process is about to end.
+func (a *API) End() { a.end() }
+
+// problemsOnly makes huma answer mistakes in the form of a request with problems, too, and describe lists as what they are.
+var problemsOnly = sync.OnceFunc(func() {
+	huma.DefaultArrayNullable = false
+	huma.NewError = func(status int, detail string, errs ...error) huma.StatusError {
+		p := v1.NewProblem(status, "", detail)
+		for _, err := range errs {
+			f := finding.Finding{File: "request", Code: "request"}
+			if d, ok := err.(huma.ErrorDetailer); ok { // without the value, which may be large, or a secret
+				f.Path, f.Reason = d.ErrorDetail().Location, d.ErrorDetail().Message
+			} else if err != nil {
+				f.Reason = err.Error()
+			}
+			p.Findings = append(p.Findings, f)
+		}
+		return p
+	}
+})
+
+// Add adds an operation that callers of a role, or a higher one, may use.
+func Add[In, Out any](a *API, least access.Role, op huma.Operation, do func(context.Context, *In) (*Out, error)) {
+	op.Description = strings.TrimSpace("Role: " + least.String() + ". " + op.Description)
+	op.Security = []map[string][]string{{"token": {}}, {"certificate": {}}}
+	op.RejectUnknownQueryParameters = true
+	op.Middlewares = append(op.Middlewares, func(ctx huma.Context, next func(huma.Context)) {
+		if p := permit(Caller(ctx.Context()), least); p != nil {
+			_, w := humago.Unwrap(ctx)
+			a.refuse(w, p, ctx.RemoteAddr())
+			return
+		}
+		next(ctx)
+	})
+	huma.Register(a.huma, op, do)
+}
+
+// permit is why a caller may not do what needs a role; nil: it may.
+func permit(c access.Caller, least access.Role) *v1.Problem {
+	if c.Role >= least {
+		return nil
+	}
+	return v1.NewProblem(http.StatusForbidden, v1.CodeForbidden, c.Name+" is "+c.Role.String()+", and this needs the role "+least.String()+
+		"; --admin-tokens has the roles")
+}
+
+// callerKey is where a call has its caller.
+type callerKey struct{}
+
+// Caller is who makes a call.
+func Caller(ctx context.Context) access.Caller {
+	c, _ := ctx.Value(callerKey{}).(access.Caller)
+	return c
+}

@@ -1,0 +1,287 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/weirlimit/weir/internal/admin/access"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// world is an API with one operation to read and one to change.
+type world struct {
+	*API
+	t      *testing.T
+	tokens map[string]string // by name
+	done   []string          // who has changed something
+}
+
+type nothing struct{}
+
+type said struct {
+	Body struct {
+		Text string `json:"text" maxLength:"5"`
+	}
+}
+
+func newWorld(t *testing.T, c Config) *world {
+	t.Helper()
+	w := &world{t: t, tokens: map[string]string{}}
+	c.Log, c.Metrics = slog.New(slog.DiscardHandler), telemetry.NewRegistry("test")
+	if c.Callers != nil {
+		c.Callers = w.callers()
+	}
+	w.API = New(c)
+	Add(w.API, access.Viewer, huma.Operation{OperationID: "read", Method: http.MethodGet, Path: "/v1/read"},
+		func(context.Context, *nothing) (*said, error) { return new(said), nil })
+	Add(w.API, access.Operator, huma.Operation{OperationID: "change", Method: http.MethodPost, Path: "/v1/change", MaxBodyBytes: 1000},
+		func(ctx context.Context, in *said) (*nothing, error) {
+			w.done = append(w.done, Caller(ctx).Name)
+			w.Record(ctx, v1.AuditEntry{What: "change", After: in.Body.Text})
+			return nil, nil
+		})
+	return w
+}
+
+// callers are one of each role, named as it, and one whose token has ended.
+func (w *world) callers() *access.List {
+	w.t.Helper()
+	text := "clients: [{ name: robot, role: viewer, san: robot.example.com }]\ntokens:\n"
+	for name, role := range map[string]string{"viewer": "viewer", "operator": "operator", "admin": "admin", "former": "admin"} {
+		token, sum := access.NewToken()
+		w.tokens[name] = token
+		until := "2100-01-01T00:00:00Z"
+		if name == "former" {
+			until = "2026-01-01T00:00:00Z"
+		}
+		text += fmt.Sprintf("- { name: %s, role: %s, sha256: %q, until: %s }\n", name, role, sum, until)
+	}
+	l, watcher := access.Watch(proc.WriteFile(w.t, filepath.Join(w.t.TempDir(), "tokens.yaml"), text), slog.New(slog.DiscardHandler), telemetry.NewRegistry("test"))
+	if err := watcher.Load(); err != nil {
+		w.t.Fatal(err)
+	}
+	return l
+}
+
+// call calls as on a loopback address, with headers as names and values.
+func (w *world) call(h http.Handler, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Host = "127.0.0.1:8090"
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		if r.Header.Set(headers[i], headers[i+1]); headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+	}
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, r)
+	return answer
+}
+
+// is checks that an answer is the problem that is wanted.
+func (w *world) is(answer *httptest.ResponseRecorder, what string, status int, code, text string) {
+	w.t.Helper()
+	var p v1.Problem
+	err := json.Unmarshal(answer.Body.Bytes(), &p)
+	if kind := answer.Header().Get("Content-Type"); err != nil || kind != v1.ProblemType || answer.Code != status || p.Status != status || p.Code != code ||
+		p.Title != http.StatusText(status) || !strings.Contains(p.Error(), text) {
+		w.t.Errorf("%s: %d %s %s (%v); want %d %s with %q", what, answer.Code, kind, answer.Body, err, status, code, text)
+	}
+}
+
+// Who has no token, a wrong one, one that has ended or of another role is told so, and changes nothing.
+func TestTokens(t *testing.T) {
+	w := newWorld(t, Config{Secure: true, Callers: new(access.List)})
+	h := w.Handler()
+	bearer := func(name string) string { return "Bearer " + w.tokens[name] }
+	for _, c := range []struct {
+		what, path, authorization string
+		status                    int
+		code, text                string
+	}{
+		{"none", "/v1/read", "", 401, v1.CodeNobody, "weir token"},
+		{"wrong", "/v1/read", "Bearer weir_wrong", 401, v1.CodeNobody, "no such token"},
+		{"another scheme", "/v1/read", "Basic " + w.tokens["admin"], 401, v1.CodeNobody, "Bearer TOKEN"},
+		{"over", "/v1/read", bearer("former"), 401, v1.CodeOver, "former ended at 2026-01-01"},
+		{"none, to nothing", "/v1/nothing", "", 401, v1.CodeNobody, "weir token"},
+		{"none, to the description", "/v1/openapi.yaml", "", 401, v1.CodeNobody, "weir token"},
+		{"viewer", "/v1/change", bearer("viewer"), 403, v1.CodeForbidden, "viewer is viewer, and this needs the role operator"},
+		{"nothing", "/v1/nothing", bearer("admin"), 404, v1.CodeUnknown, "there is no"},
+		{"a field too much", "/v1/change", bearer("admin"), 422, "", "body.more"},
+		{"a parameter too much", "/v1/read?x=1", bearer("viewer"), 422, "", "query.x"},
+	} {
+		method, body := http.MethodGet, ""
+		if c.path == "/v1/change" {
+			method, body = http.MethodPost, `{"text":"x"}`
+			if c.status == 422 {
+				body = `{"text":"x","more":"secret"}`
+			}
+		}
+		answer := w.call(h, method, c.path, body, "Authorization", c.authorization)
+		w.is(answer, c.what, c.status, c.code, c.text)
+		if (c.status == 401) != (answer.Header().Get("WWW-Authenticate") != "") || strings.Contains(answer.Body.String(), "secret") {
+			t.Errorf("%s: %v %s", c.what, answer.Header(), answer.Body)
+		}
+	}
+	if len(w.done) > 0 {
+		t.Errorf("%v have changed something", w.done)
+	}
+	for _, name := range []string{"operator", "admin"} {
+		if answer := w.call(h, http.MethodPost, "/v1/change", `{"text":"x"}`, "Authorization", bearer(name)); answer.Code/100 != 2 {
+			t.Errorf("%s: %d %s", name, answer.Code, answer.Body)
+		}
+	}
+	answer := w.call(h, http.MethodGet, "/v1/read", "", "Authorization", bearer("viewer"))
+	if answer.Code != 200 || len(w.done) != 2 {
+		t.Errorf("read: %d %s, %v", answer.Code, answer.Body, w.done)
+	}
+	for name, want := range map[string]string{"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'"} {
+		if got := answer.Header().Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// On this machine everybody may do everything, but not a page in a browser.
+func TestLoopback(t *testing.T) {
+	w := newWorld(t, Config{Loopback: true, Hosts: []string{"weir.internal"}})
+	h := w.Handler()
+	for _, c := range []struct {
+		headers []string
+		status  int
+		code    string
+	}{
+		{[]string{"Host", "evil.example.com"}, 403, v1.CodeHost},
+		{[]string{"Host", "evil.example.com:8090"}, 403, v1.CodeHost},
+		{[]string{"Host", "127.0.0.1.evil.example.com"}, 403, v1.CodeHost},
+		{[]string{"Origin", "https://evil.example.com"}, 403, v1.CodeOrigin},
+		{[]string{"Origin", "null"}, 403, v1.CodeOrigin},
+		{[]string{"Sec-Fetch-Site", "cross-site"}, 403, v1.CodeOrigin},
+		{[]string{"Sec-Fetch-Site", "same-site"}, 403, v1.CodeOrigin},
+		{[]string{"Content-Type", "text/plain"}, 415, v1.CodeNotJSON},
+		{[]string{"Content-Type", "application/x-www-form-urlencoded"}, 415, v1.CodeNotJSON},
+		{[]string{"Content-Type", ""}, 415, v1.CodeNotJSON},
+		{[]string{"Host", "localhost:8090"}, 204, ""},
+		{[]string{"Host", "[::1]:8090"}, 204, ""},
+		{[]string{"Host", "weir.internal", "Sec-Fetch-Site", "same-origin"}, 204, ""},
+		{[]string{"Origin", "http://127.0.0.1:8090"}, 204, ""},
+		{[]string{"Content-Type", "application/json; charset=utf-8"}, 204, ""},
+	} {
+		answer := w.call(h, http.MethodPost, "/v1/change", `{"text":"x"}`, c.headers...)
+		if c.status == 204 {
+			if answer.Code != 204 {
+				t.Errorf("%q: %d %s", c.headers, answer.Code, answer.Body)
+			}
+			continue
+		}
+		w.is(answer, fmt.Sprint(c.headers), c.status, c.code, "")
+	}
+	if want := []string{"local", "local", "local", "local", "local"}; fmt.Sprint(w.done) != fmt.Sprint(want) {
+		t.Errorf("%v have changed something, want %v", w.done, want)
+	}
+	w.is(w.call(h, http.MethodGet, "/v1/read", "", "Sec-Fetch-Site", "cross-site"), "a page reads", 403, v1.CodeOrigin, "")
+	w.is(w.call(h, http.MethodPost, "/v1/change", strings.Repeat(" ", 1001)), "large", 413, "", "")
+	w.is(w.call(h, http.MethodPost, "/v1/change", "{"), "no JSON", 400, "", "")
+}
+
+// A port that others can reach has no API without TLS and tokens, and states that.
+func TestClosed(t *testing.T) {
+	for name, c := range map[string]Config{"neither": {}, "tokens": {Callers: new(access.List)}, "tls": {Secure: true}} {
+		w := newWorld(t, c)
+		w.is(w.call(w.Handler(), http.MethodGet, "/v1/read", "", "Authorization", "Bearer "+w.tokens["admin"]), name, 403, v1.CodeNotServed, "--admin-tokens")
+	}
+}
+
+// The older paths are open without a list of callers, but for pages of other origins; with a list they need a role.
+func TestGuard(t *testing.T) {
+	var who []string
+	next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { who = append(who, Caller(r.Context()).Name) })
+	open := newWorld(t, Config{})
+	for headers, status := range map[[2]string]int{{"X", "x"}: 200, {"Host", "weir.example.com"}: 200, {"Origin", "https://evil.example.com"}: 403} {
+		if answer := open.call(open.Guard(access.Admin, next), http.MethodPost, "/regions/eu/dead", "", headers[:]...); answer.Code != status {
+			t.Errorf("%q: %d %s", headers, answer.Code, answer.Body)
+		}
+	}
+	listed := newWorld(t, Config{Loopback: true, Callers: new(access.List)})
+	h := listed.Guard(access.Admin, next)
+	listed.is(listed.call(h, http.MethodPost, "/regions/eu/dead", ""), "nobody", 401, v1.CodeNobody, "")
+	listed.is(listed.call(h, http.MethodPost, "/regions/eu/dead", "", "Authorization", "Bearer "+listed.tokens["operator"]), "operator", 403, v1.CodeForbidden, "")
+	listed.call(h, http.MethodPost, "/regions/eu/dead", "", "Authorization", "Bearer "+listed.tokens["admin"])
+	if want := "[somebody somebody admin]"; fmt.Sprint(who) != want {
+		t.Errorf("%v, want %s", who, want)
+	}
+}
+
+// The audit has who changed what, page by page, and not more than the last 1,000 entries.
+func TestAudit(t *testing.T) {
+	w := newWorld(t, Config{Loopback: true, Callers: new(access.List)})
+	h, operator := w.Handler(), "Bearer "+w.tokens["operator"]
+	ctx := context.WithValue(t.Context(), callerKey{}, access.Caller{Name: "ann", Role: access.Admin})
+	for i := range maxKept + 5 {
+		w.Record(ctx, v1.AuditEntry{What: "test", On: fmt.Sprint(i), Why: strings.Repeat("y", 2000)})
+	}
+	if answer := w.call(h, http.MethodPost, "/v1/change", `{"text":"x"}`, "Authorization", operator); answer.Code != 204 {
+		t.Fatalf("%d %s", answer.Code, answer.Body)
+	}
+	var all []v1.AuditEntry
+	for next := ""; ; {
+		answer := w.call(h, http.MethodGet, "/v1/audit?limit=100&before="+next, "", "Authorization", operator)
+		var page v1.Audit
+		if err := json.Unmarshal(answer.Body.Bytes(), &page); err != nil || answer.Code != 200 {
+			t.Fatalf("%d %s (%v)", answer.Code, answer.Body, err)
+		}
+		all = append(all, page.Items...)
+		if next = page.Next; next == "" {
+			break
+		}
+	}
+	if len(all) != maxKept || all[0].Who != "operator" || all[0].What != "change" || all[0].After != "x" || all[1].On != "1004" || all[1].Who != "ann" || len(all[1].Why) != maxText ||
+		all[maxKept-1].On != "6" {
+		t.Errorf("%d entries, %+v ... %+v", len(all), all[:min(2, len(all))], all[max(0, len(all)-1):])
+	}
+	w.is(w.call(h, http.MethodGet, "/v1/audit?limit=0", "", "Authorization", operator), "a page of nothing", 422, "", "query.limit")
+}
+
+// A stream ends when the process does, and others do not.
+func TestEnd(t *testing.T) {
+	w := newWorld(t, Config{Loopback: true})
+	ended := make(chan string)
+	for _, path := range []string{StreamPath, "/v1/slow"} {
+		Add(w.API, access.Viewer, huma.Operation{OperationID: path, Method: http.MethodGet, Path: path}, func(ctx context.Context, _ *nothing) (*nothing, error) {
+			ended <- "began"
+			select {
+			case <-ctx.Done():
+			case <-time.After(200 * time.Millisecond):
+				if path == StreamPath {
+					select {
+					case <-ctx.Done():
+					case <-time.After(time.Minute): // a fault must not hang the test
+					}
+				}
+			}
+			ended <- fmt.Sprint(path, " ", ctx.Err())
+			return nil, nil
+		})
+	}
+	for _, want := range []string{StreamPath + " context canceled", "/v1/slow <nil>"} {
+		path, _, _ := strings.Cut(want, " ")
+		go w.call(w.Handler(), http.MethodGet, path, "")
+		<-ended
+		w.End()
+		if got := <-ended; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"mime"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/internal/admin/access"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/certs"
+)
+
+// writeTime bounds how long a caller may take to read an answer. A stream sets its own bound.
+const writeTime = 30 * time.Second
+
+// StreamPath is the path of the one operation whose answer does not end.
+const StreamPath = "/v1/stream"
+
+// Handler serves what is below /v1/.
+func (a *API) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		secure(w.Header())
+		caller, p := a.admit(r)
+		if p == nil {
+			p = jsonOnly(r)
+		}
+		var leave func()
+		if p == nil {
+			leave, p = a.limits.enter(caller.Name, r.URL.Path == StreamPath, time.Now())
+		}
+		if p != nil {
+			a.refuse(w, p, r.RemoteAddr)
+			return
+		}
+		defer leave()
+		ctx := context.WithValue(r.Context(), callerKey{}, caller)
+		if r.URL.Path == StreamPath {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(a.ended, cancel)()
+		} else {
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // a test's recorder has none
+		}
+		a.mux.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// Guard lets callers of a role use a handler of another path. Without a list of callers everybody may, but for pages
+// of other origins.
+func (a *API) Guard(least access.Role, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller, p := access.Caller{Name: "somebody", Role: access.Admin}, a.browser(r)
+		if a.cfg.Callers != nil {
+			caller, p = a.admit(r)
+			leave := func() {}
+			if p == nil {
+				leave, p = a.limits.enter(caller.Name, false, time.Now())
+			}
+			if p == nil {
+				defer leave()
+				p = permit(caller, least)
+			}
+		}
+		if p != nil {
+			a.refuse(w, p, r.RemoteAddr)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
+	})
+}
+
+// secure sets the headers that keep browsers from doing anything else with an answer than showing it.
+func secure(h http.Header) {
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+}
+
+// Closed is why the port serves health and metrics only; empty: it serves the API.
+func (a *API) Closed() string {
+	if a.cfg.Loopback || a.cfg.Secure && a.cfg.Callers != nil {
+		return ""
+	}
+	return "others than this machine can reach this port, and it has no TLS or no tokens: it serves health and metrics only; " +
+		"give --admin-tls-cert, --admin-tls-key and --admin-tokens, or a loopback address as --admin-listen"
+}
+
+// admit is who makes a call, or why it is refused.
+func (a *API) admit(r *http.Request) (access.Caller, *v1.Problem) {
+	var nobody access.Caller
+	if reason := a.Closed(); reason != "" {
+		return nobody, v1.NewProblem(http.StatusForbidden, v1.CodeNotServed, reason)
+	}
+	if p := a.browser(r); p != nil {
+		return nobody, p
+	}
+	if a.cfg.Callers == nil {
+		return access.Caller{Name: "local", Role: access.Admin}, nil
+	}
+	if authorization := r.Header.Get("Authorization"); authorization != "" {
+		return a.byToken(authorization)
+	}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 { // it has been verified
+		names := certs.Names(r.TLS.PeerCertificates[0])
+		if caller, ok := a.cfg.Callers.Client(names); ok {
+			return caller, nil
+		}
+		return nobody, v1.NewProblem(http.StatusForbidden, v1.CodeForbidden, "the certificate is for "+strings.Join(names, ", ")+
+			", and --admin-tokens has none of these names among its clients")
+	}
+	return nobody, unauthenticated(v1.CodeNobody, "this needs a token, as Authorization: Bearer TOKEN, or a client certificate; `weir token` makes tokens")
+}
+
+func (a *API) byToken(authorization string) (access.Caller, *v1.Problem) {
+	scheme, token, _ := strings.Cut(authorization, " ")
+	caller, known := a.cfg.Callers.Token(strings.TrimSpace(token))
+	switch {
+	case !strings.EqualFold(scheme, "Bearer"):
+		return access.Caller{}, unauthenticated(v1.CodeNobody, "Authorization must be: Bearer TOKEN")
+	case !known:
+		return access.Caller{}, unauthenticated(v1.CodeNobody, "--admin-tokens has no such token; it may be of another installation, or removed")
+	case caller.Over(time.Now()):
+		return access.Caller{}, unauthenticated(v1.CodeOver, "the token of "+caller.Name+" ended at "+caller.Until.Format(time.RFC3339)+"; `weir token` makes another one")
+	}
+	return caller, nil
+}
+
+func unauthenticated(code, detail string) *v1.Problem {
+	return v1.NewProblem(http.StatusUnauthorized, code, detail).With("WWW-Authenticate", `Bearer realm="weir"`)
+}
+
+// browser is why a call that a page of another origin may have caused is refused. On this machine it may also come under a
+// name of such a page, whose owner has let that name mean this machine (DNS rebinding).
+func (a *API) browser(r *http.Request) *v1.Problem {
+	if a.cfg.Loopback && !a.isHost(r.Host) {
+		return v1.NewProblem(http.StatusForbidden, v1.CodeHost, "the call is for the host "+r.Host+"; use 127.0.0.1 or localhost, or name it in --admin-hosts")
+	}
+	err := a.cross.Check(r)
+	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		err = errors.New("cross-site request")
+	}
+	if err != nil {
+		return v1.NewProblem(http.StatusForbidden, v1.CodeOrigin, "a page of another origin caused this call: "+err.Error())
+	}
+	return nil
+}
+
+func (a *API) isHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return net.ParseIP(strings.Trim(host, "[]")) != nil || strings.EqualFold(host, "localhost") ||
+		slices.ContainsFunc(a.cfg.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+}
+
+// jsonOnly refuses changes in another format: pages of other origins can send these without being asked.
+func jsonOnly(r *http.Request) *v1.Problem {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return nil
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return v1.NewProblem(http.StatusUnsupportedMediaType, v1.CodeNotJSON, "a change needs the header Content-Type: application/json")
+	}
+	return nil
+}
+
+// refuse answers with a problem. Who has no right to call, or calls too often, needs a new connection for the next call.
+func (a *API) refuse(w http.ResponseWriter, p *v1.Problem, from string) {
+	a.refused.WithLabelValues(p.Code).Inc()
+	if a.logged.Now() {
+		a.cfg.Log.Warn("admin call refused", "code", p.Code, "reason", p.Detail, "from", from)
+	}
+	if p.Status == http.StatusUnauthorized || p.Status == http.StatusTooManyRequests {
+		w.Header().Set("Connection", "close")
+	}
+	write(w, p)
+}
+
+// write answers with a problem.
+func write(w http.ResponseWriter, p *v1.Problem) {
+	for name, values := range p.GetHeaders() {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", v1.ProblemType)
+	w.WriteHeader(p.Status)
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	_ = out.Encode(p) // the client has gone
+}

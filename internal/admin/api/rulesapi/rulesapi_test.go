@@ -1,0 +1,442 @@
+package rulesapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	capi "github.com/hashicorp/consul/api"
+
+	"github.com/weirlimit/weir/internal/admin/access"
+	"github.com/weirlimit/weir/internal/admin/api"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/consul"
+	"github.com/weirlimit/weir/internal/ruleset/finding"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// world is the operations, with callers: ann and bob are admins, team may only change rules that begin with team-, and
+// viewer and operator are what they are called.
+type world struct {
+	t      *testing.T
+	h      http.Handler
+	tokens map[string]string
+}
+
+// inConsul is a world with its rules in an agent of its own.
+func inConsul(t *testing.T) (*world, *consultest.Agent) {
+	t.Helper()
+	agent := consultest.Start(t, proc.LogDir(t))
+	s, err := versions.Open(agent.Addr, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newWorld(t, s, Config{Store: s, Source: "consul"}), agent
+}
+
+func newWorld(t *testing.T, trail api.Trail, c Config) *world {
+	t.Helper()
+	w := &world{t: t, tokens: map[string]string{}}
+	text := "tokens:\n"
+	for name, role := range map[string]string{"ann": "admin", "bob": "admin", "team": "admin, prefix: team-", "operator": "operator", "viewer": "viewer"} {
+		token, sum := access.NewToken()
+		w.tokens[name] = token
+		text += fmt.Sprintf("- { name: %s, sha256: %q, role: %s }\n", name, sum, role)
+	}
+	log, metrics := slog.New(slog.DiscardHandler), telemetry.NewRegistry("test")
+	l, watcher := access.Watch(proc.WriteFile(t, filepath.Join(t.TempDir(), "tokens.yaml"), text), log, metrics)
+	if err := watcher.Load(); err != nil {
+		t.Fatal(err)
+	}
+	c.InForce = func() v1.InForce { return v1.InForce{Version: "abc", Revision: 7, Problem: "none"} }
+	a := api.New(api.Config{Loopback: true, Callers: l, Trail: trail, Log: log, Metrics: metrics})
+	Add(a, c)
+	w.h = a.Handler()
+	return w
+}
+
+// call calls, and reads the answer into a value unless it is nil. The status has to be as wanted. It returns the ETag, and
+// the problem, if the answer is one.
+func (w *world) call(who, method, path, ifMatch string, body, into any, status int) (etag string, p v1.Problem) {
+	w.t.Helper()
+	var text bytes.Buffer
+	if body != nil {
+		if err := json.NewEncoder(&text).Encode(body); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	r := httptest.NewRequest(method, path, &text)
+	r.Host = "localhost"
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+w.tokens[who])
+	if ifMatch != "" {
+		r.Header.Set("If-Match", ifMatch)
+	}
+	answer := httptest.NewRecorder()
+	w.h.ServeHTTP(answer, r)
+	if answer.Code != status {
+		w.t.Errorf("%s %s of %s: %d %.2000s, want %d", method, path, who, answer.Code, answer.Body, status)
+	}
+	var err error
+	switch {
+	case answer.Code/100 != 2:
+		err = json.Unmarshal(answer.Body.Bytes(), &p)
+	case into != nil:
+		err = json.Unmarshal(answer.Body.Bytes(), into)
+	}
+	if err != nil {
+		w.t.Fatalf("%s %s: %v, %.2000s", method, path, err, answer.Body)
+	}
+	return answer.Header().Get("ETag"), p
+}
+
+// put puts a document in force, which has to succeed.
+func (w *world) put(who, ifMatch, document, why string) (etag string, applied v1.Applied) {
+	w.t.Helper()
+	etag, _ = w.call(who, http.MethodPut, "/v1/rules", ifMatch, v1.Change{Document: document, Why: why}, &applied, 200)
+	return etag, applied
+}
+
+// refused puts a document in force, which has to be refused with this problem.
+func (w *world) refused(who, ifMatch, document string, status int, code, text string) (etag string, p v1.Problem) {
+	w.t.Helper()
+	etag, p = w.call(who, http.MethodPut, "/v1/rules", ifMatch, v1.Change{Document: document, Why: "test"}, nil, status)
+	if p.Code != code || !strings.Contains(p.Error(), text) {
+		w.t.Errorf("%+v, want %s with %q", p, code, text)
+	}
+	return etag, p
+}
+
+// document has rules of these names, each with its limit.
+func document(limit int, names ...string) string {
+	text := "rules:\n"
+	for _, name := range names {
+		text += fmt.Sprintf("- { name: %s, key: [client_ip], limit: %d/1m }\n", name, limit)
+	}
+	return text
+}
+
+// Rules are read, changed, listed and rolled back, and each change is in the audit.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	w, _ := inConsul(t)
+	var rules v1.Rules
+	none, _ := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200)
+	if none != `"0"` || rules.Version != nil || rules.Source != "consul" || rules.InForce != (v1.InForce{Version: "abc", Revision: 7, Problem: "none"}) {
+		t.Errorf("before the first version: %s, %+v", none, rules)
+	}
+	first, applied := w.put("ann", none, document(5, "a"), "begin")
+	if applied.Before != 0 || applied.Version.Who != "ann" || applied.Version.Why != "begin" || fmt.Sprintf("%q", fmt.Sprint(applied.Version.Revision)) != first {
+		t.Errorf("%s, %+v", first, applied)
+	}
+	second, _ := w.put("bob", first, document(6, "a")+"- { name: login, match: { path: /login }, key: [client_ip], limit: 9/1m }\n", "more")
+	if etag, _ := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200); etag != second || rules.Version.Who != "bob" || !strings.Contains(rules.Document, "6/1m") {
+		t.Errorf("%s, %+v", etag, rules)
+	}
+	var back v1.Applied
+	third, _ := w.call("ann", http.MethodPost, "/v1/rules:rollback", second, v1.Rollback{Why: "too much"}, &back, 200)
+	if back.Version.RollbackTo != applied.Version.Revision {
+		t.Errorf("rolled back: %+v", back)
+	}
+	if _, p := w.call("ann", http.MethodPost, "/v1/rules:rollback", second, v1.Rollback{Why: "again"}, nil, 412); p.Code != v1.CodeChanged {
+		t.Errorf("%+v", p)
+	}
+	if etag, _ := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200); etag != third || rules.Document != document(5, "a") {
+		t.Errorf("rolled back: %s, %+v", etag, rules)
+	}
+
+	var all []uint64
+	for next := uint64(0); ; {
+		var page v1.Versions
+		w.call("viewer", http.MethodGet, fmt.Sprint("/v1/rules/versions?limit=2&before=", next), "", nil, &page, 200)
+		for _, v := range page.Items {
+			all = append(all, v.Revision)
+		}
+		if next = page.Next; next == 0 {
+			break
+		}
+	}
+	if want := []uint64{back.Version.Revision, back.Before, applied.Version.Revision}; fmt.Sprint(all) != fmt.Sprint(want) {
+		t.Errorf("versions %v, want %v", all, want)
+	}
+	var one v1.VersionDocument
+	w.call("viewer", http.MethodGet, fmt.Sprint("/v1/rules/versions/", back.Before), "", nil, &one, 200)
+	if one.Version.Why != "more" || !strings.Contains(one.Document, "login") {
+		t.Errorf("%+v", one)
+	}
+	if _, p := w.call("viewer", http.MethodGet, "/v1/rules/versions/77", "", nil, nil, 404); p.Code != v1.CodeNoVersion {
+		t.Errorf("%+v", p)
+	}
+	w.call("viewer", http.MethodGet, "/v1/rules/versions/x", "", nil, nil, 422)
+
+	var audit v1.Audit
+	w.call("viewer", http.MethodGet, "/v1/audit", "", nil, &audit, 200)
+	text := ""
+	for _, e := range audit.Items {
+		text += strings.Join([]string{e.Who, e.What, e.Why, e.Before, e.After}, " ") + "\n"
+	}
+	revision := func(etag string) string { return "revision " + strings.Trim(etag, `"`) }
+	want := "ann rules.rollback too much " + revision(second) + " " + revision(third) + "\n" +
+		"bob rules.apply more " + revision(first) + " " + revision(second) + "\n" + "ann rules.apply begin revision 0 " + revision(first) + "\n"
+	if text != want {
+		t.Errorf("audit\n%swant\n%s", text, want)
+	}
+}
+
+// What is wrong with a change is told, and changes nothing.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	w, _ := inConsul(t)
+	w.refused("ann", "", document(5, "a"), 428, v1.CodePrecondition, "GET /v1/rules")
+	w.refused("ann", "*", document(5, "a"), 400, v1.CodePrecondition, "one ETag")
+	w.refused("ann", `"0", "1"`, document(5, "a"), 400, v1.CodePrecondition, "one ETag")
+	w.refused("ann", `"7"`, document(5, "a"), 412, v1.CodeChanged, "")
+	for _, who := range []string{"viewer", "operator"} {
+		w.refused(who, `"0"`, document(5, "a"), 403, v1.CodeForbidden, "needs the role admin")
+		w.call(who, http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "test"}, nil, 403)
+	}
+	w.call("ann", http.MethodPut, "/v1/rules", `"0"`, v1.Change{Document: document(5, "a")}, nil, 422) // without a reason
+	w.call("ann", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{}, nil, 422)
+	if _, p := w.call("ann", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "test"}, nil, 404); p.Code != v1.CodeNoVersion {
+		t.Errorf("a rollback to nothing: %+v", p)
+	}
+	_, p := w.refused("ann", `"0"`, "rules:\n- { name: a, key: [ip], limit: 5/x }\n- { nam: b }\n", 422, v1.CodeWrong, "document:2:")
+	if len(p.Findings) < 3 || p.Findings[0].Line != 2 || p.Findings[0].Page == "" || p.Findings[0].Code == "" {
+		t.Errorf("%+v", p.Findings)
+	}
+	w.refused("ann", `"0"`, "revision: 7\nrules: []\n", 422, v1.CodeWrong, "remove this field")
+	if etag, _ := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 200); etag != `"0"` {
+		t.Errorf("something was changed: %s", etag)
+	}
+	var audit v1.Audit
+	if w.call("viewer", http.MethodGet, "/v1/audit", "", nil, &audit, 200); len(audit.Items) > 0 {
+		t.Errorf("the audit has %+v", audit.Items)
+	}
+}
+
+// Of editors who start from the same version one wins, each time, and the others are told who has.
+func TestTwoEditors(t *testing.T) {
+	t.Parallel()
+	w, _ := inConsul(t)
+	etag := `"0"`
+	for round := range 5 {
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		winner, won := "", etag
+		for _, who := range []string{"ann", "bob", "ann", "bob"} {
+			all.Go(func() {
+				text, _ := json.Marshal(v1.Change{Document: document(round+1, who), Why: "round"})
+				r := httptest.NewRequest(http.MethodPut, "/v1/rules", bytes.NewReader(text))
+				r.Host = "localhost"
+				r.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + w.tokens[who]}, "If-Match": {etag}}
+				answer := httptest.NewRecorder()
+				w.h.ServeHTTP(answer, r)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case answer.Code == 200 && winner == "":
+					winner, won = who, answer.Header().Get("ETag")
+				case answer.Code != 412 || answer.Header().Get("ETag") == etag || !strings.Contains(answer.Body.String(), " applied revision "):
+					t.Errorf("round %d: %s got %d %s after %s had won", round, who, answer.Code, answer.Body, winner)
+				}
+			})
+		}
+		all.Wait()
+		var rules v1.Rules
+		now, _ := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200)
+		if winner == "" || now != won || rules.Document != document(round+1, winner) {
+			t.Fatalf("round %d: %s won with %s, and in force is %s: %+v", round, winner, won, now, rules)
+		}
+		etag = now
+	}
+}
+
+// A caller with a prefix changes rules whose names begin with it, and nothing else.
+func TestPrefix(t *testing.T) {
+	t.Parallel()
+	w, _ := inConsul(t)
+	w.refused("team", `"0"`, document(5, "a"), 403, v1.CodeForbidden, "this changes rule a")
+	etag, _ := w.put("team", `"0"`, document(5, "team-a"), "mine")
+	etag, _ = w.put("ann", etag, document(5, "a", "team-a", "b"), "all")
+	for name, text := range map[string]string{
+		"changed":  document(5, "a", "team-a") + document(6, "b")[len("rules:\n"):],
+		"added":    document(5, "a", "team-a", "b", "c"),
+		"removed":  document(5, "a", "team-a"),
+		"moved":    document(5, "b", "team-a", "a"),
+		"renamed":  document(5, "a", "team-a", "team-b"),
+		"regions":  document(5, "a", "team-a", "b") + "regions: { eu: 1, us: 1 }\n",
+		"all gone": "rules: []\n",
+	} {
+		if _, p := w.refused("team", etag, text, 403, v1.CodeForbidden, "team may change rules whose names begin with team-"); t.Failed() {
+			t.Fatalf("%s: %+v", name, p)
+		}
+	}
+	etag, mine := w.put("team", etag, document(5, "a", "b")+document(7, "team-a", "team-b")[len("rules:\n"):], "mine again")
+	etag, _ = w.put("ann", etag, document(9, "a", "b"), "all again")
+	w.call("team", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "test"}, nil, 403)
+	w.call("team", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Revision: mine.Version.Revision, Why: "test"}, nil, 403)
+	etag, _ = w.put("team", etag, document(9, "team-c", "a", "b"), "mine at last")
+	var back v1.Applied
+	w.call("team", http.MethodPost, "/v1/rules:rollback", etag, v1.Rollback{Why: "not mine"}, &back, 200)
+	if back.Version.Who != "team" {
+		t.Errorf("%+v", back)
+	}
+}
+
+// A check finds all mistakes with their places, and warnings, and takes nothing for that but a viewer.
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	w, _ := inConsul(t)
+	bad := "rules:\n- { name: a, key: [ip], limit: 5/x }\n- { name: b, limit: 5/1m }\n- nam: c\n"
+	var found v1.Validated
+	w.call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: bad}, &found, 200)
+	_, err := rulefile.Read(documentName, []byte(bad))
+	if want := finding.Mistakes(documentName, err); found.OK || len(want) < 4 || fmt.Sprint(found.Findings) != fmt.Sprint(want) {
+		t.Errorf("%+v\nwant\n%+v", found, want)
+	}
+	warned := "rules:\n- { name: login, match: { path: /login }, key: [{ header: x-user }], limit: 5/1m, on_failure: allow }\n"
+	w.call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: warned}, &found, 200)
+	if !found.OK || found.Rules != 1 || found.Version == "" || len(found.Findings) == 0 || !found.Findings[0].Warning || found.Findings[0].Line != 2 {
+		t.Errorf("%+v", found)
+	}
+	for _, text := range []string{"", "\x00", "{", "rules: []\n---\nrules: []\n", "a: &a [*a]\n", strings.Repeat("[", 100_000)} {
+		w.call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: text}, &found, 200)
+		if found.OK || len(found.Findings) == 0 {
+			t.Errorf("%.20q: %+v", text, found)
+		}
+	}
+}
+
+// Eight megabytes of rules are taken or refused with a sentence, like more than that, and a smaller document passes after it.
+func TestLarge(t *testing.T) {
+	t.Parallel()
+	w, _ := inConsul(t)
+	var text strings.Builder
+	long := strings.Repeat("p", 500)
+	text.WriteString("rules:\n")
+	for i := 0; text.Len() < rulefile.MaxBytes-1000; i++ {
+		fmt.Fprintf(&text, "- { name: r%d, match: { path: /%s/%d }, key: [client_ip], limit: 5/1m }\n", i, long, i)
+	}
+	began := time.Now()
+	var found v1.Validated
+	w.call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: text.String()}, &found, 200)
+	t.Logf("8 MiB, %d rules: ok: %v, %v, in %v", strings.Count(text.String(), "\n")-1, found.OK, found.Findings, time.Since(began))
+	if !found.OK && len(found.Findings) == 0 {
+		t.Error("refused without a reason")
+	}
+	comment := document(5, "a") + "#" + strings.Repeat("x", rulefile.MaxBytes-100) + "\n"
+	etag, _ := w.put("ann", `"0"`, comment, "large")
+	var rules v1.Rules
+	if w.call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200); rules.Document != comment {
+		t.Errorf("%d bytes came back, of %d", len(rules.Document), len(comment))
+	}
+	w.refused("ann", etag, comment+comment, 422, v1.CodeWrong, "make fewer or shorter rules")
+	w.call("ann", http.MethodPut, "/v1/rules", etag, v1.Change{Document: strings.Repeat("x", maxBody), Why: "test"}, nil, 413)
+	w.put("ann", etag, document(6, "a"), "small")
+}
+
+// While Consul is away, each operation states that and what stays in force. When it is back, they go on.
+func TestConsulAway(t *testing.T) {
+	t.Parallel()
+	w, agent := inConsul(t)
+	etag, _ := w.put("ann", `"0"`, document(5, "a"), "begin")
+	agent.Kill()
+	began := time.Now()
+	for _, c := range []struct {
+		method, path, ifMatch string
+		body                  any
+	}{
+		{http.MethodGet, "/v1/rules", "", nil},
+		{http.MethodGet, "/v1/rules/versions", "", nil},
+		{http.MethodGet, "/v1/rules/versions/7", "", nil},
+		{http.MethodGet, "/v1/audit", "", nil},
+		{http.MethodPut, "/v1/rules", etag, v1.Change{Document: document(6, "a"), Why: "away"}},
+		{http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "away"}},
+	} {
+		if _, p := w.call("ann", c.method, c.path, c.ifMatch, c.body, nil, 503); p.Code != v1.CodeStore || !strings.Contains(p.Detail, "consul at "+agent.Addr) {
+			t.Errorf("%s %s: %+v", c.method, c.path, p)
+		}
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("that took %v", took)
+	}
+	var found v1.Validated
+	if w.call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: document(5, "a")}, &found, 200); !found.OK {
+		t.Errorf("a check while Consul is away: %+v", found)
+	}
+	agent.Start() // with nothing of what it had
+	w.put("ann", `"0"`, document(6, "a"), "begin again")
+}
+
+// What somebody has damaged in Consul is told, and a version on the newest that is kept repairs it.
+func TestDamaged(t *testing.T) {
+	t.Parallel()
+	w, agent := inConsul(t)
+	w.put("ann", `"0"`, document(5, "a"), "begin")
+	kv, err := capi.NewClient(&capi.Config{Address: agent.Addr})
+	for _, key := range []string{"manifest", "chunks/nobodys"} {
+		if err == nil {
+			_, err = kv.KV().Put(&capi.KVPair{Key: versions.Prefix + key, Value: []byte("rules: []")}, nil)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, p := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 503); p.Code != v1.CodeStore || !strings.Contains(p.Detail, "apply the rules again") {
+		t.Errorf("%+v", p)
+	}
+	etag, _ := w.refused("ann", `"0"`, document(6, "a"), 412, v1.CodeChanged, "ann applied")
+	w.put("ann", etag, document(6, "a"), "repair")
+	w.call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 200)
+	if left, _, err := kv.KV().Get(versions.Prefix+"chunks/nobodys", nil); left != nil || err != nil {
+		t.Errorf("what nobody needs is left: %v, %v", left, err)
+	}
+}
+
+// Where Consul refuses, the answer states whose token lacks a right.
+func TestConsulRefuses(t *testing.T) {
+	err := problem(fmt.Errorf("nothing was changed: %w", &consul.RefusedError{Op: "write", Key: "weir/rules/manifest", Place: "x", Code: 403}))
+	if p := new(v1.Problem); !errors.As(err, &p) || p.Status != 503 || p.Code != v1.CodeStore || !strings.Contains(p.Detail, "the token of the program") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Rules in a file are read, and the API states where to change them. Without a file there are none.
+func TestFile(t *testing.T) {
+	dir := t.TempDir()
+	file := proc.WriteFile(t, filepath.Join(dir, "a.yaml"), document(5, "a"))
+	proc.WriteFile(t, filepath.Join(dir, "b.yaml"), document(5, "b"))
+	for path, want := range map[string]string{file: document(5, "a"), dir: "name: b", "": "rules: []"} {
+		w := newWorld(t, nil, Config{File: path})
+		var rules v1.Rules
+		etag, _ := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200)
+		if source := map[bool]string{true: "none", false: "file"}[path == ""]; rules.Source != source || !strings.Contains(rules.Document, want) || (etag == "") != (path == "") {
+			t.Errorf("%s: %s, %+v", path, etag, rules)
+		}
+		w.refused("ann", etag, document(6, "a"), 409, v1.CodeReadOnly, path)
+		w.call("ann", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "test"}, nil, 409)
+		w.call("viewer", http.MethodGet, "/v1/rules/versions", "", nil, nil, 409)
+		w.call("viewer", http.MethodGet, "/v1/rules/versions/7", "", nil, nil, 409)
+		var found v1.Validated
+		if w.call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: "revision: 7\n" + document(5, "a")}, &found, 200); !found.OK {
+			t.Errorf("a file may state its revision: %+v", found)
+		}
+	}
+	w := newWorld(t, nil, Config{File: filepath.Join(dir, "none.yaml")})
+	if _, p := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 503); !strings.Contains(p.Detail, "none.yaml") {
+		t.Errorf("%+v", p)
+	}
+}

@@ -1,0 +1,77 @@
+package v1
+
+import (
+	"time"
+
+	"github.com/weirlimit/weir/internal/ruleset/finding"
+)
+
+// Version is a version of the rules, without its document.
+type Version struct {
+	Revision   uint64    `json:"revision" doc:"Names the version, and grows with each one."`
+	When       time.Time `json:"when"`
+	Who        string    `json:"who"`
+	Why        string    `json:"why"`
+	RollbackTo uint64    `json:"rollback_to,omitempty" doc:"The version whose document this has again."`
+	Size       int       `json:"size" doc:"Bytes of the document."`
+	SHA256     string    `json:"sha256" doc:"Of the document."`
+}
+
+// Rules is the newest document, wherever rules come from.
+type Rules struct {
+	Source   string   `json:"source" enum:"consul,file,none" doc:"Where the rules come from; of a file they are read-only."`
+	Version  *Version `json:"version,omitempty" doc:"Missing for a file, and before the first version."`
+	Document string   `json:"document" doc:"The rules file."`
+	InForce  InForce  `json:"in_force"`
+}
+
+// InForce is what the program that answers has in force.
+type InForce struct {
+	Version  string `json:"version" doc:"Hash of the compiled rules; empty: none are in force."`
+	Revision uint64 `json:"revision" doc:"0: the rules have none."`
+	Problem  string `json:"problem,omitempty" doc:"Why newer rules are not in force."`
+}
+
+// Change is a new document.
+type Change struct {
+	Document string `json:"document" doc:"The rules file, YAML or JSON."`
+	Why      string `json:"why" minLength:"1" maxLength:"2000" doc:"Is kept with the version."`
+}
+
+// Applied is what became of a change.
+type Applied struct {
+	Version  Version           `json:"version"`
+	Before   uint64            `json:"before" doc:"Revision that was the newest; 0: there was none."`
+	Warnings []finding.Finding `json:"warnings"`
+}
+
+// Document is a document to check.
+type Document struct {
+	Document string `json:"document" doc:"The rules file, YAML or JSON."`
+}
+
+// Validated is what a check found.
+type Validated struct {
+	OK       bool              `json:"ok" doc:"It has no mistakes; it may have warnings."`
+	Version  string            `json:"version,omitempty" doc:"Hash of the compiled rules; missing with mistakes."`
+	Rules    int               `json:"rules" doc:"Number of rules; of one with several limits each counts."`
+	Findings []finding.Finding `json:"findings"`
+}
+
+// Versions is a page of the history.
+type Versions struct {
+	Items []Version `json:"items" doc:"The newest first."`
+	Next  uint64    `json:"next,omitempty" doc:"The value of before for the next page; missing: this is the last."`
+}
+
+// VersionDocument is a version with its document.
+type VersionDocument struct {
+	Version  Version `json:"version"`
+	Document string  `json:"document"`
+}
+
+// Rollback is which version comes back.
+type Rollback struct {
+	Revision uint64 `json:"revision,omitempty" doc:"Version whose document comes back; 0: the one before the newest."`
+	Why      string `json:"why" minLength:"1" maxLength:"2000" doc:"Is kept with the version."`
+}
