@@ -20,13 +20,13 @@ type healthcheckCmd struct {
 }
 
 // Run asks once. Images without a shell and without curl use it as their health check.
-func (h *healthcheckCmd) Run(stdout io.Writer) error { return ask(stdout, http.MethodGet, h.URL) }
+func (h *healthcheckCmd) Run(stdout io.Writer) error { return ask(stdout, h.URL) }
 
 // ask prints what a program answers with status 200; anything else is the error.
-func ask(stdout io.Writer, method, where string) error {
+func ask(stdout io.Writer, where string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, where, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, where, nil)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Command weir checks, converts and compiles Weir's rules files, and puts them in force through
-// Consul. It makes the secrets of a deployment.
+// Consul. It makes the secrets of a deployment, and calls the admin API of programs.
 package main
 
 import (
@@ -26,6 +26,10 @@ type cli struct {
 	History  historyCmd  `cmd:"" help:"List the versions of the rules in Consul, the newest first: who, when and why; or print one."`
 	Rollback rollbackCmd `cmd:"" help:"Put the rules of an earlier version in force again, as a new version."`
 	Forget   forgetCmd   `cmd:"" name:"forget-region" help:"Declare a region dead, so that an aggregator withholds nothing for it any more."`
+
+	Token    tokenCmd    `cmd:"" help:"Make a token of the admin API, and print it and its item for the file of tokens."`
+	Contexts contextsCmd `cmd:"" help:"List the installations whose admin API can be called, without their tokens."`
+	Audit    auditCmd    `cmd:"" help:"List who changed what through the admin API, the newest first."`
 
 	Bootstrap bootstrapCmd `cmd:"" help:"Make certificates, tokens, keys and passwords of a deployment, keep them, and publish them."`
 

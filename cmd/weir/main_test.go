@@ -73,6 +73,11 @@ func TestWeir(t *testing.T) {
 		"validate_stdin":            "validate -",
 		"init_there":                "init good.yaml",
 		"history_format":            "history -o xml",
+		"token_without":             "token ann",
+		"token_role":                "token ann --role root",
+		"token_name":                "token a/b --role admin",
+		"token_until":               "token ann --role admin --until tomorrow",
+		"forget_where":              "forget-region eu",
 
 		"convert_help":     "convert --help",
 		"convert_plain":    "convert ratelimit/plain",

@@ -1,5 +1,5 @@
-// Package admin serves the endpoints for operators: liveness, readiness, metrics and the
-// rules in force.
+// Package admin serves the endpoints for operators: liveness, readiness, metrics, the rules in force, and the admin API
+// beside them.
 package admin
 
 import (
@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/admin/access"
 )
 
 // Config is what the handler shows. All functions are safe for concurrent use.
@@ -22,7 +24,11 @@ type Config struct {
 	State func() (revision uint64, problem string)
 	// Forget takes a region for dead; nil: there are none.
 	Forget func(ctx context.Context, region string) error
-	Pprof  bool // serve /debug/pprof/
+	// API serves what is below /v1/; nil: there is none.
+	API http.Handler
+	// Guard lets callers of a role use the paths below it that are neither health nor metrics; nil: everybody may.
+	Guard func(least access.Role, next http.Handler) http.Handler
+	Pprof bool // serve /debug/pprof/
 }
 
 // Handler serves
@@ -36,6 +42,13 @@ type Config struct {
 // and POST /regions/NAME/dead, which takes a region for dead: 200, or 409 and why not.
 func Handler(c Config) http.Handler {
 	mux := http.NewServeMux()
+	guarded := func(pattern string, least access.Role, h http.HandlerFunc) {
+		if c.Guard == nil {
+			mux.Handle(pattern, h)
+			return
+		}
+		mux.Handle(pattern, c.Guard(least, h))
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", c.ready)
 	mux.HandleFunc("GET /startedz", func(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +59,7 @@ func Handler(c Config) http.Handler {
 		text(w, http.StatusOK, "started")
 	})
 	mux.Handle("GET /metrics", c.Metrics)
-	mux.HandleFunc("GET /rules", func(w http.ResponseWriter, _ *http.Request) {
+	guarded("GET /rules", access.Viewer, func(w http.ResponseWriter, _ *http.Request) {
 		version, compiled := c.Rules()
 		if version == "" {
 			text(w, http.StatusServiceUnavailable, "no rules are loaded")
@@ -65,7 +78,7 @@ func Handler(c Config) http.Handler {
 		_ = out.Encode(answer) // the client has gone
 	})
 	if c.Forget != nil {
-		mux.HandleFunc("POST /regions/{name}/dead", func(w http.ResponseWriter, r *http.Request) {
+		guarded("POST /regions/{name}/dead", access.Admin, func(w http.ResponseWriter, r *http.Request) {
 			if err := c.Forget(r.Context(), r.PathValue("name")); err != nil {
 				text(w, http.StatusConflict, err.Error())
 				return
@@ -73,11 +86,14 @@ func Handler(c Config) http.Handler {
 			text(w, http.StatusOK, "nothing is withheld for region "+r.PathValue("name")+" any more")
 		})
 	}
+	if c.API != nil {
+		mux.Handle("/v1/", c.API)
+	}
 	if c.Pprof {
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		guarded("/debug/pprof/", access.Admin, pprof.Index)
+		guarded("/debug/pprof/profile", access.Admin, pprof.Profile)
+		guarded("/debug/pprof/symbol", access.Admin, pprof.Symbol)
+		guarded("/debug/pprof/trace", access.Admin, pprof.Trace)
 	}
 	return mux
 }

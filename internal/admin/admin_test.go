@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/admin/access"
 )
 
 func get(h http.Handler, path string) (int, string) {
@@ -124,5 +126,31 @@ func TestForget(t *testing.T) {
 	}
 	if code, _ := post(http.MethodGet, "/regions/eu/dead"); code != 405 {
 		t.Errorf("GET: %d", code)
+	}
+}
+
+// With a guard, rules, regions and profiles need a role, and health and metrics do not. What is below /v1/ is the API's.
+func TestRoles(t *testing.T) {
+	needed := access.Role(0)
+	h := Handler(Config{
+		Ready: new(Readiness), Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Pprof: true,
+		Forget: func(context.Context, string) error { return nil },
+		API:    http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
+		Guard: func(least access.Role, _ http.Handler) http.Handler {
+			return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { needed = least })
+		},
+	})
+	for call, want := range map[string]access.Role{
+		"GET /healthz": 0, "GET /readyz": 0, "GET /startedz": 0, "GET /metrics": 0, "GET /rules": access.Viewer,
+		"POST /regions/eu/dead": access.Admin, "GET /debug/pprof/": access.Admin, "GET /debug/pprof/profile": access.Admin, "GET /debug/pprof/heap": access.Admin,
+	} {
+		needed = 0
+		method, path, _ := strings.Cut(call, " ")
+		if h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, path, nil)); needed != want {
+			t.Errorf("%s needs the role %v, want %v", call, needed, want)
+		}
+	}
+	if code, _ := get(h, "/v1/rules"); code != http.StatusTeapot {
+		t.Errorf("/v1/rules: %d", code)
 	}
 }

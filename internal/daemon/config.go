@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/admin"
 	"github.com/weirlimit/weir/internal/room"
 	"github.com/weirlimit/weir/internal/settings"
 )
@@ -51,9 +52,11 @@ type Config struct {
 
 	TLS TLS `embed:"" prefix:"tls-"`
 
-	// AdminListen is the address of /healthz, /readyz, /startedz, /metrics and /rules, as
+	// AdminListen is the address of /healthz, /readyz, /startedz, /metrics, /rules and the admin API, as
 	// host:port. It is not for clients.
-	AdminListen string `default:"127.0.0.1:8090" help:"Address of health, metrics and rules, host:port."`
+	AdminListen string `default:"127.0.0.1:8090" help:"Address of health, metrics, rules and the admin API, host:port."`
+
+	Admin admin.Settings `embed:"" prefix:"admin-"`
 
 	// Consul is the agent of Consul with which this program registers, as host:port: the
 	// one on the same machine. It registers as a service with the program's name, its region
@@ -189,6 +192,7 @@ func (c *Config) Check(inputs ...Input) error {
 	return errors.Join(
 		settings.Address("listen", c.Listen),
 		settings.Address("admin_listen", c.AdminListen),
+		c.Admin.Check(),
 		c.checkConsul(),
 		c.checkRules(),
 		settings.Between("replicas", c.Replicas, 1, 10_000),
@@ -202,7 +206,7 @@ func (c *Config) Check(inputs ...Input) error {
 		settings.Between("drain_wait", c.DrainWait, 0, 5*time.Minute),
 		settings.Between("drain_timeout", c.DrainTimeout, 0, 5*time.Minute),
 		settings.OneOf("lease_cache", c.LeaseCache, "auto", "on", "off"),
-		c.checkState(append(inputs, Input{"rules", c.Rules}, Input{"config", c.File})),
+		c.checkState(append(inputs, Input{"rules", c.Rules}, Input{"config", c.File}, Input{"admin_tokens", c.Admin.Tokens})),
 		c.RedisOf.check(c.Redis),
 		c.TLS.check(),
 		c.checkOTLP(),

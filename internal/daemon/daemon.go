@@ -13,17 +13,25 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/admin"
+	"github.com/weirlimit/weir/internal/admin/access"
+	"github.com/weirlimit/weir/internal/admin/api"
+	"github.com/weirlimit/weir/internal/admin/api/rulesapi"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/room"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/upstream/client"
 	"github.com/weirlimit/weir/internal/watch"
 )
+
+//go:generate go test . -run TestOpenAPI -update
 
 // Program describes the program that a tier is for.
 type Program struct {
@@ -60,6 +68,8 @@ type Tier struct {
 	secure    *tls.Config // of the port for callers; nil: it is not encrypted
 	health    *server.Health
 	operators http.Handler
+	admin     *api.API
+	secureOps *tls.Config                   // of the port for operators; likewise
 	behind    []func(context.Context) error // run as long as calls are answered
 	watchers  []*watch.Watcher              // of files; likewise
 }
@@ -117,6 +127,9 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 	if err := t.loadRules(); err != nil {
 		return nil, fmt.Errorf("no rules to begin with:\n%w", err)
 	}
+	if t.admin, err = t.openAdmin(); err != nil {
+		return nil, err
+	}
 	t.addHandlers(cfg.TLS.callers(p))
 	return t, nil
 }
@@ -149,15 +162,58 @@ func (t *Tier) newService(p *Program) *service.Service {
 	return s
 }
 
+// openAdmin makes the admin API.
+func (t *Tier) openAdmin() (_ *api.API, err error) {
+	if t.secureOps, err = t.cfg.Admin.TLS(t.Metrics, t.Log); err != nil {
+		return nil, err
+	}
+	c := api.Config{
+		Loopback: admin.IsLoopback(t.cfg.AdminListen), Secure: t.secureOps != nil, Hosts: t.cfg.Admin.Hosts, Log: t.Log, Metrics: t.Metrics,
+	}
+	if path := t.cfg.Admin.Tokens; path != "" {
+		list, watcher := access.Watch(path, t.Log, t.Metrics)
+		if err := watcher.Load(); err != nil {
+			return nil, fmt.Errorf("admin_tokens:\n%w", err)
+		}
+		c.Callers = list
+		t.Watch(watcher)
+	}
+	about := rulesapi.Config{InForce: t.inForce, File: t.cfg.Rules}
+	if t.cfg.rulesInConsul() {
+		store := versions.New(t.consul.agent, t.cfg.ConsulBy.Primary, versions.Prefix)
+		c.Trail, about = store, rulesapi.Config{InForce: t.inForce, Store: store, Source: "consul"}
+	}
+	a := api.New(c)
+	rulesapi.Add(a, about)
+	if reason := a.Closed(); reason != "" {
+		t.Log.Info("the admin API is closed", "reason", reason)
+	}
+	return a, nil
+}
+
+// inForce is what the admin API tells of the rules.
+func (t *Tier) inForce() v1.InForce {
+	version, revision := t.rules.version()
+	_, problem := t.rules.state()
+	return v1.InForce{Version: version, Revision: rule.Number(revision), Problem: problem}
+}
+
 // addHandlers makes what the ports serve.
 func (t *Tier) addHandlers(allowed callers) {
 	refused := &refusals{log: t.Log}
 	quotas := service.NewHandler(t.Service, t.Metrics)
 	about := admin.Config{
 		Ready: t.Ready, Metrics: t.Metrics.Handler(), Rules: t.Service.Rules, State: t.rules.state, Pprof: t.cfg.Pprof,
+		API: t.admin.Handler(), Guard: t.admin.Guard,
 	}
 	if t.divided != nil {
-		about.Forget = t.divided.Forget
+		about.Forget = func(ctx context.Context, region string) error {
+			err := t.divided.Forget(ctx, region)
+			if err == nil {
+				t.admin.Record(ctx, v1.AuditEntry{What: "region.dead", On: region})
+			}
+			return err
+		}
 		if len(allowed) > 0 {
 			quotas.Authorize(func(caller *tls.ConnectionState, region string) error {
 				err := allowed.speaks(caller, region)

@@ -78,6 +78,15 @@ func untilSignal() context.Context {
 	return ctx
 }
 
+const (
+	// adminIdle bounds how long connections without calls are kept on the admin port: thousands of viewers must not use
+	// up what the process may open.
+	adminIdle = 30 * time.Second
+	// adminEnd bounds how long calls on the admin port may take when the process ends. A connection of HTTP/2 takes a
+	// second to end.
+	adminEnd = 3 * time.Second
+)
+
 // Port is a port that calls come to. Name is what the log calls it.
 type Port struct {
 	Name   string
@@ -106,7 +115,8 @@ func (t *Tier) Run(ctx context.Context, beside ...Port) error {
 	}
 	limits := server.Limits{MaxStreams: t.cfg.MaxStreams, HeaderTimeout: t.cfg.HeaderTimeout, IdleTimeout: t.cfg.IdleTimeout}
 	quotas := Port{"listen", server.New(callers, t.secure, t.health, limits, t.Log)}
-	admin := Port{"admin", server.New(operators, nil, t.operators, limits, t.Log)}
+	limits.IdleTimeout = min(limits.IdleTimeout, adminIdle)
+	admin := Port{"admin", server.New(operators, t.secureOps, t.operators, limits, t.Log)}
 	ports := append([]Port{quotas}, beside...)
 
 	t.Ready.Notify(func(bool) { t.consul.update() })
@@ -140,7 +150,8 @@ func (t *Tier) Run(ctx context.Context, beside ...Port) error {
 		drain(t.caches, t.Log)
 		stop()
 		t.counters.snapshots.end()
-		return errors.Join(err, admin.Server.Shut(time.Second))
+		t.admin.End()
+		return errors.Join(err, admin.Server.Shut(adminEnd))
 	})
 	err = tasks.Wait()
 	t.Log.Info("ended")

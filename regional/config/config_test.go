@@ -98,6 +98,11 @@ consul_tls_name: v
 consul_tls_cert: w
 consul_tls_key: x
 advertise: 127.0.0.1:7
+admin_tokens: s
+admin_tls_cert: t
+admin_tls_key: u
+admin_tls_client_ca: v
+admin_hosts: w,x
 global_plain: true
 global_tls: true
 global_tls_ca: j

@@ -1,9 +1,11 @@
 package docs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"net/http"
 	"os"
@@ -15,9 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/admin/access"
+	"github.com/weirlimit/weir/internal/admin/client"
 	"github.com/weirlimit/weir/internal/bootstrap"
 	"github.com/weirlimit/weir/internal/envoyrls/binding"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -72,7 +77,7 @@ func TestDocuments(t *testing.T) {
 		Variables:    variables(t, root),
 		Others:       others,
 		Blocks:       blocks(t),
-		YAML:         checkYAML,
+		YAML:         checkAdminYAML(t),
 		Shell: func(d *Document, command string) error {
 			if d.Path == redisDocument && slices.Contains(redisCommands(d), command) {
 				return nil // TestRedisCommands runs it
@@ -114,6 +119,7 @@ func TestDocuments(t *testing.T) {
 // others are code spans that look like something of ours and are not.
 var others = map[string]string{
 	"owners.yaml":   "a file of operators, in a directory of rules",
+	"contexts.yaml": "a file of callers of the admin API",
 	"--concurrency": "a flag of Envoy", "--restart-epoch": "a flag of Envoy", "--drain-time-s": "a flag of Envoy", "--scan": "a flag of redis-cli",
 	"envoy_yaml":  "an output of Terraform",
 	"weir_region": "a cluster", "weir_regions": "a network of docker-compose.yml", "weir_": "how all metrics begin", "weir_ratelimit": "how some begin",
@@ -263,6 +269,27 @@ func checkYAML(text string) error {
 	return fmt.Errorf("an example of YAML that is neither rules nor owners nor bindings: no check is written for it")
 }
 
+// checkAdminYAML checks the files of the admin API and of its callers, and has checkYAML check others.
+func checkAdminYAML(t *testing.T) func(text string) error {
+	return func(text string) error {
+		dir := t.TempDir()
+		t.Setenv("XDG_CONFIG_HOME", dir)
+		file := filepath.Join(dir, "weir", "contexts.yaml")
+		if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			return err
+		}
+		switch {
+		case strings.HasPrefix(text, "tokens:"):
+			_, w := access.Watch(file, slog.New(slog.DiscardHandler), telemetry.NewRegistry("test"))
+			return w.Load()
+		case strings.HasPrefix(text, "current:"):
+			_, err := client.Load()
+			return err
+		}
+		return checkYAML(text)
+	}
+}
+
 // blocks are the examples that are no commands, by their first line.
 func blocks(t *testing.T) map[string]func(*Block) error {
 	figure := func(*Block) error { return nil }
@@ -294,7 +321,7 @@ func metrics(t *testing.T) map[string][]string {
 	redis := redistest.Start(t)
 	dir := t.TempDir()
 	for name, text := range map[string]string{"rules.yaml": rules, "config/a.yaml": "domain: a\ndescriptors:\n  - key: k\n    rate_limit: { unit: hour, requests_per_unit: 5 }\n",
-		"descriptors.yaml": "bindings: []\n", "key-secrets": "a 00112233445566778899aabbccddeeff\n"} {
+		"descriptors.yaml": "bindings: []\n", "key-secrets": "a 00112233445566778899aabbccddeeff\n", "tokens": "tokens: []\n"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -305,7 +332,7 @@ func metrics(t *testing.T) map[string][]string {
 	admin, rlsAddr := proc.FreeAddr(t), proc.FreeAddr(t)
 	proc.Start(t, proc.LogDir(t), "region-with-redis", region.Program(t), "--rules", filepath.Join(dir, "rules.yaml"), "--listen", proc.FreeAddr(t),
 		"--admin-listen", admin, "--rls-listen", rlsAddr, "--ratelimit-config", filepath.Join(dir, "config"),
-		"--descriptors", filepath.Join(dir, "descriptors.yaml"), "--key-secrets", filepath.Join(dir, "key-secrets"), "--redis", redis.Addr, "--drain-wait", "0s")
+		"--descriptors", filepath.Join(dir, "descriptors.yaml"), "--key-secrets", filepath.Join(dir, "key-secrets"), "--admin-tokens", filepath.Join(dir, "tokens"), "--redis", redis.Addr, "--drain-wait", "0s")
 	proc.Eventually(t, 20*time.Second, "the region is ready", func() bool { return strings.HasPrefix(get(admin, "/readyz"), "200") })
 	p := s.PoPs[0]
 	seen := map[string][]string{}

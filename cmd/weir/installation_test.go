@@ -1,0 +1,101 @@
+package main
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/admin/access"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// inHome runs the program with a directory of configuration. It returns what was printed, to both.
+func inHome(t *testing.T, dir string, status int, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, args...)
+	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+dir)
+	out, _ := cmd.CombinedOutput() // the status is looked at
+	if got := cmd.ProcessState.ExitCode(); got != status {
+		t.Errorf("weir %q: exit status %d, want %d\n%s", args, got, status, out)
+	}
+	return string(out)
+}
+
+// What is printed of a token is an item of the file of tokens, and the token itself, which is in no other place.
+func TestToken(t *testing.T) {
+	out := inHome(t, t.TempDir(), 0, "token", "ann@example.com", "--role", "operator", "--prefix", "team-", "--until", "2100-01-31T00:00:00Z")
+	token, rest, _ := strings.Cut(out, "\n")
+	if strings.Contains(rest, token) {
+		t.Errorf("the token is printed twice: %s", out)
+	}
+	l, w := access.Watch(proc.WriteFile(t, filepath.Join(t.TempDir(), "tokens.yaml"), "tokens:\n"+rest), slog.New(slog.DiscardHandler), telemetry.NewRegistry("test"))
+	if err := w.Load(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if c, ok := l.Token(token); !ok || c.Name != "ann@example.com" || c.Role != access.Operator || c.Prefix != "team-" || c.Until.Year() != 2100 {
+		t.Errorf("%+v, %v, of\n%s", c, ok, out)
+	}
+}
+
+// Contexts are listed without tokens, and each command calls the one that is named, or the current one.
+func TestContexts(t *testing.T) {
+	installation := func(name, token string) *httptest.Server {
+		return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.Header.Get("Authorization") != "Bearer "+token:
+				t.Errorf("%s was called with %q", name, r.Header.Get("Authorization"))
+			case r.URL.Path == "/v1/audit":
+				_, _ = w.Write([]byte(`{"items":[{"id":"7-x","when":"2026-11-26T10:00:00Z","who":"` + name + `","role":"admin","what":"rules.apply","why":"two\nlines <b>"}]}`))
+			default:
+				_, _ = w.Write([]byte(name + " has forgotten it\n"))
+			}
+		}))
+	}
+	prod, test := installation("prod", "weir_one"), installation("test", "weir_two")
+	defer prod.Close()
+	defer test.Close()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "weir"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := proc.WriteFile(t, filepath.Join(dir, "weir/contexts.yaml"), "current: prod\ncontexts:\n- { name: prod, url: '"+prod.URL+"', token: weir_one }\n- { name: test, url: '"+test.URL+"', token_file: test.token }\n")
+	proc.WriteFile(t, filepath.Join(dir, "weir/test.token"), "weir_two\n")
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list := inHome(t, dir, 0, "contexts")
+	for _, want := range []string{"prod *", prod.URL, "test ", test.URL, "token"} {
+		if !strings.Contains(list, want) || strings.Contains(list, "weir_") {
+			t.Errorf("%s\nwithout %q, or with a token", list, want)
+		}
+	}
+	for want, args := range map[string][]string{
+		"2026-11-26 10:00:00  prod  rules.apply": {"audit"},
+		"2026-11-26 10:00:00  test  rules.apply": {"audit", "--context", "test"},
+		"two lines <b>":                          {"audit"},
+		`"why": "two\nlines <b>"`:                {"audit", "-o", "json"},
+		"test has forgotten it":                  {"forget-region", "eu", "--context", "test"},
+	} {
+		if out := inHome(t, dir, 0, args...); !strings.Contains(out, want) {
+			t.Errorf("weir %q printed\n%s\nwithout %q", args, out, want)
+		}
+	}
+	t.Setenv("WEIR_CONTEXT", "test")
+	if out := inHome(t, dir, 0, "audit"); !strings.Contains(out, "test  rules.apply") {
+		t.Errorf("%s", out)
+	}
+	t.Setenv("WEIR_CONTEXT", "")
+	if out := inHome(t, dir, 1, "audit", "--context", "prd"); !strings.Contains(out, "it has prod, test") {
+		t.Errorf("%s", out)
+	}
+	prod.Close()
+	if out := inHome(t, dir, 1, "audit"); !strings.Contains(out, "prod does not answer") || strings.Contains(out, "weir_") {
+		t.Errorf("%s", out)
+	}
+}

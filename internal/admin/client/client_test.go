@@ -1,0 +1,143 @@
+package client
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+const secret = "weir_secret"
+
+// home makes a directory of configuration with this file of contexts.
+func home(t *testing.T, mode os.FileMode, text string) (dir string) {
+	t.Helper()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	path, err := path()
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(proc.WriteFile(t, path, text), mode); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Dir(path)
+}
+
+// A context has where to call, as whom, and whom to trust.
+func TestContexts(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	if f, err := Load(); err != nil || len(f.Contexts) != 1 || f.Contexts[0] != local {
+		t.Errorf("without a file: %+v, %v", f, err)
+	}
+	dir := home(t, 0o600, `
+current: prod
+contexts:
+- { name: prod, url: "https://weir.example.com:8090", token_file: prod.token, ca: /etc/ca.pem }
+- { name: test, url: "http://127.0.0.1:8090", token: `+secret+` }
+`)
+	f, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	prod, err := f.Find("")
+	if err != nil || prod.Name != "prod" || prod.TokenFile != filepath.Join(dir, "prod.token") || prod.CA != "/etc/ca.pem" {
+		t.Errorf("%+v, %v", prod, err)
+	}
+	if test, err := f.Find("test"); err != nil || test.Token != secret {
+		t.Errorf("%+v, %v", test, err)
+	}
+	if _, err := f.Find("prd"); err == nil || !strings.Contains(err.Error(), "it has prod, test") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Each mistake in the file is told, without a token.
+func TestMistakes(t *testing.T) {
+	one := "contexts: [{ name: a, url: 'http://127.0.0.1:1', token: " + secret + " }"
+	for text, want := range map[string]string{
+		"contexts: {}": "a list",
+		"contexts: [{ url: 'https://x', token: " + secret + " }]":                         "name: is missing",
+		"contexts: [{ name: a, token: " + secret + " }]":                                  "url: is missing",
+		"contexts: [{ name: a, url: 'https://x', token: 7123 }]":                          "must be a token in quotes",
+		"contexts: [{ name: a, url: 'https://x', token: " + secret + ", token_file: x }]": "keep one",
+		"contexts: [{ name: a, url: 'https://x', cert: x, token: " + secret + " }]":       "write both or none",
+		"contexts: [{ name: a, url: 'https://x', tokens: " + secret + " }]":               "did you mean token",
+		one + ", { name: a, url: x }]":                                                    "is given twice",
+		"current: b\n" + one + "]":                                                        "there is no context",
+		one + ", { name: b, url: x }]":                                                    "which context is the current one",
+		"contexts: [{ name: a, url: x }]":                                                 "url must be https://",
+		"contexts: [{ name: a, url: 'ftp://x' }]":                                         "url must be https://",
+		"contexts: [{ name: a, url: 'http://weir.example.com', token: " + secret + " }]":  "without TLS",
+		"contexts: [{ name: a, url: 'https://x', token_file: none }]":                     "none: no such file",
+		"contexts: [{ name: a, url: 'https://x', ca: none }]":                             "none: no such file",
+		"contexts: [{ name: a, url: 'https://x', cert: none, key: none }]":                "none: no such file",
+	} {
+		home(t, 0o600, text)
+		_, err := Open("", "")
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "7123") {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	home(t, 0o640, one+"]")
+	if _, err := Open("", ""); err == nil || !strings.Contains(err.Error(), "chmod go-rwx") {
+		t.Errorf("a file with a token that others may read: %v", err)
+	}
+}
+
+// A call has the token and the condition, and its problem is the error.
+func TestCall(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Get("Authorization"); got != "Bearer "+secret {
+			t.Errorf("token: %q", got)
+		}
+		switch r.URL.Path {
+		case "/v1/rules":
+			if r.Method != http.MethodPut || r.Header.Get("If-Match") != `"7"` || r.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s %v", r.Method, r.Header)
+			}
+			w.Header().Set("ETag", `"8"`)
+			_, _ = w.Write([]byte(`{"before":7}`))
+		case "/v1/away":
+			w.Header().Set("Content-Type", v1.ProblemType)
+			w.WriteHeader(503)
+			_, _ = w.Write([]byte(`{"status":503,"code":"store","detail":"consul is away","findings":[{"file":"f","line":3,"reason":"wrong"}]}`))
+		case "/v1/elsewhere":
+			http.Redirect(w, r, "/v1/rules", http.StatusFound)
+		default:
+			http.Error(w, "no API here", 404)
+		}
+	}))
+	defer server.Close()
+	home(t, 0o600, "contexts: [{ name: a, url: '"+server.URL+"/', token: "+secret+" }]")
+	c, err := Open("a", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var applied v1.Applied
+	etag, err := c.Do(t.Context(), Call{Method: http.MethodPut, Path: "/v1/rules", IfMatch: `"7"`, Body: v1.Change{Document: "x"}}, &applied)
+	if err != nil || etag != `"8"` || applied.Before != 7 {
+		t.Errorf("%s, %+v, %v", etag, applied, err)
+	}
+	_, err = c.Do(t.Context(), Call{Path: "/v1/away"}, nil)
+	if p := new(v1.Problem); !errors.As(err, &p) || p.Code != v1.CodeStore || err.Error() != "a: consul is away\nf:3: wrong" {
+		t.Errorf("%v", err)
+	}
+	for path, want := range map[string]string{"/none": "404 Not Found: no API here", "/v1/elsewhere": "302"} {
+		if _, err = c.Do(t.Context(), Call{Path: path}, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	server.Close()
+	if _, err = c.Do(t.Context(), Call{Path: "/v1/rules"}, nil); err == nil || !strings.Contains(err.Error(), "a does not answer") || strings.Contains(err.Error(), secret) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,210 @@
+package daemon
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/admin"
+	"github.com/weirlimit/weir/internal/admin/access"
+	"github.com/weirlimit/weir/internal/admin/client"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/golden"
+	"github.com/weirlimit/weir/test/kit/pki"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// TestOpenAPI: docs/openapi.yaml describes all operations, and is what is served. go generate writes it.
+func TestOpenAPI(t *testing.T) {
+	made, err := New(testConfig(), Program{Name: "test"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, call := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/v1/openapi.yaml", nil)
+	call.Host = "localhost"
+	made.operators.ServeHTTP(answer, call)
+	if answer.Code != 200 {
+		t.Fatalf("%d %s", answer.Code, answer.Body)
+	}
+	golden.Same(t, filepath.Join(proc.Root(t), "docs/openapi.yaml"), "# Generated from internal/admin: do not edit. docs/api.md explains it.\n"+answer.Body.String())
+}
+
+// asks returns the status of a path, once the port answers, and what it answers.
+func asks(t *testing.T, c *http.Client, url string) (status int, text string) {
+	t.Helper()
+	proc.Await(t, time.Minute, url, func() string {
+		answer, err := c.Get(url)
+		if err != nil {
+			return err.Error()
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			return err.Error()
+		}
+		status, text = answer.StatusCode, string(body)
+		return ""
+	})
+	return status, text
+}
+
+// A port that others can reach and that has no TLS has health and metrics, and rules as ever, and no API.
+func TestAdminClosed(t *testing.T) {
+	cfg := testConfig()
+	_, port, _ := net.SplitHostPort(proc.FreeAddr(t))
+	cfg.AdminListen = ":" + port
+	var log strings.Builder
+	runBeside(t, cfg, Program{Name: "test"}, slog.New(slog.NewTextHandler(&log, nil)))
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/rules": 200, "/v1/rules": 403, "/v1/openapi.yaml": 403, "/v1/nothing": 403} {
+		if status, text := asks(t, http.DefaultClient, "http://127.0.0.1:"+port+path); status != want || want == 403 && !strings.Contains(text, v1.CodeNotServed) {
+			t.Errorf("%s: %d %s, want %d", path, status, text, want)
+		}
+	}
+	if n := strings.Count(log.String(), "the admin API is closed"); n != 1 {
+		t.Errorf("the log states it %d times", n)
+	}
+}
+
+// With TLS, a token or a certificate opens the API, and health is for everybody.
+func TestAdminSecure(t *testing.T) {
+	dir := t.TempDir()
+	a, err := pki.NewAuthority()
+	if err == nil {
+		err = errors.Join(a.Write(dir, "server", "127.0.0.1"), a.Write(dir, "ci", "weir://ci"), a.Write(dir, "other", "weir://other"), os.WriteFile(filepath.Join(dir, "ca.pem"), a.PEM, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(name string) string { return filepath.Join(dir, name) }
+	token, sum := access.NewToken()
+	cfg := testConfig()
+	_, port, _ := net.SplitHostPort(proc.FreeAddr(t))
+	cfg.AdminListen = ":" + port
+	cfg.Admin = admin.Settings{
+		TLSCert: file("server.pem"), TLSKey: file("server.key"), TLSClientCA: file("ca.pem"),
+		Tokens: proc.WriteFile(t, file("tokens.yaml"), fmt.Sprintf("tokens: [{ name: ann, role: admin, sha256: %q }]\nclients: [{ name: ci, role: viewer, san: 'weir://ci' }]\n", sum)),
+	}
+	runBeside(t, cfg, Program{Name: "test"}, slog.New(slog.DiscardHandler))
+	anybody := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // it is a test's
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/rules": 401, "/v1/rules": 401, "/regions/eu/dead": 401} {
+		if path == "/regions/eu/dead" {
+			answer, err := anybody.Post("https://127.0.0.1:"+port+path, "", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer.Body.Close(); answer.StatusCode != want {
+				t.Errorf("%s: %d", path, answer.StatusCode)
+			}
+			continue
+		}
+		if status, text := asks(t, anybody, "https://127.0.0.1:"+port+path); status != want {
+			t.Errorf("%s: %d %s, want %d", path, status, text, want)
+		}
+	}
+
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	if err := os.Mkdir(file("weir"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	contexts := ""
+	for name, more := range map[string]string{
+		"ann": "token: " + token, "wrong": "token: weir_wrong", "nobody": "", "ci": "cert: ../ci.pem, key: ../ci.key", "other": "cert: ../other.pem, key: ../other.key",
+	} {
+		contexts += fmt.Sprintf("- { name: %s, url: 'https://127.0.0.1:%s', ca: ../ca.pem, %s }\n", name, port, more)
+	}
+	contexts += fmt.Sprintf("- { name: distrust, url: 'https://127.0.0.1:%s', token: %s }\n", port, token)
+	proc.WriteFile(t, file("weir/contexts.yaml"), "contexts:\n"+contexts)
+	if err := os.Chmod(file("weir/contexts.yaml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"ann": "", "ci": "", "wrong": v1.CodeNobody, "nobody": v1.CodeNobody, "other": v1.CodeForbidden, "distrust": "unknown authority",
+	} {
+		c, err := client.Open(name, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rules v1.Rules
+		_, err = c.Do(t.Context(), client.Call{Path: "/v1/rules"}, &rules)
+		if p := new(v1.Problem); errors.As(err, &p) {
+			err = errors.New(p.Code)
+		}
+		if want == "" && (err != nil || rules.Source != "none" || rules.InForce.Version == "") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %+v, %v, want %q", name, rules, err, want)
+		}
+	}
+
+	c, err := client.Open("ann", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Send(t.Context(), client.Call{Method: http.MethodPost, Path: "/regions/eu/dead"}); err == nil || !strings.Contains(err.Error(), "409 Conflict: no region of this name") {
+		t.Errorf("a region that there is not: %v", err)
+	}
+	proc.WriteFile(t, cfg.Admin.Tokens, "tokens: []\n")
+	proc.Await(t, time.Minute, "the end of a token that was taken out", func() string {
+		_, err := c.Do(t.Context(), client.Call{Path: "/v1/rules"}, nil)
+		if p := new(v1.Problem); !errors.As(err, &p) || p.Code != v1.CodeNobody {
+			return fmt.Sprint(err)
+		}
+		return ""
+	})
+}
+
+// Rules that are changed through one replica's API are in force in all replicas, and the API states that.
+func TestAdminChange(t *testing.T) {
+	agent := consultest.Start(t, proc.LogDir(t))
+	var at []string
+	for range 2 {
+		cfg := testConfig()
+		cfg.Listen, cfg.AdminListen, cfg.Consul, cfg.Rules, cfg.RulesCopy = proc.FreeAddr(t), proc.FreeAddr(t), agent.Addr, "consul:", "off"
+		runBeside(t, cfg, Program{Name: "weir-test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
+		asks(t, http.DefaultClient, "http://"+cfg.AdminListen+"/healthz")
+		at = append(at, cfg.AdminListen)
+	}
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	one, err := client.Open("", at[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var applied v1.Applied
+	call := client.Call{Method: http.MethodPut, Path: "/v1/rules", IfMatch: `"0"`, Body: v1.Change{Document: "rules: [{ name: a, key: [client_ip], limit: 5/1m }]\n", Why: "begin"}}
+	if _, err := one.Do(t.Context(), call, &applied); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for _, address := range at {
+		c, err := client.Open("", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proc.Await(t, time.Minute, "the rules at "+address, func() string {
+			var rules v1.Rules
+			if _, err := c.Do(t.Context(), client.Call{Path: "/v1/rules"}, &rules); err != nil || rules.InForce.Revision != applied.Version.Revision {
+				return fmt.Sprintf("%+v, %v", rules.InForce, err)
+			}
+			return ""
+		})
+	}
+	t.Logf("in force everywhere after %v", time.Since(began))
+}
+
+// A program whose file of tokens cannot be read does not begin.
+func TestAdminTokens(t *testing.T) {
+	cfg := testConfig()
+	cfg.Admin.Tokens = filepath.Join(t.TempDir(), "none.yaml")
+	if _, err := New(cfg, Program{Name: "test"}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "none.yaml") {
+		t.Errorf("without its file: %v", err)
+	}
+}
