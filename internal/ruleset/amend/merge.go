@@ -1,11 +1,11 @@
 package amend
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/internal/limit"
@@ -37,69 +37,43 @@ func Merge(file *rulefile.Document, d *Document) (*rule.Set, []Problem) {
 		return file.Set, nil
 	}
 	m := newMerge(file, d)
-	for round := 0; m.left() > 0; round++ {
-		set, errs := rulefile.ReadTree(m.tree())
-		if set == nil {
-			m.blame(errs, round)
-			continue
-		}
-		if n := len(set.Encode()); n > wire.MaxCompiled {
-			reason := fmt.Sprintf("with candidates the rules have %d bytes in compiled form, at most %d fit into one message", n, wire.MaxCompiled)
-			m.blameAll(reason, func(e *entry) bool { return e.candidate })
-			continue
-		}
-		return set, m.problems(d)
+	set, errs := m.read()
+	if set == nil {
+		m.judge()
+		set, errs = m.read()
 	}
-	return file.Set, m.problems(d)
+	for _, candidates := range []bool{true, false} { // what is wrong shows only where all come together
+		if set == nil {
+			m.leaveOut(candidates, errs.Error())
+			set, errs = m.read()
+		}
+	}
+	return set, m.problems(d)
 }
 
 // entry is an override or a candidate on its way into the tree.
 type entry struct {
 	candidate bool
-	rule      int // in the file; a candidate's is checked there
+	rule      int // in the file
 	node      strict.Node
-	at        int    // its index in overrides of the rule or in candidates, as the tree last had it
 	reason    string // why it is not in force; empty: it is
 }
 
 // merge is the tree of a rules file, which is not changed, and what is added to it.
 type merge struct {
 	root    *strict.Node
-	entries []entry // overrides, then candidates, in the order of the document
+	rules   map[string]int // by name
+	entries []entry        // overrides, then candidates, in the order of the document
 }
 
 func newMerge(file *rulefile.Document, d *Document) *merge {
-	m := &merge{root: file.Root()}
-	rules := map[string]int{}
-	for i, item := range m.root.Field("rules").Items {
-		if name := item.Field("name"); name != nil {
-			rules[name.Text] = i
-		}
-	}
-	add := func(name string, e entry, raw []byte, until time.Time, fields ...strict.Field) {
-		var known bool
-		if e.rule, known = rules[name]; !known {
-			e.reason = "the rules file has no rule of this name"
-		}
-		own, err := strict.ParseJSON(raw)
-		if err != nil {
-			e.reason, own = "limit: "+err.Error(), new(strict.Node)
-		}
-		named := "limit"
-		if own.Kind == strict.List {
-			named = "limits"
-		}
-		e.node = strict.Node{Kind: strict.Object, Fields: append(fields, strict.Field{Name: named, Value: *own}, field("until", until.Format(time.RFC3339)))}
-		m.entries = append(m.entries, e)
-	}
+	m := &merge{root: file.Root(), rules: map[string]int{}}
 	items := m.root.Field("rules").Items
+	for i := range items {
+		m.rules[textOf(&items[i], "name")] = i
+	}
 	for i := range d.Overrides {
-		o, e := &d.Overrides[i], entry{}
-		if of, known := rules[o.Rule]; known && o.Hash == "" {
-			if hashed := items[of].Field("hash"); hashed != nil && hashed.Text == "true" {
-				e.reason = "the rule has hash: true, and this is a key; write its hash, which weir key prints"
-			}
-		}
+		o := &d.Overrides[i]
 		key := field("hash", o.Hash)
 		if o.Hash == "" {
 			key = strict.Field{Name: "key", Value: strict.Node{Kind: strict.List}}
@@ -111,11 +85,14 @@ func newMerge(file *rulefile.Document, d *Document) *merge {
 		if o.Name != "" {
 			fields = append(fields, field("name", o.Name))
 		}
-		add(o.Rule, e, slices.Concat(o.Limit, o.Limits), o.Until, fields...) // one of them is empty
+		e := m.add(o.Rule, slices.Concat(o.Limit, o.Limits), o.Until, fields...) // one of them is empty
+		if e.reason == "" && o.Hash == "" && textOf(&items[e.rule], "hash") == "true" {
+			e.reason = "the rule has hash: true, and this is a key; write its hash, which weir key prints"
+		}
 	}
 	for i := range d.Candidates {
 		c := &d.Candidates[i]
-		add(c.Rule, entry{candidate: true}, c.Limit, c.Until, field("rule", c.Rule))
+		m.add(c.Rule, c.Limit, c.Until, field("rule", c.Rule)).candidate = true
 	}
 	return m
 }
@@ -124,67 +101,142 @@ func field(name, text string) strict.Field {
 	return strict.Field{Name: name, Value: strict.Node{Kind: strict.String, Text: text}}
 }
 
-// left is how many entries are not known to be wrong.
-func (m *merge) left() (n int) {
-	for i := range m.entries {
-		if m.entries[i].reason == "" {
-			n++
+// add adds an entry for a rule, with a limit and an end beside its fields.
+func (m *merge) add(of string, raw []byte, until time.Time, fields ...strict.Field) *entry {
+	e := entry{}
+	var known bool
+	if e.rule, known = m.rules[of]; !known {
+		e.reason = "the rules file has no rule of this name"
+	}
+	own, err := strict.ParseJSON(raw)
+	if err != nil {
+		e.reason, own = "limit: "+err.Error(), new(strict.Node)
+	}
+	named := "limit"
+	if own.Kind == strict.List {
+		named = "limits"
+	}
+	e.node = strict.Node{Kind: strict.Object, Fields: append(fields, strict.Field{Name: named, Value: *own}, field("until", until.Format(time.RFC3339)))}
+	m.entries = append(m.entries, e)
+	return &m.entries[len(m.entries)-1]
+}
+
+// read reads the rules of the file with the entries that are left.
+func (m *merge) read() (*rule.Set, strict.Errors) {
+	set, errs := rulefile.ReadTree(m.tree(m.entries, false))
+	if set != nil {
+		if n := len(set.Encode()); n > wire.MaxCompiled {
+			return nil, strict.Errors{{Reason: fmt.Sprintf("with candidates the rules have %d bytes in compiled form, at most %d fit into one message", n, wire.MaxCompiled)}}
 		}
 	}
-	return n
+	return set, errs
+}
+
+// judge leaves out the entries that do not fit. Each is read with those before it that fit, and with its rule alone.
+func (m *merge) judge() {
+	beside := map[int][]entry{} // by rule; -1: candidates
+	for i := range m.entries {
+		e := &m.entries[i]
+		of := e.rule
+		if e.candidate {
+			of = -1
+		}
+		if e.reason != "" {
+			continue
+		}
+		with := append(slices.Clip(beside[of]), *e)
+		if set, errs := rulefile.ReadTree(m.tree(with, true)); set == nil {
+			field := ""
+			if i := strings.LastIndex(errs[0].Path, "]."); i >= 0 {
+				field = errs[0].Path[i+2:]
+			}
+			e.reason = (&strict.Error{Path: field, Reason: errs[0].Reason}).Error()
+			continue
+		}
+		beside[of] = with
+	}
+}
+
+// leaveOut leaves out the candidates that are left, or everything.
+func (m *merge) leaveOut(candidates bool, reason string) {
+	for i := range m.entries {
+		if e := &m.entries[i]; e.candidate || !candidates {
+			e.reason = cmp.Or(e.reason, reason)
+		}
+	}
 }
 
 // tree is the tree of the file with the entries that are left. An override stands before those by key of the rule: it
-// counts first.
-func (m *merge) tree() *strict.Node {
+// counts first. With alone the rules are those of the entries, without overrides by key of their own, and with candidates
+// those of all candidates.
+func (m *merge) tree(entries []entry, alone bool) *strict.Node {
 	root := *m.root
 	root.Fields = slices.Clone(root.Fields)
-	rules := root.Field("rules")
-	rules.Items = slices.Clone(rules.Items)
-	overrides := map[int][]*entry{}
-	for i := range m.entries {
-		switch e := &m.entries[i]; {
-		case e.reason != "":
-		case e.candidate:
-			list := listOf(&root, "candidates")
-			e.at = len(list.Items)
-			list.Items = append(slices.Clip(list.Items), e.node)
-		default:
-			overrides[e.rule] = append(overrides[e.rule], e)
+	candidates := slices.Clone(listOf(&root, "candidates").Items)
+	used := map[int]bool{}
+	if !alone || entries[0].candidate {
+		for i := range candidates {
+			used[m.rules[textOf(&candidates[i], "rule")]] = true
 		}
+	} else {
+		candidates = nil
 	}
-	for i, more := range overrides {
-		item := &rules.Items[i]
-		item.Fields = slices.Clone(item.Fields)
-		list := listOf(item, "overrides")
-		first := slices.IndexFunc(list.Items, func(n strict.Node) bool { return n.Field("key") != nil || n.Field("hash") != nil })
-		if first < 0 {
-			first = len(list.Items)
+	overrides := map[int][]strict.Node{}
+	for i := range entries {
+		switch e := &entries[i]; {
+		case e.reason != "":
+			continue
+		case e.candidate:
+			candidates = append(candidates, e.node)
+		default:
+			overrides[e.rule] = append(overrides[e.rule], e.node)
 		}
-		items := make([]strict.Node, 0, len(list.Items)+len(more))
-		items = append(items, list.Items[:first]...)
-		ends := map[string]limit.Micros{}
-		for _, e := range more {
-			e.at = len(items)
-			items = append(items, e.node)
-			ends[keyOf(&e.node)] = end(&e.node)
+		used[entries[i].rule] = true
+	}
+	listOf(&root, "candidates").Items = candidates
+	rules := root.Field("rules")
+	all := rules.Items
+	rules.Items = nil
+	for i := range all {
+		if alone && !used[i] {
+			continue
 		}
-		for _, own := range list.Items[first:] {
-			if until := end(&own); until == 0 || until > ends[keyOf(&own)] {
-				items = append(items, own)
-			}
-		}
-		list.Items = items
+		rules.Items = append(rules.Items, amended(all[i], overrides[i], alone))
 	}
 	return &root
 }
 
+// amended is a rule with more overrides by key, instead of its own of these keys that do not last longer; with alone instead of
+// all its own but those that take a name of them.
+func amended(of strict.Node, more []strict.Node, alone bool) strict.Node {
+	if len(more) == 0 && !alone {
+		return of
+	}
+	of.Fields = slices.Clone(of.Fields)
+	list := listOf(&of, "overrides")
+	ends, names := map[string]limit.Micros{}, map[string]bool{}
+	for i := range more {
+		ends[keyOf(&more[i])] = end(&more[i])
+		names[textOf(&more[i], "name")] = true
+	}
+	delete(names, "")
+	var byKey, items []strict.Node
+	for _, own := range list.Items {
+		switch until := end(&own); {
+		case own.Field("key") == nil && own.Field("hash") == nil:
+			items = append(items, own)
+		case alone && !names[textOf(&own, "name")]:
+		case until == 0 || until > ends[keyOf(&own)]:
+			byKey = append(byKey, own)
+		}
+	}
+	list.Items = slices.Concat(items, more, byKey)
+	return of
+}
+
 // keyOf is the key of an override, or its hash, as it is written.
 func keyOf(n *strict.Node) string {
-	if hash := n.Field("hash"); hash != nil {
-		return hash.Text
-	}
-	var key []byte
+	key := []byte(textOf(n, "hash"))
 	if list := n.Field("key"); list != nil {
 		for i := range list.Items {
 			key = strict.AppendString(key, list.Items[i].Text)
@@ -195,11 +247,19 @@ func keyOf(n *strict.Node) string {
 
 // end is when an override ends; 0: never, or it has a mistake.
 func end(n *strict.Node) limit.Micros {
-	if until := n.Field("until"); until != nil {
-		t, _ := rule.ParseTime(until.Text)
-		return t
+	t, ok := rule.ParseTime(textOf(n, "until"))
+	if !ok {
+		return 0
 	}
-	return 0
+	return t
+}
+
+// textOf is the text of a field; empty: it is missing.
+func textOf(n *strict.Node, name string) string {
+	if f := n.Field(name); f != nil {
+		return f.Text
+	}
+	return ""
 }
 
 // listOf is the list in a field, which is added if it is missing.
@@ -208,70 +268,6 @@ func listOf(n *strict.Node, name string) *strict.Node {
 		n.Fields = append(slices.Clip(n.Fields), strict.Field{Name: name, Value: strict.Node{Kind: strict.List}})
 	}
 	return n.Field(name)
-}
-
-var (
-	// itemPath is where an error is: an override of a rule, a rule, or a candidate, and a field there.
-	itemPath = regexp.MustCompile(`^(rules|candidates)\[(\d+)\](?:\.overrides\[(\d+)\])?\.?(.*)$`)
-	// otherPath is the other override that an error is about.
-	otherPath = regexp.MustCompile(`rules\[(\d+)\]\.overrides\[(\d+)\]`)
-)
-
-// precise is in how many rounds only the entries that have a mistake are taken out. A reader reports some mistakes at a
-// time, and a thousand entries may have one each.
-const precise = 3
-
-// blame takes out entries because of mistakes, of which the file itself has none: those that have them, else all of the
-// rule, else the candidates, else all.
-func (m *merge) blame(errs strict.Errors, round int) {
-	found := false
-	for _, wrong := range errs {
-		if p := itemPath.FindStringSubmatch(wrong.Path); p != nil && round < precise {
-			reason := (&strict.Error{Path: p[4], Reason: wrong.Reason}).Error()
-			if p[1] == "candidates" {
-				found = m.blameAll(reason, func(e *entry) bool { return e.candidate && number(p[2]) == e.at }) || found
-				continue
-			}
-			its := m.blameAll(reason, overrideAt(p[2], p[3]))
-			if other := otherPath.FindStringSubmatch(wrong.Reason); other != nil && !its {
-				its = m.blameAll(reason, overrideAt(other[1], other[2]))
-			}
-			found = found || its
-		}
-	}
-	coarse := !found
-	for _, wrong := range errs {
-		if p := itemPath.FindStringSubmatch(wrong.Path); p != nil && coarse && p[1] == "rules" {
-			found = m.blameAll(wrong.Reason, func(e *entry) bool { return !e.candidate && e.rule == number(p[2]) }) || found
-		}
-	}
-	found = found || m.blameAll(errs[0].Error(), func(e *entry) bool { return e.candidate })
-	if !found {
-		m.blameAll(errs[0].Error(), func(*entry) bool { return true })
-	}
-}
-
-// overrideAt finds the override of a rule by indices in a path; an empty index is none.
-func overrideAt(of, at string) func(*entry) bool {
-	return func(e *entry) bool { return !e.candidate && at != "" && e.rule == number(of) && e.at == number(at) }
-}
-
-func number(digits string) int {
-	n, err := strconv.Atoi(digits)
-	if err != nil {
-		return -1 // is no index
-	}
-	return n
-}
-
-// blameAll takes out those entries that are left, and reports whether there were any.
-func (m *merge) blameAll(reason string, which func(*entry) bool) (found bool) {
-	for i := range m.entries {
-		if e := &m.entries[i]; e.reason == "" && which(e) {
-			e.reason, found = reason, true
-		}
-	}
-	return found
 }
 
 func (m *merge) problems(d *Document) (all []Problem) {
