@@ -1,0 +1,106 @@
+package v1
+
+import "time"
+
+// Seen is whom an answer shows.
+type Seen struct {
+	Of        string `json:"of" doc:"all regions; region eu; or this replica, of a region without a name."`
+	WatchedMs int64  `json:"watched_ms" doc:"For how long somebody has watched. In the first seconds not everybody has reported."`
+}
+
+// Status is how a tier does.
+type Status struct {
+	Seen
+	InForce InForce  `json:"in_force"`
+	Silent  []string `json:"silent_regions" doc:"Regions that were not heard for 3 s."`
+	Members []Member `json:"members" doc:"All that were heard within a minute: replicas of the aggregator and of regions, and PoPs."`
+	Rules   []Use    `json:"rules" doc:"All rules in force; each limit of one with several is one."`
+}
+
+// Member is a replica, or a PoP with all its workers.
+type Member struct {
+	Kind            string `json:"kind" enum:"pop,region,aggregator"`
+	Region          string `json:"region,omitempty"`
+	Name            string `json:"name" doc:"Of a replica that of its host."`
+	Holder          string `json:"holder" doc:"Names its process, in hexadecimal."`
+	Workers         uint32 `json:"workers" doc:"That were heard."`
+	Version         string `json:"version" doc:"Of the program, or of the module."`
+	RulesVersion    string `json:"rules_version" doc:"Of the rules in force there, of the worker that is behind; empty: none."`
+	RulesRevision   uint64 `json:"rules_revision" doc:"0: they have none."`
+	RulesAgeMs      uint64 `json:"rules_age_ms"`
+	AgeMs           uint64 `json:"age_ms" doc:"Since it started."`
+	SilentMs        uint64 `json:"silent_ms" doc:"Since it was heard."`
+	DegradedMs      uint64 `json:"degraded_ms" doc:"For how long the tier above has not answered; 0: it does."`
+	ReservePerMille uint32 `json:"reserve_per_mille" doc:"Of each limit that the region grants without the aggregator."`
+	Keys            uint64 `json:"keys" doc:"In its table."`
+	Places          uint64 `json:"places" doc:"Of its table; 0: that is not known."`
+	Redis           string `json:"redis,omitempty" doc:"ok, or what is wrong; missing: it has none."`
+	Error           string `json:"error,omitempty" doc:"Its last problem."`
+	ErrorAgeMs      uint64 `json:"error_age_ms,omitempty" doc:"0: it has it now."`
+}
+
+// The hints of a rule's use.
+const (
+	HintMatchedNothing = "matched-nothing"
+	HintKeyMissing     = "key-missing"
+)
+
+// Use is what a rule did, at all PoPs that were heard, since they started.
+type Use struct {
+	Rule              string  `json:"rule"`
+	Matched           uint64  `json:"matched" doc:"Requests."`
+	NoKey             uint64  `json:"no_key" doc:"Requests that match, and do not have the rule's key."`
+	Admitted          uint64  `json:"admitted"`
+	Denied            uint64  `json:"denied"`
+	ShadowDenied      uint64  `json:"shadow_denied" doc:"That a shadow rule or a candidate would have refused."`
+	AdmittedPerSecond float64 `json:"admitted_per_second"`
+	DeniedPerSecond   float64 `json:"denied_per_second"`
+	Used              float64 `json:"used" doc:"Rate of the rule's busiest key, divided by its limit; more than 1 is refused in the end, if each request takes one unit. 0: that is not known."`
+	Hint              string  `json:"hint,omitempty" enum:"matched-nothing,key-missing" doc:"matched-nothing: no request did; key-missing: none had the key."`
+}
+
+// Top is what comes most, the first one most.
+type Top struct {
+	Seen
+	Keys  []Rate `json:"keys" doc:"By key and by denied."`
+	Rules []Use  `json:"rules" doc:"By rule."`
+}
+
+// Rate is how often requests of a key come, or are refused.
+type Rate struct {
+	Rule      string  `json:"rule"`
+	Override  string  `json:"override,omitempty"`
+	Key       string  `json:"key" doc:"As counted: parts joined by |, a hash if the rule hashes keys; a byte that is no UTF-8 is \\xff."`
+	From      string  `json:"from,omitempty" doc:"The PoP, or the region, that shows it; missing: all together."`
+	PerSecond float64 `json:"per_second" doc:"Over the last seconds."`
+	Over      float64 `json:"over" doc:"By how much per_second is too large at most."`
+}
+
+// Decisions are some that were made since the event before.
+type Decisions struct {
+	Items []Decision `json:"items" doc:"The oldest first; of more than per_second chance picks."`
+}
+
+// Outcomes are those of decisions, in the order of their numbers from 1 on.
+var Outcomes = []string{"admitted", "denied", "unavailable", "would-deny"}
+
+// Decision is what became of a request at one rule.
+type Decision struct {
+	When         time.Time `json:"when"`
+	Rule         string    `json:"rule"`
+	Override     string    `json:"override,omitempty"`
+	Key          string    `json:"key" doc:"As that of a rate."`
+	From         string    `json:"from" doc:"The PoP, or the region, that shows it."`
+	Outcome      string    `json:"outcome" enum:"admitted,denied,unavailable,would-deny" doc:"unavailable: on_failure decided; would-deny: a shadow rule or a candidate."`
+	Remaining    uint64    `json:"remaining" doc:"Units that the PoP knew of."`
+	RetryAfterMs uint64    `json:"retry_after_ms,omitempty"`
+}
+
+// The names of events of a stream.
+const (
+	EventStatus    = "status"    // [Status], once a second
+	EventTop       = "top"       // [Top], likewise
+	EventDecisions = "decisions" // [Decisions], when there are any
+	EventRules     = "rules"     // [InForce], at first and when other rules are in force
+	EventProblem   = "problem"   // [Problem]: nothing can be shown for now
+)
