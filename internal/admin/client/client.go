@@ -2,6 +2,7 @@
 // and certificates in a file of the user.
 //
 //	client.go    calls
+//	events.go    a stream of events
 //	contexts.go  the file
 package client
 

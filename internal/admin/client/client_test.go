@@ -1,11 +1,14 @@
 package client
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,6 +141,43 @@ func TestCall(t *testing.T) {
 	}
 	server.Close()
 	if _, err = c.Do(t.Context(), Call{Path: "/v1/rules"}, nil); err == nil || !strings.Contains(err.Error(), "a does not answer") || strings.Contains(err.Error(), secret) {
+		t.Errorf("%v", err)
+	}
+}
+
+// Events come one by one, with their names, and the end of a stream is told apart from that of the caller.
+func TestEvents(t *testing.T) {
+	large := strings.Repeat("x", 1<<20)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("tap") != "true" {
+			w.Header().Set("Content-Type", v1.ProblemType)
+			w.WriteHeader(429)
+			_, _ = w.Write([]byte(`{"status":429,"code":"too-many-calls","detail":"ann has 10 streams"}`))
+			return
+		}
+		_, _ = w.Write([]byte("event: status\ndata: {\"of\": \"event: x\"}\n\n: a comment\nevent: top\ndata: \"" + large + "\"\n\n"))
+	}))
+	defer server.Close()
+	home(t, 0o600, "contexts: [{ name: a, url: '"+server.URL+"' }]")
+	c, err := Open("a", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	keep := func(event string, data []byte) error { got = append(got, event, string(data)); return nil }
+	err = c.Events(t.Context(), "/v1/stream?tap=true", keep)
+	if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "a has ended the stream") || !slices.Equal(got, []string{"status", `{"of": "event: x"}`, "top", `"` + large + `"`}) {
+		t.Errorf("%v, %.200q", err, got)
+	}
+	enough := errors.New("enough")
+	if err = c.Events(t.Context(), "/v1/stream?tap=true", func(string, []byte) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("%v", err)
+	}
+	if err = c.Events(t.Context(), "/v1/stream", keep); err == nil || !strings.Contains(err.Error(), "a: ann has 10 streams") {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err = c.Events(ctx, "/v1/stream?tap=true", func(string, []byte) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
