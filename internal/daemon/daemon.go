@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/admin"
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/api"
+	"github.com/weirlimit/weir/internal/admin/api/liveapi"
 	"github.com/weirlimit/weir/internal/admin/api/rulesapi"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/aggregator"
@@ -185,6 +186,7 @@ func (t *Tier) openAdmin() (_ *api.API, err error) {
 	}
 	a := api.New(c)
 	rulesapi.Add(a, about)
+	liveapi.Add(a, liveapi.Config{Desk: t.desk, Rules: t.Service.RuleNames, InForce: t.inForce})
 	if reason := a.Closed(); reason != "" {
 		t.Log.Info("the admin API is closed", "reason", reason)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -99,6 +101,9 @@ func (n sourceName) text() string {
 
 // Knows reports whether a rule is in force, here or at the holders.
 func (s *Service) Knows(name string) bool { return s.rules.Load().names[name] }
+
+// RuleNames are those of the rules that [Service.Knows] knows, in order.
+func (s *Service) RuleNames() []string { return slices.Sorted(maps.Keys(s.rules.Load().names)) }
 
 // PerSecond is how many units a second the limit of a rule lets pass, or that of an override with a name; 0: that is
 // not known here, or not a matter of time.

@@ -1,5 +1,5 @@
 // Package api is the frame of the admin API: who may call, how often, what is refused and how that is told, and the
-// audit. The operations are in packages below, which add them with [Add].
+// audit. The operations are in packages below, which add them with [Add] and [AddStream].
 //
 //	api.go      operations, and the description that OpenAPI gives of them
 //	guard.go    what every call has to pass
@@ -16,6 +16,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/danielgtaylor/huma/v2/sse"
 
 	"github.com/weirlimit/weir/internal/admin/access"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
@@ -110,6 +111,19 @@ var problemsOnly = sync.OnceFunc(func() {
 
 // Add adds an operation that callers of a role, or a higher one, may use.
 func Add[In, Out any](a *API, least access.Role, op huma.Operation, do func(context.Context, *In) (*Out, error)) {
+	a.prepare(least, &op)
+	huma.Register(a.huma, op, do)
+}
+
+// AddStream adds the operation of [StreamPath], whose answer is events: by their names, a value of the type of each. It
+// ends with ctx. Who does not take an event within 5 s is cut off.
+func AddStream[In any](a *API, least access.Role, op huma.Operation, events map[string]any, do func(ctx context.Context, in *In, send sse.Sender)) {
+	a.prepare(least, &op)
+	sse.Register(a.huma, op, events, do)
+}
+
+// prepare keeps callers of lower roles from an operation.
+func (a *API) prepare(least access.Role, op *huma.Operation) {
 	op.Description = strings.TrimSpace("Role: " + least.String() + ". " + op.Description)
 	op.Security = []map[string][]string{{"token": {}}, {"certificate": {}}}
 	op.RejectUnknownQueryParameters = true
@@ -121,7 +135,6 @@ func Add[In, Out any](a *API, least access.Role, op huma.Operation, do func(cont
 		}
 		next(ctx)
 	})
-	huma.Register(a.huma, op, do)
 }
 
 // permit is why a caller may not do what needs a role; nil: it may.

@@ -81,8 +81,8 @@ type Decisions struct {
 	Items []Decision `json:"items" doc:"The oldest first; of more than per_second chance picks."`
 }
 
-// Outcomes are those of decisions, in the order of their numbers from 1 on.
-var Outcomes = []string{"admitted", "denied", "unavailable", "would-deny"}
+// Outcomes are those of decisions, by their numbers; 0: none.
+var Outcomes = []string{"", "admitted", "denied", "unavailable", "would-deny"}
 
 // Decision is what became of a request at one rule.
 type Decision struct {

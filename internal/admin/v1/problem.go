@@ -36,6 +36,7 @@ const (
 	CodeWrong        = "rules-wrong"
 	CodePrecondition = "if-match"
 	CodeNoVersion    = "no-version"
+	CodeNoRule       = "no-rule"
 	CodeStore        = "store"
 )
 

@@ -1,0 +1,103 @@
+// Package liveapi has the operations of the admin API that show what the running system does. Who calls one watches:
+// members report to the desk for as long as somebody does.
+//
+//	liveapi.go  answers to one call
+//	stream.go   the same once a second, and single decisions
+//	show.go     what the desk has, as the API tells it
+package liveapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/weirlimit/weir/internal/admin/access"
+	"github.com/weirlimit/weir/internal/admin/api"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/repeat"
+)
+
+// Config is what there is to see.
+type Config struct {
+	Desk *live.Desk
+	// Rules are the names of all rules in force, in order.
+	Rules func() []string
+	// InForce is what the program has in force.
+	InForce func() v1.InForce
+}
+
+type operations struct{ Config }
+
+// Add adds the operations to an API.
+func Add(a *api.API, c Config) {
+	o := &operations{c}
+	api.Add(a, access.Viewer, huma.Operation{
+		OperationID: "get-status", Method: http.MethodGet, Path: "/v1/status", Summary: "All members, and what rules did",
+		Description: "A region shows itself, an aggregator all regions.",
+	}, o.getStatus)
+	api.Add(a, access.Viewer, huma.Operation{
+		OperationID: "get-top", Method: http.MethodGet, Path: "/v1/top", Summary: "What comes most, or is refused most",
+	}, o.getTop)
+	api.AddStream(a, access.Viewer, huma.Operation{
+		OperationID: "stream", Method: http.MethodGet, Path: api.StreamPath, Summary: "The status, what comes most and single decisions, once a second",
+	}, map[string]any{
+		v1.EventStatus: v1.Status{}, v1.EventTop: v1.Top{}, v1.EventDecisions: v1.Decisions{}, v1.EventRules: v1.InForce{}, v1.EventProblem: v1.Problem{},
+	}, o.stream)
+}
+
+type statusInput struct {
+	Wait int `query:"wait" minimum:"0" maximum:"20" default:"4" doc:"For how long somebody must have watched before this answers, in seconds. PoPs without traffic report last."`
+}
+
+type statusOutput struct{ Body *v1.Status }
+
+func (o *operations) getStatus(ctx context.Context, in *statusInput) (*statusOutput, error) {
+	v, err := o.see(ctx, in.Wait)
+	if err != nil {
+		return nil, err
+	}
+	return &statusOutput{o.status(v)}, nil
+}
+
+type topInput struct {
+	Wait    int    `query:"wait" minimum:"0" maximum:"20" default:"4" doc:"As for the status."`
+	By      string `query:"by" enum:"key,denied,rule" default:"key" doc:"Keys that come most, keys that are refused most, or rules."`
+	EachPoP bool   `query:"each_pop" doc:"Count each PoP apart, at the aggregator each region."`
+	Limit   int    `query:"limit" minimum:"1" maximum:"512" default:"50" doc:"Most items of the list."`
+}
+
+type topOutput struct{ Body *v1.Top }
+
+func (o *operations) getTop(ctx context.Context, in *topInput) (*topOutput, error) {
+	v, err := o.see(ctx, in.Wait)
+	if err != nil {
+		return nil, err
+	}
+	return &topOutput{o.top(v, in.By, in.EachPoP, in.Limit)}, nil
+}
+
+// see is the view once somebody has watched for so many seconds. The watch lasts for some seconds more: who calls again
+// in time need not wait.
+func (o *operations) see(ctx context.Context, wait int) (*live.View, error) {
+	const pause, late = time.Second, time.Second
+	want, began := time.Duration(wait)*time.Second, time.Now()
+	renew, _ := o.Desk.Begin(ctx, live.Watch{Keys: true})
+	for {
+		v, err := o.Desk.See(ctx)
+		if err != nil {
+			return nil, problem(err)
+		}
+		left := want - v.Watched
+		if left <= 0 || time.Since(began) > want+late || !repeat.Sleep(ctx, min(max(left, pause/10), pause)) {
+			return v, nil
+		}
+		renew()
+	}
+}
+
+func problem(err error) *v1.Problem {
+	return v1.NewProblem(http.StatusServiceUnavailable, v1.CodeStore, err.Error())
+}

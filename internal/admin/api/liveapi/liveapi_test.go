@@ -1,0 +1,401 @@
+package liveapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/admin/api"
+	"github.com/weirlimit/weir/internal/admin/client"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// world is the operations over a desk in memory, at a port.
+type world struct {
+	t        *testing.T
+	api      *api.API
+	desk     *live.Desk
+	server   *httptest.Server
+	client   *client.Client
+	revision atomic.Uint64 // in force
+	answers  chan wire.ReportResponse
+}
+
+// short is a listener whose connections keep little of what nobody reads.
+type short struct{ net.Listener }
+
+func (s short) Accept() (net.Conn, error) {
+	c, err := s.Listener.Accept()
+	if err == nil {
+		err = c.(*net.TCPConn).SetWriteBuffer(4096)
+	}
+	return c, err
+}
+
+func newWorld(t *testing.T, c live.Config) *world {
+	t.Helper()
+	t.Parallel()
+	w := &world{t: t, answers: make(chan wire.ReportResponse, 10_000)}
+	c.Reports, c.Watches = new(live.Memory), new(live.Memory)
+	w.desk = live.New(c)
+	w.api = api.New(api.Config{Loopback: true, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewRegistry("test")})
+	Add(w.api, Config{
+		Desk: w.desk, Rules: func() []string { return []string{"idle", "login", "login@1d", "nokey"} },
+		InForce: func() v1.InForce { return v1.InForce{Version: "new", Revision: w.revision.Load()} },
+	})
+	w.server = httptest.NewUnstartedServer(w.api.Handler())
+	w.server.Listener = short{w.server.Listener}
+	w.server.Start()
+	var err error
+	if w.client, err = client.Open("", strings.TrimPrefix(w.server.URL, "http://")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = w.desk.Run(ctx) })
+	t.Cleanup(func() { w.api.End(); w.server.Close(); cancel(); running.Wait() })
+	return w
+}
+
+// feed has workers report twice a second, as make makes their reports, until the test ends.
+func (w *world) feed(workers int, make func(worker int) *wire.ReportRequest) {
+	var feeding sync.WaitGroup
+	ctx, cancel := context.WithCancel(w.t.Context())
+	feeding.Go(func() {
+		for ctx.Err() == nil {
+			for i := range workers {
+				m := make(i)
+				if field := m.Check(); field != "" {
+					w.t.Errorf("the report is out of bounds: %s", field)
+				}
+				answer, err := w.desk.Take("192.0.2.1", m)
+				if err != nil {
+					w.t.Error(err)
+				}
+				select {
+				case w.answers <- answer:
+				default:
+				}
+			}
+			time.Sleep(400 * time.Millisecond)
+		}
+	})
+	w.t.Cleanup(func() { cancel(); feeding.Wait() })
+}
+
+// report is that of a PoP with one worker.
+func report(pop string, change func(*wire.ReportRequest)) *wire.ReportRequest {
+	holder := []byte(fmt.Sprintf("%-16s", pop))[:16]
+	m := &wire.ReportRequest{
+		Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 1, Pop: pop, IntervalMs: 8000,
+		Members: []wire.Member{{Kind: wire.MemberPop, Name: pop, Holder: holder, Worker: 1, Keys: 10, Places: 100, RulesVersion: "old", RulesRevision: 6, DegradedMs: 700}},
+	}
+	change(m)
+	return m
+}
+
+func (w *world) get(path string, into any) {
+	w.t.Helper()
+	if _, err := w.client.Do(w.t.Context(), client.Call{Path: path}, into); err != nil {
+		w.t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// One call has members report, waits until they have, and shows them with all rules; the next one need not wait.
+func TestStatus(t *testing.T) {
+	w := newWorld(t, live.Config{Region: "eu", PerSecond: func(string, string) float64 { return 10 }})
+	w.revision.Store(7)
+	w.feed(2, func(i int) *wire.ReportRequest {
+		return report(fmt.Sprint("fra", i), func(m *wire.ReportRequest) {
+			m.Rules = []wire.RuleUse{{Rule: "login", Matched: 20, Admitted: 15, Denied: 5}, {Rule: "login@1d", Matched: 20, NoKey: 5, ShadowDenied: 3}, {Rule: "nokey", NoKey: 9}}
+			m.Keys = []wire.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 9 * 8000, Over: 8000}}
+		})
+	})
+	var s v1.Status
+	began := time.Now()
+	w.get("/v1/status?wait=2", &s)
+	if waited := time.Since(began); waited < 2*time.Second || s.Of != "region eu" || s.WatchedMs < 2000 || s.InForce.Revision != 7 || len(s.Silent) != 0 {
+		t.Errorf("after %v: %+v", waited, s)
+	}
+	want := v1.Member{
+		Kind: "pop", Region: "eu", Name: "fra1", Holder: "66726131202020202020202020202020", Workers: 1, RulesVersion: "old", RulesRevision: 6, DegradedMs: 700, Keys: 10, Places: 100,
+	}
+	if len(s.Members) != 2 {
+		t.Fatalf("%+v", s.Members)
+	}
+	if s.Members[1].SilentMs = 0; s.Members[1] != want {
+		t.Errorf("%+v, want %+v", s.Members[1], want)
+	}
+	rules := []v1.Use{
+		{Rule: "idle", Hint: v1.HintMatchedNothing},
+		{Rule: "login", Matched: 40, Admitted: 30, Denied: 10, Used: 1.6},
+		{Rule: "login@1d", Matched: 40, NoKey: 10, ShadowDenied: 6},
+		{Rule: "nokey", NoKey: 18, Hint: v1.HintKeyMissing},
+	}
+	if !slices.Equal(s.Rules, rules) {
+		t.Errorf("%+v", s.Rules)
+	}
+	began = time.Now()
+	if w.get("/v1/status?wait=2", &s); time.Since(began) > time.Second {
+		t.Errorf("the second call took %v", time.Since(began))
+	}
+}
+
+// An aggregator names regions that it does not hear. No rule has a hint before a PoP was heard.
+func TestSilentRegion(t *testing.T) {
+	w := newWorld(t, live.Config{Regions: true, Expected: func() []string { return []string{"eu", "us"} }})
+	w.feed(1, func(int) *wire.ReportRequest {
+		return report("", func(m *wire.ReportRequest) { m.Region, m.Members = "eu", nil })
+	})
+	var s v1.Status
+	w.get("/v1/status", &s)
+	if s.Of != "all regions" || !slices.Equal(s.Silent, []string{"us"}) || len(s.Members) != 0 || len(s.Rules) != 4 || s.Rules[0].Hint != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Keys come with the error of their rates, of all PoPs or of each, refused ones by themselves, whatever bytes they have.
+func TestTop(t *testing.T) {
+	w := newWorld(t, live.Config{Region: "eu"})
+	wild := "</script>\x00\x1b[31m\"\u2028"
+	w.feed(2, func(i int) *wire.ReportRequest {
+		return report(fmt.Sprint("fra", i), func(m *wire.ReportRequest) {
+			m.Keys = []wire.KeyRate{{Rule: "login", Override: "gold", Key: []byte(wild), Count: 4 * 8000, Over: 800}, {Rule: "login", Key: []byte("é\xff\xfe|"), Count: 3 * 8000}}
+			m.Denied = []wire.KeyRate{{Rule: "login", Key: []byte(m.Pop), Count: uint64(i+1) * 8000}}
+			m.Rules = []wire.RuleUse{{Rule: "nokey", Matched: 1}}
+		})
+	})
+	for query, want := range map[string]string{
+		"":                                fmt.Sprintf("[{login gold %s  8 0.2} {login  é\\xff\\xfe|  6 0}]", wild),
+		"&limit=1&each_pop=true":          fmt.Sprintf("[{login gold %s fra0 4 0.1}]", wild),
+		"&by=denied":                      "[{login  fra1  2 0} {login  fra0  1 0}]",
+		"&by=denied&each_pop=true":        "[{login  fra1 fra1 2 0} {login  fra0 fra0 1 0}]",
+		"&by=rule&limit=4&each_pop=false": "[]",
+	} {
+		var top v1.Top
+		w.get("/v1/top?wait=2"+query, &top)
+		if got := fmt.Sprint(top.Keys); got != want || top.Of != "region eu" || (len(top.Rules) != 0) != strings.Contains(query, "rule") {
+			t.Errorf("%s: %q, want %q; rules %+v", query, got, want, top.Rules)
+		}
+	}
+	answer, err := w.client.Send(t.Context(), client.Call{Path: "/v1/top"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || strings.ContainsAny(string(text), "\x00\x1b") || answer.Header.Get("Content-Type") != "application/json" || answer.Header.Get("X-Content-Type-Options") != "nosniff" || !json.Valid(text) {
+		t.Errorf("%v: %q", err, text)
+	}
+}
+
+// follow hands events to do until that returns true.
+func (w *world) follow(query string, do func(event string, data []byte) bool) error {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	defer cancel()
+	return w.client.Events(ctx, api.StreamPath+query, func(event string, data []byte) error {
+		if do(event, data) {
+			return errEnough
+		}
+		return nil
+	})
+}
+
+var errEnough = errors.New("enough")
+
+func read[T any](t *testing.T, data []byte) (v T) {
+	t.Helper()
+	if err := json.Unmarshal(data, &v); err != nil {
+		t.Errorf("%v: %.200q", err, data)
+	}
+	return v
+}
+
+// A stream has the status, what comes most, the decisions that are tapped and the rules in force, again when they change.
+func TestStream(t *testing.T) {
+	w := newWorld(t, live.Config{Region: "eu"})
+	w.feed(1, func(int) *wire.ReportRequest {
+		return report("fra1", func(m *wire.ReportRequest) {
+			m.Denied = []wire.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 8000}}
+			for _, d := range []wire.Decision{{Rule: "login@1d", Outcome: wire.OutcomeDenied, AgeMs: 1 << 52}, {Rule: "idle", Outcome: wire.OutcomeDenied}, {Rule: "login", Outcome: wire.OutcomeAdmitted}} {
+				d.Key, d.RetryAfterMs = []byte("a<b"), 5
+				m.Decisions = append(m.Decisions, d)
+			}
+		})
+	})
+	events, denied, decided := map[string]int{}, 0, v1.Decision{}
+	err := w.follow("?top=denied&tap=true&rule=login&outcome=denied&key=a%3Cb", func(event string, data []byte) bool {
+		events[event]++
+		switch event {
+		case v1.EventTop:
+			denied = max(denied, len(read[v1.Top](t, data).Keys))
+		case v1.EventDecisions:
+			for _, decided = range read[v1.Decisions](t, data).Items {
+				if decided.Rule != "login@1d" || decided.Outcome != "denied" || decided.Key != "a<b" || decided.From != "fra1" || decided.RetryAfterMs != 5 || time.Since(decided.When) > 2*time.Hour {
+					t.Errorf("%+v", decided)
+				}
+			}
+			if denied > 0 {
+				w.revision.Store(8)
+			}
+		case v1.EventRules:
+			return read[v1.InForce](t, data).Revision == 8
+		}
+		return false
+	})
+	if !errors.Is(err, errEnough) || denied != 1 || events[v1.EventStatus] < 2 || events[v1.EventTop] < 2 || events[v1.EventRules] != 2 || events[v1.EventDecisions] == 0 {
+		t.Errorf("%v, %d denied, %v", err, denied, events)
+	}
+
+	// What is not in force cannot be tapped, and says so.
+	var p v1.Problem
+	err = w.follow("?tap=true&rule=logni", func(event string, data []byte) bool { p = read[v1.Problem](t, data); return false })
+	if err == nil || errors.Is(err, errEnough) || p.Code != v1.CodeNoRule || !strings.Contains(p.Detail, "logni") {
+		t.Errorf("%v, %+v", err, p)
+	}
+	for _, query := range []string{"?tap=true&outcome=refused", "?per_second=0", "?per_second=1001", "?top=pop", "?taps=true", "?limit=513"} {
+		if err := w.follow(query, func(string, []byte) bool { return true }); err == nil || errors.Is(err, errEnough) || !strings.Contains(err.Error(), "query.") {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+
+	// Nothing but what was asked for; and the end of the process ends it.
+	err = w.follow("?status=false", func(event string, _ []byte) bool {
+		w.api.End()
+		return event != v1.EventRules
+	})
+	if err == nil || errors.Is(err, errEnough) {
+		t.Errorf("%v", err)
+	}
+}
+
+// everything has 50 workers show what 50,000 requests a second make of a tap on everything.
+func (w *world) everything() {
+	w.feed(50, func(i int) *wire.ReportRequest {
+		return report(fmt.Sprint("fra", i), func(m *wire.ReportRequest) {
+			for range wire.MaxDecisions {
+				m.Decisions = append(m.Decisions, wire.Decision{Rule: "login", Key: []byte("customer-12345678"), Outcome: wire.OutcomeAdmitted, AgeMs: 10})
+			}
+		})
+	})
+}
+
+// Who taps everything gets as many decisions a second as he asked for, and each worker is asked for its share.
+func TestTapOnEverything(t *testing.T) {
+	w := newWorld(t, live.Config{})
+	w.everything()
+	began, got, events, most := time.Now(), 0, 0, 0
+	err := w.follow("?status=false&tap=true&per_second=500", func(event string, data []byte) bool {
+		if event == v1.EventDecisions {
+			n := len(read[v1.Decisions](t, data).Items)
+			got, most, events = got+n, max(most, n), events+1
+		}
+		return events == 4
+	})
+	if seconds := int(time.Since(began)/time.Second) + 1; !errors.Is(err, errEnough) || most != 500 || got > 500*(seconds+1) {
+		t.Errorf("%v: %d decisions in %d s, at most %d in an event", err, got, seconds, most)
+	}
+	last := wire.ReportResponse{}
+	for len(w.answers) > 0 {
+		if a := <-w.answers; a.Tap != nil {
+			last = a
+		}
+	}
+	if last.Tap == nil || last.Tap.PerSecond != 10 {
+		t.Errorf("a worker is asked for %+v", last.Tap)
+	}
+}
+
+// Who reads nothing is cut off, and makes room for others, who are served meanwhile.
+func TestViewerThatNeverReads(t *testing.T) {
+	w := newWorld(t, live.Config{})
+	w.everything()
+	open := func() (net.Conn, string) {
+		c, err := net.Dial("tcp", w.server.Listener.Addr().String())
+		if err == nil {
+			err = c.(*net.TCPConn).SetReadBuffer(4096)
+		}
+		if err == nil {
+			_, err = io.WriteString(c, "GET /v1/stream?tap=true&per_second=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		}
+		begin := make([]byte, 12)
+		if err == nil {
+			_, err = io.ReadFull(c, begin)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c, string(begin[9:])
+	}
+	began := time.Now()
+	for range 9 {
+		c, status := open()
+		defer c.Close()
+		if status != "200" {
+			t.Errorf("%s", status)
+		}
+	}
+	refused := false
+	err := w.follow("?status=false&tap=true&per_second=1000", func(string, []byte) bool {
+		c, status := open()
+		defer c.Close()
+		refused = refused || status == "429"
+		return status == "200"
+	})
+	if took := time.Since(began); !errors.Is(err, errEnough) || !refused || took > 25*time.Second {
+		t.Errorf("%v after %v, another stream was refused before: %v", err, took, refused)
+	}
+}
+
+// discard is a connection that takes all.
+type discard struct {
+	*httptest.ResponseRecorder
+}
+
+func (discard) SetWriteDeadline(time.Time) error { return nil }
+
+// Of ten thousand viewers ten are served; the others are told when to come again.
+func TestTenThousandViewers(t *testing.T) {
+	w := newWorld(t, live.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var viewers sync.WaitGroup
+	var refused, served atomic.Int64
+	done := make(chan bool)
+	for range 10_000 {
+		viewers.Go(func() {
+			r, answer := httptest.NewRequestWithContext(ctx, http.MethodGet, api.StreamPath+"?status=false", nil), discard{httptest.NewRecorder()}
+			r.Host = "localhost"
+			w.api.Handler().ServeHTTP(answer, r)
+			if answer.Code == 200 {
+				served.Add(1)
+			} else if answer.Code == 429 && answer.Header().Get("Retry-After") != "" && refused.Add(1) == 9990 {
+				close(done)
+			}
+		})
+	}
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+	}
+	cancel()
+	viewers.Wait()
+	if refused.Load() != 9990 || served.Load() != 10 {
+		t.Errorf("%d refused, %d served", refused.Load(), served.Load())
+	}
+}

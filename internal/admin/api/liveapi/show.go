@@ -1,0 +1,120 @@
+package liveapi
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+func seen(v *live.View) v1.Seen { return v1.Seen{Of: v.Of, WatchedMs: v.Watched.Milliseconds()} }
+
+func (o *operations) status(v *live.View) *v1.Status {
+	s := &v1.Status{
+		Seen: seen(v), InForce: o.InForce(), Silent: append([]string{}, v.Silent...),
+		Members: make([]v1.Member, len(v.Members)), Rules: o.uses(v),
+	}
+	for i := range v.Members {
+		m := &v.Members[i]
+		s.Members[i] = v1.Member{
+			Kind: kinds[m.Kind], Region: m.Region, Name: m.Name, Holder: hex.EncodeToString(m.Holder), Workers: m.Workers,
+			Version: m.Version, RulesVersion: m.RulesVersion, RulesRevision: m.RulesRevision, RulesAgeMs: m.RulesAgeMs,
+			AgeMs: m.AgeMs, SilentMs: m.SilentMs, DegradedMs: m.DegradedMs, ReservePerMille: m.ReservePerMille,
+			Keys: m.Keys, Places: m.Places, Redis: m.Redis, Error: m.Error, ErrorAgeMs: m.ErrorAgeMs,
+		}
+	}
+	return s
+}
+
+var kinds = map[wire.MemberKind]string{wire.MemberPop: "pop", wire.MemberRegion: "region", wire.MemberAggregator: "aggregator"}
+
+// uses are those of all rules in force, used or not. There are hints once a PoP has been heard.
+func (o *operations) uses(v *live.View) []v1.Use {
+	heard := slices.ContainsFunc(v.Members, func(m wire.Member) bool { return m.Kind == wire.MemberPop })
+	names := o.Rules()
+	all := make([]v1.Use, len(names))
+	for i, name := range names {
+		all[i].Rule = name
+		at, used := slices.BinarySearchFunc(v.Rules, name, func(u live.Use, name string) int { return cmp.Compare(u.Rule, name) })
+		if used {
+			u := &v.Rules[at]
+			all[i] = v1.Use{
+				Rule: name, Matched: u.Matched, NoKey: u.NoKey, Admitted: u.Admitted, Denied: u.Denied, ShadowDenied: u.ShadowDenied,
+				AdmittedPerSecond: u.AdmittedPerSecond, DeniedPerSecond: u.DeniedPerSecond, Used: u.Used,
+			}
+		}
+		switch {
+		case !heard || all[i].Matched > 0:
+		case all[i].NoKey > 0:
+			all[i].Hint = v1.HintKeyMissing
+		default:
+			all[i].Hint = v1.HintMatchedNothing
+		}
+	}
+	return all
+}
+
+// top is a list of keys, refused keys or rules.
+func (o *operations) top(v *live.View, by string, eachPoP bool, limit int) *v1.Top {
+	t := &v1.Top{Seen: seen(v), Keys: []v1.Rate{}, Rules: []v1.Use{}}
+	list := v.Busiest
+	switch {
+	case by == "rule":
+		t.Rules = o.uses(v)
+		slices.SortStableFunc(t.Rules, func(a, b v1.Use) int {
+			return cmp.Compare(b.AdmittedPerSecond+b.DeniedPerSecond, a.AdmittedPerSecond+a.DeniedPerSecond)
+		})
+		t.Rules = t.Rules[:min(len(t.Rules), limit)]
+		return t
+	case eachPoP:
+		list = v.ByPoP(by == "denied")
+	case by == "denied":
+		list = v.Denied
+	}
+	for i := range list[:min(len(list), limit)] {
+		r := &list[i]
+		t.Keys = append(t.Keys, v1.Rate{Rule: r.Rule, Override: r.Override, Key: text(r.Key), From: r.Of, PerSecond: r.PerSecond, Over: r.Over})
+	}
+	return t
+}
+
+// maxAge bounds the age of a decision, in milliseconds: what a PoP states may be anything.
+const maxAge = 3600_000
+
+func decisions(found []live.Decision) *v1.Decisions {
+	now, out := time.Now(), new(v1.Decisions)
+	for i := range found {
+		d := &found[i]
+		out.Items = append(out.Items, v1.Decision{
+			When: now.Add(-time.Duration(min(d.AgeMs, maxAge)) * time.Millisecond).UTC().Truncate(time.Millisecond),
+			Rule: d.Rule, Override: d.Override, Key: text(d.Key), From: d.Of, Outcome: v1.Outcomes[d.Outcome],
+			Remaining: d.Remaining, RetryAfterMs: d.RetryAfterMs,
+		})
+	}
+	return out
+}
+
+// text is a key as JSON can have it. In keys \ is written twice, so that \x is in none.
+func text(key []byte) string {
+	if utf8.Valid(key) {
+		return string(key)
+	}
+	var b strings.Builder
+	for len(key) > 0 {
+		r, n := utf8.DecodeRune(key)
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, key[0])
+		} else {
+			b.Write(key[:n])
+		}
+		key = key[n:]
+	}
+	return b.String()
+}

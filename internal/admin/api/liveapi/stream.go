@@ -1,0 +1,86 @@
+package liveapi
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2/sse"
+
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/repeat"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// streamEvery is how often a stream sends what has changed.
+const streamEvery = time.Second
+
+type streamInput struct {
+	Status    bool   `query:"status" default:"true" doc:"Send the status."`
+	Top       string `query:"top" enum:"key,denied,rule" doc:"Send what comes most: keys, keys that are refused, or rules."`
+	EachPoP   bool   `query:"each_pop" doc:"Of keys: count each PoP apart, at the aggregator each region."`
+	Limit     int    `query:"limit" minimum:"1" maximum:"512" default:"50" doc:"Most items of what comes most."`
+	Tap       bool   `query:"tap" doc:"Send single decisions, which have what follows."`
+	Rule      string `query:"rule" doc:"Name of the decisions' rule; missing: any."`
+	Key       string `query:"key" doc:"The decisions' key, its parts joined by |; missing: any."`
+	Outcome   string `query:"outcome" enum:"admitted,denied,unavailable,would-deny" doc:"Missing: any."`
+	PerSecond uint32 `query:"per_second" minimum:"1" maximum:"1000" default:"10" doc:"Decisions a second at most."`
+}
+
+// tap is which decisions are to be sent; nil: none.
+func (in *streamInput) tap() *wire.Tap {
+	if !in.Tap {
+		return nil
+	}
+	return &wire.Tap{
+		Rule: in.Rule, Key: rule.ShortKey([]byte(in.Key)), PerSecond: in.PerSecond,
+		Outcome: wire.Outcome(slices.Index(v1.Outcomes, in.Outcome)),
+	}
+}
+
+// stream sends until ctx ends, or its reader takes nothing.
+func (o *operations) stream(ctx context.Context, in *streamInput, send sse.Sender) {
+	tap := in.tap()
+	if tap != nil && tap.Rule != "" && !slices.ContainsFunc(o.Rules(), func(name string) bool { return name == tap.Rule || rule.Written(name) == tap.Rule }) {
+		_ = send.Data(v1.NewProblem(http.StatusNotFound, v1.CodeNoRule, "no rule "+tap.Rule+" is in force")) // it ends
+		return
+	}
+	renew, end := o.Desk.Begin(ctx, live.Watch{Keys: true, Tap: tap})
+	defer end()
+	var seen map[string]int64
+	var last v1.InForce
+	for first := true; first || repeat.Sleep(ctx, streamEvery); first = false {
+		renew()
+		events := make([]any, 0, 4)
+		if now := o.InForce(); first || now != last {
+			events, last = append(events, now), now
+		}
+		v, err := o.Desk.See(ctx)
+		switch {
+		case err != nil:
+			events = append(events, problem(err))
+		default:
+			if in.Status {
+				events = append(events, o.status(v))
+			}
+			if in.Top != "" {
+				events = append(events, o.top(v, in.Top, in.EachPoP, in.Limit))
+			}
+			if tap == nil {
+				break
+			}
+			var found []live.Decision
+			if found, seen = v.Decisions(tap, seen); len(found) > 0 {
+				events = append(events, decisions(found))
+			}
+		}
+		for _, e := range events {
+			if send.Data(e) != nil || ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
