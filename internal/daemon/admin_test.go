@@ -200,6 +200,48 @@ func TestAdminChange(t *testing.T) {
 	t.Logf("in force everywhere after %v", time.Since(began))
 }
 
+// Where one process keeps the rules, they are changed through its API: an override is in force within a second, and the
+// counter of its key has the limit.
+func TestAdminStore(t *testing.T) {
+	cfg := storing(t, t.TempDir(), "state")
+	cfg.AdminListen = proc.FreeAddr(t)
+	runBeside(t, cfg, Program{Name: "weir-test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
+	asks(t, http.DefaultClient, "http://"+cfg.AdminListen+"/healthz")
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	c, err := client.Open("", cfg.AdminListen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := func(method, path, ifMatch string, body, into any) {
+		t.Helper()
+		if _, err := c.Do(t.Context(), client.Call{Method: method, Path: path, IfMatch: ifMatch, Body: body}, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	document := "rules: [{ name: a, key: [{ header: x-user }], limit: 5/1m, match: { region: eu } }]\n"
+	do(http.MethodPut, "/v1/rules", `"0"`, v1.Change{Document: document, Why: "begin"}, nil)
+	override := v1.Override{Rule: "a", Key: []string{"acme"}, Limit: []byte(`"50/1m"`), Until: time.Now().Add(time.Hour), Why: "test"}
+	do(http.MethodPut, "/v1/overrides", "", override, nil)
+	began := time.Now()
+	proc.Await(t, time.Minute, "the override", func() string {
+		var got v1.Explanation
+		do(http.MethodPost, "/v1/explain", "", v1.Request{URL: "/", Headers: map[string]string{"X-User": "acme"}}, &got)
+		if len(got.Rules) != 1 || !got.Rules[0].Applies || got.Rules[0].Counters[0].Limit != 50 || !got.Rules[0].Counters[0].OwnLimit {
+			return fmt.Sprintf("%+v", got)
+		}
+		return ""
+	})
+	t.Logf("in force after %v", time.Since(began))
+	var rules v1.Rules
+	if do(http.MethodGet, "/v1/rules", "", nil, &rules); rules.Source != "store" || rules.Document != document || rules.InForce.Revision != rules.Version.Revision {
+		t.Errorf("%+v", rules)
+	}
+	var audit v1.Audit
+	if do(http.MethodGet, "/v1/audit", "", nil, &audit); len(audit.Items) != 2 || audit.Items[0].What != "override.set" {
+		t.Errorf("%+v", audit)
+	}
+}
+
 // A program whose file of tokens cannot be read does not begin.
 func TestAdminTokens(t *testing.T) {
 	cfg := testConfig()

@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/internal/admin"
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/api"
+	"github.com/weirlimit/weir/internal/admin/api/keysapi"
 	"github.com/weirlimit/weir/internal/admin/api/liveapi"
 	"github.com/weirlimit/weir/internal/admin/api/rulesapi"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
@@ -24,7 +26,6 @@ import (
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/room"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -128,7 +129,7 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 	if err := t.loadRules(); err != nil {
 		return nil, fmt.Errorf("no rules to begin with:\n%w", err)
 	}
-	if t.admin, err = t.openAdmin(); err != nil {
+	if t.admin, err = t.openAdmin(&p); err != nil {
 		return nil, err
 	}
 	t.addHandlers(cfg.TLS.callers(p))
@@ -164,7 +165,7 @@ func (t *Tier) newService(p *Program) *service.Service {
 }
 
 // openAdmin makes the admin API.
-func (t *Tier) openAdmin() (_ *api.API, err error) {
+func (t *Tier) openAdmin(p *Program) (_ *api.API, err error) {
 	if t.secureOps, err = t.cfg.Admin.TLS(t.Metrics, t.Log); err != nil {
 		return nil, err
 	}
@@ -180,13 +181,17 @@ func (t *Tier) openAdmin() (_ *api.API, err error) {
 		t.Watch(watcher)
 	}
 	about := rulesapi.Config{InForce: t.inForce, File: t.cfg.Rules}
-	if t.cfg.rulesInConsul() {
-		store := versions.New(t.consul.agent, t.cfg.ConsulBy.Primary, versions.Prefix)
-		c.Trail, about = store, rulesapi.Config{InForce: t.inForce, Store: store, Source: "consul"}
+	if store := t.rules.store; store != nil {
+		c.Trail, about = store, rulesapi.Config{InForce: t.inForce, Store: store, Source: strings.TrimSuffix(t.cfg.Rules, ":")}
 	}
 	a := api.New(c)
 	rulesapi.Add(a, about)
 	liveapi.Add(a, liveapi.Config{Desk: t.desk, Rules: t.Service.RuleNames, InForce: t.inForce})
+	keys := keysapi.Config{Service: t.Service, InForce: t.inForce}
+	if p.Above != nil {
+		keys.Region = p.Above.Region
+	}
+	keysapi.Add(a, keys)
 	if reason := a.Closed(); reason != "" {
 		t.Log.Info("the admin API is closed", "reason", reason)
 	}

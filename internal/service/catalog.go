@@ -11,8 +11,9 @@ import (
 // catalog is a set of rules as the service uses it: immutable, replaced as a whole.
 type catalog struct {
 	version  string
-	revision uint64 // see rule.Set
-	encoded  []byte // the compiled form, as it travels
+	revision uint64    // see rule.Set
+	encoded  []byte    // the compiled form, as it travels
+	set      *rule.Set // without limits of single keys
 	rules    map[string]*entry
 	expanded map[string][]string // see Service.Expanded
 	names    map[string]bool     // of all rules, those that are not counted here too
@@ -39,6 +40,7 @@ var noRules = &catalog{}
 func newCatalog(set *rule.Set, secrets []rule.Secret, divides bool, m *metrics) *catalog {
 	c := &catalog{version: set.Version, revision: set.Revision, encoded: set.Encode(), rules: make(map[string]*entry, set.Len()), expanded: map[string][]string{}, names: make(map[string]bool, set.Len())}
 	lean := set.WithoutKeys()
+	c.set = lean
 	for i := range set.Len() {
 		r := set.Rule(i)
 		c.names[r.Name] = true

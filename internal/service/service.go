@@ -168,6 +168,12 @@ func (s *Service) Rules() (version string, compiled []byte) {
 	return c.version, c.encoded
 }
 
+// InForce returns the rules without limits of single keys, and the secret that keys are hashed under; nil: there are none.
+func (s *Service) InForce() (*rule.Set, *rule.Secret) {
+	c := s.rules.Load()
+	return c.set, c.secret
+}
+
 // RulesVersion returns the version and the revision of the rules; an empty version before
 // [Service.SetRules].
 func (s *Service) RulesVersion() (version string, revision uint64) {

@@ -36,8 +36,13 @@ const (
 	CodeWrong        = "rules-wrong"
 	CodePrecondition = "if-match"
 	CodeNoVersion    = "no-version"
-	CodeNoRule       = "no-rule"
 	CodeStore        = "store"
+	CodeAmendment    = "amendment-wrong"
+	CodeNoEntry      = "no-entry"
+	CodeNoRule       = "no-rule"
+	CodeElsewhere    = "counted-elsewhere"
+	CodeKey          = "key"
+	CodeUndecided    = "undecided"
 )
 
 // NewProblem makes a problem.

@@ -13,13 +13,14 @@ type Version struct {
 	Who        string    `json:"who"`
 	Why        string    `json:"why"`
 	RollbackTo uint64    `json:"rollback_to,omitempty" doc:"The version whose document this has again."`
+	Amends     string    `json:"amends,omitempty" doc:"What it changes beside the document: an override or a candidate."`
 	Size       int       `json:"size" doc:"Bytes of the document."`
 	SHA256     string    `json:"sha256" doc:"Of the document."`
 }
 
 // Rules is the newest document, wherever rules come from.
 type Rules struct {
-	Source   string   `json:"source" enum:"consul,file,none" doc:"Where the rules come from; of a file they are read-only."`
+	Source   string   `json:"source" enum:"consul,store,file,none" doc:"Where the rules come from; of a file they are read-only."`
 	Version  *Version `json:"version,omitempty" doc:"Missing for a file, and before the first version."`
 	Document string   `json:"document" doc:"The rules file."`
 	InForce  InForce  `json:"in_force"`

@@ -133,7 +133,7 @@ func SetOverride(o Override) Edit {
 		} else {
 			d.Overrides[i] = o
 		}
-		return fmt.Sprintf("override of %s: %s until %s", o.On(), text(*limit), o.Until.Format(time.RFC3339)), nil
+		return o.String(), nil
 	}
 }
 
@@ -158,7 +158,7 @@ func SetCandidate(c Candidate) Edit {
 		}
 		d.Candidates = slices.DeleteFunc(d.Candidates, func(other Candidate) bool { return other.Rule == c.Rule })
 		d.Candidates = append(d.Candidates, c)
-		return fmt.Sprintf("candidate of %s: %s until %s", c.Rule, text(c.Limit), c.Until.Format(time.RFC3339)), nil
+		return c.String(), nil
 	}
 }
 
@@ -190,6 +190,27 @@ func (o *Override) On() string {
 		out += " " + value
 	}
 	return out
+}
+
+// String is an override for people.
+func (o *Override) String() string {
+	return fmt.Sprintf("override of %s: %s until %s", o.On(), text(o.Limit)+text(o.Limits), o.Until.Format(time.RFC3339))
+}
+
+// String is a candidate for people.
+func (c *Candidate) String() string {
+	return fmt.Sprintf("candidate of %s: %s until %s", c.Rule, text(c.Limit), c.Until.Format(time.RFC3339))
+}
+
+// Texts are all entries for people.
+func (d *Document) Texts() (all []string) {
+	for i := range d.Overrides {
+		all = append(all, d.Overrides[i].String())
+	}
+	for i := range d.Candidates {
+		all = append(all, d.Candidates[i].String())
+	}
+	return all
 }
 
 func same(o *Override, rule string, key []string, hash string) bool {

@@ -17,6 +17,12 @@ type Listed struct {
 	Problems []amend.Problem
 }
 
+// WrongError is what is wrong with a change of the amendments, which has changed nothing.
+type WrongError struct{ error }
+
+// Unwrap is the reason.
+func (e *WrongError) Unwrap() error { return e.error }
+
 // List returns the amendments of the newest version. Those that have ended are not there.
 func (s *Store) List(ctx context.Context, now time.Time) (Listed, error) {
 	v, err := s.Current(ctx)
@@ -37,7 +43,7 @@ func (s *Store) List(ctx context.Context, now time.Time) (Listed, error) {
 }
 
 // Amend puts the document of the version in force with other amendments in force, as a new version, which it returns. The
-// error is that of edit, or of an entry that it set and that does not fit the document, or one as of [Store.Apply]. If
+// error is a WrongError with that of edit or of an entry that does not fit, or one as of [Store.Apply]. If
 // another version comes in between, the edit is made on that one, unless c.On is set.
 func (s *Store) Amend(ctx context.Context, edit amend.Edit, c Change) (v Version, err error) {
 	for range tries {
@@ -51,7 +57,7 @@ func (s *Store) Amend(ctx context.Context, edit amend.Edit, c Change) (v Version
 func (s *Store) amend(ctx context.Context, edit amend.Edit, c Change) (Version, error) {
 	before, pair, err := s.begin(ctx, c)
 	if err == nil && before.Zero() {
-		err = errors.New("there are no rules to amend; apply some")
+		err = &WrongError{errors.New("there are no rules to amend; apply some")}
 	}
 	if err != nil {
 		return Version{}, err
@@ -68,11 +74,11 @@ func (s *Store) amend(ctx context.Context, edit amend.Edit, c Change) (Version, 
 	amendments.Prune(by.When)
 	v := Version{Who: c.Who, Why: c.Why}
 	if v.Amends, err = edit(amendments, by); err != nil {
-		return Version{}, err
+		return Version{}, &WrongError{err}
 	}
 	v.Amends = strings.ToValidUTF8(v.Amends[:min(len(v.Amends), maxWhy)], "")
 	if err := amendments.Fit(file, by.When); err != nil {
-		return Version{}, err
+		return Version{}, &WrongError{err}
 	}
 	return s.commit(ctx, v, content.Document, amendments, before, pair)
 }

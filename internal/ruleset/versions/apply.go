@@ -99,7 +99,7 @@ func (s *Store) commit(
 	content := Content{Document: document}
 	var err error
 	if content.Amendments, err = amendments.Encode(); err != nil {
-		return Version{}, err
+		return Version{}, &WrongError{err}
 	}
 	for range tries {
 		if err := s.put(ctx, &v, content); err != nil {

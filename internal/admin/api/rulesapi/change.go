@@ -100,10 +100,8 @@ func (o *operations) rollback(ctx context.Context, in *rollbackInput) (*appliedO
 		return nil, err
 	}
 	change := versions.Change{Who: api.Caller(ctx).Name, Why: in.Body.Why}
-	if in.IfMatch != "" {
-		if err := matches(in.IfMatch, &change); err != nil {
-			return nil, err
-		}
+	if err := mayMatch(in.IfMatch, &change); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer cancel()

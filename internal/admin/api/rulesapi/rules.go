@@ -1,9 +1,11 @@
-// Package rulesapi has the operations of the admin API on rules: read them, check them, put them in force, go back.
+// Package rulesapi has the operations of the admin API on rules: read them, check them, put them in force, go back, and
+// amend them with overrides and candidates.
 //
 //	rules.go     reading, and what the operations need
 //	change.go    new versions
 //	history.go   versions that are kept
 //	validate.go  a check without consequences
+//	amend.go     overrides and candidates
 //	prefix.go    callers who may change some rules only
 package rulesapi
 
@@ -23,6 +25,7 @@ import (
 	"github.com/weirlimit/weir/internal/admin/api"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/consul"
+	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/finding"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
@@ -37,13 +40,15 @@ type Store interface {
 	Document(ctx context.Context, v versions.Version) ([]byte, error)
 	Apply(ctx context.Context, d *rulefile.Document, c versions.Change) (versions.Version, error)
 	Rollback(ctx context.Context, revision uint64, c versions.Change) (versions.Version, error)
+	List(ctx context.Context, now time.Time) (versions.Listed, error)
+	Amend(ctx context.Context, edit amend.Edit, c versions.Change) (versions.Version, error)
 	Clean(ctx context.Context) error
 }
 
 // Config is where the rules of a program are.
 type Config struct {
 	Store  Store  // nil: they are in a file
-	Source string // what the store is: consul
+	Source string // what the store is: consul or store
 	File   string // the rules file, if there is no store; empty: there are no rules
 	// InForce is what the program has in force.
 	InForce func() v1.InForce
@@ -84,6 +89,7 @@ func Add(a *api.API, c Config) {
 	api.Add(a, access.Admin, huma.Operation{
 		OperationID: "rollback-rules", Method: http.MethodPost, Path: path + ":rollback", Summary: "Put the rules of an earlier version in force again, as a new version",
 	}, o.rollback)
+	o.addAmendments()
 }
 
 type getOutput struct {
@@ -132,7 +138,7 @@ func (o *operations) getFile(out *getOutput) (*getOutput, error) {
 
 // about is a version as the API tells it.
 func about(v versions.Version) *v1.Version {
-	return &v1.Version{Revision: v.Revision, When: v.When, Who: v.Who, Why: v.Why, RollbackTo: v.RollbackTo, Size: v.Size, SHA256: v.SHA256}
+	return &v1.Version{Revision: v.Revision, When: v.When, Who: v.Who, Why: v.Why, RollbackTo: v.RollbackTo, Amends: v.Amends, Size: v.Size, SHA256: v.SHA256}
 }
 
 // tag is the entity tag of the newest version; that of none is 0.
@@ -147,13 +153,14 @@ func (o *operations) kept() error {
 	case o.File != "":
 		where = "the rules are in the file " + o.File + ", which is read again when it changes: edit it where it is"
 	}
-	return v1.NewProblem(http.StatusConflict, v1.CodeReadOnly, where+"; the API keeps and changes versions of rules only where they are in Consul (--rules consul:)")
+	return v1.NewProblem(http.StatusConflict, v1.CodeReadOnly, where+"; the API keeps and changes versions of rules only where they are in Consul (--rules consul:) or beside the state file (--rules store:)")
 }
 
 // problem is the problem that an error of a store is; nil: there is none.
 func problem(err error) error {
 	var lost *versions.LostError
 	var mistakes *wrongError
+	var amendment *versions.WrongError
 	switch {
 	case err == nil:
 		return nil
@@ -165,6 +172,10 @@ func problem(err error) error {
 		return p
 	case errors.As(err, &lost):
 		return v1.NewProblem(http.StatusPreconditionFailed, v1.CodeChanged, err.Error()).With("ETag", tag(lost.Winner))
+	case errors.Is(err, amend.ErrNone):
+		return v1.NewProblem(http.StatusNotFound, v1.CodeNoEntry, err.Error())
+	case errors.As(err, &amendment):
+		return v1.NewProblem(http.StatusUnprocessableEntity, v1.CodeAmendment, "nothing was changed: "+err.Error())
 	case errors.Is(err, versions.ErrNone):
 		return v1.NewProblem(http.StatusNotFound, v1.CodeNoVersion, err.Error())
 	}
@@ -173,6 +184,14 @@ func problem(err error) error {
 		detail += "; this is the token of the program, which needs a policy for what the API shall change"
 	}
 	return v1.NewProblem(http.StatusServiceUnavailable, v1.CodeStore, detail+"; the rules in force stay")
+}
+
+// mayMatch is matches for a change that may be made of whatever is the newest.
+func mayMatch(header string, c *versions.Change) error {
+	if header == "" {
+		return nil
+	}
+	return matches(header, c)
 }
 
 // matches reads If-Match into what a change was made of.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -95,6 +96,7 @@ func (w *world) call(who, method, path, ifMatch string, body, into any, status i
 	case answer.Code/100 != 2:
 		err = json.Unmarshal(answer.Body.Bytes(), &p)
 	case into != nil:
+		reflect.ValueOf(into).Elem().SetZero()
 		err = json.Unmarshal(answer.Body.Bytes(), into)
 	}
 	if err != nil {

@@ -1,0 +1,178 @@
+// Package keysapi has the operations of the admin API on requests and keys: what becomes of a request, what counters
+// hold, and their reset.
+//
+//	keys.go     counters of a key
+//	explain.go  what becomes of a request
+package keysapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/weirlimit/weir/internal/admin/access"
+	"github.com/weirlimit/weir/internal/admin/api"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/service"
+)
+
+// Config is what the operations need of a program.
+type Config struct {
+	Service *service.Service
+	Region  string // of the program; empty: none
+	// InForce is what the program has in force.
+	InForce func() v1.InForce
+}
+
+// countersTime bounds the calls of the store of the counters for one operation.
+const countersTime = 5 * time.Second
+
+// operations answers the calls.
+type operations struct {
+	Config
+	api *api.API
+	one sync.Mutex // is held while a request is explained
+}
+
+// Add adds the operations to an API.
+func Add(a *api.API, c Config) {
+	o := &operations{Config: c, api: a}
+	api.Add(a, access.Operator, huma.Operation{
+		OperationID: "peek-key", Method: http.MethodPost, Path: "/v1/keys:peek", Summary: "What the counters of a key hold",
+	}, o.peek)
+	api.Add(a, access.Operator, huma.Operation{
+		OperationID: "reset-key", Method: http.MethodPost, Path: "/v1/keys:reset", Summary: "Reset the counters of a key",
+		Description: "What is on lease stays there: at most limit and out are admitted after it. Requests in flight keep their slots. PoPs and other replicas refuse on for a short time.",
+	}, o.reset)
+	api.Add(a, access.Viewer, huma.Operation{
+		OperationID: "explain", Method: http.MethodPost, Path: "/v1/explain", Summary: "What becomes of a request, by each rule in force",
+		Description: "Nothing is counted.",
+	}, o.explain)
+}
+
+type peekInput struct{ Body v1.Key }
+
+type resetInput struct{ Body v1.Reset }
+
+type countersOutput struct{ Body v1.Counters }
+
+func (o *operations) peek(ctx context.Context, in *peekInput) (*countersOutput, error) {
+	key, err := o.key(&in.Body)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, countersTime)
+	defer cancel()
+	all, err := o.Service.Peek(ctx, in.Body.Rule, key)
+	return &countersOutput{v1.Counters{Items: counters(all)}}, problem(err)
+}
+
+// reset does not end with the call: the audit has what became of it.
+func (o *operations) reset(ctx context.Context, in *resetInput) (*countersOutput, error) {
+	caller, b := api.Caller(ctx), &in.Body
+	if !caller.May(rule.Written(b.Rule)) {
+		return nil, v1.NewProblem(http.StatusForbidden, v1.CodeForbidden, caller.Name+" may reset keys of rules whose names begin with "+caller.Prefix)
+	}
+	key, err := o.key(&b.Key)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countersTime)
+	defer cancel()
+	before, err := o.Service.Peek(ctx, b.Rule, key)
+	if err != nil {
+		return nil, problem(err)
+	}
+	after, err := o.Service.Reset(ctx, b.Rule, key)
+	if err == nil || errors.Is(err, service.ErrUndecided) {
+		entry := v1.AuditEntry{What: "key.reset", On: strings.TrimSpace(b.Rule + " " + before[0].Key), Before: text(before), After: text(after), Why: b.Why}
+		if err != nil {
+			entry.After = "unknown: " + err.Error()
+		}
+		o.api.Record(ctx, entry)
+	}
+	return &countersOutput{v1.Counters{Items: counters(after)}}, problem(err)
+}
+
+// key is the key as the service takes it.
+func (o *operations) key(in *v1.Key) ([]byte, error) {
+	if len(in.Key) == 0 {
+		return []byte(in.Counted), nil
+	}
+	set, secret := o.Service.InForce()
+	if set == nil {
+		return nil, nil // which rule there is not, the service states
+	}
+	for i := range set.Len() {
+		r := set.Rule(i)
+		switch {
+		case r.Mode == rule.Exempt || r.Name != in.Rule && rule.Written(r.Name) != in.Rule:
+			continue
+		case in.Counted != "":
+			return nil, v1.NewProblem(http.StatusUnprocessableEntity, v1.CodeKey, "key and counted are the same in two forms; give one of them")
+		case len(in.Key) != len(r.Key):
+			return nil, v1.NewProblem(http.StatusUnprocessableEntity, v1.CodeKey, fmt.Sprintf("rule %q: its key has %d parts, and this one has %d", in.Rule, len(r.Key), len(in.Key)))
+		case r.Hash:
+			return r.HashedKeyOf(in.Key, secret), nil
+		}
+		return r.KeyOf(in.Key), nil
+	}
+	return nil, nil
+}
+
+// problem is the problem that an error of the service is; nil: there is none.
+func problem(err error) error {
+	for _, known := range []struct {
+		is     error
+		status int
+		code   string
+	}{
+		{service.ErrNoRule, http.StatusNotFound, v1.CodeNoRule},
+		{service.ErrElsewhere, http.StatusConflict, v1.CodeElsewhere},
+		{service.ErrKey, http.StatusUnprocessableEntity, v1.CodeKey},
+		{service.ErrUndecided, http.StatusServiceUnavailable, v1.CodeUndecided},
+	} {
+		if errors.Is(err, known.is) {
+			return v1.NewProblem(known.status, known.code, err.Error())
+		}
+	}
+	return err
+}
+
+// counters are counters as the API tells them.
+func counters(all []service.Counter) []v1.Counter {
+	out := make([]v1.Counter, len(all))
+	for i := range all {
+		c := &all[i]
+		out[i] = v1.Counter{
+			Rule: c.Rule, Override: c.Override, Counted: c.Key, OwnLimit: c.OwnLimit, Unlimited: c.Unlimited, Slots: c.Slots,
+			Limit: c.Limit, Remaining: c.Remaining, Out: c.Out, OutMS: int64(c.OutFor), ResetMS: int64(c.Reset),
+		}
+		if c.Variant > 0 && c.Override == "" {
+			out[i].Override = strconv.Itoa(c.Variant)
+		}
+		if c.Until != 0 {
+			until := time.UnixMicro(int64(c.Until)).UTC()
+			out[i].Until = &until
+		}
+	}
+	return out
+}
+
+// text is what counters hold, for the audit.
+func text(all []service.Counter) string {
+	var texts []string
+	for i := range all {
+		c := &all[i]
+		texts = append(texts, fmt.Sprintf("%s: %d of %d left, %d out", c.Rule, c.Remaining, c.Limit, c.Out))
+	}
+	return strings.Join(texts, "; ")
+}

@@ -1,0 +1,277 @@
+package keysapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/admin/access"
+	"github.com/weirlimit/weir/internal/admin/api"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/service"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// world is the operations of a region on counters in memory. viewer and operator are what they are called, team is an
+// operator who may only change rules that begin with team-.
+type world struct {
+	t       *testing.T
+	h       http.Handler
+	tokens  map[string]string
+	service *service.Service
+	store   engine.Store
+}
+
+const rules = `rules:
+- { name: open, mode: exempt, match: { path: /open }, from: [login] }
+- name: login
+  match: { method: POST, path: [/login, /open] }
+  key: [client_ip, { header: x-user }]
+  limits: [5/1h, 20/1d]
+  algorithm: fixed_window
+  overrides:
+  - { name: gold, when: { header: { x-tier: gold } }, limits: [50/1h, 200/1d] }
+  - { name: deal, key: [192.0.2.7, acme], limits: [7/1h, 70/1d], until: 2090-01-01T00:00:00Z }
+- { name: hidden, key: [{ header: x-user }], limit: 5/1h, hash: true, cost: { header: x-cost, max: 5 } }
+- { name: all, key: [], limit: 100/1h, match: { region: eu, claim: { plan: free } } }
+- { name: pop, key: [client_ip], limit: 5/1m, scope: pop, match: { path: /pop } }
+`
+
+func newWorld(t *testing.T, text string, divides bool) *world {
+	t.Helper()
+	log, metrics := slog.New(slog.DiscardHandler), telemetry.NewRegistry("test")
+	w := &world{t: t, tokens: map[string]string{}, store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 24})}
+	w.service = service.NewService(service.Config{Store: w.store, Divides: divides, Metrics: metrics, Log: log})
+	if err := w.service.SetSecrets([]rule.Secret{{1, 2, 3}}); err != nil {
+		t.Fatal(err)
+	}
+	if text != "" {
+		set, err := rulefile.Parse("rules", []byte(text))
+		if err == nil {
+			err = w.service.SetRules(set)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := "tokens:\n"
+	for name, role := range map[string]string{"operator": "operator", "viewer": "viewer", "team": "operator, prefix: team-"} {
+		token, sum := access.NewToken()
+		w.tokens[name] = token
+		file += fmt.Sprintf("- { name: %s, sha256: %q, role: %s }\n", name, sum, role)
+	}
+	l, watcher := access.Watch(proc.WriteFile(t, filepath.Join(t.TempDir(), "tokens.yaml"), file), log, metrics)
+	if err := watcher.Load(); err != nil {
+		t.Fatal(err)
+	}
+	a := api.New(api.Config{Loopback: true, Callers: l, Log: log, Metrics: metrics})
+	Add(a, Config{Service: w.service, Region: "eu", InForce: func() v1.InForce { return v1.InForce{Version: "abc"} }})
+	w.h = a.Handler()
+	return w
+}
+
+// call calls, and reads the answer into a value, or into the problem.
+func (w *world) call(who, path string, body, into any, status int) (p v1.Problem) {
+	w.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(text))
+	if body == nil {
+		r = httptest.NewRequest(http.MethodGet, path, nil)
+	}
+	r.Host = "localhost"
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+w.tokens[who])
+	answer := httptest.NewRecorder()
+	if w.h.ServeHTTP(answer, r); answer.Code != status {
+		w.t.Errorf("%s %s of %s: %d %.2000s, want %d", path, text, who, answer.Code, answer.Body, status)
+	}
+	if into == nil || status != 200 {
+		into = &p
+	}
+	reflect.ValueOf(into).Elem().SetZero()
+	if err := json.Unmarshal(answer.Body.Bytes(), into); err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+// spend spends units of a counter.
+func (w *world) spend(rule, key string, units int64) {
+	w.t.Helper()
+	asks := []engine.Ask{{Policy: w.service.Policy(rule, 0, []byte(key)), Key: []byte(key), Want: lease.Want{Need: units, Waiting: 1, Want: units}}}
+	grants := make([]lease.Grant, 1)
+	w.store.Acquire(w.t.Context(), asks, grants)
+	if grants[0].Granted != units {
+		w.t.Fatalf("%+v", grants)
+	}
+}
+
+// What a counter holds is told in each way to name its key, and a reset is in the audit with what was there.
+func TestPeekAndReset(t *testing.T) {
+	w := newWorld(t, rules, false)
+	w.spend("login", "192.0.2.1|bob", 3)
+	w.spend("login@1d", "192.0.2.1|bob", 4)
+	for _, key := range []v1.Key{{Rule: "login", Key: []string{"192.0.2.1", "bob"}}, {Rule: "login", Counted: "192.0.2.1|bob"}} {
+		var got v1.Counters
+		w.call("operator", "/v1/keys:peek", key, &got, 200)
+		if len(got.Items) != 2 || got.Items[0].Rule != "login" || got.Items[0].Remaining != 2 || got.Items[0].Limit != 5 || got.Items[0].Out != 3 || got.Items[0].OutMS == 0 ||
+			got.Items[0].Counted != "192.0.2.1|bob" || got.Items[1].Rule != "login@1d" || got.Items[1].Remaining != 16 || got.Items[1].ResetMS == 0 {
+			t.Errorf("%+v: %+v", key, got)
+		}
+	}
+	var got v1.Counters
+	w.call("operator", "/v1/keys:peek", v1.Key{Rule: "login", Key: []string{"192.0.2.7", "acme"}}, &got, 200)
+	if c := got.Items[0]; !c.OwnLimit || c.Override != "deal" || c.Until == nil || c.Until.Year() != 2090 || c.Limit != 7 {
+		t.Errorf("%+v", c)
+	}
+	_, secret := w.service.InForce()
+	hash := string(secret.HashOf([]byte("eve")))
+	w.spend("hidden", hash, 5)
+	for _, key := range []v1.Key{{Rule: "hidden", Key: []string{"eve"}}, {Rule: "hidden", Counted: "eve"}, {Rule: "hidden", Counted: hash}} {
+		w.call("operator", "/v1/keys:peek", key, &got, 200)
+		if got.Items[0].Counted != hash || got.Items[0].Remaining != 0 {
+			t.Errorf("%+v: %+v", key, got)
+		}
+	}
+	w.call("operator", "/v1/keys:reset", v1.Reset{Key: v1.Key{Rule: "login@1d", Key: []string{"192.0.2.1", "bob"}}, Why: "asked for"}, &got, 200)
+	if len(got.Items) != 1 || got.Items[0].Remaining != 20 || got.Items[0].Out != 4 {
+		t.Errorf("%+v", got)
+	}
+	var audit v1.Audit
+	w.call("viewer", "/v1/audit", nil, &audit, 200)
+	e := audit.Items[0]
+	e.ID, e.When = "", e.When.Truncate(1<<62)
+	want := v1.AuditEntry{
+		When: e.When, Who: "operator", Role: "operator", What: "key.reset", On: "login@1d 192.0.2.1|bob",
+		Before: "login@1d: 16 of 20 left, 4 out", After: "login@1d: 20 of 20 left, 4 out", Why: "asked for",
+	}
+	if len(audit.Items) != 1 || e != want {
+		t.Errorf("%+v, want %+v", e, want)
+	}
+	if w.call("operator", "/v1/keys:peek", v1.Key{Rule: "login", Counted: "192.0.2.1|bob"}, &got, 200); got.Items[0].Remaining != 2 {
+		t.Errorf("the counter of another limit: %+v", got)
+	}
+}
+
+// What cannot be a counter here is told, and nothing is in the audit.
+func TestKeysRefused(t *testing.T) {
+	w := newWorld(t, rules, false)
+	for _, c := range []struct {
+		who    string
+		key    v1.Key
+		status int
+		code   string
+		text   string
+	}{
+		{"viewer", v1.Key{Rule: "all"}, 403, v1.CodeForbidden, "needs the role operator"},
+		{"operator", v1.Key{Rule: "gone", Key: []string{"x"}}, 404, v1.CodeNoRule, "no such rule"},
+		{"operator", v1.Key{Rule: "open"}, 404, v1.CodeNoRule, "no such rule"},
+		{"operator", v1.Key{Rule: "login", Key: []string{"192.0.2.1"}}, 422, v1.CodeKey, "its key has 2 parts"},
+		{"operator", v1.Key{Rule: "login", Key: []string{"192.0.2.1", "b"}, Counted: "192.0.2.1|b"}, 422, v1.CodeKey, "one of them"},
+		{"operator", v1.Key{Rule: "login"}, 422, v1.CodeKey, "give the key"},
+		{"operator", v1.Key{Rule: "all", Counted: "x"}, 422, v1.CodeKey, "leave the key out"},
+		{"operator", v1.Key{Rule: "login", Counted: strings.Repeat("x", 9000)}, 422, "", "8192"},
+		{"operator", v1.Key{Rule: "pop", Key: []string{"192.0.2.1"}}, 409, v1.CodeElsewhere, "scope: pop"},
+	} {
+		for _, path := range []string{"/v1/keys:peek", "/v1/keys:reset"} {
+			var body any = c.key
+			if path == "/v1/keys:reset" {
+				body = v1.Reset{Key: c.key, Why: "test"}
+			}
+			if p := w.call(c.who, path, body, nil, c.status); p.Code != c.code || !strings.Contains(p.Error(), c.text) {
+				t.Errorf("%s %+v: %+v", path, c.key, p)
+			}
+		}
+	}
+	if p := w.call("team", "/v1/keys:reset", v1.Reset{Key: v1.Key{Rule: "all"}, Why: "test"}, nil, 403); !strings.Contains(p.Detail, "begin with team-") {
+		t.Errorf("%+v", p)
+	}
+	w.call("team", "/v1/keys:peek", v1.Key{Rule: "all"}, nil, 200)
+	w.call("operator", "/v1/keys:reset", v1.Reset{Key: v1.Key{Rule: "all"}}, nil, 422) // without a reason
+	var audit v1.Audit
+	if w.call("viewer", "/v1/audit", nil, &audit, 200); len(audit.Items) != 0 {
+		t.Errorf("%+v", audit)
+	}
+	if p := newWorld(t, rules, true).call("operator", "/v1/keys:peek", v1.Key{Rule: "all"}, nil, 404); !strings.Contains(p.Detail, "ask a region") {
+		t.Errorf("%+v", p)
+	}
+}
+
+// Each rule is explained: what applies with its key, override, cost and, for operators, counters.
+func TestExplain(t *testing.T) {
+	w := newWorld(t, rules, false)
+	w.spend("login", "192.0.2.7|acme", 3)
+	q := v1.Request{
+		Method: "POST", URL: "https://api.example.com/login?x=1", Client: "192.0.2.7:1234", Claims: map[string]string{"plan": "free"},
+		Headers: map[string]string{"X-User": "acme", "x-cost": "4"},
+	}
+	var got v1.Explanation
+	explained := func(who string) map[string]v1.Explained {
+		t.Helper()
+		w.call(who, "/v1/explain", q, &got, 200)
+		all := map[string]v1.Explained{}
+		for _, e := range got.Rules {
+			all[e.Rule] = e
+		}
+		return all
+	}
+	all := explained("operator")
+	if got.InForce.Version != "abc" || len(got.Rules) != 6 || all["open"].Failed != "path" || all["pop"].Failed != "path" || all["open"].Mode != "exempt" {
+		t.Errorf("%+v", got)
+	}
+	if e := all["login"]; !e.Applies || e.Counted != "192.0.2.7|acme" || e.Cost != 1 || len(e.Counters) != 1 || e.Counters[0].Remaining != 4 || e.Counters[0].Override != "deal" {
+		t.Errorf("%+v", e)
+	}
+	_, secret := w.service.InForce()
+	if e := all["hidden"]; !e.Applies || e.Counted != string(secret.HashOf([]byte("acme"))) || e.Cost != 4 || len(e.Counters) != 1 || e.Counters[0].Remaining != 5 {
+		t.Errorf("%+v", e)
+	}
+	if e := all["all"]; !e.Applies || e.Counted != "" || len(e.Counters) != 1 || e.Counters[0].Remaining != 100 {
+		t.Errorf("%+v", e)
+	}
+	all = explained("viewer")
+	if e := all["login"]; !e.Applies || len(e.Counters) != 0 || e.Counted != "192.0.2.7|acme" || !all["hidden"].Applies || all["hidden"].Counted != "" {
+		t.Errorf("a viewer sees counters, or a hash: %+v", all)
+	}
+	q.Headers["x-tier"], q.Region = "gold", "us"
+	if all = explained("operator"); all["login"].Override != "gold" || len(all["login"].Counters) != 0 || all["all"].Failed != "region" {
+		t.Errorf("%+v", all)
+	}
+	q.Method = ""
+	if all = explained("operator"); all["login"].Failed != "method" || all["login"].Counted != "" {
+		t.Errorf("%+v", all["login"])
+	}
+	q.Method, q.URL = "POST", "/open"
+	if all = explained("operator"); !all["open"].Applies || all["login"].Applies || all["login"].ExemptBy != "open" || all["login@1d"].ExemptBy != "open" {
+		t.Errorf("%+v", all)
+	}
+	q.URL, q.Headers = "/pop", nil
+	if all = explained("operator"); !all["pop"].Applies || !strings.Contains(all["pop"].Problem, "scope: pop") || all["hidden"].Failed != "key" {
+		t.Errorf("%+v", all)
+	}
+
+	for want, bad := range map[string]any{"url: ": v1.Request{URL: "http://a b/%zz"}, "expected length >= 1": v1.Request{}, "unexpected property": map[string]any{"url": "/", "what": 1}} {
+		if p := w.call("viewer", "/v1/explain", bad, nil, 422); !strings.Contains(p.Error(), want) {
+			t.Errorf("%+v: %+v, want %s", bad, p, want)
+		}
+	}
+	if p := newWorld(t, "", false).call("viewer", "/v1/explain", q, nil, 503); p.Code != v1.CodeNoRule {
+		t.Errorf("%+v", p)
+	}
+}

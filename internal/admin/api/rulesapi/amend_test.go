@@ -1,0 +1,149 @@
+package rulesapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
+	"github.com/weirlimit/weir/internal/ruleset/versions/local"
+)
+
+// inStore is a world whose rules this process keeps.
+func inStore(t *testing.T) *world {
+	t.Helper()
+	kept := local.New(filepath.Join(t.TempDir(), "rules.db"))
+	t.Cleanup(func() { _ = kept.Close() })
+	s := versions.On(kept)
+	return newWorld(t, s, Config{Store: s, Source: "store"})
+}
+
+const amended = `rules:
+- { name: login, key: [{ header: x-user }], limit: 5/1m }
+- { name: team-a, key: [{ header: x-user }, method], limit: 5/1m }
+- { name: hidden, key: [{ header: x-user }], limit: 5/1m, hash: true }
+`
+
+func override(rule, limit string, key ...string) v1.Override {
+	return v1.Override{Rule: rule, Key: key, Limit: json.RawMessage(limit), Until: time.Now().Add(time.Hour), Why: "test"}
+}
+
+// Overrides and candidates are set, replaced and ended, each as a version, with what was there before in the audit.
+func TestAmend(t *testing.T) {
+	t.Parallel()
+	w := inStore(t)
+	begin, _ := w.put("ann", `"0"`, amended, "begin")
+	var done v1.Amended
+	etag, _ := w.call("operator", http.MethodPut, "/v1/overrides", begin, override("login", `"50/1m"`, "acme"), &done, 200)
+	if done.Before != "" || !strings.HasPrefix(done.Version.Amends, "override of login acme: 50/1m until ") || fmt.Sprintf("%q", fmt.Sprint(done.Version.Revision)) != etag {
+		t.Errorf("%s %+v", etag, done)
+	}
+	first := done.Version.Amends
+	again := override("login", `{"count":70,"per":"1m"}`, "acme")
+	again.Why = "more"
+	w.call("operator", http.MethodPut, "/v1/overrides", "", again, &done, 200)
+	if done.Before != first {
+		t.Errorf("%+v, want %s before", done, first)
+	}
+	hashed := override("hidden", `"9/1m"`)
+	hashed.Hash, hashed.Name = strings.Repeat("0f", 16), "deal"
+	w.call("operator", http.MethodPut, "/v1/overrides", "", hashed, nil, 200)
+	w.call("team", http.MethodPut, "/v1/overrides", "", override("team-a", `"unlimited"`, "a,b", "GET"), nil, 200)
+	etag, _ = w.call("operator", http.MethodPut, "/v1/candidates", "", v1.Candidate{Rule: "login", Limit: json.RawMessage(`"3/1m"`), Until: time.Now().Add(time.Hour), Why: "try"}, nil, 200)
+
+	var set v1.Overrides
+	now, _ := w.call("viewer", http.MethodGet, "/v1/overrides", "", nil, &set, 200)
+	if len(set.Items) != 3 || now != etag || string(set.Items[0].Limit) != `{"count":70,"per":"1m"}` || set.Items[0].Why != "more" || set.Items[0].Who != "operator" || set.Items[0].Problem != "" || set.Items[1].Hash != hashed.Hash || set.Items[1].Name != "deal" {
+		t.Errorf("%s: %+v", now, set.Items)
+	}
+	var tried v1.Candidates
+	w.call("viewer", http.MethodGet, "/v1/candidates", "", nil, &tried, 200)
+	if len(tried.Items) != 1 || tried.Items[0].Rule != "login" || tried.Items[0].Why != "try" || tried.Items[0].When.IsZero() {
+		t.Errorf("%+v", tried.Items)
+	}
+
+	w.put("ann", now, strings.SplitAfter(amended, "1m }\n")[0], "without the others") // of which the overrides do not fit any more
+	w.call("viewer", http.MethodGet, "/v1/overrides", "", nil, &set, 200)
+	if len(set.Items) != 3 || set.Items[0].Problem != "" || !strings.Contains(set.Items[1].Problem, "no rule of this name") || set.Items[2].Problem == "" {
+		t.Errorf("%+v", set.Items)
+	}
+	w.call("operator", http.MethodDelete, "/v1/overrides?rule=login&key=acme&why=over", "", nil, &done, 200)
+	if done.Before == "" || done.Version.Amends != "override of login acme removed" {
+		t.Errorf("%+v", done)
+	}
+	w.call("team", http.MethodDelete, "/v1/overrides?rule=team-a&key="+url.QueryEscape("a,b")+"&key=GET&why=over", "", nil, nil, 200)
+	w.call("operator", http.MethodDelete, "/v1/overrides?rule=hidden&hash="+hashed.Hash+"&why=over", "", nil, nil, 200)
+	w.call("operator", http.MethodDelete, "/v1/candidates?rule=login&why=over", "", nil, nil, 200)
+	w.call("viewer", http.MethodGet, "/v1/overrides", "", nil, &set, 200)
+	w.call("viewer", http.MethodGet, "/v1/candidates", "", nil, &tried, 200)
+	if len(set.Items) != 0 || len(tried.Items) != 0 {
+		t.Errorf("%+v, %+v", set, tried)
+	}
+
+	var audit v1.Audit
+	w.call("viewer", http.MethodGet, "/v1/audit", "", nil, &audit, 200)
+	if e := audit.Items[len(audit.Items)-3]; len(audit.Items) != 11 || e.What != "override.set" || e.On != "login acme" || e.Before != first || !strings.Contains(e.After, "70") || e.Why != "more" || e.Who != "operator" {
+		t.Errorf("%d entries: %+v", len(audit.Items), e)
+	}
+	var history v1.Versions
+	w.call("viewer", http.MethodGet, "/v1/rules/versions", "", nil, &history, 200)
+	if len(history.Items) != 11 || history.Items[0].Amends != "candidate of login removed" {
+		t.Errorf("%d versions: %+v", len(history.Items), history.Items)
+	}
+}
+
+// What is wrong with an override or a candidate is told, and changes nothing.
+func TestAmendRefused(t *testing.T) {
+	t.Parallel()
+	w := inStore(t)
+	refused := func(who, method, path, ifMatch string, body any, status int, code, text string) {
+		t.Helper()
+		if _, p := w.call(who, method, path, ifMatch, body, nil, status); p.Code != code || !strings.Contains(p.Error(), text) {
+			t.Errorf("%s %s: %+v, want %s with %q", method, path, p, code, text)
+		}
+	}
+	put := func(who string, o v1.Override, status int, code, text string) {
+		t.Helper()
+		refused(who, http.MethodPut, "/v1/overrides", "", o, status, code, text)
+	}
+	good := override("login", `"50/1m"`, "acme")
+	put("operator", good, 422, v1.CodeAmendment, "there are no rules to amend")
+	begin, _ := w.put("ann", `"0"`, amended, "begin")
+	over, both, silent := good, good, good
+	over.Until, both.Hash, silent.Why = time.Now().Add(-time.Hour), strings.Repeat("0f", 16), ""
+	put("viewer", good, 403, v1.CodeForbidden, "needs the role operator")
+	put("team", good, 403, v1.CodeForbidden, "whose names begin with team-")
+	put("operator", over, 422, v1.CodeAmendment, "until is missing, or is over")
+	put("operator", v1.Override{Rule: "login", Key: []string{"acme"}, Limit: good.Limit, Why: "test"}, 422, v1.CodeAmendment, "until")
+	put("operator", both, 422, v1.CodeAmendment, "key, or hash")
+	put("operator", silent, 422, "", "why")
+	put("operator", override("login", `"50/2m"`, "acme"), 422, v1.CodeAmendment, "2m")
+	put("operator", override("login", `"50/1m"`, "a", "b"), 422, v1.CodeAmendment, "2 values")
+	put("operator", override("gone", `"50/1m"`, "a"), 422, v1.CodeAmendment, "no rule of this name")
+	put("operator", override("hidden", `"50/1m"`, "a"), 422, v1.CodeAmendment, "hash")
+	put("operator", override("login", "", "acme"), 422, v1.CodeAmendment, "limit")
+	put("operator", override("login", `"`+strings.Repeat("x", 2000)+`"`, "acme"), 422, v1.CodeAmendment, "at most 1000")
+	refused("operator", http.MethodPut, "/v1/overrides", `"7"`, good, 412, v1.CodeChanged, "ann applied")
+	refused("operator", http.MethodPut, "/v1/overrides", `x`, good, 400, v1.CodePrecondition, "one ETag")
+	refused("operator", http.MethodDelete, "/v1/overrides?rule=login&key=acme&why=x", "", nil, 404, v1.CodeNoEntry, "login acme")
+	refused("operator", http.MethodDelete, "/v1/overrides?rule=login&key=acme", "", nil, 422, "", "why")
+	refused("team", http.MethodDelete, "/v1/candidates?rule=login&why=x", "", nil, 403, v1.CodeForbidden, "team-")
+	refused("operator", http.MethodDelete, "/v1/candidates?rule=login&why=x", "", nil, 404, v1.CodeNoEntry, "login")
+	refused("operator", http.MethodPut, "/v1/candidates", "", v1.Candidate{Rule: "login", Limit: json.RawMessage(`"unlimited"`), Until: good.Until, Why: "x"}, 422, v1.CodeAmendment, "unlimited")
+	if now, _ := w.call("viewer", http.MethodGet, "/v1/overrides", "", nil, nil, 200); now != begin {
+		t.Errorf("something was changed: %s", now)
+	}
+
+	w = newWorld(t, nil, Config{File: "rules.yaml"})
+	for _, path := range []string{"/v1/overrides", "/v1/candidates"} {
+		refused("viewer", http.MethodGet, path, "", nil, 409, v1.CodeReadOnly, "rules.yaml")
+	}
+	put("operator", good, 409, v1.CodeReadOnly, "rules.yaml")
+	refused("operator", http.MethodDelete, "/v1/candidates?rule=login&why=x", "", nil, 409, v1.CodeReadOnly, "rules.yaml")
+}

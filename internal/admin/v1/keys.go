@@ -1,0 +1,74 @@
+package v1
+
+import "time"
+
+// Key names the counters of a rule.
+type Key struct {
+	Rule    string   `json:"rule" doc:"Name as it is written, or of one of the rules that it is expanded into, such as login@1d."`
+	Key     []string `json:"key,omitempty" maxItems:"8" doc:"A value for each part of the rule's key; none for a rule with key: []."`
+	Counted string   `json:"counted,omitempty" maxLength:"8192" doc:"The key instead, as answers have it: the parts joined by |, or a hash."`
+}
+
+// Reset is which counters are reset, and why.
+type Reset struct {
+	Key
+	Why string `json:"why" minLength:"1" maxLength:"2000"`
+}
+
+// Counter is what one counter holds.
+type Counter struct {
+	Rule     string     `json:"rule"`
+	Override string     `json:"override,omitempty" doc:"Name of the override that counts here, or its place."`
+	Counted  string     `json:"counted,omitempty" doc:"The key as it is counted; a hash where the rule hashes keys, or where the key is long."`
+	OwnLimit bool       `json:"own_limit,omitempty" doc:"The key has the limit of an override by key."`
+	Until    *time.Time `json:"until,omitempty" doc:"When that ends."`
+
+	Unlimited bool  `json:"unlimited,omitempty" doc:"Nothing is counted for this key."`
+	Slots     bool  `json:"slots,omitempty" doc:"It counts requests in flight."`
+	Limit     int64 `json:"limit" doc:"Of a token bucket its burst."`
+	Remaining int64 `json:"remaining" doc:"Without what PoPs and replicas have on lease."`
+	Out       int64 `json:"out" doc:"Units of leases that did not come back, spent or not: no more can be on lease."`
+	OutMS     int64 `json:"out_ms" doc:"In how many milliseconds the last of these leases ends."`
+	ResetMS   int64 `json:"reset_ms" doc:"In how many milliseconds the counter is as good as new."`
+}
+
+// Counters are those of a rule and a key.
+type Counters struct {
+	Items []Counter `json:"items" doc:"Of each rule that the rule is expanded into: its own, and those of overrides with a condition in which something is counted."`
+}
+
+// Request is a request to explain.
+type Request struct {
+	Method  string            `json:"method,omitempty" maxLength:"64" default:"GET"`
+	URL     string            `json:"url" minLength:"1" maxLength:"8192" doc:"https://host/path?query, or without scheme and host."`
+	Headers map[string]string `json:"headers,omitempty" maxProperties:"100" doc:"A header that is sent several times as one, its values joined by a comma."`
+	Client  string            `json:"client,omitempty" maxLength:"64" doc:"Address of the peer, as Envoy sees it."`
+	Claims  map[string]string `json:"claims,omitempty" maxProperties:"100" doc:"Of the token, by their dotted paths."`
+	SAN     string            `json:"san,omitempty" maxLength:"1024" doc:"Name in the client's certificate."`
+	Route   string            `json:"route,omitempty" maxLength:"1024" doc:"Name of Envoy's route."`
+	Region  string            `json:"region,omitempty" maxLength:"64" doc:"Of the PoP; missing: that of the program that answers."`
+	Labels  map[string]string `json:"labels,omitempty" maxProperties:"100" doc:"Of the PoP."`
+}
+
+// Explanation is what becomes of a request.
+type Explanation struct {
+	InForce InForce     `json:"in_force" doc:"The rules that explain it."`
+	Rules   []Explained `json:"rules" doc:"All, in their order."`
+}
+
+// Explained is what becomes of a request by one rule.
+type Explained struct {
+	Rule    string `json:"rule"`
+	Mode    string `json:"mode"`
+	Applies bool   `json:"applies"`
+	Failed  string `json:"failed,omitempty" doc:"The first clause that failed, such as path, header x-tier or not[0]; key: a part of the key is missing; mode: the rule is off."`
+
+	ExemptBy  string `json:"exempt_by,omitempty" doc:"The rule with mode: exempt that lifts this one, which applies otherwise."`
+	Override  string `json:"override,omitempty" doc:"Name of the override whose condition holds, or its place; those by key are in counters."`
+	Unlimited bool   `json:"unlimited,omitempty" doc:"This override has no limit: nothing is counted."`
+	Counted   string `json:"counted,omitempty" doc:"The key as it is counted; a hash under a secret only for operators."`
+	Cost      int64  `json:"cost,omitempty" doc:"Units that the request costs."`
+
+	Counters []Counter `json:"counters,omitempty" doc:"What it would be counted on holds now; for operators, and of the first 16 rules that apply. Missing: an override on which nothing is counted."`
+	Problem  string    `json:"problem,omitempty" doc:"Why there are no counters."`
+}
