@@ -51,7 +51,9 @@ func newWorld(t *testing.T, c live.Config) *world {
 	t.Helper()
 	t.Parallel()
 	w := &world{t: t, answers: make(chan wire.ReportResponse, 10_000)}
-	c.Reports, c.Watches = new(live.Memory), new(live.Memory)
+	if c.Watches = new(live.Memory); c.Reports == nil {
+		c.Reports = new(live.Memory)
+	}
 	w.desk = live.New(c)
 	w.api = api.New(api.Config{Loopback: true, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewRegistry("test")})
 	Add(w.api, Config{
@@ -72,7 +74,7 @@ func newWorld(t *testing.T, c live.Config) *world {
 	return w
 }
 
-// feed has workers report twice a second, as make makes their reports, until the test ends.
+// feed has workers report twice a second, as make makes their reports, until that is nil or the test ends.
 func (w *world) feed(workers int, make func(worker int) *wire.ReportRequest) {
 	var feeding sync.WaitGroup
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -80,6 +82,9 @@ func (w *world) feed(workers int, make func(worker int) *wire.ReportRequest) {
 		for ctx.Err() == nil {
 			for i := range workers {
 				m := make(i)
+				if m == nil {
+					return
+				}
 				if field := m.Check(); field != "" {
 					w.t.Errorf("the report is out of bounds: %s", field)
 				}
@@ -230,16 +235,20 @@ func read[T any](t *testing.T, data []byte) (v T) {
 // A stream has the status, what comes most, the decisions that are tapped and the rules in force, again when they change.
 func TestStream(t *testing.T) {
 	w := newWorld(t, live.Config{Region: "eu"})
+	made := uint64(0)
 	w.feed(1, func(int) *wire.ReportRequest {
+		if made++; made > 6 { // so that what was sent is not sent again
+			return nil
+		}
 		return report("fra1", func(m *wire.ReportRequest) {
 			m.Denied = []wire.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 8000}}
 			for _, d := range []wire.Decision{{Rule: "login@1d", Outcome: wire.OutcomeDenied, AgeMs: 1 << 52}, {Rule: "idle", Outcome: wire.OutcomeDenied}, {Rule: "login", Outcome: wire.OutcomeAdmitted}} {
-				d.Key, d.RetryAfterMs = []byte("a<b"), 5
+				d.Key, d.RetryAfterMs, d.Remaining = []byte("a<b"), 5, made
 				m.Decisions = append(m.Decisions, d)
 			}
 		})
 	})
-	events, denied, decided := map[string]int{}, 0, v1.Decision{}
+	events, denied, decided, before, changed := map[string]int{}, 0, v1.Decision{}, uint64(0), false
 	err := w.follow("?top=denied&tap=true&rule=login&outcome=denied&key=a%3Cb", func(event string, data []byte) bool {
 		events[event]++
 		switch event {
@@ -247,17 +256,18 @@ func TestStream(t *testing.T) {
 			denied = max(denied, len(read[v1.Top](t, data).Keys))
 		case v1.EventDecisions:
 			for _, decided = range read[v1.Decisions](t, data).Items {
-				if decided.Rule != "login@1d" || decided.Outcome != "denied" || decided.Key != "a<b" || decided.From != "fra1" || decided.RetryAfterMs != 5 || time.Since(decided.When) > 2*time.Hour {
+				if decided.Rule != "login@1d" || decided.Outcome != "denied" || decided.Key != "a<b" || decided.From != "fra1" || decided.RetryAfterMs != 5 || decided.Remaining <= before || time.Since(decided.When) > 2*time.Hour {
 					t.Errorf("%+v", decided)
 				}
+				before = decided.Remaining
 			}
 			if denied > 0 {
 				w.revision.Store(8)
 			}
 		case v1.EventRules:
-			return read[v1.InForce](t, data).Revision == 8
+			changed = read[v1.InForce](t, data).Revision == 8
 		}
-		return false
+		return changed && events[v1.EventStatus] == 6
 	})
 	if !errors.Is(err, errEnough) || denied != 1 || events[v1.EventStatus] < 2 || events[v1.EventTop] < 2 || events[v1.EventRules] != 2 || events[v1.EventDecisions] == 0 {
 		t.Errorf("%v, %d denied, %v", err, denied, events)
@@ -285,6 +295,34 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// away is a board that does not answer.
+type away struct{ live.Memory }
+
+func (*away) All(context.Context) ([]live.Note, int64, error) {
+	return nil, 0, errors.New("redis is away")
+}
+
+// While the store that replicas share is away, people are told so, and a stream goes on.
+func TestStoreIsAway(t *testing.T) {
+	w := newWorld(t, live.Config{Reports: new(away)})
+	for _, path := range []string{"/v1/status", "/v1/top"} {
+		_, err := w.client.Do(t.Context(), client.Call{Path: path}, nil)
+		if p := new(v1.Problem); !errors.As(err, &p) || p.Status != 503 || p.Code != v1.CodeStore || !strings.Contains(p.Detail, "redis is away") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	problems := 0
+	err := w.follow("?tap=true", func(event string, data []byte) bool {
+		if event == v1.EventProblem && read[v1.Problem](t, data).Code == v1.CodeStore {
+			problems++
+		}
+		return problems == 2
+	})
+	if !errors.Is(err, errEnough) {
+		t.Errorf("%v", err)
+	}
+}
+
 // everything has 50 workers show what 50,000 requests a second make of a tap on everything.
 func (w *world) everything() {
 	w.feed(50, func(i int) *wire.ReportRequest {
@@ -306,7 +344,7 @@ func TestTapOnEverything(t *testing.T) {
 			n := len(read[v1.Decisions](t, data).Items)
 			got, most, events = got+n, max(most, n), events+1
 		}
-		return events == 4
+		return events == 12 // the watch lasts for as long as the stream
 	})
 	if seconds := int(time.Since(began)/time.Second) + 1; !errors.Is(err, errEnough) || most != 500 || got > 500*(seconds+1) {
 		t.Errorf("%v: %d decisions in %d s, at most %d in an event", err, got, seconds, most)
