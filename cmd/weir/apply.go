@@ -10,6 +10,8 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
+	"github.com/weirlimit/weir/internal/admin/cli"
+	"github.com/weirlimit/weir/internal/admin/client"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 )
@@ -17,15 +19,33 @@ import (
 // consulTime bounds all calls of a command.
 const consulTime = 30 * time.Second
 
-// kv has the flags of commands that use the rules in Consul. The token and TLS come from
-// Consul's own variables, such as CONSUL_HTTP_TOKEN.
-type kv struct {
-	Consul  string `default:"127.0.0.1:8500" env:"CONSUL_HTTP_ADDR" placeholder:"HOST:PORT" help:"Agent of Consul."`
-	Primary string `placeholder:"DATACENTER" help:"Datacenter of Consul that has the rules; default: the agent's."`
+// store keeps versions of the rules.
+type store interface {
+	Current(ctx context.Context) (versions.Version, error)
+	History(ctx context.Context) ([]versions.Version, error)
+	Version(ctx context.Context, revision uint64) (versions.Version, error)
+	Earlier(ctx context.Context, revision uint64, current versions.Version) (versions.Version, error)
+	Document(ctx context.Context, v versions.Version) ([]byte, error)
+	Apply(ctx context.Context, d *rulefile.Document, c versions.Change) (versions.Version, error)
+	Rollback(ctx context.Context, revision uint64, c versions.Change) (versions.Version, error)
 }
 
+// kv has the flags of commands that use the rules in Consul, or those of an installation. The token and TLS of Consul
+// come from its own variables, such as CONSUL_HTTP_TOKEN.
+type kv struct {
+	Consul           string `default:"127.0.0.1:8500" env:"CONSUL_HTTP_ADDR" placeholder:"HOST:PORT" help:"Agent of Consul, without --context and --admin."`
+	Primary          string `placeholder:"DATACENTER" help:"Datacenter of Consul that has the rules; default: the agent's."`
+	cli.Installation `embed:""`
+}
+
+// remote reports whether an installation is named.
+func (k *kv) remote() bool { return k.Context != "" || k.Admin != "" }
+
 // use runs calls of the store, which end with ctx.
-func (k *kv) use(calls func(ctx context.Context, s *versions.Store) error) error {
+func (k *kv) use(calls func(ctx context.Context, s store) error) error {
+	if k.remote() {
+		return k.Use(func(ctx context.Context, c *client.Client) error { return calls(ctx, cli.Versions{Client: c}) })
+	}
 	s, err := versions.Open(k.Consul, k.Primary)
 	if err != nil {
 		return err
@@ -39,7 +59,8 @@ func (k *kv) use(calls func(ctx context.Context, s *versions.Store) error) error
 type change struct {
 	kv     `embed:""`
 	Reason string `placeholder:"TEXT" help:"Why: it is kept with the version. Required without --dry-run."`
-	Author string `placeholder:"NAME" help:"Who: it is kept with the version; default: the user of this machine."`
+	Author string `placeholder:"NAME" help:"Who: it is kept with the version in Consul; default: the user of this machine."`
+	Wait   bool   `help:"Return when every replica and PoP has it, or name those that have not; with --context or --admin."`
 	DryRun bool   `help:"Only print what would change."`
 }
 
@@ -47,6 +68,12 @@ type change struct {
 func (c *change) Validate() error {
 	if c.Reason == "" && !c.DryRun {
 		return errors.New("--reason is missing; write why the rules change")
+	}
+	if c.Wait && !c.remote() {
+		return errors.New("--wait is of the admin API; give --context or --admin")
+	}
+	if c.Author != "" && c.remote() {
+		return errors.New("--author is of Consul alone; the admin API knows who calls")
 	}
 	return nil
 }
@@ -63,7 +90,7 @@ func (c *change) by() versions.Change {
 }
 
 // compare prints how a document differs from that of the version in force.
-func compare(ctx context.Context, s *versions.Store, before versions.Version, name string, document []byte, out io.Writer) error {
+func compare(ctx context.Context, s store, before versions.Version, name string, document []byte, out io.Writer) error {
 	was, in := []byte(nil), "nothing"
 	if !before.Zero() {
 		in = fmt.Sprintf("revision %d", before.Revision)
@@ -81,7 +108,15 @@ func compare(ctx context.Context, s *versions.Store, before versions.Version, na
 }
 
 // finish reports what became of a new version, and deletes what nobody needs any more.
-func finish(ctx context.Context, s *versions.Store, v versions.Version, stdout, stderr io.Writer) error {
+func (c *change) finish(ctx context.Context, in store, v versions.Version, stdout, stderr io.Writer) error {
+	s, consul := in.(*versions.Store)
+	if !consul {
+		fmt.Fprintf(stdout, "revision %d is the newest one\n", v.Revision)
+		if c.Wait {
+			return cli.Wait(ctx, in.(cli.Versions).Client, v.Revision, stdout)
+		}
+		return nil
+	}
 	behind, err := s.InForce(ctx, v)
 	where := "force"
 	if len(behind) > 0 || err != nil {
@@ -117,7 +152,7 @@ func (a *applyCmd) Run(stdout io.Writer, stderr errorWriter) error {
 	if err != nil {
 		return err
 	}
-	return a.use(func(ctx context.Context, s *versions.Store) error {
+	return a.use(func(ctx context.Context, s store) error {
 		if a.DryRun {
 			current, err := s.Current(ctx)
 			if err != nil {
@@ -131,6 +166,6 @@ func (a *applyCmd) Run(stdout io.Writer, stderr errorWriter) error {
 		if err != nil {
 			return err
 		}
-		return finish(ctx, s, v, stdout, stderr)
+		return a.finish(ctx, s, v, stdout, stderr)
 	})
 }

@@ -2,27 +2,24 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
-	"text/tabwriter"
-	"time"
 
+	"github.com/weirlimit/weir/internal/admin/cli"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 )
 
 type historyCmd struct {
-	Revision uint64 `arg:"" optional:"" help:"Print the rules of this version."`
-	kv       `embed:""`
-	Output   string `short:"o" enum:"table,json" default:"table" help:"How to print the list: as a table, or as json for programs."`
+	Revision   uint64 `arg:"" optional:"" help:"Print the rules of this version."`
+	kv         `embed:""`
+	cli.Output `embed:""`
 }
 
 // Run prints the versions, or the document of one.
 func (h *historyCmd) Run(stdout io.Writer) error {
-	return h.use(func(ctx context.Context, s *versions.Store) error {
+	return h.use(func(ctx context.Context, s store) error {
 		if h.Revision != 0 {
 			v, err := s.Version(ctx, h.Revision)
 			if err != nil {
@@ -44,20 +41,11 @@ func (h *historyCmd) Run(stdout io.Writer) error {
 }
 
 func (h *historyCmd) print(out io.Writer, all []versions.Version, inForce uint64) error {
-	if h.Output == "json" {
-		text, err := json.MarshalIndent(append([]versions.Version{}, all...), "", "  ")
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(out, "%s\n", text)
-		return err
-	}
-	if len(all) == 0 {
+	if len(all) == 0 && h.Output.Output != "json" {
 		_, err := fmt.Fprintln(out, "no rules have been applied")
 		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "revision\twhen\twho\twhy")
+	var rows [][]any
 	for _, v := range all {
 		revision, why := strconv.FormatUint(v.Revision, 10), v.Why
 		if v.Revision == inForce {
@@ -69,9 +57,9 @@ func (h *historyCmd) print(out io.Writer, all []versions.Version, inForce uint64
 		if v.RollbackTo != 0 {
 			why = fmt.Sprintf("back to %d: %s", v.RollbackTo, why)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", revision, v.When.Format(time.DateTime), v.Who, strings.Join(strings.Fields(why), " "))
+		rows = append(rows, []any{revision, cli.When(v.When), v.Who, oneLine(why)})
 	}
-	return table.Flush()
+	return h.Print(out, append([]versions.Version{}, all...), "revision when who why", rows)
 }
 
 type rollbackCmd struct {
@@ -81,7 +69,7 @@ type rollbackCmd struct {
 
 // Run makes a new version with the rules of an earlier one.
 func (r *rollbackCmd) Run(stdout io.Writer, stderr errorWriter) error {
-	return r.use(func(ctx context.Context, s *versions.Store) error {
+	return r.use(func(ctx context.Context, s store) error {
 		if r.DryRun {
 			return r.dryRun(ctx, s, stdout)
 		}
@@ -89,11 +77,11 @@ func (r *rollbackCmd) Run(stdout io.Writer, stderr errorWriter) error {
 		if err != nil {
 			return err
 		}
-		return finish(ctx, s, v, stdout, stderr)
+		return r.finish(ctx, s, v, stdout, stderr)
 	})
 }
 
-func (r *rollbackCmd) dryRun(ctx context.Context, s *versions.Store, stdout io.Writer) error {
+func (r *rollbackCmd) dryRun(ctx context.Context, s store, stdout io.Writer) error {
 	current, err := s.Current(ctx)
 	if err != nil {
 		return err

@@ -2,40 +2,19 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/weirlimit/weir/internal/admin/access"
+	"github.com/weirlimit/weir/internal/admin/cli"
 	"github.com/weirlimit/weir/internal/admin/client"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 )
-
-// callTime bounds the calls of a command.
-const callTime = 30 * time.Second
-
-// installation has the flags of commands that call the admin API.
-type installation struct {
-	Context string `env:"WEIR_CONTEXT" placeholder:"NAME" help:"Installation, as weir contexts lists them; default: the current one."`
-	Admin   string `placeholder:"HOST:PORT" help:"Admin port without TLS and tokens, in place of a context."`
-}
-
-// use runs calls, which end with ctx.
-func (i *installation) use(calls func(ctx context.Context, c *client.Client) error) error {
-	c, err := client.Open(i.Context, i.Admin)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
-	defer cancel()
-	return calls(ctx, c)
-}
 
 type contextsCmd struct{}
 
@@ -46,8 +25,7 @@ func (contextsCmd) Run(stdout io.Writer) error {
 		return err
 	}
 	current, _ := f.Find("") // none is marked then
-	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "context\turl\tcaller")
+	var rows [][]any
 	for _, c := range f.Contexts {
 		caller := "nobody"
 		switch {
@@ -59,9 +37,9 @@ func (contextsCmd) Run(stdout io.Writer) error {
 		if c.Name == current.Name {
 			c.Name += " *"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", c.Name, c.URL, caller)
+		rows = append(rows, []any{c.Name, c.URL, caller})
 	}
-	return table.Flush()
+	return (&cli.Output{}).Print(stdout, nil, "context url caller", rows)
 }
 
 type tokenCmd struct {
@@ -94,32 +72,25 @@ func (t *tokenCmd) Run(stdout io.Writer) error {
 }
 
 type auditCmd struct {
-	installation `embed:""`
-	Limit        int    `default:"20" help:"Most entries, 1 to 100."`
-	Before       string `placeholder:"ID" help:"Only entries before this one."`
-	Output       string `short:"o" enum:"table,json" default:"table" help:"How to print them: as a table, or as json for programs."`
+	cli.Installation `embed:""`
+	Limit            int    `default:"20" help:"Most entries, 1 to 100."`
+	Before           string `placeholder:"ID" help:"Only entries before this one."`
+	cli.Output       `embed:""`
 }
 
 // Run prints who changed what, the newest first.
 func (a *auditCmd) Run(stdout io.Writer) error {
-	return a.use(func(ctx context.Context, c *client.Client) error {
+	return a.Use(func(ctx context.Context, c *client.Client) error {
 		var page v1.Audit
 		query := url.Values{"limit": {fmt.Sprint(a.Limit)}, "before": {a.Before}}
 		if _, err := c.Do(ctx, client.Call{Path: "/v1/audit?" + query.Encode()}, &page); err != nil {
 			return err
 		}
-		if a.Output == "json" {
-			out := json.NewEncoder(stdout)
-			out.SetEscapeHTML(false)
-			out.SetIndent("", "  ")
-			return out.Encode(page)
-		}
-		table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "when\twho\twhat\ton\tbefore\tafter\twhy")
+		var rows [][]any
 		for _, e := range page.Items {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.When.Format(time.DateTime), e.Who, e.What, e.On, oneLine(e.Before), oneLine(e.After), oneLine(e.Why))
+			rows = append(rows, []any{cli.When(e.When), e.Who, e.What, e.On, oneLine(e.Before), oneLine(e.After), oneLine(e.Why)})
 		}
-		return table.Flush()
+		return a.Print(stdout, page, "when who what on before after why", rows)
 	})
 }
 
@@ -127,8 +98,8 @@ func (a *auditCmd) Run(stdout io.Writer) error {
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 type forgetCmd struct {
-	Region       string `arg:"" help:"Name of the region that is gone for good."`
-	installation `embed:""`
+	Region           string `arg:"" help:"Name of the region that is gone for good."`
+	cli.Installation `embed:""`
 }
 
 // Validate returns a mistake in the command line.
@@ -141,7 +112,7 @@ func (f *forgetCmd) Validate() error {
 
 // Run declares the region dead at an aggregator.
 func (f *forgetCmd) Run(stdout io.Writer) error {
-	return f.use(func(ctx context.Context, c *client.Client) error {
+	return f.Use(func(ctx context.Context, c *client.Client) error {
 		answer, err := c.Send(ctx, client.Call{Method: http.MethodPost, Path: "/regions/" + url.PathEscape(f.Region) + "/dead"})
 		if err != nil {
 			return err

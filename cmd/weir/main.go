@@ -13,17 +13,19 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/posener/complete"
 	"github.com/willabides/kongplete"
+
+	"github.com/weirlimit/weir/internal/admin/cli"
 )
 
-// cli is the command line. docs/cli.md has its exit statuses.
-type cli struct {
+// commands is the command line. docs/cli.md has its exit statuses.
+type commands struct {
 	Init     initCmd     `cmd:"" help:"Write a first rules file, with comments."`
 	Validate validateCmd `cmd:"" help:"Check rules files, bindings and configurations of envoyproxy/ratelimit, and print all their mistakes."`
 	Convert  convertCmd  `cmd:"" help:"Turn a configuration of envoyproxy/ratelimit into rules and bindings, and list what cannot be converted."`
 	Compile  compileCmd  `cmd:"" help:"Print the compiled form of a rules file, to bundle in the filter's plugin configuration."`
 	Key      keyCmd      `cmd:"" help:"Print the key under which requests with these values are counted, as it is in Redis."`
-	Apply    applyCmd    `cmd:"" help:"Put a rules file in force as a new version, in Consul's key-value store."`
-	History  historyCmd  `cmd:"" help:"List the versions of the rules in Consul, the newest first: who, when and why; or print one."`
+	Apply    applyCmd    `cmd:"" help:"Put a rules file in force as a new version, in Consul or through the admin API."`
+	History  historyCmd  `cmd:"" help:"List the versions of the rules, the newest first: who, when and why; or print one."`
 	Rollback rollbackCmd `cmd:"" help:"Put the rules of an earlier version in force again, as a new version."`
 	Forget   forgetCmd   `cmd:"" name:"forget-region" help:"Declare a region dead, so that an aggregator withholds nothing for it any more."`
 
@@ -42,7 +44,7 @@ type cli struct {
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(args []string, stdout, stderr io.Writer) int {
-	var c cli
+	var c commands
 	exit := -1 // set by --help
 	parser, err := kong.New(&c, kong.Name("weir"), kong.Description("Weir: one limit for many Envoys."),
 		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = code }), kong.Vars{"version": "weir " + version()})
@@ -68,7 +70,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	switch err := cmd.Run(); {
 	case errors.Is(err, errReported):
 		return 1
-	case errors.Is(err, errLeftOut):
+	case errors.Is(err, errLeftOut), errors.Is(err, cli.ErrUnwell):
 		return 3
 	case err != nil:
 		fmt.Fprintln(stderr, err)

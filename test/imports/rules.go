@@ -42,7 +42,7 @@ var parts = []string{
 }
 
 // open are packages of parts that programs use all the same: what callers of the admin API need.
-var open = []string{"internal/admin/access", "internal/admin/client", "internal/admin/v1"}
+var open = []string{"internal/admin/access", "internal/admin/cli", "internal/admin/client", "internal/admin/v1"}
 
 // contract are the packages, with all below them, that know no transport.
 var contract = []string{"internal/engine"}

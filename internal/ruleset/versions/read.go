@@ -85,8 +85,17 @@ func (s *Store) Earlier(ctx context.Context, revision uint64, current Version) (
 	if revision != 0 {
 		return s.Version(ctx, revision)
 	}
-	versions, err := s.History(ctx)
-	for _, v := range versions {
+	versions, damaged := s.History(ctx)
+	v, err := Before(versions, current)
+	if err != nil {
+		err = cmp.Or(damaged, err)
+	}
+	return v, err
+}
+
+// Before is the version of a history that is before the one which brought the document of current.
+func Before(history []Version, current Version) (Version, error) {
+	for _, v := range history {
 		if v.Revision >= current.Revision {
 			continue
 		}
@@ -95,7 +104,7 @@ func (s *Store) Earlier(ctx context.Context, revision uint64, current Version) (
 		}
 		current = v
 	}
-	return Version{}, cmp.Or(err, fmt.Errorf("no version is before the one in force: %w", ErrNone))
+	return Version{}, fmt.Errorf("no version is before the one in force: %w", ErrNone)
 }
 
 // Document reads and checks the document of a version. The error is a [DamagedError] if

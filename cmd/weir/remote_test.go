@@ -1,0 +1,59 @@
+package main
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/admin/api"
+	"github.com/weirlimit/weir/internal/admin/api/rulesapi"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
+	"github.com/weirlimit/weir/internal/ruleset/versions/local"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// Rules are applied, looked at and rolled back through the admin API as they are in Consul.
+func TestApplyThroughAPI(t *testing.T) {
+	dir := t.TempDir()
+	kv := local.New(filepath.Join(dir, "rules.db"))
+	defer kv.Close()
+	a := api.New(api.Config{Loopback: true, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewRegistry("test")})
+	rulesapi.Add(a, rulesapi.Config{Store: versions.On(kv), Source: "consul", InForce: func() v1.InForce { return v1.InForce{} }})
+	server := httptest.NewServer(a.Handler())
+	defer server.Close()
+	weir := func(status int, args string, texts ...string) string {
+		t.Helper()
+		out := inHome(t, dir, status, append(strings.Fields(args), "--admin", strings.TrimPrefix(server.URL, "http://"))...)
+		for _, want := range texts {
+			if !strings.Contains(out, want) {
+				t.Errorf("weir %s printed\n%s\nwithout %q", args, out, want)
+			}
+		}
+		return out
+	}
+	file := func(name, limit string) string {
+		return proc.WriteFile(t, filepath.Join(dir, name), "rules:\n- { name: a, key: [client_ip], limit: "+limit+" }\n")
+	}
+	one, two := file("one.yaml", "10/1m"), file("two.yaml", "20/1m")
+	weir(0, "history", "no rules have been applied")
+	weir(1, "rollback --reason nothing", "no version is before")
+	weir(0, "apply "+one+" --dry-run", "+rules:")
+	first := revisionOf(weir(0, "apply "+one+" --reason begin", "is the newest one"))
+	weir(0, "apply "+one+" --dry-run", "is the same as revision "+first)
+	second := revisionOf(weir(0, "apply "+two+" --reason more --on "+first))
+	weir(1, "apply "+one+" --reason late --on "+first, "nothing was changed", "applied revision "+second+" meanwhile")
+	weir(0, "rollback --dry-run", "+- { name: a, key: [client_ip], limit: 10/1m }")
+	third := revisionOf(weir(0, "rollback --reason less"))
+	weir(0, "history "+third, "10/1m")
+	weir(1, "history 2", "revision 2: there is no such version")
+	weir(0, "history", third+" *", "local", "back to "+first+": less", "begin")
+	weir(0, "history -o json", `"rollback_to": `+first)
+	weir(1, "apply testdata/bad.yaml --reason bad", "testdata/bad.yaml:")
+	weir(2, "apply "+one+" --reason x --author ann", "knows who calls")
+	server.Close()
+	weir(1, "history", "does not answer")
+}
