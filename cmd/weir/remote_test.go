@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
@@ -52,8 +53,30 @@ func TestApplyThroughAPI(t *testing.T) {
 	weir(1, "history 2", "revision 2: there is no such version")
 	weir(0, "history", third+" *", "local", "back to "+first+": less", "begin")
 	weir(0, "history -o json", `"rollback_to": `+first)
+	weir(0, "override set a 192.0.2.1 --limit 99/1m --until 1h --reason sale", "override of a 192.0.2.1: 99/1m until 20")
+	weir(0, "override list", "a     192.0.2.1  99/1m  20", "local  sale")
+	weir(0, "candidate set a --limit 5/1m --until 1h --reason try", "candidate of a: 5/1m until 20")
+	weir(0, "candidate list -o json", `"limit": "5/1m"`, `"why": "try"`)
+	weir(0, "history", "override of a 192.0.2.1: 99/1m until 20", "Z: sale")
+	weir(0, "override rm a 192.0.2.1 --reason over", "override of a 192.0.2.1 removed")
+	weir(1, "override rm a 192.0.2.1 --reason over", "there is none")
+	weir(1, "override set a --limit 99/1m --until 1h --reason sale", "key, or hash")
+	weir(2, "override set a x --limit 99/1m --until soon --reason sale", "how long, such as 1h")
+	weir(0, "candidate rm a --reason over", "candidate of a removed")
+	weir(0, "override list")
+	weir(0, "audit", "override.set", "candidate.remove")
+	weir(0, "rollback --dry-run", "+- { name: a, key: [client_ip], limit: 20/1m }")
 	weir(1, "apply testdata/bad.yaml --reason bad", "testdata/bad.yaml:")
 	weir(2, "apply "+one+" --reason x --author ann", "knows who calls")
 	server.Close()
 	weir(1, "history", "does not answer")
+}
+
+// What is not as it should be has an exit status of its own.
+func TestUnwell(t *testing.T) {
+	for status, answer := range map[int]string{0: `{"of":"region eu"}`, 3: `{"of":"all regions","silent_regions":["eu"]}`, 1: `no JSON`} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) }))
+		inHome(t, t.TempDir(), status, "status", "--admin", strings.TrimPrefix(server.URL, "http://"))
+		server.Close()
+	}
 }

@@ -2,9 +2,15 @@
 //
 //	cli.go       whom to call, and how answers are printed
 //	versions.go  the rules of an installation, as commands use those in Consul
+//	watch.go     members, what comes most, single decisions
+//	keys.go      requests and counters of keys
+//	amend.go     overrides and candidates
+//	analyze.go   what is likely not meant
+//	debug.go     an archive
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,11 +18,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf16"
 
 	"github.com/weirlimit/weir/internal/admin/client"
 )
@@ -64,10 +70,7 @@ type Output struct {
 // begins with + is in wide tables alone.
 func (o *Output) Print(out io.Writer, answer any, head string, rows [][]any) error {
 	if o.Output == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(answer)
+		return encode(out, answer, "  ")
 	}
 	titles := strings.Fields(head)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -82,18 +85,61 @@ func (o *Output) Print(out io.Writer, answer any, head string, rows [][]any) err
 	}
 	line(func(i int) string { return strings.ReplaceAll(strings.TrimPrefix(titles[i], "+"), "_", " ") })
 	for _, row := range rows {
-		line(func(i int) string { return Safe(fmt.Sprint(row[i])) })
+		line(func(i int) string { return safe(fmt.Sprint(row[i])) })
 	}
 	return table.Flush()
 }
 
-// Safe is a text in one line, in which what a terminal does not print is escaped: whoever sends requests chooses keys.
-func Safe(text string) string {
-	if !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
-		return text
+// listing has the flags of commands that print what a call answers.
+type listing struct {
+	Installation `embed:""`
+	Output       `embed:""`
+}
+
+// show makes a call, and prints the answer: the head and the rows that it makes.
+func show[T any](l listing, out io.Writer, call client.Call, table func(*T) (head string, rows [][]any)) error {
+	return l.Use(func(ctx context.Context, c *client.Client) error { return showBy(ctx, c, &l.Output, out, call, table) })
+}
+
+// showBy is show by a client.
+func showBy[T any](ctx context.Context, c *client.Client, o *Output, out io.Writer, call client.Call, table func(*T) (head string, rows [][]any)) error {
+	answer := new(T)
+	if _, err := c.Do(ctx, call, answer); err != nil {
+		return err
 	}
-	quoted := strconv.Quote(text)
-	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+	head, rows := table(answer)
+	return o.Print(out, answer, head, rows)
+}
+
+// safe is a text in one line, in which what a terminal does not print is escaped: whoever sends requests chooses keys.
+func safe(text string) string { return escaped(text, "") }
+
+// escaped escapes what a terminal does not print, as JSON does, but for these runes.
+func escaped(text, but string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) || strings.ContainsRune(but, r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
+}
+
+// encode writes a value as JSON.
+func encode(out io.Writer, value any, indent string) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, escaped(text.String(), "\n"))
+	return err
 }
 
 // When is a time as tables have it.

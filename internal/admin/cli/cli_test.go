@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/admin/client"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/ruleset/finding"
+	"github.com/weirlimit/weir/test/kit/golden"
+)
+
+var day = time.Date(2026, 11, 26, 10, 0, 0, 0, time.UTC)
+
+// status is of two regions. At fra1 not everything is well.
+func status() *v1.Status {
+	return &v1.Status{
+		Seen: v1.Seen{Of: "all regions", WatchedMs: 5000}, InForce: v1.InForce{Version: "abc", Revision: 7},
+		Silent: []string{"us"},
+		Members: []v1.Member{
+			{Kind: "aggregator", Name: "agg-0", Holder: "aa", Workers: 1, Version: "v1", RulesVersion: "abc", RulesRevision: 7, AgeMs: 90_061_000, SilentMs: 200},
+			{Kind: "region", Region: "eu", Name: "eu-0", Holder: "bb", Workers: 1, Version: "v1", RulesVersion: "abc", RulesRevision: 7, AgeMs: 61_000, Redis: "ok", ReservePerMille: 125},
+			{Kind: "pop", Region: "eu", Name: "fra1", Holder: "cc", Workers: 4, Version: "v1", RulesVersion: "old", RulesRevision: 6, AgeMs: 61_000, Keys: 99, Places: 100, DegradedMs: 1500, Error: "tls: \x1b[31mno"},
+		},
+		Rules: []v1.Use{
+			{Rule: "login", Matched: 40, Admitted: 30, Denied: 10, AdmittedPerSecond: 1.5, DeniedPerSecond: 0.5, Used: 1.6},
+			{Rule: "idle", Hint: v1.HintMatchedNothing},
+			{Rule: "nokey", NoKey: 9, Hint: v1.HintKeyMissing},
+		},
+	}
+}
+
+// evil is a key that would clear the screen.
+const evil = "a\x1b[2J\u202eb \"c\" é|\\xff"
+
+// serve answers as an installation does. What was asked is in calls.
+func serve(t *testing.T, s *v1.Status) (at Installation, calls *[]string) {
+	t.Helper()
+	calls = new([]string)
+	until, soon := day.Add(time.Hour), v1.SetBy{When: day, Who: "ann"}
+	counter := []v1.Counter{{Rule: "login", Counted: evil, Limit: 5, Remaining: 2, Out: 1, OutMS: 1500, ResetMS: 61_000, OwnLimit: true, Until: &until}, {Rule: "login@1d", Unlimited: true}}
+	answers := map[string]any{
+		"GET /v1/status":      s,
+		"GET /v1/top":         v1.Top{Keys: []v1.Rate{{Rule: "login", Override: "vip", Key: evil, From: "fra1", PerSecond: 12.25, Over: 1}}, Rules: s.Rules},
+		"POST /v1/keys:peek":  v1.Counters{Items: counter},
+		"POST /v1/keys:reset": v1.Counters{Items: counter[:1]},
+		"POST /v1/explain": v1.Explanation{Rules: []v1.Explained{
+			{Rule: "login", Mode: "enforce", Applies: true, Override: "vip", Counted: "ann", Cost: 2, Counters: counter[:1]}, {Rule: "api", Mode: "enforce", Failed: "header x-tier"},
+			{Rule: "open", Mode: "enforce", ExemptBy: "all"}, {Rule: "free", Mode: "enforce", Override: "2", Unlimited: true},
+		}},
+		"GET /v1/overrides":       v1.Overrides{Items: []v1.OverrideSet{{Override: v1.Override{Rule: "login", Key: []string{"ann", evil}, Limit: json.RawMessage(`"50/1m"`), Until: until, Why: "sale"}, SetBy: soon}}},
+		"GET /v1/candidates":      v1.Candidates{Items: []v1.CandidateSet{{Candidate: v1.Candidate{Rule: "login", Limit: json.RawMessage(`{"count":5}`), Until: until, Why: "try"}, SetBy: v1.SetBy{When: day, Who: "bob", Problem: "no rule login"}}}},
+		"PUT /v1/overrides":       v1.Amended{Version: v1.Version{Revision: 8, Amends: "override of login ann: 50/1m"}, Before: "override of login ann: 9/1m"},
+		"DELETE /v1/overrides":    v1.Amended{Version: v1.Version{Revision: 9, Amends: "override of login ann removed"}},
+		"PUT /v1/candidates":      v1.Amended{Version: v1.Version{Revision: 10, Amends: "candidate of login: 5/1m"}},
+		"DELETE /v1/candidates":   v1.Amended{Version: v1.Version{Revision: 11, Amends: "candidate of login removed"}},
+		"GET /v1/rules":           v1.Rules{Document: "rules: [secret]"},
+		"POST /v1/rules:validate": v1.Validated{OK: true, Findings: []finding.Finding{{Path: "rules[0].key", Code: "client-header", Page: "docs/warnings.md#client-header", Reason: "a client can set it", Warning: true}}},
+		"GET /v1/rules/versions":  v1.Versions{Items: []v1.Version{{Revision: 7, Who: "secret", Why: "secret", Amends: "secret", SHA256: "ab"}}},
+		"GET /rules":              json.RawMessage(`{"version":"abc","revision":7,"rules":{"seed":"secret","rules":[{"name":"login","limit":"5/1m","match":{"header":{"x":"secret"}},"overrides":[{"key":["secret"]}]}]}}`),
+		"GET /metrics":            json.RawMessage("1"),
+		"GET /readyz":             json.RawMessage("2"),
+		"GET /v1/stream":          nil,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		*calls = append(*calls, strings.TrimSpace(r.Method+" "+r.RequestURI+" "+string(body)))
+		answer, known := answers[r.Method+" "+r.URL.Path]
+		switch {
+		case !known:
+			t.Errorf("%s %s was called", r.Method, r.URL)
+		case r.URL.Path == "/v1/stream":
+			text, _ := json.Marshal(v1.Decisions{Items: []v1.Decision{
+				{When: day, Rule: "login", Key: evil, From: "fra1", Outcome: "denied", Override: "vip", RetryAfterMs: 1500}, {When: day, Rule: "login", Key: "ann", From: "fra1", Outcome: "admitted", Remaining: 3},
+			}})
+			fmt.Fprintf(w, "event: rules\ndata: {}\n\nevent: decisions\ndata: %s\n\nevent: problem\ndata: {\"detail\":\"redis is away\"}\n\n", text)
+		default:
+			_ = json.NewEncoder(w).Encode(answer)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return Installation{Admin: strings.TrimPrefix(server.URL, "http://")}, calls
+}
+
+type command interface{ Run(stdout io.Writer) error }
+
+// Each command prints what testdata/NAME.golden has.
+func TestCommands(t *testing.T) {
+	at, calls := serve(t, status())
+	list := func(output string) listing { return listing{at, Output{output}} }
+	by := change{at, "a sale"}
+	login := key{"login", []string{"ann", "eu"}}
+	for name, c := range map[string]command{
+		"status": &Status{list("table")}, "status_wide": &Status{list("wide")}, "status_json": &Status{list("json")},
+		"top":            &Top{listing: list("table"), By: "key", Limit: 3, EachPop: true},
+		"top_rule":       &Top{listing: list("wide"), By: "rule", Limit: 3},
+		"tap":            &Tap{Installation: at, Rule: "login", Key: "a&b", Outcome: "denied", PerSecond: 7, For: time.Minute, Output: "table"},
+		"tap_json":       &Tap{Installation: at, PerSecond: 7, For: time.Minute, Output: "json"},
+		"explain":        &Explain{URL: "/login?a=b", Method: "POST", Header: []string{"X-A: 1", "X-A:2"}, Client: "192.0.2.1", Claim: map[string]string{"sub": "ann"}, listing: list("table")},
+		"explain_header": &Explain{URL: "/", Header: []string{"x-a"}, listing: list("table")},
+		"peek":           &Peek{counted{key: login}, list("table")}, "peek_counted": &Peek{counted{key: key{Rule: "login"}, Counted: "ann|eu"}, list("table")},
+		"reset":           &Reset{counted{key: login}, by, Output{"table"}},
+		"override_set":    &setOverride{hashed{key: login}, by, []string{"50/1m"}, until{day}, "vip"},
+		"override_limits": &setOverride{hashed{key{Rule: "login"}, "h1"}, by, []string{"50/1m", `{"count":5,"per":"1d"}`}, until{day}, ""},
+		"override_list":   &listOverrides{list("table")}, "override_rm": &rmOverride{hashed{key: login}, by},
+		"candidate_set": &setCandidate{"login", by, "5/1m", until{day}}, "candidate_list": &listCandidates{list("wide")}, "candidate_rm": &rmCandidate{"login", by},
+		"analyze": &Analyze{list("table")}, "analyze_json": &Analyze{list("json")},
+	} {
+		*calls = nil
+		var out bytes.Buffer
+		err := c.Run(&out)
+		got := fmt.Sprintf("-- asked\n%s\n-- printed\n%s-- error %v\n", strings.Join(*calls, "\n"), &out, err)
+		golden.Same(t, filepath.Join("testdata", name+".golden"), strings.ReplaceAll(got, at.Admin, "ADDRESS"))
+		if strings.ContainsAny(out.String(), "\x1b\u202e") {
+			t.Errorf("%s prints what a terminal obeys", name)
+		}
+	}
+}
+
+// A new version is waited for, and who does not get it is named.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	s := status()
+	at, _ := serve(t, s)
+	wait := func() (string, error) {
+		var out bytes.Buffer
+		err := at.follow(5*time.Second/2, func(ctx context.Context, c *client.Client) error { return Wait(ctx, c, 7, &out) })
+		return out.String(), err
+	}
+	if out, err := wait(); !errors.Is(err, ErrUnwell) || out != "not in force: region us: not heard\nnot in force: pop eu fra1: has rules 6, not 7; the tier above has not answered for 1.5s; its table is full; tls: \\u001b[31mno\n" {
+		t.Errorf("%s%v", out, err)
+	}
+	s.Silent, s.Members[2].RulesRevision = nil, 8
+	if out, err := wait(); err != nil || out != "it is in force at all 3 members of all regions\n" {
+		t.Errorf("%s%v", out, err)
+	}
+}
+
+// All is well if nothing is wrong.
+func TestWell(t *testing.T) {
+	s := status()
+	s.Silent, s.Members = nil, s.Members[:2]
+	at, _ := serve(t, s)
+	var out bytes.Buffer
+	if err := (&Status{listing{at, Output{"table"}}}).Run(&out); err != nil {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
+// The archive has what helps, and neither keys nor secrets.
+func TestDebug(t *testing.T) {
+	at, _ := serve(t, status())
+	file := filepath.Join(t.TempDir(), "x.tar.gz")
+	var out bytes.Buffer
+	if err := (&Debug{file, at}).Run(&out); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err != nil {
+			break
+		}
+		text, _ := io.ReadAll(r)
+		names = append(names, strings.TrimPrefix(h.Name, "weir-debug/"))
+		if len(text) == 0 || bytes.Contains(text, []byte("secret")) {
+			t.Errorf("%s has\n%s", h.Name, text)
+		}
+		if h.Name == "weir-debug/rules.json" && !bytes.Contains(text, []byte(`"5/1m"`)) {
+			t.Errorf("%s has\n%s", h.Name, text)
+		}
+	}
+	if want := "metrics.txt ready.txt rules.json status.json versions.json"; strings.Join(names, " ") != want {
+		t.Errorf("%q, want %s", names, want)
+	}
+	if err := (&Debug{file, at}).Run(&out); err == nil {
+		t.Error("an archive was replaced")
+	}
+}
+
+// Times are points in time, or from now.
+func TestUntil(t *testing.T) {
+	var u until
+	if err := u.UnmarshalText([]byte("2026-11-26T10:00:00Z")); err != nil || !u.Equal(day) {
+		t.Errorf("%v, %v", u, err)
+	}
+	if err := u.UnmarshalText([]byte("1h")); err != nil || time.Until(u.Time).Round(time.Minute) != time.Hour {
+		t.Errorf("%v, %v", u, err)
+	}
+	if err := u.UnmarshalText([]byte("tomorrow")); err == nil {
+		t.Error("tomorrow is a time")
+	}
+}
