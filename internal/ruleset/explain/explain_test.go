@@ -136,7 +136,7 @@ func condition(t *rapid.T, more bool) (m rule.Match) {
 			}
 		case 5:
 			p, _ := ip.ParsePrefix(rapid.SampledFrom([]string{"10.0.0.0/8", "192.0.2.1"}).Draw(t, "network"))
-			m.Clients = []ip.Prefix{p}
+			m.Clients, m.TrustedHops = []ip.Prefix{p}, rapid.IntRange(0, 1).Draw(t, "hops")
 		case 6:
 			m.Regions = []string{rapid.SampledFrom([]string{"eu", "us"}).Draw(t, "region")}
 		case 7:
@@ -162,6 +162,7 @@ func rules(t *rapid.T) (all []rule.Rule) {
 			if r.Match.Not = nil; r.Match.Empty() {
 				r.Match.Methods = []string{"GET"}
 			}
+			r.From = rapid.SampledFrom([][]string{nil, {"ra"}, {"rb"}, {"rc"}}).Draw(t, "from")
 			all = append(all, r)
 			continue
 		}
@@ -195,6 +196,7 @@ func TestAgainstMatch(t *testing.T) {
 				rapid.SampledFrom([]string{"10.1.2.3", "192.0.2.1", ""}).Draw(t, "peer"), rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "sub"),
 				":method", rapid.SampledFrom([]string{"GET", "put"}).Draw(t, "method"), ":authority", rapid.SampledFrom([]string{"a", "b"}).Draw(t, "host"),
 				":path", rapid.SampledFrom([]string{"/a", "/A", "/a/b", "/b?x=a"}).Draw(t, "path"), "key", rapid.SampledFrom([]string{"", "k", "l", "m"}).Draw(t, "key"),
+				"x-forwarded-for", rapid.SampledFrom([]string{"", "10.7.7.7", "198.51.100.1"}).Draw(t, "forwarded"),
 				rapid.SampledFrom([]string{"x", "y", "cookie"}).Draw(t, "name"), rapid.SampledFrom([]string{"a", "b", "x=a"}).Draw(t, "value"))
 			var m rule.Matches
 			set.Match(of(set.Inputs()), &m)

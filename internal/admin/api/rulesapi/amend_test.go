@@ -51,6 +51,10 @@ func TestAmend(t *testing.T) {
 	if done.Before != first {
 		t.Errorf("%+v, want %s before", done, first)
 	}
+	again.Why = "the same once more"
+	if w.call("operator", http.MethodPut, "/v1/overrides", "", again, &done, 200); done.Before != done.Version.Amends {
+		t.Errorf("%+v", done)
+	}
 	hashed := override("hidden", `"9/1m"`)
 	hashed.Hash, hashed.Name = strings.Repeat("0f", 16), "deal"
 	w.call("operator", http.MethodPut, "/v1/overrides", "", hashed, nil, 200)
@@ -59,7 +63,7 @@ func TestAmend(t *testing.T) {
 
 	var set v1.Overrides
 	now, _ := w.call("viewer", http.MethodGet, "/v1/overrides", "", nil, &set, 200)
-	if len(set.Items) != 3 || now != etag || string(set.Items[0].Limit) != `{"count":70,"per":"1m"}` || set.Items[0].Why != "more" || set.Items[0].Who != "operator" || set.Items[0].Problem != "" || set.Items[1].Hash != hashed.Hash || set.Items[1].Name != "deal" {
+	if len(set.Items) != 3 || now != etag || string(set.Items[0].Limit) != `{"count":70,"per":"1m"}` || set.Items[0].Why != again.Why || set.Items[0].Who != "operator" || set.Items[0].Problem != "" || set.Items[1].Hash != hashed.Hash || set.Items[1].Name != "deal" {
 		t.Errorf("%s: %+v", now, set.Items)
 	}
 	var tried v1.Candidates
@@ -88,12 +92,12 @@ func TestAmend(t *testing.T) {
 
 	var audit v1.Audit
 	w.call("viewer", http.MethodGet, "/v1/audit", "", nil, &audit, 200)
-	if e := audit.Items[len(audit.Items)-3]; len(audit.Items) != 11 || e.What != "override.set" || e.On != "login acme" || e.Before != first || !strings.Contains(e.After, "70") || e.Why != "more" || e.Who != "operator" {
+	if e := audit.Items[len(audit.Items)-3]; len(audit.Items) != 12 || e.What != "override.set" || e.On != "login acme" || e.Before != first || !strings.Contains(e.After, "70") || e.Why != "more" || e.Who != "operator" {
 		t.Errorf("%d entries: %+v", len(audit.Items), e)
 	}
 	var history v1.Versions
 	w.call("viewer", http.MethodGet, "/v1/rules/versions", "", nil, &history, 200)
-	if len(history.Items) != 11 || history.Items[0].Amends != "candidate of login removed" {
+	if len(history.Items) != 12 || history.Items[0].Amends != "candidate of login removed" {
 		t.Errorf("%d versions: %+v", len(history.Items), history.Items)
 	}
 }
