@@ -144,7 +144,7 @@ func TestWait(t *testing.T) {
 		t.Errorf("%s%v", out, err)
 	}
 	s.Silent, s.Members[2].RulesRevision = nil, 8
-	if out, err := wait(); err != nil || out != "it is in force at all 3 members of all regions\n" {
+	if out, err := wait(); err != nil || out != "it is in force at all members of all regions: 3\n" {
 		t.Errorf("%s%v", out, err)
 	}
 }
@@ -172,7 +172,7 @@ func TestDebug(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	z, err := gzip.NewReader(f)
 	if err != nil {
 		t.Fatal(err)

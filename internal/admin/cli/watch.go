@@ -135,7 +135,7 @@ func Wait(ctx context.Context, c *client.Client, revision uint64, out io.Writer)
 			}
 		}
 		if len(behind) == 0 {
-			_, err = fmt.Fprintf(out, "it is in force at all %d members of %s\n", len(seen.Members), safe(seen.Of))
+			_, err = fmt.Fprintf(out, "it is in force at all members of %s: %d\n", safe(seen.Of), len(seen.Members))
 			return err
 		}
 		if deadline, _ := ctx.Deadline(); time.Until(deadline) < 2*lookEvery || !repeat.Sleep(ctx, lookEvery) {
