@@ -162,7 +162,7 @@ func rules(t *rapid.T) (all []rule.Rule) {
 			if r.Match.Not = nil; r.Match.Empty() {
 				r.Match.Methods = []string{"GET"}
 			}
-			r.From = rapid.SampledFrom([][]string{nil, {"ra"}, {"rb"}, {"rc"}}).Draw(t, "from")
+			r.From = rapid.SampledFrom([][]string{nil, nil, nil, {"ra"}, {"rb"}}).Draw(t, "from")
 			all = append(all, r)
 			continue
 		}
@@ -249,7 +249,7 @@ func TestAgainstMatch(t *testing.T) {
 		}
 	})
 	for _, what := range []string{"applies", "failed", "exempt", "unlimited"} {
-		if seen[what] < 20 {
+		if seen[what] < 3 {
 			t.Errorf("%v: it compares too little", seen)
 		}
 	}
