@@ -38,7 +38,8 @@ func TestReasons(t *testing.T) {
 			"header":{"x":"1"},"query":{"q":"1"},"cookie":{"c":"1"},"label":{"tier":"eu"},"not":[{"header":{"n":"1"}},{"percent":1}],
 			"client_ip":["10.0.0.0/8"],"claim":{"sub":"s"}},
 			"key":[{"header":"user"}],"limit":"5/1m","overrides":[{"name":"free","when":{"header":{"plan":"free"}},"limit":"unlimited"},{"when":{"header":{"plan":"none"}},"limit":"unlimited"}]},
-		{"name":"off","mode":"off","key":[],"limit":"5/1m"}]}`))
+		{"name":"off","mode":"off","key":[],"limit":"5/1m"},
+		{"name":"other","match":{"path":"/open"},"key":[],"limit":"5/1m","overrides":[{"name":"none","when":{"method":"GET"},"limit":"unlimited"}]}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +85,9 @@ func TestReasons(t *testing.T) {
 		}
 		if got != want || all[2].Failed != "mode" || all[2].Applies() || all[0].Applies() != (want == "by open") {
 			t.Errorf("%+v, want %s, others %+v", v, want, all)
+		}
+		if v := all[3]; want == "by open" && (v.ExemptBy != "" || !v.Unlimited || v.Override != "none") {
+			t.Errorf("open does not lift it: %+v", v)
 		}
 	}
 	left := map[string]bool{}
