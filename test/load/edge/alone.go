@@ -4,7 +4,9 @@ package edge
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 
 	"github.com/weirlimit/weir/test/kit/drive"
@@ -30,7 +32,16 @@ func (b *bench) alone() []table.Section {
 	refusing := envoyWith("refusing", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(0) })
 	one := b.place("alone-one", aloneRules, "/one/thing", answerItself)
 	three := b.place("alone-three", threeRules, "/three/thing", answerItself)
-	defer func() { bare.Stop(); native.Stop(); refusing.Stop(); one.stop(); three.stop() }()
+	tapped := b.place("alone-tapped", oneRule, "/one/thing", answerItself)
+	defer func() {
+		bare.Stop()
+		native.Stop()
+		refusing.Stop()
+		one.stop()
+		three.stop()
+		tapped.stop()
+	}()
+	b.tap(tapped)
 
 	ms := modes{bench: b, keys: manyKeys, conns: openConns}
 	few, many := drive.Uniform(fewKeys, 1), drive.Uniform(manyKeys, 1)
@@ -40,6 +51,7 @@ func (b *bench) alone() []table.Section {
 	ms.weir("Weir, no rule matches", one, "/none/thing", many, answered).target = b.times(1.15, 1.4)
 	ms.weir("Weir, one rule, 100 keys", one, "/one/thing", few, answered, "one").target = b.times(1.4, 1.9)
 	ms.weir("Weir, one rule, 10,000 keys, warm", one, "/one/thing", many, answered, "one").target = b.times(1.4, 1.9)
+	ms.weir("Weir, one rule, 10,000 keys, warm, all is watched", tapped, "/one/thing", many, answered, "one")
 	ms.weir("Weir, one rule, 10,000 keys, first pass", one, "/first/thing", passing(manyKeys, 1), answered,
 		"first").target = b.times(1.8, 2.5)
 	ms.weir("Weir, one rule, half on one key, first pass", one, "/half/thing", half(passing(manyKeys, 2)), answered, "half")
@@ -53,7 +65,7 @@ func (b *bench) alone() []table.Section {
 		}
 	}
 	ms.warmUp(0)
-	end := b.beside(bare, native, refusing, one.pop, three.pop)
+	end := b.beside(bare, native, refusing, one.pop, three.pop, tapped.pop)
 	ms.turns(drive.Pace{Duration: b.round}, b.rounds)
 	end()
 	denied.target = b.times(1.15, 1.6)
@@ -67,6 +79,23 @@ func (b *bench) alone() []table.Section {
 		s.Rows = append(s.Rows, m.row(both))
 	}
 	return []table.Section{s}
+}
+
+// tap reads the stream of everything that can be watched at a place until the benchmark ends.
+func (b *bench) tap(at *place) {
+	r, err := http.NewRequestWithContext(b.Ctx, http.MethodGet, "http://"+at.region.Admin+"/v1/stream?top=key&tap=true&per_second=1000", nil)
+	b.Must(err)
+	resp, err := http.DefaultClient.Do(r) // the region's own client ends after a time
+	b.Must(err)
+	if resp.StatusCode != http.StatusOK {
+		b.Fatalf("the stream answers %s", resp.Status)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, resp.Body) // its error is the end of the benchmark
+	}()
+	b.Cleanup(func() { _ = resp.Body.Close(); <-ended })
 }
 
 // times is a ratio to reach on a machine with much cache, or with little.
