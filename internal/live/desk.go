@@ -80,9 +80,10 @@ type Desk struct {
 	above   Watch                // what the tier above watches, by its last answer
 	since   time.Time            // when the first watch of this row of watches was seen
 
-	viewing sync.Mutex // is held while a view is made
-	view    *View      // the last one
-	made    time.Time
+	viewing sync.Mutex       // is held while a view is made
+	view    *View            // the last one
+	away    error            // why there is none
+	made    time.Time        // when one, or none, was made
 	rated   map[string]rated // of the last view, by ID
 	passed  map[string]int64 // notes whose decisions the tier above has, by ID: when they came; belongs to Run
 }

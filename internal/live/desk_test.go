@@ -328,3 +328,34 @@ func TestBoardDown(t *testing.T) {
 		}
 	})
 }
+
+// hung is a board that never answers.
+type hung struct{ live.Memory }
+
+func (*hung) All(ctx context.Context) ([]live.Note, int64, error) {
+	<-ctx.Done()
+	return nil, 0, ctx.Err()
+}
+
+// Of many who look while the store hangs, none waits for the others, and who has gone leaves no error to them.
+func TestBoardHangs(t *testing.T) {
+	d := live.New(live.Config{Reports: new(hung), Watches: new(live.Memory)})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.See(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	began := time.Now()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if v, err := d.See(t.Context()); v != nil || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%+v, %v", v, err)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+}

@@ -61,23 +61,27 @@ func (p *part) name() string {
 	return p.m.Pop
 }
 
-// See is the view of now, at most a second old whatever the number of those who ask. Nothing is in it unless
-// somebody watches, see [Desk.Begin].
+// See is the view of now, or why there is none, at most a second old whatever the number of those who ask. Nothing is in
+// it unless somebody watches, see [Desk.Begin].
 func (d *Desk) See(ctx context.Context) (*View, error) {
 	d.viewing.Lock()
 	defer d.viewing.Unlock()
-	if d.view != nil && time.Since(d.made) < viewTime {
-		return d.view, nil
+	if time.Since(d.made) < viewTime {
+		return d.view, d.away
 	}
 	bounded, cancel := context.WithTimeout(ctx, boardTime)
 	defer cancel()
 	notes, now, err := d.config.Reports.All(bounded)
-	if err != nil {
-		return nil, fmt.Errorf("reports: the store that the replicas share does not answer: %w", err)
+	switch d.view, d.away = nil, nil; {
+	case ctx.Err() != nil: // this caller alone has gone
+		return nil, ctx.Err()
+	case err != nil:
+		d.away = fmt.Errorf("reports: the store that the replicas share does not answer: %w", err)
+	default:
+		d.view = d.viewOf(notes, now)
 	}
-	v := d.viewOf(notes, now)
-	d.view, d.made = v, time.Now()
-	return v, nil
+	d.made = time.Now()
+	return d.view, d.away
 }
 
 func (d *Desk) viewOf(notes []Note, now int64) *View {
