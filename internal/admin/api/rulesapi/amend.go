@@ -93,6 +93,11 @@ func (o *operations) amend(ctx context.Context, what, ifMatch, why, rule, on str
 	if err := mayMatch(ifMatch, &change); err != nil {
 		return nil, err
 	}
+	end, err := turn(ctx, o.changes)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer cancel()
 	was := ""
@@ -154,6 +159,11 @@ func (o *operations) listed(ctx context.Context) (versions.Listed, error) {
 	if err := o.kept(); err != nil {
 		return versions.Listed{}, err
 	}
+	end, err := turn(ctx, o.reads)
+	if err != nil {
+		return versions.Listed{}, err
+	}
+	defer end()
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	l, err := o.Store.List(ctx, time.Now())

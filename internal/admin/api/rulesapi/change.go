@@ -19,7 +19,7 @@ const (
 	maxBody = 2*rulefile.MaxBytes + 64<<10
 	// bodyTime bounds how long a document may take to arrive.
 	bodyTime = time.Minute
-	// parseWait bounds how long a document waits for another one to be parsed.
+	// parseWait bounds how long a call waits for its turn.
 	parseWait = 10 * time.Second
 	// documentName names the document in findings.
 	documentName = "document"
@@ -38,18 +38,27 @@ type appliedOutput struct {
 // wrongError is what is wrong with a document.
 type wrongError struct{ error }
 
-// read parses a document, one at a time. The error is a wrongError unless others take too long.
-func (o *operations) read(ctx context.Context, text string) (*rulefile.Document, error) {
+// turn waits until no other call of a queue has a document parsed, and returns what ends the turn.
+func turn(ctx context.Context, queue chan struct{}) (end func(), err error) {
 	wait := time.NewTimer(parseWait)
 	defer wait.Stop()
 	select {
-	case o.parse <- struct{}{}:
-		defer func() { <-o.parse }()
+	case queue <- struct{}{}:
+		return func() { <-queue }, nil
 	case <-wait.C:
 		return nil, v1.NewProblem(http.StatusServiceUnavailable, v1.CodeTooMany, "other documents are being checked; try again")
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// read parses a document in turn. The error is a wrongError unless others take too long.
+func (o *operations) read(ctx context.Context, queue chan struct{}, text string) (*rulefile.Document, error) {
+	end, err := turn(ctx, queue)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	parse := versions.Parse
 	if o.Store == nil {
 		parse = rulefile.Read // a file may state its revision
@@ -70,14 +79,14 @@ func (o *operations) put(ctx context.Context, in *putInput) (*appliedOutput, err
 	if err := matches(in.IfMatch, &change); err != nil {
 		return nil, err
 	}
-	d, err := o.read(ctx, in.Body.Document)
+	d, err := o.read(ctx, o.changes, in.Body.Document)
 	if err != nil {
 		return nil, problem(err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer cancel()
 	before, err := o.Store.Current(ctx)
-	if damaged := new(versions.DamagedError); err != nil && !errors.As(err, &damaged) {
+	if err != nil && !mayRepair(ctx, err) {
 		return nil, problem(err)
 	}
 	if err := o.within(ctx, before, d); err != nil {
@@ -88,6 +97,12 @@ func (o *operations) put(ctx context.Context, in *putInput) (*appliedOutput, err
 		return nil, problem(err)
 	}
 	return o.applied(ctx, "rules.apply", change.On, v, finding.Warnings(d, time.Now())), nil
+}
+
+// mayRepair reports whether the caller may put rules in the place of those that cannot be read: which rules others have
+// there, nobody knows.
+func mayRepair(ctx context.Context, err error) bool {
+	return api.Caller(ctx).Prefix == "" && errors.As(err, new(*versions.DamagedError))
 }
 
 type rollbackInput struct {
@@ -106,7 +121,7 @@ func (o *operations) rollback(ctx context.Context, in *rollbackInput) (*appliedO
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer cancel()
 	before, err := o.Store.Current(ctx)
-	if damaged := new(versions.DamagedError); err != nil && (in.Body.Revision == 0 || !errors.As(err, &damaged)) {
+	if err != nil && (in.Body.Revision == 0 || !mayRepair(ctx, err)) {
 		return nil, problem(err)
 	}
 	if api.Caller(ctx).Prefix != "" {
@@ -118,7 +133,7 @@ func (o *operations) rollback(ctx context.Context, in *rollbackInput) (*appliedO
 		if err != nil {
 			return nil, problem(err)
 		}
-		d, err := o.read(ctx, string(text))
+		d, err := o.read(ctx, o.changes, string(text))
 		if err == nil {
 			err = o.within(ctx, before, d)
 		}

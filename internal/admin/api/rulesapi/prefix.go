@@ -29,7 +29,7 @@ func (o *operations) within(ctx context.Context, v versions.Version, d *rulefile
 			return err
 		}
 	}
-	before, err := o.read(ctx, string(was))
+	before, err := o.read(ctx, o.changes, string(was))
 	if err != nil {
 		return errors.New("the rules in force cannot be compared with the new ones: " + err.Error())
 	}

@@ -60,13 +60,15 @@ const storeTime = 20 * time.Second
 // operations answers the calls.
 type operations struct {
 	Config
-	api   *api.API
-	parse chan struct{} // has room for the one document that is parsed: 8 MiB of rules take much memory
+	api *api.API
+	// changes and reads have room for one call each that has a document parsed: 8 MiB of rules take much memory. They
+	// are two, so that no viewer keeps admins from changing rules.
+	changes, reads chan struct{}
 }
 
 // Add adds the operations to an API.
 func Add(a *api.API, c Config) {
-	o := &operations{Config: c, api: a, parse: make(chan struct{}, 1)}
+	o := &operations{Config: c, api: a, changes: make(chan struct{}, 1), reads: make(chan struct{}, 1)}
 	const path = "/v1/rules"
 	api.Add(a, access.Viewer, huma.Operation{
 		OperationID: "get-rules", Method: http.MethodGet, Path: path, Summary: "The newest rules, and what is in force",

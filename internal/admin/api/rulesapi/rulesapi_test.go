@@ -2,6 +2,7 @@ package rulesapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +26,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/finding"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
+	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -73,21 +76,7 @@ func newWorld(t *testing.T, trail api.Trail, c Config) *world {
 // the problem, if the answer is one.
 func (w *world) call(who, method, path, ifMatch string, body, into any, status int) (etag string, p v1.Problem) {
 	w.t.Helper()
-	var text bytes.Buffer
-	if body != nil {
-		if err := json.NewEncoder(&text).Encode(body); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	r := httptest.NewRequest(method, path, &text)
-	r.Host = "localhost"
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Authorization", "Bearer "+w.tokens[who])
-	if ifMatch != "" {
-		r.Header.Set("If-Match", ifMatch)
-	}
-	answer := httptest.NewRecorder()
-	w.h.ServeHTTP(answer, r)
+	answer := w.send(w.t.Context(), who, method, path, ifMatch, body)
 	if answer.Code != status {
 		w.t.Errorf("%s %s of %s: %d %.2000s, want %d", method, path, who, answer.Code, answer.Body, status)
 	}
@@ -103,6 +92,27 @@ func (w *world) call(who, method, path, ifMatch string, body, into any, status i
 		w.t.Fatalf("%s %s: %v, %.2000s", method, path, err, answer.Body)
 	}
 	return answer.Header().Get("ETag"), p
+}
+
+// send makes a call.
+func (w *world) send(ctx context.Context, who, method, path, ifMatch string, body any) *httptest.ResponseRecorder {
+	w.t.Helper()
+	var text bytes.Buffer
+	if body != nil {
+		if err := json.NewEncoder(&text).Encode(body); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	r := httptest.NewRequestWithContext(ctx, method, path, &text)
+	r.Host = "localhost"
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+w.tokens[who])
+	if ifMatch != "" {
+		r.Header.Set("If-Match", ifMatch)
+	}
+	answer := httptest.NewRecorder()
+	w.h.ServeHTTP(answer, r)
+	return answer
 }
 
 // put puts a document in force, which has to succeed.
@@ -350,6 +360,51 @@ func TestLarge(t *testing.T) {
 	w.put("ann", etag, document(6, "a"), "small")
 }
 
+// slow is a store whose lists take until goOn is closed.
+type slow struct {
+	Store
+	began, goOn  chan struct{}
+	inside, most atomic.Int64
+}
+
+func (s *slow) List(ctx context.Context, now time.Time) (versions.Listed, error) {
+	s.most.Store(max(s.most.Load(), s.inside.Add(1)))
+	defer s.inside.Add(-1)
+	s.began <- struct{}{}
+	<-s.goOn
+	return s.Store.List(ctx, now)
+}
+
+// Of viewers one at a time has the document parsed, whatever it is for. Admins wait for none of them.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	kept := local.New(filepath.Join(t.TempDir(), "rules.db"))
+	t.Cleanup(func() { _ = kept.Close() })
+	store := &slow{Store: versions.On(kept), began: make(chan struct{}, 3), goOn: make(chan struct{})}
+	w := newWorld(t, nil, Config{Store: store, Source: "store"})
+	etag, _ := w.put("ann", `"0"`, document(5, "a"), "begin")
+	var viewers sync.WaitGroup
+	for range 3 {
+		viewers.Go(func() { w.call("viewer", http.MethodGet, "/v1/overrides", "", nil, nil, 200) })
+	}
+	<-store.began
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if answer := w.send(ctx, "viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: document(5, "a")}); answer.Code != 503 {
+		t.Errorf("a check that waits for others: %d %s", answer.Code, answer.Body)
+	}
+	began := time.Now()
+	w.put("ann", etag, document(6, "a"), "meanwhile")
+	if took := time.Since(began); took > parseWait/2 {
+		t.Errorf("an admin waits for viewers: %v", took)
+	}
+	close(store.goOn)
+	viewers.Wait()
+	if n := store.most.Load(); n != 1 {
+		t.Errorf("%d documents at a time", n)
+	}
+}
+
 // While Consul is away, each operation states that and what stays in force. When it is back, they go on.
 func TestConsulAway(t *testing.T) {
 	t.Parallel()
@@ -401,6 +456,7 @@ func TestDamaged(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	etag, _ := w.refused("ann", `"0"`, document(6, "a"), 412, v1.CodeChanged, "ann applied")
+	w.refused("team", etag, document(6, "team-a"), 503, v1.CodeStore, "apply the rules again") // a is nobody's to drop
 	w.put("ann", etag, document(6, "a"), "repair")
 	w.call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 200)
 	if left, _, err := kv.KV().Get(versions.Prefix+"chunks/nobodys", nil); left != nil || err != nil {

@@ -15,7 +15,7 @@ type validateOutput struct{ Body v1.Validated }
 
 // validate finds what `weir validate` finds.
 func (o *operations) validate(ctx context.Context, in *validateInput) (*validateOutput, error) {
-	d, err := o.read(ctx, in.Body.Document)
+	d, err := o.read(ctx, o.reads, in.Body.Document)
 	var wrong *wrongError
 	switch {
 	case errors.As(err, &wrong):
