@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/admin/access"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -26,6 +27,7 @@ type world struct {
 	t      *testing.T
 	tokens map[string]string // by name
 	done   []string          // who has changed something
+	revoke func()            // takes all tokens out of the file
 }
 
 type nothing struct{}
@@ -59,7 +61,7 @@ func newWorld(t *testing.T, c Config) *world {
 func (w *world) callers() *access.List {
 	w.t.Helper()
 	text := "clients: [{ name: robot, role: viewer, san: robot.example.com }]\ntokens:\n"
-	for name, role := range map[string]string{"viewer": "viewer", "operator": "operator", "admin": "admin", "former": "admin"} {
+	for name, role := range map[string]string{"viewer": "viewer", "operator": "operator", "admin": "admin", "former": "admin", "team": "admin, prefix: team-"} {
 		token, sum := access.NewToken()
 		w.tokens[name] = token
 		until := "2100-01-01T00:00:00Z"
@@ -68,10 +70,16 @@ func (w *world) callers() *access.List {
 		}
 		text += fmt.Sprintf("- { name: %s, role: %s, sha256: %q, until: %s }\n", name, role, sum, until)
 	}
-	l, watcher := access.Watch(proc.WriteFile(w.t, filepath.Join(w.t.TempDir(), "tokens.yaml"), text), slog.New(slog.DiscardHandler), telemetry.NewRegistry("test"))
-	if err := watcher.Load(); err != nil {
-		w.t.Fatal(err)
+	path := filepath.Join(w.t.TempDir(), "tokens.yaml")
+	l, watcher := access.Watch(path, slog.New(slog.DiscardHandler), telemetry.NewRegistry("test"))
+	load := func(text string) {
+		proc.WriteFile(w.t, path, text)
+		if err := watcher.Load(); err != nil {
+			w.t.Fatal(err)
+		}
 	}
+	w.revoke = func() { load("tokens: []\n") }
+	load(text)
 	return l
 }
 
@@ -218,6 +226,7 @@ func TestGuard(t *testing.T) {
 	h := listed.Guard(access.Admin, next)
 	listed.is(listed.call(h, http.MethodPost, "/regions/eu/dead", ""), "nobody", 401, v1.CodeNobody, "")
 	listed.is(listed.call(h, http.MethodPost, "/regions/eu/dead", "", "Authorization", "Bearer "+listed.tokens["operator"]), "operator", 403, v1.CodeForbidden, "")
+	listed.is(listed.call(h, http.MethodPost, "/regions/eu/dead", "", "Authorization", "Bearer "+listed.tokens["team"]), "a prefix", 403, v1.CodeForbidden, "team-")
 	listed.call(h, http.MethodPost, "/regions/eu/dead", "", "Authorization", "Bearer "+listed.tokens["admin"])
 	if want := "[somebody somebody admin]"; fmt.Sprint(who) != want {
 		t.Errorf("%v, want %s", who, want)
@@ -254,34 +263,33 @@ func TestAudit(t *testing.T) {
 	w.is(w.call(h, http.MethodGet, "/v1/audit?limit=0", "", "Authorization", operator), "a page of nothing", 422, "", "query.limit")
 }
 
-// A stream ends when the process does, and others do not.
+// Streams end when the process does, or the token of the caller; other calls do not.
 func TestEnd(t *testing.T) {
-	w := newWorld(t, Config{Loopback: true})
-	ended := make(chan string)
-	for _, path := range []string{StreamPath, "/v1/slow"} {
-		Add(w.API, access.Viewer, huma.Operation{OperationID: path, Method: http.MethodGet, Path: path}, func(ctx context.Context, _ *nothing) (*nothing, error) {
-			ended <- "began"
-			select {
-			case <-ctx.Done():
-			case <-time.After(200 * time.Millisecond):
-				if path == StreamPath {
-					select {
-					case <-ctx.Done():
-					case <-time.After(time.Minute): // a fault must not hang the test
-					}
-				}
-			}
-			ended <- fmt.Sprint(path, " ", ctx.Err())
-			return nil, nil
-		})
-	}
 	for _, want := range []string{StreamPath + " context canceled", "/v1/slow <nil>"} {
-		path, _, _ := strings.Cut(want, " ")
-		go w.call(w.Handler(), http.MethodGet, path, "")
-		<-ended
-		w.End()
-		if got := <-ended; got != want {
-			t.Errorf("%s, want %s", got, want)
+		for _, revoked := range []bool{false, true} {
+			w := newWorld(t, Config{Loopback: true, Callers: new(access.List)})
+			path, _, _ := strings.Cut(want, " ")
+			ended := make(chan string)
+			Add(w.API, access.Viewer, huma.Operation{OperationID: path, Method: http.MethodGet, Path: path}, func(ctx context.Context, _ *nothing) (*nothing, error) {
+				ended <- "began"
+				wait := 3 * admitEvery / 2
+				if path == StreamPath {
+					wait = time.Minute // a fault must not hang the test
+				}
+				repeat.Sleep(ctx, wait)
+				ended <- fmt.Sprint(path, " ", ctx.Err())
+				return nil, nil
+			})
+			go w.call(w.Handler(), http.MethodGet, path, "", "Authorization", "Bearer "+w.tokens["viewer"])
+			<-ended
+			if revoked {
+				w.revoke()
+			} else {
+				w.End()
+			}
+			if got := <-ended; got != want {
+				t.Errorf("revoked: %v: %s, want %s", revoked, got, want)
+			}
 		}
 	}
 }

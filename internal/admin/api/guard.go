@@ -14,10 +14,14 @@ import (
 	"github.com/weirlimit/weir/internal/admin/access"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/certs"
+	"github.com/weirlimit/weir/internal/repeat"
 )
 
 // writeTime bounds how long a caller may take to read an answer. A stream sets its own bound.
 const writeTime = 30 * time.Second
+
+// admitEvery is how often it is asked again whether the caller of a stream may still call.
+const admitEvery = time.Second
 
 // StreamPath is the path of the one operation whose answer does not end.
 const StreamPath = "/v1/stream"
@@ -45,6 +49,13 @@ func (a *API) Handler() http.Handler {
 			ctx, cancel = context.WithCancel(ctx)
 			defer cancel()
 			defer context.AfterFunc(a.ended, cancel)()
+			go func() { // until the token is removed or ends, too
+				for repeat.Sleep(ctx, admitEvery) {
+					if _, p := a.admit(r); p != nil {
+						cancel()
+					}
+				}
+			}()
 		} else {
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // a test's recorder has none
 		}
@@ -66,6 +77,9 @@ func (a *API) Guard(least access.Role, next http.Handler) http.Handler {
 			if p == nil {
 				defer leave()
 				p = permit(caller, least)
+			}
+			if p == nil && least == access.Admin && caller.Prefix != "" {
+				p = v1.NewProblem(http.StatusForbidden, v1.CodeForbidden, caller.Name+" may change rules alone whose names begin with "+caller.Prefix)
 			}
 		}
 		if p != nil {
