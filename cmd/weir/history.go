@@ -45,7 +45,7 @@ func (h *historyCmd) print(out io.Writer, all []versions.Version, inForce uint64
 		_, err := fmt.Fprintln(out, "no rules have been applied")
 		return err
 	}
-	var rows [][]any
+	var rows []map[string]any
 	for _, v := range all {
 		revision, why := strconv.FormatUint(v.Revision, 10), v.Why
 		if v.Revision == inForce {
@@ -57,9 +57,9 @@ func (h *historyCmd) print(out io.Writer, all []versions.Version, inForce uint64
 		if v.RollbackTo != 0 {
 			why = fmt.Sprintf("back to %d: %s", v.RollbackTo, why)
 		}
-		rows = append(rows, []any{revision, cli.When(v.When), v.Who, oneLine(why)})
+		rows = append(rows, map[string]any{"revision": revision, "when": v.When, "who": v.Who, "why": why})
 	}
-	return h.Print(out, append([]versions.Version{}, all...), "revision when who why", rows)
+	return h.Print(out, append([]versions.Version{}, all...), rows, "revision when who why")
 }
 
 type rollbackCmd struct {

@@ -7,39 +7,29 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/cli"
 	"github.com/weirlimit/weir/internal/admin/client"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 )
 
-type contextsCmd struct{}
+type contextsCmd struct{ cli.Output }
 
 // Run lists the installations, without their tokens.
-func (contextsCmd) Run(stdout io.Writer) error {
+func (c *contextsCmd) Run(stdout io.Writer) error {
 	f, err := client.Load()
 	if err != nil {
 		return err
 	}
-	current, _ := f.Find("") // none is marked then
-	var rows [][]any
-	for _, c := range f.Contexts {
-		caller := "nobody"
-		switch {
-		case c.Token != "" || c.TokenFile != "":
-			caller = "token"
-		case c.Cert != "":
-			caller = "certificate"
+	rows := slices.Clone(f.Contexts)
+	for i := range rows {
+		if rows[i].Name == f.Current {
+			rows[i].Name += " *"
 		}
-		if c.Name == current.Name {
-			c.Name += " *"
-		}
-		rows = append(rows, []any{c.Name, c.URL, caller})
 	}
-	return (&cli.Output{}).Print(stdout, nil, "context url caller", rows)
+	return c.Print(stdout, f, rows, "name=context url +ca token_file|cert=caller")
 }
 
 type tokenCmd struct {
@@ -70,32 +60,6 @@ func (t *tokenCmd) Run(stdout io.Writer) error {
 	_, err := fmt.Fprintf(stdout, "%s\n# the token is above, and is nowhere else; below is its item for tokens: in the file of --admin-tokens\n- %ssha256: %q }\n", token, item, sum)
 	return err
 }
-
-type auditCmd struct {
-	cli.Installation `embed:""`
-	Limit            int    `default:"20" help:"Most entries, 1 to 100."`
-	Before           string `placeholder:"ID" help:"Only entries before this one."`
-	cli.Output       `embed:""`
-}
-
-// Run prints who changed what, the newest first.
-func (a *auditCmd) Run(stdout io.Writer) error {
-	return a.Use(func(ctx context.Context, c *client.Client) error {
-		var page v1.Audit
-		query := url.Values{"limit": {fmt.Sprint(a.Limit)}, "before": {a.Before}}
-		if _, err := c.Do(ctx, client.Call{Path: "/v1/audit?" + query.Encode()}, &page); err != nil {
-			return err
-		}
-		var rows [][]any
-		for _, e := range page.Items {
-			rows = append(rows, []any{cli.When(e.When), e.Who, e.What, e.On, oneLine(e.Before), oneLine(e.After), oneLine(e.Why)})
-		}
-		return a.Print(stdout, page, "when who what on before after why", rows)
-	})
-}
-
-// oneLine is a text without line breaks.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 type forgetCmd struct {
 	Region           string `arg:"" help:"Name of the region that is gone for good."`

@@ -42,7 +42,7 @@ type commands struct {
 
 	Token    tokenCmd    `cmd:"" help:"Make a token of the admin API, and print it and its item for the file of tokens."`
 	Contexts contextsCmd `cmd:"" help:"List the installations whose admin API can be called, without their tokens."`
-	Audit    auditCmd    `cmd:"" help:"List who changed what through the admin API, the newest first."`
+	Audit    cli.Audit   `cmd:"" help:"List who changed what through the admin API, the newest first."`
 
 	Bootstrap bootstrapCmd `cmd:"" help:"Make certificates, tokens, keys and passwords of a deployment, keep them, and publish them."`
 

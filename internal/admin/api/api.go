@@ -27,11 +27,12 @@ import (
 
 // Config is what the frame needs to know of the program.
 type Config struct {
-	Loopback bool         // only this machine can reach the port
-	Secure   bool         // the port has TLS
-	Callers  *access.List // who may call; nil: everybody on this machine, if Loopback
-	Hosts    []string     // further names under which a browser on this machine may call
-	Trail    Trail        // keeps the audit; nil: this process does, until it ends
+	Loopback bool              // only this machine can reach the port
+	Secure   bool              // the port has TLS
+	Callers  *access.List      // who may call; nil: everybody on this machine, if Loopback
+	Hosts    []string          // further names under which a browser on this machine may call
+	Trail    Trail             // keeps the audit; nil: only the log does
+	Settings map[string]string // of the program, without secrets
 	Log      *slog.Logger
 	Metrics  *telemetry.Registry
 }
@@ -43,7 +44,6 @@ type API struct {
 	mux     *http.ServeMux
 	cross   *http.CrossOriginProtection
 	limits  *limits
-	trail   Trail
 	ended   context.Context // ends streams
 	end     context.CancelFunc
 	refused *telemetry.CounterVec
@@ -53,10 +53,7 @@ type API struct {
 // New makes an API without operations.
 func New(c Config) *API {
 	problemsOnly()
-	a := &API{cfg: c, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), limits: newLimits(), trail: c.Trail}
-	if a.trail == nil {
-		a.trail = new(memory)
-	}
+	a := &API{cfg: c, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), limits: newLimits()}
 	a.ended, a.end = context.WithCancel(context.Background())
 	a.refused = c.Metrics.Counters("weir_admin_refused_total", "Calls of the admin API that were refused before they were looked at, by the code of the problem.", "code")
 	a.huma = humago.New(a.mux, huma.Config{
@@ -84,7 +81,7 @@ func New(c Config) *API {
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		write(w, v1.NewProblem(http.StatusNotFound, v1.CodeUnknown, "there is no "+r.Method+" "+r.URL.Path+"; GET /v1/openapi.yaml lists what there is"))
 	})
-	a.addAudit()
+	a.addOwn()
 	return a
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -233,12 +234,33 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// The audit has who changed what, page by page, and not more than the last 1,000 entries.
+// trail keeps all entries.
+type trail struct{ ids, entries []string }
+
+func (k *trail) Note(_ context.Context, id string, entry []byte) error {
+	k.ids, k.entries = append(k.ids, id), append(k.entries, string(entry))
+	return nil
+}
+
+func (k *trail) Notes(_ context.Context, before string, most int) (found [][]byte, err error) {
+	for i, id := range slices.Backward(k.ids) {
+		if (before == "" || id < before) && len(found) < most {
+			found = append(found, []byte(k.entries[i]))
+		}
+	}
+	return found, nil
+}
+
+// The audit has who changed what, page by page; where none is kept, that is said.
 func TestAudit(t *testing.T) {
-	w := newWorld(t, Config{Loopback: true, Callers: new(access.List)})
+	const changes = 250
+	none := newWorld(t, Config{Loopback: true})
+	none.Record(t.Context(), v1.AuditEntry{What: "test"})
+	none.is(none.call(none.Handler(), http.MethodGet, "/v1/audit", ""), "no audit", 409, v1.CodeReadOnly, "in its log")
+	w := newWorld(t, Config{Loopback: true, Callers: new(access.List), Trail: new(trail)})
 	h, operator := w.Handler(), "Bearer "+w.tokens["operator"]
 	ctx := context.WithValue(t.Context(), callerKey{}, access.Caller{Name: "ann", Role: access.Admin})
-	for i := range maxKept + 5 {
+	for i := range changes {
 		w.Record(ctx, v1.AuditEntry{What: "test", On: fmt.Sprint(i), Why: strings.Repeat("y", 2000)})
 	}
 	if answer := w.call(h, http.MethodPost, "/v1/change", `{"text":"x"}`, "Authorization", operator); answer.Code != 204 {
@@ -256,8 +278,8 @@ func TestAudit(t *testing.T) {
 			break
 		}
 	}
-	if len(all) != maxKept || all[0].Who != "operator" || all[0].What != "change" || all[0].After != "x" || all[1].On != "1004" || all[1].Who != "ann" || len(all[1].Why) != maxText ||
-		all[maxKept-1].On != "6" {
+	if len(all) != changes+1 || all[0].Who != "operator" || all[0].What != "change" || all[0].After != "x" || all[1].On != "249" || all[1].Who != "ann" || len(all[1].Why) != maxText ||
+		all[changes].On != "0" {
 		t.Errorf("%d entries, %+v ... %+v", len(all), all[:min(2, len(all))], all[max(0, len(all)-1):])
 	}
 	w.is(w.call(h, http.MethodGet, "/v1/audit?limit=0", "", "Authorization", operator), "a page of nothing", 422, "", "query.limit")
@@ -291,5 +313,13 @@ func TestEnd(t *testing.T) {
 				t.Errorf("revoked: %v: %s, want %s", revoked, got, want)
 			}
 		}
+	}
+}
+
+// The settings are told as they are given.
+func TestSettings(t *testing.T) {
+	w := newWorld(t, Config{Loopback: true, Settings: map[string]string{"listen": ":8080"}})
+	if answer := w.call(w.Handler(), http.MethodGet, "/v1/settings", ""); strings.TrimSpace(answer.Body.String()) != `{"settings":{"listen":":8080"}}` {
+		t.Errorf("%d %s", answer.Code, answer.Body)
 	}
 }

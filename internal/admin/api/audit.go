@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -46,11 +44,11 @@ func (a *API) Record(ctx context.Context, e v1.AuditEntry) {
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), trailTime)
 	defer cancel()
-	entry, err := json.Marshal(&e)
-	if err == nil {
-		err = a.trail.Note(ctx, e.ID, entry)
+	entry, _ := json.Marshal(&e) // of texts
+	if a.cfg.Trail == nil {
+		return
 	}
-	if err != nil {
+	if err := a.cfg.Trail.Note(ctx, e.ID, entry); err != nil {
 		a.cfg.Log.Error("cannot keep an entry of the audit; only the log has it", "id", e.ID, "error", err)
 	}
 }
@@ -67,17 +65,27 @@ type auditInput struct {
 
 type auditOutput struct{ Body v1.Audit }
 
-func (a *API) addAudit() {
+type settingsOutput struct{ Body v1.Settings }
+
+func (a *API) addOwn() {
 	Add(a, access.Viewer, huma.Operation{
 		OperationID: "audit", Method: http.MethodGet, Path: "/v1/audit", Summary: "Who changed what",
-		Description: "The last 1,000 changes are kept where the versions of the rules are. With a rules file this process keeps them until it ends.",
+		Description: "The last 1,000 changes are kept where the versions of the rules are. With a rules file only the log has them.",
 	}, a.audit)
+	Add(a, access.Viewer, huma.Operation{
+		OperationID: "get-settings", Method: http.MethodGet, Path: "/v1/settings", Summary: "The settings of the program, without secrets",
+	}, func(context.Context, *struct{}) (*settingsOutput, error) {
+		return &settingsOutput{v1.Settings{Settings: a.cfg.Settings}}, nil
+	})
 }
 
 func (a *API) audit(ctx context.Context, in *auditInput) (*auditOutput, error) {
+	if a.cfg.Trail == nil {
+		return nil, v1.NewProblem(http.StatusConflict, v1.CodeReadOnly, "the rules are in a file, so that no audit is kept: each program has its changes in its log, in lines with the message audit")
+	}
 	ctx, cancel := context.WithTimeout(ctx, trailTime)
 	defer cancel()
-	found, err := a.trail.Notes(ctx, in.Before, in.Limit+1)
+	found, err := a.cfg.Trail.Notes(ctx, in.Before, in.Limit+1)
 	if err != nil {
 		return nil, v1.NewProblem(http.StatusServiceUnavailable, v1.CodeStore, err.Error())
 	}
@@ -92,36 +100,4 @@ func (a *API) audit(ctx context.Context, in *auditInput) (*auditOutput, error) {
 		out.Body.Next = out.Body.Items[n-1].ID
 	}
 	return out, nil
-}
-
-// memory is a [Trail] that ends with the process.
-type memory struct {
-	mu      sync.Mutex
-	entries []kept // the oldest first
-}
-
-type kept struct {
-	id    string
-	entry []byte
-}
-
-// maxKept is how many entries are kept.
-const maxKept = 1000
-
-func (m *memory) Note(_ context.Context, id string, entry []byte) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.entries = append(m.entries[max(0, len(m.entries)+1-maxKept):], kept{id, entry})
-	return nil
-}
-
-func (m *memory) Notes(_ context.Context, before string, most int) (found [][]byte, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, k := range slices.Backward(m.entries) {
-		if (before == "" || k.id < before) && len(found) < most {
-			found = append(found, k.entry)
-		}
-	}
-	return found, nil
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,12 +29,50 @@ const StreamPath = "/v1/stream"
 
 // Handler serves what is below /v1/.
 func (a *API) Handler() http.Handler {
+	admit := func(r *http.Request) (access.Caller, *v1.Problem) {
+		caller, p := a.admit(r)
+		return caller, cmp.Or(p, jsonOnly(r))
+	}
+	return a.guarded(admit, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != StreamPath {
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // a test's recorder has none
+			a.mux.ServeHTTP(w, r)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(a.ended, cancel)()
+		go func() { // until the token is removed or ends, too
+			for repeat.Sleep(ctx, admitEvery) {
+				if _, p := a.admit(r); p != nil {
+					cancel()
+				}
+			}
+		}()
+		a.mux.ServeHTTP(w, r.WithContext(ctx))
+	}))
+}
+
+// Guard lets callers of a role use a handler of another path. Without a list of callers everybody may, but for pages
+// of other origins.
+func (a *API) Guard(least access.Role, next http.Handler) http.Handler {
+	return a.guarded(func(r *http.Request) (access.Caller, *v1.Problem) {
+		if a.cfg.Callers == nil {
+			return access.Caller{Name: "somebody", Role: access.Admin}, a.browser(r)
+		}
+		caller, p := a.admit(r)
+		if p = cmp.Or(p, permit(caller, least)); p == nil && least == access.Admin && caller.Prefix != "" {
+			p = v1.NewProblem(http.StatusForbidden, v1.CodeForbidden, caller.Name+" may change rules alone whose names begin with "+caller.Prefix)
+		}
+		return caller, p
+	}, next)
+}
+
+// guarded lets those use a handler whom admit admits, as often as they may.
+func (a *API) guarded(admit func(r *http.Request) (access.Caller, *v1.Problem), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
-		caller, p := a.admit(r)
-		if p == nil {
-			p = jsonOnly(r)
-		}
+		caller, p := admit(r)
 		var leave func()
 		if p == nil {
 			leave, p = a.limits.enter(caller.Name, r.URL.Path == StreamPath, time.Now())
@@ -43,49 +82,6 @@ func (a *API) Handler() http.Handler {
 			return
 		}
 		defer leave()
-		ctx := context.WithValue(r.Context(), callerKey{}, caller)
-		if r.URL.Path == StreamPath {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithCancel(ctx)
-			defer cancel()
-			defer context.AfterFunc(a.ended, cancel)()
-			go func() { // until the token is removed or ends, too
-				for repeat.Sleep(ctx, admitEvery) {
-					if _, p := a.admit(r); p != nil {
-						cancel()
-					}
-				}
-			}()
-		} else {
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // a test's recorder has none
-		}
-		a.mux.ServeHTTP(w, r.WithContext(ctx))
-	})
-}
-
-// Guard lets callers of a role use a handler of another path. Without a list of callers everybody may, but for pages
-// of other origins.
-func (a *API) Guard(least access.Role, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		caller, p := access.Caller{Name: "somebody", Role: access.Admin}, a.browser(r)
-		if a.cfg.Callers != nil {
-			caller, p = a.admit(r)
-			leave := func() {}
-			if p == nil {
-				leave, p = a.limits.enter(caller.Name, false, time.Now())
-			}
-			if p == nil {
-				defer leave()
-				p = permit(caller, least)
-			}
-			if p == nil && least == access.Admin && caller.Prefix != "" {
-				p = v1.NewProblem(http.StatusForbidden, v1.CodeForbidden, caller.Name+" may change rules alone whose names begin with "+caller.Prefix)
-			}
-		}
-		if p != nil {
-			a.refuse(w, p, r.RemoteAddr)
-			return
-		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
 	})
 }

@@ -21,11 +21,10 @@ const (
 	maxStreams, maxStreamsEach = 100, 10
 )
 
-// use is what one caller uses.
+// use is what one caller uses, or all together.
 type use struct {
-	rate    limit.State
-	calls   int // in flight
-	streams int // likewise
+	rate           limit.State
+	calls, streams int // in flight
 }
 
 // limits bound what callers can take of the process. There are as many callers as the file of tokens has names.
@@ -34,8 +33,7 @@ type limits struct {
 
 	mu      sync.Mutex
 	callers map[string]*use
-	calls   int // in flight
-	streams int // likewise
+	all     use
 }
 
 func newLimits() *limits {
@@ -56,30 +54,24 @@ func (l *limits) enter(caller string, stream bool, now time.Time) (leave func(),
 		l.callers[caller] = u
 	}
 	d := l.rate.Decide(&u.rate, limit.Micros(now.UnixMicro()), limit.Ask{Need: 1, Waiting: 1, Want: 1})
-	switch {
-	case d.Granted == 0:
+	if d.Granted == 0 {
 		return nil, tooMany(d.RetryAfter, fmt.Sprintf("%s calls more often than %d times a second", caller, perSecond))
-	case !stream && u.calls >= maxCallsEach:
-		return nil, tooMany(limit.Second, fmt.Sprintf("%s has %d calls in flight", caller, maxCallsEach))
-	case !stream && l.calls >= maxCalls:
-		return nil, tooMany(limit.Second, fmt.Sprintf("%d calls are in flight", maxCalls))
-	case stream && u.streams >= maxStreamsEach:
-		return nil, tooMany(limit.Minute, fmt.Sprintf("%s has %d streams; close one", caller, maxStreamsEach))
-	case stream && l.streams >= maxStreams:
-		return nil, tooMany(limit.Minute, fmt.Sprintf("there are %d streams; close one", maxStreams))
 	}
-	count := func(by int) {
-		if stream {
-			u.streams, l.streams = u.streams+by, l.streams+by
-		} else {
-			u.calls, l.calls = u.calls+by, l.calls+by
-		}
+	what, wait, own, all, mostOwn, mostAll := "calls in flight", limit.Second, &u.calls, &l.all.calls, maxCallsEach, maxCalls
+	if stream {
+		what, wait, own, all, mostOwn, mostAll = "streams; close one", limit.Minute, &u.streams, &l.all.streams, maxStreamsEach, maxStreams
 	}
-	count(1)
+	switch {
+	case *own >= mostOwn:
+		return nil, tooMany(wait, fmt.Sprintf("%s has %d %s", caller, mostOwn, what))
+	case *all >= mostAll:
+		return nil, tooMany(wait, fmt.Sprintf("all callers have %d %s", mostAll, what))
+	}
+	*own, *all = *own+1, *all+1
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		count(-1)
+		*own, *all = *own-1, *all-1
 	}, nil
 }
 

@@ -58,7 +58,7 @@ func (c *change) amends(out io.Writer, call client.Call) error {
 		if amended.Before != "" {
 			text += "; before: " + amended.Before
 		}
-		_, err := fmt.Fprintln(out, safe(text))
+		_, err := io.WriteString(out, safe(text)+"\n")
 		return err
 	})
 }
@@ -128,13 +128,7 @@ type listOverrides struct{ listing }
 
 // Run lists the overrides.
 func (l *listOverrides) Run(stdout io.Writer) error {
-	return show(l.listing, stdout, client.Call{Path: overridesPath}, func(all *v1.Overrides) (head string, rows [][]any) {
-		for _, o := range all.Items {
-			key, limit := strings.Join(o.Key, " ")+o.Hash, strings.Trim(string(o.Limit)+string(o.Limits), `"`)
-			rows = append(rows, []any{o.Rule, key, o.Name, limit, When(o.Until), o.Who, When(o.When), o.Why, o.Problem})
-		}
-		return "rule key +name limit until who +when why problem", rows
-	})
+	return l.show(stdout, client.Call{Path: overridesPath}, "items", "rule key|hash=key +name limit|limits=limit until who +when why !problem")
 }
 
 type setCandidate struct {
@@ -166,10 +160,5 @@ type listCandidates struct{ listing }
 
 // Run lists the candidates.
 func (l *listCandidates) Run(stdout io.Writer) error {
-	return show(l.listing, stdout, client.Call{Path: candidatesPath}, func(all *v1.Candidates) (head string, rows [][]any) {
-		for _, o := range all.Items {
-			rows = append(rows, []any{o.Rule, strings.Trim(string(o.Limit), `"`), When(o.Until), o.Who, When(o.When), o.Why, o.Problem})
-		}
-		return "rule limit until who +when why problem", rows
-	})
+	return l.show(stdout, client.Call{Path: candidatesPath}, "items", "rule limit until who +when why !problem")
 }

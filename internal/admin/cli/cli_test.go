@@ -33,7 +33,7 @@ func status() *v1.Status {
 		Members: []v1.Member{
 			{Kind: "aggregator", Name: "agg-0", Holder: "aa", Workers: 1, Version: "v1", RulesVersion: "abc", RulesRevision: 7, AgeMs: 90_061_000, SilentMs: 200},
 			{Kind: "region", Region: "eu", Name: "eu-0", Holder: "bb", Workers: 1, Version: "v1", RulesVersion: "abc", RulesRevision: 7, AgeMs: 61_000, Redis: "ok", ReservePerMille: 125},
-			{Kind: "pop", Region: "eu", Name: "fra1", Holder: "cc", Workers: 4, Version: "v1", RulesVersion: "old", RulesRevision: 6, AgeMs: 61_000, Keys: 99, Places: 100, DegradedMs: 1500, Error: "tls: \x1b[31mno"},
+			{Kind: "pop", Region: "eu", Name: "fra1", Holder: "cc", Workers: 4, Version: "v1", RulesVersion: "old", RulesRevision: 6, AgeMs: 61_000, Keys: 99, Places: 100, DegradedMs: 1500, Error: "tls: \x1b[31mno", Problem: "has rules 6, not 7; tls: \x1b[31mno"},
 		},
 		Rules: []v1.Use{
 			{Rule: "login", Matched: 40, Admitted: 30, Denied: 10, AdmittedPerSecond: 1.5, DeniedPerSecond: 0.5, Used: 1.6},
@@ -71,7 +71,9 @@ func serve(t *testing.T, s *v1.Status) (at Installation, calls *[]string) {
 		"POST /v1/rules:validate": v1.Validated{OK: true, Findings: []finding.Finding{{Path: "rules[0].key", Code: "client-header", Page: "docs/warnings.md#client-header", Reason: "a client can set it", Warning: true}}},
 		"GET /v1/rules/versions":  v1.Versions{Items: []v1.Version{{Revision: 7, Who: "secret", Why: "secret", Amends: "secret", SHA256: "ab"}}},
 		"GET /rules":              json.RawMessage(`{"version":"abc","revision":7,"rules":{"seed":"secret","rules":[{"name":"login","limit":"5/1m","match":{"header":{"x":"secret"}},"overrides":[{"key":["secret"]}]}]}}`),
+		"GET /v1/settings":        json.RawMessage(`{"settings":{"listen":":8080"}}`),
 		"GET /metrics":            json.RawMessage("1"),
+		"GET /v1/audit":           v1.Audit{Items: []v1.AuditEntry{{ID: "7-x", When: day, Who: "ann", Role: "admin", What: "rules.apply", On: evil, Why: "two\nlines <b>"}}},
 		"GET /readyz":             json.RawMessage("2"),
 		"GET /v1/stream":          nil,
 	}
@@ -117,6 +119,7 @@ func TestCommands(t *testing.T) {
 		"override_limits": &setOverride{hashed{key{Rule: "login"}, "h1"}, by, []string{"50/1m", `{"count":5,"per":"1d"}`}, until{day}, ""},
 		"override_list":   &listOverrides{list("table")}, "override_rm": &rmOverride{hashed{key: login}, by},
 		"candidate_set": &setCandidate{"login", by, "5/1m", until{day}}, "candidate_list": &listCandidates{list("wide")}, "candidate_rm": &rmCandidate{"login", by},
+		"audit": &Audit{5, "8-x", list("wide")}, "audit_json": &Audit{listing: list("json")}, "override_list_json": &listOverrides{list("json")},
 		"analyze": &Analyze{list("table")}, "analyze_json": &Analyze{list("json")},
 	} {
 		*calls = nil
@@ -140,7 +143,7 @@ func TestWait(t *testing.T) {
 		err := at.follow(5*time.Second/2, func(ctx context.Context, c *client.Client) error { return Wait(ctx, c, 7, &out) })
 		return out.String(), err
 	}
-	if out, err := wait(); !errors.Is(err, ErrUnwell) || out != "not in force: region us: not heard\nnot in force: pop eu fra1: has rules 6, not 7; the tier above has not answered for 1.5s; its table is full; tls: \\u001b[31mno\n" {
+	if out, err := wait(); !errors.Is(err, ErrUnwell) || out != "not in force: region us: not heard\nnot in force: pop eu fra1, with rules 6: has rules 6, not 7; tls: \\u001b[31mno\n" {
 		t.Errorf("%s%v", out, err)
 	}
 	s.Silent, s.Members[2].RulesRevision = nil, 8
@@ -192,7 +195,7 @@ func TestDebug(t *testing.T) {
 			t.Errorf("%s has\n%s", h.Name, text)
 		}
 	}
-	if want := "metrics.txt ready.txt rules.json status.json versions.json"; strings.Join(names, " ") != want {
+	if want := "metrics.txt ready.txt rules.json settings.json status.json versions.json"; strings.Join(names, " ") != want {
 		t.Errorf("%q, want %s", names, want)
 	}
 	if err := (&Debug{file, at}).Run(&out); err == nil {
@@ -211,5 +214,40 @@ func TestUntil(t *testing.T) {
 	}
 	if err := u.UnmarshalText([]byte("tomorrow")); err == nil {
 		t.Error("tomorrow is a time")
+	}
+}
+
+// A line with a problem is red, on a terminal whose user wants colours, and what is in line stays so.
+func TestColours(t *testing.T) {
+	rows := []map[string]any{{"name": "a", "problem": ""}, {"name": "long", "problem": "full\x1b[2J"}}
+	for coloured, want := range map[bool]string{
+		false: "name  problem\na     \nlong  full\\u001b[2J\n",
+		true:  "name  problem\na     \n\x1b[31mlong  full\\u001b[2J\x1b[0m\n",
+	} {
+		var out bytes.Buffer
+		if err := (&Output{"table"}).table(&out, rows, "name !problem", coloured); err != nil || out.String() != want {
+			t.Errorf("%v, %q, want %q", err, &out, want)
+		}
+	}
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("this machine has no terminals: ", err)
+	}
+	defer func() { _ = terminal.Close() }()
+	pipe, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = pipe.Close(), w.Close() }()
+	for _, c := range []struct {
+		noColor, term string
+		out           io.Writer
+		want          bool
+	}{{"", "xterm", terminal, true}, {"1", "xterm", terminal, false}, {"", "dumb", terminal, false}, {"", "xterm", w, false}, {"", "xterm", new(bytes.Buffer), false}} {
+		t.Setenv("NO_COLOR", c.noColor)
+		t.Setenv("TERM", c.term)
+		if got := coloured(c.out); got != c.want {
+			t.Errorf("NO_COLOR=%s TERM=%s %T: %v", c.noColor, c.term, c.out, got)
+		}
 	}
 }

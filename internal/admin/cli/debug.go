@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/admin/client"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 )
 
 // Debug has the flags of the command that writes an archive for whoever looks into a problem.
@@ -26,105 +25,77 @@ type Debug struct {
 // maxFile bounds a file of the archive, in bytes.
 const maxFile = 64 << 20
 
-// shown are the fields of a rule that the archive has: none of them has a value of a request, such as that of an override, or a secret.
-var shown = []string{
-	"name", "mode", "key", "hash", "limit", "limits", "algorithm", "align", "min_interval", "charge_denied", "scope", "fair", "consistency",
-	"overdraft", "on_failure", "timeout", "lease", "headers", "retry_jitter", "live", "percent",
+// part is a file of the archive, and what is asked for it. Of JSON it has a list alone, and of its items some fields; without
+// a list all.
+type part struct {
+	file, path, list string
+	fields           []string
+}
+
+// parts are all files of the archive. No field of a rule among them has a value of a request, such as that of an override, or
+// a secret; and reasons of versions, and overrides, may name a customer.
+var parts = []part{
+	{"metrics.txt", "/metrics", "", nil},
+	{"ready.txt", "/readyz", "", nil},
+	{"rules.json", "/rules", "rules.rules", []string{
+		"name", "mode", "key", "hash", "limit", "limits", "algorithm", "align", "min_interval", "charge_denied", "scope", "fair", "consistency",
+		"overdraft", "on_failure", "timeout", "lease", "headers", "retry_jitter", "live", "percent",
+	}},
+	{"settings.json", "/v1/settings", "", nil},
+	{"status.json", "/v1/status", "", nil},
+	{"versions.json", rulesPath + "/versions?limit=100", "items", []string{"revision", "when", "rollback_to", "size", "sha256"}},
 }
 
 // Run writes the archive. What cannot be had is a line of problems.txt.
 func (d *Debug) Run(stdout io.Writer) error {
 	return d.Use(func(ctx context.Context, c *client.Client) error {
-		files, problems := map[string][]byte{}, ""
-		for name, get := range map[string]func() ([]byte, error){
-			"status.json":   func() ([]byte, error) { s, err := look(ctx, c); return indented(s, err) },
-			"rules.json":    func() ([]byte, error) { return compiled(ctx, c) },
-			"versions.json": func() ([]byte, error) { return history(ctx, c) },
-			"metrics.txt":   func() ([]byte, error) { return text(ctx, c, "/metrics") },
-			"ready.txt":     func() ([]byte, error) { return text(ctx, c, "/readyz") },
-		} {
-			content, err := get()
-			if err != nil {
-				problems += fmt.Sprintf("%s: %v\n", name, err)
-				continue
-			}
-			files[name] = content
-		}
-		if len(problems) > 0 {
-			files["problems.txt"] = []byte(problems)
-		}
 		f, err := os.OpenFile(d.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return err
 		}
-		if err = errors.Join(archive(f, files), f.Close()); err == nil {
-			_, err = fmt.Fprintf(stdout, "%swrote %s, without keys and secrets\n", problems, d.File)
+		packed := gzip.NewWriter(f)
+		archive, problems := tar.NewWriter(packed), ""
+		add := func(name string, text []byte) {
+			err = errors.Join(err, archive.WriteHeader(&tar.Header{Name: "weir-debug/" + name, Mode: 0o600, Size: int64(len(text)), ModTime: time.Now()}))
+			_, wrong := archive.Write(text)
+			err = errors.Join(err, wrong)
+		}
+		for i := range parts {
+			if text, missing := parts[i].get(ctx, c); missing != nil {
+				problems += fmt.Sprintf("%s: %v\n", parts[i].file, missing)
+			} else {
+				add(parts[i].file, text)
+			}
+		}
+		if problems != "" {
+			add("problems.txt", []byte(problems))
+		}
+		if err = errors.Join(err, archive.Close(), packed.Close(), f.Close()); err == nil {
+			_, err = fmt.Fprintf(stdout, "%swrote %s, without keys and secrets\n", escaped(problems, "\n"), d.File)
 		}
 		return err
 	})
 }
 
-func archive(out io.Writer, files map[string][]byte) error {
-	packed := gzip.NewWriter(out)
-	t := tar.NewWriter(packed)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		err := t.WriteHeader(&tar.Header{Name: "weir-debug/" + name, Mode: 0o600, Size: int64(len(files[name])), ModTime: time.Now()})
-		if err == nil {
-			_, err = t.Write(files[name])
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return errors.Join(t.Close(), packed.Close())
-}
-
-func indented(value any, err error) ([]byte, error) {
-	if err != nil {
-		return nil, err
-	}
-	return json.MarshalIndent(value, "", "  ")
-}
-
-func text(ctx context.Context, c *client.Client, path string) ([]byte, error) {
-	answer, err := c.Send(ctx, client.Call{Path: path})
+// get is the content of the file.
+func (p *part) get(ctx context.Context, c *client.Client) ([]byte, error) {
+	answer, err := c.Send(ctx, client.Call{Path: p.path})
 	if err != nil {
 		return nil, err
 	}
 	defer answer.Body.Close()
-	return io.ReadAll(io.LimitReader(answer.Body, maxFile))
-}
-
-// inForce are the rules in force of the program that answers, each as its fields.
-type inForce struct {
-	Version  string `json:"version"`
-	Revision uint64 `json:"revision"`
-	Error    string `json:"error,omitempty"`
-	Rules    struct {
-		Rules []map[string]json.RawMessage `json:"rules"`
-	} `json:"rules"`
-}
-
-func rulesInForce(ctx context.Context, c *client.Client) (rules inForce, err error) {
-	_, err = c.Do(ctx, client.Call{Path: "/rules"}, &rules)
-	return rules, err
-}
-
-// compiled are the rules in force without what may be a value of a request.
-func compiled(ctx context.Context, c *client.Client) ([]byte, error) {
-	rules, err := rulesInForce(ctx, c)
-	for _, r := range rules.Rules.Rules {
-		maps.DeleteFunc(r, func(field string, _ json.RawMessage) bool { return !slices.Contains(shown, field) })
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxFile))
+	if err != nil || p.list == "" {
+		return text, err
 	}
-	return indented(rules, err)
-}
-
-// history are the versions, without reasons and overrides, which may name a customer.
-func history(ctx context.Context, c *client.Client) ([]byte, error) {
-	all, err := Versions{c}.History(ctx)
-	var kept []v1.Version
-	for _, v := range all {
-		kept = append(kept, v1.Version{Revision: v.Revision, When: v.When, RollbackTo: v.RollbackTo, Size: v.Size, SHA256: v.SHA256})
+	var all any
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
 	}
-	return indented(kept, err)
+	items, _ := at(all, p.list).([]any)
+	for _, item := range items {
+		fields, _ := item.(map[string]any)
+		maps.DeleteFunc(fields, func(name string, _ any) bool { return !slices.Contains(p.fields, name) })
+	}
+	return json.MarshalIndent(items, "", "  ")
 }

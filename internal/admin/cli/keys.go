@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -26,9 +25,12 @@ type counted struct {
 // name is how the API names them.
 func (k *counted) name() v1.Key { return v1.Key{Rule: k.Rule, Key: k.Values, Counted: k.Counted} }
 
+// countersColumns are those of counters.
+const countersColumns = "rule override counted=key unlimited limit remaining out=on_lease out_ms=lease_ends_in reset_ms=new_in until|own_limit=own_limit_until"
+
 // Run prints what the counters of a key hold.
 func (p *Peek) Run(stdout io.Writer) error {
-	return show(p.listing, stdout, client.Call{Method: http.MethodPost, Path: "/v1/keys:peek", Body: p.name()}, counters)
+	return p.show(stdout, client.Call{Method: http.MethodPost, Path: "/v1/keys:peek", Body: p.name()}, "items", countersColumns)
 }
 
 // Reset has the flags of the command that resets counters.
@@ -40,30 +42,9 @@ type Reset struct {
 
 // Run resets the counters of a key, and prints what they hold then.
 func (r *Reset) Run(stdout io.Writer) error {
-	call := client.Call{Method: http.MethodPost, Path: "/v1/keys:reset", Body: v1.Reset{Key: r.name(), Why: r.Reason}}
-	return show(listing{r.Installation, r.Output}, stdout, call, counters)
+	l := listing{r.Installation, r.Output}
+	return l.show(stdout, client.Call{Method: http.MethodPost, Path: "/v1/keys:reset", Body: v1.Reset{Key: r.name(), Why: r.Reason}}, "items", countersColumns)
 }
-
-func counters(all *v1.Counters) (head string, rows [][]any) {
-	for i := range all.Items {
-		k := &all.Items[i]
-		until := ""
-		if k.OwnLimit {
-			until = "without end"
-		}
-		if k.Until != nil {
-			until = When(*k.Until)
-		}
-		limit := fmt.Sprint(k.Limit)
-		if k.Unlimited {
-			limit = "unlimited"
-		}
-		rows = append(rows, []any{k.Rule, k.Override, k.Counted, limit, k.Remaining, k.Out, forMs(k.OutMS), forMs(k.ResetMS), until})
-	}
-	return "rule override key limit remaining on_lease lease_ends_in new_in own_limit_until", rows
-}
-
-func forMs(ms int64) string { return ago(uint64(max(ms, 0))) }
 
 // Explain has the flags of the command that tells what becomes of a request.
 type Explain struct {
@@ -95,29 +76,6 @@ func (e *Explain) Run(stdout io.Writer) error {
 		}
 		q.Headers[name] = strings.TrimSpace(value)
 	}
-	return show(e.listing, stdout, client.Call{Method: http.MethodPost, Path: "/v1/explain", Body: q}, explained)
-}
-
-func explained(all *v1.Explanation) (head string, rows [][]any) {
-	for i := range all.Rules {
-		r := &all.Rules[i]
-		var why, left []string
-		for _, because := range [][2]string{{"fails at ", r.Failed}, {"exempt by ", r.ExemptBy}, {"override ", r.Override}, {"", r.Problem}} {
-			if because[1] != "" {
-				why = append(why, because[0]+because[1])
-			}
-		}
-		if r.Unlimited {
-			why = append(why, "unlimited")
-		}
-		for j := range r.Counters {
-			left = append(left, fmt.Sprintf("%d/%d", r.Counters[j].Remaining, r.Counters[j].Limit))
-		}
-		applies, cost := "no", ""
-		if r.Applies {
-			applies, cost = "yes", fmt.Sprint(r.Cost)
-		}
-		rows = append(rows, []any{r.Rule, r.Mode, applies, strings.Join(why, "; "), r.Counted, cost, strings.Join(left, " ")})
-	}
-	return "rule +mode applies why key cost remaining/limit", rows
+	return e.show(stdout, client.Call{Method: http.MethodPost, Path: "/v1/explain", Body: q}, "rules",
+		"rule +mode applies failed=fails_at exempt_by override unlimited counted=key cost counters.remaining=remaining counters.limit=limit problem")
 }

@@ -67,10 +67,10 @@ func TestKeys(t *testing.T) {
 		keysapi.Add(a, keysapi.Config{Service: counters, InForce: func() v1.InForce { return v1.InForce{} }})
 	})
 	list := listing{at, Output{"table"}}
-	run(t, &Explain{URL: "/login?a=b", Method: "GET", Header: []string{"X-User: ann"}, listing: list}, "login  yes", "ann  1     7/7", "api    no       fails at header x-tier")
-	run(t, &Peek{counted{key: key{"login", []string{"ann"}}}, list}, "login  vip       ann  7      7", "without end")
-	run(t, &Peek{counted{key: key{Rule: "login"}, Counted: "bob"}, list}, "login            bob  5      5")
-	run(t, &Reset{counted{key: key{"login", []string{"ann"}}}, change{at, "a sale"}, Output{"table"}}, "login  vip       ann  7      7")
+	run(t, &Explain{URL: "/login?a=b", Method: "GET", Header: []string{"X-User: ann"}, listing: list}, "login  yes", "ann  1     7          7", "api    no       header x-tier")
+	run(t, &Peek{counted{key: key{"login", []string{"ann"}}}, list}, "login  vip       ann             7      7", "yes")
+	run(t, &Peek{counted{key: key{Rule: "login"}, Counted: "bob"}, list}, "login            bob             5      5")
+	run(t, &Reset{counted{key: key{"login", []string{"ann"}}}, change{at, "a sale"}, Output{"table"}}, "login  vip       ann             7      7")
 	if err := (&Peek{counted{key: key{Rule: "none"}, Counted: "bob"}, list}).Run(new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), "none") {
 		t.Error(err)
 	}

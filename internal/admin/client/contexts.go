@@ -1,32 +1,37 @@
 package client
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/weirlimit/weir/internal/rule/strict"
-	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weirlimit/weir/internal/settings"
 )
 
 // Context is an installation.
 type Context struct {
-	Name string
-	URL  string // of an admin port, such as https://weir.example.com:8090
+	Name string `json:"name"`
+	URL  string `json:"url"` // of an admin port, such as https://weir.example.com:8090
 	// Token and TokenFile are the caller's token, or a file with it; one or none.
-	Token, TokenFile string
-	CA               string // file with the authorities of the server; empty: those of the system
-	Cert, Key        string // files with the caller's certificate; both or none
+	Token     string `json:"-"`
+	TokenFile string `yaml:"token_file" json:"token_file,omitempty"`
+	CA        string `yaml:"ca" json:"ca,omitempty"`     // file with the authorities of the server; empty: those of the system
+	Cert      string `yaml:"cert" json:"cert,omitempty"` // file with the caller's certificate, and Key with its key; both or none
+	Key       string `yaml:"key" json:"key,omitempty"`
 }
 
 // File is the file of contexts.
 type File struct {
-	Path     string
-	Current  string // name; empty: that of the only one
-	Contexts []Context
+	Path     string    `yaml:"-" json:"path"`
+	Current  string    `json:"current"` // name; empty: that of the only one
+	Contexts []Context `json:"contexts"`
 }
 
 // path is where the file is.
@@ -44,82 +49,58 @@ func Load() (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(path)
+	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &File{Path: path, Contexts: []Context{local}}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	data, err := rulefile.ReadFile(path)
-	if err != nil {
-		return nil, err
+		return &File{Path: path, Current: local.Name, Contexts: []Context{local}}, nil
 	}
 	f := &File{Path: path}
-	err = rulefile.ReadDocument(path, data.Data, "contexts: []", f.read)
-	for _, c := range f.Contexts {
-		if c.Token != "" && info.Mode().Perm()&0o077 != 0 {
-			return nil, fmt.Errorf("%s has tokens, and the mode %04o, with which others may read it; chmod go-rwx", path, info.Mode().Perm())
+	if err == nil {
+		reader := yaml.NewDecoder(bytes.NewReader(text))
+		reader.KnownFields(true)
+		if err = reader.Decode(f); err == nil || errors.Is(err, io.EOF) {
+			err = f.check()
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	return f, err
 }
 
-func (f *File) read(doc strict.Value) {
-	doc.Object("current", "contexts")
-	f.Current, _ = doc.Field("current").String("the name of a context")
-	for _, v := range doc.Field("contexts").List(1000, "a list, such as [{ name: prod, url: https://weir.example.com:8090, token_file: prod.token }]") {
-		var c Context
-		fields := map[string]*string{
-			"name": &c.Name, "url": &c.URL, "token": &c.Token, "token_file": &c.TokenFile, "ca": &c.CA, "cert": &c.Cert, "key": &c.Key,
-		}
-		v.Object("name", "url", "token", "token_file", "ca", "cert", "key")
-		for name, into := range fields {
-			if field := v.Field(name); field.Kind() != strict.String && name == "token" && field.Present() {
-				field.Fail("must be a token in quotes") // is not repeated
-			} else {
-				*into, _ = field.String("a text")
-			}
-		}
-		v.Field("name").Require("a name")
-		v.Field("url").Require("the address of an admin port, such as https://weir.example.com:8090")
-		if c.Token != "" && c.TokenFile != "" {
-			v.Field("token").Fail("goes not together with token_file; keep one")
-		}
-		if (c.Cert == "") != (c.Key == "") {
-			v.Fail("cert and key go together; write both or none")
-		}
+// check names each mistake, and completes the names of files.
+func (f *File) check() (wrong error) {
+	info, err := os.Stat(f.Path)
+	if err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for i := range f.Contexts {
+		c := &f.Contexts[i]
+		wrong = errors.Join(wrong,
+			settings.Refuse(c.Name == "" || names[c.Name], "contexts[%d].name: is missing, or given twice", i),
+			settings.Refuse(c.URL == "", "contexts[%d].url: is missing; write the address of an admin port, such as https://weir.example.com:8090", i),
+			settings.Refuse(c.Token != "" && c.TokenFile != "", "contexts[%d].token: goes not together with token_file; keep one", i),
+			settings.Pair("cert", c.Cert, "key", c.Key),
+			settings.Refuse(c.Token != "" && info.Mode().Perm()&0o077 != 0, "contexts[%d].token: others may read the file; chmod go-rwx", i),
+		)
+		names[c.Name] = true
 		for _, path := range []*string{&c.TokenFile, &c.CA, &c.Cert, &c.Key} {
 			if *path != "" && !filepath.IsAbs(*path) {
 				*path = filepath.Join(filepath.Dir(f.Path), *path)
 			}
 		}
-		if _, err := f.find(c.Name); err == nil {
-			v.Field("name").Fail("is given twice; write another one")
-		}
-		f.Contexts = append(f.Contexts, c)
 	}
-	if f.Current != "" {
-		if _, err := f.find(f.Current); err != nil {
-			doc.Field("current").Fail(err.Error())
-		}
+	if f.Current == "" && len(f.Contexts) == 1 {
+		f.Current = f.Contexts[0].Name
 	}
+	return wrong
 }
 
 // Find returns a context; an empty name is the current one.
 func (f *File) Find(name string) (Context, error) {
-	switch {
-	case name != "":
-		return f.find(name)
-	case f.Current != "":
-		return f.find(f.Current)
-	case len(f.Contexts) == 1:
-		return f.Contexts[0], nil
+	if name == "" {
+		name = f.Current
 	}
-	return Context{}, fmt.Errorf("%s does not say which context is the current one; give --context, or write current: NAME into it", f.Path)
-}
-
-func (f *File) find(name string) (Context, error) {
 	var names []string
 	for _, c := range f.Contexts {
 		if c.Name == name {
@@ -127,5 +108,8 @@ func (f *File) find(name string) (Context, error) {
 		}
 		names = append(names, c.Name)
 	}
-	return Context{}, fmt.Errorf("there is no context %s in %s; it has %s", strict.Quote(name), f.Path, strings.Join(names, ", "))
+	if name == "" {
+		return Context{}, fmt.Errorf("%s does not say which context is the current one; give --context, or write current: NAME into it", f.Path)
+	}
+	return Context{}, fmt.Errorf("there is no context %q in %s; it has %s", name, f.Path, strings.Join(names, ", "))
 }

@@ -37,7 +37,11 @@ type Member struct {
 	Redis           string `json:"redis,omitempty" doc:"ok, or what is wrong; missing: it has none."`
 	Error           string `json:"error,omitempty" doc:"Its last problem."`
 	ErrorAgeMs      uint64 `json:"error_age_ms,omitempty" doc:"0: it has it now."`
+	Problem         string `json:"problem,omitempty" doc:"What is not well about it; missing: all is."`
 }
+
+// SilentAfterMs is after how many milliseconds a member that is not heard counts as silent.
+const SilentAfterMs = 3000
 
 // The hints of a rule's use.
 const (
@@ -55,7 +59,7 @@ type Use struct {
 	ShadowDenied      uint64  `json:"shadow_denied" doc:"That a shadow rule or a candidate would have refused."`
 	AdmittedPerSecond float64 `json:"admitted_per_second"`
 	DeniedPerSecond   float64 `json:"denied_per_second"`
-	Used              float64 `json:"used" doc:"Rate of the rule's busiest key, divided by its limit; more than 1 is refused in the end, if each request takes one unit. 0: that is not known."`
+	Used              float64 `json:"used,omitempty" doc:"Rate of the rule's busiest key, divided by its limit; more than 1 is refused in the end, if each request takes one unit. Missing: that is not known."`
 	Hint              string  `json:"hint,omitempty" enum:"matched-nothing,key-missing" doc:"matched-nothing: no request did; key-missing: none had the key."`
 }
 

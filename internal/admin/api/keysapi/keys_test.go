@@ -20,6 +20,8 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
+	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -77,7 +79,9 @@ func newWorld(t *testing.T, text string, divides bool) *world {
 	if err := watcher.Load(); err != nil {
 		t.Fatal(err)
 	}
-	a := api.New(api.Config{Loopback: true, Callers: l, Log: log, Metrics: metrics})
+	kv := local.New(filepath.Join(t.TempDir(), "rules.db"))
+	t.Cleanup(func() { _ = kv.Close() })
+	a := api.New(api.Config{Loopback: true, Callers: l, Trail: versions.On(kv), Log: log, Metrics: metrics})
 	Add(a, Config{Service: w.service, Region: "eu", InForce: func() v1.InForce { return v1.InForce{Version: "abc"} }})
 	w.h = a.Handler()
 	return w

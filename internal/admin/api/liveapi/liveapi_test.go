@@ -139,6 +139,7 @@ func TestStatus(t *testing.T) {
 	}
 	want := v1.Member{
 		Kind: "pop", Region: "eu", Name: "fra1", Holder: "66726131202020202020202020202020", Workers: 1, RulesVersion: "old", RulesRevision: 6, DegradedMs: 700, Keys: 10, Places: 100,
+		Problem: "has rules 6, not 7; the tier above has not answered for 700ms",
 	}
 	if len(s.Members) != 2 {
 		t.Fatalf("%+v", s.Members)
@@ -158,6 +159,22 @@ func TestStatus(t *testing.T) {
 	began = time.Now()
 	if w.get("/v1/status?wait=2", &s); time.Since(began) > time.Second {
 		t.Errorf("the second call took %v", time.Since(began))
+	}
+}
+
+// What is not well about a member is told in words, and nothing about one that is well.
+func TestProblems(t *testing.T) {
+	for want, m := range map[string]v1.Member{
+		"":                      {RulesVersion: "new", RulesRevision: 7, Redis: "ok", Keys: 94, Places: 100, SilentMs: v1.SilentAfterMs, Error: "old", ErrorAgeMs: 1},
+		"not heard for 3.001s":  {RulesVersion: "new", RulesRevision: 7, SilentMs: v1.SilentAfterMs + 1},
+		"has no rules":          {},
+		"has rules 6, not 7":    {RulesVersion: "old", RulesRevision: 6},
+		"its table is full":     {RulesVersion: "new", RulesRevision: 7, Keys: 95, Places: 100},
+		"redis: away; tls: bad": {RulesVersion: "new", RulesRevision: 7, Redis: "away", Error: "tls: bad"},
+	} {
+		if got := problems(&m, 7); got != want {
+			t.Errorf("%+v: %q, want %q", m, got, want)
+		}
 	}
 }
 

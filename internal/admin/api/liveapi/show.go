@@ -30,7 +30,36 @@ func (o *operations) status(v *live.View) *v1.Status {
 			Keys: m.Keys, Places: m.Places, Redis: m.Redis, Error: m.Error, ErrorAgeMs: m.ErrorAgeMs,
 		}
 	}
+	newest := s.InForce.Revision
+	for i := range s.Members {
+		newest = max(newest, s.Members[i].RulesRevision)
+	}
+	for i := range s.Members {
+		s.Members[i].Problem = problems(&s.Members[i], newest)
+	}
 	return s
+}
+
+// fullAt is how full a table counts as full, in percent.
+const fullAt = 95
+
+// problems are what is not well about a member, where the newest rules that anybody has are of a revision.
+func problems(m *v1.Member, newest uint64) string {
+	var all []string
+	say := func(is bool, format string, args ...any) {
+		if is {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	ago := func(ms uint64) time.Duration { return time.Duration(min(ms, 1<<40)) * time.Millisecond }
+	say(m.SilentMs > v1.SilentAfterMs, "not heard for %v", ago(m.SilentMs))
+	say(m.RulesVersion == "", "has no rules")
+	say(m.RulesVersion != "" && m.RulesRevision < newest, "has rules %d, not %d", m.RulesRevision, newest)
+	say(m.DegradedMs > 0, "the tier above has not answered for %v", ago(m.DegradedMs))
+	say(m.Places > 0 && m.Keys*100 >= m.Places*fullAt, "its table is full")
+	say(m.Redis != "" && m.Redis != "ok", "redis: %s", m.Redis)
+	say(m.Error != "" && m.ErrorAgeMs == 0, "%s", m.Error)
+	return strings.Join(all, "; ")
 }
 
 var kinds = map[wire.MemberKind]string{wire.MemberPop: "pop", wire.MemberRegion: "region", wire.MemberAggregator: "aggregator"}

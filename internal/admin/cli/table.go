@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf16"
+
+	"github.com/mattn/go-isatty"
+)
+
+// Output has the flag of commands that print tables.
+type Output struct {
+	Output string `short:"o" enum:"table,wide,json" default:"table" help:"How to print: as a table, as a wide one with further columns, or as json for programs."`
+}
+
+// Print prints an answer as JSON, or a list of items as a table.
+//
+// Columns are parted by blanks. Each is the path of a field of an item, such as version.revision, or several parted by |, of
+// which the first counts that has something; behind = stands the title where it is another. Columns that begin with +
+// are in wide tables alone. A line in which a column that begins with ! has something is red.
+func (o *Output) Print(out io.Writer, answer, items any, columns string) error {
+	if o.Output == "json" {
+		text, err := encode(answer, "  ")
+		if err == nil {
+			_, err = io.WriteString(out, text)
+		}
+		return err
+	}
+	return o.table(out, items, columns, coloured(out))
+}
+
+func (o *Output) table(out io.Writer, items any, columns string, coloured bool) error {
+	text, err := json.Marshal(items)
+	if err != nil {
+		return err
+	}
+	var rows []any
+	if err := json.Unmarshal(text, &rows); err != nil {
+		return err
+	}
+	all := o.columns(columns)
+	red := make([]bool, len(rows)+1)
+	page := new(bytes.Buffer)
+	table := tabwriter.NewWriter(page, 0, 0, 2, ' ', 0)
+	for i := range red {
+		cells := make([]string, len(all))
+		for j, c := range all {
+			if cells[j] = c.title; i > 0 {
+				cells[j] = c.of(rows[i-1])
+				red[i] = red[i] || c.bad && cells[j] != ""
+			}
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	_ = table.Flush() // to memory
+	for i := range red {
+		line, _ := page.ReadString('\n')
+		if coloured && red[i] {
+			line = "\x1b[31m" + strings.TrimSuffix(line, "\n") + "\x1b[0m\n"
+		}
+		if _, err := io.WriteString(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// coloured reports whether people see what is written, and want colours.
+func coloured(out io.Writer) bool {
+	return isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// isTerminal reports whether people see what is written.
+func isTerminal(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+// column is one of a table.
+type column struct {
+	title string
+	paths []string
+	bad   bool
+}
+
+// columns are those that are shown.
+func (o *Output) columns(text string) (all []column) {
+	for _, one := range strings.Fields(text) {
+		one, wide := strings.CutPrefix(one, "+")
+		one, bad := strings.CutPrefix(one, "!")
+		paths, title, named := strings.Cut(one, "=")
+		if !named {
+			title = paths
+		}
+		if !wide || o.Output == "wide" {
+			all = append(all, column{strings.ReplaceAll(title, "_", " "), strings.Split(paths, "|"), bad})
+		}
+	}
+	return all
+}
+
+// of is the cell of an item.
+func (c *column) of(item any) (text string) {
+	for _, path := range c.paths {
+		if text = safe(cell(path, at(item, path))); text != "" && text != "0" {
+			break
+		}
+	}
+	return text
+}
+
+// at is the field of a value that has a path; of a list those of its items.
+func at(value any, path string) any {
+	name, rest, more := strings.Cut(path, ".")
+	switch v := value.(type) {
+	case map[string]any:
+		if more {
+			return at(v[name], rest)
+		}
+		return v[name]
+	case []any:
+		all := make([]any, len(v))
+		for i := range v {
+			all[i] = at(v[i], path)
+		}
+		return all
+	}
+	return nil
+}
+
+// cell is a value for people. The name of its field has its unit.
+func cell(field string, value any) string {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case string:
+		if when, err := time.Parse(time.RFC3339, v); err == nil && (field == "when" || field == "until") {
+			return When(when)
+		}
+		return v
+	case bool:
+		return map[bool]string{true: "yes", false: "no"}[v]
+	case float64:
+		switch {
+		case strings.HasSuffix(field, "_ms"):
+			return ago(uint64(max(v, 0)))
+		case strings.HasSuffix(field, "_per_mille"):
+			return fmt.Sprint(v/10, "%")
+		case field == "used":
+			return fmt.Sprintf("%.0f%%", v*100)
+		case strings.HasSuffix(field, "per_second") || field == "over":
+			return strconv.FormatFloat(v, 'f', 1, 64)
+		}
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case []any:
+		var texts []string
+		for _, one := range v {
+			texts = append(texts, cell(field, one))
+		}
+		return strings.Join(texts, " ")
+	}
+	text, _ := json.Marshal(value) // it was JSON
+	return string(text)
+}
+
+// ago is a time in milliseconds, for people.
+func ago(ms uint64) string {
+	d := time.Duration(min(ms, 1<<40)) * time.Millisecond
+	if d > time.Minute {
+		return d.Round(time.Second).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
+// When is a time as tables have it.
+func When(t time.Time) string { return t.Format(time.DateTime) }
+
+// safe is a text in one line, in which what a terminal does not print is escaped: whoever sends requests chooses keys.
+func safe(text string) string { return escaped(text, "") }
+
+// escaped escapes what a terminal does not print, as JSON does, but for these runes.
+func escaped(text, but string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) || strings.ContainsRune(but, r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
+}
+
+// encode is a value as JSON.
+func encode(value any, indent string) (string, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	err := encoder.Encode(value)
+	return escaped(text.String(), "\n"), err
+}
