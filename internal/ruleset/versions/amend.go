@@ -17,7 +17,7 @@ type Listed struct {
 	Problems []amend.Problem
 }
 
-// WrongError is what is wrong with a change of the amendments, which has changed nothing.
+// WrongError is what is wrong with a change of the amendments, or with its texts. It has changed nothing.
 type WrongError struct{ error }
 
 // Unwrap is the reason.

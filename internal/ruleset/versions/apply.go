@@ -26,7 +26,7 @@ func (e *LostError) Error() string {
 }
 
 // Apply puts a document in force as a new version, which it returns. The document is of
-// [Parse]. A LostError and a [consul.RefusedError] have changed nothing. Another
+// [Parse]. A LostError, a WrongError (of c) and a [consul.RefusedError] have changed nothing. Another
 // error states whether the document may be in force.
 // The amendments stay, without those that have ended.
 func (s *Store) Apply(ctx context.Context, d *rulefile.Document, c Change) (Version, error) {
@@ -78,7 +78,7 @@ func (s *Store) apply(ctx context.Context, document []byte, c Change, rollbackTo
 // begin returns what a change is made of, and the pair of its manifest.
 func (s *Store) begin(ctx context.Context, c Change) (before Version, pair consul.Pair, err error) {
 	if err := c.check(); err != nil {
-		return Version{}, pair, err
+		return Version{}, pair, &WrongError{err}
 	}
 	before, pair, err = s.newest(ctx)
 	if err == nil && (c.On != 0 && c.On != before.Revision || c.First && !before.Zero()) {

@@ -127,6 +127,11 @@ func TestAmendRefused(t *testing.T) {
 	put("operator", v1.Override{Rule: "login", Key: []string{"acme"}, Limit: good.Limit, Why: "test"}, 422, v1.CodeAmendment, "until")
 	put("operator", both, 422, v1.CodeAmendment, "key, or hash")
 	put("operator", silent, 422, "", "why")
+	for why, text := range map[string]string{" \n": "the reason is missing", strings.Repeat("é", 1001): "at most 2000"} {
+		silent.Why = why
+		put("operator", silent, 422, v1.CodeAmendment, text)
+		refused("ann", http.MethodPut, "/v1/rules", begin, v1.Change{Document: amended, Why: why}, 422, v1.CodeAmendment, text)
+	}
 	put("operator", override("login", `"50/2m"`, "acme"), 422, v1.CodeAmendment, "2m")
 	put("operator", override("login", `"50/1m"`, "a", "b"), 422, v1.CodeAmendment, "2 values")
 	put("operator", override("gone", `"50/1m"`, "a"), 422, v1.CodeAmendment, "no rule of this name")
