@@ -115,7 +115,7 @@ type Rule struct {
 	// RetryJitter is up to how many percent of the wait are added to Retry-After, at random
 	// for each refusal; 0 to 100.
 	RetryJitter int64
-	// LiveOff (live: off) keeps the rule's keys from whoever watches the running system.
+	// LiveOff (live: off) keeps the rule's keys from whoever watches the running system, and from the access log.
 	LiveOff bool
 }
 

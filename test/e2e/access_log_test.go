@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"bufio"
+	"encoding/json"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,8 +52,108 @@ func TestAccessLogOnSocket(t *testing.T) {
 		if !lines.Scan() {
 			t.Fatalf("no line of the request on the socket: %v", lines.Err())
 		}
-		if strings.Contains(lines.Text(), `"GET /seen" 503`) {
+		if strings.Contains(lines.Text(), `"path":"/seen"`) && strings.Contains(lines.Text(), `"status":503`) {
 			return
 		}
 	}
+}
+
+// loggedRules are those of the lines in docs/install.md.
+const loggedRules = `
+rules:
+  - { name: per-user, key: [{ header: x-user }], limit: 1000/1d, algorithm: fixed_window, timeout: 1s,
+      overrides: [{ name: acme, key: [acme], limit: 1/1d }] }
+  - { name: trial, mode: shadow, match: { path: /v1/trial }, key: [], limit: 2/1d, algorithm: fixed_window }
+candidates:
+  - { rule: per-user, limit: 1/1d, until: "2100-01-01T00:00:00Z" }
+`
+
+// The access log of docs/install.md is that of envoy/pop.yaml, and Envoy writes such lines: of a request that is admitted, of one that
+// an override refuses, and of one that a candidate would refuse, which the PoP knows once its region has refused one.
+func TestAccessLogOfInstall(t *testing.T) {
+	t.Parallel()
+	proc.AwaitDay()
+	page := shipped(t, "docs/install.md")
+	if config := block(t, page, "yaml"); !strings.Contains(plain(shipped(t, "envoy/pop.yaml")), plain(config)) {
+		t.Errorf("docs/install.md has another access log than envoy/pop.yaml:\n%s", config)
+	}
+	log := filepath.Join(t.TempDir(), "access.log")
+	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, Rules: loggedRules, Bootstrap: func(b *envoy.Bootstrap) { b.SetAccessLog(log) }})
+	awaitRules(t, s)
+	defer func() {
+		if t.Failed() {
+			text, _ := os.ReadFile(log)
+			t.Logf("%s", text[:min(len(text), 4000)])
+		}
+	}()
+	logged := func(path, user, line string) {
+		t.Helper()
+		want := entry(t, line)
+		proc.Eventually(t, 10*time.Second, "the access log has "+line, func() bool {
+			s.PoPs[0].Get(path, "x-user", user)
+			text, _ := os.ReadFile(log)
+			for got := range strings.Lines(string(text)) {
+				if strings.HasSuffix(got, "\n") && reflect.DeepEqual(entry(t, got), want) {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	for i, line := range strings.Split(strings.TrimSpace(block(t, page, "")), "\n") {
+		logged("/v1/orders", []string{"ann", "acme", "ann"}[i], line)
+		if i == 2 {
+			line = strings.NewReplacer("/orders", "/trial", "per-user@candidate", "trial,per-user@candidate").Replace(line)
+			logged("/v1/trial", "ann", line)
+		}
+	}
+}
+
+// shipped is the text of a file of this repository.
+func shipped(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(proc.Root(t), path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// block is the first example of a page in a language that is not of commands.
+func block(t *testing.T, page, language string) string {
+	t.Helper()
+	first := map[string]string{"yaml": "access_log:", "": "{"}[language]
+	_, rest, found := strings.Cut(page, "\n```"+language+"\n"+first)
+	text, _, closed := strings.Cut(rest, "\n```\n")
+	if !found || !closed {
+		t.Fatalf("docs/install.md has no example in %q that begins with %s", language, first)
+	}
+	return first + text
+}
+
+// plain is a text without comments and indentation.
+func plain(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// entry is a line of the access log without what each request has of its own.
+func entry(t *testing.T, line string) map[string]any {
+	t.Helper()
+	fields := map[string]any{}
+	if err := json.Unmarshal([]byte(line), &fields); err != nil {
+		t.Fatalf("%v: %s", err, line)
+	}
+	for _, own := range []string{"time", "client", "ms", "request"} {
+		if fields[own] == nil {
+			t.Errorf("no %s in %s", own, line)
+		}
+		delete(fields, own)
+	}
+	return fields
 }

@@ -74,7 +74,7 @@ func onFailureIsNotTold(t *testing.T, p *stack.PoP, logs string) {
 			t.Errorf("%s: the client gets %s", path, r.Body)
 		}
 	}
-	for _, want := range []string{`weir="open allowed on_failure"`, `weir="shut denied on_failure"`} {
+	for _, want := range []string{`"weir":"open allowed on_failure"`, `"weir":"shut denied on_failure"`} {
 		proc.Eventually(t, 5*time.Second, "the access log has "+want, func() bool {
 			text, err := os.ReadFile(logs)
 			return err == nil && strings.Contains(string(text), want)

@@ -266,7 +266,7 @@ func (w *expanded) candidate() func() {
 	w.expect("200 200 200 429 429", "/live", "x-user", "ann")
 	w.expect("200 200 200 200", "/live", "x-user", "ann", "x-probe", "1")
 	w.counted("lift", "exempt", 4)
-	w.logged(`weir="lift exempt`)
+	w.logged(`"weir":"lift exempt"`)
 	counts := func(denied int64) {
 		w.Helper()
 		w.counted("live", "denied", denied)

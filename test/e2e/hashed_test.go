@@ -120,7 +120,7 @@ func (w *expanded) spentInPlain() int64 {
 func (w *expanded) search() {
 	w.setSecrets(0, newerSecret, olderSecret)
 	hashes := w.hashesOf(value)
-	w.logged("weir-denied:secret-global ")
+	w.logged(`"weir-denied:secret-global","key":"\\h`)
 	shown := w.shown()
 	for where, want := range map[string][]string{
 		"Redis": append(hashes, "{login@2d:ann}"), "state": hashes, "Consul": {"in-plain"}, "one.copy": {"in-plain"},

@@ -81,7 +81,7 @@ func TestRefusals(t *testing.T) {
 		{"/secret", []string{"content-type", "application/grpc"}, 200, map[string]string{"Grpc-Status": "^8$", "Grpc-Message": "^[^:]*$", "X-Weir-Rule": "^$"}, `^$`},
 		{"/tiers", []string{"x-tier", "gold"}, 429, map[string]string{"X-Weir-Rule": "^tiers/gold$", "Ratelimit-Policy": `^"tiers";q=2;w=3600$`}, "."},
 		{"/tiers", []string{"x-tier", "tin"}, 429, map[string]string{"X-Weir-Rule": "^tiers/override-2$", "Ratelimit-Policy": `^"tiers";q=1;w=3600$`}, "."},
-		{"/keys", nil, 429, map[string]string{"X-Weir-Rule": "^keys/acme$", "Ratelimit-Policy": `^"keys";q=2;w=86400$`}, `"violated-policies":\["keys"\]`},
+		{"/keys", nil, 429, map[string]string{"X-Weir-Rule": "^keys/acme$", "Ratelimit-Policy": `^"keys";q=2;w=86400$`}, `"violated-policies":\["keys"\],"rule":"keys","override":"acme","policy":"\\"keys\\";q=2;w=86400","remaining":0,"retry-after":[1-9]\d*}`},
 		{"/each", nil, 429, map[string]string{"X-Weir-Rule": "^each/globex$", "Ratelimit-Policy": `^"each";q=2;w=86400$`}, "."},
 		// The rate limit service: the status is Envoy's, and the headers are those of envoyproxy/ratelimit.
 		{"/", []string{"x-bound", "ann"}, 429, map[string]string{"Content-Type": `^application/json$`, "X-Weir-Rule": "^$"}, `^{"rule": "bound"}$`},
@@ -114,11 +114,14 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("Retry-After has %d values of 30", len(seen))
 	}
 
-	for _, want := range []string{" weir-denied:secret ", " weir-denied:tiers/gold override=gold policy=\"tiers\";q=2;w=3600 ", " via_upstream override=gold policy=",
-		" weir-denied:keys/acme override=acme policy=\"keys\";q=2;w=86400 ", " via_upstream override=acme policy=", " weir-denied:each/globex override=globex "} {
+	const key = `","key":"ann<script>\\"".*` // as JSON has it
+	for _, want := range []string{`:secret` + key + `"remaining":"0".*"rule":"secret"`, `:tiers/gold` + key + `"override":"gold".*"policy":"\\"tiers\\";q=2;w=3600"`,
+		`via_upstream".*"override":"gold"`, `:keys/acme` + key + `"override":"acme".*"policy":"\\"keys\\";q=2;w=86400"`, `via_upstream".*"override":"acme"`,
+		`:each/globex` + key + `"override":"globex"`} {
+		line := regexp.MustCompile(want)
 		proc.Eventually(t, 10*time.Second, "the access log has "+want, func() bool {
 			text, err := os.ReadFile(logs)
-			return err == nil && strings.Contains(string(text), want)
+			return err == nil && line.Match(text)
 		})
 	}
 	gold := regexp.MustCompile(`(?m)^weir_decisions{rule="tiers",override="gold",decision="denied"} 1$`)

@@ -118,7 +118,7 @@ func (g *gateway) serves(t *testing.T, roots *x509.CertPool, host, path string) 
 	if resp.StatusCode != http.StatusOK || string(body) != "x-user-id=" || resp.Header.Get("RateLimit") == "" {
 		t.Errorf("%s: %s, %v, %s; want 200, RateLimit, and no header of the client", url, resp.Status, resp.Header, body)
 	}
-	proc.Eventually(t, 0, "a line in the access log", func() bool { return strings.Contains(g.Log(), `"GET `+path+`" 200`) })
+	proc.Eventually(t, 0, "a line in the access log", func() bool { return strings.Contains(g.Log(), `"path":"`+path+`"`) })
 }
 
 // rulesRevision is that of the rules that a PoP has, and 0 without rules.

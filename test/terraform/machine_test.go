@@ -260,7 +260,7 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 		t.Errorf("the aggregator granted %v units to the region eu, %v", n, err)
 	}
 	p.AwaitUp(func() string {
-		if !strings.Contains(p.Log(), `"GET /page" 429`) {
+		if !strings.Contains(p.Log(), `"details":"weir-denied:`) {
 			return "the access log has no line of a refused request"
 		}
 		return ""

@@ -195,7 +195,7 @@ func (d *decider) untake(now lease.Millis, h *hit) {
 }
 
 // decideShadows evaluates the shadow rules of a request that passes, for the
-// counters only.
+// counters and the access log only.
 func (d *decider) decideShadows(now lease.Millis, r *Request) {
 	for i := range d.matches.Hits {
 		m := &d.matches.Hits[i]
@@ -212,6 +212,10 @@ func (d *decider) decideShadows(now lease.Millis, r *Request) {
 		}
 		if verdict != holder.Wait {
 			d.countShadow(now, &h, verdict)
+		}
+		if verdict == holder.Refuse {
+			_, name := p.Own(h.own)
+			r.WouldDeny = append(r.WouldDeny, name)
 		}
 		if h.slots != nil {
 			r.shadows = append(r.shadows, h)

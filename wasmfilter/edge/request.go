@@ -44,6 +44,9 @@ type Request struct {
 	RetryAfter lease.Millis
 	// Waited is how long the request waited.
 	Waited lease.Millis
+	// WouldDeny names the shadow rules and candidates that would have refused a request that
+	// passes, as far as the PoP knew that without asking.
+	WouldDeny []string
 
 	trace     string // its traceparent, if it waits and has one
 	hits      []hit
@@ -144,6 +147,15 @@ func (r *Request) Governing(of rule.Headers) (nearest *Quota) {
 	return nearest
 }
 
+// DeniedKey is the key for which the request is refused, as it is counted; empty where it is not known, or
+// where nobody is to see it.
+func (r *Request) DeniedKey() []byte {
+	if h := &r.hits[r.denier]; !h.lacks && !h.policy.Rule.LiveOff {
+		return h.key.Text
+	}
+	return nil
+}
+
 // Holds reports whether the request holds slots until it ends.
 func (r *Request) Holds() bool {
 	for i := range r.hits {
@@ -156,7 +168,10 @@ func (r *Request) Holds() bool {
 
 // begin makes r ready for another request.
 func (r *Request) begin(now lease.Millis) {
-	*r = Request{Stream: r.Stream, hits: r.hits[:0], shadows: r.shadows[:0], keys: r.keys[:0], arrived: now, serial: r.serial + 1}
+	*r = Request{
+		Stream: r.Stream, WouldDeny: r.WouldDeny[:0], hits: r.hits[:0], shadows: r.shadows[:0], keys: r.keys[:0],
+		arrived: now, serial: r.serial + 1,
+	}
 }
 
 // keepKeys copies the keys of the hits: the matcher will write over its own.

@@ -15,8 +15,12 @@ func TestNoSecret(t *testing.T) {
 	for action, want := range map[string]Outcome{"allow": Admit, "deny": Deny} {
 		w := newWorld(t, 1, strings.Replace(hashedRule, "ALLOW", action, 1))
 		for range 5 {
-			if r := w.request(0, "/v1/a", "hunter2"); r.Outcome != want || !r.Degraded || len(w.calls) > 0 {
+			r := w.request(0, "/v1/a", "hunter2")
+			if r.Outcome != want || !r.Degraded || len(w.calls) > 0 {
 				t.Errorf("%s: outcome %v, degraded %v, %d calls", action, r.Outcome, r.Degraded, len(w.calls))
+			}
+			if key := r.DeniedKey(); want == Deny && len(key) > 0 {
+				t.Errorf("the access log gets the key %q", key)
 			}
 		}
 	}
@@ -40,6 +44,9 @@ func TestSecret(t *testing.T) {
 	}
 	if n := admitted(); n != 3 {
 		t.Errorf("admitted %d of 3", n)
+	}
+	if key := string(w.request(0, "/v1/a", "hunter2").DeniedKey()); !strings.HasPrefix(key, `\h`) {
+		t.Errorf("the access log gets the key %q", key)
 	}
 	w.region.secret = &rule.Secret{2}
 	w.admit(0, "/v1/a", "other") // its reply names the new secret

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/wire"
 )
 
 // each runs a test on the filter as Go code, and on the module that was built.
@@ -83,6 +84,37 @@ func TestExempt(t *testing.T) {
 	})
 }
 
+// The access log gets the shadow rules that would refuse a request that is admitted, as soon as the PoP knows it.
+func TestShadowRefusalIsLogged(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, `{"rules":[
+			{"name":"user","key":[{"header":"x-user"}],"limit":"100/1d"},
+			{"name":"asks","mode":"shadow","key":[{"header":"x-user"}],"limit":"1/1d"},
+			{"name":"trial","mode":"shadow","scope":"pop","key":[{"header":"x-user"}],"limit":"3/1d",
+				"overrides":[{"name":"tin","when":{"header":{"x-tier":"tin"}},"limit":"1/1d"}]}]}`), 1)
+		grant := granting(func(w *wire.Want) lease.Grant {
+			if w.Rule == "asks" {
+				return lease.Grant{Status: lease.Denied, Limit: 1, RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500}
+			}
+			return lease.Grant{Status: lease.OK, Granted: 1, TTL: 10_000, Limit: 100, Remaining: 90, Reset: 60_000}
+		})
+		for i, c := range []struct{ tier, shadow string }{
+			{"", ""}, // nobody waits for the answer to a shadow rule
+			{"", "asks"}, {"", "asks"}, {"", "asks,trial"}, {"tin", "asks"}, {"tin", "asks,trial/tin"},
+		} {
+			x := e.send(0, ":path", "/", "x-user", "ann", "x-tier", c.tier)
+			e.settle(grant)
+			want := ""
+			if c.shadow != "" {
+				want = "weir.shadow=" + c.shadow + " "
+			}
+			if e.complete(x); x.status != 0 || x.tags != want {
+				t.Errorf("%d: status %d, the access log gets %q, want %q", i, x.status, x.tags, want)
+			}
+		}
+	})
+}
+
 // With span_tags each decision is where Envoy's tracer finds it, also one from a lease.
 func TestSpanTags(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {
@@ -100,8 +132,9 @@ func TestSpanTags(t *testing.T) {
 			e.settle(grantOf(0))
 			got = append(got, x.tags)
 			want := make([]string, 7)
+			want[6] = "weir.rule=user weir.key=bob weir.remaining=0 "
 			if on {
-				allowed, denied := "weir.rule=user weir.outcome=allowed weir.consistency=leased weir.degraded=false ", "weir.rule=user weir.outcome=denied weir.consistency=leased weir.degraded=false "
+				allowed, denied := "weir.rule=user weir.outcome=allowed weir.consistency=leased weir.degraded=false ", "weir.rule=user weir.outcome=denied weir.consistency=leased weir.degraded=false weir.key=bob weir.remaining=0 "
 				want = []string{allowed, allowed, allowed, allowed, allowed, allowed, denied}
 			}
 			for i := range want {
@@ -136,9 +169,11 @@ func TestRefused(t *testing.T) {
 					t.Errorf("%d: %s is %q, want %q", i, name, got, want)
 				}
 			}
-			if !strings.Contains(x.body, `"type":"https://iana.org/assignments/http-problem-types#quota-exceeded"`) ||
-				!strings.Contains(x.body, `"violated-policies":["user"]`) || !strings.Contains(x.body, `"status":429`) {
-				t.Errorf("%d: body %s", i, x.body)
+			const body = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+				`"title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"violated-policies":["user"],` +
+				`"rule":"user","policy":"\"user\";q=100;w=60","remaining":0,"retry-after":31}` + "\n"
+			if x.body != body || x.tags != "weir.rule=user weir.key=ann weir.remaining=0 " {
+				t.Errorf("%d: body %s, the access log gets %q", i, x.body, x.tags)
 			}
 			e.complete(x)
 		}

@@ -33,17 +33,16 @@ import (
 //	weir-denied:login
 //	weir-denied:per-user/gold
 //
-// What is decided without the region is filter state, %FILTER_STATE(wasm.weir:PLAIN)%, which
-// costs a call of the host:
+// The rest is filter state, such as %FILTER_STATE(wasm.weir.rule:PLAIN)%. Each costs a call of the
+// host, so a request that is admitted has none unless there is something to say:
 //
-//	login allowed on_failure
+//	weir            what is decided without the region, login allowed on_failure,
+//	                or the exempt rule by which a request passes if no other rule decides on it, internal exempt
+//	weir.shadow     the shadow rules and candidates that would have refused it, with a comma between them
 //
-// So is the exempt rule by which a request passes, if no other rule decides on it:
-//
-//	internal exempt
-//
-// With span_tags it is also in parts, for all requests, as weir.rule, weir.outcome (allowed
-// or denied), weir.consistency, weir.degraded (true or false) and, if one is used, weir.override.
+// A refusal has weir.rule, weir.override if one is used, weir.key, which is what the key is counted by, so
+// perhaps a hash, and nothing with live: off, and weir.remaining. With span_tags all requests have
+// weir.rule, weir.outcome (allowed or denied), weir.consistency, weir.degraded (true or false) and weir.override.
 const (
 	headerPolicy  = "ratelimit-policy"
 	headerLimit   = "ratelimit"
@@ -80,9 +79,13 @@ func (p *plugin) annotate(s *stream) {
 	p.xRateLimit(r, p.host.addResponseHeader)
 }
 
-// report writes to the access log that a request is admitted without its region.
+// report writes to the access log that a request is admitted without its region, or that a
+// shadow rule would refuse it.
 func (p *plugin) report(r *edge.Request) {
 	p.tag(r)
+	if len(r.WouldDeny) > 0 {
+		p.host.setState("weir.shadow", strings.Join(r.WouldDeny, ","))
+	}
 	if !r.Degraded {
 		return
 	}
@@ -95,33 +98,39 @@ func (p *plugin) report(r *edge.Request) {
 
 // reportExempt writes to the access log that no rule decides on a request, because of an exempt one.
 func (p *plugin) reportExempt(by string) {
-	p.buf.text = append(append(p.buf.text[:0], by...), " exempt"...)
+	p.buf.text = appendAll(p.buf.text[:0], by, " exempt")
 	p.host.setState(decisionState, text(p.buf.text))
 }
 
-// tag puts the decision on a request where Envoy's tracer finds it: the rule that denied, or
-// that is nearest its limit.
+// tag puts on a request that is refused, or with span_tags on each, where access log and tracer find it:
+// the rule that denied, or that is nearest its limit, and what it decided by.
 func (p *plugin) tag(r *edge.Request) {
-	if !p.cfg.SpanTags {
+	denied := r.Outcome == edge.Deny
+	if !denied && !p.cfg.SpanTags {
 		return
 	}
 	g := r.Governing(rule.AnyHeaders)
 	if g == nil {
 		return
 	}
-	outcome, degraded := "allowed", "false"
-	if r.Outcome == edge.Deny {
-		outcome = "denied"
-	}
-	if r.Degraded {
-		degraded = "true"
-	}
 	p.host.setState("weir.rule", g.Rule.Name)
-	p.host.setState("weir.outcome", outcome)
-	p.host.setState("weir.consistency", g.Rule.Consistency.String())
-	p.host.setState("weir.degraded", degraded)
+	if p.cfg.SpanTags {
+		outcome := "allowed"
+		if denied {
+			outcome = "denied"
+		}
+		p.host.setState("weir.outcome", outcome)
+		p.host.setState("weir.consistency", g.Rule.Consistency.String())
+		p.host.setState("weir.degraded", strconv.FormatBool(r.Degraded))
+	}
 	if override := g.Override(); override != "" {
 		p.host.setState("weir.override", override)
+	}
+	if denied {
+		if key := r.DeniedKey(); len(key) > 0 {
+			p.host.setState("weir.key", text(key))
+		}
+		p.host.setState("weir.remaining", p.buf.number(g.Remaining))
 	}
 }
 
@@ -159,18 +168,17 @@ func (b *response) limit(name string, remaining, seconds int64, timed bool) stri
 
 // decision puts together what the access log shows; name is empty for before_rules.
 func (b *response) decision(name string, r *edge.Request) {
-	if b.details = append(b.details[:0], "weir-before-rules"...); name != "" {
-		b.details = append(append(b.details[:0], "weir-denied:"...), name...)
+	if b.details = appendAll(b.details[:0], "weir-before-rules"); name != "" {
+		b.details = appendAll(b.details[:0], "weir-denied:", name)
 	}
-	b.log = append(b.log[:0], name...)
+	outcome, degraded := " allowed", ""
 	if r.Outcome == edge.Deny {
-		b.log = append(b.log, " denied"...)
-	} else {
-		b.log = append(b.log, " allowed"...)
+		outcome = " denied"
 	}
 	if r.Degraded {
-		b.log = append(b.log, " on_failure"...)
+		degraded = " on_failure"
 	}
+	b.log = appendAll(b.log[:0], name, outcome, degraded)
 }
 
 // xRateLimit adds the X-RateLimit-* headers of the rules that have them.
@@ -201,8 +209,10 @@ const grpcUnavailable = 14
 type refused struct {
 	rule     *rule.Rule // nil: before_rules
 	name     string     // with the override
+	override string     // empty: none is used
 	policy   string
 	limit    int64
+	left     int64 // units
 	status   int
 	seconds  int64 // until the limit has more
 	retry    int64 // seconds of Retry-After; 0: there is none
@@ -226,8 +236,8 @@ func (p *plugin) refuse(r *edge.Request) {
 	}
 	g := r.Governing(rule.AnyHeaders)
 	if g != nil {
-		this.rule, this.name, this.policy, this.limit = g.Rule, g.Name, g.Policy, g.Limit
-		this.seconds = ceilSeconds(g.Reset)
+		this.rule, this.name, this.override, this.policy = g.Rule, g.Name, g.Override(), g.Policy
+		this.limit, this.left, this.seconds = g.Limit, g.Remaining, ceilSeconds(g.Reset)
 	}
 	if b := &p.buf; this != b.last || g != nil && g.Rule.Headers&rule.XRateLimit != 0 || !r.Alone() {
 		b.last = this
@@ -259,9 +269,9 @@ func (p *plugin) refusalHeaders(r *edge.Request, this *refused) {
 	if !p.cfg.Headers || this.hidden() {
 		return
 	}
-	if g := r.Governing(rule.Draft); g != nil {
+	if this.rule.Headers&rule.Draft != 0 {
 		h.add(headerPolicy, p.buf.policy(r))
-		h.add(headerLimit, p.buf.limit(this.rule.Name, g.Remaining, this.seconds, this.seconds > 0))
+		h.add(headerLimit, p.buf.limit(this.rule.Name, this.left, this.seconds, this.seconds > 0))
 	}
 	h.add(headerRule, this.name)
 	p.xRateLimit(r, h.add)
@@ -289,20 +299,38 @@ func (b *response) problem(this *refused) {
 		kind, title = "quota-exceeded", "Request cannot be satisfied as assigned quota has been exceeded"
 	}
 	if this.grpc {
-		b.body = append(b.body[:0], title...)
-		if !this.hidden() {
-			b.body = append(append(b.body, ": "...), this.rule.Name...)
+		if b.body = appendAll(b.body[:0], title); !this.hidden() {
+			b.body = appendAll(b.body, ": ", this.rule.Name)
 		}
 		return
 	}
-	b.body = append(b.body[:0], `{"type":"https://iana.org/assignments/http-problem-types#`...)
-	b.body = append(append(b.body, kind...), `","title":"`...)
-	b.body = append(append(b.body, title...), `","status":`...)
+	b.body = appendAll(b.body[:0], `{"type":"https://iana.org/assignments/http-problem-types#`, kind, `","title":"`, title, `","status":`)
 	b.body = strconv.AppendInt(b.body, int64(this.status), 10)
 	if !this.hidden() {
-		b.body = append(append(append(b.body, `,"violated-policies":["`...), this.rule.Name...), `"]`...)
+		b.violated(this)
 	}
-	b.body = append(b.body, "}\n"...)
+	b.body = appendAll(b.body, "}\n")
+}
+
+// violated adds to a problem document what the headers state of the rule. Names have nothing that JSON escapes.
+func (b *response) violated(this *refused) {
+	name := this.rule.Name
+	b.body = appendAll(b.body, `,"violated-policies":["`, name, `"],"rule":"`, name)
+	if this.override != "" {
+		b.body = appendAll(b.body, `","override":"`, this.override)
+	}
+	b.body = strconv.AppendQuote(appendAll(b.body, `","policy":`), this.policy)
+	b.body = strconv.AppendInt(appendAll(b.body, `,"remaining":`), this.left, 10)
+	if this.retry > 0 {
+		b.body = strconv.AppendInt(appendAll(b.body, `,"retry-after":`), this.retry, 10)
+	}
+}
+
+func appendAll(dst []byte, parts ...string) []byte {
+	for _, part := range parts {
+		dst = append(dst, part...)
+	}
+	return dst
 }
 
 // callHeaders are the headers of a call to the region.

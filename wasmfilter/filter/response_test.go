@@ -147,6 +147,9 @@ func TestOverrideByKeyIsNamed(t *testing.T) {
 				if override != "" {
 					tag, name = "weir.override="+override+" ", "user/"+override
 				}
+				if status == 429 {
+					tag += "weir.key=" + header(x.request, "x-user") + " weir.remaining=0 "
+				}
 				e.complete(x)
 				if x.status != status || header(x.response, "ratelimit-policy") != policy || !strings.HasSuffix(x.tags, "weir.degraded=false "+tag) {
 					t.Errorf("%s: status %d, headers %q, tags %q; want %s", what, x.status, x.response, x.tags, name)
@@ -219,10 +222,14 @@ func TestOverrideIsNamed(t *testing.T) {
 			if header(x.response, "x-weir-rule") != want.name || x.details != "weir-denied:"+want.name || header(x.response, "ratelimit-policy") != want.policy {
 				t.Errorf("%q: details %s, headers %q", tier, x.details, x.response)
 			}
-			if !strings.HasSuffix(x.tags, "weir.degraded=false "+want.tag) {
+			if x.tags != "weir.rule=user weir.outcome=denied weir.consistency=leased weir.degraded=false "+want.tag+"weir.key=ann weir.remaining=0 " {
 				t.Errorf("%q: tags %q", tier, x.tags)
 			}
-			if !strings.Contains(x.body, `"violated-policies":["user"]`) {
+			_, override, _ := strings.Cut(want.name, "/")
+			if override != "" {
+				override = `"override":"` + override + `",`
+			}
+			if !strings.Contains(x.body, `"violated-policies":["user"],"rule":"user",`+override+`"policy":`+strconv.Quote(want.policy)+`,"remaining":0,`) {
 				t.Errorf("%q: body %s", tier, x.body)
 			}
 		}
@@ -233,6 +240,27 @@ func TestOverrideIsNamed(t *testing.T) {
 		} {
 			if got := e.metrics[name]; got != want {
 				t.Errorf("%s is %d, want %d; %v", name, got, want, e.metrics)
+			}
+		}
+	})
+}
+
+// Two keys that lack different amounts are told so, and a key whose rule has live: off is not in the access log.
+func TestWhatRemainsOfEachKey(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		for fields, keys := range map[string]bool{"": true, `,"live":"off"`: false} {
+			e := start(withFields(t, `"scope":"pop","cost":{"header":"x-cost","max":100}`+fields), 1)
+			for user, left := range map[string]string{"ann": "30", "bob": "20"} {
+				e.get(0, "/v1/a", "x-user", user, "x-cost", map[string]string{"ann": "70", "bob": "80"}[user])
+				x := e.get(0, "/v1/a", "x-user", user, "x-cost", "40")
+				want := "weir.rule=user weir.remaining=" + left + " "
+				if keys {
+					want = "weir.rule=user weir.key=" + user + " weir.remaining=" + left + " "
+				}
+				if x.status != 429 || !strings.HasPrefix(header(x.response, "ratelimit"), `"user";r=`+left+";") ||
+					!strings.Contains(x.body, `"remaining":`+left+",") || x.tags != want {
+					t.Errorf("%s: headers %q, body %s, the access log gets %q; want %s left", user, x.response, x.body, x.tags, left)
+				}
 			}
 		}
 	})
