@@ -1,11 +1,9 @@
 package redisstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -25,8 +23,9 @@ for i = 1, #ARGV, 3 do
 end
 redis.call('PEXPIRE', KEYS[1], 60000)`
 
-// pageScript returns the time in milliseconds, where the next page begins, and a page of names and notes. It drops
-// notes whose time is over, and those that lie ahead: the clock was set back. ARGV: where the page begins.
+// pageScript returns the time in milliseconds, where the next page begins, and a page of notes: for each its name, its two
+// times and its text. It drops notes whose time is over, and those that lie ahead: the clock was set back. ARGV: where the
+// page begins.
 const pageScript = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -37,17 +36,14 @@ for i = 1, #page[2], 2 do
   if not at or tonumber(ends) <= now or tonumber(at) > now then
     redis.call('HDEL', KEYS[1], page[2][i])
   else
-    notes[#notes + 1], notes[#notes + 2] = page[2][i], page[2][i + 1]
+    local n, text = #notes, string.sub(page[2][i + 1], #at + #ends + 3)
+    notes[n + 1], notes[n + 2], notes[n + 3], notes[n + 4] = page[2][i], tonumber(at), tonumber(ends), text
   end
 end
 return {now, page[1], notes}`
 
-const (
-	// postedAtOnce bounds the texts that one script gets, so that no decision waits long for it.
-	postedAtOnce = 128 << 10
-	// mostPages bounds what a reading reads: a hash of other programs may be endless.
-	mostPages = 4096
-)
+// postedAtOnce bounds the texts that one script gets, so that no decision waits long for it.
+const postedAtOnce = 128 << 10
 
 // board is a [live.Board] in this Redis.
 type board struct {
@@ -93,7 +89,7 @@ func (b *board) Put(ctx context.Context, notes []live.Note) error {
 
 func (b *board) All(ctx context.Context) (notes []live.Note, now int64, err error) {
 	cursor, seen := "0", map[string]bool{} // a page may have notes of one before
-	for range mostPages {
+	for {
 		page, err := b.eval(ctx, pageScript, cursor).Slice()
 		if err != nil {
 			return nil, 0, err
@@ -104,27 +100,18 @@ func (b *board) All(ctx context.Context) (notes []live.Note, now int64, err erro
 		now, _ = page[0].(int64)
 		cursor, _ = page[1].(string)
 		found, _ := page[2].([]any)
-		for i := 0; i+1 < len(found); i += 2 {
-			id, _ := found[i].(string)
-			value, _ := found[i+1].(string)
-			if n, ok := noteOf(id, []byte(value)); ok && !seen[id] {
-				seen[id], notes = true, append(notes, n)
+		for ; len(found) >= 4; found = found[4:] {
+			n := live.Note{}
+			n.ID, _ = found[0].(string)
+			n.At, _ = found[1].(int64)
+			n.Until, _ = found[2].(int64)
+			text, _ := found[3].(string)
+			if n.Text = []byte(text); !seen[n.ID] {
+				seen[n.ID], notes = true, append(notes, n)
 			}
 		}
 		if cursor == "0" {
 			return notes, now, nil
 		}
 	}
-	return nil, 0, fmt.Errorf("redis: %s has more than %d pages", b.key, mostPages)
-}
-
-// noteOf reads the value of a note.
-func noteOf(id string, value []byte) (n live.Note, ok bool) {
-	at, rest, _ := bytes.Cut(value, []byte(" "))
-	ends, text, ok := bytes.Cut(rest, []byte(" "))
-	n = live.Note{ID: id, Text: text}
-	var errAt, errEnds error
-	n.At, errAt = strconv.ParseInt(string(at), 10, 64)
-	n.Until, errEnds = strconv.ParseInt(string(ends), 10, 64)
-	return n, ok && errAt == nil && errEnds == nil
 }
