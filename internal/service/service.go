@@ -3,7 +3,7 @@
 //
 //	handler.go     HTTP and gRPC to messages; call.go: the memory and the time of one
 //	check.go       what a call may state
-//	holders.go     the callers, of which no call is applied twice; sources.go: where they call from
+//	holders.go     the callers, of which no call is applied twice, and where they call from
 //	catalog.go     the rules in force, as policies
 //	counters.go    what operators ask of single counters
 //	exchange.go    one call of Acquire; slot_call.go: one for the slots of a request; report.go: one of Report
