@@ -10,10 +10,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -143,7 +146,7 @@ func (t *Tier) newDesk(p *Program) *live.Desk {
 	const mostReports = 32 << 20
 	c := live.Config{
 		Regions: p.Above == nil, Self: t.newSelf(p), Known: t.knows, PerSecond: t.perSecond,
-		MaxBytes: int(min(max(t.room.Table/4, 1<<20), mostReports)), MaxHolders: t.cfg.MaxHoldersPerAddress, Log: t.Log,
+		MaxBytes: min(max(t.room.Table/4, 1<<20), mostReports), Log: t.Log,
 	}
 	if p.Above == nil {
 		c.Expected = t.rules.regionNames
@@ -167,18 +170,20 @@ func (t *Tier) knows(rule string) bool                  { return t.Service.Knows
 func (t *Tier) perSecond(rule, override string) float64 { return t.Service.PerSecond(rule, override) }
 
 // newSelf returns how this replica does.
-func (t *Tier) newSelf(p *Program) func() wire.Member {
+func (t *Tier) newSelf(p *Program) func() *quotapb.Member {
 	const holderBytes = 16
 	began := time.Now()
-	m := wire.Member{Kind: wire.MemberAggregator, Holder: make([]byte, holderBytes), Version: clipped(telemetry.Version(), wire.MaxVersion)}
+	m := &quotapb.Member{
+		Kind: quotapb.MemberKind_MEMBER_KIND_AGGREGATOR, Holder: make([]byte, holderBytes), Version: clipped(telemetry.Version(), wire.MaxVersion),
+	}
 	_, _ = rand.Read(m.Holder) // never fails
 	host, _ := os.Hostname()
 	m.Name = clipped(host, wire.MaxPop)
 	if p.Above != nil {
-		m.Kind, m.Region = wire.MemberRegion, p.Above.Region
+		m.Kind, m.Region = quotapb.MemberKind_MEMBER_KIND_REGION, p.Above.Region
 	}
-	return func() wire.Member {
-		now := m
+	return func() *quotapb.Member {
+		now := proto.CloneOf(m)
 		version, revision := t.rules.version()
 		number, problem := rule.Number(revision), ""
 		if _, problem = t.rules.state(); problem == "" {

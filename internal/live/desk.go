@@ -12,7 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/repeat"
+	"github.com/weirlimit/weir/internal/room"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
@@ -30,8 +34,8 @@ const (
 
 // Watch is what somebody wants to see. The zero value is the members and the rules.
 type Watch struct {
-	Keys bool      // which keys come most
-	Tap  *wire.Tap // these decisions, PerSecond of all holders together; nil: none
+	Keys bool         // which keys come most
+	Tap  *quotapb.Tap // these decisions, PerSecond of all holders together; nil: none
 }
 
 // Above is the tier above, which may watch this one. It is safe for concurrent use.
@@ -39,7 +43,7 @@ type Above interface {
 	// Watched is for how long from now somebody watches there, by its answers to other calls; 0: nobody.
 	Watched() time.Duration
 	// Report shows it the region. The holder, its protocol and the region are filled in.
-	Report(ctx context.Context, m *wire.ReportRequest) (*wire.ReportResponse, error)
+	Report(ctx context.Context, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error)
 }
 
 // Config is what a desk is made of.
@@ -50,7 +54,7 @@ type Config struct {
 	// Region is the name of the own region; empty: it has none.
 	Region string
 	// Self is how the own process does. It is called once a second while somebody watches.
-	Self func() wire.Member
+	Self func() *quotapb.Member
 	// Expected are the names of regions that should show themselves; nil: none.
 	Expected func() []string
 	// Known reports whether a rule is in force; what is shown of others is left out. nil: all are.
@@ -60,9 +64,9 @@ type Config struct {
 	PerSecond func(rule, override string) float64
 	// Above is the tier above; nil: there is none.
 	Above Above
-	// MaxBytes bounds the reports that are remembered, 0: 32 MiB; MaxHolders the holders of one address, 0: 128.
-	MaxBytes, MaxHolders int
-	Log                  *slog.Logger // nil: nothing is logged
+	// MaxBytes bounds the reports that are remembered, of which one address has a quarter; 0: 32 MiB.
+	MaxBytes int64
+	Log      *slog.Logger // nil: nothing is logged
 }
 
 // Desk takes reports and shows them. Create it with [New]; [Desk.Run] has to run beside it. It is safe for concurrent
@@ -84,7 +88,6 @@ type Desk struct {
 	view    *View            // the last one
 	away    error            // why there is none
 	made    time.Time        // when one, or none, was made
-	rated   map[string]rated // of the last view, by ID
 	passed  map[string]int64 // notes whose decisions the tier above has, by ID: when they came; belongs to Run
 }
 
@@ -96,20 +99,22 @@ type watched struct {
 
 // New makes the desk of a replica that has just started.
 func New(c Config) *Desk {
-	c.MaxBytes, c.MaxHolders = cmp.Or(c.MaxBytes, 32<<20), cmp.Or(c.MaxHolders, 128)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Desk{
 		config: c, id: rand.Text(), viewers: map[*Watch]time.Time{},
-		taken: newTaken(c.MaxBytes, c.MaxHolders),
+		taken: taken{room: room.NewInFlight[string](cmp.Or(c.MaxBytes, 32<<20)), rows: map[string]*report{}},
 	}
 }
 
 // Run does what is to be done once a second, until ctx ends.
 func (d *Desk) Run(ctx context.Context) error {
 	for odd := false; ; odd = !odd {
-		if d.post(ctx); !odd {
+		if notes := d.taken.due(time.Now()); len(notes) > 0 {
+			d.put(ctx, d.config.Reports, notes...)
+		}
+		if !odd {
 			d.turn(ctx)
 		}
 		if !repeat.Sleep(ctx, repeat.Jittered(turnEvery/2)) {
@@ -129,8 +134,8 @@ func (d *Desk) turn(ctx context.Context) {
 		return
 	}
 	if d.config.Self != nil {
-		own := wire.ReportRequest{Members: []wire.Member{d.config.Self()}}
-		d.put(ctx, d.config.Reports, Note{ID: "s" + d.id, Text: own.Append(nil), For: noteTime})
+		own := &quotapb.ReportRequest{Members: []*quotapb.Member{d.config.Self()}}
+		d.put(ctx, d.config.Reports, Note{ID: "s" + d.id, Text: encode(own), For: noteTime})
 	}
 	if first && d.config.Above != nil && d.config.Above.Watched() > 0 {
 		d.passUp(ctx)
@@ -213,7 +218,6 @@ func (d *Desk) learn(ctx context.Context) (first bool) {
 	d.mu.Unlock()
 	if w.until.IsZero() {
 		d.watch.Store(nil)
-		d.taken.forgetAll()
 		return false
 	}
 	d.watch.Store(&w)
@@ -261,29 +265,28 @@ func (w Watch) join(o Watch) Watch {
 		w.Tap = cmp.Or(w.Tap, o.Tap)
 		return w
 	}
-	both := *w.Tap
-	if both.Rule != o.Tap.Rule {
-		both.Rule = ""
+	both := &quotapb.Tap{PerSecond: max(w.Tap.PerSecond, o.Tap.PerSecond)}
+	if w.Tap.Rule == o.Tap.Rule {
+		both.Rule = w.Tap.Rule
 	}
-	if !slices.Equal(both.Key, o.Tap.Key) {
-		both.Key = nil
+	if slices.Equal(w.Tap.Key, o.Tap.Key) {
+		both.Key = w.Tap.Key
 	}
-	if both.Outcome != o.Tap.Outcome {
-		both.Outcome = 0
+	if w.Tap.Outcome == o.Tap.Outcome {
+		both.Outcome = w.Tap.Outcome
 	}
-	both.PerSecond = max(both.PerSecond, o.Tap.PerSecond)
-	w.Tap = &both
+	w.Tap = both
 	return w
 }
 
 // encode is the text of the note of a watch.
 func (w Watch) encode() []byte {
-	return (&wire.ReportResponse{Protocol: wire.Protocol, Keys: w.Keys, Tap: w.Tap}).Append(nil)
+	return encode(&quotapb.ReportResponse{Protocol: wire.Protocol, Keys: w.Keys, Tap: w.Tap})
 }
 
 func decodeWatch(text []byte) (w Watch, ok bool) {
-	var m wire.ReportResponse
-	if m.Decode(text) != nil || !wire.Supported(m.Protocol) {
+	m := new(quotapb.ReportResponse)
+	if proto.Unmarshal(text, m) != nil || !wire.Supported(m.Protocol) {
 		return w, false
 	}
 	return Watch{m.Keys, m.Tap}, true

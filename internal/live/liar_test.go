@@ -3,46 +3,54 @@ package live_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// A holder shows itself alone.
+// A holder shows itself alone, whatever it says: a PoP one member, a region its replicas and PoPs.
 func TestOthersMembers(t *testing.T) {
-	pop, region := live.New(live.Config{}), live.New(live.Config{Regions: true})
+	other := &quotapb.Member{
+		Kind: quotapb.MemberKind_MEMBER_KIND_AGGREGATOR, Region: "us", Name: "fra2", Holder: []byte("0123456789abcdef"), Worker: 9, SilentMs: 60_000, Workers: 100, Keys: 7,
+	}
 	for name, c := range map[string]struct {
-		desk   *live.Desk
-		change func(*wire.ReportRequest)
+		config  live.Config
+		members []*quotapb.Member
+		want    string
 	}{
-		"none":                {pop, func(m *wire.ReportRequest) { m.Members = nil }},
-		"two":                 {pop, func(m *wire.ReportRequest) { m.Members = append(m.Members, m.Members[0]) }},
-		"a replica":           {pop, func(m *wire.ReportRequest) { m.Members[0].Kind = wire.MemberRegion }},
-		"another holder":      {pop, func(m *wire.ReportRequest) { m.Members[0].Holder = []byte("0123456789abcdef") }},
-		"no holder":           {pop, func(m *wire.ReportRequest) { m.Members[0].Holder = nil }},
-		"another worker":      {pop, func(m *wire.ReportRequest) { m.Members[0].Worker++ }},
-		"another name":        {pop, func(m *wire.ReportRequest) { m.Members[0].Name = "fra2" }},
-		"another region":      {region, func(m *wire.ReportRequest) { m.Members[0].Region = "us" }},
-		"an aggregator":       {region, func(m *wire.ReportRequest) { m.Members[0].Kind = wire.MemberAggregator }},
-		"one of no region":    {region, func(m *wire.ReportRequest) { m.Members = append(m.Members, wire.Member{Kind: wire.MemberPop}) }},
-		"the last of several": {region, func(m *wire.ReportRequest) { m.Members = append(m.Members, m.Members[0], wire.Member{Region: "us"}) }},
+		"of a PoP":     {live.Config{Region: "eu"}, []*quotapb.Member{other, {Name: "fra3"}}, "1 eu fra1 fra1             1 1 7"},
+		"none":         {live.Config{Region: "eu"}, nil, "1 eu fra1 fra1             1 1 0"},
+		"of no region": {live.Config{}, nil, "1 de fra1 fra1             1 1 0"},
+		"of a region": {live.Config{Regions: true}, []*quotapb.Member{other, {Name: "none"}, {Kind: 2, Region: "us", Name: "b"}, {Kind: 1, Name: "a", Workers: 3, Worker: 5}},
+			"2 de b  0 1 0, 1 de a  5 3 0"},
 	} {
-		m := report("fra1", 1)
-		if c.desk == region {
-			m.Region, m.Members[0].Region = "eu", "eu"
-		}
-		if _, err := c.desk.Take("a", m); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		c.change(m)
-		var refused live.RefusedError
-		if _, err := c.desk.Take("a", m); !errors.As(err, &refused) || !strings.HasPrefix(err.Error(), "members: ") {
-			t.Errorf("%s: %v", name, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, 1, c.config)
+			_, end := s.desks[0].Begin(t.Context(), live.Watch{})
+			defer end()
+			m := report("fra1", 1)
+			m.Region, m.Members = "de", nil
+			for _, of := range c.members {
+				m.Members = append(m.Members, proto.CloneOf(of))
+			}
+			take(t, s.desks[0], m)
+			time.Sleep(time.Second)
+			var got []string
+			for _, m := range see(t, s.desks[0]).Members[1:] { // the first one is the replica
+				got = append(got, fmt.Sprint(int(m.Kind), " ", m.Region, " ", m.Name, " ", string(m.Holder), " ", m.Worker, " ", m.Workers, " ", m.Keys))
+			}
+			if strings.Join(got, ", ") != c.want {
+				t.Errorf("%s: %q, want %q", name, got, c.want)
+			}
+		})
 	}
 }
 
@@ -50,18 +58,18 @@ func TestOthersMembers(t *testing.T) {
 func TestRoom(t *testing.T) {
 	for name, c := range map[string]struct {
 		config live.Config
-		lie    func(i int) *wire.ReportRequest
+		lie    func(i int) *quotapb.ReportRequest
 		rows   int // of the liar
 	}{
-		"holders": {live.Config{MaxHolders: 5}, func(i int) *wire.ReportRequest { return report(fmt.Sprint("liar", i), 1) }, 5},
-		"workers": {live.Config{}, func(i int) *wire.ReportRequest { return report("liar", uint64(i)) }, wire.MaxMembers / 4},
-		"bytes": {live.Config{MaxBytes: 1 << 20}, func(i int) *wire.ReportRequest {
+		"holders": {live.Config{MaxBytes: 80 << 10}, func(i int) *quotapb.ReportRequest { return report(fmt.Sprint("liar", i), 1) }, 5},
+		"workers": {live.Config{}, func(i int) *quotapb.ReportRequest { return report("liar", uint64(i)) }, 2048},
+		"bytes": {live.Config{MaxBytes: 1 << 20}, func(i int) *quotapb.ReportRequest {
 			m := report("liar", uint64(i))
 			for j := range 100 {
-				m.Keys = append(m.Keys, wire.KeyRate{Rule: strings.Repeat("r", 100), Key: fmt.Append(nil, strings.Repeat("k", 100), j), Count: 1 << 52})
+				m.Keys = append(m.Keys, &quotapb.KeyRate{Rule: strings.Repeat("r", 100), Key: fmt.Append(nil, strings.Repeat("k", 100), j), Count: 1 << 52})
 			}
 			return m
-		}, 12},
+		}, 11},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -78,8 +86,8 @@ func TestRoom(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if taken < 5 || taken > c.rows {
-					t.Errorf("%d rows of the liar, at most %d", taken, c.rows)
+				if taken != c.rows {
+					t.Errorf("%d rows of the liar, want %d", taken, c.rows)
 				}
 				take(t, d, report("fra1", 1))
 				if time.Sleep(time.Second); !strings.Contains(fmt.Sprint(names(see(t, d))), "fra1") {
@@ -126,7 +134,7 @@ func TestTooOften(t *testing.T) {
 // The largest numbers, and rules that nobody has, spoil neither what others show nor what the region passes up.
 func TestNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := &above{left: time.Minute, answer: wire.ReportResponse{Protocol: 1, WatchMs: 60_000, Keys: true, Tap: &wire.Tap{PerSecond: 1000}}}
+		up := &above{left: time.Minute, answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 60_000, Keys: true, Tap: &quotapb.Tap{PerSecond: 1000}}}
 		s := start(t, 1, live.Config{Region: "eu", Above: up, Known: func(rule string) bool { return rule == "login" }})
 		d := s.desks[0]
 		const most = 1<<53 - 1
@@ -134,32 +142,32 @@ func TestNumbers(t *testing.T) {
 			for w := range uint64(20) {
 				m := report("liar", w)
 				m.IntervalMs = 1
-				of := &m.Members[0]
+				of := m.Members[0]
 				of.Keys, of.Places, of.AgeMs, of.RulesAgeMs, of.SilentMs, of.ReservePerMille, of.Workers = most, most, most, most, most, 1000, 1<<32-1
-				m.Keys = []wire.KeyRate{{Rule: "login", Key: []byte("x"), Count: most, Over: most}, {Rule: "none", Key: []byte("x"), Count: most}}
-				m.Denied = m.Keys
-				m.Rules = []wire.RuleUse{{Rule: "login", Matched: most, NoKey: most, Admitted: most, Denied: most, ShadowDenied: most}, {Rule: "none"}}
-				m.Decisions = []wire.Decision{{Rule: "login", Outcome: 1, AgeMs: most}, {Rule: "none", Outcome: 1}}
+				m.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("x"), Count: most, Over: most}, {Rule: "none", Key: []byte("x"), Count: most}}
+				m.Denied = slices.Clone(m.Keys)
+				m.Rules = []*quotapb.RuleUse{{Rule: "login", Matched: most, NoKey: most, Admitted: most, Denied: most, ShadowDenied: most, AdmittedRate: most, DeniedRate: most}, {Rule: "none"}}
+				m.Decisions = []*quotapb.Decision{{Rule: "login", Outcome: 1, AgeMs: most}, {Rule: "none", Outcome: 1}}
 				take(t, d, m)
 			}
 			honest := report("fra1", 1)
-			honest.Keys = []wire.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 8000}}
+			honest.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 8000}}
 			take(t, d, honest)
 			time.Sleep(time.Second)
 		}
 		v := see(t, d)
-		if len(v.Rules) != 1 || len(v.Busiest) != 2 || v.Busiest[1].PerSecond != 1 && v.Busiest[0].PerSecond != 1 {
+		if len(v.Rules) != 1 || len(v.Busiest) != 2 || v.Busiest[1].PerSecond() != 1 && v.Busiest[0].PerSecond() != 1 {
 			t.Errorf("%+v, %+v", v.Rules, v.Busiest)
 		}
-		if m := v.Members[len(v.Members)-1]; m.Name != "liar" || m.Workers > wire.MaxMembers || m.SilentMs > 3000 {
+		if m := v.Members[len(v.Members)-1]; m.Name != "liar" || m.Workers > wire.MaxListed || m.SilentMs > 3000 {
 			t.Errorf("%+v", m)
 		}
 		got := up.reports()
 		decisions := 0
 		for _, m := range got {
 			decisions += len(m.Decisions)
-			if field := m.Check(); field != "" {
-				t.Errorf("the region's report is out of bounds: %s", field)
+			if _, err := live.New(live.Config{Regions: true}).Take("a", proto.CloneOf(m)); err != nil {
+				t.Errorf("the region's report is out of bounds: %v", err)
 			}
 		}
 		if len(got) < 5 || decisions < 20 {
@@ -171,19 +179,19 @@ func TestNumbers(t *testing.T) {
 // What a region passes up fits into one message, however much there is.
 func TestLargeRegion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := &above{left: time.Minute, answer: wire.ReportResponse{Protocol: 1, WatchMs: 60_000, Keys: true, Tap: &wire.Tap{PerSecond: 1000}}}
-		s := start(t, 1, live.Config{Region: "eu", Above: up, MaxBytes: 1 << 28, MaxHolders: 5000})
+		up := &above{left: time.Minute, answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 60_000, Keys: true, Tap: &quotapb.Tap{PerSecond: 1000}}}
+		s := start(t, 1, live.Config{Region: "eu", Above: up, MaxBytes: 1 << 28})
 		long := strings.Repeat("l", 120)
 		for range 4 {
 			for i := range 900 {
 				m := report(fmt.Sprint("pop", i), 1)
-				of := &m.Members[0]
+				of := m.Members[0]
 				of.Error, of.RulesVersion, of.Version = strings.Repeat("e", 200), long[:64], long[:64]
 				for j := range 5 {
-					k := wire.KeyRate{Rule: long, Key: fmt.Append(nil, long, i, j)[:120+j], Count: 8000}
+					k := &quotapb.KeyRate{Rule: long, Key: fmt.Append(nil, long, i, j)[:120+j], Count: 8000}
 					m.Keys = append(m.Keys, k)
-					m.Rules = append(m.Rules, wire.RuleUse{Rule: fmt.Sprint(long, i%300), Matched: 1})
-					m.Decisions = append(m.Decisions, wire.Decision{Rule: long, Key: k.Key, Outcome: 1})
+					m.Rules = append(m.Rules, &quotapb.RuleUse{Rule: fmt.Sprint(long, i%300), Matched: 1})
+					m.Decisions = append(m.Decisions, &quotapb.Decision{Rule: long, Key: k.Key, Outcome: 1})
 				}
 				take(t, s.desks[0], m)
 			}
@@ -191,11 +199,11 @@ func TestLargeRegion(t *testing.T) {
 		}
 		got := up.reports()
 		last := got[len(got)-1]
-		if n := len(last.Append(nil)); n > wire.MaxReport || n < wire.MaxReport/2 {
+		if n := proto.Size(last); n > wire.MaxReport || n < wire.MaxReport/2 {
 			t.Errorf("%d bytes", n)
 		}
-		if field := last.Check(); field != "" || last.Members[0].Kind != wire.MemberRegion {
-			t.Errorf("%s: %+v", field, last.Members[0])
+		if _, err := live.New(live.Config{Regions: true}).Take("a", last); err != nil || last.Members[0].Kind != quotapb.MemberKind_MEMBER_KIND_REGION {
+			t.Errorf("%v: %+v", err, last.Members[0])
 		}
 	})
 }

@@ -2,196 +2,150 @@ package live
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/room"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
 // ErrFull refuses a report for which there is no room.
 var ErrFull = errors.New("report: as much as may be remembered of the reports of one address, or of all, is; look for a holder that makes new ids or very large reports, or raise max_memory")
 
-// RefusedError refuses a report that shows what it may not.
-type RefusedError string
-
-func (e RefusedError) Error() string { return string(e) }
-
 const (
-	// mostRows bounds the holders whose reports are remembered, a row for each worker.
-	mostRows = wire.MaxMembers
-	// heardFor is how long after its last report a worker counts when a tap is divided.
-	heardFor = 10 * time.Second
 	// leastPause is the least time between two reports of one worker; one that comes earlier is not shown.
 	leastPause = 300 * time.Millisecond
+	// leastSize is what a report counts as at least, in bytes. It bounds the rows, too.
+	leastSize = 4 << 10
+	// listed bounds the keys that are taken of one worker.
+	listed = 128
 )
 
-// Take takes the report of a holder at this address, which has been checked by itself (see [wire.ReportRequest.Check])
-// and may be of this region. The error is [ErrFull], or a [RefusedError].
-func (d *Desk) Take(from string, m *wire.ReportRequest) (wire.ReportResponse, error) {
-	if err := d.check(m); err != nil {
-		return wire.ReportResponse{}, err
+// Take takes a report of a holder at this address. The error is [ErrFull], or says what is out of its bounds.
+func (d *Desk) Take(from string, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
+	if err := check(m); err != nil {
+		return nil, err
 	}
-	answer := wire.ReportResponse{WatchMs: d.WatchMs()}
+	answer := &quotapb.ReportResponse{WatchMs: d.WatchMs()}
 	w := d.watching()
 	if w == nil {
 		return answer, nil
 	}
 	d.trim(m)
-	id := row{worker: m.Worker}
-	copy(id.holder[:], m.Holder)
-	name := "p" + string(m.Holder) + fmt.Sprint(m.Worker)
-	if d.config.Regions { // one of the replicas of a region shows all of it
-		id, name = row{region: m.Region}, "r"+m.Region
+	n := Note{ID: fmt.Sprintf("p%x %d", m.Holder, m.Worker), Text: encode(m), For: noteTime}
+	if d.config.Regions {
+		n.ID = "r" + m.Region // one of its replicas shows all of it
 	}
-	heard, err := d.taken.take(from, id, Note{ID: name, Text: m.Append(nil), For: noteTime}, time.Now())
+	rows, err := d.taken.take(from, n, time.Now())
 	if err != nil {
-		return answer, err
+		return nil, err
 	}
 	answer.Keys = w.Keys
-	if w.Tap != nil {
-		t := *w.Tap
-		t.PerSecond = min(max(t.PerSecond/uint32(heard), 1), 1000)
-		answer.Tap = &t
+	if t := w.Tap; t != nil {
+		answer.Tap = &quotapb.Tap{Rule: t.Rule, Key: t.Key, Outcome: t.Outcome, PerSecond: min(max(t.PerSecond/uint32(rows), 1), wire.MaxDecisions)}
 	}
 	return answer, nil
 }
 
-// check refuses a report that shows more than its holder.
-func (d *Desk) check(m *wire.ReportRequest) error {
-	if !d.config.Regions {
-		switch {
-		case len(m.Members) != 1 || m.Members[0].Kind != wire.MemberPop:
-			return RefusedError("members: a PoP shows one, itself")
-		case string(m.Members[0].Holder) != string(m.Holder) || m.Members[0].Worker != m.Worker || m.Members[0].Name != m.Pop:
-			return RefusedError("members: a PoP shows itself alone, so holder, worker and name are those of the report")
+// trim makes all that a report shows that of its holder, and leaves out what belongs to no rule in force here, and what
+// a worker may not list.
+func (d *Desk) trim(m *quotapb.ReportRequest) {
+	if d.config.Regions {
+		m.Members = slices.DeleteFunc(m.Members, func(of *quotapb.Member) bool { return of.Kind != pop && of.Kind != region })
+		for _, of := range m.Members {
+			of.Region = m.Region
 		}
-		m.Members[0].SilentMs, m.Members[0].Workers = 0, 0
-		return nil
-	}
-	for i := range m.Members {
-		of := &m.Members[i]
-		if of.Kind == wire.MemberAggregator || of.Region != m.Region {
-			return RefusedError("members: a region shows its replicas and its PoPs, so the region of all is that of the report")
+	} else {
+		own := new(quotapb.Member)
+		if len(m.Members) > 0 {
+			own = m.Members[0]
 		}
-	}
-	return nil
-}
-
-// trim leaves out of a report what belongs to no rule in force here, and what a worker may not list.
-func (d *Desk) trim(m *wire.ReportRequest) {
-	if !d.config.Regions {
+		own.Kind, own.Region, own.Name = pop, cmp.Or(d.config.Region, m.Region), m.Pop
+		own.Holder, own.Worker, own.Workers, own.SilentMs = m.Holder, m.Worker, 1, 0
+		m.Members = []*quotapb.Member{own}
 		m.Keys, m.Denied = m.Keys[:min(len(m.Keys), listed)], m.Denied[:min(len(m.Denied), listed)]
-		m.Members[0].Region = cmp.Or(d.config.Region, m.Members[0].Region)
 	}
-	known := d.config.Known
-	if known == nil {
-		return
-	}
-	m.Keys = slices.DeleteFunc(m.Keys, func(k wire.KeyRate) bool { return !known(k.Rule) })
-	m.Denied = slices.DeleteFunc(m.Denied, func(k wire.KeyRate) bool { return !known(k.Rule) })
-	m.Rules = slices.DeleteFunc(m.Rules, func(u wire.RuleUse) bool { return !known(u.Rule) })
-	m.Decisions = slices.DeleteFunc(m.Decisions, func(one wire.Decision) bool { return !known(one.Rule) })
+	m.Keys, m.Denied = inForce(d, m.Keys), inForce(d, m.Denied)
+	m.Rules, m.Decisions = inForce(d, m.Rules), inForce(d, m.Decisions)
 }
 
-// post puts up the reports that have come since the last time.
-func (d *Desk) post(ctx context.Context) {
-	if notes := d.taken.due(); len(notes) > 0 {
-		d.put(ctx, d.config.Reports, notes...)
+const (
+	pop    = quotapb.MemberKind_MEMBER_KIND_POP
+	region = quotapb.MemberKind_MEMBER_KIND_REGION
+)
+
+// inForce is what belongs to rules in force.
+func inForce[M interface{ GetRule() string }](d *Desk, list []M) []M {
+	if d.config.Known == nil {
+		return list
 	}
+	return slices.DeleteFunc(list, func(m M) bool { return !d.config.Known(m.GetRule()) })
 }
 
-// row is whose report it is: that of a worker of a holder, or of a region.
-type row struct {
-	holder [16]byte
-	worker uint64
-	region string
+// encode is the encoded form of a message whose texts are UTF-8.
+func encode(m proto.Message) []byte {
+	text, _ := proto.Marshal(m)
+	return text
 }
 
-// taken bounds the reports of this replica, for as long as they are on the board. Of the room for all one address has a quarter.
+// taken are the reports of this replica for as long as they are on the board. Of the room for all one address has a
+// quarter.
 type taken struct {
-	maxBytes, maxHolders int
+	room *room.InFlight[string] // by address
 
-	mu    sync.Mutex
-	bytes int
-	rows  map[row]*report
-	from  map[string]*address
-	swept time.Time
-	heard int // rows that were heard lately, as of then, and those that came since
+	mu   sync.Mutex
+	rows map[string]*report // by the name of their note
 }
 
-// report is the last one of a row.
+// report is the last one of a worker, or of a region.
 type report struct {
 	at   time.Time
-	size int
-	from *address
-	note Note // until it is put up
+	from string
+	size int64 // of the largest one
+	note Note  // until it is put up
 }
 
-// address is what comes from one.
-type address struct {
-	name        string
-	rows, bytes int
-	holders     map[[16]byte]int // rows of each
-}
-
-func newTaken(maxBytes, maxHolders int) taken {
-	return taken{maxBytes: maxBytes, maxHolders: maxHolders, rows: map[row]*report{}, from: map[string]*address{}}
-}
-
-// rowBytes is what a row takes beside its report.
-const rowBytes = 512
-
-// take remembers a report until it is put up. heard is how many rows were heard lately, this one included.
-func (t *taken) take(from string, id row, n Note, now time.Time) (heard int, err error) {
+// take remembers a report until it is put up, and returns how many there are.
+func (t *taken) take(from string, n Note, now time.Time) (rows int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now.Sub(t.swept) > time.Second {
-		t.sweep(now)
-	}
-	size := len(n.Text) + rowBytes
-	r := t.rows[id]
+	r := t.rows[n.ID]
 	if r != nil && now.Sub(r.at) < leastPause {
-		return max(t.heard, 1), nil
+		return len(t.rows), nil
 	}
-	a := t.from[from]
-	if a == nil {
-		a = &address{name: from, holders: map[[16]byte]int{}}
-	}
-	if r != nil && r.from != a { // it calls from elsewhere now
-		t.forget(id, r)
+	if r != nil && r.from != from { // it calls from elsewhere now
+		t.forget(n.ID, r)
 		r = nil
 	}
-	before := 0
-	if r != nil {
-		before = r.size
-	} else if len(t.rows) >= mostRows || a.rows >= mostRows/4 || a.holders[id.holder] == 0 && len(a.holders) >= t.maxHolders {
-		return 0, ErrFull
-	}
-	if more := size - before; t.bytes+more > t.maxBytes || a.bytes+more > t.maxBytes/4 {
-		return 0, ErrFull
-	}
 	if r == nil {
-		r = &report{from: a}
-		t.rows[id], t.from[from] = r, a
-		a.rows++
-		t.heard++
-		a.holders[id.holder]++
+		r = &report{from: from}
 	}
-	t.bytes, a.bytes = t.bytes+size-before, a.bytes+size-before
-	r.at, r.size, r.note = now, size, n
-	return max(t.heard, 1), nil
+	if more := int64(max(len(n.Text), leastSize)) - r.size; more > 0 {
+		if !t.room.Take(from, more) {
+			return 0, ErrFull
+		}
+		r.size += more
+	}
+	r.at, r.note = now, n
+	t.rows[n.ID] = r
+	return len(t.rows), nil
 }
 
-// due are the notes that are not put up yet.
-func (t *taken) due() (notes []Note) {
+// due are the notes that are not put up yet. It forgets whose note is over by now.
+func (t *taken) due(now time.Time) (notes []Note) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, r := range t.rows {
-		if r.note.ID != "" {
+	for id, r := range t.rows {
+		switch {
+		case now.Sub(r.at) >= noteTime:
+			t.forget(id, r)
+		case r.note.ID != "":
 			notes = append(notes, r.note)
 			r.note = Note{}
 		}
@@ -199,39 +153,7 @@ func (t *taken) due() (notes []Note) {
 	return notes
 }
 
-// sweep forgets whose note is over by now.
-func (t *taken) sweep(now time.Time) {
-	t.swept, t.heard = now, 0
-	for id, r := range t.rows {
-		switch silent := now.Sub(r.at); {
-		case silent >= noteTime:
-			t.forget(id, r)
-		case silent < heardFor:
-			t.heard++
-		}
-	}
-}
-
-func (t *taken) forget(id row, r *report) {
+func (t *taken) forget(id string, r *report) {
 	delete(t.rows, id)
-	t.bytes -= r.size
-	r.from.bytes -= r.size
-	r.from.rows--
-	if r.from.holders[id.holder]--; r.from.holders[id.holder] == 0 {
-		delete(r.from.holders, id.holder)
-	}
-	if r.from.rows == 0 {
-		delete(t.from, r.from.name)
-	}
-}
-
-// forgetAll forgets all: nobody watches any more.
-func (t *taken) forgetAll() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.rows) > 0 {
-		clear(t.rows)
-		clear(t.from)
-		t.bytes, t.heard = 0, 0
-	}
+	t.room.Give(r.from, r.size)
 }

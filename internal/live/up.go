@@ -2,17 +2,12 @@ package live
 
 import (
 	"context"
-	"strings"
 
-	"github.com/weirlimit/weir/internal/rule"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/wire"
 )
-
-// matches reports whether a tap asks for a decision.
-func matches(t *wire.Tap, d *wire.Decision) bool {
-	return (t.Rule == "" || t.Rule == d.Rule || t.Rule == rule.Written(d.Rule)) &&
-		(len(t.Key) == 0 || string(t.Key) == string(d.Key)) && (t.Outcome == 0 || t.Outcome == d.Outcome)
-}
 
 // listBytes bounds the rules that a report to the tier above has, the decisions, and the keys. The rest is for members.
 const listBytes = 56 << 10
@@ -27,49 +22,23 @@ func (d *Desk) passUp(ctx context.Context) {
 	d.mu.Lock()
 	above := d.above
 	d.mu.Unlock()
-	m := &wire.ReportRequest{IntervalMs: horizon}
-	room, left := wire.MaxReport-1024, 0 // in all, and for the list that is next
-	fits := func(n int) bool {
-		if n > left {
-			return false
-		}
-		room, left = room-n, left-n
-		return true
+	m := &quotapb.ReportRequest{IntervalMs: horizon}
+	for _, u := range v.Rules {
+		m.Rules = append(m.Rules, u.RuleUse)
 	}
-	left = listBytes
-	for i := range v.Rules {
-		if u := &v.Rules[i].RuleUse; len(m.Rules) < wire.MaxRuleUses && fits(64+len(u.Rule)) {
-			m.Rules = append(m.Rules, *u)
-		}
-	}
+	m.Rules = within(m.Rules, listBytes)
 	if above.Tap != nil {
 		var found []Decision
-		left = listBytes
 		found, d.passed = v.Decisions(above.Tap, d.passed)
-		for i := range found {
-			if one := &found[i].Decision; fits(64 + len(one.Rule) + len(one.Override) + len(one.Key)) {
-				m.Decisions = append(m.Decisions, *one)
-			}
+		for _, one := range found {
+			m.Decisions = append(m.Decisions, one.Decision)
 		}
+		m.Decisions = within(m.Decisions, listBytes)
 	}
 	if above.Keys {
-		for _, list := range []struct{ to, from *[]wire.KeyRate }{{&m.Keys, keysOf(v.Busiest)}, {&m.Denied, keysOf(v.Denied)}} {
-			left = listBytes / 2
-			for _, k := range *list.from {
-				if fits(32 + len(k.Rule) + len(k.Override) + len(k.Key)) {
-					*list.to = append(*list.to, k)
-				}
-			}
-		}
+		m.Keys, m.Denied = passed(v.Busiest), passed(v.Denied)
 	}
-	left = room
-	for _, of := range v.Members {
-		of.Region, of.Error, of.Redis = d.config.Region, strings.ToValidUTF8(of.Error, ""), strings.ToValidUTF8(of.Redis, "")
-		if of.Kind != wire.MemberAggregator && len(m.Members) < wire.MaxMembers &&
-			fits(160+len(of.Name)+len(of.Version)+len(of.RulesVersion)+len(of.Error)+len(of.Redis)) {
-			m.Members = append(m.Members, of)
-		}
-	}
+	m.Members = within(v.Members, wire.MaxReport-1024-proto.Size(m))
 	bounded, cancel := context.WithTimeout(ctx, boardTime)
 	defer cancel()
 	answer, err := d.config.Above.Report(bounded, m)
@@ -86,4 +55,21 @@ func (d *Desk) passUp(ctx context.Context) {
 	}
 }
 
-func keysOf(all []Rate) *[]wire.KeyRate { list := passed(all); return &list }
+// passed are keys as a report has them.
+func passed(all []Rate) (list []*quotapb.KeyRate) {
+	for _, r := range all {
+		list = append(list, r.KeyRate)
+	}
+	return within(list, listBytes/2)
+}
+
+// within is the begin of a list, of as many messages as a report may have, and of so many bytes.
+func within[M proto.Message](list []M, room int) []M {
+	const around = 4 // bytes of a tag and a length
+	for i := range list {
+		if room -= proto.Size(list[i]) + around; room < 0 || i == wire.MaxListed {
+			return list[:i]
+		}
+	}
+	return list
+}

@@ -10,16 +10,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/internal/quotapb"
 )
 
 // above is a tier above that watches.
 type above struct {
 	mu     sync.Mutex
 	left   time.Duration
-	answer wire.ReportResponse
-	got    []*wire.ReportRequest
+	answer *quotapb.ReportResponse
+	got    []*quotapb.ReportRequest
 	to     *live.Desk // takes the reports in the place of answer; nil: nobody
 	region string
 	fails  bool
@@ -34,7 +36,7 @@ func (a *above) Watched() time.Duration {
 	return a.left
 }
 
-func (a *above) Report(_ context.Context, m *wire.ReportRequest) (*wire.ReportResponse, error) {
+func (a *above) Report(_ context.Context, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m.Protocol, m.ProtocolMax, m.Holder, m.Region = 1, 1, []byte("0123456789abcdef"), a.region
@@ -45,24 +47,14 @@ func (a *above) Report(_ context.Context, m *wire.ReportRequest) (*wire.ReportRe
 	if a.fails {
 		return nil, errors.New("the aggregator is away")
 	}
-	answer := a.answer
 	if a.to != nil {
-		if field := m.Check(); field != "" {
-			return nil, errors.New(field)
-		}
-		var copied wire.ReportRequest
-		if err := copied.Decode(m.Append(nil)); err != nil {
-			return nil, err
-		}
-		var err error
-		answer, err = a.to.Take("192.0.2."+m.Region, &copied)
-		return &answer, err
+		return a.to.Take("192.0.2."+m.Region, proto.CloneOf(m))
 	}
-	return &answer, nil
+	return a.answer, nil
 }
 
 // reports are those that it got.
-func (a *above) reports() []*wire.ReportRequest {
+func (a *above) reports() []*quotapb.ReportRequest {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.got)
@@ -83,7 +75,7 @@ func TestRegions(t *testing.T) {
 		if n := links["eu"].calls(); n != 0 {
 			t.Errorf("%d reports while nobody watches", n)
 		}
-		tap := &wire.Tap{Rule: "login", PerSecond: 100}
+		tap := &quotapb.Tap{Rule: "login", PerSecond: 100}
 		renew, end := top.Begin(t.Context(), live.Watch{Keys: true, Tap: tap})
 		seen, shown := map[string]int64(nil), map[string]int{}
 		for i := range 20 {
@@ -95,9 +87,9 @@ func TestRegions(t *testing.T) {
 					}
 				}
 				m := report(name+"-pop", 1)
-				m.Keys = []wire.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 8000}}
-				m.Rules = []wire.RuleUse{{Rule: "login", Admitted: uint64(100 * i)}}
-				m.Decisions = []wire.Decision{{Rule: "login", Key: fmt.Append(nil, name, i), Outcome: wire.OutcomeDenied}}
+				m.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 8000}}
+				m.Rules = []*quotapb.RuleUse{{Rule: "login", Admitted: uint64(100 * i), AdmittedRate: 90_000}}
+				m.Decisions = []*quotapb.Decision{{Rule: "login", Key: fmt.Append(nil, name, i), Outcome: quotapb.Outcome_OUTCOME_DENIED}}
 				take(t, r.desks[i%3], m)
 			}
 			time.Sleep(1100 * time.Millisecond)
@@ -116,18 +108,18 @@ func TestRegions(t *testing.T) {
 		}
 		kinds := map[string]int{}
 		for _, m := range v.Members {
-			kinds[fmt.Sprint(m.Kind, m.Region)]++
+			kinds[fmt.Sprint(int(m.Kind), m.Region)]++
 		}
 		if kinds["3"] != 1 || kinds["2eu"] != 3 || kinds["2us"] != 3 || kinds["1eu"] < 2 || kinds["1us"] < 2 {
 			t.Errorf("%v", kinds)
 		}
-		if k := v.Busiest; len(k) != 1 || k[0].PerSecond != 2 {
+		if k := v.Busiest; len(k) != 1 || k[0].PerSecond() != 2 {
 			t.Errorf("%+v", k)
 		}
-		if k := v.ByPoP(false); len(k) != 2 || k[0].Of != "eu" || k[1].Of != "us" || k[0].PerSecond != 1 {
+		if k := v.ByPoP(false); len(k) != 2 || k[0].Of != "eu" || k[1].Of != "us" || k[0].PerSecond() != 1 {
 			t.Errorf("%+v", k)
 		}
-		if u := v.Rules; len(u) != 1 || u[0].Admitted < 3000 || u[0].AdmittedPerSecond < 90 || u[0].AdmittedPerSecond > 280 {
+		if u := v.Rules; len(u) != 1 || u[0].Admitted < 3000 || u[0].AdmittedRate != 180_000 {
 			t.Errorf("%+v", u)
 		}
 		for key, times := range shown {
@@ -151,7 +143,7 @@ func TestRegions(t *testing.T) {
 // One replica of several shows the region, and when it has gone another one.
 func TestOneShowsTheRegion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := &above{left: time.Hour, answer: wire.ReportResponse{Protocol: 1, WatchMs: 60_000}}
+		up := &above{left: time.Hour, answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 60_000}}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var reports, watches counted

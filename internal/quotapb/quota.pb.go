@@ -1624,8 +1624,8 @@ func (x *SlotResponse) GetRulesVersion() string {
 }
 
 // ReportRequest is what a holder shows, at most 256 KiB. A granter refuses one that is
-// longer, or has anything beyond the bounds below, as a whole. Numbers are at most
-// 2^53 - 1 unless a field states otherwise.
+// longer, or has anything beyond the bounds below, as a whole. A list has at most 4096
+// items, and numbers are at most 2^53 - 1, unless a field states otherwise.
 type ReportRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in AcquireRequest.
@@ -1645,16 +1645,16 @@ type ReportRequest struct {
 	// after each report, so it is some 8000 for a worker that reports once a second. 0:
 	// nothing is counted.
 	IntervalMs uint32 `protobuf:"varint,7,opt,name=interval_ms,json=intervalMs,proto3" json:"interval_ms,omitempty"`
-	// The holder itself, or all whom a region knows; at most 4096.
+	// All whom a region knows. A PoP shows one, itself: who it is, is in the fields above.
 	Members []*Member `protobuf:"bytes,8,rep,name=members,proto3" json:"members,omitempty"`
-	// The keys that came most often, the first ones most; at most 1024.
+	// The keys that came most often, the first ones most. Of a PoP the first 128 count.
 	Keys []*KeyRate `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
 	// The keys that were refused most often, or would have been by rules with mode:
-	// shadow, the first ones most; at most 1024.
+	// shadow, as keys.
 	Denied []*KeyRate `protobuf:"bytes,10,rep,name=denied,proto3" json:"denied,omitempty"`
-	// Rules that decided anything; at most 4096.
+	// Rules that decided anything.
 	Rules []*RuleUse `protobuf:"bytes,11,rep,name=rules,proto3" json:"rules,omitempty"`
-	// Single decisions, as ReportResponse.tap asked for them; at most 1000.
+	// Single decisions, as ReportResponse.tap asked for them.
 	Decisions     []*Decision `protobuf:"bytes,12,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1774,7 +1774,8 @@ func (x *ReportRequest) GetDecisions() []*Decision {
 	return nil
 }
 
-// Member is one process, or one worker of it, and how it does.
+// Member is one process, or one worker of it, and how it does. Kind, region, name, holder
+// and worker are those of the report if a PoP makes it, and the region is if a region does.
 type Member struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which tier it belongs to.
@@ -2087,7 +2088,11 @@ type RuleUse struct {
 	// Requests that it refused.
 	Denied uint64 `protobuf:"varint,5,opt,name=denied,proto3" json:"denied,omitempty"`
 	// Requests that it would have refused, were its mode not shadow.
-	ShadowDenied  uint64 `protobuf:"varint,6,opt,name=shadow_denied,json=shadowDenied,proto3" json:"shadow_denied,omitempty"`
+	ShadowDenied uint64 `protobuf:"varint,6,opt,name=shadow_denied,json=shadowDenied,proto3" json:"shadow_denied,omitempty"`
+	// How many requests it admitted a second lately, in thousandths of one.
+	AdmittedRate uint64 `protobuf:"varint,7,opt,name=admitted_rate,json=admittedRate,proto3" json:"admitted_rate,omitempty"`
+	// How many requests it refused a second lately, in thousandths of one.
+	DeniedRate    uint64 `protobuf:"varint,8,opt,name=denied_rate,json=deniedRate,proto3" json:"denied_rate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2160,6 +2165,20 @@ func (x *RuleUse) GetDenied() uint64 {
 func (x *RuleUse) GetShadowDenied() uint64 {
 	if x != nil {
 		return x.ShadowDenied
+	}
+	return 0
+}
+
+func (x *RuleUse) GetAdmittedRate() uint64 {
+	if x != nil {
+		return x.AdmittedRate
+	}
+	return 0
+}
+
+func (x *RuleUse) GetDeniedRate() uint64 {
+	if x != nil {
+		return x.DeniedRate
 	}
 	return 0
 }
@@ -2578,14 +2597,17 @@ const file_quota_proto_rawDesc = "" +
 	"\boverride\x18\x02 \x01(\tR\boverride\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\fR\x03key\x12\x14\n" +
 	"\x05count\x18\x04 \x01(\x04R\x05count\x12\x12\n" +
-	"\x04over\x18\x05 \x01(\x04R\x04over\"\xa7\x01\n" +
+	"\x04over\x18\x05 \x01(\x04R\x04over\"\xed\x01\n" +
 	"\aRuleUse\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x18\n" +
 	"\amatched\x18\x02 \x01(\x04R\amatched\x12\x15\n" +
 	"\x06no_key\x18\x03 \x01(\x04R\x05noKey\x12\x1a\n" +
 	"\badmitted\x18\x04 \x01(\x04R\badmitted\x12\x16\n" +
 	"\x06denied\x18\x05 \x01(\x04R\x06denied\x12#\n" +
-	"\rshadow_denied\x18\x06 \x01(\x04R\fshadowDenied\"\xd9\x01\n" +
+	"\rshadow_denied\x18\x06 \x01(\x04R\fshadowDenied\x12#\n" +
+	"\radmitted_rate\x18\a \x01(\x04R\fadmittedRate\x12\x1f\n" +
+	"\vdenied_rate\x18\b \x01(\x04R\n" +
+	"deniedRate\"\xd9\x01\n" +
 	"\bDecision\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x1a\n" +
 	"\boverride\x18\x02 \x01(\tR\boverride\x12\x10\n" +

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -74,21 +76,36 @@ func (c *call) end() {
 	*c = call{}
 }
 
-// codec is protobuf for connect-go. It leaves calls of Acquire and Report encoded: the one codec decodes them, and no
-// more of each than there may be.
+// codec is protobuf for connect-go. It leaves calls of Acquire encoded: the one codec decodes them, and no more of each
+// than there may be.
 type codec struct{}
 
 func (codec) Name() string                  { return "proto" }
 func (codec) Marshal(m any) ([]byte, error) { return proto.Marshal(m.(proto.Message)) }
 
 func (codec) Unmarshal(data []byte, m any) error {
-	to := m.(proto.Message)
-	switch m.(type) {
-	case *quotapb.AcquireRequest, *quotapb.ReportRequest:
-		to.ProtoReflect().SetUnknown(bytes.Clone(data)) // the runtime encodes it as it is
+	switch m := m.(type) {
+	case *quotapb.AcquireRequest:
+		m.ProtoReflect().SetUnknown(bytes.Clone(data)) // the runtime encodes it as it is
 		return nil
+	case *quotapb.ReportRequest:
+		if len(data) > wire.MaxReport || fields(data) > 2*wire.MaxListed {
+			return fmt.Errorf("report: more than %d bytes, or %d fields", wire.MaxReport, 2*wire.MaxListed)
+		}
 	}
-	return proto.Unmarshal(data, to)
+	return proto.Unmarshal(data, m.(proto.Message))
+}
+
+// fields is how many fields a message has: of two bytes each can become a hundred times as much memory.
+func fields(encoded []byte) (n int) {
+	for len(encoded) > 0 {
+		_, _, size := protowire.ConsumeField(encoded)
+		if size < 0 {
+			break // it cannot be decoded
+		}
+		encoded, n = encoded[size:], n+1
+	}
+	return n
 }
 
 // A tenth of a caller's time, within these bounds, is kept for the way of the answer. What

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/live"
@@ -22,9 +21,8 @@ import (
 type Live interface {
 	// WatchMs is for how many milliseconds from now somebody watches; 0: nobody does. Every call asks for it.
 	WatchMs() uint32
-	// Take takes a report that was checked, of a holder at this address. The error is [live.ErrFull], or a
-	// [live.RefusedError].
-	Take(from string, m *wire.ReportRequest) (wire.ReportResponse, error)
+	// Take takes a report of a holder at this address. The error is [live.ErrFull], or says what is out of its bounds.
+	Take(from string, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error)
 }
 
 func (s *Service) watchMs() uint32 {
@@ -36,41 +34,27 @@ func (s *Service) watchMs() uint32 {
 
 // Report takes what a holder shows.
 func (p rpc) Report(ctx context.Context, r *connect.Request[quotapb.ReportRequest]) (*connect.Response[quotapb.ReportResponse], error) {
-	in, err := proto.Marshal(r.Msg)
-	m, answer := new(wire.ReportRequest), new(wire.ReportResponse)
-	if err == nil {
-		if err = m.Decode(in); err != nil {
-			err = &refusal{err, connect.CodeInvalidArgument, true}
-		}
-	}
 	from := &ctx.Value(callKey{}).(*call).origin
+	err := p.handler.allowed(from.secure, r.Msg.Region)
+	answer := new(quotapb.ReportResponse)
 	if err == nil {
-		err = p.handler.allowed(from.secure, m.Region)
-	}
-	if err == nil {
-		answer, err = p.service.report(from, m)
+		answer, err = p.service.report(from, r.Msg)
 	}
 	if err != nil {
 		p.service.refuse(err, r.Peer().Addr)
 		return nil, coded(err)
 	}
-	out := new(quotapb.ReportResponse)
-	if err := proto.Unmarshal(answer.Append(nil), out); err != nil {
-		return nil, coded(err)
-	}
-	return connect.NewResponse(out), nil
+	return connect.NewResponse(answer), nil
 }
 
 // report takes a report. An error is a *refusal.
-func (s *Service) report(from *origin, m *wire.ReportRequest) (*wire.ReportResponse, error) {
+func (s *Service) report(from *origin, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
 	protocol, ok := wire.Common(m.Protocol, m.ProtocolMax)
-	if !ok {
-		return nil, otherProtocol(m.Protocol, m.ProtocolMax)
-	}
-	if field := m.Check(); field != "" {
-		return nil, wrong(field, "is out of its bounds; quota.proto has them")
-	}
 	switch {
+	case !ok:
+		return nil, otherProtocol(m.Protocol, m.ProtocolMax)
+	case len(m.Holder) != len(holderID{}):
+		return nil, wrong("holder", "%d bytes, must be %d", len(m.Holder), len(holderID{}))
 	case m.Region != "" && !rule.IsRegion(m.Region):
 		return nil, wrong("region", "%.64q is no name of a region, which has %s", m.Region, rule.RegionForm)
 	case m.Region == "" && s.config.Divides:
@@ -79,19 +63,17 @@ func (s *Service) report(from *origin, m *wire.ReportRequest) (*wire.ReportRespo
 	if pop, known := s.holders.popOf(holderID(m.Holder)); known && pop != m.Pop {
 		return nil, wrong("pop", "%.128q, but this holder states %.128q when it asks for leases", m.Pop, pop)
 	}
-	if s.config.Live == nil {
-		return &wire.ReportResponse{Protocol: protocol}, nil
+	answer := new(quotapb.ReportResponse)
+	if s.config.Live != nil {
+		var err error
+		if answer, err = s.config.Live.Take(from.source().text(), m); errors.Is(err, live.ErrFull) {
+			return nil, &refusal{err, connect.CodeResourceExhausted, true}
+		} else if err != nil {
+			return nil, &refusal{err, connect.CodeInvalidArgument, true}
+		}
 	}
-	answer, err := s.config.Live.Take(from.source().text(), m)
 	answer.Protocol = protocol
-	var refused live.RefusedError
-	switch {
-	case errors.As(err, &refused):
-		return nil, &refusal{err, connect.CodeInvalidArgument, true}
-	case err != nil:
-		return nil, &refusal{err, connect.CodeResourceExhausted, true}
-	}
-	return &answer, nil
+	return answer, nil
 }
 
 // text is the name of a source where it is a text.
@@ -109,18 +91,20 @@ func (s *Service) RuleNames() []string { return slices.Sorted(maps.Keys(s.rules.
 // not known here, or not a matter of time.
 func (s *Service) PerSecond(name, override string) float64 {
 	e := s.rules.Load().rules[name]
-	if e == nil || len(e.policies) == 0 {
+	if e == nil {
 		return 0
 	}
-	p := e.policies[0]
-	for i := range e.policies {
-		if of := e.overrides[e.policies[i].Override]; override != "" && of != nil && of.override == override {
-			p, override = e.policies[i], ""
+	for _, p := range e.policies {
+		of := ""
+		if named := e.overrides[p.Override]; named != nil {
+			of = named.override
+		}
+		if spec := p.Limit.Spec(); of == override {
+			if p.Unlimited || spec.Algorithm == limit.Concurrency || spec.Period <= 0 {
+				return 0
+			}
+			return float64(spec.Count) * float64(limit.Second) / float64(spec.Period)
 		}
 	}
-	spec := p.Limit.Spec()
-	if override != "" || p.Unlimited || spec.Algorithm == limit.Concurrency || spec.Period <= 0 {
-		return 0 // of an override by key the limit is not kept by name
-	}
-	return float64(spec.Count) * float64(limit.Second) / float64(spec.Period)
+	return 0 // of an override by key the limit is not kept by name
 }

@@ -2,27 +2,39 @@ package service_test
 
 import (
 	"bytes"
+	"errors"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/service"
-	"github.com/weirlimit/weir/internal/wire"
 )
 
 // watcher watches.
 type watcher struct {
-	got []*wire.ReportRequest
+	got []*quotapb.ReportRequest
 	err error
 }
 
 func (*watcher) WatchMs() uint32 { return 5000 }
 
-func (w *watcher) Take(from string, m *wire.ReportRequest) (wire.ReportResponse, error) {
+func (w *watcher) Take(from string, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
 	w.got = append(w.got, m)
-	return wire.ReportResponse{WatchMs: 5000, Keys: true, Tap: &wire.Tap{Rule: from, PerSecond: 7}}, w.err
+	return &quotapb.ReportResponse{WatchMs: 5000, Keys: true, Tap: &quotapb.Tap{Rule: from, PerSecond: 7}}, w.err
+}
+
+func encoded(t *testing.T, m *quotapb.ReportRequest) []byte {
+	t.Helper()
+	text, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 func (r *region) report(contentType string, body []byte) *httptest.ResponseRecorder {
@@ -42,10 +54,10 @@ func TestReport(t *testing.T) {
 	if a, _ := r.post(call); a.WatchMs != 5000 {
 		t.Errorf("Acquire says %d ms", a.WatchMs)
 	}
-	m := wire.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1", Keys: []wire.KeyRate{{Rule: "page", Key: []byte("k"), Count: 5}}}
-	w := r.report("application/proto", m.Append(nil))
-	var a wire.ReportResponse
-	if err := a.Decode(w.Body.Bytes()); err != nil || w.Code != 200 || a.Protocol != 1 || a.WatchMs != 5000 || !a.Keys || a.Tap == nil || a.Tap.PerSecond != 7 {
+	m := &quotapb.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1", Keys: []*quotapb.KeyRate{{Rule: "page", Key: []byte("k"), Count: 5}}}
+	w := r.report("application/proto", encoded(t, m))
+	a := new(quotapb.ReportResponse)
+	if err := proto.Unmarshal(w.Body.Bytes(), a); err != nil || w.Code != 200 || a.Protocol != 1 || a.WatchMs != 5000 || !a.Keys || a.Tap == nil || a.Tap.PerSecond != 7 {
 		t.Errorf("%d %+v, %v", w.Code, a, err)
 	}
 	if len(seen.got) != 1 || seen.got[0].Pop != "fra1" || string(seen.got[0].Keys[0].Key) != "k" || !strings.HasPrefix(a.Tap.Rule, "192.0.2.1") {
@@ -54,7 +66,7 @@ func TestReport(t *testing.T) {
 	if w := r.report("application/json", []byte(`{"protocol":1,"holder":"YmJiYmJiYmJiYmJiYmJiYg==","pop":"fra2"}`)); w.Code != 200 || len(seen.got) != 2 || seen.got[1].Pop != "fra2" {
 		t.Errorf("as JSON: %d %s", w.Code, w.Body)
 	}
-	if got := newRegion(t).report("application/proto", m.Append(nil)); got.Code != 200 {
+	if got := newRegion(t).report("application/proto", encoded(t, m)); got.Code != 200 {
 		t.Errorf("where nobody can watch: %d %s", got.Code, got.Body)
 	}
 }
@@ -67,41 +79,37 @@ func TestReportRefused(t *testing.T) {
 	call.Pop = "fra1"
 	r.post(call)
 	for name, c := range map[string]struct {
-		change func(*wire.ReportRequest)
+		change func(*quotapb.ReportRequest)
 		want   string
 	}{
-		"of another version": {func(m *wire.ReportRequest) { m.Protocol = 99 }, "protocol: "},
-		"no holder":          {func(m *wire.ReportRequest) { m.Holder = nil }, "holder: "},
-		"of another PoP":     {func(m *wire.ReportRequest) { m.Pop = "fra2" }, `pop: \"fra2\", but this holder states \"fra1\"`},
-		"a wrong region":     {func(m *wire.ReportRequest) { m.Region = "e u" }, "region: "},
-		"a long key":         {func(m *wire.ReportRequest) { m.Keys = []wire.KeyRate{{Key: make([]byte, 129)}} }, "keys.key: "},
-		"too long": {func(m *wire.ReportRequest) {
-			m.Keys = make([]wire.KeyRate, 1000)
-			for i := range m.Keys {
-				m.Keys[i] = wire.KeyRate{Rule: strings.Repeat("r", 130), Override: strings.Repeat("o", 64), Key: make([]byte, 128)}
-			}
-		}, "262144"},
+		"of another version": {func(m *quotapb.ReportRequest) { m.Protocol = 99 }, "protocol: "},
+		"no holder":          {func(m *quotapb.ReportRequest) { m.Holder = nil }, "holder: "},
+		"of another PoP":     {func(m *quotapb.ReportRequest) { m.Pop = "fra2" }, `pop: \"fra2\", but this holder states \"fra1\"`},
+		"a wrong region":     {func(m *quotapb.ReportRequest) { m.Region = "e u" }, "region: "},
+		"a short holder":     {func(m *quotapb.ReportRequest) { m.Holder = m.Holder[1:] }, "holder: 15 bytes"},
+		"too long":           {func(m *quotapb.ReportRequest) { m.Pop = strings.Repeat("p", 256<<10) }, "262144"},
+		"too many items":     {func(m *quotapb.ReportRequest) { m.Keys = make([]*quotapb.KeyRate, 8200) }, "8192 fields"},
 	} {
-		m := wire.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1"}
-		c.change(&m)
-		if w := r.report("application/proto", m.Append(nil)); w.Code != 400 || !strings.Contains(w.Body.String(), c.want) {
+		m := &quotapb.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1"}
+		c.change(m)
+		if w := r.report("application/proto", encoded(t, m)); w.Code != 400 || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s: %d %s, want %q", name, w.Code, w.Body, c.want)
 		}
 	}
 	if len(seen.got) != 0 {
 		t.Errorf("%d were seen", len(seen.got))
 	}
-	m := wire.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1"}
+	m := &quotapb.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1"}
 	seen.err = live.ErrFull
-	if w := r.report("application/proto", m.Append(nil)); w.Code != 429 {
+	if w := r.report("application/proto", encoded(t, m)); w.Code != 429 {
 		t.Errorf("without room: %d %s", w.Code, w.Body)
 	}
-	seen.err = live.RefusedError("members: none")
-	if w := r.report("application/proto", m.Append(nil)); w.Code != 400 || !strings.Contains(w.Body.String(), "members: none") {
+	seen.err = errors.New("members: none")
+	if w := r.report("application/proto", encoded(t, m)); w.Code != 400 || !strings.Contains(w.Body.String(), "members: none") {
 		t.Errorf("refused: %d %s", w.Code, w.Body)
 	}
 	above := newRegion(t, func(c *service.Config) { c.Live, c.Divides = seen, true })
-	if w := above.report("application/proto", m.Append(nil)); w.Code != 400 || !strings.Contains(w.Body.String(), "region: is missing") {
+	if w := above.report("application/proto", encoded(t, m)); w.Code != 400 || !strings.Contains(w.Body.String(), "region: is missing") {
 		t.Errorf("without a region: %d %s", w.Code, w.Body)
 	}
 }

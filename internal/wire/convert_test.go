@@ -27,8 +27,7 @@ var pairs = []pair{
 	{"AcquireResponse", func() codec { return new(wire.Response) }, func() proto.Message { return new(quotapb.AcquireResponse) }},
 	{"RulesRequest", func() codec { return new(wire.RulesRequest) }, func() proto.Message { return new(quotapb.RulesRequest) }},
 	{"RulesResponse", func() codec { return new(wire.RulesResponse) }, func() proto.Message { return new(quotapb.RulesResponse) }},
-	{"ReportRequest", func() codec { return new(wire.ReportRequest) }, func() proto.Message { return new(quotapb.ReportRequest) }},
-	{"ReportResponse", func() codec { return new(wire.ReportResponse) }, func() proto.Message { return new(quotapb.ReportResponse) }},
+	{"ReportResponse", func() codec { return new(watch) }, func() proto.Message { return new(quotapb.ReportResponse) }},
 }
 
 // generated is m as the generated type, field by field. It is written out by hand
@@ -43,10 +42,8 @@ func generated(m codec) proto.Message {
 		return &quotapb.RulesRequest{Protocol: m.Protocol, HaveVersion: m.HaveVersion, Pop: m.Pop, ProtocolMax: m.ProtocolMax, HaveSecret: m.HaveSecret}
 	case *wire.RulesResponse:
 		return &quotapb.RulesResponse{Protocol: m.Protocol, RulesVersion: m.RulesVersion, Rules: m.Rules, RulesRevision: m.RulesRevision, Secret: m.Secret, WatchMs: m.WatchMs}
-	case *wire.ReportRequest:
-		return generatedReport(m)
-	case *wire.ReportResponse:
-		return generatedWatch(m)
+	case *watch:
+		return generatedWatch(&m.ReportResponse)
 	}
 	panic("a message without a generated one")
 }
@@ -113,7 +110,11 @@ func generatedTime(d lease.Millis) uint64 {
 // plain is m as package wire reads it: a value of an enum that is unknown is none, and a time so long
 // that it never comes has one value.
 func plain(m proto.Message) proto.Message {
-	plainReport(m)
+	if m, ok := m.(*quotapb.ReportResponse); ok && m.Tap != nil {
+		if _, known := quotapb.Outcome_name[int32(m.Tap.Outcome)]; !known {
+			m.Tap.Outcome = 0
+		}
+	}
 	response, ok := m.(*quotapb.AcquireResponse)
 	if !ok {
 		return m

@@ -9,12 +9,14 @@
 // and a string must be UTF-8.
 //
 // Nothing is checked here of what a peer sent: numbers of units above 2^63 become negative.
-// [Want.Check], [Grant.Bounded] and [ReportRequest.Check] follow.
+// [Want.Check] and [Grant.Bounded] follow.
+//
+// Of a report PoPs only write the request and read the answer: the tiers use the generated code.
 //
 // Three things are stricter than protobuf: a message longer than its maximum, a
 // list longer than its maximum, and a group (an encoding that proto3 cannot
-// express) are errors. A status, a kind or an outcome that is unknown counts as
-// none, and a time of more than [lease.Never] as that, where that has a meaning. One is
+// express) are errors. A status or an outcome that is unknown counts as none, and a
+// time of more than [lease.Never] as that, where that has a meaning. One is
 // laxer: of a Request, pop and trace_parent decide nothing, and trace_parent comes from
 // clients; so one that is not UTF-8, or a trace parent too many, is left out, and the
 // wants are answered. Nothing panics on any input.
@@ -22,8 +24,7 @@
 // Memory. Append allocates only to grow dst. Decode reuses the lists of the
 // message it decodes into, and the strings where they have not changed; so
 // decoding into the same struct again and again settles at no allocation.
-// Only what is stated of a reserve, and a tap, is made anew each time: it may be kept. A
-// report takes one allocation.
+// Only what is stated of a reserve, and a tap, is made anew each time: it may be kept.
 // Strings are copies. Byte slices point into the input: they are valid as long as
 // the input is not written to.
 //
@@ -82,10 +83,4 @@ const (
 	MaxWants        = 1024            // wants of a Request, grants of a Response
 	MaxTraceParents = 64              // trace parents of a Request; more are left out
 	maxSpans        = 64              // spans of used windows; [reserve.Statement.Check] allows fewer
-
-	MaxReport    = 256 << 10 // bytes of a ReportRequest
-	MaxMembers   = 4096      // members of it
-	MaxKeyRates  = 1024      // keys, and refused keys, of it
-	MaxRuleUses  = 4096      // rules of it
-	MaxDecisions = 1000      // decisions of it
 )

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/wire"
 )
 
 // benchWorld is one worker whose keys have all they want on lease.
@@ -19,7 +19,7 @@ func benchWorld(b *testing.B, rules string) (*world, *rule.Request) {
 	return w, in
 }
 
-func benchDecide(b *testing.B, rules string, want Outcome, tap *wire.Tap) {
+func benchDecide(b *testing.B, rules string, want Outcome, tap *quotapb.Tap) {
 	w, in := benchWorld(b, rules)
 	x, r := w.workers[0], &Request{}
 	if tap != nil {
@@ -55,7 +55,7 @@ func BenchmarkDecide(b *testing.B) {
 		benchDecide(b, `{"rules":[{"name":"a","match":{"path":"/login"},"key":[{"header":"x-user"}],"limit":"1/1h"}]}`, Admit, nil)
 	})
 	// While somebody watches its keys, and taps everything.
-	for name, tap := range map[string]*wire.Tap{"watched": {Outcome: wire.OutcomeUnavailable}, "tapped": {PerSecond: 1000}} {
+	for name, tap := range map[string]*quotapb.Tap{"watched": {Outcome: quotapb.Outcome_OUTCOME_UNAVAILABLE}, "tapped": {PerSecond: 1000}} {
 		b.Run("3 rules, "+name, func(b *testing.B) { benchDecide(b, `{"rules":[`+rules[1:]+`]}`, Admit, tap) })
 	}
 }

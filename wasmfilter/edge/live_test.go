@@ -7,15 +7,17 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 )
 
 // watched has somebody watch, as the answers to reports say: keys, and a tap unless that is nil.
-func (w *world) watched(keys bool, tap *wire.Tap) {
-	w.region.watch, w.region.shows = 5000, wire.ReportResponse{Protocol: wire.Protocol, WatchMs: 5000, Keys: keys, Tap: tap}
+func (w *world) watched(keys bool, tap *quotapb.Tap) {
+	w.region.watch, w.region.shows = 5000, &quotapb.ReportResponse{Protocol: wire.Protocol, WatchMs: 5000, Keys: keys, Tap: tap}
 }
 
 // reports are those that have come since the last call.
@@ -81,7 +83,7 @@ func TestWatch(t *testing.T) {
 	if n := len(all); n < 9 || n > 11 || all[0].at > begin+100 {
 		t.Errorf("%d reports in 10 s, the first one %d ms after the answer", n, all[0].at-begin)
 	}
-	w.region.watch, w.region.shows = 0, wire.ReportResponse{Protocol: wire.Protocol}
+	w.region.watch, w.region.shows = 0, &quotapb.ReportResponse{Protocol: wire.Protocol}
 	w.passes(10_000)
 	if n := len(w.reports()); n > 2 || w.workers[0].live.View != nil {
 		t.Errorf("%d reports after the watch, want at most 2; view %v", n, w.workers[0].live.View)
@@ -90,7 +92,7 @@ func TestWatch(t *testing.T) {
 	w.watched(true, nil)
 	w.admit(0, "/v1/a", "bob")
 	w.passes(3000)
-	w.region.watch, w.region.shows = 0, wire.ReportResponse{} // cannot be read
+	w.region.watch, w.region.shows = 0, new(quotapb.ReportResponse) // cannot be read
 	w.reports()
 	w.passes(10_000)
 	if n := len(w.reports()); n < 4 || n > 5 || w.workers[0].live.View != nil {
@@ -233,13 +235,12 @@ func TestShowsWhatWasDecided(t *testing.T) {
 				c.decay()
 			}
 		}
-		uses := map[string]wire.RuleUse{}
+		uses := map[string]*quotapb.RuleUse{"user": {}, "trial": {}, "device": {}}
 		for _, r := range w.last() {
 			for _, u := range r.Rules {
 				sum := uses[u.Rule]
 				sum.Matched, sum.NoKey = sum.Matched+u.Matched, sum.NoKey+u.NoKey
 				sum.Admitted, sum.Denied, sum.ShadowDenied = sum.Admitted+u.Admitted, sum.Denied+u.Denied, sum.ShadowDenied+u.ShadowDenied
-				uses[u.Rule] = sum
 			}
 		}
 		if u := uses["user"]; u.Matched != matched["user"] || u.Admitted+u.Denied != u.Matched || u.ShadowDenied+u.NoKey != 0 {
@@ -253,6 +254,49 @@ func TestShowsWhatWasDecided(t *testing.T) {
 			t.Fatalf("%d requests without a device: %+v", matched["user"], u)
 		}
 	})
+}
+
+// How fast a rule is used is that of the last seconds, and not of the time before somebody watched.
+func TestShowsRates(t *testing.T) {
+	w := newWorld(t, 1, shownRules)
+	requests := func(seconds int) {
+		for range 10 * seconds {
+			w.admit(0, "/v1/a", "gold")
+			w.admit(0, "/v1/a", "iron")
+			w.admit(0, "/v1/a", "tin")
+			w.passes(100)
+		}
+	}
+	requests(60)
+	w.watched(false, nil)
+	requests(10)
+	rate := func(r shown) (admitted, denied uint64) {
+		for _, u := range r.Rules {
+			if u.Rule == "user" {
+				return u.AdmittedRate, u.DeniedRate
+			}
+		}
+		return 0, 0
+	}
+	for i, r := range w.reports() {
+		if admitted, denied := rate(r); i == 0 && admitted+denied != 0 || i > 0 && (admitted < 18_000 || admitted > 22_000 || denied < 9000 || denied > 11_000) {
+			t.Errorf("report %d: %d admitted, %d denied", i, admitted, denied)
+		}
+	}
+	w.passes(6000)
+	last := w.last()[0]
+	if admitted, denied := rate(last); admitted > 2000 || denied > 1000 {
+		t.Errorf("without requests: %d admitted, %d denied", admitted, denied)
+	}
+	w.region.watch, w.region.shows = 0, &quotapb.ReportResponse{Protocol: wire.Protocol}
+	w.passes(10_000)
+	requests(60)
+	w.reports()
+	w.watched(false, nil)
+	requests(3)
+	if admitted, _ := rate(w.reports()[0]); admitted != 0 {
+		t.Errorf("when somebody watches again: %d admitted", admitted)
+	}
 }
 
 // counted is a key as the test counts it: by a worker, in thousandths.
@@ -277,7 +321,7 @@ func (r *shown) check(t *rapid.T, counts map[string]*counted, worker int) {
 		t.Fatalf("%d keys, %d refused ones, %d ms", len(r.Keys), len(r.Denied), r.IntervalMs)
 	}
 	for _, list := range []struct {
-		rates []wire.KeyRate
+		rates []*quotapb.KeyRate
 		of    func(*counted) uint64
 	}{{r.Keys, func(c *counted) uint64 { return c.requests }}, {r.Denied, func(c *counted) uint64 { return c.refused }}} {
 		least := uint64(0)
@@ -306,19 +350,19 @@ func (r *shown) check(t *rapid.T, counts map[string]*counted, worker int) {
 // A tap shows the decisions that it asks for, and of many those that chance picks, no more than it may have.
 func TestTap(t *testing.T) {
 	for _, c := range []struct {
-		tap  wire.Tap
+		tap  *quotapb.Tap
 		want map[string]bool // rule/override key outcome, of which each must be there, and nothing else
 	}{
-		{wire.Tap{Rule: "user"}, map[string]bool{"user/ ann 1": true, "user/ ann 2": true, "user/gold gold 1": true}},
-		{wire.Tap{Rule: "use"}, nil},
-		{wire.Tap{Rule: "user", Key: []byte("ann")}, map[string]bool{"user/ ann 1": true, "user/ ann 2": true}},
-		{wire.Tap{Key: []byte("ann"), Outcome: wire.OutcomeDenied}, map[string]bool{"user/ ann 2": true}},
-		{wire.Tap{Outcome: wire.OutcomeWouldDeny}, map[string]bool{"trial/ ann 4": true, "trial/ gold 4": true}},
-		{wire.Tap{Outcome: wire.OutcomeUnavailable}, nil},
+		{&quotapb.Tap{Rule: "user"}, map[string]bool{"user/ ann 1": true, "user/ ann 2": true, "user/gold gold 1": true}},
+		{&quotapb.Tap{Rule: "use"}, nil},
+		{&quotapb.Tap{Rule: "user", Key: []byte("ann")}, map[string]bool{"user/ ann 1": true, "user/ ann 2": true}},
+		{&quotapb.Tap{Key: []byte("ann"), Outcome: quotapb.Outcome_OUTCOME_DENIED}, map[string]bool{"user/ ann 2": true}},
+		{&quotapb.Tap{Outcome: quotapb.Outcome_OUTCOME_WOULD_DENY}, map[string]bool{"trial/ ann 4": true, "trial/ gold 4": true}},
+		{&quotapb.Tap{Outcome: quotapb.Outcome_OUTCOME_UNAVAILABLE}, nil},
 	} {
 		w := newWorld(t, 1, shownRules)
 		c.tap.PerSecond = 1000
-		w.watched(false, &c.tap)
+		w.watched(false, c.tap)
 		w.admit(0, "/v1/a", "warm")
 		w.passes(200)
 		w.reports()
@@ -332,7 +376,7 @@ func TestTap(t *testing.T) {
 		for _, r := range w.reports() {
 			for _, d := range r.Decisions {
 				seen[fmt.Sprintf("%s/%s %s %d", d.Rule, d.Override, d.Key, d.Outcome)] = true
-				if denied := d.Outcome == wire.OutcomeDenied; d.AgeMs > 1200 || denied && (d.RetryAfterMs == 0 || d.Remaining > 0) || d.Outcome == wire.OutcomeAdmitted && d.RetryAfterMs > 0 {
+				if denied := d.Outcome == quotapb.Outcome_OUTCOME_DENIED; d.AgeMs > 1200 || denied && (d.RetryAfterMs == 0 || d.Remaining > 0) || d.Outcome == quotapb.Outcome_OUTCOME_ADMITTED && d.RetryAfterMs > 0 {
 					t.Errorf("%+v", d)
 				}
 			}
@@ -346,7 +390,7 @@ func TestTap(t *testing.T) {
 // Of 2,000 decisions a second a tap of 100 shows 100, of the whole second, and every key as often as it came.
 func TestTapSamples(t *testing.T) {
 	w := newWorld(t, 1, strings.Replace(shownRules, "20/1h", "1000000/1h", 1))
-	w.watched(false, &wire.Tap{Rule: "user", PerSecond: 100})
+	w.watched(false, &quotapb.Tap{Rule: "user", PerSecond: 100})
 	w.admit(0, "/v1/a", "warm")
 	w.passes(200)
 	w.reports()
@@ -383,7 +427,7 @@ func TestTapSamples(t *testing.T) {
 // What is admitted while the region does not answer shows as such, and the member as degraded.
 func TestShowsFailures(t *testing.T) {
 	w := newWorld(t, 1, shownRules)
-	w.watched(true, &wire.Tap{Outcome: wire.OutcomeUnavailable, PerSecond: 10})
+	w.watched(true, &quotapb.Tap{Outcome: quotapb.Outcome_OUTCOME_UNAVAILABLE, PerSecond: 10})
 	w.admit(0, "/v1/a", "ann")
 	w.passes(1200)
 	w.reports()
@@ -438,11 +482,10 @@ func TestMember(t *testing.T) {
 			t.Errorf("%d keys in %d places", m.Keys, m.Places)
 		}
 		m.Keys, m.Places, m.AgeMs, m.RulesAgeMs = 0, 0, m.AgeMs/10_000, m.RulesAgeMs/10_000
-		want := wire.Member{
-			Kind: wire.MemberPop, Region: "eu", Name: "fra1", Holder: m.Holder, Worker: x.pop.Number, Version: "1.2",
-			RulesVersion: w.region.set.Version, AgeMs: 2, RulesAgeMs: 2, ReservePerMille: 250,
+		want := &quotapb.Member{
+			Version: "1.2", RulesVersion: w.region.set.Version, AgeMs: 2, RulesAgeMs: 2, ReservePerMille: 250,
 		}
-		if fmt.Sprint(m) != fmt.Sprint(want) || string(m.Holder) != string(x.pop.Holder[:]) || string(r.Holder) != string(m.Holder) || r.Pop != "fra1" || r.Region != "eu" || r.Worker != m.Worker {
+		if !proto.Equal(m, want) || string(r.Holder) != string(x.pop.Holder[:]) || r.Pop != "fra1" || r.Region != "eu" || r.Worker != x.pop.Number {
 			t.Errorf("%+v, want %+v", r, want)
 		}
 		if len(r.Keys)+len(r.Denied)+len(r.Decisions) > 0 || r.IntervalMs > 0 {
@@ -477,7 +520,7 @@ func TestLiveOff(t *testing.T) {
 		{"name":"closed","key":[{"header":"x-user"}],"limit":"30/1h","algorithm":"fixed_window","live":"off"},
 		{"name":"hashed","key":[{"header":"x-user"}],"hash":true,"limit":"30/1h","algorithm":"fixed_window","on_failure":"allow"}]}`
 	w := newWorld(t, 1, rules)
-	w.watched(true, &wire.Tap{PerSecond: 1000})
+	w.watched(true, &quotapb.Tap{PerSecond: 1000})
 	seen := map[string]bool{}
 	for second := range 20 {
 		if second == 10 {
@@ -532,7 +575,7 @@ func TestReportFits(t *testing.T) {
 		rules = append(rules, fmt.Sprintf(`{"name":"%s@%s@%s","match":{"path":"/%d"},"key":[{"header":"x-user"}],"limit":"1000000/1h","scope":"pop"}`, name[66:], strings.Repeat("s", 32), strings.Repeat("t", 32), i%150))
 	}
 	w := newWorld(t, 1, `{"rules":[`+strings.Join(rules, ",")+`]}`)
-	w.watched(true, &wire.Tap{PerSecond: 1000})
+	w.watched(true, &quotapb.Tap{PerSecond: 1000})
 	w.region.watch = 60_000
 	w.passes(10_000)
 	w.region.reports = nil

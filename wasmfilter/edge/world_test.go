@@ -3,10 +3,14 @@ package edge
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/lease/relay"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
@@ -247,14 +251,14 @@ type region struct {
 	share    uint32                        // of limits of scope global, in thousandths
 	fails    func(*wire.Want) lease.Status // nil: it decides
 	watch    uint32                        // watch_ms of its answers, but for those to reports
-	shows    wire.ReportResponse           // the answer to a report
+	shows    *quotapb.ReportResponse       // the answer to a report
 	reports  []shown
 }
 
 // shown is a report, and when it came.
 type shown struct {
 	at lease.Millis
-	wire.ReportRequest
+	*quotapb.ReportRequest
 }
 
 func newRegion(t tester, set *rule.Set) *region {
@@ -322,9 +326,12 @@ func (g *region) rules(c uplink.Call) []byte {
 
 // report takes a report; one that a region would refuse, or that comes too soon, fails the test.
 func (g *region) report(now lease.Millis, c uplink.Call) []byte {
-	r := shown{at: now}
-	if err := r.Decode(c.Body); err != nil || r.Check() != "" || len(r.Members) != 1 {
-		g.t.Fatalf("report: %v, %s, %d members", err, r.Check(), len(r.Members))
+	r := shown{now, new(quotapb.ReportRequest)}
+	if err := proto.Unmarshal(c.Body, r); err != nil || len(r.Members) != 1 {
+		g.t.Fatalf("report: %v, %d members", err, len(r.Members))
+	}
+	if _, err := live.New(live.Config{}).Take("", r.ReportRequest); err != nil {
+		g.t.Fatalf("report: %v", err)
 	}
 	for _, before := range g.reports {
 		if before.Worker == r.Worker && now < before.at+1000 {
@@ -332,7 +339,11 @@ func (g *region) report(now lease.Millis, c uplink.Call) []byte {
 		}
 	}
 	g.reports = append(g.reports, r)
-	return g.shows.Append(nil)
+	answer, err := proto.Marshal(g.shows)
+	if err != nil {
+		g.t.Fatalf("report: %v", err)
+	}
+	return answer
 }
 
 func (g *region) version() string {

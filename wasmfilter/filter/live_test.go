@@ -5,7 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
@@ -14,13 +17,13 @@ import (
 type viewer struct {
 	t       *testing.T
 	grants  func(*httpCall)
-	answer  wire.ReportResponse
+	answer  *quotapb.ReportResponse
 	fails   func(*httpCall) // reports; nil: they are answered
-	reports []wire.ReportRequest
+	reports []*quotapb.ReportRequest
 }
 
 func watching(t *testing.T) *viewer {
-	return &viewer{t: t, grants: grantOf(50), answer: wire.ReportResponse{Protocol: 1, WatchMs: 5000, Keys: true, Tap: &wire.Tap{PerSecond: 1}}}
+	return &viewer{t: t, grants: grantOf(50), answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 5000, Keys: true, Tap: &quotapb.Tap{PerSecond: 1}}}
 }
 
 func (v *viewer) serve(c *httpCall) {
@@ -29,15 +32,19 @@ func (v *viewer) serve(c *httpCall) {
 		v.tells(c)
 		return
 	}
-	var m wire.ReportRequest
-	if err := m.Decode(c.body); err != nil || m.Check() != "" || c.timeout != 1000 || header(c.headers, "connect-timeout-ms") != "1000" {
-		v.t.Errorf("report: %v, %s, timeout %d", err, m.Check(), c.timeout)
+	m := new(quotapb.ReportRequest)
+	if err := proto.Unmarshal(c.body, m); err != nil || c.timeout != 1000 || header(c.headers, "connect-timeout-ms") != "1000" {
+		v.t.Errorf("report: %v, timeout %d", err, c.timeout)
 	}
 	if v.reports = append(v.reports, m); v.fails != nil {
 		v.fails(c)
 		return
 	}
-	c.status, c.answer = "200", v.answer.Append(nil)
+	answer, err := proto.Marshal(v.answer)
+	if err != nil {
+		v.t.Error(err)
+	}
+	c.status, c.answer = "200", answer
 }
 
 // tells adds to an answer of the region that somebody watches.
@@ -84,7 +91,7 @@ func TestReports(t *testing.T) {
 			decisions += len(r.Decisions)
 		}
 		m := v.reports[len(v.reports)-1].Members[0]
-		if m.Version != version || m.Name != "test" || m.Places != 512 || !strings.HasPrefix(m.Error, "no call can be made to the Envoy cluster weir_region") || m.ErrorAgeMs < 1000 || decisions == 0 {
+		if m.Version != version || m.Places != 512 || !strings.HasPrefix(m.Error, "no call can be made to the Envoy cluster weir_region") || m.ErrorAgeMs < 1000 || decisions == 0 {
 			t.Errorf("%d decisions, %+v", decisions, m)
 		}
 		if k := v.reports[3].Keys; len(k) != 1 || string(k[0].Key) != "ann" || k[0].Rule != "user" {

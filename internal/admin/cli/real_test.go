@@ -17,10 +17,10 @@ import (
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
-	"github.com/weirlimit/weir/internal/wire"
 )
 
 // installation serves an API with some operations.
@@ -91,12 +91,12 @@ func TestLive(t *testing.T) {
 	running.Go(func() {
 		holder := []byte("0123456789abcdef")
 		for ctx.Err() == nil {
-			_, err := desk.Take("192.0.2.1", &wire.ReportRequest{
+			_, err := desk.Take("192.0.2.1", &quotapb.ReportRequest{
 				Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 1, Pop: "fra1", IntervalMs: 8000,
-				Members:   []wire.Member{{Kind: wire.MemberPop, Name: "fra1", Holder: holder, Worker: 1, RulesVersion: "abc", RulesRevision: 7}},
-				Rules:     []wire.RuleUse{{Rule: "login", Matched: 9, Admitted: 9}},
-				Keys:      []wire.KeyRate{{Rule: "login", Key: []byte("a\x1bb\xff"), Count: 80_000}},
-				Decisions: []wire.Decision{{Rule: "login", Key: []byte("a\x1bb\xff"), Outcome: wire.OutcomeDenied}},
+				Members:   []*quotapb.Member{{Kind: quotapb.MemberKind_MEMBER_KIND_POP, Name: "fra1", Holder: holder, Worker: 1, RulesVersion: "abc", RulesRevision: 7}},
+				Rules:     []*quotapb.RuleUse{{Rule: "login", Matched: 9, Admitted: 9}},
+				Keys:      []*quotapb.KeyRate{{Rule: "login", Key: []byte("a\x1bb\xff"), Count: 80_000}},
+				Decisions: []*quotapb.Decision{{Rule: "login", Key: []byte("a\x1bb\xff"), Outcome: quotapb.Outcome_OUTCOME_DENIED}},
 			})
 			if err != nil {
 				t.Error(err)

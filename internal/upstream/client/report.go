@@ -5,6 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -46,7 +49,7 @@ func (s *Store) watched(sent time.Time, ms uint32) {
 
 // Report shows the tier above what the region does, beside all other calls: one that fails is neither repeated nor
 // counted. Protocol, holder and region are filled in.
-func (s *Store) Report(ctx context.Context, m *wire.ReportRequest) (*wire.ReportResponse, error) {
+func (s *Store) Report(ctx context.Context, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
 	if s.tier.silent() {
 		return nil, errSilent
 	}
@@ -54,13 +57,17 @@ func (s *Store) Report(ctx context.Context, m *wire.ReportRequest) (*wire.Report
 	m.Holder, m.Worker, m.Region = s.holder[:], s.worker.Load(), s.region
 	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
-	sent := time.Now()
-	text, err := s.exchange(ctx, s.scheme+s.tier.at()+quotapbconnect.QuotaServiceReportProcedure, m.Append(nil), reportTime, "")
+	in, err := proto.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
-	answer := new(wire.ReportResponse)
-	if err := answer.Decode(text); err != nil {
+	sent := time.Now()
+	out, err := s.exchange(ctx, s.scheme+s.tier.at()+quotapbconnect.QuotaServiceReportProcedure, in, reportTime, "")
+	if err != nil {
+		return nil, err
+	}
+	answer := new(quotapb.ReportResponse)
+	if err := proto.Unmarshal(out, answer); err != nil {
 		return nil, malformed(err.Error())
 	}
 	if !wire.Supported(answer.Protocol) {

@@ -3,14 +3,17 @@ package client_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/upstream/client"
-	"github.com/weirlimit/weir/internal/wire"
 )
 
 // roundTrip makes calls.
@@ -21,8 +24,8 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // A report goes to its own path with the region and the holder filled in, and its answer says for how long somebody
 // watches.
 func TestReport(t *testing.T) {
-	var got wire.ReportRequest
-	answer := wire.ReportResponse{Protocol: 1, WatchMs: 5000, Keys: true}
+	got := new(quotapb.ReportRequest)
+	answer := &quotapb.ReportResponse{Protocol: 1, WatchMs: 5000, Keys: true}
 	status := http.StatusOK
 	s, err := client.New(client.Config{Addresses: []string{"aggregator:1"}, Region: "eu", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Path != quotapbconnect.QuotaServiceReportProcedure {
@@ -30,9 +33,10 @@ func TestReport(t *testing.T) {
 		}
 		body, err := io.ReadAll(r.Body)
 		if err == nil {
-			err = got.Decode(body)
+			err = proto.Unmarshal(body, got)
 		}
-		return &http.Response{StatusCode: status, Status: "status", Body: io.NopCloser(bytes.NewReader(answer.Append(nil))), Request: r}, err
+		text, bad := proto.Marshal(answer)
+		return &http.Response{StatusCode: status, Status: "status", Body: io.NopCloser(bytes.NewReader(text)), Request: r}, errors.Join(err, bad)
 	})})
 	if err != nil {
 		t.Fatal(err)
@@ -40,23 +44,23 @@ func TestReport(t *testing.T) {
 	if s.Watched() != 0 || s.Silent() != 0 {
 		t.Errorf("at first %v, %v", s.Watched(), s.Silent())
 	}
-	a, err := s.Report(context.Background(), &wire.ReportRequest{IntervalMs: 8000})
-	if err != nil || !a.Keys || got.Region != "eu" || len(got.Holder) != 16 || got.IntervalMs != 8000 || got.Check() != "" {
+	a, err := s.Report(context.Background(), &quotapb.ReportRequest{IntervalMs: 8000})
+	if err != nil || !a.Keys || got.Region != "eu" || len(got.Holder) != 16 || got.IntervalMs != 8000 || got.ProtocolMax != 1 {
 		t.Errorf("%+v, %v; got %+v", a, err, got)
 	}
 	if left := s.Watched(); left <= 0 || left > 5*time.Second {
 		t.Errorf("watched for %v", left)
 	}
 	answer.WatchMs = 0
-	if _, err := s.Report(context.Background(), new(wire.ReportRequest)); err != nil || s.Watched() != 0 {
+	if _, err := s.Report(context.Background(), new(quotapb.ReportRequest)); err != nil || s.Watched() != 0 {
 		t.Errorf("%v, watched for %v", err, s.Watched())
 	}
 	answer.Protocol = 99
-	if a, err := s.Report(context.Background(), new(wire.ReportRequest)); err == nil {
+	if a, err := s.Report(context.Background(), new(quotapb.ReportRequest)); err == nil {
 		t.Errorf("of another version: %+v", a)
 	}
 	status = http.StatusForbidden
-	if a, err := s.Report(context.Background(), new(wire.ReportRequest)); err == nil || s.Silent() != 0 {
+	if a, err := s.Report(context.Background(), new(quotapb.ReportRequest)); err == nil || s.Silent() != 0 {
 		t.Errorf("refused: %+v; silent %v", a, s.Silent())
 	}
 }

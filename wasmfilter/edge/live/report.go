@@ -31,12 +31,12 @@ type Reporter struct {
 
 	started   lease.Millis
 	next      lease.Millis // when a report may be sent
+	reported  lease.Millis // when the last one of this watch was; 0: there was none
 	problem   string       // the last one; empty: none
 	problemAt lease.Millis
 
 	request wire.ReportRequest
 	top     []topkeys.Key
-	room    int // for so many bytes more
 }
 
 // Self is what a worker knows of itself.
@@ -65,7 +65,7 @@ func (r *Reporter) Tick(now lease.Millis, self Self) {
 	w := &r.uplink.Watch
 	if now >= w.Until {
 		if w.Until > 0 {
-			*w, r.View = uplink.Watch{}, nil
+			*w, r.View, r.reported = uplink.Watch{}, nil, 0
 			r.request, r.top = wire.ReportRequest{}, nil // they point into the view
 		}
 		return
@@ -109,57 +109,31 @@ func (r *Reporter) report(now lease.Millis, self Self) *wire.ReportRequest {
 	m := &r.request
 	*m = wire.ReportRequest{
 		Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax,
-		Holder: r.pop.Holder[:], Worker: r.pop.Number, Pop: r.cfg.PoP, Region: r.cfg.Region,
-		Members: append(m.Members[:0], r.member(now, self)),
-		Keys:    m.Keys[:0], Denied: m.Denied[:0], Rules: m.Rules[:0], Decisions: m.Decisions[:0],
+		Holder: r.pop.Holder[:], Worker: r.pop.Number, Pop: r.cfg.PoP, Region: r.cfg.Region, Member: r.member(now, self),
+		Keys: m.Keys[:0], Denied: m.Denied[:0], Rules: m.Rules[:0], Decisions: m.Decisions[:0],
 	}
-	r.room = wire.MaxReport - 2*maxMember
 	if r.rules.InForce == nil {
 		return m
 	}
+	elapsed := now - r.reported
+	if r.reported == 0 {
+		elapsed = 0
+	}
+	m.Rules, r.reported = r.rules.Uses(m.Rules, elapsed), now
 	if r.View != nil && r.View.keys != nil {
 		k := r.View.keys
 		m.IntervalMs = uint32(min(k.horizon(now), wire.LongestWatch))
 		m.Keys, m.Denied = r.rates(m.Keys, k.busiest), r.rates(m.Denied, k.refused)
 	}
-	m.Rules = r.uses(m.Rules)
 	if r.View != nil && r.View.tap != nil {
-		m.Decisions = r.decisions(m.Decisions, now, r.View.tap)
+		m.Decisions = decisions(m.Decisions, now, r.View.tap)
 	}
 	return m
-}
-
-// uses appends what the rules did.
-func (r *Reporter) uses(dst []wire.RuleUse) []wire.RuleUse {
-	all, n := r.rules.Uses(dst), 0
-	for n < min(len(all), wire.MaxRuleUses) && r.fits(len(all[n].Rule)) {
-		n++
-	}
-	return all[:n]
-}
-
-const (
-	// maxMember bounds what a member has encoded, and so the rest of a report but for its lists.
-	maxMember = 1024
-	// numbers bounds what an item of a list has encoded beside its names: five numbers of at most
-	// 10 bytes, each with a tag, and lengths.
-	numbers = 64
-)
-
-// fits counts one more item of a list, with names of so many bytes; false: the report would become
-// too long.
-func (r *Reporter) fits(names int) bool {
-	if r.room < names+numbers {
-		return false
-	}
-	r.room -= names + numbers
-	return true
 }
 
 func (r *Reporter) member(now lease.Millis, self Self) wire.Member {
 	since := func(t lease.Millis) uint64 { return uint64(max(now-t, 0)) }
 	m := wire.Member{
-		Kind: wire.MemberPop, Region: r.cfg.Region, Name: r.cfg.PoP, Holder: r.pop.Holder[:], Worker: r.pop.Number,
 		Version: self.Version, RulesVersion: r.rules.Version, RulesRevision: rule.Number(r.rules.Revision),
 		AgeMs: since(r.started), Keys: uint64(self.Keys), Places: uint64(self.Places),
 		Error: r.problem, ReservePerMille: uint32(r.uplink.Share),
@@ -186,9 +160,6 @@ func (r *Reporter) rates(dst []wire.KeyRate, s *topkeys.Sketch) []wire.KeyRate {
 			continue
 		}
 		rule, override := names(p, k.Own)
-		if !r.fits(len(rule) + len(override) + len(k.Text)) {
-			break
-		}
 		dst = append(dst, wire.KeyRate{Rule: rule, Override: override, Key: k.Text, Count: k.Count, Over: k.Over})
 	}
 	return dst
@@ -202,13 +173,10 @@ func names(p *rulebook.Policy, own int64) (rule, override string) {
 }
 
 // decisions appends what was tapped since the last report, which begins anew.
-func (r *Reporter) decisions(dst []wire.Decision, now lease.Millis, t *tap) []wire.Decision {
+func decisions(dst []wire.Decision, now lease.Millis, t *tap) []wire.Decision {
 	for i := range t.taken {
 		d := &t.taken[i]
 		rule, override := names(d.Policy, d.Own)
-		if !r.fits(len(rule) + len(override) + d.size) {
-			break
-		}
 		dst = append(dst, wire.Decision{
 			Rule: rule, Override: override, Key: d.text[:d.size], Outcome: d.outcome,
 			Remaining: uint64(min(max(d.Remaining, 0), wire.MaxUnits)), RetryAfterMs: uint64(max(d.Retry, 0)),

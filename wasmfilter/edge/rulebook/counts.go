@@ -1,6 +1,9 @@
 package rulebook
 
-import "github.com/weirlimit/weir/internal/wire"
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/wire"
+)
 
 // Decision is how a rule decided one request, for metrics.
 type Decision uint8
@@ -26,6 +29,8 @@ const (
 type RuleCounts struct {
 	Counts
 	Shown Counts // what its owner has put into metrics; the worker does not look at it
+
+	admitted, denied lately
 }
 
 // Counts are numbers of requests.
@@ -35,34 +40,55 @@ type Counts struct {
 	MissingKey uint64 // those that matched but for a part of their key
 }
 
+// lately is a number of requests and how it rose.
+type lately struct {
+	count uint64 // at the last call of of
+	rate  uint64 // then
+}
+
+// of is how many requests a second there are, in thousandths, by the last calls; 0 at the first one, whose elapsed is 0.
+func (l *lately) of(count uint64, elapsed lease.Millis) uint64 {
+	rate := uint64(0)
+	if elapsed > 0 {
+		rate = (count - l.count) * 1_000_000 / uint64(elapsed)
+		if l.rate > 0 {
+			rate = (rate + l.rate) / 2
+		}
+	}
+	*l = lately{count, rate}
+	return rate
+}
+
 // addTo adds what was decided to the use of a rule.
-func (c *Counts) addTo(u *wire.RuleUse) {
+func (c *RuleCounts) addTo(u *wire.RuleUse, elapsed lease.Millis) {
+	var admitted, denied uint64
 	for d, n := range c.Decided {
 		u.Matched += n
 		switch Decision(d) {
 		case Allowed, FailedOpen, LocalAllowed, FullAllowed:
-			u.Admitted += n
+			admitted += n
 		case Denied, FailedClosed, LocalDenied, FullDenied:
-			u.Denied += n
+			denied += n
 		case ShadowDenied:
 			u.ShadowDenied += n
 		}
 	}
 	u.NoKey += c.MissingKey
+	u.Admitted, u.Denied = u.Admitted+admitted, u.Denied+denied
+	u.AdmittedRate += c.admitted.of(admitted, elapsed)
+	u.DeniedRate += c.denied.of(denied, elapsed)
 }
 
-// Uses appends the use of each rule in force that decided anything.
-func (b *Rulebook) Uses(dst []wire.RuleUse) []wire.RuleUse {
-	if b.InForce == nil {
-		return dst
-	}
+// Uses appends the use of each rule in force that decided anything. Rates are those of the time since the
+// last call, and less and less of calls before; 0: there are none yet.
+func (b *Rulebook) Uses(dst []wire.RuleUse, elapsed lease.Millis) []wire.RuleUse {
 	for i, policies := range b.InForce.ByRule {
 		u := wire.RuleUse{Rule: b.InForce.Set.Rule(i).Name}
 		own := b.CountsOf(u.Rule)
-		own.addTo(&u)
+		own.addTo(&u, elapsed)
 		for v := range policies {
 			if c := policies[v].Counts; c != own { // of an override with a name
-				c.addTo(&u)
+				c.addTo(&u, elapsed)
 			}
 		}
 		if u.Matched+u.NoKey > 0 {

@@ -25,7 +25,7 @@ func (u *Uplink) watched(now lease.Millis, ms uint32) {
 
 // SendReport sends a report, beside all lanes and their breakers; none may be in flight.
 func (u *Uplink) SendReport(m *wire.ReportRequest) {
-	u.report = u.port.call(Call{Path: ReportPath, Body: m.Append(nil), Timeout: reportTimeout})
+	u.report = u.port.call(Call{Path: ReportPath, Body: m.Encode(), Timeout: reportTimeout})
 }
 
 // Reporting reports whether a report is in flight.

@@ -21,6 +21,7 @@ import (
 	"github.com/weirlimit/weir/internal/admin/client"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -33,7 +34,7 @@ type world struct {
 	server   *httptest.Server
 	client   *client.Client
 	revision atomic.Uint64 // in force
-	answers  chan wire.ReportResponse
+	answers  chan *quotapb.ReportResponse
 }
 
 // short is a listener whose connections keep little of what nobody reads.
@@ -50,7 +51,7 @@ func (s short) Accept() (net.Conn, error) {
 func newWorld(t *testing.T, c live.Config) *world {
 	t.Helper()
 	t.Parallel()
-	w := &world{t: t, answers: make(chan wire.ReportResponse, 10_000)}
+	w := &world{t: t, answers: make(chan *quotapb.ReportResponse, 10_000)}
 	if c.Watches = new(live.Memory); c.Reports == nil {
 		c.Reports = new(live.Memory)
 	}
@@ -75,7 +76,7 @@ func newWorld(t *testing.T, c live.Config) *world {
 }
 
 // feed has workers report twice a second, as make makes their reports, until that is nil or the test ends.
-func (w *world) feed(workers int, make func(worker int) *wire.ReportRequest) {
+func (w *world) feed(workers int, make func(worker int) *quotapb.ReportRequest) {
 	var feeding sync.WaitGroup
 	ctx, cancel := context.WithCancel(w.t.Context())
 	feeding.Go(func() {
@@ -84,9 +85,6 @@ func (w *world) feed(workers int, make func(worker int) *wire.ReportRequest) {
 				m := make(i)
 				if m == nil {
 					return
-				}
-				if field := m.Check(); field != "" {
-					w.t.Errorf("the report is out of bounds: %s", field)
 				}
 				answer, err := w.desk.Take("192.0.2.1", m)
 				if err != nil {
@@ -104,11 +102,11 @@ func (w *world) feed(workers int, make func(worker int) *wire.ReportRequest) {
 }
 
 // report is that of a PoP with one worker.
-func report(pop string, change func(*wire.ReportRequest)) *wire.ReportRequest {
+func report(pop string, change func(*quotapb.ReportRequest)) *quotapb.ReportRequest {
 	holder := []byte(fmt.Sprintf("%-16s", pop))[:16]
-	m := &wire.ReportRequest{
+	m := &quotapb.ReportRequest{
 		Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 1, Pop: pop, IntervalMs: 8000,
-		Members: []wire.Member{{Kind: wire.MemberPop, Name: pop, Holder: holder, Worker: 1, Keys: 10, Places: 100, RulesVersion: "old", RulesRevision: 6, DegradedMs: 700}},
+		Members: []*quotapb.Member{{Kind: quotapb.MemberKind_MEMBER_KIND_POP, Name: pop, Holder: holder, Worker: 1, Keys: 10, Places: 100, RulesVersion: "old", RulesRevision: 6, DegradedMs: 700}},
 	}
 	change(m)
 	return m
@@ -125,10 +123,10 @@ func (w *world) get(path string, into any) {
 func TestStatus(t *testing.T) {
 	w := newWorld(t, live.Config{Region: "eu", PerSecond: func(string, string) float64 { return 10 }})
 	w.revision.Store(7)
-	w.feed(2, func(i int) *wire.ReportRequest {
-		return report(fmt.Sprint("fra", i), func(m *wire.ReportRequest) {
-			m.Rules = []wire.RuleUse{{Rule: "login", Matched: 20, Admitted: 15, Denied: 5}, {Rule: "login@1d", Matched: 20, NoKey: 5, ShadowDenied: 3}, {Rule: "nokey", NoKey: 9}}
-			m.Keys = []wire.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 9 * 8000, Over: 8000}}
+	w.feed(2, func(i int) *quotapb.ReportRequest {
+		return report(fmt.Sprint("fra", i), func(m *quotapb.ReportRequest) {
+			m.Rules = []*quotapb.RuleUse{{Rule: "login", Matched: 20, Admitted: 15, Denied: 5, AdmittedRate: 1500, DeniedRate: 500}, {Rule: "login@1d", Matched: 20, NoKey: 5, ShadowDenied: 3}, {Rule: "nokey", NoKey: 9}}
+			m.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 9 * 8000, Over: 8000}}
 		})
 	})
 	var s v1.Status
@@ -149,7 +147,7 @@ func TestStatus(t *testing.T) {
 	}
 	rules := []v1.Use{
 		{Rule: "idle", Hint: v1.HintMatchedNothing},
-		{Rule: "login", Matched: 40, Admitted: 30, Denied: 10, Used: 1.6},
+		{Rule: "login", Matched: 40, Admitted: 30, Denied: 10, AdmittedPerSecond: 3, DeniedPerSecond: 1, Used: 1.6},
 		{Rule: "login@1d", Matched: 40, NoKey: 10, ShadowDenied: 6},
 		{Rule: "nokey", NoKey: 18, Hint: v1.HintKeyMissing},
 	}
@@ -181,8 +179,8 @@ func TestProblems(t *testing.T) {
 // An aggregator names regions that it does not hear. No rule has a hint before a PoP was heard.
 func TestSilentRegion(t *testing.T) {
 	w := newWorld(t, live.Config{Regions: true, Expected: func() []string { return []string{"eu", "us"} }})
-	w.feed(1, func(int) *wire.ReportRequest {
-		return report("", func(m *wire.ReportRequest) { m.Region, m.Members = "eu", nil })
+	w.feed(1, func(int) *quotapb.ReportRequest {
+		return report("", func(m *quotapb.ReportRequest) { m.Region, m.Members = "eu", nil })
 	})
 	var s v1.Status
 	w.get("/v1/status", &s)
@@ -195,11 +193,11 @@ func TestSilentRegion(t *testing.T) {
 func TestTop(t *testing.T) {
 	w := newWorld(t, live.Config{Region: "eu"})
 	wild := "</script>\x00\x1b[31m\"\u2028"
-	w.feed(2, func(i int) *wire.ReportRequest {
-		return report(fmt.Sprint("fra", i), func(m *wire.ReportRequest) {
-			m.Keys = []wire.KeyRate{{Rule: "login", Override: "gold", Key: []byte(wild), Count: 4 * 8000, Over: 800}, {Rule: "login", Key: []byte("é\xff\xfe|"), Count: 3 * 8000}}
-			m.Denied = []wire.KeyRate{{Rule: "login", Key: []byte(m.Pop), Count: uint64(i+1) * 8000}}
-			m.Rules = []wire.RuleUse{{Rule: "nokey", Matched: 1}}
+	w.feed(2, func(i int) *quotapb.ReportRequest {
+		return report(fmt.Sprint("fra", i), func(m *quotapb.ReportRequest) {
+			m.Keys = []*quotapb.KeyRate{{Rule: "login", Override: "gold", Key: []byte(wild), Count: 4 * 8000, Over: 800}, {Rule: "login", Key: []byte("é\xff\xfe|"), Count: 3 * 8000}}
+			m.Denied = []*quotapb.KeyRate{{Rule: "login", Key: []byte(m.Pop), Count: uint64(i+1) * 8000}}
+			m.Rules = []*quotapb.RuleUse{{Rule: "nokey", Matched: 1}}
 		})
 	})
 	for query, want := range map[string]string{
@@ -253,13 +251,13 @@ func read[T any](t *testing.T, data []byte) (v T) {
 func TestStream(t *testing.T) {
 	w := newWorld(t, live.Config{Region: "eu"})
 	made := uint64(0)
-	w.feed(1, func(int) *wire.ReportRequest {
+	w.feed(1, func(int) *quotapb.ReportRequest {
 		if made++; made > 6 { // so that what was sent is not sent again
 			return nil
 		}
-		return report("fra1", func(m *wire.ReportRequest) {
-			m.Denied = []wire.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 8000}}
-			for _, d := range []wire.Decision{{Rule: "login@1d", Outcome: wire.OutcomeDenied, AgeMs: 1 << 52}, {Rule: "idle", Outcome: wire.OutcomeDenied}, {Rule: "login", Outcome: wire.OutcomeAdmitted}} {
+		return report("fra1", func(m *quotapb.ReportRequest) {
+			m.Denied = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 8000}}
+			for _, d := range []*quotapb.Decision{{Rule: "login@1d", Outcome: quotapb.Outcome_OUTCOME_DENIED, AgeMs: 1 << 52}, {Rule: "idle", Outcome: quotapb.Outcome_OUTCOME_DENIED}, {Rule: "login", Outcome: quotapb.Outcome_OUTCOME_ADMITTED}} {
 				d.Key, d.RetryAfterMs, d.Remaining = []byte("a<b"), 5, made
 				m.Decisions = append(m.Decisions, d)
 			}
@@ -342,10 +340,10 @@ func TestStoreIsAway(t *testing.T) {
 
 // everything has 50 workers show what 50,000 requests a second make of a tap on everything.
 func (w *world) everything() {
-	w.feed(50, func(i int) *wire.ReportRequest {
-		return report(fmt.Sprint("fra", i), func(m *wire.ReportRequest) {
+	w.feed(50, func(i int) *quotapb.ReportRequest {
+		return report(fmt.Sprint("fra", i), func(m *quotapb.ReportRequest) {
 			for range wire.MaxDecisions {
-				m.Decisions = append(m.Decisions, wire.Decision{Rule: "login", Key: []byte("customer-12345678"), Outcome: wire.OutcomeAdmitted, AgeMs: 10})
+				m.Decisions = append(m.Decisions, &quotapb.Decision{Rule: "login", Key: []byte("customer-12345678"), Outcome: quotapb.Outcome_OUTCOME_ADMITTED, AgeMs: 10})
 			}
 		})
 	})
@@ -366,7 +364,7 @@ func TestTapOnEverything(t *testing.T) {
 	if seconds := int(time.Since(began)/time.Second) + 1; !errors.Is(err, errEnough) || most != 500 || got > 500*(seconds+1) {
 		t.Errorf("%v: %d decisions in %d s, at most %d in an event", err, got, seconds, most)
 	}
-	last := wire.ReportResponse{}
+	last := new(quotapb.ReportResponse)
 	for len(w.answers) > 0 {
 		if a := <-w.answers; a.Tap != nil {
 			last = a

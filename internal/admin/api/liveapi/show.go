@@ -11,7 +11,7 @@ import (
 
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/internal/quotapb"
 )
 
 func seen(v *live.View) v1.Seen { return v1.Seen{Of: v.Of, WatchedMs: v.Watched.Milliseconds()} }
@@ -21,8 +21,7 @@ func (o *operations) status(v *live.View) *v1.Status {
 		Seen: seen(v), InForce: o.InForce(), Silent: append([]string{}, v.Silent...),
 		Members: make([]v1.Member, len(v.Members)), Rules: o.uses(v),
 	}
-	for i := range v.Members {
-		m := &v.Members[i]
+	for i, m := range v.Members {
 		s.Members[i] = v1.Member{
 			Kind: kinds[m.Kind], Region: m.Region, Name: m.Name, Holder: hex.EncodeToString(m.Holder), Workers: m.Workers,
 			Version: m.Version, RulesVersion: m.RulesVersion, RulesRevision: m.RulesRevision, RulesAgeMs: m.RulesAgeMs,
@@ -62,11 +61,13 @@ func problems(m *v1.Member, newest uint64) string {
 	return strings.Join(all, "; ")
 }
 
-var kinds = map[wire.MemberKind]string{wire.MemberPop: "pop", wire.MemberRegion: "region", wire.MemberAggregator: "aggregator"}
+var kinds = map[quotapb.MemberKind]string{
+	quotapb.MemberKind_MEMBER_KIND_POP: "pop", quotapb.MemberKind_MEMBER_KIND_REGION: "region", quotapb.MemberKind_MEMBER_KIND_AGGREGATOR: "aggregator",
+}
 
 // uses are those of all rules in force, used or not. There are hints once a PoP has been heard.
 func (o *operations) uses(v *live.View) []v1.Use {
-	heard := slices.ContainsFunc(v.Members, func(m wire.Member) bool { return m.Kind == wire.MemberPop })
+	heard := slices.ContainsFunc(v.Members, func(m *quotapb.Member) bool { return m.Kind == quotapb.MemberKind_MEMBER_KIND_POP })
 	names := o.Rules()
 	all := make([]v1.Use, len(names))
 	for i, name := range names {
@@ -76,7 +77,7 @@ func (o *operations) uses(v *live.View) []v1.Use {
 			u := &v.Rules[at]
 			all[i] = v1.Use{
 				Rule: name, Matched: u.Matched, NoKey: u.NoKey, Admitted: u.Admitted, Denied: u.Denied, ShadowDenied: u.ShadowDenied,
-				AdmittedPerSecond: u.AdmittedPerSecond, DeniedPerSecond: u.DeniedPerSecond, Used: u.Used,
+				AdmittedPerSecond: float64(u.AdmittedRate) / 1000, DeniedPerSecond: float64(u.DeniedRate) / 1000, Used: u.Used,
 			}
 		}
 		switch {
@@ -107,9 +108,8 @@ func (o *operations) top(v *live.View, by string, eachPoP bool, limit int) *v1.T
 	case by == "denied":
 		list = v.Denied
 	}
-	for i := range list[:min(len(list), limit)] {
-		r := &list[i]
-		t.Keys = append(t.Keys, v1.Rate{Rule: r.Rule, Override: r.Override, Key: text(r.Key), From: r.Of, PerSecond: r.PerSecond, Over: r.Over})
+	for _, r := range list[:min(len(list), limit)] {
+		t.Keys = append(t.Keys, v1.Rate{Rule: r.Rule, Override: r.Override, Key: text(r.Key), From: r.Of, PerSecond: r.PerSecond(), Over: r.OverPerSecond()})
 	}
 	return t
 }

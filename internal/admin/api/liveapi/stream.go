@@ -10,9 +10,9 @@ import (
 
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/wire"
 )
 
 // streamEvery is how often a stream sends what has changed.
@@ -31,13 +31,13 @@ type streamInput struct {
 }
 
 // tap is which decisions are to be sent; nil: none.
-func (in *streamInput) tap() *wire.Tap {
+func (in *streamInput) tap() *quotapb.Tap {
 	if !in.Tap {
 		return nil
 	}
-	return &wire.Tap{
+	return &quotapb.Tap{
 		Rule: in.Rule, Key: rule.ShortKey([]byte(in.Key)), PerSecond: in.PerSecond,
-		Outcome: wire.Outcome(slices.Index(v1.Outcomes, in.Outcome)),
+		Outcome: quotapb.Outcome(slices.Index(v1.Outcomes, in.Outcome)),
 	}
 }
 
