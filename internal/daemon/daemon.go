@@ -194,7 +194,7 @@ func (t *Tier) openAdmin(p *Program) (_ *api.API, err error) {
 	a := api.New(c)
 	rulesapi.Add(a, about)
 	liveapi.Add(a, liveapi.Config{Desk: t.desk, Rules: t.Service.RuleNames, InForce: t.inForce})
-	keys := keysapi.Config{Service: t.Service, InForce: t.inForce}
+	keys := keysapi.Config{Service: t.Service, Desk: t.desk, InForce: t.inForce}
 	if p.Above != nil {
 		keys.Region = p.Above.Region
 	}

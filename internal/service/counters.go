@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -20,40 +22,11 @@ var (
 	ErrUndecided = errors.New("the store of the counters did not answer")
 )
 
-// Counter is what one counter holds: of a rule, an override of it, and a key.
-type Counter struct {
-	// Rule is the name of the rule in force. A rule of a document that has several limits is several of them: login,
-	// login@1d.
-	Rule string
-	// Variant is the place among the rule's overrides by attribute, from 1 on, of the one that counts here; 0: the
-	// rule's own counter. Override is the name of that one or, with 0, of the override by key whose limit the
-	// key has now; empty: none, or it has no name.
-	Variant  int
-	Override string
-	Key      string // as counted: the hash where the rule hashes keys, or where the key is long
-	// OwnLimit is true if the key has the limit of an override by key, and Until is when that ends; 0: never.
-	OwnLimit bool
-	Until    limit.Micros
-	// Unlimited: nothing is counted for the key. What follows is 0 then.
-	Unlimited bool
-
-	Slots bool  // it counts slots in use, not units
-	Limit int64 // of a token bucket its burst
-	// Remaining is what the store has left. What PoPs and replicas have on lease is not in it.
-	Remaining int64
-	// Out is the units of leases that did not come back, spent or not: no more can be on lease. The last lease ends in
-	// OutFor. Both are 0 for slots, and for a rule that another tier counts.
-	Out    int64
-	OutFor lease.Millis
-	// Reset is in how long the counter is as good as new; of slots in how long they all end unless they are renewed.
-	Reset lease.Millis
-}
-
 // Peek reads the counters of a rule, as it is named in its document or in force, for a key: the rule's own, and those
 // of overrides by attribute in which something is counted. The key is the canonical one: the parts joined by '|'. Of a
 // rule that hashes keys it may be the hash, as keys are shown, behind \h. A key that nobody used has an unused
 // counter. Of a rule with scope: global a region reads what the aggregator has left.
-func (s *Service) Peek(ctx context.Context, rule string, key []byte) ([]Counter, error) {
+func (s *Service) Peek(ctx context.Context, rule string, key []byte) ([]v1.Counter, error) {
 	return s.operate(ctx, engine.Look, rule, key)
 }
 
@@ -61,12 +34,12 @@ func (s *Service) Peek(ctx context.Context, rule string, key []byte) ([]Counter,
 // is out on lease stays there: at most Limit and Out are admitted after it. Slots in use stay. This replica forgets
 // that the key was refused. Other replicas and PoPs refuse on for up to lease.LongestAskAfter and a trip, clients for as
 // long as they were told to. After an error some may have been emptied.
-func (s *Service) Reset(ctx context.Context, rule string, key []byte) ([]Counter, error) {
+func (s *Service) Reset(ctx context.Context, rule string, key []byte) ([]v1.Counter, error) {
 	return s.operate(ctx, engine.Reset, rule, key)
 }
 
 // operate looks at the counters of a rule and a key, or resets them.
-func (s *Service) operate(ctx context.Context, op engine.Op, name string, key []byte) ([]Counter, error) {
+func (s *Service) operate(ctx context.Context, op engine.Op, name string, key []byte) ([]v1.Counter, error) {
 	rules, now := s.rules.Load(), s.config.Now()
 	if len(rules.expanded[name]) == 0 {
 		if s.config.Divides {
@@ -74,7 +47,7 @@ func (s *Service) operate(ctx context.Context, op engine.Op, name string, key []
 		}
 		return nil, fmt.Errorf("rule %q: %w", name, ErrNoRule)
 	}
-	var all []Counter
+	var all []v1.Counter
 	var asks []engine.Ask
 	var of []int // the counter of each ask
 	for _, name := range rules.expanded[name] {
@@ -87,7 +60,7 @@ func (s *Service) operate(ctx context.Context, op engine.Op, name string, key []
 		}
 		for _, c := range counted {
 			if all = append(all, c.Counter); !c.Unlimited {
-				of, asks = append(of, len(all)-1), append(asks, engine.Ask{Policy: c.policy, Key: []byte(c.Key), Op: op})
+				of, asks = append(of, len(all)-1), append(asks, engine.Ask{Policy: c.policy, Key: []byte(c.Counted), Op: op})
 			}
 		}
 	}
@@ -100,13 +73,13 @@ func (s *Service) operate(ctx context.Context, op engine.Op, name string, key []
 		if g.Status != lease.OK {
 			return nil, fmt.Errorf("rule %q: %w; try again", c.Rule, ErrUndecided)
 		}
-		c.Limit, c.Remaining, c.Out, c.OutFor, c.Reset = g.Limit, g.Remaining, g.Granted, g.TTL, g.Reset
+		c.Limit, c.Remaining, c.Out, c.OutMS, c.ResetMS = g.Limit, g.Remaining, g.Granted, int64(g.TTL), int64(g.Reset)
 	}
 	return used(all), nil
 }
 
 // used leaves out overrides by attribute that nobody uses.
-func used(all []Counter) (some []Counter) {
+func used(all []v1.Counter) (some []v1.Counter) {
 	for _, c := range all {
 		if c.Variant == 0 || c.Remaining < c.Limit || c.Out > 0 {
 			some = append(some, c)
@@ -128,7 +101,7 @@ func (s *Service) mayOperate(op engine.Op, p *engine.Policy) error {
 
 // counted is a counter before it is asked for.
 type counted struct {
-	Counter
+	v1.Counter
 	policy *engine.Policy
 }
 
@@ -151,9 +124,9 @@ func (c *catalog) counters(name string, key []byte, now limit.Micros) ([]counted
 	}
 	all := make([]counted, 0, 1)
 	for v, p := range e.policies {
-		one := counted{Counter{Rule: name, Variant: v, Override: r.Limits[v].Name, Key: string(key)}, p}
+		one := counted{v1.Counter{Rule: name, Variant: v, Override: r.Limits[v].Name, Counted: string(key)}, p}
 		if own := e.keys.Find(key, now); v == 0 && own.Policy != nil {
-			one.policy, one.OwnLimit, one.Until, one.Override = own.Policy, true, own.Until, string(own.Name)
+			one.policy, one.OwnLimit, one.Until, one.Override = own.Policy, true, untilOf(own.Until), string(own.Name)
 			one.Unlimited = own.Policy.Unlimited
 		}
 		if v > 0 && r.Limits[v].Unlimited {
@@ -163,4 +136,13 @@ func (c *catalog) counters(name string, key []byte, now limit.Micros) ([]counted
 		all = append(all, one)
 	}
 	return all, nil
+}
+
+// untilOf is a time as people are told; 0: none.
+func untilOf(at limit.Micros) *time.Time {
+	if at == 0 {
+		return nil
+	}
+	t := time.UnixMicro(int64(at)).UTC()
+	return &t
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -16,7 +17,7 @@ import (
 )
 
 // peek reads the only counter of a rule and a key.
-func (r *region) peek(name, key string) service.Counter {
+func (r *region) peek(name, key string) v1.Counter {
 	r.t.Helper()
 	all, err := r.service.Peek(r.t.Context(), name, []byte(key))
 	if err != nil || len(all) != 1 {
@@ -40,11 +41,11 @@ func TestPeekAndReset(t *testing.T) {
 		t.Fatalf("%+v", held)
 	}
 	c := r.peek("a", "eve")
-	if c.Remaining != 80 || c.Out != 20 || c.OutFor != held.TTL || c.Reset != lease.Millis(limit.Hour/2/limit.Millisecond) {
+	if c.Remaining != 80 || c.Out != 20 || c.OutMS != int64(held.TTL) || c.ResetMS != int64(limit.Hour/2/limit.Millisecond) {
 		t.Errorf("%+v", c)
 	}
 	all, err := r.service.Reset(t.Context(), "a", []byte("eve"))
-	if c.Remaining, c.Reset = 100, all[0].Reset; err != nil || len(all) != 1 || all[0] != c {
+	if c.Remaining, c.ResetMS = 100, all[0].ResetMS; err != nil || len(all) != 1 || all[0] != c {
 		t.Errorf("reset: %+v, %v, want %+v", all, err, c)
 	}
 	if g := r.grants(want("a", "eve", 100))[0]; g.Granted != 100 {
@@ -54,7 +55,7 @@ func TestPeekAndReset(t *testing.T) {
 		t.Errorf("another key: %+v", c)
 	}
 	r.advance(limit.Micros(held.TTL+1) * limit.Millisecond)
-	if c := r.peek("a", "eve"); c.Out != 0 || c.OutFor != 0 {
+	if c := r.peek("a", "eve"); c.Out != 0 || c.OutMS != 0 {
 		t.Errorf("after the last lease: %+v", c)
 	}
 }
@@ -64,10 +65,10 @@ func TestPeekNamesOverrides(t *testing.T) {
 	r := newRegion(t)
 	until := limit.Micros(r.clock.Load()) + 90*limit.Second
 	r.setRules(keyRules(`, { name: deal, key: [acme], limit: 20/1h, until: "` + r.at(90*limit.Second) + `" }, { name: partner, key: [globex], limit: unlimited }`))
-	if c := r.peek("a", "acme"); c.Override != "deal" || !c.OwnLimit || c.Until != until || c.Limit != 20 {
+	if c := r.peek("a", "acme"); c.Override != "deal" || !c.OwnLimit || c.Until == nil || c.Until.UnixMicro() != int64(until) || c.Limit != 20 {
 		t.Errorf("%+v", c)
 	}
-	if c := r.peek("a", "globex"); c != (service.Counter{Rule: "a", Override: "partner", Key: "globex", OwnLimit: true, Unlimited: true}) {
+	if c := r.peek("a", "globex"); c != (v1.Counter{Rule: "a", Override: "partner", Counted: "globex", OwnLimit: true, Unlimited: true}) {
 		t.Errorf("%+v", c)
 	}
 	r.advance(90 * limit.Second)
@@ -97,7 +98,7 @@ func TestPeekOfARuleWithSeveralLimits(t *testing.T) {
 	for _, name := range names {
 		r.grants(want(name, "k", 2))
 	}
-	left := func(op func(context.Context, string, []byte) ([]service.Counter, error), name string) (remaining []int64) {
+	left := func(op func(context.Context, string, []byte) ([]v1.Counter, error), name string) (remaining []int64) {
 		all, err := op(t.Context(), name, []byte("k"))
 		if err != nil {
 			t.Error(err)
@@ -132,7 +133,7 @@ func TestPeekOfHashedKeys(t *testing.T) {
 	hashed := rulesOf(t, hashRules).Rule(0).HashedKeyOf([]string{"acme"}, &secret)
 	r.grants(want("a", string(hashed), 3))
 	for _, key := range []string{"acme", string(hashed)} {
-		if c := r.peek("a", key); c.Remaining != 17 || c.Key != string(hashed) {
+		if c := r.peek("a", key); c.Remaining != 17 || c.Counted != string(hashed) {
 			t.Errorf("%q: %+v", key, c)
 		}
 	}
@@ -147,7 +148,7 @@ func TestPeekOfSlots(t *testing.T) {
 	r.setRules("rules: [{ name: slots, key: [], limit: 2, algorithm: concurrency }]")
 	r.slot(t, "slots")
 	for range 2 {
-		if c := r.peek("slots", ""); !c.Slots || c.Limit != 2 || c.Remaining != 1 || c.Reset == 0 {
+		if c := r.peek("slots", ""); !c.Slots || c.Limit != 2 || c.Remaining != 1 || c.ResetMS == 0 {
 			t.Errorf("%+v", c)
 		}
 		if _, err := r.service.Reset(t.Context(), "slots", nil); err != nil {

@@ -55,7 +55,7 @@ func serve(t *testing.T, s *v1.Status) (at Installation, calls *[]string) {
 	answers := map[string]any{
 		"GET /v1/status":      s,
 		"GET /v1/top":         v1.Top{Keys: []v1.Rate{{Rule: "login", Override: "vip", Key: evil, From: "fra1", PerSecond: 12.25, Over: 1}}, Rules: s.Rules},
-		"POST /v1/keys:peek":  v1.Counters{Items: counter},
+		"POST /v1/keys:peek":  v1.Counters{Items: counter, PoPs: []v1.Decision{{From: "fra1", Rule: "login", Outcome: "denied", RetryAfterMs: 1500, When: day}, {From: "ham2", Rule: "login", Outcome: "admitted", Remaining: 3, When: day}}},
 		"POST /v1/keys:reset": v1.Counters{Items: counter[:1]},
 		"POST /v1/explain": v1.Explanation{Rules: []v1.Explained{
 			{Rule: "login", Mode: "enforce", Applies: true, Override: "vip", Counted: "ann", Cost: 2, Counters: counter[:1]}, {Rule: "api", Mode: "enforce", Failed: "header x-tier"},
@@ -113,7 +113,7 @@ func TestCommands(t *testing.T) {
 		"tap_json":       &Tap{Installation: at, PerSecond: 7, For: time.Minute, Output: "json"},
 		"explain":        &Explain{URL: "/login?a=b", Method: "POST", Header: []string{"X-A: 1", "X-A:2"}, Client: "192.0.2.1", Claim: map[string]string{"sub": "ann"}, listing: list("table")},
 		"explain_header": &Explain{URL: "/", Header: []string{"x-a"}, listing: list("table")},
-		"peek":           &Peek{counted{key: login}, list("table")}, "peek_counted": &Peek{counted{key: key{Rule: "login"}, Counted: "ann|eu"}, list("table")},
+		"peek":           &Peek{counted{key: login}, true, list("table")}, "peek_counted": &Peek{counted{key: key{Rule: "login"}, Counted: "ann|eu"}, false, list("wide")},
 		"reset":           &Reset{counted{key: login}, by, Output{"table"}},
 		"override_set":    &setOverride{hashed{key: login}, by, []string{"50/1m"}, until{day}, "vip"},
 		"override_limits": &setOverride{hashed{key{Rule: "login"}, "h1"}, by, []string{"50/1m", `{"count":5,"per":"1d"}`}, until{day}, ""},

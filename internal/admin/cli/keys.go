@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -13,6 +15,7 @@ import (
 // Peek has the flags of the command that prints what counters hold.
 type Peek struct {
 	counted `embed:""`
+	Watch   bool `default:"true" negatable:"" help:"Also what PoPs decide for the key, which takes 3 s."`
 	listing
 }
 
@@ -26,11 +29,23 @@ type counted struct {
 func (k *counted) name() v1.Key { return v1.Key{Rule: k.Rule, Key: k.Values, Counted: k.Counted} }
 
 // countersColumns are those of counters.
-const countersColumns = "rule override counted=key unlimited limit remaining out=on_lease out_ms=lease_ends_in reset_ms=new_in until|own_limit=own_limit_until"
+const countersColumns = "rule override|variant=override counted=key unlimited limit remaining out=on_lease out_ms=lease_ends_in reset_ms=new_in until|own_limit=own_limit_until"
 
 // Run prints what the counters of a key hold.
 func (p *Peek) Run(stdout io.Writer) error {
-	return p.show(stdout, client.Call{Method: http.MethodPost, Path: "/v1/keys:peek", Body: p.name()}, "items", countersColumns)
+	return p.Use(func(ctx context.Context, c *client.Client) error {
+		var found v1.Counters
+		call := client.Call{Method: http.MethodPost, Path: "/v1/keys:peek", Body: v1.Peek{Key: p.name(), Watch: p.Watch}}
+		if _, err := c.Do(ctx, call, &found); err != nil {
+			return err
+		}
+		err := p.Print(stdout, found, found.Items, countersColumns)
+		if err == nil && len(found.PoPs) > 0 && p.Output.Output != "json" {
+			fmt.Fprintln(stdout)
+			err = p.Print(stdout, nil, found.PoPs, "from outcome remaining retry_after_ms=retry_after +rule +override when")
+		}
+		return err
+	})
 }
 
 // Reset has the flags of the command that resets counters.

@@ -15,10 +15,17 @@ type Reset struct {
 	Why string `json:"why" minLength:"1" maxLength:"2000"`
 }
 
-// Counter is what one counter holds.
+// Peek is which counters are looked at.
+type Peek struct {
+	Key
+	Watch bool `json:"watch,omitempty" doc:"Also what PoPs decide for the key meanwhile: the answer takes 3 s then."`
+}
+
+// Counter is what one counter holds: of a rule, an override of it, and a key.
 type Counter struct {
-	Rule     string     `json:"rule"`
-	Override string     `json:"override,omitempty" doc:"Name of the override that counts here, or its place."`
+	Rule     string     `json:"rule" doc:"In force: a rule with several limits is several, such as login and login@1d."`
+	Variant  int        `json:"variant,omitempty" doc:"Place of the override with a condition that counts here, from 1; missing: the rule's own counter."`
+	Override string     `json:"override,omitempty" doc:"Name of that override, or of the one by key whose limit the key has."`
 	Counted  string     `json:"counted,omitempty" doc:"The key as it is counted; a hash where the rule hashes keys, or where the key is long."`
 	OwnLimit bool       `json:"own_limit,omitempty" doc:"The key has the limit of an override by key."`
 	Until    *time.Time `json:"until,omitempty" doc:"When that ends."`
@@ -27,14 +34,15 @@ type Counter struct {
 	Slots     bool  `json:"slots,omitempty" doc:"It counts requests in flight."`
 	Limit     int64 `json:"limit" doc:"Of a token bucket its burst."`
 	Remaining int64 `json:"remaining" doc:"Without what PoPs and replicas have on lease."`
-	Out       int64 `json:"out" doc:"Units of leases that did not come back, spent or not: no more can be on lease."`
+	Out       int64 `json:"out" doc:"Units of leases that did not come back, spent or not: no more can be on lease. 0 for slots, and for what another tier counts."`
 	OutMS     int64 `json:"out_ms" doc:"In how many milliseconds the last of these leases ends."`
-	ResetMS   int64 `json:"reset_ms" doc:"In how many milliseconds the counter is as good as new."`
+	ResetMS   int64 `json:"reset_ms" doc:"In how many milliseconds the counter is as good as new; of slots unless they are renewed."`
 }
 
 // Counters are those of a rule and a key.
 type Counters struct {
-	Items []Counter `json:"items" doc:"Of each rule that the rule is expanded into: its own, and those of overrides with a condition in which something is counted."`
+	Items []Counter  `json:"items" doc:"Of each rule that the rule is expanded into: its own, and those of overrides with a condition in which something is counted."`
+	PoPs  []Decision `json:"pops,omitempty" doc:"With watch: the last decision of each PoP that made one meanwhile; at the aggregator of each region."`
 }
 
 // Request is a request to explain.

@@ -14,7 +14,6 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/explain"
-	"github.com/weirlimit/weir/internal/service"
 )
 
 // maxPeeks bounds the rules whose counters one explanation reads.
@@ -67,8 +66,8 @@ func (o *operations) explain(ctx context.Context, in *explainInput) (*explainOut
 			continue
 		}
 		all, err := o.Service.Peek(ctx, v.Rule.Name, v.Hit.Key)
-		all = slices.DeleteFunc(all, func(c service.Counter) bool { return c.Rule != v.Rule.Name || c.Variant != v.Hit.Variant })
-		if e.Counters = counters(all); err != nil {
+		all = slices.DeleteFunc(all, func(c v1.Counter) bool { return c.Rule != v.Rule.Name || c.Variant != v.Hit.Variant })
+		if e.Counters = all; err != nil {
 			e.Problem = err.Error()
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -19,7 +18,9 @@ import (
 
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/api"
+	"github.com/weirlimit/weir/internal/admin/api/liveapi"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/service"
 )
@@ -27,6 +28,7 @@ import (
 // Config is what the operations need of a program.
 type Config struct {
 	Service *service.Service
+	Desk    *live.Desk
 	Region  string // of the program; empty: none
 	// InForce is what the program has in force.
 	InForce func() v1.InForce
@@ -46,7 +48,7 @@ type operations struct {
 func Add(a *api.API, c Config) {
 	o := &operations{Config: c, api: a}
 	api.Add(a, access.Operator, huma.Operation{
-		OperationID: "peek-key", Method: http.MethodPost, Path: "/v1/keys:peek", Summary: "What the counters of a key hold",
+		OperationID: "peek-key", Method: http.MethodPost, Path: "/v1/keys:peek", Summary: "What the counters of a key hold, and what PoPs decide for it",
 	}, o.peek)
 	api.Add(a, access.Operator, huma.Operation{
 		OperationID: "reset-key", Method: http.MethodPost, Path: "/v1/keys:reset", Summary: "Reset the counters of a key",
@@ -58,21 +60,29 @@ func Add(a *api.API, c Config) {
 	}, o.explain)
 }
 
-type peekInput struct{ Body v1.Key }
+type peekInput struct{ Body v1.Peek }
 
 type resetInput struct{ Body v1.Reset }
 
 type countersOutput struct{ Body v1.Counters }
 
 func (o *operations) peek(ctx context.Context, in *peekInput) (*countersOutput, error) {
-	key, err := o.key(&in.Body)
+	key, err := o.key(&in.Body.Key)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, countersTime)
+	bounded, cancel := context.WithTimeout(ctx, countersTime)
 	defer cancel()
-	all, err := o.Service.Peek(ctx, in.Body.Rule, key)
-	return &countersOutput{v1.Counters{Items: counters(all)}}, problem(err)
+	all, err := o.Service.Peek(bounded, in.Body.Rule, key)
+	out := &countersOutput{v1.Counters{Items: append([]v1.Counter{}, all...)}}
+	if in.Body.Watch && (err == nil || errors.Is(err, service.ErrElsewhere)) {
+		if len(all) > 0 {
+			key = []byte(all[0].Counted) // hashed, if the rule does so
+		}
+		out.Body.PoPs, err = liveapi.ByPoP(ctx, o.Desk, in.Body.Rule, key)
+		return out, err
+	}
+	return out, problem(err)
 }
 
 // reset does not end with the call: the audit has what became of it.
@@ -93,13 +103,13 @@ func (o *operations) reset(ctx context.Context, in *resetInput) (*countersOutput
 	}
 	after, err := o.Service.Reset(ctx, b.Rule, key)
 	if err == nil || errors.Is(err, service.ErrUndecided) {
-		entry := v1.AuditEntry{What: "key.reset", On: strings.TrimSpace(b.Rule + " " + before[0].Key), Before: text(before), After: text(after), Why: b.Why}
+		entry := v1.AuditEntry{What: "key.reset", On: strings.TrimSpace(b.Rule + " " + before[0].Counted), Before: text(before), After: text(after), Why: b.Why}
 		if err != nil {
 			entry.After = "unknown: " + err.Error()
 		}
 		o.api.Record(ctx, entry)
 	}
-	return &countersOutput{v1.Counters{Items: counters(after)}}, problem(err)
+	return &countersOutput{v1.Counters{Items: append([]v1.Counter{}, after...)}}, problem(err)
 }
 
 // key is the key as the service takes it.
@@ -147,28 +157,8 @@ func problem(err error) error {
 	return err
 }
 
-// counters are counters as the API tells them.
-func counters(all []service.Counter) []v1.Counter {
-	out := make([]v1.Counter, len(all))
-	for i := range all {
-		c := &all[i]
-		out[i] = v1.Counter{
-			Rule: c.Rule, Override: c.Override, Counted: c.Key, OwnLimit: c.OwnLimit, Unlimited: c.Unlimited, Slots: c.Slots,
-			Limit: c.Limit, Remaining: c.Remaining, Out: c.Out, OutMS: int64(c.OutFor), ResetMS: int64(c.Reset),
-		}
-		if c.Variant > 0 && c.Override == "" {
-			out[i].Override = strconv.Itoa(c.Variant)
-		}
-		if c.Until != 0 {
-			until := time.UnixMicro(int64(c.Until)).UTC()
-			out[i].Until = &until
-		}
-	}
-	return out
-}
-
 // text is what counters hold, for the audit.
-func text(all []service.Counter) string {
+func text(all []v1.Counter) string {
 	var texts []string
 	for i := range all {
 		c := &all[i]

@@ -2,6 +2,7 @@ package keysapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -10,7 +11,9 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/api"
@@ -18,6 +21,8 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
@@ -35,6 +40,7 @@ type world struct {
 	tokens  map[string]string
 	service *service.Service
 	store   engine.Store
+	desk    *live.Desk
 }
 
 const rules = `rules:
@@ -82,7 +88,8 @@ func newWorld(t *testing.T, text string, divides bool) *world {
 	kv := local.New(filepath.Join(t.TempDir(), "rules.db"))
 	t.Cleanup(func() { _ = kv.Close() })
 	a := api.New(api.Config{Loopback: true, Callers: l, Trail: versions.On(kv), Log: log, Metrics: metrics})
-	Add(a, Config{Service: w.service, Region: "eu", InForce: func() v1.InForce { return v1.InForce{Version: "abc"} }})
+	w.desk = live.New(live.Config{Region: "eu", Reports: new(live.Memory), Watches: new(live.Memory)})
+	Add(a, Config{Service: w.service, Desk: w.desk, Region: "eu", InForce: func() v1.InForce { return v1.InForce{Version: "abc"} }})
 	w.h = a.Handler()
 	return w
 }
@@ -170,6 +177,57 @@ func TestPeekAndReset(t *testing.T) {
 	}
 	if w.call("operator", "/v1/keys:peek", v1.Key{Rule: "login", Counted: "192.0.2.1|bob"}, &got, 200); got.Items[0].Remaining != 2 {
 		t.Errorf("the counter of another limit: %+v", got)
+	}
+}
+
+// Who watches a key sees what each PoP decided last for it, also of a rule that PoPs count alone. Without traffic there is nothing.
+func TestPeekByPoP(t *testing.T) {
+	w := newWorld(t, rules, false)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = w.desk.Run(ctx) })
+	running.Go(func() {
+		for i := uint64(1); ctx.Err() == nil; i++ {
+			for n, pop := range []string{"ham2", "fra1"} {
+				holder := []byte(fmt.Sprintf("%-16s", pop))
+				m := &quotapb.ReportRequest{Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 1, Pop: pop, IntervalMs: 8000, Members: []*quotapb.Member{{Kind: quotapb.MemberKind_MEMBER_KIND_POP, Name: pop, Holder: holder, Worker: 1}}}
+				for _, d := range []*quotapb.Decision{
+					{Rule: "login", Key: []byte("192.0.2.1|bob"), Outcome: quotapb.Outcome_OUTCOME_ADMITTED, AgeMs: 50},
+					{Rule: "login", Key: []byte("192.0.2.1|bob"), Outcome: quotapb.Outcome_OUTCOME_DENIED, RetryAfterMs: uint64(n + 1)},
+					{Rule: "login", Key: []byte("192.0.2.1|eve"), Outcome: quotapb.Outcome_OUTCOME_ADMITTED},
+					{Rule: "pop", Key: []byte("192.0.2.1"), Outcome: quotapb.Outcome_OUTCOME_ADMITTED, Remaining: 4},
+				} {
+					m.Decisions = append(m.Decisions, d)
+				}
+				if _, err := w.desk.Take("192.0.2.1", m); err != nil {
+					t.Error(err)
+				}
+			}
+			time.Sleep(300 * time.Millisecond)
+		}
+	})
+	t.Cleanup(func() { cancel(); running.Wait() })
+	var looking sync.WaitGroup
+	for want, key := range map[string]v1.Key{
+		"2: fra1 denied 2, ham2 denied 1, ":     {Rule: "login", Key: []string{"192.0.2.1", "bob"}},
+		"0: fra1 admitted 0, ham2 admitted 0, ": {Rule: "pop", Key: []string{"192.0.2.1"}},
+		"1: ":                                   {Rule: "hidden", Key: []string{"eve"}},
+	} {
+		looking.Go(func() {
+			var got v1.Counters
+			w.call("operator", "/v1/keys:peek", v1.Peek{Key: key, Watch: true}, &got, 200)
+			text := fmt.Sprint(len(got.Items), ": ")
+			for _, d := range got.PoPs {
+				text += fmt.Sprint(d.From, " ", d.Outcome, " ", d.RetryAfterMs, ", ")
+			}
+			if text != want {
+				t.Errorf("%+v: %s, want %s", key, text, want)
+			}
+		})
+	}
+	looking.Wait()
+	if w.call("operator", "/v1/keys:peek", v1.Peek{Key: v1.Key{Rule: "none"}, Watch: true}, nil, 404).Code != v1.CodeNoRule {
+		t.Error("a rule that there is not")
 	}
 }
 

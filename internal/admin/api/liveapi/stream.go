@@ -1,7 +1,9 @@
 package liveapi
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -81,6 +83,32 @@ func (o *operations) stream(ctx context.Context, in *streamInput, send sse.Sende
 			if send.Data(e) != nil || ctx.Err() != nil {
 				return
 			}
+		}
+	}
+}
+
+// popsTime is for how long a key is watched.
+const popsTime = 3 * time.Second
+
+// ByPoP watches a key of a rule for a moment. It returns the last decision of each PoP that made one meanwhile.
+func ByPoP(ctx context.Context, desk *live.Desk, rules string, key []byte) ([]v1.Decision, error) {
+	tap := &quotapb.Tap{Rule: rules, Key: rule.ShortKey(key), PerSecond: 100}
+	renew, end := desk.Begin(ctx, live.Watch{Tap: tap})
+	defer end()
+	last := map[string]v1.Decision{}
+	var seen map[string]int64
+	for began := time.Now(); ; renew() {
+		v, err := desk.See(ctx)
+		if err != nil {
+			return nil, problem(err)
+		}
+		var found []live.Decision
+		found, seen = v.Decisions(tap, seen)
+		for _, d := range decisions(found).Items { // the oldest first
+			last[d.From] = d
+		}
+		if time.Since(began) >= popsTime || !repeat.Sleep(ctx, streamEvery) {
+			return slices.SortedFunc(maps.Values(last), func(a, b v1.Decision) int { return cmp.Compare(a.From, b.From) }), nil
 		}
 	}
 }
