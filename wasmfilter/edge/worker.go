@@ -207,6 +207,9 @@ func (w *Worker) report(now lease.Millis) {
 	if w.leader.Leads {
 		self.Keys, self.Places = w.upkeep.fill.Keys, w.upkeep.fill.Places
 	}
+	if e := w.rules.Error; e != "" { // it has that now
+		w.live.Problem(now, e)
+	}
 	w.live.Tick(now, self)
 }
 

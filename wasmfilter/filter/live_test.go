@@ -100,6 +100,26 @@ func TestReports(t *testing.T) {
 	})
 }
 
+// A configuration that cannot be used shows for as long as it is there, as something that the PoP has now.
+func TestConfigErrorIsReported(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e, v := start(withRules(t, userRules), 1), watching(t)
+		e.config = strings.Replace(e.config, `"limit"`, `"limlt"`, 1)
+		e.run(0, pluginContext, func(g guest) { g.configure(pluginContext, len(e.config)) })
+		e.send(0, ":path", "/v1/a", "x-user", "ann")
+		e.settle(v.serve)
+		v.passes(e, 3)
+		if len(v.reports) < 2 {
+			t.Fatalf("%d reports", len(v.reports))
+		}
+		for i, r := range v.reports {
+			if m := r.Members[0]; !strings.Contains(m.Error, "limlt") || m.ErrorAgeMs != 0 {
+				t.Errorf("%d: error %q, %d ms ago", i, m.Error, m.ErrorAgeMs)
+			}
+		}
+	})
+}
+
 // A key with an override by key shows under its name, in keys and in decisions.
 func TestReportsNameOverrides(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {
