@@ -84,7 +84,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, errLeftOut), errors.Is(err, cli.ErrUnwell):
 		return 3
 	case err != nil:
-		fmt.Fprintln(stderr, err)
+		fmt.Fprintln(stderr, cli.Escaped(err.Error(), "\n\t")) // it may have the words of others
 		return 1
 	}
 	return 0

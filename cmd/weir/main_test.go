@@ -143,6 +143,14 @@ func TestWeir(t *testing.T) {
 	}
 }
 
+// An error has no control characters: a reason that somebody else gave for his version may be in it.
+func TestEscapes(t *testing.T) {
+	out, err := exec.Command(binary, "compile", "\x1b[31mred.yaml").CombinedOutput()
+	if want := `open \u001b[31mred.yaml`; err == nil || !strings.Contains(string(out), want) || bytes.ContainsRune(out, '\x1b') {
+		t.Errorf("%q (%v), want %s", out, err, want)
+	}
+}
+
 // TestCompileIsStable: what compile prints is a rules file that compiles to itself.
 func TestCompileIsStable(t *testing.T) {
 	first, err := exec.Command(binary, "compile", "testdata/good.yaml").Output()

@@ -71,7 +71,7 @@ func (d *Debug) Run(stdout io.Writer) error {
 			add("problems.txt", []byte(problems))
 		}
 		if err = errors.Join(err, archive.Close(), packed.Close(), f.Close()); err == nil {
-			_, err = fmt.Fprintf(stdout, "%swrote %s, without keys and secrets\n", escaped(problems, "\n"), d.File)
+			_, err = fmt.Fprintf(stdout, "%swrote %s, without keys and secrets\n", Escaped(problems, "\n"), d.File)
 		}
 		return err
 	})

@@ -35,7 +35,7 @@ func (s *Status) Run(stdout io.Writer) error {
 		if s.Output.Output != "json" {
 			fmt.Fprintf(stdout, "%s; rules %s are in force\n", safe(seen.Of), rules(&seen.InForce))
 			for _, r := range of {
-				fmt.Fprintln(stdout, safe(r.About+" "+r.Name), r.Reason)
+				fmt.Fprintln(stdout, safe(r.About+" "+r.Name+" "+r.Reason))
 			}
 		}
 		err = s.Print(stdout, seen, seen.Members, "kind region name +workers +version rules_revision|rules_version=rules +rules_version +rules_age_ms=rules_since "+

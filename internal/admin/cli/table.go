@@ -184,10 +184,10 @@ func ago(ms uint64) string {
 func When(t time.Time) string { return t.Format(time.DateTime) }
 
 // safe is a text in one line, in which what a terminal does not print is escaped: whoever sends requests chooses keys.
-func safe(text string) string { return escaped(text, "") }
+func safe(text string) string { return Escaped(text, "") }
 
-// escaped escapes what a terminal does not print, as JSON does, but for these runes.
-func escaped(text, but string) string {
+// Escaped escapes what a terminal does not print, as JSON does, but for these runes.
+func Escaped(text, but string) string {
 	var b strings.Builder
 	for _, r := range text {
 		if unicode.IsPrint(r) || strings.ContainsRune(but, r) {
@@ -208,5 +208,5 @@ func encode(value any, indent string) (string, error) {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", indent)
 	err := encoder.Encode(value)
-	return escaped(text.String(), "\n"), err
+	return Escaped(text.String(), "\n"), err
 }

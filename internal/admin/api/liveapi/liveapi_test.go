@@ -176,6 +176,21 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// A PoP that states newer rules than anybody can have puts nobody else in the wrong.
+func TestLyingRevision(t *testing.T) {
+	w := newWorld(t, live.Config{})
+	w.revision.Store(7)
+	w.feed(2, func(i int) *quotapb.ReportRequest {
+		return report(fmt.Sprint("fra", i), func(m *quotapb.ReportRequest) {
+			m.Members[0].DegradedMs, m.Members[0].RulesRevision = 0, []uint64{7, 1 << 62}[i]
+		})
+	})
+	var s v1.Status
+	if w.get("/v1/status", &s); len(s.Members) != 2 || s.Members[0].Problem+s.Members[1].Problem != "" {
+		t.Errorf("%+v", s.Members)
+	}
+}
+
 // An aggregator names regions that it does not hear. No rule has a hint before a PoP was heard.
 func TestSilentRegion(t *testing.T) {
 	w := newWorld(t, live.Config{Regions: true, Expected: func() []string { return []string{"eu", "us"} }})

@@ -31,7 +31,9 @@ func (o *operations) status(v *live.View) *v1.Status {
 	}
 	newest := s.InForce.Revision
 	for i := range s.Members {
-		newest = max(newest, s.Members[i].RulesRevision)
+		if m := &s.Members[i]; m.Kind != kinds[quotapb.MemberKind_MEMBER_KIND_POP] { // a PoP has its rules from one of the others, or lies
+			newest = max(newest, m.RulesRevision)
+		}
 	}
 	for i := range s.Members {
 		s.Members[i].Problem = problems(&s.Members[i], newest)
