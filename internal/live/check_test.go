@@ -137,7 +137,7 @@ func FuzzReport(f *testing.F) {
 		for _, regions := range []bool{false, true} {
 			board := new(live.Memory)
 			d := live.New(live.Config{Reports: board, Watches: new(live.Memory), Regions: regions})
-			d.Begin(t.Context(), live.Watch{Keys: true})
+			d.Begin(t.Context(), nil)
 			if m := new(quotapb.ReportRequest); proto.Unmarshal(b, m) == nil {
 				_, _ = d.Take("192.0.2.1", m)
 			}

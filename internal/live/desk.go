@@ -28,15 +28,7 @@ const (
 	viewerTime = 5 * time.Second
 	// boardTime bounds one use of a board.
 	boardTime = time.Second
-	// upTime is for how long a replica counts as one that can show the region to the aggregator.
-	upTime = 3 * time.Second
 )
-
-// Watch is what somebody wants to see. The zero value is the members and the rules.
-type Watch struct {
-	Keys bool         // which keys come most
-	Tap  *quotapb.Tap // these decisions, PerSecond of all holders together; nil: none
-}
 
 // Above is the tier above, which may watch this one. It is safe for concurrent use.
 type Above interface {
@@ -75,14 +67,14 @@ type Desk struct {
 	config Config
 	id     string // of this replica on the boards
 	taken  taken
-	watch  atomic.Pointer[watched] // nil: nobody watches
-	failed repeat.Seldom           // was logged: the board did not answer
-	down   repeat.Seldom           // was logged: the tier above took no report
+	watch  atomic.Pointer[watch] // nil: nobody watches
+	failed repeat.Seldom         // was logged: the board did not answer
+	down   repeat.Seldom         // was logged: the tier above took no report
 
 	mu      sync.Mutex
-	viewers map[*Watch]time.Time // until when
-	above   Watch                // what the tier above watches, by its last answer
-	since   time.Time            // when the first watch of this row of watches was seen
+	viewers map[*viewer]time.Time // until when
+	above   *quotapb.Tap          // what the tier above taps, by its last answer; nil: nothing
+	since   time.Time             // when the first watch of this row of watches was seen
 
 	viewing sync.Mutex       // is held while a view is made
 	view    *View            // the last one
@@ -91,11 +83,14 @@ type Desk struct {
 	passed  map[string]int64 // notes whose decisions the tier above has, by ID: when they came; belongs to Run
 }
 
-// watched is what is watched in the tier.
-type watched struct {
-	Watch
+// watch is that somebody watches in the tier.
+type watch struct {
 	until time.Time
+	tap   *quotapb.Tap // PerSecond of all holders together; nil: nobody taps
 }
+
+// viewer is one who watches.
+type viewer struct{ tap *quotapb.Tap }
 
 // New makes the desk of a replica that has just started.
 func New(c Config) *Desk {
@@ -103,8 +98,8 @@ func New(c Config) *Desk {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Desk{
-		config: c, id: rand.Text(), viewers: map[*Watch]time.Time{},
-		taken: taken{room: room.NewInFlight[string](cmp.Or(c.MaxBytes, 32<<20)), rows: map[string]*report{}},
+		config: c, id: rand.Text(), viewers: map[*viewer]time.Time{},
+		taken: taken{room: room.NewInFlight[any](cmp.Or(c.MaxBytes, 32<<20)), rows: map[string]*report{}},
 	}
 }
 
@@ -142,12 +137,14 @@ func (d *Desk) turn(ctx context.Context) {
 	}
 }
 
-// Begin has what w says collected until the end is called, or for viewerTime after the last call of renew.
-func (d *Desk) Begin(ctx context.Context, w Watch) (renew, end func()) {
+// Begin has members report, and show the decisions that tap asks for, of all holders together PerSecond, nil: none. It
+// does until the end is called, or for viewerTime after the last call of renew.
+func (d *Desk) Begin(ctx context.Context, tap *quotapb.Tap) (renew, end func()) {
+	who := &viewer{tap}
 	renew = func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.viewers[&w] = time.Now().Add(viewerTime)
+		d.viewers[who] = time.Now().Add(viewerTime)
 	}
 	renew()
 	d.renew(ctx)
@@ -155,29 +152,27 @@ func (d *Desk) Begin(ctx context.Context, w Watch) (renew, end func()) {
 	return renew, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		delete(d.viewers, &w)
+		delete(d.viewers, who)
 	}
 }
 
-// renew puts up what the viewers of this replica watch, and what the tier above does.
+// renew puts up that somebody watches at this replica, or at the tier above.
 func (d *Desk) renew(ctx context.Context) {
+	n := Note{ID: "v" + d.id, For: viewerTime}
 	d.mu.Lock()
 	now := time.Now()
-	maps.DeleteFunc(d.viewers, func(_ *Watch, until time.Time) bool { return !until.After(now) })
-	var joined Watch
-	for w := range d.viewers {
-		joined = joined.join(*w)
+	maps.DeleteFunc(d.viewers, func(_ *viewer, until time.Time) bool { return !until.After(now) })
+	var tap *quotapb.Tap
+	for who := range d.viewers {
+		tap = join(tap, who.tap)
 	}
-	some, above := len(d.viewers) > 0, d.above
+	some := len(d.viewers) > 0
+	if d.config.Above != nil && d.config.Above.Watched() > 0 {
+		n.ID, tap, some = upNote+d.id, join(tap, d.above), true
+	}
 	d.mu.Unlock()
-	if some {
-		d.put(ctx, d.config.Watches, Note{ID: "v" + d.id, Text: joined.encode(), For: viewerTime})
-	}
-	if d.config.Above == nil {
-		return
-	}
-	if left := d.config.Above.Watched(); left > 0 {
-		d.put(ctx, d.config.Watches, Note{ID: upNote + d.id, Text: above.encode(), For: min(max(left, time.Millisecond), upTime)})
+	if n.Text = encode(&quotapb.ReportResponse{Protocol: wire.Protocol, Tap: tap}); some {
+		d.put(ctx, d.config.Watches, n)
 	}
 }
 
@@ -194,18 +189,17 @@ func (d *Desk) learn(ctx context.Context) (first bool) {
 		d.note(ctx, err)
 		return false // what was watched is until its time is over
 	}
-	var w watched
+	var w watch
 	least := ""
-	for i := range notes {
-		n := &notes[i]
-		one, ok := decodeWatch(n.Text)
-		if !ok {
+	for _, n := range notes {
+		one := new(quotapb.ReportResponse)
+		if proto.Unmarshal(n.Text, one) != nil || !wire.Supported(one.Protocol) {
 			continue
 		}
 		if until := time.Now().Add(n.Left(now)); until.After(w.until) {
 			w.until = until
 		}
-		w.Watch = w.join(one)
+		w.tap = join(w.tap, one.Tap)
 		if strings.HasPrefix(n.ID, upNote) && (least == "" || n.ID < least) {
 			least = n.ID
 		}
@@ -225,7 +219,7 @@ func (d *Desk) learn(ctx context.Context) (first bool) {
 }
 
 // watching is what is watched; nil: nothing.
-func (d *Desk) watching() *watched {
+func (d *Desk) watching() *watch {
 	w := d.watch.Load()
 	if w == nil || !w.until.After(time.Now()) {
 		return nil
@@ -258,36 +252,20 @@ func (d *Desk) note(ctx context.Context, err error) {
 	}
 }
 
-// join is what two people want to see, together. A tap that shows what both want may show more.
-func (w Watch) join(o Watch) Watch {
-	w.Keys = w.Keys || o.Keys
-	if w.Tap == nil || o.Tap == nil {
-		w.Tap = cmp.Or(w.Tap, o.Tap)
-		return w
+// join is what two taps ask for, and maybe more; nil: nothing.
+func join(a, b *quotapb.Tap) *quotapb.Tap {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
 	}
-	both := &quotapb.Tap{PerSecond: max(w.Tap.PerSecond, o.Tap.PerSecond)}
-	if w.Tap.Rule == o.Tap.Rule {
-		both.Rule = w.Tap.Rule
+	both := &quotapb.Tap{PerSecond: max(a.PerSecond, b.PerSecond)}
+	if a.Rule == b.Rule {
+		both.Rule = a.Rule
 	}
-	if slices.Equal(w.Tap.Key, o.Tap.Key) {
-		both.Key = w.Tap.Key
+	if slices.Equal(a.Key, b.Key) {
+		both.Key = a.Key
 	}
-	if w.Tap.Outcome == o.Tap.Outcome {
-		both.Outcome = w.Tap.Outcome
+	if a.Outcome == b.Outcome {
+		both.Outcome = a.Outcome
 	}
-	w.Tap = both
-	return w
-}
-
-// encode is the text of the note of a watch.
-func (w Watch) encode() []byte {
-	return encode(&quotapb.ReportResponse{Protocol: wire.Protocol, Keys: w.Keys, Tap: w.Tap})
-}
-
-func decodeWatch(text []byte) (w Watch, ok bool) {
-	m := new(quotapb.ReportResponse)
-	if proto.Unmarshal(text, m) != nil || !wire.Supported(m.Protocol) {
-		return w, false
-	}
-	return Watch{m.Keys, m.Tap}, true
+	return both
 }

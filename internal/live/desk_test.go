@@ -106,7 +106,7 @@ func TestNobodyWatches(t *testing.T) {
 			if ms := s.desks[0].WatchMs(); ms != 0 {
 				t.Fatalf("%d ms", ms)
 			}
-			if a := take(t, s.desks[0], report("fra1", 1)); a.WatchMs != 0 || a.Keys || a.Tap != nil {
+			if a := take(t, s.desks[0], report("fra1", 1)); a.WatchMs != 0 || a.Tap != nil {
 				t.Fatalf("%+v", a)
 			}
 		}
@@ -124,7 +124,7 @@ func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, 2, live.Config{Region: "eu"})
 		time.Sleep(time.Second)
-		renew, end := s.desks[0].Begin(t.Context(), live.Watch{Keys: true})
+		renew, end := s.desks[0].Begin(t.Context(), nil)
 		if ms := s.desks[0].WatchMs(); ms < 4000 || ms > 5000 {
 			t.Errorf("at once %d ms", ms)
 		}
@@ -136,7 +136,7 @@ func TestWatch(t *testing.T) {
 			}
 		}
 		a := take(t, s.desks[1], report("fra1", 1))
-		if !a.Keys || a.WatchMs == 0 || a.Tap != nil {
+		if a.WatchMs == 0 || a.Tap != nil {
 			t.Errorf("%+v", a)
 		}
 		time.Sleep(2 * time.Second)
@@ -156,7 +156,7 @@ func TestWatch(t *testing.T) {
 		if a, b := s.desks[0].WatchMs(), s.desks[1].WatchMs(); a != 0 || b != 0 {
 			t.Errorf("after the end: %d, %d ms", a, b)
 		}
-		s.desks[0].Begin(t.Context(), live.Watch{})
+		s.desks[0].Begin(t.Context(), nil)
 		time.Sleep(10 * time.Second)
 		if ms := s.desks[0].WatchMs(); ms != 0 {
 			t.Errorf("of a viewer that is gone: %d ms", ms)
@@ -170,7 +170,7 @@ func TestTap(t *testing.T) {
 		s := start(t, 1, live.Config{})
 		d := s.desks[0]
 		login := &quotapb.Tap{Rule: "login", Key: []byte("ann"), Outcome: quotapb.Outcome_OUTCOME_DENIED, PerSecond: 100}
-		renew, end := d.Begin(t.Context(), live.Watch{Tap: login})
+		renew, end := d.Begin(t.Context(), login)
 		defer end()
 		var a *quotapb.ReportResponse
 		for range 2 { // the second time all are known
@@ -180,11 +180,11 @@ func TestTap(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			renew()
 		}
-		if a.Keys || a.Tap == nil || a.Tap.Rule != "login" || string(a.Tap.Key) != "ann" || a.Tap.Outcome != quotapb.Outcome_OUTCOME_DENIED || a.Tap.PerSecond != 25 {
+		if a.Tap == nil || a.Tap.Rule != "login" || string(a.Tap.Key) != "ann" || a.Tap.Outcome != quotapb.Outcome_OUTCOME_DENIED || a.Tap.PerSecond != 25 {
 			t.Errorf("%+v", a.Tap)
 		}
-		_, other := d.Begin(t.Context(), live.Watch{Keys: true, Tap: &quotapb.Tap{Rule: "login", Outcome: quotapb.Outcome_OUTCOME_ADMITTED, PerSecond: 10}})
-		if a = take(t, d, report("fra1", 1)); !a.Keys || a.Tap == nil || a.Tap.Rule != "login" || len(a.Tap.Key) != 0 || a.Tap.Outcome != 0 || a.Tap.PerSecond != 25 {
+		_, other := d.Begin(t.Context(), &quotapb.Tap{Rule: "login", Outcome: quotapb.Outcome_OUTCOME_ADMITTED, PerSecond: 10})
+		if a = take(t, d, report("fra1", 1)); a.Tap == nil || a.Tap.Rule != "login" || len(a.Tap.Key) != 0 || a.Tap.Outcome != 0 || a.Tap.PerSecond != 25 {
 			t.Errorf("%+v", a.Tap)
 		}
 		other()
@@ -217,7 +217,7 @@ func TestView(t *testing.T) {
 			return map[string]float64{"login ": 10, "login gold": 100}[rule+" "+override]
 		}})
 		d := s.desks[0]
-		renew, end := d.Begin(t.Context(), live.Watch{Keys: true})
+		renew, end := d.Begin(t.Context(), nil)
 		defer end()
 		for round := range uint64(4) {
 			for i, pop := range []string{"fra1", "fra2"} {
@@ -260,7 +260,7 @@ func TestView(t *testing.T) {
 func TestWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, 1, live.Config{})
-		_, end := s.desks[0].Begin(t.Context(), live.Watch{})
+		_, end := s.desks[0].Begin(t.Context(), nil)
 		defer end()
 		for w := range uint64(8) {
 			m := report("fra1", w)
@@ -283,7 +283,7 @@ func TestWorkers(t *testing.T) {
 func TestManyViewers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, 1, live.Config{})
-		renew, end := s.desks[0].Begin(t.Context(), live.Watch{})
+		renew, end := s.desks[0].Begin(t.Context(), nil)
 		defer end()
 		before := s.reports.reads.Load()
 		var looking sync.WaitGroup
@@ -307,7 +307,7 @@ func TestManyViewers(t *testing.T) {
 func TestBoardDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, 1, live.Config{})
-		_, end := s.desks[0].Begin(t.Context(), live.Watch{})
+		_, end := s.desks[0].Begin(t.Context(), nil)
 		defer end()
 		s.reports.down.Store(true)
 		s.watches.down.Store(true)

@@ -34,7 +34,7 @@ func TestOthersMembers(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := start(t, 1, c.config)
-			_, end := s.desks[0].Begin(t.Context(), live.Watch{})
+			_, end := s.desks[0].Begin(t.Context(), nil)
 			defer end()
 			m := report("fra1", 1)
 			m.Region, m.Members = "de", nil
@@ -75,7 +75,7 @@ func TestRoom(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := start(t, 1, c.config)
 				d := s.desks[0]
-				renew, end := d.Begin(t.Context(), live.Watch{Keys: true})
+				renew, end := d.Begin(t.Context(), nil)
 				defer end()
 				taken := 0
 				for i := range 3000 {
@@ -117,7 +117,7 @@ func names(v *live.View) (all []string) {
 func TestTooOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, 1, live.Config{})
-		_, end := s.desks[0].Begin(t.Context(), live.Watch{})
+		_, end := s.desks[0].Begin(t.Context(), nil)
 		defer end()
 		for i := range 1000 {
 			m := report("liar", 1)
@@ -134,7 +134,7 @@ func TestTooOften(t *testing.T) {
 // The largest numbers, and rules that nobody has, spoil neither what others show nor what the region passes up.
 func TestNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := &above{left: time.Minute, answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 60_000, Keys: true, Tap: &quotapb.Tap{PerSecond: 1000}}}
+		up := &above{left: time.Minute, answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 60_000, Tap: &quotapb.Tap{PerSecond: 1000}}}
 		s := start(t, 1, live.Config{Region: "eu", Above: up, Known: func(rule string) bool { return rule == "login" }})
 		d := s.desks[0]
 		const most = 1<<53 - 1
@@ -179,7 +179,7 @@ func TestNumbers(t *testing.T) {
 // What a region passes up fits into one message, however much there is.
 func TestLargeRegion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := &above{left: time.Minute, answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 60_000, Keys: true, Tap: &quotapb.Tap{PerSecond: 1000}}}
+		up := &above{left: time.Minute, answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 60_000, Tap: &quotapb.Tap{PerSecond: 1000}}}
 		s := start(t, 1, live.Config{Region: "eu", Above: up, MaxBytes: 1 << 28})
 		long := strings.Repeat("l", 120)
 		for range 4 {

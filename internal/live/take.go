@@ -27,8 +27,8 @@ const (
 	listed = 128
 )
 
-// Take takes a report of a holder at this address. The error is [ErrFull], or says what is out of its bounds.
-func (d *Desk) Take(from string, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
+// Take takes a report of a holder at this address, which may be anything that can be compared. The error is [ErrFull], or says what is out of its bounds.
+func (d *Desk) Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
 	if err := check(m); err != nil {
 		return nil, err
 	}
@@ -46,8 +46,7 @@ func (d *Desk) Take(from string, m *quotapb.ReportRequest) (*quotapb.ReportRespo
 	if err != nil {
 		return nil, err
 	}
-	answer.Keys = w.Keys
-	if t := w.Tap; t != nil {
+	if t := w.tap; t != nil {
 		answer.Tap = &quotapb.Tap{Rule: t.Rule, Key: t.Key, Outcome: t.Outcome, PerSecond: min(max(t.PerSecond/uint32(rows), 1), wire.MaxDecisions)}
 	}
 	return answer, nil
@@ -97,7 +96,7 @@ func encode(m proto.Message) []byte {
 // taken are the reports of this replica for as long as they are on the board. Of the room for all one address has a
 // quarter.
 type taken struct {
-	room *room.InFlight[string] // by address
+	room *room.InFlight[any] // by address
 
 	mu   sync.Mutex
 	rows map[string]*report // by the name of their note
@@ -106,13 +105,13 @@ type taken struct {
 // report is the last one of a worker, or of a region.
 type report struct {
 	at   time.Time
-	from string
+	from any
 	size int64 // of the largest one
 	note Note  // until it is put up
 }
 
 // take remembers a report until it is put up, and returns how many there are.
-func (t *taken) take(from string, n Note, now time.Time) (rows int, err error) {
+func (t *taken) take(from any, n Note, now time.Time) (rows int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.rows[n.ID]

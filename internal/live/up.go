@@ -27,17 +27,15 @@ func (d *Desk) passUp(ctx context.Context) {
 		m.Rules = append(m.Rules, u.RuleUse)
 	}
 	m.Rules = within(m.Rules, listBytes)
-	if above.Tap != nil {
+	if above != nil {
 		var found []Decision
-		found, d.passed = v.Decisions(above.Tap, d.passed)
+		found, d.passed = v.Decisions(above, d.passed)
 		for _, one := range found {
 			m.Decisions = append(m.Decisions, one.Decision)
 		}
 		m.Decisions = within(m.Decisions, listBytes)
 	}
-	if above.Keys {
-		m.Keys, m.Denied = passed(v.Busiest), passed(v.Denied)
-	}
+	m.Keys, m.Denied = passed(v.Busiest), passed(v.Denied)
 	m.Members = within(v.Members, wire.MaxReport-1024-proto.Size(m))
 	bounded, cancel := context.WithTimeout(ctx, boardTime)
 	defer cancel()
@@ -49,10 +47,8 @@ func (d *Desk) passUp(ctx context.Context) {
 		return
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.above = (Watch{}); answer.WatchMs > 0 {
-		d.above = Watch{answer.Keys, answer.Tap}
-	}
+	d.above = answer.Tap
+	d.mu.Unlock()
 }
 
 // passed are keys as a report has them.

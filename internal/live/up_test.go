@@ -76,13 +76,13 @@ func TestRegions(t *testing.T) {
 			t.Errorf("%d reports while nobody watches", n)
 		}
 		tap := &quotapb.Tap{Rule: "login", PerSecond: 100}
-		renew, end := top.Begin(t.Context(), live.Watch{Keys: true, Tap: tap})
+		renew, end := top.Begin(t.Context(), tap)
 		seen, shown := map[string]int64(nil), map[string]int{}
 		for i := range 20 {
 			for name, r := range regions {
 				for p, d := range r.desks { // the calls of a PoP go to any replica
 					m := report(fmt.Sprint(name, (p+i)%3), 1)
-					if take(t, d, m).Keys {
+					if take(t, d, m).Tap != nil {
 						break
 					}
 				}
@@ -179,7 +179,7 @@ func TestOneShowsTheRegion(t *testing.T) {
 		}
 		ends[first]()
 		before := calls()
-		time.Sleep(10 * time.Second)
+		time.Sleep(15 * time.Second)
 		rose := 0
 		for name, n := range calls() {
 			if n > before[name]+4 {
@@ -198,10 +198,10 @@ func TestOneShowsTheRegion(t *testing.T) {
 func TestAboveAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, 1, live.Config{Region: "eu", Above: &above{left: time.Hour, fails: true}})
-		renew, end := s.desks[0].Begin(t.Context(), live.Watch{Keys: true})
+		renew, end := s.desks[0].Begin(t.Context(), nil)
 		defer end()
 		for range 10 {
-			if !take(t, s.desks[0], report("fra1", 1)).Keys {
+			if take(t, s.desks[0], report("fra1", 1)).WatchMs == 0 {
 				t.Fatal("the region's own watch is gone")
 			}
 			time.Sleep(time.Second)

@@ -168,24 +168,19 @@ func (d *Desk) silent(v *View) (names []string) {
 	if !d.config.Regions || v.Watched < silentAfter {
 		return nil
 	}
-	heard := map[string]bool{}
+	lately := map[string]bool{}
 	for _, p := range v.parts {
 		if p.id[0] == 'r' {
-			heard[p.name] = p.silent <= silentAfter
+			lately[p.name] = p.silent <= silentAfter
 		}
 	}
 	if d.config.Expected != nil {
 		for _, name := range d.config.Expected() {
-			heard[name] = heard[name] // false, if it has not been heard
+			lately[name] = lately[name] // false, if it has not been heard
 		}
 	}
-	for name, lately := range heard {
-		if !lately {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+	maps.DeleteFunc(lately, func(_ string, heard bool) bool { return heard })
+	return slices.Sorted(maps.Keys(lately))
 }
 
 // uses adds what rules did.

@@ -2290,10 +2290,8 @@ type ReportResponse struct {
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// As in AcquireResponse. 0: nobody watches any more, and the holder collects nothing.
 	WatchMs uint32 `protobuf:"varint,2,opt,name=watch_ms,json=watchMs,proto3" json:"watch_ms,omitempty"`
-	// Whether the next reports have keys and denied.
-	Keys bool `protobuf:"varint,3,opt,name=keys,proto3" json:"keys,omitempty"`
 	// Which decisions the next reports have. Absent: none.
-	Tap           *Tap `protobuf:"bytes,4,opt,name=tap,proto3" json:"tap,omitempty"`
+	Tap           *Tap `protobuf:"bytes,3,opt,name=tap,proto3" json:"tap,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2340,13 +2338,6 @@ func (x *ReportResponse) GetWatchMs() uint32 {
 		return x.WatchMs
 	}
 	return 0
-}
-
-func (x *ReportResponse) GetKeys() bool {
-	if x != nil {
-		return x.Keys
-	}
-	return false
 }
 
 func (x *ReportResponse) GetTap() *Tap {
@@ -2615,12 +2606,11 @@ const file_quota_proto_rawDesc = "" +
 	"\aoutcome\x18\x04 \x01(\x0e2\x16.weir.quota.v1.OutcomeR\aoutcome\x12\x1c\n" +
 	"\tremaining\x18\x05 \x01(\x04R\tremaining\x12$\n" +
 	"\x0eretry_after_ms\x18\x06 \x01(\x04R\fretryAfterMs\x12\x15\n" +
-	"\x06age_ms\x18\a \x01(\x04R\x05ageMs\"\x81\x01\n" +
+	"\x06age_ms\x18\a \x01(\x04R\x05ageMs\"m\n" +
 	"\x0eReportResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x19\n" +
-	"\bwatch_ms\x18\x02 \x01(\rR\awatchMs\x12\x12\n" +
-	"\x04keys\x18\x03 \x01(\bR\x04keys\x12$\n" +
-	"\x03tap\x18\x04 \x01(\v2\x12.weir.quota.v1.TapR\x03tap\"|\n" +
+	"\bwatch_ms\x18\x02 \x01(\rR\awatchMs\x12$\n" +
+	"\x03tap\x18\x03 \x01(\v2\x12.weir.quota.v1.TapR\x03tap\"|\n" +
 	"\x03Tap\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x120\n" +

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
@@ -75,17 +76,7 @@ func (s *Service) operate(ctx context.Context, op engine.Op, name string, key []
 		}
 		c.Limit, c.Remaining, c.Out, c.OutMS, c.ResetMS = g.Limit, g.Remaining, g.Granted, int64(g.TTL), int64(g.Reset)
 	}
-	return used(all), nil
-}
-
-// used leaves out overrides by attribute that nobody uses.
-func used(all []v1.Counter) (some []v1.Counter) {
-	for _, c := range all {
-		if c.Variant == 0 || c.Remaining < c.Limit || c.Out > 0 {
-			some = append(some, c)
-		}
-	}
-	return some
+	return slices.DeleteFunc(all, func(c v1.Counter) bool { return c.Variant > 0 && c.Remaining >= c.Limit && c.Out <= 0 }), nil
 }
 
 // mayOperate is an error where others have the counters of a policy.

@@ -2,9 +2,7 @@ package service
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -22,7 +20,7 @@ type Live interface {
 	// WatchMs is for how many milliseconds from now somebody watches; 0: nobody does. Every call asks for it.
 	WatchMs() uint32
 	// Take takes a report of a holder at this address. The error is [live.ErrFull], or says what is out of its bounds.
-	Take(from string, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error)
+	Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error)
 }
 
 func (s *Service) watchMs() uint32 {
@@ -66,7 +64,7 @@ func (s *Service) report(from *origin, m *quotapb.ReportRequest) (*quotapb.Repor
 	answer := new(quotapb.ReportResponse)
 	if s.config.Live != nil {
 		var err error
-		if answer, err = s.config.Live.Take(from.source().text(), m); errors.Is(err, live.ErrFull) {
+		if answer, err = s.config.Live.Take(from.source(), m); errors.Is(err, live.ErrFull) {
 			return nil, &refusal{err, connect.CodeResourceExhausted, true}
 		} else if err != nil {
 			return nil, &refusal{err, connect.CodeInvalidArgument, true}
@@ -74,11 +72,6 @@ func (s *Service) report(from *origin, m *quotapb.ReportRequest) (*quotapb.Repor
 	}
 	answer.Protocol = protocol
 	return answer, nil
-}
-
-// text is the name of a source where it is a text.
-func (n sourceName) text() string {
-	return fmt.Sprint(n.address, " ", hex.EncodeToString(n.certificate[:8]))
 }
 
 // Knows reports whether a rule is in force, here or at the holders.

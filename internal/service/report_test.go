@@ -17,15 +17,16 @@ import (
 
 // watcher watches.
 type watcher struct {
-	got []*quotapb.ReportRequest
-	err error
+	got  []*quotapb.ReportRequest
+	from []any
+	err  error
 }
 
 func (*watcher) WatchMs() uint32 { return 5000 }
 
-func (w *watcher) Take(from string, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
-	w.got = append(w.got, m)
-	return &quotapb.ReportResponse{WatchMs: 5000, Keys: true, Tap: &quotapb.Tap{Rule: from, PerSecond: 7}}, w.err
+func (w *watcher) Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
+	w.got, w.from = append(w.got, m), append(w.from, from)
+	return &quotapb.ReportResponse{WatchMs: 5000, Tap: &quotapb.Tap{PerSecond: 7}}, w.err
 }
 
 func encoded(t *testing.T, m *quotapb.ReportRequest) []byte {
@@ -38,7 +39,12 @@ func encoded(t *testing.T, m *quotapb.ReportRequest) []byte {
 }
 
 func (r *region) report(contentType string, body []byte) *httptest.ResponseRecorder {
+	return r.reportFrom("192.0.2.1:1", contentType, body)
+}
+
+func (r *region) reportFrom(address, contentType string, body []byte) *httptest.ResponseRecorder {
 	q := httptest.NewRequest("POST", quotapbconnect.QuotaServiceReportProcedure, bytes.NewReader(body))
+	q.RemoteAddr = address
 	q.Header.Set("Content-Type", contentType)
 	w := httptest.NewRecorder()
 	r.handler.ServeHTTP(w, q)
@@ -57,14 +63,19 @@ func TestReport(t *testing.T) {
 	m := &quotapb.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1", Keys: []*quotapb.KeyRate{{Rule: "page", Key: []byte("k"), Count: 5}}}
 	w := r.report("application/proto", encoded(t, m))
 	a := new(quotapb.ReportResponse)
-	if err := proto.Unmarshal(w.Body.Bytes(), a); err != nil || w.Code != 200 || a.Protocol != 1 || a.WatchMs != 5000 || !a.Keys || a.Tap == nil || a.Tap.PerSecond != 7 {
+	if err := proto.Unmarshal(w.Body.Bytes(), a); err != nil || w.Code != 200 || a.Protocol != 1 || a.WatchMs != 5000 || a.Tap == nil || a.Tap.PerSecond != 7 {
 		t.Errorf("%d %+v, %v", w.Code, a, err)
 	}
-	if len(seen.got) != 1 || seen.got[0].Pop != "fra1" || string(seen.got[0].Keys[0].Key) != "k" || !strings.HasPrefix(a.Tap.Rule, "192.0.2.1") {
-		t.Errorf("%+v from %q", seen.got, a.Tap.Rule)
+	if len(seen.got) != 1 || seen.got[0].Pop != "fra1" || string(seen.got[0].Keys[0].Key) != "k" {
+		t.Errorf("%+v", seen.got)
 	}
 	if w := r.report("application/json", []byte(`{"protocol":1,"holder":"YmJiYmJiYmJiYmJiYmJiYg==","pop":"fra2"}`)); w.Code != 200 || len(seen.got) != 2 || seen.got[1].Pop != "fra2" {
 		t.Errorf("as JSON: %d %s", w.Code, w.Body)
+	}
+	r.reportFrom("192.0.2.1:2", "application/proto", encoded(t, m))
+	r.reportFrom("192.0.2.2:1", "application/proto", encoded(t, m))
+	if of := seen.from; of[0] != of[2] || of[0] == of[3] {
+		t.Errorf("from %v", of)
 	}
 	if got := newRegion(t).report("application/proto", encoded(t, m)); got.Code != 200 {
 		t.Errorf("where nobody can watch: %d %s", got.Code, got.Body)

@@ -48,9 +48,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add(uint8(1), response.Append(nil))
 	response.WatchMs = 60_000
 	f.Add(uint8(1), response.Append(nil))
-	f.Add(uint8(4), (&watch{wire.ReportResponse{Protocol: 1, WatchMs: 5000, Keys: true, Tap: &wire.Tap{Rule: "login", Key: []byte("ann"), Outcome: wire.OutcomeDenied, PerSecond: 10}}}).Append(nil))
-	f.Add(uint8(4), []byte{0x22, 2, 0x18, 9})                   // an outcome that is unknown
-	f.Add(uint8(4), []byte{0x22, 2, 0x0a, 0, 0x22, 2, 0x20, 1}) // a tap in two halves
+	f.Add(uint8(4), (&watch{wire.ReportResponse{Protocol: 1, WatchMs: 5000, Tap: &wire.Tap{Rule: "login", Key: []byte("ann"), Outcome: wire.OutcomeDenied, PerSecond: 10}}}).Append(nil))
+	f.Add(uint8(4), []byte{0x1a, 2, 0x18, 9})                   // an outcome that is unknown
+	f.Add(uint8(4), []byte{0x1a, 2, 0x0a, 0, 0x1a, 2, 0x20, 1}) // a tap in two halves
 	f.Add(uint8(0), []byte{0x7a, 2, 0x08, 1, 0x7a, 2, 0x10, 1}) // a statement in two halves
 	f.Add(uint8(0), []byte{0x4a, 1, 0xff})                      // a trace parent that is not UTF-8
 	f.Add(uint8(0), []byte{0xa3, 0x06, 0x08, 1, 0xa4, 0x06})    // a group

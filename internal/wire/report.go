@@ -159,7 +159,6 @@ func (d *Decision) append(dst []byte) []byte {
 type ReportResponse struct {
 	Protocol uint32
 	WatchMs  uint32
-	Keys     bool
 	Tap      *Tap // nil: there is none
 }
 
@@ -181,9 +180,7 @@ func (m *ReportResponse) Decode(b []byte) error {
 			m.Protocol = uint32(r.num)
 		case 2<<3 | typeVarint:
 			m.WatchMs = uint32(r.num)
-		case 3<<3 | typeVarint:
-			m.Keys = r.num != 0
-		case 4<<3 | typeBytes:
+		case 3<<3 | typeBytes:
 			if m.Tap == nil {
 				m.Tap = new(Tap) // several are one, as protobuf requires
 			}

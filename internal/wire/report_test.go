@@ -23,7 +23,7 @@ func (w *watch) Append(dst []byte) []byte {
 }
 
 func generatedWatch(m *wire.ReportResponse) *quotapb.ReportResponse {
-	pb := &quotapb.ReportResponse{Protocol: m.Protocol, WatchMs: m.WatchMs, Keys: m.Keys}
+	pb := &quotapb.ReportResponse{Protocol: m.Protocol, WatchMs: m.WatchMs}
 	if t := m.Tap; t != nil {
 		pb.Tap = &quotapb.Tap{Rule: t.Rule, Key: t.Key, Outcome: quotapb.Outcome(t.Outcome), PerSecond: t.PerSecond}
 	}

@@ -23,7 +23,7 @@ func benchDecide(b *testing.B, rules string, want Outcome, tap *quotapb.Tap) {
 	w, in := benchWorld(b, rules)
 	x, r := w.workers[0], &Request{}
 	if tap != nil {
-		w.watched(true, tap)
+		w.watched(tap)
 		w.admit(0, "/", "warm")
 		w.passes(200)
 	}

@@ -15,9 +15,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// watched has somebody watch, as the answers to reports say: keys, and a tap unless that is nil.
-func (w *world) watched(keys bool, tap *quotapb.Tap) {
-	w.region.watch, w.region.shows = 5000, &quotapb.ReportResponse{Protocol: wire.Protocol, WatchMs: 5000, Keys: keys, Tap: tap}
+// watched has somebody watch, as the answers to reports say: with a tap, unless that is nil.
+func (w *world) watched(tap *quotapb.Tap) {
+	w.region.watch, w.region.shows = 5000, &quotapb.ReportResponse{Protocol: wire.Protocol, WatchMs: 5000, Tap: tap}
 }
 
 // reports are those that have come since the last call.
@@ -70,7 +70,7 @@ func TestNobodyWatches(t *testing.T) {
 // answers want. It ends with the answer that says so, or when nothing says any more that somebody watches.
 func TestWatch(t *testing.T) {
 	w := newWorld(t, 2, shownRules)
-	w.watched(true, nil)
+	w.watched(nil)
 	w.admit(0, "/v1/a", "ann")
 	begin := w.now
 	w.passes(500)
@@ -89,7 +89,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("%d reports after the watch, want at most 2; view %v", n, w.workers[0].live.View)
 	}
 
-	w.watched(true, nil)
+	w.watched(nil)
 	w.admit(0, "/v1/a", "bob")
 	w.passes(3000)
 	w.region.watch, w.region.shows = 0, new(quotapb.ReportResponse) // cannot be read
@@ -115,7 +115,7 @@ func TestWatchIsBounded(t *testing.T) {
 // A worker without requests learns of a watch when it fetches the rules.
 func TestIdleWorkerIsWatched(t *testing.T) {
 	w := newWorld(t, 1, shownRules)
-	w.watched(true, nil)
+	w.watched(nil)
 	w.passes(8000)
 	if n := len(w.reports()); n < 2 {
 		t.Errorf("%d reports", n)
@@ -126,7 +126,7 @@ func TestIdleWorkerIsWatched(t *testing.T) {
 // never more than one in flight.
 func TestReportsDoNoHarm(t *testing.T) {
 	w := newWorld(t, 1, shownRules)
-	w.watched(true, nil)
+	w.watched(nil)
 	w.admit(0, "/v1/a", "gold")
 	for second := range 20 {
 		made, hangs := 0, uint64(0)
@@ -180,7 +180,7 @@ func TestReportsDoNoHarm(t *testing.T) {
 // A report that hangs is the only one in flight, until it has ended.
 func TestOneReportInFlight(t *testing.T) {
 	w := newWorld(t, 1, shownRules)
-	w.watched(true, nil)
+	w.watched(nil)
 	w.region.watch = 60_000
 	w.admit(0, "/v1/a", "ann")
 	w.pass(5000)
@@ -200,7 +200,7 @@ func TestOneReportInFlight(t *testing.T) {
 func TestShowsWhatWasDecided(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, rapid.IntRange(1, 3).Draw(t, "workers"), shownRules)
-		w.watched(true, nil)
+		w.watched(nil)
 		rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
 		keys := rapid.SampledFrom([]int{3, 40, 2000}).Draw(t, "keys")
 		for i := range w.workers {
@@ -268,7 +268,7 @@ func TestShowsRates(t *testing.T) {
 		}
 	}
 	requests(60)
-	w.watched(false, nil)
+	w.watched(nil)
 	requests(10)
 	rate := func(r shown) (admitted, denied uint64) {
 		for _, u := range r.Rules {
@@ -292,7 +292,7 @@ func TestShowsRates(t *testing.T) {
 	w.passes(10_000)
 	requests(60)
 	w.reports()
-	w.watched(false, nil)
+	w.watched(nil)
 	requests(3)
 	if admitted, _ := rate(w.reports()[0]); admitted != 0 {
 		t.Errorf("when somebody watches again: %d admitted", admitted)
@@ -362,7 +362,7 @@ func TestTap(t *testing.T) {
 	} {
 		w := newWorld(t, 1, shownRules)
 		c.tap.PerSecond = 1000
-		w.watched(false, c.tap)
+		w.watched(c.tap)
 		w.admit(0, "/v1/a", "warm")
 		w.passes(200)
 		w.reports()
@@ -390,7 +390,7 @@ func TestTap(t *testing.T) {
 // Of 2,000 decisions a second a tap of 100 shows 100, of the whole second, and every key as often as it came.
 func TestTapSamples(t *testing.T) {
 	w := newWorld(t, 1, strings.Replace(shownRules, "20/1h", "1000000/1h", 1))
-	w.watched(false, &quotapb.Tap{Rule: "user", PerSecond: 100})
+	w.watched(&quotapb.Tap{Rule: "user", PerSecond: 100})
 	w.admit(0, "/v1/a", "warm")
 	w.passes(200)
 	w.reports()
@@ -427,7 +427,7 @@ func TestTapSamples(t *testing.T) {
 // What is admitted while the region does not answer shows as such, and the member as degraded.
 func TestShowsFailures(t *testing.T) {
 	w := newWorld(t, 1, shownRules)
-	w.watched(true, &quotapb.Tap{Outcome: quotapb.Outcome_OUTCOME_UNAVAILABLE, PerSecond: 10})
+	w.watched(&quotapb.Tap{Outcome: quotapb.Outcome_OUTCOME_UNAVAILABLE, PerSecond: 10})
 	w.admit(0, "/v1/a", "ann")
 	w.passes(1200)
 	w.reports()
@@ -467,7 +467,7 @@ func TestMember(t *testing.T) {
 		w.start().Version = "1.2"
 	}
 	w.region.share = 250
-	w.watched(false, nil)
+	w.watched(nil)
 	for range 250 {
 		for i := range 40 {
 			w.admit(i%2, "/v1/a", fmt.Sprint("u", i/2))
@@ -488,8 +488,8 @@ func TestMember(t *testing.T) {
 		if !proto.Equal(m, want) || string(r.Holder) != string(x.pop.Holder[:]) || r.Pop != "fra1" || r.Region != "eu" || r.Worker != x.pop.Number {
 			t.Errorf("%+v, want %+v", r, want)
 		}
-		if len(r.Keys)+len(r.Denied)+len(r.Decisions) > 0 || r.IntervalMs > 0 {
-			t.Errorf("nobody watches keys: %+v", r)
+		if len(r.Decisions) > 0 {
+			t.Errorf("nobody taps: %+v", r)
 		}
 	}
 	if places != 512 {
@@ -501,7 +501,7 @@ func TestMember(t *testing.T) {
 	w.passes(25_000)
 	w.workers = both
 	w.region.reports = nil
-	w.watched(false, nil)
+	w.watched(nil)
 	w.admit(0, "/v1/a", "new to it")
 	w.passes(2000)
 	last := w.last()
@@ -520,7 +520,7 @@ func TestLiveOff(t *testing.T) {
 		{"name":"closed","key":[{"header":"x-user"}],"limit":"30/1h","algorithm":"fixed_window","live":"off"},
 		{"name":"hashed","key":[{"header":"x-user"}],"hash":true,"limit":"30/1h","algorithm":"fixed_window","on_failure":"allow"}]}`
 	w := newWorld(t, 1, rules)
-	w.watched(true, &quotapb.Tap{PerSecond: 1000})
+	w.watched(&quotapb.Tap{PerSecond: 1000})
 	seen := map[string]bool{}
 	for second := range 20 {
 		if second == 10 {
@@ -575,7 +575,7 @@ func TestReportFits(t *testing.T) {
 		rules = append(rules, fmt.Sprintf(`{"name":"%s@%s@%s","match":{"path":"/%d"},"key":[{"header":"x-user"}],"limit":"1000000/1h","scope":"pop"}`, name[66:], strings.Repeat("s", 32), strings.Repeat("t", 32), i%150))
 	}
 	w := newWorld(t, 1, `{"rules":[`+strings.Join(rules, ",")+`]}`)
-	w.watched(true, &quotapb.Tap{PerSecond: 1000})
+	w.watched(&quotapb.Tap{PerSecond: 1000})
 	w.region.watch = 60_000
 	w.passes(10_000)
 	w.region.reports = nil

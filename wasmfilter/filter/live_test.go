@@ -23,7 +23,7 @@ type viewer struct {
 }
 
 func watching(t *testing.T) *viewer {
-	return &viewer{t: t, grants: grantOf(50), answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 5000, Keys: true, Tap: &quotapb.Tap{PerSecond: 1}}}
+	return &viewer{t: t, grants: grantOf(50), answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 5000, Tap: &quotapb.Tap{PerSecond: 1}}}
 }
 
 func (v *viewer) serve(c *httpCall) {

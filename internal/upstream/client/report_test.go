@@ -25,7 +25,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // watches.
 func TestReport(t *testing.T) {
 	got := new(quotapb.ReportRequest)
-	answer := &quotapb.ReportResponse{Protocol: 1, WatchMs: 5000, Keys: true}
+	answer := &quotapb.ReportResponse{Protocol: 1, WatchMs: 5000, Tap: new(quotapb.Tap)}
 	status := http.StatusOK
 	s, err := client.New(client.Config{Addresses: []string{"aggregator:1"}, Region: "eu", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Path != quotapbconnect.QuotaServiceReportProcedure {
@@ -45,7 +45,7 @@ func TestReport(t *testing.T) {
 		t.Errorf("at first %v, %v", s.Watched(), s.Silent())
 	}
 	a, err := s.Report(context.Background(), &quotapb.ReportRequest{IntervalMs: 8000})
-	if err != nil || !a.Keys || got.Region != "eu" || len(got.Holder) != 16 || got.IntervalMs != 8000 || got.ProtocolMax != 1 {
+	if err != nil || a.Tap == nil || got.Region != "eu" || len(got.Holder) != 16 || got.IntervalMs != 8000 || got.ProtocolMax != 1 {
 		t.Errorf("%+v, %v; got %+v", a, err, got)
 	}
 	if left := s.Watched(); left <= 0 || left > 5*time.Second {

@@ -22,7 +22,7 @@ const (
 
 // Reporter makes the reports of a worker, at most one a second, while somebody watches.
 type Reporter struct {
-	View *View // of what is decided; nil: nobody watches that
+	View *View // of what is decided; nil: nobody watches
 
 	cfg    *rulebook.Config
 	pop    *pop.PoP
@@ -73,34 +73,20 @@ func (r *Reporter) Tick(now lease.Millis, self Self) {
 	if now >= r.next && !r.uplink.Reporting() {
 		r.next = now + reportEvery
 		r.uplink.SendReport(r.report(now, self))
-		if v := r.View; v != nil && v.keys != nil {
-			v.keys.decay(now)
+		if r.View != nil {
+			r.View.decay(now)
 		}
 	}
-	r.collect(now, w)
-}
-
-// collect has the view collect what is watched.
-func (r *Reporter) collect(now lease.Millis, w *uplink.Watch) {
-	v := r.View
-	if v == nil {
-		v = &View{}
+	if r.View == nil {
+		r.View = &View{busiest: topkeys.New(), refused: topkeys.New(), decayed: now}
 	}
-	if !w.Keys {
-		v.keys = nil
-	} else if v.keys == nil {
-		v.keys = &keys{busiest: topkeys.New(), refused: topkeys.New(), decayed: now}
-	}
-	if w.Tap == nil {
+	switch v := r.View; {
+	case w.Tap == nil:
 		v.tap = nil
-	} else if v.tap == nil {
-		v.tap = &tap{random: r.pop.Number}
-	}
-	if v.tap != nil {
+	case v.tap == nil:
+		v.tap = &tap{Tap: *w.Tap, random: r.pop.Number}
+	default:
 		v.tap.Tap = *w.Tap
-	}
-	if r.View = nil; v.keys != nil || v.tap != nil {
-		r.View = v
 	}
 }
 
@@ -120,13 +106,12 @@ func (r *Reporter) report(now lease.Millis, self Self) *wire.ReportRequest {
 		elapsed = 0
 	}
 	m.Rules, r.reported = r.rules.Uses(m.Rules, elapsed), now
-	if r.View != nil && r.View.keys != nil {
-		k := r.View.keys
-		m.IntervalMs = uint32(min(k.horizon(now), wire.LongestWatch))
-		m.Keys, m.Denied = r.rates(m.Keys, k.busiest), r.rates(m.Denied, k.refused)
-	}
-	if r.View != nil && r.View.tap != nil {
-		m.Decisions = decisions(m.Decisions, now, r.View.tap)
+	if v := r.View; v != nil {
+		m.IntervalMs = uint32(min(v.horizon(now), wire.LongestWatch))
+		m.Keys, m.Denied = r.rates(m.Keys, v.busiest), r.rates(m.Denied, v.refused)
+		if v.tap != nil {
+			m.Decisions = decisions(m.Decisions, now, v.tap)
+		}
 	}
 	return m
 }

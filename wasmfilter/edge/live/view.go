@@ -16,10 +16,14 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/topkeys"
 )
 
-// View is what is collected for somebody who watches keys or decisions.
+// View is what is collected while somebody watches.
 type View struct {
-	keys *keys // nil: he does not watch keys
-	tap  *tap  // nil: he does not watch decisions
+	busiest, refused *topkeys.Sketch // the keys that come most, and those that are refused most
+
+	decayed lease.Millis // when their counts last did, or began
+	before  lease.Millis // how far these reached back then
+
+	tap *tap // nil: nobody watches decisions
 }
 
 // outcomes are those of decisions.
@@ -54,11 +58,9 @@ func (v *View) Show(now lease.Millis, did Decided) {
 	}
 	key, outcome := did.Key, outcomes[did.Decision]
 	refused := outcome == wire.OutcomeDenied || outcome == wire.OutcomeWouldDeny
-	if k := v.keys; k != nil {
-		k.busiest.Add(key.Hash, key.Rule, did.Own, key.Text)
-		if refused {
-			k.refused.Add(key.Hash, key.Rule, did.Own, key.Text)
-		}
+	v.busiest.Add(key.Hash, key.Rule, did.Own, key.Text)
+	if refused {
+		v.refused.Add(key.Hash, key.Rule, did.Own, key.Text)
 	}
 	if t := v.tap; t != nil && t.wants(did.Policy, key, outcome) {
 		if d := t.take(); d != nil {
@@ -71,23 +73,15 @@ func (v *View) Show(now lease.Millis, did Decided) {
 	}
 }
 
-// keys are the keys that come most, and those that are refused most.
-type keys struct {
-	busiest, refused *topkeys.Sketch
-
-	decayed lease.Millis // when their counts last did, or began
-	before  lease.Millis // how far these reached back then
-}
-
 // horizon is how far the counts reach back: what comes at a steady rate has a count of so much
 // times that.
-func (k *keys) horizon(now lease.Millis) lease.Millis { return k.before + now - k.decayed }
+func (v *View) horizon(now lease.Millis) lease.Millis { return v.before + now - v.decayed }
 
 // decay lets the counts decay.
-func (k *keys) decay(now lease.Millis) {
-	k.before, k.decayed = k.horizon(now)*7/8, now
-	k.busiest.Decay()
-	k.refused.Decay()
+func (v *View) decay(now lease.Millis) {
+	v.before, v.decayed = v.horizon(now)*7/8, now
+	v.busiest.Decay()
+	v.refused.Decay()
 }
 
 // tap is the decisions since the last report that somebody wants to see. Of more than it may

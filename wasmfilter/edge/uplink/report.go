@@ -11,8 +11,7 @@ const reportTimeout lease.Millis = 1000
 // Watch is what the region's answers say of somebody who watches the running system.
 type Watch struct {
 	Until lease.Millis // he does until then; past: nobody does any more; 0: nobody did
-	Keys  bool         // he wants to see which keys come most
-	Tap   *wire.Tap    // and these decisions; nil: none. What it points to does not change
+	Tap   *wire.Tap    // he wants to see these decisions; nil: none. What it points to does not change
 }
 
 // watched takes from an answer for how many milliseconds somebody watches. That it knows of
@@ -45,7 +44,7 @@ func (u *Uplink) reported(now lease.Millis, id uint64, body []byte) bool {
 	if body == nil || m.Decode(body) != nil || !wire.Supported(m.Protocol) {
 		return true
 	}
-	u.Watch = Watch{Until: now, Keys: m.Keys, Tap: m.Tap}
+	u.Watch = Watch{Until: now, Tap: m.Tap}
 	u.watched(now, m.WatchMs)
 	if t := m.Tap; t != nil {
 		t.Key = append([]byte(nil), t.Key...)

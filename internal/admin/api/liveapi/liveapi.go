@@ -84,7 +84,7 @@ func (o *operations) getTop(ctx context.Context, in *topInput) (*topOutput, erro
 func (o *operations) see(ctx context.Context, wait int) (*live.View, error) {
 	const pause, late = time.Second, time.Second
 	want, began := time.Duration(wait)*time.Second, time.Now()
-	renew, _ := o.Desk.Begin(ctx, live.Watch{Keys: true})
+	renew, _ := o.Desk.Begin(ctx, nil)
 	for {
 		v, err := o.Desk.See(ctx)
 		if err != nil {

@@ -50,7 +50,7 @@ func (o *operations) stream(ctx context.Context, in *streamInput, send sse.Sende
 		_ = send.Data(v1.NewProblem(http.StatusNotFound, v1.CodeNoRule, "no rule "+tap.Rule+" is in force")) // it ends
 		return
 	}
-	renew, end := o.Desk.Begin(ctx, live.Watch{Keys: true, Tap: tap})
+	renew, end := o.Desk.Begin(ctx, tap)
 	defer end()
 	var seen map[string]int64
 	var last v1.InForce
@@ -93,7 +93,7 @@ const popsTime = 3 * time.Second
 // ByPoP watches a key of a rule for a moment. It returns the last decision of each PoP that made one meanwhile.
 func ByPoP(ctx context.Context, desk *live.Desk, rules string, key []byte) ([]v1.Decision, error) {
 	tap := &quotapb.Tap{Rule: rules, Key: rule.ShortKey(key), PerSecond: 100}
-	renew, end := desk.Begin(ctx, live.Watch{Tap: tap})
+	renew, end := desk.Begin(ctx, tap)
 	defer end()
 	last := map[string]v1.Decision{}
 	var seen map[string]int64
