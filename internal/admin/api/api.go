@@ -68,13 +68,8 @@ func New(c Config) *API {
 		Formats:       map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
 		DefaultFormat: "application/json",
 	})
-	described := sync.OnceValues(func() ([]byte, error) { return a.huma.OpenAPI().YAML() }) // once all operations are added
-	a.mux.HandleFunc("GET /v1/openapi.yaml", func(w http.ResponseWriter, r *http.Request) {
-		text, err := described()
-		if err != nil {
-			write(w, v1.NewProblem(http.StatusInternalServerError, "", err.Error()))
-			return
-		}
+	a.mux.HandleFunc("GET /v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
+		text, _ := a.huma.OpenAPI().YAML() // a test writes it to docs/openapi.yaml
 		w.Header().Set("Content-Type", "application/openapi+yaml")
 		_, _ = w.Write(text) // the client has gone
 	})

@@ -12,21 +12,21 @@ import (
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 )
 
+// counted names counters.
+type counted struct {
+	Rule string   `arg:"" help:"Name of the rule, as it is written in the rules file, or of one of those that it is expanded into, such as login@1d."`
+	Key  []string `arg:"" optional:"" help:"The key, as top, tap and explain print it; or each of its parts."`
+}
+
+// name is how the API names them.
+func (k *counted) name() v1.Key { return v1.Key{Rule: k.Rule, Counted: strings.Join(k.Key, "|")} }
+
 // Peek has the flags of the command that prints what counters hold.
 type Peek struct {
 	counted `embed:""`
 	Watch   bool `default:"true" negatable:"" help:"Also what PoPs decide for the key, which takes 3 s."`
 	listing
 }
-
-// counted names counters.
-type counted struct {
-	key     `embed:""`
-	Counted string `placeholder:"KEY" help:"The key instead, as top and tap print it: its parts joined by |, or a hash."`
-}
-
-// name is how the API names them.
-func (k *counted) name() v1.Key { return v1.Key{Rule: k.Rule, Key: k.Values, Counted: k.Counted} }
 
 // countersColumns are those of counters.
 const countersColumns = "rule override|variant=override counted=key unlimited limit remaining out=on_lease out_ms=lease_ends_in reset_ms=new_in until|own_limit=own_limit_until"

@@ -68,10 +68,10 @@ func TestKeys(t *testing.T) {
 	})
 	list := listing{at, Output{"table"}}
 	run(t, &Explain{URL: "/login?a=b", Method: "GET", Header: []string{"X-User: ann"}, listing: list}, "login  yes", "ann  1     7          7", "api    no       header x-tier")
-	run(t, &Peek{counted{key: key{"login", []string{"ann"}}}, false, list}, "login  vip       ann             7      7", "yes")
-	run(t, &Peek{counted{key: key{Rule: "login"}, Counted: "bob"}, false, list}, "login            bob             5      5")
-	run(t, &Reset{counted{key: key{"login", []string{"ann"}}}, change{at, "a sale"}, Output{"table"}}, "login  vip       ann             7      7")
-	if err := (&Peek{counted{key: key{Rule: "none"}, Counted: "bob"}, false, list}).Run(new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), "none") {
+	run(t, &Peek{counted{"login", []string{"ann"}}, false, list}, "login  vip       ann             7      7", "yes")
+	run(t, &Peek{counted{"login", []string{"bob"}}, false, list}, "login            bob             5      5")
+	run(t, &Reset{counted{"login", []string{"ann"}}, change{at, "a sale"}, Output{"table"}}, "login  vip       ann             7      7")
+	if err := (&Peek{counted{"none", []string{"bob"}}, false, list}).Run(new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), "none") {
 		t.Error(err)
 	}
 }

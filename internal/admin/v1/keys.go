@@ -4,9 +4,8 @@ import "time"
 
 // Key names the counters of a rule.
 type Key struct {
-	Rule    string   `json:"rule" doc:"Name as it is written, or of one of the rules that it is expanded into, such as login@1d."`
-	Key     []string `json:"key,omitempty" maxItems:"8" doc:"A value for each part of the rule's key; none for a rule with key: []."`
-	Counted string   `json:"counted,omitempty" maxLength:"8192" doc:"The key instead, as answers have it: the parts joined by |, or a hash."`
+	Rule    string `json:"rule" doc:"Name as it is written, or of one of the rules that it is expanded into, such as login@1d."`
+	Counted string `json:"counted,omitempty" maxLength:"8192" doc:"The key as answers have it: the parts joined by |, or a hash; of a rule with hash: true also the key itself. Missing for a rule with key: []."`
 }
 
 // Reset is which counters are reset, and why.

@@ -67,10 +67,7 @@ type resetInput struct{ Body v1.Reset }
 type countersOutput struct{ Body v1.Counters }
 
 func (o *operations) peek(ctx context.Context, in *peekInput) (*countersOutput, error) {
-	key, err := o.key(&in.Body.Key)
-	if err != nil {
-		return nil, err
-	}
+	key := []byte(in.Body.Counted)
 	bounded, cancel := context.WithTimeout(ctx, countersTime)
 	defer cancel()
 	all, err := o.Service.Peek(bounded, in.Body.Rule, key)
@@ -91,10 +88,7 @@ func (o *operations) reset(ctx context.Context, in *resetInput) (*countersOutput
 	if !caller.May(rule.Written(b.Rule)) {
 		return nil, v1.NewProblem(http.StatusForbidden, v1.CodeForbidden, caller.Name+" may reset keys of rules whose names begin with "+caller.Prefix)
 	}
-	key, err := o.key(&b.Key)
-	if err != nil {
-		return nil, err
-	}
+	key := []byte(b.Counted)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countersTime)
 	defer cancel()
 	before, err := o.Service.Peek(ctx, b.Rule, key)
@@ -110,32 +104,6 @@ func (o *operations) reset(ctx context.Context, in *resetInput) (*countersOutput
 		o.api.Record(ctx, entry)
 	}
 	return &countersOutput{v1.Counters{Items: append([]v1.Counter{}, after...)}}, problem(err)
-}
-
-// key is the key as the service takes it.
-func (o *operations) key(in *v1.Key) ([]byte, error) {
-	if len(in.Key) == 0 {
-		return []byte(in.Counted), nil
-	}
-	set, secret := o.Service.InForce()
-	if set == nil {
-		return nil, nil // which rule there is not, the service states
-	}
-	for i := range set.Len() {
-		r := set.Rule(i)
-		switch {
-		case r.Mode == rule.Exempt || r.Name != in.Rule && rule.Written(r.Name) != in.Rule:
-			continue
-		case in.Counted != "":
-			return nil, v1.NewProblem(http.StatusUnprocessableEntity, v1.CodeKey, "key and counted are the same in two forms; give one of them")
-		case len(in.Key) != len(r.Key):
-			return nil, v1.NewProblem(http.StatusUnprocessableEntity, v1.CodeKey, fmt.Sprintf("rule %q: its key has %d parts, and this one has %d", in.Rule, len(r.Key), len(in.Key)))
-		case r.Hash:
-			return r.HashedKeyOf(in.Key, secret), nil
-		}
-		return r.KeyOf(in.Key), nil
-	}
-	return nil, nil
 }
 
 // problem is the problem that an error of the service is; nil: there is none.

@@ -138,29 +138,26 @@ func TestPeekAndReset(t *testing.T) {
 	w := newWorld(t, rules, false)
 	w.spend("login", "192.0.2.1|bob", 3)
 	w.spend("login@1d", "192.0.2.1|bob", 4)
-	for _, key := range []v1.Key{{Rule: "login", Key: []string{"192.0.2.1", "bob"}}, {Rule: "login", Counted: "192.0.2.1|bob"}} {
-		var got v1.Counters
-		w.call("operator", "/v1/keys:peek", key, &got, 200)
-		if len(got.Items) != 2 || got.Items[0].Rule != "login" || got.Items[0].Remaining != 2 || got.Items[0].Limit != 5 || got.Items[0].Out != 3 || got.Items[0].OutMS == 0 ||
-			got.Items[0].Counted != "192.0.2.1|bob" || got.Items[1].Rule != "login@1d" || got.Items[1].Remaining != 16 || got.Items[1].ResetMS == 0 {
-			t.Errorf("%+v: %+v", key, got)
-		}
-	}
 	var got v1.Counters
-	w.call("operator", "/v1/keys:peek", v1.Key{Rule: "login", Key: []string{"192.0.2.7", "acme"}}, &got, 200)
+	w.call("operator", "/v1/keys:peek", v1.Key{Rule: "login", Counted: "192.0.2.1|bob"}, &got, 200)
+	if len(got.Items) != 2 || got.Items[0].Rule != "login" || got.Items[0].Remaining != 2 || got.Items[0].Limit != 5 || got.Items[0].Out != 3 || got.Items[0].OutMS == 0 ||
+		got.Items[0].Counted != "192.0.2.1|bob" || got.Items[1].Rule != "login@1d" || got.Items[1].Remaining != 16 || got.Items[1].ResetMS == 0 {
+		t.Errorf("%+v", got)
+	}
+	w.call("operator", "/v1/keys:peek", v1.Key{Rule: "login", Counted: "192.0.2.7|acme"}, &got, 200)
 	if c := got.Items[0]; !c.OwnLimit || c.Override != "deal" || c.Until == nil || c.Until.Year() != 2090 || c.Limit != 7 {
 		t.Errorf("%+v", c)
 	}
 	_, secret := w.service.InForce()
 	hash := string(secret.HashOf([]byte("eve")))
 	w.spend("hidden", hash, 5)
-	for _, key := range []v1.Key{{Rule: "hidden", Key: []string{"eve"}}, {Rule: "hidden", Counted: "eve"}, {Rule: "hidden", Counted: hash}} {
+	for _, key := range []v1.Key{{Rule: "hidden", Counted: "eve"}, {Rule: "hidden", Counted: hash}} {
 		w.call("operator", "/v1/keys:peek", key, &got, 200)
 		if got.Items[0].Counted != hash || got.Items[0].Remaining != 0 {
 			t.Errorf("%+v: %+v", key, got)
 		}
 	}
-	w.call("operator", "/v1/keys:reset", v1.Reset{Key: v1.Key{Rule: "login@1d", Key: []string{"192.0.2.1", "bob"}}, Why: "asked for"}, &got, 200)
+	w.call("operator", "/v1/keys:reset", v1.Reset{Key: v1.Key{Rule: "login@1d", Counted: "192.0.2.1|bob"}, Why: "asked for"}, &got, 200)
 	if len(got.Items) != 1 || got.Items[0].Remaining != 20 || got.Items[0].Out != 4 {
 		t.Errorf("%+v", got)
 	}
@@ -209,9 +206,9 @@ func TestPeekByPoP(t *testing.T) {
 	t.Cleanup(func() { cancel(); running.Wait() })
 	var looking sync.WaitGroup
 	for want, key := range map[string]v1.Key{
-		"2: fra1 denied 2, ham2 denied 1, ":     {Rule: "login", Key: []string{"192.0.2.1", "bob"}},
-		"0: fra1 admitted 0, ham2 admitted 0, ": {Rule: "pop", Key: []string{"192.0.2.1"}},
-		"1: ":                                   {Rule: "hidden", Key: []string{"eve"}},
+		"2: fra1 denied 2, ham2 denied 1, ":     {Rule: "login", Counted: "192.0.2.1|bob"},
+		"0: fra1 admitted 0, ham2 admitted 0, ": {Rule: "pop", Counted: "192.0.2.1"},
+		"1: ":                                   {Rule: "hidden", Counted: "eve"},
 	} {
 		looking.Go(func() {
 			var got v1.Counters
@@ -242,14 +239,12 @@ func TestKeysRefused(t *testing.T) {
 		text   string
 	}{
 		{"viewer", v1.Key{Rule: "all"}, 403, v1.CodeForbidden, "needs the role operator"},
-		{"operator", v1.Key{Rule: "gone", Key: []string{"x"}}, 404, v1.CodeNoRule, "no such rule"},
+		{"operator", v1.Key{Rule: "gone", Counted: "x"}, 404, v1.CodeNoRule, "no such rule"},
 		{"operator", v1.Key{Rule: "open"}, 404, v1.CodeNoRule, "no such rule"},
-		{"operator", v1.Key{Rule: "login", Key: []string{"192.0.2.1"}}, 422, v1.CodeKey, "its key has 2 parts"},
-		{"operator", v1.Key{Rule: "login", Key: []string{"192.0.2.1", "b"}, Counted: "192.0.2.1|b"}, 422, v1.CodeKey, "one of them"},
 		{"operator", v1.Key{Rule: "login"}, 422, v1.CodeKey, "give the key"},
 		{"operator", v1.Key{Rule: "all", Counted: "x"}, 422, v1.CodeKey, "leave the key out"},
 		{"operator", v1.Key{Rule: "login", Counted: strings.Repeat("x", 9000)}, 422, "", "8192"},
-		{"operator", v1.Key{Rule: "pop", Key: []string{"192.0.2.1"}}, 409, v1.CodeElsewhere, "scope: pop"},
+		{"operator", v1.Key{Rule: "pop", Counted: "192.0.2.1"}, 409, v1.CodeElsewhere, "scope: pop"},
 	} {
 		for _, path := range []string{"/v1/keys:peek", "/v1/keys:reset"} {
 			var body any = c.key
