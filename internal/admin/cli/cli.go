@@ -17,8 +17,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/weirlimit/weir/internal/admin/client"
@@ -41,21 +39,15 @@ func (i *Installation) Use(calls func(ctx context.Context, c *client.Client) err
 	return i.follow(callTime, calls)
 }
 
-// follow runs calls that end after a time, or when the user interrupts them.
+// follow runs calls that end after a time.
 func (i *Installation) follow(time time.Duration, calls func(ctx context.Context, c *client.Client) error) error {
 	c, err := client.Open(i.Context, i.Admin)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	interrupted := ctx
-	ctx, cancel := context.WithTimeout(ctx, time)
+	ctx, cancel := context.WithTimeout(context.Background(), time)
 	defer cancel()
-	if err = calls(ctx, c); interrupted.Err() != nil {
-		return nil
-	}
-	return err
+	return calls(ctx, c)
 }
 
 // listing has the flags of commands that print what a call answers.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -51,6 +52,12 @@ func (s short) Accept() (net.Conn, error) {
 func newWorld(t *testing.T, c live.Config) *world {
 	t.Helper()
 	t.Parallel()
+	return alone(t, c)
+}
+
+// alone makes the world of a test beside which no other runs.
+func alone(t *testing.T, c live.Config) *world {
+	t.Helper()
 	w := &world{t: t, answers: make(chan *quotapb.ReportResponse, 10_000)}
 	if c.Watches = new(live.Memory); c.Reports == nil {
 		c.Reports = new(live.Memory)
@@ -438,32 +445,67 @@ type discard struct {
 
 func (discard) SetWriteDeadline(time.Time) error { return nil }
 
-// Of ten thousand viewers ten are served; the others are told when to come again.
+// counting is a board that counts how often it is read.
+type counting struct {
+	live.Memory
+	reads atomic.Int64
+}
+
+func (c *counting) All(ctx context.Context) ([]live.Note, int64, error) {
+	c.reads.Add(1)
+	return c.Memory.All(ctx)
+}
+
+// Ten thousand calls for the status and for streams cost one view a second. Few are served; the others are told when to
+// come again, and nothing is left of them.
 func TestTenThousandViewers(t *testing.T) {
-	w := newWorld(t, live.Config{})
+	const viewers, calls, streams = 500, 20, 10
+	board := new(counting)
+	w := alone(t, live.Config{Reports: board})
+	before, began := runtime.NumGoroutine(), time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
-	var viewers sync.WaitGroup
-	var refused, served atomic.Int64
-	done := make(chan bool)
-	for range 10_000 {
-		viewers.Go(func() {
-			r, answer := httptest.NewRequestWithContext(ctx, http.MethodGet, api.StreamPath+"?status=false", nil), discard{httptest.NewRecorder()}
-			r.Host = "localhost"
-			w.api.Handler().ServeHTTP(answer, r)
-			if answer.Code == 200 {
-				served.Add(1)
-			} else if answer.Code == 429 && answer.Header().Get("Retry-After") != "" && refused.Add(1) == 9990 {
-				close(done)
+	defer cancel()
+	var looking sync.WaitGroup
+	var refused, seen, followed atomic.Int64
+	for i := range viewers {
+		looking.Go(func() {
+			for j := range calls {
+				path := []string{api.StreamPath + "?status=false", "/v1/status?wait=2"}[(i+j)%2]
+				r, answer := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil), discard{httptest.NewRecorder()}
+				r.Host = "localhost"
+				w.api.Handler().ServeHTTP(answer, r)
+				switch {
+				case answer.Code == 200 && (i+j)%2 == 0:
+					followed.Add(1)
+				case answer.Code == 200:
+					seen.Add(1)
+				case answer.Code == 429 && answer.Header().Get("Retry-After") != "" && answer.Header().Get("Content-Type") == v1.ProblemType:
+					refused.Add(1)
+				case ctx.Err() != nil: // it has gone
+				default:
+					t.Errorf("%s: %d %v", path, answer.Code, answer.Header())
+				}
 			}
 		})
 	}
-	select {
-	case <-done:
-	case <-time.After(30 * time.Second):
-	}
+	// Each viewer of a stream makes no further call.
+	await(t, "the refusals", func() bool { return refused.Load()+seen.Load() >= (viewers-streams)*calls })
+	time.Sleep(time.Second)
+	reads, most := board.reads.Load(), 2*(int64(time.Since(began)/time.Second)+1)
 	cancel()
-	viewers.Wait()
-	if refused.Load() != 9990 || served.Load() != 10 {
-		t.Errorf("%d refused, %d served", refused.Load(), served.Load())
+	looking.Wait()
+	if followed.Load() < streams || seen.Load() == 0 || refused.Load() < viewers*calls*9/10 || reads == 0 || reads > most {
+		t.Errorf("%d refused, %d saw the status, %d streams; %d views, want at most %d", refused.Load(), seen.Load(), followed.Load(), reads, most)
+	}
+	await(t, "that nothing is left", func() bool { return runtime.NumGoroutine() <= before && w.desk.WatchMs() == 0 })
+}
+
+// await waits until something is.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s; goroutines: %d", what, runtime.NumGoroutine())
+		}
 	}
 }
