@@ -3,5 +3,5 @@
 # It registers itself.
 service "weir-global" { policy = "write" }
 
-# With --rules consul: it reads the rules.
-key_prefix "weir/rules/" { policy = "read" }
+# With --rules consul: it reads the rules, and its admin API changes them.
+key_prefix "weir/rules/" { policy = "write" }

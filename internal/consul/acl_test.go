@@ -183,11 +183,12 @@ func TestPoliciesOfKeys(t *testing.T) {
 	check("a person applies", policies.People(), put(rules), true)
 	check("a person without the right applies", without(t, policies.People(), write), put(rules), false)
 	check("a person writes a copy", policies.People(), put(copied), false)
-	for program, all := range map[string]string{"a replica": policies.Regional("eu"), "an aggregator": policies.Aggregator()} {
-		check(program+" reads", all, get, true)
-		check(program+" applies", all, put(rules), false)
-		check(program+" without the right reads", without(t, all, read), get, false)
-	}
+	check("an aggregator reads", policies.Aggregator(), get, true)
+	check("an aggregator applies", policies.Aggregator(), put(rules), true)
+	check("an aggregator without the right applies", without(t, policies.Aggregator(), write), put(rules), false)
+	check("a replica reads", policies.Regional("eu"), get, true)
+	check("a replica applies", policies.Regional("eu"), put(rules), false)
+	check("a replica without the right reads", without(t, policies.Regional("eu"), read), get, false)
 	check("a replica keeps a copy", policies.Regional("eu"), put(copied), true)
 	check("a replica without the right keeps a copy", without(t, policies.Regional("eu"), keep), put(copied), false)
 	check("a replica of another region writes the copy", policies.Regional("us"), put(copied), false)
