@@ -28,6 +28,11 @@ type Settings struct {
 	// certificate still get health and metrics. Only with TLSCert and Tokens, which has the clients' roles.
 	TLSClientCA string `name:"tls-client-ca" help:"Authorities of client certificates for the admin API." placeholder:"FILE"`
 
+	// Local opens the API to calls of this machine, to a loopback address, even if others reach the port of
+	// AdminListen: `docker compose exec` and `kubectl port-forward` call so. What passes calls of others on to a
+	// loopback address, such as a proxy, lets these in, too, so give Tokens where there is one.
+	Local bool `default:"false" negatable:"" help:"Serve the admin API to this machine, even if others reach the port."`
+
 	// Hosts are further names under which browsers on this machine may call a loopback address, beside localhost and
 	// IP addresses. All others are refused: a page can give its own name the address of this machine.
 	Hosts []string `help:"Names for a loopback address of the admin API, beside localhost." placeholder:"NAME"`

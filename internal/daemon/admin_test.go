@@ -76,6 +76,17 @@ func TestAdminClosed(t *testing.T) {
 	}
 }
 
+// Such a port has the API for those on its machine, if that is wanted.
+func TestAdminLocal(t *testing.T) {
+	cfg := testConfig()
+	_, port, _ := net.SplitHostPort(proc.FreeAddr(t))
+	cfg.AdminListen, cfg.Admin.Local = ":"+port, true
+	runBeside(t, cfg, Program{Name: "test"}, slog.New(slog.DiscardHandler))
+	if status, text := asks(t, http.DefaultClient, "http://127.0.0.1:"+port+"/v1/rules"); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
 // With TLS, a token or a certificate opens the API, and health is for everybody.
 func TestAdminSecure(t *testing.T) {
 	dir := t.TempDir()

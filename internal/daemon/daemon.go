@@ -174,7 +174,8 @@ func (t *Tier) openAdmin(p *Program) (_ *api.API, err error) {
 		return nil, err
 	}
 	c := api.Config{
-		Loopback: admin.IsLoopback(t.cfg.AdminListen), Secure: t.secureOps != nil, Hosts: t.cfg.Admin.Hosts, Log: t.Log, Metrics: t.Metrics,
+		Loopback: admin.IsLoopback(t.cfg.AdminListen), Local: t.cfg.Admin.Local, Secure: t.secureOps != nil,
+		Hosts: t.cfg.Admin.Hosts, Log: t.Log, Metrics: t.Metrics,
 	}
 	if c.Settings, err = settings.InForce(cmp.Or[any](p.Settings, t.cfg)); err != nil {
 		return nil, err

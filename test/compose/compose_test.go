@@ -42,6 +42,7 @@ func TestCompose(t *testing.T) {
 		run  func(t *testing.T)
 	}{
 		{"what docs/compose.md shows first", shown},
+		{"the admin API", operated},
 		{"rules reach every PoP", func(t *testing.T) {
 			apply(t, rules(10001), "marker", 10001, both)
 			apply(t, rules(10002), "marker", 10002, both)
@@ -88,6 +89,28 @@ func shown(t *testing.T) {
 		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + time.Second)))
 	}
 	t.Errorf("of the 60 requests %v were admitted, want 40 in a minute", seen)
+}
+
+// What docs/compose.md shows of the admin API: all members are well, and a change is in force.
+func operated(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(proc.Root(t), "docs", "compose.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile(`(?m)^    docker (compose exec )(.*)$`).FindAllSubmatch(text, -1)
+	if len(commands) == 0 {
+		t.Fatal("docs/compose.md has no commands")
+	}
+	proc.Await(t, patience, "all members are well", func() string {
+		out, err := exec.CommandContext(t.Context(), "docker", "compose", "exec", "-T", "global", "/weir", "status", "--admin", "127.0.0.1:8090").CombinedOutput()
+		if err != nil {
+			return fmt.Sprint(err, string(out))
+		}
+		return ""
+	})
+	for _, c := range commands {
+		bash(t, "docker "+string(c[1])+"-T "+string(c[2]))
+	}
 }
 
 // shownMinutes is in how many minutes the loop is tried.

@@ -68,12 +68,12 @@ func read(t *testing.T, path string) string {
 // what the programs have. Who writes a new kind of example adds here how to check it.
 func TestDocuments(t *testing.T) {
 	root := proc.Root(t)
-	all, elsewhere := documents(t), append(requirements(t), secrets(t)...)
+	all, elsewhere, flags := documents(t), append(requirements(t), secrets(t)...), programs(t)
 	c := &Checker{
 		Exists:       func(path string) bool { return exists(root, path) || slices.Contains(elsewhere, path) },
 		Declarations: func(path string) ([]string, error) { return declarations(root, path) },
 		Targets:      targets(read(t, "Makefile")),
-		Programs:     programs(t),
+		Programs:     flags,
 		Variables:    variables(t, root),
 		Others:       others,
 		Blocks:       blocks(t),
@@ -95,7 +95,7 @@ func TestDocuments(t *testing.T) {
 				return nil // TestCompose runs it
 			}
 			if strings.HasPrefix(command, "docker compose ") {
-				return checkCompose(t, command)
+				return checkCompose(t, command, flags)
 			}
 			if d.Path == composeDocument && strings.HasPrefix(command, "for ") {
 				return nil // TestCompose runs it

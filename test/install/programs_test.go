@@ -67,7 +67,7 @@ func TestPrograms(t *testing.T) {
 			}
 			for _, arg := range p.args(t) {
 				flag, value, _ := strings.Cut(arg, "=")
-				if !strings.Contains(string(help), " "+flag+"=") {
+				if !strings.Contains(string(help), " "+flag+"=") && !strings.Contains(string(help), "--[no-]"+flag[2:]+" ") {
 					t.Errorf("%s has no flag %s", p.name, flag)
 				}
 				if strings.HasPrefix(value, "/") && !mounted(value) {

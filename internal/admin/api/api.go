@@ -28,8 +28,9 @@ import (
 // Config is what the frame needs to know of the program.
 type Config struct {
 	Loopback bool              // only this machine can reach the port
+	Local    bool              // calls to a loopback address of the port are of this machine
 	Secure   bool              // the port has TLS
-	Callers  *access.List      // who may call; nil: everybody on this machine, if Loopback
+	Callers  *access.List      // who may call; nil: everybody on this machine, if Loopback or Local
 	Hosts    []string          // further names under which a browser on this machine may call
 	Trail    Trail             // keeps the audit; nil: only the log does
 	Settings map[string]string // of the program, without secrets

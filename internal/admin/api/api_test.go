@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -159,6 +160,38 @@ func TestTokens(t *testing.T) {
 	for name, want := range map[string]string{"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'"} {
 		if got := answer.Header().Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// Where others reach the port, too, calls to a loopback address are of this machine if that is wanted.
+func TestLocal(t *testing.T) {
+	for _, c := range []struct {
+		local    bool
+		at, host string
+		status   int
+		code     string
+	}{
+		{true, "127.0.0.1", "127.0.0.1", 200, ""},
+		{true, "::1", "localhost", 200, ""},
+		{true, "127.0.0.1", "evil.example.com", 403, v1.CodeHost},
+		{true, "192.0.2.1", "127.0.0.1", 403, v1.CodeNotServed},
+		{true, "", "127.0.0.1", 403, v1.CodeNotServed},
+		{false, "127.0.0.1", "127.0.0.1", 403, v1.CodeNotServed},
+	} {
+		w := newWorld(t, Config{Local: c.local})
+		h := http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			at := context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.ParseIP(c.at)})
+			w.Handler().ServeHTTP(out, r.WithContext(at))
+		})
+		answer := w.call(h, http.MethodGet, "/v1/read", "", "Host", c.host)
+		if c.status != 200 {
+			w.is(answer, c.at, c.status, c.code, "")
+		} else if answer.Code != 200 {
+			t.Errorf("%+v: %d %s", c, answer.Code, answer.Body)
+		}
+		if reason := w.Closed(); (reason == "") != c.local {
+			t.Errorf("closed: %q", reason)
 		}
 	}
 }

@@ -96,19 +96,30 @@ func secure(h http.Header) {
 	h.Set("X-Frame-Options", "DENY")
 }
 
+// local reports whether a call comes from this machine.
+func (a *API) local(r *http.Request) bool {
+	if a.cfg.Loopback || !a.cfg.Local {
+		return a.cfg.Loopback
+	}
+	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && at.IP.IsLoopback()
+}
+
 // Closed is why the port serves health and metrics only; empty: it serves the API.
-func (a *API) Closed() string {
-	if a.cfg.Loopback || a.cfg.Secure && a.cfg.Callers != nil {
+func (a *API) Closed() string { return a.closed(a.cfg.Loopback || a.cfg.Local) }
+
+func (a *API) closed(local bool) string {
+	if local || a.cfg.Secure && a.cfg.Callers != nil {
 		return ""
 	}
 	return "others than this machine can reach this port, and it has no TLS or no tokens: it serves health and metrics only; " +
-		"give --admin-tls-cert, --admin-tls-key and --admin-tokens, or a loopback address as --admin-listen"
+		"give --admin-tls-cert, --admin-tls-key and --admin-tokens, or call a loopback address and give it as --admin-listen, or --admin-local"
 }
 
 // admit is who makes a call, or why it is refused.
 func (a *API) admit(r *http.Request) (access.Caller, *v1.Problem) {
 	var nobody access.Caller
-	if reason := a.Closed(); reason != "" {
+	if reason := a.closed(a.local(r)); reason != "" {
 		return nobody, v1.NewProblem(http.StatusForbidden, v1.CodeNotServed, reason)
 	}
 	if p := a.browser(r); p != nil {
@@ -152,7 +163,7 @@ func unauthenticated(code, detail string) *v1.Problem {
 // browser is why a call that a page of another origin may have caused is refused. On this machine it may also come under a
 // name of such a page, whose owner has let that name mean this machine (DNS rebinding).
 func (a *API) browser(r *http.Request) *v1.Problem {
-	if a.cfg.Loopback && !a.isHost(r.Host) {
+	if a.local(r) && !a.isHost(r.Host) {
 		return v1.NewProblem(http.StatusForbidden, v1.CodeHost, "the call is for the host "+r.Host+"; use 127.0.0.1 or localhost, or name it in --admin-hosts")
 	}
 	err := a.cross.Check(r)
