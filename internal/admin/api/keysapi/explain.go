@@ -16,8 +16,12 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/explain"
 )
 
-// maxPeeks bounds the rules whose counters one explanation reads.
-const maxPeeks = 16
+const (
+	// maxPeeks bounds the rules whose counters one explanation reads.
+	maxPeeks = 16
+	// maxRequest bounds a request, in bytes: Envoy takes no more of headers, and regular expressions read all of it.
+	maxRequest = 64 << 10
+)
 
 type explainInput struct{ Body v1.Request }
 

@@ -56,7 +56,7 @@ func Add(a *api.API, c Config) {
 	}, o.reset)
 	api.Add(a, access.Viewer, huma.Operation{
 		OperationID: "explain", Method: http.MethodPost, Path: "/v1/explain", Summary: "What becomes of a request, by each rule in force",
-		Description: "Nothing is counted.",
+		Description: "Nothing is counted.", MaxBodyBytes: maxRequest,
 	}, o.explain)
 }
 

@@ -259,6 +259,7 @@ func TestKeysRefused(t *testing.T) {
 	if p := w.call("team", "/v1/keys:reset", v1.Reset{Key: v1.Key{Rule: "all"}, Why: "test"}, nil, 403); !strings.Contains(p.Detail, "begin with team-") {
 		t.Errorf("%+v", p)
 	}
+	w.call("viewer", "/v1/explain", v1.Request{URL: "/", Headers: map[string]string{"x": strings.Repeat("x", maxRequest)}}, nil, 413)
 	w.call("team", "/v1/keys:peek", v1.Key{Rule: "all"}, nil, 200)
 	w.call("operator", "/v1/keys:reset", v1.Reset{Key: v1.Key{Rule: "all"}}, nil, 422) // without a reason
 	var audit v1.Audit
