@@ -19,6 +19,7 @@ import (
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/client"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/test/kit/pki"
@@ -231,12 +232,15 @@ func TestAdminStore(t *testing.T) {
 	}
 	document := "rules: [{ name: a, key: [{ header: x-user }], limit: 5/1m, match: { region: eu } }]\n"
 	do(http.MethodPut, "/v1/rules", `"0"`, v1.Change{Document: document, Why: "begin"}, nil)
-	override := v1.Override{Rule: "a", Key: []string{"acme"}, Limit: []byte(`"50/1m"`), Until: time.Now().Add(time.Hour), Why: "test"}
+	override := amend.Amendment{Rule: "a", Key: []string{"acme"}, Limit: []byte(`"50/1m"`), Until: time.Now().Add(time.Hour), Why: "test"}
 	do(http.MethodPut, "/v1/overrides", "", override, nil)
 	began := time.Now()
 	proc.Await(t, time.Minute, "the override", func() string {
 		var got v1.Explanation
-		do(http.MethodPost, "/v1/explain", "", v1.Request{URL: "/", Headers: map[string]string{"X-User": "acme"}}, &got)
+		q := v1.Request{URL: "/", Headers: map[string]string{"X-User": "acme"}}
+		if _, err := c.Do(t.Context(), client.Call{Method: http.MethodPost, Path: "/v1/explain", Body: q}, &got); err != nil {
+			return err.Error()
+		}
 		if len(got.Rules) != 1 || !got.Rules[0].Applies || got.Rules[0].Counters[0].Limit != 50 || !got.Rules[0].Counters[0].OwnLimit {
 			return fmt.Sprintf("%+v", got)
 		}

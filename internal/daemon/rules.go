@@ -82,44 +82,22 @@ func (t *Tier) loadRules() error {
 // keepRules takes the rules from a file that keeps their versions, which one process at a time has. What makes this
 // process not ready does not end it: its port for operators states why.
 func (t *Tier) keepRules() error {
-	refuse := func(reason string) {
-		t.Log.Error("not ready", "reason", reason)
-		t.Ready.Refuse(reason)
-	}
 	if n := t.cfg.Replicas; n > 1 {
-		refuse(fmt.Sprintf("replicas: %d, but rules: store: keeps the rules on the disk of one replica, which the others do not see; run one replica, or write rules: consul: or name a rules file", n))
+		t.Ready.Refuse(fmt.Sprintf("replicas: %d, but rules: store: keeps the rules on the disk of one replica, which the others do not see; run one replica, or write rules: consul: or name a rules file", n))
 	}
 	kept := local.New(t.cfg.rulesStore(os.Getenv))
-	used := kept.Open()
-	if used != nil {
-		refuse(used.Error())
-	}
 	t.rules.store = versions.On(kept)
 	t.behind = append(t.behind, func(ctx context.Context) error {
-		free := used
-		for free != nil && ctx.Err() == nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(storeEvery):
-				free = kept.Open()
-			}
-		}
-		if used != nil && free == nil {
-			t.Ready.Allow(used.Error())
-		}
 		<-ctx.Done()
 		return kept.Close()
 	})
 	return t.followRules(follow.StoreConfig{Place: "store:"})
 }
 
-// storeEvery is the time between two tries to open the file with the versions of the rules.
-const storeEvery = time.Second
-
 // followRules takes the rules from where their versions are kept. Without any, this tier is not ready until they
-// come: nobody has to start it again when the first rules are applied, or Consul is back.
+// come: nobody has to start it again when the first rules are applied, or what keeps them is back.
 func (t *Tier) followRules(c follow.StoreConfig) error {
-	waiting := follow.ErrNoRules.Error()
+	waiting := ""
 	c.Store, c.Log, c.Metrics = t.rules.store, t.Log, t.Metrics
 	c.Apply = func(set *rule.Set) error {
 		err := t.rules.set(set)
@@ -133,6 +111,7 @@ func (t *Tier) followRules(c follow.StoreConfig) error {
 	t.Watch(stored.Watcher)
 	err := stored.Load(context.Background())
 	if errors.Is(err, follow.ErrNoRules) {
+		waiting = err.Error()
 		t.Log.Error("not ready", "reason", err)
 		t.Ready.Refuse(waiting)
 		return nil

@@ -258,7 +258,7 @@ func (w *operated) overrideEverywhere() {
 			w.Error("more than 5 s")
 		}
 	}
-	if all := asks[v1.Overrides](w, w.replicas[1], 0, "override", "list"); len(all.Items) != 6 {
+	if all := asks[v1.Amendments](w, w.replicas[1], 0, "override", "list"); len(all.Items) != 6 {
 		w.Errorf("another region has %+v", all.Items)
 	}
 	w.weir(0, "override", "rm", "closed", "customer-true-0", "--reason", "it is over", "--admin", w.replicas[2].Admin)

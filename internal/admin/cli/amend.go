@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/admin/client"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/ruleset/amend"
 )
 
 // Override has the commands on overrides of single keys.
@@ -88,14 +89,14 @@ func limit(text string) json.RawMessage {
 type setOverride struct {
 	hashed `embed:""`
 	change `embed:""`
-	Limit  []string `required:"" sep:"none" placeholder:"LIMIT" help:"Its limit, as in the rules file, such as 50/1m or unlimited; of a rule with limits one for each of them."`
+	Limit  []string `required:"" sep:"none" placeholder:"LIMIT" help:"Its limit, as in the rules file, such as 50/1m; of a rule with limits one for each of them."`
 	Until  until    `required:"" placeholder:"TIME" help:"When it ends: a time, or how long from now, such as 1h."`
 	Name   string   `help:"Its name, as clients that are refused are told."`
 }
 
 // Run sets an override.
 func (s *setOverride) Run(stdout io.Writer) error {
-	o := v1.Override{Rule: s.Rule, Key: s.Values, Hash: s.Hash, Name: s.Name, Until: s.Until.Time, Why: s.Reason}
+	o := amend.Amendment{Rule: s.Rule, Key: s.Values, Hash: s.Hash, Name: s.Name, Until: s.Until.Time, Why: s.Reason}
 	if len(s.Limit) == 1 {
 		o.Limit = limit(s.Limit[0])
 	} else {
@@ -140,7 +141,7 @@ type setCandidate struct {
 
 // Run sets a candidate.
 func (s *setCandidate) Run(stdout io.Writer) error {
-	return s.amends(stdout, client.Call{Method: http.MethodPut, Path: candidatesPath, Body: v1.Candidate{
+	return s.amends(stdout, client.Call{Method: http.MethodPut, Path: candidatesPath, Body: amend.Amendment{
 		Rule: s.Rule, Limit: limit(s.Limit), Until: s.Until.Time, Why: s.Reason,
 	}})
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/admin/client"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/finding"
 	"github.com/weirlimit/weir/test/kit/golden"
 )
@@ -50,7 +51,7 @@ const evil = "a\x1b[2J\u202eb \"c\" é|\\xff"
 func serve(t *testing.T, s *v1.Status) (at Installation, calls *[]string) {
 	t.Helper()
 	calls = new([]string)
-	until, soon := day.Add(time.Hour), v1.SetBy{When: day, Who: "ann"}
+	until := day.Add(time.Hour)
 	counter := []v1.Counter{{Rule: "login", Counted: evil, Limit: 5, Remaining: 2, Out: 1, OutMS: 1500, ResetMS: 61_000, OwnLimit: true, Until: &until}, {Rule: "login@1d", Unlimited: true}}
 	answers := map[string]any{
 		"GET /v1/status":      s,
@@ -61,8 +62,8 @@ func serve(t *testing.T, s *v1.Status) (at Installation, calls *[]string) {
 			{Rule: "login", Mode: "enforce", Applies: true, Override: "vip", Counted: "ann", Cost: 2, Counters: counter[:1]}, {Rule: "api", Mode: "enforce", Failed: "header x-tier"},
 			{Rule: "open", Mode: "enforce", ExemptBy: "all"}, {Rule: "free", Mode: "enforce", Override: "2", Unlimited: true},
 		}},
-		"GET /v1/overrides":       v1.Overrides{Items: []v1.OverrideSet{{Override: v1.Override{Rule: "login", Key: []string{"ann", evil}, Limit: json.RawMessage(`"50/1m"`), Until: until, Why: "sale"}, SetBy: soon}}},
-		"GET /v1/candidates":      v1.Candidates{Items: []v1.CandidateSet{{Candidate: v1.Candidate{Rule: "login", Limit: json.RawMessage(`{"count":5}`), Until: until, Why: "try"}, SetBy: v1.SetBy{When: day, Who: "bob", Problem: "no rule login"}}}},
+		"GET /v1/overrides":       v1.Amendments{Items: []amend.Entry{{Amendment: amend.Amendment{Rule: "login", Key: []string{"ann", evil}, Limit: json.RawMessage(`"50/1m"`), Until: until, Why: "sale"}, When: day, Who: "ann"}}},
+		"GET /v1/candidates":      v1.Amendments{Items: []amend.Entry{{Amendment: amend.Amendment{Rule: "login", Limit: json.RawMessage(`{"count":5}`), Until: until, Why: "try"}, When: day, Who: "bob", Problem: "no rule login"}}},
 		"PUT /v1/overrides":       v1.Amended{Version: v1.Version{Revision: 8, Amends: "override of login ann: 50/1m"}, Before: "override of login ann: 9/1m"},
 		"DELETE /v1/overrides":    v1.Amended{Version: v1.Version{Revision: 9, Amends: "override of login ann removed"}},
 		"PUT /v1/candidates":      v1.Amended{Version: v1.Version{Revision: 10, Amends: "candidate of login: 5/1m"}},

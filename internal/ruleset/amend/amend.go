@@ -2,13 +2,13 @@
 // end. They are a document of their own beside the rules file, and its reader merges both.
 //
 //	amend.go  the document
+//	edit.go   changes of it, and their bounds
 //	merge.go  the rules of a rules file with it
 package amend
 
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -22,45 +22,37 @@ const (
 	maxEntries = 1000
 	// MaxBytes bounds a document, in bytes: its gzip is one value of Consul, whatever it has.
 	MaxBytes = 240 << 10
-	// maxText bounds who and why of an entry, in bytes. The version that set it has the whole text.
-	maxText = 200
-	// maxLimit bounds the text of a limit, in bytes.
-	maxLimit = 1000
 )
 
 // Document has what is changed. The zero one changes nothing.
 type Document struct {
-	Overrides  []Override  `json:"overrides,omitempty"`
-	Candidates []Candidate `json:"candidates,omitempty"`
+	Overrides  []Entry `json:"overrides,omitempty"`
+	Candidates []Entry `json:"candidates,omitempty"`
 }
 
-// Override is an override by key of a rule, as a rules file has it. It counts instead of the rules file's own of this
-// key until it ends.
-type Override struct {
-	Rule string   `json:"rule"`           // as it is written, without @
-	Key  []string `json:"key,omitempty"`  // a value for each part of the rule's key
-	Hash string   `json:"hash,omitempty"` // of the key instead, for a rule with hash: true
-	Name string   `json:"name,omitempty"` // empty: it has none
-	// Limit is what a rules file has, as JSON: "50/1m", {"count": 50, "per": "1m"} or "unlimited".
-	Limit json.RawMessage `json:"limit,omitempty"`
-	// Limits is a list of these instead, one for each limit of a rule with limits.
-	Limits json.RawMessage `json:"limits,omitempty"`
-	Set
+// Amendment is what people ask for. An override gives a key another limit than the rules file does, until it ends. A
+// candidate, which has no key, hash, name and limits, is a limit that is counted beside that of its rule and refuses nothing.
+type Amendment struct {
+	Rule string   `json:"rule" doc:"Name as it is written in the document."`
+	Key  []string `json:"key,omitempty" maxItems:"8" doc:"Of an override: a value for each part of the rule's key."`
+	Hash string   `json:"hash,omitempty" doc:"Of the key instead, for a rule with hash: true; weir key prints it."`
+	Name string   `json:"name,omitempty" doc:"Of an override: it is told to clients that are refused."`
+	// Limit and Limits are as in a document, as JSON.
+	Limit  json.RawMessage `json:"limit,omitempty" doc:"As in a document: \"50/1m\", or an object. That of an override is at most 100 times that of the rule, or 1,000 if that is 0."`
+	Limits json.RawMessage `json:"limits,omitempty" doc:"Of an override: likewise a list instead, for a rule with limits."`
+	Until  time.Time       `json:"until" doc:"When it ends, in whole seconds; at most 30 days ahead."`
+	Why    string          `json:"why" minLength:"1" maxLength:"2000" doc:"Is kept with the version; the first 200 bytes also with the entry."`
 }
 
-// Candidate is a limit that is counted beside that of a rule and refuses nothing.
-type Candidate struct {
-	Rule  string          `json:"rule"`
-	Limit json.RawMessage `json:"limit"` // as that of an Override
-	Set
-}
+// Entry is an amendment that was made.
+type Entry struct {
+	Amendment
+	When time.Time `json:"when"`
+	Who  string    `json:"who"`
+	// Problem is of the last [Merge].
+	Problem string `json:"problem,omitempty" doc:"Why it is not in force: it does not fit the document any more."`
 
-// Set is when an entry ends, and who set it. Only Until is for the caller to fill in.
-type Set struct {
-	Until time.Time `json:"until"` // in whole seconds
-	When  time.Time `json:"when"`
-	Who   string    `json:"who"`
-	Why   string    `json:"why"`
+	fresh bool // it has to keep the bounds of new ones
 }
 
 // Parse reads a document as [Document.Encode] writes it; nil is the zero one.
@@ -88,6 +80,9 @@ func (d *Document) Encode() ([]byte, error) {
 	if d.Len() == 0 {
 		return nil, nil
 	}
+	for e := range d.all {
+		e.Problem = ""
+	}
 	text, err := json.Marshal(d)
 	switch {
 	case err != nil:
@@ -102,88 +97,69 @@ func (d *Document) Encode() ([]byte, error) {
 // Len is how many entries there are.
 func (d *Document) Len() int { return len(d.Overrides) + len(d.Candidates) }
 
+// all yields the entries with what they are.
+func (d *Document) all(yield func(*Entry, Kind) bool) {
+	for _, kind := range []Kind{Override, Candidate} {
+		list := *d.List(kind)
+		for i := range list {
+			if !yield(&list[i], kind) {
+				return
+			}
+		}
+	}
+}
+
 // Prune removes what has ended.
 func (d *Document) Prune(now time.Time) {
-	d.Overrides = slices.DeleteFunc(d.Overrides, func(o Override) bool { return !now.Before(o.Until) })
-	d.Candidates = slices.DeleteFunc(d.Candidates, func(c Candidate) bool { return !now.Before(c.Until) })
-}
-
-// Edit is one change of a document. It returns what people read about it, such as "override of login acme: 50/1m until …".
-type Edit func(d *Document, by Set) (string, error)
-
-// SetOverride adds an override, in the place of one with the same rule and key.
-func SetOverride(o Override) Edit {
-	return func(d *Document, by Set) (string, error) {
-		if (len(o.Key) == 0) == (o.Hash == "") {
-			return "", errors.New("key, or hash for a rule with hash: true, is missing; write one of them")
-		}
-		if (o.Limit == nil) == (o.Limits == nil) {
-			return "", errors.New("limit, or limits for a rule with limits, is missing; write one of them")
-		}
-		limit := &o.Limit
-		if o.Limits != nil {
-			limit = &o.Limits
-		}
-		if err := check(o.Rule, limit, &o.Set, by); err != nil {
-			return "", err
-		}
-		i := slices.IndexFunc(d.Overrides, func(other Override) bool { return same(&other, o.Rule, o.Key, o.Hash) })
-		if i < 0 {
-			d.Overrides = append(d.Overrides, o)
-		} else {
-			d.Overrides[i] = o
-		}
-		return o.String(), nil
+	for _, kind := range []Kind{Override, Candidate} {
+		list := d.List(kind)
+		*list = slices.DeleteFunc(*list, func(e Entry) bool { return !now.Before(e.Until) })
 	}
 }
 
-// RemoveOverride removes the override of a rule and a key, or its hash.
-func RemoveOverride(rule string, key []string, hash string) Edit {
-	return func(d *Document, _ Set) (string, error) {
-		n := len(d.Overrides)
-		d.Overrides = slices.DeleteFunc(d.Overrides, func(o Override) bool { return same(&o, rule, key, hash) })
-		on := (&Override{Rule: rule, Key: key, Hash: hash}).On()
-		if len(d.Overrides) == n {
-			return "", fmt.Errorf("override of %s: %w", on, ErrNone)
+// Problems are those of the entries that are not in force, a line for each.
+func (d *Document) Problems() (all []string) {
+	for e, kind := range d.all {
+		if e.Problem != "" {
+			all = append(all, kind.of(&e.Amendment)+": "+e.Problem)
 		}
-		return "override of " + on + " removed", nil
 	}
+	return all
 }
 
-// SetCandidate adds a candidate, in the place of one of the same rule.
-func SetCandidate(c Candidate) Edit {
-	return func(d *Document, by Set) (string, error) {
-		if err := check(c.Rule, &c.Limit, &c.Set, by); err != nil {
-			return "", err
-		}
-		d.Candidates = slices.DeleteFunc(d.Candidates, func(other Candidate) bool { return other.Rule == c.Rule })
-		d.Candidates = append(d.Candidates, c)
-		return c.String(), nil
+// Kind is what an entry is.
+type Kind string
+
+// The kinds.
+const (
+	Override  Kind = "override"
+	Candidate Kind = "candidate"
+)
+
+// List is the list of a kind.
+func (d *Document) List(kind Kind) *[]Entry {
+	if kind == Candidate {
+		return &d.Candidates
 	}
+	return &d.Overrides
 }
 
-// RemoveCandidate removes the candidate of a rule.
-func RemoveCandidate(rule string) Edit {
-	return func(d *Document, _ Set) (string, error) {
-		n := len(d.Candidates)
-		d.Candidates = slices.DeleteFunc(d.Candidates, func(c Candidate) bool { return c.Rule == rule })
-		if len(d.Candidates) == n {
-			return "", fmt.Errorf("candidate of %s: %w", rule, ErrNone)
-		}
-		return "candidate of " + rule + " removed", nil
-	}
+// of names an entry for people, such as "override of login acme".
+func (k Kind) of(a *Amendment) string { return string(k) + " of " + a.On() }
+
+// text is an entry for people.
+func (k Kind) text(e *Entry) string {
+	limit := strings.Trim(string(e.Limit)+string(e.Limits), `"`) // one of them is empty
+	return fmt.Sprintf("%s: %s until %s", k.of(&e.Amendment), limit, e.Until.Format(time.RFC3339))
 }
 
-// ErrNone is the error of removing what is not there.
-var ErrNone = errors.New("there is none, or it has ended, or it is in the rules file, where it is changed")
-
-// On is the rule and the key of an override, for people.
-func (o *Override) On() string {
-	if o.Hash != "" {
-		return o.Rule + " " + o.Hash
+// On is the rule and the key, for people.
+func (a *Amendment) On() string {
+	if a.Hash != "" {
+		return a.Rule + " " + a.Hash
 	}
-	out := o.Rule
-	for _, value := range o.Key {
+	out := a.Rule
+	for _, value := range a.Key {
 		if strings.ContainsFunc(value, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) }) {
 			value = strconv.Quote(value)
 		}
@@ -191,55 +167,3 @@ func (o *Override) On() string {
 	}
 	return out
 }
-
-// String is an override for people.
-func (o *Override) String() string {
-	return fmt.Sprintf("override of %s: %s until %s", o.On(), text(o.Limit)+text(o.Limits), o.Until.Format(time.RFC3339))
-}
-
-// String is a candidate for people.
-func (c *Candidate) String() string {
-	return fmt.Sprintf("candidate of %s: %s until %s", c.Rule, text(c.Limit), c.Until.Format(time.RFC3339))
-}
-
-// Texts are all entries for people.
-func (d *Document) Texts() (all []string) {
-	for i := range d.Overrides {
-		all = append(all, d.Overrides[i].String())
-	}
-	for i := range d.Candidates {
-		all = append(all, d.Candidates[i].String())
-	}
-	return all
-}
-
-func same(o *Override, rule string, key []string, hash string) bool {
-	return o.Rule == rule && o.Hash == hash && slices.Equal(o.Key, key)
-}
-
-// check checks what is the same for all entries, and fills in who set it. Whether it fits the rule, [Merge] finds out.
-func check(rule string, limit *json.RawMessage, s *Set, by Set) error {
-	var compact bytes.Buffer
-	s.Until = s.Until.UTC().Truncate(time.Second)
-	s.When, s.Who, s.Why = by.When, cut(by.Who), cut(by.Why)
-	switch {
-	case rule == "":
-		return errors.New("the rule is missing; name one")
-	case len(*limit) > maxLimit:
-		return fmt.Errorf("the limit has %d bytes, at most %d", len(*limit), maxLimit)
-	case json.Compact(&compact, *limit) != nil:
-		return errors.New(`the limit is missing, or is no JSON; write one such as "50/1m"`)
-	case !s.Until.After(by.When):
-		return errors.New("until is missing, or is over; write when it ends: what stays belongs into the rules file")
-	}
-	*limit = compact.Bytes()
-	return nil
-}
-
-// cut shortens a text to maxText.
-func cut(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), maxText)], "")
-}
-
-// text is a limit without the quotes of JSON.
-func text(limit json.RawMessage) string { return strings.Trim(string(limit), `"`) }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,13 +41,24 @@ func file(t *testing.T, text string) *rulefile.Document {
 	return d
 }
 
-func by(n int) Set {
-	return Set{When: now.Add(time.Duration(n) * time.Millisecond), Who: "ann", Why: "test"}
+func by(n int) By {
+	return By{When: now.Add(time.Duration(n) * time.Millisecond), Who: "ann", Why: "test"}
 }
 
-// override is one of key until an hour after now.
-func override(of, key, limit string) Override {
-	return Override{Rule: of, Key: []string{key}, Limit: json.RawMessage(limit), Set: Set{Until: now.Add(2 * time.Hour)}}
+// one is an override of a key until two hours after now.
+func one(of, key, limit string) Amendment {
+	return Amendment{Rule: of, Key: []string{key}, Limit: json.RawMessage(limit), Until: now.Add(2 * time.Hour)}
+}
+
+// candidate is one until an hour after now.
+func candidate(of, limit string) Edit {
+	return Set(Candidate, Amendment{Rule: of, Limit: json.RawMessage(limit), Until: now.Add(time.Hour)})
+}
+
+// merged is what [Merge] returns, and the problems.
+func merged(f *rulefile.Document, d *Document) (*rule.Set, []string) {
+	set := Merge(f, d)
+	return set, d.Problems()
 }
 
 // edited is a document after edits, of which each works.
@@ -54,7 +66,7 @@ func edited(t *testing.T, edits ...Edit) *Document {
 	t.Helper()
 	d := new(Document)
 	for i, edit := range edits {
-		if _, err := edit(d, by(i)); err != nil {
+		if _, _, err := edit(d, by(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,14 +99,14 @@ func counts(set *rule.Set, of, key string) string {
 // Overrides and candidates are in the rules, those of the file stand behind them.
 func TestMerge(t *testing.T) {
 	hash := strings.Repeat("0f", 16)
-	hashed := override("hidden", "", `9`)
+	hashed := one("hidden", "", `9`)
 	hashed.Key, hashed.Hash, hashed.Limit = nil, hash, json.RawMessage(`{"count":9,"per":"1m"}`)
-	two := override("twice", "x", `[50/1m]`)
+	two := one("twice", "x", `[50/1m]`)
 	two.Limit, two.Limits = nil, json.RawMessage(`["50/1m","200/1d"]`)
 	d := edited(t,
-		SetOverride(override("login", "new", `"70/1m"`)), SetOverride(override("login", "acme", `"unlimited"`)),
-		SetOverride(override("login", "brief", `"9/1m"`)), SetOverride(hashed), SetOverride(two),
-		SetCandidate(Candidate{Rule: "login", Limit: json.RawMessage(`"3/1m"`), Set: Set{Until: now.Add(time.Hour)}}))
+		Set(Override, one("login", "new", `"70/1m"`)), Set(Override, one("login", "acme", `"unlimited"`)),
+		Set(Override, one("login", "brief", `"9/1m"`)), Set(Override, hashed), Set(Override, two),
+		candidate("login", `"3/1m"`))
 	text, err := d.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +115,7 @@ func TestMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := file(t, rules)
-	set, problems := Merge(f, d)
+	set, problems := merged(f, d)
 	if len(problems) > 0 {
 		t.Fatalf("%v", problems)
 	}
@@ -122,44 +134,41 @@ func TestMerge(t *testing.T) {
 	if got := counts(f.Set, "login", "acme"); got != "7" || set.Content == f.Set.Content {
 		t.Errorf("the file's own rules are changed: %q", got)
 	}
-	if again, _ := Merge(f, new(Document)); again.Content != f.Set.Content {
+	if again := Merge(f, new(Document)); again.Content != f.Set.Content {
 		t.Error("without entries they are not the rules of the file")
 	}
 }
 
 // What does not fit is named, and all else is in force.
 func TestMergeWrong(t *testing.T) {
-	candidate := func(of, limit string) Edit {
-		return SetCandidate(Candidate{Rule: of, Limit: json.RawMessage(limit), Set: Set{Until: now.Add(time.Hour)}})
-	}
 	f := file(t, rules)
-	good := SetOverride(override("login", "good", `"70/1m"`))
-	named := override("address", "192.0.2.2", `"1/1m"`)
+	good := Set(Override, one("login", "good", `"70/1m"`))
+	named := one("address", "192.0.2.2", `"1/1m"`)
 	named.Name = "vip"
-	both := override("login", "x", `"1/1m"`)
+	both := one("login", "x", `"1/1m"`)
 	both.Key = []string{"x", "y"}
 	for want, edits := range map[string][]Edit{
-		"no rule of this name":    {good, SetOverride(override("gone", "x", `"1/1m"`))},
-		"2h is not the rule's":    {good, SetOverride(override("login", "x", `"1/2h"`))},
-		"has 2 values":            {good, SetOverride(both)},
-		"scope: pop":              {SetOverride(override("pop", "192.0.2.1", `"1/1m"`)), good},
-		"write its hash":          {SetOverride(override("hidden", "x", `"1/1m"`)), good},
-		"is no address":           {SetOverride(override("address", "x", `"1/1m"`)), good},
-		"write limits":            {SetOverride(override("twice", "x", `"1/1m"`)), good},
-		"is not a limit":          {good, SetOverride(override("login", "x", `"many"`))},
+		"no rule of this name":    {good, Set(Override, one("gone", "x", `"1/1m"`))},
+		"2h is not the rule's":    {good, Set(Override, one("login", "x", `"1/2h"`))},
+		"has 2 values":            {good, Set(Override, both)},
+		"scope: pop":              {Set(Override, one("pop", "192.0.2.1", `"1/1m"`)), good},
+		"write its hash":          {Set(Override, one("hidden", "x", `"1/1m"`)), good},
+		"is no address":           {Set(Override, one("address", "x", `"1/1m"`)), good},
+		"write limits":            {Set(Override, one("twice", "x", `"1/1m"`)), good},
+		"is not a limit":          {good, Set(Override, one("login", "x", `"many"`))},
 		"has a candidate":         {good, candidate("address", `"1/1m"`)},
 		"unlimited is for":        {candidate("login", `"unlimited"`), good},
-		"the same key":            {good, SetOverride(override("address", "2001:db8::", `"1/1m"`)), SetOverride(override("address", "2001:DB8::", `"1/1m"`))},
-		"is taken":                {good, SetOverride(named)},
+		"the same key":            {good, Set(Override, one("address", "2001:db8::", `"1/1m"`)), Set(Override, one("address", "2001:DB8::", `"1/1m"`))},
+		"is taken":                {good, Set(Override, named)},
 		"rule of a candidate: no": {good, candidate("gone", `"1/1m"`)},
 	} {
 		d := edited(t, edits...)
-		set, problems := Merge(f, d)
+		set, problems := merged(f, d)
 		if len(problems) != 1 {
 			t.Errorf("%s: %v", want, problems)
 			continue
 		}
-		if text := problems[0].String(); !strings.Contains(text, strings.TrimPrefix(want, "rule of a candidate: ")) {
+		if text := problems[0]; !strings.Contains(text, strings.TrimPrefix(want, "rule of a candidate: ")) {
 			t.Errorf("%s, want %q", text, want)
 		}
 		if got := counts(set, "login", "good"); got != "70@2" {
@@ -181,10 +190,10 @@ func TestMergeManyWrong(t *testing.T) {
 		if i%4 == 0 {
 			period = "2m"
 		}
-		edits = append(edits, SetOverride(override(fmt.Sprintf("r%d", i/2), fmt.Sprint(i), `"9/`+period+`"`)))
+		edits = append(edits, Set(Override, one(fmt.Sprintf("r%d", i/2), fmt.Sprint(i), `"9/`+period+`"`)))
 	}
 	f, began := file(t, text.String()), time.Now()
-	set, problems := Merge(f, edited(t, edits...))
+	set, problems := merged(f, edited(t, edits...))
 	if len(problems) != maxEntries/4 || counts(set, "r0", "0") != "" || counts(set, "r1", "2") != "9@2" {
 		t.Errorf("%d problems, %q, %q", len(problems), counts(set, "r0", "0"), counts(set, "r1", "2"))
 	}
@@ -192,51 +201,124 @@ func TestMergeManyWrong(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 
+	text.Reset()
+	text.WriteString("rules:\n- name: a\n  key: [client_ip]\n  limit: 5/1m\n  overrides:\n")
+	for i := range 20_000 {
+		fmt.Fprintf(&text, "  - { key: [10.0.%d.%d], limit: 9/1m }\n", i>>8, i&255)
+	}
+	edits = edits[:0]
+	for i := range maxEntries {
+		key := fmt.Sprintf("11.0.%d.%d", i>>8, i&255)
+		if i%50 == 0 {
+			key = fmt.Sprintf("2001:db8::%d", i) // the same /64
+		}
+		edits = append(edits, Set(Override, one("a", key, `"9/1m"`)))
+	}
+	f, began = file(t, text.String()), time.Now()
+	if _, problems = merged(f, edited(t, edits...)); len(problems) != maxEntries/50-1 || !strings.Contains(problems[0], "is the same key") {
+		t.Errorf("%d problems: %.200q", len(problems), problems)
+	}
+	t.Logf("took %v", time.Since(began))
+
 	f = file(t, "rules: [{ name: a, key: [{ header: x }], limit: 5/1m, variants: [{ name: a, weight: 50 }, { name: b, weight: 50, limit: 6/1m }] }, { name: b, key: [{ header: x }], limit: 5/1m }]")
-	set, problems = Merge(f, edited(t, SetOverride(override("a", "x", `"9/1m"`)), SetOverride(override("b", "x", `"9/1m"`))))
-	if len(problems) != 1 || problems[0].Override.Rule != "a" || counts(set, "b", "x") != "9@2" {
+	set, problems = merged(f, edited(t, Set(Override, one("a", "x", `"9/1m"`)), Set(Override, one("b", "x", `"9/1m"`))))
+	if len(problems) != 1 || !strings.HasPrefix(problems[0], "override of a x: ") || counts(set, "b", "x") != "9@2" {
 		t.Errorf("%v", problems)
 	}
 }
 
 // A change that does not fit is refused, and so is one that puts another one out of force; one that did not fit before is
 // no reason.
-func TestFit(t *testing.T) {
+func TestChange(t *testing.T) {
 	f := file(t, rules)
-	candidate := Candidate{Rule: "twice", Limit: json.RawMessage(`"9/2h"`), Set: Set{Until: now.Add(time.Hour)}}
-	d := edited(t, SetOverride(override("gone", "x", `"1/1m"`)), SetCandidate(candidate), SetOverride(override("login", "x", `"1/1m"`)))
-	if err := d.Fit(f, by(2).When); err != nil {
-		t.Error(err)
+	d := edited(t, Set(Override, one("gone", "x", `"1/1m"`)), candidate("twice", `"9/2h"`))
+	if _, after, err := d.Change(f, Set(Override, one("login", "x", `"1/1m"`)), by(2)); err != nil || !strings.HasPrefix(after, "override of login x: 1/1m until ") {
+		t.Errorf("%q, %v", after, err)
 	}
-	two := override("twice", "x", "")
+	two := one("twice", "x", "")
 	two.Limit, two.Limits = nil, json.RawMessage(`["50/1m","200/1d"]`)
 	for want, edit := range map[string]Edit{
-		"override of login y: limit.per": SetOverride(override("login", "y", `"1/2m"`)),
-		"has another period":             SetOverride(two),
+		"override of login y: limit.per": Set(Override, one("login", "y", `"1/2m"`)),
+		"has another period":             Set(Override, two),
+		ErrNone.Error():                  Remove(Override, one("login", "z", "")),
 	} {
-		changed := &Document{d.Overrides[:2:2], d.Candidates[:1:1]}
-		if _, err := edit(changed, by(9)); err != nil {
-			t.Fatal(err)
-		}
-		if err := changed.Fit(f, by(9).When); err == nil || !strings.Contains(err.Error(), want) {
+		changed := &Document{slices.Clone(d.Overrides), slices.Clone(d.Candidates)}
+		if _, _, err := changed.Change(f, edit, by(9)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }
 
+// A new override allows at most a hundred times what its rule does, and ends in at most 30 days. One that was set stays when
+// the rule becomes smaller.
+func TestCaps(t *testing.T) {
+	const text = `rules:
+- { name: a, key: [{ header: x }], limit: 5/1m }
+- { name: none, key: [{ header: x }], limit: 0/1m }
+- { name: burst, key: [{ header: x }], algorithm: token_bucket, limit: { count: 5, per: 1m, burst: 7 } }
+- { name: two, key: [{ header: x }], limits: [5/1m, 20/1d] }
+`
+	f := file(t, text)
+	late, end := one("a", "x", `"5/1m"`), one("a", "x", `"5/1m"`)
+	late.Until, end.Until = now.Add(30*24*time.Hour+time.Second), now.Add(30*24*time.Hour)
+	two, wide := one("two", "x", ""), one("two", "x", "")
+	two.Limit, two.Limits = nil, json.RawMessage(`["500/1m","2000/1d"]`)
+	wide.Limit, wide.Limits = nil, json.RawMessage(`["500/1m","2001/1d"]`)
+	for _, c := range []struct {
+		edit Edit
+		want string // empty: it may be set
+	}{
+		{Set(Override, one("a", "x", `"500/1m"`)), ""},
+		{Set(Override, one("a", "x", `"501/1m"`)), "override of a x: more than 500, the most for a key of rule a: 100 times its own, or 1000 if that is 0; set a lower limit, or write the override into the rules file"},
+		{Set(Override, one("a", "x", `"unlimited"`)), "more than 500"},
+		{Set(Override, one("none", "x", `"1000/1m"`)), ""},
+		{Set(Override, one("none", "x", `"1001/1m"`)), "more than 1000"},
+		{Set(Override, one("burst", "x", `{"count":500,"per":"1m","burst":700}`)), ""},
+		{Set(Override, one("burst", "x", `{"count":500,"per":"1m","burst":701}`)), "more than 700"},
+		{Set(Override, two), ""},
+		{Set(Override, wide), "more than 2000, the most for a key of rule two@1d"},
+		{candidate("a", `"100000/1m"`), ""},
+		{Set(Override, late), "until is more than 30 days ahead"},
+		{Set(Candidate, Amendment{Rule: "a", Limit: late.Limit, Until: late.Until}), "until is more than 30 days ahead"},
+		{Set(Override, end), ""},
+	} {
+		d := new(Document)
+		_, after, err := d.Change(f, c.edit, By{When: now})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", after, err, c.want)
+		}
+	}
+
+	d := new(Document)
+	if _, _, err := d.Change(f, Set(Override, one("a", "x", `"500/1m"`)), By{When: now}); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := d.Encode()
+	if err == nil {
+		d, err = Parse(stored)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lower := file(t, strings.Replace(text, "limit: 5/1m", "limit: 1/1m", 1))
+	if set, problems := merged(lower, d); len(problems) > 0 || counts(set, "a", "x") != "500@2" {
+		t.Errorf("%s, %v", counts(set, "a", "x"), problems)
+	}
+}
+
 // Entries replace others of the same rule and key, end, and are removed; mistakes change nothing.
 func TestEdit(t *testing.T) {
-	d := edited(t, SetOverride(override("login", "x", `"1/1m"`)), SetOverride(override("login", "y", `"1/1m"`)), SetOverride(override("login", "x", `"2/1m"`)))
+	d := edited(t, Set(Override, one("login", "x", `"1/1m"`)), Set(Override, one("login", "y", `"1/1m"`)), Set(Override, one("login", "x", `"2/1m"`)))
 	if d.Len() != 2 || string(d.Overrides[0].Limit) != `"2/1m"` || d.Overrides[0].Who != "ann" || !d.Overrides[0].When.Equal(by(2).When) {
 		t.Errorf("%+v", d)
 	}
-	short := override("login", "z", `"1/1m"`)
+	short := one("login", "z", `"1/1m"`)
 	short.Until = now.Add(90 * time.Minute)
-	what, err := SetOverride(short)(d, by(0))
+	_, what, err := Set(Override, short)(d, by(0))
 	if want := "override of login z: 1/1m until 2026-11-26T13:30:00Z"; err != nil || what != want {
 		t.Errorf("%q, %v, want %q", what, err, want)
 	}
-	odd := Override{Rule: "login", Key: []string{"a b", "\x1b[1m"}}
+	odd := Amendment{Rule: "login", Key: []string{"a b", "\x1b[1m"}}
 	if got, want := odd.On(), `login "a b" "\x1b[1m"`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -247,23 +329,23 @@ func TestEdit(t *testing.T) {
 	if d.Prune(short.Until); d.Len() != 2 {
 		t.Errorf("%d when it ends", d.Len())
 	}
-	if what, err := RemoveOverride("login", []string{"x"}, "")(d, by(0)); err != nil || what != "override of login x removed" || d.Len() != 1 {
-		t.Errorf("%q, %v", what, err)
+	if was, what, err := Remove(Override, one("login", "x", ""))(d, by(0)); err != nil || what != "override of login x removed" || !strings.HasPrefix(was, "override of login x: 2/1m until ") || d.Len() != 1 {
+		t.Errorf("%q, %q, %v", was, what, err)
 	}
-	past, noKey, both, noLimit := override("login", "x", `"1/1m"`), override("login", "x", `"1/1m"`), override("login", "x", `"1/1m"`), override("login", "x", ``)
+	past, noKey, both, noLimit := one("login", "x", `"1/1m"`), one("login", "x", `"1/1m"`), one("login", "x", `"1/1m"`), one("login", "x", ``)
 	past.Until, noKey.Key, both.Hash, noLimit.Limit = now, nil, "00", nil
-	long := override("login", "x", `"`+strings.Repeat("1", maxLimit)+`"`)
+	long := one("login", "x", `"`+strings.Repeat("1", maxLimit)+`"`)
 	for want, edit := range map[string]Edit{
-		"until": SetOverride(past), "key, or hash": SetOverride(noKey), "write one of them": SetOverride(both), "limit, or limits": SetOverride(noLimit),
-		"at most 1000": SetOverride(long), "no JSON": SetOverride(override("login", "x", `1/1m`)), "rule is missing": SetOverride(override("", "x", `1`)),
-		"the limit is missing": SetCandidate(Candidate{Rule: "x", Set: past.Set}),
+		"until": Set(Override, past), "key, or hash": Set(Override, noKey), "write one of them": Set(Override, both), "limit, or limits": Set(Override, noLimit),
+		"at most 1000": Set(Override, long), "no JSON": Set(Override, one("login", "x", `1/1m`)), "rule is missing": Set(Override, one("", "x", `1`)),
+		"limits for a rule": Set(Candidate, Amendment{Rule: "x", Until: now.Add(time.Hour)}), "are for overrides": Set(Candidate, one("login", "x", `1`)),
 	} {
-		if _, err := edit(d, by(0)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := edit(d, by(0)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	for _, edit := range []Edit{RemoveOverride("login", []string{"x"}, ""), RemoveOverride("login", nil, "y"), RemoveCandidate("login")} {
-		if _, err := edit(d, by(0)); !errors.Is(err, ErrNone) {
+	for _, edit := range []Edit{Remove(Override, one("login", "x", "")), Remove(Override, Amendment{Rule: "login", Hash: "y"}), Remove(Candidate, Amendment{Rule: "login"})} {
+		if _, _, err := edit(d, by(0)); !errors.Is(err, ErrNone) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -276,8 +358,8 @@ func TestEdit(t *testing.T) {
 func TestBounds(t *testing.T) {
 	d := new(Document)
 	for i := range maxEntries + 1 {
-		o := override("login", fmt.Sprint(i), `"1/1m"`)
-		if _, err := SetOverride(o)(d, by(0)); err != nil {
+		o := one("login", fmt.Sprint(i), `"1/1m"`)
+		if _, _, err := Set(Override, o)(d, by(0)); err != nil {
 			t.Fatal(err)
 		}
 	}

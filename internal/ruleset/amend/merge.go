@@ -15,224 +15,190 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// Problem is why an entry is not in force.
-type Problem struct {
-	Override  *Override  // nil: it is a candidate
-	Candidate *Candidate // nil: it is an override
-	Reason    string
-}
-
-// String is a problem in one line.
-func (p *Problem) String() string {
-	if p.Override != nil {
-		return "override of " + p.Override.On() + ": " + p.Reason
-	}
-	return "candidate of " + p.Candidate.Rule + ": " + p.Reason
-}
-
-// Merge returns the rules of a rules file with the entries that fit them, and the others with what is wrong. Without
+// Merge returns the rules of a rules file with the entries that fit them. Each of the others gets a Problem. Without
 // entries these are the rules of the file.
-func Merge(file *rulefile.Document, d *Document) (*rule.Set, []Problem) {
+func Merge(file *rulefile.Document, d *Document) *rule.Set {
 	if d.Len() == 0 {
-		return file.Set, nil
+		return file.Set
 	}
-	m := newMerge(file, d)
-	set, errs := m.read()
-	if set == nil {
-		m.judge()
-		set, errs = m.read()
-	}
-	for _, candidates := range []bool{true, false} { // what is wrong shows only where all come together
-		if set == nil {
-			m.leaveOut(candidates, errs.Error())
-			set, errs = m.read()
-		}
-	}
-	return set, m.problems(d)
-}
-
-// entry is an override or a candidate on its way into the tree.
-type entry struct {
-	candidate bool
-	rule      int // in the file
-	node      strict.Node
-	reason    string // why it is not in force; empty: it is
-}
-
-// merge is the tree of a rules file, which is not changed, and what is added to it.
-type merge struct {
-	root    *strict.Node
-	rules   map[string]int // by name
-	entries []entry        // overrides, then candidates, in the order of the document
-}
-
-func newMerge(file *rulefile.Document, d *Document) *merge {
-	m := &merge{root: file.Root(), rules: map[string]int{}}
-	items := m.root.Field("rules").Items
-	for i := range items {
-		m.rules[textOf(&items[i], "name")] = i
-	}
-	for i := range d.Overrides {
-		o := &d.Overrides[i]
-		key := field("hash", o.Hash)
-		if o.Hash == "" {
-			key = strict.Field{Name: "key", Value: strict.Node{Kind: strict.List}}
-			for _, value := range o.Key {
-				key.Value.Items = append(key.Value.Items, strict.Node{Kind: strict.String, Text: value})
+	m := newMerge(file.Root())
+	var good []item
+	for e, kind := range d.all {
+		i, err := m.item(e, kind)
+		if err == nil {
+			var set *rule.Set
+			if set, err = m.read([]item{i}, true); err == nil && e.fresh {
+				err = tooHigh(set)
 			}
 		}
-		fields := []strict.Field{key}
-		if o.Name != "" {
-			fields = append(fields, field("name", o.Name))
+		if e.Problem = ""; err != nil {
+			e.Problem = err.Error()
+			continue
 		}
-		e := m.add(o.Rule, slices.Concat(o.Limit, o.Limits), o.Until, fields...) // one of them is empty
-		if e.reason == "" && o.Hash == "" && textOf(&items[e.rule], "hash") == "true" {
-			e.reason = "the rule has hash: true, and this is a key; write its hash, which weir key prints"
-		}
+		good = append(good, i)
 	}
-	for i := range d.Candidates {
-		c := &d.Candidates[i]
-		m.add(c.Rule, c.Limit, c.Until, field("rule", c.Rule)).candidate = true
+	_, good = m.fit(nil, good, true) // what is wrong together shows here already, and reading the whole file takes a second
+	set, _ := m.fit(nil, good, false)
+	return cmp.Or(set, file.Set)
+}
+
+// item is an entry on its way into the tree.
+type item struct {
+	*Entry
+	kind Kind
+	rule int // place of its rule in the file
+	node strict.Node
+}
+
+// merge is the tree of a rules file, which is not changed.
+type merge struct {
+	root *strict.Node
+	bare []strict.Node // its rules, without overrides by key: there may be 100,000
+}
+
+func newMerge(root *strict.Node) *merge {
+	m := &merge{root, slices.Clone(root.Field("rules").Items)}
+	for i := range m.bare {
+		r := &m.bare[i]
+		r.Fields = slices.Clone(r.Fields)
+		list := listOf(r, "overrides")
+		list.Items = slices.DeleteFunc(slices.Clone(list.Items), byKey)
 	}
 	return m
 }
 
-func field(name, text string) strict.Field {
-	return strict.Field{Name: name, Value: strict.Node{Kind: strict.String, Text: text}}
-}
-
-// add adds an entry for a rule, with a limit and an end beside its fields.
-func (m *merge) add(of string, raw []byte, until time.Time, fields ...strict.Field) *entry {
-	e := entry{}
-	var known bool
-	if e.rule, known = m.rules[of]; !known {
-		e.reason = "the rules file has no rule of this name"
+func (m *merge) item(e *Entry, kind Kind) (item, error) {
+	at := slices.IndexFunc(m.bare, func(n strict.Node) bool { return textOf(&n, "name") == e.Rule })
+	if at < 0 {
+		return item{}, errors.New("the rules file has no rule of this name")
 	}
-	own, err := strict.ParseJSON(raw)
+	if kind == Override && e.Hash == "" && textOf(&m.bare[at], "hash") == "true" {
+		return item{}, errors.New("the rule has hash: true, and this is a key; write its hash, which weir key prints")
+	}
+	named, raw := "limit", e.Limit
+	if e.Limits != nil {
+		named, raw = "limits", e.Limits
+	}
+	value, err := strict.ParseJSON(raw)
 	if err != nil {
-		e.reason, own = "limit: "+err.Error(), new(strict.Node)
+		return item{}, fmt.Errorf("limit: %w", err)
 	}
-	named := "limit"
-	if own.Kind == strict.List {
-		named = "limits"
+	n := strict.Node{Kind: strict.Object, Fields: []strict.Field{{Name: named, Value: *value}}}
+	add := func(name, text string) {
+		if text != "" {
+			n.Fields = append(n.Fields, strict.Field{Name: name, Value: strict.Node{Kind: strict.String, Text: text}})
+		}
 	}
-	e.node = strict.Node{Kind: strict.Object, Fields: append(fields, strict.Field{Name: named, Value: *own}, field("until", until.Format(time.RFC3339)))}
-	m.entries = append(m.entries, e)
-	return &m.entries[len(m.entries)-1]
+	add("until", e.Until.Format(time.RFC3339))
+	if kind == Candidate {
+		add("rule", e.Rule)
+		return item{e, kind, at, n}, nil
+	}
+	add("name", e.Name)
+	if add("hash", e.Hash); e.Hash == "" {
+		key := listOf(&n, "key")
+		for _, value := range e.Key {
+			key.Items = append(key.Items, strict.Node{Kind: strict.String, Text: value})
+		}
+	}
+	return item{e, kind, at, n}, nil
 }
 
-// read reads the rules of the file with the entries that are left.
-func (m *merge) read() (*rule.Set, strict.Errors) {
-	set, errs := rulefile.ReadTree(m.tree(m.entries, false))
-	if set != nil {
-		if n := len(set.Encode()); n > wire.MaxCompiled {
-			return nil, strict.Errors{{Reason: fmt.Sprintf("with candidates the rules have %d bytes in compiled form, at most %d fit into one message", n, wire.MaxCompiled)}}
-		}
+// fit adds those of more entries to others that go together with these, and returns the rules with them; nil: there are none.
+// It halves what does not go, down to the single ones: each of them goes alone, so that is rare.
+func (m *merge) fit(with, more []item, bare bool) (*rule.Set, []item) {
+	if len(more) == 0 {
+		return nil, with
 	}
-	return set, errs
+	all := slices.Concat(with, more)
+	set, err := m.read(all, bare)
+	switch {
+	case err == nil:
+		return set, all
+	case len(more) == 1:
+		more[0].Problem = err.Error()
+		return nil, with
+	}
+	half := len(more) / 2
+	first, with := m.fit(with, more[:half], bare)
+	second, with := m.fit(with, more[half:], bare)
+	return cmp.Or(second, first), with
 }
 
-// judge leaves out the entries that do not fit. Each is read with those before it that fit, and with its rule alone.
-func (m *merge) judge() {
-	beside := map[int][]entry{} // by rule; -1: candidates
-	for i := range m.entries {
-		e := &m.entries[i]
-		of := e.rule
-		if e.candidate {
-			of = -1
+// read reads the rules of the file with entries, or of [merge.bare] just those of the entries. The error is the first mistake.
+func (m *merge) read(items []item, bare bool) (*rule.Set, error) {
+	set, errs := rulefile.ReadTree(m.tree(items, bare))
+	if set == nil {
+		first := &strict.Error{Reason: errs[0].Reason}
+		if i := strings.LastIndex(errs[0].Path, "]."); i >= 0 {
+			first.Path = errs[0].Path[i+2:] // without its place in the tree
 		}
-		if e.reason != "" {
-			continue
-		}
-		with := append(slices.Clip(beside[of]), *e)
-		if set, errs := rulefile.ReadTree(m.tree(with, true)); set == nil {
-			field := ""
-			if i := strings.LastIndex(errs[0].Path, "]."); i >= 0 {
-				field = errs[0].Path[i+2:]
-			}
-			e.reason = (&strict.Error{Path: field, Reason: errs[0].Reason}).Error()
-			continue
-		}
-		beside[of] = with
+		return nil, first
 	}
+	if n := len(set.Encode()); n > wire.MaxCompiled {
+		return nil, fmt.Errorf("with it the rules have %d bytes in compiled form, at most %d fit into one message", n, wire.MaxCompiled)
+	}
+	return set, nil
 }
 
-// leaveOut leaves out the candidates that are left, or everything.
-func (m *merge) leaveOut(candidates bool, reason string) {
-	for i := range m.entries {
-		if e := &m.entries[i]; e.candidate || !candidates {
-			e.reason = cmp.Or(e.reason, reason)
-		}
-	}
-}
-
-// tree is the tree of the file with the entries that are left. An override stands before those by key of the rule: it
-// counts first. With alone the rules are those of the entries, without overrides by key of their own, and with candidates
-// those of all candidates.
-func (m *merge) tree(entries []entry, alone bool) *strict.Node {
+// tree is what [merge.read] reads. The overrides by key of a rule stand behind those of the entries, which count first.
+func (m *merge) tree(items []item, bare bool) *strict.Node {
 	root := *m.root
 	root.Fields = slices.Clone(root.Fields)
-	candidates := slices.Clone(listOf(&root, "candidates").Items)
-	used := map[int]bool{}
-	if !alone || entries[0].candidate {
-		for i := range candidates {
-			used[m.rules[textOf(&candidates[i], "rule")]] = true
+	candidates, rules := listOf(&root, "candidates"), root.Field("rules")
+	overrides := map[int][]strict.Node{} // by rule, empty for one of a candidate
+	var tried []strict.Node
+	for _, i := range items {
+		if overrides[i.rule] = overrides[i.rule]; i.kind == Candidate {
+			tried = append(tried, i.node)
+		} else {
+			overrides[i.rule] = append(overrides[i.rule], i.node)
 		}
-	} else {
-		candidates = nil
 	}
-	overrides := map[int][]strict.Node{}
-	for i := range entries {
-		switch e := &entries[i]; {
-		case e.reason != "":
-			continue
-		case e.candidate:
-			candidates = append(candidates, e.node)
-		default:
-			overrides[e.rule] = append(overrides[e.rule], e.node)
-		}
-		used[entries[i].rule] = true
-	}
-	listOf(&root, "candidates").Items = candidates
-	rules := root.Field("rules")
-	all := rules.Items
+	all, names := rules.Items, map[string]bool{}
 	rules.Items = nil
 	for i := range all {
-		if alone && !used[i] {
+		more, used := overrides[i]
+		if !used && !bare {
+			rules.Items = append(rules.Items, all[i])
+		}
+		if !used {
 			continue
 		}
-		rules.Items = append(rules.Items, amended(all[i], overrides[i], alone))
+		r := m.bare[i]
+		r.Fields = slices.Clone(r.Fields)
+		list := listOf(&r, "overrides")
+		list.Items = slices.Concat(list.Items, more)
+		if own := all[i].Field("overrides"); own != nil && !bare {
+			list.Items = append(list.Items, after(own.Items, more)...)
+		}
+		names[textOf(&r, "name")] = true
+		rules.Items = append(rules.Items, r)
 	}
+	own := slices.Clone(candidates.Items)
+	if bare {
+		own = slices.DeleteFunc(own, func(c strict.Node) bool { return !names[textOf(&c, "rule")] })
+	}
+	candidates.Items = append(own, tried...)
 	return &root
 }
 
-// amended is a rule with more overrides by key, instead of its own of these keys that do not last longer; with alone instead of
-// all its own but those that take a name of them.
-func amended(of strict.Node, more []strict.Node, alone bool) strict.Node {
-	if len(more) == 0 && !alone {
-		return of
+// after are the overrides by key that count after others: those of other keys, and those of the same that last longer.
+func after(own, others []strict.Node) (all []strict.Node) {
+	ends := map[string]limit.Micros{}
+	for i := range others {
+		ends[keyOf(&others[i])] = end(&others[i])
 	}
-	of.Fields = slices.Clone(of.Fields)
-	list := listOf(&of, "overrides")
-	ends, names := map[string]limit.Micros{}, map[string]bool{}
-	for i := range more {
-		ends[keyOf(&more[i])] = end(&more[i])
-		names[textOf(&more[i], "name")] = true
-	}
-	delete(names, "")
-	var byKey, items []strict.Node
-	for _, own := range list.Items {
-		switch until := end(&own); {
-		case own.Field("key") == nil && own.Field("hash") == nil:
-			items = append(items, own)
-		case alone && !names[textOf(&own, "name")]:
-		case until == 0 || until > ends[keyOf(&own)]:
-			byKey = append(byKey, own)
+	for _, o := range own {
+		if until := end(&o); byKey(o) && (until == 0 || until > ends[keyOf(&o)]) {
+			all = append(all, o)
 		}
 	}
-	list.Items = slices.Concat(items, more, byKey)
-	return of
+	return all
 }
+
+// byKey reports whether an override is one by key.
+func byKey(o strict.Node) bool { return o.Field("key") != nil || o.Field("hash") != nil }
 
 // keyOf is the key of an override, or its hash, as it is written.
 func keyOf(n *strict.Node) string {
@@ -268,42 +234,4 @@ func listOf(n *strict.Node, name string) *strict.Node {
 		n.Fields = append(slices.Clip(n.Fields), strict.Field{Name: name, Value: strict.Node{Kind: strict.List}})
 	}
 	return n.Field(name)
-}
-
-func (m *merge) problems(d *Document) (all []Problem) {
-	for i := range m.entries {
-		e := &m.entries[i]
-		switch {
-		case e.reason == "":
-		case e.candidate:
-			all = append(all, Problem{Candidate: &d.Candidates[i-len(d.Overrides)], Reason: e.reason})
-		default:
-			all = append(all, Problem{Override: &d.Overrides[i], Reason: e.reason})
-		}
-	}
-	return all
-}
-
-// Fit is the error of a document whose entries that were set at this time do not fit the rules file, or make others that
-// did no longer fit it.
-func (d *Document) Fit(file *rulefile.Document, when time.Time) error {
-	older := &Document{
-		slices.DeleteFunc(slices.Clone(d.Overrides), func(o Override) bool { return o.When.Equal(when) }),
-		slices.DeleteFunc(slices.Clone(d.Candidates), func(c Candidate) bool { return c.When.Equal(when) }),
-	}
-	if older.Len() == d.Len() {
-		return nil
-	}
-	_, problems := Merge(file, d)
-	if len(problems) == 0 {
-		return nil
-	}
-	_, before := Merge(file, older)
-	for _, p := range problems {
-		text := p.String()
-		if !slices.ContainsFunc(before, func(known Problem) bool { return known.String() == text }) {
-			return errors.New(text)
-		}
-	}
-	return nil
 }

@@ -29,7 +29,7 @@ func keyed(name string, limit int) string {
 // amends puts an edit in force and returns the version.
 func amends(t *testing.T, s *versions.Store, e amend.Edit) versions.Version {
 	t.Helper()
-	v, err := s.Amend(t.Context(), e, versions.Change{Who: "ann", Why: "test"})
+	v, _, err := s.Amend(t.Context(), e, versions.Change{Who: "ann", Why: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +37,8 @@ func amends(t *testing.T, s *versions.Store, e amend.Edit) versions.Version {
 }
 
 func override(key string, count int) amend.Edit {
-	return amend.SetOverride(amend.Override{
-		Rule: "a", Key: []string{key}, Limit: json.RawMessage(fmt.Sprintf(`"%d/1m"`, count)), Set: amend.Set{Until: time.Now().Add(time.Hour)},
+	return amend.Set(amend.Override, amend.Amendment{
+		Rule: "a", Key: []string{key}, Limit: json.RawMessage(fmt.Sprintf(`"%d/1m"`, count)), Until: time.Now().Add(time.Hour),
 	})
 }
 
@@ -188,7 +188,7 @@ func TestAmendmentEnds(t *testing.T) {
 	}
 	w, _ := startTier(t, s, "")
 	end := time.Now().Add(2 * time.Second)
-	v := amends(t, s, amend.SetOverride(amend.Override{Rule: "a", Key: []string{"x"}, Limit: json.RawMessage(`"9/1m"`), Set: amend.Set{Until: end}}))
+	v := amends(t, s, amend.Set(amend.Override, amend.Amendment{Rule: "a", Key: []string{"x"}, Limit: json.RawMessage(`"9/1m"`), Until: end}))
 	if got := w.await(v.Revision, "x"); got != 9 {
 		t.Errorf("limit %d", got)
 	}

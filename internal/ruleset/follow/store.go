@@ -27,6 +27,9 @@ const loadTime = 2 * time.Second
 // ErrNoRules is the error of [Stored.Load] where neither what keeps them nor a copy has rules.
 var ErrNoRules = errors.New("no rules yet: none have been applied, or what keeps them does not answer, and there is no copy of earlier ones")
 
+// remedy is what to do without rules that can be used.
+const remedy = "apply those that are wanted: `weir apply`, and for rules in store: `weir apply --admin URL`"
+
 // StoreConfig is what [NewStore] needs.
 type StoreConfig struct {
 	Store *versions.Store
@@ -79,9 +82,12 @@ func (s *Stored) Load(ctx context.Context) error {
 	files, err := s.fetch(ctx)
 	candidate, err := s.usable(files, err)
 	if err != nil {
-		s.cfg.Log.Warn("rules: none in Consul can be used; the newest copy is", "error", err)
+		s.cfg.Log.Warn("rules: those of the store cannot be used; the newest copy is", "store", s.cfg.Place, "error", err)
 		if files, candidate = s.newestCopy(); files == nil {
-			return ErrNoRules
+			if !errors.Is(err, ErrNoRules) {
+				err = fmt.Errorf("%w; at the start: %w", ErrNoRules, err)
+			}
+			return err
 		}
 	}
 	s.set(files, nil)
@@ -154,7 +160,7 @@ func (s *Stored) Follow(ctx context.Context) error {
 // take takes the manifest. An error is one of Consul, which is asked again.
 func (s *Stored) take(ctx context.Context, manifest consul.Pair) error {
 	if manifest.Index == 0 {
-		s.set(nil, fmt.Errorf("no rules have been applied: %s is missing; use `weir apply`", manifest.Key))
+		s.set(nil, fmt.Errorf("no rules have been applied: %s is missing; %s", manifest.Key, remedy))
 		return nil
 	}
 	v, err := versions.ParseVersion(manifest.Key, manifest.Value)
@@ -240,13 +246,13 @@ func (s *Stored) parse(files []rulefile.File) (watch.Candidate, error) {
 	if err != nil {
 		return watch.Candidate{}, err
 	}
-	set, problems := amend.Merge(d, amendments)
-	set = set.Numbered(v.Revision)
+	set := amend.Merge(d, amendments).Numbered(v.Revision)
+	problems := amendments.Problems()
 	return watch.Candidate{
 		Version: set.Content, Revision: set.Revision,
 		Apply: func() error {
-			for i := range problems {
-				s.cfg.Log.Warn("rules: an amendment does not fit and is not in force", "revision", v.Revision, "problem", problems[i].String())
+			for _, problem := range problems {
+				s.cfg.Log.Warn("rules: an amendment does not fit and is not in force", "revision", v.Revision, "problem", problem)
 			}
 			return s.apply(v, set, files)
 		},
@@ -261,8 +267,8 @@ func (s *Stored) apply(v versions.Version, set *rule.Set, files []rulefile.File)
 		if set.Content == old.Content {
 			return nil
 		}
-		return fmt.Errorf("revision %d is older than the rules in force, which have revision %d: Consul has been restored, a copy was newer, or this is another Consul; use `weir apply` for the rules that are wanted",
-			set.Number(), old.Number())
+		return fmt.Errorf("revision %d is older than the rules in force, which have revision %d: what keeps them has been restored or is another one, or a copy was newer; %s",
+			set.Number(), old.Number(), remedy)
 	}
 	if err := s.cfg.Apply(set); err != nil {
 		return err

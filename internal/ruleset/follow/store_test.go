@@ -161,7 +161,7 @@ func TestFollow(t *testing.T) {
 	w.apply("rules: [{ name: a, colour: red }]\n")
 	f.await(20, ":1:")
 	w.put(versions.Prefix+"manifest", []byte("{}"))
-	f.await(20, "is not what `weir apply` writes")
+	f.await(20, "is not what Weir writes")
 	good := w.apply(limitOf(30))
 	f.await(30, "")
 

@@ -21,7 +21,7 @@ type LostError struct{ Winner Version }
 
 func (e *LostError) Error() string {
 	w := &e.Winner
-	return fmt.Sprintf("nothing was changed: %s applied revision %d meanwhile, at %s (%s); look at `weir history`, and apply again what is still wanted",
+	return fmt.Sprintf("nothing was changed: %s applied revision %d meanwhile, at %s (%s); look at the history, and apply again what is still wanted",
 		w.Who, w.Revision, w.When.Format(time.RFC3339), w.Why)
 }
 
@@ -202,7 +202,7 @@ func (s *Store) swap(ctx context.Context, v Version, before consul.Pair) (bool, 
 	now, pair, readErr := s.manifest(ctx)
 	switch {
 	case readErr != nil && err != nil:
-		return false, fmt.Errorf("it is unknown whether revision %d is in force, look at `weir history`: %w", v.Revision, err)
+		return false, fmt.Errorf("it is unknown whether revision %d is in force, look at the history: %w", v.Revision, err)
 	case readErr != nil:
 		return false, fmt.Errorf("nothing was changed: %w", readErr)
 	case bytes.Equal(pair.Value, text):

@@ -165,24 +165,29 @@ func TestFollowKey(t *testing.T) {
 
 // override sets the limit of a key of rule a for an hour.
 func override(key, limit string) amend.Edit {
-	return amend.SetOverride(amend.Override{
-		Rule: "a", Key: []string{key}, Limit: json.RawMessage(`"` + limit + `"`), Set: amend.Set{Until: time.Now().Add(time.Hour)},
+	return amend.Set(amend.Override, amend.Amendment{
+		Rule: "a", Key: []string{key}, Limit: json.RawMessage(`"` + limit + `"`), Until: time.Now().Add(time.Hour),
 	})
 }
 
-// keys are those of the overrides in force.
+// remove ends the override of a key of rule a.
+func remove(key string) amend.Edit {
+	return amend.Remove(amend.Override, amend.Amendment{Rule: "a", Key: []string{key}})
+}
+
+// overridden are the keys of the overrides, with their limits.
 func overridden(t *testing.T, s *Store) string {
 	t.Helper()
-	listed, err := s.List(within(t), time.Now())
+	_, d, err := s.List(within(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var keys []string
-	for _, o := range listed.Document.Overrides {
+	for _, o := range d.Overrides {
+		if o.Problem != "" {
+			o.Key[0] = "wrong " + o.Key[0]
+		}
 		keys = append(keys, o.Key[0]+"="+strings.Trim(string(o.Limit), `"`))
-	}
-	for _, p := range listed.Problems {
-		keys = append(keys, "wrong "+p.Override.Key[0])
 	}
 	return strings.Join(keys, " ")
 }
@@ -194,7 +199,7 @@ func TestAmend(t *testing.T) {
 		keyed := func(name string, n int) []byte {
 			return fmt.Appendf(nil, "rules: [{ name: %s, key: [{ header: x }], limit: %d/1m }]\n", name, n)
 		}
-		if _, err := s.Amend(ctx, override("x", "9/1m"), by("too early")); err == nil || !strings.Contains(err.Error(), "no rules") {
+		if _, _, err := s.Amend(ctx, override("x", "9/1m"), by("too early")); err == nil || !strings.Contains(err.Error(), "no rules") {
 			t.Errorf("%v", err)
 		}
 		if got := overridden(t, s); got != "" {
@@ -203,7 +208,7 @@ func TestAmend(t *testing.T) {
 		first := apply(t, s, keyed("a", 1), by("begin"))
 		amendIt := func(e amend.Edit, why string) Version {
 			t.Helper()
-			v, err := s.Amend(ctx, e, by(why))
+			v, _, err := s.Amend(ctx, e, by(why))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -215,12 +220,12 @@ func TestAmend(t *testing.T) {
 		}
 		amendIt(override("y", "8/1m"), "sale")
 		amendIt(override("x", "7/1m"), "less")
-		for want, edit := range map[string]amend.Edit{"2h is not the rule's own": override("z", "9/2h"), amend.ErrNone.Error(): amend.RemoveOverride("a", []string{"z"}, "")} {
-			if _, err := s.Amend(ctx, edit, by("wrong")); err == nil || !strings.Contains(err.Error(), want) {
+		for want, edit := range map[string]amend.Edit{"2h is not the rule's own": override("z", "9/2h"), amend.ErrNone.Error(): remove("z")} {
+			if _, _, err := s.Amend(ctx, edit, by("wrong")); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		}
-		if _, err := s.Amend(ctx, override("z", "9/1m"), Change{Who: "bob", Why: "late", On: first.Revision}); !errors.As(err, new(*LostError)) {
+		if _, _, err := s.Amend(ctx, override("z", "9/1m"), Change{Who: "bob", Why: "late", On: first.Revision}); !errors.As(err, new(*LostError)) {
 			t.Errorf("%v", err)
 		}
 		if got := overridden(t, s); got != "x=7/1m y=8/1m" {
@@ -231,18 +236,18 @@ func TestAmend(t *testing.T) {
 			t.Errorf("%q after another document", got)
 		}
 		apply(t, s, keyed("b", 2), by("without the rule"))
-		if got := overridden(t, s); got != "x=7/1m y=8/1m wrong x wrong y" {
+		if got := overridden(t, s); got != "wrong x=7/1m wrong y=8/1m" {
 			t.Errorf("%q without the rule", got)
 		}
 		back, err := s.Rollback(ctx, 0, by("back"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		amendIt(amend.RemoveOverride("a", []string{"x"}, ""), "over")
+		amendIt(remove("x"), "over")
 		if got := overridden(t, s); got != "y=8/1m" {
 			t.Errorf("%q after a rollback", got)
 		}
-		current := amendIt(amend.RemoveOverride("a", []string{"y"}, ""), "over")
+		current := amendIt(remove("y"), "over")
 		if current.Amendments != nil || current.Format != format || current.RollbackTo != 0 {
 			t.Errorf("%+v", current)
 		}
@@ -270,13 +275,13 @@ func TestAmendmentsEnd(t *testing.T) {
 	everyStore(t, func(t *testing.T, s *Store) {
 		ctx := within(t)
 		apply(t, s, []byte("rules: [{ name: a, key: [{ header: x }], limit: 1/1m }]\n"), by("begin"))
-		short := func(d *amend.Document, set amend.Set) (string, error) {
-			o := amend.Override{Rule: "a", Key: []string{"short"}, Limit: json.RawMessage(`"9/1m"`), Set: amend.Set{Until: time.Now().Add(2 * time.Second)}}
-			return amend.SetOverride(o)(d, set)
+		short := func(d *amend.Document, by amend.By) (before, after string, err error) {
+			a := amend.Amendment{Rule: "a", Key: []string{"short"}, Limit: json.RawMessage(`"9/1m"`), Until: time.Now().Add(2 * time.Second)}
+			return amend.Set(amend.Override, a)(d, by)
 		}
-		v, err := s.Amend(ctx, short, by("short"))
+		v, _, err := s.Amend(ctx, short, by("short"))
 		if err == nil {
-			_, err = s.Amend(ctx, override("long", "9/1m"), by("long"))
+			_, _, err = s.Amend(ctx, override("long", "9/1m"), by("long"))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -302,9 +307,9 @@ func TestManyAmend(t *testing.T) {
 		for w := range writers {
 			all.Go(func() {
 				for i := range each {
-					_, err := s.Amend(within(t), override(fmt.Sprintf("w%d-%d", w, i), "9/1m"), by("compete"))
+					_, _, err := s.Amend(within(t), override(fmt.Sprintf("w%d-%d", w, i), "9/1m"), by("compete"))
 					for errors.As(err, new(*LostError)) {
-						_, err = s.Amend(within(t), override(fmt.Sprintf("w%d-%d", w, i), "9/1m"), by("compete"))
+						_, _, err = s.Amend(within(t), override(fmt.Sprintf("w%d-%d", w, i), "9/1m"), by("compete"))
 					}
 					if err != nil {
 						t.Error(err)
@@ -337,7 +342,7 @@ func TestFormats(t *testing.T) {
 		if before := text(); bytes.Contains(before, []byte("amend")) || json.Unmarshal(before, &earlier) != nil || earlier.Format != 2 {
 			t.Errorf("%s", before)
 		}
-		if _, err := s.Amend(ctx, amend.SetCandidate(amend.Candidate{Rule: "a", Limit: json.RawMessage(`"2/1m"`), Set: amend.Set{Until: time.Now().Add(time.Hour)}}), by("try")); err != nil {
+		if _, _, err := s.Amend(ctx, amend.Set(amend.Candidate, amend.Amendment{Rule: "a", Limit: json.RawMessage(`"2/1m"`), Until: time.Now().Add(time.Hour)}), by("try")); err != nil {
 			t.Fatal(err)
 		}
 		if after := text(); json.Unmarshal(after, &earlier) != nil || earlier.Format != 3 {
@@ -355,7 +360,7 @@ func TestDamagedAmendments(t *testing.T) {
 	everyStore(t, func(t *testing.T, s *Store) {
 		ctx := within(t)
 		apply(t, s, document(1), by("begin"))
-		v, err := s.Amend(ctx, amend.SetCandidate(amend.Candidate{Rule: "a", Limit: json.RawMessage(`"2/1m"`), Set: amend.Set{Until: time.Now().Add(time.Hour)}}), by("try"))
+		v, _, err := s.Amend(ctx, amend.Set(amend.Candidate, amend.Amendment{Rule: "a", Limit: json.RawMessage(`"2/1m"`), Until: time.Now().Add(time.Hour)}), by("try"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -365,7 +370,7 @@ func TestDamagedAmendments(t *testing.T) {
 		if _, err := s.Content(ctx, v); !errors.As(err, new(*DamagedError)) {
 			t.Errorf("%v", err)
 		}
-		if _, err := s.List(ctx, time.Now()); !errors.As(err, new(*DamagedError)) {
+		if _, _, err := s.List(ctx); !errors.As(err, new(*DamagedError)) {
 			t.Errorf("%v", err)
 		}
 		if next := apply(t, s, document(2), by("repair")); next.Amendments != nil {

@@ -74,7 +74,7 @@ func (s *Store) Version(ctx context.Context, revision uint64) (Version, error) {
 	case err != nil:
 		return Version{}, err
 	case p.Index == 0:
-		return Version{}, fmt.Errorf("revision %d: %w; the last %d are kept: look at `weir history`", revision, ErrNone, kept)
+		return Version{}, fmt.Errorf("revision %d: %w; the last %d are kept: look at the history", revision, ErrNone, kept)
 	}
 	return ParseVersion(p.Key, p.Value)
 }

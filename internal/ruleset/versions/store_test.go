@@ -160,7 +160,7 @@ func TestLargestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	inForce(t, s, v.Revision, text)
-	if _, err := Parse("rules.yaml", make([]byte, maxDocument+1)); err == nil || !strings.Contains(err.Error(), "fit into Consul") {
+	if _, err := Parse("rules.yaml", make([]byte, maxDocument+1)); err == nil || !strings.Contains(err.Error(), "fit into a version") {
 		t.Errorf("one byte more: %v", err)
 	}
 }

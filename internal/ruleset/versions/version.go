@@ -107,18 +107,18 @@ func (v *Version) Zero() bool { return v.Revision == 0 }
 func ParseVersion(key string, value []byte) (Version, error) {
 	var v Version
 	if err := json.Unmarshal(value, &v); err != nil {
-		return Version{}, &DamagedError{fmt.Sprintf("%s is not what `weir apply` writes: %v", key, err)}
+		return Version{}, &DamagedError{fmt.Sprintf("%s is not what Weir writes: %v", key, err)}
 	}
 	switch {
 	case v.Format > amended:
 		return Version{}, fmt.Errorf("%s: format %d is of a newer release of Weir, this one reads format %d", key, v.Format, amended)
 	case v.Size < 0 || v.Size > maxDocument || len(v.Chunks) > pieces(v.Size):
-		return Version{}, &DamagedError{fmt.Sprintf("%s is not what `weir apply` writes: a document of %d bytes in %d chunks", key, v.Size, len(v.Chunks))}
+		return Version{}, &DamagedError{fmt.Sprintf("%s is not what Weir writes: a document of %d bytes in %d chunks", key, v.Size, len(v.Chunks))}
 	case v.Format < format || v.Revision == 0 || v.Revision >= 1<<53 || len(v.Chunks) == 0:
-		return Version{}, &DamagedError{key + " is not what `weir apply` writes: format, revision or chunks are missing or out of range"}
+		return Version{}, &DamagedError{key + " is not what Weir writes: format, revision or chunks are missing or out of range"}
 	}
 	if a := v.Amendments; a != nil && (a.Size <= 0 || a.Size > amend.MaxBytes || len(a.Chunks) == 0 || len(a.Chunks) > pieces(a.Size)) {
-		return Version{}, &DamagedError{fmt.Sprintf("%s is not what `weir apply` writes: amendments of %d bytes in %d chunks", key, a.Size, len(a.Chunks))}
+		return Version{}, &DamagedError{fmt.Sprintf("%s is not what Weir writes: amendments of %d bytes in %d chunks", key, a.Size, len(a.Chunks))}
 	}
 	return v, nil
 }

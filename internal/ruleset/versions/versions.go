@@ -117,14 +117,14 @@ func ParseFiles(name string, files []rulefile.File) (*rulefile.Document, error) 
 		size += len(f.Data)
 	}
 	if size > maxDocument {
-		return nil, fmt.Errorf("%s: %d bytes, at most %d fit into Consul; make fewer or shorter rules, or give each region a file", name, size, maxDocument)
+		return nil, fmt.Errorf("%s: %d bytes, at most %d fit into a version; make fewer or shorter rules, or give each region a file", name, size, maxDocument)
 	}
 	d, err := rulefile.Merge(name, files)
 	if err != nil {
 		return nil, err
 	}
 	if d.Set.Stated() {
-		return nil, fmt.Errorf("%s: revision: is for rules files; in Consul each version gets one of its own: remove this field", name)
+		return nil, fmt.Errorf("%s: revision: is for rules files; in Consul, or in store:, each version gets one of its own: remove this field", name)
 	}
 	if n := len(d.Set.Encode()); n > wire.MaxCompiled {
 		return nil, fmt.Errorf("%s: %d bytes in compiled form, at most %d fit into one message; make fewer or shorter rules", name, n, wire.MaxCompiled)

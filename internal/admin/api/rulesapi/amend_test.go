@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 )
@@ -30,8 +31,8 @@ const amended = `rules:
 - { name: hidden, key: [{ header: x-user }], limit: 5/1m, hash: true }
 `
 
-func override(rule, limit string, key ...string) v1.Override {
-	return v1.Override{Rule: rule, Key: key, Limit: json.RawMessage(limit), Until: time.Now().Add(time.Hour), Why: "test"}
+func override(rule, limit string, key ...string) amend.Amendment {
+	return amend.Amendment{Rule: rule, Key: key, Limit: json.RawMessage(limit), Until: time.Now().Add(time.Hour), Why: "test"}
 }
 
 // Overrides and candidates are set, replaced and ended, each as a version, with what was there before in the audit.
@@ -58,15 +59,15 @@ func TestAmend(t *testing.T) {
 	hashed := override("hidden", `"9/1m"`)
 	hashed.Hash, hashed.Name = strings.Repeat("0f", 16), "deal"
 	w.call("operator", http.MethodPut, "/v1/overrides", "", hashed, nil, 200)
-	w.call("team", http.MethodPut, "/v1/overrides", "", override("team-a", `"unlimited"`, "a,b", "GET"), nil, 200)
-	etag, _ = w.call("operator", http.MethodPut, "/v1/candidates", "", v1.Candidate{Rule: "login", Limit: json.RawMessage(`"3/1m"`), Until: time.Now().Add(time.Hour), Why: "try"}, nil, 200)
+	w.call("team", http.MethodPut, "/v1/overrides", "", override("team-a", `"500/1m"`, "a,b", "GET"), nil, 200)
+	etag, _ = w.call("operator", http.MethodPut, "/v1/candidates", "", amend.Amendment{Rule: "login", Limit: json.RawMessage(`"3/1m"`), Until: time.Now().Add(time.Hour), Why: "try"}, nil, 200)
 
-	var set v1.Overrides
+	var set v1.Amendments
 	now, _ := w.call("viewer", http.MethodGet, "/v1/overrides", "", nil, &set, 200)
 	if len(set.Items) != 3 || now != etag || string(set.Items[0].Limit) != `{"count":70,"per":"1m"}` || set.Items[0].Why != again.Why || set.Items[0].Who != "operator" || set.Items[0].Problem != "" || set.Items[1].Hash != hashed.Hash || set.Items[1].Name != "deal" {
 		t.Errorf("%s: %+v", now, set.Items)
 	}
-	var tried v1.Candidates
+	var tried v1.Amendments
 	w.call("viewer", http.MethodGet, "/v1/candidates", "", nil, &tried, 200)
 	if len(tried.Items) != 1 || tried.Items[0].Rule != "login" || tried.Items[0].Why != "try" || tried.Items[0].When.IsZero() {
 		t.Errorf("%+v", tried.Items)
@@ -112,7 +113,7 @@ func TestAmendRefused(t *testing.T) {
 			t.Errorf("%s %s: %+v, want %s with %q", method, path, p, code, text)
 		}
 	}
-	put := func(who string, o v1.Override, status int, code, text string) {
+	put := func(who string, o amend.Amendment, status int, code, text string) {
 		t.Helper()
 		refused(who, http.MethodPut, "/v1/overrides", "", o, status, code, text)
 	}
@@ -124,7 +125,7 @@ func TestAmendRefused(t *testing.T) {
 	put("viewer", good, 403, v1.CodeForbidden, "needs the role operator")
 	put("team", good, 403, v1.CodeForbidden, "whose names begin with team-")
 	put("operator", over, 422, v1.CodeAmendment, "until is missing, or is over")
-	put("operator", v1.Override{Rule: "login", Key: []string{"acme"}, Limit: good.Limit, Why: "test"}, 422, v1.CodeAmendment, "until")
+	put("operator", amend.Amendment{Rule: "login", Key: []string{"acme"}, Limit: good.Limit, Why: "test"}, 422, v1.CodeAmendment, "until")
 	put("operator", both, 422, v1.CodeAmendment, "key, or hash")
 	put("operator", silent, 422, "", "why")
 	for why, text := range map[string]string{" \n": "the reason is missing", strings.Repeat("é", 1001): "at most 2000"} {
@@ -136,6 +137,8 @@ func TestAmendRefused(t *testing.T) {
 	put("operator", override("login", `"50/1m"`, "a", "b"), 422, v1.CodeAmendment, "2 values")
 	put("operator", override("gone", `"50/1m"`, "a"), 422, v1.CodeAmendment, "no rule of this name")
 	put("operator", override("hidden", `"50/1m"`, "a"), 422, v1.CodeAmendment, "hash")
+	put("ann", override("login", `"501/1m"`, "acme"), 422, v1.CodeAmendment, "more than 500, the most for a key of rule login")
+	put("ann", override("login", `"unlimited"`, "acme"), 422, v1.CodeAmendment, "write the override into the rules file")
 	put("operator", override("login", "", "acme"), 422, v1.CodeAmendment, "limit")
 	put("operator", override("login", `"`+strings.Repeat("x", 2000)+`"`, "acme"), 422, v1.CodeAmendment, "at most 1000")
 	refused("operator", http.MethodPut, "/v1/overrides", `"7"`, good, 412, v1.CodeChanged, "ann applied")
@@ -144,7 +147,7 @@ func TestAmendRefused(t *testing.T) {
 	refused("operator", http.MethodDelete, "/v1/overrides?rule=login&key=acme", "", nil, 422, "", "why")
 	refused("team", http.MethodDelete, "/v1/candidates?rule=login&why=x", "", nil, 403, v1.CodeForbidden, "team-")
 	refused("operator", http.MethodDelete, "/v1/candidates?rule=login&why=x", "", nil, 404, v1.CodeNoEntry, "login")
-	refused("operator", http.MethodPut, "/v1/candidates", "", v1.Candidate{Rule: "login", Limit: json.RawMessage(`"unlimited"`), Until: good.Until, Why: "x"}, 422, v1.CodeAmendment, "unlimited")
+	refused("operator", http.MethodPut, "/v1/candidates", "", amend.Amendment{Rule: "login", Limit: json.RawMessage(`"unlimited"`), Until: good.Until, Why: "x"}, 422, v1.CodeAmendment, "unlimited")
 	if now, _ := w.call("viewer", http.MethodGet, "/v1/overrides", "", nil, nil, 200); now != begin {
 		t.Errorf("something was changed: %s", now)
 	}

@@ -1,164 +1,165 @@
 package rulesapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/api"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/finding"
-	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 )
 
-const (
-	// maxBody has room for the largest document, each byte of which may be escaped by another one.
-	maxBody = 2*rulefile.MaxBytes + 64<<10
-	// bodyTime bounds how long a document may take to arrive.
-	bodyTime = time.Minute
-	// parseWait bounds how long a call waits for its turn.
-	parseWait = 10 * time.Second
-	// documentName names the document in findings.
-	documentName = "document"
-)
+// Expect is which version a change is made of. It is embedded.
+type Expect struct {
+	IfMatch string `header:"If-Match" doc:"If it is sent: ETag of the newest rules; another version gets 412."`
+}
+
+// change makes a version, of which make also returns what the audit has of it. c is who makes it of which version, and before
+// the newest one.
+func (o *operations) change(
+	ctx context.Context, ifMatch, why string, make func(before versions.Version, c versions.Change) (versions.Version, v1.AuditEntry, error),
+) (versions.Version, error) {
+	c := versions.Change{Who: api.Caller(ctx).Name, Why: why}
+	if ifMatch != "" {
+		on, err := strconv.ParseUint(strings.Trim(strings.TrimPrefix(ifMatch, "W/"), `"`), 10, 64)
+		if err != nil {
+			return versions.Version{}, v1.NewProblem(http.StatusBadRequest, v1.CodePrecondition, "If-Match must be one ETag, as GET /v1/rules has it")
+		}
+		c.On, c.First = on, on == 0
+	}
+	before, err := o.Store.Current(ctx)
+	if err != nil && (api.Caller(ctx).Prefix != "" || !errors.As(err, new(*versions.DamagedError))) {
+		return versions.Version{}, err // what is damaged can be replaced by who need not know which rules others had there
+	}
+	v, entry, err := make(before, c)
+	if err != nil {
+		return v, err
+	}
+	entry.Why = why
+	o.api.Record(ctx, entry)
+	_ = o.Store.Clean(ctx) // the next version cleans up what is left
+	return v, nil
+}
+
+// number is a version in the audit.
+func number(revision uint64) string { return "revision " + strconv.FormatUint(revision, 10) }
 
 type putInput struct {
 	IfMatch string `header:"If-Match" doc:"ETag of the rules that the document was made of; that of no version is \"0\"."`
 	Body    v1.Change
 }
 
-type appliedOutput struct {
-	ETag string `header:"ETag"`
-	Body v1.Applied
-}
-
-// wrongError is what is wrong with a document.
-type wrongError struct{ error }
-
-// turn waits until no other call of a queue has a document parsed, and returns what ends the turn.
-func turn(ctx context.Context, queue chan struct{}) (end func(), err error) {
-	wait := time.NewTimer(parseWait)
-	defer wait.Stop()
-	select {
-	case queue <- struct{}{}:
-		return func() { <-queue }, nil
-	case <-wait.C:
-		return nil, v1.NewProblem(http.StatusServiceUnavailable, v1.CodeTooMany, "other documents are being checked; try again")
-	case <-ctx.Done():
-		return nil, ctx.Err()
+func (o *operations) put(ctx context.Context, in *putInput) (*output[v1.Applied], error) {
+	if in.IfMatch == "" {
+		return nil, v1.NewProblem(http.StatusPreconditionRequired, v1.CodePrecondition, "If-Match is missing; send the ETag of the rules that you have changed, as GET /v1/rules has it")
 	}
-}
-
-// read parses a document in turn. The error is a wrongError unless others take too long.
-func (o *operations) read(ctx context.Context, queue chan struct{}, text string) (*rulefile.Document, error) {
-	end, err := turn(ctx, queue)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	parse := versions.Parse
-	if o.Store == nil {
-		parse = rulefile.Read // a file may state its revision
-	}
-	d, err := parse(documentName, []byte(text))
-	if err != nil {
-		return nil, &wrongError{err}
-	}
-	return d, nil
-}
-
-// put makes a version. It does not end with the call: the caller would not know what is in force.
-func (o *operations) put(ctx context.Context, in *putInput) (*appliedOutput, error) {
-	if err := o.kept(); err != nil {
-		return nil, err
-	}
-	change := versions.Change{Who: api.Caller(ctx).Name, Why: in.Body.Why}
-	if err := matches(in.IfMatch, &change); err != nil {
-		return nil, err
-	}
-	d, err := o.read(ctx, o.changes, in.Body.Document)
-	if err != nil {
-		return nil, problem(err)
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
-	defer cancel()
-	before, err := o.Store.Current(ctx)
-	if err != nil && !mayRepair(ctx, err) {
-		return nil, problem(err)
-	}
-	if err := o.within(ctx, before, d); err != nil {
-		return nil, problem(err)
-	}
-	v, err := o.Store.Apply(ctx, d, change)
-	if err != nil {
-		return nil, problem(err)
-	}
-	return o.applied(ctx, "rules.apply", change.On, v, finding.Warnings(d, time.Now())), nil
-}
-
-// mayRepair reports whether the caller may put rules in the place of those that cannot be read: which rules others have
-// there, nobody knows.
-func mayRepair(ctx context.Context, err error) bool {
-	return api.Caller(ctx).Prefix == "" && errors.As(err, new(*versions.DamagedError))
+	out := &output[v1.Applied]{}
+	v, err := o.change(ctx, in.IfMatch, in.Body.Why, func(before versions.Version, c versions.Change) (v versions.Version, e v1.AuditEntry, err error) {
+		d, err := o.read(in.Body.Document)
+		if err != nil {
+			p := v1.NewProblem(http.StatusUnprocessableEntity, v1.CodeWrong, "nothing was changed: the document has mistakes")
+			p.Findings = finding.Mistakes(documentName, err)
+			return v, e, p
+		}
+		if err := o.within(ctx, before, d); err != nil {
+			return v, e, err
+		}
+		out.Body.Before, out.Body.Warnings = c.On, append([]finding.Finding{}, finding.Warnings(d, time.Now())...)
+		v, err = o.Store.Apply(ctx, d, c)
+		return v, v1.AuditEntry{What: "rules.apply", Before: number(c.On), After: number(v.Revision)}, err
+	})
+	out.ETag, out.Body.Version = tag(v), about(v)
+	return out, err
 }
 
 type rollbackInput struct {
-	IfMatch string `header:"If-Match" doc:"If it is sent: ETag of the newest rules, as GET /v1/rules has it."`
-	Body    v1.Rollback
+	Expect
+	Body v1.Rollback
 }
 
-func (o *operations) rollback(ctx context.Context, in *rollbackInput) (*appliedOutput, error) {
-	if err := o.kept(); err != nil {
-		return nil, err
-	}
-	change := versions.Change{Who: api.Caller(ctx).Name, Why: in.Body.Why}
-	if err := mayMatch(in.IfMatch, &change); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
-	defer cancel()
-	before, err := o.Store.Current(ctx)
-	if err != nil && (in.Body.Revision == 0 || !mayRepair(ctx, err)) {
-		return nil, problem(err)
-	}
-	if api.Caller(ctx).Prefix != "" {
-		earlier, err := o.Store.Earlier(ctx, in.Body.Revision, before)
-		if err != nil {
-			return nil, problem(err)
+func (o *operations) rollback(ctx context.Context, in *rollbackInput) (*output[v1.Applied], error) {
+	out := &output[v1.Applied]{Body: v1.Applied{Warnings: []finding.Finding{}}}
+	v, err := o.change(ctx, in.IfMatch, in.Body.Why, func(before versions.Version, c versions.Change) (v versions.Version, e v1.AuditEntry, err error) {
+		if c.On = cmp.Or(c.On, before.Revision); api.Caller(ctx).Prefix != "" {
+			earlier, err := o.Store.Earlier(ctx, in.Body.Revision, before)
+			if err != nil {
+				return v, e, err
+			}
+			d, err := o.documentOf(ctx, earlier)
+			if err == nil {
+				err = o.within(ctx, before, d)
+			}
+			if err != nil {
+				return v, e, err
+			}
 		}
-		text, err := o.Store.Document(ctx, earlier)
-		if err != nil {
-			return nil, problem(err)
-		}
-		d, err := o.read(ctx, o.changes, string(text))
-		if err == nil {
-			err = o.within(ctx, before, d)
-		}
-		if err != nil {
-			return nil, problem(err)
-		}
-		if change.On == 0 {
-			change.On = before.Revision // what was looked at
-		}
-	}
-	v, err := o.Store.Rollback(ctx, in.Body.Revision, change)
-	if err != nil {
-		return nil, problem(err)
-	}
-	return o.applied(ctx, "rules.rollback", before.Revision, v, nil), nil
+		out.Body.Before = before.Revision
+		v, err = o.Store.Rollback(ctx, in.Body.Revision, c)
+		return v, v1.AuditEntry{What: "rules.rollback", On: number(v.RollbackTo), Before: number(before.Revision), After: number(v.Revision)}, err
+	})
+	out.ETag, out.Body.Version = tag(v), about(v)
+	return out, err
 }
 
-// applied records a new version, deletes what nobody needs any more, and tells of both.
-func (o *operations) applied(ctx context.Context, what string, before uint64, v versions.Version, warnings []finding.Finding) *appliedOutput {
-	number := func(revision uint64) string { return "revision " + strconv.FormatUint(revision, 10) }
-	on := ""
-	if v.RollbackTo != 0 {
-		on = number(v.RollbackTo)
+type amendInput struct {
+	Expect
+	Body amend.Amendment
+}
+
+type removeInput struct {
+	Expect
+	Rule string   `query:"rule" required:"true"`
+	Key  []string `query:"key,explode" maxItems:"8" doc:"Of an override: a value for each part of the rule's key: key=a&key=b."`
+	Hash string   `query:"hash" doc:"Of the key instead."`
+	Why  string   `query:"why" required:"true" minLength:"1" maxLength:"2000"`
+}
+
+// addAmendments adds the operations on overrides, or on candidates.
+func (o *operations) addAmendments(kind amend.Kind, what string) {
+	name, path := string(kind), "/v1/"+string(kind)+"s"
+	live := func(method, do, summary string) huma.Operation {
+		op := operation(method, path, do+"-"+name, summary)
+		op.Description = "It is a new version of the rules with the same document, and is in force as fast as one."
+		return op
 	}
-	o.api.Record(ctx, v1.AuditEntry{What: what, On: on, Before: number(before), After: number(v.Revision), Why: v.Why})
-	_ = o.Store.Clean(ctx) // the next version cleans up what is left
-	return &appliedOutput{tag(v), v1.Applied{Version: *about(v), Before: before, Warnings: append([]finding.Finding{}, warnings...)}}
+	api.Add(o.api, access.Viewer, operation(http.MethodGet, path, "list-"+name+"s", "All "+name+"s that were set beside the document"),
+		stored(o, o.reads, func(ctx context.Context, _ *struct{}) (*output[v1.Amendments], error) {
+			v, d, err := o.Store.List(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return &output[v1.Amendments]{tag(v), v1.Amendments{Items: append([]amend.Entry{}, *d.List(kind)...)}}, nil
+		}))
+	api.Add(o.api, access.Operator, live(http.MethodPut, "put", "Set "+what+", for a time"),
+		stored(o, o.changes, func(ctx context.Context, in *amendInput) (*output[v1.Amended], error) {
+			return o.amend(ctx, name+".set", &in.Expect, &in.Body, amend.Set(kind, in.Body))
+		}))
+	api.Add(o.api, access.Operator, live(http.MethodDelete, "delete", "End "+what),
+		stored(o, o.changes, func(ctx context.Context, in *removeInput) (*output[v1.Amended], error) {
+			a := amend.Amendment{Rule: in.Rule, Key: in.Key, Hash: in.Hash, Why: in.Why}
+			return o.amend(ctx, name+".remove", &in.Expect, &a, amend.Remove(kind, a))
+		}))
+}
+
+// amend makes a version with another amendment.
+func (o *operations) amend(ctx context.Context, what string, on *Expect, a *amend.Amendment, edit amend.Edit) (*output[v1.Amended], error) {
+	if caller := api.Caller(ctx); !caller.May(a.Rule) {
+		return nil, notMine(&caller, "rule "+a.Rule)
+	}
+	gone := ""
+	v, err := o.change(ctx, on.IfMatch, a.Why, func(_ versions.Version, c versions.Change) (v versions.Version, e v1.AuditEntry, err error) {
+		v, gone, err = o.Store.Amend(ctx, edit, c)
+		return v, v1.AuditEntry{What: what, On: a.On(), Before: gone, After: v.Amends}, err
+	})
+	return &output[v1.Amended]{tag(v), v1.Amended{Version: about(v), Before: gone}}, err
 }

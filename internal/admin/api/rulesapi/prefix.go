@@ -1,12 +1,11 @@
 package rulesapi
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
+	"reflect"
+	"slices"
 
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/api"
@@ -22,67 +21,59 @@ func (o *operations) within(ctx context.Context, v versions.Version, d *rulefile
 	if caller.Prefix == "" {
 		return nil
 	}
-	was := []byte("rules: []\n")
-	if !v.Zero() {
-		var err error
-		if was, err = o.Store.Document(ctx, v); err != nil {
-			return err
-		}
-	}
-	before, err := o.read(ctx, o.changes, string(was))
+	before, err := o.documentOf(ctx, v)
 	if err != nil {
 		return errors.New("the rules in force cannot be compared with the new ones: " + err.Error())
 	}
 	if what := differs(&caller, before.Set, d.Set); what != "" {
-		return v1.NewProblem(http.StatusForbidden, v1.CodeForbidden, caller.Name+" may change rules whose names begin with "+caller.Prefix+
-			", and this changes "+what+"; nothing was changed")
+		return notMine(&caller, what)
 	}
 	return nil
 }
 
+// documentOf reads the document of a version; that of none has no rules.
+func (o *operations) documentOf(ctx context.Context, v versions.Version) (*rulefile.Document, error) {
+	text := []byte("rules: []\n")
+	if !v.Zero() {
+		var err error
+		if text, err = o.Store.Document(ctx, v); err != nil {
+			return nil, err
+		}
+	}
+	return o.read(string(text))
+}
+
+// notMine is the problem of a change that the prefix of the caller forbids.
+func notMine(c *access.Caller, what string) error {
+	return v1.NewProblem(http.StatusForbidden, v1.CodeForbidden, c.Name+" may change rules whose names begin with "+c.Prefix+
+		", and this changes "+what+"; nothing was changed")
+}
+
 // differs is what differs between two sets beside the rules that the caller may change; empty: nothing.
 func differs(c *access.Caller, a, b *rule.Set) string {
-	before, restBefore := others(c, a)
-	after, restAfter := others(c, b)
+	before, after := others(c, a), others(c, b)
 	for i := range max(len(before), len(after)) {
 		switch {
 		case i >= len(before):
-			return "rule " + after[i].name
-		case i >= len(after) || before[i].name != after[i].name || !bytes.Equal(before[i].text, after[i].text):
-			return "rule " + before[i].name + ", or its place"
+			return "rule " + after[i].Name
+		case i >= len(after) || !reflect.DeepEqual(before[i], after[i]):
+			return "rule " + before[i].Name + ", its place, or what lifts it"
 		}
 	}
-	if !maps.EqualFunc(restBefore, restAfter, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
+	if !reflect.DeepEqual(a.Regions(), b.Regions()) || a.Seed() != b.Seed() {
 		return "what belongs to no rule, such as regions"
 	}
 	return ""
 }
 
-// compiled is a rule in compiled form.
-type compiled struct {
-	name string
-	text json.RawMessage
-}
-
-// others are the rules of a set that a caller may not change, and what is beside the rules.
-func others(c *access.Caller, set *rule.Set) (rules []compiled, rest map[string]json.RawMessage) {
-	var texts []json.RawMessage
-	err := json.Unmarshal(set.Encode(), &rest)
-	if err == nil {
-		err = json.Unmarshal(rest["rules"], &texts)
-	}
-	delete(rest, "rules")
-	for _, text := range texts {
-		var r struct {
-			Name string `json:"name"`
-		}
-		err = errors.Join(err, json.Unmarshal(text, &r))
-		if !c.May(r.Name) {
-			rules = append(rules, compiled{r.Name, text})
+// others are the rules of a set that a caller may not change: an exempt rule changes those that it lifts, too.
+func others(c *access.Caller, set *rule.Set) (all []*rule.Rule) {
+	for i := range set.Len() {
+		r := set.Rule(i)
+		lifts := func(name string) bool { return !c.May(name) }
+		if !c.May(r.Name) || r.Mode == rule.Exempt && (len(r.From) == 0 || slices.ContainsFunc(r.From, lifts)) {
+			all = append(all, r)
 		}
 	}
-	if err != nil {
-		panic(err) // of what the package rule writes
-	}
-	return rules, rest
+	return all
 }

@@ -1,12 +1,9 @@
 // Package rulesapi has the operations of the admin API on rules: read them, check them, put them in force, go back, and
 // amend them with overrides and candidates.
 //
-//	rules.go     reading, and what the operations need
-//	change.go    new versions
-//	history.go   versions that are kept
-//	validate.go  a check without consequences
-//	amend.go     overrides and candidates
-//	prefix.go    callers who may change some rules only
+//	rules.go   reading and checking, and what the operations need
+//	change.go  new versions
+//	prefix.go  callers who may change some rules only
 package rulesapi
 
 import (
@@ -16,7 +13,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -40,8 +36,8 @@ type Store interface {
 	Document(ctx context.Context, v versions.Version) ([]byte, error)
 	Apply(ctx context.Context, d *rulefile.Document, c versions.Change) (versions.Version, error)
 	Rollback(ctx context.Context, revision uint64, c versions.Change) (versions.Version, error)
-	List(ctx context.Context, now time.Time) (versions.Listed, error)
-	Amend(ctx context.Context, edit amend.Edit, c versions.Change) (versions.Version, error)
+	List(ctx context.Context) (versions.Version, *amend.Document, error)
+	Amend(ctx context.Context, edit amend.Edit, c versions.Change) (v versions.Version, before string, err error)
 	Clean(ctx context.Context) error
 }
 
@@ -54,8 +50,18 @@ type Config struct {
 	InForce func() v1.InForce
 }
 
-// storeTime bounds the calls of the store for one operation.
-const storeTime = 20 * time.Second
+const (
+	// callTime bounds an operation.
+	callTime = 30 * time.Second
+	// maxBody has room for the largest document, each byte of which may be escaped by another one.
+	maxBody = 2*rulefile.MaxBytes + 64<<10
+	// bodyTime bounds how long a document may take to arrive.
+	bodyTime = time.Minute
+	// turnTime bounds how long a call waits for its turn.
+	turnTime = 10 * time.Second
+	// documentName names the document in findings.
+	documentName = "document"
+)
 
 // operations answers the calls.
 type operations struct {
@@ -66,57 +72,92 @@ type operations struct {
 	changes, reads chan struct{}
 }
 
+// output is an answer with the entity tag of the rules.
+type output[Body any] struct {
+	ETag string `header:"ETag" doc:"Revision of the newest version, as If-Match wants it."`
+	Body Body
+}
+
 // Add adds the operations to an API.
 func Add(a *api.API, c Config) {
 	o := &operations{Config: c, api: a, changes: make(chan struct{}, 1), reads: make(chan struct{}, 1)}
 	const path = "/v1/rules"
-	api.Add(a, access.Viewer, huma.Operation{
-		OperationID: "get-rules", Method: http.MethodGet, Path: path, Summary: "The newest rules, and what is in force",
-	}, o.get)
-	api.Add(a, access.Admin, huma.Operation{
-		OperationID: "put-rules", Method: http.MethodPut, Path: path, Summary: "Put rules in force, as a new version",
-		Description:  "Of two who change the same version, the second one gets 412, and nothing is changed.",
-		MaxBodyBytes: maxBody, BodyReadTimeout: bodyTime,
-	}, o.put)
-	api.Add(a, access.Viewer, huma.Operation{
-		OperationID: "validate-rules", Method: http.MethodPost, Path: path + ":validate", Summary: "Check rules: all mistakes and warnings",
-		MaxBodyBytes: maxBody, BodyReadTimeout: bodyTime,
-	}, o.validate)
-	api.Add(a, access.Viewer, huma.Operation{
-		OperationID: "list-versions", Method: http.MethodGet, Path: path + "/versions", Summary: "The last 100 versions of the rules",
-	}, o.list)
-	api.Add(a, access.Viewer, huma.Operation{
-		OperationID: "get-version", Method: http.MethodGet, Path: path + "/versions/{revision}", Summary: "A version of the rules",
-	}, o.version)
-	api.Add(a, access.Admin, huma.Operation{
-		OperationID: "rollback-rules", Method: http.MethodPost, Path: path + ":rollback", Summary: "Put the rules of an earlier version in force again, as a new version",
-	}, o.rollback)
-	o.addAmendments()
+	large := func(op huma.Operation) huma.Operation {
+		op.MaxBodyBytes, op.BodyReadTimeout = maxBody, bodyTime
+		return op
+	}
+	put := large(operation(http.MethodPut, path, "put-rules", "Put rules in force, as a new version"))
+	put.Description = "Of two who change the same version, the second one gets 412, and nothing is changed."
+	api.Add(a, access.Viewer, operation(http.MethodGet, path, "get-rules", "The newest rules, and what is in force"), o.get)
+	api.Add(a, access.Admin, put, stored(o, o.changes, o.put))
+	api.Add(a, access.Viewer, large(operation(http.MethodPost, path+":validate", "validate-rules", "Check rules: all mistakes and warnings")), o.validate)
+	api.Add(a, access.Viewer, operation(http.MethodGet, path+"/versions", "list-versions", "The last 100 versions of the rules"), stored(o, nil, o.list))
+	api.Add(a, access.Viewer, operation(http.MethodGet, path+"/versions/{revision}", "get-version", "A version of the rules"), stored(o, nil, o.version))
+	api.Add(a, access.Admin, operation(http.MethodPost, path+":rollback", "rollback-rules", "Put the rules of an earlier version in force again, as a new version"),
+		stored(o, o.changes, o.rollback))
+	o.addAmendments(amend.Override, "the limit of one key")
+	o.addAmendments(amend.Candidate, "a limit that is tried beside that of a rule, and refuses nothing")
 }
 
-type getOutput struct {
-	ETag string `header:"ETag" doc:"Revision of the newest version, as If-Match wants it."`
-	Body v1.Rules
+func operation(method, path, id, summary string) huma.Operation {
+	return huma.Operation{Method: method, Path: path, OperationID: id, Summary: summary}
 }
 
-func (o *operations) get(ctx context.Context, _ *struct{}) (*getOutput, error) {
-	out := &getOutput{Body: v1.Rules{Source: o.Source, InForce: o.InForce()}}
+// stored is an operation that needs the store, after those that are in the queue, unless it is nil. It does not end with the
+// call: who changes something and is gone would leave nobody who knows what is in force.
+func stored[In, Out any](o *operations, queue chan struct{}, do func(context.Context, *In) (*Out, error)) func(context.Context, *In) (*Out, error) {
+	return func(ctx context.Context, in *In) (*Out, error) {
+		if o.Store == nil {
+			return nil, o.readOnly()
+		}
+		if queue != nil {
+			end, err := turn(ctx, queue)
+			if err != nil {
+				return nil, err
+			}
+			defer end()
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
+		defer cancel()
+		out, err := do(ctx, in)
+		if err != nil {
+			return nil, problem(err)
+		}
+		return out, nil
+	}
+}
+
+// turn waits until no other call of a queue has a document parsed, and returns what ends the turn.
+func turn(ctx context.Context, queue chan struct{}) (end func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, turnTime)
+	defer cancel()
+	select {
+	case queue <- struct{}{}:
+		return func() { <-queue }, nil
+	case <-ctx.Done():
+		return nil, v1.NewProblem(http.StatusServiceUnavailable, v1.CodeTooMany, "other documents are being checked; try again")
+	}
+}
+
+func (o *operations) get(ctx context.Context, _ *struct{}) (*output[v1.Rules], error) {
+	out := &output[v1.Rules]{Body: v1.Rules{Source: o.Source, InForce: o.InForce()}}
 	if o.Store == nil {
 		return o.getFile(out)
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	v, err := o.Store.Current(ctx)
 	if err == nil && !v.Zero() {
 		var text []byte
 		text, err = o.Store.Document(ctx, v)
-		out.Body.Version, out.Body.Document = about(v), string(text)
+		newest := about(v)
+		out.Body.Version, out.Body.Document = &newest, string(text)
 	}
 	out.ETag = tag(v)
 	return out, problem(err)
 }
 
-func (o *operations) getFile(out *getOutput) (*getOutput, error) {
+func (o *operations) getFile(out *output[v1.Rules]) (*output[v1.Rules], error) {
 	if o.File == "" {
 		out.Body.Source, out.Body.Document = "none", "rules: []\n"
 		return out, nil
@@ -138,21 +179,86 @@ func (o *operations) getFile(out *getOutput) (*getOutput, error) {
 	return out, nil
 }
 
+type listInput struct {
+	api.Page
+	Before uint64 `query:"before" doc:"The value of next of the page before; 0: the newest."`
+}
+
+type listOutput struct{ Body v1.Versions }
+
+func (o *operations) list(ctx context.Context, in *listInput) (*listOutput, error) {
+	all, err := o.Store.History(ctx)
+	if damaged := new(versions.DamagedError); err != nil && !errors.As(err, &damaged) { // the others can be read
+		return nil, err
+	}
+	out := &listOutput{v1.Versions{Items: []v1.Version{}}}
+	for _, v := range all {
+		switch {
+		case in.Before != 0 && v.Revision >= in.Before:
+		case len(out.Body.Items) == in.Limit:
+			out.Body.Next = out.Body.Items[in.Limit-1].Revision
+			return out, nil
+		default:
+			out.Body.Items = append(out.Body.Items, about(v))
+		}
+	}
+	return out, nil
+}
+
+type versionInput struct {
+	Revision uint64 `path:"revision" minimum:"1"`
+}
+
+type versionOutput struct{ Body v1.VersionDocument }
+
+func (o *operations) version(ctx context.Context, in *versionInput) (*versionOutput, error) {
+	v, err := o.Store.Version(ctx, in.Revision)
+	if err != nil {
+		return nil, err
+	}
+	text, err := o.Store.Document(ctx, v)
+	return &versionOutput{v1.VersionDocument{Version: about(v), Document: string(text)}}, err
+}
+
+type validateInput struct{ Body v1.Document }
+
+type validateOutput struct{ Body v1.Validated }
+
+// validate finds what `weir validate` finds.
+func (o *operations) validate(ctx context.Context, in *validateInput) (*validateOutput, error) {
+	end, err := turn(ctx, o.reads)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	d, err := o.read(in.Body.Document)
+	if err != nil {
+		return &validateOutput{v1.Validated{Findings: finding.Mistakes(documentName, err)}}, nil
+	}
+	found := append([]finding.Finding{}, finding.Warnings(d, time.Now())...)
+	return &validateOutput{v1.Validated{OK: true, Version: d.Set.Version, Rules: d.Set.Len(), Findings: found}}, nil
+}
+
+// read parses a document as the source of the rules does.
+func (o *operations) read(text string) (*rulefile.Document, error) {
+	if o.Store == nil {
+		return rulefile.Read(documentName, []byte(text)) // a file may state its revision
+	}
+	return versions.Parse(documentName, []byte(text))
+}
+
 // about is a version as the API tells it.
-func about(v versions.Version) *v1.Version {
-	return &v1.Version{Revision: v.Revision, When: v.When, Who: v.Who, Why: v.Why, RollbackTo: v.RollbackTo, Amends: v.Amends, Size: v.Size, SHA256: v.SHA256}
+func about(v versions.Version) v1.Version {
+	return v1.Version{Revision: v.Revision, When: v.When, Who: v.Who, Why: v.Why, RollbackTo: v.RollbackTo, Amends: v.Amends, Size: v.Size, SHA256: v.SHA256}
 }
 
 // tag is the entity tag of the newest version; that of none is 0.
 func tag(v versions.Version) string { return strconv.Quote(strconv.FormatUint(v.Revision, 10)) }
 
-// kept refuses what needs a store of versions.
-func (o *operations) kept() error {
+// readOnly is the problem where no store keeps versions.
+func (o *operations) readOnly() error {
 	where := "--rules names no file"
-	switch {
-	case o.Store != nil:
-		return nil
-	case o.File != "":
+	if o.File != "" {
 		where = "the rules are in the file " + o.File + ", which is read again when it changes: edit it where it is"
 	}
 	return v1.NewProblem(http.StatusConflict, v1.CodeReadOnly, where+"; the API keeps and changes versions of rules only where they are in Consul (--rules consul:) or beside the state file (--rules store:)")
@@ -161,17 +267,12 @@ func (o *operations) kept() error {
 // problem is the problem that an error of a store is; nil: there is none.
 func problem(err error) error {
 	var lost *versions.LostError
-	var mistakes *wrongError
 	var amendment *versions.WrongError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, new(*v1.Problem)):
 		return err
-	case errors.As(err, &mistakes):
-		p := v1.NewProblem(http.StatusUnprocessableEntity, v1.CodeWrong, "nothing was changed: the document has mistakes")
-		p.Findings = finding.Mistakes(documentName, mistakes.error)
-		return p
 	case errors.As(err, &lost):
 		return v1.NewProblem(http.StatusPreconditionFailed, v1.CodeChanged, err.Error()).With("ETag", tag(lost.Winner))
 	case errors.Is(err, amend.ErrNone):
@@ -186,25 +287,4 @@ func problem(err error) error {
 		detail += "; this is the token of the program, which needs a policy for what the API shall change"
 	}
 	return v1.NewProblem(http.StatusServiceUnavailable, v1.CodeStore, detail+"; the rules in force stay")
-}
-
-// mayMatch is matches for a change that may be made of whatever is the newest.
-func mayMatch(header string, c *versions.Change) error {
-	if header == "" {
-		return nil
-	}
-	return matches(header, c)
-}
-
-// matches reads If-Match into what a change was made of.
-func matches(header string, c *versions.Change) error {
-	if header == "" {
-		return v1.NewProblem(http.StatusPreconditionRequired, v1.CodePrecondition, "If-Match is missing; send the ETag of the rules that you have changed, as GET /v1/rules has it")
-	}
-	revision, err := strconv.ParseUint(strings.Trim(strings.TrimPrefix(header, "W/"), `"`), 10, 64)
-	if err != nil {
-		return v1.NewProblem(http.StatusBadRequest, v1.CodePrecondition, "If-Match must be one ETag, as GET /v1/rules has it")
-	}
-	c.On, c.First = revision, revision == 0
-	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/weirlimit/weir/internal/admin/api"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/consul"
+	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/finding"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
@@ -308,6 +309,19 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
+// With a prefix nobody changes limits of single keys of other rules, or lifts them.
+func TestPrefixReach(t *testing.T) {
+	t.Parallel()
+	w := inStore(t)
+	const others = "rules:\n- { name: a, key: [client_ip], limit: 5/1m, overrides: [{ key: [192.0.2.1], limit: %d/1m }] }\n- { name: team-a, key: [client_ip], limit: 5/1m }\n%s"
+	etag, _ := w.put("ann", `"0"`, fmt.Sprintf(others, 9, ""), "all")
+	w.refused("team", etag, fmt.Sprintf(others, 900, ""), 403, v1.CodeForbidden, "this changes rule a")
+	for _, from := range []string{"", ", from: [a]", ", from: [team-a, a]"} {
+		w.refused("team", etag, fmt.Sprintf(others, 9, "- { name: team-x, mode: exempt, match: { path: / }"+from+" }\n"), 403, v1.CodeForbidden, "or what lifts it")
+	}
+	w.put("team", etag, fmt.Sprintf(others, 9, "- { name: team-x, mode: exempt, match: { path: / }, from: [team-a] }\n"), "mine")
+}
+
 // A check finds all mistakes with their places, and warnings, and takes nothing for that but a viewer.
 func TestValidate(t *testing.T) {
 	t.Parallel()
@@ -367,12 +381,12 @@ type slow struct {
 	inside, most atomic.Int64
 }
 
-func (s *slow) List(ctx context.Context, now time.Time) (versions.Listed, error) {
+func (s *slow) List(ctx context.Context) (versions.Version, *amend.Document, error) {
 	s.most.Store(max(s.most.Load(), s.inside.Add(1)))
 	defer s.inside.Add(-1)
 	s.began <- struct{}{}
 	<-s.goOn
-	return s.Store.List(ctx, now)
+	return s.Store.List(ctx)
 }
 
 // Of viewers one at a time has the document parsed, whatever it is for. Admins wait for none of them.
@@ -395,7 +409,7 @@ func TestTurns(t *testing.T) {
 	}
 	began := time.Now()
 	w.put("ann", etag, document(6, "a"), "meanwhile")
-	if took := time.Since(began); took > parseWait/2 {
+	if took := time.Since(began); took > turnTime/2 {
 		t.Errorf("an admin waits for viewers: %v", took)
 	}
 	close(store.goOn)

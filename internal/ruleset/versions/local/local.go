@@ -22,110 +22,71 @@ import (
 const (
 	// lockTime is how long a call waits for another process to give the file back.
 	lockTime = 50 * time.Millisecond
-	// retryTime is the time between two tries to follow a key after an error.
-	retryTime = time.Second
+	// lookEvery is the time between two looks at a key that is followed.
+	lookEvery = 100 * time.Millisecond
 )
 
-// InUseError is that another process has the file.
-type InUseError struct{ Path string }
-
-func (e *InUseError) Error() string {
-	return e.Path + " is in use by another process: rules in store: are for one replica; stop the other one, or give each replica rules: consul: or a rules file"
-}
-
-// KV is the store in a file. Make it with [New]. It has the calls of [consul.KV], with their meaning. The file is opened,
-// or made, at the first call that finds it free. A value has its index, 8 bytes, before it.
+// KV is the store in a file. Make it with [New]. It has the calls of [consul.KV], with their meaning. Each call opens the
+// file, or makes it, if it is not open: what is in use by another process is used when that one ends. A value has its
+// index, 8 bytes, before it.
 type KV struct {
 	path string
 
-	mu      sync.Mutex
-	db      *bbolt.DB     // nil: it is not open
-	changed chan struct{} // is closed at the next change
+	mu     sync.Mutex
+	db     *bbolt.DB // nil: it is not open
+	closed bool
 }
 
 // New makes a store of the file at path. It opens nothing.
-func New(path string) *KV { return &KV{path: path, changed: make(chan struct{})} }
+func New(path string) *KV { return &KV{path: path} }
 
-// Open opens the file, if it is not open. The error is an [InUseError] if another process has it.
-func (k *KV) Open() error {
-	_, err := k.open()
-	return err
-}
-
-// Close gives the file back.
+// Close gives the file back. Later calls fail.
 func (k *KV) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.db == nil {
+	if k.closed = true; k.db == nil {
 		return nil
 	}
-	err := k.db.Close()
-	k.db = nil
-	return err
+	return k.db.Close()
 }
 
 var bucket = []byte("weir")
 
-func (k *KV) open() (*bbolt.DB, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.db != nil {
-		return k.db, nil
-	}
-	err := os.MkdirAll(filepath.Dir(k.path), 0o700)
-	var db *bbolt.DB
-	if err == nil {
-		err = undamaged(func() (err error) {
-			db, err = bbolt.Open(k.path, 0o600, &bbolt.Options{Timeout: lockTime})
-			return err
-		})
-	}
-	if err == nil {
-		err = undamaged(func() error {
-			return db.Update(func(tx *bbolt.Tx) error {
-				_, err := tx.CreateBucketIfNotExists(bucket)
-				return err
-			})
-		})
-		if err != nil {
-			_ = db.Close() // nothing was written
-		}
-	}
+// open opens the file. The caller holds the mutex.
+func (k *KV) open() error {
 	switch {
-	case errors.Is(err, failed.ErrTimeout):
-		return nil, &InUseError{k.path}
-	case err != nil:
-		return nil, fmt.Errorf("rules: %s: %w", k.path, err)
+	case k.closed:
+		return errors.New("is closed: the process ends")
+	case k.db != nil:
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(k.path), 0o700); err != nil {
+		return err
+	}
+	db, err := bbolt.Open(k.path, 0o600, &bbolt.Options{Timeout: lockTime})
+	if errors.Is(err, failed.ErrTimeout) {
+		return errors.New("is in use by another process: rules in store: are for one replica; stop the other one, or give each replica rules: consul: or a rules file")
 	}
 	k.db = db
-	return db, nil
+	return err
 }
 
-// read runs calls that read, which see one state of the store.
-func (k *KV) read(calls func(*bbolt.Bucket)) error {
-	db, err := k.open()
-	if err == nil {
-		err = undamaged(func() error {
-			return db.View(func(tx *bbolt.Tx) error {
-				calls(tx.Bucket(bucket))
-				return nil
-			})
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("cannot read the versions of the rules: %w", err)
-	}
-	return nil
-}
-
-// undamaged runs calls of the library, which panics where it meets a page that it did not write.
-func undamaged(calls func() error) (err error) {
+// use runs calls in a transaction of all of them, View or Update.
+func (k *KV) use(transaction func(*bbolt.DB, func(*bbolt.Tx) error) error, calls func(*bbolt.Tx) error) (err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	defer func() {
-		if found := recover(); found != nil {
-			err = fmt.Errorf("the file is damaged: %v; move it away, and apply the rules again", found)
+		if found := recover(); found != nil { // the library panics where it meets a page that it did not write
+			err = fmt.Errorf("is damaged: %v; move it away, and apply the rules again", found)
+		}
+		if err != nil && !errors.Is(err, errUnmet) {
+			err = fmt.Errorf("versions of the rules: %s %w", k.path, err)
 		}
 	}()
-	return calls()
+	if err := k.open(); err != nil {
+		return err
+	}
+	return transaction(k.db, calls)
 }
 
 // pairOf is the pair of a key; value nil: there is no such key.
@@ -137,8 +98,14 @@ func pairOf(key, value []byte) consul.Pair {
 }
 
 // Get reads a key.
-func (k *KV) Get(_ context.Context, key string) (p consul.Pair, err error) {
-	err = k.read(func(b *bbolt.Bucket) { p = pairOf([]byte(key), b.Get([]byte(key))) })
+func (k *KV) Get(_ context.Context, key string) (consul.Pair, error) {
+	p := consul.Pair{Key: key}
+	err := k.use((*bbolt.DB).View, func(tx *bbolt.Tx) error {
+		if b := tx.Bucket(bucket); b != nil {
+			p = pairOf([]byte(key), b.Get([]byte(key)))
+		}
+		return nil
+	})
 	return p, err
 }
 
@@ -155,11 +122,16 @@ func (k *KV) Keys(_ context.Context, prefix string) (all []string, err error) {
 }
 
 func (k *KV) each(prefix string, do func(key, value []byte)) error {
-	return k.read(func(b *bbolt.Bucket) {
+	return k.use((*bbolt.DB).View, func(tx *bbolt.Tx) error {
+		b := tx.Bucket(bucket)
+		if b == nil {
+			return nil
+		}
 		c := b.Cursor()
-		for key, value := c.Seek([]byte(prefix)); bytes.HasPrefix(key, []byte(prefix)) && key != nil; key, value = c.Next() {
+		for key, value := c.Seek([]byte(prefix)); key != nil && bytes.HasPrefix(key, []byte(prefix)); key, value = c.Next() {
 			do(key, value)
 		}
+		return nil
 	})
 }
 
@@ -174,23 +146,17 @@ var errUnmet = errors.New("unmet")
 
 // Commit makes a change as a whole or not at all, and reports whether it did. It is on the disk then.
 func (k *KV) Commit(_ context.Context, c consul.Change) (bool, error) {
-	db, err := k.open()
-	if err == nil {
-		err = undamaged(func() error {
-			return db.Update(func(tx *bbolt.Tx) error { return change(tx.Bucket(bucket), &c) })
-		})
-	}
-	switch {
-	case errors.Is(err, errUnmet):
+	err := k.use((*bbolt.DB).Update, func(tx *bbolt.Tx) error {
+		b, err := tx.CreateBucketIfNotExists(bucket)
+		if err != nil {
+			return err
+		}
+		return change(b, &c)
+	})
+	if errors.Is(err, errUnmet) {
 		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("cannot write the versions of the rules: %w", err)
 	}
-	k.mu.Lock()
-	close(k.changed)
-	k.changed = make(chan struct{})
-	k.mu.Unlock()
-	return true, nil
+	return err == nil, err
 }
 
 func change(b *bbolt.Bucket, c *consul.Change) error {
@@ -206,14 +172,10 @@ func change(b *bbolt.Bucket, c *consul.Change) error {
 	}
 	index, err := b.NextSequence()
 	for _, p := range c.Set {
-		if err == nil {
-			err = b.Put([]byte(p.Key), append(binary.BigEndian.AppendUint64(nil, index), p.Value...))
-		}
+		err = errors.Join(err, b.Put([]byte(p.Key), append(binary.BigEndian.AppendUint64(nil, index), p.Value...)))
 	}
 	for _, key := range c.Delete {
-		if err == nil {
-			err = b.Delete([]byte(key))
-		}
+		err = errors.Join(err, b.Delete([]byte(key)))
 	}
 	return err
 }
@@ -221,24 +183,15 @@ func change(b *bbolt.Bucket, c *consul.Change) error {
 // Follow calls changed with a key's value now, at each change, and again soon for as long as changed returns an error, or
 // the file is in use. It returns when ctx ends.
 func (k *KV) Follow(ctx context.Context, key string, changed func(context.Context, consul.Pair) error) error {
-	for last, known := uint64(0), false; ctx.Err() == nil; {
-		k.mu.Lock()
-		news := k.changed
-		k.mu.Unlock()
+	for last, known := uint64(0), false; ; {
 		p, err := k.Get(ctx, key)
 		if err == nil && (!known || p.Index != last) {
-			err = changed(ctx, p)
-			last, known = p.Index, err == nil
-		}
-		var again <-chan time.Time
-		if err != nil {
-			again = time.After(retryTime)
+			last, known = p.Index, changed(ctx, p) == nil
 		}
 		select {
 		case <-ctx.Done():
-		case <-news:
-		case <-again:
+			return nil
+		case <-time.After(lookEvery):
 		}
 	}
-	return nil
 }
