@@ -27,6 +27,7 @@ var (
 // of overrides by attribute in which something is counted. The key is the canonical one: the parts joined by '|'. Of a
 // rule that hashes keys it may be the hash, as keys are shown, behind \h. A key that nobody used has an unused
 // counter. Of a rule with scope: global a region reads what the aggregator has left.
+// With [ErrElsewhere] there is one, which has nothing but how the key is counted.
 func (s *Service) Peek(ctx context.Context, rule string, key []byte) ([]v1.Counter, error) {
 	return s.operate(ctx, engine.Look, rule, key)
 }
@@ -53,11 +54,11 @@ func (s *Service) operate(ctx context.Context, op engine.Op, name string, key []
 	var of []int // the counter of each ask
 	for _, name := range rules.expanded[name] {
 		counted, err := rules.counters(name, key, now)
-		if err == nil {
-			err = s.mayOperate(op, counted[0].policy)
-		}
 		if err != nil {
 			return nil, fmt.Errorf("rule %q: %w", name, err)
+		}
+		if err := s.mayOperate(op, counted[0].policy); err != nil {
+			return []v1.Counter{{Rule: name, Counted: counted[0].Counted}}, fmt.Errorf("rule %q: %w", name, err)
 		}
 		for _, c := range counted {
 			if all = append(all, c.Counter); !c.Unlimited {

@@ -71,11 +71,12 @@ func (o *operations) peek(ctx context.Context, in *peekInput) (*countersOutput, 
 	bounded, cancel := context.WithTimeout(ctx, countersTime)
 	defer cancel()
 	all, err := o.Service.Peek(bounded, in.Body.Rule, key)
-	out := &countersOutput{v1.Counters{Items: append([]v1.Counter{}, all...)}}
+	out := &countersOutput{v1.Counters{Items: []v1.Counter{}}}
+	if err == nil {
+		out.Body.Items = all
+	}
 	if in.Body.Watch && (err == nil || errors.Is(err, service.ErrElsewhere)) {
-		if len(all) > 0 {
-			key = []byte(all[0].Counted) // hashed, if the rule does so
-		}
+		key = []byte(all[0].Counted) // hashed, if the rule does so
 		out.Body.PoPs, err = liveapi.ByPoP(ctx, o.Desk, in.Body.Rule, key)
 		return out, err
 	}

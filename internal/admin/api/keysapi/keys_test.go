@@ -179,7 +179,7 @@ func TestPeekAndReset(t *testing.T) {
 
 // Who watches a key sees what each PoP decided last for it, also of a rule that PoPs count alone. Without traffic there is nothing.
 func TestPeekByPoP(t *testing.T) {
-	w := newWorld(t, rules, false)
+	w := newWorld(t, rules+"- { name: secret, key: [{ header: x-user }], limit: 5/1m, scope: pop, hash: true }\n", false)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = w.desk.Run(ctx) })
@@ -193,6 +193,8 @@ func TestPeekByPoP(t *testing.T) {
 					{Rule: "login", Key: []byte("192.0.2.1|bob"), Outcome: quotapb.Outcome_OUTCOME_DENIED, RetryAfterMs: uint64(n + 1)},
 					{Rule: "login", Key: []byte("192.0.2.1|eve"), Outcome: quotapb.Outcome_OUTCOME_ADMITTED},
 					{Rule: "pop", Key: []byte("192.0.2.1"), Outcome: quotapb.Outcome_OUTCOME_ADMITTED, Remaining: 4},
+					{Rule: "secret", Key: []byte(`\h1b7eca0b5118a0aaa9b83cb6242a224c`), Outcome: quotapb.Outcome_OUTCOME_ADMITTED},
+					{Rule: "secret", Key: []byte("bob"), Outcome: quotapb.Outcome_OUTCOME_DENIED}, // nobody is asked for this
 				} {
 					m.Decisions = append(m.Decisions, d)
 				}
@@ -205,10 +207,11 @@ func TestPeekByPoP(t *testing.T) {
 	})
 	t.Cleanup(func() { cancel(); running.Wait() })
 	var looking sync.WaitGroup
-	for want, key := range map[string]v1.Key{
-		"2: fra1 denied 2, ham2 denied 1, ":     {Rule: "login", Counted: "192.0.2.1|bob"},
-		"0: fra1 admitted 0, ham2 admitted 0, ": {Rule: "pop", Counted: "192.0.2.1"},
-		"1: ":                                   {Rule: "hidden", Counted: "eve"},
+	for key, want := range map[v1.Key]string{
+		{Rule: "login", Counted: "192.0.2.1|bob"}: "2: fra1 denied 2, ham2 denied 1, ",
+		{Rule: "pop", Counted: "192.0.2.1"}:       "0: fra1 admitted 0, ham2 admitted 0, ",
+		{Rule: "secret", Counted: "bob"}:          "0: fra1 admitted 0, ham2 admitted 0, ",
+		{Rule: "hidden", Counted: "eve"}:          "1: ",
 	} {
 		looking.Go(func() {
 			var got v1.Counters
