@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -32,9 +33,10 @@ const (
 type KV struct {
 	path string
 
-	mu     sync.Mutex
-	db     *bbolt.DB // nil: it is not open
-	closed bool
+	mu      sync.Mutex
+	db      *bbolt.DB // nil: it is not open
+	damaged error     // what the library met, after which it may hold locks; nil: nothing
+	closed  bool
 }
 
 // New makes a store of the file at path. It opens nothing.
@@ -44,7 +46,7 @@ func New(path string) *KV { return &KV{path: path} }
 func (k *KV) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closed = true; k.db == nil {
+	if k.closed = true; k.db == nil || k.damaged != nil {
 		return nil
 	}
 	return k.db.Close()
@@ -55,6 +57,8 @@ var bucket = []byte("weir")
 // open opens the file. The caller holds the mutex.
 func (k *KV) open() error {
 	switch {
+	case k.damaged != nil:
+		return k.damaged
 	case k.closed:
 		return errors.New("is closed: the process ends")
 	case k.db != nil:
@@ -75,9 +79,11 @@ func (k *KV) open() error {
 func (k *KV) use(transaction func(*bbolt.DB, func(*bbolt.Tx) error) error, calls func(*bbolt.Tx) error) (err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // where the disk does not give a page
 	defer func() {
 		if found := recover(); found != nil { // the library panics where it meets a page that it did not write
-			err = fmt.Errorf("is damaged: %v; move it away, and apply the rules again", found)
+			k.damaged = fmt.Errorf("is damaged: %v; move it away, start anew, and apply the rules again", found)
+			err = k.damaged
 		}
 		if err != nil && !errors.Is(err, errUnmet) {
 			err = fmt.Errorf("versions of the rules: %s %w", k.path, err)

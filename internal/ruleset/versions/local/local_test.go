@@ -96,3 +96,38 @@ func TestDamagedFile(t *testing.T) {
 		t.Error("no page is needed")
 	}
 }
+
+// A file that is cut off, before it is opened or while it is open, is an error of each call that says so, and not the end of
+// the process.
+func TestCutFile(t *testing.T) {
+	for _, open := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "rules.db")
+		kv := New(path)
+		for i := range 200 {
+			if err := kv.Put(t.Context(), fmt.Sprintf("a/%03d", i), bytes.Repeat([]byte{byte(i)}, 3000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !open {
+			if err := kv.Close(); err != nil {
+				t.Fatal(err)
+			}
+			kv = New(path)
+		}
+		if err := os.Truncate(path, 4*int64(os.Getpagesize())); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			_, readErr := kv.List(t.Context(), "a/")
+			_, writeErr := kv.Commit(t.Context(), consul.Change{Set: []consul.Pair{{Key: "a/000", Value: []byte("1")}}})
+			for _, err := range []error{readErr, writeErr} {
+				if err == nil || !strings.Contains(err.Error(), path+" is damaged") {
+					t.Errorf("open: %v: %v", open, err)
+				}
+			}
+		}
+		if err := kv.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
