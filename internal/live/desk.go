@@ -267,5 +267,8 @@ func join(a, b *quotapb.Tap) *quotapb.Tap {
 	if a.Outcome == b.Outcome {
 		both.Outcome = a.Outcome
 	}
+	if a.Rule != b.Rule || !slices.Equal(a.Key, b.Key) || a.Outcome != b.Outcome {
+		both.PerSecond = wire.MaxDecisions // chance picks among more than each of them wants
+	}
 	return both
 }

@@ -184,7 +184,7 @@ func TestTap(t *testing.T) {
 			t.Errorf("%+v", a.Tap)
 		}
 		_, other := d.Begin(t.Context(), &quotapb.Tap{Rule: "login", Outcome: quotapb.Outcome_OUTCOME_ADMITTED, PerSecond: 10})
-		if a = take(t, d, report("fra1", 1)); a.Tap == nil || a.Tap.Rule != "login" || len(a.Tap.Key) != 0 || a.Tap.Outcome != 0 || a.Tap.PerSecond != 25 {
+		if a = take(t, d, report("fra1", 1)); a.Tap == nil || a.Tap.Rule != "login" || len(a.Tap.Key) != 0 || a.Tap.Outcome != 0 || a.Tap.PerSecond != 250 {
 			t.Errorf("%+v", a.Tap)
 		}
 		other()
