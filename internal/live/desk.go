@@ -74,7 +74,6 @@ type Desk struct {
 	mu      sync.Mutex
 	viewers map[*viewer]time.Time // until when
 	above   *quotapb.Tap          // what the tier above taps, by its last answer; nil: nothing
-	since   time.Time             // when the first watch of this row of watches was seen
 
 	viewing sync.Mutex       // is held while a view is made
 	view    *View            // the last one
@@ -85,8 +84,8 @@ type Desk struct {
 
 // watch is that somebody watches in the tier.
 type watch struct {
-	until time.Time
-	tap   *quotapb.Tap // PerSecond of all holders together; nil: nobody taps
+	since, until time.Time    // when it was first seen, without a break
+	tap          *quotapb.Tap // PerSecond of all holders together; nil: nobody taps
 }
 
 // viewer is one who watches.
@@ -171,7 +170,8 @@ func (d *Desk) renew(ctx context.Context) {
 		n.ID, tap, some = upNote+d.id, join(tap, d.above), true
 	}
 	d.mu.Unlock()
-	if n.Text = encode(&quotapb.ReportResponse{Protocol: wire.Protocol, Tap: tap}); some {
+	if some {
+		n.Text = encode(&quotapb.ReportResponse{Protocol: wire.Protocol, Tap: tap})
 		d.put(ctx, d.config.Watches, n)
 	}
 }
@@ -189,8 +189,10 @@ func (d *Desk) learn(ctx context.Context) (first bool) {
 		d.note(ctx, err)
 		return false // what was watched is until its time is over
 	}
-	var w watch
-	least := ""
+	w, least := watch{since: time.Now()}, ""
+	if before := d.watching(); before != nil {
+		w.since = before.since
+	}
 	for _, n := range notes {
 		one := new(quotapb.ReportResponse)
 		if proto.Unmarshal(n.Text, one) != nil || !wire.Supported(one.Protocol) {
@@ -203,16 +205,6 @@ func (d *Desk) learn(ctx context.Context) (first bool) {
 		if strings.HasPrefix(n.ID, upNote) && (least == "" || n.ID < least) {
 			least = n.ID
 		}
-	}
-	before := d.watching()
-	d.mu.Lock()
-	if d.since.IsZero() || before == nil {
-		d.since = time.Now()
-	}
-	d.mu.Unlock()
-	if w.until.IsZero() {
-		d.watch.Store(nil)
-		return false
 	}
 	d.watch.Store(&w)
 	return least == upNote+d.id
@@ -229,7 +221,7 @@ func (d *Desk) watching() *watch {
 
 // WatchMs is for how many milliseconds from now somebody watches, as holders are told; 0: nobody does.
 func (d *Desk) WatchMs() uint32 {
-	w := d.watch.Load()
+	w := d.watching()
 	if w == nil {
 		return 0
 	}

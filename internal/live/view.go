@@ -88,11 +88,9 @@ func (d *Desk) viewOf(notes []Note, now int64) *View {
 	case d.config.Region != "":
 		v.Of = "region " + d.config.Region
 	}
-	d.mu.Lock()
-	if d.watching() != nil {
-		v.Watched = time.Since(d.since)
+	if w := d.watching(); w != nil {
+		v.Watched = time.Since(w.since)
 	}
-	d.mu.Unlock()
 	for _, n := range notes {
 		p := part{id: n.ID, at: n.At, silent: max(time.Duration(now-n.At)*time.Millisecond, 0), m: new(quotapb.ReportRequest)}
 		if n.ID == "" || proto.Unmarshal(n.Text, p.m) != nil {
