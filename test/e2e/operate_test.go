@@ -421,15 +421,14 @@ func (w *operated) liar() {
 		_, err := lies.client.Report(w.Context(), connect.NewRequest(m))
 		return err
 	}
-	as := func(*quotapb.ReportRequest) {}
-	for name, change := range map[string]func(*quotapb.ReportRequest){
-		"another member":  func(m *quotapb.ReportRequest) { m.Members[0].Name = "pop-1" },
-		"an aggregator":   func(m *quotapb.ReportRequest) { m.Members[0].Kind = quotapb.MemberKind_MEMBER_KIND_AGGREGATOR },
-		"several members": func(m *quotapb.ReportRequest) { m.Members = append(m.Members, m.Members[0]) },
-	} {
-		if err := lie("pop-2", change); connect.CodeOf(err) != connect.CodeInvalidArgument {
-			w.Errorf("%s: %v", name, err)
-		}
+	others := func(m *quotapb.ReportRequest) {
+		of := m.Members[0]
+		of.Kind, of.Name = quotapb.MemberKind_MEMBER_KIND_AGGREGATOR, "pop-1"
+		m.Members = append(m.Members, of)
+	}
+	err := lie("pop-2", func(m *quotapb.ReportRequest) { m.Keys[0].Key = make([]byte, 129) })
+	if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "KeyRate.key: it is out of its bounds") {
+		w.Errorf("a long key: %v", err)
 	}
 	var lying sync.WaitGroup
 	lying.Go(func() {
@@ -438,7 +437,7 @@ func (w *operated) liar() {
 			case <-stop:
 				return
 			case <-time.After(500 * time.Millisecond):
-				if err := lie("pop-2", as); err != nil {
+				if err := lie("pop-2", others); err != nil {
 					w.Error(err)
 				}
 			}
