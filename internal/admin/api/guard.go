@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"mime"
 	"net"
 	"net/http"
 	"slices"
@@ -29,11 +28,7 @@ const StreamPath = "/v1/stream"
 
 // Handler serves what is below /v1/.
 func (a *API) Handler() http.Handler {
-	admit := func(r *http.Request) (access.Caller, *v1.Problem) {
-		caller, p := a.admit(r)
-		return caller, cmp.Or(p, jsonOnly(r))
-	}
-	return a.guarded(admit, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return a.guarded(a.admit, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != StreamPath {
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // a test's recorder has none
 			a.mux.ServeHTTP(w, r)
@@ -182,17 +177,6 @@ func (a *API) isHost(host string) bool {
 	}
 	return net.ParseIP(strings.Trim(host, "[]")) != nil || strings.EqualFold(host, "localhost") ||
 		slices.ContainsFunc(a.cfg.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
-}
-
-// jsonOnly refuses changes in another format: pages of other origins can send these without being asked.
-func jsonOnly(r *http.Request) *v1.Problem {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		return nil
-	}
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return v1.NewProblem(http.StatusUnsupportedMediaType, v1.CodeNotJSON, "a change needs the header Content-Type: application/json")
-	}
-	return nil
 }
 
 // refuse answers with a problem. Who has no right to call, or calls too often, needs a new connection for the next call.

@@ -143,7 +143,7 @@ func cell(field string, value any) string {
 		return ""
 	case string:
 		if when, err := time.Parse(time.RFC3339, v); err == nil && (field == "when" || field == "until") {
-			return When(when)
+			return when.Format(time.DateTime)
 		}
 		return v
 	case bool:
@@ -173,15 +173,8 @@ func cell(field string, value any) string {
 
 // ago is a time in milliseconds, for people.
 func ago(ms uint64) string {
-	d := time.Duration(min(ms, 1<<40)) * time.Millisecond
-	if d > time.Minute {
-		return d.Round(time.Second).String()
-	}
-	return d.Round(100 * time.Millisecond).String()
+	return (time.Duration(min(ms, 1<<40)) * time.Millisecond).Round(100 * time.Millisecond).String()
 }
-
-// When is a time as tables have it.
-func When(t time.Time) string { return t.Format(time.DateTime) }
 
 // safe is a text in one line, in which what a terminal does not print is escaped: whoever sends requests chooses keys.
 func safe(text string) string { return Escaped(text, "") }

@@ -19,46 +19,50 @@ type Versions struct{ *client.Client }
 
 const rulesPath = "/v1/rules"
 
+// found is what answers have of a version. A [v1.Version] has the fields of a [versions.Version].
+type found struct {
+	Version  versions.Version `json:"version"`
+	Document string           `json:"document"`
+}
+
 // Current is the newest version; a zero one if there is none.
 func (s Versions) Current(ctx context.Context) (versions.Version, error) {
-	var rules v1.Rules
-	if _, err := s.Do(ctx, client.Call{Path: rulesPath}, &rules); err != nil || rules.Version == nil {
-		return versions.Version{}, err
-	}
-	return version(rules.Version), nil
+	f, _, err := s.get(ctx, "")
+	return f.Version, err
+}
+
+// get gets a version and its document, with the ETag of the answer.
+func (s Versions) get(ctx context.Context, path string) (f found, etag string, err error) {
+	etag, err = s.Do(ctx, client.Call{Path: rulesPath + path}, &f)
+	return f, etag, err
 }
 
 // History are the versions that are kept, the newest first.
 func (s Versions) History(ctx context.Context) (all []versions.Version, err error) {
-	page := v1.Versions{}
-	for first := true; first || page.Next != 0; first = false {
-		query := url.Values{"limit": {"100"}, "before": {strconv.FormatUint(page.Next, 10)}}
-		page = v1.Versions{}
+	for next, first := uint64(0), true; first || next != 0; first = false {
+		var page struct {
+			Items []versions.Version `json:"items"`
+			Next  uint64             `json:"next"`
+		}
+		query := url.Values{"limit": {"100"}, "before": {strconv.FormatUint(next, 10)}}
 		if _, err := s.Do(ctx, client.Call{Path: rulesPath + "/versions?" + query.Encode()}, &page); err != nil {
 			return nil, err
 		}
-		for i := range page.Items {
-			all = append(all, version(&page.Items[i]))
-		}
+		all, next = append(all, page.Items...), page.Next
 	}
 	return all, nil
 }
 
 // Version is one that is kept.
 func (s Versions) Version(ctx context.Context, revision uint64) (versions.Version, error) {
-	found, err := s.at(ctx, revision)
-	return version(&found.Version), err
+	f, _, err := s.get(ctx, fmt.Sprint("/versions/", revision))
+	return f.Version, err
 }
 
 // Document is that of a version.
 func (s Versions) Document(ctx context.Context, v versions.Version) ([]byte, error) {
-	found, err := s.at(ctx, v.Revision)
-	return []byte(found.Document), err
-}
-
-func (s Versions) at(ctx context.Context, revision uint64) (found v1.VersionDocument, err error) {
-	_, err = s.Do(ctx, client.Call{Path: fmt.Sprint(rulesPath, "/versions/", revision)}, &found)
-	return found, err
+	f, _, err := s.get(ctx, fmt.Sprint("/versions/", v.Revision))
+	return []byte(f.Document), err
 }
 
 // Earlier is the version that [Versions.Rollback] goes back to.
@@ -78,7 +82,7 @@ func (s Versions) Apply(ctx context.Context, d *rulefile.Document, c versions.Ch
 	etag := strconv.Quote(strconv.FormatUint(c.On, 10))
 	if c.On == 0 {
 		var err error
-		if etag, err = s.Do(ctx, client.Call{Path: rulesPath}, nil); err != nil {
+		if _, etag, err = s.get(ctx, ""); err != nil {
 			return versions.Version{}, err
 		}
 	}
@@ -91,14 +95,7 @@ func (s Versions) Rollback(ctx context.Context, revision uint64, c versions.Chan
 }
 
 func (s Versions) change(ctx context.Context, call client.Call) (versions.Version, error) {
-	var applied v1.Applied
-	_, err := s.Do(ctx, call, &applied)
-	return version(&applied.Version), err
-}
-
-func version(v *v1.Version) versions.Version {
-	return versions.Version{
-		Revision: v.Revision, When: v.When, Who: v.Who, Why: v.Why, RollbackTo: v.RollbackTo, Amends: v.Amends,
-		Text: versions.Text{Size: v.Size, SHA256: v.SHA256},
-	}
+	var f found
+	_, err := s.Do(ctx, call, &f)
+	return f.Version, err
 }

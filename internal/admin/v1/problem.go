@@ -25,7 +25,6 @@ const (
 	CodeNotServed    = "not-served"
 	CodeHost         = "host"
 	CodeOrigin       = "origin"
-	CodeNotJSON      = "not-json"
 	CodeNobody       = "unauthenticated"
 	CodeOver         = "token-over"
 	CodeForbidden    = "forbidden"
