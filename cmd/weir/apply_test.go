@@ -89,9 +89,9 @@ func TestApply(t *testing.T) {
 	s.weir(0, []string{"history", "-o", "json"}, `"rollback_to": `+first, `"why": "more"`)
 	store, err := versions.Open(s.agent.Addr, "")
 	if err == nil {
-		_, _, err = store.Amend(t.Context(), amend.Set(amend.Override, amend.Amendment{
+		_, _, err = store.Amend(t.Context(), amend.Edit{Entry: amend.Entry{Kind: amend.Override, Amendment: amend.Amendment{
 			Rule: "a", Key: []string{"192.0.2.1"}, Limit: json.RawMessage(`"99/1m"`), Until: time.Now().Add(time.Hour),
-		}), versions.Change{Who: "ann", Why: "a sale"})
+		}}}, versions.Change{Who: "ann", Why: "a sale"})
 	}
 	if err != nil {
 		t.Fatal(err)

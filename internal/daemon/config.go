@@ -29,7 +29,7 @@ type Config struct {
 	// of ConsulBy.Primary. They are followed, and while Consul is away those in force stay.
 	// Without rules at the start this program is not ready until they come.
 	//
-	// store: keeps versions of the rules in a file of this process, "rules.db" beside the state file, for one replica.
+	// store: keeps versions of the rules in a directory of this process, "rules.store" beside the state file, for one replica.
 	Rules string `help:"Rules file, YAML, or a directory of them; consul: for those in Consul, or store: for those that this process keeps." placeholder:"PATH"`
 
 	// KeySecrets is the file of the secrets under which rules with hash: true hash their keys: one or two

@@ -79,7 +79,7 @@ func (t *Tier) loadRules() error {
 	return t.rules.from.Load()
 }
 
-// keepRules takes the rules from a file that keeps their versions, which one process at a time has. What makes this
+// keepRules takes the rules from a directory that keeps their versions, which one process at a time has. What makes this
 // process not ready does not end it: its port for operators states why.
 func (t *Tier) keepRules() error {
 	if n := t.cfg.Replicas; n > 1 {
@@ -198,9 +198,9 @@ func (c *Config) rulesInConsul() bool { return c.Rules == "consul:" }
 // rulesInStore reports whether this process keeps the versions of the rules.
 func (c *Config) rulesInStore() bool { return c.Rules == "store:" }
 
-// rulesStore is the path of the file with the versions of the rules: beside the state file.
+// rulesStore is the path of the directory with the versions of the rules: beside the state file.
 func (c *Config) rulesStore(env func(string) string) string {
-	return filepath.Join(filepath.Dir(cmp.Or(c.StateFile(env), stateDir(env, "state"))), "rules.db")
+	return filepath.Join(filepath.Dir(cmp.Or(c.StateFile(env), stateDir(env, "state"))), "rules.store")
 }
 
 // rulesCopy is the path of the copy; empty: there is none.

@@ -58,7 +58,7 @@ func TestRulesInStore(t *testing.T) {
 			t.Errorf("revision %d, want %d", got, kept.Revision)
 		}
 		second := begin(t, "state-2")
-		refused(t, second, "is in use by another process")
+		refused(t, second, "is in use by process")
 	})
 	again := begin(t, "state")
 	refused(t, again, "")
@@ -82,7 +82,7 @@ func TestStoreTakenOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		second = runBeside(t, storing(t, dir, "state-2"), program, slog.New(slog.DiscardHandler))
-		refused(t, second, "is in use by another process")
+		refused(t, second, "is in use by process")
 	})
 	refused(t, second, "")
 }

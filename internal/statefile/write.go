@@ -65,11 +65,11 @@ func (w *Writer) Commit() (size int64, err error) {
 	if err := os.Rename(w.path+".new", w.path); err != nil {
 		return 0, err
 	}
-	return size, syncDir(filepath.Dir(w.path))
+	return size, SyncDir(filepath.Dir(w.path))
 }
 
-// syncDir makes a rename in a directory survive a power failure.
-func syncDir(dir string) error {
+// SyncDir makes a rename in a directory survive a power failure.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

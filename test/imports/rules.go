@@ -62,7 +62,6 @@ var confined = []struct {
 	{"google.golang.org/grpc", []string{"internal/envoyrls"}},
 	{"github.com/envoyproxy/go-control-plane", []string{"internal/envoyrls"}},
 	{"github.com/hashicorp/consul", []string{"internal/consul", "internal/bootstrap/acl"}},
-	{"go.etcd.io/bbolt", []string{"internal/ruleset/versions/local"}},
 	{"github.com/aws", []string{"internal/bootstrap/aws"}},
 	{"go.opentelemetry.io/otel/exporters", []string{"internal/telemetry", "main"}},
 	{"go.opentelemetry.io/contrib/exporters", []string{"internal/telemetry", "main"}},

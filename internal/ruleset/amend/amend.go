@@ -26,9 +26,17 @@ const (
 
 // Document has what is changed. The zero one changes nothing.
 type Document struct {
-	Overrides  []Entry `json:"overrides,omitempty"`
-	Candidates []Entry `json:"candidates,omitempty"`
+	Entries []Entry `json:"entries"`
 }
+
+// Kind is what an entry is.
+type Kind string
+
+// The kinds.
+const (
+	Override  Kind = "override"
+	Candidate Kind = "candidate"
+)
 
 // Amendment is what people ask for. An override gives a key another limit than the rules file does, until it ends. A
 // candidate, which has no key, hash, name and limits, is a limit that is counted beside that of its rule and refuses nothing.
@@ -46,6 +54,7 @@ type Amendment struct {
 
 // Entry is an amendment that was made.
 type Entry struct {
+	Kind Kind `json:"kind" enum:"override,candidate"`
 	Amendment
 	When time.Time `json:"when"`
 	Who  string    `json:"who"`
@@ -69,7 +78,7 @@ func Parse(text []byte) (*Document, error) {
 	if err := decoder.Decode(d); err != nil {
 		return nil, fmt.Errorf("amendments: %w", err)
 	}
-	if n := d.Len(); n > maxEntries {
+	if n := len(d.Entries); n > maxEntries {
 		return nil, fmt.Errorf("amendments: %d entries, at most %d", n, maxEntries)
 	}
 	return d, nil
@@ -77,80 +86,45 @@ func Parse(text []byte) (*Document, error) {
 
 // Encode returns the document in one line, nil if it changes nothing. The error states which bound it passes.
 func (d *Document) Encode() ([]byte, error) {
-	if d.Len() == 0 {
+	if len(d.Entries) == 0 {
 		return nil, nil
 	}
-	for e := range d.all {
-		e.Problem = ""
+	for i := range d.Entries {
+		d.Entries[i].Problem = ""
 	}
 	text, err := json.Marshal(d)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("amendments: %w", err)
-	case d.Len() > maxEntries || len(text) > MaxBytes:
+	case len(d.Entries) > maxEntries || len(text) > MaxBytes:
 		return nil, fmt.Errorf("there are %d overrides and candidates with %d bytes, at most %d with %d bytes; remove some, or write them into the rules file",
-			d.Len(), len(text), maxEntries, MaxBytes)
+			len(d.Entries), len(text), maxEntries, MaxBytes)
 	}
 	return text, nil
 }
 
-// Len is how many entries there are.
-func (d *Document) Len() int { return len(d.Overrides) + len(d.Candidates) }
-
-// all yields the entries with what they are.
-func (d *Document) all(yield func(*Entry, Kind) bool) {
-	for _, kind := range []Kind{Override, Candidate} {
-		list := *d.List(kind)
-		for i := range list {
-			if !yield(&list[i], kind) {
-				return
-			}
-		}
-	}
-}
-
 // Prune removes what has ended.
 func (d *Document) Prune(now time.Time) {
-	for _, kind := range []Kind{Override, Candidate} {
-		list := d.List(kind)
-		*list = slices.DeleteFunc(*list, func(e Entry) bool { return !now.Before(e.Until) })
-	}
+	d.Entries = slices.DeleteFunc(d.Entries, func(e Entry) bool { return !now.Before(e.Until) })
 }
 
 // Problems are those of the entries that are not in force, a line for each.
 func (d *Document) Problems() (all []string) {
-	for e, kind := range d.all {
-		if e.Problem != "" {
-			all = append(all, kind.of(&e.Amendment)+": "+e.Problem)
+	for i := range d.Entries {
+		if e := &d.Entries[i]; e.Problem != "" {
+			all = append(all, e.what()+": "+e.Problem)
 		}
 	}
 	return all
 }
 
-// Kind is what an entry is.
-type Kind string
+// what names an entry for people, such as "override of login acme".
+func (e *Entry) what() string { return string(e.Kind) + " of " + e.On() }
 
-// The kinds.
-const (
-	Override  Kind = "override"
-	Candidate Kind = "candidate"
-)
-
-// List is the list of a kind.
-func (d *Document) List(kind Kind) *[]Entry {
-	if kind == Candidate {
-		return &d.Candidates
-	}
-	return &d.Overrides
-}
-
-// of names an entry for people, such as "override of login acme".
-func (k Kind) of(a *Amendment) string { return string(k) + " of " + a.On() }
-
-// text is an entry for people.
-func (k Kind) text(e *Entry) string {
+// String is an entry for people.
+func (e *Entry) String() string {
 	limit := strings.Trim(string(e.Limit)+string(e.Limits), `"`) // one of them is empty
-	return fmt.Sprintf("%s: %s until %s", k.of(&e.Amendment), limit, e.Until.Format(time.RFC3339))
+	return fmt.Sprintf("%s: %s until %s", e.what(), limit, e.Until.Format(time.RFC3339))
 }
 
 // On is the rule and the key, for people.

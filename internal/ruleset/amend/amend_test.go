@@ -41,8 +41,10 @@ func file(t *testing.T, text string) *rulefile.Document {
 	return d
 }
 
-func by(n int) By {
-	return By{When: now.Add(time.Duration(n) * time.Millisecond), Who: "ann", Why: "test"}
+// at is an edit that ann makes so many milliseconds after now.
+func (e Edit) at(n int) Edit {
+	e.When, e.Who, e.Why = now.Add(time.Duration(n)*time.Millisecond), "ann", "test"
+	return e
 }
 
 // one is an override of a key until two hours after now.
@@ -52,8 +54,12 @@ func one(of, key, limit string) Amendment {
 
 // candidate is one until an hour after now.
 func candidate(of, limit string) Edit {
-	return Set(Candidate, Amendment{Rule: of, Limit: json.RawMessage(limit), Until: now.Add(time.Hour)})
+	return Edit{Entry: Entry{Kind: Candidate, Amendment: Amendment{Rule: of, Limit: json.RawMessage(limit), Until: now.Add(time.Hour)}}}
 }
+
+// set is the edit that sets an override, and gone the one that removes it.
+func set(a Amendment) Edit  { return Edit{Entry: Entry{Kind: Override, Amendment: a}} }
+func gone(a Amendment) Edit { return Edit{Entry: Entry{Kind: Override, Amendment: a}, Remove: true} }
 
 // merged is what [Merge] returns, and the problems.
 func merged(f *rulefile.Document, d *Document) (*rule.Set, []string) {
@@ -66,7 +72,7 @@ func edited(t *testing.T, edits ...Edit) *Document {
 	t.Helper()
 	d := new(Document)
 	for i, edit := range edits {
-		if _, _, err := edit(d, by(i)); err != nil {
+		if _, _, err := edit.at(i).apply(d); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -104,8 +110,8 @@ func TestMerge(t *testing.T) {
 	two := one("twice", "x", `[50/1m]`)
 	two.Limit, two.Limits = nil, json.RawMessage(`["50/1m","200/1d"]`)
 	d := edited(t,
-		Set(Override, one("login", "new", `"70/1m"`)), Set(Override, one("login", "acme", `"unlimited"`)),
-		Set(Override, one("login", "brief", `"9/1m"`)), Set(Override, hashed), Set(Override, two),
+		set(one("login", "new", `"70/1m"`)), set(one("login", "acme", `"unlimited"`)),
+		set(one("login", "brief", `"9/1m"`)), set(hashed), set(two),
 		candidate("login", `"3/1m"`))
 	text, err := d.Encode()
 	if err != nil {
@@ -115,7 +121,7 @@ func TestMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := file(t, rules)
-	set, problems := merged(f, d)
+	all, problems := merged(f, d)
 	if len(problems) > 0 {
 		t.Fatalf("%v", problems)
 	}
@@ -124,14 +130,14 @@ func TestMerge(t *testing.T) {
 		{"hidden", hash, "9@2"}, {"twice", "x", "50@2"}, {"twice@1d", "x", "200@2"},
 		{"login@candidate", "new", "70@2"}, {"address@candidate", "x", ""},
 	} {
-		if got := counts(set, c.rule, c.key); got != c.want {
+		if got := counts(all, c.rule, c.key); got != c.want {
 			t.Errorf("%s %s: %q, want %q", c.rule, c.key, got, c.want)
 		}
 	}
-	if i, _ := set.Find("login@candidate"); set.Rule(i).Limits[0].Limit.Count != 3 || set.Rule(i).Match.Until != limit.Micros(now.Add(time.Hour).UnixMicro()) {
-		t.Errorf("%+v", set.Rule(i))
+	if i, _ := all.Find("login@candidate"); all.Rule(i).Limits[0].Limit.Count != 3 || all.Rule(i).Match.Until != limit.Micros(now.Add(time.Hour).UnixMicro()) {
+		t.Errorf("%+v", all.Rule(i))
 	}
-	if got := counts(f.Set, "login", "acme"); got != "7" || set.Content == f.Set.Content {
+	if got := counts(f.Set, "login", "acme"); got != "7" || all.Content == f.Set.Content {
 		t.Errorf("the file's own rules are changed: %q", got)
 	}
 	if again := Merge(f, new(Document)); again.Content != f.Set.Content {
@@ -142,28 +148,28 @@ func TestMerge(t *testing.T) {
 // What does not fit is named, and all else is in force.
 func TestMergeWrong(t *testing.T) {
 	f := file(t, rules)
-	good := Set(Override, one("login", "good", `"70/1m"`))
+	good := set(one("login", "good", `"70/1m"`))
 	named := one("address", "192.0.2.2", `"1/1m"`)
 	named.Name = "vip"
 	both := one("login", "x", `"1/1m"`)
 	both.Key = []string{"x", "y"}
 	for want, edits := range map[string][]Edit{
-		"no rule of this name":    {good, Set(Override, one("gone", "x", `"1/1m"`))},
-		"2h is not the rule's":    {good, Set(Override, one("login", "x", `"1/2h"`))},
-		"has 2 values":            {good, Set(Override, both)},
-		"scope: pop":              {Set(Override, one("pop", "192.0.2.1", `"1/1m"`)), good},
-		"write its hash":          {Set(Override, one("hidden", "x", `"1/1m"`)), good},
-		"is no address":           {Set(Override, one("address", "x", `"1/1m"`)), good},
-		"write limits":            {Set(Override, one("twice", "x", `"1/1m"`)), good},
-		"is not a limit":          {good, Set(Override, one("login", "x", `"many"`))},
+		"no rule of this name":    {good, set(one("gone", "x", `"1/1m"`))},
+		"2h is not the rule's":    {good, set(one("login", "x", `"1/2h"`))},
+		"has 2 values":            {good, set(both)},
+		"scope: pop":              {set(one("pop", "192.0.2.1", `"1/1m"`)), good},
+		"write its hash":          {set(one("hidden", "x", `"1/1m"`)), good},
+		"is no address":           {set(one("address", "x", `"1/1m"`)), good},
+		"write limits":            {set(one("twice", "x", `"1/1m"`)), good},
+		"is not a limit":          {good, set(one("login", "x", `"many"`))},
 		"has a candidate":         {good, candidate("address", `"1/1m"`)},
 		"unlimited is for":        {candidate("login", `"unlimited"`), good},
-		"the same key":            {good, Set(Override, one("address", "2001:db8::", `"1/1m"`)), Set(Override, one("address", "2001:DB8::", `"1/1m"`))},
-		"is taken":                {good, Set(Override, named)},
+		"the same key":            {good, set(one("address", "2001:db8::", `"1/1m"`)), set(one("address", "2001:DB8::", `"1/1m"`))},
+		"is taken":                {good, set(named)},
 		"rule of a candidate: no": {good, candidate("gone", `"1/1m"`)},
 	} {
 		d := edited(t, edits...)
-		set, problems := merged(f, d)
+		all, problems := merged(f, d)
 		if len(problems) != 1 {
 			t.Errorf("%s: %v", want, problems)
 			continue
@@ -171,7 +177,7 @@ func TestMergeWrong(t *testing.T) {
 		if text := problems[0]; !strings.Contains(text, strings.TrimPrefix(want, "rule of a candidate: ")) {
 			t.Errorf("%s, want %q", text, want)
 		}
-		if got := counts(set, "login", "good"); got != "70@2" {
+		if got := counts(all, "login", "good"); got != "70@2" {
 			t.Errorf("%s: the good one is %q", want, got)
 		}
 	}
@@ -190,12 +196,12 @@ func TestMergeManyWrong(t *testing.T) {
 		if i%4 == 0 {
 			period = "2m"
 		}
-		edits = append(edits, Set(Override, one(fmt.Sprintf("r%d", i/2), fmt.Sprint(i), `"9/`+period+`"`)))
+		edits = append(edits, set(one(fmt.Sprintf("r%d", i/2), fmt.Sprint(i), `"9/`+period+`"`)))
 	}
 	f, began := file(t, text.String()), time.Now()
-	set, problems := merged(f, edited(t, edits...))
-	if len(problems) != maxEntries/4 || counts(set, "r0", "0") != "" || counts(set, "r1", "2") != "9@2" {
-		t.Errorf("%d problems, %q, %q", len(problems), counts(set, "r0", "0"), counts(set, "r1", "2"))
+	all, problems := merged(f, edited(t, edits...))
+	if len(problems) != maxEntries/4 || counts(all, "r0", "0") != "" || counts(all, "r1", "2") != "9@2" {
+		t.Errorf("%d problems, %q, %q", len(problems), counts(all, "r0", "0"), counts(all, "r1", "2"))
 	}
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("took %v", took)
@@ -212,7 +218,7 @@ func TestMergeManyWrong(t *testing.T) {
 		if i%50 == 0 {
 			key = fmt.Sprintf("2001:db8::%d", i) // the same /64
 		}
-		edits = append(edits, Set(Override, one("a", key, `"9/1m"`)))
+		edits = append(edits, set(one("a", key, `"9/1m"`)))
 	}
 	f, began = file(t, text.String()), time.Now()
 	if _, problems = merged(f, edited(t, edits...)); len(problems) != maxEntries/50-1 || !strings.Contains(problems[0], "is the same key") {
@@ -221,8 +227,8 @@ func TestMergeManyWrong(t *testing.T) {
 	t.Logf("took %v", time.Since(began))
 
 	f = file(t, "rules: [{ name: a, key: [{ header: x }], limit: 5/1m, variants: [{ name: a, weight: 50 }, { name: b, weight: 50, limit: 6/1m }] }, { name: b, key: [{ header: x }], limit: 5/1m }]")
-	set, problems = merged(f, edited(t, Set(Override, one("a", "x", `"9/1m"`)), Set(Override, one("b", "x", `"9/1m"`))))
-	if len(problems) != 1 || !strings.HasPrefix(problems[0], "override of a x: ") || counts(set, "b", "x") != "9@2" {
+	all, problems = merged(f, edited(t, set(one("a", "x", `"9/1m"`)), set(one("b", "x", `"9/1m"`))))
+	if len(problems) != 1 || !strings.HasPrefix(problems[0], "override of a x: ") || counts(all, "b", "x") != "9@2" {
 		t.Errorf("%v", problems)
 	}
 }
@@ -231,19 +237,19 @@ func TestMergeManyWrong(t *testing.T) {
 // no reason.
 func TestChange(t *testing.T) {
 	f := file(t, rules)
-	d := edited(t, Set(Override, one("gone", "x", `"1/1m"`)), candidate("twice", `"9/2h"`))
-	if _, after, err := d.Change(f, Set(Override, one("login", "x", `"1/1m"`)), by(2)); err != nil || !strings.HasPrefix(after, "override of login x: 1/1m until ") {
+	d := edited(t, set(one("gone", "x", `"1/1m"`)), candidate("twice", `"9/2h"`))
+	if _, after, err := d.Change(f, set(one("login", "x", `"1/1m"`)).at(2)); err != nil || !strings.HasPrefix(after, "override of login x: 1/1m until ") {
 		t.Errorf("%q, %v", after, err)
 	}
 	two := one("twice", "x", "")
 	two.Limit, two.Limits = nil, json.RawMessage(`["50/1m","200/1d"]`)
 	for want, edit := range map[string]Edit{
-		"override of login y: limit.per": Set(Override, one("login", "y", `"1/2m"`)),
-		"has another period":             Set(Override, two),
-		ErrNone.Error():                  Remove(Override, one("login", "z", "")),
+		"override of login y: limit.per": set(one("login", "y", `"1/2m"`)),
+		"has another period":             set(two),
+		ErrNone.Error():                  gone(one("login", "z", "")),
 	} {
-		changed := &Document{slices.Clone(d.Overrides), slices.Clone(d.Candidates)}
-		if _, _, err := changed.Change(f, edit, by(9)); err == nil || !strings.Contains(err.Error(), want) {
+		changed := &Document{slices.Clone(d.Entries)}
+		if _, _, err := changed.Change(f, edit.at(9)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -268,29 +274,29 @@ func TestCaps(t *testing.T) {
 		edit Edit
 		want string // empty: it may be set
 	}{
-		{Set(Override, one("a", "x", `"500/1m"`)), ""},
-		{Set(Override, one("a", "x", `"501/1m"`)), "override of a x: more than 500, the most for a key of rule a: 100 times its own, or 1000 if that is 0; set a lower limit, or write the override into the rules file"},
-		{Set(Override, one("a", "x", `"unlimited"`)), "more than 500"},
-		{Set(Override, one("none", "x", `"1000/1m"`)), ""},
-		{Set(Override, one("none", "x", `"1001/1m"`)), "more than 1000"},
-		{Set(Override, one("burst", "x", `{"count":500,"per":"1m","burst":700}`)), ""},
-		{Set(Override, one("burst", "x", `{"count":500,"per":"1m","burst":701}`)), "more than 700"},
-		{Set(Override, two), ""},
-		{Set(Override, wide), "more than 2000, the most for a key of rule two@1d"},
+		{set(one("a", "x", `"500/1m"`)), ""},
+		{set(one("a", "x", `"501/1m"`)), "override of a x: more than 500, the most for a key of rule a: 100 times its own, or 1000 if that is 0; set a lower limit, or write the override into the rules file"},
+		{set(one("a", "x", `"unlimited"`)), "more than 500"},
+		{set(one("none", "x", `"1000/1m"`)), ""},
+		{set(one("none", "x", `"1001/1m"`)), "more than 1000"},
+		{set(one("burst", "x", `{"count":500,"per":"1m","burst":700}`)), ""},
+		{set(one("burst", "x", `{"count":500,"per":"1m","burst":701}`)), "more than 700"},
+		{set(two), ""},
+		{set(wide), "more than 2000, the most for a key of rule two@1d"},
 		{candidate("a", `"100000/1m"`), ""},
-		{Set(Override, late), "until is more than 30 days ahead"},
-		{Set(Candidate, Amendment{Rule: "a", Limit: late.Limit, Until: late.Until}), "until is more than 30 days ahead"},
-		{Set(Override, end), ""},
+		{set(late), "until is more than 30 days ahead"},
+		{Edit{Entry: Entry{Kind: Candidate, Amendment: Amendment{Rule: "a", Limit: late.Limit, Until: late.Until}}}, "until is more than 30 days ahead"},
+		{set(end), ""},
 	} {
 		d := new(Document)
-		_, after, err := d.Change(f, c.edit, By{When: now})
+		_, after, err := d.Change(f, c.edit.at(0))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", after, err, c.want)
 		}
 	}
 
 	d := new(Document)
-	if _, _, err := d.Change(f, Set(Override, one("a", "x", `"500/1m"`)), By{When: now}); err != nil {
+	if _, _, err := d.Change(f, set(one("a", "x", `"500/1m"`)).at(0)); err != nil {
 		t.Fatal(err)
 	}
 	stored, err := d.Encode()
@@ -301,20 +307,20 @@ func TestCaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	lower := file(t, strings.Replace(text, "limit: 5/1m", "limit: 1/1m", 1))
-	if set, problems := merged(lower, d); len(problems) > 0 || counts(set, "a", "x") != "500@2" {
-		t.Errorf("%s, %v", counts(set, "a", "x"), problems)
+	if all, problems := merged(lower, d); len(problems) > 0 || counts(all, "a", "x") != "500@2" {
+		t.Errorf("%s, %v", counts(all, "a", "x"), problems)
 	}
 }
 
 // Entries replace others of the same rule and key, end, and are removed; mistakes change nothing.
 func TestEdit(t *testing.T) {
-	d := edited(t, Set(Override, one("login", "x", `"1/1m"`)), Set(Override, one("login", "y", `"1/1m"`)), Set(Override, one("login", "x", `"2/1m"`)))
-	if d.Len() != 2 || string(d.Overrides[0].Limit) != `"2/1m"` || d.Overrides[0].Who != "ann" || !d.Overrides[0].When.Equal(by(2).When) {
+	d := edited(t, set(one("login", "x", `"1/1m"`)), set(one("login", "y", `"1/1m"`)), set(one("login", "x", `"2/1m"`)))
+	if len(d.Entries) != 2 || string(d.Entries[1].Limit) != `"2/1m"` || d.Entries[1].Who != "ann" || !d.Entries[1].When.Equal(now.Add(2*time.Millisecond)) {
 		t.Errorf("%+v", d)
 	}
 	short := one("login", "z", `"1/1m"`)
 	short.Until = now.Add(90 * time.Minute)
-	_, what, err := Set(Override, short)(d, by(0))
+	_, what, err := set(short).at(0).apply(d)
 	if want := "override of login z: 1/1m until 2026-11-26T13:30:00Z"; err != nil || what != want {
 		t.Errorf("%q, %v, want %q", what, err, want)
 	}
@@ -323,33 +329,33 @@ func TestEdit(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	d.Prune(short.Until.Add(-time.Second))
-	if d.Len() != 3 {
-		t.Errorf("%d before it ends", d.Len())
+	if len(d.Entries) != 3 {
+		t.Errorf("%d before it ends", len(d.Entries))
 	}
-	if d.Prune(short.Until); d.Len() != 2 {
-		t.Errorf("%d when it ends", d.Len())
+	if d.Prune(short.Until); len(d.Entries) != 2 {
+		t.Errorf("%d when it ends", len(d.Entries))
 	}
-	if was, what, err := Remove(Override, one("login", "x", ""))(d, by(0)); err != nil || what != "override of login x removed" || !strings.HasPrefix(was, "override of login x: 2/1m until ") || d.Len() != 1 {
+	if was, what, err := gone(one("login", "x", "")).at(0).apply(d); err != nil || what != "override of login x removed" || !strings.HasPrefix(was, "override of login x: 2/1m until ") || len(d.Entries) != 1 {
 		t.Errorf("%q, %q, %v", was, what, err)
 	}
 	past, noKey, both, noLimit := one("login", "x", `"1/1m"`), one("login", "x", `"1/1m"`), one("login", "x", `"1/1m"`), one("login", "x", ``)
 	past.Until, noKey.Key, both.Hash, noLimit.Limit = now, nil, "00", nil
 	long := one("login", "x", `"`+strings.Repeat("1", maxLimit)+`"`)
 	for want, edit := range map[string]Edit{
-		"until": Set(Override, past), "key, or hash": Set(Override, noKey), "write one of them": Set(Override, both), "limit, or limits": Set(Override, noLimit),
-		"at most 1000": Set(Override, long), "no JSON": Set(Override, one("login", "x", `1/1m`)), "rule is missing": Set(Override, one("", "x", `1`)),
-		"limits for a rule": Set(Candidate, Amendment{Rule: "x", Until: now.Add(time.Hour)}), "are for overrides": Set(Candidate, one("login", "x", `1`)),
+		"until": set(past), "key, or hash": set(noKey), "write one of them": set(both), "limit, or limits": set(noLimit),
+		"at most 1000": set(long), "no JSON": set(one("login", "x", `1/1m`)), "rule is missing": set(one("", "x", `1`)),
+		"limits for a rule": Edit{Entry: Entry{Kind: Candidate, Amendment: Amendment{Rule: "x", Until: now.Add(time.Hour)}}}, "are for overrides": Edit{Entry: Entry{Kind: Candidate, Amendment: one("login", "x", `1`)}},
 	} {
-		if _, _, err := edit(d, by(0)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := edit.at(0).apply(d); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	for _, edit := range []Edit{Remove(Override, one("login", "x", "")), Remove(Override, Amendment{Rule: "login", Hash: "y"}), Remove(Candidate, Amendment{Rule: "login"})} {
-		if _, _, err := edit(d, by(0)); !errors.Is(err, ErrNone) {
+	for _, edit := range []Edit{gone(one("login", "x", "")), gone(Amendment{Rule: "login", Hash: "y"}), {Entry: Entry{Kind: Candidate, Amendment: Amendment{Rule: "login"}}, Remove: true}} {
+		if _, _, err := edit.at(0).apply(d); !errors.Is(err, ErrNone) {
 			t.Errorf("%v", err)
 		}
 	}
-	if d.Len() != 1 {
+	if len(d.Entries) != 1 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -359,23 +365,23 @@ func TestBounds(t *testing.T) {
 	d := new(Document)
 	for i := range maxEntries + 1 {
 		o := one("login", fmt.Sprint(i), `"1/1m"`)
-		if _, _, err := Set(Override, o)(d, by(0)); err != nil {
+		if _, _, err := set(o).at(0).apply(d); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := d.Encode(); err == nil || !strings.Contains(err.Error(), "1001 overrides") {
 		t.Errorf("%v", err)
 	}
-	d.Overrides = d.Overrides[1:]
+	d.Entries = d.Entries[1:]
 	text, err := d.Encode()
 	if err != nil || len(text) > MaxBytes {
 		t.Errorf("%d bytes (%v)", len(text), err)
 	}
-	d.Overrides[0].Key = []string{strings.Repeat("x", MaxBytes)}
+	d.Entries[0].Key = []string{strings.Repeat("x", MaxBytes)}
 	if _, err := d.Encode(); err == nil {
 		t.Error("more bytes than fit")
 	}
-	for _, text := range []string{"", "{", "[]", `{"rates":[]}`, `{"overrides":[{"rule":"a","quota":1}]}`, `{"overrides":[` + strings.Repeat("{},", maxEntries) + `{}]}`, strings.Repeat(" ", MaxBytes) + "{}"} {
+	for _, text := range []string{"", "{", "[]", `{"rates":[]}`, `{"entries":[{"rule":"a","quota":1}]}`, `{"entries":[` + strings.Repeat("{},", maxEntries) + `{}]}`, strings.Repeat(" ", MaxBytes) + "{}"} {
 		if _, err := Parse([]byte(text)); err == nil {
 			t.Errorf("%.40q is read", text)
 		}

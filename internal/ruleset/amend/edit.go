@@ -31,77 +31,57 @@ const (
 	maxLimit = 1000
 )
 
-// By is who makes a change.
-type By struct {
-	When     time.Time
-	Who, Why string
-}
-
-// Edit is one change of a document. before is the entry that is no more, for people, and after what the change does, such as
-// "override of login acme: 50/1m until ...".
-type Edit func(d *Document, by By) (before, after string, err error)
-
-// Set adds an entry, in the place of one with the same rule and key.
-func Set(kind Kind, a Amendment) Edit {
-	return func(d *Document, by By) (before, after string, err error) {
-		e := Entry{Amendment: a, When: by.When, Who: cut(by.Who), fresh: true}
-		e.Why = cut(by.Why)
-		if err := e.check(kind); err != nil {
-			return "", "", err
-		}
-		list := d.List(kind)
-		if i := find(*list, &a); i >= 0 {
-			before, (*list)[i] = kind.text(&(*list)[i]), e
-		} else {
-			*list = append(*list, e)
-		}
-		return before, kind.text(&e), nil
-	}
-}
-
-// Remove removes the entry with the rule and the key, or hash, of another one.
-func Remove(kind Kind, a Amendment) Edit {
-	return func(d *Document, _ By) (before, after string, err error) {
-		list := d.List(kind)
-		i := find(*list, &a)
-		if i < 0 {
-			return "", "", fmt.Errorf("%s: %w", kind.of(&a), ErrNone)
-		}
-		before = kind.text(&(*list)[i])
-		*list = slices.Delete(*list, i, i+1)
-		return before, kind.of(&a) + " removed", nil
-	}
+// Edit is one change of a document: an entry is set, in the place of one with the same kind, rule and key, or hash, or that
+// one is removed.
+type Edit struct {
+	Entry  // who, why and when are those of the change
+	Remove bool
 }
 
 // ErrNone is the error of removing what is not there.
 var ErrNone = errors.New("there is none, or it has ended, or it is in the rules file, where it is changed")
 
-func find(list []Entry, a *Amendment) int {
-	return slices.IndexFunc(list, func(e Entry) bool { return e.Rule == a.Rule && e.Hash == a.Hash && slices.Equal(e.Key, a.Key) })
+// apply makes the edit. before is the entry that is no more, for people, and after what the edit does, such as "override of
+// login acme: 50/1m until ...".
+func (e Edit) apply(d *Document) (before, after string, err error) {
+	if e.Who, e.Why, e.fresh = cut(e.Who), cut(e.Why), true; !e.Remove {
+		err = e.check()
+	}
+	d.Entries = slices.DeleteFunc(d.Entries, func(o Entry) bool {
+		same := o.Kind == e.Kind && o.Rule == e.Rule && o.Hash == e.Hash && slices.Equal(o.Key, e.Key)
+		if same {
+			before = o.String()
+		}
+		return same
+	})
+	switch {
+	case err != nil:
+		return "", "", err
+	case e.Remove && before == "":
+		return "", "", fmt.Errorf("%s: %w", e.what(), ErrNone)
+	case e.Remove:
+		return before, e.what() + " removed", nil
+	}
+	d.Entries = append(d.Entries, e.Entry)
+	return before, e.String(), nil
 }
 
-// Change makes an edit of the document beside a rules file. The error is that of the edit, of the entry if it does not fit
-// the rules, or of another one that fits no longer; the document is of no use then.
-func (d *Document) Change(file *rulefile.Document, edit Edit, by By) (before, after string, err error) {
-	d.Prune(by.When)
-	older := &Document{slices.Clone(d.Overrides), slices.Clone(d.Candidates)}
-	if before, after, err = edit(d, by); err != nil {
-		return "", "", err
+// Change makes an edit of the document beside a rules file. With an error, that of the edit or of an entry that does not fit,
+// the document is of no use.
+func (d *Document) Change(file *rulefile.Document, edit Edit) (before, after string, err error) {
+	d.Prune(edit.When)
+	if before, after, err = edit.apply(d); err != nil || edit.Remove {
+		return before, after, err
 	}
-	if Merge(file, d); len(d.Problems()) == 0 {
-		return before, after, nil
-	}
-	Merge(file, older)
-	for _, problem := range d.Problems() {
-		if !slices.Contains(older.Problems(), problem) {
-			return "", "", errors.New(problem)
-		}
+	Merge(file, d)
+	if set := &d.Entries[len(d.Entries)-1]; set.Problem != "" { // it is the last: the others fit without it
+		return "", "", errors.New(set.what() + ": " + set.Problem)
 	}
 	return before, after, nil
 }
 
 // check checks what does not depend on the rules. Whether it fits them, [Merge] finds out.
-func (e *Entry) check(kind Kind) error {
+func (e *Entry) check() error {
 	limit, compact := &e.Limit, bytes.Buffer{}
 	if e.Limits != nil {
 		limit = &e.Limits
@@ -110,9 +90,9 @@ func (e *Entry) check(kind Kind) error {
 	switch {
 	case e.Rule == "":
 		return errors.New("the rule is missing; name one")
-	case kind == Override && (len(e.Key) == 0) == (e.Hash == ""):
+	case e.Kind == Override && (len(e.Key) == 0) == (e.Hash == ""):
 		return errors.New("key, or hash for a rule with hash: true, is missing; write one of them")
-	case kind == Candidate && (len(e.Key) > 0 || e.Hash+e.Name != "" || e.Limits != nil):
+	case e.Kind == Candidate && (len(e.Key) > 0 || e.Hash+e.Name != "" || e.Limits != nil):
 		return errors.New("key, hash, name and limits are for overrides; leave them out")
 	case (e.Limit == nil) == (e.Limits == nil):
 		return errors.New("limit, or limits for a rule with limits, is missing; write one of them")

@@ -18,13 +18,14 @@ import (
 // Merge returns the rules of a rules file with the entries that fit them. Each of the others gets a Problem. Without
 // entries these are the rules of the file.
 func Merge(file *rulefile.Document, d *Document) *rule.Set {
-	if d.Len() == 0 {
+	if len(d.Entries) == 0 {
 		return file.Set
 	}
 	m := newMerge(file.Root())
 	var good []item
-	for e, kind := range d.all {
-		i, err := m.item(e, kind)
+	for at := range d.Entries {
+		e := &d.Entries[at]
+		i, err := m.item(e)
 		if err == nil {
 			var set *rule.Set
 			if set, err = m.read([]item{i}, true); err == nil && e.fresh {
@@ -45,7 +46,6 @@ func Merge(file *rulefile.Document, d *Document) *rule.Set {
 // item is an entry on its way into the tree.
 type item struct {
 	*Entry
-	kind Kind
 	rule int // place of its rule in the file
 	node strict.Node
 }
@@ -67,12 +67,12 @@ func newMerge(root *strict.Node) *merge {
 	return m
 }
 
-func (m *merge) item(e *Entry, kind Kind) (item, error) {
+func (m *merge) item(e *Entry) (item, error) {
 	at := slices.IndexFunc(m.bare, func(n strict.Node) bool { return textOf(&n, "name") == e.Rule })
 	if at < 0 {
 		return item{}, errors.New("the rules file has no rule of this name")
 	}
-	if kind == Override && e.Hash == "" && textOf(&m.bare[at], "hash") == "true" {
+	if e.Kind == Override && e.Hash == "" && textOf(&m.bare[at], "hash") == "true" {
 		return item{}, errors.New("the rule has hash: true, and this is a key; write its hash, which weir key prints")
 	}
 	named, raw := "limit", e.Limit
@@ -90,9 +90,9 @@ func (m *merge) item(e *Entry, kind Kind) (item, error) {
 		}
 	}
 	add("until", e.Until.Format(time.RFC3339))
-	if kind == Candidate {
+	if e.Kind == Candidate {
 		add("rule", e.Rule)
-		return item{e, kind, at, n}, nil
+		return item{e, at, n}, nil
 	}
 	add("name", e.Name)
 	if add("hash", e.Hash); e.Hash == "" {
@@ -101,7 +101,7 @@ func (m *merge) item(e *Entry, kind Kind) (item, error) {
 			key.Items = append(key.Items, strict.Node{Kind: strict.String, Text: value})
 		}
 	}
-	return item{e, kind, at, n}, nil
+	return item{e, at, n}, nil
 }
 
 // fit adds those of more entries to others that go together with these, and returns the rules with them; nil: there are none.
@@ -149,7 +149,7 @@ func (m *merge) tree(items []item, bare bool) *strict.Node {
 	overrides := map[int][]strict.Node{} // by rule, empty for one of a candidate
 	var tried []strict.Node
 	for _, i := range items {
-		if overrides[i.rule] = overrides[i.rule]; i.kind == Candidate {
+		if overrides[i.rule] = overrides[i.rule]; i.Kind == Candidate {
 			tried = append(tried, i.node)
 		} else {
 			overrides[i.rule] = append(overrides[i.rule], i.node)

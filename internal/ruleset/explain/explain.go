@@ -67,7 +67,7 @@ type clause struct {
 	keyed bool // it is about the key, or is the key itself
 }
 
-// clauses are those of a rule in the order in which they are evaluated.
+// clauses are those of a rule. Those about the key are last: without the others a missing key is no reason.
 func clauses(r *rule.Rule) (all []clause) {
 	m := &r.Match
 	add := func(name string, part rule.Match, keyed bool) {
@@ -84,33 +84,24 @@ func clauses(r *rule.Rule) (all []clause) {
 	add("path", rule.Match{Paths: m.Paths}, false)
 	add("until", rule.Match{Until: m.Until}, false)
 	add("region", rule.Match{Regions: m.Regions}, false)
-	named := func(claims bool) {
-		for i, f := range m.Fields() {
-			for _, n := range *f.List {
-				if part := (rule.Match{}); (f.From == rule.FromClaim) == claims {
-					*part.Fields()[i].List = []rule.Named{n}
-					add(f.From.String()+" "+n.Name, part, false)
-				}
-			}
-		}
-	}
-	named(false)
-	not := func(late bool) {
-		for i := range m.Not {
-			if (m.Not[i].Percent != rule.Percent{}) == late {
-				add("not["+strconv.Itoa(i)+"]", rule.Match{Not: m.Not[i : i+1]}, late)
-			}
-		}
-	}
-	not(false)
 	add("client_ip", rule.Match{Clients: m.Clients, TrustedHops: m.TrustedHops}, false)
-	named(true)
-	if r.Mode != rule.Exempt {
-		add("key", rule.Match{}, true)
-		if m.Percent != (rule.Percent{}) {
+	for i, f := range m.Fields() {
+		for _, n := range *f.List {
+			var part rule.Match
+			*part.Fields()[i].List = []rule.Named{n}
+			add(f.From.String()+" "+n.Name, part, false)
+		}
+	}
+	for _, keyed := range []bool{false, true} {
+		if keyed && r.Mode != rule.Exempt {
+			add("key", rule.Match{}, true)
 			add("percent", rule.Match{Percent: m.Percent}, true)
 		}
-		not(true)
+		for i := range m.Not {
+			if (m.Not[i].Percent != rule.Percent{}) == keyed {
+				add("not["+strconv.Itoa(i)+"]", rule.Match{Not: m.Not[i : i+1]}, keyed)
+			}
+		}
 	}
 	return all
 }

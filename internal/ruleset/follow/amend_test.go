@@ -37,9 +37,9 @@ func amends(t *testing.T, s *versions.Store, e amend.Edit) versions.Version {
 }
 
 func override(key string, count int) amend.Edit {
-	return amend.Set(amend.Override, amend.Amendment{
+	return amend.Edit{Entry: amend.Entry{Kind: amend.Override, Amendment: amend.Amendment{
 		Rule: "a", Key: []string{key}, Limit: json.RawMessage(fmt.Sprintf(`"%d/1m"`, count)), Until: time.Now().Add(time.Hour),
-	})
+	}}}
 }
 
 // tier is a part of a process that follows a store.
@@ -107,7 +107,7 @@ func TestAmendments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kv := local.New(filepath.Join(t.TempDir(), "rules.db"))
+	kv := local.New(filepath.Join(t.TempDir(), "rules.store"))
 	for name, s := range map[string]*versions.Store{"consul": inConsul, "file": versions.On(kv)} {
 		begin := func(text string) versions.Version {
 			t.Helper()
@@ -177,7 +177,7 @@ func TestAmendments(t *testing.T) {
 // An override ends to the second, and the rules in force stay the same ones.
 func TestAmendmentEnds(t *testing.T) {
 	t.Parallel()
-	kv := local.New(filepath.Join(t.TempDir(), "rules.db"))
+	kv := local.New(filepath.Join(t.TempDir(), "rules.store"))
 	s := versions.On(kv)
 	d, err := versions.Parse("test", []byte(keyed("a", 5)))
 	if err == nil {
@@ -188,7 +188,7 @@ func TestAmendmentEnds(t *testing.T) {
 	}
 	w, _ := startTier(t, s, "")
 	end := time.Now().Add(2 * time.Second)
-	v := amends(t, s, amend.Set(amend.Override, amend.Amendment{Rule: "a", Key: []string{"x"}, Limit: json.RawMessage(`"9/1m"`), Until: end}))
+	v := amends(t, s, amend.Edit{Entry: amend.Entry{Kind: amend.Override, Amendment: amend.Amendment{Rule: "a", Key: []string{"x"}, Limit: json.RawMessage(`"9/1m"`), Until: end}}})
 	if got := w.await(v.Revision, "x"); got != 9 {
 		t.Errorf("limit %d", got)
 	}

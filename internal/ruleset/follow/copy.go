@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
@@ -143,9 +144,6 @@ func writeCopy(path string, files []rulefile.File) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	parts := [][]byte{files[0].Data}
-	for _, f := range files[2:] {
-		parts = append(parts, f.Data)
-	}
-	return rulefile.Replace(path, bytes.Join(append(parts, files[1].Data), copyBreak), 0o600)
+	parts := slices.DeleteFunc([][]byte{files[0].Data, files[2].Data, files[1].Data}, func(part []byte) bool { return part == nil })
+	return rulefile.Replace(path, bytes.Join(parts, copyBreak), 0o600)
 }

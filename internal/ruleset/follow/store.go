@@ -61,7 +61,7 @@ type Stored struct {
 	inForce *rule.Set // nil: none yet; belongs to the goroutine that calls Load or Run of the watcher
 
 	mu    sync.Mutex
-	files []rulefile.File // as Consul, or the copy, last had them: manifest, document and perhaps amendments
+	files []rulefile.File // as the store, or the copy, last had them
 	err   error           // instead of files
 }
 
@@ -201,22 +201,14 @@ func (s *Stored) read() ([]rulefile.File, error) {
 	return s.files, due(s.files)
 }
 
-// filesOf has a version as files.
+// filesOf has a version as files: manifest, document and amendments, whose data may be nil.
 func filesOf(v versions.Version, c versions.Content) []rulefile.File {
-	files := []rulefile.File{{Name: "manifest", Data: v.Encode()}, {Name: fmt.Sprintf("revision %d", v.Revision), Data: c.Document}}
-	if c.Amendments != nil {
-		files = append(files, rulefile.File{Name: "amendments", Data: c.Amendments})
-	}
-	return files
+	return []rulefile.File{{Name: "manifest", Data: v.Encode()}, {Name: fmt.Sprintf("revision %d", v.Revision), Data: c.Document}, {Name: "amendments", Data: c.Amendments}}
 }
 
 // contentOf is the reverse of filesOf.
 func contentOf(files []rulefile.File) versions.Content {
-	c := versions.Content{Document: files[1].Data}
-	if len(files) > 2 {
-		c.Amendments = files[2].Data
-	}
-	return c
+	return versions.Content{Document: files[1].Data, Amendments: files[2].Data}
 }
 
 // versionOf reads the manifest of files.
@@ -256,7 +248,7 @@ func (s *Stored) parse(files []rulefile.File) (watch.Candidate, error) {
 			}
 			return s.apply(v, set, files)
 		},
-		About: []any{"rules", set.Len(), "amendments", amendments.Len() - len(problems), "revision", set.Number(), "who", v.Who, "why", v.Why},
+		About: []any{"rules", set.Len(), "amendments", len(amendments.Entries) - len(problems), "revision", set.Number(), "who", v.Who, "why", v.Why},
 	}, nil
 }
 

@@ -65,7 +65,8 @@ func (s *Store) amend(ctx context.Context, edit amend.Edit, c Change) (v Version
 		return Version{}, "", err
 	}
 	v = Version{Who: c.Who, Why: c.Why}
-	gone, v.Amends, err = amendments.Change(file, edit, amend.By{When: time.Now().UTC().Truncate(time.Microsecond), Who: c.Who, Why: c.Why})
+	edit.When, edit.Who, edit.Why = time.Now().UTC().Truncate(time.Microsecond), c.Who, c.Why
+	gone, v.Amends, err = amendments.Change(file, edit)
 	if err != nil {
 		return Version{}, "", &WrongError{err}
 	}

@@ -65,12 +65,13 @@ func (s *Store) apply(ctx context.Context, document []byte, c Change, rollbackTo
 	if err != nil {
 		return Version{}, err
 	}
-	amendments, err := s.Amendments(ctx, before)
-	switch {
-	case errors.As(err, new(*DamagedError)): // nobody can use them
-		amendments = new(amend.Document)
-	case err != nil:
+	text, err := s.amendments(ctx, before)
+	if err != nil && !errors.As(err, new(*DamagedError)) {
 		return Version{}, err
+	}
+	amendments, err := amend.Parse(text)
+	if err != nil { // nobody can use them
+		amendments = new(amend.Document)
 	}
 	return s.commit(ctx, Version{Who: c.Who, Why: c.Why, RollbackTo: rollbackTo}, document, amendments, before, pair)
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir/internal/consul"
-	"github.com/weirlimit/weir/internal/ruleset/amend"
 )
 
 // ErrNone is the error for a store without a version, and for a version that is not kept.
@@ -115,26 +114,18 @@ func (s *Store) Document(ctx context.Context, v Version) ([]byte, error) {
 
 // Content is Document with the amendments.
 func (s *Store) Content(ctx context.Context, v Version) (c Content, err error) {
-	if c.Document, err = s.Document(ctx, v); err == nil && v.Amendments != nil {
-		c.Amendments, err = s.read(ctx, &v, v.Amendments, "list of overrides and candidates")
+	if c.Document, err = s.Document(ctx, v); err == nil {
+		c.Amendments, err = s.amendments(ctx, v)
 	}
 	return c, err
 }
 
-// Amendments are those of a version.
-func (s *Store) Amendments(ctx context.Context, v Version) (*amend.Document, error) {
+// amendments are those of a version; nil: there are none.
+func (s *Store) amendments(ctx context.Context, v Version) ([]byte, error) {
 	if v.Amendments == nil {
-		return new(amend.Document), nil
+		return nil, nil
 	}
-	text, err := s.read(ctx, &v, v.Amendments, "list of overrides and candidates")
-	if err != nil {
-		return nil, err
-	}
-	d, err := amend.Parse(text)
-	if err != nil {
-		return nil, &DamagedError{fmt.Sprintf("revision %d: %v", v.Revision, err)}
-	}
-	return d, nil
+	return s.read(ctx, &v, v.Amendments, "list of overrides and candidates")
 }
 
 // read reads a text of a version; what is it in errors.

@@ -1,4 +1,4 @@
-// Package versions keeps the versions of the rules in a key-value store: that of Consul or, for a single process, a file.
+// Package versions keeps the versions of the rules in a key-value store: that of Consul or, for a single process, a directory.
 //
 //	weir/rules/manifest         the version in force, a [Version] as JSON
 //	weir/rules/versions/REVISION  the same for each of the last 100 versions

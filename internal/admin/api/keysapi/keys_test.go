@@ -85,7 +85,7 @@ func newWorld(t *testing.T, text string, divides bool) *world {
 	if err := watcher.Load(); err != nil {
 		t.Fatal(err)
 	}
-	kv := local.New(filepath.Join(t.TempDir(), "rules.db"))
+	kv := local.New(filepath.Join(t.TempDir(), "rules.store"))
 	t.Cleanup(func() { _ = kv.Close() })
 	a := api.New(api.Config{Loopback: true, Callers: l, Trail: versions.On(kv), Log: log, Metrics: metrics})
 	w.desk = live.New(live.Config{Region: "eu", Reports: new(live.Memory), Watches: new(live.Memory)})

@@ -19,7 +19,7 @@ import (
 // inStore is a world whose rules this process keeps.
 func inStore(t *testing.T) *world {
 	t.Helper()
-	kept := local.New(filepath.Join(t.TempDir(), "rules.db"))
+	kept := local.New(filepath.Join(t.TempDir(), "rules.store"))
 	t.Cleanup(func() { _ = kept.Close() })
 	s := versions.On(kept)
 	return newWorld(t, s, Config{Store: s, Source: "store"})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -138,28 +139,29 @@ func (o *operations) addAmendments(kind amend.Kind, what string) {
 			if err != nil {
 				return nil, err
 			}
-			return &output[v1.Amendments]{tag(v), v1.Amendments{Items: append([]amend.Entry{}, *d.List(kind)...)}}, nil
+			items := slices.DeleteFunc(d.Entries, func(e amend.Entry) bool { return e.Kind != kind })
+			return &output[v1.Amendments]{tag(v), v1.Amendments{Items: append([]amend.Entry{}, items...)}}, nil
 		}))
 	api.Add(o.api, access.Operator, live(http.MethodPut, "put", "Set "+what+", for a time"),
 		stored(o, o.changes, func(ctx context.Context, in *amendInput) (*output[v1.Amended], error) {
-			return o.amend(ctx, name+".set", &in.Expect, &in.Body, amend.Set(kind, in.Body))
+			return o.amend(ctx, name+".set", in.IfMatch, amend.Edit{Entry: amend.Entry{Kind: kind, Amendment: in.Body}})
 		}))
 	api.Add(o.api, access.Operator, live(http.MethodDelete, "delete", "End "+what),
 		stored(o, o.changes, func(ctx context.Context, in *removeInput) (*output[v1.Amended], error) {
 			a := amend.Amendment{Rule: in.Rule, Key: in.Key, Hash: in.Hash, Why: in.Why}
-			return o.amend(ctx, name+".remove", &in.Expect, &a, amend.Remove(kind, a))
+			return o.amend(ctx, name+".remove", in.IfMatch, amend.Edit{Entry: amend.Entry{Kind: kind, Amendment: a}, Remove: true})
 		}))
 }
 
-// amend makes a version with another amendment.
-func (o *operations) amend(ctx context.Context, what string, on *Expect, a *amend.Amendment, edit amend.Edit) (*output[v1.Amended], error) {
-	if caller := api.Caller(ctx); !caller.May(a.Rule) {
-		return nil, notMine(&caller, "rule "+a.Rule)
+// amend makes a version with other amendments.
+func (o *operations) amend(ctx context.Context, what, ifMatch string, edit amend.Edit) (*output[v1.Amended], error) {
+	if caller := api.Caller(ctx); !caller.May(edit.Rule) {
+		return nil, notMine(&caller, "rule "+edit.Rule)
 	}
 	gone := ""
-	v, err := o.change(ctx, on.IfMatch, a.Why, func(_ versions.Version, c versions.Change) (v versions.Version, e v1.AuditEntry, err error) {
+	v, err := o.change(ctx, ifMatch, edit.Why, func(_ versions.Version, c versions.Change) (v versions.Version, e v1.AuditEntry, err error) {
 		v, gone, err = o.Store.Amend(ctx, edit, c)
-		return v, v1.AuditEntry{What: what, On: a.On(), Before: gone, After: v.Amends}, err
+		return v, v1.AuditEntry{What: what, On: edit.On(), Before: gone, After: v.Amends}, err
 	})
 	return &output[v1.Amended]{tag(v), v1.Amended{Version: about(v), Before: gone}}, err
 }

@@ -142,7 +142,7 @@ func turn(ctx context.Context, queue chan struct{}) (end func(), err error) {
 func (o *operations) get(ctx context.Context, _ *struct{}) (*output[v1.Rules], error) {
 	out := &output[v1.Rules]{Body: v1.Rules{Source: o.Source, InForce: o.InForce()}}
 	if o.Store == nil {
-		return o.getFile(ctx, out)
+		return o.getFile(out)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -157,30 +157,17 @@ func (o *operations) get(ctx context.Context, _ *struct{}) (*output[v1.Rules], e
 	return out, problem(err)
 }
 
-func (o *operations) getFile(ctx context.Context, out *output[v1.Rules]) (*output[v1.Rules], error) {
+func (o *operations) getFile(out *output[v1.Rules]) (*output[v1.Rules], error) {
 	if o.File == "" {
 		out.Body.Source, out.Body.Document = "none", "rules: []\n"
 		return out, nil
 	}
-	files, err := rulefile.ReadFiles(o.File)
+	d, err := rulefile.Load(o.File)
 	if err != nil {
 		return nil, problem(err)
 	}
-	text := files[0].Data
-	if len(files) > 1 || files[0].Name != o.File {
-		end, err := turn(ctx, o.reads)
-		if err != nil {
-			return nil, err
-		}
-		defer end()
-		d, err := rulefile.Merge(o.File, files)
-		if err != nil {
-			return nil, problem(err)
-		}
-		text = d.Text
-	}
-	sum := sha256.Sum256(text)
-	out.Body.Source, out.Body.Document, out.ETag = "file", string(text), strconv.Quote(hex.EncodeToString(sum[:8]))
+	sum := sha256.Sum256(d.Text)
+	out.Body.Source, out.Body.Document, out.ETag = "file", string(d.Text), strconv.Quote(hex.EncodeToString(sum[:8]))
 	return out, nil
 }
 

@@ -392,7 +392,7 @@ func (s *slow) List(ctx context.Context) (versions.Version, *amend.Document, err
 // Of viewers one at a time has the document parsed, whatever it is for. Admins wait for none of them.
 func TestTurns(t *testing.T) {
 	t.Parallel()
-	kept := local.New(filepath.Join(t.TempDir(), "rules.db"))
+	kept := local.New(filepath.Join(t.TempDir(), "rules.store"))
 	t.Cleanup(func() { _ = kept.Close() })
 	store := &slow{Store: versions.On(kept), began: make(chan struct{}, 3), goOn: make(chan struct{})}
 	w := newWorld(t, nil, Config{Store: store, Source: "store"})
@@ -506,12 +506,6 @@ func TestFile(t *testing.T) {
 		if w.call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: "revision: 7\n" + document(5, "a")}, &found, 200); !found.OK {
 			t.Errorf("a file may state its revision: %+v", found)
 		}
-	}
-	busy := &operations{Config: Config{File: dir, InForce: func() v1.InForce { return v1.InForce{} }}, reads: make(chan struct{})} // never free
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if _, err := busy.get(ctx, nil); err == nil || !strings.Contains(err.Error(), "other documents are being checked") {
-		t.Errorf("files are merged while another document is parsed: %v", err)
 	}
 	w := newWorld(t, nil, Config{File: filepath.Join(dir, "none.yaml")})
 	if _, p := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 503); !strings.Contains(p.Detail, "none.yaml") {

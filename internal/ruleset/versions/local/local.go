@@ -1,144 +1,127 @@
-// Package local is a key-value store in a file of this machine, for an installation without Consul. One process at a time
-// has it.
+// Package local is a key-value store in a directory of this machine, for an installation without Consul. One process at a
+// time has it.
 package local
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
-	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"go.etcd.io/bbolt"
-	failed "go.etcd.io/bbolt/errors"
-
 	"github.com/weirlimit/weir/internal/consul"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/statefile"
 )
 
-const (
-	// lockTime is how long a call waits for another process to give the file back.
-	lockTime = 50 * time.Millisecond
-	// lookEvery is the time between two looks at a key that is followed.
-	lookEvery = 100 * time.Millisecond
-)
+// lookEvery is the time between two looks at a key that is followed.
+const lookEvery = 100 * time.Millisecond
 
-// KV is the store in a file. Make it with [New]. It has the calls of [consul.KV], with their meaning. Each call opens the
-// file, or makes it, if it is not open: what is in use by another process is used when that one ends. A value has its
-// index, 8 bytes, before it.
+// KV is the store in a directory, which has a file for each key. Make it with [New]. It has the calls of [consul.KV], with
+// their meaning. Each call locks the directory, or makes it, if that is not done yet: what is in use by another process is
+// used when that one ends. The index of a value is a part of its hash.
 type KV struct {
-	path string
+	dir string
 
-	mu      sync.Mutex
-	db      *bbolt.DB // nil: it is not open
-	damaged error     // what the library met, after which it may hold locks; nil: nothing
-	closed  bool
+	mu     sync.Mutex
+	lock   io.Closer // nil: another process may have it
+	closed bool
+	writes sync.Mutex
 }
 
-// New makes a store of the file at path. It opens nothing.
-func New(path string) *KV { return &KV{path: path} }
+// New makes a store of a directory. It opens nothing.
+func New(dir string) *KV { return &KV{dir: dir} }
 
-// Close gives the file back. Later calls fail.
+// Close gives the directory back. Later calls fail.
 func (k *KV) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closed = true; k.db == nil || k.damaged != nil {
+	if k.closed || k.lock == nil {
+		k.closed = true
 		return nil
 	}
-	return k.db.Close()
+	k.closed = true
+	return k.lock.Close()
 }
 
-var bucket = []byte("weir")
-
-// open opens the file. The caller holds the mutex.
-func (k *KV) open() error {
-	switch {
-	case k.damaged != nil:
-		return k.damaged
-	case k.closed:
-		return errors.New("is closed: the process ends")
-	case k.db != nil:
+// open locks the directory, if that is not done yet.
+func (k *KV) open() (err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return errors.New("versions of the rules: the process ends")
+	}
+	if k.lock != nil {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(k.path), 0o700); err != nil {
-		return err
+	if err = os.MkdirAll(k.dir, 0o700); err == nil {
+		k.lock, err = statefile.Lock(filepath.Join(k.dir, "store"))
 	}
-	db, err := bbolt.Open(k.path, 0o600, &bbolt.Options{Timeout: lockTime})
-	if errors.Is(err, failed.ErrTimeout) {
-		return errors.New("is in use by another process: rules in store: are for one replica; stop the other one, or give each replica rules: consul: or a rules file")
+	if errors.As(err, new(*statefile.InUseError)) {
+		err = fmt.Errorf("%w: rules in store: are for one replica; stop the other one, or give each replica rules: consul: or a rules file", err)
 	}
-	k.db = db
 	return err
 }
 
-// use runs calls in a transaction of all of them, View or Update.
-func (k *KV) use(transaction func(*bbolt.DB, func(*bbolt.Tx) error) error, calls func(*bbolt.Tx) error) (err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // where the disk does not give a page
-	defer func() {
-		if found := recover(); found != nil { // the library panics where it meets a page that it did not write
-			k.damaged = fmt.Errorf("is damaged: %v; move it away, start anew, and apply the rules again", found)
-			err = k.damaged
-		}
-		if err != nil && !errors.Is(err, errUnmet) {
-			err = fmt.Errorf("versions of the rules: %s %w", k.path, err)
-		}
-	}()
-	if err := k.open(); err != nil {
-		return err
-	}
-	return transaction(k.db, calls)
-}
-
-// pairOf is the pair of a key; value nil: there is no such key.
-func pairOf(key, value []byte) consul.Pair {
-	if len(value) < 8 {
-		return consul.Pair{Key: string(key)}
-	}
-	return consul.Pair{Key: string(key), Index: binary.BigEndian.Uint64(value), Value: bytes.Clone(value[8:])}
-}
+func (k *KV) file(key string) string { return filepath.Join(k.dir, url.PathEscape(key)) }
 
 // Get reads a key.
 func (k *KV) Get(_ context.Context, key string) (consul.Pair, error) {
 	p := consul.Pair{Key: key}
-	err := k.use((*bbolt.DB).View, func(tx *bbolt.Tx) error {
-		if b := tx.Bucket(bucket); b != nil {
-			p = pairOf([]byte(key), b.Get([]byte(key)))
-		}
-		return nil
-	})
-	return p, err
+	if err := k.open(); err != nil {
+		return p, err
+	}
+	value, err := os.ReadFile(k.file(key))
+	if err != nil {
+		return p, unlessNone(err)
+	}
+	hash := sha256.Sum256(value)
+	return consul.Pair{Key: key, Index: binary.BigEndian.Uint64(hash[:]) | 1, Value: value}, nil
 }
 
-// List reads all keys that begin with a prefix, in ascending order.
-func (k *KV) List(_ context.Context, prefix string) (all []consul.Pair, err error) {
-	err = k.each(prefix, func(key, value []byte) { all = append(all, pairOf(key, value)) })
-	return all, err
+// unlessNone is an error, unless it is that there is no such file.
+func unlessNone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // Keys are the keys that begin with a prefix, in ascending order.
 func (k *KV) Keys(_ context.Context, prefix string) (all []string, err error) {
-	err = k.each(prefix, func(key, _ []byte) { all = append(all, string(key)) })
+	if err := k.open(); err != nil {
+		return nil, err
+	}
+	files, err := os.ReadDir(k.dir)
+	for _, f := range files {
+		if key, wrong := url.PathUnescape(f.Name()); wrong == nil && strings.HasPrefix(key, prefix) {
+			all = append(all, key)
+		}
+	}
+	slices.Sort(all)
 	return all, err
 }
 
-func (k *KV) each(prefix string, do func(key, value []byte)) error {
-	return k.use((*bbolt.DB).View, func(tx *bbolt.Tx) error {
-		b := tx.Bucket(bucket)
-		if b == nil {
-			return nil
+// List reads all keys that begin with a prefix, in ascending order.
+func (k *KV) List(ctx context.Context, prefix string) (all []consul.Pair, err error) {
+	keys, err := k.Keys(ctx, prefix)
+	for _, key := range keys {
+		if p, wrong := k.Get(ctx, key); wrong != nil {
+			err = wrong
+		} else if p.Index != 0 { // or it was deleted just now
+			all = append(all, p)
 		}
-		c := b.Cursor()
-		for key, value := c.Seek([]byte(prefix)); key != nil && bytes.HasPrefix(key, []byte(prefix)); key, value = c.Next() {
-			do(key, value)
-		}
-		return nil
-	})
+	}
+	return all, err
 }
 
 // Put writes a key.
@@ -147,47 +130,40 @@ func (k *KV) Put(ctx context.Context, key string, value []byte) error {
 	return err
 }
 
-// errUnmet ends a change of which something that must exist or be unchanged is not.
-var errUnmet = errors.New("unmet")
-
-// Commit makes a change as a whole or not at all, and reports whether it did. It is on the disk then.
-func (k *KV) Commit(_ context.Context, c consul.Change) (bool, error) {
-	err := k.use((*bbolt.DB).Update, func(tx *bbolt.Tx) error {
-		b, err := tx.CreateBucketIfNotExists(bucket)
-		if err != nil {
-			return err
+// Commit makes a change, and reports whether it did: not if something that must exist or be unchanged is not. It is on the
+// disk then. The first of c.Set is written last: with an error, or if the machine ends, that one is as it was.
+func (k *KV) Commit(ctx context.Context, c consul.Change) (bool, error) {
+	k.writes.Lock()
+	defer k.writes.Unlock()
+	for _, p := range c.Unchanged {
+		if now, err := k.Get(ctx, p.Key); err != nil || now.Index != p.Index {
+			return false, err
 		}
-		return change(b, &c)
-	})
-	if errors.Is(err, errUnmet) {
-		return false, nil
+	}
+	for _, key := range c.Existing {
+		if p, err := k.Get(ctx, key); err != nil || p.Index == 0 {
+			return false, err
+		}
+	}
+	err := k.open()
+	for _, p := range slices.Backward(c.Set) {
+		if err == nil {
+			err = rulefile.Replace(k.file(p.Key), p.Value, 0o600)
+		}
+	}
+	for _, key := range c.Delete {
+		if err == nil {
+			err = unlessNone(os.Remove(k.file(key)))
+		}
+	}
+	if err == nil {
+		err = statefile.SyncDir(k.dir)
 	}
 	return err == nil, err
 }
 
-func change(b *bbolt.Bucket, c *consul.Change) error {
-	for _, p := range c.Unchanged {
-		if pairOf(nil, b.Get([]byte(p.Key))).Index != p.Index {
-			return errUnmet
-		}
-	}
-	for _, key := range c.Existing {
-		if b.Get([]byte(key)) == nil {
-			return errUnmet
-		}
-	}
-	index, err := b.NextSequence()
-	for _, p := range c.Set {
-		err = errors.Join(err, b.Put([]byte(p.Key), append(binary.BigEndian.AppendUint64(nil, index), p.Value...)))
-	}
-	for _, key := range c.Delete {
-		err = errors.Join(err, b.Delete([]byte(key)))
-	}
-	return err
-}
-
 // Follow calls changed with a key's value now, at each change, and again soon for as long as changed returns an error, or
-// the file is in use. It returns when ctx ends.
+// the directory is in use. It returns when ctx ends.
 func (k *KV) Follow(ctx context.Context, key string, changed func(context.Context, consul.Pair) error) error {
 	for last, known := uint64(0), false; ; {
 		p, err := k.Get(ctx, key)

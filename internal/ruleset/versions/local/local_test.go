@@ -1,9 +1,7 @@
 package local
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +13,7 @@ import (
 
 // The file outlives the process, and one at a time has it.
 func TestOneProcess(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state", "rules.db")
+	path := filepath.Join(t.TempDir(), "state", "rules.store")
 	first, second := New(path), New(path)
 	if err := first.Put(t.Context(), "a", []byte("1")); err != nil {
 		t.Fatal(err)
@@ -27,7 +25,7 @@ func TestOneProcess(t *testing.T) {
 	_, readErr := second.Get(t.Context(), "a")
 	_, writeErr := second.Commit(t.Context(), consul.Change{Delete: []string{"a"}})
 	for _, err := range []error{readErr, writeErr} {
-		if err == nil || !strings.Contains(err.Error(), path+" is in use by another process") || !strings.Contains(err.Error(), "one replica") {
+		if err == nil || !strings.Contains(err.Error(), path+"/store is in use by process") || !strings.Contains(err.Error(), "one replica") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -42,92 +40,38 @@ func TestOneProcess(t *testing.T) {
 	}
 }
 
-// A file that is none of these, and a directory that cannot be made, are errors that name it.
-func TestBadFile(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "rules.db")
-	if err := os.WriteFile(path, []byte(strings.Repeat("rules: []\n", 1000)), 0o600); err != nil {
+// A directory that cannot be made is an error that names it.
+func TestBadDirectory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{path, filepath.Join(path, "below", "rules.db"), dir} {
-		if _, err := New(path).Get(t.Context(), "a"); err == nil || strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), path) {
+	for _, path := range []string{path, filepath.Join(path, "below")} {
+		if _, err := New(path).Get(t.Context(), "a"); err == nil || strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "/file: not a directory") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), "rules: []") {
-		t.Errorf("it was changed: %.20q (%v)", text, err)
-	}
 }
 
-// A file of which a part was overwritten is an error of each call, and not the end of the process.
-func TestDamagedFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "rules.db")
-	kv := New(path)
-	for i := range 200 {
-		if err := kv.Put(t.Context(), fmt.Sprintf("a/%03d", i), bytes.Repeat([]byte{byte(i)}, 100)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := kv.Close(); err != nil {
+// Of a change that does not come to its end the first key, which is what others depend on, is as it was.
+func TestHalfDone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	kv := New(dir)
+	if err := kv.Put(t.Context(), "manifest", []byte("1")); err != nil {
 		t.Fatal(err)
 	}
-	whole, err := os.ReadFile(path)
-	if err != nil {
+	if err := os.Mkdir(kv.file("broken"), 0o700); err != nil { // no file takes its place
 		t.Fatal(err)
 	}
-	wrong := 0
-	for at := 0; at < len(whole); at += os.Getpagesize() {
-		text := slices.Clone(whole)
-		copy(text[at:], bytes.Repeat([]byte{0xff}, 64))
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		kv := New(path)
-		pairs, err := kv.List(t.Context(), "a/")
-		if err != nil {
-			wrong++
-		} else if len(pairs) < 199 { // with the newest head gone there is the state before the last change
-			t.Errorf("%d keys with the page at %d overwritten", len(pairs), at)
-		}
-		_, _ = kv.Commit(t.Context(), consul.Change{Set: []consul.Pair{{Key: "a/000", Value: []byte("1")}}})
-		_ = kv.Close()
+	done, err := kv.Commit(t.Context(), consul.Change{Set: []consul.Pair{{Key: "manifest", Value: []byte("2")}, {Key: "broken", Value: []byte("2")}}})
+	if p, _ := kv.Get(t.Context(), "manifest"); done || err == nil || string(p.Value) != "1" {
+		t.Errorf("%v, %v: %s", done, err, p.Value)
 	}
-	if wrong == 0 {
-		t.Error("no page is needed")
+	keys, err := kv.Keys(t.Context(), "")
+	if want := []string{"broken", "manifest", "store.lock"}; err != nil || !slices.Equal(keys, want) {
+		t.Errorf("%q (%v) is left, want %q", keys, err, want)
 	}
-}
-
-// A file that is cut off, before it is opened or while it is open, is an error of each call that says so, and not the end of
-// the process.
-func TestCutFile(t *testing.T) {
-	for _, open := range []bool{false, true} {
-		path := filepath.Join(t.TempDir(), "rules.db")
-		kv := New(path)
-		for i := range 200 {
-			if err := kv.Put(t.Context(), fmt.Sprintf("a/%03d", i), bytes.Repeat([]byte{byte(i)}, 3000)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if !open {
-			if err := kv.Close(); err != nil {
-				t.Fatal(err)
-			}
-			kv = New(path)
-		}
-		if err := os.Truncate(path, 4*int64(os.Getpagesize())); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			_, readErr := kv.List(t.Context(), "a/")
-			_, writeErr := kv.Commit(t.Context(), consul.Change{Set: []consul.Pair{{Key: "a/000", Value: []byte("1")}}})
-			for _, err := range []error{readErr, writeErr} {
-				if err == nil || !strings.Contains(err.Error(), path+" is damaged") {
-					t.Errorf("open: %v: %v", open, err)
-				}
-			}
-		}
-		if err := kv.Close(); err != nil {
-			t.Error(err)
-		}
+	if _, err := kv.Get(t.Context(), "broken"); err == nil {
+		t.Error("a directory is read")
 	}
 }
