@@ -29,18 +29,22 @@ func (r Rate) OverPerSecond() float64 { return float64(r.Over) / horizon }
 
 type rateOf struct{ rule, override, key, of string }
 
-// rates adds the lists of reports that are not silent. With apart it adds those of one PoP, or region, only.
-func rates(parts []part, list func(*quotapb.ReportRequest) []*quotapb.KeyRate, apart bool) []Rate {
+// rates adds the lists of reports that are not silent: of the busiest keys, or of those that are refused. With apart it
+// adds those of one PoP, or region, only.
+func rates(parts []part, refused, apart bool) []Rate {
 	all := map[rateOf]Rate{}
 	for _, p := range parts {
 		if p.silent > silentAfter {
 			continue
 		}
-		of := ""
+		of, list := "", p.m.Keys
 		if apart {
 			of = p.name
 		}
-		for _, k := range list(p.m) {
+		if refused {
+			list = p.m.Denied
+		}
+		for _, k := range list {
 			id := rateOf{k.Rule, k.Override, string(k.Key), of}
 			s, known := all[id]
 			if !known {

@@ -22,21 +22,16 @@ func (d *Desk) passUp(ctx context.Context) {
 	d.mu.Lock()
 	above := d.above
 	d.mu.Unlock()
-	m := &quotapb.ReportRequest{IntervalMs: horizon}
-	for _, u := range v.Rules {
-		m.Rules = append(m.Rules, u.RuleUse)
+	m := &quotapb.ReportRequest{
+		IntervalMs: horizon, Rules: within[*quotapb.RuleUse](v.Rules, listBytes),
+		Keys: within[*quotapb.KeyRate](v.Busiest, listBytes/2), Denied: within[*quotapb.KeyRate](v.Denied, listBytes/2),
 	}
-	m.Rules = within(m.Rules, listBytes)
 	if above != nil {
 		var found []Decision
 		found, d.passed = v.Decisions(above, d.passed)
-		for _, one := range found {
-			m.Decisions = append(m.Decisions, one.Decision)
-		}
-		m.Decisions = within(m.Decisions, listBytes)
+		m.Decisions = within[*quotapb.Decision](found, listBytes)
 	}
-	m.Keys, m.Denied = passed(v.Busiest), passed(v.Denied)
-	m.Members = within(v.Members, wire.MaxReport-1024-proto.Size(m))
+	m.Members = within[*quotapb.Member](v.Members, wire.MaxReport-1024-proto.Size(m))
 	bounded, cancel := context.WithTimeout(ctx, boardTime)
 	defer cancel()
 	answer, err := d.config.Above.Report(bounded, m)
@@ -51,21 +46,14 @@ func (d *Desk) passUp(ctx context.Context) {
 	d.mu.Unlock()
 }
 
-// passed are keys as a report has them.
-func passed(all []Rate) (list []*quotapb.KeyRate) {
-	for _, r := range all {
-		list = append(list, r.KeyRate)
-	}
-	return within(list, listBytes/2)
-}
-
-// within is the begin of a list, of as many messages as a report may have, and of so many bytes.
-func within[M proto.Message](list []M, room int) []M {
+// within are the messages of the first items of a list, as many as a report may have, and of so many bytes.
+func within[M, T proto.Message](list []T, room int) (messages []M) {
 	const around = 4 // bytes of a tag and a length
-	for i := range list {
-		if room -= proto.Size(list[i]) + around; room < 0 || i == wire.MaxListed {
-			return list[:i]
+	for _, one := range list {
+		if room -= proto.Size(one) + around; room < 0 || len(messages) == wire.MaxListed {
+			break
 		}
+		messages = append(messages, one.ProtoReflect().Interface().(M))
 	}
-	return list
+	return messages
 }

@@ -105,23 +105,15 @@ func (d *Desk) viewOf(notes []Note, now int64) *View {
 		v.parts = append(v.parts, p)
 	}
 	slices.SortFunc(v.parts, func(a, b part) int { return cmp.Compare(a.id, b.id) })
-	v.Busiest, v.Denied = rates(v.parts, busiest, false), rates(v.parts, denied, false)
+	v.Busiest, v.Denied = rates(v.parts, false, false), rates(v.parts, true, false)
 	v.Members = members(v.parts)
 	v.Rules = d.uses(v)
 	v.Silent = d.silent(v)
 	return v
 }
 
-func busiest(m *quotapb.ReportRequest) []*quotapb.KeyRate { return m.Keys }
-func denied(m *quotapb.ReportRequest) []*quotapb.KeyRate  { return m.Denied }
-
 // ByPoP are the keys of Busiest, or Denied, of each PoP apart; at the aggregator those of each region.
-func (v *View) ByPoP(refused bool) []Rate {
-	if refused {
-		return rates(v.parts, denied, true)
-	}
-	return rates(v.parts, busiest, true)
-}
+func (v *View) ByPoP(refused bool) []Rate { return rates(v.parts, refused, true) }
 
 // members are those of all reports.
 func members(parts []part) []*quotapb.Member {

@@ -31,7 +31,6 @@ type Reporter struct {
 
 	started   lease.Millis
 	next      lease.Millis // when a report may be sent
-	reported  lease.Millis // when the last one of this watch was; 0: there was none
 	problem   string       // the last one; empty: none
 	problemAt lease.Millis
 
@@ -65,7 +64,7 @@ func (r *Reporter) Tick(now lease.Millis, self Self) {
 	w := &r.uplink.Watch
 	if now >= w.Until {
 		if w.Until > 0 {
-			*w, r.View, r.reported = uplink.Watch{}, nil, 0
+			*w, r.View = uplink.Watch{}, nil
 			r.request, r.top = wire.ReportRequest{}, nil // they point into the view
 		}
 		return
@@ -101,11 +100,7 @@ func (r *Reporter) report(now lease.Millis, self Self) *wire.ReportRequest {
 	if r.rules.InForce == nil {
 		return m
 	}
-	elapsed := now - r.reported
-	if r.reported == 0 {
-		elapsed = 0
-	}
-	m.Rules, r.reported = r.rules.Uses(m.Rules, elapsed), now
+	m.Rules = r.rules.Uses(m.Rules, now)
 	if v := r.View; v != nil {
 		m.IntervalMs = uint32(min(v.horizon(now), wire.LongestWatch))
 		m.Keys, m.Denied = r.rates(m.Keys, v.busiest), r.rates(m.Denied, v.refused)

@@ -40,27 +40,28 @@ type Counts struct {
 	MissingKey uint64 // those that matched but for a part of their key
 }
 
-// lately is a number of requests and how it rose.
+// lately is a number of requests, and how fast it rose.
 type lately struct {
-	count uint64 // at the last call of of
-	rate  uint64 // then
+	at          lease.Millis // when it was this
+	count, rate uint64
 }
 
-// of is how many requests a second there are, in thousandths, by the last calls; 0 at the first one, whose elapsed is 0.
-func (l *lately) of(count uint64, elapsed lease.Millis) uint64 {
-	rate := uint64(0)
-	if elapsed > 0 {
+// of is how many requests a second there are, in thousandths, by the last calls; 0 if the last one is long ago.
+func (l *lately) of(count uint64, now lease.Millis) uint64 {
+	const long = 5000 // ms
+	rate, elapsed := uint64(0), now-l.at
+	if elapsed > 0 && elapsed < long {
 		rate = (count - l.count) * 1_000_000 / uint64(elapsed)
 		if l.rate > 0 {
 			rate = (rate + l.rate) / 2
 		}
 	}
-	*l = lately{count, rate}
+	*l = lately{now, count, rate}
 	return rate
 }
 
 // addTo adds what was decided to the use of a rule.
-func (c *RuleCounts) addTo(u *wire.RuleUse, elapsed lease.Millis) {
+func (c *RuleCounts) addTo(u *wire.RuleUse, now lease.Millis) {
 	var admitted, denied uint64
 	for d, n := range c.Decided {
 		u.Matched += n
@@ -75,20 +76,20 @@ func (c *RuleCounts) addTo(u *wire.RuleUse, elapsed lease.Millis) {
 	}
 	u.NoKey += c.MissingKey
 	u.Admitted, u.Denied = u.Admitted+admitted, u.Denied+denied
-	u.AdmittedRate += c.admitted.of(admitted, elapsed)
-	u.DeniedRate += c.denied.of(denied, elapsed)
+	u.AdmittedRate += c.admitted.of(admitted, now)
+	u.DeniedRate += c.denied.of(denied, now)
 }
 
 // Uses appends the use of each rule in force that decided anything. Rates are those of the time since the
-// last call, and less and less of calls before; 0: there are none yet.
-func (b *Rulebook) Uses(dst []wire.RuleUse, elapsed lease.Millis) []wire.RuleUse {
+// last call, and less and less of calls before; 0: that was long ago.
+func (b *Rulebook) Uses(dst []wire.RuleUse, now lease.Millis) []wire.RuleUse {
 	for i, policies := range b.InForce.ByRule {
 		u := wire.RuleUse{Rule: b.InForce.Set.Rule(i).Name}
 		own := b.CountsOf(u.Rule)
-		own.addTo(&u, elapsed)
+		own.addTo(&u, now)
 		for v := range policies {
 			if c := policies[v].Counts; c != own { // of an override with a name
-				c.addTo(&u, elapsed)
+				c.addTo(&u, now)
 			}
 		}
 		if u.Matched+u.NoKey > 0 {
