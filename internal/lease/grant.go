@@ -10,8 +10,9 @@ import (
 // below, report again and again must not come round.
 func Sum(a, b int64) int64 { return min(a+b, limit.MaxCount) }
 
-// LongestAskAfter is when the holder of a denied key may ask again at the latest.
-const LongestAskAfter = limit.Second
+// LongestAskAfter is when the holder of a denied key may ask again at the latest: with what a change of rules takes to
+// arrive, a limit that an operator raises decides within a second.
+const LongestAskAfter = 800 * limit.Millisecond
 
 // Grant is the grant of the decision d on the want w, for whoever keeps a [granter.Counter]
 // elsewhere. d.TTL is cut to LongestTTL already, d.Reset to the end of a running window ([limit.Limit.Runs]); d.RetryAfter is that of a single unit if no

@@ -230,7 +230,7 @@ func TestOperateThreeRegions(t *testing.T) {
 }
 
 // overrideEverywhere sets overrides at the aggregator, and measures when all workers of all PoPs decide by each of them. A PoP
-// remembers for up to a second that a key is refused.
+// remembers for up to 0.8 s that a key is refused.
 func (w *operated) overrideEverywhere() {
 	w.Helper()
 	refused := func(user string, want int) func(*stack.PoP) bool {

@@ -139,9 +139,9 @@ func TestAskAfter(t *testing.T) {
 		w      lease.Want
 		want   lease.Millis
 	}{
-		{"a second at most", perMinute, lease.Leased, 1, lease.Want{Need: 1000, Waiting: 1000, Want: 1000}, 0, lease.Want{Need: 1, Waiting: 1, Want: 1}, 1000},
+		{"0.8 s at most", perMinute, lease.Leased, 1, lease.Want{Need: 1000, Waiting: 1000, Want: 1000}, 0, lease.Want{Need: 1, Waiting: 1, Want: 1}, 800},
 		{"an interval while others may hold units", perMinute, lease.Leased, 3, lease.Want{Want: 160}, 0, lease.Want{Need: 900, Waiting: 900, Want: 900}, 100},
-		{"a second where only the asker does", perMinute, lease.Leased, 2, lease.Want{Want: 160}, 0, lease.Want{Need: 900, Waiting: 900, Want: 900}, 1000},
+		{"0.8 s where only the asker does", perMinute, lease.Leased, 2, lease.Want{Want: 160}, 0, lease.Want{Need: 900, Waiting: 900, Want: 900}, 800},
 		{"to fetch the next window", perMinute, lease.Leased, 1, lease.Want{Need: 1000, Waiting: 1000, Want: 1000}, limit.Minute - 500*limit.Millisecond, lease.Want{Want: 1}, 300},
 		{"to the flip", perMinute, lease.Exact, 1, lease.Want{Need: 1000, Waiting: 1000, Want: 1000}, limit.Minute - 50*limit.Millisecond, lease.Want{Need: 1, Waiting: 1, Want: 1}, 50},
 		{"an interval where much trickles", limit.Spec{Count: 1000, Period: limit.Second}, lease.Exact, 1, lease.Want{Need: 1000, Waiting: 1000, Want: 1000}, 0, lease.Want{Need: 1, Waiting: 1, Want: 1}, 100},
