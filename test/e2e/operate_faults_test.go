@@ -31,7 +31,7 @@ func (w *operated) popAway() {
 	w.well(w.aggregator)
 	w.links[2].Cut()
 	out, _ := w.weir(3, "apply", w.rules("second"), "--admin", w.aggregator.Admin, "--reason", "a test", "--wait")
-	if got := strings.Count(out, "not in force: "); got != 1 || !strings.Contains(out, "not in force: pop ap pop-3: ") {
+	if got := strings.Count(out, "not in force: "); got != 1 || !strings.Contains(out, "not in force: pop ap pop-3, ") {
 		w.Errorf("weir apply --wait names %d: %s", got, out)
 	}
 	w.everywhere("the new rules", w.PoPs[:2], func(p *stack.PoP) bool { return p.Get("/second").Status == http.StatusTooManyRequests })
