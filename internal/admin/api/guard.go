@@ -186,14 +186,11 @@ func (a *API) isHost(host string) bool {
 		slices.ContainsFunc(a.cfg.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
 }
 
-// refuse answers with a problem. Who has no right to call, or calls too often, needs a new connection for the next call.
+// refuse answers with a problem.
 func (a *API) refuse(w http.ResponseWriter, p *v1.Problem, from string) {
 	a.refused.WithLabelValues(p.Code).Inc()
 	if a.logged.Now() {
 		a.cfg.Log.Warn("admin call refused", "code", p.Code, "reason", p.Detail, "from", from)
-	}
-	if p.Status == http.StatusUnauthorized || p.Status == http.StatusTooManyRequests {
-		w.Header().Set("Connection", "close")
 	}
 	write(w, p)
 }

@@ -2,17 +2,11 @@ package api
 
 import (
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/admin/access"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 )
 
@@ -84,58 +78,5 @@ func TestInFlight(t *testing.T) {
 		}
 		leave = nil
 		now = now.Add(time.Minute)
-	}
-}
-
-// Ten thousand viewers with one token get its rate. The others are told when to come again, and lose their connection; who
-// has another token is served meanwhile.
-func TestManyViewers(t *testing.T) {
-	w := newWorld(t, Config{Loopback: true, Callers: new(access.List)})
-	server := httptest.NewServer(w.Handler())
-	defer server.Close()
-	call := func(c *http.Client, name string) (*http.Response, error) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/v1/read", nil)
-		if err != nil {
-			return nil, err
-		}
-		r.Header.Set("Authorization", "Bearer "+w.tokens[name])
-		answer, err := c.Do(r)
-		if err == nil {
-			_, _ = io.Copy(io.Discard, answer.Body)
-			answer.Body.Close()
-		}
-		return answer, err
-	}
-	const viewers, atOnce = 10_000, 200
-	var served, refused, broken atomic.Int64
-	var all sync.WaitGroup
-	began := time.Now()
-	for range atOnce {
-		all.Go(func() {
-			c := &http.Client{Transport: &http.Transport{}}
-			defer c.CloseIdleConnections()
-			for range viewers / atOnce {
-				switch answer, err := call(c, "viewer"); {
-				case err != nil:
-					broken.Add(1)
-				case answer.StatusCode == 200:
-					served.Add(1)
-				case answer.StatusCode == 429 && answer.Header.Get("Retry-After") != "" && answer.Close:
-					refused.Add(1)
-				default:
-					t.Errorf("%d %v", answer.StatusCode, answer.Header)
-				}
-			}
-		})
-	}
-	for range 20 {
-		if answer, err := call(http.DefaultClient, "admin"); err != nil || answer.StatusCode != 200 {
-			t.Errorf("another caller: %v, %v", answer, err)
-		}
-	}
-	all.Wait()
-	most := burst + perSecond*int64(time.Since(began)/time.Second+1)
-	if served.Load() == 0 || served.Load() > most || refused.Load() == 0 || broken.Load() > 0 {
-		t.Errorf("%d served (at most %d), %d refused, %d broken", served.Load(), most, refused.Load(), broken.Load())
 	}
 }

@@ -188,15 +188,13 @@ func TestPeekByPoP(t *testing.T) {
 			for n, pop := range []string{"ham2", "fra1"} {
 				holder := []byte(fmt.Sprintf("%-16s", pop))
 				m := &quotapb.ReportRequest{Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 1, Pop: pop, IntervalMs: 8000, Members: []*quotapb.Member{{Kind: quotapb.MemberKind_MEMBER_KIND_POP, Name: pop, Holder: holder, Worker: 1}}}
-				for _, d := range []*quotapb.Decision{
+				m.Decisions = []*quotapb.Decision{
 					{Rule: "login", Key: []byte("192.0.2.1|bob"), Outcome: quotapb.Outcome_OUTCOME_ADMITTED, AgeMs: 50},
 					{Rule: "login", Key: []byte("192.0.2.1|bob"), Outcome: quotapb.Outcome_OUTCOME_DENIED, RetryAfterMs: uint64(n + 1)},
 					{Rule: "login", Key: []byte("192.0.2.1|eve"), Outcome: quotapb.Outcome_OUTCOME_ADMITTED},
 					{Rule: "pop", Key: []byte("192.0.2.1"), Outcome: quotapb.Outcome_OUTCOME_ADMITTED, Remaining: 4},
 					{Rule: "secret", Key: []byte(`\h1b7eca0b5118a0aaa9b83cb6242a224c`), Outcome: quotapb.Outcome_OUTCOME_ADMITTED},
 					{Rule: "secret", Key: []byte("bob"), Outcome: quotapb.Outcome_OUTCOME_DENIED}, // nobody is asked for this
-				} {
-					m.Decisions = append(m.Decisions, d)
 				}
 				if _, err := w.desk.Take("192.0.2.1", m); err != nil {
 					t.Error(err)
