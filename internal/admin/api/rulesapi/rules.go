@@ -142,7 +142,7 @@ func turn(ctx context.Context, queue chan struct{}) (end func(), err error) {
 func (o *operations) get(ctx context.Context, _ *struct{}) (*output[v1.Rules], error) {
 	out := &output[v1.Rules]{Body: v1.Rules{Source: o.Source, InForce: o.InForce()}}
 	if o.Store == nil {
-		return o.getFile(out)
+		return o.getFile(ctx, out)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -157,11 +157,16 @@ func (o *operations) get(ctx context.Context, _ *struct{}) (*output[v1.Rules], e
 	return out, problem(err)
 }
 
-func (o *operations) getFile(out *output[v1.Rules]) (*output[v1.Rules], error) {
+func (o *operations) getFile(ctx context.Context, out *output[v1.Rules]) (*output[v1.Rules], error) {
 	if o.File == "" {
 		out.Body.Source, out.Body.Document = "none", "rules: []\n"
 		return out, nil
 	}
+	end, err := turn(ctx, o.reads)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	d, err := rulefile.Load(o.File)
 	if err != nil {
 		return nil, problem(err)

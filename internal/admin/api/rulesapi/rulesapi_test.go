@@ -507,6 +507,12 @@ func TestFile(t *testing.T) {
 			t.Errorf("a file may state its revision: %+v", found)
 		}
 	}
+	busy := &operations{Config: Config{File: dir, InForce: func() v1.InForce { return v1.InForce{} }}, reads: make(chan struct{})} // never free
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := busy.get(ctx, nil); err == nil || !strings.Contains(err.Error(), "other documents are being checked") {
+		t.Errorf("files are merged while another document is parsed: %v", err)
+	}
 	w := newWorld(t, nil, Config{File: filepath.Join(dir, "none.yaml")})
 	if _, p := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 503); !strings.Contains(p.Detail, "none.yaml") {
 		t.Errorf("%+v", p)
