@@ -387,6 +387,19 @@ func (w *operated) keys() {
 	if found := asks[v1.Counters](w, w.aggregator, 0, "peek", "orders", "ann"); len(found.Items) != 1 || found.Items[0].Remaining >= 1_000_000 {
 		w.Errorf("%+v", found.Items)
 	}
+	for at, want := range map[*region.Region][]string{w.aggregator: operatedRegions, w.replicas[0]: {"pop-1"}} {
+		want = slices.Sorted(slices.Values(want))
+		awaits(w, at, func(found *v1.Counters) string {
+			var from []string
+			for _, d := range found.PoPs {
+				from = append(from, d.From)
+			}
+			if !slices.Equal(from, want) {
+				return fmt.Sprintf("what ann's key has at %q", want)
+			}
+			return ""
+		}, "peek", "orders", "ann")
+	}
 	if _, problem := w.weir(1, "peek", "few", "bob", "--admin", w.aggregator.Admin); !strings.Contains(problem, "region") {
 		w.Errorf("a counter of a region, at the aggregator: %s", problem)
 	}
