@@ -7,8 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -97,5 +100,26 @@ func TestContexts(t *testing.T) {
 	prod.Close()
 	if out := inHome(t, dir, 1, "audit"); !strings.Contains(out, "prod does not answer") || strings.Contains(out, "weir_") {
 		t.Errorf("%s", out)
+	}
+}
+
+// Every command that reads an installation prints tables, wide ones and JSON, and says so in the same words.
+func TestOutput(t *testing.T) {
+	parser, err := kong.New(new(commands), kong.Vars{"version": "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, leaf := range parser.Model.Leaves(false) {
+		for _, f := range leaf.Flags {
+			if f.Name == "output" && f.Short == 'o' && f.Enum == "table,wide,json" && f.Default == "table" {
+				found = append(found, leaf.Path())
+			}
+		}
+	}
+	slices.Sort(found)
+	want := "analyze audit candidate list contexts explain history override list peek reset status tap top"
+	if got := strings.Join(found, " "); strings.ReplaceAll(got, "weir ", "") != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

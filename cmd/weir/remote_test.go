@@ -62,6 +62,7 @@ func TestApplyThroughAPI(t *testing.T) {
 	weir(1, "override rm a 192.0.2.1 --reason over", "there is none")
 	weir(1, "override set a --limit 99/1m --until 1h --reason sale", "key, or hash")
 	weir(2, "override set a x --limit 99/1m --until soon --reason sale", "how long, such as 1h")
+	weir(1, "candidate set a x --limit 5/1m --until 1h --reason try", "key")
 	weir(0, "candidate rm a --reason over", "candidate of a removed")
 	weir(0, "override list")
 	weir(0, "audit", "override.set", "candidate.remove")

@@ -11,35 +11,46 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/weirlimit/weir/internal/admin/client"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/ruleset/amend"
 )
 
-// Override has the commands on overrides of single keys.
+// Override has the commands on overrides, each of which is the limit of one key.
 type Override struct {
-	Set  setOverride   `cmd:"" help:"Set the limit of one key for a time. It is in force everywhere within a second."`
-	List listOverrides `cmd:"" help:"List the overrides that were set."`
-	Rm   rmOverride    `cmd:"" help:"End an override."`
+	amendments `embed:""`
 }
 
-// Candidate has the commands on candidates.
+// Candidate has the commands on candidates, limits that are counted beside those of rules, and refuse nothing.
 type Candidate struct {
-	Set  setCandidate   `cmd:"" help:"Count another limit beside that of a rule, which refuses nothing, for a time."`
-	List listCandidates `cmd:"" help:"List the candidates that were set."`
-	Rm   rmCandidate    `cmd:"" help:"End a candidate."`
+	amendments `embed:""`
 }
 
-// key names a rule and a key of it.
-type key struct {
+// amendments are the commands on one kind of entries.
+type amendments struct {
+	Set  setAmendment   `cmd:"" help:"Set one for a time. It is in force everywhere within a second."`
+	List listAmendments `cmd:"" help:"List those that were set."`
+	Rm   rmAmendment    `cmd:"" help:"End one."`
+}
+
+// kind is the path of the operations on a kind of entries.
+type kind string
+
+const overrides, candidates kind = "/v1/overrides", "/v1/candidates"
+
+// AfterApply has the commands use overrides.
+func (*Override) AfterApply(c *kong.Context) error { c.Bind(overrides); return nil }
+
+// AfterApply has the commands use candidates.
+func (*Candidate) AfterApply(c *kong.Context) error { c.Bind(candidates); return nil }
+
+// of names an entry.
+type of struct {
 	Rule   string   `arg:"" help:"Name of the rule, as it is written in the rules file."`
-	Values []string `arg:"" optional:"" name:"value" help:"A value for each part of the rule's key."`
-}
-
-// hashed names a key by its values or its hash.
-type hashed struct {
-	key  `embed:""`
-	Hash string `help:"Hash of the key instead, for a rule with hash: true; weir key prints it."`
+	Values []string `arg:"" optional:"" name:"value" help:"Of an override a value for each part of the rule's key."`
+	Hash   string   `help:"Hash of the key instead, for a rule with hash: true; weir key prints it."`
 }
 
 // change has the flags of commands that change something.
@@ -86,16 +97,16 @@ func limit(text string) json.RawMessage {
 	return json.RawMessage(text)
 }
 
-type setOverride struct {
-	hashed `embed:""`
+type setAmendment struct {
+	of     `embed:""`
 	change `embed:""`
-	Limit  []string `required:"" sep:"none" placeholder:"LIMIT" help:"Its limit, as in the rules file, such as 50/1m; of a rule with limits one for each of them."`
+	Limit  []string `required:"" sep:"none" placeholder:"LIMIT" help:"The limit, as in the rules file, such as 50/1m; for an override of a rule with limits one for each of them."`
 	Until  until    `required:"" placeholder:"TIME" help:"When it ends: a time, or how long from now, such as 1h."`
-	Name   string   `help:"Its name, as clients that are refused are told."`
+	Name   string   `help:"Name of an override, as clients that are refused are told."`
 }
 
-// Run sets an override.
-func (s *setOverride) Run(stdout io.Writer) error {
+// Run sets an entry.
+func (s *setAmendment) Run(stdout io.Writer, k kind) error {
 	o := amend.Amendment{Rule: s.Rule, Key: s.Values, Hash: s.Hash, Name: s.Name, Until: s.Until.Time, Why: s.Reason}
 	if len(s.Limit) == 1 {
 		o.Limit = limit(s.Limit[0])
@@ -106,60 +117,26 @@ func (s *setOverride) Run(stdout io.Writer) error {
 		}
 		o.Limits = json.RawMessage("[" + strings.Join(all, ",") + "]")
 	}
-	return s.amends(stdout, client.Call{Method: http.MethodPut, Path: overridesPath, Body: o})
+	return s.amends(stdout, client.Call{Method: http.MethodPut, Path: string(k), Body: o})
 }
 
-const overridesPath, candidatesPath = "/v1/overrides", "/v1/candidates"
-
-type rmOverride struct {
-	hashed `embed:""`
+type rmAmendment struct {
+	of     `embed:""`
 	change `embed:""`
 }
 
-// Run ends an override.
-func (r *rmOverride) Run(stdout io.Writer) error {
+// Run ends an entry.
+func (r *rmAmendment) Run(stdout io.Writer, k kind) error {
 	query := url.Values{"rule": {r.Rule}, "key": r.Values, "why": {r.Reason}}
 	if r.Hash != "" {
 		query.Set("hash", r.Hash)
 	}
-	return r.amends(stdout, client.Call{Method: http.MethodDelete, Path: overridesPath + "?" + query.Encode()})
+	return r.amends(stdout, client.Call{Method: http.MethodDelete, Path: string(k) + "?" + query.Encode()})
 }
 
-type listOverrides struct{ listing }
+type listAmendments struct{ listing }
 
-// Run lists the overrides.
-func (l *listOverrides) Run(stdout io.Writer) error {
-	return l.show(stdout, client.Call{Path: overridesPath}, "items", "rule key|hash=key +name limit|limits=limit until who +when why !problem")
-}
-
-type setCandidate struct {
-	Rule   string `arg:"" help:"Name of the rule."`
-	change `embed:""`
-	Limit  string `required:"" placeholder:"LIMIT" help:"The limit to try, as in the rules file, such as 50/1m."`
-	Until  until  `required:"" placeholder:"TIME" help:"When it ends: a time, or how long from now, such as 1h."`
-}
-
-// Run sets a candidate.
-func (s *setCandidate) Run(stdout io.Writer) error {
-	return s.amends(stdout, client.Call{Method: http.MethodPut, Path: candidatesPath, Body: amend.Amendment{
-		Rule: s.Rule, Limit: limit(s.Limit), Until: s.Until.Time, Why: s.Reason,
-	}})
-}
-
-type rmCandidate struct {
-	Rule   string `arg:"" help:"Name of the rule."`
-	change `embed:""`
-}
-
-// Run ends a candidate.
-func (r *rmCandidate) Run(stdout io.Writer) error {
-	query := url.Values{"rule": {r.Rule}, "why": {r.Reason}}
-	return r.amends(stdout, client.Call{Method: http.MethodDelete, Path: candidatesPath + "?" + query.Encode()})
-}
-
-type listCandidates struct{ listing }
-
-// Run lists the candidates.
-func (l *listCandidates) Run(stdout io.Writer) error {
-	return l.show(stdout, client.Call{Path: candidatesPath}, "items", "rule limit until who +when why !problem")
+// Run lists the entries.
+func (l *listAmendments) Run(stdout io.Writer, k kind) error {
+	return l.show(stdout, client.Call{Path: string(k)}, "items", "rule key|hash=key +name limit|limits=limit until who +when why !problem")
 }

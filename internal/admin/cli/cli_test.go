@@ -100,12 +100,20 @@ func serve(t *testing.T, s *v1.Status) (at Installation, calls *[]string) {
 
 type command interface{ Run(stdout io.Writer) error }
 
+// on is a command on a kind of entries.
+type on struct {
+	kind
+	command interface{ Run(io.Writer, kind) error }
+}
+
+func (o on) Run(stdout io.Writer) error { return o.command.Run(stdout, o.kind) }
+
 // Each command prints what testdata/NAME.golden has.
 func TestCommands(t *testing.T) {
 	at, calls := serve(t, status())
 	list := func(output string) listing { return listing{at, Output{output}} }
 	by := change{at, "a sale"}
-	login := key{"login", []string{"ann", "eu"}}
+	login := of{Rule: "login", Values: []string{"ann", "eu"}}
 	for name, c := range map[string]command{
 		"status": &Status{list("table")}, "status_wide": &Status{list("wide")}, "status_json": &Status{list("json")},
 		"top":            &Top{listing: list("table"), By: "key", Limit: 3, EachPop: true},
@@ -116,11 +124,11 @@ func TestCommands(t *testing.T) {
 		"explain_header": &Explain{URL: "/", Header: []string{"x-a"}, listing: list("table")},
 		"peek":           &Peek{counted{"login", []string{"ann", "eu"}}, true, list("table")}, "peek_counted": &Peek{counted{"login", []string{"ann|eu"}}, false, list("wide")},
 		"reset":           &Reset{counted{"login", []string{"ann"}}, by, Output{"table"}},
-		"override_set":    &setOverride{hashed{key: login}, by, []string{"50/1m"}, until{day}, "vip"},
-		"override_limits": &setOverride{hashed{key{Rule: "login"}, "h1"}, by, []string{"50/1m", `{"count":5,"per":"1d"}`}, until{day}, ""},
-		"override_list":   &listOverrides{list("table")}, "override_rm": &rmOverride{hashed{key: login}, by},
-		"candidate_set": &setCandidate{"login", by, "5/1m", until{day}}, "candidate_list": &listCandidates{list("wide")}, "candidate_rm": &rmCandidate{"login", by},
-		"audit": &Audit{5, "8-x", list("wide")}, "audit_json": &Audit{listing: list("json")}, "override_list_json": &listOverrides{list("json")},
+		"override_set":    on{overrides, &setAmendment{login, by, []string{"50/1m"}, until{day}, "vip"}},
+		"override_limits": on{overrides, &setAmendment{of{Rule: "login", Hash: "h1"}, by, []string{"50/1m", `{"count":5,"per":"1d"}`}, until{day}, ""}},
+		"override_list":   on{overrides, &listAmendments{list("table")}}, "override_rm": on{overrides, &rmAmendment{login, by}},
+		"candidate_set": on{candidates, &setAmendment{of{Rule: "login"}, by, []string{"5/1m"}, until{day}, ""}}, "candidate_list": on{candidates, &listAmendments{list("wide")}}, "candidate_rm": on{candidates, &rmAmendment{of{Rule: "login"}, by}},
+		"audit": &Audit{5, "8-x", list("wide")}, "audit_json": &Audit{listing: list("json")}, "override_list_json": on{overrides, &listAmendments{list("json")}},
 		"analyze": &Analyze{list("table")}, "analyze_json": &Analyze{list("json")},
 	} {
 		*calls = nil
