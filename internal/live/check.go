@@ -13,9 +13,11 @@ import (
 // bounds are the bytes that texts of a report have at most, and the most of numbers whose bound is not most, by the names
 // of their fields in quota.proto.
 var bounds = map[protoreflect.Name]uint64{
-	"holder": 16, "pop": wire.MaxPop, "name": wire.MaxPop, "region": 64, "version": wire.MaxVersion, "rules_version": wire.MaxVersion,
-	"error": wire.MaxProblem, "redis": wire.MaxProblem, "rule": wire.MaxRuleName, "override": 64, "key": 128,
-	"worker": 1<<64 - 1, "rules_revision": 1<<64 - 1, "interval_ms": 60_000, "reserve_per_mille": 1000, "remaining": uint64(wire.MaxUnits),
+	"holder": 16, "pop": wire.MaxPop, "name": wire.MaxPop, "region": 64, "version": wire.MaxVersion,
+	"rules_version": wire.MaxVersion, "error": wire.MaxProblem, "redis": wire.MaxProblem,
+	"rule": wire.MaxRuleName, "override": 64, "key": 128,
+	"worker": 1<<64 - 1, "rules_revision": 1<<64 - 1,
+	"interval_ms": 60_000, "reserve_per_mille": 1000, "remaining": uint64(wire.MaxUnits),
 }
 
 // most bounds every number of a report, so that what one holder makes up does not make that of a region illegal.

@@ -159,14 +159,14 @@ func (d *Desk) silent(v *View) (names []string) {
 		return nil
 	}
 	lately := map[string]bool{}
+	if d.config.Expected != nil {
+		for _, name := range d.config.Expected() {
+			lately[name] = false
+		}
+	}
 	for _, p := range v.parts {
 		if p.id[0] == 'r' {
 			lately[p.name] = p.silent <= silentAfter
-		}
-	}
-	if d.config.Expected != nil {
-		for _, name := range d.config.Expected() {
-			lately[name] = lately[name] // false, if it has not been heard
 		}
 	}
 	maps.DeleteFunc(lately, func(_ string, heard bool) bool { return heard })
