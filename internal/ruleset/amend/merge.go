@@ -25,18 +25,12 @@ func Merge(file *rulefile.Document, d *Document) *rule.Set {
 	var good []item
 	for at := range d.Entries {
 		e := &d.Entries[at]
-		i, err := m.item(e)
-		if err == nil {
-			var set *rule.Set
-			if set, err = m.read([]item{i}, true); err == nil && e.fresh {
-				err = tooHigh(set)
-			}
-		}
-		if e.Problem = ""; err != nil {
+		e.Problem = ""
+		if i, err := m.alone(e); err != nil {
 			e.Problem = err.Error()
-			continue
+		} else {
+			good = append(good, i)
 		}
-		good = append(good, i)
 	}
 	_, good = m.fit(nil, good, true) // what is wrong together shows here already, and reading the whole file takes a second
 	set, _ := m.fit(nil, good, false)
@@ -46,7 +40,6 @@ func Merge(file *rulefile.Document, d *Document) *rule.Set {
 // item is an entry on its way into the tree.
 type item struct {
 	*Entry
-	rule int // place of its rule in the file
 	node strict.Node
 }
 
@@ -67,7 +60,8 @@ func newMerge(root *strict.Node) *merge {
 	return m
 }
 
-func (m *merge) item(e *Entry) (item, error) {
+// alone makes an item of an entry that fits its rule.
+func (m *merge) alone(e *Entry) (item, error) {
 	at := slices.IndexFunc(m.bare, func(n strict.Node) bool { return textOf(&n, "name") == e.Rule })
 	if at < 0 {
 		return item{}, errors.New("the rules file has no rule of this name")
@@ -92,16 +86,19 @@ func (m *merge) item(e *Entry) (item, error) {
 	add("until", e.Until.Format(time.RFC3339))
 	if e.Kind == Candidate {
 		add("rule", e.Rule)
-		return item{e, at, n}, nil
 	}
 	add("name", e.Name)
-	if add("hash", e.Hash); e.Hash == "" {
+	add("hash", e.Hash)
+	for _, value := range e.Key {
 		key := listOf(&n, "key")
-		for _, value := range e.Key {
-			key.Items = append(key.Items, strict.Node{Kind: strict.String, Text: value})
-		}
+		key.Items = append(key.Items, strict.Node{Kind: strict.String, Text: value})
 	}
-	return item{e, at, n}, nil
+	i := item{e, n}
+	set, err := m.read([]item{i}, true)
+	if err == nil && e.fresh {
+		err = tooHigh(set)
+	}
+	return i, err
 }
 
 // fit adds those of more entries to others that go together with these, and returns the rules with them; nil: there are none.
@@ -146,23 +143,23 @@ func (m *merge) tree(items []item, bare bool) *strict.Node {
 	root := *m.root
 	root.Fields = slices.Clone(root.Fields)
 	candidates, rules := listOf(&root, "candidates"), root.Field("rules")
-	overrides := map[int][]strict.Node{} // by rule, empty for one of a candidate
+	overrides := map[string][]strict.Node{} // by rule, empty for one of a candidate
 	var tried []strict.Node
 	for _, i := range items {
-		if overrides[i.rule] = overrides[i.rule]; i.Kind == Candidate {
+		if overrides[i.Rule] = overrides[i.Rule]; i.Kind == Candidate {
 			tried = append(tried, i.node)
 		} else {
-			overrides[i.rule] = append(overrides[i.rule], i.node)
+			overrides[i.Rule] = append(overrides[i.Rule], i.node)
 		}
 	}
-	all, names := rules.Items, map[string]bool{}
+	all := rules.Items
 	rules.Items = nil
 	for i := range all {
-		more, used := overrides[i]
-		if !used && !bare {
-			rules.Items = append(rules.Items, all[i])
-		}
+		more, used := overrides[textOf(&all[i], "name")]
 		if !used {
+			if !bare {
+				rules.Items = append(rules.Items, all[i])
+			}
 			continue
 		}
 		r := m.bare[i]
@@ -172,13 +169,12 @@ func (m *merge) tree(items []item, bare bool) *strict.Node {
 		if own := all[i].Field("overrides"); own != nil && !bare {
 			list.Items = append(list.Items, after(own.Items, more)...)
 		}
-		names[textOf(&r, "name")] = true
 		rules.Items = append(rules.Items, r)
 	}
-	own := slices.Clone(candidates.Items)
-	if bare {
-		own = slices.DeleteFunc(own, func(c strict.Node) bool { return !names[textOf(&c, "rule")] })
-	}
+	own := slices.DeleteFunc(slices.Clone(candidates.Items), func(c strict.Node) bool {
+		_, used := overrides[textOf(&c, "rule")]
+		return bare && !used
+	})
 	candidates.Items = append(own, tried...)
 	return &root
 }

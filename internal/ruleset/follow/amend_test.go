@@ -174,6 +174,18 @@ func TestAmendments(t *testing.T) {
 	}
 }
 
+// Without rules in a store of this process it is told how to apply some there.
+func TestStoreWithoutRules(t *testing.T) {
+	kv := local.New(filepath.Join(t.TempDir(), "rules.store"))
+	t.Cleanup(func() { _ = kv.Close() })
+	w, _ := startTier(t, versions.On(kv), "")
+	proc.Eventually(t, time.Minute, "the remedy", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return strings.Contains(w.log.String(), "`weir apply --admin URL`")
+	})
+}
+
 // An override ends to the second, and the rules in force stay the same ones.
 func TestAmendmentEnds(t *testing.T) {
 	t.Parallel()

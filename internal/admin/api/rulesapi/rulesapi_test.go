@@ -436,6 +436,9 @@ func TestConsulAway(t *testing.T) {
 		{http.MethodGet, "/v1/audit", "", nil},
 		{http.MethodPut, "/v1/rules", etag, v1.Change{Document: document(6, "a"), Why: "away"}},
 		{http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "away"}},
+		{http.MethodGet, "/v1/candidates", "", nil},
+		{http.MethodPut, "/v1/overrides", "", override("a", `"6/1m"`, "192.0.2.1")},
+		{http.MethodDelete, "/v1/overrides?rule=a&key=192.0.2.1&why=away", "", nil},
 	} {
 		if _, p := w.call("ann", c.method, c.path, c.ifMatch, c.body, nil, 503); p.Code != v1.CodeStore || !strings.Contains(p.Detail, "consul at "+agent.Addr) {
 			t.Errorf("%s %s: %+v", c.method, c.path, p)

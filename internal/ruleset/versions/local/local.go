@@ -45,12 +45,11 @@ func New(dir string) *KV { return &KV{dir: dir} }
 func (k *KV) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closed || k.lock == nil {
-		k.closed = true
+	lock := k.lock
+	if k.lock, k.closed = nil, true; lock == nil {
 		return nil
 	}
-	k.closed = true
-	return k.lock.Close()
+	return lock.Close()
 }
 
 // open locks the directory, if that is not done yet.
