@@ -105,6 +105,7 @@ admin_tls_cert: t
 admin_tls_key: u
 admin_tls_client_ca: v
 admin_hosts: w,x
+admin_local: true
 global_plain: true
 global_tls: true
 global_tls_ca: j

@@ -30,9 +30,9 @@ type Candidate struct {
 
 // amendments are the commands on one kind of entries.
 type amendments struct {
-	Set  setAmendment   `cmd:"" help:"Set one for a time. It is in force everywhere within a second."`
-	List listAmendments `cmd:"" help:"List those that were set."`
-	Rm   rmAmendment    `cmd:"" help:"End one."`
+	Set  setAmendment   `cmd:"" help:"Set an override or a candidate for a time. It is in force everywhere within a second."`
+	List listAmendments `cmd:"" help:"List those that were set, and by whom."`
+	Rm   rmAmendment    `cmd:"" help:"End one before its time."`
 }
 
 // kind is the path of the operations on a kind of entries.
