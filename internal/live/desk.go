@@ -104,17 +104,15 @@ func New(c Config) *Desk {
 
 // Run does what is to be done once a second, until ctx ends.
 func (d *Desk) Run(ctx context.Context) error {
-	for odd := false; ; odd = !odd {
+	for odd := false; repeat.Sleep(ctx, repeat.Jittered(turnEvery/2)); odd = !odd { // the store that is shared comes up first
 		if notes := d.taken.due(time.Now()); len(notes) > 0 {
 			d.put(ctx, d.config.Reports, notes...)
 		}
 		if !odd {
 			d.turn(ctx)
 		}
-		if !repeat.Sleep(ctx, repeat.Jittered(turnEvery/2)) {
-			return nil
-		}
 	}
+	return nil
 }
 
 // turn renews what is watched here, reads what is watched anywhere, and shows this process.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -322,6 +323,30 @@ func TestBoardDown(t *testing.T) {
 		if ms := s.desks[0].WatchMs(); ms != 0 {
 			t.Errorf("a watch that nobody can renew lasts for %d ms", ms)
 		}
+	})
+}
+
+// A store that comes up with its tier is no problem, and one that does not is told once.
+func TestBoardComesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		board := new(counted)
+		board.down.Store(true)
+		d := live.New(live.Config{Reports: board, Watches: board, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = d.Run(ctx) })
+		for _, down := range []bool{false, true} {
+			time.Sleep(100 * time.Millisecond)
+			board.down.Store(down)
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			if n := strings.Count(log.String(), "\n"); n > 1 || (n == 1) != down {
+				t.Errorf("down: %t: %s", down, &log)
+			}
+		}
+		cancel()
+		running.Wait()
 	})
 }
 
