@@ -146,11 +146,13 @@ func (m *merge) tree(items []item, bare bool) *strict.Node {
 	overrides := map[string][]strict.Node{} // by rule, empty for one of a candidate
 	var tried []strict.Node
 	for _, i := range items {
-		if overrides[i.Rule] = overrides[i.Rule]; i.Kind == Candidate {
+		more := overrides[i.Rule]
+		if i.Kind == Candidate {
 			tried = append(tried, i.node)
 		} else {
-			overrides[i.Rule] = append(overrides[i.Rule], i.node)
+			more = append(more, i.node)
 		}
+		overrides[i.Rule] = more
 	}
 	all := rules.Items
 	rules.Items = nil
