@@ -77,7 +77,7 @@ func (a *API) guarded(admit func(r *http.Request) (access.Caller, *v1.Problem), 
 		caller, p := admit(r)
 		var leave func()
 		if p == nil {
-			leave, p = a.limits.enter(caller.Name, r.URL.Path == StreamPath, time.Now())
+			leave, p = a.limits.enter(caller, r.URL.Path == StreamPath, time.Now())
 		}
 		if p != nil {
 			a.refuse(w, p, r.RemoteAddr)

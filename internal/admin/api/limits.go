@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirlimit/weir/internal/admin/access"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/limit"
 )
@@ -14,14 +15,14 @@ import (
 const (
 	// perSecond and burst bound the calls of one caller.
 	perSecond, burst = 50, 200
-	// maxCalls and maxCallsEach bound the calls in flight of all callers, and of one: an answer may have 8 MiB of
-	// rules, and its reader may be slow.
+	// maxCalls and maxCallsEach bound the calls in flight of all callers of a role, and of one: an answer may have 8 MiB
+	// of rules, and its reader may be slow.
 	maxCalls, maxCallsEach = 24, 8
-	// maxStreams and maxStreamsEach bound the streams of all callers, and of one.
+	// maxStreams and maxStreamsEach bound the streams of all callers of a role, and of one.
 	maxStreams, maxStreamsEach = 100, 10
 )
 
-// use is what one caller uses, or all together.
+// use is what one caller uses, or all of a role together.
 type use struct {
 	rate           limit.State
 	calls, streams int // in flight
@@ -33,7 +34,7 @@ type limits struct {
 
 	mu      sync.Mutex
 	callers map[string]*use
-	all     use
+	roles   [access.Admin + 1]use // so that viewers take nothing of those who have to change something
 }
 
 func newLimits() *limits {
@@ -45,33 +46,33 @@ func newLimits() *limits {
 }
 
 // enter admits a call, which leaves when it ends, or states why not.
-func (l *limits) enter(caller string, stream bool, now time.Time) (leave func(), p *v1.Problem) {
+func (l *limits) enter(caller access.Caller, stream bool, now time.Time) (leave func(), p *v1.Problem) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	u := l.callers[caller]
+	u, all := l.callers[caller.Name], &l.roles[caller.Role]
 	if u == nil {
 		u = new(use)
-		l.callers[caller] = u
+		l.callers[caller.Name] = u
 	}
 	d := l.rate.Decide(&u.rate, limit.Micros(now.UnixMicro()), limit.Ask{Need: 1, Waiting: 1, Want: 1})
 	if d.Granted == 0 {
-		return nil, tooMany(d.RetryAfter, fmt.Sprintf("%s calls more often than %d times a second", caller, perSecond))
+		return nil, tooMany(d.RetryAfter, fmt.Sprintf("%s calls more often than %d times a second", caller.Name, perSecond))
 	}
-	what, wait, own, all, mostOwn, mostAll := "calls in flight", limit.Second, &u.calls, &l.all.calls, maxCallsEach, maxCalls
+	what, wait, own, together, mostOwn, mostAll := "calls in flight", limit.Second, &u.calls, &all.calls, maxCallsEach, maxCalls
 	if stream {
-		what, wait, own, all, mostOwn, mostAll = "streams; close one", limit.Minute, &u.streams, &l.all.streams, maxStreamsEach, maxStreams
+		what, wait, own, together, mostOwn, mostAll = "streams; close one", limit.Minute, &u.streams, &all.streams, maxStreamsEach, maxStreams
 	}
 	switch {
 	case *own >= mostOwn:
-		return nil, tooMany(wait, fmt.Sprintf("%s has %d %s", caller, mostOwn, what))
-	case *all >= mostAll:
-		return nil, tooMany(wait, fmt.Sprintf("all callers have %d %s", mostAll, what))
+		return nil, tooMany(wait, fmt.Sprintf("%s has %d %s", caller.Name, mostOwn, what))
+	case *together >= mostAll:
+		return nil, tooMany(wait, fmt.Sprintf("all callers with the role %s have %d %s", caller.Role, mostAll, what))
 	}
-	*own, *all = *own+1, *all+1
+	*own, *together = *own+1, *together+1
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		*own, *all = *own-1, *all-1
+		*own, *together = *own-1, *together-1
 	}, nil
 }
 

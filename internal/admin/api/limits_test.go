@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/admin/access"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestRate(t *testing.T) {
 	l, now := newLimits(), time.Unix(1_800_000_000, 0)
 	enter := func(who string) (ok bool) {
-		leave, p := l.enter(who, false, now)
+		leave, p := l.enter(access.Caller{Name: who}, false, now)
 		if p == nil {
 			leave()
 		} else if wait := p.GetHeaders().Get("Retry-After"); p.Status != 429 || p.Code != v1.CodeTooMany || wait != "1" || !strings.Contains(p.Detail, who) {
@@ -44,14 +45,14 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// Streams and calls in flight are bounded, for one caller and for all, and make room when they end.
+// Streams and calls in flight are bounded, for one caller and for all of a role, and make room when they end.
 func TestInFlight(t *testing.T) {
 	l, now := newLimits(), time.Unix(1_800_000_000, 0)
 	var leave []func()
-	fill := func(stream bool, callers, each int) (n int) {
+	fill := func(role access.Role, stream bool, callers, each int) (n int) {
 		for who := range callers {
 			for range each {
-				if one, p := l.enter(fmt.Sprint(who), stream, now); p == nil {
+				if one, p := l.enter(access.Caller{Name: fmt.Sprint(role, who), Role: role}, stream, now); p == nil {
 					leave, n = append(leave, one), n+1
 				} else if wait, err := strconv.Atoi(p.GetHeaders().Get("Retry-After")); err != nil || wait < 1 {
 					t.Fatalf("%+v", p)
@@ -61,17 +62,20 @@ func TestInFlight(t *testing.T) {
 		return n
 	}
 	for range 2 {
-		if n := fill(true, 1, 20); n != maxStreamsEach {
+		if n := fill(access.Viewer, true, 1, 20); n != maxStreamsEach {
 			t.Errorf("%d streams of one caller", n)
 		}
-		if n := fill(true, 20, 10); n != maxStreams-maxStreamsEach {
-			t.Errorf("%d more streams of all callers", n)
+		if n := fill(access.Viewer, true, 20, 10); n != maxStreams-maxStreamsEach {
+			t.Errorf("%d more streams of all viewers", n)
 		}
-		if n := fill(false, 1, 20); n != maxCallsEach {
+		if n := fill(access.Viewer, false, 1, 20); n != maxCallsEach {
 			t.Errorf("%d calls of one caller, beside streams", n)
 		}
-		if n := fill(false, 20, 10); n != maxCalls-maxCallsEach {
-			t.Errorf("%d more calls of all callers", n)
+		if n := fill(access.Viewer, false, 20, 10); n != maxCalls-maxCallsEach {
+			t.Errorf("%d more calls of all viewers", n)
+		}
+		if n := fill(access.Admin, false, 20, 10); n != maxCalls {
+			t.Errorf("%d calls of admins, beside all that viewers may have", n)
 		}
 		for _, one := range leave {
 			one()
