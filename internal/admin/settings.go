@@ -32,10 +32,6 @@ type Settings struct {
 	// AdminListen: `docker compose exec` and `kubectl port-forward` call so. What passes calls of others on to a
 	// loopback address, such as a proxy, lets these in, too, so give Tokens where there is one.
 	Local bool `default:"false" negatable:"" help:"Serve the admin API to this machine, even if others reach the port."`
-
-	// Hosts are further names under which browsers on this machine may call a loopback address, beside localhost and
-	// IP addresses. All others are refused: a page can give its own name the address of this machine.
-	Hosts []string `help:"Names for a loopback address of the admin API, beside localhost." placeholder:"NAME"`
 }
 
 // Check names settings that do not fit together.

@@ -138,7 +138,7 @@ type Config struct {
 	// so that no client can choose two ids that collide. It must be the same on all
 	// replicas. It is a secret: set it in the environment rather than on a command line.
 	// Empty: ids are hashed without it.
-	SlotSeed string `secret:"" help:"Secret that is mixed into the ids of requests that hold slots."`
+	SlotSeed string `help:"Secret that is mixed into the ids of requests that hold slots."`
 
 	// MaxStreams bounds the calls in flight on one HTTP/2 connection, 1 to 100,000.
 	// A PoP has a few per worker and connection.

@@ -5,7 +5,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -29,7 +28,6 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/service"
-	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/upstream/client"
 	"github.com/weirlimit/weir/internal/watch"
@@ -45,8 +43,6 @@ type Program struct {
 	// Above has the tier that counts rules with scope: global; nil: this one does, and divides them
 	// among the regions that call it.
 	Above *Above
-	// Settings is the configuration of the program as it was read; nil: that of the tier. The admin API shows it.
-	Settings any
 }
 
 // Tier is a tier that has been built. [New] makes it, [Tier.Run] runs it. A program adds a
@@ -175,10 +171,7 @@ func (t *Tier) openAdmin(p *Program) (_ *api.API, err error) {
 	}
 	c := api.Config{
 		Loopback: admin.IsLoopback(t.cfg.AdminListen), Local: t.cfg.Admin.Local, Secure: t.secureOps != nil,
-		Hosts: t.cfg.Admin.Hosts, Log: t.Log, Metrics: t.Metrics,
-	}
-	if c.Settings, err = settings.InForce(cmp.Or[any](p.Settings, t.cfg)); err != nil {
-		return nil, err
+		Log: t.Log, Metrics: t.Metrics,
 	}
 	if path := t.cfg.Admin.Tokens; path != "" {
 		list, watcher := access.Watch(path, t.Log, t.Metrics)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"reflect"
 	"strings"
@@ -44,28 +43,6 @@ func Load(program Program, into any, file *string, args []string, out io.Writer)
 	}
 	_, err = parser.Parse(args)
 	return err
-}
-
-// InForce are the settings of a program by the names of their flags, without secrets: one whose field has the tag secret
-// shows only that it is set, and URLs have no password. Files that have secrets show as their paths.
-func InForce(config any) (map[string]string, error) {
-	parser, err := kong.New(config)
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]string{}
-	for _, f := range parser.Model.Flags {
-		text := fmt.Sprint(f.Target.Interface())
-		if at, err := url.Parse(text); err == nil && at.User != nil {
-			text = at.Redacted()
-		}
-		if f.Tag.Has("secret") && !f.Target.IsZero() {
-			text = "(set)"
-		}
-		all[f.Name] = text
-	}
-	delete(all, "help")
-	return all, nil
 }
 
 // ErrHelp is the error of [Load] after help was asked for and printed.

@@ -2,8 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -104,7 +102,6 @@ admin_tokens: s
 admin_tls_cert: t
 admin_tls_key: u
 admin_tls_client_ca: v
-admin_hosts: w,x
 admin_local: true
 global_plain: true
 global_tls: true
@@ -288,29 +285,5 @@ func TestHelp(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("help does not mention %s:\n%s", want, &out)
 		}
-	}
-}
-
-// The settings that are shown have no secret.
-func TestInForce(t *testing.T) {
-	c, err := Load([]string{"--rules", "r.yaml", "--slot-seed", "hidden", "--otlp", "http://ann:hidden@127.0.0.1:4317", "--redis-password-file", "/p", "--redis", "a:1,b:2"}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := settings.InForce(c)
-	for name, want := range map[string]string{
-		"rules": "r.yaml", "slot-seed": "(set)", "otlp": "http://ann:xxxxx@127.0.0.1:4317", "redis-password-file": "/p", "redis": "[a:1 b:2]",
-		"max-keys": "1000000", "header-timeout": "5s", "rls-listen": "127.0.0.1:8081", "admin-tokens": "", "pprof": "false",
-	} {
-		if got[name] != want {
-			t.Errorf("%s: %q, want %q", name, got[name], want)
-		}
-	}
-	if err != nil || strings.Contains(fmt.Sprint(got), "hidden") || got["help"] != "" {
-		t.Errorf("%v: %v", err, got)
-	}
-	var other Config
-	if got, err = settings.InForce(&other); err != nil || got["slot-seed"] != "" {
-		t.Errorf("%v: %v", err, got)
 	}
 }

@@ -27,13 +27,11 @@ import (
 
 // Config is what the frame needs to know of the program.
 type Config struct {
-	Loopback bool              // only this machine can reach the port
-	Local    bool              // calls to a loopback address of the port are of this machine
-	Secure   bool              // the port has TLS
-	Callers  *access.List      // who may call; nil: everybody on this machine, if Loopback or Local
-	Hosts    []string          // further names under which a browser on this machine may call
-	Trail    Trail             // keeps the audit; nil: only the log does
-	Settings map[string]string // of the program, without secrets
+	Loopback bool         // only this machine can reach the port
+	Local    bool         // calls to a loopback address of the port are of this machine
+	Secure   bool         // the port has TLS
+	Callers  *access.List // who may call; nil: everybody on this machine, if Loopback or Local
+	Trail    Trail        // keeps the audit; nil: only the log does
 	Log      *slog.Logger
 	Metrics  *telemetry.Registry
 }
@@ -77,7 +75,7 @@ func New(c Config) *API {
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		write(w, v1.NewProblem(http.StatusNotFound, v1.CodeUnknown, "there is no "+r.Method+" "+r.URL.Path+"; GET /v1/openapi.yaml lists what there is"))
 	})
-	a.addOwn()
+	a.addAudit()
 	return a
 }
 

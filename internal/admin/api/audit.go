@@ -65,18 +65,11 @@ type auditInput struct {
 
 type auditOutput struct{ Body v1.Audit }
 
-type settingsOutput struct{ Body v1.Settings }
-
-func (a *API) addOwn() {
+func (a *API) addAudit() {
 	Add(a, access.Viewer, huma.Operation{
 		OperationID: "audit", Method: http.MethodGet, Path: "/v1/audit", Summary: "Who changed what",
 		Description: "The last 1,000 changes are kept where the versions of the rules are. With a rules file only the log has them.",
 	}, a.audit)
-	Add(a, access.Viewer, huma.Operation{
-		OperationID: "get-settings", Method: http.MethodGet, Path: "/v1/settings", Summary: "The settings of the program, without secrets",
-	}, func(context.Context, *struct{}) (*settingsOutput, error) {
-		return &settingsOutput{v1.Settings{Settings: a.cfg.Settings}}, nil
-	})
 }
 
 func (a *API) audit(ctx context.Context, in *auditInput) (*auditOutput, error) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -92,10 +91,7 @@ func (a *API) guarded(admit func(r *http.Request) (access.Caller, *v1.Problem), 
 func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
 }
 
 // local reports whether a call comes from this machine.
@@ -165,8 +161,8 @@ func unauthenticated(code, detail string) *v1.Problem {
 // browser is why a call that a page of another origin may have caused is refused. On this machine it may also come under a
 // name of such a page, whose owner has let that name mean this machine (DNS rebinding).
 func (a *API) browser(r *http.Request) *v1.Problem {
-	if a.local(r) && !a.isHost(r.Host) {
-		return v1.NewProblem(http.StatusForbidden, v1.CodeHost, "the call is for the host "+r.Host+"; use 127.0.0.1 or localhost, or name it in --admin-hosts")
+	if a.local(r) && !isHost(r.Host) {
+		return v1.NewProblem(http.StatusForbidden, v1.CodeHost, "the call is for the host "+r.Host+"; use 127.0.0.1 or localhost")
 	}
 	err := a.cross.Check(r)
 	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
@@ -178,12 +174,11 @@ func (a *API) browser(r *http.Request) *v1.Problem {
 	return nil
 }
 
-func (a *API) isHost(host string) bool {
+func isHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	return net.ParseIP(strings.Trim(host, "[]")) != nil || strings.EqualFold(host, "localhost") ||
-		slices.ContainsFunc(a.cfg.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+	return net.ParseIP(strings.Trim(host, "[]")) != nil || strings.EqualFold(host, "localhost")
 }
 
 // refuse answers with a problem.

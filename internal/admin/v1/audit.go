@@ -20,8 +20,3 @@ type Audit struct {
 	Items []AuditEntry `json:"items" doc:"The newest first."`
 	Next  string       `json:"next,omitempty" doc:"The value of before for the next page; missing: this is the last."`
 }
-
-// Settings are those of the program that answers.
-type Settings struct {
-	Settings map[string]string `json:"settings" doc:"Values by the names of flags, defaults too. A secret is (set); a file that has one shows as its path."`
-}
