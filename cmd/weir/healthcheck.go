@@ -20,13 +20,10 @@ type healthcheckCmd struct {
 }
 
 // Run asks once. Images without a shell and without curl use it as their health check.
-func (h *healthcheckCmd) Run(stdout io.Writer) error { return ask(stdout, h.URL) }
-
-// ask prints what a program answers with status 200; anything else is the error.
-func ask(stdout io.Writer, where string) error {
+func (h *healthcheckCmd) Run(stdout io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, where, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL, nil)
 	if err != nil {
 		return err
 	}
@@ -40,7 +37,7 @@ func ask(stdout io.Writer, where string) error {
 		return err
 	}
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s: %s", where, answer.Status, strings.TrimSpace(string(text)))
+		return fmt.Errorf("%s: %s: %s", h.URL, answer.Status, strings.TrimSpace(string(text)))
 	}
 	_, err = stdout.Write(text)
 	return err

@@ -7,30 +7,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/cli"
 	"github.com/weirlimit/weir/internal/admin/client"
 )
-
-type contextsCmd struct{ cli.Output }
-
-// Run lists the installations, without their tokens.
-func (c *contextsCmd) Run(stdout io.Writer) error {
-	f, err := client.Load()
-	if err != nil {
-		return err
-	}
-	rows := slices.Clone(f.Contexts)
-	for i := range rows {
-		if rows[i].Name == f.Current {
-			rows[i].Name += " *"
-		}
-	}
-	return c.Print(stdout, f, rows, "name=context url +ca token_file|cert=caller")
-}
 
 type tokenCmd struct {
 	Name   string    `arg:"" help:"Who gets it, as the audit shall have it."`

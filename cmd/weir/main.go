@@ -40,9 +40,8 @@ type commands struct {
 	Analyze   cli.Analyze   `cmd:"" help:"Say what is likely not meant about the running system: rules that match nothing, members on old rules, warnings."`
 	Debug     cli.Debug     `cmd:"" help:"Write an archive for whoever looks into a problem, without keys and secrets."`
 
-	Token    tokenCmd    `cmd:"" help:"Make a token of the admin API, and print it and its item for the file of tokens."`
-	Contexts contextsCmd `cmd:"" help:"List the installations whose admin API can be called, without their tokens."`
-	Audit    cli.Audit   `cmd:"" help:"List who changed what through the admin API, the newest first."`
+	Token tokenCmd  `cmd:"" help:"Make a token of the admin API, and print it and its item for the file of tokens."`
+	Audit cli.Audit `cmd:"" help:"List who changed what through the admin API, the newest first."`
 
 	Bootstrap bootstrapCmd `cmd:"" help:"Make certificates, tokens, keys and passwords of a deployment, keep them, and publish them."`
 

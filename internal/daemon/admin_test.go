@@ -131,15 +131,13 @@ func TestAdminSecure(t *testing.T) {
 	}
 	contexts := ""
 	for name, more := range map[string]string{
-		"ann": "token: " + token, "wrong": "token: weir_wrong", "nobody": "", "ci": "cert: ../ci.pem, key: ../ci.key", "other": "cert: ../other.pem, key: ../other.key",
+		"ann": "token_file: ann", "wrong": "token_file: wrong", "nobody": "", "ci": "cert: ../ci.pem, key: ../ci.key", "other": "cert: ../other.pem, key: ../other.key",
 	} {
 		contexts += fmt.Sprintf("- { name: %s, url: 'https://127.0.0.1:%s', ca: ../ca.pem, %s }\n", name, port, more)
+		proc.WriteFile(t, file("weir/"+name), map[string]string{"ann": token, "wrong": "weir_wrong"}[name])
 	}
-	contexts += fmt.Sprintf("- { name: distrust, url: 'https://127.0.0.1:%s', token: %s }\n", port, token)
+	contexts += fmt.Sprintf("- { name: distrust, url: 'https://127.0.0.1:%s', token_file: ann }\n", port)
 	proc.WriteFile(t, file("weir/contexts.yaml"), "contexts:\n"+contexts)
-	if err := os.Chmod(file("weir/contexts.yaml"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for name, want := range map[string]string{
 		"ann": "", "ci": "", "wrong": v1.CodeNobody, "nobody": v1.CodeNobody, "other": v1.CodeForbidden, "distrust": "unknown authority",
 	} {

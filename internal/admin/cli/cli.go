@@ -30,7 +30,7 @@ const callTime = 30 * time.Second
 
 // Installation has the flags of commands that call the admin API.
 type Installation struct {
-	Context string `env:"WEIR_CONTEXT" placeholder:"NAME" help:"Installation, as weir contexts lists them; default: the current one."`
+	Context string `env:"WEIR_CONTEXT" placeholder:"NAME" help:"Installation, as contexts.yaml names them; default: the current one."`
 	Admin   string `placeholder:"HOST:PORT" help:"Admin port without TLS and tokens, in place of a context."`
 }
 

@@ -75,13 +75,8 @@ func (o *Output) table(out io.Writer, items any, columns string, coloured bool) 
 
 // coloured reports whether people see what is written, and want colours.
 func coloured(out io.Writer) bool {
-	return isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-}
-
-// isTerminal reports whether people see what is written.
-func isTerminal(out io.Writer) bool {
 	f, ok := out.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd())
+	return ok && isatty.IsTerminal(f.Fd()) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
 // column is one of a table.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/admin/client"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
-	"github.com/weirlimit/weir/internal/repeat"
 )
 
 // Top has the flags of the command that shows what comes most.
@@ -22,43 +21,19 @@ type Top struct {
 	Denied  bool   `help:"The same as --by denied."`
 	Limit   int    `default:"20" help:"Most rows, 1 to 512."`
 	EachPop bool   `name:"each-pop" help:"Count each PoP apart; of all regions each region."`
-	Once    bool   `help:"Print it once, as is done where the output is no terminal."`
 }
 
-// Run shows what comes most, on a terminal again and again.
+// Run shows what comes most.
 func (t *Top) Run(stdout io.Writer) error {
 	if t.Denied {
 		t.By = "denied"
 	}
-	if t.Once || t.Output.Output == "json" || !isTerminal(stdout) {
-		return t.Use(func(ctx context.Context, c *client.Client) error { return t.print(ctx, c, stdout, "") })
-	}
-	return t.follow(forever, func(ctx context.Context, c *client.Client) error {
-		for {
-			if err := t.print(ctx, c, stdout, "\x1b[H\x1b[2J"); err != nil || !repeat.Sleep(ctx, lookEvery) {
-				return err
-			}
-		}
-	})
-}
-
-// forever is longer than anybody looks.
-const forever = 30 * 24 * time.Hour
-
-// print prints a list behind what clears the screen.
-func (t *Top) print(ctx context.Context, c *client.Client, out io.Writer, clear string) error {
 	query := url.Values{"by": {t.By}, "limit": {strconv.Itoa(t.Limit)}, "each_pop": {strconv.FormatBool(t.EachPop)}}
-	var top v1.Top
-	if _, err := c.Do(ctx, client.Call{Path: "/v1/top?" + query.Encode()}, &top); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(out, clear); err != nil {
-		return err
-	}
+	list, columns := "keys", "rule override key from per_second +over=at_most_too_large_by"
 	if t.By == "rule" {
-		return t.Print(out, top, top.Rules, "rule used admitted_per_second=admitted/s denied_per_second=denied/s +matched +no_key +admitted +denied +shadow_denied=would_deny !hint")
+		list, columns = "rules", "rule used admitted_per_second=admitted/s denied_per_second=denied/s +matched +no_key +admitted +denied +shadow_denied=would_deny !hint"
 	}
-	return t.Print(out, top, top.Keys, "rule override key from per_second +over=at_most_too_large_by")
+	return t.show(stdout, client.Call{Path: "/v1/top?" + query.Encode()}, list, columns)
 }
 
 // Tap has the flags of the command that prints single decisions.

@@ -9,12 +9,11 @@ package client
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -22,6 +21,7 @@ import (
 	"strings"
 
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/certs"
 )
 
 // maxAnswer bounds an answer, in bytes: 8 MiB of rules, each byte of which may be escaped.
@@ -57,57 +57,28 @@ func of(c Context) (*Client, error) {
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, fmt.Errorf("context %s: url must be https://HOST:PORT, or http:// for this machine", c.Name)
 	}
-	token, err := c.token()
-	if err != nil {
-		return nil, err
+	token := ""
+	if c.TokenFile != "" {
+		text, err := os.ReadFile(c.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("context %s: %w", c.Name, err)
+		}
+		token = strings.TrimSpace(string(text))
 	}
 	if ip := net.ParseIP(u.Hostname()); token != "" && u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, fmt.Errorf("context %s: its token would be sent to %s without TLS; write https://", c.Name, u.Host)
 	}
-	secure, err := c.tls()
+	secure, err := certs.Load("context "+c.Name, certs.Files{Cert: c.Cert, Key: c.Key, CA: c.CA}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
 	return &Client{
 		at: c, base: strings.TrimSuffix(c.URL, "/"), token: token,
 		http: &http.Client{
-			Transport:     &http.Transport{TLSClientConfig: secure, ForceAttemptHTTP2: true, Proxy: http.ProxyFromEnvironment},
+			Transport:     &http.Transport{TLSClientConfig: secure.Client("")(), ForceAttemptHTTP2: true, Proxy: http.ProxyFromEnvironment},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a token is for one server
 		},
 	}, nil
-}
-
-func (c *Context) token() (string, error) {
-	if c.TokenFile == "" {
-		return c.Token, nil
-	}
-	text, err := os.ReadFile(c.TokenFile)
-	if err != nil {
-		return "", fmt.Errorf("context %s: %w", c.Name, err)
-	}
-	return strings.TrimSpace(string(text)), nil
-}
-
-func (c *Context) tls() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CA != "" {
-		text, err := os.ReadFile(c.CA)
-		if err != nil {
-			return nil, fmt.Errorf("context %s: %w", c.Name, err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("context %s: %s has no certificate in PEM", c.Name, c.CA)
-		}
-	}
-	if c.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
-		if err != nil {
-			return nil, fmt.Errorf("context %s: %w", c.Name, err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }
 
 // Call is one call of an operation.

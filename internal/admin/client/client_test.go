@@ -18,8 +18,8 @@ import (
 
 const secret = "weir_secret"
 
-// home makes a directory of configuration with this file of contexts.
-func home(t *testing.T, mode os.FileMode, text string) (dir string) {
+// home makes a directory of configuration with this file of contexts, and a file secret with a token.
+func home(t *testing.T, text string) (dir string) {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	path, err := path()
@@ -29,10 +29,10 @@ func home(t *testing.T, mode os.FileMode, text string) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(proc.WriteFile(t, path, text), mode); err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Dir(path)
+	proc.WriteFile(t, path, text)
+	dir = filepath.Dir(path)
+	proc.WriteFile(t, filepath.Join(dir, "secret"), secret+"\n")
+	return dir
 }
 
 // A context has where to call, as whom, and whom to trust.
@@ -41,11 +41,11 @@ func TestContexts(t *testing.T) {
 	if f, err := Load(); err != nil || len(f.Contexts) != 1 || f.Contexts[0] != local {
 		t.Errorf("without a file: %+v, %v", f, err)
 	}
-	dir := home(t, 0o600, `
+	dir := home(t, `
 current: prod
 contexts:
 - { name: prod, url: "https://weir.example.com:8090", token_file: prod.token, ca: /etc/ca.pem }
-- { name: test, url: "http://127.0.0.1:8090", token: `+secret+` }
+- { name: test, url: "http://127.0.0.1:8090", token_file: /secret }
 `)
 	f, err := Load()
 	if err != nil {
@@ -55,7 +55,7 @@ contexts:
 	if err != nil || prod.Name != "prod" || prod.TokenFile != filepath.Join(dir, "prod.token") || prod.CA != "/etc/ca.pem" {
 		t.Errorf("%+v, %v", prod, err)
 	}
-	if test, err := f.Find("test"); err != nil || test.Token != secret {
+	if test, err := f.Find("test"); err != nil || test.TokenFile != "/secret" {
 		t.Errorf("%+v, %v", test, err)
 	}
 	if _, err := f.Find("prd"); err == nil || !strings.Contains(err.Error(), "it has prod, test") {
@@ -65,33 +65,28 @@ contexts:
 
 // Each mistake in the file is told, without a token.
 func TestMistakes(t *testing.T) {
-	one := "contexts: [{ name: a, url: 'http://127.0.0.1:1', token: " + secret + " }"
+	one := "contexts: [{ name: a, url: 'http://127.0.0.1:1', token_file: secret }"
 	for text, want := range map[string]string{
 		"contexts: {}": "line 1: cannot unmarshal",
-		"contexts: [{ url: 'https://x', token: " + secret + " }]":                         "contexts[0].name: is missing",
-		"contexts: [{ name: a, token: " + secret + " }]":                                  "contexts[0].url: is missing",
-		"contexts: [{ name: a, url: 'https://x', token: " + secret + ", token_file: x }]": "keep one",
-		"contexts: [{ name: a, url: 'https://x', cert: x, token: " + secret + " }]":       "goes together with key",
-		"contexts: [{ name: a, url: 'https://x', tokens: " + secret + " }]":               "line 1: field tokens not found",
-		one + ", { name: a, url: x }]":                                                    "contexts[1].name: is missing, or given twice",
-		"current: b\n" + one + "]":                                                        "there is no context",
-		one + ", { name: b, url: x }]":                                                    "which context is the current one",
-		"contexts: [{ name: a, url: x }]":                                                 "url must be https://",
-		"contexts: [{ name: a, url: 'ftp://x' }]":                                         "url must be https://",
-		"contexts: [{ name: a, url: 'http://weir.example.com', token: " + secret + " }]":  "without TLS",
-		"contexts: [{ name: a, url: 'https://x', token_file: none }]":                     "none: no such file",
-		"contexts: [{ name: a, url: 'https://x', ca: none }]":                             "none: no such file",
-		"contexts: [{ name: a, url: 'https://x', cert: none, key: none }]":                "none: no such file",
+		"contexts: [{ url: 'https://x', token_file: secret }]":                        "contexts[0].name: is missing",
+		"contexts: [{ name: a, token_file: secret }]":                                 "contexts[0].url: is missing",
+		"contexts: [{ name: a, url: 'https://x', cert: x, token_file: secret }]":      "goes together with key",
+		"contexts: [{ name: a, url: 'https://x', tokens: " + secret + " }]":           "line 1: field tokens not found",
+		one + ", { name: a, url: x }]":                                                "contexts[1].name: is missing, or given twice",
+		"current: b\n" + one + "]":                                                    "there is no context",
+		one + ", { name: b, url: x }]":                                                "which context is the current one",
+		"contexts: [{ name: a, url: x }]":                                             "url must be https://",
+		"contexts: [{ name: a, url: 'ftp://x' }]":                                     "url must be https://",
+		"contexts: [{ name: a, url: 'http://weir.example.com', token_file: secret }]": "without TLS",
+		"contexts: [{ name: a, url: 'https://x', token_file: none }]":                 "none: no such file",
+		"contexts: [{ name: a, url: 'https://x', ca: none }]":                         "none: no such file",
+		"contexts: [{ name: a, url: 'https://x', cert: none, key: none }]":            "none: no such file",
 	} {
-		home(t, 0o600, text)
+		home(t, text)
 		_, err := Open("", "")
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
-	}
-	home(t, 0o640, one+"]")
-	if _, err := Open("", ""); err == nil || !strings.Contains(err.Error(), "chmod go-rwx") {
-		t.Errorf("a file with a token that others may read: %v", err)
 	}
 }
 
@@ -119,7 +114,7 @@ func TestCall(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	home(t, 0o600, "contexts: [{ name: a, url: '"+server.URL+"/', token: "+secret+" }]")
+	home(t, "contexts: [{ name: a, url: '"+server.URL+"/', token_file: secret }]")
 	c, err := Open("a", "")
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +152,7 @@ func TestEvents(t *testing.T) {
 		_, _ = w.Write([]byte("event: status\ndata: {\"of\": \"event: x\"}\n\n: a comment\nevent: top\ndata: \"" + large + "\"\n\n"))
 	}))
 	defer server.Close()
-	home(t, 0o600, "contexts: [{ name: a, url: '"+server.URL+"' }]")
+	home(t, "contexts: [{ name: a, url: '"+server.URL+"' }]")
 	c, err := Open("a", "")
 	if err != nil {
 		t.Fatal(err)

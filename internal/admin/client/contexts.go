@@ -17,21 +17,18 @@ import (
 
 // Context is an installation.
 type Context struct {
-	Name string `json:"name"`
-	URL  string `json:"url"` // of an admin port, such as https://weir.example.com:8090
-	// Token and TokenFile are the caller's token, or a file with it; one or none.
-	Token     string `json:"-"`
-	TokenFile string `yaml:"token_file" json:"token_file,omitempty"`
-	CA        string `yaml:"ca" json:"ca,omitempty"`     // file with the authorities of the server; empty: those of the system
-	Cert      string `yaml:"cert" json:"cert,omitempty"` // file with the caller's certificate, and Key with its key; both or none
-	Key       string `yaml:"key" json:"key,omitempty"`
+	Name      string
+	URL       string // of an admin port, such as https://weir.example.com:8090
+	TokenFile string `yaml:"token_file"` // with the caller's token; empty: it has none
+	CA        string // file with the authorities of the server; empty: those of the system
+	Cert, Key string // files with the caller's certificate and its key; both or none
 }
 
 // File is the file of contexts.
 type File struct {
-	Path     string    `yaml:"-" json:"path"`
-	Current  string    `json:"current"` // name; empty: that of the only one
-	Contexts []Context `json:"contexts"`
+	Path     string `yaml:"-"`
+	Current  string // name; empty: that of the only one
+	Contexts []Context
 }
 
 // path is where the file is.
@@ -69,19 +66,13 @@ func Load() (*File, error) {
 
 // check names each mistake, and completes the names of files.
 func (f *File) check() (wrong error) {
-	info, err := os.Stat(f.Path)
-	if err != nil {
-		return err
-	}
 	names := map[string]bool{}
 	for i := range f.Contexts {
 		c := &f.Contexts[i]
 		wrong = errors.Join(wrong,
 			settings.Refuse(c.Name == "" || names[c.Name], "contexts[%d].name: is missing, or given twice", i),
 			settings.Refuse(c.URL == "", "contexts[%d].url: is missing; write the address of an admin port, such as https://weir.example.com:8090", i),
-			settings.Refuse(c.Token != "" && c.TokenFile != "", "contexts[%d].token: goes not together with token_file; keep one", i),
 			settings.Pair("cert", c.Cert, "key", c.Key),
-			settings.Refuse(c.Token != "" && info.Mode().Perm()&0o077 != 0, "contexts[%d].token: others may read the file; chmod go-rwx", i),
 		)
 		names[c.Name] = true
 		for _, path := range []*string{&c.TokenFile, &c.CA, &c.Cert, &c.Key} {
