@@ -166,8 +166,10 @@ func (t *Tier) newDesk(p *Program) *live.Desk {
 	return desk
 }
 
-func (t *Tier) knows(rule string) bool                  { return t.Service.Knows(rule) }
-func (t *Tier) perSecond(rule, override string) float64 { return t.Service.PerSecond(rule, override) }
+func (t *Tier) knows(rule string) bool { return t.Service.Knows(rule) }
+func (t *Tier) perSecond(rule, override string, key []byte) float64 {
+	return t.Service.PerSecond(rule, override, key)
+}
 
 // newSelf returns how this replica does.
 func (t *Tier) newSelf(p *Program) func() *quotapb.Member {

@@ -51,9 +51,9 @@ type Config struct {
 	Expected func() []string
 	// Known reports whether a rule is in force; what is shown of others is left out. nil: all are.
 	Known func(rule string) bool
-	// PerSecond is how many units a second the limit of a rule lets pass, or that of an override by its name; 0: that
-	// cannot be said. nil: never.
-	PerSecond func(rule, override string) float64
+	// PerSecond is how many units a second a rule lets pass of a key, by the limit that counts for it; override is its
+	// name. 0: that cannot be said. nil: never.
+	PerSecond func(rule, override string, key []byte) float64
 	// Above is the tier above; nil: there is none.
 	Above Above
 	// MaxBytes bounds the reports that are remembered, of which one address has a quarter; 0: 32 MiB.

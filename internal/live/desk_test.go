@@ -214,8 +214,8 @@ func TestTap(t *testing.T) {
 // and compared with the limit.
 func TestView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, 1, live.Config{PerSecond: func(rule, override string) float64 {
-			return map[string]float64{"login ": 10, "login gold": 100}[rule+" "+override]
+		s := start(t, 1, live.Config{PerSecond: func(rule, override string, key []byte) float64 {
+			return map[string]float64{"login  ann": 10, "login gold ann": 100}[rule+" "+override+" "+string(key)]
 		}})
 		d := s.desks[0]
 		renew, end := d.Begin(t.Context(), nil)

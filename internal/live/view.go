@@ -192,7 +192,7 @@ func (d *Desk) uses(v *View) []Use {
 	}
 	for _, k := range v.Busiest {
 		if s := sums[k.Rule]; s != nil && d.config.PerSecond != nil {
-			if full := d.config.PerSecond(k.Rule, k.Override); full > 0 {
+			if full := d.config.PerSecond(k.Rule, k.Override, k.Key); full > 0 {
 				s.Used = max(s.Used, (k.PerSecond()-k.OverPerSecond())/full)
 			}
 		}

@@ -206,3 +206,21 @@ rules:
 		}
 	}
 }
+
+// TestPerSecond: an override by key counts for its key, named or not, until it ends.
+func TestPerSecond(t *testing.T) {
+	r := newRegion(t)
+	r.setRules(keyRules(`, { key: [acme], limit: 7200/1h, until: "` + r.at(90*limit.Second) + `" }, { name: deal, key: [initech], limit: 3600/1h }, { name: free, key: [globex], limit: unlimited }`))
+	own := r.service.PerSecond("a", "", []byte("else"))
+	for key, want := range map[[2]string]float64{{"", "else"}: 10. / 3600, {"", "acme"}: 2, {"deal", "initech"}: 1, {"free", "globex"}: 0} {
+		if have := r.service.PerSecond("a", key[0], []byte(key[1])); have != want {
+			t.Errorf("%q: %v, want %v", key, have, want)
+		}
+	}
+	if r.advance(90 * limit.Second); r.service.PerSecond("a", "", []byte("acme")) != own {
+		t.Error("after its end")
+	}
+	if r.service.PerSecond("none", "", nil) != 0 {
+		t.Error("a rule that is not in force")
+	}
+}

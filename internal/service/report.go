@@ -8,6 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/quotapb"
@@ -80,24 +81,32 @@ func (s *Service) Knows(name string) bool { return s.rules.Load().names[name] }
 // RuleNames are those of the rules that [Service.Knows] knows, in order.
 func (s *Service) RuleNames() []string { return slices.Sorted(maps.Keys(s.rules.Load().names)) }
 
-// PerSecond is how many units a second the limit of a rule lets pass, or that of an override with a name; 0: that is
-// not known here, or not a matter of time.
-func (s *Service) PerSecond(name, override string) float64 {
+// PerSecond is how many units a second a rule lets pass of a key, by the limit that counts for it; override is its name.
+// 0: that is not known here, or not a matter of time.
+func (s *Service) PerSecond(name, override string, key []byte) float64 {
 	e := s.rules.Load().rules[name]
 	if e == nil {
 		return 0
+	}
+	if own := e.keys.Find(key, s.config.Now()); own.Policy != nil && string(own.Name) == override {
+		return perSecond(own.Policy)
 	}
 	for _, p := range e.policies {
 		of := ""
 		if named := e.overrides[p.Override]; named != nil {
 			of = named.override
 		}
-		if spec := p.Limit.Spec(); of == override {
-			if p.Unlimited || spec.Algorithm == limit.Concurrency || spec.Period <= 0 {
-				return 0
-			}
-			return float64(spec.Count) * float64(limit.Second) / float64(spec.Period)
+		if of == override {
+			return perSecond(p)
 		}
 	}
-	return 0 // of an override by key the limit is not kept by name
+	return 0
+}
+
+func perSecond(p *engine.Policy) float64 {
+	spec := p.Limit.Spec()
+	if p.Unlimited || spec.Algorithm == limit.Concurrency || spec.Period <= 0 {
+		return 0
+	}
+	return float64(spec.Count) * float64(limit.Second) / float64(spec.Period)
 }

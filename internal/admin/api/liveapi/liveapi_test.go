@@ -128,7 +128,7 @@ func (w *world) get(path string, into any) {
 
 // One call has members report, waits until they have, and shows them with all rules; the next one need not wait.
 func TestStatus(t *testing.T) {
-	w := newWorld(t, live.Config{Region: "eu", PerSecond: func(string, string) float64 { return 10 }})
+	w := newWorld(t, live.Config{Region: "eu", PerSecond: func(string, string, []byte) float64 { return 10 }})
 	w.revision.Store(7)
 	w.feed(2, func(i int) *quotapb.ReportRequest {
 		return report(fmt.Sprint("fra", i), func(m *quotapb.ReportRequest) {
