@@ -268,6 +268,23 @@ func TestServes(t *testing.T) {
 	}
 }
 
+// Without an aggregator a region is well, unless rules need one.
+func TestAggregatorAway(t *testing.T) {
+	p := startRegion(t, "--region", "eu", "--global", "127.0.0.1:1")
+	p.waitFor("does not answer")
+	if _, body := p.get("/v1/status?wait=1"); !strings.Contains(body, `"degraded_ms":0`) {
+		t.Errorf("nothing is counted there: %s", body)
+	}
+	p.setRules("rules: [{ name: page, key: [client_ip], limit: 10/1h, scope: global }]\n")
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		if _, body := p.get("/v1/status?wait=1"); strings.Contains(body, "the tier above has not answered") {
+			return
+		} else if time.Now().After(end) {
+			t.Fatalf("a rule is counted there: %s", body)
+		}
+	}
+}
+
 // While it drains it is not ready, takes calls for a while, and fails none.
 func TestDrainUnderLoad(t *testing.T) {
 	p := startRegion(t, "--drain-wait", "5s") // until then a late test has seen it drain

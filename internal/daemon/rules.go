@@ -122,8 +122,8 @@ func (t *Tier) followRules(c follow.StoreConfig) error {
 // set puts rules in force. Rules that are refused change nothing.
 func (r *rules) set(set *rule.Set) error {
 	if r.alone {
-		if err := refuseGlobal(set); err != nil {
-			return err
+		if name := global(set); name != "" {
+			return errors.New("rule " + name + ": scope: global is counted by an aggregator, and this region has none; give --global HOST:PORT or --consul HOST:PORT, or write scope: region")
 		}
 	}
 	if err := r.service.SetRules(set); err != nil {
@@ -154,14 +154,14 @@ func (r *rules) regionNames() (names []string) {
 	return names
 }
 
-// refuseGlobal refuses rules that nobody would count for all regions.
-func refuseGlobal(set *rule.Set) error {
+// global is the name of a rule that an aggregator counts; empty: there is none.
+func global(set *rule.Set) string {
 	for i := range set.Len() {
 		if r := set.Rule(i); r.Scope == rule.ScopeGlobal && r.Mode != rule.Off {
-			return errors.New("rule " + r.Name + ": scope: global is counted by an aggregator, and this region has none; give --global HOST:PORT or --consul HOST:PORT, or write scope: region")
+			return r.Name
 		}
 	}
-	return nil
+	return ""
 }
 
 // version is that of the rules in force, and their revision.

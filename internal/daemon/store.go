@@ -196,7 +196,7 @@ func (t *Tier) newSelf(p *Program) func() *quotapb.Member {
 		if since := t.rules.since.Load(); since != nil {
 			now.RulesAgeMs = uint64(time.Since(*since).Milliseconds())
 		}
-		if t.remote != nil {
+		if set, _ := t.Service.InForce(); t.remote != nil && set != nil && global(set) != "" {
 			now.DegradedMs = uint64(t.remote.Silent().Milliseconds())
 		}
 		now.ReservePerMille = min(t.rules.sharePerMille(), 1000)
