@@ -13,6 +13,7 @@ import (
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/ip"
 	"github.com/weirlimit/weir/internal/ruleset/explain"
 )
 
@@ -33,8 +34,13 @@ func (o *operations) explain(ctx context.Context, in *explainInput) (*explainOut
 		return nil, v1.NewProblem(http.StatusServiceUnavailable, v1.CodeNoRule, "no rules are in force here")
 	}
 	target, err := url.Parse(in.Body.URL)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, v1.NewProblem(http.StatusUnprocessableEntity, "", "url: "+err.Error())
+	case !strings.HasPrefix(target.RequestURI(), "/"):
+		return nil, v1.NewProblem(http.StatusUnprocessableEntity, "", "url: must be http://HOST/PATH, or a path that begins with /")
+	case in.Body.Client != "" && !ip.Parse(in.Body.Client).Valid():
+		return nil, v1.NewProblem(http.StatusUnprocessableEntity, "", "client: must be an IP address, such as 192.0.2.1")
 	}
 	pop := &rule.PoP{Region: in.Body.Region, Labels: in.Body.Labels}
 	if pop.Region == "" {

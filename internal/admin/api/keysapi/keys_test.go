@@ -325,7 +325,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 
-	for want, bad := range map[string]any{"url: ": v1.Request{URL: "http://a b/%zz"}, "expected length >= 1": v1.Request{}, "unexpected property": map[string]any{"url": "/", "what": 1}} {
+	for want, bad := range map[string]any{"url: ": v1.Request{URL: "http://a b/%zz"}, "url: must be": v1.Request{URL: "login"}, "client: must be": v1.Request{URL: "/", Client: "foo"}, "expected length >= 1": v1.Request{}, "unexpected property": map[string]any{"url": "/", "what": 1}} {
 		if p := w.call("viewer", "/v1/explain", bad, nil, 422); !strings.Contains(p.Error(), want) {
 			t.Errorf("%+v: %+v, want %s", bad, p, want)
 		}
