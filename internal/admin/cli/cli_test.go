@@ -167,6 +167,11 @@ func TestWell(t *testing.T) {
 	if err := (&Status{listing{at, Output{"table"}}}).Run(&out); err != nil {
 		t.Errorf("%v\n%s", err, &out)
 	}
+	s.InForce = v1.InForce{}
+	at, _ = serve(t, s)
+	if _ = (&Status{listing{at, Output{"table"}}}).Run(&out); !strings.Contains(out.String(), "; no rules are in force\n") {
+		t.Errorf("without rules: %s", &out)
+	}
 }
 
 // The archive has what helps, and neither keys nor secrets.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -84,7 +83,7 @@ func (e *Explain) Run(stdout io.Writer) error {
 	for _, h := range e.Header {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
-			return errors.New("a header must be NAME: VALUE")
+			return fmt.Errorf("--header: %q must be NAME: VALUE", h)
 		}
 		if before, twice := q.Headers[name]; twice {
 			value = before + "," + value

@@ -33,7 +33,7 @@ func (s *Status) Run(stdout io.Writer) error {
 		}
 		of, members := remarks(seen)
 		if s.Output.Output != "json" {
-			fmt.Fprintf(stdout, "%s; rules %s are in force\n", safe(seen.Of), rules(&seen.InForce))
+			fmt.Fprintf(stdout, "%s; %s are in force\n", safe(seen.Of), rules(&seen.InForce))
 			for _, r := range of {
 				fmt.Fprintln(stdout, safe(r.About+" "+r.Name+" "+r.Reason))
 			}
@@ -55,10 +55,13 @@ func look(ctx context.Context, c *client.Client) (seen *v1.Status, err error) {
 
 // rules names rules: by their revision, if they have one.
 func rules(r *v1.InForce) string {
-	if r.Revision == 0 {
-		return safe(r.Version)
+	switch {
+	case r.Revision > 0:
+		return "rules " + strconv.FormatUint(r.Revision, 10)
+	case r.Version == "":
+		return "no rules"
 	}
-	return strconv.FormatUint(r.Revision, 10)
+	return "rules " + safe(r.Version)
 }
 
 // remark is one thing that is likely not meant.

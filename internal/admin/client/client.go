@@ -8,6 +8,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,6 +40,9 @@ type Client struct {
 // that, without a token and without TLS.
 func Open(name, address string) (*Client, error) {
 	if address != "" {
+		if _, _, err := net.SplitHostPort(address); err != nil || strings.Contains(address, "/") {
+			return nil, fmt.Errorf("--admin: %q must be HOST:PORT, such as 127.0.0.1:8090", address)
+		}
 		return of(Context{Name: address, URL: "http://" + address})
 	}
 	f, err := Load()
@@ -141,7 +145,8 @@ func (c *Client) Send(ctx context.Context, call Call) (*http.Response, error) {
 	}
 	p := new(v1.Problem)
 	if json.Unmarshal(text, p) != nil || p.Detail == "" {
-		p = v1.NewProblem(answer.StatusCode, "", answer.Status+": "+strings.TrimSpace(string(text[:min(len(text), 1000)])))
+		line, _, _ := strings.Cut(strings.TrimSpace(string(text[:min(len(text), 200)])), "\n")
+		p = v1.NewProblem(answer.StatusCode, "", fmt.Sprintf("%s %s: %s: %s; is that the admin port of a program that has this?", cmp.Or(call.Method, http.MethodGet), call.Path, answer.Status, line))
 	}
 	return nil, fmt.Errorf("%s: %w", c.at.Name, p)
 }

@@ -88,6 +88,11 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
+	for _, wrong := range []string{"127.0.0.1", "http://127.0.0.1:1", "127.0.0.1:1/v1"} {
+		if _, err := Open("", wrong); err == nil || !strings.Contains(err.Error(), "must be HOST:PORT") {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
 }
 
 // A call has the token and the condition, and its problem is the error.
@@ -110,7 +115,7 @@ func TestCall(t *testing.T) {
 		case "/v1/elsewhere":
 			http.Redirect(w, r, "/v1/rules", http.StatusFound)
 		default:
-			http.Error(w, "no API here", 404)
+			http.Error(w, "no API here\nbut a page", 404)
 		}
 	}))
 	defer server.Close()
@@ -128,7 +133,7 @@ func TestCall(t *testing.T) {
 	if p := new(v1.Problem); !errors.As(err, &p) || p.Code != v1.CodeStore || err.Error() != "a: consul is away\nf:3: wrong" {
 		t.Errorf("%v", err)
 	}
-	for path, want := range map[string]string{"/none": "404 Not Found: no API here", "/v1/elsewhere": "302"} {
+	for path, want := range map[string]string{"/none": "GET /none: 404 Not Found: no API here; is that", "/v1/elsewhere": "302"} {
 		if _, err = c.Do(t.Context(), Call{Path: path}, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -182,7 +182,7 @@ func TestStoreWithoutRules(t *testing.T) {
 	proc.Eventually(t, time.Minute, "the remedy", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return strings.Contains(w.log.String(), "`weir apply --admin URL`")
+		return strings.Contains(w.log.String(), "`weir apply --admin HOST:PORT`")
 	})
 }
 

@@ -28,7 +28,7 @@ const loadTime = 2 * time.Second
 var ErrNoRules = errors.New("no rules yet: none have been applied, or what keeps them does not answer, and there is no copy of earlier ones")
 
 // remedy is what to do without rules that can be used.
-const remedy = "apply those that are wanted: `weir apply`, and for rules in store: `weir apply --admin URL`"
+const remedy = "apply those that are wanted: `weir apply`, and for rules in store: `weir apply --admin HOST:PORT`"
 
 // StoreConfig is what [NewStore] needs.
 type StoreConfig struct {
