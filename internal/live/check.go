@@ -17,7 +17,7 @@ var bounds = map[protoreflect.Name]uint64{
 	"rules_version": wire.MaxVersion, "error": wire.MaxProblem, "redis": wire.MaxProblem,
 	"rule": wire.MaxRuleName, "override": 64, "key": 128,
 	"worker": 1<<64 - 1, "rules_revision": 1<<64 - 1,
-	"interval_ms": 60_000, "reserve_per_mille": 1000, "remaining": uint64(wire.MaxUnits),
+	"reserve_per_mille": 1000, "remaining": uint64(wire.MaxUnits),
 }
 
 // most bounds every number of a report, so that what one holder makes up does not make that of a region illegal.

@@ -18,7 +18,7 @@ import (
 func whole() *quotapb.ReportRequest {
 	holder := []byte("0123456789abcdef")
 	return &quotapb.ReportRequest{
-		Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 7, Pop: "fra1", Region: "eu", IntervalMs: 8000,
+		Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 7, Pop: "fra1", Region: "eu",
 		Members: []*quotapb.Member{{
 			Kind: 1, Region: "eu", Name: "fra1", Holder: holder, Worker: 7, Version: "0.1", RulesVersion: "9f86d081884c7d65", RulesRevision: 12,
 			RulesAgeMs: 5000, AgeMs: 90_000, DegradedMs: 300, Keys: 12, Places: 512, Error: "no call can be made", ErrorAgeMs: 400,
@@ -41,8 +41,6 @@ func TestBounds(t *testing.T) {
 	for field, c := range map[string]struct{ most, more func(*quotapb.ReportRequest) }{
 		"ReportRequest.pop": {
 			func(m *quotapb.ReportRequest) { m.Pop = long(128) }, func(m *quotapb.ReportRequest) { m.Pop = long(129) }},
-		"ReportRequest.interval_ms": {
-			func(m *quotapb.ReportRequest) { m.IntervalMs = 60_000 }, func(m *quotapb.ReportRequest) { m.IntervalMs = 60_001 }},
 		"ReportRequest.decisions": {
 			func(m *quotapb.ReportRequest) { m.Decisions = make([]*quotapb.Decision, 4096) }, func(m *quotapb.ReportRequest) { m.Decisions = make([]*quotapb.Decision, 4097) }},
 		"Member.kind": {

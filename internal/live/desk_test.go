@@ -75,7 +75,7 @@ func start(t *testing.T, replicas int, c live.Config) *tier {
 func report(pop string, worker uint64) *quotapb.ReportRequest {
 	holder := []byte(fmt.Sprintf("%-16s", pop))[:16]
 	return &quotapb.ReportRequest{
-		Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: worker, Pop: pop, IntervalMs: 8000,
+		Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: worker, Pop: pop,
 		Members: []*quotapb.Member{{Keys: 10, Places: 100, RulesVersion: "new", RulesRevision: 2}},
 	}
 }
@@ -210,7 +210,7 @@ func TestTap(t *testing.T) {
 	})
 }
 
-// Counts of the same key are added, with their errors, each by the time that it reaches back; what a rule did is summed,
+// Counts of the same key are added, with their errors; what a rule did is summed,
 // and compared with the limit.
 func TestView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -223,10 +223,8 @@ func TestView(t *testing.T) {
 		for round := range uint64(4) {
 			for i, pop := range []string{"fra1", "fra2"} {
 				m := report(pop, uint64(i))
-				m.IntervalMs = uint32(8000 >> i)
-				rate := uint64(m.IntervalMs)
-				m.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 4 * rate, Over: rate}, {Rule: "login", Override: "gold", Key: []byte("ann"), Count: 2 * rate}}
-				m.Denied = []*quotapb.KeyRate{{Rule: "login", Key: []byte(pop), Count: rate * uint64(i+1)}}
+				m.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 4000, Over: 1000}, {Rule: "login", Override: "gold", Key: []byte("ann"), Count: 2000}}
+				m.Denied = []*quotapb.KeyRate{{Rule: "login", Key: []byte(pop), Count: 1000 * uint64(i+1)}}
 				m.Rules = []*quotapb.RuleUse{{Rule: "login", Matched: 1000 + 20*round, NoKey: 3, Admitted: 1000 + 20*round, Denied: 10 * round, AdmittedRate: 10_500, DeniedRate: 5000}}
 				take(t, d, m)
 			}

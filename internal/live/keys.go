@@ -8,13 +8,8 @@ import (
 	"github.com/weirlimit/weir/internal/quotapb"
 )
 
-const (
-	// horizon is what counts of keys are brought to before they are added, in milliseconds: what comes r times a
-	// second has a count of r * horizon.
-	horizon = 8000
-	// mostKeys bounds the keys that are passed up, and shown.
-	mostKeys = 512
-)
+// mostKeys bounds the keys that are passed up, and shown.
+const mostKeys = 512
 
 // Rate is how often requests of one key are decided: the sum of what PoPs list, each the keys that come most there.
 type Rate struct {
@@ -24,8 +19,8 @@ type Rate struct {
 }
 
 // PerSecond is how many requests a second there are at most, and OverPerSecond by how much that is too large at most.
-func (r Rate) PerSecond() float64     { return float64(r.Count) / horizon }
-func (r Rate) OverPerSecond() float64 { return float64(r.Over) / horizon }
+func (r Rate) PerSecond() float64     { return float64(r.Count) / 1000 }
+func (r Rate) OverPerSecond() float64 { return float64(r.Over) / 1000 }
 
 type rateOf struct{ rule, override, key, of string }
 
@@ -51,8 +46,8 @@ func rates(parts []part, refused, apart bool) []Rate {
 				s = Rate{&quotapb.KeyRate{Rule: k.Rule, Override: k.Override, Key: k.Key}, of}
 				all[id] = s
 			}
-			s.Count = sum(s.Count, scaled(k.Count, p.m.IntervalMs))
-			s.Over = min(sum(s.Over, scaled(k.Over, p.m.IntervalMs)), s.Count)
+			s.Count = sum(s.Count, k.Count)
+			s.Over = min(sum(s.Over, k.Over), s.Count)
 		}
 	}
 	sorted := slices.SortedFunc(maps.Values(all), func(a, b Rate) int {
@@ -60,11 +55,6 @@ func rates(parts []part, refused, apart bool) []Rate {
 			cmp.Compare(a.Override, b.Override), cmp.Compare(a.Of, b.Of))
 	})
 	return sorted[:min(len(sorted), mostKeys)]
-}
-
-// scaled brings a count to the horizon.
-func scaled(count uint64, intervalMs uint32) uint64 {
-	return uint64(min(float64(count)*horizon/float64(max(intervalMs, 1)), most))
 }
 
 // middle is the middle of what the true count may be, doubled.

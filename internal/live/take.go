@@ -19,8 +19,6 @@ import (
 var ErrFull = errors.New("report: as much as may be remembered of the reports of one address, or of all, is; look for a holder that makes new ids or very large reports, or raise max_memory")
 
 const (
-	// leastPause is the least time between two reports of one worker; one that comes earlier is not shown.
-	leastPause = 300 * time.Millisecond
 	// leastSize is what a report counts as at least, in bytes. It bounds the rows, too.
 	leastSize = 4 << 10
 	// listed bounds the keys that are taken of one worker.
@@ -115,13 +113,6 @@ func (t *taken) take(from any, n Note, now time.Time) (rows int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.rows[n.ID]
-	if r != nil && now.Sub(r.at) < leastPause {
-		return len(t.rows), nil
-	}
-	if r != nil && r.from != from { // it calls from elsewhere now
-		t.forget(n.ID, r)
-		r = nil
-	}
 	if r == nil {
 		r = &report{from: from}
 	}

@@ -23,8 +23,8 @@ func (d *Desk) passUp(ctx context.Context) {
 	above := d.above
 	d.mu.Unlock()
 	m := &quotapb.ReportRequest{
-		IntervalMs: horizon, Rules: within[*quotapb.RuleUse](v.Rules, listBytes),
-		Keys: within[*quotapb.KeyRate](v.Busiest, listBytes/2), Denied: within[*quotapb.KeyRate](v.Denied, listBytes/2),
+		Rules: within[*quotapb.RuleUse](v.Rules, listBytes),
+		Keys:  within[*quotapb.KeyRate](v.Busiest, listBytes/2), Denied: within[*quotapb.KeyRate](v.Denied, listBytes/2),
 	}
 	if above != nil {
 		var found []Decision

@@ -87,7 +87,7 @@ func TestRegions(t *testing.T) {
 					}
 				}
 				m := report(name+"-pop", 1)
-				m.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 8000}}
+				m.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 1000}}
 				m.Rules = []*quotapb.RuleUse{{Rule: "login", Admitted: uint64(100 * i), AdmittedRate: 90_000}}
 				m.Decisions = []*quotapb.Decision{{Rule: "login", Key: fmt.Append(nil, name, i), Outcome: quotapb.Outcome_OUTCOME_DENIED}}
 				take(t, r.desks[i%3], m)

@@ -1640,11 +1640,6 @@ type ReportRequest struct {
 	Pop string `protobuf:"bytes,5,opt,name=pop,proto3" json:"pop,omitempty"`
 	// As in AcquireRequest; at most 64 bytes.
 	Region string `protobuf:"bytes,6,opt,name=region,proto3" json:"region,omitempty"`
-	// How far the counts of keys and denied reach back, in milliseconds, at most 60,000:
-	// what comes r times a second has a count of r * interval_ms. They decay by an eighth
-	// after each report, so it is some 8000 for a worker that reports once a second. 0:
-	// nothing is counted.
-	IntervalMs uint32 `protobuf:"varint,7,opt,name=interval_ms,json=intervalMs,proto3" json:"interval_ms,omitempty"`
 	// All whom a region knows. A PoP shows one, itself: who it is, is in the fields above.
 	Members []*Member `protobuf:"bytes,8,rep,name=members,proto3" json:"members,omitempty"`
 	// The keys that came most often, the first ones most. Of a PoP the first 128 count.
@@ -1730,13 +1725,6 @@ func (x *ReportRequest) GetRegion() string {
 		return x.Region
 	}
 	return ""
-}
-
-func (x *ReportRequest) GetIntervalMs() uint32 {
-	if x != nil {
-		return x.IntervalMs
-	}
-	return 0
 }
 
 func (x *ReportRequest) GetMembers() []*Member {
@@ -1998,8 +1986,8 @@ type KeyRate struct {
 	// Canonical key, as in Want, at most 128 bytes. Keys of rules with hash: true are
 	// hashed; those of rules with live: off do not appear.
 	Key []byte `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// Requests, in thousandths of one, which count less the longer ago they were, see
-	// ReportRequest.interval_ms.
+	// Requests a second, in thousandths of one, of the last 8 seconds or so: the longer ago
+	// they were, the less they count.
 	Count uint64 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
 	// At most by how much count is too large; not more than count.
 	Over          uint64 `protobuf:"varint,5,opt,name=over,proto3" json:"over,omitempty"`
@@ -2543,16 +2531,14 @@ const file_quota_proto_rawDesc = "" +
 	"askAfterMs\x12\x14\n" +
 	"\x05limit\x18\a \x01(\x04R\x05limit\x12\x1c\n" +
 	"\tremaining\x18\b \x01(\x04R\tremaining\x12#\n" +
-	"\rrules_version\x18\t \x01(\tR\frulesVersion\"\xbb\x03\n" +
+	"\rrules_version\x18\t \x01(\tR\frulesVersion\"\x9a\x03\n" +
 	"\rReportRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12!\n" +
 	"\fprotocol_max\x18\x02 \x01(\rR\vprotocolMax\x12\x16\n" +
 	"\x06holder\x18\x03 \x01(\fR\x06holder\x12\x16\n" +
 	"\x06worker\x18\x04 \x01(\x04R\x06worker\x12\x10\n" +
 	"\x03pop\x18\x05 \x01(\tR\x03pop\x12\x16\n" +
-	"\x06region\x18\x06 \x01(\tR\x06region\x12\x1f\n" +
-	"\vinterval_ms\x18\a \x01(\rR\n" +
-	"intervalMs\x12/\n" +
+	"\x06region\x18\x06 \x01(\tR\x06region\x12/\n" +
 	"\amembers\x18\b \x03(\v2\x15.weir.quota.v1.MemberR\amembers\x12*\n" +
 	"\x04keys\x18\t \x03(\v2\x16.weir.quota.v1.KeyRateR\x04keys\x12.\n" +
 	"\x06denied\x18\n" +

@@ -60,7 +60,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	}
 	r, now := &x.request, s.config.Now()
 	s.prepare(x, rules, now)
-	fresh, err := s.holders.accept(x.holder, r.Worker, r.Seq, r.Pop, &x.origin, now)
+	fresh, err := s.holders.accept(x.holder, r.Worker, r.Seq, &x.origin, now)
 	if err != nil {
 		s.metrics.noRoom.Inc()
 		return err

@@ -41,7 +41,6 @@ type holders struct {
 type holder struct {
 	seen    limit.Micros // the last call of any worker
 	source  *source      // of its first call
-	pop     string       // its name, as its last call states it
 	workers map[uint64]*worker
 }
 
@@ -69,7 +68,7 @@ func newHolders(maxWorkers, maxPerSource int) *holders {
 
 // accept notes a call. It is not fresh if it is a repetition. An error is that there is no room
 // to remember one more holder.
-func (h *holders) accept(id holderID, number, seq uint64, pop string, at *origin, now limit.Micros) (fresh bool, err error) {
+func (h *holders) accept(id holderID, number, seq uint64, at *origin, now limit.Micros) (fresh bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	who := h.known[id]
@@ -85,23 +84,13 @@ func (h *holders) accept(id holderID, number, seq uint64, pop string, at *origin
 		h.known[id], from.holders[id] = who, who
 		h.live++
 	}
-	who.seen, who.pop = now, pop
+	who.seen = now
 	one := who.workers[number]
 	if one == nil {
 		one = h.addWorker(who, number, now)
 	}
 	one.seen = now
 	return one.Accept(seq), nil
-}
-
-// popOf is the name of the PoP that a holder states in its calls; ok is false for one that is not remembered.
-func (h *holders) popOf(id holderID) (pop string, ok bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if who := h.known[id]; who != nil {
-		return who.pop, true
-	}
-	return "", false
 }
 
 // addWorker remembers one more worker of a holder.

@@ -86,16 +86,12 @@ func TestReport(t *testing.T) {
 func TestReportRefused(t *testing.T) {
 	seen := new(watcher)
 	r := newRegion(t, func(c *service.Config) { c.Live = seen })
-	call := r.call()
-	call.Pop = "fra1"
-	r.post(call)
 	for name, c := range map[string]struct {
 		change func(*quotapb.ReportRequest)
 		want   string
 	}{
 		"of another version": {func(m *quotapb.ReportRequest) { m.Protocol = 99 }, "protocol: "},
 		"no holder":          {func(m *quotapb.ReportRequest) { m.Holder = nil }, "holder: "},
-		"of another PoP":     {func(m *quotapb.ReportRequest) { m.Pop = "fra2" }, `pop: \"fra2\", but this holder states \"fra1\"`},
 		"a wrong region":     {func(m *quotapb.ReportRequest) { m.Region = "e u" }, "region: "},
 		"a short holder":     {func(m *quotapb.ReportRequest) { m.Holder = m.Holder[1:] }, "holder: 15 bytes"},
 		"too long":           {func(m *quotapb.ReportRequest) { m.Pop = strings.Repeat("p", 256<<10) }, "262144"},

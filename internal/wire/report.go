@@ -8,7 +8,6 @@ type ReportRequest struct {
 	Worker      uint64
 	Pop         string
 	Region      string
-	IntervalMs  uint32
 	Member      Member
 	Keys        []KeyRate
 	Denied      []KeyRate
@@ -92,7 +91,6 @@ func (m *ReportRequest) Encode() []byte {
 	dst = appendUint(dst, 4, m.Worker)
 	dst = appendBytes(dst, 5, m.Pop)
 	dst = appendBytes(dst, 6, m.Region)
-	dst = appendUint(dst, 7, uint64(m.IntervalMs))
 	dst = appendList(dst, 8, []Member{m.Member}, (*Member).append)
 	dst = appendList(dst, 9, m.Keys, (*KeyRate).append)
 	dst = appendList(dst, 10, m.Denied, (*KeyRate).append)

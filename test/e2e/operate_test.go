@@ -413,7 +413,7 @@ func (w *operated) liar() {
 	stop, lies := make(chan struct{}), newRawHolder(w.replicas[0], "one that does li")
 	lie := func(pop string, change func(*quotapb.ReportRequest)) error {
 		m := &quotapb.ReportRequest{
-			Protocol: 1, ProtocolMax: 1, Holder: lies.id, Worker: 1, Pop: pop, Region: "us", IntervalMs: 8000,
+			Protocol: 1, ProtocolMax: 1, Holder: lies.id, Worker: 1, Pop: pop, Region: "us",
 			Members: []*quotapb.Member{{Kind: quotapb.MemberKind_MEMBER_KIND_POP, Region: "us", Name: pop, Holder: lies.id, Worker: 1, RulesVersion: "lie"}},
 			Keys:    []*quotapb.KeyRate{{Rule: "orders", Key: []byte("ann"), Count: 1 << 50}, {Rule: "no-rule", Key: []byte("ann"), Count: 1 << 50}},
 		}

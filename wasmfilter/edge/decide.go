@@ -163,7 +163,7 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 		r.RetryAfter, h.quota.Reset = 0, 0
 	}
 	if percent := lease.Millis(h.policy.Rule.RetryJitter); percent > 0 {
-		r.RetryAfter += d.pop.UpTo(r.RetryAfter * percent / 100)
+		r.RetryAfter += lease.Millis(d.pop.UpTo(uint64(r.RetryAfter * percent / 100)))
 	}
 	for i := range r.hits {
 		r.hits[i].ownLimit()

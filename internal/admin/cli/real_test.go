@@ -92,10 +92,10 @@ func TestLive(t *testing.T) {
 		holder := []byte("0123456789abcdef")
 		for ctx.Err() == nil {
 			_, err := desk.Take("192.0.2.1", &quotapb.ReportRequest{
-				Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 1, Pop: "fra1", IntervalMs: 8000,
+				Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 1, Pop: "fra1",
 				Members:   []*quotapb.Member{{Kind: quotapb.MemberKind_MEMBER_KIND_POP, Name: "fra1", Holder: holder, Worker: 1, RulesVersion: "abc", RulesRevision: 7}},
 				Rules:     []*quotapb.RuleUse{{Rule: "login", Matched: 9, Admitted: 9}},
-				Keys:      []*quotapb.KeyRate{{Rule: "login", Key: []byte("a\x1bb\xff"), Count: 80_000}},
+				Keys:      []*quotapb.KeyRate{{Rule: "login", Key: []byte("a\x1bb\xff"), Count: 10_000}},
 				Decisions: []*quotapb.Decision{{Rule: "login", Key: []byte("a\x1bb\xff"), Outcome: quotapb.Outcome_OUTCOME_DENIED}},
 			})
 			if err != nil {

@@ -44,8 +44,8 @@ func TestReport(t *testing.T) {
 	if s.Watched() != 0 || s.Silent() != 0 {
 		t.Errorf("at first %v, %v", s.Watched(), s.Silent())
 	}
-	a, err := s.Report(context.Background(), &quotapb.ReportRequest{IntervalMs: 8000})
-	if err != nil || a.Tap == nil || got.Region != "eu" || len(got.Holder) != 16 || got.IntervalMs != 8000 || got.ProtocolMax != 1 {
+	a, err := s.Report(context.Background(), &quotapb.ReportRequest{Pop: "x"})
+	if err != nil || a.Tap == nil || got.Region != "eu" || len(got.Holder) != 16 || got.Pop != "x" || got.ProtocolMax != 1 {
 		t.Errorf("%+v, %v; got %+v", a, err, got)
 	}
 	if left := s.Watched(); left <= 0 || left > 5*time.Second {

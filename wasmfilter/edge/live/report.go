@@ -2,7 +2,6 @@ package live
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
@@ -52,11 +51,7 @@ func New(cfg *rulebook.Config, pop *pop.PoP, rules *rulebook.Rulebook, up *uplin
 
 // Problem notes what went wrong.
 func (r *Reporter) Problem(now lease.Millis, text string) {
-	text = text[:min(len(text), wire.MaxProblem)]
-	for !utf8.ValidString(text) { // it was cut within a character
-		text = text[:len(text)-1]
-	}
-	r.problem, r.problemAt = text, now
+	r.problem, r.problemAt = strings.ToValidUTF8(text[:min(len(text), wire.MaxProblem)], ""), now
 }
 
 // Tick sends a report if one is due, and begins or ends to collect.
@@ -83,7 +78,7 @@ func (r *Reporter) Tick(now lease.Millis, self Self) {
 	case w.Tap == nil:
 		v.tap = nil
 	case v.tap == nil:
-		v.tap = &tap{Tap: *w.Tap, random: r.pop.Number}
+		v.tap = &tap{Tap: *w.Tap, pop: r.pop}
 	default:
 		v.tap.Tap = *w.Tap
 	}
@@ -102,8 +97,7 @@ func (r *Reporter) report(now lease.Millis, self Self) *wire.ReportRequest {
 	}
 	m.Rules = r.rules.Uses(m.Rules, now)
 	if v := r.View; v != nil {
-		m.IntervalMs = uint32(min(v.horizon(now), wire.LongestWatch))
-		m.Keys, m.Denied = r.rates(m.Keys, v.busiest), r.rates(m.Denied, v.refused)
+		m.Keys, m.Denied = r.rates(m.Keys, v.busiest, v.horizon(now)), r.rates(m.Denied, v.refused, v.horizon(now))
 		if v.tap != nil {
 			m.Decisions = decisions(m.Decisions, now, v.tap)
 		}
@@ -132,17 +126,23 @@ func (r *Reporter) member(now lease.Millis, self Self) wire.Member {
 
 // rates appends the keys of a sketch that come most. What belongs to rules that are gone, or whose keys
 // do not show by now, is left out.
-func (r *Reporter) rates(dst []wire.KeyRate, s *topkeys.Sketch) []wire.KeyRate {
-	r.top = s.Top(r.top[:0], shownKeys)
-	for _, k := range r.top {
+func (r *Reporter) rates(dst []wire.KeyRate, s *topkeys.Sketch, horizon lease.Millis) []wire.KeyRate {
+	r.top = s.Top(r.top[:0])
+	for _, k := range r.top[:min(len(r.top), shownKeys)] {
 		p := r.rules.InForce.ByID[k.Rule]
-		if p == nil || p.Rule.LiveOff || k.Count == 0 {
+		if p == nil || p.Rule.LiveOff {
 			continue
 		}
 		rule, override := names(p, k.Own)
-		dst = append(dst, wire.KeyRate{Rule: rule, Override: override, Key: k.Text, Count: k.Count, Over: k.Over})
+		dst = append(dst, wire.KeyRate{Rule: rule, Override: override, Key: k.Text, Count: perSecond(k.Count, horizon), Over: perSecond(k.Over, horizon)})
 	}
 	return dst
+}
+
+// perSecond is a count as a rate, rounded up, so that bounds hold.
+func perSecond(count uint64, horizon lease.Millis) uint64 {
+	h := uint64(max(horizon, 1))
+	return (count*1000 + h - 1) / h
 }
 
 // names are that of the rule, and of the override of a key with this limit of its own; empty: there is none.

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/pop"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 	"github.com/weirlimit/weir/wasmfilter/edge/topkeys"
@@ -88,9 +89,9 @@ func (v *View) decay(now lease.Millis) {
 // have chance picks, each as likely as any other.
 type tap struct {
 	wire.Tap
-	seen   uint64 // that it wants
-	taken  []tapped
-	random uint64 // not 0
+	seen  uint64 // that it wants
+	taken []tapped
+	pop   *pop.PoP // for chance
 }
 
 type tapped struct {
@@ -121,10 +122,7 @@ func (t *tap) take() *tapped {
 		t.taken = append(t.taken, tapped{})
 		return &t.taken[n]
 	}
-	t.random ^= t.random << 13
-	t.random ^= t.random >> 7
-	t.random ^= t.random << 17
-	if i := t.random % t.seen; i < uint64(most) {
+	if i := t.pop.UpTo(t.seen - 1); i < uint64(most) {
 		return &t.taken[i]
 	}
 	return nil

@@ -122,7 +122,7 @@ func (o *PoP) TimeOfDay(now lease.Millis) limit.Micros {
 func (o *PoP) Jitter() lease.Millis { return 90 + lease.Millis(o.rand()%21) }
 
 // UpTo returns 0 to most, at random; below 2^32, which is 49 days.
-func (o *PoP) UpTo(most lease.Millis) lease.Millis { return lease.Millis(o.rand() % uint64(most+1)) }
+func (o *PoP) UpTo(most uint64) uint64 { return o.rand() % (most + 1) }
 
 // rand is xorshift64*, 32 bits of it: enough to keep workers and clients out of step.
 func (o *PoP) rand() uint64 {

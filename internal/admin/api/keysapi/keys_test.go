@@ -187,7 +187,7 @@ func TestPeekByPoP(t *testing.T) {
 		for i := uint64(1); ctx.Err() == nil; i++ {
 			for n, pop := range []string{"ham2", "fra1"} {
 				holder := []byte(fmt.Sprintf("%-16s", pop))
-				m := &quotapb.ReportRequest{Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 1, Pop: pop, IntervalMs: 8000, Members: []*quotapb.Member{{Kind: quotapb.MemberKind_MEMBER_KIND_POP, Name: pop, Holder: holder, Worker: 1}}}
+				m := &quotapb.ReportRequest{Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 1, Pop: pop, Members: []*quotapb.Member{{Kind: quotapb.MemberKind_MEMBER_KIND_POP, Name: pop, Holder: holder, Worker: 1}}}
 				m.Decisions = []*quotapb.Decision{
 					{Rule: "login", Key: []byte("192.0.2.1|bob"), Outcome: quotapb.Outcome_OUTCOME_ADMITTED, AgeMs: 50},
 					{Rule: "login", Key: []byte("192.0.2.1|bob"), Outcome: quotapb.Outcome_OUTCOME_DENIED, RetryAfterMs: uint64(n + 1)},

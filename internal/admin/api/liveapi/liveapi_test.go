@@ -112,7 +112,7 @@ func (w *world) feed(workers int, make func(worker int) *quotapb.ReportRequest) 
 func report(pop string, change func(*quotapb.ReportRequest)) *quotapb.ReportRequest {
 	holder := []byte(fmt.Sprintf("%-16s", pop))[:16]
 	m := &quotapb.ReportRequest{
-		Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 1, Pop: pop, IntervalMs: 8000,
+		Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 1, Pop: pop,
 		Members: []*quotapb.Member{{Kind: quotapb.MemberKind_MEMBER_KIND_POP, Name: pop, Holder: holder, Worker: 1, Keys: 10, Places: 100, RulesVersion: "old", RulesRevision: 6, DegradedMs: 700}},
 	}
 	change(m)
@@ -133,7 +133,7 @@ func TestStatus(t *testing.T) {
 	w.feed(2, func(i int) *quotapb.ReportRequest {
 		return report(fmt.Sprint("fra", i), func(m *quotapb.ReportRequest) {
 			m.Rules = []*quotapb.RuleUse{{Rule: "login", Matched: 20, Admitted: 15, Denied: 5, AdmittedRate: 1500, DeniedRate: 500}, {Rule: "login@1d", Matched: 20, NoKey: 5, ShadowDenied: 3}, {Rule: "nokey", NoKey: 9}}
-			m.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 9 * 8000, Over: 8000}}
+			m.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 9000, Over: 1000}}
 		})
 	})
 	var s v1.Status
@@ -217,8 +217,8 @@ func TestTop(t *testing.T) {
 	wild := "</script>\x00\x1b[31m\"\u2028"
 	w.feed(2, func(i int) *quotapb.ReportRequest {
 		return report(fmt.Sprint("fra", i), func(m *quotapb.ReportRequest) {
-			m.Keys = []*quotapb.KeyRate{{Rule: "login", Override: "gold", Key: []byte(wild), Count: 4 * 8000, Over: 800}, {Rule: "login", Key: []byte("é\xff\xfe|"), Count: 3 * 8000}}
-			m.Denied = []*quotapb.KeyRate{{Rule: "login", Key: []byte(m.Pop), Count: uint64(i+1) * 8000}}
+			m.Keys = []*quotapb.KeyRate{{Rule: "login", Override: "gold", Key: []byte(wild), Count: 4000, Over: 100}, {Rule: "login", Key: []byte("é\xff\xfe|"), Count: 3000}}
+			m.Denied = []*quotapb.KeyRate{{Rule: "login", Key: []byte(m.Pop), Count: uint64(i+1) * 1000}}
 			m.Rules = []*quotapb.RuleUse{{Rule: "nokey", Matched: 1}}
 		})
 	})
@@ -278,7 +278,7 @@ func TestStream(t *testing.T) {
 			return nil
 		}
 		return report("fra1", func(m *quotapb.ReportRequest) {
-			m.Denied = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 8000}}
+			m.Denied = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 1000}}
 			for _, d := range []*quotapb.Decision{{Rule: "login@1d", Outcome: quotapb.Outcome_OUTCOME_DENIED, AgeMs: 1 << 52}, {Rule: "idle", Outcome: quotapb.Outcome_OUTCOME_DENIED}, {Rule: "login", Outcome: quotapb.Outcome_OUTCOME_ADMITTED}} {
 				d.Key, d.RetryAfterMs, d.Remaining = []byte("a<b"), 5, made
 				m.Decisions = append(m.Decisions, d)
