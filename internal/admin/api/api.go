@@ -100,6 +100,9 @@ var problemsOnly = sync.OnceFunc(func() {
 	}
 })
 
+// Body is a call, or an answer, that is a body alone.
+type Body[T any] struct{ Body T }
+
 // Add adds an operation that callers of a role, or a higher one, may use.
 func Add[In, Out any](a *API, least access.Role, op huma.Operation, do func(context.Context, *In) (*Out, error)) {
 	a.prepare(least, &op)

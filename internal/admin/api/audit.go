@@ -63,8 +63,6 @@ type auditInput struct {
 	Before string `query:"before" maxLength:"64" doc:"The value of next of the page before."`
 }
 
-type auditOutput struct{ Body v1.Audit }
-
 func (a *API) addAudit() {
 	Add(a, access.Viewer, huma.Operation{
 		OperationID: "audit", Method: http.MethodGet, Path: "/v1/audit", Summary: "Who changed what",
@@ -72,7 +70,7 @@ func (a *API) addAudit() {
 	}, a.audit)
 }
 
-func (a *API) audit(ctx context.Context, in *auditInput) (*auditOutput, error) {
+func (a *API) audit(ctx context.Context, in *auditInput) (*Body[v1.Audit], error) {
 	if a.cfg.Trail == nil {
 		return nil, v1.NewProblem(http.StatusConflict, v1.CodeReadOnly, "the rules are in a file, so that no audit is kept: each program has its changes in its log, in lines with the message audit")
 	}
@@ -82,7 +80,7 @@ func (a *API) audit(ctx context.Context, in *auditInput) (*auditOutput, error) {
 	if err != nil {
 		return nil, v1.NewProblem(http.StatusServiceUnavailable, v1.CodeStore, err.Error())
 	}
-	out := &auditOutput{v1.Audit{Items: []v1.AuditEntry{}}}
+	out := &Body[v1.Audit]{v1.Audit{Items: []v1.AuditEntry{}}}
 	for _, text := range found[:min(len(found), in.Limit)] {
 		var e v1.AuditEntry
 		if json.Unmarshal(text, &e) == nil { // else somebody has changed it by hand

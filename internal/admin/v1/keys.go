@@ -76,6 +76,6 @@ type Explained struct {
 	Counted   string `json:"counted,omitempty" doc:"The key as it is counted; a hash under a secret only for operators."`
 	Cost      int64  `json:"cost,omitempty" doc:"Units that the request costs."`
 
-	Counters []Counter `json:"counters,omitempty" doc:"What it would be counted on holds now; for operators, and of the first 16 rules that apply. Missing: an override on which nothing is counted."`
+	Counters []Counter `json:"counters,omitempty" doc:"What it would be counted on holds now; for operators. Missing: an override on which nothing is counted."`
 	Problem  string    `json:"problem,omitempty" doc:"Why there are no counters."`
 }

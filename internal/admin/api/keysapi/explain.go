@@ -17,18 +17,10 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/explain"
 )
 
-const (
-	// maxPeeks bounds the rules whose counters one explanation reads.
-	maxPeeks = 16
-	// maxRequest bounds a request, in bytes: Envoy takes no more of headers, and regular expressions read all of it.
-	maxRequest = 64 << 10
-)
+// maxRequest bounds a request, in bytes: Envoy takes no more of headers, and regular expressions read all of it.
+const maxRequest = 64 << 10
 
-type explainInput struct{ Body v1.Request }
-
-type explainOutput struct{ Body v1.Explanation }
-
-func (o *operations) explain(ctx context.Context, in *explainInput) (*explainOutput, error) {
+func (o *operations) explain(ctx context.Context, in *api.Body[v1.Request]) (*api.Body[v1.Explanation], error) {
 	set, secret := o.Service.InForce()
 	if set == nil {
 		return nil, v1.NewProblem(http.StatusServiceUnavailable, v1.CodeNoRule, "no rules are in force here")
@@ -56,8 +48,8 @@ func (o *operations) explain(ctx context.Context, in *explainInput) (*explainOut
 	o.one.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, countersTime)
 	defer cancel()
-	out := &explainOutput{v1.Explanation{InForce: o.InForce(), Rules: make([]v1.Explained, len(verdicts))}}
-	caller, peeks := api.Caller(ctx), 0
+	out := &api.Body[v1.Explanation]{Body: v1.Explanation{InForce: o.InForce(), Rules: make([]v1.Explained, len(verdicts))}}
+	operator := api.Caller(ctx).Role >= access.Operator
 	for i := range verdicts {
 		v, e := &verdicts[i], &out.Body.Rules[i]
 		*e = v1.Explained{
@@ -68,11 +60,10 @@ func (o *operations) explain(ctx context.Context, in *explainInput) (*explainOut
 			continue
 		}
 		e.Cost = v.Hit.Cost
-		operator := caller.Role >= access.Operator
 		if operator || !v.Rule.Hash { // else viewers could find out whose a hash is, by trying keys
 			e.Counted = string(v.Hit.Key)
 		}
-		if peeks++; !operator || peeks > maxPeeks {
+		if !operator {
 			continue
 		}
 		all, err := o.Service.Peek(ctx, v.Rule.Name, v.Hit.Key)

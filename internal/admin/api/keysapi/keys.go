@@ -60,18 +60,12 @@ func Add(a *api.API, c Config) {
 	}, o.explain)
 }
 
-type peekInput struct{ Body v1.Peek }
-
-type resetInput struct{ Body v1.Reset }
-
-type countersOutput struct{ Body v1.Counters }
-
-func (o *operations) peek(ctx context.Context, in *peekInput) (*countersOutput, error) {
+func (o *operations) peek(ctx context.Context, in *api.Body[v1.Peek]) (*api.Body[v1.Counters], error) {
 	key := []byte(in.Body.Counted)
 	bounded, cancel := context.WithTimeout(ctx, countersTime)
 	defer cancel()
 	all, err := o.Service.Peek(bounded, in.Body.Rule, key)
-	out := &countersOutput{v1.Counters{Items: []v1.Counter{}}}
+	out := &api.Body[v1.Counters]{Body: v1.Counters{Items: []v1.Counter{}}}
 	if err == nil {
 		out.Body.Items = all
 	}
@@ -84,7 +78,7 @@ func (o *operations) peek(ctx context.Context, in *peekInput) (*countersOutput, 
 }
 
 // reset does not end with the call: the audit has what became of it.
-func (o *operations) reset(ctx context.Context, in *resetInput) (*countersOutput, error) {
+func (o *operations) reset(ctx context.Context, in *api.Body[v1.Reset]) (*api.Body[v1.Counters], error) {
 	caller, b := api.Caller(ctx), &in.Body
 	if !caller.May(rule.Written(b.Rule)) {
 		return nil, v1.NewProblem(http.StatusForbidden, v1.CodeForbidden, caller.Name+" may reset keys of rules whose names begin with "+caller.Prefix)
@@ -104,7 +98,7 @@ func (o *operations) reset(ctx context.Context, in *resetInput) (*countersOutput
 		}
 		o.api.Record(ctx, entry)
 	}
-	return &countersOutput{v1.Counters{Items: append([]v1.Counter{}, after...)}}, problem(err)
+	return &api.Body[v1.Counters]{Body: v1.Counters{Items: append([]v1.Counter{}, after...)}}, problem(err)
 }
 
 // problem is the problem that an error of the service is; nil: there is none.

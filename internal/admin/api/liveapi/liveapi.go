@@ -52,14 +52,12 @@ type statusInput struct {
 	Wait int `query:"wait" minimum:"0" maximum:"20" default:"4" doc:"For how long somebody must have watched before this answers, in seconds. PoPs without traffic report last."`
 }
 
-type statusOutput struct{ Body *v1.Status }
-
-func (o *operations) getStatus(ctx context.Context, in *statusInput) (*statusOutput, error) {
+func (o *operations) getStatus(ctx context.Context, in *statusInput) (*api.Body[*v1.Status], error) {
 	v, err := o.see(ctx, in.Wait)
 	if err != nil {
 		return nil, err
 	}
-	return &statusOutput{o.status(v)}, nil
+	return &api.Body[*v1.Status]{Body: o.status(v)}, nil
 }
 
 type topInput struct {
@@ -69,14 +67,12 @@ type topInput struct {
 	Limit   int    `query:"limit" minimum:"1" maximum:"512" default:"50" doc:"Most items of the list."`
 }
 
-type topOutput struct{ Body *v1.Top }
-
-func (o *operations) getTop(ctx context.Context, in *topInput) (*topOutput, error) {
+func (o *operations) getTop(ctx context.Context, in *topInput) (*api.Body[*v1.Top], error) {
 	v, err := o.see(ctx, in.Wait)
 	if err != nil {
 		return nil, err
 	}
-	return &topOutput{o.top(v, in.By, in.EachPoP, in.Limit)}, nil
+	return &api.Body[*v1.Top]{Body: o.top(v, in.By, in.EachPoP, in.Limit)}, nil
 }
 
 // see is the view once somebody has watched for so many seconds. The watch lasts for some seconds more: who calls again

@@ -223,7 +223,7 @@ func TestTop(t *testing.T) {
 		})
 	})
 	for query, want := range map[string]string{
-		"":                                fmt.Sprintf("[{login gold %s  8 0.2} {login  é\\xff\\xfe|  6 0}]", wild),
+		"":                                fmt.Sprintf("[{login gold %s  8 0.2} {login  é\ufffd\ufffd|  6 0}]", wild),
 		"&limit=1&each_pop=true":          fmt.Sprintf("[{login gold %s fra0 4 0.1}]", wild),
 		"&by=denied":                      "[{login  fra1  2 0} {login  fra0  1 0}]",
 		"&by=denied&each_pop=true":        "[{login  fra1 fra1 2 0} {login  fra0 fra0 1 0}]",

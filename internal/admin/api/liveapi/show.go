@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/live"
@@ -111,7 +110,7 @@ func (o *operations) top(v *live.View, by string, eachPoP bool, limit int) *v1.T
 		list = v.Denied
 	}
 	for _, r := range list[:min(len(list), limit)] {
-		t.Keys = append(t.Keys, v1.Rate{Rule: r.Rule, Override: r.Override, Key: text(r.Key), From: r.Of, PerSecond: r.PerSecond(), Over: r.OverPerSecond()})
+		t.Keys = append(t.Keys, v1.Rate{Rule: r.Rule, Override: r.Override, Key: string(r.Key), From: r.Of, PerSecond: r.PerSecond(), Over: r.OverPerSecond()})
 	}
 	return t
 }
@@ -125,27 +124,9 @@ func decisions(found []live.Decision) *v1.Decisions {
 		d := &found[i]
 		out.Items = append(out.Items, v1.Decision{
 			When: now.Add(-time.Duration(min(d.AgeMs, maxAge)) * time.Millisecond).UTC().Truncate(time.Millisecond),
-			Rule: d.Rule, Override: d.Override, Key: text(d.Key), From: d.Of, Outcome: v1.Outcomes[d.Outcome],
+			Rule: d.Rule, Override: d.Override, Key: string(d.Key), From: d.Of, Outcome: v1.Outcomes[d.Outcome],
 			Remaining: d.Remaining, RetryAfterMs: d.RetryAfterMs,
 		})
 	}
 	return out
-}
-
-// text is a key as JSON can have it. In keys \ is written twice, so that \x is in none.
-func text(key []byte) string {
-	if utf8.Valid(key) {
-		return string(key)
-	}
-	var b strings.Builder
-	for len(key) > 0 {
-		r, n := utf8.DecodeRune(key)
-		if r == utf8.RuneError && n == 1 {
-			fmt.Fprintf(&b, `\x%02x`, key[0])
-		} else {
-			b.Write(key[:n])
-		}
-		key = key[n:]
-	}
-	return b.String()
 }
