@@ -26,6 +26,7 @@ func TestBoard(t *testing.T) {
 			})
 		})
 	}
+	flush(c.Nodes)
 	if err := stores[0].Watches().Put(t.Context(), []live.Note{{ID: "a", For: time.Minute}}); err != nil {
 		t.Fatal(err)
 	}
