@@ -206,8 +206,8 @@ func TestDebug(t *testing.T) {
 	if want := "metrics.txt ready.txt status.json"; strings.Join(names, " ") != want {
 		t.Errorf("%q, want %s", names, want)
 	}
-	if err := (&Debug{file, at}).Run(&out); err == nil {
-		t.Error("an archive was replaced")
+	if err := (&Debug{file, at}).Run(&out); err == nil || !strings.Contains(err.Error(), "name another file") {
+		t.Errorf("an archive that is there: %v", err)
 	}
 }
 

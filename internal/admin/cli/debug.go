@@ -30,7 +30,7 @@ func (d *Debug) Run(stdout io.Writer) error {
 	return d.Use(func(ctx context.Context, c *client.Client) error {
 		f, err := os.OpenFile(d.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w; name another file", err)
 		}
 		packed := gzip.NewWriter(f)
 		archive, problems := tar.NewWriter(packed), ""

@@ -82,7 +82,7 @@ func (s *Stored) Load(ctx context.Context) error {
 	files, err := s.fetch(ctx)
 	candidate, err := s.usable(files, err)
 	if err != nil {
-		s.cfg.Log.Warn("rules: those of the store cannot be used; the newest copy is", "store", s.cfg.Place, "error", err)
+		s.cfg.Log.Warn("rules: those of the store cannot be used; a copy is looked for", "store", s.cfg.Place, "error", err)
 		if files, candidate = s.newestCopy(); files == nil {
 			if !errors.Is(err, ErrNoRules) {
 				err = fmt.Errorf("%w; at the start: %w", ErrNoRules, err)
