@@ -102,6 +102,8 @@ Try:
       (to see q=1000, take the \`remove\` lines out of envoy/pop.yaml and start again)
   curl -s http://$admin/stats/prometheus | grep ^weir
       what the filter has decided so far, by rule
+  bin/weir status; bin/weir top; bin/weir tap
+      members, keys that come most, decisions as they are made (docs/cli.md has more)
 
 Change $rules: the new rules apply at once, or their mistakes are printed here.
 Ctrl-C stops everything.
