@@ -21,7 +21,14 @@ func (o *operations) within(ctx context.Context, v versions.Version, d *rulefile
 	if caller.Prefix == "" {
 		return nil
 	}
-	before, err := o.documentOf(ctx, v)
+	text, err := []byte("rules: []\n"), error(nil)
+	if !v.Zero() {
+		text, err = o.Store.Document(ctx, v)
+	}
+	var before *rulefile.Document
+	if err == nil {
+		before, err = o.read(string(text))
+	}
 	if err != nil {
 		return errors.New("the rules in force cannot be compared with the new ones: " + err.Error())
 	}
@@ -29,18 +36,6 @@ func (o *operations) within(ctx context.Context, v versions.Version, d *rulefile
 		return notMine(&caller, what)
 	}
 	return nil
-}
-
-// documentOf reads the document of a version; that of none has no rules.
-func (o *operations) documentOf(ctx context.Context, v versions.Version) (*rulefile.Document, error) {
-	text := []byte("rules: []\n")
-	if !v.Zero() {
-		var err error
-		if text, err = o.Store.Document(ctx, v); err != nil {
-			return nil, err
-		}
-	}
-	return o.read(string(text))
 }
 
 // notMine is the problem of a change that the prefix of the caller forbids.

@@ -27,25 +27,11 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 )
 
-// Store keeps versions of the rules.
-type Store interface {
-	Current(ctx context.Context) (versions.Version, error)
-	History(ctx context.Context) ([]versions.Version, error)
-	Version(ctx context.Context, revision uint64) (versions.Version, error)
-	Earlier(ctx context.Context, revision uint64, current versions.Version) (versions.Version, error)
-	Document(ctx context.Context, v versions.Version) ([]byte, error)
-	Apply(ctx context.Context, d *rulefile.Document, c versions.Change) (versions.Version, error)
-	Rollback(ctx context.Context, revision uint64, c versions.Change) (versions.Version, error)
-	List(ctx context.Context) (versions.Version, *amend.Document, error)
-	Amend(ctx context.Context, edit amend.Edit, c versions.Change) (v versions.Version, before string, err error)
-	Clean(ctx context.Context) error
-}
-
 // Config is where the rules of a program are.
 type Config struct {
-	Store  Store  // nil: they are in a file
-	Source string // what the store is: consul or store
-	File   string // the rules file, if there is no store; empty: there are no rules
+	Store  *versions.Store // nil: they are in a file
+	Source string          // what the store is: consul or store
+	File   string          // the rules file, if there is no store; empty: there are no rules
 	// InForce is what the program has in force.
 	InForce func() v1.InForce
 }
@@ -181,14 +167,12 @@ type listInput struct {
 	Before uint64 `query:"before" doc:"The value of next of the page before; 0: the newest."`
 }
 
-type listOutput struct{ Body v1.Versions }
-
-func (o *operations) list(ctx context.Context, in *listInput) (*listOutput, error) {
+func (o *operations) list(ctx context.Context, in *listInput) (*api.Body[v1.Versions], error) {
 	all, err := o.Store.History(ctx)
 	if damaged := new(versions.DamagedError); err != nil && !errors.As(err, &damaged) { // the others can be read
 		return nil, err
 	}
-	out := &listOutput{v1.Versions{Items: []v1.Version{}}}
+	out := &api.Body[v1.Versions]{Body: v1.Versions{Items: []v1.Version{}}}
 	for _, v := range all {
 		switch {
 		case in.Before != 0 && v.Revision >= in.Before:
@@ -206,23 +190,17 @@ type versionInput struct {
 	Revision uint64 `path:"revision" minimum:"1"`
 }
 
-type versionOutput struct{ Body v1.VersionDocument }
-
-func (o *operations) version(ctx context.Context, in *versionInput) (*versionOutput, error) {
+func (o *operations) version(ctx context.Context, in *versionInput) (*api.Body[v1.VersionDocument], error) {
 	v, err := o.Store.Version(ctx, in.Revision)
 	if err != nil {
 		return nil, err
 	}
 	text, err := o.Store.Document(ctx, v)
-	return &versionOutput{v1.VersionDocument{Version: about(v), Document: string(text)}}, err
+	return &api.Body[v1.VersionDocument]{Body: v1.VersionDocument{Version: about(v), Document: string(text)}}, err
 }
 
-type validateInput struct{ Body v1.Document }
-
-type validateOutput struct{ Body v1.Validated }
-
 // validate finds what `weir validate` finds.
-func (o *operations) validate(ctx context.Context, in *validateInput) (*validateOutput, error) {
+func (o *operations) validate(ctx context.Context, in *api.Body[v1.Document]) (*api.Body[v1.Validated], error) {
 	end, err := turn(ctx, o.reads)
 	if err != nil {
 		return nil, err
@@ -230,10 +208,10 @@ func (o *operations) validate(ctx context.Context, in *validateInput) (*validate
 	defer end()
 	d, err := o.read(in.Body.Document)
 	if err != nil {
-		return &validateOutput{v1.Validated{Findings: finding.Mistakes(documentName, err)}}, nil
+		return &api.Body[v1.Validated]{Body: v1.Validated{Findings: finding.Mistakes(documentName, err)}}, nil
 	}
 	found := append([]finding.Finding{}, finding.Warnings(d, time.Now())...)
-	return &validateOutput{v1.Validated{OK: true, Version: d.Set.Version, Rules: d.Set.Len(), Findings: found}}, nil
+	return &api.Body[v1.Validated]{Body: v1.Validated{OK: true, Version: d.Set.Version, Rules: d.Set.Len(), Findings: found}}, nil
 }
 
 // read parses a document as the source of the rules does.
