@@ -146,7 +146,7 @@ func (c *Client) Send(ctx context.Context, call Call) (*http.Response, error) {
 	p := new(v1.Problem)
 	if json.Unmarshal(text, p) != nil || p.Detail == "" {
 		line, _, _ := strings.Cut(strings.TrimSpace(string(text[:min(len(text), 200)])), "\n")
-		p = v1.NewProblem(answer.StatusCode, "", fmt.Sprintf("%s %s: %s: %s; is that the admin port of a program that has this?", cmp.Or(call.Method, http.MethodGet), call.Path, answer.Status, line))
+		p = v1.NewProblem(answer.StatusCode, "", fmt.Sprintf("%s %s: %s: %s; is that the admin port of a program that has this?", cmp.Or(call.Method, http.MethodGet), call.Path, answer.Status, strings.TrimRight(line, ".")))
 	}
 	return nil, fmt.Errorf("%s: %w", c.at.Name, p)
 }

@@ -115,7 +115,7 @@ func TestCall(t *testing.T) {
 		case "/v1/elsewhere":
 			http.Redirect(w, r, "/v1/rules", http.StatusFound)
 		default:
-			http.Error(w, "no API here\nbut a page", 404)
+			http.Error(w, "no API here.\nBut a page", 404)
 		}
 	}))
 	defer server.Close()
