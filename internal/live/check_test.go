@@ -31,43 +31,13 @@ func whole() *quotapb.ReportRequest {
 	}
 }
 
-// What a report may have at most, as quota.proto has it.
-func TestBounds(t *testing.T) {
-	long := func(n int) string { return strings.Repeat("x", n) }
-	take := func(m *quotapb.ReportRequest) error {
-		_, err := live.New(live.Config{}).Take("a", m)
-		return err
-	}
-	for field, c := range map[string]struct{ most, more func(*quotapb.ReportRequest) }{
-		"ReportRequest.pop": {
-			func(m *quotapb.ReportRequest) { m.Pop = long(128) }, func(m *quotapb.ReportRequest) { m.Pop = long(129) }},
-		"ReportRequest.decisions": {
-			func(m *quotapb.ReportRequest) { m.Decisions = make([]*quotapb.Decision, 4096) }, func(m *quotapb.ReportRequest) { m.Decisions = make([]*quotapb.Decision, 4097) }},
-		"Member.kind": {
-			func(m *quotapb.ReportRequest) { m.Members[0].Kind = 0 }, func(m *quotapb.ReportRequest) { m.Members[0].Kind = 4 }},
-		"Member.error": {
-			func(m *quotapb.ReportRequest) { m.Members[0].Error = long(200) }, func(m *quotapb.ReportRequest) { m.Members[0].Error = long(201) }},
-		"Member.reserve_per_mille": {
-			func(m *quotapb.ReportRequest) { m.Members[0].ReservePerMille = 1000 }, func(m *quotapb.ReportRequest) { m.Members[0].ReservePerMille = 1001 }},
-		"Member.error_age_ms": {
-			func(m *quotapb.ReportRequest) { m.Members[0].RulesRevision = math.MaxUint64 }, func(m *quotapb.ReportRequest) { m.Members[0].ErrorAgeMs = 1 << 53 }},
-		"KeyRate.key": {
-			func(m *quotapb.ReportRequest) { m.Keys[0].Key = make([]byte, 128) }, func(m *quotapb.ReportRequest) { m.Denied[0].Key = make([]byte, 129) }},
-		"RuleUse.rule": {
-			func(m *quotapb.ReportRequest) { m.Rules[0].Rule = long(130) }, func(m *quotapb.ReportRequest) { m.Rules[0].Rule = long(131) }},
-		"Decision.remaining": {
-			func(m *quotapb.ReportRequest) { m.Decisions[0].Remaining = 1<<32 - 1 }, func(m *quotapb.ReportRequest) { m.Decisions[0].Remaining = 1 << 32 }},
-		"report": {
-			func(m *quotapb.ReportRequest) { m.ProtoReflect().SetUnknown(unknown(256<<10 - proto.Size(m))) },
-			func(m *quotapb.ReportRequest) { m.ProtoReflect().SetUnknown(unknown(256<<10 - proto.Size(m) + 1)) }},
-	} {
+// A report may have 256 KiB.
+func TestLargestReport(t *testing.T) {
+	for size, want := range map[int]string{256 << 10: "", 256<<10 + 1: "it has 262145 bytes"} {
 		m := whole()
-		if c.most(m); take(m) != nil {
-			t.Errorf("%s: the most is refused: %v", field, take(m))
-		}
-		m = whole()
-		if c.more(m); take(m) == nil || !strings.Contains(take(m).Error(), field+": it ") {
-			t.Errorf("%s: %v", field, take(m))
+		m.ProtoReflect().SetUnknown(unknown(size - proto.Size(m)))
+		if _, err := live.New(live.Config{}).Take("a", m); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
 }
@@ -78,46 +48,47 @@ func unknown(size int) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, 31, protowire.BytesType), make([]byte, size-around))
 }
 
-// Nothing of a report is without a bound: whatever is as large as it can be is refused, but for what any number may be.
-func TestEverythingIsBounded(t *testing.T) {
-	desk, fields := live.New(live.Config{}), 0
+// No text of a report is without a bound, and a number that stands for something does.
+func TestBounds(t *testing.T) {
+	desk, texts := live.New(live.Config{}), 0
 	var each func(m protoreflect.Message, report *quotapb.ReportRequest)
 	each = func(m protoreflect.Message, report *quotapb.ReportRequest) {
 		all := m.Descriptor().Fields()
 		for i := range all.Len() {
 			f := all.Get(i)
-			if !m.Has(f) {
-				t.Errorf("the whole report has no %s", f.FullName())
+			if f.Kind() == protoreflect.MessageKind {
+				each(m.Get(f).List().Get(0).Message(), report)
+			}
+			if f.Kind() == protoreflect.EnumKind {
+				before := m.Get(f)
+				m.Set(f, protoreflect.ValueOfEnum(99))
+				if _, err := desk.Take("a", report); err == nil || !strings.Contains(err.Error(), string(f.FullName())) {
+					t.Errorf("%s: %v", f.FullName(), err)
+				}
+				m.Set(f, before)
+			}
+			if f.Kind() != protoreflect.StringKind && f.Kind() != protoreflect.BytesKind {
 				continue
 			}
 			before := m.Get(f)
-			switch f.Kind() {
-			case protoreflect.MessageKind:
-				each(before.List().Get(0).Message(), report)
-				continue
-			case protoreflect.StringKind:
-				m.Set(f, protoreflect.ValueOfString(strings.Repeat("x", 201)))
-			case protoreflect.BytesKind:
-				m.Set(f, protoreflect.ValueOfBytes(make([]byte, 201)))
-			case protoreflect.EnumKind:
-				m.Set(f, protoreflect.ValueOfEnum(-1))
-			case protoreflect.Uint64Kind:
-				m.Set(f, protoreflect.ValueOfUint64(math.MaxUint64))
-			default:
-				m.Set(f, protoreflect.ValueOfUint32(math.MaxUint32))
-			}
-			_, err := desk.Take("a", report)
-			free := f.Name() == "worker" || f.Name() == "rules_revision" || f.Kind() == protoreflect.Uint32Kind && err == nil
-			if fields++; (err == nil) != free {
-				t.Errorf("%s: %v", f.FullName(), err)
+			for size, want := range map[int]string{200: "", 201: string(f.FullName()) + ": it is out of its bounds, which quota.proto has"} {
+				text := protoreflect.ValueOfString(strings.Repeat("x", size))
+				if f.Kind() == protoreflect.BytesKind {
+					text = protoreflect.ValueOfBytes(make([]byte, size))
+				}
+				m.Set(f, text)
+				if _, err := desk.Take("a", report); (err == nil) != (want == "") || err != nil && err.Error() != want {
+					t.Errorf("%s with %d bytes: %v", f.FullName(), size, err)
+				}
 			}
 			m.Set(f, before)
+			texts++
 		}
 	}
 	m := whole()
 	each(m.ProtoReflect(), m)
-	if fields < 40 {
-		t.Errorf("%d fields", fields)
+	if texts < 15 {
+		t.Errorf("%d texts", texts)
 	}
 }
 

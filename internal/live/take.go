@@ -21,8 +21,6 @@ var ErrFull = errors.New("report: as much as may be remembered of the reports of
 const (
 	// leastSize is what a report counts as at least, in bytes. It bounds the rows, too.
 	leastSize = 4 << 10
-	// listed bounds the keys that are taken of one worker.
-	listed = 128
 )
 
 // Take takes a report of a holder at this address, which may be anything that can be compared. The error is [ErrFull], or says what is out of its bounds.
@@ -50,8 +48,7 @@ func (d *Desk) Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportResponse
 	return answer, nil
 }
 
-// trim makes all that a report shows that of its holder, and leaves out what belongs to no rule in force here, and what
-// a worker may not list.
+// trim makes all that a report shows that of its holder, and leaves out what belongs to no rule in force here.
 func (d *Desk) trim(m *quotapb.ReportRequest) {
 	if d.config.Regions {
 		m.Members = slices.DeleteFunc(m.Members, func(of *quotapb.Member) bool { return of.Kind != pop && of.Kind != region })
@@ -66,7 +63,6 @@ func (d *Desk) trim(m *quotapb.ReportRequest) {
 		own.Kind, own.Region, own.Name = pop, cmp.Or(d.config.Region, m.Region), m.Pop
 		own.Holder, own.Worker, own.Workers, own.SilentMs = m.Holder, m.Worker, 1, 0
 		m.Members = []*quotapb.Member{own}
-		m.Keys, m.Denied = m.Keys[:min(len(m.Keys), listed)], m.Denied[:min(len(m.Denied), listed)]
 	}
 	m.Keys, m.Denied = inForce(d, m.Keys), inForce(d, m.Denied)
 	m.Rules, m.Decisions = inForce(d, m.Rules), inForce(d, m.Decisions)

@@ -1623,9 +1623,9 @@ func (x *SlotResponse) GetRulesVersion() string {
 	return ""
 }
 
-// ReportRequest is what a holder shows, at most 256 KiB. A granter refuses one that is
-// longer, or has anything beyond the bounds below, as a whole. A list has at most 4096
-// items, and numbers are at most 2^53 - 1, unless a field states otherwise.
+// ReportRequest is what a holder shows, at most 256 KiB, with at most 4096 items in a list. A
+// granter refuses one that is longer, or has a text of more than 200 bytes, as a whole.
+// Of numbers it adds no more than 2^53 - 1.
 type ReportRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in AcquireRequest.
@@ -1642,7 +1642,7 @@ type ReportRequest struct {
 	Region string `protobuf:"bytes,6,opt,name=region,proto3" json:"region,omitempty"`
 	// All whom a region knows. A PoP shows one, itself: who it is, is in the fields above.
 	Members []*Member `protobuf:"bytes,8,rep,name=members,proto3" json:"members,omitempty"`
-	// The keys that came most often, the first ones most. Of a PoP the first 128 count.
+	// The keys that came most often, the first ones most.
 	Keys []*KeyRate `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
 	// The keys that were refused most often, or would have been by rules with mode:
 	// shadow, as keys.

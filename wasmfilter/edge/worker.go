@@ -216,10 +216,6 @@ func (w *Worker) report(now lease.Millis) {
 // Problem notes what went wrong, for reports.
 func (w *Worker) Problem(now lease.Millis, text string) { w.live.Problem(now, text) }
 
-// IsReport reports whether a call in flight is a report to somebody who watches: if it fails, no
-// request is the worse for it.
-func (w *Worker) IsReport(call uint64) bool { return w.uplink.IsReport(call) }
-
 // SetClock sets which time of day it is at now; at least once a minute.
 func (w *Worker) SetClock(now lease.Millis, wall limit.Micros) { w.pop.SetClock(now, wall) }
 

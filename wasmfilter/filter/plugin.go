@@ -265,9 +265,6 @@ func (p *plugin) answer(id uint32, bodySize int) {
 	delete(p.calls, id)
 	now := p.host.now()
 	status, body := p.host.answer(bodySize)
-	if status != "200" && status != "" && p.worker.IsReport(call) { // a replica of another release, perhaps
-		status = "503"
-	}
 	switch status {
 	case "200":
 		p.worker.Reply(now, call, body)

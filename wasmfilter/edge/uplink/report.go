@@ -30,13 +30,10 @@ func (u *Uplink) SendReport(m *wire.ReportRequest) {
 // Reporting reports whether a report is in flight.
 func (u *Uplink) Reporting() bool { return u.report != 0 }
 
-// IsReport reports whether a call in flight is a report: it does not matter if it fails.
-func (u *Uplink) IsReport(id uint64) bool { return id != 0 && id == u.report }
-
 // reported takes the end of a call; false if it was not a report. One that failed, or whose answer
 // cannot be read, is dropped: body is nil then.
 func (u *Uplink) reported(now lease.Millis, id uint64, body []byte) bool {
-	if !u.IsReport(id) {
+	if id == 0 || id != u.report {
 		return false
 	}
 	u.report = 0
