@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -97,6 +98,25 @@ type counted struct {
 	policy *engine.Policy
 }
 
+// isHash reports whether a key is shown as a hash.
+func isHash(key []byte) bool {
+	return bytes.HasPrefix(key, []byte(`\h`)) || bytes.HasPrefix(key, []byte(`\k`))
+}
+
+// parts is how many parts a canonical key has.
+func parts(key []byte) int {
+	n := 1
+	for i := 0; i < len(key); i++ {
+		switch key[i] {
+		case '\\':
+			i++ // what it escapes
+		case '|':
+			n++
+		}
+	}
+	return n
+}
+
 // counters are those that a rule in force has for a key: its own first.
 func (c *catalog) counters(name string, key []byte, now limit.Micros) ([]counted, error) {
 	e := c.rules[name]
@@ -108,6 +128,8 @@ func (c *catalog) counters(name string, key []byte, now limit.Micros) ([]counted
 		return nil, fmt.Errorf("%w: all requests share one counter, leave the key out", ErrKey)
 	case len(r.Key) > 0 && len(key) == 0:
 		return nil, fmt.Errorf("%w: give the key", ErrKey)
+	case len(r.Key) > 0 && !isHash(key) && parts(key) != len(r.Key):
+		return nil, fmt.Errorf("%w: it has %d parts, the key of the rule %d; write \\| for a | in a part", ErrKey, parts(key), len(r.Key))
 	}
 	if key = append([]byte(nil), key...); r.Hash {
 		key = c.secret.HashOf(key)
