@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/internal/admin"
@@ -170,7 +169,7 @@ func (t *Tier) openAdmin(p *Program) (_ *api.API, err error) {
 		return nil, err
 	}
 	c := api.Config{
-		Loopback: admin.IsLoopback(t.cfg.AdminListen), Local: t.cfg.Admin.Local, Secure: t.secureOps != nil,
+		Loopback: admin.IsLoopback(t.cfg.AdminListen), Local: t.cfg.Admin.Local, Secure: t.secureOps != nil, Trail: t.rules.store,
 		Log: t.Log, Metrics: t.Metrics,
 	}
 	if path := t.cfg.Admin.Tokens; path != "" {
@@ -181,12 +180,8 @@ func (t *Tier) openAdmin(p *Program) (_ *api.API, err error) {
 		c.Callers = list
 		t.Watch(watcher)
 	}
-	about := rulesapi.Config{InForce: t.inForce, File: t.cfg.Rules}
-	if store := t.rules.store; store != nil {
-		c.Trail, about = store, rulesapi.Config{InForce: t.inForce, Store: store, Source: strings.TrimSuffix(t.cfg.Rules, ":")}
-	}
 	a := api.New(c)
-	rulesapi.Add(a, about)
+	rulesapi.Add(a, rulesapi.Config{InForce: t.inForce, Store: t.rules.store, Rules: t.cfg.Rules})
 	liveapi.Add(a, liveapi.Config{Desk: t.desk, Rules: t.Service.RuleNames, InForce: t.inForce})
 	keys := keysapi.Config{Service: t.Service, Desk: t.desk, InForce: t.inForce}
 	if p.Above != nil {

@@ -22,16 +22,17 @@ import (
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/ruleset/finding"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // Config is what the frame needs to know of the program.
 type Config struct {
-	Loopback bool         // only this machine can reach the port
-	Local    bool         // calls to a loopback address of the port are of this machine
-	Secure   bool         // the port has TLS
-	Callers  *access.List // who may call; nil: everybody on this machine, if Loopback or Local
-	Trail    Trail        // keeps the audit; nil: only the log does
+	Loopback bool            // only this machine can reach the port
+	Local    bool            // calls to a loopback address of the port are of this machine
+	Secure   bool            // the port has TLS
+	Callers  *access.List    // who may call; nil: everybody on this machine, if Loopback or Local
+	Trail    *versions.Store // keeps the audit; nil: only the log does
 	Log      *slog.Logger
 	Metrics  *telemetry.Registry
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +18,8 @@ import (
 	"github.com/weirlimit/weir/internal/admin/access"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/repeat"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
+	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -280,30 +281,15 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// trail keeps all entries.
-type trail struct{ ids, entries []string }
-
-func (k *trail) Note(_ context.Context, id string, entry []byte) error {
-	k.ids, k.entries = append(k.ids, id), append(k.entries, string(entry))
-	return nil
-}
-
-func (k *trail) Notes(_ context.Context, before string, most int) (found [][]byte, err error) {
-	for i, id := range slices.Backward(k.ids) {
-		if (before == "" || id < before) && len(found) < most {
-			found = append(found, []byte(k.entries[i]))
-		}
-	}
-	return found, nil
-}
-
 // The audit has who changed what, page by page; where none is kept, that is said.
 func TestAudit(t *testing.T) {
 	const changes = 250
 	none := newWorld(t, Config{Loopback: true})
 	none.Record(t.Context(), v1.AuditEntry{What: "test"})
 	none.is(none.call(none.Handler(), http.MethodGet, "/v1/audit", ""), "no audit", 409, v1.CodeReadOnly, "in its log")
-	w := newWorld(t, Config{Loopback: true, Callers: new(access.List), Trail: new(trail)})
+	kept := local.New(filepath.Join(t.TempDir(), "rules.store"))
+	t.Cleanup(func() { _ = kept.Close() })
+	w := newWorld(t, Config{Loopback: true, Callers: new(access.List), Trail: versions.On(kept)})
 	h, operator := w.Handler(), "Bearer "+w.tokens["operator"]
 	ctx := context.WithValue(t.Context(), callerKey{}, access.Caller{Name: "ann", Role: access.Admin})
 	for i := range changes {

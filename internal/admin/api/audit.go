@@ -14,14 +14,6 @@ import (
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 )
 
-// Trail keeps the last entries of the audit, of which it knows nothing but their order.
-type Trail interface {
-	// Note keeps an entry. Entries are in the order of their ids.
-	Note(ctx context.Context, id string, entry []byte) error
-	// Notes returns at most so many entries before an id, the newest first; an empty id: the newest ones.
-	Notes(ctx context.Context, before string, most int) ([][]byte, error)
-}
-
 const (
 	// trailTime bounds how long a change waits for its entry to be kept.
 	trailTime = 5 * time.Second

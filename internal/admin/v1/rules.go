@@ -3,6 +3,7 @@ package v1
 import (
 	"time"
 
+	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/finding"
 )
 
@@ -75,4 +76,34 @@ type VersionDocument struct {
 type Rollback struct {
 	Revision uint64 `json:"revision,omitempty" doc:"Version whose document comes back; 0: the one before the newest."`
 	Why      string `json:"why" minLength:"1" maxLength:"2000" doc:"Is kept with the version."`
+}
+
+// Amendments are all overrides, or all candidates, that have not ended.
+type Amendments struct {
+	Items []amend.Entry `json:"items" doc:"All: at most 1,000 overrides and candidates can be set."`
+}
+
+// Amended is what became of a change of overrides or candidates.
+type Amended struct {
+	Version Version `json:"version"`
+	Before  string  `json:"before,omitempty" doc:"The entry that is no more; missing: there was none."`
+}
+
+// AuditEntry is one change that somebody made.
+type AuditEntry struct {
+	ID     string    `json:"id" doc:"Orders the entries."`
+	When   time.Time `json:"when"`
+	Who    string    `json:"who" doc:"Name of the token or certificate; local: somebody on this machine."`
+	Role   string    `json:"role"`
+	What   string    `json:"what" doc:"The operation, such as rules.apply."`
+	On     string    `json:"on,omitempty" doc:"What was changed, such as a rule or a region."`
+	Before string    `json:"before,omitempty"`
+	After  string    `json:"after,omitempty"`
+	Why    string    `json:"why,omitempty"`
+}
+
+// Audit is a page of the audit.
+type Audit struct {
+	Items []AuditEntry `json:"items" doc:"The newest first."`
+	Next  string       `json:"next,omitempty" doc:"The value of before for the next page; missing: this is the last."`
 }

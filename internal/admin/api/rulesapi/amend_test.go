@@ -22,7 +22,7 @@ func inStore(t *testing.T) *world {
 	kept := local.New(filepath.Join(t.TempDir(), "rules.store"))
 	t.Cleanup(func() { _ = kept.Close() })
 	s := versions.On(kept)
-	return newWorld(t, s, Config{Store: s, Source: "store"})
+	return newWorld(t, s, Config{Store: s, Rules: "store:"})
 }
 
 const amended = `rules:
@@ -152,7 +152,7 @@ func TestAmendRefused(t *testing.T) {
 		t.Errorf("something was changed: %s", now)
 	}
 
-	w = newWorld(t, nil, Config{File: "rules.yaml"})
+	w = newWorld(t, nil, Config{Rules: "rules.yaml"})
 	for _, path := range []string{"/v1/overrides", "/v1/candidates"} {
 		refused("viewer", http.MethodGet, path, "", nil, 409, v1.CodeReadOnly, "rules.yaml")
 	}

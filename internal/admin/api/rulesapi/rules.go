@@ -13,6 +13,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -29,9 +30,8 @@ import (
 
 // Config is where the rules of a program are.
 type Config struct {
-	Store  *versions.Store // nil: they are in a file
-	Source string          // what the store is: consul or store
-	File   string          // the rules file, if there is no store; empty: there are no rules
+	Store *versions.Store // nil: they are in a file
+	Rules string          // the setting: consul:, store:, or the path of the file; empty: there are no rules
 	// InForce is what the program has in force.
 	InForce func() v1.InForce
 }
@@ -126,7 +126,7 @@ func turn(ctx context.Context, queue chan struct{}) (end func(), err error) {
 }
 
 func (o *operations) get(ctx context.Context, _ *struct{}) (*output[v1.Rules], error) {
-	out := &output[v1.Rules]{Body: v1.Rules{Source: o.Source, InForce: o.InForce()}}
+	out := &output[v1.Rules]{Body: v1.Rules{Source: strings.TrimSuffix(o.Rules, ":"), InForce: o.InForce()}}
 	if o.Store == nil {
 		return o.getFile(ctx, out)
 	}
@@ -144,7 +144,7 @@ func (o *operations) get(ctx context.Context, _ *struct{}) (*output[v1.Rules], e
 }
 
 func (o *operations) getFile(ctx context.Context, out *output[v1.Rules]) (*output[v1.Rules], error) {
-	if o.File == "" {
+	if o.Rules == "" {
 		out.Body.Source, out.Body.Document = "none", "rules: []\n"
 		return out, nil
 	}
@@ -153,7 +153,7 @@ func (o *operations) getFile(ctx context.Context, out *output[v1.Rules]) (*outpu
 		return nil, err
 	}
 	defer end()
-	d, err := rulefile.Load(o.File)
+	d, err := rulefile.Load(o.Rules)
 	if err != nil {
 		return nil, problem(err)
 	}
@@ -233,8 +233,8 @@ func tag(v versions.Version) string { return strconv.Quote(strconv.FormatUint(v.
 // readOnly is the problem where no store keeps versions.
 func (o *operations) readOnly() error {
 	where := "--rules names no file"
-	if o.File != "" {
-		where = "the rules are in the file " + o.File + ", which is read again when it changes: edit it where it is"
+	if o.Rules != "" {
+		where = "the rules are in the file " + o.Rules + ", which is read again when it changes: edit it where it is"
 	}
 	return v1.NewProblem(http.StatusConflict, v1.CodeReadOnly, where+"; the API keeps and changes versions of rules only where they are in Consul (--rules consul:) or beside the state file (--rules store:)")
 }

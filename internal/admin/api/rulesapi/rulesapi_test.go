@@ -48,10 +48,10 @@ func inConsul(t *testing.T) (*world, *consultest.Agent) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newWorld(t, s, Config{Store: s, Source: "consul"}), agent
+	return newWorld(t, s, Config{Store: s, Rules: "consul:"}), agent
 }
 
-func newWorld(t *testing.T, trail api.Trail, c Config) *world {
+func newWorld(t *testing.T, trail *versions.Store, c Config) *world {
 	t.Helper()
 	w := &world{t: t, tokens: map[string]string{}}
 	text := "tokens:\n"
@@ -390,7 +390,7 @@ func TestTurns(t *testing.T) {
 	kept := local.New(filepath.Join(t.TempDir(), "rules.store"))
 	t.Cleanup(func() { _ = kept.Close() })
 	store := &slow{KV: kept, began: make(chan struct{}, 100), goOn: make(chan struct{})}
-	w := newWorld(t, nil, Config{Store: versions.On(store), Source: "store"})
+	w := newWorld(t, nil, Config{Store: versions.On(store), Rules: "store:"})
 	etag, _ := w.put("ann", `"0"`, document(5, "a"), "begin")
 	var viewers sync.WaitGroup
 	for range 3 {
@@ -490,7 +490,7 @@ func TestFile(t *testing.T) {
 	file := proc.WriteFile(t, filepath.Join(dir, "a.yaml"), document(5, "a"))
 	proc.WriteFile(t, filepath.Join(dir, "b.yaml"), document(5, "b"))
 	for path, want := range map[string]string{file: document(5, "a"), dir: "name: b", "": "rules: []"} {
-		w := newWorld(t, nil, Config{File: path})
+		w := newWorld(t, nil, Config{Rules: path})
 		var rules v1.Rules
 		etag, _ := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200)
 		if source := map[bool]string{true: "none", false: "file"}[path == ""]; rules.Source != source || !strings.Contains(rules.Document, want) || (etag == "") != (path == "") {
@@ -505,13 +505,13 @@ func TestFile(t *testing.T) {
 			t.Errorf("a file may state its revision: %+v", found)
 		}
 	}
-	busy := &operations{Config: Config{File: dir, InForce: func() v1.InForce { return v1.InForce{} }}, reads: make(chan struct{})} // never free
+	busy := &operations{Config: Config{Rules: dir, InForce: func() v1.InForce { return v1.InForce{} }}, reads: make(chan struct{})} // never free
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := busy.get(ctx, nil); err == nil || !strings.Contains(err.Error(), "other documents are being checked") {
 		t.Errorf("files are merged while another document is parsed: %v", err)
 	}
-	w := newWorld(t, nil, Config{File: filepath.Join(dir, "none.yaml")})
+	w := newWorld(t, nil, Config{Rules: filepath.Join(dir, "none.yaml")})
 	if _, p := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 503); !strings.Contains(p.Detail, "none.yaml") {
 		t.Errorf("%+v", p)
 	}
