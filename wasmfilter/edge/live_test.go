@@ -172,7 +172,7 @@ func TestReportsDoNoHarm(t *testing.T) {
 		}
 	}
 	x := w.workers[0]
-	if e := x.Ended; e[uplink.CallTimedOut]+e[uplink.CallFailed]+e[uplink.CallMalformed] > 0 || x.AnswerError != "" || x.uplink.DegradedAt != 0 {
+	if e := x.Ended; e[uplink.CallTimedOut]+e[uplink.CallFailed]+e[uplink.CallMalformed] > 0 || x.AnswerError != "" || x.uplink.Degraded(w.now) != 0 {
 		t.Errorf("calls %v, %q", e, x.AnswerError)
 	}
 }

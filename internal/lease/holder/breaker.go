@@ -20,6 +20,7 @@ const probeEvery lease.Millis = 100
 // answer. A caller that keeps the outcome of old calls away by itself passes 0.
 type Breaker struct {
 	Open    bool
+	Since   lease.Millis // while Open: since when it is
 	ProbeAt lease.Millis // while Open: when the next probe may be sent
 
 	failures int    // in a row; fewer than FailuresToOpen while closed
@@ -40,7 +41,7 @@ func (b *Breaker) Failed(now lease.Millis, call uint64, jitter lease.Millis) (op
 	if b.failures++; b.Open || b.failures < FailuresToOpen {
 		return false
 	}
-	b.Open = true
+	b.Open, b.Since = true, now
 	b.Probed(now, jitter)
 	return true
 }

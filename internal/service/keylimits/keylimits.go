@@ -95,13 +95,12 @@ func (t *Table) Find(key []byte, now limit.Micros) (own Own) {
 	}
 	hash := maphash.Bytes(seed, key)
 	e, found := t.keys[hash]
-	for later := t.later[hash]; found && e.over(now); later = later[1:] {
-		if found = len(later) > 0; !found {
-			break
+	for _, next := range t.later[hash] {
+		if e.over(now) {
+			e = next
 		}
-		e = later[0]
 	}
-	if !found {
+	if !found || e.over(now) {
 		return own
 	}
 	name := t.names[e.name:]

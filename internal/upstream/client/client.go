@@ -82,8 +82,7 @@ type Store struct {
 	refused repeat.Seldom // was logged: the region's statements are
 	unknown sync.Map      // names of rules that the tier above does not have, by its last answer
 
-	watchUntil  atomic.Pointer[time.Time] // somebody watches at the tier above until then; nil: nobody does
-	silentSince atomic.Int64              // ns, as it was first seen; 0: it answers
+	watchUntil atomic.Pointer[time.Time] // somebody watches at the tier above until then; nil: nobody does
 
 	mu        sync.Mutex
 	gathered  []*parcel // to travel with the next call

@@ -19,15 +19,7 @@ const reportTime = time.Second
 var errSilent = errors.New("the tier above does not answer")
 
 // Silent is for how long the tier above has not answered; 0: it answers.
-func (s *Store) Silent() time.Duration {
-	if !s.tier.silent() {
-		s.silentSince.Store(0)
-		return 0
-	}
-	now := time.Now().UnixNano()
-	s.silentSince.CompareAndSwap(0, now)
-	return max(time.Duration(now-s.silentSince.Load()), time.Millisecond)
-}
+func (s *Store) Silent() time.Duration { return s.tier.silentFor() }
 
 // Watched is for how long from now somebody watches at the tier above; 0: nobody.
 func (s *Store) Watched() time.Duration {

@@ -54,10 +54,16 @@ func (t *tier) move(addresses []string) {
 
 // silent reports whether the tier does not answer, or has no address yet: at most probes are
 // sent then.
-func (t *tier) silent() bool {
+func (t *tier) silent() bool { return t.silentFor() > 0 }
+
+// silentFor is for how long the tier has been silent; without an address, since the last time or the start.
+func (t *tier) silentFor() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.breaker.Open || len(t.addresses) == 0
+	if !t.breaker.Open && len(t.addresses) > 0 {
+		return 0
+	}
+	return time.Duration(max(t.now()-t.breaker.Since, 1)) * time.Millisecond
 }
 
 // address is where to call. The caller does so.

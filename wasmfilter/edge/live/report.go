@@ -110,13 +110,10 @@ func (r *Reporter) member(now lease.Millis, self Self) wire.Member {
 	m := wire.Member{
 		Version: self.Version, RulesVersion: r.rules.Version, RulesRevision: rule.Number(r.rules.Revision),
 		AgeMs: since(r.started), Keys: uint64(self.Keys), Places: uint64(self.Places),
-		Error: r.problem, ReservePerMille: uint32(r.uplink.Share),
+		DegradedMs: uint64(r.uplink.Degraded(now)), Error: r.problem, ReservePerMille: uint32(r.uplink.Share),
 	}
 	if r.rules.InForce != nil {
 		m.RulesAgeMs = since(r.rules.Since)
-	}
-	if t := r.uplink.DegradedAt; t != 0 {
-		m.DegradedMs = max(since(t), 1)
 	}
 	if r.problem != "" {
 		m.ErrorAgeMs = since(r.problemAt)

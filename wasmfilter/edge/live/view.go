@@ -6,8 +6,6 @@
 package live
 
 import (
-	"strings"
-
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
@@ -104,14 +102,8 @@ type tapped struct {
 }
 
 func (t *tap) wants(p *rulebook.Policy, key table.Key, outcome wire.Outcome) bool {
-	return (t.Outcome == 0 || t.Outcome == outcome) && (t.Rule == "" || isOf(t.Rule, p.Rule.Name)) &&
+	return (t.Outcome == 0 || t.Outcome == outcome) && (t.Rule == "" || t.Rule == p.Rule.Name || t.Rule == rule.Written(p.Rule.Name)) &&
 		(len(t.Key) == 0 || string(t.Key) == string(key.Text))
-}
-
-// isOf reports whether a rule is the one of that name, or one that it was expanded into.
-func isOf(written, name string) bool {
-	rest, ok := strings.CutPrefix(name, written)
-	return ok && (rest == "" || rest[0] == '@')
 }
 
 // take is the place for a decision; nil: it is left out.

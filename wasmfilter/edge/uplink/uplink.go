@@ -22,8 +22,6 @@ type Uplink struct {
 	Holders int              // of the region, by its last reply; 0: unknown
 	Share   reserve.PerMille // of the region in limits of scope global, by its last reply; 0: unknown
 	Watch   Watch            // by its last replies
-	// DegradedAt is when a tick found the first of the breakers open that are now; 0: none is.
-	DegradedAt lease.Millis
 
 	cfg   *rulebook.Config
 	port  *Port
@@ -78,19 +76,22 @@ func (u *Uplink) Flush(now lease.Millis) {
 // Tick makes the calls for which no request waits: probes, give-backs and reports. A
 // lane whose breaker is open sends an empty call, to see whether the region answers.
 func (u *Uplink) Tick(now lease.Millis) {
-	degraded := false
 	for _, l := range u.lanes {
-		degraded = degraded || l.Open
 		if l.flying == 0 && (l.ProbeDue(now) || !l.Open && len(l.returns)+len(l.findings) > 0) {
 			l.Probed(now, u.pop.Jitter())
 			u.send(now, l)
 		}
 	}
-	if !degraded {
-		u.DegradedAt = 0
-	} else if u.DegradedAt == 0 {
-		u.DegradedAt = now
+}
+
+// Degraded is for how long the first of the breakers has been open that are now; 0: none is.
+func (u *Uplink) Degraded(now lease.Millis) (d lease.Millis) {
+	for _, l := range u.lanes {
+		if l.Open {
+			d = max(d, now-l.Since, 1)
+		}
 	}
+	return d
 }
 
 // room reports whether the lane may make one more call. Calls that take much longer than
