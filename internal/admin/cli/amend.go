@@ -138,5 +138,5 @@ type listAmendments struct{ listing }
 
 // Run lists the entries.
 func (l *listAmendments) Run(stdout io.Writer, k kind) error {
-	return l.show(stdout, client.Call{Path: string(k)}, "items", "rule key|hash=key +name limit|limits=limit until who +when why !problem")
+	return l.show(stdout, client.Call{Path: string(k)}, "items", "rule key|hash=key +name limit|limits=limit until who +when why problem")
 }

@@ -224,38 +224,3 @@ func TestUntil(t *testing.T) {
 		t.Error("tomorrow is a time")
 	}
 }
-
-// A line with a problem is red, on a terminal whose user wants colours, and what is in line stays so.
-func TestColours(t *testing.T) {
-	rows := []map[string]any{{"name": "a", "problem": ""}, {"name": "long", "problem": "full\x1b[2J"}}
-	for coloured, want := range map[bool]string{
-		false: "name  problem\na     \nlong  full\\u001b[2J\n",
-		true:  "name  problem\na     \n\x1b[31mlong  full\\u001b[2J\x1b[0m\n",
-	} {
-		var out bytes.Buffer
-		if err := (&Output{"table"}).table(&out, rows, "name !problem", coloured); err != nil || out.String() != want {
-			t.Errorf("%v, %q, want %q", err, &out, want)
-		}
-	}
-	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip("this machine has no terminals: ", err)
-	}
-	defer func() { _ = terminal.Close() }()
-	pipe, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _, _ = pipe.Close(), w.Close() }()
-	for _, c := range []struct {
-		noColor, term string
-		out           io.Writer
-		want          bool
-	}{{"", "xterm", terminal, true}, {"1", "xterm", terminal, false}, {"", "dumb", terminal, false}, {"", "xterm", w, false}, {"", "xterm", new(bytes.Buffer), false}} {
-		t.Setenv("NO_COLOR", c.noColor)
-		t.Setenv("TERM", c.term)
-		if got := coloured(c.out); got != c.want {
-			t.Errorf("NO_COLOR=%s TERM=%s %T: %v", c.noColor, c.term, c.out, got)
-		}
-	}
-}

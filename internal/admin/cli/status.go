@@ -39,7 +39,7 @@ func (s *Status) Run(stdout io.Writer) error {
 			}
 		}
 		err = s.Print(stdout, seen, seen.Members, "kind region name +workers +version rules_revision|rules_version=rules +rules_version +rules_age_ms=rules_since "+
-			"age_ms=age +silent_ms=heard_ago reserve_per_mille=reserve +keys +places +redis +holder +error=last_error +error_age_ms=error_ago !problem")
+			"age_ms=age +silent_ms=heard_ago reserve_per_mille=reserve +keys +places +redis +holder +error=last_error +error_age_ms=error_ago problem")
 		if err == nil && len(of)+len(members) > 0 {
 			err = ErrUnwell
 		}
@@ -123,7 +123,7 @@ func (a *Analyze) Run(stdout io.Writer) error {
 		for _, f := range checked.Findings {
 			found = append(found, remark{"rules", f.Path, f.Reason, f.Page})
 		}
-		if err = a.Print(stdout, append([]remark{}, found...), found, "about name !reason +page"); err == nil && len(found) > 0 {
+		if err = a.Print(stdout, append([]remark{}, found...), found, "about name reason +page"); err == nil && len(found) > 0 {
 			err = ErrUnwell
 		}
 		return err

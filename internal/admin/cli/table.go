@@ -5,15 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf16"
-
-	"github.com/mattn/go-isatty"
 )
 
 // Output has the flag of commands that print tables.
@@ -25,7 +22,7 @@ type Output struct {
 //
 // Columns are parted by blanks. Each is the path of a field of an item, such as version.revision, or several parted by |, of
 // which the first counts that has something; behind = stands the title where it is another. Columns that begin with +
-// are in wide tables alone. A line in which a column that begins with ! has something is red.
+// are in wide tables alone.
 func (o *Output) Print(out io.Writer, answer, items any, columns string) error {
 	if o.Output == "json" {
 		text, err := encode(answer, "  ")
@@ -34,10 +31,6 @@ func (o *Output) Print(out io.Writer, answer, items any, columns string) error {
 		}
 		return err
 	}
-	return o.table(out, items, columns, coloured(out))
-}
-
-func (o *Output) table(out io.Writer, items any, columns string, coloured bool) error {
 	text, err := json.Marshal(items)
 	if err != nil {
 		return err
@@ -47,56 +40,37 @@ func (o *Output) table(out io.Writer, items any, columns string, coloured bool) 
 		return err
 	}
 	all := o.columns(columns)
-	red := make([]bool, len(rows)+1)
-	page := new(bytes.Buffer)
-	table := tabwriter.NewWriter(page, 0, 0, 2, ' ', 0)
-	for i := range red {
-		cells := make([]string, len(all))
-		for j, c := range all {
-			if cells[j] = c.title; i > 0 {
-				cells[j] = c.of(rows[i-1])
-				red[i] = red[i] || c.bad && cells[j] != ""
-			}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	cells := make([]string, len(all))
+	for i := range all {
+		cells[i] = all[i].title
+	}
+	fmt.Fprintln(table, strings.Join(cells, "\t"))
+	for _, row := range rows {
+		for i := range all {
+			cells[i] = all[i].of(row)
 		}
 		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
-	_ = table.Flush() // to memory
-	for i := range red {
-		line, _ := page.ReadString('\n')
-		if coloured && red[i] {
-			line = "\x1b[31m" + strings.TrimSuffix(line, "\n") + "\x1b[0m\n"
-		}
-		if _, err := io.WriteString(out, line); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// coloured reports whether people see what is written, and want colours.
-func coloured(out io.Writer) bool {
-	f, ok := out.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd()) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return table.Flush()
 }
 
 // column is one of a table.
 type column struct {
 	title string
 	paths []string
-	bad   bool
 }
 
 // columns are those that are shown.
 func (o *Output) columns(text string) (all []column) {
 	for _, one := range strings.Fields(text) {
 		one, wide := strings.CutPrefix(one, "+")
-		one, bad := strings.CutPrefix(one, "!")
 		paths, title, named := strings.Cut(one, "=")
 		if !named {
 			title = paths
 		}
 		if !wide || o.Output == "wide" {
-			all = append(all, column{strings.ReplaceAll(title, "_", " "), strings.Split(paths, "|"), bad})
+			all = append(all, column{strings.ReplaceAll(title, "_", " "), strings.Split(paths, "|")})
 		}
 	}
 	return all
