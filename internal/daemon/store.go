@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"log/slog"
@@ -18,7 +19,6 @@ import (
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -186,12 +186,9 @@ func (t *Tier) newSelf(p *Program) func() *quotapb.Member {
 	}
 	return func() *quotapb.Member {
 		now := proto.CloneOf(m)
-		version, revision := t.rules.version()
-		number, problem := rule.Number(revision), ""
-		if _, problem = t.rules.state(); problem == "" {
-			problem = strings.Join(t.Ready.Reasons(), "; ")
-		}
-		now.RulesVersion, now.RulesRevision, now.Error = clipped(version, wire.MaxVersion), number, clipped(problem, wire.MaxProblem)
+		rules := t.inForce()
+		problem := cmp.Or(rules.Problem, strings.Join(t.Ready.Reasons(), "; "))
+		now.RulesVersion, now.RulesRevision, now.Error = clipped(rules.Version, wire.MaxVersion), rules.Revision, clipped(problem, wire.MaxProblem)
 		now.AgeMs = uint64(time.Since(began).Milliseconds())
 		if since := t.rules.since.Load(); since != nil {
 			now.RulesAgeMs = uint64(time.Since(*since).Milliseconds())

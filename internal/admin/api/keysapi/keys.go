@@ -103,19 +103,15 @@ func (o *operations) reset(ctx context.Context, in *api.Body[v1.Reset]) (*api.Bo
 
 // problem is the problem that an error of the service is; nil: there is none.
 func problem(err error) error {
-	for _, known := range []struct {
-		is     error
-		status int
-		code   string
-	}{
-		{service.ErrNoRule, http.StatusNotFound, v1.CodeNoRule},
-		{service.ErrElsewhere, http.StatusConflict, v1.CodeElsewhere},
-		{service.ErrKey, http.StatusUnprocessableEntity, v1.CodeKey},
-		{service.ErrUndecided, http.StatusServiceUnavailable, v1.CodeUndecided},
-	} {
-		if errors.Is(err, known.is) {
-			return v1.NewProblem(known.status, known.code, err.Error())
-		}
+	switch {
+	case errors.Is(err, service.ErrNoRule):
+		return v1.NewProblem(http.StatusNotFound, v1.CodeNoRule, err.Error())
+	case errors.Is(err, service.ErrElsewhere):
+		return v1.NewProblem(http.StatusConflict, v1.CodeElsewhere, err.Error())
+	case errors.Is(err, service.ErrKey):
+		return v1.NewProblem(http.StatusUnprocessableEntity, v1.CodeKey, err.Error())
+	case errors.Is(err, service.ErrUndecided):
+		return v1.NewProblem(http.StatusServiceUnavailable, v1.CodeUndecided, err.Error())
 	}
 	return err
 }

@@ -20,6 +20,7 @@ func (o *operations) status(v *live.View) *v1.Status {
 		Seen: seen(v), InForce: o.InForce(), Silent: append([]string{}, v.Silent...),
 		Members: make([]v1.Member, len(v.Members)), Rules: o.uses(v),
 	}
+	newest := s.InForce.Revision
 	for i, m := range v.Members {
 		s.Members[i] = v1.Member{
 			Kind: kinds[m.Kind], Region: m.Region, Name: m.Name, Holder: hex.EncodeToString(m.Holder), Workers: m.Workers,
@@ -27,10 +28,7 @@ func (o *operations) status(v *live.View) *v1.Status {
 			AgeMs: m.AgeMs, SilentMs: m.SilentMs, DegradedMs: m.DegradedMs, ReservePerMille: m.ReservePerMille,
 			Keys: m.Keys, Places: m.Places, Redis: m.Redis, Error: m.Error, ErrorAgeMs: m.ErrorAgeMs,
 		}
-	}
-	newest := s.InForce.Revision
-	for i := range s.Members {
-		if m := &s.Members[i]; m.Kind != kinds[quotapb.MemberKind_MEMBER_KIND_POP] { // a PoP has its rules from one of the others, or lies
+		if m.Kind != quotapb.MemberKind_MEMBER_KIND_POP { // a PoP has its rules from one of the others, or lies
 			newest = max(newest, m.RulesRevision)
 		}
 	}
