@@ -23,7 +23,7 @@ func TestApplyThroughAPI(t *testing.T) {
 	kv := local.New(filepath.Join(dir, "rules.store"))
 	defer func() { _ = kv.Close() }()
 	a := api.New(api.Config{Loopback: true, Trail: versions.On(kv), Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewRegistry("test")})
-	rulesapi.Add(a, rulesapi.Config{Store: versions.On(kv), Source: "consul", InForce: func() v1.InForce { return v1.InForce{} }})
+	rulesapi.Add(a, rulesapi.Config{Store: versions.On(kv), Rules: "consul:", InForce: func() v1.InForce { return v1.InForce{} }})
 	server := httptest.NewServer(a.Handler())
 	defer server.Close()
 	weir := func(status int, args string, texts ...string) string {
