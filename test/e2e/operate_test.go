@@ -426,7 +426,7 @@ func (w *operated) liar() {
 		of.Kind, of.Name = quotapb.MemberKind_MEMBER_KIND_AGGREGATOR, "pop-1"
 		m.Members = append(m.Members, of)
 	}
-	err := lie("pop-2", func(m *quotapb.ReportRequest) { m.Keys[0].Key = make([]byte, 129) })
+	err := lie("pop-2", func(m *quotapb.ReportRequest) { m.Keys[0].Key = make([]byte, 201) })
 	if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "KeyRate.key: it is out of its bounds") {
 		w.Errorf("a long key: %v", err)
 	}
