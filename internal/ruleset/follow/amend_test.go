@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -161,6 +162,10 @@ func TestAmendments(t *testing.T) {
 			copyOf, err := versionOf(files)
 			return err == nil && copyOf.Revision == v.Revision
 		})
+		text, err := os.ReadFile(copied)
+		if _, rules, _ := strings.Cut(string(text), "\n\n"); err != nil || rules != keyed("a", 6) {
+			t.Errorf("%s: below the first empty line of the copy are not the rules, as docs/home-region.md promises: %v\n%s", name, err, text)
+		}
 		stop()
 
 		empty := versions.On(local.New(filepath.Join(t.TempDir(), "empty.db")))

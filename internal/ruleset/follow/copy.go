@@ -118,8 +118,8 @@ func (c *keptCopy) run(ctx context.Context) error {
 	}
 }
 
-// A copy on disk is the manifest, an empty line, the amendments and an empty line if the manifest names any, and the
-// document. Manifest and amendments are JSON, in which no line is empty.
+// A copy on disk is the manifest, a line with the amendments if it names any, an empty line, and the document. Manifest and
+// amendments are JSON, in which no line is empty; that of a manifest has several lines, the last of which begins with }.
 var copyBreak = []byte("\n\n")
 
 func readCopy(path string) ([]rulefile.File, error) {
@@ -127,15 +127,15 @@ func readCopy(path string) ([]rulefile.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	manifest, rest, found := bytes.Cut(data, copyBreak)
+	manifest, document, found := bytes.Cut(data, copyBreak)
 	if !found {
 		return nil, fmt.Errorf("%s is not a copy of rules", path)
 	}
-	v, err := versions.ParseVersion(path, manifest)
-	content := versions.Content{Document: rest}
-	if v.Amendments != nil {
-		content.Amendments, content.Document, _ = bytes.Cut(rest, copyBreak) // [versions.Version.Check] finds what is missing
+	content := versions.Content{Document: document}
+	if last := bytes.LastIndexByte(manifest, '\n'); last > 0 && manifest[last+1] == '{' {
+		manifest, content.Amendments = manifest[:last], manifest[last+1:]
 	}
+	v, err := versions.ParseVersion(path, manifest)
 	return filesOf(v, content), err
 }
 
@@ -144,6 +144,9 @@ func writeCopy(path string, files []rulefile.File) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	parts := slices.DeleteFunc([][]byte{files[0].Data, files[2].Data, files[1].Data}, func(part []byte) bool { return part == nil })
-	return rulefile.Replace(path, bytes.Join(parts, copyBreak), 0o600)
+	head := files[0].Data
+	if amendments := files[2].Data; amendments != nil {
+		head = slices.Concat(head, []byte("\n"), amendments)
+	}
+	return rulefile.Replace(path, slices.Concat(head, copyBreak, files[1].Data), 0o600)
 }
