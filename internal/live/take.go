@@ -18,12 +18,11 @@ import (
 // ErrFull refuses a report for which there is no room.
 var ErrFull = errors.New("report: as much as may be remembered of the reports of one address, or of all, is; look for a holder that makes new ids or very large reports, or raise max_memory")
 
-const (
-	// leastSize is what a report counts as at least, in bytes. It bounds the rows, too.
-	leastSize = 4 << 10
-)
+// leastSize is what a report counts as at least, in bytes. It bounds the rows, too.
+const leastSize = 4 << 10
 
-// Take takes a report of a holder at this address, which may be anything that can be compared. The error is [ErrFull], or says what is out of its bounds.
+// Take takes a report of a holder at this address, which may be anything that can be compared. The error is [ErrFull], or
+// says what is out of its bounds.
 func (d *Desk) Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
 	if err := check(m); err != nil {
 		return nil, err
@@ -130,16 +129,12 @@ func (t *taken) due(now time.Time) (notes []Note) {
 	for id, r := range t.rows {
 		switch {
 		case now.Sub(r.at) >= noteTime:
-			t.forget(id, r)
+			delete(t.rows, id)
+			t.room.Give(r.from, r.size)
 		case r.note.ID != "":
 			notes = append(notes, r.note)
 			r.note = Note{}
 		}
 	}
 	return notes
-}
-
-func (t *taken) forget(id string, r *report) {
-	delete(t.rows, id)
-	t.room.Give(r.from, r.size)
 }

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
@@ -19,7 +20,7 @@ const (
 	// viewTime is how long a view is shown to all who ask.
 	viewTime = 800 * time.Millisecond
 	// silentAfter is after how long who has not reported counts as silent, and his keys do not count.
-	silentAfter = 3 * time.Second
+	silentAfter = v1.SilentAfterMs * time.Millisecond
 )
 
 // View is what all reports show together. It never changes.
