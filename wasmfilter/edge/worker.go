@@ -219,8 +219,8 @@ func (w *Worker) Problem(now lease.Millis, text string) { w.live.Problem(now, te
 // SetClock sets which time of day it is at now; at least once a minute.
 func (w *Worker) SetClock(now lease.Millis, wall limit.Micros) { w.pop.SetClock(now, wall) }
 
-// Wall is the time of day at now.
-func (w *Worker) Wall(now lease.Millis) limit.Micros { return w.pop.TimeOfDay(now) }
+// DecidedAt is the time of day at which a request was decided.
+func (w *Worker) DecidedAt(r *Request) limit.Micros { return w.pop.TimeOfDay(r.arrived + r.Waited) }
 
 // Leader reports whether the worker does the PoP's background work.
 func (w *Worker) Leader() bool { return w.leader.Leads }

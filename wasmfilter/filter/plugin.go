@@ -4,10 +4,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge"
+	"github.com/weirlimit/weir/wasmfilter/edge/response"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
@@ -35,7 +35,8 @@ type plugin struct {
 	raw     []byte            // all headers of the stream, if they were fetched
 	current uint32            // stream that waits since a moment ago, while its callback runs; 0: none
 	calls   map[uint32]uint64 // the host's id of a call in flight to the worker's
-	buf     response
+	refused refused
+	maker   response.Maker
 	stats   stats
 	panics  uint64
 	deepest int                // of test hooks
@@ -63,6 +64,7 @@ func newPlugin(m *vm, context uint32, text []byte) *plugin {
 	p.wall = m.host.wall()
 	p.worker = edge.New(cfg, m.host, m.host.entropy(), m.host.now(), p.wall)
 	p.worker.Trace, p.worker.Version = p.traceParent, version
+	p.maker.Headers, p.maker.Worker = cfg.Headers, p.worker
 	p.known.host = m.host
 	p.in.Fetch, p.in.PoP = &p.known, &rule.PoP{Region: cfg.Region, Labels: cfg.Labels}
 	p.stats.define(m.host)
@@ -343,5 +345,3 @@ func (p *plugin) overflow(n int) int {
 	}
 	return p.overflow(n+1) + 1
 }
-
-func ceilSeconds(d lease.Millis) int64 { return int64(d+999) / 1000 }

@@ -1,0 +1,105 @@
+package response
+
+import (
+	"strconv"
+
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/refusal"
+	"github.com/weirlimit/weir/wasmfilter/edge"
+)
+
+const grpcUnavailable = 14
+
+// Refusal is what the response to a refused request contains. A flood gets the same one again and
+// again, until a second has passed: equal ones have equal responses, unless they vary.
+type Refusal struct {
+	Status     int        // of HTTP
+	GRPCStatus int        // what a gRPC request gets instead
+	Varies     bool       // the response contains more, such as other rules and the time
+	Rule       *rule.Rule // that refused; nil: before_rules
+
+	name     string // with the override
+	override string // empty: none is used
+	policy   string
+	limit    int64
+	left     int64 // units
+	seconds  int64 // until the limit has more
+	retry    int64 // seconds of Retry-After; 0: there is none
+	grpc     bool
+	degraded bool
+	failed   bool
+}
+
+// Refuse returns the refusal of a denied request; grpc: its content type is one of gRPC.
+func Refuse(r *edge.Request, grpc bool) Refusal {
+	f := Refusal{
+		Status:     r.Status,
+		GRPCStatus: grpcUnavailable,
+		Varies:     !r.Alone(),
+		retry:      ceilSeconds(r.RetryAfter),
+		grpc:       grpc,
+		degraded:   r.Degraded,
+		failed:     r.Failed,
+	}
+	if g := r.Governing(rule.AnyHeaders); g != nil {
+		f.Rule, f.name, f.override, f.policy = g.Rule, g.Name, g.Override(), g.Policy
+		f.limit, f.left, f.seconds = g.Limit, g.Remaining, ceilSeconds(g.Reset)
+		f.Varies = f.Varies || g.Rule.Headers&rule.XRateLimit != 0
+		if !r.Degraded {
+			f.GRPCStatus = g.Rule.Refusal.GRPCStatus
+		}
+	}
+	return f
+}
+
+// hidden reports that the client is not told which rule it was.
+func (f *Refusal) hidden() bool { return f.Rule == nil || f.Rule.Headers == rule.HeadersOff }
+
+// body makes the body of a refusal, and returns its content type.
+func (m *Maker) body(f *Refusal) (contentType string) {
+	if f.Rule != nil && f.Rule.Refusal.Body != "" && !f.grpc && !f.failed {
+		form := &f.Rule.Refusal
+		m.Body = form.AppendBody(m.Body[:0], refusal.Values{Rule: f.Rule.Name, RetryAfter: f.retry, Limit: f.limit})
+		return form.ContentType
+	}
+	m.problem(f)
+	if f.grpc {
+		return ""
+	}
+	return "application/problem+json"
+}
+
+// problem makes the body of a rule that states none: a problem document (RFC 9457) of the types
+// that the draft registers, or plain text for gRPC, whose message it becomes.
+func (m *Maker) problem(f *Refusal) {
+	kind, title := "temporary-reduced-capacity", "Request cannot be satisfied due to temporary server capacity constraints"
+	if f.Status == 429 || f.Rule != nil && !f.failed {
+		kind, title = "quota-exceeded", "Request cannot be satisfied as assigned quota has been exceeded"
+	}
+	if f.grpc {
+		if m.Body = appendAll(m.Body[:0], title); !f.hidden() {
+			m.Body = appendAll(m.Body, ": ", f.Rule.Name)
+		}
+		return
+	}
+	m.Body = appendAll(m.Body[:0], `{"type":"https://iana.org/assignments/http-problem-types#`, kind, `","title":"`, title, `","status":`)
+	m.Body = strconv.AppendInt(m.Body, int64(f.Status), 10)
+	if !f.hidden() {
+		m.violated(f)
+	}
+	m.Body = appendAll(m.Body, "}\n")
+}
+
+// violated adds to a problem document what the headers state of the rule. Names have nothing that JSON escapes.
+func (m *Maker) violated(f *Refusal) {
+	name := f.Rule.Name
+	m.Body = appendAll(m.Body, `,"violated-policies":["`, name, `"],"rule":"`, name)
+	if f.override != "" {
+		m.Body = appendAll(m.Body, `","override":"`, f.override)
+	}
+	m.Body = strconv.AppendQuote(appendAll(m.Body, `","policy":`), f.policy)
+	m.Body = strconv.AppendInt(appendAll(m.Body, `,"remaining":`), f.left, 10)
+	if f.retry > 0 {
+		m.Body = strconv.AppendInt(appendAll(m.Body, `,"retry-after":`), f.retry, 10)
+	}
+}

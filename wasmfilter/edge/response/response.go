@@ -1,0 +1,168 @@
+// Package response makes the response to a request that is decided: status, headers and body, and what
+// the access log shows of it. The filter sends it; a program without Envoy makes the same one.
+//
+// Response headers:
+//
+//	RateLimit-Policy: "login";q=5;w=60, "client";q=1000;w=60
+//	RateLimit: "login";r=0;t=41
+//
+// Both as in draft-ietf-httpapi-ratelimit-headers-10: all rules that
+// applied, and of the one nearest its limit what remains and the seconds until
+// there is more. A refused request gets Retry-After beside them, never less than 1
+// nor earlier than t, and the name of the rule and the override that refused it:
+//
+//	x-weir-rule: per-user/gold
+//
+// Where waiting does not help, or a stream has to end first, there is neither Retry-After nor
+// t. Of a rule with headers: off there is Retry-After alone.
+package response
+
+import (
+	"strconv"
+	"unsafe"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/wasmfilter/edge"
+)
+
+const (
+	headerPolicy = "ratelimit-policy"
+	headerLimit  = "ratelimit"
+	headerRule   = "x-weir-rule"
+)
+
+// Maker makes responses, one at a time: what it passes to add is valid until add returns, and what its
+// fields hold until it makes the next one. The zero value makes them without headers that state a limit.
+type Maker struct {
+	// Headers is false if only refusals have headers, and none that state a limit.
+	Headers bool
+	// Worker decides the requests.
+	Worker *edge.Worker
+
+	Body      []byte // of the refusal made last
+	Remaining []byte // units that its rule has left, in decimal
+	Details   []byte // its %RESPONSE_CODE_DETAILS%: weir-denied:per-user/gold
+	Decision  []byte // for the access log: per-user/gold denied on_failure
+
+	text []byte
+}
+
+// Admitted passes the headers of an admitted request to add, each with its name in lower case.
+func (m *Maker) Admitted(r *edge.Request, add func(name, value string)) {
+	if !m.Headers {
+		return
+	}
+	if g := r.Governing(rule.Draft); g != nil {
+		add(headerPolicy, m.policy(r))
+		add(headerLimit, m.limit(g.Rule.Name, g.Remaining, ceilSeconds(g.Reset), true))
+	}
+	m.xRateLimit(r, add)
+}
+
+// Refused passes the headers of a refusal to add, and makes the rest of it.
+func (m *Maker) Refused(r *edge.Request, f *Refusal, add func(name, value string)) {
+	m.Decide(f.name, r)
+	m.Remaining = strconv.AppendInt(m.Remaining[:0], f.left, 10)
+	if kind := m.body(f); kind != "" {
+		add("content-type", kind)
+	}
+	if f.retry > 0 {
+		add("retry-after", m.number(f.retry))
+	}
+	if !m.Headers || f.hidden() {
+		return
+	}
+	if f.Rule.Headers&rule.Draft != 0 {
+		add(headerPolicy, m.policy(r))
+		add(headerLimit, m.limit(f.Rule.Name, f.left, f.seconds, f.seconds > 0))
+	}
+	add(headerRule, f.name)
+	m.xRateLimit(r, add)
+}
+
+// Decide makes Decision and Details; name is that of a [edge.Quota], and empty for before_rules.
+func (m *Maker) Decide(name string, r *edge.Request) {
+	if m.Details = appendAll(m.Details[:0], "weir-before-rules"); name != "" {
+		m.Details = appendAll(m.Details[:0], "weir-denied:", name)
+	}
+	outcome, degraded := " allowed", ""
+	if r.Outcome == edge.Deny {
+		outcome = " denied"
+	}
+	if r.Degraded {
+		degraded = " on_failure"
+	}
+	m.Decision = appendAll(m.Decision[:0], name, outcome, degraded)
+}
+
+// Exempt makes Decision of a request on which no rule decides, because of an exempt one.
+func (m *Maker) Exempt(by string) { m.Decision = appendAll(m.Decision[:0], by, " exempt") }
+
+// policy is the value of RateLimit-Policy. Like the others it is valid until the
+// next one is made.
+func (m *Maker) policy(r *edge.Request) string {
+	only, n := "", 0
+	m.text = m.text[:0]
+	r.Quotas(func(report *edge.Quota) {
+		if report.Rule.Headers&rule.Draft == 0 {
+			return
+		}
+		if n++; n > 1 {
+			m.text = append(m.text, ", "...)
+		}
+		only = report.Policy
+		m.text = append(m.text, only...)
+	})
+	if n == 1 {
+		return only
+	}
+	return text(m.text)
+}
+
+// limit is the value of RateLimit; timed: with the seconds.
+func (m *Maker) limit(name string, remaining, seconds int64, timed bool) string {
+	m.text = append(append(append(m.text[:0], '"'), name...), `";r=`...)
+	m.text = strconv.AppendInt(m.text, remaining, 10)
+	if timed {
+		m.text = append(m.text, ";t="...)
+		m.text = strconv.AppendInt(m.text, seconds, 10)
+	}
+	return text(m.text)
+}
+
+// xRateLimit adds the X-RateLimit-* headers of the rules that have them.
+func (m *Maker) xRateLimit(r *edge.Request, add func(name, value string)) {
+	g := r.Governing(rule.XRateLimit)
+	if g == nil {
+		return
+	}
+	reset := ceilSeconds(g.Reset)
+	if g.Rule.Headers&rule.XUnix != 0 {
+		reset = int64((m.Worker.DecidedAt(r) + limit.Micros(g.Reset)*limit.Millisecond + limit.Second - 1) / limit.Second)
+	}
+	add("x-ratelimit-limit", m.number(g.Limit))
+	add("x-ratelimit-remaining", m.number(g.Remaining))
+	add("x-ratelimit-reset", m.number(reset))
+}
+
+func (m *Maker) number(n int64) string {
+	m.text = strconv.AppendInt(m.text[:0], n, 10)
+	return text(m.text)
+}
+
+func ceilSeconds(d lease.Millis) int64 { return int64(d+999) / 1000 }
+
+// text is b as a string that shares its memory.
+func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// appendAll is not inlined: its callers are many.
+//
+//go:noinline
+func appendAll(dst []byte, parts ...string) []byte {
+	for _, part := range parts {
+		dst = append(dst, part...)
+	}
+	return dst
+}

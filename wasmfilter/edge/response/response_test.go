@@ -1,0 +1,118 @@
+package response_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/wasmfilter/edge"
+	"github.com/weirlimit/weir/wasmfilter/edge/response"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// store is the memory of a PoP with one worker.
+type store map[string][]byte
+
+func (s store) Get(key []byte) ([]byte, uint32, bool) {
+	v, ok := s[string(key)]
+	return append([]byte(nil), v...), 1, ok
+}
+
+func (s store) Set(key, value []byte, _ uint32) table.Outcome {
+	s[string(key)] = append([]byte(nil), value...)
+	return table.Stored
+}
+
+const wall = 1_800_000_000 * limit.Second
+
+const twoRules = `{"rules":[
+	{"name":"all","key":[],"limit":"100/1h","algorithm":"fixed_window","scope":"pop"},
+	{"name":"user","key":[{"header":"x-user"}],"limit":"2/1m","algorithm":"fixed_window","scope":"pop","headers":["draft","x-unix"],
+	 "overrides":[{"name":"gold","when":{"header":{"x-tier":"gold"}},"limit":"1/1m"}],"refusal":{"grpc_status":7}}]}`
+
+func newWorker(t *testing.T, rules string) *edge.Worker {
+	t.Helper()
+	set, err := read.JSON([]byte(rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return edge.New(rulebook.Config{Rules: set, RegionCluster: "region", PagesLog2: 4, CallsInFlight: 1, RulesEvery: 5000, Hash: 1},
+		store{}, [6]uint64{1, 2, 3, 4, 5, 6}, 1000, wall)
+}
+
+// decide has a worker decide a request of ann.
+func decide(w *edge.Worker, tier string) *edge.Request {
+	var in rule.Request
+	in.Reset(w.Inputs())
+	in.Add(w.Inputs(), "x-user", "ann")
+	in.Add(w.Inputs(), "x-tier", tier)
+	r := new(edge.Request)
+	if w.Match(&in) {
+		w.Decide(1000, r)
+	}
+	return r
+}
+
+// show is the response as text, a header a line and then the body.
+func show(m *response.Maker, r *edge.Request, grpc bool) string {
+	var s strings.Builder
+	add := func(name, value string) { fmt.Fprintf(&s, "%s: %s\n", name, value) }
+	if r.Outcome == edge.Admit {
+		m.Admitted(r, add)
+		return s.String()
+	}
+	f := response.Refuse(r, grpc)
+	m.Refused(r, &f, add)
+	return fmt.Sprintf("%d, gRPC %d, %s\n%s\n%s", f.Status, f.GRPCStatus, m.Decision, s.String(), m.Body)
+}
+
+// What clients get of two rules, by a program that is no Envoy.
+func TestTwoRules(t *testing.T) {
+	w := newWorker(t, twoRules)
+	m := response.Maker{Headers: true, Worker: w}
+	const (
+		policy  = "ratelimit-policy: \"all\";q=100;w=3600, \"user\";q=2;w=60\n"
+		unix    = "x-ratelimit-limit: 2\nx-ratelimit-remaining: %d\nx-ratelimit-reset: 1800000060\n"
+		headers = "retry-after: 60\n" + policy + "ratelimit: \"user\";r=0;t=60\nx-weir-rule: user\n" + unix
+	)
+	for i, want := range []string{
+		policy + "ratelimit: \"user\";r=1;t=60\n" + fmt.Sprintf(unix, 1),
+		policy + "ratelimit: \"user\";r=0;t=60\n" + fmt.Sprintf(unix, 0),
+		"429, gRPC 7, user denied\ncontent-type: application/problem+json\n" + fmt.Sprintf(headers, 0) +
+			`
+{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded",` +
+			`"status":429,"violated-policies":["user"],"rule":"user","policy":"\"user\";q=2;w=60","remaining":0,"retry-after":60}
+`,
+	} {
+		if got := show(&m, decide(w, ""), false); got != want {
+			t.Errorf("request %d: got\n%s\nwant\n%s", i, got, want)
+		}
+	}
+	want := "429, gRPC 7, user denied\n" + fmt.Sprintf(headers, 0) + "\nRequest cannot be satisfied as assigned quota has been exceeded: user"
+	if got := show(&m, decide(w, ""), true); got != want {
+		t.Errorf("gRPC: got\n%s\nwant\n%s", got, want)
+	}
+	if m.Headers = false; show(&m, decide(w, "gold"), false) != "" {
+		t.Error("ratelimit_headers: false: an admitted request gets headers")
+	}
+	if got := show(&m, decide(w, "gold"), false); !strings.HasPrefix(got, "429, gRPC 7, user/gold denied\ncontent-type: application/problem+json\nretry-after: 60\n\n") ||
+		!strings.Contains(got, `"rule":"user","override":"gold"`) {
+		t.Errorf("ratelimit_headers: false: %s", got)
+	}
+}
+
+// Before there are rules, before_rules refuses, and names nothing.
+func TestBeforeRules(t *testing.T) {
+	w := edge.New(rulebook.Config{DenyBeforeRules: true, RegionCluster: "region", PagesLog2: 4, Hash: 1}, store{}, [6]uint64{1}, 1000, wall)
+	r := new(edge.Request)
+	w.Decide(1000, r)
+	m := response.Maker{Headers: true, Worker: w}
+	if got := show(&m, r, false); !strings.HasPrefix(got, "503, gRPC 14,  denied on_failure\n") || !strings.Contains(got, "temporary-reduced-capacity") ||
+		string(m.Details) != "weir-before-rules" {
+		t.Errorf("%s, details %s", got, m.Details)
+	}
+}
