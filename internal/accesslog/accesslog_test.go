@@ -1,0 +1,143 @@
+package accesslog
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/ruleset/request"
+)
+
+const (
+	admitted = `{"client":"127.0.0.1","details":"via_upstream","method":"GET","ms":6,"path":"/v1/orders","policy":"\"per-user\";q=1000;w=86400","request":"f2d80e46","status":200,"time":"2026-11-26T14:37:20.198Z"}`
+	denied   = `{"client":"127.0.0.1","details":"weir-denied:per-user/acme","key":"acme","method":"GET","ms":0,"override":"acme","path":"/v1/orders?a=\"b\"","policy":"\"per-user\";q=1;w=86400","remaining":"0","request":"b50832a0","rule":"per-user","status":429,"time":"2026-11-26T14:37:20.227Z","host":"api.example.com:443","headers":{"X-User":"ann","x-tier":null,"x-empty":"","x-none":"-","x-number":7},"xff":"192.0.2.1, 10.0.0.1","claims":{"sub":"ann","age":42,"half":1.5,"admin":true,"list":[1],"control":"a\u0001","none":null},"san":null,"route":"shop","region":"eu","pop":"fra1","shadow":"all@candidate","weir":"login allowed on_failure"}`
+)
+
+// parse reads a line with l, then again from a fresh one, and compares.
+func parse(t *testing.T, l *Line, line string) error {
+	t.Helper()
+	fresh, data := new(Line), []byte(line)
+	err := l.Parse(data)
+	for i := range data {
+		data[i] = 'x' // the caller may use it again
+	}
+	if other := fresh.Parse([]byte(line)); (other == nil) != (err == nil) || !same(l, fresh) {
+		t.Errorf("%s\nis %+v, %v\nand %+v, %v after another line", line, fresh, other, l, err)
+	}
+	return err
+}
+
+func same(a, b *Line) bool {
+	x, y := *a, *b
+	x.headers, x.claims, y.headers, y.claims = nil, nil, nil, nil
+	return reflect.DeepEqual(x, y)
+}
+
+// What a line states is known; what it states as null or - is known to be absent.
+func TestLine(t *testing.T) {
+	var l Line
+	if err := parse(t, &l, denied); err != nil {
+		t.Fatal(err)
+	}
+	want := Line{
+		Request: request.Request{
+			Method: "GET", Host: "api.example.com:443", Path: `/v1/orders?a="b"`, Client: "127.0.0.1", Route: "shop",
+			Headers: map[string]string{"x-user": "ann", "x-empty": "", "x-number": "7", "x-forwarded-for": "192.0.2.1, 10.0.0.1"},
+			Claims:  map[string]string{"sub": "ann", "age": "42", "admin": "true"},
+		},
+		Region: "eu", PoP: "fra1", Time: time.Date(2026, 11, 26, 14, 37, 20, 227e6, time.UTC), Status: 429, Details: "weir-denied:per-user/acme", ID: "b50832a0",
+		Rule: "per-user", Override: "acme", Key: "acme", Shadow: "all@candidate", Degraded: "login allowed on_failure", Known: request.Known{},
+	}
+	for _, word := range []string{
+		"method", "host", "path", "client_ip", "route", "san", "region", "header x-user", "header x-tier", "header x-empty", "header x-none", "header x-number",
+		"header x-forwarded-for", "claim sub", "claim age", "claim half", "claim admin", "claim list", "claim control", "claim none",
+	} {
+		want.Known[word] = true
+	}
+	if !same(&l, &want) || !l.Denied() {
+		t.Errorf("%+v,\nwant %+v", l, want)
+	}
+	if err := parse(t, &l, admitted); err != nil || l.Denied() || l.Remaining != -1 || l.Duration != 6*time.Millisecond {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if known := slices.Sorted(maps.Keys(l.Known)); strings.Join(known, " ") != "client_ip method path" {
+		t.Errorf("known are %s", known)
+	}
+}
+
+// Times are read as %START_TIME% has them, and as seconds; other names are those of common formats.
+func TestForms(t *testing.T) {
+	var l Line
+	at := time.Date(2026, 11, 26, 14, 37, 20, 227e6, time.UTC)
+	for _, line := range []string{
+		`{"time":"2026-11-26T14:37:20.227Z"}`, `{"start_time":"2026-11-26T15:37:20.227+01:00"}`, `{"time":"1795703840.227"}`, `{"time":1795703840.227}`,
+	} {
+		if err := parse(t, &l, line); err != nil || !l.Time.Equal(at) {
+			t.Errorf("%s: %v, %v", line, l.Time, err)
+		}
+	}
+	if err := parse(t, &l, ` {"rule":"a","response_code":"503","duration":"7","authority":"h","headers":{":authority":"i"},"client":"/run/x","method":null,"what":{"a":[1]}}`+"\r\n"); err != nil ||
+		!l.Denied() || l.Request.Host != "i" || l.Duration != 7*time.Millisecond || l.Request.Client != "" || !l.Known["client_ip"] || l.Known["method"] {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+// A line that cannot be read says why.
+func TestMistakes(t *testing.T) {
+	var l Line
+	for line, want := range map[string]string{
+		"":                                       "is not JSON; have Envoy write the log with the json_format of docs/install.md#the-access-log",
+		`[2026-11-26T14:37:20.227Z] "GET / ..."`: "is not JSON; have",
+		admitted[:99]:                            "is not JSON: it ends too early",
+		admitted + "\n" + admitted:               "or is several lines",
+		`{"a":"` + strings.Repeat("a", MaxLine) + `"}`: "has 262152 bytes; a line has at most 262144",
+		`{"time":"noon"}`:                `time: "noon" must be a time as %START_TIME% has it, such as 2026-11-26T14:37:20.227Z, see docs`,
+		`{"status":"ok"}`:                `status: "ok" must be a whole number`,
+		`{"ms":-1}`:                      `ms: "-1" must be`,
+		`{"path":["/"]}`:                 "path: must be a text",
+		`{"headers":"x-user: ann"}`:      "headers: must be an object of names and values",
+		`{"headers":{"x-user":["ann"]}}`: "headers: x-user: must be a text",
+	} {
+		if err := parse(t, &l, line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.99s: %v, want %s", line, err, want)
+		}
+	}
+}
+
+// Whatever a line is: it is read again as the first time, and what it has of headers is what another parser finds.
+func FuzzParse(f *testing.F) {
+	for _, line := range []string{admitted, denied, "", "{", `{"headers":{"A":"b\u0041","a":null}}`, `{"headers":null}`, `{"headers":{"\u0041\\n":"b"}}`} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		l := new(Line)
+		_ = l.Parse([]byte(denied))
+		err := parse(t, l, line)
+		var fields struct{ Headers map[string]any }
+		if err != nil || json.Unmarshal([]byte(line), &fields) != nil {
+			return
+		}
+		for name := range fields.Headers {
+			if strings.ToValidUTF8(name, "") == name && !strings.Contains(name, "\ufffd") && !l.Known[request.HeaderInput(strings.ToLower(name))] && request.HeaderInput(strings.ToLower(name)) != "host" {
+				t.Errorf("%s: %q is not known: %+v", line, name, l)
+			}
+		}
+	})
+}
+
+// BenchmarkParse reads a line with the fields that docs/install.md has for a replay.
+func BenchmarkParse(b *testing.B) {
+	line := []byte(`{"claims":{"sub":"ann"},"client":"127.0.0.1","details":"weir-denied:per-user/acme","headers":{"x-user-id":"acme","x-tier":null},"host":"api.example.com","key":"acme","method":"GET","ms":0,"override":"acme","path":"/v1/orders","policy":"\"per-user\";q=1;w=86400","remaining":"0","request":"b50832a0-1fb2-40d0-92ac-bab0fd8c112f","rule":"per-user","status":429,"time":"2026-11-26T14:37:20.227Z"}`)
+	l := new(Line)
+	b.SetBytes(int64(len(line)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := l.Parse(line); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package request
+
+import "github.com/weirlimit/weir/internal/rule"
+
+// Known are the inputs that are known of a request of which not all are, such as one of an access log, each by its word:
+// method, host, path, client_ip, san, route, region, "header x-tier", "claim sub", "label tier". What is known and the
+// request does not have is absent. nil: all inputs are known.
+type Known map[string]bool
+
+// Input is the word of what a source is read from; of [rule.FromConst] it is empty. One by client_ip with trusted hops
+// is read from the header x-forwarded-for, too.
+func Input(s rule.Source) string {
+	switch s.From {
+	case rule.FromConst:
+		return ""
+	case rule.FromQuery, rule.FromSegment:
+		return rule.FromPath.String()
+	case rule.FromCookie:
+		return HeaderInput("cookie")
+	case rule.FromHeader, rule.FromClaim, rule.FromLabel:
+		return s.From.String() + " " + s.Name
+	}
+	return s.From.String()
+}
+
+// HeaderInput is the word of a header, whose name is in lower case.
+func HeaderInput(name string) string {
+	if name == "host" || name == ":authority" {
+		return rule.FromHost.String()
+	}
+	return rule.FromHeader.String() + " " + name
+}
+
+// ClaimInput is the word of a claim.
+func ClaimInput(name string) string { return rule.FromClaim.String() + " " + name }
