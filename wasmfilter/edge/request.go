@@ -87,7 +87,7 @@ type hit struct {
 type Quota struct {
 	Rule      *rule.Rule
 	Name      string       // of the rule, and of the override if one is used, see rulebook.Policy.Name
-	Policy    string       // RateLimit-Policy item; empty for concurrency
+	Policy    string       // RateLimit-Policy item
 	Limit     int64        // units
 	Remaining int64        // units, never negative
 	Reset     lease.Millis // until then the limit has recovered, from the decision on

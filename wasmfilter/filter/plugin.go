@@ -35,7 +35,8 @@ type plugin struct {
 	raw     []byte            // all headers of the stream, if they were fetched
 	current uint32            // stream that waits since a moment ago, while its callback runs; 0: none
 	calls   map[uint32]uint64 // the host's id of a call in flight to the worker's
-	refused refused
+	last    response.Refusal  // that maker and headers hold, for a flood gets it again; zero: it is none
+	headers headerMap
 	maker   response.Maker
 	stats   stats
 	panics  uint64

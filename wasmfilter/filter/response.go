@@ -21,19 +21,8 @@ import (
 // A refusal has weir.rule, weir.override if one is used, weir.key, which is what the key is counted by, so
 // perhaps a hash, and nothing with live: off, and weir.remaining. With span_tags all requests have
 // weir.rule, weir.outcome (allowed or denied), weir.consistency, weir.degraded (true or false) and weir.override.
-//
-// The decision is for the access log, not for clients: a client that reads that a limit
-// is open while the region is away could use that. A refusal is %RESPONSE_CODE_DETAILS%:
-//
-//	weir-denied:login
-//	weir-denied:per-user/gold
+// Clients get none of it: one that reads that a limit is open while the region is away could use that.
 const decisionState = "weir"
-
-// refused is the refusal that was made last: a flood gets it again and again.
-type refused struct {
-	last    response.Refusal // zero: what the maker holds is of another request
-	headers headerMap
-}
 
 // annotates reports whether the response to an admitted request gets headers.
 func (p *plugin) annotates(r *edge.Request) bool {
@@ -58,7 +47,7 @@ func (p *plugin) report(r *edge.Request) {
 		return
 	}
 	if g := r.Governing(rule.AnyHeaders); g != nil {
-		p.refused.last = response.Refusal{}
+		p.last = response.Refusal{}
 		p.maker.Decide(g.Name, r)
 		p.host.setState(decisionState, text(p.maker.Decision))
 	}
@@ -66,7 +55,7 @@ func (p *plugin) report(r *edge.Request) {
 
 // reportExempt writes to the access log that no rule decides on a request, because of an exempt one.
 func (p *plugin) reportExempt(by string) {
-	p.refused.last = response.Refusal{}
+	p.last = response.Refusal{}
 	p.maker.Exempt(by)
 	p.host.setState(decisionState, text(p.maker.Decision))
 }
@@ -107,9 +96,9 @@ func (p *plugin) tag(r *edge.Request) {
 // request into a response of trailers only.
 func (p *plugin) refuse(r *edge.Request) {
 	this := response.Refuse(r, strings.HasPrefix(p.requestHeader("content-type"), "application/grpc"))
-	h := &p.refused.headers
-	if this != p.refused.last || this.Varies {
-		p.refused.last = this
+	h := &p.headers
+	if this != p.last || this.Varies {
+		p.last = this
 		h.reset()
 		p.maker.Refused(r, &this, h.add)
 		h.bytes()

@@ -8,8 +8,6 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge"
 )
 
-const grpcUnavailable = 14
-
 // Refusal is what the response to a refused request contains. A flood gets the same one again and
 // again, until a second has passed: equal ones have equal responses, unless they vary.
 type Refusal struct {
@@ -34,7 +32,7 @@ type Refusal struct {
 func Refuse(r *edge.Request, grpc bool) Refusal {
 	f := Refusal{
 		Status:     r.Status,
-		GRPCStatus: grpcUnavailable,
+		GRPCStatus: 14, // UNAVAILABLE
 		Varies:     !r.Alone(),
 		retry:      ceilSeconds(r.RetryAfter),
 		grpc:       grpc,

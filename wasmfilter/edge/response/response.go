@@ -6,15 +6,14 @@
 //	RateLimit-Policy: "login";q=5;w=60, "client";q=1000;w=60
 //	RateLimit: "login";r=0;t=41
 //
-// Both as in draft-ietf-httpapi-ratelimit-headers-10: all rules that
-// applied, and of the one nearest its limit what remains and the seconds until
-// there is more. A refused request gets Retry-After beside them, never less than 1
-// nor earlier than t, and the name of the rule and the override that refused it:
+// Both as in draft-ietf-httpapi-ratelimit-headers-10: all rules that applied, and of the one nearest its limit
+// what remains and the seconds until there is more. A refused request gets Retry-After beside them, never less
+// than 1 nor earlier than t, and the name of the rule and the override that refused it:
 //
 //	x-weir-rule: per-user/gold
 //
-// Where waiting does not help, or a stream has to end first, there is neither Retry-After nor
-// t. Of a rule with headers: off there is Retry-After alone.
+// Where waiting does not help, or a stream has to end first, there is neither Retry-After nor t. Of a rule with
+// headers: off there is Retry-After alone.
 package response
 
 import (
@@ -27,18 +26,12 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge"
 )
 
-const (
-	headerPolicy = "ratelimit-policy"
-	headerLimit  = "ratelimit"
-	headerRule   = "x-weir-rule"
-)
-
 // Maker makes responses, one at a time: what it passes to add is valid until add returns, and what its
 // fields hold until it makes the next one. The zero value makes them without headers that state a limit.
 type Maker struct {
 	// Headers is false if only refusals have headers, and none that state a limit.
 	Headers bool
-	// Worker decides the requests.
+	// Worker has decided the requests: it knows the time of day, for x-unix.
 	Worker *edge.Worker
 
 	Body      []byte // of the refusal made last
@@ -55,8 +48,7 @@ func (m *Maker) Admitted(r *edge.Request, add func(name, value string)) {
 		return
 	}
 	if g := r.Governing(rule.Draft); g != nil {
-		add(headerPolicy, m.policy(r))
-		add(headerLimit, m.limit(g.Rule.Name, g.Remaining, ceilSeconds(g.Reset), true))
+		m.draft(r, g.Rule.Name, g.Remaining, ceilSeconds(g.Reset), true, add)
 	}
 	m.xRateLimit(r, add)
 }
@@ -75,10 +67,9 @@ func (m *Maker) Refused(r *edge.Request, f *Refusal, add func(name, value string
 		return
 	}
 	if f.Rule.Headers&rule.Draft != 0 {
-		add(headerPolicy, m.policy(r))
-		add(headerLimit, m.limit(f.Rule.Name, f.left, f.seconds, f.seconds > 0))
+		m.draft(r, f.Rule.Name, f.left, f.seconds, f.seconds > 0, add)
 	}
-	add(headerRule, f.name)
+	add("x-weir-rule", f.name)
 	m.xRateLimit(r, add)
 }
 
@@ -100,36 +91,24 @@ func (m *Maker) Decide(name string, r *edge.Request) {
 // Exempt makes Decision of a request on which no rule decides, because of an exempt one.
 func (m *Maker) Exempt(by string) { m.Decision = appendAll(m.Decision[:0], by, " exempt") }
 
-// policy is the value of RateLimit-Policy. Like the others it is valid until the
-// next one is made.
-func (m *Maker) policy(r *edge.Request) string {
-	only, n := "", 0
+// draft adds the headers of the draft; timed: with the seconds.
+func (m *Maker) draft(r *edge.Request, name string, remaining, seconds int64, timed bool, add func(name, value string)) {
 	m.text = m.text[:0]
-	r.Quotas(func(report *edge.Quota) {
-		if report.Rule.Headers&rule.Draft == 0 {
-			return
+	r.Quotas(func(q *edge.Quota) {
+		if q.Rule.Headers&rule.Draft != 0 {
+			if len(m.text) > 0 {
+				m.text = append(m.text, ", "...)
+			}
+			m.text = append(m.text, q.Policy...)
 		}
-		if n++; n > 1 {
-			m.text = append(m.text, ", "...)
-		}
-		only = report.Policy
-		m.text = append(m.text, only...)
 	})
-	if n == 1 {
-		return only
-	}
-	return text(m.text)
-}
-
-// limit is the value of RateLimit; timed: with the seconds.
-func (m *Maker) limit(name string, remaining, seconds int64, timed bool) string {
-	m.text = append(append(append(m.text[:0], '"'), name...), `";r=`...)
+	add("ratelimit-policy", text(m.text))
+	m.text = appendAll(m.text[:0], `"`, name, `";r=`)
 	m.text = strconv.AppendInt(m.text, remaining, 10)
 	if timed {
-		m.text = append(m.text, ";t="...)
-		m.text = strconv.AppendInt(m.text, seconds, 10)
+		m.text = strconv.AppendInt(append(m.text, ";t="...), seconds, 10)
 	}
-	return text(m.text)
+	add("ratelimit", text(m.text))
 }
 
 // xRateLimit adds the X-RateLimit-* headers of the rules that have them.
