@@ -61,7 +61,7 @@ type change struct {
 	Reason string `placeholder:"TEXT" help:"Why: it is kept with the version. Required without --dry-run."`
 	Author string `placeholder:"NAME" help:"Who: it is kept with the version in Consul; default: the user of this machine."`
 	Wait   bool   `help:"Return when every replica and PoP has it, or name those that have not; with --context or --admin."`
-	DryRun bool   `help:"Only print what would change."`
+	DryRun bool   `help:"Only print what would change, and the revision in force; the exit status is 2 if anything would."`
 }
 
 // Validate returns a mistake in the command line.
@@ -89,8 +89,11 @@ func (c *change) by() versions.Change {
 	return versions.Change{Who: who, Why: c.Reason}
 }
 
-// compare prints how a document differs from that of the version in force.
-func compare(ctx context.Context, s store, before versions.Version, name string, document []byte, out io.Writer) error {
+// errChanges ends a dry run of a change that would make one: by the text of the document, as a version keeps it.
+var errChanges = errors.New("this would make a change")
+
+// compare prints how a document differs from that of the version in force, which it names. The error is errChanges then.
+func compare(ctx context.Context, s store, before versions.Version, name string, d *rulefile.Document, out io.Writer) error {
 	was, in := []byte(nil), "nothing"
 	if !before.Zero() {
 		in = fmt.Sprintf("revision %d", before.Revision)
@@ -99,12 +102,19 @@ func compare(ctx context.Context, s store, before versions.Version, name string,
 			return err
 		}
 	}
-	diff := udiff.Unified(in, name, string(was), string(document))
+	diff := udiff.Unified(in, name, string(was), string(d.Text))
 	if diff == "" {
-		diff = fmt.Sprintf("%s is the same as %s, which is in force\n", name, in)
+		_, err := fmt.Fprintf(out, "%s is the same as %s, which is in force\n", name, in)
+		return err
 	}
-	_, err := io.WriteString(out, diff)
-	return err
+	same := ""
+	if old, err := versions.Parse(in, was); err == nil && old.Set.Version == d.Set.Version {
+		same = "; only the text differs, the rules are the same"
+	}
+	if _, err := fmt.Fprintf(out, "%smade against %s%s\n", diff, in, same); err != nil {
+		return err
+	}
+	return errChanges
 }
 
 // finish reports what became of a new version, and deletes what nobody needs any more.
@@ -155,10 +165,13 @@ func (a *applyCmd) Run(stdout io.Writer, stderr errorWriter) error {
 	return a.use(func(ctx context.Context, s store) error {
 		if a.DryRun {
 			current, err := s.Current(ctx)
+			if err == nil && a.On != 0 && a.On != current.Revision {
+				err = &versions.LostError{Winner: current}
+			}
 			if err != nil {
 				return err
 			}
-			return compare(ctx, s, current, a.File, document.Text, stdout)
+			return compare(ctx, s, current, a.File, document, stdout)
 		}
 		by := a.by()
 		by.On = a.On

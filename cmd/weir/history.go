@@ -90,9 +90,14 @@ func (r *rollbackCmd) dryRun(ctx context.Context, s store, stdout io.Writer) err
 	if err != nil {
 		return err
 	}
-	document, err := s.Document(ctx, earlier)
+	text, err := s.Document(ctx, earlier)
 	if err != nil {
 		return err
 	}
-	return compare(ctx, s, current, fmt.Sprintf("version %d", earlier.Revision), document, stdout)
+	name := fmt.Sprintf("version %d", earlier.Revision)
+	document, err := versions.Parse(name, text)
+	if err != nil {
+		return err
+	}
+	return compare(ctx, s, current, name, document, stdout)
 }

@@ -80,6 +80,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	switch err := cmd.Run(); {
 	case errors.Is(err, errReported):
 		return 1
+	case errors.Is(err, errChanges):
+		return 2
 	case errors.Is(err, errLeftOut), errors.Is(err, cli.ErrUnwell):
 		return 3
 	case err != nil:
