@@ -13,7 +13,6 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/statefile"
 	"github.com/weirlimit/weir/internal/upstream"
 )
@@ -102,29 +101,6 @@ func (c *keptCell) save(value []byte) {
 		c.log.Error("cannot save a record of reserves; a restart begins with the last save", "file", c.path, "error", err)
 	}
 	c.failed = err != nil
-}
-
-// windowsOf are those of all limits of which regions have a share.
-func windowsOf(set *rule.Set) []reserve.Window {
-	windows, known := []reserve.Window{}, map[reserve.Window]bool{}
-	add := func(s limit.Spec) {
-		if w := reserve.WindowOf(s); !known[w] {
-			windows, known[w] = append(windows, w), true
-		}
-	}
-	for i := range set.Len() {
-		r := set.Rule(i)
-		if !set.Regions().Divide(r.Scope, r.OnFailure) {
-			continue
-		}
-		for v := range r.Limits {
-			add(set.Limit(i, v).Spec())
-		}
-		for _, k := range r.Keys {
-			add(k.Limit)
-		}
-	}
-	return windows
 }
 
 // withShares are the windows of the limits in force of which regions have a share.

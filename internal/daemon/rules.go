@@ -132,7 +132,7 @@ func (r *rules) set(set *rule.Set) error {
 	if r.divided != nil {
 		r.divided.SetRegions(set.Regions())
 	}
-	windows, regions := windowsOf(set), set.Regions()
+	windows, regions := upstream.WindowsOf(set), set.Regions()
 	r.windows.Store(&windows)
 	r.regions.Store(&regions)
 	now := time.Now()

@@ -282,3 +282,26 @@ func (k *Keeper) report(err error) {
 		k.log.Info("aggregator decides again; the reserve is renounced", "region", k.region)
 	}
 }
+
+// WindowsOf are those of all limits of which regions have a share.
+func WindowsOf(set *rule.Set) []reserve.Window {
+	windows, known := []reserve.Window{}, map[reserve.Window]bool{}
+	add := func(s limit.Spec) {
+		if w := reserve.WindowOf(s); !known[w] {
+			windows, known[w] = append(windows, w), true
+		}
+	}
+	for i := range set.Len() {
+		r := set.Rule(i)
+		if !set.Regions().Divide(r.Scope, r.OnFailure) {
+			continue
+		}
+		for v := range r.Limits {
+			add(set.Limit(i, v).Spec())
+		}
+		for _, k := range r.Keys {
+			add(k.Limit)
+		}
+	}
+	return windows
+}

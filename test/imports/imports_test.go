@@ -72,12 +72,12 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestTiersWithoutClouds: what `weir bootstrap` needs is in no tier.
-func TestTiersWithoutClouds(t *testing.T) {
+// TestTiersAlone: what `weir bootstrap` needs is in no tier, nor the filter, nor tiers in virtual time.
+func TestTiersAlone(t *testing.T) {
 	root := repository(t)
 	for _, p := range append(mustLoad(t, root, "./regional/..."), mustLoad(t, root, "./global/...")...) {
 		for _, d := range p.Deps {
-			if within(d, []string{"github.com/aws", module + "/internal/bootstrap"}) {
+			if within(d, []string{"github.com/aws", module + "/internal/bootstrap", module + "/internal/world", module + "/wasmfilter"}) {
 				t.Errorf("%s depends on %s", p.ImportPath, d)
 			}
 		}

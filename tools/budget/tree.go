@@ -24,6 +24,7 @@ const (
 	production kind = iota // what programs are built of
 	tests                  // *_test.go
 	kit                    // the rest below test/, and packages that are named as httptest is
+	simulated              // internal/world: for programs that show what rules do, and for tests
 	generated
 	kinds
 )
@@ -105,7 +106,9 @@ func (p *pkg) read(path string) error {
 	case within(p.dir, "test") || strings.HasSuffix(p.dir, "test"):
 		k = kit
 	default:
-		p.files++
+		if p.files++; within(p.dir, "internal/world") {
+			k = simulated
+		}
 		if f.Name.Name != "main" {
 			p.declare(f)
 		}

@@ -1,0 +1,307 @@
+// Package world runs Weir's tiers in one process under virtual time: for tests, and for programs that
+// show what rules do.
+//
+// The tiers are the product: a PoP is [edge.Worker] over shared memory, a tier is [service.Handler] over
+// [memory.Store] or over [leasecache.Store], the lease cache of a replica, and regions call an aggregator
+// as internal/daemon has them do. What is simulated is everything round the tiers: clocks, network,
+// restarts, clients.
+//
+// Every holder of leases has a [Link] to the tier above it, and every message is a call on a link:
+//
+//	requests ─▶ PoP ─link─▶ tier ─link─▶ ... ─link─▶ the tier that has the counters
+//
+//	world.go, queue.go  what a world is made of, and the order of events
+//	pop.go, shared.go   a PoP: its workers and the memory that they share
+//	request.go          a client's request at a PoP
+//	flight.go           the calls of a PoP: the bytes of the wire
+//	link.go             a call on its way up, its answer down: delay, loss, copies
+//	tier.go             what answers a call
+//	counters.go         the counters of the topmost tier
+//	region.go           the counters of a region below an aggregator, and its reserve
+//	uplink.go           the calls of tiers: of a store, or the bytes of the wire
+//	mail.go             goroutines of the product in step with events
+//
+// Without goroutines of the product, with one region and no replicas, a run is a function of its [Config]
+// and of what is asked of it. With them it runs in a bubble of testing/synctest, see [Play], and one event
+// is over before the next begins. What happens at one instant is put in order, but a lease cache has random
+// numbers of its own (jitter, and which key it evicts), so that a seed plays nearly the same run again, not
+// the same.
+package world
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/internal/upstream"
+)
+
+// Config is what a run starts from. The zero value of each field is the plain case: nothing takes time,
+// nothing goes wrong.
+type Config struct {
+	Seed uint64
+	// Rules are in force at all tiers. Required. The regions with shares that they name are those of
+	// Regions, or are not there.
+	Rules *rule.Set
+	// Secret is what keys of rules with hash are hashed under; nil: there is none, and such rules are an
+	// error. A PoP has it once it has called its region for the first time.
+	Secret *rule.Secret
+	// PoPs are at least one.
+	PoPs []PoPConfig
+	// Regions are the names of the regions. Fewer than two: there is one, whose tier counts the rules of all
+	// scopes. Else each has counters for its own rules, and an aggregator has those for rules with scope: global.
+	Regions []string
+	// Start is the time of day at the beginning, in µs since 1970; 0 means noon of a day.
+	Start limit.Micros
+	// Net is what happens to messages between PoPs and regions. Far is that for those between a region and the
+	// aggregator.
+	Net, Far Net
+	// Workers is how many workers each PoP has; 0: one. A call is numbered, and leaves up to Hold later.
+	Workers int
+	Hold    limit.Micros
+	// PagesLog2 is the size of a PoP's table: a power of two, of pages of up to 32 keys each; 4 to 15; 0: 15,
+	// the default of the filter.
+	PagesLog2 int
+	// MaxCounters bounds the counters of each store, and the keys of each lease cache; 0: a million, and 65,536.
+	MaxCounters int
+	// MaxBytes bounds the memory of each store; 0: a GB.
+	MaxBytes int64
+	// RulesEvery is how often a PoP without requests asks for newer rules; 0: the default of the product.
+	RulesEvery limit.Micros
+	// Replicas is how many replicas with a lease cache each region has, over its store; 0: none, a region has its
+	// counters itself, and below an aggregator one. Depth is how many lease caches stand one above the other in
+	// each of them; 0: one.
+	Replicas, Depth int
+	// Plain has replicas call the store of the aggregator in place of its service, for rules of all scopes: without
+	// shares.
+	Plain bool
+	// Grain is how far the goroutines of lease caches may be behind the events: with a millisecond they wake up
+	// to so much too early, and time need not stop at every event. 0: not at all.
+	Grain limit.Micros
+	// Steady takes chance out of the clocks: all PoPs tick at the same time.
+	Steady bool
+}
+
+// concurrent reports whether goroutines of the product take part.
+func (c *Config) concurrent() bool { return c.Replicas > 0 || c.divided() }
+
+// divided reports whether there is an aggregator, which divides limits among regions.
+func (c *Config) divided() bool { return len(c.Regions) > 1 }
+
+// complete sets what is not set, and names what is wrong.
+func (c *Config) complete() error {
+	if c.Rules == nil || len(c.PoPs) == 0 {
+		return errors.New("world: rules and at least one PoP are required")
+	}
+	for _, p := range c.PoPs {
+		if c.divided() && !slices.Contains(c.Regions, p.Region) {
+			return fmt.Errorf("world: pop %s: its region %q is none of %q", p.Name, p.Region, c.Regions)
+		}
+	}
+	c.Workers, c.Depth = max(c.Workers, 1), max(c.Depth, 1)
+	if c.divided() {
+		c.Replicas = max(c.Replicas, 1)
+	}
+	c.Start = cmp.Or(c.Start, 20_000*limit.Day+12*limit.Hour)
+	c.PagesLog2, c.MaxBytes = cmp.Or(c.PagesLog2, 15), cmp.Or(c.MaxBytes, 1<<30)
+	return nil
+}
+
+// World is one run. It is for one goroutine; with replicas or several regions it must be made and run in
+// a bubble, see [Play].
+type World struct {
+	config   Config       // complete
+	now      limit.Micros // virtual time; every clock is this plus an offset
+	shown    atomic.Int64 // now, for goroutines of the product
+	rand     *rand.Rand
+	events   events
+	serial   uint64
+	rules    *rule.Set // in force at tiers, and as it is bundled with PoPs
+	bundled  *rule.Set
+	windows  []reserve.Window // of limits of which regions have a share
+	counters *counters
+	crew     crew
+	mail     mail
+	tiers    []*tier // all, the one that has the counters first
+	replicas []*tier // those that PoPs call
+	regions  []*region
+	pops     []*PoP
+}
+
+// epochStart is the virtual time at which a run begins: later than 0, which the
+// machines read as never.
+const epochStart = limit.Second
+
+// New builds a world. Close it.
+func New(c Config) (*World, error) {
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	w := &World{config: c, rand: rand.New(rand.NewPCG(c.Seed, 0x9e3779b97f4a7c15))}
+	w.setNow(epochStart)
+	if err := w.use(c.Rules); err != nil {
+		return nil, err
+	}
+	w.mail = mail{begun: time.Now(), wake: make(chan struct{}, 1), on: c.concurrent()}
+	w.counters = newCounters(w)
+	top, err := newTier(w, "region", nil, "")
+	if err != nil {
+		return nil, err
+	}
+	if !c.concurrent() {
+		w.replicas = []*tier{top}
+	}
+	if err := w.addRegions(); err != nil {
+		w.Close()
+		return nil, err
+	}
+	placed := map[string]int{}
+	for _, p := range c.PoPs {
+		of := w.replicasOf(p.Region)
+		w.pops = append(w.pops, newPoP(w, p, of[placed[p.Region]%len(of)]))
+		placed[p.Region]++
+	}
+	return w, nil
+}
+
+// addRegions makes the regions and their replicas, of each region the first ones first.
+func (w *World) addRegions() error {
+	names := w.config.Regions
+	if !w.config.divided() {
+		names = []string{""}
+	} else if !w.config.Plain {
+		for _, name := range names {
+			w.regions = append(w.regions, newRegion(w, name))
+		}
+	}
+	for i := range w.config.Replicas {
+		for j, name := range names {
+			t, err := newReplica(w, fmt.Sprint("r", i*len(names)+j+1), name)
+			if err != nil {
+				return err
+			}
+			w.replicas = append(w.replicas, t)
+		}
+	}
+	return nil
+}
+
+// replicasOf are those that the PoPs of a region call.
+func (w *World) replicasOf(region string) (of []*tier) {
+	for _, t := range w.replicas {
+		if t.region == region || !w.config.divided() {
+			of = append(of, t)
+		}
+	}
+	return of
+}
+
+// use takes rules, for the tiers and PoPs that begin from now on.
+func (w *World) use(set *rule.Set) error {
+	bundled, err := read.JSON(set.Encode())
+	if err == nil {
+		w.rules, w.bundled, w.windows = set, bundled, upstream.WindowsOf(set)
+	}
+	return err
+}
+
+// SetRules puts other rules into force at all tiers; PoPs fetch them. Sets are ordered by their revision,
+// see [rule.Set.Dated].
+func (w *World) SetRules(set *rule.Set) error {
+	if err := w.use(set); err != nil {
+		return err
+	}
+	for _, t := range w.tiers {
+		if err := t.service.SetRules(set); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close ends what still runs. Calls that still wait in a replica have time to reach their
+// deadlines: virtual time stands still when the bubble has ended.
+func (w *World) Close() {
+	for _, t := range w.tiers {
+		t.stop()
+	}
+	w.counters.stop()
+	if w.mail.on {
+		time.Sleep(longestCall)
+	}
+	w.crew.stop()
+	w.pops, w.tiers, w.replicas, w.events, w.counters = nil, nil, nil, nil, nil // a bubble that has ended keeps the world
+}
+
+// longestCall is longer than the timeout of any call.
+const longestCall = time.Minute
+
+// Run lets so much time pass, with all that happens in it.
+func (w *World) Run(d limit.Micros) {
+	end := w.now + d
+	for {
+		w.collect()
+		if len(w.events) > 0 && w.events[0].at <= end {
+			if w.pass(w.events[0].at) {
+				w.events.pop().do()
+			}
+		} else if w.pass(end) {
+			break
+		}
+	}
+}
+
+// Now is the time of day at PoPs and regions, in µs since 1970.
+func (w *World) Now() limit.Micros { return w.now - epochStart + w.config.Start }
+
+// virtual is the virtual time, for the event that runs and for goroutines of the product.
+func (w *World) virtual() limit.Micros {
+	if w.mail.on {
+		return max(limit.Micros(w.shown.Load()), w.bubbleTime())
+	}
+	return w.now
+}
+
+// setNow lets time pass until then, if it is later than now.
+func (w *World) setNow(then limit.Micros) {
+	w.now = max(w.now, then)
+	w.shown.Store(int64(w.now))
+}
+
+// wall is Now, also for goroutines of the product.
+func (w *World) wall() limit.Micros { return w.virtual() - epochStart + w.config.Start }
+
+// PoP is the one with a name; nil: there is none.
+func (w *World) PoP(name string) *PoP {
+	for _, p := range w.pops {
+		if p.name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// CutRegion cuts a region off from the aggregator, or joins it again. Calls that are under way are lost.
+func (w *World) CutRegion(name string, cut bool) {
+	for _, t := range w.replicas {
+		if t.region == name && t.above != nil {
+			t.link.Cut, t.link.Deaf = cut, cut
+		}
+	}
+}
+
+// After does something later, in order of time and then of calling.
+func (w *World) After(d limit.Micros, do func()) {
+	w.serial++
+	w.events.push(event{w.now + max(d, 0), w.serial, do})
+}
+
+func (w *World) chance(p float64) bool { return p > 0 && w.rand.Float64() < p }
