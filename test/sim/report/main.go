@@ -72,7 +72,11 @@ func report(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, content := range map[string]string{page: replaceTable(string(text), table(results)), filepath.Join(*docs, "simulator.svg"): plot(results)} {
+	drawn, err := draw(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range map[string]string{page: replaceTable(string(text), table(results)), filepath.Join(*docs, "simulator.svg"): drawn} {
 		if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
 			t.Fatal(err)
 		}

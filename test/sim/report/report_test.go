@@ -16,8 +16,8 @@ func TestDocuments(t *testing.T) {
 	if replaceTable(page, table(results)) != page {
 		t.Errorf("docs/simulator.md has another table than\n%s", table(results))
 	}
-	if plot(results) != drawn {
-		t.Error("docs/simulator.svg is another plot")
+	if now, err := draw(results); err != nil || now != drawn {
+		t.Errorf("docs/simulator.svg is another plot (%v)", err)
 	}
 }
 
