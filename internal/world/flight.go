@@ -7,63 +7,90 @@ import (
 	edgecalls "github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
-// flight is a call of a PoP on its way to a service: the bytes of the wire.
-type flight struct {
-	p      *PoP
-	worker int
-	life   uint64
+// Flight is a call of a PoP, of which copies may be on their way to a service: the bytes of the wire.
+type Flight struct {
+	PoP    *PoP
+	Worker int
+	Done   bool // the worker has an answer, or does not wait for one any more
 	edgecalls.Call
-	done bool // the worker has an answer, or does not wait for one any more
+	life  uint64
+	aside bool // no worker ever waited
 }
 
 // flight is a call that a worker wants made.
-func (p *PoP) flight(worker int, c *edgecalls.Call) *flight {
-	return &flight{p: p, worker: worker, life: p.life, Call: *c}
+func (p *PoP) flight(worker int, c *edgecalls.Call) *Call {
+	f := &Flight{PoP: p, Worker: worker, life: p.Life, Call: *c}
+	made := f.call()
+	p.w.passes(made, Made)
+	return made
+}
+
+// Call makes a call that no worker waits for.
+func (p *PoP) Call(c edgecalls.Call, notes any) {
+	f := &Flight{PoP: p, life: p.Life, Call: c, Done: true, aside: true}
+	made := f.call()
+	made.Notes = notes
+	p.leave(made)
+}
+
+func (f *Flight) call() *Call {
+	return &Call{Link: f.PoP.Link, Flight: f, Body: f.Body, ctx: context.Background(), serve: served, arrive: received}
 }
 
 // leave sends a call when its worker comes to it. When the PoP gives up it resets the
 // stream.
-func (f *flight) leave() {
-	p, w := f.p, f.p.w
-	c := &call{link: p.Link, ctx: context.Background(), named: true, serve: f.serve, arrive: func(c *call) { p.receive(f, c) }}
-	hangUp := func() {}
+func (p *PoP) leave(c *Call) {
+	f, w, hangUp := c.Flight, p.w, context.CancelFunc(nil)
 	if w.mail.on {
 		c.ctx, hangUp = context.WithCancel(c.ctx)
 	}
 	w.After(limit.Micros(f.Timeout)*limit.Millisecond, func() {
-		if f.done {
-			hangUp()
+		if f.Done && !f.aside {
 			return
 		}
 		if w.mail.on {
 			w.After(p.Link.net.Delay, func() { w.mail.stirred = true; hangUp() })
 		}
-		p.giveUp(f)
+		p.Awake(func() { p.giveUp(f) })
 	})
-	w.held(func() { p.Link.send(c) })
+	w.passes(c, Leaves)
+	w.held(c)
 }
 
-// serve has a service answer a flight.
-func (f *flight) serve(c *call, by *life) bool {
-	return by.serves(c, f.Path, int64(f.Timeout), f.Body)
+// served has a service answer a call of a PoP.
+func served(c *Call, by *Life) bool {
+	return by.serves(c, c.Flight.Path, int64(c.Flight.Timeout))
 }
 
-// receive takes the answer to a call, the first one.
-func (p *PoP) receive(f *flight, c *call) {
-	if f.done || f.life != p.life {
+// received takes the answer to a call of a PoP, the first one.
+func received(c *Call) {
+	p := c.Flight.PoP
+	if p.w.now < p.paused {
+		p.Awake(func() { p.receive(c) })
 		return
 	}
-	f.done = true
-	p.workers[f.worker].Reply(p.now(), f.ID, c.body)
-	p.finish(f.worker)
+	p.receive(c)
+}
+
+func (p *PoP) receive(c *Call) {
+	p.w.passes(c, Arrives)
+	f := c.Flight
+	if f.Done || f.life != p.Life {
+		p.w.passes(c, Missed)
+		return
+	}
+	f.Done = true
+	p.w.passes(c, Received)
+	p.Workers[f.Worker].Reply(p.Now(), f.ID, c.Reply)
+	p.finish(f.Worker)
 }
 
 // giveUp ends a call that nobody answered in time.
-func (p *PoP) giveUp(f *flight) {
-	if f.done || f.life != p.life {
+func (p *PoP) giveUp(f *Flight) {
+	if f.Done || f.life != p.Life {
 		return
 	}
-	f.done = true
-	p.workers[f.worker].Failed(p.now(), f.ID, edgecalls.CallTimedOut)
-	p.finish(f.worker)
+	f.Done = true
+	p.Workers[f.Worker].Failed(p.Now(), f.ID, edgecalls.CallTimedOut)
+	p.finish(f.Worker)
 }

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"net/netip"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
@@ -21,83 +22,100 @@ type Net struct {
 
 // Link is the way from a holder of leases to the tier above it.
 type Link struct {
-	Cut  bool // no call arrives
-	Deaf bool // no answer arrives
+	From  string // the holder
+	Above *Tier
+	Cut   bool // no call arrives
+	Deaf  bool // no answer arrives
 
-	w     *World
-	net   *Net
-	from  string // the holder
-	above *tier
-
+	w       *World
+	net     *Net
 	address string // where it calls from
 }
 
-// call is a message on its way up a link, and its answer on the way down.
-type call struct {
-	link   *Link
-	named  bool            // it is one of a PoP, which the tier recognizes
-	ctx    context.Context // ends when the sender has hung up
-	serial uint64          // of all that came to any tier
+// Call is a message on its way up a link, and its answer on the way down.
+type Call struct {
+	Link   *Link
+	Flight *Flight       // nil: it is one of a tier
+	From   *Life         // that tier's
+	Asks   []engine.Ask  // of a call of a store
+	Grants []lease.Grant // its answer
+	Body   []byte        // of a call of a service; nil: it is one of a store
+	Reply  []byte        // its answer
+	Code   int           // of HTTP, with it
+	By     *Life         // that answers it
+	Serial uint64        // of all that came to any tier
+	Notes  any           // the observer's
 
-	// serve has a tier answer: it fills in body or grants. It may run in a goroutine of its own. False: the
-	// call is refused.
-	serve  func(c *call, by *life) bool
-	body   []byte
-	code   int // of HTTP, with it
-	grants []lease.Grant
+	ctx context.Context // ends when the sender has hung up
+	// serve has a tier answer. It may run in a goroutine of its own. False: the call is refused.
+	serve func(c *Call, by *Life) bool
 	// arrive takes the answer at the sender.
-	arrive func(c *call)
+	arrive func(c *Call)
 }
 
 // newLink makes the way of a holder. It calls from an address of its own: a service bounds the holders
 // of one address.
-func newLink(w *World, net *Net, from string, above *tier) *Link {
+func newLink(w *World, net *Net, from string, above *Tier) *Link {
 	h := fnv.New32a()
 	h.Write([]byte(from))
 	var ip [4]byte
 	binary.BigEndian.PutUint32(ip[:], h.Sum32())
 	address := netip.AddrPortFrom(netip.AddrFrom4(ip), 1).String()
-	return &Link{w: w, net: net, from: from, address: address, above: above}
+	return &Link{w: w, net: net, From: from, address: address, Above: above}
 }
 
 // send carries a call up: late, twice, out of order, or never.
-func (l *Link) send(c *call) {
-	if l.Cut || l.w.chance(l.net.LoseCall) {
+func (l *Link) send(c *Call) {
+	w := l.w
+	switch {
+	case l.Cut:
+		w.passes(c, CutOff)
+		return
+	case w.Chance(l.net.LoseCall):
+		w.passes(c, Lost)
 		return
 	}
+	w.passes(c, Carried)
 	l.carry(c)
-	if c.named && l.w.chance(l.net.Repeat) { // a store sends nothing twice
+	if c.Flight != nil && w.Chance(l.net.Repeat) { // a store sends nothing twice
+		w.passes(c, Repeated)
 		l.carry(c)
 	}
 }
 
 // carry brings one copy of a call to the tier above.
-func (l *Link) carry(c *call) {
+func (l *Link) carry(c *Call) {
 	copied := *c
-	l.w.After(l.delay(), func() { l.above.handle(&copied) })
+	l.w.passes(&copied, Copied)
+	l.w.After(l.delay(), func() { l.Above.handle(&copied) })
 }
 
 // reply carries an answer down.
-func (l *Link) reply(c *call) {
-	if l.Deaf || l.w.chance(l.net.LoseReply) {
+func (l *Link) reply(c *Call) {
+	w := l.w
+	if l.Deaf || w.Chance(l.net.LoseReply) {
+		w.passes(c, ReplyLost)
 		return
 	}
-	l.w.After(l.delay(), func() { c.arrive(c) })
+	w.After(l.delay(), func() {
+		w.passes(c, Replied)
+		c.arrive(c)
+	})
 }
 
-// held does something as much later as a worker holds a call.
-func (w *World) held(send func()) {
+// held sends a call of a PoP as much later as a worker holds it.
+func (w *World) held(c *Call) {
 	if w.config.Hold == 0 {
-		send()
+		c.Link.send(c)
 		return
 	}
-	w.After(limit.Millisecond+limit.Micros(w.rand.Int64N(int64(w.config.Hold-limit.Millisecond))), send)
+	w.After(limit.Millisecond+limit.Micros(w.Rand.Int64N(int64(w.config.Hold-limit.Millisecond))), func() { c.Link.send(c) })
 }
 
 func (l *Link) delay() limit.Micros {
 	d := l.net.Delay
 	if l.net.Spread > 0 {
-		d += limit.Micros(l.w.rand.Int64N(int64(l.net.Spread)))
+		d += limit.Micros(l.w.Rand.Int64N(int64(l.net.Spread)))
 	}
 	return d
 }

@@ -1,49 +1,89 @@
 package world
 
 import (
-	"cmp"
 	"context"
+	"sync"
+	"sync/atomic"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/leasecache"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/upstream"
 	"github.com/weirlimit/weir/internal/upstream/client"
 )
 
-// region is one below an aggregator: the store that its replicas have in common, for the rules that it
+// Region is one below an aggregator: the store that its replicas have in common, for the rules that it
 // counts itself, its reserve and its trickle.
-type region struct {
+type Region struct {
+	Name  string
+	Net   Net // between its replicas and the aggregator
+	Notes any // the observer's
+
 	w      *World
-	name   string
+	ahead  atomic.Int64 // by how much the clock of its store is ahead, in µs
 	memory *memory.Store
-	cell   engine.Cell
+
+	mu   sync.Mutex
+	cell engine.Cell
 }
 
-func newRegion(w *World, name string) *region {
-	h := &region{w: w, name: name}
-	h.memory = memory.New(memory.Config{MaxKeys: cmp.Or(w.config.MaxCounters, 1<<20), MaxBytes: w.config.MaxBytes, Now: w.wall})
-	h.cell = h.memory.NewCell()
+func newRegion(w *World, name string) *Region {
+	h := &Region{w: w, Name: name, Net: w.config.Far}
+	h.LoseStore()
 	return h
+}
+
+// LoseStore gives the region an empty store.
+func (h *Region) LoseStore() {
+	h.memory = memory.New(memory.Config{MaxKeys: h.w.most(), MaxBytes: h.w.config.MaxBytes, Now: h.Clock})
+	cell := h.memory.NewCell()
+	if o := h.w.config.Observer; o != nil {
+		cell = o.Cell(h, cell)
+	}
+	h.mu.Lock()
+	h.cell = cell
+	h.mu.Unlock()
+}
+
+// Clock is that of its store, also for goroutines of the product.
+func (h *Region) Clock() limit.Micros { return h.w.Clock() + limit.Micros(h.ahead.Load()) }
+
+// StepClock sets it forward or back.
+func (h *Region) StepClock(by limit.Micros) { h.ahead.Add(int64(by)) }
+
+// Swap is called by goroutines of its replicas: its store keeps the record of its reserve.
+func (h *Region) Swap(ctx context.Context, old, next []byte) (found []byte, now limit.Micros, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cell.Swap(ctx, old, next)
+}
+
+// Epoch is that of its store.
+func (h *Region) Epoch() uint64 { return h.memory.Epoch() }
+
+// Acquire asks its store.
+func (h *Region) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	h.memory.Acquire(ctx, asks, grants)
 }
 
 // replica is the store of one of the region's replicas: the region's own, the aggregator behind a lease cache,
 // and the region's reserve. c is the configuration of the cache.
-func (h *region) replica(ctx context.Context, l *life, c leasecache.Config) (engine.Store, error) {
+func (h *Region) replica(ctx context.Context, l *Life, c leasecache.Config) (engine.Store, error) {
 	keeper := upstream.NewKeeper(upstream.KeeperConfig{
-		Cell: h.cell, Region: h.name, Windows: func() []reserve.Window { return h.w.windows },
+		Cell: h, Region: h.Name, Windows: func() []reserve.Window { return h.w.windows },
 	})
 	calls, err := client.New(client.Config{
-		Addresses: []string{"aggregator"}, Region: h.name, Reserve: keeper, Transport: &wired{l.tier.link, l},
-		Rules: func() (string, uint64) { return l.service.RulesVersion() },
+		Addresses: []string{"aggregator"}, Region: h.Name, Reserve: keeper, Transport: &wired{l.Tier.Link, l},
+		Rules: func() (string, uint64) { return l.Service.RulesVersion() },
 	})
 	if err != nil {
 		return nil, err
 	}
-	raw := &ownStore{h, l}
+	raw := &ownStore{h.w.wraps(h, Own, l), l}
 	near := c
 	near.Store, near.Timeout, near.Answers, near.Replicas = raw, 0, 0, nil
 	c.Store = calls
@@ -57,21 +97,20 @@ func (h *region) replica(ctx context.Context, l *life, c leasecache.Config) (eng
 
 // ownStore is the region's own store, as one of its replicas calls it.
 type ownStore struct {
-	*region
-	of *life
+	engine.Store
+	of *Life
 }
-
-func (s *ownStore) Epoch() uint64 { return s.memory.Epoch() }
 
 // Acquire is called by goroutines of the replica. All are answered at the same instant, but in order.
 func (s *ownStore) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	asks = copied(asks)
 	answer := make(chan []lease.Grant, 1)
 	a := &asks[0]
-	s.w.mail.post(post{name: a.Policy.Rule + s.of.tier.name, key: string(a.Key), n: uint64(a.Want.Want), m: uint64(a.Want.Unused), do: func() {
+	m := &s.of.Tier.w.mail
+	m.post(post{name: a.Policy.Rule + s.of.Tier.Name, key: string(a.Key), n: uint64(a.Want.Want), m: uint64(a.Want.Unused), do: func() {
 		granted := make([]lease.Grant, len(asks))
-		s.memory.Acquire(context.Background(), asks, granted)
-		s.w.mail.stirred = true
+		s.Store.Acquire(context.Background(), asks, granted)
+		m.stirred = true
 		answer <- granted
 	}})
 	select {

@@ -15,54 +15,57 @@ import (
 	"github.com/weirlimit/weir/internal/service"
 )
 
-// tier grants leases to those below it: PoPs, by its service, or tiers, by its store. It
+// Tier grants leases to those below it: PoPs, by its service, or tiers, by its store. It
 // has the counters, or a lease cache over a link to the tier above.
-type tier struct {
+type Tier struct {
+	Name   string
+	Region string  // that it belongs to; empty: there is only one
+	Home   *Region // the region, if it has counters of its own
+	Link   *Link   // to the tier above; Link.Above is nil: it has the counters
+	*Life
+
 	w      *World
-	name   string
-	above  *tier        // nil: it has the counters
-	region string       // that it belongs to; empty: there is only one
-	home   *region      // the region, if it has counters of its own
-	link   *Link        // to the tier above
 	offset limit.Micros // its monotonic clock, from virtual time
-	*life
+	paused limit.Micros // until then it answers nobody
 }
 
-// life is what a tier loses when it restarts.
-type life struct {
-	tier    *tier
+// Life is what a tier loses when it restarts.
+type Life struct {
+	Tier    *Tier
+	Service *service.Service
+	Over    bool
+	Notes   any // the observer's
+
 	store   engine.Store
-	service *service.Service
 	handler http.Handler
 	stop    context.CancelFunc
-	over    bool
 }
 
 // newTier makes a tier over another; nil: it has the counters.
-func newTier(w *World, name string, above *tier, region string) (*tier, error) {
-	t := &tier{w: w, name: name, above: above, region: region}
+func newTier(w *World, name string, above *Tier, region string) (*Tier, error) {
+	t := &Tier{w: w, Name: name, Region: region}
 	if !w.config.Steady {
-		t.offset = limit.Micros(w.rand.Int64N(int64(limit.Second)))
+		t.offset = limit.Micros(w.Rand.Int64N(int64(limit.Second)))
 	}
-	t.link = newLink(w, &w.config.Net, name, above)
+	t.Link = newLink(w, &w.Net, name, above)
 	if region != "" {
-		t.link.net = &w.config.Far
+		t.Link.net = &w.Far
 	}
-	for _, h := range w.regions {
-		if h.name == region {
-			t.home = h
+	for _, h := range w.Regions {
+		if h.Name == region {
+			t.Home, t.Link.net = h, &h.Net
 		}
 	}
 	if err := t.start(); err != nil {
 		return nil, err
 	}
-	w.tiers = append(w.tiers, t)
+	w.Tiers = append(w.Tiers, t)
 	return t, nil
 }
 
 // newReplica makes a process with as many lease caches, one above the other, as the run has.
-func newReplica(w *World, name, region string) (t *tier, err error) {
-	t = w.tiers[0]
+func newReplica(w *World, name, region string) (t *Tier, err error) {
+	t = w.Tiers[0]
 	for n := w.config.Depth; n > 1 && err == nil; n-- {
 		t, err = newTier(w, fmt.Sprint(name, ".", n), t, region)
 	}
@@ -73,56 +76,84 @@ func newReplica(w *World, name, region string) (t *tier, err error) {
 }
 
 // start begins a life.
-func (t *tier) start() error {
+func (t *Tier) start() error {
 	w := t.w
 	ctx, stop := context.WithCancel(context.Background())
-	l := &life{tier: t, store: w.counters, stop: stop}
-	c := service.Config{Store: w.counters, Now: w.counters.clock}
-	if w.counters.divided != nil && t.above == nil && !w.config.Plain {
+	l := &Life{Tier: t, store: w.counters, stop: stop}
+	c := service.Config{Now: w.counters.clock}
+	if w.counters.divided != nil && t.Link.Above == nil && !w.config.Plain {
 		c.Divides, c.Reserves = true, w.counters.divided
 	}
-	if t.above != nil {
+	if t.Link.Above != nil {
 		store, err := l.cache(ctx)
 		if err != nil {
 			stop()
 			return err
 		}
-		l.store, c.Store, c.Now = store, store, t.wall
+		l.store, c.Now = store, t.wall
 	}
-	l.service = service.NewService(c)
+	c.Store = w.wraps(l.store, Served, l)
+	l.Service = service.NewService(c)
 	if w.config.Secret != nil {
-		if err := l.service.SetSecrets([]rule.Secret{*w.config.Secret}); err != nil {
+		if err := l.Service.SetSecrets([]rule.Secret{*w.config.Secret}); err != nil {
 			stop()
 			return err
 		}
 	}
-	l.handler = service.NewHandler(l.service, nil)
-	t.life = l
-	return l.service.SetRules(w.rules)
+	l.handler = service.NewHandler(l.Service, nil)
+	t.Life = l
+	return l.Service.SetRules(w.rules)
 }
 
+// Restart loses all leases and all that waits, also of the tiers of the same process between this one and the
+// counters.
+func (t *Tier) Restart() error {
+	for ; t.Link.Above != nil; t = t.Link.Above {
+		if err := t.again(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// again ends a life and begins another one.
+func (t *Tier) again() error {
+	t.Over = true
+	t.stop()
+	t.w.mail.stirred = t.w.mail.on
+	return t.start()
+}
+
+// Pause has it answer nobody for so long.
+func (t *Tier) Pause(d limit.Micros) { t.paused = t.w.now + d }
+
 // wall is the time of day in the tier's region.
-func (t *tier) wall() limit.Micros { return t.w.wall() }
+func (t *Tier) wall() limit.Micros {
+	if t.Home != nil {
+		return t.Home.Clock()
+	}
+	return t.w.Clock()
+}
 
 // cache makes a lease cache over a link to the tier above.
-func (l *life) cache(ctx context.Context) (engine.Store, error) {
-	w, t := l.tier.w, l.tier
+func (l *Life) cache(ctx context.Context) (engine.Store, error) {
+	w, t := l.Tier.w, l.Tier
 	c := leasecache.Config{
 		MaxKeys: cmp.Or(w.config.MaxCounters, 1<<16), MaxBytes: w.config.MaxBytes, Timeout: w.patience(),
 		Now:  func() lease.Millis { return lease.Millis((w.virtual() + t.offset) / limit.Millisecond) },
 		Wall: t.wall,
 	}
-	if t.region != "" { // as a region that calls an aggregator
+	if t.Region != "" { // as a region that calls an aggregator
 		c.Answers = 250 * time.Millisecond
 		c.Replicas = func() int { return w.config.Replicas }
 	}
-	if t.home != nil {
-		return t.home.replica(ctx, l, c)
+	if t.Home != nil {
+		return t.Home.replica(ctx, l, c)
 	}
-	c.Store = &uplink{t.link, l}
+	c.Store = &uplink{t.Link, l}
 	cache := leasecache.New(c)
 	go func() { _ = cache.Run(ctx) }()
-	return cache, nil
+	return w.wraps(cache, Cached, l), nil
 }
 
 // patience is the longest timeout of a rule in force.
@@ -139,25 +170,31 @@ func (w *World) patience() (longest time.Duration) {
 
 // handle answers a call: in this event, or where a cache may wait for the tier above in a
 // goroutine.
-func (t *tier) handle(c *call) {
-	w, by := t.w, t.life
+func (t *Tier) handle(c *Call) {
+	w := t.w
+	if wait := t.paused - w.now; wait > 0 {
+		w.After(wait, func() { t.handle(c) })
+		return
+	}
 	w.serial++
-	c.serial = w.serial
-	if t.above == nil {
-		by.answer(c, c.serve(c, by))
+	c.Serial, c.By = w.serial, t.Life
+	w.passes(c, Comes)
+	if t.Link.Above == nil {
+		c.answer(c.serve(c, c.By))
 		return
 	}
 	w.mail.stirred = true
 	w.crew.do(func() {
-		ok := c.serve(c, by)
-		w.mail.post(post{name: "call " + t.name, n: c.serial, do: func() { by.answer(c, ok) }})
+		ok := c.serve(c, c.By)
+		w.mail.post(post{name: "call " + t.Name, n: c.Serial, do: func() { c.answer(ok) }})
 	})
 }
 
 // answer sends the answer to a call. A tier that has restarted meanwhile answers nobody; and
 // what a caller was granted that has hung up went back.
-func (l *life) answer(c *call, ok bool) {
-	if ok && !l.over && c.ctx.Err() == nil {
-		c.link.reply(c)
+func (c *Call) answer(ok bool) {
+	if ok && !c.By.Over && c.ctx.Err() == nil {
+		c.Link.w.passes(c, Answered)
+		c.Link.reply(c)
 	}
 }

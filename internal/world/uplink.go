@@ -21,36 +21,27 @@ import (
 // [engine.Store] promises.
 type uplink struct {
 	*Link
-	of *life
+	of *Life
 }
 
-func (u *uplink) Epoch() uint64 { return u.above.store.Epoch() }
+func (u *uplink) Epoch() uint64 { return u.Above.store.Epoch() }
 
 // Acquire is called by goroutines of the cache.
 func (u *uplink) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
-	asks = copied(asks)
 	answer := make(chan []lease.Grant, 1)
-	c := &call{link: u.Link, ctx: context.Background()}
-	c.serve = func(c *call, by *life) bool {
-		ctx, cancel := context.WithTimeout(c.ctx, time.Second)
-		defer cancel()
-		c.grants = make([]lease.Grant, len(asks))
-		by.store.Acquire(ctx, asks, c.grants)
-		return true
-	}
-	c.arrive = func(c *call) {
-		if !u.of.over {
-			u.w.mail.stirred = true
-			answer <- c.grants
+	c := &Call{Link: u.Link, From: u.of, Asks: copied(asks), ctx: context.Background(), serve: asked}
+	c.arrive = func(c *Call) {
+		if u.of.receives(c) {
+			answer <- c.Grants
 		}
 	}
-	for i := range asks {
-		asks[i].Region = u.of.tier.region
+	for i := range c.Asks {
+		c.Asks[i].Region = u.of.Tier.Region
 	}
-	a := &asks[0]
+	a := &c.Asks[0]
 	u.w.mail.post(post{
-		name: "link " + u.from, key: a.Policy.Rule + "/" + string(a.Key), n: uint64(a.Want.Want), m: uint64(a.Want.Unused),
-		do: func() { u.send(c) },
+		name: "link " + u.From, key: a.Policy.Rule + "/" + string(a.Key), n: uint64(a.Want.Want), m: uint64(a.Want.Unused),
+		do: func() { u.of.sends(c) },
 	})
 	select {
 	case granted := <-answer:
@@ -60,6 +51,32 @@ func (u *uplink) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.
 			grants[i] = lease.Grant{Status: lease.Unavailable}
 		}
 	}
+}
+
+// asked has the store above answer.
+func asked(c *Call, by *Life) bool {
+	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
+	defer cancel()
+	c.Grants = make([]lease.Grant, len(c.Asks))
+	by.store.Acquire(ctx, c.Asks, c.Grants)
+	return true
+}
+
+// sends makes a call of the tier above.
+func (l *Life) sends(c *Call) {
+	l.Tier.w.passes(c, Leaves)
+	c.Link.send(c)
+}
+
+// receives takes the answer of the tier above, if somebody still waits for it.
+func (l *Life) receives(c *Call) bool {
+	if l.Over || c.ctx.Err() != nil {
+		l.Tier.w.passes(c, Missed)
+		return false
+	}
+	l.Tier.w.passes(c, Received)
+	l.Tier.w.mail.stirred = true
+	return true
 }
 
 // copied are asks that outlive the call that they came with.
@@ -75,7 +92,7 @@ func copied(asks []engine.Ask) []engine.Ask {
 // bytes of the wire. Calls and answers that are lost hang until the caller's time is over.
 type wired struct {
 	*Link
-	of *life
+	of *Life
 }
 
 // RoundTrip is called by goroutines of internal/upstream/client.
@@ -92,45 +109,46 @@ func (u *wired) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := m.Decode(slices.Clone(body)); err != nil {
 		return nil, err
 	}
-	answer := make(chan *call, 1)
-	u.w.mail.post(post{name: "link " + u.from, n: m.Seq, do: func() {
-		c := &call{link: u.Link, ctx: context.Background()}
-		c.serve = func(c *call, by *life) bool {
-			by.serves(c, r.URL.Path, timeout, body)
-			return true // also that it refuses the call
+	answer := make(chan *Call, 1)
+	c := &Call{Link: u.Link, From: u.of, Body: body, ctx: context.Background()}
+	c.serve = func(c *Call, by *Life) bool {
+		by.serves(c, r.URL.Path, timeout)
+		return true // also that it refuses the call
+	}
+	c.arrive = func(c *Call) {
+		c.ctx = r.Context()
+		if u.of.receives(c) {
+			answer <- c
 		}
-		c.arrive = func(c *call) {
-			if !u.of.over && r.Context().Err() == nil {
-				u.w.mail.stirred = true
-				answer <- c
-			}
-		}
-		u.send(c)
-	}})
+	}
+	u.w.mail.post(post{name: "link " + u.From, n: m.Seq, do: func() { u.of.sends(c) }})
 	select {
 	case c := <-answer:
-		return &http.Response{StatusCode: c.code, Status: http.StatusText(c.code), Body: io.NopCloser(bytes.NewReader(c.body)), Request: r}, nil
+		return &http.Response{StatusCode: c.Code, Status: http.StatusText(c.Code), Body: io.NopCloser(bytes.NewReader(c.Reply)), Request: r}, nil
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
 }
 
 // serves has the service answer a call as it travels, within so many milliseconds.
-func (l *life) serves(c *call, path string, timeout int64, body []byte) bool {
+func (l *Life) serves(c *Call, path string, timeout int64) bool {
 	e := envelopes.Get().(*envelope)
 	defer envelopes.Put(e)
 	req := &e.request
-	if c.ctx != context.Background() {
+	switch {
+	case l.Tier.w.config.Observer != nil:
+		req = req.WithContext(context.WithValue(c.ctx, answering{}, c))
+	case c.ctx != context.Background():
 		req = req.WithContext(c.ctx)
 	}
-	e.body.Reset(body)
+	e.body.Reset(c.Body)
 	e.url.Path, e.timeout[0] = path, strconv.FormatInt(timeout, 10)
-	req.Body, req.ContentLength, req.RemoteAddr = &e.body, int64(len(body)), c.link.address
+	req.Body, req.ContentLength, req.RemoteAddr = &e.body, int64(len(c.Body)), c.Link.address
 	e.answer = answer{header: e.answer.header, code: http.StatusOK}
 	clear(e.answer.header)
 	l.handler.ServeHTTP(&e.answer, req)
-	c.body, c.code = e.answer.body, e.answer.code
-	return c.code == http.StatusOK
+	c.Reply, c.Code = e.answer.body, e.answer.code
+	return c.Code == http.StatusOK
 }
 
 // envelope is a call of a service, to be used again.

@@ -10,16 +10,16 @@
 //
 //	requests ─▶ PoP ─link─▶ tier ─link─▶ ... ─link─▶ the tier that has the counters
 //
-//	world.go, queue.go  what a world is made of, and the order of events
-//	pop.go, shared.go   a PoP: its workers and the memory that they share
-//	request.go          a client's request at a PoP
-//	flight.go           the calls of a PoP: the bytes of the wire
-//	link.go             a call on its way up, its answer down: delay, loss, copies
-//	tier.go             what answers a call
-//	counters.go         the counters of the topmost tier
-//	region.go           the counters of a region below an aggregator, and its reserve
-//	uplink.go           the calls of tiers: of a store, or the bytes of the wire
-//	mail.go             goroutines of the product in step with events
+//	world.go, play.go  what a world is made of, and how to run it
+//	events.go          the order of events, and goroutines of the product in step with them
+//	pop.go, shared.go  a PoP, its requests, and the memory that its workers share
+//	flight.go          the calls of a PoP: the bytes of the wire
+//	link.go            a call on its way up, its answer down: delay, loss, copies
+//	tier.go            what answers a call
+//	counters.go        the counters of the topmost tier
+//	region.go          the counters of a region below an aggregator, and its reserve
+//	uplink.go          the calls of tiers: of a store, or the bytes of the wire
+//	observer.go        who sees what crosses a border, and may break it
 //
 // Without goroutines of the product, with one region and no replicas, a run is a function of its [Config]
 // and of what is asked of it. With them it runs in a bubble of testing/synctest, see [Play], and one event
@@ -88,6 +88,8 @@ type Config struct {
 	Grain limit.Micros
 	// Steady takes chance out of the clocks: all PoPs tick at the same time.
 	Steady bool
+	// Observer sees what happens; nil: nobody does.
+	Observer Observer
 }
 
 // concurrent reports whether goroutines of the product take part.
@@ -118,22 +120,25 @@ func (c *Config) complete() error {
 // World is one run. It is for one goroutine; with replicas or several regions it must be made and run in
 // a bubble, see [Play].
 type World struct {
+	PoPs     []*PoP
+	Tiers    []*Tier   // all, the one that has the counters first
+	Replicas []*Tier   // those that PoPs call
+	Regions  []*Region // that have counters of their own
+	Net, Far Net       // may change while it runs
+	Rand     *rand.Rand
+
 	config   Config       // complete
 	now      limit.Micros // virtual time; every clock is this plus an offset
 	shown    atomic.Int64 // now, for goroutines of the product
-	rand     *rand.Rand
+	stopped  bool
 	events   events
 	serial   uint64
-	rules    *rule.Set // in force at tiers, and as it is bundled with PoPs
-	bundled  *rule.Set
+	rules    *rule.Set        // in force at tiers
+	bundled  *rule.Set        // the same, as PoPs begin with it
 	windows  []reserve.Window // of limits of which regions have a share
 	counters *counters
 	crew     crew
 	mail     mail
-	tiers    []*tier // all, the one that has the counters first
-	replicas []*tier // those that PoPs call
-	regions  []*region
-	pops     []*PoP
 }
 
 // epochStart is the virtual time at which a run begins: later than 0, which the
@@ -145,8 +150,11 @@ func New(c Config) (*World, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	w := &World{config: c, rand: rand.New(rand.NewPCG(c.Seed, 0x9e3779b97f4a7c15))}
+	w := &World{config: c, Net: c.Net, Far: c.Far, Rand: rand.New(rand.NewPCG(c.Seed, 0x9e3779b97f4a7c15))}
 	w.setNow(epochStart)
+	if c.Observer != nil {
+		c.Observer.Begins(w)
+	}
 	if err := w.use(c.Rules); err != nil {
 		return nil, err
 	}
@@ -157,7 +165,7 @@ func New(c Config) (*World, error) {
 		return nil, err
 	}
 	if !c.concurrent() {
-		w.replicas = []*tier{top}
+		w.Replicas = []*Tier{top}
 	}
 	if err := w.addRegions(); err != nil {
 		w.Close()
@@ -166,7 +174,7 @@ func New(c Config) (*World, error) {
 	placed := map[string]int{}
 	for _, p := range c.PoPs {
 		of := w.replicasOf(p.Region)
-		w.pops = append(w.pops, newPoP(w, p, of[placed[p.Region]%len(of)]))
+		w.PoPs = append(w.PoPs, newPoP(w, p, of[placed[p.Region]%len(of)]))
 		placed[p.Region]++
 	}
 	return w, nil
@@ -179,7 +187,7 @@ func (w *World) addRegions() error {
 		names = []string{""}
 	} else if !w.config.Plain {
 		for _, name := range names {
-			w.regions = append(w.regions, newRegion(w, name))
+			w.Regions = append(w.Regions, newRegion(w, name))
 		}
 	}
 	for i := range w.config.Replicas {
@@ -188,16 +196,16 @@ func (w *World) addRegions() error {
 			if err != nil {
 				return err
 			}
-			w.replicas = append(w.replicas, t)
+			w.Replicas = append(w.Replicas, t)
 		}
 	}
 	return nil
 }
 
 // replicasOf are those that the PoPs of a region call.
-func (w *World) replicasOf(region string) (of []*tier) {
-	for _, t := range w.replicas {
-		if t.region == region || !w.config.divided() {
+func (w *World) replicasOf(region string) (of []*Tier) {
+	for _, t := range w.Replicas {
+		if t.Region == region || !w.config.divided() {
 			of = append(of, t)
 		}
 	}
@@ -219,8 +227,11 @@ func (w *World) SetRules(set *rule.Set) error {
 	if err := w.use(set); err != nil {
 		return err
 	}
-	for _, t := range w.tiers {
-		if err := t.service.SetRules(set); err != nil {
+	if w.counters.divided != nil {
+		w.counters.divided.SetRegions(set.Regions())
+	}
+	for _, t := range w.Tiers {
+		if err := t.Service.SetRules(set); err != nil {
 			return err
 		}
 	}
@@ -230,7 +241,7 @@ func (w *World) SetRules(set *rule.Set) error {
 // Close ends what still runs. Calls that still wait in a replica have time to reach their
 // deadlines: virtual time stands still when the bubble has ended.
 func (w *World) Close() {
-	for _, t := range w.tiers {
+	for _, t := range w.Tiers {
 		t.stop()
 	}
 	w.counters.stop()
@@ -238,7 +249,7 @@ func (w *World) Close() {
 		time.Sleep(longestCall)
 	}
 	w.crew.stop()
-	w.pops, w.tiers, w.replicas, w.events, w.counters = nil, nil, nil, nil, nil // a bubble that has ended keeps the world
+	w.PoPs, w.Tiers, w.Replicas, w.events, w.counters = nil, nil, nil, nil, nil // a bubble that has ended keeps the world
 }
 
 // longestCall is longer than the timeout of any call.
@@ -247,7 +258,7 @@ const longestCall = time.Minute
 // Run lets so much time pass, with all that happens in it.
 func (w *World) Run(d limit.Micros) {
 	end := w.now + d
-	for {
+	for !w.stopped {
 		w.collect()
 		if len(w.events) > 0 && w.events[0].at <= end {
 			if w.pass(w.events[0].at) {
@@ -258,6 +269,9 @@ func (w *World) Run(d limit.Micros) {
 		}
 	}
 }
+
+// Stop ends the run that is under way, and those to come.
+func (w *World) Stop() { w.stopped = true }
 
 // Now is the time of day at PoPs and regions, in µs since 1970.
 func (w *World) Now() limit.Micros { return w.now - epochStart + w.config.Start }
@@ -276,13 +290,13 @@ func (w *World) setNow(then limit.Micros) {
 	w.shown.Store(int64(w.now))
 }
 
-// wall is Now, also for goroutines of the product.
-func (w *World) wall() limit.Micros { return w.virtual() - epochStart + w.config.Start }
+// Clock is Now, also for goroutines of the product.
+func (w *World) Clock() limit.Micros { return w.virtual() - epochStart + w.config.Start }
 
 // PoP is the one with a name; nil: there is none.
 func (w *World) PoP(name string) *PoP {
-	for _, p := range w.pops {
-		if p.name == name {
+	for _, p := range w.PoPs {
+		if p.Name == name {
 			return p
 		}
 	}
@@ -291,9 +305,9 @@ func (w *World) PoP(name string) *PoP {
 
 // CutRegion cuts a region off from the aggregator, or joins it again. Calls that are under way are lost.
 func (w *World) CutRegion(name string, cut bool) {
-	for _, t := range w.replicas {
-		if t.region == name && t.above != nil {
-			t.link.Cut, t.link.Deaf = cut, cut
+	for _, t := range w.Replicas {
+		if t.Region == name && t.Link.Above != nil {
+			t.Link.Cut, t.Link.Deaf = cut, cut
 		}
 	}
 }
@@ -304,4 +318,5 @@ func (w *World) After(d limit.Micros, do func()) {
 	w.events.push(event{w.now + max(d, 0), w.serial, do})
 }
 
-func (w *World) chance(p float64) bool { return p > 0 && w.rand.Float64() < p }
+// Chance is true with this probability.
+func (w *World) Chance(p float64) bool { return p > 0 && w.Rand.Float64() < p }

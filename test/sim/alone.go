@@ -36,7 +36,7 @@ func (ref *referee) compare(r *request) {
 	if r.admitted || !fits {
 		return
 	}
-	decided, parts := ref.w.now, r.parts // r may be another request then
+	decided, parts := ref.w.now(), r.parts // r may be another request then
 	ref.w.after(2*limit.Second, func() {
 		for _, p := range parts {
 			if !ref.accountOf(p).fits(p, decided, now, ref.w.levels()) {

@@ -152,7 +152,7 @@ func (b *book) audit() {
 	}
 	b.costs, b.backs = b.costs[:0], b.backs[:0]
 	b.held = slices.DeleteFunc(b.held, func(h holding) bool {
-		useless := h.units == h.loose && b.p.now() > h.expiry+5000 && b.p.w.now > h.since+5*limit.Second
+		useless := h.units == h.loose && b.p.Now() > h.expiry+5000 && b.p.w.now() > h.since+5*limit.Second
 		if useless {
 			b.p.w.ref.vanished(b.key, h.units)
 		}
@@ -183,7 +183,7 @@ func (b *book) count(lots *[2]holder.Lease) {
 			parts = append(parts, lot.Part())
 		}
 	}
-	for _, x := range b.p.workers {
+	for _, x := range b.p.Workers {
 		if part := x.Sublease(b.table); part.Units > 0 {
 			parts = append(parts, part)
 		}
@@ -201,7 +201,7 @@ func (b *book) count(lots *[2]holder.Lease) {
 			}
 		}
 		if h.loose, h.fresh = loose, loose > h.loose; h.fresh {
-			h.since = b.p.w.now
+			h.since = b.p.w.now()
 		}
 	}
 }
@@ -210,7 +210,7 @@ func (b *book) count(lots *[2]holder.Lease) {
 // those who waited, or were taken when the lease ran. Where requests take units of several
 // rules, that may have been before.
 func (b *book) usable(h *holding) bool {
-	now := b.p.w.now
+	now := b.p.w.now()
 	return h.from <= now && (now <= h.until || h.direct > 0 || b.several)
 }
 
@@ -244,12 +244,12 @@ func (b *book) spend(a admitted) {
 		}
 	}
 	missing := b.take(a.units, b.usable, func(h *holding, n int64) {
-		at := b.p.w.now
+		at := b.p.w.now()
 		if h.direct > 0 {
 			at = h.charged
 		}
 		h.direct = max(0, h.direct-n)
-		b.spent.add(h.lease, n, b.p.w.now)
+		b.spent.add(h.lease, n, b.p.w.now())
 		ref.admitted(b, h.lease, at, n)
 	})
 	switch {
@@ -274,7 +274,7 @@ func (b *book) giveBack(back lot) {
 // several leases, the lease of a request is a guess. It returns how many are missing.
 func (b *book) swap(l uint32, units int64) int64 {
 	units = b.take(units, func(h *holding) bool { return h.lease == l }, func(*holding, int64) {})
-	n, now := min(units, b.spent[l].units), b.p.w.now
+	n, now := min(units, b.spent[l].units), b.p.w.now()
 	begun := func(h *holding) bool { return h.from <= now }
 	left := b.take(n, begun, func(h *holding, n int64) {
 		b.spent.add(l, -n, now)
@@ -286,5 +286,5 @@ func (b *book) swap(l uint32, units int64) int64 {
 }
 
 func (b *book) fail(format string, args ...any) {
-	b.p.w.ref.fail(1, "%v at %s: "+format, append([]any{b.key, b.p.name}, args...)...)
+	b.p.w.ref.fail(1, "%v at %s: "+format, append([]any{b.key, b.p.Name}, args...)...)
 }

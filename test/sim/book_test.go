@@ -19,7 +19,7 @@ func TestLooseUnits(t *testing.T) {
 		}
 		p := w.pops[0]
 		b := p.book(r.counter("k"))
-		b.held = []holding{{lease: 1, expiry: p.now() - 20_000, units: 7}}
+		b.held = []holding{{lease: 1, expiry: p.Now() - 20_000, units: 7}}
 		p.audit() // they came out of the table
 		if err := w.Run(limit.Second); err != nil {
 			t.Fatal(err)

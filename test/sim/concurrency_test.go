@@ -19,7 +19,8 @@ func churn(t *testing.T, c Config, count int64) (most, served int64) {
 	for _, p := range w.pops {
 		var next func()
 		next = func() {
-			q := &request{parts: []Part{{r, "k", 1}}, lasts: limit.Micros(10+w.rand.IntN(400)) * limit.Millisecond}
+			q := &request{parts: []Part{{r, "k", 1}}}
+			q.Lasts = limit.Micros(10+w.rand.IntN(400)) * limit.Millisecond
 			q.begin = func() { used++; served++; most = max(most, used) }
 			q.over = func() { used-- }
 			p.decide(q)

@@ -1,27 +1,21 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 
-	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/engine"
-	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// counters are the store of the topmost tier, with the referee looking at it. They run in
-// the run's own goroutine only.
+// counters are the store of the topmost tier, with the referee looking at it. They run in the
+// run's own goroutine only.
 type counters struct {
-	w       *World
-	step    limit.Micros // their clock, from virtual time
-	memory  *memory.Store
-	cell    engine.Cell
-	divided *aggregator.Store // nil: there is one region
-	stop    context.CancelFunc
-	store   engine.Store  // the memory, or what is broken on purpose round it
-	items   []item        // of the call that runs
-	debts   *seen[debtID] // that were reported
+	w     *World
+	store engine.Store  // the memory, or what is over it, or broken on purpose round it
+	items []item        // of the call that runs
+	debts *seen[debtID] // that were reported
 }
 
 // debtID names a debt as a store recognizes it.
@@ -30,47 +24,25 @@ type debtID struct {
 	debt uint64
 }
 
-func newCounters(w *World) *counters {
-	s := &counters{w: w, step: w.Start - epochStart, stop: func() {}}
-	s.reset()
-	return s
-}
-
 // reset begins a life without the counters of the one before.
 func (s *counters) reset() {
-	s.memory = memory.New(memory.Config{MaxKeys: s.w.MaxCounters, MaxBytes: 1 << 30, Now: s.clock})
-	s.cell = s.memory.NewCell()
-	s.divide()
+	s.w.world.LoseCounters()
 	s.debts = newSeen[debtID]()
 }
 
-// divide begins a life of the process that has asked the store.
-func (s *counters) divide() {
-	s.store = s.memory
-	if s.w.Regions > 0 {
-		s.stop()
-		ctx, stop := context.WithCancel(context.Background())
-		c := aggregator.Config{Store: s.memory, MaxKeys: s.w.MaxCounters, MaxBytes: 1 << 30, Now: s.clock, Steady: s.w.Now}
-		if len(s.w.Shares) > 0 {
-			c.Cell = s.cell
-		}
-		divided := aggregator.New(c)
-		divided.SetRegions(s.w.rules.shares)
-		go func() { _ = divided.Run(ctx) }()
-		s.store, s.divided, s.stop = divided, divided, stop
-	}
-	s.store = s.w.spoil(s.store, s.w.Fault.counters)
+func (s *counters) clock() limit.Micros {
+	_, now := s.w.world.Counters()
+	return now
 }
 
-func (s *counters) clock() limit.Micros { return s.w.Now() + s.step }
-
-func (s *counters) Epoch() uint64 { return s.memory.Epoch() }
+func (s *counters) Epoch() uint64 { return s.store.Epoch() }
 
 // Acquire asks the store. What that makes of debts cannot be seen in its answers: it shows in
 // what is left of the limit.
 func (s *counters) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	ref := s.w.ref
-	ref.checkMemory("region", s.memory.Stats().Keys, s.w.MaxCounters)
+	memory, _ := s.w.world.Counters()
+	ref.checkMemory("region", memory.Stats().Keys, cmp.Or(s.w.MaxCounters, 1<<20))
 	before := s.audit(asks)
 	s.items = s.items[:0]
 	for i := range asks {
@@ -122,25 +94,26 @@ func (s *counters) stamp(l *limit.Limit, it *item) {
 	if it.grant.Granted == 0 {
 		return
 	}
-	now := s.w.now
+	now := s.w.now()
 	stamp := stamp{charged: now, from: now, until: now + limit.Micros(it.grant.TTL)*limit.Millisecond}
 	if inWindows(l) {
-		start := l.PeriodFromID(s.clock(), it.grant.Lease) - s.step
+		start := l.PeriodFromID(s.clock(), it.grant.Lease) - (s.clock() - s.w.Now())
 		stamp.until = min(stamp.until, start+l.Spec().Period+limit.Millisecond-1) // a lease has its window to the millisecond
 		if it.grant.StartsIn > 0 {
 			stamp.from = start
 		}
 	}
-	s.w.region().stamps[it.granted().leaseID] = stamp
+	s.w.life(s.w.region().Life).stamps[it.granted().leaseID] = stamp
 }
 
 // peek is how much is left of a counter.
 func (s *counters) peek(p *engine.Policy, key string) int64 {
 	grants := make([]lease.Grant, 1)
-	s.memory.Acquire(context.Background(), []engine.Ask{{Policy: p, Key: []byte(key)}}, grants)
+	memory, _ := s.w.world.Counters()
+	memory.Acquire(context.Background(), []engine.Ask{{Policy: p, Key: []byte(key)}}, grants)
 	return grants[0].Remaining
 }
 
 func (s *counters) left(r *Rule, key string) int64 {
-	return s.peek(s.w.region().service.Policy(r.Name, 0, nil), key)
+	return s.peek(s.w.region().Service.Policy(r.Name, 0, nil), key)
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
@@ -58,7 +59,7 @@ type brokenStore struct {
 }
 
 func (s *brokenStore) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
-	s.breaks(&visit{s.w, s.Store, ctx, copied(asks), grants})
+	s.breaks(&visit{s.w, s.Store, ctx, slices.Clone(asks), grants})
 }
 
 // spoil puts a fault round a store; nil: none.

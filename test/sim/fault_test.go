@@ -9,7 +9,9 @@ import (
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/internal/world"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	edgecalls "github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
 // TestFaultsAreCaught breaks one thing at a time.
@@ -96,7 +98,7 @@ func (p *pop) keepLot(m *wire.Want) bool {
 	for i := range e.Leases {
 		if l := &e.Leases[i]; from != nil && l.Units == 0 {
 			*l = holder.Lease{Units: m.Unused, Lease: from.lease, Expiry: from.expiry}
-			return p.reader.Commit(p.now()) == table.Stored
+			return p.reader.Commit(p.Now()) == table.Stored
 		}
 	}
 	return false
@@ -136,8 +138,8 @@ var GivesBackTwice = Fault{name: "gives back twice", sent: func(f *flight) {
 
 // apart is another call of the same PoP, without wants, that no worker has made.
 func (f *flight) apart() *flight {
-	again := &flight{p: f.p, life: f.life, path: f.path, sent: f.sent, timeout: f.timeout, done: true, aside: true}
-	again.req = decodeRequest(f.body)
+	again := &flight{p: f.p, sent: f.sent, req: f.req}
+	again.Flight = &world.Flight{Call: f.Call}
 	again.req.Wants = nil
 	f.p.apart++
 	again.req.Seq, again.req.Ack, again.req.Worker = f.p.apart, 0, 1
@@ -153,8 +155,8 @@ func (f *flight) add(m wire.Want, units int64, shape, id uint32) {
 
 // fly sends such a call.
 func (f *flight) fly() {
-	f.body, f.items = f.req.Append(nil), f.p.w.items(f.req.Wants)
-	f.leave()
+	c := &call{items: f.p.w.items(f.req.Wants), name: callName{string(f.req.Holder), f.req.Worker, f.req.Seq}, flight: f, aside: true}
+	f.p.Call(edgecalls.Call{Path: f.Path, Body: f.req.Append(nil), Timeout: f.Timeout}, c)
 }
 
 // SpendsEarly: units of the next window are spent at once.
@@ -174,8 +176,8 @@ var ForgetsDenials = Fault{name: "forgets denials", replies: func(m *wire.Respon
 
 // TakesStale: a late reply is taken for one to the newest call of its worker.
 var TakesStale = Fault{name: "takes stale replies", late: func(p *pop, f *flight, body []byte) (*flight, []byte) {
-	newest := p.newest[f.worker]
-	if newest == nil || newest.done || len(newest.req.Wants) != len(f.req.Wants) {
+	newest := p.newest[f.Worker]
+	if newest == nil || newest.Done || len(newest.req.Wants) != len(f.req.Wants) {
 		return f, body
 	}
 	m := decodeResponse(body)
@@ -186,7 +188,7 @@ var TakesStale = Fault{name: "takes stale replies", late: func(p *pop, f *flight
 // DeniesItsOwn: a denial is taken for one of all that costs as much, whatever the PoP has
 // itself.
 var DeniesItsOwn = Fault{name: "denies its own", denies: func(p *pop, part Part) bool {
-	e, now := p.entry(part.Rule.counter(part.Key)), p.now()
+	e, now := p.entry(part.Rule.counter(part.Key)), p.Now()
 	return now < e.Ends && e.Phase == holder.PhaseDenied && part.Cost >= e.Least && e.Available(now) < part.Cost
 }}
 
@@ -195,16 +197,16 @@ var ParksTakes = Fault{name: "parks takes", taken: func(p *pop, r *request) {
 	if !r.admitted || r.failed || !p.w.chance(0.2) {
 		return
 	}
-	part, life := r.parts[0], p.life
+	part, life := r.parts[0], p.Life
 	key := part.Rule.counter(part.Key)
 	e := p.entry(key)
 	e.Leases = p.book(key).lots
-	p.reader.Commit(p.now())
+	p.reader.Commit(p.Now())
 	p.w.after(2*limit.Millisecond, func() {
-		if life == p.life {
+		if life == p.Life {
 			e := p.entry(key)
-			e.Take(&part.Rule.Terms, p.now(), part.Cost)
-			p.reader.Commit(p.now())
+			e.Take(&part.Rule.Terms, p.Now(), part.Cost)
+			p.reader.Commit(p.Now())
 		}
 	})
 }}
@@ -215,7 +217,7 @@ var MergesLots = Fault{name: "merges lots", table: func(p *pop) {
 		if e := p.entry(key); e.Leases[0].Units > 0 && e.Leases[1].Units > 0 && !e.Leases[0].Local && !e.Leases[1].Local {
 			e.Leases[1].Units += e.Leases[0].Units
 			e.Leases[0].Units = 0
-			p.reader.Commit(p.now())
+			p.reader.Commit(p.Now())
 		}
 	}
 }}

@@ -51,10 +51,10 @@ func (s *seen[T]) forget() { s.now, s.before = make(map[T]int, len(s.now)), s.no
 
 // forget drops what is over: from time to time, while the run lasts.
 func (w *World) forget() {
-	passed := w.now - epochStart
+	passed := w.now() - epochStart
 	if passed%aftermath == 0 {
-		for _, t := range w.tiers {
-			t.seen.forget()
+		for _, t := range w.world.Tiers {
+			w.life(t.Life).seen.forget()
 		}
 	}
 	if passed%(20*aftermath) == 0 { // so long a store remembers the names of debts
@@ -63,8 +63,8 @@ func (w *World) forget() {
 	for _, p := range w.pops {
 		p.forget()
 	}
-	for _, t := range w.tiers {
-		t.forget()
+	for _, t := range w.world.Tiers {
+		w.life(t.Life).forget()
 	}
 	for _, h := range w.regions {
 		h.forget()
@@ -76,7 +76,7 @@ func (w *World) forget() {
 // forget drops the books in which nothing is open.
 func (p *pop) forget() {
 	for key, b := range p.books {
-		b.spent.forget(p.w.now - b.remembers())
+		b.spent.forget(p.w.now() - b.remembers())
 		b.refusals()
 		if b.settled() {
 			b.account.books--
@@ -92,9 +92,9 @@ func (b *book) settled() bool {
 // forget drops what leases of a tier were, once nobody can have units of them. Units that
 // it still has then are lost.
 func (l *life) forget() {
-	w := l.tier.w
+	w := l.w
 	maps.DeleteFunc(l.stamps, func(id leaseID, s stamp) bool {
-		over := max(s.until, s.charged) < w.now-10*aftermath
+		over := max(s.until, s.charged) < w.now()-10*aftermath
 		if units := l.held[id]; over && units != 0 {
 			w.ref.vanished(id.key, units)
 			delete(l.held, id)
@@ -116,7 +116,7 @@ func (a *account) remembers() limit.Micros {
 
 // forget drops the periods that are over, and keys that are as good as new.
 func (ref *referee) forget() {
-	now, clock := ref.w.now, ref.w.counters.clock()
+	now, clock := ref.w.now(), ref.w.counters.clock()
 	ref.list = slices.DeleteFunc(ref.list, func(a *account) bool {
 		a.periods.forget(now - a.remembers())
 		a.lost.forget(now - a.remembers())

@@ -16,12 +16,12 @@ type Load struct {
 // Offer lets clients send a load to PoP n, counted from 1, from now on for so
 // long.
 func (w *World) Offer(n int, load Load, d limit.Micros) {
-	h, end := w.pops[n-1], w.now+d
+	h, end := w.pops[n-1], w.now()+d
 	var send func()
 	r := &request{ended: true}
 	next := func() {
 		gap := limit.Micros(-math.Log(1-w.rand.Float64()) / load.Rate * float64(limit.Second))
-		if w.now+gap <= end {
+		if w.now()+gap <= end {
 			w.after(gap, send)
 		}
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/world"
 )
 
 // RestartGranter makes the region begin anew without its counters: they are those of its
@@ -11,9 +12,16 @@ func (w *World) RestartGranter() {
 	w.tracef("granter restarts")
 	w.ref.forgetful()
 	w.counters.reset()
-	w.region().end()
-	w.region().start()
+	w.restartTop()
 	w.lost()
+}
+
+// restartTop makes the tier that has the counters begin anew.
+func (w *World) restartTop() {
+	w.ends(w.region().Life)
+	if err := w.world.Restart(); err != nil {
+		panic(err)
+	}
 }
 
 // lost notes that every counter has lost its state.
@@ -26,9 +34,16 @@ func (w *World) lost() {
 // RestartPoP makes PoP n, counted from 1, begin anew. Nobody waits any more.
 func (w *World) RestartPoP(n int) {
 	p := w.pops[n-1]
-	w.tracef("%s restarts", p.name)
+	w.tracef("%s restarts", p.Name)
 	w.ref.forgotten(p)
-	p.start()
+	p.Restart()
+}
+
+// cutFor cuts a link for so long: for calls, for answers or for both.
+func (w *World) cutFor(l *world.Link, d limit.Micros) {
+	way := w.rand.IntN(3)
+	l.Cut, l.Deaf = way != 0, way != 1
+	w.after(d, func() { l.Cut, l.Deaf = false, false })
 }
 
 // StepClock sets the region's clock forward or back. Time that did not pass
@@ -40,7 +55,7 @@ func (w *World) StepClock(by limit.Micros) {
 	if by > -limit.Second { // counters stay in their window until the clock has caught up
 		w.ref.ahead = w.counters.clock()
 	}
-	w.counters.step += by
+	w.world.StepClock(by)
 	w.apart()
 	for _, a := range w.ref.list {
 		if by >= 10*limit.Minute { // for which a store remembers the names of debts

@@ -11,7 +11,7 @@ import (
 func (ref *referee) settle() {
 	for _, a := range ref.list {
 		whole := a.log // more may come in time for it
-		ref.checkLog(a, &whole, ref.w.now)
+		ref.checkLog(a, &whole, ref.w.now())
 		ref.settleDebts(a)
 	}
 }
@@ -63,7 +63,7 @@ func (ref *referee) checkFlow(a *account) {
 	if s.Algorithm != limit.TokenBucket {
 		return
 	}
-	level := (a.Admitted-a.trickled)*int64(s.Period) - s.Count*int64(ref.w.now)
+	level := (a.Admitted-a.trickled)*int64(s.Period) - s.Count*int64(ref.w.now())
 	a.floor = min(a.floor, level+a.onLease*int64(s.Period))
 	bound := (a.most + ref.allowance(a) + ref.apart(a)) * int64(s.Period)
 	if over := level - a.floor - bound; over > 0 {
@@ -75,17 +75,17 @@ func (ref *referee) checkFlow(a *account) {
 // second, averaged over 10 s, log2 of the limit in each window, and one per worker: when a key is denied, each
 // may have an ask for it under way.
 func (ref *referee) denied(b *book) {
-	b.refused = append(b.refused, ref.w.now)
+	b.refused = append(b.refused, ref.w.now())
 	b.refusals()
 	windows := int(10*limit.Second/max(b.rule.Spec.Period, 1)) + 1
 	if most := 100 + ref.w.Workers + windows*bits.Len64(uint64(b.rule.Terms.Capacity)); len(b.refused) > most {
-		ref.fail(5, "%v at %s: %d asks were refused within 10 s, at most %d may be", b.key, b.p.name, len(b.refused), most)
+		ref.fail(5, "%v at %s: %d asks were refused within 10 s, at most %d may be", b.key, b.p.Name, len(b.refused), most)
 	}
 }
 
 // refusals drops the asks that were refused longer ago than counts.
 func (b *book) refusals() {
-	for len(b.refused) > 0 && b.refused[0] <= b.p.w.now-10*limit.Second {
+	for len(b.refused) > 0 && b.refused[0] <= b.p.w.now()-10*limit.Second {
 		b.refused = b.refused[1:]
 	}
 }

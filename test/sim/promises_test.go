@@ -122,9 +122,7 @@ func (w *World) Change(old *Rule, spec limit.Spec) {
 	before := *old
 	old.Spec = spec
 	w.rules.compile()
-	for _, t := range w.tiers {
-		t.setRules()
-	}
+	w.setRules()
 	for _, a := range w.ref.list {
 		if a.rule == old {
 			w.ref.changed(a, &before)

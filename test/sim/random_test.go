@@ -95,15 +95,15 @@ func (w *World) mishap(rnd *rand.Rand) {
 		w.RestartPoP(1 + rnd.IntN(len(w.pops)))
 	case 2:
 		if w.Relays > 0 {
-			w.replicas[rnd.IntN(len(w.replicas))].restart()
+			w.restart(w.replicas[rnd.IntN(len(w.replicas))])
 		}
 	case 3:
-		h.link.cut = true
-		w.after(limit.Second, func() { h.link.cut = false })
+		h.Link.Cut = true
+		w.after(limit.Second, func() { h.Link.Cut = false })
 	case 4:
 		w.StepClock(pick(rnd, -limit.Hour, -limit.Second/2, limit.Second/2, limit.Hour))
 	case 5:
-		h.paused = w.now + limit.Micros(rnd.Int64N(int64(2*limit.Second)))
-		w.region().paused = w.now + limit.Micros(rnd.Int64N(int64(limit.Second)))
+		h.Pause(limit.Micros(rnd.Int64N(int64(2 * limit.Second))))
+		w.region().Pause(limit.Micros(rnd.Int64N(int64(limit.Second))))
 	}
 }

@@ -69,8 +69,9 @@ type Totals struct {
 // fail notes a broken promise.
 func (ref *referee) fail(promise int, format string, args ...any) {
 	if ref.err == nil {
+		ref.w.world.Stop()
 		ref.err = fmt.Errorf("seed %d, %.3f ms: promise %d: %s", ref.w.Seed,
-			float64(ref.w.now-epochStart)/float64(limit.Millisecond), promise, fmt.Sprintf(format, args...))
+			float64(ref.w.now()-epochStart)/float64(limit.Millisecond), promise, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -82,7 +83,7 @@ func (ref *referee) account(key counterKey) *account {
 		ref.keys[key] = a
 		ref.list = append(ref.list, a)
 	}
-	a.touched = ref.w.now
+	a.touched = ref.w.now()
 	return a
 }
 
@@ -256,7 +257,7 @@ func (ref *referee) changed(a *account, before *Rule) {
 // forgetful notes that a tier has forgotten which calls it has seen: one that the
 // network repeats may be applied twice, which is part of what a loss may cost.
 func (ref *referee) forgetful() {
-	if ref.w.Net.Repeat > 0 && !ref.repeats {
+	if ref.w.world.Net.Repeat > 0 && !ref.repeats {
 		ref.repeats = true
 		ref.w.lost()
 	}
@@ -283,7 +284,7 @@ func (ref *referee) overdrawn(a *account, units int64) {
 		now -= now % a.rule.Spec.Period
 	}
 	period := a.rule.Limit.PeriodID(now)
-	a.periods.add(period, units, ref.w.now)
+	a.periods.add(period, units, ref.w.now())
 	ref.checkPeriod(a, period)
 	ref.checkFlow(a)
 }
@@ -292,7 +293,7 @@ func (ref *referee) overdrawn(a *account, units int64) {
 // taken one before.
 func (ref *referee) accepted(l *life, c *call) {
 	if c.name != (callName{}) && !c.accepted && l.seen.count(c.name) < 2 {
-		ref.fail(11, "%s: call %d of worker %x was refused as repeated", c.link.from, c.name.seq, c.name.worker)
+		ref.fail(11, "%s: call %d of worker %x was refused as repeated", c.Link.From, c.name.seq, c.name.worker)
 	}
 }
 

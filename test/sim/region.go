@@ -8,26 +8,21 @@ import (
 	"sync"
 
 	"github.com/weirlimit/weir/internal/engine"
-	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/world"
 )
 
-// region is one that has a share of limits: the store that its replicas have in common, and what the referee
-// follows of it. Its replicas are those of the product.
+// region is what the referee follows of a region that has a share of limits.
 type region struct {
-	w       *World
-	name    string
-	net     *Net         // between its replicas and the aggregator
-	wrong   limit.Micros // by how much the clock of its store is ahead of the right time
-	counted engine.Store // has the counters of its reserve and its trickle
-	apart   limit.Micros // by how much at most that clock and the aggregator's were apart
-	took    int64        // units of its reserve, all in all
-	parts   map[leaseID]*part
+	*world.Region
+	w     *World
+	apart limit.Micros // by how much at most its clock and the aggregator's were apart
+	took  int64        // units of its reserve, all in all
+	parts map[leaseID]*part
 
-	mu        sync.Mutex // of what goroutines of its replicas use
-	cell      engine.Cell
-	record    reserve.Record   // that the cell has
+	mu        sync.Mutex       // of what goroutines of its replicas use
+	record    reserve.Record   // that its cell has
 	most      reserve.PerMille // the largest share that it ever had
 	undecided limit.Micros     // virtual time since when wants are not decided, as the record says; 0: they are
 	outages   []outage         // that are over
@@ -45,45 +40,45 @@ type part struct {
 	at      limit.Micros // virtual time of the last change
 }
 
-func newRegion(w *World, name string) *region {
-	h := &region{w: w, name: name, net: new(w.Far), parts: map[leaseID]*part{}}
-	h.begin()
-	return h
+// recordCell has a region's record, with the referee looking at it.
+type recordCell struct {
+	engine.Cell
+	of *region
 }
 
-// begin gives the region an empty store.
-func (h *region) begin() {
-	store := memory.New(memory.Config{MaxKeys: h.w.MaxCounters, MaxBytes: 1 << 30, Now: h.clock})
-	h.counted = h.w.spoil(store, h.w.Fault.own)
+// Cell begins a life of a region's store.
+func (w *World) Cell(of *world.Region, c engine.Cell) engine.Cell {
+	h, _ := of.Notes.(*region)
+	if h == nil {
+		h = &region{Region: of, w: w, parts: map[leaseID]*part{}}
+		of.Notes, w.regions = h, append(w.regions, h)
+	}
 	h.mu.Lock()
-	h.cell, h.record = store.NewCell(), reserve.Record{}
+	h.record = reserve.Record{}
 	h.mu.Unlock()
+	return &recordCell{c, h}
 }
 
-// clock is that of its store.
-func (h *region) clock() limit.Micros { return h.w.wall() + h.wrong }
-
-// virtual is the virtual time at which that clock shows t.
-func (h *region) virtual(t limit.Micros) limit.Micros {
-	return t - h.wrong - h.w.Start + epochStart
-}
-
-// Swap is called by goroutines of its replicas: its store keeps the record.
-func (h *region) Swap(ctx context.Context, old, next []byte) (found []byte, now limit.Micros, err error) {
+// Swap is called by goroutines of the region's replicas.
+func (s *recordCell) Swap(ctx context.Context, old, next []byte) (found []byte, now limit.Micros, err error) {
+	h := s.of
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if spoil := h.w.Fault.record; spoil != nil && next != nil {
 		if next = spoil(h, next); next == nil { // it is not stored
-			return old, h.clock(), nil
+			return old, h.Clock(), nil
 		}
 	}
-	found, now, err = h.cell.Swap(ctx, old, next)
+	found, now, err = s.Cell.Swap(ctx, old, next)
 	if err != nil || next == nil || string(found) != string(old) {
 		return found, now, err
 	}
 	h.stored(readRecord(next))
 	return found, now, err
 }
+
+// virtual is the virtual time at which its clock shows t.
+func (h *region) virtual(t limit.Micros) limit.Micros { return t - h.Clock() + h.w.Now() }
 
 // stored follows since when wants are not decided.
 func (h *region) stored(r reserve.Record) {
@@ -111,15 +106,15 @@ func readRecord(text []byte) reserve.Record {
 // apart notes by how much the clocks of regions are apart from the aggregator's.
 func (w *World) apart() {
 	for _, h := range w.regions {
-		d := h.wrong + w.Start - epochStart - w.counters.step
+		d := h.Clock() - w.counters.clock()
 		h.apart = max(h.apart, d, -d)
 	}
 }
 
 // forget drops what no check needs any more.
 func (h *region) forget() {
-	maps.DeleteFunc(h.parts, func(_ leaseID, p *part) bool { return p.at < h.w.now-10*aftermath-2*p.window.Period })
+	maps.DeleteFunc(h.parts, func(_ leaseID, p *part) bool { return p.at < h.w.now()-10*aftermath-2*p.window.Period })
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.outages = slices.DeleteFunc(h.outages, func(o outage) bool { return o.until < h.w.now-limit.Hour })
+	h.outages = slices.DeleteFunc(h.outages, func(o outage) bool { return o.until < h.w.now()-limit.Hour })
 }

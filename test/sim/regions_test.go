@@ -107,13 +107,13 @@ func playThreeRegions(t *testing.T, seed uint64, replicas int, times float64, sp
 		if since >= again {
 			since -= again
 		}
-		if since >= knows && w.now-r.arrived > 20*limit.Millisecond { // longer than a region takes by itself
+		if since >= knows && w.now()-r.arrived > 20*limit.Millisecond { // longer than a region takes by itself
 			all.waited++
 		}
 		if since < settled {
 			return
 		}
-		number, err := strconv.Atoi(p.name[1:])
+		number, err := strconv.Atoi(p.Name[1:])
 		if err != nil {
 			t.Fatal(err)
 		}

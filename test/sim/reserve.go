@@ -2,18 +2,13 @@ package sim
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
-	"github.com/weirlimit/weir/internal/telemetry"
-	"github.com/weirlimit/weir/internal/upstream"
-	"github.com/weirlimit/weir/internal/upstream/client"
 )
 
 // recordLate is how much later than it was written the record of a region may be in use at its replicas: they read it
@@ -26,61 +21,16 @@ const (
 	trickleOf, trickleTag = "trickle of ", 3 << 30
 )
 
-// replica is the store of one of the region's replicas: the aggregator behind a lease cache, and its reserve. c is
-// the configuration of the cache.
-func (h *region) replica(ctx context.Context, l *life, c leasecache.Config) engine.Store {
-	registry := telemetry.NewRegistry("")
-	keeper := upstream.NewKeeper(upstream.KeeperConfig{Cell: h, Region: h.name, Windows: h.w.rules.windows})
-	calls, err := client.New(client.Config{
-		Addresses: []string{"aggregator"}, Region: h.name, Reserve: keeper, Transport: &wired{l.tier.link, l},
-		Rules: func() (string, uint64) { return l.service.RulesVersion() }, Metrics: registry,
-	})
-	if err != nil {
-		panic(err)
-	}
-	raw := &ownStore{h, l}
-	near := c
-	near.Store, near.Timeout, near.Answers, near.Replicas = raw, 0, 0, nil
-	c.Store = calls
-	far, own := leasecache.New(c), leasecache.New(near)
-	for _, run := range []func(context.Context) error{calls.Run, far.Run, own.Run, keeper.Run} {
-		go func() { _ = run(ctx) }()
-	}
-	return upstream.New(upstream.Config{
-		Far: far, Own: own, Raw: raw, Keeper: keeper, Lacks: calls.Lacks, Metrics: registry,
-	})
-}
-
-// ownStore is the region's own store, which counts its reserve, as one of its replicas calls it.
+// ownStore is what a region counts itself, its reserve, as one of its replicas calls it.
 type ownStore struct {
-	*region
+	engine.Store
 	of *life
 }
 
-func (s *ownStore) Epoch() uint64 { return s.counted.Epoch() }
-
-// Acquire is called by goroutines of the replica. All are answered at the same instant, but in
-// order, and the referee sees it.
 func (s *ownStore) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
-	asks = copied(asks)
-	answer := make(chan []lease.Grant, 1)
-	a := &asks[0]
-	s.w.mail.post(post{name: a.Policy.Rule + s.of.tier.name, key: string(a.Key), n: uint64(a.Want.Want), m: uint64(a.Want.Unused), do: func() {
-		granted := make([]lease.Grant, len(asks))
-		s.counted.Acquire(context.Background(), asks, granted)
-		for i := range asks {
-			s.note(s.of, &asks[i], &granted[i])
-		}
-		s.w.mail.stirred = true
-		answer <- granted
-	}})
-	select {
-	case granted := <-answer:
-		copy(grants, granted)
-	case <-ctx.Done():
-		for i := range grants {
-			grants[i] = lease.Grant{Status: lease.Unavailable}
-		}
+	s.Store.Acquire(ctx, asks, grants)
+	for i := range asks {
+		s.of.Tier.Home.Notes.(*region).note(s.of, &asks[i], &grants[i])
 	}
 }
 
@@ -96,7 +46,7 @@ func (h *region) note(l *life, a *engine.Ask, g *lease.Grant) {
 	ref, r := h.w.ref, h.w.rules.find(name)
 	if a.Policy.Limit.Spec().Algorithm == limit.TokenBucket { // the trickle, and its leases, are named by when it began
 		tag = uint32(since)
-		since = trickleSince(tag, h.clock())
+		since = trickleSince(tag, h.Clock())
 	}
 	key := r.counter(string(a.Key))
 	back := lot{leaseID{key, a.Want.Lease ^ tag}, a.Want.Unused}
@@ -113,7 +63,7 @@ func (h *region) note(l *life, a *engine.Ask, g *lease.Grant) {
 	ref.granted(&item{key: key, want: a.Want, grant: *g})
 	id := leaseID{key, g.Lease ^ tag}
 	p := h.takes(ref.account(key), id, since, a.Policy.Limit, g)
-	s := stamp{charged: h.w.now, from: h.w.now, until: h.w.now + limit.Micros(g.TTL)*limit.Millisecond}
+	s := stamp{charged: h.w.now(), from: h.w.now(), until: h.w.now() + limit.Micros(g.TTL)*limit.Millisecond}
 	if since != 0 || inWindows(r.Limit) {
 		s.until = min(s.until, h.virtual(p.begin)+p.window.Period+limit.Millisecond-1)
 	}
@@ -131,7 +81,7 @@ func trickleSince(name uint32, at limit.Micros) limit.Micros {
 // are of the reserve. l is the limit by which it counted them.
 func (h *region) takes(a *account, id leaseID, since limit.Micros, l *limit.Limit, g *lease.Grant) *part {
 	p, w, units := h.parts[id], reserve.WindowOf(a.rule.Spec), g.Granted
-	charged := l.PeriodFromID(h.clock(), g.Lease)
+	charged := l.PeriodFromID(h.Clock(), g.Lease)
 	if w.Refills {
 		charged = since
 	}
@@ -146,12 +96,12 @@ func (h *region) takes(a *account, id leaseID, since limit.Micros, l *limit.Limi
 		a.debts.owed += units
 		a.debts.lost += units // its replicas may forget it
 		h.mu.Lock()
-		_, permission := h.record.Permitted(h.clock())
+		_, permission := h.record.Permitted(h.Clock())
 		h.mu.Unlock()
 		_, permitted := permission.For(w, w.Begin(charged)) // a bucket's windows of the reserve begin with the first of them
 		p.debt = p.debt || !permitted
 	}
-	p.at = h.w.now
+	p.at = h.w.now()
 	p.granted += units
 	if p.debt {
 		h.checkTrickle(a, p)
@@ -173,20 +123,20 @@ func (h *region) checkTrickle(a *account, p *part) {
 		over(o.from, o.until)
 	}
 	if h.undecided != 0 {
-		over(h.undecided, h.w.now)
+		over(h.undecided, h.w.now())
 	}
 	most := h.most
 	h.mu.Unlock()
 	bound := a.rule.Spec.Count * int64(most) * int64(cut) / (int64(reserve.Whole) * int64(a.rule.Spec.Period))
 	if p.granted > bound {
-		h.w.ref.fail(7, "%v: %s took %d without the aggregator in a window that it had renounced, at most %d by its share of the rate", a.key, h.name, p.granted, bound)
+		h.w.ref.fail(7, "%v: %s took %d without the aggregator in a window that it had renounced, at most %d by its share of the rate", a.key, h.Name, p.granted, bound)
 	}
 }
 
 // counts counts units of a lease that were admitted, in the window of its name. What a region admits in windows that
 // it had renounced is counted apart, see [region.checkTrickle].
 func (ref *referee) counts(b *book, l uint32, units int64) {
-	a, now := b.account, ref.w.now
+	a, now := b.account, ref.w.now()
 	if p := b.part(l); p != nil {
 		if p.debt {
 			a.trickled += units
@@ -212,8 +162,8 @@ func (ref *referee) apart(a *account) (units int64) {
 
 // part is what the region of a PoP took by itself, that a lease is of; nil: the aggregator granted it.
 func (b *book) part(l uint32) *part {
-	if h := b.p.link.above.home; h != nil {
-		return h.parts[leaseID{b.key, l}]
+	if h := b.p.Link.Above.Home; h != nil {
+		return h.Notes.(*region).parts[leaseID{b.key, l}]
 	}
 	return nil
 }
@@ -223,18 +173,8 @@ func (ref *referee) again(key counterKey, p *part, share reserve.PerMille) {
 	a := ref.account(key)
 	units := share.Of(max(a.rule.Spec.Count, a.rule.Spec.Burst))
 	if inWindows(a.rule.Limit) {
-		a.lost.add(a.rule.Limit.PeriodID(p.begin), units, ref.w.now)
+		a.lost.add(a.rule.Limit.PeriodID(p.begin), units, ref.w.now())
 	} else {
 		a.extra += units
 	}
-}
-
-// windows are those of all limits with shares.
-func (b *ruleBook) windows() (all []reserve.Window) {
-	for _, r := range b.list {
-		if w := reserve.WindowOf(r.Spec); r.OnFailure == lease.FailureLocal && !slices.Contains(all, w) {
-			all = append(all, w)
-		}
-	}
-	return all
 }

@@ -29,9 +29,10 @@ func TestRandomOutages(t *testing.T) {
 func outages(seed uint64, f Fault) cutOff {
 	c := cutOff{seed: seed, spec: allLimits[seed%uint64(len(allLimits))], calls: seed%2 == 0, replies: true, lasts: 100 * limit.Second, fault: f}
 	c.more = func(w *World, rnd *rand.Rand) {
-		w.Net.LoseCall, w.Net.LoseReply, w.Net.Repeat = 0.005, 0.005, 0.005
+		net := &w.world.Net
+		net.LoseCall, net.LoseReply, net.Repeat = 0.005, 0.005, 0.005
 		for _, h := range w.regions {
-			h.net.LoseCall, h.net.LoseReply = pick(rnd, 0, 0.02, 0.3), pick(rnd, 0, 0.02)
+			h.Net.LoseCall, h.Net.LoseReply = pick(rnd, 0, 0.02, 0.3), pick(rnd, 0, 0.02)
 		}
 		for range 15 {
 			w.after(limit.Micros(rnd.Int64N(int64(c.lasts))), func() { w.regionMishap(rnd) })
@@ -49,9 +50,9 @@ func (w *World) regionMishap(rnd *rand.Rand) {
 		h.cutOff(way != 0, way != 1)
 		w.after(limit.Micros(rnd.Int64N(int64(12*limit.Second))), func() { h.cutOff(false, false) })
 	case 2:
-		t.restart()
+		w.restart(t)
 	case 3:
-		t.link.cutFor(limit.Micros(rnd.Int64N(int64(5 * limit.Second))))
+		w.cutFor(t.Link, limit.Micros(rnd.Int64N(int64(5*limit.Second))))
 	case 4:
 		h.stepsBy(pick(rnd, -limit.Hour, limit.Hour, -limit.Second/2, limit.Second/2, 3*limit.Second))
 	case 5:
@@ -75,8 +76,8 @@ func weighted(weights [3]int64) (rs rule.Regions) {
 
 // loses makes the region lose its store. Of the windows in which it has used its reserve it may use as much again.
 func (h *region) loses() {
-	h.w.tracef("%s loses its store", h.name)
-	h.begin()
+	h.w.tracef("%s loses its store", h.Name)
+	h.LoseStore()
 	h.forgetsCounts(limit.Never)
 }
 
@@ -96,10 +97,10 @@ func (h *region) forgetsCounts(back limit.Micros) {
 // stepsBy sets the clock of its store forward or back. A counter that finds itself more than its window ahead of the clock
 // forgets which one it was of.
 func (h *region) stepsBy(by limit.Micros) {
-	h.w.tracef("the clock of %s steps by %d ms", h.name, by/limit.Millisecond)
-	h.wrong += by
+	h.w.tracef("the clock of %s steps by %d ms", h.Name, by/limit.Millisecond)
+	h.StepClock(by)
 	h.w.apart()
-	if now := h.w.now; now > epochStart { // time that did not pass may bring its share of the windows about now
+	if now := h.w.now(); now > epochStart { // time that did not pass may bring its share of the windows about now
 		h.mu.Lock()
 		h.outages = append(h.outages, outage{now - limit.Minute, now + limit.Minute})
 		h.mu.Unlock()
@@ -110,8 +111,8 @@ func (h *region) stepsBy(by limit.Micros) {
 // cutOff cuts the links of its replicas to the aggregator, for calls and for answers, or heals them.
 func (h *region) cutOff(calls, replies bool) {
 	for _, t := range h.w.replicas {
-		if t.home == h {
-			t.link.cut, t.link.deaf = calls, replies
+		if t.Home == h.Region {
+			t.Link.Cut, t.Link.Deaf = calls, replies
 		}
 	}
 }
@@ -120,9 +121,7 @@ func (h *region) cutOff(calls, replies bool) {
 func (w *World) restartAggregator() {
 	w.tracef("aggregator restarts")
 	w.ref.forgetful()
-	w.counters.divide()
-	w.region().end()
-	w.region().start()
+	w.restartTop()
 }
 
 // changeShares gives regions other weights, at all tiers at once.
@@ -130,10 +129,7 @@ func (w *World) changeShares(rs rule.Regions) {
 	w.tracef("shares %v", rs)
 	w.rules.shares = rs
 	w.rules.compile()
-	for _, t := range w.tiers {
-		t.setRules()
-	}
-	w.counters.divided.SetRegions(rs)
+	w.setRules()
 }
 
 // outage cuts a region off in both directions, from one second of the run to another.
@@ -148,8 +144,8 @@ func TestReserveCatches(t *testing.T) {
 		c := cutOff{seed: seed, spec: allLimits[seed%uint64(len(allLimits))], calls: true, replies: true, lasts: 70 * limit.Second, fault: f}
 		c.more = func(w *World, _ *rand.Rand) {
 			for _, t := range w.replicas {
-				if t.home == w.regions[0] && seed%2 == 1 {
-					w.after(55*limit.Second, t.restart)
+				if t.Home == w.regions[0].Region && seed%2 == 1 {
+					w.after(55*limit.Second, func() { w.restart(t) })
 				}
 			}
 		}
@@ -184,7 +180,7 @@ var StoresNothing = Fault{name: "stores nothing", record: func(h *region, next [
 // KeepsPermission: a region goes on in windows of which it has renounced the reserve.
 var KeepsPermission = Fault{name: "keeps permission", record: func(h *region, next []byte) []byte {
 	return changed(h, next, func(r *reserve.Record) {
-		if at := slices.Index(r.Used, r.Span); at >= 0 && r.Span.Until < h.clock()+limit.Minute {
+		if at := slices.Index(r.Used, r.Span); at >= 0 && r.Span.Until < h.Clock()+limit.Minute {
 			r.Span.Until += limit.Hour
 			r.Used = slices.Clone(r.Used)
 			r.Used[at] = r.Span
@@ -201,7 +197,7 @@ var KeepsPermission = Fault{name: "keeps permission", record: func(h *region, ne
 // CutLongAgo: the trickle of a region has all that came in since an hour before it was cut off.
 var CutLongAgo = Fault{name: "was cut off long ago", record: func(h *region, next []byte) []byte {
 	return changed(h, next, func(r *reserve.Record) {
-		if r.Cut > h.clock()-limit.Hour/2 {
+		if r.Cut > h.Clock()-limit.Hour/2 {
 			r.Cut -= limit.Hour
 		}
 	})
@@ -217,7 +213,7 @@ func changed(h *region, text []byte, change func(*reserve.Record)) []byte {
 	text, err := json.Marshal(struct {
 		Region string
 		reserve.Record
-	}{h.name, r})
+	}{h.Name, r})
 	if err != nil {
 		panic(err)
 	}

@@ -97,8 +97,8 @@ func (c cutOff) playIn(t *testing.T) (o outcome) {
 	}
 	c.fault.taken = func(p *pop, r *request) {
 		if r.admitted && !r.failed {
-			n := slices.Index(p.w.regions, p.link.above.home)
-			o.admitted[n][(p.w.now-epochStart)/limit.Second]++
+			n := slices.Index(p.w.regions, p.Link.Above.Home.Notes.(*region))
+			o.admitted[n][(p.w.now()-epochStart)/limit.Second]++
 		}
 		if r.failed {
 			o.failed++
@@ -207,9 +207,9 @@ func TestTenMinutesOfAnHour(t *testing.T) {
 	} {
 		run := cutOff{seed: 1, spec: limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: limit.Hour}, rate: c.rate, lasts: 700 * limit.Second}
 		run.more = func(w *World, _ *rand.Rand) {
-			well := *w.regions[0].net
-			w.after(from*limit.Second, func() { *w.regions[0].net = c.link })
-			w.after(until*limit.Second, func() { *w.regions[0].net = well })
+			well := w.regions[0].Net
+			w.after(from*limit.Second, func() { w.regions[0].Net = c.link })
+			w.after(until*limit.Second, func() { w.regions[0].Net = well })
 		}
 		o := run.play(t)
 		part, sum := o.between(1, late, until), o.between(1, 0, 700)+o.between(2, 0, 700)+o.between(3, 0, 700)
@@ -228,9 +228,9 @@ func TestGreyRegion(t *testing.T) {
 		for grey, net := range map[string]Net{"slow": {Delay: 242 * limit.Millisecond}, "lossy": {Delay: 20 * limit.Millisecond, LoseCall: 0.3, LoseReply: 0.3}} {
 			c := cutOff{seed: 1, spec: spec, lasts: 80 * limit.Second}
 			c.more = func(w *World, _ *rand.Rand) {
-				well := *w.regions[0].net
-				w.after(15*limit.Second, func() { *w.regions[0].net = net })
-				w.after(75*limit.Second, func() { *w.regions[0].net = well })
+				well := w.regions[0].Net
+				w.after(15*limit.Second, func() { w.regions[0].Net = net })
+				w.after(75*limit.Second, func() { w.regions[0].Net = well })
 			}
 			o := c.play(t)
 			o.atLeast(t, grey, 15, 75, 0.9, 0.9)

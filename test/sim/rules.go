@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"fmt"
-
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
@@ -55,7 +53,6 @@ type ruleBook struct {
 	list     []*Rule
 	set      *rule.Set
 	shares   rule.Regions
-	every    limit.Micros // see Config.RulesEvery
 	revision uint64
 }
 
@@ -101,13 +98,11 @@ func (b *ruleBook) compile() {
 	}
 }
 
-// config is a PoP's configuration with these rules.
-func (b *ruleBook) config() []byte {
-	every := ""
-	if b.every > 0 {
-		every = fmt.Sprintf(`"rules_every_ms":%d,`, b.every/limit.Millisecond)
+// setRules puts the rules into force at all tiers.
+func (w *World) setRules() {
+	if err := w.world.SetRules(w.rules.set); err != nil {
+		panic(err)
 	}
-	return fmt.Appendf(nil, `{"region_cluster":"region","table_pages":%d,%s"rules":%s}`, 1<<pagesLog2, every, b.set.Encode())
 }
 
 func (b *ruleBook) find(name string) *Rule {

@@ -86,11 +86,11 @@ func (s Scale) flood(w *World, r *Rule, n int) func() []Part {
 
 // spoil lets something go wrong every few seconds.
 func (s Scale) spoil(w *World) {
-	end := w.now + s.Lasts
+	end := w.now() + s.Lasts
 	var next func()
 	next = func() {
 		w.scaleMishap()
-		if w.now+10*limit.Second < end {
+		if w.now()+10*limit.Second < end {
 			w.after(limit.Micros(w.rand.Int64N(int64(10*limit.Second))), next)
 		}
 	}
@@ -105,14 +105,15 @@ func (w *World) scaleMishap() {
 	case 0:
 		w.RestartPoP(1 + w.rand.IntN(len(w.pops)))
 	case 1:
-		t.restart()
+		w.restart(t)
 	case 2: // a PoP is cut off
-		p.link.cutFor(lasts)
+		w.cutFor(p.Link, lasts)
 	case 3: // a region is cut off from the aggregator
-		t.link.cutFor(lasts)
+		w.cutFor(t.Link, lasts)
 	case 4:
 		w.StepClock(pick(w.rand, -limit.Second/2, limit.Second/2))
 	case 5:
-		p.paused, t.paused = w.now+lasts/5, w.now+lasts/10
+		p.Pause(lasts / 5)
+		t.Pause(lasts / 10)
 	}
 }

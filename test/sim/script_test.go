@@ -117,17 +117,18 @@ func (s *script) command(f []string) {
 	case "quiet":
 		s.w.Trace = nil
 	case "cut", "heal":
-		s.w.pops[s.number(args[0])-1].link.cut = verb == "cut"
+		s.w.pops[s.number(args[0])-1].Link.Cut = verb == "cut"
 	case "lose":
-		s.w.Net.LoseReply, s.w.Net.LoseCall = 0, 0
+		net := &s.w.world.Net
+		net.LoseReply, net.LoseCall = 0, 0
 		switch args[0] {
 		case "calls":
-			s.w.Net.LoseCall = 1
+			net.LoseCall = 1
 		case "replies":
-			s.w.Net.LoseReply = 1
+			net.LoseReply = 1
 		}
 	case "repeat":
-		s.w.Net.Repeat = map[string]float64{"on": 1}[args[0]]
+		s.w.world.Net.Repeat = map[string]float64{"on": 1}[args[0]]
 	case "restart":
 		s.restart(args[0])
 	case "clock":
@@ -197,7 +198,7 @@ func (s *script) restart(who string) {
 	case 'h':
 		s.w.RestartPoP(n)
 	case 'r':
-		s.w.replicas[n-1].restart()
+		s.w.restart(s.w.replicas[n-1])
 	default:
 		s.w.RestartGranter()
 	}
@@ -210,10 +211,10 @@ func (s *script) slot(args []string) {
 	for _, lot := range e.Leases {
 		if lot.Units > 0 {
 			fmt.Fprintf(s.out, "lot of %d", lot.Units)
-			if lot.From > h.now() {
-				fmt.Fprintf(s.out, " in %d ms", lot.From-h.now())
+			if lot.From > h.Now() {
+				fmt.Fprintf(s.out, " in %d ms", lot.From-h.Now())
 			}
-			fmt.Fprintf(s.out, " for %d ms\n", lot.Expiry-h.now())
+			fmt.Fprintf(s.out, " for %d ms\n", lot.Expiry-h.Now())
 		}
 	}
 	fmt.Fprintf(s.out, "wants %d next", int64(1)<<e.WantLog2)
@@ -223,7 +224,7 @@ func (s *script) slot(args []string) {
 	if e.Overdrawn > 0 {
 		fmt.Fprintf(s.out, ", overdrawn %d", e.Overdrawn)
 	}
-	if e.Idle(&r.Terms, h.now()) {
+	if e.Idle(&r.Terms, h.Now()) {
 		fmt.Fprint(s.out, ", idle")
 	}
 	fmt.Fprintln(s.out)

@@ -2,41 +2,20 @@ package sim
 
 import (
 	"context"
-	"net/http"
-	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/service"
+	"github.com/weirlimit/weir/internal/world"
 )
 
-// tier grants leases to those below it: PoPs, by its service, or tiers, by its store. It
-// has the counters, or a lease cache over a link to the tier above.
-type tier struct {
-	w      *World
-	name   string
-	above  *tier        // nil: it has the counters
-	region string       // that it belongs to; empty: there is only one
-	home   *region      // the region, if it has a share
-	link   *link        // to the tier above
-	offset limit.Micros // its monotonic clock, from virtual time
-	paused limit.Micros // until then it answers nobody
-	*life
-}
-
-// life is what a tier loses when it restarts.
+// life is what the referee follows of a tier until it restarts.
 type life struct {
-	tier    *tier
-	store   engine.Store
-	service *service.Service
-	handler http.Handler
-	stop    context.CancelFunc
-	over    bool
-	seen    *seen[callName]   // calls that have come
-	held    map[leaseID]int64 // units that the tier was granted and has not handed on
-	stamps  map[leaseID]stamp // of what it was granted; of the counters: of what they granted
+	*world.Life
+	w      *World
+	seen   *seen[callName]   // calls that have come
+	held   map[leaseID]int64 // units that the tier was granted and has not handed on
+	stamps map[leaseID]stamp // of what it was granted; of the counters: of what they granted
 }
 
 // leaseID names a lease of a counter.
@@ -58,136 +37,38 @@ type stamp struct {
 	until   limit.Micros // and until when
 }
 
-// newTier makes a tier over another; nil: it has the counters.
-func newTier(w *World, name string, above *tier, region string) *tier {
-	t := &tier{w: w, name: name, above: above, region: region}
-	if !w.Steady {
-		t.offset = limit.Micros(w.rand.Int64N(int64(limit.Second)))
+// life finds what is followed of a life of a tier.
+func (w *World) life(of *world.Life) *life {
+	l, _ := of.Notes.(*life)
+	if l == nil {
+		l = &life{of, w, newSeen[callName](), map[leaseID]int64{}, map[leaseID]stamp{}}
+		of.Notes = l
 	}
-	t.link = &link{w: w, net: &w.Net, from: name, above: above}
-	if region != "" {
-		t.link.net = &w.Far
-	}
-	for _, h := range w.regions {
-		if h.name == region {
-			t.home, t.link.net = h, h.net
-		}
-	}
-	t.start()
-	w.tiers = append(w.tiers, t)
-	return t
+	return l
 }
 
-// newRelay makes a process with as many lease caches, one above the other, as the run has.
-func newRelay(w *World, name, region string) *tier {
-	t := w.region()
-	for n := w.Depth; n > 1; n-- {
-		t = newTier(w, name+"."+itoa(n), t, region)
-	}
-	return newTier(w, name, t, region)
-}
+// counts reports the tier that has the counters.
+func (l *life) counts() bool { return l.Tier.Link.Above == nil }
 
-// start begins a life.
-func (t *tier) start() {
-	w := t.w
-	ctx, stop := context.WithCancel(context.Background())
-	l := &life{tier: t, store: w.counters, stop: stop, seen: newSeen[callName](), held: map[leaseID]int64{}, stamps: map[leaseID]stamp{}}
-	now := w.counters.clock
-	if t.above != nil {
-		l.store, now = l.cache(ctx), t.wall
+// restart makes a replica begin anew, with all of its caches.
+func (w *World) restart(t *world.Tier) {
+	w.tracef("%s restarts", t.Name)
+	w.ref.forgetful()
+	for up := t; up.Link.Above != nil; up = up.Link.Above {
+		w.ends(up.Life)
 	}
-	c := service.Config{Store: witness{l.store}, Now: now}
-	if t.above == nil && len(w.Shares) > 0 {
-		c.Divides, c.Reserves = true, w.counters.divided
-	}
-	l.service = service.NewService(c)
-
-	l.handler = service.NewHandler(l.service, nil)
-	t.life = l
-	t.setRules()
-}
-
-// wall is the time of day in the tier's region.
-func (t *tier) wall() limit.Micros {
-	if t.home != nil {
-		return t.home.clock()
-	}
-	return t.w.wall()
-}
-
-func (t *tier) setRules() {
-	if err := t.service.SetRules(t.w.rules.set); err != nil {
+	if err := t.Restart(); err != nil {
 		panic(err)
 	}
 }
 
-// cache makes a lease cache over a link to the tier above.
-func (l *life) cache(ctx context.Context) engine.Store {
-	w, t := l.tier.w, l.tier
-	timeout := time.Duration(0)
-	for _, rule := range w.rules.list {
-		timeout = max(timeout, time.Duration(rule.Terms.Timeout)*time.Millisecond)
-	}
-	c := leasecache.Config{
-		MaxKeys: min(1<<16, w.MaxCounters), MaxBytes: 1 << 30, Timeout: timeout,
-		Now:  func() lease.Millis { return lease.Millis((w.Now() + t.offset) / limit.Millisecond) },
-		Wall: t.wall,
-	}
-	if t.region != "" { // as a region that calls an aggregator
-		c.Answers = 250 * time.Millisecond
-		c.Replicas = func() int { return w.Relays / max(w.Regions, 1) }
-	}
-	if t.home != nil {
-		return t.home.replica(ctx, l, c)
-	}
-	c.Store = &uplink{t.link, l}
-	cache := leasecache.New(c)
-	go func() { _ = cache.Run(ctx) }()
-	return w.spoil(cache, w.Fault.cache)
-}
-
-// restart loses all leases and all that waits, also of the tiers of the same process
-// between this one and the counters.
-func (t *tier) restart() {
-	t.w.tracef("%s restarts", t.name)
-	t.w.ref.forgetful()
-	for ; t.above != nil; t = t.above {
-		t.end()
-		t.start()
-	}
-}
-
-// end ends a life.
-func (l *life) end() {
-	l.over = true
+// ends notes the end of a life: what it held is lost.
+func (w *World) ends(of *world.Life) {
+	l := w.life(of)
 	for id, units := range l.held {
-		l.tier.w.ref.vanished(id.key, max(units, 0))
+		w.ref.vanished(id.key, max(units, 0))
 	}
 	clear(l.held)
-	l.stop()
-	l.tier.w.mail.stirred = l.tier.w.mail.on
-}
-
-// handle answers a call: in this event, or where a cache may wait for the tier above in a
-// goroutine.
-func (t *tier) handle(c *call) {
-	w, by := t.w, t.life
-	if wait := t.paused - w.now; wait > 0 {
-		w.after(wait, func() { t.handle(c) })
-		return
-	}
-	w.serial++
-	c.since, c.serial = w.now, w.serial
-	by.comes(c)
-	if t.above == nil {
-		by.answer(c, c.serve(c, by))
-		return
-	}
-	w.mail.stirred = true
-	w.crew.do(func() {
-		ok := c.serve(c, by)
-		w.mail.post(post{name: "call " + t.name, n: c.serial, do: func() { by.answer(c, ok) }})
-	})
 }
 
 // comes notes a call that has come. What it gives back may be handed on again, unless it is a
@@ -196,41 +77,36 @@ func (l *life) comes(c *call) {
 	if c.name != (callName{}) && l.seen.add(c.name) > 1 {
 		return
 	}
-	if l.tier.above == nil || c.aside {
+	if l.counts() || c.aside {
 		return
 	}
 	for i := range c.items {
 		if back := c.items[i].back(); back.units > 0 {
-			l.tier.w.ref.account(back.key).returns(back.lease, -back.units)
+			l.w.ref.account(back.key).returns(back.lease, -back.units)
 			l.holds(back)
 		}
 	}
 }
 
-// answer sends the answer to a call. A tier that has restarted meanwhile answers nobody; and
-// what a caller was granted that has hung up went back.
-func (l *life) answer(c *call, ok bool) {
-	if !ok || l.over || c.ctx.Err() != nil {
-		return
-	}
-	l.tier.w.ref.accepted(l, c)
+// answers follows what a tier grants.
+func (l *life) answers(c *call) {
+	l.w.ref.accepted(l, c)
 	for i := range c.items {
 		if it := &c.items[i]; it.granted().units > 0 {
 			l.hands(it.granted())
 			it.stamp = l.stamp(it.granted().leaseID, c.since)
 		}
 	}
-	c.link.reply(c)
 }
 
 // hands notes units that a tier has handed out. It has no more than it was granted.
 func (l *life) hands(u lot) {
-	if l.tier.above == nil {
+	if l.counts() {
 		return
 	}
 	l.holds(lot{u.leaseID, -u.units})
-	if missing := -l.held[u.leaseID]; missing > 0 && !l.over {
-		l.tier.w.ref.fail(1, "%v at %s: %d more units were handed on than there were", u.key, l.tier.name, missing)
+	if missing := -l.held[u.leaseID]; missing > 0 && !l.Over {
+		l.w.ref.fail(1, "%v at %s: %d more units were handed on than there were", u.key, l.Tier.Name, missing)
 	}
 }
 
@@ -241,17 +117,6 @@ func (l *life) holds(u lot) {
 	}
 }
 
-// sends makes a call of the tier above, which gives back what it names.
-func (l *life) sends(c *call) {
-	l.tier.w.ref.sent(c)
-	for i := range c.items {
-		if back := c.items[i].back(); back.units > 0 {
-			l.hands(back)
-		}
-	}
-	c.link.send(c)
-}
-
 // receives notes the answer of the tier above.
 func (l *life) receives(c *call) {
 	for i := range c.items {
@@ -259,13 +124,12 @@ func (l *life) receives(c *call) {
 			l.gets(got, c.items[i].stamp)
 		}
 	}
-	l.tier.w.mail.stirred = true
 }
 
 // gets notes what the tier above has granted.
 func (l *life) gets(u lot, s stamp) {
 	l.holds(u)
-	if w := l.tier.w; l.tier.region != "" && w.rules.find(u.key.rule).Spec.Algorithm == limit.FixedWindow {
+	if l.Tier.Region != "" && l.w.rules.find(u.key.rule).Spec.Algorithm == limit.FixedWindow {
 		// It lasts until a lease of the next window begins: at most the longest trip longer.
 		s.until += limit.Second / 2
 	}
@@ -280,17 +144,29 @@ func (l *life) gets(u lot, s stamp) {
 func (l *life) stamp(id leaseID, since limit.Micros) stamp {
 	s := l.stamps[id]
 	if s.charged < since {
-		s.charged = l.tier.w.now
+		s.charged = l.w.now()
 	}
 	return s
+}
+
+// Wraps has the referee look at the counters, and at what a region counts itself, and breaks a store.
+func (w *World) Wraps(s engine.Store, at world.Border, of *world.Life) engine.Store {
+	switch at {
+	case world.Counters:
+		w.counters.store = w.spoil(s, w.Fault.counters)
+		return w.counters
+	case world.Cached:
+		return w.spoil(s, w.Fault.cache)
+	case world.Own:
+		return &ownStore{w.spoil(s, w.Fault.own), w.life(of)}
+	}
+	return witness{s}
 }
 
 // witness notes that a service asks its store for a call: it has accepted it.
 type witness struct{ engine.Store }
 
-type witnessed struct{}
-
 func (s witness) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
-	ctx.Value(witnessed{}).(*call).accepted = true
+	world.CallOf(ctx).Notes.(*call).accepted = true
 	s.Store.Acquire(ctx, asks, grants)
 }

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"time"
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/world"
 )
+
+// Net is what happens to messages between a tier and the one above.
+type Net = world.Net
 
 // Config is what a run starts from. The zero value of each field is the plain
 // case: one PoP, no delay, nothing goes wrong.
@@ -18,11 +21,11 @@ type Config struct {
 	// Relays is how many replicas with a lease cache stand side by side between the
 	// PoPs and the counters; 0: one replica, which has the counters itself.
 	Relays int
-	// Regions is among how many regions the relays are divided: the counters are those of
+	// Regions is among how many regions, named region1 and so on, the relays are divided: the counters are those of
 	// an aggregator then, which divides each limit among the regions. 0: all relays are of
 	// one region, and the counters its store.
 	Regions int
-	// Shares are the weights of these regions, named region1 and so on, by which they have
+	// Shares are the weights of these regions, by which they have
 	// shares of limits with scope: global and on_failure: local. Their replicas call the
 	// aggregator by internal/upstream/client then, and Depth is 1. None: no region has a share.
 	Shares rule.Regions
@@ -30,7 +33,7 @@ type Config struct {
 	Depth int
 	// Start is the region's clock at the beginning; 0 means noon of a day.
 	Start limit.Micros
-	// Net is what happens to messages. Far is that for those between a region and the
+	// Net is what happens to messages at the beginning. Far is that for those between a region and the
 	// aggregator.
 	Net, Far Net
 	// MaxCounters bounds the region's counters; 0: a million, which no run reaches.
@@ -44,9 +47,7 @@ type Config struct {
 	// RulesEvery is how often a PoP without requests asks for newer rules; 0: the default of the
 	// product.
 	RulesEvery limit.Micros
-	// Grain is how far the goroutines of lease caches may be behind the events: with a
-	// millisecond they wake up to so much too early, and time need not stop at every event.
-	// 0: not at all.
+	// Grain is how far the goroutines of lease caches may be behind the events: see [world.Config].
 	Grain limit.Micros
 	// Steady takes chance out of the clocks, for scripts.
 	Steady bool
@@ -59,25 +60,19 @@ type Config struct {
 // World is one run. With relays it must be made and run in a bubble.
 type World struct {
 	Config
-	now      limit.Micros // virtual time; every clock is this plus an offset
+	world    *world.World
 	rand     *rand.Rand
-	events   events
-	serial   uint64
 	rules    ruleBook
 	counters *counters
-	crew     crew
-	tiers    []*tier   // all, the one that has the counters first
-	replicas []*tier   // those that PoPs call
+	replicas []*world.Tier
 	regions  []*region // that have shares
 	pops     []*pop
 	ref      *referee
-	mail     mail
 	// Calls counts the calls of PoPs and of lease caches for keys.
 	Calls struct{ PoPs, Caches int64 }
 }
 
-// epochStart is the virtual time at which a run begins: later than 0, which the
-// machines read as never.
+// epochStart is the virtual time at which a run begins.
 const epochStart = limit.Second
 
 // New builds a world with one set of rules. Close it.
@@ -86,95 +81,73 @@ func New(c Config, rules ...*Rule) *World {
 	if c.Start == 0 {
 		c.Start = 20_000*limit.Day + 12*limit.Hour
 	}
-	if c.MaxCounters == 0 {
-		c.MaxCounters = 1 << 20
-	}
-	w := &World{Config: c, now: epochStart, rand: rand.New(rand.NewPCG(c.Seed, 0x9e3779b97f4a7c15))}
-	w.mail = mail{begun: time.Now(), wake: make(chan struct{}, 1), on: c.Relays > 0}
-	w.rules = ruleBook{list: rules, shares: c.Shares, every: c.RulesEvery}
+	w := &World{Config: c, rules: ruleBook{list: rules, shares: c.Shares}}
 	w.rules.compile()
 	w.ref = &referee{w: w, keys: map[counterKey]*account{}, past: map[*Rule]*Totals{}}
-	w.counters = newCounters(w)
-	top := newTier(w, "region", nil, "")
-	for _, r := range c.Shares {
-		w.regions = append(w.regions, newRegion(w, r.Name))
+	w.counters = &counters{w: w, debts: newSeen[debtID]()}
+	wc := world.Config{
+		Seed: c.Seed, Rules: w.rules.set, Start: c.Start, Net: c.Net, Far: c.Far, Workers: c.Workers, Hold: c.Hold, PagesLog2: pagesLog2,
+		MaxCounters: c.MaxCounters, RulesEvery: c.RulesEvery, Replicas: c.Relays / max(c.Regions, 1), Depth: c.Depth,
+		Plain: len(c.Shares) == 0, Grain: c.Grain, Steady: c.Steady, Observer: w,
 	}
-	for i := range c.Relays {
-		region := ""
-		if c.Regions > 0 {
-			region = "region" + itoa(i%c.Regions+1)
-		}
-		w.replicas = append(w.replicas, newRelay(w, "r"+itoa(i+1), region))
-	}
-	if c.Relays == 0 {
-		w.replicas = []*tier{top}
+	for i := range c.Regions {
+		wc.Regions = append(wc.Regions, "region"+itoa(i+1))
 	}
 	for i := range c.PoPs {
-		w.pops = append(w.pops, newPoP(w, i+1, w.replicas[i%len(w.replicas)]))
+		p := world.PoPConfig{Name: "h" + itoa(i+1)}
+		if c.Regions > 0 {
+			p.Region = wc.Regions[i%c.Regions]
+		}
+		wc.PoPs = append(wc.PoPs, p)
+	}
+	made, err := world.New(wc)
+	if err != nil {
+		panic(err)
+	}
+	w.replicas = made.Replicas
+	for _, p := range made.PoPs {
+		w.pops = append(w.pops, w.pop(p))
 	}
 	w.after(forgetEvery, w.forget)
 	return w
 }
 
-// Close ends what still runs. Calls that still wait in a relay have time to reach their
-// deadlines: virtual time stands still when the test has ended.
-func (w *World) Close() {
-	for _, t := range w.tiers {
-		t.stop()
-	}
-	w.counters.stop()
-	if w.mail.on {
-		time.Sleep(longestCall)
-	}
-	w.crew.stop()
-	w.pops, w.tiers, w.replicas, w.events, w.counters = nil, nil, nil, nil, nil // a bubble that has ended keeps the world
-}
+// Begins takes the world that is being made.
+func (w *World) Begins(made *world.World) { w.world, w.rand = made, made.Rand }
 
-// longestCall is longer than the timeout of any call.
-const longestCall = time.Minute
+// pagesLog2 is the size of a PoP's table: the smallest that a configuration allows.
+const pagesLog2 = 4
+
+// Close ends what still runs.
+func (w *World) Close() {
+	w.world.Close()
+	w.pops, w.replicas = nil, nil // a bubble that has ended keeps the world
+}
 
 // Run lets so much time pass, and stops at the first broken promise.
 func (w *World) Run(d limit.Micros) error {
-	end := w.now + d
-	for w.ref.err == nil {
-		w.collect()
-		if len(w.events) > 0 && w.events[0].at <= end {
-			if w.pass(w.events[0].at) {
-				w.events.pop().do()
-			}
-		} else if w.pass(end) {
-			break
-		}
-	}
+	w.world.Run(d)
 	w.ref.settle()
 	return w.ref.err
 }
 
-// Now is the virtual time, for the event that runs and for goroutines of the product.
-func (w *World) Now() limit.Micros {
-	if w.mail.on {
-		return max(w.now, w.bubbleTime())
-	}
-	return w.now
-}
+// now is the virtual time, for the event that runs.
+func (w *World) now() limit.Micros { return w.world.Now() - w.Start + epochStart }
 
-// wall is the time of day at PoPs and replicas.
-func (w *World) wall() limit.Micros { return w.Now() - epochStart + w.Start }
+// Now is the virtual time, also for goroutines of the product.
+func (w *World) Now() limit.Micros { return w.world.Clock() - w.Start + epochStart }
 
 // region is the tier that has the counters.
-func (w *World) region() *tier { return w.tiers[0] }
+func (w *World) region() *world.Tier { return w.world.Tiers[0] }
 
 // after does something later, in order of time and then of calling.
-func (w *World) after(d limit.Micros, do func()) {
-	w.serial++
-	w.events.push(event{w.now + max(d, 0), w.serial, do})
-}
+func (w *World) after(d limit.Micros, do func()) { w.world.After(d, do) }
 
-func (w *World) chance(p float64) bool { return p > 0 && w.rand.Float64() < p }
+func (w *World) chance(p float64) bool { return w.world.Chance(p) }
 
 func (w *World) tracef(format string, args ...any) {
 	if w.Trace != nil {
-		fmt.Fprintf(w.Trace, "%9.3f ", millis(w.now-epochStart))
+		fmt.Fprintf(w.Trace, "%9.3f ", millis(w.now()-epochStart))
 		fmt.Fprintf(w.Trace, format+"\n", args...)
 	}
 }

@@ -1,4 +1,4 @@
-package sim
+package world
 
 import (
 	"cmp"
@@ -10,6 +10,57 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 )
+
+// events is a heap, the next event first: those of one time in the order in which they
+// were added. A run adds tens of millions, so it holds them by value.
+type events []event
+
+type event struct {
+	at     limit.Micros
+	serial uint64
+	do     func()
+}
+
+func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.serial < o.serial }
+
+func (q *events) push(e event) {
+	h := append(*q, e)
+	i := len(h) - 1
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !e.before(&h[parent]) {
+			break
+		}
+		h[i] = h[parent]
+		i = parent
+	}
+	h[i] = e
+	*q = h
+}
+
+// pop takes out the next event; there is one.
+func (q *events) pop() event {
+	h := *q
+	next, last := h[0], h[len(h)-1]
+	h[len(h)-1] = event{}
+	h = h[:len(h)-1]
+	i := 0
+	for child := 1; child < len(h); child = 2*i + 1 {
+		if child+1 < len(h) && h[child+1].before(&h[child]) {
+			child++
+		}
+		if !h[child].before(&last) {
+			break
+		}
+		h[i] = h[child]
+		i = child
+	}
+	if len(h) > 0 {
+		h[i] = last
+	}
+	*q = h
+	return next
+}
 
 // mail is how goroutines of the product hand over what they want done.
 type mail struct {
@@ -53,12 +104,12 @@ func (w *World) bubbleTime() limit.Micros {
 // pass lets time pass until then. False: something was posted before.
 func (w *World) pass(until limit.Micros) bool {
 	if !w.mail.on {
-		w.now = max(w.now, until)
+		w.setNow(until)
 		return true
 	}
 	there := until
-	if w.Grain > 0 {
-		there -= until % w.Grain
+	if w.config.Grain > 0 {
+		there -= until % w.config.Grain
 	}
 	if d := there - w.bubbleTime(); d > 0 {
 		w.mail.stirred = true
@@ -66,13 +117,13 @@ func (w *World) pass(until limit.Micros) bool {
 		case <-time.After(time.Duration(d) * time.Microsecond):
 		case <-w.mail.wake:
 		}
-		w.now = w.Now()
+		w.setNow(w.bubbleTime())
 		w.collect()
 		if w.bubbleTime() < there || len(w.events) > 0 && w.events[0].at < until {
 			return false
 		}
 	}
-	w.now = max(w.now, until)
+	w.setNow(until)
 	return true
 }
 
@@ -94,5 +145,33 @@ func (w *World) collect() {
 			m.doing[i].do()
 			m.doing[i] = post{}
 		}
+	}
+}
+
+// crew are goroutines that answer calls. They are used again: that of a new one has to grow its
+// stack with each call. The zero value has none; only the run's own goroutine may use it.
+type crew struct{ jobs chan func() }
+
+// do has a goroutine do it, one that waits for something to do if there is one.
+func (c *crew) do(job func()) {
+	if c.jobs == nil {
+		c.jobs = make(chan func())
+	}
+	select {
+	case c.jobs <- job:
+	default:
+		go func(jobs <-chan func()) {
+			job()
+			for next := range jobs {
+				next()
+			}
+		}(c.jobs)
+	}
+}
+
+// stop ends those that wait for something to do, and the others when they are done.
+func (c *crew) stop() {
+	if c.jobs != nil {
+		close(c.jobs)
 	}
 }

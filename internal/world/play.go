@@ -1,0 +1,30 @@
+package world
+
+import (
+	"testing"
+	"testing/synctest"
+)
+
+// Play makes a world, has f use it, and closes it. Where regions call an aggregator, or replicas have
+// lease caches, goroutines of the product take part: then f runs in a bubble of testing/synctest, with a
+// clock that starts in the year 2000 and stands still while f does not call [World.Run]. So f must not wait
+// for goroutines outside, and not keep the world.
+//
+// The bubble needs no test: a zero testing.T does for who calls none of its methods, which
+// TestProgram guards.
+func Play(c Config, f func(w *World) error) (err error) {
+	if !c.concurrent() {
+		return play(c, f)
+	}
+	synctest.Test(new(testing.T), func(*testing.T) { err = play(c, f) })
+	return err
+}
+
+func play(c Config, f func(w *World) error) error {
+	w, err := New(c)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	return f(w)
+}
