@@ -1,6 +1,10 @@
 package v1
 
-import "time"
+import (
+	"time"
+
+	"github.com/weirlimit/weir/internal/ruleset/explain"
+)
 
 // Key names the counters of a rule.
 type Key struct {
@@ -55,12 +59,15 @@ type Request struct {
 	Route   string            `json:"route,omitempty" maxLength:"1024" doc:"Name of Envoy's route."`
 	Region  string            `json:"region,omitempty" maxLength:"64" doc:"Of the PoP; missing: that of the program that answers."`
 	Labels  map[string]string `json:"labels,omitempty" maxProperties:"100" doc:"Of the PoP."`
+	Known   []string          `json:"known,omitempty" maxItems:"500" doc:"Inputs that are known, if not all are: method, host, path, client_ip, san, route, region, header x-tier, claim sub, label tier. What is known and not stated is absent. Missing: all are known."`
 }
 
 // Explanation is what becomes of a request.
 type Explanation struct {
 	InForce InForce     `json:"in_force" doc:"The rules that explain it."`
 	Rules   []Explained `json:"rules" doc:"All, in their order."`
+
+	RefusedBy string `json:"refused_by,omitempty" doc:"The rule that would refuse the request, by what its counter holds or, where nobody knows that, because it costs more than the limit. Of several the one that a PoP asks first. A PoP that has units on lease admits it all the same."`
 }
 
 // Explained is what becomes of a request by one rule.
@@ -68,14 +75,33 @@ type Explained struct {
 	Rule    string `json:"rule"`
 	Mode    string `json:"mode"`
 	Applies bool   `json:"applies"`
+	Unknown bool   `json:"unknown,omitempty" doc:"Whether it applies depends on needs."`
 	Failed  string `json:"failed,omitempty" doc:"The first clause that failed, such as path, header x-tier or not[0]; key: a part of the key is missing; mode: the rule is off."`
 
 	ExemptBy  string `json:"exempt_by,omitempty" doc:"The rule with mode: exempt that lifts this one, which applies otherwise."`
 	Override  string `json:"override,omitempty" doc:"Name of the override whose condition holds, or its place; those by key are in counters."`
 	Unlimited bool   `json:"unlimited,omitempty" doc:"This override has no limit: nothing is counted."`
 	Counted   string `json:"counted,omitempty" doc:"The key as it is counted; a hash under a secret only for operators."`
-	Cost      int64  `json:"cost,omitempty" doc:"Units that the request costs."`
+	Cost      int64  `json:"cost,omitempty" doc:"Units that the request costs; missing: that depends on needs."`
+	Limit     *int64 `json:"limit,omitempty" doc:"The most that the limit can hold, of the override or of the key; missing: it has none, or that depends on needs."`
+
+	Needs []string `json:"needs,omitempty" doc:"Inputs that are not known and that decide the rest: whether the rule applies, else which override and cost it has."`
 
 	Counters []Counter `json:"counters,omitempty" doc:"What it would be counted on holds now; for operators. Missing: an override on which nothing is counted."`
 	Problem  string    `json:"problem,omitempty" doc:"Why there are no counters."`
+}
+
+// Explain is what becomes of a request by one rule, but for what counters hold.
+func Explain(v *explain.Verdict) Explained {
+	e := Explained{
+		Rule: v.Rule.Name, Mode: v.Rule.Mode.String(), Applies: v.Applies(), Unknown: v.Unknown(), Failed: v.Failed,
+		ExemptBy: v.ExemptBy, Override: v.Override, Unlimited: v.Unlimited, Needs: v.Needs,
+	}
+	if v.Hit != nil {
+		e.Cost, e.Counted = v.Hit.Cost, string(v.Hit.Key)
+	}
+	if limit := v.Capacity(); limit >= 0 {
+		e.Limit = &limit
+	}
+	return e
 }

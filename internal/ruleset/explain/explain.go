@@ -1,150 +1,165 @@
 // Package explain finds out why a rule does not apply to a request. It asks the evaluator itself: each clause of a
 // rule's match alone is a rule of its own, and the first of them that does not apply is the clause that failed.
+//
+// Of a request of which not all inputs are known it says what is so whatever the others are, and which it needs for
+// the rest. It never guesses.
+//
+//	explain.go  what becomes of a request by each rule
+//	clause.go   the clauses of a rule
+//	refuse.go   which rule refuses it
 package explain
 
 import (
 	"slices"
 	"strconv"
 
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/request"
 )
 
 // Verdict is what becomes of a request by one rule.
 type Verdict struct {
 	Rule *rule.Rule
-	Hit  *rule.Hit // nil: it does not apply
+	// Hit is how the rule applies; nil: it does not, or that is not known. Its Variant is -1 and its Cost 0 where these are
+	// not known.
+	Hit *rule.Hit
 	// Failed is the first clause that failed, in the words of the rule language: "path", "header x-tier", "not[0]", "key"
-	// if a part of the key is missing, "mode" if the rule is off; empty: all hold.
+	// if a part of the key is missing, "mode" if the rule is off; empty: none is known to fail.
 	Failed string
-	// ExemptBy is the exempt rule that lifts this one, whose clauses all hold; empty: none.
+	// ExemptBy is an exempt rule that lifts this one, of whose clauses none is known to fail; empty: none.
 	ExemptBy string
 	// Override is the name of the override whose condition holds, or its place, 1 for the first; empty: none, and the
 	// rule's own limit counts. If it is Unlimited, nothing does.
 	Override  string
 	Unlimited bool
+	// Own is the override by key that the key has; nil: none. It replaces the rule's own limit.
+	Own *rule.KeyLimit
+	// Needs are the inputs that are not known and that decide the rest: whether the rule applies, see Unknown; else which
+	// override and what cost it has. Each is a word of [request.Known].
+	Needs []string
 }
 
 // Applies reports whether the rule does what it is for: it counts the request or, if it is exempt, lifts other rules.
-func (v *Verdict) Applies() bool { return v.Hit != nil || v.Rule.Mode == rule.Exempt && v.Failed == "" }
+func (v *Verdict) Applies() bool {
+	return v.Hit != nil || v.Rule.Mode == rule.Exempt && v.Failed == "" && len(v.Needs) == 0
+}
 
-// Rules explains each rule of a set. request makes the request for a set with these inputs.
-func Rules(set *rule.Set, request func(*rule.Inputs) *rule.Request) []Verdict {
-	var m rule.Matches
-	set.Match(request(set.Inputs()), &m)
+// Unknown reports that it is not known whether the rule applies.
+func (v *Verdict) Unknown() bool {
+	return len(v.Needs) > 0 && v.Hit == nil && !v.Unlimited
+}
+
+// Rules explains each rule of a set. stated makes the request for a set with these inputs; what is not known is absent.
+func Rules(set *rule.Set, known request.Known, stated func(*rule.Inputs) *rule.Request) []Verdict {
+	e := explainer{known: known, seed: set.Seed(), request: stated}
+	q := stated(set.Inputs())
+	set.Match(q, &e.found)
 	all := make([]Verdict, set.Len())
-	var exempt []*rule.Rule // that hold
 	for i := range all {
-		v, r := &all[i], set.Rule(i)
-		v.Rule = r
-		if at := slices.IndexFunc(m.Hits, func(h rule.Hit) bool { return h.Rule == i }); at >= 0 {
-			v.Hit, v.Override = &m.Hits[at], override(r, m.Hits[at].Variant)
-			continue
-		}
-		if v.Failed = failed(r, set.Seed(), request); v.Failed != "" {
-			continue
-		}
-		if r.Mode == rule.Exempt {
-			exempt = append(exempt, r)
-			continue
-		}
-		by := slices.IndexFunc(exempt, func(e *rule.Rule) bool {
-			return len(e.From) == 0 || slices.Contains(e.From, rule.Written(r.Name))
-		})
-		if by >= 0 {
-			v.ExemptBy = exempt[by].Name
-			continue
-		}
-		v.Override, v.Unlimited = unlimited(r, set.Seed(), request), true
-	}
-	return all
-}
-
-// clause is a part of a match, alone.
-type clause struct {
-	name  string
-	match rule.Match
-	keyed bool // it is about the key, or is the key itself
-}
-
-// clauses are those of a rule. Those about the key are last: without the others a missing key is no reason.
-func clauses(r *rule.Rule) (all []clause) {
-	m := &r.Match
-	add := func(name string, part rule.Match, keyed bool) {
-		if part.Empty() && !keyed {
-			return
-		}
-		if part.Ignore = m.Ignore; keyed {
-			part.Paths = m.Paths // their templates have segments of the key
-		}
-		all = append(all, clause{name, part, keyed})
-	}
-	add("method", rule.Match{Methods: m.Methods}, false)
-	add("host", rule.Match{Hosts: m.Hosts}, false)
-	add("path", rule.Match{Paths: m.Paths}, false)
-	add("until", rule.Match{Until: m.Until}, false)
-	add("region", rule.Match{Regions: m.Regions}, false)
-	add("client_ip", rule.Match{Clients: m.Clients, TrustedHops: m.TrustedHops}, false)
-	for i, f := range m.Fields() {
-		for _, n := range *f.List {
-			var part rule.Match
-			*part.Fields()[i].List = []rule.Named{n}
-			add(f.From.String()+" "+n.Name, part, false)
-		}
-	}
-	for _, keyed := range []bool{false, true} {
-		if keyed && r.Mode != rule.Exempt {
-			add("key", rule.Match{}, true)
-			add("percent", rule.Match{Percent: m.Percent}, true)
-		}
-		for i := range m.Not {
-			if (m.Not[i].Percent != rule.Percent{}) == keyed {
-				add("not["+strconv.Itoa(i)+"]", rule.Match{Not: m.Not[i : i+1]}, keyed)
-			}
+		all[i].Rule = set.Rule(i)
+		e.explain(i, &all[i])
+		if v := &all[i]; v.Hit != nil && v.Hit.Variant == 0 {
+			v.Own = own(v.Rule, q, v.Hit.Key)
 		}
 	}
 	return all
 }
 
-// failed is the first clause of a rule that does not hold.
-func failed(r *rule.Rule, seed uint64, request func(*rule.Inputs) *rule.Request) string {
+// explainer explains the rules of a set.
+type explainer struct {
+	known   request.Known
+	seed    uint64
+	request func(*rule.Inputs) *rule.Request
+
+	found   rule.Matches
+	exempt  []*Verdict // the exempt rules that hold
+	perhaps []*Verdict // those of which that is not known
+}
+
+func (e *explainer) explain(i int, v *Verdict) {
+	r := v.Rule
+	at := slices.IndexFunc(e.found.Hits, func(h rule.Hit) bool { return h.Rule == i })
+	if at >= 0 && e.known == nil {
+		v.Hit = &e.found.Hits[at]
+		v.Override = override(r, v.Hit.Variant)
+		return
+	}
 	if r.Mode == rule.Off {
-		return "mode"
+		v.Failed = "mode"
+		return
 	}
-	all := clauses(r)
-	rules := make([]rule.Rule, len(all))
-	for i, c := range all {
-		rules[i] = rule.Rule{Name: r.Name, Match: c.match, Limits: []rule.Variant{anyLimit}}
-		if c.keyed {
-			rules[i].Key = keyOf(r)
+	c := e.clauses(r)
+	failed, needs := together(c.match)
+	if failed != nil {
+		v.Failed = failed.name
+		return
+	}
+	if r.Mode == rule.Exempt {
+		if v.Needs = needs; len(needs) > 0 {
+			e.perhaps = append(e.perhaps, v)
+		} else {
+			e.exempt = append(e.exempt, v)
 		}
+		return
 	}
-	for i, hit := range hits(rules, seed, request) {
-		if hit == nil {
-			return all[i].name
-		}
+	if by := lifting(e.exempt, r); by != nil {
+		v.ExemptBy = by.Rule.Name
+		return
 	}
-	return ""
+	if by := lifting(e.perhaps, r); by != nil {
+		needs = append(slices.Clone(by.Needs), needs...)
+	}
+	if v.Needs = needs; len(needs) > 0 {
+		return
+	}
+	if at >= 0 {
+		v.Hit = &e.found.Hits[at]
+	}
+	e.limit(v, c)
 }
 
-// anyLimit is a limit of which nobody asks for what it is.
-var anyLimit = rule.Variant{Limit: limit.Spec{Algorithm: limit.FixedWindow, Count: 5, Period: limit.Minute}}
-
-// keyOf is a copy of a rule's key: making a set fills in its defaults.
-func keyOf(r *rule.Rule) (key []rule.Part) {
-	for _, p := range r.Key {
-		key = append(key, slices.Clone(p))
+// lifting is the first exempt rule that lifts a rule; nil: none does.
+func lifting(exempt []*Verdict, r *rule.Rule) *Verdict {
+	for _, e := range exempt {
+		if len(e.Rule.From) == 0 || slices.Contains(e.Rule.From, rule.Written(r.Name)) {
+			return e
+		}
 	}
-	return key
+	return nil
 }
 
-// unlimited is the override of a rule, whose clauses all hold, that leaves the request uncounted.
-func unlimited(r *rule.Rule, seed uint64, request func(*rule.Inputs) *rule.Request) string {
-	counted := rule.Rule{Name: r.Name, Match: r.Match, Key: keyOf(r), Limits: slices.Clone(r.Limits)}
-	for i := range counted.Limits {
-		counted.Limits[i].Unlimited = false
+// limit finds which limit and which cost a rule has that applies.
+func (e *explainer) limit(v *Verdict, c *clauses) {
+	possible, unlimited := []int{}, 0
+	for i := range v.Rule.Limits {
+		i = (i + 1) % len(v.Rule.Limits) // the rule's own limit is last
+		failed, needs := together(c.overrides[i])
+		if failed != nil {
+			continue
+		}
+		possible, v.Needs = append(possible, i), append(v.Needs, needs...)
+		if v.Rule.Limits[i].Unlimited {
+			unlimited++
+		}
+		if len(needs) == 0 {
+			break
+		}
 	}
-	return override(r, hits([]rule.Rule{counted}, seed, request)[0].Variant)
+	if v.Unlimited = unlimited == len(possible); len(possible) == 1 {
+		v.Override = override(v.Rule, possible[0])
+	}
+	if unlimited > 0 { // perhaps, or surely
+		v.Hit = nil
+		return
+	}
+	if len(possible) > 1 {
+		v.Hit.Variant = -1
+	}
+	if h := v.Rule.Cost.Header; h != "" {
+		if needs := e.unknown(rule.Source{From: rule.FromHeader, Name: h}); len(needs) > 0 {
+			v.Hit.Cost, v.Needs = 0, append(v.Needs, needs...)
+		}
+	}
 }
 
 // override is a variant of a rule for people; empty: it is none.
@@ -153,16 +168,4 @@ func override(r *rule.Rule, variant int) string {
 		return name
 	}
 	return strconv.Itoa(variant)
-}
-
-// hits are those of rules by their index; nil: it has none.
-func hits(rules []rule.Rule, seed uint64, request func(*rule.Inputs) *rule.Request) []*rule.Hit {
-	all := make([]*rule.Hit, len(rules))
-	set := rule.NewSet(rules, nil, seed)
-	var m rule.Matches
-	set.Match(request(set.Inputs()), &m)
-	for i := range m.Hits {
-		all[m.Hits[i].Rule] = &m.Hits[i]
-	}
-	return all
 }

@@ -3,6 +3,7 @@ package keysapi
 import (
 	"cmp"
 	"context"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -30,9 +31,17 @@ func (o *operations) explain(ctx context.Context, in *api.Body[v1.Request]) (*ap
 		return nil, v1.NewProblem(http.StatusUnprocessableEntity, "", err.Error())
 	}
 	pop := &rule.PoP{Region: cmp.Or(b.Region, o.Region), Labels: b.Labels}
+	var known request.Known
+	if b.Known != nil {
+		known = request.Known{}
+		for _, word := range b.Known {
+			known[word] = true
+		}
+		known["region"] = known["region"] || pop.Region != "" // the default of a PoP that calls this program
+	}
 	now := limit.Micros(time.Now().UnixMicro())
 	o.one.Lock() // with 1,000 rules it takes a processor for 30 ms
-	verdicts := explain.Rules(set, func(inputs *rule.Inputs) *rule.Request {
+	verdicts := explain.Rules(set, known, func(inputs *rule.Inputs) *rule.Request {
 		q := new(rule.Request)
 		stated.Fill(inputs, q)
 		q.Secret, q.PoP, q.Now = secret, pop, now
@@ -45,18 +54,11 @@ func (o *operations) explain(ctx context.Context, in *api.Body[v1.Request]) (*ap
 	operator := api.Caller(ctx).Role >= access.Operator
 	for i := range verdicts {
 		v, e := &verdicts[i], &out.Body.Rules[i]
-		*e = v1.Explained{
-			Rule: v.Rule.Name, Mode: v.Rule.Mode.String(), Applies: v.Applies(), Failed: v.Failed,
-			ExemptBy: v.ExemptBy, Override: v.Override, Unlimited: v.Unlimited,
+		*e = v1.Explain(v)
+		if !operator && v.Rule.Hash { // else viewers could find out whose a hash is, by trying keys
+			e.Counted = ""
 		}
-		if v.Hit == nil {
-			continue
-		}
-		e.Cost = v.Hit.Cost
-		if operator || !v.Rule.Hash { // else viewers could find out whose a hash is, by trying keys
-			e.Counted = string(v.Hit.Key)
-		}
-		if !operator {
+		if v.Hit == nil || !operator {
 			continue
 		}
 		all, err := o.Service.Peek(ctx, v.Rule.Name, v.Hit.Key)
@@ -64,6 +66,18 @@ func (o *operations) explain(ctx context.Context, in *api.Body[v1.Request]) (*ap
 		if e.Counters = all; err != nil {
 			e.Problem = err.Error()
 		}
+	}
+	refuser := explain.Refuser(verdicts, func(i int) int64 {
+		for _, c := range out.Body.Rules[i].Counters {
+			if c.Unlimited {
+				return math.MaxInt64
+			}
+			return c.Remaining
+		}
+		return -1
+	})
+	if refuser >= 0 {
+		out.Body.RefusedBy = verdicts[refuser].Rule.Name
 	}
 	return out, nil
 }

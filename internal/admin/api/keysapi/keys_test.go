@@ -308,6 +308,21 @@ func TestExplain(t *testing.T) {
 	if e := all["login"]; !e.Applies || len(e.Counters) != 0 || e.Counted != "192.0.2.7|acme" || !all["hidden"].Applies || all["hidden"].Counted != "" {
 		t.Errorf("a viewer sees counters, or a hash: %+v", all)
 	}
+	q.Known = []string{"method", "path", "client_ip", "header x-user", "claim plan"}
+	if all = explained("operator"); all["login"].Unknown || !all["hidden"].Applies || all["hidden"].Cost != 0 || fmt.Sprint(all["hidden"].Needs) != "[header x-cost]" || !all["all"].Applies {
+		t.Errorf("%+v", all)
+	}
+	if q.Known = []string{"path"}; !explained("operator")["login"].Unknown || got.RefusedBy != "" {
+		t.Errorf("%+v", got)
+	}
+	q.Known = nil
+	w.spend("login", "192.0.2.7|acme", 4)
+	if explained("operator"); got.RefusedBy != "login" {
+		t.Errorf("%+v", got)
+	}
+	if explained("viewer"); got.RefusedBy != "" {
+		t.Errorf("a viewer sees what counters hold: %+v", got)
+	}
 	q.Headers["x-tier"], q.Region = "gold", "us"
 	if all = explained("operator"); all["login"].Override != "gold" || len(all["login"].Counters) != 0 || all["all"].Failed != "region" {
 		t.Errorf("%+v", all)
