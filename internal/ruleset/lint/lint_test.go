@@ -49,6 +49,12 @@ func TestNoWarning(t *testing.T) {
 		"a shadow beside its rule": `
 - { name: a, key: [client_ip], limit: 60/1m }
 - { name: b, mode: shadow, key: [client_ip], limit: 30/1m }`,
+		"exempt in one spelling": `
+- { name: probes, mode: exempt, match: { path: /healthz } }
+- { name: health, match: { path: /healthz, ignore_case: true }, key: [client_ip], limit: 60/1m }`,
+		"exempt at another address": `
+- { name: office, mode: exempt, match: { client_ip: [10.0.0.0/8] } }
+- { name: inside, match: { client_ip: [10.0.0.0/8], trusted_hops: 1 }, key: [client_ip], limit: 60/1m }`,
 		"two scopes": `
 - { name: a, key: [client_ip], limit: 60/1m }
 - { name: b, scope: pop, key: [client_ip], limit: 30/1m }`,

@@ -39,7 +39,7 @@ func (l *linter) match(regions rule.Regions) {
 	l.condition("match", m)
 	for i := range m.Not {
 		l.chosen("match.not", &m.Not[i])
-		if covers(&m.Not[i], m) {
+		if Covers(&m.Not[i], m) {
 			l.warn("never-matches", "match.not", "holds for every request for which the rest of match holds, so the rule never applies; leave it out")
 		}
 	}
@@ -77,7 +77,7 @@ func (l *linter) chosen(field string, m *rule.Match) {
 // lifted checks that no exempt rule lifts the rule wherever it applies.
 func (l *linter) lifted(exempt []*rule.Rule) {
 	for _, e := range exempt {
-		if (len(e.From) == 0 || slices.Contains(e.From, rule.Written(l.rule.Name))) && covers(&e.Match, &l.rule.Match) {
+		if (len(e.From) == 0 || slices.Contains(e.From, rule.Written(l.rule.Name))) && Covers(&e.Match, &l.rule.Match) {
 			l.warn("always-exempt", "match", "the exempt rule %s lifts it for all requests that it matches, so it never decides; narrow %s down, or leave this rule out", e.Name, e.Name)
 		}
 	}
@@ -92,7 +92,7 @@ func (l *linter) overrides() {
 			l.chosen(override(i)+".when", &limits[i].When)
 		}
 		for j := 1; j < i; j++ {
-			if covers(&limits[j].When, &limits[i].When) {
+			if Covers(&limits[j].When, &limits[i].When) {
 				l.warn("override-unreachable", override(i), "is never used: override %d holds for all of these requests and comes first; put this one before it", j)
 				break
 			}
@@ -110,17 +110,21 @@ func (l *linter) keys() {
 // override is where the override i, from 1, stands.
 func override(i int) string { return fmt.Sprintf("overrides[%d]", i-1) }
 
-// covers reports whether a holds wherever b does; false where that is not plain to see, as with two expressions.
-func covers(a, b *rule.Match) bool {
+// Covers reports whether a holds wherever b does; false where that is not plain to see, as with two expressions.
+func Covers(a, b *rule.Match) bool {
 	x, y := reflect.ValueOf(*a), reflect.ValueOf(*b)
 	for i := range x.NumField() {
 		of, in := x.Field(i), y.Field(i)
-		switch {
+		switch name := x.Type().Field(i).Name; {
+		case name == "Ignore" && len(a.Paths)+len(a.Methods) > 0, name == "TrustedHops" && len(a.Clients) > 0:
+			if !of.Equal(in) { // they say how the others compare
+				return false
+			}
 		case of.Kind() != reflect.Slice:
 			if !of.IsZero() && !of.Equal(in) {
 				return false
 			}
-		case all[x.Type().Field(i).Name]:
+		case all[name]:
 			if !within(of, in) {
 				return false
 			}
