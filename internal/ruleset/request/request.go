@@ -4,7 +4,9 @@ package request
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/rule"
@@ -14,17 +16,21 @@ import (
 // Request is a request as somebody states it. The zero value of a field means that the request does not have it; without
 // Method it is a GET.
 type Request struct {
-	Method string
-	Host   string // with its port; empty: that of the header host
-	Path   string // and the query, as Envoy has it in :path
+	Method string `json:"method,omitempty"`
+	Host   string `json:"host,omitempty"` // with its port; empty: that of the header host
+	Path   string `json:"path"`           // and the query, as Envoy has it in :path
 	// Headers by their names, in any case. The values of one that is sent several times are joined by a comma.
-	Headers map[string]string
+	Headers map[string]string `json:"headers,omitempty"`
 	// Client is the address of the peer, as Envoy sees it.
-	Client string
+	Client string `json:"client,omitempty"`
 	// Claims of its token, by their dotted paths.
-	Claims map[string]string
+	Claims map[string]string `json:"claims,omitempty"`
 	// SAN is the name in the client's certificate, and Route that of Envoy's route.
-	SAN, Route string
+	SAN   string `json:"san,omitempty"`
+	Route string `json:"route,omitempty"`
+	// Region and Labels are those of the PoP. Without either it is whichever the caller has set.
+	Region string            `json:"region,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // Locate sets host and path to those of https://host/path?query, or of a path and a query alone.
@@ -64,4 +70,46 @@ func (r *Request) Fill(in *rule.Inputs, q *rule.Request) {
 		q.Claims[i] = rule.Value{Text: text, Present: ok}
 	}
 	q.Peer, q.SAN, q.Route = r.Client, r.SAN, r.Route
+	if r.Region != "" || len(r.Labels) > 0 {
+		q.PoP = &rule.PoP{Region: r.Region, Labels: r.Labels}
+	}
+}
+
+// String is the request as arguments of weir explain, for a shell.
+func (r *Request) String() string {
+	url := r.Path
+	if r.Host != "" {
+		url = "https://" + r.Host + r.Path
+	}
+	out := quoted(url)
+	add := func(flag, value string) {
+		if value != "" {
+			out += " " + flag + " " + quoted(value)
+		}
+	}
+	each := func(flag, between string, values map[string]string) {
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			add(flag, strings.TrimSpace(name+between+values[name]))
+		}
+	}
+	if r.Method != "GET" {
+		add("-X", r.Method)
+	}
+	each("-H", ": ", r.Headers)
+	add("--client", r.Client)
+	each("--claim", "=", r.Claims)
+	add("--san", r.SAN)
+	add("--route", r.Route)
+	add("--region", r.Region)
+	each("--label", "=", r.Labels)
+	return out
+}
+
+// quoted is a word for a shell.
+func quoted(word string) string {
+	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:@%+,="
+	if word != "" && strings.Trim(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
