@@ -21,6 +21,7 @@ import (
 type commands struct {
 	Init     initCmd     `cmd:"" help:"Write a first rules file, with comments."`
 	Validate validateCmd `cmd:"" help:"Check rules files, bindings and configurations of envoyproxy/ratelimit, and print all their mistakes."`
+	Diff     diffCmd     `cmd:"" help:"Say which requests change between two versions of the rules, with an example of each change."`
 	Convert  convertCmd  `cmd:"" help:"Turn a configuration of envoyproxy/ratelimit into rules and bindings, and list what cannot be converted."`
 	Compile  compileCmd  `cmd:"" help:"Print the compiled form of a rules file, to bundle in the filter's plugin configuration."`
 	Key      keyCmd      `cmd:"" help:"Print the key under which requests with these values are counted, as it is in Redis."`
@@ -82,7 +83,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 1
 	case errors.Is(err, errChanges):
 		return 2
-	case errors.Is(err, errLeftOut), errors.Is(err, cli.ErrUnwell):
+	case errors.Is(err, errLeftOut), errors.Is(err, errDiffers), errors.Is(err, cli.ErrUnwell):
 		return 3
 	case err != nil:
 		fmt.Fprintln(stderr, cli.Escaped(err.Error(), "\n\t")) // it may have the words of others

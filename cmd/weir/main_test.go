@@ -110,6 +110,13 @@ func TestWeir(t *testing.T) {
 		"bootstrap_file":    "bootstrap good.yaml --regions eu",
 		"bootstrap_acl":     "bootstrap acl good.yaml",
 
+		"diff":         "diff diff/old.yaml diff/new.yaml",
+		"diff_json":    "diff diff/old.yaml diff/new.yaml --format json",
+		"diff_same":    "diff diff/old.yaml diff/same.yaml",
+		"diff_bad":     "diff bad.yaml -",
+		"diff_version": "diff @last diff/old.yaml",
+		"diff_help":    "diff --help",
+
 		"key":         "key 203.0.113.195 /v1/a|b",
 		"key_escaped": "key 203.0.113.195 /v1/{a}%20b",
 		"key_long":    "key 203.0.113.195 /v1/" + strings.Repeat("x", 90),

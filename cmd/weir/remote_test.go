@@ -41,6 +41,7 @@ func TestApplyThroughAPI(t *testing.T) {
 	}
 	one, two := file("one.yaml", "10/1m"), file("two.yaml", "20/1m")
 	weir(0, "history", "no rules have been applied")
+	weir(3, "diff @current "+one, "a: added", "added 1")
 	weir(1, "rollback --reason nothing", "no version is before")
 	weir(2, "apply "+one+" --dry-run", "+rules:", "\nmade against nothing\n")
 	first := revisionOf(weir(0, "apply "+one+" --reason begin", "is the newest one"))
@@ -51,6 +52,9 @@ func TestApplyThroughAPI(t *testing.T) {
 	weir(1, "apply "+one+" --dry-run --on "+first, "applied revision "+second+" meanwhile")
 	weir(1, "apply "+one+" --reason late --on "+first, "nothing was changed", "applied revision "+second+" meanwhile")
 	weir(2, "rollback --dry-run", "+- { name: a, key: [client_ip], limit: 10/1m }", "\nmade against revision "+second+"\n")
+	weir(3, "diff @current "+one, "limit: 20/1m -> 10/1m; counters are kept")
+	weir(0, "diff @"+first+" "+one, "changed 0, added 0, removed 0, undecided 0")
+	weir(1, "diff @2 "+one, "there is no such version")
 	third := revisionOf(weir(0, "rollback --reason less"))
 	weir(0, "history "+third, "10/1m")
 	weir(1, "history 2", "revision 2: there is no such version")

@@ -3,6 +3,7 @@ package rule
 import (
 	"sort"
 	"strconv"
+	"strings"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -287,6 +288,13 @@ func (w *writer) limit(spec limit.Spec) {
 		w.field("burst").int(spec.Burst)
 		w.close('}')
 	}
+}
+
+// FormatLimit writes a limit as a rule states it: 5/1m, or its JSON.
+func FormatLimit(spec limit.Spec) string {
+	var w writer
+	w.limit(spec)
+	return strings.Trim(string(w.buf), `"`)
 }
 
 func (w *writer) overrides(overrides []Variant) {
