@@ -19,8 +19,8 @@ import "github.com/weirlimit/weir/internal/rule"
 const (
 	// counters is how many keys a sketch counts.
 	counters = 512
-	// one is a request that has just come, in counts: they are thousandths of one.
-	one    = 1000
+	// One is a request that has just come, in counts: they are thousandths of one.
+	One    = 1000
 	places = 4 * counters // of the index; a power of two
 )
 
@@ -80,7 +80,7 @@ func (s *Sketch) Add(hash uint64, of uint32, own int64, text []byte) {
 // count counts one request.
 func (c *counter) count(s *Sketch, own int64) {
 	c.own = own
-	s.heap[c.at].count += one
+	s.heap[c.at].count += One
 	s.sink(int(c.at))
 }
 

@@ -76,7 +76,7 @@ func TestBounds(t *testing.T) {
 			for range rapid.SampledFrom([]int{0, 10, 2000, 5000}).Draw(t, "requests") {
 				key := rnd.Uint64N(keys)
 				add(s, key)
-				n[key] += one
+				n[key] += One
 			}
 			check(t, s, n)
 			if rapid.Bool().Draw(t, "decays") {
@@ -103,7 +103,7 @@ func TestFindsTheTop(t *testing.T) {
 			for range 20_000 {
 				key := draw.Uint64() + moved
 				add(s, key)
-				n[key] += one
+				n[key] += One
 			}
 			if second%10 == 9 {
 				found, top := 0, n.top(50)
