@@ -1,0 +1,134 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+)
+
+// noon is when logs begin.
+var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+
+// log is an access log.
+type log struct{ bytes.Buffer }
+
+// add adds the line of a request so long after noon.
+func (l *log) add(after time.Duration, client, path, fields string) {
+	fmt.Fprintf(l, `{"time":%q,"client":%q,"method":"GET","path":%q,"ms":"20"%s}`+"\n", noon.Add(after).Format("2006-01-02T15:04:05.000Z"), client, path, fields)
+}
+
+func rules(t testing.TB, text string) *rule.Set {
+	t.Helper()
+	doc, err := rulefile.Read("rules.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc.Set
+}
+
+func run(t testing.TB, log string, c Config) *Report {
+	t.Helper()
+	r, err := Run(strings.NewReader(log), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+const loginRules = `
+rules:
+  - name: login
+    match: { path: /login }
+    key: [client_ip]
+    limit: 5/1m
+    algorithm: fixed_window
+`
+
+// Each of 100 clients sends 8 requests in a minute, of which 5 are within the limit; 3 clients send 8 more in the next one.
+func TestLogin(t *testing.T) {
+	var l log
+	for minute, clients := range []int{100, 3} {
+		for n := range 8 {
+			for c := range clients {
+				at := time.Duration(minute)*time.Minute + time.Duration(n)*5*time.Second
+				then := `,"details":"via_upstream"`
+				if n == 7 {
+					then = `,"details":"weir-denied:login","rule":"login","status":429`
+				}
+				l.add(at+time.Duration(c)*time.Millisecond, fmt.Sprintf("192.0.2.%d", c), "/login", then)
+			}
+		}
+	}
+	l.add(time.Minute+50*time.Second, "192.0.2.1", "/other", "")
+	r := run(t, l.String(), Config{Rules: rules(t, loginRules), Keys: 3})
+	login := Rule{
+		Rule: "login", Mode: "enforce", Matched: 824, Admitted: 515, Denied: 309, Share: 309. / 824, Keys: 100, KeysDenied: 100, DeniedThen: 103,
+		Top: []Key{{"192.0.2.0", 6, 0}, {"192.0.2.1", 6, 0}, {"192.0.2.2", 6, 0}},
+	}
+	if r.Requests != 825 || r.Admitted != 516 || r.Denied != 309 || *r.Then != (Then{103, 0, 206}) || !reflect.DeepEqual(r.Rules, []Rule{login}) {
+		t.Errorf("%+v %+v", r, r.Then)
+	}
+	if r.From != noon || r.Until != noon.Add(110*time.Second) || r.Undecided+r.Partly+r.Late+r.Broken.Lines != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What the tiers decide of one rule with consistency: exact is what one limiter decides, also after months without requests.
+func TestExact(t *testing.T) {
+	for _, text := range []string{
+		"limit: 7/1m, algorithm: fixed_window", "limit: 7/1m, algorithm: sliding_window", "limit: 7/1m, algorithm: sliding_log",
+		"limit: 7/1m, algorithm: token_bucket", "limit: { count: 2, per: 10s, burst: 20 }, algorithm: token_bucket", "limit: 20/366d, algorithm: sliding_log",
+	} {
+		set := rules(t, "rules: [{ name: a, key: [client_ip], consistency: exact, "+text+" }]")
+		of, random, states := set.Limit(0, 0), rand.New(rand.NewPCG(1, 2)), map[string]limit.State{}
+		var l log
+		want, at := Rule{}, time.Duration(0)
+		for range 1000 {
+			at += time.Duration(random.IntN(800)) * time.Millisecond
+			if random.IntN(100) == 0 {
+				at += time.Duration(random.IntN(3000)) * time.Hour
+			}
+			client := fmt.Sprintf("192.0.2.%d", random.IntN(4))
+			l.add(at, client, "/", "")
+			state, d := of.Acquire(states[client], limit.Micros(noon.Add(at).UnixMicro()), limit.Ask{Need: 1, Waiting: 1, Want: 1})
+			states[client] = state
+			add(&want.Admitted, d.Granted > 0)
+			add(&want.Denied, d.Granted == 0)
+		}
+		r := run(t, l.String(), Config{Rules: set})
+		if got := r.Rules[0]; got.Admitted != want.Admitted || got.Denied != want.Denied || want.Denied == 0 {
+			t.Errorf("%s: %d admitted, %d denied; one limiter %d and %d", text, got.Admitted, got.Denied, want.Admitted, want.Denied)
+		}
+	}
+}
+
+// Lines within the window are sorted: the report is that of the log in order. Others count at the time of the one before.
+func TestOrder(t *testing.T) {
+	var sorted, mixed log
+	random := rand.New(rand.NewPCG(1, 2))
+	var lines []string
+	for n := range 2000 {
+		sorted.add(time.Duration(n)*100*time.Millisecond, fmt.Sprintf("192.0.2.%d", n%7), "/login", "")
+	}
+	lines = strings.SplitAfter(sorted.String(), "\n")
+	for at := 0; at < 2000; at += 250 { // 25 s
+		random.Shuffle(250, func(i, j int) { lines[at+i], lines[at+j] = lines[at+j], lines[at+i] })
+	}
+	mixed.WriteString(strings.Join(lines, ""))
+	c := Config{Rules: rules(t, loginRules), Keys: 10}
+	if got, want := run(t, mixed.String(), c), run(t, sorted.String(), c); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, sorted %+v", got, want)
+	}
+	sorted.add(0, "192.0.2.200", "/login", "") // 200 s too late
+	if r := run(t, sorted.String(), c); r.Late != 1 || r.Requests != 2001 || r.From != noon || r.Until != noon.Add(1999*100*time.Millisecond) {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,197 @@
+package replay
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/topkeys"
+)
+
+// Report is what came of a log.
+type Report struct {
+	From      time.Time `json:"from"` // the first request
+	Until     time.Time `json:"until"`
+	Requests  int64     `json:"requests"`
+	Admitted  int64     `json:"admitted"`
+	Denied    int64     `json:"denied"`
+	Undecided int64     `json:"undecided"` // decided by on_failure: there was no room for their keys
+	Partly    int64     `json:"partly"`    // decided without a rule that is unknown
+	Late      int64     `json:"late"`      // decided at a later time than theirs: their lines were too far out of order
+	Broken    Broken    `json:"broken"`
+	Then      *Then     `json:"then,omitempty"` // nil: the log has nothing about refusals by Weir
+	Rules     []Rule    `json:"rules"`
+	Rate      Rate      `json:"-"`
+}
+
+// Then is refusals by the log, beside those of the replay.
+type Then struct {
+	Denied   int64 `json:"denied"`
+	OnlyThen int64 `json:"only_then"`
+	OnlyNow  int64 `json:"only_now"`
+}
+
+// Rule is what one rule did.
+type Rule struct {
+	Rule       string   `json:"rule"`
+	Mode       string   `json:"mode"`
+	Matched    int64    `json:"matched"`      // of an exempt rule: what it lifted others for
+	Admitted   int64    `json:"admitted"`     // by all rules: another one may deny some of Matched
+	Denied     int64    `json:"denied"`       // by this rule; in shadow it would
+	Share      float64  `json:"denied_share"` // of Matched
+	NoKey      int64    `json:"no_key"`       // matched but for a part of the key
+	Unknown    int64    `json:"unknown"`      // it may apply: the log lacks Missing
+	Missing    []string `json:"missing,omitempty"`
+	Keys       int64    `json:"keys"`
+	KeysDenied int64    `json:"keys_denied"`
+	KeysAbout  bool     `json:"keys_about,omitempty"` // the two above are estimates
+	DeniedThen int64    `json:"denied_then"`          // by the log
+	Top        []Key    `json:"top,omitempty"`        // the keys that are denied most
+}
+
+// Key is a key that is denied often: Denied times at most, and Over times less at least.
+type Key struct {
+	Key    string `json:"key"`
+	Denied int64  `json:"denied"`
+	Over   int64  `json:"over,omitempty"`
+}
+
+// begin makes an empty report.
+func (p *player) begin() {
+	p.top, p.keys.most = make([]*topkeys.Sketch, p.Rules.Len()), cmp.Or(p.MaxKeys, 1<<20)
+	for i := range p.Rules.Len() {
+		p.report.Rules = append(p.report.Rules, Rule{Rule: p.Rules.Rule(i).Name, Mode: p.Rules.Rule(i).Mode.String()})
+	}
+}
+
+func add(n *int64, one bool) {
+	if one {
+		*n++
+	}
+}
+
+// count counts a request that is decided.
+func (p *player) count(f *flying) {
+	r, e := &p.report, f.entry
+	if r.Until = time.UnixMicro(int64(e.at)).UTC(); r.Requests == 0 {
+		r.From = r.Until
+	}
+	r.Requests++
+	add(&r.Denied, f.denied)
+	add(&r.Admitted, !f.denied)
+	add(&r.Undecided, f.undecided)
+	add(&r.Partly, len(e.unknown) > 0)
+	r.Rate.add(e.at, f.denied)
+	for _, u := range e.unknown {
+		of := &r.Rules[u.rule]
+		if of.Unknown++; !slices.Equal(of.Missing, u.missing) {
+			of.Missing = append(of.Missing, u.missing...)
+			slices.Sort(of.Missing)
+			of.Missing = slices.Compact(of.Missing)
+		}
+	}
+	for i := range e.hits {
+		p.hit(f, &e.hits[i])
+	}
+	if !e.told {
+		return
+	}
+	if r.Then == nil {
+		r.Then = new(Then)
+	}
+	add(&r.Then.Denied, e.then != "")
+	add(&r.Then.OnlyThen, e.then != "" && !f.denied)
+	add(&r.Then.OnlyNow, e.then == "" && f.denied)
+	if i, ok := p.Rules.Find(e.then); ok {
+		r.Rules[i].DeniedThen++
+	}
+}
+
+// hit counts a rule that applies to a request. Whether one in shadow would deny it is known later, perhaps.
+func (p *player) hit(f *flying, h *hit) {
+	r := &p.report.Rules[h.rule]
+	r.Matched++
+	add(&r.Admitted, !f.denied)
+	k := sampled{h.rule, h.hash}
+	if _, known := p.keys.of[k]; !known && p.keys.has(h.hash) {
+		p.keys.put(k, false)
+	}
+	if f.denied && f.by == r.Rule {
+		p.deny(h.rule, h.hash, []byte(h.key))
+	}
+}
+
+// deny counts that a rule denies a request of a key, or would.
+func (p *player) deny(i int, hash uint64, key []byte) {
+	p.report.Rules[i].Denied++
+	if k := (sampled{i, hash}); p.keys.has(hash) && !p.keys.of[k] {
+		p.keys.put(k, true)
+	}
+	if p.top[i] == nil {
+		p.top[i] = topkeys.New()
+	}
+	p.top[i].Add(hash, 0, 0, key)
+}
+
+// finish completes the report.
+func (p *player) finish() {
+	for k, denied := range p.keys.of {
+		of := &p.report.Rules[k.rule]
+		of.Keys, of.KeysAbout = of.Keys+p.keys.weight(), p.keys.halved > 0
+		if denied {
+			of.KeysDenied += p.keys.weight()
+		}
+	}
+	p.worker.EachRule(func(name string, c *rulebook.RuleCounts) {
+		if i, ok := p.Rules.Find(name); ok {
+			p.report.Rules[i].Matched += int64(c.Decided[rulebook.Exempted])
+			p.report.Rules[i].NoKey += int64(c.MissingKey)
+		}
+	})
+	for i, s := range p.top {
+		of, in := &p.report.Rules[i], p.Rules.Rule(i)
+		of.Share = float64(of.Denied) / float64(max(of.Matched, 1))
+		if s == nil || p.Keys == 0 || in.Hash || in.LiveOff { // nobody is to see its keys
+			continue
+		}
+		var all []Key
+		for _, k := range s.Top(nil) {
+			all = append(all, Key{string(k.Text), int64(k.Count / topkeys.One), int64(k.Over / topkeys.One)})
+		}
+		slices.SortFunc(all, func(a, b Key) int { return cmp.Or(cmp.Compare(b.Denied, a.Denied), strings.Compare(a.Key, b.Key)) })
+		of.Top = all[:min(p.Keys, len(all))]
+	}
+}
+
+// Rate is requests over time, in steps: a second, or a power of two of them.
+type Rate struct {
+	Start, Step limit.Micros
+	Steps       [][2]int64 // admitted, denied
+}
+
+// add counts a request, which is not earlier than any before. When there are too many steps, two become one.
+func (r *Rate) add(at limit.Micros, denied bool) {
+	if r.Step == 0 {
+		r.Step, r.Start = limit.Second, at-at%limit.Second
+	}
+	for (at-r.Start)/r.Step >= 512 {
+		for i, n := range r.Steps {
+			if i%2 == 0 {
+				r.Steps[i/2] = n
+			} else {
+				r.Steps[i/2][0] += n[0]
+				r.Steps[i/2][1] += n[1]
+			}
+		}
+		r.Steps, r.Step = r.Steps[:(len(r.Steps)+1)/2], 2*r.Step
+	}
+	step := int((at - r.Start) / r.Step)
+	for step >= len(r.Steps) {
+		r.Steps = append(r.Steps, [2]int64{})
+	}
+	add(&r.Steps[step][0], !denied)
+	add(&r.Steps[step][1], denied)
+}

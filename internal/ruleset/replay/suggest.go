@@ -1,0 +1,164 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// Aim is what a limit is to leave untouched.
+type Aim struct {
+	Share float64 // of the keys that count; above 0, at most 1
+	Least int64   // requests of a key that counts, at least 1
+}
+
+// Suggestion is a limit for the keys of a rule that have no override.
+type Suggestion struct {
+	Rule     string  `json:"rule"`
+	Now      string  `json:"limit_now"`
+	Keys     int64   `json:"keys"`            // that count
+	Sampled  int64   `json:"sampled"`         // one of so many keys was looked at
+	Requests int64   `json:"requests"`        // of all keys
+	Largest  int64   `json:"largest_peak"`    // what a key spends at most
+	Limit    string  `json:"limit_suggested"` // empty: none
+	Note     string  `json:"note,omitempty"`  // why it is none, or hardly one
+	Tried    *Tried  `json:"tried,omitempty"` // nil: it was not tried
+	Peaks    []int64 `json:"-"`               // of the keys that count, the smallest first
+	Units    int64   `json:"-"`               // that are suggested: of a bucket its burst
+	spec     limit.Spec
+}
+
+// Tried is what a replay with all suggested limits refuses, as shares of the requests and keys that the rule applies to.
+type Tried struct {
+	Requests float64 `json:"requests_denied_share"`
+	Keys     float64 `json:"keys_denied_share"`
+}
+
+const (
+	// peakKeys bounds the keys that are looked at, of all rules together. One takes up to 2 kB: of a sliding log or a bucket.
+	peakKeys = 1 << 17
+	// fewKeys is from how many keys a suggestion means something.
+	fewKeys = 100
+)
+
+// Suggest finds limits for rules, by their index in the set.
+func Suggest(log io.Reader, c Config, aim Aim, rules []int) ([]Suggestion, error) {
+	all, own := make([]*Suggestion, c.Rules.Len()), map[sampled]bool{}
+	for _, i := range rules {
+		spec := c.Rules.Limit(i, 0).Spec()
+		all[i] = &Suggestion{Rule: c.Rules.Rule(i).Name, Now: limitText(spec), spec: spec}
+		c.Rules.Rule(i).EachKey([]rule.Secret{{}}, func(key []byte, _ *rule.KeyLimit) { own[sampled{i, hashOf(i, key)}] = true })
+	}
+	peaks := sample[*peak]{most: peakKeys}
+	r := reader{decider: newDecider(c.Rules, c.Region)}
+	err := r.each(log, func(e *entry) {
+		for _, h := range e.hits {
+			k := sampled{h.rule, h.hash}
+			if all[h.rule] == nil || h.variant != 0 || own[k] {
+				continue
+			}
+			if all[h.rule].Requests++; !peaks.has(h.hash) {
+				continue
+			}
+			p := peaks.of[k]
+			if p == nil {
+				p = new(peak)
+				peaks.put(k, p)
+			}
+			p.add(c.Rules.Limit(h.rule, 0), e.at, e.lasts, h.cost)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for k, p := range peaks.of {
+		if p.requests >= aim.Least {
+			all[k.rule].Peaks = append(all[k.rule].Peaks, p.most)
+		}
+	}
+	var suggested []Suggestion
+	for _, i := range rules {
+		all[i].Sampled = peaks.weight()
+		all[i].choose(aim)
+		suggested = append(suggested, *all[i])
+	}
+	return suggested, nil
+}
+
+// choose chooses the limit.
+func (s *Suggestion) choose(aim Aim) {
+	n := len(s.Peaks)
+	if s.Keys = int64(n) * s.Sampled; n == 0 {
+		s.Note = fmt.Sprintf("no key has %d requests", aim.Least)
+		return
+	}
+	slices.Sort(s.Peaks)
+	s.Largest = s.Peaks[n-1]
+	s.Units = rounded(float64(s.Peaks[max(int(math.Ceil(aim.Share*float64(n)))-1, 0)]))
+	if s.spec.Algorithm == limit.TokenBucket && s.spec.Count > 0 {
+		s.spec.Count = rounded(float64(s.Units) * float64(s.spec.Count) / float64(s.spec.Burst))
+		s.spec.Burst = s.Units
+	} else {
+		s.spec.Count = s.Units
+	}
+	if _, err := limit.New(s.spec); err != nil {
+		s.Note = err.Error()
+		return
+	}
+	if s.Limit = limitText(s.spec); n < fewKeys {
+		s.Note = fmt.Sprintf("from only %d keys", n)
+	}
+}
+
+// rounded is a number rounded up to two digits.
+func rounded(n float64) int64 {
+	unit := 1.
+	for n > 99*unit {
+		unit *= 10
+	}
+	return int64(math.Ceil(n/unit) * unit)
+}
+
+// limitText is a limit as rules write it.
+func limitText(s limit.Spec) string {
+	per := rule.FormatPeriod(s.Period)
+	switch {
+	case s.Algorithm == limit.Concurrency:
+		return fmt.Sprint(s.Count)
+	case s.Calendar != nil:
+		per = s.Calendar.Per.String()
+	case s.Burst > 0 && s.Burst != s.Count:
+		per += fmt.Sprint(" burst ", s.Burst)
+	}
+	return fmt.Sprintf("%d/%s", s.Count, per)
+}
+
+// Try replays a log with all limits that are suggested.
+func Try(log io.Reader, c Config, all []Suggestion) error {
+	rules := make([]rule.Rule, c.Rules.Len())
+	for i := range rules {
+		rules[i] = *c.Rules.Rule(i)
+	}
+	for _, s := range all {
+		if i, _ := c.Rules.Find(s.Rule); s.Limit != "" {
+			rules[i].Limits = slices.Clone(rules[i].Limits)
+			rules[i].Limits[0].Limit = s.spec
+		}
+	}
+	c.Rules = rule.NewSet(rules, c.Rules.Regions(), c.Rules.Seed())
+	r, err := Run(log, c)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		at, _ := c.Rules.Find(all[i].Rule)
+		if of := &r.Rules[at]; of.Matched > 0 && all[i].Limit != "" {
+			all[i].Tried = &Tried{of.Share, float64(of.KeysDenied) / float64(of.Keys)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package replay
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+func suggest(t testing.TB, log string, c Config, aim Aim) []Suggestion {
+	t.Helper()
+	var all []int
+	for i := range c.Rules.Len() {
+		all = append(all, i)
+	}
+	got, err := Suggest(strings.NewReader(log), c, aim, all)
+	if err == nil {
+		err = Try(strings.NewReader(log), c, got)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// Of 1,000 clients 998 come 20 times in a minute, one 37 times and one 200 times; one comes 3 times and does not count.
+func TestSuggest(t *testing.T) {
+	var l log
+	for client := range 1001 {
+		n := map[int]int{0: 3, 1: 37, 2: 200}[client]
+		if n == 0 {
+			n = 20
+		}
+		for i := range n {
+			l.add(time.Duration(i)*250*time.Millisecond, fmt.Sprint("10.0.", client/250, ".", client%250), "/login", "")
+		}
+	}
+	c := Config{Rules: rules(t, loginRules)}
+	for share, want := range map[float64]int64{0.5: 20, 0.998: 20, 0.999: 37, 1: 200} {
+		s := suggest(t, l.String(), c, Aim{Share: share, Least: 10})[0]
+		denied := map[int64]Tried{
+			20: {(17 + 180) / 20200., 2 / 1001.}, 37: {163 / 20200., 1 / 1001.}, 200: {},
+		}[want]
+		if s.Keys != 1000 || s.Requests != 20200 || s.Largest != 200 || s.Limit != fmt.Sprintf("%d/1m", want) || *s.Tried != denied || s.Note != "" {
+			t.Errorf("%v: %+v, want %d and %+v", share, s.Tried, want, denied)
+		}
+	}
+	if s := suggest(t, l.String(), c, Aim{Share: 1, Least: 30})[0]; s.Keys != 2 || s.Note != "from only 2 keys" {
+		t.Errorf("%+v", s)
+	}
+	if s := suggest(t, l.String(), c, Aim{Share: 1, Least: 300})[0]; s.Limit != "" || s.Note != "no key has 300 requests" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// specs are the limits of the tests below.
+var specs = []string{
+	"limit: 5/1m, algorithm: fixed_window", "limit: 5/1m, algorithm: sliding_window", "limit: 5/1m, algorithm: sliding_log",
+	"limit: 5/1m, algorithm: token_bucket", "limit: { count: 5, per: 10s, burst: 50 }, algorithm: token_bucket",
+	"limit: { count: 60, per: 1m, burst: 5 }, algorithm: token_bucket", "limit: 5/1m, algorithm: fixed_window, align: first_request",
+	"limit: 5, algorithm: concurrency",
+}
+
+// random is a log in which clients come in bursts.
+func random(seed uint64, clients, requests int) string {
+	random := rand.New(rand.NewPCG(seed, 2))
+	var l log
+	for at := time.Duration(0); requests > 0; requests-- {
+		if at += time.Duration(random.IntN(100)) * time.Millisecond; random.IntN(100) == 0 {
+			at += time.Duration(random.IntN(60)) * time.Second
+		}
+		client := random.IntN(random.IntN(clients) + 1)
+		l.add(at, fmt.Sprint("10.0.0.", client), "/", fmt.Sprintf(`,"duration":%d`, random.IntN(20_000)))
+	}
+	return l.String()
+}
+
+// A suggested limit leaves the share of the keys untouched, whatever the algorithm and the consistency.
+func TestSuggestionHolds(t *testing.T) {
+	for seed, text := range specs {
+		for _, consistency := range []string{"exact", "leased"} {
+			if strings.Contains(text, "concurrency") {
+				consistency = "exact"
+			}
+			c := Config{Rules: rules(t, "rules: [{ name: a, key: [client_ip], consistency: "+consistency+", "+text+" }]")}
+			for _, share := range []float64{0.8, 1} {
+				s := suggest(t, random(uint64(seed), 50, 1500), c, Aim{Share: share, Least: 1})[0]
+				if s.Tried == nil || s.Tried.Keys > 1.0001-share || s.Keys < 30 {
+					t.Errorf("%s %s: %v of keys: %s refuses %+v", consistency, text, share, s.Limit, s.Tried)
+				}
+			}
+		}
+	}
+}
+
+// A peak is the least count of a limit that refuses nothing, or somewhat more where spans are summed up in steps.
+func TestPeak(t *testing.T) {
+	for seed, text := range slices.Repeat(specs[:7], 30) {
+		l := rules(t, "rules: [{ name: a, key: [client_ip], "+text+" }]").Limit(0, 0)
+		random := rand.New(rand.NewPCG(uint64(seed), 1))
+		var p peak
+		var at []limit.Micros
+		now := 20_000 * limit.Day
+		for range 200 {
+			now += limit.Micros(random.ExpFloat64() * float64(random.IntN(10)) * float64(limit.Second))
+			at = append(at, now)
+			p.add(l, now, 0, 1)
+		}
+		refuses := func(units int64) bool {
+			spec := l.Spec()
+			if spec.Count = units; spec.Burst > 0 {
+				// a bucket of this burst that fills in the same time, in finer units
+				spec.Count, spec.Burst, spec.Period = units, units, spec.Period*limit.Micros(l.Spec().Burst)/limit.Micros(l.Spec().Count)
+			}
+			of, err := limit.New(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var state limit.State
+			for _, now := range at {
+				var d limit.Decision
+				if state, d = of.Acquire(state, now, limit.Ask{Need: 1, Waiting: 1, Want: 1}); d.Granted == 0 {
+					return true
+				}
+			}
+			return false
+		}
+		least := p.most - 1
+		switch l.Spec().Algorithm {
+		case limit.SlidingLog:
+			least = p.most - 1 - p.most/10
+		case limit.TokenBucket:
+			least = p.most/2 - 1
+		}
+		if refuses(p.most) || !refuses(least) {
+			t.Errorf("%s: %d refuses: %v; %d refuses: %v", text, p.most, refuses(p.most), least, refuses(least))
+		}
+	}
+}
+
+// With more keys than a sample holds, it has all requests of a part of them, and estimates how many there are.
+func TestSample(t *testing.T) {
+	s := sample[int]{most: 1000}
+	for range 3 {
+		for key := range 100_000 {
+			if k := (sampled{0, hashOf(0, fmt.Append(nil, key))}); s.has(k.hash) {
+				s.put(k, s.of[k]+1)
+			}
+		}
+	}
+	if n := int64(len(s.of)) * s.weight(); len(s.of) > 1000 || len(s.of) < 500 || n < 90_000 || n > 110_000 {
+		t.Errorf("%d keys of weight %d", len(s.of), s.weight())
+	}
+	for k, n := range s.of {
+		if n != 3 {
+			t.Errorf("%v came %d times", k, n)
+		}
+	}
+}
+
+// Far more keys than there is room for: memory is bounded, what was not decided is said, and a replay is the same again.
+func TestManyKeys(t *testing.T) {
+	var l log
+	for n := range 30_000 {
+		l.add(time.Duration(n)*time.Millisecond, fmt.Sprintf("10.%d.%d.%d", n%3, n/256%256, n%256), "/login", "")
+	}
+	c := Config{Rules: rules(t, strings.Replace(loginRules, "1m", "1d", 1)), MaxKeys: 1000, Keys: 5}
+	r := run(t, l.String(), c)
+	if of := r.Rules[0]; r.Undecided < 20_000 || !of.KeysAbout || of.Keys < 27_000 || of.Keys > 33_000 || of.Matched != 30_000 {
+		t.Errorf("%d undecided, %+v", r.Undecided, of)
+	}
+	if again := run(t, l.String(), c); !reflect.DeepEqual(again, r) {
+		t.Errorf("%+v, then %+v", r, again)
+	}
+}
+
+func TestRounded(t *testing.T) {
+	for n, want := range map[float64]int64{0: 0, 7: 7, 99: 99, 100: 100, 101: 110, 1000: 1000, 1234: 1300, 9901: 10_000} {
+		if got := rounded(n); got != want {
+			t.Errorf("%v: %d, want %d", n, got, want)
+		}
+	}
+}
+
+// BenchmarkReplay has a million keys of skewed clients; a line is an op.
+func BenchmarkReplay(b *testing.B) {
+	var l log
+	random := rand.New(rand.NewPCG(1, 2))
+	for n := range b.N {
+		client := int(1e6 * random.Float64() * random.Float64() * random.Float64() * random.Float64())
+		path := []string{"/login", "/v1/orders", "/v1/items/7", "/static/a.js"}[random.IntN(4)]
+		l.add(time.Duration(n)*3*time.Millisecond, fmt.Sprintf("10.%d.%d.%d", client>>16, client>>8&255, client&255), path, `,"details":"via_upstream","status":200,"request":"f2d80e46-a3d8-44bd-9500-4a13ddc06663"`)
+	}
+	set := rules(b, loginRules+`
+  - { name: client, key: [client_ip], limit: 600/1m }
+  - { name: api, match: { path: { prefix: /v1/ } }, key: [client_ip], limit: 100/1m, algorithm: token_bucket }
+`)
+	b.SetBytes(int64(l.Len()) / int64(b.N))
+	b.ResetTimer()
+	run(b, l.String(), Config{Rules: set, Keys: 10})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lines/s")
+}
