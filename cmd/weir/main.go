@@ -24,6 +24,8 @@ type commands struct {
 	Diff     diffCmd     `cmd:"" help:"Say which requests change between two versions of the rules, with an example of each change."`
 	Convert  convertCmd  `cmd:"" help:"Turn a configuration of envoyproxy/ratelimit into rules and bindings, and list what cannot be converted."`
 	Compile  compileCmd  `cmd:"" help:"Print the compiled form of a rules file, to bundle in the filter's plugin configuration."`
+	Replay   replayCmd   `cmd:"" help:"Have the requests of an access log decided by rules, and print whom they would deny."`
+	Suggest  suggestCmd  `cmd:"" help:"Suggest limits that leave most keys of an access log untouched."`
 	Key      keyCmd      `cmd:"" help:"Print the key under which requests with these values are counted, as it is in Redis."`
 	Apply    applyCmd    `cmd:"" help:"Put a rules file in force as a new version, in Consul or through the admin API."`
 	History  historyCmd  `cmd:"" help:"List the versions of the rules, the newest first: who, when and why; or print one."`
