@@ -67,9 +67,9 @@ func (w *World) Counters() (store *memory.Store, now limit.Micros) {
 func (w *World) LoseCounters() { w.counters.reset() }
 
 // Restart makes the topmost tier begin anew. Its store keeps what it has.
-func (w *World) Restart() error {
+func (w *World) Restart() {
 	w.counters.divide()
-	return w.Tiers[0].again()
+	w.Tiers[0].again()
 }
 
 // StepClock sets the clock of the topmost tier forward or back.

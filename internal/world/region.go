@@ -72,7 +72,7 @@ func (h *Region) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.
 
 // replica is the store of one of the region's replicas: the region's own, the aggregator behind a lease cache,
 // and the region's reserve. c is the configuration of the cache.
-func (h *Region) replica(ctx context.Context, l *Life, c leasecache.Config) (engine.Store, error) {
+func (h *Region) replica(ctx context.Context, l *Life, c leasecache.Config) engine.Store {
 	keeper := upstream.NewKeeper(upstream.KeeperConfig{
 		Cell: h, Region: h.Name, Windows: func() []reserve.Window { return h.w.windows },
 	})
@@ -81,7 +81,13 @@ func (h *Region) replica(ctx context.Context, l *Life, c leasecache.Config) (eng
 		Rules: func() (string, uint64) { return l.Service.RulesVersion() },
 	})
 	if err != nil {
-		return nil, err
+		panic(err) // Config.complete has looked at the name
+	}
+	l.share = func() uint32 {
+		if regions := h.w.rules.Regions(); len(regions) > 0 {
+			return uint32(max(keeper.ShareBy(regions), 1))
+		}
+		return 0
 	}
 	raw := &ownStore{h.w.wraps(h, Own, l), l}
 	near := c
@@ -92,7 +98,7 @@ func (h *Region) replica(ctx context.Context, l *Life, c leasecache.Config) (eng
 		go func() { _ = run(ctx) }()
 	}
 	all := upstream.New(upstream.Config{Far: far, Own: own, Raw: raw, Keeper: keeper, Lacks: calls.Lacks, Metrics: telemetry.NewRegistry("")})
-	return engine.ByScope(raw, all), nil
+	return engine.ByScope(raw, all)
 }
 
 // ownStore is the region's own store, as one of its replicas calls it.
@@ -105,20 +111,12 @@ type ownStore struct {
 func (s *ownStore) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	asks = copied(asks)
 	answer := make(chan []lease.Grant, 1)
-	a := &asks[0]
 	m := &s.of.Tier.w.mail
-	m.post(post{name: a.Policy.Rule + s.of.Tier.Name, key: string(a.Key), n: uint64(a.Want.Want), m: uint64(a.Want.Unused), do: func() {
+	m.post(postOf(asks, asks[0].Policy.Rule+s.of.Tier.Name, func() {
 		granted := make([]lease.Grant, len(asks))
 		s.Store.Acquire(context.Background(), asks, granted)
 		m.stirred = true
 		answer <- granted
-	}})
-	select {
-	case granted := <-answer:
-		copy(grants, granted)
-	case <-ctx.Done():
-		for i := range grants {
-			grants[i] = lease.Grant{Status: lease.Unavailable}
-		}
-	}
+	}))
+	await(ctx, answer, grants)
 }

@@ -39,10 +39,11 @@ type Life struct {
 	store   engine.Store
 	handler http.Handler
 	stop    context.CancelFunc
+	share   func() uint32 // the region's, in thousandths; nil: it is not known
 }
 
 // newTier makes a tier over another; nil: it has the counters.
-func newTier(w *World, name string, above *Tier, region string) (*Tier, error) {
+func newTier(w *World, name string, above *Tier, region string) *Tier {
 	t := &Tier{w: w, Name: name, Region: region}
 	if !w.config.Steady {
 		t.offset = limit.Micros(w.Rand.Int64N(int64(limit.Second)))
@@ -56,72 +57,56 @@ func newTier(w *World, name string, above *Tier, region string) (*Tier, error) {
 			t.Home, t.Link.net = h, &h.Net
 		}
 	}
-	if err := t.start(); err != nil {
-		return nil, err
-	}
+	t.start()
 	w.Tiers = append(w.Tiers, t)
-	return t, nil
+	return t
 }
 
 // newReplica makes a process with as many lease caches, one above the other, as the run has.
-func newReplica(w *World, name, region string) (t *Tier, err error) {
-	t = w.Tiers[0]
-	for n := w.config.Depth; n > 1 && err == nil; n-- {
-		t, err = newTier(w, fmt.Sprint(name, ".", n), t, region)
+func newReplica(w *World, name, region string) *Tier {
+	t := w.Tiers[0]
+	for n := w.config.Depth; n > 1; n-- {
+		t = newTier(w, fmt.Sprint(name, ".", n), t, region)
 	}
-	if err == nil {
-		t, err = newTier(w, name, t, region)
-	}
-	return t, err
+	return newTier(w, name, t, region)
 }
 
 // start begins a life.
-func (t *Tier) start() error {
+func (t *Tier) start() {
 	w := t.w
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Life{Tier: t, store: w.counters, stop: stop}
 	c := service.Config{Now: w.counters.clock}
-	if w.counters.divided != nil && t.Link.Above == nil && !w.config.Plain {
+	switch {
+	case t.Link.Above != nil:
+		l.store, c.Now = l.cache(ctx), t.wall
+	case w.config.divided() && !w.config.Plain:
 		c.Divides, c.Reserves = true, w.counters.divided
 	}
-	if t.Link.Above != nil {
-		store, err := l.cache(ctx)
-		if err != nil {
-			stop()
-			return err
-		}
-		l.store, c.Now = store, t.wall
-	}
-	c.Store = w.wraps(l.store, Served, l)
+	c.Store, c.Share = w.wraps(l.store, Served, l), l.share
 	l.Service = service.NewService(c)
 	if w.config.Secret != nil {
-		if err := l.Service.SetSecrets([]rule.Secret{*w.config.Secret}); err != nil {
-			stop()
-			return err
-		}
+		w.fails(l.Service.SetSecrets([]rule.Secret{*w.config.Secret}))
 	}
+	w.fails(l.Service.SetRules(w.rules))
 	l.handler = service.NewHandler(l.Service, nil)
 	t.Life = l
-	return l.Service.SetRules(w.rules)
 }
 
 // Restart loses all leases and all that waits, also of the tiers of the same process between this one and the
 // counters.
-func (t *Tier) Restart() error {
+func (t *Tier) Restart() {
 	for ; t.Link.Above != nil; t = t.Link.Above {
-		if err := t.again(); err != nil {
-			return err
-		}
+		t.again()
 	}
-	return nil
 }
 
 // again ends a life and begins another one.
-func (t *Tier) again() error {
+func (t *Tier) again() {
 	t.Over = true
 	t.stop()
 	t.w.mail.stirred = t.w.mail.on
-	return t.start()
+	t.start()
 }
 
 // Pause has it answer nobody for so long.
@@ -136,7 +121,7 @@ func (t *Tier) wall() limit.Micros {
 }
 
 // cache makes a lease cache over a link to the tier above.
-func (l *Life) cache(ctx context.Context) (engine.Store, error) {
+func (l *Life) cache(ctx context.Context) engine.Store {
 	w, t := l.Tier.w, l.Tier
 	c := leasecache.Config{
 		MaxKeys: cmp.Or(w.config.MaxCounters, 1<<16), MaxBytes: w.config.MaxBytes, Timeout: w.patience(),
@@ -153,7 +138,7 @@ func (l *Life) cache(ctx context.Context) (engine.Store, error) {
 	c.Store = &uplink{t.Link, l}
 	cache := leasecache.New(c)
 	go func() { _ = cache.Run(ctx) }()
-	return w.wraps(cache, Cached, l), nil
+	return w.wraps(cache, Cached, l)
 }
 
 // patience is the longest timeout of a rule in force.

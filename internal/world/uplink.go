@@ -38,11 +38,18 @@ func (u *uplink) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.
 	for i := range c.Asks {
 		c.Asks[i].Region = u.of.Tier.Region
 	}
-	a := &c.Asks[0]
-	u.w.mail.post(post{
-		name: "link " + u.From, key: a.Policy.Rule + "/" + string(a.Key), n: uint64(a.Want.Want), m: uint64(a.Want.Unused),
-		do: func() { u.of.sends(c) },
-	})
+	u.w.mail.post(postOf(c.Asks, "link "+u.From, func() { u.of.sends(c) }))
+	await(ctx, answer, grants)
+}
+
+// postOf is something to be done for asks.
+func postOf(asks []engine.Ask, name string, do func()) post {
+	a := &asks[0]
+	return post{name: name, key: a.Policy.Rule + "/" + string(a.Key), n: uint64(a.Want.Want), m: uint64(a.Want.Unused), do: do}
+}
+
+// await takes an answer, if it comes in time.
+func await(ctx context.Context, answer <-chan []lease.Grant, grants []lease.Grant) {
 	select {
 	case granted := <-answer:
 		copy(grants, granted)

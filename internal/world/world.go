@@ -103,6 +103,11 @@ func (c *Config) complete() error {
 	if c.Rules == nil || len(c.PoPs) == 0 {
 		return errors.New("world: rules and at least one PoP are required")
 	}
+	for _, name := range c.Regions {
+		if !rule.IsRegion(name) {
+			return fmt.Errorf("world: %q is no name of a region; give one of %s", name, rule.RegionForm)
+		}
+	}
 	for _, p := range c.PoPs {
 		if c.divided() && !slices.Contains(c.Regions, p.Region) {
 			return fmt.Errorf("world: pop %s: its region %q is none of %q", p.Name, p.Region, c.Regions)
@@ -130,6 +135,7 @@ type World struct {
 	config   Config       // complete
 	now      limit.Micros // virtual time; every clock is this plus an offset
 	shown    atomic.Int64 // now, for goroutines of the product
+	err      error        // why it cannot be made
 	stopped  bool
 	events   events
 	serial   uint64
@@ -155,21 +161,12 @@ func New(c Config) (*World, error) {
 	if c.Observer != nil {
 		c.Observer.Begins(w)
 	}
-	if err := w.use(c.Rules); err != nil {
-		return nil, err
-	}
 	w.mail = mail{begun: time.Now(), wake: make(chan struct{}, 1), on: c.concurrent()}
+	w.use(c.Rules)
 	w.counters = newCounters(w)
-	top, err := newTier(w, "region", nil, "")
-	if err != nil {
-		return nil, err
-	}
-	if !c.concurrent() {
+	top := newTier(w, "region", nil, "")
+	if w.addRegions(); !c.concurrent() {
 		w.Replicas = []*Tier{top}
-	}
-	if err := w.addRegions(); err != nil {
-		w.Close()
-		return nil, err
 	}
 	placed := map[string]int{}
 	for _, p := range c.PoPs {
@@ -177,11 +174,18 @@ func New(c Config) (*World, error) {
 		w.PoPs = append(w.PoPs, newPoP(w, p, of[placed[p.Region]%len(of)]))
 		placed[p.Region]++
 	}
+	if w.err != nil {
+		w.Close()
+		return nil, w.err
+	}
 	return w, nil
 }
 
+// fails notes why a world cannot be made.
+func (w *World) fails(err error) { w.err = cmp.Or(w.err, err) }
+
 // addRegions makes the regions and their replicas, of each region the first ones first.
-func (w *World) addRegions() error {
+func (w *World) addRegions() {
 	names := w.config.Regions
 	if !w.config.divided() {
 		names = []string{""}
@@ -192,14 +196,9 @@ func (w *World) addRegions() error {
 	}
 	for i := range w.config.Replicas {
 		for j, name := range names {
-			t, err := newReplica(w, fmt.Sprint("r", i*len(names)+j+1), name)
-			if err != nil {
-				return err
-			}
-			w.Replicas = append(w.Replicas, t)
+			w.Replicas = append(w.Replicas, newReplica(w, fmt.Sprint("r", i*len(names)+j+1), name))
 		}
 	}
-	return nil
 }
 
 // replicasOf are those that the PoPs of a region call.
@@ -213,29 +212,23 @@ func (w *World) replicasOf(region string) (of []*Tier) {
 }
 
 // use takes rules, for the tiers and PoPs that begin from now on.
-func (w *World) use(set *rule.Set) error {
+func (w *World) use(set *rule.Set) {
 	bundled, err := read.JSON(set.Encode())
-	if err == nil {
-		w.rules, w.bundled, w.windows = set, bundled, upstream.WindowsOf(set)
-	}
-	return err
+	w.fails(err)
+	w.rules, w.bundled, w.windows = set, bundled, upstream.WindowsOf(set)
 }
 
 // SetRules puts other rules into force at all tiers; PoPs fetch them. Sets are ordered by their revision,
-// see [rule.Set.Dated].
+// see [rule.Set.Dated]. An error is that of a set that New refuses.
 func (w *World) SetRules(set *rule.Set) error {
-	if err := w.use(set); err != nil {
-		return err
-	}
+	w.use(set)
 	if w.counters.divided != nil {
 		w.counters.divided.SetRegions(set.Regions())
 	}
 	for _, t := range w.Tiers {
-		if err := t.Service.SetRules(set); err != nil {
-			return err
-		}
+		w.fails(t.Service.SetRules(set))
 	}
-	return nil
+	return w.err
 }
 
 // Close ends what still runs. Calls that still wait in a replica have time to reach their

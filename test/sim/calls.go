@@ -14,9 +14,11 @@ import (
 // call is what the referee reads of a call on its way, or of a copy of it.
 type call struct {
 	*world.Call
+	p        *pop         // nil: it is not one of a PoP for leases
+	req      wire.Request // its body
+	sent     lease.Millis
 	items    []item
 	name     callName     // of a call of a service
-	flight   *flight      // of a PoP's call for leases
 	aside    bool         // what it gives back has been counted: a copy, a lie
 	since    limit.Micros // when it came to the tier that answers it
 	accepted bool         // by the service, as one that it has not seen
@@ -28,13 +30,7 @@ type callName struct {
 	worker, seq uint64
 }
 
-// flight is a call of a PoP for leases.
-type flight struct {
-	*world.Flight
-	p    *pop
-	req  wire.Request // what it has
-	sent lease.Millis
-}
+func nameOf(m *wire.Request) callName { return callName{string(m.Holder), m.Worker, m.Seq} }
 
 // item is one want of a call and its grant, as the referee reads them.
 type item struct {
@@ -101,7 +97,7 @@ func (w *World) Passes(of *world.Call, at world.Stage) {
 	case world.Comes:
 		c.since = w.now()
 		w.life(of.By).comes(c)
-		if spoil := w.Fault.served; spoil != nil && c.flight != nil {
+		if spoil := w.Fault.served; spoil != nil && c.p != nil {
 			m := decodeRequest(of.Body)
 			spoil(of.Serial, &m)
 			of.Body = m.Append(nil)
@@ -119,9 +115,9 @@ func (w *World) Passes(of *world.Call, at world.Stage) {
 			w.tracef("%s ← %s", from, w.showGrant(&c.items[i]))
 		}
 	case world.Arrives:
-		if stale := w.Fault.late; stale != nil && c.flight != nil && of.Flight.Done {
-			c.flight, of.Reply = stale(c.flight.p, c.flight, of.Reply)
-			of.Flight = c.flight.Flight
+		if stale := w.Fault.late; stale != nil && c.p != nil && of.Flight.Done {
+			other, body := stale(c.p, c, of.Reply)
+			of.Flight, of.Reply, c.sent = other.Flight, body, other.sent
 		}
 	case world.Missed:
 		w.ref.lostReply(c)
@@ -137,13 +133,13 @@ func (w *World) made(of *world.Call) *call {
 		return c // it fetches rules
 	}
 	p := w.pop(of.Flight.PoP)
-	f := &flight{Flight: of.Flight, p: p, req: decodeRequest(of.Body), sent: p.Now()}
-	p.newest[f.Worker] = f
+	c.p, c.req, c.sent = p, decodeRequest(of.Body), p.Now()
+	p.newest[of.Flight.Worker] = c
 	if spoil := w.Fault.calls; spoil != nil {
-		spoil(p, &f.req)
-		of.Body = f.req.Append(nil)
+		spoil(p, &c.req)
+		of.Body = c.req.Append(nil)
 	}
-	c.flight, c.items, c.name = f, w.items(f.req.Wants), callName{string(f.req.Holder), f.req.Worker, f.req.Seq}
+	c.items, c.name = w.items(c.req.Wants), nameOf(&c.req)
 	p.gives(c.items)
 	return c
 }
@@ -152,12 +148,12 @@ func (w *World) made(of *world.Call) *call {
 func (w *World) leaves(of *world.Call, c *call) {
 	switch {
 	case c != nil && c.aside:
-		c.Call, c.flight.Flight = of, of.Flight
+		c.Call = of
 		return
 	case of.Flight != nil:
 		w.ref.sent(c)
-		if again := w.Fault.sent; again != nil && c.flight != nil {
-			w.after(0, func() { again(c.flight) })
+		if again := w.Fault.sent; again != nil && c.p != nil {
+			w.after(0, func() { again(c) })
 		}
 		return
 	}
@@ -224,8 +220,7 @@ func (w *World) received(c *call) {
 		w.life(c.From).receives(c)
 		return
 	}
-	f := c.flight
-	if f == nil {
+	if c.p == nil {
 		return
 	}
 	if spoil := w.Fault.replies; spoil != nil {
@@ -233,7 +228,7 @@ func (w *World) received(c *call) {
 		spoil(&m)
 		c.Reply = m.Append(nil)
 	}
-	f.p.arrived(f.sent, c.items)
+	c.p.arrived(c.sent, c.items)
 }
 
 func decodeRequest(body []byte) (m wire.Request) {

@@ -27,9 +27,9 @@ type Fault struct {
 	// Of a PoP: a call that a worker makes, one that it has sent, a reply, and one that
 	// comes too late.
 	calls   func(p *pop, m *wire.Request)
-	sent    func(f *flight)
+	sent    func(c *call)
 	replies func(m *wire.Response)
-	late    func(p *pop, f *flight, body []byte) (*flight, []byte)
+	late    func(p *pop, c *call, body []byte) (*call, []byte)
 	// Of a PoP: its table, after a request and after each event, and what it refuses
 	// without asking its workers.
 	taken  func(p *pop, r *request)

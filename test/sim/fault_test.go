@@ -9,7 +9,6 @@ import (
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/wire"
-	"github.com/weirlimit/weir/internal/world"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 	edgecalls "github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
@@ -123,40 +122,39 @@ var ForgetsDebts = Fault{name: "forgets debts", calls: func(_ *pop, m *wire.Requ
 }}
 
 // GivesBackTwice: what is given back is sent again in a call of its own.
-var GivesBackTwice = Fault{name: "gives back twice", sent: func(f *flight) {
-	if !f.p.w.chance(0.5) {
+var GivesBackTwice = Fault{name: "gives back twice", sent: func(c *call) {
+	if !c.p.w.chance(0.5) {
 		return
 	}
-	again := f.apart()
-	for _, m := range f.req.Wants {
+	again := c.apart()
+	for _, m := range c.req.Wants {
 		if m.Unused > 0 {
 			again.add(m, m.Unused, m.Shape, m.Lease)
 		}
 	}
-	again.fly()
+	again.fly(c)
 }}
 
 // apart is another call of the same PoP, without wants, that no worker has made.
-func (f *flight) apart() *flight {
-	again := &flight{p: f.p, sent: f.sent, req: f.req}
-	again.Flight = &world.Flight{Call: f.Call}
+func (c *call) apart() *call {
+	again := &call{p: c.p, req: c.req, sent: c.sent, aside: true}
 	again.req.Wants = nil
-	f.p.apart++
-	again.req.Seq, again.req.Ack, again.req.Worker = f.p.apart, 0, 1
+	c.p.apart++
+	again.req.Seq, again.req.Ack, again.req.Worker = c.p.apart, 0, 1
 	return again
 }
 
 // add puts a want for the same counter as m into such a call.
-func (f *flight) add(m wire.Want, units int64, shape, id uint32) {
-	f.req.Wants = append(f.req.Wants, wire.Want{
+func (c *call) add(m wire.Want, units int64, shape, id uint32) {
+	c.req.Wants = append(c.req.Wants, wire.Want{
 		Rule: m.Rule, Variant: m.Variant, Override: m.Override, Key: m.Key, Shape: shape, Want: lease.Want{Unused: units, Lease: id},
 	})
 }
 
-// fly sends such a call.
-func (f *flight) fly() {
-	c := &call{items: f.p.w.items(f.req.Wants), name: callName{string(f.req.Holder), f.req.Worker, f.req.Seq}, flight: f, aside: true}
-	f.p.Call(edgecalls.Call{Path: f.Path, Body: f.req.Append(nil), Timeout: f.Timeout}, c)
+// fly sends such a call, as another one was.
+func (c *call) fly(like *call) {
+	c.items, c.name = c.p.w.items(c.req.Wants), nameOf(&c.req)
+	c.p.Call(edgecalls.Call{Path: like.Flight.Path, Body: c.req.Append(nil), Timeout: like.Flight.Timeout}, c)
 }
 
 // SpendsEarly: units of the next window are spent at once.
@@ -175,10 +173,10 @@ var ForgetsDenials = Fault{name: "forgets denials", replies: func(m *wire.Respon
 }}
 
 // TakesStale: a late reply is taken for one to the newest call of its worker.
-var TakesStale = Fault{name: "takes stale replies", late: func(p *pop, f *flight, body []byte) (*flight, []byte) {
-	newest := p.newest[f.Worker]
-	if newest == nil || newest.Done || len(newest.req.Wants) != len(f.req.Wants) {
-		return f, body
+var TakesStale = Fault{name: "takes stale replies", late: func(p *pop, c *call, body []byte) (*call, []byte) {
+	newest := p.newest[c.Flight.Worker]
+	if newest == nil || newest.Flight.Done || len(newest.req.Wants) != len(c.req.Wants) {
+		return c, body
 	}
 	m := decodeResponse(body)
 	m.Seq = newest.req.Seq

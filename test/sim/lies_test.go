@@ -63,9 +63,9 @@ func liarsIn(t *testing.T, seed uint64, fault Fault, global bool) error {
 		c.Net.Repeat = 0 // the copy is answered "unavailable" before its call is
 	}
 	var w *World
-	c.Fault.sent = func(f *flight) {
-		if f.p == w.pops[0] {
-			f.lies()
+	c.Fault.sent = func(c *call) {
+		if c.p == w.pops[0] {
+			c.lies()
 		}
 	}
 	w = New(c, r)
@@ -95,11 +95,11 @@ func liarsIn(t *testing.T, seed uint64, fault Fault, global bool) error {
 // lies follows a call of a PoP that lies: it reports that units come back which nobody ever
 // had, of leases that it had and of others; that it owes what nobody admitted, by rules by which
 // nobody can owe anything; it shows the epoch of a life that never was.
-func (f *flight) lies() {
-	p, w := f.p, f.p.w
+func (c *call) lies() {
+	p, w := c.p, c.p.w
 	if w.chance(0.3) {
-		lie := f.apart()
-		for _, m := range f.req.Wants {
+		lie := c.apart()
+		for _, m := range c.req.Wants {
 			r := w.rules.find(m.Rule)
 			l := p.entry(r.counter(string(m.Key))).Leases[w.rand.IntN(2)].Lease
 			if w.chance(0.3) {
@@ -108,25 +108,25 @@ func (f *flight) lies() {
 			units := pick(w.rand, wire.MaxUnits, 1<<31, 2*r.Terms.Capacity+1)
 			lie.add(m, units, r.Limit.Fingerprint(), l)
 		}
-		lie.fly()
+		lie.fly(c)
 	}
 	if w.chance(0.2) {
-		debt := f.apart()
-		for _, m := range f.req.Wants {
+		debt := c.apart()
+		for _, m := range c.req.Wants {
 			if r := w.rules.find(m.Rule); r.Terms.MaxDebt(r.OnFailure) == 0 {
 				debt.add(m, 0, 0, 0)
 				owed := &debt.req.Wants[len(debt.req.Wants)-1].Want
 				owed.Overdrawn, owed.Debt = pick(w.rand, int64(1), wire.MaxUnits), w.rand.Uint64()
 			}
 		}
-		debt.fly()
+		debt.fly(c)
 	}
 	if w.chance(0.1) {
-		empty := f.apart()
+		empty := c.apart()
 		empty.req.Epoch = w.rand.Uint64()
-		for _, m := range f.req.Wants {
+		for _, m := range c.req.Wants {
 			empty.add(m, 0, 0, 0)
 		}
-		empty.fly()
+		empty.fly(c)
 	}
 }

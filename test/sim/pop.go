@@ -22,7 +22,7 @@ type pop struct {
 	books  map[counterKey]*book // see book.go
 	event  []*book              // touched by the event that runs
 	apart  uint64               // counts calls that no worker has made
-	newest map[int]*flight      // by worker
+	newest map[int]*call        // by worker
 }
 
 // pop finds what is followed of a PoP. A new life of it is another PoP.
@@ -34,7 +34,7 @@ func (w *World) pop(of *world.PoP) *pop {
 	}
 	if p.life != of.Life {
 		w.ref.lives++
-		p.life, p.books, p.newest = of.Life, map[counterKey]*book{}, map[int]*flight{}
+		p.life, p.books, p.newest = of.Life, map[counterKey]*book{}, map[int]*call{}
 		var store table.Store
 		store, _, p.seed = of.Table()
 		p.reader = table.New(store, 'E', pagesLog2, nil)

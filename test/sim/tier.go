@@ -57,9 +57,7 @@ func (w *World) restart(t *world.Tier) {
 	for up := t; up.Link.Above != nil; up = up.Link.Above {
 		w.ends(up.Life)
 	}
-	if err := t.Restart(); err != nil {
-		panic(err)
-	}
+	t.Restart()
 }
 
 // ends notes the end of a life: what it held is lost.

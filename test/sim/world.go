@@ -38,19 +38,12 @@ type Config struct {
 	Net, Far Net
 	// MaxCounters bounds the region's counters; 0: a million, which no run reaches.
 	MaxCounters int
-	// Workers is how many workers each PoP has; 0: one. A call is numbered, and leaves
-	// up to Hold later.
-	Workers int
-	Hold    limit.Micros
 	// Alone is true where there is one PoP and no message is lost: see alone.go.
 	Alone bool
-	// RulesEvery is how often a PoP without requests asks for newer rules; 0: the default of the
-	// product.
-	RulesEvery limit.Micros
-	// Grain is how far the goroutines of lease caches may be behind the events: see [world.Config].
-	Grain limit.Micros
-	// Steady takes chance out of the clocks, for scripts.
-	Steady bool
+	// The others are those of [world.Config].
+	Workers                 int
+	Hold, RulesEvery, Grain limit.Micros
+	Steady                  bool
 	// Fault is what is broken on purpose.
 	Fault Fault
 	// Trace receives a line per message and decision; nil: none.
