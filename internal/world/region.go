@@ -109,6 +109,9 @@ type ownStore struct {
 
 // Acquire is called by goroutines of the replica. All are answered at the same instant, but in order.
 func (s *ownStore) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	if len(asks) == 0 {
+		return
+	}
 	asks = copied(asks)
 	answer := make(chan []lease.Grant, 1)
 	m := &s.of.Tier.w.mail
