@@ -21,6 +21,7 @@ import (
 type commands struct {
 	Init     initCmd     `cmd:"" help:"Write a first rules file, with comments."`
 	Validate validateCmd `cmd:"" help:"Check rules files, bindings and configurations of envoyproxy/ratelimit, and print all their mistakes."`
+	Test     testCmd     `cmd:"" help:"Run the tests of rules, and print how they failed."`
 	Diff     diffCmd     `cmd:"" help:"Say which requests change between two versions of the rules, with an example of each change."`
 	Convert  convertCmd  `cmd:"" help:"Turn a configuration of envoyproxy/ratelimit into rules and bindings, and list what cannot be converted."`
 	Compile  compileCmd  `cmd:"" help:"Print the compiled form of a rules file, to bundle in the filter's plugin configuration."`

@@ -71,26 +71,23 @@ func (r *report) end() error {
 // fails reports whether a finding fails the command.
 func (r *report) fails(f finding.Finding) bool { return r.strict || !f.Warning }
 
+// testCase and failure are those of JUnit.
+type testCase struct {
+	Name     string    `xml:"name,attr"`
+	Class    string    `xml:"classname,attr"`
+	Failures []failure `xml:"failure"`
+	Out      string    `xml:"system-out,omitempty"`
+}
+
+type failure struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr"`
+	Text    string `xml:",chardata"`
+}
+
 // junit prints a test case for each file.
 func (r *report) junit() error {
-	type failure struct {
-		Message string `xml:"message,attr"`
-		Type    string `xml:"type,attr"`
-		Text    string `xml:",chardata"`
-	}
-	type testCase struct {
-		Name     string    `xml:"name,attr"`
-		Class    string    `xml:"classname,attr"`
-		Failures []failure `xml:"failure"`
-		Out      string    `xml:"system-out,omitempty"`
-	}
-	suite := struct {
-		XMLName  xml.Name   `xml:"testsuite"`
-		Name     string     `xml:"name,attr"`
-		Tests    int        `xml:"tests,attr"`
-		Failures int        `xml:"failures,attr"`
-		Cases    []testCase `xml:"testcase"`
-	}{Name: "weir validate"}
+	var cases []testCase
 	for _, file := range r.files {
 		c := testCase{Name: file, Class: "weir.validate"}
 		for _, f := range r.found {
@@ -102,15 +99,28 @@ func (r *report) junit() error {
 				c.Out += f.String() + "\n"
 			}
 		}
-		suite.Tests++
+		cases = append(cases, c)
+	}
+	return writeJUnit(r.out, "weir validate", cases)
+}
+
+// writeJUnit prints test cases for programs.
+func writeJUnit(to io.Writer, name string, cases []testCase) error {
+	suite := struct {
+		XMLName  xml.Name   `xml:"testsuite"`
+		Name     string     `xml:"name,attr"`
+		Tests    int        `xml:"tests,attr"`
+		Failures int        `xml:"failures,attr"`
+		Cases    []testCase `xml:"testcase"`
+	}{Name: name, Tests: len(cases), Cases: cases}
+	for _, c := range cases {
 		if len(c.Failures) > 0 {
 			suite.Failures++
 		}
-		suite.Cases = append(suite.Cases, c)
 	}
 	out, err := xml.MarshalIndent(suite, "", "  ")
 	if err == nil {
-		_, err = fmt.Fprintf(r.out, "%s%s\n", xml.Header, out)
+		_, err = fmt.Fprintf(to, "%s%s\n", xml.Header, out)
 	}
 	return err
 }

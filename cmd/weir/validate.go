@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/finding"
 	"github.com/weirlimit/weir/internal/ruleset/lint"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/ruletest"
 )
 
 type validateCmd struct {
@@ -67,7 +68,7 @@ func (v *validateCmd) Run(stdout io.Writer) error {
 // checkRules checks a rules file; nil if it has mistakes.
 func checkRules(r *report, file string) *rule.Set {
 	r.file(nameOf(file))
-	doc, err := loadDocument(file)
+	doc, err := loadDocument(file, ruletest.Check)
 	if err != nil {
 		r.fail(nameOf(file), err)
 		return nil
@@ -164,16 +165,16 @@ func load(file string) (*rule.Set, error) {
 // standardInput is the argument that names it.
 const standardInput = "-"
 
-// loadDocument reads a rules file, or a directory of them; - is standard input.
-func loadDocument(file string) (*rulefile.Document, error) {
+// loadDocument reads a rules file, or a directory of them, and their sections; - is standard input.
+func loadDocument(file string, sections ...rulefile.Section) (*rulefile.Document, error) {
 	if file != standardInput {
-		return rulefile.Load(file)
+		return rulefile.Load(file, sections...)
 	}
 	data, err := io.ReadAll(io.LimitReader(os.Stdin, rulefile.MaxBytes+1))
 	if err != nil {
 		return nil, err
 	}
-	return rulefile.Read(nameOf(file), data)
+	return rulefile.Read(nameOf(file), data, sections...)
 }
 
 // nameOf names a file in messages.

@@ -22,6 +22,7 @@ import (
 	"github.com/weirlimit/weir/internal/bootstrap"
 	"github.com/weirlimit/weir/internal/envoyrls/binding"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/ruletest"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
@@ -258,8 +259,8 @@ func variables(t *testing.T, root string) []string {
 
 func checkYAML(text string) error {
 	switch {
-	case strings.HasPrefix(text, "rules:"):
-		_, err := rulefile.Parse("example", []byte(text))
+	case strings.HasPrefix(text, "rules:"), strings.HasPrefix(text, "regions:"):
+		_, err := testRules(text)
 		return err
 	case strings.HasPrefix(text, "owners:"):
 		files := []rulefile.File{{Name: "dir/owners.yaml", Data: []byte(text)}}
@@ -275,6 +276,26 @@ func checkYAML(text string) error {
 		return err
 	}
 	return fmt.Errorf("an example of YAML that is neither rules nor owners nor bindings: no check is written for it")
+}
+
+// testRules runs the tests of an example, and returns how the first one that fails does, as weir test prints it.
+func testRules(text string) (failed string, err error) {
+	suite, err := ruletest.Read("rules.yaml", []rulefile.File{{Name: "rules.yaml", Data: []byte(text)}})
+	if err != nil {
+		return "", err
+	}
+	for i := range suite.Tests {
+		t := &suite.Tests[i]
+		f, err := suite.Run(t, nil)
+		if err != nil {
+			return "", err
+		}
+		if f != nil {
+			failed = fmt.Sprintf("rules.yaml:%d: %s, step %d\n  - %s\n  + %s", f.Line, t.Name, f.Step, f.Expected[0], f.Got[0])
+			return failed, errors.New(failed)
+		}
+	}
+	return "", nil
 }
 
 // checkAdminYAML checks the files of the admin API and of its callers, and has checkYAML check others.
@@ -303,6 +324,14 @@ func blocks(t *testing.T) map[string]func(*Block) error {
 	figure := func(*Block) error { return nil }
 	return map[string]func(*Block) error{
 		`upstreams = ["app.internal:8443"]`: figure, // TestModules plans with it
+		"rules.yaml:15: five logins a minute, step 2": func(b *Block) error {
+			_, example, _ := strings.Cut(read(t, "docs/testing.md"), "```yaml\n")
+			example, _, _ = strings.Cut(example, "```")
+			if failed, err := testRules(strings.Replace(example, "5/1m", "6/1m", 1)); failed != strings.Join(b.Lines, "\n") {
+				return fmt.Errorf("the test fails otherwise: %w", err)
+			}
+			return nil
+		},
 
 		"client ──▶ Envoy worker ──▶ PoP ─────────────▶ region ──────────────▶ Redis Cluster":         figure,
 		"worker of Envoy ── want ──▶ lease cache of a replica ── want ──▶ counter in Redis or memory": figure,

@@ -156,6 +156,17 @@ func (r *Request) DeniedKey() []byte {
 	return nil
 }
 
+// KeyOf is the key for which a rule was asked, as it is counted; empty where it is not known. q is one of Quotas. It is
+// valid until the next request is matched or, of a request that waited, ends.
+func (r *Request) KeyOf(q *Quota) []byte {
+	for i := range r.hits {
+		if h := &r.hits[i]; &h.quota == q && !h.lacks {
+			return h.key.Text
+		}
+	}
+	return nil
+}
+
 // Holds reports whether the request holds slots until it ends.
 func (r *Request) Holds() bool {
 	for i := range r.hits {

@@ -1,9 +1,9 @@
 package read
 
 // The fields of the rule language, per mapping. Package language describes the
-// same; a test compares the two.
+// same; a test compares the two. The tests of a document are read by package ruletest.
 var (
-	documentFields  = []string{"client_ip", "rules", "revision", "regions", "seed", "candidates"}
+	documentFields  = []string{"client_ip", "rules", "revision", "regions", "seed", "candidates", "tests"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}
 	ruleFields      = []string{"name", "mode", "match", "from", "percent", "key", "hash", "limit", "limits", "overrides", "variants", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "refusal", "retry_jitter", "live"}
 	pathFields      = []string{"exact", "prefix", "regex", "template"}

@@ -59,6 +59,11 @@ func TestSchemaHasTheFieldsOfTheLanguage(t *testing.T) {
 		}
 		delete(got, path)
 	}
+	for path := range got { // package ruletest reads these
+		if strings.HasPrefix(path, "tests[]") {
+			delete(got, path)
+		}
+	}
 	if len(got) > 0 {
 		t.Errorf("only the schema has %v", got)
 	}

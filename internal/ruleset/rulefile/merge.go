@@ -37,7 +37,7 @@ type merged struct {
 }
 
 // listed are the fields of which each file has its own items.
-var listed = []string{"candidates", "rules"}
+var listed = []string{"candidates", "rules", "tests"}
 
 // merge makes one document of the files of a directory. It notes mistakes.
 func merge(dir string, files []File) *merged {
@@ -125,7 +125,7 @@ func liftOwn(doc strict.Value) {
 	}
 }
 
-var itemPath = regexp.MustCompile(`\b(candidates|rules)\[(\d+)\]([^\s;,()]*)(?: \(line (\d+)\))?`)
+var itemPath = regexp.MustCompile(`\b(candidates|rules|tests)\[(\d+)\]([^\s;,()]*)(?: \(line (\d+)\))?`)
 
 // locate finds the item that a path begins with.
 func (m *merged) locate(list, index string) (at place, ok bool) {

@@ -27,25 +27,32 @@ type Document struct {
 	merged *merged // nil: it is a file
 }
 
-// Read parses a rules file. The file's name is only used in errors. The error, if
+// Section reads and checks a section of a document that is not about rules, and so is not part of the filter. set is nil
+// if the rules have mistakes.
+type Section func(doc strict.Value, set *rule.Set)
+
+// Read parses a rules file, and has its sections read. The file's name is only used in errors. The error, if
 // any, is of type [strict.Errors], in the order of the file.
-func Read(file string, text []byte) (*Document, error) {
+func Read(file string, text []byte, sections ...Section) (*Document, error) {
 	var errs strict.Errors
 	if root := parse(text, "rules: [] for no rules", &errs); root != nil {
-		if set := readRules(root, &errs); set != nil {
+		if set := readRules(root, &errs, sections...); len(errs) == 0 {
 			return &Document{Text: text, Set: set, file: file, root: root}, nil
 		}
 	}
 	return nil, located(file, errs)
 }
 
-// readRules reads what people wrote.
-func readRules(root *strict.Node, errs *strict.Errors) *rule.Set {
+// readRules reads what people wrote; nil: the rules have mistakes.
+func readRules(root *strict.Node, errs *strict.Errors, sections ...Section) *rule.Set {
 	doc := strict.Root(root, errs)
 	plainNames(doc)
 	set := read.Document(doc, calendar.Windows)
 	for i := range *errs {
 		advise(&(*errs)[i], root)
+	}
+	for _, read := range sections {
+		read(doc, set)
 	}
 	return set
 }
@@ -61,13 +68,13 @@ func plainNames(doc strict.Value) {
 
 // Merge parses files as [ReadFiles] reads them at path: a rules file, or those of a directory. The error is like that of
 // [Read], file by file.
-func Merge(path string, files []File) (*Document, error) {
+func Merge(path string, files []File, sections ...Section) (*Document, error) {
 	if len(files) == 1 && files[0].Name == path {
-		return Read(path, files[0].Data)
+		return Read(path, files[0].Data, sections...)
 	}
 	m := merge(path, files)
 	var errs strict.Errors
-	set := readRules(&m.root, &errs)
+	set := readRules(&m.root, &errs, sections...)
 	m.report(errs)
 	if err := m.err(); err != nil {
 		return nil, err
@@ -80,12 +87,21 @@ func Merge(path string, files []File) (*Document, error) {
 }
 
 // Load reads and parses a rules file, or a directory of them.
-func Load(path string) (*Document, error) {
+func Load(path string, sections ...Section) (*Document, error) {
 	files, err := ReadFiles(path)
 	if err != nil {
 		return nil, err
 	}
-	return Merge(path, files)
+	return Merge(path, files, sections...)
+}
+
+// Place finds a path of the document, or the nearest place above it that exists: its file, its path there, and its position.
+func (d *Document) Place(path string) strict.Error {
+	place := strict.Error{File: d.file, Path: path, Pos: d.root.Find(path)}
+	if d.merged != nil {
+		d.merged.move(&place)
+	}
+	return place
 }
 
 // Places returns a function that finds where a field of a rule stands, or the nearest place above it that exists: its
@@ -103,18 +119,12 @@ func (d *Document) Places() func(name, field string) strict.Error {
 			index[item.Field("rule").Text+"@candidate"] = strict.Index("candidates", i)
 		}
 	}
-	return func(name, field string) (place strict.Error) {
+	return func(name, field string) strict.Error {
 		path := cmp.Or(index[name], index[rule.Written(name)])
-		if path != "" {
-			place.Path = strings.TrimSuffix(path+"."+field, ".")
-			place.Pos = d.root.Find(place.Path)
+		if path == "" {
+			return strict.Error{File: d.file}
 		}
-		if d.merged != nil && place.Path != "" {
-			d.merged.move(&place)
-		} else {
-			place.File = d.file
-		}
-		return place
+		return d.Place(strings.TrimSuffix(path+"."+field, "."))
 	}
 }
 

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/ruletest"
+)
+
+type testCmd struct {
+	Files    []string `arg:"" name:"file" predictor:"file" help:"Rules files, YAML or JSON, or directories of them; all are read as one document."`
+	Only     string   `name:"run" placeholder:"TEXT" help:"Run the tests that have this text in their names."`
+	Coverage bool     `help:"Also list the rules, overrides and alternatives of conditions that no test reaches."`
+	Format   string   `enum:"text,json,junit" default:"text" help:"How to print the result: text, or json or junit for programs."`
+}
+
+// tested is a test that ran.
+type tested struct {
+	Name    string            `json:"name"`
+	File    string            `json:"file"`
+	Line    int               `json:"line"`
+	Failure *ruletest.Failure `json:"failure,omitempty"`
+}
+
+// Run runs the tests, whatever becomes of the first.
+func (c *testCmd) Run(stdout io.Writer) error {
+	names := strings.Join(c.Files, " ")
+	var files []rulefile.File
+	var suite *ruletest.Suite
+	var err error
+	for i := 0; i < len(c.Files) && err == nil; i++ {
+		var more []rulefile.File
+		more, err = rulefile.ReadFiles(c.Files[i])
+		files = append(files, more...)
+	}
+	if err == nil {
+		suite, err = ruletest.Read(names, files)
+	}
+	if err != nil {
+		r := &report{format: c.Format, out: stdout, files: c.Files}
+		r.fail(names, err)
+		return r.end()
+	}
+	var seen *ruletest.Coverage
+	if c.Coverage {
+		seen = suite.Coverage()
+	}
+	all, failed := []tested{}, 0
+	for i := range suite.Tests {
+		t := &suite.Tests[i]
+		if !strings.Contains(t.Name, c.Only) {
+			continue
+		}
+		failure, err := suite.Run(t, seen)
+		if err != nil {
+			return fmt.Errorf("%s:%d: %s: %w", t.File, t.Line, t.Name, err)
+		}
+		if all = append(all, tested{t.Name, t.File, t.Line, failure}); failure != nil {
+			failed++
+		}
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("weir test: %s: no test to run; write one into tests, as in docs/testing.md, or give --run less", names)
+	}
+	if err = c.print(stdout, all, failed, seen); err == nil && failed > 0 {
+		return errReported
+	}
+	return err
+}
+
+func (c *testCmd) print(out io.Writer, all []tested, failed int, seen *ruletest.Coverage) error {
+	if c.Format == "json" {
+		e := json.NewEncoder(out)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(all)
+	}
+	var cases []testCase
+	var text strings.Builder
+	for _, t := range all {
+		one := testCase{Name: t.Name, Class: t.File}
+		if t.Failure != nil {
+			one.Failures = []failure{{t.Failure.Expected[0], "test", t.diff()}}
+			text.WriteString(t.diff())
+		}
+		cases = append(cases, one)
+	}
+	if c.Format == "junit" {
+		return writeJUnit(out, "weir test", cases)
+	}
+	if failed > 0 {
+		fmt.Fprintf(&text, "%d of %d tests failed\n", failed, len(all))
+	} else {
+		fmt.Fprintf(&text, "ok %d tests\n", len(all))
+	}
+	if c.Coverage {
+		places, parts := seen.Unreached()
+		reached := parts - len(places)
+		fmt.Fprintf(&text, "coverage: %d %%, %d of %d\n", 100*reached/max(parts, 1), reached, parts)
+		for _, p := range places {
+			fmt.Fprintf(&text, "  no test reaches %s\n", p.Error())
+		}
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// diff is how a test failed: the step, and what differs there.
+func (t *tested) diff() string {
+	text := fmt.Sprintf("%s:%d: %s, step %d", t.File, t.Failure.Line, t.Name, t.Failure.Step)
+	if t.Failure.Note != "" {
+		text += ": " + t.Failure.Note
+	}
+	for i, want := range t.Failure.Expected {
+		text += "\n  - " + want + "\n  + " + t.Failure.Got[i]
+	}
+	return text + "\n"
+}

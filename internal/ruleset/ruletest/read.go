@@ -1,0 +1,187 @@
+package ruletest
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/strict"
+	"github.com/weirlimit/weir/internal/ruleset/request"
+)
+
+// The fields of a test, per mapping. Package language describes the same; a test compares the two.
+var (
+	testFields    = []string{"name", "start", "pops", "request", "steps"}
+	popFields     = []string{"region", "labels"}
+	requestFields = []string{"method", "url", "headers", "client", "claims", "san", "route"}
+	stepFields    = []string{"at", "pop", "request", "repeat", "lasts", "expect", "fault"}
+	expectFields  = []string{"allowed", "denied", "key", "override", "remaining", "retry_after", "status", "headers", "shadow", "failed", "count"}
+	countFields   = []string{"allowed", "denied"}
+)
+
+const (
+	nameForm    = "what the test shows, on one line, such as five logins a minute"
+	startForm   = "a time in UTC and whole seconds, such as 2026-01-31T23:59:30Z"
+	popsForm    = "1 to 64 PoPs and their regions, such as { fra1: eu, nyc1: us }"
+	stepsForm   = "a list of steps, such as [{ request: GET /, expect: allowed }]"
+	requestForm = "GET /path, or a mapping such as { method: POST, url: /login, client: 192.0.2.1 }"
+)
+
+// reader reads the tests of a document.
+type reader struct {
+	set   *rule.Set // nil: it has mistakes, and nobody knows the names of rules
+	tests []Test
+	lines map[string]int // of the tests by their names
+}
+
+// read is a [rulefile.Section].
+func (r *reader) read(doc strict.Value, set *rule.Set) {
+	r.set, r.lines = set, map[string]int{}
+	for _, v := range doc.Field("tests").List(maxTests, "a list of tests, such as [{ name: a, steps: [{ request: GET /, expect: allowed }] }]") {
+		t := testReader{reader: r, away: map[string]bool{}}
+		if v.Object(testFields...) {
+			t.read(v)
+		}
+		r.tests = append(r.tests, t.Test)
+	}
+}
+
+// testReader reads a test.
+type testReader struct {
+	*reader
+	Test
+	requests int
+	end      limit.Micros    // when the last request of the steps so far comes at the earliest
+	away     map[string]bool // what is away, as a fault names it
+}
+
+func (t *testReader) read(v strict.Value) {
+	t.Line, t.start = v.Node().Pos.Line, noon
+	name := v.Field("name")
+	name.Require(nameForm)
+	switch text, ok := name.String(nameForm); {
+	case !ok:
+	case text == "" || len(text) > rule.MaxText || strings.ContainsAny(text, "\r\n"):
+		name.Fail("is empty or too long; write " + nameForm)
+	case t.lines[text] > 0:
+		name.Fail(strict.Quote(text) + " is the name of another test, too (line " + strconv.Itoa(t.lines[text]) + "); write another one")
+	default:
+		t.Name, t.lines[text] = text, t.Line
+	}
+	if start := v.Field("start"); start.Is(strict.String, startForm) {
+		var ok bool
+		if t.start, ok = rule.ParseTime(start.Node().Text); !ok {
+			start.Fail(strict.Quote(start.Node().Text) + " is no time; write " + startForm)
+		}
+	}
+	t.readPoPs(v.Field("pops"))
+	var base request.Request
+	readRequest(v.Field("request"), &base)
+	expects := false
+	v.Field("steps").Require(stepsForm)
+	for _, step := range v.Field("steps").List(maxSteps, stepsForm) {
+		t.step(step, base)
+		expects = expects || step.Field("expect").Present()
+	}
+	if !expects && v.Ok() {
+		v.FailName("steps", "expect nothing; write expect: allowed or expect: denied into one")
+	}
+}
+
+// readPoPs reads the PoPs. Without any there is one, of the first region.
+func (t *testReader) readPoPs(v strict.Value) {
+	known := regions(nil, t.set)
+	if !v.Present() {
+		t.pops = []pop{{name: "pop", region: cmp.Or(append(known, "region")...)}}
+	} else if !v.Is(strict.Object, popsForm) {
+		return
+	}
+	names := v.Names()
+	if v.Present() && (len(names) == 0 || len(names) > maxPoPs) {
+		v.Fail("has " + strconv.Itoa(len(names)) + " PoPs; write " + popsForm)
+	}
+	for _, name := range names {
+		p, region := pop{name: name}, v.Field(name)
+		if whole := region; whole.Kind() == strict.Object && whole.Object(popFields...) {
+			p.labels = texts(whole.Field("labels"), nil, strings.Clone, "labels, such as { tier: a }")
+			region = whole.Field("region")
+			region.Require("the name of its region")
+		}
+		text, ok := region.String("the name of its region, such as eu")
+		switch {
+		case !rule.IsRegion(name):
+			v.FailName(name, "is no name of a PoP; write "+rule.RegionForm)
+		case ok && !rule.IsRegion(text):
+			region.Fail(strict.Quote(text) + " is no name of a region; write " + rule.RegionForm)
+		case ok && len(known) > 0 && !slices.Contains(known, text):
+			region.Fail(strict.Quote(text) + " is not among the regions of the document; write " + oneOf(text, known))
+		case ok:
+			p.region = text
+		}
+		t.pops = append(t.pops, p)
+	}
+}
+
+// oneOf is what to write in the place of a name that none of the known ones is.
+func oneOf(name string, known []string) string {
+	const most = 5
+	if near := strict.Nearest(name, known); near != "" {
+		return near
+	}
+	return strings.Join(known[:min(len(known), most)], ", ")
+}
+
+// texts reads a mapping of names to texts on top of another one, in which null removes a name; as is how names count.
+func texts(v strict.Value, base map[string]string, as func(string) string, want string) map[string]string {
+	if !v.Is(strict.Object, want) {
+		return base
+	}
+	all := maps.Clone(base)
+	if all == nil {
+		all = map[string]string{}
+	}
+	for _, name := range v.Names() {
+		if v.Field(name).Kind() == strict.Null {
+			delete(all, as(name))
+			continue
+		}
+		all[as(name)], _ = v.Field(name).String("a text, or null for none")
+	}
+	return all
+}
+
+// readRequest reads a request on top of another one.
+func readRequest(v strict.Value, q *request.Request) {
+	host, url := q.Host, v.Field("url")
+	text, located := url.String("a path such as /login, or https://HOST/PATH")
+	switch {
+	case v.Kind() == strict.String:
+		q.Method, text, located = strings.Cut(v.Node().Text, " ")
+		if url = v; !located || strings.Contains(text, " ") {
+			v.Fail(strict.Quote(v.Node().Text) + " is no request; write " + requestForm)
+			return
+		}
+	case !v.Is(strict.Object, requestForm) || !v.Object(requestFields...):
+		return
+	}
+	if located {
+		if err := q.Locate(text); err != nil {
+			url.Fail(strict.Quote(text) + " is no URL; write a path such as /login, or https://HOST/PATH")
+		}
+		q.Host = cmp.Or(q.Host, host)
+	}
+	for i, field := range []*string{&q.Method, &q.Client, &q.SAN, &q.Route} {
+		if text, ok := v.Field([]string{"method", "client", "san", "route"}[i]).String("a text"); ok {
+			*field = text
+		}
+	}
+	q.Headers = texts(v.Field("headers"), q.Headers, strings.ToLower, "headers, such as { x-tier: gold }")
+	q.Claims = texts(v.Field("claims"), q.Claims, strings.Clone, "claims of the token, such as { sub: ann }")
+	if err := q.Check(); err != nil {
+		v.FailName("client", strict.Quote(q.Client)+" is no IP address; write one, such as 192.0.2.1")
+	}
+}

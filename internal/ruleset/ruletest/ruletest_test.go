@@ -1,0 +1,195 @@
+package ruletest_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/rule/strict"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/ruletest"
+	"github.com/weirlimit/weir/test/kit/golden"
+)
+
+// suite reads rules and tests.
+func suite(t *testing.T, text string) *ruletest.Suite {
+	t.Helper()
+	s, err := ruletest.Read("rules.yaml", []rulefile.File{{Name: "rules.yaml", Data: []byte(text)}})
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return s
+}
+
+// differs runs the last test of a suite, and returns how its first step differs: "" or STEP: -EXPECTED +GOT.
+func differs(t *testing.T, s *ruletest.Suite) string {
+	t.Helper()
+	failure, err := s.Run(&s.Tests[len(s.Tests)-1], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failure == nil {
+		return ""
+	}
+	text := fmt.Sprint(failure.Step, ":")
+	for i, want := range failure.Expected {
+		text += " -" + want + " +" + failure.Got[i]
+	}
+	return strings.TrimSuffix(text+" "+failure.Note, " ")
+}
+
+const rules = `
+rules:
+  - { name: login, match: { method: [POST], path: [/login, /signin] }, key: [client_ip], limit: 2/1m, algorithm: fixed_window, consistency: exact,
+      overrides: [{ name: gold, when: { header: { x-tier: gold } }, limit: 3/1m }, { name: office, key: [192.0.2.9], limit: 4/1m }] }
+  - { name: api, match: { path: { prefix: /api } }, key: [{ header: x-user-id, else: client_ip }, method], limit: 10/1m, algorithm: token_bucket }
+  - { name: two, match: { path: /two }, key: [], limits: [2/1s, 3/1h], algorithm: fixed_window, consistency: exact, headers: off, refusal: { status: 403 } }
+  - { name: trial, mode: shadow, match: { path: /api/trial }, key: [client_ip], limit: 1/1m, algorithm: fixed_window }
+  - { name: slots, match: { path: /slow }, key: [], limit: 1, algorithm: concurrency }
+  - { name: edge, match: { label: { tier: edge }, region: eu, path: /edge }, key: [{ label: tier }, region, route, san, { claim: sub }, host], limit: 1/1m }
+  - { name: token, match: { path: /token }, key: [{ header: x-api-key }], hash: true, limit: 1/1m }
+  - { name: healthz, mode: exempt, match: { path: /api/healthz } }
+  - { name: former, mode: "off", key: [], limit: 1/1m }
+tests:
+  - name: a
+    start: 2026-01-31T23:59:30Z
+    request: { method: POST, url: /login, client: 192.0.2.1, headers: { X-Tier: silver } }
+`
+
+// TestOutcomes: each field of a test does what it says, and an expectation that does not hold is told apart from what happened.
+func TestOutcomes(t *testing.T) {
+	const drained = "{ repeat: 2x, expect: allowed }, "
+	for steps, want := range map[string]string{
+		drained + "{ expect: denied }":                                      "",
+		drained + "{ expect: allowed }":                                     "2: -allowed +denied by login, key 192.0.2.1",
+		"{ expect: denied }":                                                "1: -denied +allowed by login, key 192.0.2.1, remaining 1",
+		"{ expect: { allowed: login } }":                                    "",
+		"{ expect: { allowed: api } }":                                      "1: -allowed by api +allowed by login, key 192.0.2.1, remaining 1",
+		"{ expect: { allowed: none } }":                                     "1: -allowed by no rule +allowed by login, key 192.0.2.1, remaining 1",
+		"{ request: GET /, expect: { allowed: none } }":                     "",
+		"{ request: GET /, expect: { allowed: login } }":                    "1: -allowed by login +allowed by no rule",
+		drained + "{ expect: { denied: login } }":                           "",
+		drained + "{ expect: { denied: api } }":                             "2: -denied by api +denied by login, key 192.0.2.1",
+		"{ repeat: 10x, expect: allowed }":                                  "1: -allowed +denied by login, key 192.0.2.1 8 of 10 requests differ, the first is number 3",
+		"{ repeat: 10x, expect: { count: { allowed: 2, denied: 8 } } }":     "",
+		"{ repeat: 10x, expect: { count: { allowed: 3, denied: 7 } } }":     "1: -allowed 3 +allowed 2 -denied 7 +denied 8",
+		"{ repeat: every 20s for 1m, expect: { count: { denied: 0 } } }":    "",
+		"{ repeat: every 10s for 1m, expect: { count: { denied: 0 } } }":    "1: -denied 0 +denied 2",
+		"{ repeat: every 20s for 1m1s, expect: { count: { allowed: 4 } } }": "",
+		drained + "{ at: 30s, expect: allowed }":                            "",
+		drained + "{ at: 29s, expect: allowed }":                            "2: -allowed +denied by login, key 192.0.2.1",
+		drained + "{ expect: { key: 192.0.2.1, remaining: 0, status: 429, retry_after: 30s, override: null, failed: false } }": "",
+		drained + "{ expect: { key: 192.0.2.2 } }":                                                                          "2: -key 192.0.2.2 +key 192.0.2.1",
+		drained + "{ expect: { remaining: 1 } }":                                                                            "2: -remaining 1 +remaining 0",
+		drained + "{ expect: { status: 503, retry_after: 29s } }":                                                           "2: -retry_after 29s +retry_after 30s -status 503 +status 429",
+		drained + "{ expect: { retry_after: null } }":                                                                       "2: -retry_after null +retry_after 30s",
+		drained + "{ expect: { failed: true } }":                                                                            "2: -failed true +failed false",
+		drained + "{ expect: { override: gold } }":                                                                          "2: -override gold +override null",
+		"{ request: { headers: { x-tier: gold } }, expect: { override: gold, remaining: 2 } }":                              "",
+		"{ request: { headers: { x-tier: gold } }, expect: { override: null } }":                                            "1: -override null +override gold",
+		"{ request: { client: 192.0.2.9 }, expect: { allowed: login, override: office, remaining: 3 } }":                    "",
+		drained + `{ expect: { headers: { RateLimit: '"login";r=0;t=30', x-weir-rule: login, x-ratelimit-limit: null } } }`: "",
+		drained + `{ expect: { headers: { ratelimit: null } } }`:                                                            `2: -header ratelimit null +header ratelimit "login";r=0;t=30`,
+		drained + `{ expect: { headers: { x-none: a } } }`:                                                                  `2: -header x-none a +header x-none null`,
+		`{ expect: { headers: { ratelimit-policy: '"login";q=2;w=60' } } }`:                                                 "",
+		"{ request: { url: /api, headers: { x-user-id: ann } }, expect: { allowed: api, key: [ann, POST] } }":               "",
+		"{ request: { method: GET, url: '/api?a=b' }, expect: { allowed: api, key: [192.0.2.1, GET] } }":                    "",
+		"{ request: GET /api, expect: { key: [192.0.2.1, PUT] } }":                                                          "1: -key 192.0.2.1|PUT +key 192.0.2.1|GET",
+		"{ request: GET /api/healthz, expect: { allowed: none } }":                                                          "",
+		"{ request: GET /api/trial, expect: { shadow: [] } }, { request: GET /api/trial, repeat: 5x, expect: { shadow: [trial] } }, { at: 31s, request: GET /api/trial, expect: { shadow: [] } }": "",
+		"{ request: GET /api/trial, expect: { shadow: [trial] } }": "1: -shadow [trial] +shadow []",
+		"{ request: GET /two, repeat: 2x, expect: { allowed: two } }, { request: GET /two, expect: { denied: two, status: 403 } }, { at: 1s, request: GET /two }, { request: GET /two, expect: { denied: two@1h, key: [] } }": "",
+		"{ request: GET /slow, lasts: 10s, expect: allowed }, { request: GET /slow, expect: { denied: slots, retry_after: null } }, { at: 11s, request: GET /slow, expect: allowed }":                                         "",
+		"{ request: { url: /token, headers: { x-api-key: s3cret } }, repeat: 2x, expect: { count: { denied: 1 }, key: s3cret } }":                                                                                             "",
+	} {
+		if got := differs(t, suite(t, rules+"    steps: ["+steps+"]\n")); got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", steps, got, want)
+		}
+	}
+	got := differs(t, suite(t, rules+`    pops: { a: us, b: { region: eu, labels: { tier: edge } } }
+    steps:
+      - { pop: b, request: { url: "https://api.example.com/edge", route: r, san: s, claims: { sub: ann } }, expect: { allowed: edge, key: [edge, eu, r, s, ann, api.example.com] } }
+      - { pop: b, request: { url: "https://api.example.com/edge", route: r, san: s, claims: { sub: ann } }, expect: { denied: edge } }
+      - { request: { url: "https://api.example.com/edge", route: r, san: s, claims: { sub: ann } }, expect: { allowed: none } }
+      - { repeat: 2x, expect: allowed }
+      - { pop: b, repeat: 2x, expect: allowed }   # a region of its own
+`))
+	if got != "" {
+		t.Error(got)
+	}
+}
+
+// TestFaults: three regions share a limit, and each rule does what its on_failure states while the region or the aggregator
+// does not answer.
+func TestFaults(t *testing.T) {
+	const head = `
+regions: { eu: 1, us: 1, ap: 2 }
+rules:
+  - { name: allow, match: { path: /allow }, key: [], limit: 8/1h, scope: global, consistency: exact, on_failure: allow }
+  - { name: deny, match: { path: /deny }, key: [], limit: 8/1h, scope: global, consistency: exact, on_failure: deny }
+  - { name: local, match: { path: /local }, key: [], limit: 8/1m, scope: global, consistency: exact }
+  - { name: near, match: { path: /near }, key: [], limit: 4/1h, consistency: exact, on_failure: deny }
+tests:
+  - name: a
+    start: 2026-01-01T12:00:50Z
+    pops: { fra1: eu, nyc1: us, sin1: ap }
+    steps:
+`
+	for _, steps := range []string{`
+      - { request: GET /allow, repeat: 4x, expect: { allowed: allow, failed: false } }
+      - { pop: nyc1, request: GET /allow, repeat: 4x, expect: { allowed: allow, remaining: 0 } }
+      - { pop: sin1, request: GET /allow, expect: { denied: allow, failed: false, retry_after: 3550s } }
+`, `
+      - { fault: region eu away }
+      - { request: GET /allow, repeat: 20x, expect: { allowed: allow, failed: true } }
+      - { request: GET /deny, expect: { denied: deny, failed: true, status: 503 } }
+      - { request: GET /near, expect: { denied: near, failed: true } }
+      - { pop: nyc1, request: GET /deny, expect: { allowed: deny, failed: false } }
+      - { at: 30s, fault: region eu back }
+      - { at: 1m, request: GET /deny, expect: { allowed: deny, failed: false } }
+      - { request: GET /near, expect: { allowed: near, remaining: 3 } }
+`, `
+      - { fault: aggregator away }
+      - { at: 15s, request: GET /allow, repeat: 20x, expect: { allowed: allow, failed: true } }
+      - { request: GET /deny, expect: { denied: deny, failed: true } }
+      - { request: GET /near, repeat: 4x, expect: { allowed: near, failed: false } }
+      - { request: GET /local, repeat: 10x, expect: { count: { allowed: 2, denied: 8 } } }
+      - { pop: sin1, request: GET /local, repeat: 10x, expect: { count: { allowed: 4, denied: 6 } } }
+      - { fault: aggregator back }
+      - { at: 40s, request: GET /deny, expect: { allowed: deny, failed: false } }
+`, `
+      - { fault: aggregator away for eu }
+      - { at: 15s, request: GET /deny, expect: { denied: deny, failed: true } }
+      - { pop: nyc1, request: GET /deny, expect: { allowed: deny, failed: false } }
+      - { request: GET /local, repeat: 10x, expect: { count: { allowed: 2 } } }
+      - { pop: nyc1, request: GET /local, repeat: 10x, expect: { count: { allowed: 6 } } }
+`} {
+		s := suite(t, head+steps)
+		for range 3 { // with the same result each time
+			if got := differs(t, s); got != "" {
+				t.Errorf("%s\n%s", steps, got)
+			}
+		}
+	}
+}
+
+// TestMistakes: a file has one message for each mistake, with its line and what to write instead.
+func TestMistakes(t *testing.T) {
+	text := golden.Content(t, "testdata/bad.yaml")
+	_, err := rulefile.Read("bad.yaml", text, ruletest.Check)
+	var mistakes strict.Errors
+	if !errors.As(err, &mistakes) {
+		t.Fatal(err)
+	}
+	found := map[int]int{}
+	for _, m := range mistakes {
+		found[m.Pos.Line]++
+	}
+	for i, line := range strings.Split(string(text), "\n") {
+		if want := strings.HasSuffix(line, " #"); want != (found[i+1] > 0) || found[i+1] > 1 {
+			t.Errorf("line %d has %d messages: %s", i+1, found[i+1], line)
+		}
+	}
+	golden.Same(t, "testdata/bad.golden", err.Error()+"\n")
+}
