@@ -182,7 +182,7 @@ func compare(a, b *version, was, name string, tries int, now limit.Micros) Rule 
 func (r *Rule) part(suffix string, sides [2]*side, tries int, now limit.Micros) {
 	a, b := sides[older], sides[newer]
 	p := newPair(a, b, now)
-	undecided := p.search(tries)
+	undecided := p.search(tries / (1 + (len(a.only)+len(b.only))/100)) // each takes time
 	var all []Change
 	if a.rule != nil && b.rule != nil {
 		all = fields(a, b)

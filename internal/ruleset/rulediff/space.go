@@ -110,7 +110,7 @@ func (s *space) fill(oneKey bool) {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Name, b.Name), cmp.Compare(a.TrustedHops, b.TrustedHops))
 	})
 	for _, a := range s.axes {
-		met := a.fill(len(s.spellings) > 1)
+		met := a.fill(len(s.spellings) > 1, len(s.spellings) > 0 && !s.spellings[0])
 		free := len(a.conditions[older])+len(a.conditions[newer])+len(a.conditions[others]) == 0
 		if free && a.first && a.From != rule.FromMethod && a.From != rule.FromPath && a.From != rule.FromRegion && s.spread == nil {
 			s.spread = a
@@ -130,7 +130,7 @@ func sorted(lists ...[]rule.Text) []rule.Text {
 }
 
 // fill finds values: those that fulfil each condition, others, and absence. It reports whether the bases fulfil the matches.
-func (a *axis) fill(spelled bool) (met bool) {
+func (a *axis) fill(spelled, ignores bool) (met bool) {
 	texts := sorted(a.conditions[:]...)
 	fresh, ops, first := strange(texts), map[rule.Op]int{}, map[rule.Text]int{}
 	for _, t := range texts {
@@ -145,7 +145,13 @@ func (a *axis) fill(spelled bool) (met bool) {
 	for _, v := range plain {
 		a.add(v)
 	}
-	a.complete = fresh >= "a" && ops[rule.OpRegex] == 0 && (ops[rule.OpTemplate] < 2 || ops[rule.OpTemplate] == 2 && ops[rule.OpPrefix] == 0)
+	switch templates := ops[rule.OpTemplate]; {
+	case fresh < "a" || ops[rule.OpRegex] > 1:
+	case ops[rule.OpRegex] == 1:
+		a.complete = templates == 0 && (a.From != rule.FromPath || !ignores) && a.apart(texts, fresh)
+	default:
+		a.complete = templates < 2 || templates == 2 && ops[rule.OpPrefix] == 0
+	}
 	if spelled && (a.From == rule.FromPath || a.From == rule.FromMethod) {
 		a.complete = false
 		for _, v := range slices.Clone(a.values) {
@@ -165,6 +171,22 @@ func (a *axis) fill(spelled bool) (met bool) {
 		}
 	}
 	return met
+}
+
+// apart reports whether the values are enough for the one regular expression among conditions: one matches that no exact
+// condition has, one does not, and what has a prefix does not begin as what matches does.
+func (a *axis) apart(texts []rule.Text, fresh string) (apart bool) {
+	t := texts[slices.IndexFunc(texts, func(t rule.Text) bool { return t.Op == rule.OpRegex })]
+	for _, v := range a.fulfilling(t, texts, fresh) {
+		apart = apart || v != "" && !slices.Contains(texts, rule.Text{Arg: v})
+	}
+	begin, _ := regexp.MustCompile(t.Arg).LiteralPrefix() // checked
+	for _, o := range texts {
+		if o.Op == rule.OpPrefix && (strings.HasPrefix(o.Arg, begin) || strings.HasPrefix(begin, o.Arg)) {
+			return false
+		}
+	}
+	return apart && !regexp.MustCompile(rule.Whole(t.Arg)).MatchString(map[bool]string{true: "/"}[a.From == rule.FromPath]+fresh)
 }
 
 // add adds a value once, and returns its index.
@@ -216,7 +238,11 @@ func (a *axis) fulfilling(t rule.Text, texts []rule.Text, fresh string) (out []s
 	}
 	re := regexp.MustCompile(rule.Whole(t.Arg)) // checked
 	for _, o := range texts {
-		for _, try := range append(expand(o), o.Arg, o.Arg+fresh) {
+		tries := append(expand(o), o.Arg, o.Arg+fresh)
+		for _, end := range expand(t) {
+			tries = append(tries, o.Arg+end)
+		}
+		for _, try := range tries {
 			if re.MatchString(try) && strings.Trim(try, visible) == "" && (a.From != rule.FromPath || strings.HasPrefix(try, "/")) {
 				out = append(out, try)
 			}
