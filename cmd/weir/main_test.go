@@ -112,6 +112,17 @@ func TestWeir(t *testing.T) {
 		"apply_none":    "apply none.yaml --reason test",
 		"apply_stated":  "apply stated.yaml --reason test",
 
+		"explain_help":    "explain --help",
+		"explain_neither": "explain --rules good.yaml",
+		"explain_both":    "explain / --line {} --rules good.yaml",
+		"explain_rules":   "explain /v1/orders -H x-user-id:acme -H x-api-key:k --rules explained.yaml",
+		"explain_refused": "explain http://h/beta/x --rules explained.yaml",
+		"explain_bad":     "explain /v1/orders --rules bad.yaml",
+		"explain_text":    "explain --line - --rules explained.yaml",
+		"explain_line":    "explain --rules explained.yaml --line " + logged,
+		"explain_flags":   "explain --rules explained.yaml -H x-tier:gold -H x-api-key: -H x-cost:2 --line " + logged,
+		"explain_json":    "explain --rules explained.yaml -o json --line " + logged,
+
 		"bootstrap_help":    "bootstrap make --help",
 		"bootstrap_nothing": "bootstrap no.such.directory",
 		"bootstrap_both":    "bootstrap x --aws eu=eu-central-1 --kubernetes eu",
@@ -177,6 +188,9 @@ func TestWeir(t *testing.T) {
 		})
 	}
 }
+
+// logged is a line of an access log, which lacks what no rule but hidden needs, and the header x-tier.
+const logged = `{"client":"192.0.2.1","details":"weir-denied:per-user/acme","headers":{"x-user-id":"acme"},"key":"acme","method":"GET","override":"acme","path":"/v1/orders","remaining":"0","rule":"per-user","status":429,"time":"2026-11-26T14:37:20.227Z"}`
 
 // An error has no control characters: a reason that somebody else gave for his version may be in it.
 func TestEscapes(t *testing.T) {

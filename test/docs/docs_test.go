@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weirlimit/weir/internal/accesslog"
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/client"
 	"github.com/weirlimit/weir/internal/bootstrap"
@@ -271,6 +275,8 @@ func checkYAML(text string) error {
 		return err
 	case strings.HasPrefix(text, "access_log:"):
 		return nil // TestAccessLogOfInstall runs it
+	case strings.HasPrefix(text, "json_format:"):
+		return checkLogFields(text)
 	case strings.HasPrefix(text, "bindings:"):
 		_, err := binding.Parse("example", []byte(text))
 		return err
@@ -296,6 +302,30 @@ func testRules(text string) (failed string, err error) {
 		}
 	}
 	return "", nil
+}
+
+// checkLogFields checks that each field of an access log makes an input known, but for the name of the PoP.
+func checkLogFields(text string) error {
+	var doc struct {
+		Fields map[string]any `yaml:"json_format"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+		return err
+	}
+	names := 0
+	for _, value := range doc.Fields {
+		nested, _ := value.(map[string]any)
+		names += max(1, len(nested))
+	}
+	line, err := json.Marshal(doc.Fields)
+	if err != nil {
+		return err
+	}
+	var l accesslog.Line
+	if err := l.Parse(line); err != nil || l.PoP == "" || len(l.Known) != names-1 {
+		return fmt.Errorf("weir reads %d fields and the PoP %q of %d: %v", len(l.Known), l.PoP, names, err)
+	}
+	return nil
 }
 
 // checkAdminYAML checks the files of the admin API and of its callers, and has checkYAML check others.

@@ -88,8 +88,8 @@ func (u *until) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-// limit is a limit as JSON: of 50/1m or "50/1m" or an object.
-func limit(text string) json.RawMessage {
+// limitJSON is a limit as JSON: of 50/1m or "50/1m" or an object.
+func limitJSON(text string) json.RawMessage {
 	if !json.Valid([]byte(text)) {
 		quoted, _ := json.Marshal(text) // a string has no error
 		return quoted
@@ -109,11 +109,11 @@ type setAmendment struct {
 func (s *setAmendment) Run(stdout io.Writer, k kind) error {
 	o := amend.Amendment{Rule: s.Rule, Key: s.Values, Hash: s.Hash, Name: s.Name, Until: s.Until.Time, Why: s.Reason}
 	if len(s.Limit) == 1 {
-		o.Limit = limit(s.Limit[0])
+		o.Limit = limitJSON(s.Limit[0])
 	} else {
 		var all []string
 		for _, one := range s.Limit {
-			all = append(all, string(limit(one)))
+			all = append(all, string(limitJSON(one)))
 		}
 		o.Limits = json.RawMessage("[" + strings.Join(all, ",") + "]")
 	}

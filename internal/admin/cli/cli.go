@@ -5,7 +5,8 @@
 //	versions.go  the rules of an installation, as commands use those in Consul
 //	status.go    members, and what is likely not meant
 //	watch.go     what comes most, single decisions
-//	keys.go      requests and counters of keys
+//	keys.go      counters of keys
+//	explain.go   what becomes of a request
 //	amend.go     overrides and candidates
 //	debug.go     an archive
 package cli

@@ -58,9 +58,10 @@ func serve(t *testing.T, s *v1.Status) (at Installation, calls *[]string) {
 		"GET /v1/top":         v1.Top{Keys: []v1.Rate{{Rule: "login", Override: "vip", Key: evil, From: "fra1", PerSecond: 12.25, Over: 1}}, Rules: s.Rules},
 		"POST /v1/keys:peek":  v1.Counters{Items: counter, PoPs: []v1.Decision{{From: "fra1", Rule: "login", Outcome: "denied", RetryAfterMs: 1500, When: day}, {From: "ham2", Rule: "login", Outcome: "admitted", Remaining: 3, When: day}}},
 		"POST /v1/keys:reset": v1.Counters{Items: counter[:1]},
-		"POST /v1/explain": v1.Explanation{Rules: []v1.Explained{
+		"POST /v1/explain": v1.Explanation{RefusedBy: "login", Rules: []v1.Explained{
 			{Rule: "login", Mode: "enforce", Applies: true, Override: "vip", Counted: "ann", Cost: 2, Counters: counter[:1]}, {Rule: "api", Mode: "enforce", Failed: "header x-tier"},
 			{Rule: "open", Mode: "enforce", ExemptBy: "all"}, {Rule: "free", Mode: "enforce", Override: "2", Unlimited: true},
+			{Rule: "perhaps", Mode: "enforce", Unknown: true, Needs: []string{"header x-b", "client_ip"}},
 		}},
 		"GET /v1/overrides":       v1.Amendments{Items: []amend.Entry{{Kind: amend.Override, Amendment: amend.Amendment{Rule: "login", Key: []string{"ann", evil}, Limit: json.RawMessage(`"50/1m"`), Until: until, Why: "sale"}, When: day, Who: "ann"}}},
 		"GET /v1/candidates":      v1.Amendments{Items: []amend.Entry{{Kind: amend.Candidate, Amendment: amend.Amendment{Rule: "login", Limit: json.RawMessage(`{"count":5}`), Until: until, Why: "try"}, When: day, Who: "bob", Problem: "no rule login"}}},
@@ -118,6 +119,8 @@ func TestCommands(t *testing.T) {
 		"tap":            &Tap{Installation: at, Rule: "login", Key: "a&b", Outcome: "denied", PerSecond: 7, For: time.Minute, Output: "table"},
 		"tap_json":       &Tap{Installation: at, PerSecond: 7, For: time.Minute, Output: "json"},
 		"explain":        &Explain{URL: "/login?a=b", Method: "POST", Header: []string{"X-A: 1", "X-A:2"}, Client: "192.0.2.1", Claim: map[string]string{"sub": "ann"}, listing: list("table")},
+		"explain_line":   &Explain{Line: `{"path":"/login?a=b","host":"h","headers":{"x-a":null},"client":"192.0.2.1","details":"weir-denied:login","rule":"login","status":429}`, Region: "eu", listing: list("table")},
+		"explain_wide":   &Explain{Line: `{"shadow":"a\u001b"}`, listing: list("wide")},
 		"explain_header": &Explain{URL: "/", Header: []string{"x-a"}, listing: list("table")},
 		"peek":           &Peek{counted{"login", []string{"ann", "eu"}}, true, list("table")}, "peek_counted": &Peek{counted{"login", []string{"ann|eu"}}, false, list("wide")},
 		"reset":           &Reset{counted{"login", []string{"ann"}}, by, Output{"table"}},

@@ -59,37 +59,3 @@ func (r *Reset) Run(stdout io.Writer) error {
 	l := listing{r.Installation, r.Output}
 	return l.show(stdout, client.Call{Method: http.MethodPost, Path: "/v1/keys:reset", Body: v1.Reset{Key: r.name(), Why: r.Reason}}, "items", countersColumns)
 }
-
-// Explain has the flags of the command that tells what becomes of a request.
-type Explain struct {
-	URL    string            `arg:"" help:"URL of the request, such as https://example.com/v1/a?b=c, or its path."`
-	Method string            `short:"X" default:"GET" help:"Its method."`
-	Header []string          `short:"H" sep:"none" placeholder:"NAME: VALUE" help:"A header of it; once for each."`
-	Client string            `placeholder:"ADDRESS" help:"Address of the peer, as Envoy sees it."`
-	Claim  map[string]string `help:"A claim of its token; once for each."`
-	SAN    string            `name:"san" help:"Name in the client's certificate."`
-	Route  string            `help:"Name of Envoy's route."`
-	Region string            `help:"Region of the PoP; default: that of the program that answers."`
-	Label  map[string]string `help:"A label of the PoP; once for each."`
-	listing
-}
-
-// Run prints what each rule in force does with the request. Nothing is counted.
-func (e *Explain) Run(stdout io.Writer) error {
-	q := v1.Request{
-		Method: e.Method, URL: e.URL, Client: e.Client, Claims: e.Claim, SAN: e.SAN, Route: e.Route, Region: e.Region, Labels: e.Label,
-		Headers: map[string]string{},
-	}
-	for _, h := range e.Header {
-		name, value, ok := strings.Cut(h, ":")
-		if !ok {
-			return fmt.Errorf("--header: %q must be NAME: VALUE", h)
-		}
-		if before, twice := q.Headers[name]; twice {
-			value = before + "," + value
-		}
-		q.Headers[name] = strings.TrimSpace(value)
-	}
-	return e.show(stdout, client.Call{Method: http.MethodPost, Path: "/v1/explain", Body: q}, "rules",
-		"rule +mode applies failed=fails_at exempt_by override unlimited counted=key cost counters.remaining=remaining counters.limit=limit problem")
-}

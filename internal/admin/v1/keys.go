@@ -59,7 +59,7 @@ type Request struct {
 	Route   string            `json:"route,omitempty" maxLength:"1024" doc:"Name of Envoy's route."`
 	Region  string            `json:"region,omitempty" maxLength:"64" doc:"Of the PoP; missing: that of the program that answers."`
 	Labels  map[string]string `json:"labels,omitempty" maxProperties:"100" doc:"Of the PoP."`
-	Known   []string          `json:"known,omitempty" maxItems:"500" doc:"Inputs that are known, if not all are: method, host, path, client_ip, san, route, region, header x-tier, claim sub, label tier. What is known and not stated is absent. Missing: all are known."`
+	Known   []string          `json:"known,omitzero" maxItems:"500" doc:"Inputs that are known, if not all are: method, host, path, client_ip, san, route, region, header x-tier, claim sub, label tier. What is known and not stated is absent. Missing: all are known."`
 }
 
 // Explanation is what becomes of a request.

@@ -33,8 +33,12 @@ type Request struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// Locate sets host and path to those of https://host/path?query, or of a path and a query alone.
+// Locate sets host and path to those of https://host/path?query, or of a path and a query alone, which it takes as they are.
 func (r *Request) Locate(text string) error {
+	if strings.HasPrefix(text, "/") {
+		r.Host, r.Path = "", text
+		return nil
+	}
 	target, err := url.Parse(text)
 	if err == nil && !strings.HasPrefix(target.RequestURI(), "/") {
 		err = errors.New("must be http://HOST/PATH, or a path that begins with /")

@@ -1,0 +1,248 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/internal/accesslog"
+	"github.com/weirlimit/weir/internal/admin/client"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/explain"
+	"github.com/weirlimit/weir/internal/ruleset/request"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+)
+
+// Explain has the flags of the command that tells what becomes of a request.
+type Explain struct {
+	URL    string            `arg:"" optional:"" help:"URL of the request, such as https://example.com/v1/a?b=c, or its path."`
+	Line   string            `placeholder:"LINE" help:"Line of Envoy's access log in JSON, in place of the URL; - reads it from standard input. The flags below state what it does not."`
+	Rules  string            `placeholder:"FILE" predictor:"file" help:"Rules file, or a directory of them, in place of the rules in force; nothing is called then."`
+	Method string            `short:"X" placeholder:"NAME" help:"Its method; default: GET."`
+	Header []string          `short:"H" sep:"none" placeholder:"NAME: VALUE" help:"A header of it; once for each."`
+	Client string            `placeholder:"ADDRESS" help:"Address of the peer, as Envoy sees it."`
+	Claim  map[string]string `help:"A claim of its token; once for each."`
+	SAN    string            `name:"san" help:"Name in the client's certificate."`
+	Route  string            `help:"Name of Envoy's route."`
+	Region string            `help:"Region of the PoP; default: that of the program that answers."`
+	Label  map[string]string `help:"A label of the PoP; once for each."`
+	listing
+}
+
+// Validate returns a mistake in the command line.
+func (e *Explain) Validate() error {
+	if (e.URL == "") == (e.Line == "") {
+		return errors.New("expected a URL, or --line and no URL")
+	}
+	return nil
+}
+
+// explained is what the command prints.
+type explained struct {
+	v1.Explanation
+	Then *then `json:"then,omitempty"` // of a line
+}
+
+// then is what became of the request of a line when it came.
+type then struct {
+	Time      time.Time `json:"time,omitzero"`
+	Status    int       `json:"status,omitempty"`
+	RefusedBy string    `json:"refused_by,omitempty"` // RULE or RULE/OVERRIDE
+	Key       string    `json:"key,omitempty"`
+	Remaining int64     `json:"remaining"` // -1: the line does not say
+	Shadow    string    `json:"shadow,omitempty"`
+}
+
+// Run prints what each rule does with the request. Nothing is counted.
+func (e *Explain) Run(stdout io.Writer) error {
+	var l accesslog.Line
+	if err := e.read(&l); err != nil {
+		return err
+	}
+	answer := new(explained)
+	if e.Line != "" {
+		answer.Then = &then{l.Time, l.Status, "", l.Key, l.Remaining, l.Shadow}
+		if l.Denied() {
+			answer.Then.RefusedBy = strings.TrimSuffix(cmp.Or(l.Rule, strings.TrimPrefix(l.Details, "weir-denied:"))+"/"+l.Override, "/")
+		}
+	}
+	if err := e.ask(&l, &answer.Explanation); err != nil {
+		return err
+	}
+	if e.Output.Output == "json" {
+		return e.Print(stdout, answer, nil, "")
+	}
+	return e.print(stdout, answer)
+}
+
+// read makes the line of the request: that of the log, or one in which only the request is stated.
+func (e *Explain) read(l *accesslog.Line) (err error) {
+	text := []byte(e.Line)
+	if e.Line == "-" {
+		text, err = bufio.NewReader(io.LimitReader(os.Stdin, accesslog.MaxLine+2)).ReadBytes('\n')
+		if err == io.EOF {
+			err = nil
+		}
+	}
+	if e.Line == "" {
+		text = []byte("{}")
+	}
+	if err = cmp.Or(err, l.Parse(text)); err != nil {
+		return fmt.Errorf("--line: %w", err)
+	}
+	r, own := &l.Request, map[string]bool{}
+	for _, h := range e.Header {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok {
+			return fmt.Errorf("--header: %q must be NAME: VALUE", h)
+		}
+		name, value = strings.ToLower(name), strings.TrimSpace(value)
+		if own[name] {
+			value = r.Headers[name] + "," + value
+		}
+		r.Headers[name], own[name], l.Known[request.HeaderInput(name)] = value, true, true
+	}
+	for name, value := range e.Claim {
+		r.Claims[name], l.Known[request.ClaimInput(name)] = value, true
+	}
+	for name := range e.Label {
+		l.Known[request.Input(rule.Source{From: rule.FromLabel, Name: name})] = true
+	}
+	for word, to := range map[string]struct{ field, flag *string }{
+		"method": {&r.Method, &e.Method}, "client_ip": {&r.Client, &e.Client}, "san": {&r.SAN, &e.SAN}, "route": {&r.Route, &e.Route}, "region": {&l.Region, &e.Region},
+	} {
+		if *to.flag != "" {
+			*to.field, l.Known[word] = *to.flag, true
+		}
+	}
+	if e.Line != "" {
+		return r.Check()
+	}
+	l.Known = nil // all of it
+	return cmp.Or(r.Locate(e.URL), r.Check())
+}
+
+// ask has the rules of a file explain the request, or the rules in force.
+func (e *Explain) ask(l *accesslog.Line, to *v1.Explanation) error {
+	if e.Rules == "" {
+		return e.Use(func(ctx context.Context, c *client.Client) error {
+			_, err := c.Do(ctx, client.Call{Method: http.MethodPost, Path: "/v1/explain", Body: e.call(l)}, to)
+			return err
+		})
+	}
+	doc, err := rulefile.Load(e.Rules)
+	if err != nil {
+		return err
+	}
+	to.InForce.Version = doc.Set.Version
+	pop, now := &rule.PoP{Region: l.Region, Labels: e.Label}, limit.Micros(time.Now().UnixMicro())
+	all := explain.Rules(doc.Set, l.Known, func(in *rule.Inputs) *rule.Request {
+		q := new(rule.Request)
+		l.Request.Fill(in, q)
+		q.PoP, q.Now = pop, now
+		return q
+	})
+	for i := range all {
+		one := v1.Explain(&all[i])
+		if hit := all[i].Hit; hit != nil && hit.Lacks {
+			one.Counted, one.Problem = "", "the key is hashed under a secret, which is not here"
+		}
+		to.Rules = append(to.Rules, one)
+	}
+	if i := explain.Refuser(all, func(int) int64 { return -1 }); i >= 0 {
+		to.RefusedBy = all[i].Rule.Name
+	}
+	return nil
+}
+
+// call is the request for the API.
+func (e *Explain) call(l *accesslog.Line) v1.Request {
+	r := &l.Request
+	q := v1.Request{
+		Method: r.Method, URL: e.URL, Headers: r.Headers, Client: r.Client, Claims: r.Claims, SAN: r.SAN, Route: r.Route, Region: l.Region, Labels: e.Label,
+	}
+	if e.Line != "" {
+		q.URL, q.Known = cmp.Or(r.Path, "/"), slices.AppendSeq([]string{}, maps.Keys(l.Known)) // never nil
+		slices.Sort(q.Known)
+		if r.Host != "" {
+			r.Headers["host"] = r.Host
+		}
+	}
+	return q
+}
+
+// print prints the answer for people.
+func (e *Explain) print(stdout io.Writer, answer *explained) error {
+	type row struct {
+		v1.Explained
+		State string `json:"state"`
+		Needs string `json:"needs"`
+	}
+	var rows []row
+	unknown := false
+	for _, one := range answer.Rules {
+		state := map[bool]string{true: "yes", false: "no"}[one.Applies]
+		if one.Unknown {
+			state, unknown = "unknown", true
+		}
+		rows = append(rows, row{one, state, strings.Join(one.Needs, ", ")})
+	}
+	err := e.Print(stdout, nil, rows,
+		"rule +mode state=applies failed=fails_at exempt_by override unlimited counted=key cost counters.remaining=remaining counters.limit|limit=limit needs problem")
+	if err != nil {
+		return err
+	}
+	text := "\nno rule refuses it, by what counters hold"
+	switch {
+	case answer.RefusedBy != "" && e.Rules != "":
+		text = "\nrefused by " + answer.RefusedBy + ", whatever its counter holds"
+	case answer.RefusedBy != "":
+		text = "\nrefused by " + answer.RefusedBy + ", by what its counter holds"
+	case e.Rules != "":
+		text = "\nno rule refuses it before its limit is used"
+	}
+	if unknown {
+		text += "; those that are unknown may refuse it"
+	}
+	text += "\n"
+	if t := answer.Then; t != nil {
+		text += "then: " + t.String() + "\n"
+	}
+	_, err = io.WriteString(stdout, Escaped(text, "\n"))
+	return err
+}
+
+// String is what became of the request, for people.
+func (t *then) String() string {
+	text := "not refused by Weir"
+	if t.RefusedBy != "" {
+		text = "refused by " + t.RefusedBy
+	}
+	if t.Key != "" {
+		text += ", key " + t.Key
+	}
+	if t.Remaining >= 0 {
+		text += fmt.Sprint(", remaining ", t.Remaining)
+	}
+	if t.Status != 0 {
+		text += fmt.Sprint(", status ", t.Status)
+	}
+	if t.Shadow != "" {
+		text += ", would be refused by " + t.Shadow
+	}
+	if !t.Time.IsZero() {
+		text += ", at " + t.Time.UTC().Format("2006-01-02 15:04:05.000")
+	}
+	return text
+}
