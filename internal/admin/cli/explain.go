@@ -91,7 +91,7 @@ func (e *Explain) read(l *accesslog.Line) (err error) {
 	text := []byte(e.Line)
 	if e.Line == "-" {
 		text, err = bufio.NewReader(io.LimitReader(os.Stdin, accesslog.MaxLine+2)).ReadBytes('\n')
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = nil
 		}
 	}

@@ -68,13 +68,14 @@ func (o *operations) explain(ctx context.Context, in *api.Body[v1.Request]) (*ap
 		}
 	}
 	refuser := explain.Refuser(verdicts, func(i int) int64 {
-		for _, c := range out.Body.Rules[i].Counters {
-			if c.Unlimited {
-				return math.MaxInt64
-			}
-			return c.Remaining
+		switch c := out.Body.Rules[i].Counters; {
+		case len(c) == 0:
+			return -1
+		case c[0].Unlimited:
+			return math.MaxInt64
+		default:
+			return c[0].Remaining
 		}
-		return -1
 	})
 	if refuser >= 0 {
 		out.Body.RefusedBy = verdicts[refuser].Rule.Name
