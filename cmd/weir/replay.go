@@ -39,7 +39,7 @@ func (f *logFlags) read(do func(io.Reader) error) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	if err := do(log); err != nil {
 		return fmt.Errorf("%s: %w", f.Log, err)
 	}

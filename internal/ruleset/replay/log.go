@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"unsafe"
 
 	"github.com/weirlimit/weir/internal/accesslog"
 	"github.com/weirlimit/weir/internal/limit"
@@ -26,7 +27,7 @@ const (
 type entry struct {
 	at      limit.Micros
 	lasts   limit.Micros // its stream
-	bytes   int          // of the line
+	bytes   int          // of the line, and of the headers that rules look at
 	request rule.Request
 	hits    []hit
 	unknown []lack // rules that may apply
@@ -150,6 +151,7 @@ func (r *reader) take(line []byte, do func(*entry)) {
 		e.told, e.then = true, l.Rule
 	}
 	r.match(e, l)
+	e.bytes += cap(e.request.Headers) * int(unsafe.Sizeof(rule.Value{}))
 	after, _ := slices.BinarySearchFunc(r.waiting, at+1, func(e *entry, at limit.Micros) int { return cmp.Compare(e.at, at) })
 	r.waiting = slices.Insert(r.waiting, after, e)
 	r.bytes, r.newest = r.bytes+e.bytes, max(r.newest, at)

@@ -4,10 +4,16 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/accesslog"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/explain"
 )
 
 const unknownRules = `
@@ -67,6 +73,65 @@ func TestUnknown(t *testing.T) {
 		if of := r.Rules[3]; of.Matched != matched || of.Unknown != 0 || r.Partly != 24 {
 			t.Errorf("in %s: %+v", region, of)
 		}
+	}
+}
+
+// What applies, what may apply and what does not is what package explain says of the same line, or less of it is known: explain
+// looks at a request, and a replay at its rules.
+func TestAsExplained(t *testing.T) {
+	set := rules(t, unknownRules+`
+  - name: hosts
+    match: { host: [a.example], method: [GET], not: { header: { x-bot: { present: true } }, path: /login } }
+    key: [{ header: x-user-id, else: client_ip }, method]
+    limit: 5/1m
+  - { name: hops, key: [{ client_ip: { trusted_hops: 1 } }], cost: { header: x-cost, max: 5 }, limit: 5/1m }
+  - { name: half, match: { percent: 50, query: { q: { exact: a } } }, key: [{ claim: sub, else: client_ip }], limit: 5/1m }
+`)
+	d, dice, seen := newDecider(set, ""), rand.New(rand.NewPCG(1, 2)), map[string]int{}
+	var l accesslog.Line
+	for range 5000 {
+		var fields []string
+		for _, f := range []string{
+			`"client":"10.0.0.1"`, `"client":"192.0.2.1"`, `"method":"GET"`, `"method":"POST"`, `"path":"/login"`, `"path":"/v1/a?q=a"`, `"host":"a.example"`, `"host":"b.example"`,
+			`"xff":"192.0.2.7"`, `"headers":{"x-user-id":"ann","x-bot":null,"x-internal":null}`, `"headers":{"x-user-id":null,"x-cost":"3","x-internal":"1"}`, `"claims":{"plan":"gold"}`, `"claims":{"plan":null,"sub":"ann"}`,
+		} {
+			if dice.IntN(3) == 0 {
+				fields = append(fields, f)
+			}
+		}
+		line := "{" + strings.Join(fields, ",") + "}"
+		if err := l.Parse([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+		e := &entry{at: 20_000 * limit.Day}
+		d.match(e, &l)
+		state := make([]string, set.Len())
+		for _, h := range e.hits {
+			state[h.rule] = "applies"
+		}
+		for _, u := range e.unknown {
+			state[u.rule] = "unknown"
+		}
+		for i, v := range explain.Rules(set, l.Known, func(in *rule.Inputs) *rule.Request {
+			q := &rule.Request{}
+			l.Request.Fill(in, q)
+			q.Now = e.at
+			return q
+		}) {
+			want, got := "", state[i]
+			switch {
+			case v.Unknown() || v.Hit != nil && len(v.Needs) > 0:
+				want = "unknown"
+			case v.Hit != nil:
+				want = "applies"
+			}
+			if seen[got+" for "+want]++; got != want && got != "unknown" {
+				t.Fatalf("%s %s: %q, explained %q %+v", line, v.Rule.Name, got, want, v)
+			}
+		}
+	}
+	if less := seen["unknown for "] + seen["unknown for applies"]; seen["applies for applies"] < 1000 || seen[" for "] < 1000 || less > seen["unknown for unknown"]/4 {
+		t.Error(seen)
 	}
 }
 
