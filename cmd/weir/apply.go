@@ -92,7 +92,7 @@ func (c *change) by() versions.Change {
 // errChanges ends a dry run of a change that would make one: by the text of the document, as a version keeps it.
 var errChanges = errors.New("this would make a change")
 
-// compare prints how a document differs from that of the version in force, which it names. The error is errChanges then.
+// compare prints how a document differs from that of the version in force, which it names, and which requests change. The error is errChanges then.
 func compare(ctx context.Context, s store, before versions.Version, name string, d *rulefile.Document, out io.Writer) error {
 	was, in := []byte(nil), "nothing"
 	if !before.Zero() {
@@ -107,11 +107,16 @@ func compare(ctx context.Context, s store, before versions.Version, name string,
 		_, err := fmt.Fprintf(out, "%s is the same as %s, which is in force\n", name, in)
 		return err
 	}
+	fmt.Fprintln(out, diff)
 	same := ""
 	if old, err := versions.Parse(in, was); err == nil && old.Set.Version == d.Set.Version {
 		same = "; only the text differs, the rules are the same"
+	} else if err == nil && !before.Zero() {
+		if err := changes(old.Set, d.Set, "text", out); err != nil && !errors.Is(err, errDiffers) {
+			return err
+		}
 	}
-	if _, err := fmt.Fprintf(out, "%smade against %s%s\n", diff, in, same); err != nil {
+	if _, err := fmt.Fprintf(out, "made against %s%s\n", in, same); err != nil {
 		return err
 	}
 	return errChanges

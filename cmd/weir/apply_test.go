@@ -76,7 +76,7 @@ func TestApply(t *testing.T) {
 	s.weir(2, []string{"apply", one, "--dry-run"}, "+rules:", "\nmade against nothing\n")
 	first := revisionOf(s.weir(0, []string{"apply", one, "--reason", "begin", "--author", "ann"}, " is in force"))
 	s.weir(0, []string{"apply", one, "--dry-run"}, "is the same as revision "+first)
-	s.weir(2, []string{"apply", two, "--dry-run"}, "--- revision "+first, "-- { name: a, key: [client_ip], limit: 10/1m }", "+- { name: a, key: [client_ip], limit: 20/1m }", "\nmade against revision "+first+"\n")
+	s.weir(2, []string{"apply", two, "--dry-run"}, "--- revision "+first, "-- { name: a, key: [client_ip], limit: 10/1m }", "+- { name: a, key: [client_ip], limit: 20/1m }", "\na: changed\n  limit: 10/1m -> 20/1m; counters are kept\n", "\nmade against revision "+first+"\n")
 	s.weir(2, []string{"apply", file("other.yaml", "10/60s"), "--dry-run"}, "\nmade against revision "+first+"; only the text differs, the rules are the same\n")
 	s.weir(1, []string{"history", "2"}, "revision 2: there is no such version")
 	second := revisionOf(s.weir(0, []string{"apply", two, "--reason", "more"}, " is in force"))
