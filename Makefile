@@ -56,7 +56,7 @@ sbom: build ## List what each program is made of (CycloneDX): bin/*.cdx.json
 	@ls bin/*.cdx.json
 
 .PHONY: run
-run: setup-to-run build ## Start one PoP and one region on this machine (WEIR_RULES=FILE: other rules)
+run: setup-to-run build ## Start one PoP and one region on this machine (WEIR_RULES=FILE: other rules; store: versions of them)
 	@envoy/run.sh
 
 .PHONY: run-regions

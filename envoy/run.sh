@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # One region and one PoP on this machine, for `make run`. Ctrl-C stops both.
 #
-#   WEIR_RULES=FILE    rules file; default envoy/rules.yaml
+#   WEIR_RULES=FILE    rules file; default envoy/rules.yaml. store: keeps versions of the rules in
+#                      .run/demo/rules.store, which `weir apply` changes; it begins with the default
 #   ENVOY=FILE         Envoy binary; default the one that `make setup` installs
 set -u
-rules=${WEIR_RULES:+$(realpath -m -- "$WEIR_RULES")}
+rules=${WEIR_RULES:-}
+case $rules in "" | store:) ;; *) rules=$(realpath -m -- "$rules") ;; esac
 cd "$(dirname "$0")/.."
 
 envoy=${ENVOY:-.tools/venv/bin/envoy}
@@ -25,10 +27,10 @@ get() {
 
 listening() { (exec 3<>"/dev/tcp/${1%:*}/${1#*:}") 2>/dev/null; }
 
-for file in "$envoy:setup" bin/weir.wasm:build bin/weir-regional:build; do
+for file in "$envoy:setup" bin/weir.wasm:build bin/weir-regional:build bin/weir:build; do
   [ -e "${file%:*}" ] || die "${file%:*} is missing: run \`make ${file##*:}\`"
 done
-[ -r "$rules" ] || die "cannot read the rules file $rules (WEIR_RULES sets it)"
+[ "$rules" = store: ] || [ -r "$rules" ] || die "cannot read the rules file $rules (WEIR_RULES sets it)"
 for address in $pop $admin $upstream $region $region_admin; do
   ! listening "$address" || die "something listens on $address already; stop it (\`ss -ltnp 'sport = :${address#*:}'\` shows the process) and try again"
 done
@@ -83,6 +85,10 @@ ok='^HTTP/1.1 200 '
 mkdir -p "$logs"
 rm -f "$logs/state" # each demo begins with whole limits
 start region bin/weir-regional --rules "$rules" --state "$logs/state" --listen "$region" --admin-listen "$region_admin" --drain-wait 0s
+if [ "$rules" = store: ] && [ ! -e "$logs/rules.store" ]; then
+  await "the region" 20 "$region_admin" /healthz "$ok"
+  bin/weir apply envoy/rules.yaml --admin "$region_admin" --reason "the rules of make run" >/dev/null || die "cannot put envoy/rules.yaml in force"
+fi
 await "the region" 20 "$region_admin" /readyz "$ok"
 echo "region: $region, metrics http://$region_admin/metrics"
 start envoy "$envoy" -c envoy/pop.yaml --disable-hot-restart --log-level warning --file-flush-interval-msec 500
@@ -90,6 +96,8 @@ echo "PoP: compiling the filter, a few seconds ..."
 await "the PoP" 120 "$admin" /ready "$ok"
 await "the rule set of the PoP" 20 "$admin" '/stats?filter=weir.calls' 'answered: [1-9]'
 echo "PoP: http://$pop, admin http://$admin, access log $logs/envoy.log, rules $rules"
+change="Change $rules: the new rules apply at once, or their mistakes are printed here."
+[ "$rules" != store: ] || change="Change the rules: bin/weir apply FILE --admin $region_admin --reason TEXT (docs/tutorial.md)"
 cat <<END
 
 Try:
@@ -105,7 +113,7 @@ Try:
   bin/weir status; bin/weir top; bin/weir tap
       members, keys that come most, decisions as they are made (docs/cli.md has more)
 
-Change $rules: the new rules apply at once, or their mistakes are printed here.
+$change
 Ctrl-C stops everything.
 END
 

@@ -34,6 +34,8 @@ type Checker struct {
 	// Shell judges an example that is given to a shell; it is a command that none of
 	// Programs is.
 	Shell func(d *Document, command string) error
+	// Printed reports whether a test compares what a document shows of the output of its commands.
+	Printed func(*Document) bool
 	// Headings returns the anchors of a document; nil if it has none.
 	Headings func(path string) []string
 }
@@ -86,6 +88,10 @@ func (j *judge) block(b *Block) {
 		return
 	}
 	switch b.Lang {
+	case "text":
+		if !j.Printed(j.d) {
+			j.fail(b.Line, "no test compares what is printed")
+		}
 	case "yaml":
 		if err := j.YAML(strings.Join(b.Lines, "\n") + "\n"); err != nil {
 			j.fail(b.Line, "%v", err)

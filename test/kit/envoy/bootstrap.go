@@ -30,12 +30,12 @@ type node = overlay.Node
 func ReadBootstrap(t proc.T) *Bootstrap {
 	t.Helper()
 	b := &Bootstrap{t: t, tree: node{}}
-	b.lay("pop.yaml")
+	b.Lay("pop.yaml")
 	return b
 }
 
-// lay lays a file of envoy/ over the bootstrap, with texts in it replaced: pairs of old and new.
-func (b *Bootstrap) lay(name string, replacements ...string) {
+// Lay lays a file, named from envoy/, over the bootstrap, with texts in it replaced: pairs of old and new.
+func (b *Bootstrap) Lay(name string, replacements ...string) {
 	b.t.Helper()
 	over, err := overlay.Parse("envoy/"+name, strings.NewReplacer(replacements...).Replace(b.shipped(name)))
 	if err != nil {
@@ -74,7 +74,7 @@ func (b *Bootstrap) SetCluster(name string, addrs ...string) {
 // FindRegion has Envoy find the replicas of a region through Consul's DNS, as envoy/consul.yaml
 // has it. All of them listen on one port.
 func (b *Bootstrap) FindRegion(region, port, dns string) {
-	b.lay("consul.yaml")
+	b.Lay("consul.yaml")
 	b.SetCluster("weir_region", net.JoinHostPort("weir-regional-"+region+".service.consul", port))
 	resolver := b.child(b.child(b.named("clusters", "weir_region"), "typed_dns_resolver_config"), "typed_config")
 	b.setAddress(node{"address": b.first(resolver, "resolvers")}, dns)
@@ -86,7 +86,7 @@ func (b *Bootstrap) SetTLS(region, cert, key, ca string) {
 	files := strings.NewReplacer("/etc/weir/tls/tls.crt", cert, "/etc/weir/tls/tls.key", key, "/etc/weir/tls/ca.crt", ca)
 	certificate := proc.WriteFile(b.t, cert+".sds.yaml", files.Replace(b.shipped("certificate.yaml")))
 	authorities := proc.WriteFile(b.t, ca+".sds.yaml", files.Replace(b.shipped("authorities.yaml")))
-	b.lay("tls.yaml", "weir://region/eu", "weir://region/"+region,
+	b.Lay("tls.yaml", "weir://region/eu", "weir://region/"+region,
 		"/etc/weir/sds/certificate.yaml", certificate, "/etc/weir/sds/authorities.yaml", authorities)
 }
 

@@ -10,7 +10,7 @@ import (
 // keys (JWKS as JSON). Nobody is asked for others; ca is any file of authorities.
 func (b *Bootstrap) VerifyTokens(jwks, ca string) {
 	b.t.Helper()
-	b.lay("jwt.yaml", "/etc/ssl/certs/ca-certificates.crt", ca)
+	b.Lay("jwt.yaml", "/etc/ssl/certs/ca-certificates.crt", ca)
 	b.SetCluster("issuer", proc.FreeAddr(b.t))
 	filter := b.first(b.manager(), "http_filters")
 	issuer := b.child(b.child(b.child(filter, "typed_config"), "providers"), "issuer")

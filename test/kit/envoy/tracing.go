@@ -4,7 +4,7 @@ package envoy
 // collector soon. The filter tags them.
 func (b *Bootstrap) SetTracing(collector string) {
 	b.t.Helper()
-	b.lay("tracing.yaml")
+	b.Lay("tracing.yaml")
 	b.SetCluster("otel_collector", collector)
 	b.tree["layered_runtime"] = node{"layers": []any{node{
 		"name": "soon", "static_layer": node{"tracing.opentelemetry.flush_interval_ms": 200},

@@ -1,0 +1,168 @@
+package docs
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/ruletest"
+	"github.com/weirlimit/weir/test/kit/golden"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+const recipesPage = "docs/recipes.md"
+
+// recipes are the rules files of docs/recipes by their names. Those with a dash are for other programs.
+func recipes(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, file := range golden.Files(t, filepath.Join(proc.Root(t), "docs/recipes/*.yaml")) {
+		if name := filepath.Base(file); !strings.Contains(name, "-") {
+			all[name] = string(golden.Content(t, file))
+		}
+	}
+	return all
+}
+
+// Each recipe is valid without a warning, and passes its tests, as whoever copies it runs them.
+func TestRecipes(t *testing.T) {
+	for name := range recipes(t) {
+		path := filepath.Join("docs/recipes", name)
+		for _, args := range [][]string{{"validate", "--strict", path}, {"test", path}} {
+			cmd := exec.CommandContext(t.Context(), filepath.Join(proc.Root(t), "bin/weir"), args...)
+			cmd.Dir = proc.Root(t)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("weir %v: %v\n%s", args, err, out)
+			}
+		}
+	}
+	bind := exec.CommandContext(t.Context(), "bin/weir", "validate", "--strict", "docs/recipes/tokens.yaml", "--descriptors", "docs/recipes/tokens-bindings.yaml")
+	if bind.Dir = proc.Root(t); true {
+		if out, err := bind.CombinedOutput(); err != nil {
+			t.Errorf("%v: %v\n%s", bind.Args, err, out)
+		}
+	}
+}
+
+// shown is a recipe on the page: a line with its link, and an example.
+var shown = regexp.MustCompile("(?m)^(\\[\\S+\\]\\(recipes/(\\S+)\\)(, with its tests)?:\n\n```yaml\n)(?s:.*?)```\n")
+
+// The page shows all recipes as they are, without the comment above and mostly without the tests; -update writes that.
+func TestRecipesPage(t *testing.T) {
+	page := read(t, recipesPage)
+	var seen []string
+	golden.Same(t, filepath.Join(proc.Root(t), recipesPage), shown.ReplaceAllStringFunc(page, func(old string) string {
+		m := shown.FindStringSubmatch(old)
+		seen = append(seen, m[2])
+		text := read(t, "docs/recipes/"+m[2])
+		for strings.HasPrefix(text, "#") {
+			_, text, _ = strings.Cut(text, "\n")
+		}
+		if m[3] == "" {
+			text = rulesOf(text)
+		}
+		return m[1] + text + "```\n"
+	}))
+	for name := range recipes(t) {
+		if !slices.Contains(seen, name) {
+			t.Errorf("%s does not show %s", recipesPage, name)
+		}
+	}
+}
+
+// rulesOf is a recipe without its tests.
+func rulesOf(text string) string {
+	rules, _, _ := strings.Cut(text, "\ntests:\n")
+	return rules
+}
+
+// unnoticed are places in recipes where no test can notice a change, and why.
+var unnoticed = map[string]string{
+	"name: probes":             "the name of an exempt rule is in metrics and the access log alone",
+	"name: inside":             "the name of an exempt rule is in metrics and the access log alone",
+	"{build}":                  "nothing takes this segment",
+	"rule: client, limit: 60/": "a PoP shows what a candidate refuses from the request behind the first one on: 61 looks the same as 60",
+}
+
+// Whoever changes a letter or a digit of a recipe's rules, such as a limit, a path, a header or a name, has a test fail: the
+// tests state what the rules do.
+func TestRecipesNoticeChanges(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{}
+	for name, text := range recipes(t) {
+		rules, changes := rulesOf(text), 0
+		if is := fails(t, name, text); is != "" {
+			t.Fatalf("%s: %s", name, is)
+		}
+		excuses := map[int]string{}
+		for excuse := range unnoticed {
+			for _, at := range regexp.MustCompile(regexp.QuoteMeta(excuse)).FindAllStringIndex(rules, -1) {
+				for i := at[0]; i < at[1]; i++ {
+					excuses[i] = excuse
+				}
+			}
+		}
+		for i := range rules {
+			to, line := next(rules[i]), rules[strings.LastIndexByte(rules[:i], '\n')+1:i]
+			if to == 0 || strings.Contains(line, "#") {
+				continue
+			}
+			changes++
+			if is := fails(t, name, text[:i]+string(to)+text[i+1:]); is != "" {
+				continue
+			}
+			if used[excuses[i]] = true; excuses[i] == "" {
+				rest, _, _ := strings.Cut(rules[i+1:], "\n")
+				t.Errorf("%s: no test notices %c in place of %c: %s[%c]%s", name, to, rules[i], line, to, rest)
+			}
+		}
+		if changes < 30 {
+			t.Errorf("%s: only %d changes", name, changes)
+		}
+	}
+	for excuse := range unnoticed {
+		if !used[excuse] {
+			t.Errorf("each change of %q is noticed: remove that here", excuse)
+		}
+	}
+	six := strings.Replace(recipes(t)["login.yaml"], "5/1m", "6/1m", 1)
+	if is := fails(t, "login.yaml", six); is != "denied by login\nallowed by login, key 192.0.2.1, remaining 0" {
+		t.Errorf("with six logins a minute it fails with %q", is)
+	}
+}
+
+// next is the letter or digit behind this one; 0: it is neither.
+func next(c byte) byte {
+	switch {
+	case c == '9':
+		return '1'
+	case c == 'z' || c == 'Z':
+		return c - 25
+	case c >= '0' && c < '9' || c >= 'a' && c < 'z' || c >= 'A' && c < 'Z':
+		return c + 1
+	}
+	return 0
+}
+
+// fails returns what is wrong with a recipe: its mistakes, or how the first test fails that does; empty: nothing.
+func fails(t *testing.T, name, text string) string {
+	t.Helper()
+	suite, err := ruletest.Read(name, []rulefile.File{{Name: name, Data: []byte(text)}})
+	if err != nil {
+		return err.Error()
+	}
+	for i := range suite.Tests {
+		failure, err := suite.Run(&suite.Tests[i], nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if failure != nil {
+			return strings.Join(append(failure.Expected, failure.Got...), "\n")
+		}
+	}
+	return ""
+}
