@@ -30,22 +30,19 @@ func recipes(t *testing.T) map[string]string {
 
 // Each recipe is valid without a warning, and passes its tests, as whoever copies it runs them.
 func TestRecipes(t *testing.T) {
+	const dir = "docs/recipes/"
+	weir := func(args ...string) {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(proc.Root(t), "bin/weir"), args...)
+		cmd.Dir = proc.Root(t)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("weir %v: %v\n%s", args, err, out)
+		}
+	}
 	for name := range recipes(t) {
-		path := filepath.Join("docs/recipes", name)
-		for _, args := range [][]string{{"validate", "--strict", path}, {"test", path}} {
-			cmd := exec.CommandContext(t.Context(), filepath.Join(proc.Root(t), "bin/weir"), args...)
-			cmd.Dir = proc.Root(t)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("weir %v: %v\n%s", args, err, out)
-			}
-		}
+		weir("validate", "--strict", dir+name)
+		weir("test", dir+name)
 	}
-	bind := exec.CommandContext(t.Context(), "bin/weir", "validate", "--strict", "docs/recipes/tokens.yaml", "--descriptors", "docs/recipes/tokens-bindings.yaml")
-	if bind.Dir = proc.Root(t); true {
-		if out, err := bind.CombinedOutput(); err != nil {
-			t.Errorf("%v: %v\n%s", bind.Args, err, out)
-		}
-	}
+	weir("validate", "--strict", dir+"tokens.yaml", "--descriptors", dir+"tokens-bindings.yaml")
 }
 
 // shown is a recipe on the page: a line with its link, and an example.
