@@ -65,11 +65,7 @@ func served(c *Call, by *Life) bool {
 // received takes the answer to a call of a PoP, the first one.
 func received(c *Call) {
 	p := c.Flight.PoP
-	if p.w.now < p.paused {
-		p.Awake(func() { p.receive(c) })
-		return
-	}
-	p.receive(c)
+	p.Awake(func() { p.receive(c) })
 }
 
 func (p *PoP) receive(c *Call) {

@@ -147,6 +147,22 @@ nyc /far admitted alone, far 0 of 4`)
 	}
 }
 
+// What a world cannot be made of is named.
+func TestConfig(t *testing.T) {
+	set, pops := rules(t, regional), []world.PoPConfig{{Name: "fra", Region: "eu"}}
+	for want, c := range map[string]world.Config{
+		"at least one PoP":       {Rules: set},
+		"rules and":              {PoPs: pops},
+		`region "eu" is none of`: {Rules: set, PoPs: pops, Regions: []string{"us", "ap"}},
+		`"e u" is no name`:       {Rules: set, PoPs: pops, Regions: []string{"eu", "e u"}},
+	} {
+		err := world.Play(c, func(*world.World) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // A rule with hash needs the secret, which a PoP has once it has called.
 func TestSecret(t *testing.T) {
 	c := world.Config{PoPs: []world.PoPConfig{{Name: "fra"}}, Rules: rules(t, "rules: [ { name: api, key: [client_ip], hash: true, limit: 1/1m, algorithm: fixed_window } ]")}

@@ -31,6 +31,13 @@ func bubble(t *testing.T, f func(*testing.T)) {
 	synctest.Test(t, f)
 }
 
+// request is a client's request, now.
+func (p *pop) request(parts ...Part) *request {
+	r := new(request)
+	p.take(r, parts)
+	return r
+}
+
 // modelRow is a line of the executable model of the grant and ask rules: one
 // key, 4 ms between holder and granter and back, Poisson arrivals.
 type modelRow struct {

@@ -77,13 +77,6 @@ type request struct {
 	begin, over func()
 }
 
-// request is a client's request, now.
-func (p *pop) request(parts ...Part) *request {
-	r := new(request)
-	p.take(r, parts)
-	return r
-}
-
 // take takes a new request, or one that has ended and is another one now.
 func (p *pop) take(r *request, parts []Part) {
 	*r = request{Request: r.Request, p: r.p, parts: parts, arrived: p.w.now()}

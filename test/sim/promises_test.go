@@ -130,6 +130,13 @@ func (w *World) Change(old *Rule, spec limit.Spec) {
 	}
 }
 
+// setRules puts the rules into force at all tiers.
+func (w *World) setRules() {
+	if err := w.world.SetRules(w.rules.set); err != nil {
+		panic(err)
+	}
+}
+
 // TestLostCounters restarts the granter when half of a limit is out: at most one more limit is
 // admitted in that period.
 func TestLostCounters(t *testing.T) {

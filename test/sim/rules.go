@@ -98,13 +98,6 @@ func (b *ruleBook) compile() {
 	}
 }
 
-// setRules puts the rules into force at all tiers.
-func (w *World) setRules() {
-	if err := w.world.SetRules(w.rules.set); err != nil {
-		panic(err)
-	}
-}
-
 func (b *ruleBook) find(name string) *Rule {
 	for _, r := range b.list {
 		if r.Name == name {
