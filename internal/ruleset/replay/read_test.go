@@ -70,6 +70,10 @@ func TestUnknown(t *testing.T) {
 	}
 	for region, matched := range map[string]int64{"eu": 72, "us": 0} {
 		r := run(t, l.String(), Config{Rules: rules(t, unknownRules), Region: region})
+		stated := strings.ReplaceAll(l.String(), `"method"`, `"region":"`+region+`","method"`)
+		if other := run(t, stated, Config{Rules: rules(t, unknownRules), Region: "asia"}); !reflect.DeepEqual(other, r) {
+			t.Errorf("%s stated by lines: %+v, want %+v", region, other.Rules, r.Rules)
+		}
 		if of := r.Rules[3]; of.Matched != matched || of.Unknown != 0 || r.Partly != 24 {
 			t.Errorf("in %s: %+v", region, of)
 		}

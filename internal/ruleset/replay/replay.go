@@ -21,7 +21,7 @@ import (
 // Config is how a log is replayed.
 type Config struct {
 	Rules  *rule.Set // required
-	Region string    // of the PoP; empty: unknown
+	Region string    // of lines that do not state theirs; empty: unknown. One of another region than the first line is unknown
 	Keys   int       // how many keys of each rule a report names
 	// MaxKeys bounds the keys that the region has counters for, some 250 bytes each, and those that a report counts, of all
 	// rules together; 0: a million.
@@ -29,8 +29,8 @@ type Config struct {
 }
 
 const (
-	// quiet is after how long without requests time is skipped: by then a PoP has given back what it does not need.
-	quiet = limit.Minute
+	// quiet is after how long without requests time is skipped: the longest lease has ended by then.
+	quiet = 12 * limit.Minute
 	// tablePages is the size of the PoP's table, as a power of two: it has places for 131,072 keys. A full page evicts what can be
 	// asked for again. To look through a table of the default size takes 15 s for each day of a log.
 	tablePages = 12
@@ -65,7 +65,7 @@ func Run(log io.Reader, c Config) (*Report, error) {
 	p.begin()
 	err := r.each(log, func(e *entry) {
 		if p.world == nil && p.err == nil {
-			p.err = p.start(r.with, e.at)
+			p.err = p.start(r.with, r.place.Region, e.at)
 		}
 		if p.err == nil {
 			p.play(e)
@@ -85,13 +85,13 @@ func Run(log io.Reader, c Config) (*Report, error) {
 }
 
 // start makes the world, some time before the first request.
-func (p *player) start(set *rule.Set, first limit.Micros) (err error) {
+func (p *player) start(set *rule.Set, region string, first limit.Micros) (err error) {
 	for i := range set.Len() {
 		limits := set.Rule(i).Limits
 		p.slots = p.slots || len(limits) > 0 && limits[0].Limit.Algorithm == limit.Concurrency
 	}
 	p.world, err = world.New(world.Config{
-		Rules: set, Secret: new(rule.Secret), PoPs: []world.PoPConfig{{Name: "pop", Region: p.Region}}, Start: first - limit.Second,
+		Rules: set, Secret: new(rule.Secret), PoPs: []world.PoPConfig{{Name: "pop", Region: region}}, Start: first - limit.Second,
 		Steady: true, PagesLog2: tablePages, MaxCounters: p.MaxKeys,
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +19,8 @@ type decider struct {
 	with   *rule.Set // the same with these conditions
 	header []int     // by rule: the place of its header among the inputs
 	inputs []string  // what all rules look at
-	place  rule.PoP
+	region string    // of lines that do not state theirs
+	place  rule.PoP  // of which the first line is
 	secret rule.Secret
 	seen   map[string]*partly
 	found  rule.Matches
@@ -32,7 +34,7 @@ type partly struct {
 }
 
 func newDecider(set *rule.Set, region string) decider {
-	d := decider{set: set, place: rule.PoP{Region: region}, seen: map[string]*partly{}}
+	d := decider{set: set, region: region}
 	rules := make([]rule.Rule, set.Len())
 	name := func(i int) string { return fmt.Sprint("weir-unknown-", i) }
 	for i := range rules {
@@ -54,7 +56,11 @@ func newDecider(set *rule.Set, region string) decider {
 // match finds the rules that apply to the request of a line.
 func (d *decider) match(e *entry, l *accesslog.Line) {
 	d.fill(&e.request, l, d.with, e.at)
-	l.Known[request.Input(rule.Source{From: rule.FromRegion})] = d.place.Region != ""
+	region := cmp.Or(l.Region, d.region)
+	if d.seen == nil { // it is the first line
+		d.seen, d.place.Region = map[string]*partly{}, region
+	}
+	l.Known[request.Input(rule.Source{From: rule.FromRegion})] = region != "" && region == d.place.Region
 	if p := d.of(l.Known); len(p.lacks) > 0 {
 		d.leaveOut(e, l, p)
 	}
