@@ -119,7 +119,7 @@ func (q *acquisition) onlyOwes(a *engine.Ask, i int) bool {
 // reply takes the store's answer to a debt. The key learns from it, too.
 func (o *owed) reply(now lease.Millis, s *Store, a *engine.Ask, g lease.Grant) {
 	s.withEntry(a, func(k key) {
-		k.Value.noteReply(now, g.Status)
+		k.Value.noteReply(now, g.Status, s.jitter)
 		k.Value.relay.DebtReplied(&a.Policy.Terms, now, g)
 	})
 	if decided(g) {

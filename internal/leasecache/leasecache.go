@@ -36,6 +36,9 @@ type Config struct {
 	// included, if the store is that of another region: the more there are, the less often each
 	// asks. nil means 2. It is called under locks.
 	Replicas func() int
+	// Jitter is a percentage of a pause, which keeps replicas from asking in step; nil means 90 to 110, at random. It is
+	// called under locks.
+	Jitter func() lease.Millis
 }
 
 // Store is a cache and the store behind it. Create it with [New]. It is safe for
@@ -47,6 +50,7 @@ type Store struct {
 	timeout  time.Duration
 	answers  time.Duration
 	replicas func() int
+	jitter   func() lease.Millis
 	table    *table.Table[cached]
 	due      timers
 
@@ -87,6 +91,9 @@ func New(c Config) *Store {
 	if c.Replicas == nil {
 		c.Replicas = func() int { return 2 }
 	}
+	if c.Jitter == nil {
+		c.Jitter = func() lease.Millis { return lease.Millis(90 + rand.IntN(21)) }
+	}
 	if c.Answers <= 0 {
 		c.Answers = 20 * time.Millisecond
 	}
@@ -95,7 +102,7 @@ func New(c Config) *Store {
 		now:     c.Now,
 		wall:    c.Wall,
 		timeout: c.Timeout,
-		answers: c.Answers, replicas: c.Replicas,
+		answers: c.Answers, replicas: c.Replicas, jitter: c.Jitter,
 		table: table.New[cached](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
 		due:   timers{wake: make(chan struct{}, 1)},
 	}

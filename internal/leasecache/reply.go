@@ -1,8 +1,6 @@
 package leasecache
 
 import (
-	"math/rand/v2"
-
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
@@ -24,7 +22,7 @@ func (p *pending) reply(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	v := &p.Value
 	v.out--
 	v.relay.Back -= p.back
-	v.noteReply(now, g.Status)
+	v.noteReply(now, g.Status, p.store.jitter)
 	v.exact.learn(now, p.sent, a, g, !p.exact && a.Want.Want > 0)
 	switch {
 	case p.exact:
@@ -49,16 +47,13 @@ func (p *pending) reply(now lease.Millis, a *engine.Ask, g lease.Grant) {
 
 // noteReply notes whether the store answered. When it did not, it is not asked for the key
 // for 100 ms or a little longer.
-func (c *cached) noteReply(now lease.Millis, s lease.Status) {
+func (c *cached) noteReply(now lease.Millis, s lease.Status, jitter func() lease.Millis) {
 	if s != lease.Unavailable {
 		c.replied, c.pause = now, 0
 		return
 	}
-	c.pause = now + 100 + lease.Millis(rand.IntN(21))
+	c.pause = now + 10 + jitter()
 }
-
-// jitter is the factor of a pause, in percent, that keeps replicas from asking in step.
-func jitter() lease.Millis { return lease.Millis(90 + rand.IntN(21)) }
 
 // replyWant shares a grant among those who wait. The rest is the key's new lease. Behind the
 // callers the store is asked again after a lease interval at the earliest: a lease that does not
@@ -69,14 +64,14 @@ func (p *pending) replyWant(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	grants := make([]lease.Grant, len(p.queue))
 	w := a.Want
 	w.Debt = p.debt
-	back := p.Value.relay.Apply(t, now, p.sent, w, g, jitter(), wants(p.queue), grants)
+	back := p.Value.relay.Apply(t, now, p.sent, w, g, p.store.jitter(), wants(p.queue), grants)
 	p.giveBack(now, partOf(back))
 	p.peek(now, g, grants)
 	if a.Group == 0 {
 		grants = p.requeue(now, grants)
 	}
 	if !t.Far && t.Consistency != lease.Exact {
-		p.Value.askAt = now + t.Interval*jitter()/100
+		p.Value.askAt = now + t.Interval*p.store.jitter()/100
 	}
 	p.answer(now, grants)
 }

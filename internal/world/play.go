@@ -1,6 +1,7 @@
 package world
 
 import (
+	"runtime"
 	"testing"
 	"testing/synctest"
 )
@@ -15,6 +16,9 @@ import (
 func Play(c Config, f func(w *World) error) (err error) {
 	if !c.concurrent() {
 		return play(c, f)
+	}
+	if c.NoJitter { // goroutines that run at one instant take turns, in the same order each time
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	}
 	synctest.Test(new(testing.T), func(*testing.T) { err = play(c, f) })
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
@@ -78,7 +79,7 @@ func (h *Region) replica(ctx context.Context, l *Life, c leasecache.Config) engi
 	})
 	calls, err := client.New(client.Config{
 		Addresses: []string{"aggregator"}, Region: h.Name, Reserve: keeper, Transport: &wired{l.Tier.Link, l},
-		Rules: func() (string, uint64) { return l.Service.RulesVersion() },
+		Rules: func() (string, uint64) { return l.Service.RulesVersion() }, Jitter: h.w.jitter(),
 	})
 	if err != nil {
 		panic(err) // Config.complete has looked at the name
@@ -94,8 +95,13 @@ func (h *Region) replica(ctx context.Context, l *Life, c leasecache.Config) engi
 	near.Store, near.Timeout, near.Answers, near.Replicas = raw, 0, 0, nil
 	c.Store = calls
 	far, own := leasecache.New(c), leasecache.New(near)
-	for _, run := range []func(context.Context) error{calls.Run, far.Run, own.Run, keeper.Run} {
-		go func() { _ = run(ctx) }()
+	for i, run := range []func(context.Context) error{calls.Run, far.Run, own.Run, keeper.Run} {
+		go func() {
+			if h.w.config.NoJitter { // so that no two of them do something at the same instant
+				time.Sleep(time.Duration(i+1) * 10 * time.Microsecond)
+			}
+			_ = run(ctx)
+		}()
 	}
 	all := upstream.New(upstream.Config{Far: far, Own: own, Raw: raw, Keeper: keeper, Lacks: calls.Lacks, Metrics: telemetry.NewRegistry("")})
 	return engine.ByScope(raw, all)

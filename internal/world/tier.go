@@ -126,7 +126,7 @@ func (l *Life) cache(ctx context.Context) engine.Store {
 	c := leasecache.Config{
 		MaxKeys: cmp.Or(w.config.MaxCounters, 1<<16), MaxBytes: w.config.MaxBytes, Timeout: w.patience(),
 		Now:  func() lease.Millis { return lease.Millis((w.virtual() + t.offset) / limit.Millisecond) },
-		Wall: t.wall,
+		Wall: t.wall, Jitter: w.jitter(),
 	}
 	if t.Region != "" { // as a region that calls an aggregator
 		c.Answers = 250 * time.Millisecond

@@ -23,9 +23,9 @@
 //
 // Without goroutines of the product, with one region and no replicas, a run is a function of its [Config]
 // and of what is asked of it. With them it runs in a bubble of testing/synctest, see [Play], and one event
-// is over before the next begins. What happens at one instant is put in order, but a lease cache has random
-// numbers of its own (jitter, and which key it evicts), so that a seed plays nearly the same run again, not
-// the same.
+// is over before the next begins. What happens at one instant is put in order, but a replica has random
+// numbers of its own (jitter, and which key it evicts from a full cache), so that without NoJitter a seed plays nearly
+// the same run again, not the same.
 package world
 
 import (
@@ -37,6 +37,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
@@ -88,6 +89,9 @@ type Config struct {
 	Grain limit.Micros
 	// Steady takes chance out of the clocks: all PoPs tick at the same time.
 	Steady bool
+	// NoJitter takes chance out of the pauses of replicas, and Play runs their goroutines one at a time: a seed plays the
+	// same run again.
+	NoJitter bool
 	// Observer sees what happens; nil: nobody does.
 	Observer Observer
 }
@@ -313,6 +317,14 @@ func (w *World) CutRegion(name string, cut bool) {
 func (w *World) After(d limit.Micros, do func()) {
 	w.serial++
 	w.events.push(event{w.now + max(d, 0), w.serial, do})
+}
+
+// jitter is that of the product's pauses.
+func (w *World) jitter() func() lease.Millis {
+	if w.config.NoJitter {
+		return func() lease.Millis { return 100 }
+	}
+	return nil
 }
 
 // Chance is true with this probability.

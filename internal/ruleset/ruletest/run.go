@@ -37,7 +37,7 @@ type Failure struct {
 // asks.
 func (s *Suite) Run(t *Test, seen *Coverage) (failure *Failure, err error) {
 	c := world.Config{
-		Rules: s.rules, Secret: &secret, Regions: regions(t, s.rules), Start: t.start - warmUp, Steady: true,
+		Rules: s.rules, Secret: &secret, Regions: regions(t, s.rules), Start: t.start - warmUp, Steady: true, NoJitter: true,
 		Net: world.Net{Delay: toRegion}, Far: world.Net{Delay: toAggregator}, PagesLog2: 8, RulesEvery: limit.Hour,
 	}
 	for _, p := range t.pops {

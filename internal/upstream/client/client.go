@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	random "math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -45,9 +46,11 @@ type Config struct {
 	ServerName string
 	// Transport makes the calls; nil: HTTP/2.
 	Transport http.RoundTripper
-	Metrics   *telemetry.Registry // nil: metrics go nowhere
-	Tracer    *telemetry.Tracer   // makes the spans of calls; nil: there are none
-	Log       *slog.Logger        // nil: nothing is logged
+	// Jitter is a percentage of a pause, which keeps replicas from asking in step; nil means 90 to 110, at random.
+	Jitter  func() lease.Millis
+	Metrics *telemetry.Registry // nil: metrics go nowhere
+	Tracer  *telemetry.Tracer   // makes the spans of calls; nil: there are none
+	Log     *slog.Logger        // nil: nothing is logged
 }
 
 // Reserve is the record of the region's reserve.
@@ -103,6 +106,9 @@ func New(c Config) (*Store, error) {
 	if c.Transport == nil {
 		c.Transport = newTransport(c.TLS, c.ServerName)
 	}
+	if c.Jitter == nil {
+		c.Jitter = func() lease.Millis { return lease.Millis(90 + random.IntN(21)) }
+	}
 	if c.Metrics == nil {
 		c.Metrics = telemetry.NewRegistry("")
 	}
@@ -112,7 +118,7 @@ func New(c Config) (*Store, error) {
 	s := &Store{region: c.Region, timeout: c.Timeout, rules: c.Rules, reserve: c.Reserve, log: c.Log, metrics: newMetrics(c.Metrics), tracer: c.Tracer}
 	_, _ = rand.Read(s.holder[:]) // never fails
 	s.epoch.Store(1)
-	s.tier = newTier(c.Addresses, c.Transport)
+	s.tier = newTier(c.Addresses, c.Transport, c.Jitter)
 	if s.scheme = "http://"; c.TLS != nil {
 		s.scheme = "https://"
 	}

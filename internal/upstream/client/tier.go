@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -24,6 +23,7 @@ const returnEvery = 10 * time.Second
 // concurrent use.
 type tier struct {
 	transport http.RoundTripper
+	jitter    func() lease.Millis
 	began     time.Time
 
 	mu        sync.Mutex
@@ -33,8 +33,8 @@ type tier struct {
 	called    lease.Millis // when the last call began
 }
 
-func newTier(addresses []string, t http.RoundTripper) *tier {
-	return &tier{transport: t, addresses: addresses, began: time.Now()}
+func newTier(addresses []string, t http.RoundTripper, jitter func() lease.Millis) *tier {
+	return &tier{transport: t, jitter: jitter, addresses: addresses, began: time.Now()}
 }
 
 // now is the clock of the breaker.
@@ -121,7 +121,7 @@ func (t *tier) due() bool {
 		if !t.breaker.ProbeDue(now) {
 			return false
 		}
-		t.breaker.Probed(now, lease.Millis(90+rand.IntN(21)))
+		t.breaker.Probed(now, t.jitter())
 		return true
 	}
 	return now >= t.called+lease.Millis(heartbeatEvery.Milliseconds())
