@@ -193,3 +193,88 @@ func TestMistakes(t *testing.T) {
 	}
 	golden.Same(t, "testdata/bad.golden", err.Error()+"\n")
 }
+
+// TestOneCharacter: who changes a limit, a path, a name or a period hears of it.
+func TestOneCharacter(t *testing.T) {
+	const text = `
+rules: [{ name: login, match: { path: /login }, key: [client_ip], limit: 5/1m, algorithm: fixed_window, consistency: exact }]
+tests: [{ name: a, request: { url: /login, client: 192.0.2.1 }, steps: [{ repeat: 5x, expect: { allowed: login } }, { expect: { denied: login, retry_after: 60s } }] }]
+`
+	for _, c := range []struct{ was, is, want string }{
+		{"", "", ""},
+		{"limit: 5", "limit: 6", "2: -denied by login +allowed by login, key 192.0.2.1, remaining 0"},
+		{"limit: 5", "limit: 4", "1: -allowed by login +denied by login, key 192.0.2.1 1 of 5 requests differ, the first is number 5"},
+		{"path: /login", "path: /logic", "1: -allowed by login +allowed by no rule 5 of 5 requests differ, the first is number 1"},
+		{"/1m", "/2m", "2: -retry_after 60s +retry_after 120s"},
+	} {
+		if got := differs(t, suite(t, strings.Replace(text, c.was, c.is, 1))); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.is, got, c.want)
+		}
+	}
+	renamed := strings.Replace(text, "name: login", "name: logic", 1)
+	_, err := rulefile.Read("a", []byte(renamed), ruletest.Check)
+	if err == nil || !strings.Contains(err.Error(), `there is no rule "login"; write logic`) {
+		t.Error(err)
+	}
+}
+
+// TestFiles: a directory has the tests of all its files, each with its own place, and a file may have only tests.
+func TestFiles(t *testing.T) {
+	files := []rulefile.File{{Name: "d/a.yaml", Data: []byte("rules: [{ name: one, key: [], limit: 1/1m }]\ntests: [{ name: a, steps: [{ request: GET /, expect: allowed }] }]\n")},
+		{Name: "d/b.yaml", Data: []byte("tests:\n- { name: b, steps: [{ request: GET /, expect: denied }] }\n")}}
+	s, err := ruletest.Read("d", files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := s.Tests[1]; len(s.Tests) != 2 || last.File != "d/b.yaml" || last.Line != 2 || differs(t, s) == "" {
+		t.Errorf("%+v", s.Tests)
+	}
+	files[1].Data = []byte("tests:\n- { name: a, steps: [{ request: GET /, expect: { denied: two } }] }\n")
+	const want = "d/b.yaml:2:11: tests[0].name: \"a\" is the name of another test, too (line 2); write another one\n" +
+		"d/b.yaml:2:58: tests[0].steps[0].expect.denied: there is no rule \"two\"; write one"
+	if _, err := ruletest.Read("d", files); err == nil || err.Error() != want {
+		t.Error(err)
+	}
+}
+
+// TestSameResult: what regions lease from each other is the same in each run.
+func TestSameResult(t *testing.T) {
+	s := suite(t, `
+regions: { eu: 1, us: 1 }
+rules: [{ name: plan, key: [client_ip], limit: 300/1m, scope: global }]
+tests:
+  - name: a
+    pops: { fra1: eu, nyc1: us, nyc2: us }
+    request: { url: /, client: 192.0.2.1 }
+    steps:
+      - { repeat: every 10ms for 1s }
+      - { pop: nyc1, repeat: every 7ms for 1s }
+      - { pop: nyc2, repeat: every 9ms for 1s, expect: { remaining: 1000, count: { allowed: 0 } } }
+`)
+	first := differs(t, s)
+	for range 10 {
+		if got := differs(t, s); got != first || first == "" {
+			t.Fatalf("first %s, then %s", first, got)
+		}
+	}
+}
+
+// TestLongTimes: a year in which nothing happens takes no time.
+func TestLongTimes(t *testing.T) {
+	got := differs(t, suite(t, `
+rules: [{ name: quota, key: [], limit: 10/month, consistency: exact }, { name: slow, match: { path: /slow }, key: [], limit: 1, algorithm: concurrency }]
+tests:
+  - name: a
+    start: 2026-01-01T00:00:00Z
+    request: GET /
+    steps:
+      - { request: GET /slow, lasts: 2h, expect: allowed }
+      - { request: GET /slow, expect: { denied: slow } }
+      - { repeat: 9x, expect: { allowed: quota } }
+      - { at: 30d, request: GET /slow, expect: { denied: quota } }
+      - { at: 365d, request: GET /slow, expect: { allowed: slow } }
+`))
+	if got != "" {
+		t.Error(got)
+	}
+}

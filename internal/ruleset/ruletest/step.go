@@ -51,7 +51,9 @@ func (t *testReader) step(v strict.Value, base request.Request) {
 		v.FailName("request", "has no url; write "+requestForm+", here or for the whole test")
 	}
 	s.repeat(v.Field("repeat"))
-	s.lasts = max(0, duration(v.Field("lasts"), "10s"))
+	if s.lasts = max(0, duration(v.Field("lasts"), "10s")); s.lasts > limit.Day {
+		v.Field("lasts").Fail("is longer than 1d; write a shorter time")
+	}
 	before, length := t.requests, limit.Micros(s.count-1)*s.every
 	t.requests, t.end = t.requests+s.count, t.end+length
 	switch {
