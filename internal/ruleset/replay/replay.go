@@ -78,7 +78,7 @@ func Run(log io.Reader, c Config) (*Report, error) {
 		return nil, err
 	}
 	defer p.world.Close()
-	p.world.Run(quiet) // what is still to come of rules in shadow
+	p.world.Run(limit.Second) // what is still to come of rules in shadow
 	p.report.Broken, p.report.Late = r.broken, r.late
 	p.finish()
 	return &p.report, nil
