@@ -123,7 +123,7 @@ func (i *initCmd) Run(stdout io.Writer) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "wrote %s; edit it, then: weir validate %s\n", i.File, i.File)
+	_, err = fmt.Fprintf(stdout, "wrote %s; edit it, then: weir validate %s && weir test %s\n", i.File, i.File, i.File)
 	return err
 }
 

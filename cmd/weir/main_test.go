@@ -70,6 +70,7 @@ func TestWeir(t *testing.T) {
 		"validate_ignore_unknown":   "validate --ignore login good.yaml",
 		"validate_junit":            "validate --format junit bad.yaml none.yaml good.yaml",
 		"validate_first":            "validate --strict ../first.yaml",
+		"test_first":                "test ../first.yaml",
 		"validate_stdin":            "validate -",
 		"validate_tests":            "validate bad_tests.yaml",
 		"test_help":                 "test --help",
