@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
-	"github.com/weirlimit/weir/internal/ruleset/ruletest"
+	"github.com/weirlimit/weir/internal/ruleset/ruletests"
 )
 
 type testCmd struct {
@@ -19,17 +19,17 @@ type testCmd struct {
 
 // tested is a test that ran.
 type tested struct {
-	Name    string            `json:"name"`
-	File    string            `json:"file"`
-	Line    int               `json:"line"`
-	Failure *ruletest.Failure `json:"failure,omitempty"`
+	Name    string             `json:"name"`
+	File    string             `json:"file"`
+	Line    int                `json:"line"`
+	Failure *ruletests.Failure `json:"failure,omitempty"`
 }
 
 // Run runs the tests, whatever becomes of the first.
 func (c *testCmd) Run(stdout io.Writer) error {
 	names := strings.Join(c.Files, " ")
 	var files []rulefile.File
-	var suite *ruletest.Suite
+	var suite *ruletests.Suite
 	var err error
 	for i := 0; i < len(c.Files) && err == nil; i++ {
 		var more []rulefile.File
@@ -37,14 +37,14 @@ func (c *testCmd) Run(stdout io.Writer) error {
 		files = append(files, more...)
 	}
 	if err == nil {
-		suite, err = ruletest.Read(names, files)
+		suite, err = ruletests.Read(names, files)
 	}
 	if err != nil {
 		r := &report{format: c.Format, out: stdout, files: c.Files}
 		r.fail(names, err)
 		return r.end()
 	}
-	var seen *ruletest.Coverage
+	var seen *ruletests.Coverage
 	if c.Coverage {
 		seen = suite.Coverage()
 	}
@@ -71,7 +71,7 @@ func (c *testCmd) Run(stdout io.Writer) error {
 	return err
 }
 
-func (c *testCmd) print(out io.Writer, all []tested, failed int, seen *ruletest.Coverage) error {
+func (c *testCmd) print(out io.Writer, all []tested, failed int, seen *ruletests.Coverage) error {
 	if c.Format == "json" {
 		e := json.NewEncoder(out)
 		e.SetEscapeHTML(false)

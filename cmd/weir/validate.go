@@ -15,7 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/finding"
 	"github.com/weirlimit/weir/internal/ruleset/lint"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
-	"github.com/weirlimit/weir/internal/ruleset/ruletest"
+	"github.com/weirlimit/weir/internal/ruleset/ruletests"
 )
 
 type validateCmd struct {
@@ -68,7 +68,7 @@ func (v *validateCmd) Run(stdout io.Writer) error {
 // checkRules checks a rules file; nil if it has mistakes.
 func checkRules(r *report, file string) *rule.Set {
 	r.file(nameOf(file))
-	doc, err := loadDocument(file, ruletest.Check)
+	doc, err := loadDocument(file, ruletests.Check)
 	if err != nil {
 		r.fail(nameOf(file), err)
 		return nil

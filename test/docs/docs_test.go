@@ -26,7 +26,7 @@ import (
 	"github.com/weirlimit/weir/internal/bootstrap"
 	"github.com/weirlimit/weir/internal/envoyrls/binding"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
-	"github.com/weirlimit/weir/internal/ruleset/ruletest"
+	"github.com/weirlimit/weir/internal/ruleset/ruletests"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
@@ -294,7 +294,7 @@ func checkYAML(text string) error {
 
 // testRules runs the tests of an example, and returns how the first one that fails does, as weir test prints it.
 func testRules(text string) (failed string, err error) {
-	suite, err := ruletest.Read("rules.yaml", []rulefile.File{{Name: "rules.yaml", Data: []byte(text)}})
+	suite, err := ruletests.Read("rules.yaml", []rulefile.File{{Name: "rules.yaml", Data: []byte(text)}})
 	if err != nil {
 		return "", err
 	}

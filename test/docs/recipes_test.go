@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
-	"github.com/weirlimit/weir/internal/ruleset/ruletest"
+	"github.com/weirlimit/weir/internal/ruleset/ruletests"
 	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -148,7 +148,7 @@ func next(c byte) byte {
 // fails returns what is wrong with a recipe: its mistakes, or how the first test fails that does; empty: nothing.
 func fails(t *testing.T, name, text string) string {
 	t.Helper()
-	suite, err := ruletest.Read(name, []rulefile.File{{Name: name, Data: []byte(text)}})
+	suite, err := ruletests.Read(name, []rulefile.File{{Name: name, Data: []byte(text)}})
 	if err != nil {
 		return err.Error()
 	}

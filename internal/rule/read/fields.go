@@ -1,7 +1,7 @@
 package read
 
 // The fields of the rule language, per mapping. Package language describes the
-// same; a test compares the two. The tests of a document are read by package ruletest.
+// same; a test compares the two. The tests of a document are read by package ruletests.
 var (
 	documentFields  = []string{"client_ip", "rules", "revision", "regions", "seed", "candidates", "tests"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}

@@ -59,7 +59,7 @@ func TestSchemaHasTheFieldsOfTheLanguage(t *testing.T) {
 		}
 		delete(got, path)
 	}
-	for path := range got { // package ruletest reads these
+	for path := range got { // package ruletests reads these
 		if strings.HasPrefix(path, "tests[]") {
 			delete(got, path)
 		}

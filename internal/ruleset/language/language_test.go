@@ -9,7 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/ruleset/language"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
-	"github.com/weirlimit/weir/internal/ruleset/ruletest"
+	"github.com/weirlimit/weir/internal/ruleset/ruletests"
 	"github.com/weirlimit/weir/test/kit/golden"
 )
 
@@ -70,7 +70,7 @@ func whole(path, lines string) string {
 func TestExamples(t *testing.T) {
 	s := schema(t)
 	read := func(path, lines string) error {
-		_, err := rulefile.Read("f", []byte(whole(path, lines)), ruletest.Check)
+		_, err := rulefile.Read("f", []byte(whole(path, lines)), ruletests.Check)
 		return err
 	}
 	for _, f := range language.Fields() {

@@ -1,4 +1,4 @@
-package ruletest
+package ruletests
 
 import (
 	"regexp"

@@ -1,4 +1,4 @@
-package ruletest_test
+package ruletests_test
 
 import (
 	"errors"
@@ -8,14 +8,14 @@ import (
 
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
-	"github.com/weirlimit/weir/internal/ruleset/ruletest"
+	"github.com/weirlimit/weir/internal/ruleset/ruletests"
 	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 // suite reads rules and tests.
-func suite(t *testing.T, text string) *ruletest.Suite {
+func suite(t *testing.T, text string) *ruletests.Suite {
 	t.Helper()
-	s, err := ruletest.Read("rules.yaml", []rulefile.File{{Name: "rules.yaml", Data: []byte(text)}})
+	s, err := ruletests.Read("rules.yaml", []rulefile.File{{Name: "rules.yaml", Data: []byte(text)}})
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
@@ -23,7 +23,7 @@ func suite(t *testing.T, text string) *ruletest.Suite {
 }
 
 // differs runs the last test of a suite, and returns how its first step differs: "" or STEP: -EXPECTED +GOT.
-func differs(t *testing.T, s *ruletest.Suite) string {
+func differs(t *testing.T, s *ruletests.Suite) string {
 	t.Helper()
 	failure, err := s.Run(&s.Tests[len(s.Tests)-1], nil)
 	if err != nil {
@@ -177,7 +177,7 @@ tests:
 // TestMistakes: a file has one message for each mistake, with its line and what to write instead.
 func TestMistakes(t *testing.T) {
 	text := golden.Content(t, "testdata/bad.yaml")
-	_, err := rulefile.Read("bad.yaml", text, ruletest.Check)
+	_, err := rulefile.Read("bad.yaml", text, ruletests.Check)
 	var mistakes strict.Errors
 	if !errors.As(err, &mistakes) {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ tests: [{ name: a, request: { url: /login, client: 192.0.2.1 }, steps: [{ repeat
 		}
 	}
 	renamed := strings.Replace(text, "name: login", "name: logic", 1)
-	_, err := rulefile.Read("a", []byte(renamed), ruletest.Check)
+	_, err := rulefile.Read("a", []byte(renamed), ruletests.Check)
 	if err == nil || !strings.Contains(err.Error(), `there is no rule "login"; write logic`) {
 		t.Error(err)
 	}
@@ -222,7 +222,7 @@ tests: [{ name: a, request: { url: /login, client: 192.0.2.1 }, steps: [{ repeat
 func TestFiles(t *testing.T) {
 	files := []rulefile.File{{Name: "d/a.yaml", Data: []byte("rules: [{ name: one, key: [], limit: 1/1m }]\ntests: [{ name: a, steps: [{ request: GET /, expect: allowed }] }]\n")},
 		{Name: "d/b.yaml", Data: []byte("tests:\n- { name: b, steps: [{ request: GET /, expect: denied }] }\n")}}
-	s, err := ruletest.Read("d", files)
+	s, err := ruletests.Read("d", files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestFiles(t *testing.T) {
 	files[1].Data = []byte("tests:\n- { name: a, steps: [{ request: GET /, expect: { denied: two } }] }\n")
 	const want = "d/b.yaml:2:11: tests[0].name: \"a\" is the name of another test, too (line 2); write another one\n" +
 		"d/b.yaml:2:58: tests[0].steps[0].expect.denied: there is no rule \"two\"; write one"
-	if _, err := ruletest.Read("d", files); err == nil || err.Error() != want {
+	if _, err := ruletests.Read("d", files); err == nil || err.Error() != want {
 		t.Error(err)
 	}
 }

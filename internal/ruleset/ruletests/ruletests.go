@@ -1,8 +1,8 @@
-// Package ruletest has tests of rules: the section tests of a rules document, in which people write what requests come and
+// Package ruletests has tests of rules: the section tests of a rules document, in which people write what requests come and
 // what becomes of them. A test runs the tiers themselves in virtual time, see package world: PoPs decide its requests, regions
 // and the aggregator count them, and the response is that of the filter. The filter takes a document with tests, and does not
 // look into them.
-package ruletest
+package ruletests
 
 import (
 	"github.com/weirlimit/weir/internal/limit"
