@@ -151,10 +151,9 @@ func TestWeir(t *testing.T) {
 		"replay_stdin":   "replay - --rules replay/rules.yaml",
 		"replay_both":    "replay - --rules -",
 		"suggest":        "suggest replay/access.log --rules replay/rules.yaml --least 3",
-		"suggest_json":   "suggest replay/access.log --rules replay/rules.yaml --rule login --share 50 --least 5 --format json",
+		"suggest_json":   "suggest replay/access.log --rules replay/rules.yaml --share 50 --least 5 --format json",
 		"suggest_help":   "suggest --help",
 		"suggest_share":  "suggest replay/access.log --rules replay/rules.yaml --share 101",
-		"suggest_rule":   "suggest replay/access.log --rules replay/rules.yaml --rule none",
 		"suggest_broken": "suggest replay/broken.log --rules replay/rules.yaml",
 
 		"key":         "key 203.0.113.195 /v1/a|b",

@@ -26,13 +26,11 @@ const (
 // entry is the request of a line, and which rules apply to it.
 type entry struct {
 	at      limit.Micros
-	lasts   limit.Micros // its stream
+	lasts   limit.Micros // its stream, if a rule counts streams
 	bytes   int          // of the line, and of the headers that rules look at
 	request rule.Request
 	hits    []hit
 	unknown []lack // rules that may apply
-	told    bool   // the line has something about refusals by Weir
-	then    string // the rule that refused the request; empty: none did
 }
 
 // hit is a rule that applies.
@@ -146,10 +144,7 @@ func (r *reader) take(line []byte, do func(*entry)) {
 		r.reject(err)
 		return
 	}
-	e := &entry{at: at, lasts: limit.Micros(l.Duration.Microseconds()), bytes: len(line), told: l.Details != ""}
-	if l.Denied() {
-		e.told, e.then = true, l.Rule
-	}
+	e := &entry{at: at, bytes: len(line)}
 	r.match(e, l)
 	e.bytes += cap(e.request.Headers) * int(unsafe.Sizeof(rule.Value{}))
 	after, _ := slices.BinarySearchFunc(r.waiting, at+1, func(e *entry, at limit.Micros) int { return cmp.Compare(e.at, at) })

@@ -22,7 +22,6 @@ import (
 type Config struct {
 	Rules  *rule.Set // required
 	Region string    // of lines that do not state theirs; empty: unknown. One of another region than the first line is unknown
-	Keys   int       // how many keys of each rule a report names
 	// MaxKeys bounds the keys that the region has counters for, some 250 bytes each, and those that a report counts, of all
 	// rules together; 0: a million.
 	MaxKeys int
@@ -43,7 +42,6 @@ type player struct {
 	world  *world.World
 	pop    *world.PoP
 	worker *edge.Worker // its only one
-	slots  bool         // streams matter
 	spare  []*flying
 	report Report
 	keys   sample[bool]      // whether it was denied
@@ -86,10 +84,6 @@ func Run(log io.Reader, c Config) (*Report, error) {
 
 // start makes the world, some time before the first request.
 func (p *player) start(set *rule.Set, region string, first limit.Micros) (err error) {
-	for i := range set.Len() {
-		limits := set.Rule(i).Limits
-		p.slots = p.slots || len(limits) > 0 && limits[0].Limit.Algorithm == limit.Concurrency
-	}
 	p.world, err = world.New(world.Config{
 		Rules: set, Secret: new(rule.Secret), PoPs: []world.PoPConfig{{Name: "pop", Region: region}}, Start: first - limit.Second,
 		Steady: true, PagesLog2: tablePages, MaxCounters: p.MaxKeys,
@@ -115,10 +109,7 @@ func (p *player) play(e *entry) {
 		p.world.Run(0)
 	}
 	f := p.fresh()
-	f.entry, f.Lasts = e, 0
-	if p.slots {
-		f.Lasts = e.lasts
-	}
+	f.entry, f.Lasts = e, e.lasts
 	p.pop.Request(&f.Request)
 	p.world.Run(0) // until the region has answered
 	p.count(f)

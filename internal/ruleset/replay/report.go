@@ -19,44 +19,36 @@ type Report struct {
 	Admitted  int64     `json:"admitted"`
 	Denied    int64     `json:"denied"`
 	Undecided int64     `json:"undecided"` // decided by on_failure: there was no room for their keys
-	Partly    int64     `json:"partly"`    // decided without a rule that is unknown
 	Late      int64     `json:"late"`      // decided at a later time than theirs: their lines were too far out of order
 	Broken    Broken    `json:"broken"`
-	Then      *Then     `json:"then,omitempty"` // nil: the log has nothing about refusals by Weir
 	Rules     []Rule    `json:"rules"`
+	Top       []Key     `json:"top,omitempty"` // of each rule the keys that are denied most
 	Rate      Rate      `json:"-"`
-}
-
-// Then is refusals by the log, beside those of the replay.
-type Then struct {
-	Denied   int64 `json:"denied"`
-	OnlyThen int64 `json:"only_then"`
-	OnlyNow  int64 `json:"only_now"`
 }
 
 // Rule is what one rule did.
 type Rule struct {
 	Rule       string   `json:"rule"`
 	Mode       string   `json:"mode"`
-	Matched    int64    `json:"matched"`      // of an exempt rule: what it lifted others for
-	Admitted   int64    `json:"admitted"`     // by all rules: another one may deny some of Matched
-	Denied     int64    `json:"denied"`       // by this rule; in shadow it would
-	Share      float64  `json:"denied_share"` // of Matched
-	NoKey      int64    `json:"no_key"`       // matched but for a part of the key
-	Unknown    int64    `json:"unknown"`      // it may apply: the log lacks Missing
-	Missing    []string `json:"missing,omitempty"`
+	Matched    int64    `json:"matched"`  // of an exempt rule: what it lifted others for
+	Admitted   int64    `json:"admitted"` // by all rules: another one may deny some of Matched
+	Denied     int64    `json:"denied"`   // by this rule; in shadow it would
 	Keys       int64    `json:"keys"`
 	KeysDenied int64    `json:"keys_denied"`
-	KeysAbout  bool     `json:"keys_about,omitempty"` // the two above are estimates
-	DeniedThen int64    `json:"denied_then"`          // by the log
-	Top        []Key    `json:"top,omitempty"`        // the keys that are denied most
+	NoKey      int64    `json:"no_key"`  // matched but for a part of the key
+	Unknown    int64    `json:"unknown"` // it may apply: the log lacks Missing
+	Missing    []string `json:"missing,omitempty"`
 }
 
-// Key is a key that is denied often: Denied times at most, and Over times less at least.
+// topKeys is how many keys of each rule a report names.
+const topKeys = 10
+
+// Key is a key that is denied often.
 type Key struct {
+	Rule   string `json:"rule"`
 	Key    string `json:"key"`
-	Denied int64  `json:"denied"`
-	Over   int64  `json:"over,omitempty"`
+	Denied int64  `json:"denied"`   // at most
+	Least  int64  `json:"at_least"` // denied at least
 }
 
 // begin makes an empty report.
@@ -83,7 +75,6 @@ func (p *player) count(f *flying) {
 	add(&r.Denied, f.denied)
 	add(&r.Admitted, !f.denied)
 	add(&r.Undecided, f.undecided)
-	add(&r.Partly, len(e.unknown) > 0)
 	r.Rate.add(e.at, f.denied)
 	for _, u := range e.unknown {
 		of := &r.Rules[u.rule]
@@ -95,18 +86,6 @@ func (p *player) count(f *flying) {
 	}
 	for i := range e.hits {
 		p.hit(f, &e.hits[i])
-	}
-	if !e.told {
-		return
-	}
-	if r.Then == nil {
-		r.Then = new(Then)
-	}
-	add(&r.Then.Denied, e.then != "")
-	add(&r.Then.OnlyThen, e.then != "" && !f.denied)
-	add(&r.Then.OnlyNow, e.then == "" && f.denied)
-	if i, ok := p.Rules.Find(e.then); ok {
-		r.Rules[i].DeniedThen++
 	}
 }
 
@@ -140,7 +119,7 @@ func (p *player) deny(i int, hash uint64, key []byte) {
 func (p *player) finish() {
 	for k, denied := range p.keys.of {
 		of := &p.report.Rules[k.rule]
-		of.Keys, of.KeysAbout = of.Keys+p.keys.weight(), p.keys.halved > 0
+		of.Keys += p.keys.weight()
 		if denied {
 			of.KeysDenied += p.keys.weight()
 		}
@@ -152,17 +131,16 @@ func (p *player) finish() {
 		}
 	})
 	for i, s := range p.top {
-		of, in := &p.report.Rules[i], p.Rules.Rule(i)
-		of.Share = float64(of.Denied) / float64(max(of.Matched, 1))
-		if s == nil || p.Keys == 0 || in.Hash || in.LiveOff { // nobody is to see its keys
+		of := p.Rules.Rule(i)
+		if s == nil || of.Hash || of.LiveOff { // nobody is to see its keys
 			continue
 		}
 		var all []Key
 		for _, k := range s.Top(nil) {
-			all = append(all, Key{string(k.Text), int64(k.Count / topkeys.One), int64(k.Over / topkeys.One)})
+			all = append(all, Key{of.Name, string(k.Text), int64(k.Count / topkeys.One), int64((k.Count - k.Over) / topkeys.One)})
 		}
 		slices.SortFunc(all, func(a, b Key) int { return cmp.Or(cmp.Compare(b.Denied, a.Denied), strings.Compare(a.Key, b.Key)) })
-		of.Top = all[:min(p.Keys, len(all))]
+		p.report.Top = append(p.report.Top, all[:min(topKeys, len(all))]...)
 	}
 }
 

@@ -18,24 +18,15 @@ type Aim struct {
 
 // Suggestion is a limit for the keys of a rule that have no override.
 type Suggestion struct {
-	Rule     string  `json:"rule"`
-	Now      string  `json:"limit_now"`
-	Keys     int64   `json:"keys"`            // that count
-	Sampled  int64   `json:"sampled"`         // one of so many keys was looked at
-	Requests int64   `json:"requests"`        // of all keys
-	Largest  int64   `json:"largest_peak"`    // what a key spends at most
-	Limit    string  `json:"limit_suggested"` // empty: none
-	Note     string  `json:"note,omitempty"`  // why it is none, or hardly one
-	Tried    *Tried  `json:"tried,omitempty"` // nil: it was not tried
-	Peaks    []int64 `json:"-"`               // of the keys that count, the smallest first
-	Units    int64   `json:"-"`               // that are suggested: of a bucket its burst
-	spec     limit.Spec
-}
-
-// Tried is what a replay with all suggested limits refuses, as shares of the requests and keys that the rule applies to.
-type Tried struct {
-	Requests float64 `json:"requests_denied_share"`
-	Keys     float64 `json:"keys_denied_share"`
+	Rule    string `json:"rule"`
+	Now     string `json:"limit_now"`
+	Keys    int64  `json:"keys"`            // that count
+	Sampled int64  `json:"sampled"`         // one of so many keys was looked at
+	Largest int64  `json:"largest_peak"`    // what a key spends at most
+	Limit   string `json:"limit_suggested"` // empty: none
+	Note    string `json:"note,omitempty"`  // why it is none, or hardly one
+	spec    limit.Spec
+	peaks   []int64 // of the keys that count
 }
 
 const (
@@ -45,12 +36,15 @@ const (
 	fewKeys = 100
 )
 
-// Suggest finds limits for rules, by their index in the set.
-func Suggest(log io.Reader, c Config, aim Aim, rules []int) ([]Suggestion, error) {
-	all, own := make([]*Suggestion, c.Rules.Len()), map[sampled]bool{}
-	for _, i := range rules {
+// Suggest finds limits for the rules that have one.
+func Suggest(log io.Reader, c Config, aim Aim) ([]Suggestion, error) {
+	all, own := make([]Suggestion, c.Rules.Len()), map[sampled]bool{}
+	for i := range all {
+		if of := c.Rules.Rule(i); len(of.Limits) == 0 || of.Mode == rule.Off {
+			continue
+		}
 		spec := c.Rules.Limit(i, 0).Spec()
-		all[i] = &Suggestion{Rule: c.Rules.Rule(i).Name, Now: limitText(spec), spec: spec}
+		all[i] = Suggestion{Rule: c.Rules.Rule(i).Name, Now: limitText(spec), spec: spec}
 		c.Rules.Rule(i).EachKey([]rule.Secret{{}}, func(key []byte, _ *rule.KeyLimit) { own[sampled{i, hashOf(i, key)}] = true })
 	}
 	peaks := sample[*peak]{most: peakKeys}
@@ -58,10 +52,7 @@ func Suggest(log io.Reader, c Config, aim Aim, rules []int) ([]Suggestion, error
 	err := r.each(log, func(e *entry) {
 		for _, h := range e.hits {
 			k := sampled{h.rule, h.hash}
-			if all[h.rule] == nil || h.variant != 0 || own[k] {
-				continue
-			}
-			if all[h.rule].Requests++; !peaks.has(h.hash) {
+			if h.variant != 0 || own[k] || !peaks.has(h.hash) {
 				continue
 			}
 			p := peaks.of[k]
@@ -77,33 +68,32 @@ func Suggest(log io.Reader, c Config, aim Aim, rules []int) ([]Suggestion, error
 	}
 	for k, p := range peaks.of {
 		if p.requests >= aim.Least {
-			all[k.rule].Peaks = append(all[k.rule].Peaks, p.most)
+			all[k.rule].peaks = append(all[k.rule].peaks, p.most)
 		}
 	}
-	var suggested []Suggestion
-	for _, i := range rules {
+	all = slices.DeleteFunc(all, func(s Suggestion) bool { return s.Rule == "" })
+	for i := range all {
 		all[i].Sampled = peaks.weight()
 		all[i].choose(aim)
-		suggested = append(suggested, *all[i])
 	}
-	return suggested, nil
+	return all, nil
 }
 
 // choose chooses the limit.
 func (s *Suggestion) choose(aim Aim) {
-	n := len(s.Peaks)
+	n := len(s.peaks)
 	if s.Keys = int64(n) * s.Sampled; n == 0 {
 		s.Note = fmt.Sprintf("no key has %d requests", aim.Least)
 		return
 	}
-	slices.Sort(s.Peaks)
-	s.Largest = s.Peaks[n-1]
-	s.Units = rounded(float64(s.Peaks[max(int(math.Ceil(aim.Share*float64(n)))-1, 0)]))
+	slices.Sort(s.peaks)
+	s.Largest = s.peaks[n-1]
+	units := rounded(float64(s.peaks[max(int(math.Ceil(aim.Share*float64(n)))-1, 0)]))
 	if s.spec.Algorithm == limit.TokenBucket && s.spec.Count > 0 {
-		s.spec.Count = rounded(float64(s.Units) * float64(s.spec.Count) / float64(s.spec.Burst))
-		s.spec.Burst = s.Units
+		s.spec.Count = rounded(float64(units) * float64(s.spec.Count) / float64(s.spec.Burst))
+		s.spec.Burst = units
 	} else {
-		s.spec.Count = s.Units
+		s.spec.Count = units
 	}
 	if _, err := limit.New(s.spec); err != nil {
 		s.Note = err.Error()
@@ -135,30 +125,4 @@ func limitText(s limit.Spec) string {
 		per += fmt.Sprint(" burst ", s.Burst)
 	}
 	return fmt.Sprintf("%d/%s", s.Count, per)
-}
-
-// Try replays a log with all limits that are suggested.
-func Try(log io.Reader, c Config, all []Suggestion) error {
-	rules := make([]rule.Rule, c.Rules.Len())
-	for i := range rules {
-		rules[i] = *c.Rules.Rule(i)
-	}
-	for _, s := range all {
-		if i, _ := c.Rules.Find(s.Rule); s.Limit != "" {
-			rules[i].Limits = slices.Clone(rules[i].Limits)
-			rules[i].Limits[0].Limit = s.spec
-		}
-	}
-	c.Rules = rule.NewSet(rules, c.Rules.Regions(), c.Rules.Seed())
-	r, err := Run(log, c)
-	if err != nil {
-		return err
-	}
-	for i := range all {
-		at, _ := c.Rules.Find(all[i].Rule)
-		if of := &r.Rules[at]; of.Matched > 0 && all[i].Limit != "" {
-			all[i].Tried = &Tried{of.Share, float64(of.KeysDenied) / float64(of.Keys)}
-		}
-	}
-	return nil
 }

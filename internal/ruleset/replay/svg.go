@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/weirlimit/weir/internal/limit"
@@ -35,37 +34,6 @@ func (r *Report) SVG() (string, error) {
 		X:      plot.Axis{Title: name + " after " + time.UnixMicro(int64(r.Rate.Start)).UTC().Format(time.DateTime)},
 		Y:      plot.Axis{Title: "requests per second"},
 		Panels: []plot.Panel{{Title: "in steps of " + time.Duration(step*1000).String(), Lines: lines}},
-	}
-	return c.SVG()
-}
-
-// SuggestionSVG draws the peaks of keys, sorted, with the limits that are suggested. A peak of more than four times the limit is
-// drawn as that.
-func SuggestionSVG(all []Suggestion) (string, error) {
-	c := plot.Chart{
-		Title: "The peaks of keys, sorted, and the limit that is suggested",
-		X:     plot.Axis{Title: "keys, sorted by their peak", Unit: " %"}, Y: plot.Axis{Title: "largest sum of a key"},
-	}
-	for _, s := range all {
-		if s.Limit == "" {
-			continue
-		}
-		most, n := max(4*s.Units, 1), len(s.Peaks)
-		peaks := plot.Line{Name: "peaks of keys", Points: []plot.Point{{}}}
-		for i := range 1001 {
-			peak := s.Peaks[min(i*n/1000, n-1)]
-			peaks.Points = append(peaks.Points, plot.Point{X: float64(i) / 10, Y: float64(min(peak, most))})
-		}
-		title := s.Rule + ": " + s.Limit
-		if s.Largest > most {
-			title += fmt.Sprintf(", larger peaks drawn at %d", most)
-		}
-		c.Panels = append(c.Panels, plot.Panel{Title: title, Lines: []plot.Line{peaks, {
-			Name: "suggested limit", Dashed: true, Points: []plot.Point{{X: 0, Y: float64(s.Units)}, {X: 100, Y: float64(s.Units)}},
-		}}})
-	}
-	if len(c.Panels) == 0 {
-		return "", fmt.Errorf("no limit is suggested, so there is nothing to draw")
 	}
 	return c.SVG()
 }

@@ -66,6 +66,9 @@ func (d *decider) match(e *entry, l *accesslog.Line) {
 	}
 	d.with.Match(&e.request, &d.found)
 	for _, h := range d.found.Hits {
+		if d.set.Rule(h.Rule).Limits[0].Limit.Algorithm == limit.Concurrency {
+			e.lasts = limit.Micros(l.Duration.Microseconds())
+		}
 		e.hits = append(e.hits, hit{h.Rule, h.Variant, h.Cost, hashOf(h.Rule, h.Key), string(h.Key)})
 	}
 }
