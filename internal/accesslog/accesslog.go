@@ -20,38 +20,15 @@ const MaxLine = 256 << 10
 // page has the fields and what they mean.
 const page = "docs/install.md#the-access-log"
 
-// Line is a line of the log. The zero value is ready to use, and can be used again for another line. A text that the
-// line does not have, or that is null or "-", is empty.
+// Line is what rules can see of a line of the log, and when. The zero value is ready to use, and can be used again for another
+// line. A text that the line does not have, or that is null or "-", is empty.
 type Line struct {
 	Request request.Request
 	// Known are the inputs that the line states: one whose field is missing is unknown, one whose field is null or "-" is
 	// known to be absent. It is never nil.
-	Known  request.Known
-	Region string // of the PoP
-	PoP    string
-
+	Known    request.Known
 	Time     time.Time     // when the request began; zero: the line does not say
 	Duration time.Duration // until its end, whole milliseconds
-	Status   int           // of its response; 0: the line does not say, or there was none
-	Details  string        // why it is so
-	ID       string        // of the request
-
-	// Rule and Override refused the request or, with span_tags in the filter's configuration, decided on it.
-	Rule, Override string
-	Key            string // for whom it was refused, as it is counted
-	Remaining      int64  // units that were left; -1: the line does not say
-	Shadow         string // shadow rules and candidates that would refuse it
-	Degraded       string // field weir: what was decided without the region, or the exempt rule
-
-	headers, claims words
-}
-
-// words has the inputs of headers or claims by the names that fields have, of which there are few.
-type words map[string]string
-
-// Denied reports whether Weir refused the request.
-func (l *Line) Denied() bool {
-	return strings.HasPrefix(l.Details, "weir-denied:") || l.Details == "" && l.Rule != "" && l.Status >= 400
 }
 
 // Parse reads a line, of which it keeps a copy. After an error l has part of it.
@@ -79,69 +56,41 @@ func (l *Line) Parse(line []byte) (err error) {
 func (l *Line) reset() {
 	if l.Known == nil {
 		l.Request.Headers, l.Request.Claims, l.Known = map[string]string{}, map[string]string{}, request.Known{}
-		l.headers, l.claims = words{}, words{}
 	}
 	clear(l.Request.Headers)
 	clear(l.Request.Claims)
 	clear(l.Known)
-	*l = Line{
-		Request: request.Request{Headers: l.Request.Headers, Claims: l.Request.Claims}, Known: l.Known,
-		Remaining: -1, headers: l.headers, claims: l.claims,
-	}
+	*l = Line{Request: request.Request{Headers: l.Request.Headers, Claims: l.Request.Claims}, Known: l.Known}
 }
 
-// field takes a field; those that it does not know it leaves out. The second names are those of other formats.
+// field takes a field; those that rules cannot see it leaves out.
 func (l *Line) field(name string, v gjson.Result) (err error) {
 	r := &l.Request
 	switch name {
 	case "method":
-		return l.input(&r.Method, "method", v)
+		return l.input(&r.Method, name, v)
 	case "path":
-		return l.input(&r.Path, "path", v)
-	case "host", "authority":
-		return l.input(&r.Host, "host", v)
+		return l.input(&r.Path, name, v)
+	case "host":
+		return l.input(&r.Host, name, v)
 	case "client":
 		return l.client(v)
 	case "san":
-		return l.input(&r.SAN, "san", v)
-	case "route", "route_name":
-		return l.input(&r.Route, "route", v)
+		return l.input(&r.SAN, name, v)
+	case "route":
+		return l.input(&r.Route, name, v)
 	case "region":
-		return l.input(&l.Region, "region", v)
-	case "xff", "x_forwarded_for", "x-forwarded-for":
+		return l.input(&r.Region, name, v)
+	case "xff":
 		return l.header("x-forwarded-for", v)
 	case "headers":
 		return each(v, l.header)
 	case "claims":
 		return each(v, l.claim)
-	case "time", "start_time":
+	case "time":
 		l.Time, err = clock(v)
-	case "ms", "duration":
-		var n int64
-		n, err = number(v, 0)
-		l.Duration = time.Duration(n) * time.Millisecond
-	case "status", "response_code":
-		var n int64
-		n, err = number(v, 0)
-		l.Status = int(n)
-	case "remaining":
-		l.Remaining, err = number(v, -1)
-	case "details", "response_code_details":
-		l.Details, err = text(v)
-	case "request", "request_id":
-		l.ID, err = text(v)
-	case "rule":
-		l.Rule, err = text(v)
-	case "override":
-		l.Override, err = text(v)
-	case "key":
-		l.Key, err = text(v)
-	case "shadow":
-		l.Shadow, err = text(v)
-	case "weir":
-		l.Degraded, err = text(v)
-	case "pop":
-		l.PoP, err = text(v)
+	case "ms":
+		l.Duration, err = milliseconds(v)
 	}
 	return err
 }
@@ -168,14 +117,22 @@ func (l *Line) header(name string, v gjson.Result) error {
 		return err
 	}
 	name = strings.ToLower(name)
-	word := l.headers.of(name, request.HeaderInput)
+	word := request.HeaderInput(name)
 	if word == "host" {
 		return l.input(&l.Request.Host, word, v)
 	}
-	if l.Known[word] = true; value != "" || sent(v) {
-		l.Request.Headers[name] = value
-	}
+	l.Known[word] = true
+	set(l.Request.Headers, name, value, v)
 	return nil
+}
+
+// set sets a header or a claim. One that is empty is there: Envoy writes null for one that is not.
+func set(to map[string]string, name, value string, v gjson.Result) {
+	if value != "" || v.Type == gjson.String && v.Str == "" {
+		to[name] = value
+	} else {
+		delete(to, name)
+	}
 }
 
 // maxWhole bounds the whole numbers that the filter can read of a claim.
@@ -195,31 +152,9 @@ func (l *Line) claim(name string, v gjson.Result) error {
 			value = ""
 		}
 	}
-	l.Known[l.claims.of(name, request.ClaimInput)] = true
-	if value != "" || sent(v) {
-		l.Request.Claims[name] = value
-	}
+	l.Known[request.ClaimInput(name)] = true
+	set(l.Request.Claims, name, value, v)
 	return nil
-}
-
-// sent reports that a header or a claim is there, and empty. Envoy writes null for one that is not.
-func sent(v gjson.Result) bool { return v.Type == gjson.String && v.Str == "" }
-
-// maxWords bounds the names that are kept.
-const maxWords = 1000
-
-// of is input(name), which is made once.
-func (w words) of(name string, input func(name string) string) string {
-	word, found := w[name]
-	if !found {
-		if len(w) >= maxWords {
-			clear(w)
-		}
-		name = strings.Clone(name) // not with its line
-		word = input(name)
-		w[name] = word
-	}
-	return word
 }
 
 // each takes the fields of a field.
@@ -255,30 +190,27 @@ func text(v gjson.Result) (string, error) {
 	return v.Raw, nil
 }
 
-// number is a field that is a whole number, or a text of one; without one it is none.
-func number(v gjson.Result, none int64) (int64, error) {
+// milliseconds is a field that is a whole number of them, or a text of one; at most some 35 years.
+func milliseconds(v gjson.Result) (time.Duration, error) {
 	s, err := text(v)
 	if err != nil || s == "" {
-		return none, err
+		return 0, err
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 0 {
-		return none, fmt.Errorf("%q must be a whole number", s)
+	if err != nil || n < 0 || n > 1<<40 {
+		return 0, fmt.Errorf("%.99q must be a whole number of milliseconds", s)
 	}
-	return n, nil
+	return time.Duration(n) * time.Millisecond, nil
 }
 
-// clock is a time as %START_TIME% has it by itself, or in seconds since 1970, as %START_TIME(%s.%3f)% has it.
-func clock(v gjson.Result) (time.Time, error) {
+// clock is a time as %START_TIME% has it.
+func clock(v gjson.Result) (at time.Time, err error) {
 	s, err := text(v)
 	if err != nil || s == "" {
-		return time.Time{}, err
+		return at, err
 	}
-	if at, err := time.Parse(time.RFC3339, s); err == nil {
-		return at, nil
+	if at, err = time.Parse(time.RFC3339, s); err != nil {
+		err = fmt.Errorf("%.99q must be a time as %%START_TIME%% has it, such as 2026-11-26T14:37:20.227Z", s)
 	}
-	if seconds, err := strconv.ParseFloat(s, 64); err == nil && 0 <= seconds && seconds < 1<<33 {
-		return time.UnixMilli(int64(math.Round(seconds * 1000))).UTC(), nil
-	}
-	return time.Time{}, fmt.Errorf("%q must be a time as %%START_TIME%% has it, such as 2026-11-26T14:37:20.227Z", s)
+	return at, err
 }

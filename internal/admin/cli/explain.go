@@ -48,42 +48,20 @@ func (e *Explain) Validate() error {
 	return nil
 }
 
-// explained is what the command prints.
-type explained struct {
-	v1.Explanation
-	Then *then `json:"then,omitempty"` // of a line
-}
-
-// then is what became of the request of a line when it came.
-type then struct {
-	Time      time.Time `json:"time,omitzero"`
-	Status    int       `json:"status,omitempty"`
-	RefusedBy string    `json:"refused_by,omitempty"` // RULE or RULE/OVERRIDE
-	Key       string    `json:"key,omitempty"`
-	Remaining int64     `json:"remaining"` // -1: the line does not say
-	Shadow    string    `json:"shadow,omitempty"`
-}
-
 // Run prints what each rule does with the request. Nothing is counted.
 func (e *Explain) Run(stdout io.Writer) error {
 	var l accesslog.Line
 	if err := e.read(&l); err != nil {
 		return err
 	}
-	answer := new(explained)
-	if e.Line != "" {
-		answer.Then = &then{l.Time, l.Status, "", l.Key, l.Remaining, l.Shadow}
-		if l.Denied() {
-			answer.Then.RefusedBy = strings.TrimSuffix(cmp.Or(l.Rule, strings.TrimPrefix(l.Details, "weir-denied:"))+"/"+l.Override, "/")
-		}
-	}
-	if err := e.ask(&l, &answer.Explanation); err != nil {
+	var answer v1.Explanation
+	if err := e.ask(&l, &answer); err != nil {
 		return err
 	}
 	if e.Output.Output == "json" {
 		return e.Print(stdout, answer, nil, "")
 	}
-	return e.print(stdout, answer)
+	return e.print(stdout, &answer)
 }
 
 // read makes the line of the request: that of the log, or one in which only the request is stated.
@@ -120,7 +98,7 @@ func (e *Explain) read(l *accesslog.Line) (err error) {
 		l.Known[request.Input(rule.Source{From: rule.FromLabel, Name: name})] = true
 	}
 	for word, to := range map[string]struct{ field, flag *string }{
-		"method": {&r.Method, &e.Method}, "client_ip": {&r.Client, &e.Client}, "san": {&r.SAN, &e.SAN}, "route": {&r.Route, &e.Route}, "region": {&l.Region, &e.Region},
+		"method": {&r.Method, &e.Method}, "client_ip": {&r.Client, &e.Client}, "san": {&r.SAN, &e.SAN}, "route": {&r.Route, &e.Route}, "region": {&r.Region, &e.Region},
 	} {
 		if *to.flag != "" {
 			*to.field, l.Known[word] = *to.flag, true
@@ -146,7 +124,7 @@ func (e *Explain) ask(l *accesslog.Line, to *v1.Explanation) error {
 		return err
 	}
 	to.InForce.Version = doc.Set.Version
-	pop, now := &rule.PoP{Region: l.Region, Labels: e.Label}, limit.Micros(time.Now().UnixMicro())
+	pop, now := &rule.PoP{Region: l.Request.Region, Labels: e.Label}, limit.Micros(time.Now().UnixMicro())
 	all := explain.Rules(doc.Set, l.Known, func(in *rule.Inputs) *rule.Request {
 		q := new(rule.Request)
 		l.Request.Fill(in, q)
@@ -170,7 +148,7 @@ func (e *Explain) ask(l *accesslog.Line, to *v1.Explanation) error {
 func (e *Explain) call(l *accesslog.Line) v1.Request {
 	r := &l.Request
 	q := v1.Request{
-		Method: r.Method, URL: e.URL, Headers: r.Headers, Client: r.Client, Claims: r.Claims, SAN: r.SAN, Route: r.Route, Region: l.Region, Labels: e.Label,
+		Method: r.Method, URL: e.URL, Headers: r.Headers, Client: r.Client, Claims: r.Claims, SAN: r.SAN, Route: r.Route, Region: r.Region, Labels: e.Label,
 	}
 	if e.Line != "" {
 		q.URL, q.Known = cmp.Or(r.Path, "/"), slices.AppendSeq([]string{}, maps.Keys(l.Known)) // never nil
@@ -183,7 +161,7 @@ func (e *Explain) call(l *accesslog.Line) v1.Request {
 }
 
 // print prints the answer for people.
-func (e *Explain) print(stdout io.Writer, answer *explained) error {
+func (e *Explain) print(stdout io.Writer, answer *v1.Explanation) error {
 	type row struct {
 		v1.Explained
 		State string `json:"state"`
@@ -215,34 +193,6 @@ func (e *Explain) print(stdout io.Writer, answer *explained) error {
 	if unknown {
 		text += "; those that are unknown may refuse it"
 	}
-	text += "\n"
-	if t := answer.Then; t != nil {
-		text += "then: " + t.String() + "\n"
-	}
-	_, err = io.WriteString(stdout, Escaped(text, "\n"))
+	_, err = io.WriteString(stdout, Escaped(text+"\n", "\n"))
 	return err
-}
-
-// String is what became of the request, for people.
-func (t *then) String() string {
-	text := "not refused by Weir"
-	if t.RefusedBy != "" {
-		text = "refused by " + t.RefusedBy
-	}
-	if t.Key != "" {
-		text += ", key " + t.Key
-	}
-	if t.Remaining >= 0 {
-		text += fmt.Sprint(", remaining ", t.Remaining)
-	}
-	if t.Status != 0 {
-		text += fmt.Sprint(", status ", t.Status)
-	}
-	if t.Shadow != "" {
-		text += ", would be refused by " + t.Shadow
-	}
-	if !t.Time.IsZero() {
-		text += ", at " + t.Time.UTC().Format("2006-01-02 15:04:05.000")
-	}
-	return text
 }

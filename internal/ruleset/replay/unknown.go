@@ -56,7 +56,7 @@ func newDecider(set *rule.Set, region string) decider {
 // match finds the rules that apply to the request of a line.
 func (d *decider) match(e *entry, l *accesslog.Line) {
 	d.fill(&e.request, l, d.with, e.at)
-	region := cmp.Or(l.Region, d.region)
+	region := cmp.Or(l.Request.Region, d.region)
 	if d.seen == nil { // it is the first line
 		d.seen, d.place.Region = map[string]*partly{}, region
 	}
