@@ -75,17 +75,17 @@ type Explained struct {
 	Rule    string `json:"rule"`
 	Mode    string `json:"mode"`
 	Applies bool   `json:"applies"`
-	Unknown bool   `json:"unknown,omitempty" doc:"Whether it applies depends on needs."`
+	Unknown bool   `json:"unknown,omitempty" doc:"Whether and how it applies depends on needs."`
 	Failed  string `json:"failed,omitempty" doc:"The first clause that failed, such as path, header x-tier or not[0]; key: a part of the key is missing; mode: the rule is off."`
 
 	ExemptBy  string `json:"exempt_by,omitempty" doc:"The rule with mode: exempt that lifts this one, which applies otherwise."`
 	Override  string `json:"override,omitempty" doc:"Name of the override whose condition holds, or its place; those by key are in counters."`
 	Unlimited bool   `json:"unlimited,omitempty" doc:"This override has no limit: nothing is counted."`
 	Counted   string `json:"counted,omitempty" doc:"The key as it is counted; a hash under a secret only for operators."`
-	Cost      int64  `json:"cost,omitempty" doc:"Units that the request costs; missing: that depends on needs."`
-	Limit     *int64 `json:"limit,omitempty" doc:"The most that the limit can hold, of the override or of the key; missing: it has none, or that depends on needs."`
+	Cost      int64  `json:"cost,omitempty" doc:"Units that the request costs; missing: the rule does not count it."`
+	Limit     *int64 `json:"limit,omitempty" doc:"The most that the limit can hold, of the override or of the key; missing: it has none, or the rule does not count the request."`
 
-	Needs []string `json:"needs,omitempty" doc:"Inputs that are not known and that decide the rest: whether the rule applies, else which override and cost it has."`
+	Needs []string `json:"needs,omitempty" doc:"Inputs that are not known and that decide whether and how the rule applies."`
 
 	Counters []Counter `json:"counters,omitempty" doc:"What it would be counted on holds now; for operators. Missing: an override on which nothing is counted."`
 	Problem  string    `json:"problem,omitempty" doc:"Why there are no counters."`

@@ -27,7 +27,7 @@ func own(r *rule.Rule, q *rule.Request, key []byte) (found *rule.KeyLimit) {
 func (v *Verdict) Capacity() int64 {
 	var s limit.Spec
 	switch {
-	case v.Hit == nil || v.Hit.Variant < 0 || v.Own != nil && v.Own.Unlimited:
+	case v.Hit == nil || v.Own != nil && v.Own.Unlimited:
 		return -1
 	case v.Own != nil:
 		s = v.Own.Limit

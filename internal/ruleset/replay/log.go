@@ -30,7 +30,6 @@ type entry struct {
 	bytes   int          // of the line, and of the headers that rules look at
 	request rule.Request
 	hits    []hit
-	unknown []lack // rules that may apply
 }
 
 // hit is a rule that applies.
@@ -39,12 +38,6 @@ type hit struct {
 	cost          int64
 	hash          uint64 // of rule and key
 	key           string
-}
-
-// lack is a rule that may apply, and the inputs that are missing to know it.
-type lack struct {
-	rule    int
-	missing []string
 }
 
 // Broken are lines that cannot be used.
@@ -137,8 +130,12 @@ func (r *reader) take(line []byte, do func(*entry)) {
 	l := &r.line
 	err := l.Parse(line)
 	at := limit.Micros(l.Time.UnixMicro())
-	if err == nil && at <= limit.Day {
+	switch {
+	case err != nil:
+	case at <= limit.Day:
 		err = errors.New("time: is missing, or before 1970; see docs/install.md#the-access-log")
+	case l.Request.Method == "" || l.Request.Path == "":
+		err = errors.New("has no method or no path: Envoy answered before any rule saw the request")
 	}
 	if err != nil {
 		r.reject(err)

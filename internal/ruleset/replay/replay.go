@@ -21,7 +21,7 @@ import (
 // Config is how a log is replayed.
 type Config struct {
 	Rules  *rule.Set // required
-	Region string    // of lines that do not state theirs; empty: unknown. One of another region than the first line is unknown
+	Region string    // of the PoP; empty: unknown
 	// MaxKeys bounds the keys that the region has counters for, some 250 bytes each, and those that a report counts, of all
 	// rules together; 0: a million.
 	MaxKeys int
@@ -63,7 +63,7 @@ func Run(log io.Reader, c Config) (*Report, error) {
 	p.begin()
 	err := r.each(log, func(e *entry) {
 		if p.world == nil && p.err == nil {
-			p.err = p.start(r.with, r.place.Region, e.at)
+			p.err = p.start(r.with, e.at)
 		}
 		if p.err == nil {
 			p.play(e)
@@ -77,15 +77,14 @@ func Run(log io.Reader, c Config) (*Report, error) {
 	}
 	defer p.world.Close()
 	p.world.Run(limit.Second) // what is still to come of rules in shadow
-	p.report.Broken, p.report.Late = r.broken, r.late
-	p.finish()
+	p.finish(&r)
 	return &p.report, nil
 }
 
 // start makes the world, some time before the first request.
-func (p *player) start(set *rule.Set, region string, first limit.Micros) (err error) {
+func (p *player) start(set *rule.Set, first limit.Micros) (err error) {
 	p.world, err = world.New(world.Config{
-		Rules: set, Secret: new(rule.Secret), PoPs: []world.PoPConfig{{Name: "pop", Region: region}}, Start: first - limit.Second,
+		Rules: set, Secret: new(rule.Secret), PoPs: []world.PoPConfig{{Name: "pop", Region: p.Region}}, Start: first - limit.Second,
 		Steady: true, PagesLog2: tablePages, MaxCounters: p.MaxKeys,
 	})
 	if err != nil {

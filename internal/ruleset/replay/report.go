@@ -36,7 +36,7 @@ type Rule struct {
 	Keys       int64    `json:"keys"`
 	KeysDenied int64    `json:"keys_denied"`
 	NoKey      int64    `json:"no_key"`  // matched but for a part of the key
-	Unknown    int64    `json:"unknown"` // it may apply: the log lacks Missing
+	Unknown    int64    `json:"unknown"` // their lines lack Missing
 	Missing    []string `json:"missing,omitempty"`
 }
 
@@ -76,14 +76,6 @@ func (p *player) count(f *flying) {
 	add(&r.Admitted, !f.denied)
 	add(&r.Undecided, f.undecided)
 	r.Rate.add(e.at, f.denied)
-	for _, u := range e.unknown {
-		of := &r.Rules[u.rule]
-		if of.Unknown++; !slices.Equal(of.Missing, u.missing) {
-			of.Missing = append(of.Missing, u.missing...)
-			slices.Sort(of.Missing)
-			of.Missing = slices.Compact(of.Missing)
-		}
-	}
 	for i := range e.hits {
 		p.hit(f, &e.hits[i])
 	}
@@ -116,7 +108,12 @@ func (p *player) deny(i int, hash uint64, key []byte) {
 }
 
 // finish completes the report.
-func (p *player) finish() {
+func (p *player) finish(r *reader) {
+	p.report.Broken, p.report.Late = r.broken, r.late
+	for i := range p.report.Rules {
+		slices.Sort(r.missing[i])
+		p.report.Rules[i].Unknown, p.report.Rules[i].Missing = r.unknown[i], r.missing[i]
+	}
 	for k, denied := range p.keys.of {
 		of := &p.report.Rules[k.rule]
 		of.Keys += p.keys.weight()

@@ -1,14 +1,74 @@
 package request
 
-import "github.com/weirlimit/weir/internal/rule"
+import (
+	"slices"
+
+	"github.com/weirlimit/weir/internal/rule"
+)
 
 // Known are the inputs that are known of a request of which not all are, such as one of an access log, each by its word:
 // method, host, path, client_ip, san, route, region, "header x-tier", "claim sub", "label tier". What is known and the
 // request does not have is absent. nil: all inputs are known.
 type Known map[string]bool
 
-// Input is the word of what a source is read from; of [rule.FromConst] it is empty. One by client_ip with trusted hops
-// is read from the header x-forwarded-for, too.
+// Lacks are the inputs that a rule looks at and that are not known, each once.
+func (k Known) Lacks(r *rule.Rule) (words []string) {
+	if k == nil {
+		return nil
+	}
+	look := func(s rule.Source) {
+		word := Input(s)
+		if word != "" && !k[word] && !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	eachSource(&r.Match, look)
+	for _, part := range r.Key {
+		for _, s := range part {
+			look(s)
+			hops(s.TrustedHops, look)
+		}
+	}
+	for i := range r.Limits {
+		eachSource(&r.Limits[i].When, look)
+	}
+	if r.Cost.Header != "" {
+		look(rule.Source{From: rule.FromHeader, Name: r.Cost.Header})
+	}
+	return words
+}
+
+// eachSource calls look with each source that a condition looks at.
+func eachSource(m *rule.Match, look func(rule.Source)) {
+	for _, of := range []struct {
+		values int
+		from   rule.From
+	}{
+		{len(m.Methods), rule.FromMethod}, {len(m.Hosts), rule.FromHost}, {len(m.Paths), rule.FromPath}, {len(m.Regions), rule.FromRegion}, {len(m.Clients), rule.FromClientIP},
+	} {
+		if of.values > 0 {
+			look(rule.Source{From: of.from})
+		}
+	}
+	hops(m.TrustedHops, look)
+	for _, f := range m.Fields() {
+		for _, n := range *f.List {
+			look(rule.Source{From: f.From, Name: n.Name})
+		}
+	}
+	for i := range m.Not {
+		eachSource(&m.Not[i], look)
+	}
+}
+
+// hops calls look with what a client behind trusted hops is read from, beside its address.
+func hops(trusted int, look func(rule.Source)) {
+	if trusted > 0 {
+		look(rule.Source{From: rule.FromHeader, Name: "x-forwarded-for"})
+	}
+}
+
+// Input is the word of what a source is read from; of [rule.FromConst] it is empty.
 func Input(s rule.Source) string {
 	switch s.From {
 	case rule.FromConst:
@@ -17,7 +77,9 @@ func Input(s rule.Source) string {
 		return rule.FromPath.String()
 	case rule.FromCookie:
 		return HeaderInput("cookie")
-	case rule.FromHeader, rule.FromClaim, rule.FromLabel:
+	case rule.FromHeader:
+		return HeaderInput(s.Name)
+	case rule.FromClaim, rule.FromLabel:
 		return s.From.String() + " " + s.Name
 	}
 	return s.From.String()

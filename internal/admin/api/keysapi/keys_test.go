@@ -308,8 +308,8 @@ func TestExplain(t *testing.T) {
 	if e := all["login"]; !e.Applies || len(e.Counters) != 0 || e.Counted != "192.0.2.7|acme" || !all["hidden"].Applies || all["hidden"].Counted != "" {
 		t.Errorf("a viewer sees counters, or a hash: %+v", all)
 	}
-	q.Known = []string{"method", "path", "client_ip", "header x-user", "claim plan"}
-	if all = explained("operator"); all["login"].Unknown || !all["hidden"].Applies || all["hidden"].Cost != 0 || fmt.Sprint(all["hidden"].Needs) != "[header x-cost]" || !all["all"].Applies {
+	q.Known = []string{"method", "path", "client_ip", "header x-user", "header x-tier", "claim plan"}
+	if all = explained("operator"); all["login"].Unknown || !all["hidden"].Unknown || all["hidden"].Applies || fmt.Sprint(all["hidden"].Needs) != "[header x-cost]" || !all["all"].Applies {
 		t.Errorf("%+v", all)
 	}
 	if q.Known = []string{"path"}; !explained("operator")["login"].Unknown || got.RefusedBy != "" {
