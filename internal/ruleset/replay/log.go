@@ -27,7 +27,7 @@ const (
 type entry struct {
 	at      limit.Micros
 	lasts   limit.Micros // its stream, if a rule counts streams
-	bytes   int          // of the line, and of the headers that rules look at
+	bytes   int          // of the line, of the headers that rules look at, and of hits
 	request rule.Request
 	hits    []hit
 }
@@ -66,7 +66,7 @@ func (r *reader) each(log io.Reader, do func(*entry)) (err error) {
 		defer close(batches)
 		var batch []*entry
 		err = r.read(log, func(e *entry) {
-			if batch = append(batch, e); len(batch) == 256 {
+			if batch = append(batch, e); len(batch) == 32 {
 				batches <- batch
 				batch = nil
 			}
@@ -143,7 +143,7 @@ func (r *reader) take(line []byte, do func(*entry)) {
 	}
 	e := &entry{at: at, bytes: len(line)}
 	r.match(e, l)
-	e.bytes += cap(e.request.Headers) * int(unsafe.Sizeof(rule.Value{}))
+	e.bytes += cap(e.request.Headers)*int(unsafe.Sizeof(rule.Value{})) + cap(e.hits)*int(unsafe.Sizeof(hit{}))
 	after, _ := slices.BinarySearchFunc(r.waiting, at+1, func(e *entry, at limit.Micros) int { return cmp.Compare(e.at, at) })
 	r.waiting = slices.Insert(r.waiting, after, e)
 	r.bytes, r.newest = r.bytes+e.bytes, max(r.newest, at)
