@@ -47,12 +47,7 @@ type Hit struct {
 // allocate once m has grown, unless a regular expression does. Safe for concurrent
 // use with different q and m.
 func (s *Set) Match(q *Request, m *Matches) {
-	m.Hits, m.MissingKey, m.keys, m.made = m.Hits[:0], m.MissingKey[:0], m.keys[:0], 0
-	m.Exempt, m.exempt = m.Exempt[:0], m.exempt[:0]
-	for len(q.Headers) < len(s.inputs.Headers) {
-		q.Headers = append(q.Headers, Value{})
-	}
-	view := view{Request: q, m: m, path: q.path(), host: hostName(q.Host)}
+	view := s.view(q, m)
 	s.index.each(&view, func(i int) {
 		if len(m.exempt) > 0 && m.lifted(s, i) {
 			return
@@ -61,6 +56,32 @@ func (s *Set) Match(q *Request, m *Matches) {
 			m.add(i, r, &view)
 		}
 	})
+}
+
+// MatchRule is [Set.Match] for the rule i alone: Hits has it or nothing, and Exempt the rule that lifts it, if it is lifted.
+func (s *Set) MatchRule(i int, q *Request, m *Matches) {
+	view, r := s.view(q, m), &s.evaluators[i]
+	if s.rules[i].Mode == Off || !r.match.holds(&view) {
+		return
+	}
+	for by := range s.exempt {
+		if s.evaluators[by].match.holds(&view) {
+			m.exempt = append(m.exempt, by)
+		}
+	}
+	if !m.lifted(s, i) {
+		m.add(i, r, &view)
+	}
+}
+
+// view empties m for a request.
+func (s *Set) view(q *Request, m *Matches) view {
+	m.Hits, m.MissingKey, m.keys, m.made = m.Hits[:0], m.MissingKey[:0], m.keys[:0], 0
+	m.Exempt, m.exempt = m.Exempt[:0], m.exempt[:0]
+	for len(q.Headers) < len(s.inputs.Headers) {
+		q.Headers = append(q.Headers, Value{})
+	}
+	return view{Request: q, m: m, path: q.path(), host: hostName(q.Host)}
 }
 
 // lifted reports whether an exempt rule that holds lifts the rule i, and notes the first one.

@@ -1,202 +1,99 @@
 package rulediff
 
 import (
-	"bytes"
-	"fmt"
-	"maps"
-	"math/rand/v2"
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/ruleset/lint"
 	"github.com/weirlimit/weir/internal/ruleset/request"
 )
 
 const (
-	allTries    = 700_000 // requests that are looked at, for all rules together
-	leastTries  = 1_000   // for one rule
-	mostTries   = 10_000  // for one rule
-	mostSamples = 1_000   // requests with other keys that are asked for, for one rule
-	mostFound   = 16      // examples of one rule
+	allTries   = 400_000 // requests that are tried, for all rules together
+	leastTries = 400     // for one rule
+	mostTries  = 10_000  // for one rule
+	mostPlaces = 3       // in which such a request differs from one that fulfils a match
 )
 
 // side is one version of a rule.
 type side struct {
 	*version
-	at     int          // of the rule in the set
-	rule   *rule.Rule   // nil: there is none
-	only   []*rule.Rule // exempt rules that lift it, and that only this version has
-	own    *rule.Set    // these as rules that count, then the rule, for all percent; nil: it counts nothing
-	q      rule.Request
-	m, all rule.Matches // by own, and by the set
+	at   int        // of the rule in the set
+	rule *rule.Rule // nil: there is none
+	q    rule.Request
+	m    rule.Matches
 }
 
 func (s *side) counts() bool {
 	return s.rule != nil && s.rule.Mode != rule.Off && s.rule.Mode != rule.Exempt
 }
 
-// lifted reports whether an exempt rule is about the rule.
-func (s *side) lifted(e *rule.Rule) bool {
-	return len(e.From) == 0 || slices.Contains(e.From, rule.Written(s.rule.Name))
-}
-
-// prepare makes the rule ready to be asked, beside exempt rules that another version does not have.
-func (s *side) prepare(other *side) {
-	shared := map[string]bool{}
-	for i, e := range other.exempt {
-		if other.counts() && other.lifted(e) {
-			shared[other.fields[i]["match"]] = true // exempt rules are the first
+// lifting are the exempt rules of this version alone that are about the rule.
+func (s *side) lifting() (all []*rule.Rule) {
+	for _, e := range s.only {
+		if s.rule != nil && (len(e.From) == 0 || slices.Contains(e.From, rule.Written(s.rule.Name))) {
+			all = append(all, e)
 		}
 	}
-	var rules []rule.Rule
-	for i, e := range s.exempt {
-		if other.counts() && s.lifted(e) && !shared[s.fields[i]["match"]] {
-			s.only = append(s.only, e)
-			rules = append(rules, rule.Rule{Name: e.Name, Match: e.Match, Limits: []rule.Variant{{Limit: limit.Spec{Algorithm: limit.FixedWindow, Period: limit.Minute}}}})
-		}
-	}
-	r := rule.Rule{Name: s.rule.Name, Match: s.rule.Match, Limits: slices.Clone(s.rule.Limits), Cost: s.rule.Cost}
-	r.Match.Percent = rule.Percent{}
-	for i := range r.Limits {
-		r.Limits[i].Unlimited = false
-	}
-	for _, p := range s.rule.Key {
-		r.Key = append(r.Key, slices.Clone(p)) // a set fills in defaults
-	}
-	s.own = rule.NewSet(append(rules, r), nil, s.set.Seed())
+	return all
 }
 
-// outcome is what a version of a rule does with a request, but for its percent and exempt rules of both versions.
+// outcome is what a version of a rule does with a request.
 type outcome struct {
-	hit      bool   // all conditions hold, and the key is there
-	limited  bool   // no override frees the request
-	lifted   string // the exempt rule that lifts it
-	override uint64 // see rule.Set.Override
-	variant  int
-	key      []byte
-	cost     int64
-}
-
-func (o *outcome) counts() bool { return o.limited && o.lifted == "" }
-
-func (s *side) fill(in *rule.Inputs, r *request.Request, now limit.Micros) *rule.Request {
-	s.q.PoP = nil
-	r.Fill(in, &s.q)
-	s.q.Now, s.q.Secret = now, new(rule.Secret) // any: keys with it are not compared
-	return &s.q
+	hit     bool
+	lifted  string // why it does not count it, if an exempt rule lifts it
+	limit   string // which of its limits
+	variant uint64 // see rule.Set.Override
+	key     string
 }
 
 func (s *side) outcome(r *request.Request, now limit.Micros) (o outcome) {
-	if s.own == nil {
+	if s.rule == nil {
 		return o
 	}
-	s.own.Match(s.fill(s.own.Inputs(), r, now), &s.m)
-	for i := range s.m.Hits {
-		switch hit := &s.m.Hits[i]; {
-		case hit.Rule == len(s.only):
-			o.hit, o.limited, o.variant, o.key, o.cost = true, !s.rule.Limits[hit.Variant].Unlimited, hit.Variant, hit.Key, hit.Cost
-			o.override = s.own.Override(hit.Rule, hit.Variant)
-		case o.lifted == "":
-			o.lifted = s.only[hit.Rule].Name
+	s.q.PoP = nil
+	r.Fill(s.set.Inputs(), &s.q)
+	s.q.Now, s.q.Secret = now, new(rule.Secret) // any
+	s.set.MatchRule(s.at, &s.q, &s.m)
+	for _, by := range s.m.Exempt {
+		o.lifted = "lifted by " + s.set.Rule(by).Name
+	}
+	for _, hit := range s.m.Hits {
+		o = outcome{hit: true, limit: "the rule's own", variant: s.set.Override(s.at, hit.Variant), key: string(hit.Key)}
+		if v := &s.rule.Limits[hit.Variant]; hit.Variant > 0 {
+			o.limit = strings.TrimSpace(v.Name + " " + rule.FormatLimit(v.Limit))
 		}
 	}
 	return o
 }
 
-// confirms asks all rules of the version whether this is what becomes of the request.
-func (s *side) confirms(r *request.Request, now limit.Micros, o *outcome) bool {
-	s.set.Match(s.fill(s.set.Inputs(), r, now), &s.all)
-	for i := range s.all.Hits {
-		if hit := &s.all.Hits[i]; s.rule != nil && s.set.Rule(hit.Rule) == s.rule {
-			return o.counts() && s.set.Override(hit.Rule, hit.Variant) == o.override && hit.Cost == o.cost && (s.rule.Hash || bytes.Equal(hit.Key, o.key))
-		}
-	}
-	return !o.counts()
-}
-
 // pair is two versions of a rule.
 type pair struct {
-	sides   [2]*side
-	space   space
-	now     limit.Micros
-	open    map[string]bool // what is looked for
-	done    map[string]bool // what was found
-	raw     map[string]bool // what is there but for percent and exempt rules
-	found   []Change
-	results [2]outcome // of the newest request
-	samples int
+	a, b   *side
+	places places
+	now    limit.Micros
+	open   map[string]bool // what may differ, and was not found yet
+	found  []Change
 }
 
 // newPair finds out what there is to look for.
 func newPair(a, b *side, now limit.Micros) *pair {
-	p := &pair{sides: [2]*side{a, b}, now: now, samples: mostSamples, raw: map[string]bool{}, done: map[string]bool{}}
-	p.space.spellings = map[rule.Spelling]bool{}
-	switch {
-	case a.counts() && b.counts():
-		a.prepare(b)
-		b.prepare(a)
+	p := &pair{a: a, b: b, now: now, open: map[string]bool{wider: b.counts(), narrower: a.counts()}}
+	if a.counts() && b.counts() {
 		p.open = map[string]bool{
-			wider: !within(b, a), narrower: !within(a, b), lifted: b.liftsMore(a), freed: a.liftsMore(b), override: !sameOverrides(a, b),
-			keyed: !sameKey(a, b), costs: a.rule.Cost != b.rule.Cost,
-		}
-	case a.counts():
-		a.prepare(b)
-		p.open = map[string]bool{narrower: true}
-	case b.counts():
-		b.prepare(a)
-		p.open = map[string]bool{wider: true}
-	}
-	for i, s := range p.sides {
-		if s.own == nil || !p.searches() {
-			continue
-		}
-		p.space.match(&s.rule.Match, i)
-		p.space.key(s.rule.Key)
-		for _, e := range s.only {
-			p.space.match(&e.Match, others)
-		}
-		for j := range s.rule.Limits {
-			if p.open[override] {
-				p.space.match(&s.rule.Limits[j].When, others)
-			}
-		}
-		if c := s.rule.Cost; p.open[costs] && c.Header != "" {
-			a := p.space.axis(rule.Source{From: rule.FromHeader, Name: c.Header})
-			a.conditions[others] = append(a.conditions[others], exact([]string{"2", "4294967296"})...)
+			wider: !within(b, a), narrower: !within(a, b), override: !sameOverrides(a.rule, b.rule), keyed: !sameKey(a, b),
 		}
 	}
-	p.space.fill(a.field("key") == b.field("key"))
 	return p
 }
 
-// within reports whether it is plain to see that b matches all requests that a matches.
+// within reports whether it is plain to see that b counts all requests that a counts.
 func within(a, b *side) bool {
-	inner, outer := a.rule.Match, b.rule.Match
-	inner.Percent, outer.Percent, inner.Until, outer.Until = rule.Percent{}, rule.Percent{}, 0, 0
-	return a.field("key") == b.field("key") && lint.Covers(&outer, &inner)
-}
-
-// sameKey reports whether requests that both sides match have one key.
-func sameKey(a, b *side) bool {
-	key, x, y := a.field("key"), &a.rule.Match, &b.rule.Match
-	return key == b.field("key") && (x.Ignore == y.Ignore || !strings.Contains(key, `"path"`) && !strings.Contains(key, `"segment"`)) &&
-		(!strings.Contains(key, `"segment"`) || slices.Equal(x.Paths, y.Paths))
-}
-
-// liftsMore reports whether exempt rules of s may lift what those of another side do not lift.
-func (s *side) liftsMore(other *side) bool {
-	return slices.ContainsFunc(s.only, func(e *rule.Rule) bool {
-		return !slices.ContainsFunc(other.exempt, func(o *rule.Rule) bool { return other.lifted(o) && lint.Covers(&o.Match, &e.Match) })
-	})
-}
-
-// sameOverrides reports whether the overrides of both sides are for the same requests.
-func sameOverrides(a, b *side) bool {
-	return slices.EqualFunc(a.rule.Limits, b.rule.Limits, func(x, y rule.Variant) bool {
-		return x.Name == y.Name && x.Unlimited == y.Unlimited && lint.Covers(&x.When, &y.When) && lint.Covers(&y.When, &x.When)
-	})
+	return covers(&b.rule.Match, &a.rule.Match) && hasKey(b.rule.Key, a.rule.Key) &&
+		!slices.ContainsFunc(b.lifting(), func(e *rule.Rule) bool { return !apart(&e.Match, &a.rule.Match) }) &&
+		(sameOverrides(a.rule, b.rule) || !slices.ContainsFunc(b.rule.Limits, func(v rule.Variant) bool { return v.Unlimited }))
 }
 
 // searches reports whether there is something to look for.
@@ -209,125 +106,122 @@ func (p *pair) searches() bool {
 	return false
 }
 
-// search looks at all combinations of values, or at some of them that are near what fulfils one of the matches. It
-// returns what was not found and may be there.
-func (p *pair) search(tries int) (undecided []string) {
-	all, complete, bases := 1, !p.space.vague, [2][]int{}
-	for _, a := range p.space.axes {
-		all, complete = min(all*len(a.values), tries+1), complete && a.complete
+// search tries requests that fulfil one of the matches, then those that differ from them in one place, in two and in
+// three. Percent may leave out a request, so then the same is tried with other keys.
+func (p *pair) search(tries int) {
+	if !p.searches() {
+		return
+	}
+	percent := p.look()
+	var bases [2][]int
+	for _, at := range p.places.list {
 		for side := range bases {
-			bases[side] = append(bases[side], a.base[side])
+			bases[side] = append(bases[side], at.base[side])
 		}
 	}
-	slices.SortFunc(bases[:], slices.Compare) // so that it does not matter which version is the older one
-	complete = complete && all <= tries
-	if p.searches() && p.judge(bases[0]) && p.judge(bases[1]) {
-		p.combine(bases, tries, all <= tries)
-	}
-	if !p.sides[older].counts() || !p.sides[newer].counts() {
-		return nil
-	}
-	for _, kind := range slices.Sorted(maps.Keys(p.open)) {
-		if p.open[kind] && !p.done[kind] && kind != costs && (p.raw[kind] || !complete) {
-			undecided = append(undecided, kind)
-		}
-	}
-	return undecided
-}
-
-// combine judges combinations of values: all, or so many that differ from one of the bases in one to three places.
-func (p *pair) combine(bases [2][]int, tries int, all bool) {
-	axes, random := p.space.axes, rand.New(rand.NewPCG(1, 1)) // the same each time
-	at := make([]int, len(axes))
-	for n := range tries {
-		if !all {
-			copy(at, bases[n%2])
-			for range n/2%3 + 1 {
-				i := random.IntN(len(axes))
-				at[i] = random.IntN(len(axes[i].values))
+	n, before := 0, -1
+	for tries > 0 && before != tries {
+		before = tries
+		for places := range mostPlaces + 1 {
+			for _, base := range bases {
+				p.near(base, 0, places, func(at []int) bool {
+					p.judge(p.places.request(at, n))
+					tries--
+					if percent {
+						n++
+					}
+					return tries > 0 && p.searches()
+				})
 			}
 		}
-		if !p.judge(at) {
-			return
-		}
-		i := len(at) - 1 // whose values come one after the other
-		for ; i >= 0; i-- {
-			if at[i]++; at[i] < len(axes[i].values) {
-				break
-			}
-			at[i] = 0
-		}
-		if all && i < 0 {
+		if !percent || p.places.free == nil || !p.searches() {
 			return
 		}
 	}
 }
 
-// judge compares what both versions do with a request. It returns whether something is left to look for.
-func (p *pair) judge(at []int) bool {
-	r := p.space.request(at)
-	for _, c := range p.differences(r) {
-		switch kind := c.What; {
-		case !p.open[kind] || slices.ContainsFunc(p.found, func(f Change) bool { return f.What == kind && f.Old == c.Old && f.New == c.New }):
-		case p.confirm(r, c):
-			p.done[kind] = true
-			p.open[kind] = (kind == override || kind == lifted || kind == freed) && len(p.found) < mostFound
-		default:
-			p.raw[kind] = true
+// look finds the places that both versions look at. It reports whether a match is for some keys only.
+func (p *pair) look() (percent bool) {
+	sides := []*side{p.a, p.b}
+	slices.SortFunc(sides, func(x, y *side) int { return cmp.Compare(x.set.Version, y.set.Version) }) // whichever is the older one
+	p.places.spellings = map[rule.Spelling]bool{}
+	for i, s := range sides {
+		if s.counts() {
+			p.places.match(&s.rule.Match, i)
+			percent = percent || s.rule.Match.Percent.To > 0
 		}
 	}
-	return p.searches()
+	for _, s := range sides {
+		for _, e := range s.lifting() {
+			p.places.match(&e.Match, others)
+		}
+		if s.counts() {
+			for i := range s.rule.Limits {
+				p.places.match(&s.rule.Limits[i].When, others)
+			}
+		}
+	}
+	for _, s := range sides {
+		if s.counts() {
+			p.places.key(s.rule.Key)
+		}
+	}
+	p.places.finish()
+	return percent
 }
 
-// differences are those between what both versions do with a request.
-func (p *pair) differences(r *request.Request) (all []Change) {
-	a, b := p.sides[older].outcome(r, p.now), p.sides[newer].outcome(r, p.now)
-	p.results = [2]outcome{a, b}
-	add := func(what, was, is string) { all = append(all, Change{What: what, Old: was, New: is}) }
-	both := a.hit && b.hit
+// near tries all values in some places from one on, and leaves the others as they are. It reports whether to go on.
+func (p *pair) near(at []int, from, places int, try func(at []int) bool) bool {
+	if places == 0 {
+		return try(at)
+	}
+	for i := from; i < len(at); i++ {
+		base := at[i]
+		for v := range p.places.list[i].values {
+			if at[i] = v; v != base && !p.near(at, i+1, places-1, try) {
+				return false
+			}
+		}
+		at[i] = base
+	}
+	return true
+}
+
+// judge keeps what both versions do otherwise with a request, if it is looked for.
+func (p *pair) judge(r *request.Request) {
+	a, b := p.a.outcome(r, p.now), p.b.outcome(r, p.now)
+	add := func(what, was, is string) {
+		if p.open[what] {
+			p.open[what] = false
+			p.found = append(p.found, Change{What: what, Old: was, New: is, Example: r})
+		}
+	}
 	switch {
 	case !a.hit && b.hit:
-		add(wider, "", "")
-	case !b.hit && a.hit:
-		add(narrower, "", "")
-	case both && a.lifted == "" && b.lifted != "":
-		add(lifted, "", b.lifted)
-	case both && b.lifted == "" && a.lifted != "":
-		add(freed, a.lifted, "")
-	case both && (a.override != b.override || a.limited != b.limited):
-		add(override, p.sides[older].used(a.variant), p.sides[newer].used(b.variant))
-	case both && !bytes.Equal(a.key, b.key):
-		add(keyed, string(a.key), string(b.key))
-	}
-	if a.counts() && b.counts() && a.cost != b.cost {
-		add(costs, fmt.Sprint(a.cost), fmt.Sprint(b.cost))
-	}
-	return all
-}
-
-// confirm keeps a difference if all rules of both versions agree, for this request or for one with another key, as percent
-// may leave this one out.
-func (p *pair) confirm(r *request.Request, c Change) bool {
-	a, b := p.sides[older], p.sides[newer]
-	for i := 0; ; i++ {
-		if x, y := p.results[older], p.results[newer]; (x.counts() || y.counts()) && a.confirms(r, p.now, &x) && b.confirms(r, p.now, &y) {
-			c.Example = r
-			p.found = append(p.found, c)
-			return true
+		add(wider, a.lifted, "")
+	case a.hit && !b.hit:
+		add(narrower, "", b.lifted)
+	case a.hit:
+		if a.variant != b.variant {
+			add(override, a.limit, b.limit)
 		}
-		if !(a.percent() || b.percent()) || p.space.spread == nil || p.samples == 0 {
-			return false
+		if a.key != b.key {
+			add(keyed, a.key, b.key)
 		}
-		p.samples--
-		p.space.spread.set(r, p.space.spread.sample(i))
-		again := p.differences(r)
-		at := slices.IndexFunc(again, func(o Change) bool { return o.What == c.What })
-		if at < 0 {
-			return false
-		}
-		c = again[at]
 	}
 }
 
-// percent reports whether a rule is for some keys.
-func (s *side) percent() bool { return s.rule != nil && s.rule.Match.Percent.To > 0 }
+// undecided lists what may differ, and was not found. That a key or an override is stated otherwise is enough.
+func (p *pair) undecided(changes []Change) string {
+	field := map[string]string{keyed: "key", override: "override "}
+	var kinds []string
+	for kind, open := range p.open {
+		if open && !slices.ContainsFunc(changes, func(c Change) bool {
+			return field[kind] != "" && strings.HasPrefix(c.What, field[kind])
+		}) {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.Sort(kinds)
+	return strings.Join(kinds, ", ")
+}
