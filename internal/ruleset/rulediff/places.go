@@ -17,6 +17,9 @@ import (
 // others is the side of what is not of the match of one of the two.
 const others = 2
 
+// mostValues bounds the values of a place beside those of the matches.
+const mostValues = 500
+
 const (
 	none  = "\x00" // the value of a place that a request does not have
 	plain = "z"    // a value that probably no condition asks for
@@ -50,7 +53,7 @@ func (s *places) at(of rule.Source) *place {
 
 // add adds a value, which fulfils the match of a side, if people can read it.
 func (p *place) add(v string, side int) {
-	if v != none && strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if side == others && len(p.values) >= mostValues || v != none && strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return
 	}
 	i := slices.Index(p.values, v)

@@ -16,46 +16,60 @@ import (
 func covers(outer, inner *rule.Match) bool {
 	out, in := *outer, *inner
 	out.Percent, in.Percent, out.Until, in.Until = rule.Percent{}, rule.Percent{}, 0, 0
-	ignore := in.Ignore | out.Ignore
-	widen(&in.Paths, out.Paths, func(o, t rule.Text) bool { return contains(o, t, ignore) })
 	for i, f := range in.Fields() {
-		widen(f.List, *out.Fields()[i].List, func(o, t rule.Named) bool { return o.Name == t.Name && contains(o.Text, t.Text, 0) })
-	}
-	widen(&in.Hosts, out.Hosts, func(o, t string) bool { return o[0] == '*' && len(t) >= len(o) && strings.HasSuffix(t, o[1:]) })
-	widen(&in.Clients, out.Clients, func(o, t ip.Prefix) bool {
-		wide, narrow := netip.MustParsePrefix(o.String()), netip.MustParsePrefix(t.String())
-		return wide.Bits() <= narrow.Bits() && wide.Contains(narrow.Addr())
-	})
-	return lint.Covers(&out, &in)
-}
-
-// widen replaces conditions by those of another list which contain them.
-func widen[T any](list *[]T, by []T, contains func(outer, inner T) bool) {
-	*list = slices.Clone(*list)
-	for i, t := range *list {
-		for _, o := range by {
-			if contains(o, t) {
-				(*list)[i] = o
-			}
+		if wanted := *out.Fields()[i].List; !narrows(*f.List, wanted) {
+			return false
+		} else if len(wanted) > 0 {
+			*f.List = wanted
 		}
 	}
+	return anyOf(out.Paths, &in.Paths, func(o, t rule.Text) bool { return contains(o, t, in.Ignore|out.Ignore) }) &&
+		anyOf(out.Hosts, &in.Hosts, func(o, t string) bool {
+			return o == t || o[0] == '*' && len(t) >= len(o) && strings.HasSuffix(t, o[1:])
+		}) &&
+		anyOf(out.Clients, &in.Clients, func(o, t ip.Prefix) bool {
+			wide, narrow := netip.MustParsePrefix(o.String()), netip.MustParsePrefix(t.String())
+			return wide.Bits() <= narrow.Bits() && wide.Contains(narrow.Addr())
+		}) && lint.Covers(&out, &in)
+}
+
+// narrows reports whether conditions of which all must hold contain stricter ones for all that are wanted.
+func narrows(list, wanted []rule.Named) bool {
+	return !slices.ContainsFunc(wanted, func(o rule.Named) bool {
+		return !slices.ContainsFunc(list, func(t rule.Named) bool { return o.Name == t.Name && contains(o.Text, t.Text, 0) })
+	})
+}
+
+// anyOf reports whether each of some alternatives is contained in an outer one; no alternatives are all there are. It makes
+// them the outer ones then.
+func anyOf[T any](outer []T, inner *[]T, contains func(outer, inner T) bool) bool {
+	if len(outer) == 0 {
+		return true
+	}
+	all := len(*inner) > 0 && !slices.ContainsFunc(*inner, func(t T) bool {
+		return !slices.ContainsFunc(outer, func(o T) bool { return contains(o, t) })
+	})
+	*inner = outer
+	return all
 }
 
 // contains reports whether it is plain to see that a text which fulfils the inner condition fulfils the outer one.
 func contains(outer, inner rule.Text, ignore rule.Spelling) bool {
-	switch outer.Op {
-	case rule.OpPresent:
+	switch {
+	case outer == inner:
+		return true
+	case outer.Op == rule.OpPresent:
 		return inner.Op != rule.OpAbsent
-	case rule.OpPrefix:
+	case outer.Op == rule.OpPrefix:
 		start, _, _ := strings.Cut(inner.Arg, "{")
 		return (inner.Op == rule.OpExact || inner.Op == rule.OpPrefix) && strings.HasPrefix(inner.Arg, outer.Arg) ||
 			inner.Op == rule.OpTemplate && strings.HasPrefix(start, outer.Arg)
-	case rule.OpRegex:
+	case outer.Op == rule.OpRegex:
 		return inner.Op == rule.OpExact && ignore == 0 && regexp.MustCompile(rule.Whole(outer.Arg)).MatchString(inner.Arg) // checked
-	case rule.OpTemplate:
+	case outer.Op == rule.OpTemplate:
 		return (inner.Op == rule.OpExact || inner.Op == rule.OpTemplate) && sameSegments(outer.Arg, inner.Arg, false)
 	}
-	return outer == inner
+	return false
 }
 
 // sameSegments compares two paths, of which a placeholder in the first one is like any segment; one in the second if

@@ -114,6 +114,7 @@ func Compare(before, after *rule.Set, now time.Time) *Diff {
 	a.beside(b)
 	b.beside(a)
 	tries := min(max(allTries/max(before.Len(), after.Len(), 1), leastTries), mostTries)
+	tries /= 1 + (len(a.only)+len(b.only))/20 // each takes time
 	at := limit.Micros(now.UnixMicro())
 	for i := range after.Len() {
 		d.compare(a.side(after.Rule(i).Name), b.side(after.Rule(i).Name), tries, at)
