@@ -37,7 +37,6 @@ type place struct {
 type places struct {
 	list      []*place
 	spellings map[rule.Spelling]bool // of all that compares paths or methods
-	free      *place                 // a place of the key that no condition looks at; nil: there is none
 }
 
 func (s *places) at(of rule.Source) *place {
@@ -132,38 +131,31 @@ func fulfilling(from rule.From, t rule.Text) []string {
 		return []string{strings.Join(parts, "/")}
 	case t.Op == rule.OpRegex:
 		re, _ := syntax.Parse(t.Arg, syntax.Perl) // checked
-		return []string{text(re, false), text(re, true)}
+		return []string{shortest(re)}
 	}
 	return []string{t.Arg}
 }
 
-// text is one of a regular expression: with the first of all alternatives and as short as possible, or with the last and longer.
-func text(re *syntax.Regexp, last bool) (out string) {
+// shortest is a text that a regular expression probably matches: with the first of all alternatives, and as short as possible.
+func shortest(re *syntax.Regexp) (out string) {
 	switch re.Op {
 	case syntax.OpLiteral:
 		return string(re.Rune)
-	case syntax.OpCharClass: // ranges, first and last of each
-		if n := len(re.Rune); n > 0 && last {
-			return string(min(re.Rune[n-1], '~'))
-		} else if n > 0 {
+	case syntax.OpCharClass:
+		if len(re.Rune) > 0 {
 			return string(max(re.Rune[0], '!'))
 		}
 	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
 		return plain
 	case syntax.OpStar, syntax.OpQuest:
-		if !last {
-			return ""
-		}
+		return ""
 	case syntax.OpRepeat:
-		return strings.Repeat(text(re.Sub[0], last), re.Min)
+		return strings.Repeat(shortest(re.Sub[0]), re.Min)
 	case syntax.OpAlternate:
-		if last {
-			return text(re.Sub[len(re.Sub)-1], last)
-		}
-		return text(re.Sub[0], last)
+		return shortest(re.Sub[0])
 	}
 	for _, sub := range re.Sub { // of a sequence, or of a group
-		out += text(sub, last)
+		out += shortest(sub)
 	}
 	return out
 }
@@ -171,20 +163,19 @@ func text(re *syntax.Regexp, last bool) (out string) {
 // key adds the places that a key looks at.
 func (s *places) key(parts []rule.Part) {
 	for _, p := range parts {
-		for i, of := range p {
-			if of.From == rule.FromConst || of.From == rule.FromSegment {
-				continue
-			}
-			at := s.at(of)
-			if at.inKey = true; i == 0 && len(at.values) == 0 && !slices.Contains([]rule.From{rule.FromMethod, rule.FromPath, rule.FromRegion}, of.From) {
-				s.free = at
+		for _, of := range p {
+			if of.From != rule.FromConst && of.From != rule.FromSegment {
+				s.at(of).inKey = true
 			}
 		}
 	}
 }
 
-// finish adds plain values, and other spellings if they matter on one side.
-func (s *places) finish() {
+// mostKeys are the values of a place that are there for a rule that is for a percentage of keys.
+const mostKeys = 100
+
+// finish adds plain values, other spellings if they matter on one side, and other keys.
+func (s *places) finish(percent bool) {
 	slices.SortFunc(s.list, func(a, b *place) int {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Name, b.Name), cmp.Compare(a.TrustedHops, b.TrustedHops))
 	})
@@ -199,6 +190,13 @@ func (s *places) finish() {
 		for _, v := range p.plain() {
 			for side := range p.base {
 				p.add(v, side)
+			}
+		}
+		for i := 0; percent && p.inKey && i < mostKeys; i++ {
+			if p.From == rule.FromClientIP {
+				p.add(fmt.Sprintf("198.18.0.%d", i), others)
+			} else if p.From == rule.FromHeader || p.From == rule.FromClaim {
+				p.add(fmt.Sprint(plain, i), others)
 			}
 		}
 	}
@@ -221,27 +219,15 @@ func (p *place) plain() []string {
 	return []string{none, plain}
 }
 
-// request makes the request with these values; n is the value of the free place that has its plain one, 0: that.
-func (s *places) request(at []int, n int) *request.Request {
+// request makes the request with these values.
+func (s *places) request(at []int) *request.Request {
 	r := &request.Request{Path: "/", Headers: map[string]string{}, Claims: map[string]string{}, Labels: map[string]string{}}
 	for i, p := range s.list {
-		v := p.values[at[i]]
-		if p == s.free && n > 0 && at[i] == 0 {
-			v = p.other(n)
-		}
-		if v != none {
+		if v := p.values[at[i]]; v != none {
 			p.set(r, v)
 		}
 	}
 	return r
-}
-
-// other is another value of the free place.
-func (p *place) other(n int) string {
-	if p.From == rule.FromClientIP {
-		return netip.AddrFrom4([4]byte{198, 18, byte(n >> 8), byte(n)}).String()
-	}
-	return fmt.Sprint(plain, n)
 }
 
 // set gives a request a value at the place.

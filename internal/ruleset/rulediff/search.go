@@ -107,42 +107,34 @@ func (p *pair) searches() bool {
 }
 
 // search tries requests that fulfil one of the matches, then those that differ from them in one place, in two and in
-// three. Percent may leave out a request, so then the same is tried with other keys.
+// three.
 func (p *pair) search(tries int) {
 	if !p.searches() {
 		return
 	}
-	percent := p.look()
+	p.look()
 	var bases [2][]int
 	for _, at := range p.places.list {
 		for side := range bases {
 			bases[side] = append(bases[side], at.base[side])
 		}
 	}
-	n, before := 0, -1
-	for tries > 0 && before != tries {
-		before = tries
-		for places := range mostPlaces + 1 {
-			for _, base := range bases {
-				p.near(base, 0, places, func(at []int) bool {
-					p.judge(p.places.request(at, n))
-					tries--
-					if percent {
-						n++
-					}
-					return tries > 0 && p.searches()
-				})
+	for places := range mostPlaces + 1 {
+		for _, base := range bases {
+			if !p.near(base, 0, places, func(at []int) bool {
+				p.judge(p.places.request(at))
+				tries--
+				return tries > 0 && p.searches()
+			}) {
+				return
 			}
-		}
-		if !percent || p.places.free == nil || !p.searches() {
-			return
 		}
 	}
 }
 
-// look finds the places that both versions look at. It reports whether a match is for some keys only.
-func (p *pair) look() (percent bool) {
-	sides := []*side{p.a, p.b}
+// look finds the places that both versions look at.
+func (p *pair) look() {
+	percent, sides := false, []*side{p.a, p.b}
 	slices.SortFunc(sides, func(x, y *side) int { return cmp.Compare(x.set.Version, y.set.Version) }) // whichever is the older one
 	p.places.spellings = map[rule.Spelling]bool{}
 	for i, s := range sides {
@@ -166,8 +158,7 @@ func (p *pair) look() (percent bool) {
 			p.places.key(s.rule.Key)
 		}
 	}
-	p.places.finish()
-	return percent
+	p.places.finish(percent)
 }
 
 // near tries all values in some places from one on, and leaves the others as they are. It reports whether to go on.
