@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/admin/cli"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/ruletests"
 )
@@ -104,7 +105,7 @@ func (c *testCmd) print(out io.Writer, all []tested, failed int, seen *ruletests
 			fmt.Fprintf(&text, "  no test reaches %s\n", p.Error())
 		}
 	}
-	_, err := io.WriteString(out, text.String())
+	_, err := io.WriteString(out, cli.Escaped(text.String(), "\n")) // names and keys may have anything
 	return err
 }
 
