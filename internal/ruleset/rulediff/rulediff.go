@@ -142,7 +142,7 @@ func (d *Diff) compare(a, b *side, tries int, now limit.Micros) {
 	if off(a) && off(b) {
 		return
 	}
-	r, p := Rule{Change: Changed}, newPair(a, b, now)
+	r, p := Rule{Change: Changed, Changes: []Change{}}, newPair(a, b, now)
 	p.search(tries)
 	switch {
 	case a.rule == nil:
@@ -150,7 +150,7 @@ func (d *Diff) compare(a, b *side, tries int, now limit.Micros) {
 	case b.rule == nil:
 		r.Name, r.Change = a.rule.Name, Removed
 	default:
-		r.Name, r.Changes = b.rule.Name, stated(a.fields[a.at], b.fields[b.at])
+		r.Name, r.Changes = b.rule.Name, append(r.Changes, stated(a.fields[a.at], b.fields[b.at])...)
 	}
 	if c := (Change{What: "match", Old: a.match(), New: b.match()}); c.Old+c.New != "" && !sameMatch(a.rule, b.rule) {
 		r.Changes = append(r.Changes, c)
