@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -77,10 +76,7 @@ func changes(before, after *rule.Set, format string, out io.Writer) error {
 	d := rulediff.Compare(before, after, time.Now())
 	var err error
 	if format == "json" {
-		to := json.NewEncoder(out)
-		to.SetEscapeHTML(false)
-		to.SetIndent("", "  ")
-		err = to.Encode(d)
+		err = writeJSON(out, d)
 	} else {
 		_, err = io.WriteString(out, cli.Escaped(d.String(), "\n")) // it may have the words of others
 	}

@@ -55,10 +55,7 @@ func (r *report) end() error {
 	var err error
 	switch r.format {
 	case "json":
-		out := json.NewEncoder(r.out)
-		out.SetEscapeHTML(false)
-		out.SetIndent("", "  ")
-		err = out.Encode(append([]finding.Finding{}, r.found...))
+		err = writeJSON(r.out, append([]finding.Finding{}, r.found...))
 	case "junit":
 		err = r.junit()
 	}
@@ -70,6 +67,14 @@ func (r *report) end() error {
 
 // fails reports whether a finding fails the command.
 func (r *report) fails(f finding.Finding) bool { return r.strict || !f.Warning }
+
+// writeJSON prints a value for programs.
+func writeJSON(to io.Writer, value any) error {
+	out := json.NewEncoder(to)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	return out.Encode(value)
+}
 
 // testCase and failure are those of JUnit.
 type testCase struct {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -74,10 +73,7 @@ func (c *testCmd) Run(stdout io.Writer) error {
 
 func (c *testCmd) print(out io.Writer, all []tested, failed int, seen *ruletests.Coverage) error {
 	if c.Format == "json" {
-		e := json.NewEncoder(out)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(all)
+		return writeJSON(out, all)
 	}
 	var cases []testCase
 	var text strings.Builder
