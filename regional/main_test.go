@@ -272,15 +272,19 @@ func TestServes(t *testing.T) {
 func TestAggregatorAway(t *testing.T) {
 	p := startRegion(t, "--region", "eu", "--global", "127.0.0.1:1")
 	p.waitFor("does not answer")
-	if _, body := p.get("/v1/status?wait=1"); !strings.Contains(body, `"degraded_ms":0`) {
-		t.Errorf("nothing is counted there: %s", body)
-	}
+	waitForStatus(t, p, `"degraded_ms":0`)
 	p.setRules("rules: [{ name: page, key: [client_ip], limit: 10/1h, scope: global }]\n")
+	waitForStatus(t, p, "the tier above has not answered")
+}
+
+// waitForStatus waits until the status has this text: just after its start a region has not heard itself.
+func waitForStatus(t *testing.T, p *process, text string) {
+	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-		if _, body := p.get("/v1/status?wait=1"); strings.Contains(body, "the tier above has not answered") {
+		if _, body := p.get("/v1/status?wait=1"); strings.Contains(body, text) {
 			return
 		} else if time.Now().After(end) {
-			t.Fatalf("a rule is counted there: %s", body)
+			t.Fatalf("no %q in %s", text, body)
 		}
 	}
 }

@@ -99,7 +99,7 @@ func writeSummary(out io.Writer, r *replay.Report) {
 		n    int64
 		text string
 	}{
-		{r.Undecided, "decided by on_failure: there was no room for their keys"},
+		{r.Uncounted, "not counted by a rule that had no room for their keys"},
 		{r.Late, "decided later than they came: their lines are too far out of order"},
 		{r.Broken.Lines, "lines that cannot be used"},
 	} {

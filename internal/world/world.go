@@ -270,10 +270,6 @@ func (w *World) Run(d limit.Micros) {
 // Stop ends the run that is under way, and those to come.
 func (w *World) Stop() { w.stopped = true }
 
-// Skip lets so much time pass at once, at the end of which all happens that was to happen in it. It is for long times without
-// requests, in which nobody has anything left to give back; not in a bubble.
-func (w *World) Skip(d limit.Micros) { w.setNow(w.now + d) }
-
 // Now is the time of day at PoPs and regions, in µs since 1970.
 func (w *World) Now() limit.Micros { return w.now - epochStart + w.config.Start }
 

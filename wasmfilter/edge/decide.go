@@ -228,9 +228,6 @@ func (d *decider) countShadow(now lease.Millis, h *hit, v holder.Verdict) {
 	h.decision = rulebook.ShadowAllowed
 	if v == holder.Refuse {
 		h.decision = rulebook.ShadowDenied
-		if d.port.WouldDeny != nil {
-			d.port.WouldDeny(h.policy, h.key.Text)
-		}
 	}
 	h.policy.Counts.Decided[h.decision]++
 	d.show(now, h)

@@ -58,10 +58,6 @@ type Port struct {
 	// called when the request begins to wait. nil: there is none.
 	Trace func() string
 
-	// WouldDeny is called with each key that a rule in shadow would have denied, which is mostly known when the request
-	// has gone on; nil: nobody asks.
-	WouldDeny func(p *rulebook.Policy, key []byte)
-
 	// Unreported is units that were admitted without a lease and that are not
 	// reported to the region: their rule is gone.
 	Unreported uint64

@@ -13,7 +13,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/accesslog"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/rule"
 )
 
 // Lines are sorted by their time as far as they are in this window: Envoy writes a line when its request has ended.
@@ -25,11 +24,10 @@ const (
 
 // entry is the request of a line, and which rules apply to it.
 type entry struct {
-	at      limit.Micros
-	lasts   limit.Micros // its stream, if a rule counts streams
-	bytes   int          // of the line, of the headers that rules look at, and of hits
-	request rule.Request
-	hits    []hit
+	at    limit.Micros
+	lasts limit.Micros // its stream, if a rule counts streams
+	hits  []hit
+	bytes int // of them
 }
 
 // hit is a rule that applies.
@@ -38,6 +36,8 @@ type hit struct {
 	cost          int64
 	hash          uint64 // of rule and key
 	key           string
+
+	denied, uncounted bool // by the limiter: the latter if it had no room
 }
 
 // Broken are lines that cannot be used.
@@ -141,9 +141,12 @@ func (r *reader) take(line []byte, do func(*entry)) {
 		r.reject(err)
 		return
 	}
-	e := &entry{at: at, bytes: len(line)}
+	e := &entry{at: at}
 	r.match(e, l)
-	e.bytes += cap(e.request.Headers)*int(unsafe.Sizeof(rule.Value{})) + cap(e.hits)*int(unsafe.Sizeof(hit{}))
+	e.bytes = cap(e.hits) * int(unsafe.Sizeof(hit{}))
+	for i := range e.hits {
+		e.bytes += len(e.hits[i].key)
+	}
 	after, _ := slices.BinarySearchFunc(r.waiting, at+1, func(e *entry, at limit.Micros) int { return cmp.Compare(e.at, at) })
 	r.waiting = slices.Insert(r.waiting, after, e)
 	r.bytes, r.newest = r.bytes+e.bytes, max(r.newest, at)

@@ -73,7 +73,7 @@ func TestLogin(t *testing.T) {
 	if len(r.Top) != topKeys || !reflect.DeepEqual(r.Top[:4], top) {
 		t.Errorf("%+v", r.Top)
 	}
-	if r.From != noon || r.Until != noon.Add(110*time.Second) || r.Undecided+r.Late+r.Broken.Lines != 0 {
+	if r.From != noon || r.Until != noon.Add(110*time.Second) || r.Uncounted+r.Late+r.Broken.Lines != 0 {
 		t.Errorf("%+v", r)
 	}
 }

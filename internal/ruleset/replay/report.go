@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/topkeys"
 )
 
@@ -18,7 +17,7 @@ type Report struct {
 	Requests  int64     `json:"requests"`
 	Admitted  int64     `json:"admitted"`
 	Denied    int64     `json:"denied"`
-	Undecided int64     `json:"undecided"` // decided by on_failure: there was no room for their keys
+	Uncounted int64     `json:"uncounted"` // not counted by a rule that had no room for their keys
 	Late      int64     `json:"late"`      // decided at a later time than theirs: their lines were too far out of order
 	Broken    Broken    `json:"broken"`
 	Rules     []Rule    `json:"rules"`
@@ -51,60 +50,10 @@ type Key struct {
 	Least  int64  `json:"at_least"` // denied at least
 }
 
-// begin makes an empty report.
-func (p *player) begin() {
-	p.top, p.keys.most = make([]*topkeys.Sketch, p.Rules.Len()), cmp.Or(p.MaxKeys, 1<<20)
-	for i := range p.Rules.Len() {
-		p.report.Rules = append(p.report.Rules, Rule{Rule: p.Rules.Rule(i).Name, Mode: p.Rules.Rule(i).Mode.String()})
-	}
-}
-
 func add(n *int64, one bool) {
 	if one {
 		*n++
 	}
-}
-
-// count counts a request that is decided.
-func (p *player) count(f *flying) {
-	r, e := &p.report, f.entry
-	if r.Until = time.UnixMicro(int64(e.at)).UTC(); r.Requests == 0 {
-		r.From = r.Until
-	}
-	r.Requests++
-	add(&r.Denied, f.denied)
-	add(&r.Admitted, !f.denied)
-	add(&r.Undecided, f.undecided)
-	r.Rate.add(e.at, f.denied)
-	for i := range e.hits {
-		p.hit(f, &e.hits[i])
-	}
-}
-
-// hit counts a rule that applies to a request. Whether one in shadow would deny it is known later, perhaps.
-func (p *player) hit(f *flying, h *hit) {
-	r := &p.report.Rules[h.rule]
-	r.Matched++
-	add(&r.Admitted, !f.denied)
-	k := sampled{h.rule, h.hash}
-	if _, known := p.keys.of[k]; !known && p.keys.has(h.hash) {
-		p.keys.put(k, false)
-	}
-	if f.denied && f.by == r.Rule {
-		p.deny(h.rule, h.hash, []byte(h.key))
-	}
-}
-
-// deny counts that a rule denies a request of a key, or would.
-func (p *player) deny(i int, hash uint64, key []byte) {
-	p.report.Rules[i].Denied++
-	if k := (sampled{i, hash}); p.keys.has(hash) && !p.keys.of[k] {
-		p.keys.put(k, true)
-	}
-	if p.top[i] == nil {
-		p.top[i] = topkeys.New()
-	}
-	p.top[i].Add(hash, 0, 0, key)
 }
 
 // finish completes the report.
@@ -112,23 +61,18 @@ func (p *player) finish(r *reader) {
 	p.report.Broken, p.report.Late = r.broken, r.late
 	for i := range p.report.Rules {
 		slices.Sort(r.missing[i])
-		p.report.Rules[i].Unknown, p.report.Rules[i].Missing = r.unknown[i], r.missing[i]
+		of := &p.report.Rules[i]
+		of.Unknown, of.Missing, of.NoKey, of.Matched = r.unknown[i], r.missing[i], r.noKey[i], of.Matched+r.exempted[i]
 	}
-	for k, denied := range p.keys.of {
+	for k, denied := range p.seen.of {
 		of := &p.report.Rules[k.rule]
-		of.Keys += p.keys.weight()
+		of.Keys += p.seen.weight()
 		if denied {
-			of.KeysDenied += p.keys.weight()
+			of.KeysDenied += p.seen.weight()
 		}
 	}
-	p.worker.EachRule(func(name string, c *rulebook.RuleCounts) {
-		if i, ok := p.Rules.Find(name); ok {
-			p.report.Rules[i].Matched += int64(c.Decided[rulebook.Exempted])
-			p.report.Rules[i].NoKey += int64(c.MissingKey)
-		}
-	})
 	for i, s := range p.top {
-		of := p.Rules.Rule(i)
+		of := p.set.Rule(i)
 		if s == nil || of.Hash || of.LiveOff { // nobody is to see its keys
 			continue
 		}

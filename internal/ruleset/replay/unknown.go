@@ -11,23 +11,26 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/request"
 )
 
-// decider finds out which rules apply to requests, and which cannot be decided because the log lacks what they look at. The
-// tiers leave such a rule out: in the rules that they get each has one more condition, a header that a request must not have.
+// decider finds out which rules apply to requests, and which cannot be decided because the log lacks what they look at. Such a
+// rule is left out: each has one more condition, a header that a request must not have.
 type decider struct {
-	set     *rule.Set
-	with    *rule.Set // the same with these conditions
-	header  []int     // by rule: the place of its header among the inputs
-	where   *rule.Set // each rule for all requests with its methods and paths
-	looks   [][]string
-	unknown []int64    // by rule: requests
-	missing [][]string // by rule: inputs
-	place   rule.PoP
-	secret  rule.Secret
-	found   rule.Matches
+	set      *rule.Set
+	with     *rule.Set // the same with these conditions
+	header   []int     // by rule: the place of its header among the inputs
+	where    *rule.Set // each rule for all requests with its methods and paths
+	looks    [][]string
+	unknown  []int64    // by rule: requests
+	missing  [][]string // by rule: inputs
+	noKey    []int64    // by rule: requests that lack a part of the key
+	exempted []int64    // by rule: requests for which it lifts others
+	request  rule.Request
+	place    rule.PoP
+	secret   rule.Secret
+	found    rule.Matches
 }
 
 func newDecider(set *rule.Set, region string) decider {
-	d := decider{set: set, place: rule.PoP{Region: region}, unknown: make([]int64, set.Len()), missing: make([][]string, set.Len())}
+	d := decider{set: set, place: rule.PoP{Region: region}, unknown: make([]int64, set.Len()), missing: make([][]string, set.Len()), noKey: make([]int64, set.Len()), exempted: make([]int64, set.Len())}
 	rules, where := make([]rule.Rule, set.Len()), make([]rule.Rule, set.Len())
 	name := func(i int) string { return fmt.Sprint("weir-unknown-", i) }
 	for i := range rules {
@@ -54,7 +57,7 @@ func newDecider(set *rule.Set, region string) decider {
 
 // match finds the rules that apply to the request of a line, and counts those that are unknown for it.
 func (d *decider) match(e *entry, l *accesslog.Line) {
-	q := &e.request
+	q := &d.request
 	l.Request.Fill(d.with.Inputs(), q)
 	q.Now, q.PoP, q.Secret = e.at, &d.place, &d.secret
 	l.Known["region"] = d.place.Region != ""
@@ -67,7 +70,13 @@ func (d *decider) match(e *entry, l *accesslog.Line) {
 		if d.set.Rule(h.Rule).Limits[0].Limit.Algorithm == limit.Concurrency {
 			e.lasts = limit.Micros(l.Duration.Microseconds())
 		}
-		e.hits = append(e.hits, hit{h.Rule, h.Variant, h.Cost, hashOf(h.Rule, h.Key), string(h.Key)})
+		e.hits = append(e.hits, hit{rule: h.Rule, variant: h.Variant, cost: h.Cost, hash: hashOf(h.Rule, h.Key), key: string(h.Key)})
+	}
+	for _, i := range d.found.MissingKey {
+		d.noKey[i]++
+	}
+	for _, i := range d.found.Exempt {
+		d.exempted[i]++
 	}
 }
 
