@@ -27,20 +27,23 @@ func (f *logFlags) Validate() error {
 	return nil
 }
 
-// read calls do with the log.
-func (f *logFlags) read(do func(io.Reader) error) error {
-	if f.Log == standardInput {
-		return do(os.Stdin)
-	}
-	log, err := os.Open(f.Log)
+// read calls do with the log, and with how to replay it.
+func (f *logFlags) read(do func(io.Reader, replay.Config) error) error {
+	set, err := load(f.Rules)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }()
-	if err := do(log); err != nil {
-		return fmt.Errorf("%s: %w", f.Log, err)
+	log := os.Stdin
+	if f.Log != standardInput {
+		if log, err = os.Open(f.Log); err != nil {
+			return err
+		}
+		defer func() { _ = log.Close() }()
 	}
-	return nil
+	if err = do(log, replay.Config{Rules: set, Region: f.Region}); err != nil {
+		err = fmt.Errorf("%s: %w", nameOf(f.Log), err)
+	}
+	return err
 }
 
 // print prints an answer to programs, or some of it as a table to people.
@@ -56,17 +59,16 @@ type replayCmd struct {
 
 // Run replays the log.
 func (c *replayCmd) Run(stdout io.Writer) error {
-	set, err := load(c.Rules)
-	if err != nil {
-		return err
-	}
 	var r *replay.Report
-	err = c.read(func(log io.Reader) (err error) {
-		r, err = replay.Run(log, replay.Config{Rules: set, Region: c.Region})
+	err := c.read(func(log io.Reader, with replay.Config) (err error) {
+		r, err = replay.Run(log, with)
 		return err
 	})
 	if err == nil && c.SVG != "" {
-		err = draw(c.SVG, r)
+		var plot string
+		if plot, err = r.SVG(); err == nil {
+			err = os.WriteFile(c.SVG, []byte(plot), 0o666)
+		}
 	}
 	if err != nil {
 		return err
@@ -80,15 +82,6 @@ func (c *replayCmd) Run(stdout io.Writer) error {
 	}
 	fmt.Fprintln(stdout)
 	return c.print(stdout, nil, r.Top, "rule key denied at_least")
-}
-
-// draw writes the plot.
-func draw(file string, r *replay.Report) error {
-	text, err := r.SVG()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, []byte(text), 0o666)
 }
 
 // writeSummary prints what is not about single rules.
@@ -129,13 +122,9 @@ func (c *suggestCmd) Validate() error {
 
 // Run finds limits.
 func (c *suggestCmd) Run(stdout io.Writer) error {
-	set, err := load(c.Rules)
-	if err != nil {
-		return err
-	}
 	var all []replay.Suggestion
-	err = c.read(func(log io.Reader) (err error) {
-		all, err = replay.Suggest(log, replay.Config{Rules: set, Region: c.Region}, replay.Aim{Share: c.Share / 100, Least: c.Least})
+	err := c.read(func(log io.Reader, of replay.Config) (err error) {
+		all, err = replay.Suggest(log, of, replay.Aim{Share: c.Share / 100, Least: c.Least})
 		return err
 	})
 	if err != nil {

@@ -88,7 +88,7 @@ func TestAsExplained(t *testing.T) {
   - { name: hops, key: [{ client_ip: { trusted_hops: 1 } }], cost: { header: x-cost, max: 5 }, limit: 5/1m }
   - { name: half, match: { percent: 50, query: { q: { exact: a } } }, key: [{ claim: sub, else: client_ip }], limit: 5/1m }
 `)
-	d, dice, seen := newDecider(set, ""), rand.New(rand.NewPCG(1, 2)), map[string]int{}
+	d, dice, seen := newDecider(Config{Rules: set}), rand.New(rand.NewPCG(1, 2)), map[string]int{}
 	var l accesslog.Line
 	for range 5000 {
 		fields := []string{`"method":"GET"`, `"path":"/v1/a?q=a"`}
@@ -105,14 +105,16 @@ func TestAsExplained(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := &entry{at: 20_000 * limit.Day}
-		clear(d.unknown)
+		for i := range d.rules {
+			d.rules[i].unknown = 0
+		}
 		d.match(e, &l)
 		state := make([]string, set.Len())
 		for _, h := range e.hits {
 			state[h.rule] = "applies"
 		}
-		for i, n := range d.unknown {
-			if n > 0 {
+		for i := range d.rules {
+			if d.rules[i].unknown > 0 {
 				state[i] = "unknown"
 			}
 		}

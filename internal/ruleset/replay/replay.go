@@ -40,7 +40,7 @@ func Run(log io.Reader, c Config) (*Report, error) {
 	for i := range c.Rules.Len() {
 		p.report.Rules = append(p.report.Rules, Rule{Rule: c.Rules.Rule(i).Name, Mode: c.Rules.Rule(i).Mode.String()})
 	}
-	r := reader{decider: newDecider(c.Rules, c.Region)}
+	r := reader{decider: newDecider(c)}
 	if err := r.each(log, p.play); err != nil {
 		return nil, err
 	}

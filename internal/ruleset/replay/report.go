@@ -60,9 +60,9 @@ func add(n *int64, one bool) {
 func (p *player) finish(r *reader) {
 	p.report.Broken, p.report.Late = r.broken, r.late
 	for i := range p.report.Rules {
-		slices.Sort(r.missing[i])
-		of := &p.report.Rules[i]
-		of.Unknown, of.Missing, of.NoKey, of.Matched = r.unknown[i], r.missing[i], r.noKey[i], of.Matched+r.exempted[i]
+		of, looked := &p.report.Rules[i], &r.rules[i]
+		slices.Sort(looked.missing)
+		of.Unknown, of.Missing, of.NoKey, of.Matched = looked.unknown, looked.missing, looked.noKey, of.Matched+looked.exempted
 	}
 	for k, denied := range p.seen.of {
 		of := &p.report.Rules[k.rule]

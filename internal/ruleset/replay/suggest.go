@@ -48,7 +48,7 @@ func Suggest(log io.Reader, c Config, aim Aim) ([]Suggestion, error) {
 		c.Rules.Rule(i).EachKey([]rule.Secret{{}}, func(key []byte, _ *rule.KeyLimit) { own[sampled{i, hashOf(i, key)}] = true })
 	}
 	peaks := sample[*peak]{most: peakKeys}
-	r := reader{decider: newDecider(c.Rules, c.Region)}
+	r := reader{decider: newDecider(c)}
 	err := r.each(log, func(e *entry) {
 		for _, h := range e.hits {
 			k := sampled{h.rule, h.hash}

@@ -14,29 +14,32 @@ import (
 // decider finds out which rules apply to requests, and which cannot be decided because the log lacks what they look at. Such a
 // rule is left out: each has one more condition, a header that a request must not have.
 type decider struct {
-	set      *rule.Set
-	with     *rule.Set // the same with these conditions
-	header   []int     // by rule: the place of its header among the inputs
-	where    *rule.Set // each rule for all requests with its methods and paths
-	looks    [][]string
-	unknown  []int64    // by rule: requests
-	missing  [][]string // by rule: inputs
-	noKey    []int64    // by rule: requests that lack a part of the key
-	exempted []int64    // by rule: requests for which it lifts others
-	request  rule.Request
-	place    rule.PoP
-	secret   rule.Secret
-	found    rule.Matches
+	set     *rule.Set
+	with    *rule.Set // the same with these conditions
+	where   *rule.Set // each rule for all requests with its methods and paths
+	rules   []looked
+	place   rule.PoP
+	secret  rule.Secret
+	request rule.Request
+	found   rule.Matches
 }
 
-func newDecider(set *rule.Set, region string) decider {
-	d := decider{set: set, place: rule.PoP{Region: region}, unknown: make([]int64, set.Len()), missing: make([][]string, set.Len()), noKey: make([]int64, set.Len()), exempted: make([]int64, set.Len())}
-	rules, where := make([]rule.Rule, set.Len()), make([]rule.Rule, set.Len())
+// looked is what a rule looks at, and at how many requests it did.
+type looked struct {
+	at, missing              []string // inputs: all, and those that were not known
+	header                   int      // the place of the rule's header among the inputs
+	unknown, noKey, exempted int64    // requests: not known, without a part of the key, and for which it lifts others
+}
+
+func newDecider(c Config) decider {
+	set := c.Rules
+	d := decider{set: set, place: rule.PoP{Region: c.Region}, rules: make([]looked, set.Len())}
+	with, where := make([]rule.Rule, set.Len()), make([]rule.Rule, set.Len())
 	name := func(i int) string { return fmt.Sprint("weir-unknown-", i) }
-	for i := range rules {
+	for i := range with {
 		r := set.Rule(i)
-		rules[i] = *r
-		m := &rules[i].Match
+		with[i] = *r
+		m := &with[i].Match
 		m.Headers = append(slices.Clone(m.Headers), rule.Named{Name: name(i), Text: rule.Text{Op: rule.OpAbsent}})
 		slices.SortFunc(m.Headers, func(a, b rule.Named) int { return strings.Compare(a.Name, b.Name) })
 		where[i] = rule.Rule{
@@ -46,11 +49,11 @@ func newDecider(set *rule.Set, region string) decider {
 		if r.Mode == rule.Off {
 			where[i].Mode = rule.Off
 		}
-		d.looks = append(d.looks, request.Known{}.Lacks(r))
+		d.rules[i].at = request.Known{}.Lacks(r)
 	}
-	d.with, d.where = rule.NewSet(rules, set.Regions(), set.Seed()), rule.NewSet(where, nil, 0)
-	for i := range rules {
-		d.header = append(d.header, d.with.Inputs().Header(name(i)))
+	d.with, d.where = rule.NewSet(with, set.Regions(), set.Seed()), rule.NewSet(where, nil, 0)
+	for i := range d.rules {
+		d.rules[i].header = d.with.Inputs().Header(name(i))
 	}
 	return d
 }
@@ -63,7 +66,8 @@ func (d *decider) match(e *entry, l *accesslog.Line) {
 	l.Known["region"] = d.place.Region != ""
 	d.where.Match(q, &d.found)
 	for _, h := range d.found.Hits {
-		q.Headers[d.header[h.Rule]].Present = d.lacks(h.Rule, l.Known)
+		of := &d.rules[h.Rule]
+		q.Headers[of.header].Present = of.lacks(l.Known)
 	}
 	d.with.Match(q, &d.found)
 	for _, h := range d.found.Hits {
@@ -73,24 +77,24 @@ func (d *decider) match(e *entry, l *accesslog.Line) {
 		e.hits = append(e.hits, hit{rule: h.Rule, variant: h.Variant, cost: h.Cost, hash: hashOf(h.Rule, h.Key), key: string(h.Key)})
 	}
 	for _, i := range d.found.MissingKey {
-		d.noKey[i]++
+		d.rules[i].noKey++
 	}
 	for _, i := range d.found.Exempt {
-		d.exempted[i]++
+		d.rules[i].exempted++
 	}
 }
 
-// lacks reports that a rule looks at something that is not known, and counts that.
-func (d *decider) lacks(i int, known request.Known) bool {
+// lacks reports that the rule looks at something that is not known, and counts that.
+func (r *looked) lacks(known request.Known) bool {
 	lacks := false
-	for _, word := range d.looks[i] {
+	for _, word := range r.at {
 		if known[word] {
 			continue
 		}
-		if lacks = true; !slices.Contains(d.missing[i], word) {
-			d.missing[i] = append(d.missing[i], word)
+		if lacks = true; !slices.Contains(r.missing, word) {
+			r.missing = append(r.missing, word)
 		}
 	}
-	add(&d.unknown[i], lacks)
+	add(&r.unknown, lacks)
 	return lacks
 }
