@@ -50,12 +50,12 @@ func (e *Explain) Validate() error {
 
 // Run prints what each rule does with the request. Nothing is counted.
 func (e *Explain) Run(stdout io.Writer) error {
-	var l accesslog.Line
-	if err := e.read(&l); err != nil {
+	q, err := e.request()
+	if err != nil {
 		return err
 	}
 	var answer v1.Explanation
-	if err := e.ask(&l, &answer); err != nil {
+	if err = e.ask(q, &answer); err != nil {
 		return err
 	}
 	if e.Output.Output == "json" {
@@ -64,26 +64,24 @@ func (e *Explain) Run(stdout io.Writer) error {
 	return e.print(stdout, &answer)
 }
 
-// read makes the line of the request: that of the log, or one in which only the request is stated.
-func (e *Explain) read(l *accesslog.Line) (err error) {
-	text := []byte(e.Line)
+// request is that of the URL or of the line, with what flags state.
+func (e *Explain) request() (_ *v1.Request, err error) {
+	var l accesslog.Line
+	text := []byte(cmp.Or(e.Line, "{}"))
 	if e.Line == "-" {
 		text, err = bufio.NewReader(io.LimitReader(os.Stdin, accesslog.MaxLine+2)).ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
 			err = nil
 		}
 	}
-	if e.Line == "" {
-		text = []byte("{}")
-	}
 	if err = cmp.Or(err, l.Parse(text)); err != nil {
-		return fmt.Errorf("--line: %w", err)
+		return nil, fmt.Errorf("--line: %w", err)
 	}
 	r, own := &l.Request, map[string]bool{}
 	for _, h := range e.Header {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
-			return fmt.Errorf("--header: %q must be NAME: VALUE", h)
+			return nil, fmt.Errorf("--header: %q must be NAME: VALUE", h)
 		}
 		name, value = strings.ToLower(name), strings.TrimSpace(value)
 		if own[name] {
@@ -104,18 +102,24 @@ func (e *Explain) read(l *accesslog.Line) (err error) {
 			*to.field, l.Known[word] = *to.flag, true
 		}
 	}
-	if e.Line != "" {
-		return r.Check()
+	q := &v1.Request{
+		Method: r.Method, URL: e.URL, Headers: r.Headers, Client: r.Client, Claims: r.Claims, SAN: r.SAN, Route: r.Route, Region: r.Region, Labels: e.Label,
 	}
-	l.Known = nil // all of it
-	return cmp.Or(r.Locate(e.URL), r.Check())
+	if e.Line != "" {
+		q.URL, q.Known = cmp.Or(r.Path, "/"), slices.AppendSeq([]string{}, maps.Keys(l.Known)) // never nil
+		slices.Sort(q.Known)
+		if r.Host != "" {
+			r.Headers["host"] = r.Host
+		}
+	}
+	return q, nil
 }
 
 // ask has the rules of a file explain the request, or the rules in force.
-func (e *Explain) ask(l *accesslog.Line, to *v1.Explanation) error {
+func (e *Explain) ask(q *v1.Request, to *v1.Explanation) error {
 	if e.Rules == "" {
 		return e.Use(func(ctx context.Context, c *client.Client) error {
-			_, err := c.Do(ctx, client.Call{Method: http.MethodPost, Path: "/v1/explain", Body: e.call(l)}, to)
+			_, err := c.Do(ctx, client.Call{Method: http.MethodPost, Path: "/v1/explain", Body: q}, to)
 			return err
 		})
 	}
@@ -124,13 +128,7 @@ func (e *Explain) ask(l *accesslog.Line, to *v1.Explanation) error {
 		return err
 	}
 	to.InForce.Version = doc.Set.Version
-	pop, now := &rule.PoP{Region: l.Request.Region, Labels: e.Label}, limit.Micros(time.Now().UnixMicro())
-	all := explain.Rules(doc.Set, l.Known, func(in *rule.Inputs) *rule.Request {
-		q := new(rule.Request)
-		l.Request.Fill(in, q)
-		q.PoP, q.Now = pop, now
-		return q
-	})
+	all, err := q.Verdicts(doc.Set, nil, "", limit.Micros(time.Now().UnixMicro()))
 	for i := range all {
 		one := v1.Explain(&all[i])
 		if hit := all[i].Hit; hit != nil && hit.Lacks {
@@ -141,23 +139,7 @@ func (e *Explain) ask(l *accesslog.Line, to *v1.Explanation) error {
 	if i := explain.Refuser(all, func(int) int64 { return -1 }); i >= 0 {
 		to.RefusedBy = all[i].Rule.Name
 	}
-	return nil
-}
-
-// call is the request for the API.
-func (e *Explain) call(l *accesslog.Line) v1.Request {
-	r := &l.Request
-	q := v1.Request{
-		Method: r.Method, URL: e.URL, Headers: r.Headers, Client: r.Client, Claims: r.Claims, SAN: r.SAN, Route: r.Route, Region: r.Region, Labels: e.Label,
-	}
-	if e.Line != "" {
-		q.URL, q.Known = cmp.Or(r.Path, "/"), slices.AppendSeq([]string{}, maps.Keys(l.Known)) // never nil
-		slices.Sort(q.Known)
-		if r.Host != "" {
-			r.Headers["host"] = r.Host
-		}
-	}
-	return q
+	return err
 }
 
 // print prints the answer for people.

@@ -1,9 +1,13 @@
 package v1
 
 import (
+	"cmp"
 	"time"
 
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/explain"
+	"github.com/weirlimit/weir/internal/ruleset/request"
 )
 
 // Key names the counters of a rule.
@@ -60,6 +64,29 @@ type Request struct {
 	Region  string            `json:"region,omitempty" maxLength:"64" doc:"Of the PoP; missing: that of the program that answers."`
 	Labels  map[string]string `json:"labels,omitempty" maxProperties:"100" doc:"Of the PoP."`
 	Known   []string          `json:"known,omitzero" maxItems:"500" doc:"Inputs that are known, if not all are: method, host, path, client_ip, san, route, region, header x-tier, claim sub, label tier. What is known and not stated is absent. Missing: all are known."`
+}
+
+// Verdicts are what becomes of the request by each rule of a set, at a time, at a PoP of this region if it states none; an
+// empty region is unknown. Without a secret keys of rules with hash: true are not known.
+func (r *Request) Verdicts(set *rule.Set, secret *rule.Secret, region string, now limit.Micros) ([]explain.Verdict, error) {
+	stated := request.Request{Method: r.Method, Headers: r.Headers, Client: r.Client, Claims: r.Claims, SAN: r.SAN, Route: r.Route}
+	if err := cmp.Or(stated.Locate(r.URL), stated.Check()); err != nil {
+		return nil, err
+	}
+	pop := &rule.PoP{Region: cmp.Or(r.Region, region), Labels: r.Labels}
+	var known request.Known
+	if r.Known != nil {
+		known = request.Known{"region": pop.Region != ""}
+		for _, word := range r.Known {
+			known[word] = true
+		}
+	}
+	return explain.Rules(set, known, func(inputs *rule.Inputs) *rule.Request {
+		q := new(rule.Request)
+		stated.Fill(inputs, q)
+		q.Secret, q.PoP, q.Now = secret, pop, now
+		return q
+	}), nil
 }
 
 // Explanation is what becomes of a request.
