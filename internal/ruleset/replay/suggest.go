@@ -40,12 +40,13 @@ const (
 func Suggest(log io.Reader, c Config, aim Aim) ([]Suggestion, error) {
 	all, own := make([]Suggestion, c.Rules.Len()), map[sampled]bool{}
 	for i := range all {
-		if of := c.Rules.Rule(i); len(of.Limits) == 0 || of.Mode == rule.Off {
+		of := c.Rules.Rule(i)
+		if len(of.Limits) == 0 || of.Mode == rule.Off {
 			continue
 		}
 		spec := c.Rules.Limit(i, 0).Spec()
-		all[i] = Suggestion{Rule: c.Rules.Rule(i).Name, Now: limitText(spec), spec: spec}
-		c.Rules.Rule(i).EachKey([]rule.Secret{{}}, func(key []byte, _ *rule.KeyLimit) { own[sampled{i, hashOf(i, key)}] = true })
+		all[i] = Suggestion{Rule: of.Name, Now: rule.FormatLimit(spec), spec: spec}
+		of.EachKey([]rule.Secret{{}}, func(key []byte, _ *rule.KeyLimit) { own[sampled{i, hashOf(i, key)}] = true })
 	}
 	peaks := sample[*peak]{most: peakKeys}
 	r := reader{decider: newDecider(c)}
@@ -99,7 +100,7 @@ func (s *Suggestion) choose(aim Aim) {
 		s.Note = err.Error()
 		return
 	}
-	if s.Limit = limitText(s.spec); n < fewKeys {
+	if s.Limit = rule.FormatLimit(s.spec); n < fewKeys {
 		s.Note = fmt.Sprintf("from only %d keys", n)
 	}
 }
@@ -111,18 +112,4 @@ func rounded(n float64) int64 {
 		unit *= 10
 	}
 	return int64(math.Ceil(n/unit) * unit)
-}
-
-// limitText is a limit as rules write it.
-func limitText(s limit.Spec) string {
-	per := rule.FormatPeriod(s.Period)
-	switch {
-	case s.Algorithm == limit.Concurrency:
-		return fmt.Sprint(s.Count)
-	case s.Calendar != nil:
-		per = s.Calendar.Per.String()
-	case s.Burst > 0 && s.Burst != s.Count:
-		per += fmt.Sprint(" burst ", s.Burst)
-	}
-	return fmt.Sprintf("%d/%s", s.Count, per)
 }
