@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os/user"
 	"time"
 
@@ -52,7 +53,11 @@ func (k *kv) use(calls func(ctx context.Context, s store) error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), consulTime)
 	defer cancel()
-	return calls(ctx, s)
+	err = calls(ctx, s)
+	if _, unreached := errors.AsType[*url.Error](err); unreached {
+		err = fmt.Errorf("%w; rules that are not in Consul need --admin or --context", err)
+	}
+	return err
 }
 
 // change has the flags of commands that make a version.

@@ -94,7 +94,7 @@ func (r *rollbackCmd) dryRun(ctx context.Context, s store, stdout io.Writer) err
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprintf("version %d", earlier.Revision)
+	name := fmt.Sprintf("revision %d", earlier.Revision)
 	document, err := versions.Parse(name, text)
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ func (c *testCmd) Run(stdout io.Writer) error {
 		}
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("weir test: %s: no test to run; write one into tests, as in docs/testing.md, or give --run less", names)
+		return fmt.Errorf("weir test: %s: no test to run; write one below tests: (docs/testing.md), or leave --run out", names)
 	}
 	if err = c.print(stdout, all, failed, seen); err == nil && failed > 0 {
 		return errReported
@@ -91,7 +91,7 @@ func (c *testCmd) print(out io.Writer, all []tested, failed int, seen *ruletests
 	if failed > 0 {
 		fmt.Fprintf(&text, "%d of %d tests failed\n", failed, len(all))
 	} else {
-		fmt.Fprintf(&text, "ok %d tests\n", len(all))
+		fmt.Fprintf(&text, "%d of %[1]d tests passed\n", len(all))
 	}
 	if c.Coverage {
 		places, parts := seen.Unreached()

@@ -20,7 +20,7 @@ import (
 var (
 	ErrNoRule    = errors.New("no such rule is in force here")
 	ErrElsewhere = errors.New("the rule is counted elsewhere")
-	ErrKey       = errors.New("the key cannot be one of the rule")
+	ErrKey       = errors.New("the key does not fit the rule")
 	ErrUndecided = errors.New("the store of the counters did not answer")
 )
 
@@ -127,7 +127,7 @@ func (c *catalog) counters(name string, key []byte, now limit.Micros) ([]counted
 	case len(r.Key) == 0 && len(key) > 0:
 		return nil, fmt.Errorf("%w: all requests share one counter, leave the key out", ErrKey)
 	case len(r.Key) > 0 && len(key) == 0:
-		return nil, fmt.Errorf("%w: give the key", ErrKey)
+		return nil, fmt.Errorf("%w: it is missing, give the key", ErrKey)
 	case len(r.Key) > 0 && !isHash(key) && parts(key) != len(r.Key):
 		return nil, fmt.Errorf("%w: it has %d parts, the key of the rule %d; write \\| for a | in a part", ErrKey, parts(key), len(r.Key))
 	}

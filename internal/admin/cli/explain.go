@@ -150,12 +150,13 @@ func (e *Explain) print(stdout io.Writer, answer *v1.Explanation) error {
 		Needs string `json:"needs"`
 	}
 	var rows []row
-	unknown := false
+	applies, unknown := false, false
 	for _, one := range answer.Rules {
 		state := map[bool]string{true: "yes", false: "no"}[one.Applies]
 		if one.Unknown {
 			state, unknown = "unknown", true
 		}
+		applies = applies || one.Applies
 		rows = append(rows, row{one, state, strings.Join(one.Needs, ", ")})
 	}
 	err := e.Print(stdout, nil, rows,
@@ -169,6 +170,8 @@ func (e *Explain) print(stdout io.Writer, answer *v1.Explanation) error {
 		text = "\nrefused by " + answer.RefusedBy + ", whatever its counter holds"
 	case answer.RefusedBy != "":
 		text = "\nrefused by " + answer.RefusedBy + ", by what its counter holds"
+	case !applies && !unknown:
+		text = "\nno rule applies to it"
 	case e.Rules != "":
 		text = "\nno rule refuses it before its limit is used"
 	}

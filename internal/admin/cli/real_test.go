@@ -70,6 +70,7 @@ func TestKeys(t *testing.T) {
 	run(t, &Explain{URL: "/login?a=b", Method: "GET", Header: []string{"X-User: ann"}, listing: list}, "login  yes", "ann  1     7          7", "api    no       header x-tier")
 	run(t, &Explain{Line: `{"path":"/login?a=\"b","headers":{"x-user":"ann"}}`, listing: list}, "login  yes", "ann  1     7          7", "api    unknown", "header x-tier, client_ip", "no rule refuses it, by what counters hold; those")
 	run(t, &Explain{Line: "{}", listing: list}, "login  unknown", "path, header x-user")
+	run(t, &Explain{URL: "/", listing: list}, "login  no       path", "no rule applies to it")
 	run(t, &Peek{counted{"login", []string{"ann"}}, false, list}, "login  vip       ann             7      7", "yes")
 	run(t, &Peek{counted{"login", []string{"bob"}}, false, list}, "login            bob             5      5")
 	run(t, &Reset{counted{"login", []string{"ann"}}, change{at, "a sale"}, Output{"table"}}, "login  vip       ann             7      7")

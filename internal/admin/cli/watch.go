@@ -31,7 +31,7 @@ func (t *Top) Run(stdout io.Writer) error {
 	query := url.Values{"by": {t.By}, "limit": {strconv.Itoa(t.Limit)}, "each_pop": {strconv.FormatBool(t.EachPop)}}
 	list, columns := "keys", "rule override key from per_second +over=at_most_too_large_by"
 	if t.By == "rule" {
-		list, columns = "rules", "rule used admitted_per_second=admitted/s denied_per_second=denied/s +matched +no_key +admitted +denied +shadow_denied=would_deny hint"
+		list, columns = "rules", "rule used admitted_per_second=admitted/s denied_per_second=denied/s shadow_denied=would_deny +matched +no_key +admitted +denied hint"
 	}
 	return t.show(stdout, client.Call{Path: "/v1/top?" + query.Encode()}, list, columns)
 }

@@ -101,7 +101,7 @@ func (s *Suggestion) choose(aim Aim) {
 		return
 	}
 	if s.Limit = rule.FormatLimit(s.spec); n < fewKeys {
-		s.Note = fmt.Sprintf("from only %d keys", n)
+		s.Note = fmt.Sprintf("few keys: %d", n)
 	}
 }
 

@@ -43,7 +43,7 @@ func (t *testReader) step(v strict.Value, base request.Request) {
 			names = append(names, p.name)
 		}
 		if s.pop = slices.Index(names, pop); s.pop < 0 {
-			v.Field("pop").Fail(strict.Quote(pop) + " is not among the pops of the test; write " + oneOf(pop, names))
+			v.Field("pop").Fail(strict.Quote(pop) + " is not among the pops of the test; add it there, or write " + oneOf(pop, names))
 		}
 	}
 	readRequest(v.Field("request"), &s.request)
@@ -121,7 +121,7 @@ func (t *testReader) fault(v strict.Value, s *step) {
 	known, what := regions(&t.Test, t.set), strings.Replace(m[0], m[2], "", 1)
 	switch {
 	case s.fault.region != "" && !slices.Contains(known, s.fault.region):
-		f.Fail("there is no region " + strict.Quote(s.fault.region) + "; write " + oneOf(s.fault.region, known))
+		f.Fail("there is no region " + strict.Quote(s.fault.region) + "; add a PoP of it to pops, or write " + oneOf(s.fault.region, known))
 	case s.fault.aggregator && t.set != nil && (!divides(t.set) || len(known) < 2):
 		f.Fail("the test has no aggregator: that takes a rule with scope: global, and two regions; write region NAME away")
 	case s.fault.away == t.away[what]:
