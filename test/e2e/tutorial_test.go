@@ -64,8 +64,8 @@ func (d *demo) shell(t *testing.T, commands string) (printed string, err error) 
 	return string(text), err
 }
 
-// changing is what differs each time: times, revisions, waits and rates.
-var changing = regexp.MustCompile(`\b\d{16}\b|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d(?:\.\d+)?|(?:\d+[hm])*\d[\d.]*m?s\b|(?:t=|retry-after"?: ?)\d+|date: .*|content-length: .*|\d+%|\s\d+\.\d(?:\s|$)`)
+// changing is what differs each time: times, revisions, waits, rates, and a count behind one.
+var changing = regexp.MustCompile(`\b\d{16}\b|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d(?:\.\d+)?|(?:\d+[hm])*\d[\d.]*m?s\b|(?:t=|retry-after"?: ?)\d+|date: .*|content-length: .*|\d+%|\s\d+\.\d(?:\s+\d+)?(?:\s|$)`)
 
 // alike is what is printed without what differs each time, the width of columns, and lines that are then like the one before.
 func alike(printed string) string {
