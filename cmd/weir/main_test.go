@@ -76,6 +76,7 @@ func TestWeir(t *testing.T) {
 		"test_help":                 "test --help",
 		"test_good":                 "test tested/rules.yaml tested/tests.yaml",
 		"test_coverage":             "test tested --coverage",
+		"test_coverage_json":        "test tested --coverage --format json",
 		"test_failing":              "test failing.yaml",
 		"test_failing_json":         "test failing.yaml --format json",
 		"test_failing_junit":        "test failing.yaml --format junit",

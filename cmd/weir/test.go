@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -17,11 +18,17 @@ type testCmd struct {
 	Format   string   `enum:"text,json,junit" default:"text" help:"How to print the result: text, or json or junit for programs."`
 }
 
+// Validate returns a mistake in the command line.
+func (c *testCmd) Validate() error {
+	if c.Coverage && c.Format != "text" {
+		return errors.New("--coverage is printed as text alone; leave out --format")
+	}
+	return nil
+}
+
 // tested is a test that ran.
 type tested struct {
-	Name    string             `json:"name"`
-	File    string             `json:"file"`
-	Line    int                `json:"line"`
+	*ruletests.Test
 	Failure *ruletests.Failure `json:"failure,omitempty"`
 }
 
@@ -58,7 +65,7 @@ func (c *testCmd) Run(stdout io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("%s:%d: %s: %w", t.File, t.Line, t.Name, err)
 		}
-		if all = append(all, tested{t.Name, t.File, t.Line, failure}); failure != nil {
+		if all = append(all, tested{t, failure}); failure != nil {
 			failed++
 		}
 	}

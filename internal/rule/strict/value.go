@@ -205,8 +205,12 @@ func (v Value) Enum(names ...string) (int, bool) {
 	return 0, false
 }
 
-// choice renders "a", "a or b", "a, b or c".
+// choice renders "a", "a or b", "a, b or c", and of very many names the first.
 func choice(names []string) string {
+	const most = 50
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + " ..."
+	}
 	if len(names) < 2 {
 		return strings.Join(names, "")
 	}

@@ -12,64 +12,65 @@ import (
 
 // outcome is what became of a request.
 type outcome struct {
-	verdict string // allowed or denied
-	failed  bool   // on_failure decided
-	applied bool   // a rule; else what is below of it is zero
-	quota   edge.Quota
-	key     string // as it is counted
-	headers map[string]string
-	status  string
-	shadow  []string // the rules that would refuse
+	verdict string            // allowed or denied
+	rule    string            // that denies or is nearest its limit, or noRule
+	fields  map[string]string // of an expectation, by their names; empty: they are absent
+	counted *rule.Rule        // whose key is counted; nil: none
+	key     string            // as it is counted
 }
 
 // outcomeOf reads the outcome of a request that a worker has decided; whole: not only what is read of each.
 func outcomeOf(by *edge.Worker, r *edge.Request, whole bool) outcome {
-	o := outcome{verdict: allowed, failed: r.Degraded}
+	o := outcome{verdict: allowed, rule: noRule}
 	if r.Outcome == edge.Deny {
 		o.verdict = denied
 	}
-	if g := r.Governing(rule.AnyHeaders); g != nil {
-		o.applied, o.quota = true, *g
-		if whole {
-			o.key = string(r.KeyOf(g))
-		}
+	g := r.Governing(rule.AnyHeaders)
+	if g != nil {
+		o.rule = g.Rule.Name
 	}
-	if whole {
-		o.headers = map[string]string{}
-		add := func(name, value string) { o.headers[name] = strings.Clone(value) }
-		m := response.Maker{Headers: true, Worker: by}
-		if f := response.Refuse(r, false); o.verdict == denied {
-			o.status = strconv.Itoa(f.Status)
-			m.Refused(r, &f, add)
-		} else {
-			m.Admitted(r, add)
-		}
+	if !whole {
+		return o
+	}
+	o.fields = map[string]string{"failed": strconv.FormatBool(r.Degraded)}
+	if g != nil {
+		o.counted, o.key = g.Rule, string(r.KeyOf(g))
+		o.fields["key"] = elseMark.ReplaceAllString(o.key, "$1")
+		o.fields["override"] = g.Override()
+		o.fields["remaining"] = strconv.FormatInt(g.Remaining, 10)
+	}
+	header := func(name, value string) { o.fields[headerField+name] = strings.Clone(value) }
+	m := response.Maker{Headers: true, Worker: by}
+	if o.verdict == allowed {
+		m.Admitted(r, header)
+		return o
+	}
+	f := response.Refuse(r, false)
+	o.fields["status"] = strconv.Itoa(f.Status)
+	m.Refused(r, &f, header)
+	if seconds := o.fields[headerField+"retry-after"]; seconds != "" {
+		o.fields["retry_after"] = seconds + "s"
 	}
 	return o
 }
 
-// rule is the name of the rule.
-func (o *outcome) rule() string {
-	if o.applied {
-		return o.quota.Rule.Name
-	}
-	return noRule
-}
+// elseMark is in a key before the value of an else.
+var elseMark = regexp.MustCompile(`(^|\|)\\[0-9]:`)
 
 // is reports whether the verdict is the expected one.
 func (o *outcome) is(e *expect) bool {
-	return (e.outcome == "" || e.outcome == o.verdict) && (e.rule == "" || e.rule == o.rule() || e.rule == rule.Written(o.rule()))
+	return (e.outcome == "" || e.outcome == o.verdict) && (e.rule == "" || e.rule == o.rule || e.rule == rule.Written(o.rule))
 }
 
 // String is the outcome in words.
 func (o *outcome) String() string {
-	text := by(o.verdict, o.rule())
-	for _, f := range []field{{name: "override"}, {name: "key"}, {name: "remaining"}} {
-		if got := o.got(&f); got != "" && (f.name != "remaining" || o.verdict == allowed) {
-			text += ", " + f.shown(got)
+	text := by(o.verdict, o.rule)
+	for _, name := range []string{"override", "key", "remaining"} {
+		if got := o.fields[name]; got != "" && (name != "remaining" || o.verdict == allowed) {
+			text += ", " + name + " " + got
 		}
 	}
-	if o.failed {
+	if o.fields["failed"] == "true" {
 		text += ", failed"
 	}
 	return text
@@ -86,43 +87,19 @@ func by(verdict, name string) string {
 	return verdict + " by " + name
 }
 
-// elseMark is in a key before the value of an else.
-var elseMark = regexp.MustCompile(`(^|\|)\\[0-9]:`)
-
 // got is the value of a field; empty: it is absent.
 func (o *outcome) got(f *field) string {
-	switch f.name {
-	case "status":
-		return o.status
-	case "retry_after":
-		return o.headers["retry-after"]
-	case "shadow":
-		return shown(o.shadow)
-	case "failed":
-		return strconv.FormatBool(o.failed)
-	}
-	if name, ok := strings.CutPrefix(f.name, headerField); ok || !o.applied {
-		return o.headers[name]
-	}
-	switch f.name {
-	case "override":
-		return o.quota.Override()
-	case "remaining":
-		return strconv.FormatInt(o.quota.Remaining, 10)
-	}
-	if r := o.quota.Rule; len(f.values) == len(r.Key) && (string(r.KeyOf(f.values)) == o.key || r.Hash && string(r.HashedKeyOf(f.values, &secret)) == o.key) {
+	if r := o.counted; r != nil && f.values != nil && len(f.values) == len(r.Key) &&
+		(string(r.KeyOf(f.values)) == o.key || r.Hash && string(r.HashedKeyOf(f.values, &secret)) == o.key) {
 		return f.want // such as an address in the network that is counted
 	}
-	return elseMark.ReplaceAllString(o.key, "$1")
+	return o.fields[f.name]
 }
 
 // shown is a value of the field for people.
 func (f *field) shown(value string) string {
-	switch {
-	case value == "" && f.name != "key":
+	if value == "" && f.name != "key" {
 		value = "null"
-	case f.name == "retry_after":
-		value += "s"
 	}
 	return f.name + " " + value
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/request"
+	"github.com/weirlimit/weir/internal/world"
 )
 
 // The fields of a test, per mapping. Package language describes the same; a test compares the two.
@@ -19,6 +20,7 @@ var (
 	popFields     = []string{"region", "labels"}
 	requestFields = []string{"method", "url", "headers", "client", "claims", "san", "route"}
 	stepFields    = []string{"at", "pop", "request", "repeat", "lasts", "expect", "fault"}
+	faultFields   = []string{"at", "fault"} // of a step that is one
 	expectFields  = []string{"allowed", "denied", "key", "override", "remaining", "retry_after", "status", "headers", "shadow", "failed", "count"}
 	countFields   = []string{"allowed", "denied"}
 )
@@ -33,16 +35,22 @@ const (
 
 // reader reads the tests of a document.
 type reader struct {
-	set   *rule.Set // nil: it has mistakes, and nobody knows the names of rules
-	tests []Test
-	lines map[string]int // of the tests by their names
+	set                  *rule.Set // nil: it has mistakes, and nobody knows the names of rules
+	stated               []string  // the regions of the document
+	divided              bool      // regions share a limit
+	all, enforce, shadow []string  // rules, and those that do so: their names as they are written and as they are expanded
+	tests                []Test
+	named                map[string]int // tests by their names
 }
 
 // read is a [rulefile.Section].
 func (r *reader) read(doc strict.Value, set *rule.Set) {
-	r.set, r.lines = set, map[string]int{}
+	r.named = map[string]int{}
+	if set != nil {
+		r.know(set)
+	}
 	for _, v := range doc.Field("tests").List(maxTests, "a list of tests, such as [{ name: a, steps: [{ request: GET /, expect: allowed }] }]") {
-		t := testReader{reader: r, away: map[string]bool{}}
+		t := testReader{reader: r}
 		if v.Object(testFields...) {
 			t.read(v)
 		}
@@ -50,13 +58,39 @@ func (r *reader) read(doc strict.Value, set *rule.Set) {
 	}
 }
 
+// know notes what tests can name.
+func (r *reader) know(set *rule.Set) {
+	r.set = set
+	for _, region := range set.Regions() {
+		r.stated = append(r.stated, region.Name)
+	}
+	for i := range set.Len() {
+		one := set.Rule(i)
+		names := []string{rule.Written(one.Name), one.Name}
+		switch r.all = append(r.all, names...); one.Mode {
+		case rule.Shadow:
+			r.shadow = append(r.shadow, names...)
+		case rule.Off, rule.Exempt:
+		default:
+			r.enforce = append(r.enforce, names...)
+		}
+		r.divided = r.divided || one.Scope == rule.ScopeGlobal && one.Mode != rule.Off
+	}
+	r.enforce, r.shadow = unique(r.enforce), unique(r.shadow)
+}
+
+// unique sorts names, and has each once.
+func unique(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // testReader reads a test.
 type testReader struct {
 	*reader
 	Test
 	requests int
-	end      limit.Micros    // when the last request of the steps so far comes at the earliest
-	away     map[string]bool // what is away, as a fault names it
+	end      limit.Micros // when the last request of the steps so far comes at the earliest
 }
 
 func (t *testReader) read(v strict.Value) {
@@ -67,10 +101,11 @@ func (t *testReader) read(v strict.Value) {
 	case !ok:
 	case text == "" || len(text) > rule.MaxText || strings.ContainsAny(text, "\r\n"):
 		name.Fail("is empty or too long; write " + nameForm)
-	case t.lines[text] > 0:
-		name.Fail(strict.Quote(text) + " is the name of another test, too (line " + strconv.Itoa(t.lines[text]) + "); write another one")
 	default:
-		t.Name, t.lines[text] = text, t.Line
+		if first, taken := t.named[text]; taken {
+			name.Fail(strict.Quote(text) + " is taken; write another name than " + strict.Index("tests", first) + " (line " + strconv.Itoa(t.tests[first].Line) + ")")
+		}
+		t.Name, t.named[text] = text, len(t.tests)
 	}
 	if start := v.Field("start"); start.Is(strict.String, startForm) {
 		var ok bool
@@ -94,45 +129,38 @@ func (t *testReader) read(v strict.Value) {
 
 // readPoPs reads the PoPs. Without any there is one, of the first region.
 func (t *testReader) readPoPs(v strict.Value) {
-	known := regions(nil, t.set)
-	if !v.Present() {
-		t.pops = []pop{{name: "pop", region: cmp.Or(append(known, "region")...)}}
-	} else if !v.Is(strict.Object, popsForm) {
-		return
+	n := len(v.Names())
+	if v.Is(strict.Object, popsForm) && (n == 0 || n > maxPoPs) {
+		v.Fail("has " + strconv.Itoa(n) + " PoPs; write " + popsForm)
 	}
-	names := v.Names()
-	if v.Present() && (len(names) == 0 || len(names) > maxPoPs) {
-		v.Fail("has " + strconv.Itoa(len(names)) + " PoPs; write " + popsForm)
+	if n == 0 {
+		t.pops = []world.PoPConfig{{Name: "pop", Region: cmp.Or(append(t.stated, "region")...)}}
 	}
-	for _, name := range names {
-		p, region := pop{name: name}, v.Field(name)
+	for _, name := range v.Names() {
+		p, region := world.PoPConfig{Name: name}, v.Field(name)
 		if whole := region; whole.Kind() == strict.Object && whole.Object(popFields...) {
-			p.labels = texts(whole.Field("labels"), nil, strings.Clone, "labels, such as { tier: a }")
+			p.Labels = texts(whole.Field("labels"), nil, strings.Clone, "labels, such as { tier: a }")
 			region = whole.Field("region")
 			region.Require("the name of its region")
 		}
-		text, ok := region.String("the name of its region, such as eu")
-		switch {
-		case !rule.IsRegion(name):
+		if len(t.stated) > 0 {
+			i, _ := region.Enum(t.stated...)
+			p.Region = t.stated[i]
+		} else if p.Region, _ = region.String("the name of its region, such as eu"); region.Ok() && !rule.IsRegion(p.Region) {
+			region.Fail(strict.Quote(p.Region) + " is no name of a region; write " + rule.RegionForm)
+		}
+		if !rule.IsRegion(name) {
 			v.FailName(name, "is no name of a PoP; write "+rule.RegionForm)
-		case ok && !rule.IsRegion(text):
-			region.Fail(strict.Quote(text) + " is no name of a region; write " + rule.RegionForm)
-		case ok && len(known) > 0 && !slices.Contains(known, text):
-			region.Fail(strict.Quote(text) + " is not among the regions of the document; write " + oneOf(text, known))
-		case ok:
-			p.region = text
 		}
 		t.pops = append(t.pops, p)
 	}
-}
-
-// oneOf is what to write in the place of a name that none of the known ones is.
-func oneOf(name string, known []string) string {
-	const most = 5
-	if near := strict.Nearest(name, known); near != "" {
-		return near
+	if t.divided {
+		t.regions = slices.Clone(t.stated)
 	}
-	return strings.Join(known[:min(len(known), most)], ", ")
+	for _, p := range t.pops {
+		t.regions = append(t.regions, p.Region)
+	}
+	t.regions = unique(t.regions)
 }
 
 // texts reads a mapping of names to texts on top of another one, in which null removes a name; as is how names count.

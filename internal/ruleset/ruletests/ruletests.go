@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/request"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/world"
 )
 
 // Bounds of a document, and of each test.
@@ -32,20 +33,14 @@ type Suite struct {
 
 // Test is one test. Running it does not change it.
 type Test struct {
-	Name string // unique in a suite
-	File string
-	Line int
+	Name string `json:"name"` // unique in a suite
+	File string `json:"file"`
+	Line int    `json:"line"`
 
-	start limit.Micros // the time of day in µs since 1970
-	pops  []pop        // at least one
-	steps []step
-}
-
-// pop is an Envoy of a test.
-type pop struct {
-	name   string
-	region string
-	labels map[string]string
+	start   limit.Micros      // the time of day in µs since 1970
+	pops    []world.PoPConfig // at least one
+	regions []string          // that run: those of pops, and those of the document where they share limits
+	steps   []step
 }
 
 // step is requests that are alike, or a fault.
@@ -73,8 +68,7 @@ type expect struct {
 	// outcome is allowed or denied, and rule that which denies or is nearest its limit, for each request; empty: any. The
 	// rule has the name that is written, for all that it was expanded into, or that of one of these, or is none.
 	outcome, rule string
-	counts        [2]int  // how many are allowed and denied; negative: any number
-	fields        []field // of the last request
+	fields        []field // of the last request, but for how many are allowed and denied
 }
 
 // field is what a field of an expectation states.

@@ -213,7 +213,7 @@ tests: [{ name: a, request: { url: /login, client: 192.0.2.1 }, steps: [{ repeat
 	}
 	renamed := strings.Replace(text, "name: login", "name: logic", 1)
 	_, err := rulefile.Read("a", []byte(renamed), ruletests.Check)
-	if err == nil || !strings.Contains(err.Error(), `there is no rule "login"; write logic`) {
+	if err == nil || !strings.Contains(err.Error(), `"login" is unknown; write logic (did you mean logic?)`) {
 		t.Error(err)
 	}
 }
@@ -230,8 +230,8 @@ func TestFiles(t *testing.T) {
 		t.Errorf("%+v", s.Tests)
 	}
 	files[1].Data = []byte("tests:\n- { name: a, steps: [{ request: GET /, expect: { denied: two } }] }\n")
-	const want = "d/b.yaml:2:11: tests[0].name: \"a\" is the name of another test, too (line 2); write another one\n" +
-		"d/b.yaml:2:58: tests[0].steps[0].expect.denied: there is no rule \"two\"; write one"
+	const want = "d/b.yaml:2:11: tests[0].name: \"a\" is taken; write another name than tests[0] (d/a.yaml:2)\n" +
+		"d/b.yaml:2:58: tests[0].steps[0].expect.denied: \"two\" is unknown; write one"
 	if _, err := ruletests.Read("d", files); err == nil || err.Error() != want {
 		t.Error(err)
 	}

@@ -2,7 +2,9 @@ package ruletests
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/limit"
@@ -37,14 +39,11 @@ type Failure struct {
 // asks.
 func (s *Suite) Run(t *Test, seen *Coverage) (failure *Failure, err error) {
 	c := world.Config{
-		Rules: s.rules, Secret: &secret, Regions: regions(t, s.rules), Start: t.start - warmUp, Steady: true, NoJitter: true,
+		Rules: s.rules, Secret: &secret, PoPs: t.pops, Regions: t.regions, Start: t.start - warmUp, Steady: true, NoJitter: true,
 		Net: world.Net{Delay: toRegion}, Far: world.Net{Delay: toAggregator}, PagesLog2: 8, RulesEvery: limit.Hour,
 	}
-	for _, p := range t.pops {
-		c.PoPs = append(c.PoPs, world.PoPConfig{Name: p.name, Region: p.region, Labels: p.labels})
-	}
 	err = world.Play(c, func(w *world.World) error {
-		r := run{World: w, test: t, regions: c.Regions}
+		r := run{w, t}
 		w.Run(warmUp)
 		for i := range t.steps {
 			step := &t.steps[i]
@@ -71,19 +70,18 @@ func (s *Suite) Run(t *Test, seen *Coverage) (failure *Failure, err error) {
 // run is a test that runs.
 type run struct {
 	*world.World
-	test    *Test
-	regions []string
+	test *Test
 }
 
 // put puts a fault into effect: it cuts links, or joins them again.
 func (r *run) put(f fault) {
-	for _, region := range r.regions {
+	for _, region := range r.test.regions {
 		if f.aggregator && (f.region == "" || f.region == region) {
 			r.CutRegion(region, f.away)
 		}
 	}
 	for _, p := range r.test.pops {
-		if link := r.PoP(p.name).Link; !f.aggregator && p.region == f.region {
+		if link := r.PoP(p.Name).Link; !f.aggregator && p.Region == f.region {
 			link.Cut, link.Deaf = f.away, f.away
 		}
 	}
@@ -91,7 +89,7 @@ func (r *run) put(f fault) {
 
 // step makes the requests of a step, and waits until all are decided.
 func (r *run) step(s *step) *Failure {
-	pop := r.PoP(r.test.pops[s.pop].name)
+	pop := r.PoP(r.test.pops[s.pop].Name)
 	t := tally{step: s, by: pop.Workers[0]}
 	var before map[string]uint64
 	shadow := slices.ContainsFunc(s.expect.fields, func(f field) bool { return f.name == "shadow" })
@@ -111,12 +109,9 @@ func (r *run) step(s *step) *Failure {
 	}
 	if shadow {
 		r.Run(answered)
-		for name, n := range wouldRefuse(t.by) {
-			if n > before[name] {
-				t.last.shadow = append(t.last.shadow, name)
-			}
-		}
-		slices.Sort(t.last.shadow)
+		after := wouldRefuse(t.by)
+		maps.DeleteFunc(after, func(name string, n uint64) bool { return n == before[name] })
+		t.last.fields["shadow"] = shown(slices.Sorted(maps.Keys(after)))
 	}
 	return t.failure()
 }
@@ -156,25 +151,22 @@ func (t *tally) decided(q *world.Request) {
 // failure compares a step with what it expects; nil: it is that.
 func (t *tally) failure() *Failure {
 	f, e := &Failure{}, &t.step.expect
-	compare := func(same bool, want, got string) {
-		if !same {
-			f.Expected, f.Got = append(f.Expected, want), append(f.Got, got)
-		}
-	}
+	differs := func(want, got string) { f.Expected, f.Got = append(f.Expected, want), append(f.Got, got) }
 	if t.differ > 0 {
-		compare(false, by(e.outcome, e.rule), t.first.String())
+		differs(by(e.outcome, e.rule), t.first.String())
 		if t.step.count > 1 {
 			f.Note = fmt.Sprintf("%d of %d requests differ, the first is number %d", t.differ, t.step.count, t.number)
 		}
 		return f
 	}
 	for i, name := range countFields {
-		compare(e.counts[i] < 0 || e.counts[i] == t.counts[i], fmt.Sprint(name, " ", e.counts[i]), fmt.Sprint(name, " ", t.counts[i]))
+		t.last.fields[name] = strconv.Itoa(t.counts[i])
 	}
 	for i := range e.fields {
 		field := &e.fields[i]
-		got := t.last.got(field)
-		compare(got == field.want, field.shown(field.want), field.shown(got))
+		if got := t.last.got(field); got != field.want {
+			differs(field.shown(field.want), field.shown(got))
+		}
 	}
 	if len(f.Expected) == 0 {
 		return nil

@@ -2,9 +2,7 @@ package ruletests
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
@@ -12,19 +10,17 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/request"
 )
 
-const (
-	repeatForm = "5x, each when the one before is decided, or every 100ms for 10s: 1 to 1000000 requests"
-	faultForm  = "region NAME away, aggregator away or aggregator away for NAME, and likewise back"
-)
+const repeatForm = "5x, each when the one before is decided, or every 100ms for 10s: 1 to 1000000 requests"
 
-var (
-	repeats = regexp.MustCompile(`^(?:([0-9]{1,7})x|every (\S+) for (\S+))$`)
-	faults  = regexp.MustCompile(`^(?:region (\S+)|aggregator) (away|back)(?: for (\S+))?$`)
-)
+var repeats = regexp.MustCompile(`^(?:([0-9]{1,7})x|every (\S+) for (\S+))$`)
 
 // step reads a step, whose request is base but for what it states itself.
 func (t *testReader) step(v strict.Value, base request.Request) {
-	if !v.Object(stepFields...) {
+	fields := stepFields
+	if v.Field("fault").Present() {
+		fields = faultFields
+	}
+	if !v.Object(fields...) {
 		return
 	}
 	s := step{line: v.Node().Pos.Line, at: duration(v.Field("at"), "31s"), count: 1, request: base}
@@ -33,19 +29,15 @@ func (t *testReader) step(v strict.Value, base request.Request) {
 	}
 	t.end = max(t.end, s.at)
 	if v.Field("fault").Present() {
-		t.fault(v, &s)
+		s.count, s.fault = 0, t.fault(v.Field("fault"))
 		t.steps = append(t.steps, s)
 		return
 	}
-	if pop, ok := v.Field("pop").String("the name of a PoP"); ok {
-		var names []string
-		for _, p := range t.pops {
-			names = append(names, p.name)
-		}
-		if s.pop = slices.Index(names, pop); s.pop < 0 {
-			v.Field("pop").Fail(strict.Quote(pop) + " is not among the pops of the test; add it there, or write " + oneOf(pop, names))
-		}
+	var pops []string
+	for _, p := range t.pops {
+		pops = append(pops, p.Name)
 	}
+	s.pop, _ = v.Field("pop").Enum(pops...)
 	readRequest(v.Field("request"), &s.request)
 	if s.request.Path == "" && v.Field("request").Ok() {
 		v.FailName("request", "has no url; write "+requestForm+", here or for the whole test")
@@ -62,7 +54,7 @@ func (t *testReader) step(v strict.Value, base request.Request) {
 	case t.end > maxTime && t.end-max(length, s.at) <= maxTime:
 		v.Fail("goes on after " + rule.FormatPeriod(maxTime) + "; write earlier times")
 	}
-	expectReader{t, &s}.read(v.Field("expect"))
+	expectReader{t, &s.expect}.read(v.Field("expect"))
 	t.steps = append(t.steps, s)
 }
 
@@ -100,60 +92,23 @@ func (s *step) repeat(v strict.Value) {
 	}
 }
 
-// fault reads a step that is one.
-func (t *testReader) fault(v strict.Value, s *step) {
-	s.count = 0
-	for _, name := range v.Names() {
-		if name != "fault" && name != "at" && slices.Contains(stepFields, name) {
-			v.FailName(name, "does not go together with fault; write it into a step of its own")
+// fault reads what does not answer from a step on, or answers again.
+func (t *testReader) fault(v strict.Value) (f fault) {
+	var names []string
+	var faults []fault
+	for _, word := range []string{"away", "back"} {
+		away := word == "away"
+		for _, region := range t.regions {
+			names = append(names, "region "+region+" "+word, "aggregator "+word+" for "+region)
+			faults = append(faults, fault{false, region, away}, fault{true, region, away})
 		}
+		names, faults = append(names, "aggregator "+word), append(faults, fault{true, "", away})
 	}
-	f := v.Field("fault")
-	if !f.Is(strict.String, faultForm) {
-		return
+	if i, ok := v.Enum(names...); ok {
+		f = faults[i]
 	}
-	m := faults.FindStringSubmatch(f.Node().Text)
-	if m == nil || m[1] != "" && m[3] != "" {
-		f.Fail(strict.Quote(f.Node().Text) + " is no fault; write " + faultForm)
-		return
+	if f.aggregator && t.set != nil && (!t.divided || len(t.regions) < 2) {
+		v.Fail("the test has no aggregator: that takes a rule with scope: global, and two regions; write region NAME away")
 	}
-	s.fault = fault{m[1] == "", m[1] + m[3], m[2] == "away"}
-	known, what := regions(&t.Test, t.set), strings.Replace(m[0], m[2], "", 1)
-	switch {
-	case s.fault.region != "" && !slices.Contains(known, s.fault.region):
-		f.Fail("there is no region " + strict.Quote(s.fault.region) + "; add a PoP of it to pops, or write " + oneOf(s.fault.region, known))
-	case s.fault.aggregator && t.set != nil && (!divides(t.set) || len(known) < 2):
-		f.Fail("the test has no aggregator: that takes a rule with scope: global, and two regions; write region NAME away")
-	case s.fault.away == t.away[what]:
-		f.Fail("is so already; leave it out")
-	}
-	t.away[what] = s.fault.away
-}
-
-// regions are those that run in a test: those of its PoPs, and those of the document where they share limits. t is nil for
-// those of the document alone.
-func regions(t *Test, set *rule.Set) (all []string) {
-	if t != nil {
-		for _, p := range t.pops {
-			all = append(all, p.region)
-		}
-	}
-	if set != nil && (t == nil || divides(set)) {
-		for _, r := range set.Regions() {
-			all = append(all, r.Name)
-		}
-	}
-	slices.Sort(all)
-	all = slices.Compact(all)
-	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
-}
-
-// divides reports whether regions share a limit.
-func divides(set *rule.Set) bool {
-	for i := range set.Len() {
-		if r := set.Rule(i); r.Scope == rule.ScopeGlobal && r.Mode != rule.Off {
-			return true
-		}
-	}
-	return false
+	return f
 }
