@@ -148,7 +148,7 @@ func (d *reader) candidate(v strict.Value, w windows) windows {
 	}
 	r.Limits = slices.Clone(r.Limits)
 	r.Limits[0].Limit = spec
-	if end := until(v.Field("until")); end > 0 && (r.Match.Until == 0 || end < r.Match.Until) {
+	if end := Time(v.Field("until")); end > 0 && (r.Match.Until == 0 || end < r.Match.Until) {
 		r.Match.Until = end
 	}
 	w.rules = []rule.Rule{r}

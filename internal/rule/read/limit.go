@@ -24,7 +24,7 @@ func (d *reader) override(v strict.Value) (out rule.Variant) {
 		if out.When.Until != 0 {
 			v.FailName("until", "is in when, too; remove one of them")
 		}
-		out.When.Until = until(end)
+		out.When.Until = Time(end)
 	}
 	return out
 }
@@ -45,7 +45,7 @@ func (d *reader) keyLimit(v strict.Value) (out rule.KeyLimit) {
 	if v.Field("when").Present() {
 		v.FailName("when", "does not go together with key; write two overrides, or leave it out")
 	}
-	out.Name, out.Until = overrideName(v.Field("name")), until(v.Field("until"))
+	out.Name, out.Until = overrideName(v.Field("name")), Time(v.Field("until"))
 	if hash := v.Field("hash"); hash.Present() {
 		if v.Field("key").Present() {
 			v.FailName("hash", "is the hash of a key, which is given, too; remove one of them")

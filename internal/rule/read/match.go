@@ -46,7 +46,7 @@ func (d *reader) condition(v strict.Value) (m rule.Match) {
 	d.clients(v, &m)
 	m.Regions = stringOrList(v.Field("region"), "a region such as eu, or a list of them")
 	m.Percent = percent(v.Field("percent"))
-	m.Until = until(v.Field("until"))
+	m.Until = Time(v.Field("until"))
 	if ignore, _ := v.Field("ignore_case").Bool(); ignore {
 		m.Ignore |= rule.IgnoreCase
 	}
@@ -104,8 +104,8 @@ func percent(v strict.Value) rule.Percent {
 	return rule.Percent{From: int(integer(v.Field("from"), check.Range{Low: 0, High: 99})), To: int(integer(to, check.Range{Low: 1, High: 100}))}
 }
 
-// until reads the time at which something ends.
-func until(v strict.Value) limit.Micros {
+// Time reads a time in µs since 1970; 0: it is absent or a mistake.
+func Time(v strict.Value) limit.Micros {
 	const want = "a time such as 2026-12-01T00:00:00Z"
 	if !v.Is(strict.String, want) {
 		return 0

@@ -183,22 +183,25 @@ func integer(v strict.Value, in check.Range) int64 {
 	return n
 }
 
-// period reads a duration.
+// period reads a duration above 0.
 func period(v strict.Value, example string) limit.Micros {
+	d := Duration(v, example)
+	if d == 0 {
+		v.Fail(strict.Quote(v.Node().Text) + " is nothing; write a duration above 0, such as " + example + ", or leave the field out")
+	}
+	return max(d, 0)
+}
+
+// Duration reads a duration; negative: it is absent or a mistake.
+func Duration(v strict.Value, example string) limit.Micros {
 	want := "a duration with its unit (ms, s, m, h, d), such as " + example
 	if v.Kind() == strict.Int {
 		v.Fail(v.Node().Text + " has no unit; write " + want)
-		return 0
+	} else if v.Is(strict.String, want) {
+		if d, ok := rule.ParsePeriod(v.Node().Text); ok {
+			return d
+		}
+		v.Fail(strict.Quote(v.Node().Text) + " is not a duration; write " + want)
 	}
-	if !v.Is(strict.String, want) {
-		return 0
-	}
-	text := v.Node().Text
-	d, ok := rule.ParsePeriod(text)
-	if !ok {
-		v.Fail(strict.Quote(text) + " is not a duration; write " + want)
-	} else if d == 0 {
-		v.Fail(strict.Quote(text) + " is nothing; write a duration above 0, such as " + example + ", or leave the field out")
-	}
-	return d
+	return -1
 }

@@ -3,6 +3,7 @@ package ruletests
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
@@ -124,7 +125,7 @@ func (c *Coverage) Unreached() (places []strict.Error, all int) {
 		}
 	}
 	slices.SortFunc(places, func(a, b strict.Error) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column), cmp.Compare(a.Path, b.Path))
+		return cmp.Or(strings.Compare(a.File, b.File), a.Pos.Line-b.Pos.Line, a.Pos.Column-b.Pos.Column, strings.Compare(a.Path, b.Path))
 	})
 	return places, len(c.reached)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
@@ -50,7 +51,11 @@ func (e expectReader) read(v strict.Value) {
 	e.key(v.Field("key"))
 	e.text(v.Field("override"), "override", "the name of the override, or null for none")
 	e.number(v, "remaining", 0, limit.MaxCount)
-	e.retryAfter(v.Field("retry_after"))
+	if retry := v.Field("retry_after"); retry.Kind() == strict.Null {
+		e.text(retry, "retry_after", "")
+	} else if d := read.Duration(retry, "30s, or null for none"); d >= 0 { // compared in seconds, as responses state it
+		e.add("retry_after", strconv.FormatFloat(float64(d)/float64(limit.Second), 'f', -1, 64)+"s")
+	}
 	e.number(v, "status", 400, 599)
 	if headers := v.Field("headers"); headers.Is(strict.Object, headerForm) {
 		for _, name := range headers.Names() {
@@ -102,16 +107,15 @@ func (e expectReader) verdict(v strict.Value, outcome string, rules []string) {
 
 // name reads the name of one of these rules.
 func (e expectReader) name(v strict.Value, rules []string) string {
-	switch is := func(name string) bool { return v.Kind() == strict.String && name == v.Node().Text }; {
-	case e.set == nil:
-	case slices.ContainsFunc(e.all, is) && !slices.ContainsFunc(rules, is):
-		v.Fail(strict.Quote(v.Node().Text) + " has another mode; write a rule that enforces or, under shadow, one that does not")
-	case len(rules) == 0:
+	if e.set == nil || v.Kind() == strict.String && slices.Contains(rules, v.Node().Text) {
+		return v.Node().Text
+	}
+	if i, ok := e.set.Find(v.Node().Text); ok {
+		v.Fail(strict.Quote(v.Node().Text) + " has mode: " + e.set.Rule(i).Mode.String() + "; write another rule")
+	} else if len(rules) == 0 {
 		v.Fail("there is no such rule; write another expectation")
-	default:
-		if i, ok := v.Enum(rules...); ok {
-			return rules[i]
-		}
+	} else {
+		v.Enum(rules...)
 	}
 	return ""
 }
@@ -129,15 +133,6 @@ func (e expectReader) key(v strict.Value) {
 	}
 	if f.want = strings.TrimSuffix(string(joined), "|"); v.Present() {
 		e.fields = append(e.fields, f)
-	}
-}
-
-// retryAfter is compared in seconds, as responses state it.
-func (e expectReader) retryAfter(v strict.Value) {
-	if v.Kind() == strict.Null {
-		e.text(v, "retry_after", "")
-	} else if d := duration(v, "30s, or null for none"); d >= 0 {
-		e.add("retry_after", strconv.FormatFloat(float64(d)/float64(limit.Second), 'f', -1, 64)+"s")
 	}
 }
 

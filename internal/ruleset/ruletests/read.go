@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/request"
 	"github.com/weirlimit/weir/internal/world"
@@ -21,26 +22,28 @@ var (
 	requestFields = []string{"method", "url", "headers", "client", "claims", "san", "route"}
 	stepFields    = []string{"at", "pop", "request", "repeat", "lasts", "expect", "fault"}
 	faultFields   = []string{"at", "fault"} // of a step that is one
-	expectFields  = []string{"allowed", "denied", "key", "override", "remaining", "retry_after", "status", "headers", "shadow", "failed", "count"}
-	countFields   = []string{"allowed", "denied"}
+	expectFields  = []string{
+		"allowed", "denied", "key", "override", "remaining", "retry_after", "status", "headers", "shadow", "failed", "count",
+	}
+	countFields = []string{"allowed", "denied"}
 )
 
 const (
 	nameForm    = "what the test shows, on one line, such as five logins a minute"
-	startForm   = "a time in UTC and whole seconds, such as 2026-01-31T23:59:30Z"
 	popsForm    = "1 to 64 PoPs and their regions, such as { fra1: eu, nyc1: us }"
+	testsForm   = "a list of tests, such as [{ name: a, steps: [{ request: GET /, expect: allowed }] }]"
 	stepsForm   = "a list of steps, such as [{ request: GET /, expect: allowed }]"
 	requestForm = "GET /path, or a mapping such as { method: POST, url: /login, client: 192.0.2.1 }"
 )
 
 // reader reads the tests of a document.
 type reader struct {
-	set                  *rule.Set // nil: it has mistakes, and nobody knows the names of rules
-	stated               []string  // the regions of the document
-	divided              bool      // regions share a limit
-	all, enforce, shadow []string  // rules, and those that do so: their names as they are written and as they are expanded
-	tests                []Test
-	named                map[string]int // tests by their names
+	set             *rule.Set // nil: it has mistakes, and nobody knows the names of rules
+	stated          []string  // the regions of the document
+	divided         bool      // regions share a limit
+	enforce, shadow []string  // the rules that do so, by their names as they are written and as they are expanded
+	tests           []Test
+	named           map[string]int // tests by their names
 }
 
 // read is a [rulefile.Section].
@@ -49,7 +52,7 @@ func (r *reader) read(doc strict.Value, set *rule.Set) {
 	if set != nil {
 		r.know(set)
 	}
-	for _, v := range doc.Field("tests").List(maxTests, "a list of tests, such as [{ name: a, steps: [{ request: GET /, expect: allowed }] }]") {
+	for _, v := range doc.Field("tests").List(maxTests, testsForm) {
 		t := testReader{reader: r}
 		if v.Object(testFields...) {
 			t.read(v)
@@ -66,8 +69,7 @@ func (r *reader) know(set *rule.Set) {
 	}
 	for i := range set.Len() {
 		one := set.Rule(i)
-		names := []string{rule.Written(one.Name), one.Name}
-		switch r.all = append(r.all, names...); one.Mode {
+		switch names := []string{rule.Written(one.Name), one.Name}; one.Mode {
 		case rule.Shadow:
 			r.shadow = append(r.shadow, names...)
 		case rule.Off, rule.Exempt:
@@ -94,7 +96,7 @@ type testReader struct {
 }
 
 func (t *testReader) read(v strict.Value) {
-	t.Line, t.start = v.Node().Pos.Line, noon
+	t.Line, t.start = v.Node().Pos.Line, cmp.Or(read.Time(v.Field("start")), noon)
 	name := v.Field("name")
 	name.Require(nameForm)
 	switch text, ok := name.String(nameForm); {
@@ -103,15 +105,10 @@ func (t *testReader) read(v strict.Value) {
 		name.Fail("is empty or too long; write " + nameForm)
 	default:
 		if first, taken := t.named[text]; taken {
-			name.Fail(strict.Quote(text) + " is taken; write another name than " + strict.Index("tests", first) + " (line " + strconv.Itoa(t.tests[first].Line) + ")")
+			other := strict.Index("tests", first) + " (line " + strconv.Itoa(t.tests[first].Line) + ")"
+			name.Fail(strict.Quote(text) + " is taken; write another name than " + other)
 		}
 		t.Name, t.named[text] = text, len(t.tests)
-	}
-	if start := v.Field("start"); start.Is(strict.String, startForm) {
-		var ok bool
-		if t.start, ok = rule.ParseTime(start.Node().Text); !ok {
-			start.Fail(strict.Quote(start.Node().Text) + " is no time; write " + startForm)
-		}
 	}
 	t.readPoPs(v.Field("pops"))
 	var base request.Request

@@ -43,7 +43,6 @@ func (s *Suite) Run(t *Test, seen *Coverage) (failure *Failure, err error) {
 		Net: world.Net{Delay: toRegion}, Far: world.Net{Delay: toAggregator}, PagesLog2: 8, RulesEvery: limit.Hour,
 	}
 	err = world.Play(c, func(w *world.World) error {
-		r := run{w, t}
 		w.Run(warmUp)
 		for i := range t.steps {
 			step := &t.steps[i]
@@ -53,11 +52,11 @@ func (s *Suite) Run(t *Test, seen *Coverage) (failure *Failure, err error) {
 				w.Run(settling)
 			}
 			if step.count == 0 {
-				r.put(step.fault)
+				step.fault.put(w, t.pops)
 				continue
 			}
 			seen.note(&step.request, &t.pops[step.pop], w.Now())
-			if failure = r.step(step); failure != nil {
+			if failure = step.run(w); failure != nil {
 				failure.Line, failure.Step = step.line, i+1
 				break
 			}
@@ -67,48 +66,42 @@ func (s *Suite) Run(t *Test, seen *Coverage) (failure *Failure, err error) {
 	return failure, err
 }
 
-// run is a test that runs.
-type run struct {
-	*world.World
-	test *Test
-}
-
 // put puts a fault into effect: it cuts links, or joins them again.
-func (r *run) put(f fault) {
-	for _, region := range r.test.regions {
-		if f.aggregator && (f.region == "" || f.region == region) {
-			r.CutRegion(region, f.away)
+func (f fault) put(w *world.World, pops []world.PoPConfig) {
+	for _, region := range w.Regions {
+		if f.aggregator && (f.region == "" || f.region == region.Name) {
+			w.CutRegion(region.Name, f.away)
 		}
 	}
-	for _, p := range r.test.pops {
-		if link := r.PoP(p.Name).Link; !f.aggregator && p.Region == f.region {
+	for i, p := range pops {
+		if link := w.PoPs[i].Link; !f.aggregator && p.Region == f.region {
 			link.Cut, link.Deaf = f.away, f.away
 		}
 	}
 }
 
-// step makes the requests of a step, and waits until all are decided.
-func (r *run) step(s *step) *Failure {
-	pop := r.PoP(r.test.pops[s.pop].Name)
+// run makes the requests of a step, and waits until all are decided.
+func (s *step) run(w *world.World) *Failure {
+	pop := w.PoPs[s.pop]
 	t := tally{step: s, by: pop.Workers[0]}
 	var before map[string]uint64
 	shadow := slices.ContainsFunc(s.expect.fields, func(f field) bool { return f.name == "shadow" })
-	begin := r.Now()
+	begin := w.Now()
 	for n := range s.count {
-		if d := begin + limit.Micros(n)*s.every - r.Now(); d > 0 {
-			r.Run(d)
+		if d := begin + limit.Micros(n)*s.every - w.Now(); d > 0 {
+			w.Run(d)
 		}
 		if shadow && n == s.count-1 {
-			r.Run(answered)
+			w.Run(answered)
 			before = wouldRefuse(t.by)
 		}
 		pop.Request(&world.Request{Fill: s.request.Fill, Lasts: s.lasts, Decided: t.decided})
 		for t.count <= n && (s.every == 0 || n == s.count-1) {
-			r.Run(limit.Millisecond)
+			w.Run(limit.Millisecond)
 		}
 	}
 	if shadow {
-		r.Run(answered)
+		w.Run(answered)
 		after := wouldRefuse(t.by)
 		maps.DeleteFunc(after, func(name string, n uint64) bool { return n == before[name] })
 		t.last.fields["shadow"] = shown(slices.Sorted(maps.Keys(after)))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/request"
 )
@@ -23,7 +24,7 @@ func (t *testReader) step(v strict.Value, base request.Request) {
 	if !v.Object(fields...) {
 		return
 	}
-	s := step{line: v.Node().Pos.Line, at: duration(v.Field("at"), "31s"), count: 1, request: base}
+	s := step{line: v.Node().Pos.Line, at: read.Duration(v.Field("at"), "31s"), count: 1, request: base}
 	if s.at >= 0 && s.at < t.end {
 		v.Field("at").Fail("goes back: the steps before last until " + rule.FormatPeriod(t.end) + "; write a later time, or leave it out")
 	}
@@ -43,7 +44,7 @@ func (t *testReader) step(v strict.Value, base request.Request) {
 		v.FailName("request", "has no url; write "+requestForm+", here or for the whole test")
 	}
 	s.repeat(v.Field("repeat"))
-	if s.lasts = max(0, duration(v.Field("lasts"), "10s")); s.lasts > limit.Day {
+	if s.lasts = max(0, read.Duration(v.Field("lasts"), "10s")); s.lasts > limit.Day {
 		v.Field("lasts").Fail("is longer than 1d; write a shorter time")
 	}
 	before, length := t.requests, limit.Micros(s.count-1)*s.every
@@ -56,20 +57,6 @@ func (t *testReader) step(v strict.Value, base request.Request) {
 	}
 	expectReader{t, &s.expect}.read(v.Field("expect"))
 	t.steps = append(t.steps, s)
-}
-
-// duration reads one, which may be 0; negative: it is absent.
-func duration(v strict.Value, example string) limit.Micros {
-	want := "a duration with its unit (ms, s, m, h, d), such as " + example
-	if v.Kind() == strict.Int {
-		v.Fail(v.Node().Text + " has no unit; write " + want)
-	} else if v.Is(strict.String, want) {
-		if d, ok := rule.ParsePeriod(v.Node().Text); ok {
-			return d
-		}
-		v.Fail(strict.Quote(v.Node().Text) + " is no duration; write " + want)
-	}
-	return -1
 }
 
 // repeat reads how many requests come, and when.
