@@ -189,7 +189,10 @@ func (v Value) Bool() (value, ok bool) {
 }
 
 // Enum reads one of names and returns its index.
-func (v Value) Enum(names ...string) (int, bool) {
+func (v Value) Enum(names ...string) (int, bool) { return v.OneOf("", names) }
+
+// OneOf is Enum of names that are data; other is what else to do about an unknown one, such as "add it to pops, or ".
+func (v Value) OneOf(other string, names []string) (int, bool) {
 	if !v.Is(String, choice(names)) {
 		return 0, false
 	}
@@ -197,7 +200,7 @@ func (v Value) Enum(names ...string) (int, bool) {
 	if i := slices.Index(names, s); i >= 0 {
 		return i, true
 	}
-	reason := Quote(s) + " is unknown; write " + choice(names)
+	reason := Quote(s) + " is unknown; " + other + "write " + choice(names)
 	if near := Nearest(s, names); near != "" {
 		reason += " (did you mean " + near + "?)"
 	}

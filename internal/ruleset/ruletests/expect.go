@@ -115,7 +115,7 @@ func (e expectReader) name(v strict.Value, rules []string) string {
 	} else if len(rules) == 0 {
 		v.Fail("there is no such rule; write another expectation")
 	} else {
-		v.Enum(rules...)
+		v.OneOf("", rules)
 	}
 	return ""
 }

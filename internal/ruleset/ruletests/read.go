@@ -141,7 +141,7 @@ func (t *testReader) readPoPs(v strict.Value) {
 			region.Require("the name of its region")
 		}
 		if len(t.stated) > 0 {
-			i, _ := region.Enum(t.stated...)
+			i, _ := region.OneOf("add it to regions, or ", t.stated)
 			p.Region = t.stated[i]
 		} else if p.Region, _ = region.String("the name of its region, such as eu"); region.Ok() && !rule.IsRegion(p.Region) {
 			region.Fail(strict.Quote(p.Region) + " is no name of a region; write " + rule.RegionForm)

@@ -38,7 +38,7 @@ func (t *testReader) step(v strict.Value, base request.Request) {
 	for _, p := range t.pops {
 		pops = append(pops, p.Name)
 	}
-	s.pop, _ = v.Field("pop").Enum(pops...)
+	s.pop, _ = v.Field("pop").OneOf("add it to pops, or ", pops)
 	readRequest(v.Field("request"), &s.request)
 	if s.request.Path == "" && v.Field("request").Ok() {
 		v.FailName("request", "has no url; write "+requestForm+", here or for the whole test")
@@ -91,7 +91,7 @@ func (t *testReader) fault(v strict.Value) (f fault) {
 		}
 		names, faults = append(names, "aggregator "+word), append(faults, fault{true, "", away})
 	}
-	if i, ok := v.Enum(names...); ok {
+	if i, ok := v.OneOf("add a PoP of its region to pops, or ", names); ok {
 		f = faults[i]
 	}
 	if f.aggregator && t.set != nil && (!t.divided || len(t.regions) < 2) {
