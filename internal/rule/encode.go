@@ -180,7 +180,7 @@ func (w *writer) condition(m *Match) {
 	w.stringsField("region", m.Regions)
 	w.percent(m.Percent)
 	if m.Until != 0 {
-		w.field("until").string(formatTime(m.Until))
+		w.field("until").string(FormatTime(m.Until))
 	}
 	if len(m.Not) > 0 {
 		w.field("not").open('[')

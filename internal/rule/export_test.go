@@ -2,8 +2,6 @@ package rule
 
 // What tests see of the inside.
 
-var FormatTime = formatTime
-
 // Append is the canonical form of a path.
 func (s Spelling) Append(dst []byte, path string) []byte { return s.append(dst, path) }
 

@@ -54,12 +54,17 @@ func exemptFirst(rules []Rule) (n int) {
 	return n
 }
 
+// Lifts reports whether an exempt rule is about the rule of this name, as a set has it.
+func (r *Rule) Lifts(name string) bool {
+	return len(r.From) == 0 || slices.Contains(r.From, Written(name))
+}
+
 // lift gives the exempt rules, which are the first, those that they lift.
 func (s *Set) lift() {
 	for i := range s.exempt {
-		lifts, from := make([]uint64, s.index.words), s.rules[i].From
+		lifts := make([]uint64, s.index.words)
 		for j := s.exempt; j < len(s.rules); j++ {
-			if len(from) == 0 || slices.Contains(from, Written(s.rules[j].Name)) {
+			if s.rules[i].Lifts(s.rules[j].Name) {
 				s.index.set(lifts, j)
 			}
 		}

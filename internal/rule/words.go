@@ -146,11 +146,11 @@ func ParseTime(s string) (limit.Micros, bool) {
 		}
 	}
 	t := limit.Micros((daysSince1970(n[0], n[1], n[2])*24+n[3])*3600+n[4]*60+n[5]) * limit.Second
-	return t, len(s) == len("0000-00-00T00:00:00Z") && t >= 0 && formatTime(t) == s
+	return t, len(s) == len("0000-00-00T00:00:00Z") && t >= 0 && FormatTime(t) == s
 }
 
-// formatTime writes a time as [ParseTime] reads it, in UTC.
-func formatTime(t limit.Micros) string {
+// FormatTime writes a time as [ParseTime] reads it, in UTC.
+func FormatTime(t limit.Micros) string {
 	seconds := int64(t / limit.Second)
 	year, month, day := dateOf(seconds / 86400)
 	out := []byte("0000-00-00T00:00:00Z")

@@ -112,7 +112,7 @@ func lifting(exempt []*Verdict, r *rule.Rule) *Verdict {
 		return nil
 	}
 	for _, e := range exempt {
-		if len(e.Rule.From) == 0 || slices.Contains(e.Rule.From, rule.Written(r.Name)) {
+		if e.Rule.Lifts(r.Name) {
 			return e
 		}
 	}

@@ -3,10 +3,12 @@ package lint_test
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/lint"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 )
@@ -73,6 +75,27 @@ func TestNoWarning(t *testing.T) {
 		if got := codes(t, "rules:"+rules); got != "" {
 			t.Errorf("%s: %s", name, got)
 		}
+	}
+}
+
+// TestOtherWords: what holds for all requests of another condition, though it is written in other words.
+func TestOtherWords(t *testing.T) {
+	for rules, want := range map[string]string{
+		"{ name: a, match: { path: /v1/a, not: { path: { prefix: /v1/ } } }, key: [], limit: 60/1m }":                    "never-matches",
+		"{ name: a, match: { path: /v1/a, not: { path: { prefix: /v1/ }, ignore_case: true } }, key: [], limit: 60/1m }": "",
+		`{ name: a, match: { path: { template: "/v1/{id}" }, not: { path: /v1/a } }, key: [], limit: 60/1m }`:            "",
+		`{ name: a, mode: exempt, match: { client_ip: 10.0.0.0/8, not: { path: /login } } },
+		 { name: b, match: { client_ip: 10.1.0.0/16, not: { path: { prefix: /lo } } }, key: [], limit: 60/1m }`: "always-exempt",
+		`{ name: a, mode: exempt, match: { client_ip: 10.0.0.0/8, not: { path: { prefix: /lo } } } },
+		 { name: b, match: { client_ip: 10.1.0.0/16, not: { path: /login } }, key: [], limit: 60/1m }`: "",
+		"{ name: a, key: [], limit: 60/1m, overrides: [{ when: { header: { x: { present: true } } }, limit: 9/1m }, { when: { header: { x: a, y: b } }, limit: 8/1m }] }": "override-unreachable",
+	} {
+		if got := codes(t, "rules: ["+rules+"]"); got != want {
+			t.Errorf("%s: %q; want %q", rules, got, want)
+		}
+	}
+	if n := reflect.TypeFor[rule.Match]().NumField(); n != 15 {
+		t.Errorf("a match has %d fields, and Covers compares 15", n)
 	}
 }
 

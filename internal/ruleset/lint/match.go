@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
@@ -63,7 +62,7 @@ func (l *linter) condition(field string, m *rule.Match) {
 // over warns of an override or a candidate that has ended.
 func (l *linter) over(field string, until limit.Micros) {
 	if until > 0 && int64(until) <= l.now.UnixMicro() {
-		l.warn("over", field, "ended at %s; remove it", time.UnixMicro(int64(until)).UTC().Format(time.RFC3339))
+		l.warn("over", field, "ended at %s; remove it", rule.FormatTime(until))
 	}
 }
 
@@ -77,7 +76,7 @@ func (l *linter) chosen(field string, m *rule.Match) {
 // lifted checks that no exempt rule lifts the rule wherever it applies.
 func (l *linter) lifted(exempt []*rule.Rule) {
 	for _, e := range exempt {
-		if (len(e.From) == 0 || slices.Contains(e.From, rule.Written(l.rule.Name))) && Covers(&e.Match, &l.rule.Match) {
+		if e.Lifts(l.rule.Name) && Covers(&e.Match, &l.rule.Match) {
 			l.warn("always-exempt", "match", "the exempt rule %s lifts it for all requests that it matches, so it never decides; narrow %s down, or leave this rule out", e.Name, e.Name)
 		}
 	}
@@ -109,48 +108,6 @@ func (l *linter) keys() {
 
 // override is where the override i, from 1, stands.
 func override(i int) string { return fmt.Sprintf("overrides[%d]", i-1) }
-
-// Covers reports whether a holds wherever b does; false where that is not plain to see, as with two expressions.
-func Covers(a, b *rule.Match) bool {
-	x, y := reflect.ValueOf(*a), reflect.ValueOf(*b)
-	for i := range x.NumField() {
-		of, in := x.Field(i), y.Field(i)
-		switch name := x.Type().Field(i).Name; {
-		case name == "Ignore" && len(a.Paths)+len(a.Methods) > 0, name == "TrustedHops" && len(a.Clients) > 0:
-			if !of.Equal(in) { // they say how the others compare
-				return false
-			}
-		case of.Kind() != reflect.Slice:
-			if !of.IsZero() && !of.Equal(in) {
-				return false
-			}
-		case all[name]:
-			if !within(of, in) {
-				return false
-			}
-		case of.Len() > 0 && (in.Len() == 0 || !within(in, of)):
-			return false
-		}
-	}
-	return true
-}
-
-// all are the fields of a match of which every item must hold; of the others one is enough.
-var all = map[string]bool{"Headers": true, "Queries": true, "Cookies": true, "Claims": true, "Labels": true, "Not": true}
-
-// within reports whether each item of a list is in another one.
-func within(list, in reflect.Value) bool {
-	for i := range list.Len() {
-		found := false
-		for j := range in.Len() {
-			found = found || reflect.DeepEqual(list.Index(i).Interface(), in.Index(j).Interface())
-		}
-		if !found {
-			return false
-		}
-	}
-	return true
-}
 
 // same checks that the rule does not count the requests of another one once more.
 func (l *linter) same(before []*rule.Rule) {

@@ -6,9 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 )
 
@@ -21,32 +19,33 @@ type field struct {
 // renewing are the fields that name counters. Those of a limit go on if it keeps its shape.
 var renewing = []string{"algorithm", "align", "hash", "key", "scope"}
 
-// fieldsOf returns what each rule of a set states, as the compiled form has it: without what is at its default.
+// fieldsOf returns what each rule of a set states, as the compiled form has it: without what is at its default. The match of
+// a rule that is not exempt is not among it: requests tell what that does.
 func fieldsOf(set *rule.Set) (all []map[string]field) {
-	var compiled struct{ Rules []map[string]json.RawMessage }
+	var compiled struct {
+		Rules         []map[string]json.RawMessage
+		Seed, Regions json.RawMessage
+	}
 	_ = json.Unmarshal(set.Encode(), &compiled) // it is valid
 	for i, raw := range compiled.Rules {
-		r, fields := set.Rule(i), map[string]field{}
+		r, fields, match := set.Rule(i), map[string]field{}, map[string]json.RawMessage{}
+		_ = json.Unmarshal(raw["match"], &match) // it is valid, or not there
+		raw["until"], raw["percent"] = match["until"], match["percent"]
+		if strings.Contains(fmt.Sprintf("%s", raw), `"percent":`) {
+			raw["seed"] = compiled.Seed
+		}
+		if set.Regions().Divide(r.Scope, r.OnFailure) {
+			raw["regions"] = compiled.Regions
+		}
 		for name, value := range raw {
 			fields[name] = field{text: word(value)}
 		}
 		fields["mode"] = field{text: r.Mode.String()}
-		if r.Match.Until > 0 {
-			fields["until"] = field{text: clock(r.Match.Until)}
-		}
-		if p := r.Match.Percent; p.To > 0 {
-			fields["percent"] = field{text: fmt.Sprintf("%d to %d", p.From, p.To)}
-		}
-		if strings.Contains(fmt.Sprintf("%s", raw), `"percent":`) {
-			fields["seed"] = field{text: fmt.Sprint(set.Seed())}
-		}
-		if regions := set.Regions(); regions.Divide(r.Scope, r.OnFailure) {
-			fields["regions"] = field{text: fmt.Sprint(regions)}
-		}
 		if r.Mode != rule.Exempt {
 			fields["limit"] = field{fields["limit"].text, set.Limit(i, 0).Shape()}
 			overrides(fields, set, i)
 			keys(fields, r)
+			delete(fields, "match")
 		}
 		delete(fields, "name")
 		delete(fields, "overrides")
@@ -55,16 +54,8 @@ func fieldsOf(set *rule.Set) (all []map[string]field) {
 	return all
 }
 
-// word is a JSON value as people write it.
-func word(raw []byte) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	return string(raw)
-}
-
-func clock(at limit.Micros) string { return time.UnixMicro(int64(at)).UTC().Format(time.RFC3339) }
+// word is a JSON value as people write it: words of the language have nothing to escape.
+func word(raw []byte) string { return strings.Trim(string(raw), `"`) }
 
 // overrides adds those by attribute, by their names or conditions.
 func overrides(fields map[string]field, set *rule.Set, at int) {
@@ -86,18 +77,17 @@ func overrides(fields map[string]field, set *rule.Set, at int) {
 func keys(fields map[string]field, r *rule.Rule) {
 	for i := range r.Keys {
 		k := &r.Keys[i]
-		name, text := "limit of "+k.Hash, rule.Unlimited
-		if k.Hash == "" {
-			name += string(r.KeyOf(k.Key))
-		}
-		if k.Hash == "" && r.Hash { // it is a secret
+		name, text := "limit of "+string(r.KeyOf(k.Key)), rule.Unlimited
+		if k.Hash != "" {
+			name = "limit of " + k.Hash
+		} else if r.Hash { // the key is a secret
 			name = fmt.Sprintf("limit of key %d, which is written in plain", i+1)
 		}
 		if !k.Unlimited {
 			text = rule.FormatLimit(k.Limit)
 		}
 		if k.Until > 0 {
-			text += " until " + clock(k.Until)
+			text += " until " + rule.FormatTime(k.Until)
 		}
 		if before := fields[name].text; before != "" {
 			text = before + ", then " + text
@@ -106,13 +96,14 @@ func keys(fields map[string]field, r *rule.Rule) {
 	}
 }
 
-// stated are the differences between what two versions state, but for their match.
-func stated(a, b map[string]field) (all []Change) {
-	both := maps.Clone(a)
-	maps.Copy(both, b)
+// stated are the differences between what two versions state.
+func stated(a, b *side) (all []Change) {
+	both := map[string]field{}
+	maps.Copy(both, a.fields)
+	maps.Copy(both, b.fields)
 	for _, name := range slices.Sorted(maps.Keys(both)) {
-		x, y := a[name], b[name]
-		if name == "match" || x.text == y.text {
+		x, y := a.fields[name], b.fields[name]
+		if x.text == y.text || name == "match" && covers(a.rule, b.rule) && covers(b.rule, a.rule) {
 			continue
 		}
 		c := Change{What: name, Old: x.text, New: y.text}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -17,30 +18,44 @@ import (
 // others is the side of what is not of the match of one of the two.
 const others = 2
 
-// mostValues bounds the values of a place beside those of the matches.
-const mostValues = 500
+const (
+	mostValues = 500 // of a place, beside those of the matches
+	mostKeys   = 100 // values of a place that are there for a rule that is for a percentage of keys
+)
 
 const (
 	none  = "\x00" // the value of a place that a request does not have
 	plain = "z"    // a value that probably no condition asks for
 )
 
+// usual are values that probably no condition asks for; of other places plain and none.
+var usual = map[rule.From][]string{
+	rule.FromMethod:   {"GET", "POST"},
+	rule.FromPath:     {"/" + plain, "/"},
+	rule.FromHost:     {plain + "." + plain, none},
+	rule.FromClientIP: {"192.0.2.1", "2001:db8::1", none},
+}
+
+// manyKeys are the patterns of as many values as it takes.
+var manyKeys = map[rule.From]string{rule.FromClientIP: "198.18.0.%d", rule.FromHeader: plain + "%d", rule.FromClaim: plain + "%d"}
+
 // place is what conditions or keys look at.
 type place struct {
 	rule.Source
 	values []string
-	base   [2]int // the value that fulfils the match of a side, else a plain one; -1: none yet
+	base   [2]int // the value that fulfils the match of a side, else a usual one; -1: none yet
 	inKey  bool
 }
 
 // places are all that two versions of a rule look at.
 type places struct {
-	list      []*place
-	spellings map[rule.Spelling]bool // of all that compares paths or methods
+	list    []*place
+	spelled bool // some conditions ignore differences between paths and methods
+	percent bool // some hold for a part of the keys
 }
 
 func (s *places) at(of rule.Source) *place {
-	of.IPv6Prefix = 0
+	of = whole(of)
 	for _, p := range s.list {
 		if p.Source == of {
 			return p
@@ -50,112 +65,105 @@ func (s *places) at(of rule.Source) *place {
 	return s.list[len(s.list)-1]
 }
 
-// add adds a value, which fulfils the match of a side, if people can read it.
-func (p *place) add(v string, side int) {
-	if side == others && len(p.values) >= mostValues || v != none && strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return
-	}
-	i := slices.Index(p.values, v)
-	if i < 0 {
-		i, p.values = len(p.values), append(p.values, v)
-	}
-	if side < others && p.base[side] < 0 {
-		p.base[side] = i
+// whole is a source of which all counts.
+func whole(s rule.Source) rule.Source {
+	s.IPv6Prefix = 0
+	return s
+}
+
+// add adds values, which fulfil the match of a side, if people can read them. What is no path is of a regular expression.
+func (p *place) add(side int, values ...string) {
+	for _, v := range values {
+		hidden := strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) })
+		if side == others && len(p.values) >= mostValues || hidden && v != none || p.From == rule.FromPath && !strings.HasPrefix(v, "/") {
+			continue
+		}
+		i := slices.Index(p.values, v)
+		if i < 0 {
+			i, p.values = len(p.values), append(p.values, v)
+		}
+		if side < others && p.base[side] < 0 {
+			p.base[side] = i
+		}
 	}
 }
 
 // match adds values for the conditions of a match.
 func (s *places) match(m *rule.Match, side int) {
-	add := func(of rule.Source, texts ...rule.Text) {
-		for _, t := range texts {
-			for _, v := range fulfilling(of.From, t) {
-				if of.From != rule.FromPath || strings.HasPrefix(v, "/") { // else of a regular expression
-					s.at(of).add(v, side)
-				}
-			}
+	add := func(of rule.Source, values ...string) {
+		if len(values) > 0 {
+			s.at(of).add(side, values...)
 		}
 	}
-	add(rule.Source{From: rule.FromMethod}, exact(m.Methods)...)
-	add(rule.Source{From: rule.FromHost}, exact(m.Hosts)...)
-	add(rule.Source{From: rule.FromPath}, m.Paths...)
-	add(rule.Source{From: rule.FromRegion}, exact(m.Regions)...)
-	for _, p := range m.Clients {
-		add(rule.Source{From: rule.FromClientIP, TrustedHops: m.TrustedHops}, rule.Text{Arg: p.String()})
+	s.spelled, s.percent = s.spelled || m.Ignore != 0, s.percent || m.Percent.To > 0
+	add(rule.Source{From: rule.FromMethod}, m.Methods...)
+	add(rule.Source{From: rule.FromRegion}, m.Regions...)
+	for _, host := range m.Hosts {
+		add(rule.Source{From: rule.FromHost}, strings.Replace(host, "*", plain, 1))
+	}
+	for _, t := range m.Paths {
+		add(rule.Source{From: rule.FromPath}, fulfilling(t)...)
+	}
+	for _, network := range m.Clients {
+		add(rule.Source{From: rule.FromClientIP, TrustedHops: m.TrustedHops}, inAndBeside(network.String())...)
 	}
 	for _, f := range m.Fields() {
 		for _, n := range *f.List {
-			add(rule.Source{From: f.From, Name: n.Name}, n.Text)
+			add(rule.Source{From: f.From, Name: n.Name}, fulfilling(n.Text)...)
 		}
-	}
-	if len(m.Paths)+len(m.Methods) > 0 {
-		s.spellings[m.Ignore] = true
 	}
 	for i := range m.Not {
 		s.match(&m.Not[i], others)
 	}
 }
 
-func exact(list []string) (out []rule.Text) {
-	for _, arg := range list {
-		out = append(out, rule.Text{Arg: arg})
+// inAndBeside are the first address of a network, and that of the network beside it.
+func inAndBeside(network string) []string {
+	in := netip.MustParsePrefix(network) // was a network before
+	beside := in.Addr().AsSlice()
+	if i := in.Bits() - 1; i >= 0 {
+		beside[i/8] ^= 0x80 >> (i % 8)
 	}
-	return out
+	other, _ := netip.AddrFromSlice(beside)
+	return []string{in.Addr().String(), other.String()}
 }
 
-// fulfilling are values that fulfil a condition, the plainest first; of a network also the first one of that beside it.
-func fulfilling(from rule.From, t rule.Text) []string {
-	switch {
-	case from == rule.FromClientIP:
-		network := netip.MustParsePrefix(t.Arg) // was a network before
-		beside := network.Addr().AsSlice()
-		if i := network.Bits() - 1; i >= 0 {
-			beside[i/8] ^= 0x80 >> (i % 8)
-		}
-		other, _ := netip.AddrFromSlice(beside)
-		return []string{network.Addr().String(), other.String()}
-	case from == rule.FromHost && t.Arg[0] == '*':
-		return []string{plain + t.Arg[1:]}
-	case t.Op == rule.OpPresent:
+var placeholder = regexp.MustCompile(`{[^/]*}`)
+
+// fulfilling are values that fulfil a condition, the plainest first.
+func fulfilling(t rule.Text) []string {
+	switch t.Op {
+	case rule.OpPresent:
 		return []string{plain}
-	case t.Op == rule.OpAbsent:
+	case rule.OpAbsent:
 		return []string{none}
-	case t.Op == rule.OpPrefix:
+	case rule.OpPrefix:
 		return []string{t.Arg + plain, t.Arg}
-	case t.Op == rule.OpTemplate:
-		parts := strings.Split(t.Arg, "/")
-		for i, p := range parts {
-			if rule.IsPlaceholder(p) {
-				parts[i] = plain
-			}
-		}
-		return []string{strings.Join(parts, "/")}
-	case t.Op == rule.OpRegex:
-		re, _ := syntax.Parse(t.Arg, syntax.Perl) // checked
-		return []string{shortest(re)}
+	case rule.OpTemplate:
+		return []string{placeholder.ReplaceAllString(t.Arg, plain)}
+	case rule.OpRegex:
+		return []string{likely(t.Arg)}
 	}
 	return []string{t.Arg}
 }
 
-// shortest is a text that a regular expression probably matches: with the first of all alternatives, and as short as possible.
-func shortest(re *syntax.Regexp) (out string) {
-	switch re.Op {
-	case syntax.OpLiteral:
-		return string(re.Rune)
-	case syntax.OpCharClass:
-		if len(re.Rune) > 0 {
-			return string(max(re.Rune[0], '!'))
+// likely is a text that a regular expression probably matches: with the last of all alternatives, and each loop once at most.
+func likely(expression string) (out string) {
+	re, _ := syntax.Parse(expression, syntax.Perl)
+	program, _ := syntax.Compile(re.Simplify()) // checked
+	at := program.Start
+	for range program.Inst {
+		in := &program.Inst[at]
+		switch at = int(in.Out); in.Op {
+		case syntax.InstAlt:
+			at = int(in.Arg)
+		case syntax.InstRune, syntax.InstRune1:
+			out += string(max(in.Rune[0], '!'))
+		case syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
+			out += plain
+		case syntax.InstMatch:
+			return out
 		}
-	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
-		return plain
-	case syntax.OpStar, syntax.OpQuest:
-		return ""
-	case syntax.OpRepeat:
-		return strings.Repeat(shortest(re.Sub[0]), re.Min)
-	case syntax.OpAlternate:
-		return shortest(re.Sub[0])
-	}
-	for _, sub := range re.Sub { // of a sequence, or of a group
-		out += shortest(sub)
 	}
 	return out
 }
@@ -171,52 +179,30 @@ func (s *places) key(parts []rule.Part) {
 	}
 }
 
-// mostKeys are the values of a place that are there for a rule that is for a percentage of keys.
-const mostKeys = 100
-
-// finish adds plain values, other spellings if they matter on one side, and other keys.
-func (s *places) finish(percent bool) {
+// finish adds usual values, and other spellings and other keys if they matter.
+func (s *places) finish() {
 	slices.SortFunc(s.list, func(a, b *place) int {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Name, b.Name), cmp.Compare(a.TrustedHops, b.TrustedHops))
 	})
 	for _, p := range s.list {
-		if spelled := p.From == rule.FromPath || p.From == rule.FromMethod; spelled && len(s.spellings) > 1 {
+		if s.spelled && (p.From == rule.FromPath || p.From == rule.FromMethod) {
 			for _, v := range slices.Clone(p.values) {
-				for _, other := range []string{strings.ToUpper(v), strings.ToLower(v), v + "/", v + ";v=1"} {
-					p.add(other, others)
-				}
+				p.add(others, strings.ToUpper(v), strings.ToLower(v), v+"/", v+";v=1")
 			}
 		}
-		for _, v := range p.plain() {
-			for side := range p.base {
-				p.add(v, side)
-			}
+		values := usual[p.From]
+		if values == nil && p.inKey {
+			values = []string{plain, none}
+		} else if values == nil {
+			values = []string{none, plain}
 		}
-		for i := 0; percent && p.inKey && i < mostKeys; i++ {
-			if p.From == rule.FromClientIP {
-				p.add(fmt.Sprintf("198.18.0.%d", i), others)
-			} else if p.From == rule.FromHeader || p.From == rule.FromClaim {
-				p.add(fmt.Sprint(plain, i), others)
-			}
+		for side := range p.base {
+			p.add(side, values...)
+		}
+		for i := 0; s.percent && p.inKey && manyKeys[p.From] != "" && i < mostKeys; i++ {
+			p.add(others, fmt.Sprintf(manyKeys[p.From], i))
 		}
 	}
-}
-
-// plain are values that probably no condition asks for, and absence.
-func (p *place) plain() []string {
-	switch {
-	case p.From == rule.FromMethod:
-		return []string{"GET", "POST"}
-	case p.From == rule.FromPath:
-		return []string{"/" + plain, "/"}
-	case p.From == rule.FromHost:
-		return []string{plain + "." + plain, none}
-	case p.From == rule.FromClientIP:
-		return []string{"192.0.2.1", "2001:db8::1", none}
-	case p.inKey:
-		return []string{plain, none}
-	}
-	return []string{none, plain}
 }
 
 // request makes the request with these values.

@@ -2,11 +2,12 @@ package rulediff
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/request"
 )
 
@@ -16,58 +17,6 @@ const (
 	mostTries  = 10_000  // for one rule
 	mostPlaces = 3       // in which such a request differs from one that fulfils a match
 )
-
-// side is one version of a rule.
-type side struct {
-	*version
-	at   int        // of the rule in the set
-	rule *rule.Rule // nil: there is none
-	q    rule.Request
-	m    rule.Matches
-}
-
-func (s *side) counts() bool {
-	return s.rule != nil && s.rule.Mode != rule.Off && s.rule.Mode != rule.Exempt
-}
-
-// lifting are the exempt rules of this version alone that are about the rule.
-func (s *side) lifting() (all []*rule.Rule) {
-	for _, e := range s.only {
-		if s.rule != nil && (len(e.From) == 0 || slices.Contains(e.From, rule.Written(s.rule.Name))) {
-			all = append(all, e)
-		}
-	}
-	return all
-}
-
-// outcome is what a version of a rule does with a request.
-type outcome struct {
-	hit     bool
-	lifted  string // why it does not count it, if an exempt rule lifts it
-	limit   string // which of its limits
-	variant uint64 // see rule.Set.Override
-	key     string
-}
-
-func (s *side) outcome(r *request.Request, now limit.Micros) (o outcome) {
-	if s.rule == nil {
-		return o
-	}
-	s.q.PoP = nil
-	r.Fill(s.set.Inputs(), &s.q)
-	s.q.Now, s.q.Secret = now, new(rule.Secret) // any
-	s.set.MatchRule(s.at, &s.q, &s.m)
-	for _, by := range s.m.Exempt {
-		o.lifted = "lifted by " + s.set.Rule(by).Name
-	}
-	for _, hit := range s.m.Hits {
-		o = outcome{hit: true, limit: "the rule's own", variant: s.set.Override(s.at, hit.Variant), key: string(hit.Key)}
-		if v := &s.rule.Limits[hit.Variant]; hit.Variant > 0 {
-			o.limit = strings.TrimSpace(v.Name + " " + rule.FormatLimit(v.Limit))
-		}
-	}
-	return o
-}
 
 // pair is two versions of a rule.
 type pair struct {
@@ -79,39 +28,24 @@ type pair struct {
 }
 
 // newPair finds out what there is to look for.
-func newPair(a, b *side, now limit.Micros) *pair {
-	p := &pair{a: a, b: b, now: now, open: map[string]bool{wider: b.counts(), narrower: a.counts()}}
+func newPair(a, b *side, now time.Time) *pair {
+	open := map[string]bool{wider: b.counts(), narrower: a.counts()}
 	if a.counts() && b.counts() {
-		p.open = map[string]bool{
+		open = map[string]bool{
 			wider: !within(b, a), narrower: !within(a, b), override: !sameOverrides(a.rule, b.rule), keyed: !sameKey(a, b),
 		}
 	}
-	return p
-}
-
-// within reports whether it is plain to see that b counts all requests that a counts.
-func within(a, b *side) bool {
-	return covers(&b.rule.Match, &a.rule.Match) && hasKey(b.rule.Key, a.rule.Key) &&
-		!slices.ContainsFunc(b.lifting(), func(e *rule.Rule) bool { return !apart(&e.Match, &a.rule.Match) }) &&
-		(sameOverrides(a.rule, b.rule) || !slices.ContainsFunc(b.rule.Limits, func(v rule.Variant) bool { return v.Unlimited }))
-}
-
-// searches reports whether there is something to look for.
-func (p *pair) searches() bool {
-	for _, open := range p.open {
-		if open {
-			return true
-		}
-	}
-	return false
+	maps.DeleteFunc(open, func(_ string, is bool) bool { return !is })
+	return &pair{a: a, b: b, now: limit.Micros(now.UnixMicro()), open: open}
 }
 
 // search tries requests that fulfil one of the matches, then those that differ from them in one place, in two and in
 // three.
 func (p *pair) search(tries int) {
-	if !p.searches() {
+	if len(p.open) == 0 {
 		return
 	}
+	tries /= 1 + (len(p.a.lifting)+len(p.b.lifting))/20 // each takes time
 	p.look()
 	var bases [2][]int
 	for _, at := range p.places.list {
@@ -124,7 +58,7 @@ func (p *pair) search(tries int) {
 			if !p.near(base, 0, places, func(at []int) bool {
 				p.judge(p.places.request(at))
 				tries--
-				return tries > 0 && p.searches()
+				return tries > 0 && len(p.open) > 0
 			}) {
 				return
 			}
@@ -132,33 +66,23 @@ func (p *pair) search(tries int) {
 	}
 }
 
-// look finds the places that both versions look at.
+// look finds the places that the versions which count requests look at, whichever is the older one.
 func (p *pair) look() {
-	percent, sides := false, []*side{p.a, p.b}
-	slices.SortFunc(sides, func(x, y *side) int { return cmp.Compare(x.set.Version, y.set.Version) }) // whichever is the older one
-	p.places.spellings = map[rule.Spelling]bool{}
+	sides := slices.DeleteFunc([]*side{p.a, p.b}, func(s *side) bool { return !s.counts() })
+	slices.SortFunc(sides, func(x, y *side) int { return cmp.Compare(x.set.Version, y.set.Version) })
 	for i, s := range sides {
-		if s.counts() {
-			p.places.match(&s.rule.Match, i)
-			percent = percent || s.rule.Match.Percent.To > 0
-		}
+		p.places.match(&s.rule.Match, i)
 	}
 	for _, s := range sides {
-		for _, e := range s.lifting() {
+		for _, e := range s.lifting {
 			p.places.match(&e.Match, others)
 		}
-		if s.counts() {
-			for i := range s.rule.Limits {
-				p.places.match(&s.rule.Limits[i].When, others)
-			}
+		for i := range s.rule.Limits {
+			p.places.match(&s.rule.Limits[i].When, others)
 		}
+		p.places.key(s.rule.Key)
 	}
-	for _, s := range sides {
-		if s.counts() {
-			p.places.key(s.rule.Key)
-		}
-	}
-	p.places.finish(percent)
+	p.places.finish()
 }
 
 // near tries all values in some places from one on, and leaves the others as they are. It reports whether to go on.
@@ -183,7 +107,7 @@ func (p *pair) judge(r *request.Request) {
 	a, b := p.a.outcome(r, p.now), p.b.outcome(r, p.now)
 	add := func(what, was, is string) {
 		if p.open[what] {
-			p.open[what] = false
+			delete(p.open, what)
 			p.found = append(p.found, Change{What: what, Old: was, New: is, Example: r})
 		}
 	}
@@ -202,17 +126,14 @@ func (p *pair) judge(r *request.Request) {
 	}
 }
 
-// undecided lists what may differ, and was not found. That a key or an override is stated otherwise is enough.
+// settled are the differences for which it is enough that a field is stated otherwise.
+var settled = map[string]string{"key": keyed, "override": override}
+
+// undecided lists what may differ, and was not found.
 func (p *pair) undecided(changes []Change) string {
-	field := map[string]string{keyed: "key", override: "override "}
-	var kinds []string
-	for kind, open := range p.open {
-		if open && !slices.ContainsFunc(changes, func(c Change) bool {
-			return field[kind] != "" && strings.HasPrefix(c.What, field[kind])
-		}) {
-			kinds = append(kinds, kind)
-		}
+	for _, c := range changes {
+		field, _, _ := strings.Cut(c.What, " ")
+		delete(p.open, settled[field])
 	}
-	slices.Sort(kinds)
-	return strings.Join(kinds, ", ")
+	return strings.Join(slices.Sorted(maps.Keys(p.open)), ", ")
 }

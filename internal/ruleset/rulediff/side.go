@@ -1,0 +1,150 @@
+package rulediff
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/lint"
+	"github.com/weirlimit/weir/internal/ruleset/request"
+)
+
+// version is a set of rules to compare.
+type version struct {
+	set         *rule.Set
+	stated      []map[string]field // by each rule
+	unreachable map[string]string  // why no request reaches something of a rule, by its name
+	exempt      []exemption
+}
+
+// exemption is an exempt rule, and those of the other version that hold wherever it does.
+type exemption struct {
+	*rule.Rule
+	under []*rule.Rule
+}
+
+func newVersion(set, other *rule.Set, now time.Time) *version {
+	v := &version{set: set, stated: fieldsOf(set), unreachable: map[string]string{}}
+	for _, w := range lint.Check(set, now) {
+		if slices.Contains([]string{"never-matches", "always-exempt", "override-unreachable"}, w.Code) {
+			v.unreachable[w.Rule] = w.Field + " " + w.Reason
+		}
+	}
+	for _, e := range exempt(set) {
+		apart := func(o *rule.Rule) bool { return !lint.Covers(&o.Match, &e.Match) }
+		v.exempt = append(v.exempt, exemption{e, slices.DeleteFunc(exempt(other), apart)})
+	}
+	return v
+}
+
+// exempt are the exempt rules of a set, which are its first ones.
+func exempt(set *rule.Set) (all []*rule.Rule) {
+	for i := 0; i < set.Len() && set.Rule(i).Mode == rule.Exempt; i++ {
+		all = append(all, set.Rule(i))
+	}
+	return all
+}
+
+// side is one version of a rule.
+type side struct {
+	*version
+	at      int
+	rule    *rule.Rule       // if there is none, one that is off
+	fields  map[string]field // what it states; nil: there is none
+	lifting []*rule.Rule     // the exempt rules that are about it, but for those within one of the other version that is
+	q       rule.Request
+	m       rule.Matches
+}
+
+// side is the rule with a name.
+func (v *version) side(name string) *side {
+	s := &side{version: v, rule: &rule.Rule{Name: name, Mode: rule.Off}}
+	if i, ok := v.set.Find(name); ok {
+		s.at, s.rule, s.fields = i, v.set.Rule(i), v.stated[i]
+	}
+	about := func(e *rule.Rule) bool { return e.Lifts(name) }
+	for _, e := range v.exempt {
+		if about(e.Rule) && !slices.ContainsFunc(e.under, about) {
+			s.lifting = append(s.lifting, e.Rule)
+		}
+	}
+	return s
+}
+
+func (s *side) counts() bool { return s.rule.Mode != rule.Off && s.rule.Mode != rule.Exempt }
+
+// outcome is what a version of a rule does with a request.
+type outcome struct {
+	hit     bool
+	lifted  string // why it does not count it, if an exempt rule lifts it
+	limit   string // which of its limits
+	variant uint64 // see rule.Set.Override
+	key     string
+}
+
+func (s *side) outcome(r *request.Request, now limit.Micros) (o outcome) {
+	if !s.counts() {
+		return o
+	}
+	s.q.PoP = nil
+	r.Fill(s.set.Inputs(), &s.q)
+	s.q.Now, s.q.Secret = now, new(rule.Secret) // any
+	s.set.MatchRule(s.at, &s.q, &s.m)
+	for _, by := range s.m.Exempt {
+		o.lifted = "lifted by " + s.set.Rule(by).Name
+	}
+	for _, hit := range s.m.Hits {
+		o = outcome{hit: true, limit: "the rule's own", variant: s.set.Override(s.at, hit.Variant), key: string(hit.Key)}
+		if v := &s.rule.Limits[hit.Variant]; hit.Variant > 0 {
+			o.limit = strings.TrimSpace(v.Name + " " + rule.FormatLimit(v.Limit))
+		}
+	}
+	return o
+}
+
+// within reports whether it is plain to see that b counts all requests that a counts.
+func within(a, b *side) bool {
+	return covers(b.rule, a.rule) && hasKey(b.rule.Key, a.rule.Key) &&
+		!slices.ContainsFunc(b.lifting, func(e *rule.Rule) bool { return !lint.Apart(&e.Match, &a.rule.Match) }) &&
+		(sameOverrides(a.rule, b.rule) || !slices.ContainsFunc(b.rule.Limits, func(v rule.Variant) bool { return v.Unlimited }))
+}
+
+// covers reports whether the match of outer plainly holds wherever that of inner does, but for percent and until.
+func covers(outer, inner *rule.Rule) bool {
+	wide := outer.Match
+	wide.Percent, wide.Until = rule.Percent{}, 0
+	return lint.Covers(&wide, &inner.Match)
+}
+
+// hasKey reports whether a key is there wherever another one is: each of its parts is always there, as a segment is wherever
+// the match of its rule holds, or has all sources of a part of that one.
+func hasKey(key, where []rule.Part) bool {
+	always := func(s rule.Source) bool { return s.From == rule.FromConst || s.From == rule.FromSegment }
+	for _, p := range key {
+		lacks := func(s rule.Source) bool {
+			return !slices.ContainsFunc(p, func(t rule.Source) bool { return whole(s) == whole(t) })
+		}
+		has := func(q rule.Part) bool { return !slices.ContainsFunc(q, lacks) }
+		if !slices.ContainsFunc(p, always) && !slices.ContainsFunc(where, has) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameKey reports whether requests that both sides match have one key.
+func sameKey(a, b *side) bool {
+	key, x, y := a.fields["key"].text, &a.rule.Match, &b.rule.Match
+	segment := strings.Contains(key, `"segment"`)
+	return key == b.fields["key"].text && (x.Ignore == y.Ignore || !segment && !strings.Contains(key, `"path"`)) &&
+		(!segment || slices.Equal(x.Paths, y.Paths))
+}
+
+// sameOverrides reports whether the overrides of both sides are for the same requests.
+func sameOverrides(a, b *rule.Rule) bool {
+	return slices.EqualFunc(a.Limits, b.Limits, func(x, y rule.Variant) bool {
+		return x.Name == y.Name && x.Unlimited == y.Unlimited && lint.Covers(&x.When, &y.When) && lint.Covers(&y.When, &x.When)
+	})
+}
