@@ -34,6 +34,7 @@ func TestValue(t *testing.T) {
 	v.Field("float").Int(1, 10)
 	v.Field("bool").Bool()
 	v.Field("word").Enum("red", "green")
+	v.Field("word").OneOf("add it, or ", strings.Fields(strings.Repeat("red ", 51)))
 	v.Field("list").List(2, "a list of names")
 	v.Field("long").List(2, "a list of names")
 	v.Field("null").Int(1, 10)
@@ -53,6 +54,7 @@ func TestValue(t *testing.T) {
 		`6:12: float: 1.5 is a number; write a whole number from 1 to 10`,
 		`7:11: bool: "yes" is a string; write true or false`,
 		`8:11: word: "gren" is unknown; write red or green (did you mean green?)`,
+		`8:11: word: "gren" is unknown; add it, or write ` + strings.Repeat("red, ", 49) + "red ...",
 		`9:3: list: is a mapping; write a list of names`,
 		`10:3: long: has 3 items; write at most 2`,
 		`11:11: null: has no value; write a whole number from 1 to 10`,

@@ -43,7 +43,7 @@ func (e expectReader) read(v strict.Value) {
 	if e.outcome != "" && v.Field(allowed).Present() {
 		v.FailName(denied, "is given together with allowed; remove one of them, or write count for a series with both")
 	}
-	e.verdict(v.Field(allowed), allowed, append(slices.Clip(e.enforce), noRule))
+	e.verdict(v.Field(allowed), allowed, e.allow)
 	if count := v.Field("count"); count.Is(strict.Object, countForm) && count.Object(countFields...) {
 		e.number(count, allowed, 0, maxRequests)
 		e.number(count, denied, 0, maxRequests)

@@ -82,7 +82,7 @@ func by(verdict, name string) string {
 	case "":
 		return verdict
 	case noRule:
-		return verdict + " by no rule"
+		name = "no rule"
 	}
 	return verdict + " by " + name
 }

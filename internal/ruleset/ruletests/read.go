@@ -42,14 +42,14 @@ type reader struct {
 	stated          []string  // the regions of the document
 	divided         bool      // regions share a limit
 	enforce, shadow []string  // the rules that do so, by their names as they are written and as they are expanded
+	allow           []string  // enforce, and none
 	tests           []Test
 	named           map[string]int // tests by their names
 }
 
 // read is a [rulefile.Section].
 func (r *reader) read(doc strict.Value, set *rule.Set) {
-	r.named = map[string]int{}
-	if set != nil {
+	if r.named = map[string]int{}; set != nil {
 		r.know(set)
 	}
 	for _, v := range doc.Field("tests").List(maxTests, testsForm) {
@@ -79,6 +79,7 @@ func (r *reader) know(set *rule.Set) {
 		r.divided = r.divided || one.Scope == rule.ScopeGlobal && one.Mode != rule.Off
 	}
 	r.enforce, r.shadow = unique(r.enforce), unique(r.shadow)
+	r.allow = append(slices.Clip(r.enforce), noRule)
 }
 
 // unique sorts names, and has each once.
@@ -113,13 +114,11 @@ func (t *testReader) read(v strict.Value) {
 	t.readPoPs(v.Field("pops"))
 	var base request.Request
 	readRequest(v.Field("request"), &base)
-	expects := false
 	v.Field("steps").Require(stepsForm)
 	for _, step := range v.Field("steps").List(maxSteps, stepsForm) {
 		t.step(step, base)
-		expects = expects || step.Field("expect").Present()
 	}
-	if !expects && v.Ok() {
+	if v.Ok() && !slices.ContainsFunc(t.steps, func(s step) bool { return s.expect.outcome != "" || len(s.expect.fields) > 0 }) {
 		v.FailName("steps", "expect nothing; write expect: allowed or expect: denied into one")
 	}
 }
@@ -165,10 +164,8 @@ func texts(v strict.Value, base map[string]string, as func(string) string, want 
 	if !v.Is(strict.Object, want) {
 		return base
 	}
-	all := maps.Clone(base)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, base)
 	for _, name := range v.Names() {
 		if v.Field(name).Kind() == strict.Null {
 			delete(all, as(name))
