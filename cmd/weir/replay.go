@@ -15,7 +15,7 @@ import (
 type logFlags struct {
 	Log    string `arg:"" predictor:"file" help:"Access log of Envoy in JSON lines, also compressed by gzip; - is standard input."`
 	Rules  string `required:"" placeholder:"FILE" predictor:"file" help:"Rules file, or a directory of them."`
-	Region string `placeholder:"NAME" help:"Region of the PoP, for rules that look at it."`
+	Region string `placeholder:"NAME" help:"Region of the PoP, for rules that look at it; default: that of each line."`
 	Format string `enum:"text,json" default:"text" help:"How to print: text, or json for programs."`
 }
 

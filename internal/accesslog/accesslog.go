@@ -76,7 +76,9 @@ func (l *Line) field(name string, v gjson.Result) (err error) {
 	case "client":
 		return l.client(v)
 	case "san":
-		return l.input(&r.SAN, name, v)
+		err = l.input(&r.SAN, name, v)
+		r.SAN = first(r.SAN)
+		return err
 	case "route":
 		return l.input(&r.Route, name, v)
 	case "region":
@@ -101,6 +103,16 @@ func (l *Line) input(to *string, word string, v gjson.Result) (err error) {
 		l.Known[word] = true
 	}
 	return err
+}
+
+// first is the first of several names of a certificate, of which Envoy has a list for each kind; "-": it has none of the kind.
+func first(names string) string {
+	for name := range strings.SplitSeq(names, ",") {
+		if name != "-" {
+			return name
+		}
+	}
+	return ""
 }
 
 func (l *Line) client(v gjson.Result) error {

@@ -73,8 +73,8 @@ func TestForms(t *testing.T) {
 			t.Errorf("%s: %v, %v", line, l.Time, err)
 		}
 	}
-	if err := parse(t, &l, ` {"ms":"7","host":"h","headers":{":authority":"i","X":"1","x":null},"client":"/run/x","method":null,"what":{"a":[1]}}`+"\r\n"); err != nil ||
-		l.Request.Host != "i" || len(l.Request.Headers) > 0 || !l.Known["header x"] || l.Duration != 7*time.Millisecond || l.Request.Client != "" || !l.Known["client_ip"] || l.Known["method"] {
+	if err := parse(t, &l, ` {"ms":"7","host":"h","headers":{":authority":"i","X":"1","x":null},"client":"/run/x","method":null,"what":{"a":[1]},"san":"-,a.example,b.example"}`+"\r\n"); err != nil ||
+		l.Request.Host != "i" || len(l.Request.Headers) > 0 || !l.Known["header x"] || l.Duration != 7*time.Millisecond || l.Request.Client != "" || l.Request.SAN != "a.example" || !l.Known["client_ip"] || l.Known["method"] {
 		t.Errorf("%+v, %v", l, err)
 	}
 }

@@ -1,19 +1,26 @@
 package e2e
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/page"
@@ -56,11 +63,14 @@ func TestKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	secure, ca := proc.FreeAddr(t), proc.WriteFile(t, filepath.Join(dir, "ca.pem"), string(a.PEM))
+	log, rules := filepath.Join(dir, "access.log"), strings.ReplaceAll(knownRules, "LIMIT", "limit: 1/1d, algorithm: fixed_window, scope: pop")
 	s := stack.Start(t, stack.Config{
-		PoPs: 1, Rules: strings.ReplaceAll(knownRules, "LIMIT", "limit: 1/1d, algorithm: fixed_window, scope: pop"),
-		Plugin: map[string]any{"region": "eu", "labels": map[string]string{"tier": "edge"}},
+		PoPs: 1, Rules: rules,
+		Plugin: map[string]any{"region": "eu", "labels": map[string]string{"tier": "edge"}, "span_tags": true},
 		Bootstrap: func(b *envoy.Bootstrap) {
 			b.VerifyTokens(i.keys(), ca)
+			b.SetAccessLog(log)
+			b.LogMore(fieldsOfInstall(t))
 			for path, name := range map[string]string{"/route/a": "first", "/route/a2": "first", "/route/b": "second", "/route/unnamed": ""} {
 				b.AddRoute(map[string]any{"name": name, "match": map[string]any{"path": path}, "route": map[string]any{"cluster": "upstream"}})
 			}
@@ -156,6 +166,7 @@ func TestKnown(t *testing.T) {
 		}
 	}
 	t.Run("names in certificates", func(t *testing.T) { namesInCertificates(t, secure, a) })
+	t.Run("as logged", func(t *testing.T) { asLogged(t, log, proc.WriteFile(t, filepath.Join(dir, "rules.yaml"), rules)) })
 	t.Run("cookies", func(t *testing.T) { cookies(t, secure) })
 	t.Run("many clients at once", func(t *testing.T) {
 		var admitted, refused atomic.Int64
@@ -175,6 +186,82 @@ func TestKnown(t *testing.T) {
 			t.Errorf("of 200 requests of 50 clients %d were admitted and %d refused, want 50 and 150", admitted.Load(), refused.Load())
 		}
 	})
+}
+
+// Of the lines that Envoy has logged with the fields of docs/install.md weir explain says which rule counted the request under which
+// key, and weir replay refuses as many as Envoy did. The log has no labels, and no claim with a colon in its name.
+func asLogged(t *testing.T, log, rules string) {
+	var text []byte
+	proc.Eventually(t, 10*time.Second, "the access log has the last request", func() bool {
+		text, _ = os.ReadFile(log)
+		return strings.Count(string(text), `"path":"/san-or-address"`) == 3
+	})
+	weir := func(line string, answer any, args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), append(args, "--rules", rules)...)
+		cmd.Stdin = strings.NewReader(line)
+		out, err := cmd.Output()
+		if err = cmp.Or(err, json.Unmarshal(out, answer)); err != nil {
+			t.Fatalf("weir %s: %v\n%s", strings.Join(args, " "), err, line)
+		}
+	}
+	refused, decided := map[string]int{}, ""
+	for line := range strings.Lines(string(text)) {
+		var did struct {
+			Rule, Key string
+			Status    int
+		}
+		if err := json.Unmarshal([]byte(line), &did); err != nil {
+			t.Fatal(err)
+		}
+		if did.Status == http.StatusUnauthorized {
+			continue // the filter has not seen it
+		}
+		decided += line
+		if did.Status == http.StatusTooManyRequests {
+			refused[did.Rule]++
+		}
+		var is struct {
+			Rules []struct {
+				Rule, Counted    string
+				Applies, Unknown bool
+			}
+		}
+		weir(line, &is, "explain", "--line", "-", "-o", "json", "--label", "tier=edge")
+		for _, r := range is.Rules {
+			if wrong := r.Applies != (r.Rule == did.Rule) || r.Applies && did.Key != "" && r.Counted != did.Key; wrong && !(r.Unknown && r.Rule == "url") {
+				t.Errorf("explained as %+v: %s", r, line)
+			}
+		}
+	}
+	var replayed struct {
+		Rules []struct {
+			Rule            string
+			Denied, Unknown int
+		}
+	}
+	weir(decided, &replayed, "replay", "-", "--format", "json")
+	for _, r := range replayed.Rules {
+		if unknown := slices.Contains([]string{"url", "here", "edge", "core"}, r.Rule); unknown != (r.Unknown > 0) || !unknown && r.Denied != refused[r.Rule] {
+			t.Errorf("%+v, Envoy refused %d", r, refused[r.Rule])
+		}
+	}
+}
+
+// fieldsOfInstall are those that docs/install.md has for weir explain and weir replay, with the headers and claims of knownRules.
+func fieldsOfInstall(t *testing.T) (fields map[string]any) {
+	t.Helper()
+	_, text, _ := strings.Cut(shipped(t, "docs/install.md"), "\n```yaml\njson_format:\n")
+	text, _, _ = strings.Cut(text, "\n```\n")
+	if err := yaml.Unmarshal([]byte(text), &fields); err != nil {
+		t.Fatal(err)
+	}
+	fields["headers"] = map[string]any{"cookie": "%REQ(COOKIE)%"}
+	claims := fields["claims"].(map[string]any)
+	for _, name := range []string{"team", "realm.id", "realm.plan", "level", "trusted"} {
+		claims[name] = strings.Replace(claims["sub"].(string), "sub", strings.ReplaceAll(name, ".", ":"), 1)
+	}
+	return fields
 }
 
 // A cookie is found wherever it is: in the first or a later header `cookie`, over HTTP/1.1 and HTTP/2, behind many

@@ -19,7 +19,7 @@ import (
 // Config is how a log is replayed.
 type Config struct {
 	Rules  *rule.Set // required
-	Region string    // of the PoP; empty: unknown
+	Region string    // of the PoP; empty: what the line states
 	// MaxKeys bounds the keys that are counted, some 250 bytes each, the streams that last, and the keys that a report counts,
 	// of all rules together; 0: a million.
 	MaxKeys int

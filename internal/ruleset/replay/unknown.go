@@ -18,7 +18,7 @@ type decider struct {
 	with    *rule.Set // the same with these conditions
 	where   *rule.Set // each rule for all requests with its methods and paths
 	rules   []looked
-	place   rule.PoP
+	region  string // of each line; empty: that which the line states
 	secret  rule.Secret
 	request rule.Request
 	found   rule.Matches
@@ -33,7 +33,7 @@ type looked struct {
 
 func newDecider(c Config) decider {
 	set := c.Rules
-	d := decider{set: set, place: rule.PoP{Region: c.Region}, rules: make([]looked, set.Len())}
+	d := decider{set: set, region: c.Region, rules: make([]looked, set.Len())}
 	with, where := make([]rule.Rule, set.Len()), make([]rule.Rule, set.Len())
 	name := func(i int) string { return fmt.Sprint("weir-unknown-", i) }
 	for i := range with {
@@ -61,9 +61,12 @@ func newDecider(c Config) decider {
 // match finds the rules that apply to the request of a line, and counts those that are unknown for it.
 func (d *decider) match(e *entry, l *accesslog.Line) {
 	q := &d.request
+	q.PoP = nil // that of another line
+	if d.region != "" {
+		l.Request.Region, l.Known["region"] = d.region, true
+	}
 	l.Request.Fill(d.with.Inputs(), q)
-	q.Now, q.PoP, q.Secret = e.at, &d.place, &d.secret
-	l.Known["region"] = d.place.Region != ""
+	q.Now, q.Secret = e.at, &d.secret
 	d.where.Match(q, &d.found)
 	for _, h := range d.found.Hits {
 		of := &d.rules[h.Rule]

@@ -110,6 +110,13 @@ func (b *Bootstrap) SetAccessLog(path string) {
 		"@type": "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog", "path": path})
 }
 
+// LogMore has the access log state these fields, too, and as null what a request does not have.
+func (b *Bootstrap) LogMore(fields map[string]any) {
+	format := b.child(b.child(b.first(b.manager(), "access_log"), "typed_config"), "log_format")
+	delete(format, "omit_empty_values")
+	maps.Copy(b.child(format, "json_format"), fields)
+}
+
 // DropAccessLog leaves no access log: a line per request costs more than a benchmark measures.
 func (b *Bootstrap) DropAccessLog() { delete(b.manager(), "access_log") }
 
