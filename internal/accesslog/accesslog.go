@@ -75,9 +75,9 @@ func (l *Line) field(name string, v gjson.Result) (err error) {
 		return l.input(&r.Host, name, v)
 	case "client":
 		return l.client(v)
-	case "san":
+	case "san": // all URIs, then all DNS names; "-" for none of a kind
 		err = l.input(&r.SAN, name, v)
-		r.SAN = first(r.SAN)
+		r.SAN, _, _ = strings.Cut(strings.TrimLeft(r.SAN, "-,"), ",")
 		return err
 	case "route":
 		return l.input(&r.Route, name, v)
@@ -103,16 +103,6 @@ func (l *Line) input(to *string, word string, v gjson.Result) (err error) {
 		l.Known[word] = true
 	}
 	return err
-}
-
-// first is the first of several names of a certificate, of which Envoy has a list for each kind; "-": it has none of the kind.
-func first(names string) string {
-	for name := range strings.SplitSeq(names, ",") {
-		if name != "-" {
-			return name
-		}
-	}
-	return ""
 }
 
 func (l *Line) client(v gjson.Result) error {
@@ -221,7 +211,7 @@ func clock(v gjson.Result) (at time.Time, err error) {
 	if err != nil || s == "" {
 		return at, err
 	}
-	if at, err = time.Parse(time.RFC3339, s); err != nil {
+	if at, err = time.Parse(time.RFC3339, s); err != nil || at.UTC().Year() > 9999 {
 		err = fmt.Errorf("%.99q must be a time as %%START_TIME%% has it, such as 2026-11-26T14:37:20.227Z", s)
 	}
 	return at, err

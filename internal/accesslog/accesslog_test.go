@@ -88,13 +88,14 @@ func TestMistakes(t *testing.T) {
 		admitted[:99]:                            "is not JSON: it ends too early",
 		admitted + "\n" + admitted:               "or is several lines",
 		`{"a":"` + strings.Repeat("a", MaxLine) + `"}`: "has 262152 bytes; a line has at most 262144",
-		`{"time":"noon"}`:                `time: "noon" must be a time as %START_TIME% has it, such as 2026-11-26T14:37:20.227Z, see docs`,
-		`{"ms":"1.5"}`:                   `ms: "1.5" must be a whole number`,
-		`{"ms":9223372036854775807}`:     `ms: "9223372036854775807" must be`,
-		`{"ms":-1}`:                      `ms: "-1" must be`,
-		`{"path":["/"]}`:                 "path: must be a text",
-		`{"headers":"x-user: ann"}`:      "headers: must be an object of names and values",
-		`{"headers":{"x-user":["ann"]}}`: "headers: x-user: must be a text",
+		`{"time":"noon"}`:                      `time: "noon" must be a time as %START_TIME% has it, such as 2026-11-26T14:37:20.227Z, see docs`,
+		`{"time":"9999-12-31T23:59:59-01:00"}`: `time: "9999-12-31T23:59:59-01:00" must be a time`,
+		`{"ms":"1.5"}`:                         `ms: "1.5" must be a whole number`,
+		`{"ms":9223372036854775807}`:           `ms: "9223372036854775807" must be`,
+		`{"ms":-1}`:                            `ms: "-1" must be`,
+		`{"path":["/"]}`:                       "path: must be a text",
+		`{"headers":"x-user: ann"}`:            "headers: must be an object of names and values",
+		`{"headers":{"x-user":["ann"]}}`:       "headers: x-user: must be a text",
 	} {
 		if err := parse(t, &l, line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.99s: %v, want %s", line, err, want)

@@ -20,24 +20,19 @@ type limiter struct {
 	policies [][]*engine.Policy // by rule and variant
 	keys     []*keylimits.Table // by rule
 	most     int                // streams
-	streams  streams
-	serial   uint64    // of a stream
-	granted  []granted // to the request that is being decided
-	ask      [1]engine.Ask
-	grant    [1]lease.Grant
-}
-
-// granted is an ask, and what it was granted.
-type granted struct {
-	ask   engine.Ask
-	grant lease.Grant
+	streams  endings[engine.Ask]
+	serial   uint64       // of a stream
+	asks     []engine.Ask // of the request that is being decided
+	asked    []*hit       // by asks
+	back     []engine.Ask // what gives back what it was granted
 }
 
 // newLimiter makes a limiter with room for so many keys, and for so many streams.
 func newLimiter(set *rule.Set, most int) *limiter {
-	l := &limiter{set: set, most: most, policies: make([][]*engine.Policy, set.Len()), keys: make([]*keylimits.Table, set.Len())}
+	n := set.Len()
+	l := &limiter{set: set, most: most, policies: make([][]*engine.Policy, n), keys: make([]*keylimits.Table, n)}
 	l.store = memory.New(memory.Config{MaxKeys: most, MaxBytes: 1 << 30, Now: func() limit.Micros { return l.now }})
-	for i := range set.Len() {
+	for i := range n {
 		r := set.Rule(i)
 		for v := range r.Limits {
 			of := set.Limit(i, v)
@@ -54,29 +49,53 @@ func newLimiter(set *rule.Set, most int) *limiter {
 	return l
 }
 
-// decide decides a request, which is not earlier than any before, and notes in its hits what becomes of each. The first rule
-// that denies it does so for all: what others have granted goes back. Rules in shadow are asked if none does.
+// decide decides a request, which is not earlier than any before, and notes in its hits what becomes of each. All rules grant it
+// or none; if several would deny it, the first one does, and those of streams come last. Rules in shadow are asked if none does.
 func (l *limiter) decide(e *entry) (denied bool) {
 	l.end(e.at)
-	l.now, l.granted = e.at, l.granted[:0]
-	for _, shadow := range []bool{false, true} {
-		for i := range e.hits {
-			h := &e.hits[i]
-			if (l.set.Rule(h.rule).Mode == rule.Shadow) != shadow {
-				continue
-			}
-			if l.acquire(h); h.denied && !shadow {
-				l.giveBack()
-				return true
-			}
+	l.now, l.back = e.at, l.back[:0]
+	if l.acquire(e.hits, false) {
+		l.store.Acquire(context.Background(), l.back, make([]lease.Grant, len(l.back)))
+		return true
+	}
+	l.acquire(e.hits, true)
+	for _, a := range l.back {
+		if a.Op == engine.Release {
+			heap.Push(&l.streams, ending[engine.Ask]{e.at + e.lasts, a})
 		}
 	}
-	l.hold(e.at + e.lasts)
 	return false
 }
 
-// acquire asks for the cost of a hit.
-func (l *limiter) acquire(h *hit) {
+// acquire asks for the costs of hits, of rules in shadow or of the others.
+func (l *limiter) acquire(hits []hit, shadow bool) (denied bool) {
+	l.asks, l.asked = l.asks[:0], l.asked[:0]
+	for _, slots := range []bool{false, true} {
+		for i := range hits {
+			r := l.set.Rule(hits[i].rule)
+			if (r.Mode == rule.Shadow) == shadow && (r.Limits[0].Limit.Algorithm == limit.Concurrency) == slots {
+				l.ask(&hits[i], slots, shadow)
+			}
+		}
+	}
+	grants := make([]lease.Grant, len(l.asks))
+	l.store.Acquire(context.Background(), l.asks, grants)
+	for i, h := range l.asked {
+		switch g := &grants[i]; {
+		case g.Status == lease.Denied:
+			h.denied = shadow || !denied
+			denied = true
+		case g.Status != lease.OK:
+			h.uncounted = true
+		case g.Granted > 0:
+			l.back = append(l.back, l.asks[i].GiveBack(g))
+		}
+	}
+	return denied
+}
+
+// ask adds what a hit asks for.
+func (l *limiter) ask(h *hit, slots, shadow bool) {
 	p := l.policies[h.rule][h.variant]
 	if own := l.keys[h.rule].Find([]byte(h.key), l.now); h.variant == 0 && own.Policy != nil {
 		p = own.Policy
@@ -84,70 +103,46 @@ func (l *limiter) acquire(h *hit) {
 	if p.Unlimited {
 		return
 	}
-	l.ask[0] = engine.Ask{Policy: p, Key: []byte(h.key), Want: lease.Want{Need: h.cost, Waiting: h.cost, Want: h.cost}}
-	if a := &l.ask[0]; p.Limit.Spec().Algorithm == limit.Concurrency {
+	a := engine.Ask{Policy: p, Key: []byte(h.key), Want: lease.Want{Need: h.cost, Waiting: h.cost, Want: h.cost}}
+	switch {
+	case slots && len(l.streams) >= l.most:
+		h.uncounted = true
+		return
+	case slots:
 		l.serial++
 		a.Op, a.Holder = engine.Take, l.serial
-		if len(l.streams) >= l.most {
-			h.uncounted = true
-			return
-		}
+	case !shadow:
+		a.Group = 1
 	}
-	l.store.Acquire(context.Background(), l.ask[:], l.grant[:])
-	switch l.grant[0].Status {
-	case lease.OK:
-		l.granted = append(l.granted, granted{l.ask[0], l.grant[0]})
-	case lease.Denied:
-		h.denied = true
-	default:
-		h.uncounted = true
-	}
-}
-
-// giveBack returns what was granted.
-func (l *limiter) giveBack() {
-	for i := range l.granted {
-		g := &l.granted[i]
-		l.ask[0] = g.ask.GiveBack(&g.grant)
-		l.store.Acquire(context.Background(), l.ask[:], l.grant[:])
-	}
-}
-
-// hold keeps the slots that were granted until the stream ends.
-func (l *limiter) hold(until limit.Micros) {
-	for i := range l.granted {
-		if g := &l.granted[i]; g.ask.Op == engine.Take {
-			heap.Push(&l.streams, stream{until, g.ask.GiveBack(&g.grant)})
-		}
-	}
+	l.asks, l.asked = append(l.asks, a), append(l.asked, h)
 }
 
 // end ends the streams that have ended by then.
 func (l *limiter) end(at limit.Micros) {
-	for len(l.streams) > 0 && l.streams[0].until <= at {
-		s := heap.Pop(&l.streams).(stream)
-		l.now, l.ask[0] = s.until, s.release
-		l.store.Acquire(context.Background(), l.ask[:], l.grant[:])
+	for len(l.streams) > 0 && l.streams[0].at <= at {
+		s := heap.Pop(&l.streams).(ending[engine.Ask])
+		l.now = s.at
+		l.store.Acquire(context.Background(), []engine.Ask{s.what}, make([]lease.Grant, 1))
 	}
 }
 
-// streams are those that last, a heap by their end.
-type streams []stream
+// endings are a heap of what ends, by when.
+type endings[T any] []ending[T]
 
-type stream struct {
-	until   limit.Micros
-	release engine.Ask
+type ending[T any] struct {
+	at   limit.Micros
+	what T
 }
 
-func (s streams) Len() int           { return len(s) }
-func (s streams) Less(i, j int) bool { return s[i].until < s[j].until }
-func (s streams) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
-func (s *streams) Push(x any)        { *s = append(*s, x.(stream)) }
+func (e endings[T]) Len() int           { return len(e) }
+func (e endings[T]) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e endings[T]) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *endings[T]) Push(x any)        { *e = append(*e, x.(ending[T])) }
 
-func (s *streams) Pop() any {
-	last := len(*s) - 1
-	x := (*s)[last]
-	(*s)[last] = stream{}
-	*s = (*s)[:last]
+func (e *endings[T]) Pop() any {
+	last := len(*e) - 1
+	x := (*e)[last]
+	(*e)[last] = ending[T]{}
+	*e = (*e)[:last]
 	return x
 }

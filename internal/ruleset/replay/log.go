@@ -25,7 +25,7 @@ const (
 // entry is the request of a line, and which rules apply to it.
 type entry struct {
 	at    limit.Micros
-	lasts limit.Micros // its stream, if a rule counts streams
+	lasts limit.Micros // its stream, if a rule counts streams; a day at most
 	hits  []hit
 	bytes int // of them
 }

@@ -1,7 +1,7 @@
 package replay
 
 import (
-	"cmp"
+	"container/heap"
 	"math"
 	"slices"
 
@@ -21,12 +21,13 @@ import (
 type peak struct {
 	requests    int64
 	most        int64
-	start       limit.Micros // of the window
-	sum, before int64        // of the window or time, and of the window before
-	steps       []step       // of the time; of concurrency: streams
+	start       limit.Micros   // of the window
+	sum, before int64          // of the window or time, and of the window before
+	steps       []step         // of the time
+	streams     endings[int64] // and their slots
 }
 
-// step is what was spent in a hundredth of the time, or the slots of a stream and when it ends.
+// step is what was spent in a hundredth of the time.
 type step struct {
 	at    limit.Micros
 	units int64
@@ -40,9 +41,10 @@ func (p *peak) add(l *limit.Limit, at, lasts limit.Micros, cost int64) {
 	case limit.FixedWindow, limit.SlidingWindow:
 		p.window(l, &s, at)
 	case limit.Concurrency:
-		p.end(at)
-		after, _ := slices.BinarySearchFunc(p.steps, at+lasts, func(s step, at limit.Micros) int { return cmp.Compare(s.at, at) })
-		p.steps = slices.Insert(p.steps, after, step{at + lasts, cost})
+		for len(p.streams) > 0 && p.streams[0].at <= at {
+			p.sum -= heap.Pop(&p.streams).(ending[int64]).what
+		}
+		heap.Push(&p.streams, ending[int64]{at + lasts, cost})
 	default:
 		time := float64(s.Period)
 		if s.Algorithm == limit.TokenBucket && s.Count > 0 {

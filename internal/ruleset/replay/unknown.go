@@ -75,7 +75,7 @@ func (d *decider) match(e *entry, l *accesslog.Line) {
 	d.with.Match(q, &d.found)
 	for _, h := range d.found.Hits {
 		if d.set.Rule(h.Rule).Limits[0].Limit.Algorithm == limit.Concurrency {
-			e.lasts = limit.Micros(l.Duration.Microseconds())
+			e.lasts = min(limit.Micros(l.Duration.Microseconds()), limit.Day)
 		}
 		e.hits = append(e.hits, hit{rule: h.Rule, variant: h.Variant, cost: h.Cost, hash: hashOf(h.Rule, h.Key), key: string(h.Key)})
 	}
