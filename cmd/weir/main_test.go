@@ -195,16 +195,18 @@ const logged = `{"client":"192.0.2.1","details":"weir-denied:per-user/acme","hea
 
 // An error has no control characters: a reason that somebody else gave for his version may be in it. Nor has a test that fails.
 func TestEscapes(t *testing.T) {
-	out, err := exec.Command(binary, "compile", "\x1b[31mred.yaml").CombinedOutput()
-	if want := `open \u001b[31mred.yaml`; err == nil || !strings.Contains(string(out), want) || bytes.ContainsRune(out, '\x1b') {
-		t.Errorf("%q (%v), want %s", out, err, want)
+	for _, command := range []string{"compile", "validate", "test"} {
+		out, err := exec.Command(binary, command, "\x1b[31mred.yaml").CombinedOutput()
+		if want := `open \u001b[31mred.yaml`; err == nil || !strings.Contains(string(out), want) || bytes.ContainsRune(out, '\x1b') {
+			t.Errorf("%s: %q (%v), want %s", command, out, err, want)
+		}
 	}
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	text := "rules: []\ntests: [{ name: \"\\e[31mred\", steps: [{ request: GET /, expect: denied }] }]\n"
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, _ = exec.Command(binary, "test", file).CombinedOutput()
+	out, _ := exec.Command(binary, "test", file).CombinedOutput()
 	if want := `\u001b[31mred, step 1`; !strings.Contains(string(out), want) || bytes.ContainsRune(out, '\x1b') {
 		t.Errorf("%q, want %s", out, want)
 	}

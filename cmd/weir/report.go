@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/weirlimit/weir/internal/admin/cli"
 	"github.com/weirlimit/weir/internal/ruleset/finding"
 )
 
@@ -40,7 +41,7 @@ func (r *report) warn(f finding.Finding) {
 // add keeps a finding, and prints it at once to people.
 func (r *report) add(f finding.Finding) {
 	r.found = append(r.found, f)
-	r.printf("%s\n", f.String())
+	r.printf("%s\n", cli.Escaped(f.String(), "\n\t")) // a name may have anything
 }
 
 // printf prints to people alone.
