@@ -78,19 +78,27 @@ func TestNoWarning(t *testing.T) {
 	}
 }
 
-// TestOtherWords: what holds for all requests of another condition, though it is written in other words.
-func TestOtherWords(t *testing.T) {
+// TestCodes: what a client chooses under not is like an exempt rule; what covers another condition may be written in other
+// words; and a rule that is expanded into several is warned of once.
+func TestCodes(t *testing.T) {
+	const limited = "key: [client_ip], limit: 60/1m"
 	for rules, want := range map[string]string{
-		"{ name: a, match: { path: /v1/a, not: { path: { prefix: /v1/ } } }, key: [], limit: 60/1m }":                    "never-matches",
-		"{ name: a, match: { path: /v1/a, not: { path: { prefix: /v1/ }, ignore_case: true } }, key: [], limit: 60/1m }": "",
-		`{ name: a, match: { path: { template: "/v1/{id}" }, not: { path: /v1/a } }, key: [], limit: 60/1m }`:            "",
+		`{ name: a, match: { not: { header: { x-internal: "1" } } }, LIMITED }`:                            "client-header",
+		`{ name: a, match: { not: [{ path: /health }, { query: { dry: "1" } }] }, LIMITED }`:               "client-header",
+		`{ name: a, match: { not: { header: { x: "1" }, client_ip: [10.0.0.0/8] } }, LIMITED }`:            "",
+		`{ name: a, LIMITED }, { name: b, mode: exempt, match: { not: { header: { x-bot: "1" } } } }`:      "client-header",
+		"{ name: a, match: { path: /v1/a, not: { path: { prefix: /v1/ } } }, LIMITED }":                    "never-matches",
+		"{ name: a, match: { path: /v1/a, not: { path: { prefix: /v1/ }, ignore_case: true } }, LIMITED }": "",
+		`{ name: a, match: { path: { template: "/v1/{id}" }, not: { path: /v1/a } }, LIMITED }`:            "",
 		`{ name: a, mode: exempt, match: { client_ip: 10.0.0.0/8, not: { path: /login } } },
-		 { name: b, match: { client_ip: 10.1.0.0/16, not: { path: { prefix: /lo } } }, key: [], limit: 60/1m }`: "always-exempt",
+		 { name: b, match: { client_ip: 10.1.0.0/16, not: { path: { prefix: /lo } } }, LIMITED }`: "always-exempt",
 		`{ name: a, mode: exempt, match: { client_ip: 10.0.0.0/8, not: { path: { prefix: /lo } } } },
-		 { name: b, match: { client_ip: 10.1.0.0/16, not: { path: /login } }, key: [], limit: 60/1m }`: "",
-		"{ name: a, key: [], limit: 60/1m, overrides: [{ when: { header: { x: { present: true } } }, limit: 9/1m }, { when: { header: { x: a, y: b } }, limit: 8/1m }] }": "override-unreachable",
+		 { name: b, match: { client_ip: 10.1.0.0/16, not: { path: /login } }, LIMITED }`: "",
+		`{ name: a, LIMITED, overrides: [{ when: { label: { x: { present: true } } }, limit: 9/1m }, { when: { label: { x: a, y: b } }, limit: 8/1m }] }`: "override-unreachable",
+		`{ name: api, key: [{ header: x-user }], limits: [500/1m, 2000/1d], variants: [{ name: a, weight: 50 }, { name: b, weight: 50 }] }],
+		 candidates: [{ rule: api, limit: 300/1m }`: "key-without-else",
 	} {
-		if got := codes(t, "rules: ["+rules+"]"); got != want {
+		if got := codes(t, "{ rules: ["+strings.ReplaceAll(rules, "LIMITED", limited)+"] }"); got != want {
 			t.Errorf("%s: %q; want %q", rules, got, want)
 		}
 	}
@@ -117,22 +125,6 @@ func codes(t *testing.T, document string) string {
 	return strings.Join(found, " ")
 }
 
-// TestChosenByNot: a client that has no limit by what it sends is like one that an exempt rule lets pass.
-func TestChosenByNot(t *testing.T) {
-	for match, want := range map[string]string{
-		`not: { header: { x-internal: "1" } }`:                          "client-header",
-		`not: [{ path: /health }, { query: { dry: "1" } }]`:             "client-header",
-		`not: { header: { x-internal: "1" }, client_ip: [10.0.0.0/8] }`: "",
-	} {
-		if got := codes(t, "rules: [{ name: a, key: [client_ip], limit: 60/1m, match: { "+match+" } }]"); got != want {
-			t.Errorf("%s: %q; want %q", match, got, want)
-		}
-	}
-	if got := codes(t, `rules: [{ name: a, key: [client_ip], limit: 60/1m }, { name: b, mode: exempt, match: { not: { header: { x-bot: "1" } } } }]`); got != "client-header" {
-		t.Errorf("an exempt rule: %q", got)
-	}
-}
-
 // yamlOf returns the blocks of YAML of a page.
 func yamlOf(text string) (blocks []string) {
 	for _, part := range strings.Split(text, "```yaml\n")[1:] {
@@ -140,16 +132,6 @@ func yamlOf(text string) (blocks []string) {
 		blocks = append(blocks, block)
 	}
 	return blocks
-}
-
-// A rule that is expanded into several is warned of once.
-func TestExpandedRules(t *testing.T) {
-	got := codes(t, `rules:
-  - { name: api, key: [{ header: x-user }], limits: [500/1m, 2000/1d], variants: [{ name: a, weight: 50 }, { name: b, weight: 50 }] }
-candidates: [{ rule: api, limit: 300/1m }]`)
-	if got != "key-without-else" {
-		t.Error(got)
-	}
 }
 
 // A file with many overrides that are over has a warning for each, at its own line: none of them costs a look at all.

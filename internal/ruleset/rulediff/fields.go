@@ -89,10 +89,7 @@ func keys(fields map[string]field, r *rule.Rule) {
 		if k.Until > 0 {
 			text += " until " + rule.FormatTime(k.Until)
 		}
-		if before := fields[name].text; before != "" {
-			text = before + ", then " + text
-		}
-		fields[name] = field{text: text}
+		fields[name] = field{text: strings.TrimPrefix(fields[name].text+", then "+text, ", then ")}
 	}
 }
 

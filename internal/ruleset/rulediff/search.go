@@ -29,11 +29,9 @@ type pair struct {
 
 // newPair finds out what there is to look for.
 func newPair(a, b *side, now time.Time) *pair {
-	open := map[string]bool{wider: b.counts(), narrower: a.counts()}
-	if a.counts() && b.counts() {
-		open = map[string]bool{
-			wider: !within(b, a), narrower: !within(a, b), override: !sameOverrides(a.rule, b.rule), keyed: !sameKey(a, b),
-		}
+	both := a.counts() && b.counts()
+	open := map[string]bool{
+		wider: !within(b, a), narrower: !within(a, b), override: both && !sameOverrides(a.rule, b.rule), keyed: both && !sameKey(a, b),
 	}
 	maps.DeleteFunc(open, func(_ string, is bool) bool { return !is })
 	return &pair{a: a, b: b, now: limit.Micros(now.UnixMicro()), open: open}

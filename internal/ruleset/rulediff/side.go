@@ -16,13 +16,7 @@ type version struct {
 	set         *rule.Set
 	stated      []map[string]field // by each rule
 	unreachable map[string]string  // why no request reaches something of a rule, by its name
-	exempt      []exemption
-}
-
-// exemption is an exempt rule, and those of the other version that hold wherever it does.
-type exemption struct {
-	*rule.Rule
-	under []*rule.Rule
+	under       [][]*rule.Rule     // for each exempt rule those of the other version that hold wherever it does
 }
 
 func newVersion(set, other *rule.Set, now time.Time) *version {
@@ -32,19 +26,15 @@ func newVersion(set, other *rule.Set, now time.Time) *version {
 			v.unreachable[w.Rule] = w.Field + " " + w.Reason
 		}
 	}
-	for _, e := range exempt(set) {
-		apart := func(o *rule.Rule) bool { return !lint.Covers(&o.Match, &e.Match) }
-		v.exempt = append(v.exempt, exemption{e, slices.DeleteFunc(exempt(other), apart)})
+	v.under = make([][]*rule.Rule, set.Exempt())
+	for i := range v.under {
+		for j := range other.Exempt() {
+			if o := other.Rule(j); lint.Covers(&o.Match, &set.Rule(i).Match) {
+				v.under[i] = append(v.under[i], o)
+			}
+		}
 	}
 	return v
-}
-
-// exempt are the exempt rules of a set, which are its first ones.
-func exempt(set *rule.Set) (all []*rule.Rule) {
-	for i := 0; i < set.Len() && set.Rule(i).Mode == rule.Exempt; i++ {
-		all = append(all, set.Rule(i))
-	}
-	return all
 }
 
 // side is one version of a rule.
@@ -65,9 +55,9 @@ func (v *version) side(name string) *side {
 		s.at, s.rule, s.fields = i, v.set.Rule(i), v.stated[i]
 	}
 	about := func(e *rule.Rule) bool { return e.Lifts(name) }
-	for _, e := range v.exempt {
-		if about(e.Rule) && !slices.ContainsFunc(e.under, about) {
-			s.lifting = append(s.lifting, e.Rule)
+	for i, under := range v.under {
+		if e := v.set.Rule(i); about(e) && !slices.ContainsFunc(under, about) {
+			s.lifting = append(s.lifting, e)
 		}
 	}
 	return s
@@ -106,7 +96,7 @@ func (s *side) outcome(r *request.Request, now limit.Micros) (o outcome) {
 
 // within reports whether it is plain to see that b counts all requests that a counts.
 func within(a, b *side) bool {
-	return covers(b.rule, a.rule) && hasKey(b.rule.Key, a.rule.Key) &&
+	return !a.counts() || b.counts() && covers(b.rule, a.rule) && hasKey(b.rule.Key, a.rule.Key) &&
 		!slices.ContainsFunc(b.lifting, func(e *rule.Rule) bool { return !lint.Apart(&e.Match, &a.rule.Match) }) &&
 		(sameOverrides(a.rule, b.rule) || !slices.ContainsFunc(b.rule.Limits, func(v rule.Variant) bool { return v.Unlimited }))
 }
