@@ -15,6 +15,29 @@ type codec interface {
 	Decode(b []byte) error
 }
 
+// asked and answered have what no program needs of the generated code.
+type (
+	asked    struct{ wire.RulesRequest }
+	answered struct{ wire.RulesResponse }
+)
+
+func (m *asked) Decode(b []byte) error {
+	var pb quotapb.RulesRequest
+	err := proto.Unmarshal(b, &pb)
+	m.RulesRequest = wire.RulesRequest{Protocol: pb.Protocol, HaveVersion: pb.HaveVersion, Pop: pb.Pop, ProtocolMax: pb.ProtocolMax, HaveSecret: pb.HaveSecret}
+	return err
+}
+
+func (m *answered) Append(dst []byte) []byte { return appendGenerated(dst, generated(m)) }
+
+func appendGenerated(dst []byte, m proto.Message) []byte {
+	dst, err := proto.MarshalOptions{}.MarshalAppend(dst, m)
+	if err != nil {
+		panic(err)
+	}
+	return dst
+}
+
 // pair is one message in both codecs.
 type pair struct {
 	name      string
@@ -25,8 +48,8 @@ type pair struct {
 var pairs = []pair{
 	{"AcquireRequest", func() codec { return new(wire.Request) }, func() proto.Message { return new(quotapb.AcquireRequest) }},
 	{"AcquireResponse", func() codec { return new(wire.Response) }, func() proto.Message { return new(quotapb.AcquireResponse) }},
-	{"RulesRequest", func() codec { return new(wire.RulesRequest) }, func() proto.Message { return new(quotapb.RulesRequest) }},
-	{"RulesResponse", func() codec { return new(wire.RulesResponse) }, func() proto.Message { return new(quotapb.RulesResponse) }},
+	{"RulesRequest", func() codec { return new(asked) }, func() proto.Message { return new(quotapb.RulesRequest) }},
+	{"RulesResponse", func() codec { return new(answered) }, func() proto.Message { return new(quotapb.RulesResponse) }},
 	{"ReportResponse", func() codec { return new(watch) }, func() proto.Message { return new(quotapb.ReportResponse) }},
 }
 
@@ -38,9 +61,9 @@ func generated(m codec) proto.Message {
 		return generatedRequest(m)
 	case *wire.Response:
 		return generatedResponse(m)
-	case *wire.RulesRequest:
+	case *asked:
 		return &quotapb.RulesRequest{Protocol: m.Protocol, HaveVersion: m.HaveVersion, Pop: m.Pop, ProtocolMax: m.ProtocolMax, HaveSecret: m.HaveSecret}
-	case *wire.RulesResponse:
+	case *answered:
 		return &quotapb.RulesResponse{Protocol: m.Protocol, RulesVersion: m.RulesVersion, Rules: m.Rules, RulesRevision: m.RulesRevision, Secret: m.Secret, WatchMs: m.WatchMs}
 	case *watch:
 		return generatedWatch(&m.ReportResponse)

@@ -39,8 +39,8 @@ func FuzzDecode(f *testing.F) {
 	request, response := sampleRequest(3), sampleResponse(3)
 	f.Add(uint8(0), request.Append(nil))
 	f.Add(uint8(1), response.Append(nil))
-	f.Add(uint8(2), (&wire.RulesRequest{Protocol: 1, HaveVersion: "v1", Pop: "fra1"}).Append(nil))
-	f.Add(uint8(3), (&wire.RulesResponse{Protocol: 1, RulesVersion: "v2", Rules: []byte("{}")}).Append(nil))
+	f.Add(uint8(2), (&asked{wire.RulesRequest{Protocol: 1, HaveVersion: "v1", Pop: "fra1"}}).Append(nil))
+	f.Add(uint8(3), (&answered{wire.RulesResponse{Protocol: 1, RulesVersion: "v2", Rules: []byte("{}")}}).Append(nil))
 	request.Reserve = &reserve.Statement{ID: 7, Until: 1 << 50, Used: []reserve.Span{{After: 1 << 49, Until: 1 << 50}}, No: 3, Part: 250}
 	response.Reserve = &reserve.Reply{At: 1 << 50, Share: reserve.Share{No: 3, Part: 250, Since: 1 << 50}, Until: 1 << 50, Used: []reserve.Span{{Until: 1 << 50}}}
 	response.SharePerMille, response.Secret = 250, 1<<63

@@ -103,7 +103,7 @@ func TestAcceptsAtTheBounds(t *testing.T) {
 		t.Errorf("accepted %d grants", wire.MaxWants+1)
 	}
 	// tag and length take 1 + 4 bytes of a RulesResponse as long as it may be
-	rules := wire.RulesResponse{Rules: make([]byte, wire.MaxRules-5)}
+	rules := answered{wire.RulesResponse{Rules: make([]byte, wire.MaxRules-5)}}
 	longest := rules.Append(nil)
 	if err := rules.Decode(longest); err != nil {
 		t.Errorf("refused %d bytes: %v", len(longest), err)

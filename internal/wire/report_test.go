@@ -15,11 +15,7 @@ import (
 type watch struct{ wire.ReportResponse }
 
 func (w *watch) Append(dst []byte) []byte {
-	dst, err := proto.MarshalOptions{}.MarshalAppend(dst, generatedWatch(&w.ReportResponse))
-	if err != nil {
-		panic(err)
-	}
-	return dst
+	return appendGenerated(dst, generatedWatch(&w.ReportResponse))
 }
 
 func generatedWatch(m *wire.ReportResponse) *quotapb.ReportResponse {

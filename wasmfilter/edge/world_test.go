@@ -307,11 +307,11 @@ func (g *region) serve(now lease.Millis, c uplink.Call) []byte {
 }
 
 func (g *region) rules(c uplink.Call) []byte {
-	var q wire.RulesRequest
-	if err := q.Decode(c.Body); err != nil {
+	var q quotapb.RulesRequest
+	if err := proto.Unmarshal(c.Body, &q); err != nil {
 		g.t.Fatalf("rules: %v", err)
 	}
-	a := wire.RulesResponse{Protocol: wire.Protocol, RulesVersion: g.version(), RulesRevision: g.revision, WatchMs: g.watch}
+	a := quotapb.RulesResponse{Protocol: wire.Protocol, RulesVersion: g.version(), RulesRevision: g.revision, WatchMs: g.watch}
 	if g.secret != nil && q.HaveSecret != g.secret.Fingerprint() {
 		a.Secret = g.secret[:]
 	}
@@ -321,7 +321,8 @@ func (g *region) rules(c uplink.Call) []byte {
 			a.Rules = []byte(`{"rules":[],"shape":"of things to come"}`)
 		}
 	}
-	return a.Append(nil)
+	body, _ := proto.Marshal(&a)
+	return body
 }
 
 // report takes a report; one that a region would refuse, or that comes too soon, fails the test.

@@ -6,8 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -260,8 +263,7 @@ func answering(decide func(*wire.Want) wire.Grant) func(*httpCall) {
 	return func(c *httpCall) {
 		c.status = "200"
 		if header(c.headers, ":path") == uplink.RulesPath {
-			m := wire.RulesResponse{Protocol: 1, RulesVersion: "same"}
-			c.answer = m.Append(nil)
+			c.answer, _ = proto.Marshal(&quotapb.RulesResponse{Protocol: 1, RulesVersion: "same"})
 			return
 		}
 		var q wire.Request
