@@ -140,7 +140,6 @@ func TestWeir(t *testing.T) {
 		"diff_json":      "diff diff/old.yaml diff/new.yaml --format json",
 		"diff_same":      "diff diff/old.yaml diff/same.yaml",
 		"diff_bad":       "diff bad.yaml -",
-		"diff_version":   "diff @last diff/old.yaml",
 		"diff_help":      "diff --help",
 		"replay":         "replay replay/access.log --rules replay/rules.yaml",
 		"replay_json":    "replay replay/access.log --rules replay/rules.yaml --format json",
