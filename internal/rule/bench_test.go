@@ -7,7 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/rule/read"
 )
 
@@ -33,7 +33,7 @@ func manyRules(n int) []rule.Rule {
 func BenchmarkMatch(b *testing.B) {
 	for _, n := range []int{1, 3, 100, 1000} {
 		b.Run("rules="+strconv.Itoa(n), func(b *testing.B) {
-			set, err := check.New(manyRules(n))
+			set, err := checktest.New(manyRules(n))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func BenchmarkConditions(b *testing.B) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	set, err := check.New(manyRules(100))
+	set, err := checktest.New(manyRules(100))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/rule/digest"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"pgregory.net/rapid"
@@ -277,7 +277,7 @@ func TestKeysNeverCollide(t *testing.T) {
 			made.Key = append(made.Key, p)
 			want = append(want, first)
 		}
-		set, err := check.New([]rule.Rule{made})
+		set, err := checktest.New([]rule.Rule{made})
 		if err != nil {
 			t.Fatal(err)
 		}

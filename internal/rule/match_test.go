@@ -8,7 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"pgregory.net/rapid"
 )
@@ -336,7 +336,7 @@ func TestIndexLosesNothing(t *testing.T) {
 				Limits: perMinute(5),
 			})
 		}
-		set, err := check.New(rules)
+		set, err := checktest.New(rules)
 		if err != nil {
 			t.Fatal(err)
 		}

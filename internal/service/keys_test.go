@@ -9,7 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/service"
 )
 
@@ -88,7 +88,7 @@ func manyKeys(t testing.TB, n int) *rule.Set {
 	for i := range n {
 		r.Keys = append(r.Keys, rule.KeyLimit{Key: []string{fmt.Sprintf("customer-%d", i)}, Limit: per(20 + i%50), Until: limit.Micros(4e9+i) * limit.Second, Name: fmt.Sprintf("contract-%d", i)})
 	}
-	set, err := check.New([]rule.Rule{r})
+	set, err := checktest.New([]rule.Rule{r})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/service"
@@ -510,7 +510,7 @@ func TestRulesThatAreTooLarge(t *testing.T) {
 			Limits: []rule.Variant{{Limit: limit.Spec{Count: 10, Period: limit.Hour}}},
 		})
 	}
-	set, err := check.New(rules)
+	set, err := checktest.New(rules)
 	if err != nil {
 		t.Fatal(err)
 	}

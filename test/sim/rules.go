@@ -4,7 +4,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/check/checktest"
 )
 
 // Rule is a limit and how it is leased.
@@ -83,7 +83,7 @@ func (b *ruleBook) compile() {
 			rules[len(rules)-1].Cost = rule.Cost{Header: r.costHeader, Default: 1, Max: most}
 		}
 	}
-	set, err := check.New(rules, b.shares...)
+	set, err := checktest.New(rules, b.shares...)
 	if err != nil {
 		panic(err)
 	}

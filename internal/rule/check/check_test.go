@@ -10,7 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
@@ -33,14 +33,14 @@ func TestNewRefuses(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := rule.Rule{Name: "a", Limits: perMinute(5)}
 			test.spoil(&r)
-			set, err := check.New([]rule.Rule{r})
+			set, err := checktest.New([]rule.Rule{r})
 			var errs strict.Errors
 			if set != nil || !errors.As(err, &errs) || err.Error() != test.want {
 				t.Errorf("set %v, error %v\nwant %s", set, err, test.want)
 			}
 		})
 	}
-	if _, err := check.New(slices.Repeat([]rule.Rule{{Limits: perMinute(5)}}, rule.MaxRules+1)); err == nil || !strings.Contains(err.Error(), "rules: has 1001 rules; write at most 1000") {
+	if _, err := checktest.New(slices.Repeat([]rule.Rule{{Limits: perMinute(5)}}, rule.MaxRules+1)); err == nil || !strings.Contains(err.Error(), "rules: has 1001 rules; write at most 1000") {
 		t.Errorf("1001 rules: %v", err)
 	}
 }
@@ -71,7 +71,7 @@ func TestExpressionsAreBounded(t *testing.T) {
 		{250, `.{1000}`, ""},
 		{251, `.{1000}`, "rules[250].match.cookie.c: is one regular expression too many: those of all rules have at most 250000 steps; write exact, prefix or template"},
 	} {
-		_, err := check.New(rules(c.n, c.expression))
+		_, err := checktest.New(rules(c.n, c.expression))
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%d of %.30s: %v, want %q", c.n, c.expression, err, c.want)
 		}
@@ -160,7 +160,7 @@ func TestNewRefusesRegions(t *testing.T) {
 		"regions[\"\"]: is no name of a region":             {{Name: "", Weight: 1}},
 		"regions.eu/us: is no name of a region; write 1 to": {{Name: "eu/us", Weight: 1}},
 	} {
-		if _, err := check.New(nil, rs...); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := checktest.New(nil, rs...); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -172,12 +172,12 @@ func TestKeyLimitsAreBounded(t *testing.T) {
 	for i := range rule.MaxKeyLimits/2 + 1 {
 		r.Keys = append(r.Keys, rule.KeyLimit{Key: []string{fmt.Sprint(i)}, Limit: r.Limits[0].Limit})
 	}
-	if _, err := check.New([]rule.Rule{r}); err != nil {
+	if _, err := checktest.New([]rule.Rule{r}); err != nil {
 		t.Fatal(err)
 	}
 	second := r
 	second.Name = "b"
-	if _, err := check.New([]rule.Rule{r, second}); err == nil || !strings.Contains(err.Error(), "rules: has 100002 overrides with key; write at most 100000") {
+	if _, err := checktest.New([]rule.Rule{r, second}); err == nil || !strings.Contains(err.Error(), "rules: has 100002 overrides with key; write at most 100000") {
 		t.Errorf("twice as many: %v", err)
 	}
 }

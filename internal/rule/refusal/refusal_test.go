@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/rule/refusal"
 	"pgregory.net/rapid"
 )
@@ -44,7 +44,7 @@ func TestBodyStaysJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := refusal.Form{ContentType: "application/json", Body: `{"a":` + value.Draw(t, "a") + `,"b":` + legalValue.Draw(t, "b") + `}`}
 		r := rule.Rule{Name: "a", Refusal: f, Limits: []rule.Variant{{Limit: limit.Spec{Count: 5, Period: limit.Minute}}}}
-		if _, err := check.New([]rule.Rule{r}); err != nil {
+		if _, err := checktest.New([]rule.Rule{r}); err != nil {
 			return
 		}
 		legal++
