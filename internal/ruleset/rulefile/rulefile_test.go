@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
@@ -79,12 +78,8 @@ func TestOneMistakeAmongMany(t *testing.T) {
 	for i := range 30_000 {
 		fmt.Fprintf(&text, "      - { key: [10.0.%d.%d], limits: [50/1m, 200/1d] }\n", i>>8, i&255)
 	}
-	begin := time.Now()
 	_, err := rulefile.Read("rules.yaml", []byte(text.String()))
 	if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), "rules.yaml:3:5: rules[0].keys: unknown field") {
 		t.Errorf("error %.300v", err)
-	}
-	if took := time.Since(begin); took > 10*time.Second {
-		t.Errorf("took %v", took)
 	}
 }
