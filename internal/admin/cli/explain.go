@@ -129,6 +129,9 @@ func (e *Explain) ask(q *v1.Request, to *v1.Explanation) error {
 	}
 	to.InForce.Version = doc.Set.Version
 	all, err := q.Verdicts(doc.Set, nil, "", limit.Micros(time.Now().UnixMicro()))
+	if err != nil {
+		return err
+	}
 	for i := range all {
 		one := v1.Explain(&all[i])
 		if hit := all[i].Hit; hit != nil && hit.Lacks {
@@ -139,7 +142,7 @@ func (e *Explain) ask(q *v1.Request, to *v1.Explanation) error {
 	if i := explain.Refuser(all, func(int) int64 { return -1 }); i >= 0 {
 		to.RefusedBy = all[i].Rule.Name
 	}
-	return err
+	return nil
 }
 
 // print prints the answer for people.
