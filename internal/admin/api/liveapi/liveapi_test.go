@@ -169,6 +169,10 @@ func TestStatus(t *testing.T) {
 
 // What is not well about a member is told in words, and nothing about one that is well.
 func TestProblems(t *testing.T) {
+	newest := v1.InForce{Version: "new", Revision: 7}
+	if got := problems(&v1.Member{RulesVersion: "new", RulesRevision: 6}, newest); got != "" { // from a file of its own
+		t.Error(got)
+	}
 	for want, m := range map[string]v1.Member{
 		"":                      {RulesVersion: "new", RulesRevision: 7, Redis: "ok", Keys: 94, Places: 100, SilentMs: v1.SilentAfterMs, Error: "old", ErrorAgeMs: 1},
 		"not heard for 3.001s":  {RulesVersion: "new", RulesRevision: 7, SilentMs: v1.SilentAfterMs + 1},
@@ -177,7 +181,7 @@ func TestProblems(t *testing.T) {
 		"its table is full":     {RulesVersion: "new", RulesRevision: 7, Keys: 95, Places: 100},
 		"redis: away; tls: bad": {RulesVersion: "new", RulesRevision: 7, Redis: "away", Error: "tls: bad"},
 	} {
-		if got := problems(&m, 7); got != want {
+		if got := problems(&m, newest); got != want {
 			t.Errorf("%+v: %q, want %q", m, got, want)
 		}
 	}

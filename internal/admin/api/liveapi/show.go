@@ -20,7 +20,7 @@ func (o *operations) status(v *live.View) *v1.Status {
 		Seen: seen(v), InForce: o.InForce(), Silent: append([]string{}, v.Silent...),
 		Members: make([]v1.Member, len(v.Members)), Rules: o.uses(v),
 	}
-	newest := s.InForce.Revision
+	newest := s.InForce
 	for i, m := range v.Members {
 		s.Members[i] = v1.Member{
 			Kind: kinds[m.Kind], Region: m.Region, Name: m.Name, Holder: hex.EncodeToString(m.Holder), Workers: m.Workers,
@@ -28,8 +28,8 @@ func (o *operations) status(v *live.View) *v1.Status {
 			AgeMs: m.AgeMs, SilentMs: m.SilentMs, DegradedMs: m.DegradedMs, ReservePerMille: m.ReservePerMille,
 			Keys: m.Keys, Places: m.Places, Redis: m.Redis, Error: m.Error, ErrorAgeMs: m.ErrorAgeMs,
 		}
-		if m.Kind != quotapb.MemberKind_MEMBER_KIND_POP { // a PoP has its rules from one of the others, or lies
-			newest = max(newest, m.RulesRevision)
+		if m.Kind != quotapb.MemberKind_MEMBER_KIND_POP && m.RulesRevision > newest.Revision { // a PoP has its rules from one of the others, or lies
+			newest.Version, newest.Revision = m.RulesVersion, m.RulesRevision
 		}
 	}
 	for i := range s.Members {
@@ -41,8 +41,9 @@ func (o *operations) status(v *live.View) *v1.Status {
 // fullAt is how full a table counts as full, in percent.
 const fullAt = 95
 
-// problems are what is not well about a member, where the newest rules that anybody has are of a revision.
-func problems(m *v1.Member, newest uint64) string {
+// problems are what is not well about a member, where these are the newest rules that anybody has. The same rules
+// have several revisions where each program has a file of its own.
+func problems(m *v1.Member, newest v1.InForce) string {
 	var all []string
 	say := func(is bool, format string, args ...any) {
 		if is {
@@ -52,7 +53,7 @@ func problems(m *v1.Member, newest uint64) string {
 	ago := func(ms uint64) time.Duration { return time.Duration(min(ms, 1<<40)) * time.Millisecond }
 	say(m.SilentMs > v1.SilentAfterMs, "not heard for %v", ago(m.SilentMs))
 	say(m.RulesVersion == "", "has no rules")
-	say(m.RulesVersion != "" && m.RulesRevision < newest, "has rules %d, not %d", m.RulesRevision, newest)
+	say(m.RulesVersion != "" && m.RulesVersion != newest.Version && m.RulesRevision < newest.Revision, "has rules %d, not %d", m.RulesRevision, newest.Revision)
 	say(m.DegradedMs > 0, "the tier above has not answered for %v", ago(m.DegradedMs))
 	say(m.Places > 0 && m.Keys*100 >= m.Places*fullAt, "its table is full")
 	say(m.Redis != "" && m.Redis != "ok", "redis: %s", m.Redis)
