@@ -72,13 +72,20 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestTiersAlone: what `weir bootstrap` needs is in no tier, nor the filter, nor tiers in virtual time.
+// TestTiersAlone: what `weir bootstrap` needs is in no tier, and the filter and tiers in virtual time are there for tests of rules
+// alone, which the admin API runs.
 func TestTiersAlone(t *testing.T) {
 	root := repository(t)
+	virtual := []string{module + "/internal/world", module + "/wasmfilter"}
 	for _, p := range append(mustLoad(t, root, "./regional/..."), mustLoad(t, root, "./global/...")...) {
 		for _, d := range p.Deps {
-			if within(d, []string{"github.com/aws", module + "/internal/bootstrap", module + "/internal/world", module + "/wasmfilter"}) {
+			if within(d, []string{"github.com/aws", module + "/internal/bootstrap"}) {
 				t.Errorf("%s depends on %s", p.ImportPath, d)
+			}
+		}
+		for _, imported := range p.Imports {
+			if within(imported, virtual) && !within(p.ImportPath, append(virtual, module+"/internal/ruleset/ruletests")) {
+				t.Errorf("%s imports %s", p.ImportPath, imported)
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -22,6 +23,7 @@ import (
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/ruleset/finding"
+	"github.com/weirlimit/weir/internal/ruleset/request"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -61,7 +63,7 @@ func New(c Config) *API {
 			OpenAPI: "3.1.0",
 			Info:    &huma.Info{Title: "Weir's admin API", Version: "1", Description: "docs/api.md explains it."},
 			Components: &huma.Components{
-				Schemas:         huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				Schemas:         huma.NewMapRegistry("#/components/schemas/", schemaName),
 				SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}, "certificate": {Type: "mutualTLS"}},
 			},
 		},
@@ -78,6 +80,14 @@ func New(c Config) *API {
 	})
 	a.addAudit()
 	return a
+}
+
+// schemaName names a schema as its type; a request of an example has the name of a request that is asked about.
+func schemaName(t reflect.Type, hint string) string {
+	if t == reflect.TypeFor[*request.Request]() {
+		return "Example"
+	}
+	return huma.DefaultSchemaNamer(t, hint)
 }
 
 // End ends all streams: the process is about to end.

@@ -233,7 +233,14 @@ func TestLoopback(t *testing.T) {
 	if want := []string{"local", "local", "local", "local", "local"}; fmt.Sprint(w.done) != fmt.Sprint(want) {
 		t.Errorf("%v have changed something, want %v", w.done, want)
 	}
-	w.is(w.call(h, http.MethodGet, "/v1/read", "", "Sec-Fetch-Site", "cross-site"), "a page reads", 403, v1.CodeOrigin, "")
+	for _, site := range []string{"cross-site", "same-site"} {
+		w.is(w.call(h, http.MethodGet, "/v1/read", "", "Sec-Fetch-Site", site), "a page reads", 403, v1.CodeOrigin, site)
+	}
+	page := w.Page(http.NotFoundHandler())
+	w.is(w.call(page, http.MethodGet, "/", "", "Host", "evil.example.com:8090"), "the page under another name", 403, v1.CodeHost, "evil.example.com")
+	if answer := w.call(page, http.MethodGet, "/", "", "Sec-Fetch-Site", "cross-site"); answer.Code != 404 { // a link to it
+		t.Errorf("the page: %d %s", answer.Code, answer.Body)
+	}
 	w.is(w.call(h, http.MethodPost, "/v1/change", strings.Repeat(" ", 1001)), "large", 413, "", "")
 	w.is(w.call(h, http.MethodPost, "/v1/change", "{"), "no JSON", 400, "", "")
 }

@@ -65,6 +65,11 @@ func (a *API) Guard(least access.Role, next http.Handler) http.Handler {
 	}, next)
 }
 
+// Page lets everybody read a page that has no secrets, but not under a name of another one's owner.
+func (a *API) Page(next http.Handler) http.Handler {
+	return a.guarded(func(r *http.Request) (access.Caller, *v1.Problem) { return somebody, a.host(r) }, next)
+}
+
 // guarded lets those use a handler whom admit admits, as often as they may.
 func (a *API) guarded(admit func(r *http.Request) (access.Caller, *v1.Problem), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -151,18 +156,26 @@ func unauthenticated(code, detail string) *v1.Problem {
 	return v1.NewProblem(http.StatusUnauthorized, code, detail).With("WWW-Authenticate", `Bearer realm="weir"`)
 }
 
-// browser is why a call that a page of another origin may have caused is refused. On this machine it may also come under a
-// name of such a page, whose owner has let that name mean this machine (DNS rebinding).
+// browser is why a call that a page of another origin may have caused is refused.
 func (a *API) browser(r *http.Request) *v1.Problem {
-	if a.local(r) && !isHost(r.Host) {
-		return v1.NewProblem(http.StatusForbidden, v1.CodeHost, "the call is for the host "+r.Host+"; use 127.0.0.1 or localhost")
+	if p := a.host(r); p != nil {
+		return p
 	}
 	err := a.cross.Check(r)
-	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		err = errors.New("cross-site request")
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" { // reads, too: they make PoPs report
+		err = errors.New(site + " request")
 	}
 	if err != nil {
 		return v1.NewProblem(http.StatusForbidden, v1.CodeOrigin, "a page of another origin caused this call: "+err.Error())
+	}
+	return nil
+}
+
+// host is why a call is refused that comes on this machine under the name of a page, whose owner has let that name mean
+// this machine (DNS rebinding).
+func (a *API) host(r *http.Request) *v1.Problem {
+	if a.local(r) && !isHost(r.Host) {
+		return v1.NewProblem(http.StatusForbidden, v1.CodeHost, "the call is for the host "+r.Host+"; use 127.0.0.1 or localhost")
 	}
 	return nil
 }

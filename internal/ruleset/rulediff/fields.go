@@ -94,7 +94,7 @@ func keys(fields map[string]field, r *rule.Rule) {
 }
 
 // stated are the differences between what two versions state.
-func stated(a, b *side) (all []Change) {
+func stated(a, b *side) (all []Difference) {
 	both := map[string]field{}
 	maps.Copy(both, a.fields)
 	maps.Copy(both, b.fields)
@@ -103,7 +103,7 @@ func stated(a, b *side) (all []Change) {
 		if x.text == y.text || name == "match" && covers(a.rule, b.rule) && covers(b.rule, a.rule) {
 			continue
 		}
-		c := Change{What: name, Old: x.text, New: y.text}
+		c := Difference{What: name, Old: x.text, New: y.text}
 		switch {
 		case slices.Contains(renewing, name) || x.shape != y.shape:
 			c.Counters = "anew"

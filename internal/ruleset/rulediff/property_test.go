@@ -268,7 +268,7 @@ func TestSound(t *testing.T) {
 }
 
 // confirm checks an example.
-func confirm(t *rapid.T, versions [2]*rule.Set, r *Rule, c *Change) {
+func confirm(t *rapid.T, versions [2]*rule.Set, r *Rule, c *Difference) {
 	a, b := decide(versions[0], r.Name, c.Example, 0), decide(versions[1], r.Name, c.Example, 0)
 	ok := false
 	switch c.What {

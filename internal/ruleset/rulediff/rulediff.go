@@ -50,13 +50,13 @@ func (d *Diff) Same() bool { return len(d.Rules) == 0 }
 
 // Rule is what became of a rule, by its name in answers and metrics: what a rule of the document is expanded into are several.
 type Rule struct {
-	Name    string   `json:"name"`
-	Change  string   `json:"change"`
-	Changes []Change `json:"changes"`
+	Name    string       `json:"name"`
+	Change  string       `json:"change"`
+	Changes []Difference `json:"changes"`
 }
 
-// Change is one difference.
-type Change struct {
+// Difference is one, with an example where that says more.
+type Difference struct {
 	What     string           `json:"what"`
 	Old      string           `json:"old,omitempty"`
 	New      string           `json:"new,omitempty"`
@@ -86,7 +86,7 @@ func (d *Diff) compare(p *pair, tries int) {
 	if a.rule.Mode == rule.Off && b.rule.Mode == rule.Off {
 		return
 	}
-	r, count := Rule{Name: a.rule.Name, Change: changed, Changes: []Change{}}, &d.Changed
+	r, count := Rule{Name: a.rule.Name, Change: changed, Changes: []Difference{}}, &d.Changed
 	switch {
 	case a.fields == nil:
 		r.Change, count = added, &d.Added
@@ -102,11 +102,11 @@ func (d *Diff) compare(p *pair, tries int) {
 		if len(r.Changes) == 0 {
 			r.Change, count = undecided, new(int)
 		}
-		r.Changes = append(r.Changes, Change{What: undecided, New: open})
+		r.Changes = append(r.Changes, Difference{What: undecided, New: open})
 		d.Undecided++
 	}
 	if reason := b.unreachable[r.Name]; reason != "" && a.unreachable[r.Name] == "" {
-		r.Changes = append(r.Changes, Change{What: unreached, New: reason})
+		r.Changes = append(r.Changes, Difference{What: unreached, New: reason})
 	}
 	if len(r.Changes) > 0 || r.Change != changed {
 		d.Rules = append(d.Rules, r)
@@ -128,7 +128,7 @@ func (d *Diff) String() string {
 }
 
 // String is a line, and one for the example.
-func (c *Change) String() string {
+func (c *Difference) String() string {
 	line := "  " + c.What
 	switch {
 	case c.Old != "" && c.New != "":

@@ -24,7 +24,7 @@ type pair struct {
 	places places
 	now    limit.Micros
 	open   map[string]bool // what may differ, and was not found yet
-	found  []Change
+	found  []Difference
 }
 
 // newPair finds out what there is to look for.
@@ -106,7 +106,7 @@ func (p *pair) judge(r *request.Request) {
 	add := func(what, was, is string) {
 		if p.open[what] {
 			delete(p.open, what)
-			p.found = append(p.found, Change{What: what, Old: was, New: is, Example: r})
+			p.found = append(p.found, Difference{What: what, Old: was, New: is, Example: r})
 		}
 	}
 	switch {
@@ -128,7 +128,7 @@ func (p *pair) judge(r *request.Request) {
 var settled = map[string]string{"key": keyed, "override": override}
 
 // undecided lists what may differ, and was not found.
-func (p *pair) undecided(changes []Change) string {
+func (p *pair) undecided(changes []Difference) string {
 	for _, c := range changes {
 		field, _, _ := strings.Cut(c.What, " ")
 		delete(p.open, settled[field])

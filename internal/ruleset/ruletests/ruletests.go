@@ -43,6 +43,9 @@ type Test struct {
 	steps   []step
 }
 
+// Divided reports whether regions share limits in it. Then [Suite.Run] has all goroutines of the process take turns.
+func (t *Test) Divided() bool { return len(t.regions) > 1 }
+
 // step is requests that are alike, or a fault.
 type step struct {
 	line    int

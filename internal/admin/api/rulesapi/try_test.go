@@ -1,0 +1,57 @@
+package rulesapi
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/ruleset/rulediff"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
+	"github.com/weirlimit/weir/internal/ruleset/versions/local"
+)
+
+// A viewer learns which requests a document changes, and an operator what becomes of its tests, before anybody applies it.
+func TestTries(t *testing.T) {
+	t.Parallel()
+	kept := local.New(filepath.Join(t.TempDir(), "rules.store"))
+	t.Cleanup(func() { _ = kept.Close() })
+	w := newWorld(t, nil, Config{Store: versions.On(kept), Rules: "store:"})
+	w.put("ann", `"0"`, document(5, "a", "b"), "begin")
+	var d rulediff.Diff
+	w.call("viewer", http.MethodPost, "/v1/rules:diff", "", v1.Document{Document: document(6, "a", "c")}, &d, 200)
+	if d.Changed != 1 || d.Added != 1 || d.Removed != 1 || d.Rules[0].Changes[0].New != "6/1m" {
+		t.Errorf("%+v", d)
+	}
+	if w.call("viewer", http.MethodPost, "/v1/rules:diff", "", v1.Document{Document: document(5, "a", "b")}, &d, 200); !d.Same() {
+		t.Errorf("%+v", d)
+	}
+	tests := `
+regions: { eu: 1, us: 1 }
+rules:
+- { name: a, key: [client_ip], limit: 1/1m }
+- { name: g, match: { path: /g }, key: [], limit: 9/1m, scope: global }
+tests:
+- { name: right, request: { url: /, client: 192.0.2.1 }, steps: [{ expect: allowed }, { expect: { denied: a } }] }
+- { name: wrong, request: { url: /, client: 192.0.2.1 }, steps: [{ expect: allowed }, { expect: allowed }] }
+- { name: two regions, pops: { fra1: eu, nyc1: us }, request: { url: /g, client: 192.0.2.1 }, steps: [{ expect: allowed }] }
+`
+	w.call("viewer", http.MethodPost, "/v1/rules:test", "", v1.Document{Document: tests}, nil, 403)
+	alone := strings.Replace(strings.Replace(tests, "regions: { eu: 1, us: 1 }\n", "", 1), ", scope: global", "", 1)
+	alone = alone[:strings.Index(alone, "- { name: two regions")]
+	var r Tested
+	w.call("operator", http.MethodPost, "/v1/rules:test", "", v1.Document{Document: alone}, &r, 200)
+	if len(r.Items) != 2 || r.Items[0].Failure != nil || r.Items[0].Problem != "" || r.Items[1].Failure == nil || r.Items[1].Failure.Step != 2 {
+		t.Errorf("%+v", r)
+	}
+	w.call("operator", http.MethodPost, "/v1/rules:test", "", v1.Document{Document: tests}, &r, 200)
+	if last := r.Items[len(r.Items)-1]; len(r.Items) != 3 || !strings.Contains(last.Problem, "run it with weir test") || last.Failure != nil {
+		t.Errorf("%+v", r)
+	}
+	for _, path := range []string{"/v1/rules:diff", "/v1/rules:test"} {
+		if _, p := w.call("operator", http.MethodPost, path, "", v1.Document{Document: "rules: [{ nam: a }]\n"}, nil, 422); p.Code != v1.CodeWrong || len(p.Findings) == 0 {
+			t.Errorf("%s: %+v", path, p)
+		}
+	}
+}
