@@ -11,6 +11,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files; commit a difference only if you can explain it")
 
+// Writes reports that the golden files are written.
+func Writes() bool { return *update }
+
 // Files returns the files of a pattern; none is a mistake in the test.
 func Files(t testing.TB, pattern string) []string {
 	t.Helper()
