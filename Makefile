@@ -89,7 +89,7 @@ alone = ./internal/redis/redisstore/faults/... ./test/...
 calm = ./test/certs/... ./test/compose/... ./test/docs/... ./test/imports/... ./test/install/... ./test/load/... ./test/observability/... ./test/regions/... ./test/twin/...
 waits = ./test/kit/consultest/... ./test/kit/redistest/... ./test/tiers/...
 # What drives other processes under load.
-drives = ./test/e2e/...
+drives = ./test/dashboard/... ./test/e2e/...
 # What takes longest of those that run three at once begins first, without the race detector and with it.
 longest = ./test/sim
 longest-race = ./test/tiers ./internal/consul ./internal/redis/redisstore
@@ -164,7 +164,7 @@ test-long: export WEIR_SIM = full
 # internal/consul.
 test-long: test ## Run all tests, those through Envoy at full length
 
-# The checks need nothing but Go modules. govulncheck also needs the Go vulnerability
+# The checks need Go modules, and the packages of the dashboard (make setup). govulncheck also needs the Go vulnerability
 # database, so it has a target of its own: `make vuln`.
 .PHONY: check
 check: format vet lint tidy generated budget ## Check format, vet, analyzers, go.mod, generated code and what the tree weighs
@@ -188,6 +188,7 @@ lint:
 	cd tools && go vet -vettool=../.tools/lint ./...
 	cd test/load/peers && go vet -vettool=../../../.tools/lint ./...
 	cd internal/quotapb && go tool -modfile=../../tools/go.mod buf lint
+	dashboard/node_modules/.bin/tsc -p dashboard
 
 tidy:
 	go mod tidy -diff
@@ -195,7 +196,7 @@ tidy:
 	go -C test/load/peers mod tidy -diff
 
 # Checksums of all files that may be generated.
-sums = find . \( -name .git -o -name .tools -o -name .run -o -path ./bin \) -prune -o -type f -print0 | xargs -0 sha256sum | sort -k 2
+sums = find . \( -name .git -o -name .tools -o -name .run -o -name node_modules -o -path ./bin \) -prune -o -type f -print0 | xargs -0 sha256sum | sort -k 2
 
 generated:
 	@before=$$($(sums)); go generate ./...; \
@@ -222,6 +223,12 @@ fuzz: ## Run each fuzz target (FUZZTIME=2000000x: longer)
 .PHONY: generate
 generate: ## Update all generated code
 	go generate ./...
+
+# What is built is committed, so that only who changes the page needs npm.
+.PHONY: dashboard
+dashboard: ## Check and build the dashboard, dashboard/dist, of dashboard/src (make setup has its packages)
+	dashboard/node_modules/.bin/tsc -p dashboard
+	go generate ./dashboard
 
 ##@ Measure
 

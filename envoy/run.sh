@@ -84,12 +84,13 @@ ok='^HTTP/1.1 200 '
 
 mkdir -p "$logs"
 rm -f "$logs/state" # each demo begins with whole limits
-start region bin/weir-regional --rules "$rules" --state "$logs/state" --listen "$region" --admin-listen "$region_admin" --drain-wait 0s
+start region bin/weir-regional --region local --rules "$rules" --state "$logs/state" --listen "$region" --admin-listen "$region_admin" --drain-wait 0s
 if [ "$rules" = store: ] && [ ! -e "$logs/rules.store" ]; then
   await "the region" 20 "$region_admin" /healthz "$ok"
   bin/weir apply envoy/rules.yaml --admin "$region_admin" --reason "the rules of make run" >/dev/null || die "cannot put envoy/rules.yaml in force"
 fi
 await "the region" 20 "$region_admin" /readyz "$ok"
+echo "dashboard: http://$region_admin/"
 echo "region: $region, metrics http://$region_admin/metrics"
 start envoy "$envoy" -c envoy/pop.yaml --disable-hot-restart --log-level warning --file-flush-interval-msec 500
 echo "PoP: compiling the filter, a few seconds ..."

@@ -9,6 +9,7 @@ tool (
 )
 
 require (
+	github.com/evanw/esbuild v0.28.2
 	github.com/google/go-containerregistry v0.21.6
 	github.com/kisielk/errcheck v1.30.0
 	github.com/polyfloyd/go-errorlint v1.8.0

@@ -25,6 +25,11 @@ python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 { command -v redis-server && command -v redis-cli; } >/dev/null || packages+=(redis-server)
 # Tests run the dashboards and alerts on a real Prometheus.
 if [ "${1:-}" != run ]; then { command -v prometheus && command -v promtool; } >/dev/null || packages+=(prometheus); fi
+# Tests open the dashboard in a browser; npm fetches what builds it.
+if [ "${1:-}" != run ]; then
+  command -v chromium >/dev/null || packages+=(chromium)
+  command -v npm >/dev/null || packages+=(npm)
+fi
 PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || packages+=(iproute2)
 
 # Installs "$@" and starts none of their services, now or at the next boot: the
@@ -76,6 +81,13 @@ if [ "${1:-}" != run ] && { ! [ -x .tools/consul ] || ! cmp -s $pinned .tools/co
   CGO_ENABLED=0 go build -C tools/consul -mod=mod -trimpath -ldflags='-s -w' -tags=tools -o ../../.tools/consul github.com/hashicorp/consul
   .tools/consul version
   cp $pinned .tools/consul.installed
+fi
+
+# The dashboard is committed as it is built; npm is for who changes it, and for tests.
+if [ "${1:-}" != run ] && ! cmp -s dashboard/package-lock.json dashboard/node_modules/installed.json; then
+  echo "setup: installing the packages of the dashboard"
+  npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --prefix dashboard
+  cp dashboard/package-lock.json dashboard/node_modules/installed.json
 fi
 
 # Tests also run on the servers of production. This never fails, and says what is missing.

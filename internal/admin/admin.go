@@ -27,6 +27,8 @@ type Config struct {
 	Forget func(ctx context.Context, region string) error
 	// API serves what is below /v1/; nil: there is none.
 	API http.Handler
+	// Page serves / and what is below it, but for the rest; nil: there is none.
+	Page http.Handler
 	// Guard lets callers of a role use the paths below it that are neither health nor metrics; nil: everybody may.
 	Guard func(least access.Role, next http.Handler) http.Handler
 	Pprof bool // serve /debug/pprof/
@@ -93,6 +95,9 @@ func Handler(c Config) http.Handler {
 	}
 	if c.API != nil {
 		mux.Handle("/v1/", c.API)
+	}
+	if c.Page != nil {
+		mux.Handle("/", c.Page)
 	}
 	if c.Pprof {
 		guarded("/debug/pprof/", access.Admin, pprof.Index)

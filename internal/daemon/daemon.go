@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/weirlimit/weir/dashboard"
 	"github.com/weirlimit/weir/internal/admin"
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/api"
@@ -207,7 +208,7 @@ func (t *Tier) addHandlers(allowed callers) {
 	quotas := service.NewHandler(t.Service, t.Metrics)
 	about := admin.Config{
 		Ready: t.Ready, Metrics: t.Metrics.Handler(), Rules: t.Service.Rules, State: t.rules.state, Pprof: t.cfg.Pprof,
-		API: t.admin.Handler(), Guard: t.admin.Guard,
+		API: t.admin.Handler(), Guard: t.admin.Guard, Page: t.admin.Page(dashboard.Handler()),
 	}
 	if t.divided != nil {
 		about.Forget = func(ctx context.Context, region string) error {

@@ -34,6 +34,7 @@ type tree struct {
 	packages []*pkg
 	used     map[string]bool // by directory and name, as dir.Name: another package writes it
 	module   int             // bytes of bin/weir.wasm
+	page     int             // lines of TypeScript
 }
 
 // pkg is a directory with Go files.
@@ -46,7 +47,7 @@ type pkg struct {
 	sources  []*ast.File
 }
 
-// read reads all Go files below root, whatever their build constraints, and the size of the module.
+// read reads all Go files below root, whatever their build constraints, counts the lines of the dashboard, and the size of the module.
 func read(root string) (*tree, error) {
 	module, err := os.Stat(filepath.Join(root, "bin", "weir.wasm"))
 	if err != nil {
@@ -59,10 +60,14 @@ func read(root string) (*tree, error) {
 		case err != nil:
 			return err
 		case d.IsDir():
-			if rel != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || rel == "bin" || rel == "tools") {
+			if rel != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "node_modules" || rel == "bin" || rel == "tools") {
 				return fs.SkipDir
 			}
 			return nil
+		case strings.HasSuffix(path, ".ts") || strings.HasSuffix(path, ".tsx"):
+			text, err := os.ReadFile(path)
+			t.page += bytes.Count(text, []byte("\n"))
+			return err
 		case !strings.HasSuffix(path, ".go"):
 			return nil
 		}

@@ -3,7 +3,8 @@
 //	sbom bin/weir ./cmd/weir                                  writes bin/weir.cdx.json
 //	GOOS=wasip1 GOARCH=wasm sbom bin/weir.wasm ./wasmfilter
 //
-// That is Go's own library and the modules whose packages are compiled in, as `go list` lists them: what
+// That is Go's own library and the modules whose packages are compiled in, as `go list` lists them, and the
+// packages of npm that are in a page which they serve, as its licenses.txt lists them: what
 // only tests or tools use is left out. The same program is the same list, without time or name.
 package main
 
@@ -18,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -82,7 +84,7 @@ func run(args []string) error {
 
 // compiledIn are the modules that a program is built from for GOOS and GOARCH, by name.
 func compiledIn(pkg string) ([]component, error) {
-	cmd := exec.Command("go", "list", "-deps", "-json=Module", pkg)
+	cmd := exec.Command("go", "list", "-deps", "-json=Dir,EmbedFiles,Module", pkg)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -91,7 +93,9 @@ func compiledIn(pkg string) ([]component, error) {
 	all := []component{module("std", strings.TrimPrefix(runtime.Version(), "go"))}
 	for list := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p struct {
-			Module *struct {
+			Dir        string
+			EmbedFiles []string
+			Module     *struct {
 				Path, Version string
 				Main          bool
 			}
@@ -104,9 +108,30 @@ func compiledIn(pkg string) ([]component, error) {
 		if p.Module != nil && !p.Module.Main {
 			all = append(all, module(p.Module.Path, p.Module.Version))
 		}
+		for _, file := range p.EmbedFiles {
+			if p.Module == nil || !p.Module.Main || filepath.Base(file) != "licenses.txt" {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Join(p.Dir, file))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, served(string(text))...)
+		}
 	}
 	slices.SortFunc(all, func(a, b component) int { return cmp.Compare(a.PURL, b.PURL) })
 	return slices.CompactFunc(all, func(a, b component) bool { return a.PURL == b.PURL }), nil
+}
+
+var heading = regexp.MustCompile(`(?m)^# (\S+) (\S+)$`)
+
+// served are the packages of npm that a licenses.txt of tools/dashboard has.
+func served(licenses string) (all []component) {
+	for _, m := range heading.FindAllStringSubmatch(licenses, -1) {
+		purl := "pkg:npm/" + strings.Replace(m[1], "@", "%40", 1) + "@" + m[2]
+		all = append(all, component{Type: "library", Ref: purl, Name: m[1], Version: m[2], PURL: purl})
+	}
+	return all
 }
 
 func module(path, version string) component {

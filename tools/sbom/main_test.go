@@ -67,3 +67,21 @@ func TestNoProgram(t *testing.T) {
 		t.Error("a list of nothing")
 	}
 }
+
+// A program that serves the dashboard has its packages, too.
+func TestListHasWhatIsServed(t *testing.T) {
+	t.Chdir("../..")
+	all, err := compiledIn("./dashboard")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"preact", "@preact/signals", "uplot", "codemirror", "@lezer/yaml"} {
+		i := slices.IndexFunc(all, func(c component) bool { return c.Name == name })
+		if i < 0 || all[i].Version == "" || all[i].PURL != "pkg:npm/"+strings.Replace(name, "@", "%40", 1)+"@"+all[i].Version {
+			t.Errorf("%s is not in the list: %v", name, all)
+		}
+	}
+	if slices.ContainsFunc(all, func(c component) bool { return c.Name == "axe-core" || c.Name == "typescript" }) {
+		t.Errorf("the list has what only tests and the build use: %v", all)
+	}
+}

@@ -1,0 +1,66 @@
+// Which requests change between two versions of the rules.
+
+import type { Diff } from "./types"
+import { drawn, Text } from "./widgets"
+
+export function DiffView({ of, only }: { of: Diff; only?: string }) {
+  const rules = of.rules.filter((r) => !only || r.name.split("@")[0] === only)
+  const others = of.rules.length - rules.length
+  const changes = rules.reduce((n, r) => n + r.changes.length, 0)
+  let left = drawn
+  const take = (r: Diff["rules"][number]) => {
+    const some = r.changes.slice(0, left)
+    left -= some.length
+    return some
+  }
+  if (of.rules.length === 0) return <p class="well">No request changes.</p>
+  return (
+    <>
+      {rules.length === 0 && <p>Nothing changes for this rule.</p>}
+      <ul class="diff">
+        {rules.slice(0, drawn).map((r) => (
+          <li key={r.name}>
+            <strong>
+              <Text of={r.name} />
+            </strong>
+            : {r.change}
+            <ul>
+              {take(r).map((c, i) => (
+                <li key={i}>
+                  <Text of={c.what} />
+                  {c.old !== undefined && (
+                    <del>
+                      <Text of={c.old} most={300} />
+                    </del>
+                  )}
+                  {c.new !== undefined && (
+                    <ins>
+                      <Text of={c.new} most={300} />
+                    </ins>
+                  )}
+                  {c.counters && <span class="muted"> counters {c.counters === "kept" ? "are kept" : "begin anew"}</span>}
+                  {c.example && (
+                    <code>
+                      <Text of={example(c.example)} most={300} />
+                    </code>
+                  )}
+                </li>
+              ))}
+            </ul>
+          </li>
+        ))}
+      </ul>
+      <p class="muted">
+        changed {of.changed}, added {of.added}, removed {of.removed}, undecided {of.undecided}
+        {changes > drawn && `; the first ${drawn} of ${changes} changes, all: weir diff`}
+        {only && others > 0 && `; ${others} other rules change, too`}
+      </p>
+    </>
+  )
+}
+
+/** A request in one line. */
+function example(q: Record<string, unknown>): string {
+  const rest = Object.entries(q).filter(([name]) => !["method", "host", "path"].includes(name))
+  return `${q.method ?? "GET"} ${q.host ?? ""}${q.path} ` + rest.map(([name, v]) => name + " " + (typeof v === "string" ? v : JSON.stringify(v))).join(", ")
+}

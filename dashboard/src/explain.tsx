@@ -1,0 +1,66 @@
+// A test request: what each rule does with it, without counting it.
+
+import { useState } from "preact/hooks"
+import { get } from "./api"
+import type { Explained, Explanation } from "./types"
+import { Failure, Field, useAction } from "./forms"
+import { Num, Table, Text } from "./widgets"
+
+/** Explains a request. Of a page about one rule the others that apply are listed, too. */
+export function Explain({ rule }: { rule?: string }) {
+  const [method, setMethod] = useState("GET")
+  const [url, setURL] = useState("/")
+  const [client, setClient] = useState("192.0.2.1")
+  const [headers, setHeaders] = useState("")
+  const [answer, set] = useState<Explanation | null>(null)
+  const { busy, error, run } = useAction()
+  const ask = () => run(async () => set(await get<Explanation>("explain", { body: { method, url, client, headers: headersOf(headers) } })))
+  const rows = (answer?.rules ?? []).filter((r) => r.applies || !rule || r.rule.split("@")[0] === rule)
+  return (
+    <>
+      <form
+        class="row"
+        onSubmit={(e) => {
+          e.preventDefault()
+          void ask()
+        }}
+      >
+        <Field label="Method" value={method} set={setMethod} size={6} />
+        <Field label="Path or URL" value={url} set={setURL} required size={30} />
+        <Field label="Client address" value={client} set={setClient} size={16} />
+        <p class="field">
+          <label for="headers">Headers</label>
+          <textarea id="headers" rows={1} value={headers} placeholder="x-user-id: ann" onInput={(e) => setHeaders(e.currentTarget.value)} />
+        </p>
+        <button type="submit" disabled={busy}>
+          Explain
+        </button>
+      </form>
+      <Failure of={error} />
+      {answer && (
+        <>
+          <p role="status">{answer.refused_by ? <>It is refused by <Text of={answer.refused_by} />.</> : "No rule refuses it, by what counters hold now."}</p>
+          <Table caption="What each rule does" rows={rows} id={(r) => r.rule} empty="No rule applies to it." columns={columns} />
+        </>
+      )}
+    </>
+  )
+}
+
+function headersOf(text: string): Record<string, string> {
+  const all: Record<string, string> = {}
+  for (const line of text.split("\n")) {
+    const at = line.indexOf(":")
+    if (at > 0) all[line.slice(0, at).trim()] = line.slice(at + 1).trim()
+  }
+  return all
+}
+
+const columns = [
+  { name: "rule", of: (r: Explained) => <Text of={r.rule} /> },
+  { name: "applies", of: (r: Explained) => <Text of={r.applies ? "yes" : r.exempt_by ? "lifted by " + r.exempt_by : "no: " + (r.failed ?? "override")} /> },
+  { name: "key", of: (r: Explained) => <Text of={r.counted ?? ""} /> },
+  { name: "cost", right: true, of: (r: Explained) => <Num of={r.cost} /> },
+  { name: "remaining", right: true, of: (r: Explained) => <Num of={r.counters?.[0]?.remaining} /> },
+  { name: "limit", right: true, of: (r: Explained) => <Num of={r.counters?.[0]?.limit ?? r.limit} /> },
+]

@@ -1,0 +1,123 @@
+// The versions of the rules: who changed what and why, and the way back.
+
+import { useState } from "preact/hooks"
+import { get, getTagged } from "./api"
+import { DiffView } from "./diff"
+import { inForce } from "./live"
+import type { Applied, Diff, Page, Rules, Version } from "./types"
+import { Dialog, Failure, Field, useAction, useAnswer } from "./forms"
+import { Card, said, Table, Text, Time } from "./widgets"
+
+/** Whether versions and an audit are kept; null: it is not known yet. */
+export function useKept(): boolean | null {
+  const { value } = useAnswer<Rules>("rules")
+  return value && (value.source === "consul" || value.source === "store")
+}
+
+export const fromFile = "The rules are in a file: each program has its changes in its log."
+
+/** The history of all rules; with a rule a comparison shows what became of it. */
+export function History({ rule, changed }: { rule?: string; changed: () => void }) {
+  const kept = useKept()
+  const [before, setBefore] = useState("")
+  const versions = useAnswer<Page<Version>>(kept ? "rules/versions?limit=50" + (before && "&before=" + before) : null)
+  const [shown, show] = useState<Version | null>(null)
+  const [back, goBack] = useState<Version | null>(null)
+  const newest = before ? 0 : versions.value?.items[0]?.revision
+  return (
+    <Card title="History">
+      <Failure of={versions.error} />
+      <Table
+        caption="Versions of the rules"
+        rows={versions.value?.items ?? []}
+        id={(v) => String(v.revision)}
+        empty={kept === false ? fromFile : versions.error ? "" : "No version is kept yet."}
+        columns={[
+          { name: "when", of: (v) => <Time at={v.when} /> },
+          { name: "who", of: (v) => <Text of={v.who} /> },
+          { name: "why", of: (v) => <Text of={(v.amends ? v.amends + ": " : "") + v.why} /> },
+          { name: "revision", right: true, of: (v) => v.revision + (v.revision === inForce.value?.revision ? " in force" : "") },
+          {
+            name: "action",
+            of: (v) =>
+              v.revision !== newest && (
+                <span class="buttons">
+                  <button type="button" class="quiet" onClick={() => show(v)}>
+                    What going back would change
+                  </button>
+                  <button type="button" class="quiet" onClick={() => goBack(v)}>
+                    Go back to it
+                  </button>
+                </span>
+              ),
+          },
+        ]}
+      />
+      {(before || versions.value?.next) && (
+        <button type="button" class="quiet" onClick={() => setBefore(String(versions.value?.next ?? ""))}>
+          {versions.value?.next ? "Older versions" : "The newest versions"}
+        </button>
+      )}
+      {shown && <Compared of={shown} rule={rule} close={() => show(null)} />}
+      {back && <Rollback to={back} close={() => goBack(null)} done={() => (goBack(null), versions.reload(), changed())} />}
+    </Card>
+  )
+}
+
+function Compared({ of, rule, close }: { of: Version; rule?: string; close: () => void }) {
+  const [diff, set] = useState<Diff | null>(null)
+  const { error, run } = useAction()
+  const [asked, ask] = useState(false)
+  if (!asked) {
+    ask(true)
+    void run(async () => {
+      const { document } = await get<{ document: string }>("rules/versions/" + of.revision)
+      set(await get<Diff>("rules:diff", { body: { document } }))
+    })
+  }
+  return (
+    <Dialog title={"Going back to revision " + of.revision} close={close}>
+      <Failure of={error} />
+      {diff && <DiffView of={diff} only={rule} />}
+      <button type="button" onClick={close}>
+        Close
+      </button>
+    </Dialog>
+  )
+}
+
+function Rollback({ to, close, done }: { to: Version; close: () => void; done: () => void }) {
+  const [why, setWhy] = useState("")
+  const { busy, error, run } = useAction()
+  const roll = () =>
+    run(async () => {
+      const { etag } = await getTagged<Rules>("rules")
+      const made = await get<Applied>("rules:rollback", { body: { revision: to.revision, why }, match: etag })
+      said.value = `Revision ${made.version.revision} has the rules of ${to.revision} again.`
+      done()
+    })
+  return (
+    <Dialog title="Go back" close={close}>
+      <p>
+        The rules of <Time at={to.when} />, <Text of={to.why} />, come back as a new version.
+      </p>
+      <form
+        onSubmit={(e) => {
+          e.preventDefault()
+          void roll()
+        }}
+      >
+        <Field label="Reason" value={why} set={setWhy} required maxLength={2000} />
+        <Failure of={error} />
+        <p class="buttons">
+          <button type="submit" disabled={busy}>
+            Go back
+          </button>
+          <button type="button" class="quiet" onClick={close}>
+            Cancel
+          </button>
+        </p>
+      </form>
+    </Dialog>
+  )
+}

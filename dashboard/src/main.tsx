@@ -1,0 +1,132 @@
+// The page: its head, the way between its parts, and the login.
+
+import "./style.css"
+import { render } from "preact"
+import { useEffect } from "preact/hooks"
+import { signal } from "@preact/signals"
+import { login, logIn, token } from "./api"
+import { inForce, status, trouble } from "./live"
+import { visible } from "./format"
+import { Link, said, Text } from "./widgets"
+import { Overview } from "./overview"
+
+type Pages = typeof import("./pages")
+
+const route = signal(parse())
+
+/** The parts of what is behind #/. */
+function parse(): string[] {
+  try {
+    return location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent)
+  } catch {
+    return [""] // no one has such a link
+  }
+}
+
+addEventListener("hashchange", () => {
+  route.value = parse()
+  said.value = ""
+  document.querySelector<HTMLElement>("main")?.focus()
+  scrollTo(0, 0) // the way to other pages is above it
+})
+
+const pages: [to: string, name: string][] = [
+  ["", "Overview"],
+  ["find", "Find a limit"],
+  ["edit", "Rules"],
+  ["fleet", "Fleet"],
+]
+
+const others = signal<Pages | null>(null)
+
+/** The chunk of all that the first page does without; null: it is on its way. */
+function load(): Pages | null {
+  if (!others.value) {
+    void import("./pages").then(
+      (all) => (others.value = all),
+      () => (trouble.value = "a part of this page could not be loaded; load it again"),
+    )
+  }
+  return others.value
+}
+
+function Page() {
+  const [page, name = ""] = route.value
+  if (page === "") return <Overview />
+  const p = load()
+  if (!p) return <p class="empty">One moment…</p>
+  switch (page) {
+    case "rule":
+      return <p.RulePage key={name} rule={name} />
+    case "find":
+      return <p.Find key={name} rule={name} />
+    case "edit":
+      return <p.EditPage from={name} />
+    case "fleet":
+      return <p.Fleet />
+  }
+  return (
+    <>
+      <h1>There is no such page.</h1>
+      <Link to="">To the overview</Link>
+    </>
+  )
+}
+
+function Head() {
+  const title = pages.find(([to]) => to === route.value[0])?.[1] ?? route.value[1] ?? "Weir"
+  useEffect(() => {
+    document.title = visible(title) + " · Weir"
+  }, [title])
+  return (
+    <header class="head">
+      <a class="skip" href="#main" onClick={(e) => (e.preventDefault(), document.querySelector<HTMLElement>("main")?.focus())}>
+        Skip to the content
+      </a>
+      <strong>Weir</strong>
+      <nav aria-label="Pages">
+        {pages.map(([to, name]) => (
+          <Link key={to} to={to} current={route.value[0] === to}>
+            {name}
+          </Link>
+        ))}
+      </nav>
+      <span class="of">
+        {status.value && <Text of={status.value.of} />}
+        {inForce.value?.revision ? <span class="muted"> revision {inForce.value.revision}</span> : null}
+        {token.value && (
+          <button type="button" class="quiet" onClick={() => (logIn(""), location.reload())}>
+            Log out
+          </button>
+        )}
+      </span>
+    </header>
+  )
+}
+
+function Login() {
+  const p = load()
+  return p && <p.Login />
+}
+
+function App() {
+  return (
+    <>
+      <Head />
+      {trouble.value && (
+        <div class="trouble" role="status">
+          <Text of={trouble.value} most={500} />
+        </div>
+      )}
+      <main id="main" tabIndex={-1}>
+        <Page />
+      </main>
+      <div class="said" role="status" aria-live="polite">
+        {said.value}
+      </div>
+      {login.value && <Login />}
+    </>
+  )
+}
+
+render(<App />, document.getElementById("app")!)

@@ -1,0 +1,210 @@
+// The messages of the admin API that the page uses, as docs/openapi.yaml describes them.
+
+export interface InForce {
+  version: string
+  revision: number
+  problem?: string
+}
+
+export interface Member {
+  kind: "pop" | "region" | "aggregator"
+  region?: string
+  name: string
+  holder: string
+  workers: number
+  version: string
+  rules_version: string
+  rules_revision: number
+  rules_age_ms: number
+  age_ms: number
+  silent_ms: number
+  degraded_ms: number
+  reserve_per_mille: number
+  keys: number
+  places: number
+  redis?: string
+  error?: string
+  error_age_ms?: number
+  problem?: string
+}
+
+export interface Use {
+  rule: string
+  matched: number
+  no_key: number
+  admitted: number
+  denied: number
+  shadow_denied: number
+  admitted_per_second: number
+  denied_per_second: number
+  used?: number
+  hint?: string
+}
+
+export interface Seen {
+  of: string
+  watched_ms: number
+}
+
+export interface Status extends Seen {
+  in_force: InForce
+  silent_regions: string[]
+  members: Member[]
+  rules: Use[]
+}
+
+export interface Rate {
+  rule: string
+  override?: string
+  key: string
+  from?: string
+  per_second: number
+  over: number
+}
+
+export interface Top extends Seen {
+  keys: Rate[]
+  rules: Use[]
+}
+
+export interface Decision {
+  when: string
+  rule: string
+  override?: string
+  key: string
+  from: string
+  outcome: "admitted" | "denied" | "unavailable" | "would-deny"
+  remaining: number
+  retry_after_ms?: number
+}
+
+export interface Finding {
+  line: number
+  column: number
+  path: string
+  code: string
+  page: string
+  reason: string
+  warning?: boolean
+}
+
+export interface Version {
+  revision: number
+  when: string
+  who: string
+  why: string
+  rollback_to?: number
+  amends?: string
+}
+
+export interface Rules {
+  source: "consul" | "store" | "file" | "none"
+  version?: Version
+  document: string
+  in_force: InForce
+}
+
+export interface Validated {
+  ok: boolean
+  rules: number
+  findings: Finding[]
+}
+
+export interface Applied {
+  version: Version
+  before: number
+  warnings: Finding[]
+}
+
+export interface Amendment {
+  rule: string
+  key?: string[]
+  hash?: string
+  limit?: unknown
+  until: string
+  why: string
+}
+
+export interface Entry extends Amendment {
+  kind: "override" | "candidate"
+  when: string
+  who: string
+  problem?: string
+}
+
+export interface Counter {
+  rule: string
+  variant?: number
+  override?: string
+  counted?: string
+  own_limit?: boolean
+  until?: string
+  unlimited?: boolean
+  slots?: boolean
+  limit: number
+  remaining: number
+  out: number
+  reset_ms: number
+}
+
+export interface Explained {
+  rule: string
+  mode: string
+  applies: boolean
+  failed?: string
+  exempt_by?: string
+  override?: string
+  unlimited?: boolean
+  counted?: string
+  cost?: number
+  limit?: number
+  counters?: Counter[]
+  problem?: string
+}
+
+export interface Explanation {
+  rules: Explained[]
+  refused_by?: string
+}
+
+export interface AuditEntry {
+  id: string
+  when: string
+  who: string
+  role: string
+  what: string
+  on?: string
+  before?: string
+  after?: string
+  why?: string
+}
+
+export interface Page<T> {
+  items: T[]
+  next?: string | number
+}
+
+/** What a version of the rules does otherwise than another one. */
+export interface Diff {
+  rules: { name: string; change: string; changes: DiffChange[] }[]
+  changed: number
+  added: number
+  removed: number
+  undecided: number
+}
+
+export interface DiffChange {
+  what: string
+  old?: string
+  new?: string
+  counters?: string
+  example?: Record<string, unknown>
+}
+
+/** A test of a document that ran. */
+export interface Tested {
+  name: string
+  line: number
+  failure?: { line: number; step: number; expected: string[]; got: string[]; note?: string }
+  problem?: string
+}

@@ -1,0 +1,162 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/browser"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// becomes waits until the PoP answers a user so.
+func (s *system) becomes(path, user string, status int) {
+	s.Helper()
+	proc.Eventually(s, 20*time.Second, fmt.Sprintf("%s of %s is %d", path, user, status), func() bool { return s.get(path, user) == status })
+}
+
+// From nothing to a login rule: tested, on trial with its would-be refusals seen, enforced, and rolled back.
+func TestWay(t *testing.T) {
+	s := start(t, "")
+	began := time.Now()
+	s.Open("/")
+	s.See("There are no rules.")
+	s.Click("Write the first one")
+	s.write("rules:\n  - name: login\n    match: { path: /login }\n    key: [{ header: x-user }]\n    limit: 3/1m\n    algorithm: fixed_window\n" +
+		"tests:\n  - name: three\n    request: { url: /login, headers: { x-user: ann } }\n    steps:\n      - { repeat: 3x, expect: { allowed: login } }\n      - { expect: { denied: login } }\n")
+	s.See("No mistakes.")
+	s.Click("Run its tests")
+	s.See("1 of 1 tests passed.")
+	s.write(strings.Replace(s.typed(), "- name: login\n", "- name: login\n    mode: shadow\n", 1))
+	s.apply("login on trial")
+	s.traffic("/login", "eve")
+	s.Open("/#/rule/login")
+	s.See("would-deny")
+	s.becomes("/login", "eve", http.StatusOK)
+	s.Open("/#/edit/login")
+	s.Click("Enforce login")
+	s.Click("Which requests change?")
+	s.See("mode")
+	s.apply("login enforced")
+	s.becomes("/login", "eve", http.StatusTooManyRequests)
+	s.Open("/#/rule/login")
+	s.See("login on trial")
+	s.Click("Go back to it")
+	s.Fill("Reason", "too strict")
+	s.Click("Go back")
+	s.See("has the rules of")
+	s.becomes("/login", "eve", http.StatusOK)
+	t.Logf("from nothing to a rule that was rolled back in %v", time.Since(began))
+	s.well("the way")
+}
+
+// write replaces what is in the editor.
+func (s *system) write(text string) {
+	s.Helper()
+	s.Ready(`document.querySelector(".editor")?.shadowRoot?.querySelector(".cm-content")`)
+	browser.Eval[bool](s.Browser, `document.querySelector(".editor").shadowRoot.querySelector(".cm-content").focus(), true`)
+	s.Shortcut('a')
+	browser.Eval[bool](s.Browser, `(() => {
+		const from = new DataTransfer()
+		from.setData("text/plain", `+quoted(text)+`)
+		const at = document.querySelector(".editor").shadowRoot.querySelector(".cm-content")
+		return at.dispatchEvent(new ClipboardEvent("paste", { clipboardData: from, bubbles: true, cancelable: true }))
+	})()`)
+}
+
+// typed is what is in the editor.
+func (s *system) typed() string {
+	s.Helper()
+	s.Ready(`document.querySelector(".editor")?.shadowRoot?.querySelector(".cm-content")`)
+	return browser.Eval[string](s.Browser, `[...document.querySelector(".editor").shadowRoot.querySelectorAll(".cm-line")].map(l => l.textContent).join("\n")`)
+}
+
+// apply applies what is in the editor.
+func (s *system) apply(why string) {
+	s.Helper()
+	s.See("No mistakes.")
+	s.Fill("Reason", why)
+	s.Click("Apply")
+	s.See("is the newest one.")
+}
+
+func quoted(v any) string {
+	out, _ := json.Marshal(v) // what tests give always can be
+	return string(out)
+}
+
+// The busiest key gets a limit of its own from its row, and loses it again; a candidate is tried; both are what the PoP decides.
+func TestAmendments(t *testing.T) {
+	s := start(t, rules)
+	s.traffic("/orders", "ann")
+	s.Open("/#/rule/orders")
+	s.Click("Limit this key")
+	s.Fill("Limit", "0/1s")
+	s.Fill("Reason", "she floods us")
+	s.Click("Limit this key")
+	s.See("The key has its own limit now.")
+	s.becomes("/orders", "ann", http.StatusTooManyRequests)
+	s.becomes("/orders", "bob", http.StatusOK)
+	s.See("she floods us")
+	s.Click("End it now")
+	s.See("It has ended.")
+	s.becomes("/orders", "ann", http.StatusOK)
+
+	s.Click("Find a limit")
+	s.See("Keys by their rates")
+	s.Click("Remember this as a calm time")
+	s.Fill("The line", "100")
+	s.See("stops")
+	name := browser.Eval[string](s.Browser, `[...document.querySelectorAll("button")].find(b => b.innerText.startsWith("Try ")).innerText`)
+	s.Click(name)
+	s.Fill("Reason", "is it enough?")
+	s.Click("Try it")
+	s.See("The candidate is counted now.")
+	s.Open("/#/rule/orders")
+	s.See("orders@candidate")
+	s.well("amendments")
+}
+
+// A lost race keeps what was typed, and shows both.
+func TestLostRace(t *testing.T) {
+	s := start(t, rules)
+	s.Open("/#/edit/orders")
+	s.Ready(`document.querySelector(".editor")?.shadowRoot?.querySelector(".cm-content")`)
+	var now struct{ Document string }
+	tag := s.answer("/v1/rules", &now)
+	s.call(http.MethodPut, "/v1/rules", fmt.Sprintf(`{"document":%q,"why":"I was faster"}`, strings.Replace(now.Document, "20/1s", "30/1s", 1)), "If-Match", tag)
+	s.write(strings.Replace(now.Document, "20/1s", "40/1s", 1))
+	s.See("No mistakes.")
+	s.Fill("Reason", "mine")
+	s.Click("Apply")
+	s.See("I was faster")
+	s.Click("Back to the editor")
+	if text := s.typed(); !strings.Contains(text, "40/1s") {
+		t.Errorf("what was typed is gone: %s", text)
+	}
+	if s.answer("/v1/rules", &now); !strings.Contains(now.Document, "30/1s") {
+		t.Errorf("in force is %s", now.Document)
+	}
+	for _, bad := range s.Bad() {
+		if !strings.Contains(bad, "412") { // a browser reports each status that is no success
+			t.Error(bad)
+		}
+	}
+}
+
+// answer is what the API answers, and its ETag.
+func (s *system) answer(path string, to any) (tag string) {
+	s.Helper()
+	answer, err := s.http.Get("http://" + s.region.Admin + path)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(to); err != nil {
+		s.Fatal(err)
+	}
+	return answer.Header.Get("ETag")
+}

@@ -1,0 +1,197 @@
+// Package dashboard has the tests of the dashboard: a real Chromium, region and PoPs under traffic.
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/browser"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/region"
+	"github.com/weirlimit/weir/test/kit/stack"
+)
+
+// system is a region that keeps versions of its rules, a PoP, clients, and a browser.
+type system struct {
+	*testing.T
+	*browser.Browser
+	region *region.Region
+	pop    string
+	http   *http.Client
+}
+
+// start starts all of it. Without rules the document has none; with keys the API needs tokens.
+func start(t *testing.T, rules string, k ...*keys) *system {
+	t.Helper()
+	dir := proc.LogDir(t)
+	flags := []string{"--region", "local", "--rules", "store:", "--state", filepath.Join(dir, "region.state")}
+	s := &system{T: t, http: &http.Client{Timeout: 5 * time.Second}}
+	if len(k) > 0 {
+		flags, s.http.Transport = append(flags, "--admin-tokens", k[0].file), k[0]
+	}
+	r := region.New(t, region.Config{Dir: dir, Flags: flags})
+	r.Begin()
+	s.region = r
+	proc.Eventually(t, 20*time.Second, "the region serves", func() bool { status, _ := r.Probe("/healthz"); return status == http.StatusOK })
+	s.call(http.MethodPut, "/v1/rules", fmt.Sprintf(`{"document":%q,"why":"begin"}`, cmp.Or(rules, "rules: []\n")), "If-Match", `"0"`)
+	r.AwaitReady()
+	s.pop = stack.Start(t, stack.Config{PoPs: 1, RegionAddr: r.Addr}).PoPs[0].Addr
+	s.Browser = browser.Start(t, "http://"+r.Admin)
+	return s
+}
+
+// call makes a call of the admin API as somebody else does.
+func (s *system) call(method, path, body string, header ...string) {
+	s.Helper()
+	q, err := http.NewRequest(method, "http://"+s.region.Admin+path, strings.NewReader(body))
+	if err != nil {
+		s.Fatal(err)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		q.Header.Set(header[i], header[i+1])
+	}
+	answer, err := s.http.Do(q)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode >= 300 {
+		s.Fatalf("%s %s: %s", method, path, answer.Status)
+	}
+}
+
+// get is what the PoP answers to a request of a user; 0: it does not.
+func (s *system) get(path, user string) int {
+	q, err := http.NewRequest(http.MethodGet, "http://"+s.pop+path, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	q.Header.Set("x-user", user)
+	answer, err := s.http.Do(q)
+	if err != nil {
+		return 0
+	}
+	answer.Body.Close()
+	return answer.StatusCode
+}
+
+// traffic has users make some requests a second until the test ends.
+func (s *system) traffic(path string, users ...string) {
+	ctx, stop := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for i, user := range users {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				s.get(path, user)
+				time.Sleep(time.Duration(i+1) * 20 * time.Millisecond)
+			}
+		})
+	}
+	s.Cleanup(func() { stop(); all.Wait() })
+}
+
+// well fails the test if the page did what it must not do.
+func (s *system) well(where string) {
+	s.Helper()
+	for _, bad := range s.Bad() {
+		s.Errorf("%s: %s", where, bad)
+	}
+}
+
+// axe is the script that finds what people stumble over.
+func axe(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(proc.Root(t), "dashboard/node_modules/axe-core/axe.min.js"))
+	if err != nil {
+		t.Fatalf("%v: run make dashboard", err)
+	}
+	return string(text)
+}
+
+const rules = `rules:
+  - name: orders
+    match: { path: { prefix: /orders } }
+    key: [{ header: x-user }]
+    limit: 20/1s
+    algorithm: fixed_window
+  - name: trial
+    mode: shadow
+    match: { path: { prefix: /orders } }
+    key: [{ header: x-user }]
+    limit: 5/1s
+tests:
+  - name: twenty
+    request: { url: /orders, headers: { x-user: ann } }
+    steps:
+      - { repeat: 20x, expect: { allowed: orders } }
+      - { expect: { denied: orders } }
+`
+
+// wider lists what makes a page wider than its window.
+const wider = `(() => {
+	const width = document.documentElement.clientWidth
+	if (document.documentElement.scrollWidth <= width) return []
+	return [...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > width).map(e => e.outerHTML.slice(0, 120))
+})()`
+
+// pages are all, and what each shows when it is there.
+var pages = map[string]string{
+	"/#/":             "Rules that refuse most",
+	"/#/rule/orders":  "Keys that come most",
+	"/#/find/orders":  "Keys by their rates",
+	"/#/edit/orders":  "Which requests change?",
+	"/#/fleet":        "Reserves of global limits",
+	"/#/rule/missing": "No rule of this name is in force.",
+	"/#/nowhere":      "There is no such page.",
+}
+
+// Each page works with live traffic behind it, in the light and in the dark, on a screen and on a phone: without an error, a
+// request elsewhere, and anything that axe finds.
+func TestPages(t *testing.T) {
+	s := start(t, rules)
+	s.traffic("/orders", "ann", "bob")
+	script := axe(t)
+	for _, dark := range []bool{false, true} {
+		for _, width := range []int64{1280, 390} {
+			s.Size(width, 900, dark)
+			for page, text := range pages {
+				s.Open("/")
+				s.Open(page)
+				s.See(text)
+				if page == "/#/rule/orders" {
+					s.See("Limit this key")
+				}
+				for _, v := range s.Violations(script) {
+					t.Errorf("%s, %d wide, dark %v: %s", page, width, dark, v)
+				}
+				for _, over := range browser.Eval[[]string](s.Browser, wider) {
+					t.Errorf("%s, %d wide: too wide is %s", page, width, over)
+				}
+				s.well(page)
+			}
+		}
+	}
+}
+
+// The first page is small, and asks for nothing from elsewhere.
+func TestFirstPage(t *testing.T) {
+	s := start(t, rules)
+	s.Open("/")
+	s.See("All rules")
+	loaded := browser.Eval[int](s.Browser, `[...performance.getEntriesByType("resource"), ...performance.getEntriesByType("navigation")]
+		.filter(e => !e.name.includes("/v1/")).reduce((n, e) => n + e.encodedBodySize, 0)`)
+	t.Logf("the first page has %d bytes", loaded)
+	if loaded > 40_000 {
+		t.Errorf("the first page has %d bytes, at most 40,000", loaded)
+	}
+	s.well("/")
+}

@@ -1,0 +1,84 @@
+package dashboard
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/browser"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/region"
+	"github.com/weirlimit/weir/test/kit/stack"
+)
+
+const sharedRules = `rules:
+  - { name: shared, match: { path: { prefix: /shared } }, key: [{ header: x-user }], limit: 100000/1d, scope: global }
+  - { name: local, match: { path: { prefix: /shared } }, key: [{ header: x-user }], limit: 100000/1d }
+`
+
+// The page of an aggregator shows all regions, and what they have on lease of global limits.
+func TestAggregator(t *testing.T) {
+	dir := proc.LogDir(t)
+	global := region.New(t, region.Config{Dir: dir, Name: "global", Program: "weir-global", Rules: sharedRules, Flags: []string{"--state", filepath.Join(dir, "state")}})
+	global.Start()
+	s := &system{T: t, region: global, http: &http.Client{Timeout: 5 * time.Second}}
+	for _, name := range []string{"eu", "us"} {
+		r := region.New(t, region.Config{Dir: dir, Name: name, Rules: sharedRules, Flags: []string{"--region", name, "--global", global.Addr}})
+		r.Start()
+		s.pop = stack.Start(t, stack.Config{PoPs: 1, RegionAddr: r.Addr}).PoPs[0].Addr
+		s.traffic("/shared", "ann")
+	}
+	s.Browser = browser.Start(t, "http://"+global.Admin)
+	s.Open("/#/fleet")
+	s.See("us")
+	proc.Eventually(t, 30*time.Second, "leases of the rule are shown", func() bool {
+		s.Click("Look again")
+		time.Sleep(500 * time.Millisecond)
+		rows := browser.Eval[[]string](s.Browser, `[...document.querySelectorAll("[aria-labelledby=leases] tbody tr")].map(r => r.innerText)`)
+		return len(rows) == 1 && strings.HasPrefix(rows[0], "shared") && strings.Contains(rows[0], "ann")
+	})
+	s.Open("/")
+	for _, name := range []string{"eu", "us"} {
+		s.See(name)
+	}
+	s.well("the aggregator's page")
+}
+
+// The counters of a key are looked at and reset: the PoP admits the key again.
+func TestReset(t *testing.T) {
+	s := start(t, "rules:\n  - { name: few, match: { path: /few }, key: [{ header: x-user }], limit: 5/1d, algorithm: fixed_window, consistency: exact }\n")
+	s.traffic("/few", "ann")
+	s.becomes("/few", "ann", http.StatusTooManyRequests)
+	s.Open("/#/rule/few")
+	s.Click("Counters")
+	s.See("remaining")
+	before := s.admitted("few")
+	s.Fill("Reason", "she asked us")
+	s.Click("Reset the counters")
+	s.See("The counters are reset.")
+	proc.Eventually(t, 20*time.Second, "five more requests are admitted", func() bool { return s.admitted("few") == before+5 })
+	s.Click("Close")
+	s.Open("/#/fleet")
+	s.See("she asked us")
+	s.well("a reset")
+}
+
+// admitted is how many requests a rule has admitted, as the region reports it.
+func (s *system) admitted(rule string) (n int) {
+	s.Helper()
+	var now struct {
+		Rules []struct {
+			Rule     string
+			Admitted int
+		}
+	}
+	s.answer("/v1/status", &now)
+	for _, u := range now.Rules {
+		if u.Rule == rule {
+			n = u.Admitted
+		}
+	}
+	return n
+}

@@ -1,0 +1,148 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/browser"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// Who has no token, a wrong one or one that has ended is told so, and sees nothing.
+func TestLogin(t *testing.T) {
+	k := newKeys(t)
+	s := start(t, rules, k)
+	s.Open("/#/fleet")
+	s.See("this needs a token")
+	s.logIn("weir_wrong")
+	s.See("no such token")
+	s.Press("\x1b")
+	s.Press("\x1b")
+	s.logIn("☃ ") // no header has it
+	s.See("this needs a token")
+	s.logIn(k.tokens["former"])
+	s.See("the token of former ended at")
+	s.Lose("begin") // the reason of the first version
+	s.logIn(" " + k.tokens["viewer"] + "\u200b\n")
+	s.See("rules.apply") // in the audit, which was refused before
+	s.Lose("It stays in this tab.")
+	s.refused("the login")
+
+	kept := browser.Eval[string](s.Browser, `JSON.stringify({ ...sessionStorage })`)
+	if want := fmt.Sprintf(`{"weir-token":%q}`, k.tokens["viewer"]); kept != want {
+		t.Errorf("the tab keeps %s, want %s", kept, want)
+	}
+	elsewhere := browser.Eval[string](s.Browser, `[document.cookie, JSON.stringify({ ...localStorage }), JSON.stringify(history.state), location.href,
+		...performance.getEntries().map(e => e.name), document.documentElement.outerHTML].join("\n")`)
+	if strings.Contains(elsewhere, k.tokens["viewer"]) || !strings.Contains(elsewhere, "/v1/stream") {
+		t.Errorf("the token is elsewhere, too: %s", elsewhere)
+	}
+
+	s.Click("Log out")
+	s.See("this needs a token")
+	s.Lose("begin")
+	if kept := browser.Eval[string](s.Browser, `JSON.stringify({ ...sessionStorage })`); kept != "{}" {
+		t.Errorf("after logging out the tab keeps %s", kept)
+	}
+	s.refused("logging out")
+}
+
+// A viewer sees each page, and is told plainly what he may not do; an operator limits a key.
+func TestRoles(t *testing.T) {
+	k := newKeys(t)
+	s := start(t, rules, k)
+	s.traffic("/orders", "ann")
+	s.Open("/")
+	s.logIn(k.tokens["viewer"])
+	s.See("Rules that refuse most")
+	for page, text := range pages {
+		s.Open(page)
+		s.See(text)
+	}
+	s.Open("/#/rule/orders")
+	s.Click("Explain")
+	s.See("No rule refuses it")
+	limit := func() {
+		s.Click("Limit this key")
+		s.Fill("Limit", "0/1s")
+		s.Fill("Reason", "she floods us")
+		s.Click("Limit this key")
+	}
+	limit()
+	s.See("viewer is viewer, and this needs the role operator")
+	s.Click("Cancel")
+	s.Open("/#/edit/orders")
+	s.See("No mistakes.")
+	s.Click("Run its tests")
+	s.See("viewer is viewer, and this needs the role operator")
+	s.Fill("Reason", "mine")
+	s.Click("Apply")
+	s.See("viewer is viewer, and this needs the role admin")
+	s.Click("Log out")
+	s.logIn(k.tokens["operator"])
+	s.Open("/#/rule/orders")
+	limit()
+	s.See("The key has its own limit now.")
+	s.becomes("/orders", "ann", http.StatusTooManyRequests)
+	s.refused("roles")
+}
+
+// A token that is taken away, or ends, while one types: what was typed stays, one logs in over it, and applies it.
+func TestTokenEndsWhileOneTypes(t *testing.T) {
+	k := newKeys(t)
+	s := start(t, rules, k)
+	s.Open("/#/edit/orders")
+	s.logIn(k.tokens["admin"])
+	s.See("No mistakes.")
+	s.write(strings.Replace(s.typed(), "20/1s", "40/1s", 1))
+	k.revoke("admin")
+	s.See("no such token")
+	s.again("brief")
+	s.still("40/1s")
+	s.apply("more")
+	s.write(strings.Replace(s.typed(), "40/1s", "50/1s", 1))
+	k.end("brief")
+	s.See("the token of brief ended at")
+	s.again("admin")
+	s.still("50/1s")
+	s.apply("still more")
+	proc.Eventually(s, 5*time.Second, "what was typed is applied", func() bool { // the page says still that the first one was
+		var now struct{ Document string }
+		s.answer("/v1/rules", &now)
+		return strings.Contains(now.Document, "50/1s")
+	})
+	s.refused("tokens that end")
+}
+
+// again logs in with a new token, over what one does.
+func (s *system) again(name string) {
+	s.Helper()
+	s.Press("\x1b") // which closes no login
+	s.Press("\x1b")
+	k := s.http.Transport.(*keys)
+	k.add(name, "admin", time.Now().Add(time.Hour))
+	q, _ := http.NewRequest(http.MethodGet, "http://"+s.region.Admin+"/v1/rules", nil) // the address is one
+	q.Header.Set("Authorization", "Bearer "+k.tokens[name])
+	proc.Eventually(s, 10*time.Second, "the token is known", func() bool {
+		answer, err := http.DefaultClient.Do(q)
+		if err != nil {
+			return false
+		}
+		answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+	s.logIn(k.tokens[name])
+	s.Lose("It stays in this tab.")
+	s.Ready(`document.activeElement.matches(".editor")`) // one types on
+}
+
+// still fails the test if the editor has not a text.
+func (s *system) still(text string) {
+	s.Helper()
+	if typed := s.typed(); !strings.Contains(typed, text) {
+		s.Errorf("what was typed is gone: %s", typed)
+	}
+}
