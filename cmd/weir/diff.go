@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"time"
@@ -38,7 +39,7 @@ func (d *diffCmd) Run(stdout io.Writer) error {
 
 // changes prints which requests rules change, in the format text or json. The error is errDiffers if any does.
 func changes(before, after *rule.Set, format string, out io.Writer) error {
-	d := rulediff.Compare(before, after, time.Now())
+	d := rulediff.Compare(context.Background(), before, after, time.Now())
 	var err error
 	if format == "json" {
 		err = writeJSON(out, d)

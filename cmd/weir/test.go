@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -61,7 +62,7 @@ func (c *testCmd) Run(stdout io.Writer) error {
 		if !strings.Contains(t.Name, c.Only) {
 			continue
 		}
-		failure, err := suite.Run(t, seen)
+		failure, err := suite.Run(context.Background(), t, seen)
 		if err != nil {
 			return fmt.Errorf("%s:%d: %s: %w", t.File, t.Line, t.Name, err)
 		}

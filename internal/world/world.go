@@ -87,6 +87,8 @@ type Config struct {
 	// Grain is how far the goroutines of lease caches may be behind the events: with a millisecond they wake up
 	// to so much too early, and time need not stop at every event. 0: not at all.
 	Grain limit.Micros
+	// Ended ends each run before its time once it is closed; nil: nothing does.
+	Ended <-chan struct{}
 	// Steady takes chance out of the clocks: all PoPs tick at the same time.
 	Steady bool
 	// NoJitter takes chance out of the pauses of replicas, and Play runs their goroutines one at a time: a seed plays the
@@ -256,6 +258,12 @@ const longestCall = time.Minute
 func (w *World) Run(d limit.Micros) {
 	end := w.now + d
 	for !w.stopped {
+		select {
+		case <-w.config.Ended:
+			w.Stop()
+			return
+		default:
+		}
 		w.collect()
 		if len(w.events) > 0 && w.events[0].at <= end {
 			if w.pass(w.events[0].at) {

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -300,7 +301,7 @@ func testRules(text string) (failed string, err error) {
 	}
 	for i := range suite.Tests {
 		t := &suite.Tests[i]
-		f, err := suite.Run(t, nil)
+		f, err := suite.Run(context.Background(), t, nil)
 		if err != nil {
 			return "", err
 		}

@@ -153,7 +153,7 @@ func fails(t *testing.T, name, text string) string {
 		return err.Error()
 	}
 	for i := range suite.Tests {
-		failure, err := suite.Run(&suite.Tests[i], nil)
+		failure, err := suite.Run(t.Context(), &suite.Tests[i], nil)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

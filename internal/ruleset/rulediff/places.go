@@ -50,19 +50,19 @@ type place struct {
 // places are all that two versions of a rule look at.
 type places struct {
 	list    []*place
+	known   map[rule.Source]*place
 	spelled bool // some conditions ignore differences between paths and methods
 	percent bool // some hold for a part of the keys
 }
 
 func (s *places) at(of rule.Source) *place {
 	of = whole(of)
-	for _, p := range s.list {
-		if p.Source == of {
-			return p
-		}
+	p := s.known[of]
+	if p == nil {
+		p = &place{Source: of, base: [2]int{-1, -1}}
+		s.list, s.known[of] = append(s.list, p), p
 	}
-	s.list = append(s.list, &place{Source: of, base: [2]int{-1, -1}})
-	return s.list[len(s.list)-1]
+	return p
 }
 
 // whole is a source of which all counts.
@@ -158,7 +158,9 @@ func likely(expression string) (out string) {
 		case syntax.InstAlt:
 			at = int(in.Arg)
 		case syntax.InstRune, syntax.InstRune1:
-			out += string(max(in.Rune[0], '!'))
+			if len(in.Rune) > 0 { // none is in an empty class
+				out += string(max(in.Rune[0], '!'))
+			}
 		case syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
 			out += plain
 		case syntax.InstMatch:

@@ -229,7 +229,7 @@ func TestSound(t *testing.T) {
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		versions := sets(t)
-		d := Compare(versions[0], versions[1], time.UnixMicro(0))
+		d := Compare(t.Context(), versions[0], versions[1], time.UnixMicro(0))
 		differ := map[string]Rule{}
 		for _, r := range d.Rules {
 			differ[r.Name] = r
@@ -253,10 +253,10 @@ func TestSound(t *testing.T) {
 				}
 			}
 		}
-		if back := Compare(versions[1], versions[0], time.UnixMicro(0)); sketch(back, true) != sketch(d, false) {
+		if back := Compare(t.Context(), versions[1], versions[0], time.UnixMicro(0)); sketch(back, true) != sketch(d, false) {
 			t.Fatalf("%s\nand back:\n%s\n%s\n%s", d, back, versions[0].Encode(), versions[1].Encode())
 		}
-		if same := Compare(versions[0], versions[0], time.UnixMicro(0)); !same.Same() || same.Changed+same.Undecided > 0 {
+		if same := Compare(t.Context(), versions[0], versions[0], time.UnixMicro(0)); !same.Same() || same.Changed+same.Undecided > 0 {
 			t.Fatalf("the same rules:\n%s", same)
 		}
 	})

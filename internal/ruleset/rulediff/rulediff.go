@@ -11,6 +11,7 @@
 package rulediff
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -64,11 +65,19 @@ type Difference struct {
 	Example  *request.Request `json:"example,omitempty"`
 }
 
-// Compare compares two versions. now is when: what has ended by then is over.
-func Compare(before, after *rule.Set, now time.Time) *Diff {
+// Compare compares two versions. now is when: what has ended by then is over. What has not been compared when ctx ends is
+// undecided.
+func Compare(ctx context.Context, before, after *rule.Set, now time.Time) *Diff {
 	a, b, d := newVersion(before, after, now), newVersion(after, before, now), &Diff{Rules: []Rule{}}
 	tries := min(max(allTries/max(before.Len(), after.Len(), 1), leastTries), mostTries)
-	compare := func(name string) { d.compare(newPair(a.side(name), b.side(name), now), tries) }
+	compare := func(name string) {
+		if ctx.Err() != nil {
+			d.Rules = append(d.Rules, Rule{Name: name, Change: undecided, Changes: []Difference{{What: undecided, New: "there was no time to compare it"}}})
+			d.Undecided++
+			return
+		}
+		d.compare(newPair(a.side(name), b.side(name), now), tries)
+	}
 	for i := range after.Len() {
 		compare(after.Rule(i).Name)
 	}

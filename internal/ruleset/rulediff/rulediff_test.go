@@ -39,7 +39,7 @@ func TestChanges(t *testing.T) {
 		name, rest, _ := strings.Cut(pair, "\n")
 		before, rest, _ := strings.Cut(rest, "--- new\n")
 		after, _, _ := strings.Cut(rest, "--- changes\n")
-		d := Compare(parse(t, before), parse(t, after), now)
+		d := Compare(t.Context(), parse(t, before), parse(t, after), now)
 		got += "=== " + name + "\n" + before + "--- new\n" + after + "--- changes\n" + d.String()
 	}
 	if *update {
@@ -62,8 +62,16 @@ func TestPage(t *testing.T) {
 	if len(blocks) != 3 {
 		t.Fatalf("%d blocks, want two files and their comparison", len(blocks))
 	}
-	if got := Compare(parse(t, blocks[0][1]), parse(t, blocks[1][1]), now).String(); got != blocks[2][1] {
+	if got := Compare(t.Context(), parse(t, blocks[0][1]), parse(t, blocks[1][1]), now).String(); got != blocks[2][1] {
 		t.Errorf("got\n%s\nwant\n%s", got, blocks[2][1])
+	}
+}
+
+// An expression with an empty class matches nothing, and no example is made of it.
+func TestEmptyClass(t *testing.T) {
+	rules := `rules: [{ name: a, match: { path: { regex: '\P{Any}' } }, key: [client_ip], limit: 5/1m }]`
+	if d := Compare(t.Context(), parse(t, rules), parse(t, strings.Replace(rules, "Any}", "Any}x", 1)), now); d.Changed+d.Undecided == 0 {
+		t.Errorf("%+v", d)
 	}
 }
 
@@ -77,7 +85,7 @@ func TestManyRules(t *testing.T) {
 			fmt.Fprintf(&texts[i], "- { name: r%d, match: { path: { regex: '/%d/[a-%c]+' }, header: { x: { prefix: v%d } }, not: [{ query: { q: { present: true } } }] }, key: [client_ip], limit: 5/1m }\n", j, j, 'f'+rune(i), i)
 		}
 	}
-	d := Compare(parse(t, texts[0].String()), parse(t, texts[1].String()), now)
+	d := Compare(t.Context(), parse(t, texts[0].String()), parse(t, texts[1].String()), now)
 	if d.Changed != many || d.Added+d.Removed != 0 {
 		t.Errorf("%d changed", d.Changed)
 	}

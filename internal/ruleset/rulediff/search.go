@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/request"
 )
 
@@ -34,7 +35,7 @@ func newPair(a, b *side, now time.Time) *pair {
 		wider: !within(b, a), narrower: !within(a, b), override: both && !sameOverrides(a.rule, b.rule), keyed: both && !sameKey(a, b),
 	}
 	maps.DeleteFunc(open, func(_ string, is bool) bool { return !is })
-	return &pair{a: a, b: b, now: limit.Micros(now.UnixMicro()), open: open}
+	return &pair{a: a, b: b, places: places{known: map[rule.Source]*place{}}, now: limit.Micros(now.UnixMicro()), open: open}
 }
 
 // search tries requests that fulfil one of the matches, then those that differ from them in one place, in two and in

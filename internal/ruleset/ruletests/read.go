@@ -2,6 +2,7 @@ package ruletests
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -172,6 +173,9 @@ func texts(v strict.Value, base map[string]string, as func(string) string, want 
 			continue
 		}
 		all[as(name)], _ = v.Field(name).String("a text, or null for none")
+	}
+	if len(all) > maxNames {
+		v.Fail(fmt.Sprintf("has %d names; write at most %d", len(all), maxNames))
 	}
 	return all
 }

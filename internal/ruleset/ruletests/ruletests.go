@@ -19,6 +19,7 @@ const (
 	maxSteps    = 10_000
 	maxRequests = 1_000_000
 	maxPoPs     = 64
+	maxNames    = 100                              // of headers or claims of a request: each step has all of them
 	maxTime     = 400 * limit.Day                  // virtual time
 	noon        = 20_454*limit.Day + 12*limit.Hour // 2026-01-01T12:00:00Z, when a test begins that does not state it
 )

@@ -25,7 +25,7 @@ func suite(t *testing.T, text string) *ruletests.Suite {
 // differs runs the last test of a suite, and returns how its first step differs: "" or STEP: -EXPECTED +GOT.
 func differs(t *testing.T, s *ruletests.Suite) string {
 	t.Helper()
-	failure, err := s.Run(&s.Tests[len(s.Tests)-1], nil)
+	failure, err := s.Run(t.Context(), &s.Tests[len(s.Tests)-1], nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,6 +206,18 @@ func TestFiles(t *testing.T) {
 	const want = "d/b.yaml:2:11: tests[0].name: \"a\" is taken; write another name than tests[0] (d/a.yaml:2)\n" +
 		"d/b.yaml:2:58: tests[0].steps[0].expect.denied: \"two\" is unknown; write one"
 	if _, err := ruletests.Read("d", files); err == nil || err.Error() != want {
+		t.Error(err)
+	}
+}
+
+// TestNames: each step has all names of its test, so they are few.
+func TestNames(t *testing.T) {
+	var headers []string
+	for i := range 101 {
+		headers = append(headers, fmt.Sprintf("x-%d: a", i))
+	}
+	text := "rules: [{ name: one, key: [], limit: 1/1m }]\ntests: [{ name: a, request: { url: /, headers: { " + strings.Join(headers, ", ") + " } }, steps: [{ expect: allowed }] }]\n"
+	if _, err := ruletests.Read("a.yaml", []rulefile.File{{Name: "a.yaml", Data: []byte(text)}}); err == nil || !strings.Contains(err.Error(), "has 101 names; write at most 100") {
 		t.Error(err)
 	}
 }

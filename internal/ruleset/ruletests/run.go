@@ -1,6 +1,7 @@
 package ruletests
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,13 +37,14 @@ type Failure struct {
 }
 
 // Run runs a test, and returns the first step that differs; nil: none. seen notes what its requests reach; nil: nobody
-// asks.
-func (s *Suite) Run(t *Test, seen *Coverage) (failure *Failure, err error) {
+// asks. It is an error if ctx ends before the test does.
+func (s *Suite) Run(ctx context.Context, t *Test, seen *Coverage) (failure *Failure, err error) {
 	c := world.Config{
 		Rules: s.rules, Secret: &secret, PoPs: t.pops, Regions: t.regions, Start: t.start - warmUp, Steady: true, NoJitter: true,
 		Net: world.Net{Delay: toRegion}, Far: world.Net{Delay: toAggregator}, PagesLog2: 8, RulesEvery: limit.Hour,
+		Ended: ctx.Done(),
 	}
-	err = world.Play(c, func(w *world.World) error {
+	err = world.Play(c, func(w *world.World) (err error) {
 		w.Run(warmUp)
 		for i := range t.steps {
 			step := &t.steps[i]
@@ -56,12 +58,15 @@ func (s *Suite) Run(t *Test, seen *Coverage) (failure *Failure, err error) {
 				continue
 			}
 			seen.note(&step.request, &t.pops[step.pop], w.Now())
-			if failure = step.run(w); failure != nil {
+			if failure, err = step.run(ctx, w); err != nil {
+				return err
+			}
+			if failure != nil {
 				failure.Line, failure.Step = step.line, i+1
 				break
 			}
 		}
-		return nil
+		return ctx.Err()
 	})
 	return failure, err
 }
@@ -81,7 +86,7 @@ func (f fault) put(w *world.World, pops []world.PoPConfig) {
 }
 
 // run makes the requests of a step, and waits until all are decided.
-func (s *step) run(w *world.World) *Failure {
+func (s *step) run(ctx context.Context, w *world.World) (*Failure, error) {
 	pop := w.PoPs[s.pop]
 	t := tally{step: s, by: pop.Workers[0]}
 	var before map[string]uint64
@@ -96,8 +101,11 @@ func (s *step) run(w *world.World) *Failure {
 			before = wouldRefuse(t.by)
 		}
 		pop.Request(&world.Request{Fill: s.request.Fill, Lasts: s.lasts, Decided: t.decided})
-		for t.count <= n && (s.every == 0 || n == s.count-1) {
+		for t.count <= n && (s.every == 0 || n == s.count-1) && ctx.Err() == nil {
 			w.Run(limit.Millisecond)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
 	}
 	if shadow {
@@ -106,7 +114,7 @@ func (s *step) run(w *world.World) *Failure {
 		maps.DeleteFunc(after, func(name string, n uint64) bool { return n == before[name] })
 		t.last.fields["shadow"] = shown(slices.Sorted(maps.Keys(after)))
 	}
-	return t.failure()
+	return t.failure(), nil
 }
 
 // wouldRefuse is how many requests each shadow rule would have refused so far.

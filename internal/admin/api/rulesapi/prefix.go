@@ -21,7 +21,7 @@ func (o *operations) within(ctx context.Context, v versions.Version, d *rulefile
 	if caller.Prefix == "" {
 		return nil
 	}
-	text, err := []byte("rules: []\n"), error(nil)
+	text, err := []byte(noRules), error(nil)
 	if !v.Zero() {
 		text, err = o.Store.Document(ctx, v)
 	}

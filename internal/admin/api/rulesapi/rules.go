@@ -45,6 +45,8 @@ const (
 	turnTime = 10 * time.Second
 	// documentName names the document in findings.
 	documentName = "document"
+	// noRules is a document without rules.
+	noRules = "rules: []\n"
 )
 
 // operations answers the calls.
@@ -147,7 +149,7 @@ func (o *operations) get(ctx context.Context, _ *struct{}) (*output[v1.Rules], e
 
 func (o *operations) getFile(ctx context.Context, out *output[v1.Rules]) (*output[v1.Rules], error) {
 	if o.Rules == "" {
-		out.Body.Source, out.Body.Document = "none", "rules: []\n"
+		out.Body.Source, out.Body.Document = "none", noRules
 		return out, nil
 	}
 	end, err := turn(ctx, o.reads)
@@ -200,7 +202,7 @@ func (o *operations) version(ctx context.Context, in *versionInput) (*api.Body[v
 	return &api.Body[v1.VersionDocument]{Body: v1.VersionDocument{Version: about(v), Document: string(text)}}, err
 }
 
-// validate finds what `weir validate` finds.
+// validate finds what `weir validate` finds in rules. Tests may be about another mode of a rule than that on trial.
 func (o *operations) validate(ctx context.Context, in *api.Body[v1.Document]) (*api.Body[v1.Validated], error) {
 	end, err := turn(ctx, o.reads)
 	if err != nil {

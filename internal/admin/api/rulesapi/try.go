@@ -13,8 +13,8 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/ruletests"
 )
 
-// testsTime is after how long no further test of a document begins: they take a processor from requests.
-const testsTime = 10 * time.Second
+// tryTime bounds the comparison of a document, and all its tests: they take a processor from requests.
+const tryTime = 10 * time.Second
 
 // Tested is what became of the tests of a document.
 type Tested struct {
@@ -29,18 +29,26 @@ type Test struct {
 	Problem string             `json:"problem,omitempty" doc:"Why it was not run."`
 }
 
-// try has a document read, in turn with others.
-func (o *operations) try(ctx context.Context, read func() error) (end func(), err error) {
-	if end, err = turn(ctx, o.reads); err != nil {
-		return nil, err
+// try does something with a document, in turn with others. What it does ends after a while, and with the call.
+func (o *operations) try(ctx context.Context, do func(context.Context) error) error {
+	end, err := turn(ctx, o.reads)
+	if err != nil {
+		return err
 	}
-	if err = read(); err != nil {
-		end()
-		p := v1.NewProblem(http.StatusUnprocessableEntity, v1.CodeWrong, "the document has mistakes")
-		p.Findings = finding.Mistakes(documentName, err)
-		return nil, p
+	defer end()
+	ctx, cancel := context.WithTimeout(ctx, tryTime)
+	defer cancel()
+	return do(ctx)
+}
+
+// wrong is the problem that a document has mistakes; nil: it has none.
+func wrong(err error) error {
+	if err == nil {
+		return nil
 	}
-	return end, nil
+	p := v1.NewProblem(http.StatusUnprocessableEntity, v1.CodeWrong, "the document has mistakes")
+	p.Findings = finding.Mistakes(documentName, err)
+	return p
 }
 
 func (o *operations) diff(ctx context.Context, in *api.Body[v1.Document]) (*api.Body[*rulediff.Diff], error) {
@@ -48,44 +56,49 @@ func (o *operations) diff(ctx context.Context, in *api.Body[v1.Document]) (*api.
 	if err != nil {
 		return nil, err
 	}
-	var d *rulefile.Document
-	end, err := o.try(ctx, func() (err error) { d, err = o.read(in.Body.Document); return err })
-	if err != nil {
-		return nil, err
+	if newest.Body.Document == "" { // nobody has applied one yet
+		newest.Body.Document = noRules
 	}
-	defer end()
-	before, err := o.read(newest.Body.Document)
-	if err != nil {
-		return nil, problem(err)
-	}
-	return &api.Body[*rulediff.Diff]{Body: rulediff.Compare(before.Set, d.Set, time.Now())}, nil
+	out := &api.Body[*rulediff.Diff]{}
+	return out, o.try(ctx, func(ctx context.Context) error {
+		after, err := o.read(in.Body.Document)
+		if err != nil {
+			return wrong(err)
+		}
+		before, err := o.read(newest.Body.Document)
+		if err != nil {
+			return problem(err)
+		}
+		out.Body = rulediff.Compare(ctx, before.Set, after.Set, time.Now())
+		return nil
+	})
 }
 
 func (o *operations) test(ctx context.Context, in *api.Body[v1.Document]) (*api.Body[Tested], error) {
-	var suite *ruletests.Suite
-	end, err := o.try(ctx, func() (err error) {
-		suite, err = ruletests.Read(documentName, []rulefile.File{{Name: documentName, Data: []byte(in.Body.Document)}})
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	out, began := &api.Body[Tested]{Body: Tested{Items: []Test{}}}, time.Now()
-	for i := range suite.Tests {
-		t := &suite.Tests[i]
-		one := Test{Name: t.Name, Line: t.Line}
-		switch {
-		case t.Divided(): // it would take turns with all that this process does
-			one.Problem = "it plays several regions; run it with weir test"
-		case time.Since(began) > testsTime || ctx.Err() != nil:
-			one.Problem = "it was not run: those before took too long; run it with weir test"
-		default:
-			if one.Failure, err = suite.Run(t, nil); err != nil {
-				one.Problem = err.Error()
-			}
+	out := &api.Body[Tested]{Body: Tested{Items: []Test{}}}
+	return out, o.try(ctx, func(ctx context.Context) error {
+		suite, err := ruletests.Read(documentName, []rulefile.File{{Name: documentName, Data: []byte(in.Body.Document)}})
+		if err != nil {
+			return wrong(err)
 		}
-		out.Body.Items = append(out.Body.Items, one)
+		for i := range suite.Tests {
+			out.Body.Items = append(out.Body.Items, run(ctx, suite, &suite.Tests[i]))
+		}
+		return nil
+	})
+}
+
+func run(ctx context.Context, suite *ruletests.Suite, t *ruletests.Test) Test {
+	one := Test{Name: t.Name, Line: t.Line}
+	if t.Divided() { // it would take turns with all that this process does
+		one.Problem = "it plays several regions; run it with weir test"
+		return one
 	}
-	return out, nil
+	var err error
+	if one.Failure, err = suite.Run(ctx, t, nil); ctx.Err() != nil {
+		one.Failure, one.Problem = nil, "there was no time to run it to its end; run it with weir test"
+	} else if err != nil {
+		one.Problem = err.Error()
+	}
+	return one
 }

@@ -1,13 +1,17 @@
 package rulesapi
 
 import (
+	"context"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/ruleset/rulediff"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/ruletests"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 )
@@ -18,8 +22,11 @@ func TestTries(t *testing.T) {
 	kept := local.New(filepath.Join(t.TempDir(), "rules.store"))
 	t.Cleanup(func() { _ = kept.Close() })
 	w := newWorld(t, nil, Config{Store: versions.On(kept), Rules: "store:"})
-	w.put("ann", `"0"`, document(5, "a", "b"), "begin")
 	var d rulediff.Diff
+	if w.call("viewer", http.MethodPost, "/v1/rules:diff", "", v1.Document{Document: document(5, "a")}, &d, 200); d.Added != 1 { // nobody has applied one
+		t.Errorf("%+v", d)
+	}
+	w.put("ann", `"0"`, document(5, "a", "b"), "begin")
 	w.call("viewer", http.MethodPost, "/v1/rules:diff", "", v1.Document{Document: document(6, "a", "c")}, &d, 200)
 	if d.Changed != 1 || d.Added != 1 || d.Removed != 1 || d.Rules[0].Changes[0].New != "6/1m" {
 		t.Errorf("%+v", d)
@@ -53,5 +60,28 @@ tests:
 		if _, p := w.call("operator", http.MethodPost, path, "", v1.Document{Document: "rules: [{ nam: a }]\n"}, nil, 422); p.Code != v1.CodeWrong || len(p.Findings) == 0 {
 			t.Errorf("%s: %+v", path, p)
 		}
+	}
+}
+
+// A document that is made to take long ends when its time is over, and so does the turn of who hangs up.
+func TestTryEnds(t *testing.T) {
+	t.Parallel()
+	long := "rules: [{ name: a, key: [client_ip], algorithm: concurrency, limit: 9 }]\ntests: [{ name: long, request: { url: /, client: 192.0.2.1 }, " +
+		"steps: [{ repeat: every 30s for 300d, lasts: 1d, expect: { count: { allowed: 9 } } }] }]\n"
+	suite, err := ruletests.Read(documentName, []rulefile.File{{Name: documentName, Data: []byte(long)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if one := run(ctx, suite, &suite.Tests[0]); one.Failure != nil || !strings.Contains(one.Problem, "no time") {
+		t.Errorf("%+v", one)
+	}
+	rules, err := rulefile.Read(documentName, []byte(document(5, "a", "b")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := rulediff.Compare(ctx, rules.Set, rules.Set, time.Now()); d.Undecided != 2 || len(d.Rules) != 2 {
+		t.Errorf("%+v", d)
 	}
 }
