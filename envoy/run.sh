@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # One region and one PoP on this machine, for `make run`. Ctrl-C stops both.
 #
-#   WEIR_RULES=FILE    rules file; default envoy/rules.yaml. store: keeps versions of the rules in
-#                      .run/demo/rules.store, which `weir apply` changes; it begins with the default
+#   WEIR_RULES=FILE    rules file, which you edit while it runs; default store:, which keeps versions of the
+#                      rules in .run/demo/rules.store, beginning with those of envoy/rules.yaml
 #   ENVOY=FILE         Envoy binary; default the one that `make setup` installs
 set -u
 rules=${WEIR_RULES:-}
@@ -10,7 +10,7 @@ case $rules in "" | store:) ;; *) rules=$(realpath -m -- "$rules") ;; esac
 cd "$(dirname "$0")/.."
 
 envoy=${ENVOY:-.tools/venv/bin/envoy}
-rules=${rules:-envoy/rules.yaml}
+rules=${rules:-store:}
 logs=.run/demo
 pop=127.0.0.1:10000 admin=127.0.0.1:9901 upstream=127.0.0.1:10001
 region=127.0.0.1:8080 region_admin=127.0.0.1:8090
@@ -98,10 +98,12 @@ await "the PoP" 120 "$admin" /ready "$ok"
 await "the rule set of the PoP" 20 "$admin" '/stats?filter=weir.calls' 'answered: [1-9]'
 echo "PoP: http://$pop, admin http://$admin, access log $logs/envoy.log, rules $rules"
 change="Change $rules: the new rules apply at once, or their mistakes are printed here."
-[ "$rules" != store: ] || change="Change the rules: bin/weir apply FILE --admin $region_admin --reason TEXT (docs/tutorial.md)"
+[ "$rules" != store: ] || change="Change the rules in the dashboard, or: bin/weir apply FILE --admin $region_admin --reason TEXT
+They are kept in $logs/rules.store for the next time; remove it to begin with envoy/rules.yaml again."
 cat <<END
 
 Try:
+  http://$region_admin/ in a browser: the dashboard
   curl -i http://$pop/
       200 from the upstream; the header RateLimit shows what is left of the limit
   for i in 1 2 3 4 5 6 7; do curl -s -o /dev/null -w '%{http_code} ' -X POST http://$pop/login; done; echo

@@ -141,7 +141,7 @@ func (d *demo) listening() (open []string) {
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	d := newDemo(t)
-	d.start(t)
+	d.start(t, "WEIR_RULES="+filepath.Join(d.dir, "envoy", "rules.yaml"))
 
 	// A worker that is late has no rules yet, and an answer that is late is none.
 	inARow := 0

@@ -28,8 +28,8 @@ func TestTutorial(t *testing.T) {
 		switch {
 		case b.Lang != "sh" || text == "make build":
 			continue
-		case text == "WEIR_RULES=store: make run":
-			d.start(t, "WEIR_RULES=store:")
+		case text == "make run":
+			d.start(t)
 			proc.AwaitWindow(time.Minute, 40*time.Second) // or what is counted on trial may be over when the rule is in force
 			continue
 		}

@@ -105,7 +105,7 @@ func describe(out io.Writer, w *regions.World) {
 			r.Replicas[0].Admin, r.Replicas[1].Admin, r.Consul.Servers[0].Addr)
 	}
 	eu, us, ap := w.Regions[0].PoPs[0].Addr, w.Regions[1].PoPs[0].Addr, w.Regions[2].PoPs[0].Addr
-	fmt.Fprintf(out, `aggregator   metrics http://%s/metrics, %v from each region and back
+	fmt.Fprintf(out, `aggregator   dashboard http://%s/, metrics /metrics, %v from each region and back
 
 Try, in another terminal:
 1. One limit of 20 per minute over all regions:
