@@ -74,7 +74,9 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-cache") // asked for again each time, and mostly not sent
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")   // who opens it cannot lead it anywhere,
+	h.Set("Cross-Origin-Resource-Policy", "same-origin") // nor find out that it is there
+	h.Set("Cache-Control", "no-cache")                   // asked for again each time, and mostly not sent
 	h.Set("Vary", "Accept-Encoding")
 	h.Set("ETag", f.tag)
 	if r.Header.Get("If-None-Match") == f.tag {

@@ -27,7 +27,7 @@ func TestServes(t *testing.T) {
 			t.Errorf("%s: %s %v", path, r.Status, r.Header)
 			continue
 		}
-		for name, want := range map[string]string{"Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"} {
+		for name, want := range map[string]string{"Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache", "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin"} {
 			if got := r.Header.Get(name); !strings.HasPrefix(got, want) {
 				t.Errorf("%s: %s: %q", path, name, got)
 			}

@@ -44,7 +44,7 @@ export interface Call {
 
 /** Makes a call; an answer that is no success is a Problem. */
 export async function request(path: string, call: Call = {}): Promise<Response> {
-  const headers: Record<string, string> = { Accept: "application/json" }
+  const headers: Record<string, string> = {}
   const own = token.value
   if (own) headers.Authorization = "Bearer " + own
   if (call.body !== undefined) headers["Content-Type"] = "application/json"
@@ -56,7 +56,6 @@ export async function request(path: string, call: Call = {}): Promise<Response> 
       headers,
       body: call.body === undefined ? null : JSON.stringify(call.body),
       signal: call.signal ?? null,
-      credentials: "same-origin",
     })
   } catch (err) {
     if (call.signal?.aborted) throw err

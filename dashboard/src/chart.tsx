@@ -40,14 +40,14 @@ const height = 180
 
 function options(width: number): uPlot.Options {
   const axis = { stroke: colour("--text"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 } }
-  const line = (label: string, name: string): uPlot.Series => ({ label, stroke: colour(name), width: 2, points: { show: false }, value: (_, v) => (v === null ? "–" : number(v) + "/s") })
+  const line = (label: string, name: string, dash: number[]): uPlot.Series => ({ label, stroke: colour(name), width: 2, dash, points: { show: false }, value: (_, v) => (v === null ? "–" : number(v) + "/s") })
   return {
     width,
     height,
     cursor: { drag: { x: false, y: false } },
     scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1)] } },
     axes: [axis, { ...axis, size: 56, values: (_, ticks) => ticks.map((t) => number(t)) }],
-    series: [{}, line("admitted", "--good"), line("denied", "--bad")],
+    series: [{}, line("admitted", "--good", []), line("denied", "--bad", [6, 3])],
   }
 }
 

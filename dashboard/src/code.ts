@@ -88,12 +88,13 @@ function complete(context: CompletionContext): CompletionResult | null {
   return options.length ? { from: context.pos - word.length, options, validFor: /^[\w-]*$/ } : null
 }
 
-/** Shows two texts side by side, neither to be changed. */
-export function compare(below: HTMLElement, left: string, right: string): void {
+/** Shows two texts side by side, neither to be changed, until what it returns is called. */
+export function compare(below: HTMLElement, left: string, right: string): () => void {
   const root = below.shadowRoot ?? below.attachShadow({ mode: "open" })
   const side = (doc: string, label: string) => ({
     doc,
     extensions: [basicSetup, yaml(), look, colours, EditorView.lineWrapping, EditorView.editable.of(false), EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" })],
   })
-  new MergeView({ a: side(left, "Theirs"), b: side(right, "Yours"), parent: root as unknown as Element, root, collapseUnchanged: {} })
+  const view = new MergeView({ a: side(left, "Theirs"), b: side(right, "Yours"), parent: root as unknown as Element, root, collapseUnchanged: {} })
+  return () => view.destroy()
 }

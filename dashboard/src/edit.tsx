@@ -8,30 +8,32 @@ import { AmendDialog } from "./amend"
 import { DiffView } from "./diff"
 import { limitOf, ruleText, withMode } from "./document"
 import { visible } from "./format"
-import { inForce, trouble, uses, watch } from "./live"
+import { trouble, uses, watch } from "./live"
 import type { Applied, Diff, Finding, Rules, Tested, Validated, Version } from "./types"
 import { Dialog, Failure, Field, useAction } from "./forms"
 import { Card, drawn, said, Table, Text, Time } from "./widgets"
 
 /** What is typed and not applied: it stays while one looks at other pages. */
-const draft = signal<{ text: string; etag: string; source: string } | null>(null)
+const draft = signal<{ text: string; begun: string; etag: string; source: string } | null>(null)
 
 export function EditPage({ from }: { from: string }) {
+  const [loaded, count] = useState(0)
   useEffect(() => watch({}), [])
   const { error, run } = useAction()
   const load = () =>
     run(async () => {
       const { value, etag } = await getTagged<Rules>("rules")
-      draft.value = { text: value.document, etag, source: value.source }
+      draft.value = { text: value.document, begun: value.document, etag, source: value.source }
+      count((n) => n + 1)
     })
   useEffect(() => {
-    if (!draft.value && !trouble.value) void load()
+    if (draft.value?.text === draft.value?.begun && !trouble.value) void load()
   }, [!trouble.value])
   return (
     <>
       <h1>Rules</h1>
       <Failure of={error} />
-      {draft.value && <Edit from={from} again={load} />}
+      {draft.value && <Edit key={loaded} from={from} again={load} />}
     </>
   )
 }
@@ -39,6 +41,7 @@ export function EditPage({ from }: { from: string }) {
 function Edit({ from, again }: { from: string; again: () => void }) {
   const at = useRef<HTMLDivElement>(null)
   const editor = useRef<Editor | null>(null)
+  const checking = useRef<AbortController | null>(null)
   const [found, setFound] = useState<{ text: string; findings: Finding[] } | null>(null)
   const [unread, setUnread] = useState<unknown>(null) // why a text could not be checked
   const [other, setOther] = useState<{ version: Version; document: string; etag: string } | null>(null)
@@ -57,20 +60,17 @@ function Edit({ from, again }: { from: string; again: () => void }) {
     }
   }, [])
   const check = async (text: string) => {
+    checking.current?.abort()
+    const { signal } = (checking.current = new AbortController())
     try {
-      const { findings } = await get<Validated>("rules:validate", { body: { document: text } })
+      const { findings } = await get<Validated>("rules:validate", { body: { document: text }, signal })
       setUnread(null)
       setFound({ text, findings })
       return findings.map((f) => ({ ...f, reason: visible(f.reason, 500) }))
     } catch (err) {
-      setUnread(err)
+      if (!signal.aborted) setUnread(err)
       return []
     }
-  }
-  const discard = () => {
-    editor.current?.end()
-    draft.value = null
-    again()
   }
   const put = (text: string) => {
     draft.value = { ...draft.value!, text } // the editor may be on its way
@@ -78,18 +78,18 @@ function Edit({ from, again }: { from: string; again: () => void }) {
   }
   const checked = found?.text === d!.text
   useEffect(() => {
-    if (!checked && !trouble.value) void check(d!.text).catch(() => undefined) // as the editor's own one failed meanwhile
+    if (!checked && !trouble.value) void check(d!.text) // as the editor's own one failed meanwhile
   }, [!trouble.value])
   return (
     <>
       {d!.source === "file" && (
         <p class="failure">The rules are in a file: change it where it is. Here you can only try what a change would do.</p>
       )}
-      {d!.source !== "file" && d!.etag !== `"${inForce.value?.revision ?? 0}"` && inForce.value && (
+      {d!.text !== d!.begun && (
         <p class="muted">
-          Another revision is in force than the one that you began with.{" "}
-          <button type="button" class="quiet" onClick={discard}>
-            Begin with it
+          You have changed the document.{" "}
+          <button type="button" class="quiet" onClick={again}>
+            Throw my changes away
           </button>
         </p>
       )}
@@ -153,26 +153,30 @@ function Modes({ name, put }: { name: string; put: (text: string) => void }) {
 
 /** Compare, test and apply what is typed. */
 function Steps({ lost, mistakes }: { lost: (other: { version: Version; document: string; etag: string }) => void; mistakes: boolean }) {
-  const [diff, setDiff] = useState<Diff | null>(null)
-  const [tests, setTests] = useState<Tested[] | null>(null)
+  const [diff, setDiff] = useState<{ of: string; result: Diff } | null>(null)
+  const [tests, setTests] = useState<{ of: string; result: Tested[] } | null>(null)
   const [why, setWhy] = useState("")
   const { busy, error, run } = useAction()
   const d = draft.value!
-  const compare = () => run(async () => setDiff(await get<Diff>("rules:diff", { body: { document: draft.value!.text } })))
-  const test = () => run(async () => setTests((await get<{ items: Tested[] }>("rules:test", { body: { document: draft.value!.text } })).items))
+  const of = d.text
+  const compare = () => run(async () => setDiff({ of: draft.value!.text, result: await get<Diff>("rules:diff", { body: { document: draft.value!.text } }) }))
+  const test = () => run(async () => setTests({ of: draft.value!.text, result: (await get<{ items: Tested[] }>("rules:test", { body: { document: draft.value!.text } })).items }))
+  const put = (text: string, match: string) => get<Applied>("rules", { method: "PUT", body: { document: text, why }, match })
   const apply = () =>
     run(async () => {
+      const { text, begun, etag, source } = draft.value!
+      let made: Applied
       try {
-        const made = await get<Applied>("rules", { method: "PUT", body: { document: draft.value!.text, why }, match: draft.value!.etag })
-        draft.value = { ...draft.value!, etag: `"${made.version.revision}"` }
-        said.value = `Revision ${made.version.revision} is the newest one.`
-        setWhy("")
-        setDiff(null)
+        made = await put(text, etag)
       } catch (err) {
         if (!(err instanceof Problem) || err.code !== "rules-changed") throw err
-        const { value, etag } = await getTagged<Rules>("rules")
-        lost({ version: value.version!, document: value.document, etag })
+        const newest = await getTagged<Rules>("rules")
+        if (newest.value.document !== begun) return lost({ version: newest.value.version!, document: newest.value.document, etag: newest.etag })
+        made = await put(text, newest.etag) // only overrides or candidates have changed
       }
+      draft.value = { text: draft.value!.text, begun: text, etag: `"${made.version.revision}"`, source }
+      said.value = `Revision ${made.version.revision} is the newest one.`
+      setWhy("")
     })
   return (
     <Card title="Try and apply">
@@ -184,8 +188,8 @@ function Steps({ lost, mistakes }: { lost: (other: { version: Version; document:
           Run its tests
         </button>
       </p>
-      {diff && <DiffView of={diff} />}
-      {tests && <Tests of={tests} />}
+      {diff?.of === of && <DiffView of={diff.result} />}
+      {tests?.of === of && <Tests of={tests.result} />}
       <form
         class="row"
         onSubmit={(e) => {
@@ -230,10 +234,13 @@ function Tests({ of }: { of: Tested[] }) {
 function Lost({ of, close }: { of: { version: Version; document: string; etag: string }; close: () => void }) {
   const at = useRef<HTMLDivElement>(null)
   useEffect(() => {
-    void import("./code").then(({ compare }) => at.current && compare(at.current, of.document, draft.value!.text))
+    let end = () => undefined as void
+    void import("./code").then(({ compare }) => at.current && (end = compare(at.current, of.document, draft.value!.text)))
+    return () => end()
   }, [])
   const goOn = () => {
-    draft.value = { ...draft.value!, etag: of.etag }
+    draft.value = { ...draft.value!, begun: of.document, etag: of.etag }
+    said.value = "Apply again: yours will replace theirs."
     close()
   }
   return (

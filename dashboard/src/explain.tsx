@@ -39,7 +39,7 @@ export function Explain({ rule }: { rule?: string }) {
       <Failure of={error} />
       {answer && (
         <>
-          <p role="status">{answer.refused_by ? <>It is refused by <Text of={answer.refused_by} />.</> : "No rule refuses it, by what counters hold now."}</p>
+          <p role="status">{answer.refused_by ? <>It is refused by <Text of={answer.refused_by} />.</> : verdict(answer)}</p>
           <Table caption="What each rule does" rows={rows} id={(r) => r.rule} empty="No rule applies to it." columns={columns} />
         </>
       )}
@@ -54,6 +54,13 @@ function headersOf(text: string): Record<string, string> {
     if (at > 0) all[line.slice(0, at).trim()] = line.slice(at + 1).trim()
   }
   return all
+}
+
+function verdict(of: Explanation): string {
+  const all = of.rules.filter((r) => r.applies && r.mode !== "exempt" && !r.unlimited)
+  if (all.length === 0) return "No rule limits it."
+  if (all.some((r) => !r.counters)) return "What the counters hold is not known here: operators see it, at the region or aggregator that counts."
+  return "No rule refuses it, by what counters hold now."
 }
 
 const columns = [

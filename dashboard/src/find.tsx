@@ -2,8 +2,8 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks"
 import { AmendDialog } from "./amend"
-import { ruleText } from "./document"
-import { number, percent, time, written } from "./format"
+import { limitOf } from "./document"
+import { certain, number, percent, time, written } from "./format"
 import { status, top, uses, watch } from "./live"
 import type { Rules } from "./types"
 import { useAnswer } from "./forms"
@@ -17,7 +17,7 @@ interface Sample {
 }
 
 /** What a limit of so much a second would stop of a sample, if nobody came less often for it. */
-export function stopped(of: Sample, line: number): { keys: number; share: number } {
+function stopped(of: Sample, line: number): { keys: number; share: number } {
   const over = of.rates.filter((r) => r > line)
   const excess = over.reduce((sum, r) => sum + r - line, 0)
   return { keys: over.length, share: of.total > 0 ? Math.min(1, excess / of.total) : 0 }
@@ -25,10 +25,11 @@ export function stopped(of: Sample, line: number): { keys: number; share: number
 
 const seconds: Record<string, number> = { ms: 0.001, s: 1, m: 60, h: 3600, d: 86_400, day: 86_400, week: 604_800, month: 2_592_000 }
 
-/** The seconds of a period such as 1m or 90s. */
-export function periodSeconds(text: string): number {
-  const m = /^(\d*)\s*(ms|s|m|h|day|d|week|month)$/.exec(text.trim())
-  return m ? Number(m[1] || 1) * seconds[m[2]!]! : 60
+/** The seconds of a period such as 1m, 1h30m or day; 0: it is none. */
+function periodSeconds(text: string): number {
+  let sum = seconds[text] ?? 0
+  const rest = text.replace(/(\d+)(ms|s|m|h|d)/g, (_, n, unit) => ((sum += Number(n) * seconds[unit]!), ""))
+  return rest && sum !== seconds[text] ? 0 : sum
 }
 
 function stored(rule: string): Sample | null {
@@ -75,13 +76,15 @@ function OfRule({ rule }: { rule: string }) {
   const now = sampleOf(rule)
   const [calm, setCalm] = useState(() => stored(rule))
   const document = rules.value?.document ?? "" // may be of megabytes, and this is drawn each second
-  const limit = useMemo(() => /limit:\s*["']?(\d+)\/(\w+)/.exec(ruleText(document, written(rule))?.text ?? ""), [document, rule])
-  const period = limit?.[2] ?? "1m"
+  const [count, stated = ""] = useMemo(() => limitOf(document, written(rule))?.split("/") ?? [], [document, rule])
+  const period = periodSeconds(stated) ? stated : "1m"
   const [line, setLine] = useState<number | null>(null)
   const [trying, tryIt] = useState(false)
   const most = Math.max(1, ...now.rates, ...(calm?.rates ?? [])) * 1.2
-  const at = line ?? (limit ? Number(limit[1]) / periodSeconds(period) : most / 2)
-  const text = Math.max(1, Math.round(at * periodSeconds(period))) + "/" + period
+  const wanted = (line ?? (period === stated ? Number(count) / periodSeconds(period) : most / 2)) * periodSeconds(period)
+  const units = Math.max(1, Math.round(wanted)) // a limit has whole ones
+  const at = units / periodSeconds(period)
+  const text = units + "/" + period
   const keep = () => {
     localStorage.setItem("weir-calm-" + rule, JSON.stringify(now))
     setCalm(now)
@@ -107,7 +110,7 @@ function OfRule({ rule }: { rule: string }) {
           {calm && <Stopped name={"calm, " + time(new Date(calm.at))} of={calm} line={at} />}
         </dl>
         <p class="muted">
-          Rates are of the last seconds, of up to 512 keys. First look at a calm time, then at an attack. For a log: <code>weir suggest</code>.
+          Rates are of requests in the last seconds, of the 512 busiest keys of all rules. First look at a calm time, then at an attack. For a log: <code>weir suggest</code>.
         </p>
         <p class="buttons">
           <button type="button" onClick={() => tryIt(true)}>
@@ -123,7 +126,7 @@ function OfRule({ rule }: { rule: string }) {
 function sampleOf(rule: string): Sample {
   const rates = (top.value?.keys ?? [])
     .filter((k) => k.rule === rule)
-    .map((k) => k.per_second)
+    .map(certain)
     .sort((a, b) => b - a)
   const u = uses.value.get(rule)
   const listed = rates.reduce((sum, r) => sum + r, 0)

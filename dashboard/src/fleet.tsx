@@ -74,7 +74,7 @@ function Audit() {
         caption="Who changed what"
         rows={page.value?.items ?? []}
         id={(e) => e.id}
-        empty={kept === false ? fromFile : page.error ? "" : "Nobody has changed anything."}
+        empty={kept === false ? fromFile : !page.value ? "" : "Nobody has changed anything."}
         columns={[
           { name: "when", of: (e) => <Time at={e.when} /> },
           { name: "who", of: (e) => <Text of={e.who} /> },

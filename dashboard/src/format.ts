@@ -28,13 +28,18 @@ export function time(at: Date): string {
   return at.toDateString() === new Date().toDateString() ? clock.format(at) : day.format(at)
 }
 
-// Control characters, what turns the direction of writing, and what is seen as nothing.
-const unseen = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3164\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/gu
+// Control characters, what turns the direction of writing, spaces but the usual one, and what is seen as nothing.
+const unseen = /[\p{C}\p{Zl}\p{Zp}\p{DI}\u2800]|(?! )\p{Zs}/gu
 
 /** A text of others with its unseen characters spelt out, at most so long. */
 export function visible(text: string, most = 120): string {
   const cut = [...text].length > most ? [...text].slice(0, most).join("") + "…" : text
   return cut.replace(unseen, (c) => "\\u" + c.codePointAt(0)!.toString(16).padStart(4, "0"))
+}
+
+/** The rate of a key that it has at least. */
+export function certain(of: { per_second: number; over: number }): number {
+  return Math.max(0, of.per_second - of.over)
 }
 
 /** The parts of a key as answers have it. */

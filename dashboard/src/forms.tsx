@@ -1,7 +1,7 @@
 // What pages ask for, what they send, and what becomes of it.
 
 import type { ComponentChildren } from "preact"
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks"
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks"
 import { get, Problem } from "./api"
 import { trouble } from "./live"
 import { Text } from "./widgets"
@@ -91,7 +91,7 @@ export function Dialog(p: { title: string; close?: () => void; children: Compone
 /** A labelled input. */
 export function Field(p: { label: string; value: string; set: (value: string) => void; hint?: string; required?: boolean; size?: number; type?: "text" | "password"; maxLength?: number }) {
   const { label, value, set, hint, type, ...rest } = p
-  const id = "f-" + label.toLowerCase().replace(/[^a-z]+/g, "-")
+  const id = useId()
   return (
     <p class="field">
       <label for={id}>{label}</label>

@@ -1,6 +1,6 @@
 // The versions of the rules: who changed what and why, and the way back.
 
-import { useState } from "preact/hooks"
+import { useEffect, useState } from "preact/hooks"
 import { get, getTagged } from "./api"
 import { DiffView } from "./diff"
 import { inForce } from "./live"
@@ -31,7 +31,7 @@ export function History({ rule, changed }: { rule?: string; changed: () => void 
         caption="Versions of the rules"
         rows={versions.value?.items ?? []}
         id={(v) => String(v.revision)}
-        empty={kept === false ? fromFile : versions.error ? "" : "No version is kept yet."}
+        empty={kept === false ? fromFile : versions.value ? "No version is kept yet." : ""}
         columns={[
           { name: "when", of: (v) => <Time at={v.when} /> },
           { name: "who", of: (v) => <Text of={v.who} /> },
@@ -67,14 +67,14 @@ export function History({ rule, changed }: { rule?: string; changed: () => void 
 function Compared({ of, rule, close }: { of: Version; rule?: string; close: () => void }) {
   const [diff, set] = useState<Diff | null>(null)
   const { error, run } = useAction()
-  const [asked, ask] = useState(false)
-  if (!asked) {
-    ask(true)
-    void run(async () => {
-      const { document } = await get<{ document: string }>("rules/versions/" + of.revision)
-      set(await get<Diff>("rules:diff", { body: { document } }))
-    })
-  }
+  useEffect(
+    () =>
+      void run(async () => {
+        const { document } = await get<{ document: string }>("rules/versions/" + of.revision)
+        set(await get<Diff>("rules:diff", { body: { document } }))
+      }),
+    [],
+  )
   return (
     <Dialog title={"Going back to revision " + of.revision} close={close}>
       <Failure of={error} />
@@ -89,9 +89,10 @@ function Compared({ of, rule, close }: { of: Version; rule?: string; close: () =
 function Rollback({ to, close, done }: { to: Version; close: () => void; done: () => void }) {
   const [why, setWhy] = useState("")
   const { busy, error, run } = useAction()
+  const [etag, setEtag] = useState("") // of what one has seen: a change behind that is not replaced
+  useEffect(() => void run(async () => setEtag((await getTagged<Rules>("rules")).etag)), [])
   const roll = () =>
     run(async () => {
-      const { etag } = await getTagged<Rules>("rules")
       const made = await get<Applied>("rules:rollback", { body: { revision: to.revision, why }, match: etag })
       said.value = `Revision ${made.version.revision} has the rules of ${to.revision} again.`
       done()
@@ -110,7 +111,7 @@ function Rollback({ to, close, done }: { to: Version; close: () => void; done: (
         <Field label="Reason" value={why} set={setWhy} required maxLength={2000} />
         <Failure of={error} />
         <p class="buttons">
-          <button type="submit" disabled={busy}>
+          <button type="submit" disabled={busy || !etag}>
             Go back
           </button>
           <button type="button" class="quiet" onClick={close}>

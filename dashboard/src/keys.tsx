@@ -5,7 +5,7 @@ import { get, Problem } from "./api"
 import { scopeOf } from "./document"
 import { duration, written } from "./format"
 import { Dialog, Failure, Field, useAction, useAnswer } from "./forms"
-import { status, top } from "./live"
+import { status, top, uses } from "./live"
 import type { Counter, Rate, Rules } from "./types"
 import { Card, Num, ruleLink, said, Table, Text, Time } from "./widgets"
 
@@ -70,7 +70,7 @@ export function Leases() {
     const first = new Map<string, Rate>()
     const here = status.value?.of === "all regions" ? "global" : "region"
     for (const k of top.value?.keys ?? []) {
-      if (!first.has(k.rule) && scopeOf(rules.value!.document, written(k.rule)) === here) first.set(k.rule, k)
+      if (uses.value.has(k.rule) && !first.has(k.rule) && scopeOf(rules.value!.document, written(k.rule)) === here) first.set(k.rule, k)
     }
     return [...first.values()].slice(0, 20)
   }
@@ -79,7 +79,7 @@ export function Leases() {
       const all: { of: Rate; counter: Counter }[] = []
       for (const of of busiest()) {
         try {
-          for (const counter of (await peek(of.rule, of.key)).items) all.push({ of, counter })
+          for (const counter of (await peek(of.rule, of.key)).items) if (counter.rule === of.rule) all.push({ of, counter })
         } catch (err) {
           if (!(err instanceof Problem) || !["counted-elsewhere", "no-rule"].includes(err.code)) throw err
         }
@@ -87,13 +87,12 @@ export function Leases() {
       set(all)
     })
   const ready = top.value !== null && rules.value !== null
-  useEffect(() => void (ready && look()), [ready])
   return (
     <Card
       title="Leases"
       actions={
         <button type="button" class="quiet" disabled={busy || !ready} onClick={() => void look()}>
-          Look again
+          Look
         </button>
       }
     >
@@ -102,7 +101,7 @@ export function Leases() {
         caption="Leases of the busiest key of each rule"
         rows={held ?? []}
         id={(h) => h.counter.rule + h.counter.variant}
-        empty={held ? "No key that is counted here has come in the last seconds." : "Waiting for the keys that come most…"}
+        empty={held ? "No key that is counted here has come in the last seconds." : "Counters are looked at when you ask for it, which operators may."}
         columns={[
           { name: "rule", of: (h) => ruleLink(h.of.rule) },
           { name: "its busiest key", of: (h) => <Text of={h.of.key || "all requests"} most={60} /> },

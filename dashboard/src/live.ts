@@ -38,11 +38,9 @@ const silence = 10_000 // ms without an event, of which there is one a second: t
 /** What a page wants to see beside the status. */
 export interface Wish {
   top?: "key" | "denied" | "rule"
-  each_pop?: boolean
   limit?: number
   tap?: boolean
   rule?: string
-  outcome?: string
 }
 
 let wish: Wish = {}
@@ -84,6 +82,7 @@ async function run(): Promise<void> {
       const answer = await request(query("stream", { ...wish }), { signal: own.signal })
       failures = 0
       await read(answer.body!, own, heard)
+      if (current !== own) return
       trouble.value = "the stream has ended; it is opened again"
     } catch (err) {
       if (own.signal.aborted) return

@@ -38,13 +38,14 @@ const pages: [to: string, name: string][] = [
 ]
 
 const others = signal<Pages | null>(null)
+const missing = signal(false)
 
 /** The chunk of all that the first page does without; null: it is on its way. */
 function load(): Pages | null {
   if (!others.value) {
     void import("./pages").then(
       (all) => (others.value = all),
-      () => (trouble.value = "a part of this page could not be loaded; load it again"),
+      () => (missing.value = true),
     )
   }
   return others.value
@@ -54,7 +55,7 @@ function Page() {
   const [page, name = ""] = route.value
   if (page === "") return <Overview />
   const p = load()
-  if (!p) return <p class="empty">One moment…</p>
+  if (!p) return <p class="empty">{missing.value ? "A part of this page is missing: load it again." : "One moment…"}</p>
   switch (page) {
     case "rule":
       return <p.RulePage key={name} rule={name} />

@@ -22,7 +22,7 @@ function Shown({ of: s }: { of: Status }) {
   return (
     <>
       <Needs of={s} />
-      <Card title="Traffic">
+      <Card title="Decisions">
         <Totals of={s} />
         <Rates rule="" label="Decisions a second over the last ten minutes, admitted and denied, of all rules together" />
       </Card>
@@ -58,7 +58,7 @@ function Totals({ of }: { of: Status }) {
         </dd>
       </div>
       <div>
-        <dt>would be denied, since the start</dt>
+        <dt>would be denied in all</dt>
         <dd>
           <Num of={sum((u) => u.shadow_denied)} />
         </dd>
@@ -166,9 +166,9 @@ export function note(u: Use): string {
 /** What is not well, each with where to look. */
 function Needs({ of }: { of: Status }) {
   const needs = [
+    ...(of.in_force.problem ? [{ what: "rules", why: of.in_force.problem }] : []),
     ...of.silent_regions.map((r) => ({ what: "region " + r, why: "was not heard for 3 s" })),
     ...of.members.filter((m) => m.problem).map((m) => ({ what: `${m.kind} ${m.name}`, why: m.problem! })),
-    ...(of.in_force.problem ? [{ what: "rules", why: of.in_force.problem }] : []),
     ...of.rules.filter((u) => u.hint === "key-missing").map((u) => ({ what: "rule " + u.rule, why: note(u) })),
   ]
   if (needs.length === 0) return <p class="well">Nothing needs you.</p>

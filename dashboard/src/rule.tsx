@@ -5,7 +5,7 @@ import { AmendDialog, Entries } from "./amend"
 import { Rates } from "./chart"
 import { limitOf, ruleText } from "./document"
 import { Explain } from "./explain"
-import { visible, written } from "./format"
+import { certain, visible, written } from "./format"
 import { History } from "./history"
 import { KeyDialog } from "./keys"
 import { decisions, inForce, top, uses, watch } from "./live"
@@ -15,7 +15,8 @@ import { Failure, useAnswer } from "./forms"
 import { Card, drawn, Link, Meter, Num, Table, Text, Time } from "./widgets"
 
 export function RulePage({ rule }: { rule: string }) {
-  useEffect(() => watch({ top: "key", limit: 512, tap: true, rule }), [rule])
+  const known = [...uses.value.keys()].some((name) => name === rule || written(name) === rule)
+  useEffect(() => watch({ top: "key", limit: 512, tap: known, rule }), [rule, known])
   const rules = useAnswer<Rules>("rules")
   const overrides = useAnswer<Page<Entry>>("overrides")
   const candidates = useAnswer<Page<Entry>>("candidates")
@@ -58,6 +59,7 @@ export function RulePage({ rule }: { rule: string }) {
         <Tried name={name} />
       </Card>
       <Card title="Overrides and candidates">
+        <Failure of={overrides.error ?? candidates.error} />
         <Entries all={{ items: [...of(overrides.value), ...of(candidates.value)] }} changed={reload} />
       </Card>
       <Card title="Test a request">
@@ -125,11 +127,12 @@ function Keys({ rule, limit, look }: { rule: string; limit: (counted: string) =>
       empty="No key has come in the last seconds."
       columns={[
         { name: "key", of: (k) => <Text of={k.key || "all requests"} /> },
-        { name: "rate", right: true, of: (k) => <Num of={k.per_second} unit="/s" /> },
+        { name: "rate", right: true, of: (k) => <Num of={certain(k)} unit="/s" /> },
         { name: "override", of: (k) => <Text of={k.override ?? ""} /> },
         {
           name: "action",
-          of: (k) => (
+          of: (k) =>
+            k.key.includes("\ufffd") ? "it is not text" : (
             <span class="buttons">
               <button type="button" class="quiet" onClick={() => look(k.key)}>
                 Counters
@@ -167,13 +170,13 @@ function Decisions() {
 
 /** What the rule's shadow and its candidates would have refused. */
 function Tried({ name }: { name: string }) {
-  const all = [...uses.value.values()].filter((u) => written(u.rule) === name && u.shadow_denied + (u.rule.includes("@") ? 1 : 0) > 0)
+  const all = [...uses.value.values()].filter((u) => written(u.rule) === name && (u.shadow_denied > 0 || /@(shadow|candidate)$/.test(u.rule)))
   return (
     <Table
       caption="Shadow and candidates"
       rows={all}
       id={(u) => u.rule}
-      empty="Nothing is on trial for this rule."
+      empty="Nothing of this rule is on trial, or nothing would have been denied."
       columns={[
         { name: "counted as", of: (u) => <Text of={u.rule} /> },
         { name: "matched", right: true, of: (u) => <Num of={u.matched} /> },

@@ -29,6 +29,7 @@ func TestEditor(t *testing.T) {
 		t.Errorf("typed: %s", text)
 	}
 	s.write(strings.Replace(s.typed(), "sliding", "fixed_window", 1))
+	s.call(http.MethodPut, "/v1/overrides", `{"rule":"orders","key":["eve"],"limit":"0/1s","why":"meanwhile","until":"`+time.Now().Add(time.Hour).UTC().Format(time.RFC3339)+`"}`) // no race: the document stays
 	s.apply("one a day, on trial")
 	s.becomes("/orders", "bob", http.StatusOK)
 	s.Click("Enforce orders")
@@ -36,7 +37,13 @@ func TestEditor(t *testing.T) {
 	s.Fill("Reason", "one a day")
 	s.Press("\r")
 	s.becomes("/orders", "bob", http.StatusTooManyRequests)
-	s.well("the editor")
+
+	s.write("tests:\n  - name: orders\n    request: /orders\n    steps: [{ expect: allowed }]\nrules:\n  # it was mode: shadow\n  - name: orders # yes\n    match: { path: { prefix: /orders } }\n    key: [client_ip]\n    limit: 5/1d\n")
+	s.Click("Put orders on trial (shadow)")
+	if text := s.typed(); !strings.Contains(text, "# yes\n    mode: shadow\n    match") || strings.Count(text, "mode: shadow") != 2 {
+		t.Errorf("typed: %s", text)
+	}
+	s.well("the editor", "412") // by the version that the override made
 }
 
 // complete takes what completion offers first, which must be this.

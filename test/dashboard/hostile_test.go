@@ -89,6 +89,7 @@ func TestHostile(t *testing.T) {
 	for _, key := range hostile {
 		s.traffic("/orders", key)
 	}
+	s.traffic("/orders", "\xff\xfe") // no text
 	s.traffic("/search?q="+url.QueryEscape(evil+"\x00\n"), "ann")
 	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	put("/v1/overrides", map[string]any{"rule": "orders", "key": []string{evil + "2"}, "limit": "2/1s", "until": until, "why": evil})
@@ -98,6 +99,7 @@ func TestHostile(t *testing.T) {
 	s.See(hostile[0])
 	s.See(`\u202egnp.exe`)
 	s.See(spelt + "2")
+	s.See("it is not text")
 	s.See("orders@candidate")
 	s.safe("a rule")
 	s.Open("/#/rule/search")

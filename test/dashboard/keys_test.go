@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -71,14 +70,4 @@ func (s *system) logIn(token string) {
 	s.See("It stays in this tab.")
 	s.Fill("Token", token)
 	s.Click("Log in")
-}
-
-// refused fails the test if the page did what it must not do, but for calls that were refused, which a browser reports.
-func (s *system) refused(where string) {
-	s.Helper()
-	for _, bad := range s.Bad() {
-		if !strings.Contains(bad, "(Unauthorized)") && !strings.Contains(bad, "(Forbidden)") {
-			s.Errorf("%s: %s", where, bad)
-		}
-	}
 }

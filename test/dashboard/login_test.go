@@ -29,7 +29,7 @@ func TestLogin(t *testing.T) {
 	s.logIn(" " + k.tokens["viewer"] + "\u200b\n")
 	s.See("rules.apply") // in the audit, which was refused before
 	s.Lose("It stays in this tab.")
-	s.refused("the login")
+	s.well("the login", "401", "403")
 
 	kept := browser.Eval[string](s.Browser, `JSON.stringify({ ...sessionStorage })`)
 	if want := fmt.Sprintf(`{"weir-token":%q}`, k.tokens["viewer"]); kept != want {
@@ -47,7 +47,7 @@ func TestLogin(t *testing.T) {
 	if kept := browser.Eval[string](s.Browser, `JSON.stringify({ ...sessionStorage })`); kept != "{}" {
 		t.Errorf("after logging out the tab keeps %s", kept)
 	}
-	s.refused("logging out")
+	s.well("logging out", "401", "403")
 }
 
 // A viewer sees each page, and is told plainly what he may not do; an operator limits a key.
@@ -64,7 +64,11 @@ func TestRoles(t *testing.T) {
 	}
 	s.Open("/#/rule/orders")
 	s.Click("Explain")
-	s.See("No rule refuses it")
+	s.See("No rule limits it.")
+	s.Fill("Path or URL", "/orders")
+	s.Fill("Headers", "x-user: ann")
+	s.Click("Explain")
+	s.See("operators see it")
 	limit := func() {
 		s.Click("Limit this key")
 		s.Fill("Limit", "0/1s")
@@ -87,7 +91,7 @@ func TestRoles(t *testing.T) {
 	limit()
 	s.See("The key has its own limit now.")
 	s.becomes("/orders", "ann", http.StatusTooManyRequests)
-	s.refused("roles")
+	s.well("roles", "401", "403")
 }
 
 // A token that is taken away, or ends, while one types: what was typed stays, one logs in over it, and applies it.
@@ -114,7 +118,7 @@ func TestTokenEndsWhileOneTypes(t *testing.T) {
 		s.answer("/v1/rules", &now)
 		return strings.Contains(now.Document, "50/1s")
 	})
-	s.refused("tokens that end")
+	s.well("tokens that end", "401", "403")
 }
 
 // again logs in with a new token, over what one does.
