@@ -20,20 +20,24 @@ export function EditPage({ from }: { from: string }) {
   const [loaded, count] = useState(0)
   useEffect(() => watch({}), [])
   const { error, run } = useAction()
-  const load = () =>
+  const load = (discard: boolean) =>
     run(async () => {
       const { value, etag } = await getTagged<Rules>("rules")
-      draft.value = { text: value.document, begun: value.document, etag, source: value.source }
-      count((n) => n + 1)
+      const own = draft.value
+      if (own && !discard && value.document === own.begun) draft.value = { ...own, etag }
+      else if (!own || discard || own.text === own.begun) {
+        draft.value = { text: value.document, begun: value.document, etag, source: value.source }
+        count((n) => n + 1)
+      }
     })
   useEffect(() => {
-    if (draft.value?.text === draft.value?.begun && !trouble.value) void load()
+    if (!trouble.value) void load(false)
   }, [!trouble.value])
   return (
     <>
       <h1>Rules</h1>
       <Failure of={error} />
-      {draft.value && <Edit key={loaded} from={from} again={load} />}
+      {draft.value && <Edit key={loaded} from={from} again={() => load(true)} />}
     </>
   )
 }
