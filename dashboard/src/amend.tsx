@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks"
 import { get, query } from "./api"
 import { keyParts } from "./format"
-import type { Entry, Page } from "./types"
+import type { Entry } from "./types"
 import { Dialog, Failure, Field, useAction } from "./forms"
 import { said, Table, Text, Time } from "./widgets"
 
@@ -86,7 +86,7 @@ export function AmendDialog(p: { kind: "override" | "candidate"; rule: string; c
 }
 
 /** The overrides and candidates of a rule, each with a way to end it. */
-export function Entries({ all, changed }: { all: Page<Entry> | null; changed: () => void }) {
+export function Entries({ all, changed }: { all: Entry[]; changed: () => void }) {
   const { busy, error, run } = useAction()
   const end = (e: Entry) =>
     run(async () => {
@@ -100,7 +100,7 @@ export function Entries({ all, changed }: { all: Page<Entry> | null; changed: ()
       <Failure of={error} />
       <Table
         caption="Overrides and candidates"
-        rows={all?.items ?? []}
+        rows={all}
         id={(e) => e.kind + JSON.stringify(e.key) + e.hash}
         empty="None is set."
         columns={[

@@ -1,10 +1,11 @@
 // Which requests change between two versions of the rules.
 
+import { written } from "./format"
 import type { Diff } from "./types"
 import { drawn, Text } from "./widgets"
 
 export function DiffView({ of, only }: { of: Diff; only?: string }) {
-  const rules = of.rules.filter((r) => !only || r.name.split("@")[0] === only)
+  const rules = of.rules.filter((r) => !only || written(r.name) === only)
   const others = of.rules.length - rules.length
   const changes = rules.reduce((n, r) => n + r.changes.length, 0)
   let left = drawn

@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks"
 import { get } from "./api"
+import { written } from "./format"
 import type { Explained, Explanation } from "./types"
 import { Failure, Field, useAction } from "./forms"
 import { Num, Table, Text } from "./widgets"
@@ -15,7 +16,7 @@ export function Explain({ rule }: { rule?: string }) {
   const [answer, set] = useState<Explanation | null>(null)
   const { busy, error, run } = useAction()
   const ask = () => run(async () => set(await get<Explanation>("explain", { body: { method, url, client, headers: headersOf(headers) } })))
-  const rows = (answer?.rules ?? []).filter((r) => r.applies || !rule || r.rule.split("@")[0] === rule)
+  const rows = (answer?.rules ?? []).filter((r) => r.applies || !rule || written(r.rule) === rule)
   return (
     <>
       <form

@@ -60,7 +60,7 @@ export function RulePage({ rule }: { rule: string }) {
       </Card>
       <Card title="Overrides and candidates">
         <Failure of={overrides.error ?? candidates.error} />
-        <Entries all={{ items: [...of(overrides.value), ...of(candidates.value)] }} changed={reload} />
+        <Entries all={[...of(overrides.value), ...of(candidates.value)]} changed={reload} />
       </Card>
       <Card title="Test a request">
         <Explain rule={name} />
