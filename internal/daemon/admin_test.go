@@ -109,7 +109,9 @@ func TestAdminSecure(t *testing.T) {
 	}
 	runBeside(t, cfg, Program{Name: "test"}, slog.New(slog.DiscardHandler))
 	anybody := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // it is a test's
-	asks(t, anybody, "https://127.0.0.1:"+port+"/healthz") // it serves from here on
+
+	// It serves from here on.
+	asks(t, anybody, "https://127.0.0.1:"+port+"/healthz")
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/rules": 401, "/v1/rules": 401, "/regions/eu/dead": 401} {
 		if path == "/regions/eu/dead" {
 			answer, err := anybody.Post("https://127.0.0.1:"+port+path, "", nil)
