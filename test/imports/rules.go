@@ -12,7 +12,8 @@ const module = "github.com/weirlimit/weir"
 // pure are the packages, with all below them, that decide and touch nothing. They
 // import the standard library and each other only, and are compiled into the filter.
 var pure = []string{
-	"internal/limit", "internal/lease", "internal/fair", "internal/reserve", "internal/rule", "internal/wire", "wasmfilter/edge",
+	"internal/limit", "internal/lease", "internal/fair", "internal/reserve", "internal/rule", "internal/shed", "internal/wire",
+	"wasmfilter/edge",
 }
 
 // impure is what a pure package must not import: what reaches out, and reflect,

@@ -1,0 +1,163 @@
+package shed
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// after is the ratio after so many ms of ticks at a utilization, from a level on.
+func after(p Profile, level, millis, utilization int64) int64 {
+	for ; millis > 0; millis -= 100 {
+		level = p.Next(level, min(millis, 100), utilization)
+	}
+	return p.Ratio(level)
+}
+
+// A profile in time: how much is refused after so long at a utilization.
+func TestProfile(t *testing.T) {
+	top := func(p Profile) int64 { return -p.Lowest() * p.span().rise / p.span().delay }
+	idle := top(Slow)
+	for range 1480 {
+		idle = Slow.Next(idle, 100, 0)
+	}
+	for _, c := range []struct {
+		name        string
+		p           Profile
+		level       int64 // at the beginning
+		millis      int64
+		utilization int64
+		want        int64
+	}{
+		{"slow, full: nothing for 28 s", Slow, Slow.Lowest(), 28_000, 1000, 0},
+		{"slow, full: half after 88 s", Slow, Slow.Lowest(), 88_000, 1000, 500_000},
+		{"slow, full: not all after 147.9 s", Slow, Slow.Lowest(), 147_900, 1000, 999_166},
+		{"slow, full: all after 148 s", Slow, Slow.Lowest(), 148_000, 1000, Million},
+		{"slow, full for a day: no more than all", Slow, Slow.Lowest(), 86_400_000, 1000, Million},
+		{"slow, idle: half after 60 s", Slow, top(Slow), 60_000, 0, 500_000},
+		{"slow, idle: nothing after 120 s", Slow, top(Slow), 120_000, 0, 0},
+		{"slow, half idle: nothing after 240 s", Slow, top(Slow), 240_000, 350, 0},
+		{"slow, idle for 148 s: the delay again", Slow, idle, 28_000, 1000, 0},
+		{"slow, at 0.9: half as fast", Slow, 0, 120_000, 900, 500_000},
+		{"fast, full: nothing for 2 s", Fast, Fast.Lowest(), 2_000, 1000, 0},
+		{"fast, full: all after 10 s", Fast, Fast.Lowest(), 10_000, 1000, Million},
+		{"fast, idle: nothing after 8 s", Fast, top(Fast), 8_000, 0, 0},
+		{"between 0.7 and 0.8: as it was", Slow, 60_000_000, 3_600_000, 750, 500_000},
+		{"at 0.7: as it was", Fast, 4_000_000, 3_600_000, 700, 500_000},
+		{"at 0.8: as it was", Fast, 4_000_000, 3_600_000, 800, 500_000},
+	} {
+		if got := after(c.p, c.level, c.millis, c.utilization); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// What a clock does to a level: at most one delay at once, and never backwards.
+func TestClockOfLevel(t *testing.T) {
+	for _, p := range []Profile{Slow, Fast} {
+		delay, hour := -p.Lowest(), int64(3_600_000)
+		for _, c := range []struct {
+			name                    string
+			level, dt, used, result int64
+		}{
+			{"stands still", 0, 0, 1000, 0},
+			{"goes back an hour", 0, -hour, 1000, 0},
+			{"goes back, idle", 1000, -hour, 0, 1000},
+			{"jumps an hour, from the lowest", p.Lowest(), hour, 1000, 0},
+			{"jumps an hour", 0, hour, 1000, delay},
+			{"jumps an hour, idle", delay, hour, 0, 0},
+			{"least number", 0, math.MinInt64, 1000, 0},
+			{"greatest number", p.Lowest(), math.MaxInt64, math.MaxInt64, 0},
+		} {
+			if got := p.Next(c.level, c.dt, c.used); got != c.result {
+				t.Errorf("%v: clock %s: %d, want %d", p, c.name, got, c.result)
+			}
+		}
+	}
+}
+
+// A level that is none, as of a broken record, becomes one.
+func TestBrokenLevel(t *testing.T) {
+	for _, p := range []Profile{Slow, Fast, 200} {
+		for _, level := range []int64{math.MinInt64 / 2, math.MaxInt64 / 2} {
+			got := p.Next(level, 100, 1000)
+			if r := p.Ratio(got); r < 0 || r > Million || got < p.Lowest() {
+				t.Errorf("%v, %d: level %d, ratio %d", p, level, got, r)
+			}
+			if r := p.Ratio(level); r != 0 && r != Million {
+				t.Errorf("%v: ratio %d of level %d", p, r, level)
+			}
+		}
+	}
+}
+
+// TestNextTwin compares with the formula in floating point.
+func TestNextTwin(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, p := range []Profile{Slow, Fast} {
+		delay, rise := float64(p.span().delay), float64(p.span().rise)
+		level, twin := p.Lowest(), -delay // ms
+		for n := range 200_000 {
+			dt, u := r.Int64N(300)-50, r.Int64N(1300)-100
+			level = p.Next(level, dt, u)
+			x, a := min(max(float64(u)/1000, 0), 1), 0.0
+			if x < 0.7 {
+				a = x/0.7 - 1
+			} else if x > 0.8 {
+				a = (x - 0.8) / 0.2
+			}
+			twin = min(max(twin+max(float64(dt), 0)*a, -delay), rise)
+			if math.Abs(float64(level)/1000-twin) > 0.001*float64(n+1) {
+				t.Fatalf("%v, step %d: %d µs, the formula has %f ms", p, n, level, twin)
+			}
+			if n%100 == 0 {
+				level = int64(twin * 1000) // roundings add up
+			}
+		}
+	}
+}
+
+func TestUtilization(t *testing.T) {
+	for _, c := range []struct {
+		name                        string
+		inFlight, capacity, success int64
+		sums                        Sums
+		want                        int64
+	}{
+		{"nothing", 0, 200, 0, Sums{}, 0},
+		{"half full", 100, 200, 0, Sums{}, 500},
+		{"more than full", 300, 200, 0, Sums{}, 1000},
+		{"fewer than none", -3, 200, 0, Sums{}, 0},
+		{"no capacity", 1, 0, 0, Sums{}, 1000},
+		{"load is more", 100, 200, 0, Sums{Load: 4500, Loads: 5, Count: 5}, 900},
+		{"load is less", 100, 200, 0, Sums{Load: 500, Loads: 5, Count: 5}, 500},
+		{"success as asked for", 0, 200, 95, Sums{Failed: 5, Count: 100}, 0},
+		{"better than that", 0, 200, 50, Sums{Count: 100}, 0},
+		{"a little less", 0, 200, 95, Sums{Failed: 6, Count: 100}, 803},
+		{"half of it", 0, 200, 80, Sums{Failed: 60, Count: 100}, 900},
+		{"all failed", 0, 200, 95, Sums{Failed: 100, Count: 100}, 1000},
+		{"success is not asked for", 0, 200, 0, Sums{Failed: 100, Count: 100}, 0},
+		{"few responses", 0, 200, 95, Sums{Load: 4000, Loads: 4, Failed: 4, Count: 4}, 0},
+	} {
+		if got := Utilization(c.inFlight, c.capacity, c.success, c.sums); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestRoom(t *testing.T) {
+	for _, c := range []struct{ capacity, percent, want int64 }{
+		{200, 100, 200}, {200, 80, 160}, {1, 1, 1}, {1, 100, 1}, {3, 50, 2}, {1_000_000, 1, 10_000}, {99, 1, 1}, {101, 1, 2},
+	} {
+		if got := Room(c.capacity, c.percent); got != c.want {
+			t.Errorf("%d %% of %d: %d, want %d", c.percent, c.capacity, got, c.want)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	if Bulk.String() != "bulk" || Critical.String() != "critical" || Class(9).String() != "unknown" ||
+		Slow.String() != "slow" || Fast.String() != "fast" || Profile(9).String() != "unknown" {
+		t.Error("words are not those of the rule language")
+	}
+}

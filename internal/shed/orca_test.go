@@ -1,0 +1,120 @@
+package shed
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+	"strings"
+	"testing"
+)
+
+// message writes a report as protobuf does: fields with their numbers.
+func message(fields ...float64) (b []byte) {
+	for i := 0; i < len(fields); i += 2 {
+		b = append(b, byte(fields[i])<<3|1)
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(fields[i+1]))
+	}
+	return b
+}
+
+var b64 = base64.StdEncoding.EncodeToString
+
+func TestLoad(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		text, binary string
+		want         int64
+	}{
+		{"no header", "", "", -1},
+		{"text", "TEXT cpu_utilization=0.3,application_utilization=0.8,mem_utilization=0.9,eps=7", "", 800},
+		{"text with colons and blanks", "TEXT cpu_utilization: 0.3 , application_utilization : 0.8", "", 800},
+		{"named metrics are others", "TEXT named_metrics.cpu_utilization=1,utilization.cpu_utilization=1", "", -1},
+		{"cpu alone", "TEXT cpu_utilization=0.3", "", 300},
+		{"application is 0", "TEXT application_utilization=0,cpu_utilization=0.3", "", 300},
+		{"application is 0, cpu not stated", "TEXT application_utilization=0", "", 0},
+		{"cpu is 0", "TEXT cpu_utilization=0", "", 0},
+		{"neither", "TEXT rps_fractional=10", "", -1},
+		{"a name twice", "TEXT cpu_utilization=0.7,cpu_utilization=0.2", "", 700},
+		{"above 1", "TEXT cpu_utilization=1.7", "", 1000},
+		{"far above 1", "TEXT cpu_utilization=1e300", "", 1000},
+		{"out of range", "TEXT cpu_utilization=1e999999999", "", 1000},
+		{"negative", "TEXT cpu_utilization=-0.1", "", -1},
+		{"negative beside good", "TEXT application_utilization=-1,cpu_utilization=0.4", "", 400},
+		{"NaN", "TEXT cpu_utilization=NaN", "", -1},
+		{"infinite", "TEXT cpu_utilization=inf,application_utilization=Infinity", "", -1},
+		{"not a number", "TEXT cpu_utilization=0x1p-2,application_utilization=\"0.7\"", "", -1},
+		{"two points", "TEXT cpu_utilization=0.3.4", "", -1},
+		{"exponent below 0", "TEXT cpu_utilization=2.5e-05", "", 0},
+		{"exponent of 0", "TEXT cpu_utilization=0.000e+00", "", 0},
+		{"broken exponent", "TEXT cpu_utilization=2.5e", "", -1},
+		{"many digits", "TEXT cpu_utilization=0.33333333333333333333333333333333333", "", 333},
+		{"many zeros", "TEXT cpu_utilization=0.000000000000000000000000000000000001", "", 0},
+		{"many digits before the point", "TEXT cpu_utilization=100000000000000000000000000000000.5", "", 1000},
+		{"rounded", "TEXT cpu_utilization=0.7996", "", 800},
+		{"a unit", "TEXT cpu_utilization=70%", "", -1},
+		{"without a form, as Envoy: not read", "cpu_utilization=0.3", "", -1},
+		{"form in small letters", "text cpu_utilization=0.3", "", -1},
+		{"only the form", "TEXT ", "", -1},
+		{"no list", "TEXT , =1,,:,cpu_utilization", "", -1},
+
+		{"json", `JSON {"cpu_utilization": 0.3, "application_utilization": 0.8}`, "", 800},
+		{"json in camel case", `JSON {"cpuUtilization":0.3,"memUtilization":1}`, "", 300},
+		{"json with exponent", `JSON {"cpu_utilization":3E1}`, "", 1000},
+		{"json: names in objects are others", `JSON {"named_metrics":{"cpu_utilization":1},"utilization":{"x":{"cpuUtilization":1}},"cpu_utilization":0.2}`, "", 200},
+		{"json: a value that is a name", `JSON {"rps":"cpu_utilization","eps":0.9}`, "", -1},
+		{"json: quotes in texts", `JSON {"a\"cpu_utilization\":1,":"{","cpu_utilization":0.2}`, "", 200},
+		{"json: text, null, list", `JSON {"cpu_utilization":"0.7","application_utilization":null,"x":[1]}`, "", -1},
+		{"json without end", `JSON {"cpu_utilization`, "", -1},
+		{"json that ends in an escape", `JSON {"\`, "", -1},
+		{"json: no object", `JSON "cpu_utilization":1`, "", -1},
+
+		{"binary", "", b64(message(1, 0.3, 9, 0.8)), 800},
+		{"binary, cpu alone, other fields", "", b64(append([]byte{3 << 3, 0xff, 1, 8<<3 | 2, 2, 9<<3 | 1, 0, 15<<3 | 5, 1, 2, 3, 4}, message(2, 1, 1, 0.57, 7, 3)...)), 570},
+		{"binary without padding, of gRPC for Go", "", "CQAAAAAAAOA/MQAAAAAAAFlAOQAAAAAAAABAQg4KA3JpZhEAAAAAAAAQQA", 500},
+		{"binary in the other header", "BIN " + b64(message(1, 0.3)), "", 300},
+		{"binary: negative, NaN, infinite", "", b64(message(1, -0.3, 9, math.NaN(), 9, math.Inf(1), 1, math.Inf(-1))), -1},
+		{"binary: above 1", "", b64(message(1, 1e300)), 1000},
+		{"binary: a field twice", "", b64(message(1, 0.3, 1, 0.2)), 300},
+		{"binary: cut off", "", b64(message(1, 0.3)[:6]), -1},
+		{"binary: cut off after a good field", "", b64(append(message(1, 0.3), 9<<3|1, 0)), 300},
+		{"binary: a length beyond the end", "", b64([]byte{8<<3 | 2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}), -1},
+		{"binary: a number without end", "", b64([]byte(strings.Repeat("\xff", 40))), -1},
+		{"binary: groups", "", b64([]byte{3, 4, 1<<3 | 1}), -1},
+		{"binary: not base64", "", "!!!!", -1},
+		{"binary: nothing", "BIN ", "====", -1},
+
+		{"both headers: the larger one", "TEXT cpu_utilization=0.3", b64(message(1, 0.6)), 600},
+		{"both headers: the larger one, of text", "TEXT cpu_utilization=0.7", b64(message(1, 0.6)), 700},
+		{"4 KiB", "TEXT cpu_utilization=0.3," + strings.Repeat("x", 4096-25), "", 300},
+		{"more", "TEXT cpu_utilization=0.3," + strings.Repeat("x", 4097-25), "", -1},
+		{"10 MB", "TEXT " + strings.Repeat("cpu_utilization=1,", 600_000), strings.Repeat("A", 10<<20), -1},
+	} {
+		if got := Load(c.text, c.binary); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestLoadAllocates(t *testing.T) {
+	text, json, bin := "TEXT cpu_utilization=0.3,application_utilization=0.8", `JSON {"cpuUtilization":0.3}`, b64(message(1, 0.3))
+	if n := testing.AllocsPerRun(100, func() { Load(text, bin); Load(json, bin) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add("TEXT cpu_utilization=0.3,application_utilization:0.8", b64(message(1, 0.3)))
+	f.Add(`JSON {"cpuUtilization":0.3,"named_metrics":{"a\"":[1]}}`, b64(message(9, math.NaN())))
+	f.Add("BIN "+b64(message(1, 0.3, 9, 2)), "CQAAAAAAAOA/Qg4KA3JpZhEAAAAAAAAQQA")
+	f.Fuzz(func(t *testing.T, text, binary string) {
+		if n := Load(text, binary); n < -1 || n > 1000 {
+			t.Errorf("load %d", n)
+		}
+	})
+}
+
+func BenchmarkLoad(b *testing.B) {
+	for b.Loop() {
+		Load("TEXT cpu_utilization=0.3,application_utilization=0.8,rps_fractional=100", "")
+	}
+}

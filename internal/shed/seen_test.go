@@ -1,0 +1,237 @@
+package shed
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+const noon = int64(1_800_000_000_000) // ms
+
+// fill gives a distribution so many samples of random weights.
+func fill(r *rand.Rand, n int) *Seen {
+	s, classes := new(Seen), r.IntN(Classes)+1
+	for range n {
+		s.Add(noon+r.Int64N(9000)/5000*5000, Class(r.IntN(classes)*r.IntN(2)+r.IntN(Classes-classes+1)), r.IntN(Cohorts))
+	}
+	return s
+}
+
+// samples is how many there are of a class and cohort, and of all below critical.
+func (s *Seen) samples() (all int64) {
+	for c := range Critical {
+		for cohort := range Cohorts {
+			all += s.cell(c, cohort)
+		}
+	}
+	return all
+}
+
+// The refused part is the ratio, to the sample and the probes: of random distributions, of which the newest second
+// is in the next half.
+func TestCutIsTheRatio(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		s := new(Seen)
+		weight := [Classes]int{r.IntN(5), r.IntN(5), r.IntN(5), 1 + r.IntN(5)}
+		for n := range 1000 + r.IntN(5000) {
+			pick, c := r.IntN(weight[0]+weight[1]+weight[2]+weight[3]), Bulk
+			for ; pick >= weight[c]; c++ {
+				pick -= weight[c]
+			}
+			s.Add(noon+int64(n), c, r.IntN(Cohorts))
+		}
+		ratio, now := r.Int64N(Million+1), noon+6000
+		cut := s.Cut(now, ratio)
+		var refused int64 // in millionths of a sample, probes left out
+		for c := range Critical {
+			for cohort := range Cohorts {
+				n := s.cell(c, cohort)
+				switch {
+				case c < cut.class, c == cut.class && cohort < cut.cohort:
+					refused += n * Million
+				case c == cut.class && cohort == cut.cohort:
+					refused += n * cut.part
+				}
+			}
+		}
+		if all := s.samples(); all > 0 {
+			if want := all * ratio; refused > want || refused < want-all {
+				t.Fatalf("%v, ratio %d: refused %d of %d samples, in millionths", weight, ratio, refused, all)
+			}
+		}
+	}
+}
+
+// The order: whoever the cut refuses at a chance, it refuses in lower classes too; never critical.
+func TestCutInOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 500 {
+		s := fill(r, r.IntN(3000))
+		cut := s.Cut(noon+5000, r.Int64N(Million*6/5)-Million/10)
+		chance, probe := r.Int64N(Million-probes), Million-probes+r.Int64N(probes)
+		refused := [Classes]int{}
+		for c := range Class(Classes) {
+			for cohort := range Cohorts {
+				if cut.Refuses(c, cohort, chance) {
+					refused[c]++
+				}
+				if cut.Refuses(c, cohort, probe) {
+					t.Fatalf("%+v refuses a probe of %v", cut, c)
+				}
+			}
+		}
+		if refused[Critical] > 0 {
+			t.Fatalf("%+v refuses critical requests", cut)
+		}
+		for c := Low; c < Critical; c++ {
+			if refused[c] > 0 && refused[c-1] < Cohorts {
+				t.Fatalf("%+v refuses %d cohorts of %v, but %d of %v", cut, refused[c], c, refused[c-1], c-1)
+			}
+		}
+	}
+}
+
+func TestCut(t *testing.T) {
+	one := func(c Class, cohorts ...int) func(*Seen) {
+		return func(s *Seen) {
+			for _, cohort := range cohorts {
+				s.Add(noon, c, cohort)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		seen    []func(*Seen)
+		ratio   int64
+		class   Class
+		cohort  int
+		chance  int64
+		refuses bool
+	}{
+		{"nothing to refuse", []func(*Seen){one(Bulk, 1)}, 0, Bulk, 0, 0, false},
+		{"a ratio below 0", []func(*Seen){one(Bulk, 1)}, -5, Bulk, 0, 0, false},
+		{"nothing seen", nil, 300_000, Bulk, 0, 0, false},
+		{"only critical seen", []func(*Seen){one(Critical, 1, 2)}, 300_000, Bulk, 7, 0, false},
+		{"only critical seen: never critical", []func(*Seen){one(Critical, 1, 2)}, Million, Critical, 1, 0, false},
+		{"the lower cohort", []func(*Seen){one(Normal, 1, 2)}, 500_000, Normal, 1, 900_000, true},
+		{"the higher cohort", []func(*Seen){one(Normal, 1, 2)}, 500_000, Normal, 2, 0, false},
+		{"the last in part", []func(*Seen){one(Normal, 1, 2)}, 750_000, Normal, 2, 499_999, true},
+		{"the last, not", []func(*Seen){one(Normal, 1, 2)}, 750_000, Normal, 2, 500_000, false},
+		{"the lower class first", []func(*Seen){one(Normal, 1), one(Bulk, 90)}, 500_000, Normal, 1, 0, false},
+		{"the lower class whole", []func(*Seen){one(Normal, 1), one(Bulk, 90)}, 500_000, Bulk, 127, 0, true},
+		{"all", []func(*Seen){one(Normal, 1), one(Bulk, 90)}, Million, Normal, 127, 989_999, true},
+		{"a probe", []func(*Seen){one(Normal, 1), one(Bulk, 90)}, Million, Bulk, 127, 990_000, false},
+	} {
+		s := new(Seen)
+		for _, add := range c.seen {
+			add(s)
+		}
+		if got := s.Cut(noon+1, c.ratio).Refuses(c.class, c.cohort, c.chance); got != c.refuses {
+			t.Errorf("%s: %v, want %v", c.name, got, c.refuses)
+		}
+	}
+	if (Cut{}).Refuses(Bulk, 0, 0) {
+		t.Error("the zero value refuses")
+	}
+}
+
+// One key moves at most a hundredth, whatever it sends, before the others and after them.
+func TestOneKey(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, others := range []int{0, 100, 1000, 20_000} {
+		s, p := new(Seen), new(Responses)
+		key := func() {
+			for range 50_000 {
+				s.Add(noon, Class(r.IntN(Classes)), 7)
+				p.Add(noon, 7, true, 1000)
+			}
+		}
+		key()
+		for range others {
+			s.Add(noon, Normal, r.IntN(Cohorts))
+			p.Add(noon, r.IntN(Cohorts), false, 0)
+			s.Add(noon, Normal, 7)
+		}
+		key()
+		q := s.quota[s.at(noon)]
+		if q.of[7] > q.all/100+1 {
+			t.Errorf("%d others: %d of %d samples are of one key", others, q.of[7], q.all)
+		}
+		if others > 0 && int(q.all) < others/2 {
+			t.Errorf("%d others: only %d samples", others, q.all)
+		}
+		if sums := p.Sums(noon); sums.Failed > sums.Count/50+1 || sums.Load > 1000*(sums.Loads/50+1) {
+			t.Errorf("%d others: %+v", others, sums)
+		}
+	}
+}
+
+// What is older than both halves is gone, what is younger than one is there; a clock that stands still or jumps is no
+// reason to panic, nor to believe what may be old.
+func TestWindow(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		then, now int64 // in thousandths of a half
+		want      int64
+	}{
+		{"at once", 0, 0, 1}, {"late in the half", 0, 999, 1}, {"in the next half", 0, 1999, 1}, {"two halves later", 0, 2000, 0},
+		{"from late in a half to late in the next", 999, 1999, 1}, {"from late in a half to the one after the next", 999, 2000, 0},
+		{"much later", 0, 720_000, 0}, {"before", 0, -1, 0}, {"much before", 0, -720_000, 0}, {"before 1970", 0, -2_000_000_000, 0},
+	} {
+		s, r := new(Seen), new(Responses)
+		s.Add(noon+c.then*seenMillis/1000, Low, 3)
+		r.Add(noon+c.then*responseMillis/1000, 3, true, 500)
+		s.Cut(noon+c.now*seenMillis/1000, 500_000)
+		sums := r.Sums(noon + c.now*responseMillis/1000)
+		if s.samples() != c.want || sums != (Sums{Load: 500 * c.want, Loads: c.want, Failed: c.want, Count: c.want}) {
+			t.Errorf("%s: %d samples, %+v", c.name, s.samples(), sums)
+		}
+	}
+}
+
+func TestResponses(t *testing.T) {
+	r := new(Responses)
+	r.Add(noon, 1, false, -1)
+	r.Add(noon, 2, true, 0)
+	r.Add(noon, 3, false, 9999)
+	r.Add(noon, 131, false, 9999) // cohort 3 has its sample
+	if got := r.Sums(noon); got != (Sums{Load: 1000, Loads: 2, Failed: 1, Count: 3}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Keys are spread over cohorts evenly, and each hour anew.
+func TestCohort(t *testing.T) {
+	var n [Cohorts]int
+	same := 0
+	for key := range uint64(128_000) {
+		c := Cohort(key, 490_000)
+		n[c]++
+		if c == Cohort(key, 490_001) {
+			same++
+		}
+	}
+	for c, n := range n {
+		if n < 850 || n > 1150 {
+			t.Errorf("cohort %d has %d of 128,000 keys", c, n)
+		}
+	}
+	if same > 1200 {
+		t.Errorf("%d of 128,000 keys have their cohort in the next hour, too", same)
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	s := new(Seen)
+	for n := range b.N {
+		s.Add(noon+int64(n>>10), Class(n&3), n*31)
+	}
+}
+
+func BenchmarkRefuses(b *testing.B) {
+	s := fill(rand.New(rand.NewPCG(1, 1)), 5000)
+	cut := s.Cut(noon, 300_000)
+	for n := range b.N {
+		cut.Refuses(Class(n&3), n&127, int64(n&1023)*970)
+	}
+}
