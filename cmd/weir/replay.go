@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/internal/admin/cli"
@@ -103,7 +104,15 @@ func writeSummary(out io.Writer, r *replay.Report) {
 	for _, line := range r.Broken.First {
 		fmt.Fprintf(out, "  %s\n", cli.Escaped(line, ""))
 	}
+	writeSheds(out, r.Sheds)
 	fmt.Fprintln(out)
+}
+
+// writeSheds prints which rules are left out, if any are.
+func writeSheds(out io.Writer, names []string) {
+	if len(names) > 0 {
+		fmt.Fprintf(out, "left out, because they shed by the load of a PoP, which no log has: %s\n", strings.Join(names, ", "))
+	}
 }
 
 type suggestCmd struct {
@@ -123,12 +132,17 @@ func (c *suggestCmd) Validate() error {
 // Run finds limits.
 func (c *suggestCmd) Run(stdout io.Writer) error {
 	var all []replay.Suggestion
+	var sheds []string
 	err := c.read(func(log io.Reader, of replay.Config) (err error) {
+		sheds = replay.Sheds(of.Rules)
 		all, err = replay.Suggest(log, of, replay.Aim{Share: c.Share / 100, Least: c.Least})
 		return err
 	})
 	if err != nil {
 		return err
+	}
+	if c.Format == "text" {
+		writeSheds(stdout, sheds)
 	}
 	return c.print(stdout, all, all, "rule limit_now keys sampled largest_peak limit_suggested note")
 }

@@ -117,7 +117,7 @@ func loadBindings(file string, rules *rule.Set) (*binding.Set, error) {
 // targets are what a rule was expanded into, for bindings.
 func targets(rules *rule.Set, name string) (all []binding.Target) {
 	for i := range rules.Len() {
-		if r := rules.Rule(i); (r.Name == name || rule.Written(r.Name) == name) && r.Mode != rule.Exempt {
+		if r := rules.Rule(i); (r.Name == name || rule.Written(r.Name) == name) && r.Limited() {
 			all = append(all, binding.Target{Algorithm: r.Limits[0].Limit.Algorithm, Parts: len(r.Key), Off: r.Mode == rule.Off, Hash: r.Hash})
 		}
 	}

@@ -118,12 +118,17 @@ func (w *writer) rule(r *Rule, regions Regions) {
 		w.close('}')
 		return
 	}
-	spec := r.Limits[0].Limit
-	w.field("key").open('[')
-	for _, p := range r.Key {
-		w.part(p)
+	if r.Shed != nil {
+		if len(r.Key) > 0 {
+			w.key(r.Key)
+		}
+		w.shed(r.Shed)
+		w.response(r)
+		w.close('}')
+		return
 	}
-	w.close(']')
+	spec := r.Limits[0].Limit
+	w.key(r.Key)
 	if r.Hash {
 		w.field("hash").bool(true)
 	}
@@ -236,6 +241,14 @@ func (w *writer) text(t Text) {
 		w.open('{').field(t.Op.String()).string(t.Arg)
 	}
 	w.close('}')
+}
+
+func (w *writer) key(key []Part) {
+	w.field("key").open('[')
+	for _, p := range key {
+		w.part(p)
+	}
+	w.close(']')
 }
 
 // part writes the first source and the others as its else.

@@ -20,12 +20,15 @@ type Matches struct {
 	// client use up the limit of all others. Rules that must cover such requests
 	// have an else, such as client_ip.
 	MissingKey []int
+	// Sheds are the rules with Shed that apply to the request, in the order of the set. Rules that
+	// are off are never among them, and a part of the key that is missing leaves none out.
+	Sheds []ShedHit
 	// Exempt are the rules with mode Exempt, by index, that lifted a rule: one that might
 	// apply, by its path, was left out. Of several that lift a rule the first one counts.
 	Exempt []int
 
 	exempt  []int  // the exempt rules that hold
-	keys    []byte // all keys of Hits
+	keys    []byte // all keys of Hits and Sheds
 	scratch []byte // a decoded query parameter
 
 	// The path of the request as rules spell it, by their spelling; made is a bit
@@ -58,7 +61,7 @@ func (s *Set) Match(q *Request, m *Matches) {
 	})
 }
 
-// MatchRule is [Set.Match] for the rule i alone: Hits has it or nothing, and Exempt the rule that lifts it, if it is lifted.
+// MatchRule is [Set.Match] for the rule i alone: Hits or Sheds has it or nothing, and Exempt the rule that lifts it, if it is lifted.
 func (s *Set) MatchRule(i int, q *Request, m *Matches) {
 	view, r := s.view(q, m), &s.evaluators[i]
 	if s.rules[i].Mode == Off || !r.match.holds(&view) {
@@ -77,7 +80,7 @@ func (s *Set) MatchRule(i int, q *Request, m *Matches) {
 // view empties m for a request.
 func (s *Set) view(q *Request, m *Matches) view {
 	m.Hits, m.MissingKey, m.keys, m.made = m.Hits[:0], m.MissingKey[:0], m.keys[:0], 0
-	m.Exempt, m.exempt = m.Exempt[:0], m.exempt[:0]
+	m.Exempt, m.exempt, m.Sheds = m.Exempt[:0], m.exempt[:0], m.Sheds[:0]
 	for len(q.Headers) < len(s.inputs.Headers) {
 		q.Headers = append(q.Headers, Value{})
 	}
@@ -107,8 +110,12 @@ func (s *Set) Excludes(q *Request, m *Matches) (excludes bool) {
 
 // add notes that the rule i applies, or that the request lacks its key.
 func (m *Matches) add(i int, r *evaluator, q *view) {
-	if r.lifts != nil {
+	switch {
+	case r.lifts != nil:
 		m.exempt = append(m.exempt, i)
+		return
+	case r.classes != nil:
+		m.addShed(i, r, q)
 		return
 	}
 	start := len(m.keys)
@@ -165,6 +172,7 @@ type evaluator struct {
 	key      []part
 	cost     cost
 	hash     bool
+	classes  []class  // of a rule with Shed; else nil
 	lifts    []uint64 // of an exempt rule: a bit for each rule that it lifts; else nil
 }
 
@@ -180,7 +188,7 @@ type variant struct {
 // evaluator makes a rule of a set with this seed ready to be evaluated on requests with these inputs.
 func (in *Inputs) evaluator(r *Rule, seed uint64) evaluator {
 	begin := beginHash(seed, r.Name)
-	e := evaluator{match: in.matcher(&r.Match, begin), cost: cost{r.Cost, in.Header(r.Cost.Header)}, hash: r.Hash}
+	e := evaluator{match: in.matcher(&r.Match, begin), cost: cost{r.Cost, in.Header(r.Cost.Header)}, hash: r.Hash, classes: in.classes(r.Shed)}
 	for i := range r.Limits {
 		v := &r.Limits[i]
 		l, _ := limit.New(v.Limit) // checked

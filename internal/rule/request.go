@@ -37,6 +37,9 @@ func inputs(rules []Rule) Inputs {
 			for i := range r.Limits {
 				in.match(&r.Limits[i].When)
 			}
+			for i := range r.ShedClasses() {
+				in.match(&r.Shed.Classes[i].When)
+			}
 			for _, p := range r.Key {
 				for _, s := range p {
 					in.source(s)

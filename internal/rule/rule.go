@@ -24,6 +24,7 @@ import (
 //	refusal        status 429, grpc_status 8 (RESOURCE_EXHAUSTED), a problem document
 //	retry_jitter   0
 //	live           on
+//	shed           profile slow, no success rate, shares normal 80, low 60, bulk 40
 //	client_ip      the peer's address, IPv6 by /64
 const (
 	defaultOverdraft       = 1
@@ -57,7 +58,8 @@ const (
 
 // Rule is one rule. The zero value of a field means its default, see above;
 // a [Set] has rules with the defaults filled in. The zero Rule is not legal:
-// it has no name and no limit. A rule with mode Exempt has only Name, Mode, Match and From.
+// it has no name and no limit. A rule with mode Exempt has only Name, Mode, Match and From, one
+// with Shed only Name, Mode, Match, Key, Shed, Headers and LiveOff.
 type Rule struct {
 	// Name is unique among the rules of a set: 1 to 64 letters, digits, '-' and
 	// '_', and of a rule that was expanded its suffixes, see [Written]. It appears in
@@ -74,8 +76,11 @@ type Rule struct {
 	Key []Part
 	// Hash replaces each key by its hash under a [Secret]. Only with a key.
 	Hash bool
+	// Shed is what the rule has in place of limits; nil: it has limits, or is Exempt. Key only
+	// tells then whose requests are refused together: a request that lacks it is not left out.
+	Shed *Shed
 	// Limits holds the base limit at 0 and the override i at i+1; at least one, but none with
-	// mode Exempt.
+	// mode Exempt or Shed.
 	// The first override whose When holds is used, else the base limit. All agree
 	// in everything but Count, Period and Burst. Each states its algorithm: the zero value
 	// is a token bucket, which is no default here.
@@ -118,6 +123,9 @@ type Rule struct {
 	// LiveOff (live: off) keeps the rule's keys from whoever watches the running system, and from the access log.
 	LiveOff bool
 }
+
+// Limited reports whether the rule has a limit and so counts: it is neither Exempt nor has Shed.
+func (r *Rule) Limited() bool { return r.Mode != Exempt && r.Shed == nil }
 
 // Variant is a limit, and the requests that it is for: the base limit or an override.
 type Variant struct {

@@ -140,6 +140,9 @@ func (r *Rule) fill() {
 	r.LeaseInterval = cmp.Or(r.LeaseInterval, DefaultLeaseInterval)
 	r.Headers = cmp.Or(r.Headers, Draft)
 	r.Refusal = r.Refusal.WithDefaults()
+	if r.Shed != nil {
+		r.Shed.fill()
+	}
 	for i := range r.Limits {
 		r.Limits[i].Limit = r.Limits[i].Limit.WithDefaults()
 	}

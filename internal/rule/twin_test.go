@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check"
 	"github.com/weirlimit/weir/internal/rule/ip"
+	"github.com/weirlimit/weir/internal/shed"
 	"pgregory.net/rapid"
 )
 
@@ -186,7 +187,7 @@ func condition(t *rapid.T) (m rule.Match) {
 // TestMatchAgainstTwin: whatever conditions and requests there are, the same rules apply, with the
 // same overrides, as by an evaluation that is written down as the documentation reads.
 func TestMatchAgainstTwin(t *testing.T) {
-	hits, variants := 0, 0
+	hits, variants, shedding := 0, 0, 0 // of the last those of a class twice
 	rapid.Check(t, func(t *rapid.T) {
 		var rules []rule.Rule
 		for _, m := range rapid.SliceOfN(conditions, 1, 5).Draw(t, "rules") {
@@ -195,6 +196,14 @@ func TestMatchAgainstTwin(t *testing.T) {
 				v := perMinute(50)[0]
 				v.When, v.Name = when, "o"+string(rune('a'+len(r.Limits)))
 				r.Limits = append(r.Limits, v)
+			}
+			if rapid.IntRange(0, 3).Draw(t, "shed") == 0 {
+				r = rule.Rule{Name: r.Name, Match: noPercent(r.Match), Key: r.Key, Shed: &rule.Shed{Capacity: 1}}
+				for _, when := range rapid.SliceOfN(conditions, 0, 3).Draw(t, "classes") {
+					if when = noPercent(when); !when.Empty() {
+						r.Shed.Classes = append(r.Shed.Classes, rule.ShedClass{Class: shed.Class(rapid.IntRange(0, 3).Draw(t, "class")), When: when})
+					}
+				}
 			}
 			rules = append(rules, r)
 		}
@@ -227,7 +236,25 @@ func TestMatchAgainstTwin(t *testing.T) {
 			for _, h := range m.Hits {
 				got[h.Rule] = h.Variant
 			}
+			classes := map[int]shed.Class{}
+			for _, h := range m.Sheds {
+				if classes[h.Rule] = h.Class; string(h.Key) != key {
+					t.Fatalf("%+v has the key %q, want %q", q, h.Key, key)
+				}
+			}
 			for i := range rules {
+				if s := rules[i].Shed; s != nil {
+					class, at := shed.Normal, slices.IndexFunc(s.Classes, func(c rule.ShedClass) bool { return q.holds(&c.When, key) })
+					if at >= 0 {
+						class = s.Classes[at].Class
+					}
+					if found, ok := classes[i]; ok != q.holds(&rules[i].Match, key) || ok && found != class {
+						t.Fatalf("%+v\nof %+v: sheds %v as %v, want %v", rules[i].Match, q, ok, found, class)
+					} else if ok {
+						shedding += 1 + min(at+1, 1)
+					}
+					continue
+				}
 				q.name = rules[i].Name
 				want, variant := q.holds(&rules[i].Match, key), 0
 				for v := len(rules[i].Limits) - 1; v > 0; v-- {
@@ -244,9 +271,19 @@ func TestMatchAgainstTwin(t *testing.T) {
 			}
 		}
 	})
-	if hits < 100 || variants < 20 {
-		t.Errorf("%d hits, %d of them of overrides: it compares nothing", hits, variants)
+	if hits < 100 || variants < 20 || shedding < 20 {
+		t.Errorf("%d hits, %d of them of overrides, %d of shed: it compares nothing", hits, variants, shedding)
 	}
+}
+
+// noPercent is a condition without what is of keys.
+func noPercent(m rule.Match) rule.Match {
+	m.Percent, m.Not = rule.Percent{}, slices.Clone(m.Not)
+	for i := range m.Not {
+		m.Not[i].Percent = rule.Percent{}
+	}
+	m.Not = slices.DeleteFunc(m.Not, func(not rule.Match) bool { return not.Empty() })
+	return m
 }
 
 // request is what the filter makes of q.

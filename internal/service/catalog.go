@@ -44,7 +44,7 @@ func newCatalog(set *rule.Set, secrets []rule.Secret, divides bool, m *metrics) 
 	for i := range set.Len() {
 		r := set.Rule(i)
 		c.names[r.Name] = true
-		if r.Mode == rule.Exempt || divides && r.Scope != rule.ScopeGlobal {
+		if !r.Limited() || divides && r.Scope != rule.ScopeGlobal {
 			continue
 		}
 		e := &entry{set: lean, index: i, counts: m.rule(r.Name)}

@@ -18,7 +18,7 @@ import (
 
 // What operators ask of single counters fails with an error that is one of these, and says what to do.
 var (
-	ErrNoRule    = errors.New("no such rule is in force here")
+	ErrNoRule    = errors.New("no such rule with a limit is in force here")
 	ErrElsewhere = errors.New("the rule is counted elsewhere")
 	ErrKey       = errors.New("the key does not fit the rule")
 	ErrUndecided = errors.New("the store of the counters did not answer")

@@ -53,6 +53,18 @@ func TestExemptRules(t *testing.T) {
 	}
 }
 
+// TestShedRules: a rule that sheds load has no counters, and is told apart from one that nobody has.
+func TestShedRules(t *testing.T) {
+	r := newRegion(t)
+	r.setRules("rules: [{ name: overload, key: [client_ip], shed: { capacity: 9 } }, { name: a, key: [], limit: 5/1h }]")
+	if got := r.grants(want("overload", "", 1), want("a", "", 1)); got[0].Status != lease.UnknownRule || got[1].Status != lease.OK {
+		t.Errorf("%+v", got)
+	}
+	if !r.service.Knows("overload") || r.service.Knows("other") {
+		t.Error("overload is not known, or other is")
+	}
+}
+
 // region is a service on a memory store with a clock of its own, behind HTTP.
 type region struct {
 	t       testing.TB

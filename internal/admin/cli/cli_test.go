@@ -59,6 +59,7 @@ func serve(t *testing.T, s *v1.Status) (at Installation, calls *[]string) {
 		"POST /v1/keys:peek":  v1.Counters{Items: counter, PoPs: []v1.Decision{{From: "fra1", Rule: "login", Outcome: "denied", RetryAfterMs: 1500, When: day}, {From: "ham2", Rule: "login", Outcome: "admitted", Remaining: 3, When: day}}},
 		"POST /v1/keys:reset": v1.Counters{Items: counter[:1]},
 		"POST /v1/explain": v1.Explanation{RefusedBy: "login", Rules: []v1.Explained{
+			{Rule: "overload", Mode: "enforce", Applies: true, Class: "critical", Counted: "ann"},
 			{Rule: "login", Mode: "enforce", Applies: true, Override: "vip", Counted: "ann", Cost: 2, Counters: counter[:1]}, {Rule: "api", Mode: "enforce", Failed: "header x-tier"},
 			{Rule: "open", Mode: "enforce", ExemptBy: "all"}, {Rule: "free", Mode: "enforce", Override: "2", Unlimited: true},
 			{Rule: "perhaps", Mode: "enforce", Unknown: true, Needs: []string{"header x-b", "client_ip"}},

@@ -153,11 +153,14 @@ func (e *Explain) print(stdout io.Writer, answer *v1.Explanation) error {
 		Needs string `json:"needs"`
 	}
 	var rows []row
-	applies, unknown := false, false
+	applies, unknown, sheds := false, false, false
 	for _, one := range answer.Rules {
 		state := map[bool]string{true: "yes", false: "no"}[one.Applies]
 		if one.Unknown {
 			state, unknown = "unknown", true
+		}
+		if one.Class != "" {
+			state, sheds = "yes, as "+one.Class, sheds || one.Mode != rule.Shadow.String()
 		}
 		applies = applies || one.Applies
 		rows = append(rows, row{one, state, strings.Join(one.Needs, ", ")})
@@ -177,6 +180,9 @@ func (e *Explain) print(stdout io.Writer, answer *v1.Explanation) error {
 		text = "\nno rule applies to it"
 	case e.Rules != "":
 		text = "\nno rule refuses it before its limit is used"
+	}
+	if sheds {
+		text += "; a rule that sheds load refuses it if its PoP has too much to do"
 	}
 	if unknown {
 		text += "; those that are unknown may refuse it"

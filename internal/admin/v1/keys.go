@@ -109,6 +109,7 @@ type Explained struct {
 	Override  string `json:"override,omitempty" doc:"Name of the override whose condition holds, or its place; those by key are in counters."`
 	Unlimited bool   `json:"unlimited,omitempty" doc:"This override has no limit: nothing is counted."`
 	Counted   string `json:"counted,omitempty" doc:"The key as it is counted; a hash under a secret only for operators."`
+	Class     string `json:"class,omitempty" doc:"Of a rule that sheds load and applies: how much the request matters, critical, normal, low or bulk."`
 	Cost      int64  `json:"cost,omitempty" doc:"Units that the request costs; missing: the rule does not count it."`
 	Limit     *int64 `json:"limit,omitempty" doc:"The most that the limit can hold, of the override or of the key; missing: it has none, or the rule does not count the request."`
 
@@ -126,6 +127,9 @@ func Explain(v *explain.Verdict) Explained {
 	}
 	if v.Hit != nil {
 		e.Cost, e.Counted = v.Hit.Cost, string(v.Hit.Key)
+	}
+	if v.Shed != nil {
+		e.Class, e.Counted = v.Shed.Class.String(), string(v.Shed.Key)
 	}
 	if limit := v.Capacity(); limit >= 0 {
 		e.Limit = &limit

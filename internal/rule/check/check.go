@@ -35,6 +35,9 @@ var (
 	PercentRange    = Range{1, 99}
 	SeedRange       = Range{0, 1<<53 - 1} // likewise
 	JitterRange     = Range{0, 100}       // percent
+	CapacityRange   = Range{1, rule.MaxCapacity}
+	SuccessRange    = Range{1, 100} // percent
+	ShareRange      = Range{1, 100} // percent
 
 	RefusalStatusRange = Range{400, 599}
 	GRPCStatusRange    = Range{1, 16}
@@ -68,10 +71,13 @@ func Rules(rules []rule.Rule, regions rule.Regions, seed uint64) (*rule.Set, []P
 	c := checker{shares: len(regions) > 0}
 	c.regions(regions)
 	c.atMost("rules", len(rules), rule.MaxRules, "rules")
-	keys := 0
+	keys, sheds := 0, 0
 	for i := range rules {
-		keys += len(rules[i].Keys)
+		if keys += len(rules[i].Keys); rules[i].Shed != nil {
+			sheds++
+		}
 	}
+	c.atMost("rules", sheds, rule.MaxSheds, "rules with shed")
 	c.atMost("rules", keys, rule.MaxKeyLimits, "overrides with key")
 	names := map[string]int{}
 	for i := range rules {

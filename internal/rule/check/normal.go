@@ -14,6 +14,7 @@ func normal(rules []rule.Rule) []rule.Rule {
 		r := &rules[i]
 		r.Match = normalMatch(r.Match)
 		r.Cost.Header = strings.ToLower(r.Cost.Header)
+		normalShed(r)
 		r.Limits = slices.Clone(r.Limits)
 		for j := range r.Limits {
 			r.Limits[j].When = normalMatch(r.Limits[j].When)

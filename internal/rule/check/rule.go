@@ -17,6 +17,10 @@ func (c *checker) rule(r *rule.Rule) {
 		c.refuse(percents(&r.Match), "match", "percent is of keys, and an exempt rule has none; leave percent out")
 		return
 	}
+	if r.Shed != nil {
+		c.shed(r)
+		return
+	}
 	c.refuse(r.Hash && len(r.Key) == 0, "hash", "has no effect without a key; leave it out", "key")
 	c.refuse(len(r.From) > 0, "from", "is only for mode: exempt; leave it out, or write mode: exempt", "mode")
 	c.key(r)
@@ -48,7 +52,7 @@ func (c *checker) from(rules []rule.Rule, names map[string]int) {
 		for j, name := range rules[i].From {
 			of, known := names[name]
 			if !known || rule.Written(name) != name || rules[of].Mode == rule.Exempt {
-				c.add(strict.Index("from", j), strict.Quote(name)+" is no rule that can be lifted; write the name of a rule of this file with a limit")
+				c.add(strict.Index("from", j), strict.Quote(name)+" is no rule that can be lifted; write the name of a rule of this file with a limit or shed")
 			}
 		}
 	}

@@ -14,7 +14,6 @@ const (
 )
 
 func (d *reader) key(v strict.Value) []rule.Part {
-	v.Require(keyForms)
 	var key []rule.Part
 	for _, item := range v.List(rule.MaxParts, keyForms) {
 		key = append(key, d.part(item))

@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/refusal"
 	"github.com/weirlimit/weir/internal/rule/strict"
+	"github.com/weirlimit/weir/internal/shed"
 	"pgregory.net/rapid"
 )
 
@@ -23,7 +24,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{`[]`, "1:1: is a list; write a mapping with client_ip, rules, revision, regions, seed, ..."},
 		{`null`, "1:1: has no value; write a mapping with client_ip, rules, revision, regions, seed, ..."},
 		{`{"rules":{}}`, "1:2: rules: is a mapping; write a list of rules; [] for none"},
-		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, from, percent, key, hash, limit, limits, overrides, variants, algorithm, align, min_interval, charge_denied, cost, scope, fair, consistency, overdraft, on_failure, timeout, lease, headers, refusal, retry_jitter or live"},
+		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, from, percent, key, hash, shed, limit, limits, overrides, variants, algorithm, align, min_interval, charge_denied, cost, scope, fair, consistency, overdraft, on_failure, timeout, lease, headers, refusal, retry_jitter or live"},
 		{`{"rules":[{"name":"a","key":[],"limit":"5/1m"},{"name":"a","key":[],"limit":"5/1m"}]}`, `1:56: rules[1].name: "a" is taken; write a name that no other rule has; the first is rules[0].name (line 1)`},
 	} {
 		set, err := read.JSON([]byte(test.doc))
@@ -66,7 +67,7 @@ var weights = rapid.Custom(func(t *rapid.T) (rs rule.Regions) {
 var rules = rapid.Custom(func(t *rapid.T) []rule.Rule {
 	out := make([]rule.Rule, rapid.IntRange(0, 3).Draw(t, "rules"))
 	for i := range out {
-		out[i] = legal.Draw(t, "rule")
+		out[i] = rapid.OneOf(legal, legal, sheds).Draw(t, "rule")
 		out[i].Name = string(rune('a'+i)) + out[i].Name
 	}
 	if rapid.Bool().Draw(t, "exempt") {
@@ -137,6 +138,28 @@ var (
 		return p
 	})
 )
+
+// sheds have no limit.
+var sheds = rapid.Custom(func(t *rapid.T) rule.Rule {
+	some := conditions.Filter(func(m rule.Match) bool { return !m.Empty() })
+	s := &rule.Shed{
+		Capacity: rapid.Int64Range(1, rule.MaxCapacity).Draw(t, "capacity"), Profile: shed.Profile(rapid.IntRange(0, 1).Draw(t, "profile")),
+		Success: rapid.Int64Range(0, 100).Draw(t, "success"),
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "classes") {
+		s.Classes = append(s.Classes, rule.ShedClass{Class: shed.Class(rapid.IntRange(0, 3).Draw(t, "class")), When: some.Draw(t, "when")})
+	}
+	share := int64(0)
+	for c := range shed.Critical {
+		share += rapid.Int64Range(0, 33).Draw(t, "share")
+		s.Shares[c] = share
+	}
+	return rule.Rule{
+		Name: word.Draw(t, "name"), Mode: rule.Mode(rapid.IntRange(0, 2).Draw(t, "mode")), Match: conditions.Draw(t, "match"),
+		Key: rapid.SliceOfN(parts, 0, 2).Draw(t, "key"), Shed: s,
+		Headers: rapid.SampledFrom([]rule.Headers{0, rule.XUnix, rule.HeadersOff}).Draw(t, "headers"), LiveOff: rapid.Bool().Draw(t, "live"),
+	}
+})
 
 var legal = rapid.Custom(func(t *rapid.T) rule.Rule {
 	r := rule.Rule{
@@ -233,11 +256,18 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("regions %v, want %v", again.Regions(), set.Regions())
 		}
 		for i := range set.Len() {
-			if got, want := fmt.Sprintf("%+v", *again.Rule(i)), fmt.Sprintf("%+v", *set.Rule(i)); got != want {
+			if got, want := stated(again.Rule(i)), stated(set.Rule(i)); got != want {
 				t.Errorf("rule %d is\n%s\nwant\n%s", i, got, want)
 			}
 		}
 	})
+}
+
+// stated is all that a rule states.
+func stated(r *rule.Rule) string {
+	plain := *r
+	plain.Shed = nil // a pointer
+	return fmt.Sprintf("%+v %+v", plain, r.Shed)
 }
 
 // FuzzDecode: no bytes break the decoder, and what it takes is stable.
@@ -246,6 +276,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"client_ip":{"trusted_hops":1},"rules":[{"name":"a","match":{"method":["GET"],"host":["*.a"],"path":[{"prefix":"/a"}],"header":{"x":{"present":true}}},"key":["client_ip",{"header":"u","else":{"query":"q"}}],"limit":{"count":5,"per":"1m","burst":6},"overrides":[{"when":{"header":{"t":"g"}},"limit":"7/1m"}],"cost":{"header":"c","max":5},"on_failure":{"action":"local","expected_holders":3},"lease":{"interval":"200ms","ttl":"5s"},"headers":["draft","x-unix"],"refusal":{"status":403,"body":"{\"rule\":\"{rule}\"}","content_type":"application/json","grpc_status":7},"retry_jitter":10,"live":"off"}]}`))
 	f.Add([]byte(`{"seed":7,"rules":[{"name":"a","match":{"path":{"template":"/a/{id}"},"query":{"v":"1"},"cookie":{"c":{"present":false}},"claim":{"a.b":"1"},"label":{"l":{"prefix":"x"}},"client_ip":["10.0.0.0/8","fd00::1"],"trusted_hops":1,"region":"eu","percent":{"from":20,"to":100},"until":"2026-12-01T00:00:00Z","not":[{"percent":3}]},"key":[{"segment":"id"},{"cookie":"c","else":{"claim":"sub","else":{"label":"l","else":"san"}}},"host","route","region"],"limit":"5/1m"}]}`))
 	f.Add([]byte(`{"rules":[{"name":"a","key":[],"limit":3,"algorithm":"concurrency"}]}`))
+	f.Add([]byte(`{"rules":[{"name":"a","mode":"shadow","match":{"path":{"prefix":"/a"}},"key":[{"header":"u","else":"client_ip"}],"shed":{"capacity":200,"profile":"fast","success":95,"classes":[{"class":"critical","match":{"path":"/a"}},{"class":"bulk","match":{"not":{"cookie":{"c":"1"}}}}],"shares":{"normal":90,"low":9}},"headers":"off","live":"off"},{"name":"b","mode":"exempt","from":["a"]}]}`))
 	f.Add([]byte(`{"regions":{"eu":3,"us":1},"rules":[{"name":"a","key":[],"limit":"3/1m","scope":"global","on_failure":"allow"}]}`))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		set, err := read.JSON(doc)

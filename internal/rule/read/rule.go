@@ -22,6 +22,11 @@ func (d *reader) rule(v strict.Value, i int) {
 	}
 	r.Mode = enum(v.Field("mode"), rule.Mode(0))
 	r.Match = d.match(v.Field("match"))
+	if v.Field("shed").Present() && r.Mode != rule.Exempt {
+		d.shedRule(v, &r)
+		d.add(windows{[]rule.Rule{r}, origin{rule: i, window: -1}}, "", rule.Percent{})
+		return
+	}
 	if r.From = from(v.Field("from")); r.Mode == rule.Exempt {
 		for _, name := range v.Names() {
 			if slices.Contains(ruleFields[fieldsOfExempt:], name) {
@@ -31,6 +36,7 @@ func (d *reader) rule(v strict.Value, i int) {
 		d.add(windows{[]rule.Rule{r}, origin{rule: i, window: -1}}, "", rule.Percent{})
 		return
 	}
+	v.Field("key").Require(keyForms)
 	r.Key = d.key(v.Field("key"))
 	r.Hash, _ = v.Field("hash").Bool()
 	r.Scope = enum(v.Field("scope"), rule.ScopeRegion)
@@ -41,12 +47,17 @@ func (d *reader) rule(v strict.Value, i int) {
 	d.onFailure(v.Field("on_failure"), &r)
 	r.Timeout = period(v.Field("timeout"), "100ms")
 	r.LeaseInterval = d.leaseInterval(v.Field("lease"))
-	r.Headers = headers(v.Field("headers"))
+	d.shown(v, &r)
 	r.Refusal = refusalForm(v.Field("refusal"))
 	r.RetryJitter = integer(v.Field("retry_jitter"), check.JitterRange)
+	d.parts(v, d.windows(v, r, i))
+}
+
+// shown reads who sees what of a rule.
+func (d *reader) shown(v strict.Value, r *rule.Rule) {
+	r.Headers = headers(v.Field("headers"))
 	live, _ := v.Field("live").Enum("on", "off")
 	r.LiveOff = live == 1
-	d.parts(v, d.windows(v, r, i))
 }
 
 // from reads the names of the rules that an exempt rule lifts.

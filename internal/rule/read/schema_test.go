@@ -33,8 +33,11 @@ func fieldsByPath() map[string][]string {
 		"rules[].on_failure":           onFailureFields,
 		"rules[].lease":                leaseFields,
 		"rules[].refusal":              refusalFields,
+		"rules[].shed":                 shedFields,
+		"rules[].shed.shares":          shareFields,
+		"rules[].shed.classes[]":       classFields,
 	}
-	for _, at := range []string{"rules[].match", "rules[].overrides[].when"} {
+	for _, at := range []string{"rules[].match", "rules[].overrides[].when", "rules[].shed.classes[].match"} {
 		fields[at], fields[at+".path"], fields[at+".percent"] = matchFields, pathFields, percentFields
 		for _, kind := range []string{"header", "query", "cookie", "claim", "label"} {
 			fields[at+"."+kind+"{}"] = namedFields

@@ -46,7 +46,7 @@ func clauses(r *rule.Rule) (all []clause) {
 		}
 	}
 	not(false)
-	if r.Mode != rule.Exempt {
+	if r.Limited() { // what sheds needs no key
 		for _, part := range r.Key { // which may be a segment of the path
 			add("key", rule.Match{Paths: m.Paths}, part)
 		}

@@ -22,6 +22,8 @@ type Verdict struct {
 	Rule *rule.Rule
 	// Hit is how the rule applies; nil: it does not, or that is not known.
 	Hit *rule.Hit
+	// Shed is how a rule that sheds load applies, which never has a Hit; nil likewise.
+	Shed *rule.ShedHit
 	// Failed is the first clause that failed, in the words of the rule language: "path", "header x-tier", "not[0]", "key"
 	// if a part of the key is missing, "mode" if the rule is off; empty: none is known to fail.
 	Failed string
@@ -38,9 +40,10 @@ type Verdict struct {
 	Needs []string
 }
 
-// Applies reports whether the rule does what it is for: it counts the request or, if it is exempt, lifts other rules.
+// Applies reports whether the rule does what it is for: it counts the request, may shed it or, if it is exempt, lifts other
+// rules.
 func (v *Verdict) Applies() bool {
-	return v.Hit != nil || v.Rule.Mode == rule.Exempt && v.Failed == "" && !v.Unknown()
+	return v.Hit != nil || v.Shed != nil || v.Rule.Mode == rule.Exempt && v.Failed == "" && !v.Unknown()
 }
 
 // Unknown reports that it is not known whether and how the rule applies.
@@ -89,6 +92,11 @@ func (e *explainer) explain(i int, v *Verdict) {
 		v.Override = override(r, v.Hit.Variant)
 		return
 	}
+	at = slices.IndexFunc(e.found.Sheds, func(h rule.ShedHit) bool { return h.Rule == i })
+	if at >= 0 && len(needs) == 0 {
+		v.Shed = &e.found.Sheds[at]
+		return
+	}
 	if v.Failed = e.failed(r); v.Failed != "" {
 		return
 	}
@@ -101,7 +109,7 @@ func (e *explainer) explain(i int, v *Verdict) {
 		e.perhaps = append(e.perhaps, v)
 	case r.Mode == rule.Exempt:
 		e.exempt = append(e.exempt, v)
-	case len(needs) == 0:
+	case len(needs) == 0 && r.Shed == nil:
 		v.Unlimited, v.Override = true, override(r, e.unlimited(r))
 	}
 }

@@ -98,6 +98,49 @@ func TestReasons(t *testing.T) {
 	}
 }
 
+// What sheds load is told with the class of the request, and never lacks a key.
+func TestShed(t *testing.T) {
+	set, err := read.JSON([]byte(`{"rules":[
+		{"name":"open","mode":"exempt","match":{"header":{"open":"1"}}},
+		{"name":"a","match":{"path":{"prefix":"/a"},"not":{"cookie":{"n":"1"}}},"key":[{"header":"user"}],"shed":{"capacity":9,"classes":[{"class":"critical","match":{"header":{"x":"1"}}}]}},
+		{"name":"off","mode":"off","shed":{"capacity":9}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		headers, want string
+		known         request.Known
+	}{
+		{":path /a user ann", "normal ann", nil},
+		{":path /a x 1", "critical ", nil},
+		{":path /b x 1", "fails path", nil},
+		{":path /a cookie n=1", "fails not[0]", nil},
+		{":path /a x 1 open 1", "by open", nil},
+		{":path /a user ann", "needs header open", request.Known{"path": true, "header cookie": true, "header user": true, "header x": true}},
+		{":path /a user ann open 0", "needs header x", request.Known{"path": true, "header cookie": true, "header user": true, "header open": true}},
+		{":path /b", "fails path", request.Known{"path": true}},
+	} {
+		all := Rules(set, c.known, making(0, "", "10.1.1.1", "", strings.Fields(c.headers)...))
+		v, got := all[1], ""
+		switch {
+		case v.Shed != nil:
+			got = v.Shed.Class.String() + " " + string(v.Shed.Key)
+		case v.ExemptBy != "":
+			got = "by " + v.ExemptBy
+		case v.Failed != "":
+			got = "fails " + v.Failed
+		case v.Unknown():
+			got = "needs " + v.Needs[0]
+		}
+		if got != c.want || v.Applies() != (v.Shed != nil) || v.Hit != nil || v.Capacity() != -1 || all[2].Failed != "mode" {
+			t.Errorf("%s: %q, want %q: %+v", c.headers, got, c.want, v)
+		}
+		if i := Refuser(all, func(int) int64 { return 0 }); i >= 0 {
+			t.Errorf("%s: refused by %s", c.headers, set.Rule(i).Name)
+		}
+	}
+}
+
 // What is not known makes a rule that looks at it unknown, unless another clause fails.
 func TestUnknown(t *testing.T) {
 	set, err := read.JSON([]byte(`{"rules":[

@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/shed"
 )
 
 //go:generate go test . -run ^TestGenerated$ -update
@@ -73,6 +74,9 @@ func known[T any](all map[string]T, name string) T {
 
 // ranges are the ranges of numbers, by the names in language.yaml.
 var ranges = map[string]check.Range{
+	"Capacity":   check.CapacityRange,
+	"Share":      check.ShareRange,
+	"Success":    check.SuccessRange,
 	"Anchor":     check.AnchorRange,
 	"Burst":      check.BurstRange,
 	"Cost":       check.CostRange,
@@ -95,10 +99,12 @@ var ranges = map[string]check.Range{
 var words = map[string][]string{
 	"Algorithm":   rule.Words[limit.Algorithm](),
 	"Align":       rule.Words[limit.Align](),
+	"Class":       rule.Words[shed.Class](),
 	"Consistency": rule.Words[lease.Consistency](),
 	"Fair":        rule.Words[rule.Fair](),
 	"Mode":        rule.Words[rule.Mode](),
 	"OnFailure":   rule.Words[lease.OnFailure](),
+	"Profile":     rule.Words[shed.Profile](),
 	"Per":         rule.Words[limit.Per](),
 	"Scope":       rule.Words[rule.Scope](),
 	"Weekday":     rule.Weekdays[:],

@@ -58,6 +58,7 @@ func whole(path, lines string) string {
 	for _, base := range []string{"name: example", "key: [client_ip]", "limit: 5/1m"} {
 		name, _, _ := strings.Cut(base, ":")
 		exempt := strings.Contains(lines, "mode: exempt") && name != "name"
+		exempt = exempt || slices.Contains(present, "shed") && name == "limit"
 		if !slices.Contains(present, name) && !exempt && (name != "limit" || !slices.Contains(present, "limits")) {
 			lines = base + "\n" + lines
 		}

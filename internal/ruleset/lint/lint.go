@@ -23,7 +23,7 @@ type Warning struct {
 // Codes are all codes, in the order of docs/warnings.md.
 var Codes = []string{
 	"key-without-else", "client-header", "login-fails-open", "overdraft-above-limit", "exact-at-high-rate", "small-leased-limit",
-	"never-matches", "always-exempt", "override-unreachable", "same-match-and-key", "over",
+	"critical-by-client", "never-matches", "always-exempt", "override-unreachable", "same-match-and-key", "over",
 }
 
 // Check returns the warnings about a set, in the order of its rules. now is the time by which an override is over.
@@ -43,6 +43,10 @@ func Check(set *rule.Set, now time.Time) []Warning {
 			continue
 		}
 		l.lifted(exempt)
+		if r.Shed != nil {
+			l.classes()
+			continue
+		}
 		l.key()
 		l.limit()
 		l.overrides()

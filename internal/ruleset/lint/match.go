@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/shed"
 )
 
 // clientHeaders are set by every client as it likes, or claim what only a trusted proxy knows.
@@ -68,8 +69,30 @@ func (l *linter) over(field string, until limit.Micros) {
 
 // chosen checks that no client chooses by what it sends that it has no limit.
 func (l *linter) chosen(field string, m *rule.Match) {
-	if len(m.Headers)+len(m.Queries)+len(m.Cookies) > 0 && len(m.Clients)+len(m.Claims) == 0 {
+	if byClient(m) {
 		l.warn("client-header", field, "every client chooses by what it sends that it has no limit; let Envoy set the header and remove it from what clients send, or match client_ip or claim")
+	}
+}
+
+// byClient reports whether a client chooses by what it sends that a condition holds.
+func byClient(m *rule.Match) bool {
+	return len(m.Headers)+len(m.Queries)+len(m.Cookies) > 0 && len(m.Clients)+len(m.Claims) == 0
+}
+
+// classes checks the classes of a rule that sheds load.
+func (l *linter) classes() {
+	for i := range l.rule.Shed.Classes {
+		c, field := &l.rule.Shed.Classes[i], fmt.Sprintf("shed.classes[%d].match", i)
+		l.condition(field, &c.When)
+		if m := &c.When; c.Class == shed.Critical && (byClient(m) || slices.ContainsFunc(m.Not, func(not rule.Match) bool { return byClient(&not) })) {
+			l.warn("critical-by-client", field, "every client chooses by what it sends that it is refused last; let Envoy set the header and remove it from what clients send, or match path, client_ip or claim")
+		}
+		for j := range i {
+			if Covers(&l.rule.Shed.Classes[j].When, &c.When) {
+				l.warn("never-matches", field, "classes[%d] holds for all of these requests and comes first; put this one before it", j)
+				break
+			}
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/topkeys"
 )
 
@@ -21,7 +22,8 @@ type Report struct {
 	Late      int64     `json:"late"`      // decided at a later time than theirs: their lines were too far out of order
 	Broken    Broken    `json:"broken"`
 	Rules     []Rule    `json:"rules"`
-	Top       []Key     `json:"top,omitempty"` // of each rule the keys that are denied most
+	Top       []Key     `json:"top,omitempty"`   // of each rule the keys that are denied most
+	Sheds     []string  `json:"sheds,omitempty"` // rules that are left out: they go by the load of a PoP, which no log has
 	Rate      Rate      `json:"-"`
 }
 
@@ -71,6 +73,8 @@ func (p *player) finish(r *reader) {
 			of.KeysDenied += p.seen.weight()
 		}
 	}
+	p.report.Sheds = Sheds(p.set)
+	p.report.Rules = slices.DeleteFunc(p.report.Rules, func(r Rule) bool { return slices.Contains(p.report.Sheds, r.Rule) })
 	for i, s := range p.top {
 		of := p.set.Rule(i)
 		if s == nil || of.Hash || of.LiveOff { // nobody is to see its keys
@@ -83,6 +87,16 @@ func (p *player) finish(r *reader) {
 		slices.SortFunc(all, func(a, b Key) int { return cmp.Or(cmp.Compare(b.Denied, a.Denied), strings.Compare(a.Key, b.Key)) })
 		p.report.Top = append(p.report.Top, all[:min(topKeys, len(all))]...)
 	}
+}
+
+// Sheds are the names of the rules that shed load.
+func Sheds(set *rule.Set) (names []string) {
+	for i := range set.Len() {
+		if r := set.Rule(i); r.Shed != nil {
+			names = append(names, r.Name)
+		}
+	}
+	return names
 }
 
 // Rate is requests over time, in steps: a second, or a power of two of them.

@@ -41,7 +41,7 @@ func Suggest(log io.Reader, c Config, aim Aim) ([]Suggestion, error) {
 	all, own := make([]Suggestion, c.Rules.Len()), map[sampled]bool{}
 	for i := range all {
 		of := c.Rules.Rule(i)
-		if len(of.Limits) == 0 || of.Mode == rule.Off {
+		if !of.Limited() || of.Mode == rule.Off {
 			continue
 		}
 		spec := c.Rules.Limit(i, 0).Spec()

@@ -32,6 +32,9 @@ func (k Known) Lacks(r *rule.Rule) (words []string) {
 	for i := range r.Limits {
 		eachSource(&r.Limits[i].When, look)
 	}
+	for _, c := range r.ShedClasses() {
+		eachSource(&c.When, look)
+	}
 	if r.Cost.Header != "" {
 		look(rule.Source{From: rule.FromHeader, Name: r.Cost.Header})
 	}

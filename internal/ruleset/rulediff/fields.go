@@ -42,11 +42,14 @@ func fieldsOf(set *rule.Set) (all []map[string]field) {
 		}
 		fields["mode"] = field{text: r.Mode.String()}
 		if r.Mode != rule.Exempt {
+			delete(fields, "match")
+		}
+		if r.Limited() {
 			fields["limit"] = field{fields["limit"].text, set.Limit(i, 0).Shape()}
 			overrides(fields, set, i)
 			keys(fields, r)
-			delete(fields, "match")
 		}
+		shedFields(fields)
 		delete(fields, "name")
 		delete(fields, "overrides")
 		all = append(all, fields)
@@ -71,6 +74,16 @@ func overrides(fields map[string]field, set *rule.Set, at int) {
 		}
 		fields[name] = field{text, set.Limit(at, i+1).Shape()}
 	}
+}
+
+// shedFields adds what a rule has in place of a limit, each field as one of its own.
+func shedFields(fields map[string]field) {
+	var own map[string]json.RawMessage
+	_ = json.Unmarshal([]byte(fields["shed"].text), &own) // it is valid, or empty
+	for name, value := range own {
+		fields["shed."+name] = field{text: word(value)}
+	}
+	delete(fields, "shed")
 }
 
 // keys adds the limits of single keys.
@@ -105,6 +118,7 @@ func stated(a, b *side) (all []Difference) {
 		}
 		c := Difference{What: name, Old: x.text, New: y.text}
 		switch {
+		case a.rule.Shed != nil || b.rule.Shed != nil: // which has no counters
 		case slices.Contains(renewing, name) || x.shape != y.shape:
 			c.Counters = "anew"
 		case x.shape != 0 || strings.HasPrefix(name, "limit of "):

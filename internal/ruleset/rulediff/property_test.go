@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule/check"
 	"github.com/weirlimit/weir/internal/rule/ip"
 	"github.com/weirlimit/weir/internal/ruleset/request"
+	"github.com/weirlimit/weir/internal/shed"
 )
 
 var someTexts = []rule.Text{{Arg: "a"}, {Arg: "b"}, {Op: rule.OpPrefix, Arg: "a"}, {Op: rule.OpPrefix, Arg: "ab"}, {Op: rule.OpPresent}, {Op: rule.OpAbsent},
@@ -96,7 +97,11 @@ func draw(t *rapid.T, name string) rule.Rule {
 		r.From = pick(t, nil, nil, []string{"ra"}, []string{"rb"})
 		return r
 	}
-	rekey(t, &r)
+	if rekey(t, &r); rapid.IntRange(0, 6).Draw(t, "shed") == 0 {
+		r.Shed, r.Match.Percent = new(rule.Shed), rule.Percent{}
+		reclass(t, &r)
+		return r
+	}
 	r.Limits = []rule.Variant{{Limit: spec(5)}}
 	for i := range pick(t, 0, 1, 2, 2) {
 		if when := condition(t, rapid.Bool().Draw(t, "not")); !when.Empty() {
@@ -104,6 +109,17 @@ func draw(t *rapid.T, name string) rule.Rule {
 		}
 	}
 	return r
+}
+
+// reclass draws the classes of a rule that sheds load.
+func reclass(t *rapid.T, r *rule.Rule) {
+	r.Shed = &rule.Shed{Capacity: pick[int64](t, 9, 9, 10)}
+	for range pick(t, 0, 1, 1, 2) {
+		when := condition(t, false)
+		if when.Percent = (rule.Percent{}); !when.Empty() {
+			r.Shed.Classes = append(r.Shed.Classes, rule.ShedClass{Class: pick(t, shed.Bulk, shed.Critical), When: when})
+		}
+	}
 }
 
 func rekey(t *rapid.T, r *rule.Rule) {
@@ -122,8 +138,10 @@ func change(t *rapid.T, r rule.Rule) rule.Rule {
 	}
 	r.Limits, r.Match.Not, r.Match.Paths = slices.Clone(r.Limits), slices.Clone(r.Match.Not), slices.Clone(r.Match.Paths)
 	switch what := rapid.IntRange(0, 10).Draw(t, "change"); {
+	case what > 3 && r.Shed != nil:
+		reclass(t, &r)
 	case what < 3:
-		alter(t, &r.Match, r.Mode != rule.Exempt)
+		alter(t, &r.Match, r.Limited())
 	case r.Mode == rule.Exempt:
 		r.From = pick(t, nil, []string{"ra"}, []string{"rb"})
 	case what == 3:
@@ -207,6 +225,7 @@ type decided struct {
 	override uint64
 	key      string
 	cost     int64
+	class    string // of a rule that sheds load, whose key decides about no single request
 }
 
 func decide(set *rule.Set, name string, r *request.Request, now limit.Micros) (d decided) {
@@ -217,7 +236,12 @@ func decide(set *rule.Set, name string, r *request.Request, now limit.Micros) (d
 	set.Match(&q, &m)
 	for _, h := range m.Hits {
 		if set.Rule(h.Rule).Name == name {
-			d = decided{true, set.Override(h.Rule, h.Variant), string(h.Key), h.Cost}
+			d = decided{true, set.Override(h.Rule, h.Variant), string(h.Key), h.Cost, ""}
+		}
+	}
+	for _, h := range m.Sheds {
+		if set.Rule(h.Rule).Name == name {
+			d = decided{hit: true, class: h.Class.String()}
 		}
 	}
 	return d
@@ -260,7 +284,7 @@ func TestSound(t *testing.T) {
 			t.Fatalf("the same rules:\n%s", same)
 		}
 	})
-	for _, what := range []string{changed, added, removed, undecided, wider, narrower, override, keyed} {
+	for _, what := range []string{changed, added, removed, undecided, wider, narrower, override, keyed, classed} {
 		if seen[what] == 0 {
 			t.Errorf("%v: it compares too little", seen)
 		}
@@ -278,6 +302,8 @@ func confirm(t *rapid.T, versions [2]*rule.Set, r *Rule, c *Difference) {
 		ok = a.hit && !b.hit
 	case override:
 		ok = a.hit && b.hit && a.override != b.override
+	case classed:
+		ok = a.hit && b.hit && a.class != b.class && a.class == c.Old && b.class == c.New
 	case keyed:
 		ok = a.hit && b.hit && a.key != b.key && (a.key == c.Old && b.key == c.New || strings.HasPrefix(a.key+b.key, `\h`))
 	}

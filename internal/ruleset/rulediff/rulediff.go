@@ -33,6 +33,7 @@ const (
 	narrower  = "narrower"    // does not count requests that it counted
 	override  = "limit used"  // of the rule or an override
 	keyed     = "counted as"  // the key
+	classed   = "class"       // of a request, by a rule that sheds load
 	unreached = "unreachable" // no request reaches it any more
 )
 

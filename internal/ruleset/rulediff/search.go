@@ -32,7 +32,8 @@ type pair struct {
 func newPair(a, b *side, now time.Time) *pair {
 	both := a.counts() && b.counts()
 	open := map[string]bool{
-		wider: !within(b, a), narrower: !within(a, b), override: both && !sameOverrides(a.rule, b.rule), keyed: both && !sameKey(a, b),
+		wider: !within(b, a), narrower: !within(a, b), classed: both && !sameClasses(a, b),
+		override: both && limited(a, b) && !sameOverrides(a.rule, b.rule), keyed: both && limited(a, b) && !sameKey(a, b),
 	}
 	maps.DeleteFunc(open, func(_ string, is bool) bool { return !is })
 	return &pair{a: a, b: b, places: places{known: map[rule.Source]*place{}}, now: limit.Micros(now.UnixMicro()), open: open}
@@ -79,7 +80,12 @@ func (p *pair) look() {
 		for i := range s.rule.Limits {
 			p.places.match(&s.rule.Limits[i].When, others)
 		}
-		p.places.key(s.rule.Key)
+		for _, c := range s.rule.ShedClasses() {
+			p.places.match(&c.When, others)
+		}
+		if s.rule.Limited() { // else it decides about no single request
+			p.places.key(s.rule.Key)
+		}
 	}
 	p.places.finish()
 }
@@ -122,11 +128,14 @@ func (p *pair) judge(r *request.Request) {
 		if a.key != b.key {
 			add(keyed, a.key, b.key)
 		}
+		if a.class != b.class {
+			add(classed, a.class, b.class)
+		}
 	}
 }
 
 // settled are the differences for which it is enough that a field is stated otherwise.
-var settled = map[string]string{"key": keyed, "override": override}
+var settled = map[string]string{"key": keyed, "override": override, "shed.classes": classed}
 
 // undecided lists what may differ, and was not found.
 func (p *pair) undecided(changes []Difference) string {

@@ -72,6 +72,7 @@ type outcome struct {
 	limit   string // which of its limits
 	variant uint64 // see rule.Set.Override
 	key     string
+	class   string // of a rule that sheds load
 }
 
 func (s *side) outcome(r *request.Request, now limit.Micros) (o outcome) {
@@ -91,12 +92,15 @@ func (s *side) outcome(r *request.Request, now limit.Micros) (o outcome) {
 			o.limit = strings.TrimSpace(v.Name + " " + rule.FormatLimit(v.Limit))
 		}
 	}
+	for _, hit := range s.m.Sheds {
+		o = outcome{hit: true, class: hit.Class.String()}
+	}
 	return o
 }
 
 // within reports whether it is plain to see that b counts all requests that a counts.
 func within(a, b *side) bool {
-	return !a.counts() || b.counts() && covers(b.rule, a.rule) && hasKey(b.rule.Key, a.rule.Key) &&
+	return !a.counts() || b.counts() && covers(b.rule, a.rule) && (b.rule.Shed != nil || hasKey(b.rule.Key, a.rule.Key)) &&
 		!slices.ContainsFunc(b.lifting, func(e *rule.Rule) bool { return !lint.Apart(&e.Match, &a.rule.Match) }) &&
 		(sameOverrides(a.rule, b.rule) || !slices.ContainsFunc(b.rule.Limits, func(v rule.Variant) bool { return v.Unlimited }))
 }
@@ -130,6 +134,14 @@ func sameKey(a, b *side) bool {
 	segment := strings.Contains(key, `"segment"`)
 	return key == b.fields["key"].text && (x.Ignore == y.Ignore || !segment && !strings.Contains(key, `"path"`)) &&
 		(!segment || slices.Equal(x.Paths, y.Paths))
+}
+
+// limited reports whether both sides have limits.
+func limited(a, b *side) bool { return a.rule.Shed == nil && b.rule.Shed == nil }
+
+// sameClasses reports whether it is plain to see that requests have the same class, if both sides have classes.
+func sameClasses(a, b *side) bool {
+	return a.rule.Shed == nil || b.rule.Shed == nil || a.fields["shed.classes"] == b.fields["shed.classes"]
 }
 
 // sameOverrides reports whether the overrides of both sides are for the same requests.

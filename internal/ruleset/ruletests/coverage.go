@@ -12,8 +12,8 @@ import (
 	"github.com/weirlimit/weir/internal/world"
 )
 
-// Coverage is which parts of rules the requests of tests reach: rules, their overrides, each alternative of a clause that has
-// several, and each not. It asks the evaluator itself: an alternative is a rule of its own, which has no other.
+// Coverage is which parts of rules the requests of tests reach: rules, their overrides and classes, each alternative of a clause
+// that has several, and each not. It asks the evaluator itself: an alternative is a rule of its own, which has no other.
 type Coverage struct {
 	rules   *rule.Set
 	parts   []part
@@ -48,6 +48,9 @@ func (s *Suite) Coverage() *Coverage {
 			continue
 		}
 		one := rule.Rule{Name: r.Name, Match: r.Match, Key: r.Key, Hash: r.Hash, Limits: []rule.Variant{{Limit: anyLimit}}}
+		if r.Shed != nil { // which needs no key
+			one.Key = nil
+		}
 		overrides := 0
 		override := func() (at strict.Error) {
 			at = c.place(r, strict.Index("overrides", overrides))
@@ -72,6 +75,10 @@ func (s *Suite) Coverage() *Coverage {
 		for j, not := range r.Match.Not {
 			one = rule.Rule{Name: r.Name, Match: not, Limits: one.Limits[:1]}
 			add(strict.Index("match.not", j))
+		}
+		for j, class := range r.ShedClasses() {
+			one = rule.Rule{Name: r.Name, Match: class.When, Limits: one.Limits[:1]}
+			add(strict.Index("shed.classes", j))
 		}
 	}
 	c.alone = rule.NewSet(alone, nil, s.rules.Seed())

@@ -51,6 +51,9 @@ rules:
   - { name: token, match: { path: /token }, key: [{ header: x-api-key }], hash: true, limit: 1/1m }
   - { name: healthz, mode: exempt, match: { path: /api/healthz } }
   - { name: former, mode: "off", key: [], limit: 1/1m }
+  - { name: full, match: { path: [/full, /both] }, shed: { capacity: 4, shares: { normal: 50 }, classes: [{ class: critical, match: { method: PUT } }] } }
+  - { name: try, mode: shadow, match: { path: /try }, shed: { capacity: 1, shares: { normal: 100 } } }
+  - { name: both, match: { path: /both }, key: [client_ip], limit: 9/1m }
 tests:
   - name: a
     start: 2026-01-31T23:59:30Z
@@ -61,8 +64,14 @@ tests:
 func TestOutcomes(t *testing.T) {
 	const drained = "{ repeat: 2x, expect: allowed }, "
 	for steps, want := range map[string]string{
-		drained + "{ expect: denied }":                                      "",
-		drained + "{ expect: allowed }":                                     "2: -allowed +denied by login, key 192.0.2.1",
+		drained + "{ expect: denied }":  "",
+		drained + "{ expect: allowed }": "2: -allowed +denied by login, key 192.0.2.1",
+		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: { allowed: none } }, { request: GET /full, expect: { denied: full, status: 503 } }":                                             "",
+		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { request: GET /full, expect: allowed }":                                                                             "2: -allowed +denied by full",
+		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { request: PUT /full, repeat: 2x, lasts: 1s, expect: allowed }":                                                      "",
+		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { at: 2s, request: GET /full, expect: allowed }":                                                                     "",
+		"{ request: GET /both, repeat: 2x, lasts: 1h, expect: allowed }, { repeat: 5x, request: GET /both, expect: denied }, { request: PUT /both, expect: { allowed: both, remaining: 6 } }": "",
+		"{ request: GET /try, lasts: 1m, expect: { shadow: [] } }, { request: GET /try, expect: { allowed: none, shadow: [try] } }":                                                           "",
 		"{ expect: denied }":                                                "1: -denied +allowed by login, key 192.0.2.1, remaining 1",
 		"{ expect: { allowed: login } }":                                    "",
 		"{ expect: { allowed: api } }":                                      "1: -allowed by api +allowed by login, key 192.0.2.1, remaining 1",
@@ -117,6 +126,50 @@ func TestOutcomes(t *testing.T) {
 `))
 	if got != "" {
 		t.Error(got)
+	}
+}
+
+// TestShed: a request is in flight by a shed rule for as long as it lasts.
+func TestShed(t *testing.T) {
+	const rules = `
+rules:
+  - { name: overload, match: { path: { prefix: /api } }, shed: { capacity: 5, classes: [ { class: critical, match: { path: /api/pay } } ] } }
+  - { name: trial, match: { path: { prefix: /api } }, mode: shadow, shed: { capacity: 1 } }
+  - { name: client, match: { path: { prefix: /api } }, key: [client_ip], limit: 6/1h, algorithm: fixed_window }
+tests:
+  - name: overload
+    request: { url: /api/a, client: 192.0.2.1 }
+    steps:
+      - { lasts: 10s, expect: { allowed: client, shadow: [] } }
+      - { lasts: 10s, expect: { allowed: client, shadow: [trial] } }
+      - { lasts: 10s, repeat: 2x, expect: allowed }
+      - { expect: { denied: overload, status: 503, override: null, headers: { x-envoy-overloaded: "true", x-weir-rule: overload, ratelimit: null } } }
+      - { request: { url: /api/pay }, lasts: 10s, expect: allowed }
+      - { request: { url: /api/pay }, repeat: 3x, expect: { denied: overload } }
+      - { at: 20s, expect: { allowed: client, remaining: 0, shadow: [] } }
+      - { at: 30s, expect: { denied: client } }
+`
+	if got := differs(t, suite(t, rules)); got != "" {
+		t.Error(got)
+	}
+}
+
+// TestCoverageOfClasses: classes of a rule that sheds load are parts of it, which a request without the key reaches.
+func TestCoverageOfClasses(t *testing.T) {
+	s := suite(t, `rules:
+  - { name: api, match: { path: { prefix: /a } }, key: [], limit: 2/1m }
+  - name: overload
+    key: [{ header: x-user }]
+    shed: { capacity: 9, classes: [{ class: critical, match: { path: /a/b } }, { class: low, match: { path: /c } }] }
+tests:
+  - { name: a, steps: [{ request: GET /a/b, expect: { allowed: api } }] }
+`)
+	c := s.Coverage()
+	if failure, err := s.Run(t.Context(), &s.Tests[0], c); failure != nil || err != nil {
+		t.Fatal(failure, err)
+	}
+	if places, all := c.Unreached(); all != 4 || len(places) != 1 || places[0].Path != "rules[1].shed.classes[1]" {
+		t.Errorf("%v of %d", places, all)
 	}
 }
 

@@ -122,7 +122,11 @@ func wouldRefuse(by *edge.Worker) map[string]uint64 {
 	all := map[string]uint64{}
 	by.EachRule(func(name string, c *rulebook.RuleCounts) {
 		name, _, _ = strings.Cut(name, ".override.")
-		all[name] += c.Decided[rulebook.ShadowDenied]
+		for d, n := range c.Decided {
+			if like, _, _ := rulebook.Decision(d).ByShed(); like == rulebook.ShadowDenied {
+				all[name] += n
+			}
+		}
 	})
 	return all
 }
