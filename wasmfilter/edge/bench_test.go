@@ -60,6 +60,38 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
+// A request of a shed rule, from its decision to its end, with a tick now and then: most of it is the hash of the key.
+// It touches the store at ticks alone.
+func BenchmarkShed(b *testing.B) {
+	const other = `{"name":"other","match":{"path":"/login"},"key":[],"limit":"1/1h"}`
+	const classes = `"classes":[{"class":"bulk","match":{"path":"/v1/export"}}]`
+	for _, c := range []struct{ name, rules string }{
+		{"none", other},
+		{"one", `{"name":"overload","key":[{"header":"x-user"}],"shed":{"capacity":200,` + classes + `}}`},
+		{"one, full", `{"name":"overload","key":[{"header":"x-user"}],"shed":{"capacity":1,` + classes + `}}`},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			w, in := benchWorld(b, `{"rules":[`+c.rules+`]}`)
+			x, r, first := w.workers[0], &Request{}, &Request{}
+			x.Match(in)
+			x.Decide(w.now, first)
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				if n%10 == 0 {
+					w.now++
+				}
+				if n%1000 == 0 {
+					x.Tick(w.now, w.wall())
+				}
+				x.Match(in)
+				x.Decide(w.now, r)
+				x.Samples(r)
+				x.End(w.now, r)
+			}
+		})
+	}
+}
+
 // A stream of a concurrency rule reads and writes the table when it begins, and again
 // when it ends.
 func BenchmarkStream(b *testing.B) {

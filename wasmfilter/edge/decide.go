@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/live"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/shedding"
 )
 
 // decider decides requests: which rules apply, which of them wait for the region, and
@@ -15,6 +16,7 @@ type decider struct {
 	taker
 	rules *rulebook.Rulebook
 	live  *live.Reporter
+	sheds *shedding.Rules
 
 	matches rule.Matches
 	waiting []*Request
@@ -30,18 +32,48 @@ func (d *decider) match(in *rule.Request) bool {
 	for _, i := range d.matches.MissingKey {
 		d.rules.CountsOf(d.rules.InForce.Set.Rule(i).Name).MissingKey++
 	}
-	return len(d.matches.Hits) > 0
+	return len(d.matches.Hits)+len(d.matches.Sheds) > 0
 }
 
-// decide takes a request through the rules that apply to it.
+// decide takes a request through the rules that apply to it, the shed rules first: what they refuse costs nothing on others.
 func (d *decider) decide(now lease.Millis, r *Request) {
+	if !d.shed(now, r, false) {
+		return
+	}
+	d.shed(now, r, true)
 	shadows := d.addHits(r)
 	if len(r.hits) > 0 {
 		d.enforce(now, r)
+	} else {
+		d.admit(now, r)
 	}
 	if shadows && r.Outcome != Deny {
 		d.decideShadows(now, r)
 	}
+}
+
+// shed asks the shed rules that apply to a request, those with mode: shadow or the others. From here on it counts as in flight by each,
+// also while it waits, so that not too many go on at once. False if one of them refuses it.
+func (d *decider) shed(now lease.Millis, r *Request, shadow bool) bool {
+	for i := range d.matches.Sheds {
+		hit := &d.matches.Sheds[i]
+		s := d.sheds.Of(hit.Rule)
+		if s.Shadow != shadow {
+			continue
+		}
+		held, refused := s.Enter(now, hit)
+		switch {
+		case refused && shadow:
+			r.WouldDeny = append(r.WouldDeny, s.Name)
+		case refused:
+			r.Outcome, r.Status, r.Shed, r.Class = Deny, 503, d.rules.InForce.Set.Rule(hit.Rule), hit.Class
+			r.RetryAfter = 1000 + 1000*lease.Millis(d.pop.UpTo(2))
+			r.leaveSheds()
+			return false
+		}
+		r.sheds = append(r.sheds, held)
+	}
+	return true
 }
 
 // addHits makes the hits of the enforced rules; it reports whether there are
@@ -124,6 +156,9 @@ func (d *decider) takeAll(now lease.Millis, r *Request, exact bool) bool {
 // admit lets a request pass that no rule refuses.
 func (d *decider) admit(now lease.Millis, r *Request) {
 	r.Outcome = Admit
+	for i := range r.sheds {
+		r.sheds[i].Count()
+	}
 	for i := range r.hits {
 		h := &r.hits[i]
 		h.ownLimit()
@@ -169,6 +204,7 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 		r.hits[i].ownLimit()
 	}
 	d.show(now, h)
+	r.leaveSheds()
 	d.untakeAll(now, r)
 }
 

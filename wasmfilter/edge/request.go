@@ -7,7 +7,9 @@ import (
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/shed"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/shedding"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
@@ -47,6 +49,9 @@ type Request struct {
 	// WouldDeny names the shadow rules and candidates that would have refused a request that
 	// passes, as far as the PoP knew that without asking.
 	WouldDeny []string
+	// Shed is the shed rule that refused the request; nil: none did. Class is then what the request is to it.
+	Shed  *rule.Rule
+	Class shed.Class
 
 	trace     string // its traceparent, if it waits and has one
 	hits      []hit
@@ -58,8 +63,9 @@ type Request struct {
 	waiting   int            // index in decider.waiting, if Outcome is Wait
 	groupOf   *uplink.Flight // the call in which its wants have group
 	group     uint32
-	grouped   int    // wants in this group
-	shadows   []hit  // slots in use under shadow rules
+	grouped   int   // wants in this group
+	shadows   []hit // slots in use under shadow rules
+	sheds     []shedding.Held
 	keys      []byte // of its hits, while it waits
 }
 
@@ -167,20 +173,28 @@ func (r *Request) KeyOf(q *Quota) []byte {
 	return nil
 }
 
-// Holds reports whether the request holds slots until it ends.
+// leaveSheds has the request not count as in flight any more.
+func (r *Request) leaveSheds() {
+	for i := range r.sheds {
+		r.sheds[i].Leave()
+	}
+	r.sheds = r.sheds[:0]
+}
+
+// Holds reports whether the request holds slots until it ends, or counts as in flight by a shed rule.
 func (r *Request) Holds() bool {
 	for i := range r.hits {
 		if r.hits[i].slots != nil {
 			return true
 		}
 	}
-	return len(r.shadows) > 0
+	return len(r.shadows)+len(r.sheds) > 0
 }
 
 // begin makes r ready for another request.
 func (r *Request) begin(now lease.Millis) {
 	*r = Request{
-		Stream: r.Stream, WouldDeny: r.WouldDeny[:0], hits: r.hits[:0], shadows: r.shadows[:0], keys: r.keys[:0],
+		Stream: r.Stream, WouldDeny: r.WouldDeny[:0], hits: r.hits[:0], shadows: r.shadows[:0], sheds: r.sheds[:0], keys: r.keys[:0],
 		arrived: now, serial: r.serial + 1,
 	}
 }

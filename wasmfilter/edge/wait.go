@@ -143,6 +143,7 @@ func (d *decider) failUndecided(now lease.Millis, r *Request, all bool) bool {
 
 // end ends a request, however it ended.
 func (d *decider) end(now lease.Millis, r *Request) {
+	r.leaveSheds()
 	if r.Outcome == Wait {
 		d.unwait(r)
 		r.Outcome = Deny

@@ -35,6 +35,7 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/live"
 	"github.com/weirlimit/weir/wasmfilter/edge/pop"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/shedding"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
@@ -78,6 +79,7 @@ type Worker struct {
 	uplink   *uplink.Uplink     // calls to the region
 	accounts accounts           // what is known of each key
 	slots    slots              // concurrency slots in use
+	sheds    *shedding.Rules    // requests in flight by shed rules
 	asks     asks               // keys that are asked for
 	decider  decider            // requests
 	upkeep   upkeep             // background work
@@ -91,7 +93,7 @@ func New(cfg rulebook.Config, store table.Store, entropy [6]uint64, now lease.Mi
 	w := &Worker{cfg: cfg.WithDefaults(), pop: pop.Join(store, entropy)}
 	w.SetClock(now, wall)
 	w.leader = pop.NewLeader(w.pop, w.cfg.Hash)
-	w.rules = rulebook.New(&w.cfg, w.pop, w.leader, w.equip, w.accounts.useRules)
+	w.rules = rulebook.New(&w.cfg, w.pop, w.leader, w.equip, w.useRules)
 	w.uplink = uplink.New(&w.cfg, &w.Port.Port, w.pop, w.rules)
 	w.accounts = accounts{port: &w.Port, pop: w.pop, rules: w.rules, uplink: w.uplink}
 	w.accounts.init(w.cfg.PagesLog2)
@@ -99,9 +101,10 @@ func New(cfg rulebook.Config, store table.Store, entropy [6]uint64, now lease.Mi
 		pop: w.pop, holdings: map[uint64]*holding{},
 		enforced: table.NewPool(store, slotsTable), shadow: table.NewPool(store, shadowSlotsTable),
 	}
+	w.sheds = shedding.New(w.pop)
 	w.asks = asks{uplink: w.uplink, slots: &w.slots, pending: map[uint64]*ask{}}
 	w.live = live.New(&w.cfg, w.pop, w.rules, w.uplink, now)
-	w.decider.rules, w.decider.live = w.rules, w.live
+	w.decider.rules, w.decider.live, w.decider.sheds = w.rules, w.live, w.sheds
 	w.decider.taker = taker{port: &w.Port, pop: w.pop, accounts: &w.accounts, slots: &w.slots, uplink: w.uplink, asks: &w.asks}
 	w.upkeep = upkeep{pop: w.pop, rules: w.rules, accounts: &w.accounts, slots: &w.slots, uplink: w.uplink, asks: &w.asks}
 	if w.rules.Start(now) {
@@ -120,6 +123,12 @@ func (w *Worker) equip(p *rulebook.Policy) {
 	if !p.Local {
 		p.Lane = w.uplink.LaneFor(p.Terms.Timeout, p.Shadow)
 	}
+}
+
+// useRules follows a change of the rules.
+func (w *Worker) useRules() {
+	w.accounts.useRules()
+	w.sheds.Use(w.rules.InForce.Set, w.rules.CountsOf)
 }
 
 // Match finds the rules that apply to a request: what they need of it is in. False if none does: then
@@ -183,9 +192,22 @@ func (w *Worker) ended(now lease.Millis, f *uplink.Flight) {
 // that is still to come is not for it.
 func (w *Worker) End(now lease.Millis, r *Request) { w.decider.end(now, r) }
 
+// Samples reports whether the owner is to look at the response to an admitted request, see [Worker.Responded]: of those with
+// a shed rule at the first one after a tick, and at one in 16.
+func (w *Worker) Samples(r *Request) bool { return w.sheds.Samples(r.sheds) }
+
+// Responded takes what a response says of the upstream: whether it is a failure, and its load, see [shed.Load].
+func (w *Worker) Responded(now lease.Millis, r *Request, failed bool, load int64) {
+	w.sheds.Responded(now, r.sheds, failed, load)
+}
+
+// EachShed calls f with each shed rule in force.
+func (w *Worker) EachShed(f func(*shedding.Rule)) { w.sheds.Each(f) }
+
 // Tick does what is due without a request; the owner calls it every 100 ms.
 func (w *Worker) Tick(now lease.Millis, wall limit.Micros) {
 	w.SetClock(now, wall)
+	w.sheds.Tick(now)
 	w.pop.ReadEpoch()
 	w.decider.expire(now)
 	w.upkeep.renewSlots(now)

@@ -177,6 +177,8 @@ func (abi) headers() []byte {
 
 func (abi) header(name string) (string, bool) { return headerOf(requestHeaders, name) }
 
+func (abi) responseHeader(name string) (string, bool) { return headerOf(responseHeaders, name) }
+
 func headerOf(kind uint32, name string) (string, bool) {
 	await(&forValue)
 	status := proxyGetHeader(kind, sptr(name), uint32(len(name)), unsafe.Pointer(&outData), unsafe.Pointer(&outSize))

@@ -32,6 +32,7 @@ type envoy struct {
 	named   map[uint32]string // plugin contexts with another name than weir
 	known   map[string]string // properties of new streams
 	asked   []string          // properties that were asked for, while it is not nil
+	looked  counts            // headers of responses that were looked at
 	streams map[uint32]*exchange
 	next    uint32 // context
 	current uint32 // context whose callback runs
@@ -64,8 +65,9 @@ type exchange struct {
 	grpc     int
 	body     string
 	response [][2]string
-	decision string // filter state weir
-	tags     string // filter state weir.*, in the order in which it was set
+	upstream [][2]string // headers of its response
+	decision string      // filter state weir
+	tags     string      // filter state weir.*, in the order in which it was set
 }
 
 // setState is what Envoy does with filter state.
@@ -317,6 +319,12 @@ func (e *envoy) property(path string) (value string, ok bool) {
 	return value, ok
 }
 
+// responseHeader is one of the upstream's response.
+func (e *envoy) responseHeader(name string) string {
+	e.looked.add(name)
+	return header(e.stream().upstream, name)
+}
+
 func (e *envoy) sharedGet(key string) ([]byte, uint32, bool) {
 	v, ok := e.shared[key]
 	return v.data, v.cas, ok
@@ -430,6 +438,11 @@ func (h nativeHost) property(path string) (string, bool) { return h.envoy.proper
 
 func (h nativeHost) header(name string) (string, bool) {
 	v := header(h.stream().request, name)
+	return v, v != ""
+}
+
+func (h nativeHost) responseHeader(name string) (string, bool) {
+	v := h.envoy.responseHeader(name)
 	return v, v != ""
 }
 

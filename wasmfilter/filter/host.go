@@ -36,6 +36,8 @@ type host interface {
 	// property returns what Envoy knows of the stream, valid until the next property: names,
 	// each but the last with a zero byte behind it.
 	property(path string) (value string, ok bool)
+	// responseHeader is header for the response of the stream.
+	responseHeader(name string) (value string, ok bool)
 	addResponseHeader(name, value string)
 	// setState puts a value on the stream where access log and tracer find it: filter
 	// state that Envoy calls wasm.NAME.

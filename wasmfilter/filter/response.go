@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/shed"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/response"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
@@ -19,7 +20,7 @@ import (
 //	weir.shadow     the shadow rules and candidates that would have refused it, with a comma between them
 //
 // A refusal has weir.rule, weir.override if one is used, weir.key, which is what the key is counted by, so
-// perhaps a hash, and nothing with live: off, and weir.remaining. With span_tags all requests have
+// perhaps a hash, and nothing with live: off, and weir.remaining; one by a shed rule has weir.rule and weir.class. With span_tags all requests have
 // weir.rule, weir.outcome (allowed or denied), weir.consistency, weir.degraded (true or false) and weir.override.
 // Clients get none of it: one that reads that a limit is open while the region is away could use that.
 const decisionState = "weir"
@@ -34,6 +35,19 @@ func (p *plugin) annotate(s *stream) {
 	if r := &s.request; r.Outcome == edge.Admit {
 		p.maker.Admitted(r, p.host.addResponseHeader)
 	}
+}
+
+// sample has the shed rules of a request look at its response, if it is one of those that they look at.
+func (p *plugin) sample(r *edge.Request) {
+	if !p.worker.Samples(r) {
+		return
+	}
+	status, _ := p.host.responseHeader(":status")
+	failed := status >= "500" // the next header has its place
+	load, _ := p.host.responseHeader("endpoint-load-metrics")
+	load = strings.Clone(load)
+	binary, _ := p.host.responseHeader("endpoint-load-metrics-bin")
+	p.worker.Responded(p.host.now(), r, failed, shed.Load(load, binary))
 }
 
 // report writes to the access log that a request is admitted without its region, or that a
@@ -65,6 +79,14 @@ func (p *plugin) reportExempt(by string) {
 func (p *plugin) tag(r *edge.Request) {
 	denied := r.Outcome == edge.Deny
 	if !denied && !p.cfg.SpanTags {
+		return
+	}
+	if r.Shed != nil {
+		p.host.setState("weir.rule", r.Shed.Name)
+		p.host.setState("weir.class", r.Class.String())
+		if p.cfg.SpanTags {
+			p.host.setState("weir.outcome", "denied")
+		}
 		return
 	}
 	g := r.Governing(rule.AnyHeaders)

@@ -4,6 +4,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/shedding"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
@@ -14,6 +15,11 @@ import (
 //	                                           denied, shadow_allowed, shadow_denied or exempt
 //	weir.decisions.rule.R.decision.D.reason.W  requests that were decided without the region;
 //	                                           W is on_failure, local_share or table_full
+//	weir.decisions.rule.R.decision.D.reason.C  requests that a shed rule decided, by their class:
+//	                                           critical, normal, low or bulk
+//	weir.shed_utilization.rule.R, .shed_ratio.rule.R
+//	                                           gauges, per mille: how full what is behind a shed rule is, and the
+//	                                           part of the requests below critical that it refuses for that
 //	weir.waits.rule.R                          requests that waited for the region
 //	weir.missing_keys.rule.R                   requests without a part of the rule's key
 //	weir.calls.reason.C                        calls to the region, by how they ended: answered,
@@ -42,6 +48,14 @@ var decisionNames = [rulebook.Decisions]string{
 	rulebook.FullDenied:    "denied.reason.table_full",
 }
 
+func decisionName(d rulebook.Decision) string {
+	like, class, byShed := d.ByShed()
+	if byShed {
+		return decisionNames[like] + ".reason." + class.String()
+	}
+	return decisionNames[like]
+}
+
 var callNames = [uplink.CallResults]string{
 	uplink.CallAnswered:  "answered",
 	uplink.CallTimedOut:  "timeout",
@@ -60,10 +74,11 @@ type stats struct {
 	age         metric
 	wait        metric
 	fill        *[2]metric // keys and places; nil until the first are known
+	sheds       map[string][2]metric
 }
 
 func (s *stats) define(h host) {
-	s.counters = map[string]metric{}
+	s.counters, s.sheds = map[string]metric{}, map[string][2]metric{}
 	s.configError = h.gauge("weir.config_error")
 	s.revision = h.gauge("weir.rules_revision")
 	s.age = h.gauge("weir.rules_age_seconds")
@@ -106,7 +121,7 @@ func (s *stats) flush(p *plugin, now lease.Millis) {
 		}
 		for d, n := range c.Decided {
 			if n > c.Shown.Decided[d] {
-				s.rest(h, "weir.decisions.rule."+name+".decision."+decisionNames[d], n, &c.Shown.Decided[d])
+				s.rest(h, "weir.decisions.rule."+name+".decision."+decisionName(rulebook.Decision(d)), n, &c.Shown.Decided[d])
 			}
 		}
 		s.rest(h, "weir.waits.rule."+name, c.Waited, &c.Shown.Waited)
@@ -126,8 +141,20 @@ func (s *stats) flush(p *plugin, now lease.Millis) {
 	// Each worker writes these gauges at each tick, so that one that lags behind shows.
 	h.record(s.revision, w.RulesRevision())
 	h.record(s.age, uint64(w.RulesAge(now)/1000))
+	w.EachShed(func(r *shedding.Rule) { s.shed(h, r) })
 	s.fillUp(h, w)
 	s.raise(h, w)
+}
+
+// shed shows how a shed rule stands. All workers have the same from the record that they share.
+func (s *stats) shed(h host, r *shedding.Rule) {
+	m, ok := s.sheds[r.Name]
+	if !ok {
+		m = [2]metric{h.gauge("weir.shed_utilization.rule." + r.Name), h.gauge("weir.shed_ratio.rule." + r.Name)}
+		s.sheds[r.Name] = m
+	}
+	h.record(m[0], uint64(r.Utilization))
+	h.record(m[1], uint64(r.Ratio/1000))
 }
 
 // fillUp shows how full the tables are, when the leader has counted.

@@ -79,7 +79,9 @@ const touchedRules = `{"rules":[
 	{"name":"total","match":{"path":{"prefix":"/three/"}},"key":[{"const":"total"}],"limit":"1000000/1h","algorithm":"token_bucket"},
 	{"name":"spent","match":{"path":{"prefix":"/spent/"}},"key":[{"header":"x-user-id"}],"limit":"1/1d","algorithm":"fixed_window"},
 	{"name":"pop","match":{"path":{"prefix":"/pop/"}},"key":[{"header":"x-user-id"}],"limit":"1000000/1h","algorithm":"token_bucket","scope":"pop"},
-	{"name":"pop-spent","match":{"path":{"prefix":"/pop-spent/"}},"key":[{"header":"x-user-id"}],"limit":"1/1d","algorithm":"fixed_window","scope":"pop"}
+	{"name":"pop-spent","match":{"path":{"prefix":"/pop-spent/"}},"key":[{"header":"x-user-id"}],"limit":"1/1d","algorithm":"fixed_window","scope":"pop"},
+	{"name":"overload","match":{"path":{"prefix":"/shed/"}},"key":[{"header":"x-user-id"}],"shed":{"capacity":1000,
+		"classes":[{"class":"bulk","match":{"path":"/shed/export"}}]}}
 ]}`
 
 // touched is a case of the table of crossings.
@@ -104,6 +106,7 @@ var touchedCases = []touched{
 	{name: "the same, 20 keys on its page", path: "/one/", region: plenty, before: 2, others: 320, warm: true},
 	{name: "allowed by three rules, hot keys", path: "/three/", region: plenty, before: 200, warm: true},
 	{name: "allowed, scope: pop", path: "/pop/", before: 10, warm: true},
+	{name: "allowed by a shed rule", path: "/shed/", before: 10, warm: true},
 	{name: "refused from the cache", path: "/spent/", region: none, before: 10, status: 429, others: 1, warm: true},
 	{name: "refused by the table", path: "/spent/", region: none, before: 1, status: 429, others: 1},
 	{name: "refused from the cache, scope: pop", path: "/pop-spent/", before: 10, status: 429, others: 1, warm: true},

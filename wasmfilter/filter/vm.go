@@ -120,6 +120,7 @@ func (m *vm) responseHeaders(context uint32) {
 	}
 	defer m.recovered("on_response_headers")
 	s.plugin.annotate(s)
+	s.plugin.sample(&s.request)
 	if r := &s.request; r.Outcome != edge.Wait && !r.Holds() {
 		m.end(s)
 	}
@@ -166,7 +167,7 @@ func (m *vm) remove(gone *plugin) {
 }
 
 // stream is a request that the filter has to do something for later: it waits, or
-// its response gets headers, or it holds slots.
+// its response gets headers, or it holds slots or counts as in flight.
 type stream struct {
 	plugin  *plugin
 	request edge.Request

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"sync"
@@ -80,6 +81,9 @@ func startWasm(e *envoy) guest {
 			ns := wallStart + e.ns
 			return ns / 1e9, int32(ns % 1e9)
 		}, sys.ClockResolution(1))
+	if g.n > 0 { // else it would be the first worker once more
+		config = config.WithRandSource(rand.NewChaCha8([32]byte{byte(g.n)}))
+	}
 	var err error
 	if g.mod, err = compiled.runtime.InstantiateModule(g.ctx, compiled.module, config); err != nil {
 		e.t.Fatal(err)
@@ -155,9 +159,12 @@ func exportRequests(export func(string, any)) {
 	export("proxy_get_header_map_value", func(_ context.Context, m api.Module, kind, name, nameSize, data, size uint32) uint32 {
 		e := guestOf(m).e
 		value := ""
-		if kind == 6 {
+		switch kind {
+		case 6:
 			value = e.answers.status
-		} else {
+		case 2:
+			value = e.responseHeader(str(m, name, nameSize))
+		default:
 			value = header(e.stream().request, str(m, name, nameSize))
 		}
 		if value == "" {

@@ -76,3 +76,13 @@ func (b *Bootstrap) AddHTTP2Cluster(name, addr string) {
 			"explicit_http_config": node{"http2_protocol_options": node{}}}},
 	})
 }
+
+// SetLeastRequest has each request of a cluster go to the host that has the fewest in flight.
+func (b *Bootstrap) SetLeastRequest(cluster string) {
+	b.named("clusters", cluster)["load_balancing_policy"] = node{"policies": []any{node{"typed_extension_config": node{
+		"name": "least_request",
+		"typed_config": node{
+			"@type":            "type.googleapis.com/envoy.extensions.load_balancing_policies.least_request.v3.LeastRequest",
+			"selection_method": "FULL_SCAN",
+		}}}}}
+}

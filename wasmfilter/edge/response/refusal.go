@@ -26,6 +26,7 @@ type Refusal struct {
 	grpc     bool
 	degraded bool
 	failed   bool
+	shed     bool // by a shed rule
 }
 
 // Refuse returns the refusal of a denied request; grpc: its content type is one of gRPC.
@@ -46,6 +47,9 @@ func Refuse(r *edge.Request, grpc bool) Refusal {
 		if !r.Degraded {
 			f.GRPCStatus = g.Rule.Refusal.GRPCStatus
 		}
+	}
+	if r.Shed != nil {
+		f.Rule, f.name, f.shed = r.Shed, r.Shed.Name, true
 	}
 	return f
 }
@@ -71,7 +75,7 @@ func (m *Maker) body(f *Refusal) (contentType string) {
 // that the draft registers, or plain text for gRPC, whose message it becomes.
 func (m *Maker) problem(f *Refusal) {
 	kind, title := "temporary-reduced-capacity", "Request cannot be satisfied due to temporary server capacity constraints"
-	if f.Status == 429 || f.Rule != nil && !f.failed {
+	if f.Status == 429 || f.Rule != nil && !f.failed && !f.shed {
 		kind, title = "quota-exceeded", "Request cannot be satisfied as assigned quota has been exceeded"
 	}
 	if f.grpc {
@@ -82,7 +86,7 @@ func (m *Maker) problem(f *Refusal) {
 	}
 	m.Body = appendAll(m.Body[:0], `{"type":"https://iana.org/assignments/http-problem-types#`, kind, `","title":"`, title, `","status":`)
 	m.Body = strconv.AppendInt(m.Body, int64(f.Status), 10)
-	if !f.hidden() {
+	if !f.hidden() && !f.shed {
 		m.violated(f)
 	}
 	m.Body = appendAll(m.Body, "}\n")

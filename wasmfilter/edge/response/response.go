@@ -14,6 +14,10 @@
 //
 // Where waiting does not help, or a stream has to end first, there is neither Retry-After nor t. Of a rule with
 // headers: off there is Retry-After alone.
+//
+// A request that a shed rule refuses gets none of the limits: Retry-After, x-weir-rule and
+//
+//	x-envoy-overloaded: true
 package response
 
 import (
@@ -36,7 +40,7 @@ type Maker struct {
 
 	Body      []byte // of the refusal made last
 	Remaining []byte // units that its rule has left, in decimal
-	Details   []byte // its %RESPONSE_CODE_DETAILS%: weir-denied:per-user/gold
+	Details   []byte // its %RESPONSE_CODE_DETAILS%: weir-denied:per-user/gold, weir-shed:overload
 	Decision  []byte // for the access log: per-user/gold denied on_failure
 
 	text []byte
@@ -63,10 +67,13 @@ func (m *Maker) Refused(r *edge.Request, f *Refusal, add func(name, value string
 	if f.retry > 0 {
 		add("retry-after", m.number(f.retry))
 	}
+	if f.shed {
+		add("x-envoy-overloaded", "true")
+	}
 	if !m.Headers || f.hidden() {
 		return
 	}
-	if f.Rule.Headers&rule.Draft != 0 {
+	if f.Rule.Headers&rule.Draft != 0 && !f.shed {
 		m.draft(r, f.Rule.Name, f.left, f.seconds, f.seconds > 0, add)
 	}
 	add("x-weir-rule", f.name)
@@ -75,9 +82,13 @@ func (m *Maker) Refused(r *edge.Request, f *Refusal, add func(name, value string
 
 // Decide makes Decision and Details; name is that of a [edge.Quota], and empty for before_rules.
 func (m *Maker) Decide(name string, r *edge.Request) {
-	if m.Details = appendAll(m.Details[:0], "weir-before-rules"); name != "" {
-		m.Details = appendAll(m.Details[:0], "weir-denied:", name)
+	by := "weir-before-rules"
+	if r.Shed != nil {
+		by = "weir-shed:"
+	} else if name != "" {
+		by = "weir-denied:"
 	}
+	m.Details = appendAll(m.Details[:0], by, name)
 	outcome, degraded := " allowed", ""
 	if r.Outcome == edge.Deny {
 		outcome = " denied"

@@ -116,3 +116,39 @@ func TestBeforeRules(t *testing.T) {
 		t.Errorf("%s, details %s", got, m.Details)
 	}
 }
+
+// What a shed rule refuses states no limit, whatever other rules there are.
+func TestShed(t *testing.T) {
+	w := newWorker(t, strings.Replace(twoRules, "[", `[{"name":"overload","shed":{"capacity":1}},`, 1))
+	m := response.Maker{Headers: true, Worker: w}
+	if r := decide(w, ""); r.Outcome != edge.Admit {
+		t.Fatalf("%+v", r)
+	}
+	r := decide(w, "")
+	r.RetryAfter = 2000 // or 1 or 3 s
+	const headers = "content-type: application/problem+json\nretry-after: 2\nx-envoy-overloaded: true\n"
+	const body = `
+{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
+		`"title":"Request cannot be satisfied due to temporary server capacity constraints","status":503}
+`
+	if got, want := show(&m, r, false), "503, gRPC 14, overload denied\n"+headers+"x-weir-rule: overload\n"+body; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if string(m.Details) != "weir-shed:overload" {
+		t.Errorf("details %s", m.Details)
+	}
+	want := "503, gRPC 14, overload denied\nretry-after: 2\nx-envoy-overloaded: true\nx-weir-rule: overload\n\n" +
+		"Request cannot be satisfied due to temporary server capacity constraints: overload"
+	if got := show(&m, r, true); got != want {
+		t.Errorf("gRPC: got\n%s\nwant\n%s", got, want)
+	}
+	m.Headers = false
+	if got, want := show(&m, r, false), "503, gRPC 14, overload denied\n"+headers+body; got != want {
+		t.Errorf("ratelimit_headers: false: got\n%s\nwant\n%s", got, want)
+	}
+	r.Shed = &rule.Rule{Name: "overload", Headers: rule.HeadersOff}
+	m.Headers = true
+	if got, want := show(&m, r, false), "503, gRPC 14, overload denied\n"+headers+body; got != want {
+		t.Errorf("headers: off: got\n%s\nwant\n%s", got, want)
+	}
+}

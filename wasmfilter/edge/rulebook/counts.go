@@ -2,6 +2,7 @@ package rulebook
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/shed"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
@@ -21,8 +22,30 @@ const (
 	LocalDenied            // on_failure: local, beyond the share
 	FullAllowed            // no room in the table: by the counter that such keys share, if there is one
 	FullDenied
-	Decisions // their number
+	shedFirst                              // by a shed rule, see [Shed]
+	Decisions = shedFirst + 4*shed.Classes // their number
 )
+
+// Shed is how a shed rule decided a request of a class.
+func Shed(c shed.Class, denied, shadow bool) Decision {
+	like := Allowed
+	if denied {
+		like = Denied
+	}
+	if shadow {
+		like += ShadowAllowed
+	}
+	return shedFirst + like*shed.Classes + Decision(c)
+}
+
+// ByShed is which of the first four decisions one of a shed rule is like, and the class; any other is like itself, and ok is false
+// then.
+func (d Decision) ByShed() (like Decision, c shed.Class, ok bool) {
+	if d < shedFirst {
+		return d, 0, false
+	}
+	return (d - shedFirst) / shed.Classes, shed.Class((d - shedFirst) % shed.Classes), true
+}
 
 // RuleCounts counts what a rule did since the worker started, by name over all versions of the
 // rules.
@@ -65,7 +88,8 @@ func (c *RuleCounts) addTo(u *wire.RuleUse, now lease.Millis) {
 	var admitted, denied uint64
 	for d, n := range c.Decided {
 		u.Matched += n
-		switch Decision(d) {
+		like, _, _ := Decision(d).ByShed()
+		switch like {
 		case Allowed, FailedOpen, LocalAllowed, FullAllowed:
 			admitted += n
 		case Denied, FailedClosed, LocalDenied, FullDenied:

@@ -46,7 +46,7 @@ type Policy struct {
 // Policies is a set of rules made ready for deciding.
 type Policies struct {
 	Set    *rule.Set
-	ByRule [][]Policy // by rule and variant; empty for rules that are off or exempt
+	ByRule [][]Policy // by rule and variant; empty for rules that are off or have no limit
 	ByID   map[uint32]*Policy
 	Hashes bool // a rule has hash: true
 }
@@ -56,7 +56,7 @@ func (b *Rulebook) compile(set *rule.Set) *Policies {
 	ps := &Policies{Set: set, ByRule: make([][]Policy, set.Len()), ByID: map[uint32]*Policy{}}
 	for i := range ps.ByRule {
 		r := set.Rule(i)
-		if r.Mode == rule.Off || r.Mode == rule.Exempt {
+		if r.Mode == rule.Off || !r.Limited() {
 			continue
 		}
 		ps.ByRule[i], ps.Hashes = make([]Policy, len(r.Limits)), ps.Hashes || r.Hash
