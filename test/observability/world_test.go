@@ -25,6 +25,7 @@ rules:
   - { name: login, match: { path: /login }, key: [client_ip], limit: 5/1m, consistency: exact, on_failure: deny }
   - { name: here, scope: pop, key: [{ header: x-user-id }], limit: 1000/1d, algorithm: fixed_window } # fills the table
   - { name: trial, mode: shadow, key: [client_ip], limit: 5/1m }
+  - { name: overload, match: { path: /busy }, shed: { capacity: 1, classes: [{ class: critical, match: { method: PUT } }] } }
   - { name: all, scope: global, key: [client_ip], limit: 1000000/1m }
 `
 
@@ -51,7 +52,12 @@ func start(t *testing.T) *world {
 		"--region", "eu", "--global", w.aggregator.Addr, "--redis", strings.Join(w.redis.Addrs(), ","),
 		"--ratelimit-config", filepath.Join(limits, "config"), "--rls-listen", proc.FreeAddr(t)}})
 	w.region.Start()
-	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, RegionAddr: w.region.Addr, Plugin: map[string]any{"table_pages": 16}})
+	upstream := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/busy" {
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, RegionAddr: w.region.Addr, Plugin: map[string]any{"table_pages": 16}, Upstream: upstream})
 	w.pop = s.PoPs[0]
 	w.server = startPrometheus(t, dir, map[string]string{
 		"pop":      fmt.Sprintf("[{ targets: [%q], labels: { region: eu } }]", w.pop.Admin),
@@ -68,6 +74,18 @@ func (w *world) load(t *testing.T) {
 	done := make(chan struct{})
 	var all sync.WaitGroup
 	t.Cleanup(func() { close(done); all.Wait() })
+	for range 3 { // more than the shed rule has room for
+		all.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-done:
+					return
+				case <-time.After(20 * time.Millisecond):
+				}
+				_, _ = stack.Do(w.pop.Addr, []string{http.MethodGet, http.MethodPut}[i%2], "/busy", "")
+			}
+		})
+	}
 	all.Go(func() {
 		for i := 0; ; i++ {
 			select {
