@@ -30,6 +30,11 @@ export function limitOf(document: string, name: string): string | undefined {
   return stated("limit").exec(ruleText(document, name)?.text ?? "")?.[2]
 }
 
+/** Whether a rule sheds load, and so has no limit, as far as its text says so. */
+export function sheds(document: string, name: string): boolean {
+  return /^(?:[^#\n]*[{,\s])?shed:/m.test(ruleText(document, name)?.text ?? "")
+}
+
 /** Where a rule is counted, as far as its text says so. */
 export function scopeOf(document: string, name: string): string {
   return stated("scope").exec(ruleText(document, name)?.text ?? "")?.[2] ?? "region"

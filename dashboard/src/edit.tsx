@@ -6,7 +6,7 @@ import type { Editor } from "./code"
 import { get, getTagged, Problem } from "./api"
 import { AmendDialog } from "./amend"
 import { DiffView } from "./diff"
-import { limitOf, ruleText, withMode } from "./document"
+import { limitOf, ruleText, sheds, withMode } from "./document"
 import { visible } from "./format"
 import { trouble, uses, watch } from "./live"
 import type { Applied, Diff, Finding, Rules, Tested, Validated, Version } from "./types"
@@ -147,9 +147,11 @@ function Modes({ name, put }: { name: string; put: (text: string) => void }) {
       <button type="button" class="quiet" onClick={() => set("enforce")}>
         Enforce {name}
       </button>
-      <button type="button" class="quiet" onClick={() => tryIt(true)}>
-        Try the limit of {name} beside the one in force
-      </button>
+      {!sheds(draft.value!.text, name) && (
+        <button type="button" class="quiet" onClick={() => tryIt(true)}>
+          Try the limit of {name} beside the one in force
+        </button>
+      )}
       {trying && <AmendDialog kind="candidate" rule={name} limit={limitOf(draft.value!.text, name)} close={() => tryIt(false)} />}
     </div>
   )

@@ -58,15 +58,15 @@ function headersOf(text: string): Record<string, string> {
 }
 
 function verdict(of: Explanation): string {
-  const all = of.rules.filter((r) => r.applies && r.mode !== "exempt" && !r.unlimited)
-  if (all.length === 0) return "No rule limits it."
+  const all = of.rules.filter((r) => r.applies && r.mode !== "exempt" && !r.unlimited && !r.class)
+  if (all.length === 0) return of.rules.some((r) => r.class) ? "It has no limit, and is refused where a PoP has too much to do." : "No rule limits it."
   if (all.some((r) => !r.counters)) return "What the counters hold is not known here: operators see it, at the region or aggregator that counts."
   return "No rule refuses it, by what counters hold now."
 }
 
 const columns = [
   { name: "rule", of: (r: Explained) => <Text of={r.rule} /> },
-  { name: "applies", of: (r: Explained) => <Text of={r.applies ? "yes" : r.exempt_by ? "lifted by " + r.exempt_by : "no: " + (r.failed ?? "override")} /> },
+  { name: "applies", of: (r: Explained) => <Text of={r.applies ? (r.class ? "yes, as " + r.class : "yes") : r.exempt_by ? "lifted by " + r.exempt_by : "no: " + (r.failed ?? "override")} /> },
   { name: "key", of: (r: Explained) => <Text of={r.counted ?? ""} /> },
   { name: "cost", right: true, of: (r: Explained) => <Num of={r.cost} /> },
   { name: "remaining", right: true, of: (r: Explained) => <Num of={r.counters?.[0]?.remaining} /> },

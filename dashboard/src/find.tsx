@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks"
 import { AmendDialog } from "./amend"
-import { limitOf } from "./document"
+import { limitOf, sheds } from "./document"
 import { certain, number, percent, time, written } from "./format"
 import { status, top, uses, watch } from "./live"
 import type { Rules } from "./types"
@@ -85,6 +85,7 @@ function OfRule({ rule }: { rule: string }) {
   const units = Math.max(1, Math.round(wanted)) // a limit has whole ones
   const at = units / periodSeconds(period)
   const text = units + "/" + period
+  if (sheds(document, written(rule))) return <p class="empty">This rule sheds load, and has no limit.</p>
   const keep = () => {
     localStorage.setItem("weir-calm-" + rule, JSON.stringify(now))
     setCalm(now)

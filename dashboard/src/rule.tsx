@@ -1,9 +1,10 @@
-// One rule: its text, what it does now, its keys, a test request, its overrides and candidates, and its history.
+// One rule: its text, what it does now, its keys, a test request, its overrides and candidates, and its history. One that sheds
+// load has no limit, and so none of what is about keys and limits.
 
 import { useEffect, useState } from "preact/hooks"
 import { AmendDialog, Entries } from "./amend"
 import { Rates } from "./chart"
-import { limitOf, ruleText } from "./document"
+import { limitOf, ruleText, sheds } from "./document"
 import { Explain } from "./explain"
 import { certain, visible, written } from "./format"
 import { History } from "./history"
@@ -28,6 +29,7 @@ export function RulePage({ rule }: { rule: string }) {
   const own = ruleText(rules.value?.document ?? "", name)
   const of = (list: Page<Entry> | null) => (list?.items ?? []).filter((e) => e.rule === name)
   const limit = limitOf(rules.value?.document ?? "", name)
+  const shed = sheds(rules.value?.document ?? "", name)
   return (
     <>
       <h1>
@@ -36,32 +38,38 @@ export function RulePage({ rule }: { rule: string }) {
       <Card
         title="Now"
         actions={
-          <span class="buttons">
-            <Link to={"find/" + encodeURIComponent(rule)}>Find a limit</Link>
-            <button type="button" class="quiet" onClick={() => open({ kind: "candidate" })}>
-              Try a limit
-            </button>
-          </span>
+          !shed && (
+            <span class="buttons">
+              <Link to={"find/" + encodeURIComponent(rule)}>Find a limit</Link>
+              <button type="button" class="quiet" onClick={() => open({ kind: "candidate" })}>
+                Try a limit
+              </button>
+            </span>
+          )
         }
       >
-        <Now rule={rule} />
+        <Now rule={rule} shed={shed} />
         <Rates rule={rule} label={"Decisions of the rule " + visible(rule) + " a second over the last ten minutes, admitted and denied"} />
       </Card>
-      <div class="two">
-        <Card title="Keys that come most">
-          <Keys rule={rule} limit={(counted) => open({ kind: "override", counted })} look={look} />
-        </Card>
-        <Card title="Decisions">
-          <Decisions />
-        </Card>
-      </div>
+      {!shed && (
+        <div class="two">
+          <Card title="Keys that come most">
+            <Keys rule={rule} limit={(counted) => open({ kind: "override", counted })} look={look} />
+          </Card>
+          <Card title="Decisions">
+            <Decisions />
+          </Card>
+        </div>
+      )}
       <Card title="Shadow and candidates">
         <Tried name={name} />
       </Card>
-      <Card title="Overrides and candidates">
-        <Failure of={overrides.error ?? candidates.error} />
-        <Entries all={[...of(overrides.value), ...of(candidates.value)]} changed={reload} />
-      </Card>
+      {!shed && (
+        <Card title="Overrides and candidates">
+          <Failure of={overrides.error ?? candidates.error} />
+          <Entries all={[...of(overrides.value), ...of(candidates.value)]} changed={reload} />
+        </Card>
+      )}
       <Card title="Test a request">
         <Explain rule={name} />
       </Card>
@@ -90,18 +98,21 @@ function RuleText({ of }: { of: string }) {
   )
 }
 
-function Now({ rule }: { rule: string }) {
+function Now({ rule, shed }: { rule: string; shed: boolean }) {
   const u = uses.value.get(rule)
   if (!u) return <p class="empty">No rule of this name is in force.</p>
   return (
     <dl class="totals">
-      {figures(u).map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
+      {figures(u)
+        .filter(([name]) => !shed || !/limit|key/.test(name))
+        .map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
       {u.hint && <p class="bad">It {note(u)}.</p>}
+      {shed && <p class="muted">It sheds load at each PoP alone, and has no limit. Its utilisation and ratio are in the PoPs' metrics.</p>}
     </dl>
   )
 }

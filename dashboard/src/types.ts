@@ -155,6 +155,7 @@ export interface Explained {
   exempt_by?: string
   override?: string
   unlimited?: boolean
+  class?: string
   counted?: string
   cost?: number
   limit?: number

@@ -120,6 +120,33 @@ func TestAmendments(t *testing.T) {
 	s.well("amendments")
 }
 
+// The page of a rule that sheds load has what it admits, its text and the class of a request, and nothing about limits and keys.
+func TestShedRule(t *testing.T) {
+	s := start(t, `rules:
+  - name: overload
+    key: [{ header: x-user }]
+    shed:
+      capacity: 200
+      classes: [{ class: critical, match: { path: /checkout } }]
+`)
+	s.traffic("/orders", "ann")
+	s.Open("/#/rule/overload")
+	s.See("It sheds load at each PoP alone")
+	s.See("capacity: 200")
+	s.See("admitted")
+	for _, of := range []string{"Keys that come most", "Try a limit", "Find a limit", "used of the limit"} {
+		s.Lose(of)
+	}
+	s.Fill("Path or URL", "/checkout")
+	s.Click("Explain")
+	s.See("yes, as critical")
+	s.See("It has no limit, and is refused where a PoP has too much to do.")
+	for _, v := range s.Violations(axe(t)) {
+		t.Error(v)
+	}
+	s.well("a shed rule")
+}
+
 // A lost race keeps what was typed, and shows both.
 func TestLostRace(t *testing.T) {
 	s := start(t, rules)
