@@ -82,7 +82,7 @@ REGIONS ?= eu us
 timeout = 30m
 # `vet` has looked at all of it by then.
 tests = go test $(1) -json -vet=off -shuffle=on -timeout $(timeout)
-decides = ./internal/limit/... ./internal/lease/... ./internal/reserve/... ./internal/rule/... ./internal/wire/... ./wasmfilter/edge/...
+decides = ./internal/limit/... ./internal/lease/... ./internal/reserve/... ./internal/rule/... ./internal/shed/... ./internal/wire/... ./wasmfilter/edge/...
 pure = $(decides) ./internal/ruleset/explain/... ./wasmfilter/filter/... ./internal/world/... ./test/sim/...
 alone = ./internal/redis/redisstore/faults/... ./test/...
 # Of these, what a busy machine makes slower and nothing else, without the race detector and with it.
@@ -159,8 +159,8 @@ deploy-test: setup build ## Check deploy/ with a real Envoy and the schemas of K
 test-long: timeout = 150m
 test-long: export WEIR_LONG = 1
 test-long: export WEIR_SIM = full
-# Only here run: TestEdgeMeasuresEveryRow and TestRegionMeasuresEveryRow of test/load, TestWhatIsCounted,
-# TestHotRestart and TestConsulReplicasComeAndGo of test/e2e, and the end of TestCrash of
+# Only here run: TestEdgeMeasuresEveryRow, TestRegionMeasuresEveryRow and TestShedMeasuresEveryRow of test/load,
+# TestWhatIsCounted, TestHotRestart and TestConsulReplicasComeAndGo of test/e2e, and the end of TestCrash of
 # internal/consul.
 test-long: test ## Run all tests, those through Envoy at full length
 
@@ -233,7 +233,7 @@ dashboard: ## Check and build the dashboard, dashboard/dist, of dashboard/src (m
 ##@ Measure
 
 .PHONY: bench
-bench: bench-go bench-edge bench-region ## Run all benchmarks
+bench: bench-go bench-edge bench-region bench-shed ## Run all benchmarks
 
 .PHONY: bench-go
 bench-go: ## Run the Go benchmarks
@@ -250,3 +250,8 @@ bench-neighbour: setup build ## Compare bare Envoy and Weir where the cache is k
 .PHONY: bench-region
 bench-region: setup build ## Compare envoyproxy/ratelimit, redis_rate and Weir on a Redis Cluster
 	go run ./test/load region
+
+.PHONY: bench-shed
+bench-shed: setup build ## Compare shed rules with Envoy's adaptive_concurrency and admission_control
+	@mkdir -p .run
+	go run ./test/load shed -plots .run

@@ -5,7 +5,8 @@
 //
 //	go run ./test/load edge            the edge: Envoy with the filter, and the region behind it
 //	go run ./test/load region          the region: its rate limit service and its Redis scripts, beside others
-//	go run ./test/load region -quick   either in a minute and a half, with fewer rounds
+//	go run ./test/load shed            a shed rule beside what Envoy itself has against overload
+//	go run ./test/load region -quick   each in a minute and a half, with fewer rounds
 //	go run ./test/load edge -only alone -neighbour   the edge where a neighbour keeps the cache cold
 //	go run ./test/load region -only slow,attack   the parts with these names
 //
@@ -28,6 +29,7 @@ import (
 	"github.com/weirlimit/weir/test/load/edge"
 	"github.com/weirlimit/weir/test/load/region"
 	"github.com/weirlimit/weir/test/load/rig"
+	"github.com/weirlimit/weir/test/load/shed"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
@@ -45,20 +47,25 @@ func main() {
 type benchmark struct {
 	peer string // what its rows are compared with, in a word
 	run  func(context.Context, rig.Options) ([]table.Section, error)
+	foot string // beneath the table
 }
 
-var benchmarks = map[string]benchmark{"edge": {"bare", edge.Run}, "region": {"theirs", region.Run}}
+var benchmarks = map[string]benchmark{"edge": {peer: "bare", run: edge.Run}, "region": {peer: "theirs", run: region.Run},
+	"shed": {"best", shed.Run, shed.Foot}}
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 || benchmarks[args[0]].run == nil {
-		return errors.New("which benchmark? there are: edge, region")
+		return errors.New("which benchmark? there are: edge, region, shed")
 	}
 	b, flags := benchmarks[args[0]], flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	opts := rig.Options{Progress: stderr}
 	flags.BoolVar(&opts.Quick, "quick", false, "fewer and shorter rounds: smoke, not figures")
 	flags.StringVar(&opts.Only, "only", "", "only the parts with these names, with commas between; they are printed as they end")
-	if args[0] == "edge" {
+	switch args[0] {
+	case "shed":
+		flags.StringVar(&opts.Plots, "plots", "", "directory to draw a plot of each scenario into; empty: none")
+	case "edge":
 		flags.BoolVar(&opts.Neighbour, "neighbour", false, "measure the part alone beside a program that keeps the cache cold")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
@@ -67,7 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	sections, err := b.run(ctx, opts)
 	if len(sections) > 0 {
 		err = errors.Join(err, table.Print(stdout, b.peer, sections))
-		fmt.Fprintf(stdout, "\nRows short of their target: %d.\n", table.Missed(sections))
+		fmt.Fprintf(stdout, "\n%sRows short of their target: %d.\n", b.foot, table.Missed(sections))
 	}
 	return err
 }

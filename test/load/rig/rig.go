@@ -35,6 +35,7 @@ type Options struct {
 	Quick     bool      // fewer and shorter rounds: smoke, not figures
 	Only      string    // names of parts with commas between; empty: all
 	Neighbour bool      // measure beside a program that keeps the cache cold, where the benchmark can
+	Plots     string    // directory of the plots that the benchmark draws, where it does; empty: none
 	Progress  io.Writer // receives a line for each part that has ended
 }
 
