@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
+)
+
+// loaded plays an upstream that says how much it has to do: /v1/hold and /v1/pay/hold last until the client leaves.
+type loaded struct{ report atomic.Value }
+
+func (u *loaded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, "/hold") {
+		<-r.Context().Done()
+		return
+	}
+	if report, _ := u.report.Load().(string); report != "" {
+		w.Header().Set("endpoint-load-metrics", report)
+	}
+}
+
+// Two workers together hold no more than the capacity at an upstream: normal requests up to 80 % of it, critical ones all. What is
+// beyond gets a 503 that says why, and nobody else pays for it. An upstream that states its load has the same refused by a ratio.
+func TestShed(t *testing.T) {
+	t.Parallel()
+	const rules = `
+rules:
+  - name: overload
+    match: { path: { prefix: /v1/ } }
+    key: [{ header: x-user }]
+    shed: { capacity: 20, profile: fast, classes: [{ class: critical, match: { path: { prefix: /v1/pay } } }] }
+`
+	log, upstream := filepath.Join(t.TempDir(), "access.log"), &loaded{}
+	var held stack.InFlight
+	holding := held.Track(upstream)
+	s := stack.Start(t, stack.Config{PoPs: 1, Rules: rules, Bootstrap: func(b *envoy.Bootstrap) { b.SetAccessLog(log) }, Upstream: holding})
+	awaitRules(t, s)
+	pop := s.PoPs[0]
+	gauge := func(name string) int64 {
+		name = "wasmcustom.weir." + name + ".rule.overload"
+		return pop.Stats("^" + name + "$")[name]
+	}
+
+	ctx, leave := context.WithCancel(t.Context())
+	var streams sync.WaitGroup
+	defer streams.Wait()
+	defer leave()
+	fill := func(path string, most int) {
+		t.Helper()
+		proc.Eventually(t, 30*time.Second, "the room of "+path+" is used", func() bool {
+			if held.Now() < most {
+				streams.Go(func() { _ = stream(ctx, pop.Addr, path) })
+				time.Sleep(30 * time.Millisecond)
+			}
+			return held.Now() == most
+		})
+		for range 10 {
+			if r := pop.Get(strings.TrimSuffix(path, "hold")); r.Status != http.StatusServiceUnavailable {
+				t.Errorf("%s beyond the room of its class gets status %d", path, r.Status)
+			}
+		}
+	}
+	fill("/v1/hold", 16)
+	refused := pop.Get("/v1/a")
+	var names []string
+	for name := range refused.Header {
+		names = append(names, strings.ToLower(name))
+	}
+	slices.Sort(names)
+	want := []string{"content-length", "content-type", "date", "retry-after", "server", "x-envoy-overloaded", "x-weir-rule"}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "connection" })
+	if h := refused.Header; !slices.Equal(names, want) || h.Get("x-envoy-overloaded") != "true" || h.Get("x-weir-rule") != "overload" ||
+		!slices.Contains([]string{"1", "2", "3"}, h.Get("retry-after")) || !strings.Contains(refused.Body, "#temporary-reduced-capacity") {
+		t.Errorf("a refusal has the headers %q and the body %s", h, refused.Body)
+	}
+	fill("/v1/pay/hold", 20)
+	if n := held.Most(); n > 20 {
+		t.Errorf("%d at the upstream, of a capacity of 20", n)
+	}
+	proc.Eventually(t, 10*time.Second, "the gauge says that all is in use", func() bool { return gauge("shed_utilization") == 1000 })
+	leave()
+	proc.Eventually(t, 10*time.Second, "nothing is in use", func() bool { return gauge("shed_utilization") == 0 })
+	if r := pop.Get("/v1/a"); r.Status != http.StatusOK {
+		t.Errorf("status %d when nothing is in use", r.Status)
+	}
+
+	// By what the upstream states.
+	upstream.report.Store(`JSON {"application_utilization": 1.0, "cpu_utilization": 0.2}`)
+	sheds, users := 0, 0
+	get := func(path string) int { // of many clients: what one gets is no sign
+		users++
+		return pop.Get(path, "x-user", fmt.Sprint("user-", users)).Status
+	}
+	proc.Eventually(t, time.Minute, "the ratio refuses most", func() bool {
+		for range 20 {
+			if get("/v1/a") == http.StatusServiceUnavailable {
+				sheds++
+			}
+			if status := get("/v1/pay/a"); status != http.StatusOK {
+				t.Fatalf("a critical request gets status %d", status)
+			}
+		}
+		return gauge("shed_ratio") > 500
+	})
+	if sheds == 0 {
+		t.Error("no request is refused by the ratio")
+	}
+	upstream.report.Store("TEXT cpu_utilization=0.1")
+	proc.Eventually(t, time.Minute, "the ratio is 0 again", func() bool {
+		for range 20 {
+			get("/v1/pay/a")
+		}
+		return gauge("shed_ratio") == 0
+	})
+	if r := pop.Get("/v1/a"); r.Status != http.StatusOK {
+		t.Errorf("status %d when all is well again", r.Status)
+	}
+	for _, class := range []string{"normal", "critical"} {
+		want := []string{`"status":503`, `"details":"weir-shed:overload"`, `"rule":"overload"`, `"class":"` + class + `"`}
+		proc.Eventually(t, 10*time.Second, "the access log has a refusal of class "+class, func() bool {
+			text, _ := os.ReadFile(log)
+			for line := range strings.Lines(string(text)) {
+				if !slices.ContainsFunc(want, func(part string) bool { return !strings.Contains(line, part) }) {
+					return true
+				}
+			}
+			return false
+		})
+	}
+}
