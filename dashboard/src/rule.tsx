@@ -102,18 +102,20 @@ function Now({ rule, shed }: { rule: string; shed: boolean }) {
   const u = uses.value.get(rule)
   if (!u) return <p class="empty">No rule of this name is in force.</p>
   return (
-    <dl class="totals">
-      {figures(u)
-        .filter(([name]) => !shed || !/limit|key/.test(name))
-        .map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
+    <>
+      <dl class="totals">
+        {figures(u)
+          .filter(([name]) => !shed || !/limit|key/.test(name))
+          .map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ))}
+      </dl>
       {u.hint && <p class="bad">It {note(u)}.</p>}
       {shed && <p class="muted">It sheds load at each PoP alone, and has no limit. Its utilisation and ratio are in the PoPs' metrics.</p>}
-    </dl>
+    </>
   )
 }
 

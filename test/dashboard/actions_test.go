@@ -134,7 +134,7 @@ func TestShedRule(t *testing.T) {
 	s.See("It sheds load at each PoP alone")
 	s.See("capacity: 200")
 	s.See("admitted")
-	for _, of := range []string{"Keys that come most", "Try a limit", "Find a limit", "used of the limit"} {
+	for _, of := range []string{"Keys that come most", "Try a limit", "used of the limit"} {
 		s.Lose(of)
 	}
 	s.Fill("Path or URL", "/checkout")
