@@ -35,8 +35,8 @@ type ShedClass struct {
 type ShedHit struct {
 	Rule  int // index in the set
 	Class shed.Class
-	// Key is the canonical key, as in [Hit]: requests of one key are refused together. Empty: the rule has none or the
-	// request lacks a part of it, and chance decides.
+	// Key is the canonical key, as in [Hit]: requests of one key are refused together. Empty: the rule has none, and chance
+	// decides; or the request lacks a part of it, and is of one client with all others that do.
 	Key []byte
 }
 

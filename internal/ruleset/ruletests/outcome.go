@@ -28,8 +28,6 @@ func outcomeOf(by *edge.Worker, r *edge.Request, whole bool) outcome {
 	g := r.Governing(rule.AnyHeaders)
 	if g != nil {
 		o.rule = g.Rule.Name
-	} else if r.Shed != nil {
-		o.rule = r.Shed.Name
 	}
 	if r.Shed != nil {
 		o.rule = r.Shed.Name
