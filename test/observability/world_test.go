@@ -74,33 +74,31 @@ func (w *world) load(t *testing.T) {
 	done := make(chan struct{})
 	var all sync.WaitGroup
 	t.Cleanup(func() { close(done); all.Wait() })
-	for range 3 { // more than the shed rule has room for
+	every := func(pause time.Duration, send func(i int)) {
 		all.Go(func() {
 			for i := 0; ; i++ {
 				select {
 				case <-done:
 					return
-				case <-time.After(20 * time.Millisecond):
+				case <-time.After(pause):
 				}
-				_, _ = stack.Do(w.pop.Addr, []string{http.MethodGet, http.MethodPut}[i%2], "/busy", "")
+				send(i)
 			}
 		})
 	}
-	all.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-done:
-				return
-			case <-time.After(2 * time.Millisecond):
-			}
-			path := "/"
-			if i%8 == 0 {
-				path = "/login"
-			}
-			_, _ = stack.Do(w.pop.Addr, http.MethodGet, path, "", "x-user-id", fmt.Sprint("user", i%2000))
-			if i%4 == 0 {
-				_, _ = stack.Do(w.region.Addr, http.MethodPost, "/json", `{"domain":"web","descriptors":[{"entries":[{"key":"who","value":"ann"}]}]}`)
-			}
+	for range 3 { // more than the shed rule has room for
+		every(20*time.Millisecond, func(i int) {
+			_, _ = stack.Do(w.pop.Addr, []string{http.MethodGet, http.MethodPut}[i%2], "/busy", "")
+		})
+	}
+	every(2*time.Millisecond, func(i int) {
+		path := "/"
+		if i%8 == 0 {
+			path = "/login"
+		}
+		_, _ = stack.Do(w.pop.Addr, http.MethodGet, path, "", "x-user-id", fmt.Sprint("user", i%2000))
+		if i%4 == 0 {
+			_, _ = stack.Do(w.region.Addr, http.MethodPost, "/json", `{"domain":"web","descriptors":[{"entries":[{"key":"who","value":"ann"}]}]}`)
 		}
 	})
 }
