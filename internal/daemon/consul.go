@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/consul"
 	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/version"
 )
 
 // Consul has the settings of calls of Consul's agent. Without them Consul's own variables
@@ -87,7 +88,7 @@ func (t *Tier) openConsul(p *Program) (*membership, error) {
 		return nil, err
 	}
 	m := &membership{agent: agent, replica: consul.Replica{
-		Service: serviceOf(p), Version: telemetry.Version(), Ready: t.Ready.Reasons, Follows: t.cfg.rulesInConsul(), Revision: t.rules.revision,
+		Service: serviceOf(p), Version: version.Version, Ready: t.Ready.Reasons, Follows: t.cfg.rulesInConsul(), Revision: t.rules.revision,
 	}}
 	t.behind = append(t.behind, m.Run)
 	if p.Above != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/version"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
@@ -176,7 +177,7 @@ func (t *Tier) newSelf(p *Program) func() *quotapb.Member {
 	const holderBytes = 16
 	began := time.Now()
 	m := &quotapb.Member{
-		Kind: quotapb.MemberKind_MEMBER_KIND_AGGREGATOR, Holder: make([]byte, holderBytes), Version: clipped(telemetry.Version(), wire.MaxVersion),
+		Kind: quotapb.MemberKind_MEMBER_KIND_AGGREGATOR, Holder: make([]byte, holderBytes), Version: version.Version,
 	}
 	_, _ = rand.Read(m.Holder) // never fails
 	host, _ := os.Hostname()

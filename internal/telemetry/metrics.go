@@ -3,12 +3,13 @@ package telemetry
 import (
 	"net/http"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/weirlimit/weir/internal/version"
 )
 
 // The instruments. All of them are safe for concurrent use. A vector is resolved
@@ -38,16 +39,8 @@ func NewRegistry(program string) *Registry {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	r.Gauges("weir_build_info", "The build that runs; always 1.", "program", "version", "go").
-		WithLabelValues(program, Version(), runtime.Version()).Set(1)
+		WithLabelValues(program, version.Version, runtime.Version()).Set(1)
 	return r
-}
-
-// Version is that of the module in the build information; "unknown": it is not there.
-func Version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
 }
 
 func register[C prometheus.Collector](r *Registry, c C) C {

@@ -17,6 +17,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/weirlimit/weir/internal/repeat"
+	"github.com/weirlimit/weir/internal/version"
 )
 
 // OTLP sends spans, and the metrics of a registry, to a collector, by OTLP over gRPC. The
@@ -43,7 +44,7 @@ func NewOTLP(endpoint, program string, r *Registry, log *slog.Logger) (*OTLP, er
 	}
 	otel.SetErrorHandler(&failures{log: log})
 	about, err := resource.New(context.Background(),
-		resource.WithAttributes(attribute.String("service.name", program), attribute.String("service.version", Version())),
+		resource.WithAttributes(attribute.String("service.name", program), attribute.String("service.version", version.Version)),
 		resource.WithTelemetrySDK(), resource.WithHost(), resource.WithFromEnv())
 	if err != nil {
 		return nil, err

@@ -1,10 +1,14 @@
 package telemetry
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/version"
 )
 
 func TestLogger(t *testing.T) {
@@ -33,7 +37,8 @@ func TestRegistry(t *testing.T) {
 	r.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for _, line := range []string{
 		"a_total 1", `b_total{rule="login"} 2`, "c_total 3", "d 4", `e{version="v"} 1`, "f 5",
-		`g_bucket{le="2"} 0`, `g_bucket{le="4"} 1`, "g_count 1", `h_bucket{method="m",le="0.01"} 1`, `h_bucket{method="m",le="0.005"} 0`, "go_goroutines", `weir_build_info{go="go`,
+		`g_bucket{le="2"} 0`, `g_bucket{le="4"} 1`, "g_count 1", `h_bucket{method="m",le="0.01"} 1`, `h_bucket{method="m",le="0.005"} 0`, "go_goroutines",
+		fmt.Sprintf(`weir_build_info{go=%q,program="test",version=%q} 1`, runtime.Version(), version.Version),
 	} {
 		if !strings.Contains(w.Body.String(), "\n"+line) {
 			t.Errorf("no %s", line)

@@ -6,14 +6,12 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/version"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/response"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
-
-// version is that of the release, as CHANGELOG.md has it.
-const version = "0.1"
 
 // tickEvery is the period of ticks in ms.
 const tickEvery = 100
@@ -64,7 +62,7 @@ func newPlugin(m *vm, context uint32, text []byte) *plugin {
 	p.cfg = cfg
 	p.wall = m.host.wall()
 	p.worker = edge.New(cfg, m.host, m.host.entropy(), m.host.now(), p.wall)
-	p.worker.Trace, p.worker.Version = p.traceParent, version
+	p.worker.Trace, p.worker.Version = p.traceParent, version.Version
 	p.maker.Headers, p.maker.Worker = cfg.Headers, p.worker
 	p.known.host = m.host
 	p.in.Fetch, p.in.PoP = &p.known, &rule.PoP{Region: cfg.Region, Labels: cfg.Labels}

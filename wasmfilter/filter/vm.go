@@ -12,6 +12,7 @@
 package filter
 
 import (
+	"github.com/weirlimit/weir/internal/version"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 )
@@ -70,6 +71,9 @@ func (m *vm) recovered(callback string) {
 // Envoy would not start.
 func (m *vm) configure(context uint32, size int) {
 	defer m.recovered("on_configure")
+	if len(m.plugins) == 0 {
+		m.host.log(logInfo, "weir: version "+version.Version)
+	}
 	p := newPlugin(m, context, m.host.pluginConfig(size))
 	m.plugins[context] = p
 	m.prefer(p)
