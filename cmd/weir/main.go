@@ -3,18 +3,22 @@
 package main
 
 import (
+	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
+	"path/filepath"
 
 	"github.com/alecthomas/kong"
 	"github.com/posener/complete"
 	"github.com/willabides/kongplete"
 
 	"github.com/weirlimit/weir/internal/admin/cli"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/settings"
+	"github.com/weirlimit/weir/internal/version"
 )
 
 // commands is the command line. docs/cli.md has its exit statuses.
@@ -49,6 +53,8 @@ type commands struct {
 
 	Bootstrap bootstrapCmd `cmd:"" help:"Make certificates, tokens, keys and passwords of a deployment, keep them, and publish them."`
 
+	Filter filterCmd `cmd:"" help:"Write the Envoy filter that is beside this program to a file."`
+
 	Version versionCmd       `cmd:"" help:"Print the version."`
 	Flag    kong.VersionFlag `name:"version" help:"Print the version."`
 
@@ -61,7 +67,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	var c commands
 	exit := -1 // set by --help
 	parser, err := kong.New(&c, kong.Name("weir"), kong.Description("Weir: one limit for many Envoys."),
-		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = code }), kong.Vars{"version": "weir " + version()})
+		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = code }), kong.Vars{"version": "weir " + version.Version})
 	if err != nil {
 		fmt.Fprintln(stderr, "weir:", err)
 		return 2
@@ -77,6 +83,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 			command = wrong.Context.Selected().FullPath()
 		}
 		fmt.Fprintf(stderr, "weir: %v; see %s --help\n", err, command)
+		return 2
+	}
+	if err := settings.Environment(os.Environ()); err != nil {
+		fmt.Fprintln(stderr, "weir:", cli.Escaped(err.Error(), "\n"))
 		return 2
 	}
 	cmd.BindTo(stdout, (*io.Writer)(nil))
@@ -141,17 +151,45 @@ func (c *compileCmd) Run(stdout io.Writer) error {
 	return err
 }
 
-type versionCmd struct{}
+type filterCmd struct {
+	File string `arg:"" predictor:"file" help:"File to write; one that exists is replaced at once."`
+}
 
-// Run prints the version that the build was made from.
-func (versionCmd) Run(stdout io.Writer) error {
-	_, err := fmt.Fprintln(stdout, "weir", version())
+// Run copies the filter that is beside this program, as archives and images have it. Who reads the file meanwhile has
+// the old one or the new one, whole.
+func (f *filterCmd) Run(stdout io.Writer) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if program, err = filepath.EvalSymlinks(program); err != nil {
+		return err
+	}
+	filter := filepath.Join(filepath.Dir(program), "weir.wasm")
+	module, err := os.ReadFile(filter)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("weir filter: there is no %s; call the program of a release's archive, of its image weir, or of `make build`", filter)
+	}
+	if err != nil {
+		return err
+	}
+	if !bytes.HasPrefix(module, []byte("\x00asm")) {
+		return fmt.Errorf("weir filter: %s is no WebAssembly module; unpack the archive or get the image again", filter)
+	}
+	if about, err := os.Stat(f.File); err == nil && !about.Mode().IsRegular() {
+		return fmt.Errorf("weir filter: %s is no file; name one, such as %s", f.File, filepath.Join(f.File, "weir.wasm"))
+	}
+	if err := rulefile.Replace(f.File, module, 0o644); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "wrote %s\n", f.File)
 	return err
 }
 
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return "unknown"
+type versionCmd struct{}
+
+// Run prints the version.
+func (versionCmd) Run(stdout io.Writer) error {
+	_, err := fmt.Fprintln(stdout, "weir", version.Version)
+	return err
 }

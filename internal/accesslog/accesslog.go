@@ -1,4 +1,4 @@
-// Package accesslog reads Envoy's access log in JSON, with the fields that docs/install.md has.
+// Package accesslog reads Envoy's access log in JSON, with the fields that docs/access-log.md has.
 package accesslog
 
 import (
@@ -18,7 +18,7 @@ import (
 const MaxLine = 256 << 10
 
 // page has the fields and what they mean.
-const page = "docs/install.md#the-access-log"
+const page = "docs/access-log.md"
 
 // Line is what rules can see of a line of the log, and when. The zero value is ready to use, and can be used again for another
 // line. A text that the line does not have, or that is null or "-", is empty.

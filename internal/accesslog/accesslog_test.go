@@ -83,7 +83,7 @@ func TestForms(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	var l Line
 	for line, want := range map[string]string{
-		"":                                       "is not JSON; have Envoy write the log with the json_format of docs/install.md#the-access-log",
+		"":                                       "is not JSON; have Envoy write the log with the json_format of docs/access-log.md",
 		`[2026-11-26T14:37:20.227Z] "GET / ..."`: "is not JSON; have",
 		admitted[:99]:                            "is not JSON: it ends too early",
 		admitted + "\n" + admitted:               "or is several lines",
@@ -124,7 +124,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// BenchmarkParse reads a line with the fields that docs/install.md has for a replay.
+// BenchmarkParse reads a line with the fields that docs/access-log.md has for a replay.
 func BenchmarkParse(b *testing.B) {
 	line := []byte(`{"claims":{"sub":"ann"},"client":"127.0.0.1","details":"weir-denied:per-user/acme","headers":{"x-user-id":"acme","x-tier":null},"host":"api.example.com","key":"acme","method":"GET","ms":0,"override":"acme","path":"/v1/orders","policy":"\"per-user\";q=1;w=86400","remaining":"0","request":"b50832a0-1fb2-40d0-92ac-bab0fd8c112f","rule":"per-user","status":429,"time":"2026-11-26T14:37:20.227Z"}`)
 	l := new(Line)

@@ -133,7 +133,7 @@ func (r *reader) take(line []byte, do func(*entry)) {
 	switch {
 	case err != nil:
 	case at <= limit.Day:
-		err = errors.New("time: is missing, or before 1970; see docs/install.md#the-access-log")
+		err = errors.New("time: is missing, or before 1970; see docs/access-log.md")
 	case l.Request.Method == "" || l.Request.Path == "":
 		err = errors.New("has no method or no path: Envoy answered before any rule saw the request")
 	}
