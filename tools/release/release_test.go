@@ -1,0 +1,248 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// standIn is a small repository and what was built of it, in a folder of its own.
+type standIn struct {
+	release
+	built, dir string
+}
+
+// newStandIn is a git repository with files that are committed and others. It writes the files in another order, with another umask and another time for each seed.
+func newStandIn(t *testing.T, seed int) *standIn {
+	t.Helper()
+	root := t.TempDir()
+	s := &standIn{built: filepath.Join(root, "built"), dir: filepath.Join(root, "dist"), release: release{
+		root: filepath.Join(root, "tree"), version: "1.2.3", commit: strings.Repeat("ab", 20), time: time.Unix(1700000000, 0).UTC(), goes: "go1.26.8",
+	}}
+	defer syscall.Umask(syscall.Umask([]int{0o022, 0o077}[seed%2]))
+	files := map[string]string{
+		"tree/LICENSE": "free", "tree/envoy/pop.yaml": "pop", "tree/envoy/README.md": "about", "tree/envoy/run.sh": "#!run", "tree/envoy/generate/compose.yaml": "made of",
+		"tree/terraform/modules/region/main.tf": "region", "tree/terraform/modules/region/start.sh": "#!start",
+		"tree/terraform/README.md":     "modules",
+		"tree/deploy/chart/Chart.yaml": "name: weir", "tree/alerts/edge.yaml": "alerts",
+	}
+	for _, name := range []string{"terraform/modules/region/.terraform.lock.hcl", "terraform/modules/region/plan.out", "terraform/terraform.tfvars", "envoy/mine.yaml", "deploy/chart/mine.yaml"} {
+		files["tree/"+name] = notCommitted
+	}
+	for _, p := range platforms {
+		for _, program := range p.programs {
+			files["built/"+p.String()+"/"+program] = "#!" + program + " for " + p.String()
+			files["built/"+p.String()+"/"+program+".cdx.json"] = "{}"
+		}
+	}
+	names := make([]string, 0, len(files))
+	for name := range files { // in another order each time
+		names = append(names, name)
+	}
+	for _, name := range names {
+		mode := os.FileMode(0o666)
+		if strings.HasPrefix(files[name], "#!") && filepath.Base(name) != filter {
+			mode = 0o777
+		}
+		path := filepath.Join(root, name)
+		at := time.Now().Add(time.Duration(seed) * time.Hour)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(files[name]), mode), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(s.root, "deploy/chart/alerts/edge.yaml")
+	if err := errors.Join(os.Mkdir(filepath.Dir(link), 0o777), os.Symlink("../../../alerts/edge.yaml", link)); err != nil {
+		t.Fatal(err)
+	}
+	add := []string{"add", "deploy/chart/alerts"}
+	for name, text := range files {
+		if inTree, found := strings.CutPrefix(name, "tree/"); found && text != notCommitted {
+			add = append(add, inTree)
+		}
+	}
+	git(t, s.root, "init", "--quiet")
+	git(t, s.root, add...)
+	return s
+}
+
+const notCommitted = "not committed"
+
+func git(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@weir.example"}, args...)...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+}
+
+func (s *standIn) mustPack(t *testing.T) {
+	t.Helper()
+	if err := s.pack(s.built, s.dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The same commit is the same bytes, in another folder, with another umask, at another time, and over another release.
+func TestSameBytes(t *testing.T) {
+	first, second := newStandIn(t, 0), newStandIn(t, 1)
+	first.mustPack(t)
+	second.version = "1.0.0"
+	second.mustPack(t)
+	second.version = "1.2.3"
+	second.mustPack(t)
+	a, err := hashes(first.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := hashes(second.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a) != 21 || fmt.Sprint(a) != fmt.Sprint(b) {
+		t.Errorf("two releases of one commit differ:\n%v\n%v", a, b)
+	}
+	sums := [2][]byte{}
+	for i, s := range []*standIn{first, second} {
+		if sums[i], err = os.ReadFile(filepath.Join(s.dir, sumsFile)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(sums[0], sums[1]) {
+		t.Errorf("the sums differ:\n%s\n%s", sums[0], sums[1])
+	}
+}
+
+// What is in the archives: of the sources what git has, and nothing beside it.
+func TestArchives(t *testing.T) {
+	s := newStandIn(t, 1)
+	s.mustPack(t)
+	for name, want := range map[string][]string{
+		"weir_1.2.3_linux_amd64.tar.gz": {
+			"weir_1.2.3_linux_amd64/LICENSE 644 free", "weir_1.2.3_linux_amd64/README.md 644 # Weir 1.2.3",
+			"weir_1.2.3_linux_amd64/bin/weir 755 #!weir for linux_amd64", "weir_1.2.3_linux_amd64/bin/weir-global 755 #!weir-global for linux_amd64",
+			"weir_1.2.3_linux_amd64/bin/weir-regional 755 #!weir-regional for linux_amd64", "weir_1.2.3_linux_amd64/bin/weir.wasm 644 #!weir.wasm for wasip1_wasm",
+			"weir_1.2.3_linux_amd64/envoy/README.md 644 about", "weir_1.2.3_linux_amd64/envoy/pop.yaml 644 pop", "weir_1.2.3_linux_amd64/envoy/run.sh 755 #!run",
+		},
+		"weir_1.2.3_darwin_arm64.tar.gz": {"weir_1.2.3_darwin_arm64/LICENSE 644 free", "weir_1.2.3_darwin_arm64/bin/weir 755 #!weir for darwin_arm64"},
+		"weir-terraform_1.2.3.tar.gz": {
+			"weir-terraform_1.2.3/README.md 644 modules", "weir-terraform_1.2.3/modules/region/main.tf 644 region", "weir-terraform_1.2.3/modules/region/start.sh 755 #!start",
+		},
+		"weir-1.2.3.tgz": {"weir/Chart.yaml 644 name: weir", "weir/alerts/edge.yaml 644 alerts"},
+	} {
+		if got := listed(t, filepath.Join(s.dir, name)); !slices.Equal(got, want) {
+			t.Errorf("%s has\n%q, want\n%q", name, got, want)
+		}
+	}
+}
+
+// listed are name, mode and first line of the files of an archive, which have no other owner than root.
+func listed(t *testing.T, file string) (all []string) {
+	t.Helper()
+	archive, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unzipped, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !unzipped.ModTime.IsZero() || unzipped.Name != "" {
+		t.Errorf("%s has the time %v and the name %q in its header", file, unzipped.ModTime, unzipped.Name)
+	}
+	for r := tar.NewReader(unzipped); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(r)
+		if err != nil || h.Uid != 0 || h.Gid != 0 || h.Uname != "" || h.ModTime.Unix() != 1700000000 {
+			t.Errorf("%+v, %v", h, err)
+		}
+		line, _, _ := strings.Cut(string(content), "\n")
+		all = append(all, fmt.Sprintf("%s %o %s", h.Name, h.Mode, line))
+	}
+}
+
+// An archive that was cut is noticed by sha256sum, and its images are not pushed.
+func TestCutArchive(t *testing.T) {
+	s := newStandIn(t, 0)
+	s.mustPack(t)
+	check := func() (string, error) {
+		cmd := exec.Command("sha256sum", "--check", "--quiet", sumsFile)
+		cmd.Dir = s.dir
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := check(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	const cut = "weir_1.2.3_linux_arm64.tar.gz"
+	about, err := os.Stat(filepath.Join(s.dir, cut))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(s.dir, cut), about.Size()-1); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := check(); err == nil || !strings.Contains(out, cut+": FAILED") || strings.Count(out, "FAILED") != 1 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if err := push(s.dir, "127.0.0.1:1/weir", io.Discard); err == nil || !strings.Contains(err.Error(), cut+" is not the file of which SHA256SUMS has the sum") {
+		t.Errorf("pushed: %v", err)
+	}
+}
+
+// A directory with something else is not replaced, and a release of before stays where one cannot be made.
+func TestNothingHalf(t *testing.T) {
+	s := newStandIn(t, 0)
+	if err := os.MkdirAll(filepath.Join(s.dir, "mine"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := vacant(s.dir); err == nil || !strings.Contains(err.Error(), "is no release: remove it") {
+		t.Errorf("%v", err)
+	}
+	if err := os.Rename(s.dir, s.dir+".new"); err != nil {
+		t.Fatal(err)
+	}
+	if err := vacant(s.dir); err == nil || !strings.Contains(err.Error(), "dist.new is there and is no release: remove it") {
+		t.Errorf("%v", err)
+	}
+	if err := os.Remove(filepath.Join(s.dir+".new", "mine")); err != nil {
+		t.Fatal(err)
+	}
+	s.mustPack(t)
+	if err := vacant(s.dir); err != nil {
+		t.Error(err)
+	}
+	before, err := hashes(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(s.built, "linux_arm64", "weir-global")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.pack(s.built, s.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if after, err := hashes(s.dir); err != nil || fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("%v, %v; want %v", after, err, before)
+	}
+	if _, err := os.Stat(s.dir + ".new"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s.new is there: %v", s.dir, err)
+	}
+}
