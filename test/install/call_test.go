@@ -13,48 +13,21 @@ import (
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/page"
-	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// With the arguments of its manifest a region serves PoPs of Istio and of Envoy Gateway, each with the certificates
+// With the arguments of the chart a region serves PoPs of Istio and of Envoy Gateway, each with the certificates
 // of its Secret. All of their listeners, with TLS and without, remove what clients must not set, and have Weir's
 // access log.
 func TestPoPCallsRegion(t *testing.T) {
-	a, err := pki.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := proc.LogDir(t)
-	write := func(kind string, names ...string) {
-		cert, key, err := a.Issue(names[0], names...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, content := range map[string]string{".ca.crt": string(a.PEM), ".tls.crt": string(cert), ".tls.key": string(key)} {
-			proc.WriteFile(t, filepath.Join(dir, kind+name), content)
-		}
-	}
-	write("region", "weir-regional", "weir://region/eu")
-	write("pop", "pop", "weir://pop/eu", "first.example", "second.example")
-	rules := proc.WriteFile(t, filepath.Join(dir, "rules.yaml"), at(t, regional.resource(t, "ConfigMap"), "data", "rules.yaml").(string))
-
-	quota, health := proc.FreeAddr(t), proc.FreeAddr(t)
-	here := strings.NewReplacer("0.0.0.0:8080", quota, "0.0.0.0:8090", health,
-		"/etc/weir/tls/", dir+"/region.", "/etc/weir/rules/rules.yaml", rules)
-	argv := []string{regional.built(t)}
-	for _, arg := range regional.args(t) {
-		if !strings.HasPrefix(arg, "--redis") { // there is none here
-			argv = append(argv, here.Replace(arg))
-		}
-	}
-	proc.Start(t, dir, "region", argv...).AwaitReady("http://" + health + "/readyz")
-
+	m, quota := newMachine(t), proc.FreeAddr(t)
+	m.withoutRedis(regional, "region", quota, "weir://region/eu")
+	certificate(t, m.authority, m.dir, "first.example", "second.example")
 	roots := x509.NewCertPool()
-	roots.AddCert(a.Certificate)
+	roots.AddCert(m.authority.Certificate)
 	for name, proxy := range proxies {
 		t.Run(name, func(t *testing.T) {
-			p := popOf(t, dir, name, quota, proxy.read(t))
+			p := popOf(t, m.dir, name, quota, proxy.read(t))
 			proc.Eventually(t, 0, "the PoP has the rules of the region", func() bool { return rulesRevision(t, p.admin) > 0 })
 			envoy.AwaitHealthy(t, p.admin)
 			for path, host := range map[string]string{"/plain": "", "/first": "first.example", "/second": "second.example"} {
@@ -89,7 +62,7 @@ func popOf(t *testing.T, dir, name, region string, e node) *gateway {
 	for number, addr := range map[string]string{"8080": region, "9901": g.admin, "10080": g.plain, "10443": g.secure, "10001": upstream.Listener.Addr().String()} {
 		ports = append(ports, `"port_value":`+number+`}`, `"port_value":`+port(addr)+`}`)
 	}
-	paths := strings.NewReplacer(append(ports, "/etc/weir/tls/", dir+"/pop.", "/etc/weir/sds", dir,
+	paths := strings.NewReplacer(append(ports, "/etc/weir/tls", dir, "/etc/weir/sds", dir,
 		"/var/lib/weir/weir.wasm", proc.Built(t, "bin/weir.wasm", "build"))...)
 	mountSecrets(t, dir, paths)
 	path := proc.WriteFile(t, filepath.Join(dir, name+".json"), paths.Replace(string(text)))

@@ -15,12 +15,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// schemas are Go modules that have schemas of resources, and the file in them.
+// kubernetesVersions are those with whose schemas resources are compared: the oldest that the chart names, one in
+// between, and the newest.
+var kubernetesVersions = []string{"v1.32.13", "v1.34.1", "v1.37.2"}
+
+// schemas are Go modules that have schemas of other resources, and the file in them.
 var schemas = []struct{ module, file string }{
-	{"k8s.io/kubernetes@v1.34.1", "api/openapi-spec/swagger.json"},
 	{"istio.io/api@v1.27.1", "kubernetes/customresourcedefinitions.gen.yaml"},
 	{"github.com/envoyproxy/gateway@v1.5.0", "charts/gateway-crds-helm/templates/generated/gateway.envoyproxy.io_*.yaml"},
-	{"github.com/prometheus-operator/prometheus-operator@v0.85.0", "example/prometheus-operator-crd/monitoring.coreos.com_*monitors.yaml"},
+	{"github.com/envoyproxy/gateway@v1.5.0", "charts/gateway-crds-helm/templates/standard-gatewayapi-crds.yaml"},
+	{"github.com/prometheus-operator/prometheus-operator@v0.85.0", "example/prometheus-operator-crd/monitoring.coreos.com_*.yaml"},
+	{"github.com/cert-manager/cert-manager@v1.21.2", "deploy/crds/cert-manager.io_certificates.yaml"},
 }
 
 // download returns the files of a module that match a pattern.
@@ -64,49 +69,52 @@ func strict(schema any) {
 	}
 }
 
-// definitions reads the schemas of these files' resources, by "apiVersion kind".
-func definitions(t *testing.T, paths ...string) map[string]*jsonschema.Schema {
+// catalog has the schemas of one version of Kubernetes, and of what others add.
+type catalog struct {
+	compiler *jsonschema.Compiler
+	urls     map[string]string // by "apiVersion kind"
+}
+
+func newCatalog(t *testing.T, version string) catalog {
 	t.Helper()
-	c, urls := jsonschema.NewCompiler(), map[string]string{}
-	c.DefaultDraft(jsonschema.Draft4) // that of OpenAPI 3.0: exclusiveMaximum is a boolean
+	c := catalog{jsonschema.NewCompiler(), map[string]string{}}
+	c.compiler.DefaultDraft(jsonschema.Draft4) // that of OpenAPI 3.0: exclusiveMaximum is a boolean
 	add := func(url string, schema any) {
-		if err := c.AddResource(url, schema); err != nil {
+		if err := c.compiler.AddResource(url, schema); err != nil {
 			t.Fatal(err)
 		}
 	}
+	read := func(path string) []byte {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	add("file:///kubernetes.json", kubernetes(t, read(download(t, "k8s.io/kubernetes@"+version, "api/openapi-spec/swagger.json")[0]), c.urls))
 	for _, s := range schemas {
 		for _, path := range download(t, s.module, s.file) {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if strings.HasSuffix(path, ".json") {
-				swagger := kubernetes(t, text, urls)
-				add("file:///kubernetes.json", swagger)
-				continue
-			}
-			for url, schema := range custom(t, text) {
+			for url, schema := range custom(t, read(path)) {
 				add("file:///"+url, schema)
-				urls[strings.ReplaceAll(url, "~", " ")] = "file:///" + url
+				c.urls[strings.ReplaceAll(url, "~", " ")] = "file:///" + url
 			}
 		}
 	}
-	all := map[string]*jsonschema.Schema{}
-	for _, path := range paths {
-		for _, d := range documents(t, path) {
-			id := fmt.Sprint(d["apiVersion"], " ", d["kind"])
-			url := urls[id]
-			if url == "" {
-				t.Fatalf("%s: no schema has %s", path, id)
-			}
-			schema, err := c.Compile(url)
-			if err != nil {
-				t.Fatalf("%s: %v", id, err)
-			}
-			all[id] = schema
-		}
+	return c
+}
+
+// schema is that of an "apiVersion kind".
+func (c catalog) schema(t *testing.T, id string) *jsonschema.Schema {
+	t.Helper()
+	url := c.urls[id]
+	if url == "" {
+		t.Fatalf("no schema has %s", id)
 	}
-	return all
+	schema, err := c.compiler.Compile(url)
+	if err != nil {
+		t.Fatalf("%s: %v", id, err)
+	}
+	return schema
 }
 
 // kubernetes reads the definitions of Kubernetes itself, and notes where each kind is.
@@ -177,38 +185,44 @@ func plain(t *testing.T, tree any) node {
 	return n.(node)
 }
 
-const (
-	regionManifest     = "deploy/kubernetes/region.yaml"
-	globalManifest     = "deploy/kubernetes/global.yaml"
-	monitoringManifest = "deploy/kubernetes/monitoring.yaml"
-)
-
-// manifests are all that are shipped.
-var manifests = []string{regionManifest, globalManifest, monitoringManifest, istioGateway, "deploy/istio.yaml", "deploy/envoy-gateway.yaml"}
-
-// Every resource has the fields of its schema and no others; a field with a mistake in its
-// name is found.
+// Every resource, of each install of the chart and of what is shipped beside it, has the fields of its schema and no
+// others, in each version of Kubernetes; a field with a mistake in its name is found.
 func TestSchemas(t *testing.T) {
-	all := definitions(t, manifests...)
-	for _, path := range manifests {
-		for _, d := range documents(t, path) {
-			id := fmt.Sprint(d["apiVersion"], " ", d["kind"])
-			if path == istioGateway {
-				d["spec"].(node)["selector"] = node{} // the Deployment that it changes has one
+	for _, version := range kubernetesVersions {
+		t.Run(version, func(t *testing.T) {
+			c := newCatalog(t, version)
+			for name, args := range installs {
+				for _, d := range rendered(t, args...) {
+					c.check(t, name, d)
+				}
 			}
-			if err := all[id].Validate(plain(t, d)); err != nil {
-				t.Errorf("%s: %s: %v", path, id, err)
+			for _, path := range []string{istioGateway, "deploy/istio.yaml", "deploy/istio-listeners.yaml", "deploy/envoy-gateway.yaml", "deploy/envoy-gateway-listeners.yaml"} {
+				for _, d := range documents(t, path) {
+					if path == istioGateway {
+						d["spec"].(node)["selector"] = node{} // the Deployment that it changes has one
+					}
+					c.check(t, path, d)
+				}
 			}
-			spec, ok := d["spec"].(node)
-			if !ok {
-				continue
-			}
-			wrong := maps.Clone(spec)
-			wrong["replica"] = 3
-			d["spec"] = wrong
-			if all[id].Validate(plain(t, d)) == nil {
-				t.Errorf("%s: %s: the schema lets spec.replica pass", path, id)
-			}
-		}
+		})
+	}
+}
+
+func (c catalog) check(t *testing.T, in string, d node) {
+	t.Helper()
+	id := fmt.Sprint(d["apiVersion"], " ", d["kind"])
+	schema := c.schema(t, id)
+	if err := schema.Validate(plain(t, d)); err != nil {
+		t.Errorf("%s: %s: %v", in, id, err)
+	}
+	spec, ok := d["spec"].(node)
+	if !ok {
+		return
+	}
+	wrong := maps.Clone(spec)
+	wrong["replica"] = 3
+	d["spec"] = wrong
+	if schema.Validate(plain(t, d)) == nil {
+		t.Errorf("%s: %s: the schema lets spec.replica pass", in, id)
 	}
 }

@@ -3,15 +3,11 @@ package install
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
-
-	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // istioGateway is a patch of the Deployment that Istio made.
@@ -86,26 +82,16 @@ func (p pod) mounted(t *testing.T, container node, file string) node {
 	return nil
 }
 
-// Every file that the parts of Envoy name is in the pods of the gateways: weir.wasm is copied
-// from the image of a PoP, the certificates are of a Secret, and what names them is of a ConfigMap.
+// Every file that the parts of Envoy name is in the pods of the gateways: the image weir writes weir.wasm, the certificates are of a Secret, and what names them is of a ConfigMap.
 func TestPods(t *testing.T) {
-	image, err := os.ReadFile(filepath.Join(proc.Root(t), "Dockerfile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, stage, found := strings.Cut(string(image), " AS pop\n")
-	stage, _, _ = strings.Cut(stage, "\nFROM ")
-	if !found || !strings.Contains(stage, "COPY --from=build /out/weir.wasm /out/weir /usr/local/lib/weir/\n") {
-		t.Fatalf("the image of a PoP has the filter elsewhere:\n%s", stage)
-	}
+	image := "weir:" + documents(t, "deploy/chart/Chart.yaml")[0]["version"].(string)
 	for name, p := range pods(t) {
 		t.Run(name, func(t *testing.T) {
 			if len(p.filter) != 1 || len(p.certificates) != 3 || len(p.secrets) != len(secrets) {
 				t.Fatalf("Envoy reads %q, %q and %q, want one file, three and two", p.filter, p.certificates, p.secrets)
 			}
-			copies := []any{"cp", "/usr/local/lib/weir/weir.wasm", p.filter[0]}
-			if got := p.first["command"].([]any); !slices.Equal(got, copies) {
-				t.Errorf("%v does %v, want %v", p.first["name"], got, copies)
+			if got, want := p.first["args"], []any{"filter", p.filter[0]}; !reflect.DeepEqual(got, want) || p.first["image"] != image {
+				t.Errorf("%v has %v do %v, want %s and %v", p.first["name"], p.first["image"], got, image, want)
 			}
 			from, to := p.mounted(t, p.first, p.filter[0]), p.mounted(t, p.proxy, p.filter[0])
 			if from["emptyDir"] == nil || fmt.Sprint(from) != fmt.Sprint(to) {
@@ -128,13 +114,9 @@ func TestPods(t *testing.T) {
 // Prometheus scrapes the pods of both gateways, by ports with metrics alone: who reaches the
 // admin endpoint of an Envoy can stop it. A bootstrap has a listener with such a port.
 func TestPodsAreScraped(t *testing.T) {
-	all := documents(t, monitoringManifest)
-	i := slices.IndexFunc(all, func(d node) bool { return d["kind"] == "PodMonitor" })
-	if i < 0 {
-		t.Fatalf("%s has no PodMonitor", monitoringManifest)
-	}
+	monitor := resource(t, rendered(t, set("monitoring.enabled=true")...), "PodMonitor", "weir-pop")
 	var ports []string
-	for _, e := range at(t, all[i], "spec", "podMetricsEndpoints").([]any) {
+	for _, e := range at(t, monitor, "spec", "podMetricsEndpoints").([]any) {
 		ports = append(ports, at(t, e, "port").(string))
 		if path := at(t, e, "path"); path != "/stats/prometheus" {
 			t.Errorf("scrapes %v", path)
@@ -149,7 +131,7 @@ func TestPodsAreScraped(t *testing.T) {
 		t.Errorf("scrapes the ports %q, want %q", ports, want)
 	}
 	for name, p := range pods(t) {
-		if want := at(t, all[i], "spec", "selector", "matchLabels"); !reflect.DeepEqual(p.labels, want) {
+		if want := at(t, monitor, "spec", "selector", "matchLabels"); !reflect.DeepEqual(p.labels, want) {
 			t.Errorf("%s: the pods have the labels %v, the monitor selects %v", name, p.labels, want)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -99,7 +98,7 @@ func (p probe) ask(ctx context.Context, admin string, tell func(ok bool) (more b
 	}
 }
 
-// By the probes of its manifest a pod that starts without Redis waits for it, longer than the startup probe
+// By the probes of the chart a pod that starts without Redis waits for it, longer than the startup probe
 // would: it is neither killed nor called. It is called once Redis has answered. One answer that takes longer than
 // the probe waits does not take it out again, and neither does an outage of Redis.
 func TestProbesWithoutRedis(t *testing.T) {
@@ -114,28 +113,13 @@ func TestProbesWithoutRedis(t *testing.T) {
 			n.Kill()
 		}
 	}
-	a, err := pki.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := proc.LogDir(t)
-	etc := filepath.Join(dir, "eu")
-	mounted(t, a, etc, "weir-regional", "weir://region/eu")
-	if err := os.MkdirAll(filepath.Join(etc, "redis"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	proc.WriteFile(t, filepath.Join(etc, "redis", "password"), "secret\n")
-	admin := proc.FreeAddr(t)
-	here := strings.NewReplacer("0.0.0.0:8080", proc.FreeAddr(t), "0.0.0.0:8090", admin, "/etc/weir", etc, "redis-cluster.redis.svc:6379", redis.Addrs()[0])
-	argv := []string{regional.built(t)}
-	for _, arg := range regional.args(t) {
-		argv = append(argv, here.Replace(arg))
-	}
-	container := at(t, regional.resource(t, regional.kind), "spec", "template", "spec", "containers", "0").(node)
+	m := newMachine(t, "redis-cluster.redis.svc:6379", redis.Addrs()[0])
+	argv, admin := m.pod(regional, "eu", proc.FreeAddr(t), "weir://region/eu")
+	container := regional.container(t)
 	k := &kubelet{startup: probeOf(t, container, "startupProbe"), readiness: probeOf(t, container, "readinessProbe"), liveness: probeOf(t, container, "livenessProbe")}
 
 	away()
-	p := proc.Start(t, dir, "weir-regional", argv...)
+	p := proc.Start(t, m.dir, "weir-regional", argv...)
 	ctx, end := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { k.run(ctx, admin) })

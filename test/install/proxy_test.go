@@ -28,15 +28,23 @@ func documents(t *testing.T, path string) (all []node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for d := yaml.NewDecoder(strings.NewReader(string(text))); ; {
+	return decoded(t, path, string(text))
+}
+
+// decoded returns those of a text, which has a name.
+func decoded(t *testing.T, name, text string) (all []node) {
+	t.Helper()
+	for d := yaml.NewDecoder(strings.NewReader(text)); ; {
 		var n node
 		if err := d.Decode(&n); err != nil {
 			if len(all) == 0 || err.Error() != "EOF" {
-				t.Fatalf("%s: %v", path, err)
+				t.Fatalf("%s: %v", name, err)
 			}
 			return all
 		}
-		all = append(all, n)
+		if n != nil { // between two separators
+			all = append(all, n)
+		}
 	}
 }
 
@@ -114,7 +122,7 @@ func validate(t *testing.T, e node) {
 		t.Fatal(err)
 	}
 	module, dir := proc.Built(t, "bin/weir.wasm", "build"), t.TempDir()
-	certificate(t, dir)
+	certificate(t, authority(t), dir)
 	mounts := strings.NewReplacer(`"/var/lib/weir/weir.wasm"`, strconv.Quote(module), `"bin/weir.wasm"`, strconv.Quote(module),
 		"/etc/weir/tls", dir, "/etc/weir/sds", dir)
 	mountSecrets(t, dir, mounts)
@@ -140,23 +148,34 @@ func mountSecrets(t *testing.T, dir string, paths *strings.Replacer) {
 	}
 }
 
-// certificate writes what the Secret of a PoP has.
-func certificate(t *testing.T, dir string) {
+func authority(t *testing.T) *pki.Authority {
 	t.Helper()
 	a, err := pki.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert, key, err := a.Issue("pop", "weir://pop/eu")
+	return a
+}
+
+// issued are the files of a Secret with a certificate.
+func issued(t *testing.T, a *pki.Authority, subject string, names ...string) map[string]string {
+	t.Helper()
+	cert, key, err := a.Issue(subject, names...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"ca.crt": string(a.PEM), "tls.crt": string(cert), "tls.key": string(key)} {
+	return map[string]string{"ca.crt": string(a.PEM), "tls.crt": string(cert), "tls.key": string(key)}
+}
+
+// certificate writes what the Secret of a PoP has.
+func certificate(t *testing.T, a *pki.Authority, dir string, hosts ...string) {
+	t.Helper()
+	for name, content := range issued(t, a, "pop", append(hosts, "weir://pop/eu")...) {
 		proc.WriteFile(t, filepath.Join(dir, name), content)
 	}
 }
 
-// demanded is the TLS with which a PoP calls the region of the manifest, which demands
+// demanded is the TLS with which a PoP calls the region of the chart, which demands
 // certificates.
 func demanded(t *testing.T) node {
 	t.Helper()
@@ -168,7 +187,7 @@ func demanded(t *testing.T) node {
 }
 
 // An Envoy without Weir is valid, and so it is with the three parts that
-// docs/install.md names.
+// docs/kubernetes.md names.
 func TestBootstrap(t *testing.T) {
 	without, p := shipped(t)
 	validate(t, without)
@@ -180,7 +199,7 @@ func TestBootstrap(t *testing.T) {
 // has Envoy read.
 func TestCompose(t *testing.T) {
 	dir := t.TempDir()
-	certificate(t, dir)
+	certificate(t, authority(t), dir)
 	here := strings.NewReplacer("/usr/local/lib/weir/weir.wasm", proc.Built(t, "bin/weir.wasm", "build"), "/tmp/", dir+"/", "/etc/weir/", dir+"/in.",
 		"/certs/ca.pem", dir+"/ca.crt", "/certs/cert.pem", dir+"/tls.crt", "/certs/key.pem", dir+"/tls.key",
 		"exec envoy", "exec "+envoy.Program(t)+" --mode validate")

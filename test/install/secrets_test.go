@@ -2,7 +2,10 @@ package install
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,7 +15,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// What `weir bootstrap --kubernetes` prints are Secrets of Kubernetes, and all those that the manifests name, with
+// What `weir bootstrap --kubernetes` prints are Secrets of Kubernetes, and all those that the chart and the pods of gateways name, with
 // the files that they read.
 func TestSecrets(t *testing.T) {
 	dir := proc.NewDir(t, t.Name())
@@ -24,16 +27,9 @@ func TestSecrets(t *testing.T) {
 	if err := s.Kubernetes(&out, "eu", "istio-system"); err != nil {
 		t.Fatal(err)
 	}
-	path, err := filepath.Rel(proc.Root(t), filepath.Join(dir, "secrets.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "secrets.yaml"), out.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	schemas, secrets := definitions(t, path), map[string]node{}
-	for _, d := range documents(t, path) {
-		if err := schemas["v1 Secret"].Validate(plain(t, d)); err != nil {
+	schema, secrets := newCatalog(t, kubernetesVersions[0]).schema(t, "v1 Secret"), map[string]node{}
+	for _, d := range decoded(t, "secrets", out.String()) {
+		if err := schema.Validate(plain(t, d)); err != nil {
 			t.Errorf("%v", err)
 		}
 		secrets[at(t, d, "metadata", "namespace").(string)+" "+at(t, d, "metadata", "name").(string)] = d["stringData"].(node)
@@ -49,19 +45,56 @@ func TestSecrets(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{regionManifest, globalManifest, istioGateway} {
-		text, err := os.ReadFile(filepath.Join(proc.Root(t), path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, named := range strings.Split(string(text), "secretName: ")[1:] {
-			name := strings.FieldsFunc(named, func(r rune) bool { return strings.ContainsRune(" ,}\n", r) })[0]
+	pods, err := os.ReadFile(filepath.Join(proc.Root(t), istioGateway))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{render(t, set("aggregator.enabled=true", "keySecrets.secret=weir-key-secrets", "store=valkey")...), string(pods)} {
+		for _, named := range strings.Split(text, "secretName: ")[1:] {
+			name := strings.FieldsFunc(named, func(r rune) bool { return strings.ContainsRune(" ,}\"\n", r) })[0]
 			if secrets["weir "+name] == nil && secrets["istio-system "+name] == nil {
-				t.Errorf("%s reads the Secret %s, which is not printed", path, name)
+				t.Errorf("the Secret %s is read, and not printed", name)
 			}
 		}
 	}
 	if err := s.Kubernetes(&out, "ap", "weir"); err == nil || !strings.Contains(err.Error(), "--kubernetes ap is not among the regions eu, us") {
 		t.Errorf("of a region that is not there: %v", err)
+	}
+}
+
+// In every install a program that lacks a file of its Secrets ends, and names it.
+func TestMissingSecrets(t *testing.T) {
+	for name, values := range installs {
+		for _, p := range programsOf(t, values) {
+			argv, _ := alone(t).pod(p, p.name, proc.FreeAddr(t), "weir://region/eu")
+			missed := 0
+			for _, arg := range argv[1:] {
+				if _, file, _ := strings.Cut(arg, "="); strings.Contains(file, "/etc/weir/") && !strings.Contains(file, "/etc/weir/rules") {
+					misses(t, name, argv, file)
+					missed++
+				}
+			}
+			if missed < 3 {
+				t.Errorf("%s: %s has %d files of Secrets, want a certificate, its key, authorities, and more", name, p.name, missed)
+			}
+		}
+	}
+}
+
+// misses takes a file away for a start.
+func misses(t *testing.T, install string, argv []string, file string) {
+	t.Helper()
+	if err := os.Rename(file, file+".away"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithTimeout(t.Context(), 30*time.Second)
+	defer end()
+	said, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) || !ended.Exited() || !strings.Contains(string(said), file+": no such file") {
+		t.Errorf("%s without %s: %v\n%s", install, file, err, said)
+	}
+	if err := os.Rename(file+".away", file); err != nil {
+		t.Fatal(err)
 	}
 }

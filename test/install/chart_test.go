@@ -1,0 +1,168 @@
+package install
+
+import (
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+var update = flag.Bool("update", false, "write the golden files of the chart anew")
+
+// installs are the values with which the chart is rendered, by the name of their golden file: default are
+// its own, with what it has none for.
+var installs = map[string][]string{
+	"default":     {"--values", "testdata/chart/default.values.yaml"},
+	"all":         {"--values", "testdata/chart/all.values.yaml"},
+	"redis-tls":   {"--values", "testdata/chart/redis-tls.values.yaml"},
+	"aggregators": {"--values", "testdata/chart/aggregators.values.yaml"},
+}
+
+// helm runs a command of Helm on the chart, and returns what it prints.
+func helm(t *testing.T, command string, args ...string) (string, error) {
+	t.Helper()
+	argv := append(strings.Fields(command), filepath.Join(proc.Root(t), "deploy", "chart"), "--namespace", "weir")
+	cmd := exec.CommandContext(t.Context(), proc.Built(t, ".tools/helm", "helm"), append(argv, args...)...)
+	var printed, said strings.Builder
+	cmd.Stdout, cmd.Stderr = &printed, &said
+	if err := cmd.Run(); err != nil {
+		return "", errors.New(said.String() + printed.String())
+	}
+	return printed.String(), nil
+}
+
+var renderings sync.Map // of arguments
+
+// render is what the chart makes of arguments of `helm template`.
+func render(t *testing.T, args ...string) string {
+	t.Helper()
+	key := strings.Join(args, "\x00")
+	if known, ok := renderings.Load(key); ok {
+		return known.(string)
+	}
+	out, err := helm(t, "template weir", args...)
+	if err != nil {
+		t.Fatalf("helm template %q: %v", args, err)
+	}
+	renderings.Store(key, out)
+	return out
+}
+
+// set are the arguments that set values beside those of default: NAME=VALUE.
+func set(values ...string) []string {
+	args := slices.Clone(installs["default"])
+	for _, v := range values {
+		args = append(args, "--set", v)
+	}
+	return args
+}
+
+// rendered are the resources of it.
+func rendered(t *testing.T, args ...string) []node {
+	t.Helper()
+	return decoded(t, "the chart", render(t, args...))
+}
+
+// filesOf are the files that the chart takes over as they are: what it renders of each, by path.
+func filesOf(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for pattern, indent := range map[string]string{
+		"observability/alerts/*.yaml": "  ", "observability/dashboards/*.json": "    ", "deploy/chart/files/valkey*": "    ",
+	} {
+		paths, err := fs.Glob(os.DirFS(proc.Root(t)), pattern)
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, paths, err)
+		}
+		for _, path := range paths {
+			content, err := os.ReadFile(filepath.Join(proc.Root(t), path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[path] = "\n" + indent + strings.ReplaceAll(strings.TrimSpace(string(content)), "\n", "\n"+indent)
+		}
+	}
+	return all
+}
+
+// What the chart renders is what it rendered: a change shows in the golden files, which
+// `go test ./test/install -run TestChartIsGolden -update` writes. They have the paths of files in place of these.
+func TestChartIsGolden(t *testing.T) {
+	replaced := []string{"\n\n---\n", "\n---\n"}
+	for path, text := range filesOf(t) {
+		replaced = append(replaced, text, "\n    FILE "+path)
+	}
+	for name, args := range installs {
+		got := strings.TrimPrefix(strings.NewReplacer(replaced...).Replace(render(t, args...)), "---\n")
+		path := filepath.Join("testdata", "chart", name+".golden.yaml")
+		if *update {
+			proc.WriteFile(t, path, got)
+		}
+		if want, err := os.ReadFile(path); err != nil || string(want) != got {
+			t.Errorf("%s is not what the chart renders, %v: look at git diff after -update", path, err)
+		}
+	}
+}
+
+func TestChartLints(t *testing.T) {
+	for name, args := range installs {
+		if out, err := helm(t, "lint --strict", args...); err != nil || !strings.Contains(out, "0 chart(s) failed") {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// The chart has all of these files: a new one of observability/ needs a link.
+func TestChartHasFiles(t *testing.T) {
+	all := render(t, installs["all"]...)
+	for path, text := range filesOf(t) {
+		if !strings.Contains(all, text) {
+			t.Errorf("the chart lacks %s, or changes it", path)
+		}
+	}
+}
+
+// In every install each pod may do nothing that the profile `restricted` of Kubernetes forbids, mounts no
+// token, and gets no variables of services.
+func TestChartIsRestricted(t *testing.T) {
+	for name, args := range installs {
+		pods := 0
+		for _, d := range rendered(t, args...) {
+			spec, ok := d["spec"].(node)
+			if !ok || spec["template"] == nil {
+				continue
+			}
+			pods++
+			pod := at(t, spec, "template", "spec").(node)
+			if pod["automountServiceAccountToken"] != false || pod["enableServiceLinks"] != false || at(t, pod, "securityContext", "runAsNonRoot") != true ||
+				at(t, pod, "securityContext", "seccompProfile", "type") != "RuntimeDefault" {
+				t.Errorf("%s: %v %v: %v", name, d["kind"], at(t, d, "metadata", "name"), pod)
+			}
+			for _, c := range pod["containers"].([]any) {
+				security := at(t, c, "securityContext")
+				if want := (node{"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": node{"drop": []any{"ALL"}}}); !reflect.DeepEqual(security, want) {
+					t.Errorf("%s: %v of %v: %v, want %v", name, at(t, c, "name"), at(t, d, "metadata", "name"), security, want)
+				}
+			}
+			var spread []string
+			for _, c := range pod["topologySpreadConstraints"].([]any) {
+				spread = append(spread, at(t, c, "topologyKey").(string))
+			}
+			if !slices.Equal(spread, []string{"kubernetes.io/hostname", "topology.kubernetes.io/zone"}) {
+				t.Errorf("%s: %v is spread by %q", name, at(t, d, "metadata", "name"), spread)
+			}
+		}
+		if pods == 0 {
+			t.Errorf("%s has no pods", name)
+		}
+	}
+}

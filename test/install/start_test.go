@@ -1,0 +1,142 @@
+package install
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/pki"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// machine stands for the cluster in which pods of the chart run: their volumes are below a directory, and what they
+// call is elsewhere.
+type machine struct {
+	t         *testing.T
+	dir       string
+	authority *pki.Authority
+	password  string   // of Redis
+	moved     []string // addresses of the chart, each with the one that it has here
+}
+
+func newMachine(t *testing.T, moved ...string) *machine {
+	t.Helper()
+	return &machine{t, proc.LogDir(t), authority(t), "secret", moved}
+}
+
+// pod makes what the volumes of a program's pod have, in a directory with this name, with a certificate for these names.
+// It returns the command line of its container, which listens there.
+func (m *machine) pod(p program, as, listen string, names ...string) (argv []string, admin string) {
+	m.t.Helper()
+	admin = proc.FreeAddr(m.t)
+	certificates := issued(m.t, m.authority, p.name, append(names, p.name)...)
+	with := func(name, content string) map[string]string {
+		all := maps.Clone(certificates)
+		all[name] = content
+		return all
+	}
+	contents := map[string]map[string]string{
+		"tls": certificates, "redis": with("password", m.password+"\n"), "consul": with("token", consultest.Management+"\n"),
+		"rules": {"rules.yaml": rulesOf(m.t)}, "keys": {"key-secrets": "1 00112233445566778899aabbccddeeff\n"},
+		"admin": {"tokens": "tokens:\n  - { name: ann, role: viewer, sha256: " + strings.Repeat("d6", 32) + " }\n"},
+	}
+	for _, v := range p.pod(m.t)["volumes"].([]any) {
+		name, mode := at(m.t, v, "name").(string), 0o644
+		mount, _ := named(m.t, p.container(m.t)["volumeMounts"], name)
+		if secret, ok := v.(node)["secret"].(node); ok && secret["defaultMode"] != nil {
+			mode = secret["defaultMode"].(int)
+		}
+		dir := filepath.Join(m.dir, as, at(m.t, mount, "mountPath").(string))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			m.t.Fatal(err)
+		}
+		for file, content := range contents[name] {
+			if err := os.Chmod(proc.WriteFile(m.t, filepath.Join(dir, file), content), os.FileMode(mode)); err != nil {
+				m.t.Fatal(err)
+			}
+		}
+	}
+	state := filepath.Join(m.dir, as, "/var/lib/weir")
+	if err := os.MkdirAll(state, 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	here := strings.NewReplacer(append([]string{"0.0.0.0:8080", listen, "0.0.0.0:8090", admin, "$(POD_IP):8080", listen,
+		"/etc/weir", filepath.Join(m.dir, as, "/etc/weir"), "/var/lib/weir", state}, m.moved...)...)
+	argv = []string{p.built(m.t)}
+	for _, arg := range p.args(m.t) {
+		argv = append(argv, here.Replace(arg))
+	}
+	return argv, admin
+}
+
+// start starts such a container, of the region eu or the aggregator.
+func (m *machine) start(p program, listen string) (running *proc.Process, admin string) {
+	m.t.Helper()
+	argv, admin := m.pod(p, p.name, listen, "weir://region/eu")
+	return proc.Start(m.t, m.dir, p.name, argv...), admin
+}
+
+// withoutRedis has such a pod count in memory, and waits until it is ready.
+func (m *machine) withoutRedis(p program, as, listen string, names ...string) (admin string) {
+	m.t.Helper()
+	argv, admin := m.pod(p, as, listen, names...)
+	argv = slices.DeleteFunc(argv, func(arg string) bool { return strings.HasPrefix(arg, "--redis") })
+	proc.Start(m.t, m.dir, as, argv...).AwaitReady("http://" + admin + "/readyz")
+	return admin
+}
+
+// alone is a machine on which nothing is that the programs call, in all installs.
+func alone(t *testing.T) *machine {
+	t.Helper()
+	away := proc.FreeAddr(t)
+	return newMachine(t, "$(HOST_IP):8501", away, "redis-cluster.redis.svc:6379", away, "weir-valkey.weir.svc:6379", away,
+		"weir-global.weir.svc:8080", away, "aggregator-1.example:8080", away, "aggregator-2.example:8080", proc.FreeAddr(t),
+		"sentinel-1.redis.svc:26379", away, "sentinel-2.redis.svc:26379", proc.FreeAddr(t), "collector.otel.svc:4317", away)
+}
+
+// In every install the programs take all of their arguments together: they start, and live while nothing that they
+// call is there.
+func TestProgramsStart(t *testing.T) {
+	for name, values := range installs {
+		for _, p := range programsOf(t, values) {
+			t.Run(name+"/"+p.name, func(t *testing.T) {
+				running, admin := alone(t).start(p, proc.FreeAddr(t))
+				running.AwaitReady("http://" + admin + "/healthz")
+			})
+		}
+	}
+}
+
+// With Consul's agent on its node a region has the rules that are in Consul, and finds the aggregator there, by the
+// address of its pod.
+func TestRegionFindsAggregatorInConsul(t *testing.T) {
+	consul := []string{"consul.enabled=true", "rules.source=consul"}
+	agent := consultest.Start(t, proc.LogDir(t))
+	out, err := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "apply", "--consul", agent.Addr, "--reason", "first rules",
+		proc.WriteFile(t, filepath.Join(proc.LogDir(t), "rules.yaml"), rulesOf(t))).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	m := newMachine(t, "$(HOST_IP):8500", agent.Addr)
+	aggregator, admin := m.start(global.with(append(consul, "region.enabled=false")...), proc.FreeAddr(t))
+	aggregator.AwaitReady("http://" + admin + "/readyz")
+	// Redis is away: what has been found is to be seen all the same.
+	m.moved = append(m.moved, "redis-cluster.redis.svc:6379", proc.FreeAddr(t))
+	region, admin := m.start(regional.with(consul...), proc.FreeAddr(t))
+	region.AwaitReady("http://" + admin + "/healthz")
+	proc.Await(t, 0, "calls of the aggregator that Consul lists", func() string {
+		got, err := measure.Scrape(t.Context(), http.DefaultClient, "http://"+admin+"/metrics")
+		if err == nil && got["weir_rules_revision"] > 0 && got[`weir_remote_calls_total{result="answered"}`] > 0 {
+			return ""
+		}
+		return cmp.Or(region.Tail(5), "no log")
+	})
+}

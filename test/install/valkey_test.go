@@ -1,0 +1,258 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// valkeys are the nodes of the chart's Valkey Cluster, on addresses of this machine, by the scripts that their
+// pods have.
+type valkeys struct {
+	t     *testing.T
+	dir   string
+	port  int
+	files map[string]string // the ConfigMap
+	nodes []*proc.Process
+	addrs []string
+}
+
+const valkeyPassword = `a b"\c` // of what files of Valkey need to quote
+
+func startValkeys(t *testing.T) *valkeys {
+	t.Helper()
+	v := &valkeys{t: t, dir: proc.LogDir(t), port: proc.FreePort(t), files: map[string]string{}}
+	all := rendered(t, set("store=valkey")...)
+	for name, text := range at(t, resource(t, all, "ConfigMap", "weir-valkey"), "data").(node) {
+		v.files[name] = text.(string)
+	}
+	v.nodes = make([]*proc.Process, at(t, resource(t, all, "StatefulSet", "weir-valkey"), "spec", "replicas").(int))
+	proc.WriteFile(t, filepath.Join(v.dir, "password"), valkeyPassword+"\n")
+	return v
+}
+
+// env is that of a pod, with the Valkey that `make setup` has got, or else the system's Redis under its name.
+func (v *valkeys) env(more ...string) []string {
+	v.t.Helper()
+	path := filepath.Join(proc.Root(v.t), ".tools", "stores")
+	if _, err := os.Stat(filepath.Join(path, "valkey-server")); err != nil {
+		path = v.t.TempDir()
+		for _, name := range []string{"server", "cli"} {
+			script := proc.WriteFile(v.t, filepath.Join(path, "valkey-"+name), "#!/bin/sh\nexec redis-"+name+` "$@"`+"\n")
+			if err := os.Chmod(script, 0o755); err != nil {
+				v.t.Fatal(err)
+			}
+		}
+	}
+	return append([]string{"PATH=" + path + ":" + os.Getenv("PATH"), "NODES=" + strings.Join(v.addrs, " "),
+		"PORT=" + strconv.Itoa(v.port), "SECRET=" + v.dir}, more...)
+}
+
+// begin starts all nodes on addresses of this network: 127.0.NET.x.
+func (v *valkeys) begin(net int) {
+	v.t.Helper()
+	v.addrs = nil
+	for i := range v.nodes {
+		v.addrs = append(v.addrs, fmt.Sprintf("127.0.%d.%d", net, i+1))
+	}
+	for i := range v.nodes {
+		v.beginNode(i)
+	}
+}
+
+func (v *valkeys) beginNode(i int) {
+	v.t.Helper()
+	etc := filepath.Join(v.dir, strconv.Itoa(i))
+	run := filepath.Join(etc, "run")
+	if err := os.MkdirAll(run, 0o755); err != nil {
+		v.t.Fatal(err)
+	}
+	here := strings.NewReplacer("/data/", etc+"/", "bind * -::*", "bind "+v.addrs[i])
+	for name, text := range v.files {
+		proc.WriteFile(v.t, filepath.Join(etc, name), here.Replace(text))
+	}
+	// A replica leaves dump.rdb in its working directory, of pods /data.
+	env := v.env("NODE_IP="+v.addrs[i], "ETC="+etc, "RUN="+run, "MAX_MEMORY=64mb")
+	v.nodes[i] = proc.Start(v.t, v.dir, fmt.Sprintf("valkey-%d", i), append(append([]string{"env", "-C", etc}, env...), "sh", filepath.Join(etc, "valkey-node.sh"))...)
+}
+
+// do runs a command at a node, as the user that makes the cluster.
+func (v *valkeys) do(i int, args ...string) string {
+	v.t.Helper()
+	cmd := exec.CommandContext(v.t.Context(), "valkey-cli", append([]string{"-h", v.addrs[i], "-p", strconv.Itoa(v.port)}, args...)...)
+	env := v.env("REDISCLI_AUTH=" + valkeyPassword)
+	cmd.Path = filepath.Join(strings.SplitN(strings.TrimPrefix(env[0], "PATH="), ":", 2)[0], "valkey-cli")
+	cmd.Err, cmd.Env = nil, env
+	out, _ := cmd.CombinedOutput() // what it says decides
+	return string(out)
+}
+
+const served = "the cluster serves all slots"
+
+// job runs the script of the Job, for as long as this.
+func (v *valkeys) job(most time.Duration) (string, error) {
+	v.t.Helper()
+	ctx, cancel := context.WithTimeout(v.t.Context(), most)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", v.files["valkey-cluster.sh"])
+	cmd.Env, cmd.WaitDelay = v.env(), time.Second
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// makeCluster has the Job end.
+func (v *valkeys) makeCluster() {
+	v.t.Helper()
+	if out, err := v.job(2 * time.Minute); err != nil || !strings.Contains(out, served) {
+		v.t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// holder is the node that has the key of a counter, as its master.
+func (v *valkeys) holder(key string) int {
+	v.t.Helper()
+	for i := range v.nodes {
+		if v.do(i, "--user", "weir", "get", key) == "1\n" {
+			return i
+		}
+	}
+	v.t.Fatalf("no node has %s", key)
+	return -1
+}
+
+// places are the ids of all nodes that have slots or a master, with those.
+func (v *valkeys) places() map[string]string {
+	v.t.Helper()
+	all := map[string]string{}
+	for line := range strings.Lines(v.do(0, "cluster", "nodes")) {
+		f := strings.Fields(line)
+		switch {
+		case len(f) < 8 || strings.Contains(f[2], "fail") || f[7] != "connected":
+		case strings.Contains(f[2], "slave"):
+			all[f[0]] = f[3]
+		case len(f) > 8:
+			all[f[0]] = strings.Join(f[8:], " ")
+		}
+	}
+	return all
+}
+
+// wrong says what keeps this from being a cluster of three masters with a replica each.
+func (v *valkeys) wrong() string {
+	places := v.places()
+	var slots, masters []string
+	for _, place := range places {
+		if strings.Contains(place, "-") {
+			slots = append(slots, place)
+		} else {
+			masters = append(masters, place)
+		}
+	}
+	slices.Sort(slots)
+	slices.Sort(masters)
+	if !slices.Equal(slots, []string{"0-5460", "10923-16383", "5461-10922"}) || len(masters) != 3 || len(slices.Compact(masters)) != 3 {
+		return fmt.Sprint(places)
+	}
+	for i := range v.nodes {
+		if info := v.do(i, "cluster", "info"); !strings.Contains(info, "cluster_state:ok") {
+			return info
+		}
+	}
+	return ""
+}
+
+// The nodes of the chart find each other, and its Job makes a cluster of them, after a run that was cut, too. Another
+// run changes nothing. The cluster is there again when all nodes come back at other addresses, without the Job. The Job
+// gives a node that has lost its volume a place. The region of the chart counts there, with its own user.
+func TestValkeyOfChart(t *testing.T) {
+	v := startValkeys(t)
+	v.begin(77)
+	proc.Eventually(t, 0, "a node answers", func() bool { return strings.Contains(v.do(0, "cluster", "info"), "cluster_state") })
+	if out := v.do(0, "cluster", "addslotsrange", "0", "5460"); !strings.HasPrefix(out, "OK") {
+		t.Fatal(out)
+	}
+	v.makeCluster()
+	proc.Await(t, time.Minute, "three masters and their replicas", v.wrong)
+	before := v.places()
+	v.makeCluster()
+	if after := v.places(); !maps.Equal(before, after) {
+		t.Errorf("another run made %v of %v", after, before)
+	}
+	if out := v.do(0, "get", "a"); !strings.Contains(out, "NOPERM") {
+		t.Errorf("the user that makes the cluster may read: %s", out)
+	}
+
+	for _, n := range v.nodes {
+		n.Kill()
+	}
+	v.begin(78)
+	proc.Await(t, time.Minute, "the same at other addresses", v.wrong)
+
+	v.nodes[5].Kill()
+	if err := os.RemoveAll(filepath.Join(v.dir, "5")); err != nil {
+		t.Fatal(err)
+	}
+	v.beginNode(5)
+	v.makeCluster()
+	proc.Await(t, time.Minute, "three masters and their replicas", v.wrong)
+
+	m := newMachine(t, "weir-valkey.weir.svc:6379", fmt.Sprintf("%s:%d", v.addrs[0], v.port))
+	m.password = valkeyPassword
+	region, admin := m.start(regional.with("store=valkey"), proc.FreeAddr(t))
+	region.AwaitReady("http://" + admin + "/readyz")
+	if m, err := measure.Scrape(t.Context(), http.DefaultClient, "http://"+admin+"/metrics"); err != nil || m["weir_redis_masters"] != 3 {
+		t.Errorf("the region found %v masters, %v, want 3", m["weir_redis_masters"], err)
+	}
+}
+
+// A master that crashes and starts again at once does not come back as an empty master: its replica has its place, and
+// the counters. The Job does not end while a master and its replica are away. No node starts with an empty password.
+func TestValkeyOfChartLosesNodes(t *testing.T) {
+	v := startValkeys(t)
+	v.begin(79)
+	v.makeCluster()
+	proc.Await(t, time.Minute, "three masters and their replicas", v.wrong)
+	if out := v.do(0, "--user", "weir", "-c", "set", "weir:a", "1"); out != "OK\n" {
+		t.Fatal(out)
+	}
+	master := v.holder("weir:a")
+	proc.Eventually(t, time.Minute, "its replica has a copy", func() bool { // before that no replica is elected
+		return strings.Contains(v.nodes[master].Log(), "Synchronization with replica")
+	})
+	v.nodes[master].Kill()
+	v.beginNode(master)
+	proc.Eventually(t, time.Minute, "it is back", func() bool { return strings.Contains(v.do(master, "ping"), "PONG") })
+	proc.Await(t, time.Minute, "three masters and their replicas", v.wrong)
+	replica := v.holder("weir:a")
+	if replica == master {
+		t.Error("the master that crashed is the master all the same")
+	}
+
+	v.nodes[replica].Kill()
+	v.nodes[master].Kill()
+	all := v.addrs
+	v.addrs = slices.DeleteFunc(slices.Clone(all), func(a string) bool { return a == all[replica] || a == all[master] })
+	proc.Eventually(t, time.Minute, "both are missed", func() bool { return !strings.Contains(v.do(0, "cluster", "info"), "cluster_slots_ok:16384") })
+	if out, err := v.job(10 * time.Second); err == nil || strings.Contains(out, served) {
+		t.Errorf("a third of the slots is away, and the Job ends: %v\n%s", err, out)
+	}
+
+	proc.WriteFile(t, filepath.Join(v.dir, "password"), "\n")
+	v.addrs = all
+	v.beginNode(master)
+	proc.Eventually(t, 0, "a node refuses an empty password", func() bool {
+		return strings.Contains(v.nodes[master].Tail(5), "password is empty: put a password into the Secret")
+	})
+}
