@@ -57,10 +57,6 @@ USER 65532:65532
 EXPOSE 10000 9902
 ENTRYPOINT ["sh", "/etc/weir/pop.sh"]
 
-# The filter alone, as Envoy Gateway and Istio read it from a registry.
-FROM scratch AS wasm
-COPY --from=build /out/weir.wasm /plugin.wasm
-
 # Makes certificates for trying TLS, once.
 FROM scratch AS certs
 COPY --from=build /out/certs /make-certs
