@@ -3,7 +3,7 @@
 #
 #   WEIR_RULES=FILE    rules file, which you edit while it runs; default store:, which keeps versions of the
 #                      rules in .run/demo/rules.store, beginning with those of envoy/rules.yaml
-#   ENVOY=FILE         Envoy binary; default the one that `make setup` installs
+#   ENVOY=FILE         Envoy binary, or its name in the PATH; default the one that `make setup` installs
 set -u
 rules=${WEIR_RULES:-}
 case $rules in "" | store:) ;; *) rules=$(realpath -m -- "$rules") ;; esac
@@ -27,7 +27,8 @@ get() {
 
 listening() { (exec 3<>"/dev/tcp/${1%:*}/${1#*:}") 2>/dev/null; }
 
-for file in "$envoy:setup" bin/weir.wasm:build bin/weir-regional:build bin/weir:build; do
+command -v -- "$envoy" >/dev/null || die "there is no Envoy at $envoy: set ENVOY to its path, such as ENVOY=/usr/bin/envoy; in a checkout run \`make setup\`"
+for file in bin/weir.wasm:build bin/weir-regional:build bin/weir:build; do
   [ -e "${file%:*}" ] || die "${file%:*} is missing: run \`make ${file##*:}\`"
 done
 [ "$rules" = store: ] || [ -r "$rules" ] || die "cannot read the rules file $rules (WEIR_RULES sets it)"

@@ -6,11 +6,12 @@
 //	go run ./test/load edge            the edge: Envoy with the filter, and the region behind it
 //	go run ./test/load region          the region: its rate limit service and its Redis scripts, beside others
 //	go run ./test/load shed            a shed rule beside what Envoy itself has against overload
+//	go run ./test/load release         images, programs and the filter of a release: bytes, start, memory
 //	go run ./test/load region -quick   each in a minute and a half, with fewer rounds
 //	go run ./test/load edge -only alone -neighbour   the edge where a neighbour keeps the cache cold
 //	go run ./test/load region -only slow,attack   the parts with these names
 //
-// It needs what `make setup` and `make build` leave, sends to the loopback
+// It needs what `make setup` and `make build` leave (release: and `make release`), sends to the loopback
 // interface only, and exits 0 whether or not every target was reached, 1 if
 // something could not be measured: a benchmark reports, tests judge. Run it on a machine that does nothing else.
 package main
@@ -28,6 +29,7 @@ import (
 	"github.com/weirlimit/weir/test/load/cache"
 	"github.com/weirlimit/weir/test/load/edge"
 	"github.com/weirlimit/weir/test/load/region"
+	"github.com/weirlimit/weir/test/load/release"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/shed"
 	"github.com/weirlimit/weir/test/load/table"
@@ -51,11 +53,11 @@ type benchmark struct {
 }
 
 var benchmarks = map[string]benchmark{"edge": {peer: "bare", run: edge.Run}, "region": {peer: "theirs", run: region.Run},
-	"shed": {"best", shed.Run, shed.Foot}}
+	"release": {peer: "bare", run: release.Run}, "shed": {"best", shed.Run, shed.Foot}}
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 || benchmarks[args[0]].run == nil {
-		return errors.New("which benchmark? there are: edge, region, shed")
+		return errors.New("which benchmark? there are: edge, region, release, shed")
 	}
 	b, flags := benchmarks[args[0]], flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.SetOutput(stderr)

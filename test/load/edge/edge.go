@@ -48,8 +48,7 @@ type plan struct {
 	chunk  time.Duration
 	chunks int
 
-	liveKeys int64 // of the memory part
-	starts   int   // of that, too
+	starts int // of the memory part
 }
 
 var (
@@ -58,14 +57,14 @@ var (
 		rounds: 8, round: 1200 * time.Millisecond, warm: 2 * time.Second, resume: time.Second,
 		fixedRounds: 6, fixedRound: 4 * time.Second,
 		settle: 15 * time.Second, chunk: 8 * time.Second, chunks: 4,
-		liveKeys: 600_000, starts: 5,
+		starts: 5,
 	}
 	quickPlan = plan{
 		keys:   1_000,
 		rounds: 2, round: 700 * time.Millisecond, warm: time.Second, resume: time.Second,
 		fixedRounds: 2, fixedRound: time.Second,
 		settle: 2 * time.Second, chunk: 2 * time.Second, chunks: 3,
-		liveKeys: 60_000, starts: 1,
+		starts: 1,
 	}
 )
 

@@ -20,7 +20,6 @@ const (
 	lasting     = "lease: { ttl: 10m }"
 	onlyOnce    = "limit: 1/1d"
 	everyday    = "limit: 1000/1m\n    algorithm: token_bucket"
-	wide        = "limit: 1000/1h\n    algorithm: token_bucket"
 )
 
 var (
@@ -48,7 +47,6 @@ var (
 		rule("uniform", "/uniform/", byUser, everyday),
 		rule("zipf", "/zipf/", byUser, everyday),
 	)
-	memoryRules = rules(rule("memory", "/memory/", byUser, wide, lasting))
 )
 
 // rule is a rule for the requests whose path begins with prefix.

@@ -186,7 +186,7 @@ func TestVisit(t *testing.T) {
 	}
 }
 
-// Few keys cost little, and 600,000 keys less than 40 MB.
+// Few keys cost little.
 func TestSize(t *testing.T) {
 	m := newMemory()
 	table := New(m, 'E', 0, neverIdle)
