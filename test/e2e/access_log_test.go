@@ -58,7 +58,7 @@ func TestAccessLogOnSocket(t *testing.T) {
 	}
 }
 
-// loggedRules are those of the lines in docs/install.md.
+// loggedRules are those of the lines in docs/access-log.md.
 const loggedRules = `
 rules:
   - { name: per-user, key: [{ header: x-user }], limit: 1000/1d, algorithm: fixed_window, timeout: 1s,
@@ -68,14 +68,14 @@ candidates:
   - { rule: per-user, limit: 1/1d, until: "2100-01-01T00:00:00Z" }
 `
 
-// The access log of docs/install.md is that of envoy/pop.yaml, and Envoy writes such lines: of a request that is admitted, of one that
+// The access log of docs/access-log.md is that of envoy/pop.yaml, and Envoy writes such lines: of a request that is admitted, of one that
 // an override refuses, and of one that a candidate would refuse, which the PoP knows once its region has refused one.
-func TestAccessLogOfInstall(t *testing.T) {
+func TestAccessLogPage(t *testing.T) {
 	t.Parallel()
 	proc.AwaitDay()
-	page := shipped(t, "docs/install.md")
+	page := shipped(t, "docs/access-log.md")
 	if config := block(t, page, "yaml"); !strings.Contains(plain(shipped(t, "envoy/pop.yaml")), plain(config)) {
-		t.Errorf("docs/install.md has another access log than envoy/pop.yaml:\n%s", config)
+		t.Errorf("docs/access-log.md has another access log than envoy/pop.yaml:\n%s", config)
 	}
 	log := filepath.Join(t.TempDir(), "access.log")
 	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, Rules: loggedRules, Bootstrap: func(b *envoy.Bootstrap) { b.SetAccessLog(log) }})
@@ -126,7 +126,7 @@ func block(t *testing.T, page, language string) string {
 	_, rest, found := strings.Cut(page, "\n```"+language+"\n"+first)
 	text, _, closed := strings.Cut(rest, "\n```\n")
 	if !found || !closed {
-		t.Fatalf("docs/install.md has no example in %q that begins with %s", language, first)
+		t.Fatalf("docs/access-log.md has no example in %q that begins with %s", language, first)
 	}
 	return first + text
 }

@@ -53,12 +53,12 @@ type container struct {
 	flags     []string
 }
 
-// A program in the container of docker-compose.yml or of the manifests gets far more distinct keys than it has room
+// A program in the container of docker-compose.yml or of the chart gets far more distinct keys than it has room
 // for, without a word about memory in its settings. It is not killed, answers every call, and has room for many keys.
 func TestContainer(t *testing.T) {
-	for file, limit := range map[string]string{
-		"docker-compose.yml": "mem_limit: 256m", "deploy/kubernetes/region.yaml": "limits: { memory: 512Mi }",
-		"deploy/kubernetes/global.yaml": "limits: { memory: 1Gi }", // more than what is flooded here
+	for limit, file := range map[string]string{
+		"mem_limit: 256m": "docker-compose.yml", "limits: { memory: 512Mi }": "deploy/chart/values.yaml",
+		"limits: { memory: 1Gi }": "deploy/chart/values.yaml", // more than what is flooded here
 	} {
 		if text, err := os.ReadFile(filepath.Join(proc.Root(t), file)); err != nil || !strings.Contains(string(text), limit) {
 			t.Errorf("%s has another limit than %q, for which the cases below are: %v", file, limit, err)

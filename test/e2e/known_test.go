@@ -70,7 +70,7 @@ func TestKnown(t *testing.T) {
 		Bootstrap: func(b *envoy.Bootstrap) {
 			b.VerifyTokens(i.keys(), ca)
 			b.SetAccessLog(log)
-			b.LogMore(fieldsOfInstall(t))
+			b.LogMore(fieldsOfPage(t))
 			for path, name := range map[string]string{"/route/a": "first", "/route/a2": "first", "/route/b": "second", "/route/unnamed": ""} {
 				b.AddRoute(map[string]any{"name": name, "match": map[string]any{"path": path}, "route": map[string]any{"cluster": "upstream"}})
 			}
@@ -188,7 +188,7 @@ func TestKnown(t *testing.T) {
 	})
 }
 
-// Of the lines that Envoy has logged with the fields of docs/install.md weir explain says which rule counted the request under which
+// Of the lines that Envoy has logged with the fields of docs/access-log.md weir explain says which rule counted the request under which
 // key, and weir replay refuses as many as Envoy did. The log has no labels, and no claim with a colon in its name.
 func asLogged(t *testing.T, log, rules string) {
 	var text []byte
@@ -248,10 +248,10 @@ func asLogged(t *testing.T, log, rules string) {
 	}
 }
 
-// fieldsOfInstall are those that docs/install.md has for weir explain and weir replay, with the headers and claims of knownRules.
-func fieldsOfInstall(t *testing.T) (fields map[string]any) {
+// fieldsOfPage are those that docs/access-log.md has for weir explain and weir replay, with the headers and claims of knownRules.
+func fieldsOfPage(t *testing.T) (fields map[string]any) {
 	t.Helper()
-	_, text, _ := strings.Cut(shipped(t, "docs/install.md"), "\n```yaml\njson_format:\n")
+	_, text, _ := strings.Cut(shipped(t, "docs/access-log.md"), "\n```yaml\njson_format:\n")
 	text, _, _ = strings.Cut(text, "\n```\n")
 	if err := yaml.Unmarshal([]byte(text), &fields); err != nil {
 		t.Fatal(err)
