@@ -154,15 +154,18 @@ func (w *windows) begin(n int) limit.Micros {
 // first is the first time when the clock of a place shows a date, given as its midnight in UTC, or a later one.
 func first(date time.Time, loc *time.Location) time.Time {
 	for t := date.Add(-48 * time.Hour).In(loc); ; {
-		from, to := t.ZoneBounds()
+		_, to := t.ZoneBounds()
+		if !to.IsZero() && !to.After(t) { // on the last day of a leap year, which ends too early in package time
+			to = time.Date(t.UTC().Year()+1, 1, 1, 0, 0, 0, 0, time.UTC)
+		}
 		_, ahead := t.Zone()
 		at := date.Add(-time.Duration(ahead) * time.Second)
-		if at.Before(from) { // the clock was set ahead over midnight
-			at = from
+		if at.Before(t) { // the clock was set ahead over midnight
+			at = t
 		}
 		if to.IsZero() || at.Before(to) {
 			return at
 		}
-		t = to
+		t = to.In(loc)
 	}
 }

@@ -123,6 +123,24 @@ func TestBegins(t *testing.T) {
 	}
 }
 
+// TestEndOfLeapYear: at the end of 2096, which no database lists, no zone changes its clock: days and months have their usual length.
+func TestEndOfLeapYear(t *testing.T) {
+	names, err := os.ReadFile("zones.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields(string(names)) {
+		at := time.Date(2096, 12, 31, 12, 0, 0, 0, zone(t, name))
+		want := time.Date(2096, 12, 31, 0, 0, 0, 0, at.Location())
+		if got := begins(t, limit.Calendar{Per: limit.PerDay, Zone: name}, at); !got[1].Equal(want) || got[3].Sub(got[1]) != 48*time.Hour {
+			t.Errorf("%s: days begin at %v", name, got)
+		}
+		if got := begins(t, limit.Calendar{Per: limit.PerMonth, Anchor: 31, Zone: name}, at); !got[1].Equal(want) || got[2].Sub(got[1]) != 31*24*time.Hour {
+			t.Errorf("%s: months begin at %v", name, got)
+		}
+	}
+}
+
 // TestAgainstTwin: in zones whose clocks do not change at midnight, a window begins at midnight of its date, and the next
 // one a day, a week, or a month later by time.AddDate.
 func TestAgainstTwin(t *testing.T) {
