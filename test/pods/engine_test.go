@@ -54,8 +54,7 @@ func docker(t *testing.T, in io.Reader, args ...string) string {
 // the same blobs, those of this machine's architecture, it gets the list that `docker save` makes.
 func load(t *testing.T, image string) {
 	t.Helper()
-	number, dir := strings.TrimPrefix(version.Version, "v"), t.TempDir()
-	layout := filepath.Join(filepath.Dir(proc.Built(t, "dist/SHA256SUMS", "release")), image+"_"+number+"_oci.tar")
+	layout, dir := proc.Released(t, image+"_VERSION_oci.tar"), t.TempDir()
 	if out, err := exec.CommandContext(t.Context(), "tar", "-xf", layout, "-C", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", layout, err, out)
 	}
@@ -86,7 +85,7 @@ func load(t *testing.T, image string) {
 	for _, l := range manifest.Layers {
 		layers = append(layers, blob(l))
 	}
-	list, err := json.Marshal([]any{map[string]any{"Config": blob(manifest.Config), "Layers": layers, "RepoTags": []string{named + "/" + image + ":" + number}}})
+	list, err := json.Marshal([]any{map[string]any{"Config": blob(manifest.Config), "Layers": layers, "RepoTags": []string{named + "/" + image + ":" + strings.TrimPrefix(version.Version, "v")}}})
 	if err != nil {
 		t.Fatal(err)
 	}

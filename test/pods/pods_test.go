@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/version"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -228,8 +227,7 @@ func TestWrongSecrets(t *testing.T) {
 // user, reads it. A volume that it must not write to gets nothing, and the message names it.
 func TestGateway(t *testing.T) {
 	e := start(t, "weir")
-	dist := filepath.Dir(proc.Built(t, "dist/SHA256SUMS", "release"))
-	module, err := os.ReadFile(filepath.Join(dist, "weir_"+strings.TrimPrefix(version.Version, "v")+".wasm"))
+	module, err := os.ReadFile(proc.Released(t, "weir_VERSION.wasm"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +77,7 @@ func TestFilterFromArchive(t *testing.T) {
 		t.Fatalf("%s, %v", out, err)
 	}
 	got, err := os.ReadFile(file)
-	want, failed := os.ReadFile(filepath.Join(proc.Root(t), "dist", "weir_"+number+".wasm"))
+	want, failed := os.ReadFile(proc.Released(t, "weir_VERSION.wasm"))
 	if err := errors.Join(err, failed); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("the filter is not that of the release: %v", err)
 	}
@@ -95,26 +94,20 @@ func TestChartOfRelease(t *testing.T) {
 		}
 		return string(out)
 	}
-	if render("dist/weir-"+number+".tgz") != render("deploy/chart") {
+	if render(proc.Released(t, "weir-VERSION.tgz")) != render("deploy/chart") {
 		t.Error("the archive renders something else than the directory")
 	}
 }
 
-var number = strings.TrimPrefix(version.Version, "v")
-
 // unpacked is the folder of this machine's archive, alone in a new folder.
 func unpacked(t *testing.T) string {
 	t.Helper()
-	dist, dir := filepath.Dir(proc.Built(t, "dist/SHA256SUMS", "release")), t.TempDir()
-	name := "weir_" + number + "_linux_" + runtime.GOARCH
 	sums := exec.CommandContext(t.Context(), "sha256sum", "--check", "--quiet", "SHA256SUMS")
-	sums.Dir = dist
-	for _, cmd := range []*exec.Cmd{sums, exec.CommandContext(t.Context(), "tar", "-xzf", filepath.Join(dist, name+".tar.gz"), "-C", dir)} {
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", cmd, err, out)
-		}
+	sums.Dir = filepath.Dir(proc.Released(t, "SHA256SUMS"))
+	if out, err := sums.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", sums, err, out)
 	}
-	return filepath.Join(dir, name)
+	return proc.UnpackRelease(t, t.TempDir())
 }
 
 func port(addr string) string {

@@ -2,8 +2,12 @@ package proc
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/version"
 )
 
 // Root returns the root of the repository.
@@ -30,6 +34,22 @@ func Built(t T, path, target string) string {
 		t.Fatalf("%v\nrun `make %s` first", err, target)
 	}
 	return path
+}
+
+// Released returns the path of a file of the release that `make release` leaves, whose name has VERSION for the version.
+func Released(t T, name string) string {
+	t.Helper()
+	return Built(t, filepath.Join("dist", strings.ReplaceAll(name, "VERSION", strings.TrimPrefix(version.Version, "v"))), "release")
+}
+
+// UnpackRelease unpacks the release's archive for this machine into a directory, and returns the folder that is in it.
+func UnpackRelease(t T, dir string) string {
+	t.Helper()
+	archive := Released(t, "weir_VERSION_linux_"+runtime.GOARCH+".tar.gz")
+	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", archive, "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", archive, err, out)
+	}
+	return filepath.Join(dir, strings.TrimSuffix(filepath.Base(archive), ".tar.gz"))
 }
 
 // NewDir returns a new directory in .run/ of the repository, for logs and

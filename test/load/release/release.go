@@ -9,13 +9,8 @@ import (
 	"context"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
-	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/internal/version"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -27,7 +22,6 @@ import (
 type bench struct {
 	plan
 	*rig.Rig
-	dist     string // directory of the release
 	unpacked string // directory of what its archive has for this machine
 }
 
@@ -43,9 +37,6 @@ var (
 	quickPlan = plan{keys: 60_000, pages: 2048, starts: 1}
 )
 
-// number is the version without its v.
-var number = strings.TrimPrefix(version.Version, "v")
-
 // Run runs the benchmark and returns the table: with an error, what there is of it.
 func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
 	return rig.Measure(ctx, opts, func(r *rig.Rig) []rig.Part {
@@ -53,20 +44,9 @@ func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
 		if opts.Quick {
 			b.plan = quickPlan
 		}
-		b.unpack()
+		b.unpacked = proc.UnpackRelease(b, b.Dir)
 		return []rig.Part{{Name: "memory", Run: b.inMemory}, {Name: "redis", Run: b.inRedis}, {Name: "global", Run: b.global}, {Name: "filter", Run: b.filter}}
 	})
-}
-
-// unpack unpacks the archive of this machine.
-func (b *bench) unpack() {
-	b.dist = filepath.Dir(proc.Built(b, "dist/SHA256SUMS", "release"))
-	name := "weir_" + number + "_linux_" + runtime.GOARCH
-	b.unpacked = filepath.Join(b.Dir, name)
-	out, err := exec.CommandContext(b.Ctx, "tar", "-xzf", filepath.Join(b.dist, name+".tar.gz"), "-C", b.Dir).CombinedOutput()
-	if err != nil {
-		b.Fatalf("%s.tar.gz: %w\n%s\nrun `make release` first", name, err, out)
-	}
 }
 
 // ready starts a running program again, and reads how long it takes until a URL answers 200.
@@ -97,7 +77,7 @@ func (b *bench) resident(p *proc.Process) (megabytes measure.Sample) {
 
 // sized is the first row of an image: what its layout has, compressed, for both architectures.
 func (b *bench) sized(image string) table.Row {
-	about, err := os.Stat(filepath.Join(b.dist, image+"_"+number+"_oci.tar"))
+	about, err := os.Stat(proc.Released(b, image+"_VERSION_oci.tar"))
 	b.Must(err)
 	return table.Row{Name: "image " + image + ", for both architectures", Unit: "MB", Value: measure.Sample{float64(about.Size()) / 1e6}}
 }
