@@ -62,11 +62,11 @@ func (d *decider) grant(now, sent lease.Millis, a *ask, g lease.Grant) {
 
 // grantSlots lets the requests that wait use the slots of a grant, oldest first.
 func (d *decider) grantSlots(now, sent lease.Millis, a *ask, g lease.Grant) {
-	hd, again := a.holding, false
+	hd, again, atOnce := a.holding, false, a.repeats < maxRepeats && !a.grouped
 	d.slots.granted(now, sent, hd, g)
 	if g.Status == lease.Denied {
 		hd.denied = now
-		again = hd.others.Gave >= sent && a.repeats < maxRepeats
+		again = hd.others.Gave >= sent
 	}
 	d.hand(now, a, &g, func(v waiter, h *hit) (verdict holder.Verdict, left int64) {
 		taken := hd.free(now) >= h.cost
@@ -78,8 +78,11 @@ func (d *decider) grantSlots(now, sent lease.Millis, a *ask, g lease.Grant) {
 		switch {
 		case taken:
 			verdict = holder.Admit
-		case again && v.request != nil:
+		case again && v.request != nil && atOnce:
 			return holder.Wait, 0
+		case again && v.request != nil:
+			v.request.hits[v.hit].suspect = true
+			return holder.Unanswered, 0
 		default:
 			verdict = holder.Refuse
 		}
@@ -92,8 +95,8 @@ func (d *decider) grantSlots(now, sent lease.Millis, a *ask, g lease.Grant) {
 }
 
 // hand takes the answer to an ask to the requests that it is for. give decides on each by
-// a grant, and returns what is left then; with Wait it is asked for again, with Unanswered
-// it goes on waiting for others.
+// a grant, and returns what is left then; with Wait it is asked for again at once, with
+// Unanswered at the next tick, unless another answer decides it before.
 func (d *decider) hand(now lease.Millis, a *ask, g *lease.Grant, give func(v waiter, h *hit) (holder.Verdict, int64)) {
 	a.repeats++
 	queued := len(a.queue)
@@ -108,6 +111,7 @@ func (d *decider) hand(now lease.Millis, a *ask, g *lease.Grant, give func(v wai
 		}
 		switch verdict, left := give(v, &h); verdict {
 		case holder.Unanswered:
+			v.request.hits[v.hit].asked = false
 		case holder.Wait:
 			a.queue = append(a.queue, v)
 		default:
@@ -121,8 +125,8 @@ func (d *decider) hand(now lease.Millis, a *ask, g *lease.Grant, give func(v wai
 }
 
 // maxRepeats is how often a worker asks again, at once, for a request that was denied
-// while another worker gave slots back: the tier above may have read
-// either first.
+// while another worker gave slots back: the tier above may have read either first. After
+// that it asks once more with each tick.
 const maxRepeats = 3
 
 // mayFit reports whether a request that a reply does not admit is asked for again: so much

@@ -48,6 +48,72 @@ func TestSlotsAreFreeEverywhere(t *testing.T) {
 	}
 }
 
+// A request waits for a slot that another worker gives back, for as long as the region may
+// not have heard of that, and asks again no more than a few times in each tick. Where the
+// slot does not come back in time, what the region said last holds.
+func TestSlotOnItsWayBack(t *testing.T) {
+	for lost, want := range map[bool]Outcome{false: Admit, true: Deny} {
+		w := newWorld(t, 2, fmt.Sprintf(fewSlots, 1, "region", `,"timeout":"1s"`))
+		first := w.request(0, "/", "ann")
+		w.settle()
+		w.workers[0].End(w.now, first)
+		w.pass(100)
+		returns := w.take(0)
+		next, before := w.request(1, "/", "ann"), w.region.calls
+		for range 8 {
+			w.settle()
+			if next.Outcome != Wait {
+				t.Fatalf("outcome %d while the slot is on its way back", next.Outcome)
+			}
+			w.pass(100)
+		}
+		w.settle()
+		if asked := w.region.calls - before; asked < 9 || asked > 9*(1+maxRepeats) {
+			t.Errorf("asked %d times in 9 ticks", asked)
+		}
+		if !lost {
+			returns.worker.Reply(w.now, returns.call.ID, w.region.serve(w.now, returns.call))
+			w.collect()
+		}
+		for range 2 {
+			w.pass(100)
+			w.settle()
+		}
+		if next.Outcome != want || next.Degraded {
+			t.Errorf("the slot is lost: %v, outcome %d, degraded: %v, want %d", lost, next.Outcome, next.Degraded, want)
+		}
+	}
+}
+
+// A request that waits for a slot and for units as one group, while the slot is on its way
+// back, gets both or none.
+func TestGroupWithASlotOnItsWayBack(t *testing.T) {
+	w := newWorld(t, 2, `{"rules":[{"name":"streams","key":[],"limit":1,"algorithm":"concurrency","timeout":"1s"},
+		{"name":"calls","key":[],"limit":"100/1m","consistency":"exact","timeout":"1s"}]}`)
+	first := w.request(0, "/", "ann")
+	w.settle()
+	if w.admit(1, "/", "ann") {
+		t.Fatal("two streams of a limit of 1")
+	}
+	w.workers[0].End(w.now, first)
+	w.pass(100)
+	returns := w.take(0)
+	w.settle()
+	next := w.request(1, "/", "ann")
+	w.answer(0)
+	if w.region.last.Wants[0].Group == 0 {
+		t.Fatal("asked apart, want a group")
+	}
+	returns.worker.Reply(w.now, returns.call.ID, w.region.serve(w.now, returns.call))
+	w.collect()
+	w.settle()
+	w.pass(100)
+	w.settle()
+	if next.Outcome != Admit || next.Degraded {
+		t.Errorf("outcome %d, degraded: %v, want it admitted by both rules", next.Outcome, next.Degraded)
+	}
+}
+
 // stay lets up to a second pass, in which each call is answered within 100 ms.
 func (w *world) stay(t *rapid.T) {
 	for range rapid.SampledFrom([]int{0, 0, 1, 2, 10}).Draw(t, "ticks") {

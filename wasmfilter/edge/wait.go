@@ -114,15 +114,22 @@ func (d *decider) ask(now lease.Millis, h *hit, v waiter) holder.Verdict {
 	return holder.Wait
 }
 
-// expire decides by on_failure the requests that have waited for as long as they may.
-func (d *decider) expire(now lease.Millis) {
+// revisit decides by on_failure the requests that have waited for as long as they may, and
+// asks again for those that wait and of which nothing is asked for.
+func (d *decider) revisit(now lease.Millis) {
 	for i := 0; i < len(d.waiting); {
 		r := d.waiting[i]
+		goesOn := false
 		if now < r.deadline {
+			goesOn = d.resume(now, r)
+		} else {
+			goesOn = d.failUndecided(now, r, true)
+		}
+		switch {
+		case goesOn && r.undecided > 0:
 			i++
 			continue
-		}
-		if d.failUndecided(now, r, true) {
+		case goesOn:
 			d.admit(now, r)
 		}
 		d.finish(now, r) // which takes it out
@@ -130,11 +137,22 @@ func (d *decider) expire(now lease.Millis) {
 }
 
 // failUndecided decides by on_failure what is undecided of a request: all of it, or what
-// waits for a tier that does not answer. False if that denied the request.
+// waits for a tier that does not answer. What that tier denied and nothing asked for again
+// is refused. False if that denied the request.
 func (d *decider) failUndecided(now lease.Millis, r *Request, all bool) bool {
 	for i := range r.hits {
 		h := &r.hits[i]
-		if h.verdict == holder.Wait && (all || d.uplink.Lane(h.policy).Open) && !d.decided(now, r, i, d.fail(now, h)) {
+		if h.verdict != holder.Wait {
+			continue
+		}
+		verdict, open := holder.Refuse, d.uplink.Lane(h.policy).Open
+		switch {
+		case !all && !open:
+			continue
+		case open || h.asked || !h.suspect:
+			verdict = d.fail(now, h)
+		}
+		if !d.decided(now, r, i, verdict) {
 			return false
 		}
 	}

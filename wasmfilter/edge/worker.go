@@ -209,7 +209,7 @@ func (w *Worker) Tick(now lease.Millis, wall limit.Micros) {
 	w.SetClock(now, wall)
 	w.sheds.Tick(now)
 	w.pop.ReadEpoch()
-	w.decider.expire(now)
+	w.decider.revisit(now)
 	w.upkeep.renewSlots(now)
 	w.upkeep.putBack(now)
 	if w.rules.Watch(now) {
