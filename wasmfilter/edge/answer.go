@@ -62,7 +62,7 @@ func (d *decider) grant(now, sent lease.Millis, a *ask, g lease.Grant) {
 
 // grantSlots lets the requests that wait use the slots of a grant, oldest first.
 func (d *decider) grantSlots(now, sent lease.Millis, a *ask, g lease.Grant) {
-	hd, again, atOnce := a.holding, false, a.repeats < maxRepeats && !a.grouped
+	hd, again, atOnce := a.holding, false, a.repeats < maxRepeats
 	d.slots.granted(now, sent, hd, g)
 	if g.Status == lease.Denied {
 		hd.denied = now

@@ -205,7 +205,7 @@ func (d *taker) enter(now lease.Millis, h *hit) holder.Verdict {
 		h.retry(now, now+refusedHere)
 		return holder.Refuse
 	}
-	verdict := hd.Missed(now, hd.others.Gave > hd.denied)
+	verdict := hd.Missed(now, max(hd.gave, hd.others.Gave) > hd.denied)
 	switch verdict {
 	case holder.Refuse:
 		h.retry(now, hd.NextAsk)

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -16,35 +17,47 @@ const fewSlots = `{"rules":[{"name":"streams","key":[{"header":"x-user"}],"limit
 func fewSlotsRules(limit int, scope string) string {
 	more := ""
 	if scope == "region" {
-		more = `,"on_failure":"deny","lease":{"ttl":"10s"}`
+		more = `,"on_failure":"deny","timeout":"1s","lease":{"ttl":"10s"}`
 	}
 	return fmt.Sprintf(fewSlots, limit, scope, more)
 }
 
-// Requests that do not overlap are never refused, however few slots there are,
-// whichever worker they come to, and whatever the region receives late.
+// Of two streams at a time under a limit of 1, one is admitted and one is refused,
+// whichever workers they come to, whatever the region receives late, and whether units
+// are asked for with the slot.
 func TestSlotsAreFreeEverywhere(t *testing.T) {
 	for _, scope := range []string{"region", "pop"} {
 		for _, workers := range []int{1, 2, 4, 8} {
 			t.Run(fmt.Sprint(scope, " ", workers), func(t *testing.T) {
 				rapid.Check(t, func(t *rapid.T) {
-					w := newWorld(t, workers, fewSlotsRules(1, scope))
-					for range rapid.IntRange(1, 60).Draw(t, "requests") {
-						worker := rapid.IntRange(0, workers-1).Draw(t, "worker")
-						r := w.request(worker, "/", "ann")
-						for r.Outcome == Wait {
-							w.answerOne(t)
-						}
-						if r.Outcome != Admit {
-							t.Fatalf("refused although no stream is open")
-						}
-						w.stay(t)
-						w.workers[worker].End(w.now, r)
+					rules := fewSlotsRules(1, scope)
+					if rapid.Bool().Draw(t, "units") {
+						rules = strings.TrimSuffix(rules, "]}") + `,{"name":"calls","key":[],"limit":"100000/1m","timeout":"1s"}]}`
+					}
+					w := newWorld(t, workers, rules)
+					for range rapid.IntRange(1, 40).Draw(t, "pairs") {
+						w.oneOfTwo(t)
 						w.stay(t)
 					}
 				})
 			})
 		}
+	}
+}
+
+// oneOfTwo begins two streams, and ends the one that is admitted.
+func (w *world) oneOfTwo(t *rapid.T) {
+	workers := rapid.SliceOfN(rapid.IntRange(0, len(w.workers)-1), 2, 2).Draw(t, "workers")
+	pair := [2]*Request{w.request(workers[0], "/", "ann"), w.request(workers[1], "/", "ann")}
+	for pair[0].Outcome == Wait || pair[1].Outcome == Wait {
+		w.passLate(t)
+	}
+	if pair[0].Outcome == pair[1].Outcome || pair[0].Degraded || pair[1].Degraded {
+		t.Fatalf("%d and %d, degraded: %v and %v, want one admitted and one refused", pair[0].Outcome, pair[1].Outcome, pair[0].Degraded, pair[1].Degraded)
+	}
+	w.stay(t)
+	for i, r := range pair {
+		w.workers[workers[i]].End(w.now, r)
 	}
 }
 
@@ -85,55 +98,24 @@ func TestSlotOnItsWayBack(t *testing.T) {
 	}
 }
 
-// A request that waits for a slot and for units as one group, while the slot is on its way
-// back, gets both or none.
-func TestGroupWithASlotOnItsWayBack(t *testing.T) {
-	w := newWorld(t, 2, `{"rules":[{"name":"streams","key":[],"limit":1,"algorithm":"concurrency","timeout":"1s"},
-		{"name":"calls","key":[],"limit":"100/1m","consistency":"exact","timeout":"1s"}]}`)
-	first := w.request(0, "/", "ann")
-	w.settle()
-	if w.admit(1, "/", "ann") {
-		t.Fatal("two streams of a limit of 1")
-	}
-	w.workers[0].End(w.now, first)
-	w.pass(100)
-	returns := w.take(0)
-	w.settle()
-	next := w.request(1, "/", "ann")
-	w.answer(0)
-	if w.region.last.Wants[0].Group == 0 {
-		t.Fatal("asked apart, want a group")
-	}
-	returns.worker.Reply(w.now, returns.call.ID, w.region.serve(w.now, returns.call))
-	w.collect()
-	w.settle()
-	w.pass(100)
-	w.settle()
-	if next.Outcome != Admit || next.Degraded {
-		t.Errorf("outcome %d, degraded: %v, want it admitted by both rules", next.Outcome, next.Degraded)
-	}
-}
-
-// stay lets up to a second pass, in which each call is answered within 100 ms.
+// stay lets up to a second pass.
 func (w *world) stay(t *rapid.T) {
 	for range rapid.SampledFrom([]int{0, 0, 1, 2, 10}).Draw(t, "ticks") {
-		waiting := len(w.calls)
-		w.pass(lease.Millis(rapid.IntRange(20, 99).Draw(t, "ms")))
-		for range waiting {
-			w.answer(0)
-		}
-		for len(w.calls) > 0 && rapid.Bool().Draw(t, "answer") {
-			w.answerOne(t)
-		}
+		w.passLate(t)
 	}
 }
 
-// answerOne answers the call that was made first, after one that overtakes it.
-func (w *world) answerOne(t *rapid.T) {
-	if len(w.calls) > 1 && rapid.Bool().Draw(t, "overtakes") {
-		w.answer(rapid.IntRange(1, len(w.calls)-1).Draw(t, "call"))
+// passLate lets up to a tick pass, after which calls are answered in any order, each within
+// 300 ms.
+func (w *world) passLate(t *rapid.T) {
+	w.pass(lease.Millis(rapid.IntRange(1, 99).Draw(t, "ms")))
+	for i := 0; i < len(w.calls); {
+		if w.now-w.calls[i].at >= 200 || rapid.Bool().Draw(t, "answered") {
+			w.answer(i)
+		} else {
+			i++
+		}
 	}
-	w.answer(0)
 }
 
 // stream is an open stream of a worker.

@@ -97,6 +97,7 @@ type world struct {
 type madeCall struct {
 	worker *Worker
 	call   uplink.Call
+	at     lease.Millis
 }
 
 const wallStart = limit.Micros(1_800_000_000) * limit.Second
@@ -160,7 +161,7 @@ func (w *world) send(worker int, r *Request, path, user string) Outcome {
 func (w *world) collect() {
 	for _, x := range w.workers {
 		for _, c := range x.Calls {
-			w.calls = append(w.calls, madeCall{x, c})
+			w.calls = append(w.calls, madeCall{x, c, w.now})
 		}
 		x.Calls = nil
 		w.decided = append(w.decided, x.Decided...)
