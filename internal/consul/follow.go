@@ -31,8 +31,8 @@ type follow[T any] struct {
 	// show it: it is false in answers that come from an agent's stream.)
 	ask  func(*api.QueryOptions) (T, *api.QueryMeta, error)
 	same func(a, b T) bool
-	// changed takes the first answer and each that differs from the one before. Its error is treated as
-	// one of Consul: the question is asked again soon.
+	// changed takes the first answer and each that is newer than the one before and differs from it. Its
+	// error is treated as one of Consul: the question is asked again soon.
 	changed func(context.Context, T) error
 }
 
@@ -42,7 +42,8 @@ func (f *follow[T]) run(ctx context.Context) error {
 	var last T
 	for known := false; ; {
 		found, next, err := f.answer(ctx, index)
-		if err == nil && (!known || !f.same(found, last)) {
+		newer := index == 0 || next > index // an agent whose stream from another datacenter broke may have lost what it knew
+		if err == nil && newer && (!known || !f.same(found, last)) {
 			err = f.changed(ctx, found)
 			known, last = err == nil, found
 		}

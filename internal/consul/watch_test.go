@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/consul/api"
+
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -105,5 +107,35 @@ func TestDNS(t *testing.T) {
 	})
 	if got := lookup(c, "weir-regional-us"); !strings.Contains(got, "no such host") {
 		t.Errorf("another region: %s", got)
+	}
+}
+
+// An answer that is not newer than the last one is no news, though it differs. One of an earlier
+// state has the question asked anew, which the leader answers.
+func TestOldAnswers(t *testing.T) {
+	answers := []struct {
+		asked, index uint64
+		found        string
+	}{{0, 18, "a"}, {18, 18, ""}, {18, 12, ""}, {0, 12, "b"}, {12, 13, ""}}
+	a, _ := newAgent(t, "127.0.0.1:1")
+	ctx, cancel := context.WithCancel(t.Context())
+	var changes []string
+	f := &follow[string]{
+		task: a.task("test"),
+		same: func(a, b string) bool { return a == b },
+		ask: func(o *api.QueryOptions) (string, *api.QueryMeta, error) {
+			next := answers[0]
+			if answers = answers[1:]; o.WaitIndex != next.asked {
+				t.Errorf("asked with index %d, want %d", o.WaitIndex, next.asked)
+			}
+			if len(answers) == 0 {
+				cancel()
+			}
+			return next.found, &api.QueryMeta{LastIndex: next.index}, nil
+		},
+		changed: func(_ context.Context, found string) error { changes = append(changes, found); return nil },
+	}
+	if err := f.run(ctx); err != nil || !slices.Equal(changes, []string{"a", "b", ""}) {
+		t.Errorf("%q, %v, want a, b and nothing", changes, err)
 	}
 }
