@@ -92,6 +92,7 @@ func startReplica(t *testing.T, a *Agent, host string, port int) *replica {
 			return []string{"draining"}
 		},
 	}, "here")
+	r.times.ttl = news // the check does not lapse while Consul is away
 	r.stop = run(t, r.Run)
 	return r
 }
