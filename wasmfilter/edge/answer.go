@@ -78,10 +78,10 @@ func (d *decider) grantSlots(now, sent lease.Millis, a *ask, g lease.Grant) {
 		switch {
 		case taken:
 			verdict = holder.Admit
-		case again && v.request != nil && atOnce:
-			return holder.Wait, 0
 		case again && v.request != nil:
-			v.request.hits[v.hit].suspect = true
+			if v.request.hits[v.hit].denied = true; atOnce {
+				return holder.Wait, 0
+			}
 			return holder.Unanswered, 0
 		default:
 			verdict = holder.Refuse
@@ -164,12 +164,7 @@ func (d *decider) answer(now lease.Millis, v waiter, h *hit, verdict holder.Verd
 	r := v.request
 	h.key = r.hits[v.hit].key
 	r.hits[v.hit] = *h
-	if !d.decided(now, r, v.hit, verdict) || !d.resume(now, r) {
-		d.finish(now, r)
-	} else if r.undecided == 0 {
-		d.admit(now, r)
-		d.finish(now, r)
-	}
+	d.finish(now, r, d.decided(now, r, v.hit, verdict) && d.resume(now, r))
 }
 
 // decided notes the verdict on a hit that was undecided; false if it denies the
@@ -207,11 +202,19 @@ func (d *decider) resume(now lease.Millis, r *Request) bool {
 	return d.askNext(now, r)
 }
 
-// finish takes a request that waited and has a verdict out of those that wait.
-func (d *decider) finish(now lease.Millis, r *Request) {
+// finish takes a request that waited out of those that wait, if it has a verdict: goesOn is
+// false if it was denied. False if it goes on waiting.
+func (d *decider) finish(now lease.Millis, r *Request, goesOn bool) bool {
+	switch {
+	case goesOn && r.undecided > 0:
+		return false
+	case goesOn:
+		d.admit(now, r)
+	}
 	d.unwait(r)
 	r.Waited = now - r.arrived
 	d.port.Decided = append(d.port.Decided, r)
+	return true
 }
 
 func (d *decider) unwait(r *Request) {

@@ -11,6 +11,9 @@ import (
 // fail decides a hit whose tier above does not answer: what was denied stays
 // denied, and the rule's on_failure decides the rest.
 func (d *taker) fail(now lease.Millis, h *hit) holder.Verdict {
+	if h.denied {
+		return holder.Refuse
+	}
 	return d.failBy(now, h, h.policy.Rule.OnFailure)
 }
 

@@ -87,6 +87,7 @@ type hit struct {
 	lacks     bool              // its key is not known, because there is no secret to hash it under
 	uncounted bool              // admitted without being charged to anything
 	suspect   bool              // its key was denied lately
+	denied    bool              // concurrency: the tier above denied it, and is asked again
 }
 
 // Quota is what a response states about one rule that applied.

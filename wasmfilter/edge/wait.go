@@ -118,41 +118,24 @@ func (d *decider) ask(now lease.Millis, h *hit, v waiter) holder.Verdict {
 // asks again for those that wait and of which nothing is asked for.
 func (d *decider) revisit(now lease.Millis) {
 	for i := 0; i < len(d.waiting); {
-		r := d.waiting[i]
-		goesOn := false
+		r, goesOn := d.waiting[i], false
 		if now < r.deadline {
 			goesOn = d.resume(now, r)
 		} else {
 			goesOn = d.failUndecided(now, r, true)
 		}
-		switch {
-		case goesOn && r.undecided > 0:
+		if !d.finish(now, r, goesOn) {
 			i++
-			continue
-		case goesOn:
-			d.admit(now, r)
 		}
-		d.finish(now, r) // which takes it out
 	}
 }
 
 // failUndecided decides by on_failure what is undecided of a request: all of it, or what
-// waits for a tier that does not answer. What that tier denied and nothing asked for again
-// is refused. False if that denied the request.
+// waits for a tier that does not answer. False if that denied the request.
 func (d *decider) failUndecided(now lease.Millis, r *Request, all bool) bool {
 	for i := range r.hits {
 		h := &r.hits[i]
-		if h.verdict != holder.Wait {
-			continue
-		}
-		verdict, open := holder.Refuse, d.uplink.Lane(h.policy).Open
-		switch {
-		case !all && !open:
-			continue
-		case open || h.asked || !h.suspect:
-			verdict = d.fail(now, h)
-		}
-		if !d.decided(now, r, i, verdict) {
+		if h.verdict == holder.Wait && (all || d.uplink.Lane(h.policy).Open) && !d.decided(now, r, i, d.fail(now, h)) {
 			return false
 		}
 	}
