@@ -26,7 +26,6 @@ rules:
 // that follow each other, over connections of their own, are never refused by a limit
 // of 1 or 2, however many workers there are. And never are more open than the limit.
 func TestSlotsAreFreeInTheWholePoP(t *testing.T) {
-	t.Parallel()
 	for workers, pops := range map[int]int{2: 2, 8: 1} {
 		var one, two stack.InFlight
 		mux := http.NewServeMux()
