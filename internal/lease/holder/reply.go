@@ -176,7 +176,7 @@ func (a *State) Place(now lease.Millis) int {
 // nothing was granted or denied to this one. The next request of an exact rule may ask.
 func (a *State) PassOver(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant) {
 	a.Asking = false
-	a.Apply(t, now, sent, lease.Want{Overdrawn: w.Overdrawn}, g, 0, 100)
+	a.Apply(t, now, sent, lease.Want{Overdrawn: w.Overdrawn, Debt: w.Debt}, g, 0, 100)
 	if t.Consistency == lease.Exact && a.Phase == PhaseDenied {
 		a.Ends = min(a.Ends, now)
 	}
