@@ -11,8 +11,9 @@ import (
 
 // Entry is what the table keeps of one key. The zero value is a key never used.
 type Entry struct {
-	// The table rounds Left and Size of the account down to 11 significant bits, and
-	// keeps at most 65,535 of Denied and Least.
+	// The table rounds Size down to 11 significant bits, so that a top-up comes later, and Left where it refuses
+	// nothing, so that a response states up to 0.1 % less. It cuts numbers of units to limit.MaxCount. Times more
+	// than 39 days ahead may be cut: Reset, which is then too early, and RetryAt, which becomes lease.Never.
 	holder.State
 	// Counter is the key's counter where the PoP itself is the granter (scope:
 	// pop). Its Log is not kept.
@@ -47,6 +48,9 @@ const (
 	isRefused
 )
 
+// refuses are the flags of entries that may refuse by Left: they have all its digits.
+const refuses = hasEnds | isRefused
+
 // Flags in the upper bits of WantLog2, which is at most 31.
 const (
 	hasSealed = 1 << 7 // the batch of the debt that was reported
@@ -61,9 +65,10 @@ const (
 	sealedBytes = 4 + 4
 	backBytes   = 4 + 1
 	ownBytes    = 4
+	denialBytes = 4 + 4
 	isUnknown   = 1 << 7 // in the number of failures
 	fixedBytes  = atWant + 1
-	maxEntry    = fixedBytes + 2*(4+4+4+4) + 4 + (2 + 4) + 2 + 4 + 24 + sealedBytes + backBytes + 1 + rule.MaxKey
+	maxEntry    = fixedBytes + 2*(4+4+4+4) + (4 + 4) + denialBytes + 4 + 4 + 24 + sealedBytes + backBytes + 1 + rule.MaxKey
 )
 
 // flags is which parts of e are worth keeping at now.
@@ -138,6 +143,10 @@ func (e *Entry) append(dst []byte, tag uint64, base, now lease.Millis) []byte {
 		put32(b[n:], packTime(e.Ends, base))
 		n += 4
 	}
+	if f&refuses != 0 {
+		put32(b[n:], packUnits(e.Left))
+		n += 4
+	}
 	if b[atWant]&hasSealed != 0 {
 		put32(b[n:], packUnits(e.Sealed.Units))
 		put32(b[n+4:], packTime(e.Sealed.Number, base))
@@ -181,13 +190,13 @@ const rare = hasDenial | hasDenied | hasOverdrawn | hasCounter | hasKey
 
 func (e *Entry) putRare(b []byte, n int, f uint16, base lease.Millis) int {
 	if f&hasDenial != 0 {
-		put16(b[n:], uint16(min(e.Least, 1<<16-1)))
-		put32(b[n+2:], packTime(e.RetryAt, base))
-		n += 6
+		put32(b[n:], packUnits(e.Least))
+		put32(b[n+4:], packTime(e.RetryAt, base))
+		n += denialBytes
 	}
 	if f&hasDenied != 0 {
-		put16(b[n:], uint16(min(e.Denied, 1<<16-1)))
-		n += 2
+		put32(b[n:], packUnits(e.Denied))
+		n += 4
 	}
 	if f&hasOverdrawn != 0 {
 		put32(b[n:], packUnits(e.Overdrawn))
@@ -224,7 +233,10 @@ func length(f uint16, more byte) int {
 		}
 	}
 	n += 4 * int(f>>5&1) // hasEnds
-	n += 6*int(f>>7&1) + 2*int(f>>8&1) + 4*int(f>>9&1) + 24*int(f>>10&1)
+	if f&refuses != 0 {
+		n += 4
+	}
+	n += denialBytes*int(f>>7&1) + 4*int(f>>8&1) + 4*int(f>>9&1) + 24*int(f>>10&1)
 	return n + int(f>>11&1) // the length of the key
 }
 
@@ -254,6 +266,10 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 	e.Phase = phaseOf(f, b[atWant])
 	if f&hasEnds != 0 {
 		e.Ends = unpackTime(get32(b[n:]), base)
+		n += 4
+	}
+	if f&refuses != 0 {
+		e.Left = int64(get32(b[n:]))
 		n += 4
 	}
 	if b[atWant]&hasSealed != 0 {
@@ -308,17 +324,17 @@ func (e *Entry) getLot(b []byte, n, i int, f uint16, base lease.Millis) int {
 
 func (e *Entry) getRare(b []byte, n int, f uint16, base lease.Millis) {
 	if f&hasDenial != 0 {
-		e.Least = int64(get16(b[n:]))
-		if at := get32(b[n+2:]); at == 1<<32-1 {
+		e.Least = int64(get32(b[n:]))
+		if at := get32(b[n+4:]); at == 1<<32-1 {
 			e.RetryAt = lease.Never // it was cut
 		} else {
 			e.RetryAt = unpackTime(at, base)
 		}
-		n += 6
+		n += denialBytes
 	}
 	if f&hasDenied != 0 {
-		e.Denied = int64(get16(b[n:]))
-		n += 2
+		e.Denied = int64(get32(b[n:]))
+		n += 4
 	}
 	if f&hasOverdrawn != 0 {
 		e.Overdrawn = int64(get32(b[n:]))

@@ -8,7 +8,7 @@ import (
 
 // layout is the version of the layout of pages. Every page begins with it, and the vm_id
 // that names the memory ends with it: raise both together.
-const layout = 3
+const layout = 4
 
 // PageEntries is how many keys a page holds at most. With 32,768 pages 600,000
 // keys fill one page in 1,000.
@@ -18,9 +18,9 @@ const (
 	headerBytes = 1 + 1 + 8 // layout, number of entries, base
 	maxPage     = headerBytes + PageEntries*maxEntry
 
-	// rebaseAfter is how long a page keeps the base of its times: less than half
-	// of what 32 bits of milliseconds hold, so that there is room for the future.
-	rebaseAfter lease.Millis = 20 * day
+	// rebaseAfter is how long a page keeps the base of its times. Of the 49 days that 32 bits of
+	// milliseconds hold, 39 are left for the future: the end of a month is always within them.
+	rebaseAfter lease.Millis = 10 * day
 	// rebaseTo is how far before now a new base is: what is older becomes 0.
 	rebaseTo lease.Millis = day
 

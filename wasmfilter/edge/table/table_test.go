@@ -55,7 +55,7 @@ func drawEntry(t *rapid.T, now lease.Millis, key []byte) Entry {
 			}
 		}
 	}
-	e.Left, e.Spent, e.Size = small.Draw(t, "left"), units.Draw(t, "spent"), small.Draw(t, "size")
+	e.Spent, e.Size = units.Draw(t, "spent"), small.Draw(t, "size")
 	e.WantLog2 = rapid.Uint8Range(0, 31).Draw(t, "want")
 	e.Asking = rapid.Bool().Draw(t, "asking")
 	if rapid.Bool().Draw(t, "sealed") {
@@ -64,12 +64,12 @@ func drawEntry(t *rapid.T, now lease.Millis, key []byte) Entry {
 	if rapid.Bool().Draw(t, "back") {
 		e.Back = holder.Backoff{Until: soon("until"), Failures: rapid.Uint8Range(1, 8).Draw(t, "failures"), Unknown: rapid.Bool().Draw(t, "unknown")}
 	}
-	e.Overdrawn, e.Denied = units.Draw(t, "overdrawn"), small.Draw(t, "denied")
+	e.Overdrawn, e.Denied = units.Draw(t, "overdrawn"), units.Draw(t, "denied")
 	if rapid.Bool().Draw(t, "times") {
 		e.Asked, e.Reset = soon("asked"), soon("reset")
 	}
 	e.Refused = e.Reset > now && rapid.Bool().Draw(t, "refused")
-	if e.Least = rapid.Int64Range(0, 1<<16-1).Draw(t, "need"); e.Least > 0 {
+	if e.Least = units.Draw(t, "need"); e.Least > 0 {
 		e.RetryAt = soon("retry")
 	}
 	switch {
@@ -79,6 +79,9 @@ func drawEntry(t *rapid.T, now lease.Millis, key []byte) Entry {
 		e.Phase, e.Ends = rapid.SampledFrom([]holder.Phase{holder.PhasePartial, holder.PhaseDenied}).Draw(t, "phase"), soon("end")
 	case e.Leases != [2]holder.Lease{}:
 		e.Phase = holder.PhaseLeased
+	}
+	if e.Left = small.Draw(t, "left"); e.Refused || e.Phase == holder.PhasePartial || e.Phase == holder.PhaseDenied {
+		e.Left = units.Draw(t, "left of a key that refuses") // by which it does
 	}
 	if rapid.Bool().Draw(t, "counter") {
 		e.Counter = limit.State{At: limit.Micros(rapid.Int64Min(1).Draw(t, "at")), Level: rapid.Int64().Draw(t, "level"), Aux: rapid.Int64().Draw(t, "prev")}
@@ -115,6 +118,24 @@ func TestTableIsAMap(t *testing.T) {
 			twin[n] = e
 		}
 	})
+}
+
+// A page that is about to get a new base keeps the end of a month to the millisecond.
+func TestLongTimes(t *testing.T) {
+	table := New(newMemory(), 'E', 0, neverIdle)
+	table.Open(Key{Hash: 1})
+	table.Commit(start)
+	now := table.page.base + rebaseAfter
+	if table.Open(Key{Hash: 1}); now < start {
+		t.Fatal("the page is not that old")
+	}
+	k, end := Key{Hash: 2}, now+31*day+day/2
+	e := table.Open(k)
+	e.Phase, e.Ends, e.Least, e.RetryAt, e.Reset = holder.PhaseDenied, now+1, 1, end, end
+	table.Commit(now)
+	if e = table.Open(k); e.Reset != end || e.RetryAt != end {
+		t.Errorf("reset at %d, retry at %d, want %d", e.Reset, e.RetryAt, end)
+	}
 }
 
 // A change that comes second has to read again.
