@@ -115,6 +115,10 @@ type proxy struct {
 	// arrives from the server, and nothing of that passed on.
 	cutting atomic.Bool
 	cut     atomic.Int64 // links that were cut that way
+	// refusal is what links that are open when it is set answer to each script from then on, in
+	// place of the server; with always, links that are opened later do, too.
+	refusal atomic.Pointer[string]
+	always  bool
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -160,33 +164,44 @@ func (p *proxy) serve(client net.Conn) {
 	p.conns = append(p.conns, client, server)
 	p.mu.Unlock()
 	var doomed atomic.Bool
-	go pass(server, client, func(request []byte) bool {
+	opened := p.refusal.Load()
+	go pass(server, client, func(request []byte) []byte {
+		text := p.refusal.Load()
+		if n := bytes.Count(bytes.ToUpper(request), []byte("\r\nEVAL")); text != nil && n > 0 && (p.always || text != opened) {
+			_, _ = client.Write(bytes.Repeat([]byte("-"+*text+"\r\n"), n))
+			return []byte{}
+		}
 		if bytes.Contains(request, []byte("EVALSHA")) && p.cutting.CompareAndSwap(true, false) {
 			doomed.Store(true)
 		}
-		return true
+		return request
 	})
-	pass(client, server, func([]byte) bool {
+	pass(client, server, func(reply []byte) []byte {
 		p.gate.RLock()
 		defer p.gate.RUnlock()
 		if doomed.Load() {
 			p.cut.Add(1)
+			return nil
 		}
-		return !doomed.Load()
+		return reply
 	})
 }
 
-// pass copies until one side closes or on returns false, and closes both.
-func pass(to, from net.Conn, on func([]byte) bool) {
+// pass copies what on makes of it until one side closes or on returns nil, and closes both.
+func pass(to, from net.Conn, on func([]byte) []byte) {
 	defer to.Close()
 	defer from.Close()
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
-		if err != nil || !on(buf[:n]) {
+		if err != nil {
 			return
 		}
-		if _, err := to.Write(buf[:n]); err != nil {
+		out := on(buf[:n])
+		if out == nil {
+			return
+		}
+		if _, err := to.Write(out); err != nil {
 			return
 		}
 	}

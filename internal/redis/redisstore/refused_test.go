@@ -1,9 +1,11 @@
 package redisstore
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -83,5 +85,77 @@ func TestScriptsFlushed(t *testing.T) {
 	}
 	if n := server.CommandStats()["evalsha"].Failed; n < flushes {
 		t.Errorf("%d scripts were missed: the test shows nothing", n)
+	}
+}
+
+// A server was demoted, or taken out, while its address leads to another one: its connections stay open
+// and refuse everything, in the words of a server, of a proxy or of a script. New connections are made
+// without anybody doing anything, and the limit goes on.
+func TestConnectionsToADemotedServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for i, text := range []string{
+		"READONLY You can't write against a read only replica.",
+		"ERR READONLY You can't write against a read only replica.",
+		"ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.",
+		"LOADING Redis is loading the dataset in memory",
+		"ERR LOADING Redis is loading the dataset in memory",
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+		"CLUSTERDOWN The cluster is down",
+		"NOAUTH Authentication required.",
+		"ERR NOAUTH Authentication required.",
+		"ERR the proxy has no server for this",
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			link := newProxy(t, server.Addr)
+			s := start(t, Config{Redis: topology.Config{Addrs: []string{link.addr}, Mode: topology.Single}})
+			p, key := fixedPolicy(t, "demoted", 10), fmt.Sprint(i)
+			if g := acquire(t, s, plenty, one(p, key))[0]; g.Granted != 1 {
+				t.Fatalf("before: %+v", g)
+			}
+			link.refusal.Store(&text)
+			if g := acquire(t, s, plenty, one(p, key))[0]; g.Status != lease.Unavailable {
+				t.Fatalf("refused, but %+v", g)
+			}
+			begin := time.Now()
+			eventually(t, func() string {
+				if g := acquire(t, s, plenty, one(p, key))[0]; g.Granted != 1 || g.Remaining != 8 {
+					return fmt.Sprintf("%+v", g)
+				}
+				return ""
+			})
+			t.Log("after", time.Since(begin))
+			if st := s.Stats(); st.Opened != 0 {
+				t.Errorf("%d breakers opened: the server answers", st.Opened)
+			}
+		})
+	}
+}
+
+// A master of a cluster was replaced, and what stands before it tells so in the words of a proxy: the new
+// master is looked up at once, not after the time between two look-ups.
+func TestReplacedBehindAProxy(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 1, 1)
+	link := newProxy(t, c.Nodes[0].Addr)
+	link.always = true
+	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Dial: through(map[string]*proxy{c.Nodes[0].Addr: link})}})
+	p := fixedPolicy(t, "replaced", 1000)
+	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Granted != 1 {
+		t.Fatalf("before: %+v", g)
+	}
+	text := "ERR READONLY You can't write against a read only replica."
+	link.refusal.Store(&text)
+	begin := time.Now()
+	c.Nodes[1].Do("CLUSTER", "FAILOVER", "TAKEOVER")
+	eventually(t, func() string {
+		if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Granted != 1 {
+			return fmt.Sprintf("%+v", g)
+		}
+		return ""
+	})
+	if took := time.Since(begin); took > 20*time.Second { // without a request masters are looked up every 30 s
+		t.Errorf("the new master was found after %v: nobody asked for it", took)
 	}
 }

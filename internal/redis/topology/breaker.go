@@ -27,12 +27,12 @@ func outcomeOf(err error) outcome {
 
 // breaker is the breaker of a node. Nothing but a probe closes it. The zero value is closed.
 //
-// A generation ends when the breaker opens: pipelines that began in one do not count in
-// the next. They may end long after the breaker closed, in a timeout, or in an error
-// because their connection was given up.
+// A generation ends when the breaker opens, and when the connections are renewed: pipelines that
+// began in one do not count in the next. They may end long after the breaker closed, in a timeout,
+// or in an error because their connection was given up.
 type breaker struct {
 	holder.Breaker
-	generation uint64 // how often it opened
+	generation uint64
 }
 
 // report takes the outcome of a pipeline that began in that generation and ended at now. It

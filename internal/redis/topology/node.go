@@ -29,7 +29,8 @@ type Node struct {
 	serves atomic.Bool  // the table of hash slots names it
 	named  atomic.Int64 // when the topology or a redirect last named it, since topology.began
 
-	memory atomic.Pointer[memory] // as stated last; nil: not known
+	memory  atomic.Pointer[memory] // as stated last; nil: not known
+	refuses atomic.Int64           // ns after topology.began since when it refuses everything; 0: it does not
 
 	mu      sync.Mutex
 	breaker breaker
@@ -102,7 +103,45 @@ func (p *Pipeline) Exec(ctx context.Context) error {
 			c.SetErr(cmp.Or(err, errNoReply))
 		}
 	}
+	p.node.noteRefusals(p.generation, cmds)
 	return failure
+}
+
+// mostRefusals is for how long a node may refuse everything before it is connected anew.
+const mostRefusals = time.Second
+
+// noteRefusals connects a node anew that refuses everything for a while: its address may lead to
+// another server by now, and the connections to one that was demoted.
+func (n *Node) noteRefusals(generation uint64, cmds []redis.Cmder) {
+	refused := false
+	for _, c := range cmds {
+		switch ReplyOf(c.Err()).Kind {
+		case Stale, Refused:
+			refused = true
+		case NoScript, NoReply: // the former is followed by the same with the source
+		default:
+			n.refuses.Store(0)
+			return
+		}
+	}
+	now := int64(time.Since(n.topology.began))
+	if !refused || n.refuses.CompareAndSwap(0, now) || now-n.refuses.Load() < int64(mostRefusals) {
+		return
+	}
+	n.refuses.Store(0)
+	n.renew(generation)
+}
+
+// renew replaces the client of a generation. Pipelines of it do not count in the breaker any more.
+func (n *Node) renew(generation uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.breaker.Open || n.breaker.generation != generation {
+		return
+	}
+	n.breaker.generation++
+	closeClient(n.client.Swap(n.topology.connect(n.Addr)))
+	n.topology.Reload()
 }
 
 // errNoReply is for a command without a reply or an error.

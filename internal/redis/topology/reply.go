@@ -39,19 +39,23 @@ func ReplyOf(err error) Reply {
 		return Reply{Kind: NoReply}
 	}
 	word, rest, _ := strings.Cut(err.Error(), " ")
+	_, addr, _ := strings.Cut(rest, " ")
 	switch word {
-	case "NOSCRIPT":
-		return Reply{Kind: NoScript}
-	case "MOVED", "ASK":
-		_, addr, _ := strings.Cut(rest, " ")
-		if word == "ASK" {
-			return Reply{Ask, addr}
-		}
+	case "MOVED":
 		return Reply{Moved, addr}
-	case "LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN":
-		return Reply{Kind: Stale}
-	case "OOM":
-		return Reply{Kind: Full}
+	case "ASK":
+		return Reply{Ask, addr}
+	}
+	// Proxies, and scripts of Redis 6, write other words before the word of the error.
+	for word := range strings.FieldsSeq(err.Error()) {
+		switch strings.Trim(word, "-:") {
+		case "NOSCRIPT":
+			return Reply{Kind: NoScript}
+		case "LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN":
+			return Reply{Kind: Stale}
+		case "OOM":
+			return Reply{Kind: Full}
+		}
 	}
 	return Reply{Kind: Refused}
 }
@@ -62,7 +66,7 @@ func isReply(err error) bool {
 	return errors.As(err, &e)
 }
 
-func loading(err error) bool { return strings.HasPrefix(err.Error(), "LOADING ") }
+func loading(err error) bool { return strings.Contains(err.Error(), "LOADING ") }
 
 // TimedOut reports whether the error is that no reply came in time.
 func TimedOut(err error) bool {
