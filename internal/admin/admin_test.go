@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir/internal/admin/access"
 )
@@ -17,27 +16,6 @@ func get(h http.Handler, path string) (int, string) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 	return w.Code, w.Body.String()
-}
-
-// bounded notes until when an answer may be written.
-type bounded struct {
-	*httptest.ResponseRecorder
-	until time.Time
-}
-
-func (b *bounded) SetWriteDeadline(until time.Time) error {
-	b.until = until
-	return nil
-}
-
-// Who reads the rules slowly is cut off.
-func TestSlowReader(t *testing.T) {
-	h := Handler(Config{Metrics: http.NotFoundHandler(), Rules: func() (string, []byte) { return "v1", []byte("{}") }, State: func() (uint64, string) { return 7, "" }})
-	w := &bounded{ResponseRecorder: httptest.NewRecorder()}
-	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/rules", nil))
-	if left := time.Until(w.until); w.Code != 200 || left <= 0 || left > time.Minute {
-		t.Errorf("%d, for %v", w.Code, left)
-	}
 }
 
 func TestHandler(t *testing.T) {

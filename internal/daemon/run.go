@@ -79,6 +79,11 @@ func untilSignal() context.Context {
 }
 
 const (
+	// writeTime bounds how long a client may take to read an answer. Until then the answer takes memory.
+	writeTime = 30 * time.Second
+	// adminStreams bounds the calls in flight on one HTTP/2 connection of the admin port. A browser has one connection
+	// for all of its tabs.
+	adminStreams = 20
 	// adminIdle bounds how long connections without calls are kept on the admin port: thousands of viewers must not use
 	// up what the process may open.
 	adminIdle = 30 * time.Second
@@ -113,9 +118,9 @@ func (t *Tier) Run(ctx context.Context, beside ...Port) error {
 	if err != nil {
 		return errors.Join(err, callers.Close())
 	}
-	limits := server.Limits{MaxStreams: t.cfg.MaxStreams, HeaderTimeout: t.cfg.HeaderTimeout, IdleTimeout: t.cfg.IdleTimeout}
+	limits := server.Limits{MaxStreams: t.cfg.MaxStreams, HeaderTimeout: t.cfg.HeaderTimeout, WriteTimeout: writeTime, IdleTimeout: t.cfg.IdleTimeout}
 	quotas := Port{"listen", server.New(callers, t.secure, t.health, limits, t.Log)}
-	limits.IdleTimeout = min(limits.IdleTimeout, adminIdle)
+	limits.MaxStreams, limits.IdleTimeout = min(limits.MaxStreams, adminStreams), min(limits.IdleTimeout, adminIdle)
 	admin := Port{"admin", server.New(operators, t.secureOps, t.operators, limits, t.Log)}
 	ports := append([]Port{quotas}, beside...)
 

@@ -26,6 +26,7 @@ const (
 type Limits struct {
 	MaxStreams    int           // calls in flight on one HTTP/2 connection
 	HeaderTimeout time.Duration // for a request's headers, and again for its body
+	WriteTimeout  time.Duration // for an answer, from its request's headers on; a handler that streams renews it
 	IdleTimeout   time.Duration // for connections without calls
 }
 
@@ -50,12 +51,14 @@ func New(port net.Listener, secure *tls.Config, h http.Handler, l Limits, log *s
 		TLSConfig:         secure,
 		ReadHeaderTimeout: l.HeaderTimeout,
 		ReadTimeout:       2 * l.HeaderTimeout,
+		WriteTimeout:      l.WriteTimeout,
 		IdleTimeout:       l.IdleTimeout,
 		MaxHeaderBytes:    maxHeaders,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: l.MaxStreams,
 			SendPingTimeout:      deadPeer,
 			PingTimeout:          deadPeer,
+			WriteByteTimeout:     l.WriteTimeout, // a peer that takes no bytes keeps deadlines of its streams from being carried out
 		},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}

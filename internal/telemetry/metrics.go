@@ -105,10 +105,13 @@ func histogram(name, help string, bounds []float64) prometheus.HistogramOpts {
 	}
 }
 
+// maxScrapes bounds the answers in flight of all callers together: each takes about a kilobyte for each series.
+const maxScrapes = 8
+
 // Handler serves the metrics in Prometheus' text format, or as protobuf to those who ask for
-// native histograms.
+// native histograms. Beyond maxScrapes calls at a time it answers 503.
 func (r *Registry) Handler() http.Handler {
-	return promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 }
 
 // Doubling returns n bounds for a histogram, each twice the one before.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/sse"
 
 	"github.com/weirlimit/weir/internal/admin/access"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
@@ -352,5 +354,33 @@ func TestEnd(t *testing.T) {
 				t.Errorf("revoked: %v: %s, want %s", revoked, got, want)
 			}
 		}
+	}
+}
+
+// A stream in which nothing happens for longer than an event may take goes on, over HTTP/2 as well.
+func TestQuietStream(t *testing.T) {
+	before := sse.WriteTimeout
+	sse.WriteTimeout = 50 * time.Millisecond
+	t.Cleanup(func() { sse.WriteTimeout = before })
+	w := newWorld(t, Config{Loopback: true})
+	AddStream(w.API, access.Viewer, huma.Operation{OperationID: "stream", Method: http.MethodGet, Path: StreamPath}, map[string]any{"text": ""},
+		func(ctx context.Context, _ *nothing, send sse.Sender) {
+			for _, event := range []string{"one", "two"} {
+				_ = send.Data(event) // the client reads what came
+				repeat.Sleep(ctx, 4*sse.WriteTimeout)
+			}
+		})
+	server := httptest.NewUnstartedServer(w.Handler())
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	answer, err := server.Client().Get(server.URL + StreamPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.ProtoMajor != 2 || !strings.Contains(string(text), "two") {
+		t.Errorf("HTTP/%d: %q, %v", answer.ProtoMajor, text, err)
 	}
 }

@@ -1,0 +1,112 @@
+package daemon
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// unread makes calls of a port on one connection of HTTP/2 and reads no answer: its window is 0. It returns how many
+// answers began, once every call has the beginning of its answer or is cut.
+func unread(t *testing.T, address string, calls int, path func(i int) string) (begun int) {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", address, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	var out bytes.Buffer
+	framer, fields := http2.NewFramer(conn, conn), hpack.NewEncoder(&out)
+	_, err = conn.Write([]byte(http2.ClientPreface))
+	if err != nil || framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}) != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan error, 1)
+	go func() {
+		var err error
+		for i := range calls {
+			out.Reset()
+			for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "localhost"}, {":path", path(i)}} {
+				_ = fields.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+			}
+			err = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: out.Bytes(), EndStream: true, EndHeaders: true})
+			if err != nil {
+				break
+			}
+		}
+		sent <- err
+	}()
+	answered := map[uint32]bool{}
+	for len(answered) < calls {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			t.Fatalf("after %d answers: %v, %v", len(answered), err, <-sent)
+		}
+		id := frame.Header().StreamID
+		switch frame.(type) {
+		case *http2.HeadersFrame:
+			begun++
+			answered[id] = true
+		case *http2.RSTStreamFrame: // there were as many calls as there may be
+			answered[id] = true
+		}
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	return begun
+}
+
+// used is the memory in use, in MiB.
+func used() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc+m.StackInuse) >> 20
+}
+
+// Callers who read no answer of the admin port take neither much memory nor the port from others.
+func TestUnread(t *testing.T) {
+	const most = 32 // MiB
+	rules := "rules:\n"
+	for i := range 500 {
+		rules += fmt.Sprintf("- { name: rule-%d, key: [client_ip], limit: 5/1m }\n", i)
+	}
+	cfg := testConfig()
+	cfg.Rules = proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"), rules)
+	cfg.AdminListen, cfg.MaxStreams = proc.FreeAddr(t), 1000
+	runBeside(t, cfg, Program{Name: "test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
+	for _, of := range []struct {
+		connections, calls int // of each
+		paths              []string
+	}{
+		{1, 1000, []string{"/metrics", "/rules"}},
+		{20, 50, []string{"/metrics", "/", "/v1/rules", "/main.js"}},
+	} {
+		asks(t, http.DefaultClient, "http://"+cfg.AdminListen+"/readyz")
+		before, begun := used(), 0
+		for range of.connections {
+			begun += unread(t, cfg.AdminListen, of.calls, func(i int) string { return of.paths[i%len(of.paths)] })
+		}
+		took := used() - before
+		t.Logf("%d connections: %d answers take %d MiB", of.connections, begun, took)
+		if took > most {
+			t.Errorf("%d connections: %d answers that nobody reads take %d MiB, want at most %d", of.connections, begun, took, most)
+		}
+		if status, text := asks(t, http.DefaultClient, "http://"+cfg.AdminListen+"/readyz"); status != 200 {
+			t.Errorf("%d connections: /readyz: %d %s", of.connections, status, text)
+		}
+	}
+}
