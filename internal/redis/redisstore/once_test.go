@@ -27,10 +27,21 @@ func cutInACluster(t *testing.T, c *redistest.Cluster) {
 	}
 	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Dial: through(links)}})
 	eventually(t, func() string { return unlike(s, 3) })
+	for _, n := range c.Nodes {
+		eventually(t, func() string { return unprobed(n) })
+	}
 	for _, key := range []string{"a", "b", "c", "d"} {
 		owner := c.MasterOf(s.newAcquisition(asksOf(one(fixedPolicy(t, "r", 10), key))).asks[0].key)
 		cutOnce(t, s, links[owner.Addr], key, c.Nodes...)
 	}
+}
+
+// unprobed is what is missing until a server was asked whether it lets the user run scripts.
+func unprobed(n *redistest.Server) string {
+	if ran(n) == 0 {
+		return n.Addr + " has not been probed"
+	}
+	return ""
 }
 
 // unlike is what a store has not found out yet of so many masters.

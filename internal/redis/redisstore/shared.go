@@ -70,6 +70,23 @@ if ARGV[2] ~= '' and found == ARGV[1] then
 end
 return {t[1], t[2], found}`
 
+// probeScript calls every command of the scripts and of the heartbeat. An ACL, or another server than
+// Redis, may lack any of them. The key is gone when it returns; where one is refused, within a second.
+const probeScript = `
+local key = KEYS[1]
+for _, call in ipairs({
+  {'TIME'},
+  {'SET', key, 'x', 'PX', 1000}, {'GET', key}, {'GETRANGE', key, 0, 0}, {'SETRANGE', key, 0, 'x'}, {'PEXPIRE', key, 0},
+  {'ZADD', key, 1, 'x'}, {'PEXPIRE', key, 1000}, {'ZCARD', key}, {'ZREMRANGEBYSCORE', key, 2, 2}, {'ZREM', key, 'x'},
+  {'HSET', key, 'x', 'x'}, {'PEXPIRE', key, 1000}, {'HSCAN', key, 0}, {'HDEL', key, 'x'},
+}) do
+  local done = redis.pcall(unpack(call))
+  if type(done) == 'table' and done.err then
+    return redis.error_reply('ERR cannot call ' .. call[1] .. ' in a script: ' .. done.err)
+  end
+end
+return 1`
+
 // cell is a value in this Redis.
 type cell struct {
 	store *Store

@@ -41,7 +41,8 @@ func New(c Config) (*Store, error) {
 	use := topology.Use{
 		Sender:      func(n *topology.Node) topology.Sender { return &sender{s, n, newQueue(c.Queue)} },
 		Connections: c.Lanes + 2, // the heartbeat, and what people watch
-		Key:         replicasKey,
+		Probe:       probeScript,
+		Key:         "weir:probe:",
 	}
 	for _, script := range script.All() {
 		use.Scripts = append(use.Scripts, script.Source)

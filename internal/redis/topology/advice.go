@@ -5,6 +5,8 @@ import (
 	"strings"
 )
 
+const giveRights = "give the user what weir.acl lists: internal/redis/redisstore/README.md#the-user"
+
 // advices maps parts of error texts of a server, or of TLS, to what to change. The first
 // that fits is used.
 var advices = []struct {
@@ -13,8 +15,9 @@ var advices = []struct {
 }{
 	{"", "WRONGPASS", "set a user name and password that the server accepts; ACL LIST shows its users, and which are off"},
 	{"", "NOAUTH", "the server demands a password, and got none: set it, for sentinels their own"},
-	{"", "NOPERM", "give the user what weir.acl lists"},
-	{"", "user executing the script can't", "give the user what weir.acl lists"},
+	{"", "NOPERM", giveRights},
+	{"", "user executing the script can't", giveRights}, // Redis 7
+	{"", "ACL failure in script", giveRights},           // Redis 8, Valkey 8
 	{"", "OOM", "raise maxmemory, add masters, or shorten the periods of the rules"},
 	{"", "READONLY", "name the master: this is a replica, which takes no writes"},
 	{"", "MASTERDOWN", "name the master: this is a replica, which takes no writes"},

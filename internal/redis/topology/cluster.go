@@ -102,11 +102,13 @@ func (c *cluster) ask(ctx context.Context, addr string) view {
 	pipe := client.Pipeline()
 	slots, info := pipe.ClusterSlots(ctx), pipe.ClusterInfo(ctx)
 	_, err := pipe.Exec(ctx)
-	if slots.Err() != nil {
+	switch {
+	case slots.Err() != nil:
 		err = slots.Err()
-	} else if len(slots.Val()) > 0 {
-		err = nil // CLUSTER INFO may be forbidden: nothing is lost
-	} else if err == nil {
+	case err != nil && forbidden(err): // who may not see the state would follow a node that is cut off
+	case len(slots.Val()) > 0:
+		err = nil
+	case err == nil:
 		err = errNoSlots
 	}
 	if err != nil && isReply(err) && strings.Contains(err.Error(), "cluster support disabled") {

@@ -11,7 +11,8 @@ var idle = Use{
 	Sender:      func(*Node) Sender { return sleeper{} },
 	Connections: 1,
 	Scripts:     []string{"return 1"},
-	Key:         "weir:{idle}",
+	Probe:       "return 1",
+	Key:         "weir:idle:",
 }
 
 type sleeper struct{}

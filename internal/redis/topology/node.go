@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -184,6 +184,9 @@ func (n *Node) Follow(r Reply, slot uint16) (to *Node) {
 // tend loads the scripts, and probes the node while its breaker is open.
 func (n *Node) tend(ctx context.Context) {
 	defer func() { closeClient(n.client.Load()) }()
+	soon, cancel := context.WithTimeout(ctx, time.Second)
+	repeat.Until(soon, time.Millisecond, n.serves.Load) // its hash slots are known, if it has any
+	cancel()
 	client, generation := n.current()
 	o, err := answered, n.prepare(ctx, client)
 	if err != nil {
@@ -208,22 +211,40 @@ func (n *Node) tend(ctx context.Context) {
 	}
 }
 
-// prepare loads the scripts, which also shows that the server answers. It then runs a
-// script that does nothing, which shows that the user may run scripts on the key.
+// prepare loads the scripts, which also shows that the server answers, and calls every command that
+// is needed later, which shows that the user may.
 func (n *Node) prepare(ctx context.Context, client *redis.Client) error {
-	pipe := client.Pipeline()
-	for _, source := range n.topology.use.Scripts {
+	use, pipe := &n.topology.use, client.Pipeline()
+	if n.topology.Config.Mode == auto || n.topology.Config.Mode == Cluster {
+		_ = pipe.Process(ctx, redis.NewStatusCmd(ctx, "ASKING")) // of the next command
+	}
+	for _, source := range use.Scripts {
 		pipe.ScriptLoad(ctx, source)
 	}
-	idle := pipe.Eval(ctx, "return 0", []string{n.topology.use.Key})
+	script, key := redis.NewScript(use.Probe), []string{n.ownKey(use.Key)}
+	probe, last := script.Eval(ctx, pipe, key), script.EvalSha(ctx, pipe, key)
 	cmds, err := pipe.Exec(ctx)
-	if idle.Err() != nil && strings.HasPrefix(idle.Err().Error(), "NOPERM") {
-		return idle.Err()
+	for _, c := range cmds {
+		err := c.Err()
+		if err != nil && (loading(err) || forbidden(err) || c == probe && ReplyOf(err).Kind == Refused) {
+			return err
+		}
 	}
-	if err == nil || replied(cmds[0]) && !loading(err) {
-		return nil // a user who may not load scripts is no outage: EVAL works as well
+	if !replied(last) {
+		return cmp.Or(last.Err(), err, errNoReply)
 	}
-	return err
+	return nil
+}
+
+// ownKey returns a name that begins with prefix and is in a hash slot of this node, if it serves any.
+func (n *Node) ownKey(prefix string) (name string) {
+	for i := range 4 * slots {
+		name = prefix + "{" + strconv.Itoa(i) + "}"
+		if !n.serves.Load() || n.topology.At(SlotOf(name)) == n {
+			break
+		}
+	}
+	return name
 }
 
 // probe tests over new connections whether the node answers again: the old ones may

@@ -68,6 +68,8 @@ func isReply(err error) bool {
 
 func loading(err error) bool { return strings.Contains(err.Error(), "LOADING ") }
 
+func forbidden(err error) bool { return strings.Contains(err.Error(), "NOPERM ") }
+
 // TimedOut reports whether the error is that no reply came in time.
 func TimedOut(err error) bool {
 	var timeout net.Error

@@ -63,8 +63,11 @@ type Use struct {
 	Connections int
 	// Scripts are loaded into each node.
 	Scripts []string
-	// Key is a key of the user's. A node on which the ACL does not let scripts use it does
-	// not answer, as far as the user is concerned.
+	// Probe is a script that calls, on the key that it gets, every command that scripts of the user
+	// call, and returns the error of the first one that fails. A node that refuses it does not
+	// answer, as far as the user is concerned. It leaves nothing behind.
+	Probe string
+	// Key begins the name of this key.
 	Key string
 }
 

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"regexp"
@@ -24,8 +25,11 @@ import (
 func TestLeastRights(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 2, 0, redistest.Users(usersOf(t, secret)...))
-	for _, n := range c.Nodes {
-		n.Do("CONFIG", "RESETSTAT")
+	used := map[string]bool{}
+	use := func(words ...string) {
+		for _, w := range words {
+			used[w] = used[w] || c.Commands(w).Calls > 0
+		}
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	s, err := redisstore.New(redisstore.Config{Redis: topology.Config{Addrs: c.Addrs(), Username: "weir", Password: always(secret), Timeout: 10 * time.Second}})
@@ -36,6 +40,13 @@ func TestLeastRights(t *testing.T) {
 	go func() { ended <- s.Run(ctx) }()
 	if err := s.Ready(ctx); err != nil {
 		t.Fatal(err)
+	}
+	for _, n := range c.Nodes { // the probe calls everything; what else calls it is to be seen
+		eventually(t, "every node is probed", func() bool { return n.CommandStats()["evalsha"].Calls > 0 })
+	}
+	use("script|load", "cluster|slots", "cluster|info", "info")
+	for _, n := range c.Nodes {
+		n.Do("CONFIG", "RESETSTAT")
 	}
 
 	if err := s.Reports().Put(ctx, []live.Note{{ID: "a", For: time.Millisecond}, {ID: "b", For: time.Minute}}); err != nil {
@@ -76,10 +87,61 @@ func TestLeastRights(t *testing.T) {
 			t.Errorf("%s refused %q", n.Addr, refused)
 		}
 	}
-	for _, allowed := range regexp.MustCompile(` \+(\S+)`).FindAllStringSubmatch(usersOf(t, secret)[0], -1) {
-		if c.Commands(allowed[1]).Calls == 0 {
-			t.Errorf("weir.acl allows %s, which nobody needs", allowed[1])
+	for _, right := range rightsOf(t) {
+		if use(right); !used[right] {
+			t.Errorf("weir.acl allows %s, which nobody needs", right)
 		}
+	}
+}
+
+// rightsOf are the commands that weir.acl allows.
+func rightsOf(t *testing.T) (rights []string) {
+	for _, allowed := range regexp.MustCompile(` \+(\S+)`).FindAllStringSubmatch(usersOf(t, secret)[0], -1) {
+		rights = append(rights, allowed[1])
+	}
+	return rights
+}
+
+// A store whose user lacks any right of weir.acl is not ready, and names the right. Without info only
+// the metrics of the memory are missing.
+func TestEachRightIsNeeded(t *testing.T) {
+	t.Parallel()
+	var words, users []string
+	for i, right := range append(rightsOf(t), "") {
+		user := strings.Replace(usersOf(t, secret)[0]+" ", "user weir ", fmt.Sprint("user weir", i, " "), 1)
+		words, users = append(words, right), append(users, strings.Replace(user, " +"+right+" ", " ", 1))
+	}
+	words = append(words, "key") // that it may use
+	users = append(users, fmt.Sprint("user weir", len(users), " on >", secret, " ~other:* +@all"))
+	c := redistest.StartCluster(t, 1, 0, redistest.Users(users...))
+	for i, word := range words {
+		t.Run(word, func(t *testing.T) {
+			t.Parallel()
+			s := beginStore(t, redisstore.Config{Redis: topology.Config{Addrs: c.Addrs(), Mode: topology.Cluster, Timeout: 10 * time.Second,
+				Username: fmt.Sprint("weir", i), Password: always(secret)}})
+			var got string
+			eventually(t, "Ready says so", func() bool {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				got = ""
+				if err := s.Ready(ctx); err != nil {
+					got = strings.ToLower(err.Error())
+				}
+				if word == "" || word == "info" {
+					return got == ""
+				}
+				if got == "" {
+					t.Fatal("the store is ready")
+				}
+				return (strings.Contains(got, "cannot call "+word+" in") || strings.Contains(got, "'"+word+"'") || word == "key" && strings.Contains(got, "to access")) &&
+					strings.Contains(got, "weir.acl") && strings.Contains(got, "readme.md#the-user")
+			})
+			for _, key := range c.Nodes[0].Do("KEYS", "*").([]any) {
+				if c.Nodes[0].Do("PTTL", key) == int64(-1) {
+					t.Errorf("%v stays for ever", key)
+				}
+			}
+		})
 	}
 }
 
