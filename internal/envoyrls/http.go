@@ -60,6 +60,7 @@ func (s *Server) json(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if response.OverallCode == rlspb.RateLimitResponse_OVER_LIMIT {
+		w.Header().Set("X-Envoy-Ratelimited", "true") // an Envoy between must not repeat what was counted
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
 	_, _ = w.Write(reply) // the client has gone

@@ -50,6 +50,9 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%.80s: %d %s, want %d", c.body, w.Code, w.Body, c.code)
 			continue
 		}
+		if limited := w.Header().Get("x-envoy-ratelimited"); (limited == "true") != (c.code == 429) {
+			t.Errorf("%.80s: %d with x-envoy-ratelimited %q", c.body, w.Code, limited)
+		}
 		if c.code == 200 || c.code == 429 {
 			if !sameJSON(t, w.Body.String(), c.want) || w.Header().Get("Content-Type") != "application/json" {
 				t.Errorf("%s:\n got %s\nwant %s", c.body, w.Body, c.want)

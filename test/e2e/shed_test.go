@@ -79,7 +79,7 @@ rules:
 		names = append(names, strings.ToLower(name))
 	}
 	slices.Sort(names)
-	want := []string{"content-length", "content-type", "date", "retry-after", "server", "x-envoy-overloaded", "x-weir-rule"}
+	want := []string{"content-length", "content-type", "date", "retry-after", "server", "x-envoy-overloaded", "x-envoy-ratelimited", "x-weir-rule"}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == "connection" })
 	if h := refused.Header; !slices.Equal(names, want) || h.Get("x-envoy-overloaded") != "true" || h.Get("x-weir-rule") != "overload" ||
 		!slices.Contains([]string{"1", "2", "3"}, h.Get("retry-after")) || !strings.Contains(refused.Body, "#temporary-reduced-capacity") {

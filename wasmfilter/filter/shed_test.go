@@ -34,7 +34,7 @@ func TestShed(t *testing.T) {
 			t.Errorf("%d are admitted, and then: %+v", len(open), refused)
 		}
 		retry := header(refused.response, "retry-after")
-		want := [][2]string{{"content-type", "application/problem+json"}, {"retry-after", retry}, {"x-envoy-overloaded", "true"}, {"x-weir-rule", "overload"}}
+		want := [][2]string{{"content-type", "application/problem+json"}, {"retry-after", retry}, {"x-envoy-ratelimited", "true"}, {"x-envoy-overloaded", "true"}, {"x-weir-rule", "overload"}}
 		if !slices.Equal(refused.response, want) || !strings.Contains("123", retry) {
 			t.Errorf("headers: %q", refused.response)
 		}

@@ -1,5 +1,11 @@
 package envoy
 
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+)
+
 // SetFilter puts a filter in the place of the one named weir; nil leaves the place
 // empty.
 func (b *Bootstrap) SetFilter(filter map[string]any) {
@@ -85,4 +91,27 @@ func (b *Bootstrap) SetLeastRequest(cluster string) {
 			"@type":            "type.googleapis.com/envoy.extensions.load_balancing_policies.least_request.v3.LeastRequest",
 			"selection_method": "FULL_SCAN",
 		}}}}}
+}
+
+// AddFront adds an Envoy in front of the PoP, in the same process: a listener at addr whose only route goes to the PoP
+// and has this retry policy.
+func (b *Bootstrap) AddFront(addr string, retry map[string]any) {
+	socket := b.child(b.child(b.named("listeners", "pop"), "address"), "socket_address")
+	pop := net.JoinHostPort(socket["address"].(string), fmt.Sprint(socket["port_value"]))
+	static := b.child(b.tree, "static_resources")
+	static["clusters"] = append(static["clusters"].([]any), node{
+		"name": "pop", "type": "STATIC", "connect_timeout": "1s",
+		"load_assignment": node{"cluster_name": "pop", "endpoints": []any{node{"lb_endpoints": b.endpoints(pop)}}},
+	})
+	var l node
+	if err := json.Unmarshal([]byte(b.marshal(b.named("listeners", "demo_upstream"))), &l); err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	l["name"] = "front"
+	b.setAddress(l, addr)
+	manager := b.child(b.first(b.first(l, "filter_chains"), "filters"), "typed_config")
+	manager["stat_prefix"] = "front"
+	host := b.first(b.child(manager, "route_config"), "virtual_hosts")
+	host["routes"] = []any{node{"match": node{"prefix": "/"}, "route": node{"cluster": "pop", "retry_policy": retry}}}
+	static["listeners"] = append(static["listeners"].([]any), l)
 }

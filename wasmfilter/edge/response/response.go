@@ -18,6 +18,11 @@
 // A request that a shed rule refuses gets none of the limits: Retry-After, x-weir-rule and
 //
 //	x-envoy-overloaded: true
+//
+// A refusal by any rule also has the header that keeps an Envoy in front from repeating the request. A refusal
+// because something failed lacks it: another PoP may admit the request.
+//
+//	x-envoy-ratelimited: true
 package response
 
 import (
@@ -66,6 +71,9 @@ func (m *Maker) Refused(r *edge.Request, f *Refusal, add func(name, value string
 	}
 	if f.retry > 0 {
 		add("retry-after", m.number(f.retry))
+	}
+	if f.Rule != nil && !f.failed {
+		add("x-envoy-ratelimited", "true")
 	}
 	if f.shed {
 		add("x-envoy-overloaded", "true")

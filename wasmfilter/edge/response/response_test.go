@@ -77,7 +77,7 @@ func TestTwoRules(t *testing.T) {
 	const (
 		policy  = "ratelimit-policy: \"all\";q=100;w=3600, \"user\";q=2;w=60\n"
 		unix    = "x-ratelimit-limit: 2\nx-ratelimit-remaining: %d\nx-ratelimit-reset: 1800000060\n"
-		headers = "retry-after: 60\n" + policy + "ratelimit: \"user\";r=0;t=60\nx-weir-rule: user\n" + unix
+		headers = "retry-after: 60\nx-envoy-ratelimited: true\n" + policy + "ratelimit: \"user\";r=0;t=60\nx-weir-rule: user\n" + unix
 	)
 	for i, want := range []string{
 		policy + "ratelimit: \"user\";r=1;t=60\n" + fmt.Sprintf(unix, 1),
@@ -99,7 +99,7 @@ func TestTwoRules(t *testing.T) {
 	if m.Headers = false; show(&m, decide(w, "gold"), false) != "" {
 		t.Error("ratelimit_headers: false: an admitted request gets headers")
 	}
-	if got := show(&m, decide(w, "gold"), false); !strings.HasPrefix(got, "429, gRPC 7, user/gold denied\ncontent-type: application/problem+json\nretry-after: 60\n\n") ||
+	if got := show(&m, decide(w, "gold"), false); !strings.HasPrefix(got, "429, gRPC 7, user/gold denied\ncontent-type: application/problem+json\nretry-after: 60\nx-envoy-ratelimited: true\n\n") ||
 		!strings.Contains(got, `"rule":"user","override":"gold"`) {
 		t.Errorf("ratelimit_headers: false: %s", got)
 	}
@@ -126,7 +126,7 @@ func TestShed(t *testing.T) {
 	}
 	r := decide(w, "")
 	r.RetryAfter = 2000 // or 1 or 3 s
-	const headers = "content-type: application/problem+json\nretry-after: 2\nx-envoy-overloaded: true\n"
+	const headers = "content-type: application/problem+json\nretry-after: 2\nx-envoy-ratelimited: true\nx-envoy-overloaded: true\n"
 	const body = `
 {"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
 		`"title":"Request cannot be satisfied due to temporary server capacity constraints","status":503}
@@ -137,7 +137,7 @@ func TestShed(t *testing.T) {
 	if string(m.Details) != "weir-shed:overload" {
 		t.Errorf("details %s", m.Details)
 	}
-	want := "503, gRPC 14, overload denied\nretry-after: 2\nx-envoy-overloaded: true\nx-weir-rule: overload\n\n" +
+	want := "503, gRPC 14, overload denied\nretry-after: 2\nx-envoy-ratelimited: true\nx-envoy-overloaded: true\nx-weir-rule: overload\n\n" +
 		"Request cannot be satisfied due to temporary server capacity constraints: overload"
 	if got := show(&m, r, true); got != want {
 		t.Errorf("gRPC: got\n%s\nwant\n%s", got, want)
