@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"net/http"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
@@ -13,6 +15,10 @@ const besideRules = `rules:
   - { name: once, match: { path: /once }, key: [{ header: x-user }], limit: 1/1d, algorithm: fixed_window, timeout: 1s, charge_denied: true }
   - { name: page, match: { path: /page }, key: [{ header: x-user }], limit: 1/1d, algorithm: fixed_window, timeout: 1s,
       refusal: { status: 503, body: "<p>{rule}", content_type: text/html } }
+  - { name: draft, match: { path: /draft }, key: [], limit: 100/1d, algorithm: fixed_window, timeout: 1s }
+  - { name: seconds, match: { path: /seconds }, key: [], limit: 100/1d, algorithm: fixed_window, timeout: 1s, headers: [draft, x-draft03] }
+  - { name: unix, match: { path: /unix }, key: [], limit: 100/1d, algorithm: fixed_window, timeout: 1s, headers: [x-unix] }
+  - { name: outer, match: { path: /outer }, key: [], limit: 50/1d, algorithm: fixed_window, timeout: 1s, headers: [draft, x-draft03] }
 `
 
 // What stands beside the filter in a PoP, in front of the PoP and behind it.
@@ -24,9 +30,17 @@ func TestBeside(t *testing.T) {
 			"retry_on": "5xx,retriable-status-codes,resource-exhausted,unavailable", "retriable_status_codes": []any{429}, "num_retries": 3,
 			"retry_back_off": map[string]any{"base_interval": "0.001s"},
 		})
-	}})
+		b.AddRoute(map[string]any{"match": map[string]any{"path": "/outer"}, "route": map[string]any{"cluster": "pop", "prefix_rewrite": "/seconds"}})
+	}, Upstream: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for _, name := range []string{"Limit", "Remaining", "Reset"} {
+			w.Header().Set("X-RateLimit-"+name, "7")
+		}
+		w.Header().Set("RateLimit", `"up";r=1;t=9`)
+		w.Header().Set("RateLimit-Policy", `"up";q=7;w=9`)
+	})})
 	awaitRules(t, s)
 	t.Run("an Envoy in front does not retry", func(t *testing.T) { notRetried(t, s.PoPs[0], front) })
+	t.Run("an upstream states limits, too", func(t *testing.T) { limitsOfTheUpstream(t, s.PoPs[0]) })
 }
 
 // notRetried sends two requests of each kind through an Envoy that retries refusals: the PoP sees two.
@@ -49,6 +63,26 @@ func notRetried(t *testing.T, p *stack.PoP, front string) {
 		}
 		if n := p.Stats(seen)[seen] - before; n != 2 {
 			t.Errorf("%s: of 2 requests the PoP sees %d", name, n)
+		}
+	}
+}
+
+// limitsOfTheUpstream: X-RateLimit-* have one value, that of the filter if its rule has them. The headers of the draft are
+// lists. Behind /outer is the same PoP.
+func limitsOfTheUpstream(t *testing.T, p *stack.PoP) {
+	for path, want := range map[string]struct{ limit, remaining, reset, policy, state string }{
+		"/draft":   {"7", "7", "7", `"up";q=7;w=9, "draft";q=100;w=86400`, `"up";r=1;t=9, "draft";r=99;t=\d+`},
+		"/unix":    {"100", "99", `\d{10}`, `"up";q=7;w=9`, `"up";r=1;t=9`},
+		"/seconds": {"100", "99", `\d{1,5}`, `"up";q=7;w=9, "seconds";q=100;w=86400`, `"up";r=1;t=9, "seconds";r=99;t=\d+`},
+		"/outer": {"50", "49", `\d{1,5}`, `"up";q=7;w=9, "seconds";q=100;w=86400, "outer";q=50;w=86400`,
+			`"up";r=1;t=9, "seconds";r=\d+;t=\d+, "outer";r=49;t=\d+`},
+	} {
+		h := p.Get(path).Header
+		for name, pattern := range map[string]string{"X-RateLimit-Limit": want.limit, "X-RateLimit-Remaining": want.remaining,
+			"X-RateLimit-Reset": want.reset, "RateLimit-Policy": want.policy, "RateLimit": want.state} {
+			if got := strings.Join(h.Values(name), ", "); !regexp.MustCompile("^" + pattern + "$").MatchString(got) {
+				t.Errorf("%s: %s: %s, want %s", path, name, got, pattern)
+			}
 		}
 	}
 }

@@ -32,6 +32,9 @@ func proxyGetHeader(kind uint32, name unsafe.Pointer, nameSize uint32, data, siz
 //go:wasmimport env proxy_add_header_map_value
 func proxyAddHeader(kind uint32, name unsafe.Pointer, nameSize uint32, value unsafe.Pointer, valueSize uint32) uint32
 
+//go:wasmimport env proxy_replace_header_map_value
+func proxyReplaceHeader(kind uint32, name unsafe.Pointer, nameSize uint32, value unsafe.Pointer, valueSize uint32) uint32
+
 //go:wasmimport env proxy_get_property
 func proxyGetProperty(path unsafe.Pointer, pathSize uint32, data, size unsafe.Pointer) uint32
 
@@ -198,6 +201,10 @@ func (abi) property(path string) (string, bool) {
 
 func (abi) addResponseHeader(name, value string) {
 	proxyAddHeader(responseHeaders, sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
+}
+
+func (abi) replaceResponseHeader(name, value string) {
+	proxyReplaceHeader(responseHeaders, sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
 }
 
 func (abi) setState(name, value string) {

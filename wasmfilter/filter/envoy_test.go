@@ -3,6 +3,7 @@ package filter
 import (
 	"cmp"
 	"encoding/binary"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +69,13 @@ type exchange struct {
 	upstream [][2]string // headers of its response
 	decision string      // filter state weir
 	tags     string      // filter state weir.*, in the order in which it was set
+}
+
+// replace is what Envoy does with a header of the response, whoever set it.
+func (x *exchange) replace(name, value string) {
+	named := func(h [2]string) bool { return h[0] == name }
+	x.upstream, x.response = slices.DeleteFunc(x.upstream, named), slices.DeleteFunc(x.response, named)
+	x.response = append(x.response, [2]string{strings.Clone(name), value})
 }
 
 // setState is what Envoy does with filter state.
@@ -449,6 +457,10 @@ func (h nativeHost) responseHeader(name string) (string, bool) {
 func (h nativeHost) addResponseHeader(name, value string) {
 	x := h.stream()
 	x.response = append(x.response, [2]string{strings.Clone(name), strings.Clone(value)})
+}
+
+func (h nativeHost) replaceResponseHeader(name, value string) {
+	h.stream().replace(name, strings.Clone(value))
 }
 
 func (h nativeHost) setState(name, value string) { h.stream().setState(name, strings.Clone(value)) }

@@ -291,7 +291,10 @@ func TestXRateLimit(t *testing.T) {
 			e := start(withRules(t, rules), 1)
 			x := e.send(0, ":path", "/v1/a", "x-user", "ann")
 			e.settle(grantOf(100))
-			e.complete(x)
+			x.upstream = [][2]string{{"x-ratelimit-limit", "7"}, {"x-ratelimit-remaining", "6"}, {"x-ratelimit-reset", "5"}, {"ratelimit", `"up";r=1;t=9`}}
+			if e.complete(x); len(x.upstream) != 1 {
+				t.Errorf("%s: of the upstream's headers remain %q", style, x.upstream)
+			}
 			for name, want := range map[string]string{"x-ratelimit-limit": "100", "x-ratelimit-remaining": "99", "x-ratelimit-reset": reset} {
 				if got := header(x.response, name); got != want {
 					t.Errorf("%s: %s is %q, want %q", style, name, got, want)

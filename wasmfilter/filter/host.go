@@ -39,6 +39,7 @@ type host interface {
 	// responseHeader is header for the response of the stream.
 	responseHeader(name string) (value string, ok bool)
 	addResponseHeader(name, value string)
+	replaceResponseHeader(name, value string)
 	// setState puts a value on the stream where access log and tracer find it: filter
 	// state that Envoy calls wasm.NAME.
 	setState(name, value string)

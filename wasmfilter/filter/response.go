@@ -33,7 +33,7 @@ func (p *plugin) annotates(r *edge.Request) bool {
 // annotate adds the headers of an admitted request to its response.
 func (p *plugin) annotate(s *stream) {
 	if r := &s.request; r.Outcome == edge.Admit {
-		p.maker.Admitted(r, p.host.addResponseHeader)
+		p.maker.Admitted(r, p.host.addResponseHeader, p.host.replaceResponseHeader)
 	}
 }
 

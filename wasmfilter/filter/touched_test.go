@@ -196,6 +196,7 @@ func (q *quiet) headers() []byte {
 }
 
 func (q *quiet) addResponseHeader(string, string)         {}
+func (q *quiet) replaceResponseHeader(string, string)     {}
 func (q *quiet) setState(string, string)                  {}
 func (q *quiet) respond(int, string, []byte, []byte, int) {}
 

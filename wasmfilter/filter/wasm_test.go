@@ -177,6 +177,10 @@ func exportRequests(export func(string, any)) {
 		x.response = append(x.response, [2]string{str(m, name, nameSize), str(m, value, valueSize)})
 		return 0
 	})
+	export("proxy_replace_header_map_value", func(_ context.Context, m api.Module, kind, name, nameSize, value, valueSize uint32) uint32 {
+		guestOf(m).e.stream().replace(str(m, name, nameSize), str(m, value, valueSize))
+		return 0
+	})
 	export("proxy_get_property", func(_ context.Context, m api.Module, path, pathSize, data, size uint32) uint32 {
 		value, ok := guestOf(m).e.property(str(m, path, pathSize))
 		if !ok {

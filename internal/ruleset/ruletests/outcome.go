@@ -45,7 +45,7 @@ func outcomeOf(by *edge.Worker, r *edge.Request, whole bool) outcome {
 	header := func(name, value string) { o.fields[headerField+name] = strings.Clone(value) }
 	m := response.Maker{Headers: true, Worker: by}
 	if o.verdict == allowed {
-		m.Admitted(r, header)
+		m.Admitted(r, header, header)
 		return o
 	}
 	f := response.Refuse(r, false)

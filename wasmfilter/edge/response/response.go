@@ -51,15 +51,16 @@ type Maker struct {
 	text []byte
 }
 
-// Admitted passes the headers of an admitted request to add, each with its name in lower case.
-func (m *Maker) Admitted(r *edge.Request, add func(name, value string)) {
+// Admitted passes the headers of an admitted request to add and replace, each with its name in lower case. Those of
+// the draft are lists, to which add appends. X-RateLimit-* have one value, so replace removes the upstream's.
+func (m *Maker) Admitted(r *edge.Request, add, replace func(name, value string)) {
 	if !m.Headers {
 		return
 	}
 	if g := r.Governing(rule.Draft); g != nil {
 		m.draft(r, g.Rule.Name, g.Remaining, ceilSeconds(g.Reset), true, add)
 	}
-	m.xRateLimit(r, add)
+	m.xRateLimit(r, replace)
 }
 
 // Refused passes the headers of a refusal to add, and makes the rest of it.
@@ -130,8 +131,8 @@ func (m *Maker) draft(r *edge.Request, name string, remaining, seconds int64, ti
 	add("ratelimit", text(m.text))
 }
 
-// xRateLimit adds the X-RateLimit-* headers of the rules that have them.
-func (m *Maker) xRateLimit(r *edge.Request, add func(name, value string)) {
+// xRateLimit sets the X-RateLimit-* headers of the rules that have them.
+func (m *Maker) xRateLimit(r *edge.Request, set func(name, value string)) {
 	g := r.Governing(rule.XRateLimit)
 	if g == nil {
 		return
@@ -140,9 +141,9 @@ func (m *Maker) xRateLimit(r *edge.Request, add func(name, value string)) {
 	if g.Rule.Headers&rule.XUnix != 0 {
 		reset = int64((m.Worker.DecidedAt(r) + limit.Micros(g.Reset)*limit.Millisecond + limit.Second - 1) / limit.Second)
 	}
-	add("x-ratelimit-limit", m.number(g.Limit))
-	add("x-ratelimit-remaining", m.number(g.Remaining))
-	add("x-ratelimit-reset", m.number(reset))
+	set("x-ratelimit-limit", m.number(g.Limit))
+	set("x-ratelimit-remaining", m.number(g.Remaining))
+	set("x-ratelimit-reset", m.number(reset))
 }
 
 func (m *Maker) number(n int64) string {

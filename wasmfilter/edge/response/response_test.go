@@ -62,7 +62,7 @@ func show(m *response.Maker, r *edge.Request, grpc bool) string {
 	var s strings.Builder
 	add := func(name, value string) { fmt.Fprintf(&s, "%s: %s\n", name, value) }
 	if r.Outcome == edge.Admit {
-		m.Admitted(r, add)
+		m.Admitted(r, add, add)
 		return s.String()
 	}
 	f := response.Refuse(r, grpc)
