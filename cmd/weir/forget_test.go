@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -11,15 +12,17 @@ import (
 // A region is declared dead at an aggregator, which may refuse that.
 func TestForgetRegion(t *testing.T) {
 	aggregator := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method+" "+r.URL.Path != "POST /regions/eu/dead" {
-			http.Error(w, "it is not dead", http.StatusConflict)
+		text, _ := io.ReadAll(r.Body)
+		if r.Method+" "+r.URL.Path+" "+string(text) != `POST /v1/regions:forget {"region":"eu"}`+"\n" {
+			w.WriteHeader(http.StatusConflict)
+			_, _ = w.Write([]byte(`{"status": 409, "detail": "it is not dead"}`))
 			return
 		}
-		_, _ = w.Write([]byte("nothing is withheld\n"))
+		w.WriteHeader(http.StatusNoContent)
 	}))
 	defer aggregator.Close()
 	at := strings.TrimPrefix(aggregator.URL, "http://")
-	for region, want := range map[string]string{"eu": "nothing is withheld", "us": "409 Conflict: it is not dead"} {
+	for region, want := range map[string]string{"eu": "nothing is withheld for region eu", "us": "it is not dead"} {
 		out, err := exec.CommandContext(t.Context(), binary, "forget-region", region, "--admin", at).CombinedOutput()
 		if (err == nil) != (region == "eu") || !strings.Contains(string(out), want) {
 			t.Errorf("%s: %v, %q, want %q", region, err, out, want)

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/cli"
 	"github.com/weirlimit/weir/internal/admin/client"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
 )
 
 type tokenCmd struct {
@@ -60,12 +60,10 @@ func (f *forgetCmd) Validate() error {
 // Run declares the region dead at an aggregator.
 func (f *forgetCmd) Run(stdout io.Writer) error {
 	return f.Use(func(ctx context.Context, c *client.Client) error {
-		answer, err := c.Send(ctx, client.Call{Method: http.MethodPost, Path: "/regions/" + url.PathEscape(f.Region) + "/dead"})
-		if err != nil {
-			return err
+		_, err := c.Do(ctx, client.Call{Method: http.MethodPost, Path: "/v1/regions:forget", Body: v1.Region{Region: f.Region}}, nil)
+		if err == nil {
+			_, err = fmt.Fprintf(stdout, "nothing is withheld for region %s any more\n", f.Region)
 		}
-		defer answer.Body.Close()
-		_, err = io.Copy(stdout, io.LimitReader(answer.Body, mostPrinted))
 		return err
 	})
 }

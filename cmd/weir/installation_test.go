@@ -48,6 +48,7 @@ func TestToken(t *testing.T) {
 
 // Each command calls the one that is named, or the current one.
 func TestContexts(t *testing.T) {
+	forgotten := make(chan string, 1)
 	installation := func(name, token string) *httptest.Server {
 		return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch {
@@ -56,7 +57,8 @@ func TestContexts(t *testing.T) {
 			case r.URL.Path == "/v1/audit":
 				_, _ = w.Write([]byte(`{"items":[{"id":"7-x","when":"2026-11-26T10:00:00Z","who":"` + name + `","role":"admin","what":"rules.apply","why":"two\nlines <b>"}]}`))
 			default:
-				_, _ = w.Write([]byte(name + " has forgotten it\n"))
+				forgotten <- name
+				w.WriteHeader(http.StatusNoContent)
 			}
 		}))
 	}
@@ -75,11 +77,14 @@ func TestContexts(t *testing.T) {
 		"2026-11-26 10:00:00  test  rules.apply": {"audit", "--context", "test"},
 		`two\u000alines <b>`:                     {"audit"},
 		`"why": "two\nlines <b>"`:                {"audit", "-o", "json"},
-		"test has forgotten it":                  {"forget-region", "eu", "--context", "test"},
+		"nothing is withheld for region eu":      {"forget-region", "eu", "--context", "test"},
 	} {
 		if out := inHome(t, dir, 0, args...); !strings.Contains(out, want) {
 			t.Errorf("weir %q printed\n%s\nwithout %q", args, out, want)
 		}
+	}
+	if name := <-forgotten; name != "test" {
+		t.Errorf("%s has forgotten the region", name)
 	}
 	t.Setenv("WEIR_CONTEXT", "test")
 	if out := inHome(t, dir, 0, "audit"); !strings.Contains(out, "test  rules.apply") {

@@ -60,14 +60,14 @@ func asks(t *testing.T, c *http.Client, url string) (status int, text string) {
 	return status, text
 }
 
-// A port that others can reach and that has no TLS has health and metrics, and rules as ever, and no API.
+// A port that others can reach and that has no TLS has health, metrics and the page, and no API and no profiles.
 func TestAdminClosed(t *testing.T) {
 	cfg := testConfig()
 	_, port, _ := net.SplitHostPort(proc.FreeAddr(t))
-	cfg.AdminListen = ":" + port
+	cfg.AdminListen, cfg.Pprof = ":"+port, true
 	var log strings.Builder
 	runBeside(t, cfg, Program{Name: "test"}, slog.New(slog.NewTextHandler(&log, nil)))
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/rules": 200, "/v1/rules": 403, "/v1/openapi.yaml": 403, "/v1/nothing": 403} {
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/": 200, "/v1/rules": 403, "/v1/openapi.yaml": 403, "/v1/nothing": 403, "/v1/regions:forget": 403, "/debug/pprof/": 403, "/debug/pprof/profile": 403} {
 		if status, text := asks(t, http.DefaultClient, "http://127.0.0.1:"+port+path); status != want || want == 403 && !strings.Contains(text, v1.CodeNotServed) {
 			t.Errorf("%s: %d %s, want %d", path, status, text, want)
 		}
@@ -102,7 +102,7 @@ func TestAdminSecure(t *testing.T) {
 	token, sum := access.NewToken()
 	cfg := testConfig()
 	_, port, _ := net.SplitHostPort(proc.FreeAddr(t))
-	cfg.AdminListen = ":" + port
+	cfg.AdminListen, cfg.Pprof = ":"+port, true
 	cfg.Admin = admin.Settings{
 		TLSCert: file("server.pem"), TLSKey: file("server.key"), TLSClientCA: file("ca.pem"),
 		Tokens: proc.WriteFile(t, file("tokens.yaml"), fmt.Sprintf("tokens: [{ name: ann, role: admin, sha256: %q }]\nclients: [{ name: ci, role: viewer, san: 'weir://ci' }]\n", sum)),
@@ -112,17 +112,7 @@ func TestAdminSecure(t *testing.T) {
 
 	// It serves from here on.
 	asks(t, anybody, "https://127.0.0.1:"+port+"/healthz")
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/rules": 401, "/v1/rules": 401, "/regions/eu/dead": 401} {
-		if path == "/regions/eu/dead" {
-			answer, err := anybody.Post("https://127.0.0.1:"+port+path, "", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if answer.Body.Close(); answer.StatusCode != want {
-				t.Errorf("%s: %d", path, answer.StatusCode)
-			}
-			continue
-		}
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/v1/rules": 401, "/debug/pprof/": 401} {
 		if status, text := asks(t, anybody, "https://127.0.0.1:"+port+path); status != want {
 			t.Errorf("%s: %d %s, want %d", path, status, text, want)
 		}
@@ -162,7 +152,8 @@ func TestAdminSecure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Send(t.Context(), client.Call{Method: http.MethodPost, Path: "/regions/eu/dead"}); err == nil || !strings.Contains(err.Error(), "409 Conflict: no region of this name") {
+	_, err = c.Do(t.Context(), client.Call{Method: http.MethodPost, Path: "/v1/regions:forget", Body: v1.Region{Region: "eu"}}, nil)
+	if p := new(v1.Problem); !errors.As(err, &p) || p.Code != v1.CodeRegion || !strings.Contains(p.Detail, "no region of this name") {
 		t.Errorf("a region that there is not: %v", err)
 	}
 	proc.WriteFile(t, cfg.Admin.Tokens, "tokens: []\n")

@@ -52,9 +52,9 @@ type Config struct {
 
 	TLS TLS `embed:"" prefix:"tls-"`
 
-	// AdminListen is the address of /healthz, /readyz, /startedz, /metrics, /rules and the admin API, as
+	// AdminListen is the address of /healthz, /readyz, /startedz, /metrics and the admin API, as
 	// host:port. It is not for clients.
-	AdminListen string `default:"127.0.0.1:8090" help:"Address of health, metrics, rules and the admin API, host:port."`
+	AdminListen string `default:"127.0.0.1:8090" help:"Address of health, metrics and the admin API, host:port."`
 
 	Admin admin.Settings `embed:"" prefix:"admin-"`
 
@@ -178,8 +178,8 @@ type Config struct {
 	// Empty: OTEL_EXPORTER_OTLP_ENDPOINT; without that nothing is sent, and nothing is paid.
 	OTLP string `name:"otlp" env:"WEIR_OTLP,OTEL_EXPORTER_OTLP_ENDPOINT" help:"Collector for spans and metrics by OTLP over gRPC: http://HOST:PORT." placeholder:"URL"`
 
-	// Pprof serves Go's profiles under /debug/pprof/ of the admin address. A client that
-	// reaches them can put load on the process.
+	// Pprof serves Go's profiles under /debug/pprof/ of the admin address, to admins of the admin API. They can put load on
+	// the process.
 	Pprof bool `default:"false" negatable:"" help:"Serve profiles on the admin address."`
 }
 

@@ -188,6 +188,9 @@ func (t *Tier) openAdmin(p *Program) (_ *api.API, err error) {
 	if p.Above != nil {
 		keys.Region = p.Above.Region
 	}
+	if t.divided != nil {
+		keys.Forget = t.divided.Forget
+	}
 	keysapi.Add(a, keys)
 	if reason := a.Closed(); reason != "" {
 		t.Log.Info("the admin API is closed", "reason", reason)
@@ -207,24 +210,17 @@ func (t *Tier) addHandlers(allowed callers) {
 	refused := &refusals{log: t.Log}
 	quotas := service.NewHandler(t.Service, t.Metrics)
 	about := admin.Config{
-		Ready: t.Ready, Metrics: t.Metrics.Handler(), Rules: t.Service.Rules, State: t.rules.state, Pprof: t.cfg.Pprof,
-		API: t.admin.Handler(), Guard: t.admin.Guard, Page: t.admin.Page(dashboard.Handler()),
+		Ready: t.Ready, Metrics: t.Metrics.Handler(), API: t.admin.Handler(), Page: t.admin.Page(dashboard.Handler()),
 	}
-	if t.divided != nil {
-		about.Forget = func(ctx context.Context, region string) error {
-			err := t.divided.Forget(ctx, region)
-			if err == nil {
-				t.admin.Record(ctx, v1.AuditEntry{What: "region.dead", On: region})
-			}
+	if t.cfg.Pprof {
+		about.Profiles = t.admin.Guard(admin.Profiles())
+	}
+	if t.divided != nil && len(allowed) > 0 {
+		quotas.Authorize(func(caller *tls.ConnectionState, region string) error {
+			err := allowed.speaks(caller, region)
+			refused.note(err, "a replica of a region")
 			return err
-		}
-		if len(allowed) > 0 {
-			quotas.Authorize(func(caller *tls.ConnectionState, region string) error {
-				err := allowed.speaks(caller, region)
-				refused.note(err, "a replica of a region")
-				return err
-			})
-		}
+		})
 	}
 	t.Calls = http.NewServeMux()
 	t.Calls.Handle("/", quotas)

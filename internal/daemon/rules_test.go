@@ -44,7 +44,7 @@ func TestRefusedRulesChangeNothing(t *testing.T) {
 	}
 	made := runBeside(t, cfg, Program{Name: "test"}, slog.New(slog.DiscardHandler))
 	proc.Eventually(t, 20*time.Second, "the region eu is among the metrics", func() bool { return hasMetrics(made, "eu") })
-	version, _ := made.Service.Rules()
+	version, _ := made.Service.RulesVersion()
 	large, err := rulefile.Parse("rules.yaml", []byte(tooLarge()))
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestRefusedRulesChangeNothing(t *testing.T) {
 	if err := made.rules.set(large); err == nil || !strings.Contains(err.Error(), "fit into one message") {
 		t.Errorf("error %v, want that the rules do not fit into a message", err)
 	}
-	if after, _ := made.Service.Rules(); after != version {
+	if after, _ := made.Service.RulesVersion(); after != version {
 		t.Errorf("version %s, want that of before: %s", after, version)
 	}
 	if !hasMetrics(made, "eu") || hasMetrics(made, "us") {

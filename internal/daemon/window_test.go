@@ -92,7 +92,7 @@ func TestUnread(t *testing.T) {
 		connections, calls int // of each
 		paths              []string
 	}{
-		{1, 1000, []string{"/metrics", "/rules"}},
+		{1, 1000, []string{"/metrics", "/v1/rules"}},
 		{20, 50, []string{"/metrics", "/", "/v1/rules", "/main.js"}},
 	} {
 		asks(t, http.DefaultClient, "http://"+cfg.AdminListen+"/readyz")

@@ -133,7 +133,7 @@ func TestRulesInFlightAreBounded(t *testing.T) {
 		text += fmt.Sprintf("  - { name: each-%d, key: [{ header: x-user }], limit: 1000/1m }\n", i)
 	}
 	r.setRules(text)
-	version, _ := r.service.Rules()
+	version, _ := r.service.RulesVersion()
 	for have, status := range map[string]int{"": http.StatusTooManyRequests, version: http.StatusOK} {
 		w := r.chunked("10.0.0.1", quotapbconnect.QuotaServiceRulesProcedure, "application/proto", bytes.NewReader((&wire.RulesRequest{Protocol: 1, HaveVersion: have}).Append(nil)))
 		if w.Code != status {

@@ -161,13 +161,6 @@ func (s *Service) setRules(set *rule.Set) error {
 	return nil
 }
 
-// Rules returns the version of the rules and their compiled form; an empty version
-// before [Service.SetRules]. The bytes must not be changed.
-func (s *Service) Rules() (version string, compiled []byte) {
-	c := s.rules.Load()
-	return c.version, c.encoded
-}
-
 // InForce returns the rules without limits of single keys, and the secret that keys are hashed under; nil: there are none.
 func (s *Service) InForce() (*rule.Set, *rule.Secret) {
 	c := s.rules.Load()

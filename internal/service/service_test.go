@@ -337,7 +337,7 @@ func TestWorkersOfOneHolderAreBounded(t *testing.T) {
 
 func TestRuleChange(t *testing.T) {
 	r := newRegion(t)
-	before, _ := r.service.Rules()
+	before, _ := r.service.RulesVersion()
 	r.grants(want("page", "k", 10), want("all", "", 1))
 	r.setRules(`rules: [{ name: page, key: [client_ip], limit: 12/1h, algorithm: fixed_window, consistency: exact }]`)
 	out, _ := r.post(r.call(want("page", "k", 2), want("page", "k", 1), want("all", "", 1)))
@@ -509,7 +509,7 @@ func TestRules(t *testing.T) {
 
 func TestRulesThatAreTooLarge(t *testing.T) {
 	r := newRegion(t)
-	before, _ := r.service.Rules()
+	before, _ := r.service.RulesVersion()
 	var paths []rule.Text
 	for i := range 12 {
 		paths = append(paths, rule.Text{Op: rule.OpExact, Arg: fmt.Sprint("/", i, strings.Repeat("x", 450))})
@@ -529,7 +529,7 @@ func TestRulesThatAreTooLarge(t *testing.T) {
 	if err := r.service.SetRules(set); err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Errorf("rules of more than 4 MiB: %v", err)
 	}
-	if after, _ := r.service.Rules(); after != before {
+	if after, _ := r.service.RulesVersion(); after != before {
 		t.Error("they are in force")
 	}
 }

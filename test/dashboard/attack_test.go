@@ -22,10 +22,10 @@ const attack = `(async () => {
 		} catch {}
 	}
 	for (const mode of ["no-cors", "cors"]) {
-		for (const path of ["/", "/rules", "/v1/rules", "/v1/status", "/v1/audit"]) await call(path, { mode })
+		for (const path of ["/", "/v1/rules", "/v1/status", "/v1/audit"]) await call(path, { mode })
 		for (const type of ["text/plain", "application/json"]) {
 			const headers = { "Content-Type": type }
-			for (const path of ["/v1/rules:rollback", "/v1/keys:reset", "/regions/eu/dead"]) await call(path, { method: "POST", mode, body, headers })
+			for (const path of ["/v1/rules:rollback", "/v1/keys:reset", "/v1/regions:forget"]) await call(path, { method: "POST", mode, body, headers })
 			for (const path of ["/v1/rules", "/v1/overrides"]) await call(path, { method: "PUT", mode, body, headers })
 		}
 	}
@@ -84,7 +84,7 @@ func TestOtherOrigins(t *testing.T) {
 // A name of somebody else that means this machine gets neither the page nor an answer.
 func TestRebinding(t *testing.T) {
 	s := start(t, rules)
-	for _, path := range []string{"/", "/main.js", "/rules", "/v1/status", "/v1/rules", "/v1/stream"} {
+	for _, path := range []string{"/", "/main.js", "/v1/status", "/v1/rules", "/v1/stream"} {
 		for host, status := range map[string]int{"evil.example": http.StatusForbidden, "localhost": http.StatusOK} {
 			q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.region.Admin+path, nil)
 			if err != nil {

@@ -128,7 +128,7 @@ func (w *expanded) search() {
 	shown := w.shown()
 	for where, want := range map[string][]string{
 		"Redis": append(hashes, "{login@2d:ann}"), "state": hashes, "Consul": {"in-plain"}, "one.copy": {"in-plain"},
-		"one.log": {"DEBUG"}, "two/rules": {"secret-leased"}, "pop-1/stats/prometheus": {"secret-leased"},
+		"one.log": {"DEBUG"}, "two/v1/rules": {"secret-leased"}, "pop-1/stats/prometheus": {"secret-leased"},
 	} {
 		for _, text := range want {
 			if !strings.Contains(shown[where], text) {
@@ -165,7 +165,7 @@ func (w *expanded) shown() map[string]string {
 		w.Fatal(err)
 	}
 	for _, r := range w.tiers {
-		for _, path := range []string{"/rules", "/metrics", "/readyz", "/healthz", "/startedz"} {
+		for _, path := range []string{"/v1/rules", "/metrics", "/readyz", "/healthz", "/startedz"} {
 			_, all[r.Name+path] = r.Probe(path)
 		}
 	}

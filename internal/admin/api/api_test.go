@@ -255,38 +255,38 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// The older paths are open without a list of callers, but for pages of other origins; with a list they need a role.
+// Another path that is guarded, such as that of profiles, is open to those alone who have all rights in the API.
 func TestGuard(t *testing.T) {
-	var who []string
-	next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { who = append(who, Caller(r.Context()).Name) })
-	open := newWorld(t, Config{})
-	for headers, status := range map[[2]string]int{{"X", "x"}: 200, {"Host", "weir.example.com"}: 200, {"Origin", "https://evil.example.com"}: 403} {
-		if answer := open.call(open.Guard(access.Admin, next), http.MethodPost, "/regions/eu/dead", "", headers[:]...); answer.Code != status {
-			t.Errorf("%q: %d %s", headers, answer.Code, answer.Body)
+	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, Caller(r.Context()).Name) })
+	for name, of := range map[string]struct {
+		config         Config
+		token, origin  string
+		status         int
+		code, contains string
+	}{
+		"others reach the port":        {status: 403, code: v1.CodeNotServed},
+		"this machine":                 {config: Config{Loopback: true}, status: 200, contains: "local"},
+		"a page":                       {config: Config{Loopback: true}, origin: "https://evil.example.com", status: 403, code: v1.CodeOrigin},
+		"tokens, and none":             {config: Config{Loopback: true, Callers: new(access.List)}, status: 401, code: v1.CodeNobody},
+		"an operator":                  {config: Config{Loopback: true, Callers: new(access.List)}, token: "operator", status: 403, code: v1.CodeForbidden},
+		"an admin with a prefix":       {config: Config{Loopback: true, Callers: new(access.List)}, token: "team", status: 403, code: v1.CodeForbidden, contains: "team-"},
+		"an admin":                     {config: Config{Loopback: true, Callers: new(access.List)}, token: "admin", status: 200, contains: "admin"},
+		"an admin without TLS, others": {config: Config{Callers: new(access.List)}, token: "admin", status: 403, code: v1.CodeNotServed},
+	} {
+		w := newWorld(t, of.config)
+		headers := []string{"X", "x"}
+		if of.token != "" {
+			headers = append(headers, "Authorization", "Bearer "+w.tokens[of.token])
 		}
-	}
-	if want := "[somebody somebody]"; fmt.Sprint(who) != want {
-		t.Errorf("%v, want %s", who, want)
-	}
-	who = nil
-	var inside http.Handler // as many callers at a time as no token has
-	inside = open.Guard(access.Admin, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		if who = append(who, "somebody"); len(who) <= maxCalls {
-			open.call(inside, http.MethodGet, "/rules", "")
+		if of.origin != "" {
+			headers = append(headers, "Origin", of.origin)
 		}
-	}))
-	if open.call(inside, http.MethodGet, "/rules", ""); len(who) != maxCalls+1 {
-		t.Errorf("%d callers at a time", len(who))
-	}
-	who = nil
-	listed := newWorld(t, Config{Loopback: true, Callers: new(access.List)})
-	h := listed.Guard(access.Admin, next)
-	listed.is(listed.call(h, http.MethodPost, "/regions/eu/dead", ""), "nobody", 401, v1.CodeNobody, "")
-	listed.is(listed.call(h, http.MethodPost, "/regions/eu/dead", "", "Authorization", "Bearer "+listed.tokens["operator"]), "operator", 403, v1.CodeForbidden, "")
-	listed.is(listed.call(h, http.MethodPost, "/regions/eu/dead", "", "Authorization", "Bearer "+listed.tokens["team"]), "a prefix", 403, v1.CodeForbidden, "team-")
-	listed.call(h, http.MethodPost, "/regions/eu/dead", "", "Authorization", "Bearer "+listed.tokens["admin"])
-	if want := "[admin]"; fmt.Sprint(who) != want {
-		t.Errorf("%v, want %s", who, want)
+		answer := w.call(w.Guard(next), http.MethodPost, "/debug/pprof/symbol", "", headers...)
+		if of.code != "" {
+			w.is(answer, name, of.status, of.code, of.contains)
+		} else if answer.Code != of.status || answer.Body.String() != of.contains {
+			t.Errorf("%s: %d %s", name, answer.Code, answer.Body)
+		}
 	}
 }
 

@@ -54,22 +54,23 @@ func (s stream) Flush() {
 	_, _ = c.Flush(), c.SetWriteDeadline(time.Time{}) // the next write fails, too
 }
 
-// somebody calls an older path where there is no list of callers.
+// somebody reads the page.
 var somebody = access.Caller{Name: "somebody", Role: access.Admin}
 
-// Guard lets callers of a role use a handler of another path. Without a list of callers everybody may, but for pages
-// of other origins.
-func (a *API) Guard(least access.Role, next http.Handler) http.Handler {
+// Guard lets admins use a handler of another path, but for those with a prefix.
+func (a *API) Guard(next http.Handler) http.Handler {
 	return a.guarded(func(r *http.Request) (access.Caller, *v1.Problem) {
-		if a.cfg.Callers == nil {
-			return somebody, a.browser(r)
-		}
 		caller, p := a.admit(r)
-		if p = cmp.Or(p, permit(caller, least)); p == nil && least == access.Admin && caller.Prefix != "" {
-			p = v1.NewProblem(http.StatusForbidden, v1.CodeForbidden, caller.Name+" may change rules alone whose names begin with "+caller.Prefix)
-		}
-		return caller, p
+		return caller, cmp.Or(p, permit(caller, access.Admin), Unbound(caller))
 	}, next)
+}
+
+// Unbound is why a caller may not do what concerns all rules; nil: it may.
+func Unbound(c access.Caller) *v1.Problem {
+	if c.Prefix == "" {
+		return nil
+	}
+	return v1.NewProblem(http.StatusForbidden, v1.CodeForbidden, c.Name+" may change rules alone whose names begin with "+c.Prefix)
 }
 
 // Page lets everybody read a page that has no secrets; on this machine not under the host name of somebody else's page.

@@ -16,6 +16,11 @@ type Key struct {
 	Counted string `json:"counted,omitempty" maxLength:"8192" doc:"The key as answers have it: the parts joined by |, or a hash; of a rule with hash: true also the key itself. Missing for a rule with key: []."`
 }
 
+// Region is a region that is declared dead.
+type Region struct {
+	Region string `json:"region" minLength:"1" maxLength:"64"`
+}
+
 // Reset is which counters are reset, and why.
 type Reset struct {
 	Key

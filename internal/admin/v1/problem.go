@@ -42,6 +42,7 @@ const (
 	CodeElsewhere    = "counted-elsewhere"
 	CodeKey          = "key"
 	CodeUndecided    = "undecided"
+	CodeRegion       = "region"
 )
 
 // NewProblem makes a problem.

@@ -3,6 +3,7 @@
 //
 //	keys.go     counters of a key
 //	explain.go  what becomes of a request
+//	regions.go  what is withheld for a region
 package keysapi
 
 import (
@@ -32,6 +33,8 @@ type Config struct {
 	Region  string // of the program; empty: none
 	// InForce is what the program has in force.
 	InForce func() v1.InForce
+	// Forget takes a region for dead; nil: the program divides nothing among regions.
+	Forget func(ctx context.Context, region string) error
 }
 
 // countersTime bounds the calls of the store of the counters for one operation.
@@ -58,6 +61,12 @@ func Add(a *api.API, c Config) {
 		OperationID: "explain", Method: http.MethodPost, Path: "/v1/explain", Summary: "What becomes of a request, by each rule in force",
 		Description: "Nothing is counted.", MaxBodyBytes: maxRequest,
 	}, o.explain)
+	if c.Forget != nil {
+		api.Add(a, access.Admin, huma.Operation{
+			OperationID: "forget-region", Method: http.MethodPost, Path: "/v1/regions:forget", Summary: "Declare a region dead: nothing is withheld for it any more",
+			Description: "This is refused for ten seconds after the region called last.",
+		}, o.forget)
+	}
 }
 
 func (o *operations) peek(ctx context.Context, in *api.Body[v1.Peek]) (*api.Body[v1.Counters], error) {

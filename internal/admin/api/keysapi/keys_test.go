@@ -76,7 +76,7 @@ func newWorld(t *testing.T, text string, divides bool) *world {
 		}
 	}
 	file := "tokens:\n"
-	for name, role := range map[string]string{"operator": "operator", "viewer": "viewer", "team": "operator, prefix: team-"} {
+	for name, role := range map[string]string{"operator": "operator", "viewer": "viewer", "team": "operator, prefix: team-", "admin": "admin", "part": "admin, prefix: team-"} {
 		token, sum := access.NewToken()
 		w.tokens[name] = token
 		file += fmt.Sprintf("- { name: %s, sha256: %q, role: %s }\n", name, sum, role)
@@ -89,9 +89,36 @@ func newWorld(t *testing.T, text string, divides bool) *world {
 	t.Cleanup(func() { _ = kv.Close() })
 	a := api.New(api.Config{Loopback: true, Callers: l, Trail: versions.On(kv), Log: log, Metrics: metrics})
 	w.desk = live.New(live.Config{Region: "eu", Reports: new(live.Memory), Watches: new(live.Memory)})
-	Add(a, Config{Service: w.service, Desk: w.desk, Region: "eu", InForce: func() v1.InForce { return v1.InForce{Version: "abc"} }})
+	Add(a, Config{Service: w.service, Desk: w.desk, Region: "eu", InForce: func() v1.InForce { return v1.InForce{Version: "abc"} }, Forget: w.forget})
 	w.h = a.Handler()
 	return w
+}
+
+// forget takes eu for dead; us called just now.
+func (w *world) forget(_ context.Context, region string) error {
+	if region != "eu" {
+		return fmt.Errorf("%s called just now", region)
+	}
+	return nil
+}
+
+// An admin declares a region dead, unless it is alive, and the audit has that.
+func TestForget(t *testing.T) {
+	w := newWorld(t, rules, true)
+	const path = "/v1/regions:forget"
+	for _, who := range []string{"operator", "part"} {
+		if p := w.call(who, path, v1.Region{Region: "eu"}, nil, 403); p.Code != v1.CodeForbidden {
+			t.Errorf("%s: %+v", who, p)
+		}
+	}
+	if p := w.call("admin", path, v1.Region{Region: "us"}, nil, 409); p.Code != v1.CodeRegion || !strings.Contains(p.Detail, "just now") {
+		t.Errorf("of one that is alive: %+v", p)
+	}
+	w.call("admin", path, v1.Region{Region: "eu"}, nil, 204)
+	var audit v1.Audit
+	if w.call("admin", "/v1/audit", nil, &audit, 200); len(audit.Items) != 1 || audit.Items[0].What != "region.dead" || audit.Items[0].On != "eu" || audit.Items[0].Who != "admin" {
+		t.Errorf("%+v", audit)
+	}
 }
 
 // call calls, and reads the answer into a value, or into the problem.
@@ -116,6 +143,9 @@ func (w *world) call(who, path string, body, into any, status int) (p v1.Problem
 		into = &p
 	}
 	reflect.ValueOf(into).Elem().SetZero()
+	if status == http.StatusNoContent {
+		return p
+	}
 	if err := json.Unmarshal(answer.Body.Bytes(), into); err != nil {
 		w.t.Fatal(err)
 	}
