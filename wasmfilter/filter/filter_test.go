@@ -272,14 +272,19 @@ func TestOwnLimit(t *testing.T) {
 func TestGRPC(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {
 		e := start(withRules(t, userRules), 1)
-		x := e.send(0, ":path", "/v1/a", "x-user", "ann", "content-type", "application/grpc+proto")
-		e.settle(grantOf(0))
-		if x.grpc != 8 || header(x.response, "content-type") != "" || strings.Contains(x.body, "{") {
-			t.Errorf("grpc status %d, content-type %q, message %q", x.grpc, header(x.response, "content-type"), x.body)
-		}
-		x = e.send(0, ":path", "/v1/a", "x-user", "ann", "content-type", "application/grpc")
-		if x.grpc != 8 {
-			t.Errorf("from the cache: grpc status %d", x.grpc)
+		for kind, grpc := range map[string]string{ // the first by the region, the others from the cache
+			"application/grpc": "8", "application/grpc+proto": "8", "application/grpc+": "8",
+			"application/grpc-web": "", "application/grpc-web-text+proto": "", "application/grpcfoo": "", "application/connect+proto": "",
+		} {
+			x := e.send(0, ":path", "/v1/a", "x-user", "ann", "content-type", kind)
+			e.settle(grantOf(0))
+			status, want := 429, "application/problem+json"
+			if grpc != "" {
+				status, want = 200, "application/grpc"
+			}
+			if x.status != status || header(x.response, "grpc-status") != grpc || header(x.response, "content-type") != want || (x.body == "") != (grpc != "") {
+				t.Errorf("%s: status %d, %q, body %q", kind, x.status, x.response, x.body)
+			}
 		}
 	})
 }

@@ -114,10 +114,16 @@ func (p *plugin) tag(r *edge.Request) {
 	}
 }
 
-// refuse answers a request that was denied. Envoy turns the answer to a gRPC
-// request into a response of trailers only.
+// isGRPC reports what Envoy takes for a content type of gRPC. application/grpc-web is none.
+func isGRPC(contentType string) bool {
+	form, ok := strings.CutPrefix(contentType, "application/grpc")
+	return ok && (form == "" || form[0] == '+')
+}
+
+// refuse answers a request that was denied.
 func (p *plugin) refuse(r *edge.Request) {
-	this := response.Refuse(r, strings.HasPrefix(p.requestHeader("content-type"), "application/grpc"))
+	grpc := isGRPC(p.requestHeader("content-type"))
+	this := response.Refuse(r, grpc)
 	h := &p.headers
 	if this != p.last || this.Varies {
 		p.last = this
@@ -129,7 +135,11 @@ func (p *plugin) refuse(r *edge.Request) {
 		p.host.setState(decisionState, text(p.maker.Decision))
 	}
 	p.tag(r)
-	p.host.respond(this.Status, text(p.maker.Details), h.out, p.maker.Body, this.GRPCStatus)
+	status := this.Status
+	if grpc {
+		status = 200
+	}
+	p.host.respond(status, text(p.maker.Details), h.out, p.maker.Body, this.GRPCStatus)
 }
 
 // callHeaders are the headers of a call to the region.

@@ -115,3 +115,13 @@ func (b *Bootstrap) AddFront(addr string, retry map[string]any) {
 	host["routes"] = []any{node{"match": node{"prefix": "/"}, "route": node{"cluster": "pop", "retry_policy": retry}}}
 	static["listeners"] = append(static["listeners"].([]any), l)
 }
+
+// AddFilters puts filters before the others. perHost is what the virtual host has for filters, by their names.
+func (b *Bootstrap) AddFilters(perHost map[string]any, filters ...map[string]any) {
+	var all []any
+	for _, f := range filters {
+		all = append(all, f)
+	}
+	b.manager()["http_filters"] = append(all, b.manager()["http_filters"].([]any)...)
+	b.first(b.child(b.manager(), "route_config"), "virtual_hosts")["typed_per_filter_config"] = perHost
+}

@@ -11,7 +11,7 @@ import (
 // Refusal is what the response to a refused request contains. A flood gets the same one again and
 // again, until a second has passed: equal ones have equal responses, unless they vary.
 type Refusal struct {
-	Status     int        // of HTTP
+	Status     int        // of HTTP; a gRPC request gets 200
 	GRPCStatus int        // what a gRPC request gets instead
 	Varies     bool       // the response contains more, such as other rules and the time
 	Rule       *rule.Rule // that refused; nil: before_rules
@@ -57,7 +57,7 @@ func Refuse(r *edge.Request, grpc bool) Refusal {
 // hidden reports that the client is not told which rule it was.
 func (f *Refusal) hidden() bool { return f.Rule == nil || f.Rule.Headers == rule.HeadersOff }
 
-// body makes the body of a refusal, and returns its content type.
+// body makes the body of a refusal, for gRPC the message, and returns its content type.
 func (m *Maker) body(f *Refusal) (contentType string) {
 	if f.Rule != nil && f.Rule.Refusal.Body != "" && !f.grpc && !f.failed {
 		form := &f.Rule.Refusal
@@ -66,7 +66,7 @@ func (m *Maker) body(f *Refusal) (contentType string) {
 	}
 	m.problem(f)
 	if f.grpc {
-		return ""
+		return "application/grpc"
 	}
 	return "application/problem+json"
 }

@@ -19,6 +19,9 @@
 //
 //	x-envoy-overloaded: true
 //
+// A gRPC request gets a response of headers alone. They are complete: a filter in front that has made the request one of
+// gRPC, such as Envoy's grpc_web, translates them, and Envoy adds nothing for such a request.
+//
 // A refusal by any rule also has the header that keeps an Envoy in front from repeating the request. A refusal
 // because something failed lacks it: another PoP may admit the request.
 //
@@ -67,8 +70,11 @@ func (m *Maker) Admitted(r *edge.Request, add, replace func(name, value string))
 func (m *Maker) Refused(r *edge.Request, f *Refusal, add func(name, value string)) {
 	m.Decide(f.name, r)
 	m.Remaining = strconv.AppendInt(m.Remaining[:0], f.left, 10)
-	if kind := m.body(f); kind != "" {
-		add("content-type", kind)
+	add("content-type", m.body(f))
+	if f.grpc {
+		add("grpc-status", m.number(int64(f.GRPCStatus)))
+		add("grpc-message", text(m.Body))
+		m.Body = m.Body[:0]
 	}
 	if f.retry > 0 {
 		add("retry-after", m.number(f.retry))

@@ -92,7 +92,8 @@ func TestTwoRules(t *testing.T) {
 			t.Errorf("request %d: got\n%s\nwant\n%s", i, got, want)
 		}
 	}
-	want := "429, gRPC 7, user denied\n" + fmt.Sprintf(headers, 0) + "\nRequest cannot be satisfied as assigned quota has been exceeded: user"
+	want := "429, gRPC 7, user denied\ncontent-type: application/grpc\ngrpc-status: 7\n" +
+		"grpc-message: Request cannot be satisfied as assigned quota has been exceeded: user\n" + fmt.Sprintf(headers, 0) + "\n"
 	if got := show(&m, decide(w, ""), true); got != want {
 		t.Errorf("gRPC: got\n%s\nwant\n%s", got, want)
 	}
@@ -137,8 +138,9 @@ func TestShed(t *testing.T) {
 	if string(m.Details) != "weir-shed:overload" {
 		t.Errorf("details %s", m.Details)
 	}
-	want := "503, gRPC 14, overload denied\nretry-after: 2\nx-envoy-ratelimited: true\nx-envoy-overloaded: true\nx-weir-rule: overload\n\n" +
-		"Request cannot be satisfied due to temporary server capacity constraints: overload"
+	want := "503, gRPC 14, overload denied\ncontent-type: application/grpc\ngrpc-status: 14\n" +
+		"grpc-message: Request cannot be satisfied due to temporary server capacity constraints: overload\n" +
+		"retry-after: 2\nx-envoy-ratelimited: true\nx-envoy-overloaded: true\nx-weir-rule: overload\n\n"
 	if got := show(&m, r, true); got != want {
 		t.Errorf("gRPC: got\n%s\nwant\n%s", got, want)
 	}
