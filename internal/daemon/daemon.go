@@ -122,7 +122,7 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 
 	t.desk = t.newDesk(&p)
 	t.Service = t.newService(&p)
-	t.rules.service, t.rules.divided, t.rules.consul = t.Service, t.divided, t.consul
+	t.rules.service, t.rules.divided, t.rules.consul, t.rules.memory = t.Service, t.divided, t.consul, t.counters.memory
 	if err := t.loadSecrets(); err != nil {
 		return nil, err
 	}

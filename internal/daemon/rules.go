@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/aggregator"
+	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/follow"
@@ -27,7 +29,8 @@ import (
 
 // rules hands rules to the parts of a tier that use them, and tells what is in force.
 type rules struct {
-	alone   bool // nobody counts rules with scope: global
+	alone   bool          // nobody counts rules with scope: global
+	memory  *memory.Store // the counters; nil: they are in Redis
 	service *service.Service
 	divided *aggregator.Store // nil: limits are not divided among regions
 	keeper  *upstream.Keeper  // of the record of the region's reserve; nil: there is none
@@ -126,6 +129,9 @@ func (r *rules) set(set *rule.Set) error {
 			return errors.New("rule " + name + ": scope: global is counted by an aggregator, and this region has none; give --global HOST:PORT or --consul HOST:PORT, or write scope: region")
 		}
 	}
+	if err := r.fits(set); err != nil {
+		return err
+	}
 	if err := r.service.SetRules(set); err != nil {
 		return err
 	}
@@ -141,6 +147,29 @@ func (r *rules) set(set *rule.Set) error {
 		tell()
 	}
 	r.consul.update()
+	return nil
+}
+
+// fits is why the counters in memory cannot hold a key of a rule that is counted here; nil: they can. A key that has no
+// room is decided by on_failure, so that its limit would not hold.
+func (r *rules) fits(set *rule.Set) error {
+	for i := range set.Len() {
+		of := set.Rule(i)
+		if r.memory == nil || of.Mode == rule.Off || (of.Scope == rule.ScopeGlobal) != (r.divided != nil) {
+			continue
+		}
+		need, count := int64(0), int64(0)
+		more := func(s limit.Spec) { need, count = max(need, s.LogBytes()), max(count, s.Count) }
+		for _, v := range of.Limits {
+			more(v.Limit)
+		}
+		for _, k := range of.Keys {
+			more(k.Limit)
+		}
+		if room := r.memory.KeyBytes(); need > room {
+			return fmt.Errorf("rule %s: sliding_log of %d may need %d KiB for a key, and a key of counters in memory has %d KiB; write algorithm: sliding_window, raise --max-memory, or use --redis", of.Name, count, need>>10, room>>10)
+		}
+	}
 	return nil
 }
 

@@ -35,6 +35,41 @@ func hasMetrics(t *Tier, region string) bool {
 	return strings.Contains(w.Body.String(), `{region="`+region+`"}`)
 }
 
+// A sliding log for which counters in memory have no room is refused, at the start and later, and so is a key's own limit.
+func TestLogTooLarge(t *testing.T) {
+	cfg := testConfig()
+	cfg.MaxKeys, cfg.MaxMemory = 1_000_000, 128<<20
+	document := func(of, scope string) string {
+		return "rules: [{ name: log, key: [client_ip], algorithm: sliding_log, scope: " + scope + ", " + of + " }]\n"
+	}
+	for of, fits := range map[string]bool{
+		"limit: 1385/1d": true, "limit: 1386/1d": false, "limit: 6000/1d": false, "limit: 1000/1d, charge_denied: true": false,
+		"limit: 100/1d, overrides: [{ key: [192.0.2.1], limit: 6000/1d }]": false, "limit: 6000/1d, mode: off": true,
+	} {
+		cfg.Rules = proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"), document(of, "region"))
+		_, err := New(cfg, Program{Name: "test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
+		if fits && err != nil || !fits && (err == nil || !strings.Contains(err.Error(), "KiB for a key")) {
+			t.Errorf("%s: %v", of, err)
+		}
+	}
+	cfg.Rules = proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"), document("limit: 1000/1d", "region"))
+	made, err := New(cfg, Program{Name: "test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, _ := made.Service.RulesVersion()
+	large, err := rulefile.Parse("rules.yaml", []byte(document("limit: 6000/1d", "region")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := made.rules.set(large); err == nil {
+		t.Error("a log that is too large came into force")
+	}
+	if after, _ := made.Service.RulesVersion(); after != version {
+		t.Error("what was refused is in force")
+	}
+}
+
 // Rules that are refused change nothing, nor which regions there are.
 func TestRefusedRulesChangeNothing(t *testing.T) {
 	cfg := testConfig()

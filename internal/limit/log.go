@@ -12,6 +12,19 @@ func (st *State) over() int { return int(st.Aux) }
 // Live is the entries of a log that are not over.
 func (st *State) Live() []Charge { return st.Log[st.Aux:] }
 
+// LogBytes is the memory that a key of the limit may need for its log, in bytes; 0: it has none. Half of the entries may be
+// over, and the log takes twice its memory while it grows.
+func (s Spec) LogBytes() int64 {
+	if s.Algorithm != SlidingLog {
+		return 0
+	}
+	charges := s.Count
+	if s.ChargeDenied {
+		charges *= 2
+	}
+	return 64 * (charges + reclaimFrom)
+}
+
 // insert adds a charge by its time, behind those of the same time: charges of
 // one microsecond stay entries of their own.
 func (st *State) insert(at Micros, units int64) {

@@ -81,6 +81,12 @@ func (s *Store) Stats() Stats {
 	return Stats{Keys: keys, Bytes: size, Evicted: s.evicted.Load(), Refused: s.refused.Load()}
 }
 
+// KeyBytes is the memory that one key may have, in bytes, if no other key of its shard takes any.
+func (s *Store) KeyBytes() int64 { return s.table.ShardBytes() - keyBytes }
+
+// keyBytes is what an entry takes at most beside its value: itself and a long key.
+const keyBytes = 1 << 10
+
 // Acquire decides; it never waits for longer than a lock.
 func (s *Store) Acquire(_ context.Context, asks []engine.Ask, grants []lease.Grant) {
 	now := s.now()

@@ -31,6 +31,31 @@ func ask(t testing.TB, s engine.Store, p *engine.Policy, key string, w lease.Wan
 
 var single = lease.Want{Need: 1, Waiting: 1, Want: 1}
 
+// A key of a sliding log has room for all of its charges, window after window, where the store has as much for a key as
+// the limit states. Of a larger limit it does not.
+func TestRoomOfLog(t *testing.T) {
+	now := limit.Day
+	for _, denied := range []bool{false, true} {
+		spec := limit.Spec{Algorithm: limit.SlidingLog, Count: 3000, Period: limit.Minute, ChargeDenied: denied}
+		for part, fits := range map[int64]bool{1: true, 8: false} {
+			s := memory.New(memory.Config{MaxKeys: 1, MaxBytes: (spec.LogBytes() + 1<<10) / part, Now: func() limit.Micros { return now }})
+			if has := s.KeyBytes() >= spec.LogBytes(); has != fits {
+				t.Fatalf("KeyBytes %d, LogBytes %d", s.KeyBytes(), spec.LogBytes())
+			}
+			p, unavailable := policyOf(t, spec), 0
+			for range 20_000 {
+				now += limit.Minute / 7000
+				if ask(t, s, p, strings.Repeat("k", 200), single).Status == lease.Unavailable {
+					unavailable++
+				}
+			}
+			if fits != (unavailable == 0) {
+				t.Errorf("charge_denied: %v: with 1/%d of the room %d of 20,000 are not counted", denied, part, unavailable)
+			}
+		}
+	}
+}
+
 // Run forgets what is as good as new, and nothing else.
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -95,6 +95,9 @@ func (t *Table[V]) Hash(p *engine.Policy, key []byte) uint64 {
 // Shard is where a counter of that hash is.
 func (t *Table[V]) Shard(hash uint64) *Shard[V] { return &t.shards[hash>>t.shift] }
 
+// ShardBytes bounds the memory of one shard, and so of one key.
+func (t *Table[V]) ShardBytes() int64 { return t.shards[0].maxBytes }
+
 // Size counts keys and bytes; it takes the locks one after the other.
 func (t *Table[V]) Size() (keys int, size int64) {
 	for i := range t.shards {
