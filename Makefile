@@ -160,7 +160,7 @@ test-long: timeout = 150m
 test-long: export WEIR_LONG = 1
 test-long: export WEIR_SIM = full
 # Only here run: TestEdgeMeasuresEveryRow, TestRegionMeasuresEveryRow, TestReleaseMeasuresEveryRow (of dist/) and
-# TestShedMeasuresEveryRow of test/load, TestWhatIsCounted, TestHotRestart and TestConsulReplicasComeAndGo of test/e2e, and
+# TestShedMeasuresEveryRow of test/load, TestWhatIsCounted, TestBurstsForTenMinutes, TestHotRestart and TestConsulReplicasComeAndGo of test/e2e, and
 # the end of TestCrash of internal/consul.
 test-long: release test ## Run all tests, those through Envoy at full length
 

@@ -62,6 +62,15 @@ func TestFilterPanics(t *testing.T) {
 		proc.Eventually(t, 15*time.Second, "the upstream is idle", func() bool { return upstream.Now() == 0 })
 		holdSlots(t, s, &upstream, 4)
 	})
+	t.Run("counts a replaced VM", func(t *testing.T) { // also where the crashes so far came too early
+		proc.Eventually(t, 30*time.Second, "a replaced VM is counted", func() bool {
+			if p.Stats("wasmcustom.weir.vm_replaced")["wasmcustom.weir.vm_replaced"] > 0 {
+				return true
+			}
+			crash(t, p)
+			return false
+		})
+	})
 }
 
 // crash kills the VM of each worker while requests are under way.

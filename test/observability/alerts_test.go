@@ -143,6 +143,7 @@ func TestAlertsFireAndStayQuiet(t *testing.T) {
 // the source that declares them.
 var elsewhere = map[string]struct{ why, file, declared string }{
 	"weir_panics":                     {"is there from the first panic on", "wasmfilter/filter/stats.go", `"weir.panics"`},
+	"weir_vm_replaced":                {"is there from the first crash on", "wasmfilter/filter/stats.go", `"weir.vm_replaced"`},
 	"weir_certificates_ok":            {"is there with TLS alone", "internal/certs/certs.go", `"weir_certificates_ok"`},
 	"weir_certificate_expiry_seconds": {"is there with TLS alone", "internal/certs/expiry.go", `"weir_certificate_expiry_seconds"`},
 	"weir_callers_refused_total":      {"is there with TLS alone", "internal/daemon/callers.go", `"weir_callers_refused_total"`},

@@ -44,6 +44,7 @@ type envoy struct {
 	metrics map[string]int64
 	logs    []string
 	tickMs  uint32
+	acted   int       // local replies and resumed streams of the callback that runs
 	crossed crossings // of the module's VMs, since a test last set it
 }
 
@@ -139,12 +140,24 @@ func (e *envoy) addVM() int {
 	return i
 }
 
-// run runs a callback of a VM.
+// run runs a callback of a VM. Of one that finishes more streams than mostFinished, the stack may overflow.
 func (e *envoy) run(vm int, context uint32, f func(guest)) {
 	before := e.current
-	e.current = context
+	e.current, e.acted = context, 0
 	f(e.vms[vm])
 	e.current = before
+	if e.acted > mostFinished {
+		e.t.Errorf("a callback finished %d streams, at most %d may be", e.acted, mostFinished)
+	}
+}
+
+// runOf runs a callback of a stream, which may run inside what Envoy does after another callback: so it finishes
+// no more than that stream, where it may.
+func (e *envoy) runOf(x *exchange, finishes int, f func(guest)) {
+	e.run(x.vm, x.id, f)
+	if e.acted > finishes {
+		e.t.Errorf("the callback of a stream finished %d, at most %d may be", e.acted, finishes)
+	}
 }
 
 // pass lets time pass, with ticks in every VM.
@@ -156,6 +169,15 @@ func (e *envoy) pass(ms int) {
 		}
 	}
 	e.ns += int64(ms%100) * 1e6
+}
+
+// hurry lets time pass until no plugin asks for early ticks any more, with ticks of one plugin.
+func (e *envoy) hurry(plugin uint32) (ticks int) {
+	for ; e.tickMs == 1; ticks++ {
+		e.ns += 1e6
+		e.run(0, plugin, func(g guest) { g.tick(plugin) })
+	}
+	return ticks
 }
 
 // send begins a request on the listener of the first configuration.
@@ -171,7 +193,7 @@ func (e *envoy) sendTo(vm int, plugin uint32, headers ...string) *exchange {
 		x.request = append(x.request, [2]string{headers[i], headers[i+1]})
 	}
 	e.streams[x.id] = x
-	e.run(vm, x.id, func(g guest) {
+	e.runOf(x, 1, func(g guest) {
 		x.paused = g.requestHeaders(x.id) == pause
 	})
 	if x.paused && x.resumed {
@@ -198,11 +220,11 @@ func (e *envoy) complete(x *exchange) {
 }
 
 func (e *envoy) respondFrom(x *exchange) {
-	e.run(x.vm, x.id, func(g guest) { g.responseHeaders(x.id) })
+	e.runOf(x, 0, func(g guest) { g.responseHeaders(x.id) })
 }
 
 func (e *envoy) end(x *exchange) {
-	e.run(x.vm, x.id, func(g guest) { g.deleted(x.id) })
+	e.runOf(x, 0, func(g guest) { g.deleted(x.id) })
 	delete(e.streams, x.id)
 }
 
@@ -372,6 +394,7 @@ func (e *envoy) respond(status int, details string, headers [][2]string, body st
 	if x == nil || x.status != 0 {
 		e.t.Fatalf("local reply %d to a stream that has none to come", status)
 	}
+	e.acted++
 	x.status, x.details, x.response, x.body, x.grpc = status, details, headers, body, grpc
 }
 
@@ -380,6 +403,7 @@ func (e *envoy) resume() {
 	if x == nil || !x.paused || x.resumed {
 		e.t.Fatal("a stream is resumed that does not wait")
 	}
+	e.acted++
 	x.paused, x.resumed = false, true
 }
 

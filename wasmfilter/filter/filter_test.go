@@ -508,6 +508,10 @@ func TestVMDies(t *testing.T) {
 		streams: map[uint32]*exchange{}, calls: map[uint32]*httpCall{}, metrics: map[string]int64{},
 	}
 	e.addVM()
+	e.addVM() // of another worker
+	e.settle(nil)
+	e.get0("/other")
+	e.pass(6000)
 	e.settle(nil)
 	x := e.send(0, ":path", "/v1/a", "x-user", "ann")
 	e.settle(grantOf(0))
@@ -518,7 +522,14 @@ func TestVMDies(t *testing.T) {
 	if !e.logged("trap") {
 		t.Fatal("the VM did not die")
 	}
+	e.run(1, 2, func(g guest) { g.configure(2, len(e.config)) }) // a listener that is added or changed
+	if n := e.metrics["weir.vm_replaced"]; n != 0 {
+		t.Errorf("%d VMs count as replaced, want none", n)
+	}
 	vm := e.addVM() // FAIL_RELOAD
+	if n := e.metrics["weir.vm_replaced"]; n != 1 {
+		t.Errorf("%d VMs count as replaced, want 1", n)
+	}
 	if x := e.send(vm, ":path", "/v1/a", "x-user", "ann"); x.status != 429 {
 		t.Errorf("a spent key after the VM was replaced: status %d", x.status)
 	}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/version"
@@ -13,7 +14,7 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
-// tickEvery is the period of ticks in ms.
+// tickEvery is the period of ticks in ms, while no request that has a verdict waits for one.
 const tickEvery = 100
 
 // plugin is one configuration of the filter in one VM.
@@ -29,6 +30,8 @@ type plugin struct {
 	wanted  names             // of the headers that they look at
 	known   properties        // of the request, beside its headers
 	wall    limit.Micros      // the time of day at the last tick
+	ticked  lease.Millis      // when the worker did what is due at a tick
+	period  uint32            // of ticks, in ms; 0: not set yet
 	missed  bool              // no rule applied to the last request
 	raw     []byte            // all headers of the stream, if they were fetched
 	current uint32            // stream that waits since a moment ago, while its callback runs; 0: none
@@ -38,6 +41,7 @@ type plugin struct {
 	maker   response.Maker
 	stats   stats
 	panics  uint64
+	serving serving
 	deepest int                // of test hooks
 	logged  [complaints]string // the last of each kind, so that it is not repeated
 
@@ -67,11 +71,13 @@ func newPlugin(m *vm, context uint32, text []byte) *plugin {
 	p.known.host = m.host
 	p.in.Fetch, p.in.PoP = &p.known, &rule.PoP{Region: cfg.Region, Labels: cfg.Labels}
 	p.stats.define(m.host)
+	p.serving.read(m.host, cfg.Hash)
 	return p
 }
 
 // decide takes a stream through the rules.
 func (p *plugin) decide(context uint32) action {
+	p.serving.busy = true
 	if p.cfg.TestHooks {
 		p.testPanic()
 	}
@@ -100,6 +106,7 @@ func (p *plugin) decide(context uint32) action {
 		p.current = context
 		p.after()
 		p.current = 0
+		p.pace(now)
 		if s.request.Outcome != edge.Admit {
 			return pause
 		}
@@ -192,7 +199,7 @@ func (p *plugin) traceParent() string {
 }
 
 // after does what the worker wants done: calls are made, and requests that waited
-// go on. A call that cannot be made may lead to others. While Envoy resets one, for an
+// are among those that are decided. A call that cannot be made may lead to others. While Envoy resets one, for an
 // answer that is not as long as it promised, none is made: it would go out on the same
 // connection, whose codec is not done with the old one, and frees that twice (1.40). The
 // next callback makes it, a tick later at the latest.
@@ -206,7 +213,11 @@ func (p *plugin) after() {
 	}
 	for i, r := range p.worker.Decided {
 		p.worker.Decided[i] = nil
-		p.finish(r)
+		if r.Stream == p.current {
+			p.finish(r)
+		} else {
+			p.vm.decided.add(r.Stream)
+		}
 	}
 	p.worker.Decided = p.worker.Decided[:0]
 }
@@ -292,12 +303,24 @@ func (p *plugin) answer(id uint32, bodySize int) {
 		p.worker.AnswerError = ""
 	}
 	p.after()
+	p.vm.finishSome()
+	p.pace(now)
 }
 
 func (p *plugin) tick() {
 	now := p.host.now()
-	p.wall = p.host.wall()
+	if p.period == tickEvery || now >= p.ticked+tickEvery {
+		p.upkeep(now)
+	}
+	p.vm.finishSome()
+	p.pace(now)
+}
+
+// upkeep is what is due every tickEvery.
+func (p *plugin) upkeep(now lease.Millis) {
+	p.ticked, p.wall = now, p.host.wall()
 	p.worker.Tick(now, p.wall)
+	p.serving.note(p.host, now)
 	p.after()
 	p.stats.flush(p, now)
 	p.vm.collect()

@@ -30,6 +30,7 @@ import (
 //	                                           places for them; written by the leader every 10 s
 //	weir.units_unreported                      units without a lease, never reported to the region
 //	weir.panics                                panics that were caught
+//	weir.vm_replaced                           VMs that Envoy started in place of one that crashed
 //	weir.config_error                          gauge: 1 while configuration or rules cannot be used
 //	weir.rules_revision                        gauge: revision of the rules in force; 0: they have none
 //	weir.rules_age_seconds                     gauge: time since they came into force here; 0: there are none
@@ -87,6 +88,8 @@ func (s *stats) define(h host) {
 }
 
 func (s *stats) waited(h host, d lease.Millis) { h.record(s.wait, uint64(max(d, 0))) }
+
+func (s *stats) replaced(h host) { s.add(h, "weir.vm_replaced", 1) }
 
 // count adds n to a counter and sets n to zero.
 func (s *stats) count(h host, name string, n *uint64) {

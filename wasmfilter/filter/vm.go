@@ -37,10 +37,12 @@ type vm struct {
 	newest  map[string]*plugin
 	sole    *plugin // decides all new streams; nil: there are several names, or none
 	streams streams
+	decided decided
 	// good is the last configuration without a mistake, by the plugin's name. Envoy
 	// makes a new context for a changed configuration.
-	good  map[string]rulebook.Config
-	spare []*stream
+	good    map[string]rulebook.Config
+	started bool // a plugin was configured
+	spare   []*stream
 	// collected is what the VM had allocated in its life when it last collected, live what it
 	// kept then.
 	collected, live uint64
@@ -75,9 +77,14 @@ func (m *vm) configure(context uint32, size int) {
 		m.host.log(logInfo, "weir: version "+version.Version)
 	}
 	p := newPlugin(m, context, m.host.pluginConfig(size))
+	if !m.started {
+		m.started = true
+		p.checkReplaced(m.host.now())
+	}
 	m.plugins[context] = p
 	m.prefer(p)
-	m.host.setTick(tickEvery)
+	p.ticked = m.host.now()
+	p.pace(p.ticked)
 	p.configuring = true
 	p.after()
 	p.configuring = false

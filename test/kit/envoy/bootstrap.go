@@ -257,6 +257,11 @@ func (b *Bootstrap) AddRoute(route map[string]any) {
 	host["routes"] = append([]any{route}, host["routes"].([]any)...)
 }
 
+// AllowRuntime lets [Envoy.SetRuntime] change settings while the Envoy runs.
+func (b *Bootstrap) AllowRuntime() {
+	b.tree["layered_runtime"] = node{"layers": []any{node{"name": "admin", "admin_layer": node{}}}}
+}
+
 // AddUpgrade lets clients ask for an upgrade: websocket, CONNECT.
 func (b *Bootstrap) AddUpgrade(kind string) {
 	kinds, _ := b.manager()["upgrade_configs"].([]any)

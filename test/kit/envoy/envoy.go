@@ -150,6 +150,19 @@ func (e *Envoy) Stats(part string) map[string]int64 {
 	return stats
 }
 
+// SetRuntime changes a setting of the runtime, see [Bootstrap.AllowRuntime]; "" takes the change back.
+func (e *Envoy) SetRuntime(name, value string) {
+	e.t.Helper()
+	resp, err := client.Post("http://"+e.Admin+"/runtime_modify?"+name+"="+value, "", nil)
+	if err != nil {
+		e.t.Fatalf("%s: %v", e.Name, err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		e.t.Fatalf("%s: %s=%s: status %d", e.Name, name, value, resp.StatusCode)
+	}
+}
+
 // Metrics returns the counters and gauges as Prometheus reads them.
 func (e *Envoy) Metrics() measure.Metrics {
 	e.t.Helper()

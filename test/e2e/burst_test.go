@@ -1,0 +1,231 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/stack"
+)
+
+// burstRules are small limits. Each rule has a timeout of its own, and so calls and a breaker of its own.
+const burstRules = `
+rules:
+  - { name: window, match: { path: /window }, key: [{ header: x-user }], limit: 1/1d, timeout: 101ms,
+      algorithm: fixed_window, on_failure: deny }
+  - { name: sliding, match: { path: /sliding }, key: [{ header: x-user }], limit: 1/1d, timeout: 102ms,
+      algorithm: sliding_window, on_failure: allow }
+  - { name: log, match: { path: /log }, key: [{ header: x-user }], limit: 1/1d, timeout: 103ms,
+      algorithm: sliding_log, on_failure: deny }
+  - { name: bucket, match: { path: /bucket }, key: [{ header: x-user }], limit: 1/1d, timeout: 104ms,
+      algorithm: token_bucket, on_failure: local }
+  - { name: slots, match: { path: /slots }, key: [{ header: x-user }], limit: 1, timeout: 105ms,
+      algorithm: concurrency, on_failure: deny }
+  - { name: exact, match: { path: /exact }, key: [{ header: x-user }], limit: 1/1d, timeout: 106ms,
+      algorithm: fixed_window, consistency: exact, on_failure: deny }
+`
+
+var burstPaths = []string{"/window", "/sliding", "/log", "/bucket", "/slots", "/exact"}
+
+// A thousand requests that wait are decided at once: by the answer of their region, by its silence, or
+// because Envoy refuses the next call. Whatever decides them, no VM of the filter is replaced, each request
+// gets its answer, and no request of another client fails.
+func TestBurstsOfWaitingRequests(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {
+			s, bystanders := startBurst(t, workers)
+			for _, f := range burstFaults {
+				burstOfEachRule(t, s.PoPs[0], f)
+			}
+			checkBurst(t, s.PoPs[0], bystanders())
+		})
+	}
+}
+
+// The same for ten minutes.
+func TestBurstsForTenMinutes(t *testing.T) {
+	onlyLong(t)
+	s, bystanders := startBurst(t, 2)
+	for i, end := 0, time.Now().Add(10*time.Minute); time.Now().Before(end) && !t.Failed(); i++ {
+		burstOfEachRule(t, s.PoPs[0], burstFaults[i%len(burstFaults)])
+	}
+	checkBurst(t, s.PoPs[0], bystanders())
+}
+
+// burstFaults are what may be with the region, and with the way to it.
+var burstFaults = []burstFault{
+	{"healthy", func(*stack.PoP) {}, func(*stack.PoP) {}},
+	{"slow", func(p *stack.PoP) { p.Link.Slow(60 * time.Millisecond) }, func(p *stack.PoP) { p.Link.Heal() }},
+	{"hung", func(p *stack.PoP) { p.Link.SwallowCalls() }, func(p *stack.PoP) { p.Link.Heal() }},
+	{"refused", func(p *stack.PoP) { p.SetRuntime(maxCalls, "0") }, func(p *stack.PoP) { p.SetRuntime(maxCalls, "") }},
+}
+
+type burstFault struct {
+	name      string
+	set, heal func(*stack.PoP)
+}
+
+// maxCalls is the setting of Envoy's circuit breaker for calls to the region.
+const maxCalls = "circuit_breakers.weir_region.default.max_requests"
+
+// startBurst starts a PoP, and another client of it. The function that it returns ends that
+// client, and returns what it got.
+func startBurst(t *testing.T, workers int) (*stack.Stack, func() *drive.Result) {
+	s := stack.Start(t, stack.Config{PoPs: 1, Workers: workers, Rules: burstRules, Links: true, Bootstrap: func(b *envoy.Bootstrap) {
+		b.AllowRuntime()
+		for _, path := range []string{"/other", "/sliding"} { // on_failure: allow is too much for an upstream
+			b.AddRoute(map[string]any{"match": map[string]any{"path": path}, "direct_response": map[string]any{"status": 200}})
+		}
+	}})
+	awaitRules(t, s)
+	ctx, stop := context.WithCancel(t.Context())
+	got := make(chan *drive.Result, 1)
+	go func() {
+		r, _ := drive.Run(ctx, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/other"), PerSecond: 200, Until: time.Now().Add(time.Hour)})
+		got <- r
+	}()
+	t.Cleanup(stop)
+	return s, func() *drive.Result { stop(); return <-got }
+}
+
+func checkBurst(t *testing.T, p *stack.PoP, bystanders *drive.Result) {
+	t.Helper()
+	for name, n := range p.Stats("wasm.*vm_reload|wasmcustom.weir.panics|wasmcustom.weir.vm_replaced") {
+		if n > 0 {
+			t.Errorf("%s is %d", name, n)
+		}
+	}
+	if bystanders.Sent() == 0 || bystanders.OK() != bystanders.Sent() {
+		t.Errorf("another client sent %d requests, of which %d were served: %v, %v", bystanders.Sent(), bystanders.OK(), bystanders.Status, bystanders.FirstError)
+	}
+}
+
+// burstOfEachRule sends a burst to each rule for one new key, and two with a new key for each request, all
+// at once.
+func burstOfEachRule(t *testing.T, p *stack.PoP, f burstFault) {
+	t.Helper()
+	f.set(p)
+	defer f.heal(p)
+	user := fmt.Sprint(f.name, time.Now().UnixNano())
+	var bursts []*burst
+	for _, path := range burstPaths {
+		bursts = append(bursts, newBurst(t, p.Addr, path, user, false))
+	}
+	bursts = append(bursts, newBurst(t, p.Addr, "/window", user, true), newBurst(t, p.Addr, "/sliding", user, true))
+	var wg sync.WaitGroup
+	for _, b := range bursts {
+		wg.Go(b.run)
+	}
+	wg.Wait()
+	for _, b := range bursts {
+		if n := b.got[200] + b.got[429] + b.got[503]; n != burstSize {
+			t.Errorf("region %s, %s, a key for each %v: of %d requests: %v", f.name, b.path, b.each, burstSize, b.got)
+		}
+	}
+}
+
+// burst is requests that a client sends at once, over several connections with HTTP/2.
+type burst struct {
+	path, user string
+	each       bool // a user of its own for each request
+	conns      [10]net.Conn
+	got        map[int]int // requests by their status; -1: none came
+}
+
+const burstSize = 1000
+
+func newBurst(t *testing.T, addr, path, user string, each bool) *burst {
+	t.Helper()
+	b := &burst{path: path, user: user, each: each, got: map[int]int{}}
+	for i := range b.conns {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		b.conns[i] = conn
+	}
+	return b
+}
+
+// run sends the burst and reads all answers.
+func (b *burst) run() {
+	const each = burstSize / len(b.conns)
+	for i, conn := range b.conns {
+		_, _ = conn.Write(b.requests(i, each))
+	}
+	for _, conn := range b.conns {
+		for _, status := range answersTo(conn, each) {
+			b.got[status]++
+		}
+		conn.Close()
+	}
+}
+
+// requests are the bytes that a connection sends.
+func (b *burst) requests(conn, n int) []byte {
+	var out, block bytes.Buffer
+	out.WriteString(http2.ClientPreface)
+	framer, encoder := http2.NewFramer(&out, nil), hpack.NewEncoder(&block)
+	_ = framer.WriteSettings() // as all below, into a buffer
+	for i := range n {
+		user := b.user
+		if b.each {
+			user += fmt.Sprint("-", conn, "-", i)
+		}
+		block.Reset()
+		for _, h := range [...]hpack.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "http"},
+			{Name: ":path", Value: b.path}, {Name: ":authority", Value: "pop"}, {Name: "x-user", Value: user}} {
+			_ = encoder.WriteField(h)
+		}
+		_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true})
+	}
+	return out.Bytes()
+}
+
+// answersTo reads the answers to n requests of a connection; what has none has -1.
+func answersTo(conn io.ReadWriter, n int) []int {
+	framer := http2.NewFramer(conn, bufio.NewReader(conn))
+	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	statuses, left := make([]int, n), map[uint32]bool{}
+	for i := range statuses {
+		statuses[i], left[uint32(2*i+1)] = -1, true
+	}
+	for len(left) > 0 {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			break
+		}
+		switch f := frame.(type) {
+		case *http2.SettingsFrame:
+			if !f.IsAck() {
+				_ = framer.WriteSettingsAck()
+			}
+		case *http2.MetaHeadersFrame:
+			statuses[f.StreamID/2], _ = strconv.Atoi(f.PseudoValue("status"))
+			if f.StreamEnded() {
+				delete(left, f.StreamID)
+			}
+		case *http2.DataFrame:
+			if f.StreamEnded() {
+				delete(left, f.StreamID)
+			}
+		case *http2.RSTStreamFrame:
+			delete(left, f.StreamID)
+		}
+	}
+	return statuses
+}
