@@ -1,5 +1,10 @@
 package limit
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Concurrency.
 //
 // Slots are held and given back, not spent, so the count of what is held is the
@@ -61,19 +66,25 @@ func (l *Limit) Hold(st Slots, now Micros, holder uint64, holding, want int64) (
 
 // AcquireSlot takes cost slots for a request, all or none. An id that holds slots
 // already has its holding renewed and changed to cost, so that a repeated call
-// does no harm. A cost of 0 is a report.
+// does no harm. A cost of 0 is a report. Of a key with [MaxHoldings] an id that holds
+// nothing gets nothing.
 func (l *Limit) AcquireSlot(st Slots, now Micros, id uint64, cost int64) (Slots, HoldDecision) {
 	now, cost = legalTime(now), legalUnits(cost)
 	st = l.lapse(st, now)
 	i, had := st.find(id)
-	granted := cost
-	if cost > had && st.Used-had+cost > l.spec.Count {
+	granted, crowded := cost, had == 0 && len(st.Held) >= MaxHoldings
+	if cost > had && (crowded || st.Used-had+cost > l.spec.Count) {
 		granted = 0
 	}
 	if granted > 0 {
 		st = st.set(i, id, granted, st.At+l.spec.LeaseTTL)
 	}
-	return st, l.answer(st, now, id, granted, cost)
+	d := l.answer(st, now, id, granted, cost)
+	if crowded && cost > 0 {
+		first := slices.MinFunc(st.Held, func(a, b Holding) int { return cmp.Compare(a.Until, b.Until) })
+		d.RetryAfter = max(d.RetryAfter, first.Until-now)
+	}
+	return st, d
 }
 
 // RenewSlot prolongs what a request holds. Granted is 0 if that ran out or was

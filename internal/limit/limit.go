@@ -59,6 +59,11 @@ const MaxCount int64 = 1<<32 - 1
 // and the units of one have to fit into its record.
 const MaxSlots int64 = 1<<24 - 1
 
+// MaxHoldings is from how many holdings of a key on no further request gets slots by name: each
+// decision reads all of them. With 1,000 that takes Redis 0.15 to 0.4 ms, with 20,000 it is 8 ms, and the
+// other keys of the node run into their timeouts.
+const MaxHoldings = 1000
+
 // Algorithm is how units are counted. The zero value is TokenBucket.
 type Algorithm uint8
 

@@ -1416,7 +1416,8 @@ type SlotRequest struct {
 	// What to do. SLOT_OP_UNSPECIFIED is refused.
 	Op SlotOp `protobuf:"varint,6,opt,name=op,proto3,enum=weir.quota.v1.SlotOp" json:"op,omitempty"`
 	// With SLOT_OP_TAKE: how many slots the request takes, all or none. A take of
-	// more than the limit has is denied. 0: one. Otherwise ignored.
+	// more than the limit has is denied, and so is that of a new request where 1000
+	// requests and workers hold slots of the key. 0: one. Otherwise ignored.
 	Cost          uint64 `protobuf:"varint,7,opt,name=cost,proto3" json:"cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

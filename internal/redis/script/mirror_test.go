@@ -91,6 +91,46 @@ func TestMirrorOfARequestThatWantsMore(t *testing.T) {
 	compare(t, s, calls, want)
 }
 
+// TestMirrorOfACrowd: slots of a key are named for so many requests at most. One more is refused, though
+// slots are free, until the first one ends or runs out. Who holds slots keeps them, and a PoP still gets some.
+func TestMirrorOfACrowd(t *testing.T) {
+	s := start(t)
+	p, key := policy(limit.Spec{Algorithm: limit.Concurrency, Count: 5000}, lease.Leased, 100), newKey()
+	var calls []call
+	var want []outcome
+	var w twin
+	now := 1_700_000_000 * limit.Second
+	ask := func(op engine.Op, id uint64, cost int64) lease.Grant {
+		one := call{ask: engine.Ask{Policy: p, Key: key, Op: op, Holder: id, Want: lease.Want{Need: cost, Waiting: cost, Want: cost}}, now: now}
+		g, fits := w.apply(&one)
+		calls, want = append(calls, one), append(want, outcome{grant: g, fits: fits, made: true})
+		now++
+		return g
+	}
+	const most = limit.MaxHoldings
+	for i := range uint64(most) {
+		if g := ask(engine.Take, i+1, 1); g.Status != lease.OK {
+			t.Fatalf("request %d: %+v", i, g)
+		}
+	}
+	for i, step := range []struct {
+		op   engine.Op
+		id   uint64
+		cost int64
+		want lease.Status
+	}{
+		{engine.Take, most + 1, 1, lease.Denied}, {engine.Take, 7, 3, lease.OK}, {engine.Renew, 8, 0, lease.OK}, {engine.Hold, most + 2, 1, lease.OK},
+		{engine.Release, 9, 0, lease.OK}, {engine.Take, most + 3, 1, lease.Denied}, {engine.Release, 10, 0, lease.OK}, {engine.Take, most + 4, 1, lease.OK},
+		{engine.Take, most + 5, 5001, lease.Denied},
+	} {
+		g := ask(step.op, step.id, step.cost)
+		if g.Status != step.want || g.Status == lease.Denied && (g.RetryAfter <= 0 || step.cost == 1 && (g.RetryAfter > 10_000 || g.Remaining < 3000)) {
+			t.Fatalf("step %d: %+v", i, g)
+		}
+	}
+	compare(t, s, calls, want)
+}
+
 // TestMirrorOfAPauseThatIsOver: a clock that steps back does not begin the least
 // interval between two requests again, not even for a unit that is withheld.
 func TestMirrorOfAPauseThatIsOver(t *testing.T) {

@@ -79,6 +79,7 @@ func assemble(name string, a limit.Algorithm, args fields) *Script {
 		{"STALE", `'\` + strconv.Itoa(stale) + "'"},
 		{"NEVER", strconv.FormatInt(int64(limit.Never), 10)},
 		{"MINUTE", strconv.FormatInt(int64(limit.Minute), 10)},
+		{"HOLDINGS", strconv.Itoa(limit.MaxHoldings)},
 		{"DAY", strconv.FormatInt(int64(limit.Day), 10)},
 	} {
 		b.WriteString("local " + c.name + " = " + c.value + "\n")

@@ -148,7 +148,7 @@ if op == 0 then
   end
 elseif op == 1 then
   granted, needed = need, need
-  if need > had and used - had + need > count then
+  if need > had and (used - had + need > count or had == 0 and #held >= HOLDINGS * HELD) then
     granted = 0
   end
   if granted > 0 then
