@@ -36,8 +36,12 @@ type Config struct {
 
 const (
 	defaultBudget = 100 * time.Millisecond
-	// maxMessage bounds a request, in bytes.
-	maxMessage = 1 << 20
+	// maxMessage bounds a request of gRPC, in bytes, and maxBody one of HTTP. maxInFlight
+	// bounds all requests of gRPC that have arrived and are not answered yet.
+	maxMessage, maxBody, maxInFlight = 4 << 20, 1 << 20, 64 << 20
+	// fewBytes is how long messages are whose lists need no bound before they are
+	// decoded: a list of empty items takes 50 times its bytes.
+	fewBytes = 16 << 10
 	// A quarter of a caller's deadline, at most returnTime, is reserved for the reply's
 	// way back. Envoy's default deadline is 20 ms, and a later reply is useless.
 	returnShare = 4

@@ -23,14 +23,18 @@ func FuzzShouldRateLimit(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	f.Add(odd(f, "Q", request(of("user", "Q"), limited(1, typepb.RateLimitUnit_DAY, of("Q", "x")))))
 	b := newBench(f, specYAML, func(c *Config) { c.Headers, c.Metadata = true, true })
 	if err := b.bindTo(boundRules, boundTo); err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var r rlspb.RateLimitRequest
-		if proto.Unmarshal(data, &r) != nil {
+		var r, plain rlspb.RateLimitRequest
+		if decode(data, r.ProtoReflect()) != nil {
 			return // refused before it gets here
+		}
+		if proto.Unmarshal(data, &plain) == nil && check(&plain) == nil && !proto.Equal(&r, &plain) {
+			t.Errorf("decoded as %v, want %v", &r, &plain)
 		}
 		response, err := b.ShouldRateLimit(t.Context(), &r)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -11,13 +12,19 @@ import (
 	"testing"
 	"time"
 
+	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/mem"
 	reflectpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/weirlimit/weir/internal/engine"
 )
@@ -65,10 +72,128 @@ func TestGRPC(t *testing.T) {
 	if _, err := client.ShouldRateLimit(patient(t), request()); status.Code(err) != codes.Unknown || status.Convert(err).Message() != "rate limit descriptor list must not be empty" {
 		t.Errorf("no descriptors: %v", err)
 	}
-	_, err = client.ShouldRateLimit(patient(t), request(of("user", strings.Repeat("x", 2<<20))))
-	if status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("an oversized request: %v", err)
+}
+
+// bytesCodec sends bytes as they are.
+type bytesCodec struct{ encoding.CodecV2 }
+
+func (c bytesCodec) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
+}
+
+// odd is a message in which each Q is the byte q.
+func odd(t testing.TB, q string, r *rlspb.RateLimitRequest) []byte {
+	t.Helper()
+	data, err := proto.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return bytes.ReplaceAll(data, []byte("Q"), []byte(q))
+}
+
+// TestAnyBytes: Envoy passes on the bytes that its clients send, and admits a request that fails. So each byte
+// is decoded, counts by itself and comes back in an answer that can be sent.
+func TestAnyBytes(t *testing.T) {
+	b := newBench(t, specYAML, func(c *Config) { c.Headers, c.Metadata = true, true })
+	if err := b.bindTo("rules: [{ name: bound, key: [{ header: x-user }], limit: 1/1d, algorithm: fixed_window, consistency: exact }]",
+		"bindings: [{ domain: d, descriptor: [{ key: bound }], rule: bound }]"); err != nil {
+		t.Fatal(err)
+	}
+	conn := dial(t, b.serve())
+	send := func(message []byte) (*rlspb.RateLimitResponse, error) {
+		response := new(rlspb.RateLimitResponse)
+		raw := bytesCodec{encoding.GetCodecV2("proto")}
+		return response, conn.Invoke(patient(t), rlspb.RateLimitService_ShouldRateLimit_FullMethodName, message, response, grpc.ForceCodecV2(raw))
+	}
+	var twenty []*ratelimitpb.RateLimitDescriptor
+	for i := range 20 {
+		twenty = append(twenty, of("host", strings.Repeat("x", 58_000)+strconvU(uint32(i))))
+	}
+	own := request(limited(1, typepb.RateLimitUnit_DAY, of("nobody", "Q")))
+	for _, c := range []struct {
+		q    string
+		what *rlspb.RateLimitRequest
+		want []string
+	}{
+		{"\xff", request(of("user", "Q"), of("nothing", "")), []string{"OVER: OK 5, OVER 0"}},
+		{"\xff", request(of("user", "Q")), []string{"OK: OK 4", "OK: OK 3", "OK: OK 2", "OK: OK 1", "OK: OK 0", "OVER: OVER 0"}},
+		{"\xfe", request(of("user", "Q")), []string{"OK: OK 4"}},
+		{"\xc0", request(of("user", "aQ")), []string{"OK: OK 4"}},
+		{"\xc1", request(of("user", "aQ")), []string{"OK: OK 4"}},
+		{"\xff", request(of("bound", "Q")), []string{"OK: OK 0", "OVER: OVER 0"}},
+		{"\xfe", request(of("bound", "Q")), []string{"OK: OK 0"}},
+		{"\xff", own, []string{"OK: OK 0", "OVER: OVER 0"}},
+		{"\xfe", own, []string{"OK: OK 0"}},
+		{"\xff", request(of("Q", "a")), []string{"OK: OK -"}},
+		{"\xff", &rlspb.RateLimitRequest{Domain: "Q", Descriptors: request(of("user", "a")).Descriptors}, []string{"OK: OK -"}},
+		{"Q", hits(2, request(twenty...)), []string{"OK: " + strings.TrimPrefix(strings.Repeat(", OK 0", 20), ", "), "OVER: " + strings.TrimPrefix(strings.Repeat(", OVER 0", 20), ", ")}},
+	} {
+		for i, want := range c.want {
+			if r, err := send(odd(t, c.q, c.what)); err != nil || inShort(r) != want {
+				t.Errorf("%.80v with %q, request %d: %.80v, %v; want %s", c.what, c.q, i+1, r, err, want)
+			}
+		}
+	}
+	r, err := send(odd(t, "\xff", request(of("user", "\"Q\""))))
+	entry := r.GetDynamicMetadata().GetFields()["descriptors"].GetListValue().GetValues()[0].GetStructValue().GetFields()["entries"]
+	if got := entry.GetListValue().GetValues()[0].GetStringValue(); err != nil || got != `user=\"\xff\"` {
+		t.Errorf("metadata has %s, %v", got, err)
+	}
+}
+
+// TestUnread: what is too large or no request is an error, counted and in the log, and takes no room afterwards.
+func TestUnread(t *testing.T) {
+	var logged bytes.Buffer
+	b := newBench(t, specYAML, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&logged, nil)) })
+	conn := dial(t, b.serve())
+	send := func(message []byte) error {
+		raw := bytesCodec{encoding.GetCodecV2("proto")}
+		return conn.Invoke(patient(t), rlspb.RateLimitService_ShouldRateLimit_FullMethodName, message, new(rlspb.RateLimitResponse), grpc.ForceCodecV2(raw))
+	}
+	small := odd(t, "Q", request(of("user", "a")))
+	b.room.Store(int64(len(small)) - 1)
+	if err := send(small); !strings.Contains(fmt.Sprint(err), "requests in flight have more than 67108864 bytes") {
+		t.Errorf("without room: %v", err)
+	}
+	eventually(t, "it has given back its bytes", func() bool { return b.room.CompareAndSwap(int64(len(small))-1, maxInFlight) })
+	for _, c := range []struct {
+		message []byte
+		want    codes.Code
+	}{
+		{small, codes.OK},
+		{append(small[:len(small):len(small)], 0x12, 9), codes.Internal},
+		{bytes.Repeat([]byte{0xff}, maxMessage), codes.Internal},
+		{make([]byte, maxMessage+1), codes.ResourceExhausted},
+		{bytes.Repeat([]byte{0x12, 0}, maxMessage/2), codes.Unknown}, // of no domain
+		{append([]byte{0x0a, 1, 'd'}, bytes.Repeat([]byte{0x12, 0}, maxMessage/2-2)...), codes.InvalidArgument},
+	} {
+		if err := send(c.message); status.Code(err) != c.want {
+			t.Errorf("%d bytes, %.20q: %v, want %v", len(c.message), c.message, err, c.want)
+		}
+	}
+	eventually(t, "all have been counted and take no room", func() bool { // after their clients know
+		return b.metric(`weir_rls_requests_total{code="unread"} 4`) && b.room.Load() == maxInFlight
+	})
+	if n := strings.Count(logged.String(), "rls: request cannot be read"); n != 1 {
+		t.Errorf("logged %d times: %s", n, logged.String())
+	}
+}
+
+// TestDecodesEveryField: decode takes a text as bytes where it stands in the request itself or in lists of messages.
+// A field elsewhere, or a list of texts, is more than it knows.
+func TestDecodesEveryField(t *testing.T) {
+	var look func(m protoreflect.MessageDescriptor, reached bool)
+	look = func(m protoreflect.MessageDescriptor, reached bool) {
+		for i := range m.Fields().Len() {
+			switch f := m.Fields().Get(i); {
+			case f.IsMap(), f.IsList() && f.Message() == nil, !reached && f.Kind() == protoreflect.StringKind:
+				t.Errorf("decode does not know %s", f.FullName())
+			case f.Message() != nil:
+				look(f.Message(), reached && f.IsList())
+			}
+		}
+	}
+	look(new(rlspb.RateLimitRequest).ProtoReflect().Descriptor(), true)
 }
 
 func TestHealth(t *testing.T) {

@@ -39,7 +39,7 @@ func byCertificateOnly(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) json(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var request rlspb.RateLimitRequest
 	if err == nil {
 		if err = protojson.Unmarshal(body, &request); err != nil {

@@ -43,7 +43,7 @@ func TestJSON(t *testing.T) {
 		{`{`, 400, "body is no request"},
 		{``, 400, "body is no request"},
 		{`[]`, 400, "body is no request"},
-		{once + strings.Repeat(" ", maxMessage), 413, "body has more than 1048576 bytes"},
+		{once + strings.Repeat(" ", maxBody), 413, "body has more than 1048576 bytes"},
 	} {
 		w := b.post(c.body)
 		if w.Code != c.code {

@@ -3,6 +3,8 @@ package envoyrls
 import (
 	"fmt"
 	"maps"
+	"strconv"
+	"unicode/utf8"
 
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -26,7 +28,7 @@ import (
 //
 // These are the fields of envoyproxy/ratelimit, and in addition rule and degraded.
 func dynamicMetadata(q *query) *structpb.Struct {
-	fields := map[string]*structpb.Value{"domain": structpb.NewStringValue(q.request.Domain)}
+	fields := map[string]*structpb.Value{"domain": structpb.NewStringValue(legible(q.request.Domain))}
 	descriptors := make([]*structpb.Value, len(q.request.Descriptors))
 	passed := map[string]*structpb.Value{}
 	for i := range q.Descriptors {
@@ -57,7 +59,7 @@ func (q *query) describe(i int) map[string]*structpb.Value {
 	m, v := &q.matched[shown], q.Judgment(shown)
 	entries := make([]*structpb.Value, len(m.entries))
 	for j := range m.entries {
-		entries[j] = structpb.NewStringValue(m.entries[j].Key + "=" + m.entries[j].Value)
+		entries[j] = structpb.NewStringValue(legible(m.entries[j].Key + "=" + m.entries[j].Value))
 	}
 	fields := map[string]*structpb.Value{"entries": structpb.NewListValue(&structpb.ListValue{Values: entries})}
 	if asked.Limit != nil {
@@ -73,6 +75,16 @@ func (q *query) describe(i int) map[string]*structpb.Value {
 		fields["degraded"] = structpb.NewStringValue(v.Degraded.String())
 	}
 	return fields
+}
+
+// legible is a text that is not UTF-8, which protobuf refuses, with the escapes of Go: \xff.
+// Other texts stay as they are.
+func legible(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
 }
 
 // limitText is a limit in the text format of protobuf, without zeros, which

@@ -36,10 +36,10 @@ func TestBadRequests(t *testing.T) {
 	longest := limited(1, typepb.RateLimitUnit_YEAR, of("user", "a"))
 	longest.Limit.UnitMultiplier = wrapperspb.UInt32(1<<32 - 1)
 	for want, r := range map[string]*rlspb.RateLimitRequest{
-		"descriptors has 101 items, at most 100":                     request(make([]*ratelimitpb.RateLimitDescriptor, 101)...),
+		"descriptors has more than 100 items":                        request(make([]*ratelimitpb.RateLimitDescriptor, 101)...),
 		"descriptors[0].entries is missing":                          request(nil),
 		"descriptors[0].entries has one that is":                     request(&ratelimitpb.RateLimitDescriptor{Entries: []*ratelimitpb.RateLimitDescriptor_Entry{nil}}),
-		"descriptors[0].entries has 200 items":                       request(of(make([]string, 400)...)),
+		"descriptors[0].entries has more than 100":                   request(of(make([]string, 400)...)),
 		"descriptors[0].is_negative_hits is true":                    request(negative, of("user", "a")),
 		"descriptors[1].limit unit is UNKNOWN":                       request(of("user", "a"), limited(1, 0, of("user", "b"))),
 		"descriptors[1].limit unit is 8":                             request(of("user", "a"), limited(1, 8, of("user", "b"))),

@@ -24,6 +24,7 @@ import (
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -34,6 +35,7 @@ import (
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/envoyrls/metrics"
 	"github.com/weirlimit/weir/internal/envoyrls/rules"
+	"github.com/weirlimit/weir/internal/repeat"
 )
 
 // Server serves Envoy's rate limit service. Create it with [New]. It is safe for
@@ -46,6 +48,8 @@ type Server struct {
 	decider decision.Decider
 	none    *rules.Set // without any rule, as long as there is no configuration
 	rpc     *grpc.Server
+	room    atomic.Int64    // bytes left of maxInFlight
+	unread  repeat.Seldom   // logs requests that cannot be read
 	ending  context.Context // ends when streams have to
 	end     context.CancelFunc
 
@@ -67,11 +71,13 @@ func New(cfg Config) (*Server, error) {
 		health:  condition{grpc: health.NewServer()},
 	}
 	s.rules.Store(s.none)
+	s.room.Store(maxInFlight)
 	s.ending, s.end = context.WithCancel(context.Background())
 	options := []grpc.ServerOption{
 		grpc.StreamInterceptor(s.stream),
 		grpc.ConnectionTimeout(handshakeTime),
 		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")}),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.NumStreamWorkers(uint32(streamWorkers * runtime.GOMAXPROCS(0))),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
@@ -89,7 +95,9 @@ func New(cfg Config) (*Server, error) {
 		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
 	}
 	s.rpc = grpc.NewServer(options...)
-	rlspb.RegisterRateLimitServiceServer(s.rpc, s)
+	service := rlspb.RateLimitService_ServiceDesc
+	service.Methods = []grpc.MethodDesc{{MethodName: service.Methods[0].MethodName, Handler: s.call}}
+	s.rpc.RegisterService(&service, s)
 	healthpb.RegisterHealthServer(s.rpc, s.health.grpc)
 	reflection.Register(s.rpc)
 	s.health.publish()

@@ -121,7 +121,7 @@ func describe(span telemetry.Span, request *rlspb.RateLimitRequest, response *rl
 		return
 	}
 	span.SetAttributes(
-		attribute.String("weir.domain", request.GetDomain()),
+		attribute.String("weir.domain", legible(request.GetDomain())),
 		attribute.Int("weir.descriptors", len(request.GetDescriptors())),
 	)
 	if err != nil {

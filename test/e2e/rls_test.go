@@ -30,7 +30,11 @@ func TestRateLimitService(t *testing.T) {
 		Rules:        "rules: []\n",
 		RegionConfig: fmt.Sprintf("rls_budget: 10s\nratelimit_config: %s\nrls_listen: %s\n", dir, addr),
 		Bootstrap: func(b *envoy.Bootstrap) {
-			b.SetRateLimit(addr, "pop", header("x-user", "user"), header(":path", "path"))
+			actions := [][]any{header("x-user", "user"), header(":path", "path"), query("q")}
+			for i := range 20 {
+				actions = append(actions, header("x-large", fmt.Sprint("large", i)))
+			}
+			b.SetRateLimit(addr, "pop", actions...)
 		},
 	})
 	p := s.PoPs[0]
@@ -58,6 +62,30 @@ func TestRateLimitService(t *testing.T) {
 	if r := get(t, p.Addr, "/", "bob"); r.StatusCode != 200 {
 		t.Errorf("another user: %d", r.StatusCode)
 	}
+
+	// No byte of a header or a query and no size of a header is a way around the limit.
+	for i, want := range []int{200, 200, 200, 200, 200, 429} {
+		for _, user := range []string{"\xff", "\xfe", "a\xc0", "a\xc1"} {
+			if r := get(t, p.Addr, "/", user); r.StatusCode != want {
+				t.Errorf("request %d of %q: %d, want %d", i+1, user, r.StatusCode, want)
+			}
+		}
+	}
+	for i, want := range []int{200, 429} {
+		for _, path := range []string{"/?q=%ff", "/?q=%fe", "/?q=a%c0"} {
+			if r := get(t, p.Addr, path, ""); r.StatusCode != want {
+				t.Errorf("request %d of %s: %d, want %d", i+1, path, r.StatusCode, want)
+			}
+		}
+		if r := get(t, p.Addr, "/", "", "X-Large", strings.Repeat("x", 58_000)); r.StatusCode != want {
+			t.Errorf("request %d with 58,000 bytes in each of 20 descriptors: %d, want %d", i+1, r.StatusCode, want)
+		}
+	}
+}
+
+// query is the action that makes an entry of a query parameter.
+func query(name string) []any {
+	return []any{map[string]any{"query_parameters": map[string]any{"query_parameter_name": name, "descriptor_key": "query"}}}
 }
 
 // header is the action that makes an entry of a request header.
@@ -65,8 +93,8 @@ func header(name, key string) []any {
 	return []any{map[string]any{"request_headers": map[string]any{"header_name": name, "descriptor_key": key}}}
 }
 
-// get sends a request of a user; "": of nobody.
-func get(t *testing.T, addr, path, user string) *http.Response {
+// get sends a request of a user; "": of nobody. headers are more names and values, in turn.
+func get(t *testing.T, addr, path, user string, headers ...string) *http.Response {
 	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+path, nil)
 	if err != nil {
@@ -74,6 +102,9 @@ func get(t *testing.T, addr, path, user string) *http.Response {
 	}
 	if user != "" {
 		q.Header.Set("X-User", user)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		q.Header.Set(headers[i], headers[i+1])
 	}
 	r, err := http.DefaultClient.Do(q)
 	if err != nil {

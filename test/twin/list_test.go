@@ -20,7 +20,7 @@ var unreachable = []struct{ text, why string }{
 	{"Errors over HTTP", "all requests are gRPC"},
 	{"`/rlconfig` is on", "all requests are gRPC"},
 	{"`--ratelimit-metrics` adds", "metrics are not compared"},
-	{"Bounds, beyond which", "requests are small"},
+	{"**A header that is not UTF-8", "envoyproxy/ratelimit does not answer it"},
 	{"All mistakes are reported at once", "configurations have no mistake"},
 	{"At most 10,000 files", "configurations are small"},
 	{"A directory without files", "there are files, and all can be read"},

@@ -75,7 +75,7 @@ func counter(c *atomic.Pointer[telemetry.Counter], vec *telemetry.CounterVec, la
 
 // Metrics are the instruments of a server. They are safe for concurrent use.
 type Metrics struct {
-	OK, OverLimit                   telemetry.Counter // requests by code
+	OK, OverLimit, Unread           telemetry.Counter // requests by code
 	Invalid, Unconfigured, Internal telemetry.Counter
 	NoDomain, NoRule, NoBinding     telemetry.Counter // descriptors by what was missing
 	Unbound                         telemetry.Gauge   // bindings that limit nothing
@@ -96,6 +96,7 @@ func New(r *telemetry.Registry, hits bool) *Metrics {
 	return &Metrics{
 		OK:           requests.WithLabelValues("ok"),
 		OverLimit:    requests.WithLabelValues("over_limit"),
+		Unread:       requests.WithLabelValues("unread"),
 		Invalid:      requests.WithLabelValues("invalid"),
 		Unconfigured: requests.WithLabelValues("unconfigured"),
 		Internal:     requests.WithLabelValues("internal"),

@@ -67,6 +67,7 @@ func (b *Bootstrap) SetRateLimit(addr, domain string, actions ...[]any) {
 	}
 	host := b.first(b.child(b.manager(), "route_config"), "virtual_hosts")
 	host["rate_limits"] = limits
+	b.manager()["max_request_headers_kb"] = 60 // Envoy's default
 	b.AddHTTP2Cluster("ratelimit", addr)
 }
 
