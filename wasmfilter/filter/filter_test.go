@@ -594,6 +594,55 @@ func TestTwoConfigurations(t *testing.T) {
 	})
 }
 
+// Plugins of a VM that differ in name, region, cluster or pop share neither denials nor leases, and each calls its own
+// cluster. A changed configuration of a plugin that does not differ in them keeps both.
+func TestPluginsShareNothing(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		first := strings.Replace(withRules(t, userRules), "{", `{"region":"eu",`, 1)
+		e := start(first, 1)
+		refusedBy(e)
+		e.named = map[uint32]string{}
+		next := uint32(pluginContext)
+		check := func(what, name, config string, shares bool) {
+			t.Helper()
+			e.named[next+1], e.config, next = name, config, next+1
+			e.run(0, next, func(g guest) { g.configure(next, len(e.config)) })
+			x := e.sendTo(0, next, ":path", "/v1/a", "x-user", "ann")
+			if waits := x.status == 0; waits == shares {
+				t.Errorf("%s: status %d, waits for the region: %v", what, x.status, waits)
+			}
+			for _, c := range e.inFlight() {
+				if c.plugin == next && !strings.Contains(config, `"region_cluster":"`+c.cluster+`"`) {
+					t.Errorf("%s: calls the cluster %s", what, c.cluster)
+				}
+			}
+			e.settle(plenty)
+			if e.complete(x); x.paused != shares {
+				t.Errorf("%s: is not admitted by its own region", what)
+			}
+			for range 5 { // until there is a lease
+				y := e.sendTo(0, next, ":path", "/v1/a", "x-user", "ann")
+				e.settle(plenty)
+				e.complete(y)
+			}
+		}
+		us := strings.Replace(strings.Replace(first, `"eu"`, `"us"`, 1), `"weir_region"`, `"weir_region_us"`, 1)
+		check("another configuration", "", strings.Replace(first, "{", `{"span_tags":true,`, 1), true)
+		check("another name, region and cluster", "weir-us", us, false)
+		check("another name", "other", first, false)
+		check("another region", "", strings.Replace(first, `"eu"`, `"us"`, 1), false)
+		check("another cluster", "", strings.Replace(first, `"weir_region"`, `"weir_region_2"`, 1), false)
+		check("another pop", "", strings.Replace(first, `"test"`, `"test-2"`, 1), false)
+		check("the first one again", "", first, true)
+
+		e.named[next+1], e.config, next = "weir-us", strings.Replace(us, "{", `{"span_tags":true,`, 1), next+1
+		e.run(0, next, func(g guest) { g.configure(next, len(e.config)) })
+		if x := e.sendTo(0, next, ":path", "/v1/a", "x-user", "ann"); x.paused || x.status != 0 {
+			t.Errorf("an update lost the lease: paused %v, status %d", x.paused, x.status)
+		}
+	})
+}
+
 // A call that a stream of one plugin makes for another is answered to the one that made it.
 func TestCallsOfTwoPlugins(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {

@@ -1,10 +1,14 @@
 package filter
 
 import (
+	"encoding/binary"
+	"strings"
 	"unsafe"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
@@ -76,3 +80,27 @@ const (
 
 // text is b as a string that shares its memory.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// space is what plugins of one name, region, region_cluster and pop have of the shared data. A plugin that differs in any
+// of them has the same vm_id and keys, but not the same limits: perhaps it asks another region.
+type space struct {
+	table.Store
+	key []byte // the space's prefix, and then the key of the last call
+}
+
+const prefixBytes = 8
+
+func newSpace(of table.Store, name string, cfg *rulebook.Config) *space {
+	identity := strings.Join([]string{name, cfg.Region, cfg.RegionCluster, cfg.PoP}, "\x00")
+	return &space{of, binary.LittleEndian.AppendUint64(nil, rule.HashText([]byte(identity)))}
+}
+
+func (s *space) Get(key []byte) (value []byte, version uint32, ok bool) {
+	s.key = append(s.key[:prefixBytes], key...)
+	return s.Store.Get(s.key)
+}
+
+func (s *space) Set(key, value []byte, version uint32) table.Outcome {
+	s.key = append(s.key[:prefixBytes], key...)
+	return s.Store.Set(s.key, value, version)
+}

@@ -65,7 +65,7 @@ func newPlugin(m *vm, context uint32, text []byte) *plugin {
 	}
 	p.cfg = cfg
 	p.wall = m.host.wall()
-	p.worker = edge.New(cfg, m.host, m.host.entropy(), m.host.now(), p.wall)
+	p.worker = edge.New(cfg, newSpace(m.host, p.name, &cfg), m.host.entropy(), m.host.now(), p.wall)
 	p.worker.Trace, p.worker.Version = p.traceParent, version.Version
 	p.maker.Headers, p.maker.Worker = cfg.Headers, p.worker
 	p.known.host = m.host

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"encoding/json"
+	"maps"
 
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -22,12 +23,7 @@ func (b *Bootstrap) VerifyTokens(jwks, ca string) {
 // verifies one that a client may have by the authority. All are files.
 func (b *Bootstrap) AddClientTLS(addr, cert, key, ca string) {
 	b.t.Helper()
-	var l node
-	if err := json.Unmarshal([]byte(b.marshal(b.named("listeners", "pop"))), &l); err != nil {
-		b.t.Fatalf("%v", err)
-	}
-	l["name"] = "pop-tls"
-	b.setAddress(l, addr)
+	l := b.copyListener("pop", "pop-tls", addr)
 	file := func(path string) node { return node{"filename": path} }
 	b.first(l, "filter_chains")["transport_socket"] = node{
 		"name": "envoy.transport_sockets.tls",
@@ -41,6 +37,29 @@ func (b *Bootstrap) AddClientTLS(addr, cert, key, ca string) {
 			},
 		},
 	}
+}
+
+// AddPlugin adds a listener that is as the PoP's is now but for the plugin, which has another name and these fields.
+func (b *Bootstrap) AddPlugin(addr, name string, fields map[string]any) {
+	b.t.Helper()
+	config, text := b.wasm(), b.Plugin()
+	was, value := config["name"], b.child(config, "configuration")["value"]
+	config["name"] = name
+	maps.Copy(text, fields)
+	b.SetPluginText(b.marshal(text))
+	b.copyListener("pop", "pop-"+name, addr)
+	config["name"], b.child(config, "configuration")["value"] = was, value
+}
+
+// copyListener adds a listener at addr that is as another one is now, and returns it.
+func (b *Bootstrap) copyListener(of, name, addr string) (l node) {
+	b.t.Helper()
+	if err := json.Unmarshal([]byte(b.marshal(b.named("listeners", of))), &l); err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	l["name"] = name
+	b.setAddress(l, addr)
 	static := b.child(b.tree, "static_resources")
 	static["listeners"] = append(static["listeners"].([]any), l)
+	return l
 }

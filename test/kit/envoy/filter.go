@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 )
@@ -104,17 +103,11 @@ func (b *Bootstrap) AddFront(addr string, retry map[string]any) {
 		"name": "pop", "type": "STATIC", "connect_timeout": "1s",
 		"load_assignment": node{"cluster_name": "pop", "endpoints": []any{node{"lb_endpoints": b.endpoints(pop)}}},
 	})
-	var l node
-	if err := json.Unmarshal([]byte(b.marshal(b.named("listeners", "demo_upstream"))), &l); err != nil {
-		b.t.Fatalf("%v", err)
-	}
-	l["name"] = "front"
-	b.setAddress(l, addr)
+	l := b.copyListener("demo_upstream", "front", addr)
 	manager := b.child(b.first(b.first(l, "filter_chains"), "filters"), "typed_config")
 	manager["stat_prefix"] = "front"
 	host := b.first(b.child(manager, "route_config"), "virtual_hosts")
 	host["routes"] = []any{node{"match": node{"prefix": "/"}, "route": node{"cluster": "pop", "retry_policy": retry}}}
-	static["listeners"] = append(static["listeners"].([]any), l)
 }
 
 // AddFilters puts filters before the others. perHost is what the virtual host has for filters, by their names.

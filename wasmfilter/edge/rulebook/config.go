@@ -67,8 +67,8 @@ type Config struct {
 	// Default false.
 	SpanTags bool
 	// PagesLog2 (table_pages) sizes the table of keys: a power of two from 16 to
-	// 32768 pages of at most 32 keys each. All listeners of an Envoy that share a
-	// vm_id must agree on it. Default 32768.
+	// 32768 pages of at most 32 keys each. All plugins that share a table,
+	// because vm_id, name, region, region_cluster and pop are the same, must agree on it. Default 32768.
 	PagesLog2 int
 	// CallsInFlight (calls_in_flight) is how many calls each worker and timeout
 	// may have under way; 1 to 64. What is missed meanwhile travels with the next one.
