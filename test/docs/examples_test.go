@@ -130,8 +130,8 @@ func blocks(t *testing.T) map[string]func(*Block) error {
 		"client ──▶ Envoy worker ──▶ PoP ─────────────▶ region ──────────────▶ Redis Cluster":         figure,
 		"worker of Envoy ── want ──▶ lease cache of a replica ── want ──▶ counter in Redis or memory": figure,
 		"probes: changed": figure, // TestPage of rulediff compares
-		"keys seen within one period × bytes per key × 1.5 (fragmentation, buffers)": figure,
-		"weir:{<rule>:<key>}<override>.<shape>.<layout>":                             figure,
+		"keys seen within one lifetime × bytes per key × 1.5 (fragmentation, buffers)": figure,
+		"weir:{<rule>:<key>}<override>.<shape>.<layout>":                               figure,
 		"rule bucket-demand { limit: 500/1s, algorithm: token_bucket, scope: global, fair: demand, timeout: 1s, on_failure: deny }": func(b *Block) error {
 			_, err := regions.Parse("the example", "example", strings.Join(b.Lines, "\n"))
 			return err

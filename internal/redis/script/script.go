@@ -12,7 +12,8 @@
 // first; none is ever turned into text.
 //
 // Every key has a time to live: until its counter is as good as new and nothing is
-// out on lease, and a second more. The version of the values' layout is part of
+// out on lease, and a second more; that of a bucket is up to a quarter and four seconds longer,
+// because it is not set with every write. The version of the values' layout is part of
 // the key, so that two layouts count side by side; a value
 // begins with it, too, and one that is laid out otherwise is never written over: what
 // asks for it is answered [ErrForeign]. What asks for nothing of an unknown key makes none.
