@@ -69,7 +69,7 @@ type Watcher struct {
 
 	// These belong to the goroutine that calls Load or Run.
 	judged   []rulefile.File // the last files that were parsed; nil: none
-	good     bool            // they had no mistake
+	wrong    error           // their mistakes; nil: none
 	failure  string          // the last error in the log; empty if the files are good
 	version  string          // in force
 	revision uint64          // likewise
@@ -167,7 +167,10 @@ func (w *Watcher) look(ctx context.Context) {
 	case err != nil:
 		w.refuse(err, "cannot be used")
 	case w.judged != nil && same(files, w.judged):
-		if w.good && w.failure != "" { // they could not be read in between
+		switch { // they could not be read in between
+		case w.wrong != nil:
+			w.refuse(w.wrong, "is wrong")
+		case w.failure != "":
 			w.fail("")
 			w.ok.Set(1)
 		}
@@ -201,7 +204,7 @@ func (w *Watcher) judge(files []rulefile.File) {
 			w.judged = nil // Apply may succeed later with the same files
 		}
 	}
-	if w.good = err == nil; !w.good {
+	if w.wrong = err; err != nil {
 		w.refuse(err, "is wrong")
 	}
 }
@@ -215,7 +218,7 @@ func (w *Watcher) enforce(c Candidate) error {
 		}
 	}
 	w.revision = c.Revision
-	w.good = true
+	w.wrong = nil
 	w.fail("")
 	w.ok.Set(1)
 	if c.Version == w.version {

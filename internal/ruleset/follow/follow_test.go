@@ -150,6 +150,20 @@ func TestMistakesAreToldOnce(t *testing.T) {
 		if logged := w.logged(); strings.Count(logged, "moon") != 1 {
 			t.Errorf("after a signal: %s, want the mistakes again", logged)
 		}
+		if err := os.Rename(w.path, w.path+".gone"); err != nil {
+			w.t.Fatal(err)
+		}
+		pass()
+		if problem := w.watcher.Problem(); !strings.Contains(problem, "no such file") {
+			w.t.Errorf("a file that is away: %s", problem)
+		}
+		if err := os.Rename(w.path+".gone", w.path); err != nil {
+			w.t.Fatal(err)
+		}
+		pass()
+		if problem := w.watcher.Problem(); !strings.Contains(problem, "colour") || !w.metric("weir_rules_config_ok 0") {
+			w.t.Errorf("the same file, which is back: %s", problem)
+		}
 		w.write(first)
 		pass()
 		if w.limit() != 10 || !w.metric("weir_rules_config_ok 1") || w.metric(`weir_rules_reloads_total{result="applied"} 2`) {
