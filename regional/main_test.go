@@ -58,6 +58,7 @@ type process struct {
 	cmd    *exec.Cmd
 	rules  string // path
 	dir    string // where it runs
+	files  int    // most file descriptors; 0: as the test has
 	quota  string // address
 	admin  string
 	done   chan error
@@ -94,6 +95,9 @@ func (p *process) begin(rules string, args ...string) {
 func (p *process) run(args ...string) {
 	p.t.Helper()
 	p.cmd = exec.Command(binary, args...)
+	if p.files > 0 {
+		p.cmd = exec.Command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, p.files), binary}, args...)...)
+	}
 	if p.dir == "" {
 		p.dir = p.t.TempDir()
 	}
@@ -184,7 +188,7 @@ func (p *process) get(path string) (int, string) {
 // limits are those of the rules in force that apply to any request.
 func (p *process) limits() map[string]int64 {
 	p.t.Helper()
-	r, err := http.Post(p.admin+"/v1/explain", "application/json", strings.NewReader(`{"url": "/", "client": "192.0.2.1"}`))
+	r, err := (&http.Client{Timeout: patience}).Post(p.admin+"/v1/explain", "application/json", strings.NewReader(`{"url": "/", "client": "192.0.2.1"}`))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -259,6 +263,28 @@ func TestRulesDirectory(t *testing.T) {
 			break
 		} else if time.Since(begin) > patience {
 			t.Fatalf("in force: %v", got)
+		}
+	}
+}
+
+// More connections than the process has file descriptors do not keep it from reading its rules.
+func TestFloodOfConnections(t *testing.T) {
+	p := &process{t: t, done: make(chan error, 1), rules: filepath.Join(t.TempDir(), "rules.yaml"), files: 100}
+	p.begin(tenRules)
+	for range 200 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(p.quota, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil { // else it is cut soon
+			t.Fatal(err)
+		}
+	}
+	p.setRules(strings.Replace(tenRules, "10/1h", "20/1h", 1))
+	for begin := time.Now(); p.limits()["page"] != 20; time.Sleep(10 * time.Millisecond) {
+		if time.Since(begin) > patience {
+			t.Fatalf("the new rules are not in force; the log:\n%s", p.log.String())
 		}
 	}
 }

@@ -50,7 +50,7 @@ func newRateLimitService(ctx context.Context, cfg *config.Config, t *daemon.Tier
 		}
 		t.Watch(w)
 	}
-	port, err := server.Listen(ctx, cfg.RLS.Listen, "rls-listen")
+	port, err := server.Listen(ctx, cfg.RLS.Listen, "rls-listen", 0)
 	if err != nil {
 		return nil, err
 	}

@@ -84,6 +84,8 @@ const (
 	// adminStreams bounds the calls in flight on one HTTP/2 connection of the admin port. A browser has one connection
 	// for all of its tabs.
 	adminStreams = 20
+	// adminConnections bounds the connections of the admin port.
+	adminConnections = 512
 	// adminIdle bounds how long connections without calls are kept on the admin port: thousands of viewers must not use
 	// up what the process may open.
 	adminIdle = 30 * time.Second
@@ -110,11 +112,11 @@ type Port struct {
 // deregister from Consul, save the counters, close the admin port.
 func (t *Tier) Run(ctx context.Context, beside ...Port) error {
 	defer t.otlp.Close()
-	callers, err := server.Listen(ctx, t.cfg.Listen, "listen")
+	callers, err := server.Listen(ctx, t.cfg.Listen, "listen", 0)
 	if err != nil {
 		return err
 	}
-	operators, err := server.Listen(ctx, t.cfg.AdminListen, "admin-listen")
+	operators, err := server.Listen(ctx, t.cfg.AdminListen, "admin-listen", adminConnections)
 	if err != nil {
 		return errors.Join(err, callers.Close())
 	}

@@ -3,15 +3,19 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"syscall"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 const (
@@ -65,8 +69,13 @@ func New(port net.Listener, secure *tls.Config, h http.Handler, l Limits, log *s
 	return s
 }
 
-// Listen opens a port. flag is how to choose another one.
-func Listen(ctx context.Context, address, flag string) (net.Listener, error) {
+// descriptorShare is the part of the process's file descriptors that the connections of one port may have: three ports
+// leave a quarter for files, Redis, Consul and other servers.
+const descriptorShare = 4
+
+// Listen opens a port that has at most so many connections at a time; 0: as many as its part of the file descriptors.
+// Further ones wait until one ends. flag is how to choose another address.
+func Listen(ctx context.Context, address, flag string, most int) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%s is in use by another process; stop it, or choose another address with --%s", address, flag)
@@ -74,7 +83,12 @@ func Listen(ctx context.Context, address, flag string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--%s %s: %w", flag, address, err)
 	}
-	return l, nil
+	var descriptors syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &descriptors); err != nil {
+		return nil, errors.Join(fmt.Errorf("file descriptors: %w", err), l.Close())
+	}
+	own := max(int(min(descriptors.Cur, math.MaxInt32)/descriptorShare), 1)
+	return netutil.LimitListener(l, min(cmp.Or(most, own), own)), nil
 }
 
 // Address is the address of the port.
