@@ -1,8 +1,6 @@
 package lease
 
 import (
-	"math"
-
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -157,36 +155,6 @@ func (t *Terms) Scarce() int64 {
 
 // Never is [limit.Never] in milliseconds: as a RetryAfter it means that waiting does not help.
 const Never = Millis(limit.Never / limit.Millisecond)
-
-// RetryAfter is [holder.State.Retry] by a reply that has just arrived and grants nothing to a
-// request of cost units.
-func (t *Terms) RetryAfter(g *Grant, cost int64) Millis {
-	if after := t.Retry(cost, 0, g.Reset, g.RetryAfter); after > 0 {
-		return after
-	}
-	return max(1, g.AskAfter)
-}
-
-// Retry is after how long a counter has cost units that is as good as new after reset; 0:
-// not known. debt is what was not reported to the granter yet, and stated the wait that
-// the granter stated, 0: none. When a bucket has cost units follows from when it is full.
-func (t *Terms) Retry(cost, debt int64, reset, stated Millis) Millis {
-	if cost > t.Capacity {
-		return Never
-	}
-	if t.Refills && reset > 0 {
-		if after := reset - Millis(math.Floor(float64(t.Capacity-cost-debt)*t.Unit)); after > 0 {
-			return after
-		}
-	}
-	switch {
-	case stated > 0:
-		return stated
-	case t.Window > 0:
-		return max(0, reset)
-	}
-	return 0
-}
 
 // SlotGrant is the grant of the decision d to a holder that needs so many slots in all,
 // for whoever keeps granter.Slots elsewhere. held is true if any slots of the key are held.

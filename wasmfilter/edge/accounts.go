@@ -146,7 +146,7 @@ func (a *accounts) keep(now, sent lease.Millis, of *ask, g lease.Grant, spare in
 	}
 	if outcome != table.Stored && g.Status == lease.Denied { // nothing else remembers it
 		p.Denials.Remember(key.Hash, table.Refusal{
-			Until: now + max(g.AskAfter, 1), RetryAt: now + max(g.RetryAfter, 1), Need: max(want.Need, 1), OwnLimit: p.Terms.OwnLimit(&g),
+			Until: now + max(g.AskAfter, 1), RetryAt: now + max(g.RetryAfter, 1), Cost: want.Need, OwnLimit: p.Terms.OwnLimit(&g),
 		})
 	}
 }

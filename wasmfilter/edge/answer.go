@@ -115,7 +115,7 @@ func (d *decider) hand(now lease.Millis, a *ask, g *lease.Grant, give func(v wai
 		case holder.Wait:
 			a.queue = append(a.queue, v)
 		default:
-			h.answeredBy(g, left, verdict)
+			h.answeredBy(&a.want, g, left, verdict)
 			d.answer(now, v, &h, verdict)
 		}
 	}
@@ -144,13 +144,13 @@ func (d *decider) mayFit(now lease.Millis, a *ask, g *lease.Grant, left, cost in
 }
 
 // answeredBy fills in the quota by the answer.
-func (h *hit) answeredBy(g *lease.Grant, spare int64, v holder.Verdict) {
+func (h *hit) answeredBy(w *lease.Want, g *lease.Grant, spare int64, v holder.Verdict) {
 	if !h.policy.Concurrency {
 		h.own = h.policy.Terms.OwnLimit(g)
 	}
 	h.quota.Remaining, h.quota.Reset = g.Remaining+spare, g.Reset
 	if v == holder.Refuse {
-		h.quota.Remaining, h.quota.Reset = 0, h.policy.Terms.RetryAfter(g, h.cost)
+		h.quota.Remaining, h.quota.Reset = 0, holder.RetryAfter(&h.policy.Terms, w, g, h.cost)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
+	"pgregory.net/rapid"
 )
 
 // What a refused client gets is what one exact limiter that saw the same requests
@@ -79,6 +80,90 @@ func retryAfter(t *testing.T, algorithm, where, rate string, cost int64) {
 	}
 	if refusals < 20 {
 		t.Errorf("%d refusals: this tests nothing", refusals)
+	}
+}
+
+// A client that is alone comes back after as many seconds as it was told, and is admitted: whatever requests cost,
+// whatever else was refused before, and wherever the counter is. It is not told more than until the limit is whole,
+// but for a second and the time between two asks.
+func TestClientThatObeysIsRefusedOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pick := func(name string, of ...string) string { return rapid.SampledFrom(of).Draw(t, name) }
+		algorithm := pick("algorithm", "token_bucket", "fixed_window", "sliding_window", "sliding_log")
+		where := pick("where", "leased", "exact", "leased by a cache", "exact by a cache", "pop")
+		rate := pick("limit", "10/10s", "3/10s", "5/1s", "7/1m", "100/1m")
+		how, cached := `"consistency":"`+strings.TrimSuffix(where, " by a cache")+`"`, strings.HasSuffix(where, " by a cache")
+		switch {
+		case where == "pop" && algorithm == "sliding_log":
+			return // is refused: the table keeps no logs
+		case where == "pop":
+			how = `"scope":"pop"`
+		case where == "leased" && rate != "5/1s":
+			how += `,"lease":{"interval":"` + pick("interval", "100ms", "100ms", "1s", "5s") + `"}`
+		}
+		most, _, _ := strings.Cut(rate, "/")
+		w := newWorld(t, 2, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"`+rate+`","algorithm":"`+algorithm+`",`+
+			`"cost":{"header":"x-cost","max":`+most+`},`+how+`}]}`)
+		if cached {
+			w.region.nodes = map[string]*relay.Relay{}
+		}
+		p := &w.workers[0].rules.InForce.ByRule[0][0]
+		l, asks := p.Limit, 2*p.Terms.Interval+p.Terms.Timeout // it may have to wait as long for an ask
+		twin := limit.State{}
+		charge := func(cost int64) { twin = l.Charge(twin, w.wall(), cost) }
+		for range rapid.IntRange(1, 30).Draw(t, "requests") {
+			worker, cost := rapid.IntRange(0, 1).Draw(t, "worker"), rapid.Int64Range(1, l.Spec().Count).Draw(t, "cost")
+			w.lives(lease.Millis(rapid.SampledFrom([]int{0, 1, 30, 400, 2500}).Draw(t, "pause")))
+			r := w.costly(worker, cost)
+			if r.Outcome == Admit {
+				charge(cost)
+				continue
+			}
+			whole := l.Peek(twin, w.wall(), 0).Reset
+			for _, c := range w.region.counters { // with what is on lease
+				whole = max(whole, l.Peek(c.State, w.wall(), 0).Reset)
+			}
+			if r.RetryAfter == 0 || r.RetryAfter > lease.CeilMillis(whole)+asks+1000 {
+				t.Fatalf("cost %d: retry after %d ms, the limit is whole after %d µs", cost, r.RetryAfter, whole)
+			}
+			if !rapid.Bool().Draw(t, "obeys") {
+				continue
+			}
+			w.lives(1000 * lease.Millis(seconds(r.RetryAfter)))
+			if again := w.costly(worker, cost); again.Outcome != Admit {
+				t.Fatalf("cost %d: told to come back after %d ms, and then after %d ms", cost, r.RetryAfter, again.RetryAfter)
+			}
+			charge(cost)
+		}
+	})
+}
+
+// Each refusal states the wait of its own cost, in seconds; 0: the request is admitted.
+func TestRetryAfterOfCosts(t *testing.T) {
+	for _, c := range []struct {
+		how   string
+		costs []int64
+		waits []int64
+	}{
+		{`"algorithm":"sliding_window"`, []int64{10, 10, 1}, []int64{0, 20, 11}},
+		{`"algorithm":"sliding_window","consistency":"exact"`, []int64{9, 2, 2, 1}, []int64{0, 12, 12, 0}},
+		{`"algorithm":"token_bucket"`, []int64{10, 1, 10, 5, 1}, []int64{0, 1, 10, 5, 1}},
+		{`"algorithm":"token_bucket","consistency":"exact"`, []int64{9, 2, 10, 2}, []int64{0, 1, 9, 1}},
+		{`"algorithm":"token_bucket","scope":"pop"`, []int64{10, 1, 10, 5, 1}, []int64{0, 1, 10, 5, 1}},
+	} {
+		w := newWorld(t, 1, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"10/10s","cost":{"header":"x-cost","max":10},`+c.how+`}]}`)
+		for i, cost := range c.costs {
+			if r := w.costly(0, cost); seconds(r.RetryAfter) != c.waits[i] || (r.Outcome == Deny) != (c.waits[i] > 0) {
+				t.Errorf("%s: request %d of cost %d: retry after %d ms, want %d s", c.how, i, cost, r.RetryAfter, c.waits[i])
+			}
+		}
+	}
+}
+
+// lives lets time pass, in which the region answers.
+func (w *world) lives(d lease.Millis) {
+	for end := w.now + d; w.now < end; w.settle() {
+		w.pass(min(100, end-w.now))
 	}
 }
 

@@ -172,11 +172,14 @@ const whileAsking lease.Millis = 2
 // would do nothing else: until a request may ask, or a little while where an answer
 // is on its way.
 func (h *hit) rememberDenial(now lease.Millis, e *table.Entry) {
-	until, need := e.PausedUntil(&h.policy.Terms), min(h.cost, e.LeastRefused(&h.policy.Terms, now))
+	until := e.PausedUntil(&h.policy.Terms)
 	if until <= now || e.Phase == holder.PhasePartial && e.UnderWay(&h.policy.Terms, now) {
 		until = now + whileAsking
 	}
-	h.policy.Denials.Remember(h.key.Hash, table.Refusal{Until: until, RetryAt: now + h.quota.Reset, Need: need, OwnLimit: e.OwnLimit})
+	if h.cost > 1 && e.Left+e.Held(&h.policy.Terms, now) > 0 { // cheaper requests at other workers make its wait longer
+		until = now
+	}
+	h.policy.Denials.Remember(h.key.Hash, table.Refusal{Until: until, RetryAt: now + h.quota.Reset, Cost: h.cost, OwnLimit: e.OwnLimit})
 }
 
 // withoutPlace decides by on_failure a hit that has no place in the table.
@@ -247,8 +250,8 @@ func (d *taker) charge(now lease.Millis, h *hit, e *table.Entry, shared bool) (h
 	h.retry(now, retryAt)
 	if h.policy.Terms.ChargesDenied {
 		h.policy.Table.Commit(now)
-	} else {
-		h.policy.Denials.Remember(h.key.Hash, table.Refusal{Until: min(retryAt, now+longestLocalDenial), RetryAt: retryAt, Need: h.cost})
+	} else if did.Remaining == 0 { // else see rememberDenial
+		h.policy.Denials.Remember(h.key.Hash, table.Refusal{Until: min(retryAt, now+longestLocalDenial), RetryAt: retryAt, Cost: h.cost})
 	}
 	return holder.Refuse, table.Stored
 }

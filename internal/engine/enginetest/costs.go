@@ -73,6 +73,40 @@ func costsAboveTheLease(t *testing.T, s Subject) {
 	}
 }
 
+// costsAndRetryAfter plays requests of any cost at a holder that is alone. One that is refused comes back after as many
+// seconds as it was told, and is admitted.
+func costsAndRetryAfter(t *testing.T, s Subject) {
+	for name, change := range map[string]func(*lease.Terms){"leased": func(*lease.Terms) {}, "exact": exact} {
+		everyAlgorithm(t, 10, 10*limit.Second, func(t *testing.T, spec limit.Spec) {
+			c, random := newClock(), rand.New(rand.NewPCG(7, 3))
+			store, p := s.New(t, c.options()), policyOf(t, spec, change)
+			h, refused := pop{t: t, store: store, policy: p, key: "k", clock: c}, 0
+			for range 60 {
+				pause(random, s, c, store)
+				cost := 1 + random.Int64N(spec.Count)
+				if h.request(cost) {
+					continue
+				}
+				refused++
+				wait := h.slot.Retry(&p.Terms, h.now(), cost)
+				if random.IntN(3) == 0 { // it does not come back
+					continue
+				}
+				c.advance(limit.Micros(wait+999) / 1000 * limit.Second)
+				if s.Cached {
+					s.Settle(store)
+				}
+				if !h.request(cost) {
+					t.Fatalf("%s: a request of %d is refused %d ms after it was refused; %+v", name, cost, wait, h.slot)
+				}
+			}
+			if refused < 10 {
+				t.Errorf("%s: %d requests are refused: this tests nothing", name, refused)
+			}
+		})
+	}
+}
+
 // pop is a PoP with one key.
 type pop struct {
 	t      *testing.T

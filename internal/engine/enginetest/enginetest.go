@@ -79,6 +79,7 @@ func Run(t *testing.T, s Subject) {
 		{"CostAboveTheBurst", costAboveTheBurst},
 		{"CostZero", costZero},
 		{"CostsAboveTheLease", costsAboveTheLease},
+		{"CostsAndRetryAfter", costsAndRetryAfter},
 		{"CostsOfAGroup", costsOfAGroup},
 		{"Peek", peek},
 		{"LookAndReset", lookAndReset},

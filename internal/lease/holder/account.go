@@ -56,6 +56,8 @@ type State struct {
 	// or one unit after a grant that left nothing, by its last reply; 0: not known. See
 	// [State.Retry].
 	RetryAt lease.Millis
+	// RetryFor is the largest cost for which RetryAt is not too early; without meaning if that is 0.
+	RetryFor int64
 	// Left is how many units the tier above had left by its last reply.
 	Left int64
 	// OwnLimit is 1 more than the limit of the key, by the last reply, where that is not the
@@ -217,19 +219,6 @@ func (a *State) takeExact(t *lease.Terms, now lease.Millis, cost int64) decision
 		a.Ends = now + t.Interval
 	}
 	return decision{Verdict: Wait}
-}
-
-// LeastRefused is the least cost that is refused from memory until the denial ends or a
-// lease arrives.
-func (a *State) LeastRefused(t *lease.Terms, now lease.Millis) int64 {
-	switch held := a.Held(t, now); {
-	case a.Phase == PhaseDenied:
-		return a.Least + held
-	case a.Left >= t.Ample && t.Consistency != lease.Exact:
-		return a.Left + held + 1
-	default:
-		return held + 1
-	}
 }
 
 // spend takes cost units from the live lots, the older first. The caller has

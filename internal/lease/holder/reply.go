@@ -27,7 +27,7 @@ func (a *State) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g le
 		return Part{}
 	}
 	a.follow(t, now, w, g)
-	a.learnRetry(now, &g)
+	a.learnRetry(now, &w, &g)
 	a.penalize(t, now, w, g)
 	rest := Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL}
 	if g.Granted == 0 || t.Consistency == lease.Exact {

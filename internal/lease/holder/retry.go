@@ -1,28 +1,68 @@
 package holder
 
 import (
+	"math"
+
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// Retry is after how long the client of a refused request of cost units should come back:
-// when the limit would admit it if no other request came. If that is not known it is when
-// the holder may ask next. It is at least 1.
-func (a *State) Retry(t *lease.Terms, now lease.Millis, cost int64) lease.Millis {
-	if after := t.Retry(cost, a.Overdrawn, a.Reset-now, a.RetryAt-now); after > 0 {
-		return after
-	}
-	return max(1, a.Ends-now)
+// RetryAfter is [State.Retry] of a holder that knows no more than the reply g to w, which has just arrived and grants
+// nothing to a request of cost units.
+func RetryAfter(t *lease.Terms, w *lease.Want, g *lease.Grant, cost int64) lease.Millis {
+	const now = 1
+	a := State{Asked: now, Reset: now + g.Reset}
+	a.Apply(t, now, now, w.Asks(), *g, 0, 100)
+	return a.Retry(t, now, cost)
 }
 
-// learnRetry notes when there is a next unit, by the reply to a want that asks for
+// Retry is after how long the client of a refused request of cost units should come back: when the limit would admit
+// it if no other request came, and this holder and those above it would ask. It is at least 1; [lease.Never]: waiting
+// does not help.
+func (a *State) Retry(t *lease.Terms, now lease.Millis, cost int64) lease.Millis {
+	var asks lease.Millis
+	if a.Phase == PhaseDenied {
+		asks = a.Ends - now
+	}
+	if t.Consistency != lease.Exact { // see Refuses; an ask behind this request may be under way
+		tail := 2*t.Interval + t.Timeout
+		if !t.Refills {
+			tail = min(tail, a.Reset-now)
+		}
+		asks = max(asks, tail)
+	}
+	return max(a.wait(t, now, cost), asks, 1)
+}
+
+// wait is after how long the counter above has cost units together with what the holder gives back, by its last reply. When a bucket has them follows from when
+// it is full. Of another limit the granter has stated it for costs up to RetryFor. A larger cost has to wait until Reset,
+// which is never too early.
+func (a *State) wait(t *lease.Terms, now lease.Millis, cost int64) lease.Millis {
+	missing := cost - a.Held(t, now)
+	switch {
+	case missing <= a.Left-a.Overdrawn && (a.Phase != PhaseDenied || missing < a.Least):
+		return 0
+	case a.OwnLimit != 0: // whose size and rate are not those of t
+	case cost > t.Capacity:
+		return lease.Never
+	case t.Refills && a.Reset > now:
+		full := a.Reset - now
+		return full - lease.Millis(math.Floor(float64(t.Capacity-missing-a.Overdrawn)*t.Unit))
+	}
+	if a.RetryAt > 0 && missing <= a.RetryFor {
+		return a.RetryAt - now
+	}
+	return a.Reset - now
+}
+
+// learnRetry notes when there are units again, and for which costs, by the reply to a want that asks for
 // something. An empty grant in a group that another member denied does not show it.
-func (a *State) learnRetry(now lease.Millis, g *lease.Grant) {
+func (a *State) learnRetry(now lease.Millis, w *lease.Want, g *lease.Grant) {
 	switch {
 	case g.StartsIn > 0:
 	case g.Status == lease.Denied:
-		a.RetryAt = now + max(g.RetryAfter, 1)
+		a.RetryAt, a.RetryFor = now+max(g.RetryAfter, 1), max(w.Need, 1)
 	case g.Granted > 0 && g.RetryAfter > 0:
-		a.RetryAt = now + g.RetryAfter
+		a.RetryAt, a.RetryFor = now+g.RetryAfter, 1
 	case g.Granted > 0:
 		a.RetryAt = 0
 	}

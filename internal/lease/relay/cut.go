@@ -114,7 +114,7 @@ func (r *Relay) granted(t *lease.Terms, now lease.Millis, units int64, lot *hold
 	g := r.report(t, now)
 	g.Granted, g.Lease, g.TTL, g.StartsIn = units, lot.Lease, lasts, max(0, lot.From-now)
 	if g.Remaining == 0 && g.StartsIn == 0 {
-		g.RetryAfter = max(0, t.Retry(1, 0, g.Reset, r.Holder.RetryAt-now))
+		g.RetryAfter = r.Holder.Retry(t, now, 1)
 	}
 	return g
 }

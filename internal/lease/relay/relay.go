@@ -147,7 +147,7 @@ func (r *Relay) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g le
 		if atOnce {
 			ahead = 0
 		}
-		grants[i] = answerQueued(t, now, ends, c, stated, left, ahead)
+		grants[i] = answerQueued(t, now, ends, &w, c, stated, left, ahead)
 		left -= grants[i].Granted
 		r.lend(t, now, g.Lease, grants[i].Granted, ends)
 	}
@@ -220,19 +220,19 @@ func (r *Relay) Retries(t *lease.Terms, now lease.Millis, w lease.Want) bool {
 	return !t.ChargesDenied && r.offers(t, now, w)
 }
 
-// answerQueued answers a queued want from what is left of the reply: what it waits for,
+// answerQueued answers a queued want from what is left of the reply to w: what it waits for,
 // or what it may have ahead.
-func answerQueued(t *lease.Terms, now, ends lease.Millis, c lease.Want, g lease.Grant, left, ahead int64) lease.Grant {
+func answerQueued(t *lease.Terms, now, ends lease.Millis, w *lease.Want, c lease.Want, g lease.Grant, left, ahead int64) lease.Grant {
 	granted := min(c.Want, left, max(c.Waiting, ahead))
 	if granted < max(c.Need, 1) {
 		if g.Granted > 0 {
 			g.AskAfter = t.Interval
 		}
+		g.RetryAfter = holder.RetryAfter(t, w, &g, max(c.Need, 1))
 		g.Status, g.Granted, g.StartsIn, g.TTL = lease.Denied, 0, 0, 0
 		if t.Consistency != lease.Optimistic {
 			g.Remaining += left
 		}
-		g.RetryAfter = t.RetryAfter(&g, max(c.Need, 1))
 		return g
 	}
 	g.Status, g.Granted = lease.OK, granted

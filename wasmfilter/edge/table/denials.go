@@ -17,7 +17,7 @@ type Denials struct {
 type Refusal struct {
 	Until    lease.Millis // refuse until then
 	RetryAt  lease.Millis // when a client should come back
-	Need     int64        // requests that cost at least this are refused
+	Cost     int64        // requests that cost this are refused
 	OwnLimit int64        // see holder.State
 
 	hash    uint64
@@ -38,7 +38,7 @@ func (d *Denials) at(hash uint64) *Refusal {
 // Refuses returns the denial that refuses a request of this cost; nil if none.
 func (d *Denials) Refuses(hash uint64, now lease.Millis, cost int64) *Refusal {
 	e := d.at(hash)
-	if e == nil || e.hash != hash || now >= e.Until || cost < e.Need {
+	if e == nil || e.hash != hash || now >= e.Until || cost != e.Cost {
 		return nil
 	}
 	e.refused = lease.Sum(e.refused, cost)

@@ -37,7 +37,7 @@ const (
 	hasLeases // of the lots that are there
 	hasEnds   // of the phase, which is Partial or Denied
 	isDenied  // which of these
-	hasDenial // Least and RetryAt, if either is not zero
+	hasDenial // Least, RetryAt and RetryFor, if one of the first two is not zero
 	hasDenied
 	hasOverdrawn
 	hasCounter
@@ -65,7 +65,7 @@ const (
 	sealedBytes = 4 + 4
 	backBytes   = 4 + 1
 	ownBytes    = 4
-	denialBytes = 4 + 4
+	denialBytes = 4 + 4 + 4
 	isUnknown   = 1 << 7 // in the number of failures
 	fixedBytes  = atWant + 1
 	maxEntry    = fixedBytes + 2*(4+4+4+4) + (4 + 4) + denialBytes + 4 + 4 + 24 + sealedBytes + backBytes + 1 + rule.MaxKey
@@ -192,6 +192,7 @@ func (e *Entry) putRare(b []byte, n int, f uint16, base lease.Millis) int {
 	if f&hasDenial != 0 {
 		put32(b[n:], packUnits(e.Least))
 		put32(b[n+4:], packTime(e.RetryAt, base))
+		put32(b[n+8:], packUnits(e.RetryFor))
 		n += denialBytes
 	}
 	if f&hasDenied != 0 {
@@ -324,7 +325,7 @@ func (e *Entry) getLot(b []byte, n, i int, f uint16, base lease.Millis) int {
 
 func (e *Entry) getRare(b []byte, n int, f uint16, base lease.Millis) {
 	if f&hasDenial != 0 {
-		e.Least = int64(get32(b[n:]))
+		e.Least, e.RetryFor = int64(get32(b[n:])), int64(get32(b[n+8:]))
 		if at := get32(b[n+4:]); at == 1<<32-1 {
 			e.RetryAt = lease.Never // it was cut
 		} else {
