@@ -81,6 +81,27 @@ func BenchmarkConditions(b *testing.B) {
 	}
 }
 
+// Many rules look at the cookies of one request, which are as long as the shipped bootstraps let them be.
+func BenchmarkCookies(b *testing.B) {
+	for _, n := range []int{1, 10} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			var rules []string
+			for i := range n {
+				rules = append(rules, `{"name":"r`+strconv.Itoa(i)+`","key":[{"cookie":"sid"}],"limit":"5/1m"}`)
+			}
+			set := decode(b, `{"rules":[`+strings.Join(rules, ",")+`]}`)
+			q := placed(set, ":path", "/", "cookie", strings.Repeat("a=1; ", 3000)+"sid=s-123456", "peer", "203.0.113.7:50123")
+			var m rule.Matches
+			for b.Loop() {
+				set.Match(q, &m)
+			}
+			if len(m.Hits) != n {
+				b.Fatal("they do not apply")
+			}
+		})
+	}
+}
+
 func BenchmarkDecode(b *testing.B) {
 	set, err := checktest.New(manyRules(100))
 	if err != nil {

@@ -149,9 +149,17 @@ func (s *source) text(q *view) Value {
 // appendField appends a cookie or a query parameter; found is false if there is none.
 func (s *source) appendField(dst []byte, q *view) (out []byte, found bool) {
 	if s.From == FromCookie {
-		return fields.AppendCookie(dst, q.Headers[s.index].Text, s.Name)
+		return fields.AppendCookie(dst, q.cookies(s.index), s.Name)
 	}
 	return fields.AppendQuery(dst, q.Path, s.Name)
+}
+
+// cookies parses the cookies of a request once for all rules. i is the index of their header.
+func (q *view) cookies(i int) []fields.Cookie {
+	if m := q.m; !m.parsed {
+		m.cookies, m.parsed = fields.AppendCookies(m.cookies[:0], q.Headers[i].Text), true
+	}
+	return q.m.cookies
 }
 
 // clientIP returns the client's address. If X-Forwarded-For has fewer addresses

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule/fields"
 )
 
 // Matches is what [Set.Match] found. It can be used again; what it holds is valid
@@ -30,6 +31,8 @@ type Matches struct {
 	exempt  []int  // the exempt rules that hold
 	keys    []byte // all keys of Hits and Sheds
 	scratch []byte // a decoded query parameter
+	cookies []fields.Cookie
+	parsed  bool // the cookies of this request
 
 	// The path of the request as rules spell it, by their spelling; made is a bit
 	// for each that was made for this request.
@@ -79,7 +82,7 @@ func (s *Set) MatchRule(i int, q *Request, m *Matches) {
 
 // view empties m for a request.
 func (s *Set) view(q *Request, m *Matches) view {
-	m.Hits, m.MissingKey, m.keys, m.made = m.Hits[:0], m.MissingKey[:0], m.keys[:0], 0
+	m.Hits, m.MissingKey, m.keys, m.made, m.parsed = m.Hits[:0], m.MissingKey[:0], m.keys[:0], 0, false
 	m.Exempt, m.exempt, m.Sheds = m.Exempt[:0], m.exempt[:0], m.Sheds[:0]
 	for len(q.Headers) < len(s.inputs.Headers) {
 		q.Headers = append(q.Headers, Value{})

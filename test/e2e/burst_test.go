@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -50,6 +51,11 @@ func TestBurstsOfWaitingRequests(t *testing.T) {
 				burstOfEachRule(t, s.PoPs[0], f)
 			}
 			checkBurst(t, s.PoPs[0], bystanders())
+			for size, want := range map[int]int{15 << 10: 200, 17 << 10: 431} {
+				if r := s.PoPs[0].Get("/other", "cookie", strings.Repeat("c", size)); r.Status != want {
+					t.Errorf("a cookie of %d bytes: status %d, want %d", size, r.Status, want)
+				}
+			}
 		})
 	}
 }

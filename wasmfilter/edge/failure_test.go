@@ -247,6 +247,34 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
+// A worker that was busy for long sees its tick late: its calls may not have left yet. That tick decides no
+// request, so that the answer still can; the next tick decides it, late or not.
+func TestLateTick(t *testing.T) {
+	for _, c := range []struct {
+		late     lease.Millis // of the first tick
+		answered bool         // before the second one
+		degraded bool
+	}{{0, false, true}, {50, false, true}, {51, true, false}, {400, true, false}, {400, false, true}} {
+		w := newWorld(t, 1, fmt.Sprintf(failRule, `"allow"`))
+		w.pass(100)
+		w.settle()
+		r := w.request(0, "/", "ann")
+		w.now += 100 + c.late
+		w.workers[0].Tick(w.now, w.wall())
+		if waits := r.Outcome == Wait; waits != (c.late > 50) {
+			t.Errorf("a tick that is %d ms late: the request still waits %v", c.late, waits)
+		}
+		if c.answered {
+			w.answer(0)
+		}
+		w.now += 400
+		w.workers[0].Tick(w.now, w.wall())
+		if r.Outcome != Admit || r.Degraded != c.degraded {
+			t.Errorf("%+v: outcome %v, degraded %v after the next tick", c, r.Outcome, r.Degraded)
+		}
+	}
+}
+
 // answerAfter lets the region take so long for an answer.
 func (w *world) answerAfter(d lease.Millis) {
 	w.request(0, "/", "zoe")

@@ -114,12 +114,12 @@ func (d *decider) ask(now lease.Millis, h *hit, v waiter) holder.Verdict {
 	return holder.Wait
 }
 
-// revisit decides by on_failure the requests that have waited for as long as they may, and
-// asks again for those that wait and of which nothing is asked for.
-func (d *decider) revisit(now lease.Millis) {
+// revisit decides by on_failure the requests that have waited for as long as they may, unless the tick
+// is late, and asks again for those that wait and of which nothing is asked for.
+func (d *decider) revisit(now lease.Millis, late bool) {
 	for i := 0; i < len(d.waiting); {
 		r, goesOn := d.waiting[i], false
-		if now < r.deadline {
+		if late || now < r.deadline {
 			goesOn = d.resume(now, r)
 		} else {
 			goesOn = d.failUndecided(now, r, true)

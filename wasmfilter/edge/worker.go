@@ -73,6 +73,9 @@ type Worker struct {
 	Port
 	cfg rulebook.Config
 
+	ticked lease.Millis // the last tick; 0: there was none
+	late   bool         // it was late
+
 	pop      *pop.PoP           // what the workers of the PoP agree on
 	leader   *pop.Leader        // which of them does the background work
 	rules    *rulebook.Rulebook // which rules are in force
@@ -207,9 +210,11 @@ func (w *Worker) EachShed(f func(*shedding.Rule)) { w.sheds.Each(f) }
 // Tick does what is due without a request; the owner calls it every 100 ms.
 func (w *Worker) Tick(now lease.Millis, wall limit.Micros) {
 	w.SetClock(now, wall)
+	w.late = w.ticked > 0 && now > w.ticked+lateTick && !w.late
+	w.ticked = now
 	w.sheds.Tick(now)
 	w.pop.ReadEpoch()
-	w.decider.revisit(now)
+	w.decider.revisit(now, w.late)
 	w.upkeep.renewSlots(now)
 	w.upkeep.putBack(now)
 	if w.rules.Watch(now) {
@@ -222,6 +227,10 @@ func (w *Worker) Tick(now lease.Millis, wall limit.Micros) {
 	w.uplink.Flush(now)
 	w.report(now)
 }
+
+// lateTick is after how long a tick is more than 50 ms late: the worker was busy, and may not have sent
+// the calls yet, or read their answers. Such a tick decides no request by on_failure; the next one does.
+const lateTick lease.Millis = 150
 
 // report sends a report to somebody who watches, if one is due.
 func (w *Worker) report(now lease.Millis) {

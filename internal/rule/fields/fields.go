@@ -57,22 +57,33 @@ func unhex(c byte) int {
 	return -1
 }
 
-// AppendCookie appends the values of all cookies of that name, as they are sent, joined by ',' as
-// those of a header are: a client that sends two is taken for neither. header is all that is sent
-// in cookie headers, joined by ';' (RFC 6265, section 5.4); names have case. found is false if there
-// is no such cookie.
-func AppendCookie(dst []byte, header, name string) (out []byte, found bool) {
+// Cookie is a cookie as it is sent, without white space around its name.
+type Cookie struct{ Name, Value string }
+
+// AppendCookies appends all cookies of a request. header is all that is sent in cookie headers, joined
+// by ';' (RFC 6265, section 5.4). The cookies share its memory.
+func AppendCookies(dst []Cookie, header string) []Cookie {
 	for header != "" {
 		var pair string
 		pair, header = cut(header, ';')
-		key, value := cut(pair, '=')
-		if trim(key) != name {
+		name, value := cut(pair, '=')
+		dst = append(dst, Cookie{trim(name), value})
+	}
+	return dst
+}
+
+// AppendCookie appends the values of all cookies of that name, as they are sent, joined by ',' as
+// those of a header are: a client that sends two is taken for neither. Names have case. found is false
+// if there is no such cookie.
+func AppendCookie(dst []byte, cookies []Cookie, name string) (out []byte, found bool) {
+	for i := range cookies {
+		if cookies[i].Name != name {
 			continue
 		}
 		if found {
 			dst = append(dst, ',')
 		}
-		dst, found = append(dst, trim(value)...), true
+		dst, found = append(dst, trim(cookies[i].Value)...), true
 	}
 	return dst, found
 }
@@ -89,4 +100,14 @@ func cut(s string, separator byte) (before, after string) {
 }
 
 //go:noinline
-func trim(s string) string { return strings.Trim(s, " \t") }
+func trim(s string) string {
+	for s != "" && blank(s[0]) {
+		s = s[1:]
+	}
+	for s != "" && blank(s[len(s)-1]) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+func blank(c byte) bool { return c == ' ' || c == '\t' }

@@ -35,7 +35,7 @@ func FuzzCookie(f *testing.F) {
 		if name == "" || strings.ContainsAny(header, "\r\n\v\f\u0085\u00a0") { // white space that no header has
 			return
 		}
-		got, found := fields.AppendCookie(nil, header, name)
+		got, found := fields.AppendCookie(nil, fields.AppendCookies(nil, header), name)
 		var want []string
 		for _, pair := range strings.Split(header, ";") {
 			if key, value, _ := strings.Cut(pair, "="); pair != "" && strings.Trim(key, " \t") == name {
