@@ -1,0 +1,26 @@
+// Package reports tries public reports about other products on Weir: what went wrong there must not go wrong
+// here. Each test has the number of its report, its source and the right answer. The answer is the report's, and not what
+// Weir did when the test was written; where Weir differs on purpose, the test says so.
+//
+// This package has the reports that need no other program: 8, 9, 10, 14, 19, 20, 21, 22, 24, 25, 26, 28, 29, 30 and 39.
+// TestElsewhere names the tests that try the others with Envoy, Redis or Consul:
+//
+//	 1  the upstream sends X-RateLimit-*, too           Kong/kong#14353
+//	 2  an Envoy in front retries refusals              envoyproxy/envoy#4855, #12201
+//	 4  refusals that browsers cannot read as gRPC      grpc/grpc-web#205, connectrpc/connect-go#190
+//	 5  refusals without CORS headers                   emissary#2030, agentgateway#926
+//	23  replicas with clocks apart                      spring-cloud-gateway#1688
+//	31  READONLY behind ERR                             stormkit#533
+//	32  a demoted server keeps its connections          envoyproxy/ratelimit#1191
+//	33  keys that live too long                         Kong#14995
+//	34  a lost reply is charged twice                   rate-limit-redis#252
+//	35  commands that a server forbids to scripts       wurk#91
+//	36  NOSCRIPT is taken for a dead node               apache/apisix#13579
+//	41  plugins that share the first one's store        Kong#12003
+//	43  an index of Consul that goes back               consul#2621, #5358
+//
+// These have no test of their own: 6 (an early refusal of a large body), 7 (spellings of a path), 11 (slots of
+// requests that other filters answer), 12 (streams and shedding), 15 to 17 (upgrades of a connection, updates of Envoy's
+// configuration), 37 (a server of another cluster at the same address), 42 (what logs and metrics show of a key), 44 (an
+// end without the collector) and 45 (upgrades of a release).
+package reports

@@ -1,0 +1,47 @@
+package reports
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// elsewhere are the tests of reports that need other programs, by the number of the report, with their directories.
+var elsewhere = map[int]string{
+	1:  "test/e2e TestBeside",
+	2:  "test/e2e TestBeside",
+	4:  "test/e2e TestBeside",
+	5:  "test/e2e TestBeside",
+	23: "internal/redis/script TestClocksApart",
+	31: "internal/redis/redisstore TestReplacedBehindAProxy",
+	32: "internal/redis/redisstore TestConnectionsToADemotedServer",
+	33: "internal/redis/redisstore TestLifetimes",
+	34: "internal/redis/redisstore TestCluster",
+	35: "internal/redis/redisstore/faults TestEachRightIsNeeded",
+	36: "internal/redis/redisstore TestScriptsFlushed",
+	41: "wasmfilter/filter TestPluginsShareNothing",
+	43: "internal/consul TestOldAnswers",
+}
+
+// Each of these tests is where the table has it.
+func TestElsewhere(t *testing.T) {
+	for number, place := range elsewhere {
+		dir, name, _ := strings.Cut(place, " ")
+		files, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || strings.Contains(string(text), "\nfunc "+name+"(t ")
+		}
+		if !found {
+			t.Errorf("report %d: %s has no %s", number, dir, name)
+		}
+	}
+}
