@@ -289,6 +289,12 @@ func TestFloodOfConnections(t *testing.T) {
 	}
 }
 
+// A program starts with a variable that nothing reads, and its log names the one that is likely meant.
+func TestUnknownVariable(t *testing.T) {
+	t.Setenv("WEIR_MAX_KYES", "5")
+	startRegion(t).waitFor("did you mean WEIR_MAX_KEYS?")
+}
+
 func TestServes(t *testing.T) {
 	for _, cache := range []string{"--lease-cache=off", "--lease-cache=on"} {
 		p := startRegion(t, cache, "--log-format", "text")

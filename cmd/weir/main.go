@@ -85,9 +85,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "weir: %v; see %s --help\n", err, command)
 		return 2
 	}
-	if err := settings.Environment(os.Environ()); err != nil {
-		fmt.Fprintln(stderr, "weir:", cli.Escaped(err.Error(), "\n"))
-		return 2
+	for _, warning := range settings.Environment(os.Environ()) {
+		fmt.Fprintln(stderr, "weir: warning:", cli.Escaped(warning, "\n"))
 	}
 	cmd.BindTo(stdout, (*io.Writer)(nil))
 	cmd.Bind(errorWriter{stderr})

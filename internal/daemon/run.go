@@ -35,6 +35,9 @@ func Main[C Configured](name string, load func(args []string, out io.Writer) (C,
 	}
 	if err == nil {
 		log := cfg.Logger(os.Stderr)
+		for _, warning := range settings.Environment(os.Environ()) {
+			log.Warn(warning)
+		}
 		if err = cfg.LimitMemory(log); err == nil {
 			err = run(untilSignal(), cfg, log)
 		}

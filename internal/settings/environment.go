@@ -2,7 +2,6 @@ package settings
 
 import (
 	_ "embed"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -17,12 +16,11 @@ var variables string
 // ofService matches what Kubernetes sets for each Service whose name begins with weir, and Docker for each link.
 var ofService = regexp.MustCompile(`^WEIR_([A-Z0-9_]+_)?(SERVICE_HOST=|SERVICE_PORT(_[A-Z0-9_]+)?=|PORT=\w+://|PORT_\d+_[A-Z]+(_(PROTO|PORT|ADDR))?=|NAME=/|ENV_)`)
 
-// Environment refuses variables that begin with WEIR_ and that nothing reads. The items of environ are NAME=value,
-// as those of [os.Environ].
-func Environment(environ []string) error {
+// Environment has a warning for each variable that begins with WEIR_ and that nothing reads. It is no error, so that an older
+// release starts with the variables of a newer one. The items of environ are NAME=value, as those of [os.Environ].
+func Environment(environ []string) (warnings []string) {
 	programs, _, _ := strings.Cut(variables, "\n\n") // only these are suggested
 	known, names := strings.Split(variables, "\n"), strings.Split(strings.ReplaceAll(programs, "WEIR_", ""), "\n")
-	var errs []error
 	for _, item := range environ {
 		name, _, _ := strings.Cut(item, "=")
 		short, ours := strings.CutPrefix(name, "WEIR_")
@@ -33,7 +31,7 @@ func Environment(environ []string) error {
 		if near := strict.Nearest(short, names); near != "" {
 			remedy = "did you mean WEIR_" + near + "?"
 		}
-		errs = append(errs, fmt.Errorf("environment: %s: no such variable; %s", name, remedy))
+		warnings = append(warnings, fmt.Sprintf("environment: %s: no such variable; %s", name, remedy))
 	}
-	return errors.Join(errs...)
+	return warnings
 }

@@ -18,7 +18,7 @@ type Program struct{ Name, Description string }
 // Load reads the settings of a program from its arguments (without the program's name),
 // its environment and its configuration file, which file has the path of when the
 // arguments have been read. Help goes to out. The error is [ErrHelp] when help was asked
-// for; else it names every field that is wrong and where it was set, and every unknown variable.
+// for; else it names every field that is wrong and where it was set.
 func Load(program Program, into any, file *string, args []string, out io.Writer) error {
 	helped := false
 	parser, err := kong.New(into,
@@ -35,7 +35,7 @@ func Load(program Program, into any, file *string, args []string, out io.Writer)
 	if helped {
 		return ErrHelp
 	}
-	if err = errors.Join(Environment(os.Environ()), err); err != nil || *file == "" {
+	if err != nil || *file == "" {
 		return err
 	}
 	if err := applyFile(parser, *file); err != nil {

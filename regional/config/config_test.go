@@ -288,11 +288,10 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// A variable that is misspelt is refused beside what else is wrong.
+// A variable that a newer release has keeps nothing from starting.
 func TestUnknownVariable(t *testing.T) {
-	t.Setenv("WEIR_MAX_KYES", "5")
-	_, err := load("--region", "eu", "--max-keys", "lots")
-	if err == nil || !strings.Contains(err.Error(), "WEIR_MAX_KYES: no such variable; did you mean WEIR_MAX_KEYS?") || !strings.Contains(err.Error(), "--max-keys") {
-		t.Errorf("%v, want that both are named", err)
+	t.Setenv("WEIR_OF_A_NEWER_RELEASE", "5")
+	if _, err := load("--region", "eu"); err != nil {
+		t.Error(err)
 	}
 }
