@@ -193,6 +193,11 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 	if h.status != 0 {
 		r.Status, r.Failed = h.status, true
 	}
+	for j := range r.hits {
+		if j != i {
+			r.RetryAfter = max(r.RetryAfter, d.known(now, &r.hits[j]))
+		}
+	}
 	r.Degraded = h.decision >= rulebook.FailedOpen
 	if r.RetryAfter > lease.CeilMillis(limit.MaxPeriod) || h.policy.Concurrency && !r.Degraded { // waiting does not help, or nobody knows
 		r.RetryAfter, h.quota.Reset = 0, 0
@@ -206,6 +211,18 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 	d.show(now, h)
 	r.leaveSheds()
 	d.untakeAll(now, r)
+}
+
+// known is the wait of a hit that is over its limit by what the PoP knows; 0: it is not, or has been taken.
+func (d *decider) known(now lease.Millis, h *hit) lease.Millis {
+	if h.verdict == holder.Admit || h.lacks || h.policy.Concurrency {
+		return 0
+	}
+	e := d.accounts.open(h.policy, h.key)
+	if h.policy.Local {
+		return lease.CeilMillis(h.policy.Limit.Peek(e.Counter, d.pop.TimeOfDay(now), h.cost).RetryAfter)
+	}
+	return e.Known(&h.policy.Terms, now, h.cost)
 }
 
 // untakeAll puts back what a request took.

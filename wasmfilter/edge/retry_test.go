@@ -160,6 +160,22 @@ func TestRetryAfterOfCosts(t *testing.T) {
 	}
 }
 
+// Of several rules that a request is over, the one that waits longest states Retry-After, whatever their order.
+func TestRetryAfterOfSeveralRules(t *testing.T) {
+	for _, how := range []string{`"consistency":"leased"`, `"scope":"pop"`} {
+		for _, limits := range [][2]string{{"1/1m", "1/1h"}, {"1/1h", "1/1m"}} {
+			w := newWorld(t, 1, fmt.Sprintf(`{"rules":[{"name":"a","key":[{"header":"x-user"}],"limit":%q,"algorithm":"token_bucket",%s},`+
+				`{"name":"b","key":[],"limit":%q,"algorithm":"token_bucket",%s}]}`, limits[0], how, limits[1], how))
+			w.costly(0, 1)
+			for range 3 {
+				if r := w.costly(0, 1); r.Outcome != Deny || seconds(r.RetryAfter) != 3600 || r.hits[r.denier].quota.Name != "a" {
+					t.Errorf("%s %v: retry after %d ms by %s", how, limits, r.RetryAfter, r.hits[r.denier].quota.Name)
+				}
+			}
+		}
+	}
+}
+
 // lives lets time pass, in which the region answers.
 func (w *world) lives(d lease.Millis) {
 	for end := w.now + d; w.now < end; w.settle() {

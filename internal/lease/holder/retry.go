@@ -33,6 +33,14 @@ func (a *State) Retry(t *lease.Terms, now lease.Millis, cost int64) lease.Millis
 	return max(a.wait(t, now, cost), asks, 1)
 }
 
+// Known is [State.Retry] of a request that this holder would refuse; 0: it would not. It changes nothing.
+func (a *State) Known(t *lease.Terms, now lease.Millis, cost int64) lease.Millis {
+	if as := *a; as.Take(t, now, cost).Verdict != Refuse {
+		return 0
+	}
+	return a.Retry(t, now, cost)
+}
+
 // wait is after how long the counter above has cost units together with what the holder gives back, by its last reply. When a bucket has them follows from when
 // it is full. Of another limit the granter has stated it for costs up to RetryFor. A larger cost has to wait until Reset,
 // which is never too early.
