@@ -48,6 +48,11 @@ var reports = []report{
 	{19, "redis#14826, talon#551", cost("algorithm: sliding_window"), costs},
 	{19, "redis#14826, talon#551", cost("algorithm: sliding_log"), costs},
 
+	whole("fixed_window", "10s"),
+	whole("sliding_log", "10s"),
+	whole("token_bucket", "10s"),
+	whole("sliding_window", "20s"), // its whole cost has to leave the rolling window
+
 	// Who comes when Retry-After says so is not refused again, and does not wait a second too long.
 	obeys("fixed_window", "3/10s", 3, "10s"),
 	obeys("sliding_log", "3/10s", 3, "10s"),
@@ -163,6 +168,15 @@ var costs = func() string {
 	send("none", "", "{ allowed: b, remaining: 9 }")
 	return steps.String()
 }()
+
+// whole is a client of that rule whose requests cost the whole limit: the wait is finite, and then one passes.
+func whole(algorithm, wait string) report {
+	return report{
+		19, "redis#14826, talon#551", cost("algorithm: " + algorithm),
+		"request: { url: /, headers: { x-u: whole, x-cost: '10' } }\nsteps:\n" +
+			fmt.Sprintf("- { expect: allowed }\n- { expect: { denied: b, retry_after: %s } }\n- { at: %s, expect: allowed }\n", wait, plusStep(wait)),
+	}
+}
 
 // forwarded are requests through two proxies, and the key of each.
 var forwarded = func() string {
