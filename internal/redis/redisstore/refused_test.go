@@ -72,6 +72,7 @@ func TestScriptsFlushed(t *testing.T) {
 	s := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}})
 	fixed, bucket := fixedPolicy(t, "fixed", 1000), policyOf(t, "bucket", limit.Spec{Count: 1000, Period: limit.MaxPeriod})
 	const flushes = 20
+	before := s.Stats()
 	for range flushes {
 		server.Do("SCRIPT", "FLUSH", "SYNC")
 		if got := statusOf(acquire(t, s, plenty, one(fixed, "k"), one(bucket, "k"), one(fixed, "l"), one(bucket, "k"))); got != "4 ok, 0 denied, 0 unavailable" {
@@ -85,6 +86,9 @@ func TestScriptsFlushed(t *testing.T) {
 	}
 	if n := server.CommandStats()["evalsha"].Failed; n < flushes {
 		t.Errorf("%d scripts were missed: the test shows nothing", n)
+	}
+	if st := s.Stats(); st.Reloads > before.Reloads+1 || st.Opened != 0 { // one is periodic
+		t.Errorf("%d look-ups and %d opened breakers: a script that is missing is no dead node", st.Reloads-before.Reloads, st.Opened)
 	}
 }
 
