@@ -78,15 +78,18 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin") // nor find out that it is there
 	h.Set("Cache-Control", "no-cache")                   // asked for again each time, and mostly not sent
 	h.Set("Vary", "Accept-Encoding")
-	h.Set("ETag", f.tag)
-	if r.Header.Get("If-None-Match") == f.tag {
+	text, tag := f.plain, f.tag
+	packed := strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
+	if packed {
+		text, tag = f.packed, strings.TrimSuffix(f.tag, `"`)+`-gzip"` // other bytes have another tag
+	}
+	h.Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	text := f.plain
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if packed {
 		h.Set("Content-Encoding", "gzip")
-		text = f.packed
 	}
 	h.Set("Content-Type", f.kind)
 	h.Set("Content-Length", strconv.Itoa(len(text)))

@@ -41,8 +41,11 @@ func TestServes(t *testing.T) {
 		if len(plain) == 0 || string(packed) != string(plain) {
 			t.Errorf("%s: %d bytes packed, %d plain", path, len(packed), len(plain))
 		}
-		if again := answer(t, http.MethodGet, path, "If-None-Match", r.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
+		if again := answer(t, http.MethodGet, path, "If-None-Match", r.Header.Get("ETag"), "Accept-Encoding", "gzip"); again.StatusCode != http.StatusNotModified {
 			t.Errorf("%s: %s for who has it", path, again.Status)
+		}
+		if again := answer(t, http.MethodGet, path, "If-None-Match", r.Header.Get("ETag")); again.StatusCode != 200 {
+			t.Errorf("%s: %s plain for who has it packed", path, again.Status)
 		}
 		if head := answer(t, http.MethodHead, path); head.StatusCode != 200 || head.ContentLength != int64(len(plain)) {
 			t.Errorf("HEAD %s: %s, %d bytes", path, head.Status, head.ContentLength)
