@@ -210,6 +210,13 @@ func TestDebug(t *testing.T) {
 	if want := "metrics.txt ready.txt status.json"; strings.Join(names, " ") != want {
 		t.Errorf("%q, want %s", names, want)
 	}
+	nobody, gone := Installation{Admin: "127.0.0.1:1"}, filepath.Join(t.TempDir(), "none.tar.gz")
+	if err := (&Debug{gone, nobody}).Run(&out); err == nil || !strings.Contains(err.Error(), "metrics.txt: ") {
+		t.Errorf("of a program that does not run: %v", err)
+	}
+	if _, err := os.Stat(gone); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an archive of nothing: %v", err)
+	}
 	if err := (&Debug{file, at}).Run(&out); err == nil || !strings.Contains(err.Error(), "name another file") {
 		t.Errorf("an archive that is there: %v", err)
 	}

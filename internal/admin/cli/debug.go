@@ -25,7 +25,7 @@ const maxFile = 64 << 20
 // parts are the files of the archive, and what is asked for each. None has a value of a request, or a secret.
 var parts = [][2]string{{"metrics.txt", "/metrics"}, {"ready.txt", "/readyz"}, {"status.json", "/v1/status"}}
 
-// Run writes the archive. What cannot be had is a line of problems.txt.
+// Run writes the archive. What cannot be had is a line of problems.txt; where nothing can be had, there is no archive.
 func (d *Debug) Run(stdout io.Writer) error {
 	return d.Use(func(ctx context.Context, c *client.Client) error {
 		f, err := os.OpenFile(d.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -33,7 +33,7 @@ func (d *Debug) Run(stdout io.Writer) error {
 			return fmt.Errorf("%w; name another file", err)
 		}
 		packed := gzip.NewWriter(f)
-		archive, problems := tar.NewWriter(packed), ""
+		archive, problems, had := tar.NewWriter(packed), "", 0
 		add := func(name string, text []byte) {
 			err = errors.Join(err, archive.WriteHeader(&tar.Header{Name: "weir-debug/" + name, Mode: 0o600, Size: int64(len(text)), ModTime: time.Now()}))
 			_, wrong := archive.Write(text)
@@ -44,10 +44,14 @@ func (d *Debug) Run(stdout io.Writer) error {
 				problems += fmt.Sprintf("%s: %v\n", part[0], missing)
 			} else {
 				add(part[0], text)
+				had++
 			}
 		}
 		if problems != "" {
 			add("problems.txt", []byte(problems))
+		}
+		if had == 0 {
+			err = errors.Join(err, fmt.Errorf("no archive, because nothing could be had:\n%s", problems), os.Remove(d.File))
 		}
 		if err = errors.Join(err, archive.Close(), packed.Close(), f.Close()); err == nil {
 			_, err = fmt.Fprintf(stdout, "%swrote %s, without keys and secrets\n", Escaped(problems, "\n"), d.File)
