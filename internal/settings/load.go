@@ -94,6 +94,14 @@ func applyField(flag *kong.Flag, names []string, value *yaml.Node) error {
 	switch {
 	case flag == nil:
 		return fmt.Errorf("is not a field; the fields are %s", strings.Join(names, ", "))
+	case value.Kind == yaml.SequenceNode && flag.IsSlice():
+		items := make([]string, len(value.Content))
+		for i, item := range value.Content {
+			if items[i] = item.Value; item.Kind != yaml.ScalarNode || item.Tag == "!!null" || strings.Contains(item.Value, ",") {
+				return errors.New("must be a list of single values without commas")
+			}
+		}
+		value = &yaml.Node{Kind: yaml.ScalarNode, Value: strings.Join(items, ",")}
 	case value.Kind != yaml.ScalarNode || value.Tag == "!!null":
 		return errors.New("must be a single value")
 	}

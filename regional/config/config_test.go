@@ -75,6 +75,19 @@ max_memory: 64MiB
 	}
 }
 
+// A field with several values takes a YAML list, too; others do not.
+func TestListInTheFile(t *testing.T) {
+	c, err := Load([]string{"--config", file(t, "region: eu\nrules: x\nglobal: [127.0.0.1:4, 127.0.0.1:5]\n")}, new(strings.Builder))
+	if err != nil || len(c.Global) != 2 || c.Global[1] != "127.0.0.1:5" {
+		t.Fatalf("%v", err)
+	}
+	for _, wrong := range []string{"rules: [x]\n", "global: [[a:1]]\n", "global: ['a:1,b:2']\n"} {
+		if _, err := Load([]string{"--config", file(t, "region: eu\n"+wrong)}, new(strings.Builder)); err == nil || !strings.Contains(err.Error(), "region.yaml:2: ") {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
+
 // Every field can be set in the file, by the name that the documentation gives it.
 func TestEveryFieldInTheFile(t *testing.T) {
 	c, err := Load([]string{"--config", file(t, `
