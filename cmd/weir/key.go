@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/service/secrets"
@@ -26,7 +25,7 @@ func (k *keyCmd) Run(stdout io.Writer) error {
 		if r.Hash {
 			return errors.New("rule " + r.Name + " hashes its keys; give --key-secrets")
 		}
-		_, err := fmt.Fprintln(stdout, inRedis.Replace(string(r.KeyOf(values))))
+		_, err := fmt.Fprintln(stdout, string(r.KeyOf(values)))
 		return err
 	}
 	all, err := secrets.Read(k.KeySecrets)
@@ -56,11 +55,8 @@ func (k *keyCmd) rule() (r *rule.Rule, values []string, err error) {
 		return nil, nil, fmt.Errorf("rule %s is not in %s; write the name of a rule and behind it the values of its key", k.Values[0], k.Rules)
 	}
 	r, values = set.Rule(i), k.Values[1:]
-	if len(values) != len(r.Key) {
-		return nil, nil, fmt.Errorf("the key of rule %s has parts: %d, values here: %d", r.Name, len(r.Key), len(values))
+	if parts := r.KeyParts(values); len(parts) != len(r.Key) {
+		return nil, nil, fmt.Errorf("the key of rule %s has parts: %d, values here: %d", r.Name, len(r.Key), len(parts))
 	}
 	return r, values, nil
 }
-
-// inRedis escapes what would end the braces around a key, as internal/redis/redisstore does.
-var inRedis = strings.NewReplacer("%", "%25", "}", "%7D")

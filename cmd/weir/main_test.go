@@ -198,7 +198,7 @@ const logged = `{"client":"192.0.2.1","details":"weir-denied:per-user/acme","hea
 func TestEscapes(t *testing.T) {
 	for _, command := range []string{"compile", "validate", "test"} {
 		out, err := exec.Command(binary, command, "\x1b[31mred.yaml").CombinedOutput()
-		if want := `open \u001b[31mred.yaml`; err == nil || !strings.Contains(string(out), want) || bytes.ContainsRune(out, '\x1b') {
+		if want := `open \x1b[31mred.yaml`; err == nil || !strings.Contains(string(out), want) || bytes.ContainsRune(out, '\x1b') {
 			t.Errorf("%s: %q (%v), want %s", command, out, err, want)
 		}
 	}
@@ -208,7 +208,7 @@ func TestEscapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, _ := exec.Command(binary, "test", file).CombinedOutput()
-	if want := `\u001b[31mred, step 1`; !strings.Contains(string(out), want) || bytes.ContainsRune(out, '\x1b') {
+	if want := `\x1b[31mred, step 1`; !strings.Contains(string(out), want) || bytes.ContainsRune(out, '\x1b') {
 		t.Errorf("%q, want %s", out, want)
 	}
 }

@@ -2,7 +2,6 @@
 
 import { useState } from "preact/hooks"
 import { get, query } from "./api"
-import { keyParts } from "./format"
 import type { Entry } from "./types"
 import { Dialog, Failure, Field, useAction } from "./forms"
 import { said, Table, Text, Time } from "./widgets"
@@ -26,13 +25,11 @@ export function AmendDialog(p: { kind: "override" | "candidate"; rule: string; c
   const [end, setEnd] = useState(1)
   const { busy, error, run } = useAction()
   const counted = p.counted ?? ""
-  const hashed = counted.startsWith("\\h")
-  const derived = counted.startsWith("\\k") || /(^|\|)\\\d+:/.test(counted)
   const apply = () =>
     run(async () => {
       const until = new Date(Math.ceil((Date.now() + ends[end]![1]) / 1000) * 1000).toISOString()
-      const key = p.kind === "candidate" ? {} : hashed ? { hash: counted.slice(2) } : { key: keyParts(counted) }
-      await get(p.kind + "s", { method: "PUT", body: { rule: p.rule, ...key, limit: typed(limit), until, why } })
+      const key = p.kind === "override" ? [counted] : undefined
+      await get(p.kind + "s", { method: "PUT", body: { rule: p.rule, key, limit: typed(limit), until, why } })
       said.value = p.kind === "override" ? "The key has its own limit now." : "The candidate is counted now."
       p.close()
     })
@@ -47,40 +44,34 @@ export function AmendDialog(p: { kind: "override" | "candidate"; rule: string; c
         )}
         {p.kind === "candidate" && ": it is counted beside the rule's own limit, and refuses nothing."}
       </p>
-      {p.kind === "override" && derived ? (
-        <p class="failure">
-          This key is a hash of a long one, or is read from an else: it has no override. Write a condition into the rules instead.
+      <form
+        onSubmit={(e) => {
+          e.preventDefault()
+          void apply()
+        }}
+      >
+        <Field label="Limit" value={limit} set={setLimit} required hint="Such as 50/1m." />
+        <p class="field">
+          <label for="until">Until</label>
+          <select id="until" value={String(end)} onChange={(e) => setEnd(Number(e.currentTarget.value))}>
+            {ends.map(([name], i) => (
+              <option key={name} value={String(i)}>
+                in {name}
+              </option>
+            ))}
+          </select>
         </p>
-      ) : (
-        <form
-          onSubmit={(e) => {
-            e.preventDefault()
-            void apply()
-          }}
-        >
-          <Field label="Limit" value={limit} set={setLimit} required hint="Such as 50/1m." />
-          <p class="field">
-            <label for="until">Until</label>
-            <select id="until" value={String(end)} onChange={(e) => setEnd(Number(e.currentTarget.value))}>
-              {ends.map(([name], i) => (
-                <option key={name} value={String(i)}>
-                  in {name}
-                </option>
-              ))}
-            </select>
-          </p>
-          <Field label="Reason" value={why} set={setWhy} required maxLength={2000} />
-          <Failure of={error} />
-          <p class="buttons">
-            <button type="submit" disabled={busy}>
-              {p.kind === "override" ? "Limit this key" : "Try it"}
-            </button>
-            <button type="button" class="quiet" onClick={p.close}>
-              Cancel
-            </button>
-          </p>
-        </form>
-      )}
+        <Field label="Reason" value={why} set={setWhy} required maxLength={2000} />
+        <Failure of={error} />
+        <p class="buttons">
+          <button type="submit" disabled={busy}>
+            {p.kind === "override" ? "Limit this key" : "Try it"}
+          </button>
+          <button type="button" class="quiet" onClick={p.close}>
+            Cancel
+          </button>
+        </p>
+      </form>
     </Dialog>
   )
 }
@@ -105,7 +96,7 @@ export function Entries({ all, changed }: { all: Entry[]; changed: () => void })
         empty="None is set."
         columns={[
           { name: "kind", of: (e) => e.kind },
-          { name: "key", of: (e) => <Text of={e.key?.join(" | ") ?? e.hash ?? "–"} /> },
+          { name: "key", of: (e) => <Text of={e.key?.join("|") ?? e.hash ?? "–"} /> },
           { name: "limit", of: (e) => <Text of={typeof e.limit === "string" ? e.limit : JSON.stringify(e.limit ?? "several")} /> },
           { name: "until", of: (e) => <Time at={e.until} /> },
           { name: "who and why", of: (e) => <Text of={e.who + ": " + e.why} /> },

@@ -31,30 +31,15 @@ export function time(at: Date): string {
 // Control characters, what turns the direction of writing, spaces but the usual one, and what is seen as nothing.
 const unseen = /[\p{C}\p{Zl}\p{Zp}\p{DI}\u2800]|(?! )\p{Zs}/gu
 
-/** A text of others with its unseen characters spelt out, at most so long. */
+/** A text of others, at most so long, in which unseen characters are written as in a key: byte by byte. */
 export function visible(text: string, most = 120): string {
   const cut = [...text].length > most ? [...text].slice(0, most).join("") + "…" : text
-  return cut.replace(unseen, (c) => "\\u" + c.codePointAt(0)!.toString(16).padStart(4, "0"))
+  return cut.replace(unseen, (c) => [...new TextEncoder().encode(c)].map((b) => "\\x" + b.toString(16).padStart(2, "0")).join(""))
 }
 
 /** The rate of a key that it has at least. */
 export function certain(of: { per_second: number; over: number }): number {
   return Math.max(0, of.per_second - of.over)
-}
-
-/** The parts of a key as answers have it. */
-export function keyParts(counted: string): string[] {
-  const parts = [""]
-  for (let i = 0; i < counted.length; i++) {
-    if (counted[i] === "\\" && i + 1 < counted.length) {
-      parts[parts.length - 1] += counted[++i]
-    } else if (counted[i] === "|") {
-      parts.push("")
-    } else {
-      parts[parts.length - 1] += counted[i]
-    }
-  }
-  return parts
 }
 
 /** The name of a rule as its document has it: of several limits each is a rule, such as login@1d. */

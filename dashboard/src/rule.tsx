@@ -144,8 +144,7 @@ function Keys({ rule, limit, look }: { rule: string; limit: (counted: string) =>
         { name: "override", of: (k) => <Text of={k.override ?? ""} /> },
         {
           name: "action",
-          of: (k) =>
-            k.key.includes("\ufffd") ? "it is not text" : (
+          of: (k) => (
             <span class="buttons">
               <button type="button" class="quiet" onClick={() => look(k.key)}>
                 Counters

@@ -85,6 +85,9 @@ descriptors:
 	b.stats("rate_limit_total_hits", `{domain="d",key1="a",key2="b"} 2`, `{domain="d",key1="user",key2=""} 1000`)
 	b.configure("domain: d\ndescriptors: [{ key: user, rate_limit: { unit: hour, requests_per_unit: 5 } }]")
 	b.stats("rate_limit_total_hits", `{domain="d",key1="user",key2=""} 1000`)
+	b.configure(`{ domain: d, descriptors: [{ key: user, value: "a\e\N|", rate_limit: { unit: hour, requests_per_unit: 5 } }] }`)
+	b.ask(request(of("user", "a\x1b\u0085|")))
+	b.stats("rate_limit_total_hits", `{domain="d",key1="user_a___",key2=""} 1`)
 	b.configure("domain: d")
 	b.stats("rate_limit_total_hits")
 }

@@ -701,8 +701,8 @@ type Want struct {
 	// Where the holder's rule has the override that it picked, from 1: a granter looks
 	// there first. 0: unknown, or the rule's own limit. Without override unknown_rule.
 	Variant uint32 `protobuf:"varint,2,opt,name=variant,proto3" json:"variant,omitempty"`
-	// Canonical key: its parts joined by '|'. Empty: the rule has one counter for
-	// everybody.
+	// Canonical key: its parts joined by '|', as docs/rules.md has it. Empty: the rule
+	// has one counter for everybody.
 	Key []byte `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	// Wants of one call with the same group are granted all or none: they belong to
 	// one request. 0: alone.

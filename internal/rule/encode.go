@@ -420,10 +420,7 @@ func encodeKeys(rules []Rule) []byte {
 		lines := make([]string, 0, len(r.Keys))
 		for j := range r.Keys {
 			own, one := &r.Keys[j], writer{}
-			one.open('[').string(own.Hash)
-			if own.Hash == "" {
-				one.string(string(r.KeyOf(own.Key)))
-			}
+			one.open('[').string(string(r.KeyOf(own.Key)))
 			one.limit(own.Limit)
 			if own.Unlimited {
 				one.string(Unlimited)

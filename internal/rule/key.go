@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"cmp"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -47,16 +46,8 @@ func (in *Inputs) ready(s Source, m *Match) source {
 	return out
 }
 
-// appendKey appends the canonical key of a request, before [ShortKey]: the values of the parts
-// joined by '|'. Different values give different keys, because within a value
-// '\' and '|' are written '\\' and '\|', and marks that no value can contain begin
-// everything that is not the plain value of a part's first source:
-//
-//	\n:   before the value of the part's n-th else
-//	\k    before the hash of the whole key, which then is all of it, see ShortKey
-//	\h    likewise before the hash under a secret, see [Secret]
-//
-// An empty value counts as missing. ok is false if a part has no value at all.
+// appendKey appends the canonical key of a request in the notation of notation.go, before
+// [ShortKey]. An empty value counts as missing. ok is false if a part has no value at all.
 func (m *Matches) appendKey(dst []byte, parts []part, q *view) (key []byte, ok bool) {
 	for i := range parts {
 		if i > 0 {
@@ -77,18 +68,21 @@ func ShortKey(key []byte) []byte {
 	if len(key) <= MaxKey {
 		return key
 	}
-	var short [34]byte
-	return append(key[:0], digest.Append(append(short[:0], '\\', 'k'), key)...)
+	var short [hashedKey]byte
+	return append(key[:0], digest.Append(append(short[:0], longMark...), key)...)
 }
 
 func (m *Matches) appendPart(dst []byte, p part, q *view) ([]byte, bool) {
 	start := len(dst)
 	for n := range p {
 		if n > 0 {
-			dst = append(dst[:start], '\\', '0'+byte(n), ':')
+			dst = p[n].appendMark(dst[:start])
 		}
 		value := len(dst)
 		if dst = m.appendSource(dst, &p[n], q); len(dst) > value {
+			for i := n + 1; i < len(p); i++ {
+				dst = p[i].guard(dst, value)
+			}
 			return dst, true
 		}
 	}
@@ -187,68 +181,17 @@ func fromRight(list string, n int) string {
 	return strings.Trim(list[strings.LastIndexByte(list, ',')+1:], " \t")
 }
 
-// AppendKeyPart appends one part of a key as it is in the canonical key of a request whose
-// part has this value from its first source. Parts are joined by '|'.
-func AppendKeyPart(dst []byte, value string) []byte { return appendValue(dst, value) }
-
-// AppendValue appends the part of a key for a value that its first source has, and that was
-// read elsewhere: of an IPv6 client the prefix, of a path what is before its query. A value
-// that is no address is appended unchanged.
-func (p Part) AppendValue(dst []byte, value string) []byte {
-	switch first := p[0]; first.From {
-	case FromClientIP:
-		if a := ip.Parse(value); a.Valid() {
-			return a.AppendTo(dst, cmp.Or(first.IPv6Prefix, defaultIPv6Prefix))
-		}
-	case FromPath:
-		value = (&Request{Path: value}).path()
-	case FromHost:
-		value = string(IgnoreCase.append(nil, hostName(value)))
-	}
-	return appendValue(dst, value)
-}
-
-// KeyOf is the key of requests with these values, one for each part of the rule's key. It is
-// the key that [Set.Match] makes, without a hash under a secret.
-func (r *Rule) KeyOf(values []string) []byte { return ShortKey(r.wholeKey(values)) }
-
-// HashedKeyOf is KeyOf of a rule with Hash.
-func (r *Rule) HashedKeyOf(values []string, under *Secret) []byte {
-	var out [hashedKey]byte
-	under.hash(&out, r.wholeKey(values))
-	return out[:]
-}
-
-func (r *Rule) wholeKey(values []string) (key []byte) {
-	for i, v := range values {
-		if i > 0 {
-			key = append(key, '|')
-		}
-		switch s, from := r.Match.Ignore, r.Key[i][0].From; {
-		case s != 0 && from == FromPath:
-			v = string(s.key(s.append(nil, v)))
-		case s&IgnoreCase != 0 && from == FromSegment:
-			v = string(IgnoreCase.append(nil, v))
-		}
-		key = r.Key[i].AppendValue(key, v)
-	}
-	return key
-}
-
 // EachKey calls do with each key of the rule that has a limit of its own; of a rule with Hash, once
 // for each secret.
 func (r *Rule) EachKey(secrets []Secret, do func(key []byte, own *KeyLimit)) {
 	for i := range r.Keys {
 		own := &r.Keys[i]
-		switch {
-		case own.Hash != "":
-			do([]byte(hashMark+own.Hash), own)
-		case r.Hash:
-			for j := range secrets {
-				do(r.HashedKeyOf(own.Key, &secrets[j]), own)
-			}
-		default:
+		if !r.Hash || IsHash(own.Key) {
 			do(r.KeyOf(own.Key), own)
+			continue
+		}
+		for j := range secrets {
+			do(r.HashedKeyOf(own.Key, &secrets[j]), own)
 		}
 	}
 }
@@ -258,6 +201,7 @@ func (r *Rule) EachKey(secrets []Secret, do func(key []byte, own *KeyLimit)) {
 type Secret [16]byte
 
 const (
+	longMark  = `\k`
 	hashMark  = `\h`
 	hashedKey = len(hashMark) + 32 // bytes
 )
@@ -275,33 +219,8 @@ func (s *Secret) hash(out *[hashedKey]byte, key []byte) {
 	}
 }
 
-// HashOf is the key of a rule with Hash for a canonical key, before [ShortKey], or for such a hash itself: no canonical
-// key is like one.
-func (s *Secret) HashOf(key []byte) []byte {
-	if len(key) == hashedKey && string(key[:len(hashMark)]) == hashMark {
-		return key
-	}
-	var out [hashedKey]byte
-	s.hash(&out, key)
-	return out[:]
-}
-
 // Fingerprint tells secrets apart without giving them away. It is never 0.
 func (s *Secret) Fingerprint() uint64 {
 	sum := siphash.Sum((*[16]byte)(s), []byte("weir"))
 	return max(binary.LittleEndian.Uint64(sum[:]), 1)
-}
-
-// appendValue appends a value, in which \ and | are escaped. It is not inlined: there are many sources.
-//
-//go:noinline
-func appendValue[T string | []byte](dst []byte, v T) []byte {
-	plain := 0 // appended as far as this
-	for i := range len(v) {
-		if v[i] == '\\' || v[i] == '|' {
-			dst = append(append(dst, v[plain:i]...), '\\')
-			plain = i
-		}
-	}
-	return append(dst, v[plain:]...)
 }

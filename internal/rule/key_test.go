@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check/checktest"
@@ -64,8 +66,11 @@ func TestKey(t *testing.T) {
 		{name: "97 bytes of parts", parts: `[{"header":"x-user"},{"const":"c"}]`, headers: []string{"x-user", long[:rule.MaxKey-1]}, want: blake128(long[:rule.MaxKey-1] + "|c")},
 		{name: "257 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long}, want: blake128(long)},
 		{name: "else unused", parts: `[{"header":"x-user","else":"client_ip"}]`, request: rule.Request{Peer: "192.0.2.1:1"}, headers: []string{"x-user", "alice"}, want: "alice"},
-		{name: "else", parts: `[{"header":"x-user","else":"client_ip"}]`, request: rule.Request{Peer: "192.0.2.1:1"}, want: `\1:192.0.2.1`},
-		{name: "else's else", parts: `[{"header":"x-user","else":{"query":"u","else":{"const":"anon"}}}]`, want: `\2:anon`},
+		{name: "else", parts: `[{"header":"x-user","else":"client_ip"}]`, request: rule.Request{Peer: "192.0.2.1:1"}, want: `client_ip 192.0.2.1`},
+		{name: "else's else", parts: `[{"header":"x-user","else":{"query":"u","else":{"const":"anon"}}}]`, want: `const anon`},
+		{name: "like an else", parts: `[{"header":"x-user","else":{"query":"a b","else":"client_ip"}}]`, headers: []string{"x-user", "client_ip 192.0.2.1"}, want: `client_ip\x20192.0.2.1`},
+		{name: "else with a blank", parts: `[{"header":"x-user","else":{"query":"a b","else":"client_ip"}}]`, request: rule.Request{Path: "/?a+b=client_ip+c"}, want: `query a\xffb client_ip\x20c`},
+		{name: "no text", parts: `[{"query":"q"},{"const":"c"}]`, request: rule.Request{Path: "/?q=%0d%0a%1b[2J%00%ff|%5ch<é%c2%85%e2%80%a8"}, want: `\x0d\x0a\x1b[2J\x00\xff\|\\h<é\xc2\x85\xe2\x80\xa8|c`},
 		{name: "second part missing", parts: `[{"const":"c"},{"header":"x-user"}]`, want: missing},
 		{name: "else missing too", parts: `[{"header":"x-user","else":{"query":"u"}}]`, want: missing},
 		{name: "path", parts: `["path"]`, request: rule.Request{Path: "/a/b?c=d"}, want: "/a/b"},
@@ -87,7 +92,7 @@ func TestKey(t *testing.T) {
 		{name: "IPv6 host", parts: `["host"]`, request: rule.Request{Host: "[FD00::1]:80"}, want: "[fd00::1]"},
 		{name: "host missing", parts: `["host"]`, want: missing},
 		{name: "claim", parts: `[{"claim":"sub"},{"claim":"realm.plan","else":{"const":"free"}}]`, request: rule.Request{Claims: []rule.Value{{Text: "gold", Present: true}, {Text: "ann", Present: true}}}, want: "ann|gold"},
-		{name: "claim missing", parts: `[{"claim":"sub","else":"route"}]`, request: rule.Request{Route: "r1"}, want: `\1:r1`},
+		{name: "claim missing", parts: `[{"claim":"sub","else":"route"}]`, request: rule.Request{Route: "r1"}, want: `route r1`},
 		{name: "certificate", parts: `["san"]`, request: rule.Request{SAN: "spiffe://a/b|c"}, want: `spiffe://a/b\|c`},
 		{name: "certificate missing", parts: `["san"]`, want: missing},
 		{name: "route, region, label", parts: `["route","region",{"label":"tier"}]`, request: rule.Request{Route: "r1", PoP: &rule.PoP{Region: "eu", Labels: map[string]string{"tier": "edge"}}}, want: "r1|eu|edge"},
@@ -215,42 +220,6 @@ func TestShortKey(t *testing.T) {
 	}
 }
 
-// decoded is a part of a key as decodeKey reads it.
-type decoded struct {
-	source int
-	value  string
-}
-
-// decodeKey reads a canonical key back. That it can is why two different keys are
-// never the same bytes.
-func decodeKey(t *rapid.T, key string, parts int) []decoded {
-	var out []decoded
-	for i := range parts {
-		if i > 0 {
-			if key == "" || key[0] != '|' {
-				t.Fatalf("part %d does not begin with |: %q", i, key)
-			}
-			key = key[1:]
-		}
-		d := decoded{}
-		if len(key) > 2 && key[0] == '\\' && '0' <= key[1] && key[1] <= '9' && key[2] == ':' {
-			d.source, key = int(key[1]-'0'), key[3:]
-		}
-		for key != "" && key[0] != '|' {
-			if key[0] == '\\' {
-				key = key[1:]
-			}
-			d.value, key = d.value+key[:1], key[1:]
-		}
-		out = append(out, d)
-	}
-	if key != "" {
-		t.Fatalf("%q is left over", key)
-	}
-	return out
-}
-
-// TestKeysNeverCollide generates values, makes them a key and reads them back.
 // Cookies are those of the request that is matched, also where one follows another.
 func TestCookiesOfEachRequest(t *testing.T) {
 	set, m := decode(t, `{"rules":[{"name":"a","key":[{"cookie":"sid"}],"limit":"5/1m"},{"name":"b","key":[{"cookie":"sid"}],"limit":"5/1m"}]}`), rule.Matches{}
@@ -271,27 +240,33 @@ func TestCookiesOfEachRequest(t *testing.T) {
 	}
 }
 
+// TestKeysNeverCollide generates values, makes them a key and reads them back. The key is one line of UTF-8, and the key
+// of what is read of it is itself.
 func TestKeysNeverCollide(t *testing.T) {
 	value := rapid.Custom(func(t *rapid.T) string {
-		parts := rapid.SliceOfN(rapid.SampledFrom([]string{`\`, "|", "1", ":", "h", `\1:`, `\k`, "a", "\x00", "\xff", strings.Repeat("x", 254)}), 0, 6).Draw(t, "pieces")
+		parts := rapid.SliceOfN(rapid.SampledFrom([]string{`\`, "|", "h", "x20", `\k`, "query", "query p0-1 ", " ", "a", "é", "\x00", "\n", "\x7f", "\u0085", "\u2028", "\u202e", "\xff", "\xe2\x80", strings.Repeat("x", 254)}), 0, 6).Draw(t, "pieces")
 		return strings.Join(parts, "")
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 4).Draw(t, "parts")
 		made := rule.Rule{Name: "a", Limits: perMinute(5)}
 		q := rule.Request{Path: "/?"}
-		var want []decoded
+		type part struct {
+			source int
+			value  string
+		}
+		var want []part
 		for i := range n {
 			sources := rapid.IntRange(1, rule.MaxSources).Draw(t, "sources")
 			var p rule.Part
-			first := decoded{source: -1}
+			first := part{source: -1}
 			for j := range sources {
 				name := "p" + strconv.Itoa(i) + "-" + strconv.Itoa(j)
 				p = append(p, rule.Source{From: rule.FromQuery, Name: name})
 				v := value.Draw(t, "value")
 				q.Path += name + "=" + url.QueryEscape(v) + "&"
 				if first.source < 0 && v != "" {
-					first = decoded{source: j, value: v}
+					first = part{source: j, value: v}
 				}
 			}
 			made.Key = append(made.Key, p)
@@ -315,10 +290,20 @@ func TestKeysNeverCollide(t *testing.T) {
 		if short := rule.ShortKey(append([]byte(nil), whole...)); string(short) != string(m.Hits[0].Key) || len(short) > rule.MaxKey {
 			t.Fatalf("%q stands for %q", m.Hits[0].Key, whole)
 		}
-		got := decodeKey(t, string(whole), n)
-		for i := range want {
-			if got[i] != want[i] {
-				t.Errorf("part %d of %q is %+v, want %+v", i, m.Hits[0].Key, got[i], want[i])
+		parts := rule.SplitKey(string(whole))
+		if strings.ContainsFunc(string(whole), func(r rune) bool {
+			return r == utf8.RuneError || unicode.IsControl(r) || r == '\u2028' || r == '\u202e'
+		}) || len(parts) != n {
+			t.Fatalf("%q has %d parts, want %d of text", whole, len(parts), n)
+		}
+		for i, text := range parts {
+			if source, got := set.Rule(0).Key[i].Read(text); source != want[i].source || got != want[i].value {
+				t.Errorf("part %d of %q is %q of source %d, want %+v", i, whole, got, source, want[i])
+			}
+		}
+		for _, key := range [][]string{parts, {string(whole)}, {string(m.Hits[0].Key)}} {
+			if again := set.Rule(0).KeyOf(key); string(again) != string(m.Hits[0].Key) {
+				t.Errorf("the key of %q is %q, want %q", key, again, m.Hits[0].Key)
 			}
 		}
 	})

@@ -142,12 +142,7 @@ type Variant struct {
 // KeyLimit is the limit of one key. It agrees with the rule's base limit in everything but
 // Count and Burst, so that it counts on the same counter.
 type KeyLimit struct {
-	// Key has a value for each part of the rule's key: that of the part's first source.
-	// A value from an else has no limit of its own.
-	Key []string
-	// Hash is the hash of the key instead, of a rule with Hash: 32 hexadecimal digits in lower
-	// case; empty: Key is given.
-	Hash  string
+	Key   []string // as [Rule.KeyOf] takes it
 	Limit limit.Spec
 	// Unlimited is set for a key that is not counted at all. Limit is the base limit then.
 	Unlimited bool

@@ -36,7 +36,7 @@ func TestShed(t *testing.T) {
 	for _, test := range []struct{ headers, want, lacking string }{
 		{":path /other :method GET", "", ""},
 		{":path /api/x :method GET", "overload:normal:", "api"}, // lacks x-user
-		{":path /api/x :method GET x-user ann", `overload:normal:ann|\1:/api/x`, "api"},
+		{":path /api/x :method GET x-user ann", `overload:normal:ann|path /api/x`, "api"},
 		{":path /Api/X?id=7 :method GET x-user ann", "overload:normal:ann|7", ""},
 		{":path /api/checkout?id=7 :method POST :authority a.example.org x-user ann", "overload:critical:ann|7 trial:normal:", ""},
 		{":path /api/export/a?id=7 :authority a.example.org x-user ann", "overload:bulk:ann|7", ""},

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,9 +24,8 @@ var (
 )
 
 // Peek reads the counters of a rule, as it is named in its document or in force, for a key: the rule's own, and those
-// of overrides by attribute in which something is counted. The key is the canonical one: the parts joined by '|'. Of a
-// rule that hashes keys it may be the hash, as keys are shown, behind \h. A key that nobody used has an unused
-// counter. Of a rule with scope: global a region reads what the aggregator has left.
+// of overrides by attribute in which something is counted. The key is one text, as [rule.Rule.KeyOf] takes it. A key
+// that nobody used has an unused counter. Of a rule with scope: global a region reads what the aggregator has left.
 // With [ErrElsewhere] there is one, which has nothing but how the key is counted.
 func (s *Service) Peek(ctx context.Context, rule string, key []byte) ([]v1.Counter, error) {
 	return s.operate(ctx, engine.Look, rule, key)
@@ -98,29 +96,10 @@ type counted struct {
 	policy *engine.Policy
 }
 
-// isHash reports whether a key is shown as a hash.
-func isHash(key []byte) bool {
-	return bytes.HasPrefix(key, []byte(`\h`)) || bytes.HasPrefix(key, []byte(`\k`))
-}
-
-// parts is how many parts a canonical key has.
-func parts(key []byte) int {
-	n := 1
-	for i := 0; i < len(key); i++ {
-		switch key[i] {
-		case '\\':
-			i++ // what it escapes
-		case '|':
-			n++
-		}
-	}
-	return n
-}
-
 // counters are those that a rule in force has for a key: its own first.
 func (c *catalog) counters(name string, key []byte, now limit.Micros) ([]counted, error) {
 	e := c.rules[name]
-	r := e.set.Rule(e.index)
+	r, parts := e.set.Rule(e.index), rule.SplitKey(string(key))
 	switch {
 	case len(key) > wire.MaxKey:
 		return nil, fmt.Errorf("%w: it has %d bytes, at most %d", ErrKey, len(key), wire.MaxKey)
@@ -128,13 +107,13 @@ func (c *catalog) counters(name string, key []byte, now limit.Micros) ([]counted
 		return nil, fmt.Errorf("%w: all requests share one counter, leave the key out", ErrKey)
 	case len(r.Key) > 0 && len(key) == 0:
 		return nil, fmt.Errorf("%w: it is missing, give the key", ErrKey)
-	case len(r.Key) > 0 && !isHash(key) && parts(key) != len(r.Key):
-		return nil, fmt.Errorf("%w: it has %d parts, the key of the rule %d; write \\| for a | in a part", ErrKey, parts(key), len(r.Key))
+	case len(r.Key) > 0 && !rule.IsHash(parts) && len(parts) != len(r.Key):
+		return nil, fmt.Errorf("%w: it has %d parts, the key of the rule %d; write \\| for a | in a part", ErrKey, len(parts), len(r.Key))
 	}
-	if key = append([]byte(nil), key...); r.Hash {
-		key = c.secret.HashOf(key)
-	} else {
-		key = rule.ShortKey(key)
+	if r.Hash {
+		key = r.HashedKeyOf(parts, c.secret)
+	} else if len(key) > 0 {
+		key = r.KeyOf(parts)
 	}
 	all := make([]counted, 0, 1)
 	for v, p := range e.policies {

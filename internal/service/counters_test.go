@@ -199,7 +199,8 @@ rules:
 		{region.service, "dead", strings.Repeat("k", wire.MaxKey+1), service.ErrKey, service.ErrKey, "at most"},
 		{region.service, "dead", "k|l", service.ErrKey, service.ErrKey, "has 2 parts, the key of the rule 1"},
 		{region.service, "dead", `k\|l\\`, nil, nil, ""},
-		{region.service, "dead", `\k00|`, nil, nil, ""},
+		{region.service, "dead", `\k` + strings.Repeat("0f", 16), nil, nil, ""},
+		{region.service, "dead", `\k00|`, service.ErrKey, service.ErrKey, "has 2 parts, the key of the rule 1"},
 		{silent.service, "dead", "k", service.ErrUndecided, service.ErrUndecided, "try again"},
 	} {
 		_, peek := row.at.Peek(t.Context(), row.rule, []byte(row.key))

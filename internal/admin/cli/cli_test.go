@@ -153,7 +153,7 @@ func TestWait(t *testing.T) {
 		err := at.follow(5*time.Second/2, func(ctx context.Context, c *client.Client) error { return Wait(ctx, c, 7, &out) })
 		return out.String(), err
 	}
-	if out, err := wait(); !errors.Is(err, ErrUnwell) || out != "not in force: region us: not heard\nnot in force: pop eu fra1, with rules 6: has rules 6, not 7; tls: \\u001b[31mno\n" {
+	if out, err := wait(); !errors.Is(err, ErrUnwell) || out != "not in force: region us: not heard\nnot in force: pop eu fra1, with rules 6: has rules 6, not 7; tls: \\x1b[31mno\n" {
 		t.Errorf("%s%v", out, err)
 	}
 	s.Silent, s.Members[2].RulesRevision = nil, 8

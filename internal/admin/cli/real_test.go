@@ -110,9 +110,9 @@ func TestLive(t *testing.T) {
 	t.Cleanup(func() { cancel(); running.Wait() })
 	list := listing{at, Output{"table"}}
 	run(t, &Status{list}, "region eu; rules 7 are in force", "pop   eu      fra1  7")
-	run(t, &Top{listing: list, By: "key", Limit: 5}, `login            a\u001bb�        10.0`)
+	run(t, &Top{listing: list, By: "key", Limit: 5}, `login            a\x1bb�        10.0`)
 	run(t, &Top{listing: list, By: "rule", Limit: 5}, "matched-nothing")
-	run(t, &Tap{Installation: at, Rule: "login", Outcome: "denied", PerSecond: 5, For: 3 * time.Second, Output: "table"}, `denied       fra1  login  a\u001bb�  remaining 0`)
+	run(t, &Tap{Installation: at, Rule: "login", Outcome: "denied", PerSecond: 5, For: 3 * time.Second, Output: "table"}, `denied       fra1  login  a\x1bb�  remaining 0`)
 	if err := (&Tap{Installation: at, Rule: "none", PerSecond: 5, For: time.Second}).Run(new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), "no rule none") {
 		t.Error(err)
 	}

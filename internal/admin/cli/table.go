@@ -150,16 +150,24 @@ func ago(ms uint64) string {
 // safe is a text in one line, in which what a terminal does not print is escaped: whoever sends requests chooses keys.
 func safe(text string) string { return Escaped(text, "") }
 
-// Escaped escapes what a terminal does not print, as JSON does, but for these runes.
+// Escaped escapes what a terminal does not print, as in a key, but for these runes.
 func Escaped(text, but string) string {
+	return escaped(text, but, func(r rune) (out string) {
+		for _, c := range []byte(string(r)) {
+			out += fmt.Sprintf(`\x%02x`, c)
+		}
+		return out
+	})
+}
+
+// escaped is a text in which another text stands for what a terminal does not print, but for these runes.
+func escaped(text, but string, escape func(r rune) string) string {
 	var b strings.Builder
 	for _, r := range text {
 		if unicode.IsPrint(r) || strings.ContainsRune(but, r) {
 			b.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.AppendRune(nil, r) {
-			fmt.Fprintf(&b, `\u%04x`, unit)
+		} else {
+			b.WriteString(escape(r))
 		}
 	}
 	return b.String()
@@ -172,5 +180,10 @@ func encode(value any, indent string) (string, error) {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", indent)
 	err := encoder.Encode(value)
-	return Escaped(text.String(), "\n"), err
+	return escaped(text.String(), "\n", func(r rune) (out string) {
+		for _, unit := range utf16.AppendRune(nil, r) {
+			out += fmt.Sprintf(`\u%04x`, unit)
+		}
+		return out
+	}), err
 }

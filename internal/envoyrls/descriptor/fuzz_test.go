@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
@@ -46,6 +47,7 @@ func FuzzMatch(f *testing.F) {
 		{key: a, descriptors: [{key: b, value_to_metric: true, rate_limit: *any}, {key: b, value: "*y*z", share_threshold: true, rate_limit: *any}]}]}`)
 	f.Add("d", "a", "x1", "", "")
 	f.Add("d", "a", "1", "b", "\xff|\\\x00")
+	f.Add("d", "a", "x\u0085", "", "")
 	f.Add("d", "a", "1", "b", "ayz")
 	f.Fuzz(func(t *testing.T, domain, key1, value1, key2, value2 string) {
 		es := []descriptor.Entry{{Key: key1, Value: value1}, {Key: key2, Value: value2}}
@@ -55,7 +57,7 @@ func FuzzMatch(f *testing.F) {
 				continue
 			}
 			metric := r.AppendMetric(nil, es[:n])
-			if !utf8.Valid(metric) || strings.ContainsAny(string(metric), "\n\x00") || !strings.HasPrefix(string(metric), "d|a") {
+			if !utf8.Valid(metric) || strings.ContainsFunc(string(metric), unicode.IsControl) || !strings.HasPrefix(string(metric), "d|a") {
 				t.Fatalf("%q has the metric %q", es[:n], metric)
 			}
 			r.AppendKey(nil, es)

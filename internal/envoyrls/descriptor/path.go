@@ -26,7 +26,10 @@ func appendEscaped(dst []byte, s string, also byte) []byte {
 	for i := 0; i < len(s); {
 		c, size := s[i], 1
 		if c >= utf8.RuneSelf {
-			_, size = utf8.DecodeRuneInString(s[i:])
+			var r rune
+			if r, size = utf8.DecodeRuneInString(s[i:]); r < 0xa0 {
+				size = 1 // a control character
+			}
 		}
 		if size == 1 && (c < ' ' || c >= 0x7f || c == '%' || c == '|' || c == also) {
 			dst = append(dst, '%', hex[c>>4], hex[c&15])

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -81,7 +83,12 @@ var addresses = regexp.MustCompile(`\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}`)
 // inside a domain or a value, but not inside an IPv4 address. Only two keys become labels.
 // An empty label is the same as no label.
 func labelsOf(stat string) (l statLabels) {
-	stat = strings.NewReplacer(":", "_", "|", "_").Replace(strings.ToValidUTF8(stat, "_"))
+	stat = strings.Map(func(r rune) rune {
+		if r == ':' || r == '|' || r == utf8.RuneError || unicode.IsControl(r) {
+			return '_'
+		}
+		return r
+	}, stat)
 	stat = addresses.ReplaceAllStringFunc(stat, func(a string) string { return strings.ReplaceAll(a, ".", "_") })
 	copy(l[:], strings.Split(stat, "."))
 	return l

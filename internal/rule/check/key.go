@@ -7,7 +7,6 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/ip"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
@@ -69,14 +68,8 @@ func (c *checker) keyLimits(r *rule.Rule) {
 	for i := range r.Keys {
 		k, prefix := &r.Keys[i], c.ofKey(r, i)
 		c.overrideName(names, k.Name, len(r.Limits)-1+i)
-		if k.Hash != "" {
-			c.hash(r, k, prefix)
-		}
-		if k.Hash != "" || c.keyValues(r, k, prefix+"key") {
-			key := k.Hash
-			if key == "" {
-				key = string(r.KeyOf(k.Key)) + "|"
-			}
+		if c.keyValues(r, k, prefix+"key") {
+			key := string(r.KeyOf(k.Key))
 			if other, ok := seen[key]; ok && !follows(k.Until, r.Keys[other].Until) {
 				c.taken(prefix+"key", "is the same key as that of another override; remove one", c.at(c.ofKey(r, other)+"key"))
 			} else {
@@ -92,32 +85,29 @@ func follows(until, before limit.Micros) bool {
 	return before != 0 && (until == 0 || until > before)
 }
 
-// hash checks the hash of a key.
-func (c *checker) hash(r *rule.Rule, k *rule.KeyLimit, prefix string) {
-	c.refuse(!r.Hash, prefix+"hash", "is for a rule with hash: true; write key", "hash")
-	if len(k.Hash) != 32 || strings.Trim(k.Hash, "0123456789abcdef") != "" {
-		c.add(prefix+"hash", strict.Quote(k.Hash)+" is no hash of a key; write the 32 digits that weir key prints behind \\h")
-	}
-}
-
 // ofKey is how the paths of the override i by key begin: it stands behind those with when.
 func (c *checker) ofKey(r *rule.Rule, i int) string { return ofVariant(len(r.Limits) + i) }
 
 // keyValues checks the values of an override's key against the parts of the rule's.
 func (c *checker) keyValues(r *rule.Rule, k *rule.KeyLimit, field string) bool {
-	before := len(c.found)
-	if len(k.Key) != len(r.Key) {
-		c.add(field, "has "+strconv.Itoa(len(k.Key))+" values, and the key of the rule has "+strconv.Itoa(len(r.Key))+" parts; write a value for each", "key")
+	before, parts := len(c.found), r.KeyParts(k.Key)
+	switch {
+	case rule.IsHash(k.Key):
+		c.refuse(!r.Hash && k.Key[0][1] == 'h', field, "is a hash, which is for a rule with hash: true; write the key", "hash")
+		return true
+	case len(parts) != len(r.Key):
+		c.add(field, "has "+strconv.Itoa(len(parts))+" values, and the key of the rule has "+strconv.Itoa(len(r.Key))+" parts; write a value for each", "key")
 		return false
 	}
-	for i, v := range k.Key {
-		at := strict.Index(field, i)
-		switch first := r.Key[i][0]; {
+	for i, text := range parts {
+		at := strict.Index(field, min(i, len(k.Key)-1))
+		n, v := r.Key[i].Read(text)
+		switch first := &r.Key[i][n]; {
 		case v == "":
 			c.add(at, "is empty; write the value that requests have: those without it have no such key")
 		case len(v) > rule.MaxText:
 			c.atMost(at, len(v), rule.MaxText, "bytes")
-		case first.From == rule.FromClientIP && !ip.Parse(v).Valid():
+		case first.From == rule.FromClientIP && !first.Address(v).Valid():
 			c.add(at, strict.Quote(v)+" is no address; write one, such as 192.0.2.1, or 2001:db8:: for an IPv6 prefix", "key")
 		case first.From == rule.FromPath && (v[0] != '/' || strings.ContainsAny(v, "?#")):
 			c.add(at, strict.Quote(v)+" is no path; write one that begins with / and has no query", "key")

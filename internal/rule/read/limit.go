@@ -50,7 +50,10 @@ func (d *reader) keyLimit(v strict.Value) (out rule.KeyLimit) {
 		if v.Field("key").Present() {
 			v.FailName("hash", "is the hash of a key, which is given, too; remove one of them")
 		}
-		out.Hash, _ = hash.String("the hash of a key, as weir key prints it")
+		text, ok := hash.String("the hash of a key, as weir key prints it")
+		if out.Key = []string{`\h` + text}; ok && !rule.IsHash(out.Key) {
+			hash.Fail(strict.Quote(text) + ` is no hash of a key; write the 32 digits that weir key prints behind \h`)
+		}
 		return out
 	}
 	for _, part := range v.Field("key").List(rule.MaxParts, "a value for each part of the rule's key, such as [acme]") {

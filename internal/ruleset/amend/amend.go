@@ -11,10 +11,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
 )
 
 const (
@@ -42,8 +40,8 @@ const (
 // candidate, which has no key, hash, name and limits, is a limit that is counted beside that of its rule and refuses nothing.
 type Amendment struct {
 	Rule string   `json:"rule" doc:"Name as it is written in the document."`
-	Key  []string `json:"key,omitempty" maxItems:"8" doc:"Of an override: a value for each part of the rule's key."`
-	Hash string   `json:"hash,omitempty" doc:"Of the key instead, for a rule with hash: true; weir key prints it."`
+	Key  []string `json:"key,omitempty" maxItems:"8" doc:"Of an override: a value for each part of the rule's key, or all of it as one text, as answers have it."`
+	Hash string   `json:"hash,omitempty" doc:"Of the key instead, for a rule with hash: true: what weir key prints behind \\h."`
 	Name string   `json:"name,omitempty" doc:"Of an override: it is told to clients that are refused."`
 	// Limit and Limits are as in a document, as JSON.
 	Limit  json.RawMessage `json:"limit,omitempty" doc:"As in a document: \"50/1m\", or an object. That of an override is at most 100 times that of the rule, or 1,000 if that is 0."`
@@ -129,15 +127,13 @@ func (e *Entry) String() string {
 
 // On is the rule and the key, for people.
 func (a *Amendment) On() string {
+	return strings.TrimSpace(a.Rule + " " + a.key())
+}
+
+// key is the key as one text.
+func (a *Amendment) key() string {
 	if a.Hash != "" {
-		return a.Rule + " " + a.Hash
+		return `\h` + a.Hash
 	}
-	out := a.Rule
-	for _, value := range a.Key {
-		if strings.ContainsFunc(value, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) }) {
-			value = strconv.Quote(value)
-		}
-		out += " " + value
-	}
-	return out
+	return strings.Join(a.Key, "|")
 }

@@ -87,7 +87,7 @@ func counts(set *rule.Set, of, key string) string {
 		return "no rule"
 	}
 	for _, k := range set.Rule(i).Keys {
-		if k.Hash != key && (len(k.Key) == 0 || k.Key[0] != key) {
+		if k.Key[0] != key && k.Key[0] != `\h`+key {
 			continue
 		}
 		text := fmt.Sprint(k.Limit.Count)
@@ -324,9 +324,13 @@ func TestEdit(t *testing.T) {
 	if want := "override of login z: 1/1m until 2026-11-26T13:30:00Z"; err != nil || what != want {
 		t.Errorf("%q, %v, want %q", what, err, want)
 	}
-	odd := Amendment{Rule: "login", Key: []string{"a b", "\x1b[1m"}}
-	if got, want := odd.On(), `login "a b" "\x1b[1m"`; got != want {
-		t.Errorf("%s, want %s", got, want)
+	parts := one("login", "", `"2/1m"`)
+	parts.Key = []string{"a b", `\x1b[1m`}
+	if _, what, err = set(parts).at(0).apply(d); err != nil || !strings.HasPrefix(what, `override of login a b|\x1b[1m: 2/1m`) {
+		t.Errorf("%q, %v", what, err)
+	}
+	if before, _, err := gone(one("login", `a b|\x1b[1m`, "")).at(0).apply(d); err != nil || before != what {
+		t.Errorf("%q, %v: the whole key is not that of its parts", before, err)
 	}
 	d.Prune(short.Until.Add(-time.Second))
 	if len(d.Entries) != 3 {

@@ -47,8 +47,11 @@ func (e Edit) apply(d *Document) (before, after string, err error) {
 	if e.Who, e.Why, e.fresh = cut(e.Who), cut(e.Why), true; !e.Remove {
 		err = e.check()
 	}
+	if e.Hash != "" { // as all programs show it
+		e.Key, e.Hash = []string{e.key()}, ""
+	}
 	d.Entries = slices.DeleteFunc(d.Entries, func(o Entry) bool {
-		same := o.Kind == e.Kind && o.Rule == e.Rule && o.Hash == e.Hash && slices.Equal(o.Key, e.Key)
+		same := o.Kind == e.Kind && o.Rule == e.Rule && o.key() == e.key()
 		if same {
 			before = o.String()
 		}

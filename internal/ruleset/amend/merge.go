@@ -66,7 +66,7 @@ func (m *merge) alone(e *Entry) (item, error) {
 	if at < 0 {
 		return item{}, errors.New("the rules file has no rule of this name")
 	}
-	if e.Kind == Override && e.Hash == "" && textOf(&m.bare[at], "hash") == "true" {
+	if e.Kind == Override && e.Hash == "" && !rule.IsHash(e.Key) && textOf(&m.bare[at], "hash") == "true" {
 		return item{}, errors.New("the rule has hash: true, and this is a key; write its hash, which weir key prints")
 	}
 	named, raw := "limit", e.Limit
@@ -200,13 +200,13 @@ func byKey(o strict.Node) bool { return o.Field("key") != nil || o.Field("hash")
 
 // keyOf is the key of an override, or its hash, as it is written.
 func keyOf(n *strict.Node) string {
-	key := []byte(textOf(n, "hash"))
+	key := Amendment{Hash: textOf(n, "hash")}
 	if list := n.Field("key"); list != nil {
 		for i := range list.Items {
-			key = strict.AppendString(key, list.Items[i].Text)
+			key.Key = append(key.Key, list.Items[i].Text)
 		}
 	}
-	return string(key)
+	return key.key()
 }
 
 // end is when an override ends; 0: never, or it has a mistake.

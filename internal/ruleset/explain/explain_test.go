@@ -148,7 +148,7 @@ func TestUnknown(t *testing.T) {
 		{"name":"all","match":{"path":"/a","header":{"x":"1"}},"key":[],"limit":"5/1m"},
 		{"name":"lifted","key":[],"limit":"5/1m"},
 		{"name":"not","match":{"not":[{"method":"PUT","header":{"x":"1"}},{"method":"GET","header":{"y":"1"}}]},"key":[],"limit":"5/1m"},
-		{"name":"key","match":{"percent":50},"key":[{"header":"user","else":"client_ip"}],"limit":"5/1m"},
+		{"name":"key","match":{"percent":90},"key":[{"header":"user","else":"client_ip"}],"limit":"5/1m"},
 		{"name":"hops","key":[{"client_ip":{"trusted_hops":1}}],"limit":"5/1m"},
 		{"name":"none","key":[{"header":"user"},"method"],"limit":"5/1m"},
 		{"name":"cost","match":{"path":{"prefix":"/"}},"key":["path"],"limit":"5/1m","cost":{"header":"cost","max":4},"overrides":[
@@ -201,7 +201,7 @@ mixed? +header cookie`},
 all:header x
 lifted:by open
 not? +method +header y
-key=0/1 \1:10.1.1.1
+key=0/1 client_ip 10.1.1.1
 hops? +header x-forwarded-for
 none:key
 cost? +method +claim sub +header cost

@@ -91,9 +91,7 @@ func keys(fields map[string]field, r *rule.Rule) {
 	for i := range r.Keys {
 		k := &r.Keys[i]
 		name, text := "limit of "+string(r.KeyOf(k.Key)), rule.Unlimited
-		if k.Hash != "" {
-			name = "limit of " + k.Hash
-		} else if r.Hash { // the key is a secret
+		if r.Hash && !rule.IsHash(k.Key) { // the key is a secret
 			name = fmt.Sprintf("limit of key %d, which is written in plain", i+1)
 		}
 		if !k.Unlimited {

@@ -1,7 +1,6 @@
 package ruletests
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -16,7 +15,6 @@ type outcome struct {
 	rule    string            // that denies or is nearest its limit, or noRule
 	fields  map[string]string // of an expectation, by their names; empty: they are absent
 	counted *rule.Rule        // whose key is counted; nil: none
-	key     string            // as it is counted
 }
 
 // outcomeOf reads the outcome of a request that a worker has decided; whole: not only what is read of each.
@@ -37,8 +35,8 @@ func outcomeOf(by *edge.Worker, r *edge.Request, whole bool) outcome {
 	}
 	o.fields = map[string]string{"failed": strconv.FormatBool(r.Degraded)}
 	if g != nil {
-		o.counted, o.key = g.Rule, string(r.KeyOf(g))
-		o.fields["key"] = elseMark.ReplaceAllString(o.key, "$1")
+		o.counted = g.Rule
+		o.fields["key"] = string(r.KeyOf(g))
 		o.fields["override"] = g.Override()
 		o.fields["remaining"] = strconv.FormatInt(g.Remaining, 10)
 	}
@@ -56,9 +54,6 @@ func outcomeOf(by *edge.Worker, r *edge.Request, whole bool) outcome {
 	}
 	return o
 }
-
-// elseMark is in a key before the value of an else.
-var elseMark = regexp.MustCompile(`(^|\|)\\[0-9]:`)
 
 // is reports whether the verdict is the expected one.
 func (o *outcome) is(e *expect) bool {
@@ -92,8 +87,8 @@ func by(verdict, name string) string {
 
 // got is the value of a field; empty: it is absent.
 func (o *outcome) got(f *field) string {
-	if r := o.counted; r != nil && f.values != nil && len(f.values) == len(r.Key) &&
-		(string(r.KeyOf(f.values)) == o.key || r.Hash && string(r.HashedKeyOf(f.values, &secret)) == o.key) {
+	if r, key := o.counted, o.fields["key"]; r != nil && f.values != nil && len(r.KeyParts(f.values)) == len(r.Key) &&
+		(string(r.KeyOf(f.values)) == key || r.Hash && string(r.HashedKeyOf(f.values, &secret)) == key) {
 		return f.want // such as an address in the network that is counted
 	}
 	return o.fields[f.name]

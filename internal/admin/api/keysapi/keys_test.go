@@ -152,6 +152,13 @@ func (w *world) call(who, path string, body, into any, status int) (p v1.Problem
 	return p
 }
 
+// hidden is a key of the rule hidden.
+func (w *world) hidden(user string) string {
+	set, secret := w.service.InForce()
+	i, _ := set.Find("hidden")
+	return string(set.Rule(i).HashedKeyOf([]string{user}, secret))
+}
+
 // spend spends units of a counter.
 func (w *world) spend(rule, key string, units int64) {
 	w.t.Helper()
@@ -178,8 +185,7 @@ func TestPeekAndReset(t *testing.T) {
 	if c := got.Items[0]; !c.OwnLimit || c.Override != "deal" || c.Until == nil || c.Until.Year() != 2090 || c.Limit != 7 {
 		t.Errorf("%+v", c)
 	}
-	_, secret := w.service.InForce()
-	hash := string(secret.HashOf([]byte("eve")))
+	hash := w.hidden("eve")
 	w.spend("hidden", hash, 5)
 	for _, key := range []v1.Key{{Rule: "hidden", Counted: "eve"}, {Rule: "hidden", Counted: hash}} {
 		w.call("operator", "/v1/keys:peek", key, &got, 200)
@@ -327,8 +333,7 @@ func TestExplain(t *testing.T) {
 	if e := all["login"]; !e.Applies || e.Counted != "192.0.2.7|acme" || e.Cost != 1 || len(e.Counters) != 1 || e.Counters[0].Remaining != 4 || e.Counters[0].Override != "deal" {
 		t.Errorf("%+v", e)
 	}
-	_, secret := w.service.InForce()
-	if e := all["hidden"]; !e.Applies || e.Counted != string(secret.HashOf([]byte("acme"))) || e.Cost != 4 || len(e.Counters) != 1 || e.Counters[0].Remaining != 5 {
+	if e := all["hidden"]; !e.Applies || e.Counted != w.hidden("acme") || e.Cost != 4 || len(e.Counters) != 1 || e.Counters[0].Remaining != 5 {
 		t.Errorf("%+v", e)
 	}
 	if e := all["all"]; !e.Applies || e.Counted != "" || len(e.Counters) != 1 || e.Counters[0].Remaining != 100 {

@@ -64,7 +64,7 @@ func TestAmend(t *testing.T) {
 
 	var set v1.Amendments
 	now, _ := w.call("viewer", http.MethodGet, "/v1/overrides", "", nil, &set, 200)
-	if len(set.Items) != 3 || now != etag || string(set.Items[0].Limit) != `{"count":70,"per":"1m"}` || set.Items[0].Why != again.Why || set.Items[0].Who != "operator" || set.Items[0].Problem != "" || set.Items[1].Hash != hashed.Hash || set.Items[1].Name != "deal" {
+	if len(set.Items) != 3 || now != etag || string(set.Items[0].Limit) != `{"count":70,"per":"1m"}` || set.Items[0].Why != again.Why || set.Items[0].Who != "operator" || set.Items[0].Problem != "" || set.Items[1].Key[0] != `\h`+hashed.Hash || set.Items[1].Name != "deal" {
 		t.Errorf("%s: %+v", now, set.Items)
 	}
 	var tried v1.Amendments
