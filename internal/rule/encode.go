@@ -143,7 +143,9 @@ func (w *writer) rule(r *Rule, regions Regions) {
 	w.cost(r.Cost)
 	w.enumField("scope", r.Scope.String(), ScopeRegion.String())
 	w.enumField("fair", r.Fair.String(), FairDemand.String())
-	w.enumField("consistency", r.Consistency.String(), lease.Leased.String())
+	if r.Consistency != lease.Leased || !r.SmallExact {
+		w.field("consistency").string(r.Consistency.String())
+	}
 	if r.Consistency == lease.Optimistic {
 		w.intField("overdraft", r.Overdraft, defaultOverdraft)
 	}

@@ -15,7 +15,7 @@ import (
 //	align          clock
 //	cost           1
 //	scope          region
-//	consistency    leased
+//	consistency    leased; exact for limits of few units, see lease.Few
 //	overdraft      1 unit per holder (optimistic)
 //	on_failure     allow, in documents with regions local for scope: global; status 503; expected_holders 1
 //	timeout        100ms; 500ms with scope: global
@@ -95,6 +95,8 @@ type Rule struct {
 	// ScopeGlobal, and FairEqual only for a token bucket or a fixed window.
 	Fair        Fair
 	Consistency lease.Consistency
+	// SmallExact is true if the document states no consistency: limits of few units are exact, see [Rule.ConsistencyOf].
+	SmallExact bool
 	// Overdraft is how many units each holder may admit while its question is in
 	// flight; 1 to limit.MaxCount. Only with lease.Optimistic.
 	Overdraft int64
@@ -122,6 +124,14 @@ type Rule struct {
 	RetryJitter int64
 	// LiveOff (live: off) keeps the rule's keys from whoever watches the running system, and from the access log.
 	LiveOff bool
+}
+
+// ConsistencyOf is the consistency of one of the rule's limits. Limits of single keys have that of the base limit.
+func (r *Rule) ConsistencyOf(s limit.Spec) lease.Consistency {
+	if r.SmallExact && r.Scope != ScopePoP && lease.Few(s, r.Scope == ScopeGlobal) {
+		return lease.Exact
+	}
+	return r.Consistency
 }
 
 // Limited reports whether the rule has a limit and so counts: it is neither Exempt nor has Shed.

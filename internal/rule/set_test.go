@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/refusal"
@@ -17,6 +18,7 @@ func TestDefaults(t *testing.T) {
 		Limits:     []rule.Variant{{Limit: limit.Spec{Algorithm: limit.SlidingWindow, Count: 5, Period: limit.Minute, LeaseTTL: 10 * limit.Second}}},
 		Cost:       rule.Cost{Default: 1},
 		DenyStatus: 503, ExpectedHolders: 1,
+		SmallExact:    true,
 		Timeout:       100 * limit.Millisecond,
 		LeaseInterval: 100 * limit.Millisecond,
 		Headers:       rule.Draft,
@@ -27,6 +29,42 @@ func TestDefaults(t *testing.T) {
 	}
 	if set := decode(t, `{"rules":[{"name":"a","key":[],"limit":"5/1m","consistency":"optimistic"}]}`); set.Rule(0).Overdraft != 1 {
 		t.Errorf("overdraft %d, want 1", set.Rule(0).Overdraft)
+	}
+}
+
+// TestSmallLimitsAreExact: a limit of few units is exact if its rule does not state a consistency, each limit of a rule on
+// its own, and the compiled form keeps apart what is stated.
+func TestSmallLimitsAreExact(t *testing.T) {
+	for _, c := range []struct {
+		fields, limit string
+		want          lease.Consistency
+	}{
+		{"", `"50/1s"`, lease.Exact},
+		{"", `"51/1d"`, lease.Leased},
+		{"", `"0/1m"`, lease.Leased},
+		{`"consistency":"leased",`, `"5/1m"`, lease.Leased},
+		{`"consistency":"optimistic",`, `"5/1m"`, lease.Optimistic},
+		{`"consistency":"exact",`, `"5000/1m"`, lease.Exact},
+		{`"algorithm":"token_bucket",`, `{"count":50,"per":"1m","burst":50}`, lease.Exact},
+		{`"algorithm":"token_bucket",`, `{"count":10,"per":"1m","burst":51}`, lease.Leased},
+		{`"algorithm":"concurrency",`, `3`, lease.Leased},
+		{`"scope":"pop",`, `"5/1m"`, lease.Leased},
+		{`"scope":"global",`, `"250/1m"`, lease.Exact},
+		{`"scope":"global",`, `"251/1m"`, lease.Leased},
+		{`"scope":"global",`, `"250/59s"`, lease.Leased},
+		{`"scope":"global",`, `"50/10s"`, lease.Exact},
+	} {
+		set := decode(t, fmt.Sprintf(`{"rules":[{"name":"a","key":[],%s"limit":%s}]}`, c.fields, c.limit))
+		for range 2 {
+			if r := set.Rule(0); r.ConsistencyOf(r.Limits[0].Limit) != c.want {
+				t.Errorf("%s%s: %v, want %v", c.fields, c.limit, r.ConsistencyOf(r.Limits[0].Limit), c.want)
+			}
+			set = decode(t, string(set.Encode()))
+		}
+	}
+	r := decode(t, `{"rules":[{"name":"a","key":[],"limit":"500/1m","overrides":[{"when":{"method":"PUT"},"limit":"6/1m"}]}]}`).Rule(0)
+	if base, put := r.ConsistencyOf(r.Limits[0].Limit), r.ConsistencyOf(r.Limits[1].Limit); base != lease.Leased || put != lease.Exact {
+		t.Errorf("%v and its override %v, want leased and exact", base, put)
 	}
 }
 

@@ -126,7 +126,7 @@ func (c *catalog) counts(p *engine.Policy) *ruleCounts {
 func termsOf(r *rule.Rule, l *limit.Limit) lease.Terms {
 	interval := lease.Millis(r.LeaseInterval / limit.Millisecond)
 	timeout := lease.Millis(r.Timeout / limit.Millisecond)
-	t := lease.NewTerms(l, r.Consistency, interval, timeout, r.Overdraft)
+	t := lease.NewTerms(l, r.ConsistencyOf(l.Spec()), interval, timeout, r.Overdraft)
 	if r.Scope == rule.ScopeGlobal {
 		return t.Afar()
 	}

@@ -120,7 +120,7 @@ fra /far admitted, far 2 of 4
 fra /near refused, near 0 of 2
 fra /far admitted, far 1 of 4
 nyc /near admitted, near 1 of 2
-nyc /far refused, far 0 of 4
+nyc /far admitted, far 0 of 4
 nyc /near admitted, near 0 of 2
 nyc /far refused, far 0 of 4`)
 		w.CutRegion("us", true)

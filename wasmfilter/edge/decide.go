@@ -92,7 +92,7 @@ func (d *decider) addHits(r *Request) (shadows bool) {
 			cost:    m.Cost,
 			lacks:   m.Lacks,
 			verdict: holder.Wait,
-			quota:   Quota{Rule: p.Rule, Name: p.Name, Policy: p.Item, Limit: p.Terms.Capacity},
+			quota:   Quota{Rule: p.Rule, Name: p.Name, Policy: p.Item, Limit: p.Terms.Capacity, Consistency: p.Terms.Consistency},
 		})
 	}
 	return shadows

@@ -98,6 +98,8 @@ type Quota struct {
 	Limit     int64        // units
 	Remaining int64        // units, never negative
 	Reset     lease.Millis // until then the limit has recovered, from the decision on
+	// Consistency is that of the limit, see rule.ConsistencyOf.
+	Consistency lease.Consistency
 
 	unlimited bool // the key has no limit, of which a response states nothing
 }

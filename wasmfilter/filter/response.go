@@ -100,7 +100,7 @@ func (p *plugin) tag(r *edge.Request) {
 			outcome = "denied"
 		}
 		p.host.setState("weir.outcome", outcome)
-		p.host.setState("weir.consistency", g.Rule.Consistency.String())
+		p.host.setState("weir.consistency", g.Consistency.String())
 		p.host.setState("weir.degraded", strconv.FormatBool(r.Degraded))
 	}
 	if override := g.Override(); override != "" {

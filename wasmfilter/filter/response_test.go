@@ -212,10 +212,10 @@ func TestOverrideIsNamed(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {
 		e := start(strings.Replace(withFields(t, `"overrides":[{"name":"gold","when":{"header":{"x-tier":"gold"}},"limit":"300/1m"},
 			{"when":{"header":{"x-tier":"tin"}},"limit":"3/1m"}]`), "{", `{"span_tags":true,`, 1), 1)
-		for tier, want := range map[string]struct{ name, policy, tag string }{
-			"gold": {"user/gold", `"user";q=300;w=60`, "weir.override=gold "},
-			"tin":  {"user/override-2", `"user";q=3;w=60`, "weir.override=override-2 "},
-			"":     {"user", `"user";q=100;w=60`, ""},
+		for tier, want := range map[string]struct{ name, policy, consistency, tag string }{
+			"gold": {"user/gold", `"user";q=300;w=60`, "leased", "weir.override=gold "},
+			"tin":  {"user/override-2", `"user";q=3;w=60`, "exact", "weir.override=override-2 "},
+			"":     {"user", `"user";q=100;w=60`, "leased", ""},
 		} {
 			x := e.send(0, ":path", "/v1/a", "x-user", "ann", "x-tier", tier)
 			e.settle(granting(func(w *wire.Want) lease.Grant {
@@ -224,7 +224,7 @@ func TestOverrideIsNamed(t *testing.T) {
 			if header(x.response, "x-weir-rule") != want.name || x.details != "weir-denied:"+want.name || header(x.response, "ratelimit-policy") != want.policy {
 				t.Errorf("%q: details %s, headers %q", tier, x.details, x.response)
 			}
-			if x.tags != "weir.rule=user weir.outcome=denied weir.consistency=leased weir.degraded=false "+want.tag+"weir.key=ann weir.remaining=0 " {
+			if x.tags != "weir.rule=user weir.outcome=denied weir.consistency="+want.consistency+" weir.degraded=false "+want.tag+"weir.key=ann weir.remaining=0 " {
 				t.Errorf("%q: tags %q", tier, x.tags)
 			}
 			_, override, _ := strings.Cut(want.name, "/")

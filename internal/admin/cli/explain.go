@@ -166,7 +166,7 @@ func (e *Explain) print(stdout io.Writer, answer *v1.Explanation) error {
 		rows = append(rows, row{one, state, strings.Join(one.Needs, ", ")})
 	}
 	err := e.Print(stdout, nil, rows,
-		"rule +mode state=applies failed=fails_at exempt_by override unlimited counted=key cost counters.remaining=remaining counters.limit|limit=limit needs problem")
+		"rule +mode state=applies failed=fails_at exempt_by override unlimited counted=key cost counters.remaining=remaining counters.limit|limit=limit +consistency needs problem")
 	if err != nil {
 		return err
 	}

@@ -110,13 +110,14 @@ type Explained struct {
 	Unknown bool   `json:"unknown,omitempty" doc:"Whether and how it applies depends on needs."`
 	Failed  string `json:"failed,omitempty" doc:"The first clause that failed, such as path, header x-tier or not[0]; key: a part of the key is missing; mode: the rule is off."`
 
-	ExemptBy  string `json:"exempt_by,omitempty" doc:"The rule with mode: exempt that lifts this one, which applies otherwise."`
-	Override  string `json:"override,omitempty" doc:"Name of the override whose condition holds, or its place; those by key are in counters."`
-	Unlimited bool   `json:"unlimited,omitempty" doc:"This override has no limit: nothing is counted."`
-	Counted   string `json:"counted,omitempty" doc:"The key as it is counted; a hash under a secret only for operators."`
-	Class     string `json:"class,omitempty" doc:"Of a rule that sheds load and applies: how much the request matters, critical, normal, low or bulk."`
-	Cost      int64  `json:"cost,omitempty" doc:"Units that the request costs; missing: the rule does not count it."`
-	Limit     *int64 `json:"limit,omitempty" doc:"The most that the limit can hold, of the override or of the key; missing: it has none, or the rule does not count the request."`
+	ExemptBy    string `json:"exempt_by,omitempty" doc:"The rule with mode: exempt that lifts this one, which applies otherwise."`
+	Override    string `json:"override,omitempty" doc:"Name of the override whose condition holds, or its place; those by key are in counters."`
+	Unlimited   bool   `json:"unlimited,omitempty" doc:"This override has no limit: nothing is counted."`
+	Counted     string `json:"counted,omitempty" doc:"The key as it is counted; a hash under a secret only for operators."`
+	Class       string `json:"class,omitempty" doc:"Of a rule that sheds load and applies: how much the request matters, critical, normal, low or bulk."`
+	Cost        int64  `json:"cost,omitempty" doc:"Units that the request costs; missing: the rule does not count it."`
+	Limit       *int64 `json:"limit,omitempty" doc:"The most that the limit can hold, of the override or of the key; missing: it has none, or the rule does not count the request."`
+	Consistency string `json:"consistency,omitempty" doc:"Of the limit: exact, leased or optimistic; missing: the rule does not count the request, or has scope: pop."`
 
 	Needs []string `json:"needs,omitempty" doc:"Inputs that are not known and that decide whether and how the rule applies."`
 
@@ -131,7 +132,7 @@ func Explain(v *explain.Verdict) Explained {
 		ExemptBy: v.ExemptBy, Override: v.Override, Unlimited: v.Unlimited, Needs: v.Needs,
 	}
 	if v.Hit != nil {
-		e.Cost, e.Counted = v.Hit.Cost, string(v.Hit.Key)
+		e.Cost, e.Counted, e.Consistency = v.Hit.Cost, string(v.Hit.Key), v.Consistency()
 	}
 	if v.Shed != nil {
 		e.Class, e.Counted = v.Shed.Class.String(), string(v.Shed.Key)

@@ -87,10 +87,11 @@ func (d *reader) variant(v strict.Value, w windows) windows {
 		spec.Count, spec.Period, spec.Burst = 0, 0, 0
 		own.set(w.rules[0], d.limits(v, spec), list.Present())
 	}
-	consistency := enum(v.Field("consistency"), w.rules[0].Consistency)
+	stated := v.Field("consistency")
+	consistency := enum(stated, w.rules[0].Consistency)
 	for i := range own.rules {
 		r := &own.rules[i]
-		r.Consistency = consistency
+		r.Consistency, r.SmallExact = consistency, r.SmallExact && !stated.Present()
 		r.Limits, r.Keys = slices.Clone(r.Limits), slices.Clone(r.Keys)
 		for j := range r.Limits {
 			r.Limits[j].Limit.Algorithm = spec.Algorithm

@@ -42,7 +42,7 @@ func (d *reader) rule(v strict.Value, i int) {
 	r.Scope = enum(v.Field("scope"), rule.ScopeRegion)
 	r.Cost = d.cost(v.Field("cost"))
 	r.Fair = enum(v.Field("fair"), rule.FairDemand)
-	r.Consistency = enum(v.Field("consistency"), lease.Leased)
+	r.Consistency, r.SmallExact = enum(v.Field("consistency"), lease.Leased), !v.Field("consistency").Present()
 	r.Overdraft = integer(v.Field("overdraft"), check.OverdraftRange)
 	d.onFailure(v.Field("on_failure"), &r)
 	r.Timeout = period(v.Field("timeout"), "100ms")

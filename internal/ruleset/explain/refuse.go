@@ -40,6 +40,14 @@ func (v *Verdict) Capacity() int64 {
 	return s.Count
 }
 
+// Consistency is the word for that of the limit of a rule that applies; empty with scope: pop, which leases nothing.
+func (v *Verdict) Consistency() string {
+	if v.Rule.Scope == rule.ScopePoP {
+		return ""
+	}
+	return v.Rule.ConsistencyOf(v.Rule.Limits[v.Hit.Variant].Limit).String()
+}
+
 // Refuser is the index of the rule that refuses the request, of those that are known to apply: the first one, in the order
 // in which a PoP asks, of which less is left than the request costs. left is what is left of the rule i; -1: that is not
 // known, and it may be as much as its limit can hold. The index is -1 if no rule is known to refuse the request.
@@ -47,7 +55,7 @@ func Refuser(all []Verdict, left func(i int) int64) int {
 	for _, exact := range []bool{true, false} {
 		for i := range all {
 			v := &all[i]
-			if v.Hit == nil || v.Rule.Mode == rule.Shadow || exact != (v.Rule.Consistency == lease.Exact && v.Rule.Scope != rule.ScopePoP) {
+			if v.Hit == nil || v.Rule.Mode == rule.Shadow || exact != (v.Consistency() == lease.Exact.String()) {
 				continue
 			}
 			is := left(i)

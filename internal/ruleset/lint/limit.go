@@ -8,13 +8,8 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 )
 
-const (
-	// manyPerSecond is the rate from which an exact rule deserves a thought: each request that it admits asks the region.
-	manyPerSecond = 10_000
-	// fewUnits is how many units of a limit that regions share are too few to be leased: ten requests each to three
-	// regions were admitted 9 to 11 of 20.
-	fewUnits = 50
-)
+// manyPerSecond is the rate from which an exact rule deserves a thought: each request that it admits asks the region.
+const manyPerSecond = 10_000
 
 // logins are what the name or a path of a rule against guessing has in it.
 var logins = []string{"login", "signin", "sign-in", "logon", "auth", "password", "passwd", "otp", "2fa", "mfa", "token"}
@@ -44,8 +39,8 @@ func (l *linter) limits(field string, s limit.Spec) {
 	if perSecond := s.Count / max(1, int64(s.Period/limit.Second)); r.Consistency == lease.Exact && r.Scope != rule.ScopePoP && perSecond >= manyPerSecond {
 		l.warn("exact-at-high-rate", field, "exact asks the region for each request, here %d times a second for one key; write consistency: leased", perSecond)
 	}
-	if r.Scope == rule.ScopeGlobal && r.Consistency != lease.Exact && s.Count > 0 && s.Count < fewUnits {
-		l.warn("small-leased-limit", field, "%d units are too few to be leased to several regions: some may be refused while others have units left; write consistency: exact", s.Count)
+	if r.Scope == rule.ScopeGlobal && r.ConsistencyOf(s) != lease.Exact && lease.Few(s, true) {
+		l.warn("small-leased-limit", field, "%d units are too few to be leased to several regions: requests may be refused while other regions have units left; leave consistency out, or write exact", s.Count)
 	}
 }
 

@@ -108,13 +108,13 @@ func describe(out io.Writer, w *regions.World) {
 	fmt.Fprintf(out, `aggregator   dashboard http://%s/, metrics /metrics, %v from each region and back
 
 Try, in another terminal:
-1. One limit of 20 per minute over all regions:
+1. One limit of 20 per minute over all regions admits 20 of 30 requests:
      for pop in %s %s %s; do for i in {1..10}; do curl -s -o /dev/null -w '%%{http_code} ' http://$pop/shared; done; echo; done
 2. Floods in all regions at once get about equal parts of 30 per minute:
      for pop in %[3]s %[4]s %[5]s; do (r=$(for i in {1..30}; do curl -s -o /dev/null -w '%%{http_code} ' http://$pop/fair; done); echo $r) & done; wait
 3. Cut a region off: type "%s" here, ask there (a key that needs the aggregator is refused), and type "%s":
      curl -i http://%[4]s/shared
-4. Type "%[8]s", ask, and type "%[9]s"; in between each region spends what it holds.
+4. Type "%[8]s", ask, and type "%[9]s"; in between requests of these small limits are refused.
 5. Lose the counter of a region's own limit of 5 per minute: ask first, type "%[10]s", and "%[11]s":
      for i in {1..10}; do curl -s -o /dev/null -w '%%{http_code} ' http://%[3]s/local; done; echo
 6. Type "%[12]s" and "%[13]s": nobody waits for Consul.

@@ -1,6 +1,6 @@
 // Command report runs the simulator at scale and draws what Weir admits. It prints the seed,
 // what the large runs admitted, and a table of what is admitted by delay, loss and lease
-// settings; with -docs it writes the table and its plot into the documents. It fails if a
+// settings, and tables of how small limits are admitted; with -docs it writes the tables and the plot into the documents. It fails if a
 // promise was broken.
 //
 // The large runs need a bubble of testing/synctest, so the command is a test binary: it
@@ -33,7 +33,7 @@ func main() {
 	debug.SetGCPercent(800) // runs leave much garbage, and little that lives
 	fmt.Printf("seed %d\n", *seed)
 	testing.Main(func(string, string) (bool, error) { return true, nil },
-		[]testing.InternalTest{{Name: "scale", F: scale}, {Name: "sweep", F: report}}, nil, nil)
+		[]testing.InternalTest{{Name: "scale", F: scale}, {Name: "few", F: few}, {Name: "sweep", F: report}}, nil, nil)
 }
 
 // scale plays one large run for each algorithm, side by side.
@@ -76,7 +76,13 @@ func report(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, content := range map[string]string{page: replaceTable(string(text), table(results)), filepath.Join(*docs, "simulator.svg"): drawn} {
+	small, err := fewTables(documentPercent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := replaceTable(string(text), sweepBegins, table(results))
+	written = replaceTable(written, fewBegins, small)
+	for file, content := range map[string]string{page: written, filepath.Join(*docs, "simulator.svg"): drawn} {
 		if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
 			t.Fatal(err)
 		}

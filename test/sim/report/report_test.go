@@ -13,8 +13,15 @@ func TestDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	page, drawn := read(t, "simulator.md"), read(t, "simulator.svg")
-	if replaceTable(page, table(results)) != page {
+	if replaceTable(page, sweepBegins, table(results)) != page {
 		t.Errorf("docs/simulator.md has another table than\n%s", table(results))
+	}
+	small, err := fewTables(documentPercent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if replaceTable(page, fewBegins, small) != page {
+		t.Errorf("docs/simulator.md has other tables of small limits than\n%s", small)
 	}
 	if now, err := draw(results); err != nil || now != drawn {
 		t.Errorf("docs/simulator.svg is another plot (%v)", err)

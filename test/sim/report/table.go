@@ -27,18 +27,19 @@ func table(results map[string]result) string {
 	return b.String()
 }
 
-// The table in the page stands between these lines.
+// The tables in the page stand between these lines.
 const (
-	tableBegins = "<!-- made by make sim -->\n"
+	sweepBegins = "<!-- made by make sim -->\n"
+	fewBegins   = "<!-- small limits, made by make sim -->\n"
 	tableEnds   = "<!-- end -->\n"
 )
 
-// replaceTable puts another table into a page.
-func replaceTable(page, table string) string {
-	before, rest, _ := strings.Cut(page, tableBegins)
+// replaceTable puts another table into a page, in place of the one that begins so.
+func replaceTable(page, begins, table string) string {
+	before, rest, _ := strings.Cut(page, begins)
 	_, after, found := strings.Cut(rest, tableEnds)
 	if !found {
-		panic("the page has no place for the table: " + tableBegins + tableEnds)
+		panic("the page has no place for the table: " + begins + tableEnds)
 	}
-	return before + tableBegins + table + tableEnds + after
+	return before + begins + table + tableEnds + after
 }

@@ -76,7 +76,7 @@ func (b *Rulebook) policy(set *rule.Set, i, variant int) Policy {
 	if variant > 0 {
 		b.nameOverride(&p)
 	}
-	p.Terms = lease.NewTerms(l, r.Consistency, millis(r.LeaseInterval), millis(r.Timeout), r.Overdraft)
+	p.Terms = lease.NewTerms(l, r.ConsistencyOf(l.Spec()), millis(r.LeaseInterval), millis(r.Timeout), r.Overdraft)
 	p.Shadow, p.Local = r.Mode == rule.Shadow, r.Scope == rule.ScopePoP
 	p.Concurrency = l.Spec().Algorithm == limit.Concurrency
 	p.Exact = p.Terms.Consistency == lease.Exact && !p.Local

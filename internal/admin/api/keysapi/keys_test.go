@@ -49,6 +49,7 @@ const rules = `rules:
   match: { method: POST, path: [/login, /open] }
   key: [client_ip, { header: x-user }]
   limits: [5/1h, 20/1d]
+  consistency: leased
   algorithm: fixed_window
   overrides:
   - { name: gold, when: { header: { x-tier: gold } }, limits: [50/1h, 200/1d] }

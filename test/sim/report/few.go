@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/test/sim"
+)
+
+// The runs of a client that sends a few requests once.
+var (
+	fewRegions  = []int{1, 3}
+	fewLimits   = []int64{5, 20, 49, 50, 100, 200, 1000}
+	fewPercents = []int64{50, documentPercent, 150}
+)
+
+// documentPercent is how many requests the runs in the documents have, in percent of the limit.
+const documentPercent = 100
+
+// fewFigures are what the tables show of the runs.
+var fewFigures = []struct {
+	title string
+	of    func(r sim.FewResult) string
+}{
+	{"False refusals", func(r sim.FewResult) string { return fmt.Sprint(r.False) }},
+	{"Asks of PoPs per admitted request", func(r sim.FewResult) string { return per(r.Asks, r.Admitted) }},
+	{"Asks at the counter per admitted request", func(r sim.FewResult) string { return per(r.Counted, r.Admitted) }},
+	{"Requests that wait for an answer, in percent", func(r sim.FewResult) string { return fmt.Sprint(100 * r.Waited / r.Requests) }},
+}
+
+func per(asks, admitted int64) string { return fmt.Sprintf("%.2f", float64(asks)/float64(admitted)) }
+
+// few prints the tables of the runs.
+func few(t *testing.T) {
+	for _, percent := range fewPercents {
+		text, err := fewTables(percent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("\na client sends %d %% of a limit once:\n\n%s", percent, text)
+	}
+}
+
+// fewTables writes a table of each figure as Markdown: with consistency: leased, and in bold without consistency where that
+// is another figure.
+func fewTables(percent int64) (string, error) {
+	rows := make([]strings.Builder, len(fewFigures))
+	for _, regions := range fewRegions {
+		for _, units := range fewLimits {
+			for i := range rows {
+				fmt.Fprintf(&rows[i], "| %d | %d |", regions, units)
+			}
+			for _, order := range sim.Orders {
+				f := sim.Few{Regions: regions, Limit: units, Percent: percent, Order: order}
+				byDefault, err := f.Play()
+				if err != nil {
+					return "", err
+				}
+				leased := byDefault
+				if f.Exact() {
+					f.Consistency = "leased"
+					if leased, err = f.Play(); err != nil {
+						return "", err
+					}
+				}
+				for i, figure := range fewFigures {
+					rows[i].WriteString(" " + figure.of(leased))
+					if now := figure.of(byDefault); now != figure.of(leased) {
+						rows[i].WriteString(" → **" + now + "**")
+					}
+					rows[i].WriteString(" |")
+				}
+			}
+			for i := range rows {
+				rows[i].WriteString("\n")
+			}
+		}
+	}
+	var b strings.Builder
+	for i, figure := range fewFigures {
+		fmt.Fprintf(&b, "%s:\n\n| regions | limit | %s |\n| - | - |%s\n%s\n", figure.title, strings.Join(sim.Orders, " | "), strings.Repeat(" - |", len(sim.Orders)), &rows[i])
+	}
+	return b.String(), nil
+}
