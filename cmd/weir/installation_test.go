@@ -75,7 +75,7 @@ func TestContexts(t *testing.T) {
 	for want, args := range map[string][]string{
 		"2026-11-26 10:00:00  prod  rules.apply": {"audit"},
 		"2026-11-26 10:00:00  test  rules.apply": {"audit", "--context", "test"},
-		`two\x0alines <b>`:                     {"audit"},
+		`two\x0alines <b>`:                       {"audit"},
 		`"why": "two\nlines <b>"`:                {"audit", "-o", "json"},
 		"nothing is withheld for region eu":      {"forget-region", "eu", "--context", "test"},
 	} {

@@ -21,6 +21,6 @@
 //
 // These have no test of their own: 6 (an early refusal of a large body), 7 (spellings of a path), 11 (slots of
 // requests that other filters answer), 12 (streams and shedding), 15 to 17 (upgrades of a connection, updates of Envoy's
-// configuration), 37 (a server of another cluster at the same address), 42 (what logs and metrics show of a key), 44 (an
-// end without the collector) and 45 (upgrades of a release).
+// configuration), 37 (a server of another cluster at the same address), 44 (an end without the collector) and 45
+// (upgrades of a release). 42 (what logs and metrics show of a key) has TestOddKey of test/e2e.
 package reports
