@@ -145,9 +145,9 @@ func TestRetryAfterOfCosts(t *testing.T) {
 		costs []int64
 		waits []int64
 	}{
-		{`"algorithm":"sliding_window"`, []int64{10, 10, 1}, []int64{0, 20, 11}},
+		{`"algorithm":"sliding_window","consistency":"leased"`, []int64{10, 10, 1}, []int64{0, 20, 11}},
 		{`"algorithm":"sliding_window","consistency":"exact"`, []int64{9, 2, 2, 1}, []int64{0, 12, 12, 0}},
-		{`"algorithm":"token_bucket"`, []int64{10, 1, 10, 5, 1}, []int64{0, 1, 10, 5, 1}},
+		{`"algorithm":"token_bucket","consistency":"leased"`, []int64{10, 1, 10, 5, 1}, []int64{0, 1, 10, 5, 1}},
 		{`"algorithm":"token_bucket","consistency":"exact"`, []int64{9, 2, 10, 2}, []int64{0, 1, 9, 1}},
 		{`"algorithm":"token_bucket","scope":"pop"`, []int64{10, 1, 10, 5, 1}, []int64{0, 1, 10, 5, 1}},
 	} {
