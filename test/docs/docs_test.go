@@ -143,7 +143,7 @@ var others = map[string]string{
 	"envoy_yaml":  "an output of Terraform",
 	"weir_region": "a cluster", "weir_regions": "a network of docker-compose.yml", "weir_": "how all metrics begin", "weir_ratelimit": "how some begin",
 	"tetratelabs/proxy-wasm-go-sdk": "a repository", "proxy-wasm/proxy-wasm-go-sdk": "a repository",
-	"application/proto": "a media type", "--force-conflicts": "a flag of Helm", "weir_state_": "how some begin", ".weir/state": "made by a region that runs",
+	"application/proto": "a media type", "application/grpc-web": "a media type", "--force-conflicts": "a flag of Helm", "weir_state_": "how some begin", ".weir/state": "made by a region that runs",
 	".run/demo/rules.store": "made by make run", "weir_VERSION.wasm": "made by make release", "weir_VERSION_provenance.json": "made by make release",
 }
 

@@ -97,3 +97,16 @@ func TestConsulReplicasComeAndGo(t *testing.T) {
 		t.Errorf("%v, %d failed: %v", r.Status, r.Failed, r.FirstError)
 	}
 }
+
+// A PoP starts while DNS does not answer.
+func TestStartWithoutDNS(t *testing.T) {
+	t.Parallel()
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0") // nobody reads the questions
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	e := envoy.New(t, envoy.Config{Dir: proc.LogDir(t), Name: "pop", Listener: "pop", Workers: 1})
+	e.Bootstrap.FindRegion("eu", "8080", silent.LocalAddr().String())
+	e.Start()
+}
