@@ -105,7 +105,7 @@ func TestStartWithoutDNS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
+	t.Cleanup(func() { _ = silent.Close() })
 	e := envoy.New(t, envoy.Config{Dir: proc.LogDir(t), Name: "pop", Listener: "pop", Workers: 1})
 	e.Bootstrap.FindRegion("eu", "8080", silent.LocalAddr().String())
 	e.Start()
