@@ -89,9 +89,6 @@ const (
 	adminStreams = 20
 	// adminConnections bounds the connections of the admin port.
 	adminConnections = 512
-	// adminIdle bounds how long connections without calls are kept on the admin port: thousands of viewers must not use
-	// up what the process may open.
-	adminIdle = 30 * time.Second
 	// adminEnd bounds how long calls on the admin port may take when the process ends. A connection of HTTP/2 takes a
 	// second to end.
 	adminEnd = 3 * time.Second
@@ -125,7 +122,7 @@ func (t *Tier) Run(ctx context.Context, beside ...Port) error {
 	}
 	limits := server.Limits{MaxStreams: t.cfg.MaxStreams, HeaderTimeout: t.cfg.HeaderTimeout, WriteTimeout: writeTime, IdleTimeout: t.cfg.IdleTimeout}
 	quotas := Port{"listen", server.New(callers, t.secure, t.health, limits, t.Log)}
-	limits.MaxStreams, limits.IdleTimeout = min(limits.MaxStreams, adminStreams), min(limits.IdleTimeout, adminIdle)
+	limits.MaxStreams = min(limits.MaxStreams, adminStreams)
 	admin := Port{"admin", server.New(operators, t.secureOps, t.operators, limits, t.Log)}
 	ports := append([]Port{quotas}, beside...)
 

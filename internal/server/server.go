@@ -14,8 +14,6 @@ import (
 	"net/http"
 	"syscall"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
 const (
@@ -74,7 +72,8 @@ func New(port net.Listener, secure *tls.Config, h http.Handler, l Limits, log *s
 const descriptorShare = 4
 
 // Listen opens a port that has at most so many connections at a time; 0: as many as its part of the file descriptors.
-// Further ones wait until one ends. flag is how to choose another address.
+// Beyond that, each new one closes one of the address that has the most: a client that opens too many keeps no
+// other client out. flag is how to choose another address.
 func Listen(ctx context.Context, address, flag string, most int) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -88,7 +87,7 @@ func Listen(ctx context.Context, address, flag string, most int) (net.Listener, 
 		return nil, errors.Join(fmt.Errorf("file descriptors: %w", err), l.Close())
 	}
 	own := max(int(min(descriptors.Cur, math.MaxInt32)/descriptorShare), 1)
-	return netutil.LimitListener(l, min(cmp.Or(most, own), own)), nil
+	return &bounded{Listener: l, most: min(cmp.Or(most, own), own), open: map[*conn]struct{}{}}, nil
 }
 
 // Address is the address of the port.

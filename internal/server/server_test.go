@@ -50,3 +50,52 @@ func TestUnreadAnswer(t *testing.T) {
 		})
 	}
 }
+
+// dialer dials from another address of this machine.
+func dialer(from string) *net.Dialer {
+	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: time.Minute}
+}
+
+// A client with more connections than a port has keeps no other client from it, and no connection of others is cut.
+func TestFloodOfConnections(t *testing.T) {
+	began, hold := make(chan struct{}), make(chan struct{})
+	port, err := Listen(t.Context(), "127.0.0.1:0", "listen", 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hold" {
+			close(began)
+			<-hold
+		}
+	})
+	s := New(port, nil, h, Limits{MaxStreams: 1, HeaderTimeout: time.Minute, WriteTimeout: time.Minute, IdleTimeout: time.Minute}, slog.New(slog.DiscardHandler))
+	go func() { _ = s.Serve() }()
+	t.Cleanup(func() { _ = s.Shut(time.Minute) })
+	get := func(from, path string) error {
+		client := &http.Transport{DialContext: dialer(from).DialContext, DisableKeepAlives: true}
+		answer, err := (&http.Client{Transport: client, Timeout: 10 * time.Second}).Get("http://" + s.Address() + path)
+		if err == nil {
+			err = answer.Body.Close()
+		}
+		return err
+	}
+	held := make(chan error, 1)
+	go func() { held <- get("127.0.0.3", "/hold") }()
+	<-began
+	for range 40 {
+		conn, err := dialer("127.0.0.2").Dial("tcp", s.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_, _ = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") // else it is cut soon; it may be cut already
+	}
+	if err := get("127.0.0.1", "/"); err != nil {
+		t.Error(err)
+	}
+	close(hold)
+	if err := <-held; err != nil {
+		t.Errorf("the call that was there first: %v", err)
+	}
+}
