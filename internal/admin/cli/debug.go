@@ -25,7 +25,7 @@ const maxFile = 64 << 20
 // parts are the files of the archive, and what is asked for each. None has a value of a request, or a secret.
 var parts = [][2]string{{"metrics.txt", "/metrics"}, {"ready.txt", "/readyz"}, {"status.json", "/v1/status"}}
 
-// Run writes the archive. What cannot be had is a line of problems.txt; where nothing can be had, there is no archive.
+// Run writes the archive. A part that it cannot get is a line of problems.txt. If it gets no part, there is no archive.
 func (d *Debug) Run(stdout io.Writer) error {
 	return d.Use(func(ctx context.Context, c *client.Client) error {
 		f, err := os.OpenFile(d.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -51,7 +51,7 @@ func (d *Debug) Run(stdout io.Writer) error {
 			add("problems.txt", []byte(problems))
 		}
 		if had == 0 {
-			err = errors.Join(err, fmt.Errorf("no archive, because nothing could be had:\n%s", problems), os.Remove(d.File))
+			err = errors.Join(err, fmt.Errorf("%s: no archive is written, because no part of it could be read:\n%s", d.File, problems), os.Remove(d.File))
 		}
 		if err = errors.Join(err, archive.Close(), packed.Close(), f.Close()); err == nil {
 			_, err = fmt.Fprintf(stdout, "%swrote %s, without keys and secrets\n", Escaped(problems, "\n"), d.File)

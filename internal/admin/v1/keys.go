@@ -13,7 +13,7 @@ import (
 // Key names the counters of a rule.
 type Key struct {
 	Rule    string `json:"rule" doc:"Name as it is written, or of one of the rules that it is expanded into, such as login@1d."`
-	Counted string `json:"counted,omitempty" maxLength:"8192" doc:"The key as answers have it: the parts joined by |, unseen bytes as \\xNN, or a hash; of a rule with hash: true also the key itself. Missing for a rule with key: []."`
+	Counted string `json:"counted,omitempty" maxLength:"8192" doc:"The key as answers have it: the parts joined by |, invisible bytes as \\xNN, or a hash; of a rule with hash: true also the key itself. Missing for a rule with key: []."`
 }
 
 // Region is a region that is declared dead.

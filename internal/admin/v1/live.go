@@ -74,7 +74,7 @@ type Top struct {
 type Rate struct {
 	Rule      string  `json:"rule"`
 	Override  string  `json:"override,omitempty"`
-	Key       string  `json:"key" doc:"As it is counted and written: parts joined by |, unseen bytes as \\xNN, or a hash."`
+	Key       string  `json:"key" doc:"As it is counted and written: parts joined by |, invisible bytes as \\xNN, or a hash."`
 	From      string  `json:"from,omitempty" doc:"The PoP, or the region, that shows it; missing: all together."`
 	PerSecond float64 `json:"per_second" doc:"Over the last seconds."`
 	Over      float64 `json:"over" doc:"By how much per_second is too large at most."`

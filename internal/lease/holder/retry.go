@@ -41,9 +41,9 @@ func (a *State) Known(t *lease.Terms, now lease.Millis, cost int64) lease.Millis
 	return a.Retry(t, now, cost)
 }
 
-// wait is after how long the counter above has cost units together with what the holder gives back, by its last reply. When a bucket has them follows from when
-// it is full. Of another limit the granter has stated it for costs up to RetryFor. A larger cost has to wait until Reset,
-// which is never too early.
+// wait is the time until the counter above has cost units, together with the units that the holder gives back, by its
+// last reply. Of a bucket it follows from when the bucket is full. Of another limit the granter has stated it for costs up
+// to RetryFor. A larger cost has to wait until Reset, which is never too early.
 func (a *State) wait(t *lease.Terms, now lease.Millis, cost int64) lease.Millis {
 	missing := cost - a.Held(t, now)
 	switch {

@@ -40,7 +40,7 @@ func (l *linter) limits(field string, s limit.Spec) {
 		l.warn("exact-at-high-rate", field, "exact asks the region for each request, here %d times a second for one key; write consistency: leased", perSecond)
 	}
 	if r.Scope == rule.ScopeGlobal && r.ConsistencyOf(s) != lease.Exact && lease.Few(s, true) {
-		l.warn("small-leased-limit", field, "%d units are too few to be leased to several regions: requests may be refused while other regions have units left; leave consistency out, or write exact", s.Count)
+		l.warn("small-leased-limit", field, "%d units are too few to be leased to several regions: requests may be rejected while other regions have units left; leave consistency out, or write exact", s.Count)
 	}
 }
 
