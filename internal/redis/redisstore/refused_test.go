@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -134,6 +135,37 @@ func TestConnectionsToADemotedServer(t *testing.T) {
 				t.Errorf("%d breakers opened: the server answers", st.Opened)
 			}
 		})
+	}
+}
+
+// A store whose server is a replica is not ready, and states so. Once the server is a master, it is.
+func TestReplicaAtTheStart(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	server := redistest.Start(t, "--replicaof", fmt.Sprint("127.0.0.1 ", master.Port))
+	s := launch(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}})
+	ready := func() string {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := s.Ready(ctx); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	eventually(t, func() string {
+		got := ready()
+		if got == "" {
+			t.Fatal("the store is ready")
+		}
+		if !strings.Contains(got, "name the master") {
+			return got
+		}
+		return ""
+	})
+	server.Do("REPLICAOF", "NO", "ONE")
+	eventually(t, ready)
+	if g := acquire(t, s, plenty, one(fixedPolicy(t, "r", 10), "k"))[0]; g.Granted != 1 {
+		t.Errorf("%+v", g)
 	}
 }
 

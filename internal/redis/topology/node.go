@@ -226,7 +226,7 @@ func (n *Node) prepare(ctx context.Context, client *redis.Client) error {
 	cmds, err := pipe.Exec(ctx)
 	for _, c := range cmds {
 		err := c.Err()
-		if err != nil && (loading(err) || forbidden(err) || c == probe && ReplyOf(err).Kind == Refused) {
+		if err != nil && (standby(err) || forbidden(err) || c == probe && ReplyOf(err).Kind == Refused) {
 			return err
 		}
 	}

@@ -66,7 +66,10 @@ func isReply(err error) bool {
 	return errors.As(err, &e)
 }
 
-func loading(err error) bool { return strings.Contains(err.Error(), "LOADING ") }
+// standby reports whether a server that answers serves nothing: it loads its data, or is a replica.
+func standby(err error) bool {
+	return strings.Contains(err.Error(), "LOADING ") || strings.Contains(err.Error(), "READONLY ")
+}
 
 func forbidden(err error) bool { return strings.Contains(err.Error(), "NOPERM ") }
 
