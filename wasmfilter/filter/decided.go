@@ -4,9 +4,10 @@ import "github.com/weirlimit/weir/internal/lease"
 
 // mostFinished is how many requests that waited one callback resumes or rejects. Envoy does that
 // after the callback, each inside the one before it if a response follows at once. V8 discards a
-// VM whose stack is full: in Envoy 1.40 after 304 rejections, or 274 resumed requests whose route
-// has a direct_response.
-const mostFinished = 32
+// VM whose stack is full: in Envoy 1.40 after 304 rejections, or 273 resumed requests whose route
+// has a direct_response, whatever filters stand beside it. Envoy's timers may come only every 4 ms,
+// so a smaller number would delay the last of many requests.
+const mostFinished = 96
 
 // decided is a queue of streams that waited and have a verdict. All plugins of a VM share it, because
 // one filter chain may have several. Streams that have ended meanwhile are skipped.
