@@ -216,7 +216,7 @@ func (p *plugin) after() {
 		if r.Stream == p.current {
 			p.finish(r)
 		} else {
-			p.vm.decided.add(r.Stream)
+			p.vm.decided = append(p.vm.decided, r.Stream)
 		}
 	}
 	p.worker.Decided = p.worker.Decided[:0]
@@ -314,6 +314,23 @@ func (p *plugin) tick() {
 	}
 	p.vm.finishSome()
 	p.pace(now)
+}
+
+// pace sets the period of the plugin's ticks: 1 ms while there are decided streams, otherwise the time
+// until its next upkeep.
+func (p *plugin) pace(now lease.Millis) {
+	period := p.period
+	switch {
+	case len(p.vm.decided) > 0:
+		period = 1
+	case period != tickEvery:
+		period = uint32(min(max(p.ticked+tickEvery-now, 1), tickEvery))
+	}
+	if period != p.period {
+		p.period = period
+		p.host.effective(p.context)
+		p.host.setTick(period)
+	}
 }
 
 // upkeep is what is due every tickEvery.

@@ -16,31 +16,29 @@ const started lease.Millis = 5000
 // the filter serve requests. It outlives these VMs.
 type serving struct {
 	key   []byte
-	since lease.Millis
-	noted bool
-	busy  bool // this VM has had a request
+	since lease.Millis // 0: there is no record
+	busy  bool         // this VM has had a request
 }
 
 func (s *serving) read(h host, config uint64) {
 	s.key = binary.LittleEndian.AppendUint64([]byte("serving "+version.Version+" "), config)
-	raw, _, ok := h.Get(s.key)
-	if s.noted = ok && len(raw) == 8; s.noted {
+	if raw, _, ok := h.Get(s.key); ok {
 		s.since = lease.Millis(binary.LittleEndian.Uint64(raw))
 	}
 }
 
 // note writes the record, unless another worker was faster.
 func (s *serving) note(h host, now lease.Millis) {
-	if s.busy && !s.noted {
+	if s.busy && s.since == 0 {
 		h.Set(s.key, binary.LittleEndian.AppendUint64(nil, uint64(now)), table.Absent)
-		s.noted = true
+		s.since = now
 	}
 }
 
 // checkReplaced reports a VM that Envoy has started in place of one that crashed. p is the VM's first
 // plugin.
 func (p *plugin) checkReplaced(now lease.Millis) {
-	if p.serving.noted && now > p.serving.since+started {
+	if p.serving.since > 0 && now > p.serving.since+started {
 		p.stats.replaced(p.host)
 		p.worker.Problem(now, "a VM of the filter crashed, and Envoy replaced it; report this, with Envoy's log")
 	}
