@@ -201,8 +201,7 @@ func (t *Tier) openAdmin(p *Program) (_ *api.API, err error) {
 // inForce is what the admin API tells of the rules.
 func (t *Tier) inForce() v1.InForce {
 	version, revision := t.rules.version()
-	_, problem := t.rules.state()
-	return v1.InForce{Version: version, Revision: rule.Number(revision), Problem: problem}
+	return v1.InForce{Version: version, Revision: rule.Number(revision), Problem: t.rules.problem()}
 }
 
 // addHandlers makes what the ports serve.

@@ -57,8 +57,7 @@ func (t *Tier) loadSecrets() error {
 // loadRules puts the rules file, or what Consul has, in force, or no rules where there is none.
 func (t *Tier) loadRules() error {
 	t.Metrics.GaugeFunc("weir_rules_revision", "Revision of the rules in force, as a file states it or weir apply prints it; 0: they have none.", func() float64 {
-		revision, _ := t.rules.state()
-		return float64(revision)
+		return float64(rule.Number(t.rules.revision()))
 	})
 	if t.cfg.Rules == "" {
 		none, err := rulefile.Parse("no rules", []byte("rules: []\n"))
@@ -202,12 +201,12 @@ func (r *rules) revision() uint64 {
 	return revision
 }
 
-// state is the number of the revision in force, and why newer rules are not.
-func (r *rules) state() (revision uint64, problem string) {
-	if r.from != nil {
-		problem = r.from.Problem()
+// problem is why newer rules are not in force; empty: there are none.
+func (r *rules) problem() string {
+	if r.from == nil {
+		return ""
 	}
-	return rule.Number(r.revision()), problem
+	return r.from.Problem()
 }
 
 func (c *Config) checkRules() error {

@@ -136,7 +136,7 @@ func TestAnyBytes(t *testing.T) {
 	}
 	r, err := send(odd(t, "\xff", request(of("user", "\"Q\""))))
 	entry := r.GetDynamicMetadata().GetFields()["descriptors"].GetListValue().GetValues()[0].GetStructValue().GetFields()["entries"]
-	if got := entry.GetListValue().GetValues()[0].GetStringValue(); err != nil || got != `user=\"\xff\"` {
+	if got := entry.GetListValue().GetValues()[0].GetStringValue(); err != nil || got != `user="\xff"` {
 		t.Errorf("metadata has %s, %v", got, err)
 	}
 }

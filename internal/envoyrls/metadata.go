@@ -3,7 +3,6 @@ package envoyrls
 import (
 	"fmt"
 	"maps"
-	"strconv"
 	"unicode/utf8"
 
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/envoyrls/decision"
+	"github.com/weirlimit/weir/internal/rule"
 )
 
 // dynamicMetadata makes the metadata of a decision for Envoy's filters and its access log,
@@ -77,14 +77,12 @@ func (q *query) describe(i int) map[string]*structpb.Value {
 	return fields
 }
 
-// legible is a text that is not UTF-8, which protobuf refuses, with the escapes of Go: \xff.
-// Other texts stay as they are.
+// legible is a text that is not UTF-8, which protobuf refuses, in the notation of keys. Other texts stay as they are.
 func legible(text string) string {
 	if utf8.ValidString(text) {
 		return text
 	}
-	quoted := strconv.Quote(text)
-	return quoted[1 : len(quoted)-1]
+	return string(rule.AppendKeyPart(nil, text))
 }
 
 // limitText is a limit in the text format of protobuf, without zeros, which

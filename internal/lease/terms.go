@@ -24,26 +24,18 @@ var consistencyWords = [...]string{"leased", "exact", "optimistic", "unknown"}
 // String returns the word of the rule language.
 func (c Consistency) String() string { return consistencyWords[min(c, Optimistic+1)] }
 
-// Limits of few units are Exact unless their rule states a consistency: units on lease that a PoP does not use are a
-// large part of such a limit, and other PoPs reject requests meanwhile. Leases would save next to no calls. Nearly all
-// are of one unit ([Terms.WantFloor]), or end before a client sends the next request.
-const (
-	// FewUnits is the largest such limit.
-	FewUnits = 50
-	// FewFarUnits is the largest one that regions share, if its period is at least FewFarPeriod: more holders, and
-	// replicas that keep units for the time of a round trip, have units on lease.
-	FewFarUnits  = 250
-	FewFarPeriod = limit.Minute
-)
-
-// Few reports whether s is a limit of few units. far is true if regions share it. It is false for a limit of 0 and for
-// limit.Concurrency, of which nothing is leased for a period.
+// Few reports whether s is a limit of few units, which is Exact unless its rule states a consistency: units on lease
+// that a PoP does not use are a large part of such a limit, and other PoPs reject requests meanwhile. Leases would save
+// next to no calls. Nearly all are of one unit ([Terms.WantFloor]), or end before a client sends the next request.
+//
+// far is true if regions share the limit. Then more holders, and replicas that keep units for the time of a round trip,
+// have units on lease. It is false for a limit of 0 and for limit.Concurrency, of which nothing is leased for a period.
 func Few(s limit.Spec, far bool) bool {
 	units := max(s.Count, s.Burst)
 	if s.Algorithm == limit.Concurrency || s.Count == 0 {
 		return false
 	}
-	return units <= FewUnits || far && units <= FewFarUnits && s.Period >= FewFarPeriod
+	return units <= 50 || far && units <= 250 && s.Period >= limit.Minute
 }
 
 // OnFailure is what a rule decides when the tier above does not answer in time. The zero

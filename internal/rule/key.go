@@ -96,16 +96,16 @@ func (m *Matches) appendSource(dst []byte, s *source, q *view) []byte {
 		return s.clientIP(q).AppendTo(dst, s.IPv6Prefix)
 	case FromPath:
 		if q.spelling != 0 {
-			return appendValue(dst, q.counted(q.spelling))
+			return AppendKeyPart(dst, q.counted(q.spelling))
 		}
 	case FromSegment:
-		return appendValue(dst, q.segment(s.templates))
+		return AppendKeyPart(dst, q.segment(s.templates))
 	case FromQuery, FromCookie:
 		m.scratch, _ = s.appendField(m.scratch[:0], q)
-		return appendValue(dst, m.scratch)
+		return AppendKeyPart(dst, m.scratch)
 	}
 	start := len(dst)
-	dst = appendValue(dst, s.text(q).Text)
+	dst = AppendKeyPart(dst, s.text(q).Text)
 	if s.From == FromHost {
 		lower(dst[start:])
 	}
@@ -208,14 +208,8 @@ const (
 
 // hash makes the key that stands for a canonical key; without a secret one that means nothing.
 func (s *Secret) hash(out *[hashedKey]byte, key []byte) {
-	if s == nil {
-		return
-	}
-	sum := siphash.Sum((*[16]byte)(s), key)
-	n := copy(out[:], hashMark)
-	for i, b := range sum {
-		const digits = "0123456789abcdef"
-		out[n+2*i], out[n+2*i+1] = digits[b>>4], digits[b&15]
+	if s != nil {
+		digest.AppendHex(append(out[:0], hashMark...), siphash.Sum((*[16]byte)(s), key))
 	}
 }
 

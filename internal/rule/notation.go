@@ -21,10 +21,11 @@ import (
 // Different values have different keys. Readers also take escapes that are not needed, and a
 // backslash before anything else for itself.
 
-// appendValue appends a value in the notation of keys. It is not inlined: there are many sources.
+// AppendKeyPart appends a value in the notation of keys. It is one part of the canonical key of a request whose part has
+// this value from its only source. Parts are joined by '|'. It is not inlined: there are many sources.
 //
 //go:noinline
-func appendValue[T string | []byte](dst []byte, v T) []byte {
+func AppendKeyPart[T string | []byte](dst []byte, v T) []byte {
 	plain := 0 // appended as far as this
 	for i := 0; i < len(v); i++ {
 		c := v[i]
@@ -57,7 +58,7 @@ func unseen(r rune) bool {
 func (s *Source) appendMark(dst []byte) []byte {
 	dst = append(append(dst, s.From.String()...), ' ')
 	if s.From.Named() && s.From != FromConst {
-		dst = append(appendValue(dst, strings.ReplaceAll(s.Name, " ", "\xff")), ' ') // no name has this byte
+		dst = append(AppendKeyPart(dst, strings.ReplaceAll(s.Name, " ", "\xff")), ' ') // no name has this byte
 	}
 	return dst
 }
@@ -167,10 +168,6 @@ func (r *Rule) wholeKey(key []string) (out []byte) {
 	return out
 }
 
-// AppendKeyPart appends one part of a key as it is in the canonical key of a request whose
-// part has this value from its only source. Parts are joined by '|'.
-func AppendKeyPart(dst []byte, value string) []byte { return appendValue(dst, value) }
-
 // AppendValue appends the part of a key for a value that its first source has, and that was
 // read elsewhere: of an IPv6 client the prefix, of a path what is before its query. A value
 // that is no address is appended unchanged.
@@ -186,7 +183,7 @@ func (p Part) AppendValue(dst []byte, value string) []byte {
 		value = string(IgnoreCase.append(nil, hostName(value)))
 	}
 	start := len(dst)
-	dst = appendValue(dst, value)
+	dst = AppendKeyPart(dst, value)
 	for n := 1; n < len(p); n++ {
 		dst = p[n].guard(dst, start)
 	}

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -77,18 +75,16 @@ type hitCounts struct {
 // statLabels are domain, key1 and key2 of a name in statistics.
 type statLabels [3]string
 
-var addresses = regexp.MustCompile(`\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}`)
+var (
+	addresses  = regexp.MustCompile(`\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}`)
+	separators = regexp.MustCompile(`[:|\p{Cc}\x{fffd}]`) // and what no label has
+)
 
 // labelsOf splits a name as envoyproxy/ratelimit's exporter does: at every dot, also
 // inside a domain or a value, but not inside an IPv4 address. Only two keys become labels.
 // An empty label is the same as no label.
 func labelsOf(stat string) (l statLabels) {
-	stat = strings.Map(func(r rune) rune {
-		if r == ':' || r == '|' || r == utf8.RuneError || unicode.IsControl(r) {
-			return '_'
-		}
-		return r
-	}, stat)
+	stat = separators.ReplaceAllString(stat, "_")
 	stat = addresses.ReplaceAllStringFunc(stat, func(a string) string { return strings.ReplaceAll(a, ".", "_") })
 	copy(l[:], strings.Split(stat, "."))
 	return l

@@ -93,9 +93,12 @@ func blakeMix(a, b, c, d, x, y uint64) (uint64, uint64, uint64, uint64) {
 }
 
 // Append appends the digest of a text as 32 hexadecimal digits.
-func Append(dst, text []byte) []byte {
+func Append(dst, text []byte) []byte { return AppendHex(dst, Sum(text)) }
+
+// AppendHex appends a hash as 32 hexadecimal digits.
+func AppendHex(dst []byte, sum [16]byte) []byte {
 	const hex = "0123456789abcdef"
-	for _, b := range Sum(text) {
+	for _, b := range sum {
 		dst = append(dst, hex[b>>4], hex[b&15])
 	}
 	return dst

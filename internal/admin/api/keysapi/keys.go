@@ -1,9 +1,8 @@
 // Package keysapi has the operations of the admin API on requests and keys: what becomes of a request, what counters
 // hold, and their reset.
 //
-//	keys.go     counters of a key
+//	keys.go     counters of a key, and what is withheld for a region
 //	explain.go  what becomes of a request
-//	regions.go  what is withheld for a region
 package keysapi
 
 import (
@@ -108,6 +107,17 @@ func (o *operations) reset(ctx context.Context, in *api.Body[v1.Reset]) (*api.Bo
 		o.api.Record(ctx, entry)
 	}
 	return &api.Body[v1.Counters]{Body: v1.Counters{Items: append([]v1.Counter{}, after...)}}, problem(err)
+}
+
+func (o *operations) forget(ctx context.Context, in *api.Body[v1.Region]) (*struct{}, error) {
+	if p := api.Unbound(api.Caller(ctx)); p != nil {
+		return nil, p
+	}
+	if err := o.Forget(ctx, in.Body.Region); err != nil {
+		return nil, v1.NewProblem(http.StatusConflict, v1.CodeRegion, err.Error())
+	}
+	o.api.Record(ctx, v1.AuditEntry{What: "region.dead", On: in.Body.Region})
+	return nil, nil
 }
 
 // problem is the problem that an error of the service is; nil: there is none.
