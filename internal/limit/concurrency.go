@@ -1,10 +1,5 @@
 package limit
 
-import (
-	"cmp"
-	"slices"
-)
-
 // Concurrency.
 //
 // Slots are held and given back, not spent, so the count of what is held is the
@@ -72,19 +67,14 @@ func (l *Limit) AcquireSlot(st Slots, now Micros, id uint64, cost int64) (Slots,
 	now, cost = legalTime(now), legalUnits(cost)
 	st = l.lapse(st, now)
 	i, had := st.find(id)
-	granted, crowded := cost, had == 0 && len(st.Held) >= MaxHoldings
-	if cost > had && (crowded || st.Used-had+cost > l.spec.Count) {
+	granted := cost
+	if cost > had && (st.Used-had+cost > l.spec.Count || had == 0 && len(st.Held) >= MaxHoldings) {
 		granted = 0
 	}
 	if granted > 0 {
 		st = st.set(i, id, granted, st.At+l.spec.LeaseTTL)
 	}
-	d := l.answer(st, now, id, granted, cost)
-	if crowded && cost > 0 {
-		first := slices.MinFunc(st.Held, func(a, b Holding) int { return cmp.Compare(a.Until, b.Until) })
-		d.RetryAfter = max(d.RetryAfter, first.Until-now)
-	}
-	return st, d
+	return st, l.answer(st, now, id, granted, cost)
 }
 
 // RenewSlot prolongs what a request holds. Granted is 0 if that ran out or was
@@ -132,19 +122,19 @@ func (l *Limit) answer(st Slots, now Micros, id uint64, granted, need int64) Hol
 	return d
 }
 
-// slotsRetry finds the first time at which the others hold so little that need
-// fits, by bisection: each step is one pass over the holdings, and a ttl of 10 s
+// slotsRetry finds the first time at which a holding has ended and the others hold so
+// little that need fits, by bisection: each step is one pass over the holdings, and a ttl of 10 s
 // takes 24 of them. Sorting the holdings by expiry instead would make this one
 // step and every look-up of an id a pass.
 func (l *Limit) slotsRetry(st Slots, now Micros, id uint64, need int64) Micros {
 	if need > l.spec.Count {
 		return Never
 	}
-	before, at := st.At, st.At
+	first, at := Never, st.At
 	for _, h := range st.Held {
-		at = max(at, h.Until)
+		first, at = min(first, h.Until), max(at, h.Until)
 	}
-	for before+1 < at {
+	for before := first - 1; before+1 < at; {
 		if mid := before + (at-before)/2; st.heldByOthers(id, mid) <= l.spec.Count-need {
 			at = mid
 		} else {

@@ -39,7 +39,7 @@ func (s *serving) note(h host, now lease.Millis) {
 // plugin.
 func (p *plugin) checkReplaced(now lease.Millis) {
 	if p.serving.since > 0 && now > p.serving.since+started {
-		p.stats.replaced(p.host)
+		p.stats.add(p.host, "weir.vm_replaced", 1)
 		p.worker.Problem(now, "a VM of the filter crashed, and Envoy replaced it; report this, with Envoy's log")
 	}
 }

@@ -152,12 +152,7 @@ func safe(text string) string { return Escaped(text, "") }
 
 // Escaped escapes what a terminal does not print, as in a key, but for these runes.
 func Escaped(text, but string) string {
-	return escaped(text, but, func(r rune) (out string) {
-		for _, c := range []byte(string(r)) {
-			out += fmt.Sprintf(`\x%02x`, c)
-		}
-		return out
-	})
+	return escaped(text, but, func(r rune) string { return strings.ReplaceAll(fmt.Sprintf(" % x", string(r)), " ", `\x`) })
 }
 
 // escaped is a text in which another text stands for what a terminal does not print, but for these runes.
