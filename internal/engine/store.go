@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -126,4 +127,42 @@ func GroupLen(asks []Ask) int {
 		n++
 	}
 	return n
+}
+
+// AcquireSlots applies an ask for a Concurrency limit to the slots of its key.
+func AcquireSlots(s *granter.Slots, now limit.Micros, a *Ask) lease.Grant {
+	l, t := a.Policy.Limit, &a.Policy.Terms
+	switch a.Op {
+	case Take:
+		return s.Take(l, t, now, a.Holder, a.Want.Need)
+	case Renew:
+		return s.Renew(l, t, now, a.Holder)
+	case Release, Look, Reset: // who looks holds nothing
+		return s.Release(l, t, now, a.Holder)
+	}
+	return s.Acquire(l, t, now, a.Holder, a.Seq, a.Want)
+}
+
+// AcquireUnits applies an ask for a limit on units to the counter of its key.
+func AcquireUnits(c *granter.Counter, now limit.Micros, a *Ask) lease.Grant {
+	l, t := a.Policy.Limit, &a.Policy.Terms
+	switch a.Op {
+	case Look:
+		return c.Look(l, t, now)
+	case Reset:
+		return c.Reset(l, t, now)
+	}
+	return c.Acquire(l, t, now, a.Want)
+}
+
+// A Cell is one stored value that all who share a store swap by compare-and-set, with the clock of that store. It is
+// safe for concurrent use.
+type Cell interface {
+	// Swap stores next if what is stored equals old; nil old: nothing is stored. With nil next it only reads. found is
+	// what was stored before, nil for nothing: next is stored if it equals old. now is the time of the store when it
+	// did that; the caller does not change it. Neither old nor next is kept, and neither is ever empty but for nil.
+	//
+	// It returns by the deadline of ctx. After an error it is unknown whether next was stored; it is never sent
+	// twice.
+	Swap(ctx context.Context, old, next []byte) (found []byte, now limit.Micros, err error)
 }

@@ -77,7 +77,7 @@ func newPlugin(m *vm, context uint32, text []byte) *plugin {
 
 // decide takes a stream through the rules.
 func (p *plugin) decide(context uint32) action {
-	p.serving.busy = true
+	p.serving.note(p.host)
 	if p.cfg.TestHooks {
 		p.testPanic()
 	}
@@ -316,28 +316,10 @@ func (p *plugin) tick() {
 	p.pace(now)
 }
 
-// pace sets the period of the plugin's ticks: 1 ms while there are decided streams, otherwise the time
-// until its next upkeep.
-func (p *plugin) pace(now lease.Millis) {
-	period := p.period
-	switch {
-	case len(p.vm.decided) > 0:
-		period = 1
-	case period != tickEvery:
-		period = uint32(min(max(p.ticked+tickEvery-now, 1), tickEvery))
-	}
-	if period != p.period {
-		p.period = period
-		p.host.effective(p.context)
-		p.host.setTick(period)
-	}
-}
-
 // upkeep is what is due every tickEvery.
 func (p *plugin) upkeep(now lease.Millis) {
 	p.ticked, p.wall = now, p.host.wall()
 	p.worker.Tick(now, p.wall)
-	p.serving.note(p.host, now)
 	p.after()
 	p.stats.flush(p, now)
 	p.vm.collect()

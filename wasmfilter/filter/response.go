@@ -116,8 +116,7 @@ func (p *plugin) tag(r *edge.Request) {
 
 // isGRPC reports what Envoy takes for a content type of gRPC. application/grpc-web is none.
 func isGRPC(contentType string) bool {
-	form, ok := strings.CutPrefix(contentType, "application/grpc")
-	return ok && (form == "" || form[0] == '+')
+	return contentType == "application/grpc" || strings.HasPrefix(contentType, "application/grpc+")
 }
 
 // refuse answers a request that was denied.

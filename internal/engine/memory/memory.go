@@ -5,8 +5,10 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -214,4 +216,27 @@ func (v *value) grows(a *engine.Ask) bool {
 	log := v.counter.State.Log
 	charges := a.Want.Want > 0 || a.Want.Overdrawn > 0
 	return charges && log != nil && len(log)+3 > cap(log) // three entries: reported, denied and granted
+}
+
+// cell is a value in memory.
+type cell struct {
+	now   func() limit.Micros
+	mu    sync.Mutex
+	value []byte
+}
+
+// NewCell makes a cell of this process on the clock of the store. Nothing is stored in it.
+func (s *Store) NewCell() engine.Cell { return &cell{now: s.now} }
+
+func (c *cell) Swap(ctx context.Context, old, next []byte) (found []byte, now limit.Micros, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found = c.value
+	if next != nil && bytes.Equal(found, old) {
+		c.value = bytes.Clone(next)
+	}
+	return found, c.now(), nil
 }

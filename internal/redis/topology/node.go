@@ -129,19 +129,13 @@ func (n *Node) noteRefusals(generation uint64, cmds []redis.Cmder) {
 		return
 	}
 	n.refuses.Store(0)
-	n.renew(generation)
-}
-
-// renew replaces the client of a generation. Pipelines of it do not count in the breaker any more.
-func (n *Node) renew(generation uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.breaker.Open || n.breaker.generation != generation {
-		return
+	if !n.breaker.Open && n.breaker.generation == generation {
+		n.breaker.generation++ // pipelines of the old client do not count any more
+		closeClient(n.client.Swap(n.topology.connect(n.Addr)))
+		n.topology.Reload()
 	}
-	n.breaker.generation++
-	closeClient(n.client.Swap(n.topology.connect(n.Addr)))
-	n.topology.Reload()
 }
 
 // errNoReply is for a command without a reply or an error.
