@@ -25,7 +25,7 @@ rules:
   - { name: pop, match: { path: { prefix: /pop/ } }, key: [path], limit: 20/1d, algorithm: fixed_window, align: first_request, scope: pop }
   - { name: region, match: { path: { prefix: /region/ } }, key: [path], limit: 60/1d, algorithm: fixed_window, align: first_request, timeout: 1s, on_failure: { action: deny, status: 503 } }
   - { name: global, match: { path: { prefix: /global/ } }, key: [path], limit: 100/1d, algorithm: fixed_window, align: first_request, scope: global, consistency: leased, timeout: 1s, on_failure: { action: deny, status: 503 } }
-  - { name: traced, match: { path: { prefix: /global/trace- } }, key: [path], limit: 50/1d, timeout: 1s }
+  - { name: traced, match: { path: { prefix: /global/trace- } }, key: [path], limit: 50/1d, consistency: leased, timeout: 1s }
   - { name: open, match: { path: { prefix: /open/ } }, key: [path], limit: 5/1d, algorithm: fixed_window, align: first_request, timeout: 200ms, on_failure: allow }
   - { name: cut, match: { path: { prefix: /cut/ } }, key: [path], limit: 40/%s, algorithm: fixed_window, scope: global, consistency: leased, timeout: 1s, on_failure: local }
 `, marker, cutWindow)

@@ -20,9 +20,9 @@ import (
 // The windows last a day, so that none ends within the test: see proc.AwaitDay.
 const tracedRules = `
 rules:
-  - { name: everywhere, match: { path: { prefix: /a/ } }, key: [path], limit: 100/1d, algorithm: fixed_window,
+  - { name: everywhere, match: { path: { prefix: /a/ } }, key: [path], limit: 100/1d, algorithm: fixed_window, consistency: leased,
       scope: global, timeout: 1s }
-  - { name: here, match: { path: { prefix: /a/ } }, key: [path], limit: 50/1d, algorithm: fixed_window, timeout: 1s }
+  - { name: here, match: { path: { prefix: /a/ } }, key: [path], limit: 50/1d, algorithm: fixed_window, consistency: leased, timeout: 1s }
 `
 
 // client is the span of a client that traces its requests.
