@@ -89,6 +89,8 @@ func (s *stats) define(h host) {
 
 func (s *stats) waited(h host, d lease.Millis) { h.record(s.wait, uint64(max(d, 0))) }
 
+func (s *stats) replaced(h host) { s.add(h, "weir.vm_replaced", 1) }
+
 // count adds n to a counter and sets n to zero.
 func (s *stats) count(h host, name string, n *uint64) {
 	s.add(h, name, *n)

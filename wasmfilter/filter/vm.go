@@ -252,7 +252,7 @@ func (s *serving) note(h host) {
 // plugin.
 func (p *plugin) checkReplaced(now lease.Millis) {
 	if p.serving.since > 0 && now > p.serving.since+started {
-		p.stats.add(p.host, "weir.vm_replaced", 1)
+		p.stats.replaced(p.host)
 		p.worker.Problem(now, "a VM of the filter crashed, and Envoy replaced it; report this, with Envoy's log")
 	}
 }
