@@ -156,7 +156,7 @@ func offersBadRules(t *testing.T, p *stack.PoP, spoil *atomic.Pointer[spoiler]) 
 func requestsOutOfTheOrdinary(t *testing.T, s *stack.Stack) {
 	p := s.PoPs[0]
 	huge := strings.Repeat("u", 15_000) // Envoy accepts 16 kB of headers
-	for i := range 5 { // a huge key is a key
+	for i := range 5 {                  // a huge key is a key
 		if got, want := p.Get("/told", "x-user", huge).Status, admitted(i < 2); got != want {
 			t.Errorf("request %d with a key of 15 kB: status %d, want %d", i+1, got, want)
 		}
