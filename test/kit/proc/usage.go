@@ -22,12 +22,15 @@ func (p *Process) Memory() (bytes int64) {
 }
 
 // CPU returns the processor time, user and system, that the process has used since it started,
-// from the scheduler's accounting of its threads (nanoseconds). It needs a Linux /proc. What
+// from the scheduler's accounting of its threads (nanoseconds): 0 until it ran first. It needs a Linux /proc. What
 // threads used that have ended since is not in it, so it suits processes whose threads live as
 // long as they do.
 func (p *Process) CPU() (sum time.Duration) {
 	p.t.Helper()
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.PID())) // the pattern is well-formed
+	if len(tasks) == 0 {
+		p.t.Fatalf("%s: CPU time: there is no process %d, or no /proc", p.Name, p.PID())
+	}
 	for _, task := range tasks {
 		text, err := os.ReadFile(task)
 		if err != nil {
@@ -38,9 +41,6 @@ func (p *Process) CPU() (sum time.Duration) {
 			p.t.Fatalf("%s: CPU time: %s: %v", p.Name, task, err)
 		}
 		sum += ran
-	}
-	if sum == 0 {
-		p.t.Fatalf("%s: CPU time of process %d: there is none, or no /proc", p.Name, p.PID())
 	}
 	return sum
 }
