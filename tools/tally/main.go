@@ -34,6 +34,7 @@ type tally struct {
 	out            io.Writer
 	passed, failed int
 	skipped        []string
+	long           int                 // skipped because they run in make test-long
 	why            []string            // a line for each test that failed, its last messages, and so on
 	running        map[string]bool     // packages begun and not ended
 	failures       map[string]int      // failed tests by package
@@ -88,7 +89,12 @@ func (t *tally) endTest(e event) {
 	case "pass":
 		t.passed++
 	case "skip":
-		t.skipped = append(t.skipped, name)
+		why := t.reason(name)
+		if strings.HasSuffix(why, "make test-long") {
+			t.long++
+		} else {
+			t.skipped = append(t.skipped, name+": "+why)
+		}
 	case "fail":
 		t.failed++
 		t.failures[e.Package]++
@@ -96,6 +102,16 @@ func (t *tally) endTest(e event) {
 		t.explain(name)
 	}
 	delete(t.output, name)
+}
+
+// reason is the last message of a test that was skipped.
+func (t *tally) reason(name string) (why string) {
+	for _, line := range t.output[name] {
+		if at := message.FindString(line); at != "" {
+			why = strings.TrimSpace(line[len(at):])
+		}
+	}
+	return why
 }
 
 // mostMessages is how many messages of a failed test the closing lines repeat: the last one is why it gave up.
@@ -153,8 +169,11 @@ func (t *tally) close() bool {
 		t.why = append(t.why, "failed: "+name+": its tests never ended\n")
 		t.failed++
 	}
-	for _, name := range t.skipped {
-		fmt.Fprintf(t.out, "skipped: %s\n", name)
+	for _, skipped := range t.skipped {
+		fmt.Fprintf(t.out, "skipped: %s\n", skipped)
+	}
+	if t.long > 0 {
+		fmt.Fprintf(t.out, "left to make test-long: %d\n", t.long)
 	}
 	fmt.Fprint(t.out, strings.Join(t.why, ""))
 	fmt.Fprintf(t.out, "%d passed, %d failed\n", t.passed, t.failed)

@@ -41,7 +41,11 @@ func TestTally(t *testing.T) {
 		{"a package that was cut off", `{"Action":"start","Package":"p"}
 {"Action":"pass","Package":"p","Test":"TestA"}`, false, "1 passed, 1 failed", "never ended"},
 		{"a skipped test", `{"Action":"pass","Package":"p","Test":"TestA"}
-{"Action":"skip","Package":"p","Test":"TestB"}`, true, "1 passed, 0 failed", "skipped: p TestB"},
+{"Action":"output","Package":"p","Test":"TestB","Output":"    b_test.go:7: needs root\n"}
+{"Action":"skip","Package":"p","Test":"TestB"}`, true, "1 passed, 0 failed", "skipped: p TestB: needs root\n"},
+		{"a long test", `{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"    b_test.go:7: runs in make test-long\n"}
+{"Action":"skip","Package":"p","Test":"TestB"}`, true, "left to make test-long: 1\n1 passed, 0 failed", ""},
 		{"nothing", "", false, "0 passed, 0 failed", ""},
 		{"what is not JSON", "go: cannot find main module\n", false, "0 passed, 0 failed", "cannot find"},
 	}
