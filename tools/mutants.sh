@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Mutation testing of what decides: make mutants, or tools/mutants.sh [-o FILE] PACKAGE... for some packages of
+# Mutation testing of what decides: make mutants, or tools/mutants.sh PACKAGE... for some packages of
 # tools/mutants.txt. It prints a row per package: how many mutants the package's own tests killed, how many lived, how many
-# no test reached, and the score; then each survivor. Run it in a clean worktree: it copies the whole folder for each worker.
+# no test reached, and the score; then each survivor. Run it in a clean worktree: it copies
+# the whole folder for each worker.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,11 +17,11 @@ mutate() {
   shift
   if [ $# -gt 0 ]; then
     for file in "$package"/*.go; do
-      case " $* " in *" ${file##*/} "*) ;; *) but+=(-E "(^|/)${file##*/}\$") ;; esac
+      case " $* " in *" ${file##*/} "*) ;; *) but+=(-E "^${file##*/}\$") ;; esac
     done
   fi
   but+=(-E '^[^/]+/') # packages below it have lines of their own
-  (cd "$package" && "$out/gremlins" unleash --silent --workers "${WORKERS:-2}" --timeout-coefficient 4 "${but[@]}" -o "$out/report.json" . >"$out/log" 2>&1) ||
+  "$out/gremlins" unleash --silent --workers "${WORKERS:-2}" --timeout-coefficient 4 "${but[@]}" -o "$out/report.json" "./$package" >"$out/log" 2>&1 ||
     { cat "$out/log"; return 1; }
   python3 - "$package" "$out/report.json" <<'PY'
 import collections, json, sys
