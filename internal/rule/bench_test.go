@@ -8,7 +8,6 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check/checktest"
-	"github.com/weirlimit/weir/internal/rule/read"
 )
 
 // manyRules returns n rules as a gateway has them: one for everybody, the others
@@ -48,82 +47,6 @@ func BenchmarkMatch(b *testing.B) {
 			}
 			if want := min(n, 2); len(m.Hits) != want {
 				b.Fatalf("%d hits, want %d", len(m.Hits), want)
-			}
-		})
-	}
-}
-
-// Each condition, and each source of a key, of a rule that applies.
-func BenchmarkConditions(b *testing.B) {
-	for _, c := range []struct{ name, match, key string }{
-		{"none", `"path":{"prefix":"/v1/"}`, `{"const":"c"}`},
-		{"query", `"query":{"v":"2"}`, `{"query":"v"}`},
-		{"cookie", `"cookie":{"beta":"1"}`, `{"cookie":"sid"}`},
-		{"claim", `"claim":{"plan":"gold"}`, `{"claim":"sub"}`},
-		{"label", `"label":{"tier":"edge-1"}`, `{"label":"tier"}`},
-		{"client", `"client_ip":["10.0.0.0/8","fd00::/8","203.0.113.0/24"]`, `"client_ip"`},
-		{"not", `"not":{"path":"/healthz"}`, `{"const":"c"}`},
-		{"percent", `"percent":99`, `{"header":"x-user-id"}`},
-		{"segment", `"path":{"template":"/v1/users/{id}"}`, `{"segment":"id"}`},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			set := decode(b, `{"rules":[{"name":"a","match":{`+c.match+`},"key":[`+c.key+`],"limit":"5/1m"}]}`)
-			q := placed(set, ":path", "/v1/users/17?full=1&v=2", "cookie", "theme=dark; beta=1; sid=s-123456", "x-user-id", "alice", "peer", "203.0.113.7:50123")
-			var m rule.Matches
-			b.ReportAllocs()
-			for b.Loop() {
-				set.Match(q, &m)
-			}
-			if len(m.Hits) != 1 {
-				b.Fatal("it does not apply")
-			}
-		})
-	}
-}
-
-// Many rules look at the cookies of one request, which are as long as the shipped bootstraps let them be.
-func BenchmarkCookies(b *testing.B) {
-	for _, n := range []int{1, 10} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			var rules []string
-			for i := range n {
-				rules = append(rules, `{"name":"r`+strconv.Itoa(i)+`","key":[{"cookie":"sid"}],"limit":"5/1m"}`)
-			}
-			set := decode(b, `{"rules":[`+strings.Join(rules, ",")+`]}`)
-			q := placed(set, ":path", "/", "cookie", strings.Repeat("a=1; ", 3000)+"sid=s-123456", "peer", "203.0.113.7:50123")
-			var m rule.Matches
-			for b.Loop() {
-				set.Match(q, &m)
-			}
-			if len(m.Hits) != n {
-				b.Fatal("they do not apply")
-			}
-		})
-	}
-}
-
-func BenchmarkDecode(b *testing.B) {
-	set, err := checktest.New(manyRules(100))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(int64(len(set.Encode())))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := read.JSON(set.Encode()); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// The key of a long value is a hash.
-func BenchmarkShortKey(b *testing.B) {
-	for _, n := range []int{rule.MaxKey, 150, 4096} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			key := make([]byte, n)
-			b.ReportAllocs()
-			for b.Loop() {
-				rule.ShortKey(key)
 			}
 		})
 	}

@@ -24,10 +24,17 @@ func TestKeyLimitsAreApart(t *testing.T) {
 	if again := of(globex + `,{"key":["acme"],"limit":{"count":500,"per":"60s","burst":500}}`); again.Content != with.Content {
 		t.Errorf("the same limits have the content %q and %q", again.Content, with.Content)
 	}
-	for _, other := range []string{acme, acme + strings.Replace(globex, "9", "8", 1), acme + strings.Replace(globex, "globex", "other", 1)} {
-		if of(other).Content == with.Content {
-			t.Errorf("%s has the content of %s", other, acme+globex)
+	seen := map[string]string{with.Content: acme + globex}
+	for _, other := range []string{
+		acme, acme + strings.Replace(globex, "9", "8", 1), acme + strings.Replace(globex, "globex", "other", 1), acme + `,{"key":["globex"],"limit":"unlimited"}`,
+		acme + strings.Replace(globex, "}", `},"name":"x"`, 1), acme + strings.Replace(globex, "}", `},"until":"2026-12-01T00:00:00Z"`, 1),
+		acme + strings.Replace(globex, "}", `},"until":"2026-12-01T00:00:01Z"`, 1),
+	} {
+		set := of(other)
+		if seen[set.Content] != "" || set.Version != with.Version {
+			t.Errorf("%s has the content of %q, or another version", other, seen[set.Content])
 		}
+		seen[set.Content] = other
 	}
 }
 

@@ -61,21 +61,9 @@ func TestMatch(t *testing.T) {
 		yes: [][]string{{":path", "/v1/"}, {":path", "/v1/users?a=b"}},
 		no:  [][]string{{}, {":path", "/v1"}, {":path", "/v10/"}, {":path", "/v1?x=/"}, {":path", "/a/v1/"}},
 	}, {
-		name: "prefix within a segment", match: `{"path":{"prefix":"/v1"}}`,
-		yes: [][]string{{":path", "/v1"}, {":path", "/v10/x"}, {":path", "/v1/x"}},
-		no:  [][]string{{":path", "/v"}, {":path", "/v2/v1"}},
-	}, {
 		name: "regular expression", match: `{"path":{"regex":"/users/[0-9]+|/me"}}`,
 		yes: [][]string{{":path", "/users/17"}, {":path", "/users/17?x"}, {":path", "/me"}},
 		no:  [][]string{{}, {":path", "/users/17/x"}, {":path", "/users/"}, {":path", "/a/me"}, {":path", "/me\n"}},
-	}, {
-		name: "several paths", match: `{"path":["/a",{"prefix":"/b/"},{"regex":"/c.*"}]}`,
-		yes: [][]string{{":path", "/a"}, {":path", "/b/x"}, {":path", "/cx"}},
-		no:  [][]string{{":path", "/a/"}, {":path", "/b"}},
-	}, {
-		name: "every resource", match: `{"path":"*"}`,
-		yes: [][]string{{":path", "*"}},
-		no:  [][]string{{":path", "/"}},
 	}, {
 		name: "host", match: `{"host":"API.example.com."}`,
 		yes: [][]string{{":authority", "api.example.com"}, {":authority", "Api.Example.Com:8080"}, {":authority", "api.example.com."}},
@@ -92,18 +80,6 @@ func TestMatch(t *testing.T) {
 		name: "header", match: `{"header":{"X-Tier":"gold"}}`,
 		yes: [][]string{{"x-tier", "gold"}},
 		no:  [][]string{{}, {"x-tier", "Gold"}, {"x-tier", "gold", "x-tier", "free"}, {"x-tier", "free", "x-tier", "gold"}},
-	}, {
-		name: "header prefix and regex", match: `{"header":{"a":{"prefix":"v"},"b":{"regex":"[0-9]+"}}}`,
-		yes: [][]string{{"a", "v1", "b", "17"}},
-		no:  [][]string{{"a", "v1"}, {"b", "17"}, {"a", "v1", "b", "17x"}, {"a", "w", "b", "17"}},
-	}, {
-		name: "header there", match: `{"header":{"a":{"present":true}}}`,
-		yes: [][]string{{"a", "1"}, {"a", ""}},
-		no:  [][]string{{}},
-	}, {
-		name: "header not there", match: `{"header":{"a":{"present":false}}}`,
-		yes: [][]string{{}, {"b", "1"}},
-		no:  [][]string{{"a", ""}},
 	}, {
 		name: "query", match: `{"query":{"v":"2"}}`,
 		yes: [][]string{{":path", "/a?v=2"}, {":path", "/?x=1&%76=%32&y"}},
@@ -129,17 +105,8 @@ func TestMatch(t *testing.T) {
 		name: "region and label", match: `{"region":["eu","us"],"label":{"tier":{"prefix":"edge"},"canary":{"present":false}}}`,
 		yes: [][]string{{":path", "/"}},
 	}, {
-		name: "other region", match: `{"region":"us"}`,
-		no: [][]string{{":path", "/"}},
-	}, {
-		name: "other label", match: `{"label":{"rack":"7"}}`,
-		no: [][]string{{":path", "/"}},
-	}, {
 		name: "claims", match: `{"claim":{"plan":"gold","realm.level":{"regex":"[0-9]+"},"gone":{"present":false}}}`,
 		yes: [][]string{{":path", "/"}},
-	}, {
-		name: "other claim", match: `{"claim":{"plan":"silver"}}`,
-		no: [][]string{{":path", "/"}},
 	}, {
 		name: "networks", match: `{"client_ip":["10.0.0.0/8","fd00::/8","192.0.2.1"]}`,
 		yes: [][]string{{"peer", "10.1.2.3:443"}, {"peer", "[fd12::1]:1"}, {"peer", "192.0.2.1"}, {"peer", "::ffff:10.9.9.9"}},
@@ -160,19 +127,6 @@ func TestMatch(t *testing.T) {
 		name: "not", match: `{"path":{"prefix":"/v1/"},"not":[{"path":"/v1/healthz"},{"method":"GET","header":{"x-a":"1"}}]}`,
 		yes: [][]string{{":path", "/v1/x", ":method", "GET"}, {":path", "/v1/x", ":method", "PUT", "x-a", "1"}},
 		no:  [][]string{{":path", "/x"}, {":path", "/v1/healthz"}, {":path", "/v1/x", ":method", "GET", "x-a", "1"}},
-	}, {
-		name: "not alone", match: `{"not":{"client_ip":"10.0.0.0/8"}}`,
-		yes: [][]string{{}, {"peer", "11.1.1.1"}},
-		no:  [][]string{{"peer", "10.1.1.1"}},
-	}, {
-		name: "all together", match: `{"method":"GET","host":"h","path":"/p","header":{"a":"1"}}`,
-		yes: [][]string{{":method", "GET", ":authority", "h", ":path", "/p", "a", "1"}},
-		no: [][]string{
-			{":method", "PUT", ":authority", "h", ":path", "/p", "a", "1"},
-			{":method", "GET", ":authority", "i", ":path", "/p", "a", "1"},
-			{":method", "GET", ":authority", "h", ":path", "/q", "a", "1"},
-			{":method", "GET", ":authority", "h", ":path", "/p", "a", "2"},
-		},
 	}} {
 		t.Run(test.name, func(t *testing.T) {
 			set := decode(t, `{"rules":[{"name":"a","match":`+test.match+`,"key":[],"limit":"5/1m"}]}`)

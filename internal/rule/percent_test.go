@@ -71,19 +71,3 @@ func TestPercent(t *testing.T) {
 }
 
 const pinnedPercent = "[3 11 15 16 59]"
-
-// TestPercentOfVariants: an override is for a part of the keys, too.
-func TestPercentOfVariants(t *testing.T) {
-	set := decode(t, `{"rules":[{"name":"a","key":[{"header":"x"}],"limit":"5/1m","overrides":[{"when":{"percent":30},"limit":"6/1m"},{"when":{"not":{"percent":60}},"limit":"7/1m"}]}]}`)
-	var m rule.Matches
-	var got [3]int
-	for i := range 10_000 {
-		set.Match(request(set, "x", fmt.Sprint(i)), &m)
-		got[m.Hits[0].Variant]++
-	}
-	for v, want := range [3]int{3000, 3000, 4000} {
-		if got[v] < want-200 || got[v] > want+200 {
-			t.Errorf("the limit %d is for %d of 10,000 keys, want about %d", v, got[v], want)
-		}
-	}
-}

@@ -40,22 +40,3 @@ func TestUnlimited(t *testing.T) {
 		}
 	}
 }
-
-// TestKeyLimitsNameTheContent: an end, a name and a missing limit of a key are in the content of a set, and edges need
-// no new version for them.
-func TestKeyLimitsNameTheContent(t *testing.T) {
-	seen, version := map[string]string{}, ""
-	for _, own := range []string{
-		`"limit":"5/1m"`, `"limit":"unlimited"`, `"limit":"5/1m","name":"x"`, `"limit":"5/1m","until":"2026-12-01T00:00:00Z"`,
-		`"limit":"5/1m","until":"2026-12-01T00:00:01Z"`,
-	} {
-		set := decode(t, `{"rules":[{"name":"a","key":["client_ip"],"limit":"5/1m","overrides":[{"key":["10.0.0.1"],`+own+`}]}]}`)
-		if other, ok := seen[set.Content]; ok {
-			t.Errorf("%s has the content of %s", own, other)
-		}
-		if seen[set.Content] = own; version != "" && set.Version != version {
-			t.Errorf("%s has another version", own)
-		}
-		version = set.Version
-	}
-}
