@@ -18,11 +18,11 @@ func TestRegionCopy(t *testing.T) {
 	dir := proc.LogDir(t)
 	primary := consultest.StartDatacenter(t, consultest.Config{Dir: dir})
 	region := consultest.StartDatacenter(t, consultest.Config{Dir: dir, Name: "dc2", Primary: primary})
-	w := newWriter(t, primary.Servers[0].Addr)
+	w := toConsul(t, primary.Servers[0].Addr)
 	last := w.apply(limitOf(10))
 	addr := region.Servers[0].Addr
-	f := startFollower(t, addr, "dc1", "")
-	second := startFollower(t, addr, "dc1", "") // writes the same copy
+	f := inConsul(t, addr, "dc1", "")
+	second := inConsul(t, addr, "dc1", "") // writes the same copy
 	if f.loaded != nil {
 		t.Error(f.loaded)
 	}
@@ -35,7 +35,7 @@ func TestRegionCopy(t *testing.T) {
 	}
 	f.awaitMetric(`weir_rules_copy_ok{place="region"} 1`)
 	second.awaitMetric(`weir_rules_copy_ok{place="region"} 1`)
-	local := newWriter(t, addr)
+	local := toConsul(t, addr)
 	proc.Eventually(t, 0, "the copy", func() bool {
 		v, err := versions.New(f.cfg.Agent, "", versions.CopyPrefix("eu")).Current(t.Context())
 		return err == nil && v.Revision == last.Revision
@@ -48,11 +48,11 @@ func TestRegionCopy(t *testing.T) {
 	f.awaitMetric(`weir_consul_ok{task="rules"} 0`)
 	f.await(13, "")
 	f.stop()
-	f = startFollower(t, addr, "dc1", "")
+	f = inConsul(t, addr, "dc1", "")
 	if f.loaded != nil || f.limit() != 13 {
 		t.Errorf("limit %d while the primary is away (%v)", f.limit(), f.loaded)
 	}
-	if without := startFollower(t, addr, "", ""); !errors.Is(without.loaded, ErrNoRules) {
+	if without := inConsul(t, addr, "", ""); !errors.Is(without.loaded, ErrNoRules) {
 		t.Errorf("the region's own rules: %v", without.loaded)
 	}
 	primary.Servers[0].Start() // with what it has on disk
@@ -65,14 +65,17 @@ func TestRegionCopy(t *testing.T) {
 // A copy that somebody has forged is not used while Consul answers, and with a revision from the future at no start:
 // then the replica's own copy is. The next replica that has the rules writes the forged copy anew.
 func TestForgedCopy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs in make test-long")
+	}
 	t.Parallel()
 	dir := proc.LogDir(t)
 	primary := consultest.StartDatacenter(t, consultest.Config{Dir: dir})
 	region := consultest.StartDatacenter(t, consultest.Config{Dir: dir, Name: "dc2", Primary: primary})
 	addr, file := region.Servers[0].Addr, filepath.Join(t.TempDir(), "rules")
-	w := newWriter(t, primary.Servers[0].Addr)
+	w := toConsul(t, primary.Servers[0].Addr)
 	last := w.apply(limitOf(10))
-	f := startFollower(t, addr, "dc1", file)
+	f := inConsul(t, addr, "dc1", file)
 	f.awaitMetric(`weir_rules_copy_ok{place="region"} 1`)
 	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
 	f.stop()
@@ -95,7 +98,7 @@ func TestForgedCopy(t *testing.T) {
 	const largest = 1<<53 - 1
 	for _, revision := range []uint64{last.Revision + 1, largest} {
 		forge(revision)
-		f = startFollower(t, addr, "dc1", "")
+		f = inConsul(t, addr, "dc1", "")
 		if f.loaded != nil || f.limit() != 10 {
 			t.Errorf("limit %d while Consul answers, with a forged copy of revision %d (%v)", f.limit(), revision, f.loaded)
 		}
@@ -107,10 +110,10 @@ func TestForgedCopy(t *testing.T) {
 
 	forge(largest)
 	primary.Servers[0].Kill()
-	if f = startFollower(t, addr, "dc1", ""); !errors.Is(f.loaded, ErrNoRules) || f.limit() != 0 {
+	if f = inConsul(t, addr, "dc1", ""); !errors.Is(f.loaded, ErrNoRules) || f.limit() != 0 {
 		t.Errorf("limit %d from a forged copy (%v)", f.limit(), f.loaded)
 	}
-	if f = startFollower(t, addr, "dc1", file); f.loaded != nil || f.limit() != 10 {
+	if f = inConsul(t, addr, "dc1", file); f.loaded != nil || f.limit() != 10 {
 		t.Errorf("limit %d from the replica's own copy (%v)", f.limit(), f.loaded)
 	}
 	await(last.Revision)

@@ -15,18 +15,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/consul/api"
-
 	"github.com/weirlimit/weir/internal/consul"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
+	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// follower is a tier's part that follows the rules in Consul, and what came of it.
+// follower is a tier's part that follows stored rules, and what came of it.
 type follower struct {
 	*Stored
 	t       *testing.T
@@ -34,25 +33,39 @@ type follower struct {
 	loaded  error
 	stop    func()
 
-	mu     sync.Mutex
-	limits []int64 // of the rules that were in force, in order
+	mu   sync.Mutex
+	sets []*rule.Set // that were in force, in order
+	log  strings.Builder
 }
 
-// startFollower starts one whose copy is a file.
-func startFollower(t *testing.T, addr, datacenter, file string) *follower {
+// inConsul starts a follower of the rules in a datacenter of Consul, whose copy is a file.
+func inConsul(t *testing.T, addr, datacenter, file string) *follower {
 	t.Helper()
-	f := &follower{t: t, metrics: telemetry.NewRegistry("test")}
-	log := slog.New(slog.DiscardHandler)
-	agent, err := consul.New(consul.Config{Address: addr}, f.metrics, log)
+	metrics := telemetry.NewRegistry("test")
+	agent, err := consul.New(consul.Config{Address: addr}, metrics, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Stored = NewStore(StoreConfig{Store: versions.New(agent, datacenter, versions.Prefix), Agent: agent, Datacenter: datacenter, Region: "eu", Copy: file, Log: log, Metrics: f.metrics, Apply: func(set *rule.Set) error {
+	return start(t, metrics, StoreConfig{Store: versions.New(agent, datacenter, versions.Prefix), Agent: agent, Datacenter: datacenter, Region: "eu", Copy: file})
+}
+
+// onStore starts a follower of a store.
+func onStore(t *testing.T, s *versions.Store, file string) *follower {
+	t.Helper()
+	return start(t, telemetry.NewRegistry("test"), StoreConfig{Store: s, Place: "test:", Copy: file})
+}
+
+func start(t *testing.T, metrics *telemetry.Registry, c StoreConfig) *follower {
+	t.Helper()
+	f := &follower{t: t, metrics: metrics}
+	c.Log, c.Metrics = slog.New(slog.NewTextHandler(f, nil)), metrics
+	c.Apply = func(set *rule.Set) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.limits = append(f.limits, set.Rule(0).Limits[0].Limit.Count)
+		f.sets = append(f.sets, set)
 		return nil
-	}})
+	}
+	f.Stored = NewStore(c)
 	f.loaded = f.Load(t.Context())
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
@@ -63,14 +76,34 @@ func startFollower(t *testing.T, addr, datacenter, file string) *follower {
 	return f
 }
 
-// limit is that of the rules in force; 0: there are none.
-func (f *follower) limit() int64 {
+func (f *follower) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.limits) == 0 {
-		return 0
+	return f.log.Write(p)
+}
+
+func (f *follower) logged() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.log.String()
+}
+
+// set has the rules in force; nil: there are none.
+func (f *follower) set() *rule.Set {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.sets) == 0 {
+		return nil
 	}
-	return f.limits[len(f.limits)-1]
+	return f.sets[len(f.sets)-1]
+}
+
+// limit is that of the first rule in force; 0: there is none.
+func (f *follower) limit() int64 {
+	if set := f.set(); set != nil {
+		return set.Rule(0).Limits[0].Limit.Count
+	}
+	return 0
 }
 
 // await waits until rules with this limit are in force, and the problem with newer ones, if
@@ -96,24 +129,28 @@ func (f *follower) awaitMetric(line string) {
 	})
 }
 
-// writer writes to the store as people do.
+// writer writes to a store as people do.
 type writer struct {
 	*versions.Store
 	t  *testing.T
-	kv *api.KV
+	kv *local.KV // the store is on it; nil: in Consul
 }
 
-func newWriter(t *testing.T, addr string) *writer {
+// toConsul writes to a store in Consul.
+func toConsul(t *testing.T, addr string) *writer {
 	t.Helper()
 	store, err := versions.Open(addr, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := api.NewClient(&api.Config{Address: addr})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &writer{store, t, client.KV()}
+	return &writer{store, t, nil}
+}
+
+// toFile writes to a new store of this process.
+func toFile(t *testing.T) *writer {
+	kv := local.New(filepath.Join(t.TempDir(), "rules.store"))
+	t.Cleanup(func() { _ = kv.Close() })
+	return &writer{versions.On(kv), t, kv}
 }
 
 func limitOf(n int) string {
@@ -137,7 +174,7 @@ func (w *writer) apply(text string) versions.Version {
 
 func (w *writer) put(key string, value []byte) {
 	w.t.Helper()
-	if _, err := w.kv.Put(&api.KVPair{Key: key, Value: value}, nil); err != nil {
+	if err := w.kv.Put(w.t.Context(), key, value); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -145,13 +182,12 @@ func (w *writer) put(key string, value []byte) {
 // What is applied comes into force; what cannot be used is named, and changes nothing.
 func TestFollow(t *testing.T) {
 	t.Parallel()
-	agent := consultest.Start(t, proc.LogDir(t))
-	f := startFollower(t, agent.Addr, "", filepath.Join(t.TempDir(), "rules"))
+	w := toFile(t)
+	f := onStore(t, w.Store, filepath.Join(t.TempDir(), "rules"))
 	if !errors.Is(f.loaded, ErrNoRules) {
 		t.Errorf("loaded from an empty store: %v", f.loaded)
 	}
-	f.await(0, "weir apply")
-	w := newWriter(t, agent.Addr)
+	f.await(0, "`weir apply --admin HOST:PORT`")
 	first := w.apply(limitOf(10))
 	f.await(10, "")
 	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
@@ -171,7 +207,7 @@ func TestFollow(t *testing.T) {
 	f.await(30, "weir/rules/chunks/none is missing")
 	w.put(versions.Prefix+"manifest", first.Encode()) // as a backup would have it
 	f.await(30, "is older than the rules in force")
-	if _, err := w.kv.Delete(versions.Prefix+"manifest", nil); err != nil {
+	if _, err := w.kv.Commit(t.Context(), consul.Change{Delete: []string{versions.Prefix + "manifest"}}); err != nil {
 		t.Fatal(err)
 	}
 	f.await(30, "weir/rules/manifest is missing")
@@ -183,10 +219,9 @@ func TestFollow(t *testing.T) {
 // version is in force all the same.
 func TestFromTheFuture(t *testing.T) {
 	t.Parallel()
-	agent := consultest.Start(t, proc.LogDir(t))
-	w := newWriter(t, agent.Addr)
+	w := toFile(t)
 	w.apply(limitOf(10))
-	f := startFollower(t, agent.Addr, "", "")
+	f := onStore(t, w.Store, "")
 	poison := func(revision uint64) {
 		t.Helper()
 		v := w.apply(limitOf(99)) // for the chunks
@@ -198,7 +233,7 @@ func TestFromTheFuture(t *testing.T) {
 		f.await(10, "ahead of this machine's clock")
 	}
 	poison(1<<53 - 1)
-	if late := startFollower(t, agent.Addr, "", ""); !errors.Is(late.loaded, ErrNoRules) || late.limit() != 0 {
+	if late := onStore(t, w.Store, ""); !errors.Is(late.loaded, ErrNoRules) || late.limit() != 0 {
 		t.Errorf("limit %d at a start (%v)", late.limit(), late.loaded)
 	}
 	w.apply(limitOf(20))
@@ -221,8 +256,8 @@ func TestConsulAway(t *testing.T) {
 	t.Parallel()
 	agent := consultest.Start(t, proc.LogDir(t))
 	file := filepath.Join(t.TempDir(), "state", "rules")
-	newWriter(t, agent.Addr).apply(limitOf(10))
-	f := startFollower(t, agent.Addr, "", file)
+	toConsul(t, agent.Addr).apply(limitOf(10))
+	f := inConsul(t, agent.Addr, "", file)
 	if f.loaded != nil || f.limit() != 10 {
 		t.Fatalf("limit %d at the start (%v)", f.limit(), f.loaded)
 	}
@@ -232,18 +267,18 @@ func TestConsulAway(t *testing.T) {
 	f.awaitMetric(`weir_consul_ok{task="rules"} 0`)
 	f.await(10, "")
 	f.stop()
-	f = startFollower(t, agent.Addr, "", file)
+	f = inConsul(t, agent.Addr, "", file)
 	if f.loaded != nil || f.limit() != 10 {
 		t.Errorf("limit %d from the copy (%v)", f.limit(), f.loaded)
 	}
-	without := startFollower(t, agent.Addr, "", "")
+	without := inConsul(t, agent.Addr, "", "")
 	if !errors.Is(without.loaded, ErrNoRules) || without.limit() != 0 {
 		t.Errorf("limit %d without a copy (%v)", without.limit(), without.loaded)
 	}
 
 	agent.Start()
 	f.await(10, "weir/rules/manifest is missing")
-	newWriter(t, agent.Addr).apply(limitOf(20))
+	toConsul(t, agent.Addr).apply(limitOf(20))
 	f.await(20, "")
 	without.await(20, "")
 }
@@ -251,17 +286,16 @@ func TestConsulAway(t *testing.T) {
 // A damaged copy is not used, and written anew.
 func TestDamagedCopy(t *testing.T) {
 	t.Parallel()
-	agent := consultest.Start(t, proc.LogDir(t))
-	file := filepath.Join(t.TempDir(), "rules")
-	newWriter(t, agent.Addr).apply(limitOf(10))
-	f := startFollower(t, agent.Addr, "", file)
+	w, file := toFile(t), filepath.Join(t.TempDir(), "rules")
+	w.apply(limitOf(10))
+	f := onStore(t, w.Store, file)
 	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
 	f.stop()
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent.Kill()
+	empty := toFile(t)
 	for name, text := range map[string]string{
 		"torn": string(whole[:len(whole)-5]), "another kind": limitOf(10), "empty": "",
 		"changed": strings.Replace(string(whole), "10/1m", "99/1m", 1),
@@ -269,15 +303,14 @@ func TestDamagedCopy(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		one := startFollower(t, agent.Addr, "", file)
+		one := onStore(t, empty.Store, file)
 		if !errors.Is(one.loaded, ErrNoRules) || one.limit() != 0 {
 			t.Errorf("%s: limit %d (%v)", name, one.limit(), one.loaded)
 		}
 		one.stop()
 	}
-	agent.Start()
-	newWriter(t, agent.Addr).apply(limitOf(20))
-	f = startFollower(t, agent.Addr, "", file)
+	w.apply(limitOf(20))
+	f = onStore(t, w.Store, file)
 	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
 	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "20/1m") {
 		t.Errorf("%s (%v)", text, err)
@@ -287,14 +320,13 @@ func TestDamagedCopy(t *testing.T) {
 // A copy that cannot be written is reported, and the rules are in force all the same.
 func TestCopyFails(t *testing.T) {
 	t.Parallel()
-	agent := consultest.Start(t, proc.LogDir(t))
-	w := newWriter(t, agent.Addr)
+	w := toFile(t)
 	w.apply(limitOf(10))
 	dir := filepath.Join(t.TempDir(), "a file")
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := startFollower(t, agent.Addr, "", filepath.Join(dir, "rules"))
+	f := onStore(t, w.Store, filepath.Join(dir, "rules"))
 	f.await(10, "")
 	w.apply(limitOf(20))
 	f.await(20, "")
@@ -309,14 +341,13 @@ func TestCopyFails(t *testing.T) {
 // many keys that takes most of a second. What it costs is seen by what it allocates, a hundred
 // times the document.
 func TestParsedOnce(t *testing.T) {
-	agent := consultest.Start(t, proc.LogDir(t))
 	file := filepath.Join(t.TempDir(), "rules")
 	var text strings.Builder
 	text.WriteString("rules:\n- name: a\n  key: [{ header: x }]\n  limit: 10/1m\n  overrides:\n")
 	for i := range 20_000 {
 		fmt.Fprintf(&text, "  - { key: [customer-%d], limit: 20/1m }\n", i)
 	}
-	w := newWriter(t, agent.Addr)
+	w := toFile(t)
 	once := allocated(func() {
 		if _, err := versions.Parse("test", []byte(text.String())); err != nil {
 			t.Fatal(err)
@@ -326,7 +357,7 @@ func TestParsedOnce(t *testing.T) {
 	var f *follower
 	for _, start := range []string{"without a copy", "with a copy"} {
 		took := allocated(func() {
-			f = startFollower(t, agent.Addr, "", file)
+			f = onStore(t, w.Store, file)
 			f.await(10, "")
 			f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
 		})

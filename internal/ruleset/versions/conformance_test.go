@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,33 +14,14 @@ import (
 
 	"github.com/weirlimit/weir/internal/consul"
 	"github.com/weirlimit/weir/internal/ruleset/amend"
-	"github.com/weirlimit/weir/internal/ruleset/versions/local"
-	"github.com/weirlimit/weir/internal/telemetry"
-	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // everyStore runs a test with a store in Consul, and with one in a directory.
 func everyStore(t *testing.T, test func(t *testing.T, s *Store)) {
 	t.Parallel()
-	t.Run("consul", func(t *testing.T) {
-		t.Parallel()
-		agent, err := consul.New(consul.Config{Address: consultest.Start(t, proc.LogDir(t)).Addr}, telemetry.NewRegistry(""), slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		test(t, New(agent, "", Prefix))
-	})
-	t.Run("file", func(t *testing.T) {
-		t.Parallel()
-		kv := local.New(filepath.Join(t.TempDir(), "state", "rules.store"))
-		t.Cleanup(func() {
-			if err := kv.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		test(t, On(kv))
-	})
+	t.Run("consul", func(t *testing.T) { t.Parallel(); test(t, open(t, startConsul(t).Addr)) })
+	t.Run("file", func(t *testing.T) { t.Parallel(); test(t, inFile(t)) })
 }
 
 // What every key-value store does.
@@ -192,197 +171,197 @@ func overridden(t *testing.T, s *Store) string {
 
 // Amendments are versions of their own, stay when the document changes, and are gone when they end.
 func TestAmend(t *testing.T) {
-	everyStore(t, func(t *testing.T, s *Store) {
-		ctx := within(t)
-		keyed := func(name string, n int) []byte {
-			return fmt.Appendf(nil, "rules: [{ name: %s, key: [{ header: x }], limit: %d/1m }]\n", name, n)
-		}
-		if _, _, err := s.Amend(ctx, override("x", "9/1m"), by("too early")); err == nil || !strings.Contains(err.Error(), "no rules") {
-			t.Errorf("%v", err)
-		}
-		if got := overridden(t, s); got != "" {
-			t.Errorf("%q", got)
-		}
-		first := apply(t, s, keyed("a", 1), by("begin"))
-		amendIt := func(e amend.Edit, why string) Version {
-			t.Helper()
-			v, _, err := s.Amend(ctx, e, by(why))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return v
-		}
-		second := amendIt(override("x", "9/1m"), "sale")
-		if second.Revision <= first.Revision || second.SHA256 != first.SHA256 || second.Format != amended || first.Format != format {
-			t.Errorf("%+v after %+v", second, first)
-		}
-		amendIt(override("y", "8/1m"), "sale")
-		amendIt(override("x", "7/1m"), "less")
-		for want, edit := range map[string]amend.Edit{"2h is not the rule's own": override("z", "9/2h"), amend.ErrNone.Error(): remove("z")} {
-			if _, _, err := s.Amend(ctx, edit, by("wrong")); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
-			}
-		}
-		if _, _, err := s.Amend(ctx, override("z", "9/1m"), Change{Who: "bob", Why: "late", On: first.Revision}); !errors.As(err, new(*LostError)) {
-			t.Errorf("%v", err)
-		}
-		if got := overridden(t, s); got != "y=8/1m x=7/1m" {
-			t.Errorf("%q", got)
-		}
-		inForce(t, s, apply(t, s, keyed("a", 2), by("other document")).Revision, keyed("a", 2))
-		if got := overridden(t, s); got != "y=8/1m x=7/1m" {
-			t.Errorf("%q after another document", got)
-		}
-		apply(t, s, keyed("b", 2), by("without the rule"))
-		if got := overridden(t, s); got != "wrong y=8/1m wrong x=7/1m" {
-			t.Errorf("%q without the rule", got)
-		}
-		back, err := s.Rollback(ctx, 0, by("back"))
+	t.Parallel()
+	s := inFile(t)
+	ctx := within(t)
+	keyed := func(name string, n int) []byte {
+		return fmt.Appendf(nil, "rules: [{ name: %s, key: [{ header: x }], limit: %d/1m }]\n", name, n)
+	}
+	if _, _, err := s.Amend(ctx, override("x", "9/1m"), by("too early")); err == nil || !strings.Contains(err.Error(), "no rules") {
+		t.Errorf("%v", err)
+	}
+	if got := overridden(t, s); got != "" {
+		t.Errorf("%q", got)
+	}
+	first := apply(t, s, keyed("a", 1), by("begin"))
+	amendIt := func(e amend.Edit, why string) Version {
+		t.Helper()
+		v, _, err := s.Amend(ctx, e, by(why))
 		if err != nil {
 			t.Fatal(err)
 		}
-		amendIt(remove("x"), "over")
-		if got := overridden(t, s); got != "y=8/1m" {
-			t.Errorf("%q after a rollback", got)
+		return v
+	}
+	second := amendIt(override("x", "9/1m"), "sale")
+	if second.Revision <= first.Revision || second.SHA256 != first.SHA256 || second.Format != amended || first.Format != format {
+		t.Errorf("%+v after %+v", second, first)
+	}
+	amendIt(override("y", "8/1m"), "sale")
+	amendIt(override("x", "7/1m"), "less")
+	for want, edit := range map[string]amend.Edit{"2h is not the rule's own": override("z", "9/2h"), amend.ErrNone.Error(): remove("z")} {
+		if _, _, err := s.Amend(ctx, edit, by("wrong")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
 		}
-		current := amendIt(remove("y"), "over")
-		if current.Amendments != nil || current.Format != format || current.RollbackTo != 0 {
-			t.Errorf("%+v", current)
+	}
+	if _, _, err := s.Amend(ctx, override("z", "9/1m"), Change{Who: "bob", Why: "late", On: first.Revision}); !errors.As(err, new(*LostError)) {
+		t.Errorf("%v", err)
+	}
+	if got := overridden(t, s); got != "y=8/1m x=7/1m" {
+		t.Errorf("%q", got)
+	}
+	inForce(t, s, apply(t, s, keyed("a", 2), by("other document")).Revision, keyed("a", 2))
+	if got := overridden(t, s); got != "y=8/1m x=7/1m" {
+		t.Errorf("%q after another document", got)
+	}
+	apply(t, s, keyed("b", 2), by("without the rule"))
+	if got := overridden(t, s); got != "wrong y=8/1m wrong x=7/1m" {
+		t.Errorf("%q without the rule", got)
+	}
+	back, err := s.Rollback(ctx, 0, by("back"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	amendIt(remove("x"), "over")
+	if got := overridden(t, s); got != "y=8/1m" {
+		t.Errorf("%q after a rollback", got)
+	}
+	current := amendIt(remove("y"), "over")
+	if current.Amendments != nil || current.Format != format || current.RollbackTo != 0 {
+		t.Errorf("%+v", current)
+	}
+	inForce(t, s, current.Revision, keyed("a", 2))
+	if again, err := s.Earlier(ctx, 0, current); err != nil || again.Why != "without the rule" || back.RollbackTo == 0 {
+		t.Errorf("one goes back to %q (%v), want another document", again.Why, err)
+	}
+	history, err := s.History(ctx)
+	if err != nil || len(history) != 9 || history[6].Amends != "" && !strings.HasPrefix(history[6].Amends, "override of a y: 8/1m until ") || history[6].Why != "sale" || history[0].Amends != "override of a y removed" {
+		t.Errorf("%+v (%v)", history, err)
+	}
+	for range 2 {
+		if err := s.Clean(ctx); err != nil {
+			t.Error(err)
 		}
-		inForce(t, s, current.Revision, keyed("a", 2))
-		if again, err := s.Earlier(ctx, 0, current); err != nil || again.Why != "without the rule" || back.RollbackTo == 0 {
-			t.Errorf("one goes back to %q (%v), want another document", again.Why, err)
-		}
-		history, err := s.History(ctx)
-		if err != nil || len(history) != 9 || history[6].Amends != "" && !strings.HasPrefix(history[6].Amends, "override of a y: 8/1m until ") || history[6].Why != "sale" || history[0].Amends != "override of a y removed" {
-			t.Errorf("%+v (%v)", history, err)
-		}
-		for range 2 {
-			if err := s.Clean(ctx); err != nil {
-				t.Error(err)
-			}
-		}
-		if c, err := s.Content(ctx, history[6]); err != nil || !strings.Contains(string(c.Amendments), "sale") {
-			t.Errorf("%s (%v)", c.Amendments, err)
-		}
-	})
+	}
+	if c, err := s.Content(ctx, history[6]); err != nil || !strings.Contains(string(c.Amendments), "sale") {
+		t.Errorf("%s (%v)", c.Amendments, err)
+	}
 }
 
 // Those that have ended go with the next version.
 func TestAmendmentsEnd(t *testing.T) {
-	everyStore(t, func(t *testing.T, s *Store) {
-		ctx := within(t)
-		apply(t, s, []byte("rules: [{ name: a, key: [{ header: x }], limit: 1/1m }]\n"), by("begin"))
-		short := amend.Edit{Entry: amend.Entry{Kind: amend.Override, Amendment: amend.Amendment{
-			Rule: "a", Key: []string{"short"}, Limit: json.RawMessage(`"9/1m"`), Until: time.Now().Add(2 * time.Second),
-		}}}
-		v, _, err := s.Amend(ctx, short, by("short"))
-		if err == nil {
-			_, _, err = s.Amend(ctx, override("long", "9/1m"), by("long"))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		proc.Eventually(t, time.Minute, "the short one ends", func() bool { return overridden(t, s) == "long=9/1m" })
-		apply(t, s, []byte("rules: [{ name: a, key: [{ header: x }], limit: 2/1m }]\n"), by("next"))
-		current, err := s.Current(ctx)
-		if err != nil || current.Revision <= v.Revision {
-			t.Fatal(current, err)
-		}
-		if _, d, err := s.List(ctx); err != nil || len(d.Entries) != 1 || d.Entries[0].Key[0] != "long" {
-			t.Errorf("%+v (%v)", d, err)
-		}
-	})
+	t.Parallel()
+	s := inFile(t)
+	ctx := within(t)
+	apply(t, s, []byte("rules: [{ name: a, key: [{ header: x }], limit: 1/1m }]\n"), by("begin"))
+	short := amend.Edit{Entry: amend.Entry{Kind: amend.Override, Amendment: amend.Amendment{
+		Rule: "a", Key: []string{"short"}, Limit: json.RawMessage(`"9/1m"`), Until: time.Now().Add(2 * time.Second),
+	}}}
+	v, _, err := s.Amend(ctx, short, by("short"))
+	if err == nil {
+		_, _, err = s.Amend(ctx, override("long", "9/1m"), by("long"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	proc.Eventually(t, time.Minute, "the short one ends", func() bool { return overridden(t, s) == "long=9/1m" })
+	apply(t, s, []byte("rules: [{ name: a, key: [{ header: x }], limit: 2/1m }]\n"), by("next"))
+	current, err := s.Current(ctx)
+	if err != nil || current.Revision <= v.Revision {
+		t.Fatal(current, err)
+	}
+	if _, d, err := s.List(ctx); err != nil || len(d.Entries) != 1 || d.Entries[0].Key[0] != "long" {
+		t.Errorf("%+v (%v)", d, err)
+	}
 }
 
 // Of writers at the same time each override and each document comes in, whoever is first.
 func TestManyAmend(t *testing.T) {
-	everyStore(t, func(t *testing.T, s *Store) {
-		const writers, each = 3, 4
-		apply(t, s, []byte("rules: [{ name: a, key: [{ header: x }], limit: 1/1m }]\n"), by("begin"))
-		var all sync.WaitGroup
-		for w := range writers {
-			all.Go(func() {
-				for i := range each {
-					_, _, err := s.Amend(within(t), override(fmt.Sprintf("w%d-%d", w, i), "9/1m"), by("compete"))
-					for errors.As(err, new(*LostError)) {
-						_, _, err = s.Amend(within(t), override(fmt.Sprintf("w%d-%d", w, i), "9/1m"), by("compete"))
-					}
-					if err != nil {
-						t.Error(err)
-					}
+	t.Parallel()
+	s := inFile(t)
+	const writers, each = 3, 4
+	apply(t, s, []byte("rules: [{ name: a, key: [{ header: x }], limit: 1/1m }]\n"), by("begin"))
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := range each {
+				_, _, err := s.Amend(within(t), override(fmt.Sprintf("w%d-%d", w, i), "9/1m"), by("compete"))
+				for errors.As(err, new(*LostError)) {
+					_, _, err = s.Amend(within(t), override(fmt.Sprintf("w%d-%d", w, i), "9/1m"), by("compete"))
 				}
-			})
-		}
-		all.Wait()
-		if got := strings.Fields(overridden(t, s)); len(got) != writers*each {
-			t.Errorf("%d overrides: %q", len(got), got)
-		}
-	})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got := strings.Fields(overridden(t, s)); len(got) != writers*each {
+		t.Errorf("%d overrides: %q", len(got), got)
+	}
 }
 
 // A program without amendments refuses a version that has some: it reads formats up to 2 and keeps the rules that it has.
 // One that knows them reads versions of programs that do not.
 func TestFormats(t *testing.T) {
-	everyStore(t, func(t *testing.T, s *Store) {
-		ctx := within(t)
-		apply(t, s, document(1), by("begin"))
-		text := func() []byte {
-			t.Helper()
-			p, err := s.kv.Get(ctx, s.manifestKey())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return p.Value
-		}
-		var earlier struct{ Format, Size int } // what that program looks at before all else
-		if before := text(); bytes.Contains(before, []byte("amend")) || json.Unmarshal(before, &earlier) != nil || earlier.Format != 2 {
-			t.Errorf("%s", before)
-		}
-		if _, _, err := s.Amend(ctx, amend.Edit{Entry: amend.Entry{Kind: amend.Candidate, Amendment: amend.Amendment{Rule: "a", Limit: json.RawMessage(`"2/1m"`), Until: time.Now().Add(time.Hour)}}}, by("try")); err != nil {
+	t.Parallel()
+	s := inFile(t)
+	ctx := within(t)
+	apply(t, s, document(1), by("begin"))
+	text := func() []byte {
+		t.Helper()
+		p, err := s.kv.Get(ctx, s.manifestKey())
+		if err != nil {
 			t.Fatal(err)
 		}
-		if after := text(); json.Unmarshal(after, &earlier) != nil || earlier.Format != 3 {
-			t.Errorf("%s", after)
-		}
-		later := bytes.Replace(text(), []byte(`"format": 3`), []byte(`"format": 4`), 1)
-		if _, err := ParseVersion("manifest", later); err == nil || !strings.Contains(err.Error(), "newer release") {
-			t.Errorf("%v", err)
-		}
-	})
+		return p.Value
+	}
+	var earlier struct{ Format, Size int } // what that program looks at before all else
+	if before := text(); bytes.Contains(before, []byte("amend")) || json.Unmarshal(before, &earlier) != nil || earlier.Format != 2 {
+		t.Errorf("%s", before)
+	}
+	if _, _, err := s.Amend(ctx, amend.Edit{Entry: amend.Entry{Kind: amend.Candidate, Amendment: amend.Amendment{Rule: "a", Limit: json.RawMessage(`"2/1m"`), Until: time.Now().Add(time.Hour)}}}, by("try")); err != nil {
+		t.Fatal(err)
+	}
+	if after := text(); json.Unmarshal(after, &earlier) != nil || earlier.Format != 3 {
+		t.Errorf("%s", after)
+	}
+	later := bytes.Replace(text(), []byte(`"format": 3`), []byte(`"format": 4`), 1)
+	if _, err := ParseVersion("manifest", later); err == nil || !strings.Contains(err.Error(), "newer release") {
+		t.Errorf("%v", err)
+	}
 }
 
 // Amendments that somebody has damaged are named, and the next document repairs them.
 func TestDamagedAmendments(t *testing.T) {
-	everyStore(t, func(t *testing.T, s *Store) {
-		ctx := within(t)
-		apply(t, s, document(1), by("begin"))
-		v, _, err := s.Amend(ctx, amend.Edit{Entry: amend.Entry{Kind: amend.Candidate, Amendment: amend.Amendment{Rule: "a", Limit: json.RawMessage(`"2/1m"`), Until: time.Now().Add(time.Hour)}}}, by("try"))
-		if err != nil {
-			t.Fatal(err)
+	t.Parallel()
+	s := inFile(t)
+	ctx := within(t)
+	apply(t, s, document(1), by("begin"))
+	v, _, err := s.Amend(ctx, amend.Edit{Entry: amend.Entry{Kind: amend.Candidate, Amendment: amend.Amendment{Rule: "a", Limit: json.RawMessage(`"2/1m"`), Until: time.Now().Add(time.Hour)}}}, by("try"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.kv.Put(ctx, s.chunkKey(v.Amendments.Chunks[0]), []byte("damaged")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Content(ctx, v); !errors.As(err, new(*DamagedError)) {
+		t.Errorf("%v", err)
+	}
+	if _, _, err := s.List(ctx); !errors.As(err, new(*DamagedError)) {
+		t.Errorf("%v", err)
+	}
+	if next := apply(t, s, document(2), by("repair")); next.Amendments != nil {
+		t.Errorf("%+v", next)
+	}
+	for want, change := range map[string]func(*Text){
+		"chunks": func(a *Text) { a.Chunks = nil }, "bytes": func(a *Text) { a.Size = amend.MaxBytes + 1 },
+	} {
+		a := *v.Amendments
+		change(&a)
+		wrong := v
+		wrong.Amendments = &a
+		if _, err := ParseVersion("manifest", wrong.Encode()); !errors.As(err, new(*DamagedError)) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
 		}
-		if err := s.kv.Put(ctx, s.chunkKey(v.Amendments.Chunks[0]), []byte("damaged")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Content(ctx, v); !errors.As(err, new(*DamagedError)) {
-			t.Errorf("%v", err)
-		}
-		if _, _, err := s.List(ctx); !errors.As(err, new(*DamagedError)) {
-			t.Errorf("%v", err)
-		}
-		if next := apply(t, s, document(2), by("repair")); next.Amendments != nil {
-			t.Errorf("%+v", next)
-		}
-		for want, change := range map[string]func(*Text){
-			"chunks": func(a *Text) { a.Chunks = nil }, "bytes": func(a *Text) { a.Size = amend.MaxBytes + 1 },
-		} {
-			a := *v.Amendments
-			change(&a)
-			wrong := v
-			wrong.Amendments = &a
-			if _, err := ParseVersion("manifest", wrong.Encode()); !errors.As(err, new(*DamagedError)) || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
-			}
-		}
-	})
+	}
 }

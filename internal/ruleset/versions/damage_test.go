@@ -25,31 +25,36 @@ import (
 // What people do to the keys by hand is named by its key, and a new version repairs it.
 func TestByHand(t *testing.T) {
 	t.Parallel()
-	c := startConsul(t)
-	s := open(t, c.Addr)
+	s := inFile(t)
 	text := document(10)
 	repeated := func(v Version, size, times int) string {
 		v.Size, v.Chunks = size, slices.Repeat(v.Chunks, times)
-		c.put(s.manifestKey(), string(v.Encode()))
+		s.byHand(t, s.manifestKey(), string(v.Encode()))
 		return s.manifestKey()
 	}
 	other := func(v Version, chunk string) string {
 		v.Chunks = []string{sum([]byte(chunk))}
-		c.put(s.chunkKey(v.Chunks[0]), chunk)
-		c.put(s.manifestKey(), string(v.Encode()))
+		s.byHand(t, s.chunkKey(v.Chunks[0]), chunk)
+		s.byHand(t, s.manifestKey(), string(v.Encode()))
 		return fmt.Sprint("revision ", v.Revision)
 	}
 	for name, break_ := range map[string]func(v Version) (key string){
-		"manifest of another kind": func(Version) string { c.put(s.manifestKey(), "rules: []"); return s.manifestKey() },
-		"manifest without chunks":  func(Version) string { c.put(s.manifestKey(), `{"format":2,"revision":1}`); return s.manifestKey() },
-		"one chunk 4,000 times":    func(v Version) string { return repeated(v, v.Size, 4000) },
-		"the same, with its size":  func(v Version) string { return repeated(v, 4000*chunkSize, 4000) },
-		"a negative size":          func(v Version) string { return repeated(v, -1, 1) },
-		"a smaller size":           func(v Version) string { repeated(v, v.Size-1, 1); return fmt.Sprint("revision ", v.Revision) },
-		"twice the document":       func(v Version) string { repeated(v, v.Size, 2); return fmt.Sprint("revision ", v.Revision) },
-		"no gzip":                  func(v Version) string { return other(v, "rules: []\n") },
-		"missing chunk":            func(v Version) string { c.remove(s.chunkKey(v.Chunks[0])); return s.chunkKey(v.Chunks[0]) },
-		"changed chunk":            func(v Version) string { c.put(s.chunkKey(v.Chunks[0]), "rules: []\n"); return s.chunkKey(v.Chunks[0]) },
+		"manifest of another kind": func(Version) string { s.byHand(t, s.manifestKey(), "rules: []"); return s.manifestKey() },
+		"manifest without chunks": func(Version) string {
+			s.byHand(t, s.manifestKey(), `{"format":2,"revision":1}`)
+			return s.manifestKey()
+		},
+		"one chunk 4,000 times":   func(v Version) string { return repeated(v, v.Size, 4000) },
+		"the same, with its size": func(v Version) string { return repeated(v, 4000*chunkSize, 4000) },
+		"a negative size":         func(v Version) string { return repeated(v, -1, 1) },
+		"a smaller size":          func(v Version) string { repeated(v, v.Size-1, 1); return fmt.Sprint("revision ", v.Revision) },
+		"twice the document":      func(v Version) string { repeated(v, v.Size, 2); return fmt.Sprint("revision ", v.Revision) },
+		"no gzip":                 func(v Version) string { return other(v, "rules: []\n") },
+		"missing chunk":           func(v Version) string { s.byHand(t, s.chunkKey(v.Chunks[0]), ""); return s.chunkKey(v.Chunks[0]) },
+		"changed chunk": func(v Version) string {
+			s.byHand(t, s.chunkKey(v.Chunks[0]), "rules: []\n")
+			return s.chunkKey(v.Chunks[0])
+		},
 	} {
 		before := apply(t, s, text, by("begin"))
 		key := break_(before)
@@ -70,11 +75,11 @@ func TestByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.remove(s.manifestKey())
+	s.byHand(t, s.manifestKey(), "")
 	if v := apply(t, s, text, by("repair")); v.Revision <= last.Revision {
 		t.Errorf("revision %d after the manifest of revision %d was deleted", v.Revision, last.Revision)
 	}
-	c.put(s.manifestKey(), `{"format":4,"revision":100}`)
+	s.byHand(t, s.manifestKey(), `{"format":4,"revision":100}`)
 	if _, err := s.Apply(within(t), parsed(t, text), by("downgrade")); err == nil || !strings.Contains(err.Error(), "newer release") {
 		t.Errorf("over a manifest of a newer release: %v", err)
 	}
@@ -84,12 +89,11 @@ func TestByHand(t *testing.T) {
 // last writer had a clock that was ahead by less than a minute.
 func TestRevisionGrows(t *testing.T) {
 	t.Parallel()
-	c := startConsul(t)
-	s := open(t, c.Addr)
+	s := inFile(t)
 	apply(t, s, document(1), by("begin"))
 	before := apply(t, s, document(2), by("go on"))
-	if _, err := c.kv.DeleteTree(Prefix, nil); err != nil {
-		t.Fatal(err)
+	for _, key := range s.keys(t) {
+		s.byHand(t, Prefix+key, "")
 	}
 	ahead := apply(t, s, document(3), by("begin again"))
 	if ahead.Revision <= before.Revision {
@@ -122,9 +126,9 @@ func TestFromTheFuture(t *testing.T) {
 		want := apply(t, s, document(9), by("begin"))
 		forged := want
 		forged.Revision = largest
-		c.put(s.manifestKey(), string(forged.Encode()))
-		c.put(s.versionKey(forged.Revision), string(forged.Encode()))
-		c.follower("false", largest)
+		s.byHand(t, s.manifestKey(), string(forged.Encode()))
+		s.byHand(t, s.versionKey(forged.Revision), string(forged.Encode()))
+		follower(t, c, "false", largest)
 		v, err := repair()
 		if err != nil {
 			t.Fatal(err)
@@ -167,12 +171,11 @@ func (c *cutter) through(t *testing.T, f func(s *Store)) int64 {
 // A store that only has versions of another format begins anew with the next one.
 func TestOtherFormat(t *testing.T) {
 	t.Parallel()
-	c := startConsul(t)
-	s := open(t, c.Addr)
+	s := inFile(t)
 	v := apply(t, s, document(1), by("begin"))
 	v.Format = format - 1
-	c.put(s.manifestKey(), string(v.Encode()))
-	c.put(s.versionKey(v.Revision), string(v.Encode()))
+	s.byHand(t, s.manifestKey(), string(v.Encode()))
+	s.byHand(t, s.versionKey(v.Revision), string(v.Encode()))
 	after := apply(t, s, document(2), by("again"))
 	if inForce(t, s, after.Revision, document(2)); after.Revision <= v.Revision {
 		t.Errorf("revision %d after %d", after.Revision, v.Revision)
@@ -246,7 +249,7 @@ func TestWriterDies(t *testing.T) {
 			used["chunks/"+chunk] = true
 		}
 	}
-	for _, key := range c.keys() {
+	for _, key := range s.keys(t) {
 		if strings.HasPrefix(key, "chunks/") && !used[key] {
 			t.Errorf("%s is left over", key)
 		}
@@ -256,11 +259,11 @@ func TestWriterDies(t *testing.T) {
 // A refusal of Consul is reported with its reason, and what to do.
 func TestRefused(t *testing.T) {
 	const management = "11111111-2222-3333-4444-555555555555"
-	start := func(t *testing.T, config string) *consulOf {
+	start := func(t *testing.T, config string) *consultest.Agent {
 		dir := proc.LogDir(t)
 		agent := consultest.New(t, dir, "-config-file", proc.WriteFile(t, filepath.Join(dir, "more.hcl"), config))
 		agent.Start()
-		return use(t, agent)
+		return agent
 	}
 	refused := func(t *testing.T, s *Store, code int, want string) {
 		t.Helper()

@@ -8,11 +8,12 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/kit/consultest"
 )
 
 // follower registers a program that has rules of this revision.
-func (c *consulOf) follower(id string, revision uint64) {
-	c.t.Helper()
+func follower(t *testing.T, c *consultest.Agent, id string, revision uint64) {
+	t.Helper()
 	client, err := api.NewClient(&api.Config{Address: c.Addr})
 	if err == nil {
 		err = client.Agent().ServiceRegister(&api.AgentServiceRegistration{
@@ -20,7 +21,7 @@ func (c *consulOf) follower(id string, revision uint64) {
 		})
 	}
 	if err != nil {
-		c.t.Fatal(err)
+		t.Fatal(err)
 	}
 }
 
@@ -31,20 +32,20 @@ func TestNewerThanWhatProgramsHave(t *testing.T) {
 	c := startConsul(t)
 	s := open(t, c.Addr)
 	ahead := uint64(time.Now().Add(mostAhead - 10*time.Second).UnixMicro())
-	c.follower("one", ahead)
-	c.follower("two", 7)
+	follower(t, c, "one", ahead)
+	follower(t, c, "two", 7)
 	v := apply(t, s, document(1), by("begin"))
 	if v.Revision <= ahead {
 		t.Errorf("revision %d, and a program has %d", v.Revision, ahead)
 	}
-	c.follower("one", v.Revision)
-	c.follower("forged", 1<<53-1)
+	follower(t, c, "one", v.Revision)
+	follower(t, c, "forged", 1<<53-1)
 	behind, err := s.InForce(within(t), v)
 	if err != nil || len(behind) != 2 || behind[0].ID != "forged" || behind[1].ID != "two" || behind[1].Revision != 7 {
 		t.Errorf("not in force in %+v, %v; want forged, and two with revision 7", behind, err)
 	}
-	c.follower("two", v.Revision)
-	c.follower("forged", v.Revision)
+	follower(t, c, "two", v.Revision)
+	follower(t, c, "forged", v.Revision)
 	if behind, err := s.InForce(within(t), v); err != nil || len(behind) != 0 {
 		t.Errorf("not in force in %+v, %v", behind, err)
 	}

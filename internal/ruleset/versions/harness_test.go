@@ -4,36 +4,33 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/consul/api"
-
+	"github.com/weirlimit/weir/internal/consul"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// consulOf is an agent of the test, and its key-value store past the package under test.
-type consulOf struct {
-	*consultest.Agent
-	t  *testing.T
-	kv *api.KV
+func startConsul(t *testing.T) *consultest.Agent {
+	t.Helper()
+	return consultest.Start(t, proc.LogDir(t))
 }
 
-func startConsul(t *testing.T) *consulOf {
+// inFile is a store in a directory.
+func inFile(t *testing.T) *Store {
 	t.Helper()
-	return use(t, consultest.Start(t, proc.LogDir(t)))
-}
-
-func use(t *testing.T, agent *consultest.Agent) *consulOf {
-	t.Helper()
-	client, err := api.NewClient(&api.Config{Address: agent.Addr})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &consulOf{Agent: agent, t: t, kv: client.KV()}
+	kv := local.New(filepath.Join(t.TempDir(), "state", "rules.store"))
+	t.Cleanup(func() {
+		if err := kv.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return On(kv)
 }
 
 // open is a store at an address.
@@ -47,11 +44,11 @@ func open(t *testing.T, address string) *Store {
 }
 
 // keys are those of the store, without the prefix.
-func (c *consulOf) keys() []string {
-	c.t.Helper()
-	keys, _, err := c.kv.Keys(Prefix, "", nil)
+func (s *Store) keys(t *testing.T) []string {
+	t.Helper()
+	keys, err := s.kv.Keys(within(t), Prefix)
 	if err != nil {
-		c.t.Fatal(err)
+		t.Fatal(err)
 	}
 	for i := range keys {
 		keys[i] = strings.TrimPrefix(keys[i], Prefix)
@@ -59,18 +56,15 @@ func (c *consulOf) keys() []string {
 	return keys
 }
 
-// put writes a key by hand.
-func (c *consulOf) put(key, value string) {
-	c.t.Helper()
-	if _, err := c.kv.Put(&api.KVPair{Key: key, Value: []byte(value)}, nil); err != nil {
-		c.t.Fatal(err)
+// byHand writes a key past the store, or removes it if value is empty.
+func (s *Store) byHand(t *testing.T, key, value string) {
+	t.Helper()
+	err := s.kv.Put(within(t), key, []byte(value))
+	if value == "" {
+		_, err = s.kv.Commit(within(t), consul.Change{Delete: []string{key}})
 	}
-}
-
-func (c *consulOf) remove(key string) {
-	c.t.Helper()
-	if _, err := c.kv.Delete(key, nil); err != nil {
-		c.t.Fatal(err)
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/hashicorp/consul/api"
-
 	"github.com/weirlimit/weir/internal/consul"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 )
@@ -17,8 +15,7 @@ import (
 // Versions are kept with who, when and why, and come back as new versions.
 func TestVersions(t *testing.T) {
 	t.Parallel()
-	c := startConsul(t)
-	s, ctx := open(t, c.Addr), within(t)
+	s, ctx := inFile(t), within(t)
 	if v, err := s.Current(ctx); !v.Zero() || err != nil {
 		t.Fatalf("an empty store has revision %d (%v)", v.Revision, err)
 	}
@@ -58,7 +55,7 @@ func TestVersions(t *testing.T) {
 // A change that was made of a version is not applied on another one.
 func TestApplyOn(t *testing.T) {
 	t.Parallel()
-	s := open(t, startConsul(t).Addr)
+	s := inFile(t)
 	first := apply(t, s, document(1), by("begin"))
 	second := apply(t, s, document(2), Change{Who: "ann", Why: "go on", On: first.Revision})
 	_, err := s.Apply(within(t), parsed(t, document(3)), Change{Who: "bob", Why: "go on", On: first.Revision})
@@ -126,13 +123,12 @@ func TestManyWriters(t *testing.T) {
 // The last versions are kept, with their chunks and no others.
 func TestClean(t *testing.T) {
 	t.Parallel()
-	c := startConsul(t)
-	s := open(t, c.Addr)
+	s := inFile(t)
 	var applied []Version
 	for i := range kept + 5 {
 		applied = append(applied, apply(t, s, document(i+1), by("count")))
 	}
-	c.put(s.chunkKey(sum([]byte("left by a writer that died"))), "left by a writer that died")
+	s.byHand(t, s.chunkKey(sum([]byte("left by a writer that died"))), "left by a writer that died")
 	if err := s.Clean(within(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -140,8 +136,8 @@ func TestClean(t *testing.T) {
 	if err != nil || len(versions) != kept || versions[kept-1].Revision != applied[5].Revision {
 		t.Fatalf("%d versions (%v)", len(versions), err)
 	}
-	if n := len(c.keys()); n != 1+2*kept {
-		t.Errorf("%d keys, want the manifest, %d versions and as many chunks: %q", n, kept, c.keys())
+	if n := len(s.keys(t)); n != 1+2*kept {
+		t.Errorf("%d keys, want the manifest, %d versions and as many chunks: %q", n, kept, s.keys(t))
 	}
 	for _, v := range versions {
 		if _, err := s.Document(within(t), v); err != nil {
@@ -168,14 +164,11 @@ func TestLargestDocument(t *testing.T) {
 // The audit has its entries in the order of their ids, and the last 1,000; rules are not touched by it.
 func TestNotes(t *testing.T) {
 	t.Parallel()
-	c := startConsul(t)
-	s, ctx := open(t, c.Addr), within(t)
+	s, ctx := inFile(t), within(t)
 	v := apply(t, s, document(1), by("begin"))
 	id := func(i int) string { return fmt.Sprintf("%04d", i) }
 	for i := range keptNotes + consul.MaxChanges - 2 {
-		if _, err := c.kv.Put(&api.KVPair{Key: s.auditKey(id(i)), Value: []byte(id(i))}, nil); err != nil {
-			t.Fatal(err)
-		}
+		s.byHand(t, s.auditKey(id(i)), id(i))
 	}
 	last := keptNotes + consul.MaxChanges
 	for i := last - 2; i < last; i++ {
@@ -201,7 +194,7 @@ func TestNotes(t *testing.T) {
 // The first version is the first one, and a rollback from another version than the newest changes nothing.
 func TestOn(t *testing.T) {
 	t.Parallel()
-	s, ctx := open(t, startConsul(t).Addr), within(t)
+	s, ctx := inFile(t), within(t)
 	first := by("begin")
 	first.First = true
 	v := apply(t, s, document(1), first)
