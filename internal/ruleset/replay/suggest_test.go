@@ -208,22 +208,3 @@ func TestRounded(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkReplay has a million keys of skewed clients; a line is an op.
-func BenchmarkReplay(b *testing.B) {
-	var l log
-	random := rand.New(rand.NewPCG(1, 2))
-	for n := range b.N {
-		client := int(1e6 * random.Float64() * random.Float64() * random.Float64() * random.Float64())
-		path := []string{"/login", "/v1/orders", "/v1/items/7", "/static/a.js"}[random.IntN(4)]
-		l.add(time.Duration(n)*3*time.Millisecond, fmt.Sprintf("10.%d.%d.%d", client>>16, client>>8&255, client&255), path, `,"details":"via_upstream","status":200,"request":"f2d80e46-a3d8-44bd-9500-4a13ddc06663"`)
-	}
-	set := rules(b, loginRules+`
-  - { name: client, key: [client_ip], limit: 600/1m }
-  - { name: api, match: { path: { prefix: /v1/ } }, key: [client_ip], limit: 100/1m, algorithm: token_bucket }
-`)
-	b.SetBytes(int64(l.Len()) / int64(b.N))
-	b.ResetTimer()
-	run(b, l.String(), Config{Rules: set})
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lines/s")
-}

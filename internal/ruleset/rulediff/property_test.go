@@ -285,7 +285,7 @@ func TestSound(t *testing.T) {
 		}
 	})
 	for _, what := range []string{changed, added, removed, undecided, wider, narrower, override, keyed, classed} {
-		if seen[what] == 0 {
+		if seen[what] == 0 && !testing.Short() {
 			t.Errorf("%v: it compares too little", seen)
 		}
 	}
