@@ -42,41 +42,28 @@ type cachedBench struct {
 	far *far
 }
 
-// cached runs a test in virtual time on so many replicas of one store, each with a lease
-// cache.
-func cached(t *testing.T, replicas int, yaml string, run func(*testing.T, []*cachedBench), change ...func(*Config)) {
+// cached runs a test in virtual time on a replica with a lease cache.
+func cached(t *testing.T, run func(*testing.T, *cachedBench), change ...func(*Config)) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30})
-		var all []*cachedBench
 		ctx, stop := context.WithCancel(t.Context())
+		b := &cachedBench{bench: bench{t: t, metrics: telemetry.NewRegistry("test")}}
+		b.far = &far{Store: memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30})}
+		f := leasecache.New(leasecache.Config{Store: b.far, MaxKeys: 10_000, MaxBytes: 1 << 30})
 		var running sync.WaitGroup
-		for range replicas {
-			b := &cachedBench{bench: bench{t: t, metrics: telemetry.NewRegistry("test")}, far: &far{Store: store}}
-			f := leasecache.New(leasecache.Config{Store: b.far, MaxKeys: 10_000, MaxBytes: 1 << 30})
-			running.Go(func() { _ = f.Run(ctx) })
-			cfg := Config{
-				Judge:   engine.NewJudge(f, f, nil, b.metrics, nil),
-				Metrics: b.metrics,
-				Log:     slog.New(slog.DiscardHandler),
-			}
-			for _, c := range change {
-				c(&cfg)
-			}
-			var err error
-			if b.Server, err = New(cfg); err != nil {
-				t.Fatal(err)
-			}
-			b.configure(yaml)
-			all = append(all, b)
+		running.Go(func() { _ = f.Run(ctx) })
+		cfg := Config{Judge: engine.NewJudge(f, f, nil, b.metrics, nil), Metrics: b.metrics, Log: slog.New(slog.DiscardHandler)}
+		for _, c := range change {
+			c(&cfg)
 		}
+		var err error
+		if b.Server, err = New(cfg); err != nil {
+			t.Fatal(err)
+		}
+		b.configure(dayYAML)
 		defer running.Wait()
 		defer stop()
-		defer func() {
-			for _, b := range all {
-				_ = b.Shutdown(context.WithoutCancel(t.Context()))
-			}
-		}()
-		run(t, all)
+		defer func() { _ = b.Shutdown(context.WithoutCancel(t.Context())) }()
+		run(t, b)
 	})
 }
 
@@ -99,13 +86,13 @@ var pauses = []time.Duration{0, 5 * time.Millisecond, 150 * time.Millisecond, 3 
 
 // trace plays steps one after the other on a replica with a lease cache, with pauses of
 // each length.
-func trace(t *testing.T, list func() steps, change ...func(*Config)) {
+func trace(t *testing.T, list steps, change ...func(*Config)) {
 	t.Helper()
 	for _, pause := range pauses {
-		cached(t, 1, dayYAML, func(t *testing.T, b []*cachedBench) {
-			for i, step := range list() {
+		cached(t, func(t *testing.T, b *cachedBench) {
+			for i, step := range list {
 				time.Sleep(pause)
-				if got := inShort(b[0].ask(step.request)); got != step.want {
+				if got := inShort(b.ask(step.request)); got != step.want {
 					t.Errorf("pause %v, step %d: %s, want %s", pause, i+1, got, step.want)
 				}
 			}
@@ -113,23 +100,23 @@ func trace(t *testing.T, list func() steps, change ...func(*Config)) {
 	}
 }
 
+// bothWays traces steps with leases and without.
+func bothWays(t *testing.T, list steps, change ...func(*Config)) {
+	t.Helper()
+	for name, mode := range map[string]func(*Config){"leased": leased, "exact": exactly} {
+		t.Run(name, func(t *testing.T) { trace(t, list, append(change, mode)...) })
+	}
+}
+
 // A report of more than is left uses the limit up.
 func TestReportUsesTheLimitUp(t *testing.T) {
-	trace(t, func() (list steps) {
-		return steps{
-			{request(costing(60, of("hundred", "a"))), "OK: OK 40"},
-			{request(costing(50, of("hundred", "a"))), "OVER: OVER 0"},
-			{request(of("hundred", "a")), "OVER: OVER 0"},
-			{request(costing(3, of("hundred", "a"))), "OVER: OVER 0"},
-		}
-	}, charging)
-	trace(t, func() (list steps) {
-		for left := range 60 {
-			list = append(list, steps{{request(of("hundred", "a")), "OK: OK " + strconvU(uint32(99-left))}}...)
-		}
-		return append(list, steps{
-			{request(costing(50, of("hundred", "a"))), "OVER: OVER 0"},
-			{request(of("hundred", "a")), "OVER: OVER 0"},
-		}...)
-	}, charging)
+	var list steps
+	for left := range 60 {
+		list = append(list, steps{{request(of("hundred", "a")), "OK: OK " + strconvU(uint32(99-left))}}...)
+	}
+	trace(t, append(list, steps{
+		{request(costing(50, of("hundred", "a"))), "OVER: OVER 0"},
+		{request(of("hundred", "a")), "OVER: OVER 0"},
+		{request(costing(3, of("hundred", "a"))), "OVER: OVER 0"},
+	}...), charging)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -32,7 +33,10 @@ import (
 // serve serves b until the test ends, and returns where.
 func (b *bench) serve() string {
 	b.t.Helper()
-	l := listen(b.t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.t.Fatal(err)
+	}
 	go func() {
 		if err := b.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			b.t.Errorf("serve: %v", err)

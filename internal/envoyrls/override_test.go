@@ -24,42 +24,33 @@ func leased(c *Config)  { c.Consistency = lease.Leased.String() }
 func TestLimitsJudgeOneCount(t *testing.T) {
 	dozen := func() *ratelimitpb.RateLimitDescriptor { return of("dozen", "a") }
 	nobody := func() *ratelimitpb.RateLimitDescriptor { return of("nobody", "a") }
-	for name, list := range map[string]func() steps{
-		"without a rule too": func() steps {
-			return steps{
-				{request(perDay(2, nobody())), "OK: OK 1"},
-				{request(perDay(2, nobody())), "OK: OK 0"},
-				{request(perDay(2, nobody())), "OVER: OVER 0"},
-				{request(perDay(5, nobody())), "OK: OK 2"},
-				{request(perDay(2, nobody())), "OVER: OVER 0"},
-				{request(perDay(5, nobody())), "OK: OK 1"},
-				{request(perDay(9, nobody())), "OK: OK 4"},
-				{request(perDay(5, nobody())), "OVER: OVER 0"},
-				{request(perDay(9, nobody())), "OK: OK 3"},
-			}
+	for name, list := range map[string]steps{
+		"without a rule too": {
+			{request(perDay(2, nobody())), "OK: OK 1"},
+			{request(perDay(2, nobody())), "OK: OK 0"},
+			{request(perDay(2, nobody())), "OVER: OVER 0"},
+			{request(perDay(5, nobody())), "OK: OK 2"},
+			{request(perDay(2, nobody())), "OVER: OVER 0"},
+			{request(perDay(5, nobody())), "OK: OK 1"},
+			{request(perDay(9, nobody())), "OK: OK 4"},
+			{request(perDay(5, nobody())), "OVER: OVER 0"},
+			{request(perDay(9, nobody())), "OK: OK 3"},
 		},
-		"of another window it is another count": func() steps {
-			return steps{
-				{request(dozen()), "OK: OK 11"},
-				{request(limited(3, typepb.RateLimitUnit_HOUR, dozen())), "OK: OK 2"},
-				{request(dozen()), "OK: OK 10"},
-			}
+		"of another window it is another count": {
+			{request(dozen()), "OK: OK 11"},
+			{request(limited(3, typepb.RateLimitUnit_HOUR, dozen())), "OK: OK 2"},
+			{request(dozen()), "OK: OK 10"},
 		},
-		"beside others": func() steps {
-			return steps{
-				{request(perDay(2, dozen()), of("one", "a")), "OK: OK 1, OK 0"},
-				{request(perDay(2, dozen()), of("one", "a")), "OVER: OK 1, OVER 0"},
-				{request(perDay(2, dozen()), of("five", "a")), "OK: OK 0, OK 4"},
-				{request(perDay(2, dozen()), of("one", "b")), "OVER: OVER 0, OK 1"},
-				{request(of("five", "a"), perDay(3, dozen())), "OK: OK 3, OK 0"},
-				{request(dozen(), of("one", "b")), "OK: OK 8, OK 0"},
-			}
+		"beside others": {
+			{request(perDay(2, dozen()), of("one", "a")), "OK: OK 1, OK 0"},
+			{request(perDay(2, dozen()), of("one", "a")), "OVER: OK 1, OVER 0"},
+			{request(perDay(2, dozen()), of("five", "a")), "OK: OK 0, OK 4"},
+			{request(perDay(2, dozen()), of("one", "b")), "OVER: OVER 0, OK 1"},
+			{request(of("five", "a"), perDay(3, dozen())), "OK: OK 3, OK 0"},
+			{request(dozen(), of("one", "b")), "OK: OK 8, OK 0"},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			trace(t, list, leased)
-			trace(t, list, exactly)
-		})
+		t.Run(name, func(t *testing.T) { bothWays(t, list) })
 	}
 }
 
@@ -70,7 +61,7 @@ func TestAnyLimitsJudgeOneCount(t *testing.T) {
 		for _, mode := range []func(*Config){leased, exactly} {
 			random := rand.New(rand.NewPCG(seed, 2))
 			pause := []time.Duration{20 * time.Millisecond, 100 * time.Millisecond}[seed%2]
-			cached(t, 1, dayYAML, func(t *testing.T, b []*cachedBench) {
+			cached(t, func(t *testing.T, b *cachedBench) {
 				for used, step := uint32(0), 0; step < 100; step++ {
 					time.Sleep(time.Duration(random.ExpFloat64() * float64(pause)))
 					cost := uint32(random.IntN(5)) // 0 is a check
@@ -84,7 +75,7 @@ func TestAnyLimitsJudgeOneCount(t *testing.T) {
 						used += cost
 						want = "OK: OK " + strconvU(count-used)
 					}
-					if got := inShort(b[0].ask(request(d))); got != want {
+					if got := inShort(b.ask(request(d))); got != want {
 						t.Fatalf("seed %d, step %d, limit %d, cost %d: %s, want %s", seed, step, count, cost, got, want)
 					}
 				}
@@ -97,22 +88,22 @@ func TestAnyLimitsJudgeOneCount(t *testing.T) {
 // without one nothing.
 func TestFloodOfRefusedLimits(t *testing.T) {
 	for _, mode := range []func(*Config){leased, exactly} {
-		cached(t, 1, dayYAML, func(t *testing.T, b []*cachedBench) {
+		cached(t, func(t *testing.T, b *cachedBench) {
 			for range 5 {
-				b[0].ask(request(of("dozen", "a")))
+				b.ask(request(of("dozen", "a")))
 			}
 			for second := range uint32(5) {
-				before := b[0].far.asked()
+				before := b.far.asked()
 				for i := range 500 {
-					if got := inShort(b[0].ask(request(perDay(uint32(2+i%3), of("dozen", "a"))))); got != "OVER: OVER 0" {
+					if got := inShort(b.ask(request(perDay(uint32(2+i%3), of("dozen", "a"))))); got != "OVER: OVER 0" {
 						t.Fatalf("a limit that is spent: %s", got)
 					}
 					time.Sleep(2 * time.Millisecond)
 				}
-				if asks := b[0].far.asked() - before; asks > 3*11 {
+				if asks := b.far.asked() - before; asks > 3*11 {
 					t.Errorf("%d asks for 500 requests in a second that three limits refuse", asks)
 				}
-				if got, want := inShort(b[0].ask(request(of("dozen", "a")))), "OK: OK "+strconvU(6-second); got != want {
+				if got, want := inShort(b.ask(request(of("dozen", "a")))), "OK: OK "+strconvU(6-second); got != want {
 					t.Errorf("without a limit: %s, want %s", got, want)
 				}
 			}
@@ -123,38 +114,32 @@ func TestFloodOfRefusedLimits(t *testing.T) {
 // What is refused counts for all, where that is charged.
 func TestRefusedLimitsAreCharged(t *testing.T) {
 	dozen := func() *ratelimitpb.RateLimitDescriptor { return of("dozen", "a") }
-	list := func() steps {
-		return steps{
-			{request(costing(5, dozen())), "OK: OK 7"},
-			{request(perDay(5, dozen())), "OVER: OVER 0"}, // 6
-			{request(perDay(5, dozen())), "OVER: OVER 0"}, // 7
-			{request(dozen()), "OK: OK 4"},
-			{request(perDay(5, dozen())), "OVER: OVER 0"}, // 9
-			{request(dozen()), "OK: OK 2"},
-			{request(costing(5, dozen())), "OVER: OVER 0"}, // 15
-			{request(perDay(20, dozen())), "OK: OK 4"},
-			{request(dozen()), "OVER: OVER 0"}, // 17
-			{request(perDay(20, dozen())), "OK: OK 2"},
-		}
-	}
-	trace(t, list, leased, charging)
-	trace(t, list, exactly, charging)
+	bothWays(t, steps{
+		{request(costing(5, dozen())), "OK: OK 7"},
+		{request(perDay(5, dozen())), "OVER: OVER 0"}, // 6
+		{request(perDay(5, dozen())), "OVER: OVER 0"}, // 7
+		{request(dozen()), "OK: OK 4"},
+		{request(perDay(5, dozen())), "OVER: OVER 0"}, // 9
+		{request(dozen()), "OK: OK 2"},
+		{request(costing(5, dozen())), "OVER: OVER 0"}, // 15
+		{request(perDay(20, dozen())), "OK: OK 4"},
+		{request(dozen()), "OVER: OVER 0"}, // 17
+		{request(perDay(20, dozen())), "OK: OK 2"},
+	}, charging)
 }
 
 // What a request with a limit got comes back when another descriptor refuses it, also after
 // requests without a limit were given back as much.
 func TestLimitGivesBack(t *testing.T) {
-	trace(t, func() (list steps) {
-		list = steps{
-			{request(costing(5, of("dozen", "a")), costing(2, of("one", "a"))), "OVER: OK 12, OVER 0"},
-			{request(of("one", "c")), "OK: OK 0"},
-		}
-		for range 4 { // the check is outside of the group: what the other got is given back
-			list = append(list, steps{
-				{request(costing(3, of("dozen", "a")), costing(0, of("one", "c"))), "OVER: OK 12, OVER 0"},
-				{request(costing(3, perDay(6, of("dozen", "a"))), costing(0, of("one", "c"))), "OVER: OK 6, OVER 0"},
-			}...)
-		}
-		return append(list, steps{{request(costing(6, perDay(6, of("dozen", "a")))), "OK: OK 0"}}...)
-	}, leased)
+	list := steps{
+		{request(costing(5, of("dozen", "a")), costing(2, of("one", "a"))), "OVER: OK 12, OVER 0"},
+		{request(of("one", "c")), "OK: OK 0"},
+	}
+	for range 4 { // the check is outside of the group: what the other got is given back
+		list = append(list, steps{
+			{request(costing(3, of("dozen", "a")), costing(0, of("one", "c"))), "OVER: OK 12, OVER 0"},
+			{request(costing(3, perDay(6, of("dozen", "a"))), costing(0, of("one", "c"))), "OVER: OK 6, OVER 0"},
+		}...)
+	}
+	trace(t, append(list, steps{{request(costing(6, perDay(6, of("dozen", "a")))), "OK: OK 0"}}...), leased)
 }

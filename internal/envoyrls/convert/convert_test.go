@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,26 +81,6 @@ func check(t testing.TB, c *descriptor.Config, r *convert.Result) {
 	}
 }
 
-// TestFilesAreInOrder converts what the readers of configurations are tried with.
-func TestFilesAreInOrder(t *testing.T) {
-	found, err := filepath.Glob("../descriptor/testdata/warn_*.yaml")
-	if err != nil || len(found) == 0 {
-		t.Fatal("no files", err)
-	}
-	for _, path := range found {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := parse(t, string(data))
-		r, err := convert.Config(c, convert.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		check(t, c, r)
-	}
-}
-
 // TestNames: names are legal, each once, and what comes behind changes none.
 func TestNames(t *testing.T) {
 	long := strings.Repeat("long-", 20)
@@ -143,10 +124,11 @@ func TestNames(t *testing.T) {
 func FuzzConfig(f *testing.F) {
 	found, _ := filepath.Glob("../descriptor/testdata/example/*.yaml")
 	more, _ := filepath.Glob("../../../cmd/weir/testdata/ratelimit/*/*.yaml")
-	if len(found) == 0 || len(more) == 0 {
+	warned, _ := filepath.Glob("../descriptor/testdata/warn_*.yaml")
+	if len(found) == 0 || len(more) == 0 || len(warned) == 0 {
 		f.Fatal("no files to begin with")
 	}
-	for _, path := range append(found, more...) {
+	for _, path := range slices.Concat(found, more, warned) {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			f.Fatal(err)

@@ -2,9 +2,6 @@ package descriptor
 
 import "slices"
 
-// Glob reports whether a value is what a pattern with at least one star stands for.
-func Glob(pattern, value string) bool { return newGlob(pattern).match(value) }
-
 // Load reads a directory and parses what is in it.
 func Load(dir string, o Options) (*Config, error) {
 	files, err := Read(dir)

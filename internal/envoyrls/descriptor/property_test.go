@@ -175,19 +175,3 @@ func TestMatchIsNaive(t *testing.T) {
 		}
 	})
 }
-
-// TestGlobIsNaive: one pass decides as trying everything does.
-func TestGlobIsNaive(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		pattern := rapid.StringMatching(`[ab*]{0,4}\*[ab*]{0,6}`).Draw(t, "pattern")
-		value := rapid.OneOf(
-			rapid.StringMatching(`[ab]{0,10}`),
-			rapid.Custom(func(t *rapid.T) string {
-				return strings.ReplaceAll(pattern, "*", rapid.StringMatching(`[ab]{0,2}`).Draw(t, "star"))
-			}),
-		).Draw(t, "value")
-		if got, want := descriptor.Glob(pattern, value), naiveGlob(pattern, value); got != want {
-			t.Fatalf("%q matches %q: %t, want %t", pattern, value, got, want)
-		}
-	})
-}
