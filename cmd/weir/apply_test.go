@@ -2,57 +2,42 @@ package main
 
 import (
 	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/consul/api"
+	capi "github.com/hashicorp/consul/api"
 
+	"github.com/weirlimit/weir/internal/admin/api"
+	"github.com/weirlimit/weir/internal/admin/api/rulesapi"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
+	"github.com/weirlimit/weir/internal/ruleset/versions/local"
+	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// session runs the program against an agent of its own.
-type session struct {
-	t     *testing.T
-	agent *consultest.Agent
-}
+// caller runs the program, whose exit status and output have to be as wanted, and returns the output.
+type caller func(status int, args string, texts ...string) string
 
-// weir runs the program; the exit status and all of texts must be as wanted. It returns
-// what was printed.
-func (s *session) weir(status int, args []string, texts ...string) string {
-	s.t.Helper()
-	cmd := exec.Command(binary, args...)
-	cmd.Env = append(cmd.Environ(), "CONSUL_HTTP_ADDR="+s.agent.Addr)
-	out, _ := cmd.CombinedOutput() // the status is looked at
-	if got := cmd.ProcessState.ExitCode(); got != status {
-		s.t.Errorf("weir %q: exit status %d, want %d\n%s", args, got, status, out)
-	}
-	for _, want := range texts {
-		if !strings.Contains(string(out), want) {
-			s.t.Errorf("weir %q printed\n%s\nwithout %q", args, out, want)
+// calls are made with flags at the end.
+func calls(t *testing.T, dir string, flags ...string) caller {
+	return func(status int, args string, texts ...string) string {
+		t.Helper()
+		out := inHome(t, dir, status, append(strings.Fields(args), flags...)...)
+		for _, want := range texts {
+			if !strings.Contains(out, want) {
+				t.Errorf("weir %s printed\n%s\nwithout %q", args, out, want)
+			}
 		}
-	}
-	return string(out)
-}
-
-// register registers a replica that passes its checks, and has rules of this revision for good.
-func (s *session) register(id string, revision int) {
-	s.t.Helper()
-	client, err := api.NewClient(&api.Config{Address: s.agent.Addr})
-	if err == nil {
-		err = client.Agent().ServiceRegister(&api.AgentServiceRegistration{
-			ID: id, Name: "weir-regional-eu", Port: 1, Check: &api.AgentServiceCheck{TTL: "1h", Status: api.HealthPassing}, Meta: map[string]string{"rules": "consul", "rules_revision": strconv.Itoa(revision)},
-		})
-	}
-	if err != nil {
-		s.t.Fatal(err)
+		return out
 	}
 }
 
@@ -63,35 +48,44 @@ func revisionOf(out string) string {
 	return revision
 }
 
-// Rules are applied, looked at and rolled back.
-func TestApply(t *testing.T) {
-	dir := proc.LogDir(t)
-	s := &session{t, consultest.Start(t, dir)}
+// apply applies rules, looks at them and rolls them back, wherever they are kept. It returns a file of rules, the
+// revision of its version, and that of another one.
+func (weir caller) apply(t *testing.T, dir string) (one, first, second string) {
 	file := func(name, limit string) string {
 		return proc.WriteFile(t, filepath.Join(dir, name), "rules:\n- { name: a, key: [client_ip], limit: "+limit+" }\n- { name: b, key: [path], limit: 5/1s }\n")
 	}
 	one, two := file("one.yaml", "10/1m"), file("two.yaml", "20/1m")
-	s.weir(0, []string{"history"}, "no rules have been applied")
-	s.weir(1, []string{"rollback", "--reason", "nothing"}, "no version is before")
-	s.weir(2, []string{"apply", one, "--dry-run"}, "+rules:", "\nmade against nothing\n")
-	first := revisionOf(s.weir(0, []string{"apply", one, "--reason", "begin", "--author", "ann"}, " is in force"))
-	s.weir(0, []string{"apply", one, "--dry-run"}, "is the same as revision "+first)
-	s.weir(2, []string{"apply", two, "--dry-run"}, "--- revision "+first, "-- { name: a, key: [client_ip], limit: 10/1m }", "+- { name: a, key: [client_ip], limit: 20/1m }", "\na: changed\n  limit: 10/1m -> 20/1m; counters are kept\n", "\nmade against revision "+first+"\n")
-	s.weir(2, []string{"apply", file("other.yaml", "10/60s"), "--dry-run"}, "\nmade against revision "+first+"; only the text differs, the rules are the same\n")
-	s.weir(1, []string{"history", "2"}, "revision 2: there is no such version")
-	second := revisionOf(s.weir(0, []string{"apply", two, "--reason", "more"}, " is in force"))
-	s.weir(1, []string{"apply", one, "--reason", "late", "--on", first}, "nothing was changed", "applied revision "+second+" meanwhile")
-	s.weir(1, []string{"apply", one, "--dry-run", "--on", first}, "applied revision "+second+" meanwhile")
-	s.weir(2, []string{"apply", one, "--dry-run", "--on", second}, "\nmade against revision "+second+"\n")
-	s.weir(0, []string{"rollback", second, "--dry-run"}, "is the same as revision "+second)
-	s.weir(2, []string{"rollback", "--dry-run"}, "+- { name: a, key: [client_ip], limit: 10/1m }", "\nmade against revision "+second+"\n")
-	third := revisionOf(s.weir(0, []string{"rollback", "--reason", "too much", "--author", "bob"}, " is in force"))
-	if out := s.weir(0, []string{"history", third}); !strings.Contains(out, "10/1m") {
-		t.Errorf("revision %s is\n%s", third, out)
-	}
-	s.weir(0, []string{"history"}, third+" *", "bob", "back to "+first+": too much", "ann", "begin")
-	s.weir(0, []string{"history", "-o", "json"}, `"rollback_to": `+first, `"why": "more"`)
-	store, err := versions.Open(s.agent.Addr, "")
+	weir(0, "history", "no rules have been applied")
+	weir(1, "rollback --reason nothing", "no version is before")
+	weir(2, "apply "+one+" --dry-run", "+rules:", "\nmade against nothing\n")
+	first = revisionOf(weir(0, "apply "+one+" --reason begin", " is "))
+	weir(0, "apply "+one+" --dry-run", "is the same as revision "+first)
+	weir(2, "apply "+two+" --dry-run --on "+first, "--- revision "+first, "-- { name: a, key: [client_ip], limit: 10/1m }", "+- { name: a, key: [client_ip], limit: 20/1m }",
+		"\na: changed\n  limit: 10/1m -> 20/1m; counters are kept\n", "\nmade against revision "+first+"\n")
+	weir(2, "apply "+file("other.yaml", "10/60s")+" --dry-run", "; only the text differs, the rules are the same\n")
+	second = revisionOf(weir(0, "apply "+two+" --reason more --on "+first))
+	weir(1, "apply "+one+" --dry-run --on "+first, "applied revision "+second+" meanwhile")
+	weir(1, "apply "+one+" --reason late --on "+first, "nothing was changed", "applied revision "+second+" meanwhile")
+	weir(0, "rollback "+second+" --dry-run", "is the same as revision "+second)
+	weir(2, "rollback --dry-run", "+- { name: a, key: [client_ip], limit: 10/1m }", "\nmade against revision "+second+"\n")
+	third := revisionOf(weir(0, "rollback --reason less"))
+	weir(0, "history "+third, "10/1m")
+	weir(1, "history 2", "revision 2: there is no such version")
+	weir(0, "history", third+" *", "back to "+first+": less", "begin")
+	weir(0, "history -o json", `"rollback_to": `+first, `"why": "more"`)
+	weir(1, "apply testdata/bad.yaml --reason bad", "testdata/bad.yaml:")
+	return one, first, second
+}
+
+// Rules are in Consul, with who applied them and the programs in which they are not in force.
+func TestApply(t *testing.T) {
+	dir := proc.LogDir(t)
+	agent := consultest.Start(t, dir)
+	t.Setenv("CONSUL_HTTP_ADDR", agent.Addr)
+	weir := calls(t, dir)
+	one, _, second := weir.apply(t, dir)
+	weir(0, "rollback "+second+" --reason after --author bob", " is in force")
+	store, err := versions.Open(agent.Addr, "")
 	if err == nil {
 		_, _, err = store.Amend(t.Context(), amend.Edit{Entry: amend.Entry{Kind: amend.Override, Amendment: amend.Amendment{
 			Rule: "a", Key: []string{"192.0.2.1"}, Limit: json.RawMessage(`"99/1m"`), Until: time.Now().Add(time.Hour),
@@ -100,22 +94,69 @@ func TestApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.weir(0, []string{"history"}, "override of a 192.0.2.1: 99/1m until 20", "Z: a sale")
-	s.weir(1, []string{"apply", "testdata/bad.yaml", "--reason", "bad"}, "testdata/bad.yaml:")
-	s.weir(0, []string{"rollback", second, "--reason", "after all"}, " is in force")
+	weir(0, "history", "bob", "override of a 192.0.2.1: 99/1m until 20", "Z: a sale")
 	several := filepath.Join(dir, "several")
 	if err := os.Mkdir(several, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	proc.WriteFile(t, filepath.Join(several, "a.yaml"), "rules:\n- { name: a, key: [client_ip], limit: 30/1m }\n")
 	proc.WriteFile(t, filepath.Join(several, "b.yaml"), "rules:\n- { name: b, key: [path], limit: 5/1s }\n")
-	s.weir(2, []string{"apply", several, "--dry-run"}, "+  # \"a.yaml\"\n+  - name: a\n+    key: [client_ip]\n+    limit: 30/1m\n+  # \"b.yaml\"\n+  - name: b\n")
-	fourth := revisionOf(s.weir(0, []string{"apply", several, "--reason", "several files"}, " is in force"))
-	s.weir(0, []string{"apply", several, "--dry-run"}, "is the same as revision "+fourth)
-	s.weir(0, []string{"history", fourth}, "- name: a\n", "- name: b\n")
-	s.register("weir-regional-eu-old", 1)
-	s.weir(1, []string{"apply", one, "--reason", "too old"}, " is in Consul", "not in force in weir-regional-eu-old, which has revision 1")
-	s.agent.Kill()
-	s.weir(1, []string{"apply", one, "--dry-run"}, "consul at "+s.agent.Addr+" cannot read weir/rules/manifest")
-	s.weir(1, []string{"apply", one, "--reason", "away"}, "consul at "+s.agent.Addr+" cannot read weir/rules/manifest")
+	weir(2, "apply "+several+" --dry-run", "+  # \"a.yaml\"\n+  - name: a\n+    key: [client_ip]\n+    limit: 30/1m\n+  # \"b.yaml\"\n+  - name: b\n")
+	last := revisionOf(weir(0, "apply "+several+" --reason files", " is in force"))
+	weir(0, "apply "+several+" --dry-run", "is the same as revision "+last)
+
+	client, err := capi.NewClient(&capi.Config{Address: agent.Addr})
+	if err == nil { // a replica that passes its checks, and has old rules for good
+		err = client.Agent().ServiceRegister(&capi.AgentServiceRegistration{
+			ID: "weir-regional-eu-old", Name: "weir-regional-eu", Port: 1, Check: &capi.AgentServiceCheck{TTL: "1h", Status: capi.HealthPassing},
+			Meta: map[string]string{"rules": "consul", "rules_revision": "1"},
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	weir(1, "apply "+one+" --reason old", " is in Consul", "not in force in weir-regional-eu-old, which has revision 1")
+	agent.Kill()
+	for _, args := range []string{" --dry-run", " --reason away"} {
+		weir(1, "apply "+one+args, "consul at "+agent.Addr+" cannot read weir/rules/manifest")
+	}
+}
+
+// Through the admin API rules are applied in the same way, and overrides and candidates, too.
+func TestApplyThroughAPI(t *testing.T) {
+	dir := t.TempDir()
+	kv := local.New(filepath.Join(dir, "rules.store"))
+	defer func() { _ = kv.Close() }()
+	a := api.New(api.Config{Loopback: true, Trail: versions.On(kv), Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewRegistry("test")})
+	rulesapi.Add(a, rulesapi.Config{Store: versions.On(kv), Rules: "consul:", InForce: func() v1.InForce { return v1.InForce{} }})
+	server := httptest.NewServer(a.Handler())
+	defer server.Close()
+	weir := calls(t, dir, "--admin", strings.TrimPrefix(server.URL, "http://"))
+	one, _, _ := weir.apply(t, dir)
+	weir(0, "override set a 192.0.2.1 --limit 99/1m --until 1h --reason sale", "override of a 192.0.2.1: 99/1m until 20")
+	weir(0, "override list", "a     192.0.2.1  99/1m  20", "local  sale")
+	weir(0, "candidate set a --limit 5/1m --until 1h --reason try", "candidate of a: 5/1m until 20")
+	weir(0, "candidate list -o json", `"limit": "5/1m"`, `"why": "try"`)
+	weir(0, "history", "override of a 192.0.2.1: 99/1m until 20", "Z: sale")
+	weir(0, "override rm a 192.0.2.1 --reason over", "override of a 192.0.2.1 removed")
+	weir(1, "override rm a 192.0.2.1 --reason over", "there is none")
+	weir(1, "override set a --limit 99/1m --until 1h --reason sale", "key, or hash")
+	weir(2, "override set a x --limit 99/1m --until soon --reason sale", "how long, such as 1h")
+	weir(1, "candidate set a x --limit 5/1m --until 1h --reason try", "key")
+	weir(0, "candidate rm a --reason over", "candidate of a removed")
+	weir(0, "audit", "override.set", "candidate.remove")
+	weir(2, "rollback --dry-run", "+- { name: a, key: [client_ip], limit: 20/1m }")
+	weir(2, "apply "+one+" --reason x --author ann", "knows who calls")
+	server.Close()
+	weir(1, "history", "does not answer")
+	weir(1, "apply "+one+" --dry-run", "does not answer")
+}
+
+// What is not as it should be has an exit status of its own.
+func TestUnwell(t *testing.T) {
+	for status, answer := range map[int]string{0: `{"of":"region eu"}`, 3: `{"of":"all regions","silent_regions":["eu"]}`, 1: `no JSON`} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) }))
+		inHome(t, t.TempDir(), status, "status", "--admin", strings.TrimPrefix(server.URL, "http://"))
+		server.Close()
+	}
 }

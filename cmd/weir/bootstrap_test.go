@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -10,10 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/weirlimit/weir/internal/bootstrap/acl"
-	"github.com/weirlimit/weir/test/kit/consultest"
-	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // tree is the content of a directory.
@@ -97,30 +92,4 @@ func TestBootstrapTwice(t *testing.T) {
 	if out, err := exec.Command(binary, "bootstrap", dir).CombinedOutput(); err != nil || !bytes.Contains(out, []byte("nothing was changed")) {
 		t.Errorf("%v\n%s", err, out)
 	}
-}
-
-// Whoever makes policies and tokens again reads that there was nothing to do.
-func TestBootstrapACL(t *testing.T) {
-	s := session{t, consultest.StartDatacenter(t, consultest.Config{Dir: proc.LogDir(t), ACL: true}).Servers[0]}
-	path := filepath.Join(t.TempDir(), "acl.json")
-	text, err := json.Marshal(acl.File{
-		Management: acl.Token{Name: "weir-management", Secret: consultest.Management},
-		Tokens: []acl.Token{{
-			Name: "weir-rules", Accessor: "8e0a5c1e-5d5c-4f0e-9d5e-0c8f2f4b1a01", Secret: "8e0a5c1e-5d5c-4f0e-9d5e-0c8f2f4b1a02", Rules: `key_prefix "weir/" { policy = "write" }`,
-		}},
-	})
-	if err == nil {
-		err = os.WriteFile(path, text, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	const complete = "policies and tokens are complete, nothing was changed"
-	if out := s.weir(0, []string{"bootstrap", "acl", path}, "token weir-rules: made"); strings.Contains(out, complete) {
-		t.Errorf("the first run printed\n%s", out)
-	}
-	s.weir(0, []string{"bootstrap", "acl", path}, complete)
-	// Without an address it is the agent of this machine.
-	s.agent.Addr = ""
-	s.weir(1, []string{"bootstrap", "acl", path, "--wait", "1ms"}, "the agent at 127.0.0.1:8500: ")
 }

@@ -20,19 +20,6 @@ func weir(t *testing.T, args ...string) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// TestConvertedIsValid: weir validate takes what weir convert writes.
-func TestConvertedIsValid(t *testing.T) {
-	for dir, status := range map[string]int{"plain": 0, "levels": 0, "without": 3, "warned": 0} {
-		rules, bindings := filepath.Join(t.TempDir(), "rules.yaml"), filepath.Join(t.TempDir(), "bindings.yaml")
-		if got := weir(t, "convert", "ratelimit/"+dir, "--rules", rules, "--descriptors", bindings); got != status {
-			t.Errorf("%s: exit status %d, want %d", dir, got, status)
-		}
-		if got := weir(t, "validate", rules, "--descriptors", bindings); got != 0 {
-			t.Errorf("%s: what was converted is not valid", dir)
-		}
-	}
-}
-
 // TestConvertWritesOverNothing: without --force a file that is there stays as it is, and
 // nothing is written beside it; with --force it is replaced.
 func TestConvertWritesOverNothing(t *testing.T) {

@@ -213,21 +213,6 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// TestCompileIsStable: what compile prints is a rules file that compiles to itself.
-func TestCompileIsStable(t *testing.T) {
-	first, err := exec.Command(binary, "compile", "testdata/good.yaml").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "rules.json")
-	if err := os.WriteFile(file, first, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if second, err := exec.Command(binary, "compile", file).Output(); err != nil || !bytes.Equal(first, second) {
-		t.Errorf("compiled again: %v\n%s\nwant\n%s", err, second, first)
-	}
-}
-
 // TestInit: what init writes can be used as it is, and is not written twice.
 func TestInit(t *testing.T) {
 	dir := t.TempDir()

@@ -8,9 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -375,32 +373,6 @@ func (w *world) everything() {
 	})
 }
 
-// Who taps everything gets as many decisions a second as he asked for, and each worker is asked for its share.
-func TestTapOnEverything(t *testing.T) {
-	w := newWorld(t, live.Config{})
-	w.everything()
-	began, got, events, most := time.Now(), 0, 0, 0
-	err := w.follow("?status=false&tap=true&per_second=500", func(event string, data []byte) bool {
-		if event == v1.EventDecisions {
-			n := len(read[v1.Decisions](t, data).Items)
-			got, most, events = got+n, max(most, n), events+1
-		}
-		return events == 12 // the watch lasts for as long as the stream
-	})
-	if seconds := int(time.Since(began)/time.Second) + 1; !errors.Is(err, errEnough) || most != 500 || got > 500*(seconds+1) {
-		t.Errorf("%v: %d decisions in %d s, at most %d in an event", err, got, seconds, most)
-	}
-	last := new(quotapb.ReportResponse)
-	for len(w.answers) > 0 {
-		if a := <-w.answers; a.Tap != nil {
-			last = a
-		}
-	}
-	if last.Tap == nil || last.Tap.PerSecond != 10 {
-		t.Errorf("a worker is asked for %+v", last.Tap)
-	}
-}
-
 // Who reads nothing is cut off, and makes room for others, who are served meanwhile.
 func TestViewerThatNeverReads(t *testing.T) {
 	w := newWorld(t, live.Config{})
@@ -439,77 +411,5 @@ func TestViewerThatNeverReads(t *testing.T) {
 	})
 	if took := time.Since(began); !errors.Is(err, errEnough) || !refused || took > 25*time.Second {
 		t.Errorf("%v after %v, another stream was refused before: %v", err, took, refused)
-	}
-}
-
-// discard is a connection that takes all.
-type discard struct {
-	*httptest.ResponseRecorder
-}
-
-func (discard) SetWriteDeadline(time.Time) error { return nil }
-
-// counting is a board that counts how often it is read.
-type counting struct {
-	live.Memory
-	reads atomic.Int64
-}
-
-func (c *counting) All(ctx context.Context) ([]live.Note, int64, error) {
-	c.reads.Add(1)
-	return c.Memory.All(ctx)
-}
-
-// Ten thousand calls for the status and for streams cost one view a second. Few are served; the others are told when to
-// come again, and nothing is left of them.
-func TestTenThousandViewers(t *testing.T) {
-	const viewers, calls, streams = 500, 20, 10
-	board := new(counting)
-	w := alone(t, live.Config{Reports: board})
-	before, began := runtime.NumGoroutine(), time.Now()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var looking sync.WaitGroup
-	var refused, seen, followed atomic.Int64
-	for i := range viewers {
-		looking.Go(func() {
-			for j := range calls {
-				path := []string{api.StreamPath + "?status=false", "/v1/status?wait=2"}[(i+j)%2]
-				r, answer := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil), discard{httptest.NewRecorder()}
-				r.Host = "localhost"
-				w.api.Handler().ServeHTTP(answer, r)
-				switch {
-				case answer.Code == 200 && (i+j)%2 == 0:
-					followed.Add(1)
-				case answer.Code == 200:
-					seen.Add(1)
-				case answer.Code == 429 && answer.Header().Get("Retry-After") != "" && answer.Header().Get("Content-Type") == v1.ProblemType:
-					refused.Add(1)
-				case ctx.Err() != nil: // it has gone
-				default:
-					t.Errorf("%s: %d %v", path, answer.Code, answer.Header())
-				}
-			}
-		})
-	}
-	// Each viewer of a stream makes no further call.
-	await(t, "the refusals", func() bool { return refused.Load()+seen.Load() >= (viewers-streams)*calls })
-	time.Sleep(time.Second)
-	reads, most := board.reads.Load(), 2*(int64(time.Since(began)/time.Second)+1)
-	cancel()
-	looking.Wait()
-	if followed.Load() < streams || seen.Load() == 0 || refused.Load() < viewers*calls*9/10 || reads == 0 || reads > most {
-		t.Errorf("%d refused, %d saw the status, %d streams; %d views, want at most %d", refused.Load(), seen.Load(), followed.Load(), reads, most)
-	}
-	await(t, "that nothing is left", func() bool { return runtime.NumGoroutine() <= before && w.desk.WatchMs() == 0 })
-}
-
-// await waits until something is.
-func await(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s; goroutines: %d", what, runtime.NumGoroutine())
-		}
 	}
 }

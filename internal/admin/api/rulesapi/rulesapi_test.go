@@ -144,10 +144,10 @@ func document(limit int, names ...string) string {
 // Rules are read, changed, listed and rolled back, and each change is in the audit.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	w, _ := inConsul(t)
+	w := inStore(t)
 	var rules v1.Rules
 	none, _ := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200)
-	if none != `"0"` || rules.Version != nil || rules.Source != "consul" || rules.InForce != (v1.InForce{Version: "abc", Revision: 7, Problem: "none"}) {
+	if none != `"0"` || rules.Version != nil || rules.Source != "store" || rules.InForce != (v1.InForce{Version: "abc", Revision: 7, Problem: "none"}) {
 		t.Errorf("before the first version: %s, %+v", none, rules)
 	}
 	first, applied := w.put("ann", none, document(5, "a"), "begin")
@@ -211,7 +211,7 @@ func TestRules(t *testing.T) {
 // What is wrong with a change is told, and changes nothing.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	w, _ := inConsul(t)
+	w := inStore(t)
 	w.refused("ann", "", document(5, "a"), 428, v1.CodePrecondition, "GET /v1/rules")
 	w.refused("ann", "*", document(5, "a"), 400, v1.CodePrecondition, "one ETag")
 	w.refused("ann", `"0", "1"`, document(5, "a"), 400, v1.CodePrecondition, "one ETag")
@@ -239,47 +239,10 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Of editors who start from the same version one wins, each time, and the others are told who has.
-func TestTwoEditors(t *testing.T) {
-	t.Parallel()
-	w, _ := inConsul(t)
-	etag := `"0"`
-	for round := range 5 {
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		winner, won := "", etag
-		for _, who := range []string{"ann", "bob", "ann", "bob"} {
-			all.Go(func() {
-				text, _ := json.Marshal(v1.Change{Document: document(round+1, who), Why: "round"})
-				r := httptest.NewRequest(http.MethodPut, "/v1/rules", bytes.NewReader(text))
-				r.Host = "localhost"
-				r.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + w.tokens[who]}, "If-Match": {etag}}
-				answer := httptest.NewRecorder()
-				w.h.ServeHTTP(answer, r)
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case answer.Code == 200 && winner == "":
-					winner, won = who, answer.Header().Get("ETag")
-				case answer.Code != 412 || answer.Header().Get("ETag") == etag || !strings.Contains(answer.Body.String(), " applied revision "):
-					t.Errorf("round %d: %s got %d %s after %s had won", round, who, answer.Code, answer.Body, winner)
-				}
-			})
-		}
-		all.Wait()
-		var rules v1.Rules
-		now, _ := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200)
-		if winner == "" || now != won || rules.Document != document(round+1, winner) {
-			t.Fatalf("round %d: %s won with %s, and in force is %s: %+v", round, winner, won, now, rules)
-		}
-		etag = now
-	}
-}
-
 // A caller with a prefix changes rules whose names begin with it, and nothing else.
 func TestPrefix(t *testing.T) {
 	t.Parallel()
-	w, _ := inConsul(t)
+	w := inStore(t)
 	w.refused("team", `"0"`, document(5, "a"), 403, v1.CodeForbidden, "this changes rule a")
 	etag, _ := w.put("team", `"0"`, document(5, "team-a"), "mine")
 	etag, _ = w.put("ann", etag, document(5, "a", "team-a", "b"), "all")
@@ -318,7 +281,7 @@ func TestPrefixReach(t *testing.T) {
 // A check finds all mistakes with their places, and warnings, and takes nothing for that but a viewer.
 func TestValidate(t *testing.T) {
 	t.Parallel()
-	w, _ := inConsul(t)
+	w := inStore(t)
 	bad := "rules:\n- { name: a, key: [ip], limit: 5/x }\n- { name: b, limit: 5/1m }\n- nam: c\n"
 	var found v1.Validated
 	w.call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: bad}, &found, 200)
@@ -342,7 +305,7 @@ func TestValidate(t *testing.T) {
 // Eight megabytes of rules are taken or refused with a sentence, like more than that, and a smaller document passes after it.
 func TestLarge(t *testing.T) {
 	t.Parallel()
-	w, _ := inConsul(t)
+	w := inStore(t)
 	var text strings.Builder
 	long := strings.Repeat("p", 500)
 	text.WriteString("rules:\n")
