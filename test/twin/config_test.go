@@ -52,7 +52,6 @@ func file(t testing.TB, domain string, nodes []*node) string {
 // the long unit.
 type grammar struct {
 	*rand.Rand
-	features
 	long  unit // beside the hour
 	rules int  // made so far
 }
@@ -115,8 +114,8 @@ func (g *grammar) limit(n *node) {
 	if g.one(12) {
 		n.RateLimit.Unlimited, n.RateLimit.Unit, n.RateLimit.RequestsPerUnit = true, "", 0
 	}
-	n.ShadowMode = g.shadow && g.one(6)
-	n.QuotaMode = g.quota && g.one(4)
+	n.ShadowMode = g.one(6)
+	n.QuotaMode = g.one(4)
 	if g.one(2) {
 		n.RateLimit.Name = name
 	}
@@ -153,6 +152,6 @@ func (g *grammar) fitting(value string) string {
 	return value
 }
 
-func newGrammar(seed uint64, f features) *grammar {
-	return &grammar{Rand: rand.New(rand.NewPCG(seed, 0)), features: f, long: longUnit(time.Now())}
+func newGrammar(seed uint64) *grammar {
+	return &grammar{Rand: rand.New(rand.NewPCG(seed, 0)), long: longUnit(time.Now())}
 }

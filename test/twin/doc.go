@@ -8,8 +8,8 @@
 // envoyproxy/ratelimit into what Weir has to answer instead, see line. What is not
 // the same then is a failure, with the requests until then.
 //
-// Weir runs on each store, with one replica and with two, with the flags that change what
-// it answers, and with what `weir convert` makes of the configurations before them.
+// Weir runs on each store, with one replica and with two, and with the flags that change what
+// it answers.
 //
 // WEIR_TWIN_SEED=N plays the one configuration that a failure named.
 package twin

@@ -24,7 +24,6 @@ type exchange struct {
 	theirs   answer
 	response *rlspb.RateLimitResponse // turned by lines into what Weir has to answer
 	parts    []part
-	tabs     map[*counter]*tab // after it; nil: none is kept
 	weir     answer
 	again    bool  // Weir was asked several times
 	kept     bool  // rules are kept in spite of a limit in the request
@@ -49,9 +48,8 @@ type part struct {
 // counter is what is known of a counter of envoyproxy/ratelimit.
 type counter struct {
 	count     uint64
-	sights    [2]sight // of the replicas of Weir
-	unsettled bool     // Weir's last answer about it was a denial: what that took comes back
-	tab
+	asked     [2]bool // by replica of Weir: it has judged a descriptor of it
+	unsettled bool    // Weir's last answer about it was a denial: what that took comes back
 }
 
 // describe puts together what is known, and counts.
@@ -73,7 +71,7 @@ func (x *exchange) describe(config []*node, charges []charge, counters map[strin
 		p.counter = counters[p.key]
 		p.counted = p.count
 		p.count += p.hits
-		p.elsewhere = p.sights[1-x.replica].asked > 0
+		p.elsewhere = p.asked[1-x.replica]
 	}
 }
 
@@ -83,11 +81,7 @@ func (x *exchange) settle() []charge {
 	for i := range x.parts {
 		if p := &x.parts[i]; p.counter != nil {
 			p.count -= p.back
-			if t := x.tabs[p.counter]; t != nil {
-				p.tab = *t
-			}
-			admitted := i < len(x.weir.response.GetStatuses()) && x.weir.response.Statuses[i].Code == ok
-			p.see(x.replica, p.hits, admitted && (p.rule == nil || !p.rule.ShadowMode)) // in shadow mode more than the limit is
+			p.asked[x.replica] = true
 			p.unsettled = x.response.OverallCode == overLimit && !x.mode.chargesDenied()
 		}
 	}

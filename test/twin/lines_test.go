@@ -27,7 +27,6 @@ var lines = []line{
 	{"A descriptor beside one that denies is answered from the replica's memory", remember},
 	{mayLag, lag},
 	{"**Dynamic metadata names the rule**", nameRules},
-	{"`current_limit.name` is the name of the rule", nameLimits},
 }
 
 // Lines by which an answer may be another one a moment later.
@@ -166,23 +165,6 @@ func nameRules(x *exchange) {
 	}
 }
 
-// nameLimits names the rules that limits were converted to.
-func nameLimits(x *exchange) {
-	if !x.mode.converted() {
-		return
-	}
-	rules := x.response.DynamicMetadata.GetFields()["descriptors"].GetListValue().GetValues()
-	for i, st := range x.response.Statuses {
-		if i >= len(rules) || i >= len(x.weir.response.GetStatuses()) || st.CurrentLimit == nil {
-			continue
-		}
-		name := x.weir.response.Statuses[i].CurrentLimit.GetName()
-		if name == rules[i].GetStructValue().GetFields()["rule"].GetStringValue() {
-			st.CurrentLimit.Name = name
-		}
-	}
-}
-
 // lagOfChecks believes a replica that something is left, which may be on lease elsewhere.
 func lagOfChecks(x *exchange) {
 	for i, st := range x.response.Statuses {
@@ -205,8 +187,6 @@ func lag(x *exchange) {
 		}
 		ours := x.weir.response.Statuses[i]
 		switch {
-		case x.mode.chargesDenied():
-			x.lagCharging(i)
 		case p.rule != nil && p.rule.ShadowMode || st.Code == ok && ours.Code == ok:
 			st.LimitRemaining = min(ours.LimitRemaining, st.CurrentLimit.RequestsPerUnit)
 		case st.Code == ok && x.weir.response.OverallCode == x.response.OverallCode && (x.quota(i) || x.response.OverallCode == overLimit):

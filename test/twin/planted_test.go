@@ -32,6 +32,9 @@ func planted() (requests []*rlspb.RateLimitRequest) {
 // Each single thing that is changed in Weir's answers is seen, and where, by the first request
 // that shows it.
 func TestPlantedDifferences(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs in make test-long")
+	}
 	type response = rlspb.RateLimitResponse
 	cases := []struct {
 		what   string

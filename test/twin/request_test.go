@@ -7,15 +7,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// features are what a grammar may use besides limits and requests of one unit.
-type features struct {
-	shadow, quota bool // rules
-	costs         bool // hits_addend above one
-	checks        bool // hits_addend 0 of a descriptor
-	limits        bool // limit of a descriptor
-	odd           bool // what is no proper request
-}
-
 // scenario is a configuration, and requests one after the other. Their domain is
 // empty where it is the configuration's, which has one when it is played.
 type scenario struct {
@@ -32,7 +23,7 @@ func (g *grammar) request(config []*node) *rlspb.RateLimitRequest {
 	if g.one(40) {
 		r.Domain = "unknown"
 	}
-	if g.costs && g.one(3) {
+	if g.one(3) {
 		r.HitsAddend = g.hits()
 	}
 	for range pick(g, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5) {
@@ -41,7 +32,7 @@ func (g *grammar) request(config []*node) *rlspb.RateLimitRequest {
 			r.Descriptors = append(r.Descriptors, again)
 		}
 	}
-	if g.odd && g.one(60) {
+	if g.one(60) {
 		switch g.IntN(3) {
 		case 0:
 			r.Domain = noDomain
@@ -68,15 +59,15 @@ func (g *grammar) descriptor(config []*node) *ratelimitpb.RateLimitDescriptor {
 	for _, e := range entries {
 		d.Entries = append(d.Entries, &ratelimitpb.RateLimitDescriptor_Entry{Key: e[0], Value: e[1]})
 	}
-	if g.costs && g.one(4) {
+	if g.one(4) {
 		d.HitsAddend = wrapperspb.UInt64(uint64(g.hits()))
 	}
-	if g.checks && g.one(8) {
+	if g.one(8) {
 		d.HitsAddend = wrapperspb.UInt64(0)
 	}
 	// With share_threshold such a limit counts on the counter of all values, and on one
 	// of its own there.
-	if _, shared := matching(config, d); g.limits && !shared && g.one(8) {
+	if _, shared := matching(config, d); !shared && g.one(8) {
 		d.Limit = &ratelimitpb.RateLimitDescriptor_RateLimitOverride{
 			RequestsPerUnit: uint32(g.IntN(15)), Unit: pick(g, typepb.RateLimitUnit_HOUR, g.long.request)}
 	}
@@ -95,8 +86,8 @@ func (g *grammar) hits() uint32 {
 }
 
 // scenarioOf is the same for the same seed but for the long unit.
-func scenarioOf(seed uint64, f features) scenario {
-	g := newGrammar(seed, f)
+func scenarioOf(seed uint64) scenario {
+	g := newGrammar(seed)
 	s := scenario{seed: seed, config: g.config()}
 	for range 10 + g.IntN(25) {
 		s.requests = append(s.requests, g.request(s.config))

@@ -18,6 +18,9 @@ var (
 // Who comes from envoyproxy/ratelimit finds each of its settings in the README: what it
 // is called here, or that there is none. NAME_* there stands for all that begin so.
 func TestSettingsAreInTheList(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs in make test-long")
+	}
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/envoyproxy/ratelimit")
 	cmd.Dir, cmd.Stderr = "../load/peers", os.Stderr
 	dir, err := cmd.Output()

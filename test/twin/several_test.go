@@ -8,16 +8,9 @@ func chargeTwice(x *exchange) {
 	}
 }
 
-// tab is what is known of a counter of Weir's, where what is denied is charged.
-type tab struct {
-	more uint64 // than envoyproxy/ratelimit's
-	most uint64 // the largest limit that was met
-}
-
 // chargeInOrder charges descriptors one after the other, beyond a limit at most the limit
 // once more.
 func (x *exchange) chargeInOrder() {
-	x.tabs = map[*counter]*tab{}
 	used, granted := map[*counter]uint64{}, map[*counter]bool{} // the last charge of the request
 	for i, st := range x.response.Statuses {
 		p := &x.parts[i]
@@ -25,11 +18,8 @@ func (x *exchange) chargeInOrder() {
 			continue
 		}
 		limit := uint64(st.CurrentLimit.RequestsPerUnit)
-		c := x.tabs[p.counter]
-		if c == nil {
-			c = new(tab)
-			*c = p.tab
-			x.tabs[p.counter], used[p.counter] = c, p.counted+c.more
+		if _, met := used[p.counter]; !met {
+			used[p.counter] = p.counted
 		}
 		before := used[p.counter]
 		p.after, p.spent = before+p.hits, p.hits == 0 && before >= limit && !granted[p.counter]
@@ -44,7 +34,6 @@ func (x *exchange) chargeInOrder() {
 		if p.hits > 0 {
 			granted[p.counter] = !x.over(i)
 		}
-		c.most = max(c.most, limit)
 		p.back, used[p.counter] = p.after-now, now
 	}
 }

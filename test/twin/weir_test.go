@@ -1,10 +1,6 @@
 package twin
 
 import (
-	"errors"
-	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,13 +16,10 @@ import (
 type mode struct {
 	store    string // memory, redis or cluster
 	replicas int
-	flags    string // "", exact, charge-denied or converted
+	flags    string // "", exact or charge-denied
 }
 
 func (m mode) chargesDenied() bool { return m.flags == "charge-denied" }
-
-// converted is true where what `weir convert` makes of the configurations goes before them.
-func (m mode) converted() bool { return m.flags == "converted" }
 
 // startWeir starts the replicas of a region with a directory of configurations.
 func startWeir(t testing.TB, m mode, dir string) []rlspb.RateLimitServiceClient {
@@ -37,8 +30,6 @@ func startWeir(t testing.TB, m mode, dir string) []rlspb.RateLimitServiceClient 
 		flags = append(flags, "--ratelimit-consistency", "exact")
 	case "charge-denied":
 		flags = append(flags, "--ratelimit-charge-denied")
-	case "converted":
-		flags = append(flags, convert(t, dir)...)
 	}
 	switch m.store {
 	case "redis":
@@ -60,18 +51,4 @@ func startWeir(t testing.TB, m mode, dir string) []rlspb.RateLimitServiceClient 
 		clients = append(clients, dial(t, rls))
 	}
 	return clients
-}
-
-// convert makes rules and bindings of a directory, and returns the flags that put them in
-// force.
-func convert(t testing.TB, dir string) []string {
-	t.Helper()
-	to := t.TempDir()
-	flags := []string{"--rules", filepath.Join(to, "rules.yaml"), "--descriptors", filepath.Join(to, "bindings.yaml")}
-	out, err := exec.Command(proc.Built(t, "bin/weir", "build"), slices.Concat([]string{"convert", dir}, flags)...).CombinedOutput()
-	const leftOut = 3 // the exit status: rate limits were left out
-	if failed := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &failed) || failed.ExitCode() != leftOut) {
-		t.Fatalf("weir convert: %v\n%s", err, out)
-	}
-	return flags
 }
