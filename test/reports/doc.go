@@ -2,14 +2,17 @@
 // here. Each test has the number of its report, its source and the right answer. The answer is the report's, and not what
 // Weir did when the test was written; where Weir differs on purpose, the test says so.
 //
-// This package has the reports that need no other program: 8, 9, 10, 14, 19, 20, 21, 22, 24, 25, 26, 28, 29, 30 and 39.
-// TestElsewhere names the tests that try the others with Envoy, Redis or Consul:
+// This package has the reports that need no other program: 8, 9, 10, 14, 19, 20, 21, 22, 24, 25, 29 and 39.
+// TestElsewhere names the tests that try the others, most of them with Envoy, Redis or Consul:
 //
 //	 1  the upstream sends X-RateLimit-*, too           Kong/kong#14353
 //	 2  an Envoy in front retries refusals              envoyproxy/envoy#4855, #12201
 //	 4  refusals that browsers cannot read as gRPC      grpc/grpc-web#205, connectrpc/connect-go#190
 //	 5  refusals without CORS headers                   emissary#2030, agentgateway#926
 //	23  replicas with clocks apart                      spring-cloud-gateway#1688
+//	26  bytes of a header that are not UTF-8            envoyproxy/envoy#5141
+//	28  limits of requests that share a counter         envoyproxy/ratelimit#1077
+//	30  descriptors that are joined                     limitador#62
 //	31  READONLY behind ERR                             stormkit#533
 //	32  a demoted server keeps its connections          envoyproxy/ratelimit#1191
 //	33  keys that live too long                         Kong#14995
