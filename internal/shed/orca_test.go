@@ -112,9 +112,3 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkLoad(b *testing.B) {
-	for b.Loop() {
-		Load("TEXT cpu_utilization=0.3,application_utilization=0.8,rps_fractional=100", "")
-	}
-}

@@ -220,18 +220,3 @@ func TestCohort(t *testing.T) {
 		t.Errorf("%d of 128,000 keys have their cohort in the next hour, too", same)
 	}
 }
-
-func BenchmarkAdd(b *testing.B) {
-	s := new(Seen)
-	for n := range b.N {
-		s.Add(noon+int64(n>>10), Class(n&3), n*31)
-	}
-}
-
-func BenchmarkRefuses(b *testing.B) {
-	s := fill(rand.New(rand.NewPCG(1, 1)), 5000)
-	cut := s.Cut(noon, 300_000)
-	for n := range b.N {
-		cut.Refuses(Class(n&3), n&127, int64(n&1023)*970)
-	}
-}
