@@ -21,7 +21,7 @@ mutate() {
     done
   fi
   but+=(-E '^[^/]+/') # packages below it have lines of their own
-  "$out/gremlins" unleash --silent --workers "${WORKERS:-2}" --timeout-coefficient 4 "${but[@]}" -o "$out/report.json" "./$package" >"$out/log" 2>&1 ||
+  "$out/gremlins" unleash --silent --workers "${WORKERS:-2}" --timeout-coefficient 2 "${but[@]}" -o "$out/report.json" "./$package" >"$out/log" 2>&1 ||
     { cat "$out/log"; return 1; }
   python3 - "$package" "$out/report.json" <<'PY'
 import collections, json, sys
