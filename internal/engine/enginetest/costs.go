@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -10,10 +11,16 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
+// admission is units that were admitted at a time.
+type admission struct {
+	at    limit.Micros
+	units int64
+}
+
 // twin is one exact limiter that has admitted what a store has.
 type twin struct {
 	policy *engine.Policy
-	spent  admissions
+	spent  []admission
 }
 
 // fits reports whether it would admit so many units, without what came back to it within
@@ -45,63 +52,46 @@ func pause(random *rand.Rand, s Subject, c *clock, store engine.Store) {
 	}
 }
 
-// costsAboveTheLease plays requests of any cost at a holder that is alone: it is refused
-// nothing that the limit has, though most of that is on lease with itself.
-func costsAboveTheLease(t *testing.T, s Subject) {
-	for _, count := range []int64{5, 24, 600} {
-		everyAlgorithm(t, count, limit.Hour, func(t *testing.T, spec limit.Spec) {
-			if s.Cached && spec.Algorithm == limit.SlidingLog {
-				return // a cache takes back of two leases, and a log may have more
-			}
-			c, random := newClock(), rand.New(rand.NewPCG(uint64(count), 3))
-			store, p := s.New(t, c.options()), policyOf(t, spec)
-			for _, key := range []string{"a", "b", "c"} {
-				most := map[string]int64{"a": 2, "b": max(1, count/6), "c": count}[key]
-				h, w := pop{t: t, store: store, policy: p, key: key, clock: c}, twin{policy: p}
+// costs plays requests of any cost at a holder that is alone. It is refused nothing that the limit has, though most of
+// that is on lease with itself. A request that comes back after as many seconds as it was told is admitted.
+func costs(t *testing.T, s Subject) {
+	for _, c := range []struct {
+		count int64
+		per   limit.Micros
+		terms []func(*lease.Terms)
+		back  bool // refused requests come back
+	}{
+		{5, limit.Hour, nil, false},
+		{600, limit.Hour, nil, false},
+		{10, 10 * limit.Second, nil, true},
+		{10, 10 * limit.Second, []func(*lease.Terms){exact}, true},
+	} {
+		everyAlgorithm(t, c.count, c.per, func(t *testing.T, spec limit.Spec) {
+			clk, store, p := s.begin(t, spec, c.terms...)
+			random := rand.New(rand.NewPCG(uint64(c.count), 3))
+			for _, most := range []int64{2, max(1, c.count/6), c.count} {
+				h, w := pop{t: t, store: store, policy: p, key: fmt.Sprint("k", most), clock: clk}, twin{policy: p}
 				for range 80 {
-					pause(random, s, c, store)
+					pause(random, s, clk, store)
 					cost := 1 + random.Int64N(most)
-					switch admitted := h.request(cost); {
-					case admitted:
-						w.spent = append(w.spent, admission{c.now(), cost})
-					case w.fits(c.now(), cost):
-						t.Fatalf("a request of %d is refused; admitted were %v of %d; %+v", cost, w.spent, count, h.slot)
+					admitted := h.request(cost)
+					// A cache takes back of two leases, and a log may have more.
+					if !admitted && !(s.Cached && spec.Algorithm == limit.SlidingLog) && w.fits(clk.now(), cost) {
+						t.Fatalf("a request of %d is refused; admitted were %v of %d; %+v", cost, w.spent, c.count, h.slot)
+					}
+					if wait := h.slot.Retry(&p.Terms, h.now(), cost); !admitted && c.back && random.IntN(3) > 0 {
+						clk.advance(limit.Micros(wait+999) / 1000 * limit.Second)
+						if s.Cached {
+							s.Settle(store)
+						}
+						if admitted = h.request(cost); !admitted {
+							t.Fatalf("a request of %d is refused %d ms after it was refused; %+v", cost, wait, h.slot)
+						}
+					}
+					if admitted {
+						w.spent = append(w.spent, admission{clk.now(), cost})
 					}
 				}
-			}
-		})
-	}
-}
-
-// costsAndRetryAfter plays requests of any cost at a holder that is alone. One that is refused comes back after as many
-// seconds as it was told, and is admitted.
-func costsAndRetryAfter(t *testing.T, s Subject) {
-	for name, change := range map[string]func(*lease.Terms){"leased": func(*lease.Terms) {}, "exact": exact} {
-		everyAlgorithm(t, 10, 10*limit.Second, func(t *testing.T, spec limit.Spec) {
-			c, random := newClock(), rand.New(rand.NewPCG(7, 3))
-			store, p := s.New(t, c.options()), policyOf(t, spec, change)
-			h, refused := pop{t: t, store: store, policy: p, key: "k", clock: c}, 0
-			for range 60 {
-				pause(random, s, c, store)
-				cost := 1 + random.Int64N(spec.Count)
-				if h.request(cost) {
-					continue
-				}
-				refused++
-				wait := h.slot.Retry(&p.Terms, h.now(), cost)
-				if random.IntN(3) == 0 { // it does not come back
-					continue
-				}
-				c.advance(limit.Micros(wait+999) / 1000 * limit.Second)
-				if s.Cached {
-					s.Settle(store)
-				}
-				if !h.request(cost) {
-					t.Fatalf("%s: a request of %d is refused %d ms after it was refused; %+v", name, cost, wait, h.slot)
-				}
-			}
-			if refused < 10 {
-				t.Errorf("%s: %d requests are refused: this tests nothing", name, refused)
 			}
 		})
 	}

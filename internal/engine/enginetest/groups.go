@@ -1,7 +1,6 @@
 package enginetest
 
 import (
-	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -41,27 +40,6 @@ func groupDenied(t *testing.T, s Subject) {
 		t.Errorf("denied %d of 20, want 17", denied)
 	}
 	leaves(t, store, wide, "k", 97, "the other rule")
-}
-
-// groupGranted charges every rule; a member that is alone in its group is no group.
-func groupGranted(t *testing.T, s Subject) {
-	clk, store := s.empty(t)
-	var policies []*engine.Policy
-	for i := range 12 {
-		policies = append(policies, named(t, fmt.Sprint("r", i), 0, fixed(200, limit.Hour)))
-	}
-	for i := range 50 {
-		for j, g := range acquireAll(t, store, request("k", policies...)...) {
-			if g.Granted != 1 {
-				t.Fatalf("request %d, rule %d: %+v", i, j, g)
-			}
-		}
-	}
-	for j, p := range policies {
-		if got := drainAll(t, s, clk, store, p, "k"); got > 150 || got < s.least(150) {
-			t.Errorf("rule %d has %d left, want 150", j, got)
-		}
-	}
 }
 
 // groupSettles applies what a denied group gives back and reports.

@@ -43,7 +43,6 @@ func requestSlots(t *testing.T, s Subject) {
 		{limit.Second, engine.Take, 3, 2, lease.Denied, 0, 1, false, "all or none"},
 		{limit.Second, engine.Take, 3, 1, lease.OK, 1, 0, false, "one is free"},
 		{0, engine.Release, 2, 0, lease.OK, 0, 2, false, "two come back"},
-		{0, engine.Release, 2, 0, lease.OK, 0, 2, false, "once"},
 		{0, engine.Release, 9, 0, lease.OK, 0, 2, false, "nothing comes back of an unknown request"},
 		{0, engine.Renew, 2, 0, lease.Denied, 0, 2, false, "what was released is not renewed"},
 		{limit.Second, engine.Take, 4, 6, lease.Denied, 0, 2, true, "more than there are"},
@@ -51,7 +50,6 @@ func requestSlots(t *testing.T, s Subject) {
 		{6 * limit.Second, engine.Renew, 3, 0, lease.Denied, 0, 3, false, "what was not renewed ran out"},
 		{0, engine.Renew, 1, 0, lease.OK, 2, 3, false, "what was renewed did not"},
 		{11 * limit.Second, engine.Release, 1, 0, lease.OK, 0, 5, false, "what ran out is free, released or not"},
-		{0, engine.Take, 5, 5, lease.OK, 5, 0, false, "all of it"},
 	} {
 		clk.advance(step.after)
 		g := forRequest(t, store, p, step.op, step.id, step.cost)
@@ -64,45 +62,6 @@ func requestSlots(t *testing.T, s Subject) {
 		if denied := g.Status == lease.Denied; denied != (g.RetryAfter > 0) || (g.RetryAfter >= never) != step.never {
 			t.Fatalf("step %d (%s): retry after %d ms", i, step.what, g.RetryAfter)
 		}
-	}
-}
-
-// requestSlotsBesideHolders: both count against one limit.
-func requestSlotsBesideHolders(t *testing.T, s Subject) {
-	_, store, p := s.begin(t, slotted(4))
-	forRequest(t, store, p, engine.Take, 1, 1)
-	if g := state(t, store, p, 2, 1, 0, 3); g.Granted != 3 {
-		t.Fatalf("three beside one: %+v", g)
-	}
-	refused(t, forRequest(t, store, p, engine.Take, 3, 1), "a fifth of four")
-	state(t, store, p, 2, 2, 1, 0)
-	if g := forRequest(t, store, p, engine.Take, 3, 2); g.Granted != 2 {
-		t.Errorf("after the holder gave two back: %+v", g)
-	}
-}
-
-// requestSlotsHammer has requests come and go at once: the slots that are held never
-// pass the limit, and all of them are free in the end.
-func requestSlotsHammer(t *testing.T, s Subject) {
-	clk, store, p := s.begin(t, slotted(10))
-	var held peak
-	together(8, func(i int) {
-		for n := range 150 {
-			id, cost := uint64(1+i*1000+n), int64(1+n%3)
-			if g := forRequest(t, store, p, engine.Take, id, cost); g.Granted == cost {
-				held.add(cost)
-				if n%5 == 0 {
-					forRequest(t, store, p, engine.Renew, id, 0)
-				}
-				held.add(-cost)
-				forRequest(t, store, p, engine.Release, id, 0)
-			}
-		}
-	})
-	held.check(t, 10)
-	clk.advance(limit.Second)
-	if g := forRequest(t, store, p, engine.Take, 1, 10); g.Granted != 10 {
-		t.Errorf("when all are released: %+v", g)
 	}
 }
 

@@ -128,7 +128,7 @@ func TestBytes(t *testing.T) {
 }
 
 func TestDecisionsDoNotAllocate(t *testing.T) {
-	s := newBig()
+	s := memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 30})
 	bucket := policyOf(t, limit.Spec{Count: 1000, Period: limit.Second})
 	window := policyOf(t, limit.Spec{Algorithm: limit.SlidingWindow, Count: 1000, Period: limit.Hour})
 	slots := policyOf(t, limit.Spec{Algorithm: limit.Concurrency, Count: 10})
