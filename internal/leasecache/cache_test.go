@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,41 +12,6 @@ import (
 	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/limit"
 )
-
-// flood asks for one key from many callers, each at once again, for so long.
-func flood(t *testing.T, s engine.Store, p *engine.Policy, long time.Duration) (asked, granted int64) {
-	var all sync.WaitGroup
-	var a, g atomic.Int64
-	end := time.Now().Add(long)
-	for range 20 {
-		all.Go(func() {
-			for time.Now().Before(end) {
-				a.Add(1)
-				g.Add(ask(t, s, p, "hot").Granted)
-				time.Sleep(2 * time.Millisecond)
-			}
-		})
-	}
-	all.Wait()
-	return a.Load(), g.Load()
-}
-
-// A hot key that is under its limit is served from a lease.
-func TestHotKeyIsServedFromALease(t *testing.T) {
-	t.Parallel()
-	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
-		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10_000_000, Period: limit.Hour}, lease.Leased)
-		flood(t, f, p, time.Second)
-		before := behind.asks(p.Rule)
-		asked, granted := flood(t, f, p, 3*time.Second)
-		if granted < asked*99/100 {
-			t.Errorf("granted %d of %d", granted, asked)
-		}
-		if asks := behind.asks(p.Rule) - before; asks > 3*60 {
-			t.Errorf("%d requests made %d asks in 3 s, want at most 60 a second at any rate", asked, asks)
-		}
-	})
-}
 
 // What a caller no longer waits for is not lost.
 func TestCallerThatLeft(t *testing.T) {

@@ -56,72 +56,78 @@ func TestDrainedReplicaLeavesItsUnits(t *testing.T) {
 	}
 }
 
-// Whatever was asked, granted and given back, and wherever: when all replicas have
-// been drained, the store has all but what was spent. Of windows and logs a replica takes
-// back no more than it has handed out of a lease: what else comes back there is lost.
+// Whatever was asked, granted and given back, and wherever, of keys for which a replica has room or has not: when all
+// replicas have been drained, the store has all but what was spent. Of windows and logs a replica takes back no more than
+// it remembers to have handed out of a lease: what comes back elsewhere, or to a key that has lost its entry, is lost.
 func TestDrainLosesNoUnits(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		spec := algorithms[rapid.SampledFrom([]string{"bucket", "fixed", "first request", "sliding", "log"}).Draw(r, "algorithm")]
 		spec.Count, spec.Period = rapid.Int64Range(1, 1000).Draw(r, "count"), limit.Day
+		room := rapid.SampledFrom([]int{1, 2, 4, 1000}).Draw(r, "room")
 		trace := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) spending {
 			return spending{
 				pause: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 7, 60}).Draw(r, "pause")) * time.Millisecond,
+				key:   rapid.IntRange(0, 9).Draw(r, "key"),
 				at:    rapid.IntRange(0, 1).Draw(r, "at"),
 				back:  rapid.IntRange(0, 1).Draw(r, "back"),
 				cost:  rapid.Int64Range(0, spec.Count/5+1).Draw(r, "cost"),
 				ahead: rapid.Int64Range(0, spec.Count/3).Draw(r, "ahead"),
 			}
-		}), 1, 60).Draw(r, "trace")
+		}), 1, 100).Draw(r, "trace")
 		rest := time.Duration(rapid.IntRange(0, 3).Draw(r, "rest")) * time.Millisecond // an ask travels for two
-		onSite(t, 2, func(t *testing.T, s *site) {
-			p := ruled(t, "hot", spec, lease.Leased)
-			var spent, elsewhere atomic.Int64
+		inBubble(t, func(t *testing.T, start func(leasecache.Config) *leasecache.Store) {
+			base, p := newMemory(), ruled(t, "hot", spec, lease.Leased)
+			var caches [2]*leasecache.Store
+			for i := range caches {
+				caches[i] = start(leasecache.Config{Store: newFar(base), MaxKeys: room})
+			}
+			var spent, lost [10]atomic.Int64 // of each key; lost: at most
 			var all sync.WaitGroup
 			for _, step := range trace {
 				time.Sleep(step.pause)
 				all.Go(func() {
-					units, back := step.play(t, s, p)
-					spent.Add(units)
-					if step.at != step.back && spec.Algorithm != limit.TokenBucket {
-						elsewhere.Add(back)
+					units, back := step.play(t, caches, p)
+					spent[step.key].Add(units)
+					if spec.Algorithm != limit.TokenBucket && (step.at != step.back || room < 10) {
+						lost[step.key].Add(back)
 					}
 				})
 			}
 			all.Wait()
 			time.Sleep(rest)
-			for i, f := range s.caches {
+			for i, f := range caches {
 				if d := drainOf(t, f); d.Lost != 0 || d.Owed != 0 {
 					r.Errorf("replica %d: %+v", i, d)
 				}
 			}
 			time.Sleep(time.Second) // nothing is asked for any more
-			if got, most := left(t, s.base, p, "hot"), spec.Count-spent.Load(); got > most || got < most-elsewhere.Load() {
-				r.Errorf("%d of %d left, %d were spent and %d came back elsewhere", got, spec.Count, spent.Load(), elsewhere.Load())
+			for key := range spent {
+				got, most := left(t, base, p, fmt.Sprint(key)), spec.Count-spent[key].Load()
+				if got > most || got < most-lost[key].Load() {
+					r.Errorf("key %d: %d of %d left, %d were spent and %d may be lost", key, got, spec.Count, spent[key].Load(), lost[key].Load())
+				}
 			}
 		})
 	})
 }
 
-// spending is a holder that takes units at one replica, keeps its cost, and gives the
-// rest back at another.
+// spending is a holder that takes units of a key at one replica, keeps its cost, and gives the rest back at another.
 type spending struct {
-	pause       time.Duration
-	at, back    int
-	cost, ahead int64
+	pause         time.Duration
+	key, at, back int
+	cost, ahead   int64
 }
 
 // play returns how many units were spent, and how many came back.
-func (w *spending) play(t *testing.T, s *site, p *engine.Policy) (spent, back int64) {
-	c := &client{t: t, store: s.caches[w.at]}
-	g := c.acquire(c.ask(p, 0, w.cost, w.cost+w.ahead))[0]
+func (w *spending) play(t *testing.T, caches [2]*leasecache.Store, p *engine.Policy) (spent, back int64) {
+	a := engine.Ask{Policy: p, Key: fmt.Append(nil, w.key), Want: lease.Want{Need: w.cost, Waiting: w.cost, Want: w.cost + w.ahead}}
+	g := within(t, caches[w.at], 100*time.Millisecond, a)[0]
 	if g.Granted <= w.cost {
 		return g.Granted, 0
 	}
-	rest := c.ask(p, 0, 0, 0)
-	rest.Want.Unused, rest.Want.Lease = g.Granted-w.cost, g.Lease
-	c.store = s.caches[w.back]
-	c.acquire(rest)
-	return w.cost, rest.Want.Unused
+	a.Want = lease.Want{Unused: g.Granted - w.cost, Lease: g.Lease}
+	within(t, caches[w.back], 100*time.Millisecond, a)
+	return w.cost, a.Want.Unused
 }
 
 // A store that does not answer holds up the end for as long as it may, and no longer;

@@ -78,27 +78,6 @@ func TestCountsAtTheSameTime(t *testing.T) {
 	}
 }
 
-// Each request is judged by its own count, also by a new version of the rule.
-func TestEachCountJudgesItself(t *testing.T) {
-	onSite(t, 1, func(t *testing.T, s *site) {
-		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 12, Period: limit.Hour}, lease.Leased)
-		for i, step := range []struct {
-			by      *engine.Policy
-			granted int64
-		}{
-			{bringing(t, p, 2), 1}, {bringing(t, p, 2), 1}, {bringing(t, p, 2), 0},
-			{p, 1}, {bringing(t, p, 2), 0}, {p, 1}, {bringing(t, p, 5), 1}, {bringing(t, p, 5), 0}, {p, 1},
-			{ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 6, Period: limit.Hour}, lease.Leased), 0},
-			{ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 7, Period: limit.Hour}, lease.Leased), 1},
-			{p, 1}, {p, 1},
-		} {
-			if n := single(&client{t: t, store: s.caches[0], policy: step.by}, 1); n != step.granted {
-				t.Errorf("step %d, by a count of %d: granted %d, want %d", i+1, step.by.Terms.Capacity, n, step.granted)
-			}
-		}
-	})
-}
-
 // What is given back to an exact key is taken back once, whatever becomes of its request.
 func TestExactKeyGivesBack(t *testing.T) {
 	for name, group := range map[string]uint32{"alone": 0, "in a group": 1, "in a group that is denied": 2} {

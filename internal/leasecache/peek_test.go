@@ -17,7 +17,7 @@ func look(p *engine.Policy, group uint32) engine.Ask {
 }
 
 // A question about an exact rule is answered by what the store answers after it was
-// asked, alone and in a group: what others have spent is spent.
+// asked, alone and in a group, and so is a request: what others have spent is spent.
 func TestExactPeekIsNotStale(t *testing.T) {
 	for name, spec := range algorithms {
 		t.Run(name, func(t *testing.T) {
@@ -33,6 +33,9 @@ func TestExactPeekIsNotStale(t *testing.T) {
 					if g := a.acquire(look(p, 1), a.ask(free, 1, 1, 1)); g[0].Status != lease.OK || g[0].Remaining != left-1 || g[1].Granted != 1 {
 						t.Errorf("%d left, in a group: %+v", left-1, g)
 					}
+				}
+				if n := single(a, 1); n != 0 {
+					t.Errorf("granted %d of what another replica has spent", n)
 				}
 			})
 		})

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
@@ -115,76 +113,6 @@ func TestWhoWaitsKeepsItsPlace(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Whatever is asked for, of more keys than there is room for: what was not spent is
-// back in the end, to the last unit, but for what came back to a key that had lost its
-// entry, and with it the memory of what was handed out.
-func TestEvictionMintsNothing(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		spec := algorithms[rapid.SampledFrom([]string{"bucket", "fixed", "first request", "sliding", "log"}).Draw(r, "algorithm")]
-		spec.Count, spec.Period = rapid.Int64Range(1, 1000).Draw(r, "count"), limit.Day
-		room := rapid.IntRange(1, 6).Draw(r, "room")
-		trace := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) keyed {
-			return keyed{
-				key: fmt.Sprint(rapid.IntRange(0, 9).Draw(r, "key")),
-				spending: spending{
-					pause: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 7, 60}).Draw(r, "pause")) * time.Millisecond,
-					cost:  rapid.Int64Range(0, spec.Count/5+1).Draw(r, "cost"),
-					ahead: rapid.Int64Range(0, spec.Count/3).Draw(r, "ahead"),
-				},
-			}
-		}), 1, 100).Draw(r, "trace")
-		inNarrow(t, room, func(t *testing.T, f *narrow) {
-			p := ruled(t, "hot", spec, lease.Leased)
-			spent, returned := map[string]*atomic.Int64{}, map[string]*atomic.Int64{}
-			var all sync.WaitGroup
-			for _, step := range trace {
-				time.Sleep(step.pause)
-				if spent[step.key] == nil {
-					spent[step.key], returned[step.key] = new(atomic.Int64), new(atomic.Int64)
-				}
-				total, rest := spent[step.key], returned[step.key]
-				all.Go(func() {
-					units, back := step.play(t, f.Store, p)
-					total.Add(units)
-					rest.Add(back)
-				})
-			}
-			all.Wait()
-			if d := drainOf(t, f.Store); d.Lost != 0 || d.Owed != 0 {
-				r.Errorf("%+v", d)
-			}
-			time.Sleep(time.Second)
-			for key, units := range spent {
-				got, most, least := left(t, f.behind.Store, p, key), spec.Count-units.Load(), spec.Count-units.Load()
-				if spec.Algorithm != limit.TokenBucket { // who has lost its entry takes less back
-					least -= returned[key].Load()
-				}
-				if got > most || got < least {
-					r.Errorf("key %s: %d of %d left, want %d to %d", key, got, spec.Count, least, most)
-				}
-			}
-		})
-	})
-}
-
-// keyed is a holder of units of one of several keys.
-type keyed struct {
-	spending
-	key string
-}
-
-// play returns how many units were spent, and how many came back.
-func (w *keyed) play(t *testing.T, s engine.Store, p *engine.Policy) (spent, back int64) {
-	take := engine.Ask{Policy: p, Key: []byte(w.key), Want: lease.Want{Need: w.cost, Waiting: w.cost, Want: w.cost + w.ahead}}
-	g := within(t, s, 100*time.Millisecond, take)[0]
-	if g.Granted <= w.cost {
-		return g.Granted, 0
-	}
-	back = g.Granted - w.cost
-	within(t, s, 100*time.Millisecond, engine.Ask{Policy: p, Key: take.Key, Want: lease.Want{Unused: back, Lease: g.Lease}})
-	return w.cost, back
 }
 
 // Keys that come and go at once, alone and in groups, while the sweep and the store

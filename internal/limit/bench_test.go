@@ -56,24 +56,6 @@ func BenchmarkDecision(b *testing.B) {
 	}
 }
 
-// BenchmarkSlots times a slot taken and given back beside so many others.
-func BenchmarkSlots(b *testing.B) {
-	for name, others := range map[string]uint64{"10": 10, "1000": 1000} {
-		b.Run(name, func(b *testing.B) {
-			l := mustNew(b, Spec{Algorithm: Concurrency, Count: int64(others) + 1})
-			st := Slots{}
-			for id := range others {
-				st, _ = l.AcquireSlot(st, epoch, 2*id, 1)
-			}
-			b.ReportAllocs()
-			for i := uint64(1); b.Loop(); i += 2 {
-				st, _ = l.AcquireSlot(st, epoch, i%(2*others)|1, 1)
-				st, _ = l.ReleaseSlot(st, epoch, i%(2*others)|1)
-			}
-		})
-	}
-}
-
 // A decision allocates nothing, whatever it is; a log that has grown to its size
 // neither.
 func TestDecisionsAllocateNothing(t *testing.T) {

@@ -3,7 +3,6 @@ package reserve
 import (
 	"flag"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/limit"
@@ -74,6 +73,7 @@ var faults = []struct{ rule, scenario string }{
 	{"a share needs no room", "next window"},
 	{"a window is used without the one before it", "sliding log"},
 	{"a window is withheld without the one before it", "sliding window"},
+	{"a window is withheld without the one before it", "bucket and flapping links"},
 	{"an outage lasts as long as a replica believes", "a grey failure of replicas"},
 	{"an outage begins with the window", "long windows"},
 	{"an outage never ends", "long windows"},
@@ -98,16 +98,17 @@ var faults = []struct{ rule, scenario string }{
 	{"what was used is kept for one window", "looking back with clocks"},
 }
 
-// No limit is passed, whatever goes wrong, and with nothing wrong all of it is used. With WEIR_LONG=1 there are many more plays, of
-// random seeds. -runs and -seed play a scenario (-run) again.
+// No limit is passed, whatever goes wrong, and with nothing wrong all of it is used. Without -short there are many more plays,
+// of random seeds. -runs and -seed play a scenario (-run) again.
 func TestScenarios(t *testing.T) {
 	first, plays := *seed, *runs
-	if os.Getenv("WEIR_LONG") != "" && plays == 0 {
-		first, plays = rand.Uint64(), 400
+	switch {
+	case plays > 0:
+	case testing.Short():
+		plays = 3
+	default:
+		first, plays = rand.Uint64(), 40
 		t.Logf("seeds from %d", first)
-	}
-	if plays == 0 {
-		plays = 12
 	}
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
@@ -163,6 +164,9 @@ var (
 
 // Each rule is needed: without it a scenario finds more admitted than a limit allows.
 func TestRulesTakenOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs in make test-long")
+	}
 	byName := map[string]scenario{}
 	for _, s := range scenarios {
 		byName[s.name] = s

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -54,47 +52,4 @@ func mustDecode(t testing.TB, m codec, b []byte) {
 	if err := m.Decode(b); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func BenchmarkRequestAppend(b *testing.B) {
-	request := sampleRequest(16)
-	b.Run("wire", func(b *testing.B) {
-		b.ReportAllocs()
-		var dst []byte
-		for b.Loop() {
-			dst = request.Append(dst[:0])
-		}
-		b.SetBytes(int64(len(dst)))
-	})
-	b.Run("generated", func(b *testing.B) {
-		b.ReportAllocs()
-		pb := generated(request)
-		var dst []byte
-		for b.Loop() {
-			dst, _ = proto.MarshalOptions{}.MarshalAppend(dst[:0], pb)
-		}
-		b.SetBytes(int64(len(dst)))
-	})
-}
-
-func BenchmarkResponseDecode(b *testing.B) {
-	reply := sampleResponse(16).Append(nil)
-	b.Run("wire", func(b *testing.B) {
-		b.ReportAllocs()
-		b.SetBytes(int64(len(reply)))
-		var m wire.Response
-		for b.Loop() {
-			mustDecode(b, &m, reply)
-		}
-	})
-	b.Run("generated", func(b *testing.B) {
-		b.ReportAllocs()
-		b.SetBytes(int64(len(reply)))
-		pb := generated(new(wire.Response))
-		for b.Loop() {
-			if err := proto.Unmarshal(reply, pb); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }
