@@ -1,7 +1,6 @@
 package fair_test
 
 import (
-	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -15,6 +14,14 @@ import (
 func ask(s *fair.Shares, l *limit.Limit, t *lease.Terms, equal bool, now limit.Micros, id uint64, w *lease.Want) int64 {
 	s.Ask(l, t, equal, now, id, t.Capacity/4, w)
 	return w.Withheld
+}
+
+func limited(t *testing.T, spec limit.Spec) (*limit.Limit, lease.Terms) {
+	l, err := limit.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, lease.NewTerms(l, lease.Leased, 0, 0, 0)
 }
 
 var (
@@ -66,101 +73,84 @@ func TestParts(t *testing.T) {
 func TestNobodyWaits(t *testing.T) {
 	for _, c := range []struct {
 		name string
+		trip lease.Millis
 		spec limit.Spec
 	}{
-		{"bucket", limit.Spec{Algorithm: limit.TokenBucket, Count: 5000, Period: limit.Second}},
-		{"window", limit.Spec{Algorithm: limit.FixedWindow, Count: 50_000, Period: 10 * limit.Second}},
-		{"minute", limit.Spec{Algorithm: limit.FixedWindow, Count: 300_000, Period: limit.Minute}},
+		{"bucket", 150, limit.Spec{Algorithm: limit.TokenBucket, Count: 5000, Period: limit.Second}},
+		{"window", 20, limit.Spec{Algorithm: limit.FixedWindow, Count: 50_000, Period: 10 * limit.Second}},
+		{"window", 150, limit.Spec{Algorithm: limit.FixedWindow, Count: 50_000, Period: 10 * limit.Second}},
+		{"minute", 100, limit.Spec{Algorithm: limit.FixedWindow, Count: 300_000, Period: limit.Minute}},
 	} {
-		for _, trip := range []lease.Millis{20, 100, 150} {
-			m := newModel(c.spec, false, trip/2, steady(600), steady(150), steady(50))
-			m.run(65_000)
-			_, first := m.between(0, 1)
-			_, late := m.between(1, 65)
-			t.Logf("%s, %d ms there and back: in the first second %v waited, later %v", c.name, trip, first, late)
-			for i, n := range late {
-				if n > 8 {
-					t.Errorf("%s, %d ms there and back: %d requests of region %d waited, want at most 8", c.name, trip, n, i)
-				}
+		m := newModel(c.spec, false, c.trip/2, steady(600), steady(150), steady(50))
+		m.run(65_000)
+		_, late := m.between(1, 65)
+		for i, n := range late {
+			if n > 8 {
+				t.Errorf("%s, %d ms there and back: %d requests of region %d waited, want at most 8", c.name, c.trip, n, i)
 			}
 		}
 	}
 }
 
-// A flood that begins in one region takes nothing from regions that demand less than an
-// equal part, and little where these are 300 ms from the aggregator and back.
+// A flood that begins in one region takes nothing from regions that demand less than an equal part, and little where these
+// are 300 ms from the aggregator and back. What a region that has gone quiet does not use is for the others, soon. One that
+// once reported far more than is possible gets no more for it half a minute later.
 func TestFloodElsewhere(t *testing.T) {
+	from := func(second lease.Millis, before, after float64) func(lease.Millis) float64 {
+		return func(now lease.Millis) float64 {
+			if now < (begins+second)*1000 {
+				return before
+			}
+			return after
+		}
+	}
+	flood, calm, ends := from(0, 20, 2000), from(20, 20, 2000), from(10, 800, 0)
 	for _, c := range []struct {
 		name  string
 		spec  limit.Spec
+		equal bool
 		delay lease.Millis
-		least int // percent of what they demand
+		other func(lease.Millis) float64 // requests per second of the first region
+		rates []float64                  // of the others
+		least []int                      // that is admitted a second, of all
 	}{
-		{"bucket", bucket, 50, 98}, {"window", window, 50, 97}, {"window of the first request", first, 50, 98},
-		{"bucket", bucket, 150, 98}, {"window", window, 150, 85}, {"window of the first request", first, 150, 95},
+		{"bucket", bucket, true, 50, flood, []float64{100, 60}, []int{297, 98, 58}},
+		{"window", window, true, 50, calm, []float64{100, 60}, []int{297, 97, 58}},
+		{"window of the first request", first, true, 50, flood, []float64{100, 60}, []int{297, 98, 58}},
+		{"far bucket", bucket, true, 150, calm, []float64{100, 60}, []int{297, 98, 58}},
+		{"far window", window, true, 150, flood, []float64{100, 60}, []int{297, 85, 51}},
+		{"far window of the first request", first, true, 150, calm, []float64{100, 60}, []int{297, 95, 57}},
+		{"quiet bucket", bucket, false, 50, ends, []float64{1000}, []int{0, 490}},
+		{"quiet bucket in equal parts", bucket, true, 50, ends, []float64{1000}, []int{0, 490}},
+		{"quiet window", window, false, 50, ends, []float64{1000}, []int{0, 490}},
+		{"quiet window in equal parts", window, true, 50, ends, []float64{1000}, []int{0, 490}},
+		{"a lie", bucket, false, 50, nil, []float64{400}, []int{0, 245}},
 	} {
-		for _, calm := range []lease.Millis{0, 20_000} {
-			t.Run(fmt.Sprint(c.name, " ", 2*c.delay, " after ", calm), func(t *testing.T) {
-				flood := func(now lease.Millis) float64 {
-					if now < begins*1000+calm {
-						return 20
-					}
-					return 5000
-				}
-				m := newModel(c.spec, true, c.delay, flood, steady(100), steady(60))
-				m.run(60_000)
-				admitted, _ := m.between(20, 60)
-				if admitted[1] < 40*c.least || admitted[2] < 24*c.least {
-					t.Errorf("admitted %v in 40 s, want %d %% of 4000 and 2400", admitted, c.least)
-				}
-				if admitted[0] < 35*340 {
-					t.Errorf("the flood had %d, want nearly the 340 a second that are left", admitted[0])
-				}
-			})
+		rates := []func(lease.Millis) float64{c.other}
+		if c.other == nil {
+			rates[0] = steady(400)
 		}
-	}
-}
-
-// What a region that has gone quiet does not use is for the others, soon.
-func TestQuietRegion(t *testing.T) {
-	for name, spec := range map[string]limit.Spec{"bucket": bucket, "window": window} {
-		for _, equal := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) {
-				ends := func(now lease.Millis) float64 {
-					if now < (begins+10)*1000 {
-						return 800
-					}
-					return 0
-				}
-				m := newModel(spec, equal, 50, ends, steady(1000))
-				m.run(40_000)
-				if admitted, _ := m.between(20, 40); admitted[1] < 98*500*20/100 {
-					t.Errorf("equal %v: the other one had %d of 10,000", equal, admitted[1])
-				}
-			})
+		for _, r := range c.rates {
+			rates = append(rates, steady(r))
 		}
-	}
-}
-
-// A region that once reported far more than is possible gets no more for it half a minute
-// later.
-func TestLieIsForgotten(t *testing.T) {
-	m := newModel(bucket, false, 50, steady(400), steady(400))
-	m.run(5_000)
-	m.decide(m.regions[0], lease.Want{Denied: limit.MaxCount})
-	m.run(65_000)
-	if admitted, _ := m.between(30, 70); admitted[1] < 40*245 {
-		t.Errorf("the other region had %d of 10,000", admitted[1])
+		m := newModel(c.spec, c.equal, c.delay, rates...)
+		m.run(5_000)
+		if c.other == nil {
+			m.decide(m.regions[0], lease.Want{Denied: limit.MaxCount})
+		}
+		m.run(65_000)
+		admitted, _ := m.between(30, 70)
+		for i, n := range admitted {
+			if n < 40*c.least[i] {
+				t.Errorf("%s: region %d had %d in 40 s, want at least %d", c.name, i, n, 40*c.least[i])
+			}
+		}
 	}
 }
 
 // Tokens that a region gives back stay meant for it, at most what half a second brings.
 func TestTokensComeBack(t *testing.T) {
-	l, err := limit.New(bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	l, terms := limited(t, bucket)
 	var s fair.Shares
 	now := limit.Micros(limit.Second)
 	for range 100 { // two regions of equal demand, who take what is theirs
@@ -187,11 +177,7 @@ func TestTokensComeBack(t *testing.T) {
 
 // What comes into a bucket for a region that does not take it is kept for a third of a second.
 func TestKeptBetweenAsks(t *testing.T) {
-	l, err := limit.New(bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	l, terms := limited(t, bucket)
 	var s fair.Shares
 	now := limit.Micros(limit.Second)
 	ask := func(id uint64, units int64) int64 {
@@ -212,11 +198,7 @@ func TestKeptBetweenAsks(t *testing.T) {
 
 // A region that is alone never has to leave anything to others.
 func TestAloneRegion(t *testing.T) {
-	l, err := limit.New(bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	l, terms := limited(t, bucket)
 	var s fair.Shares
 	for now := limit.Micros(limit.Second); now < limit.Minute; now += 100 * limit.Millisecond {
 		w := lease.Want{Need: 1, Waiting: 9, Want: 80, Denied: 7}
@@ -230,11 +212,7 @@ func TestAloneRegion(t *testing.T) {
 // Asks and answers meet in the order in which they get the lock. One that is a moment late, from
 // before the window began, changes nothing of what regions have of it.
 func TestLateAtFlip(t *testing.T) {
-	l, err := limit.New(window)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	l, terms := limited(t, window)
 	const flip = 1_700_000_000 * limit.Second
 	before, after := limit.Micros(flip-limit.Millisecond), limit.Micros(flip+limit.Millisecond)
 	for _, c := range []struct {
@@ -276,11 +254,7 @@ func TestLateAtFlip(t *testing.T) {
 // A flood that has ended does not keep a window from the regions that ask, whatever it reported.
 func TestFloodHasEnded(t *testing.T) {
 	hour := limit.Spec{Algorithm: limit.FixedWindow, Count: 36_000, Period: limit.Hour}
-	l, err := limit.New(hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	l, terms := limited(t, hour)
 	var s fair.Shares
 	flip := limit.Micros(1_700_000_000*limit.Second) / limit.Hour * limit.Hour
 	ask(&s, l, &terms, true, flip-limit.Second, 0, &lease.Want{Waiting: 1, Want: 1, Denied: limit.MaxCount})

@@ -57,25 +57,6 @@ func TestEmptyQueueTakesNoMemory(t *testing.T) {
 	})
 }
 
-// Idle keys give back what they have on lease and are forgotten.
-func TestIdleKeysAreForgotten(t *testing.T) {
-	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
-		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Hour}, lease.Leased)
-		for range 20 {
-			ask(t, f, p, "k")
-		}
-		time.Sleep(20 * time.Second)
-		if keys := f.Stats().Keys; keys != 0 {
-			t.Errorf("%d keys are remembered after 20 s", keys)
-		}
-		grants := make([]lease.Grant, 1)
-		behind.Store.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte("k")}}, grants)
-		if grants[0].Remaining != 980 {
-			t.Errorf("%d remain of 1000 after 20 requests, want 980", grants[0].Remaining)
-		}
-	})
-}
-
 // All units of a lease that runs come back, also when a key was idle for so long that the
 // cache may have forgotten it.
 func TestUnitsOfAnIdleKeyComeBack(t *testing.T) {

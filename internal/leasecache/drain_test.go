@@ -30,32 +30,6 @@ func left(t *testing.T, s engine.Store, p *engine.Policy, key string) int64 {
 	return grants[0].Remaining
 }
 
-// What a replica has on lease when it ends is the others' at once, also what it had
-// asked for and not yet got.
-func TestDrainedReplicaLeavesItsUnits(t *testing.T) {
-	for name, spec := range algorithms {
-		t.Run(name, func(t *testing.T) {
-			spec.Count, spec.Period = 1000, limit.Hour
-			onSite(t, 2, func(t *testing.T, s *site) {
-				p := ruled(t, "hot", spec, lease.Leased)
-				a, b := &client{t: t, store: s.caches[0], policy: p}, &client{t: t, store: s.caches[1], policy: p}
-				admitted := int64(0)
-				for asks := 0; asks < 4 || s.stores[0].asks("hot") == asks; time.Sleep(time.Millisecond) {
-					asks = s.stores[0].asks("hot")
-					admitted += single(a, 1)
-				}
-				drained := drainOf(t, s.caches[0])
-				if drained.Units == 0 || drained.Lost != 0 || drained.Owed != 0 {
-					t.Errorf("drained %+v", drained)
-				}
-				if got := single(b, 1000-admitted); got != 1000-admitted {
-					t.Errorf("%d of 1000 spent, then granted %d", admitted, got)
-				}
-			})
-		})
-	}
-}
-
 // Whatever was asked, granted and given back, and wherever, of keys for which a replica has room or has not: when all
 // replicas have been drained, the store has all but what was spent. Of windows and logs a replica takes back no more than
 // it remembers to have handed out of a lease: what comes back elsewhere, or to a key that has lost its entry, is lost.

@@ -153,9 +153,12 @@ func TestHotKeyIsAskedForTenTimesASecond(t *testing.T) {
 	for _, c := range []struct {
 		count int64
 		per   limit.Micros
-	}{{10, limit.Second}, {3000, limit.Second}, {100, limit.Minute}, {1_000_000, limit.Minute}} {
+	}{{10, limit.Second}, {3000, limit.Second}, {1_000_000, limit.Minute}} {
 		for name, spec := range algorithms {
 			for _, offered := range []float64{0.8, 6} {
+				if testing.Short() && (offered < 1) != (c.count == 3000) {
+					continue
+				}
 				t.Run(fmt.Sprintf("%d in %ds, %s, offered %v", c.count, c.per/limit.Second, name, offered), func(t *testing.T) {
 					spec.Count, spec.Period = c.count, c.per
 					onSite(t, 2, func(t *testing.T, s *site) {

@@ -53,6 +53,9 @@ func TestConformance(t *testing.T) {
 
 // All of it holds as well where keys take each other's only place.
 func TestConformanceWithoutRoom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs in make test-long")
+	}
 	enginetest.Run(t, enginetest.Subject{
 		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newNarrowCache(t, o, 1) },
 		Cached: true,

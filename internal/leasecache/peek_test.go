@@ -78,7 +78,7 @@ func TestFloodOfExactPeeks(t *testing.T) {
 		c := &client{t: t, store: s.caches[0], policy: p}
 		flood := func(long time.Duration) {
 			var all sync.WaitGroup
-			for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(200 * time.Microsecond) {
+			for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(500 * time.Microsecond) {
 				all.Go(func() {
 					if g := c.acquire(look(p, 0))[0]; g.Status != lease.OK {
 						t.Errorf("in a flood of questions: %+v", g)

@@ -80,10 +80,10 @@ func TestFloodOfTakersAtOnce(t *testing.T) {
 		var ids, taken atomic.Uint64
 		ids.Store(100)
 		end := time.Now().Add(12 * time.Second)
-		for range 10 {
+		for range 3 {
 			all.Go(func() {
 				for ; time.Now().Before(end); time.Sleep(time.Millisecond) {
-					all.Go(func() { // not waited for: ten a millisecond
+					all.Go(func() { // not waited for: three a millisecond
 						if id := ids.Add(1); takeSlot(a, p, engine.Take, id).Granted == 1 {
 							taken.Add(1)
 							time.Sleep(time.Second)

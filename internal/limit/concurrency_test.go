@@ -29,10 +29,6 @@ func TestHoldTraces(t *testing.T) {
 			{0, c, 2, 20, 3, 0, 0},
 			{0, b, 6, 6, 5, 0, 10 * Second},
 		}},
-		"repeating a call changes nothing": {twenty, []line{
-			{0, a, 5, 5, 5, 15, 0},
-			{0, a, 5, 5, 5, 15, 0},
-		}},
 		"what is used is never taken away, what is ahead is": {twenty, []line{
 			{0, a, 0, 20, 10, 10, 0},
 			{0, b, 10, 10, 10, 0, 0},
@@ -45,10 +41,6 @@ func TestHoldTraces(t *testing.T) {
 			{10*Second - 1, b, 1, 1, 0, 0, 1},
 			{10 * Second, b, 1, 1, 1, 19, 0},
 			{10 * Second, a, 20, 20, 19, 0, 10 * Second}, // it used 20, but lost them
-		}},
-		"nothing wanted gives the holding back": {twenty, []line{
-			{0, a, 20, 20, 20, 0, 0},
-			{0, a, 0, 0, 0, 20, 0},
 		}},
 		"more than there is": {twenty, []line{
 			{0, a, 21, 21, 20, 0, Never},

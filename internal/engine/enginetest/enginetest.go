@@ -76,7 +76,6 @@ func Run(t *testing.T, s Subject) {
 		{"ClockSteps", clockSteps},
 		{"CostAboveTheLimit", costAboveTheLimit},
 		{"Costs", costs},
-		{"CostsOfAGroup", costsOfAGroup},
 		{"Peek", peek},
 		{"LookAndReset", lookAndReset},
 		{"ResetUnderLeases", resetUnderLeases},

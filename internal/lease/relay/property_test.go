@@ -14,17 +14,13 @@ import (
 // book is the naive twin of an account: every lease that ever came, by what is left
 // of it, with nothing forgotten and nothing clever.
 type book struct {
-	t      fataler
+	t      *rapid.T
 	leases map[holder.Part]int64 // by lease and expiry, Units 0
 	from   map[holder.Part]lease.Millis
 	debts  int64 // units overdrawn that no reply has acknowledged, at most one limit
 }
 
-type fataler interface {
-	Fatalf(format string, args ...any)
-}
-
-func newBook(t fataler) *book {
+func newBook(t *rapid.T) *book {
 	return &book{t: t, leases: map[holder.Part]int64{}, from: map[holder.Part]lease.Millis{}}
 }
 
@@ -71,16 +67,10 @@ func (b *book) agrees(now lease.Millis, s *holder.State, most int64) {
 	}
 }
 
-// draws is where a run takes its choices from: rapid or a fuzzer's bytes.
-type draws interface {
-	// upTo is a number from 0 to n.
-	upTo(n int64) int64
-}
-
 // wander plays an account at random against the book.
-func wander(t fataler, d draws, steps int) {
-	terms := lease.Terms{Consistency: lease.Consistency(d.upTo(2)), Interval: 100, Timeout: 100, Capacity: 64, Overdraft: 2, Refills: d.upTo(1) == 1, Lead: 200 * lease.Millis(d.upTo(1))}
-	terms.Pace = terms.Interval * lease.Millis(d.upTo(1))
+func wander(t *rapid.T) {
+	terms := lease.Terms{Consistency: lease.Consistency(upTo(t, 2)), Interval: 100, Timeout: 100, Capacity: 64, Overdraft: 2, Refills: upTo(t, 1) == 1, Lead: 200 * lease.Millis(upTo(t, 1))}
+	terms.Pace = terms.Interval * lease.Millis(upTo(t, 1))
 	var s holder.State
 	b := newBook(t)
 	type out struct {
@@ -90,11 +80,11 @@ func wander(t fataler, d draws, steps int) {
 	var asks []out
 	var taken []holder.Taken
 	now, leases := lease.Millis(1000), uint32(0)
-	for range steps {
-		now += lease.Millis(d.upTo(60))
-		switch d.upTo(7) {
+	for range 60 {
+		now += lease.Millis(upTo(t, 60))
+		switch upTo(t, 7) {
 		case 0, 1, 2:
-			dec := s.Take(&terms, now, d.upTo(9))
+			dec := s.Take(&terms, now, upTo(t, 9))
 			for _, p := range dec.Taken.Parts {
 				b.leave(now, p, true)
 			}
@@ -103,9 +93,9 @@ func wander(t fataler, d draws, steps int) {
 				taken = append(taken, dec.Taken)
 			}
 		case 3:
-			waiting := d.upTo(12)
+			waiting := upTo(t, 12)
 			before := s.Leases
-			w := s.Ask(&terms, now, min(waiting, 1), waiting, holder.Asks(d.upTo(2)))
+			w := s.Ask(&terms, now, min(waiting, 1), waiting, holder.Asks(upTo(t, 2)))
 			if w.Want < w.Waiting || w.Want > max(w.Waiting, 1<<32) {
 				t.Fatalf("wants %+v", w)
 			}
@@ -113,15 +103,15 @@ func wander(t fataler, d draws, steps int) {
 			asks = append(asks, out{w, now})
 		case 4:
 			if len(asks) > 0 { // replies overtake each other
-				i := int(d.upTo(int64(len(asks) - 1)))
+				i := int(upTo(t, int64(len(asks)-1)))
 				o := asks[i]
 				asks = append(asks[:i], asks[i+1:]...)
 				leases++
-				b.reply(&s, &terms, d, now, o.sent, o.w, leases)
+				b.reply(&s, &terms, now, o.sent, o.w, leases)
 			}
 		case 5:
 			if len(taken) > 0 {
-				i := int(d.upTo(int64(len(taken) - 1)))
+				i := int(upTo(t, int64(len(taken)-1)))
 				b.undo(&terms, now, &s, taken[i])
 				taken = append(taken[:i], taken[i+1:]...)
 			}
@@ -130,8 +120,8 @@ func wander(t fataler, d draws, steps int) {
 			w, _ := s.Report(&terms, now)
 			b.collected(now, before, s.Leases, w)
 		case 7:
-			if d.upTo(3) > 0 {
-				cost := d.upTo(30)
+			if upTo(t, 3) > 0 {
+				cost := upTo(t, 30)
 				s.Owe(&terms, cost)
 				b.owe(&terms, cost)
 				break
@@ -166,22 +156,23 @@ func (b *book) collected(now lease.Millis, before, after [2]holder.Lease, w leas
 }
 
 // reply answers an ask with anything that a granter may answer.
-func (b *book) reply(s *holder.State, t *lease.Terms, d draws, now, sent lease.Millis, w lease.Want, id uint32) {
-	g := lease.Grant{Status: lease.OK, Lease: id, TTL: lease.Millis(d.upTo(400)), Remaining: d.upTo(3), Reset: lease.Millis(d.upTo(2000))}
-	switch d.upTo(4) {
+func (b *book) reply(s *holder.State, terms *lease.Terms, now, sent lease.Millis, w lease.Want, id uint32) {
+	t := b.t
+	g := lease.Grant{Status: lease.OK, Lease: id, TTL: lease.Millis(upTo(t, 400)), Remaining: upTo(t, 3), Reset: lease.Millis(upTo(t, 2000))}
+	switch upTo(t, 4) {
 	case 0:
-		g.Status, g.AskAfter = lease.Denied, 1+lease.Millis(d.upTo(200))
+		g.Status, g.AskAfter = lease.Denied, 1+lease.Millis(upTo(t, 200))
 	case 1:
 		g.Status = lease.Unavailable
 	default:
-		g.Granted = d.upTo(w.Want)
+		g.Granted = upTo(t, w.Want)
 	}
 	spare := max(0, g.Granted-w.Waiting)
-	if d.upTo(3) == 0 { // those who waited have given up
+	if upTo(t, 3) == 0 { // those who waited have given up
 		spare = g.Granted
 	}
-	if w.Next && d.upTo(1) == 1 && g.Granted > 0 {
-		g.StartsIn = 1 + lease.Millis(d.upTo(200))
+	if w.Next && upTo(t, 1) == 1 && g.Granted > 0 {
+		g.StartsIn = 1 + lease.Millis(upTo(t, 200))
 	}
 	key := holder.Part{Lease: id, Expiry: sent + g.TTL}
 	if spare > 0 {
@@ -193,7 +184,7 @@ func (b *book) reply(s *holder.State, t *lease.Terms, d draws, now, sent lease.M
 	if g.Status != lease.Unavailable {
 		b.debts = max(0, b.debts-w.Overdrawn)
 	}
-	back := s.Apply(t, now, sent, w, g, spare, 90+lease.Millis(d.upTo(20)))
+	back := s.Apply(terms, now, sent, w, g, spare, 90+lease.Millis(upTo(t, 20)))
 	b.leave(now, back, false)
 }
 
@@ -224,30 +215,12 @@ func (b *book) lost(s *holder.State) {
 	}
 }
 
-type rapidDraws struct{ t *rapid.T }
+// upTo is a number from 0 to n.
+func upTo(t *rapid.T, n int64) int64 { return rapid.Int64Range(0, max(n, 0)).Draw(t, "n") }
 
-func (d rapidDraws) upTo(n int64) int64 { return rapid.Int64Range(0, max(n, 0)).Draw(d.t, "n") }
+func TestAccountKeepsItsBooks(t *testing.T) { rapid.Check(t, wander) }
 
-func TestAccountKeepsItsBooks(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { wander(t, rapidDraws{t}, 60) })
-}
-
-// bytesDraws takes two bytes for a choice, and 0 when they are used up.
-type bytesDraws struct{ data []byte }
-
-func (d *bytesDraws) upTo(n int64) int64 {
-	if len(d.data) < 2 || n <= 0 {
-		return 0
-	}
-	v := int64(d.data[0]) | int64(d.data[1])<<8
-	d.data = d.data[2:]
-	return v % (n + 1)
-}
-
-func FuzzAccount(f *testing.F) {
-	f.Add([]byte("an account, some leases and a bad network"))
-	f.Fuzz(func(t *testing.T, data []byte) { wander(t, &bytesDraws{data}, min(len(data)/4, 500)) })
-}
+func FuzzAccount(f *testing.F) { f.Fuzz(rapid.MakeFuzz(wander)) }
 
 // TestCounterNeverOverGrants sends any wants to a counter and adds up what it
 // granted to each window, less what came back: never more than the limit, and no
@@ -256,16 +229,15 @@ func TestCounterNeverOverGrants(t *testing.T) {
 	l := newLimit(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 50, Period: limit.Second})
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 	rapid.Check(t, func(t *rapid.T) {
-		d := rapidDraws{t}
 		var c granter.Counter
 		out := map[uint32]int64{} // granted to a window
 		now := window
 		for range 60 {
-			now += limit.Micros(d.upTo(150)) * limit.Millisecond
-			w := lease.Want{Need: d.upTo(10), Fresh: d.upTo(1) == 1, Next: d.upTo(2) == 0}
-			w.Waiting = w.Need + d.upTo(10)*min(w.Need, 1)
-			w.Want = w.Waiting + d.upTo(30)
-			w.Unused, w.Lease = d.upTo(5)*d.upTo(1), l.PeriodID(now-now%limit.Second)
+			now += limit.Micros(upTo(t, 150)) * limit.Millisecond
+			w := lease.Want{Need: upTo(t, 10), Fresh: upTo(t, 1) == 1, Next: upTo(t, 2) == 0}
+			w.Waiting = w.Need + upTo(t, 10)*min(w.Need, 1)
+			w.Want = w.Waiting + upTo(t, 30)
+			w.Unused, w.Lease = upTo(t, 5)*upTo(t, 1), l.PeriodID(now-now%limit.Second)
 			before := c.Leased
 			c.Fit(l, &terms, now, w)
 			returned := before - c.Leased
