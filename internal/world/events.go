@@ -107,11 +107,7 @@ func (w *World) pass(until limit.Micros) bool {
 		w.setNow(until)
 		return true
 	}
-	there := until
-	if w.config.Grain > 0 {
-		there -= until % w.config.Grain
-	}
-	if d := there - w.bubbleTime(); d > 0 {
+	if d := until - w.bubbleTime(); d > 0 {
 		w.mail.stirred = true
 		select {
 		case <-time.After(time.Duration(d) * time.Microsecond):
@@ -119,7 +115,7 @@ func (w *World) pass(until limit.Micros) bool {
 		}
 		w.setNow(w.bubbleTime())
 		w.collect()
-		if w.bubbleTime() < there || len(w.events) > 0 && w.events[0].at < until {
+		if w.bubbleTime() < until || len(w.events) > 0 && w.events[0].at < until {
 			return false
 		}
 	}

@@ -84,9 +84,6 @@ type Config struct {
 	// Plain has replicas call the store of the aggregator in place of its service, for rules of all scopes: without
 	// shares.
 	Plain bool
-	// Grain is how far the goroutines of lease caches may be behind the events: with a millisecond they wake up
-	// to so much too early, and time need not stop at every event. 0: not at all.
-	Grain limit.Micros
 	// Ended ends each run before its time once it is closed; nil: nothing does.
 	Ended <-chan struct{}
 	// Steady takes chance out of the clocks: all PoPs tick at the same time.

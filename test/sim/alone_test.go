@@ -12,8 +12,8 @@ import (
 // that one exact limiter would admit, whatever requests cost.
 func TestAlone(t *testing.T) {
 	runs := uint64(150)
-	if full() {
-		runs = 5000
+	if !testing.Short() {
+		runs = 1000
 	}
 	seeds := []uint64{2685, 3816, 4764} // here small grants refused those that waited for more
 	for seed := range runs {

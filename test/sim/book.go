@@ -20,9 +20,9 @@ type book struct {
 	lots    [2]holder.Lease // as they were in the table after the last event
 	parts   []holder.Part   // of these and of subleases
 	held    []holding
-	spent   tallies        // units of requests that were admitted, by lease
-	several bool           // there were requests of several rules: they take units, and are admitted later
-	refused []limit.Micros // asks within the last 10 s
+	spent   map[uint32]int64 // units of requests that were admitted, by lease
+	several bool             // there were requests of several rules: they take units, and are admitted later
+	refused []limit.Micros   // asks within the last 10 s
 
 	owes   int64 // overdrawn, in the table
 	sealed holder.Debt
@@ -56,8 +56,7 @@ type admitted struct {
 func (p *pop) book(key counterKey) *book {
 	b := p.books[key]
 	if b == nil {
-		b = &book{p: p, table: p.tableKey(key), account: p.w.ref.account(key), spent: tallies{}}
-		b.account.books++
+		b = &book{p: p, table: p.tableKey(key), account: p.w.ref.account(key), spent: map[uint32]int64{}}
 		p.books[key] = b
 	}
 	if !b.noted {
@@ -249,7 +248,7 @@ func (b *book) spend(a admitted) {
 			at = h.charged
 		}
 		h.direct = max(0, h.direct-n)
-		b.spent.add(h.lease, n, b.p.w.now())
+		b.spent[h.lease] += n
 		ref.admitted(b, h.lease, at, n)
 	})
 	switch {
@@ -274,11 +273,11 @@ func (b *book) giveBack(back lot) {
 // several leases, the lease of a request is a guess. It returns how many are missing.
 func (b *book) swap(l uint32, units int64) int64 {
 	units = b.take(units, func(h *holding) bool { return h.lease == l }, func(*holding, int64) {})
-	n, now := min(units, b.spent[l].units), b.p.w.now()
+	n, now := min(units, b.spent[l]), b.p.w.now()
 	begun := func(h *holding) bool { return h.from <= now }
 	left := b.take(n, begun, func(h *holding, n int64) {
-		b.spent.add(l, -n, now)
-		b.spent.add(h.lease, n, now)
+		b.spent[l] -= n
+		b.spent[h.lease] += n
 		b.p.w.ref.counts(b, l, -n)
 		b.p.w.ref.counts(b, h.lease, n)
 	})

@@ -111,9 +111,7 @@ func (w *World) Passes(of *world.Call, at world.Stage) {
 		}
 		w.ref.lostReply(c)
 	case world.Replied:
-		for i := range c.items {
-			w.tracef("%s ← %s", from, w.showGrant(&c.items[i]))
-		}
+		w.trace(from, "←", c.items)
 	case world.Arrives:
 		if stale := w.Fault.late; stale != nil && c.p != nil && of.Flight.Done {
 			other, body := stale(c.p, c, of.Reply)
@@ -192,9 +190,7 @@ func (w *World) carried(c *call, at world.Stage) {
 		w.ref.lostCall(c)
 		return
 	}
-	for i := range c.items {
-		w.tracef("%s → %s", c.Link.From, w.showWant(&c.items[i]))
-	}
+	w.trace(c.Link.From, "→", c.items)
 	if at == world.Lost {
 		w.tracef("%s → lost", c.Link.From)
 		w.ref.lostCall(c)

@@ -13,9 +13,9 @@ import (
 // run's own goroutine only.
 type counters struct {
 	w     *World
-	store engine.Store  // the memory, or what is over it, or broken on purpose round it
-	items []item        // of the call that runs
-	debts *seen[debtID] // that were reported
+	store engine.Store    // the memory, or what is over it, or broken on purpose round it
+	items []item          // of the call that runs
+	debts map[debtID]bool // that were reported
 }
 
 // debtID names a debt as a store recognizes it.
@@ -27,7 +27,7 @@ type debtID struct {
 // reset begins a life without the counters of the one before.
 func (s *counters) reset() {
 	s.w.world.LoseCounters()
-	s.debts = newSeen[debtID]()
+	s.debts = map[debtID]bool{}
 }
 
 func (s *counters) clock() limit.Micros {

@@ -10,7 +10,6 @@
 //	referee.go, book.go   the ledger: every unit from the grant to the request
 //	region.go, reserve.go a region with a reserve, and what has to hold of that
 //	promises.go, alone.go what has to hold of the ledger
-//	trail.go, forget.go   so much of it as is still open
 //	fault.go, mishap.go   what is broken on purpose, and what goes wrong
 //
 // The ledger is kept from what crosses a border: requests and verdicts, calls and replies,

@@ -17,10 +17,7 @@ func TestManyPoPs(t *testing.T) {
 			own := newRule(t, "own", limit.Spec{Algorithm: limit.TokenBucket, Count: 5, Period: limit.Second}, lease.Leased)
 			w := New(Config{Seed: 1, PoPs: 1000, Relays: relays, Net: Net{Delay: 5 * limit.Millisecond, Spread: 10 * limit.Millisecond}}, shared, own)
 			defer w.Close()
-			lasts := 5 * limit.Second
-			if full() {
-				lasts = limit.Minute
-			}
+			const lasts = 5 * limit.Second
 			for n := range w.PoPs {
 				w.Offer(n+1, Load{Rate: 1, Parts: Key(shared, "k", 1)}, lasts)
 				w.Offer(n+1, Load{Rate: 1, Parts: Key(own, fmt.Sprint(n), 1)}, lasts)

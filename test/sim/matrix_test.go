@@ -2,15 +2,11 @@ package sim
 
 import (
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
-
-// full asks for the long form of what otherwise is cut to keep the run short.
-func full() bool { return os.Getenv("WEIR_SIM") == "full" }
 
 var windowed = []limit.Algorithm{limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog}
 
@@ -26,7 +22,7 @@ func TestMatrix(t *testing.T) {
 					for _, c := range crowds {
 						for _, most := range costs(count, c) {
 							for _, relays := range []int{0, min(2, c.holders)} {
-								if !full() && skipped(algorithm, count, period, c, most, relays) {
+								if testing.Short() && skipped(algorithm, count, period, c, most, relays) {
 									continue
 								}
 								saturate(t, algorithm, count, period, c, most, relays)

@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"cmp"
 	"math/bits"
+	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -10,8 +12,7 @@ import (
 // settle checks what shows when a run pauses: the whole of all books, logs and debts.
 func (ref *referee) settle() {
 	for _, a := range ref.list {
-		whole := a.log // more may come in time for it
-		ref.checkLog(a, &whole, ref.w.now())
+		ref.checkLog(a)
 		ref.settleDebts(a)
 	}
 }
@@ -45,7 +46,7 @@ func (ref *referee) checkPeriod(a *account, period uint32) {
 	if !inWindows(a.rule.Limit) {
 		return
 	}
-	n, bound := a.periods[period].units, a.most+ref.allowance(a)+a.lost[period].units
+	n, bound := a.periods[period], a.most+ref.allowance(a)+a.lost[period]
 	if a.Worst = max(a.Worst, n); n > bound {
 		ref.fail(1, "%v: %d admitted in a window of at most %d", a.key, n, bound)
 	}
@@ -71,22 +72,38 @@ func (ref *referee) checkFlow(a *account) {
 	}
 }
 
+// charged is units of a sliding log at the time from which they count.
+type charged struct {
+	at    limit.Micros
+	units int64
+}
+
+// checkLog checks every trailing window of a sliding log.
+func (ref *referee) checkLog(a *account) {
+	bound, period := a.most+ref.allowance(a)+ref.apart(a), a.rule.Spec.Period
+	slices.SortStableFunc(a.log, func(x, y charged) int { return cmp.Compare(x.at, y.at) })
+	first, sum := 0, int64(0)
+	for _, c := range a.log {
+		for sum += c.units; a.log[first].at <= c.at-period; first++ {
+			sum -= a.log[first].units
+		}
+		if sum > bound {
+			ref.fail(1, "%v: %d admitted in a trailing window of at most %d", a.key, sum, bound)
+		}
+	}
+}
+
 // denied counts an ask of a PoP that was refused, and checks promise 5: at most ten a
 // second, averaged over 10 s, log2 of the limit in each window, and one per worker: when a key is denied, each
 // may have an ask for it under way.
 func (ref *referee) denied(b *book) {
 	b.refused = append(b.refused, ref.w.now())
-	b.refusals()
+	for b.refused[0] <= ref.w.now()-10*limit.Second {
+		b.refused = b.refused[1:]
+	}
 	windows := int(10*limit.Second/max(b.rule.Spec.Period, 1)) + 1
 	if most := 100 + ref.w.Workers + windows*bits.Len64(uint64(b.rule.Terms.Capacity)); len(b.refused) > most {
 		ref.fail(5, "%v at %s: %d asks were refused within 10 s, at most %d may be", b.key, b.p.Name, len(b.refused), most)
-	}
-}
-
-// refusals drops the asks that were refused longer ago than counts.
-func (b *book) refusals() {
-	for len(b.refused) > 0 && b.refused[0] <= b.p.w.now()-10*limit.Second {
-		b.refused = b.refused[1:]
 	}
 }
 

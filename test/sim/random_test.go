@@ -12,11 +12,11 @@ import (
 )
 
 // TestRandom plays runs in which everything goes wrong that may. WEIR_SIM_SEED
-// plays one of them alone; WEIR_SIM=full plays many.
+// plays one of them alone.
 func TestRandom(t *testing.T) {
 	first, runs := uint64(1), 150
-	if full() {
-		runs = 5000
+	if !testing.Short() {
+		runs = 1000
 	}
 	if s := os.Getenv("WEIR_SIM_SEED"); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)

@@ -15,8 +15,7 @@ type referee struct {
 	w    *World
 	err  error
 	keys map[counterKey]*account
-	list []*account        // of keys, by age
-	past map[*Rule]*Totals // of keys that were forgotten
+	list []*account // of keys, by age
 
 	lives   int64        // PoPs that there were, each life counted
 	repeats bool         // see forgetful
@@ -31,20 +30,19 @@ type account struct {
 
 	onLease   int64            // granted, neither admitted nor back nor lost
 	returning map[uint32]int64 // given back and on its way, by lease
-	periods   tallies          // admitted, by the period that was charged
+	periods   map[uint32]int64 // admitted, by the period that was charged
 	losses    int64            // of the counter's state
 	extra     int64            // live leases when the rule changed
 	most      int64            // the largest limit that held lately
 	floor     int64            // of a token bucket, see checkFlow
 	trickled  int64            // admitted by regions in windows that they had renounced
-	lost      tallies          // what regions may use again in a window, see [account.again]
-	log       trail
+	lost      map[uint32]int64 // what regions may use again in a window, see [account.again]
+	log       []charged        // of a sliding log
 	exact     limit.State
-	span      tally // of a token bucket: admitted in the period of the clock that runs
+	period    limit.Micros // of the clock, in which a token bucket admitted last
+	span      int64        // admitted in it
 	debts     debts
 	alone     alone
-	books     int          // of PoPs, that follow it
-	touched   limit.Micros // virtual time of the last event that had to do with it
 }
 
 // debts is units that were admitted without a lease, and what became of them.
@@ -79,16 +77,20 @@ func (ref *referee) account(key counterKey) *account {
 	a := ref.keys[key]
 	if a == nil {
 		r := ref.w.rules.find(key.rule)
-		a = &account{key: key, rule: r, returning: map[uint32]int64{}, periods: tallies{}, lost: tallies{}, most: r.Terms.Capacity, floor: math.MaxInt64}
+		a = &account{key: key, rule: r, returning: map[uint32]int64{}, periods: map[uint32]int64{}, lost: map[uint32]int64{}, most: r.Terms.Capacity, floor: math.MaxInt64}
 		ref.keys[key] = a
 		ref.list = append(ref.list, a)
 	}
-	a.touched = ref.w.now()
 	return a
 }
 
 func (ref *referee) accountOf(p Part) *account {
 	return ref.account(p.Rule.counter(p.Key))
+}
+
+// Totals are the counts of a key.
+func (w *World) Totals(r *Rule, key string) Totals {
+	return w.ref.accountOf(Part{Rule: r, Key: key}).Totals
 }
 
 // offered asks the exact limiter the same question.
@@ -154,7 +156,6 @@ func (ref *referee) granted(it *item) {
 func (ref *referee) forgotten(p *pop) {
 	for key, b := range p.books {
 		b.debts.lost += b.owes
-		b.account.books--
 		for _, h := range b.held {
 			ref.vanished(key, h.units)
 		}
@@ -201,7 +202,8 @@ func (ref *referee) returned(back lot) {
 func (ref *referee) settled(it *item) {
 	ref.comesBack(it)
 	debt := debtID{it.key, it.want.Debt}
-	if it.want.Overdrawn > 0 && it.grant.Status != lease.Unavailable && ref.w.counters.debts.add(debt) == 1 {
+	if it.want.Overdrawn > 0 && it.grant.Status != lease.Unavailable && !ref.w.counters.debts[debt] {
+		ref.w.counters.debts[debt] = true
 		ref.account(it.key).debts.reported += it.want.Overdrawn
 	}
 }
@@ -267,11 +269,11 @@ func (ref *referee) forgetful() {
 func (ref *referee) admits(a *account, units int64) {
 	a.Admitted += units
 	if s := &a.rule.Spec; s.Algorithm == limit.TokenBucket {
-		if period := ref.w.counters.clock() / s.Period; a.span.at != period {
-			a.span = tally{at: period}
+		if period := ref.w.counters.clock() / s.Period; a.period != period {
+			a.period, a.span = period, 0
 		}
-		a.span.units += units
-		a.Worst = max(a.Worst, a.span.units)
+		a.span += units
+		a.Worst = max(a.Worst, a.span)
 	}
 }
 
@@ -284,7 +286,7 @@ func (ref *referee) overdrawn(a *account, units int64) {
 		now -= now % a.rule.Spec.Period
 	}
 	period := a.rule.Limit.PeriodID(now)
-	a.periods.add(period, units, ref.w.now())
+	a.periods[period] += units
 	ref.checkPeriod(a, period)
 	ref.checkFlow(a)
 }
@@ -292,7 +294,7 @@ func (ref *referee) overdrawn(a *account, units int64) {
 // accepted follows whether a service takes a call: of those that it does not take it has
 // taken one before.
 func (ref *referee) accepted(l *life, c *call) {
-	if c.name != (callName{}) && !c.accepted && l.seen.count(c.name) < 2 {
+	if c.name != (callName{}) && !c.accepted && l.seen[c.name] < 2 {
 		ref.fail(11, "%s: call %d of worker %x was refused as repeated", c.Link.From, c.name.seq, c.name.worker)
 	}
 }
@@ -307,7 +309,7 @@ func (ref *referee) admitted(b *book, l uint32, at limit.Micros, units int64) {
 		ref.fail(1, "%v: more admitted than was granted", a.key)
 	}
 	if p := b.part(l); a.rule.Spec.Algorithm == limit.SlidingLog && (p == nil || !p.debt) {
-		a.log.add(at, units)
+		a.log = append(a.log, charged{at, units})
 	}
 	ref.checkFlow(a)
 }

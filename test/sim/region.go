@@ -3,8 +3,6 @@ package sim
 import (
 	"context"
 	"encoding/json"
-	"maps"
-	"slices"
 	"sync"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -37,7 +35,6 @@ type part struct {
 	begin   limit.Micros // on the clock of the region's store
 	debt    bool         // a trickle in a window that it had renounced
 	granted int64        // and not given back
-	at      limit.Micros // virtual time of the last change
 }
 
 // recordCell has a region's record, with the referee looking at it.
@@ -109,12 +106,4 @@ func (w *World) apart() {
 		d := h.Clock() - w.counters.clock()
 		h.apart = max(h.apart, d, -d)
 	}
-}
-
-// forget drops what no check needs any more.
-func (h *region) forget() {
-	maps.DeleteFunc(h.parts, func(_ leaseID, p *part) bool { return p.at < h.w.now()-10*aftermath-2*p.window.Period })
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.outages = slices.DeleteFunc(h.outages, func(o outage) bool { return o.until < h.w.now()-limit.Hour })
 }

@@ -13,7 +13,7 @@ import (
 // Three regions of two replicas and two PoPs with two workers each, 100 ms from the aggregator
 // and back, offer 600, 150 and 50 per second of a limit of 500 for 30 s, pause for 10, and go on for 20. In
 // the mean of several runs each gets its part within 7 %, and 97.5 % of what one exact limiter would admit is
-// admitted. In most runs at most two of 38,400 requests wait for the aggregator. In each run a region calls it
+// admitted. The short form plays a bucket by demand, and a window in equal parts. In most runs at most two of 38,400 requests wait for the aggregator. In each run a region calls it
 // at most ten times a second.
 func TestRegionParts(t *testing.T) {
 	const runs, few, most = 16, 2, 6
@@ -30,6 +30,9 @@ func TestRegionParts(t *testing.T) {
 		"window in equal parts": {window, rule.FairEqual, [3]float64{0.5, 1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && (c.spec == bucket) != (c.fair == rule.FairDemand) {
+				t.Skip("runs in make test-long")
+			}
 			var sum threeRegions
 			above, used := 0, 0.0
 			for seed := range uint64(runs) {
@@ -69,6 +72,9 @@ func TestReplicas(t *testing.T) {
 		{Algorithm: limit.FixedWindow, Count: 5000, Period: 10 * limit.Second},
 	} {
 		for _, f := range []rule.Fair{rule.FairDemand, rule.FairEqual} {
+			if testing.Short() && f == rule.FairEqual {
+				continue
+			}
 			for _, replicas := range []int{1, 3} {
 				bubble(t, func(t *testing.T) {
 					n := playThreeRegions(t, 1, replicas, 1, spec, f)

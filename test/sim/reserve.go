@@ -101,7 +101,6 @@ func (h *region) takes(a *account, id leaseID, since limit.Micros, l *limit.Limi
 		_, permitted := permission.For(w, w.Begin(charged)) // a bucket's windows of the reserve begin with the first of them
 		p.debt = p.debt || !permitted
 	}
-	p.at = h.w.now()
 	p.granted += units
 	if p.debt {
 		h.checkTrickle(a, p)
@@ -136,7 +135,7 @@ func (h *region) checkTrickle(a *account, p *part) {
 // counts counts units of a lease that were admitted, in the window of its name. What a region admits in windows that
 // it had renounced is counted apart, see [region.checkTrickle].
 func (ref *referee) counts(b *book, l uint32, units int64) {
-	a, now := b.account, ref.w.now()
+	a := b.account
 	if p := b.part(l); p != nil {
 		if p.debt {
 			a.trickled += units
@@ -144,7 +143,7 @@ func (ref *referee) counts(b *book, l uint32, units int64) {
 		}
 		l = a.rule.Limit.PeriodID(p.begin)
 	}
-	a.periods.add(l, units, now)
+	a.periods[l] += units
 	ref.checkPeriod(a, l)
 }
 
@@ -173,7 +172,7 @@ func (ref *referee) again(key counterKey, p *part, share reserve.PerMille) {
 	a := ref.account(key)
 	units := share.Of(max(a.rule.Spec.Count, a.rule.Spec.Burst))
 	if inWindows(a.rule.Limit) {
-		a.lost.add(a.rule.Limit.PeriodID(p.begin), units, ref.w.now())
+		a.lost[a.rule.Limit.PeriodID(p.begin)] += units
 	} else {
 		a.extra += units
 	}

@@ -16,8 +16,8 @@ import (
 // clocks step, weights change, stores of regions are lost and messages, too.
 func TestRandomOutages(t *testing.T) {
 	seeds := uint64(10)
-	if full() {
-		seeds = 500
+	if !testing.Short() {
+		seeds = 50
 	}
 	for seed := range seeds {
 		if o := outages(seed, None).play(t); o.err != nil {
@@ -44,7 +44,7 @@ func outages(seed uint64, f Fault) cutOff {
 // regionMishap is something that goes wrong with a region, or on its way to the aggregator.
 func (w *World) regionMishap(rnd *rand.Rand) {
 	h, t := w.regions[rnd.IntN(len(w.regions))], w.replicas[rnd.IntN(len(w.replicas))]
-	switch rnd.IntN(9) {
+	switch rnd.IntN(11) {
 	case 0, 1:
 		way := rnd.IntN(3)
 		h.cutOff(way != 0, way != 1)
@@ -63,6 +63,10 @@ func (w *World) regionMishap(rnd *rand.Rand) {
 		h.loses()
 	case 8:
 		w.StepClock(pick(rnd, -limit.Second/2, limit.Second/2, -limit.Minute))
+	case 9:
+		w.RestartPoP(1 + rnd.IntN(len(w.pops)))
+	case 10:
+		w.cutFor(w.pops[rnd.IntN(len(w.pops))].Link, limit.Micros(rnd.Int64N(int64(5*limit.Second))))
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 type life struct {
 	*world.Life
 	w      *World
-	seen   *seen[callName]   // calls that have come
+	seen   map[callName]int  // how often calls have come
 	held   map[leaseID]int64 // units that the tier was granted and has not handed on
 	stamps map[leaseID]stamp // of what it was granted; of the counters: of what they granted
 }
@@ -41,7 +41,7 @@ type stamp struct {
 func (w *World) life(of *world.Life) *life {
 	l, _ := of.Notes.(*life)
 	if l == nil {
-		l = &life{of, w, newSeen[callName](), map[leaseID]int64{}, map[leaseID]stamp{}}
+		l = &life{of, w, map[callName]int{}, map[leaseID]int64{}, map[leaseID]stamp{}}
 		of.Notes = l
 	}
 	return l
@@ -72,7 +72,7 @@ func (w *World) ends(of *world.Life) {
 // comes notes a call that has come. What it gives back may be handed on again, unless it is a
 // copy.
 func (l *life) comes(c *call) {
-	if c.name != (callName{}) && l.seen.add(c.name) > 1 {
+	if l.seen[c.name]++; c.name != (callName{}) && l.seen[c.name] > 1 {
 		return
 	}
 	if l.counts() || c.aside {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strconv"
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
@@ -41,9 +42,9 @@ type Config struct {
 	// Alone is true where there is one PoP and no message is lost: see alone.go.
 	Alone bool
 	// The others are those of [world.Config].
-	Workers                 int
-	Hold, RulesEvery, Grain limit.Micros
-	Steady                  bool
+	Workers int
+	Hold    limit.Micros
+	Steady  bool
 	// Fault is what is broken on purpose.
 	Fault Fault
 	// Trace receives a line per message and decision; nil: none.
@@ -76,12 +77,12 @@ func New(c Config, rules ...*Rule) *World {
 	}
 	w := &World{Config: c, rules: ruleBook{list: rules, shares: c.Shares}}
 	w.rules.compile()
-	w.ref = &referee{w: w, keys: map[counterKey]*account{}, past: map[*Rule]*Totals{}}
-	w.counters = &counters{w: w, debts: newSeen[debtID]()}
+	w.ref = &referee{w: w, keys: map[counterKey]*account{}}
+	w.counters = &counters{w: w, debts: map[debtID]bool{}}
 	wc := world.Config{
 		Seed: c.Seed, Rules: w.rules.set, Start: c.Start, Net: c.Net, Far: c.Far, Workers: c.Workers, Hold: c.Hold, PagesLog2: pagesLog2,
-		MaxCounters: c.MaxCounters, RulesEvery: c.RulesEvery, Replicas: c.Relays / max(c.Regions, 1), Depth: c.Depth,
-		Plain: len(c.Shares) == 0, Grain: c.Grain, Steady: c.Steady, Observer: w,
+		MaxCounters: c.MaxCounters, Replicas: c.Relays / max(c.Regions, 1), Depth: c.Depth,
+		Plain: len(c.Shares) == 0, Steady: c.Steady, Observer: w,
 	}
 	for i := range c.Regions {
 		wc.Regions = append(wc.Regions, "region"+itoa(i+1))
@@ -101,7 +102,6 @@ func New(c Config, rules ...*Rule) *World {
 	for _, p := range made.PoPs {
 		w.pops = append(w.pops, w.pop(p))
 	}
-	w.after(forgetEvery, w.forget)
 	return w
 }
 
@@ -145,4 +145,15 @@ func (w *World) tracef(format string, args ...any) {
 	}
 }
 
+// trace writes what a call says of each key.
+func (w *World) trace(from, way string, items []item) {
+	for i := range items {
+		if it := &items[i]; w.Trace != nil {
+			w.tracef("%s %s %v %+v %+v", from, way, it.key, it.want, it.grant)
+		}
+	}
+}
+
 func millis(d limit.Micros) float64 { return float64(d) / float64(limit.Millisecond) }
+
+func itoa[T ~int | ~int64 | ~uint32](n T) string { return strconv.FormatInt(int64(n), 10) }

@@ -3,20 +3,15 @@ package main
 import (
 	"fmt"
 	"strings"
-	"testing"
 
 	"github.com/weirlimit/weir/test/sim"
 )
 
 // The runs of a client that sends a few requests once.
 var (
-	fewRegions  = []int{1, 3}
-	fewLimits   = []int64{5, 20, 49, 50, 100, 200, 1000}
-	fewPercents = []int64{50, documentPercent, 150}
+	fewRegions = []int{1, 3}
+	fewLimits  = []int64{5, 20, 49, 50, 100, 200, 1000}
 )
-
-// documentPercent is how many requests the runs in the documents have, in percent of the limit.
-const documentPercent = 100
 
 // fewFigures are what the tables show of the runs.
 var fewFigures = []struct {
@@ -31,20 +26,9 @@ var fewFigures = []struct {
 
 func per(asks, admitted int64) string { return fmt.Sprintf("%.2f", float64(asks)/float64(admitted)) }
 
-// few prints the tables of the runs.
-func few(t *testing.T) {
-	for _, percent := range fewPercents {
-		text, err := fewTables(percent)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Printf("\na client sends %d %% of a limit once:\n\n%s", percent, text)
-	}
-}
-
 // fewTables writes a table of each figure as Markdown: with consistency: leased, and in bold without consistency where that
 // is another figure.
-func fewTables(percent int64) (string, error) {
+func fewTables() (string, error) {
 	rows := make([]strings.Builder, len(fewFigures))
 	for _, regions := range fewRegions {
 		for _, units := range fewLimits {
@@ -52,7 +36,7 @@ func fewTables(percent int64) (string, error) {
 				fmt.Fprintf(&rows[i], "| %d | %d |", regions, units)
 			}
 			for _, order := range sim.Orders {
-				f := sim.Few{Regions: regions, Limit: units, Percent: percent, Order: order}
+				f := sim.Few{Regions: regions, Limit: units, Percent: 100, Order: order}
 				byDefault, err := f.Play()
 				if err != nil {
 					return "", err

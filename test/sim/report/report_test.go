@@ -5,26 +5,22 @@ import (
 	"testing"
 )
 
-// TestDocuments holds the documents to what the simulator makes: run make sim and commit
-// what it changes, if you can say why.
+// TestDocuments holds the documents to what the simulator makes: run make sim and commit what it changes, if you can say
+// why.
 func TestDocuments(t *testing.T) {
-	results, err := sweep(documentSeed)
+	if testing.Short() {
+		t.Skip("runs in make test-long")
+	}
+	f, err := play(documentSeed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, drawn := read(t, "simulator.md"), read(t, "simulator.svg")
-	if replaceTable(page, sweepBegins, table(results)) != page {
-		t.Errorf("docs/simulator.md has another table than\n%s", table(results))
+	page := read(t, "simulator.md")
+	if now := f.in(page); now != page {
+		t.Errorf("docs/simulator.md has other tables than\n%s", now)
 	}
-	small, err := fewTables(documentPercent)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if replaceTable(page, fewBegins, small) != page {
-		t.Errorf("docs/simulator.md has other tables of small limits than\n%s", small)
-	}
-	if now, err := draw(results); err != nil || now != drawn {
-		t.Errorf("docs/simulator.svg is another plot (%v)", err)
+	if f.plot != read(t, "simulator.svg") {
+		t.Error("docs/simulator.svg is another plot")
 	}
 }
 

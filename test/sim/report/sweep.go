@@ -23,7 +23,6 @@ const (
 
 var (
 	algorithms = []limit.Algorithm{limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow}
-	large      = algorithms[:2]                                   // of the large runs
 	delays     = []limit.Micros{1, 10, 25, 50, 75, 100, 125, 150} // ms, one way
 	settings   = []setting{
 		{name: "no loss"},
@@ -60,7 +59,7 @@ func sweep(seed uint64) (map[string]result, error) {
 		for _, d := range delays {
 			for _, s := range settings {
 				all.Go(func() error {
-					r, err := play(seed, a, d*limit.Millisecond, s)
+					r, err := saturated(seed, a, d*limit.Millisecond, s)
 					mu.Lock()
 					defer mu.Unlock()
 					results[caseName(a, d, s)] = r
@@ -76,8 +75,8 @@ func caseName(a limit.Algorithm, delay limit.Micros, s setting) string {
 	return fmt.Sprint(a, delay, s.name)
 }
 
-// play is one run: holders whose granter is so far away.
-func play(seed uint64, a limit.Algorithm, delay limit.Micros, s setting) (result, error) {
+// saturated is one run: holders whose granter is so far away.
+func saturated(seed uint64, a limit.Algorithm, delay limit.Micros, s setting) (result, error) {
 	spec := limit.Spec{Algorithm: a, Count: sweepCount, Period: sweepPeriod, LeaseTTL: s.ttl}
 	if a == limit.TokenBucket {
 		spec.Burst = sweepCount / 4
@@ -95,6 +94,6 @@ func play(seed uint64, a limit.Algorithm, delay limit.Micros, s setting) (result
 	if err := w.Run(sweepLasts); err != nil {
 		return result{}, err
 	}
-	n := w.All(r)
+	n := w.Totals(r, "k")
 	return result{float64(n.Admitted) / float64(n.Exact), float64(n.Worst) / sweepCount}, nil
 }
