@@ -5,7 +5,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
-	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
 // leaders returns which workers do the background work.
@@ -74,54 +73,6 @@ func TestGrantOutlastsRaces(t *testing.T) {
 	w.settle()
 	if r := w.request(0, "/v1/", "ann"); r.Outcome != Admit || races > 0 {
 		t.Errorf("outcome %v, %d races are left", r.Outcome, races)
-	}
-}
-
-// A flood of keys that come once does not push out what matters: a spent key
-// stays spent, and what finds no room goes by on_failure.
-func TestFloodOfKeys(t *testing.T) {
-	w := newWorld(t, 1, userRule)
-	for range 200 {
-		w.admit(0, "/v1/", "spent")
-		w.now += 10
-	}
-	bytes := 0
-	for i := range 20_000 {
-		w.request(0, "/v1/", string(rune('a'+i%26))+string(rune(0x4e00+i)))
-		w.settle()
-		if i%10 == 0 {
-			w.now++
-		}
-	}
-	for k, v := range w.store.values {
-		if len(k) == 3 {
-			bytes += len(v.data)
-		}
-	}
-	if bytes > 16*table.PageEntries*150 {
-		t.Errorf("the table has %d bytes", bytes)
-	}
-	r := w.request(0, "/v1/", "spent")
-	w.cut() // the region is away: what the PoP remembers decides
-	if r.Outcome != Deny {
-		t.Errorf("a spent key after a flood: outcome %v", r.Outcome)
-	}
-}
-
-// A newer version that a reply shows is fetched at once, and voids denials.
-func TestNewRulesVoidDenials(t *testing.T) {
-	w := newWorld(t, 1, fmtRule("1/1h"))
-	w.pass(1000)
-	w.admit(0, "/", "ann")
-	if w.admit(0, "/", "ann") {
-		t.Fatal("the limit is 1")
-	}
-	w.region.set = mustRules(t, fmtRule("5/1h"))
-	w.now += 300
-	w.admit(0, "/", "bob") // its reply shows the version
-	w.now++
-	if !w.admit(0, "/", "ann") {
-		t.Error("denied by a rule that is not in force any more")
 	}
 }
 

@@ -54,26 +54,6 @@ func TestAnswersThatDecideNothing(t *testing.T) {
 	}
 }
 
-// A key that was denied stays so while nobody decides, and is asked for no more often.
-func TestDeniedKeyWhileNobodyDecides(t *testing.T) {
-	for _, consistency := range []string{"leased", "exact", "optimistic"} {
-		t.Run(consistency, func(t *testing.T) {
-			const workers = 4
-			w := newWorld(t, workers, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"5/1h","algorithm":"fixed_window","consistency":"`+consistency+`"}]}`)
-			w.hot(1000, 2, "/", workers)
-			w.region.fails = func(*wire.Want) lease.Status { return lease.Unavailable }
-			before, decided := w.region.wants, w.admittedHot
-			w.hot(10_000, 2, "/", workers)
-			if n := w.region.wants - before; n > 30 {
-				t.Errorf("asked %d times in ten seconds, want at most 30", n)
-			}
-			if n := w.admittedHot - decided; n > 0 {
-				t.Errorf("%d requests were admitted of a key that was denied", n)
-			}
-		})
-	}
-}
-
 // hot sends a request for one key every so many ms, to each worker in turn. Calls are
 // answered after a ms.
 func (w *world) hot(d, every lease.Millis, path string, workers int) {
@@ -101,6 +81,9 @@ func (w *world) hot(d, every lease.Millis, path string, workers int) {
 // An outage of half a minute, with many keys that are alive: asks are no more frequent in
 // it than before, and its end is no stampede.
 func TestOutageHasNoStampede(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs in make test-long")
+	}
 	const keys, workers = 10_000, 2
 	w := newWorld(t, workers, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"1000/1m","algorithm":"sliding_window"}]}`)
 	w.config.PagesLog2, w.store, w.workers = 10, newMemory(), nil

@@ -47,23 +47,6 @@ const twoRules = `{"rules":[
 	{"name":"a","key":[{"header":"x-user"}],"limit":"10/1h","algorithm":"fixed_window"},
 	{"name":"b","key":[],"limit":"3/1h","algorithm":"fixed_window"}]}`
 
-// A request that waits for two keys asks for both as one group.
-func TestGroup(t *testing.T) {
-	w := newWorld(t, 1, twoRules)
-	r := w.request(0, "/", "ann")
-	var q wire.Request
-	if err := q.Decode(w.calls[0].call.Body); err != nil || len(q.Wants) != 2 {
-		t.Fatalf("%v: %d wants", err, len(q.Wants))
-	}
-	if q.Wants[0].Group == 0 || q.Wants[0].Group != q.Wants[1].Group {
-		t.Errorf("groups %d and %d, want one", q.Wants[0].Group, q.Wants[1].Group)
-	}
-	w.settle()
-	if r.Outcome != Admit {
-		t.Errorf("outcome %v", r.Outcome)
-	}
-}
-
 // Misses while calls are in madeCall travel together in the next one.
 func TestBatching(t *testing.T) {
 	w := newWorld(t, 1, userRule)

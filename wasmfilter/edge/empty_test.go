@@ -66,10 +66,7 @@ func TestRulesThatComeBack(t *testing.T) {
 
 // quiet is 60 s without traffic, with the region up.
 func (w *world) quiet() {
-	for range 600 {
-		w.pass(100)
-		w.settle()
-	}
+	w.passes(60_000)
 }
 
 // silent expects that nothing is asked any more but the rules.

@@ -94,18 +94,6 @@ func TestRatio(t *testing.T) {
 	}
 }
 
-// Between nothing and all the lowest class goes first, and then cohort by cohort: who is refused is refused again.
-func TestLowestFirst(t *testing.T) {
-	c := crowd{world: newWorld(t, 1, shedRules(1000, "", `"profile":"fast",`))}
-	for c.press(1, 1000, false, 0, 2, 3); c.rule(0).Ratio < 200_000; {
-		c.press(1, 1000, false, 0, 2, 3)
-	}
-	level := c.rule(0).Ratio
-	if got := c.press(1, 750, false, 0, 2, 3); got[shed.Bulk] == 0 || got[shed.Normal] != 0 || got[shed.Critical] != 0 {
-		t.Errorf("refused of bulk, low, normal and critical at a ratio of %d: %v", level, got)
-	}
-}
-
 // All traffic is critical: nothing but the capacity refuses any.
 func TestAllCritical(t *testing.T) {
 	c := crowd{world: newWorld(t, 2, shedRules(50, "", `"profile":"fast",`))}
@@ -131,27 +119,5 @@ func TestFewRequests(t *testing.T) {
 		}
 		c.leave(0)
 		c.pass(250)
-	}
-}
-
-// A rule without classes refuses by chance: each client as often as another.
-func TestOneClass(t *testing.T) {
-	c := crowd{world: newWorld(t, 1, `{"rules":[{"name":"overload","key":[{"header":"x-user"}],"shed":{"capacity":1000,"profile":"fast"}}]}`)}
-	for c.press(1, 1000, false, shed.Normal); c.rule(0).Ratio < 400_000; {
-		c.press(1, 1000, false, shed.Normal)
-	}
-	ratio, refused := c.rule(0).Ratio, 0
-	for i := range 4000 {
-		if !c.come(0, shed.Normal, "ann") {
-			refused++
-		} else {
-			c.leave(0)
-		}
-		if i%400 == 0 {
-			c.world.pass(1)
-		}
-	}
-	if want := int(ratio * 4000 / shed.Million); refused < want*9/10 || refused > want*11/10 {
-		t.Errorf("%d of 4000 requests of one client are refused, want %d", refused, want)
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/shed"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -17,26 +16,20 @@ func TestStarvedWorker(t *testing.T) {
 	for range 6 {
 		c.come(1, shed.Critical, "ann")
 	}
-	starve := func(d lease.Millis) {
-		for end := c.now + d; c.now < end; {
+	starve := func(ticks, requests int) int {
+		for i := range ticks {
+			if i >= ticks-requests {
+				c.come(0, shed.Critical, "bob")
+			}
 			c.now += 100
 			c.tick(0)
 		}
+		return len(c.open)
 	}
-	starve(9000)
-	for range 10 {
-		c.come(0, shed.Critical, "bob")
-		starve(100)
-	}
-	if n := len(c.open); n != 10 {
+	if n := starve(100, 10); n != 10 {
 		t.Errorf("%d in flight while a worker starves, want 10", n)
 	}
-	starve(2000)
-	for range 10 {
-		c.come(0, shed.Critical, "bob")
-		starve(100)
-	}
-	if n := len(c.open); n != 16 {
+	if n := starve(30, 10); n != 16 {
 		t.Errorf("%d in flight after 10 s, want 10 of the worker that is left beside 6", n)
 	}
 	if c.come(1, shed.Critical, "ann") {
@@ -69,19 +62,13 @@ func TestClaimIsGivenUp(t *testing.T) {
 // What a VM had in flight that was thrown away counts for 10 s.
 func TestWorkerStartsAnew(t *testing.T) {
 	c := crowd{world: newWorld(t, 1, shedRules(4, "", ""))}
-	for range 4 {
-		c.come(0, shed.Critical, "ann")
-	}
-	c.pass(100)
+	c.comes(4, shed.Critical)
 	c.workers = nil
 	c.start()
-	c.pass(5000)
-	if c.come(0, shed.Critical, "ann") {
-		t.Error("a new worker does not count what an old one has in flight")
-	}
-	c.pass(5000)
-	if !c.come(0, shed.Critical, "ann") {
-		t.Error("a worker that is gone counts for ever")
+	for _, admitted := range []bool{false, true} {
+		if c.pass(5000); c.come(0, shed.Critical, "ann") != admitted {
+			t.Errorf("5 s later: admitted %v", !admitted)
+		}
 	}
 }
 
@@ -91,49 +78,35 @@ func TestShedRulesChange(t *testing.T) {
 	use := func(rules string) {
 		c.region.set = mustRules(t, rules)
 		c.region.revision++
-		for range 30 {
-			c.pass(200)
-			c.settle()
-		}
+		c.passes(6000)
 		for i, x := range c.workers {
 			if x.RulesVersion() != c.region.set.Version {
 				t.Fatalf("worker %d has other rules", i)
 			}
 		}
 	}
-	for i := range 8 {
-		c.come(i%2, shed.Critical, "ann")
-	}
+	c.comes(8, shed.Critical)
 	use(shedRules(9, "", ""))
-	for i := range 4 {
-		c.come(i%2, shed.Critical, "ann")
-		c.pass(100)
-	}
-	if n := len(c.open); n != 9 {
+	if n := c.comes(4, shed.Critical); n != 9 {
 		t.Errorf("%d in flight after the capacity has become 9", n)
 	}
 	use(shedRules(9, `"mode":"off",`, ""))
 	c.leave(0)
-	if !c.come(0, shed.Critical, "ann") || c.open[len(c.open)-1].request.Holds() {
+	if n := c.comes(1, shed.Critical); n != 9 || c.open[8].request.Holds() {
 		t.Error("a rule that is off decides")
 	}
 	use(`{"rules":[]}`)
-	c.leave(len(c.open) - 1)
+	c.leave(8)
 	use(shedRules(9, "", ""))
-	for i := range 4 {
-		c.come(i%2, shed.Critical, "ann")
-		c.pass(100)
-	}
-	if n := len(c.open); n != 9 {
+	if n := c.comes(4, shed.Critical); n != 9 {
 		t.Errorf("%d in flight after the rule has come back", n)
 	}
 	use(`{"rules":[]}`)
 	for len(c.open) > 0 {
 		c.leave(0)
 	}
-	c.pass(300)
-	if r := c.rule(0); r != nil {
-		t.Errorf("a rule that is gone is kept: %+v", r)
+	if c.pass(300); c.rule(0) != nil {
+		t.Errorf("a rule that is gone is kept: %+v", c.rule(0))
 	}
 }
 
@@ -141,8 +114,7 @@ func TestShedRulesChange(t *testing.T) {
 func TestShedRecordIsSpoilt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := crowd{world: newWorld(t, 2, shedRules(10, "", ""))}
-		c.come(0, shed.Critical, "ann")
-		c.pass(100)
+		c.comes(1, shed.Critical)
 		spoilt := rapid.OneOf(
 			rapid.SliceOf(rapid.Byte()),
 			rapid.Custom(func(t *rapid.T) []byte {
@@ -151,18 +123,20 @@ func TestShedRecordIsSpoilt(t *testing.T) {
 			}),
 			rapid.Just(make([]byte, 8*(3+9*65)))).Draw(t, "record")
 		c.store.Set([]byte("shed1:overload"), spoilt, 0)
-		for i := range 30 {
-			c.come(i%2, shed.Critical, "ann")
-			c.pass(100)
-		}
-		if n := len(c.open); n < 10 || n > 11 {
+		if n := c.comes(30, shed.Critical); n < 10 || n > 11 {
 			t.Errorf("%d in flight", n)
 		}
 	})
 }
 
-// However many workers there are, the capacity holds.
-func TestManyWorkers(t *testing.T) {
+// nowhere is a store that keeps nothing.
+type nowhere struct{}
+
+func (nowhere) Get([]byte) ([]byte, uint32, bool)       { return nil, 0, false }
+func (nowhere) Set(_, _ []byte, _ uint32) table.Outcome { return table.Failed }
+
+// However many workers there are, the capacity holds. A worker without memory to share decides alone.
+func TestManyWorkersOrNone(t *testing.T) {
 	c := crowd{world: newWorld(t, 260, shedRules(256, "", ""))}
 	for range 3 {
 		for worker := range c.workers {
@@ -173,23 +147,9 @@ func TestManyWorkers(t *testing.T) {
 	if n := len(c.open); n != 256 {
 		t.Errorf("%d in flight, want 256", n)
 	}
-}
-
-// nowhere is a store that keeps nothing.
-type nowhere struct{}
-
-func (nowhere) Get([]byte) ([]byte, uint32, bool)       { return nil, 0, false }
-func (nowhere) Set(_, _ []byte, _ uint32) table.Outcome { return table.Failed }
-
-// A worker without memory to share decides alone.
-func TestShedAlone(t *testing.T) {
-	c := crowd{world: newWorld(t, 1, shedRules(5, "", ""))}
+	c = crowd{world: newWorld(t, 0, shedRules(5, "", ""))}
 	c.workers = []*Worker{New(c.config, nowhere{}, [6]uint64{1, 2, 3, 4, 5, 6}, c.now, c.wall())}
-	for range 10 {
-		c.come(0, shed.Critical, "ann")
-		c.pass(100)
-	}
-	if n := len(c.open); n != 5 {
-		t.Errorf("%d in flight", n)
+	if n := c.comes(10, shed.Critical); n != 5 {
+		t.Errorf("%d in flight by a worker alone", n)
 	}
 }

@@ -96,69 +96,37 @@ func TestCapacityHolds(t *testing.T) {
 	}
 }
 
-// Normal requests find room up to 80 % of the capacity and critical ones up to all of it, whichever worker they come to.
+// Each class finds room up to its share of the capacity, and critical requests up to all of it, whichever worker they come to.
 func TestSharesOfTheCapacity(t *testing.T) {
 	for _, workers := range []int{1, 2, 8} {
-		t.Run(fmt.Sprint(workers), func(t *testing.T) {
-			c := crowd{world: newWorld(t, workers, shedRules(200, "", ""))}
-			for class, want := range []int{80, 120, 160, 200} {
-				refused := 0
-				for i := 0; refused < 3*workers; i++ {
-					if !c.come(i%workers, shed.Class(class), "ann") {
-						refused++
-					}
-					if i%20 == 0 {
-						c.pass(10)
-					}
+		c := crowd{world: newWorld(t, workers, shedRules(200, "", ""))}
+		for class, want := range []int{80, 120, 160, 200} {
+			refused := 0
+			for i := 0; refused < 3*workers; i++ {
+				if !c.come(i%workers, shed.Class(class), "ann") {
+					refused++
 				}
-				if n := len(c.open); n > want || n < want-workers {
-					t.Errorf("%v: refused with %d in flight, room for %d", shed.Class(class), n, want)
+				if i%20 == 0 {
+					c.pass(10)
 				}
 			}
-		})
+			if n := len(c.open); n > want || n < want-workers {
+				t.Errorf("%d workers, %v: refused with %d in flight, room for %d", workers, shed.Class(class), n, want)
+			}
+		}
 	}
 }
 
-// Two workers that fill a rule with normal requests at once leave critical ones their part.
-func TestReserveIsLeft(t *testing.T) {
-	c := crowd{world: newWorld(t, 2, shedRules(100, "", ""))}
-	for range 20 {
-		for worker := range 2 {
-			for range 40 {
-				c.come(worker, shed.Normal, "ann")
-			}
-			c.now += 50
-			c.tick(worker)
-		}
-	}
-	if n := len(c.open); n > 80 || n < 76 {
-		t.Errorf("%d normal requests in flight, want 80", n)
-	}
-	for i := range 20 {
-		if !c.come(i%2, shed.Critical, "ann") {
-			t.Errorf("critical request %d is refused with %d in flight", i, len(c.open))
-		}
-		c.pass(20)
-	}
-}
-
-// A capacity of one serves requests that do not overlap, whichever worker they come to: between two of them is a tick, at which a
-// worker gives up what it has claimed.
-func TestCapacityOfOne(t *testing.T) {
-	c := crowd{world: newWorld(t, 4, shedRules(1, "", ""))}
-	for i := range 40 {
-		if !c.come(i%4, shed.Class(i%3), "ann") {
-			t.Fatalf("request %d is refused", i)
-		}
-		if c.come((i+1)%4, shed.Critical, "ann") {
-			t.Fatalf("two are in flight")
-		}
-		c.leave(0)
+// comes sends requests to the workers in turn, 100 ms apart, and returns how many are in flight then.
+func (c *crowd) comes(n int, class shed.Class) int {
+	for i := range n {
+		c.come(i%len(c.workers), class, "ann")
 		c.pass(100)
 	}
+	return len(c.open)
 }
 
-// Where no time passes, requests are admitted by the capacity alone.
+// Where no time passes, requests are admitted by the capacity alone. A jump of the clock moves the level by a second.
 func TestClockStandsStill(t *testing.T) {
 	c := crowd{world: newWorld(t, 2, shedRules(20, "", `"profile":"fast",`))}
 	for round := range 50 {
@@ -177,10 +145,9 @@ func TestClockStandsStill(t *testing.T) {
 		c.tick(0)
 		c.tick(1)
 	}
-	c.now += 3_600_000 // and a jump moves the level by a second
-	c.tick(0)
-	if r := c.rule(0); r.Ratio != 0 {
-		t.Errorf("after a jump of the clock the ratio is %d", r.Ratio)
+	c.now += 3_600_000
+	if c.tick(0); c.rule(0).Ratio != 0 {
+		t.Errorf("after a jump of the clock the ratio is %d", c.rule(0).Ratio)
 	}
 	c.now -= 1_800_000
 	c.pass(1000)

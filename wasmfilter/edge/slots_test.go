@@ -152,7 +152,7 @@ func TestSlotsOfTwoPoPs(t *testing.T) {
 			default: // the region answers once in 3 s at least
 				pops.pass(lease.Millis(rapid.SampledFrom([]int{1, 10, 100, 3000, 12_000}).Draw(t, "ms")), &silent)
 			}
-			if n := admittedOf(open[0]) + admittedOf(open[1]); n > 4 {
+			if n := openOf(open[0]) + openOf(open[1]); n > 4 {
 				t.Fatalf("%d streams are open, the limit is 4", n)
 			}
 		}
@@ -230,7 +230,7 @@ func (p pops) settle() {
 	}
 }
 
-func admittedOf(open []stream) (n int) {
+func openOf(open []stream) (n int) {
 	for _, s := range open {
 		if s.request.Outcome == Admit {
 			n++

@@ -7,7 +7,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/granter"
-	"github.com/weirlimit/weir/internal/lease/relay"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/quotapb"
@@ -223,6 +222,33 @@ func (w *world) pass(d lease.Millis) {
 	}
 }
 
+// millisecond lets one pass, with a tick every 100 of them, and answers the calls that are as old as trip.
+func (w *world) millisecond(trip lease.Millis) {
+	if w.now++; w.now%100 == 0 {
+		for _, x := range w.workers {
+			x.Tick(w.now, w.wall())
+		}
+		w.collect()
+	}
+	for i := 0; i < len(w.calls); {
+		if w.now >= w.calls[i].at+trip {
+			w.answer(i)
+		} else {
+			i++
+		}
+	}
+}
+
+// admittedOf counts those that are admitted.
+func admittedOf(requests []*Request) (n int) {
+	for _, r := range requests {
+		if r.Outcome == Admit {
+			n++
+		}
+	}
+	return n
+}
+
 // admit sends a request and answers the calls it leads to.
 func (w *world) admit(worker int, path, user string) bool {
 	r := w.request(worker, path, user)
@@ -243,7 +269,6 @@ type region struct {
 	sent     int          // times that it sent its rules
 	counters map[string]*granter.Counter
 	slots    map[string]limit.Slots
-	nodes    map[string]*relay.Relay  // nil: nothing is between holders and counters
 	callers  map[uint64]*lease.Caller // by worker
 	calls    int
 	wants    int
@@ -385,9 +410,6 @@ func (g *region) grant(now limit.Micros, m *wire.Want, denied bool) wire.Grant {
 		left := l.Peek(c.State, now, 0).Remaining
 		return wire.Grant{Grant: lease.Grant{Status: lease.OK, Limit: terms.Capacity, Remaining: left}}
 	}
-	if g.nodes != nil {
-		return g.relay(now, l, &terms, key, c, want)
-	}
 	return wire.Grant{Grant: c.Acquire(l, &terms, now, want), Shape: l.Fingerprint()}
 }
 
@@ -403,7 +425,7 @@ func (g *region) counter(m *wire.Want) (*limit.Limit, lease.Terms, string, bool)
 
 // fits reports whether the need of a want could be granted.
 func (g *region) fits(now limit.Micros, m *wire.Want) bool {
-	l, terms, key, ok := g.counter(m)
+	l, _, key, ok := g.counter(m)
 	switch {
 	case !ok:
 		return true // unknown rules hold up nobody
@@ -421,9 +443,6 @@ func (g *region) fits(now limit.Micros, m *wire.Want) bool {
 		c = *g.counters[key]
 	}
 	need := m.Need - m.Unused // which comes back first
-	if n := g.nodes[key]; n != nil {
-		need -= n.Holder.Held(&terms, millis(now))
-	}
 	return need <= 0 || l.Peek(c.State, now, need).RetryAfter == 0
 }
 

@@ -1,7 +1,6 @@
 package filter
 
 import (
-	"strings"
 	"testing"
 )
 
@@ -15,10 +14,6 @@ func (e *envoy) burst(n int) (all []*exchange) {
 		all = append(all, x)
 	}
 	return all
-}
-
-func failing(t *testing.T, onFailure string) string {
-	return withRules(t, strings.Replace(userRules, `"limit"`, `"on_failure":"`+onFailure+`","limit"`, 1))
 }
 
 // Many requests that wait are decided at once, whatever decides them: each callback finishes a few, which [envoy.run]
@@ -39,59 +34,41 @@ func TestFewAreFinishedAtOnce(t *testing.T) {
 		"deadline":           {"deny", func(e *envoy) { e.pass(200) }, 503},
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, start func(string, int) *envoy) {
-				e := start(failing(t, c.onFailure), 1)
-				all := e.burst(waiting)
-				c.decide(e)
-				e.hurry(pluginContext)
-				for i, x := range all {
-					if open := x.paused && x.status == 0; open || i > 0 && x.status != c.status {
-						t.Fatalf("request %d: still open %v, status %d, want %d", i, open, x.status, c.status)
-					}
+			e := startNew(t, withFields(t, `"on_failure":"`+c.onFailure+`"`), 1)
+			all := e.burst(waiting)
+			c.decide(e)
+			e.hurry(pluginContext)
+			for i, x := range all {
+				if open := x.paused && x.status == 0; open || i > 0 && x.status != c.status {
+					t.Fatalf("request %d: still open %v, status %d, want %d", i, open, x.status, c.status)
 				}
-				if e.pass(100); e.tickMs != tickEvery {
-					t.Errorf("the period of ticks is %d ms after that", e.tickMs)
-				}
-			})
+			}
+			if e.pass(100); e.tickMs != tickEvery {
+				t.Errorf("the period of ticks is %d ms after that", e.tickMs)
+			}
 		})
 	}
 }
 
-// A stream that ends before it is finished is not finished, and takes no place of another one.
-func TestEndedStreamsAreNotFinished(t *testing.T) {
+// The plugins of a VM share what is to be finished: a tick of either finishes it. A stream that ends before is not finished, and
+// takes no place of another one.
+func TestPluginsFinishForEachOther(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(failing(t, "deny"), 1)
-		all := e.burst(4 * mostFinished)
+		e := start(withFields(t, `"on_failure":"deny"`), 1)
+		const second = 2
+		e.named = map[uint32]string{second: "other"}
+		e.run(0, second, func(g guest) { g.configure(second, len(e.config)) })
+		all := e.burst(5 * mostFinished)
 		e.settle(hang)
 		for _, x := range all[mostFinished+1 : 3*mostFinished] { // the first is decided by the first answer, alone
 			e.end(x)
 		}
-		if n := e.hurry(pluginContext); n != 1 {
-			t.Errorf("%d ticks to finish %d streams, want 1", n, mostFinished)
-		}
-		for i, x := range all {
-			if ended := i > mostFinished && i < 3*mostFinished; ended == (x.status > 0) {
-				t.Errorf("request %d: ended %v, status %d", i, ended, x.status)
-			}
-		}
-	})
-}
-
-// The plugins of a VM share what is to be finished: a tick of either finishes it.
-func TestPluginsFinishForEachOther(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(failing(t, "deny"), 1)
-		const second = 2
-		e.named = map[uint32]string{second: "other"}
-		e.run(0, second, func(g guest) { g.configure(second, len(e.config)) })
-		all := e.burst(3 * mostFinished)
-		e.settle(hang)
 		if n := e.hurry(second); n != 2 {
 			t.Errorf("%d ticks of the other plugin, want 2", n)
 		}
 		for i, x := range all {
-			if x.status != 503 {
-				t.Errorf("request %d: status %d", i, x.status)
+			if ended := i > mostFinished && i < 3*mostFinished; ended == (x.status > 0) {
+				t.Errorf("request %d: ended %v, status %d", i, ended, x.status)
 			}
 		}
 	})

@@ -9,13 +9,18 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// each runs a test on the filter as Go code, and on the module that was built.
+// each runs a test of what the filter and its host exchange on the filter as Go code, and on the module that was built.
 func each(t *testing.T, f func(t *testing.T, start func(config string, vms int) *envoy)) {
 	for name, start := range map[string]func(*envoy) guest{"go": startNative, "wasm": startWasm} {
 		t.Run(name, func(t *testing.T) {
 			f(t, func(config string, vms int) *envoy { return newEnvoy(t, start, config, vms) })
 		})
 	}
+}
+
+// startNew is an Envoy with the filter as Go code.
+func startNew(t *testing.T, config string, vms int) *envoy {
+	return newEnvoy(t, startNative, config, vms)
 }
 
 const userRules = `{"rules":[{"name":"user","match":{"path":{"prefix":"/v1/"}},"key":[{"header":"x-user"}],
@@ -60,28 +65,26 @@ func TestAllowed(t *testing.T) {
 // A request that an exempt rule lifts a rule from is not decided by it: no call, no header. The access log and the
 // metrics name the exempt rule.
 func TestExempt(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		rules := strings.Replace(userRules, "[", `[{"name":"internal","mode":"exempt","match":{"header":{"x-internal":"1"}}},`, 1)
-		e := start(withRules(t, rules), 1)
-		for range 3 {
-			x := e.send(0, ":path", "/v1/a", "x-user", "ann", "x-internal", "1")
-			e.complete(x)
-			if x.paused || len(e.calls) > 0 || len(x.response) > 0 || x.decision != "internal exempt" {
-				t.Errorf("paused %v, %d calls, response %v, the access log gets %q", x.paused, len(e.calls), x.response, x.decision)
-			}
+	rules := strings.Replace(userRules, "[", `[{"name":"internal","mode":"exempt","match":{"header":{"x-internal":"1"}}},`, 1)
+	e := startNew(t, withRules(t, rules), 1)
+	for range 3 {
+		x := e.send(0, ":path", "/v1/a", "x-user", "ann", "x-internal", "1")
+		e.complete(x)
+		if x.paused || len(e.calls) > 0 || len(x.response) > 0 || x.decision != "internal exempt" {
+			t.Errorf("paused %v, %d calls, response %v, the access log gets %q", x.paused, len(e.calls), x.response, x.decision)
 		}
-		if x := e.send(0, ":path", "/v1/a", "x-user", "ann"); !x.paused {
-			t.Error("a request that is not exempt passes without its region")
-		}
-		e.settle(grantOf(99))
-		if x := e.get(0, "/other", "x-internal", "1"); x.decision != "" {
-			t.Errorf("a request without a rule: %q", x.decision)
-		}
-		e.pass(100)
-		if n := e.metrics["weir.decisions.rule.internal.decision.exempt"]; n != 3 {
-			t.Errorf("%d requests count as exempt, want 3: %v", n, e.metrics)
-		}
-	})
+	}
+	if x := e.send(0, ":path", "/v1/a", "x-user", "ann"); !x.paused {
+		t.Error("a request that is not exempt passes without its region")
+	}
+	e.settle(grantOf(99))
+	if x := e.get(0, "/other", "x-internal", "1"); x.decision != "" {
+		t.Errorf("a request without a rule: %q", x.decision)
+	}
+	e.pass(100)
+	if n := e.metrics["weir.decisions.rule.internal.decision.exempt"]; n != 3 {
+		t.Errorf("%d requests count as exempt, want 3: %v", n, e.metrics)
+	}
 }
 
 // The access log gets the shadow rules that would refuse a request that is admitted, as soon as the PoP knows it.
@@ -117,36 +120,34 @@ func TestShadowRefusalIsLogged(t *testing.T) {
 
 // With span_tags each decision is where Envoy's tracer finds it, also one from a lease.
 func TestSpanTags(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		rules := withRules(t, userRules)
-		for _, on := range []bool{false, true} {
-			if on {
-				rules = strings.Replace(rules, "{", `{"span_tags":true,`, 1)
-			}
-			e := start(rules, 1)
-			var got []string
-			for range 6 { // of which some wait for the region, and some have a lease
-				got = append(got, e.get(0, "/v1/a", "x-user", "ann").tags)
-			}
-			x := e.send(0, ":path", "/v1/a", "x-user", "bob")
-			e.settle(grantOf(0))
-			got = append(got, x.tags)
-			want := make([]string, 7)
-			want[6] = "weir.rule=user weir.key=bob weir.remaining=0 "
-			if on {
-				allowed, denied := "weir.rule=user weir.outcome=allowed weir.consistency=leased weir.degraded=false ", "weir.rule=user weir.outcome=denied weir.consistency=leased weir.degraded=false weir.key=bob weir.remaining=0 "
-				want = []string{allowed, allowed, allowed, allowed, allowed, allowed, denied}
-			}
-			for i := range want {
-				if want[i] != got[i] {
-					t.Errorf("span_tags %t: request %d has %q, want %q", on, i, got[i], want[i])
-				}
-			}
-			if none := e.get(0, "/other"); none.tags != "" {
-				t.Errorf("a request without a rule has %q", none.tags)
+	rules := withRules(t, userRules)
+	for _, on := range []bool{false, true} {
+		if on {
+			rules = strings.Replace(rules, "{", `{"span_tags":true,`, 1)
+		}
+		e := startNew(t, rules, 1)
+		var got []string
+		for range 6 { // of which some wait for the region, and some have a lease
+			got = append(got, e.get(0, "/v1/a", "x-user", "ann").tags)
+		}
+		x := e.send(0, ":path", "/v1/a", "x-user", "bob")
+		e.settle(grantOf(0))
+		got = append(got, x.tags)
+		want := make([]string, 7)
+		want[6] = "weir.rule=user weir.key=bob weir.remaining=0 "
+		if on {
+			allowed, denied := "weir.rule=user weir.outcome=allowed weir.consistency=leased weir.degraded=false ", "weir.rule=user weir.outcome=denied weir.consistency=leased weir.degraded=false weir.key=bob weir.remaining=0 "
+			want = []string{allowed, allowed, allowed, allowed, allowed, allowed, denied}
+		}
+		for i := range want {
+			if want[i] != got[i] {
+				t.Errorf("span_tags %t: request %d has %q, want %q", on, i, got[i], want[i])
 			}
 		}
-	})
+		if none := e.get(0, "/other"); none.tags != "" {
+			t.Errorf("a request without a rule has %q", none.tags)
+		}
+	}
 }
 
 func TestRefused(t *testing.T) {
@@ -187,106 +188,66 @@ func TestRefused(t *testing.T) {
 // A client that a limit of 0 refuses is not told to come back, and one that finds no slot not
 // when: nobody knows when a stream ends.
 func TestNoRetryAfter(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, userRules), 1)
-		x := e.send(0, ":path", "/v1/a", "x-user", "ann")
-		e.settle(grantsOf(lease.Grant{Status: lease.Denied, RetryAfter: lease.Never, AskAfter: 1000, Reset: 30_500}))
-		for i := range 3 { // by the region, by the table, by the cache
-			if i > 0 {
-				x = e.send(0, ":path", "/v1/a", "x-user", "ann")
-			}
-			if x.status != 429 || header(x.response, "retry-after") != "" || header(x.response, "ratelimit") != `"user";r=0` {
-				t.Errorf("%d: status %d, headers %q", i, x.status, x.response)
-			}
-			e.complete(x)
+	e := startNew(t, withRules(t, userRules), 1)
+	x := e.send(0, ":path", "/v1/a", "x-user", "ann")
+	e.settle(grantsOf(lease.Grant{Status: lease.Denied, RetryAfter: lease.Never, AskAfter: 1000, Reset: 30_500}))
+	for i := range 3 { // by the region, by the table, by the cache
+		if i > 0 {
+			x = e.send(0, ":path", "/v1/a", "x-user", "ann")
 		}
-		e = start(withRules(t, `{"rules":[{"name":"streams","key":[],"limit":1,"algorithm":"concurrency","scope":"pop"}]}`), 1)
-		e.send(0, ":path", "/v1/a")
-		if x = e.send(0, ":path", "/v1/a"); x.status != 429 || header(x.response, "retry-after") != "" || header(x.response, "ratelimit") != `"streams";r=0` {
-			t.Errorf("a second stream: status %d, headers %q", x.status, x.response)
+		if x.status != 429 || header(x.response, "retry-after") != "" || header(x.response, "ratelimit") != `"user";r=0` {
+			t.Errorf("%d: status %d, headers %q", i, x.status, x.response)
 		}
-	})
+		e.complete(x)
+	}
+	e = startNew(t, withRules(t, `{"rules":[{"name":"streams","key":[],"limit":1,"algorithm":"concurrency","scope":"pop"}]}`), 1)
+	e.send(0, ":path", "/v1/a")
+	if x = e.send(0, ":path", "/v1/a"); x.status != 429 || header(x.response, "retry-after") != "" || header(x.response, "ratelimit") != `"streams";r=0` {
+		t.Errorf("a second stream: status %d, headers %q", x.status, x.response)
+	}
 }
 
 // A key with a limit of its own: responses state that limit, whoever decides.
 func TestUnlimited(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		rules := strings.Replace(userRules, `"limit":"100/1m"`, `"headers":["draft","x-unix"],"limit":"100/1m","overrides":[{"when":{"header":{"x-tier":"staff"}},"limit":"unlimited"}]`, 1)
-		e := start(withRules(t, rules), 2)
-		grants := grantsOf(lease.Grant{Status: lease.OK, Granted: 100, TTL: 10_000, Limit: lease.Unlimited, Remaining: lease.Unlimited})
-		for i := range 5 { // the first by the region, the last from a lease or a sublease, by two workers
-			x := e.send(i&1, ":path", "/v1/a", "x-user", "ann")
-			e.settle(grants)
-			if e.complete(x); x.paused || len(x.response) > 0 {
-				t.Errorf("a key without a limit: paused %v, response %v", x.paused, x.response)
-			}
-		}
-		if x := e.send(0, ":path", "/v1/a", "x-user", "bob", "x-tier", "staff"); x.paused || len(e.calls) > 0 {
-			t.Error("a request without a limit asks its region")
-		}
-		x := e.send(0, ":path", "/v1/a", "x-user", "bob")
-		e.settle(grantOf(99))
-		if e.complete(x); header(x.response, "ratelimit") == "" {
-			t.Error("a request with a limit has no header")
-		}
-		if e.pass(100); e.metrics["weir.decisions.rule.user.decision.allowed"] != 6 {
-			t.Errorf("metrics: %v", e.metrics)
-		}
-	})
-}
-
-func TestOwnLimit(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, userRules), 2)
-		check := func(what string, x *exchange, status int) {
-			t.Helper()
-			if got := header(x.response, "ratelimit-policy"); x.status != status || got != `"user";q=300;w=60` {
-				t.Errorf("%s: status %d, policy %q", what, x.status, got)
-			}
-		}
-		x := e.send(0, ":path", "/v1/a", "x-user", "ann")
-		grants := grantsOf(lease.Grant{Status: lease.OK, Granted: 100, TTL: 10_000, Limit: 300, Remaining: 250, Reset: 30_500})
-		for range 5 { // the first by the region, the last from a lease
-			e.settle(grants)
-			e.complete(x)
-			check("admitted", x, 0)
-			x = e.send(0, ":path", "/v1/a", "x-user", "ann")
-		}
+	rules := strings.Replace(userRules, `"limit":"100/1m"`, `"headers":["draft","x-unix"],"limit":"100/1m","overrides":[{"when":{"header":{"x-tier":"staff"}},"limit":"unlimited"}]`, 1)
+	e := startNew(t, withRules(t, rules), 2)
+	grants := grantsOf(lease.Grant{Status: lease.OK, Granted: 100, TTL: 10_000, Limit: lease.Unlimited, Remaining: lease.Unlimited})
+	for i := range 5 { // the first by the region, the last from a lease or a sublease, by two workers
+		x := e.send(i&1, ":path", "/v1/a", "x-user", "ann")
 		e.settle(grants)
-		x = e.send(1, ":path", "/v1/a", "x-user", "ann")
-		if x.paused {
-			t.Error("nothing is left of the lease")
+		if e.complete(x); x.paused || len(x.response) > 0 {
+			t.Errorf("a key without a limit: paused %v, response %v", x.paused, x.response)
 		}
-		e.complete(x)
-		check("admitted by another worker", x, 0)
-		x = e.send(0, ":path", "/v1/a", "x-user", "bob")
-		e.settle(grantsOf(lease.Grant{Status: lease.Denied, Limit: 300, RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500}))
-		check("refused by the region", x, 429)
-		for range 2 {
-			check("refused by the table or the cache", e.send(0, ":path", "/v1/a", "x-user", "bob"), 429)
-		}
-		check("refused by another worker", e.send(1, ":path", "/v1/a", "x-user", "bob"), 429)
-	})
+	}
+	if x := e.send(0, ":path", "/v1/a", "x-user", "bob", "x-tier", "staff"); x.paused || len(e.calls) > 0 {
+		t.Error("a request without a limit asks its region")
+	}
+	x := e.send(0, ":path", "/v1/a", "x-user", "bob")
+	e.settle(grantOf(99))
+	if e.complete(x); header(x.response, "ratelimit") == "" {
+		t.Error("a request with a limit has no header")
+	}
+	if e.pass(100); e.metrics["weir.decisions.rule.user.decision.allowed"] != 6 {
+		t.Errorf("metrics: %v", e.metrics)
+	}
 }
 
 func TestGRPC(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, userRules), 1)
-		for kind, grpc := range map[string]string{ // the first by the region, the others from the cache
-			"application/grpc": "8", "application/grpc+proto": "8", "application/grpc+": "8",
-			"application/grpc-web": "", "application/grpc-web-text+proto": "", "application/grpcfoo": "", "application/connect+proto": "",
-		} {
-			x := e.send(0, ":path", "/v1/a", "x-user", "ann", "content-type", kind)
-			e.settle(grantOf(0))
-			status, want := 429, "application/problem+json"
-			if grpc != "" {
-				status, want = 200, "application/grpc"
-			}
-			if x.status != status || header(x.response, "grpc-status") != grpc || header(x.response, "content-type") != want || (x.body == "") != (grpc != "") {
-				t.Errorf("%s: status %d, %q, body %q", kind, x.status, x.response, x.body)
-			}
+	e := startNew(t, withRules(t, userRules), 1)
+	for kind, grpc := range map[string]string{ // the first by the region, the others from the cache
+		"application/grpc": "8", "application/grpc+proto": "8", "application/grpc+": "8",
+		"application/grpc-web": "", "application/grpc-web-text+proto": "", "application/grpcfoo": "", "application/connect+proto": "",
+	} {
+		x := e.send(0, ":path", "/v1/a", "x-user", "ann", "content-type", kind)
+		e.settle(grantOf(0))
+		status, want := 429, "application/problem+json"
+		if grpc != "" {
+			status, want = 200, "application/grpc"
 		}
-	})
+		if x.status != status || header(x.response, "grpc-status") != grpc || header(x.response, "content-type") != want || (x.body == "") != (grpc != "") {
+			t.Errorf("%s: status %d, %q, body %q", kind, x.status, x.response, x.body)
+		}
+	}
 }
 
 func TestXRateLimit(t *testing.T) {
@@ -312,94 +273,67 @@ func TestXRateLimit(t *testing.T) {
 	})
 }
 
-// What a region that fails in any way leaves to on_failure.
+// What a region that fails in any way leaves to on_failure, also where Envoy has no such cluster: a call fails at once, in the
+// callback of the request. Its answer is not the rule's refusal, since a retry may reach a PoP that can decide.
 func TestRegionFails(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		for name, f := range map[string]func(*httpCall){"hangs": hang, "refuses": refuse, "garbage": garbage} {
+		for name, c := range map[string]struct {
+			answers func(*httpCall)
+			logs    string
+		}{
+			"hangs": {hang, ""}, "refuses": {refuse, ""}, "garbage": {garbage, ""}, "no cluster": {nil, "weir_region"},
+			"forbidden":   {answersWith("403"), `answers a call with HTTP status 403 and "the reason"; give this PoP a certificate for a name that the region allows`},
+			"no such API": {answersWith("404"), `answers a call with HTTP status 404 and "the reason"; make sure that it leads to weir-regional`},
+		} {
 			for action, want := range map[string]int{"allow": 0, "deny": 503} {
-				rules := strings.Replace(userRules, `"limit"`, `"on_failure":"`+action+`","limit"`, 1)
-				e := start(withRules(t, rules), 1)
+				e := start(withFields(t, `"on_failure":"`+action+`","refusal":{"status":403,"body":"No","content_type":"text/plain","grpc_status":7}`), 1)
+				e.noCall = c.answers == nil
 				x := e.send(0, ":path", "/v1/a", "x-user", "ann")
-				e.settle(f)
-				if x.status != want || want == 0 && x.paused {
-					t.Errorf("%s, %s: status %d, paused %v", name, action, x.status, x.paused)
+				e.settle(c.answers)
+				if x.status != want || want == 0 && x.paused || !e.logged(c.logs) {
+					t.Errorf("%s, %s: status %d, paused %v, log %q", name, action, x.status, x.paused, e.logs)
 				}
 				e.complete(x)
 				if !strings.HasSuffix(x.decision, "on_failure") || strings.Contains(fmt.Sprint(x.response), "on_failure") {
 					t.Errorf("%s, %s: the access log gets %q, the client %q", name, action, x.decision, x.response)
 				}
-				if want != 0 && x.grpc != 14 {
-					t.Errorf("grpc status %d", x.grpc)
+				if want != 0 && (x.grpc != 14 || !strings.Contains(x.body, "temporary-reduced-capacity") ||
+					header(x.response, "content-type") != "application/problem+json" || header(x.response, "x-envoy-ratelimited") != "") {
+					t.Errorf("%s: gRPC status %d, headers %q, body %s", name, x.grpc, x.response, x.body)
 				}
 			}
 		}
 	})
 }
 
-// An answer with another status than a region's is logged with what to change.
-func TestRefusedByStatus(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		for status, remedy := range map[string]string{
-			"403": "give this PoP a certificate for a name that the region allows",
-			"404": "make sure that it leads to weir-regional",
-		} {
-			e := start(withRules(t, userRules), 1)
-			e.send(0, ":path", "/v1/a", "x-user", "ann")
-			e.settle(func(c *httpCall) { c.status, c.answer = status, []byte("the reason") })
-			if want := "answers a call with HTTP status " + status + ` and "the reason"; ` + remedy; !e.logged(want) {
-				t.Errorf("the log is %q, want %q", e.logs, want)
-			}
-		}
-	})
+// answersWith answers a call with another status than a region's.
+func answersWith(status string) func(*httpCall) {
+	return func(c *httpCall) { c.status, c.answer = status, []byte("the reason") }
 }
 
 // Envoy is in the middle of resetting a call that it calls back for without an answer.
 // A call that is made meanwhile has it crash; the next callback may make one.
 func TestNoCallFromACut(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, strings.Replace(userRules, `"limit"`, `"on_failure":"deny","limit"`, 1)), 1)
-		for i := range 30 { // more than may be in flight
-			e.send(0, ":path", "/v1/a", "x-user", fmt.Sprint(i))
-		}
-		flying := len(e.calls)
-		if flying == 30 {
-			t.Fatal("no request waits for a call to come")
-		}
-		e.deliver(e.inFlight()[0]) // without a status
-		if n := len(e.calls); n != flying-1 {
-			t.Errorf("%d calls in flight after one of %d was cut, want one less", n, flying)
-		}
-		e.pass(tickEvery)
-		if n := len(e.calls); n < flying {
-			t.Errorf("%d calls in flight a tick later, want %d again", n, flying)
-		}
-		e.settle(nil)
-		if !e.logged("before it was whole") {
-			t.Error("the log does not report it")
-		}
-	})
-}
-
-// A cluster that is not there, or full, refuses calls at once, in the callback of
-// the request.
-func TestNoCluster(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		for action, want := range map[string]int{"allow": 0, "deny": 503} {
-			rules := strings.Replace(userRules, `"limit"`, `"on_failure":"`+action+`","limit"`, 1)
-			e := start(withRules(t, rules), 1)
-			e.noCall = true
-			for range 5 {
-				x := e.send(0, ":path", "/v1/a", "x-user", "ann")
-				if x.status != want || x.paused != (want != 0) {
-					t.Errorf("%s: status %d, paused %v", action, x.status, x.paused)
-				}
-				e.end(x)
-			}
-			if !e.logged("weir_region") {
-				t.Error("the log does not name the cluster")
-			}
-		}
-	})
+	e := startNew(t, withRules(t, strings.Replace(userRules, `"limit"`, `"on_failure":"deny","limit"`, 1)), 1)
+	for i := range 30 { // more than may be in flight
+		e.send(0, ":path", "/v1/a", "x-user", fmt.Sprint(i))
+	}
+	flying := len(e.calls)
+	if flying == 30 {
+		t.Fatal("no request waits for a call to come")
+	}
+	e.deliver(e.inFlight()[0]) // without a status
+	if n := len(e.calls); n != flying-1 {
+		t.Errorf("%d calls in flight after one of %d was cut, want one less", n, flying)
+	}
+	e.pass(tickEvery)
+	if n := len(e.calls); n < flying {
+		t.Errorf("%d calls in flight a tick later, want %d again", n, flying)
+	}
+	e.settle(nil)
+	if !e.logged("before it was whole") {
+		t.Error("the log does not report it")
+	}
 }
 
 // get0 sends a request that nobody has to be asked for, and leaves it open.
@@ -438,64 +372,50 @@ func TestBadConfig(t *testing.T) {
 // A cluster that Envoy does not have is complained of, but not while Envoy starts, when it
 // has none yet.
 func TestNoClusterAtStart(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(`{"region_cluster":"weir_regoin"}`, 1)
-		if e.logged("no call can be made") {
-			t.Errorf("complains before Envoy has its clusters: %q", e.logs)
-		}
-		if e.pass(10000); !e.logged("no call can be made to the Envoy cluster weir_regoin") {
-			t.Errorf("does not complain: %q", e.logs)
-		}
-	})
+	e := startNew(t, `{"region_cluster":"weir_regoin"}`, 1)
+	if e.logged("no call can be made") {
+		t.Errorf("complains before Envoy has its clusters: %q", e.logs)
+	}
+	if e.pass(10000); !e.logged("no call can be made to the Envoy cluster weir_regoin") {
+		t.Errorf("does not complain: %q", e.logs)
+	}
 }
 
 // A configuration that cannot be used does not replace one of the same name that could,
 // in a listener that replaces another: rules, before_rules and all.
 func TestBadConfigKeepsTheLast(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, strings.Replace(userRules, `"limit"`, `"scope":"pop","limit"`, 1)), 1)
-		e.config = `{"before_rules":"allow","ratelimit_headers":false,"typo":1}`
-		const second = 2
-		e.run(0, second, func(g guest) {
-			g.configure(second, len(e.config))
-			g.deleted(pluginContext)
-		})
-		x := e.sendTo(0, second, ":path", "/v1/a", "x-user", "ann")
-		if e.complete(x); header(x.response, "ratelimit") == "" {
-			t.Errorf("the last good configuration is gone: response %v", x.response)
-		}
-		e.run(0, second, func(g guest) { g.tick(second) })
-		if !e.logged("typo") {
-			t.Errorf("the log has nothing about the mistake: %q", e.logs)
-		}
+	e := startNew(t, withRules(t, strings.Replace(userRules, `"limit"`, `"scope":"pop","limit"`, 1)), 1)
+	e.config = `{"before_rules":"allow","ratelimit_headers":false,"typo":1}`
+	const second = 2
+	e.run(0, second, func(g guest) {
+		g.configure(second, len(e.config))
+		g.deleted(pluginContext)
 	})
+	x := e.sendTo(0, second, ":path", "/v1/a", "x-user", "ann")
+	if e.complete(x); header(x.response, "ratelimit") == "" {
+		t.Errorf("the last good configuration is gone: response %v", x.response)
+	}
+	e.run(0, second, func(g guest) { g.tick(second) })
+	if !e.logged("typo") {
+		t.Errorf("the log has nothing about the mistake: %q", e.logs)
+	}
 }
 
-// A panic in a callback is caught: the request passes, and the next one is decided.
+// A panic in a callback is caught: the request passes, and the next one is decided. Without test_hooks the header means nothing.
 func TestPanicIsCaught(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(strings.Replace(withRules(t, userRules), "{", `{"test_hooks":true,`, 1), 1)
-		if x := e.send(0, ":path", "/v1/a", "x-weir-test-panic", "recover"); x.paused || x.status != 0 {
-			t.Errorf("status %d, paused %v", x.status, x.paused)
-		}
-		if x := e.get(0, "/v1/a", "x-user", "ann"); header(x.response, "ratelimit") == "" {
-			t.Error("the next request was not decided")
-		}
-		e.pass(100)
-		if e.metrics["weir.panics"] != 1 {
-			t.Errorf("metrics: %v", e.metrics)
-		}
-	})
-}
-
-// Without test_hooks the header means nothing.
-func TestHooksAreOff(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, userRules), 1)
-		e.get(0, "/v1/a", "x-user", "ann", "x-weir-test-panic", "1")
-		e.pass(100)
-		if e.metrics["weir.panics"] != 0 || e.logged("trap") {
-			t.Errorf("metrics: %v, log %q", e.metrics, e.logs)
+		for hooks, panics := range map[string]int64{"true": 1, "false": 0} {
+			e := start(strings.Replace(withRules(t, userRules), "{", `{"test_hooks":`+hooks+`,`, 1), 1)
+			if x := e.send(0, ":path", "/v1/a", "x-weir-test-panic", "recover"); x.paused || x.status != 0 {
+				t.Errorf("status %d, paused %v", x.status, x.paused)
+			}
+			if x := e.get(0, "/v1/a", "x-user", "ann"); header(x.response, "ratelimit") == "" {
+				t.Error("the next request was not decided")
+			}
+			e.pass(100)
+			if e.metrics["weir.panics"] != panics {
+				t.Errorf("test_hooks %s: metrics: %v", hooks, e.metrics)
+			}
 		}
 	})
 }
@@ -537,149 +457,128 @@ func TestVMDies(t *testing.T) {
 
 // Keys come from headers of any size, from none, and from the peer's address.
 func TestKeys(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, `{"rules":[{"name":"k","key":[{"header":"x-user","else":"client_ip"}],"limit":"3/1h",
-			"algorithm":"fixed_window","scope":"pop"}]}`), 1)
-		long := strings.Repeat("x", 60<<10)
-		for _, user := range []string{"", "ann", long, long + "y", "a|b", "日本"} {
-			var got []int
-			for range 4 {
-				x := e.send(0, ":path", "/", "x-user", user)
-				got = append(got, x.status)
-				e.end(x)
-			}
-			if fmt.Sprint(got) != "[0 0 0 429]" {
-				t.Errorf("key %.10q: statuses %v", user, got)
-			}
+	e := startNew(t, withRules(t, `{"rules":[{"name":"k","key":[{"header":"x-user","else":"client_ip"}],"limit":"3/1h",
+		"algorithm":"fixed_window","scope":"pop"}]}`), 1)
+	long := strings.Repeat("x", 60<<10)
+	for _, user := range []string{"", "ann", long, long + "y", "a|b", "日本"} {
+		var got []int
+		for range 4 {
+			x := e.send(0, ":path", "/", "x-user", user)
+			got = append(got, x.status)
+			e.end(x)
 		}
-	})
+		if fmt.Sprint(got) != "[0 0 0 429]" {
+			t.Errorf("key %.10q: statuses %v", user, got)
+		}
+	}
 }
 
 // While an old listener drains, new streams follow the newest configuration of their plugin's
 // name, whichever listener takes them, and those that wait finish by theirs. Listeners with
 // other names have configurations of their own.
 func TestTwoConfigurations(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, strings.Replace(userRules, `"limit"`, `"scope":"pop","limit"`, 1)), 1)
-		old := e.send(0, ":path", "/v1/a", "x-user", "ann")
-		const second, third = 2, 3
-		e.named = map[uint32]string{third: "other"}
-		with := e.config
-		e.config = strings.Replace(with, "{", `{"ratelimit_headers":false,`, 1)
-		e.run(0, second, func(g guest) { g.configure(second, len(e.config)) })
-		headers := func(plugin uint32) bool {
-			x := e.sendTo(0, plugin, ":path", "/v1/a", "x-user", "ann")
-			e.complete(x)
-			return header(x.response, "ratelimit") != ""
-		}
-		if headers(pluginContext) || headers(second) {
-			t.Error("new streams do not follow the newest configuration")
-		}
-		if e.complete(old); header(old.response, "ratelimit") == "" {
-			t.Error("a stream that began before lost its configuration")
-		}
-		e.config = with
-		e.run(0, third, func(g guest) { g.configure(third, len(e.config)) })
-		if headers(pluginContext) || headers(second) || !headers(third) {
-			t.Error("a listener does not follow the configuration of its plugin's name")
-		}
-		e.run(0, second, func(g guest) { g.deleted(second) }) // the update was refused
-		if !headers(pluginContext) {
-			t.Error("the old configuration does not decide after the new one went")
-		}
-		e.run(0, third, func(g guest) { g.deleted(third) })
-		if !headers(pluginContext) {
-			t.Error("the configuration that is left does not decide")
-		}
-	})
+	e := startNew(t, withRules(t, strings.Replace(userRules, `"limit"`, `"scope":"pop","limit"`, 1)), 1)
+	old := e.send(0, ":path", "/v1/a", "x-user", "ann")
+	const second, third = 2, 3
+	e.named = map[uint32]string{third: "other"}
+	with := e.config
+	e.config = strings.Replace(with, "{", `{"ratelimit_headers":false,`, 1)
+	e.run(0, second, func(g guest) { g.configure(second, len(e.config)) })
+	headers := func(plugin uint32) bool {
+		x := e.sendTo(0, plugin, ":path", "/v1/a", "x-user", "ann")
+		e.complete(x)
+		return header(x.response, "ratelimit") != ""
+	}
+	if headers(pluginContext) || headers(second) {
+		t.Error("new streams do not follow the newest configuration")
+	}
+	if e.complete(old); header(old.response, "ratelimit") == "" {
+		t.Error("a stream that began before lost its configuration")
+	}
+	e.config = with
+	e.run(0, third, func(g guest) { g.configure(third, len(e.config)) })
+	if headers(pluginContext) || headers(second) || !headers(third) {
+		t.Error("a listener does not follow the configuration of its plugin's name")
+	}
+	e.run(0, second, func(g guest) { g.deleted(second) }) // the update was refused
+	if !headers(pluginContext) {
+		t.Error("the old configuration does not decide after the new one went")
+	}
+	e.run(0, third, func(g guest) { g.deleted(third) })
+	if !headers(pluginContext) {
+		t.Error("the configuration that is left does not decide")
+	}
 }
 
 // Plugins of a VM that differ in name, region, cluster or pop share neither denials nor leases, and each calls its own
 // cluster. A changed configuration of a plugin that does not differ in them keeps both.
 func TestPluginsShareNothing(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		first := strings.Replace(withRules(t, userRules), "{", `{"region":"eu",`, 1)
-		e := start(first, 1)
-		refusedBy(e)
-		e.named = map[uint32]string{}
-		next := uint32(pluginContext)
-		check := func(what, name, config string, shares bool) {
-			t.Helper()
-			e.named[next+1], e.config, next = name, config, next+1
-			e.run(0, next, func(g guest) { g.configure(next, len(e.config)) })
-			x := e.sendTo(0, next, ":path", "/v1/a", "x-user", "ann")
-			if waits := x.status == 0; waits == shares {
-				t.Errorf("%s: status %d, waits for the region: %v", what, x.status, waits)
-			}
-			for _, c := range e.inFlight() {
-				if c.plugin == next && !strings.Contains(config, `"region_cluster":"`+c.cluster+`"`) {
-					t.Errorf("%s: calls the cluster %s", what, c.cluster)
-				}
-			}
-			e.settle(plenty)
-			if e.complete(x); x.paused != shares {
-				t.Errorf("%s: is not admitted by its own region", what)
-			}
-			for range 5 { // until there is a lease
-				y := e.sendTo(0, next, ":path", "/v1/a", "x-user", "ann")
-				e.settle(plenty)
-				e.complete(y)
-			}
-		}
-		us := strings.Replace(strings.Replace(first, `"eu"`, `"us"`, 1), `"weir_region"`, `"weir_region_us"`, 1)
-		check("another configuration", "", strings.Replace(first, "{", `{"span_tags":true,`, 1), true)
-		check("another name, region and cluster", "weir-us", us, false)
-		check("another name", "other", first, false)
-		check("another region", "", strings.Replace(first, `"eu"`, `"us"`, 1), false)
-		check("another cluster", "", strings.Replace(first, `"weir_region"`, `"weir_region_2"`, 1), false)
-		check("another pop", "", strings.Replace(first, `"test"`, `"test-2"`, 1), false)
-		check("the first one again", "", first, true)
-
-		e.named[next+1], e.config, next = "weir-us", strings.Replace(us, "{", `{"span_tags":true,`, 1), next+1
+	first := strings.Replace(withRules(t, userRules), "{", `{"region":"eu",`, 1)
+	e := startNew(t, first, 1)
+	refusedBy(e)
+	e.named = map[uint32]string{}
+	next := uint32(pluginContext)
+	check := func(what, name, config string, shares bool) {
+		t.Helper()
+		e.named[next+1], e.config, next = name, config, next+1
 		e.run(0, next, func(g guest) { g.configure(next, len(e.config)) })
-		if x := e.sendTo(0, next, ":path", "/v1/a", "x-user", "ann"); x.paused || x.status != 0 {
-			t.Errorf("an update lost the lease: paused %v, status %d", x.paused, x.status)
+		x := e.sendTo(0, next, ":path", "/v1/a", "x-user", "ann")
+		if waits := x.status == 0; waits == shares {
+			t.Errorf("%s: status %d, waits for the region: %v", what, x.status, waits)
 		}
-	})
-}
+		for _, c := range e.inFlight() {
+			if c.plugin == next && !strings.Contains(config, `"region_cluster":"`+c.cluster+`"`) {
+				t.Errorf("%s: calls the cluster %s", what, c.cluster)
+			}
+		}
+		e.settle(plenty)
+		if e.complete(x); x.paused != shares {
+			t.Errorf("%s: is not admitted by its own region", what)
+		}
+		for range 5 { // until there is a lease
+			y := e.sendTo(0, next, ":path", "/v1/a", "x-user", "ann")
+			e.settle(plenty)
+			e.complete(y)
+		}
+	}
+	us := strings.Replace(strings.Replace(first, `"eu"`, `"us"`, 1), `"weir_region"`, `"weir_region_us"`, 1)
+	check("another configuration", "", strings.Replace(first, "{", `{"span_tags":true,`, 1), true)
+	check("another name, region and cluster", "weir-us", us, false)
+	check("another name", "other", first, false)
+	check("another region", "", strings.Replace(first, `"eu"`, `"us"`, 1), false)
+	check("another cluster", "", strings.Replace(first, `"weir_region"`, `"weir_region_2"`, 1), false)
+	check("another pop", "", strings.Replace(first, `"test"`, `"test-2"`, 1), false)
+	check("the first one again", "", first, true)
 
-// A call that a stream of one plugin makes for another is answered to the one that made it.
-func TestCallsOfTwoPlugins(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, userRules), 1)
-		const second = 2
-		e.run(0, second, func(g guest) { g.configure(second, len(e.config)) })
-		x := e.sendTo(0, pluginContext, ":path", "/v1/a", "x-user", "ann")
-		if e.settle(nil); x.paused {
-			t.Error("the answer to its call went to another plugin")
-		}
-	})
+	e.named[next+1], e.config, next = "weir-us", strings.Replace(us, "{", `{"span_tags":true,`, 1), next+1
+	e.run(0, next, func(g guest) { g.configure(next, len(e.config)) })
+	if x := e.sendTo(0, next, ":path", "/v1/a", "x-user", "ann"); x.paused || x.status != 0 {
+		t.Errorf("an update lost the lease: paused %v, status %d", x.paused, x.status)
+	}
 }
 
 // A rule by months states the end of the month that the region states, also of one with 31 days, and the nominal length.
 // Without an answer its share lasts until that end, for a new key for the nominal length. The PoP knows no time zones:
 // of the name it only keeps the words.
 func TestCalendarAtThePoP(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, `{"rules":[{"name":"plan","key":[{"header":"x-user"}],"consistency":"exact","on_failure":"local",
-			"limit":{"count":1000,"per":"month","zone":"Nowhere/Known","anchor":15}}]}`), 1)
-		const month = 31*86_400 - 3600
-		x := e.send(0, ":method", "GET", ":path", "/", "x-user", "ann")
-		e.settle(grantsOf(lease.Grant{Status: lease.OK, Granted: 1, Limit: 1000, Remaining: 999, Reset: month * 1000}))
+	e := startNew(t, withRules(t, `{"rules":[{"name":"plan","key":[{"header":"x-user"}],"consistency":"exact","on_failure":"local",
+		"limit":{"count":1000,"per":"month","zone":"Nowhere/Known","anchor":15}}]}`), 1)
+	const month = 31*86_400 - 3600
+	x := e.send(0, ":method", "GET", ":path", "/", "x-user", "ann")
+	e.settle(grantsOf(lease.Grant{Status: lease.OK, Granted: 1, Limit: 1000, Remaining: 999, Reset: month * 1000}))
+	e.complete(x)
+	if policy, left := header(x.response, "ratelimit-policy"), header(x.response, "ratelimit"); policy != `"plan";q=1000;w=2592000` || left != fmt.Sprintf(`"plan";r=999;t=%d`, month) {
+		t.Errorf("RateLimit-Policy: %s, RateLimit: %s", policy, left)
+	}
+	for user, until := range map[string]int{"ann": month, "bob": 30 * 86_400} {
+		x = e.send(0, ":method", "GET", ":path", "/", "x-user", user)
+		e.settle(hang)
 		e.complete(x)
-		if policy, left := header(x.response, "ratelimit-policy"), header(x.response, "ratelimit"); policy != `"plan";q=1000;w=2592000` || left != fmt.Sprintf(`"plan";r=999;t=%d`, month) {
-			t.Errorf("RateLimit-Policy: %s, RateLimit: %s", policy, left)
+		var remaining, reset int
+		if n, _ := fmt.Sscanf(header(x.response, "ratelimit"), `"plan";r=%d;t=%d`, &remaining, &reset); n == 2 && (reset > until || reset < until-5) {
+			t.Errorf("%s is decided without the region: %q, want an end in %d s", user, header(x.response, "ratelimit"), until)
+		} else if n != 2 {
+			t.Errorf("%s is decided without the region: %q", user, x.response)
 		}
-		for user, until := range map[string]int{"ann": month, "bob": 30 * 86_400} {
-			x = e.send(0, ":method", "GET", ":path", "/", "x-user", user)
-			e.settle(hang)
-			e.complete(x)
-			var remaining, reset int
-			if n, _ := fmt.Sscanf(header(x.response, "ratelimit"), `"plan";r=%d;t=%d`, &remaining, &reset); n == 2 && (reset > until || reset < until-5) {
-				t.Errorf("%s is decided without the region: %q, want an end in %d s", user, header(x.response, "ratelimit"), until)
-			} else if n != 2 {
-				t.Errorf("%s is decided without the region: %q", user, x.response)
-			}
-		}
-	})
+	}
 }

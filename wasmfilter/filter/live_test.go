@@ -1,6 +1,8 @@
 package filter
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,10 +70,12 @@ func (v *viewer) passes(e *envoy, seconds int) {
 	}
 }
 
-// Reports go to the region once a second, with what the filter knows of itself; what was logged is in them.
+// Reports go to the region once a second, with what the filter knows of itself, what was logged, and keys under the name of
+// their override.
 func TestReports(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {
 		e, v := start(withRules(t, userRules), 1), watching(t)
+		v.grants = overriding("acme", lease.Grant{Status: lease.OK, Granted: 50, TTL: 10_000, Limit: 300, Remaining: 250, Reset: 30_500})
 		for range 3 {
 			e.send(0, ":path", "/v1/a", "x-user", "ann")
 			e.settle(v.serve)
@@ -86,15 +90,18 @@ func TestReports(t *testing.T) {
 		if n := len(v.reports); n < 15 || n > 18 {
 			t.Errorf("%d reports in 17 s", n)
 		}
-		decisions := 0
+		var decisions []string
 		for _, r := range v.reports {
-			decisions += len(r.Decisions)
+			for _, d := range r.Decisions {
+				decisions = append(decisions, fmt.Sprintf("%s/%s %s", d.Rule, d.Override, d.Key))
+			}
 		}
 		m := v.reports[len(v.reports)-1].Members[0]
-		if m.Version != version.Version || m.Places != 512 || !strings.HasPrefix(m.Error, "no call can be made to the Envoy cluster weir_region") || m.ErrorAgeMs < 1000 || decisions == 0 {
-			t.Errorf("%d decisions, %+v", decisions, m)
+		if m.Version != version.Version || m.Places != 512 || !strings.HasPrefix(m.Error, "no call can be made to the Envoy cluster weir_region") ||
+			m.ErrorAgeMs < 1000 || !slices.Contains(decisions, "user/acme ann") {
+			t.Errorf("decisions %q, %+v", decisions, m)
 		}
-		if k := v.reports[3].Keys; len(k) != 1 || string(k[0].Key) != "ann" || k[0].Rule != "user" {
+		if k := v.reports[3].Keys; len(k) != 1 || string(k[0].Key) != "ann" || k[0].Rule != "user" || k[0].Override != "acme" {
 			t.Errorf("keys %+v", k)
 		}
 	})
@@ -102,127 +109,69 @@ func TestReports(t *testing.T) {
 
 // A configuration that cannot be used shows for as long as it is there, as something that the PoP has now.
 func TestConfigErrorIsReported(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e, v := start(withRules(t, userRules), 1), watching(t)
-		e.config = strings.Replace(e.config, `"limit"`, `"limlt"`, 1)
-		e.run(0, pluginContext, func(g guest) { g.configure(pluginContext, len(e.config)) })
-		e.send(0, ":path", "/v1/a", "x-user", "ann")
-		e.settle(v.serve)
-		v.passes(e, 3)
-		if len(v.reports) < 2 {
-			t.Fatalf("%d reports", len(v.reports))
+	e, v := startNew(t, withRules(t, userRules), 1), watching(t)
+	e.config = strings.Replace(e.config, `"limit"`, `"limlt"`, 1)
+	e.run(0, pluginContext, func(g guest) { g.configure(pluginContext, len(e.config)) })
+	e.send(0, ":path", "/v1/a", "x-user", "ann")
+	e.settle(v.serve)
+	v.passes(e, 3)
+	if len(v.reports) < 2 {
+		t.Fatalf("%d reports", len(v.reports))
+	}
+	for i, r := range v.reports {
+		if m := r.Members[0]; !strings.Contains(m.Error, "limlt") || m.ErrorAgeMs != 0 {
+			t.Errorf("%d: error %q, %d ms ago", i, m.Error, m.ErrorAgeMs)
 		}
-		for i, r := range v.reports {
-			if m := r.Members[0]; !strings.Contains(m.Error, "limlt") || m.ErrorAgeMs != 0 {
-				t.Errorf("%d: error %q, %d ms ago", i, m.Error, m.ErrorAgeMs)
-			}
-		}
-	})
-}
-
-// A key with an override by key shows under its name, in keys and in decisions.
-func TestReportsNameOverrides(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e, v := start(withRules(t, userRules), 1), watching(t)
-		v.grants = overriding("acme", lease.Grant{Status: lease.OK, Granted: 50, TTL: 10_000, Limit: 300, Remaining: 250, Reset: 30_500})
-		for range 4 {
-			e.send(0, ":path", "/v1/a", "x-user", "ann")
-			e.settle(v.serve)
-			v.passes(e, 1)
-		}
-		r := v.reports[len(v.reports)-1]
-		if k := r.Keys; len(k) != 1 || k[0].Rule != "user" || k[0].Override != "acme" {
-			t.Errorf("keys %+v", k)
-		}
-		if d := r.Decisions; len(d) != 1 || d[0].Rule != "user" || d[0].Override != "acme" || string(d[0].Key) != "ann" {
-			t.Errorf("decisions %+v", d)
-		}
-	})
+	}
 }
 
 // A report that fails is dropped: nothing is logged, and no call is counted.
 func TestReportFails(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		for name, fails := range map[string]func(*httpCall){
-			"hangs": hang, "refuses": refuse, "garbage": garbage,
-			"empty": func(c *httpCall) { c.status, c.answer = "200", nil },
-		} {
-			e, v := start(withRules(t, userRules), 1), watching(t)
-			v.fails = fails
-			e.get(0, "/v1/a", "x-user", "ann")
-			e.send(0, ":path", "/v1/a", "x-user", "bob")
-			e.settle(v.serve)
-			v.passes(e, 3)
-			logs := len(e.logs) - 1 // beside the version
-			if len(v.reports) < 2 || logs > 0 || e.metrics["weir.calls.reason.error"]+e.metrics["weir.calls.reason.timeout"]+e.metrics["weir.calls.reason.malformed"] > 0 {
-				t.Errorf("%s: %d reports, log %q, metrics %v", name, len(v.reports), e.logs, e.metrics)
-			}
-			v.passes(e, 10)
-			before := len(v.reports)
-			if v.passes(e, 5); len(v.reports) != before {
-				t.Errorf("%s: %d reports after the watch", name, len(v.reports)-before)
-			}
+	for name, fails := range map[string]func(*httpCall){
+		"hangs": hang, "refuses": refuse, "garbage": garbage,
+		"empty": func(c *httpCall) { c.status, c.answer = "200", nil },
+	} {
+		e, v := startNew(t, withRules(t, userRules), 1), watching(t)
+		v.fails = fails
+		e.get(0, "/v1/a", "x-user", "ann")
+		e.send(0, ":path", "/v1/a", "x-user", "bob")
+		e.settle(v.serve)
+		v.passes(e, 3)
+		logs := len(e.logs) - 1 // beside the version
+		if len(v.reports) < 2 || logs > 0 || e.metrics["weir.calls.reason.error"]+e.metrics["weir.calls.reason.timeout"]+e.metrics["weir.calls.reason.malformed"] > 0 {
+			t.Errorf("%s: %d reports, log %q, metrics %v", name, len(v.reports), e.logs, e.metrics)
 		}
-	})
+		v.passes(e, 10)
+		before := len(v.reports)
+		if v.passes(e, 5); len(v.reports) != before {
+			t.Errorf("%s: %d reports after the watch", name, len(v.reports)-before)
+		}
+	}
 }
 
 // The metrics of rules count on beside what reports say of them.
 func TestRulesAreCountedTwice(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e, v := start(withRules(t, userRules), 1), watching(t)
-		for range 4 {
-			for range 5 {
-				e.send(0, ":path", "/v1/a", "x-user", "ann")
-				e.settle(v.serve)
-			}
-			e.get(0, "/v1/a")
-			v.passes(e, 1)
+	e, v := startNew(t, withRules(t, userRules), 1), watching(t)
+	for range 4 {
+		for range 5 {
+			e.send(0, ":path", "/v1/a", "x-user", "ann")
+			e.settle(v.serve)
 		}
-		u := v.reports[len(v.reports)-1].Rules[0]
-		allowed, missing := e.metrics["weir.decisions.rule.user.decision.allowed"], e.metrics["weir.missing_keys.rule.user"]
-		if u.Admitted != 20 || u.NoKey != 4 || u.Matched != 20 || allowed != 20 || missing != 4 {
-			t.Errorf("%+v, metrics %d and %d", u, allowed, missing)
-		}
-	})
-}
-
-// A warm request leaves no garbage while somebody watches, either.
-func TestWatchedAllocatesNothing(t *testing.T) {
-	for _, c := range touchedCases {
-		if !c.warm {
-			continue
-		}
-		e := newEnvoy(t, startQuiet, withRules(t, touchedRules), 1)
-		c.reach(e)
-		v := watching(t)
-		if v.grants = c.region; v.grants == nil {
-			v.grants = grantAll
-		}
-		e.send(0, ":path", "/one/thing", "x-user-id", "watched")
-		e.settle(v.serve)
-		if v.passes(e, 2); len(v.reports) < 2 {
-			t.Fatalf("%d reports", len(v.reports))
-		}
-		x, m := c.ask(e, "user-001"), e.vms[0].(native).vm
-		m.host.(*quiet).request = encodeMap(x.request)
-		e.current = x.id
-		if n := testing.AllocsPerRun(1000, func() {
-			m.requestHeaders(x.id)
-			m.responseHeaders(x.id)
-			m.deleted(x.id)
-		}); n != 0 {
-			t.Errorf("%s: %v allocations", c.name, n)
-		}
+		e.get(0, "/v1/a")
+		v.passes(e, 1)
+	}
+	u := v.reports[len(v.reports)-1].Rules[0]
+	allowed, missing := e.metrics["weir.decisions.rule.user.decision.allowed"], e.metrics["weir.missing_keys.rule.user"]
+	if u.Admitted != 20 || u.NoKey != 4 || u.Matched != 20 || allowed != 20 || missing != 4 {
+		t.Errorf("%+v, metrics %d and %d", u, allowed, missing)
 	}
 }
 
 // A VM states its version once, also where several plugins are configured in it.
 func TestVersion(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(plainConfig, 1)
-		e.run(0, pluginContext+1, func(g guest) { g.configure(pluginContext+1, len(e.config)) })
-		if n := strings.Count(strings.Join(e.logs, "\n"), version.Version); n != 1 {
-			t.Errorf("the log has the version %d times: %q", n, e.logs)
-		}
-	})
+	e := startNew(t, plainConfig, 1)
+	e.run(0, pluginContext+1, func(g guest) { g.configure(pluginContext+1, len(e.config)) })
+	if n := strings.Count(strings.Join(e.logs, "\n"), version.Version); n != 1 {
+		t.Errorf("the log has the version %d times: %q", n, e.logs)
+	}
 }

@@ -160,21 +160,19 @@ func keyOf(e *envoy, path string) string {
 func TestWithoutHeaders(t *testing.T) {
 	const rules = `{"rules":[{"name":"only","match":{"until":"2027-01-15T09:23:30Z"},"limit":"100/1m",
 		"key":[{"claim":"sub","else":{"const":"nobody"}},{"region":{},"else":{"const":"nowhere"}}]}]}`
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, rules), 1) // at 09:23:20
-		e.known = map[string]string{jwtAuthnData + "payload\x00sub": "ann"}
-		if got, want := keyOf(e, "/"), `ann|const nowhere`; got != want {
-			t.Errorf("key %s, want %s", got, want)
-		}
-		e.known = nil
-		e.pass(9_800)
-		if got, want := keyOf(e, "/"), `const nobody|const nowhere`; got != want {
-			t.Errorf("key %s, want %s", got, want)
-		}
-		e.pass(200)
-		e.known = map[string]string{jwtAuthnData + "payload\x00sub": "bob"}
-		if got := keyOf(e, "/"); got != "" {
-			t.Errorf("key %s of a rule that has ended", got)
-		}
-	})
+	e := startNew(t, withRules(t, rules), 1) // at 09:23:20
+	e.known = map[string]string{jwtAuthnData + "payload\x00sub": "ann"}
+	if got, want := keyOf(e, "/"), `ann|const nowhere`; got != want {
+		t.Errorf("key %s, want %s", got, want)
+	}
+	e.known = nil
+	e.pass(9_800)
+	if got, want := keyOf(e, "/"), `const nobody|const nowhere`; got != want {
+		t.Errorf("key %s, want %s", got, want)
+	}
+	e.pass(200)
+	e.known = map[string]string{jwtAuthnData + "payload\x00sub": "bob"}
+	if got := keyOf(e, "/"); got != "" {
+		t.Errorf("key %s of a rule that has ended", got)
+	}
 }

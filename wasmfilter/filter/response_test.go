@@ -32,38 +32,37 @@ func (x *exchange) names() (names []string) {
 	return names
 }
 
-// Status, body and content type are those of the rule, of all three who refuse.
+// Status, body and content type of a refusal are those of the rule, whoever refuses: the region, the table or the cache of
+// denials. With headers: off nothing that a client gets has the rule's name or its limit; the access log has its name.
 func TestRefusalForm(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withFields(t, `"refusal":{"status":403,"body":"{\"rule\":\"{rule}\",\"wait\":{retry_after},\"limit\":{limit}}","content_type":"application/json","grpc_status":7}`), 1)
-		for i := range 3 { // by the region, by the table, by the cache
+	for _, c := range []struct {
+		fields        string
+		status        int
+		kind, body    string
+		names         string // of headers
+		grpc, message string
+	}{
+		{`"refusal":{"status":403,"body":"{\"rule\":\"{rule}\",\"wait\":{retry_after},\"limit\":{limit}}","content_type":"application/json","grpc_status":7}`,
+			403, "application/json", `{"rule":"user","wait":31,"limit":100}`,
+			"[content-type ratelimit ratelimit-policy retry-after x-envoy-ratelimited x-weir-rule]", "7", ": user"},
+		{`"headers":"off"`, 429, "application/problem+json", `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+			`"title":"Request cannot be satisfied as assigned quota has been exceeded","status":429}` + "\n",
+			"[content-type retry-after x-envoy-ratelimited]", "8", "exceeded"},
+	} {
+		e := startNew(t, withFields(t, c.fields), 1)
+		for i := range 3 {
 			x := refusedBy(e)
-			if x.status != 403 || x.body != `{"rule":"user","wait":31,"limit":100}` || header(x.response, "content-type") != "application/json" {
-				t.Errorf("%d: status %d, %s, body %s", i, x.status, header(x.response, "content-type"), x.body)
-			}
-			if header(x.response, "retry-after") != "31" || header(x.response, "x-weir-rule") != "user" || x.details != "weir-denied:user" {
-				t.Errorf("%d: details %s, headers %q", i, x.details, x.response)
+			if x.status != c.status || x.body != c.body || header(x.response, "content-type") != c.kind || fmt.Sprint(x.names()) != c.names ||
+				header(x.response, "retry-after") != "31" || x.details != "weir-denied:user" {
+				t.Errorf("%d: status %d, details %s, headers %q, body %s", i, x.status, x.details, x.response, x.body)
 			}
 			x = refusedBy(e, "content-type", "application/grpc+proto")
-			if x.status != 200 || header(x.response, "grpc-status") != "7" || header(x.response, "content-type") != "application/grpc" ||
-				!strings.HasSuffix(header(x.response, "grpc-message"), ": user") || x.body != "" {
+			if x.status != 200 || header(x.response, "grpc-status") != c.grpc || header(x.response, "content-type") != "application/grpc" ||
+				!strings.HasSuffix(header(x.response, "grpc-message"), c.message) || x.body != "" {
 				t.Errorf("%d: gRPC: status %d, %q, body %q", i, x.status, x.response, x.body)
 			}
 		}
-	})
-}
-
-// A rule that refuses because its region failed has the response of on_failure.
-func TestRefusalFormNotOfFailures(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withFields(t, `"on_failure":"deny","refusal":{"status":403,"body":"No","content_type":"text/plain","grpc_status":7}`), 1)
-		x := e.send(0, ":path", "/v1/a", "x-user", "ann")
-		e.settle(hang)
-		if x.status != 503 || x.grpc != 14 || !strings.Contains(x.body, "temporary-reduced-capacity") || header(x.response, "content-type") != "application/problem+json" ||
-			header(x.response, "x-envoy-ratelimited") != "" { // a retry may reach a PoP that can decide
-			t.Errorf("status %d, gRPC status %d, body %s", x.status, x.grpc, x.body)
-		}
-	})
+	}
 }
 
 // New rules are in what a worker refuses from memory, too.
@@ -82,225 +81,170 @@ func TestRefusalFormChanges(t *testing.T) {
 	}
 }
 
-// With headers: off nothing that a client gets has the rule's name or its limit. The access
-// log has its name.
-func TestHeadersOff(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withFields(t, `"headers":"off"`), 1)
-		x := e.send(0, ":path", "/v1/a", "x-user", "ann")
-		e.settle(grantOf(100))
-		if e.complete(x); len(x.response) != 0 {
-			t.Errorf("admitted: %q", x.response)
-		}
-		e = start(withFields(t, `"headers":"off"`), 1)
-		for i := range 3 {
-			x = refusedBy(e)
-			if got := fmt.Sprint(x.names()); x.status != 429 || got != "[content-type retry-after x-envoy-ratelimited]" {
-				t.Errorf("%d: status %d, headers %s", i, x.status, got)
-			}
-			if strings.Contains(x.body, "user") || strings.Contains(x.body, "100") || strings.Contains(x.body, "violated") || x.details != "weir-denied:user" {
-				t.Errorf("%d: details %s, body %s", i, x.details, x.body)
-			}
-		}
-		if x = refusedBy(e, "content-type", "application/grpc"); strings.Contains(fmt.Sprint(x.response, x.body), "user") {
-			t.Errorf("gRPC: %q", x.response)
-		}
-	})
-}
-
 // Of several rules the headers state those that are not hidden; nothing of any, where a hidden
 // one refuses.
 func TestHeadersOffAmongOthers(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		rules := withRules(t, `{"rules":[
-			{"name":"hidden","key":[],"limit":"3/1d","algorithm":"fixed_window","scope":"pop","headers":"off"},
-			{"name":"open","key":[],"limit":"9/1d","algorithm":"fixed_window","scope":"pop"},
-			{"name":"old","key":[],"limit":"99/1d","algorithm":"fixed_window","scope":"pop","headers":["x-unix"]}]}`)
-		e := start(rules, 1)
-		x := e.get(0, "/")
-		if got := header(x.response, "ratelimit-policy"); got != `"open";q=9;w=86400` || !strings.HasPrefix(header(x.response, "ratelimit"), `"open";r=8;`) {
-			t.Errorf("admitted: %q", x.response)
-		}
-		if got := header(x.response, "x-ratelimit-remaining"); got != "98" {
-			t.Errorf("x-ratelimit-remaining is %q", got)
-		}
-		e.get(0, "/")
-		e.get(0, "/")
-		if x = e.get(0, "/"); x.status != 429 || fmt.Sprint(x.names()) != "[content-type retry-after x-envoy-ratelimited]" {
-			t.Errorf("status %d, headers %q", x.status, x.response)
-		}
-		e = start(strings.Replace(rules, "{", `{"ratelimit_headers":false,`, 1), 1)
-		if x = e.get(0, "/"); len(x.response) != 0 {
-			t.Errorf("ratelimit_headers: false: %q", x.response)
-		}
-	})
+	rules := withRules(t, `{"rules":[
+		{"name":"hidden","key":[],"limit":"3/1d","algorithm":"fixed_window","scope":"pop","headers":"off"},
+		{"name":"open","key":[],"limit":"9/1d","algorithm":"fixed_window","scope":"pop"},
+		{"name":"old","key":[],"limit":"99/1d","algorithm":"fixed_window","scope":"pop","headers":["x-unix"]}]}`)
+	e := startNew(t, rules, 1)
+	x := e.get(0, "/")
+	if got := header(x.response, "ratelimit-policy"); got != `"open";q=9;w=86400` || !strings.HasPrefix(header(x.response, "ratelimit"), `"open";r=8;`) {
+		t.Errorf("admitted: %q", x.response)
+	}
+	if got := header(x.response, "x-ratelimit-remaining"); got != "98" {
+		t.Errorf("x-ratelimit-remaining is %q", got)
+	}
+	e.get(0, "/")
+	e.get(0, "/")
+	if x = e.get(0, "/"); x.status != 429 || fmt.Sprint(x.names()) != "[content-type retry-after x-envoy-ratelimited]" {
+		t.Errorf("status %d, headers %q", x.status, x.response)
+	}
+	e = startNew(t, strings.Replace(rules, "{", `{"ratelimit_headers":false,`, 1), 1)
+	if x = e.get(0, "/"); len(x.response) != 0 {
+		t.Errorf("ratelimit_headers: false: %q", x.response)
+	}
 }
 
 // Clients and the access log get the name of an override by key that the region states, and get it from a lease, from the
 // table, from the cache of denials and at another worker. Metrics have the rule alone. It ends with the next reply.
 func TestOverrideByKeyIsNamed(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		for fields, exact := range map[string]bool{"": false, `"consistency":"exact",`: true} {
-			rules := strings.Replace(userRules, `"limit":"100/1m",`, `"limit":"100/1m",`+fields, 1)
-			e := start(strings.Replace(withRules(t, rules), "{", `{"span_tags":true,`, 1), 2)
-			check := func(what string, x *exchange, status int, override, policy string) {
-				t.Helper()
-				tag, name := "", "user"
-				if override != "" {
-					tag, name = "weir.override="+override+" ", "user/"+override
-				}
-				if status == 429 {
-					tag += "weir.key=" + header(x.request, "x-user") + " weir.remaining=0 "
-				}
-				e.complete(x)
-				if x.status != status || header(x.response, "ratelimit-policy") != policy || !strings.HasSuffix(x.tags, "weir.degraded=false "+tag) {
-					t.Errorf("%s: status %d, headers %q, tags %q; want %s", what, x.status, x.response, x.tags, name)
-				}
-				if status == 429 && (header(x.response, "x-weir-rule") != name || x.details != "weir-denied:"+name) {
-					t.Errorf("%s: details %s, headers %q; want %s", what, x.details, x.response, name)
-				}
+	for fields, exact := range map[string]bool{"": false, `"consistency":"exact",`: true} {
+		rules := strings.Replace(userRules, `"limit":"100/1m",`, `"limit":"100/1m",`+fields, 1)
+		e := startNew(t, strings.Replace(withRules(t, rules), "{", `{"span_tags":true,`, 1), 2)
+		check := func(what string, x *exchange, status int, override, policy string) {
+			t.Helper()
+			tag, name := "", "user"
+			if override != "" {
+				tag, name = "weir.override="+override+" ", "user/"+override
 			}
-			const acmes, own = `"user";q=300;w=60`, `"user";q=100;w=60`
-			ok := lease.Grant{Status: lease.OK, Granted: 100, TTL: 10_000, Limit: 300, Remaining: 250, Reset: 30_500}
-			if exact {
-				ok.Granted = 1
+			if status == 429 {
+				tag += "weir.key=" + header(x.request, "x-user") + " weir.remaining=0 "
 			}
-			no := lease.Grant{Status: lease.Denied, Limit: 300, RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500}
-			x := e.send(0, ":path", "/v1/a", "x-user", "ann")
-			for range 5 { // the first by the region, and unless the rule is exact the last from a lease
-				e.settle(overriding("acme", ok))
-				check("admitted", x, 0, "acme", acmes)
-				x = e.send(0, ":path", "/v1/a", "x-user", "ann")
+			e.complete(x)
+			if x.status != status || header(x.response, "ratelimit-policy") != policy || !strings.HasSuffix(x.tags, "weir.degraded=false "+tag) {
+				t.Errorf("%s: status %d, headers %q, tags %q; want %s", what, x.status, x.response, x.tags, name)
 			}
-			e.settle(overriding("acme", ok))
-			if x = e.send(1, ":path", "/v1/a", "x-user", "ann"); !exact {
-				check("admitted by another worker", x, 0, "acme", acmes)
-			}
-			e.settle(overriding("acme", ok))
-			x = e.send(0, ":path", "/v1/a", "x-user", "bob")
-			e.settle(overriding("globex", no))
-			check("refused by the region", x, 429, "globex", acmes)
-			check("refused by what is remembered", e.send(0, ":path", "/v1/a", "x-user", "bob"), 429, "globex", acmes)
-			check("refused by another worker", e.send(1, ":path", "/v1/a", "x-user", "bob"), 429, "globex", acmes)
-
-			ok.Limit, no.Limit = 100, 100 // as large as the rule's
-			x = e.send(0, ":path", "/v1/a", "x-user", "same")
-			e.settle(overriding("same", no))
-			check("refused by an override that changes nothing", x, 429, "same", own)
-			x = e.send(0, ":path", "/v1/a", "x-user", "bad")
-			e.settle(overriding("a b", no))
-			check("refused with a name that is none", x, 429, "", own)
-			e.pass(2000)
-			x = e.send(1, ":path", "/v1/a", "x-user", "bob")
-			e.settle(grantsOf(no))
-			check("refused when the override has ended", x, 429, "", own)
-			if e.pass(100); e.metrics["weir.decisions.rule.user.decision.denied"] < 5 {
-				t.Errorf("metrics: %v", e.metrics)
-			}
-			for name := range e.metrics {
-				if strings.Contains(name, "override") {
-					t.Errorf("there is a metric %s", name)
-				}
+			if status == 429 && (header(x.response, "x-weir-rule") != name || x.details != "weir-denied:"+name) {
+				t.Errorf("%s: details %s, headers %q; want %s", what, x.details, x.response, name)
 			}
 		}
-	})
+		const acmes, own = `"user";q=300;w=60`, `"user";q=100;w=60`
+		ok := lease.Grant{Status: lease.OK, Granted: 100, TTL: 10_000, Limit: 300, Remaining: 250, Reset: 30_500}
+		if exact {
+			ok.Granted = 1
+		}
+		no := lease.Grant{Status: lease.Denied, Limit: 300, RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500}
+		x := e.send(0, ":path", "/v1/a", "x-user", "ann")
+		for range 5 { // the first by the region, and unless the rule is exact the last from a lease
+			e.settle(overriding("acme", ok))
+			check("admitted", x, 0, "acme", acmes)
+			x = e.send(0, ":path", "/v1/a", "x-user", "ann")
+		}
+		e.settle(overriding("acme", ok))
+		if x = e.send(1, ":path", "/v1/a", "x-user", "ann"); !exact {
+			check("admitted by another worker", x, 0, "acme", acmes)
+		}
+		e.settle(overriding("acme", ok))
+		x = e.send(0, ":path", "/v1/a", "x-user", "bob")
+		e.settle(overriding("globex", no))
+		check("refused by the region", x, 429, "globex", acmes)
+		check("refused by what is remembered", e.send(0, ":path", "/v1/a", "x-user", "bob"), 429, "globex", acmes)
+		check("refused by another worker", e.send(1, ":path", "/v1/a", "x-user", "bob"), 429, "globex", acmes)
+
+		ok.Limit, no.Limit = 100, 100 // as large as the rule's
+		x = e.send(0, ":path", "/v1/a", "x-user", "same")
+		e.settle(overriding("same", no))
+		check("refused by an override that changes nothing", x, 429, "same", own)
+		x = e.send(0, ":path", "/v1/a", "x-user", "bad")
+		e.settle(overriding("a b", no))
+		check("refused with a name that is none", x, 429, "", own)
+		e.pass(2000)
+		x = e.send(1, ":path", "/v1/a", "x-user", "bob")
+		e.settle(grantsOf(no))
+		check("refused when the override has ended", x, 429, "", own)
+		if e.pass(100); e.metrics["weir.decisions.rule.user.decision.denied"] < 5 {
+			t.Errorf("metrics: %v", e.metrics)
+		}
+		for name := range e.metrics {
+			if strings.Contains(name, "override") {
+				t.Errorf("there is a metric %s", name)
+			}
+		}
+	}
 }
 
 // Clients and the access log get the override that is used, by its name or its place. Counters
 // have those with a name.
 func TestOverrideIsNamed(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(strings.Replace(withFields(t, `"overrides":[{"name":"gold","when":{"header":{"x-tier":"gold"}},"limit":"300/1m"},
-			{"when":{"header":{"x-tier":"tin"}},"limit":"3/1m"}]`), "{", `{"span_tags":true,`, 1), 1)
-		for tier, want := range map[string]struct{ name, policy, consistency, tag string }{
-			"gold": {"user/gold", `"user";q=300;w=60`, "leased", "weir.override=gold "},
-			"tin":  {"user/override-2", `"user";q=3;w=60`, "exact", "weir.override=override-2 "},
-			"":     {"user", `"user";q=100;w=60`, "leased", ""},
-		} {
-			x := e.send(0, ":path", "/v1/a", "x-user", "ann", "x-tier", tier)
-			e.settle(granting(func(w *wire.Want) lease.Grant {
-				return lease.Grant{Status: lease.Denied, Limit: []int64{100, 300, 3}[w.Variant], RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500}
-			}))
-			if header(x.response, "x-weir-rule") != want.name || x.details != "weir-denied:"+want.name || header(x.response, "ratelimit-policy") != want.policy {
-				t.Errorf("%q: details %s, headers %q", tier, x.details, x.response)
-			}
-			if x.tags != "weir.rule=user weir.outcome=denied weir.consistency="+want.consistency+" weir.degraded=false "+want.tag+"weir.key=ann weir.remaining=0 " {
-				t.Errorf("%q: tags %q", tier, x.tags)
-			}
-			_, override, _ := strings.Cut(want.name, "/")
-			if override != "" {
-				override = `"override":"` + override + `",`
-			}
-			if !strings.Contains(x.body, `"violated-policies":["user"],"rule":"user",`+override+`"policy":`+strconv.Quote(want.policy)+`,"remaining":0,`) {
-				t.Errorf("%q: body %s", tier, x.body)
-			}
+	e := startNew(t, strings.Replace(withFields(t, `"overrides":[{"name":"gold","when":{"header":{"x-tier":"gold"}},"limit":"300/1m"},
+		{"when":{"header":{"x-tier":"tin"}},"limit":"3/1m"}]`), "{", `{"span_tags":true,`, 1), 1)
+	for tier, want := range map[string]struct{ name, policy, consistency, tag string }{
+		"gold": {"user/gold", `"user";q=300;w=60`, "leased", "weir.override=gold "},
+		"tin":  {"user/override-2", `"user";q=3;w=60`, "exact", "weir.override=override-2 "},
+		"":     {"user", `"user";q=100;w=60`, "leased", ""},
+	} {
+		x := e.send(0, ":path", "/v1/a", "x-user", "ann", "x-tier", tier)
+		e.settle(granting(func(w *wire.Want) lease.Grant {
+			return lease.Grant{Status: lease.Denied, Limit: []int64{100, 300, 3}[w.Variant], RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500}
+		}))
+		if header(x.response, "x-weir-rule") != want.name || x.details != "weir-denied:"+want.name || header(x.response, "ratelimit-policy") != want.policy {
+			t.Errorf("%q: details %s, headers %q", tier, x.details, x.response)
 		}
-		e.pass(100)
-		for name, want := range map[string]int64{
-			"weir.decisions.rule.user.override.gold.decision.denied": 1, "weir.decisions.rule.user.decision.denied": 2,
-			"weir.waits.rule.user.override.gold": 1, "weir.waits.rule.user": 2,
-		} {
-			if got := e.metrics[name]; got != want {
-				t.Errorf("%s is %d, want %d; %v", name, got, want, e.metrics)
-			}
+		if x.tags != "weir.rule=user weir.outcome=denied weir.consistency="+want.consistency+" weir.degraded=false "+want.tag+"weir.key=ann weir.remaining=0 " {
+			t.Errorf("%q: tags %q", tier, x.tags)
 		}
-	})
+		_, override, _ := strings.Cut(want.name, "/")
+		if override != "" {
+			override = `"override":"` + override + `",`
+		}
+		if !strings.Contains(x.body, `"violated-policies":["user"],"rule":"user",`+override+`"policy":`+strconv.Quote(want.policy)+`,"remaining":0,`) {
+			t.Errorf("%q: body %s", tier, x.body)
+		}
+	}
+	e.pass(100)
+	for name, want := range map[string]int64{
+		"weir.decisions.rule.user.override.gold.decision.denied": 1, "weir.decisions.rule.user.decision.denied": 2,
+		"weir.waits.rule.user.override.gold": 1, "weir.waits.rule.user": 2,
+	} {
+		if got := e.metrics[name]; got != want {
+			t.Errorf("%s is %d, want %d; %v", name, got, want, e.metrics)
+		}
+	}
 }
 
 // Two keys that lack different amounts are told so, and a key whose rule has live: off is not in the access log.
 func TestWhatRemainsOfEachKey(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		for fields, keys := range map[string]bool{"": true, `,"live":"off"`: false} {
-			e := start(withFields(t, `"scope":"pop","cost":{"header":"x-cost","max":100}`+fields), 1)
-			for user, left := range map[string]string{"ann": "30", "bob": "20"} {
-				e.get(0, "/v1/a", "x-user", user, "x-cost", map[string]string{"ann": "70", "bob": "80"}[user])
-				x := e.get(0, "/v1/a", "x-user", user, "x-cost", "40")
-				want := "weir.rule=user weir.remaining=" + left + " "
-				if keys {
-					want = "weir.rule=user weir.key=" + user + " weir.remaining=" + left + " "
-				}
-				if x.status != 429 || !strings.HasPrefix(header(x.response, "ratelimit"), `"user";r=`+left+";") ||
-					!strings.Contains(x.body, `"remaining":`+left+",") || x.tags != want {
-					t.Errorf("%s: headers %q, body %s, the access log gets %q; want %s left", user, x.response, x.body, x.tags, left)
-				}
+	for fields, keys := range map[string]bool{"": true, `,"live":"off"`: false} {
+		e := startNew(t, withFields(t, `"scope":"pop","cost":{"header":"x-cost","max":100}`+fields), 1)
+		for user, left := range map[string]string{"ann": "30", "bob": "20"} {
+			e.get(0, "/v1/a", "x-user", user, "x-cost", map[string]string{"ann": "70", "bob": "80"}[user])
+			x := e.get(0, "/v1/a", "x-user", user, "x-cost", "40")
+			want := "weir.rule=user weir.remaining=" + left + " "
+			if keys {
+				want = "weir.rule=user weir.key=" + user + " weir.remaining=" + left + " "
+			}
+			if x.status != 429 || !strings.HasPrefix(header(x.response, "ratelimit"), `"user";r=`+left+";") ||
+				!strings.Contains(x.body, `"remaining":`+left+",") || x.tags != want {
+				t.Errorf("%s: headers %q, body %s, the access log gets %q; want %s left", user, x.response, x.body, x.tags, left)
 			}
 		}
-	})
-}
-
-// Retry-After spreads over the wait and retry_jitter percent more; the other headers state the wait.
-func TestRetryJitter(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withFields(t, `"headers":["draft","x-draft03"],"retry_jitter":50`), 1)
-		seen := map[int]bool{}
-		for range 200 {
-			x := refusedBy(e) // 30.5 s
-			after, _ := strconv.Atoi(header(x.response, "retry-after"))
-			if after < 31 || after > 46 || header(x.response, "ratelimit") != `"user";r=0;t=31` || header(x.response, "x-ratelimit-reset") != "31" {
-				t.Fatalf("headers %q", x.response)
-			}
-			seen[after] = true
-		}
-		if len(seen) < 14 {
-			t.Errorf("200 clients are told to come back after %d different times", len(seen))
-		}
-	})
+	}
 }
 
 // A client cannot write into a response: neither what it is counted by nor where it sends its
 // request is in the headers or in the body.
 func TestNothingOfTheRequestIsInARefusal(t *testing.T) {
 	const evil = "x\"}\r\nset-cookie: a<script>{rule}"
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		for _, fields := range []string{`"cost":1`, `"refusal":{"body":"<p>{rule} {limit} {retry_after}","content_type":"text/html"}`} {
-			e := start(withFields(t, fields), 1)
-			for range 3 {
-				x := e.send(0, ":path", "/v1/"+evil, ":authority", evil, ":method", evil, "x-user", evil, "x-weir-rule", evil, "retry-after", evil, "content-type", evil)
-				e.settle(grantOf(0))
-				if all := fmt.Sprint(x.response, x.body, x.details); x.status != 429 || strings.Contains(all, "script") || strings.Contains(all, "cookie") {
-					t.Errorf("status %d, %s", x.status, all)
-				}
+	for _, fields := range []string{`"cost":1`, `"refusal":{"body":"<p>{rule} {limit} {retry_after}","content_type":"text/html"}`} {
+		e := startNew(t, withFields(t, fields), 1)
+		for range 3 {
+			x := e.send(0, ":path", "/v1/"+evil, ":authority", evil, ":method", evil, "x-user", evil, "x-weir-rule", evil, "retry-after", evil, "content-type", evil)
+			e.settle(grantOf(0))
+			if all := fmt.Sprint(x.response, x.body, x.details); x.status != 429 || strings.Contains(all, "script") || strings.Contains(all, "cookie") {
+				t.Errorf("status %d, %s", x.status, all)
 			}
 		}
-	})
+	}
 }

@@ -88,49 +88,47 @@ func TestShedByResponses(t *testing.T) {
 		{"", "endpoint-load-metrics-bin", "CQAAAAAAAPA/"},
 		{`"success":95,`, ":status", "503"},
 	} {
-		each(t, func(t *testing.T, start func(string, int) *envoy) {
-			e := start(withRules(t, strings.Replace(shedRules, `"profile"`, c.asks+`"profile"`, 1)), 1)
-			statuses, samples, responses := map[int]int{}, 0, 0
-			for i := range 3000 {
-				path := "/v1/a"
-				if i%10 == 0 {
-					path = "/v1/pay"
-				}
-				x := e.send(0, ":path", path, ":method", "GET")
-				x.upstream = [][2]string{{":status", "200"}}
-				if c.name == ":status" {
-					x.upstream = nil
-				}
-				x.upstream = append(x.upstream, [2]string{c.name, c.value})
-				if statuses[x.status]++; x.status != 0 && path == "/v1/pay" {
-					t.Fatal("a critical request is refused")
-				}
-				if x.status == 0 {
-					if responses++; responses%16 == 1 {
-						samples++
-					}
-					e.respondFrom(x)
-				}
-				e.end(x)
-				e.ns += 5e6
-				if i%20 == 0 {
-					e.run(0, pluginContext, func(g guest) { g.tick(pluginContext) })
-					responses = 0
-				}
+		e := startNew(t, withRules(t, strings.Replace(shedRules, `"profile"`, c.asks+`"profile"`, 1)), 1)
+		statuses, samples, responses := map[int]int{}, 0, 0
+		for i := range 3000 {
+			path := "/v1/a"
+			if i%10 == 0 {
+				path = "/v1/pay"
 			}
-			var names []string
-			for _, l := range e.looked {
-				names = append(names, l.name)
-				if l.n != samples {
-					t.Errorf("%s is looked at %d times in %d responses", l.name, l.n, statuses[0])
+			x := e.send(0, ":path", path, ":method", "GET")
+			x.upstream = [][2]string{{":status", "200"}}
+			if c.name == ":status" {
+				x.upstream = nil
+			}
+			x.upstream = append(x.upstream, [2]string{c.name, c.value})
+			if statuses[x.status]++; x.status != 0 && path == "/v1/pay" {
+				t.Fatal("a critical request is refused")
+			}
+			if x.status == 0 {
+				if responses++; responses%16 == 1 {
+					samples++
 				}
+				e.respondFrom(x)
 			}
-			if got := strings.Join(names, " "); got != looked {
-				t.Errorf("looked at: %s", got)
+			e.end(x)
+			e.ns += 5e6
+			if i%20 == 0 {
+				e.run(0, pluginContext, func(g guest) { g.tick(pluginContext) })
+				responses = 0
 			}
-			if statuses[503] < 500 || e.metrics["weir.shed_ratio.rule.overload"] < 500 {
-				t.Errorf("of an upstream that is full: %v, ratio %d", statuses, e.metrics["weir.shed_ratio.rule.overload"])
+		}
+		var names []string
+		for _, l := range e.looked {
+			names = append(names, l.name)
+			if l.n != samples {
+				t.Errorf("%s is looked at %d times in %d responses", l.name, l.n, statuses[0])
 			}
-		})
+		}
+		if got := strings.Join(names, " "); got != looked {
+			t.Errorf("looked at: %s", got)
+		}
+		if statuses[503] < 500 || e.metrics["weir.shed_ratio.rule.overload"] < 500 {
+			t.Errorf("of an upstream that is full: %v, ratio %d", statuses, e.metrics["weir.shed_ratio.rule.overload"])
+		}
 	}
 }

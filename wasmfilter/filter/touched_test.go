@@ -200,23 +200,36 @@ func (q *quiet) replaceResponseHeader(string, string)     {}
 func (q *quiet) setState(string, string)                  {}
 func (q *quiet) respond(int, string, []byte, []byte, int) {}
 
-// A warm request leaves no garbage.
+// A warm request leaves no garbage, also while somebody watches.
 func TestAllocatesNothing(t *testing.T) {
 	for _, c := range touchedCases {
-		if !c.warm {
-			continue
-		}
-		e := newEnvoy(t, startQuiet, withRules(t, touchedRules), 1)
-		c.reach(e)
-		x, m := c.ask(e, "user-001"), e.vms[0].(native).vm
-		m.host.(*quiet).request = encodeMap(x.request)
-		e.current = x.id
-		if n := testing.AllocsPerRun(1000, func() {
-			m.requestHeaders(x.id)
-			m.responseHeaders(x.id)
-			m.deleted(x.id)
-		}); n != 0 {
-			t.Errorf("%s: %v allocations", c.name, n)
+		for _, watched := range []bool{false, true} {
+			if !c.warm {
+				continue
+			}
+			e := newEnvoy(t, startQuiet, withRules(t, touchedRules), 1)
+			c.reach(e)
+			if watched {
+				v := watching(t)
+				if v.grants = c.region; v.grants == nil {
+					v.grants = grantAll
+				}
+				e.send(0, ":path", "/one/thing", "x-user-id", "watched")
+				e.settle(v.serve)
+				if v.passes(e, 2); len(v.reports) < 2 {
+					t.Fatalf("%d reports", len(v.reports))
+				}
+			}
+			x, m := c.ask(e, "user-001"), e.vms[0].(native).vm
+			m.host.(*quiet).request = encodeMap(x.request)
+			e.current = x.id
+			if n := testing.AllocsPerRun(1000, func() {
+				m.requestHeaders(x.id)
+				m.responseHeaders(x.id)
+				m.deleted(x.id)
+			}); n != 0 {
+				t.Errorf("%s, watched %v: %v allocations", c.name, watched, n)
+			}
 		}
 	}
 }
