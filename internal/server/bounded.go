@@ -11,13 +11,15 @@ type bounded struct {
 	net.Listener
 	most int
 	mu   sync.Mutex
-	open map[*conn]struct{}
+	open int
+	from map[netip.Addr]map[*conn]struct{} // the open connections of each address
 }
 
 // conn leaves its port when it closes.
 type conn struct {
 	net.Conn
-	of *bounded
+	of      *bounded
+	address netip.Addr
 }
 
 func (b *bounded) Accept() (net.Conn, error) {
@@ -25,30 +27,44 @@ func (b *bounded) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	c := &conn{accepted, b, accepted.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.open) >= b.most {
+	if b.open >= b.most {
 		_ = b.crowd().leave() // its server sees it
 	}
-	c := &conn{accepted, b}
-	b.open[c] = struct{}{}
+	if b.from[c.address] == nil {
+		b.from[c.address] = map[*conn]struct{}{}
+	}
+	b.from[c.address][c] = struct{}{}
+	b.open++
 	return c, nil
 }
 
 // crowd is a connection of the address that has the most.
-func (b *bounded) crowd() (of *conn) {
-	from, most := map[netip.Addr]int{}, 0
-	for c := range b.open {
-		address := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
-		if from[address]++; from[address] > most {
-			of, most = c, from[address]
+func (b *bounded) crowd() (c *conn) {
+	var most map[*conn]struct{}
+	for _, conns := range b.from {
+		if len(conns) > len(most) {
+			most = conns
 		}
 	}
-	return of
+	for c = range most {
+		break
+	}
+	return c
 }
 
+// leave closes the connection. It may have left before.
 func (c *conn) leave() error {
-	delete(c.of.open, c)
+	conns := c.of.from[c.address]
+	if _, open := conns[c]; open {
+		delete(conns, c)
+		c.of.open--
+	}
+	if len(conns) == 0 {
+		delete(c.of.from, c.address)
+	}
 	return c.Conn.Close()
 }
 
