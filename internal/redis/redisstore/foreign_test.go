@@ -1,0 +1,55 @@
+package redisstore
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/redis/script"
+	"github.com/weirlimit/weir/internal/redis/topology"
+	"github.com/weirlimit/weir/test/kit/redistest"
+)
+
+// A node of another cluster, which has another password and all slots, takes over the address of a lost node. Nothing is
+// written there. The keys of the lost node are unavailable, and all others are decided.
+func TestForeignNode(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0, redistest.Password("ours"))
+	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: time.Second, Password: func() (string, error) { return "ours", nil }}})
+	eventually(t, func() string { return unlike(s, 3) })
+	p, lost := fixedPolicy(t, "r", 1_000_000), c.Nodes[2]
+	want := map[string]lease.Status{}
+	for i := range 30 {
+		key := fmt.Sprint("key", i)
+		if want[key] = lease.OK; c.MasterOf(string(script.AppendKey(nil, p, []byte(key)))) == lost {
+			want[key] = lease.Unavailable
+		}
+	}
+	lost.Kill()
+	lost.Argv = append(lost.Argv, "--requirepass", "theirs", "--cluster-config-file", "theirs.nodes")
+	lost.Begin()
+	foreign := redis.NewClient(&redis.Options{Addr: lost.Addr, Password: "theirs", Protocol: 2})
+	t.Cleanup(func() { _ = foreign.Close() })
+	eventually(t, func() string {
+		if err := foreign.Do(t.Context(), "CLUSTER", "SET-CONFIG-EPOCH", 100).Err(); err != nil { // newer than ours
+			return err.Error()
+		}
+		return ""
+	})
+	if err := foreign.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, redistest.HashSlots-1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for begin := time.Now(); time.Since(begin) < 2*time.Second; s.topology.Reload() {
+		for key, status := range want {
+			if g := acquire(t, s, plenty, one(p, key))[0]; g.Status != status {
+				t.Fatalf("%s: status %v, want %v", key, g.Status, status)
+			}
+		}
+	}
+	if n, err := foreign.DBSize(t.Context()).Result(); n != 0 || err != nil {
+		t.Errorf("%d keys at the foreign node, %v", n, err)
+	}
+}
