@@ -2,14 +2,20 @@ package telemetry_test
 
 import (
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/blackhole"
 	"github.com/weirlimit/weir/test/kit/otlp"
 )
+
+// header is a traceparent that is sampled.
+const header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // Spans and metrics arrive at a collector, histograms as native ones.
 func TestOTLP(t *testing.T) {
@@ -24,7 +30,6 @@ func TestOTLP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	_, span := o.Tracer.Serve(telemetry.WithWaiting(t.Context(), telemetry.ParseTraceParents(header)), "served")
 	span.End()
 	o.Close()
@@ -37,6 +42,34 @@ func TestOTLP(t *testing.T) {
 	}
 	if b := collector.Metric("weir-test", "weir_b"); b == nil || b.GetExponentialHistogram().GetDataPoints()[0].GetCount() != 100 {
 		t.Errorf("histogram: %v", b)
+	}
+}
+
+// A collector that cannot be connected to, or that takes connections and says nothing, holds up neither spans nor the end.
+func TestCollectorNeverAnswers(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	for name, addr := range map[string]string{"no connection": blackhole.New(t).Addr, "silent": silent.Addr().String()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, err := telemetry.NewOTLP("http://"+addr, "weir-test", telemetry.NewRegistry("test"), slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := telemetry.WithWaiting(t.Context(), telemetry.ParseTraceParents(header))
+			for range 10_000 { // more than wait to be sent
+				_, span := o.Tracer.Serve(ctx, "served")
+				span.End()
+			}
+			began := time.Now()
+			o.Close()
+			if took := time.Since(began); took > 20*time.Second { // 3 s, and what a busy machine adds
+				t.Errorf("the end took %v", took)
+			}
+		})
 	}
 }
 

@@ -121,3 +121,27 @@ func TestFewRequests(t *testing.T) {
 		c.pass(250)
 	}
 }
+
+// Streams that stay open take room and nothing else: however long they last, the ratio stays 0 and critical requests pass.
+func TestIdleStreams(t *testing.T) {
+	c := crowd{world: newWorld(t, 1, shedRules(20, "", `"profile":"fast",`))}
+	for _, streams := range []int{15, 16} { // of 16 that are not critical
+		for len(c.open) < streams {
+			if !c.come(0, shed.Normal, "watcher") {
+				t.Fatalf("stream %d is refused", len(c.open))
+			}
+		}
+		for i := range 5 * 600 { // ten minutes of 5 requests a second
+			class := []shed.Class{shed.Normal, shed.Critical}[i%2]
+			if admitted := c.come(0, class, "ann"); admitted != (class == shed.Critical || streams == 15) {
+				t.Fatalf("%d streams, request %d, %v: admitted %v", streams, i, class, admitted)
+			} else if admitted {
+				c.leave(len(c.open) - 1)
+			}
+			c.pass(200)
+		}
+		if ratio := c.rule(0).Ratio; ratio != 0 {
+			t.Errorf("%d streams: the ratio is %d", streams, ratio)
+		}
+	}
+}
