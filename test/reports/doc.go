@@ -9,6 +9,13 @@
 //	 2  an Envoy in front retries refusals              envoyproxy/envoy#4855, #12201
 //	 4  refusals that browsers cannot read as gRPC      grpc/grpc-web#205, connectrpc/connect-go#190
 //	 5  refusals without CORS headers                   emissary#2030, agentgateway#926
+//	 6  an early refusal of a large body                envoyproxy/envoy#13781, #2929
+//	 7  spellings of a path                             coder#27273, parse-server#10501
+//	11  slots of requests that end early                apache/apisix#11868, #12823, #1986
+//	12  streams that stay open, and shedding            envoyproxy/envoy#42243
+//	15  upgrades on a route without the filter          envoyproxy/envoy#35191
+//	16  updates of the filter by ECDS                   istio#38313, envoyproxy/envoy#19628
+//	17  memory after updates of a configuration         envoyproxy/envoy#27336
 //	23  replicas with clocks apart                      spring-cloud-gateway#1688
 //	26  bytes of a header that are not UTF-8            envoyproxy/envoy#5141
 //	28  limits of requests that share a counter         envoyproxy/ratelimit#1077
@@ -19,11 +26,10 @@
 //	34  a lost reply is charged twice                   rate-limit-redis#252
 //	35  commands that a server forbids to scripts       wurk#91
 //	36  NOSCRIPT is taken for a dead node               apache/apisix#13579
+//	37  a server of another cluster at an address       redis#6174
 //	41  plugins that share the first one's store        Kong#12003
+//	42  what logs and metrics show of a key             FreshRSS#7883, gofr#3460
 //	43  an index of Consul that goes back               consul#2621, #5358
-//
-// These have no test of their own: 6 (an early refusal of a large body), 7 (spellings of a path), 11 (slots of
-// requests that other filters answer), 12 (streams and shedding), 15 to 17 (upgrades of a connection, updates of Envoy's
-// configuration), 37 (a server of another cluster at the same address), 44 (an end without the collector) and 45
-// (upgrades of a release). 42 (what logs and metrics show of a key) has TestOddKey of test/e2e.
+//	44  an end without the collector                    WaveHouse#288
+//	45  an upgrade resets what an autoscaler has set    helm#7090, #12650
 package reports

@@ -13,6 +13,13 @@ var elsewhere = map[int]string{
 	2:  "test/e2e TestBeside",
 	4:  "test/e2e TestBeside",
 	5:  "test/e2e TestBeside",
+	6:  "test/e2e TestReports",
+	7:  "test/e2e TestReports",
+	11: "test/e2e TestReports",
+	12: "wasmfilter/edge TestIdleStreams",
+	15: "test/e2e TestReports",
+	16: "test/e2e TestReportsOfUpdates",
+	17: "test/e2e TestReportsOfUpdates",
 	23: "internal/redis/script TestClocksApart",
 	26: "internal/envoyrls TestAnyBytes",
 	28: "internal/envoyrls TestLimitsJudgeOneCount",
@@ -23,8 +30,12 @@ var elsewhere = map[int]string{
 	34: "internal/redis/redisstore TestCluster",
 	35: "internal/redis/redisstore/faults TestEachRightIsNeeded",
 	36: "internal/redis/redisstore TestScriptsFlushed",
+	37: "internal/redis/redisstore TestForeignNode",
 	41: "wasmfilter/filter TestPluginsShareNothing",
+	42: "test/e2e TestOddKey",
 	43: "internal/consul TestOldAnswers",
+	44: "internal/telemetry TestCollectorNeverAnswers",
+	45: "test/install TestReplicasUnderAutoscaling",
 }
 
 // Each of these tests is where the table has it.

@@ -2,7 +2,11 @@ package envoy
 
 import (
 	"fmt"
+	"maps"
 	"net"
+	"os"
+
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // SetFilter puts a filter in the place of the one named weir; nil leaves the place
@@ -118,4 +122,25 @@ func (b *Bootstrap) AddFilters(perHost map[string]any, filters ...map[string]any
 	}
 	b.manager()["http_filters"] = append(all, b.manager()["http_filters"].([]any)...)
 	b.first(b.child(b.manager(), "route_config"), "virtual_hosts")["typed_per_filter_config"] = perHost
+}
+
+// FilterFrom has Envoy read the filter's configuration from a file (ECDS), and again whenever the function that it
+// returns replaces the file by what the bootstrap had then, with these plugin fields laid over it.
+func (b *Bootstrap) FilterFrom(path string) (write func(fields map[string]any)) {
+	const kind = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm"
+	resource := node{"@type": "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig", "name": "weir",
+		"typed_config": node{"@type": kind, "config": b.wasm()}}
+	config, plugin := b.child(b.wasm(), "configuration"), b.Plugin()
+	b.SetFilter(node{"name": "weir", "config_discovery": node{"type_urls": []any{kind}, "config_source": node{
+		"resource_api_version": "V3", "path_config_source": node{"path": path}}}})
+	write = func(fields map[string]any) {
+		maps.Copy(plugin, fields)
+		config["value"] = b.marshal(plugin)
+		next := proc.WriteFile(b.t, path+".next", b.marshal(node{"resources": []any{resource}}))
+		if err := os.Rename(next, path); err != nil {
+			b.t.Fatalf("%v", err)
+		}
+	}
+	write(nil)
+	return write
 }
