@@ -210,32 +210,6 @@ func TestAskersFade(t *testing.T) {
 	}
 }
 
-func TestTerms(t *testing.T) {
-	for _, row := range []struct {
-		spec limit.Spec
-		c    lease.Consistency
-		want lease.Terms
-	}{
-		{perMinute, lease.Leased, lease.Terms{Interval: 100, Timeout: 100, Capacity: 1000, Window: limit.Minute, Lead: 200}},
-		{perMinute, lease.Exact, lease.Terms{Consistency: lease.Exact, Interval: 100, Timeout: 100, Capacity: 1000, Window: limit.Minute}},
-		{perMinute, lease.Optimistic, lease.Terms{Consistency: lease.Optimistic, Interval: 100, Timeout: 100, Overdraft: 1, Capacity: 1000, Window: limit.Minute, Lead: 200}},
-		{limit.Spec{Algorithm: limit.FixedWindow, Count: 5, Period: 400 * limit.Millisecond}, lease.Leased, lease.Terms{Interval: 100, Timeout: 100, Capacity: 5, Window: 400 * limit.Millisecond, Lead: 100}},
-		{limit.Spec{Algorithm: limit.FixedWindow, Align: limit.AlignFirstRequest, Count: 5, Period: limit.Minute}, lease.Leased, lease.Terms{Interval: 100, Timeout: 100, Capacity: 5, Window: limit.Minute}},
-		{limit.Spec{Count: 500, Period: limit.Second, Burst: 75}, lease.Leased, lease.Terms{Interval: 100, Timeout: 100, Capacity: 75, Refills: true, Unit: 2, Pace: 100, Ample: 200, AfterDenial: 75, LongestTTL: 1000}},
-		{limit.Spec{Algorithm: limit.SlidingWindow, Count: 500, Period: limit.Second}, lease.Leased, lease.Terms{Interval: 100, Timeout: 100, Capacity: 500, Pace: 10, Ample: 20, AfterDenial: 100}},
-		{limit.Spec{Algorithm: limit.SlidingLog, Count: 10, Period: limit.Minute}, lease.Leased, lease.Terms{Interval: 100, Timeout: 100, Capacity: 10, Trailing: true, Pace: 100}},
-		{limit.Spec{}, lease.Leased, lease.Terms{}},
-	} {
-		if row.spec.Period == 0 {
-			row.spec = limit.Spec{Period: limit.Second} // denies everything
-			row.want = lease.Terms{Interval: 100, Timeout: 100, Refills: true, Pace: 100, LongestTTL: 1000}
-		}
-		if got := lease.NewTerms(newLimit(t, row.spec), row.c, 0, 0, 0); got != row.want {
-			t.Errorf("%+v:\n got %+v\nwant %+v", row.spec, got, row.want)
-		}
-	}
-}
-
 // Requests that a holder refused from memory count too where denials are charged.
 func TestDeniedFromMemoryIsCharged(t *testing.T) {
 	for _, charges := range []bool{false, true} {

@@ -135,27 +135,6 @@ func TestExpiryAndGivingBack(t *testing.T) {
 	}
 }
 
-func TestReportOfAnIdleAccount(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.account.Leases[0] = Lease{Units: 5, Expiry: 2000, Lease: 7}
-	if s.account.Idle(&s.terms, 1500) {
-		t.Error("idle with units")
-	}
-	if _, some := s.account.Report(&s.terms, 1500); some {
-		t.Error("reports live units")
-	}
-	if s.account.Idle(&s.terms, 2500) {
-		t.Error("idle before it gave back what lapsed")
-	}
-	w, some := s.account.Report(&s.terms, 2500)
-	if !some || w.Unused != 5 || w.Want != 0 {
-		t.Errorf("reports %+v, %v", w, some)
-	}
-	if !s.account.Idle(&s.terms, 2500) {
-		t.Error("not idle with nothing left to report")
-	}
-}
-
 func TestLotsOfDifferentLeasesStayApart(t *testing.T) {
 	s := newStory(t, perMinute, lease.Leased)
 	s.account.Leases = [2]Lease{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 2500, Lease: 2}}
@@ -187,16 +166,6 @@ func TestLotsOfDifferentLeasesStayApart(t *testing.T) {
 	}
 }
 
-func TestLeaseThatEndsOnItsWayGoesBack(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.account.WantLog2 = 3
-	s.ask(1000, 1, 8, NoAsk)
-	if back := s.reply(2000, ok(8, 900)); back.Units != 7 {
-		t.Errorf("kept a lease of 1000 ms after 1000 ms: gave back %d", back.Units)
-	}
-	s.lots(2000)
-}
-
 func TestSpentLimitRefusesAndAsksBehind(t *testing.T) {
 	s := newStory(t, perMinute, lease.Leased)
 	s.take(1000, 1, Wait, NoAsk)
@@ -218,16 +187,6 @@ func TestSpentLimitRefusesAndAsksBehind(t *testing.T) {
 	}
 }
 
-func TestLimitedEndsWithTheWindow(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.ask(1000, 1, 1, NoAsk)
-	g := ok(1, 0)
-	g.Reset = 50
-	s.reply(1004, g)
-	s.take(1053, 1, Refuse, Ahead)
-	s.take(1054, 1, Wait, NoAsk)
-}
-
 func TestCheaperRequestsMayAskAfterADenial(t *testing.T) {
 	s := newStory(t, perMinute, lease.Leased)
 	s.want, s.sent = s.account.Ask(&s.terms, 1000, 50, 50, NoAsk), 1000
@@ -237,15 +196,6 @@ func TestCheaperRequestsMayAskAfterADenial(t *testing.T) {
 	s.want, s.sent = s.account.Ask(&s.terms, 1010, 20, 20, NoAsk), 1010
 	s.reply(1014, ok(20, 0))
 	s.take(1020, 1, Refuse, NoAsk) // what was denied would be again, and so would less
-}
-
-func TestTopUpOfNothingDeniesNobody(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.account.WantLog2 = 2
-	s.ask(1000, 0, 4, TopUp)
-	s.reply(1004, denied(3, 100)) // too little to ration
-	s.take(1005, 3, Wait, NoAsk)
-	s.take(1005, 4, Refuse, NoAsk)
 }
 
 func TestGroupDeniedElsewhereIsNoDenial(t *testing.T) {
@@ -389,40 +339,15 @@ func TestAReplyThatNeverComes(t *testing.T) {
 	}
 }
 
-func TestUnavailableOnlyBacksOff(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.ask(1000, 1, 1, NoAsk)
-	before := s.account
-	before.Asking = false
-	s.reply(1004, lease.Grant{Status: lease.Unavailable})
-	before.Phase, before.Back = PhaseFailing, Backoff{Until: 1104, Failures: 1}
-	if s.account != before {
-		t.Errorf("%+v, not %+v", s.account, before)
-	}
-}
-
+// A share pins its account until its window ends, and no longer. Its units are not for those who can ask.
 func TestLocalShare(t *testing.T) {
 	s := newStory(t, perMinute, lease.Leased)
-	for i, want := range []bool{true, true, true, false} {
-		if got := s.account.takeLocal(&s.terms, 1000, 60_000, 3, 1); got != want {
-			t.Errorf("request %d of a share of 3: %v", i+1, got)
-		}
+	if !s.account.takeLocal(&s.terms, 1000, 60_000, 3, 1) {
+		t.Error("no share")
 	}
-	if s.account.Overdrawn != 3 || s.account.Idle(&s.terms, 1000) {
-		t.Errorf("%d to report", s.account.Overdrawn)
-	}
-	s.take(1001, 1, Wait, NoAsk) // its units are not for those who can ask
-
-	s.ask(1001, 1, 1, NoAsk)
-	s.reply(1005, ok(1, 900)) // the tier above answers again, and goes away again
-	if s.account.takeLocal(&s.terms, 1200, 60_000, 3, 1) {
-		t.Error("the share was renewed within its window")
-	}
-	if !s.account.takeLocal(&s.terms, 60_000, 120_000, 3, 1) {
-		t.Error("no share in the next window")
-	}
+	s.take(1001, 1, Wait, NoAsk)
 	s.account.Overdrawn = 0
-	if s.account.Idle(&s.terms, 119_999) || !s.account.Idle(&s.terms, 120_000) {
+	if s.account.Idle(&s.terms, 59_999) || !s.account.Idle(&s.terms, 60_100) {
 		t.Error("a share pins its account until its window ends, and no longer")
 	}
 }
@@ -506,6 +431,68 @@ func TestSublet(t *testing.T) {
 		}
 		if late := a.Sublet(2000); late.Units != 0 {
 			t.Errorf("%d units of a lease that is over", late.Units)
+		}
+	}
+}
+
+// What an ask on behalf of somebody who waits gives back: the live lots of one lease, the
+// larger first, and what has lapsed of it. Nothing that is not its to give, and not when
+// nobody waits.
+func TestAsksOfferWhatIsLive(t *testing.T) {
+	live := func(units int64, id uint32) Lease { return Lease{Units: units, Expiry: 9000, Lease: id} }
+	lapsed := func(units int64, id uint32) Lease { return Lease{Units: units, Expiry: 900, Lease: id} }
+	next := Lease{Units: 5, From: 2000, Expiry: 9000, Lease: 8}
+	share := Lease{Units: 5, Expiry: 9000, Local: true}
+	for _, row := range []struct {
+		what  string
+		c     lease.Consistency
+		need  int64
+		lots  [2]Lease
+		units int64
+		lease uint32
+	}{
+		{"one lease", lease.Leased, 9, [2]Lease{live(2, 7), live(3, 7)}, 5, 7},
+		{"the larger of two", lease.Leased, 9, [2]Lease{live(2, 6), live(3, 7)}, 3, 7},
+		{"the live before the lapsed", lease.Leased, 9, [2]Lease{lapsed(6, 6), live(3, 7)}, 3, 7},
+		{"what has lapsed of the same", lease.Leased, 9, [2]Lease{lapsed(6, 7), live(3, 7)}, 9, 7},
+		{"not of the next window", lease.Leased, 9, [2]Lease{live(2, 7), next}, 2, 7},
+		{"not its own share", lease.Leased, 9, [2]Lease{share, live(3, 7)}, 3, 7},
+		{"nobody waits", lease.Leased, 0, [2]Lease{lapsed(6, 6), live(3, 7)}, 6, 6},
+		{"an exact rule keeps nothing", lease.Exact, 9, [2]Lease{live(2, 7)}, 0, 0},
+	} {
+		terms := lease.NewTerms(newLimit(t, perMinute), row.c, 0, 0, 0)
+		s := State{Leases: row.lots, Left: 20, Least: 21, Asked: 900, Size: 100, WantLog2: 3}
+		w := s.Ask(&terms, 1000, row.need, row.need, NoAsk)
+		if w.Unused != row.units || w.Lease != row.lease {
+			t.Errorf("%s: gives back %d of lease %d, want %d of %d", row.what, w.Unused, w.Lease, row.units, row.lease)
+		}
+		if s.Left != 20+row.units || s.Least != 21+row.units {
+			t.Errorf("%s: counts on %d above and denies %d", row.what, s.Left, s.Least)
+		}
+		if row.need > 0 && row.units > 0 && s.WantLog2 < 4 && w.Want < 16 {
+			t.Errorf("%s: an offer is no reason to want less: 2^%d, %d", row.what, s.WantLog2, w.Want)
+		}
+	}
+}
+
+// A sliding log counts a grant of no more than what waits from the moment of the grant.
+// What fits no waiter goes back: spent later, it would make more than the limit in the
+// window that begins after the grant.
+func TestLogKeepsNoSpareOfAGrantForWaiters(t *testing.T) {
+	l := newLimit(t, limit.Spec{Algorithm: limit.SlidingLog, Count: 100, Period: 5 * limit.Second})
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	for _, c := range []struct {
+		waiting, granted, spare, kept int64
+	}{
+		{54, 35, 11, 0},
+		{35, 35, 11, 0},
+		{34, 35, 11, 11}, // more than what waits is counted from the lease's end
+	} {
+		var a State
+		w := lease.Want{Need: 3, Waiting: c.waiting, Want: 60}
+		back := a.Apply(&terms, 1000, 990, w, lease.Grant{Status: lease.OK, Granted: c.granted, TTL: 100, Lease: 7}, c.spare, 100)
+		if a.Available(1000) != c.kept || back.Units != c.spare-c.kept {
+			t.Errorf("%+v: kept %d, gave back %d", c, a.Available(1000), back.Units)
 		}
 	}
 }

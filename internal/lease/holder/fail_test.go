@@ -92,43 +92,6 @@ func TestFailAgainstTwin(t *testing.T) {
 	}
 }
 
-func TestFailUncounted(t *testing.T) {
-	for by, want := range map[lease.OnFailure]lease.Failed{lease.FailureAllow: {Admitted: true}, lease.FailureDeny: {By: lease.FailureDeny}, lease.FailureLocal: {By: lease.FailureLocal}} {
-		if got := by.FailUncounted(); got != want {
-			t.Errorf("%v: %+v, want %+v", by, got, want)
-		}
-	}
-}
-
-// Slots that are free are used under FailureLocal even beyond the share.
-func TestFailSlots(t *testing.T) {
-	for _, c := range []struct {
-		by          lease.OnFailure
-		free, inUse int64
-		want        bool
-	}{
-		{lease.FailureAllow, -5, 9, true}, {lease.FailureDeny, 5, 0, false},
-		{lease.FailureLocal, 0, 1, true}, {lease.FailureLocal, 0, 2, false}, {lease.FailureLocal, -7, 8, false}, {lease.FailureLocal, 2, 8, true}, {lease.FailureLocal, 1, 8, false},
-	} {
-		f := c.by.Among(2, 1, limit.Spec{Algorithm: limit.Concurrency, Count: 6}, 1, 1)
-		if got := f.FailSlots(c.free, c.inUse, 2); got != (lease.Failed{Admitted: c.want, By: c.by}) {
-			t.Errorf("%+v: %+v", c, got)
-		}
-	}
-}
-
-func TestShare(t *testing.T) {
-	for _, c := range []struct {
-		count, expected int64
-		live            int
-		want            int64
-	}{{100, 5, 3, 34}, {100, 5, 0, 20}, {100, 5, -1, 20}, {100, 0, 0, 100}, {100, -3, 0, 100}, {0, 2, 2, 0}, {1, 2, 7, 1}} {
-		if got := lease.FailureLocal.Among(c.live, c.expected, limit.Spec{Count: c.count}, 1, 1).Share; got != c.want {
-			t.Errorf("%+v: %d", c, got)
-		}
-	}
-}
-
 // thirds are windows of which one ends 31 days after 0.
 type thirds struct{}
 
@@ -176,21 +139,6 @@ func TestShareOfACalendar(t *testing.T) {
 		}
 		if d := a.Fail(&terms, c.ends-1, c.failure, 1); d.Admitted {
 			t.Errorf("%s: %+v before the share ends", c.name, d)
-		}
-	}
-}
-
-// A window ends at the first whole millisecond at which the time of day has reached the
-// next multiple of the period.
-func TestWindowEnd(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 1))
-	for range 100_000 {
-		period := limit.Micros(1+rnd.Int64N(100)) * limit.Millisecond
-		wall, now := limit.Micros(rnd.Int64N(1_000_000)), lease.Millis(rnd.Int64N(1000))
-		next := wall + period - wall%period
-		after := limit.Micros(lease.FailureLocal.Among(1, 1, limit.Spec{Period: period}, now, wall).Ends-now) * limit.Millisecond
-		if wall+after < next || wall+after-limit.Millisecond >= next {
-			t.Fatalf("at %d of windows of %d: ends after %d", wall, period, after)
 		}
 	}
 }

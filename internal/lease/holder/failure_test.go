@@ -48,16 +48,6 @@ func TestFloodIsRememberedThroughGrants(t *testing.T) {
 	}
 }
 
-func TestRefusalEndsWithItsWindow(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.account = State{Refused: true, Reset: 1000}
-	s.ask(1000, 1, 1, NoAsk)
-	s.reply(1004, ok(1, 100))
-	if s.account.Refused {
-		t.Error("a refusal of the last window stands in this one")
-	}
-}
-
 // Whom the tier above denied, or granted less than waited, is refused; what a group
 // lost to another rule is not.
 func TestWhatRefuses(t *testing.T) {

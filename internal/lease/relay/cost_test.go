@@ -262,42 +262,5 @@ func compare(t *rapid.T) {
 	}
 }
 
-// What an ask on behalf of somebody who waits gives back: the live lots of one lease, the
-// larger first, and what has lapsed of it. Nothing that is not its to give, and not when
-// nobody waits.
-func TestAsksOfferWhatIsLive(t *testing.T) {
-	live := func(units int64, id uint32) holder.Lease { return holder.Lease{Units: units, Expiry: 9000, Lease: id} }
-	lapsed := func(units int64, id uint32) holder.Lease { return holder.Lease{Units: units, Expiry: 900, Lease: id} }
-	next := holder.Lease{Units: 5, From: 2000, Expiry: 9000, Lease: 8}
-	share := holder.Lease{Units: 5, Expiry: 9000, Local: true}
-	for _, row := range []struct {
-		what  string
-		c     lease.Consistency
-		need  int64
-		lots  [2]holder.Lease
-		units int64
-		lease uint32
-	}{
-		{"one lease", lease.Leased, 9, [2]holder.Lease{live(2, 7), live(3, 7)}, 5, 7},
-		{"the larger of two", lease.Leased, 9, [2]holder.Lease{live(2, 6), live(3, 7)}, 3, 7},
-		{"the live before the lapsed", lease.Leased, 9, [2]holder.Lease{lapsed(6, 6), live(3, 7)}, 3, 7},
-		{"what has lapsed of the same", lease.Leased, 9, [2]holder.Lease{lapsed(6, 7), live(3, 7)}, 9, 7},
-		{"not of the next window", lease.Leased, 9, [2]holder.Lease{live(2, 7), next}, 2, 7},
-		{"not its own share", lease.Leased, 9, [2]holder.Lease{share, live(3, 7)}, 3, 7},
-		{"nobody waits", lease.Leased, 0, [2]holder.Lease{lapsed(6, 6), live(3, 7)}, 6, 6},
-		{"an exact rule keeps nothing", lease.Exact, 9, [2]holder.Lease{live(2, 7)}, 0, 0},
-	} {
-		terms := lease.NewTerms(newLimit(t, perMinute), row.c, 0, 0, 0)
-		s := holder.State{Leases: row.lots, Left: 20, Least: 21, Asked: 900, Size: 100, WantLog2: 3}
-		w := s.Ask(&terms, 1000, row.need, row.need, holder.NoAsk)
-		if w.Unused != row.units || w.Lease != row.lease {
-			t.Errorf("%s: gives back %d of lease %d, want %d of %d", row.what, w.Unused, w.Lease, row.units, row.lease)
-		}
-		if s.Left != 20+row.units || s.Least != 21+row.units {
-			t.Errorf("%s: counts on %d above and denies %d", row.what, s.Left, s.Least)
-		}
-		if row.need > 0 && row.units > 0 && s.WantLog2 < 4 && w.Want < 16 {
-			t.Errorf("%s: an offer is no reason to want less: 2^%d, %d", row.what, s.WantLog2, w.Want)
-		}
-	}
-}
+// upTo is a number from 0 to n.
+func upTo(t *rapid.T, n int64) int64 { return rapid.Int64Range(0, max(n, 0)).Draw(t, "n") }

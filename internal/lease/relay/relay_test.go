@@ -317,3 +317,15 @@ func TestRelayOfAnExactRuleDoesNotTopUp(t *testing.T) {
 		t.Errorf("asks %v", asks)
 	}
 }
+
+// A relay hands a grant of a log that is no more than what waits out to no more than what waits below it.
+func TestRelayGivesNobodyMoreOfSuchAGrantThanWaits(t *testing.T) {
+	n := newTier(t, limit.Spec{Algorithm: limit.SlidingLog, Count: 1000, Period: 5 * limit.Second}, lease.Leased)
+	queue := []lease.Want{{Need: 3, Waiting: 10, Want: 40}, {Need: 50, Waiting: 50, Want: 50}}
+	w := n.Ask(&n.terms, 1000, queue, holder.NoAsk)
+	grants := make([]lease.Grant, 2)
+	back := n.Apply(&n.terms, 1004, 1000, w, lease.Grant{Status: lease.OK, Granted: w.Waiting - 10, TTL: 100, Lease: 7, Remaining: 0}, 100, queue, grants)
+	if grants[0].Granted > 10 || grants[0].Granted+grants[1].Granted+back.Units != w.Waiting-10 || n.Holder.Available(1004) != 0 {
+		t.Errorf("granted %d and %d, gave back %d, kept %d of %d", grants[0].Granted, grants[1].Granted, back.Units, n.Holder.Available(1004), w.Waiting-10)
+	}
+}

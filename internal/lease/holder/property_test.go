@@ -1,4 +1,4 @@
-package relay
+package holder
 
 import (
 	"testing"
@@ -6,30 +6,27 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/lease/granter"
-	"github.com/weirlimit/weir/internal/lease/holder"
-	"github.com/weirlimit/weir/internal/limit"
 )
 
 // book is the naive twin of an account: every lease that ever came, by what is left
 // of it, with nothing forgotten and nothing clever.
 type book struct {
 	t      *rapid.T
-	leases map[holder.Part]int64 // by lease and expiry, Units 0
-	from   map[holder.Part]lease.Millis
+	leases map[Part]int64 // by lease and expiry, Units 0
+	from   map[Part]lease.Millis
 	debts  int64 // units overdrawn that no reply has acknowledged, at most one limit
 }
 
 func newBook(t *rapid.T) *book {
-	return &book{t: t, leases: map[holder.Part]int64{}, from: map[holder.Part]lease.Millis{}}
+	return &book{t: t, leases: map[Part]int64{}, from: map[Part]lease.Millis{}}
 }
 
 // leave takes units off the lease that they came with.
-func (b *book) leave(now lease.Millis, p holder.Part, spent bool) {
+func (b *book) leave(now lease.Millis, p Part, spent bool) {
 	if p.Units == 0 {
 		return
 	}
-	id := holder.Part{Lease: p.Lease, Expiry: p.Expiry}
+	id := Part{Lease: p.Lease, Expiry: p.Expiry}
 	if b.leases[id] -= p.Units; b.leases[id] < 0 {
 		b.t.Fatalf("at %d: %d units of lease %d too many", now, -b.leases[id], p.Lease)
 	}
@@ -42,7 +39,7 @@ func (b *book) leave(now lease.Millis, p holder.Part, spent bool) {
 func (b *book) owe(t *lease.Terms, units int64) { b.debts = min(b.debts+units, t.Capacity) }
 
 // agrees checks an account against the book and against its own invariants.
-func (b *book) agrees(now lease.Millis, s *holder.State, most int64) {
+func (b *book) agrees(now lease.Millis, s *State, most int64) {
 	var held int64
 	for _, lot := range s.Leases {
 		if lot.Units < 0 {
@@ -71,14 +68,14 @@ func (b *book) agrees(now lease.Millis, s *holder.State, most int64) {
 func wander(t *rapid.T) {
 	terms := lease.Terms{Consistency: lease.Consistency(upTo(t, 2)), Interval: 100, Timeout: 100, Capacity: 64, Overdraft: 2, Refills: upTo(t, 1) == 1, Lead: 200 * lease.Millis(upTo(t, 1))}
 	terms.Pace = terms.Interval * lease.Millis(upTo(t, 1))
-	var s holder.State
+	var s State
 	b := newBook(t)
 	type out struct {
 		w    lease.Want
 		sent lease.Millis
 	}
 	var asks []out
-	var taken []holder.Taken
+	var taken []Taken
 	now, leases := lease.Millis(1000), uint32(0)
 	for range 60 {
 		now += lease.Millis(upTo(t, 60))
@@ -89,13 +86,13 @@ func wander(t *rapid.T) {
 				b.leave(now, p, true)
 			}
 			b.owe(&terms, dec.Taken.Overdrawn)
-			if dec.Verdict == holder.Admit {
+			if dec.Verdict == Admit {
 				taken = append(taken, dec.Taken)
 			}
 		case 3:
 			waiting := upTo(t, 12)
 			before := s.Leases
-			w := s.Ask(&terms, now, min(waiting, 1), waiting, holder.Asks(upTo(t, 2)))
+			w := s.Ask(&terms, now, min(waiting, 1), waiting, Asks(upTo(t, 2)))
 			if w.Want < w.Waiting || w.Want > max(w.Waiting, 1<<32) {
 				t.Fatalf("wants %+v", w)
 			}
@@ -139,11 +136,11 @@ func wander(t *rapid.T) {
 }
 
 // collected checks what a want gives back.
-func (b *book) collected(now lease.Millis, before, after [2]holder.Lease, w lease.Want) {
+func (b *book) collected(now lease.Millis, before, after [2]Lease, w lease.Want) {
 	var units int64
 	for i, lot := range before {
 		if n := lot.Units - after[i].Units; n > 0 {
-			b.leave(now, holder.Part{Units: n, Lease: lot.Lease, Expiry: lot.Expiry}, false)
+			b.leave(now, Part{Units: n, Lease: lot.Lease, Expiry: lot.Expiry}, false)
 			units += n
 			if lot.Lease != w.Lease || now < lot.Expiry && (w.Need == 0 || now < lot.From) {
 				b.t.Fatalf("at %d gives back %+v of %+v", now, w, lot)
@@ -156,7 +153,7 @@ func (b *book) collected(now lease.Millis, before, after [2]holder.Lease, w leas
 }
 
 // reply answers an ask with anything that a granter may answer.
-func (b *book) reply(s *holder.State, terms *lease.Terms, now, sent lease.Millis, w lease.Want, id uint32) {
+func (b *book) reply(s *State, terms *lease.Terms, now, sent lease.Millis, w lease.Want, id uint32) {
 	t := b.t
 	g := lease.Grant{Status: lease.OK, Lease: id, TTL: lease.Millis(upTo(t, 400)), Remaining: upTo(t, 3), Reset: lease.Millis(upTo(t, 2000))}
 	switch upTo(t, 4) {
@@ -174,7 +171,7 @@ func (b *book) reply(s *holder.State, terms *lease.Terms, now, sent lease.Millis
 	if w.Next && upTo(t, 1) == 1 && g.Granted > 0 {
 		g.StartsIn = 1 + lease.Millis(upTo(t, 200))
 	}
-	key := holder.Part{Lease: id, Expiry: sent + g.TTL}
+	key := Part{Lease: id, Expiry: sent + g.TTL}
 	if spare > 0 {
 		b.leases[key] += spare
 		if g.StartsIn > 0 {
@@ -189,10 +186,10 @@ func (b *book) reply(s *holder.State, terms *lease.Terms, now, sent lease.Millis
 }
 
 // undo puts back what a request took.
-func (b *book) undo(terms *lease.Terms, now lease.Millis, s *holder.State, t holder.Taken) {
+func (b *book) undo(terms *lease.Terms, now lease.Millis, s *State, t Taken) {
 	for _, p := range t.Parts {
 		if p.Units > 0 {
-			b.leases[holder.Part{Lease: p.Lease, Expiry: p.Expiry}] += p.Units
+			b.leases[Part{Lease: p.Lease, Expiry: p.Expiry}] += p.Units
 		}
 	}
 	b.debts = max(0, b.debts-t.Overdrawn)
@@ -203,11 +200,11 @@ func (b *book) undo(terms *lease.Terms, now lease.Millis, s *holder.State, t hol
 
 // lost forgets the units of a lot that a local share has overwritten: they are
 // wasted, as nobody answers.
-func (b *book) lost(s *holder.State) {
-	held := map[holder.Part]int64{}
+func (b *book) lost(s *State) {
+	held := map[Part]int64{}
 	for _, lot := range s.Leases {
 		if !lot.Local {
-			held[holder.Part{Lease: lot.Lease, Expiry: lot.Expiry}] += lot.Units
+			held[Part{Lease: lot.Lease, Expiry: lot.Expiry}] += lot.Units
 		}
 	}
 	for id := range b.leases {
@@ -215,53 +212,9 @@ func (b *book) lost(s *holder.State) {
 	}
 }
 
-// upTo is a number from 0 to n.
-func upTo(t *rapid.T, n int64) int64 { return rapid.Int64Range(0, max(n, 0)).Draw(t, "n") }
-
 func TestAccountKeepsItsBooks(t *testing.T) { rapid.Check(t, wander) }
 
 func FuzzAccount(f *testing.F) { f.Fuzz(rapid.MakeFuzz(wander)) }
 
-// TestCounterNeverOverGrants sends any wants to a counter and adds up what it
-// granted to each window, less what came back: never more than the limit, and no
-// more comes back than was out.
-func TestCounterNeverOverGrants(t *testing.T) {
-	l := newLimit(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 50, Period: limit.Second})
-	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
-	rapid.Check(t, func(t *rapid.T) {
-		var c granter.Counter
-		out := map[uint32]int64{} // granted to a window
-		now := window
-		for range 60 {
-			now += limit.Micros(upTo(t, 150)) * limit.Millisecond
-			w := lease.Want{Need: upTo(t, 10), Fresh: upTo(t, 1) == 1, Next: upTo(t, 2) == 0}
-			w.Waiting = w.Need + upTo(t, 10)*min(w.Need, 1)
-			w.Want = w.Waiting + upTo(t, 30)
-			w.Unused, w.Lease = upTo(t, 5)*upTo(t, 1), l.PeriodID(now-now%limit.Second)
-			before := c.Leased
-			c.Fit(l, &terms, now, w)
-			returned := before - c.Leased
-			if returned < 0 || returned > w.Unused && returned != before {
-				t.Fatalf("%d returned of %d", returned, w.Unused)
-			}
-			if returned <= w.Unused {
-				out[w.Lease] -= returned
-			}
-			w.Unused, w.Fresh = 0, false
-			g := c.Acquire(l, &terms, now, w)
-			out[g.Lease] += g.Granted
-			if g.Granted > 0 && (g.Granted < w.Need || g.Granted > w.Want) {
-				t.Fatalf("granted %d to %+v", g.Granted, w)
-			}
-			if out[g.Lease] > 50 && g.Granted > 0 {
-				t.Fatalf("%d out of 50", out[g.Lease])
-			}
-			if g.Status == lease.Denied && (g.AskAfter < 1 || g.AskAfter > 1000) {
-				t.Fatalf("ask after %d", g.AskAfter)
-			}
-			if c.Leased < 0 || c.Leased > 100 {
-				t.Fatalf("%+v", c)
-			}
-		}
-	})
-}
+// upTo is a number from 0 to n.
+func upTo(t *rapid.T, n int64) int64 { return rapid.Int64Range(0, max(n, 0)).Draw(t, "n") }

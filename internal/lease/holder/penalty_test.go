@@ -1,0 +1,54 @@
+package holder
+
+import (
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+)
+
+// What a holder refuses where that is charged: its own units are the first that it uses
+// up, and the rest is reported to the tier above, once, and not after its window.
+func TestRefusedUnitsAreCharged(t *testing.T) {
+	spec := perMinute
+	spec.ChargeDenied = true
+	terms := lease.NewTerms(newLimit(t, spec), lease.Leased, 0, 0, 0)
+	s := State{Asked: 500, Left: 4, Phase: PhaseDenied, Least: 5, Ends: 1200, Reset: 9000}
+	s.Leases[0] = Lease{Units: 2, Expiry: 9000, Lease: 1}
+	s.Leases[1] = Lease{Units: 1, From: 9001, Expiry: 19000, Lease: 2}
+	if d := s.Take(&terms, 1000, 8); d.Verdict != Refuse || s.Available(1000) != 0 || s.Left != 0 || s.Least != 1 || s.Leases[1].Units != 1 {
+		t.Fatalf("8 refused of 2 on lease and 4 above: %+v, %+v", d, s)
+	}
+	if d := s.Take(&terms, 1000, 1); d.Verdict != Refuse {
+		t.Fatalf("1 after that: %+v", d)
+	}
+	late := s
+	if w, some := s.Report(&terms, 1100); !some || w.Denied != 7 {
+		t.Errorf("reports %+v, want the 8 and 1 less the 2 that were on lease", w)
+	}
+	if w, some := s.Report(&terms, 1101); some || w.Denied != 0 {
+		t.Errorf("reports again: %+v", w)
+	}
+	if w := late.Ask(&terms, 9000, 1, 1, NoAsk); w.Denied != 0 {
+		t.Errorf("reports %d to the next window", w.Denied)
+	}
+	if !late.Idle(&terms, 9300) && late.Denied > 0 {
+		t.Errorf("is kept for what was refused in a window that is over: %+v", late)
+	}
+}
+
+// A need that the tier above denied, and charged, was more than it and the holder had.
+func TestLeastUsesUpWhatIsOnLease(t *testing.T) {
+	for _, charged := range []bool{false, true} {
+		spec := perMinute
+		spec.ChargeDenied = charged
+		l := newLimit(t, spec)
+		terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+		s := State{}
+		s.Leases = [2]Lease{{Units: 2, Expiry: 9000, Lease: 1}, {Units: 3, Expiry: 9000, Lease: 2}} // the larger is offered
+		w := s.Ask(&terms, 1000, 8, 8, NoAsk)
+		s.Apply(&terms, 1004, 1000, w, lease.Grant{Status: lease.Denied, AskAfter: 100, Reset: 8000}, 0, 100)
+		if left := s.Available(1004); left > 0 == charged {
+			t.Errorf("charged %v: %d on lease", charged, left)
+		}
+	}
+}
