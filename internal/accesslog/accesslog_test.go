@@ -123,16 +123,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-// BenchmarkParse reads a line with the fields that docs/access-log.md has for a replay.
-func BenchmarkParse(b *testing.B) {
-	line := []byte(`{"claims":{"sub":"ann"},"client":"127.0.0.1","details":"weir-denied:per-user/acme","headers":{"x-user-id":"acme","x-tier":null},"host":"api.example.com","key":"acme","method":"GET","ms":0,"override":"acme","path":"/v1/orders","policy":"\"per-user\";q=1;w=86400","remaining":"0","request":"b50832a0-1fb2-40d0-92ac-bab0fd8c112f","rule":"per-user","status":429,"time":"2026-11-26T14:37:20.227Z"}`)
-	l := new(Line)
-	b.SetBytes(int64(len(line)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := l.Parse(line); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -92,25 +92,14 @@ func TestBegins(t *testing.T) {
 	}{
 		{"a short day", limit.Calendar{Per: limit.PerDay, Zone: "Europe/Berlin"}, "2026-03-29T12:00:00+02:00", "2026-03-29T00:00:00+01:00", 23 * time.Hour},
 		{"a long day", limit.Calendar{Per: limit.PerDay, Zone: "Europe/Berlin"}, "2026-10-25T12:00:00+01:00", "2026-10-25T00:00:00+02:00", 25 * time.Hour},
-		{"half an hour", limit.Calendar{Per: limit.PerDay, Zone: "Australia/Lord_Howe"}, "2026-04-05T12:00:00+10:30", "2026-04-05T00:00:00+11:00", 24*time.Hour + 30*time.Minute},
-		{"no clock change", limit.Calendar{Per: limit.PerDay, Zone: "Asia/Kathmandu"}, "2026-03-29T23:59:59+05:45", "2026-03-29T00:00:00+05:45", 24 * time.Hour},
 		{"a date left out", limit.Calendar{Per: limit.PerDay, Zone: "Pacific/Apia"}, "2011-12-29T23:59:59-10:00", "2011-12-29T00:00:00-10:00", 24 * time.Hour},
 		{"the date behind it", limit.Calendar{Per: limit.PerDay, Zone: "Pacific/Apia"}, "2011-12-31T00:00:00+14:00", "2011-12-31T00:00:00+14:00", 24 * time.Hour},
-		{"no midnight", limit.Calendar{Per: limit.PerDay, Zone: "America/Sao_Paulo"}, "2018-11-04T12:00:00-02:00", "2018-11-04T01:00:00-02:00", 23 * time.Hour},
-		{"midnight twice", limit.Calendar{Per: limit.PerDay, Zone: "America/Havana"}, "2026-11-01T00:30:00-05:00", "2026-11-01T00:00:00-04:00", 25 * time.Hour},
 		{"the date comes twice", limit.Calendar{Per: limit.PerDay, Zone: "America/St_Johns"}, "2010-11-06T23:30:00-03:30", "2010-11-07T00:00:00-02:30", 25 * time.Hour},
-		{"28 days", limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "UTC"}, "2026-02-28T23:59:59Z", "2026-02-01T00:00:00Z", 28 * 24 * time.Hour},
 		{"29 days", limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "UTC"}, "2028-02-29T23:59:59Z", "2028-02-01T00:00:00Z", 29 * 24 * time.Hour},
-		{"30 days", limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "UTC"}, "2026-11-30T23:59:59Z", "2026-11-01T00:00:00Z", 30 * 24 * time.Hour},
 		{"31 days and an hour less", limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "America/New_York"}, "2026-03-31T23:59:59-04:00", "2026-03-01T00:00:00-05:00", 31*24*time.Hour - time.Hour},
-		{"behind the anchor", limit.Calendar{Per: limit.PerMonth, Anchor: 15, Zone: "Europe/Berlin"}, "2026-01-15T00:00:00+01:00", "2026-01-15T00:00:00+01:00", 31 * 24 * time.Hour},
 		{"before the anchor", limit.Calendar{Per: limit.PerMonth, Anchor: 15, Zone: "Europe/Berlin"}, "2026-01-14T23:59:59+01:00", "2025-12-15T00:00:00+01:00", 31 * 24 * time.Hour},
 		{"the 31st in February", limit.Calendar{Per: limit.PerMonth, Anchor: 31, Zone: "UTC"}, "2026-02-28T00:00:00Z", "2026-02-28T00:00:00Z", 31 * 24 * time.Hour},
-		{"before it", limit.Calendar{Per: limit.PerMonth, Anchor: 31, Zone: "UTC"}, "2026-02-27T23:59:59Z", "2026-01-31T00:00:00Z", 28 * 24 * time.Hour},
-		{"the 31st in a leap year", limit.Calendar{Per: limit.PerMonth, Anchor: 31, Zone: "UTC"}, "2028-02-29T00:00:00Z", "2028-02-29T00:00:00Z", 31 * 24 * time.Hour},
-		{"a week from Monday", limit.Calendar{Per: limit.PerWeek, Anchor: 1, Zone: "UTC"}, "2026-11-22T23:59:59Z", "2026-11-16T00:00:00Z", 7 * 24 * time.Hour},
 		{"a week from Sunday", limit.Calendar{Per: limit.PerWeek, Anchor: 7, Zone: "Europe/Berlin"}, "2026-10-25T12:00:00+01:00", "2026-10-25T00:00:00+02:00", 7*24*time.Hour + time.Hour},
-		{"a week from Thursday", limit.Calendar{Per: limit.PerWeek, Anchor: 4, Zone: "UTC"}, "2026-11-26T06:00:00Z", "2026-11-26T00:00:00Z", 7 * 24 * time.Hour},
 	} {
 		at, err := time.Parse(form, c.at)
 		if err != nil {
@@ -257,20 +246,4 @@ func TestUnknownZone(t *testing.T) {
 			t.Errorf("%q: %v, want %s", name, err, want)
 		}
 	}
-}
-
-func BenchmarkAround(b *testing.B) {
-	c := limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "Europe/Berlin"}
-	w := windows(b, c)
-	at := limit.Micros(time.Date(2026, 11, 26, 6, 0, 0, 0, time.UTC).UnixMicro())
-	b.Run("the same window", func(b *testing.B) {
-		for b.Loop() {
-			w.Around(at)
-		}
-	})
-	b.Run("another one", func(b *testing.B) {
-		for i := range b.N {
-			w.Around(at + limit.Micros(i%2)*30*limit.Day)
-		}
-	})
 }

@@ -74,28 +74,3 @@ func failsInAFlood(t *testing.T, r *replicas, p *engine.Policy, phase int) bool 
 	}
 	return true
 }
-
-// A failure refuses nobody but whom the store refused, and these until the counter
-// would be as good as new.
-func TestAllowRefusesOnlyWhatWasRefused(t *testing.T) {
-	for name, spec := range algorithms {
-		spec.Count, spec.Period = 100, 10*limit.Second
-		t.Run(name, func(t *testing.T) {
-			onReplicas(t, 1, func(t *testing.T, r *replicas) {
-				p := allowing(t, spec, lease.Leased)
-				r.flood(t, p, "spent", 3*time.Second)
-				for range 40 {
-					judgmentOf(t, r.judges[0], p, "busy", 1)
-				}
-				r.behind.down.Store(true)
-				if admitted, how, _ := r.flood(t, p, "busy", 2*time.Second); admitted < 390 {
-					t.Errorf("a key that was never refused: admitted only %d, %v", admitted, how)
-				}
-				time.Sleep(20 * time.Second) // whatever counts it, nothing of it is left
-				if admitted, how, _ := r.flood(t, p, "spent", 2*time.Second); admitted < 390 {
-					t.Errorf("a key whose counter is as good as new: admitted only %d, %v", admitted, how)
-				}
-			})
-		})
-	}
-}

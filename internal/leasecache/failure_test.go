@@ -195,33 +195,3 @@ func TestEarlyLeaverIsNoFailure(t *testing.T) {
 		}
 	})
 }
-
-// That a key is asked for too often is no failure: who has not the time to wait for
-// its turn is refused, and on_failure lets nobody pass.
-func TestFloodOfHurriedRequestsFailsNothingOpen(t *testing.T) {
-	t.Parallel()
-	for name, spec := range algorithms {
-		t.Run(name, func(t *testing.T) {
-			spec.Count, spec.Period = 100, limit.Second
-			onReplicas(t, 1, func(t *testing.T, r *replicas) {
-				p := ruled(t, "hot", spec, lease.Leased)
-				var admitted int64
-				for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-					v := make([]engine.Judgment, 1)
-					r.judges[0].Judge(ctx, []engine.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, v)
-					cancel()
-					if v[0].Degraded != engine.Sound {
-						t.Fatalf("%+v", v[0])
-					}
-					if v[0].Admitted {
-						admitted++
-					}
-				}
-				if admitted < 500 || admitted > 1100 {
-					t.Errorf("admitted %d of 100 a second in ten seconds", admitted)
-				}
-			})
-		})
-	}
-}

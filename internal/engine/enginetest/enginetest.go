@@ -75,7 +75,6 @@ func Run(t *testing.T, s Subject) {
 		{"Hammer", hammer},
 		{"ClockSteps", clockSteps},
 		{"CostAboveTheLimit", costAboveTheLimit},
-		{"Costs", costs},
 		{"Peek", peek},
 		{"LookAndReset", lookAndReset},
 		{"ResetUnderLeases", resetUnderLeases},
