@@ -46,24 +46,3 @@ func TestSlidingLogStaysSmall(t *testing.T) {
 		t.Errorf("60 live entries keep room for %d", cap(st.Log))
 	}
 }
-
-// The wire carries only the millisecond of an entry. What comes back is taken
-// from the oldest of that millisecond, so what stays counts no less than it
-// should at any later time.
-func TestSlidingLogReturnByMillisecond(t *testing.T) {
-	l := mustNew(t, Spec{Algorithm: SlidingLog, Count: 10, Period: Second})
-	var st State
-	for i := range Micros(3) {
-		st, _ = l.Acquire(st, epoch+100*i, Ask{Need: 2, Waiting: 2, Want: 2})
-	}
-	id := l.PeriodID(epoch + 200)
-	st, got := l.Return(st, epoch+300, l.PeriodFromID(epoch+300, id), 3)
-	if got != 3 {
-		t.Fatalf("gave back %d of 3", got)
-	}
-	for i, left := range []int64{7, 7, 8, 10} { // of entries of 0, 1 and 2 units
-		if p := l.Peek(st, epoch+Second+100*Micros(i)-1, 0); p.Remaining != left {
-			t.Errorf("just before entry %d is over, %d remain, want %d", i, p.Remaining, left)
-		}
-	}
-}

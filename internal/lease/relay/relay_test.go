@@ -224,6 +224,9 @@ func TestRelayNestsTheNextWindow(t *testing.T) {
 
 func TestRelayOfAnExactRule(t *testing.T) {
 	n := newTier(t, perMinute, lease.Exact)
+	if asks := n.Top(&n.terms, 1000); asks != holder.NoAsk {
+		t.Errorf("asks %v ahead", asks)
+	}
 	w := lease.Want{Need: 1, Waiting: 1, Want: 1}
 	n.acquire(1000, w, holder.Wait, 0)
 	up := n.Relay.Ask(&n.terms, 1000, []lease.Want{w}, holder.NoAsk)
@@ -270,23 +273,26 @@ func TestRelayCutsBothLots(t *testing.T) {
 	}
 }
 
-// A new lease takes the place of the smaller rest of an old one, which goes back.
+// A new lease takes the place of the smaller rest of an old one, which goes back. One that is over before it arrives goes
+// back itself.
 func TestRelayMakesPlaceForANewLease(t *testing.T) {
 	old := holder.Lease{Units: 4, Expiry: 2000, TTL: 1000, Lease: 7}
 	for _, c := range []struct {
 		name    string
 		younger holder.Lease
+		ttl     lease.Millis
 		back    holder.Part
 	}{
-		{"the older one goes", holder.Lease{Units: 6, Expiry: 2500, TTL: 1000, Lease: 8}, holder.Part{Units: 4, Lease: 7, Expiry: 2000}},
-		{"the younger one goes", holder.Lease{Units: 3, Expiry: 2500, TTL: 1000, Lease: 8}, holder.Part{Units: 3, Lease: 8, Expiry: 2500}},
-		{"not that of the next window", holder.Lease{Units: 3, From: 2000, Expiry: 2500, TTL: 1000, Lease: 8}, holder.Part{Units: 4, Lease: 7, Expiry: 2000}},
-		{"there is place", holder.Lease{}, holder.Part{}},
+		{"the older one goes", holder.Lease{Units: 6, Expiry: 2500, TTL: 1000, Lease: 8}, 1000, holder.Part{Units: 4, Lease: 7, Expiry: 2000}},
+		{"the younger one goes", holder.Lease{Units: 3, Expiry: 2500, TTL: 1000, Lease: 8}, 1000, holder.Part{Units: 3, Lease: 8, Expiry: 2500}},
+		{"not that of the next window", holder.Lease{Units: 3, From: 2000, Expiry: 2500, TTL: 1000, Lease: 8}, 1000, holder.Part{Units: 4, Lease: 7, Expiry: 2000}},
+		{"there is place", holder.Lease{}, 1000, holder.Part{}},
+		{"it is over", holder.Lease{Units: 6, Expiry: 2500, TTL: 1000, Lease: 8}, 2, holder.Part{Units: 50, Lease: 9, Expiry: 1202}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := newTier(t, perMinute, lease.Leased, old, c.younger)
 			w := n.Relay.Ask(&n.terms, 1200, nil, holder.TopUp)
-			g := lease.Grant{Status: lease.OK, Granted: 50, Lease: 9, TTL: 1000, Remaining: 100, Reset: 5000}
+			g := lease.Grant{Status: lease.OK, Granted: 50, Lease: 9, TTL: c.ttl, Remaining: 100, Reset: 5000}
 			if back := n.Relay.Apply(&n.terms, 1202, 1200, w, g, 100, nil, nil); back != c.back {
 				t.Errorf("gave back %+v, want %+v", back, c.back)
 			}
@@ -294,27 +300,6 @@ func TestRelayMakesPlaceForANewLease(t *testing.T) {
 				t.Errorf("holds %d units, want %d: %+v", got, want, n.Holder.Leases)
 			}
 		})
-	}
-}
-
-// A new lease that is over before it arrives takes nobody's place: it goes back.
-func TestRelayMakesNoPlaceForALeaseThatIsOver(t *testing.T) {
-	n := newTier(t, perMinute, lease.Leased, holder.Lease{Units: 4, Expiry: 2000, TTL: 1000, Lease: 7}, holder.Lease{Units: 6, Expiry: 2500, TTL: 1000, Lease: 8})
-	w := n.Relay.Ask(&n.terms, 1200, nil, holder.TopUp)
-	g := lease.Grant{Status: lease.OK, Granted: 50, Lease: 9, TTL: 100, Remaining: 100, Reset: 5000}
-	if back := n.Relay.Apply(&n.terms, 1300, 1200, w, g, 100, nil, nil); back.Units != 50 || back.Lease != 9 {
-		t.Errorf("gave back %+v, want the 50 units that came", back)
-	}
-	if got := n.Holder.Available(1300); got != 10 {
-		t.Errorf("holds %d units, want the 10 it had: %+v", got, n.Holder.Leases)
-	}
-}
-
-// There is nothing to fetch ahead for an exact rule.
-func TestRelayOfAnExactRuleDoesNotTopUp(t *testing.T) {
-	n := newTier(t, perMinute, lease.Exact)
-	if asks := n.Top(&n.terms, 1000); asks != holder.NoAsk {
-		t.Errorf("asks %v", asks)
 	}
 }
 
