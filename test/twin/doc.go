@@ -8,8 +8,7 @@
 // envoyproxy/ratelimit into what Weir has to answer instead, see line. What is not
 // the same then is a failure, with the requests until then.
 //
-// Weir runs on each store, with one replica and with two, and with the flags that change what
-// it answers.
+// Weir runs on each store, and with the flags that change what it answers.
 //
 // WEIR_TWIN_SEED=N plays the one configuration that a failure named.
 package twin

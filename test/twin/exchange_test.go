@@ -19,7 +19,6 @@ const (
 // exchange is a request and what envoyproxy/ratelimit made of it.
 type exchange struct {
 	mode     mode
-	replica  int // of Weir, that is asked
 	request  *rlspb.RateLimitRequest
 	theirs   answer
 	response *rlspb.RateLimitResponse // turned by lines into what Weir has to answer
@@ -42,14 +41,12 @@ type part struct {
 	before, after uint64 // what its counter has before and after it here
 	spent         bool   // there is nothing for a check
 	back          uint64 // what of it Weir does not charge
-	elsewhere     bool   // other replicas were asked about its counter
 }
 
 // counter is what is known of a counter of envoyproxy/ratelimit.
 type counter struct {
 	count     uint64
-	asked     [2]bool // by replica of Weir: it has judged a descriptor of it
-	unsettled bool    // Weir's last answer about it was a denial: what that took comes back
+	unsettled bool // Weir's last answer about it was a denial: what that took comes back
 }
 
 // describe puts together what is known, and counts.
@@ -71,7 +68,6 @@ func (x *exchange) describe(config []*node, charges []charge, counters map[strin
 		p.counter = counters[p.key]
 		p.counted = p.count
 		p.count += p.hits
-		p.elsewhere = p.asked[1-x.replica]
 	}
 }
 
@@ -81,7 +77,6 @@ func (x *exchange) settle() []charge {
 	for i := range x.parts {
 		if p := &x.parts[i]; p.counter != nil {
 			p.count -= p.back
-			p.asked[x.replica] = true
 			p.unsettled = x.response.OverallCode == overLimit && !x.mode.chargesDenied()
 		}
 	}
@@ -155,25 +150,10 @@ func (x *exchange) back() []charge {
 	return back
 }
 
-// mayChange reports whether a replica may answer otherwise a moment later: it was refused
-// what is on lease in another one, or somebody has not yet got back what a denied
-// request took.
+// mayChange reports whether Weir may answer otherwise a moment later: it has not yet got back what a denied request took.
 func (x *exchange) mayChange() bool {
 	if x.mode.store == "memory" || x.weir.response.GetOverallCode() != overLimit || x.theirs.err != nil {
 		return false
 	}
-	return slices.ContainsFunc(x.parts, func(p part) bool {
-		return p.counter != nil && (p.unsettled || x.lags() && p.elsewhere && x.response.OverallCode == ok && !x.mode.chargesDenied())
-	})
+	return slices.ContainsFunc(x.parts, func(p part) bool { return p.counter != nil && p.unsettled })
 }
-
-// whyLater is the line by which it may.
-func (x *exchange) whyLater() string {
-	if x.lags() {
-		return mayLag
-	}
-	return costsNothing
-}
-
-// lags reports whether replicas hold leases.
-func (x *exchange) lags() bool { return x.mode.replicas > 1 && x.mode.flags != "exact" }

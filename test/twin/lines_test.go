@@ -22,18 +22,13 @@ var lines = []line{
 	{"A `limit` in a request replaces the numbers of the rule that matches", keepRule},
 	{"what is charged beyond a limit is at most the limit once more", chargeTwice},
 	{"**A check** (a descriptor with `hits_addend: 0`) is over its limit when nothing is left", check},
-	{mayLag, lagOfChecks},
 	{costsNothing, chargeNothing},
 	{"A descriptor beside one that denies is answered from the replica's memory", remember},
-	{mayLag, lag},
 	{"**Dynamic metadata names the rule**", nameRules},
 }
 
-// Lines by which an answer may be another one a moment later.
-const (
-	mayLag       = "**Limits are held by leases.**"
-	costsNothing = "**A request that is denied costs nothing**"
-)
+// costsNothing is the line by which an answer may be another one a moment later.
+const costsNothing = "**A request that is denied costs nothing**"
 
 // expect turns the answer into what Weir has to answer and returns the lines that
 // had a part in it.
@@ -132,7 +127,7 @@ func remember(x *exchange) {
 	if x.mode.store == "memory" || x.mode.chargesDenied() || x.response.OverallCode != overLimit {
 		return
 	}
-	all := x.mode.replicas == 1 && x.mode.flags != "exact" // then it remembers all that it holds, or nothing
+	all := x.mode.flags != "exact" // then it remembers all that it holds, or nothing
 	for i, st := range x.response.Statuses {
 		if i >= len(x.weir.response.GetStatuses()) || !x.parts[i].charged {
 			continue
@@ -161,36 +156,6 @@ func nameRules(x *exchange) {
 	for i := range min(len(theirs), len(ours)) {
 		if name := ours[i].GetStructValue().GetFields()["rule"]; name != nil {
 			theirs[i].GetStructValue().Fields["rule"] = structpb.NewStringValue(name.GetStringValue())
-		}
-	}
-}
-
-// lagOfChecks believes a replica that something is left, which may be on lease elsewhere.
-func lagOfChecks(x *exchange) {
-	for i, st := range x.response.Statuses {
-		p := &x.parts[i]
-		if !x.lags() || !p.charged || !p.elsewhere || p.hits > 0 || st.Code == ok || i >= len(x.weir.response.GetStatuses()) {
-			continue
-		}
-		if ours := x.weir.response.Statuses[i]; ours.Code == ok {
-			st.Code, st.LimitRemaining, p.spent = ok, min(ours.LimitRemaining, st.CurrentLimit.RequestsPerUnit), false
-		}
-	}
-}
-
-// lag believes a replica about counters of which others may hold leases.
-func lag(x *exchange) {
-	for i, st := range x.response.Statuses {
-		p := &x.parts[i]
-		if !x.lags() || !p.charged || !p.elsewhere || i >= len(x.weir.response.GetStatuses()) {
-			continue
-		}
-		ours := x.weir.response.Statuses[i]
-		switch {
-		case p.rule != nil && p.rule.ShadowMode || st.Code == ok && ours.Code == ok:
-			st.LimitRemaining = min(ours.LimitRemaining, st.CurrentLimit.RequestsPerUnit)
-		case st.Code == ok && x.weir.response.OverallCode == x.response.OverallCode && (x.quota(i) || x.response.OverallCode == overLimit):
-			st.Code, st.LimitRemaining, p.back = overLimit, 0, p.hits
 		}
 	}
 }

@@ -67,7 +67,7 @@ func TestPlantedDifferences(t *testing.T) {
 		{"dynamic_metadata", 1, func(r *response) { delete(r.DynamicMetadata.Fields, "descriptors") }},
 		{"other fields", 1, func(r *response) { r.RawBody = []byte("body") }},
 	}
-	p := start(t, mode{store: "memory", replicas: 1}, slices.Repeat([][]*node{plantedConfig}, len(cases)+1)...)
+	p := start(t, mode{store: "memory"}, slices.Repeat([][]*node{plantedConfig}, len(cases)+1)...)
 	if d := p.play(t, domainOf(len(cases)), plantedConfig, planted()); d != nil {
 		t.Fatalf("nothing is planted: %s", report(t, scenario{config: plantedConfig, requests: planted()}, d))
 	}

@@ -20,7 +20,7 @@ import (
 type pair struct {
 	mode mode
 	peer *peer
-	weir []rlspb.RateLimitServiceClient
+	weir rlspb.RateLimitServiceClient
 	// mutate changes what Weir answers; nil: nothing. For the test that differences are
 	// seen.
 	mutate func(*rlspb.RateLimitResponse)
@@ -57,7 +57,7 @@ type difference struct {
 	ours             answer
 }
 
-// play asks both the same, in turns of the replicas. It ends at the first difference.
+// play asks both the same. It ends at the first difference.
 func (p *pair) play(t testing.TB, domain string, config []*node, requests []*rlspb.RateLimitRequest) *difference {
 	t.Helper()
 	proc.AwaitWindow(time.Hour, time.Minute) // of an hour are all windows; what is played takes longer on a busy machine
@@ -72,7 +72,7 @@ func (p *pair) play(t testing.TB, domain string, config []*node, requests []*rls
 		}
 		theirs, charges := p.peer.ask(t, request)
 		p.asked.Add(1)
-		x := &exchange{mode: p.mode, replica: i % len(p.weir), request: request, theirs: theirs}
+		x := &exchange{mode: p.mode, request: request, theirs: theirs}
 		if theirs.err == nil {
 			x.describe(config, charges, counters)
 		}
@@ -81,7 +81,7 @@ func (p *pair) play(t testing.TB, domain string, config []*node, requests []*rls
 			time.Sleep(20 * time.Millisecond)
 			x.again = true
 			if explained, what = p.putTo(t, x); what == "" {
-				explained = append(explained, x.whyLater())
+				explained = append(explained, costsNothing)
 			}
 		}
 		if what != "" {
@@ -109,7 +109,7 @@ const comesBack = 20 * time.Second
 
 // putTo asks Weir, and returns the lines that explain its answer and what none does.
 func (p *pair) putTo(t testing.TB, x *exchange) (explained []string, what string) {
-	x.weir = ask(t, p.weir[x.replica], x.request)
+	x.weir = ask(t, p.weir, x.request)
 	if x.weir.err == nil && p.mutate != nil {
 		p.mutate(x.weir.response)
 	}

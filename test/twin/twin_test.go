@@ -2,7 +2,6 @@ package twin
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"os"
 	"regexp"
@@ -19,22 +18,19 @@ var plans = []struct {
 	mode
 	configurations int
 }{
-	{mode{"memory", 1, ""}, 200},
-	{mode{"memory", 1, "exact"}, 50},
-	{mode{"memory", 1, "charge-denied"}, 100},
-	{mode{"redis", 1, ""}, 200},
-	{mode{"redis", 1, "exact"}, 50},
-	{mode{"redis", 1, "charge-denied"}, 50},
-	{mode{"cluster", 1, ""}, 50},
-	{mode{"cluster", 1, "exact"}, 10},
-	{mode{"cluster", 1, "charge-denied"}, 10},
-	{mode{"redis", 2, ""}, 20},
-	{mode{"redis", 2, "exact"}, 20},
-	{mode{"cluster", 2, ""}, 5},
+	{mode{"memory", ""}, 200},
+	{mode{"memory", "exact"}, 50},
+	{mode{"memory", "charge-denied"}, 100},
+	{mode{"redis", ""}, 200},
+	{mode{"redis", "exact"}, 50},
+	{mode{"redis", "charge-denied"}, 50},
+	{mode{"cluster", ""}, 50},
+	{mode{"cluster", "exact"}, 10},
+	{mode{"cluster", "charge-denied"}, 10},
 }
 
 func (m mode) String() string {
-	return fmt.Sprintf("%s-%d-%s", m.store, m.replicas, cmp.Or(m.flags, "default"))
+	return m.store + "-" + cmp.Or(m.flags, "default")
 }
 
 // Weir answers what envoyproxy/ratelimit answers, in each mode, but for what the list

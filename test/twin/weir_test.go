@@ -14,15 +14,14 @@ import (
 
 // mode is how Weir is run.
 type mode struct {
-	store    string // memory, redis or cluster
-	replicas int
-	flags    string // "", exact or charge-denied
+	store string // memory, redis or cluster
+	flags string // "", exact or charge-denied
 }
 
 func (m mode) chargesDenied() bool { return m.flags == "charge-denied" }
 
-// startWeir starts the replicas of a region with a directory of configurations.
-func startWeir(t testing.TB, m mode, dir string) []rlspb.RateLimitServiceClient {
+// startWeir starts a region of one replica with a directory of configurations.
+func startWeir(t testing.TB, m mode, dir string) rlspb.RateLimitServiceClient {
 	t.Helper()
 	var flags []string
 	switch m.flags {
@@ -37,18 +36,11 @@ func startWeir(t testing.TB, m mode, dir string) []rlspb.RateLimitServiceClient 
 	case "cluster":
 		flags = append(flags, "--redis", strings.Join(redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute)).Addrs(), ","))
 	}
-	if m.replicas > 1 {
-		flags = append(flags, "--replicas", "2")
-	}
-	var clients []rlspb.RateLimitServiceClient
-	for range m.replicas {
-		rls, admin := proc.FreeAddr(t), proc.FreeAddr(t)
-		argv := []string{region.Program(t), "--ratelimit-config", dir, "--rls-listen", rls,
-			"--listen", proc.FreeAddr(t), "--admin-listen", admin, "--drain-wait", "0s", "--state", "off",
-			"--rls-headers", "--rls-metadata", "--log-level", "error", "--rls-budget", "10s", "--redis-timeout", "10s"}
-		process := proc.Start(t, proc.LogDir(t), "region", append(argv, flags...)...)
-		process.AwaitReady("http://" + admin + "/readyz")
-		clients = append(clients, dial(t, rls))
-	}
-	return clients
+	rls, admin := proc.FreeAddr(t), proc.FreeAddr(t)
+	argv := []string{region.Program(t), "--ratelimit-config", dir, "--rls-listen", rls,
+		"--listen", proc.FreeAddr(t), "--admin-listen", admin, "--drain-wait", "0s", "--state", "off",
+		"--rls-headers", "--rls-metadata", "--log-level", "error", "--rls-budget", "10s", "--redis-timeout", "10s"}
+	process := proc.Start(t, proc.LogDir(t), "region", append(argv, flags...)...)
+	process.AwaitReady("http://" + admin + "/readyz")
+	return dial(t, rls)
 }
