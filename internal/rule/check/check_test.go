@@ -3,6 +3,7 @@ package check_test
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,11 +14,24 @@ import (
 	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 // perMinute returns the limits of a rule that has only one.
 func perMinute(count int64) []rule.Variant {
 	return []rule.Variant{{Limit: limit.Spec{Count: count, Period: limit.Minute}}}
+}
+
+// TestMistakes: each mistake in the files of package rulefile has its message, to the letter.
+func TestMistakes(t *testing.T) {
+	for _, file := range golden.Files(t, "../../ruleset/rulefile/testdata/bad_*.yaml") {
+		if _, err := rulefile.Parse(filepath.Base(file), golden.Content(t, file)); err == nil {
+			t.Errorf("%s is taken", file)
+		} else if want := string(golden.Content(t, strings.TrimSuffix(file, ".yaml")+".txt")); err.Error()+"\n" != want {
+			t.Errorf("%s:\n%v\nwant\n%s", file, err, want)
+		}
+	}
 }
 
 // TestNewRefuses: all mistakes of a rule are reported. There are more in package rulefile.

@@ -1,21 +1,13 @@
 package read_test
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/check"
-	"github.com/weirlimit/weir/internal/rule/ip"
 	"github.com/weirlimit/weir/internal/rule/read"
-	"github.com/weirlimit/weir/internal/rule/refusal"
 	"github.com/weirlimit/weir/internal/rule/strict"
-	"github.com/weirlimit/weir/internal/shed"
-	"pgregory.net/rapid"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 func TestDecodeRefuses(t *testing.T) {
@@ -52,222 +44,18 @@ func TestReadFromAnotherDocument(t *testing.T) {
 	}
 }
 
-// word generates a name.
-var word = rapid.StringMatching(`[a-z0-9_-]{1,8}`)
-
-// weights generates regions.
-var weights = rapid.Custom(func(t *rapid.T) (rs rule.Regions) {
-	for _, name := range rapid.SliceOfNDistinct(word, 0, 5, rapid.ID).Draw(t, "names") {
-		rs = append(rs, rule.Region{Name: name, Weight: rapid.Int64Range(1, 1000).Draw(t, "weight")})
-	}
-	return rs
-})
-
-// rules generates legal rules that use every part of the language.
-var rules = rapid.Custom(func(t *rapid.T) []rule.Rule {
-	out := make([]rule.Rule, rapid.IntRange(0, 3).Draw(t, "rules"))
-	for i := range out {
-		out[i] = rapid.OneOf(legal, legal, sheds).Draw(t, "rule")
-		out[i].Name = string(rune('a'+i)) + out[i].Name
-	}
-	if rapid.Bool().Draw(t, "exempt") {
-		exempt := rule.Rule{Name: "exempt", Mode: rule.Exempt, Match: conditions.Draw(t, "match")}
-		if len(out) > 0 && out[0].Scope != rule.ScopeGlobal && rapid.Bool().Draw(t, "from") { // others may be removed
-			exempt.From = []string{out[0].Name}
-		}
-		out = append(out, exempt)
-	}
-	return out
-})
-
-var (
-	texts = rapid.Custom(func(t *rapid.T) rule.Text {
-		op := rapid.SampledFrom([]rule.Op{rule.OpExact, rule.OpPrefix, rule.OpRegex}).Draw(t, "op")
-		return rule.Text{Op: op, Arg: "/" + rapid.StringMatching(`[a-z"\\\\é]{0,4}`).Filter(func(s string) bool { return op != rule.OpRegex || !strings.Contains(s, `\`) }).Draw(t, "arg")}
-	})
-	conditions = rapid.Custom(func(t *rapid.T) rule.Match {
-		m := rule.Match{
-			Methods: rapid.SliceOfN(rapid.SampledFrom([]string{"GET", "PUT"}), 0, 2).Draw(t, "methods"),
-			Hosts:   rapid.SliceOfN(rapid.SampledFrom([]string{"a.B", "*.c", "[::1]"}), 0, 2).Draw(t, "hosts"),
-			Paths:   rapid.SliceOfN(texts, 0, 2).Draw(t, "paths"),
-		}
-		if len(m.Paths) > 0 {
-			m.Ignore = rule.Spelling(rapid.IntRange(0, 7).Draw(t, "ignore"))
-		}
-		for _, f := range m.Fields() {
-			for _, name := range rapid.SliceOfNDistinct(word, 0, 2, rapid.ID).Draw(t, "names") {
-				if name != "host" {
-					*f.List = append(*f.List, rule.Named{Name: name, Text: rapid.OneOf(texts, rapid.Just(rule.Text{Op: rule.OpPresent}), rapid.Just(rule.Text{Op: rule.OpAbsent})).Draw(t, "text")})
-				}
-			}
-		}
-		for _, text := range rapid.SliceOfN(rapid.SampledFrom([]string{"10.0.0.0/8", "::/0", "fd00::1", "::ffff:10.0.0.0/104"}), 0, 2).Draw(t, "networks") {
-			p, _ := ip.ParsePrefix(text)
-			m.Clients = append(m.Clients, p)
-			m.TrustedHops = rapid.IntRange(0, 2).Draw(t, "hops")
-		}
-		m.Regions = rapid.SliceOfN(word, 0, 2).Draw(t, "regions")
-		m.Until = limit.Second * limit.Micros(rapid.Int64Range(0, 253402300799).Draw(t, "until"))
-		return m
-	})
-	// keyed also have what an exempt rule, or one without key, must not have.
-	keyed = rapid.Custom(func(t *rapid.T) rule.Match {
-		m := conditions.Draw(t, "match")
-		if from := rapid.IntRange(-50, 98).Draw(t, "from"); from >= 0 {
-			m.Percent = rule.Percent{From: from, To: rapid.IntRange(from+1, 99).Draw(t, "to")}
-		}
-		m.Not = rapid.SliceOfN(conditions.Filter(func(m rule.Match) bool { return !m.Empty() }), 0, 2).Draw(t, "not")
-		return m
-	})
-	sources = rapid.Custom(func(t *rapid.T) rule.Source {
-		s := rule.Source{From: rapid.SampledFrom([]rule.From{rule.FromClientIP, rule.FromHeader, rule.FromQuery, rule.FromCookie, rule.FromClaim, rule.FromLabel, rule.FromHost, rule.FromSAN, rule.FromRoute, rule.FromRegion}).Draw(t, "from")}
-		if s.From == rule.FromClientIP {
-			s.IPv6Prefix, s.TrustedHops = rapid.IntRange(0, 128).Draw(t, "prefix"), rapid.IntRange(0, 16).Draw(t, "hops")
-		} else if s.From.Named() {
-			s.Name = "x-" + word.Draw(t, "name")
-		}
-		return s
-	})
-	parts = rapid.Custom(func(t *rapid.T) rule.Part {
-		p := rule.Part(rapid.SliceOfN(sources, 0, rule.MaxSources-1).Draw(t, "sources"))
-		if last := rapid.SampledFrom([]rule.From{rule.FromPath, rule.FromMethod, rule.FromConst, rule.FromHeader}).Draw(t, "last"); last == rule.FromConst || last == rule.FromHeader {
-			p = append(p, rule.Source{From: last, Name: word.Draw(t, "name")})
-		} else {
-			p = append(p, rule.Source{From: last})
-		}
-		return p
-	})
-)
-
-// sheds have no limit.
-var sheds = rapid.Custom(func(t *rapid.T) rule.Rule {
-	some := conditions.Filter(func(m rule.Match) bool { return !m.Empty() })
-	s := &rule.Shed{
-		Capacity: rapid.Int64Range(1, rule.MaxCapacity).Draw(t, "capacity"), Profile: shed.Profile(rapid.IntRange(0, 1).Draw(t, "profile")),
-		Success: rapid.Int64Range(0, 100).Draw(t, "success"),
-	}
-	for range rapid.IntRange(0, 2).Draw(t, "classes") {
-		s.Classes = append(s.Classes, rule.ShedClass{Class: shed.Class(rapid.IntRange(0, 3).Draw(t, "class")), When: some.Draw(t, "when")})
-	}
-	share := int64(0)
-	for c := range shed.Critical {
-		share += rapid.Int64Range(0, 33).Draw(t, "share")
-		s.Shares[c] = share
-	}
-	return rule.Rule{
-		Name: word.Draw(t, "name"), Mode: rule.Mode(rapid.IntRange(0, 2).Draw(t, "mode")), Match: conditions.Draw(t, "match"),
-		Key: rapid.SliceOfN(parts, 0, 2).Draw(t, "key"), Shed: s,
-		Headers: rapid.SampledFrom([]rule.Headers{0, rule.XUnix, rule.HeadersOff}).Draw(t, "headers"), LiveOff: rapid.Bool().Draw(t, "live"),
-	}
-})
-
-var legal = rapid.Custom(func(t *rapid.T) rule.Rule {
-	r := rule.Rule{
-		Name:        word.Draw(t, "name"),
-		Mode:        rule.Mode(rapid.IntRange(0, 2).Draw(t, "mode")),
-		Match:       keyed.Draw(t, "match"),
-		Key:         rapid.SliceOfN(parts, 1, 3).Draw(t, "key"),
-		Limits:      []rule.Variant{{Limit: limit.Spec{Algorithm: limit.Algorithm(rapid.IntRange(0, 4).Draw(t, "algorithm")), Count: rapid.Int64Range(50, 10_000).Draw(t, "count")}}},
-		Consistency: lease.Consistency(rapid.IntRange(0, 2).Draw(t, "consistency")),
-		OnFailure:   lease.OnFailure(rapid.IntRange(0, 2).Draw(t, "on_failure")),
-		Timeout:     limit.Millisecond * limit.Micros(rapid.IntRange(0, 1000).Draw(t, "timeout")),
-		Headers:     rapid.SampledFrom([]rule.Headers{0, rule.Draft, rule.XUnix, rule.Draft | rule.XUnix, rule.HeadersOff}).Draw(t, "headers"),
-		Refusal: refusal.Form{
-			Status: rapid.SampledFrom([]int{0, 400, 429, 599}).Draw(t, "refusal.status"), GRPCStatus: rapid.IntRange(0, 16).Draw(t, "grpc_status"),
-		},
-		RetryJitter: rapid.Int64Range(0, 100).Draw(t, "retry_jitter"),
-		LiveOff:     rapid.Bool().Draw(t, "live"),
-		Cost:        rule.Cost{Default: rapid.Int64Range(0, 20).Draw(t, "cost")},
-	}
-	if rapid.Bool().Draw(t, "body") {
-		r.Refusal.ContentType = rapid.SampledFrom(refusal.ContentTypes[:]).Draw(t, "content_type")
-		r.Refusal.Body = rapid.SampledFrom([]string{`{"wait":{retry_after}}`, `"é"`}).Draw(t, "body")
-	}
-	spec := &r.Limits[0].Limit
-	if spec.Algorithm != limit.Concurrency {
-		spec.Period = limit.Second * limit.Micros(rapid.IntRange(60, 100_000).Draw(t, "per"))
-		spec.ChargeDenied = rapid.Bool().Draw(t, "charge_denied")
-	}
-	switch spec.Algorithm {
-	case limit.TokenBucket:
-		spec.Burst = spec.Count + rapid.Int64Range(0, 1).Draw(t, "burst")
-	case limit.FixedWindow:
-		spec.Align = limit.Align(rapid.IntRange(0, 1).Draw(t, "align"))
-	case limit.SlidingLog:
-		if r.Consistency == lease.Exact {
-			spec.MinInterval = limit.Second * limit.Micros(rapid.IntRange(0, 60).Draw(t, "min_interval"))
-		}
-	}
-	if rapid.Bool().Draw(t, "cost from header") {
-		r.Cost.Header, r.Cost.Max = "x-cost", 20+rapid.Int64Range(0, 30).Draw(t, "max")
-	}
-	if spec.Algorithm != limit.Concurrency && rapid.Bool().Draw(t, "global") {
-		r.Scope = rule.ScopeGlobal
-		if spec.Algorithm == limit.TokenBucket || spec.Algorithm == limit.FixedWindow {
-			r.Fair = rule.Fair(rapid.IntRange(0, 1).Draw(t, "fair"))
-		}
-	}
-	if r.Consistency == lease.Optimistic {
-		r.Overdraft = rapid.Int64Range(0, 5).Draw(t, "overdraft")
-	}
-	switch r.OnFailure {
-	case lease.FailureDeny:
-		r.DenyStatus = rapid.SampledFrom([]int{0, 429, 503}).Draw(t, "status")
-	case lease.FailureLocal:
-		r.ExpectedHolders = rapid.Int64Range(0, 3).Draw(t, "expected_holders")
-	}
-	if r.Consistency != lease.Exact && spec.Algorithm != limit.SlidingLog && rapid.Bool().Draw(t, "lease") {
-		r.LeaseInterval, spec.LeaseTTL = 100*limit.Millisecond+limit.Millisecond*limit.Micros(rapid.IntRange(0, 100).Draw(t, "interval")), 2*limit.Second
-	}
-	for i, when := range rapid.SliceOfN(keyed.Filter(func(m rule.Match) bool { return !m.Empty() }), 0, 2).Draw(t, "overrides") {
-		other := *spec
-		other.Count++
-		if other.Burst != 0 {
-			other.Burst++
-		}
-		r.Limits = append(r.Limits, rule.Variant{Name: []string{"", "second"}[i], When: when, Limit: other})
-	}
-	return r
-})
-
-// TestRoundTrip: the compiled form is taken, means the same, and is its own
-// compiled form.
+// TestRoundTrip: the compiled form of each good file is taken, and is its own compiled form.
 func TestRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		regions := weights.Draw(t, "regions")
-		seed := rapid.Uint64Range(0, 1<<53-1).Draw(t, "seed")
-		set, problems := check.Rules(slices.DeleteFunc(rules.Draw(t, "rules"), func(r rule.Rule) bool {
-			return r.Scope == rule.ScopeGlobal && r.OnFailure == lease.FailureLocal && len(regions) == 0
-		}), regions, seed)
-		if set == nil {
-			t.Fatal(problems)
-		}
-		again, err := read.JSON(set.Encode())
+	for _, file := range golden.Files(t, "../../ruleset/rulefile/testdata/good_*.golden") {
+		_, compiled, _ := strings.Cut(strings.TrimSpace(string(golden.Content(t, file))), "\n")
+		set, err := read.JSON([]byte(compiled))
 		if err != nil {
-			t.Fatalf("%s: %v", set.Encode(), err)
+			t.Fatalf("%s: %v", file, err)
 		}
-		if string(again.Encode()) != string(set.Encode()) || again.Version != set.Version {
-			t.Errorf("decoded  %s\nfrom     %s", again.Encode(), set.Encode())
+		if got := string(set.Encode()); got != compiled {
+			t.Errorf("%s: decoded and encoded\n%s\nfrom\n%s", file, got, compiled)
 		}
-		if got, want := fmt.Sprintf("%+v", *again.Inputs()), fmt.Sprintf("%+v", *set.Inputs()); got != want || again.Seed() != set.Seed() {
-			t.Errorf("inputs %s, seed %d, want %s, %d", got, again.Seed(), want, set.Seed())
-		}
-		if !slices.Equal(again.Regions(), set.Regions()) {
-			t.Errorf("regions %v, want %v", again.Regions(), set.Regions())
-		}
-		for i := range set.Len() {
-			if got, want := stated(again.Rule(i)), stated(set.Rule(i)); got != want {
-				t.Errorf("rule %d is\n%s\nwant\n%s", i, got, want)
-			}
-		}
-	})
-}
-
-// stated is all that a rule states.
-func stated(r *rule.Rule) string {
-	plain := *r
-	plain.Shed = nil // a pointer
-	return fmt.Sprintf("%+v %+v", plain, r.Shed)
+	}
 }
 
 // FuzzDecode: no bytes break the decoder, and what it takes is stable.
