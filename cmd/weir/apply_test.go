@@ -21,6 +21,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -91,14 +92,10 @@ func TestApply(t *testing.T) {
 			Rule: "a", Key: []string{"192.0.2.1"}, Limit: json.RawMessage(`"99/1m"`), Until: time.Now().Add(time.Hour),
 		}}}, versions.Change{Who: "ann", Why: "a sale"})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	weir(0, "history", "bob", "override of a 192.0.2.1: 99/1m until 20", "Z: a sale")
 	several := filepath.Join(dir, "several")
-	if err := os.Mkdir(several, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(several, 0o700))
 	proc.WriteFile(t, filepath.Join(several, "a.yaml"), "rules:\n- { name: a, key: [client_ip], limit: 30/1m }\n")
 	proc.WriteFile(t, filepath.Join(several, "b.yaml"), "rules:\n- { name: b, key: [path], limit: 5/1s }\n")
 	weir(2, "apply "+several+" --dry-run", "+  # \"a.yaml\"\n+  - name: a\n+    key: [client_ip]\n+    limit: 30/1m\n+  # \"b.yaml\"\n+  - name: b\n")
@@ -112,9 +109,7 @@ func TestApply(t *testing.T) {
 			Meta: map[string]string{"rules": "consul", "rules_revision": "1"},
 		})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	weir(1, "apply "+one+" --reason old", " is in Consul", "not in force in weir-regional-eu-old, which has revision 1")
 	agent.Kill()
 	for _, args := range []string{" --dry-run", " --reason away"} {

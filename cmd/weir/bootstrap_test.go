@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // tree is the content of a directory.
@@ -23,9 +25,7 @@ func tree(t *testing.T, dir string) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return all
 }
 
@@ -37,9 +37,7 @@ func TestBootstrapKilled(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "weir")
 		args := []string{"bootstrap", dir, "--regions", "eu,us", "--home", "eu"}
 		cmd := exec.Command(binary, args...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cmd.Start())
 		time.Sleep(after) // wherever it is then
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -75,9 +73,7 @@ func TestBootstrapTwice(t *testing.T) {
 	for i := range cmds {
 		cmds[i] = exec.Command(binary, "bootstrap", dir, "--regions", "eu")
 		cmds[i].Stdout, cmds[i].Stderr = &outs[i], &outs[i]
-		if err := cmds[i].Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cmds[i].Start())
 	}
 	made := 0
 	for i, cmd := range cmds {

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // weir runs the program in testdata and returns its exit status.
@@ -32,9 +34,7 @@ func TestConvertWritesOverNothing(t *testing.T) {
 		}
 		return string(data)
 	}
-	if err := os.WriteFile(bindings, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(bindings, []byte("mine"), 0o600))
 	if got := weir(t, "convert", "ratelimit/plain", "--rules", rules, "--descriptors", bindings); got != 1 || content(bindings) != "mine" || content(rules) != "" {
 		t.Errorf("exit status %d; bindings %q, rules %q", got, content(bindings), content(rules))
 	}

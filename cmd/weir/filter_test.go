@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // The filter beside the program is written for every user, in place of the one before. Where that cannot be, the
@@ -15,16 +17,10 @@ func TestFilter(t *testing.T) {
 	beside := filepath.Join(apart, "weir.wasm")
 	copied := filepath.Join(apart, "weir")
 	content, err := os.ReadFile(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(copied, content, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(copied, content, 0o700))
 	linked := filepath.Join(t.TempDir(), "weir") // as in a directory of PATH
-	if err := os.Symlink(copied, linked); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Symlink(copied, linked))
 	dir := t.TempDir()
 	file := filepath.Join(dir, "filter.wasm")
 	run := func(file, want string) {
@@ -35,19 +31,13 @@ func TestFilter(t *testing.T) {
 		}
 	}
 	run(file, "there is no "+beside+"; call the program of a release")
-	if err := os.WriteFile(beside, []byte("\x00asm old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(beside, []byte("\x00asm old"), 0o600))
 	run(file, "wrote "+file)
 	for _, cut := range []string{"", "\x00as"} {
-		if err := os.WriteFile(beside, []byte(cut), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(beside, []byte(cut), 0o600))
 		run(file, beside+" is no WebAssembly module; unpack the archive")
 	}
-	if err := os.WriteFile(beside, []byte("\x00asm new"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(beside, []byte("\x00asm new"), 0o600))
 	run(dir, dir+" is no file; name one, such as "+file[:len(dir)+1]+"weir.wasm")
 	run(filepath.Join(dir, "none", "filter.wasm"), "no such file or directory")
 	if text, err := os.ReadFile(file); err != nil || string(text) != "\x00asm old" {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -66,9 +67,7 @@ func TestContexts(t *testing.T) {
 	defer prod.Close()
 	defer test.Close()
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "weir"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(filepath.Join(dir, "weir"), 0o700))
 	proc.WriteFile(t, filepath.Join(dir, "weir/contexts.yaml"), "current: prod\ncontexts:\n- { name: prod, url: '"+prod.URL+"', token_file: prod.token }\n- { name: test, url: '"+test.URL+"', token_file: test.token }\n")
 	proc.WriteFile(t, filepath.Join(dir, "weir/prod.token"), "weir_one\n")
 	proc.WriteFile(t, filepath.Join(dir, "weir/test.token"), "weir_two\n")
@@ -103,9 +102,7 @@ func TestContexts(t *testing.T) {
 // Every command that reads an installation prints tables, wide ones and JSON, and says so in the same words.
 func TestOutput(t *testing.T) {
 	parser, err := kong.New(new(commands), kong.Vars{"version": "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var found []string
 	for _, leaf := range parser.Model.Leaves(false) {
 		for _, f := range leaf.Flags {

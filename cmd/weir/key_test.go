@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // TestKeyOfARule: weir key prints the key of a rule as requests have it; under each secret, if the rule hashes its keys.
@@ -16,13 +18,9 @@ func TestKeyOfARule(t *testing.T) {
 		rules:   "rules:\n  - { name: plain, key: [client_ip, path], limit: 5/1m }\n  - { name: api, key: [{ header: x-key }], hash: true, limit: 5/1m }\n",
 		secrets: "new ffeeddccbbaa99887766554433221100\nold 00112233445566778899aabbccddeeff\n", open: "a 00112233445566778899aabbccddeeff\n",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 	}
-	if err := os.Chmod(open, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chmod(open, 0o644))
 	for _, c := range []struct{ args, want string }{
 		{"key plain 2001:db8::7 /v1/a|b --rules RULES", `2001:db8::/64|/v1/a\|b` + "\n"},
 		{"key api hunter2 --rules RULES", "hashes its keys; give --key-secrets"},

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/version"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var update = flag.Bool("update", false, "write the golden files; commit a difference only if you can explain it")
@@ -176,14 +177,10 @@ func TestWeir(t *testing.T) {
 				strings.TrimSpace("weir "+args), &stdout, &stderr, cmd.ProcessState.ExitCode())
 			file := filepath.Join("testdata", name+".golden")
 			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, os.WriteFile(file, []byte(got), 0o644))
 			}
 			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if got != string(want) {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
@@ -204,9 +201,7 @@ func TestEscapes(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	text := "rules: []\ntests: [{ name: \"\\e[31mred\", steps: [{ request: GET /, expect: denied }] }]\n"
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte(text), 0o644))
 	out, _ := exec.Command(binary, "test", file).CombinedOutput()
 	if want := `\x1b[31mred, step 1`; !strings.Contains(string(out), want) || bytes.ContainsRune(out, '\x1b') {
 		t.Errorf("%q, want %s", out, want)

@@ -6,15 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // What docs/replay.md shows is what the program prints.
 func TestReplayDocument(t *testing.T) {
 	const page = "../../docs/replay.md"
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	dir, parts := t.TempDir(), strings.Split(string(text), "\n```")
 	for i, part := range parts {
 		language, block, _ := strings.Cut(part, "\n")
@@ -48,15 +48,11 @@ func TestReplayDocument(t *testing.T) {
 		default:
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(block+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, file), []byte(block+"\n"), 0o600))
 	}
 	made := strings.Join(parts, "\n```")
 	if *update {
-		if err := os.WriteFile(page, []byte(made), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(page, []byte(made), 0o644))
 	} else if made != string(text) {
 		t.Errorf("%s prints another output; run the test with -update:\n%s", page, made)
 	}
@@ -71,9 +67,7 @@ func TestReplayPlot(t *testing.T) {
 	}
 	got, _ := os.ReadFile(file)
 	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(golden, got, 0o644))
 	}
 	if want, err := os.ReadFile(golden); err != nil || string(got) != string(want) {
 		t.Errorf("%s is another plot (%v)", golden, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 const boundRules = `
@@ -39,9 +40,7 @@ bindings:
 
 func TestBindings(t *testing.T) {
 	b := newBench(t, specYAML)
-	if err := b.bindTo(boundRules, boundTo); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.bindTo(boundRules, boundTo))
 	b.play(t, steps{
 		{request(of("user", "a")), "OK: OK 2"},
 		{request(of("user", "a", "plan", "gold")), "OK: OK 1"}, // the same counter
@@ -69,9 +68,7 @@ func TestBindings(t *testing.T) {
 // spends is one count.
 func TestBoundCounterIsThePoPs(t *testing.T) {
 	b := newBench(t, "")
-	if err := b.bindTo(boundRules, boundTo); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.bindTo(boundRules, boundTo))
 	long := strings.Repeat("x", 300)
 	for _, c := range []struct {
 		rule       string
@@ -99,9 +96,7 @@ func TestBoundCounterIsThePoPs(t *testing.T) {
 // TestBoundRuleChanges: a binding follows its rule.
 func TestBoundRuleChanges(t *testing.T) {
 	b := newBench(t, "")
-	if err := b.bindTo(boundRules, boundTo); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.bindTo(boundRules, boundTo))
 	b.play(t, steps{{request(of("user", "a")), "OK: OK 2"}})
 	b.setRules(strings.Replace(boundRules, "3/1h", "9/1h", 1))
 	b.play(t, steps{{request(of("user", "a")), "OK: OK 7"}})
@@ -113,9 +108,7 @@ func TestBoundRuleChanges(t *testing.T) {
 func TestBoundKeyHasALimitOfItsOwn(t *testing.T) {
 	b := newBench(t, "")
 	own := strings.Replace(boundRules, "limit: 3/1h,", "limit: 3/1h, overrides: [{ key: [acme], limit: 9/1h }],", 1)
-	if err := b.bindTo(own, boundTo); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.bindTo(own, boundTo))
 	b.play(t, steps{{request(of("user", "acme")), "OK: OK 8"}, {request(of("user", "a")), "OK: OK 2"}, {request(of("user", "acme"), of("user", "a")), "OK: OK 7, OK 1"}})
 	if got := b.ask(request(of("user", "acme"))).Statuses[0].CurrentLimit.RequestsPerUnit; got != 9 {
 		t.Errorf("the limit of acme is reported as %d, want 9", got)
@@ -138,9 +131,7 @@ func TestBoundKeyHasALimitOfItsOwn(t *testing.T) {
 func TestBoundRuleGoes(t *testing.T) {
 	var logged bytes.Buffer
 	b := newBench(t, "", func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&logged, nil)) })
-	if err := b.bindTo(boundRules, boundTo); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.bindTo(boundRules, boundTo))
 	for _, c := range []struct {
 		old, fresh string
 		unbound    string
@@ -165,9 +156,7 @@ func TestBoundRuleGoes(t *testing.T) {
 // stays.
 func TestBindingsThatCannotBe(t *testing.T) {
 	b := newBench(t, "")
-	if err := b.bindTo(boundRules, boundTo); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.bindTo(boundRules, boundTo))
 	err := b.bindTo(boundRules, `
 bindings:
   - { domain: d, descriptor: [{ key: user }], rule: nosuch }
@@ -184,9 +173,7 @@ bindings:
 func TestBoundRuleStatesItsRefusal(t *testing.T) {
 	b := newBench(t, "", func(c *Config) { c.Headers = true })
 	const form = "limit: 3/1h, refusal: { status: 403, body: '{\"rule\":\"{rule}\",\"limit\":{limit},\"wait\":{retry_after}}', content_type: application/json },"
-	if err := b.bindTo(strings.Replace(boundRules, "limit: 3/1h,", form, 1), boundTo); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.bindTo(strings.Replace(boundRules, "limit: 3/1h,", form, 1), boundTo))
 	refused := func() *rlspb.RateLimitResponse {
 		t.Helper()
 		for range 4 {

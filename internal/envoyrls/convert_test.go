@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/envoyrls/convert"
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // Files of envoyproxy/ratelimit as they are written, as JSON, which is YAML.
@@ -122,9 +123,7 @@ func TestConvertedDecidesTheSame(t *testing.T) {
 		plain := rapid.Bool().Draw(rt, "plain")
 		file := erlFile{"d", drawLevels(rt, 3, plain)}
 		data, err := json.Marshal(file)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		fatal.If(rt, err)
 		yaml := string(data)
 		config, err := descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: data}}, descriptor.Options{})
 		if err != nil {

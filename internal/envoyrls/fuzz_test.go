@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // FuzzShouldRateLimit: whatever arrives is answered, with a status for each
@@ -18,16 +20,12 @@ func FuzzShouldRateLimit(f *testing.F) {
 		request(costing(0, of("q1", "")), limited(1, typepb.RateLimitUnit_DAY, of("try", "x"))), request(of("plan", "gold"), of("user", "")), {},
 	} {
 		data, err := proto.Marshal(r)
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 		f.Add(data)
 	}
 	f.Add(odd(f, "Q", request(of("user", "Q"), limited(1, typepb.RateLimitUnit_DAY, of("Q", "x")))))
 	b := newBench(f, specYAML, func(c *Config) { c.Headers, c.Metadata = true, true })
-	if err := b.bindTo(boundRules, boundTo); err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, b.bindTo(boundRules, boundTo))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var r, plain rlspb.RateLimitRequest
 		if decode(data, r.ProtoReflect()) != nil {

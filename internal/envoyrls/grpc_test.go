@@ -28,15 +28,14 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // serve serves b until the test ends, and returns where.
 func (b *bench) serve() string {
 	b.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	fatal.If(b.t, err)
 	go func() {
 		if err := b.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			b.t.Errorf("serve: %v", err)
@@ -52,9 +51,7 @@ func dial(t testing.TB, addr string, options ...grpc.DialOption) *grpc.ClientCon
 		options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	}
 	conn, err := grpc.NewClient(addr, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -89,9 +86,7 @@ func (c bytesCodec) Marshal(v any) (mem.BufferSlice, error) {
 func odd(t testing.TB, q string, r *rlspb.RateLimitRequest) []byte {
 	t.Helper()
 	data, err := proto.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return bytes.ReplaceAll(data, []byte("Q"), []byte(q))
 }
 
@@ -232,9 +227,7 @@ func TestShutdownEndsStreams(t *testing.T) {
 	b := newBench(t, specYAML)
 	conn := dial(t, b.serve())
 	watch, err := healthpb.NewHealthClient(conn).Watch(patient(t), &healthpb.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	next := func(want healthpb.HealthCheckResponse_ServingStatus) {
 		t.Helper()
 		if r, err := watch.Recv(); err != nil || r.Status != want {
@@ -249,14 +242,10 @@ func TestShutdownEndsStreams(t *testing.T) {
 	if err == nil {
 		_, err = idle.Recv()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b.Drain()
 	next(healthpb.HealthCheckResponse_NOT_SERVING)
-	if err := b.Shutdown(patient(t)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.Shutdown(patient(t)))
 	for name, receive := range map[string]func() error{
 		"health":     func() error { _, err := watch.Recv(); return err },
 		"reflection": func() error { _, err := idle.Recv(); return err },

@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // http is what the server answers over HTTP.
@@ -96,9 +98,7 @@ func TestOtherPages(t *testing.T) {
 		t.Errorf("healthy without configuration: %d", code)
 	}
 	b.configure(specYAML)
-	if err := b.bindTo(boundRules, boundTo); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.bindTo(boundRules, boundTo))
 	if code, body := get("/healthcheck"); code != 200 || body != "OK" {
 		t.Errorf("/healthcheck: %d %s", code, body)
 	}

@@ -12,17 +12,15 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 func sameJSON(t *testing.T, a, b string) bool {
 	t.Helper()
 	var x, y any
-	if err := json.Unmarshal([]byte(a), &x); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(b), &y); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal([]byte(a), &x))
+	fatal.If(t, json.Unmarshal([]byte(b), &y))
 	return reflect.DeepEqual(x, y)
 }
 

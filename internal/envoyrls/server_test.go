@@ -25,6 +25,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // bench is a server over a memory store with a clock of its own.
@@ -93,9 +94,7 @@ func newBench(t testing.TB, yaml string, change ...func(*Config)) *bench {
 func (b *bench) configure(yaml string) {
 	b.t.Helper()
 	c, err := descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(yaml)}}, descriptor.Options{})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	fatal.If(b.t, err)
 	b.SetConfig(c)
 }
 
@@ -103,21 +102,15 @@ func (b *bench) configure(yaml string) {
 func (b *bench) setRules(text string) {
 	b.t.Helper()
 	set, err := rulefile.Parse("rules.yaml", []byte(text))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if err := b.service.SetRules(set); err != nil {
-		b.t.Fatal(err)
-	}
+	fatal.If(b.t, err)
+	fatal.If(b.t, b.service.SetRules(set))
 }
 
 func (b *bench) bindTo(rules, bindings string) error {
 	b.t.Helper()
 	b.setRules(rules)
 	bound, err := binding.Parse("bindings.yaml", []byte(bindings))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	fatal.If(b.t, err)
 	return b.SetBindings(bound)
 }
 
@@ -127,9 +120,7 @@ func (b *bench) advance(d limit.Micros) { b.clock.Add(int64(d)) }
 func (b *bench) ask(r *rlspb.RateLimitRequest) *rlspb.RateLimitResponse {
 	b.t.Helper()
 	response, err := b.ShouldRateLimit(b.t.Context(), r)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	fatal.If(b.t, err)
 	if len(response.Statuses) != len(r.Descriptors) {
 		b.t.Fatalf("%d statuses for %d descriptors", len(response.Statuses), len(r.Descriptors))
 	}

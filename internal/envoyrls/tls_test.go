@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/pki"
 )
 
@@ -25,9 +26,7 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a, err := pki.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return &authority{t, a}
 }
 
@@ -35,9 +34,7 @@ func newAuthority(t *testing.T) *authority {
 func (a *authority) sign(name string, end time.Time, names ...string) (cert, key []byte) {
 	a.t.Helper()
 	cert, key, err := a.IssueUntil(end, name, append(names, "127.0.0.1")...)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	fatal.If(a.t, err)
 	return cert, key
 }
 
@@ -45,9 +42,7 @@ func (a *authority) sign(name string, end time.Time, names ...string) (cert, key
 func write(t *testing.T, files TLS, cert, key, ca []byte) {
 	t.Helper()
 	for path, data := range map[string][]byte{files.Cert: cert, files.Key: key, files.ClientCA: ca} {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, data, 0o600))
 	}
 }
 
@@ -62,9 +57,7 @@ func knock(t *testing.T, addr string, roots *authority, cert, key []byte) (name 
 	}}
 	if cert != nil {
 		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		c.Certificates = []tls.Certificate{pair}
 	}
 	conn := dial(t, addr, grpc.WithTransportCredentials(credentials.NewTLS(c)))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // TestWatchedDirectory: one bad file changes nothing and is reported with file and
@@ -20,9 +21,7 @@ func TestWatchedDirectory(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	put("d.yaml", "domain: d\ndescriptors: [{ key: user, rate_limit: { unit: hour, requests_per_unit: 5 } }]\n")
 	synctest.Test(t, func(t *testing.T) {
@@ -30,9 +29,7 @@ func TestWatchedDirectory(t *testing.T) {
 		log := slog.New(slog.NewTextHandler(&logged, nil))
 		b := newBench(t, "")
 		w := WatchConfig(dir, descriptor.Options{}, b.Server, log, b.metrics)
-		if err := w.Load(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.Load())
 		done := make(chan error, 1)
 		stop := make(chan os.Signal)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -67,17 +64,13 @@ func TestBindingsBeforeTheirRule(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bindings.yaml")
 	put := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	put("bindings: []\n")
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, specYAML)
 		w := WatchBindings(path, b.Server, slog.New(slog.DiscardHandler), b.metrics)
-		if err := w.Load(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.Load())
 		done := make(chan error, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { done <- w.Run(ctx, nil) }()

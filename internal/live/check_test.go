@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // whole is a report with everything in it.
@@ -97,9 +98,7 @@ func TestBounds(t *testing.T) {
 func FuzzReport(f *testing.F) {
 	for _, m := range []*quotapb.ReportRequest{whole(), report("fra1", 1), {}, {Keys: []*quotapb.KeyRate{{Over: math.MaxUint64}, {Count: math.MaxUint64}, {Over: 5, Count: 1}}}} {
 		text, err := proto.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -110,9 +109,7 @@ func FuzzReport(f *testing.F) {
 			if m := new(quotapb.ReportRequest); proto.Unmarshal(b, m) == nil {
 				_, _ = d.Take("192.0.2.1", m)
 			}
-			if err := board.Put(t.Context(), []live.Note{{ID: "p", Text: b, For: time.Minute}, {ID: "r", Text: b, For: time.Minute}}); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, board.Put(t.Context(), []live.Note{{ID: "p", Text: b, For: time.Minute}, {ID: "r", Text: b, For: time.Minute}}))
 			v := see(t, d)
 			for _, r := range append(v.ByPoP(false), v.ByPoP(true)...) {
 				if r.Over > r.Count || r.Count >= 1<<53 {

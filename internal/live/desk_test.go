@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // counted is a board that counts how often it is used.
@@ -83,18 +84,14 @@ func report(pop string, worker uint64) *quotapb.ReportRequest {
 func take(t *testing.T, d *live.Desk, m *quotapb.ReportRequest) *quotapb.ReportResponse {
 	t.Helper()
 	answer, err := d.Take("192.0.2.1", m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return answer
 }
 
 func see(t *testing.T, d *live.Desk) *live.View {
 	t.Helper()
 	v, err := d.See(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return v
 }
 

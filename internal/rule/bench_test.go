@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check/checktest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // manyRules returns n rules as a gateway has them: one for everybody, the others
@@ -33,9 +34,7 @@ func BenchmarkMatch(b *testing.B) {
 	for _, n := range []int{1, 3, 100, 1000} {
 		b.Run("rules="+strconv.Itoa(n), func(b *testing.B) {
 			set, err := checktest.New(manyRules(n))
-			if err != nil {
-				b.Fatal(err)
-			}
+			fatal.If(b, err)
 			q, m := rule.Request{Peer: "203.0.113.7:50123"}, rule.Matches{}
 			q.Headers = make([]rule.Value, len(set.Inputs().Headers))
 			for _, h := range [][2]string{{":method", "GET"}, {":path", "/service-2/users/17?full=1"}, {"x-user-id", "alice"}} {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"pgregory.net/rapid"
 )
 
@@ -140,8 +141,6 @@ func TestExemptIsASubtraction(t *testing.T) {
 
 func decodeOf(t *rapid.T, rules []string) *rule.Set {
 	set, err := read.JSON([]byte(`{"rules":[` + strings.Join(rules, ",") + `]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return set
 }

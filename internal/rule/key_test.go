@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/rule/digest"
 	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"pgregory.net/rapid"
 )
 
@@ -22,9 +23,7 @@ import (
 func key(t *testing.T, parts string, q *rule.Request, headers ...string) (string, bool) {
 	t.Helper()
 	set, err := read.JSON([]byte(`{"rules":[{"name":"a","key":` + parts + `,"limit":"5/1m"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	was := *q
 	was.Claims = slices.Clone(q.Claims)
 	q.Reset(set.Inputs())
@@ -168,9 +167,7 @@ func TestAppendValue(t *testing.T) {
 		`[{"client_ip":{"ipv6_prefix":48},"else":"method"}]`: {"2001:db8:1:2::3"},
 	} {
 		set, err := read.JSON([]byte(`{"rules":[{"name":"a","key":` + parts + `,"limit":"5/1m"}]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, value := range values {
 			want, ok := key(t, parts, &rule.Request{Peer: value, Path: value}, "x-user", value)
 			if got := string(rule.ShortKey(set.Rule(0).Key[0].AppendValue(nil, value))); !ok || got != want {
@@ -273,9 +270,7 @@ func TestKeysNeverCollide(t *testing.T) {
 			want = append(want, first)
 		}
 		set, err := checktest.New([]rule.Rule{made})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var m rule.Matches
 		set.Match(&q, &m)
 		for _, d := range want {

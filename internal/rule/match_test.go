@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/shed"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"pgregory.net/rapid"
 )
 
@@ -23,9 +24,7 @@ func perMinute(count int64) []rule.Variant {
 func decode(t testing.TB, doc string) *rule.Set {
 	t.Helper()
 	set, err := read.JSON([]byte(doc))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return set
 }
 
@@ -292,9 +291,7 @@ func TestIndexLosesNothing(t *testing.T) {
 			})
 		}
 		set, err := checktest.New(rules)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		q, m := rule.Request{Path: path.Draw(t, "path")}, rule.Matches{}
 		set.Match(&q, &m)
 		var got, want []int

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // TestOverrideIsNamedByWhatItIs: its place, its limit and what stands around it do not
@@ -14,9 +15,7 @@ func TestOverrideIsNamedByWhatItIs(t *testing.T) {
 	names := func(overrides string) []uint64 {
 		t.Helper()
 		set, err := read.JSON([]byte(`{"rules":[{"name":"a","key":["client_ip"],"limit":"5/1m","algorithm":"token_bucket","overrides":[` + overrides + `]}]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var out []uint64
 		for v := range set.Rule(0).Limits {
 			out = append(out, set.Override(0, v))

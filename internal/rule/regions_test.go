@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"pgregory.net/rapid"
 )
 
@@ -55,13 +56,9 @@ func TestOnFailureOfGlobalRules(t *testing.T) {
 		{`{"rules":[{` + global + `}]}`, lease.FailureAllow},
 	} {
 		set, err := read.JSON([]byte(test.doc))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		again, err := read.JSON(set.Encode())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if got := set.Rule(0).OnFailure; got != test.want || again.Rule(0).OnFailure != test.want || again.Version != set.Version {
 			t.Errorf("%s: %v, want %v; compiled %s", test.doc, got, test.want, set.Encode())
 		}

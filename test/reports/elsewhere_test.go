@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // elsewhere are the tests of reports that need other programs, by the number of the report, with their directories.
@@ -43,15 +45,11 @@ func TestElsewhere(t *testing.T) {
 	for number, place := range elsewhere {
 		dir, name, _ := strings.Cut(place, " ")
 		files, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		found := false
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			found = found || strings.Contains(string(text), "\nfunc "+name+"(t ")
 		}
 		if !found {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/ruletests"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // report is a public report of another product, as rules and the steps of a test in virtual time. The steps have what is
@@ -238,9 +239,7 @@ func TestReports(t *testing.T) {
 				t.Fatalf("%v in\n%s", err, text)
 			}
 			failure, err := suite.Run(t.Context(), &suite.Tests[0], nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if failure != nil {
 				t.Errorf("%s: step %d: got %v, want %v %s\n%s", r.source, failure.Step, failure.Got, failure.Expected, failure.Note, text)
 			}

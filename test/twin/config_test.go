@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // node is a descriptor of a configuration, as envoyproxy/ratelimit's YAML has it.
@@ -42,9 +44,7 @@ func file(t testing.TB, domain string, nodes []*node) string {
 		Domain      string  `yaml:"domain"`
 		Descriptors []*node `yaml:"descriptors"`
 	}{domain, nodes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return string(text)
 }
 

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -81,9 +82,7 @@ func (p *peer) giveBack(t testing.TB, c charge) {
 func dial(t testing.TB, addr string) rlspb.RateLimitServiceClient {
 	t.Helper()
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return rlspb.NewRateLimitServiceClient(conn)
 }

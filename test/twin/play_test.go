@@ -13,6 +13,7 @@ import (
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -37,14 +38,10 @@ func domainOf(i int) string { return fmt.Sprintf("d%d", i) }
 func start(t testing.TB, m mode, configs ...[]*node) *pair {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "config")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(dir, 0o755))
 	for i, c := range configs {
 		d := domainOf(i)
-		if err := os.WriteFile(filepath.Join(dir, d+".yaml"), []byte(file(t, d, c)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, d+".yaml"), []byte(file(t, d, c)), 0o644))
 	}
 	return &pair{mode: m, peer: startPeer(t, dir), weir: startWeir(t, m, dir), explained: map[string]int{}}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var (
@@ -24,17 +26,11 @@ func TestSettingsAreInTheList(t *testing.T) {
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/envoyproxy/ratelimit")
 	cmd.Dir, cmd.Stderr = "../load/peers", os.Stderr
 	dir, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "src/settings/settings.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	readme, err := os.ReadFile("../../internal/envoyrls/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	settings, listed := setting.FindAllStringSubmatch(string(source), -1), span.FindAllStringSubmatch(string(readme), -1)
 	if len(settings) < 100 || len(listed) < 50 {
 		t.Fatalf("settings: %d, in the README: %d", len(settings), len(listed))

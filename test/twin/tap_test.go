@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // charge is what envoyproxy/ratelimit added to a counter.
@@ -32,9 +34,7 @@ type tap struct {
 func newTap(t testing.TB, redis string) *tap {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p := &tap{addr: l.Addr().String()}
 	var all sync.WaitGroup
 	all.Go(func() {

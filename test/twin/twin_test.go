@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // plans have how many configurations are played in a mode.
@@ -147,9 +149,7 @@ func (s *tally) note(f failure) {
 // Each line is one of the list.
 func TestLinesAreInTheList(t *testing.T) {
 	readme, err := os.ReadFile("../../internal/envoyrls/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	list := strings.Join(strings.Fields(string(readme)), " ")
 	for _, l := range lines {
 		if !strings.Contains(list, l.text) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/watch"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -38,9 +39,7 @@ clients:
 	if _, ok := l.Token(ann); ok {
 		t.Error("a token is known before the file is read")
 	}
-	if err := w.Load(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Load())
 	a, ok := l.Token(ann)
 	if !ok || a.Name != "ann" || a.Role != Admin || !a.May("team-login") || a.May("login") || a.Over(time.Now().AddDate(100, 0, 0)) {
 		t.Errorf("ann is %+v", a)
@@ -96,9 +95,7 @@ func TestMistakes(t *testing.T) {
 // A file that everybody may write is refused: who can write it gives himself a role.
 func TestWritable(t *testing.T) {
 	path := proc.WriteFile(t, filepath.Join(t.TempDir(), "tokens.yaml"), "tokens: []\n")
-	if err := os.Chmod(path, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chmod(path, 0o666))
 	_, w := open(t, path)
 	if err := w.Load(); err == nil || !strings.Contains(err.Error(), "chmod o-w") {
 		t.Errorf("%v", err)
@@ -114,9 +111,7 @@ func TestReload(t *testing.T) {
 	}
 	path := proc.WriteFile(t, filepath.Join(t.TempDir(), "tokens.yaml"), item("ann", annSum))
 	l, w := open(t, path)
-	if err := w.Load(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Load())
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx, nil) }()
@@ -129,9 +124,7 @@ func TestReload(t *testing.T) {
 	replace := func(text string) {
 		t.Helper()
 		proc.WriteFile(t, path+".new", text)
-		if err := os.Rename(path+".new", path); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Rename(path+".new", path))
 	}
 	replace("tokens: [{ name: bob }]\n")
 	proc.Await(t, time.Minute, "the mistake", func() string {

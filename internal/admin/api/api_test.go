@@ -23,6 +23,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -79,9 +80,7 @@ func (w *world) callers() *access.List {
 	l, watcher := access.Watch(path, slog.New(slog.DiscardHandler), telemetry.NewRegistry("test"))
 	load := func(text string) {
 		proc.WriteFile(w.t, path, text)
-		if err := watcher.Load(); err != nil {
-			w.t.Fatal(err)
-		}
+		fatal.If(w.t, watcher.Load())
 	}
 	w.revoke = func() { load("tokens: []\n") }
 	load(text)
@@ -375,9 +374,7 @@ func TestQuietStream(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	answer, err := server.Client().Get(server.URL + StreamPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil || answer.ProtoMajor != 2 || !strings.Contains(string(text), "two") {

@@ -21,6 +21,7 @@ import (
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/finding"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 )
 
@@ -183,18 +184,12 @@ func TestDebug(t *testing.T) {
 	at, _ := serve(t, status())
 	file := filepath.Join(t.TempDir(), "x.tar.gz")
 	var out bytes.Buffer
-	if err := (&Debug{file, at}).Run(&out); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, (&Debug{file, at}).Run(&out))
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer func() { _ = f.Close() }()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var names []string
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()

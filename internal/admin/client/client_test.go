@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -26,9 +27,7 @@ func home(t *testing.T, text string) (dir string) {
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o700)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	proc.WriteFile(t, path, text)
 	dir = filepath.Dir(path)
 	proc.WriteFile(t, filepath.Join(dir, "secret"), secret+"\n")
@@ -48,9 +47,7 @@ contexts:
 - { name: test, url: "http://127.0.0.1:8090", token_file: /secret }
 `)
 	f, err := Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	prod, err := f.Find("")
 	if err != nil || prod.Name != "prod" || prod.TokenFile != filepath.Join(dir, "prod.token") || prod.CA != "/etc/ca.pem" {
 		t.Errorf("%+v, %v", prod, err)
@@ -121,9 +118,7 @@ func TestCall(t *testing.T) {
 	defer server.Close()
 	home(t, "contexts: [{ name: a, url: '"+server.URL+"/', token_file: secret }]")
 	c, err := Open("a", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var applied v1.Applied
 	etag, err := c.Do(t.Context(), Call{Method: http.MethodPut, Path: "/v1/rules", IfMatch: `"7"`, Body: v1.Change{Document: "x"}}, &applied)
 	if err != nil || etag != `"8"` || applied.Before != 7 {
@@ -159,9 +154,7 @@ func TestEvents(t *testing.T) {
 	defer server.Close()
 	home(t, "contexts: [{ name: a, url: '"+server.URL+"' }]")
 	c, err := Open("a", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var got []string
 	keep := func(event string, data []byte) error { got = append(got, event, string(data)); return nil }
 	err = c.Events(t.Context(), "/v1/stream?tap=true", keep)

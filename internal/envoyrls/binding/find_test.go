@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 const some = `
@@ -29,9 +30,7 @@ func entries(pairs ...string) (es []descriptor.Entry) {
 
 func TestFind(t *testing.T) {
 	s, err := binding.Parse("f", []byte(some))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	header, path := rule.Part{{From: rule.FromHeader, Name: "x"}}, rule.Part{{From: rule.FromPath}}
 	for _, c := range []struct {
 		entries []descriptor.Entry
@@ -65,9 +64,7 @@ func TestFind(t *testing.T) {
 // TestCheck: what is unbound needs no rule.
 func TestCheck(t *testing.T) {
 	s, err := binding.Parse("f.yaml", []byte(some))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	errs, off := s.Check(func(name string) []binding.Target {
 		return map[string][]binding.Target{
 			"any": {{Parts: 1, Off: true}}, "ann": {{Parts: 1, Off: true}, {Parts: 1, Algorithm: limit.Concurrency}}, "both": {{Parts: 1}},

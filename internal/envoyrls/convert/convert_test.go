@@ -13,14 +13,13 @@ import (
 	"github.com/weirlimit/weir/internal/envoyrls/convert"
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 func parse(t testing.TB, yaml string) *descriptor.Config {
 	t.Helper()
 	c, err := descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(yaml)}}, descriptor.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return c
 }
 
@@ -102,9 +101,7 @@ func TestNames(t *testing.T) {
 	for n := 3; n <= len(lines); n++ {
 		c := parse(t, strings.Join(lines[:n], "\n")+"\n")
 		r, err := convert.Config(c, convert.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		check(t, c, r)
 		for path, name := range names {
 			if r.Names[path] != name {
@@ -130,9 +127,7 @@ func FuzzConfig(f *testing.F) {
 	}
 	for _, path := range slices.Concat(found, more, warned) {
 		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 		f.Add(data)
 	}
 	for _, value := range []string{`*`, `a*`, `\0\x7f\uFEFF\u2028`, `"*'#: {}[],&!|>`, `:path`, `x-forwarded-for`, `host`, `GET`, `/a/:b/*`, `/{x}`, `é`, `null`, `1e3`, `~`, ` `, `{}`} {

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/envoyrls/decision"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // naive decides on descriptors one after the other, as if each were charged.
@@ -55,9 +56,7 @@ func TestLikeOneAfterTheOther(t *testing.T) {
 		descriptor := rapid.Custom(func(rt *rapid.T) decision.Descriptor {
 			key := rapid.SampledFrom([]string{"a", "a", "b", "q", "s"}).Draw(rt, "key")
 			l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: rapid.SampledFrom([]int64{9, 9, 4}).Draw(rt, "limit"), Period: limit.Day})
-			if err != nil {
-				rt.Fatal(err)
-			}
+			fatal.If(rt, err)
 			return decision.Descriptor{
 				Policy: engine.NewPolicy("rule", 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0)),
 				Key:    []byte(key), Hits: rapid.Int64Range(0, 3).Draw(rt, "hits"), Mode: modes[key], IsQuota: key == "q",

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // tree makes files in a new directory. A name that ends with -> is a link to the file that
@@ -24,9 +25,7 @@ func tree(t *testing.T, files map[string]string) string {
 		} else if err == nil {
 			err = os.WriteFile(path, []byte(text), 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	return dir
 }
@@ -88,9 +87,7 @@ func TestLoadFails(t *testing.T) {
 		t.Errorf("80 MiB in all: %v", err)
 	}
 	link := filepath.Join(t.TempDir(), "current")
-	if err := os.Symlink(tree(t, map[string]string{"a.yaml": "domain: a"}), link); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Symlink(tree(t, map[string]string{"a.yaml": "domain: a"}), link))
 	if _, err := descriptor.Load(link, descriptor.Options{}); err != nil {
 		t.Errorf("a link as directory, as RUNTIME_ROOT is one: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/rule/strict"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 )
 
@@ -18,9 +19,7 @@ import (
 func parse(t testing.TB, text string) *descriptor.Config {
 	t.Helper()
 	c, err := descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(text)}}, descriptor.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return c
 }
 
@@ -43,9 +42,7 @@ func TestWarnings(t *testing.T) {
 	for _, file := range golden.Files(t, "testdata/warn_*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			c, err := descriptor.Parse([]descriptor.File{{Name: filepath.Base(file), Data: golden.Content(t, file)}}, descriptor.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			golden.Same(t, strings.TrimSuffix(file, ".yaml")+".txt", c.Warnings().Error()+"\n"+dump(c))
 		})
 	}
@@ -77,9 +74,7 @@ func dump(c *descriptor.Config) string {
 // TestExample reads a directory as an operator has it, with every field.
 func TestExample(t *testing.T) {
 	c, err := descriptor.Load(filepath.Join("testdata", "example"), descriptor.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if w := c.Warnings(); len(w) > 0 {
 		t.Errorf("warnings:\n%s", w.Error())
 	}
@@ -158,9 +153,7 @@ func TestVersion(t *testing.T) {
 			files = append(files, descriptor.File{Name: name + string(rune('a'+i)), Data: []byte(text)})
 		}
 		c, err := descriptor.Parse(files, descriptor.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return c.Version()
 	}
 	one := version("x", "domain: d\n", "domain: e\n")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"pgregory.net/rapid"
 )
 
@@ -146,9 +147,7 @@ func TestMatchIsNaive(t *testing.T) {
 		var rules int
 		bs := branches(t, 3, &rules)
 		text, err := json.Marshal(map[string]any{"domain": "d", "descriptors": bs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		c, err := descriptor.Parse([]descriptor.File{{Name: "f", Data: text}}, descriptor.Options{})
 		if err != nil {
 			t.Fatalf("%s\n%v", text, err)

@@ -8,19 +8,16 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // same checks that a document means what another one states, in which it is expanded by hand.
 func same(t *testing.T, doc, expanded string) {
 	t.Helper()
 	got, err := read.JSON([]byte(doc))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want, err := read.JSON([]byte(expanded))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if string(got.Encode()) != string(want.Encode()) || got.Content != want.Content {
 		t.Errorf("%s\nis   %s\nwant %s", doc, got.Encode(), want.Encode())
 	}

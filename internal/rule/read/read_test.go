@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 )
 
@@ -29,9 +30,7 @@ func TestDecodeRefuses(t *testing.T) {
 // TestReadFromAnotherDocument: the filter has rules in its plugin configuration.
 func TestReadFromAnotherDocument(t *testing.T) {
 	n, err := strict.ParseJSON([]byte(`{"pop":"p","fallback":{"rules":[{"name":"","key":[],"limit":"5/1m"}]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var errs strict.Errors
 	v := strict.Root(n, &errs)
 	const want = `1:41: fallback.rules[0].name: is empty; write 1 to 64 letters, digits, - or _`

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // fieldsByPath are the field names that the language has, by the path of the
@@ -50,9 +52,7 @@ func fieldsByPath() map[string][]string {
 // names of fields, and which of them there are, with the reader's own lists.
 func TestSchemaHasTheFieldsOfTheLanguage(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile("../../../schema/rules.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	got := map[string][]string{}
 	collect(schema, "", got, nil)
 	want := fieldsByPath()

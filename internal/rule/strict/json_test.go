@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 func TestParseJSONRefuses(t *testing.T) {
@@ -59,9 +61,7 @@ func TestParseJSONRefuses(t *testing.T) {
 func TestParseJSONSpans(t *testing.T) {
 	doc := []byte(`{ "a" : [ 1 , "x\n" ] ,` + "\n" + `  "b":{"c":null} }`)
 	n, err := ParseJSON(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for want, n := range map[string]*Node{
 		`[ 1 , "x\n" ]`: n.Field("a"), `1`: &n.Field("a").Items[0], `"x\n"`: &n.Field("a").Items[1],
 		`{"c":null}`: n.Field("b"), `null`: n.Field("b").Field("c"),

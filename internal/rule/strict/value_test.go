@@ -3,6 +3,8 @@ package strict
 import (
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // TestValue reads a document that is wrong everywhere.
@@ -21,9 +23,7 @@ func TestValue(t *testing.T) {
   "objekt": {},
   "inner": {"a.b": [{}, {"x": true}]}
 }`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var errs Errors
 	v := Root(n, &errs)
 	v.Object("string", "int", "high", "huge", "float", "bool", "word", "list", "long", "null", "object", "inner", "gone")
@@ -84,9 +84,7 @@ func TestValue(t *testing.T) {
 
 func TestValueReads(t *testing.T) {
 	n, err := ParseJSON([]byte(`{"s":"x","i":-5,"b":true,"e":"two","l":[1],"m":{"z":1,"a":2}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var errs Errors
 	v := Root(n, &errs)
 	s, ok1 := v.Field("s").String("")
@@ -105,9 +103,7 @@ func TestValueReads(t *testing.T) {
 // TestErrorsAreBounded: a broken document of any size has a report that can be read.
 func TestErrorsAreBounded(t *testing.T) {
 	n, err := ParseJSON([]byte(`[` + strings.Repeat(`1,`, 999) + `1]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var errs Errors
 	for _, v := range Root(n, &errs).List(1000, "") {
 		v.Bool()

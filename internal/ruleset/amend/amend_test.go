@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var now = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
@@ -35,9 +36,7 @@ candidates: [{ rule: address, limit: 3/1m }]
 func file(t *testing.T, text string) *rulefile.Document {
 	t.Helper()
 	d, err := rulefile.Read("rules.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return d
 }
 
@@ -114,9 +113,7 @@ func TestMerge(t *testing.T) {
 		set(one("login", "brief", `"9/1m"`)), set(hashed), set(two),
 		candidate("login", `"3/1m"`))
 	text, err := d.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if d, err = Parse(text); err != nil {
 		t.Fatal(err)
 	}
@@ -303,9 +300,7 @@ func TestCaps(t *testing.T) {
 	if err == nil {
 		d, err = Parse(stored)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	lower := file(t, strings.Replace(text, "limit: 5/1m", "limit: 1/1m", 1))
 	if all, problems := merged(lower, d); len(problems) > 0 || counts(all, "a", "x") != "500@2" {
 		t.Errorf("%s, %v", counts(all, "a", "x"), problems)

@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/ruleset/request"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // making makes requests of ":method", "GET", ..., with the claim sub and the peer.
@@ -38,9 +39,7 @@ func TestReasons(t *testing.T) {
 			"key":[{"header":"user"}],"limit":"5/1m","overrides":[{"name":"free","when":{"header":{"plan":"free"}},"limit":"unlimited"},{"when":{"header":{"plan":"none"}},"limit":"unlimited"}]},
 		{"name":"off","mode":"off","key":[],"limit":"5/1m"},
 		{"name":"other","match":{"path":"/open"},"key":[],"limit":"5/1m","overrides":[{"name":"none","when":{"method":"GET"},"limit":"unlimited"}]}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	good := []string{":method", "GET", ":authority", "h", ":path", "/a?q=1", "x", "1", "cookie", "c=1", "user", "u"}
 	change := func(name, value string) []string {
 		headers := slices.Clone(good)
@@ -104,9 +103,7 @@ func TestShed(t *testing.T) {
 		{"name":"open","mode":"exempt","match":{"header":{"open":"1"}}},
 		{"name":"a","match":{"path":{"prefix":"/a"},"not":{"cookie":{"n":"1"}}},"key":[{"header":"user"}],"shed":{"capacity":9,"classes":[{"class":"critical","match":{"header":{"x":"1"}}}]}},
 		{"name":"off","mode":"off","shed":{"capacity":9}}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, c := range []struct {
 		headers, want string
 		known         request.Known
@@ -155,9 +152,7 @@ func TestUnknown(t *testing.T) {
 			{"name":"never","when":{"method":"PUT","header":{"x":"1"}},"limit":"unlimited"},{"name":"gold","when":{"claim":{"sub":"ann"}},"limit":"9/1m"}]},
 		{"name":"free","key":[],"limit":"5/1m","overrides":[{"name":"one","when":{"header":{"x":"1"}},"limit":"unlimited"},{"name":"two","when":{"method":"GET"},"limit":"unlimited"}]},
 		{"name":"mixed","key":[],"limit":"5/1m","overrides":[{"name":"one","when":{"cookie":{"c":"1"}},"limit":"unlimited"}]}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	says := func(known []string, headers ...string) string {
 		k := request.Known{}
 		for _, word := range known {

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -27,9 +28,7 @@ func (w *writer) override(key string, count int, until time.Time) versions.Versi
 	v, _, err := w.Amend(w.t.Context(), amend.Edit{Entry: amend.Entry{Kind: amend.Override, Amendment: amend.Amendment{
 		Rule: "a", Key: []string{key}, Limit: json.RawMessage(fmt.Sprintf(`"%d/1m"`, count)), Until: until,
 	}}}, versions.Change{Who: "ann", Why: "test"})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	fatal.If(w.t, err)
 	return v
 }
 

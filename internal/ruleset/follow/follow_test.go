@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/watch"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 const (
@@ -70,9 +71,7 @@ func (w *watched) logged() string {
 
 func (w *watched) write(text string) {
 	w.t.Helper()
-	if err := os.WriteFile(w.path, []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	fatal.If(w.t, os.WriteFile(w.path, []byte(text), 0o600))
 }
 
 // limit is the count of the rule that is in force.
@@ -93,9 +92,7 @@ func follow(t *testing.T, path string, run func(w *watched, pass func())) {
 			w.write(first)
 		}
 		w.watcher = New(path, w.apply, slog.New(slog.NewTextHandler(w, nil)), w.metrics)
-		if err := w.watcher.Load(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.watcher.Load())
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); _ = w.watcher.Run(ctx, w.reload) }()
@@ -150,16 +147,12 @@ func TestMistakesAreToldOnce(t *testing.T) {
 		if logged := w.logged(); strings.Count(logged, "moon") != 1 {
 			t.Errorf("after a signal: %s, want the mistakes again", logged)
 		}
-		if err := os.Rename(w.path, w.path+".gone"); err != nil {
-			w.t.Fatal(err)
-		}
+		fatal.If(w.t, os.Rename(w.path, w.path+".gone"))
 		pass()
 		if problem := w.watcher.Problem(); !strings.Contains(problem, "no such file") {
 			w.t.Errorf("a file that is away: %s", problem)
 		}
-		if err := os.Rename(w.path+".gone", w.path); err != nil {
-			w.t.Fatal(err)
-		}
+		fatal.If(w.t, os.Rename(w.path+".gone", w.path))
 		pass()
 		if problem := w.watcher.Problem(); !strings.Contains(problem, "colour") || !w.metric("weir_rules_config_ok 0") {
 			w.t.Errorf("the same file, which is back: %s", problem)
@@ -197,25 +190,15 @@ func TestRefusedByTheService(t *testing.T) {
 func TestSwappedLink(t *testing.T) {
 	dir := t.TempDir()
 	for version, text := range map[string]string{"..1": first, "..2": second} {
-		if err := os.MkdirAll(filepath.Join(dir, version), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, version, "rules.yaml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.MkdirAll(filepath.Join(dir, version), 0o700))
+		fatal.If(t, os.WriteFile(filepath.Join(dir, version, "rules.yaml"), []byte(text), 0o600))
 	}
 	swap := func(version string) {
-		if err := os.Symlink(version, filepath.Join(dir, "..new")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Symlink(version, filepath.Join(dir, "..new")))
+		fatal.If(t, os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")))
 	}
 	swap("..1")
-	if err := os.Symlink("..data/rules.yaml", filepath.Join(dir, "rules.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Symlink("..data/rules.yaml", filepath.Join(dir, "rules.yaml")))
 	follow(t, filepath.Join(dir, "rules.yaml"), func(w *watched, pass func()) {
 		swap("..2")
 		pass()
@@ -282,15 +265,11 @@ func TestLoad(t *testing.T) {
 	if err := w.Load(); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	if err := os.WriteFile(path, []byte(wrong), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(wrong), 0o600))
 	if err := w.Load(); err == nil || strings.Count(err.Error(), "\n") == 0 {
 		t.Errorf("a file with two mistakes: %v, want a line for each", err)
 	}
-	if err := os.WriteFile(path, make([]byte, 8<<20+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, make([]byte, 8<<20+1), 0o600))
 	if err := w.Load(); err == nil || !strings.Contains(err.Error(), "more than 8388608") {
 		t.Errorf("a file that is too long: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -84,9 +85,7 @@ func TestForgedCopy(t *testing.T) {
 		t.Helper()
 		document := []byte(limitOf(99))
 		forged := versions.Version{Format: last.Format, Revision: revision, Who: "eve"}
-		if err := copied.Mirror(t.Context(), forged, versions.Content{Document: document}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, copied.Mirror(t.Context(), forged, versions.Content{Document: document}))
 	}
 	await := func(revision uint64) {
 		t.Helper()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // TestRevision: what is written later, or read later, has the larger revision, and what
@@ -75,8 +76,6 @@ func TestRevision(t *testing.T) {
 func parse(t *testing.T, text string) *rule.Set {
 	t.Helper()
 	set, err := rulefile.Parse("rules.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return set
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -43,9 +44,7 @@ func inConsul(t *testing.T, addr, datacenter, file string) *follower {
 	t.Helper()
 	metrics := telemetry.NewRegistry("test")
 	agent, err := consul.New(consul.Config{Address: addr}, metrics, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return start(t, metrics, StoreConfig{Store: versions.New(agent, datacenter, versions.Prefix), Agent: agent, Datacenter: datacenter, Region: "eu", Copy: file})
 }
 
@@ -140,9 +139,7 @@ type writer struct {
 func toConsul(t *testing.T, addr string) *writer {
 	t.Helper()
 	store, err := versions.Open(addr, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return &writer{store, t, nil}
 }
 
@@ -166,17 +163,13 @@ func (w *writer) apply(text string) versions.Version {
 		d = &rulefile.Document{Text: []byte(text)}
 	}
 	v, err := w.Apply(ctx, d, versions.Change{Who: "ann", Why: "test"})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	fatal.If(w.t, err)
 	return v
 }
 
 func (w *writer) put(key string, value []byte) {
 	w.t.Helper()
-	if err := w.kv.Put(w.t.Context(), key, value); err != nil {
-		w.t.Fatal(err)
-	}
+	fatal.If(w.t, w.kv.Put(w.t.Context(), key, value))
 }
 
 // What is applied comes into force; what cannot be used is named, and changes nothing.
@@ -292,17 +285,13 @@ func TestDamagedCopy(t *testing.T) {
 	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
 	f.stop()
 	whole, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	empty := toFile(t)
 	for name, text := range map[string]string{
 		"torn": string(whole[:len(whole)-5]), "another kind": limitOf(10), "empty": "",
 		"changed": strings.Replace(string(whole), "10/1m", "99/1m", 1),
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(file, []byte(text), 0o600))
 		one := onStore(t, empty.Store, file)
 		if !errors.Is(one.loaded, ErrNoRules) || one.limit() != 0 {
 			t.Errorf("%s: limit %d (%v)", name, one.limit(), one.loaded)
@@ -323,17 +312,13 @@ func TestCopyFails(t *testing.T) {
 	w := toFile(t)
 	w.apply(limitOf(10))
 	dir := filepath.Join(t.TempDir(), "a file")
-	if err := os.WriteFile(dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(dir, nil, 0o600))
 	f := onStore(t, w.Store, filepath.Join(dir, "rules"))
 	f.await(10, "")
 	w.apply(limitOf(20))
 	f.await(20, "")
 	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 0`)
-	if err := os.Remove(dir); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Remove(dir))
 	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
 }
 

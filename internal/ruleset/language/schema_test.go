@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/weirlimit/weir/internal/ruleset/language"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 	"go.yaml.in/yaml/v3"
 )
@@ -20,17 +21,11 @@ import (
 func schema(t testing.TB) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(language.Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource(language.SchemaPath, doc); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.AddResource(language.SchemaPath, doc))
 	s, err := c.Compile(language.SchemaPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s
 }
 
@@ -38,17 +33,11 @@ func schema(t testing.TB) *jsonschema.Schema {
 func document(t testing.TB, data []byte) any {
 	t.Helper()
 	var doc any
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, yaml.Unmarshal(data, &doc))
 	text, err := json.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	out, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return out
 }
 
@@ -66,9 +55,7 @@ func TestSchemaTakesGoodFiles(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 		set, err := rulefile.Parse(file, golden.Content(t, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		compiled := suffixes.ReplaceAll(set.Encode(), []byte(`"name":"$1`))
 		if err := s.Validate(document(t, compiled)); err != nil {
 			t.Errorf("compiled form of %s: %v", file, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/lint"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // now is the time at which the examples are read.
@@ -20,9 +21,7 @@ var now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 // second one, which is what the page tells to write, has none. Each code is a heading.
 func TestWarningsPage(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/warnings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	sections := strings.Split(string(page), "\n## ")[1:]
 	if len(sections) != len(lint.Codes) {
 		t.Fatalf("the page has %d sections; want one for each of %d codes", len(sections), len(lint.Codes))
@@ -152,9 +151,7 @@ func TestManyThatAreOver(t *testing.T) {
 		fmt.Fprintf(&text, "      - { key: [10.%d.%d.%d], limit: 5/1m, until: 2020-01-01T00:00:00Z }\n", i>>16, i>>8&255, i&255)
 	}
 	d, err := rulefile.Read("example", []byte(text.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	warnings, place := lint.Check(d.Set, now), d.Places()
 	if len(warnings) != many {
 		t.Fatalf("%d warnings; want %d", len(warnings), many)
@@ -174,9 +171,7 @@ func TestOverOfACandidate(t *testing.T) {
 candidates:
   - { rule: b, limit: 3/1m }
   - { rule: a, limit: 3/1m, until: 2020-01-01T00:00:00Z }`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	place := d.Places()
 	var got []string
 	for _, w := range lint.Check(d.Set, now) {

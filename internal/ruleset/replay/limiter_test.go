@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 const severalRules = `
@@ -62,9 +63,7 @@ func TestSeveralRules(t *testing.T) {
 	three := set.Limit(1, 0).Spec()
 	three.Count = 3
 	own, err := limit.New(three)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w := twin{states: map[string]limit.State{}, streams: map[string][]limit.Micros{}, limits: func(rule int, client string) *limit.Limit {
 		if rule == 1 && client != "192.0.2.3" {
 			return map[string]*limit.Limit{"192.0.2.1": own}[client]

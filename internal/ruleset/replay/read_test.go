@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/explain"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 const unknownRules = `
@@ -103,9 +104,7 @@ func TestAsExplained(t *testing.T) {
 			}
 		}
 		line := "{" + strings.Join(fields, ",") + "}"
-		if err := l.Parse([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, l.Parse([]byte(line)))
 		e, known := &entry{at: 20_000 * limit.Day}, maps.Clone(l.Known)
 		for i := range d.rules {
 			d.rules[i].unknown = 0

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // noon is when logs begin.
@@ -28,18 +29,14 @@ func (l *log) add(after time.Duration, client, path, fields string) {
 func rules(t testing.TB, text string) *rule.Set {
 	t.Helper()
 	doc, err := rulefile.Read("rules.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return doc.Set
 }
 
 func run(t testing.TB, log string, c Config) *Report {
 	t.Helper()
 	r, err := Run(strings.NewReader(log), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return r
 }
 

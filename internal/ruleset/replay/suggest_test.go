@@ -11,14 +11,13 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 func suggest(t testing.TB, log string, c Config, aim Aim) []Suggestion {
 	t.Helper()
 	got, err := Suggest(strings.NewReader(log), c, aim)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return got
 }
 
@@ -140,9 +139,7 @@ func TestPeak(t *testing.T) {
 				spec.Count, spec.Burst, spec.Period = units, units, spec.Period*limit.Micros(l.Spec().Burst)/limit.Micros(l.Spec().Count)
 			}
 			of, err := limit.New(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			var state limit.State
 			for _, now := range at {
 				var d limit.Decision

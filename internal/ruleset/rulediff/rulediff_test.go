@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var update = flag.Bool("update", false, "write testdata/changes.txt; commit a difference only if you can explain it")
@@ -31,9 +32,7 @@ func parse(t *testing.T, text string) *rule.Set {
 func TestChanges(t *testing.T) {
 	const file = "testdata/changes.txt"
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	got := ""
 	for _, pair := range strings.Split(string(want), "=== ")[1:] {
 		name, rest, _ := strings.Cut(pair, "\n")
@@ -43,9 +42,7 @@ func TestChanges(t *testing.T) {
 		got += "=== " + name + "\n" + before + "--- new\n" + after + "--- changes\n" + d.String()
 	}
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(file, []byte(got), 0o644))
 	} else if got != string(want) {
 		t.Errorf("not as in %s; see the difference with -update. Got\n%s", file, got)
 	}
@@ -54,9 +51,7 @@ func TestChanges(t *testing.T) {
 // TestPage: the example of docs/cli.md prints what stands there.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, section, _ := strings.Cut(string(page), "\n## What a change of rules does\n")
 	blocks := regexp.MustCompile("(?s)```(?:yaml)?\n(.*?)```").FindAllStringSubmatch(section, 3)
 	if len(blocks) != 3 {

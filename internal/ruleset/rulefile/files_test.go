@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // swap makes a version of a directory as Kubernetes does: its files, a link that leads to them, and then the version
@@ -35,9 +36,7 @@ func swap(dir string, version int) error {
 // TestReadsOneVersion: what is read while versions change is never half of two.
 func TestReadsOneVersion(t *testing.T) {
 	dir := t.TempDir()
-	if err := swap(dir, 1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, swap(dir, 1))
 	stop := make(chan struct{})
 	var writer sync.WaitGroup
 	writer.Go(func() {
@@ -56,9 +55,7 @@ func TestReadsOneVersion(t *testing.T) {
 	seen := map[int64]bool{}
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
 		d, err := rulefile.Load(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		first := d.Set.Rule(0).Limits[0].Limit.Count
 		for i := range d.Set.Len() {
 			if count := d.Set.Rule(i).Limits[0].Limit.Count; d.Set.Len() != 3 || count != first {
@@ -79,12 +76,8 @@ func TestReadsOneVersion(t *testing.T) {
 func TestHostileFiles(t *testing.T) {
 	large := func(name, begin string, size int64) string {
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, []byte(begin), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(path, size); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(begin), 0o600))
+		fatal.If(t, os.Truncate(path, size))
 		return path
 	}
 	small := func(text string) string {
@@ -97,9 +90,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 	crowd := t.TempDir()
 	for i := range 10_000 {
-		if err := os.WriteFile(filepath.Join(crowd, fmt.Sprintf("%d.yaml", i)), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(crowd, fmt.Sprintf("%d.yaml", i)), nil, 0o600))
 	}
 	for name, c := range map[string]struct{ path, want string }{
 		"100 MB":                    {large("rules.yaml", "rules: [", 100<<20), "has more than 8388608 bytes"},
@@ -124,9 +115,7 @@ func TestHostileFiles(t *testing.T) {
 // TestPipe: of a pipe that does not end no more is read than a file may have.
 func TestPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, syscall.Mkfifo(path, 0o600))
 	wrote := make(chan int64)
 	go func() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -157,16 +146,12 @@ func TestOnlyFilesOfADirectory(t *testing.T) {
 		"device": func() error { return os.Symlink("/dev/zero", path) },
 		"folder": func() error { return os.Mkdir(path, 0o700) },
 	} {
-		if err := put(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, put())
 		_, err := rulefile.ReadFiles(dir)
 		if refused := err != nil && strings.HasPrefix(err.Error(), path+": is no file; "); refused == (name == "link") || !refused && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Remove(path))
 	}
 }
 

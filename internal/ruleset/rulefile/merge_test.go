@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 )
 
@@ -17,9 +18,7 @@ func directory(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return dir
 }
@@ -35,13 +34,9 @@ func TestMerge(t *testing.T) {
 		"b.yaml": search, "a.json": `{"rules":[{"name":"login","key":["client_ip"],"limit":"5/1m"}],"regions":{"eu":3,"us":1}}`,
 		"c.yml": "regions: { us: 1, eu: 3 }\nclient_ip: { trusted_hops: 1 }\n", ".hidden.yaml": "nonsense", "notes.txt": "nonsense", "a.yaml.bak": "nonsense",
 	})
-	if err := os.Mkdir(filepath.Join(dir, "below"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(filepath.Join(dir, "below"), 0o700))
 	d, err := rulefile.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want, err := rulefile.Parse("f", []byte(`
 client_ip: { trusted_hops: 1 }
 regions: { eu: 3, us: 1 }
@@ -50,9 +45,7 @@ rules:
 - { name: search, key: [client_ip], limit: 9/1m }
 - { name: list, key: [], limit: 7/1m }
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if d.Set.Content != want.Content {
 		t.Errorf("got\n%s\nwant\n%s", d.Set.Encode(), want.Encode())
 	}
@@ -84,9 +77,7 @@ func TestMergedText(t *testing.T) {
 	for _, file := range append(golden.Files(t, "testdata/good_*.yaml"), golden.Files(t, "testdata/good_*.json")...) {
 		dir := directory(t, map[string]string{filepath.Base(file): string(golden.Content(t, file)), "z.yaml": odd})
 		d, err := rulefile.Load(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		again, err := rulefile.Parse("text", d.Text)
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, d.Text)
@@ -183,9 +174,7 @@ func TestOwners(t *testing.T) {
 		"a.yaml":        "rules: [{ name: team-a-login, key: [], limit: 5/1m }]\n",
 		"platform.yaml": "regions: { eu: 1 }\n" + search,
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if d.Set.Len() != 3 || len(d.Set.Regions()) != 1 {
 		t.Errorf("%s", d.Set.Encode())
 	}
@@ -197,9 +186,7 @@ func TestExemptOfAFile(t *testing.T) {
 		"a.yaml": login,
 		"b.yaml": search + "- { name: own, mode: exempt, match: { path: /healthz } }\n- { name: named, mode: exempt, from: [login] }\n",
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for name, want := range map[string]string{"own": "[search list]", "named": "[login]"} {
 		i, _ := d.Set.Find(name)
 		if got := fmt.Sprint(d.Set.Rule(i).From); got != want {
@@ -213,16 +200,10 @@ func TestModified(t *testing.T) {
 	dir := directory(t, map[string]string{"a.yaml": login, "b.yaml": search})
 	old, removed := time.Unix(1_500_000_000, 0), time.Unix(1_600_000_000, 0)
 	for _, name := range []string{"a.yaml", "b.yaml"} {
-		if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Chtimes(filepath.Join(dir, name), old, old))
 	}
-	if err := os.Remove(filepath.Join(dir, "b.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(dir, removed, removed); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Remove(filepath.Join(dir, "b.yaml")))
+	fatal.If(t, os.Chtimes(dir, removed, removed))
 	files, err := rulefile.ReadFiles(dir)
 	if err != nil || len(files) != 1 || !files[0].Modified.Equal(removed) {
 		t.Errorf("%v, %v", files, err)

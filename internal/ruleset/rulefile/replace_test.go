@@ -6,24 +6,21 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rules.yaml")
 	for _, text := range []string{"a new file", "another one"} {
-		if err := rulefile.Replace(path, []byte(text), 0o640); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, rulefile.Replace(path, []byte(text), 0o640))
 		got, err := os.ReadFile(path)
 		info, _ := os.Stat(path)
 		if err != nil || string(got) != text || info.Mode() != 0o640 {
 			t.Errorf("the file has %q, mode %v (%v), want %q", got, info.Mode(), err, text)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(dir, "a directory"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(filepath.Join(dir, "a directory"), 0o700))
 	if err := rulefile.Replace(filepath.Join(dir, "a directory"), nil, 0o600); err == nil {
 		t.Error("a directory was replaced")
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 )
 
@@ -36,9 +37,7 @@ func TestGood(t *testing.T) {
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			set, err := rulefile.Parse(file, golden.Content(t, file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			golden.Same(t, file+".golden", set.Version+"\n"+string(set.Encode())+"\n")
 			again, err := read.JSON(set.Encode())
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 )
 
@@ -18,14 +19,10 @@ func TestFields(t *testing.T) {
 	var schema struct {
 		Defs map[string]object `json:"$defs"`
 	}
-	if err := json.Unmarshal(golden.Content(t, "../../../schema/rules.schema.json"), &schema); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal(golden.Content(t, "../../../schema/rules.schema.json"), &schema))
 	expect := schema.Defs["test_expect"].OneOf[1]
 	var count object
-	if err := json.Unmarshal(expect.Properties["count"], &count); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal(expect.Properties["count"], &count))
 	for name, c := range map[string]struct {
 		of   object
 		want []string

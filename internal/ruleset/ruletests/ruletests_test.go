@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/ruletests"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 )
 
@@ -26,9 +27,7 @@ func suite(t *testing.T, text string) *ruletests.Suite {
 func differs(t *testing.T, s *ruletests.Suite) string {
 	t.Helper()
 	failure, err := s.Run(t.Context(), &s.Tests[len(s.Tests)-1], nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if failure == nil {
 		return ""
 	}
@@ -249,9 +248,7 @@ func TestFiles(t *testing.T) {
 	files := []rulefile.File{{Name: "d/a.yaml", Data: []byte("rules: [{ name: one, key: [], limit: 1/1m }]\ntests: [{ name: a, steps: [{ request: GET /, expect: allowed }] }]\n")},
 		{Name: "d/b.yaml", Data: []byte("tests:\n- { name: b, steps: [{ request: GET /, expect: denied }] }\n")}}
 	s, err := ruletests.Read("d", files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if last := s.Tests[1]; len(s.Tests) != 2 || last.File != "d/b.yaml" || last.Line != 2 || differs(t, s) == "" {
 		t.Errorf("%+v", s.Tests)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/consul"
 	"github.com/weirlimit/weir/internal/ruleset/amend"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -38,9 +39,7 @@ func TestKeyValues(t *testing.T) {
 		}
 		put := func(key, value string) consul.Pair {
 			t.Helper()
-			if err := kv.Put(ctx, key, []byte(value)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, kv.Put(ctx, key, []byte(value)))
 			return get(key, value)
 		}
 		commit := func(want bool, c consul.Change) {
@@ -115,9 +114,7 @@ func TestFollowKey(t *testing.T) {
 		}
 		put := func(key, value string) {
 			t.Helper()
-			if err := s.kv.Put(ctx, key, []byte(value)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, s.kv.Put(ctx, key, []byte(value)))
 		}
 		next("false")
 		put("b", "1")
@@ -156,9 +153,7 @@ func remove(key string) amend.Edit {
 func overridden(t *testing.T, s *Store) string {
 	t.Helper()
 	_, d, err := s.List(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var keys []string
 	for _, o := range d.Entries {
 		if o.Problem != "" {
@@ -187,9 +182,7 @@ func TestAmend(t *testing.T) {
 	amendIt := func(e amend.Edit, why string) Version {
 		t.Helper()
 		v, _, err := s.Amend(ctx, e, by(why))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return v
 	}
 	second := amendIt(override("x", "9/1m"), "sale")
@@ -218,9 +211,7 @@ func TestAmend(t *testing.T) {
 		t.Errorf("%q without the rule", got)
 	}
 	back, err := s.Rollback(ctx, 0, by("back"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	amendIt(remove("x"), "over")
 	if got := overridden(t, s); got != "y=8/1m" {
 		t.Errorf("%q after a rollback", got)
@@ -260,9 +251,7 @@ func TestAmendmentsEnd(t *testing.T) {
 	if err == nil {
 		_, _, err = s.Amend(ctx, override("long", "9/1m"), by("long"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	proc.Eventually(t, time.Minute, "the short one ends", func() bool { return overridden(t, s) == "long=9/1m" })
 	apply(t, s, []byte("rules: [{ name: a, key: [{ header: x }], limit: 2/1m }]\n"), by("next"))
 	current, err := s.Current(ctx)
@@ -310,9 +299,7 @@ func TestFormats(t *testing.T) {
 	text := func() []byte {
 		t.Helper()
 		p, err := s.kv.Get(ctx, s.manifestKey())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return p.Value
 	}
 	var earlier struct{ Format, Size int } // what that program looks at before all else
@@ -338,12 +325,8 @@ func TestDamagedAmendments(t *testing.T) {
 	ctx := within(t)
 	apply(t, s, document(1), by("begin"))
 	v, _, err := s.Amend(ctx, amend.Edit{Entry: amend.Entry{Kind: amend.Candidate, Amendment: amend.Amendment{Rule: "a", Limit: json.RawMessage(`"2/1m"`), Until: time.Now().Add(time.Hour)}}}, by("try"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.kv.Put(ctx, s.chunkKey(v.Amendments.Chunks[0]), []byte("damaged")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, s.kv.Put(ctx, s.chunkKey(v.Amendments.Chunks[0]), []byte("damaged")))
 	if _, err := s.Content(ctx, v); !errors.As(err, new(*DamagedError)) {
 		t.Errorf("%v", err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/consul"
 	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -72,9 +73,7 @@ func TestByHand(t *testing.T) {
 	}
 
 	last, err := s.Current(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s.byHand(t, s.manifestKey(), "")
 	if v := apply(t, s, text, by("repair")); v.Revision <= last.Revision {
 		t.Errorf("revision %d after the manifest of revision %d was deleted", v.Revision, last.Revision)
@@ -100,9 +99,7 @@ func TestRevisionGrows(t *testing.T) {
 		t.Errorf("revision %d after %d", ahead.Revision, before.Revision)
 	}
 	ahead.Revision = uint64(time.Now().Add(mostAhead - 10*time.Second).UnixMicro())
-	if err := s.Mirror(within(t), ahead, Content{Document: document(3)}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Mirror(within(t), ahead, Content{Document: document(3)}))
 	for i := range 2 {
 		if v := apply(t, s, document(4+i), by("go on")); v.Revision != ahead.Revision+1+uint64(i) {
 			t.Errorf("revision %d after %d from a clock that was ahead", v.Revision, ahead.Revision)
@@ -130,9 +127,7 @@ func TestFromTheFuture(t *testing.T) {
 		s.byHand(t, s.versionKey(forged.Revision), string(forged.Encode()))
 		follower(t, c, "false", largest)
 		v, err := repair()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if inForce(t, s, v.Revision, document(9)); v.Revision <= want.Revision || Ahead(v.Revision, time.Now()) {
 			t.Errorf("%s: revision %d after %d and one from the future", what, v.Revision, want.Revision)
 		}
@@ -236,9 +231,7 @@ func TestWriterDies(t *testing.T) {
 		t.Errorf("%d applied and %d not: one kind was not tried", applied, refused)
 	}
 	last := apply(t, s, document(1), by("end"))
-	if err := s.Clean(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Clean(within(t)))
 	versions, err := s.History(within(t))
 	if most := int(3 + 2*calls + int64(applied)); err != nil || len(versions) != most || versions[0].Revision != last.Revision {
 		t.Fatalf("%d versions of %d (%v)", len(versions), most, err)
@@ -275,9 +268,7 @@ func TestRefused(t *testing.T) {
 	t.Run("token", func(t *testing.T) {
 		c := start(t, `acl { enabled = true, default_policy = "deny", tokens { initial_management = "`+management+`", agent = "`+management+`" } }`)
 		operator, err := api.NewClient(&api.Config{Address: c.Addr, Token: management})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		token := func(name, rules string) string {
 			var token struct{ SecretID string }
 			proc.Await(t, time.Minute, "a token", func() string {

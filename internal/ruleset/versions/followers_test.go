@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // follower registers a program that has rules of this revision.
@@ -20,9 +21,7 @@ func follower(t *testing.T, c *consultest.Agent, id string, revision uint64) {
 			ID: id, Name: "weir-regional-eu", Port: 1, Check: &api.AgentServiceCheck{TTL: "1h", Status: api.HealthPassing}, Meta: map[string]string{"rules": "consul", "rules_revision": strconv.FormatUint(new(rule.Set).Numbered(revision).Revision, 10)},
 		})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 }
 
 // A version is newer than the rules that programs have, also where these are of a store that was

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -37,9 +38,7 @@ func inFile(t *testing.T) *Store {
 func open(t *testing.T, address string) *Store {
 	t.Helper()
 	s, err := Open(address, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s
 }
 
@@ -47,9 +46,7 @@ func open(t *testing.T, address string) *Store {
 func (s *Store) keys(t *testing.T) []string {
 	t.Helper()
 	keys, err := s.kv.Keys(within(t), Prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i := range keys {
 		keys[i] = strings.TrimPrefix(keys[i], Prefix)
 	}
@@ -63,9 +60,7 @@ func (s *Store) byHand(t *testing.T, key, value string) {
 	if value == "" {
 		_, err = s.kv.Commit(within(t), consul.Change{Delete: []string{key}})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 }
 
 // document is one with this limit.
@@ -96,9 +91,7 @@ func by(why string) Change { return Change{Who: "ann", Why: why} }
 func apply(t *testing.T, s *Store, text []byte, c Change) Version {
 	t.Helper()
 	v, err := s.Apply(within(t), parsed(t, text), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return v
 }
 
@@ -106,9 +99,7 @@ func apply(t *testing.T, s *Store, text []byte, c Change) Version {
 func parsed(t *testing.T, text []byte) *rulefile.Document {
 	t.Helper()
 	d, err := Parse("test", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return d
 }
 
@@ -116,9 +107,7 @@ func parsed(t *testing.T, text []byte) *rulefile.Document {
 func inForce(t *testing.T, s *Store, revision uint64, want []byte) Version {
 	t.Helper()
 	v, err := s.Current(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	got, err := s.Document(within(t), v)
 	if err != nil || v.Revision != revision || string(got) != string(want) {
 		t.Fatalf("in force: revision %d with %d bytes (%v), want revision %d with %d bytes", v.Revision, len(got), err, revision, len(want))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/consul"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // Versions are kept with who, when and why, and come back as new versions.
@@ -129,9 +130,7 @@ func TestClean(t *testing.T) {
 		applied = append(applied, apply(t, s, document(i+1), by("count")))
 	}
 	s.byHand(t, s.chunkKey(sum([]byte("left by a writer that died"))), "left by a writer that died")
-	if err := s.Clean(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Clean(within(t)))
 	versions, err := s.History(within(t))
 	if err != nil || len(versions) != kept || versions[kept-1].Revision != applied[5].Revision {
 		t.Fatalf("%d versions (%v)", len(versions), err)
@@ -152,9 +151,7 @@ func TestLargestDocument(t *testing.T) {
 	s := open(t, startConsul(t).Addr)
 	text := large(maxDocument - 30)
 	v, err := s.Apply(within(t), &rulefile.Document{Text: text}, by("begin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	inForce(t, s, v.Revision, text)
 	if _, err := Parse("rules.yaml", make([]byte, maxDocument+1)); err == nil || !strings.Contains(err.Error(), "fit into a version") {
 		t.Errorf("one byte more: %v", err)
@@ -172,9 +169,7 @@ func TestNotes(t *testing.T) {
 	}
 	last := keptNotes + consul.MaxChanges
 	for i := last - 2; i < last; i++ {
-		if err := s.Note(ctx, id(i), []byte(id(i))); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Note(ctx, id(i), []byte(id(i))))
 	}
 	if found, err := s.Notes(ctx, "", 2000); err != nil || len(found) != keptNotes || string(found[0]) != id(last-1) || string(found[keptNotes-1]) != id(last-keptNotes) {
 		t.Errorf("%d entries (%v)", len(found), err)

@@ -29,6 +29,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -64,17 +65,13 @@ func newWorld(t *testing.T, text string, divides bool) *world {
 	log, metrics := slog.New(slog.DiscardHandler), telemetry.NewRegistry("test")
 	w := &world{t: t, tokens: map[string]string{}, store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 24})}
 	w.service = service.NewService(service.Config{Store: w.store, Divides: divides, Metrics: metrics, Log: log})
-	if err := w.service.SetSecrets([]rule.Secret{{1, 2, 3}}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.service.SetSecrets([]rule.Secret{{1, 2, 3}}))
 	if text != "" {
 		set, err := rulefile.Parse("rules", []byte(text))
 		if err == nil {
 			err = w.service.SetRules(set)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	file := "tokens:\n"
 	for name, role := range map[string]string{"operator": "operator", "viewer": "viewer", "team": "operator, prefix: team-", "admin": "admin", "part": "admin, prefix: team-"} {
@@ -83,9 +80,7 @@ func newWorld(t *testing.T, text string, divides bool) *world {
 		file += fmt.Sprintf("- { name: %s, sha256: %q, role: %s }\n", name, sum, role)
 	}
 	l, watcher := access.Watch(proc.WriteFile(t, filepath.Join(t.TempDir(), "tokens.yaml"), file), log, metrics)
-	if err := watcher.Load(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, watcher.Load())
 	kv := local.New(filepath.Join(t.TempDir(), "rules.store"))
 	t.Cleanup(func() { _ = kv.Close() })
 	a := api.New(api.Config{Loopback: true, Callers: l, Trail: versions.On(kv), Log: log, Metrics: metrics})
@@ -126,9 +121,7 @@ func TestForget(t *testing.T) {
 func (w *world) call(who, path string, body, into any, status int) (p v1.Problem) {
 	w.t.Helper()
 	text, err := json.Marshal(body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	fatal.If(w.t, err)
 	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(text))
 	if body == nil {
 		r = httptest.NewRequest(http.MethodGet, path, nil)
@@ -147,9 +140,7 @@ func (w *world) call(who, path string, body, into any, status int) (p v1.Problem
 	if status == http.StatusNoContent {
 		return p
 	}
-	if err := json.Unmarshal(answer.Body.Bytes(), into); err != nil {
-		w.t.Fatal(err)
-	}
+	fatal.If(w.t, json.Unmarshal(answer.Body.Bytes(), into))
 	return p
 }
 

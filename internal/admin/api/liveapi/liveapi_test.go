@@ -23,6 +23,7 @@ import (
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // world is the operations over a desk in memory, at a port.
@@ -238,9 +239,7 @@ func TestTop(t *testing.T) {
 		}
 	}
 	answer, err := w.client.Send(t.Context(), client.Call{Path: "/v1/top"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil || strings.ContainsAny(string(text), "\x00\x1b") || answer.Header.Get("Content-Type") != "application/json" || answer.Header.Get("X-Content-Type-Options") != "nosniff" || !json.Valid(text) {
@@ -389,9 +388,7 @@ func TestViewerThatNeverReads(t *testing.T) {
 		if err == nil {
 			_, err = io.ReadFull(c, begin)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return c, string(begin[9:])
 	}
 	began := time.Now()

@@ -29,6 +29,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -45,9 +46,7 @@ func inConsul(t *testing.T) (*world, *consultest.Agent) {
 	t.Helper()
 	agent := consultest.Start(t, proc.LogDir(t))
 	s, err := versions.Open(agent.Addr, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return newWorld(t, s, Config{Store: s, Rules: "consul:"}), agent
 }
 
@@ -62,9 +61,7 @@ func newWorld(t *testing.T, trail *versions.Store, c Config) *world {
 	}
 	log, metrics := slog.New(slog.DiscardHandler), telemetry.NewRegistry("test")
 	l, watcher := access.Watch(proc.WriteFile(t, filepath.Join(t.TempDir(), "tokens.yaml"), text), log, metrics)
-	if err := watcher.Load(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, watcher.Load())
 	c.InForce = func() v1.InForce { return v1.InForce{Version: "abc", Revision: 7, Problem: "none"} }
 	a := api.New(api.Config{Loopback: true, Callers: l, Trail: trail, Log: log, Metrics: metrics})
 	Add(a, c)
@@ -99,9 +96,7 @@ func (w *world) send(ctx context.Context, who, method, path, ifMatch string, bod
 	w.t.Helper()
 	var text bytes.Buffer
 	if body != nil {
-		if err := json.NewEncoder(&text).Encode(body); err != nil {
-			w.t.Fatal(err)
-		}
+		fatal.If(w.t, json.NewEncoder(&text).Encode(body))
 	}
 	r := httptest.NewRequestWithContext(ctx, method, path, &text)
 	r.Host = "localhost"
@@ -424,9 +419,7 @@ func TestDamaged(t *testing.T) {
 			_, err = kv.KV().Put(&capi.KVPair{Key: versions.Prefix + key, Value: []byte("rules: []")}, nil)
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, p := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 503); p.Code != v1.CodeStore || !strings.Contains(p.Detail, "apply the rules again") {
 		t.Errorf("%+v", p)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/ruletests"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/internal/ruleset/versions/local"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // A viewer learns which requests a document changes, and an operator what becomes of its tests, before anybody applies it.
@@ -69,18 +70,14 @@ func TestTryEnds(t *testing.T) {
 	long := "rules: [{ name: a, key: [client_ip], algorithm: concurrency, limit: 9 }]\ntests: [{ name: long, request: { url: /, client: 192.0.2.1 }, " +
 		"steps: [{ repeat: every 30s for 300d, lasts: 1d, expect: { count: { allowed: 9 } } }] }]\n"
 	suite, err := ruletests.Read(documentName, []rulefile.File{{Name: documentName, Data: []byte(long)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if one := run(ctx, suite, &suite.Tests[0]); one.Failure != nil || !strings.Contains(one.Problem, "no time") {
 		t.Errorf("%+v", one)
 	}
 	rules, err := rulefile.Read(documentName, []byte(document(5, "a", "b")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if d := rulediff.Compare(ctx, rules.Set, rules.Set, time.Now()); d.Undecided != 2 || len(d.Rules) != 2 {
 		t.Errorf("%+v", d)
 	}

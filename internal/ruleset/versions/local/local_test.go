@@ -9,19 +9,16 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/consul"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // The file outlives the process, and one at a time has it.
 func TestOneProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "rules.store")
 	first, second := New(path), New(path)
-	if err := first.Put(t.Context(), "a", []byte("1")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, first.Put(t.Context(), "a", []byte("1")))
 	before, err := first.Get(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, readErr := second.Get(t.Context(), "a")
 	_, writeErr := second.Commit(t.Context(), consul.Change{Delete: []string{"a"}})
 	for _, err := range []error{readErr, writeErr} {
@@ -29,9 +26,7 @@ func TestOneProcess(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if err := errors.Join(first.Close(), first.Close()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(first.Close(), first.Close()))
 	if after, err := second.Get(t.Context(), "a"); err != nil || string(after.Value) != "1" || after.Index != before.Index {
 		t.Errorf("%+v after %+v (%v)", after, before, err)
 	}
@@ -43,9 +38,7 @@ func TestOneProcess(t *testing.T) {
 // A directory that cannot be made is an error that names it.
 func TestBadDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, nil, 0o600))
 	for _, path := range []string{path, filepath.Join(path, "below")} {
 		if _, err := New(path).Get(t.Context(), "a"); err == nil || strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "/file: not a directory") {
 			t.Errorf("%s: %v", path, err)
@@ -57,9 +50,7 @@ func TestBadDirectory(t *testing.T) {
 func TestHalfDone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	kv := New(dir)
-	if err := kv.Put(t.Context(), "manifest", []byte("1")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, kv.Put(t.Context(), "manifest", []byte("1")))
 	if err := os.Mkdir(kv.file("broken"), 0o700); err != nil { // no file takes its place
 		t.Fatal(err)
 	}

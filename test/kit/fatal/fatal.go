@@ -1,0 +1,16 @@
+// Package fatal ends tests that cannot go on.
+package fatal
+
+// test is a [testing.TB], or a test of rapid.
+type test interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// If ends a test if there is an error.
+func If(t test, err error) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(err)
+	}
+}
