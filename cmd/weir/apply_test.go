@@ -102,19 +102,26 @@ func TestApply(t *testing.T) {
 	last := revisionOf(weir(0, "apply "+several+" --reason files", " is in force"))
 	weir(0, "apply "+several+" --dry-run", "is the same as revision "+last)
 
-	client, err := capi.NewClient(&capi.Config{Address: agent.Addr})
-	if err == nil { // a replica that passes its checks, and has old rules for good
+	if !testing.Short() {
+		weir.notInForce(t, agent.Addr, one)
+	}
+	agent.Kill()
+	for _, args := range []string{" --dry-run", " --reason away"} {
+		weir(1, "apply "+one+args, "consul at "+agent.Addr+" cannot read weir/rules/manifest")
+	}
+}
+
+// notInForce applies rules beside a replica that passes its checks, and has old ones for good: it waits for ten seconds.
+func (weir caller) notInForce(t *testing.T, addr, rules string) {
+	client, err := capi.NewClient(&capi.Config{Address: addr})
+	if err == nil {
 		err = client.Agent().ServiceRegister(&capi.AgentServiceRegistration{
 			ID: "weir-regional-eu-old", Name: "weir-regional-eu", Port: 1, Check: &capi.AgentServiceCheck{TTL: "1h", Status: capi.HealthPassing},
 			Meta: map[string]string{"rules": "consul", "rules_revision": "1"},
 		})
 	}
 	fatal.If(t, err)
-	weir(1, "apply "+one+" --reason old", " is in Consul", "not in force in weir-regional-eu-old, which has revision 1")
-	agent.Kill()
-	for _, args := range []string{" --dry-run", " --reason away"} {
-		weir(1, "apply "+one+args, "consul at "+agent.Addr+" cannot read weir/rules/manifest")
-	}
+	weir(1, "apply "+rules+" --reason old", " is in Consul", "not in force in weir-regional-eu-old, which has revision 1")
 }
 
 // Through the admin API rules are applied in the same way, and overrides and candidates, too.

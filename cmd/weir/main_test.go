@@ -164,6 +164,7 @@ func TestWeir(t *testing.T) {
 		"key_long":    "key 203.0.113.195 /v1/" + strings.Repeat("x", 90),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cmd := exec.Command(binary, strings.Fields(args)...)
 			cmd.Dir = "testdata"
 			var stdout, stderr bytes.Buffer

@@ -145,7 +145,7 @@ func TestBounds(t *testing.T) {
 		}, 0, 0, 0},
 	} {
 		for workers := 1; workers <= 2; workers++ {
-			if c.workers != 0 && c.workers != workers {
+			if c.workers != 0 && c.workers != workers || testing.Short() && (workers == 1 || c.profile == Slow) {
 				continue
 			}
 			t.Run(c.name+" "+c.profile.String()+" "+string('0'+rune(workers)), func(t *testing.T) {

@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"context"
 	"strconv"
 	"testing"
 	"time"
@@ -39,7 +40,9 @@ func TestNewerThanWhatProgramsHave(t *testing.T) {
 	}
 	follower(t, c, "one", v.Revision)
 	follower(t, c, "forged", 1<<53-1)
-	behind, err := s.InForce(within(t), v)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	behind, err := s.InForce(ctx, v)
 	if err != nil || len(behind) != 2 || behind[0].ID != "forged" || behind[1].ID != "two" || behind[1].Revision != 7 {
 		t.Errorf("not in force in %+v, %v; want forged, and two with revision 7", behind, err)
 	}

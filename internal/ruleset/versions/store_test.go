@@ -164,8 +164,14 @@ func TestNotes(t *testing.T) {
 	s, ctx := inFile(t), within(t)
 	v := apply(t, s, document(1), by("begin"))
 	id := func(i int) string { return fmt.Sprintf("%04d", i) }
+	var notes []consul.Pair
 	for i := range keptNotes + consul.MaxChanges - 2 {
-		s.byHand(t, s.auditKey(id(i)), id(i))
+		notes = append(notes, consul.Pair{Key: s.auditKey(id(i)), Value: []byte(id(i))})
+	}
+	for some := range slices.Chunk(notes, consul.MaxChanges) {
+		if done, err := s.kv.Commit(ctx, consul.Change{Set: some}); !done || err != nil {
+			t.Fatal(done, err)
+		}
 	}
 	last := keptNotes + consul.MaxChanges
 	for i := last - 2; i < last; i++ {

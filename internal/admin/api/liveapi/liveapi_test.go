@@ -374,6 +374,9 @@ func (w *world) everything() {
 
 // Who reads nothing is cut off, and makes room for others, who are served meanwhile.
 func TestViewerThatNeverReads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs in make test-long")
+	}
 	w := newWorld(t, live.Config{})
 	w.everything()
 	open := func() (net.Conn, string) {
