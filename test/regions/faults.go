@@ -43,16 +43,6 @@ func (m *masters) kill(parts ...string) {
 	m.t.Fatalf("no master of Redis has a key named %s", name)
 }
 
-// killAll kills those that are not down.
-func (m *masters) killAll() {
-	for _, server := range m.Nodes {
-		if !slices.Contains(m.dead, server) {
-			m.dead = append(m.dead, server)
-			server.Kill()
-		}
-	}
-}
-
 // start starts what was killed, empty.
 func (m *masters) start() {
 	for _, server := range m.dead {
@@ -60,9 +50,6 @@ func (m *masters) start() {
 	}
 	m.dead = nil
 }
-
-// record is in the name of the key that has the record of a region's reserve.
-const record = ":reserve:"
 
 // links are from one region to each aggregator.
 type links []*stack.Link
@@ -79,11 +66,13 @@ func cut(l *stack.Link) {
 	l.Swallow()
 }
 
-// SetTrip sets how long a call of the region to an aggregator, or for the rules in another region,
+// SetTrip sets how long a call of a region to an aggregator, or for the rules in another region,
 // and its reply travel.
-func (r *Region) SetTrip(d time.Duration) {
-	r.Links.each(func(l *stack.Link) { l.SetTrip(d) })
-	if r.toConsul != nil {
-		r.toConsul.SetTrip(d)
+func (w *World) SetTrip(d time.Duration) {
+	for _, r := range w.Regions {
+		r.Links.each(func(l *stack.Link) { l.SetTrip(d) })
+		if r.toConsul != nil {
+			r.toConsul.SetTrip(d)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package regions
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -17,7 +16,6 @@ type Row struct {
 	Script, Figure, Bound, Measured string
 	Kind                            Kind
 	Outcome                         Outcome
-	Above                           bool // more was measured than the bound allows
 }
 
 // Outcome is how a measured figure compares with what was expected of it.
@@ -25,18 +23,17 @@ type Outcome string
 
 // The outcomes.
 const (
-	Holds  Outcome = "ok"
-	Fails  Outcome = "FAILS"  // what has to hold in every play
-	Short  Outcome = "short"  // of latency or fairness: the play does not count
-	Missed Outcome = "missed" // an aim
+	Holds Outcome = "ok"
+	Fails Outcome = "FAILS" // what has to hold in every play
+	Short Outcome = "short" // of latency or fairness: the play does not count
 )
 
 // Judge compares all figures with what is expected.
 func (p *Played) Judge() (rows []Row) {
-	failed := map[Kind]Outcome{Always: Fails, Expect: Short, Aim: Missed}
+	failed := map[Kind]Outcome{Always: Fails, Expect: Short}
 	for _, e := range p.Script.Expect {
 		v := e.Figure.of(p, e.Figure)
-		row := Row{p.Script.Name, e.Text, e.Bound.Text, e.Figure.Text(v), e.Kind, Holds, v > e.Bound.Most}
+		row := Row{p.Script.Name, e.Text, e.Bound.Text, e.Figure.Text(v), e.Kind, Holds}
 		if !e.Bound.Holds(v) {
 			row.Outcome = failed[e.Kind]
 		}
@@ -45,11 +42,10 @@ func (p *Played) Judge() (rows []Row) {
 	return rows
 }
 
-// Broken are the rows of a play that fail a script, whatever other plays show. In a play that is void they are
-// only those of which too much was measured: clients that stand still are admitted less, and never more.
-func Broken(rows []Row, void bool) (broken []Row) {
+// Broken are the rows of a play that fail a script, whatever other plays show.
+func Broken(rows []Row) (broken []Row) {
 	for _, r := range rows {
-		if r.Outcome == Fails && (!void || r.Above) {
+		if r.Outcome == Fails {
 			broken = append(broken, r)
 		}
 	}
@@ -94,23 +90,16 @@ func (p *Played) Void() bool {
 	return slices.ContainsFunc(p.results, func(r *drive.Result) bool { return r.Stalled >= time.Second })
 }
 
-// Seconds is what each load had answered with 200 in each second, and of how many requests,
-// and when requests waited.
+// Seconds is what each load had answered with 200 in each second, and of how many requests.
 func (p *Played) Seconds() string {
 	var b strings.Builder
 	for i, l := range p.Script.Loads {
-		fmt.Fprintf(&b, "%s of %s, from %s:", l.Region, cmp.Or(l.Rule, "no rule"), l.From)
+		fmt.Fprintf(&b, "%s of %s, from %s:", l.Region, l.Rule, l.From)
 		for at := l.From; at < l.To; at += time.Second {
 			second := p.results[i].Seconds[p.begin.Add(at).Unix()]
 			fmt.Fprintf(&b, " %d/%d", second.OK, second.Sent)
 		}
 		fmt.Fprintf(&b, "; %v, %d failed: %v\n", p.results[i].Status, p.results[i].Failed, p.results[i].FirstError)
-	}
-	b.WriteString("waited for the region:")
-	for i, m := range p.watched {
-		if i > 0 && m.Waits > p.watched[i-1].Waits {
-			fmt.Fprintf(&b, " %.0f before %.1fs", m.Waits-p.watched[i-1].Waits, m.At.Seconds())
-		}
 	}
 	return b.String()
 }

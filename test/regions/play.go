@@ -27,19 +27,17 @@ type act struct{ began, done time.Duration }
 
 // Mark is what was counted up to a time.
 type Mark struct {
-	At              time.Duration // since the script began
-	Waits, Degraded float64       // requests, at all PoPs
-	Far             float64       // requests that waited for the aggregator
-	Asks            map[string]float64
-	Granted         map[string]float64 // units, to each region
-	Reserves        map[string]int     // the replicas of a region that go on by its reserve
-	Alone           map[alone]float64  // requests that PoPs admitted by themselves
+	At       time.Duration      // since the script began
+	Degraded float64            // requests, at all PoPs
+	Far      float64            // requests that waited for an aggregator
+	Asks     map[string]float64 // by region
+	Alone    map[alone]float64  // requests that PoPs admitted by themselves
 }
 
 // alone names what PoPs of a region admit by themselves of a rule.
 type alone struct{ region, rule string }
 
-// watchEvery is how often it is counted what waited and what was degraded.
+// watchEvery is how often it is counted what was degraded.
 const watchEvery = 500 * time.Millisecond
 
 // playHeader has a value of its own in each play, and rules have it for their key. So a play begins with
@@ -52,10 +50,7 @@ func (w *World) Play(s *Script) *Played {
 	p := &Played{Script: s, results: make([]*drive.Result, len(s.Loads)), acts: make([]act, len(s.Events)), marks: map[time.Duration]Mark{}}
 	w.plays++
 	w.play = fmt.Sprintf("play-%03d", w.plays)
-	for _, r := range w.Regions {
-		r.SetTrip(s.Trips[r.Name])
-	}
-	w.share(s.Shared)
+	w.SetTrip(s.Trip)
 	w.quiet()
 	w.begin(s)
 	p.first = p.mark(w, false)
@@ -99,13 +94,10 @@ func (w *World) offer(p *Played) (wait func() error) {
 	errs := make([]error, len(p.Script.Loads))
 	for i, l := range p.Script.Loads {
 		all.Go(func() {
-			path, slow := "/no-rule", time.Duration(0)
-			if r := p.Script.rule(l.Rule); r != nil {
-				path, slow = "/"+r.Name, r.Timeout+allowance
-			}
 			time.Sleep(time.Until(p.begin.Add(l.From)))
 			p.results[i], errs[i] = drive.Run(ctx, drive.Load{
-				Addrs: w.Region(l.Region).Addrs(), Request: drive.Get(path, playHeader, w.play), Until: p.begin.Add(l.To), PerSecond: l.PerSecond, Slow: slow,
+				Addrs: w.Region(l.Region).Addrs(), Request: drive.Get("/"+l.Rule, playHeader, w.play),
+				Until: p.begin.Add(l.To), PerSecond: l.PerSecond, Slow: p.Script.rule(l.Rule).Timeout + allowance,
 			})
 		})
 	}
@@ -139,11 +131,10 @@ func (p *Played) follow(w *World) {
 		}})
 	}
 	slices.SortStableFunc(steps, func(a, b step) int { return int(a.at - b.at) })
-	replicas := p.Script.watchesReplicas()
 	next := func(at time.Duration) {
 		for time.Until(p.begin.Add(at)) > watchEvery {
 			time.Sleep(watchEvery)
-			p.watched = append(p.watched, p.mark(w, replicas))
+			p.watched = append(p.watched, p.mark(w, false))
 		}
 		time.Sleep(time.Until(p.begin.Add(at)))
 	}
@@ -152,7 +143,7 @@ func (p *Played) follow(w *World) {
 		s.do()
 	}
 	next(p.Script.Last())
-	p.watched = append(p.watched, p.mark(w, replicas))
+	p.watched = append(p.watched, p.mark(w, false))
 }
 
 // lastAt is when the last action of a time began.
@@ -163,11 +154,6 @@ func (p *Played) lastAt(at time.Duration) (began time.Duration) {
 		}
 	}
 	return began
-}
-
-// done is when an action was done that the script has once.
-func (p *Played) done(text string) time.Duration {
-	return p.acts[slices.IndexFunc(p.Script.Events, func(e Event) bool { return e.Act.Text == text })].done
 }
 
 // moments are the times at which figures begin or end, but for the end of all loads.
@@ -182,29 +168,24 @@ func (s *Script) moments() (all []time.Duration) {
 	return slices.Compact(all)
 }
 
-// mark reads what the PoPs, the aggregator, and perhaps the replicas have counted of the
-// script's rules, and which replicas go on by the reserve. An aggregator that is down has counted
-// nothing.
+// mark reads what the PoPs, the aggregators, and perhaps the replicas have counted of the
+// script's rules. An aggregator that is down has counted nothing.
 func (p *Played) mark(w *World, replicas bool) Mark {
-	m := Mark{At: time.Since(p.begin), Asks: map[string]float64{}, Granted: map[string]float64{}, Reserves: map[string]int{}, Alone: map[alone]float64{}}
+	m := Mark{At: time.Since(p.begin), Asks: map[string]float64{}, Alone: map[alone]float64{}}
 	for _, r := range w.Regions {
 		for i := 0; replicas && i < len(r.Replicas); i++ {
-			metrics := r.Replicas[i].Metrics()
-			m.Far += metrics.Sum("weir_global_waited_total")
-			m.Reserves[r.Name] += int(metrics["weir_reserve_in_use"])
+			m.Far += r.Replicas[i].Metrics().Sum("weir_global_waited_total")
 		}
 		for _, pop := range r.PoPs {
 			for name, n := range pop.Stats("wasmcustom.weir") {
 				rule := p.Script.ruleOf(name)
-				if strings.HasSuffix(name, ".decision.allowed.reason.on_failure") || strings.HasSuffix(name, ".decision.allowed.reason.local_share") {
-					m.Alone[alone{r.Name, rule}] += float64(n)
+				byPoP := strings.HasSuffix(name, ".reason.on_failure") || strings.HasSuffix(name, ".reason.local_share")
+				if rule == "" || !byPoP {
+					continue
 				}
-				switch {
-				case rule == "":
-				case strings.Contains(name, ".waits."):
-					m.Waits += float64(n)
-				case strings.HasSuffix(name, ".reason.on_failure"), strings.HasSuffix(name, ".reason.local_share"):
-					m.Degraded += float64(n)
+				m.Degraded += float64(n)
+				if strings.Contains(name, ".decision.allowed.") {
+					m.Alone[alone{r.Name, rule}] += float64(n)
 				}
 			}
 		}
@@ -212,9 +193,7 @@ func (p *Played) mark(w *World, replicas bool) Mark {
 	for _, a := range w.Aggregators {
 		metrics := w.counted(a)
 		for _, name := range Names {
-			region := fmt.Sprintf("region=%q", name)
-			m.Asks[name] += metrics.Sum("weir_region_wants_total", region)
-			m.Granted[name] += metrics.Sum("weir_region_units_granted_total", region)
+			m.Asks[name] += metrics.Sum("weir_region_wants_total", fmt.Sprintf("region=%q", name))
 		}
 	}
 	return m

@@ -48,14 +48,6 @@ func equalWeights() map[string]int {
 	return weights
 }
 
-// weighted is a rules file with other weights.
-func weighted(document string, weights map[string]int) (string, error) {
-	return edited("rules with other weights", document, func(fields map[string]any) error {
-		fields["regions"] = weights
-		return nil
-	})
-}
-
 // limited is a rules file with another limit of a rule.
 func limited(document, rule, limit string) (string, error) {
 	return edited("rules with another limit", document, func(fields map[string]any) error {

@@ -2,7 +2,10 @@ package regions
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,7 +13,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
@@ -23,11 +25,10 @@ var Names = []string{"eu", "us", "ap"}
 type Script struct {
 	Name    string // of its file, without the ending
 	Rules   []Rule
-	Weights map[string]int           // of shares, by region
-	Trips   map[string]time.Duration // by region
-	Align   time.Duration            // of its beginning to the clock
-	Left    Left                     // of a window in which it is played
-	Shared  bool                     // two aggregators share a Redis
+	Weights map[string]int // of shares, by region
+	Trip    time.Duration
+	Align   time.Duration // of its beginning to the clock
+	Left    Left          // of a window in which it is played
 	Loads   []Offer
 	Events  []Event // by time
 	Expect  []Expectation
@@ -39,7 +40,6 @@ type Rule struct {
 	Spec    limit.Spec
 	Timeout time.Duration
 	Global  bool // all regions share it
-	Local   bool // on_failure: local
 	yaml    map[string]any
 }
 
@@ -48,7 +48,7 @@ type Offer struct {
 	From, To  time.Duration
 	Region    string
 	PerSecond float64
-	Rule      string // "": a path without a rule
+	Rule      string
 }
 
 // Left has a script begin when at least Least is left of the window of the clock of length Window. The zero
@@ -71,7 +71,7 @@ func (s *Script) Last() (last time.Duration) {
 
 // Parse reads a script. The error has the file and the line.
 func Parse(file, name, text string) (*Script, error) {
-	s := &Script{Name: name, Weights: equalWeights(), Trips: map[string]time.Duration{}, Align: time.Second}
+	s := &Script{Name: name, Weights: equalWeights(), Align: time.Second}
 	for i, line := range strings.Split(text, "\n") {
 		line, _, _ = strings.Cut(line, "#")
 		words := strings.Fields(line)
@@ -89,25 +89,45 @@ func Parse(file, name, text string) (*Script, error) {
 	return s, nil
 }
 
+// ReadAll reads the scripts of a directory, by name.
+func ReadAll(dir string) ([]*Script, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err == nil && len(files) == 0 {
+		err = errors.New("no scripts in " + dir)
+	}
+	var all []*Script
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		s, err := Parse(file, strings.TrimSuffix(filepath.Base(file), ".txt"), string(text))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, err
+}
+
 // line reads one line, by its first word.
-func (s *Script) line(words []string) error {
+func (s *Script) line(words []string) (err error) {
 	rest := strings.Join(words[1:], " ")
 	switch words[0] {
 	case "rule":
 		return s.readRule(rest)
 	case "regions":
-		return s.weights(rest)
+		return s.readWeights(rest)
 	case "trip":
-		return s.trip(words[1:])
-	case "two":
-		return s.two(rest)
+		s.Trip, err = readTime(rest)
+		return err
 	case "begin":
 		return s.begin(rest)
 	case "from":
 		return s.offer(words)
 	case "at":
 		return s.event(words[1:])
-	case string(Always), string(Expect), string(Aim):
+	case string(Always), string(Expect):
 		return s.expect(Kind(words[0]), rest)
 	}
 	return fmt.Errorf("no line begins with %q", words[0])
@@ -131,67 +151,24 @@ func (s *Script) readRule(text string) error {
 		return err
 	}
 	r.Spec, r.Timeout = set.Limit(0, 0).Spec(), time.Duration(set.Rule(0).Timeout)*time.Microsecond
-	r.Global, r.Local = set.Rule(0).Scope == rule.ScopeGlobal, set.Rule(0).OnFailure == lease.FailureLocal
+	r.Global = set.Rule(0).Scope == rule.ScopeGlobal
 	s.Rules = append(s.Rules, r)
 	return nil
 }
 
-// weights reads: { REGION: WEIGHT, ... }
-func (s *Script) weights(text string) (err error) {
-	if s.Weights, err = readWeights(text); err == nil {
-		err = s.canWeigh(s.Weights)
+// readWeights reads: { REGION: WEIGHT, ... }
+func (s *Script) readWeights(text string) error {
+	s.Weights = map[string]int{}
+	if err := yaml.Unmarshal([]byte(text), &s.Weights); err != nil {
+		return fmt.Errorf("regions: %w", err)
 	}
-	return err
-}
-
-func readWeights(text string) (map[string]int, error) {
-	weights := map[string]int{}
-	if err := yaml.Unmarshal([]byte(text), &weights); err != nil {
-		return nil, fmt.Errorf("regions: %w", err)
-	}
-	for name := range weights {
+	for name := range s.Weights {
 		if err := isRegion(name); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return weights, nil
-}
-
-// canWeigh reports what is wrong with weights of the regions.
-func (s *Script) canWeigh(weights map[string]int) error {
-	text, err := (&Script{Rules: s.Rules, Weights: equalWeights()}).Document()
-	if err == nil {
-		_, err = weighted(text, weights)
-	}
+	_, err := s.Document()
 	return err
-}
-
-// trip reads: [REGION] TIME
-func (s *Script) trip(words []string) error {
-	names := Names
-	if len(words) == 2 {
-		names = words[:1]
-	}
-	if len(words) == 0 || len(words) > 2 {
-		return fmt.Errorf("trip takes a time, or a region and a time")
-	}
-	d, err := readTime(words[len(words)-1])
-	for _, name := range names {
-		if err == nil {
-			err = isRegion(name)
-		}
-		s.Trips[name] = d
-	}
-	return err
-}
-
-// two reads: aggregators share a redis
-func (s *Script) two(text string) error {
-	if text != "aggregators share a redis" {
-		return fmt.Errorf("%q: want two aggregators share a redis", text)
-	}
-	s.Shared = true
-	return nil
 }
 
 // begin reads: at a multiple of TIME, or: with TIME left of TIME
@@ -216,12 +193,12 @@ func (s *Script) begin(text string) (err error) {
 	return err
 }
 
-// offer reads: from TIME to TIME REGION offers N/s of RULE, or of no rule
+// offer reads: from TIME to TIME REGION offers N/s of RULE
 func (s *Script) offer(w []string) error {
-	if len(w) < 9 || w[2] != "to" || w[5] != "offers" || w[7] != "of" {
+	if len(w) != 9 || w[2] != "to" || w[5] != "offers" || w[7] != "of" {
 		return fmt.Errorf("want from TIME to TIME REGION offers N/s of RULE")
 	}
-	o := Offer{Region: w[4]}
+	o := Offer{Region: w[4], Rule: w[8]}
 	var err error
 	if o.From, o.To, err = readSpan(w[1], w[3]); err != nil {
 		return err
@@ -229,14 +206,8 @@ func (s *Script) offer(w []string) error {
 	if o.PerSecond, err = Rate.value(w[6]); err != nil {
 		return err
 	}
-	if strings.Join(w[8:], " ") != "no rule" {
-		o.Rule = w[8]
-		if err := s.isRule(o.Rule); err != nil || len(w) > 9 {
-			return fmt.Errorf("%q is no rule of this script", strings.Join(w[8:], " "))
-		}
-	}
 	s.Loads = append(s.Loads, o)
-	return isRegion(o.Region)
+	return errors.Join(s.isRule(o.Rule), isRegion(o.Region))
 }
 
 // event reads: TIME ACTION
@@ -258,24 +229,15 @@ func (s *Script) event(words []string) error {
 
 // canDo reports what is wrong with an action in this script.
 func (s *Script) canDo(act Action) error {
-	switch {
-	case strings.HasSuffix(act.Text, " at the aggregator") && !s.Shared:
-		return fmt.Errorf("an aggregator alone has no redis: write two aggregators share a redis above it")
-	case act.rule != "" && s.rule(act.rule) == nil:
-		return s.isRule(act.rule)
-	case act.limit != "":
-		return s.canHave(act.rule, act.limit)
-	case act.weights != nil:
-		return s.canWeigh(act.weights)
+	if act.rule == "" {
+		return nil
 	}
-	return nil
-}
-
-// canHave reports what is wrong with another limit of a rule.
-func (s *Script) canHave(rule, limit string) error {
+	if err := s.isRule(act.rule); err != nil || act.limit == "" {
+		return err
+	}
 	text, err := s.Document()
 	if err == nil {
-		_, err = limited(text, rule, limit)
+		_, err = limited(text, act.rule, act.limit)
 	}
 	return err
 }
@@ -288,11 +250,6 @@ func (s *Script) rule(name string) *Rule {
 		}
 	}
 	return nil
-}
-
-// watchesReplicas reports whether a figure of the script needs that they are asked all the time.
-func (s *Script) watchesReplicas() bool {
-	return slices.ContainsFunc(s.Expect, func(e Expectation) bool { return e.Figure.watch })
 }
 
 func (s *Script) isRule(name string) error {

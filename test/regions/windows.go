@@ -57,7 +57,7 @@ func (p *Played) spent(f Figure, w window) (n int64) {
 // first trip of a window.
 func (p *Played) early(f Figure, w window) (n float64) {
 	for _, l := range p.Script.Loads {
-		if trip := p.Script.Trips[l.Region]; f.covers(l) && f.rule.Global && trip > 0 && l.From < w.begin+time.Second && l.To > w.begin {
+		if trip := p.Script.Trip; f.covers(l) && f.rule.Global && trip > 0 && l.From < w.begin+time.Second && l.To > w.begin {
 			n += l.PerSecond * (trip + flip).Seconds()
 		}
 	}
@@ -83,21 +83,10 @@ func (p *Played) charged(f Figure, w window, most float64) float64 {
 	return max(most, n)
 }
 
-// from is the least time at which windows of a figure begin; less than 0 for those that ran when the play began.
-func (p *Played) from(f Figure) time.Duration {
-	if f.Begun.After != "" {
-		return max(f.From, p.done(f.Begun.After)+f.Begun.Wait)
-	}
-	if f.From == 0 {
-		return math.MinInt64
-	}
-	return f.From
-}
-
-// judged are the windows of a figure.
+// judged are the windows of a figure. From 0s it has the one that ran when the play began.
 func (p *Played) judged(f Figure) (all []window) {
 	for _, w := range p.windows(f.rule) {
-		if w.begin >= p.from(f) && w.begin < p.until(f) {
+		if (f.From == 0 || w.begin >= f.From) && w.begin < p.until(f) {
 			all = append(all, w)
 		}
 	}
@@ -129,21 +118,6 @@ func (p *Played) emptiestWindow(f Figure) float64 {
 	return least
 }
 
-// windowThatRan measures nothing if no region was cut off.
-func (p *Played) windowThatRan(f Figure) float64 {
-	most := math.NaN()
-	for _, w := range p.judged(f) {
-		if len(p.cutIn(w)) == 0 {
-			continue
-		}
-		stated := p.stated(f.rule, w)
-		if part := 100 * p.charged(f, w, f.most/100*stated) / stated; !(part <= most) {
-			most = part
-		}
-	}
-	return most
-}
-
 // Windows is what each region had admitted in each window of the rules that have some, by the clock.
 func (p *Played) Windows() string {
 	var b strings.Builder
@@ -157,12 +131,9 @@ func (p *Played) Windows() string {
 			for _, name := range Names {
 				fmt.Fprintf(&b, " %s %d,", name, p.spent(Figure{rule: r, Region: name}, w))
 			}
-			fmt.Fprintf(&b, " together %d, at most %.1f", p.spent(Figure{rule: r}, w), p.stated(r, w))
+			fmt.Fprintf(&b, " together %d of %d", p.spent(Figure{rule: r}, w), r.Spec.Count)
 			if n := p.alone(Figure{rule: r}, max(w.begin, 0), w.end); n > 0 {
 				fmt.Fprintf(&b, "; by PoPs alone, in it or near it, %.0f", n)
-			}
-			for _, o := range p.cutIn(w) {
-				fmt.Fprintf(&b, "; %s cut off from %.2fs to %.2fs", o.region, o.from.Seconds(), o.to.Seconds())
 			}
 			b.WriteString("\n")
 		}

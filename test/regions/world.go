@@ -20,13 +20,8 @@ import (
 
 // World is the regions and the aggregator. It is used from one goroutine.
 type World struct {
-	Aggregators []*region.Region // those that are in use: one, or two that share a Redis Cluster
+	Aggregators []*region.Region
 	Regions     []*Region
-
-	alone  *region.Region   // the one with its counters in memory
-	shared []*region.Region // the two; nil before they are needed
-	redis  *masters         // theirs
-	places []string         // their addresses
 
 	t   proc.T
 	dir string // of logs and configuration
@@ -50,7 +45,7 @@ type Region struct {
 	PoPs     []*envoy.Envoy
 }
 
-// each is how many replicas a region has, and how many PoPs.
+// each is how many aggregators there are, and how many replicas and PoPs in a region.
 const each = 2
 
 // Start starts a world, with logs and configuration in dir, and returns when all PoPs have
@@ -64,12 +59,12 @@ func Start(t proc.T, dir, rules string) *World {
 	}
 	w.startConsul()
 	w.apply(rules, "begin")
-	w.startAggregator()
+	w.beginAggregators()
 	for _, r := range w.Regions {
 		found := map[string]string{}
-		for _, addr := range append(w.places, w.alone.Addr) {
-			link := stack.NewLink(t, addr)
-			r.Links, found[addr] = append(r.Links, link), link.Addr
+		for _, a := range w.Aggregators {
+			link := stack.NewLink(t, a.Addr)
+			r.Links, found[a.Addr] = append(r.Links, link), link.Addr
 		}
 		agent := r.Consul.Servers[0].Translate(found)
 		if r != w.Regions[0] { // the rules are in the first region
@@ -176,9 +171,6 @@ func (r *Region) startConsul() {
 func (w *World) mend() {
 	w.t.Helper()
 	w.startAggregators()
-	if w.redis != nil {
-		w.redis.start()
-	}
 	for _, r := range w.Regions {
 		r.Links.each((*stack.Link).Heal)
 		r.Redis.start()

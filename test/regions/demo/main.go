@@ -28,7 +28,7 @@ rules:
   - { name: local, match: { path: { prefix: /local } }, key: [], limit: 5/1m, algorithm: fixed_window }
 `
 
-// trip is how long a call to the aggregator and its reply take.
+// trip is how long a call to an aggregator and its reply take.
 const trip = 100 * time.Millisecond
 
 func main() {
@@ -48,9 +48,7 @@ func run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	p.Cleanup(func() { _ = os.RemoveAll(p.Dir) })
 	fmt.Fprintf(out, "three regions start, half a minute and more; logs are in %s\n", p.Dir)
 	w := regions.Start(p, p.Dir, rules)
-	for _, r := range w.Regions {
-		r.SetTrip(trip)
-	}
+	w.SetTrip(trip)
 	describe(out, w)
 	typed := lines(in)
 	for {
@@ -94,7 +92,7 @@ func lines(in io.Reader) <-chan string {
 }
 
 // tries are what can be typed, as describe shows them.
-var tries = []string{"cut us", "heal us", "kill the aggregator", "start the aggregator",
+var tries = []string{"cut us", "heal us", "kill the aggregators", "start the aggregators",
 	"kill redis of local in eu", "start redis in eu", "kill the leader of consul in eu", "start consul in eu", "apply limit 40/1m to shared"}
 
 // describe prints where everything is, and what to try.
@@ -105,14 +103,14 @@ func describe(out io.Writer, w *regions.World) {
 			r.Replicas[0].Admin, r.Replicas[1].Admin, r.Consul.Servers[0].Addr)
 	}
 	eu, us, ap := w.Regions[0].PoPs[0].Addr, w.Regions[1].PoPs[0].Addr, w.Regions[2].PoPs[0].Addr
-	fmt.Fprintf(out, `aggregator   dashboard http://%s/, metrics /metrics, %v from each region and back
+	fmt.Fprintf(out, `aggregators  dashboard http://%s/, metrics /metrics, %v from each region and back
 
 Try, in another terminal:
 1. One limit of 20 per minute over all regions admits 20 of 30 requests:
      for pop in %s %s %s; do for i in {1..10}; do curl -s -o /dev/null -w '%%{http_code} ' http://$pop/shared; done; echo; done
 2. Floods in all regions at once get about equal parts of 30 per minute:
      for pop in %[3]s %[4]s %[5]s; do (r=$(for i in {1..30}; do curl -s -o /dev/null -w '%%{http_code} ' http://$pop/fair; done); echo $r) & done; wait
-3. Cut a region off: type "%s" here, ask there (a key that needs the aggregator is refused), and type "%s":
+3. Cut a region off: type "%s" here, ask there (a key that needs an aggregator is refused), and type "%s":
      curl -i http://%[4]s/shared
 4. Type "%[8]s", ask, and type "%[9]s"; in between requests of these small limits are refused.
 5. Lose the counter of a region's own limit of 5 per minute: ask first, type "%[10]s", and "%[11]s":

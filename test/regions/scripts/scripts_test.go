@@ -55,12 +55,11 @@ func play(t *testing.T, w *regions.World, s *regions.Script) (all []regions.Row)
 			}
 			all = append(all, r)
 		}
-		isVoid := played.Void()
-		if broken := regions.Broken(rows, isVoid); len(broken) > 0 {
+		if broken := regions.Broken(rows); len(broken) > 0 {
 			report(t, name, broken)
 			return all
 		}
-		if !isVoid {
+		if !played.Void() {
 			plays = append(plays, rows)
 			continue
 		}
