@@ -2,12 +2,9 @@ package stack
 
 import (
 	"errors"
-	"fmt"
-	"strings"
+	"net"
+	"sync"
 	"time"
-
-	toxiproxy "github.com/Shopify/toxiproxy/v2"
-	"github.com/rs/zerolog"
 
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -17,118 +14,161 @@ import (
 type Link struct {
 	Addr string // where the caller finds the tier
 
-	t     proc.T
-	to    string // address of the tier
-	proxy *toxiproxy.Proxy
-	sieve *sieve // nil: nothing was lost yet
-	trip  time.Duration
-	named int // toxics; each has a name of its own
+	t  proc.T
+	to string // address of the tier
+
+	mu       sync.Mutex
+	listener net.Listener // nil: the link is cut
+	conns    map[net.Conn]bool
+	trip     time.Duration // of a call and its reply, whatever else happens
+	calls    direction
+	replies  direction
+}
+
+// direction is what happens to bytes that travel one way.
+type direction struct {
+	delay   time.Duration
+	swallow bool
 }
 
 // NewLink starts a link to addr, which need not answer yet.
 func NewLink(t proc.T, addr string) *Link {
 	t.Helper()
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	l := &Link{t: t, Addr: proc.FreeAddr(t), to: addr}
-	l.proxy = toxiproxy.NewProxy(server, "link", l.Addr, addr)
-	if err := l.proxy.Start(); err != nil {
-		t.Fatalf("link to %s: %v", addr, err)
-	}
-	t.Cleanup(l.proxy.Stop)
+	l := &Link{t: t, Addr: proc.FreeAddr(t), to: addr, conns: map[net.Conn]bool{}}
+	l.Heal()
+	t.Cleanup(l.Cut)
 	return l
 }
 
 // Cut closes every connection and refuses new ones until Heal.
-func (l *Link) Cut() { l.proxy.Stop() }
+func (l *Link) Cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.listener != nil {
+		_ = l.listener.Close()
+		l.listener = nil
+	}
+	l.closeAll()
+}
 
 // SetTrip heals the link, and sets how long a call and its reply travel, half of it each,
 // whatever happens to the link from now on.
 func (l *Link) SetTrip(d time.Duration) {
 	l.t.Helper()
+	l.mu.Lock()
 	l.trip = d
+	l.mu.Unlock()
 	l.Heal()
-}
-
-// Delay holds every reply back for d, until Heal.
-func (l *Link) Delay(d time.Duration) {
-	l.t.Helper()
-	l.add(latency, "downstream", d)
 }
 
 // Slow has a call and its reply travel for d, half of it each, until Heal.
 func (l *Link) Slow(d time.Duration) {
-	l.t.Helper()
-	l.proxy.Toxics.ResetToxics(l.t.Context())
-	l.travel(d)
-}
-
-// Lose loses a share of the calls, 0 to 1, until Heal: of every two that are lost one does not arrive, and
-// of the other the reply is lost. The caller hears nothing; the connection stays well. It closes what was
-// open.
-func (l *Link) Lose(share float64) {
-	l.t.Helper()
-	if l.sieve == nil {
-		l.sieve = newSieve(l.t, l.to)
-	}
-	l.sieve.setShare(share)
-	l.passTo(l.sieve.addr)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls.delay, l.replies.delay = d/2, d/2
 }
 
 // Swallow takes the replies and passes none on, with connections left open: a network
 // that hangs. Until Heal, which closes what was open.
-func (l *Link) Swallow() {
-	l.t.Helper()
-	l.add(silence, "downstream", 0)
-}
+func (l *Link) Swallow() { l.silence(&l.replies) }
 
 // SwallowCalls is Swallow for the calls: none arrives.
-func (l *Link) SwallowCalls() {
-	l.t.Helper()
-	l.add(silence, "upstream", 0)
+func (l *Link) SwallowCalls() { l.silence(&l.calls) }
+
+func (l *Link) silence(d *direction) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d.swallow = true
 }
 
 // Heal makes the link perfect again, but for its trip.
 func (l *Link) Heal() {
 	l.t.Helper()
-	l.proxy.Toxics.ResetToxics(l.t.Context())
-	l.travel(l.trip)
-	l.passTo(l.to)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls.swallow || l.replies.swallow {
+		l.closeAll()
+	}
+	l.calls, l.replies = direction{delay: l.trip / 2}, direction{delay: l.trip / 2}
+	if l.listener != nil {
+		return
+	}
+	var err error
+	if l.listener, err = net.Listen("tcp", l.Addr); err != nil {
+		l.t.Fatalf("link to %s: %v", l.to, err)
+	}
+	go l.accept(l.listener)
 }
 
-// travel adds what a call and its reply take.
-func (l *Link) travel(d time.Duration) {
-	l.t.Helper()
-	if d > 0 {
-		l.add(latency, "upstream", d/2)
-		l.add(latency, "downstream", d/2)
+// closeAll closes every connection.
+func (l *Link) closeAll() {
+	for c := range l.conns {
+		_ = c.Close()
+	}
+	clear(l.conns)
+}
+
+// accept joins each connection of a caller with one to the tier.
+func (l *Link) accept(from net.Listener) {
+	for {
+		caller, err := from.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			tier, err := net.Dial("tcp", l.to)
+			if err != nil {
+				_ = caller.Close()
+				return
+			}
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.listener != from { // the link was cut meanwhile
+				_ = errors.Join(caller.Close(), tier.Close())
+				return
+			}
+			l.conns[caller], l.conns[tier] = true, true
+			go l.pass(caller, tier, &l.calls)
+			go l.pass(tier, caller, &l.replies)
+		}()
 	}
 }
 
-// passTo passes on to addr. Connections to another address are closed.
-func (l *Link) passTo(addr string) {
-	l.t.Helper()
-	if l.proxy.Upstream != addr {
-		l.proxy.Stop() // nothing reads the address now
-		l.proxy.Upstream = addr
-	}
-	if err := l.proxy.Start(); err != nil && !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
-		l.t.Fatalf("link: %v", err)
-	}
+// packet is bytes on their way.
+type packet struct {
+	bytes []byte
+	due   time.Time // when they arrive
 }
 
-// What the proxy can do to what passes it. Each takes a time; silence lasts until it is
-// removed if that is 0.
-const (
-	latency = `"type": "latency", "attributes": {"latency": %d}`
-	silence = `"type": "timeout", "attributes": {"timeout": %d}`
-)
-
-// add does something to one direction: upstream are the calls, downstream the replies.
-func (l *Link) add(toxic, direction string, d time.Duration) {
-	l.t.Helper()
-	l.named++
-	text := fmt.Sprintf(`{"name": "%d", "stream": %q, `+toxic+`}`, l.named, direction, d.Milliseconds())
-	if _, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(text)); err != nil {
-		l.t.Fatalf("link: %s: %v", text, err)
+// pass passes on what comes from one end to the other, until one of them closes.
+func (l *Link) pass(from, to net.Conn, d *direction) {
+	underway := make(chan packet, 1<<10)
+	go func() {
+		for p := range underway {
+			time.Sleep(time.Until(p.due))
+			if _, err := to.Write(p.bytes); err != nil {
+				_ = from.Close() // which ends the reading, and so this loop
+			}
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, c := range []net.Conn{from, to} {
+			_ = c.Close()
+			delete(l.conns, c)
+		}
+	}()
+	defer close(underway)
+	for {
+		buf := make([]byte, 16<<10)
+		n, err := from.Read(buf)
+		l.mu.Lock()
+		delay, swallow := d.delay, d.swallow
+		l.mu.Unlock()
+		if n > 0 && !swallow {
+			underway <- packet{buf[:n], time.Now().Add(delay)}
+		}
+		if err != nil {
+			return
+		}
 	}
 }
