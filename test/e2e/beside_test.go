@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -22,7 +21,6 @@ const besideRules = `rules:
   - { name: outer, match: { path: /outer }, key: [], limit: 50/1d, algorithm: fixed_window, timeout: 1s, headers: [draft, x-draft03] }
   - { name: service, match: { path: { prefix: /pkg. } }, key: [{ header: x-user }], limit: 1/1d, algorithm: fixed_window, timeout: 1s,
       refusal: { body: '{"rule": "{rule}"}', content_type: application/json } }
-  - { name: local, match: { path: /local }, key: [{ header: x-user }], limit: 1/1d, algorithm: fixed_window, scope: pop }
   - { name: browser, match: { path: /browser }, key: [], limit: 2/1d, algorithm: fixed_window, timeout: 1s }
 `
 
@@ -36,8 +34,9 @@ func filterNamed(name, kind string) map[string]any {
 
 // What stands beside the filter in a PoP, in front of the PoP and behind it.
 func TestBeside(t *testing.T) {
+	onlyLong(t)
 	t.Parallel()
-	front, us := proc.FreeAddr(t), proc.FreeAddr(t)
+	front := proc.FreeAddr(t)
 	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, Rules: besideRules, Bootstrap: func(b *envoy.Bootstrap) {
 		b.AddFront(front, map[string]any{
 			"retry_on": "5xx,retriable-status-codes,resource-exhausted,unavailable", "retriable_status_codes": []any{429}, "num_retries": 3,
@@ -47,7 +46,6 @@ func TestBeside(t *testing.T) {
 			"@type":                     "type.googleapis.com/envoy.extensions.filters.http.cors.v3.CorsPolicy",
 			"allow_origin_string_match": []any{map[string]any{"exact": "https://app.example"}}, "allow_methods": "GET, POST", "expose_headers": exposed,
 		}}, filterNamed("cors", "Cors"), filterNamed("grpc_web", "GrpcWeb"), filterNamed("connect_grpc_bridge", "FilterConfig"))
-		b.AddPlugin(us, "weir-us", map[string]any{"region": "us"})
 		off := map[string]any{"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": true}
 		b.AddRoute(map[string]any{"match": map[string]any{"prefix": "/pkg.Unbridged/"}, "route": map[string]any{"cluster": "upstream"},
 			"typed_per_filter_config": map[string]any{"envoy.filters.http.grpc_web": off, "envoy.filters.http.connect_grpc_bridge": off}})
@@ -63,7 +61,6 @@ func TestBeside(t *testing.T) {
 	t.Run("an Envoy in front does not retry", func(t *testing.T) { notRetried(t, s.PoPs[0], front) })
 	t.Run("an upstream states limits, too", func(t *testing.T) { limitsOfTheUpstream(t, s.PoPs[0]) })
 	t.Run("gRPC-Web and Connect", func(t *testing.T) { bridged(t, s.PoPs[0]) })
-	t.Run("a plugin with the same vm_id", func(t *testing.T) { ownLimits(t, s.PoPs[0].Addr, us) })
 	t.Run("CORS", func(t *testing.T) { crossOrigin(t, s.PoPs[0]) })
 }
 
@@ -163,21 +160,6 @@ func crossOrigin(t *testing.T, p *stack.PoP) {
 		r = p.Get("/browser", "origin", "https://app.example")
 		if h := r.Header; r.Status != want || h.Get("access-control-allow-origin") != "https://app.example" || h.Get("access-control-expose-headers") != exposed {
 			t.Errorf("request %d: status %d, headers %v", i, r.Status, h)
-		}
-	}
-}
-
-// ownLimits: of two plugins for different regions each has its own table, although their vm_id is the same.
-func ownLimits(t *testing.T, addrs ...string) {
-	for _, addr := range addrs {
-		proc.Eventually(t, 15*time.Second, addr+" has its rules", func() bool {
-			r, err := stack.Do(addr, http.MethodGet, "/local", "", "x-user", "early")
-			return err == nil && r.Header.Get("ratelimit") != ""
-		})
-		for _, want := range []int{200, 429} {
-			if r, err := stack.Do(addr, http.MethodGet, "/local", "", "x-user", "ann"); err != nil || r.Status != want {
-				t.Errorf("%s: status %d, want %d, %v", addr, r.Status, want, err)
-			}
 		}
 	}
 }

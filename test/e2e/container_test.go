@@ -10,8 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,57 +25,38 @@ import (
 	"github.com/weirlimit/weir/test/kit/region"
 )
 
-// containerRules has a rule of which each key is refused after its first request, with limits of so many single keys.
-func containerRules(scope string, overrides, number int) string {
-	var text strings.Builder
-	text.WriteString("rules:\n  - name: each\n    key: [ { header: x-user } ]\n    limit: 1/1d\n    algorithm: fixed_window\n    scope: " + scope + "\n")
-	for i := range overrides {
-		if i == 0 {
-			text.WriteString("    overrides:\n")
-		}
-		fmt.Fprintf(&text, "      - { key: [single-%d-%d], limit: 5/1d }\n", number, i)
-	}
-	return text.String()
-}
+// eachRules has a rule of which each key is refused after its first request.
+const eachRules = `
+rules:
+  - { name: each, key: [ { header: x-user } ], limit: 1/1d, algorithm: fixed_window, scope: SCOPE }
+`
 
 // container is a program with the memory of a container, and what comes to it.
 type container struct {
-	limit     int64 // bytes
-	keys      int64 // distinct ones, more than fit
-	least     int   // keys that fit
-	program   string
-	redis     bool
-	overrides int  // limits of single keys in each of four versions of the rules
-	callers   int  // who call at once; 0: 4
-	refused   bool // calls may be refused
-	flags     []string
+	limit   int64 // bytes
+	keys    int64 // distinct ones, more than fit
+	least   int   // keys that fit
+	program string
+	redis   bool
+	callers int  // who call at once; 0: 4
+	refused bool // calls may be refused
+	flags   []string
 }
 
 // A program in the container of docker-compose.yml or of the chart gets far more distinct keys than it has room
 // for, without a word about memory in its settings. It is not killed, answers every call, and has room for many keys.
 func TestContainer(t *testing.T) {
-	for limit, file := range map[string]string{
-		"mem_limit: 256m": "docker-compose.yml", "limits: { memory: 512Mi }": "deploy/chart/values.yaml",
-		"limits: { memory: 1Gi }": "deploy/chart/values.yaml", // more than what is flooded here
-	} {
-		if text, err := os.ReadFile(filepath.Join(proc.Root(t), file)); err != nil || !strings.Contains(string(text), limit) {
-			t.Errorf("%s has another limit than %q, for which the cases below are: %v", file, limit, err)
-		}
+	onlyLong(t)
+	if !strings.Contains(shipped(t, "docker-compose.yml"), "mem_limit: 256m") {
+		t.Error("docker-compose.yml has another limit than the cases below")
 	}
 	for name, c := range map[string]container{
 		"compose":       {limit: 256 << 20, keys: 200_000, least: 90_000, redis: true},
-		"kubernetes":    {limit: 512 << 20, keys: 350_000, least: 200_000, redis: true},
 		"without redis": {limit: 256 << 20, keys: 500_000, least: 200_000, flags: []string{"--state-interval", "1s"}},
-		"large rules":   {limit: 256 << 20, keys: 500_000, least: 200_000, overrides: 100_000},
 		"many calls":    {limit: 256 << 20, keys: 400_000, least: 20_000, redis: true, callers: 500, refused: true},
 		"aggregator":    {limit: 256 << 20, keys: 200_000, least: 45_000, program: "weir-global"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if name == "kubernetes" {
-				onlyLong(t)
-			}
-			c.run(t)
-		})
+		t.Run(name, c.run)
 	}
 }
 
@@ -90,17 +69,12 @@ func (c container) run(t *testing.T) {
 	if c.redis {
 		c.flags = append(c.flags, "--redis", redistest.StartCluster(t, 1, 0).Addrs()[0])
 	}
-	r := region.New(t, region.Config{Dir: proc.LogDir(t), Rules: containerRules(scope, c.overrides, 0), Program: c.program, Flags: c.flags, Command: group.Command})
+	r := region.New(t, region.Config{Dir: proc.LogDir(t), Rules: strings.ReplaceAll(eachRules, "SCOPE", scope), Program: c.program, Flags: c.flags, Command: group.Command})
 	r.Start()
 	f.addr = r.Addr
 	for i := range int64(4) {
 		if f.run(t, (i+1)*c.keys/4); r.Exited() || group.Killed() > 0 {
 			t.Fatalf("killed after %d keys, with a peak of %d MiB; answers that failed: %v", f.sent.Load(), group.Peak()>>20, f.err.Load())
-		}
-		if c.overrides > 0 {
-			before := r.Metrics()["weir_rules_revision"]
-			r.SetRules(containerRules(scope, c.overrides, int(i)+1))
-			proc.Eventually(t, time.Minute, "new rules are in force", func() bool { return r.Metrics()["weir_rules_revision"] > before })
 		}
 	}
 	m := r.Metrics()
@@ -202,65 +176,50 @@ func (f *keyFlood) call(ctx context.Context, client *http.Client, q wire.Request
 	return nil
 }
 
-// Callers of three addresses send bodies of 1 MiB, of a length that is not stated, and end none, in calls of Acquire
-// over HTTP/1.1 and then of Slot over HTTP/2. The program refuses most, is not killed, and answers a PoP meanwhile.
+// Callers of three addresses send bodies of 1 MiB, of a length that is not stated, and end none. The program
+// refuses most, is not killed, and answers a PoP meanwhile.
 func TestContainerCalls(t *testing.T) {
-	for name, c := range map[string]struct {
-		procedure string
-		calls     int
-		http2     bool
-	}{
-		"acquire": {quotapbconnect.QuotaServiceAcquireProcedure, 330, false},
-		"slot":    {quotapbconnect.QuotaServiceSlotProcedure, 600, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			group := cgroup.New(t, 256<<20)
-			r := region.New(t, region.Config{Dir: proc.LogDir(t), Rules: containerRules("region", 0, 0), Command: group.Command})
-			r.Start()
-			ctx, stop := context.WithCancel(t.Context())
-			var all sync.WaitGroup
-			defer all.Wait()
-			defer stop()
-			var refused atomic.Int64
-			for i := range 3 {
-				var protocols http.Protocols
-				protocols.SetHTTP1(!c.http2)
-				protocols.SetUnencryptedHTTP2(c.http2)
-				dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(i+2))}}
-				client := &http.Client{Transport: &http.Transport{Protocols: &protocols, DialContext: dialer.DialContext}}
-				for range c.calls / 3 {
-					all.Go(func() {
-						body, end := io.Pipe()
-						go func() {
-							_, _ = end.Write(make([]byte, wire.MaxMessage-1)) // it is refused, or waits
-							<-ctx.Done()
-							_ = end.Close() // never fails
-						}()
-						call, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.Addr+c.procedure, body)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						call.Header.Set("Content-Type", "application/proto")
-						if answer, err := client.Do(call); err == nil {
-							_ = answer.Body.Close() // nobody reads it
-						}
-						refused.Add(1) // or cut off
-					})
+	onlyLong(t)
+	const calls = 330
+	group := cgroup.New(t, 256<<20)
+	r := region.New(t, region.Config{Dir: proc.LogDir(t), Rules: strings.ReplaceAll(eachRules, "SCOPE", "region"), Command: group.Command})
+	r.Start()
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	for i := range 3 {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(i+2))}}
+		client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
+		for range calls / 3 {
+			all.Go(func() {
+				body, end := io.Pipe()
+				go func() {
+					_, _ = end.Write(make([]byte, wire.MaxMessage-1)) // it is refused, or waits
+					<-ctx.Done()
+					_ = end.Close() // never fails
+				}()
+				call, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.Addr+quotapbconnect.QuotaServiceAcquireProcedure, body)
+				if err != nil {
+					t.Error(err)
+					return
 				}
-			}
-			time.Sleep(2 * time.Second)
-			pop := keyFlood{addr: r.Addr, callers: 1}
-			if pop.run(t, 10_000); pop.failed.Load() > 0 || pop.rejected.Load() > 0 || r.Exited() || group.Killed() > 0 {
-				t.Fatalf("killed: %v; of a PoP's calls %d failed and %d were refused: %v", r.Exited(), pop.failed.Load(), pop.rejected.Load(), pop.err.Load())
-			}
-			t.Logf("%d calls ended early; a peak of %d MiB", refused.Load(), group.Peak()>>20)
-			if n := r.Metrics()["weir_calls_refused_total"]; n < float64(c.calls)/2 {
-				t.Errorf("%v calls were refused", n)
-			}
-			if peak := group.Peak(); peak >= 256<<20 {
-				t.Errorf("a peak of %d bytes", peak)
-			}
-		})
+				call.Header.Set("Content-Type", "application/proto")
+				if answer, err := client.Do(call); err == nil {
+					_ = answer.Body.Close() // nobody reads it
+				}
+			})
+		}
+	}
+	time.Sleep(2 * time.Second)
+	pop := keyFlood{addr: r.Addr, callers: 1}
+	if pop.run(t, 10_000); pop.failed.Load() > 0 || pop.rejected.Load() > 0 || r.Exited() || group.Killed() > 0 {
+		t.Fatalf("killed: %v; of a PoP's calls %d failed and %d were refused: %v", r.Exited(), pop.failed.Load(), pop.rejected.Load(), pop.err.Load())
+	}
+	if n := r.Metrics()["weir_calls_refused_total"]; n < calls/2 {
+		t.Errorf("%v calls were refused", n)
+	}
+	if peak := group.Peak(); peak >= 256<<20 {
+		t.Errorf("a peak of %d bytes", peak)
 	}
 }

@@ -5,42 +5,55 @@
 // bounded; speed is not: a scenario may take longer on a busy machine, but it
 // does not fail for that.
 //
-// What would take long runs in a small form that puts the same pressure on the
-// same mechanism; WEIR_LONG=1 (`make test-long`) runs the whole.
+// With -short it has one test for each guarantee that only real programs show, and scenarios of a small form that
+// puts the same pressure on the same mechanism.
 //
-// What needs no Envoy is in test/tiers. Tests that wait more than they compute run beside each other, after all others
-// ([testing.T.Parallel]). A test that counts under load, or has timeouts of less than a
-// second, has the machine for itself.
+// What needs no Envoy is in test/tiers, and what needs three regions in test/regions. Tests that wait more than they
+// compute run beside each other, after all others ([testing.T.Parallel]). A test that counts under load, or has
+// timeouts of less than a second, has the machine for itself.
 package e2e
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// long reports whether the scenarios run at their full size.
-var long = os.Getenv("WEIR_LONG") != ""
-
-// onlyLong leaves to `make test-long` what takes long and is no guarantee's only proof.
-func onlyLong(t *testing.T) {
-	t.Helper()
-	if !long {
-		t.Skip("runs with WEIR_LONG=1, as make test-long does")
-	}
-}
-
 // TestMain lets four tests run at once, also on a machine of two cores.
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "4") // a flag of the command line replaces it
 	m.Run()
+}
+
+// onlyLong leaves to `make test-long` a test that is no guarantee's only proof.
+func onlyLong(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs in make test-long")
+	}
+}
+
+// orLong is a size or a time of the small form, and that of the full one.
+func orLong[T any](small, full T) T {
+	if testing.Short() {
+		return small
+	}
+	return full
 }
 
 // offer runs a load and fails the test if a request got no answer, or one that is
@@ -68,6 +81,26 @@ func try(t *testing.T, l drive.Load) *drive.Result {
 	return tally
 }
 
+// loadOf is so many requests of a user to all PoPs.
+func loadOf(s *stack.Stack, path, user string, count int64) drive.Load {
+	return drive.Load{Addrs: s.Addrs(), Request: drive.Get(path, "x-user", user), Count: count}
+}
+
+// background offers requests per second, each with a user of its own, until the returned function is called, which
+// returns what was answered.
+func background(t *testing.T, s *stack.Stack, path string, perSecond float64) (stop func() *drive.Result) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	got := make(chan *drive.Result, 1)
+	go func() {
+		r, _ := drive.Run(ctx, drive.Load{Addrs: s.Addrs(), Request: drive.GetEach(path, "x-user", "load-"), PerSecond: perSecond,
+			Until: time.Now().Add(time.Hour)}) // if the test does not stop it
+		got <- r
+	}()
+	t.Cleanup(cancel)
+	return func() *drive.Result { cancel(); return <-got }
+}
+
 // spends floods a key until want units are admitted, and then once more. One flood may
 // end while a worker whose requests are over fetches the last units ahead: these come
 // back when their lease is idle, and the next flood finds them.
@@ -83,29 +116,6 @@ func spends(t *testing.T, want int64, flood func() int64) {
 	}
 }
 
-// exactly offers requests for one key until all of an offer are decided in time, which a
-// busy machine may not manage, and fails the test unless just so many were admitted. Each
-// that was not decided, and refused with 503 for that, may have cost a unit.
-func exactly(t *testing.T, what string, want int, offer func() (statuses map[int]int)) {
-	t.Helper()
-	ok, late := 0, 0
-	proc.Eventually(t, time.Minute, what+": all requests are decided in time", func() bool {
-		statuses, sent := offer(), 0
-		for _, n := range statuses {
-			sent += n
-		}
-		missed := statuses[http.StatusServiceUnavailable]
-		if other := sent - statuses[http.StatusOK] - statuses[http.StatusTooManyRequests] - missed; other > 0 {
-			t.Fatalf("%s: %v", what, statuses)
-		}
-		ok, late = ok+statuses[http.StatusOK], late+missed
-		return missed == 0
-	})
-	if ok > want || ok < want-late {
-		t.Errorf("%s: admitted %d, want %d; %d were not decided in time", what, ok, want, late)
-	}
-}
-
 // awaitRules waits until every PoP has the rules of its region. One worker fetches
 // them; the others take them over at their next tick, every 100 ms, which nothing shows:
 // the rest is for a machine that is busy. No day ends soon afterwards.
@@ -118,4 +128,105 @@ func awaitRules(t *testing.T, s *stack.Stack) {
 	}
 	time.Sleep(1500 * time.Millisecond)
 	proc.AwaitDay()
+}
+
+// everywhere waits until something holds for so many connections in a row that each worker of the PoPs had some.
+func everywhere(t *testing.T, what string, pops []*stack.PoP, holds func(*stack.PoP) bool) {
+	t.Helper()
+	proc.Together(len(pops), func(i int) {
+		proc.Eventually(t, time.Minute, pops[i].Name+" has "+what, func() bool {
+			for range 16 {
+				if !holds(pops[i]) {
+					return false
+				}
+			}
+			return true
+		})
+	})
+}
+
+// do sends a request over a connection of its own.
+func do(t *testing.T, addr, method, path string, headers ...string) stack.Response {
+	t.Helper()
+	r, err := stack.Do(addr, method, path, "", headers...)
+	if err != nil {
+		t.Fatalf("%s %s%s: %v", method, addr, path, err)
+	}
+	return r
+}
+
+// expect compares an answer with its status and patterns of its headers.
+func expect(t *testing.T, r stack.Response, status int, headers map[string]string) {
+	t.Helper()
+	if r.Status != status {
+		t.Errorf("status %d, want %d; body %q", r.Status, status, r.Body)
+	}
+	for name, pattern := range headers {
+		if got := r.Header.Get(name); !regexp.MustCompile(pattern).MatchString(got) {
+			t.Errorf("%s: %q does not match %s", name, got, pattern)
+		}
+	}
+}
+
+// admitted is the status of a request.
+func admitted(yes bool) int {
+	if yes {
+		return http.StatusOK
+	}
+	return http.StatusTooManyRequests
+}
+
+// logs waits until a file has a line that matches each of the patterns.
+func logs(t *testing.T, file string, patterns ...string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		line := regexp.MustCompile(pattern)
+		proc.Eventually(t, 10*time.Second, filepath.Base(file)+" has "+pattern, func() bool {
+			text, err := os.ReadFile(file)
+			return err == nil && line.Match(text)
+		})
+	}
+}
+
+// weir runs the tool with an input, and returns what it prints to both outputs, and how it ends.
+func weir(t *testing.T, input string, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	var out, problems bytes.Buffer
+	c := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), args...)
+	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(input), &out, &problems
+	var exit *exec.ExitError
+	if err := c.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatalf("weir %v: %v", args, err)
+	}
+	return out.String(), problems.String(), c.ProcessState.ExitCode()
+}
+
+// weirPrints runs the tool, which has to succeed, and returns what it prints.
+func weirPrints(t *testing.T, input string, args ...string) string {
+	t.Helper()
+	out, problems, status := weir(t, input, args...)
+	if status != 0 {
+		t.Fatalf("weir %v: status %d\n%s%s", args, status, out, problems)
+	}
+	return out
+}
+
+// shipped is the text of a file of this repository.
+func shipped(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(proc.Root(t), path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// compiled returns rules as the plugin configuration takes them.
+func compiled(t *testing.T, rules string) rawJSON {
+	t.Helper()
+	set, err := rulefile.Parse("rules.yaml", []byte(rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set.Encode()
 }

@@ -3,8 +3,6 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -58,6 +56,7 @@ type expanded struct {
 // TestExpandedRules: rules that have several counters, or none for some requests, or hashed keys, decide as docs/rules.md
 // states it, at two PoPs and with counters in several shards of Redis, and when the rules have changed.
 func TestExpandedRules(t *testing.T) {
+	onlyLong(t)
 	t.Parallel()
 	proc.AwaitDay()
 	w := startExpanded(t)
@@ -109,41 +108,16 @@ func (w *expanded) apply(phase, window, percent string, end time.Time) {
 	w.Helper()
 	text := strings.NewReplacer("PHASE", phase, "WINDOW", window, "PERCENT", percent, "END", end.UTC().Format(time.RFC3339), "HASH", w.hash,
 		"ALL", "algorithm: fixed_window, consistency: exact, timeout: 1s, on_failure: deny").Replace(expandedRules)
-	w.weir("apply", proc.WriteFile(w, filepath.Join(w.dir, "rules.yaml"), text), "--consul", w.consul.Addr, "--reason", phase)
+	weirPrints(w.T, "", "apply", proc.WriteFile(w, filepath.Join(w.dir, "rules.yaml"), text), "--consul", w.consul.Addr, "--reason", phase)
 	if w.Stack != nil {
 		w.inForce(phase)
 	}
 }
 
-// weir runs the tool and returns what it prints.
-func (w *expanded) weir(args ...string) string {
-	w.Helper()
-	out, err := exec.Command(proc.Built(w, "bin/weir", "build"), args...).CombinedOutput()
-	if err != nil {
-		w.Fatalf("weir %v: %v\n%s", args, err, out)
-	}
-	return string(out)
-}
-
 // inForce waits until all workers of the PoPs have the rules of a phase.
 func (w *expanded) inForce(phase string) {
 	w.Helper()
-	w.everywhere("the rules of the phase "+phase, func(p *stack.PoP) bool { return p.Get("/"+phase).Status == http.StatusTooManyRequests })
-}
-
-// everywhere waits until something holds for so many connections in a row that each worker of a PoP had some.
-func (w *expanded) everywhere(what string, holds func(*stack.PoP) bool) {
-	w.Helper()
-	for _, p := range w.PoPs {
-		proc.Eventually(w, time.Minute, p.Name+" has "+what, func() bool {
-			for range 16 {
-				if !holds(p) {
-					return false
-				}
-			}
-			return true
-		})
-	}
+	everywhere(w.T, "the rules of the phase "+phase, w.PoPs, func(p *stack.PoP) bool { return p.Get("/"+phase).Status == http.StatusTooManyRequests })
 }
 
 // send sends requests to the PoPs in turn, and returns their statuses and the last answer.
@@ -185,15 +159,6 @@ func (w *expanded) counted(rule, decision string, want int64) {
 	})
 }
 
-// logged waits until the access log has a text.
-func (w *expanded) logged(text string) {
-	w.Helper()
-	proc.Eventually(w, 10*time.Second, "the access log has "+text, func() bool {
-		log, _ := os.ReadFile(w.log)
-		return strings.Contains(string(log), text)
-	})
-}
-
 // Two windows admit what both admit. What one refuses costs nothing on the other, whose counter is in another shard. Both
 // have their names in headers, in the access log, and in metrics of the PoP and the region.
 func (w *expanded) windows() func() {
@@ -207,7 +172,7 @@ func (w *expanded) windows() func() {
 	}
 	w.counted("login@2d", "denied", 10)
 	w.counted("login", "denied", 0)
-	w.logged("weir-denied:login@2d")
+	logs(w.T, w.log, "weir-denied:login@2d")
 	const denied = `weir_grants_total{override="",rule="login@2d",status="denied"}`
 	if w.tiers[1].Metrics()[denied]+w.tiers[2].Metrics()[denied] == 0 {
 		w.Error("the region has no denial of login@2d")
@@ -266,7 +231,7 @@ func (w *expanded) candidate() func() {
 	w.expect("200 200 200 429 429", "/live", "x-user", "ann")
 	w.expect("200 200 200 200", "/live", "x-user", "ann", "x-probe", "1")
 	w.counted("lift", "exempt", 4)
-	w.logged(`"weir":"lift exempt"`)
+	logs(w.T, w.log, `"weir":"lift exempt"`)
 	counts := func(denied int64) {
 		w.Helper()
 		w.counted("live", "denied", denied)

@@ -11,7 +11,6 @@ import (
 
 // The windows last a day, so that none ends within a scenario: see proc.AwaitDay.
 const faultRules = `
-rules:
   - { name: fail-allow, match: { path: /fail-allow }, timeout: 300ms, key: [ { header: x-user } ], limit: 10/1d,
       algorithm: fixed_window, on_failure: allow }
   - { name: fail-deny, match: { path: /fail-deny }, timeout: 300ms, key: [ { header: x-user } ], limit: 10/1d,
@@ -29,9 +28,7 @@ rules:
 // once when the breaker is open, and before that never later than its timeout.
 // What was refused before stays refused. When the region answers again, so do the
 // limits. For a filter every failure is one of two: no reply, or no connection.
-func TestRegionFails(t *testing.T) {
-	s := stack.Start(t, stack.Config{Rules: faultRules})
-	awaitRules(t, s)
+func regionFails(t *testing.T, s *stack.Stack) {
 	for _, fault := range []struct {
 		name        string
 		begin, over func()
@@ -61,7 +58,7 @@ func spend(t *testing.T, s *stack.Stack, user string) {
 	t.Helper()
 	for _, path := range []string{"/fail-allow", "/fail-deny", "/fail-local"} {
 		proc.Eventually(t, 10*time.Second, path+" is spent", func() bool {
-			tally := offer(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get(path, "x-user", user), Count: 400})
+			tally := offer(t, loadOf(s, path, user, 400))
 			time.Sleep(200 * time.Millisecond) // for denials that are under way
 			return tally.OK() == 0
 		})
@@ -70,7 +67,7 @@ func spend(t *testing.T, s *stack.Stack, user string) {
 
 func failsOpen(t *testing.T, s *stack.Stack, user string) {
 	before := degraded(s)
-	tally := try(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/fail-allow", "x-user", user), Count: 200})
+	tally := try(t, loadOf(s, "/fail-allow", user, 200))
 	if tally.OK() != 200 {
 		t.Errorf("%v, want 200 times 200", tally.Status)
 	}
@@ -103,7 +100,7 @@ func chargedAfterwards(t *testing.T, s *stack.Stack, user string) {
 
 func failsClosed(t *testing.T, s *stack.Stack, user string) {
 	for path, status := range map[string]int{"/fail-deny": 503, "/fail-deny-429": 429} {
-		tally := try(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get(path, "x-user", user), Count: 200})
+		tally := try(t, loadOf(s, path, user, 200))
 		if tally.Status[status] != 200 {
 			t.Errorf("%s: %v, want 200 times %d", path, tally.Status, status)
 		}
@@ -124,7 +121,7 @@ func failsLocal(t *testing.T, s *stack.Stack, user string) {
 
 func staysDenied(t *testing.T, s *stack.Stack, user string) {
 	for _, path := range []string{"/fail-allow", "/fail-deny", "/fail-local"} {
-		tally := try(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get(path, "x-user", user), Count: 400})
+		tally := try(t, loadOf(s, path, user, 400))
 		if tally.Status[429] != 400 {
 			t.Errorf("%s: %v, want 400 times 429", path, tally.Status)
 		}
@@ -155,7 +152,7 @@ func probesFew(t *testing.T, s *stack.Stack) {
 func heals(t *testing.T, s *stack.Stack) {
 	proc.Eventually(t, 15*time.Second, "10 of 100 requests are admitted, 90 refused", func() bool {
 		user := time.Now().String()
-		tally := try(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/healed", "x-user", user), Count: 100})
+		tally := try(t, loadOf(s, "/healed", user, 100))
 		return tally.OK() == 10 && tally.Status[429] == 90
 	})
 }

@@ -100,7 +100,7 @@ func (w *expanded) keysGet(want string) {
 // hashedUnder waits until all workers hash keys under one secret: under the older one the partner's limit is 7, else 3.
 func (w *expanded) hashedUnder(limit int) {
 	w.Helper()
-	w.everywhere(fmt.Sprint("the limit of the partner ", limit), func(p *stack.PoP) bool {
+	everywhere(w.T, fmt.Sprint("the limit of the partner ", limit), w.PoPs, func(p *stack.PoP) bool {
 		return strings.HasPrefix(p.Get("/secret", "x-api-key", partner).Header.Get("RateLimit-Policy"), fmt.Sprintf(`"secret";q=%d;`, limit))
 	})
 }
@@ -120,7 +120,7 @@ func (w *expanded) spentInPlain() int64 {
 func (w *expanded) search() {
 	w.setSecrets(0, newerSecret, olderSecret)
 	hashes := w.hashesOf(value)
-	w.logged(`"weir-denied:secret-global","key":"\\h`)
+	logs(w.T, w.log, `"weir-denied:secret-global","key":"\\\\h`)
 	proc.Eventually(w, time.Minute, "the aggregator has kept the keys", func() bool { // a slow disk has longer pauses between saves
 		state, _ := os.ReadFile(filepath.Join(w.dir, "state"))
 		return !slices.ContainsFunc(hashes, func(hash string) bool { return !strings.Contains(unpacked(string(state)), hash) })
@@ -139,8 +139,8 @@ func (w *expanded) search() {
 	for where, text := range shown {
 		for _, secret := range []string{olderSecret, newerSecret, brokenSecret, value} {
 			for _, form := range []string{secret, hex.EncodeToString([]byte(secret)), base64.RawStdEncoding.EncodeToString([]byte(secret))} {
-				if at := strings.Index(text, form); at >= 0 {
-					w.Errorf("%s has %q: %q", where, secret, text[max(0, at-200):min(len(text), at+200)])
+				if strings.Contains(text, form) {
+					w.Errorf("%s has %q", where, secret)
 				}
 			}
 		}
@@ -232,7 +232,7 @@ func (w *expanded) writeSecrets(apart time.Duration, secrets ...string) {
 func (w *expanded) hashesOf(key string) (hashes []string) {
 	w.Helper()
 	rules := proc.WriteFile(w, filepath.Join(w.dir, "key.yaml"), "rules: [{ name: secret, key: [{ header: x-api-key }], hash: true, limit: 3/1d }]\n")
-	for line := range strings.Lines(w.weir("key", "secret", key, "--rules", rules, "--key-secrets", filepath.Join(w.dir, "one"+secretsFile))) {
+	for line := range strings.Lines(weirPrints(w.T, "", "key", "secret", key, "--rules", rules, "--key-secrets", filepath.Join(w.dir, "one"+secretsFile))) {
 		hash, _, _ := strings.Cut(line, " ")
 		hashes = append(hashes, strings.TrimPrefix(hash, `\h`))
 	}

@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 const headerRules = `
   - { name: told, match: { path: { prefix: /told } }, timeout: 1s, key: [ { header: x-user } ], limit: 2/1d,
       algorithm: fixed_window, consistency: exact, on_failure: deny, headers: [draft, x-draft03] }
+  - { name: by-address, match: { path: /by-address }, timeout: 1s, key: [ client_ip ], limit: 3/1d,
+      algorithm: fixed_window, consistency: exact, on_failure: deny }
 `
 
 // Headers show a client what is left, and when it was refused, by which rule and when
@@ -37,6 +41,10 @@ func clientHeaders(t *testing.T, s *stack.Stack) {
 		"Retry-After":  `^[1-9]\d*$`,
 		"Content-Type": `^application/problem\+json$`,
 	})
+	day := time.Until(proc.AwaitWindow(24*time.Hour, 0)).Seconds()
+	if after, _ := strconv.ParseFloat(r.Header.Get("Retry-After"), 64); math.Abs(after-day) > 60 {
+		t.Errorf("Retry-After is %v s, and the day ends in %v s", after, day)
+	}
 	var problem struct {
 		Type     string
 		Status   int
@@ -61,16 +69,4 @@ func operatorSees(t *testing.T, s *stack.Stack) {
 	proc.Eventually(t, 10*time.Second, want.String(), func() bool {
 		return want.MatchString(do(t, s.PoPs[1].Admin, http.MethodGet, "/stats/prometheus").Body)
 	})
-}
-
-func expect(t *testing.T, r stack.Response, status int, headers map[string]string) {
-	t.Helper()
-	if r.Status != status {
-		t.Errorf("status %d, want %d; body %q", r.Status, status, r.Body)
-	}
-	for name, pattern := range headers {
-		if got := r.Header.Get(name); !regexp.MustCompile(pattern).MatchString(got) {
-			t.Errorf("%s: %q does not match %s", name, got, pattern)
-		}
-	}
 }

@@ -17,7 +17,7 @@ rules:
       timeout: 1s, on_failure: { action: deny, status: 429 } }
   - { name: leased, match: { path: /leased }, key: [], limit: 200/1d, algorithm: fixed_window, timeout: 1s,
       on_failure: { action: deny, status: 429 } }
-  - { name: slot, match: { path: /slot }, key: [], limit: 1, algorithm: concurrency, lease: { ttl: 2s }, timeout: 1s,
+  - { name: slot, match: { path: /slot }, key: [], limit: 1, algorithm: concurrency, timeout: 1s,
       on_failure: { action: deny, status: 429 } }
 `
 
@@ -29,13 +29,14 @@ rules:
 func TestHotRestart(t *testing.T) {
 	onlyLong(t)
 	t.Parallel()
-	s := stack.Start(t, stack.Config{PoPs: 1, Rules: hotRestartRules, Upstream: http.HandlerFunc(streams), HotRestart: true,
+	var upstream stack.InFlight
+	s := stack.Start(t, stack.Config{PoPs: 1, Rules: hotRestartRules, Upstream: upstream.Track(http.HandlerFunc(streams)), HotRestart: true,
 		Plugin: map[string]any{"rules": compiled(t, hotRestartRules)}}) // or before_rules decides until they are fetched
 	awaitRules(t, s)
 	pop := s.PoPs[0]
 	ended := make(chan error)
 	go func() { ended <- stream(t.Context(), pop.Addr, "/slot?for=60s") }()
-	time.Sleep(300 * time.Millisecond)
+	proc.Eventually(t, 10*time.Second, "the stream is at the upstream", func() bool { return upstream.Now() == 1 })
 
 	var ok [2]atomic.Int64
 	var refused, done atomic.Bool

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -12,11 +11,9 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,10 +53,15 @@ rules:
 // What Envoy knows of a request, and what a PoP knows of itself, are in rules what they are in Envoy: claims of a
 // verified token, the name in a verified certificate, the route, region and labels, cookies.
 func TestKnown(t *testing.T) {
+	onlyLong(t)
 	t.Parallel()
-	i, a := newIssuer(t), newAuthority(t)
+	i := newIssuer(t)
+	a, err := pki.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
-	if err := a.Write(dir, "server", "localhost"); err != nil {
+	if err = a.Write(dir, "server", "localhost"); err != nil {
 		t.Fatal(err)
 	}
 	secure, ca := proc.FreeAddr(t), proc.WriteFile(t, filepath.Join(dir, "ca.pem"), string(a.PEM))
@@ -87,34 +89,28 @@ func TestKnown(t *testing.T) {
 		{path: "/sub", claims: `"sub":"ann"`, want: 200},
 		{path: "/sub", claims: `"sub":"ann"`, want: 429},
 		{path: "/sub", claims: `"sub":"john.doe"`, want: 200}, // 8 bytes, as a number
-		{path: "/sub", claims: `"sub":"jane.doe"`, want: 200},
-		{path: "/sub", claims: `"sub":42`, want: 401}, // Envoy itself: the sub of a token is a string
-		{path: "/sub", want: 200},                     // by its address
+		{path: "/sub", claims: `"sub":42`, want: 401},         // Envoy itself: the sub of a token is a string
+		{path: "/sub", want: 200},                             // by its address
 		{path: "/sub", claims: `"other":"ann"`, want: 429},
 		{path: "/team", claims: `"team":42`, want: 200},
-		{path: "/team", claims: `"team":"42"`, want: 429}, // the same client
-		{path: "/team", claims: `"team":-42`, want: 200},
+		{path: "/team", claims: `"team":"42"`, want: 429},     // the same client
 		{path: "/team", claims: `"team":"ümläut"`, want: 200}, // 8 bytes
 		{path: "/team", claims: `"team":["a"]`, want: 200},    // by its address, as all below
-		{path: "/team", claims: `"team":[]`, want: 429},
 		{path: "/team", claims: `"team":{"a":1}`, want: 429},
 		{path: "/team", claims: `"team":null`, want: 429},
 		{path: "/team", claims: `"team":1.5`, want: 429},
-		{path: "/team", claims: `"team":9007199254740993`, want: 429},
 		{path: "/team", claims: `"team":""`, want: 429},
 		{path: "/team", claims: `"team":"a\nb"`, want: 429},
 		{path: "/team", want: 429},
 		{path: "/realm", claims: `"realm":{"id":"a"}`, want: 200},
 		{path: "/realm", claims: `"realm":{"id":"a"}`, want: 429},
-		{path: "/realm", claims: `"realm":{"id":"b"}`, want: 200},
-		{path: "/realm", claims: `"realm":"a"`, want: 200}, // no such claim, no else: not counted
 		{path: "/realm", claims: `"realm":"a"`, want: 200},
+		{path: "/realm", claims: `"realm":"a"`, want: 200}, // not counted
 		{path: "/url", claims: `"https://example.com/team":"x"`, want: 200},
 		{path: "/url", claims: `"https://example.com/team":"x"`, want: 429},
 		{path: "/plan", claims: `"realm":{"plan":"gold"}`, want: 200},
 		{path: "/plan", claims: `"realm":{"plan":"gold"}`, want: 429},
 		{path: "/plan", claims: `"realm":{"plan":"silver"}`, want: 200},
-		{path: "/plan", want: 200},
 		{path: "/level", claims: `"level":3`, want: 200},
 		{path: "/level", claims: `"level":3`, want: 429},
 		{path: "/level", claims: `"level":30`, want: 200},
@@ -128,28 +124,24 @@ func TestKnown(t *testing.T) {
 		{path: "/several", claims: `"sub":"ann","level":1`, want: 429},
 		{path: "/several", claims: `"sub":"ann","realm":{"id":"1"}`, want: 200}, // another source, another key
 		{path: "/several", claims: `"sub":"ann"`, want: 200},
-		{path: "/several", claims: `"sub":"ann"`, want: 429},
-		{path: "/several", claims: `"level":1`, want: 200}, // without sub: not counted
 		{path: "/several", claims: `"level":1`, want: 200},
+		{path: "/several", claims: `"level":1`, want: 200}, // not counted
 		{path: "/route/a", want: 200},
 		{path: "/route/a2", want: 429},
 		{path: "/route/b", want: 200},
 		{path: "/route/unnamed", want: 200},
-		{path: "/route/unnamed", want: 200},
+		{path: "/route/unnamed", want: 200}, // not counted
 		{path: "/here", want: 200},
 		{path: "/here", want: 429},
 		{path: "/elsewhere", want: 200},
-		{path: "/elsewhere", want: 200},
+		{path: "/elsewhere", want: 200}, // not counted
 		{path: "/edge", want: 200},
 		{path: "/edge", want: 429},
 		{path: "/core", want: 200},
-		{path: "/core", want: 200},
+		{path: "/core", want: 200}, // not counted
 		{path: "/beta", cookie: "a=1; beta=", want: 200},
 		{path: "/beta", cookie: "beta=1", want: 429},
 		{path: "/beta", cookie: "alpha=1; notbeta=1", want: 200},
-		{path: "/session", cookie: "session=x; a=1", want: 200},
-		{path: "/session", cookie: "a=2; session=x", want: 429},
-		{path: "/session", cookie: "session=y", want: 200},
 		{path: "/users/7/orders/1", want: 200},
 		{path: "/users/7/orders/2", want: 429},
 		{path: "/users/8/orders/1", want: 200},
@@ -168,24 +160,6 @@ func TestKnown(t *testing.T) {
 	t.Run("names in certificates", func(t *testing.T) { namesInCertificates(t, secure, a) })
 	t.Run("as logged", func(t *testing.T) { asLogged(t, log, proc.WriteFile(t, filepath.Join(dir, "rules.yaml"), rules)) })
 	t.Run("cookies", func(t *testing.T) { cookies(t, secure) })
-	t.Run("many clients at once", func(t *testing.T) {
-		var admitted, refused atomic.Int64
-		proc.Together(200, func(n int) {
-			// Of each client four requests. Some have long names, and claims that nobody looks at.
-			claims := fmt.Sprintf(`"other":%q,"sub":"%d%s"`, strings.Repeat("o", n*17), n/4, strings.Repeat("|", n/4*8))
-			switch r, err := stack.Do(p.Addr, http.MethodGet, "/sub", "", "authorization", "Bearer "+i.token(t, claims)); {
-			case err != nil:
-				t.Error(err)
-			case r.Status == http.StatusOK:
-				admitted.Add(1)
-			case r.Status == http.StatusTooManyRequests:
-				refused.Add(1)
-			}
-		})
-		if admitted.Load() != 50 || refused.Load() != 150 {
-			t.Errorf("of 200 requests of 50 clients %d were admitted and %d refused, want 50 and 150", admitted.Load(), refused.Load())
-		}
-	})
 }
 
 // Of the lines that Envoy has logged with the fields of docs/access-log.md weir explain says which rule counted the request under which
@@ -196,12 +170,9 @@ func asLogged(t *testing.T, log, rules string) {
 		text, _ = os.ReadFile(log)
 		return strings.Count(string(text), `"path":"/san-or-address"`) == 3
 	})
-	weir := func(line string, answer any, args ...string) {
+	tool := func(line string, answer any, args ...string) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), append(args, "--rules", rules)...)
-		cmd.Stdin = strings.NewReader(line)
-		out, err := cmd.Output()
-		if err = cmp.Or(err, json.Unmarshal(out, answer)); err != nil {
+		if err := json.Unmarshal([]byte(weirPrints(t, line, append(args, "--rules", rules)...)), answer); err != nil {
 			t.Fatalf("weir %s: %v\n%s", strings.Join(args, " "), err, line)
 		}
 	}
@@ -227,7 +198,7 @@ func asLogged(t *testing.T, log, rules string) {
 				Applies, Unknown bool
 			}
 		}
-		weir(line, &is, "explain", "--line", "-", "-o", "json", "--label", "tier=edge")
+		tool(line, &is, "explain", "--line", "-", "-o", "json", "--label", "tier=edge")
 		for _, r := range is.Rules {
 			if wrong := r.Applies != (r.Rule == did.Rule) || r.Applies && did.Key != "" && r.Counted != did.Key; wrong && !(r.Unknown && r.Rule == "url") {
 				t.Errorf("explained as %+v: %s", r, line)
@@ -240,7 +211,7 @@ func asLogged(t *testing.T, log, rules string) {
 			Denied, Unknown int
 		}
 	}
-	weir(decided, &replayed, "replay", "-", "--format", "json")
+	tool(decided, &replayed, "replay", "-", "--format", "json")
 	for _, r := range replayed.Rules {
 		if unknown := slices.Contains([]string{"url", "here", "edge", "core"}, r.Rule); unknown != (r.Unknown > 0) || !unknown && r.Denied != refused[r.Rule] {
 			t.Errorf("%+v, Envoy refused %d", r, refused[r.Rule])
@@ -282,14 +253,11 @@ func cookies(t *testing.T, addr string) {
 			want    int
 		}{
 			{[]string{id}, 200},
-			{[]string{"a=1", id}, 429},
-			{[]string{id, "a=1"}, 429},
 			{[]string{many, id}, 429},
 			{[]string{many + "; " + id}, 429},
 			{[]string{id + "; " + id}, 200},
 			{[]string{id, id}, 429},
 			{[]string{id + strings.Repeat("x", 8000)}, 200}, // a key that is longer than keys may be
-			{[]string{id + strings.Repeat("x", 8000)}, 429},
 			{[]string{id + strings.Repeat("x", 7999) + "y"}, 200},
 		} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+addr+"/session", http.NoBody)
@@ -319,8 +287,6 @@ func namesInCertificates(t *testing.T, addr string, a *pki.Authority) {
 		{"/san", []string{"one.example"}, 200},
 		{"/san", []string{"one.example", "two.example"}, 429}, // the first DNS name
 		{"/san", []string{"10.1.2.3"}, 200},                   // neither: not counted
-		{"/san", []string{"10.1.2.3"}, 200},
-		{"/san", nil, 200},
 		{"/san", nil, 200},
 		{"/san-or-address", []string{"10.1.2.3"}, 200},
 		{"/san-or-address", nil, 429},
@@ -347,15 +313,6 @@ func namesInCertificates(t *testing.T, addr string, a *pki.Authority) {
 			t.Errorf("%s with %q: %d, want %d: %s", c.path, c.names, resp.StatusCode, c.want, body)
 		}
 	}
-}
-
-func newAuthority(t *testing.T) *pki.Authority {
-	t.Helper()
-	a, err := pki.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
 }
 
 // issuer signs tokens (JWT) by ES256.

@@ -19,7 +19,7 @@ rules:
 // Memory is bounded, whatever clients send: one PoP and one region see it all.
 //
 // The small form has a small table and a small store: 2,000 and 10,000 keys, which
-// 50,000 overflow as often as 10 million do the real ones.
+// 50,000 overflow as often as 3 million do the real ones.
 func TestMemory(t *testing.T) {
 	cfg := stack.Config{
 		PoPs:         1,
@@ -27,7 +27,7 @@ func TestMemory(t *testing.T) {
 		Plugin:       map[string]any{"table_pages": 64},
 		RegionConfig: "max_keys: 10000\n",
 	}
-	if long {
+	if !testing.Short() {
 		cfg.Plugin, cfg.RegionConfig = nil, ""
 	}
 	s := stack.Start(t, cfg)
@@ -40,13 +40,10 @@ func TestMemory(t *testing.T) {
 // region many times over. Neither grows past its bound, and a key that was spent
 // before stays spent: only what equals a fresh counter is forgotten.
 func uniqueKeys(t *testing.T, s *stack.Stack) {
-	keys, rounds := int64(50_000), int64(5)
-	if long {
-		keys, rounds = 10_000_000, 20
-	}
+	keys, rounds := orLong(int64(50_000), 3_000_000), orLong(int64(5), 20)
 	p := s.PoPs[0]
 	spend := func() int64 {
-		return offer(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/per-user", "x-user", "spent"), Count: 200}).OK()
+		return offer(t, loadOf(s, "/per-user", "spent", 200)).OK()
 	}
 	spends(t, 5, spend)
 
@@ -77,17 +74,14 @@ func uniqueKeys(t *testing.T, s *stack.Stack) {
 	if grown := s.Region.Memory() - regionFull; grown > slack {
 		t.Errorf("the region grew by %d MB after its store was full", grown>>20)
 	}
-	if n := s.Region.Metrics()["weir_store_keys"]; n > 10_000 && !long || n > 1_000_000 {
+	if n := s.Region.Metrics()["weir_store_keys"]; n > orLong(10_000.0, 1_000_000) {
 		t.Errorf("the region holds %v keys, more than max_keys", n)
 	}
 }
 
 // Requests leave nothing behind.
 func requestsLeaveNothingBehind(t *testing.T, s *stack.Stack) {
-	requests := int64(100_000)
-	if long {
-		requests = 2_000_000
-	}
+	requests := orLong(int64(40_000), 2_000_000)
 	p := s.PoPs[0]
 	round := func() (memory int64) {
 		offer(t, drive.Load{

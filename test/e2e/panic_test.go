@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
@@ -11,10 +10,9 @@ import (
 )
 
 const panicRules = `
-rules:
-  - { name: quota, match: { path: /quota }, timeout: 1s, key: [ { header: x-user } ], limit: 100/1d,
+  - { name: panic-quota, match: { path: /panic-quota }, timeout: 1s, key: [ { header: x-user } ], limit: 100/1d,
       algorithm: fixed_window, on_failure: { action: deny, status: 429 } }
-  - { name: slots, match: { path: { prefix: /stream } }, timeout: 1s, key: [], limit: 4, algorithm: concurrency,
+  - { name: slots, match: { path: /stream }, timeout: 1s, key: [], limit: 4, algorithm: concurrency,
       lease: { ttl: 2s }, on_failure: { action: deny, status: 429 } }
 `
 
@@ -22,20 +20,10 @@ rules:
 // x-weir-test-panic. A new VM stands within a second, and the table, which belongs
 // to Envoy, has lost nothing: what was spent stays spent, with the region away, so
 // that the filter could not learn it again. No slot is lost either.
-func TestFilterPanics(t *testing.T) {
-	t.Parallel()
-	var upstream stack.InFlight
-	s := stack.Start(t, stack.Config{
-		PoPs:     1,
-		Rules:    panicRules,
-		Links:    true,
-		Plugin:   map[string]any{"test_hooks": true},
-		Upstream: upstream.Track(http.HandlerFunc(streamer)),
-	})
-	awaitRules(t, s)
+func filterPanics(t *testing.T, s *stack.Stack, upstream *stack.InFlight) {
 	p := s.PoPs[0]
 	spends(t, 100, func() int64 {
-		return offer(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/quota", "x-user", "ann"), Count: 500}).OK()
+		return offer(t, loadOf(s, "/panic-quota", "ann", 500)).OK()
 	})
 	p.Link.Cut()
 	crash(t, p)
@@ -49,18 +37,18 @@ func TestFilterPanics(t *testing.T) {
 		})
 	})
 	t.Run("what was spent stays spent", func(t *testing.T) {
-		tally := offer(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/quota", "x-user", "ann"), Count: 500})
+		tally := offer(t, loadOf(s, "/panic-quota", "ann", 500))
 		if tally.OK() > 0 {
 			t.Errorf("admitted %d of a spent key", tally.OK())
 		}
 	})
 	p.Link.Heal()
 	t.Run("leaks no slot", func(t *testing.T) {
-		leave := fillSlots(t, s, &upstream, 4)
+		leave := fillSlots(t, s, upstream, 4)
 		crash(t, p) // the VM of these streams is gone
 		leave()
 		proc.Eventually(t, 15*time.Second, "the upstream is idle", func() bool { return upstream.Now() == 0 })
-		holdSlots(t, s, &upstream, 4)
+		holdSlots(t, s, upstream, 4)
 	})
 	t.Run("counts a replaced VM", func(t *testing.T) { // also where the crashes so far came too early
 		proc.Eventually(t, 30*time.Second, "a replaced VM is counted", func() bool {

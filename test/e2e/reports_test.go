@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
@@ -52,6 +51,7 @@ func (u reported) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Public reports about other products that need a real Envoy; the package comment of test/reports lists them.
 func TestReports(t *testing.T) {
+	onlyLong(t)
 	t.Parallel()
 	type m = map[string]any
 	other := proc.FreeAddr(t)
@@ -200,14 +200,12 @@ func upgradesOfFreeRoute(t *testing.T, p *stack.PoP) {
 // Reports 16 and 17: updates of the filter by ECDS lose no request and no count, and with those of its listener by LDS they
 // leave no VM and little memory.
 func TestReportsOfUpdates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs in make test-long")
-	}
+	onlyLong(t)
 	t.Parallel()
 	var boot *envoy.Bootstrap
 	var update func(fields map[string]any)
 	dir := t.TempDir()
-	s := stack.Start(t, stack.Config{PoPs: 1, Rules: quota(5), Bootstrap: func(b *envoy.Bootstrap) {
+	s := stack.Start(t, stack.Config{PoPs: 1, Rules: "rules:\n" + quotaRule(5), Bootstrap: func(b *envoy.Bootstrap) {
 		boot, update = b, b.FilterFrom(filepath.Join(dir, "filter.json"))
 		b.ListenersFrom(filepath.Join(dir, "listeners.json"))
 	}})
@@ -220,26 +218,19 @@ func TestReportsOfUpdates(t *testing.T) {
 	const reloads, vms = "extension_config_discovery.http_filter.weir.config_reload", "wasm.envoy.wasm.runtime.v8.active"
 	isUsedUp := func() bool { return p.Get("/quota", "x-user", "ann").Status == http.StatusTooManyRequests }
 	proc.Eventually(t, time.Minute, "the limit is used up", isUsedUp)
-	got := make(chan *drive.Result)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	go func() {
-		r, _ := drive.Run(ctx, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/"), PerSecond: 300, Until: time.Now().Add(time.Hour)})
-		got <- r
-	}()
+	stop := background(t, s, "/", 300)
 	for i := range int64(20) {
 		update(map[string]any{"labels": map[string]any{"update": fmt.Sprint(i)}})
 		awaits(reloads, 2+i)
 	}
-	stop()
-	if r := <-got; r.OK() == 0 || r.OK() < r.Sent() {
+	if r := stop(); r.OK() == 0 || r.OK() < r.Sent() {
 		t.Errorf("the load that went on meanwhile got %v, %v", r.Status, r.FirstError)
 	}
 	if !isUsedUp() {
 		t.Error("a limit that was used up is not any more")
 	}
 
-	running, bundled, memory := p.Stats(vms)[vms], quota(5), int64(0)
+	running, bundled, memory := p.Stats(vms)[vms], "rules:\n"+quotaRule(5), int64(0)
 	for i := range 500 {
 		bundled += fmt.Sprintf("  - { name: other-%d, match: { path: /other/%d }, key: [client_ip], limit: 1000/1m }\n", i, i)
 	}

@@ -5,34 +5,43 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// streamer plays the upstream of streams.
-//
-//	/stream?for=2s    answers a byte at once and ends after the time
-//	/stream/silent    never answers
-//	/stream/broken    closes the connection without an answer
-//	anything else     answers at once
-func streamer(w http.ResponseWriter, r *http.Request) {
-	switch r.URL.Path {
-	case "/stream":
-	case "/stream/silent":
-		<-r.Context().Done()
-		return
-	case "/stream/broken":
-		panic(http.ErrAbortHandler)
-	default:
-		return
-	}
-	d, err := time.ParseDuration(r.URL.Query().Get("for"))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+// Rules that count requests in flight, at two PoPs: slots, a shed rule, and VMs of the filter that crash.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	var one, two, slots, held stack.InFlight
+	loaded := new(loaded)
+	mux := http.NewServeMux()
+	mux.Handle("/", http.HandlerFunc(streams))
+	mux.Handle("/one", one.Track(http.HandlerFunc(streams)))
+	mux.Handle("/two", two.Track(http.HandlerFunc(streams)))
+	mux.Handle("/stream", slots.Track(http.HandlerFunc(streams)))
+	mux.Handle("/v1/", held.Track(loaded))
+	log := filepath.Join(t.TempDir(), "access.log")
+	s := stack.Start(t, stack.Config{Rules: "rules:\n" + fewSlotsRules + shedRules + panicRules, Links: true, Upstream: mux,
+		Plugin: map[string]any{"test_hooks": true}, Bootstrap: func(b *envoy.Bootstrap) { b.SetAccessLog(log) }})
+	awaitRules(t, s)
+	t.Run("slots", func(t *testing.T) {
+		freeInTheWholePoP(t, s, &one, &two)
+		handOver(t, s, &one)
+	})
+	t.Run("shed rule", func(t *testing.T) { sheds(t, s.PoPs[0], loaded, &held, log) })
+	t.Run("the filter panics", func(t *testing.T) { filterPanics(t, s, &slots) })
+}
+
+// streams answers at once, or a byte at once and the end as late as ?for says.
+func streams(w http.ResponseWriter, r *http.Request) {
+	d, _ := time.ParseDuration(r.URL.Query().Get("for"))
+	if d == 0 {
 		return
 	}
 	_, _ = w.Write([]byte("."))
@@ -57,15 +66,15 @@ func holdSlots(t *testing.T, s *stack.Stack, upstream *stack.InFlight, slots int
 func fillSlots(t *testing.T, s *stack.Stack, upstream *stack.InFlight, slots int) (leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	var streams sync.WaitGroup
+	var open sync.WaitGroup
 	leave = func() {
 		cancel()
-		streams.Wait()
+		open.Wait()
 	}
 	t.Cleanup(leave)
 	proc.Eventually(t, 15*time.Second, fmt.Sprintf("%d streams at a time", slots), func() bool {
 		if n := upstream.Now(); n < slots {
-			streams.Go(func() { _ = stream(ctx, s.PoPs[n%len(s.PoPs)].Addr, "/stream?for=20s") })
+			open.Go(func() { _ = stream(ctx, s.PoPs[n%len(s.PoPs)].Addr, "/stream?for=20s") })
 		}
 		return upstream.Now() == slots
 	})

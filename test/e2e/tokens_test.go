@@ -15,6 +15,7 @@ import (
 // The recipe for tokens of a language model: Envoy reports what a request took when its response is over, and the PoP
 // refuses the next request of a user who has none left, and only of that one.
 func TestTokens(t *testing.T) {
+	onlyLong(t)
 	t.Parallel()
 	proc.AwaitWindow(time.Minute, 20*time.Second)
 	const recipes = "docs/recipes/"

@@ -1,20 +1,133 @@
 package e2e
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/test/docs"
+	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// Whoever follows docs/tutorial.md sees what it shows.
+// demo is a copy of what `make run` runs, on ports that nobody else uses.
+type demo struct {
+	dir                           string
+	pop, admin, region, regionAPI string
+	cmd                           *exec.Cmd
+	output                        *bufio.Scanner
+}
+
+func newDemo(t *testing.T) *demo {
+	t.Helper()
+	root := proc.Root(t)
+	d := &demo{dir: t.TempDir(), pop: proc.FreeAddr(t), admin: proc.FreeAddr(t), region: proc.FreeAddr(t), regionAPI: proc.FreeAddr(t)}
+	if err := os.CopyFS(filepath.Join(d.dir, "envoy"), os.DirFS(filepath.Join(root, "envoy"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(root, "bin"), filepath.Join(d.dir, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	ports := strings.NewReplacer("10000", port(d.pop), "10001", port(proc.FreeAddr(t)),
+		"9901", port(d.admin), "8080", port(d.region), "8090", port(d.regionAPI))
+	for _, name := range []string{"run.sh", "pop.yaml"} {
+		path := filepath.Join(d.dir, "envoy", name)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(ports.Replace(string(text))), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+func port(addr string) string {
+	_, port, _ := net.SplitHostPort(addr)
+	return port
+}
+
+// start runs the demo until it prints that it is ready.
+func (d *demo) start(t *testing.T) {
+	t.Helper()
+	d.cmd = exec.Command(filepath.Join(d.dir, "envoy", "run.sh"))
+	d.cmd.Env = append(os.Environ(), "ENVOY="+envoy.Program(t))
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.cmd.Stderr = d.cmd.Stdout
+	interrupts := make(chan os.Signal, 1) // or the demo would ignore them where this test does, as a job in the background
+	signal.Notify(interrupts, syscall.SIGINT)
+	err = d.cmd.Start()
+	signal.Stop(interrupts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if d.cmd.ProcessState == nil { // the test failed before it could stop the demo
+			_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGTERM)
+			_ = d.cmd.Wait()
+		}
+	})
+	d.output = bufio.NewScanner(out)
+	var printed []string
+	for d.output.Scan() {
+		printed = append(printed, d.output.Text())
+		if strings.HasPrefix(d.output.Text(), "Ctrl-C") {
+			return
+		}
+	}
+	t.Fatalf("the demo did not start:\n%s", strings.Join(printed, "\n"))
+}
+
+func (d *demo) listening() (open []string) {
+	for _, addr := range []string{d.pop, d.admin, d.region, d.regionAPI} {
+		if c, err := net.Dial("tcp", addr); err == nil {
+			c.Close()
+			open = append(open, addr)
+		}
+	}
+	return open
+}
+
+// stop ends the demo, beside which no second one starts, with Ctrl-C: nothing of it goes on.
+func (d *demo) stop(t *testing.T) {
+	t.Helper()
+	busy := exec.Command(filepath.Join(d.dir, "envoy", "run.sh"))
+	busy.Env = append(os.Environ(), "ENVOY="+envoy.Program(t))
+	if out, err := busy.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("something listens on "+d.pop)) {
+		t.Errorf("a second demo: %v, %s", err, out)
+	}
+	if err := syscall.Kill(-d.cmd.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	printed := ""
+	for d.output.Scan() {
+		printed += d.output.Text() + "\n"
+	}
+	_ = d.cmd.Wait() // the code shows how
+	if code := d.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("Ctrl-C: exit code %d, %s", code, printed)
+	}
+	if open := d.listening(); len(open) > 0 {
+		t.Errorf("still listening after Ctrl-C: %v", open)
+	}
+}
+
+// A reader who follows docs/tutorial.md sees what it shows, from `make run` to Ctrl-C.
 func TestTutorial(t *testing.T) {
 	t.Parallel()
 	const page = "docs/tutorial.md"
@@ -44,6 +157,7 @@ func TestTutorial(t *testing.T) {
 			t.Errorf("%s:%d: printed is\n%s\nalike:\n%s\nthe page has\n%s", page, b.Line, got, is, want)
 		}
 	}
+	d.stop(t)
 }
 
 // shell runs commands of a reader in the demo's directory, and returns what they print; an error if the last one fails.

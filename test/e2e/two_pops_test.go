@@ -1,24 +1,113 @@
 package e2e
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-var twoPoPsRules = "rules:\n" + limitRules() + floodRules + clientIPRules + headerRules + modeRules
+// twoPoPsRules are the rules of all scenarios below, of which each has rules of its own.
+func twoPoPsRules(quota int) string {
+	return "rules:\n" + limitRules() + floodRules + headerRules + modeRules + steadyRules + faultRules + quotaRule(quota)
+}
 
-// Scenarios in which nothing fails share two PoPs and one region; each has rules
-// of its own.
+// Two PoPs, one region and a Redis Cluster of three masters. First nothing fails; then rules change, a master of Redis
+// hangs, and last the region does.
 func TestTwoPoPsOneRegion(t *testing.T) {
-	s := stack.Start(t, stack.Config{Rules: twoPoPsRules})
+	redis := redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute))
+	s := stack.Start(t, stack.Config{Rules: twoPoPsRules(10),
+		RegionConfig: fmt.Sprintf("redis: %q\nredis_timeout: 1s\n", strings.Join(redis.Addrs(), ","))})
 	awaitRules(t, s)
 	t.Run("headers for a client", func(t *testing.T) { clientHeaders(t, s) })
-	t.Run("a metric and a line for an operator", func(t *testing.T) { operatorSees(t, s) })
+	t.Run("a metric for an operator", func(t *testing.T) { operatorSees(t, s) })
 	t.Run("a forged X-Forwarded-For gains nothing", func(t *testing.T) { forgedForwardedForGainsNothing(t, s) })
 	t.Run("requests out of the ordinary", func(t *testing.T) { requestsOutOfTheOrdinary(t, s) })
 	t.Run("modes", func(t *testing.T) { modes(t, s) })
 	t.Run("limits hold exactly", func(t *testing.T) { limitsHoldExactly(t, s) })
 	t.Run("token buckets hold", func(t *testing.T) { tokenBucketHolds(t, s) })
 	t.Run("a flood makes few calls", func(t *testing.T) { floodMakesFewCalls(t, s) })
+	t.Run("rules change", func(t *testing.T) { rulesChangeUnderLoad(t, s) })
+	t.Run("a master of Redis hangs", func(t *testing.T) { masterHangs(t, s, redis) })
+	t.Run("the region fails", func(t *testing.T) { regionFails(t, s) })
+}
+
+// A client is its address, not what it claims in X-Forwarded-For: by claiming a
+// new one with every request it gains nothing.
+func forgedForwardedForGainsNothing(t *testing.T, s *stack.Stack) {
+	for i := range 6 {
+		forged := fmt.Sprintf("203.0.113.%d", i)
+		if got, want := s.PoPs[i%2].Get("/by-address", "X-Forwarded-For", forged).Status, admitted(i < 3); got != want {
+			t.Errorf("request %d from one address, forging %s: status %d, want %d", i+1, forged, got, want)
+		}
+	}
+}
+
+// Requests that are out of the ordinary are decided like any other.
+func requestsOutOfTheOrdinary(t *testing.T, s *stack.Stack) {
+	p := s.PoPs[0]
+	huge := strings.Repeat("u", 15_000) // Envoy accepts 16 kB of headers
+	for i := range 4 {                  // a huge key is a key
+		if got, want := p.Get("/told", "x-user", huge).Status, admitted(i < 2); got != want {
+			t.Errorf("request %d with a key of 15 kB: status %d, want %d", i+1, got, want)
+		}
+	}
+	if got := p.Get("/told", "x-user", huge+"2").Status; got != 200 {
+		t.Errorf("another huge key: status %d, want 200", got)
+	}
+	for range 4 { // without the key's header the rule does not apply
+		if got := p.Get("/told").Status; got != 200 {
+			t.Errorf("without the key's header: status %d, want 200", got)
+		}
+	}
+	if got := p.Get("/told", "x-user", strings.Repeat("u", 100_000)).Status; got != 431 {
+		t.Errorf("a header that is too large for Envoy: status %d, want 431", got)
+	}
+	// A request that waits keeps its body.
+	r, err := stack.Do(p.Addr, "POST", "/told", strings.Repeat("body", 50_000), "x-user", "poster")
+	if err != nil || r.Status != 200 {
+		t.Errorf("POST of 200 kB that waits for the region: %d, %v", r.Status, err)
+	}
+}
+
+// quotaRule is a rule of so many units a day.
+func quotaRule(limit int) string {
+	return fmt.Sprintf(`
+  - { name: quota, match: { path: /quota }, timeout: 1s, key: [ { header: x-user } ], limit: %d/1d,
+      algorithm: fixed_window, on_failure: { action: deny, status: 429 } }
+`, limit)
+}
+
+// Rules change under load without a request being lost, and rules that cannot be
+// used change nothing: the last good ones stay, and the region reports what is wrong.
+func rulesChangeUnderLoad(t *testing.T, s *stack.Stack) {
+	spend := func(user string) int64 {
+		return offer(t, loadOf(s, "/quota", user, 300)).OK()
+	}
+	spends(t, 10, func() int64 { return spend("ann") })
+	stop := background(t, s, "/quota", 300)
+	s.Region.SetRules(twoPoPsRules(30))
+	spends(t, 20, func() int64 { return spend("ann") }) // same algorithm and period: the counter goes on
+	for _, bad := range []struct{ rules, want string }{
+		{"rules: [", "rules.yaml:1"},
+		{strings.ReplaceAll("rules:\n"+quotaRule(1), "limit:", "limits:"), "rules[0].limits"},
+	} {
+		before := len(s.Region.Log())
+		s.Region.SetRules(bad.rules)
+		proc.Eventually(t, 10*time.Second, fmt.Sprintf("the region reports %q of:\n%s", bad.want, bad.rules), func() bool {
+			printed := s.Region.Log()[before:]
+			return strings.Contains(printed, "rules.yaml") && strings.Contains(printed, bad.want)
+		})
+	}
+	time.Sleep(time.Second)                             // longer than PoPs take to fetch
+	spends(t, 30, func() int64 { return spend("bob") }) // by the last good ones
+	s.Region.SetRules(twoPoPsRules(5))
+	proc.Eventually(t, 10*time.Second, "5/1d holds", func() bool { return spend(time.Now().String()) == 5 })
+	if tally := stop(); tally.Other(200, 429) > 0 {
+		t.Errorf("the load that went on meanwhile got %v, %v", tally.Status, tally.FirstError)
+	}
 }

@@ -66,9 +66,6 @@ type Bound struct {
 // Holds reports whether a value is within the bound. What cannot be measured is not.
 func (b Bound) Holds(v float64) bool { return v >= b.Least && v <= b.Most }
 
-// limits reports whether a value can be too large for the bound.
-func (b Bound) limits() bool { return !math.IsInf(b.Most, 1) }
-
 // readBound reads the bound of an expectation.
 func readBound(text string, u Unit) (Bound, error) {
 	b := Bound{math.Inf(-1), math.Inf(1), text}

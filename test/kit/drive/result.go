@@ -42,8 +42,7 @@ type Second struct {
 	Sent, OK int64
 	// Later is what of OK was answered after the second had ended, by the second (Unix time) of the
 	// answer; nil: nothing.
-	Later   map[int64]int64
-	Latency *measure.Hist // as that of the whole run; nil: nothing was answered
+	Later map[int64]int64
 }
 
 // Statuses counts answers by status code.
@@ -78,16 +77,6 @@ func (r *Result) Other(statuses ...int) int64 {
 
 // PerSecond is how many requests were sent per second.
 func (r *Result) PerSecond() float64 { return float64(r.Sent()) / r.Elapsed.Seconds() }
-
-// took adds the latency of a request that was sent at a time to Seconds.
-func (r *Result) took(sent time.Time, latency time.Duration) {
-	second := r.Seconds[sent.Unix()]
-	if second.Latency == nil {
-		second.Latency = new(measure.Hist)
-		r.Seconds[sent.Unix()] = second
-	}
-	second.Latency.Add(latency)
-}
 
 // count adds a request that was sent and answered at these times to Seconds.
 func (r *Result) count(sent, answered time.Time, ok bool) {

@@ -174,7 +174,6 @@ func (r *run) answered(cn *conn, status int, now time.Duration) {
 	}
 	if r.seconds {
 		r.result.count(r.begin.Add(cn.sent), r.begin.Add(now), status == 200)
-		r.result.took(r.begin.Add(cn.sent), now-cn.due)
 	}
 	r.last = now
 }

@@ -51,7 +51,7 @@ func New(t T, dir, name string, argv ...string) *Process {
 			return
 		}
 		if t.Failed() {
-			t.Logf("end of %s:\n%s", p.logPath(), p.Tail(30))
+			t.Logf("end of %s:\n%s", p.LogPath(), p.Tail(30))
 		}
 		p.Kill()
 	})
@@ -70,7 +70,7 @@ func Start(t T, dir, name string, argv ...string) *Process {
 // until it is ready.
 func (p *Process) Begin() {
 	p.t.Helper()
-	out, err := os.OpenFile(p.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	out, err := os.OpenFile(p.LogPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		p.t.Fatalf("%s: %v", p.Name, err)
 	}
@@ -126,7 +126,7 @@ func (p *Process) AwaitUp(missing func() string) {
 	p.t.Helper()
 	Await(p.t, startTimeout, p.Name+" is ready", func() string {
 		if p.Exited() {
-			p.t.Fatalf("%s exited while starting; end of its log, %s:\n%s", p.Name, p.logPath(), p.Tail(10))
+			p.t.Fatalf("%s exited while starting; end of its log, %s:\n%s", p.Name, p.LogPath(), p.Tail(10))
 		}
 		return missing()
 	})
@@ -190,12 +190,13 @@ func (p *Process) signal(s syscall.Signal) {
 // PID is the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-func (p *Process) logPath() string { return filepath.Join(p.dir, p.Name+".log") }
+// LogPath is the file with its output.
+func (p *Process) LogPath() string { return filepath.Join(p.dir, p.Name+".log") }
 
 // Log returns what the process has printed so far.
 func (p *Process) Log() string {
 	p.t.Helper()
-	b, err := os.ReadFile(p.logPath())
+	b, err := os.ReadFile(p.LogPath())
 	if err != nil {
 		p.t.Fatalf("%s: %v", p.Name, err)
 	}
@@ -204,7 +205,7 @@ func (p *Process) Log() string {
 
 // Tail returns the last n lines of the log.
 func (p *Process) Tail(n int) string {
-	b, err := os.ReadFile(p.logPath())
+	b, err := os.ReadFile(p.LogPath())
 	if err != nil {
 		return err.Error()
 	}

@@ -11,14 +11,12 @@ import (
 	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
-	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 // The limits are never reached: whoever is refused with 503 was refused because nobody
 // answered in time.
 const steadyRules = `
-rules:
   - { name: exact, match: { path: /exact }, key: [ { header: x-user } ], limit: 1000000/1d, algorithm: fixed_window,
       consistency: exact, on_failure: deny, timeout: 200ms }
   - { name: leased, match: { path: /leased }, key: [ { header: x-user } ], limit: 1000000/1d, algorithm: fixed_window,
@@ -53,54 +51,44 @@ func steady(t *testing.T, addrs, users []string, perSecond float64, until time.T
 }
 
 // One of three masters of Redis hangs: its keys follow on_failure, and of the decisions
-// on all other keys no more than one in a thousand, although keys of all masters travel
+// on all other keys hardly any, although keys of all masters travel
 // in the same calls, and Redis has longer than the callers of the region.
-func TestMasterHangsSeenFromTheEdge(t *testing.T) {
-	c := redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute))
-	r := region.New(t, region.Config{Dir: proc.LogDir(t), Name: "replica", Rules: steadyRules, Flags: []string{"--redis", strings.Join(c.Addrs(), ","), "--redis-timeout", "1s"}})
-	r.Start()
-	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: r.Addr})
-	awaitRules(t, s)
-	hung, theirs, others := c.Nodes[0], []string{}, []string{}
+func masterHangs(t *testing.T, s *stack.Stack, c *redistest.Cluster) {
+	hung := c.Nodes[0]
+	var users [2][]string // of the master that hangs, and of others
 	for i := range 90 {
 		user := fmt.Sprint("user-", i)
 		exact, leased := redistest.HashSlot("weir:{exact:"+user+"}"), redistest.HashSlot("weir:{leased:"+user+"}")
 		switch a, b := c.OwnerOf(exact) == hung, c.OwnerOf(leased) == hung; {
 		case a && b:
-			theirs = append(theirs, user)
+			users[0] = append(users[0], user)
 		case !a && !b:
-			others = append(others, user)
+			users[1] = append(users[1], user)
 		}
 	}
-	if len(theirs) == 0 || len(others) == 0 {
-		t.Fatalf("%d users of the node that hangs, %d of others", len(theirs), len(others))
+	if len(users[0]) == 0 || len(users[1]) == 0 {
+		t.Fatalf("%d users of the node that hangs, %d of others", len(users[0]), len(users[1]))
 	}
 	const perSecond = 200
 	warm := time.Now().Add(2 * time.Second)
-	proc.Together(2, func(i int) { steady(t, s.Addrs(), [][]string{theirs, others}[i], perSecond, warm) })
+	proc.Together(2, func(i int) { steady(t, s.Addrs(), users[i], perSecond, warm) })
 
 	hung.Pause()
 	defer hung.Resume()
-	length := 4 * time.Second
-	if long {
-		length = 30 * time.Second
-	}
-	until := time.Now().Add(length)
+	until := time.Now().Add(orLong(4*time.Second, 30*time.Second))
 	var tallies [2]map[string]*drive.Result
-	proc.Together(2, func(i int) {
-		tallies[i] = steady(t, s.Addrs(), [][]string{theirs, others}[i], perSecond, until)
-	})
+	proc.Together(2, func(i int) { tallies[i] = steady(t, s.Addrs(), users[i], perSecond, until) })
 	for rule := range maps.Keys(tallies[0]) {
 		bad, good := tallies[0][rule], tallies[1][rule]
 		t.Logf("%s: of the master that hangs %v, of others %v, slowest %v", rule, bad.Status, good.Status, good.Slowest)
 		if n := good.Other(200); n > good.Sent()/10 { // a busy machine hangs, too; it was 31 % of the exact ones
-			t.Errorf("%s: %d of %d decisions on keys of masters that answer were degraded, want at most 1 in 1,000: %v", rule, n, good.Sent(), good.Status)
+			t.Errorf("%s: %d of %d decisions on keys of masters that answer were degraded: %v", rule, n, good.Sent(), good.Status)
 		}
 		if bad.Status[503] == 0 && rule == "exact" {
 			t.Errorf("%s: no key of the master that hangs was degraded: it does not hang", rule)
 		}
 	}
-	if m := r.Metrics(); m["weir_acquire_rejected_total"] != 0 || strings.Contains(r.Log(), "panic") {
+	if m := s.Region.Metrics(); m["weir_acquire_rejected_total"] != 0 || strings.Contains(s.Region.Log(), "panic") {
 		t.Errorf("%v calls were refused as a whole", m["weir_acquire_rejected_total"])
 	}
 }
