@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Checker judges documents by what the programs are. All of its facts are needed, but
-// for Metrics.
+// Checker judges documents by what the programs are. All of its facts are needed.
 type Checker struct {
 	// Exists reports whether there is a file or directory, named from the root.
 	Exists func(path string) bool
@@ -22,7 +21,7 @@ type Checker struct {
 	Programs map[string][]string
 	// Variables are the names of environment variables.
 	Variables []string
-	// Metrics are names with the labels that they were seen with; nil: they are not judged.
+	// Metrics are names with their labels.
 	Metrics map[string][]string
 	// Others are code spans that look like a flag, a file or a metric, and are names
 	// of something else; each with what it is.
@@ -272,8 +271,10 @@ func (j *judge) metric(line int, text string) {
 		return
 	}
 	seen, ok := j.Metrics[name]
-	if j.Metrics == nil {
-		return
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} { // of histograms
+		if histogram, is := strings.CutSuffix(name, suffix); is && !ok {
+			seen, ok = j.Metrics[histogram]
+		}
 	}
 	if !ok {
 		j.fail(line, "%s: no program has such a metric", name)

@@ -64,42 +64,21 @@ func TestDocuments(t *testing.T) {
 		Programs:     flags,
 		Variables:    slices.Concat(append(variables(t), ofMake(read(t, "Makefile")))...),
 		Others:       others,
+		Metrics:      metrics(t),
 		Blocks:       blocks(t),
 		YAML:         checkAdminYAML(t),
 		Printed:      func(d *Document) bool { return d.Path == tutorial || d.Path == slotsPage }, // TestTutorial and TestSlotsPage compare it
 		Shell: func(d *Document, command string) error {
-			if d.Path == redisDocument && slices.Contains(redisCommands(d), command) {
-				return nil // TestRedisCommands runs it
-			}
-			if d.Path == "docs/redis-cluster.md" && strings.HasPrefix(command, "redis-cli ") {
-				return nil // TestRedisToCluster runs it
-			}
-			if d.Path == "docs/access-log.md" && strings.HasPrefix(command, "{") {
-				return nil // TestAccessLogPage has Envoy write it
-			}
-			if d.Path == "docs/install.md" && slices.Contains(installed, command) {
+			switch {
+			case ran[d.Path] != "", d.Path == "docs/install.md" && slices.Contains(installed, command),
+				d.Path == redisDocument && slices.Contains(redisCommands(d), command),         // TestRedisCommands runs it
+				d.Path == "docs/redis-cluster.md" && strings.HasPrefix(command, "redis-cli "), // TestRedisToCluster runs it
+				d.Path == composeDocument && strings.HasPrefix(command, "for "):               // TestCompose runs it
 				return nil
-			}
-			if d.Path == "docs/replay.md" {
-				return nil // TestReplayDocument of cmd/weir prints it
-			}
-			if d.Path == "docs/bootstrap.md" {
-				return nil // TestFilesInConsul does the same with the keyring
-			}
-			if d.Path == tutorial || d.Path == slotsPage {
-				return nil // TestTutorial and TestSlotsPage run it
-			}
-			if d.Path == "docs/home-region.md" {
-				return nil // TestCompose runs it
-			}
-			if strings.HasPrefix(command, "helm ") {
+			case strings.HasPrefix(command, "helm "):
 				return checkHelm(command)
-			}
-			if strings.HasPrefix(command, "docker compose ") {
+			case strings.HasPrefix(command, "docker compose "):
 				return checkCompose(t, command, flags)
-			}
-			if d.Path == composeDocument && strings.HasPrefix(command, "for ") {
-				return nil // TestCompose runs it
 			}
 			return fmt.Errorf("%s: no check is written for that", command)
 		},
@@ -110,9 +89,6 @@ func TestDocuments(t *testing.T) {
 			return Parse(path, read(t, path)).Headings
 		},
 	}
-	if !testing.Short() { // which starts no Envoy
-		c.Metrics = metrics(t)
-	}
 	for _, d := range all {
 		for _, p := range c.Check(d) {
 			t.Error(p)
@@ -122,6 +98,13 @@ func TestDocuments(t *testing.T) {
 
 // tutorial is what TestTutorial of test/e2e follows.
 const tutorial = "docs/tutorial.md"
+
+// ran are documents whose commands a test runs, with that test.
+var ran = map[string]string{
+	tutorial: "TestTutorial of test/e2e", slotsPage: "TestSlotsPage", "docs/access-log.md": "TestAccessLogPage of test/e2e",
+	"docs/replay.md": "TestReplayDocument of cmd/weir", "docs/bootstrap.md": "TestFilesInConsul of internal/bootstrap",
+	"docs/home-region.md": "TestCompose of test/compose",
+}
 
 // installed are commands of docs/install.md that others run in their way: TestLimitFromArchive of test/release those of the
 // archive, on free ports, TestCompose the first one, and tests of test/terraform that of the examples. No test runs the last
@@ -140,7 +123,9 @@ var others = map[string]string{
 	"owners.yaml":   "a file of operators, in a directory of rules",
 	"contexts.yaml": "a file of callers of the admin API",
 	"--concurrency": "a flag of Envoy", "--restart-epoch": "a flag of Envoy", "--drain-time-s": "a flag of Envoy", "--scan": "a flag of redis-cli",
-	"envoy_yaml":  "an output of Terraform",
+	"envoy_yaml":                       "an output of Terraform",
+	"envoy_cluster_membership_healthy": "a metric of Envoy", "envoy_cluster_membership_total": "a metric of Envoy",
+	"envoy_cluster_upstream_rq_active": "a metric of Envoy", "envoy_cluster_upstream_rq_pending_overflow": "a metric of Envoy",
 	"weir_region": "a cluster", "weir_regions": "a network of docker-compose.yml", "weir_": "how all metrics begin", "weir_ratelimit": "how some begin",
 	"tetratelabs/proxy-wasm-go-sdk": "a repository", "proxy-wasm/proxy-wasm-go-sdk": "a repository",
 	"application/proto": "a media type", "application/grpc-web": "a media type", "--force-conflicts": "a flag of Helm", "weir_state_": "how some begin", ".weir/state": "made by a region that runs",

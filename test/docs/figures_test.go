@@ -3,6 +3,7 @@ package docs
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,53 +15,52 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// figure is a number that a document states and a program has: the expression matches
-// the statement, and its group is the number.
-type figure struct {
-	document, statement string
-	is                  any
-}
-
-// Every default and bound that the documents state is what the programs have. A figure
-// that is measured is not one of these: make bench prints those.
+// Each default and bound that a document names has the value that the programs have.
 func TestFigures(t *testing.T) {
-	help := programHelp(t)
-	pop := read(t, "envoy/pop.yaml")
+	help, pop, start := programHelp(t), read(t, "envoy/pop.yaml"), read(t, "envoy/run.sh")
 	config, err := rulebook.ReadConfig([]byte(`{"region_cluster":"r"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ms := func(d limit.Micros) string { return fmt.Sprint(int64(d/limit.Millisecond), " ms") }
-	for _, f := range []figure{
-		{"README.md", `timeout among its rules \(default (\d+ ms)\)`, ms(rule.DefaultTimeout)},
-		{"docs/rules.md", `within .timeout. \((\d+ ms)\)`, ms(rule.DefaultTimeout)},
-		{"docs/how-it-works.md", `rule's .timeout. \((\d+ ms)\)`, ms(rule.DefaultTimeout)},
-		{"docs/how-it-works.md", `of ([\d,]+) pages that the workers`, thousands(1 << table.MaxPagesLog2)},
-		{"docs/operations.md", `state-interval. \((\d+ s)\)`, strings.Replace(flagDefault(t, help, "state-interval"), "s", " s", 1)},
-		{"README.md", `listens on loopback only: PoP .(127\.0\.0\.1:\d+)`, setting(t, read(t, "envoy/run.sh"), `pop=(\S+)`)},
-		{"README.md", `Envoy's admin .(:\d+)`, setting(t, read(t, "envoy/run.sh"), `admin=127\.0\.0\.1(:\d+)`)},
-		{"README.md", `region\s+.(:\d+)`, strings.TrimPrefix(flagDefault(t, help, "listen"), "127.0.0.1")},
-		{"README.md", `its admin and metrics .(:\d+)`, strings.TrimPrefix(flagDefault(t, help, "admin-listen"), "127.0.0.1")},
-		{"docs/operations.md", `node that hangs is\s+skipped after (\d+ ms)`, fmt.Sprint(topology.DefaultTimeout.Milliseconds(), " ms")},
-		{"README.md", `with Go (\d\.\d+)`, setting(t, read(t, "go.mod"), `(?m)^go (\d\.\d+)`)},
-		{"internal/redis/redisstore/README.md", `redis-timeout. \((\d+ ms)\)`, fmt.Sprint(topology.DefaultTimeout.Milliseconds(), " ms")},
-		{"internal/redis/redisstore/README.md", `lanes \((\d+)\)`, fmt.Sprint(redisstore.DefaultLanes)},
-		{"internal/redis/redisstore/README.md", `at most (\d+) connections per node`, fmt.Sprint(redisstore.DefaultLanes + 2)},
-		{"internal/envoyrls/README.md", `rls-listen. \((127\.0\.0\.1:\d+)\)`, flagDefault(t, help, "rls-listen")},
-		{"envoy/README.md", `vm_id: (weir-\d+)`, setting(t, pop, `vm_id: (\S+?)[ ,}\n]`)},
-		{"envoy/README.md", `connect_timeout: ([\d.]+s)`, setting(t, pop, `(?s)name: weir_region\b.*?connect_timeout: ([\d.]+s)`)},
-		{"envoy/README.md", `base_interval: ([\d.]+s)`, setting(t, pop, `base_interval: ([\d.]+s)`)},
-		{"envoy/README.md", `GOMEMLIMIT=(\d+MiB)`, setting(t, pop, `GOMEMLIMIT: "?(\d+MiB)`)},
-		{"envoy/README.md", `rule's .timeout. \((\d+ ms) unless`, ms(rule.DefaultTimeout)},
-		{"wasmfilter/edge/rulebook/config.go", `them fetched at once\. Default (\d+)`, fmt.Sprint(int64(config.RulesEvery))},
+	timeout, redisTimeout := fmt.Sprint(int64(rule.DefaultTimeout/limit.Millisecond), " ms"), fmt.Sprint(topology.DefaultTimeout.Milliseconds(), " ms")
+	port := func(flag string) string { return strings.TrimPrefix(flagDefault(t, help, flag), "127.0.0.1") }
+	for document, figures := range map[string][]string{
+		frontPage: {timeout, setting(t, start, `pop=(\S+)`), setting(t, start, `admin=127\.0\.0\.1(:\d+)`), port("listen"), port("admin-listen"),
+			"Go " + setting(t, read(t, "go.mod"), `(?m)^go (\d\.\d+)`)},
+		"docs/rules.md":        {timeout},
+		"docs/how-it-works.md": {timeout, thousands(1<<table.MaxPagesLog2) + " pages"},
+		"docs/operations.md":   {redisTimeout, strings.Replace(flagDefault(t, help, "state-interval"), "s", " s", 1)},
+		redisDocument: {redisTimeout, fmt.Sprintf("(%d)", redisstore.DefaultLanes),
+			fmt.Sprint(redisstore.DefaultLanes+2, " connections")},
+		"internal/envoyrls/README.md": {flagDefault(t, help, "rls-listen")},
+		"envoy/README.md": {timeout, setting(t, pop, `vm_id: (\S+?)[ ,}\n]`), "connect_timeout: " + setting(t, pop, `(?s)name: weir_region\b.*?connect_timeout: ([\d.]+s)`),
+			"base_interval: " + setting(t, pop, `base_interval: ([\d.]+s)`), setting(t, pop, `GOMEMLIMIT: "?(\d+MiB)`)},
+		"wasmfilter/edge/rulebook/config.go": {fmt.Sprint("Default ", int64(config.RulesEvery))},
 	} {
-		all := regexp.MustCompile("(?s)"+f.statement).FindAllStringSubmatch(read(t, f.document), -1)
-		if len(all) == 0 {
-			t.Errorf("%s has no statement like %s any more: correct that here", f.document, f.statement)
+		for _, figure := range figures {
+			if !regexp.MustCompile(`(^|\W)` + regexp.QuoteMeta(figure) + `($|\W)`).MatchString(read(t, document)) {
+				t.Errorf("%s does not name %s, which is the value in the programs", document, figure)
+			}
 		}
-		for _, m := range all {
-			if m[1] != fmt.Sprint(f.is) {
-				t.Errorf("%s: %q, but it is %v", f.document, m[0], f.is)
+	}
+}
+
+// measured is a figure with a decimal point, in a page that quotes what another page measured.
+var measured = regexp.MustCompile(`\b\d+\.\d+\b`)
+
+// Pages that quote measurements have their figures from the pages that made them.
+func TestQuotedFigures(t *testing.T) {
+	source := read(t, "docs/benchmarks.md") + read(t, "docs/regions.md") + read(t, "docs/simulator.md")
+	figures := measured.FindAllString(source, -1)
+	for _, page := range []string{frontPage, "docs/choosing.md"} {
+		for number, line := range strings.Split(read(t, page), "\n") {
+			if !strings.HasPrefix(line, "| ") {
+				continue
+			}
+			for _, figure := range measured.FindAllString(line, -1) {
+				if !slices.Contains(figures, figure) {
+					t.Errorf("%s:%d: nothing measured %s", page, number+1, figure)
+				}
 			}
 		}
 	}

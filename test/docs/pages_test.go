@@ -6,7 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"path"
+	"go/types"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,30 +16,6 @@ import (
 
 // frontPage is the document that readers open first.
 const frontPage = "README.md"
-
-// mostFrontLines is what two screens show.
-const mostFrontLines = 110
-
-// The front page stays short and leads to every other page. Runbooks have an index of
-// their own.
-func TestFrontPage(t *testing.T) {
-	front := Parse(frontPage, read(t, frontPage))
-	if lines := strings.Count(front.Text, "\n"); lines > mostFrontLines {
-		t.Errorf("%s has %d lines, want at most %d: move what is not needed first to docs/", frontPage, lines, mostFrontLines)
-	}
-	var linked []string
-	for _, l := range front.Links {
-		target, _, _ := strings.Cut(l.Text, "#")
-		linked = append(linked, path.Clean(target))
-	}
-	for _, d := range documents(t) {
-		part := path.Dir(d.Path) == "docs/runbooks" || // docs/observability.md leads to it
-			strings.HasPrefix(d.Path, "terraform/") && d.Path != "terraform/README.md" // which leads to it
-		if d.Path != frontPage && !part && !slices.Contains(linked, d.Path) {
-			t.Errorf("%s has no link to %s", frontPage, d.Path)
-		}
-	}
-}
 
 // Every metric that the region declares is explained.
 func TestMetricsAreExplained(t *testing.T) {
@@ -110,26 +86,13 @@ func declarations(root, path string) ([]string, error) {
 	var all []string
 	for _, d := range file.Decls {
 		if f, ok := d.(*ast.FuncDecl); ok {
-			all = append(all, receiver(f)+f.Name.Name)
+			name := f.Name.Name
+			if f.Recv != nil {
+				of, _, _ := strings.Cut(strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*"), "[")
+				name = of + "." + name
+			}
+			all = append(all, name)
 		}
 	}
 	return all, nil
-}
-
-// receiver is the type of a method and a dot; empty for a function.
-func receiver(f *ast.FuncDecl) string {
-	if f.Recv == nil {
-		return ""
-	}
-	of := f.Recv.List[0].Type
-	if star, ok := of.(*ast.StarExpr); ok {
-		of = star.X
-	}
-	if generic, ok := of.(*ast.IndexExpr); ok {
-		of = generic.X
-	}
-	if name, ok := of.(*ast.Ident); ok {
-		return name.Name + "."
-	}
-	return ""
 }

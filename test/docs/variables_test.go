@@ -1,10 +1,7 @@
 package docs
 
 import (
-	"bytes"
-	"io/fs"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -43,29 +40,17 @@ func TestVariables(t *testing.T) {
 			read[0][name] = true
 		}
 	}
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	eachFile(t, ".", func(path, text string) {
+		switch name := filepath.Base(path); {
+		case strings.HasSuffix(name, ".go"):
+			text = strings.Join(getVariable.FindAllString(text, -1), "")
+		case name != "Makefile" && name != composeFile:
+			return
 		}
-		if entry.IsDir() && path != root && strings.HasPrefix(entry.Name(), ".") {
-			return filepath.SkipDir
-		}
-		name := entry.Name()
-		if name != "Makefile" && name != composeFile && !strings.HasSuffix(name, ".go") || entry.IsDir() {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if strings.HasSuffix(name, ".go") {
-			text = bytes.Join(getVariable.FindAll(text, -1), nil)
-		}
-		for _, name := range anyVariable.FindAllString(string(text), -1) {
+		for _, name := range anyVariable.FindAllString(text, -1) {
 			read[1][name] = !read[0][name]
 		}
-		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	maps.DeleteFunc(read[1], func(_ string, other bool) bool { return !other })
 	for i, listed := range variables(t) {
 		if want := slices.Sorted(maps.Keys(read[i])); !slices.Equal(listed, want) {
