@@ -8,7 +8,6 @@
 //	go run ./test/load shed            a shed rule beside what Envoy itself has against overload
 //	go run ./test/load release         images, programs and the filter of a release: bytes, start, memory
 //	go run ./test/load region -quick   each in a minute and a half, with fewer rounds
-//	go run ./test/load edge -only alone -neighbour   the edge where a neighbour keeps the cache cold
 //	go run ./test/load region -only slow,attack   the parts with these names
 //
 // It needs what `make setup` and `make build` leave (release: and `make release`), sends to the loopback
@@ -26,7 +25,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/weirlimit/weir/test/load/cache"
 	"github.com/weirlimit/weir/test/load/edge"
 	"github.com/weirlimit/weir/test/load/region"
 	"github.com/weirlimit/weir/test/load/release"
@@ -36,7 +34,6 @@ import (
 )
 
 func main() {
-	cache.Serve()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
@@ -64,11 +61,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	opts := rig.Options{Progress: stderr}
 	flags.BoolVar(&opts.Quick, "quick", false, "fewer and shorter rounds: smoke, not figures")
 	flags.StringVar(&opts.Only, "only", "", "only the parts with these names, with commas between; they are printed as they end")
-	switch args[0] {
-	case "shed":
+	if args[0] == "shed" {
 		flags.StringVar(&opts.Plots, "plots", "", "directory to draw a plot of each scenario into; empty: none")
-	case "edge":
-		flags.BoolVar(&opts.Neighbour, "neighbour", false, "measure the part alone beside a program that keeps the cache cold")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err

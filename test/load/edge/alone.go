@@ -23,7 +23,6 @@ const (
 // alone measures what the filter costs where Envoy answers itself: nothing but the filter differs
 // from bare Envoy, which is measured first and last in each round.
 func (b *bench) alone() []table.Section {
-	defer b.apart()()
 	envoyWith := func(name string, filter func(*envoy.Bootstrap)) *envoy.Envoy {
 		return b.pop("alone-"+name, func(e *envoy.Bootstrap) { answerItself(e); filter(e) })
 	}
@@ -48,15 +47,15 @@ func (b *bench) alone() []table.Section {
 	first := ms.add("bare Envoy, first", bare, "/one/thing", many, answered)
 	ms.add("native local_ratelimit, allowing", native, "/one/thing", many, answered)
 	refuses := ms.add("native local_ratelimit, refusing", refusing, "/one/thing", many, refused)
-	ms.weir("Weir, no rule matches", one, "/none/thing", many, answered).target = b.times(1.15, 1.4)
-	ms.weir("Weir, one rule, 100 keys", one, "/one/thing", few, answered, "one").target = b.times(1.4, 1.9)
-	ms.weir("Weir, one rule, 10,000 keys, warm", one, "/one/thing", many, answered, "one").target = b.times(1.4, 1.9)
+	ms.weir("Weir, no rule matches", one, "/none/thing", many, answered).target = times(1.15)
+	ms.weir("Weir, one rule, 100 keys", one, "/one/thing", few, answered, "one").target = times(1.4)
+	ms.weir("Weir, one rule, 10,000 keys, warm", one, "/one/thing", many, answered, "one").target = times(1.4)
 	ms.weir("Weir, one rule, 10,000 keys, warm, all is watched", tapped, "/one/thing", many, answered, "one")
 	ms.weir("Weir, one rule, 10,000 keys, first pass", one, "/first/thing", passing(manyKeys, 1), answered,
-		"first").target = b.times(1.8, 2.5)
+		"first").target = times(1.8)
 	ms.weir("Weir, one rule, half on one key, first pass", one, "/half/thing", half(passing(manyKeys, 2)), answered, "half")
 	ms.weir("Weir, three rules, 10,000 keys, warm", three, "/three/thing", many, answered,
-		"user", "address", "total").target = b.times(1.6, 2.8)
+		"user", "address", "total").target = times(1.6)
 	denied := ms.weir("Weir, nearly all refused", one, "/refused/thing", few, refused, "refused")
 	last := ms.add("bare Envoy, last", bare, "/one/thing", many, answered)
 	for _, m := range ms.all {
@@ -65,15 +64,12 @@ func (b *bench) alone() []table.Section {
 		}
 	}
 	ms.warmUp(0)
-	end := b.beside(bare, native, refusing, one.pop, three.pop, tapped.pop)
 	ms.turns(drive.Pace{Duration: b.round}, b.rounds)
-	end()
-	denied.target = b.times(1.15, 1.6)
+	denied.target = times(1.15)
 	denied.target.Base, denied.target.BaseName = refuses.CPU, "native refusing"
 
-	_, kind := b.kind()
-	s := table.Section{Title: fmt.Sprintf("Envoy answers itself, closed loop, %d connections: CPU of Envoy; targets for %s",
-		openConns, kind), Steady: []measure.Sample{first.CPU, last.CPU}}
+	s := table.Section{Title: fmt.Sprintf("Envoy answers itself, closed loop, %d connections: CPU of Envoy", openConns),
+		Steady: []measure.Sample{first.CPU, last.CPU}}
 	both := slices.Concat(first.CPU, last.CPU)
 	for _, m := range ms.all {
 		s.Rows = append(s.Rows, m.row(both))
@@ -98,13 +94,8 @@ func (b *bench) tap(at *place) {
 	b.Cleanup(func() { _ = resp.Body.Close(); <-ended })
 }
 
-// times is a ratio to reach on a machine with much cache, or with little.
-func (b *bench) times(much, little float64) table.Target {
-	if isLittle, _ := b.kind(); isLittle {
-		return table.Target{Kind: table.Times, Bound: little}
-	}
-	return table.Target{Kind: table.Times, Bound: much}
-}
+// times is a ratio to reach.
+func times(bound float64) table.Target { return table.Target{Kind: table.Times, Bound: bound} }
 
 // passing draws from the last n keys; every tenth draw is the first of a new key. So a key is drawn about
 // ten times, and then never again.

@@ -20,7 +20,6 @@ import (
 // bench is one run of the edge benchmark.
 type bench struct {
 	plan
-	machine
 	*rig.Rig
 
 	upstream         *envoy.Envoy
@@ -74,14 +73,12 @@ func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
 	if opts.Quick {
 		b.plan = quickPlan
 	}
-	sections, err := rig.Measure(ctx, opts, func(r *rig.Rig) []rig.Part {
+	return rig.Measure(ctx, opts, func(r *rig.Rig) []rig.Part {
 		b.Rig = r
-		b.look(opts.Neighbour)
 		b.start()
 		return []rig.Part{{Name: "alone", Run: b.alone}, {Name: "closed", Run: b.closedLoop}, {Name: "fixed", Run: b.fixedRate},
-			{Name: "path", Run: b.wholePath}, {Name: "memory", Run: b.memory}, {Name: "touched", Run: b.touched}}
+			{Name: "path", Run: b.wholePath}, {Name: "memory", Run: b.memory}}
 	})
-	return append(b.machine.sections(), sections...), err
 }
 
 // start starts what several parts use.

@@ -32,11 +32,10 @@ type Part struct {
 
 // Options are which parts of a benchmark run, and for how long.
 type Options struct {
-	Quick     bool      // fewer and shorter rounds: smoke, not figures
-	Only      string    // names of parts with commas between; empty: all
-	Neighbour bool      // measure beside a program that keeps the cache cold, where the benchmark can
-	Plots     string    // directory of the plots that the benchmark draws, where it does; empty: none
-	Progress  io.Writer // receives a line for each part that has ended
+	Quick    bool      // fewer and shorter rounds: smoke, not figures
+	Only     string    // names of parts with commas between; empty: all
+	Plots    string    // directory of the plots that the benchmark draws, where it does; empty: none
+	Progress io.Writer // receives a line for each part that has ended
 }
 
 // Measure runs a benchmark and returns its table: with an error, what there is of it.

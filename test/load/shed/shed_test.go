@@ -3,14 +3,9 @@
 package shed
 
 import (
-	"bytes"
 	"math"
-	"os"
 	"testing"
 	"time"
-
-	"github.com/weirlimit/weir/test/load/rig"
-	"github.com/weirlimit/weir/test/load/table"
 )
 
 // A queue does not get shorter when clients go: three times as many requests as a replica can do wait longer and
@@ -70,37 +65,4 @@ func TestFigures(t *testing.T) {
 	near("calm", f.calm, 3, 0.1)
 	near("offered at rest", total(f.seconds[2].offered), capacity*resting, 50)
 	near("offered", total(f.seconds[20].offered), capacity*overload, 120)
-}
-
-// Every row of the table is measured, and the plots are drawn. What the figures are is not for a test to judge.
-func TestShedMeasuresEveryRow(t *testing.T) {
-	if os.Getenv("WEIR_LONG") == "" {
-		t.Skip("runs with WEIR_LONG=1, as make test-long does")
-	}
-	dir := t.TempDir()
-	sections, err := Run(t.Context(), rig.Options{Quick: true, Plots: dir, Progress: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	if err := table.Print(&out, "best", sections); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("\n%s", &out)
-	if len(sections) != len(scenarios) {
-		t.Errorf("%d sections of %d scenarios", len(sections), len(scenarios))
-	}
-	for _, s := range sections {
-		for _, r := range s.Rows {
-			if len(r.Value) == 0 || math.IsNaN(r.Value[0]) {
-				t.Errorf("%s: %s: not measured", s.Title, r.Name)
-			}
-		}
-		if s.Rows[0].Name != "critical served" || s.Rows[0].Value[0] == 0 {
-			t.Errorf("%s: nothing critical was served", s.Title)
-		}
-	}
-	if drawn, err := os.ReadDir(dir); err != nil || len(drawn) != len(scenarios) {
-		t.Errorf("%d plots, %v", len(drawn), err)
-	}
 }
