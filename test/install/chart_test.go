@@ -2,7 +2,6 @@ package install
 
 import (
 	"errors"
-	"flag"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,10 +12,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
-
-var update = flag.Bool("update", false, "write the golden files of the chart anew")
 
 // installs are the values with which the chart is rendered, by the name of their golden file: default are
 // its own, with what it has none for.
@@ -95,21 +93,19 @@ func filesOf(t *testing.T) map[string]string {
 }
 
 // What the chart renders is what it rendered: a change shows in the golden files, which
-// `go test ./test/install -run TestChartIsGolden -update` writes. They have the paths of files in place of these.
+// `go test ./test/install -run TestChartIsGolden -update` writes. They have the paths of files in place of these, of which
+// the install with everything has all: a new one of observability/ needs a link.
 func TestChartIsGolden(t *testing.T) {
-	replaced := []string{"\n\n---\n", "\n---\n"}
+	replaced, all := []string{"\n\n---\n", "\n---\n"}, render(t, installs["all"]...)
 	for path, text := range filesOf(t) {
 		replaced = append(replaced, text, "\n    FILE "+path)
+		if !strings.Contains(all, text) {
+			t.Errorf("the chart lacks %s, or changes it", path)
+		}
 	}
 	for name, args := range installs {
 		got := strings.TrimPrefix(strings.NewReplacer(replaced...).Replace(render(t, args...)), "---\n")
-		path := filepath.Join("testdata", "chart", name+".golden.yaml")
-		if *update {
-			proc.WriteFile(t, path, got)
-		}
-		if want, err := os.ReadFile(path); err != nil || string(want) != got {
-			t.Errorf("%s is not what the chart renders, %v: look at git diff after -update", path, err)
-		}
+		golden.Same(t, filepath.Join("testdata", "chart", name+".golden.yaml"), got)
 	}
 }
 
@@ -117,16 +113,6 @@ func TestChartLints(t *testing.T) {
 	for name, args := range installs {
 		if out, err := helm(t, "lint --strict", args...); err != nil || !strings.Contains(out, "0 chart(s) failed") {
 			t.Errorf("%s: %v\n%s", name, err, out)
-		}
-	}
-}
-
-// The chart has all of these files: a new one of observability/ needs a link.
-func TestChartHasFiles(t *testing.T) {
-	all := render(t, installs["all"]...)
-	for path, text := range filesOf(t) {
-		if !strings.Contains(all, text) {
-			t.Errorf("the chart lacks %s, or changes it", path)
 		}
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// kubernetesVersions are those with whose schemas resources are compared: the oldest that the chart names, one in
-// between, and the newest.
-var kubernetesVersions = []string{"v1.32.13", "v1.34.1", "v1.37.2"}
+// kubernetesVersions are those with whose schemas resources are compared: the oldest that the chart names,
+// and the newest.
+var kubernetesVersions = []string{"v1.32.13", "v1.37.2"}
 
 // schemas are Go modules that have schemas of other resources, and the file in them.
 var schemas = []struct{ module, file string }{

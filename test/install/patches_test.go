@@ -104,7 +104,7 @@ func envoyGateway(t *testing.T) node {
 		operation := at(t, patch, "operation").(node)
 		switch what := at(t, patch, "type").(string) + " " + operation["op"].(string); what {
 		case "type.googleapis.com/envoy.config.listener.v3.Listener add":
-			listener, _ := named(t, at(t, e, "static_resources", "listeners"), at(t, patch, "name").(string))
+			listener := named(t, at(t, e, "static_resources", "listeners"), at(t, patch, "name").(string))
 			chosen, _ := operation["jsonPath"].(string)
 			targets := selected(t, listener, chosen)
 			if len(targets) == 0 {
@@ -179,12 +179,12 @@ func add(t *testing.T, target node, pointer string, value any) {
 
 // Listeners as Istio and Envoy Gateway make them, plain and with TLS, get what envoy/pop.yaml has, in each of
 // their filter chains, but for where the module and the region are, the name of that, and the TLS that it demands.
-// Envoy takes it. TestPoPCallsRegion runs it.
+// TestPoPCallsRegion runs it.
 func TestPatches(t *testing.T) {
 	for name, proxy := range proxies {
 		t.Run(name, func(t *testing.T) {
 			e := proxy.read(t)
-			_, want := shipped(t)
+			want := shipped(t)
 			at(t, want.filter, "typed_config", "config", "vm_config", "code", "local").(node)["filename"] = "/var/lib/weir/weir.wasm"
 			plugin := at(t, want.filter, "typed_config", "config", "configuration").(node)
 			plugin["value"] = strings.Replace(plugin["value"].(string), `"region": "local"`, `"region": "eu"`, 1)
@@ -207,17 +207,16 @@ func TestPatches(t *testing.T) {
 					}
 				}
 			}
-			cluster := want.cluster.(node)
+			cluster := want.cluster
 			cluster["type"] = "STRICT_DNS"
 			at(t, cluster, "load_assignment", "endpoints", "0", "lb_endpoints", "0", "endpoint", "address", "socket_address").(node)["address"] = "weir-regional.weir.svc.cluster.local"
 			cluster["transport_socket"] = demanded(t)
-			if got, _ := named(t, at(t, e, "static_resources", "clusters"), "weir_region"); !reflect.DeepEqual(got, cluster) {
+			if got := named(t, at(t, e, "static_resources", "clusters"), "weir_region"); !reflect.DeepEqual(got, cluster) {
 				t.Errorf("cluster %v, want %v", got, cluster)
 			}
 			if !reflect.DeepEqual(e["stats_config"], want.stats) {
 				t.Errorf("labels %v, want %v", e["stats_config"], want.stats)
 			}
-			validate(t, e)
 		})
 	}
 }

@@ -27,7 +27,7 @@ func pods(t *testing.T) map[string]pod {
 	t.Helper()
 	istioPod := at(t, documents(t, istioGateway)[0], "spec", "template").(node)
 	gatewayPod := at(t, documents(t, "deploy/envoy-gateway.yaml")[1], "spec", "provider", "kubernetes", "envoyDeployment").(node)
-	proxy, _ := named(t, at(t, istioPod, "spec", "containers"), "istio-proxy")
+	proxy := named(t, at(t, istioPod, "spec", "containers"), "istio-proxy")
 	all := map[string]pod{
 		"istio": {
 			labels: at(t, istioPod, "metadata", "labels"), first: at(t, istioPod, "spec", "initContainers", "0").(node),
@@ -40,8 +40,8 @@ func pods(t *testing.T) map[string]pod {
 	}
 	for name, proxy := range proxies {
 		p, e := all[name], proxy.read(t)
-		filter, _ := named(t, managers(e)[0]["http_filters"], "weir")
-		cluster, _ := named(t, at(t, e, "static_resources", "clusters"), "weir_region")
+		filter := named(t, managers(e)[0]["http_filters"], "weir")
+		cluster := named(t, at(t, e, "static_resources", "clusters"), "weir_region")
 		p.filter, p.secrets = files(t, filename, filter), files(t, path, cluster)
 		for _, name := range secrets {
 			p.certificates = append(p.certificates, files(t, filename, documents(t, "envoy/"+name)[0])...)
@@ -74,7 +74,7 @@ func (p pod) mounted(t *testing.T, container node, file string) node {
 	t.Helper()
 	for _, m := range container["volumeMounts"].([]any) {
 		if filepath.Dir(file) == at(t, m, "mountPath") {
-			volume, _ := named(t, p.volumes, at(t, m, "name").(string))
+			volume := named(t, p.volumes, at(t, m, "name").(string))
 			return volume
 		}
 	}
@@ -136,7 +136,7 @@ func TestPodsAreScraped(t *testing.T) {
 		}
 	}
 	static := at(t, documents(t, "compose/pop.yaml")[0], "static_resources")
-	listener, _ := named(t, at(t, static, "listeners"), "metrics")
+	listener := named(t, at(t, static, "listeners"), "metrics")
 	var paths []any
 	for _, r := range at(t, listener, "filter_chains", "0", "filters", "0", "typed_config", "route_config", "virtual_hosts", "0", "routes").([]any) {
 		paths = append(paths, at(t, r, "match", "path"))

@@ -110,7 +110,7 @@ func (p program) fits(t *testing.T) {
 		}
 	}
 	for _, m := range container["volumeMounts"].([]any) {
-		_, volumes = named(t, volumes, at(t, m, "name").(string))
+		volumes = slices.DeleteFunc(volumes, func(v any) bool { return v.(node)["name"] == at(t, m, "name") })
 	}
 	if len(volumes) > 0 {
 		t.Errorf("nothing mounts %v", volumes)
@@ -129,6 +129,25 @@ func (p program) fits(t *testing.T) {
 			t.Errorf("%s: %+v, want %s, and three failures or more", name, probe, want)
 		}
 	}
+}
+
+// probe is one of a container's: the path that it asks, and how often in a row it may fail.
+type probe struct {
+	path     string
+	failures int
+}
+
+func probeOf(t *testing.T, container node, name string) probe {
+	t.Helper()
+	of := at(t, container, name).(node)
+	if port := at(t, of, "httpGet", "port"); port != "admin" {
+		t.Errorf("%s asks the port %v", name, port)
+	}
+	p := probe{at(t, of, "httpGet", "path").(string), 3} // the default of Kubernetes
+	if n, ok := of["failureThreshold"].(int); ok {
+		p.failures = n
+	}
+	return p
 }
 
 // Each service has one ServiceMonitor, with the label job that dashboards and alerts use.
@@ -155,7 +174,7 @@ func TestRules(t *testing.T) {
 		t.Error(err)
 	}
 	for _, p := range []program{regional, global} {
-		volume, _ := named(t, p.pod(t)["volumes"], "rules")
+		volume := named(t, p.pod(t)["volumes"], "rules")
 		if got := at(t, volume, "configMap", "name"); got != "weir-rules" {
 			t.Errorf("%s has the rules %v", p.name, got)
 		}
@@ -173,7 +192,7 @@ func TestOneAggregator(t *testing.T) {
 		t.Errorf("serviceName %v, want %v", got, want)
 	}
 	mounts := at(t, spec, "template", "spec", "containers", "0", "volumeMounts")
-	state, _ := named(t, mounts, at(t, spec, "volumeClaimTemplates", "0", "metadata", "name").(string))
+	state := named(t, mounts, at(t, spec, "volumeClaimTemplates", "0", "metadata", "name").(string))
 	if !slices.Contains(global.args(t), fmt.Sprintf("--state=%s/state", state["mountPath"])) {
 		t.Errorf("the state file is not on the volume at %v: %q", state["mountPath"], global.args(t))
 	}

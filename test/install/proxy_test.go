@@ -3,7 +3,6 @@
 package install
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,67 +69,32 @@ func at(t *testing.T, tree any, path ...string) any {
 
 // parts are what an Envoy needs for Weir. manager is the HTTP connection manager of pop.yaml.
 type parts struct {
-	filter, cluster, stats any
-	manager                node
+	filter, cluster node
+	stats           any
+	manager         node
 }
 
-// named returns the entry of a list with a name, and the list without it.
-func named(t *testing.T, list any, name string) (found node, rest []any) {
+// named returns the entry of a list with a name.
+func named(t *testing.T, list any, name string) node {
 	t.Helper()
 	for _, entry := range list.([]any) {
 		if e := entry.(node); e["name"] == name {
-			found = e
-		} else {
-			rest = append(rest, entry)
+			return e
 		}
 	}
-	if found == nil {
-		t.Fatalf("nothing is named %s", name)
-	}
-	return found, rest
+	t.Fatalf("nothing is named %s", name)
+	return nil
 }
 
-// shipped takes the parts out of envoy/pop.yaml. What is left is an Envoy without Weir.
-func shipped(t *testing.T) (without node, p parts) {
+// shipped are the parts that envoy/pop.yaml has.
+func shipped(t *testing.T) (p parts) {
 	t.Helper()
-	without = documents(t, "envoy/pop.yaml")[0]
-	static := without["static_resources"].(node)
-	manager := at(t, static, "listeners", "0", "filter_chains", "0", "filters", "0", "typed_config").(node)
-	p.manager = manager
-	p.filter, manager["http_filters"] = named(t, manager["http_filters"], "weir")
-	p.cluster, static["clusters"] = named(t, static["clusters"], "weir_region")
-	p.stats = without["stats_config"]
-	delete(without, "stats_config")
-	return without, p
-}
-
-// install adds the parts to an Envoy without Weir.
-func install(t *testing.T, e node, p parts) {
-	t.Helper()
-	static := e["static_resources"].(node)
-	manager := at(t, static, "listeners", "0", "filter_chains", "0", "filters", "0", "typed_config").(node)
-	manager["http_filters"] = append([]any{p.filter}, manager["http_filters"].([]any)...)
-	static["clusters"] = append(static["clusters"].([]any), p.cluster)
-	e["stats_config"] = p.stats
-}
-
-// validate has Envoy read a bootstrap.
-func validate(t *testing.T, e node) {
-	t.Helper()
-	text, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	module, dir := proc.Built(t, "bin/weir.wasm", "build"), t.TempDir()
-	certificate(t, authority(t), dir)
-	mounts := strings.NewReplacer(`"/var/lib/weir/weir.wasm"`, strconv.Quote(module), `"bin/weir.wasm"`, strconv.Quote(module),
-		"/etc/weir/tls", dir, "/etc/weir/sds", dir)
-	mountSecrets(t, dir, mounts)
-	replaced := mounts.Replace(string(text))
-	path := proc.WriteFile(t, filepath.Join(dir, "envoy.json"), replaced)
-	if out, err := exec.CommandContext(t.Context(), envoy.Program(t), "--mode", "validate", "-c", path, "--log-level", "warning").CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	pop := documents(t, "envoy/pop.yaml")[0]
+	p.manager = at(t, pop, "static_resources", "listeners", "0", "filter_chains", "0", "filters", "0", "typed_config").(node)
+	p.filter = named(t, p.manager["http_filters"], "weir")
+	p.cluster = named(t, at(t, pop, "static_resources", "clusters"), "weir_region")
+	p.stats = pop["stats_config"]
+	return p
 }
 
 // secrets are the files that the ConfigMap weir-pop-sds has.
@@ -184,15 +148,6 @@ func demanded(t *testing.T) node {
 		t.Fatalf("the region eu demands no certificates: %q", args)
 	}
 	return at(t, documents(t, "envoy/tls.yaml")[0], "static_resources", "clusters", "0", "transport_socket").(node)
-}
-
-// An Envoy without Weir is valid, and so it is with the three parts that
-// docs/kubernetes.md names.
-func TestBootstrap(t *testing.T) {
-	without, p := shipped(t)
-	validate(t, without)
-	install(t, without, p)
-	validate(t, without)
 }
 
 // What compose/pop.sh makes of the bootstrap of the compose stack is valid, with the certificates that it

@@ -50,7 +50,7 @@ func (m *machine) pod(p program, as, listen string, names ...string) (argv []str
 	}
 	for _, v := range p.pod(m.t)["volumes"].([]any) {
 		name, mode := at(m.t, v, "name").(string), 0o644
-		mount, _ := named(m.t, p.container(m.t)["volumeMounts"], name)
+		mount := named(m.t, p.container(m.t)["volumeMounts"], name)
 		if secret, ok := v.(node)["secret"].(node); ok && secret["defaultMode"] != nil {
 			mode = secret["defaultMode"].(int)
 		}

@@ -174,8 +174,10 @@ func (v *valkeys) wrong() string {
 }
 
 // The nodes of the chart find each other, and its Job makes a cluster of them, after a run that was cut, too. Another
-// run changes nothing. The cluster is there again when all nodes come back at other addresses, without the Job. The Job
-// gives a node that has lost its volume a place. The region of the chart counts there, with its own user.
+// run changes nothing. A master that crashes and starts again at once does not come back as an empty master: its replica has
+// its place, and the counters. The cluster is there again when all nodes come back at other addresses, without the Job, which
+// gives a node that has lost its volume a place. The region of the chart counts there, with its own user. The Job does not
+// end while a master and its replica are unavailable. No node starts with an empty password.
 func TestValkeyOfChart(t *testing.T) {
 	v := startValkeys(t)
 	v.begin(77)
@@ -183,8 +185,12 @@ func TestValkeyOfChart(t *testing.T) {
 	if out := v.do(0, "cluster", "addslotsrange", "0", "5460"); !strings.HasPrefix(out, "OK") {
 		t.Fatal(out)
 	}
+	whole := func() {
+		t.Helper()
+		proc.Await(t, time.Minute, "three masters and their replicas", v.wrong)
+	}
 	v.makeCluster()
-	proc.Await(t, time.Minute, "three masters and their replicas", v.wrong)
+	whole()
 	before := v.places()
 	v.makeCluster()
 	if after := v.places(); !maps.Equal(before, after) {
@@ -194,36 +200,6 @@ func TestValkeyOfChart(t *testing.T) {
 		t.Errorf("the user that makes the cluster may read: %s", out)
 	}
 
-	for _, n := range v.nodes {
-		n.Kill()
-	}
-	v.begin(78)
-	proc.Await(t, time.Minute, "the same at other addresses", v.wrong)
-
-	v.nodes[5].Kill()
-	if err := os.RemoveAll(filepath.Join(v.dir, "5")); err != nil {
-		t.Fatal(err)
-	}
-	v.beginNode(5)
-	v.makeCluster()
-	proc.Await(t, time.Minute, "three masters and their replicas", v.wrong)
-
-	m := newMachine(t, "weir-valkey.weir.svc:6379", fmt.Sprintf("%s:%d", v.addrs[0], v.port))
-	m.password = valkeyPassword
-	region, admin := m.start(regional.with("store=valkey"), proc.FreeAddr(t))
-	region.AwaitReady("http://" + admin + "/readyz")
-	if m, err := measure.Scrape(t.Context(), http.DefaultClient, "http://"+admin+"/metrics"); err != nil || m["weir_redis_masters"] != 3 {
-		t.Errorf("the region found %v masters, %v, want 3", m["weir_redis_masters"], err)
-	}
-}
-
-// A master that crashes and starts again at once does not come back as an empty master: its replica has its place, and
-// the counters. The Job does not end while a master and its replica are away. No node starts with an empty password.
-func TestValkeyOfChartLosesNodes(t *testing.T) {
-	v := startValkeys(t)
-	v.begin(79)
-	v.makeCluster()
-	proc.Await(t, time.Minute, "three masters and their replicas", v.wrong)
 	if out := v.do(0, "--user", "weir", "-c", "set", "weir:a", "1"); out != "OK\n" {
 		t.Fatal(out)
 	}
@@ -234,25 +210,44 @@ func TestValkeyOfChartLosesNodes(t *testing.T) {
 	v.nodes[master].Kill()
 	v.beginNode(master)
 	proc.Eventually(t, time.Minute, "it is back", func() bool { return strings.Contains(v.do(master, "ping"), "PONG") })
-	proc.Await(t, time.Minute, "three masters and their replicas", v.wrong)
+	whole()
 	replica := v.holder("weir:a")
 	if replica == master {
 		t.Error("the master that crashed is the master all the same")
 	}
 
-	v.nodes[replica].Kill()
+	for _, n := range v.nodes {
+		n.Kill()
+	}
+	v.begin(78)
+	whole()
 	v.nodes[master].Kill()
-	all := v.addrs
-	v.addrs = slices.DeleteFunc(slices.Clone(all), func(a string) bool { return a == all[replica] || a == all[master] })
-	proc.Eventually(t, time.Minute, "both are missed", func() bool { return !strings.Contains(v.do(0, "cluster", "info"), "cluster_slots_ok:16384") })
-	if out, err := v.job(10 * time.Second); err == nil || strings.Contains(out, served) {
-		t.Errorf("a third of the slots is away, and the Job ends: %v\n%s", err, out)
+	if err := os.RemoveAll(filepath.Join(v.dir, strconv.Itoa(master))); err != nil {
+		t.Fatal(err)
+	}
+	v.beginNode(master)
+	v.makeCluster()
+	whole()
+
+	m := newMachine(t, "weir-valkey.weir.svc:6379", fmt.Sprintf("%s:%d", v.addrs[0], v.port))
+	m.password = valkeyPassword
+	region, admin := m.start(regional.with("store=valkey"), proc.FreeAddr(t))
+	region.AwaitReady("http://" + admin + "/readyz")
+	if m, err := measure.Scrape(t.Context(), http.DefaultClient, "http://"+admin+"/metrics"); err != nil || m["weir_redis_masters"] != 3 {
+		t.Errorf("the region found %v masters, %v, want 3", m["weir_redis_masters"], err)
 	}
 
+	v.nodes[replica].Kill()
+	v.nodes[master].Kill()
+	gone := []string{v.addrs[master], v.addrs[replica]}
+	v.addrs = slices.DeleteFunc(v.addrs, func(a string) bool { return slices.Contains(gone, a) })
+	proc.Eventually(t, time.Minute, "both are missed", func() bool { return !strings.Contains(v.do(0, "cluster", "info"), "cluster_slots_ok:16384") })
+	if out, err := v.job(5 * time.Second); err == nil || strings.Contains(out, served) {
+		t.Errorf("a third of the slots is unavailable, and the Job ends: %v\n%s", err, out)
+	}
 	proc.WriteFile(t, filepath.Join(v.dir, "password"), "\n")
-	v.addrs = all
-	v.beginNode(master)
+	v.beginNode(0)
 	proc.Eventually(t, 0, "a node refuses an empty password", func() bool {
-		return strings.Contains(v.nodes[master].Tail(5), "password is empty: put a password into the Secret")
+		return strings.Contains(v.nodes[0].Tail(5), "password is empty: put a password into the Secret")
 	})
 }

@@ -16,81 +16,72 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// Values that are unknown, wrong, or against each other are refused with what is wrong or what to change, and
-// nothing is rendered.
+// Values that are unknown, wrong, or against each other are refused, all in one message, with what is wrong or what to change,
+// and nothing is rendered.
 func TestBadValues(t *testing.T) {
-	for _, c := range []struct{ set, message string }{
-		{"nope=1", "at '': additional properties 'nope' not allowed"},
-		{"region.nmae=eu", "at '/region': additional properties 'nmae' not allowed"},
-		{"redis.tls.cert=a", "at '/redis/tls': additional properties 'cert' not allowed"},
-		{"redis.tls=null", "at '/redis': missing property 'tls'"},
-		{"region.name=e u", "at '/region/name': 'e u' does not match pattern"},
-		{"region.replicas=0", "at '/region/replicas': minimum: got 0, want 1"},
-		{"region.replicas=three", "at '/region/replicas': got string, want integer"},
-		{"consul.enabled=yes", "at '/consul/enabled': got string, want boolean"},
-		{"region.resources.limits.memory=512MB", "at '/region/resources/limits/memory': '512MB' does not match pattern"},
-		{"region.resources.limits.memory=512m", "at '/region/resources/limits/memory': '512m' does not match pattern"},
-		{"region.resources.requests.cpu=1Gi", "at '/region/resources/requests/cpu': '1Gi' does not match pattern"},
-		{"valkey.cpu=-1", "at '/valkey/cpu': minimum: got -1, want 0"},
-		{"valkey.maxMemory=9223372036854775807", "at '/valkey/maxMemory': maximum: got "},
-		{"region.replicas=3000000000", "at '/region/replicas': maximum: got "},
-		{"region.args={-v}", "at '/region/args/0': '-v' does not match pattern"},
-		{"store=memory", "at '/store': value must be one of 'redis', 'valkey'"},
-		{"image.prefix=registry.example/weir:1", `image.prefix is "registry.example/weir:1"`},
-		{"redis.addresses={redis}", `redis.addresses has "redis": write HOST:PORT`},
-		{"redis.mode=ring", "at '/redis/mode': value must be one of 'auto', 'single', 'cluster', 'sentinel'"},
-		{"rules.source=file", "at '/rules/source': value must be one of 'text', 'configMap', 'consul'"},
-		{"monitoring.popNamespaces={Istio}", "at '/monitoring/popNamespaces/0': 'Istio' does not match pattern"},
-		{"rules.text=", "at '/rules/text': minLength: got 0, want 1"},
-		{"image.pullPolicy=always", "at '/image/pullPolicy': value must be one of 'Always', 'IfNotPresent', 'Never'"},
-		{"spread.zones=never", "at '/spread/zones': value must be one of 'ScheduleAnyway', 'DoNotSchedule'"},
-		{"consul.address=http://consul", "at '/consul/address': 'http://consul' does not match pattern"},
-		{"networkPolicy.regionCIDRs={10.0.0.1}", `networkPolicy.regionCIDRs has "10.0.0.1": write addresses with the length of their prefix`},
-		{"certManager.duration=30m", "at '/certManager/duration': '30m' does not match pattern"},
-		{"valkey.replicas=9", "at '/valkey/replicas': maximum: got 9, want 2"},
-
-		{"image.prefix=", "image.prefix is empty: set it to what the names of the images in your registry begin with"},
-		{"rules.text=rules: [", "rules.text is not YAML with rules: error converting YAML"},
-		{"rules.text=600/1m", "rules.text is not YAML with rules: error unmarshaling JSON"},
-		{"global.addresses={a:1}", "global is a word of Helm: write region.global"},
-		{"region.enabled=false", "there is nothing to install: set region.enabled or aggregator.enabled to true"},
-		{"rules.source=consul", "rules.source is consul: set consul.enabled to true"},
-		{"rules.source=configMap", "rules.source: configMap and rules.configMap, the name of one, need each other"},
-		{"rules.configMap=mine", "rules.source: configMap and rules.configMap, the name of one, need each other"},
-		{"redis.addresses=", "at '/redis/addresses': got string, want array"},
-		{"redis.addresses=[]", "store is redis: set redis.addresses to the HOST:PORT of your Redis, or store to valkey"},
-		{"redis.mode=sentinel", "redis.mode: sentinel and redis.sentinelMaster need each other"},
-		{"aggregator.redis.addresses={a:1},aggregator.redis.sentinelMaster=m", "aggregator.redis.mode: sentinel and aggregator.redis.sentinelMaster need each other"},
-		{"redis.secret=,redis.tls.enabled=true", "redis.tls reads files of a Secret: set redis.secret"},
-		{"redis.tls.name=redis", "redis.tls has settings, and is off: set redis.tls.enabled to true"},
-		{"store=valkey,redis.tls.enabled=true", "redis.tls is for store: redis; the Valkey of the chart has no TLS"},
-		{"store=valkey,networkPolicy.enabled=false", "store is valkey, whose nodes talk to each other without TLS: set networkPolicy.enabled to true"},
-		{"store=valkey,redis.secret=", "store is valkey: set redis.secret to the Secret that has its password"},
-		{"aggregator.enabled=true,aggregator.replicas=2", "aggregator.replicas is 2: several with counters in memory would each grant the whole limit"},
-		{"consul.enabled=true,consul.tls.enabled=true", "consul.tls.enabled is true: set consul.secrets.region"},
-		{"consul.tls.name=consul", "consul.tls has settings, and is off: set consul.tls.enabled to true"},
-		{"admin.local=false,admin.tokensSecret=a", "admin.tokensSecret is set, and the admin API is off"},
-		{"certManager.popNamespace=istio-system", "certManager.popNamespace is set, and nobody issues its certificate: set certManager.issuer.name"},
-		{"certManager.issuer.name=ca,certManager.issuer.kind=Issuer,certManager.popNamespace=istio-system", "set certManager.issuer.kind to ClusterIssuer"},
-		{"autoscaling.enabled=true,autoscaling.cpu=0", "autoscaling.enabled is true, and nothing says by what"},
-		{"autoscaling.enabled=true,autoscaling.maxReplicas=2", "autoscaling.minReplicas is 3, and maxReplicas 2"},
-		{"region.enabled=false,aggregator.enabled=true,autoscaling.enabled=true", "autoscaling is of the region"},
-		{"region.args={--region=us}", "region.args has --region, which the chart sets: change the value for it instead"},
-		{"aggregator.args={--no-admin-local}", "aggregator.args has --no-admin-local, which the chart sets"},
-		{"region.args={--drain-wait=60s}", "region.args has --drain-wait, with which probes and the grace period of the pod do not go"},
-		{"aggregator.args={--drain-wait=60s}", "aggregator.args has --drain-wait, which the chart sets"},
-		{"region.args={--admin-tls-cert=a}", "region.args has --admin-tls-cert, with which probes"},
+	for what, c := range map[string]struct {
+		sets     []string // beside those of default
+		messages []string
+	}{
+		"the schema": {[]string{"nope=1", "region.nmae=eu", "redis.tls.cert=a", "region.name=e u", "region.replicas=0", "consul.enabled=yes",
+			"region.resources.limits.memory=512MB", "region.resources.requests.cpu=1Gi", "valkey.cpu=-1", "region.args={-v}", "store=memory", "rules.text=",
+			"consul.address=http://consul", "certManager.duration=30m", "valkey.replicas=9"}, []string{
+			"at '': additional properties 'nope' not allowed", "at '/region': additional properties 'nmae' not allowed",
+			"at '/redis/tls': additional properties 'cert' not allowed", "at '/region/name': 'e u' does not match pattern",
+			"at '/region/replicas': minimum: got 0, want 1", "at '/consul/enabled': got string, want boolean",
+			"at '/region/resources/limits/memory': '512MB' does not match pattern", "at '/region/resources/requests/cpu': '1Gi' does not match pattern",
+			"at '/valkey/cpu': minimum: got -1, want 0", "at '/region/args/0': '-v' does not match pattern",
+			"at '/store': value must be one of 'redis', 'valkey'", "at '/rules/text': minLength: got 0, want 1",
+			"at '/consul/address': 'http://consul' does not match pattern", "at '/certManager/duration': '30m' does not match pattern",
+			"at '/valkey/replicas': maximum: got 9, want 2"}},
+		"the schema again": {[]string{"redis.tls=null", "region.replicas=3000000000", "region.resources.limits.memory=512m",
+			"valkey.maxMemory=9223372036854775807", "redis.mode=ring", "rules.source=file", "monitoring.popNamespaces={Istio}", "image.pullPolicy=always",
+			"spread.zones=never", "redis.addresses="}, []string{
+			"at '/redis': missing property 'tls'", "at '/region/replicas': maximum: got ", "at '/region/resources/limits/memory': '512m' does not match pattern",
+			"at '/valkey/maxMemory': maximum: got ", "at '/redis/mode': value must be one of 'auto', 'single', 'cluster', 'sentinel'",
+			"at '/rules/source': value must be one of 'text', 'configMap', 'consul'", "at '/monitoring/popNamespaces/0': 'Istio' does not match pattern",
+			"at '/image/pullPolicy': value must be one of 'Always', 'IfNotPresent', 'Never'",
+			"at '/spread/zones': value must be one of 'ScheduleAnyway', 'DoNotSchedule'", "at '/redis/addresses': got string, want array"}},
+		"a region": {[]string{"global.addresses={a:1}", "rules.source=consul", "rules.configMap=mine", "image.prefix=registry.example/weir:1",
+			"redis.addresses={redis}", "redis.mode=sentinel", "redis.tls.name=redis", "networkPolicy.regionCIDRs={10.0.0.1}", "consul.tls.name=consul",
+			"aggregator.redis.addresses={a:1},aggregator.redis.sentinelMaster=m", "admin.local=false,admin.tokensSecret=a", "certManager.popNamespace=istio-system",
+			"autoscaling.enabled=true,autoscaling.cpu=0,autoscaling.maxReplicas=2", "region.args={--region=us,--drain-wait=60s,--admin-tls-cert=a}"}, []string{
+			"global is a word of Helm: write region.global", "rules.source is consul: set consul.enabled to true",
+			"rules.source: configMap and rules.configMap, the name of one, need each other", `image.prefix is "registry.example/weir:1"`,
+			`redis.addresses has "redis": write HOST:PORT`, "redis.mode: sentinel and redis.sentinelMaster need each other",
+			"redis.tls has settings, and is off: set redis.tls.enabled to true", `networkPolicy.regionCIDRs has "10.0.0.1": write addresses with the length`,
+			"consul.tls has settings, and is off: set consul.tls.enabled to true", "aggregator.redis.mode: sentinel and aggregator.redis.sentinelMaster need",
+			"admin.tokensSecret is set, and the admin API is off", "certManager.popNamespace is set, and nobody issues its certificate: set certManager.issuer.name",
+			"autoscaling.enabled is true, and nothing says by what", "autoscaling.minReplicas is 3, and maxReplicas 2",
+			"region.args has --region, which the chart sets: change the value for it instead",
+			"region.args has --drain-wait, with which probes and the grace period of the pod do not go", "region.args has --admin-tls-cert, with which probes"}},
+		"a region and an aggregator": {[]string{"rules.text=rules: [", "redis.secret=,redis.tls.enabled=true", "aggregator.enabled=true,aggregator.replicas=2",
+			"consul.enabled=true,consul.tls.enabled=true", "aggregator.args={--no-admin-local,--drain-wait=60s}", "certManager.issuer.name=ca,certManager.issuer.kind=Issuer,certManager.popNamespace=istio-system"}, []string{
+			"rules.text is not YAML with rules: error converting YAML", "redis.tls reads files of a Secret: set redis.secret",
+			"aggregator.replicas is 2: several with counters in memory would each grant the whole limit", "consul.tls.enabled is true: set consul.secrets.region",
+			"aggregator.args has --no-admin-local, which the chart sets", "aggregator.args has --drain-wait, which the chart sets",
+			"set certManager.issuer.kind to ClusterIssuer"}},
+		"a Valkey": {[]string{"store=valkey,redis.tls.enabled=true,networkPolicy.enabled=false,redis.secret=", "rules.text=600/1m"}, []string{
+			"redis.tls is for store: redis; the Valkey of the chart has no TLS", "store is valkey, whose nodes talk to each other without TLS: set networkPolicy.enabled to true",
+			"store is valkey: set redis.secret to the Secret that has its password", "rules.text is not YAML with rules: error unmarshaling JSON"}},
+		"nothing": {[]string{"region.enabled=false", "rules.source=configMap"}, []string{
+			"there is nothing to install: set region.enabled or aggregator.enabled to true", "rules.source: configMap and rules.configMap, the name of one, need each other"}},
+		"an aggregator alone": {[]string{"region.enabled=false,aggregator.enabled=true,autoscaling.enabled=true"}, []string{"autoscaling is of the region"}},
+		"no values": {nil, []string{"image.prefix is empty: set it to what the names of the images in your registry begin with",
+			"store is redis: set redis.addresses to the HOST:PORT of your Redis, or store to valkey"}},
 	} {
-		flag := "--set"
-		if strings.HasSuffix(c.set, "[]") {
-			flag = "--set-json"
+		var args []string
+		if c.sets != nil {
+			args = set(c.sets...)
 		}
-		out, err := helm(t, "template weir", append(set(), flag, c.set)...)
-		if err == nil || !strings.Contains(err.Error(), c.message) {
-			t.Errorf("%s: %v, want %q", c.set, err, c.message)
+		out, err := helm(t, "template weir", args...)
+		for _, message := range c.messages {
+			if err == nil || !strings.Contains(err.Error(), message) {
+				t.Errorf("%s: %v, want %q", what, err, message)
+			}
 		}
 		if out != "" {
-			t.Errorf("%s: rendered all the same:\n%s", c.set, out)
+			t.Errorf("%s: rendered all the same:\n%s", what, out)
 		}
 	}
 }
@@ -106,16 +97,6 @@ func TestTextOfValues(t *testing.T) {
 			if d["kind"] == "ConfigMap" && at(t, d, "data", "rules.yaml") != text {
 				t.Errorf("%q became %q", text, at(t, d, "data", "rules.yaml"))
 			}
-		}
-	}
-}
-
-// The chart alone is refused with all that has to be set, in one message.
-func TestNoValues(t *testing.T) {
-	_, err := helm(t, "template weir")
-	for _, message := range []string{"image.prefix is empty", "store is redis: set redis.addresses to the HOST:PORT of your Redis"} {
-		if err == nil || !strings.Contains(err.Error(), message) {
-			t.Errorf("%v, want %q", err, message)
 		}
 	}
 }
