@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -75,6 +77,18 @@ func TestDockerfile(t *testing.T) {
 	}
 	if images < 8 {
 		t.Errorf("there are only %d official images", images)
+	}
+}
+
+// read parses a YAML file of the repository.
+func read(t *testing.T, name string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(proc.Root(t), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, into); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -5,9 +5,7 @@ package compose
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -40,11 +38,6 @@ var (
 	us   = []pop{{"us-pop-1", "127.0.0.1:10021"}, {"us-pop-2", "127.0.0.1:10022"}}
 	both = slices.Concat(eu, us)
 )
-
-// member is a container of us that has an address between the regions.
-type member struct{ service, address string }
-
-var usBetween = []member{{"us-regional-1", "23"}, {"us-regional-2", "24"}, {"us-consul", "12"}}
 
 var client = http.Client{Timeout: 30 * time.Second}
 
@@ -85,32 +78,6 @@ func docker(t *testing.T, args ...string) string {
 		t.Fatalf("docker %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return strings.TrimSpace(string(out))
-}
-
-// container is the id of a service's container.
-func container(t *testing.T, service string) string {
-	t.Helper()
-	return docker(t, "compose", "ps", "-q", service)
-}
-
-// between is the network between the regions, and the numbers that all addresses begin with.
-func between(t *testing.T) (network, prefix string) {
-	t.Helper()
-	var config struct {
-		Networks map[string]struct {
-			Name string
-			IPAM struct{ Config []struct{ Subnet string } }
-		}
-	}
-	if err := json.Unmarshal([]byte(docker(t, "compose", "config", "--format", "json")), &config); err != nil {
-		t.Fatal(err)
-	}
-	n := config.Networks["regions"]
-	ip, _, err := net.ParseCIDR(n.IPAM.Config[0].Subnet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n.Name, strings.TrimSuffix(ip.String(), "0")
 }
 
 // apply puts rules in force, as a user does, and waits until each of the PoPs has them: marker
