@@ -18,12 +18,18 @@ func (s *system) becomes(path, user string, status int) {
 	proc.Eventually(s, 20*time.Second, fmt.Sprintf("%s of %s is %d", path, user, status), func() bool { return s.get(path, user) == status })
 }
 
-// From nothing to a login rule: tested, on trial with its would-be refusals seen, enforced, and rolled back.
+// From nothing to a login rule: tested, on trial with its would-be refusals seen, enforced, and rolled back. The first page is
+// small, each page is sound, and a key of an attacker is shown as text.
 func TestWay(t *testing.T) {
 	s := start(t, "")
 	began := time.Now()
 	s.Open("/")
 	s.See("There are no rules.")
+	loaded := browser.Eval[int](s.Browser, `[...performance.getEntriesByType("resource"), ...performance.getEntriesByType("navigation")]
+		.filter(e => !e.name.includes("/v1/")).reduce((n, e) => n + e.encodedBodySize, 0)`)
+	if loaded > 40_000 {
+		t.Errorf("the first page has %d bytes, at most 40,000", loaded)
+	}
 	s.Click("Write the first one")
 	s.write("rules:\n  - name: login\n    match: { path: /login }\n    key: [{ header: x-user }]\n    limit: 3/1m\n    algorithm: fixed_window\n" +
 		"tests:\n  - name: three\n    request: { url: /login, headers: { x-user: ann } }\n    steps:\n      - { repeat: 3x, expect: { allowed: login } }\n      - { expect: { denied: login } }\n")
@@ -32,9 +38,11 @@ func TestWay(t *testing.T) {
 	s.See("1 of 1 tests passed.")
 	s.write(strings.Replace(s.typed(), "- name: login\n", "- name: login\n    mode: shadow\n", 1))
 	s.apply("login on trial")
-	s.traffic("/login", "eve")
+	s.traffic("/login", "eve", hostile[0])
 	s.Open("/#/rule/login")
 	s.See("would-deny")
+	s.See(hostile[0])
+	s.safe("a rule")
 	s.becomes("/login", "eve", http.StatusOK)
 	s.Open("/#/edit/login")
 	s.Click("Enforce login")
@@ -42,6 +50,7 @@ func TestWay(t *testing.T) {
 	s.See("mode")
 	s.apply("login enforced")
 	s.becomes("/login", "eve", http.StatusTooManyRequests)
+	s.sound("on a screen", map[string]string{"/#/": pages["/#/"], "/#/find/login": pages["/#/find/orders"], "/#/fleet": pages["/#/fleet"], "/#/rule/login": pages["/#/rule/orders"]})
 	s.Open("/#/rule/login")
 	s.See("login on trial")
 	s.Click("Go back to it")

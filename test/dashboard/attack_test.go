@@ -80,25 +80,3 @@ func TestOtherOrigins(t *testing.T) {
 		t.Errorf("somebody has changed something: %v", audit.Items)
 	}
 }
-
-// A name of somebody else that means this machine gets neither the page nor an answer.
-func TestRebinding(t *testing.T) {
-	s := start(t, rules)
-	for _, path := range []string{"/", "/main.js", "/v1/status", "/v1/rules", "/v1/stream"} {
-		for host, status := range map[string]int{"evil.example": http.StatusForbidden, "localhost": http.StatusOK} {
-			q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.region.Admin+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			q.Host = host
-			answer, err := s.http.Do(q)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer.Body.Close()
-			if answer.StatusCode != status {
-				t.Errorf("%s of %s: %s", path, host, answer.Status)
-			}
-		}
-	}
-}

@@ -20,6 +20,9 @@ const sharedRules = `rules:
 
 // The page of an aggregator shows all regions, and what they have on lease of global limits.
 func TestAggregator(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs in make test-long")
+	}
 	dir := proc.LogDir(t)
 	global := region.New(t, region.Config{Dir: dir, Name: "global", Program: "weir-global", Rules: sharedRules, Flags: []string{"--state", filepath.Join(dir, "state")}})
 	global.Start()

@@ -24,7 +24,7 @@ type keys struct {
 func newKeys(t *testing.T) *keys {
 	k := &keys{t, filepath.Join(t.TempDir(), "tokens.yaml"), map[string]string{}, map[string]string{}}
 	never := time.Now().AddDate(1, 0, 0)
-	for name, role := range map[string]string{"viewer": "viewer", "operator": "operator", "admin": "admin", "robot": "admin"} {
+	for name, role := range map[string]string{"viewer": "viewer", "admin": "admin", "robot": "admin"} {
 		k.add(name, role, never)
 	}
 	k.add("former", "admin", time.Now().AddDate(-1, 0, 0))

@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// Who has no token, a wrong one or one that has ended is told so, and sees nothing.
+// Who has no token, a wrong one or one that has ended is told so, and sees nothing. A viewer is told what he may not do.
 func TestLogin(t *testing.T) {
 	k := newKeys(t)
 	s := start(t, rules, k)
@@ -29,6 +29,11 @@ func TestLogin(t *testing.T) {
 	s.logIn(" " + k.tokens["viewer"] + "\u200b\n")
 	s.See("rules.apply") // in the audit, which was refused before
 	s.Lose("It stays in this tab.")
+	s.Open("/#/edit/orders")
+	s.See("No mistakes.")
+	s.Fill("Reason", "mine")
+	s.Click("Apply")
+	s.See("viewer is viewer, and this needs the role admin")
 	s.well("the login", "401", "403")
 
 	kept := browser.Eval[string](s.Browser, `JSON.stringify({ ...sessionStorage })`)
@@ -48,50 +53,6 @@ func TestLogin(t *testing.T) {
 		t.Errorf("after logging out the tab keeps %s", kept)
 	}
 	s.well("logging out", "401", "403")
-}
-
-// A viewer sees each page, and is told plainly what he may not do; an operator limits a key.
-func TestRoles(t *testing.T) {
-	k := newKeys(t)
-	s := start(t, rules, k)
-	s.traffic("/orders", "ann")
-	s.Open("/")
-	s.logIn(k.tokens["viewer"])
-	s.See("Rules that refuse most")
-	for page, text := range pages {
-		s.Open(page)
-		s.See(text)
-	}
-	s.Open("/#/rule/orders")
-	s.Click("Explain")
-	s.See("No rule limits it.")
-	s.Fill("Path or URL", "/orders")
-	s.Fill("Headers", "x-user: ann")
-	s.Click("Explain")
-	s.See("operators see it")
-	limit := func() {
-		s.Click("Limit this key")
-		s.Fill("Limit", "0/1s")
-		s.Fill("Reason", "she floods us")
-		s.Click("Limit this key")
-	}
-	limit()
-	s.See("viewer is viewer, and this needs the role operator")
-	s.Click("Cancel")
-	s.Open("/#/edit/orders")
-	s.See("No mistakes.")
-	s.Click("Run its tests")
-	s.See("viewer is viewer, and this needs the role operator")
-	s.Fill("Reason", "mine")
-	s.Click("Apply")
-	s.See("viewer is viewer, and this needs the role admin")
-	s.Click("Log out")
-	s.logIn(k.tokens["operator"])
-	s.Open("/#/rule/orders")
-	limit()
-	s.See("The key has its own limit now.")
-	s.becomes("/orders", "ann", http.StatusTooManyRequests)
-	s.well("roles", "401", "403")
 }
 
 // A token that is taken away, or ends, while one types: what was typed stays, one logs in over it, and applies it.

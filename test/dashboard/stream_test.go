@@ -12,22 +12,9 @@ import (
 	"github.com/weirlimit/weir/test/kit/browser"
 )
 
-// A stream that breaks comes back, and what is wrong meanwhile is said.
+// A connection on which nothing comes any more is noticed, what one sees is said to be old, and a stream that breaks comes
+// back.
 func TestStreamComesBack(t *testing.T) {
-	s := start(t, rules)
-	s.traffic("/orders", "ann")
-	s.Open("/")
-	s.See("orders")
-	s.region.Kill()
-	s.See("does not answer")
-	s.region.Start()
-	s.Lose("does not answer")
-	s.See("orders")
-	s.Bad() // it tells of calls that nobody answered
-}
-
-// A connection on which nothing comes any more is noticed, and what one sees is said to be old.
-func TestSilentStream(t *testing.T) {
 	s := start(t, rules)
 	s.traffic("/orders", "ann")
 	s.Open("/")
@@ -38,6 +25,12 @@ func TestSilentStream(t *testing.T) {
 	s.region.Resume()
 	s.Lose("nothing has come for 10 s")
 	s.well("silence")
+	s.region.Kill()
+	s.See("does not answer")
+	s.region.Start()
+	s.Lose("does not answer")
+	s.See("orders")
+	s.Bad() // it tells of calls that nobody answered
 }
 
 // cut is the body of a stream that ends, or breaks, in the middle of an event.

@@ -1,6 +1,7 @@
 package install
 
 import (
+	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -221,55 +222,46 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// The Gateways that are shipped are those of whose listeners the tests run what control planes make of them:
-// with the names that the patches have, and TLS for the same hosts.
+// The Gateways that are shipped are those of whose listeners the tests run what control planes make of them: patches name
+// their listeners, and TLS is for the same hosts.
 func TestListeners(t *testing.T) {
-	made := func(path string) (hosts []any) {
-		for _, l := range at(t, documents(t, path)[0], "static_resources", "listeners").([]any) {
+	for path, c := range map[string]struct{ made, list, host string }{
+		"deploy/envoy-gateway-listeners.yaml": {"envoy-gateway", "listeners", "hostname"},
+		"deploy/istio-listeners.yaml":         {"istio", "servers", "hosts"},
+	} {
+		var shipped, made []string
+		for _, l := range at(t, documents(t, path)[0], "spec", c.list).([]any) {
+			if protocol := l.(node)["protocol"]; protocol == "HTTPS" || protocol == nil && at(t, l, "port", "protocol") == "HTTPS" {
+				shipped = append(shipped, strings.Trim(fmt.Sprint(l.(node)[c.host]), "[]"))
+			}
+		}
+		for _, l := range at(t, documents(t, "test/install/testdata/"+c.made+".yaml")[0], "static_resources", "listeners").([]any) {
 			chains, _ := l.(node)["filter_chains"].([]any)
-			for _, c := range chains {
-				if c := c.(node); c["transport_socket"] != nil {
-					hosts = append(hosts, at(t, c, "filter_chain_match", "server_names").([]any)...)
+			for _, chain := range chains {
+				if chain := chain.(node); chain["transport_socket"] != nil {
+					made = append(made, fmt.Sprint(at(t, chain, "filter_chain_match", "server_names", "0")))
 				}
 			}
 		}
-		return hosts
+		if len(made) == 0 || !slices.Equal(shipped, made) {
+			t.Errorf("%s has HTTPS for %q, the tests have %q", path, shipped, made)
+		}
 	}
-
 	gateway, all := documents(t, "deploy/envoy-gateway-listeners.yaml")[0], documents(t, "deploy/envoy-gateway.yaml")
-	name := at(t, gateway, "metadata", "namespace").(string) + "/" + at(t, gateway, "metadata", "name").(string)
-	var hosts []any
-	patched, ports := map[string]bool{}, map[any]bool{}
-	for _, l := range at(t, gateway, "spec", "listeners").([]any) {
-		if port := at(t, l, "port"); !ports[port] { // the first one on a port
-			ports[port], patched[name+"/"+at(t, l, "name").(string)] = true, true
-		}
-		if at(t, l, "protocol") == "HTTPS" {
-			hosts = append(hosts, at(t, l, "hostname"))
-		}
-	}
-	if want := made("test/install/testdata/envoy-gateway.yaml"); !slices.Equal(hosts, want) {
-		t.Errorf("Envoy Gateway: HTTPS for %v, the tests have %v", hosts, want)
-	}
+	name := fmt.Sprint(at(t, gateway, "metadata", "namespace"), "/", at(t, gateway, "metadata", "name"), "/")
 	for _, patch := range at(t, all[0], "spec", "jsonPatches").([]any) {
-		if at(t, patch, "type") == "type.googleapis.com/envoy.config.listener.v3.Listener" && !patched[at(t, patch, "name").(string)] {
-			t.Errorf("a patch of %v, which is none of %v", at(t, patch, "name"), patched)
+		listener, ours := strings.CutPrefix(at(t, patch, "name").(string), name)
+		if at(t, patch, "type") == "type.googleapis.com/envoy.config.listener.v3.Listener" {
+			if !ours || named(t, at(t, gateway, "spec", "listeners"), listener) == nil {
+				t.Errorf("a patch of %v, which is not a listener of %s", at(t, patch, "name"), name)
+			}
 		}
 	}
 	if at(t, all[0], "spec", "targetRef", "name") != at(t, gateway, "metadata", "name") ||
 		at(t, gateway, "spec", "infrastructure", "parametersRef", "name") != at(t, all[1], "metadata", "name") {
 		t.Errorf("the Gateway %v is not that of the patches", gateway)
 	}
-
-	site, hosts := documents(t, "deploy/istio-listeners.yaml")[0], nil
-	for _, s := range at(t, site, "spec", "servers").([]any) {
-		if at(t, s, "port", "protocol") == "HTTPS" {
-			hosts = append(hosts, at(t, s, "hosts").([]any)...)
-		}
-	}
-	if want := made("test/install/testdata/istio.yaml"); !slices.Equal(hosts, want) {
-		t.Errorf("Istio: HTTPS for %v, the tests have %v", hosts, want)
-	}
+	site := documents(t, "deploy/istio-listeners.yaml")[0]
 	if got, want := at(t, site, "spec", "selector"), at(t, documents(t, "deploy/istio.yaml")[0], "spec", "workloadSelector", "labels"); !reflect.DeepEqual(got, want) {
 		t.Errorf("the Gateway selects %v, the filter %v", got, want)
 	}

@@ -2,10 +2,7 @@ package install
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -59,42 +56,5 @@ func TestSecrets(t *testing.T) {
 	}
 	if err := s.Kubernetes(&out, "ap", "weir"); err == nil || !strings.Contains(err.Error(), "--kubernetes ap is not among the regions eu, us") {
 		t.Errorf("of a region that is not there: %v", err)
-	}
-}
-
-// In every install a program that lacks a file of its Secrets ends, and names it.
-func TestMissingSecrets(t *testing.T) {
-	for name, values := range installs {
-		for _, p := range programsOf(t, values) {
-			argv, _ := alone(t).pod(p, p.name, proc.FreeAddr(t), "weir://region/eu")
-			missed := 0
-			for _, arg := range argv[1:] {
-				if _, file, _ := strings.Cut(arg, "="); strings.Contains(file, "/etc/weir/") && !strings.Contains(file, "/etc/weir/rules") {
-					misses(t, name, argv, file)
-					missed++
-				}
-			}
-			if missed < 3 {
-				t.Errorf("%s: %s has %d files of Secrets, want a certificate, its key, authorities, and more", name, p.name, missed)
-			}
-		}
-	}
-}
-
-// misses takes a file away for a start.
-func misses(t *testing.T, install string, argv []string, file string) {
-	t.Helper()
-	if err := os.Rename(file, file+".away"); err != nil {
-		t.Fatal(err)
-	}
-	ctx, end := context.WithTimeout(t.Context(), 30*time.Second)
-	defer end()
-	said, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
-	var ended *exec.ExitError
-	if !errors.As(err, &ended) || !ended.Exited() || !strings.Contains(string(said), file+": no such file") {
-		t.Errorf("%s without %s: %v\n%s", install, file, err, said)
-	}
-	if err := os.Rename(file+".away", file); err != nil {
-		t.Fatal(err)
 	}
 }

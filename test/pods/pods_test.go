@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -200,27 +199,6 @@ func statuses(t *testing.T, pop *envoy.Envoy, requests int) map[int]int {
 		got[answer.StatusCode]++
 	}
 	return got
-}
-
-// A region whose Secret everybody may use, or its user may not read, ends and names the file and what is wrong with it.
-func TestWrongSecrets(t *testing.T) {
-	e := start(t, "weir-regional")
-	r := installed(t, e)["Deployment weir-regional"]
-	everybody, another := r.pod(t), r.pod(t)
-	keys := slices.IndexFunc(everybody.Volumes, func(v volume) bool { return v.Name == "keys" })
-	everybody.Volumes[keys].Secret.DefaultMode = 0o444
-	another.SecurityContext.FSGroup = 0
-	for want, p := range map[string]pod{
-		"/etc/weir/keys/key-secrets has the mode 0444, with which everybody on this machine may use it; chmod o-rwx": everybody,
-		"key secrets: open /etc/weir/keys/key-secrets: permission denied":                                            another,
-	} {
-		region := e.create(p, p.Containers[0], "weir-regional", 30)
-		docker(t, nil, "start", region)
-		if status, said := exit(t, region); status == "0" || !strings.Contains(said, want) {
-			t.Errorf("it ended with %s, want %q: %s", status, want, said)
-		}
-		docker(t, nil, "rm", "--volumes", region) // its address
-	}
 }
 
 // What the pods of a gateway run first writes the filter of the release into their volume, where their proxy, another

@@ -18,35 +18,15 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/measure"
-	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-const (
-	rules = "rules:\n" +
-		"  - { name: page, match: { path: /page }, key: [client_ip], hash: true, limit: 5/1d, consistency: exact, on_failure: deny, timeout: 1s }\n" +
-		"  - { name: all, scope: global, match: { path: /all }, key: [], limit: 5/1d, consistency: exact, on_failure: deny, timeout: 1s }\n"
-	token = "11111111-2222-3333-4444-555555555555"
-)
-
-// secrets are what the secret of a role has: keys are names of files. The certificate is for names.
-func secrets(t *testing.T, a *pki.Authority, gossip string, names ...string) map[string]string {
-	t.Helper()
-	files := map[string]string{"consul-token": token + "\n", "redis-password": "secret\n",
-		"consul.json": marshal(t, map[string]any{"encrypt": gossip,
-			"acl": map[string]any{"tokens": map[string]any{"initial_management": token, "agent": token, "dns": token}}})}
-	for prefix, names := range map[string][]string{"": names, "consul-": {"server.eu.consul", "client.eu.consul", "localhost", "127.0.0.1"}} {
-		cert, key, err := a.Issue(names[0], names...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[prefix+"ca.pem"], files[prefix+"cert.pem"], files[prefix+"key.pem"] = string(a.PEM), string(cert), string(key)
-	}
-	return files
-}
+const rules = "rules:\n" +
+	"  - { name: page, match: { path: /page }, key: [client_ip], hash: true, limit: 5/1d, consistency: exact, on_failure: deny, timeout: 1s }\n" +
+	"  - { name: all, scope: global, match: { path: /all }, key: [], limit: 5/1d, consistency: exact, on_failure: deny, timeout: 1s }\n"
 
 // task is where a task of ECS has its files: secrets are those of its user alone.
 func task(t *testing.T, dir string, files map[string]string) (directories map[string]any, container unit) {

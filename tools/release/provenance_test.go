@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,7 +52,7 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
-// Sums that are missing, cut or not those of all files are refused.
+// Sums that are missing, cut or not those of all files are refused, and nothing is pushed.
 func TestCheckSums(t *testing.T) {
 	s := newStandIn(t, 0)
 	s.mustPack(t)
@@ -75,8 +76,8 @@ func TestCheckSums(t *testing.T) {
 	if err := errors.Join(os.WriteFile(file, whole, 0o600), os.WriteFile(filepath.Join(s.dir, "weir-more_1.2.3_oci.tar"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkSums(s.dir); err == nil || !strings.Contains(err.Error(), "weir-more_1.2.3_oci.tar is not the file") {
-		t.Errorf("%v", err)
+	if err := push(s.dir, "127.0.0.1:1/weir", io.Discard); err == nil || !strings.Contains(err.Error(), "weir-more_1.2.3_oci.tar is not the file") {
+		t.Errorf("pushed: %v", err)
 	}
 }
 

@@ -178,35 +178,6 @@ func listed(t *testing.T, file string) (all []string) {
 	}
 }
 
-// An archive that was cut is noticed by sha256sum, and its images are not pushed.
-func TestCutArchive(t *testing.T) {
-	s := newStandIn(t, 0)
-	s.mustPack(t)
-	check := func() (string, error) {
-		cmd := exec.Command("sha256sum", "--check", "--quiet", sumsFile)
-		cmd.Dir = s.dir
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
-	if out, err := check(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	const cut = "weir_1.2.3_linux_arm64.tar.gz"
-	about, err := os.Stat(filepath.Join(s.dir, cut))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(filepath.Join(s.dir, cut), about.Size()-1); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := check(); err == nil || !strings.Contains(out, cut+": FAILED") || strings.Count(out, "FAILED") != 1 {
-		t.Errorf("%v\n%s", err, out)
-	}
-	if err := push(s.dir, "127.0.0.1:1/weir", io.Discard); err == nil || !strings.Contains(err.Error(), cut+" is not the file of which SHA256SUMS has the sum") {
-		t.Errorf("pushed: %v", err)
-	}
-}
-
 // A directory with something else is not replaced, and a release of before stays where one cannot be made.
 func TestNothingHalf(t *testing.T) {
 	s := newStandIn(t, 0)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -18,8 +19,6 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-
-	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // patience is how long something may take to be seen.
@@ -27,7 +26,7 @@ const patience = 40 * time.Second
 
 // Browser is one window. It is for one goroutine.
 type Browser struct {
-	t      proc.T
+	t      testing.TB
 	ctx    context.Context
 	origin string
 
@@ -35,12 +34,12 @@ type Browser struct {
 	bad []string
 }
 
-// Start starts a Chromium for pages of an origin.
-func Start(t proc.T, origin string) *Browser {
+// Start starts a Chromium for pages of an origin. Without one the test is skipped.
+func Start(t testing.TB, origin string) *Browser {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Fatalf("chromium is missing: run make setup")
+		t.Skip("chromium is missing: run make setup")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WindowSize(1280, 900))
 	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
