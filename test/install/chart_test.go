@@ -28,6 +28,9 @@ var installs = map[string][]string{
 // helm runs a command of Helm on the chart, and returns what it prints.
 func helm(t *testing.T, command string, args ...string) (string, error) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("runs in make deploy-test: it needs Helm")
+	}
 	argv := append(strings.Fields(command), filepath.Join(proc.Root(t), "deploy", "chart"), "--namespace", "weir")
 	cmd := exec.CommandContext(t.Context(), proc.Built(t, ".tools/helm", "helm"), append(argv, args...)...)
 	var printed, said strings.Builder

@@ -153,6 +153,9 @@ func demanded(t *testing.T) node {
 // What compose/pop.sh makes of the bootstrap of the compose stack is valid, with the certificates that it
 // has Envoy read.
 func TestCompose(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs in make deploy-test")
+	}
 	dir := t.TempDir()
 	certificate(t, authority(t), dir)
 	here := strings.NewReplacer("/usr/local/lib/weir/weir.wasm", proc.Built(t, "bin/weir.wasm", "build"), "/tmp/", dir+"/", "/etc/weir/", dir+"/in.",

@@ -109,6 +109,9 @@ func TestDashboards(t *testing.T) {
 // Each query of each dashboard, and each metric of each alert, has numbers when real
 // programs run under load and trouble.
 func TestQueriesHaveNumbers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs in make observability-test")
+	}
 	w := start(t)
 	w.load(t)
 	w.await(t, `weir_rules_revision{job="weir-pop"} == 7`)

@@ -27,6 +27,9 @@ const shipped = "observability"
 // program returns the path of a program of Prometheus.
 func program(t *testing.T, name string) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("runs in make observability-test")
+	}
 	path, err := exec.LookPath(name)
 	if err != nil {
 		t.Fatalf("%s is not installed: run `make setup`", name)

@@ -44,10 +44,10 @@ func (m *machine) boot(programs map[string]any) (out string, err error) {
 func TestBoot(t *testing.T) {
 	m := standIn(t)
 	m.files["programs"] = filepath.Join(m.dir, "srv", "weir", "bin")
-	m.env["UNREACHABLE"] = "100" // for S3, and again for Secrets Manager
+	m.env["UNREACHABLE"] = "20" // for S3, and again for Secrets Manager
 	out, err := m.boot(m.programs())
 	for _, want := range []string{"Could not connect to the endpoint URL", "s3://bucket/consul is not fetched: see the error above", arn + " cannot be fetched", "the secret is not fetched"} {
-		if n := strings.Count(out, want); n < 100 {
+		if n := strings.Count(out, want); n < 20 {
 			t.Errorf("%q is %d times in the log", want, n)
 		}
 	}

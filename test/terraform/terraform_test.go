@@ -16,6 +16,9 @@ import (
 // program is the path of Terraform or OpenTofu: WEIR_TERRAFORM, or that of the PATH.
 func program(t *testing.T) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("runs in make terraform-test")
+	}
 	for _, name := range []string{os.Getenv("WEIR_TERRAFORM"), "terraform", "tofu"} {
 		if path, err := exec.LookPath(name); name != "" && err == nil {
 			return path
