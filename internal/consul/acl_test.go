@@ -32,14 +32,13 @@ func without(t *testing.T, rules, right string) string {
 // secured is a datacenter with ACL and TLS, and the files for its callers.
 type secured struct {
 	*consultest.Datacenter
-	t     *testing.T
 	dir   string
 	files certs.Files
 }
 
 func startSecured(t *testing.T) *secured {
 	t.Helper()
-	s := &secured{t: t, dir: proc.LogDir(t)}
+	s := &secured{dir: proc.LogDir(t)}
 	authority, err := pki.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
@@ -54,40 +53,25 @@ func startSecured(t *testing.T) *secured {
 }
 
 // agent is the one of the datacenter, called with the token in a file.
-func (s *secured) agent(tokenFile string) (*Agent, *consulLog) {
-	s.t.Helper()
+func (s *secured) agent(t *testing.T, tokenFile string) (*Agent, *consulLog) {
+	t.Helper()
 	log := new(consulLog)
 	set, err := certs.Load("consul", s.files, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	a, err := New(Config{Address: s.Servers[0].Addr, TLS: set, TokenFile: tokenFile}, telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return a, log
 }
 
 // with is the agent, called with a token of these rules.
-func (s *secured) with(rules string) (*Agent, *consulLog) {
-	s.t.Helper()
-	secret := s.NewToken(rules)
-	return s.agent(proc.WriteFile(s.t, filepath.Join(s.dir, secret), secret+"\n"))
-}
-
-// awaitError waits until a task has logged this error.
-func (l *consulLog) awaitError(t *testing.T, task, message string) {
+func (s *secured) with(t *testing.T, rules string) (*Agent, *consulLog) {
 	t.Helper()
-	proc.Await(t, time.Minute, task+" reports "+message, func() string {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for line := range strings.Lines(l.text.String()) {
-			if strings.Contains(line, "task="+task) && strings.Contains(line, message) {
-				return ""
-			}
-		}
-		return "in the log: " + l.text.String()
-	})
+	secret := s.NewToken(rules)
+	return s.agent(t, proc.WriteFile(t, filepath.Join(s.dir, secret), secret+"\n"))
 }
 
 // startGlobal registers an aggregator.
@@ -97,28 +81,41 @@ func startGlobal(t *testing.T, a *Agent) {
 	run(t, r.Run)
 }
 
-// The policies of the repository are what the programs need, over TLS: without one of the
-// rights they report which one, and they have no others.
+// TestPolicies has the tests that share a datacenter with ACL and TLS.
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
-	global, _ := s.with(policies.Aggregator())
+	for name, test := range map[string]func(*testing.T, *secured){
+		"programs": policiesOfPrograms, "keys": policiesOfKeys, "agents": policyOfAgents, "dns": policyOfDNS, "token": tokenChanges,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, s)
+		})
+	}
+}
+
+// The policies of the repository are what the programs need, over TLS: without one of the
+// rights they report which one, and they have no others.
+func policiesOfPrograms(t *testing.T, s *secured) {
+	const service = "weir-regional-eu"
+	global, _ := s.with(t, policies.Aggregator())
 	startGlobal(t, global)
 	rules := policies.Regional("eu")
 	port := 8080
 	start := func(rules string) (a *Agent, log *consulLog, aggregators *list) {
 		var replicas *list
-		a, log = s.with(rules)
+		a, log = s.with(t, rules)
 		replicas, aggregators = new(list), new(list)
 		run(t, a.Watch("replicas", Which{Service: service}, replicas.set))
 		run(t, a.Watch("aggregators", Which{Service: "weir-global"}, aggregators.set))
-		startReplica(t, a, "127.0.0.1", port)
+		startReplica(t, a, service, "127.0.0.1", port)
 		port++
 		return a, log, aggregators
 	}
 	regional, _, found := start(rules)
 	found.await(t, "127.0.0.1:8090")
-	s.Servers[0].AwaitStatus(service, passing)
+	s.Servers[0].AwaitStatus(service, statusOf(service, "passing"))
 
 	for _, c := range []struct{ right, task, message string }{
 		{`service "weir-regional-eu" { policy = "write" }`, "register", "lacks permission 'service:write' on \\\"weir-regional-eu\\\""},
@@ -126,15 +123,15 @@ func TestPolicies(t *testing.T) {
 		{`node_prefix "" { policy = "read" }`, "replicas", "or node:read"},
 	} {
 		_, log, _ := start(without(t, rules, c.right))
-		log.awaitError(t, c.task, c.message)
+		log.awaitText(t, "task="+c.task, c.message)
 	}
-	nobody, log := s.with(without(t, policies.Aggregator(), `service "weir-global" { policy = "write" }`))
+	nobody, log := s.with(t, without(t, policies.Aggregator(), `service "weir-global" { policy = "write" }`))
 	startGlobal(t, nobody)
-	log.awaitError(t, "register", "lacks permission 'service:write' on \\\"weir-global\\\"")
+	log.awaitText(t, "task=register", "lacks permission 'service:write' on \\\"weir-global\\\"")
 
 	person := policies.People()
-	applies, _ := s.with(person)
-	strangers, _ := s.with(`service "db" { policy = "write" }`)
+	applies, _ := s.with(t, person)
+	strangers, _ := s.with(t, `service "db" { policy = "write" }`)
 	if err := strangers.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: "db", Check: &api.AgentServiceCheck{TTL: "1h"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +139,7 @@ func TestPolicies(t *testing.T) {
 		t.Errorf("a person who applies rules sees %+v, %v", all, err)
 	}
 	for _, right := range []string{`service_prefix "weir-regional-" { policy = "read" }`, `service "weir-global" { policy = "read" }`, `node_prefix "" { policy = "read" }`} {
-		lacks, _ := s.with(without(t, person, right))
+		lacks, _ := s.with(t, without(t, person, right))
 		if _, err := lacks.Registered(t.Context(), "weir-global", "weir-regional-"); !lacksRight(err) {
 			t.Errorf("a person without %s: %v", right, err)
 		}
@@ -163,9 +160,7 @@ func TestPolicies(t *testing.T) {
 
 // The policies give whom they are for the keys of the rules that it needs, and without one of
 // these rights the call is refused.
-func TestPoliciesOfKeys(t *testing.T) {
-	t.Parallel()
-	s := startSecured(t)
+func policiesOfKeys(t *testing.T, s *secured) {
 	rules := &api.KVPair{Key: "weir/rules/manifest", Value: []byte("x")}
 	copied := &api.KVPair{Key: "weir/rules-copy/eu/manifest", Value: []byte("x")}
 	put := func(pair *api.KVPair) func(*Agent) error {
@@ -174,7 +169,7 @@ func TestPoliciesOfKeys(t *testing.T) {
 	get := func(a *Agent) error { _, _, err := a.client.KV().Get(rules.Key, nil); return err }
 	check := func(what string, policy string, call func(*Agent) error, may bool) {
 		t.Helper()
-		a, _ := s.with(policy)
+		a, _ := s.with(t, policy)
 		if err := call(a); may && err != nil || !may && !lacksRight(err) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -196,12 +191,10 @@ func TestPoliciesOfKeys(t *testing.T) {
 }
 
 // An agent changes and removes the nodes of its own region and role only, with all that is registered there.
-func TestPolicyOfAgents(t *testing.T) {
-	t.Parallel()
-	s := startSecured(t)
-	operator, _ := s.with(`node_prefix "" { policy = "write" } service_prefix "" { policy = "write" }`)
-	agent, _ := s.with(policies.Agent("eu", policies.PoP))
-	const own = "eu-pop-1"
+func policyOfAgents(t *testing.T, s *secured) {
+	operator, _ := s.with(t, `node_prefix "" { policy = "write" } service_prefix "" { policy = "write" }`)
+	agent, _ := s.with(t, policies.Agent("eu", policies.PoP))
+	const own, service = "eu-pop-1", "weir-regional-mx"
 	others := []string{"eu-service-1", "eu-global-1", "eu-consul-1", "us-pop-1", "us-service-1", "eu-popular-1"}
 	for _, node := range append(others, own) {
 		if err := operator.catalog(node, service); err != nil {
@@ -232,8 +225,11 @@ func TestPolicyOfAgents(t *testing.T) {
 // An agent registers its node with its policy, and cannot if the node is named otherwise.
 func TestAgentRegistersItself(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("runs in make test-long")
+	}
 	s := startSecured(t)
-	operator, _ := s.with(`node_prefix "" { policy = "read" }`)
+	operator, _ := s.with(t, `node_prefix "" { policy = "read" }`)
 	for name, refused := range map[string]bool{"eu": false, "us": true} {
 		policy := policies.Agent("eu", "server") // the kit names the node so
 		d := consultest.StartDatacenter(t, consultest.Config{Dir: s.dir, Name: name, Primary: s.Datacenter,
@@ -262,16 +258,15 @@ func (a *Agent) catalog(node, service string) error {
 }
 
 // An agent with the policy for DNS has the replicas there, and none without one of its rights.
-func TestPolicyOfDNS(t *testing.T) {
-	t.Parallel()
-	s := startSecured(t)
-	c, rules := s.Servers[0], policies.DNS("eu")
-	a, _ := s.with(policies.Regional("eu"))
-	startReplica(t, a, "127.0.0.1", 8080)
-	c.AwaitStatus(service, passing)
+func policyOfDNS(t *testing.T, s *secured) {
+	const service = "weir-regional-ap"
+	c, rules := s.Servers[0], policies.DNS("ap")
+	a, _ := s.with(t, policies.Regional("ap"))
+	startReplica(t, a, service, "127.0.0.1", 8080)
+	c.AwaitStatus(service, statusOf(service, "passing"))
 	for policy, want := range map[string]string{
 		rules: "127.0.0.1",
-		without(t, rules, `service "weir-regional-eu" { policy = "read" }`): "no such host",
+		without(t, rules, `service "weir-regional-ap" { policy = "read" }`): "no such host",
 		without(t, rules, `node_prefix "" { policy = "read" }`):             "no such host",
 	} {
 		c.SetDNSToken(s.NewToken(policy))
@@ -285,23 +280,22 @@ func TestPolicyOfDNS(t *testing.T) {
 }
 
 // A token is changed by changing its file, and an empty file changes nothing.
-func TestTokenChanges(t *testing.T) {
-	t.Parallel()
-	s := startSecured(t)
+func tokenChanges(t *testing.T, s *secured) {
+	const service = "weir-regional-sa"
 	file := filepath.Join(s.dir, "token")
 	if _, err := New(Config{Address: "127.0.0.1:1", TokenFile: file}, telemetry.NewRegistry("test"), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("without the file: %v", err)
 	}
 	proc.WriteFile(t, file, s.NewToken(`service "other" { policy = "write" }`))
-	a, log := s.agent(file)
-	startReplica(t, a, "127.0.0.1", 8080)
-	log.awaitError(t, "register", "Permission denied")
-	proc.WriteFile(t, file+".next", s.NewToken(policies.Regional("eu")))
+	a, log := s.agent(t, file)
+	startReplica(t, a, service, "127.0.0.1", 8080)
+	log.awaitText(t, "task=register", "Permission denied")
+	proc.WriteFile(t, file+".next", s.NewToken(policies.Regional("sa")))
 	if err := os.Rename(file+".next", file); err != nil {
 		t.Fatal(err)
 	}
 	log.await(t, "register", "back")
 	proc.WriteFile(t, file, "")
 	log.awaitText(t, "is empty")
-	s.Servers[0].AwaitStatus(service, passing)
+	s.Servers[0].AwaitStatus(service, statusOf(service, "passing"))
 }

@@ -11,6 +11,10 @@ import (
 // not answer, is cut off or is gone, and follows it again afterwards.
 func TestWatchAnotherDatacenter(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("runs in make test-long")
+	}
+	const service = "weir-global"
 	dir := proc.LogDir(t)
 	primary := consultest.StartDatacenter(t, consultest.Config{Dir: dir, Name: "dc1"})
 	second := consultest.StartDatacenter(t, consultest.Config{Dir: dir, Name: "dc2", Primary: primary})
@@ -20,7 +24,7 @@ func TestWatchAnotherDatacenter(t *testing.T) {
 	run(t, here.Watch("aggregators", Which{Service: service, Datacenter: "dc1"}, l.set))
 	run(t, here.Watch("replicas", Which{Service: service}, own.set))
 	l.await(t, "")
-	first := startReplica(t, there, "127.0.0.1", 8080)
+	first := startReplica(t, there, service, "127.0.0.1", 8080)
 	l.await(t, "127.0.0.1:8080")
 	first.Update(t.Context()) // after that the agent remembers over its end that the check passes
 
@@ -28,11 +32,11 @@ func TestWatchAnotherDatacenter(t *testing.T) {
 	log.await(t, "aggregators", "away")
 	primary.Servers[0].Start()
 	log.await(t, "aggregators", "back")
-	more := startReplica(t, there, "127.0.0.1", 8081)
+	more := startReplica(t, there, service, "127.0.0.1", 8081)
 	l.await(t, "127.0.0.1:8080 127.0.0.1:8081")
 
 	primary.Servers[0].Pause() // what is sent there stays unanswered
-	startReplica(t, here, "127.0.0.1", 8082)
+	startReplica(t, here, service, "127.0.0.1", 8082)
 	own.await(t, "127.0.0.1:8082")
 	primary.Servers[0].Resume()
 	more.stop()

@@ -3,8 +3,11 @@ package consul
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,9 +15,20 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/telemetry"
-	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
+
+// crashEnv makes the test binary a replica that registers at this agent.
+const crashEnv = "WEIR_DISCOVERY_TEST_AGENT"
+
+// TestMain lets four tests run at once, also on a machine of two cores: they wait for Consul.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "4") // a flag of the command line replaces it
+	if address := os.Getenv(crashEnv); address != "" {
+		untilKilled(address)
+	}
+	m.Run()
+}
 
 // consulLog is what an [Agent] logs.
 type consulLog struct {
@@ -59,6 +73,21 @@ func (l *consulLog) await(t *testing.T, task, state string) {
 	})
 }
 
+// awaitText waits until the log has a line with all of these texts.
+func (l *consulLog) awaitText(t *testing.T, texts ...string) {
+	t.Helper()
+	proc.Await(t, time.Minute, strings.Join(texts, " … "), func() string {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for line := range strings.Lines(l.text.String()) {
+			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+				return ""
+			}
+		}
+		return "in the log: " + l.text.String()
+	})
+}
+
 // newAgent is the agent at an address, and what it logs.
 func newAgent(t *testing.T, address string) (*Agent, *consulLog) {
 	t.Helper()
@@ -78,8 +107,8 @@ type replica struct {
 	stop     func() // ends Run, and waits for it
 }
 
-// startReplica runs a replica of weir-regional in region eu at an address of this machine.
-func startReplica(t *testing.T, a *Agent, host string, port int) *replica {
+// startReplica runs a replica of region eu, under the name of a service, at an address of this machine.
+func startReplica(t *testing.T, a *Agent, service, host string, port int) *replica {
 	t.Helper()
 	r := new(replica)
 	r.ready.Store(true)
@@ -116,10 +145,4 @@ func run(t *testing.T, f func(context.Context) error) (stop func()) {
 	stop = func() { cancel(); <-done }
 	t.Cleanup(stop)
 	return stop
-}
-
-// startConsul runs a real agent for the test.
-func startConsul(t *testing.T) *consultest.Agent {
-	t.Helper()
-	return consultest.Start(t, proc.LogDir(t))
 }

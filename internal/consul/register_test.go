@@ -1,67 +1,72 @@
 package consul
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-const service, id = "weir-regional-eu", "weir-regional-eu-127.0.0.1:8080"
+// statusOf has one replica, at port 8080, with this status.
+func statusOf(service, status string) map[string]string {
+	return map[string]string{service + "-127.0.0.1:8080": status}
+}
 
-// passing has one replica, whose check passes.
-var passing = map[string]string{id: "passing"}
+// TestOneAgent has the tests that leave their agent well: they share it, and each has a service of its own.
+func TestOneAgent(t *testing.T) {
+	t.Parallel()
+	c := consultest.Start(t, proc.LogDir(t))
+	for name, test := range map[string]func(*testing.T, *consultest.Agent, string){
+		"registers": registers, "revision": revisionKeepsTheCheck, "crash": crashes, "two": twoWithOneID, "dns": answersDNS, "watch": watches,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c, "weir-"+name)
+		})
+	}
+}
 
 // A replica is in the catalog as what it is, and no longer when it has ended.
-func TestRegister(t *testing.T) {
-	t.Parallel()
-	c := startConsul(t)
+func registers(t *testing.T, c *consultest.Agent, service string) {
 	a, _ := newAgent(t, c.Addr)
-	r := startReplica(t, a, "127.0.0.1", 8080)
-	c.AwaitReplicas(service, func(all []consultest.Replica) string {
-		if len(all) != 1 || all[0].Status != "passing" {
-			return "not one that passes"
-		}
-		delete(all[0].Meta, instanceMeta)
-		got := fmt.Sprint(all[0].ID, all[0].Address, all[0].Port, all[0].Meta)
-		if want := fmt.Sprint(id, "127.0.0.1", 8080, map[string]string{"region": "eu", "rules_revision": "0", "version": "v1.2.3"}); got != want {
-			t.Fatalf("got  %s\nwant %s", got, want)
-		}
-		return ""
-	})
+	r := startReplica(t, a, service, "127.0.0.1", 8080)
+	await := func(revision, status, output string) {
+		t.Helper()
+		meta := map[string]string{"region": "eu", "rules_revision": revision, "version": "v1.2.3", instanceMeta: r.instance}
+		want := fmt.Sprint(service+"-127.0.0.1:8080", "127.0.0.1", 8080, meta, status)
+		c.AwaitReplicas(service, func(all []consultest.Replica) string {
+			if len(all) != 1 || fmt.Sprint(all[0].ID, all[0].Address, all[0].Port, all[0].Meta, all[0].Status) != want || !strings.Contains(all[0].Output, output) {
+				return "not " + want + output
+			}
+			return ""
+		})
+	}
+	await("0", "passing", "")
 	r.revision.Store(7)
 	r.Changed()
-	c.AwaitReplicas(service, func(all []consultest.Replica) string {
-		if len(all) != 1 || all[0].Meta["rules_revision"] != "7" || all[0].Status != "passing" {
-			return "not with revision 7"
-		}
-		return ""
-	})
+	await("7", "passing", "")
 	r.setReady(false)
-	c.AwaitReplicas(service, func(all []consultest.Replica) string {
-		if len(all) != 1 || all[0].Status != "critical" || all[0].Output != "not ready: draining" {
-			return "not critical with the reason"
-		}
-		return ""
-	})
+	await("7", "critical", "not ready: draining")
 	r.setReady(true)
-	c.AwaitStatus(service, passing)
+	await("7", "passing", "")
 	r.stop()
 	c.AwaitStatus(service, nil)
 }
 
 // A new registration of a replica that passes, for another revision, leaves no moment in
 // which its check does not pass.
-func TestRevisionKeepsTheCheck(t *testing.T) {
-	t.Parallel()
-	c := startConsul(t)
+func revisionKeepsTheCheck(t *testing.T, c *consultest.Agent, service string) {
 	a, _ := newAgent(t, c.Addr)
-	r := startReplica(t, a, "127.0.0.1", 8080)
-	c.AwaitStatus(service, passing)
+	r := startReplica(t, a, service, "127.0.0.1", 8080)
+	c.AwaitStatus(service, statusOf(service, "passing"))
 	r.stop() // it is deregistered: now one call of the agent at a time
 	c.AwaitStatus(service, nil)
 	r.times.ttl = time.Hour // nobody renews it here
@@ -69,76 +74,98 @@ func TestRevisionKeepsTheCheck(t *testing.T) {
 		if err := r.register(t.Context(), revision); err != nil {
 			t.Fatal(err)
 		}
-		c.AwaitStatus(service, passing)
+		c.AwaitStatus(service, statusOf(service, "passing"))
 	}
 }
 
-// crashEnv makes the test binary a replica that registers at this agent.
-const crashEnv = "WEIR_DISCOVERY_TEST_AGENT"
+// untilKilled is a replica that registers often.
+func untilKilled(address string) {
+	a, err := New(Config{Address: address}, telemetry.NewRegistry("test"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		panic(err)
+	}
+	r := a.Register(Replica{
+		Service: "weir-crash", Host: "127.0.0.1", Port: 8080, Revision: func() uint64 { return 1 }, Ready: func() []string { return nil },
+	}, "here")
+	r.times.renew, r.times.ttl = 200*time.Millisecond, 2*time.Second
+	_ = r.Run(context.Background())
+}
 
 // A replica that is killed deregisters nothing. Its check does so, unless the replica comes
 // back before.
-func TestCrash(t *testing.T) {
-	t.Parallel()
-	if address := os.Getenv(crashEnv); address != "" {
-		a, _ := newAgent(t, address)
-		r := a.Register(Replica{Service: service, Host: "127.0.0.1", Port: 8080, Revision: func() uint64 { return 1 }, Ready: func() []string { return nil }}, "here")
-		r.times.renew, r.times.ttl = 200*time.Millisecond, 2*time.Second
-		_ = r.Run(t.Context())
-		return
-	}
-	c := startConsul(t)
-	p := proc.Start(t, proc.LogDir(t), "replica", "env", crashEnv+"="+c.Addr, os.Args[0], "-test.run=^TestCrash$")
-	c.AwaitStatus(service, passing)
+func crashes(t *testing.T, c *consultest.Agent, service string) {
+	p := proc.Start(t, proc.LogDir(t), "replica", "env", crashEnv+"="+c.Addr, os.Args[0])
+	c.AwaitStatus(service, statusOf(service, "passing"))
 	p.Kill()
-	c.AwaitStatus(service, map[string]string{id: "critical"})
+	c.AwaitStatus(service, statusOf(service, "critical"))
 	p.Begin()
-	c.AwaitStatus(service, passing)
+	c.AwaitStatus(service, statusOf(service, "passing"))
 	p.Kill()
-	c.AwaitStatus(service, map[string]string{id: "critical"})
-	if os.Getenv("WEIR_LONG") != "" { // Consul removes no replica before its check has been critical for a minute
+	if !testing.Short() { // Consul removes no replica before its check has been critical for a minute
 		c.AwaitStatus(service, nil)
 	}
 }
 
-// An agent that has restarted and forgotten everything gets the registration again.
-func TestAgentRestarts(t *testing.T) {
-	t.Parallel()
-	c := startConsul(t)
-	a, _ := newAgent(t, c.Addr)
-	startReplica(t, a, "127.0.0.1", 8080)
-	c.AwaitStatus(service, passing)
-	c.Kill()
-	c.Start()
-	c.AwaitStatus(service, passing)
+// Two replicas with one address: the older one keeps it, both report it, and the younger one has
+// it when the older one has ended.
+func twoWithOneID(t *testing.T, c *consultest.Agent, service string) {
+	holds := func(r *replica) {
+		t.Helper()
+		c.AwaitReplicas(service, func(all []consultest.Replica) string {
+			if len(all) != 1 || all[0].Meta[instanceMeta] != r.instance || all[0].Status != "passing" {
+				return "not " + r.instance
+			}
+			return ""
+		})
+	}
+	a, log := newAgent(t, c.Addr)
+	older := startReplica(t, a, service, "127.0.0.1", 8080)
+	holds(older)
+	b, logOfYounger := newAgent(t, c.Addr)
+	younger := startReplica(t, b, service, "127.0.0.1", 8080)
+	log.awaitText(t, "another process registered with the id of this one")
+	logOfYounger.awaitText(t, "a process that is older has this id")
+	holds(older)
+	older.stop()
+	holds(younger)
+	younger.stop()
+	c.AwaitStatus(service, nil)
 }
 
-// Consul may be away at the start, later, or hang: what changes is logged once, and the
-// registration comes by itself.
+// Consul may be away at the start, later, or hang: what changes is logged once, a watch keeps what it has, and
+// registrations come by themselves, also at an agent that has forgotten everything.
 func TestConsulAway(t *testing.T) {
 	t.Parallel()
+	const service = "weir-regional-eu"
 	c := consultest.New(t, proc.LogDir(t))
 	a, log := newAgent(t, c.Addr)
-	r := startReplica(t, a, "127.0.0.1", 8080)
+	r, l := startReplica(t, a, service, "127.0.0.1", 8080), new(list)
+	run(t, a.Watch("replicas", Which{Service: service}, l.set))
 	away := func(what string) {
 		t.Helper()
 		proc.Eventually(t, time.Minute, what, func() bool {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			return r.task.failures >= 3
+			return r.task.failures >= 2
 		})
 	}
 	back := func() {
 		t.Helper()
 		log.await(t, "register", "back")
-		c.AwaitStatus(service, passing)
+		c.AwaitStatus(service, statusOf(service, "passing"))
+		l.await(t, "127.0.0.1:8080")
 	}
 	away("failures before Consul starts")
 	c.Start()
 	back()
+	before := len(l.all())
 	c.Kill()
 	away("failures without Consul")
-	c.Start()
+	log.await(t, "replicas", "away")
+	if calls := l.all(); len(calls) != before {
+		t.Errorf("called while Consul is away: %q", calls[before:])
+	}
+	c.Start() // its index is smaller than the watch's
 	back()
 	c.Pause()
 	away("failures while Consul hangs")

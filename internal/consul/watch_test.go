@@ -45,17 +45,13 @@ func (l *list) await(t *testing.T, want string) {
 	})
 }
 
-// A watch follows those that pass, and keeps what it has while Consul is away.
-func TestWatch(t *testing.T) {
-	t.Parallel()
-	c := startConsul(t)
-	a, log := newAgent(t, c.Addr)
+// A watch follows those that pass.
+func watches(t *testing.T, c *consultest.Agent, service string) {
+	a, _ := newAgent(t, c.Addr)
 	l := new(list)
 	run(t, a.Watch("replicas", Which{Service: service}, l.set))
 	l.await(t, "")
-	one := startReplica(t, a, "127.0.0.1", 8080)
-	l.await(t, "127.0.0.1:8080")
-	two := startReplica(t, a, "127.0.0.1", 8081)
+	one, two := startReplica(t, a, service, "127.0.0.1", 8080), startReplica(t, a, service, "127.0.0.1", 8081)
 	l.await(t, "127.0.0.1:8080 127.0.0.1:8081")
 	one.setReady(false)
 	l.await(t, "127.0.0.1:8081")
@@ -63,17 +59,6 @@ func TestWatch(t *testing.T) {
 	l.await(t, "127.0.0.1:8080 127.0.0.1:8081")
 	two.stop()
 	l.await(t, "127.0.0.1:8080")
-
-	before := len(l.all())
-	c.Kill()
-	log.await(t, "replicas", "away")
-	if calls := l.all(); len(calls) != before {
-		t.Errorf("called while Consul is away: %q", calls[before:])
-	}
-	// The index of an agent that has forgotten everything is smaller than the watch's.
-	c.Start()
-	startReplica(t, a, "127.0.0.1", 8082)
-	l.await(t, "127.0.0.1:8080 127.0.0.1:8082")
 }
 
 // lookup asks Consul's DNS for the addresses of a name.
@@ -92,20 +77,18 @@ func lookup(c *consultest.Agent, name string) string {
 }
 
 // Consul's DNS has the replicas of a region that pass.
-func TestDNS(t *testing.T) {
-	t.Parallel()
-	c := startConsul(t)
+func answersDNS(t *testing.T, c *consultest.Agent, service string) {
 	a, _ := newAgent(t, c.Addr)
-	startReplica(t, a, "127.0.0.1", 8080)
-	startReplica(t, a, "127.0.0.2", 8080)
-	startReplica(t, a, "127.0.0.3", 8080).setReady(false)
+	startReplica(t, a, service, "127.0.0.1", 8080)
+	startReplica(t, a, service, "127.0.0.2", 8080)
+	startReplica(t, a, service, "127.0.0.3", 8080).setReady(false)
 	proc.Await(t, time.Minute, service, func() string {
 		if got := lookup(c, service); got != "127.0.0.1 127.0.0.2" {
 			return got
 		}
 		return ""
 	})
-	if got := lookup(c, "weir-regional-us"); !strings.Contains(got, "no such host") {
+	if got := lookup(c, service+"-of-another-region"); !strings.Contains(got, "no such host") {
 		t.Errorf("another region: %s", got)
 	}
 }
