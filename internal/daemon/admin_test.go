@@ -20,7 +20,6 @@ import (
 	"github.com/weirlimit/weir/internal/admin/client"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/ruleset/amend"
-	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -60,31 +59,28 @@ func asks(t *testing.T, c *http.Client, url string) (status int, text string) {
 	return status, text
 }
 
-// A port that others can reach and that has no TLS has health, metrics and the page, and no API and no profiles.
+// A port that others can reach and that has no TLS has health, metrics and the page, and no API and no profiles. It has the
+// API for those on its machine, if that is wanted.
 func TestAdminClosed(t *testing.T) {
-	cfg := testConfig()
-	_, port, _ := net.SplitHostPort(proc.FreeAddr(t))
-	cfg.AdminListen, cfg.Pprof = ":"+port, true
-	var log strings.Builder
-	runBeside(t, cfg, Program{Name: "test"}, slog.New(slog.NewTextHandler(&log, nil)))
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/": 200, "/v1/rules": 403, "/v1/openapi.yaml": 403, "/v1/nothing": 403, "/v1/regions:forget": 403, "/debug/pprof/": 403, "/debug/pprof/profile": 403} {
-		if status, text := asks(t, http.DefaultClient, "http://127.0.0.1:"+port+path); status != want || want == 403 && !strings.Contains(text, v1.CodeNotServed) {
-			t.Errorf("%s: %d %s, want %d", path, status, text, want)
+	for _, local := range []bool{false, true} {
+		cfg := testConfig()
+		_, port, _ := net.SplitHostPort(proc.FreeAddr(t))
+		cfg.AdminListen, cfg.Pprof, cfg.Admin.Local = ":"+port, true, local
+		log := new(lines)
+		runBeside(t, cfg, Program{Name: "test"}, slog.New(slog.NewTextHandler(log, nil)))
+		for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/": 200, "/v1/rules": 403, "/v1/openapi.yaml": 403, "/v1/nothing": 403, "/debug/pprof/profile": 403} {
+			if local && path != "/v1/rules" {
+				continue
+			} else if local {
+				want = 200
+			}
+			if status, text := asks(t, http.DefaultClient, "http://127.0.0.1:"+port+path); status != want || want == 403 && !strings.Contains(text, v1.CodeNotServed) {
+				t.Errorf("local %v: %s: %d %s, want %d", local, path, status, text, want)
+			}
 		}
-	}
-	if n := strings.Count(log.String(), "the admin API is closed"); n != 1 {
-		t.Errorf("the log states it %d times", n)
-	}
-}
-
-// Such a port has the API for those on its machine, if that is wanted.
-func TestAdminLocal(t *testing.T) {
-	cfg := testConfig()
-	_, port, _ := net.SplitHostPort(proc.FreeAddr(t))
-	cfg.AdminListen, cfg.Admin.Local = ":"+port, true
-	runBeside(t, cfg, Program{Name: "test"}, slog.New(slog.DiscardHandler))
-	if status, text := asks(t, http.DefaultClient, "http://127.0.0.1:"+port+"/v1/rules"); status != 200 {
-		t.Errorf("%d %s", status, text)
+		if n := len(log.with("the admin API is closed")); !local && n != 1 {
+			t.Errorf("the log states it %d times", n)
+		}
 	}
 }
 
@@ -166,44 +162,6 @@ func TestAdminSecure(t *testing.T) {
 	})
 }
 
-// Rules that are changed through one replica's API are in force in all replicas, and the API states that.
-func TestAdminChange(t *testing.T) {
-	agent := consultest.Start(t, proc.LogDir(t))
-	var at []string
-	for range 2 {
-		cfg := testConfig()
-		cfg.Listen, cfg.AdminListen, cfg.Consul, cfg.Rules, cfg.RulesCopy = proc.FreeAddr(t), proc.FreeAddr(t), agent.Addr, "consul:", "off"
-		runBeside(t, cfg, Program{Name: "weir-test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
-		asks(t, http.DefaultClient, "http://"+cfg.AdminListen+"/healthz")
-		at = append(at, cfg.AdminListen)
-	}
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	one, err := client.Open("", at[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	var applied v1.Applied
-	call := client.Call{Method: http.MethodPut, Path: "/v1/rules", IfMatch: `"0"`, Body: v1.Change{Document: "rules: [{ name: a, key: [client_ip], limit: 5/1m }]\n", Why: "begin"}}
-	if _, err := one.Do(t.Context(), call, &applied); err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	for _, address := range at {
-		c, err := client.Open("", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		proc.Await(t, time.Minute, "the rules at "+address, func() string {
-			var rules v1.Rules
-			if _, err := c.Do(t.Context(), client.Call{Path: "/v1/rules"}, &rules); err != nil || rules.InForce.Revision != applied.Version.Revision {
-				return fmt.Sprintf("%+v, %v", rules.InForce, err)
-			}
-			return ""
-		})
-	}
-	t.Logf("in force everywhere after %v", time.Since(began))
-}
-
 // Where one process keeps the rules, they are changed through its API: an override is in force within a second, and the
 // counter of its key has the limit.
 func TestAdminStore(t *testing.T) {
@@ -246,14 +204,5 @@ func TestAdminStore(t *testing.T) {
 	var audit v1.Audit
 	if do(http.MethodGet, "/v1/audit", "", nil, &audit); len(audit.Items) != 2 || audit.Items[0].What != "override.set" {
 		t.Errorf("%+v", audit)
-	}
-}
-
-// A program whose file of tokens cannot be read does not begin.
-func TestAdminTokens(t *testing.T) {
-	cfg := testConfig()
-	cfg.Admin.Tokens = filepath.Join(t.TempDir(), "none.yaml")
-	if _, err := New(cfg, Program{Name: "test"}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "none.yaml") {
-		t.Errorf("without its file: %v", err)
 	}
 }

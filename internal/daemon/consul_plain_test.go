@@ -53,8 +53,7 @@ func (l *lines) await(t *testing.T, count int, parts ...string) {
 
 // A region without certificates does not call an aggregator that Consul has on another machine.
 // It logs why, at each change in Consul, and calls those on its own machine.
-func TestPlainInConsul(t *testing.T) {
-	agent := consultest.Start(t, proc.LogDir(t))
+func plainInConsul(t *testing.T, agent *consultest.Agent) {
 	config := func() *Config {
 		cfg := testConfig()
 		cfg.Listen, cfg.Consul = proc.FreeAddr(t), agent.Addr

@@ -19,8 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/admin/client"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -58,10 +59,17 @@ func (c *tap) note(call string) {
 	c.calls = append(c.calls, call)
 }
 
+// TestConsul has the tests that share an agent. The last one kills it.
+func TestConsul(t *testing.T) {
+	agent := consultest.Start(t, proc.LogDir(t))
+	t.Run("AtTheEnd", func(t *testing.T) { consulAtTheEnd(t, agent) })
+	t.Run("Plain", func(t *testing.T) { plainInConsul(t, agent) })
+	t.Run("Rules", func(t *testing.T) { rulesInConsul(t, agent) })
+}
+
 // A tier that ends is first taken out of service in Consul, then closes its port, then
 // deregisters.
-func TestConsulAtTheEnd(t *testing.T) {
-	agent := consultest.Start(t, proc.LogDir(t))
+func consulAtTheEnd(t *testing.T, agent *consultest.Agent) {
 	cfg := testConfig()
 	cfg.Listen, cfg.DrainWait, cfg.DrainTimeout = proc.FreeAddr(t), 3*time.Second, 10*time.Second // for the tap's own connections
 	way := &tap{replica: cfg.Listen, agent: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: agent.Addr})}
@@ -87,62 +95,54 @@ func TestConsulAtTheEnd(t *testing.T) {
 	}
 }
 
-// Replicas without a store that counts them take their number from Consul.
-func TestReplicasInConsul(t *testing.T) {
-	agent := consultest.Start(t, proc.LogDir(t))
-	var all []*Tier
-	for range 2 {
+// Replicas without a store that counts them take their number from Consul. A region without rules is not ready. Rules that
+// are applied through one replica's API are in force in all replicas. A region that starts while Consul is away has the
+// rules of its copy.
+func rulesInConsul(t *testing.T, agent *consultest.Agent) {
+	begin := func(copied string) (*Tier, string) {
 		cfg := testConfig()
-		cfg.Listen, cfg.Consul = proc.FreeAddr(t), agent.Addr
-		all = append(all, runBeside(t, cfg, Program{Name: "weir-test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler)))
+		cfg.Listen, cfg.AdminListen, cfg.Consul, cfg.Rules, cfg.RulesCopy = proc.FreeAddr(t), proc.FreeAddr(t), agent.Addr, "consul:", copied
+		return runBeside(t, cfg, Program{Name: "weir-test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler)), cfg.AdminListen
 	}
-	for _, made := range all {
+	revision := func(tier *Tier) uint64 { return rule.Number(tier.rules.revision()) }
+	copied := filepath.Join(t.TempDir(), "copy")
+	first, address := begin(copied)
+	second, _ := begin("off")
+	for _, tier := range []*Tier{first, second} {
+		refused(t, tier, "no rules yet")
+	}
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	c, err := client.Open("", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks(t, http.DefaultClient, "http://"+address+"/healthz")
+	var applied v1.Applied
+	change := v1.Change{Document: "rules: [{ name: a, key: [client_ip], limit: 5/1m }]\n", Why: "begin"}
+	if _, err := c.Do(t.Context(), client.Call{Method: http.MethodPut, Path: "/v1/rules", IfMatch: `"0"`, Body: change}, &applied); err != nil {
+		t.Fatal(err)
+	}
+	for _, tier := range []*Tier{first, second} {
+		proc.Eventually(t, time.Minute, "the rules in force", func() bool { return revision(tier) == applied.Version.Revision })
+		refused(t, tier, "")
 		proc.Await(t, time.Minute, "two replicas", func() string {
-			if n := made.counters.replicas(); n != 2 {
+			if n := tier.counters.replicas(); n != 2 {
 				return fmt.Sprint(n)
 			}
 			return ""
 		})
 	}
-}
-
-// A region that starts while Consul is away has the rules of its copy. Without one it is not ready, and takes the
-// rules when they come.
-func TestRulesInConsul(t *testing.T) {
-	agent := consultest.Start(t, proc.LogDir(t))
-	config := func(copied string) *Config {
-		cfg := testConfig()
-		cfg.Listen, cfg.Consul, cfg.Rules, cfg.RulesCopy = proc.FreeAddr(t), agent.Addr, "consul:", copied
-		return cfg
+	var rules v1.Rules
+	if _, err := c.Do(t.Context(), client.Call{Path: "/v1/rules"}, &rules); err != nil || rules.InForce.Revision != applied.Version.Revision {
+		t.Errorf("%+v, %v", rules.InForce, err)
 	}
-	begin := func(copied string) *Tier {
-		return runBeside(t, config(copied), Program{Name: "weir-test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
-	}
-	revision := func(tier *Tier) uint64 { return rule.Number(tier.rules.revision()) }
-	copied := filepath.Join(t.TempDir(), "copy")
-	first := begin(copied)
-	if reasons := first.Ready.Reasons(); len(reasons) != 1 || !strings.Contains(reasons[0], "no rules yet") {
-		t.Errorf("not ready because of %q, want that there are no rules", reasons)
-	}
-	store, err := versions.Open(agent.Addr, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := versions.Parse("rules", []byte("rules: [{ name: a, key: [], limit: 10/1m }]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := store.Apply(t.Context(), document, versions.Change{Who: "somebody", Why: "begin"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	proc.Eventually(t, time.Minute, "the first region has the rules and a copy", func() bool {
+	proc.Eventually(t, time.Minute, "a copy", func() bool {
 		_, err := os.Stat(copied)
-		return err == nil && revision(first) == v.Revision && len(first.Ready.Reasons()) == 0
+		return err == nil
 	})
 	agent.Kill()
-	if second := begin(copied); revision(second) != v.Revision || len(second.Ready.Reasons()) != 0 {
-		t.Errorf("revision %d of the copy, want %d; not ready because of %q", revision(second), v.Revision, second.Ready.Reasons())
+	if third, _ := begin(copied); revision(third) != applied.Version.Revision || len(third.Ready.Reasons()) != 0 {
+		t.Errorf("revision %d of the copy, want %d; not ready because of %q", revision(third), applied.Version.Revision, third.Ready.Reasons())
 	}
 }
 

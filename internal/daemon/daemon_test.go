@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -38,11 +39,17 @@ func runBeside(t *testing.T, cfg *Config, p Program, log *slog.Logger) *Tier {
 	return made
 }
 
-// TestNoRules: a tier with a rules file that has a mistake is not made.
-func TestNoRules(t *testing.T) {
-	cfg := testConfig()
-	cfg.Rules = filepath.Join(t.TempDir(), "none.yaml")
-	if _, err := New(cfg, Program{Name: "test"}, slog.New(slog.DiscardHandler)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("error %v, want that the file does not exist", err)
+// A tier is not made without its rules file, or its file of tokens.
+func TestMissingFiles(t *testing.T) {
+	for _, name := range []string{"rules.yaml", "tokens.yaml"} {
+		cfg := testConfig()
+		if path := filepath.Join(t.TempDir(), name); name == "rules.yaml" {
+			cfg.Rules = path
+		} else {
+			cfg.Admin.Tokens = path
+		}
+		if _, err := New(cfg, Program{Name: "test"}, slog.New(slog.DiscardHandler)); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), name) {
+			t.Errorf("error %v, want that %s does not exist", err, name)
+		}
 	}
 }

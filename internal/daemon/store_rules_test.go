@@ -32,59 +32,42 @@ func refused(t *testing.T, tier *Tier, want string) {
 }
 
 // Rules that one process keeps come into force when they are applied, and are there when it starts again. A second one is
-// not ready for as long as the first one runs.
+// not ready for as long as the first one runs, and takes over when that ends.
 func TestRulesInStore(t *testing.T) {
 	dir := t.TempDir()
-	program := Program{Name: "weir-test", Above: &Above{Region: "eu"}}
 	begin := func(t *testing.T, state string) *Tier {
-		return runBeside(t, storing(t, dir, state), program, slog.New(slog.DiscardHandler))
+		return runBeside(t, storing(t, dir, state), Program{Name: "weir-test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
 	}
 	var kept versions.Version
-	t.Run("first", func(t *testing.T) {
-		first := begin(t, "state")
-		refused(t, first, "no rules yet")
-		d, err := versions.Parse("rules", []byte("rules: [{ name: a, key: [], limit: 10/1m }]\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if kept, err = first.rules.store.Apply(t.Context(), d, versions.Change{Who: "ann", Why: "begin"}); err != nil {
-			t.Fatal(err)
-		}
-		if behind, err := first.rules.store.InForce(t.Context(), kept); err != nil || len(behind) > 0 {
-			t.Errorf("%v, %v", behind, err)
-		}
-		refused(t, first, "")
-		if got := rule.Number(first.rules.revision()); got != kept.Revision {
+	inForce := func(tier *Tier) {
+		t.Helper()
+		refused(t, tier, "")
+		if got := rule.Number(tier.rules.revision()); got != kept.Revision {
 			t.Errorf("revision %d, want %d", got, kept.Revision)
 		}
-		second := begin(t, "state-2")
-		refused(t, second, "is in use by process")
-	})
-	again := begin(t, "state")
-	refused(t, again, "")
-	if got := rule.Number(again.rules.revision()); got != kept.Revision {
-		t.Errorf("revision %d after another start, want %d", got, kept.Revision)
 	}
-}
-
-// One that waits takes over when the other one ends.
-func TestStoreTakenOver(t *testing.T) {
-	dir := t.TempDir()
-	program := Program{Name: "weir-test", Above: &Above{Region: "eu"}}
-	var second *Tier
-	t.Run("both", func(inner *testing.T) {
-		first := runBeside(inner, storing(t, dir, "state"), program, slog.New(slog.DiscardHandler))
-		d, err := versions.Parse("rules", []byte("rules: [{ name: a, key: [], limit: 10/1m }]\n"))
-		if err == nil {
-			_, err = first.rules.store.Apply(t.Context(), d, versions.Change{Who: "ann", Why: "begin"})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		second = runBeside(t, storing(t, dir, "state-2"), program, slog.New(slog.DiscardHandler))
-		refused(t, second, "is in use by process")
+	t.Run("both", func(second *testing.T) {
+		var waits *Tier
+		second.Run("first", func(t *testing.T) {
+			first := begin(t, "state")
+			refused(t, first, "no rules yet")
+			d, err := versions.Parse("rules", []byte("rules: [{ name: a, key: [], limit: 10/1m }]\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if kept, err = first.rules.store.Apply(t.Context(), d, versions.Change{Who: "ann", Why: "begin"}); err != nil {
+				t.Fatal(err)
+			}
+			if behind, err := first.rules.store.InForce(t.Context(), kept); err != nil || len(behind) > 0 {
+				t.Errorf("%v, %v", behind, err)
+			}
+			inForce(first)
+			waits = begin(second, "state-2")
+			refused(t, waits, "is in use by process")
+		})
+		inForce(waits)
 	})
-	refused(t, second, "")
+	inForce(begin(t, "state"))
 }
 
 // Several replicas would each have rules of their own.
