@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,43 +11,30 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-)
 
-// startRateLimit starts a region that serves Envoy's rate limit service too, and
-// returns where.
-func startRateLimit(t *testing.T, args ...string) (p *process, rls string) {
-	t.Helper()
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "d.yaml"), []byte("domain: d\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p = startRegion(t, append([]string{"--ratelimit-config", dir, "--rls-listen", "127.0.0.1:0"}, args...)...)
-	for _, field := range strings.Fields(p.waitFor("msg=serving")) {
-		if at, ok := strings.CutPrefix(field, "rls="); ok {
-			rls = at
-		}
-	}
-	return p, rls
-}
+	"github.com/weirlimit/weir/test/kit/proc"
+)
 
 // TestHealthIsReadiness: while the process is not ready all health checks fail.
 func TestHealthIsReadiness(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = closed.Close()
+	t.Parallel()
+	dir := t.TempDir()
+	proc.WriteFile(t, filepath.Join(dir, "d.yaml"), "domain: d\n")
 	for name, c := range map[string]struct {
 		args []string
 		code int
 		grpc healthpb.HealthCheckResponse_ServingStatus
 	}{
 		"ready":         {nil, 200, healthpb.HealthCheckResponse_SERVING},
-		"two replicas":  {[]string{"--replicas", "2"}, 0, healthpb.HealthCheckResponse_NOT_SERVING},
-		"without Redis": {[]string{"--redis", closed.Addr().String()}, 0, healthpb.HealthCheckResponse_NOT_SERVING},
+		"two replicas":  {[]string{"--replicas", "2"}, 0, healthpb.HealthCheckResponse_NOT_SERVING}, // they cannot share memory
+		"without Redis": {[]string{"--redis", proc.FreeAddr(t)}, 0, healthpb.HealthCheckResponse_NOT_SERVING},
 	} {
-		p, rls := startRateLimit(t, c.args...)
-		for url, bad := range map[string]int{p.admin + "/readyz": 503, p.quota + "/healthcheck": 500} {
+		rls := proc.FreeAddr(t)
+		p := startRegion(t, append([]string{"--ratelimit-config", dir, "--rls-listen", rls}, c.args...)...)
+		if _, text := p.Probe("/readyz"); name == "two replicas" && !strings.Contains(text, "run one replica") {
+			t.Errorf("%s: %s", name, text)
+		}
+		for url, bad := range map[string]int{"http://" + p.Admin + "/readyz": 503, p.quota + "/healthcheck": 500} {
 			want := c.code
 			if want == 0 {
 				want = bad

@@ -6,16 +6,17 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/region"
 )
 
 const restartRules = `rules:
@@ -31,11 +32,9 @@ const restartRules = `rules:
 var unitRules = map[string]int64{"bucket": 20, "fixed": 10, "sliding": 10, "log": 10, "leased": 1000}
 
 // restarted starts a region on a state file with restartRules.
-func restarted(t *testing.T, state string, args ...string) *process {
+func restarted(t *testing.T, state string, flags ...string) *process {
 	t.Helper()
-	p := &process{t: t, done: make(chan error, 1), rules: filepath.Join(t.TempDir(), "rules.yaml")}
-	p.begin(restartRules, append([]string{"--state", state}, args...)...)
-	return p
+	return start(t, region.Config{Rules: restartRules, Flags: append([]string{"--state", state}, flags...)})
 }
 
 // holder is one PoP, with what it keeps of the region.
@@ -84,9 +83,11 @@ func (h *holder) left(p *process, key string) map[string]int64 {
 	return left
 }
 
-// A region that ends on SIGTERM and is started again goes on to the unit: counters, leases
-// that come back, and slots. Its epoch is new: a holder gives back to the process that answered it.
+// A region that ends on SIGTERM and is started again goes on to the unit: counters, leases that come back, and slots. Its
+// epoch is new: a holder gives back to the process that answered it. The bytes of a call that arrive again, from a proxy
+// that kept a copy, give nothing back a second time.
 func TestOrderlyRestart(t *testing.T) {
+	t.Parallel()
 	state := filepath.Join(t.TempDir(), "sub", "state")
 	p := restarted(t, state)
 	h := &holder{t: t, name: 'a'}
@@ -96,20 +97,25 @@ func TestOrderlyRestart(t *testing.T) {
 			leases[rule] = h.ask(p, units(rule, "k", 2))[0]
 		}
 	}
-	if g := h.ask(p, wire.Want{Rule: "slots", Key: []byte("k"), Want: lease.Want{Need: 3, Waiting: 3, Want: 3}})[0]; g.Granted != 3 {
+	slots := wire.Want{Rule: "slots", Key: []byte("k"), Want: lease.Want{Need: 3, Waiting: 3, Want: 3}}
+	if g := h.ask(p, slots)[0]; g.Granted != 3 {
 		t.Fatalf("slots: %+v", g)
 	}
 	for name := byte('x'); name <= 'z'; name++ {
 		(&holder{t: t, name: name}).ask(p, units("fixed", "of others", 1))
 	}
+	back := func(rule string) wire.Want {
+		return wire.Want{Rule: rule, Key: []byte("k"), Shape: leases[rule].Shape, Want: lease.Want{Unused: 1, Lease: leases[rule].Lease}}
+	}
+	copied := *h // the same number, and the same epoch
+	h.ask(p, back("leased"))
 	before, epoch := h.left(p, "k"), h.epoch
-	for range 3 { // each goes on from the last
-		p.signal(syscall.SIGTERM)
-		if err := p.ended(); err != nil {
-			t.Fatal(err)
-		}
+	for range 2 { // the second goes on from the first
+		p.Stop()
 		p = restarted(t, state)
 		p.waitFor("loaded counters")
+		again := copied
+		again.ask(p, back("leased"))
 		if after := h.left(p, "k"); fmt.Sprint(after) != fmt.Sprint(before) {
 			t.Fatalf("left before %v, after %v", before, after)
 		}
@@ -125,50 +131,19 @@ func TestOrderlyRestart(t *testing.T) {
 		if g := h.ask(p, units(rule, "never used", whole))[0]; g.Granted != whole {
 			t.Errorf("%s: a key that was never used: %+v, want %d", rule, g, whole)
 		}
-		g := h.ask(p, wire.Want{Rule: rule, Key: []byte("k"), Shape: leases[rule].Shape, Want: lease.Want{Unused: 1, Lease: leases[rule].Lease}})[0]
-		if g.Remaining != before[rule]+1 {
+		if g := h.ask(p, back(rule))[0]; g.Remaining != before[rule]+1 {
 			t.Errorf("%s: a unit of before came back: %d left, want %d", rule, g.Remaining, before[rule]+1)
 		}
 	}
-	other := &holder{t: t, name: 'b'}
-	if g := other.ask(p, wire.Want{Rule: "slots", Key: []byte("k"), Want: lease.Want{Need: 3, Waiting: 3, Want: 3}})[0]; g.Status != lease.Denied {
+	if g := (&holder{t: t, name: 'b'}).ask(p, slots)[0]; g.Status != lease.Denied {
 		t.Errorf("3 more of 5 slots, of which 3 are in use: %+v", g)
-	}
-}
-
-// The bytes of a call that arrive again after an orderly restart, from a proxy that kept a copy, give
-// nothing back a second time.
-func TestReplayAfterARestart(t *testing.T) {
-	state := filepath.Join(t.TempDir(), "state")
-	p := restarted(t, state)
-	h := &holder{t: t, name: 'a'}
-	had := h.ask(p, units("leased", "k", 600))[0]
-	if had.Granted != 600 {
-		t.Fatalf("%+v", had)
-	}
-	before := *h // the same number, and the same epoch
-	back := wire.Want{Rule: "leased", Key: []byte("k"), Shape: had.Shape, Want: lease.Want{Unused: 200, Lease: had.Lease}}
-	if g := h.ask(p, back)[0]; g.Remaining != 600 {
-		t.Fatalf("after 200 of 600 units came back: %+v", g)
-	}
-	for range 2 {
-		p.signal(syscall.SIGTERM)
-		if err := p.ended(); err != nil {
-			t.Fatal(err)
-		}
-		p = restarted(t, state)
-		replayed := before
-		replayed.ask(p, back)
-		if left := h.left(p, "k")["leased"]; left != 600 {
-			t.Fatalf("%d of 1000 units left, of which 400 were spent", left)
-		}
 	}
 }
 
 // saves is how often the counters were saved, as the metrics have it.
 func (p *process) saves() string {
 	p.t.Helper()
-	_, metrics := p.get("/metrics")
+	_, metrics := p.Probe("/metrics")
 	_, rest, found := strings.Cut(metrics, "\nweir_state_saves_total ")
 	if !found {
 		p.t.Fatal("no weir_state_saves_total")
@@ -180,6 +155,7 @@ func (p *process) saves() string {
 // A region that is killed has what it saved last, another epoch, and whole limits for
 // keys that nobody used.
 func TestKilledRegion(t *testing.T) {
+	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
 	p := restarted(t, state, "--state-interval", "100ms")
 	h := &holder{t: t, name: 'a'}
@@ -194,8 +170,7 @@ func TestKilledRegion(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
-	p.signal(syscall.SIGKILL)
-	_ = p.ended()
+	p.Kill()
 	p = restarted(t, state)
 	epoch := h.epoch
 	if after := h.left(p, "k"); fmt.Sprint(after) != fmt.Sprint(before) {
@@ -213,22 +188,19 @@ func TestKilledRegion(t *testing.T) {
 
 // Two processes never use one file: the second refuses to start, and names the first.
 func TestStateFileInUse(t *testing.T) {
+	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
 	first := restarted(t, state)
 	h := &holder{t: t, name: 'a'}
 	h.ask(first, units("fixed", "k", 6))
-	second := &process{t: t, done: make(chan error, 1)}
-	second.logged = sync.NewCond(&second.mu)
-	second.run("--rules", first.rules, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--state", state)
-	second.waitFor(fmt.Sprintf("state: %s is in use by process %d", state, first.cmd.Process.Pid))
-	second.waitFor("--state off")
-	if err := second.ended(); err == nil {
-		t.Error("the second has no exit status of a failure")
+	rules := proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"), restartRules)
+	out, err := exec.Command(region.Program(t), "--rules", rules, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--state", state).CombinedOutput()
+	for _, want := range []string{fmt.Sprintf("state: %s is in use by process %d", state, first.PID()), "--state off"} {
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v, want %s in %s", err, want, out)
+		}
 	}
-	first.signal(syscall.SIGTERM)
-	if err := first.ended(); err != nil {
-		t.Error(err)
-	}
+	first.Stop()
 	if left := (&holder{t: t, name: 'b'}).left(restarted(t, state), "k")["fixed"]; left != 4 {
 		t.Errorf("%d left of 10 after the first ended, want 4", left)
 	}
@@ -236,6 +208,7 @@ func TestStateFileInUse(t *testing.T) {
 
 // Whatever is under the name, the region starts, logs it, and replaces it in the end.
 func TestUnusableStateFile(t *testing.T) {
+	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
 	if err := os.WriteFile(state, []byte("rules: []\n# a file of another kind"), 0o600); err != nil {
 		t.Fatal(err)
@@ -245,21 +218,20 @@ func TestUnusableStateFile(t *testing.T) {
 		t.Errorf("%s; want what is wrong in it", line)
 	}
 	(&holder{t: t, name: 'a'}).ask(p, units("fixed", "k", 6))
-	p.signal(syscall.SIGTERM)
-	_ = p.ended()
+	p.Stop()
 	if left := (&holder{t: t, name: 'b'}).left(restarted(t, state), "k")["fixed"]; left != 4 {
 		t.Errorf("%d left of 10 after a restart with the file that replaced it, want 4", left)
 	}
-	p = &process{t: t, done: make(chan error, 1), rules: filepath.Join(t.TempDir(), "rules.yaml")}
-	p.begin(restartRules, "--state", "/proc/nowhere/state") // a directory that nobody can make
+	p = restarted(t, "/proc/nowhere/state") // a directory that nobody can make
 	p.waitFor("the counters end with this process")
-	if code, body := p.get("/readyz"); code != 200 {
+	if code, body := p.Probe("/readyz"); code != 200 {
 		t.Errorf("/readyz without a place to save: %d %s", code, body)
 	}
 }
 
 // A disk that takes nothing is logged once, and limits go on; so is the first save after it.
 func TestSavingFails(t *testing.T) {
+	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
 	p := restarted(t, state, "--state-interval", "100ms")
 	if err := os.Mkdir(state+".new", 0o700); err != nil { // where the next save would be written
@@ -268,7 +240,7 @@ func TestSavingFails(t *testing.T) {
 	h := &holder{t: t, name: 'a'}
 	h.ask(p, units("fixed", "k", 6))
 	p.waitFor("cannot save the counters")
-	if _, metrics := p.get("/metrics"); !strings.Contains(metrics, "weir_state_ok 0") {
+	if _, metrics := p.Probe("/metrics"); !strings.Contains(metrics, "weir_state_ok 0") {
 		t.Error("weir_state_ok is not 0")
 	}
 	time.Sleep(300 * time.Millisecond)
@@ -279,9 +251,8 @@ func TestSavingFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.waitFor("counters are saved again")
-	p.signal(syscall.SIGTERM)
-	_ = p.ended()
-	if n := strings.Count(p.log.String(), "cannot save"); n != 1 {
+	p.Stop()
+	if n := strings.Count(p.Log(), "cannot save"); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
 	if left := h.left(restarted(t, state), "k")["fixed"]; left != 0 {
