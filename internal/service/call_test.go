@@ -141,15 +141,3 @@ func TestRulesInFlightAreBounded(t *testing.T) {
 		}
 	}
 }
-
-// A body that is compressed could become any size.
-func TestCompressedCallsAreRefused(t *testing.T) {
-	r := newRegion(t)
-	q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, strings.NewReader("x"))
-	q.Header.Set("Content-Type", "application/proto")
-	q.Header.Set("Content-Encoding", "gzip")
-	w := httptest.NewRecorder()
-	if r.handler.ServeHTTP(w, q); w.Code != http.StatusNotImplemented {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-}

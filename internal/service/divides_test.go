@@ -3,6 +3,7 @@ package service_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,30 +18,44 @@ import (
 // divides makes a service one that divides limits among regions.
 func divides(c *service.Config) { c.Divides = true }
 
-// Where limits are divided, rules that regions count by themselves are not counted again.
-func TestRulesOfARegionAreNotCountedForAll(t *testing.T) {
-	r := newRegion(t, divides)
-	r.setRules(`
+// Rules without counters are told apart from those that nobody has: exempt rules, those that shed load and, where limits are
+// divided, those that regions count by themselves.
+func TestRulesWithoutCounters(t *testing.T) {
+	const rules = `
 rules:
   - { name: everywhere, key: [], limit: 10/1h, scope: global }
   - { name: here, key: [], limit: 10/1h }
   - { name: envoy, key: [], limit: 10/1h, scope: pop }
   - { name: slots, key: [], limit: 2, algorithm: concurrency }
-`)
-	q := r.call(want("everywhere", "k", 1), want("here", "k", 1), want("envoy", "k", 1), want("slots", "k", 1))
-	q.Region = "eu"
-	out, refused := r.post(q)
-	if out == nil {
-		t.Fatal(refused)
-	}
-	for i, status := range []lease.Status{lease.OK, lease.UnknownRule, lease.UnknownRule, lease.UnknownRule} {
-		if out.Grants[i].Status != status {
-			t.Errorf("%s: %+v, want status %d", q.Wants[i].Rule, out.Grants[i], status)
+  - { name: internal, mode: exempt }
+  - { name: overload, key: [client_ip], shed: { capacity: 9 } }
+`
+	for divided, counted := range map[bool]string{true: "everywhere", false: "everywhere here envoy slots"} {
+		r := newRegion(t, func(c *service.Config) { c.Divides = divided })
+		r.setRules(rules)
+		q := r.call()
+		names := []string{"everywhere", "here", "envoy", "slots", "internal", "overload", "none"}
+		for _, name := range names {
+			q.Wants = append(q.Wants, want(name, "", 1))
 		}
-	}
-	hasMetric(t, r.metrics, "weir_wants_unknown_rule_total 3")
-	if slots := r.slot(t, "slots"); slots != quotapb.Status_STATUS_UNKNOWN_RULE {
-		t.Errorf("slots of a client: %v", slots)
+		q.Region = "eu"
+		out, refused := r.post(q)
+		if out == nil {
+			t.Fatal(refused)
+		}
+		for i, name := range names {
+			status := lease.UnknownRule
+			if slices.Contains(strings.Fields(counted), name) {
+				status = lease.OK
+			}
+			if out.Grants[i].Status != status || r.service.Knows(name) != (name != "none") {
+				t.Errorf("divided %v: %s: %+v, want status %d; known: %v", divided, name, out.Grants[i], status, r.service.Knows(name))
+			}
+		}
+		hasMetric(t, r.metrics, fmt.Sprint("weir_wants_unknown_rule_total ", len(names)-len(strings.Fields(counted))))
+		if slots := r.slot(t, "slots"); (slots == quotapb.Status_STATUS_UNKNOWN_RULE) != divided {
+			t.Errorf("divided %v: slots of a client: %v", divided, slots)
+		}
 	}
 }
 

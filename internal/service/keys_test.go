@@ -126,24 +126,3 @@ func heap() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
-
-// BenchmarkKeyLimits finds the limit of a key, in a rule without limits of single keys and
-// in one with 100,000 of them.
-func BenchmarkKeyLimits(b *testing.B) {
-	for _, n := range []int{0, 100_000} {
-		b.Run(fmt.Sprintf("keys=%d", n), func(b *testing.B) {
-			s := service.NewService(service.Config{})
-			if err := s.SetRules(manyKeys(b, n)); err != nil {
-				b.Fatal(err)
-			}
-			keys := make([][]byte, 1024)
-			for i := range keys {
-				keys[i] = fmt.Appendf(nil, "customer-%d", i*97)
-			}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				s.Policy("a", 0, keys[i%len(keys)])
-			}
-		})
-	}
-}

@@ -44,27 +44,6 @@ func rulesOf(t testing.TB, text string) *rule.Set {
 	return set
 }
 
-// TestExemptRules: an exempt rule has no counters.
-func TestExemptRules(t *testing.T) {
-	r := newRegion(t)
-	r.setRules("rules: [{ name: internal, mode: exempt }, { name: a, key: [], limit: 5/1h }]")
-	if got := r.grants(want("internal", "", 1), want("a", "", 1)); got[0].Status != lease.UnknownRule || got[1].Status != lease.OK {
-		t.Errorf("%+v", got)
-	}
-}
-
-// TestShedRules: a rule that sheds load has no counters, and is told apart from one that nobody has.
-func TestShedRules(t *testing.T) {
-	r := newRegion(t)
-	r.setRules("rules: [{ name: overload, key: [client_ip], shed: { capacity: 9 } }, { name: a, key: [], limit: 5/1h }]")
-	if got := r.grants(want("overload", "", 1), want("a", "", 1)); got[0].Status != lease.UnknownRule || got[1].Status != lease.OK {
-		t.Errorf("%+v", got)
-	}
-	if !r.service.Knows("overload") || r.service.Knows("other") {
-		t.Error("overload is not known, or other is")
-	}
-}
-
 // region is a service on a memory store with a clock of its own, behind HTTP.
 type region struct {
 	t       testing.TB
@@ -356,6 +335,13 @@ func TestRuleChange(t *testing.T) {
 // A call of a broken caller is refused as a whole, and the message names the field.
 func TestRefusals(t *testing.T) {
 	r := newRegion(t)
+	for newest := range uint32(4) { // a filter of the next release supports this protocol, too, and is answered in it
+		q := r.call(want("all", "", 1))
+		q.ProtocolMax = newest
+		if out, refused := r.post(q); out == nil || out.Protocol != 1 || out.Grants[0].Granted != 1 {
+			t.Errorf("1 to %d: %+v, %s", newest, out, refused)
+		}
+	}
 	with := func(change func(*wire.Request)) *wire.Request {
 		req := r.call(want("page", "k", 1))
 		change(req)
@@ -415,9 +401,15 @@ func TestRevisionTravels(t *testing.T) {
 	client := quotapbconnect.NewQuotaServiceClient(&http.Client{Transport: local{r.handler}}, "http://region")
 	for _, have := range []string{"", set.Version} {
 		m, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: 1, ProtocolMax: 3, HaveVersion: have}))
-		if err != nil || m.Msg.GetProtocol() != 1 || m.Msg.GetRulesRevision() != 7 || (len(m.Msg.GetRules()) == 0) != (have != "") {
-			t.Errorf("rules for one that has %q: %v, %v", have, m, err)
+		if err != nil || m.Msg.GetProtocol() != 1 || m.Msg.GetRulesVersion() != set.Version || m.Msg.GetRulesRevision() != 7 || (len(m.Msg.GetRules()) == 0) != (have != "") {
+			t.Fatalf("rules for one that has %q: %v, %v", have, m, err)
 		}
+		if got, err := read.JSON(m.Msg.GetRules()); have == "" && (err != nil || got.Version != set.Version || got.Len() != 3) {
+			t.Errorf("rules do not come back: %v, %v", m, err)
+		}
+	}
+	if _, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: 2})); connect.CodeOf(err) != connect.CodeFailedPrecondition {
+		t.Errorf("another protocol: %v", err)
 	}
 }
 
@@ -428,18 +420,6 @@ func (l local) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	l.handler.ServeHTTP(w, r)
 	return w.Result(), nil
-}
-
-// A filter of the next release supports this protocol, too, and is answered in it.
-func TestNewerHolder(t *testing.T) {
-	r := newRegion(t)
-	for newest := range uint32(4) {
-		q := r.call(want("page", "k", 1))
-		q.ProtocolMax = newest
-		if out, refused := r.post(q); out == nil || out.Protocol != 1 || out.Grants[0].Granted != 1 {
-			t.Errorf("1 to %d: %+v, %s", newest, out, refused)
-		}
-	}
 }
 
 // Every encoding of the QuotaService gives the same answers.
@@ -476,34 +456,6 @@ func TestEncodings(t *testing.T) {
 		if !errors.As(err, &typed) {
 			t.Errorf("%s: %T is not a typed error", name, err)
 		}
-	}
-}
-
-func TestRules(t *testing.T) {
-	r := newRegion(t)
-	server := httptest.NewServer(r.handler)
-	defer server.Close()
-	client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL)
-	ask := func(protocol uint32, have string) (*quotapb.RulesResponse, error) {
-		out, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: protocol, HaveVersion: have}))
-		if err != nil {
-			return nil, err
-		}
-		return out.Msg, nil
-	}
-	all, err := ask(1, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := read.JSON(all.GetRules())
-	if err != nil || set.Version != all.GetRulesVersion() || set.Len() != 3 {
-		t.Errorf("rules do not come back: %v, %v", all, err)
-	}
-	if same, err := ask(1, all.GetRulesVersion()); err != nil || len(same.GetRules()) != 0 || same.GetRulesVersion() != set.Version {
-		t.Errorf("with the version that is current: %v, %v", same, err)
-	}
-	if _, err := ask(2, ""); connect.CodeOf(err) != connect.CodeFailedPrecondition {
-		t.Errorf("another protocol: %v", err)
 	}
 }
 

@@ -92,22 +92,3 @@ func TestSpans(t *testing.T) {
 		t.Error("without a tracer there is a span")
 	}
 }
-
-// What a request pays that nobody traces: the span is not made.
-func BenchmarkUnsampled(b *testing.B) {
-	tracers := map[string]*Tracer{"tracing=off": nil, "tracing=on": NewTracer(sdk.NewTracerProvider())}
-	for name, tracer := range tracers {
-		b.Run(name, func(b *testing.B) {
-			ctx, cancel := context.WithCancel(context.WithValue(b.Context(), othersKey{}, nil))
-			defer cancel()
-			b.ReportAllocs()
-			for b.Loop() {
-				ctx, span := tracer.Serve(ctx, "a call")
-				if Waiting(ctx) != nil {
-					b.Fatal("it is traced")
-				}
-				span.End()
-			}
-		})
-	}
-}
