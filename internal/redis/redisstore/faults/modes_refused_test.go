@@ -32,9 +32,6 @@ func TestRefused(t *testing.T) {
 		{"no password", func(t *testing.T) topology.Config {
 			return single(redistest.StartWith(t, redistest.Password(secret))).config
 		}, []string{"NOAUTH", "demands a password"}},
-		{"no password for a cluster", func(t *testing.T) topology.Config {
-			return clustered(redistest.StartCluster(t, 1, 0, redistest.Password(secret))).config
-		}, []string{"NOAUTH", "demands a password"}},
 		{"password of a file that is not there", func(t *testing.T) topology.Config {
 			d := single(redistest.StartWith(t, redistest.Password(secret)))
 			d.config.Password = func() (string, error) { return "", errors.New("open /run/secrets/redis: no such file or directory") }
@@ -95,23 +92,9 @@ func TestRefused(t *testing.T) {
 		{"sentinels in place of a server", func(t *testing.T) topology.Config {
 			return topology.Config{Addrs: redistest.StartSentinel(t, 0).Addrs()[:1]}
 		}, []string{"unknown command", "choose the mode"}},
-		{"may run no scripts", func(t *testing.T) topology.Config {
-			d := single(redistest.StartWith(t, redistest.Users("user weir on >word ~weir:* +cluster +script")))
-			d.config.Username, d.config.Password = "weir", always("word")
-			return d.config
-		}, []string{"NOPERM", "weir.acl"}},
-		{"may not touch our keys", func(t *testing.T) topology.Config {
-			d := single(redistest.StartWith(t, redistest.Users("user weir on >word ~other:* +@all")))
-			d.config.Username, d.config.Password = "weir", always("word")
-			return d.config
-		}, []string{"NOPERM", "weir.acl"}},
-		{"may not ask for the cluster", func(t *testing.T) topology.Config {
-			d := clustered(redistest.StartCluster(t, 1, 0, redistest.Users("user weir on >word ~weir:* +@all -cluster")))
-			d.config.Username, d.config.Password = "weir", always("word")
-			return d.config
-		}, []string{"NOPERM", "weir.acl"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			config := c.start(t)
 			s := beginStore(t, redisstore.Config{Redis: config})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

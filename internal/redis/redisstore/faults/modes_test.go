@@ -2,14 +2,10 @@ package faults
 
 import (
 	"context"
-	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -63,10 +59,8 @@ var deployments = []struct {
 		d.config.SentinelUsername, d.config.SentinelPassword = "weir", always("word")
 		return d
 	}},
-	{"configuration endpoint, restricted user", func(t *testing.T) deployment {
-		c := redistest.StartCluster(t, 3, 0, redistest.Users(usersOf(t, secret)...))
-		d := clustered(c)
-		d.config.Addrs = []string{startEndpoint(t, c.Addrs())}
+	{"cluster, restricted user", func(t *testing.T) deployment {
+		d := clustered(redistest.StartCluster(t, 3, 0, redistest.Users(usersOf(t, secret)...)))
 		d.config.Username, d.config.Password = "weir", always(secret)
 		return d
 	}},
@@ -112,7 +106,7 @@ func TestModes(t *testing.T) {
 			d := m.start(t)
 			d.config.Timeout = 10 * time.Second // the machine may be crowded, and nothing fails here
 			s := runStore(t, redisstore.Config{Redis: d.config})
-			for _, c := range counters(m.name, 3, 1) {
+			for _, c := range counters(m.name, 3) {
 				for i := range c.limit() + 10 {
 					want := lease.OK
 					if i >= c.limit() {
@@ -161,57 +155,6 @@ func beginStore(t testing.TB, c redisstore.Config) *redisstore.Store {
 		}
 	})
 	return s
-}
-
-// startEndpoint listens where each connection leads to any of addrs, as the
-// configuration endpoint of a hosted cluster does.
-func startEndpoint(t *testing.T, addrs []string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	ctx, stop := context.WithCancel(context.Background())
-	t.Cleanup(func() {
-		stop()
-		l.Close()
-		all.Wait()
-	})
-	all.Go(func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() { forward(ctx, client, addrs[rand.IntN(len(addrs))]) })
-		}
-	})
-	return l.Addr().String()
-}
-
-// forward passes on what both ends send until one of them, or ctx, ends.
-func forward(ctx context.Context, client net.Conn, addr string) {
-	defer client.Close()
-	server, err := net.Dial("tcp", addr)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	over := context.AfterFunc(ctx, func() {
-		client.Close()
-		server.Close()
-	})
-	defer over()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = io.Copy(server, client) // an end of it ends the whole
-		server.Close()
-	}()
-	_, _ = io.Copy(client, server)
-	client.Close()
-	<-done
 }
 
 // takeOne asks for one unit.
