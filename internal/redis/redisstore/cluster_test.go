@@ -10,6 +10,7 @@ import (
 // TestCluster has the tests that can share a cluster of three masters: they leave
 // it well. No node is ever taken for dead, however long it hangs.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute))
 	for _, test := range []struct {
 		name string
@@ -25,7 +26,6 @@ func TestCluster(t *testing.T) {
 		{"GroupsRace", groupsRace},
 		{"GroupGivesBack", groupGivesBack},
 		{"GroupWithAMemberAway", groupWithAMemberAway},
-		{"GroupsAreApart", groupsAreApart},
 		{"ReplicasShareALimit", replicasShareALimit},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -81,6 +81,8 @@ func TestConformanceCluster(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0)
 	plain, leased := subject(c.Addrs(), c.Nodes), cached(c.Addrs(), c.Nodes)
 	plain.Distant, leased.Distant = true, true
-	t.Run("store", func(t *testing.T) { enginetest.Run(t, plain) })
+	if !testing.Short() {
+		t.Run("store", func(t *testing.T) { enginetest.Run(t, plain) })
+	}
 	t.Run("cached", func(t *testing.T) { enginetest.Run(t, leased) })
 }

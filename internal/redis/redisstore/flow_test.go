@@ -3,9 +3,8 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"runtime"
-	"strings"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,77 +16,54 @@ import (
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// While a pipeline is under way, asks gather, and all of them travel in the next one.
+// While a pipeline is under way, asks gather, and all of them travel in the next one. A queue that is full answers at once.
 func TestAsksGather(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	link := newProxy(t, server.Addr)
-	s := start(t, Config{Redis: topology.Config{Addrs: []string{link.addr}, Timeout: 20 * time.Second}, Lanes: 1})
+	const room = 10
+	s := start(t, Config{Redis: topology.Config{Addrs: []string{link.addr}, Timeout: 20 * time.Second}, Lanes: 1, Queue: room})
 	p := fixedPolicy(t, "r", 1000)
 	acquire(t, s, plenty, one(p, "k"))
-
 	link.gate.Lock()
 	before := s.Stats()
-	const callers = 100
 	var all sync.WaitGroup
-	all.Go(func() { acquire(t, s, plenty, one(p, "first")) })
+	all.Go(func() { acquire(t, s, 2*plenty, one(p, "first")) })
 	eventually(t, func() string {
 		if ran(server) < 2 {
 			return "the first pipeline is not under way"
 		}
 		return ""
 	})
-	for i := range callers {
+	for i := range room / 2 {
 		all.Go(func() {
-			if g := acquire(t, s, plenty, one(p, fmt.Sprint("k", i)))[0]; g.Granted != 1 {
+			if g := acquire(t, s, 2*plenty, one(p, fmt.Sprint("k", i)))[0]; g.Granted != 1 {
 				t.Errorf("%+v", g)
 			}
 		})
 	}
-	eventually(t, func() string {
-		if n := s.Stats().Queued; n != callers {
-			return fmt.Sprintf("%d asks have gathered", n)
-		}
-		return ""
-	})
-	link.gate.Unlock()
-	all.Wait()
-	if got := s.Stats().Pipelines - before.Pipelines; got != 2 {
-		t.Errorf("%d asks, one of them ahead, made %d pipelines, want 2", callers+1, got)
+	queued := func(n int, full uint64) {
+		t.Helper()
+		eventually(t, func() string {
+			if st := s.Stats(); st.Queued != n || st.Unavailable["queue_full"] != full {
+				return fmt.Sprintf("%+v", st)
+			}
+			return ""
+		})
 	}
-}
-
-// A queue that is full answers at once.
-func TestQueueOverflows(t *testing.T) {
-	server := redistest.Start(t)
-	link := newProxy(t, server.Addr)
-	s := start(t, Config{Redis: topology.Config{Addrs: []string{link.addr}, Timeout: 20 * time.Second}, Lanes: 1, Queue: 10})
-	p := fixedPolicy(t, "r", 1000)
-	acquire(t, s, plenty, one(p, "k"))
-	link.gate.Lock()
-	var all sync.WaitGroup
-	all.Go(func() { acquire(t, s, plenty, one(p, "k")) })
-	eventually(t, func() string {
-		if ran(server) < 2 {
-			return "the first pipeline is not under way"
-		}
-		return ""
-	})
-	asks := asksOf()
-	for range 25 {
-		asks = append(asks, one(p, "k"))
-	}
+	queued(room/2, 0)
 	var grants []lease.Grant
-	all.Go(func() { grants = acquire(t, s, 2*plenty, asks...) })
-	eventually(t, func() string {
-		if st := s.Stats(); st.Unavailable["queue_full"] != 15 || st.Queued != 10 {
-			return fmt.Sprintf("%+v", st)
-		}
-		return ""
+	all.Go(func() {
+		grants = acquire(t, s, 2*plenty, slices.Repeat(asksOf(one(p, "k")), 20)...)
 	})
+	queued(room, 15)
 	link.gate.Unlock()
 	all.Wait()
-	if got := statusOf(grants); got != "10 ok, 0 denied, 15 unavailable" {
-		t.Errorf("25 asks for a queue of 10: %s", got)
+	if got := statusOf(grants); got != "5 ok, 0 denied, 15 unavailable" {
+		t.Errorf("20 asks for room for 5: %s", got)
+	}
+	if got := s.Stats().Pipelines - before.Pipelines; got != 2 {
+		t.Errorf("%d asks, one of them ahead, made %d pipelines, want 2", room+1, got)
 	}
 }
 
@@ -157,6 +133,7 @@ func callerLeavesInTime(t *testing.T, c *redistest.Cluster) {
 
 // What an operator looks at stays where it is, also if the operator has gone when the answer comes.
 func TestLookOfACallerThatHasGone(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	link := newProxy(t, server.Addr)
 	s := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}, Timeout: 20 * time.Second, Dial: through(map[string]*proxy{server.Addr: link})}})
@@ -223,23 +200,4 @@ func TestNotRunning(t *testing.T) {
 		}
 		return ""
 	})
-}
-
-// A replica in place of its master decides on nothing, and the log has the reason.
-func TestReplicaInPlaceOfItsMaster(t *testing.T) {
-	server := redistest.Start(t)
-	var log notes
-	s := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&log, nil))}})
-	server.Do("REPLICAOF", "127.0.0.1", 1)
-	for range 3 {
-		if g := acquire(t, s, plenty, one(fixedPolicy(t, "r", 10), "k"))[0]; g.Status != lease.Unavailable {
-			t.Fatalf("a replica decided: %+v", g)
-		}
-	}
-	if n := s.Stats().Unavailable["moved"]; n != 3 {
-		t.Errorf("%d of 3 asks are counted as moved: %v", n, s.Stats().Unavailable)
-	}
-	if logged := log.String(); strings.Count(logged, "redis refuses commands") != 1 || !strings.Contains(logged, "name the master") {
-		t.Errorf("logged, want once what to change:\n%s", logged)
-	}
 }

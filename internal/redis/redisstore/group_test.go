@@ -135,7 +135,7 @@ func groupGivesBack(t *testing.T, c *redistest.Cluster) {
 func groupWithAMemberAway(t *testing.T, c *redistest.Cluster) {
 	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: 20 * time.Second}})
 	eventually(t, func() string { return unlike(s, 3) })
-	p := apart(t, c, s, 10, 10, 1)
+	p, q := apart(t, c, s, 10, 10, 1), apart(t, c, s, 10, 10, 10)
 	request := func() []lease.Grant {
 		return acquire(t, s, 3*time.Second, together(one(p[0], "k"), one(p[1], "k"), one(p[2], "k"))...)
 	}
@@ -151,6 +151,13 @@ func groupWithAMemberAway(t *testing.T, c *redistest.Cluster) {
 	if left := remaining(t, s, p[1], "k"); left != 9 {
 		t.Errorf("%d are left of 10 after one was admitted", left)
 	}
+	asks := asksOf(one(q[0], "k"), one(q[1], "k"), one(q[1], "k"), one(q[2], "k"), one(q[2], "k"))
+	for i, g := range []uint32{1, 1, 2, 2, 0} { // groups of one call do not wait for each other
+		asks[i].Group = g
+	}
+	if got := fmt.Sprint(granted(acquire(t, s, 3*time.Second, asks...))); got != "[unavailable 1 1 1 1]" {
+		t.Errorf("groups of one call: %s", got)
+	}
 }
 
 func granted(grants []lease.Grant) (words []string) {
@@ -165,21 +172,4 @@ func granted(grants []lease.Grant) (words []string) {
 		}
 	}
 	return words
-}
-
-// Groups of one call do not wait for each other.
-func groupsAreApart(t *testing.T, c *redistest.Cluster) {
-	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: 20 * time.Second}})
-	eventually(t, func() string { return unlike(s, 3) })
-	p := apart(t, c, s, 10, 10, 10)
-	hung := c.MasterOf(s.newAcquisition(asksOf(one(p[0], "k"))).asks[0].key)
-	hung.Pause()
-	defer hung.Resume()
-	asks := asksOf(one(p[0], "k"), one(p[1], "k"), one(p[1], "k"), one(p[2], "k"), one(p[2], "k"))
-	for i, g := range []uint32{1, 1, 2, 2, 0} {
-		asks[i].Group = g
-	}
-	if got := fmt.Sprint(granted(acquire(t, s, 3*time.Second, asks...))); got != "[unavailable 1 1 1 1]" {
-		t.Errorf("%s", got)
-	}
 }

@@ -18,6 +18,7 @@ import (
 // A pipeline is a child of the span of its first traced ask, and linked to those of the
 // others. Asks that nobody traces make no span.
 func TestTrace(t *testing.T) {
+	t.Parallel()
 	out := tracetest.NewInMemoryExporter()
 	tracer := telemetry.NewTracer(sdk.NewTracerProvider(sdk.WithSyncer(out)))
 	s := start(t, Config{Redis: topology.Config{Addrs: []string{redistest.Start(t).Addr}}, Tracer: tracer, Lanes: 1})
