@@ -67,30 +67,6 @@ func TestMirrorForYears(t *testing.T) {
 	}
 }
 
-// TestMirrorOfARequestThatWantsMore: an id's own slots are not in its way.
-func TestMirrorOfARequestThatWantsMore(t *testing.T) {
-	s := start(t)
-	p, key := policy(limit.Spec{Algorithm: limit.Concurrency, Count: 5}, lease.Leased, 100), newKey()
-	var calls []call
-	var want []outcome
-	var w twin
-	now := 1_700_000_000 * limit.Second
-	for i, step := range []struct {
-		id   uint64
-		cost int64
-		ok   bool
-	}{{1, 2, true}, {2, 2, true}, {1, 3, true}, {1, 4, false}, {2, 3, false}, {3, 1, false}, {2, 1, true}, {1, 4, true}, {1, 5, false}, {3, 5, false}, {2, 2, false}, {1, 6, false}} {
-		one := call{ask: engine.Ask{Policy: p, Key: key, Op: engine.Take, Holder: step.id, Want: lease.Want{Need: step.cost}}, now: now}
-		g, fits := w.apply(&one)
-		if fits != step.ok {
-			t.Fatalf("step %d: %+v, want granted: %v", i, g, step.ok)
-		}
-		calls, want = append(calls, one), append(want, outcome{grant: g, fits: fits, made: true})
-		now += limit.Second
-	}
-	compare(t, s, calls, want)
-}
-
 // TestMirrorOfACrowd: slots of a key are named for so many requests at most. One more is refused, though
 // slots are free, until the first one ends or runs out. Who holds slots keeps them, and a PoP still gets some.
 func TestMirrorOfACrowd(t *testing.T) {

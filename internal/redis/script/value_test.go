@@ -2,10 +2,8 @@ package script_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
@@ -42,58 +40,11 @@ func TestSizes(t *testing.T) {
 		}
 		t.Logf("%-15s value %3d bytes, with its key in memory %d bytes", script.All()[i].Name, c.length, s.Do("MEMORY", "USAGE", name))
 	}
-}
-
-// TestStatementsTakeLittle: what is remembered of a holder beside its slots.
-func TestStatementsTakeLittle(t *testing.T) {
-	s := start(t)
 	a := askOf(specs[limit.Concurrency], "k", 1)
-	a.Op, a.Seq = engine.Hold, 1
+	a.Op, a.Seq = engine.Hold, 1 // what is remembered of a holder beside its slots
 	s.ask(t, a)
 	if got, want := s.Do("STRLEN", nameOf(a.Policy, "k")).(int64), int64(23+16+20); got != want {
 		t.Errorf("one holder: %d bytes, want %d", got, want)
-	}
-}
-
-// TestTimeToLive: a key lasts until its counter is as good as new, and not much
-// longer.
-func TestTimeToLive(t *testing.T) {
-	s := start(t)
-	for i, spec := range specs {
-		for _, units := range []int64{1, 20, 50} {
-			a := askOf(spec, fmt.Sprint("k", units), units)
-			got := s.ask(t, a)
-			reset := int64(got.grant.Reset)
-			if got.grant.Granted != units || reset == 0 {
-				t.Fatalf("%s: %+v", script.All()[i].Name, got.grant)
-			}
-			if least, most := reset+500, reset*5/4+6000; got.ttl < least || got.ttl > most {
-				t.Errorf("%s, %d units: the key lives for %d ms, want %d to %d (reset in %d)", script.All()[i].Name, units, got.ttl, least, most, reset)
-			}
-		}
-	}
-}
-
-// TestTimeToLiveGrows: a key in which ever more is charged, all at one time, is
-// never short of the second that it has to outlive its counter.
-func TestTimeToLiveGrows(t *testing.T) {
-	s := start(t)
-	for i, spec := range specs {
-		spec.Count = 500
-		var calls []call
-		for n := range uint64(300) {
-			a := askOf(spec, "k", 1)
-			a.Holder = n + 1
-			calls = append(calls, call{ask: a, now: 1_700_000_000_999_999})
-		}
-		begun := time.Now()
-		answers := s.play(t, calls)
-		took := time.Since(begun).Milliseconds()
-		for n, got := range answers {
-			if least := int64(got.grant.Reset) + 999 - took; got.ttl < least {
-				t.Fatalf("%s, unit %d: the key lives for %d ms, want at least %d", script.All()[i].Name, n, got.ttl, least)
-			}
-		}
 	}
 }
 

@@ -37,23 +37,3 @@ func TestMemory(t *testing.T) {
 		return ""
 	})
 }
-
-// For a user that may not ask for the memory the node answers: only the memory is not known.
-func TestMemoryIsForbidden(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	server.Do("ACL", "SETUSER", "weir", "on", ">secret", "~weir:*", "+@all", "-info")
-	s := start(t, Config{Addrs: []string{server.Addr}, Username: "weir", Password: func() (string, error) { return "secret", nil }})
-	proc.Await(t, 20*time.Second, "what the test waits for", func() string {
-		if refused := server.Info("commandstats")["cmdstat_info"]; !strings.Contains(refused, "rejected_calls=1") {
-			return "nothing is refused: " + refused
-		}
-		return ""
-	})
-	if st := s.Stats(); st.Masters != 1 || st.Open != 0 {
-		t.Errorf("%+v, want one master that answers", st)
-	}
-	if m := s.Memory(); m != (Memory{}) {
-		t.Errorf("%+v, want nothing", m)
-	}
-}
