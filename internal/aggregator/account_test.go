@@ -21,8 +21,8 @@ func (s *shared) want(region, key string, w lease.Want) lease.Grant {
 	return grants[0]
 }
 
-// hasMetric demands lines of the metrics.
-func (s *shared) hasMetric(lines ...string) {
+// hasMetric demands lines of the metrics, and returns all.
+func (s *shared) hasMetric(lines ...string) string {
 	s.t.Helper()
 	w := httptest.NewRecorder()
 	s.metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
@@ -31,6 +31,7 @@ func (s *shared) hasMetric(lines ...string) {
 			s.t.Errorf("%s is missing", line)
 		}
 	}
+	return w.Body.String()
 }
 
 // all is a want for everything.

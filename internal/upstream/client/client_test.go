@@ -172,29 +172,21 @@ func TestAsksAndReturns(t *testing.T) {
 		if got := acquire(s, a.ask("ten", "k", 8))[0]; got.Status != lease.Denied || got.Granted != 0 || got.RetryAfter == 0 {
 			t.Errorf("8 of 7: %+v", got)
 		}
+		look := engine.Ask{Policy: a.service.Policy("ten", 0, nil), Key: []byte("k"), Op: engine.Look}
+		reset := look
+		reset.Op = engine.Reset
+		if g := acquire(s, reset)[0]; g.Status != lease.Unavailable {
+			t.Errorf("a reset for a region: %+v", g)
+		}
+		if g := acquire(s, look)[0]; g.Status != lease.OK || g.Remaining != 7 || g.Limit != 10 || g.Granted != 0 {
+			t.Errorf("%+v, want 7 of 10 left", g)
+		}
 		back := engine.Ask{Policy: a.service.Policy("ten", 0, nil), Key: []byte("k"), Want: lease.Want{Unused: 2, Lease: g.Lease}}
 		if got := acquire(s, back)[0]; got.Remaining != 9 {
 			t.Errorf("%d left after 2 of 3 came back, want 9", got.Remaining)
 		}
 		if s.Epoch() == 1 {
 			t.Error("the epoch is not that of the tier above")
-		}
-	})
-}
-
-// Who looks reads what the tier above has left. It resets nothing for a region.
-func TestLookAndReset(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *aggregator) {
-		s := a.replica("eu")
-		acquire(s, a.ask("ten", "k", 3))
-		look := engine.Ask{Policy: a.service.Policy("ten", 0, nil), Key: []byte("k"), Op: engine.Look}
-		reset := look
-		reset.Op = engine.Reset
-		if g := acquire(s, reset)[0]; g.Status != lease.Unavailable {
-			t.Errorf("a reset: %+v", g)
-		}
-		if g := acquire(s, look)[0]; g.Status != lease.OK || g.Remaining != 7 || g.Limit != 10 || g.Granted != 0 {
-			t.Errorf("%+v, want 7 of 10 left", g)
 		}
 	})
 }
@@ -267,14 +259,14 @@ func TestHangs(t *testing.T) {
 	})
 }
 
-// hangingHost has calls of an address hang.
-type hangingHost struct {
+// hosts has calls of the address "one" hang, and notes which address was called last.
+type hosts struct {
 	*aggregator
-	hangs atomic.Bool  // all of its calls
+	hangs atomic.Bool
 	last  atomic.Value // string: the address that answered
 }
 
-func (h *hangingHost) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h *hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host == "one" && h.hangs.Load() {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
@@ -287,7 +279,7 @@ func (h *hangingHost) RoundTrip(r *http.Request) (*http.Response, error) {
 // All replicas of all regions should call one aggregator: the first healthy one of the addresses.
 func TestBackToFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *aggregator) {
-		h := &hangingHost{aggregator: a}
+		h := &hosts{aggregator: a}
 		a.replica("eu", func(c *client.Config) { c.Addresses, c.Transport = []string{"one", "two"}, h })
 		time.Sleep(5 * time.Second)
 		h.hangs.Store(true)
@@ -301,17 +293,6 @@ func TestBackToFirst(t *testing.T) {
 			t.Errorf("%v is called though the first address is well again", got)
 		}
 	})
-}
-
-// hosts notes which address was called last.
-type hosts struct {
-	*aggregator
-	last atomic.Value // string
-}
-
-func (h *hosts) RoundTrip(r *http.Request) (*http.Response, error) {
-	h.last.Store(r.URL.Host)
-	return h.aggregator.RoundTrip(r)
 }
 
 // A store without addresses asks nobody. It calls those that it gets, and stays with the one
