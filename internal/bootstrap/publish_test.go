@@ -100,17 +100,6 @@ func TestAWSRefuses(t *testing.T) {
 	}
 }
 
-// A secret whose answer is lost is made once: the SDK repeats its call with the same token.
-func TestAWSAnswerLost(t *testing.T) {
-	c := startCloud(t)
-	c.lose = true
-	s, _ := run(t, options(t), begin)
-	publish(t, s)
-	if c.lose || len(c.secrets) != 7 {
-		t.Errorf("lost: %v, %d secrets", !c.lose, len(c.secrets))
-	}
-}
-
 // A region of AWS that is down gets nothing, and the others all of theirs; so it is for one that is not named.
 func TestAWSDown(t *testing.T) {
 	o := options(t)

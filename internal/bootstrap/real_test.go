@@ -64,6 +64,9 @@ func agent(t *testing.T, dir, role, region, join string) (*proc.Process, string,
 // server has made the tokens of its acl.json. The key of gossip is replaced as docs/bootstrap.md has it.
 func TestFilesInConsul(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("runs in make test-long")
+	}
 	o := options(t)
 	o.Regions = []string{"eu"}
 	_, _, err := Run(o, time.Now())

@@ -21,7 +21,6 @@ type cloud struct {
 
 	mu      sync.Mutex
 	secrets map[string]string   // by region and name
-	made    map[string]string   // tokens of the calls that made them
 	users   map[string][]string // passwords by region and id
 	groups  map[string][]string // users by region and id
 	slow    int                 // a change of a user is under way for so many questions
@@ -29,11 +28,10 @@ type cloud struct {
 	writes  int
 	refuse  int    // this write is refused
 	down    string // region that refuses all
-	lose    bool   // the answer to the next secret that is made
 }
 
 func startCloud(t *testing.T) *cloud {
-	c := &cloud{t: t, secrets: map[string]string{}, made: map[string]string{}, users: map[string][]string{}, groups: map[string][]string{}}
+	c := &cloud{t: t, secrets: map[string]string{}, users: map[string][]string{}, groups: map[string][]string{}}
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	for name, value := range map[string]string{
@@ -84,15 +82,13 @@ func fail(w http.ResponseWriter, form url.Values, code, message string) {
 
 // secret answers Secrets Manager.
 func (c *cloud) secret(w http.ResponseWriter, region, action string, body []byte) {
-	var in struct{ Name, SecretId, SecretString, ClientRequestToken string }
+	var in struct{ Name, SecretId, SecretString string }
 	if err := json.Unmarshal(body, &in); err != nil {
 		c.t.Error(err)
 	}
 	name := region + "/" + in.Name + in.SecretId
 	_, found := c.secrets[name]
 	switch {
-	case action == "CreateSecret" && found && c.made[name] == in.ClientRequestToken && c.secrets[name] == in.SecretString:
-		// the SDK repeats a call whose answer it could not read
 	case action == "CreateSecret" && found:
 		fail(w, nil, "ResourceExistsException", name)
 		return
@@ -102,13 +98,6 @@ func (c *cloud) secret(w http.ResponseWriter, region, action string, body []byte
 	case action != "GetSecretValue":
 		c.check(region, in.SecretString)
 		c.secrets[name] = in.SecretString
-		if !found {
-			c.made[name] = in.ClientRequestToken
-			if c.lose {
-				c.lose = false
-				panic(http.ErrAbortHandler)
-			}
-		}
 	}
 	_ = json.NewEncoder(w).Encode(map[string]string{"ARN": "arn:aws:secretsmanager:" + name, "SecretString": c.secrets[name]})
 }
