@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // peek reads the only counter of a rule and a key.
@@ -126,9 +127,7 @@ func TestPeekOfARuleWithSeveralLimits(t *testing.T) {
 func TestPeekOfHashedKeys(t *testing.T) {
 	r := newRegion(t)
 	secret := rule.Secret{7}
-	if err := r.service.SetSecrets([]rule.Secret{secret}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.service.SetSecrets([]rule.Secret{secret}))
 	r.setRules(hashRules)
 	hashed := rulesOf(t, hashRules).Rule(0).HashedKeyOf([]string{"acme"}, &secret)
 	r.grants(want("a", string(hashed), 3))

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // slowStore decides on the key "hung" never, and on all else by the store behind it.
@@ -65,14 +65,12 @@ func TestAnswersBeforeTheCallerGivesUp(t *testing.T) {
 		{0, 980 * ms, 980 * ms}, // it has none
 	} {
 		r, store := newSlowRegion(t)
-		q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure,
-			bytes.NewReader(r.call(want("page", "hung", 1), want("page", "quick", 1)).Append(nil)))
-		q.Header.Set("Content-Type", "application/proto")
+		timeout := ""
 		if c.timeout > 0 {
-			q.Header.Set("Connect-Timeout-Ms", strconv.FormatInt(c.timeout.Milliseconds(), 10))
+			timeout = strconv.FormatInt(c.timeout.Milliseconds(), 10)
 		}
-		w, began := httptest.NewRecorder(), time.Now()
-		r.handler.ServeHTTP(w, q)
+		began := time.Now()
+		w := r.raw("application/proto", r.call(want("page", "hung", 1), want("page", "quick", 1)).Append(nil), "Connect-Timeout-Ms", timeout)
 		var out wire.Response
 		if err := out.Decode(w.Body.Bytes()); err != nil || w.Code != http.StatusOK {
 			t.Fatalf("%v: %d %v", c.timeout, w.Code, err)
@@ -96,16 +94,10 @@ func TestCallerThatHangsUp(t *testing.T) {
 	q.Header.Set("Content-Type", "application/proto")
 	r.handler.ServeHTTP(httptest.NewRecorder(), q)
 
-	next := r.call(want("page", "k", 10))
-	w := r.raw("application/proto", next.Append(nil))
 	var out wire.Response
-	if err := out.Decode(w.Body.Bytes()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, out.Decode(r.raw("application/proto", r.call(want("page", "k", 10)).Append(nil)).Body.Bytes()))
 	if out.Grants[0].Granted != 10 {
 		t.Errorf("10 of 10, of which nobody has any: %+v", out.Grants[0])
 	}
-	if !strings.Contains(scrape(r.metrics), "weir_acquire_unheard_total 1\n") {
-		t.Error("it is not counted")
-	}
+	hasMetric(t, r.metrics, "weir_acquire_unheard_total 1")
 }

@@ -2,7 +2,6 @@ package service_test
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +10,8 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/service"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // divides makes a service one that divides limits among regions.
@@ -62,11 +61,8 @@ rules:
 // slot asks for a slot of a rule, as a client with request ids does.
 func (r *region) slot(t *testing.T, rule string) quotapb.Status {
 	t.Helper()
-	client := quotapbconnect.NewQuotaServiceClient(&http.Client{Transport: local{r.handler}}, "http://region")
-	m, err := client.Slot(t.Context(), connect.NewRequest(&quotapb.SlotRequest{Protocol: 1, Rule: rule, RequestId: []byte("a"), Op: quotapb.SlotOp_SLOT_OP_TAKE}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, err := r.client().Slot(t.Context(), connect.NewRequest(&quotapb.SlotRequest{Protocol: 1, Rule: rule, RequestId: []byte("a"), Op: quotapb.SlotOp_SLOT_OP_TAKE}))
+	fatal.If(t, err)
 	return m.Msg.GetStatus()
 }
 

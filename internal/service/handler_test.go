@@ -32,11 +32,8 @@ func TestMalformedBodies(t *testing.T) {
 		"text":          {"text/plain", []byte("hello"), 415, ""},
 		"compressed":    {"application/proto", []byte("x"), 501, ""}, // it could become any size
 	} {
-		w, q := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(c.body))
-		if q.Header.Set("Content-Type", c.contentType); name == "compressed" {
-			q.Header.Set("Content-Encoding", "gzip")
-		}
-		r.handler.ServeHTTP(w, q)
+		encoding := map[string]string{"compressed": "gzip"}[name]
+		w := r.raw(c.contentType, c.body, "Content-Encoding", encoding)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s: %d %s; want %d with %q", name, w.Code, w.Body, c.status, c.want)
 		}
@@ -46,12 +43,7 @@ func TestMalformedBodies(t *testing.T) {
 func TestTimeoutHeader(t *testing.T) {
 	r := newRegion(t)
 	for text, status := range map[string]int{"100": 200, "0": 200, "": 200, "soon": 400, "-1": 400, "99999999999999": 400} {
-		q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(r.call().Append(nil)))
-		q.Header.Set("Content-Type", "application/proto")
-		q.Header.Set("Connect-Timeout-Ms", text)
-		w := httptest.NewRecorder()
-		r.handler.ServeHTTP(w, q)
-		if w.Code != status {
+		if w := r.raw("application/proto", r.call().Append(nil), "Connect-Timeout-Ms", text); w.Code != status {
 			t.Errorf("%q: %d %s, want %d", text, w.Code, w.Body, status)
 		}
 	}

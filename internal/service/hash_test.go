@@ -2,15 +2,14 @@ package service_test
 
 import (
 	"bytes"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"connectrpc.com/connect"
 
 	"github.com/weirlimit/weir/internal/quotapb"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 const hashRules = `
@@ -38,23 +37,17 @@ func TestHash(t *testing.T) {
 	if after, _ := r.service.RulesVersion(); after != before {
 		t.Error("rules that were refused replaced others")
 	}
-	server := httptest.NewServer(r.handler)
-	t.Cleanup(server.Close)
-	client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL)
+	client := r.client()
 	secret := func(have uint64) []byte {
 		answer, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: 1, ProtocolMax: 2, HaveSecret: have}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return answer.Msg.GetSecret()
 	}
 	old, fresh := rule.Secret{1}, rule.Secret{2}
 	if err := r.service.SetSecrets([]rule.Secret{old}); err != nil || secret(0) != nil {
 		t.Errorf("%v; a region whose rules hash no keys hands out a secret", err)
 	}
-	if err := r.service.SetRules(set); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.service.SetRules(set))
 	if !bytes.Equal(secret(0), old[:]) || secret(old.Fingerprint()) != nil || !bytes.Equal(secret(fresh.Fingerprint()), old[:]) {
 		t.Error("holders do not get the secret, or again")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/service"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // keyRules is a rule of 10 an hour with overrides.
@@ -89,9 +90,7 @@ func manyKeys(t testing.TB, n int) *rule.Set {
 		r.Keys = append(r.Keys, rule.KeyLimit{Key: []string{fmt.Sprintf("customer-%d", i)}, Limit: per(20 + i%50), Until: limit.Micros(4e9+i) * limit.Second, Name: fmt.Sprintf("contract-%d", i)})
 	}
 	set, err := checktest.New([]rule.Rule{r})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return set
 }
 
@@ -101,9 +100,7 @@ func TestKeyLimitsAreSmall(t *testing.T) {
 	const n = 100_000
 	s := service.NewService(service.Config{})
 	before := heap()
-	if err := s.SetRules(manyKeys(t, n)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.SetRules(manyKeys(t, n)))
 	size := float64(heap()-before) / n
 	t.Logf("%.0f bytes each", size)
 	if size > 100 {

@@ -66,11 +66,7 @@ func TestGiveBacksAreRejected(t *testing.T) {
 	if left := r.grants(wire.Want{Rule: "all"})[0].Remaining; left != 95 {
 		t.Errorf("%d of 100 are left when 60 came back, want 95", left)
 	}
-	for _, line := range []string{`weir_give_backs_rejected_total{rule="all"} 5`, `weir_units_returned_total{rule="all"} 60`} {
-		if !strings.Contains(scrape(r.metrics), line+"\n") {
-			t.Errorf("no %s", line)
-		}
-	}
+	hasMetric(t, r.metrics, `weir_give_backs_rejected_total{rule="all"} 5`, `weir_units_returned_total{rule="all"} 60`)
 	told(t, &log, "give-back rejected", "holder="+strings.Repeat("61", 16), "region=eu", "pop=ams", "rule=all", "units=201")
 }
 
@@ -84,11 +80,7 @@ func TestRepeatedCallsAndForeignEpochs(t *testing.T) {
 		r.post(q)
 		r.post(q)
 	}
-	for _, line := range []string{"weir_acquire_duplicates_total 4", "weir_foreign_epochs_total 2"} {
-		if !strings.Contains(scrape(r.metrics), line+"\n") {
-			t.Errorf("no %s", line)
-		}
-	}
+	hasMetric(t, r.metrics, "weir_acquire_duplicates_total 4", "weir_foreign_epochs_total 2")
 	told(t, &log, "repeated call dropped", "holder="+strings.Repeat("61", 16))
 	told(t, &log, "another store", "holder="+strings.Repeat("61", 16))
 }

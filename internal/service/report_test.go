@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/service"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // watcher watches.
@@ -32,9 +33,7 @@ func (w *watcher) Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportRespo
 func encoded(t *testing.T, m *quotapb.ReportRequest) []byte {
 	t.Helper()
 	text, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return text
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 const rulesText = `
@@ -38,9 +39,7 @@ rules:
 func rulesOf(t testing.TB, text string) *rule.Set {
 	t.Helper()
 	set, err := rulefile.Parse("rules.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return set
 }
 
@@ -74,9 +73,7 @@ func newRegion(t testing.TB, change ...func(*service.Config)) *region {
 
 func (r *region) setRules(text string) {
 	r.t.Helper()
-	if err := r.service.SetRules(rulesOf(r.t, text)); err != nil {
-		r.t.Fatal(err)
-	}
+	fatal.If(r.t, r.service.SetRules(rulesOf(r.t, text)))
 }
 
 func (r *region) advance(d limit.Micros) { r.clock.Add(int64(d)) }
@@ -98,18 +95,20 @@ func (r *region) post(req *wire.Request) (*wire.Response, string) {
 		return nil, w.Body.String()
 	}
 	var out wire.Response
-	if err := out.Decode(w.Body.Bytes()); err != nil {
-		r.t.Fatal(err)
-	}
+	fatal.If(r.t, out.Decode(w.Body.Bytes()))
 	if len(out.Grants) != len(req.Wants) || out.Seq != req.Seq || out.Protocol != 1 || out.Epoch != r.store.Epoch() {
 		r.t.Fatalf("answer %+v to %+v", out, req)
 	}
 	return &out, ""
 }
 
-func (r *region) raw(contentType string, body []byte) *httptest.ResponseRecorder {
+// raw sends a body with headers: names and values in turn.
+func (r *region) raw(contentType string, body []byte, headers ...string) *httptest.ResponseRecorder {
 	q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(body))
 	q.Header.Set("Content-Type", contentType)
+	for i := 0; i < len(headers); i += 2 {
+		q.Header.Set(headers[i], headers[i+1])
+	}
 	w := httptest.NewRecorder()
 	r.handler.ServeHTTP(w, q)
 	return w
@@ -253,17 +252,12 @@ func TestRetriedCallIsNotApplied(t *testing.T) {
 		attempt string
 		left    int64
 	}{{"2", 10}, {"10", 10}, {"1", 20}, {"", 30}} {
-		q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(r.call(back).Append(nil)))
-		q.Header.Set("Content-Type", "application/proto")
-		q.Header.Set("x-envoy-attempt-count", c.attempt)
-		r.handler.ServeHTTP(httptest.NewRecorder(), q)
+		r.raw("application/proto", r.call(back).Append(nil), "x-envoy-attempt-count", c.attempt)
 		if left := r.grants(wire.Want{Rule: "all"})[0].Remaining; left != c.left {
 			t.Errorf("call %d, attempt %q: %d of 100 are left, want %d", i, c.attempt, left, c.left)
 		}
 	}
-	if !strings.Contains(scrape(r.metrics), "weir_acquire_duplicates_total 2\n") {
-		t.Error("the retried calls are not counted")
-	}
+	hasMetric(t, r.metrics, "weir_acquire_duplicates_total 2")
 }
 
 func TestHoldersAreCountedAndBounded(t *testing.T) {
@@ -379,9 +373,7 @@ func TestRefusals(t *testing.T) {
 func TestRevisionTravels(t *testing.T) {
 	r := newRegion(t)
 	set := rulesOf(t, rulesText).Dated(7)
-	if err := r.service.SetRules(set); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.service.SetRules(set))
 	const behind = "weir_acquire_newer_rules_total "
 	for i, c := range []struct {
 		version  string
@@ -398,7 +390,7 @@ func TestRevisionTravels(t *testing.T) {
 		}
 		hasMetric(t, r.metrics, behind+c.behind)
 	}
-	client := quotapbconnect.NewQuotaServiceClient(&http.Client{Transport: local{r.handler}}, "http://region")
+	client := r.client()
 	for _, have := range []string{"", set.Version} {
 		m, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: 1, ProtocolMax: 3, HaveVersion: have}))
 		if err != nil || m.Msg.GetProtocol() != 1 || m.Msg.GetRulesVersion() != set.Version || m.Msg.GetRulesRevision() != 7 || (len(m.Msg.GetRules()) == 0) != (have != "") {
@@ -411,6 +403,11 @@ func TestRevisionTravels(t *testing.T) {
 	if _, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: 2})); connect.CodeOf(err) != connect.CodeFailedPrecondition {
 		t.Errorf("another protocol: %v", err)
 	}
+}
+
+// client calls the region without a network.
+func (r *region) client() quotapbconnect.QuotaServiceClient {
+	return quotapbconnect.NewQuotaServiceClient(&http.Client{Transport: local{r.handler}}, "http://region")
 }
 
 // local is a handler as a transport.
@@ -475,9 +472,7 @@ func TestRulesThatAreTooLarge(t *testing.T) {
 		})
 	}
 	set, err := checktest.New(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := r.service.SetRules(set); err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Errorf("rules of more than 4 MiB: %v", err)
 	}
@@ -494,8 +489,7 @@ func TestMetrics(t *testing.T) {
 	r.post(&wire.Request{Protocol: 1, Holder: holderA, Seq: 1})
 	r.post(&wire.Request{Protocol: 2})
 	r.raw("application/proto", []byte{0x3a, 0x7f})
-	got := scrape(r.metrics)
-	for _, line := range []string{
+	hasMetric(t, r.metrics,
 		`weir_wants_total{override="",rule="page"} 2`,
 		`weir_grants_total{override="",rule="page",status="ok"} 1`,
 		`weir_grants_total{override="",rule="page",status="denied"} 1`,
@@ -506,13 +500,8 @@ func TestMetrics(t *testing.T) {
 		`weir_acquire_duplicates_total 1`,
 		`weir_acquire_rejected_total 2`,
 		`weir_holders 1`,
-		`weir_wants_total{override="",rule="all"} 0`,
-	} {
-		if !strings.Contains(got, line+"\n") {
-			t.Errorf("no %s", line)
-		}
-	}
-	if strings.Contains(got, "secret") || strings.Contains(got, "nosuch") {
+		`weir_wants_total{override="",rule="all"} 0`)
+	if got := scrape(r.metrics); strings.Contains(got, "secret") || strings.Contains(got, "nosuch") {
 		t.Error("a key or a name out of a request is in a label")
 	}
 	r.setRules(`rules: [{ name: other, key: [], limit: 1/1h }]`)
@@ -528,23 +517,16 @@ func TestMetricsOfOverrides(t *testing.T) {
 		{ name: gold, when: { header: { t: gold } }, limit: 9/1h }, { when: { header: { t: tin } }, limit: 2/1h }, { key: [ann], limit: 7/1h }] }]`
 	r.setRules(rules)
 	set, err := rulefile.Parse("rules", []byte(rules))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for variant := range 3 {
 		w := want("page", "ann", 1)
 		w.Variant, w.Override, w.Shape = uint32(variant), set.Override(0, variant), set.Limit(0, variant).Fingerprint()
 		r.grants(w)
 	}
-	got := scrape(r.metrics)
-	for _, line := range []string{
+	hasMetric(t, r.metrics,
 		`weir_wants_total{override="gold",rule="page"} 1`, `weir_wants_total{override="",rule="page"} 2`,
-		`weir_grants_total{override="gold",rule="page",status="ok"} 1`, `weir_units_granted_total{override="",rule="page"} 2`,
-	} {
-		if !strings.Contains(got, line+"\n") {
-			t.Errorf("no %s", line)
-		}
-	}
+		`weir_grants_total{override="gold",rule="page",status="ok"} 1`, `weir_units_granted_total{override="",rule="page"} 2`)
+	got := scrape(r.metrics)
 	if n := strings.Count(got, `override="`) - strings.Count(got, `override=""`); n != 5 || strings.Contains(got, "ann") {
 		t.Errorf("%d series of overrides, want 5:\n%s", n, got)
 	}
@@ -560,10 +542,13 @@ func scrape(r *telemetry.Registry) string {
 	return w.Body.String()
 }
 
-// hasMetric demands a line of the metrics.
-func hasMetric(t testing.TB, r *telemetry.Registry, line string) {
+// hasMetric demands lines of the metrics.
+func hasMetric(t testing.TB, r *telemetry.Registry, lines ...string) {
 	t.Helper()
-	if !strings.Contains(scrape(r), line+"\n") {
-		t.Errorf("metrics lack %s", line)
+	text := scrape(r)
+	for _, line := range lines {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("metrics lack %s", line)
+		}
 	}
 }

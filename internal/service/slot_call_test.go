@@ -1,7 +1,6 @@
 package service_test
 
 import (
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -10,24 +9,20 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/quotapb"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // slotClient calls Slot of a region.
 func slotClient(t testing.TB, r *region) func(op quotapb.SlotOp, id string, cost uint64) *quotapb.SlotResponse {
-	server := httptest.NewServer(r.handler)
-	t.Cleanup(server.Close)
-	client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL)
+	client := r.client()
 	return func(op quotapb.SlotOp, id string, cost uint64) *quotapb.SlotResponse {
 		t.Helper()
 		out, err := client.Slot(t.Context(), connect.NewRequest(&quotapb.SlotRequest{
 			Protocol: 1, Rule: "upload", Key: []byte("k"), RequestId: []byte(id), Op: op, Cost: cost,
 		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return out.Msg
 	}
 }
@@ -73,8 +68,7 @@ func TestSlotsOfRequests(t *testing.T) {
 	if g := call(take, "e", 3); g.GetRetryAfterMs() != uint64(limit.Never) {
 		t.Errorf("more than there are: %v, want never as the retry", g)
 	}
-	hasMetric(t, r.metrics, `weir_slots_total{op="take",rule="upload",status="denied"} 3`)
-	hasMetric(t, r.metrics, `weir_slots_total{op="release",rule="upload",status="ok"} 2`)
+	hasMetric(t, r.metrics, `weir_slots_total{op="take",rule="upload",status="denied"} 3`, `weir_slots_total{op="release",rule="upload",status="ok"} 2`)
 }
 
 // A slot that a PoP holds and one that a request holds are of the same count.
@@ -108,9 +102,7 @@ func TestSlotSeed(t *testing.T) {
 
 func TestBadSlotCalls(t *testing.T) {
 	r := newRegion(t)
-	server := httptest.NewServer(r.handler)
-	defer server.Close()
-	client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL)
+	client := r.client()
 	for _, c := range []struct {
 		change func(*quotapb.SlotRequest)
 		code   connect.Code

@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // perAddress is the default of MaxHoldersPerAddress.
@@ -41,9 +42,7 @@ func (r *region) from(addr, certificate string, q *wire.Request) (*wire.Response
 		return nil, w.Body.String()
 	}
 	out := new(wire.Response)
-	if err := out.Decode(w.Body.Bytes()); err != nil {
-		r.t.Fatal(err)
-	}
+	fatal.If(r.t, out.Decode(w.Body.Bytes()))
 	return out, ""
 }
 

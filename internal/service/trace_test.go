@@ -1,16 +1,13 @@
 package service_test
 
 import (
-	"bytes"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -27,17 +24,6 @@ func TestTrace(t *testing.T) {
 	out := tracetest.NewInMemoryExporter()
 	tracer := telemetry.NewTracer(sdk.NewTracerProvider(sdk.WithSyncer(out)))
 	r := newRegion(t, func(c *service.Config) { c.Tracer = tracer })
-	send := func(contentType, header string, body []byte) {
-		q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(body))
-		q.Header.Set("Content-Type", contentType)
-		if header != "" {
-			q.Header.Set("Traceparent", header)
-		}
-		w := httptest.NewRecorder()
-		if r.handler.ServeHTTP(w, q); w.Code != http.StatusOK {
-			t.Fatalf("%d %s", w.Code, w.Body)
-		}
-	}
 	const json = `{"protocol":1,"holder":"YWFhYWFhYWFhYWFhYWFhYQ==","seq":"900","wants":[{"rule":"page","key":"aw==","need":"1","waiting":"1","want":"1"}]}`
 	both := r.call(want("page", "secret", 1), want("all", "", 1))
 	both.TraceParent = []string{traceA, unsampled, traceB}
@@ -53,7 +39,9 @@ func TestTrace(t *testing.T) {
 		"no trace":        {"application/proto", "", r.call(want("page", "k", 1)).Append(nil), "", 0},
 	} {
 		out.Reset()
-		send(c.contentType, c.header, c.body)
+		if w := r.raw(c.contentType, c.body, "Traceparent", c.header); w.Code != http.StatusOK {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
 		spans := out.GetSpans()
 		if c.parent == "" {
 			if len(spans) != 0 {

@@ -6,6 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // Of overrides of one key each is used until it ends, then the one behind it, and then the rule's own limit.
@@ -22,9 +23,7 @@ rules:
   - { key: [m], limit: 11/1m, until: 1970-01-01T00:00:10Z }
   - { key: [m], limit: 12/1m }
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r := set.Rule(0)
 	table := New(r, nil, &engine.Policy{Limit: set.Limit(0, 0)})
 	for _, c := range []struct {

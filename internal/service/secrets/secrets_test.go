@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/service/secrets"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 const one, two = "00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100"
@@ -19,12 +20,8 @@ const one, two = "00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433
 func file(t *testing.T, text string, mode os.FileMode) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "key-secrets")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
+	fatal.If(t, os.Chmod(path, mode))
 	return path
 }
 
