@@ -14,6 +14,9 @@ import (
 // connection up after a while: its sockets do not add up.
 func TestBlackHoles(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("runs in make test-long")
+	}
 	global, redis, consul := blackhole.New(t), blackhole.New(t), blackhole.New(t)
 	r := region.New(t, region.Config{Dir: proc.LogDir(t), Rules: clockRules, Flags: []string{
 		"--region", "eu", "--global", global.Addr, "--redis", redis.Addr, "--consul", consul.Addr,

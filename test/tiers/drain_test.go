@@ -7,6 +7,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -56,8 +57,6 @@ func (h *holder) askAll(t *testing.T, keys []string, units uint64) []*quotapb.Gr
 	req := connect.NewRequest(call)
 	req.Header().Set("Connect-Timeout-Ms", "2000")
 	resp, err := h.client.Acquire(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return resp.Msg.GetGrants()
 }

@@ -53,15 +53,16 @@ type holder struct {
 	client quotapbconnect.QuotaServiceClient
 	id     []byte
 	seq    uint64
+	budget time.Duration
 }
 
 func (r *replica) newHolder() *holder {
-	h := &holder{of: r, client: quotapbconnect.NewQuotaServiceClient(r.HTTP, "http://"+r.Addr), id: make([]byte, 16)}
+	h := &holder{of: r, client: quotapbconnect.NewQuotaServiceClient(r.HTTP, "http://"+r.Addr), id: make([]byte, 16), budget: callBudget}
 	_, _ = rand.Read(h.id) // never fails
 	return h
 }
 
-// callBudget is how long a call may take, as its caller states it. The caller itself
+// callBudget is how long a call may take, unless its holder has another budget. The caller itself
 // waits on, to see that the answer comes in time.
 const callBudget = 100 * time.Millisecond
 
@@ -72,7 +73,7 @@ func (h *holder) ask(ctx context.Context, rule, key string) (status quotapb.Stat
 		Protocol: 1, Holder: h.id, Seq: h.seq,
 		Wants: []*quotapb.Want{{Rule: rule, Key: []byte(key), Need: 1, Waiting: 1, Want: 1}},
 	})
-	req.Header().Set("Connect-Timeout-Ms", strconv.FormatInt(callBudget.Milliseconds(), 10))
+	req.Header().Set("Connect-Timeout-Ms", strconv.FormatInt(h.budget.Milliseconds(), 10))
 	begin := time.Now()
 	resp, err := h.client.Acquire(ctx, req)
 	took = time.Since(begin)

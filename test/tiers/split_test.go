@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -57,51 +59,51 @@ func TestRegionSplits(t *testing.T) {
 	t.Parallel()
 	s := startSplit(t)
 	minority := s.nodes[0]
-	var before, cut []string // keys of the minority's master
 	both := []string{"exact", "leased"}
-	others := s.keys("others", both, func(slot int) bool { return !minority.serves(slot) }, 4)
-	mine := s.keys("mine", both, minority.serves, 14)
-	before, cut = mine[:4], mine[4:]
-	never := s.keys("never", []string{"roomy"}, minority.serves, 6) // spent
+	others := s.keys("others", both, func(slot int) bool { return !minority.serves(slot) }, 2)
+	mine := s.keys("mine", both, minority.serves, 6)
+	before := mine[:2]
+	roomy := s.keys("roomy", []string{"roomy"}, minority.serves, 1)[0]
 
 	const spent = 20
-	s.spend(before, spent)
-	l := startSplitLoad(s, wanted("roomy", s.keys("warm", []string{"roomy"}, func(int) bool { return true }, 8)))
+	for _, key := range before {
+		if n := s.take(s.a, "exact", key, spent); n != spent {
+			t.Fatalf("%d units of %s before the cut", n, key)
+		}
+	}
+	if got := s.redis(minority, "WAIT", "1", "5000"); got != "1" {
+		t.Fatalf("%s replicas have what was spent before, want 1", got)
+	}
 
 	s.cable.cut(t)
-	l.offer(wanted("exact", mine, others), wanted("leased", mine, others), wanted("roomy", never))
-	l.awaitDecided(s.b, "exact", cut, 10*time.Second) // by the master that is cut off
-	l.awaitDecided(s.b, "roomy", never, 10*time.Second)
-	l.awaitDecided(s.a, "exact", cut, 30*time.Second) // by the replica that took over
-	l.awaitSilence(s.b, "roomy", never, 20*time.Second)
-	l.awaitDecided(s.a, "roomy", never, 10*time.Second)
-	l.awaitDecided(s.a, "exact", others, 10*time.Second)
-	proc.Eventually(t, 30*time.Second, "a key is granted more than one limit: the region is split", func() bool {
-		return slices.ContainsFunc(cut, func(key string) bool { return l.both("exact", key) > splitLimit })
-	})
-
-	l.eachWithin()
+	all := append(slices.Clone(mine), others...)
+	granted := s.takeAll(s.b, all) // by the master that is cut off
+	s.await(s.a, roomy, true)      // the replica has taken over
+	s.await(s.b, roomy, false)
+	split := false
+	for want, n := range s.takeAll(s.a, all) {
+		granted[want] += n
+		split = split || granted[want] > splitLimit
+	}
+	if !split {
+		t.Errorf("no key is granted more than one limit: the region is not split: %v", granted)
+	}
 	s.cable.mend(t)
-	healed := time.Now()
-	l.awaitDecided(s.b, "roomy", never, 60*time.Second)
-	l.awaitDecided(s.b, "exact", mine, 60*time.Second)
-	l.awaitDecided(s.b, "exact", others, 60*time.Second)
-	t.Logf("side b decides again %v after the cable is whole", time.Since(healed).Round(10*time.Millisecond))
-	time.Sleep(2 * time.Second) // both sides, on keys that were spent twice
-	l.stop()
-
-	for _, key := range cut {
-		l.bounded("exact", key, 2*splitLimit)
-		l.bounded("leased", key, 2*splitLimit)
+	s.await(s.b, roomy, true)
+	for want, n := range s.takeAll(s.b, all) {
+		granted[want] += n
 	}
-	for _, key := range before {
-		l.bounded("exact", key, 2*splitLimit-2*spent) // and spent before the load
+	for want, n := range granted {
+		most := 2 * splitLimit
+		if slices.Contains(others, want.key) {
+			most = splitLimit
+		} else if slices.Contains(before, want.key) && want.rule == "exact" {
+			most -= 2 * spent // and spent before
+		}
+		if n > most {
+			t.Errorf("%v: %d were granted in all, at most %d", want, n, most)
+		}
 	}
-	for _, key := range others {
-		l.bounded("exact", key, splitLimit)
-		l.bounded("leased", key, splitLimit)
-	}
-
 	for i := range 5 {
 		key := s.keys(fmt.Sprint("healed-", i), both, minority.serves, 1)[0]
 		if units, undecided := drained(t, "exact", key, s.a, s.b); units != splitLimit-uint64(undecided) && (undecided == 0 || units > splitLimit) {
@@ -110,17 +112,47 @@ func TestRegionSplits(t *testing.T) {
 	}
 }
 
-// spend uses up so much of the keys of the minority's master, and waits until its
-// replica has that.
-func (s *split) spend(keys []string, units int) {
+// want is a key of a rule.
+type want struct{ rule, key string }
+
+// takeAll takes what a side grants of keys of both rules.
+func (s *split) takeAll(side *replica, keys []string) map[want]int {
+	granted, mu := map[want]int{}, new(sync.Mutex)
+	proc.Together(2*len(keys), func(i int) {
+		w := want{[]string{"exact", "leased"}[i%2], keys[i/2]}
+		n := s.take(side, w.rule, w.key, 2*splitLimit)
+		mu.Lock()
+		defer mu.Unlock()
+		granted[w] = n
+	})
+	return granted
+}
+
+// take takes single units of a key on one side, until there are so many, one is denied, or nothing was decided for two
+// seconds.
+func (s *split) take(side *replica, rule, key string, most int) (granted int) {
+	h := side.newHolder()
+	for decided := time.Now(); granted < most && time.Since(decided) < 2*time.Second; {
+		status, n, _, _ := h.ask(s.t.Context(), rule, key)
+		granted += int(n)
+		switch status {
+		case quotapb.Status_STATUS_DENIED:
+			return granted
+		case quotapb.Status_STATUS_OK:
+			decided = time.Now()
+		}
+	}
+	return granted
+}
+
+// await waits until a side decides on a key, or does not.
+func (s *split) await(side *replica, key string, decides bool) {
 	s.t.Helper()
-	h := s.a.newHolder()
-	for _, key := range keys {
-		h.take(s.t, "exact", key, units)
-	}
-	if got := s.redis(s.nodes[0], "WAIT", "1", "5000"); got != "1" {
-		s.t.Fatalf("%s replicas have what was spent before, want 1", got)
-	}
+	h := side.newHolder()
+	proc.Eventually(s.t, time.Minute, fmt.Sprintf("%s decides on %s: %v", side.Name, key, decides), func() bool {
+		status, _, _, err := h.ask(s.t.Context(), "roomy", key)
+		return (err == nil && status == quotapb.Status_STATUS_OK) == decides
+	})
 }
 
 // serves reports whether the node has a slot, as the cluster begins.
@@ -161,7 +193,7 @@ func (s *split) startNode(on *side, port int) *clusterNode {
 	if err != nil {
 		s.t.Fatal("redis-server is not installed: run `make setup`")
 	}
-	proc.Start(s.t, proc.LogDir(s.t), fmt.Sprint("redis-", port), on.within(s.t, program, "--port", strconv.Itoa(port), "--bind", on.addr,
+	proc.Start(s.t, proc.LogDir(s.t), fmt.Sprint("redis-", port), on.within(program, "--port", strconv.Itoa(port), "--bind", on.addr,
 		"--protected-mode", "no", "--dir", s.t.TempDir(), "--save", "", "--cluster-enabled", "yes",
 		"--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no",
 		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")...)
@@ -218,7 +250,7 @@ func (s *split) redis(n *clusterNode, args ...string) string {
 
 func (s *split) try(n *clusterNode, args ...string) (string, error) {
 	s.t.Helper()
-	argv := n.side.within(s.t, append([]string{"redis-cli", "-e", "-h", n.side.addr, "-p", strconv.Itoa(n.port)}, args...)...)
+	argv := n.side.within(append([]string{"redis-cli", "-e", "-h", n.side.addr, "-p", strconv.Itoa(n.port)}, args...)...)
 	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
@@ -227,7 +259,7 @@ func (s *split) startService(on *side, redis []string) *replica {
 	s.t.Helper()
 	r := replicaOf(s.t, region.Config{
 		Name: "weir-" + on.device, Addr: on.addr + ":8080", Admin: on.addr + ":8090",
-		Rules: splitRules, Dial: on.dial, Command: func(argv []string) []string { return on.within(s.t, argv...) },
+		Rules: splitRules, Dial: on.dial, Command: func(argv []string) []string { return on.within(argv...) },
 	}, redis)
 	r.Begin()
 	return r
