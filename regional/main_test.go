@@ -20,6 +20,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
 )
@@ -115,9 +116,7 @@ func TestFloodOfConnections(t *testing.T) {
 	}})
 	for range 200 {
 		conn, err := net.Dial("tcp", p.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil { // else it is cut soon
 			t.Fatal(err)
@@ -148,9 +147,7 @@ func TestServes(t *testing.T) {
 		}
 		r, err := http.Post(p.quota+quotapbconnect.QuotaServiceAcquireProcedure, "application/json", strings.NewReader(
 			`{"protocol": 1, "holder": "YmJiYmJiYmJiYmJiYmJiYg==", "seq": 1, "wants": [{"rule": "page", "key": "aw==", "need": 1, "waiting": 1, "want": 1}]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		body, _ := io.ReadAll(r.Body)
 		r.Body.Close()
 		if r.StatusCode != 200 || r.ProtoMajor != 1 || !bytes.Contains(body, []byte(`"granted"`)) || !bytes.Contains(body, []byte("STATUS_OK")) {
@@ -219,9 +216,7 @@ func TestDrainUnderLoad(t *testing.T) {
 
 func (p *process) signal(s syscall.Signal) {
 	p.t.Helper()
-	if err := syscall.Kill(p.PID(), s); err != nil {
-		p.t.Fatal(err)
-	}
+	fatal.If(p.t, syscall.Kill(p.PID(), s))
 }
 
 // A connection that has asked nothing does not keep it from ending: an Envoy that starts connects for its health
@@ -230,9 +225,7 @@ func TestSilentConnectionHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	p := startRegion(t, "--drain-timeout", "4s")
 	silent, err := net.Dial("tcp", p.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer silent.Close()
 	if _, err := p.acquire(http2Client(), 'a', 1, "k"); err != nil { // it has been accepted before this one
 		t.Fatal(err)
@@ -244,9 +237,7 @@ func TestSilentConnectionHoldsNothingUp(t *testing.T) {
 // A mistake at the start ends the process with a message that names the remedy.
 func TestRefusesToStart(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer busy.Close()
 	dir := t.TempDir()
 	write := func(name, text string) string { return proc.WriteFile(t, filepath.Join(dir, name), text) }

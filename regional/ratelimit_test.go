@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -40,18 +41,14 @@ func TestHealthIsReadiness(t *testing.T) {
 				want = bad
 			}
 			r, err := http.Get(url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			_ = r.Body.Close()
 			if r.StatusCode != want {
 				t.Errorf("%s: %s: %d, want %d", name, url, r.StatusCode, want)
 			}
 		}
 		conn, err := grpc.NewClient(rls, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer func() { _ = conn.Close() }()
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()

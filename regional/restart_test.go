@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
 )
@@ -53,14 +54,10 @@ func (h *holder) ask(p *process, wants ...wire.Want) []wire.Grant {
 	h.seq++
 	req := wire.Request{Protocol: 1, Holder: bytes.Repeat([]byte{h.name}, 16), Seq: h.seq, Ack: h.seq - 1, Epoch: h.epoch, Wants: wants}
 	r, err := http.Post(p.quota+quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(req.Append(nil)))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	fatal.If(h.t, err)
 	defer r.Body.Close()
 	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	fatal.If(h.t, err)
 	var out wire.Response
 	if err := out.Decode(body); r.StatusCode != 200 || err != nil || len(out.Grants) != len(wants) {
 		h.t.Fatalf("status %d: %s", r.StatusCode, body)
@@ -210,9 +207,7 @@ func TestStateFileInUse(t *testing.T) {
 func TestUnusableStateFile(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
-	if err := os.WriteFile(state, []byte("rules: []\n# a file of another kind"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(state, []byte("rules: []\n# a file of another kind"), 0o600))
 	p := restarted(t, state)
 	if line := p.waitFor("the counters begin as new"); !strings.Contains(line, "no state file of weir-regional") {
 		t.Errorf("%s; want what is wrong in it", line)
@@ -247,9 +242,7 @@ func TestSavingFails(t *testing.T) {
 	if g := h.ask(p, units("fixed", "k", 4))[0]; g.Granted != 4 {
 		t.Errorf("while nothing can be saved: %+v", g)
 	}
-	if err := os.Remove(state + ".new"); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Remove(state+".new"))
 	p.waitFor("counters are saved again")
 	p.Stop()
 	if n := strings.Count(p.Log(), "cannot save"); n != 1 {

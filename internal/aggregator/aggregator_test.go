@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // from is a store as one region calls it.
@@ -59,9 +60,7 @@ type shared struct {
 func newShared(t *testing.T, fair rule.Fair, maxKeys int) *shared {
 	t.Helper()
 	l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s := &shared{t: t, now: 1_700_000_000 * limit.Second, metrics: telemetry.NewRegistry("test")}
 	s.policy = engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 	s.policy.Scope, s.policy.Fair = rule.ScopeGlobal, fair

@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var minutely = limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute}
@@ -155,9 +156,7 @@ func TestForget(t *testing.T) {
 	}
 	w.pass(limit.Minute)
 	w.want("us", 75, "eu is cut off")
-	if err := w.stores[1].Forget(t.Context(), "eu"); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.stores[1].Forget(t.Context(), "eu"))
 	w.pass(limit.Second)
 	w.want("us", 25, "eu was declared dead")
 	w.regions["eu"].cut = false
@@ -172,9 +171,7 @@ func TestForget(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	w.exchange()
-	if err := <-forgotten; err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, <-forgotten)
 	w.pass(limit.Second)
 	w.want("us", 25, "eu was declared dead while an exchange was on its way")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // reserves are aggregators on one store, and regions that call them.
@@ -54,9 +55,7 @@ var (
 func newReserves(t testing.TB, s limit.Spec, aggregators int) *reserves {
 	t.Helper()
 	l, err := limit.New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w := &reserves{t: t, weights: quarters, window: reserve.WindowOf(s), regions: map[string]*region{}}
 	w.now = 1_700_000_000*limit.Second/w.window.Period*w.window.Period + limit.Second
 	w.policy = engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/bootstrap/acl"
 	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -35,9 +36,7 @@ func ensure(t *testing.T, address string, s *State, prune bool) (lines []string)
 func as(t *testing.T, a *consultest.Agent, secret string) *api.Client {
 	t.Helper()
 	c, err := api.NewClient(&api.Config{Address: a.Addr, Token: secret})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return c
 }
 
@@ -99,9 +98,7 @@ func ensures(t *testing.T, dc *consultest.Datacenter, s *State) {
 	policy.Rules = `operator = "write"`
 	_, _, err2 := operator.PolicyUpdate(policy, nil)
 	_, err3 := operator.TokenDelete(s.Tokens["rules"].Accessor, nil)
-	if err := errors.Join(err1, err2, err3); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(err1, err2, err3))
 	if lines := ensure(t, dc.Servers[0].Addr, s, false); !slices.Equal(lines, []string{"token weir-rules: made", "policy weir-us-dns: changed"}) {
 		t.Errorf("put right: %v", lines)
 	}

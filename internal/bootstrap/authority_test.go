@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/certs"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // An authority is replaced without an outage: in each step, whoever has the new files and whoever has those
@@ -39,9 +40,7 @@ func TestRotateAuthority(t *testing.T) {
 	bundles := []string{}
 	for _, dir := range steps {
 		text, err := os.ReadFile(filepath.Join(dir, "eu/pop/ca.pem"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		bundles = append(bundles, string(text))
 	}
 	if len(slices.Compact(bundles)) != 4 {
@@ -61,9 +60,7 @@ func copied(t *testing.T, from string) (dir string) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	return dir
 }
@@ -73,9 +70,7 @@ func shake(t *testing.T, pop, service string) error {
 	t.Helper()
 	set := func(dir string) *certs.Set {
 		s, err := certs.Load("test", certs.Files{Cert: dir + "/cert.pem", Key: dir + "/key.pem", CA: dir + "/ca.pem"}, nil, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return s
 	}
 	near, far := net.Pipe()

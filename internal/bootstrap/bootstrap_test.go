@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/service/secrets"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -31,9 +32,7 @@ func options(t *testing.T) Options {
 func run(t *testing.T, o Options, now time.Time) (*State, map[string]string) {
 	t.Helper()
 	s, _, err := Run(o, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s, files(t, o.Dir)
 }
 
@@ -57,9 +56,7 @@ func files(t *testing.T, dir string) map[string]string {
 		all[name] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return all
 }
 
@@ -113,9 +110,7 @@ func TestRun(t *testing.T) {
 		if name == stateFile {
 			continue
 		}
-		if err := os.Remove(filepath.Join(o.Dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Remove(filepath.Join(o.Dir, name)))
 		_, notes, err := Run(o, begin.Add(day))
 		if again := files(t, o.Dir); err != nil || len(changed(first, again)) > 0 || !slices.Equal(notes, []string{"files: made 1 as state.json has them"}) {
 			t.Errorf("without %s a run changed %v and says %q, %v", name, changed(first, again), notes, err)
@@ -123,9 +118,7 @@ func TestRun(t *testing.T) {
 	}
 	left := filepath.Join(o.Dir, "eu", "pop", ".key.pem.new-1")
 	err := errors.Join(os.RemoveAll(filepath.Join(o.Dir, "us")), os.Remove(filepath.Join(o.Dir, "eu", "pop", "key.pem")), os.WriteFile(left, nil, 0o600), os.Chmod(o.Dir, 0o755))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, again := run(t, o, begin.Add(day)); len(changed(first, again)) > 0 {
 		t.Errorf("with a region gone and part of a file left a run changed %v", changed(first, again))
 	}
@@ -286,17 +279,13 @@ func TestKeySecrets(t *testing.T) {
 // A mistake is refused before anything is written.
 func TestMistakes(t *testing.T) {
 	other := t.TempDir()
-	if err := errors.Join(os.Chmod(other, 0o700), os.WriteFile(filepath.Join(other, "photo.jpg"), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(os.Chmod(other, 0o700), os.WriteFile(filepath.Join(other, "photo.jpg"), nil, 0o600)))
 	file := filepath.Join(other, "photo.jpg")
 	good := options(t)
 	run(t, good, begin)
 	lost := options(t)
 	run(t, lost, begin)
-	if err := os.Remove(filepath.Join(lost.Dir, stateFile)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Remove(filepath.Join(lost.Dir, stateFile)))
 	for want, change := range map[string]func(*Options){
 		"name a directory for `weir bootstrap` alone":           func(o *Options) { o.Dir = file },
 		"photo.jpg and no state.json":                           func(o *Options) { o.Dir = other },
@@ -339,16 +328,12 @@ func TestInTheWay(t *testing.T) {
 	o := options(t)
 	_, first := run(t, o, begin)
 	eu := filepath.Join(o.Dir, "eu")
-	if err := errors.Join(os.RemoveAll(eu), os.WriteFile(eu, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(os.RemoveAll(eu), os.WriteFile(eu, nil, 0o600)))
 	o.Rotate = "redis"
 	if _, _, err := Run(o, begin); err == nil || !strings.Contains(err.Error(), "mend this and run again, without --rotate") {
 		t.Errorf("with a file in the way: %v", err)
 	}
-	if err := os.Remove(eu); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Remove(eu))
 	o.Rotate = ""
 	s, after := run(t, o, begin)
 	if after["eu/service/redis-password"] != s.Redis["eu"].Current+"\n" || after["eu/pop/key.pem"] != first["eu/pop/key.pem"] {
@@ -363,9 +348,7 @@ func TestLink(t *testing.T) {
 	link, kept := filepath.Join(o.Dir, stateFile), filepath.Join(t.TempDir(), "kept.json")
 	err := errors.Join(os.Rename(link, kept), os.Symlink(kept, link), os.Chmod(kept, 0o644),
 		os.Chmod(filepath.Join(o.Dir, "eu", "pop"), 0o755), os.Chmod(filepath.Join(o.Dir, "eu", "pop", "key.pem"), 0o644))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, rotate := range []string{"", "redis"} {
 		o.Rotate = rotate
 		_, _, err := Run(o, begin)
@@ -416,9 +399,7 @@ func TestClientCertificate(t *testing.T) {
 // The user of Redis has the rights that the store needs.
 func TestRedisRights(t *testing.T) {
 	text, err := os.ReadFile("../redis/redisstore/weir.acl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if !strings.Contains(string(text), "\nuser "+redisUser+" on >PASSWORD "+redisRights+"\n") {
 		t.Errorf("weir.acl differs from %s:\n%s", redisRights, text)
 	}

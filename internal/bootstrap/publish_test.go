@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var inAWS = map[string]string{"eu": "eu-central-1", "us": "us-east-1"}
@@ -16,9 +18,7 @@ var inAWS = map[string]string{"eu": "eu-central-1", "us": "us-east-1"}
 func publish(t *testing.T, s *State) (lines []string, printed string) {
 	t.Helper()
 	var out strings.Builder
-	if err := s.AWS(t.Context(), inAWS, &out, func(line string) { lines = append(lines, line) }); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.AWS(t.Context(), inAWS, &out, func(line string) { lines = append(lines, line) }))
 	return lines, out.String()
 }
 
@@ -55,9 +55,7 @@ func TestAWS(t *testing.T) {
 	s, _ = run(t, o, begin)
 	lines, _ := publish(t, s)
 	page, err := os.ReadFile("../../docs/bootstrap.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, deploy := range []string{
 		"aws ecs update-service --region eu-central-1 --cluster weir-eu-weir-regional --service weir-regional --force-new-deployment",
 		"aws ecs update-service --region eu-central-1 --cluster weir-eu-weir-global --service weir-global --force-new-deployment",

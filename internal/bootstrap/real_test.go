@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/weirlimit/weir/internal/bootstrap/acl"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -52,9 +53,7 @@ func agent(t *testing.T, dir, role, region, join string) (*proc.Process, string,
 		config["retry_join"], config["retry_interval"] = []string{join}, "200ms"
 	}
 	text, err := json.Marshal(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	logs := proc.LogDir(t)
 	own := proc.WriteFile(t, filepath.Join(logs, role+".json"), string(text))
 	return proc.Start(t, logs, role, proc.Built(t, ".tools/consul", "setup"), "agent", "-config-file", own, "-config-file", files+"/consul.json"), http, serf
@@ -70,24 +69,16 @@ func TestFilesInConsul(t *testing.T) {
 	o := options(t)
 	o.Regions = []string{"eu"}
 	_, _, err := Run(o, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, server, serf := agent(t, o.Dir, "consul", "eu", "")
 	_, pop, _ := agent(t, o.Dir, "pop", "eu", serf)
 	f, err := acl.Read(filepath.Join(o.Dir, "eu", "consul", "acl.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := acl.Ensure(ctx, server, "", f, false, func(string) {}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, acl.Ensure(ctx, server, "", f, false, func(string) {}))
 	client, err := api.NewClient(&api.Config{Address: pop, Token: f.Management.Secret})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	await := func(names ...string) {
 		t.Helper()
 		proc.Await(t, time.Minute, "nodes in the catalog", func() string {
@@ -157,9 +148,7 @@ func TestFilesInRedis(t *testing.T) {
 		{second.Redis["eu"].Current, "FLUSHALL", "-NOPERM"},
 	} {
 		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		fmt.Fprintf(conn, "AUTH weir %s\r\n%s\r\n", c.password, c.command)
 		in := bufio.NewReader(conn)
 		line, _ := in.ReadString('\n')

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/pki"
 )
 
@@ -22,27 +23,21 @@ func side(t *testing.T, own, others *pki.Authority, name string, names ...string
 	t.Helper()
 	dir := t.TempDir()
 	ca := filepath.Join(dir, "ca.pem")
-	if err := errors.Join(own.Write(dir, name, names...), os.WriteFile(ca, others.PEM, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(own.Write(dir, name, names...), os.WriteFile(ca, others.PEM, 0o600)))
 	return Files{Cert: filepath.Join(dir, name+".pem"), Key: filepath.Join(dir, name+".key"), CA: ca}
 }
 
 func authority(t *testing.T) *pki.Authority {
 	t.Helper()
 	a, err := pki.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return a
 }
 
 func load(t *testing.T, files Files) *Set {
 	t.Helper()
 	s, err := Load("test", files, nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s
 }
 
@@ -50,14 +45,10 @@ func load(t *testing.T, files Files) *Set {
 func handshake(t *testing.T, server, client *tls.Config) (seen tls.ConnectionState, atServer, atClient error) {
 	t.Helper()
 	port, err := net.Listen("tcp", "127.0.0.1:0") // with buffers: both sides may write at once
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	near, err1 := net.Dial("tcp", port.Addr().String())
 	far, err2 := port.Accept()
-	if err := errors.Join(err1, err2, port.Close()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(err1, err2, port.Close()))
 	done := make(chan error, 1)
 	go func() {
 		conn := tls.Server(far, server)
@@ -106,9 +97,7 @@ func withH2(c *tls.Config) *tls.Config {
 // Names of a certificate.
 func TestNames(t *testing.T) {
 	cert, _, err := authority(t).Issue("x", "envoy.example", "*.pop.example", "weir://pop/eu", "10.1.2.3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c := load(t, Files{}) // nothing is no mistake
 	if c.own != nil || c.others != nil {
 		t.Errorf("%+v", c)
@@ -130,21 +119,15 @@ func TestMistakes(t *testing.T) {
 	a := authority(t)
 	files := side(t, a, a, "x", "weir.example")
 	good, err := os.ReadFile(files.Cert)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var log bytes.Buffer
 	s, err := Load("test", files, nil, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i, step := range []struct {
 		cert string
 		want int
 	}{{string(good), 0}, {"nonsense", 1}, {"nonsense", 1}, {string(good), 1}, {"nonsense", 2}} {
-		if err := os.WriteFile(files.Cert, []byte(step.cert), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(files.Cert, []byte(step.cert), 0o600))
 		s.reload()
 		if n := strings.Count(log.String(), "cannot use the new certificates"); n != step.want {
 			t.Errorf("logged %d times, want %d: %s", n, step.want, log.String())
@@ -171,9 +154,7 @@ func TestAuthorityTakenOut(t *testing.T) {
 			t.Fatalf("handshake %d: %v, %v, resumed: %v", resumes, err1, err2, seen.DidResume)
 		}
 	}
-	if err := os.WriteFile(files.CA, b.PEM, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(files.CA, b.PEM, 0o600))
 	server.reload()
 	if seen, err, _ := handshake(t, port, client); err == nil {
 		t.Errorf("the client is accepted, resumed: %v", seen.DidResume)
@@ -184,8 +165,6 @@ func parse(t *testing.T, text []byte) *x509.Certificate {
 	t.Helper()
 	block, _ := pem.Decode(text)
 	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return cert
 }

@@ -9,15 +9,14 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/blackhole"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // Each connection has the authorities that are then in force.
 func TestDialAfterAChangeOfAuthorities(t *testing.T) {
 	a, b := authority(t), authority(t)
 	port, err := tls.Listen("tcp", "127.0.0.1:0", load(t, side(t, a, a, "server", "127.0.0.1")).Server(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer port.Close()
 	go func() {
 		for conn, err := port.Accept(); err == nil; conn, err = port.Accept() {
@@ -40,9 +39,7 @@ func TestDialAfterAChangeOfAuthorities(t *testing.T) {
 	if err := dial(); err == nil {
 		t.Error("a server of another authority is trusted")
 	}
-	if err := os.WriteFile(files.CA, a.PEM, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(files.CA, a.PEM, 0o600))
 	client.reload()
 	if err := dial(); err != nil {
 		t.Errorf("after the change: %v", err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/pki"
 )
 
@@ -18,18 +19,12 @@ import (
 func TestExpiry(t *testing.T) {
 	a := authority(t)
 	later, err := pki.NewLastingAuthority(48 * time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	files := side(t, a, a, "x", "weir.example")
-	if err := os.WriteFile(files.CA, append(later.PEM, a.PEM...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(files.CA, append(later.PEM, a.PEM...), 0o600))
 	metrics := telemetry.NewRegistry("test")
 	s, err := Load("callers", files, metrics, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	wants := func(file string, end time.Time) {
 		t.Helper()
 		page := httptest.NewRecorder()
@@ -44,13 +39,9 @@ func TestExpiry(t *testing.T) {
 
 	end := time.Now().Add(time.Hour)
 	cert, key, err := a.IssueUntil(end, "x", "weir.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for path, text := range map[string][]byte{files.Cert: cert, files.Key: key} {
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, text, 0o600))
 	}
 	s.reload()
 	wants(files.Cert, end)

@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -40,14 +41,10 @@ func startSecured(t *testing.T) *secured {
 	t.Helper()
 	s := &secured{dir: proc.LogDir(t)}
 	authority, err := pki.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s.files = certs.Files{CA: filepath.Join(s.dir, "ca.pem"), Cert: filepath.Join(s.dir, "weir.pem"), Key: filepath.Join(s.dir, "weir.key")}
 	proc.WriteFile(t, s.files.CA, string(authority.PEM))
-	if err := authority.Write(s.dir, "weir", "weir"); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, authority.Write(s.dir, "weir", "weir"))
 	s.Datacenter = consultest.StartDatacenter(t, consultest.Config{Dir: s.dir, ACL: true, TLS: authority})
 	return s
 }
@@ -57,13 +54,9 @@ func (s *secured) agent(t *testing.T, tokenFile string) (*Agent, *consulLog) {
 	t.Helper()
 	log := new(consulLog)
 	set, err := certs.Load("consul", s.files, nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	a, err := New(Config{Address: s.Servers[0].Addr, TLS: set, TokenFile: tokenFile}, telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return a, log
 }
 
@@ -197,9 +190,7 @@ func policyOfAgents(t *testing.T, s *secured) {
 	const own, service = "eu-pop-1", "weir-regional-mx"
 	others := []string{"eu-service-1", "eu-global-1", "eu-consul-1", "us-pop-1", "us-service-1", "eu-popular-1"}
 	for _, node := range append(others, own) {
-		if err := operator.catalog(node, service); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, operator.catalog(node, service))
 	}
 	remove := func(node string) error {
 		_, err := agent.client.Catalog().Deregister(&api.CatalogDeregistration{Node: node}, nil)
@@ -291,9 +282,7 @@ func tokenChanges(t *testing.T, s *secured) {
 	startReplica(t, a, service, "127.0.0.1", 8080)
 	log.awaitText(t, "task=register", "Permission denied")
 	proc.WriteFile(t, file+".next", s.NewToken(policies.Regional("sa")))
-	if err := os.Rename(file+".next", file); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Rename(file+".next", file))
 	log.await(t, "register", "back")
 	proc.WriteFile(t, file, "")
 	log.awaitText(t, "is empty")

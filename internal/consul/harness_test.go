@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -93,9 +94,7 @@ func newAgent(t *testing.T, address string) (*Agent, *consulLog) {
 	t.Helper()
 	log := new(consulLog)
 	a, err := New(Config{Address: address}, telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return a, log
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -71,9 +72,7 @@ func revisionKeepsTheCheck(t *testing.T, c *consultest.Agent, service string) {
 	c.AwaitStatus(service, nil)
 	r.times.ttl = time.Hour // nobody renews it here
 	for revision := range uint64(3) {
-		if err := r.register(t.Context(), revision); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.register(t.Context(), revision))
 		c.AwaitStatus(service, statusOf(service, "passing"))
 	}
 }

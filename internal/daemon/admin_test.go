@@ -20,6 +20,7 @@ import (
 	"github.com/weirlimit/weir/internal/admin/client"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/ruleset/amend"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -28,9 +29,7 @@ import (
 // TestOpenAPI: docs/openapi.yaml describes all operations, and is what is served. go generate writes it.
 func TestOpenAPI(t *testing.T) {
 	made, err := New(testConfig(), Program{Name: "test"}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	answer, call := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/v1/openapi.yaml", nil)
 	call.Host = "localhost"
 	made.operators.ServeHTTP(answer, call)
@@ -91,9 +90,7 @@ func TestAdminSecure(t *testing.T) {
 	if err == nil {
 		err = errors.Join(a.Write(dir, "server", "127.0.0.1"), a.Write(dir, "ci", "weir://ci"), a.Write(dir, "other", "weir://other"), os.WriteFile(filepath.Join(dir, "ca.pem"), a.PEM, 0o600))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	file := func(name string) string { return filepath.Join(dir, name) }
 	token, sum := access.NewToken()
 	cfg := testConfig()
@@ -115,9 +112,7 @@ func TestAdminSecure(t *testing.T) {
 	}
 
 	t.Setenv("XDG_CONFIG_HOME", dir)
-	if err := os.Mkdir(file("weir"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(file("weir"), 0o700))
 	contexts := ""
 	for name, more := range map[string]string{
 		"ann": "token_file: ann", "wrong": "token_file: wrong", "nobody": "", "ci": "cert: ../ci.pem, key: ../ci.key", "other": "cert: ../other.pem, key: ../other.key",
@@ -131,9 +126,7 @@ func TestAdminSecure(t *testing.T) {
 		"ann": "", "ci": "", "wrong": v1.CodeNobody, "nobody": v1.CodeNobody, "other": v1.CodeForbidden, "distrust": "unknown authority",
 	} {
 		c, err := client.Open(name, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var rules v1.Rules
 		_, err = c.Do(t.Context(), client.Call{Path: "/v1/rules"}, &rules)
 		if p := new(v1.Problem); errors.As(err, &p) {
@@ -145,9 +138,7 @@ func TestAdminSecure(t *testing.T) {
 	}
 
 	c, err := client.Open("ann", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, err = c.Do(t.Context(), client.Call{Method: http.MethodPost, Path: "/v1/regions:forget", Body: v1.Region{Region: "eu"}}, nil)
 	if p := new(v1.Problem); !errors.As(err, &p) || p.Code != v1.CodeRegion || !strings.Contains(p.Detail, "no region of this name") {
 		t.Errorf("a region that there is not: %v", err)
@@ -171,9 +162,7 @@ func TestAdminStore(t *testing.T) {
 	asks(t, http.DefaultClient, "http://"+cfg.AdminListen+"/healthz")
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	c, err := client.Open("", cfg.AdminListen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	do := func(method, path, ifMatch string, body, into any) {
 		t.Helper()
 		if _, err := c.Do(t.Context(), client.Call{Method: method, Path: path, IfMatch: ifMatch, Body: body}, into); err != nil {

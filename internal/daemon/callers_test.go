@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/pki"
 )
 
@@ -19,18 +20,12 @@ import (
 func shown(t *testing.T, names ...string) *tls.ConnectionState {
 	t.Helper()
 	a, err := pki.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	text, _, err := a.Issue("x", names...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	block, _ := pem.Decode(text)
 	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}
 }
 

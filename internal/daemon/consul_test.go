@@ -23,6 +23,7 @@ import (
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -77,18 +78,14 @@ func consulAtTheEnd(t *testing.T, agent *consultest.Agent) {
 	defer server.Close()
 	cfg.Consul = server.Listener.Addr().String()
 	made, err := New(cfg, Program{Name: "weir-test"}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- made.Run(ctx) }()
 	agent.AwaitStatus("weir-test", map[string]string{"weir-test-" + cfg.Listen: "passing"})
 	end()
 	agent.AwaitStatus("weir-test", nil)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, <-ended)
 	calls := slices.Compact(way.calls)
 	if want := []string{"critical while it listens", "deregister"}; !slices.Equal(calls, want) {
 		t.Errorf("calls %q, want %q", calls, want)
@@ -113,9 +110,7 @@ func rulesInConsul(t *testing.T, agent *consultest.Agent) {
 	}
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	c, err := client.Open("", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	asks(t, http.DefaultClient, "http://"+address+"/healthz")
 	var applied v1.Applied
 	change := v1.Change{Document: "rules: [{ name: a, key: [client_ip], limit: 5/1m }]\n", Why: "begin"}

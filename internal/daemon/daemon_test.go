@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // testConfig has free ports, no state file and no rules.
@@ -24,9 +26,7 @@ func testConfig() *Config {
 func runBeside(t *testing.T, cfg *Config, p Program, log *slog.Logger) *Tier {
 	t.Helper()
 	made, err := New(cfg, p, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ended := make(chan error, 1)
 	ctx, end := context.WithCancel(t.Context())
 	go func() { ended <- made.Run(ctx) }()

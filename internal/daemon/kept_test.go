@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/enginetest"
 	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 func newKept(path string, log *bytes.Buffer) engine.Cell {
@@ -37,9 +38,7 @@ func TestKeptCellOutlivesItsProcess(t *testing.T) {
 			then = []byte(next)
 		}
 		got, _, err := c.Swap(t.Context(), was, then)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return string(got)
 	}
 	first := newKept(path, log)
@@ -49,16 +48,12 @@ func TestKeptCellOutlivesItsProcess(t *testing.T) {
 	if got := swap(newKept(path, log), "", ""); got != "two" || log.Len() > 0 {
 		t.Errorf("%q is found, %s", got, log)
 	}
-	if err := os.WriteFile(path, []byte("damaged"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte("damaged"), 0o600))
 	second := newKept(path, log)
 	if got := swap(second, "", ""); got != "" || !strings.Contains(log.String(), "cannot read") {
 		t.Errorf("%q is found in a damaged file: %s", got, log)
 	}
-	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.RemoveAll(filepath.Dir(path)))
 	log.Reset()
 	swap(second, "", "a")
 	swap(second, "a", "b")

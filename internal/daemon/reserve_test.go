@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // A region in memory has the ID of its reserve's record after a restart. A file that is damaged is replaced.
@@ -15,9 +17,7 @@ func TestKeptID(t *testing.T) {
 	if first == 0 || id(path) != first {
 		t.Error("another ID after a restart")
 	}
-	if err := os.WriteFile(path, []byte("hello"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte("hello"), 0o600))
 	if next := id(path); next == 0 || next == first || id(path) != next {
 		t.Error("the ID of a damaged file")
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -54,14 +55,10 @@ func TestLogTooLarge(t *testing.T) {
 	}
 	cfg.Rules = proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"), document("limit: 1000/1d", "region"))
 	made, err := New(cfg, Program{Name: "test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	version, _ := made.Service.RulesVersion()
 	large, err := rulefile.Parse("rules.yaml", []byte(document("limit: 6000/1d", "region")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := made.rules.set(large); err == nil {
 		t.Error("a log that is too large came into force")
 	}
@@ -81,9 +78,7 @@ func TestRefusedRulesChangeNothing(t *testing.T) {
 	proc.Eventually(t, 20*time.Second, "the region eu is among the metrics", func() bool { return hasMetrics(made, "eu") })
 	version, _ := made.Service.RulesVersion()
 	large, err := rulefile.Parse("rules.yaml", []byte(tooLarge()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := made.rules.set(large); err == nil || !strings.Contains(err.Error(), "fit into one message") {
 		t.Errorf("error %v, want that the rules do not fit into a message", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -52,9 +53,7 @@ func TestRulesInStore(t *testing.T) {
 			first := begin(t, "state")
 			refused(t, first, "no rules yet")
 			d, err := versions.Parse("rules", []byte("rules: [{ name: a, key: [], limit: 10/1m }]\n"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if kept, err = first.rules.store.Apply(t.Context(), d, versions.Change{Who: "ann", Why: "begin"}); err != nil {
 				t.Fatal(err)
 			}

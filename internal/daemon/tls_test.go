@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/pki"
 )
 
@@ -17,9 +18,7 @@ func TestAnybody(t *testing.T) {
 	if err == nil {
 		err = a.Write(dir, "x", "weir-regional")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cert := filepath.Join(dir, "x.pem")
 	for clientCA, warns := range map[string]bool{"": true, cert: false} {
 		var log strings.Builder

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -22,9 +23,7 @@ import (
 func unread(t *testing.T, address string, calls int, path func(i int) string) (begun int) {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", address, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	var out bytes.Buffer
@@ -63,9 +62,7 @@ func unread(t *testing.T, address string, calls int, path func(i int) string) (b
 			answered[id] = true
 		}
 	}
-	if err := <-sent; err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, <-sent)
 	return begun
 }
 

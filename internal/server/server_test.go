@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // An answer that its client does not read ends, and so does what it takes.
@@ -24,9 +26,7 @@ func TestUnreadAnswer(t *testing.T) {
 				ended <- err
 			})
 			port, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			s := New(port, nil, large, Limits{MaxStreams: 1, HeaderTimeout: time.Minute, WriteTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute}, slog.New(slog.DiscardHandler))
 			go func() { _ = s.Serve() }()
 			t.Cleanup(func() { _ = s.Shut(time.Minute) })
@@ -35,9 +35,7 @@ func TestUnreadAnswer(t *testing.T) {
 			client.Protocols.SetUnencryptedHTTP2(version == 2)
 			t.Cleanup(client.CloseIdleConnections)
 			answer, err := (&http.Client{Transport: client}).Get("http://" + s.Address())
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			defer answer.Body.Close()
 			select {
 			case err := <-ended:
@@ -60,9 +58,7 @@ func dialer(from string) *net.Dialer {
 func TestFloodOfConnections(t *testing.T) {
 	began, hold := make(chan struct{}), make(chan struct{})
 	port, err := Listen(t.Context(), "127.0.0.1:0", "listen", 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hold" {
 			close(began)
@@ -85,9 +81,7 @@ func TestFloodOfConnections(t *testing.T) {
 	<-began
 	for range 40 {
 		conn, err := dialer("127.0.0.2").Dial("tcp", s.Address())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		_, _ = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") // else it is cut soon; it may be cut already
 	}

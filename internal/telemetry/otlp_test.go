@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/blackhole"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/otlp"
 )
 
@@ -27,9 +28,7 @@ func TestOTLP(t *testing.T) {
 		h.Observe(float64(i))
 	}
 	o, err := telemetry.NewOTLP("http://"+collector.Addr, "weir-test", r, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, span := o.Tracer.Serve(telemetry.WithWaiting(t.Context(), telemetry.ParseTraceParents(header)), "served")
 	span.End()
 	o.Close()
@@ -48,17 +47,13 @@ func TestOTLP(t *testing.T) {
 // A collector that cannot be connected to, or that takes connections and says nothing, holds up neither spans nor the end.
 func TestCollectorNeverAnswers(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
 	for name, addr := range map[string]string{"no connection": blackhole.New(t).Addr, "silent": silent.Addr().String()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o, err := telemetry.NewOTLP("http://"+addr, "weir-test", telemetry.NewRegistry("test"), slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			ctx := telemetry.WithWaiting(t.Context(), telemetry.ParseTraceParents(header))
 			for range 10_000 { // more than wait to be sent
 				_, span := o.Tracer.Serve(ctx, "served")

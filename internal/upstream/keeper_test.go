@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // read is the record in the region's store.
@@ -18,9 +19,7 @@ func (r *region) read() (s struct {
 	reserve.Record
 }) {
 	r.t.Helper()
-	if err := json.Unmarshal([]byte(r.stored()), &s); err != nil {
-		r.t.Fatal(err)
-	}
+	fatal.If(r.t, json.Unmarshal([]byte(r.stored()), &s))
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/upstream"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // The windows of a region's reserve are those of all limits with shares, each once.
@@ -20,9 +21,7 @@ rules:
   - { name: allows, key: [], limit: 10/1d, algorithm: fixed_window, scope: global, on_failure: allow }
   - { name: near, key: [], limit: 10/30m, algorithm: fixed_window }
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := []reserve.Window{{Period: limit.Minute}, {Period: limit.Hour}, {Period: limit.Minute, Refills: true}, {Period: 2 * limit.Minute, Refills: true}}
 	got := upstream.WindowsOf(set)
 	if len(got) != len(want) {

@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/upstream"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 const eu, us = "eu", "us"
@@ -278,9 +279,7 @@ func (r *region) link(up bool) {
 func (r *region) policy(name string, s limit.Spec) *engine.Policy {
 	r.t.Helper()
 	l, err := limit.New(s)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	fatal.If(r.t, err)
 	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
 	p.Scope, p.OnFailure = rule.ScopeGlobal, lease.FailureLocal
 	p.Regions = rule.Regions{{Name: eu, Weight: 1}, {Name: us, Weight: 3}}
@@ -328,8 +327,6 @@ func (r *region) during(p *engine.Policy, d time.Duration) (got int64) {
 func (r *region) stored() string {
 	r.t.Helper()
 	text, _, err := r.cell.Cell.Swap(context.Background(), nil, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	fatal.If(r.t, err)
 	return string(text)
 }

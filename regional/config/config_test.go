@@ -12,14 +12,13 @@ import (
 	"github.com/weirlimit/weir/internal/daemon"
 	"github.com/weirlimit/weir/internal/envoyrls"
 	"github.com/weirlimit/weir/internal/settings"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 func file(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "region.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -29,9 +28,7 @@ func load(args ...string) (*Config, error) {
 
 func TestDefaults(t *testing.T) {
 	c, err := load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := &Config{
 		Config: daemon.Config{
 			Rules: "rules.yaml", Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:8090", Replicas: 1,
@@ -66,9 +63,7 @@ max_memory: 64MiB
 	t.Setenv("WEIR_MAX_STREAMS", "30")
 	t.Setenv("WEIR_LOG_FORMAT", "json")
 	c, err := load("--max-streams", "300", "--lease-cache", "off")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if c.MaxKeys != 1 || c.MaxHolders != 20 || c.MaxStreams != 300 || c.LeaseCache != "off" ||
 		c.DrainWait != 2*time.Second || c.LogFormat != "json" || c.MaxMemory != 64<<20 || c.LogLevel != "info" {
 		t.Errorf("%+v", c)
@@ -174,9 +169,7 @@ log_level: debug
 otlp: http://collector:4317
 pprof: true
 `)}, new(strings.Builder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defaults, _ := load()
 	changed(t, "", reflect.ValueOf(*c), reflect.ValueOf(*defaults))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/live/livetest"
 	"github.com/weirlimit/weir/internal/redis/topology"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -27,9 +28,7 @@ func TestBoard(t *testing.T) {
 		})
 	}
 	flush(c.Nodes)
-	if err := stores[0].Watches().Put(t.Context(), []live.Note{{ID: "a", For: time.Minute}}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, stores[0].Watches().Put(t.Context(), []live.Note{{ID: "a", For: time.Minute}}))
 	if notes, _, err := stores[0].Reports().All(t.Context()); len(notes) != 0 || err != nil {
 		t.Errorf("a watch among the reports: %v, %v", notes, err)
 	}
@@ -41,9 +40,7 @@ func TestBoardOfOthers(t *testing.T) {
 	server := redistest.Start(t)
 	s := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}})
 	server.Do("HSET", boardKey+"reports", "x", "of another program", "ahead", "99999999999999 99999999999999 text", "", "")
-	if err := s.Reports().Put(t.Context(), []live.Note{{ID: "a", Text: []byte("b"), For: time.Minute}}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Reports().Put(t.Context(), []live.Note{{ID: "a", Text: []byte("b"), For: time.Minute}}))
 	if notes, _, err := s.Reports().All(t.Context()); len(notes) != 1 || string(notes[0].Text) != "b" || err != nil {
 		t.Errorf("%v, %v", notes, err)
 	}

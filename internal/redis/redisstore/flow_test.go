@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/topology"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -162,9 +163,7 @@ func TestLookOfACallerThatHasGone(t *testing.T) {
 func TestNotRunning(t *testing.T) {
 	server := redistest.Start(t)
 	s, err := New(Config{Redis: topology.Config{Addrs: []string{server.Addr}, Timeout: 5 * time.Second}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p := fixedPolicy(t, "r", 10)
 	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Status != lease.Unavailable {
 		t.Errorf("before Run: %+v", g)
@@ -178,9 +177,7 @@ func TestNotRunning(t *testing.T) {
 	ended := make(chan error)
 	before := runtime.NumGoroutine()
 	go func() { ended <- s.Run(ctx) }()
-	if err := s.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Ready(t.Context()))
 	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Granted != 1 {
 		t.Errorf("%+v", g)
 	}

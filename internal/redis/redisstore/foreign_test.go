@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/redis/script"
 	"github.com/weirlimit/weir/internal/redis/topology"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -39,9 +40,7 @@ func TestForeignNode(t *testing.T) {
 		}
 		return ""
 	})
-	if err := foreign.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, redistest.HashSlots-1).Err(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, foreign.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, redistest.HashSlots-1).Err())
 	for begin := time.Now(); time.Since(begin) < 2*time.Second; s.topology.Reload() {
 		for key, status := range want {
 			if g := acquire(t, s, plenty, one(p, key))[0]; g.Status != status {

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -22,9 +23,7 @@ func start(t testing.TB, c Config) *Store {
 	s := launch(t, c)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := s.Ready(ctx); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Ready(ctx))
 	return s
 }
 
@@ -35,9 +34,7 @@ func launch(t testing.TB, c Config, prepare ...func(*Store)) *Store {
 		c.Redis.Timeout = 5 * time.Second // the machine may be busy
 	}
 	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, p := range prepare {
 		p(s)
 	}
@@ -67,9 +64,7 @@ func fixedPolicy(t testing.TB, rule string, count int64) *engine.Policy {
 func policyOf(t testing.TB, rule string, spec limit.Spec) *engine.Policy {
 	t.Helper()
 	l, err := limit.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
 }
 
@@ -127,9 +122,7 @@ type proxy struct {
 func newProxy(t testing.TB, target string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p := &proxy{addr: l.Addr().String(), target: target}
 	var serving sync.WaitGroup
 	serving.Go(func() {

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/redis/topology"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -23,9 +24,7 @@ func TestLifetimes(t *testing.T) {
 	s := launch(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}}, func(s *Store) {
 		s.CountHolders(func(time.Duration) []uint64 { return []uint64{1, 2, 3} })
 	})
-	if err := s.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Ready(t.Context()))
 	most := map[string]limit.Micros{} // by rule
 	for _, a := range []limit.Algorithm{limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog} {
 		for _, period := range []limit.Micros{limit.Second, limit.Minute, limit.Hour, limit.Day, 31 * limit.Day} {
@@ -53,9 +52,7 @@ func TestLifetimes(t *testing.T) {
 			acquire(t, s, plenty, engine.Ask{Policy: slots, Key: []byte("k"), Op: op, Holder: id + 1, Seq: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 2}})
 		}
 	}
-	if err := s.Reports().Put(t.Context(), []live.Note{{ID: "a", For: time.Hour, Text: []byte("x")}}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Reports().Put(t.Context(), []live.Note{{ID: "a", For: time.Hour, Text: []byte("x")}}))
 	for _, cell := range []engine.Cell{s.Record("eu"), s.Shares()} {
 		if _, _, err := cell.Swap(t.Context(), nil, []byte("x")); err != nil {
 			t.Fatal(err)

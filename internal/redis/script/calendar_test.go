@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/script"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // TestMirrorOfCalendars plays traces over the boundaries of windows of a calendar.
@@ -63,9 +64,7 @@ func TestClocksApart(t *testing.T) {
 				args[i] = byte(now >> (8 * i))
 			}
 			text, err := s.client.Do(ctx, "EVALSHA", script.For(p.Limit).SHA, 1, name, string(args)).Text()
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			g, _, err := script.Parse(text, &ask, script.Acquire)
 			if now < begins[0] || now >= begins[3] {
 				if g.Status != lease.Unavailable || err == nil || errors.Is(err, script.ErrForeign) {

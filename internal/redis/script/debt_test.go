@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/script"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // A debt is remembered beside its counter, for longer where it is a failure's.
@@ -23,9 +24,7 @@ func TestDebtKeys(t *testing.T) {
 			}
 			for range 3 {
 				reply, err := s.client.Do(ctx, "EVALSHA", script.For(p.Limit).SHA, 2, counter, debt, string(script.AppendArgs(nil, &ask, script.Acquire, 0))).Text()
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				if g, _, err := script.Parse(reply, &ask, script.Acquire); err != nil || g.Remaining != 60 {
 					t.Errorf("%s: %+v, %v, want 60 left", script.For(p.Limit).Name, g, err)
 				}

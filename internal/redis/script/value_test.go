@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/script"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // ask plays one call on the server's own clock.
@@ -86,9 +87,7 @@ func TestForeignValues(t *testing.T) {
 			for _, ask := range []engine.Ask{a, report} {
 				for _, mode := range []script.Mode{script.Acquire, script.Fit} {
 					reply, err := s.client.Do(ctx, (&call{ask: ask, mode: mode}).args()...).Text()
-					if err != nil {
-						t.Fatal(err)
-					}
+					fatal.If(t, err)
 					if g, fits, err := script.Parse(reply, &ask, mode); !errors.Is(err, script.ErrForeign) || fits || g.Status != lease.Unavailable {
 						t.Errorf("%s, %s: %+v, %v, %v; want unavailable", script.All()[i].Name, name, g, fits, err)
 					}

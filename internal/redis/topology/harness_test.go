@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // idle is the use of nodes for tests that send nothing.
@@ -24,17 +26,13 @@ func start(t *testing.T, c Config) *Topology {
 	t.Helper()
 	c.Timeout = 5 * time.Second // the machine may be busy
 	s, err := New(c, idle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { s.Run(ctx); close(ended) }()
 	t.Cleanup(func() { stop(); <-ended })
 	patience, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := s.Ready(patience); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Ready(patience))
 	return s
 }

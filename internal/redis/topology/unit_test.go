@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 func TestConfigIsChecked(t *testing.T) {
@@ -49,9 +51,7 @@ func TestConfigIsChecked(t *testing.T) {
 // likely to forbid.
 func TestOptionsNeverRetry(t *testing.T) {
 	c, err := Config{Addrs: []string{"a:1"}, TLS: func() *tls.Config { return &tls.Config{ServerName: "redis"} }}.complete()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	o := redis.NewClient(c.options("a:1", 4)).Options()
 	if o.MaxRetries != 0 { // what go-redis makes of -1
 		t.Errorf("%d retries", o.MaxRetries)

@@ -23,6 +23,7 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/upstream/client"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 const rulesText = `
@@ -49,9 +50,7 @@ type aggregator struct {
 func newAggregator(t testing.TB) *aggregator {
 	t.Helper()
 	set, err := rulefile.Parse("rules.yaml", []byte(rulesText))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	a := &aggregator{t: t, rules: set}
 	a.serve(nil)
 	return a
@@ -60,9 +59,7 @@ func newAggregator(t testing.TB) *aggregator {
 // serve begins anew, with a tracer.
 func (a *aggregator) serve(tracer *telemetry.Tracer) {
 	a.service = service.NewService(service.Config{Store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 24}), Tracer: tracer})
-	if err := a.service.SetRules(a.rules); err != nil {
-		a.t.Fatal(err)
-	}
+	fatal.If(a.t, a.service.SetRules(a.rules))
 	a.handler = service.NewHandler(a.service, nil)
 }
 
@@ -133,9 +130,7 @@ func (a *aggregator) replica(region string, change ...func(*client.Config)) *cli
 		change(&c)
 	}
 	s, err := client.New(c)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	fatal.If(a.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Run(ctx) }()

@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/upstream/client"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // roundTrip makes calls.
@@ -38,9 +39,7 @@ func TestReport(t *testing.T) {
 		text, bad := proto.Marshal(answer)
 		return &http.Response{StatusCode: status, Status: "status", Body: io.NopCloser(bytes.NewReader(text)), Request: r}, errors.Join(err, bad)
 	})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if s.Watched() != 0 || s.Silent() != 0 {
 		t.Errorf("at first %v, %v", s.Watched(), s.Silent())
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/redis/topology"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -221,9 +222,7 @@ func TestPasswordRotates(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0, redistest.Users(usersOf(t, "first")...))
 	file := filepath.Join(t.TempDir(), "password")
 	write := func(password string) {
-		if err := os.Rename(proc.WriteFile(t, file+".new", password), file); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Rename(proc.WriteFile(t, file+".new", password), file))
 	}
 	onAll := func(command ...any) {
 		for _, n := range c.Nodes {

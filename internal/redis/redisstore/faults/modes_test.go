@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/redis/topology"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -89,9 +90,7 @@ func always(password string) func() (string, error) {
 func usersOf(t *testing.T, password string) []string {
 	t.Helper()
 	b, err := os.ReadFile("../weir.acl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	lines := strings.Split(strings.TrimSpace(strings.ReplaceAll(string(b), "PASSWORD", password)), "\n")
 	return slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "#") })
 }
@@ -132,9 +131,7 @@ func runStore(t testing.TB, c redisstore.Config) *redisstore.Store {
 	s := beginStore(t, c)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := s.Ready(ctx); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Ready(ctx))
 	return s
 }
 
@@ -142,9 +139,7 @@ func runStore(t testing.TB, c redisstore.Config) *redisstore.Store {
 func beginStore(t testing.TB, c redisstore.Config) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()

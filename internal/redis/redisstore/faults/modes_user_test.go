@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/redis/topology"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -33,14 +34,10 @@ func TestLeastRights(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	s, err := redisstore.New(redisstore.Config{Redis: topology.Config{Addrs: c.Addrs(), Username: "weir", Password: always(secret), Timeout: 10 * time.Second}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	if err := s.Ready(ctx); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Ready(ctx))
 	for _, n := range c.Nodes { // the probe calls everything; what else calls it is to be seen
 		eventually(t, "every node is probed", func() bool { return n.CommandStats()["evalsha"].Calls > 0 })
 	}
@@ -175,9 +172,7 @@ func askAround(ctx context.Context, t *testing.T, s engine.Store) {
 // What README.md asks operators to load is what was tested.
 func TestManualQuotesUser(t *testing.T) {
 	manual, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, line := range usersOf(t, "PASSWORD") {
 		if !strings.Contains(string(manual), line) {
 			t.Errorf("README.md does not have this line of weir.acl:\n%s", line)
