@@ -53,23 +53,21 @@ func TestFewAreFinishedAtOnce(t *testing.T) {
 // The plugins of a VM share what is to be finished: a tick of either finishes it. A stream that ends before is not finished, and
 // takes no place of another one.
 func TestPluginsFinishForEachOther(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withFields(t, `"on_failure":"deny"`), 1)
-		const second = 2
-		e.named = map[uint32]string{second: "other"}
-		e.run(0, second, func(g guest) { g.configure(second, len(e.config)) })
-		all := e.burst(5 * mostFinished)
-		e.settle(hang)
-		for _, x := range all[mostFinished+1 : 3*mostFinished] { // the first is decided by the first answer, alone
-			e.end(x)
+	e := startNew(t, withFields(t, `"on_failure":"deny"`), 1)
+	const second = 2
+	e.named = map[uint32]string{second: "other"}
+	e.run(0, second, func(g *vm) { g.configure(second, len(e.config)) })
+	all := e.burst(5 * mostFinished)
+	e.settle(hang)
+	for _, x := range all[mostFinished+1 : 3*mostFinished] { // the first is decided by the first answer, alone
+		e.end(x)
+	}
+	if n := e.hurry(second); n != 2 {
+		t.Errorf("%d ticks of the other plugin, want 2", n)
+	}
+	for i, x := range all {
+		if ended := i > mostFinished && i < 3*mostFinished; ended == (x.status > 0) {
+			t.Errorf("request %d: ended %v, status %d", i, ended, x.status)
 		}
-		if n := e.hurry(second); n != 2 {
-			t.Errorf("%d ticks of the other plugin, want 2", n)
-		}
-		for i, x := range all {
-			if ended := i > mostFinished && i < 3*mostFinished; ended == (x.status > 0) {
-				t.Errorf("request %d: ended %v, status %d", i, ended, x.status)
-			}
-		}
-	})
+	}
 }

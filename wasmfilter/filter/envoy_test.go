@@ -19,13 +19,12 @@ import (
 )
 
 // envoy is as much of an Envoy as the filter sees: streams, calls, shared data,
-// metrics, in virtual time, with any number of VMs. It drives the filter as Go code
-// or as the built module ([guest]), by the rules that a real Envoy was seen to
-// follow.
+// metrics, in virtual time, with any number of VMs. It drives the filter as Go code, by the rules that a real
+// Envoy was seen to follow. The module in a real Envoy is tested by test/e2e.
 type envoy struct {
 	t       *testing.T
-	start   func(e *envoy) guest
-	vms     []guest
+	start   func(e *envoy) *vm
+	vms     []*vm
 	ns      int64 // monotonic clock
 	shared  map[string]sharedValue
 	cas     uint32
@@ -79,15 +78,6 @@ func (x *exchange) replace(name, value string) {
 	x.response = append(x.response, [2]string{strings.Clone(name), value})
 }
 
-// setState is what Envoy does with filter state.
-func (x *exchange) setState(name, value string) {
-	if name == "weir" {
-		x.decision = value
-	} else {
-		x.tags += name + "=" + value + " "
-	}
-}
-
 // httpCall is a call in flight.
 type httpCall struct {
 	id      uint32
@@ -101,23 +91,13 @@ type httpCall struct {
 	answer  []byte
 }
 
-// guest is the filter in one VM.
-type guest interface {
-	configure(context uint32, size int)
-	requestHeaders(context uint32) action
-	responseHeaders(context uint32)
-	tick(context uint32)
-	callResponse(context, id uint32, bodySize int)
-	deleted(context uint32)
-}
-
 // pluginContext is the root context of the plugin in every VM.
 const pluginContext = 1
 
 const plainConfig = `{"region_cluster":"weir_region","pop":"test","table_pages":16}`
 
 // newEnvoy is an Envoy with so many VMs that have got their rules.
-func newEnvoy(t *testing.T, start func(*envoy) guest, config string, vms int) *envoy {
+func newEnvoy(t *testing.T, start func(*envoy) *vm, config string, vms int) *envoy {
 	e := &envoy{
 		t: t, start: start, ns: 5e12, config: config, next: 100, shared: map[string]sharedValue{},
 		known:   map[string]string{peerAddress: "192.0.2.7:4711"},
@@ -134,17 +114,17 @@ func (e *envoy) addVM() int {
 	i := len(e.vms)
 	e.vms = append(e.vms, nil)
 	e.vms[i] = e.start(e)
-	e.run(i, pluginContext, func(g guest) {
+	e.run(i, pluginContext, func(g *vm) {
 		g.configure(pluginContext, len(e.config))
 	})
 	return i
 }
 
 // run runs a callback of a VM. Of one that finishes more streams than mostFinished, the stack may overflow.
-func (e *envoy) run(vm int, context uint32, f func(guest)) {
+func (e *envoy) run(of int, context uint32, f func(*vm)) {
 	before := e.current
 	e.current, e.acted = context, 0
-	f(e.vms[vm])
+	f(e.vms[of])
 	e.current = before
 	if e.acted > mostFinished {
 		e.t.Errorf("a callback finished %d streams, at most %d may be", e.acted, mostFinished)
@@ -153,7 +133,7 @@ func (e *envoy) run(vm int, context uint32, f func(guest)) {
 
 // runOf runs a callback of a stream, which may run inside what Envoy does after another callback: so it finishes
 // no more than that stream, where it may.
-func (e *envoy) runOf(x *exchange, finishes int, f func(guest)) {
+func (e *envoy) runOf(x *exchange, finishes int, f func(*vm)) {
 	e.run(x.vm, x.id, f)
 	if e.acted > finishes {
 		e.t.Errorf("the callback of a stream finished %d, at most %d may be", e.acted, finishes)
@@ -164,8 +144,8 @@ func (e *envoy) runOf(x *exchange, finishes int, f func(guest)) {
 func (e *envoy) pass(ms int) {
 	for range ms / 100 {
 		e.ns += 100e6
-		for vm := range e.vms {
-			e.run(vm, pluginContext, func(g guest) { g.tick(pluginContext) })
+		for i := range e.vms {
+			e.run(i, pluginContext, func(g *vm) { g.tick(pluginContext) })
 		}
 	}
 	e.ns += int64(ms%100) * 1e6
@@ -175,25 +155,26 @@ func (e *envoy) pass(ms int) {
 func (e *envoy) hurry(plugin uint32) (ticks int) {
 	for ; e.tickMs == 1; ticks++ {
 		e.ns += 1e6
-		e.run(0, plugin, func(g guest) { g.tick(plugin) })
+		e.run(0, plugin, func(g *vm) { g.tick(plugin) })
 	}
 	return ticks
 }
 
 // send begins a request on the listener of the first configuration.
-func (e *envoy) send(vm int, headers ...string) *exchange {
-	return e.sendTo(vm, pluginContext, headers...)
+func (e *envoy) send(of int, headers ...string) *exchange {
+	return e.sendTo(of, pluginContext, headers...)
 }
 
 // sendTo begins a request on the listener of a plugin context.
-func (e *envoy) sendTo(vm int, plugin uint32, headers ...string) *exchange {
+func (e *envoy) sendTo(of int, plugin uint32, headers ...string) *exchange {
 	e.next++
-	x := &exchange{id: e.next, plugin: plugin, vm: vm, known: e.known}
+	x := &exchange{id: e.next, plugin: plugin, vm: of, known: e.known}
 	for i := 0; i+1 < len(headers); i += 2 {
 		x.request = append(x.request, [2]string{headers[i], headers[i+1]})
 	}
 	e.streams[x.id] = x
-	e.runOf(x, 1, func(g guest) {
+	e.crossed.callbacks.add("request_headers")
+	e.runOf(x, 1, func(g *vm) {
 		x.paused = g.requestHeaders(x.id) == pause
 	})
 	if x.paused && x.resumed {
@@ -203,8 +184,8 @@ func (e *envoy) sendTo(vm int, plugin uint32, headers ...string) *exchange {
 }
 
 // get sends GET path, answers what it waits for, and completes it.
-func (e *envoy) get(vm int, path string, headers ...string) *exchange {
-	x := e.send(vm, append([]string{":method", "GET", ":path", path, ":authority", "example.com"}, headers...)...)
+func (e *envoy) get(of int, path string, headers ...string) *exchange {
+	x := e.send(of, append([]string{":method", "GET", ":path", path, ":authority", "example.com"}, headers...)...)
 	e.settle(nil)
 	if x.paused && x.status == 0 {
 		e.t.Fatalf("GET %s still waits", path)
@@ -220,11 +201,13 @@ func (e *envoy) complete(x *exchange) {
 }
 
 func (e *envoy) respondFrom(x *exchange) {
-	e.runOf(x, 0, func(g guest) { g.responseHeaders(x.id) })
+	e.crossed.callbacks.add("response_headers")
+	e.runOf(x, 0, func(g *vm) { g.responseHeaders(x.id) })
 }
 
 func (e *envoy) end(x *exchange) {
-	e.runOf(x, 0, func(g guest) { g.deleted(x.id) })
+	e.crossed.callbacks.add("delete")
+	e.runOf(x, 0, func(g *vm) { g.deleted(x.id) })
 	delete(e.streams, x.id)
 }
 
@@ -258,7 +241,8 @@ func (e *envoy) inFlight() (calls []*httpCall) {
 func (e *envoy) deliver(c *httpCall) {
 	delete(e.calls, c.id)
 	e.answers = c
-	e.run(c.vm, c.plugin, func(g guest) { g.callResponse(c.plugin, c.id, len(c.answer)) })
+	e.crossed.callbacks.add("http_call_response")
+	e.run(c.vm, c.plugin, func(g *vm) { g.callResponse(c.plugin, c.id, len(c.answer)) })
 	e.answers = nil
 }
 
@@ -323,8 +307,6 @@ func header(headers [][2]string, name string) string {
 	return ""
 }
 
-// The calls of the host, shared by both kinds of guests.
-
 func (e *envoy) stream() *exchange { return e.streams[e.current] }
 
 // plugin is the context of the plugin whose callback runs, or of the stream's.
@@ -334,80 +316,6 @@ func (e *envoy) plugin() uint32 {
 	}
 	return e.current
 }
-
-func (e *envoy) pluginName() string { return cmp.Or(e.named[e.plugin()], "weir") }
-
-// property is one of the stream's, or of its plugin.
-func (e *envoy) property(path string) (value string, ok bool) {
-	if path == "plugin_name" {
-		return e.pluginName(), true
-	}
-	if e.asked != nil {
-		e.asked = append(e.asked, path)
-	}
-	value, ok = e.stream().known[path]
-	return value, ok
-}
-
-// responseHeader is one of the upstream's response.
-func (e *envoy) responseHeader(name string) string {
-	e.looked.add(name)
-	return header(e.stream().upstream, name)
-}
-
-func (e *envoy) sharedGet(key string) ([]byte, uint32, bool) {
-	v, ok := e.shared[key]
-	return v.data, v.cas, ok
-}
-
-func (e *envoy) sharedSet(key string, data []byte, cas uint32) table.Outcome {
-	if v, ok := e.shared[key]; ok && cas != 0 && cas != v.cas {
-		return table.Raced
-	}
-	e.cas++
-	e.shared[key] = sharedValue{append([]byte(nil), data...), e.cas}
-	return table.Stored
-}
-
-func (e *envoy) call(vm int, cluster string, headers [][2]string, body []byte, timeout uint32) (uint32, bool) {
-	if e.noCall || !strings.HasPrefix(cluster, "weir_region") {
-		return 0, false
-	}
-	e.next++
-	e.calls[e.next] = &httpCall{id: e.next, plugin: e.plugin(), vm: vm, cluster: cluster, headers: headers, body: append([]byte(nil), body...), timeout: timeout}
-	return e.next, true
-}
-
-func (e *envoy) define(name string) uint32 {
-	for i, n := range e.names {
-		if n == name {
-			return uint32(i)
-		}
-	}
-	e.names = append(e.names, name)
-	e.metrics[name] = 0
-	return uint32(len(e.names) - 1)
-}
-
-func (e *envoy) respond(status int, details string, headers [][2]string, body string, grpc int) {
-	x := e.stream()
-	if x == nil || x.status != 0 {
-		e.t.Fatalf("local reply %d to a stream that has none to come", status)
-	}
-	e.acted++
-	x.status, x.details, x.response, x.body, x.grpc = status, details, headers, body, grpc
-}
-
-func (e *envoy) resume() {
-	x := e.stream()
-	if x == nil || !x.paused || x.resumed {
-		e.t.Fatal("a stream is resumed that does not wait")
-	}
-	e.acted++
-	x.paused, x.resumed = false, true
-}
-
-func (e *envoy) log(message string) { e.logs = append(e.logs, message) }
 
 func (e *envoy) logged(part string) bool {
 	for _, l := range e.logs {
@@ -438,72 +346,160 @@ func decodeMap(raw []byte) (headers [][2]string) {
 	return headers
 }
 
-// native is the filter as Go code: an envoy as a host, for one VM.
-type native struct {
-	*vm
-}
-
-// nativeHost is the host that a native VM sees.
+// nativeHost is the host that a VM sees.
 type nativeHost struct {
 	*envoy
 	n int
 }
 
-func startNative(e *envoy) guest { return native{newVM(nativeHost{e, len(e.vms) - 1})} }
+func startNative(e *envoy) *vm { return newVM(nativeHost{e, len(e.vms) - 1}) }
 
-func (h nativeHost) Get(key []byte) ([]byte, uint32, bool) { return h.sharedGet(string(key)) }
-func (h nativeHost) Set(key, value []byte, cas uint32) table.Outcome {
-	return h.sharedSet(string(key), value, cas)
+func (h nativeHost) Get(key []byte) ([]byte, uint32, bool) {
+	v, ok := h.shared[string(key)]
+	h.crossed.crosses("get_shared_data", len(v.data), len(key))
+	return v.data, v.cas, ok
 }
-func (h nativeHost) log(_ logLevel, message string) { h.envoy.log(message) }
-func (h nativeHost) now() lease.Millis              { return lease.Millis(h.ns / 1e6) }
-func (h nativeHost) wall() limit.Micros             { return limit.Micros(wallStart/1e3 + h.ns/1e3) }
-func (h nativeHost) entropy() [6]uint64             { n := uint64(h.n + 1); return [6]uint64{n, 2, 3, 4, 2 * n, n} }
-func (h nativeHost) setTick(ms uint32)              { h.tickMs = ms }
-func (h nativeHost) pluginConfig(int) []byte        { return []byte(h.config) }
-func (h nativeHost) pluginName() string             { return h.envoy.pluginName() }
-func (h nativeHost) headers() []byte                { return encodeMap(h.stream().request) }
-func (h nativeHost) effective(stream uint32)        { h.current = stream }
-func (h nativeHost) resume()                        { h.envoy.resume() }
 
-func (h nativeHost) property(path string) (string, bool) { return h.envoy.property(path) }
+func (h nativeHost) Set(key, value []byte, cas uint32) table.Outcome {
+	h.crossed.crosses("set_shared_data", 0, len(key)+len(value))
+	if v, ok := h.shared[string(key)]; ok && cas != 0 && cas != v.cas {
+		return table.Raced
+	}
+	h.cas++
+	h.shared[string(key)] = sharedValue{append([]byte(nil), value...), h.cas}
+	return table.Stored
+}
+
+func (h nativeHost) log(_ logLevel, message string) { h.logs = append(h.logs, message) }
+
+func (h nativeHost) now() lease.Millis {
+	h.crossed.crosses("clock", 0, 0)
+	return lease.Millis(h.ns / 1e6)
+}
+
+func (h nativeHost) wall() limit.Micros {
+	h.crossed.crosses("clock", 0, 0)
+	return limit.Micros(wallStart/1e3 + h.ns/1e3)
+}
+
+func (h nativeHost) entropy() [6]uint64      { n := uint64(h.n + 1); return [6]uint64{n, 2, 3, 4, 2 * n, n} }
+func (h nativeHost) setTick(ms uint32)       { h.tickMs = ms }
+func (h nativeHost) pluginConfig(int) []byte { return []byte(h.config) }
+func (h nativeHost) pluginName() string      { return cmp.Or(h.named[h.plugin()], "weir") }
+
+func (h nativeHost) effective(stream uint32) {
+	h.crossed.crosses("set_effective_context", 0, 0)
+	h.current = stream
+}
+
+func (h nativeHost) headers() []byte {
+	text := encodeMap(h.stream().request)
+	h.crossed.crosses("get_header_map_pairs", len(text), 0)
+	return text
+}
 
 func (h nativeHost) header(name string) (string, bool) {
 	v := header(h.stream().request, name)
+	h.crossed.crosses("get_header_map_value", len(v), len(name))
 	return v, v != ""
 }
 
+// property is one of the stream's.
+func (h nativeHost) property(path string) (value string, ok bool) {
+	if h.asked != nil {
+		h.asked = append(h.asked, path)
+	}
+	value, ok = h.stream().known[path]
+	h.crossed.crosses("get_property", len(value), len(path))
+	return value, ok
+}
+
+// responseHeader is one of the upstream's response.
 func (h nativeHost) responseHeader(name string) (string, bool) {
-	v := h.envoy.responseHeader(name)
+	h.looked.add(name)
+	v := header(h.stream().upstream, name)
+	h.crossed.crosses("get_header_map_value", len(v), len(name))
 	return v, v != ""
 }
 
 func (h nativeHost) addResponseHeader(name, value string) {
+	h.crossed.crosses("add_header_map_value", 0, len(name)+len(value))
 	x := h.stream()
 	x.response = append(x.response, [2]string{strings.Clone(name), strings.Clone(value)})
 }
 
 func (h nativeHost) replaceResponseHeader(name, value string) {
+	h.crossed.crosses("replace_header_map_value", 0, len(name)+len(value))
 	h.stream().replace(name, strings.Clone(value))
 }
 
-func (h nativeHost) setState(name, value string) { h.stream().setState(name, strings.Clone(value)) }
+// setState is what Envoy does with filter state.
+func (h nativeHost) setState(name, value string) {
+	h.crossed.crosses("set_property", 0, len(name)+len(value))
+	if x := h.stream(); name == "weir" {
+		x.decision = strings.Clone(value)
+	} else {
+		x.tags += name + "=" + value + " "
+	}
+}
 
 func (h nativeHost) respond(status int, details string, headers, body []byte, grpc int) {
-	h.envoy.respond(status, details, decodeMap(headers), string(body), grpc)
+	h.crossed.crosses("send_local_response", 0, len(details)+len(headers)+len(body))
+	x := h.stream()
+	if x == nil || x.status != 0 {
+		h.t.Fatalf("local reply %d to a stream that has none to come", status)
+	}
+	h.acted++
+	x.status, x.details, x.response, x.body, x.grpc = status, strings.Clone(details), decodeMap(headers), string(body), grpc
+}
+
+func (h nativeHost) resume() {
+	h.crossed.crosses("continue_stream", 0, 0)
+	x := h.stream()
+	if x == nil || !x.paused || x.resumed {
+		h.t.Fatal("a stream is resumed that does not wait")
+	}
+	h.acted++
+	x.paused, x.resumed = false, true
 }
 
 func (h nativeHost) call(cluster string, headers, body []byte, timeout lease.Millis) (uint32, bool) {
-	return h.envoy.call(h.n, cluster, decodeMap(headers), body, uint32(timeout))
+	h.crossed.crosses("http_call", 0, len(cluster)+len(headers)+len(body))
+	if h.noCall || !strings.HasPrefix(cluster, "weir_region") {
+		return 0, false
+	}
+	h.next++
+	h.calls[h.next] = &httpCall{id: h.next, plugin: h.plugin(), vm: h.n, cluster: strings.Clone(cluster), headers: decodeMap(headers), body: append([]byte(nil), body...), timeout: uint32(timeout)}
+	return h.next, true
 }
 
-func (h nativeHost) answer(int) (string, []byte) { return h.answers.status, h.answers.answer }
+func (h nativeHost) answer(int) (string, []byte) {
+	h.crossed.crosses("get_buffer_bytes", len(h.answers.status)+len(h.answers.answer), 0)
+	return h.answers.status, h.answers.answer
+}
 
-func (h nativeHost) counter(name string) metric   { return metric(h.define(name)) }
-func (h nativeHost) gauge(name string) metric     { return metric(h.define(name)) }
-func (h nativeHost) histogram(name string) metric { return metric(h.define(name)) }
-func (h nativeHost) add(m metric, n int64)        { h.metrics[h.names[m]] += n }
-func (h nativeHost) record(m metric, v uint64)    { h.metrics[h.names[m]] = int64(v) }
+func (h nativeHost) counter(name string) metric   { return h.define(name) }
+func (h nativeHost) gauge(name string) metric     { return h.define(name) }
+func (h nativeHost) histogram(name string) metric { return h.define(name) }
+
+func (h nativeHost) define(name string) metric {
+	i := slices.Index(h.names, name)
+	if i < 0 {
+		h.names, i = append(h.names, name), len(h.names)
+		h.metrics[name] = 0
+	}
+	return metric(i)
+}
+
+func (h nativeHost) add(m metric, n int64) {
+	h.crossed.crosses("increment_metric", 0, 0)
+	h.metrics[h.names[m]] += n
+}
+
+func (h nativeHost) record(m metric, v uint64) {
+	h.crossed.crosses("record_metric", 0, 0)
+	h.metrics[h.names[m]] = int64(v)
+}
 
 // wallStart is the time of day at which the monotonic clock was 0, in ns.
 const wallStart = int64(1_800_000_000) * 1e9

@@ -9,15 +9,6 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// each runs a test of what the filter and its host exchange on the filter as Go code, and on the module that was built.
-func each(t *testing.T, f func(t *testing.T, start func(config string, vms int) *envoy)) {
-	for name, start := range map[string]func(*envoy) guest{"go": startNative, "wasm": startWasm} {
-		t.Run(name, func(t *testing.T) {
-			f(t, func(config string, vms int) *envoy { return newEnvoy(t, start, config, vms) })
-		})
-	}
-}
-
 // startNew is an Envoy with the filter as Go code.
 func startNew(t *testing.T, config string, vms int) *envoy {
 	return newEnvoy(t, startNative, config, vms)
@@ -27,39 +18,37 @@ const userRules = `{"rules":[{"name":"user","match":{"path":{"prefix":"/v1/"}},"
 	"limit":"100/1m","algorithm":"fixed_window"}]}`
 
 func TestAllowed(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, userRules), 1)
-		x := e.send(0, ":method", "GET", ":path", "/v1/a", "x-user", "ann", "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-		if !x.paused || len(e.calls) != 1 {
-			t.Fatalf("the first request of a key: paused %v, %d calls", x.paused, len(e.calls))
+	e := startNew(t, withRules(t, userRules), 1)
+	x := e.send(0, ":method", "GET", ":path", "/v1/a", "x-user", "ann", "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	if !x.paused || len(e.calls) != 1 {
+		t.Fatalf("the first request of a key: paused %v, %d calls", x.paused, len(e.calls))
+	}
+	c := e.inFlight()[0]
+	for name, want := range map[string]string{
+		":method": "POST", ":path": "/weir.quota.v1.QuotaService/Acquire", ":authority": "weir_region",
+		"content-type": "application/proto", "connect-timeout-ms": "100", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+	} {
+		if got := header(c.headers, name); got != want {
+			t.Errorf("call: %s is %q, want %q", name, got, want)
 		}
-		c := e.inFlight()[0]
-		for name, want := range map[string]string{
-			":method": "POST", ":path": "/weir.quota.v1.QuotaService/Acquire", ":authority": "weir_region",
-			"content-type": "application/proto", "connect-timeout-ms": "100", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-		} {
-			if got := header(c.headers, name); got != want {
-				t.Errorf("call: %s is %q, want %q", name, got, want)
-			}
-		}
-		if c.timeout != 100 {
-			t.Errorf("call: timeout %d ms", c.timeout)
-		}
-		e.settle(grantOf(99))
-		if x.paused {
-			t.Fatal("still paused after the answer")
-		}
-		e.complete(x)
-		if got := header(x.response, "ratelimit-policy"); got != `"user";q=100;w=60` {
-			t.Errorf("RateLimit-Policy: %s", got)
-		}
-		if got := header(x.response, "ratelimit"); got != `"user";r=98;t=60` {
-			t.Errorf("RateLimit: %s", got)
-		}
-		if x := e.get(0, "/other"); x.paused || len(x.response) != 0 {
-			t.Errorf("a request without a rule: %+v", x)
-		}
-	})
+	}
+	if c.timeout != 100 {
+		t.Errorf("call: timeout %d ms", c.timeout)
+	}
+	e.settle(grantOf(99))
+	if x.paused {
+		t.Fatal("still paused after the answer")
+	}
+	e.complete(x)
+	if got := header(x.response, "ratelimit-policy"); got != `"user";q=100;w=60` {
+		t.Errorf("RateLimit-Policy: %s", got)
+	}
+	if got := header(x.response, "ratelimit"); got != `"user";r=98;t=60` {
+		t.Errorf("RateLimit: %s", got)
+	}
+	if x := e.get(0, "/other"); x.paused || len(x.response) != 0 {
+		t.Errorf("a request without a rule: %+v", x)
+	}
 }
 
 // A request that an exempt rule lifts a rule from is not decided by it: no call, no header. The access log and the
@@ -89,33 +78,31 @@ func TestExempt(t *testing.T) {
 
 // The access log gets the shadow rules that would refuse a request that is admitted, as soon as the PoP knows it.
 func TestShadowRefusalIsLogged(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, `{"rules":[
-			{"name":"user","key":[{"header":"x-user"}],"limit":"100/1d"},
-			{"name":"asks","mode":"shadow","key":[{"header":"x-user"}],"limit":"1/1d"},
-			{"name":"trial","mode":"shadow","scope":"pop","key":[{"header":"x-user"}],"limit":"3/1d",
-				"overrides":[{"name":"tin","when":{"header":{"x-tier":"tin"}},"limit":"1/1d"}]}]}`), 1)
-		grant := granting(func(w *wire.Want) lease.Grant {
-			if w.Rule == "asks" {
-				return lease.Grant{Status: lease.Denied, Limit: 1, RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500}
-			}
-			return lease.Grant{Status: lease.OK, Granted: 1, TTL: 10_000, Limit: 100, Remaining: 90, Reset: 60_000}
-		})
-		for i, c := range []struct{ tier, shadow string }{
-			{"", ""}, // nobody waits for the answer to a shadow rule
-			{"", "asks"}, {"", "asks"}, {"", "asks,trial"}, {"tin", "asks"}, {"tin", "asks,trial/tin"},
-		} {
-			x := e.send(0, ":path", "/", "x-user", "ann", "x-tier", c.tier)
-			e.settle(grant)
-			want := ""
-			if c.shadow != "" {
-				want = "weir.shadow=" + c.shadow + " "
-			}
-			if e.complete(x); x.status != 0 || x.tags != want {
-				t.Errorf("%d: status %d, the access log gets %q, want %q", i, x.status, x.tags, want)
-			}
+	e := startNew(t, withRules(t, `{"rules":[
+		{"name":"user","key":[{"header":"x-user"}],"limit":"100/1d"},
+		{"name":"asks","mode":"shadow","key":[{"header":"x-user"}],"limit":"1/1d"},
+		{"name":"trial","mode":"shadow","scope":"pop","key":[{"header":"x-user"}],"limit":"3/1d",
+			"overrides":[{"name":"tin","when":{"header":{"x-tier":"tin"}},"limit":"1/1d"}]}]}`), 1)
+	grant := granting(func(w *wire.Want) lease.Grant {
+		if w.Rule == "asks" {
+			return lease.Grant{Status: lease.Denied, Limit: 1, RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500}
 		}
+		return lease.Grant{Status: lease.OK, Granted: 1, TTL: 10_000, Limit: 100, Remaining: 90, Reset: 60_000}
 	})
+	for i, c := range []struct{ tier, shadow string }{
+		{"", ""}, // nobody waits for the answer to a shadow rule
+		{"", "asks"}, {"", "asks"}, {"", "asks,trial"}, {"tin", "asks"}, {"tin", "asks,trial/tin"},
+	} {
+		x := e.send(0, ":path", "/", "x-user", "ann", "x-tier", c.tier)
+		e.settle(grant)
+		want := ""
+		if c.shadow != "" {
+			want = "weir.shadow=" + c.shadow + " "
+		}
+		if e.complete(x); x.status != 0 || x.tags != want {
+			t.Errorf("%d: status %d, the access log gets %q, want %q", i, x.status, x.tags, want)
+		}
+	}
 }
 
 // With span_tags each decision is where Envoy's tracer finds it, also one from a lease.
@@ -151,38 +138,36 @@ func TestSpanTags(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, userRules), 1)
-		x := e.send(0, ":path", "/v1/a", "x-user", "ann")
-		e.settle(grantOf(0))
-		for i := range 3 { // by the region, by the table, by the cache
-			if i > 0 {
-				x = e.send(0, ":path", "/v1/a", "x-user", "ann")
-			}
-			if x.status != 429 || x.details != "weir-denied:user" {
-				t.Fatalf("%d: status %d, details %q", i, x.status, x.details)
-			}
-			for name, want := range map[string]string{
-				"content-type": "application/problem+json", "ratelimit-policy": `"user";q=100;w=60`,
-				"ratelimit": `"user";r=0;t=31`, "retry-after": "31",
-			} {
-				if got := header(x.response, name); got != want {
-					t.Errorf("%d: %s is %q, want %q", i, name, got, want)
-				}
-			}
-			const body = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
-				`"title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"violated-policies":["user"],` +
-				`"rule":"user","policy":"\"user\";q=100;w=60","remaining":0,"retry-after":31}` + "\n"
-			if x.body != body || x.tags != "weir.rule=user weir.key=ann weir.remaining=0 " {
-				t.Errorf("%d: body %s, the access log gets %q", i, x.body, x.tags)
-			}
-			e.complete(x)
+	e := startNew(t, withRules(t, userRules), 1)
+	x := e.send(0, ":path", "/v1/a", "x-user", "ann")
+	e.settle(grantOf(0))
+	for i := range 3 { // by the region, by the table, by the cache
+		if i > 0 {
+			x = e.send(0, ":path", "/v1/a", "x-user", "ann")
 		}
-		e.pass(100)
-		if n := e.metrics["weir.decisions.rule.user.decision.denied"]; n != 3 {
-			t.Errorf("counted %d denials: %v", n, e.metrics)
+		if x.status != 429 || x.details != "weir-denied:user" {
+			t.Fatalf("%d: status %d, details %q", i, x.status, x.details)
 		}
-	})
+		for name, want := range map[string]string{
+			"content-type": "application/problem+json", "ratelimit-policy": `"user";q=100;w=60`,
+			"ratelimit": `"user";r=0;t=31`, "retry-after": "31",
+		} {
+			if got := header(x.response, name); got != want {
+				t.Errorf("%d: %s is %q, want %q", i, name, got, want)
+			}
+		}
+		const body = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+			`"title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"violated-policies":["user"],` +
+			`"rule":"user","policy":"\"user\";q=100;w=60","remaining":0,"retry-after":31}` + "\n"
+		if x.body != body || x.tags != "weir.rule=user weir.key=ann weir.remaining=0 " {
+			t.Errorf("%d: body %s, the access log gets %q", i, x.body, x.tags)
+		}
+		e.complete(x)
+	}
+	e.pass(100)
+	if n := e.metrics["weir.decisions.rule.user.decision.denied"]; n != 3 {
+		t.Errorf("counted %d denials: %v", n, e.metrics)
+	}
 }
 
 // A client that a limit of 0 refuses is not told to come back, and one that finds no slot not
@@ -251,59 +236,55 @@ func TestGRPC(t *testing.T) {
 }
 
 func TestXRateLimit(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		for style, reset := range map[string]string{"x-draft03": "60", "x-unix": "1800005060"} {
-			rules := strings.Replace(userRules, `"limit"`, `"headers":["`+style+`"],"limit"`, 1)
-			e := start(withRules(t, rules), 1)
-			x := e.send(0, ":path", "/v1/a", "x-user", "ann")
-			e.settle(grantOf(100))
-			x.upstream = [][2]string{{"x-ratelimit-limit", "7"}, {"x-ratelimit-remaining", "6"}, {"x-ratelimit-reset", "5"}, {"ratelimit", `"up";r=1;t=9`}}
-			if e.complete(x); len(x.upstream) != 1 {
-				t.Errorf("%s: of the upstream's headers remain %q", style, x.upstream)
-			}
-			for name, want := range map[string]string{"x-ratelimit-limit": "100", "x-ratelimit-remaining": "99", "x-ratelimit-reset": reset} {
-				if got := header(x.response, name); got != want {
-					t.Errorf("%s: %s is %q, want %q", style, name, got, want)
-				}
-			}
-			if header(x.response, "ratelimit") != "" || header(x.response, "ratelimit-policy") != "" {
-				t.Errorf("%s: %q without draft in the list", style, x.response)
+	for style, reset := range map[string]string{"x-draft03": "60", "x-unix": "1800005060"} {
+		rules := strings.Replace(userRules, `"limit"`, `"headers":["`+style+`"],"limit"`, 1)
+		e := startNew(t, withRules(t, rules), 1)
+		x := e.send(0, ":path", "/v1/a", "x-user", "ann")
+		e.settle(grantOf(100))
+		x.upstream = [][2]string{{"x-ratelimit-limit", "7"}, {"x-ratelimit-remaining", "6"}, {"x-ratelimit-reset", "5"}, {"ratelimit", `"up";r=1;t=9`}}
+		if e.complete(x); len(x.upstream) != 1 {
+			t.Errorf("%s: of the upstream's headers remain %q", style, x.upstream)
+		}
+		for name, want := range map[string]string{"x-ratelimit-limit": "100", "x-ratelimit-remaining": "99", "x-ratelimit-reset": reset} {
+			if got := header(x.response, name); got != want {
+				t.Errorf("%s: %s is %q, want %q", style, name, got, want)
 			}
 		}
-	})
+		if header(x.response, "ratelimit") != "" || header(x.response, "ratelimit-policy") != "" {
+			t.Errorf("%s: %q without draft in the list", style, x.response)
+		}
+	}
 }
 
 // What a region that fails in any way leaves to on_failure, also where Envoy has no such cluster: a call fails at once, in the
 // callback of the request. Its answer is not the rule's refusal, since a retry may reach a PoP that can decide.
 func TestRegionFails(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		for name, c := range map[string]struct {
-			answers func(*httpCall)
-			logs    string
-		}{
-			"hangs": {hang, ""}, "refuses": {refuse, ""}, "garbage": {garbage, ""}, "no cluster": {nil, "weir_region"},
-			"forbidden":   {answersWith("403"), `answers a call with HTTP status 403 and "the reason"; give this PoP a certificate for a name that the region allows`},
-			"no such API": {answersWith("404"), `answers a call with HTTP status 404 and "the reason"; make sure that it leads to weir-regional`},
-		} {
-			for action, want := range map[string]int{"allow": 0, "deny": 503} {
-				e := start(withFields(t, `"on_failure":"`+action+`","refusal":{"status":403,"body":"No","content_type":"text/plain","grpc_status":7}`), 1)
-				e.noCall = c.answers == nil
-				x := e.send(0, ":path", "/v1/a", "x-user", "ann")
-				e.settle(c.answers)
-				if x.status != want || want == 0 && x.paused || !e.logged(c.logs) {
-					t.Errorf("%s, %s: status %d, paused %v, log %q", name, action, x.status, x.paused, e.logs)
-				}
-				e.complete(x)
-				if !strings.HasSuffix(x.decision, "on_failure") || strings.Contains(fmt.Sprint(x.response), "on_failure") {
-					t.Errorf("%s, %s: the access log gets %q, the client %q", name, action, x.decision, x.response)
-				}
-				if want != 0 && (x.grpc != 14 || !strings.Contains(x.body, "temporary-reduced-capacity") ||
-					header(x.response, "content-type") != "application/problem+json" || header(x.response, "x-envoy-ratelimited") != "") {
-					t.Errorf("%s: gRPC status %d, headers %q, body %s", name, x.grpc, x.response, x.body)
-				}
+	for name, c := range map[string]struct {
+		answers func(*httpCall)
+		logs    string
+	}{
+		"hangs": {hang, ""}, "refuses": {refuse, ""}, "garbage": {garbage, ""}, "no cluster": {nil, "weir_region"},
+		"forbidden":   {answersWith("403"), `answers a call with HTTP status 403 and "the reason"; give this PoP a certificate for a name that the region allows`},
+		"no such API": {answersWith("404"), `answers a call with HTTP status 404 and "the reason"; make sure that it leads to weir-regional`},
+	} {
+		for action, want := range map[string]int{"allow": 0, "deny": 503} {
+			e := startNew(t, withFields(t, `"on_failure":"`+action+`","refusal":{"status":403,"body":"No","content_type":"text/plain","grpc_status":7}`), 1)
+			e.noCall = c.answers == nil
+			x := e.send(0, ":path", "/v1/a", "x-user", "ann")
+			e.settle(c.answers)
+			if x.status != want || want == 0 && x.paused || !e.logged(c.logs) {
+				t.Errorf("%s, %s: status %d, paused %v, log %q", name, action, x.status, x.paused, e.logs)
+			}
+			e.complete(x)
+			if !strings.HasSuffix(x.decision, "on_failure") || strings.Contains(fmt.Sprint(x.response), "on_failure") {
+				t.Errorf("%s, %s: the access log gets %q, the client %q", name, action, x.decision, x.response)
+			}
+			if want != 0 && (x.grpc != 14 || !strings.Contains(x.body, "temporary-reduced-capacity") ||
+				header(x.response, "content-type") != "application/problem+json" || header(x.response, "x-envoy-ratelimited") != "") {
+				t.Errorf("%s: gRPC status %d, headers %q, body %s", name, x.grpc, x.response, x.body)
 			}
 		}
-	})
+	}
 }
 
 // answersWith answers a call with another status than a region's.
@@ -341,32 +322,30 @@ func (e *envoy) get0(path string) *exchange { return e.send(0, ":path", path) }
 
 // A configuration that cannot be used does not stop Envoy.
 func TestBadConfig(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		for config, text := range map[string]string{
-			``:                   "region_cluster",
-			`{"region_cluster":`: "JSON",
-			`{"region_cluster":"weir_region","regoin":1}`:                             "regoin",
-			`{"region_cluster":"weir_region","rules":{"rules":[{"name":"a b"}]}}`:     "rules.rules[0].name",
-			`{"region_cluster":"weir_region","before_rules":"deny","table_pages":17}`: "power of two",
-			`{"before_rules":"deny","typo":1}`:                                        "typo",
-			`{"before_rules":"deny",}`:                                                "a field name",
-		} {
-			e, want := start(config, 1), 0
-			if strings.Contains(config, "deny") {
-				want = 503
-			}
-			if x := e.get0("/"); x.status != want {
-				t.Errorf("%s: status %d, want %d", config, x.status, want)
-			}
-			if e.logged("no call can be made") {
-				t.Errorf("%s: complains of a cluster that it cannot check: %q", config, e.logs)
-			}
-			e.pass(100)
-			if !e.logged(text) || e.metrics["weir.config_error"] != 1 {
-				t.Errorf("%s: config_error %d, log %q", config, e.metrics["weir.config_error"], e.logs)
-			}
+	for config, text := range map[string]string{
+		``:                   "region_cluster",
+		`{"region_cluster":`: "JSON",
+		`{"region_cluster":"weir_region","regoin":1}`:                             "regoin",
+		`{"region_cluster":"weir_region","rules":{"rules":[{"name":"a b"}]}}`:     "rules.rules[0].name",
+		`{"region_cluster":"weir_region","before_rules":"deny","table_pages":17}`: "power of two",
+		`{"before_rules":"deny","typo":1}`:                                        "typo",
+		`{"before_rules":"deny",}`:                                                "a field name",
+	} {
+		e, want := startNew(t, config, 1), 0
+		if strings.Contains(config, "deny") {
+			want = 503
 		}
-	})
+		if x := e.get0("/"); x.status != want {
+			t.Errorf("%s: status %d, want %d", config, x.status, want)
+		}
+		if e.logged("no call can be made") {
+			t.Errorf("%s: complains of a cluster that it cannot check: %q", config, e.logs)
+		}
+		e.pass(100)
+		if !e.logged(text) || e.metrics["weir.config_error"] != 1 {
+			t.Errorf("%s: config_error %d, log %q", config, e.metrics["weir.config_error"], e.logs)
+		}
+	}
 }
 
 // A cluster that Envoy does not have is complained of, but not while Envoy starts, when it
@@ -387,7 +366,7 @@ func TestBadConfigKeepsTheLast(t *testing.T) {
 	e := startNew(t, withRules(t, strings.Replace(userRules, `"limit"`, `"scope":"pop","limit"`, 1)), 1)
 	e.config = `{"before_rules":"allow","ratelimit_headers":false,"typo":1}`
 	const second = 2
-	e.run(0, second, func(g guest) {
+	e.run(0, second, func(g *vm) {
 		g.configure(second, len(e.config))
 		g.deleted(pluginContext)
 	})
@@ -395,7 +374,7 @@ func TestBadConfigKeepsTheLast(t *testing.T) {
 	if e.complete(x); header(x.response, "ratelimit") == "" {
 		t.Errorf("the last good configuration is gone: response %v", x.response)
 	}
-	e.run(0, second, func(g guest) { g.tick(second) })
+	e.run(0, second, func(g *vm) { g.tick(second) })
 	if !e.logged("typo") {
 		t.Errorf("the log has nothing about the mistake: %q", e.logs)
 	}
@@ -403,54 +382,39 @@ func TestBadConfigKeepsTheLast(t *testing.T) {
 
 // A panic in a callback is caught: the request passes, and the next one is decided. Without test_hooks the header means nothing.
 func TestPanicIsCaught(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		for hooks, panics := range map[string]int64{"true": 1, "false": 0} {
-			e := start(strings.Replace(withRules(t, userRules), "{", `{"test_hooks":`+hooks+`,`, 1), 1)
-			if x := e.send(0, ":path", "/v1/a", "x-weir-test-panic", "recover"); x.paused || x.status != 0 {
-				t.Errorf("status %d, paused %v", x.status, x.paused)
-			}
-			if x := e.get(0, "/v1/a", "x-user", "ann"); header(x.response, "ratelimit") == "" {
-				t.Error("the next request was not decided")
-			}
-			e.pass(100)
-			if e.metrics["weir.panics"] != panics {
-				t.Errorf("test_hooks %s: metrics: %v", hooks, e.metrics)
-			}
+	for hooks, panics := range map[string]int64{"true": 1, "false": 0} {
+		e := startNew(t, strings.Replace(withRules(t, userRules), "{", `{"test_hooks":`+hooks+`,`, 1), 1)
+		if x := e.send(0, ":path", "/v1/a", "x-weir-test-panic", "recover"); x.paused || x.status != 0 {
+			t.Errorf("status %d, paused %v", x.status, x.paused)
 		}
-	})
+		if x := e.get(0, "/v1/a", "x-user", "ann"); header(x.response, "ratelimit") == "" {
+			t.Error("the next request was not decided")
+		}
+		e.pass(100)
+		if e.metrics["weir.panics"] != panics {
+			t.Errorf("test_hooks %s: metrics: %v", hooks, e.metrics)
+		}
+	}
 }
 
-// The module survives what kills its VM: a new one finds everything in shared data.
+// A VM that was thrown away leaves everything in shared data, where the one in its place finds it.
 func TestVMDies(t *testing.T) {
-	e := &envoy{
-		t: t, start: startWasm, ns: 5e12, next: 100, shared: map[string]sharedValue{},
-		config:  strings.Replace(withRules(t, userRules), "{", `{"test_hooks":true,`, 1),
-		streams: map[uint32]*exchange{}, calls: map[uint32]*httpCall{}, metrics: map[string]int64{},
-	}
-	e.addVM()
-	e.addVM() // of another worker
-	e.settle(nil)
+	e := startNew(t, withRules(t, userRules), 2) // the second of another worker
 	e.get0("/other")
 	e.pass(6000)
 	e.settle(nil)
-	x := e.send(0, ":path", "/v1/a", "x-user", "ann")
-	e.settle(grantOf(0))
-	if x.status != 429 {
+	if x := refusedBy(e); x.status != 429 {
 		t.Fatalf("status %d", x.status)
 	}
-	e.send(0, ":path", "/v1/a", "x-weir-test-panic", "1")
-	if !e.logged("trap") {
-		t.Fatal("the VM did not die")
-	}
-	e.run(1, 2, func(g guest) { g.configure(2, len(e.config)) }) // a listener that is added or changed
+	e.run(1, 2, func(g *vm) { g.configure(2, len(e.config)) }) // a listener that is added or changed
 	if n := e.metrics["weir.vm_replaced"]; n != 0 {
 		t.Errorf("%d VMs count as replaced, want none", n)
 	}
-	vm := e.addVM() // FAIL_RELOAD
+	anew := e.addVM() // FAIL_RELOAD
 	if n := e.metrics["weir.vm_replaced"]; n != 1 {
 		t.Errorf("%d VMs count as replaced, want 1", n)
 	}
-	if x := e.send(vm, ":path", "/v1/a", "x-user", "ann"); x.status != 429 {
+	if x := e.send(anew, ":path", "/v1/a", "x-user", "ann"); x.status != 429 {
 		t.Errorf("a spent key after the VM was replaced: status %d", x.status)
 	}
 }
@@ -483,7 +447,7 @@ func TestTwoConfigurations(t *testing.T) {
 	e.named = map[uint32]string{third: "other"}
 	with := e.config
 	e.config = strings.Replace(with, "{", `{"ratelimit_headers":false,`, 1)
-	e.run(0, second, func(g guest) { g.configure(second, len(e.config)) })
+	e.run(0, second, func(g *vm) { g.configure(second, len(e.config)) })
 	headers := func(plugin uint32) bool {
 		x := e.sendTo(0, plugin, ":path", "/v1/a", "x-user", "ann")
 		e.complete(x)
@@ -496,15 +460,15 @@ func TestTwoConfigurations(t *testing.T) {
 		t.Error("a stream that began before lost its configuration")
 	}
 	e.config = with
-	e.run(0, third, func(g guest) { g.configure(third, len(e.config)) })
+	e.run(0, third, func(g *vm) { g.configure(third, len(e.config)) })
 	if headers(pluginContext) || headers(second) || !headers(third) {
 		t.Error("a listener does not follow the configuration of its plugin's name")
 	}
-	e.run(0, second, func(g guest) { g.deleted(second) }) // the update was refused
+	e.run(0, second, func(g *vm) { g.deleted(second) }) // the update was refused
 	if !headers(pluginContext) {
 		t.Error("the old configuration does not decide after the new one went")
 	}
-	e.run(0, third, func(g guest) { g.deleted(third) })
+	e.run(0, third, func(g *vm) { g.deleted(third) })
 	if !headers(pluginContext) {
 		t.Error("the configuration that is left does not decide")
 	}
@@ -521,7 +485,7 @@ func TestPluginsShareNothing(t *testing.T) {
 	check := func(what, name, config string, shares bool) {
 		t.Helper()
 		e.named[next+1], e.config, next = name, config, next+1
-		e.run(0, next, func(g guest) { g.configure(next, len(e.config)) })
+		e.run(0, next, func(g *vm) { g.configure(next, len(e.config)) })
 		x := e.sendTo(0, next, ":path", "/v1/a", "x-user", "ann")
 		if waits := x.status == 0; waits == shares {
 			t.Errorf("%s: status %d, waits for the region: %v", what, x.status, waits)
@@ -551,7 +515,7 @@ func TestPluginsShareNothing(t *testing.T) {
 	check("the first one again", "", first, true)
 
 	e.named[next+1], e.config, next = "weir-us", strings.Replace(us, "{", `{"span_tags":true,`, 1), next+1
-	e.run(0, next, func(g guest) { g.configure(next, len(e.config)) })
+	e.run(0, next, func(g *vm) { g.configure(next, len(e.config)) })
 	if x := e.sendTo(0, next, ":path", "/v1/a", "x-user", "ann"); x.paused || x.status != 0 {
 		t.Errorf("an update lost the lease: paused %v, status %d", x.paused, x.status)
 	}

@@ -73,45 +73,43 @@ func (v *viewer) passes(e *envoy, seconds int) {
 // Reports go to the region once a second, with what the filter knows of itself, what was logged, and keys under the name of
 // their override.
 func TestReports(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e, v := start(withRules(t, userRules), 1), watching(t)
-		v.grants = overriding("acme", lease.Grant{Status: lease.OK, Granted: 50, TTL: 10_000, Limit: 300, Remaining: 250, Reset: 30_500})
-		for range 3 {
-			e.send(0, ":path", "/v1/a", "x-user", "ann")
-			e.settle(v.serve)
-			v.passes(e, 1)
+	e, v := startNew(t, withRules(t, userRules), 1), watching(t)
+	v.grants = overriding("acme", lease.Grant{Status: lease.OK, Granted: 50, TTL: 10_000, Limit: 300, Remaining: 250, Reset: 30_500})
+	for range 3 {
+		e.send(0, ":path", "/v1/a", "x-user", "ann")
+		e.settle(v.serve)
+		v.passes(e, 1)
+	}
+	v.passes(e, 12)
+	e.noCall = true
+	e.send(0, ":path", "/v1/a", "x-user", "bob")
+	e.pass(100)
+	e.noCall = false
+	v.passes(e, 2)
+	if n := len(v.reports); n < 15 || n > 18 {
+		t.Errorf("%d reports in 17 s", n)
+	}
+	var decisions []string
+	for _, r := range v.reports {
+		for _, d := range r.Decisions {
+			decisions = append(decisions, fmt.Sprintf("%s/%s %s", d.Rule, d.Override, d.Key))
 		}
-		v.passes(e, 12)
-		e.noCall = true
-		e.send(0, ":path", "/v1/a", "x-user", "bob")
-		e.pass(100)
-		e.noCall = false
-		v.passes(e, 2)
-		if n := len(v.reports); n < 15 || n > 18 {
-			t.Errorf("%d reports in 17 s", n)
-		}
-		var decisions []string
-		for _, r := range v.reports {
-			for _, d := range r.Decisions {
-				decisions = append(decisions, fmt.Sprintf("%s/%s %s", d.Rule, d.Override, d.Key))
-			}
-		}
-		m := v.reports[len(v.reports)-1].Members[0]
-		if m.Version != version.Version || m.Places != 512 || !strings.HasPrefix(m.Error, "no call can be made to the Envoy cluster weir_region") ||
-			m.ErrorAgeMs < 1000 || !slices.Contains(decisions, "user/acme ann") {
-			t.Errorf("decisions %q, %+v", decisions, m)
-		}
-		if k := v.reports[3].Keys; len(k) != 1 || string(k[0].Key) != "ann" || k[0].Rule != "user" || k[0].Override != "acme" {
-			t.Errorf("keys %+v", k)
-		}
-	})
+	}
+	m := v.reports[len(v.reports)-1].Members[0]
+	if m.Version != version.Version || m.Places != 512 || !strings.HasPrefix(m.Error, "no call can be made to the Envoy cluster weir_region") ||
+		m.ErrorAgeMs < 1000 || !slices.Contains(decisions, "user/acme ann") {
+		t.Errorf("decisions %q, %+v", decisions, m)
+	}
+	if k := v.reports[3].Keys; len(k) != 1 || string(k[0].Key) != "ann" || k[0].Rule != "user" || k[0].Override != "acme" {
+		t.Errorf("keys %+v", k)
+	}
 }
 
 // A configuration that cannot be used shows for as long as it is there, as something that the PoP has now.
 func TestConfigErrorIsReported(t *testing.T) {
 	e, v := startNew(t, withRules(t, userRules), 1), watching(t)
 	e.config = strings.Replace(e.config, `"limit"`, `"limlt"`, 1)
-	e.run(0, pluginContext, func(g guest) { g.configure(pluginContext, len(e.config)) })
+	e.run(0, pluginContext, func(g *vm) { g.configure(pluginContext, len(e.config)) })
 	e.send(0, ":path", "/v1/a", "x-user", "ann")
 	e.settle(v.serve)
 	v.passes(e, 3)
@@ -170,7 +168,7 @@ func TestRulesAreCountedTwice(t *testing.T) {
 // A VM states its version once, also where several plugins are configured in it.
 func TestVersion(t *testing.T) {
 	e := startNew(t, plainConfig, 1)
-	e.run(0, pluginContext+1, func(g guest) { g.configure(pluginContext+1, len(e.config)) })
+	e.run(0, pluginContext+1, func(g *vm) { g.configure(pluginContext+1, len(e.config)) })
 	if n := strings.Count(strings.Join(e.logs, "\n"), version.Version); n != 1 {
 		t.Errorf("the log has the version %d times: %q", n, e.logs)
 	}

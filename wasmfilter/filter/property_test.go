@@ -111,36 +111,34 @@ func TestProperties(t *testing.T) {
 		claim("sub"): "ann", claim("realm\x00id"): double(7), claim("https://example.com/team"): "weir",
 		dnsSAN: "one.example", routeName: "first", peerAddress: "192.0.2.7:4711",
 	}
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(`{"region":"eu","labels":{"tier":"edge"},"jwt_payload":"claims",`+withRules(t, knownRules)[1:], 1)
-		maps.Copy(e.known, known)
-		key := func(path string) string {
-			e.asked = []string{}
-			return keyOf(e, path)
+	e := startNew(t, `{"region":"eu","labels":{"tier":"edge"},"jwt_payload":"claims",`+withRules(t, knownRules)[1:], 1)
+	maps.Copy(e.known, known)
+	key := func(path string) string {
+		e.asked = []string{}
+		return keyOf(e, path)
+	}
+	asked := func(path, want string) {
+		t.Helper()
+		if got := fmt.Sprintf("%q", e.asked); got != want {
+			t.Errorf("%s: asked for %s, want %s", path, got, want)
 		}
-		asked := func(path, want string) {
-			t.Helper()
-			if got := fmt.Sprintf("%q", e.asked); got != want {
-				t.Errorf("%s: asked for %s, want %s", path, got, want)
-			}
-		}
-		if got, want := key("/all"), "ann|7|weir|one.example|first|192.0.2.7|eu|edge ann|first"; got != want {
-			t.Errorf("key %s, want %s", got, want)
-		}
-		asked("/all", fmt.Sprintf("%q", []string{claim("sub"), claim("realm\x00id"), claim("https://example\x00com/team"),
-			claim("https://example.com/team"), uriSAN, dnsSAN, routeName, peerAddress}))
-		if got := key("/none"); got != "" {
-			t.Errorf("key %s for a request of no rule", got)
-		}
-		asked("/none", "[]")
+	}
+	if got, want := key("/all"), "ann|7|weir|one.example|first|192.0.2.7|eu|edge ann|first"; got != want {
+		t.Errorf("key %s, want %s", got, want)
+	}
+	asked("/all", fmt.Sprintf("%q", []string{claim("sub"), claim("realm\x00id"), claim("https://example\x00com/team"),
+		claim("https://example.com/team"), uriSAN, dnsSAN, routeName, peerAddress}))
+	if got := key("/none"); got != "" {
+		t.Errorf("key %s for a request of no rule", got)
+	}
+	asked("/none", "[]")
 
-		clear(e.known)
-		e.known[uriSAN] = "spiffe://example/one"
-		if got, want := key("/absent"), `san spiffe://example/one`; got != want {
-			t.Errorf("key %s, want %s", got, want)
-		}
-		asked("/absent", fmt.Sprintf("%q", []string{claim("sub"), claim("realm\x00id"), claim("realm.id"), uriSAN}))
-	})
+	clear(e.known)
+	e.known[uriSAN] = "spiffe://example/one"
+	if got, want := key("/absent"), `san spiffe://example/one`; got != want {
+		t.Errorf("key %s, want %s", got, want)
+	}
+	asked("/absent", fmt.Sprintf("%q", []string{claim("sub"), claim("realm\x00id"), claim("realm.id"), uriSAN}))
 }
 
 // keyOf sends a request, and returns the keys that the region is asked for.

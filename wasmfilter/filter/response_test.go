@@ -75,7 +75,7 @@ func TestRefusalFormChanges(t *testing.T) {
 		t.Fatalf("status %d, body %q", x.status, x.body)
 	}
 	e.config = withFields(t, `"scope":"pop","refusal":{"body":"two","content_type":"text/plain"}`)
-	e.run(0, pluginContext, func(g guest) { g.configure(pluginContext, len(e.config)) })
+	e.run(0, pluginContext, func(g *vm) { g.configure(pluginContext, len(e.config)) })
 	if x := e.get(0, "/v1/a", "x-user", "ann"); x.body != "two" {
 		t.Errorf("status %d, body %q", x.status, x.body)
 	}

@@ -12,71 +12,69 @@ const shedRules = `{"rules":[{"name":"overload","match":{"path":{"prefix":"/v1/"
 // Beyond its share a class is refused, with 503 and no word of limits. What is in flight counts until its stream ends, however
 // it does; the access log and the metrics have the class.
 func TestShed(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, shedRules), 2)
-		var open []*exchange
-		come := func(path string) *exchange {
-			x := e.send(len(open)%2, ":path", path, ":method", "GET")
-			if x.status == 0 {
-				open = append(open, x)
-			} else {
-				e.end(x)
-			}
-			e.pass(100)
-			return x
-		}
-		for range 8 {
-			come("/v1/a")
-		}
-		refused := come("/v1/a")
-		if len(open) != 8 || refused.status != 503 || refused.grpc != 14 || refused.details != "weir-shed:overload" ||
-			refused.tags != "weir.rule=overload weir.class=normal " || refused.decision != "" {
-			t.Errorf("%d are admitted, and then: %+v", len(open), refused)
-		}
-		retry := header(refused.response, "retry-after")
-		want := [][2]string{{"content-type", "application/problem+json"}, {"retry-after", retry}, {"x-envoy-ratelimited", "true"}, {"x-envoy-overloaded", "true"}, {"x-weir-rule", "overload"}}
-		if !slices.Equal(refused.response, want) || !strings.Contains("123", retry) {
-			t.Errorf("headers: %q", refused.response)
-		}
-		for range 2 {
-			come("/v1/pay")
-		}
-		if refused := come("/v1/pay"); len(open) != 10 || refused.tags != "weir.rule=overload weir.class=critical " {
-			t.Errorf("%d are admitted, and then: %+v", len(open), refused)
-		}
-		if n, r := e.metrics["weir.shed_utilization.rule.overload"], e.metrics["weir.shed_ratio.rule.overload"]; n != 1000 || r != 0 {
-			t.Errorf("utilization %d, ratio %d", n, r)
-		}
-		for name, want := range map[string]int64{
-			"allowed.reason.normal": 8, "denied.reason.normal": 1, "allowed.reason.critical": 2, "denied.reason.critical": 1,
-		} {
-			if n := e.metrics["weir.decisions.rule.overload.decision."+name]; n != want {
-				t.Errorf("%s: %d, want %d", name, n, want)
-			}
-		}
-		e.complete(open[0])
-		e.end(open[1]) // reset
-		for _, x := range open[2:4] {
-			e.respondFrom(x) // and goes on
-		}
-		open = open[2:]
-		e.pass(100)
-		come("/v1/pay")
-		come("/v1/pay")
-		if x := come("/v1/pay"); x.status == 0 {
-			t.Error("a response that has begun does not count as in flight")
-		}
-		for _, x := range open {
-			e.complete(x)
+	e := startNew(t, withRules(t, shedRules), 2)
+	var open []*exchange
+	come := func(path string) *exchange {
+		x := e.send(len(open)%2, ":path", path, ":method", "GET")
+		if x.status == 0 {
+			open = append(open, x)
+		} else {
+			e.end(x)
 		}
 		e.pass(100)
-		if n := e.metrics["weir.shed_utilization.rule.overload"]; n != 0 {
-			t.Errorf("utilization %d when all is over", n)
+		return x
+	}
+	for range 8 {
+		come("/v1/a")
+	}
+	refused := come("/v1/a")
+	if len(open) != 8 || refused.status != 503 || refused.grpc != 14 || refused.details != "weir-shed:overload" ||
+		refused.tags != "weir.rule=overload weir.class=normal " || refused.decision != "" {
+		t.Errorf("%d are admitted, and then: %+v", len(open), refused)
+	}
+	retry := header(refused.response, "retry-after")
+	want := [][2]string{{"content-type", "application/problem+json"}, {"retry-after", retry}, {"x-envoy-ratelimited", "true"}, {"x-envoy-overloaded", "true"}, {"x-weir-rule", "overload"}}
+	if !slices.Equal(refused.response, want) || !strings.Contains("123", retry) {
+		t.Errorf("headers: %q", refused.response)
+	}
+	for range 2 {
+		come("/v1/pay")
+	}
+	if refused := come("/v1/pay"); len(open) != 10 || refused.tags != "weir.rule=overload weir.class=critical " {
+		t.Errorf("%d are admitted, and then: %+v", len(open), refused)
+	}
+	if n, r := e.metrics["weir.shed_utilization.rule.overload"], e.metrics["weir.shed_ratio.rule.overload"]; n != 1000 || r != 0 {
+		t.Errorf("utilization %d, ratio %d", n, r)
+	}
+	for name, want := range map[string]int64{
+		"allowed.reason.normal": 8, "denied.reason.normal": 1, "allowed.reason.critical": 2, "denied.reason.critical": 1,
+	} {
+		if n := e.metrics["weir.decisions.rule.overload.decision."+name]; n != want {
+			t.Errorf("%s: %d, want %d", name, n, want)
 		}
-		if x := e.get(0, "/other"); x.status != 0 {
-			t.Errorf("%+v", x)
-		}
-	})
+	}
+	e.complete(open[0])
+	e.end(open[1]) // reset
+	for _, x := range open[2:4] {
+		e.respondFrom(x) // and goes on
+	}
+	open = open[2:]
+	e.pass(100)
+	come("/v1/pay")
+	come("/v1/pay")
+	if x := come("/v1/pay"); x.status == 0 {
+		t.Error("a response that has begun does not count as in flight")
+	}
+	for _, x := range open {
+		e.complete(x)
+	}
+	e.pass(100)
+	if n := e.metrics["weir.shed_utilization.rule.overload"]; n != 0 {
+		t.Errorf("utilization %d when all is over", n)
+	}
+	if x := e.get(0, "/other"); x.status != 0 {
+		t.Errorf("%+v", x)
+	}
 }
 
 // One response in 16, and the first after a tick, is looked at for its status and what the upstream states.
@@ -113,7 +111,7 @@ func TestShedByResponses(t *testing.T) {
 			e.end(x)
 			e.ns += 5e6
 			if i%20 == 0 {
-				e.run(0, pluginContext, func(g guest) { g.tick(pluginContext) })
+				e.run(0, pluginContext, func(g *vm) { g.tick(pluginContext) })
 				responses = 0
 			}
 		}
