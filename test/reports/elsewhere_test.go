@@ -18,7 +18,7 @@ var elsewhere = map[int]string{
 	6:  "test/e2e TestReports",
 	7:  "test/e2e TestReports",
 	11: "test/e2e TestReports",
-	12: "wasmfilter/edge TestIdleStreams",
+	12: "wasmfilter/edge/shedding TestIdleStreams",
 	15: "test/e2e TestReports",
 	16: "test/e2e TestReportsOfUpdates",
 	17: "test/e2e TestReportsOfUpdates",

@@ -5,67 +5,19 @@ import (
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
 )
-
-// leaders returns which workers do the background work.
-func (w *world) leaders() (found []int) {
-	for i, x := range w.workers {
-		if x.Leader() {
-			found = append(found, i)
-		}
-	}
-	return found
-}
-
-// There is one leader; when it dies another one takes over within two seconds.
-func TestLeader(t *testing.T) {
-	w := newWorld(t, 3, userRule)
-	w.pass(1000)
-	first := w.leaders()
-	if len(first) != 1 {
-		t.Fatalf("leaders: %v", first)
-	}
-	for range 50 {
-		w.pass(100)
-		if now := w.leaders(); len(now) != 1 || now[0] != first[0] {
-			t.Fatalf("leaders: %v after %v", now, first)
-		}
-	}
-	w.workers = append(w.workers[:first[0]], w.workers[first[0]+1:]...)
-	w.pass(2000)
-	if now := w.leaders(); len(now) != 1 {
-		t.Errorf("leaders: %v after the first one died", now)
-	}
-}
-
-// The contexts of an old listener keep ticking while it drains: they do not lead
-// any more when there is a newer plugin configuration, and again when it is gone.
-func TestOldPluginIsFenced(t *testing.T) {
-	w := newWorld(t, 1, userRule)
-	w.pass(1000)
-	w.config.Hash = 2
-	w.start()
-	w.pass(2000)
-	if now := w.leaders(); len(now) != 1 || now[0] != 1 {
-		t.Fatalf("leaders: %v, want only the new plugin's", now)
-	}
-	w.workers = w.workers[:1]
-	w.pass(10_000)
-	if now := w.leaders(); len(now) != 1 {
-		t.Errorf("leaders: %v after the new plugin is gone", now)
-	}
-}
 
 // A grant is written however often other workers are faster: its units are not lost.
 func TestGrantOutlastsRaces(t *testing.T) {
 	w := newWorld(t, 1, userRule)
 	w.workers[0].End(w.now, w.request(0, "/v1/", "ann"))
 	races := 100
-	w.store.between = func() {
-		for key, v := range w.store.values {
+	w.store.Between = func() {
+		for key, v := range w.store.Values {
 			if races > 0 {
-				w.store.version++
-				w.store.values[key] = value{v.data, w.store.version}
+				w.store.Version++
+				w.store.Values[key] = tabletest.Value{Data: v.Data, Version: w.store.Version}
 			}
 		}
 		races--
@@ -83,7 +35,7 @@ func fmtRule(limit string) string {
 // Before there are rules, before_rules decides; with the region away it goes on so.
 func TestBeforeRules(t *testing.T) {
 	for _, deny := range []bool{false, true} {
-		w := &world{t: t, now: 1000, store: newMemory(), region: newRegion(t, mustRules(t, userRule))}
+		w := &world{t: t, now: 1000, store: tabletest.New(), region: newRegion(t, mustRules(t, userRule))}
 		w.config = rulebook.Config{DenyBeforeRules: deny, RegionCluster: "region", PagesLog2: 4, Hash: 1}
 		x := w.start()
 		w.collect()

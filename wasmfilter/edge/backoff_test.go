@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
 )
 
 // A region that answers, and decides nothing, is left alone: at most ten asks a second
@@ -86,7 +87,7 @@ func TestOutageHasNoStampede(t *testing.T) {
 	}
 	const keys, workers = 10_000, 2
 	w := newWorld(t, workers, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"1000/1m","algorithm":"sliding_window"}]}`)
-	w.config.PagesLog2, w.store, w.workers = 10, newMemory(), nil
+	w.config.PagesLog2, w.store, w.workers = 10, tabletest.New(), nil
 	for range workers {
 		w.start()
 	}

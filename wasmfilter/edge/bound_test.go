@@ -99,7 +99,7 @@ type rapidWorld struct {
 
 func newRapidWorld(t *rapid.T, workers int, rules string) *rapidWorld {
 	w := &rapidWorld{world: newWorld(t, workers, rules), rt: t, units: map[string]int64{}, open: map[*Request]int64{}, busy: map[*Worker]bool{}}
-	w.store.between = func() {
+	w.store.Between = func() {
 		if rapid.IntRange(0, 3).Draw(t, "interleave") == 0 {
 			w.ask(rapid.IntRange(0, len(w.workers)-1).Draw(t, "other"))
 		}
@@ -177,7 +177,7 @@ func (w *rapidWorld) tick() {
 
 // drain answers everything, lets all leases lapse, and has them given back.
 func (w *rapidWorld) drain() {
-	w.store.between = nil
+	w.store.Between = nil
 	for range 60 {
 		w.settle()
 		w.count(w.decided...)

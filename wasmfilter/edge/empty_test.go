@@ -101,9 +101,9 @@ func (w *world) empty() {
 			})
 		}
 	}
-	for k, v := range w.store.values {
-		if len(k) == 3 && k[0] == slotsTable && len(v.data) > 2 {
-			w.t.Fatalf("a page of slots still holds %d bytes", len(v.data))
+	for k, v := range w.store.Values {
+		if len(k) == 3 && k[0] == slotsTable && len(v.Data) > 2 {
+			w.t.Fatalf("a page of slots still holds %d bytes", len(v.Data))
 		}
 	}
 }

@@ -64,8 +64,8 @@ func TestSecret(t *testing.T) {
 			t.Errorf("counter %s", key)
 		}
 	}
-	for key, value := range w.store.values {
-		if strings.Contains(string(value.data), "hunter2") {
+	for key, value := range w.store.Values {
+		if strings.Contains(string(value.Data), "hunter2") {
 			t.Errorf("the key is in plain in the record %q", key)
 		}
 	}

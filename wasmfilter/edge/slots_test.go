@@ -2,6 +2,7 @@ package edge
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,7 +123,7 @@ func (w *world) passLate(t *rapid.T) {
 
 // stream is an open stream of a worker.
 type stream struct {
-	worker  int
+	worker  *Worker
 	request *Request
 }
 
@@ -131,136 +132,115 @@ type stream struct {
 // open any more all 4 can be had in either PoP.
 func TestSlotsOfTwoPoPs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		pops := twoPoPs(t, 3, fewSlotsRules(4, "region"))
-		var open [2][]stream
-		silent := lease.Millis(0)
+		p := twoPoPs(t, 3, fewSlotsRules(4, "region"))
+		var open []stream
+		end := func(s stream) { s.worker.End(p.of[0].now, s.request) }
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
-			i := rapid.IntRange(0, 1).Draw(t, "pop")
-			w := pops[i]
+			w := p.of[rapid.IntRange(0, 1).Draw(t, "pop")]
 			switch step := rapid.IntRange(0, 9).Draw(t, "step"); {
 			case step < 3:
 				worker := rapid.IntRange(0, 2).Draw(t, "worker")
-				open[i] = append(open[i], stream{worker, w.request(worker, "/", "ann")})
-			case step < 5 && len(open[i]) > 0:
-				n := rapid.IntRange(0, len(open[i])-1).Draw(t, "stream")
-				w.workers[open[i][n].worker].End(w.now, open[i][n].request)
-				open[i] = append(open[i][:n], open[i][n+1:]...)
+				open = append(open, stream{w.workers[worker], w.request(worker, "/", "ann")})
+			case step < 5 && len(open) > 0:
+				n := rapid.IntRange(0, len(open)-1).Draw(t, "stream")
+				end(open[n])
+				open = slices.Delete(open, n, n+1)
 			case step < 8 && len(w.calls) > 0:
 				w.answer(rapid.IntRange(0, len(w.calls)-1).Draw(t, "call"))
 			case step == 8 && len(w.calls) > 0:
 				w.lose(0, rapid.Bool().Draw(t, "applied"))
 			default: // the region answers once in 3 s at least
-				pops.pass(lease.Millis(rapid.SampledFrom([]int{1, 10, 100, 3000, 12_000}).Draw(t, "ms")), &silent)
+				p.pass(lease.Millis(rapid.SampledFrom([]int{1, 10, 100, 3000, 12_000}).Draw(t, "ms")))
 			}
-			if n := openOf(open[0]) + openOf(open[1]); n > 4 {
+			if n := admittedOf(requestsOf(open)); n > 4 {
 				t.Fatalf("%d streams are open, the limit is 4", n)
 			}
 		}
-		for i := range open {
-			for _, s := range open[i] {
-				pops[i].workers[s.worker].End(pops[i].now, s.request)
+		for i, w := range p.of {
+			for _, s := range open {
+				end(s)
 			}
-		}
-		for range 300 {
-			pops.pass(100, &silent)
-			pops.settle()
-		}
-		for i, w := range pops {
+			open = nil
+			for range 300 {
+				p.pass(100)
+				p.settle()
+			}
 			for n := range 4 {
-				r := w.request(n%3, "/", "ann")
+				open = append(open, stream{w.workers[n%3], w.request(n%3, "/", "ann")})
 				w.settle()
-				if r.Outcome != Admit {
-					t.Fatalf("PoP %d: slot %d of 4 cannot be had although no stream is open", i, n+1)
-				}
-				defer w.workers[n%3].End(w.now, r)
 			}
-			for _, x := range w.workers {
-				for hash := range x.slots.holdings {
-					x.slots.holdings[hash].inUse = 0 // all its streams end at once
-					x.slots.publish(w.now, x.slots.holdings[hash])
-				}
-			}
-			for range 20 {
-				pops.pass(100, &silent)
-				pops.settle()
+			if n := admittedOf(requestsOf(open)); n < 4 {
+				t.Fatalf("PoP %d: %d of 4 slots can be had although no stream is open", i, n)
 			}
 		}
 	})
 }
 
-// pops are PoPs of one region.
-type pops [2]*world
+func requestsOf(open []stream) (requests []*Request) {
+	for _, s := range open {
+		requests = append(requests, s.request)
+	}
+	return requests
+}
 
-func twoPoPs(t tester, workers int, rules string) (p pops) {
-	for i := range p {
-		w := newWorld(t, 0, rules)
-		if i > 0 {
-			w.region = p[0].region
-		}
+// pops are PoPs of one region.
+type pops struct {
+	of     [2]*world
+	silent lease.Millis // since when not all calls are answered
+}
+
+func twoPoPs(t tester, workers int, rules string) *pops {
+	p := &pops{of: [2]*world{newWorld(t, 0, rules), newWorld(t, 0, rules)}}
+	p.of[1].region = p.of[0].region
+	for i, w := range p.of {
 		w.started = uint64(100 * i)
 		for range workers {
 			w.start()
 		}
 		w.collect()
 		w.calls = nil // of the rules
-		p[i] = w
 	}
 	return p
 }
 
-// pass lets time pass. Calls are answered when silent, the time since all were, comes
-// to 3 s.
-func (p pops) pass(d lease.Millis, silent *lease.Millis) {
-	for d > 0 {
-		part := min(d, 100)
-		for _, w := range p {
-			w.pass(part)
+// pass lets time pass. Calls are answered after 3 s at the latest.
+func (p *pops) pass(d lease.Millis) {
+	for ; d > 0; d -= 100 {
+		for _, w := range p.of {
+			w.pass(min(d, 100))
 		}
-		d -= part
-		if *silent += part; *silent >= 3000 {
+		if p.silent += min(d, 100); p.silent >= 3000 {
 			p.settle()
-			*silent = 0
 		}
 	}
 }
 
-func (p pops) settle() {
-	for _, w := range p {
+func (p *pops) settle() {
+	p.silent = 0
+	for _, w := range p.of {
 		w.settle()
 	}
-}
-
-func openOf(open []stream) (n int) {
-	for _, s := range open {
-		if s.request.Outcome == Admit {
-			n++
-		}
-	}
-	return n
 }
 
 // A slot that is freed in one PoP can be had in another within two lease intervals:
 // one until it is given back, one until a PoP that was denied asks again.
 func TestSlotGoesToTheOtherPoP(t *testing.T) {
 	p := twoPoPs(t, 2, fewSlotsRules(1, "region"))
-	r := p[0].request(0, "/", "ann")
-	p.settle()
+	one, other := p.of[0], p.of[1]
+	r := one.request(0, "/", "ann")
 	for range 20 {
-		p.pass(100, new(lease.Millis))
 		p.settle()
-		if p[1].admit(1, "/", "ann") {
+		p.pass(100)
+		if p.settle(); other.admit(1, "/", "ann") {
 			t.Fatal("two streams of a limit of 1")
 		}
 	}
-	p[0].workers[0].End(p[0].now, r)
-	for n := range 3 {
-		if p[1].admit(1, "/", "ann") {
-			return
-		}
+	one.workers[0].End(one.now, r)
+	for n := 0; !other.admit(1, "/", "ann"); n++ {
 		if n == 2 {
 			t.Fatal("the slot cannot be had in the other PoP after 200 ms")
 		}
-		p.pass(100, new(lease.Millis))
+		p.pass(100)
 		p.settle()
 	}
 }
@@ -318,23 +298,5 @@ func TestSlotsOfACrashedWorker(t *testing.T) {
 				t.Fatal("a fourth stream of a limit of 3")
 			}
 		})
-	}
-}
-
-// While the region is away, streams count all the same.
-func TestSlotsOnFailure(t *testing.T) {
-	for action, want := range map[string]int{"allow": 20, "deny": 0, "local": 5} {
-		w := newWorld(t, 1, fmt.Sprintf(fewSlots, 5, "region", fmt.Sprintf(`,"on_failure":%q`, action)))
-		admitted := 0
-		for range 20 {
-			r := w.request(0, "/", "ann")
-			w.cut()
-			if r.Outcome == Admit {
-				admitted++
-			}
-		}
-		if admitted != want {
-			t.Errorf("on_failure %s: %d of 20 streams admitted, want %d", action, admitted, want)
-		}
 	}
 }

@@ -14,58 +14,9 @@ import (
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
-	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
-
-// memory is the shared data of an Envoy as its host keeps it: one counter of
-// versions, and a missing key that any version creates.
-type memory struct {
-	values  map[string]value
-	version uint32
-	// between, if set, runs between reading and writing: other workers interleave.
-	between func()
-	sets    int
-	last    []byte // what Get returned last: valid until the next call, as in a VM
-}
-
-type value struct {
-	data    []byte
-	version uint32
-}
-
-func newMemory() *memory { return &memory{values: map[string]value{}} }
-
-func (m *memory) Get(key []byte) ([]byte, uint32, bool) {
-	v, ok := m.values[string(key)]
-	m.last = m.lapse(v.data)
-	return m.last, v.version, ok
-}
-
-// lapse spoils what Get returned last, and copies data to the same place if it fits.
-func (m *memory) lapse(data []byte) []byte {
-	for i := range m.last {
-		m.last[i] = 0xee
-	}
-	return append(m.last[:0], data...)
-}
-
-func (m *memory) Set(key, data []byte, version uint32) table.Outcome {
-	if m.between != nil {
-		f := m.between
-		m.between = nil // one at a time
-		f()
-		m.between = f
-	}
-	if v, ok := m.values[string(key)]; ok && version != 0 && version != v.version {
-		return table.Raced
-	}
-	m.version++
-	m.sets++
-	m.values[string(key)] = value{append([]byte(nil), data...), m.version}
-	m.lapse(nil)
-	return table.Stored
-}
 
 // tester is what *testing.T and *rapid.T have in common.
 type tester interface {
@@ -78,7 +29,7 @@ type tester interface {
 type world struct {
 	t       tester
 	now     lease.Millis
-	store   *memory
+	store   *tabletest.Store
 	region  *region
 	workers []*Worker
 	started uint64     // workers, dead ones included
@@ -104,7 +55,7 @@ const wallStart = limit.Micros(1_800_000_000) * limit.Second
 func newWorld(t tester, workers int, rules string) *world {
 	t.Helper()
 	set := mustRules(t, rules)
-	w := &world{t: t, now: 1_000_000, store: newMemory(), region: newRegion(t, set)}
+	w := &world{t: t, now: 1_000_000, store: tabletest.New(), region: newRegion(t, set)}
 	w.config = rulebook.Config{Rules: set, PagesLog2: 4, CallsInFlight: 4, RulesEvery: 5000, RegionCluster: "region", Hash: 1}
 	for range workers {
 		w.start()

@@ -1,0 +1,512 @@
+package shedding
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/internal/shed"
+	"github.com/weirlimit/weir/wasmfilter/edge/pop"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
+)
+
+// crowd is the workers of a PoP with one shed rule, and the requests that are in flight.
+type crowd struct {
+	t       interface{ Fatal(...any) }
+	now     lease.Millis
+	store   table.Store
+	set     *rule.Set
+	workers []*Rules
+	started uint64
+	counts  rulebook.RuleCounts
+	open    []stream
+}
+
+// stream is a request in flight.
+type stream struct {
+	worker int
+	held   Held
+}
+
+// newCrowd makes workers with a rule of this capacity, with more fields of it and of its shed.
+func newCrowd(t interface{ Fatal(...any) }, workers, capacity int, more, fields string) *crowd {
+	c := &crowd{t: t, now: 1_000_000, store: tabletest.New()}
+	c.set = c.rules(capacity, more, fields)
+	for range workers {
+		c.start()
+	}
+	return c
+}
+
+func (c *crowd) rules(capacity int, more, fields string) *rule.Set {
+	set, err := read.JSON(fmt.Appendf(nil, `{"rules":[{"name":"overload",%s"key":[{"header":"x-user"}],"shed":{"capacity":%d,%s"classes":[
+		{"class":"critical","match":{"path":"/c"}},{"class":"low","match":{"path":"/l"}},{"class":"bulk","match":{"path":"/b"}}]}}]}`, more, capacity, fields))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return set
+}
+
+// start adds a worker.
+func (c *crowd) start() {
+	c.started++
+	p := pop.Join(c.store, [6]uint64{1, 2, 3, 4, 2 * c.started, c.started})
+	p.SetClock(c.now, 1_800_000_000*limit.Second)
+	c.workers = append(c.workers, New(p))
+	c.use(c.set, c.workers[len(c.workers)-1])
+}
+
+func (c *crowd) use(set *rule.Set, workers ...*Rules) {
+	for _, w := range workers {
+		w.Use(set, func(string) *rulebook.RuleCounts { return &c.counts })
+	}
+}
+
+// come sends a request; false if it is refused.
+func (c *crowd) come(worker int, class shed.Class, user string) bool {
+	r := c.workers[worker].Of(0)
+	held, refused := r.Enter(c.now, &rule.ShedHit{Class: class, Key: []byte(user)})
+	if refused && !r.Shadow {
+		return false
+	}
+	held.Count()
+	c.open = append(c.open, stream{worker, held})
+	return true
+}
+
+// comes sends requests to the workers in turn, 100 ms apart, and returns how many are in flight then.
+func (c *crowd) comes(n int, class shed.Class) int {
+	for i := range n {
+		c.come(i%len(c.workers), class, "ann")
+		c.pass(100)
+	}
+	return len(c.open)
+}
+
+// leave ends a request in flight.
+func (c *crowd) leave(i int) {
+	c.open[i].held.Leave()
+	c.open = slices.Delete(c.open, i, i+1)
+}
+
+func (c *crowd) leaveAll() {
+	for len(c.open) > 0 {
+		c.leave(0)
+	}
+}
+
+func (c *crowd) tick() {
+	for _, w := range c.workers {
+		w.Tick(c.now)
+	}
+}
+
+// pass lets time pass, and the workers tick.
+func (c *crowd) pass(d lease.Millis) {
+	for end := c.now + d; c.now < end; c.tick() {
+		c.now += min(100, end-c.now)
+	}
+}
+
+// rule is a worker's part of the rule.
+func (c *crowd) rule(worker int) (rule *Rule) {
+	c.workers[worker].Each(func(r *Rule) { rule = r })
+	return rule
+}
+
+// Whatever the order in which requests come and end, workers tick and VMs start anew, no more are in flight than the
+// capacity, and than its room when a lower class is admitted by one worker.
+func TestCapacityHolds(t *testing.T) {
+	for _, workers := range []int{1, 2, 8} {
+		rapid.Check(t, func(t *rapid.T) {
+			capacity := rapid.SampledFrom([]int{1, 2, 5, 10, 40}).Draw(t, "capacity")
+			c := newCrowd(t, workers, capacity, "", "")
+			for range rapid.IntRange(1, 300).Draw(t, "steps") {
+				worker := rapid.IntRange(0, workers-1).Draw(t, "worker")
+				switch rapid.IntRange(0, 9).Draw(t, "step") {
+				case 0:
+					c.now += lease.Millis(rapid.IntRange(0, 120).Draw(t, "ms"))
+				case 1, 2:
+					c.workers[worker].Tick(c.now)
+				case 3, 4:
+					if len(c.open) > 0 {
+						c.leave(rapid.IntRange(0, len(c.open)-1).Draw(t, "which"))
+					}
+				default:
+					class := shed.Class(rapid.IntRange(0, 3).Draw(t, "class"))
+					before := len(c.open)
+					admitted := c.come(worker, class, "ann")
+					room := int(shed.Room(int64(capacity), []int64{40, 60, 80, 100}[class]))
+					if len(c.open) > capacity {
+						t.Fatalf("%d in flight", len(c.open))
+					}
+					if workers == 1 && admitted != (before < room) && c.rule(0).Ratio == 0 {
+						t.Fatalf("%v with %d in flight and room for %d: admitted %v", class, before, room, admitted)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Each class finds room up to its share of the capacity, and critical requests up to all of it, whichever worker they come to.
+func TestSharesOfTheCapacity(t *testing.T) {
+	for _, workers := range []int{1, 2, 8} {
+		c := newCrowd(t, workers, 200, "", "")
+		for class, want := range []int{80, 120, 160, 200} {
+			refused := 0
+			for i := 0; refused < 3*workers; i++ {
+				if !c.come(i%workers, shed.Class(class), "ann") {
+					refused++
+				}
+				if i%20 == 0 {
+					c.pass(10)
+				}
+			}
+			if n := len(c.open); n > want || n < want-workers {
+				t.Errorf("%d workers, %v: refused with %d in flight, room for %d", workers, shed.Class(class), n, want)
+			}
+		}
+	}
+}
+
+// Where no time passes, requests are admitted by the capacity alone. A jump of the clock moves the level by a second.
+func TestClockStandsStill(t *testing.T) {
+	c := newCrowd(t, 2, 20, "", `"profile":"fast",`)
+	for round := range 50 {
+		for worker := range 2 {
+			c.workers[worker].Tick(c.now)
+			for range 20 {
+				c.come(worker, shed.Critical, "ann")
+			}
+		}
+		if n := len(c.open); n != 20 {
+			t.Fatalf("round %d: %d in flight, want 20", round, n)
+		}
+		for len(c.open) > 10 {
+			c.leave(0)
+		}
+		c.tick()
+	}
+	c.now += 3_600_000
+	if c.tick(); c.rule(0).Ratio != 0 {
+		t.Errorf("after a jump of the clock the ratio is %d", c.rule(0).Ratio)
+	}
+	c.now -= 1_800_000
+	c.pass(1000)
+}
+
+// A shadow rule refuses none, and counts as in flight what it would let pass: so it would refuse as much when it is enforced.
+func TestShadow(t *testing.T) {
+	c := newCrowd(t, 2, 10, `"mode":"shadow",`, "")
+	if n := c.comes(40, shed.Normal); n != 40 || c.rule(0).Utilization != 800 {
+		t.Errorf("%d of 40 are admitted, utilization %d", n, c.rule(0).Utilization)
+	}
+	allowed, denied := c.counts.Decided[rulebook.Shed(shed.Normal, false, true)], c.counts.Decided[rulebook.Shed(shed.Normal, true, true)]
+	if allowed != 8 || denied != 32 {
+		t.Errorf("%d and %d are counted as allowed and denied", allowed, denied)
+	}
+	c.leaveAll()
+	if c.pass(1000); c.rule(0).Utilization != 0 {
+		t.Errorf("utilization %d of nothing", c.rule(0).Utilization)
+	}
+}
+
+// A worker that starves, as its thread is busy, keeps what it has in flight for 10 s; then the others have its room. When it
+// comes back it counts again.
+func TestStarvedWorker(t *testing.T) {
+	c := newCrowd(t, 2, 10, "", "")
+	for range 6 {
+		c.come(1, shed.Critical, "ann")
+	}
+	starve := func(ticks, requests int) int {
+		for i := range ticks {
+			if i >= ticks-requests {
+				c.come(0, shed.Critical, "bob")
+			}
+			c.now += 100
+			c.workers[0].Tick(c.now)
+		}
+		return len(c.open)
+	}
+	if n := starve(100, 10); n != 10 {
+		t.Errorf("%d in flight while a worker starves, want 10", n)
+	}
+	if n := starve(30, 10); n != 16 {
+		t.Errorf("%d in flight after 10 s, want 10 of the worker that is left beside 6", n)
+	}
+	if c.come(1, shed.Critical, "ann") {
+		t.Error("the worker that is back admits more")
+	}
+	c.pass(200)
+	if c.leave(15); c.come(0, shed.Critical, "bob") {
+		t.Error("what the worker has that is back does not count")
+	}
+}
+
+// What a worker claimed and does not use is there for others once it has ticked.
+func TestClaimIsGivenUp(t *testing.T) {
+	c := newCrowd(t, 2, 100, "", "")
+	for range 80 {
+		c.come(0, shed.Normal, "ann")
+	}
+	c.leaveAll()
+	c.workers[0].Tick(c.now)
+	for range 70 {
+		c.come(1, shed.Critical, "bob")
+	}
+	if n := len(c.open); n != 70 {
+		t.Errorf("%d of 70 critical requests are admitted, with nothing else in flight", n)
+	}
+}
+
+// What a VM had in flight that was thrown away counts for 10 s.
+func TestWorkerStartsAnew(t *testing.T) {
+	c := newCrowd(t, 1, 4, "", "")
+	c.comes(4, shed.Critical)
+	c.workers = nil
+	c.start()
+	for _, admitted := range []bool{false, true} {
+		if c.pass(5000); c.come(0, shed.Critical, "ann") != admitted {
+			t.Errorf("5 s later: admitted %v", !admitted)
+		}
+	}
+}
+
+// What is in flight belongs to the rule by its name, whatever becomes of the rules.
+func TestRulesChange(t *testing.T) {
+	c := newCrowd(t, 2, 10, "", "")
+	none, err := read.JSON([]byte(`{"rules":[]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.comes(8, shed.Critical)
+	c.use(c.rules(9, "", ""), c.workers...)
+	if n := c.comes(4, shed.Critical); n != 9 {
+		t.Errorf("%d in flight after the capacity has become 9", n)
+	}
+	c.use(c.rules(9, `"mode":"off",`, ""), c.workers...)
+	if c.workers[0].Of(0) != nil {
+		t.Error("a rule that is off decides")
+	}
+	c.leave(0)
+	c.use(none, c.workers...)
+	c.leave(7)
+	c.pass(1000)
+	c.use(c.rules(9, "", ""), c.workers...)
+	if n := c.comes(4, shed.Critical); n != 9 {
+		t.Errorf("%d in flight after the rule has come back", n)
+	}
+	c.use(none, c.workers...)
+	c.leaveAll()
+	if c.pass(300); c.rule(0) != nil {
+		t.Errorf("a rule that is gone is kept: %+v", c.rule(0))
+	}
+}
+
+// What is in the store cannot break a worker.
+func TestRecordIsSpoilt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newCrowd(t, 2, 10, "", "")
+		c.comes(1, shed.Critical)
+		spoilt := rapid.OneOf(
+			rapid.SliceOf(rapid.Byte()),
+			rapid.Custom(func(t *rapid.T) []byte {
+				words := rapid.IntRange(0, 40).Draw(t, "words")
+				return rapid.SliceOfN(rapid.Byte(), 8*words, 8*words).Draw(t, "bytes")
+			}),
+			rapid.Just(make([]byte, 8*(headWords+rowWords*65)))).Draw(t, "record")
+		c.store.Set([]byte("shed1:overload"), spoilt, 0)
+		if n := c.comes(30, shed.Critical); n < 10 || n > 11 {
+			t.Errorf("%d in flight", n)
+		}
+	})
+}
+
+// However many workers there are, the capacity holds. A worker without memory to share decides alone.
+func TestManyWorkersOrNone(t *testing.T) {
+	c := newCrowd(t, 260, 256, "", "")
+	for range 3 {
+		for worker := range c.workers {
+			c.come(worker, shed.Critical, "ann")
+		}
+		c.pass(100)
+	}
+	if n := len(c.open); n != 256 {
+		t.Errorf("%d in flight, want 256", n)
+	}
+	c = newCrowd(t, 0, 5, "", "")
+	c.store = tabletest.Nowhere{}
+	c.start()
+	if n := c.comes(10, shed.Critical); n != 5 {
+		t.Errorf("%d in flight by a worker alone", n)
+	}
+}
+
+// answered sends a request that takes no time, whose response states a load or fails; false if it is refused.
+func (c *crowd) answered(worker int, class shed.Class, user string, failed bool, load int64) bool {
+	if !c.come(worker, class, user) {
+		return false
+	}
+	last := len(c.open) - 1
+	if held := []Held{c.open[last].held}; c.workers[worker].Samples(held) {
+		c.workers[worker].Responded(c.now, held, failed, load)
+	}
+	c.leave(last)
+	return true
+}
+
+// One client whose requests all fail has nobody else refused, whether it states the key or leaves it out.
+func TestOneClientsFailures(t *testing.T) {
+	for _, eve := range []string{"eve", ""} {
+		c := newCrowd(t, 4, 1000, "", `"profile":"fast","success":95,`)
+		refused := 0
+		for i := range 60_000 {
+			if c.now += lease.Millis(i % 2); i%200 == 0 {
+				c.tick()
+			}
+			user, failed := fmt.Sprint("user-", i%997), i%8 != 0
+			if failed {
+				user = eve
+			}
+			if !c.answered(i%4, shed.Normal, user, failed, -1) && !failed {
+				refused++
+			}
+		}
+		if refused > 75 {
+			t.Errorf("%d of 7500 requests of others are refused for the failures of %q", refused, eve)
+		}
+	}
+}
+
+// press has an upstream with so much load answer requests for so many seconds, one in 10 ms, and returns how many of each class
+// were refused.
+func (c *crowd) press(seconds int, load int64, failed bool, classes ...shed.Class) (refused [shed.Classes]int) {
+	for i := range seconds * 100 {
+		if c.now += 10; i%10 == 0 {
+			c.tick()
+		}
+		class := classes[i%len(classes)]
+		if !c.answered(i/len(classes)%len(c.workers), class, fmt.Sprint("user-", i%997), failed, load) {
+			refused[class]++
+		}
+	}
+	return refused
+}
+
+// An upstream that states that it is full, or fails, has lower classes refused, the lowest first, and critical ones never; and
+// when it is well again nothing is refused within the time of the profile.
+func TestRatio(t *testing.T) {
+	for _, full := range []int64{1000, -1} {
+		c := newCrowd(t, 2, 1000, "", `"profile":"fast","success":95,`)
+		if got := c.press(2, 0, false, 0, 1, 2, 3); got != [shed.Classes]int{} {
+			t.Errorf("refused without overload: %v", got)
+		}
+		if full > 0 {
+			for c.press(1, full, false, 0, 2, 3); c.rule(0).Ratio < 200_000; {
+				c.press(1, full, false, 0, 2, 3)
+			}
+			if got := c.press(1, 750, false, 0, 2, 3); got[shed.Bulk] == 0 || got[shed.Normal] != 0 || got[shed.Critical] != 0 {
+				t.Errorf("refused of bulk, low, normal and critical at a fifth: %v", got)
+			}
+		}
+		c.press(30, full, full < 0, 0, 1, 2, 3) // what was well is forgotten, and the level is at its top
+		got := c.press(10, full, full < 0, 0, 1, 2, 3)
+		for class, n := range got[:shed.Critical] {
+			if n < 240 {
+				t.Errorf("load %d: %d of 250 %v requests are refused", full, n, shed.Class(class))
+			}
+		}
+		if got[shed.Critical] != 0 || c.rule(0).Ratio < 900_000 || c.rule(1).Utilization != 1000 {
+			t.Errorf("load %d: %d critical requests are refused; ratio %d, utilization %d", full, got[shed.Critical], c.rule(0).Ratio, c.rule(1).Utilization)
+		}
+		c.press(30, 0, false, 0, 1, 2, 3)
+		if got := c.press(10, 0, false, 0, 1, 2, 3); got != [shed.Classes]int{} {
+			t.Errorf("load %d: refused when all is well again: %v", full, got)
+		}
+	}
+}
+
+// All traffic is critical: nothing but the capacity refuses any.
+func TestAllCritical(t *testing.T) {
+	c := newCrowd(t, 2, 50, "", `"profile":"fast",`)
+	if got := c.press(30, 1000, true, shed.Critical); got[shed.Critical] != 0 {
+		t.Errorf("%d refused", got[shed.Critical])
+	}
+	for i := range 60 {
+		if admitted := c.come(i%2, shed.Critical, "ann"); admitted != (i < 50) {
+			t.Errorf("request %d: admitted %v", i, admitted)
+		}
+		c.pass(100)
+	}
+}
+
+// Below 5 requests a second at the PoP the ratio refuses none.
+func TestFewRequests(t *testing.T) {
+	c := newCrowd(t, 2, 1000, "", `"profile":"fast",`)
+	c.press(20, 1000, false, shed.Bulk)
+	c.pass(2000)
+	for i := range 40 {
+		if !c.answered(i%2, shed.Bulk, "ann", false, 1000) {
+			t.Errorf("request %d is refused", i)
+		}
+		c.pass(250)
+	}
+}
+
+// A rule without classes refuses by chance: each client as often as another.
+func TestOneClass(t *testing.T) {
+	c := newCrowd(t, 0, 1, "", "")
+	set, err := read.JSON([]byte(`{"rules":[{"name":"overload","key":[{"header":"x-user"}],"shed":{"capacity":1000,"profile":"fast"}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.set = set
+	for c.start(); c.rule(0).Ratio < 400_000; {
+		c.press(1, 1000, false, shed.Normal)
+	}
+	ratio, refused := c.rule(0).Ratio, 0
+	for i := range 4000 {
+		if !c.answered(0, shed.Normal, "ann", false, 1000) {
+			refused++
+		}
+		if i%400 == 0 {
+			c.pass(1)
+		}
+	}
+	if want := int(ratio * 4000 / shed.Million); refused < want*9/10 || refused > want*11/10 {
+		t.Errorf("%d of 4000 requests of one client are refused, want %d", refused, want)
+	}
+}
+
+// Streams that stay open take room and nothing else: however long they last, the ratio stays 0 and critical requests pass.
+func TestIdleStreams(t *testing.T) {
+	c := newCrowd(t, 1, 20, "", `"profile":"fast",`)
+	for _, streams := range []int{15, 16} { // of 16 that are not critical
+		for len(c.open) < streams {
+			if !c.come(0, shed.Normal, "watcher") {
+				t.Fatalf("stream %d is refused", len(c.open))
+			}
+		}
+		for i := range 5 * 600 { // ten minutes of 5 requests a second
+			class := []shed.Class{shed.Normal, shed.Critical}[i%2]
+			if admitted := c.come(0, class, "ann"); admitted != (class == shed.Critical || streams == 15) {
+				t.Fatalf("%d streams, request %d, %v: admitted %v", streams, i, class, admitted)
+			} else if admitted {
+				c.leave(len(c.open) - 1)
+			}
+			c.pass(200)
+		}
+		if ratio := c.rule(0).Ratio; ratio != 0 {
+			t.Errorf("%d streams: the ratio is %d", streams, ratio)
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package uplink
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/pop"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
+)
+
+// way is an uplink of one lane, of 100 ms.
+type way struct {
+	*Uplink
+	t      *testing.T
+	policy *rulebook.Policy
+	lane   *Lane
+	now    lease.Millis
+}
+
+func newWay(t *testing.T) *way {
+	set, err := read.JSON([]byte(`{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"5/1m","timeout":"100ms"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &way{t: t, now: 1000}
+	cfg := &rulebook.Config{CallsInFlight: 4, RulesEvery: 5000, Rules: set}
+	p := pop.Join(tabletest.New(), [6]uint64{1, 2, 3, 4, 5, 6})
+	rules := rulebook.New(cfg, p, pop.NewLeader(p, 1), func(p *rulebook.Policy) {
+		p.Lane = w.LaneFor(p.Terms.Timeout, p.Shadow)
+		w.policy = p
+	}, func() {})
+	w.Uplink = New(cfg, &Port{}, p, rules)
+	rules.Start(w.now)
+	w.lane = w.Lane(w.policy)
+	w.Flush(w.now)
+	return w
+}
+
+// ask is an ask for a key, of requests that wait until then.
+type ask struct {
+	key      string
+	deadline lease.Millis
+}
+
+func (a ask) Length() int            { return len(a.key) }
+func (a ask) Deadline() lease.Millis { return a.deadline }
+func (a ask) Leave(lease.Millis, *Flight) wire.Want {
+	return wire.Want{Rule: "r", Key: []byte(a.key), Want: lease.Want{Want: 1}}
+}
+
+// asks gathers asks for which requests wait for so long; lease.Never: none does.
+func (w *way) asks(n int, key string, d lease.Millis) {
+	for range n {
+		if w.Gather(w.now, ask{key, min(lease.Never, w.now+d)}); d < lease.Never {
+			w.lane.MarkUrgent()
+		}
+	}
+}
+
+func (w *way) Gather(now lease.Millis, a Ask) { w.lane.Gather(now, a) }
+
+// at flushes at a time, and returns the calls that this makes, as how many wants each has and its timeout.
+func (w *way) at(now lease.Millis) string {
+	w.now = now
+	w.Flush(now)
+	return w.made()
+}
+
+func (w *way) made() (all string) {
+	for _, c := range w.port.Calls {
+		var q wire.Request
+		if err := q.Decode(c.Body); err != nil {
+			w.t.Fatal(err)
+		}
+		all += fmt.Sprintf("%d in %d ms ", len(q.Wants), c.Timeout)
+	}
+	w.port.Calls = nil
+	return strings.TrimSpace(all)
+}
+
+// answer answers the call that has been made after so many others.
+func (w *way) answer(call uint64) {
+	f := w.flights[call]
+	w.Reply(w.now, call, (&wire.Response{Protocol: wire.Protocol, Epoch: 1, Seq: f.seq, Grants: make([]wire.Grant, len(f.Asks)+len(f.Reports))}).Append(nil))
+}
+
+// Asks that nobody waits for travel together, 10 ms after the first of them or when there are 64, and at once when the worker was
+// quiet for that long. A request that waits takes all that has gathered along at once.
+func TestGathers(t *testing.T) {
+	w := newWay(t)
+	for _, c := range []struct {
+		now   lease.Millis
+		asks  int
+		waits lease.Millis
+		calls string
+	}{
+		{1001, 1, lease.Never, ""}, {1005, 1, lease.Never, ""}, {1010, 0, 0, ""}, {1011, 0, 0, "2 in 100 ms"},
+		{1012, 1, lease.Never, ""}, {1013, 1, 100, "2 in 100 ms"}, {1014, 63, lease.Never, ""}, {1015, 1, lease.Never, "64 in 100 ms"},
+		{1024, 1, lease.Never, ""}, {1034, 0, 0, "1 in 100 ms"}, {1044, 0, 0, ""},
+	} {
+		w.now = c.now
+		w.asks(c.asks, "k", c.waits)
+		if got := w.at(c.now); got != c.calls {
+			t.Errorf("at %d: calls %q, want %q", c.now, got, c.calls)
+		}
+	}
+}
+
+// What has little time left does not travel with what has all of it. That it was not answered in that time is no failure of the
+// region; anything else is.
+func TestLateAsksTravelApart(t *testing.T) {
+	w := newWay(t)
+	w.asks(1, "a", 88)
+	w.asks(2, "b", 87)
+	w.asks(1, "c", 100)
+	if got := w.at(1000); got != "2 in 88 ms 2 in 87 ms" {
+		t.Errorf("calls %q", got)
+	}
+	for call := uint64(3); call <= 5; call++ {
+		w.asks(1, "k", 50)
+		w.at(1001)
+		w.Fail(w.now, call, CallTimedOut)
+	}
+	if w.lane.Open {
+		t.Error("late calls that time out open the breaker")
+	}
+	for call := uint64(6); call <= 8; call++ {
+		w.asks(1, "k", 50)
+		w.at(1001)
+		w.Fail(w.now, call, CallFailed)
+	}
+	if !w.lane.Open || w.Degraded(1001) != 1 || w.Degraded(1501) != 500 || w.port.Ended[CallTimedOut] != 3 || w.port.Ended[CallFailed] != 3 {
+		t.Errorf("late calls that fail: open %v, degraded %d, ended %v", w.lane.Open, w.Degraded(1501), w.port.Ended)
+	}
+	if w.asks(1, "k", 50); len(w.lane.Drop()) != 1 || w.at(1002) != "" {
+		t.Error("what was dropped travels")
+	}
+}
+
+// Few calls are in flight at once. Those that take longer than ten milliseconds, or four times as long as the last ones, leave room
+// for others, within a bound.
+func TestRoom(t *testing.T) {
+	for took, late := range map[lease.Millis]lease.Millis{0: 10, 5: 20} {
+		w := newWay(t)
+		if took > 0 {
+			w.asks(1, "k", 100)
+			w.at(w.now)
+			w.now += took
+			w.answer(1)
+		}
+		begin := w.now
+		count := func(now lease.Millis) int {
+			for range 20 {
+				w.asks(1, "k", 100)
+				w.at(now)
+			}
+			return w.lane.flying
+		}
+		for i, want := range []int{4, 4, 8, 8, 12, 16, 16} {
+			now := begin + []lease.Millis{0, late - 1, late, 2*late - 1, 2 * late, 3 * late, 9 * late}[i]
+			if n := count(now); n != want {
+				t.Errorf("answers took %d ms: %d calls in flight after %d ms, want %d", took, n, now-begin, want)
+			}
+		}
+	}
+}
+
+// A call has as many wants as its receiver reads, what comes back first and asks last, and is no longer than that.
+func TestCallsAreBounded(t *testing.T) {
+	w := newWay(t)
+	for range 600 {
+		w.GiveBack(w.policy, table.Key{Text: []byte("k")}, holder.Part{Units: 1})
+		w.Report(Report{Policy: w.policy, Key: table.Key{Text: []byte("k")}})
+	}
+	w.GiveBack(w.policy, table.Key{}, holder.Part{})
+	w.asks(600, "k", lease.Never)
+	if got := w.at(w.now + 10); got != "1024 in 100 ms 688 in 100 ms" {
+		t.Errorf("calls %q", got)
+	}
+	f := w.flights[1]
+	if len(f.Asks) != 512 || len(f.Reports) != wire.MaxWants-512 || f.Reports[0].Policy != nil || f.Reports[256].Policy == nil {
+		t.Errorf("%d asks and %d reports in the first call", len(f.Asks), len(f.Reports))
+	}
+	if f = w.flights[2]; len(f.Asks) != 88 || len(w.lane.gathered)+len(w.lane.findings) > 0 {
+		t.Errorf("%d asks in the second call, %d are left", len(f.Asks), len(w.lane.gathered))
+	}
+	w = newWay(t)
+	w.asks(512, strings.Repeat("k", 5000), 100)
+	if w.now += 10; w.at(w.now) == "" || len(w.port.Calls) > 0 {
+		t.Error("no call")
+	}
+	for _, f := range w.flights {
+		if n := len(f.Asks) * (5000 + numbersSize); n > wire.MaxMessage-envelopeSize {
+			t.Errorf("a call with %d asks of 5000 bytes", len(f.Asks))
+		}
+	}
+}
+
+// Units of requests that were refused go back at the latest when calls in flight are answered, others with the next tick; neither
+// while the breaker is open, when one empty call in about 100 ms sees whether the region answers.
+func TestGivesBack(t *testing.T) {
+	w := newWay(t)
+	part := holder.Part{Units: 3}
+	w.asks(1, "k", 100)
+	w.at(1001)
+	w.ReturnSoon(w.policy, table.Key{Text: []byte("k")}, part)
+	if got := w.at(1002); got != "" {
+		t.Errorf("beside a call in flight: %q", got)
+	}
+	w.answer(1)
+	if got := w.at(1002); got != "1 in 100 ms" {
+		t.Errorf("after its answer: %q", got)
+	}
+	w.answer(2)
+	w.GiveBack(w.policy, table.Key{Text: []byte("k")}, part)
+	if got := w.at(1003); got != "" {
+		t.Errorf("what can wait leaves with %q", got)
+	}
+	if w.Tick(1100); w.made() != "1 in 100 ms" {
+		t.Error("nothing is given back with a tick")
+	}
+	for call := uint64(3); call <= 5; call++ {
+		w.Fail(1100, call, CallTimedOut)
+		w.asks(1, "k", 100)
+		w.at(1100)
+	}
+	w.Fail(1100, 6, CallTimedOut)
+	w.ReturnSoon(w.policy, table.Key{}, part)
+	probes := 0
+	for now := lease.Millis(1110); now <= 2100; now += 10 {
+		if w.Tick(now); w.at(now) != "" || w.lane.flying > 0 {
+			probes++
+			w.Fail(now, w.port.lastCall, CallTimedOut)
+		}
+	}
+	if probes < 8 || probes > 12 {
+		t.Errorf("%d probes in a second", probes)
+	}
+}
+
+// A call that arrives thousands of calls late is not taken for a repeated one: the worker goes on under another name. Its numbers
+// never run backwards.
+func TestLateCallsAreNew(t *testing.T) {
+	s := sequence{caller: 5}
+	flights := map[uint64]*Flight{1: {caller: 5, seq: s.next(nil)}}
+	for n := uint64(2); n <= lease.CallWindow+2; n++ {
+		before := s.caller
+		if seq := s.next(flights); seq != n || (s.caller != before) != (n == lease.CallWindow+1) {
+			t.Fatalf("call %d has the number %d, the worker is %x after %x", n, seq, s.caller, before)
+		}
+	}
+}
