@@ -20,7 +20,7 @@ func TestWorkflowsCallMake(t *testing.T) {
 	}
 	for _, file := range files {
 		// What a matrix names is in its list.
-		text := strings.ReplaceAll(read(t, filepath.Join("test/docs", file)), "run: make ${{ matrix.target }} COLD=1\n", "")
+		text := regexp.MustCompile(`run: make \$\{\{ matrix.target \}\}.*\n`).ReplaceAllString(read(t, filepath.Join("test/docs", file)), "")
 		found := called.FindAllStringSubmatch(text, -1)
 		if len(found) == 0 {
 			t.Errorf("%s calls nothing", file)
