@@ -1,6 +1,8 @@
 package docs
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -80,25 +82,22 @@ func (j *judge) block(b *Block) {
 	if len(b.Lines) > 0 {
 		first = strings.TrimSpace(b.Lines[0])
 	}
-	if judge := j.Blocks[first]; judge != nil {
-		if err := judge(b); err != nil {
-			j.fail(b.Line, "%v", err)
-		}
-		return
-	}
-	switch b.Lang {
-	case "text":
-		if !j.Printed(j.d) {
-			j.fail(b.Line, "no test compares what is printed")
-		}
-	case "yaml":
-		if err := j.YAML(strings.Join(b.Lines, "\n") + "\n"); err != nil {
-			j.fail(b.Line, "%v", err)
-		}
-	case "", "sh", "bash", "console":
+	var err error
+	switch judge := j.Blocks[first]; {
+	case judge != nil:
+		err = judge(b)
+	case b.Lang == "text" && !j.Printed(j.d):
+		err = errors.New("no test compares what is printed")
+	case b.Lang == "text":
+	case b.Lang == "yaml":
+		err = j.YAML(strings.Join(b.Lines, "\n") + "\n")
+	case slices.Contains([]string{"", "sh", "bash", "console"}, b.Lang):
 		j.commands(b)
 	default:
-		j.fail(b.Line, "an example in %q: no check is written for that", b.Lang)
+		err = fmt.Errorf("an example in %q: no check is written for that", b.Lang)
+	}
+	if err != nil {
+		j.fail(b.Line, "%v", err)
 	}
 }
 
@@ -135,7 +134,13 @@ func (j *judge) command(c Span) {
 	}
 	switch {
 	case name == "make":
-		j.make(c.Line, words[1:])
+		for _, w := range words[1:] {
+			if name, _, set := strings.Cut(w, "="); set {
+				j.variable(c.Line, name)
+			} else if !slices.Contains(j.Targets, w) {
+				j.fail(c.Line, "make %s: there is no such target", w)
+			}
+		}
 	case strings.HasPrefix(name, "--"):
 		j.arguments(c.Line, "", words)
 	case j.Programs[name] != nil:
@@ -143,16 +148,6 @@ func (j *judge) command(c Span) {
 	default:
 		if err := j.Shell(j.d, text); err != nil {
 			j.fail(c.Line, "%v", err)
-		}
-	}
-}
-
-func (j *judge) make(line int, words []string) {
-	for _, w := range words {
-		if name, _, set := strings.Cut(w, "="); set {
-			j.variable(line, name)
-		} else if !slices.Contains(j.Targets, w) {
-			j.fail(line, "make %s: there is no such target", w)
 		}
 	}
 }
@@ -178,20 +173,13 @@ func (j *judge) program(line int, name string, words []string) {
 // arguments judges flags: of a program, or of any if it is empty.
 func (j *judge) arguments(line int, program string, words []string) {
 	for _, w := range words {
-		if !strings.HasPrefix(w, "--") {
-			continue
-		}
 		flag, _, _ := strings.Cut(w, "=")
-		known := false
+		known := !strings.HasPrefix(w, "--") || j.Others[flag] != ""
 		for name, flags := range j.Programs {
 			known = known || (program == "" || name == program) && slices.Contains(flags, flag)
 		}
-		switch {
-		case known || j.Others[flag] != "":
-		case program == "":
-			j.fail(line, "%s: no program has such a flag", flag)
-		default:
-			j.fail(line, "%s: %s has no such flag", flag, program)
+		if !known {
+			j.fail(line, "%s: %s has no such flag", flag, cmp.Or(program, "no program"))
 		}
 	}
 }

@@ -26,14 +26,11 @@ const (
 // the algorithm's state needs at least; a key costs Redis its name and more than
 // sixty bytes of its own whatever its value.
 func (b *bench) memory() []table.Section {
-	theirs := b.startRedisRate()
-	defer theirs.Stop()
-	rows := []table.Row{b.bytesOf("redis_rate (a float in text)", func() { theirs.fill(storedUnits) })}
 	store := b.openStore()
 	defer store.close()
+	var rows []table.Row
 	for _, a := range kepts {
-		row := b.bytesOf("Weir, "+a.name, func() { store.fill(a) })
-		row.Peer = rows[0].Value
+		row := b.bytesOf(a.name, func() { store.fill(a) })
 		row.Note = fmt.Sprintf("model %d; %s", a.model, row.Note)
 		rows = append(rows, row)
 	}

@@ -3,16 +3,12 @@
 package region
 
 import (
-	"fmt"
 	"net"
-	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -24,7 +20,7 @@ const ratelimitModule = "github.com/envoyproxy/ratelimit/src/service_cmd"
 func (b *bench) build() {
 	root := proc.Root(b)
 	b.built = filepath.Join(root, ".tools/peers")
-	cmd := exec.CommandContext(b.Ctx, "go", "build", "-o", b.built+"/", ratelimitModule, "./empty", "./redisrate")
+	cmd := exec.CommandContext(b.Ctx, "go", "build", "-o", b.built+"/", ratelimitModule, "./empty")
 	cmd.Dir = filepath.Join(root, "test/load/peers")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("peers: go build: %v\n%s", err, out)
@@ -61,34 +57,4 @@ func (b *bench) startRateLimit(name, addr string, cache int) *proc.Process {
 // configure writes a directory with the limits, in the format of Envoy's rate limit service.
 func (b *bench) configure(name string) (dir string) {
 	return filepath.Dir(proc.WriteFile(b, filepath.Join(b.Dir, name+".limits", "config", "bench.yaml"), limits))
-}
-
-// redisRate runs the script of go-redis/redis_rate in pipelines on the cluster. Stop it.
-type redisRate struct {
-	*bench
-	*proc.Process
-	url string
-}
-
-func (b *bench) startRedisRate() *redisRate {
-	addr := proc.FreeAddr(b)
-	url := "http://" + addr
-	return &redisRate{b, b.run("redis_rate", url+"/", filepath.Join(b.built, "redisrate"), addr, strings.Join(b.redis.Addrs(), ",")), url}
-}
-
-// acquire acquires one unit of keys drawn at random, each with a limit per hour, and returns how
-// many it acquired.
-func (rr *redisRate) acquire(limit int, d time.Duration) int {
-	return rr.ask(fmt.Sprintf("/run?keys=%d&limit=%d&milliseconds=%d", rr.keys, limit, d.Milliseconds()))
-}
-
-// fill acquires one unit of each key to be stored.
-func (rr *redisRate) fill(limit int) { rr.ask(fmt.Sprintf("/fill?keys=%d&limit=%d", rr.stored, limit)) }
-
-func (rr *redisRate) ask(path string) int {
-	body, err := page.Read(rr.Ctx, http.DefaultClient, rr.url+path)
-	rr.Must(err)
-	n, err := strconv.Atoi(strings.TrimSpace(string(body)))
-	rr.Must(err)
-	return n
 }

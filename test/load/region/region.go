@@ -1,14 +1,11 @@
 //go:build linux
 
-// Package region measures the region's rate limit service and its Redis scripts
-// beside envoyproxy/ratelimit and go-redis/redis_rate, on one Redis Cluster of
-// three masters. It needs what `make setup` and `make build` leave; the others it
-// builds itself.
+// Package region measures the region's rate limit service beside envoyproxy/ratelimit, and its Redis scripts, on one
+// Redis Cluster of three masters. It needs what `make setup` and `make build` leave; the others it builds itself.
 //
 // What the table calls theirs is envoyproxy/ratelimit with or without its local
 // cache of denials, whichever did better (without it where Redis is compared, since
-// the cache is off unless asked for); redis_rate where acquires and memory are
-// compared. All services have the same limits, get the same load from one thread,
+// the cache is off unless asked for). All services have the same limits, get the same load from one thread,
 // and leave their other settings as they are. Where a service keeps leases on many
 // keys it is measured once it has them: they come within a few seconds of a load,
 // and the others have nothing of the kind to wait for.
