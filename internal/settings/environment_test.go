@@ -11,14 +11,14 @@ func TestEnvironment(t *testing.T) {
 	for item, want := range map[string]string{
 		"WEIR_MAX_KEYS=5":        "",
 		"WEIR_CONTEXT=prod":      "",
-		"WEIR_LONG=1":            "",
+		"WEIR_NET=10.99":         "",
 		"weir_max_kyes=5":        "",
 		"PATH=/bin":              "",
 		"WEIR_MAX_KYES=5":        "environment: WEIR_MAX_KYES: no such variable; did you mean WEIR_MAX_KEYS?",
 		"WEIR_MAX_KYES=":         "did you mean WEIR_MAX_KEYS?",
 		"WEIR_CONTXT=prod":       "did you mean WEIR_CONTEXT?",
 		"WEIR_GLOBAL_TLS_CERTS=": "did you mean WEIR_GLOBAL_TLS_CERT?",
-		"WEIR_LONGER=1":          "WEIR_LONGER: no such variable; unset it",
+		"WEIR_NETS=1":            "WEIR_NETS: no such variable; unset it",
 		"WEIR_=":                 "WEIR_: no such variable; unset it",
 		"WEIR_FOO#=":             "unset it",
 
