@@ -85,89 +85,24 @@ func TestListInTheFile(t *testing.T) {
 
 // Every field can be set in the file, by the name that the documentation gives it.
 func TestEveryFieldInTheFile(t *testing.T) {
-	c, err := Load([]string{"--config", file(t, `
-rules: "consul:"
-rules_copy: s
-key_secrets: s
-listen: ":1"
-admin_listen: ":2"
-replicas: 2
-state: "off"
-state_interval: 1m
-lease_cache: on
-region: eu
-global: 127.0.0.1:4,127.0.0.1:5
-consul: 127.0.0.1:6
-consul_primary: dc1
-consul_token_file: t
-consul_tls: true
-consul_tls_ca: u
-consul_tls_name: v
-consul_tls_cert: w
-consul_tls_key: x
-advertise: 127.0.0.1:7
-admin_tokens: s
-admin_tls_cert: t
-admin_tls_key: u
-admin_tls_client_ca: v
-admin_local: true
-global_plain: true
-global_tls: true
-global_tls_ca: j
-global_tls_name: k
-global_tls_cert: l
-global_tls_key: m
-tls_cert: n
-tls_key: o
-tls_client_ca: p
-tls_client_san: q,r
-redis: 127.0.0.1:1,127.0.0.1:2
-redis_mode: sentinel
-redis_sentinel_master: main
-redis_username: weir
-redis_sentinel_username: watch
-redis_sentinel_password_file: q
-redis_password_file: p
-redis_tls: true
-redis_tls_ca: a
-redis_tls_cert: b
-redis_tls_key: c
-redis_tls_name: d
-redis_timeout: 20ms
-redis_lanes: 3
-redis_queue: 7
-ratelimit_config: dir
-ratelimit_consistency: exact
-ratelimit_on_failure: local
-ratelimit_charge_denied: true
-ratelimit_merge_domains: true
-ratelimit_shadow: true
-ratelimit_quota: true
-ratelimit_metrics: true
-descriptors: file
-rls_listen: ":3"
-rls_tls_cert: e
-rls_tls_key: f
-rls_tls_client_ca: g
-rls_client_san: h,i
-rls_max_connection_age: 1h
-rls_budget: 1s
-rls_headers: true
-rls_metadata: true
-max_keys: 3
-max_memory: 4GiB
-max_holders: 5
-max_holders_per_address: 32
-max_streams: 6
-slot_seed: secret
-header_timeout: 7s
-idle_timeout: 8s
-drain_wait: 9s
-drain_timeout: 10s
-log_format: json
-log_level: debug
-otlp: http://collector:4317
-pprof: true
+	c, err := Load([]string{"--config", file(t, `{
+rules: "consul:", rules_copy: s, key_secrets: s, listen: ":1", admin_listen: ":2", replicas: 2, state: "off",
+state_interval: 1m, lease_cache: on, region: eu, global: "127.0.0.1:4,127.0.0.1:5", consul: 127.0.0.1:6,
+consul_primary: dc1, consul_token_file: t, consul_tls: true, consul_tls_ca: u, consul_tls_name: v,
+consul_tls_cert: w, consul_tls_key: x, advertise: 127.0.0.1:7, admin_tokens: s, admin_tls_cert: t,
+admin_tls_key: u, admin_tls_client_ca: v, admin_local: true, global_plain: true, global_tls: true,
+global_tls_ca: j, global_tls_name: k, global_tls_cert: l, global_tls_key: m, tls_cert: n, tls_key: o,
+tls_client_ca: p, tls_client_san: "q,r", redis: "127.0.0.1:1,127.0.0.1:2", redis_mode: sentinel,
+redis_sentinel_master: main, redis_username: weir, redis_sentinel_username: watch, redis_sentinel_password_file: q,
+redis_password_file: p, redis_tls: true, redis_tls_ca: a, redis_tls_cert: b, redis_tls_key: c, redis_tls_name: d,
+redis_timeout: 20ms, redis_lanes: 3, redis_queue: 7, ratelimit_config: dir, ratelimit_consistency: exact,
+ratelimit_on_failure: local, ratelimit_charge_denied: true, ratelimit_merge_domains: true, ratelimit_shadow: true,
+ratelimit_quota: true, ratelimit_metrics: true, descriptors: file, rls_listen: ":3", rls_tls_cert: e,
+rls_tls_key: f, rls_tls_client_ca: g, rls_client_san: "h,i", rls_max_connection_age: 1h, rls_budget: 1s,
+rls_headers: true, rls_metadata: true, max_keys: 3, max_memory: 4GiB, max_holders: 5, max_holders_per_address: 32,
+max_streams: 6, slot_seed: secret, header_timeout: 7s, idle_timeout: 8s, drain_wait: 9s, drain_timeout: 10s,
+log_format: json, log_level: debug, otlp: http://collector:4317, pprof: true
+}
 `)}, new(strings.Builder))
 	fatal.If(t, err)
 	defaults, _ := load()

@@ -18,7 +18,6 @@ func TestCluster(t *testing.T) {
 	}{
 		{"CutConnectionChargesOnce", cutInACluster},
 		{"Resharding", resharding},
-		{"SeedAndConfigurationEndpoint", oneSeed},
 		{"RedirectThatNeverEnds", redirectThatNeverEnds},
 		{"CellOfAMovingSlot", cellOfAMovingSlot},
 		{"NodeThatHangs", nodeThatHangs},

@@ -8,7 +8,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/redis/script"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -88,30 +87,6 @@ func askElsewhere(t *testing.T, s *Store) (stop func()) {
 	stop = sync.OnceFunc(func() { close(stopped); load.Wait() })
 	t.Cleanup(stop)
 	return stop
-}
-
-// A store that has one seed, and an old idea of the cluster, finds its way.
-func oneSeed(t *testing.T, c *redistest.Cluster) {
-	s := start(t, Config{Redis: topology.Config{Addrs: []string{c.Nodes[1].Addr}}}) // mode auto
-	eventually(t, func() string { return unlike(s, 3) })
-	p := fixedPolicy(t, "r", 10)
-	for i := range 30 {
-		if g := acquire(t, s, plenty, one(p, fmt.Sprint("key", i)))[0]; g.Granted != 1 {
-			t.Fatalf("key %d: %+v", i, g)
-		}
-	}
-	// All that it has stored is wrong: every slot is thought to be at the first master.
-	first := topology.Reply{Kind: topology.Moved, Addr: c.Nodes[0].Addr}
-	for _, n := range s.topology.Masters() {
-		for i := range 30 {
-			n.Follow(first, topology.SlotOf(string(script.AppendKey(nil, p, fmt.Append(nil, "key", i)))))
-		}
-	}
-	for i := range 30 {
-		if g := acquire(t, s, plenty, one(p, fmt.Sprint("key", i)))[0]; g.Granted != 1 || g.Remaining != 8 {
-			t.Fatalf("key %d: %+v", i, g)
-		}
-	}
 }
 
 // A redirect that leads nowhere, or in circles, ends.
