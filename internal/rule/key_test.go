@@ -157,29 +157,6 @@ func TestClientIP(t *testing.T) {
 	}
 }
 
-// TestAppendValue: whoever takes a value from elsewhere comes to the same key.
-func TestAppendValue(t *testing.T) {
-	for parts, values := range map[string][]string{
-		`["client_ip"]`:                                      {"192.0.2.1", "192.0.2.1:80", "2001:db8::1", "2001:db8::ffff", "[2001:db8:0:1::1]:80", "::ffff:192.0.2.1"},
-		`[{"client_ip":{"ipv6_prefix":128}}]`:                {"2001:db8::1", "2001:DB8:0::01"},
-		`["path"]`:                                           {"/a", "/a?b=c", "/a|b#c", "/" + strings.Repeat("x", 256)},
-		`[{"header":"x-user","else":"client_ip"}]`:           {"alice", `a|b\c`, "2001:db8::1"},
-		`[{"client_ip":{"ipv6_prefix":48},"else":"method"}]`: {"2001:db8:1:2::3"},
-	} {
-		set, err := read.JSON([]byte(`{"rules":[{"name":"a","key":` + parts + `,"limit":"5/1m"}]}`))
-		fatal.If(t, err)
-		for _, value := range values {
-			want, ok := key(t, parts, &rule.Request{Peer: value, Path: value}, "x-user", value)
-			if got := string(rule.ShortKey(set.Rule(0).Key[0].AppendValue(nil, value))); !ok || got != want {
-				t.Errorf("%s of %s: %q, want %q", parts, value, got, want)
-			}
-		}
-	}
-	if got := string((rule.Part{{From: rule.FromClientIP}}).AppendValue(nil, "somebody|")); got != `somebody\|` {
-		t.Errorf("of what is no address: %s", got)
-	}
-}
-
 // blake128 is the key that stands for a long one.
 func blake128(key string) string {
 	sum := digest.Sum([]byte(key))
@@ -199,20 +176,6 @@ func TestDigest(t *testing.T) {
 	} {
 		if sum := digest.Sum(message[:n]); hex.EncodeToString(sum[:]) != want {
 			t.Errorf("%d bytes: got %x, want %s", n, sum, want)
-		}
-	}
-}
-
-// A short key stands for itself, a long one for its hash, which stands for itself.
-func TestShortKey(t *testing.T) {
-	for n := range 4096 {
-		key := []byte(strings.Repeat("k", n))
-		short := rule.ShortKey(key)
-		if n <= rule.MaxKey && len(short) != n || n > rule.MaxKey && len(short) != 34 {
-			t.Fatalf("%d bytes become %d", n, len(short))
-		}
-		if again := rule.ShortKey(short); string(again) != string(short) {
-			t.Fatalf("%q becomes %q", short, again)
 		}
 	}
 }

@@ -52,6 +52,9 @@ func FuzzMerge(f *testing.F) {
 	for _, pair := range [][2][]byte{{good, []byte(search)}, {bad, []byte(login)}, {[]byte(login), []byte(login)}, {[]byte("rules: ["), bad}} {
 		f.Add(pair[0], pair[1])
 	}
+	for _, file := range append(golden.Files(f, "testdata/good_*.yaml"), golden.Files(f, "testdata/good_*.json")...) {
+		f.Add(golden.Content(f, file), []byte(`rules: [{ name: zz, key: [{ const: "a\u2028b\x7f\"\\é" }, { const: "null" }, { const: "1" }, { const: on }], limit: 1/1m }]`))
+	}
 	f.Add([]byte(login), []byte("seed: 1\nrules: [{ name: own, mode: exempt }, { name: x, key: [], limits: [1/1m, 2/1h] }]\n"))
 	f.Add([]byte("owners: { b.yaml: { prefix: l, rules: 1 } }"), []byte(login))
 	f.Fuzz(func(t *testing.T, a, b []byte) {

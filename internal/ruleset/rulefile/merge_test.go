@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/fatal"
-	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 // directory makes a directory of files.
@@ -66,25 +65,6 @@ client_ip: { trusted_hops: 1 }
 `
 	if string(d.Text) != text {
 		t.Errorf("text\n%swant\n%s", d.Text, text)
-	}
-}
-
-// odd has texts that need their quotes.
-const odd = `rules: [{ name: zz, key: [{ const: "a\u2028b\x7f\"\\é" }, { const: "null" }, { const: "1" }, { const: on }], limit: 1/1m }]`
-
-// TestMergedText: the text of a directory means the same as its files.
-func TestMergedText(t *testing.T) {
-	for _, file := range append(golden.Files(t, "testdata/good_*.yaml"), golden.Files(t, "testdata/good_*.json")...) {
-		dir := directory(t, map[string]string{filepath.Base(file): string(golden.Content(t, file)), "z.yaml": odd})
-		d, err := rulefile.Load(dir)
-		fatal.If(t, err)
-		again, err := rulefile.Parse("text", d.Text)
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, d.Text)
-		}
-		if again.Version != d.Set.Version {
-			t.Errorf("%s: %s\nbecomes\n%s", file, d.Set.Encode(), again.Encode())
-		}
 	}
 }
 

@@ -50,25 +50,6 @@ func TestGood(t *testing.T) {
 	}
 }
 
-// TestManyMistakes: a file of nothing but mistakes is refused quickly, and with a
-// report that can be read.
-func TestManyMistakes(t *testing.T) {
-	line := "x" + strings.Repeat("y", 50) + ": 1\n"
-	var doc strings.Builder
-	doc.WriteString("rules:\n")
-	for range 100 {
-		doc.WriteString("  - name: a\n")
-		for i := range 80 {
-			doc.WriteString("    " + strings.Replace(line, "x", string(rune('a'+i%26))+string(rune('a'+i/26)), 1))
-		}
-	}
-	_, err := rulefile.Parse("f", []byte(doc.String()))
-	var mistakes strict.Errors
-	if !errors.As(err, &mistakes) || len(mistakes) != 101 {
-		t.Errorf("%d mistakes, want 101", len(mistakes))
-	}
-}
-
 // TestOneMistakeAmongMany: a file with a mistake is read in the time of one without: a replica that reads it for minutes
 // would not see that it is put right.
 func TestOneMistakeAmongMany(t *testing.T) {

@@ -51,7 +51,6 @@ rules:
   - { name: healthz, mode: exempt, match: { path: /api/healthz } }
   - { name: former, mode: "off", key: [], limit: 1/1m }
   - { name: full, match: { path: [/full, /both] }, shed: { capacity: 4, shares: { normal: 50 }, classes: [{ class: critical, match: { method: PUT } }] } }
-  - { name: try, mode: shadow, match: { path: /try }, shed: { capacity: 1, shares: { normal: 100 } } }
   - { name: both, match: { path: /both }, key: [client_ip], limit: 9/1m }
 tests:
   - name: a
@@ -65,12 +64,9 @@ func TestOutcomes(t *testing.T) {
 	for steps, want := range map[string]string{
 		drained + "{ expect: denied }":  "",
 		drained + "{ expect: allowed }": "2: -allowed +denied by login, key 192.0.2.1",
-		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: { allowed: none } }, { request: GET /full, expect: { denied: full, status: 503 } }":                                             "",
 		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { request: GET /full, expect: allowed }":                                                                             "2: -allowed +denied by full",
-		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { request: PUT /full, repeat: 2x, lasts: 1s, expect: allowed }":                                                      "",
 		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { at: 2s, request: GET /full, expect: allowed }":                                                                     "",
 		"{ request: GET /both, repeat: 2x, lasts: 1h, expect: allowed }, { repeat: 5x, request: GET /both, expect: denied }, { request: PUT /both, expect: { allowed: both, remaining: 6 } }": "",
-		"{ request: GET /try, lasts: 1m, expect: { shadow: [] } }, { request: GET /try, expect: { allowed: none, shadow: [try] } }":                                                           "",
 		"{ expect: denied }":                                                "1: -denied +allowed by login, key 192.0.2.1, remaining 1",
 		"{ expect: { allowed: login } }":                                    "",
 		"{ expect: { allowed: api } }":                                      "1: -allowed by api +allowed by login, key 192.0.2.1, remaining 1",
