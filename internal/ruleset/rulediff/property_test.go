@@ -3,218 +3,134 @@ package rulediff
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/check"
 	"github.com/weirlimit/weir/internal/rule/ip"
 	"github.com/weirlimit/weir/internal/ruleset/request"
-	"github.com/weirlimit/weir/internal/shed"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-var someTexts = []rule.Text{{Arg: "a"}, {Arg: "b"}, {Op: rule.OpPrefix, Arg: "a"}, {Op: rule.OpPrefix, Arg: "ab"}, {Op: rule.OpPresent}, {Op: rule.OpAbsent},
-	{Op: rule.OpRegex, Arg: "a|b"}, {Op: rule.OpRegex, Arg: "[ab]+"}, {Op: rule.OpRegex, Arg: ".*"}}
-
-var somePaths = []rule.Text{{Arg: "/a"}, {Arg: "/a/b"}, {Op: rule.OpPrefix, Arg: "/a"}, {Op: rule.OpPrefix, Arg: "/a/"}, {Op: rule.OpPrefix, Arg: "/"},
-	{Op: rule.OpTemplate, Arg: "/a/{x}"}, {Op: rule.OpTemplate, Arg: "/{x}/b"}, {Op: rule.OpTemplate, Arg: "/{x}"}, {Op: rule.OpRegex, Arg: "/[ab]"}, {Op: rule.OpRegex, Arg: "/a.*"}}
-
-func pick[T any](t *rapid.T, of ...T) T { return rapid.SampledFrom(of).Draw(t, "pick") }
-
-// list picks one to three.
-func list[T comparable](t *rapid.T, of ...T) (out []T) {
-	for range pick(t, 1, 1, 2, 3) {
-		if one := pick(t, of...); !slices.Contains(out, one) {
-			out = append(out, one)
-		}
+// corpus are the documents of testdata/changes.txt, each before and after its change.
+func corpus(t *testing.T) (pairs [][2]*rule.Set) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/changes.txt")
+	fatal.If(t, err)
+	for _, pair := range strings.Split(string(text), "=== ")[1:] {
+		_, rest, _ := strings.Cut(pair, "\n")
+		before, rest, _ := strings.Cut(rest, "--- new\n")
+		after, _, _ := strings.Cut(rest, "--- changes\n")
+		pairs = append(pairs, [2]*rule.Set{parse(t, before), parse(t, after)})
 	}
-	return out
+	return pairs
 }
 
-// alter draws a clause of a condition anew.
-func alter(t *rapid.T, m *rule.Match, more bool) {
-	switch rapid.IntRange(0, 9).Draw(t, "clause") {
-	case 0:
-		m.Methods = list(t, "GET", "PUT", "POST")
-	case 1:
-		m.Hosts = list(t, "a.b", "*.b", "c")
-	case 2, 3:
-		m.Paths = list(t, somePaths...)
-		m.Ignore = pick(t, rule.Spelling(0), 0, 0, rule.IgnoreCase, rule.IgnoreTrailingSlash)
-	case 4, 5:
-		f := m.Fields()[rapid.IntRange(0, 4).Draw(t, "kind")]
-		*f.List = []rule.Named{{Name: pick(t, "x", "y"), Text: pick(t, someTexts...)}}
-	case 6:
-		m.Clients, m.TrustedHops = nil, pick(t, 0, 0, 1, 2)
-		for _, text := range list(t, "10.0.0.0/8", "10.0.0.0/16", "10.1.0.0/16", "192.0.2.1/32", "2001:db8::/32") {
-			p, _ := ip.ParsePrefix(text)
-			m.Clients = append(m.Clients, p)
-		}
-	case 7:
-		m.Regions = list(t, "eu", "us")
-	case 8:
-		if more {
-			m.Percent = rule.Percent{From: pick(t, 0, 0, 30), To: pick(t, 50, 80, 100)}
-		} else {
-			m.Until = limit.Second * pick(t, limit.Micros(1), 2, 3)
-		}
-	case 9:
-		*m = rule.Match{Not: m.Not}
-	}
-	if more && rapid.IntRange(0, 3).Draw(t, "not") == 0 {
-		var not rule.Match
-		alter(t, &not, false)
-		if m.Not = nil; !not.Empty() {
-			m.Not = []rule.Match{not}
-		}
-	}
+// words are what requests of two versions of rules are made of: all texts of the rules, and some others.
+type words struct {
+	*rand.Rand
+	all   []string
+	names map[rule.From][]string // of headers, claims, cookies, query parameters and labels
 }
 
-func condition(t *rapid.T, more bool) (m rule.Match) {
-	for range rapid.IntRange(1, 3).Draw(t, "clauses") {
-		alter(t, &m, more)
-	}
-	return m
-}
+var (
+	text = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
+	meta = regexp.MustCompile(`\{\w+\}|\[.*?\]\+?|\.\*|\\.|[()|?*+$^]`)
+)
 
-func spec(count int64) limit.Spec {
-	return limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: limit.Minute}
-}
-
-// draw draws a rule.
-func draw(t *rapid.T, name string) rule.Rule {
-	r := rule.Rule{Name: name, Match: condition(t, true), Mode: pick(t, rule.Mode(0), 0, 0, 0, 0, rule.Shadow, rule.Off, rule.Exempt, rule.Exempt)}
-	if r.Mode == rule.Exempt {
-		r.Match.Percent, r.Match.Not = rule.Percent{}, nil
-		if r.Match.Empty() {
-			r.Match.Methods = []string{"GET"}
+func wordsOf(versions [2]*rule.Set, seed uint64) *words {
+	w := &words{rand.New(rand.NewPCG(seed, 1)), []string{"", "a", "zz", "GET", "/", "/a", "10.0.0.1", "eu"}, map[rule.From][]string{}}
+	for _, set := range versions {
+		for _, found := range text.FindAllStringSubmatch(string(set.Encode()), -1) {
+			w.all = append(w.all, found[1], meta.ReplaceAllString(found[1], "a"))
 		}
-		r.From = pick(t, nil, nil, []string{"ra"}, []string{"rb"})
-		return r
-	}
-	if rekey(t, &r); rapid.IntRange(0, 6).Draw(t, "shed") == 0 {
-		r.Shed, r.Match.Percent = new(rule.Shed), rule.Percent{}
-		reclass(t, &r)
-		return r
-	}
-	r.Limits = []rule.Variant{{Limit: spec(5)}}
-	for i := range pick(t, 0, 1, 2, 2) {
-		if when := condition(t, rapid.Bool().Draw(t, "not")); !when.Empty() {
-			r.Limits = append(r.Limits, rule.Variant{Name: fmt.Sprint("o", i), When: when, Limit: spec(5), Unlimited: pick(t, false, false, true)})
+		for i := range set.Len() {
+			r := set.Rule(i)
+			for _, part := range r.Key {
+				for _, source := range part {
+					w.names[source.From] = append(w.names[source.From], source.Name)
+				}
+			}
+			w.of(r.Match)
+			for _, v := range r.Limits {
+				w.of(v.When)
+			}
+			if r.Shed != nil {
+				for _, c := range r.Shed.Classes {
+					w.of(c.When)
+				}
+			}
 		}
 	}
-	return r
+	return w
 }
 
-// reclass draws the classes of a rule that sheds load.
-func reclass(t *rapid.T, r *rule.Rule) {
-	r.Shed = &rule.Shed{Capacity: pick[int64](t, 9, 9, 10)}
-	for range pick(t, 0, 1, 1, 2) {
-		when := condition(t, false)
-		if when.Percent = (rule.Percent{}); !when.Empty() {
-			r.Shed.Classes = append(r.Shed.Classes, rule.ShedClass{Class: pick(t, shed.Bulk, shed.Critical), When: when})
+// of takes the names of a condition.
+func (w *words) of(m rule.Match) {
+	for _, f := range m.Fields() {
+		for _, named := range *f.List {
+			w.names[f.From] = append(w.names[f.From], named.Name)
 		}
+	}
+	for _, not := range m.Not {
+		w.of(not)
 	}
 }
 
-func rekey(t *rapid.T, r *rule.Rule) {
-	r.Key = nil
-	for range pick(t, 1, 1, 2) {
-		r.Key = append(r.Key, pick(t, rule.Part{{From: rule.FromClientIP}}, rule.Part{{From: rule.FromHeader, Name: "x"}},
-			rule.Part{{From: rule.FromHeader, Name: "k"}, {From: rule.FromClientIP}}, rule.Part{{From: rule.FromQuery, Name: "k"}}, rule.Part{{From: rule.FromPath}},
-			rule.Part{{From: rule.FromSegment, Name: "x"}}, rule.Part{{From: rule.FromRegion}, {From: rule.FromMethod}}))
+// one is a word that begins so.
+func (w *words) one(begin string) string {
+	for range 50 {
+		if word := w.all[w.IntN(len(w.all))]; strings.HasPrefix(word, begin) {
+			return word
+		}
 	}
+	return begin
 }
 
-// change draws what is another rule, mostly a little.
-func change(t *rapid.T, r rule.Rule) rule.Rule {
-	if rapid.IntRange(0, 5).Draw(t, "anew") == 0 {
-		return draw(t, r.Name)
-	}
-	r.Limits, r.Match.Not, r.Match.Paths = slices.Clone(r.Limits), slices.Clone(r.Match.Not), slices.Clone(r.Match.Paths)
-	switch what := rapid.IntRange(0, 10).Draw(t, "change"); {
-	case what > 3 && r.Shed != nil:
-		reclass(t, &r)
-	case what < 3:
-		alter(t, &r.Match, r.Limited())
-	case r.Mode == rule.Exempt:
-		r.From = pick(t, nil, []string{"ra"}, []string{"rb"})
-	case what == 3:
-		rekey(t, &r)
-	case what > 5 && len(r.Limits) > 1:
-		if slices.Reverse(r.Limits[1:]); what < 9 {
-			alter(t, &r.Limits[1].When, rapid.Bool().Draw(t, "not"))
+// each gives most names of a kind a word.
+func (w *words) each(from rule.From) map[string]string {
+	all := map[string]string{}
+	for _, name := range w.names[from] {
+		if w.IntN(3) > 0 {
+			all[name] = w.one("")
 		}
-	case what == 4:
-		r.Match.Ignore ^= rule.IgnoreCase
-	case what == 5:
-		r.Cost = pick(t, rule.Cost{Default: 2}, rule.Cost{Header: "x", Max: 9})
-	default:
-		slices.Reverse(r.Match.Paths)
 	}
-	return r
+	return all
 }
 
-// sets draws two versions of rules.
-func sets(t *rapid.T) (sets [2]*rule.Set) {
-	var before, after []rule.Rule
-	for i := range rapid.IntRange(2, 5).Draw(t, "rules") {
-		r := draw(t, "r"+string(rune('a'+i)))
-		before = append(before, r)
-		switch rapid.IntRange(0, 8).Draw(t, "what") {
-		case 0: // it is gone
-		case 1:
-			r.Name += "2"
-			after = append(after, r)
-		case 2, 3, 4, 5, 6:
-			after = append(after, change(t, r))
-		default:
-			after = append(after, r)
-		}
+// joined are names and words, such as "a=b&c=d".
+func joined(all map[string]string, separator string) string {
+	var pairs []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		pairs = append(pairs, name+"="+all[name])
 	}
-	if rapid.IntRange(0, 3).Draw(t, "another") == 0 {
-		after = append(after, draw(t, "rz"))
-	}
-	for i, rules := range [][]rule.Rule{before, after} {
-		set, problems := check.Rules(rules, nil, pick(t, uint64(0), 0, 0, 1))
-		if set == nil {
-			t.Skip(problems)
-		}
-		sets[i] = set
-	}
-	return sets
+	return strings.Join(pairs, separator)
 }
 
-// requestOf draws a request.
-func requestOf(t *rapid.T) *request.Request {
-	text := func() string { return pick(t, "", "a", "b", "ab", "abc", "c", "aa") }
-	r := &request.Request{Method: pick(t, "GET", "PUT", "POST", "put"), Host: pick(t, "", "a.b", "x.b", "b", "c", "C."), Headers: map[string]string{}, Claims: map[string]string{}}
-	r.Path = pick(t, "/", "/a", "/A", "/a/", "/b", "/c", "/a/b", "/a/b/", "/a/c", "/c/b", "/ab", "/a//", "*")
-	r.Path += pick(t, "", "", "?x=a", "?x=&k=1", "?y=b&x=ab", "?k=2")
-	for _, name := range []string{"x", "y", "k"} {
-		if rapid.Bool().Draw(t, "header") {
-			r.Headers[name] = text()
-		}
-		if rapid.Bool().Draw(t, "claim") {
-			r.Claims[name] = text()
-		}
+func (w *words) request() *request.Request {
+	r := &request.Request{Method: w.one("GET"), Host: w.one(""), Headers: w.each(rule.FromHeader), Claims: w.each(rule.FromClaim), Labels: w.each(rule.FromLabel)}
+	if w.IntN(2) == 0 {
+		r.Method = w.one("P")
 	}
-	if rapid.Bool().Draw(t, "cookie") {
-		r.Headers["cookie"] = "x=" + text() + "; y=" + text()
-	}
+	r.Path = w.one("/") + []string{"", "", "a", "/", "/a"}[w.IntN(5)] + "?" + joined(w.each(rule.FromQuery), "&")
+	r.Headers["cookie"] = joined(w.each(rule.FromCookie), "; ")
 	address := func() string {
-		return pick(t, "", "10.0.0.1", "10.0.7.7", "10.1.0.0", "10.2.0.0", "10.255.255.255", "192.0.2.1", "9.9.9.9", "2001:db8::1", "2001:db9::")
+		word := w.one([]string{"1", "2", ""}[w.IntN(3)])
+		if p, ok := ip.ParsePrefix(word); ok {
+			word, _, _ = strings.Cut(p.String(), "/")
+		}
+		return word
 	}
-	if r.Client = address(); rapid.Bool().Draw(t, "forwarded") {
-		r.Headers["x-forwarded-for"] = address() + "," + address()
-	}
-	if r.Region = pick(t, "", "eu", "us", "ap"); r.Region != "" {
-		r.Labels = map[string]string{"x": text()}
+	r.Client, r.Headers["x-forwarded-for"] = address(), address()+","+address()
+	if r.Region = w.one(""); r.Region == "" {
+		r.Labels = nil
 	}
 	return r
 }
@@ -228,11 +144,11 @@ type decided struct {
 	class    string // of a rule that sheds load, whose key decides about no single request
 }
 
-func decide(set *rule.Set, name string, r *request.Request, now limit.Micros) (d decided) {
+func decide(set *rule.Set, name string, r *request.Request, at time.Time) (d decided) {
 	var q rule.Request
 	var m rule.Matches
 	r.Fill(set.Inputs(), &q)
-	q.Now, q.Secret = now, new(rule.Secret)
+	q.Now, q.Secret = limit.Micros(at.UnixMicro()), new(rule.Secret)
 	set.Match(&q, &m)
 	for _, h := range m.Hits {
 		if set.Rule(h.Rule).Name == name {
@@ -250,50 +166,55 @@ func decide(set *rule.Set, name string, r *request.Request, now limit.Micros) (d
 // TestSound: of two versions of rules each example is as stated; each request that they treat differently is of a rule
 // that is not the same; the way back is the mirror image; and what is compared with itself is the same.
 func TestSound(t *testing.T) {
-	seen := map[string]int{}
-	rapid.Check(t, func(t *rapid.T) {
-		versions := sets(t)
-		d := Compare(t.Context(), versions[0], versions[1], time.UnixMicro(0))
-		differ := map[string]Rule{}
-		for _, r := range d.Rules {
-			differ[r.Name] = r
-			seen[r.Change]++
-			for _, c := range r.Changes {
-				seen[c.What]++
-				if c.Example != nil {
-					confirm(t, versions, &r, &c)
-				}
-			}
-		}
-		for range 30 {
-			q, now := requestOf(t), limit.Second*pick(t, limit.Micros(0), 0, 1, 2)
-			for _, set := range versions {
-				for i := range set.Len() {
-					name := set.Rule(i).Name
-					a, b := decide(versions[0], name, q, now), decide(versions[1], name, q, now)
-					if _, ok := differ[name]; a != b && !ok {
-						t.Fatalf("%s is the same, and at %d %s is %+v before and %+v after:\n%s\n%s\n%s", name, now, q, a, b, versions[0].Encode(), versions[1].Encode(), d)
+	seen, differ := map[string]int{}, 0
+	pairs := corpus(t)
+	for i := range len(pairs) {
+		for _, versions := range [][2]*rule.Set{pairs[i], {pairs[i][0], pairs[(i+1)%len(pairs)][1]}, {pairs[i][1], pairs[(i+7)%len(pairs)][0]}} {
+			d := Compare(t.Context(), versions[0], versions[1], now)
+			listed := map[string]bool{}
+			for _, r := range d.Rules {
+				listed[r.Name] = true
+				seen[r.Change]++
+				for _, c := range r.Changes {
+					if seen[c.What]++; c.Example != nil {
+						confirm(t, versions, &r, &c)
 					}
 				}
 			}
+			w := wordsOf(versions, uint64(i))
+			for range 100 {
+				q, at := w.request(), now.AddDate(10*w.IntN(2), 0, 0)
+				for _, set := range versions {
+					for i := range set.Len() {
+						name := set.Rule(i).Name
+						a, b := decide(versions[0], name, q, at), decide(versions[1], name, q, at)
+						if a == b {
+							continue
+						}
+						if differ++; !listed[name] {
+							t.Fatalf("%s is the same, and at %v %s is %+v before and %+v after:\n%s\n%s\n%s", name, at, q, a, b, versions[0].Encode(), versions[1].Encode(), d)
+						}
+					}
+				}
+			}
+			if back := Compare(t.Context(), versions[1], versions[0], now); sketch(back, true) != sketch(d, false) {
+				t.Fatalf("%s\nand back:\n%s\n%s\n%s", d, back, versions[0].Encode(), versions[1].Encode())
+			}
+			if same := Compare(t.Context(), versions[0], versions[0], now); !same.Same() || same.Changed+same.Undecided > 0 {
+				t.Fatalf("the same rules:\n%s", same)
+			}
 		}
-		if back := Compare(t.Context(), versions[1], versions[0], time.UnixMicro(0)); sketch(back, true) != sketch(d, false) {
-			t.Fatalf("%s\nand back:\n%s\n%s\n%s", d, back, versions[0].Encode(), versions[1].Encode())
-		}
-		if same := Compare(t.Context(), versions[0], versions[0], time.UnixMicro(0)); !same.Same() || same.Changed+same.Undecided > 0 {
-			t.Fatalf("the same rules:\n%s", same)
-		}
-	})
+	}
 	for _, what := range []string{changed, added, removed, undecided, wider, narrower, override, keyed, classed} {
-		if seen[what] == 0 && !testing.Short() {
-			t.Errorf("%v: it compares too little", seen)
+		if seen[what] == 0 || differ < 1000 {
+			t.Errorf("%v, and %d requests are treated differently: it compares too little", seen, differ)
 		}
 	}
 }
 
 // confirm checks an example.
-func confirm(t *rapid.T, versions [2]*rule.Set, r *Rule, c *Difference) {
-	a, b := decide(versions[0], r.Name, c.Example, 0), decide(versions[1], r.Name, c.Example, 0)
+func confirm(t *testing.T, versions [2]*rule.Set, r *Rule, c *Difference) {
+	a, b := decide(versions[0], r.Name, c.Example, now), decide(versions[1], r.Name, c.Example, now)
 	ok := false
 	switch c.What {
 	case wider:
