@@ -3,190 +3,113 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check"
-	"github.com/weirlimit/weir/internal/rule/ip"
 	"github.com/weirlimit/weir/internal/ruleset/request"
+	"github.com/weirlimit/weir/internal/ruleset/request/requesttest"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// dice draws rules and requests.
-type dice struct{ *rand.Rand }
-
-func pick[T any](d dice, of ...T) T { return of[d.IntN(len(of))] }
-
-// names are those of headers, claims, cookies, query parameters and labels.
-var names = []string{"x", "y"}
-
-func (d dice) text() rule.Text {
-	return pick(d, rule.Text{Arg: "a"}, rule.Text{Arg: "b"}, rule.Text{Op: rule.OpPrefix, Arg: "a"}, rule.Text{Op: rule.OpPresent}, rule.Text{Op: rule.OpAbsent}, rule.Text{Op: rule.OpRegex, Arg: "a|b"})
-}
-
-// condition draws clauses of each kind.
-func (d dice) condition(most int, percent, more bool) (m rule.Match) {
-	for range d.IntN(most + 1) {
-		switch d.IntN(9) {
-		case 0:
-			m.Methods = pick(d, []string{"GET"}, []string{"PUT", "GET"})
-		case 1:
-			m.Hosts = []string{pick(d, "a", "b")}
-		case 2, 3:
-			m.Paths = []rule.Text{pick(d, rule.Text{Arg: "/a"}, rule.Text{Op: rule.OpPrefix, Arg: "/a/"}, rule.Text{Op: rule.OpRegex, Arg: "/[ab]"})}
-			m.Ignore = rule.Spelling(pick(d, 0, 0, 1)) * rule.IgnoreCase
-		case 4, 5:
-			f := m.Fields()[d.IntN(5)]
-			*f.List = []rule.Named{{Name: pick(d, names...), Text: d.text()}}
-		case 6:
-			p, _ := ip.ParsePrefix(pick(d, "10.0.0.0/8", "192.0.2.1"))
-			m.Clients, m.TrustedHops = []ip.Prefix{p}, d.IntN(2)
-		case 7:
-			m.Regions = []string{pick(d, "eu", "us")}
-		case 8:
-			if m.Until = limit.Second * limit.Micros(1+d.IntN(3)); percent && d.IntN(2) == 0 {
-				m.Percent, m.Until = rule.Percent{To: 20 + d.IntN(60)}, 0
+// corpus are the rules in testdata of packages rulediff and rulefile, those of two documents together, as rules that a PoP
+// decides by itself.
+func corpus(t *testing.T) (sets []*rule.Set) {
+	t.Helper()
+	var rules []rule.Rule
+	texts := regexp.MustCompile(`(?m)^(===|---) .*$`).Split(string(golden.Content(t, "../rulediff/testdata/changes.txt")), -1)
+	for _, file := range golden.Files(t, "../rulefile/testdata/good_*.yaml") {
+		texts = append(texts, string(golden.Content(t, file)))
+	}
+	for i, text := range texts {
+		parsed, err := rulefile.Parse("rules", []byte(text))
+		if err != nil {
+			continue // a list of changes
+		}
+		for j := range parsed.Len() {
+			if r := parsed.Rule(j); r.Shed == nil {
+				rules = append(rules, local(*r, i))
 			}
 		}
-	}
-	for n := d.IntN(3); more && n > 0; n-- {
-		if not := d.condition(2, percent, false); !not.Empty() {
-			m.Not = append(m.Not, not)
+		for k := range rules {
+			rules[k].From = slices.DeleteFunc(rules[k].From, func(name string) bool {
+				return !slices.ContainsFunc(rules, func(r rule.Rule) bool { return r.Name == name })
+			})
+		}
+		if i%3 == 2 {
+			set, problems := check.Rules(rules, nil, uint64(i%4))
+			if set == nil {
+				t.Fatal(problems)
+			}
+			sets, rules = append(sets, set), nil
 		}
 	}
-	return m
+	return sets
 }
 
-func (d dice) source() rule.Source {
-	from := pick(d, rule.FromClientIP, rule.FromHeader, rule.FromHeader, rule.FromPath, rule.FromMethod, rule.FromQuery, rule.FromConst, rule.FromCookie,
-		rule.FromHost, rule.FromClaim, rule.FromSAN, rule.FromRoute, rule.FromRegion, rule.FromLabel)
-	s := rule.Source{From: from}
-	if from.Named() {
-		s.Name = pick(d, names...)
+// local is a rule of document i, with few units that a PoP decides by itself.
+func local(r rule.Rule, i int) rule.Rule {
+	one := rule.Rule{Name: fmt.Sprint(r.Name, "-", i), Mode: r.Mode, Match: r.Match, Key: r.Key}
+	for _, name := range r.From {
+		one.From = append(one.From, fmt.Sprint(name, "-", i))
 	}
-	if from == rule.FromClientIP {
-		s.TrustedHops = d.IntN(2)
+	if r.Mode == rule.Exempt {
+		return one
 	}
-	return s
+	if one.Scope = rule.ScopePoP; i%4 == 0 {
+		one.Cost = rule.Cost{Header: "x-cost", Max: 2}
+	}
+	for j, v := range append(slices.Clone(r.Limits), rule.Variant{})[:max(len(r.Limits), 1)] {
+		v.Limit = limit.Spec{Algorithm: []limit.Algorithm{limit.FixedWindow, limit.SlidingWindow, limit.TokenBucket}[i%3], Count: []int64{2, 3, 0}[i/9%3], Period: limit.Minute}
+		if v.Limit.Algorithm == limit.TokenBucket {
+			v.Limit.Count, v.Limit.Burst = 2, 2
+		}
+		if v.Limit.Burst == 0 && j > 0 {
+			v.Limit.Count += 1 + int64(j)
+		}
+		v.Unlimited = v.Unlimited || j > 0 && i%5 == 0
+		one.Limits = append(one.Limits, v)
+	}
+	return one
 }
 
-// rules draws rules that a PoP decides by itself: some exempt, off, shadows, and with overrides.
-func (d dice) rules() (all []rule.Rule) {
-	for i := range 1 + d.IntN(4) {
-		r := rule.Rule{Name: "r" + string(rune('a'+i)), Mode: pick(d, 0, 0, 0, 0, rule.Shadow, rule.Off, rule.Exempt), Scope: rule.ScopePoP}
-		if r.Mode == rule.Exempt {
-			if r.Scope, r.Match = 0, d.condition(2, false, true); r.Match.Empty() {
-				r.Match.Methods = []string{"GET"}
-			}
-			r.From = pick(d, nil, nil, []string{"ra"}, []string{"rb"})
-			all = append(all, r)
-			continue
-		}
-		for range d.IntN(3) {
-			p := rule.Part{d.source()}
-			if !slices.Contains([]rule.From{rule.FromConst, rule.FromPath, rule.FromMethod}, p[0].From) && d.IntN(2) == 0 {
-				p = append(p, d.source()) // those have no else
-			}
-			r.Key = append(r.Key, p)
-		}
-		r.Match = d.condition(2, len(r.Key) > 0, true)
-		if d.IntN(4) == 0 { // a segment of the path
-			r.Match.Paths = []rule.Text{{Op: rule.OpTemplate, Arg: "/{id}"}}
-			r.Key = append(r.Key, rule.Part{{From: rule.FromSegment, Name: "id"}})
-		}
-		if d.IntN(3) == 0 {
-			r.Cost = rule.Cost{Header: pick(d, names...), Max: 2}
-		}
-		spec := limit.Spec{Algorithm: pick(d, limit.FixedWindow, limit.SlidingWindow, limit.TokenBucket), Count: pick[int64](d, 2, 2, 3, 3, 0), Period: limit.Minute}
-		if spec.Algorithm == limit.TokenBucket {
-			spec.Count = max(spec.Count, 2)
-			spec.Burst = spec.Count
-		}
-		r.Limits = []rule.Variant{{Limit: spec}}
-		for j := range d.IntN(3) {
-			if when := d.condition(2, len(r.Key) > 0, true); !when.Empty() {
-				v := rule.Variant{Name: pick(d, "", "o"+string(rune('a'+j))), When: when, Limit: spec, Unlimited: d.IntN(3) == 0}
-				if !v.Unlimited && spec.Burst == 0 {
-					v.Limit.Count += 1 + int64(j)
-				}
-				r.Limits = append(r.Limits, v)
-			}
-		}
-		all = append(all, r)
-	}
-	return all
-}
-
-// inputs are the words of all inputs that rules may have.
-var inputs = append([]string{"method", "host", "path", "client_ip", "san", "route", "region", "header x-forwarded-for", "header cookie"},
-	"header x", "header y", "claim x", "claim y", "label x", "label y")
-
-// stated is a request, with its PoP.
+// stated is a request at a time.
 type stated struct {
 	request.Request
-	pop rule.PoP
 	now limit.Micros
 }
 
 func (s *stated) fill(in *rule.Inputs) *rule.Request {
 	q := new(rule.Request)
 	s.Fill(in, q)
-	q.PoP, q.Now = &s.pop, s.now
-	if s.Method == "" {
-		q.Method = ""
-	}
+	q.Method, q.PoP, q.Now = s.Method, &rule.PoP{Region: s.Region, Labels: s.Labels}, s.now
 	return q
 }
 
-// request draws what a request has of these inputs, over what it has.
-func (d dice) request(s *stated, of []string) {
-	value := func() string { return pick(d, "", "a", "b", "ab", "1", "2") }
-	for _, word := range of {
-		kind, name, _ := strings.Cut(word, " ")
-		set := func(m map[string]string, value string) {
-			if delete(m, name); d.IntN(3) > 0 {
-				m[name] = value
-			}
-		}
-		switch {
-		case name == "x-forwarded-for":
-			set(s.Headers, pick(d, "10.7.7.7", "198.51.100.1", "none"))
-		case name == "cookie":
-			set(s.Headers, pick(d, "x=a", "y=b; x=ab", "x"))
-		case kind == "header":
-			set(s.Headers, value())
-		case kind == "claim":
-			set(s.Claims, value())
-		case kind == "label":
-			set(s.pop.Labels, value())
-		case kind == "method":
-			s.Method = pick(d, "GET", "PUT", "put")
-		case kind == "host":
-			s.Host = pick(d, "a", "b:80", "")
-		case kind == "path":
-			s.Path = pick(d, "/a", "/A", "/a/b", "/b?x=a", "/a?y=b&x=ab", "")
-		case kind == "client_ip":
-			s.Client = pick(d, "10.1.2.3", "192.0.2.1:99", "")
-		case kind == "san":
-			s.SAN = value()
-		case kind == "route":
-			s.Route = value()
-		case kind == "region":
-			s.pop.Region = pick(d, "eu", "us", "")
-		}
+// without is the request without an input.
+func (s *stated) without(word string) {
+	kind, name, _ := strings.Cut(word, " ")
+	switch kind {
+	case "header":
+		delete(s.Headers, name)
+	case "claim":
+		delete(s.Claims, name)
+	case "label":
+		delete(s.Labels, name)
+	default:
+		*map[string]*string{"method": &s.Method, "host": &s.Host, "path": &s.Path, "client_ip": &s.Client, "san": &s.SAN, "route": &s.Route, "region": &s.Region}[kind] = ""
 	}
-}
-
-func nobody() *stated {
-	return &stated{Request: request.Request{Headers: map[string]string{}, Claims: map[string]string{}}, pop: rule.PoP{Labels: map[string]string{}}}
 }
 
 // memory is the shared data of an Envoy.
@@ -252,85 +175,55 @@ func (e *edgeOf) later() {
 }
 
 // tally counts what the comparisons met.
-type tally struct {
-	sync.Mutex
-	seen map[string]int
-}
+type tally map[string]int
 
-func (t *tally) add(what string) {
-	t.Lock()
-	t.seen[what]++
-	t.Unlock()
-}
-
-// perSet is how many requests are compared with the same rules.
-const perSet = 20
+func (t tally) add(what string) { t[what]++ }
 
 // What explain says of a request is what a PoP decides on: which rules apply, with which override and key, and which one
 // refuses it, with new counters and with spent ones. Where not all of the request is known, what it says is so whatever the
 // rest is.
 func TestEdge(t *testing.T) {
-	pairs := 100_000
+	each, count, sets := 1000, tally{}, corpus(t)
 	if testing.Short() {
-		pairs = 8000
+		each = 100
 	}
-	count := &tally{seen: map[string]int{}}
-	const parts = 4
-	t.Run("pairs", func(t *testing.T) {
-		for part := range parts {
-			t.Run(fmt.Sprint(part), func(t *testing.T) {
-				t.Parallel()
-				for i := range pairs / perSet / parts {
-					seed := uint64(part)<<32 + uint64(i)
-					if compare(t, dice{rand.New(rand.NewPCG(1, seed))}, count); t.Failed() {
-						t.Fatalf("of seed %d", seed)
-					}
-				}
-			})
+	for i, set := range sets {
+		if compare(t, set, each, count); t.Failed() {
+			t.Fatalf("set %d", i)
 		}
-	})
-	t.Logf("%v", count.seen)
+	}
+	t.Logf("%d sets: %v", len(sets), count)
 	for _, what := range []string{"applies", "failed", "exempt", "unlimited", "override", "costly", "new", "spent", "unknown", "known applies", "known failed", "known exempt", "known unlimited"} {
-		if count.seen[what] < pairs/1000 {
-			t.Errorf("%s: %d of %d pairs", what, count.seen[what], pairs)
+		if count[what] == 0 {
+			t.Errorf("nothing is %s: %v", what, count)
 		}
 	}
 }
 
-func compare(t *testing.T, d dice, count *tally) {
-	var set *rule.Set
-	for set == nil {
-		set, _ = check.Rules(d.rules(), nil, d.Uint64N(4))
-	}
-	e := newEdge(set)
-	for range perSet {
-		known := request.Known{}
-		var first, rest []string
-		for _, word := range inputs {
-			if known[word] = d.IntN(5) > 0; known[word] {
-				first = append(first, word)
-			} else {
-				rest = append(rest, word)
+func compare(t *testing.T, set *rule.Set, requests int, count tally) {
+	e, w, dice := newEdge(set), requesttest.Of(1, set), rand.New(rand.NewPCG(1, 2))
+	for range requests {
+		s := &stated{*w.Request(), limit.Second * limit.Micros(dice.IntN(2)*2_000_000_000)}
+		part, known := *s, request.Known{}
+		part.Headers, part.Claims, part.Labels = maps.Clone(s.Headers), maps.Clone(s.Claims), maps.Clone(s.Labels)
+		for _, word := range w.Inputs() {
+			if known[word] = dice.IntN(5) > 0; !known[word] {
+				part.without(word)
 			}
 		}
-		s := nobody()
-		s.now = limit.Second * limit.Micros(d.IntN(4))
-		d.request(s, first)
-		partly := Rules(set, known, s.fill)
-		d.request(s, rest)
 		whole := Rules(set, nil, s.fill)
-		for i := range partly {
-			holds(t, &partly[i], whole, s, set.Seed(), count)
+		for _, v := range Rules(set, known, part.fill) {
+			holds(t, &v, whole, s, set.Seed(), count)
 		}
 		e.agrees(t, s, whole, count)
 		if t.Failed() {
-			t.Fatalf("rules %s\nrequest %+v, of which %s are not known", set.Encode(), s, rest)
+			t.Fatalf("rules %s\nrequest %+v, known %v", set.Encode(), s, known)
 		}
 	}
 }
 
 // holds checks what is said of a rule by a part of a request against what is so of the whole.
-func holds(t *testing.T, p *Verdict, whole []Verdict, s *stated, seed uint64, count *tally) {
+func holds(t *testing.T, p *Verdict, whole []Verdict, s *stated, seed uint64, count tally) {
 	i := slices.IndexFunc(whole, func(v Verdict) bool { return v.Rule.Name == p.Rule.Name })
 	w, right, what := &whole[i], true, ""
 	switch {
@@ -364,7 +257,7 @@ func holds(t *testing.T, p *Verdict, whole []Verdict, s *stated, seed uint64, co
 }
 
 // agrees checks what is said of a request against what the edge decides.
-func (e *edgeOf) agrees(t *testing.T, s *stated, whole []Verdict, count *tally) {
+func (e *edgeOf) agrees(t *testing.T, s *stated, whole []Verdict, count tally) {
 	e.later()
 	var hits []string
 	exempt := false

@@ -3,10 +3,7 @@ package rulediff
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,8 +11,8 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/ip"
 	"github.com/weirlimit/weir/internal/ruleset/request"
+	"github.com/weirlimit/weir/internal/ruleset/request/requesttest"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
@@ -31,108 +28,6 @@ func corpus(t *testing.T) (pairs [][2]*rule.Set) {
 		pairs = append(pairs, [2]*rule.Set{parse(t, before), parse(t, after)})
 	}
 	return pairs
-}
-
-// words are what requests of two versions of rules are made of: all texts of the rules, and some others.
-type words struct {
-	*rand.Rand
-	all   []string
-	names map[rule.From][]string // of headers, claims, cookies, query parameters and labels
-}
-
-var (
-	text = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
-	meta = regexp.MustCompile(`\{\w+\}|\[.*?\]\+?|\.\*|\\.|[()|?*+$^]`)
-)
-
-func wordsOf(versions [2]*rule.Set, seed uint64) *words {
-	w := &words{rand.New(rand.NewPCG(seed, 1)), []string{"", "a", "zz", "GET", "/", "/a", "10.0.0.1", "eu"}, map[rule.From][]string{}}
-	for _, set := range versions {
-		for _, found := range text.FindAllStringSubmatch(string(set.Encode()), -1) {
-			w.all = append(w.all, found[1], meta.ReplaceAllString(found[1], "a"))
-		}
-		for i := range set.Len() {
-			r := set.Rule(i)
-			for _, part := range r.Key {
-				for _, source := range part {
-					w.names[source.From] = append(w.names[source.From], source.Name)
-				}
-			}
-			w.of(r.Match)
-			for _, v := range r.Limits {
-				w.of(v.When)
-			}
-			if r.Shed != nil {
-				for _, c := range r.Shed.Classes {
-					w.of(c.When)
-				}
-			}
-		}
-	}
-	return w
-}
-
-// of takes the names of a condition.
-func (w *words) of(m rule.Match) {
-	for _, f := range m.Fields() {
-		for _, named := range *f.List {
-			w.names[f.From] = append(w.names[f.From], named.Name)
-		}
-	}
-	for _, not := range m.Not {
-		w.of(not)
-	}
-}
-
-// one is a word that begins so.
-func (w *words) one(begin string) string {
-	for range 50 {
-		if word := w.all[w.IntN(len(w.all))]; strings.HasPrefix(word, begin) {
-			return word
-		}
-	}
-	return begin
-}
-
-// each gives most names of a kind a word.
-func (w *words) each(from rule.From) map[string]string {
-	all := map[string]string{}
-	for _, name := range w.names[from] {
-		if w.IntN(3) > 0 {
-			all[name] = w.one("")
-		}
-	}
-	return all
-}
-
-// joined are names and words, such as "a=b&c=d".
-func joined(all map[string]string, separator string) string {
-	var pairs []string
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		pairs = append(pairs, name+"="+all[name])
-	}
-	return strings.Join(pairs, separator)
-}
-
-func (w *words) request() *request.Request {
-	r := &request.Request{Method: w.one("GET"), Host: w.one(""), Headers: w.each(rule.FromHeader), Claims: w.each(rule.FromClaim), Labels: w.each(rule.FromLabel)}
-	if w.IntN(2) == 0 {
-		r.Method = w.one("P")
-	}
-	r.Path = w.one("/") + []string{"", "", "a", "/", "/a"}[w.IntN(5)] + "?" + joined(w.each(rule.FromQuery), "&")
-	r.Headers["cookie"] = joined(w.each(rule.FromCookie), "; ")
-	address := func() string {
-		word := w.one([]string{"1", "2", ""}[w.IntN(3)])
-		if p, ok := ip.ParsePrefix(word); ok {
-			word, _, _ = strings.Cut(p.String(), "/")
-		}
-		return word
-	}
-	r.Client, r.Headers["x-forwarded-for"] = address(), address()+","+address()
-	if r.Region = w.one(""); r.Region == "" {
-		r.Labels = nil
-	}
-	return r
 }
 
 // decided is what a set does with a request by one rule, found without package rulediff.
@@ -181,9 +76,9 @@ func TestSound(t *testing.T) {
 					}
 				}
 			}
-			w := wordsOf(versions, uint64(i))
+			w := requesttest.Of(uint64(i), versions[:]...)
 			for range 100 {
-				q, at := w.request(), now.AddDate(10*w.IntN(2), 0, 0)
+				q, at := w.Request(), now.AddDate(10*w.IntN(2), 0, 0)
 				for _, set := range versions {
 					for i := range set.Len() {
 						name := set.Rule(i).Name
