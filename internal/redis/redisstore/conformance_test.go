@@ -70,7 +70,6 @@ func cacheOf(t testing.TB, o enginetest.Options, behind engine.Store) *leasecach
 func TestConformanceSingle(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	t.Log("on", server.Version())
 	enginetest.Run(t, subject([]string{server.Addr}, []*redistest.Server{server}))
 }
 

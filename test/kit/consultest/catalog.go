@@ -11,7 +11,6 @@ import (
 type Replica struct {
 	ID, Address string
 	Port        int
-	Tags        []string
 	Meta        map[string]string
 	Status      string // of its own check
 	Output      string // what that stated last

@@ -33,9 +33,6 @@ type Config struct {
 	// TLS has the authority of all agents, and of their callers, who must show a
 	// certificate; nil: without TLS.
 	TLS *pki.Authority
-	// Command, if not nil, changes the command line of an agent, which has its data in a
-	// directory.
-	Command func(data string, argv []string) []string
 }
 
 // Datacenter is servers, each an agent with its data on disk, and clients.
@@ -142,7 +139,6 @@ func (d *Datacenter) newMember(name, lan string, settings map[string]any) *Agent
 	d.t.Helper()
 	a := newAgent(d.t)
 	dir := filepath.Join(d.cfg.Dir, name)
-	data := filepath.Join(dir, "data")
 	rpc, wan := proc.FreeAddr(d.t), ""
 	if settings["server"] != nil {
 		a.server, wan = rpc, d.wan[len(d.Servers)]
@@ -153,7 +149,7 @@ func (d *Datacenter) newMember(name, lan string, settings map[string]any) *Agent
 		"grpc": -1, "grpc_tls": -1,
 	}
 	maps.Copy(settings, map[string]any{
-		"node_name": name, "datacenter": d.Name, "data_dir": data, "bind_addr": "127.0.0.1", "client_addr": "127.0.0.1",
+		"node_name": name, "datacenter": d.Name, "data_dir": filepath.Join(dir, "data"), "bind_addr": "127.0.0.1", "client_addr": "127.0.0.1",
 		"ports": ports, "log_level": "warn", "disable_update_check": true, "retry_join": d.lan, "retry_interval": "200ms", "retry_interval_wan": "200ms",
 		"performance": map[string]any{"raft_multiplier": 1}, "gossip_lan": gossip, "gossip_wan": gossip,
 	})
@@ -164,9 +160,6 @@ func (d *Datacenter) newMember(name, lan string, settings map[string]any) *Agent
 		d.t.Fatalf("%v", err)
 	}
 	argv := []string{program(d.t), "agent", "-config-file", proc.WriteFile(d.t, filepath.Join(dir, "agent.json"), string(text))}
-	if d.cfg.Command != nil {
-		argv = d.cfg.Command(data, argv)
-	}
 	a.Process = proc.New(d.t, d.cfg.Dir, name, argv...)
 	return a
 }

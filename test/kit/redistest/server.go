@@ -133,16 +133,6 @@ func (s *Server) Try(args ...any) (any, error) {
 	return reply, err
 }
 
-// Version is the server's name and version: "Redis 7.0.15", "Valkey 8.1.1".
-func (s *Server) Version() string {
-	s.t.Helper()
-	about := s.Info("server")
-	if v := about["valkey_version"]; v != "" {
-		return "Valkey " + v // which also reports the Redis that it is like
-	}
-	return "Redis " + about["redis_version"]
-}
-
 // Info is a section of INFO by field.
 func (s *Server) Info(section string) map[string]string {
 	s.t.Helper()
@@ -163,10 +153,7 @@ func fields(reply any) map[string]string {
 
 // Command is what a server counts of one command.
 type Command struct {
-	Calls    int64
-	Micros   int64 // processor time in all
-	Rejected int64 // refused before they ran
-	Failed   int64
+	Calls, Failed int64
 }
 
 // CommandStats is what INFO commandstats reports, by command in small letters;
@@ -182,10 +169,6 @@ func (s *Server) CommandStats() map[string]Command {
 			switch field {
 			case "calls":
 				c.Calls = n
-			case "usec":
-				c.Micros = n
-			case "rejected_calls":
-				c.Rejected = n
 			case "failed_calls":
 				c.Failed = n
 			}

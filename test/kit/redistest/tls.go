@@ -27,32 +27,21 @@ type Authority struct {
 // NewAuthority makes an authority whose certificates are valid for a day.
 func NewAuthority(t proc.T) *Authority {
 	t.Helper()
-	a, err := newAuthority(t.TempDir())
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	a := &Authority{CA: path("ca.pem"), ServerCert: path("server.pem"), ServerKey: path("server.key"), ClientCert: path("client.pem"), ClientKey: path("client.key")}
+	signer, err := pki.NewAuthority()
+	if err == nil {
+		a.certificate = signer.Certificate
+		err = errors.Join(os.WriteFile(a.CA, signer.PEM, 0o600), signer.Write(dir, "server", "localhost", "127.0.0.1"), signer.Write(dir, "client", "weir"))
+	}
+	if err == nil {
+		a.clientPair, err = tls.LoadX509KeyPair(a.ClientCert, a.ClientKey)
+	}
 	if err != nil {
 		t.Fatalf("certificates: %v", err)
 	}
 	return a
-}
-
-func newAuthority(dir string) (*Authority, error) {
-	signer, err := pki.NewAuthority()
-	if err != nil {
-		return nil, err
-	}
-	path := func(name string) string { return filepath.Join(dir, name) }
-	a := &Authority{
-		CA: path("ca.pem"), ServerCert: path("server.pem"), ServerKey: path("server.key"),
-		ClientCert: path("client.pem"), ClientKey: path("client.key"), certificate: signer.Certificate,
-	}
-	if err := errors.Join(
-		os.WriteFile(a.CA, signer.PEM, 0o600),
-		signer.Write(dir, "server", "localhost", "127.0.0.1"),
-		signer.Write(dir, "client", "weir"),
-	); err != nil {
-		return nil, err
-	}
-	a.clientPair, err = tls.LoadX509KeyPair(a.ClientCert, a.ClientKey)
-	return a, err
 }
 
 // Client is what a client with a certificate of this authority connects with. It
@@ -75,14 +64,10 @@ func (a *Authority) ClientWithout() *tls.Config {
 func TLS(a *Authority) Option {
 	return func(s *settings) {
 		s.each = append(s.each, func(s *Server) []string {
-			return append(a.args(), "--port", "0", "--tls-port", strconv.Itoa(s.Port))
+			return []string{"--tls-ca-cert-file", a.CA, "--tls-cert-file", a.ServerCert, "--tls-key-file", a.ServerKey,
+				"--tls-auth-clients", "yes", "--port", "0", "--tls-port", strconv.Itoa(s.Port)}
 		})
 		s.args = append(s.args, "--tls-replication", "yes", "--tls-cluster", "yes")
 		s.client = append(s.client, func(o *redis.Options) { o.TLSConfig = a.Client() })
 	}
-}
-
-func (a *Authority) args() []string {
-	return []string{"--tls-ca-cert-file", a.CA, "--tls-cert-file", a.ServerCert, "--tls-key-file", a.ServerKey,
-		"--tls-auth-clients", "yes"}
 }

@@ -57,7 +57,7 @@ func (c *cluster) flush() {
 // calls is how often clients ran these commands, by what the nodes count.
 func (c *cluster) calls(commands ...string) (sum int64) {
 	for _, name := range commands {
-		sum += c.Commands(name).Calls
+		sum += c.Calls(name)
 	}
 	return sum
 }
