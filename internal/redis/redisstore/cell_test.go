@@ -40,7 +40,7 @@ func TestCell(t *testing.T) {
 // found whether it has moved or not.
 func cellOfAMovingSlot(t *testing.T, c *redistest.Cluster) {
 	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs()}})
-	eventually(t, func() string { return unlike(s, 3) })
+	knows(t, s)
 	here, moved := s.Record("eu"), s.Record("us")
 	swap := func(cell engine.Cell, old, next, want string) {
 		t.Helper()

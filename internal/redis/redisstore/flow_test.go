@@ -30,12 +30,7 @@ func TestAsksGather(t *testing.T) {
 	before := s.Stats()
 	var all sync.WaitGroup
 	all.Go(func() { acquire(t, s, 2*plenty, one(p, "first")) })
-	eventually(t, func() string {
-		if ran(server) < 2 {
-			return "the first pipeline is not under way"
-		}
-		return ""
-	})
+	eventually(t, func() (bool, any) { return ran(server) >= 2, "the first pipeline is not under way" })
 	for i := range room / 2 {
 		all.Go(func() {
 			if g := acquire(t, s, 2*plenty, one(p, fmt.Sprint("k", i)))[0]; g.Granted != 1 {
@@ -45,11 +40,9 @@ func TestAsksGather(t *testing.T) {
 	}
 	queued := func(n int, full uint64) {
 		t.Helper()
-		eventually(t, func() string {
-			if st := s.Stats(); st.Queued != n || st.Unavailable["queue_full"] != full {
-				return fmt.Sprintf("%+v", st)
-			}
-			return ""
+		eventually(t, func() (bool, any) {
+			st := s.Stats()
+			return st.Queued == n && st.Unavailable["queue_full"] == full, st
 		})
 	}
 	queued(room/2, 0)
@@ -75,7 +68,7 @@ func callerLeavesInTime(t *testing.T, c *redistest.Cluster) {
 		links[n.Addr] = newProxy(t, n.Addr)
 	}
 	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: 20 * time.Second, Dial: through(links)}})
-	eventually(t, func() string { return unlike(s, 3) })
+	knows(t, s)
 	p := fixedPolicy(t, "r", 1000)
 	asks := asksOf()
 	slow := map[int]bool{}
@@ -122,14 +115,12 @@ func callerLeavesInTime(t *testing.T, c *redistest.Cluster) {
 
 	gate.Unlock() // what it was too late for is decided now, and goes back
 	held = false
-	eventually(t, func() string {
-		for i := range slow {
-			if left := remaining(t, s, p, fmt.Sprint("k", i)); left != 999 {
-				return fmt.Sprintf("%d of 1000 are left of ask %d: what nobody waited for was not given back", left, i)
-			}
-		}
-		return ""
-	})
+	for i := range slow {
+		eventually(t, func() (bool, any) {
+			left := remaining(t, s, p, fmt.Sprint("k", i))
+			return left == 999, fmt.Sprintf("%d of 1000 are left: what nobody waited for was not given back", left)
+		})
+	}
 }
 
 // What an operator looks at stays where it is, also if the operator has gone when the answer comes.
@@ -191,10 +182,8 @@ func TestNotRunning(t *testing.T) {
 	if err := s.Ready(done); err == nil {
 		t.Error("ready after Run")
 	}
-	eventually(t, func() string {
-		if n := runtime.NumGoroutine(); n > before {
-			return fmt.Sprintf("%d goroutines are left over", n-before)
-		}
-		return ""
+	eventually(t, func() (bool, any) {
+		n := runtime.NumGoroutine()
+		return n <= before, fmt.Sprintf("%d goroutines are left over", n-before)
 	})
 }

@@ -20,7 +20,7 @@ func TestForeignNode(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0, redistest.Password("ours"))
 	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: time.Second, Password: func() (string, error) { return "ours", nil }}})
-	eventually(t, func() string { return unlike(s, 3) })
+	knows(t, s)
 	p, lost := fixedPolicy(t, "r", 1_000_000), c.Nodes[2]
 	want := map[string]lease.Status{}
 	for i := range 30 {
@@ -34,11 +34,9 @@ func TestForeignNode(t *testing.T) {
 	lost.Begin()
 	foreign := redis.NewClient(&redis.Options{Addr: lost.Addr, Password: "theirs", Protocol: 2})
 	t.Cleanup(func() { _ = foreign.Close() })
-	eventually(t, func() string {
-		if err := foreign.Do(t.Context(), "CLUSTER", "SET-CONFIG-EPOCH", 100).Err(); err != nil { // newer than ours
-			return err.Error()
-		}
-		return ""
+	eventually(t, func() (bool, any) {
+		err := foreign.Do(t.Context(), "CLUSTER", "SET-CONFIG-EPOCH", 100).Err() // newer than ours
+		return err == nil, err
 	})
 	fatal.If(t, foreign.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, redistest.HashSlots-1).Err())
 	for begin := time.Now(); time.Since(begin) < 2*time.Second; s.topology.Reload() {

@@ -42,7 +42,7 @@ func together(asks ...engine.Ask) []engine.Ask {
 // or nothing, and what is charged is what was admitted, though races are lost.
 func groupsRace(t *testing.T, c *redistest.Cluster) {
 	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs()}})
-	eventually(t, func() string { return unlike(s, 3) })
+	knows(t, s)
 	const each = 60
 	for round := range 6 {
 		p := apart(t, c, s, 150, 100)
@@ -92,7 +92,7 @@ func groupGivesBack(t *testing.T, c *redistest.Cluster) {
 	slow := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: 20 * time.Second, Dial: through(links)}})
 	quick := start(t, Config{Redis: topology.Config{Addrs: c.Addrs()}})
 	for _, s := range []*Store{slow, quick} {
-		eventually(t, func() string { return unlike(s, 3) })
+		knows(t, s)
 	}
 	p := apart(t, c, slow, 10, 1)
 	slots := policyOf(t, "slots", limit.Spec{Algorithm: limit.Concurrency, Count: 5})
@@ -105,12 +105,7 @@ func groupGivesBack(t *testing.T, c *redistest.Cluster) {
 	go func() {
 		decided <- acquire(t, slow, plenty, together(one(p[0], "k"), one(p[1], "k"), hold)...)
 	}()
-	eventually(t, func() string {
-		if ran(c.Nodes...)-before < 3 {
-			return "the first round is not under way"
-		}
-		return ""
-	})
+	eventually(t, func() (bool, any) { return ran(c.Nodes...)-before >= 3, "the first round is not under way" })
 	if g := acquire(t, quick, plenty, one(p[1], "k"))[0]; g.Granted != 1 {
 		t.Fatalf("the last unit: %+v", g)
 	}
@@ -134,7 +129,7 @@ func groupGivesBack(t *testing.T, c *redistest.Cluster) {
 // time, and charged only if all of them fit.
 func groupWithAMemberAway(t *testing.T, c *redistest.Cluster) {
 	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: 20 * time.Second}})
-	eventually(t, func() string { return unlike(s, 3) })
+	knows(t, s)
 	p, q := apart(t, c, s, 10, 10, 1), apart(t, c, s, 10, 10, 10)
 	request := func() []lease.Grant {
 		return acquire(t, s, 3*time.Second, together(one(p[0], "k"), one(p[1], "k"), one(p[2], "k"))...)

@@ -20,7 +20,7 @@ import (
 func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
 	const timeout = 4 * time.Second // other nodes may take as long, on a busy machine
 	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: timeout}, Queue: 64})
-	eventually(t, func() string { return unlike(s, 3) })
+	knows(t, s)
 	p := fixedPolicy(t, "r", 1_000_000)
 	hung := c.Nodes[0]
 	hanging, well := keysOn(s, c, p, hung)
@@ -54,11 +54,9 @@ func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
 	}
 
 	hung.Resume()
-	eventually(t, func() string {
-		if g := ask(hanging, 0); g.Status != lease.OK {
-			return "it runs again, and is not asked"
-		}
-		return ""
+	eventually(t, func() (bool, any) {
+		g := ask(hanging, 0)
+		return g.Status == lease.OK, "it runs again, and is not asked"
 	})
 	if st := s.Stats(); st.Open != 0 || st.Queued != 0 {
 		t.Errorf("when it is back: %+v", st)

@@ -94,10 +94,16 @@ func remaining(t testing.TB, s *Store, p *engine.Policy, key string) int64 {
 	return g.Remaining
 }
 
-// eventually waits until met returns an empty text; another text is what is missing.
-func eventually(t testing.TB, met func() string) {
+// eventually waits until it is so; got is what there is meanwhile.
+func eventually(t testing.TB, so func() (yes bool, got any)) {
 	t.Helper()
-	proc.Await(t, 20*time.Second, "what the test waits for", met)
+	proc.Await(t, 20*time.Second, "what the test waits for", func() string {
+		yes, got := so()
+		if yes {
+			return ""
+		}
+		return fmt.Sprintf("%+v", got)
+	})
 }
 
 // proxy is a TCP link to a server, which can be held up, or cut at the worst moment.

@@ -48,11 +48,9 @@ func TestHeartbeatsFromTheFuture(t *testing.T) {
 	s := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}})
 	count := func(want int) {
 		t.Helper()
-		eventually(t, func() string {
-			if n := s.Replicas(); n != want {
-				return fmt.Sprintf("%d replicas, want %d", n, want)
-			}
-			return ""
+		eventually(t, func() (bool, any) {
+			n := s.Replicas()
+			return n == want, fmt.Sprintf("%d replicas, want %d", n, want)
 		})
 	}
 	server.Do("ZADD", replicasKey, time.Now().Add(2*time.Second).UnixMilli(), "one whose master had another clock")

@@ -32,14 +32,12 @@ func TestHoldersOfAllReplicas(t *testing.T) {
 	}
 	await := func(want int) {
 		t.Helper()
-		eventually(t, func() string {
-			for i, s := range stores {
-				if n := s.Holders(); n != want {
-					return fmt.Sprintf("replica %d counts %d holders, want %d", i, n, want)
-				}
-			}
-			return ""
-		})
+		for i, s := range stores {
+			eventually(t, func() (bool, any) {
+				n := s.Holders()
+				return n == want, fmt.Sprintf("replica %d counts %d holders, want %d", i, n, want)
+			})
+		}
 	}
 	await(6)
 	const count = 100

@@ -58,12 +58,7 @@ func TestLifetimes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, func() string {
-		if server.Do("EXISTS", holdersKey) == int64(0) {
-			return "no holder is counted"
-		}
-		return ""
-	})
+	eventually(t, func() (bool, any) { return server.Do("EXISTS", holdersKey) != int64(0), "no holder is counted" })
 	kinds := map[string]int{}
 	for _, key := range server.Do("KEYS", "*").([]any) {
 		kind, bound := lifetime(key.(string), most)

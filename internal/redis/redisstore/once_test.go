@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -26,9 +25,9 @@ func cutInACluster(t *testing.T, c *redistest.Cluster) {
 		links[n.Addr] = newProxy(t, n.Addr)
 	}
 	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Dial: through(links)}})
-	eventually(t, func() string { return unlike(s, 3) })
+	knows(t, s)
 	for _, n := range c.Nodes {
-		eventually(t, func() string { return unprobed(n) })
+		eventually(t, func() (bool, any) { return ran(n) > 0, n.Addr + " has not been probed" })
 	}
 	for _, key := range []string{"a", "b", "c", "d"} {
 		owner := c.MasterOf(s.newAcquisition(asksOf(one(fixedPolicy(t, "r", 10), key))).asks[0].key)
@@ -36,20 +35,13 @@ func cutInACluster(t *testing.T, c *redistest.Cluster) {
 	}
 }
 
-// unprobed is what is missing until a server was asked whether it lets the user run scripts.
-func unprobed(n *redistest.Server) string {
-	if ran(n) == 0 {
-		return n.Addr + " has not been probed"
-	}
-	return ""
-}
-
-// unlike is what a store has not found out yet of so many masters.
-func unlike(s *Store, masters int) string {
-	if st := s.Stats(); st.Masters != masters || st.Open > 0 {
-		return fmt.Sprintf("%d masters, %d open", st.Masters, st.Open)
-	}
-	return ""
+// knows waits until a store has found three masters, and all answer.
+func knows(t *testing.T, s *Store) {
+	t.Helper()
+	eventually(t, func() (bool, any) {
+		st := s.Stats()
+		return st.Masters == 3 && st.Open == 0, st
+	})
 }
 
 func cutOnce(t *testing.T, s *Store, link *proxy, key string, servers ...*redistest.Server) {

@@ -99,11 +99,9 @@ func TestConnectionsToADemotedServer(t *testing.T) {
 				t.Fatalf("refused, but %+v", g)
 			}
 			begin := time.Now()
-			eventually(t, func() string {
-				if g := acquire(t, s, plenty, one(p, key))[0]; g.Granted != 1 || g.Remaining != 8 {
-					return fmt.Sprintf("%+v", g)
-				}
-				return ""
+			eventually(t, func() (bool, any) {
+				g := acquire(t, s, plenty, one(p, key))[0]
+				return g.Granted == 1 && g.Remaining == 8, g
 			})
 			t.Log("after", time.Since(begin))
 			if st := s.Stats(); st.Opened != 0 {
@@ -120,26 +118,23 @@ func TestReplicaInPlaceOfItsMaster(t *testing.T) {
 	server := redistest.Start(t, "--replicaof", "127.0.0.1 1")
 	var log notes
 	s := launch(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&log, nil))}})
-	ready := func() string {
+	ready := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if err := s.Ready(ctx); err != nil {
-			return err.Error()
-		}
-		return ""
+		return s.Ready(ctx)
 	}
-	eventually(t, func() string {
-		got := ready()
-		if got == "" {
+	eventually(t, func() (bool, any) {
+		err := ready()
+		if err == nil {
 			t.Fatal("the store is ready")
 		}
-		if !strings.Contains(got, "name the master") {
-			return got
-		}
-		return ""
+		return strings.Contains(err.Error(), "name the master"), err
 	})
 	server.Do("REPLICAOF", "NO", "ONE")
-	eventually(t, ready)
+	eventually(t, func() (bool, any) {
+		err := ready()
+		return err == nil, err
+	})
 	p := fixedPolicy(t, "r", 10)
 	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Granted != 1 {
 		t.Errorf("%+v", g)
@@ -174,11 +169,9 @@ func TestReplacedBehindAProxy(t *testing.T) {
 	link.refusal.Store(&text)
 	begin := time.Now()
 	c.Nodes[1].Do("CLUSTER", "FAILOVER", "TAKEOVER")
-	eventually(t, func() string {
-		if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Granted != 1 {
-			return fmt.Sprintf("%+v", g)
-		}
-		return ""
+	eventually(t, func() (bool, any) {
+		g := acquire(t, s, plenty, one(p, "k"))[0]
+		return g.Granted == 1, g
 	})
 	if took := time.Since(begin); took > 20*time.Second { // without a request masters are looked up every 30 s
 		t.Errorf("the new master was found after %v: nobody asked for it", took)

@@ -20,7 +20,7 @@ func replicasShareALimit(t *testing.T, c *redistest.Cluster) {
 	var stores []*Store
 	for range 3 {
 		s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs()}})
-		eventually(t, func() string { return unlike(s, 3) })
+		knows(t, s)
 		stores = append(stores, s)
 	}
 	for name, spec := range map[string]limit.Spec{
@@ -60,11 +60,9 @@ func TestHeartbeat(t *testing.T) {
 	first := start(t, config)
 	count := func(want int) {
 		t.Helper()
-		eventually(t, func() string {
-			if n := first.Replicas(); n != want {
-				return fmt.Sprintf("%d replicas, want %d", n, want)
-			}
-			return ""
+		eventually(t, func() (bool, any) {
+			n := first.Replicas()
+			return n == want, fmt.Sprintf("%d replicas, want %d", n, want)
 		})
 	}
 	count(1)

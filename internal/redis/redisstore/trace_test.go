@@ -33,11 +33,9 @@ func TestTrace(t *testing.T) {
 	defer cancel()
 	asks := []engine.Ask{one(p, "k"), one(p, "l")}
 	s.Acquire(ctx, asks, make([]lease.Grant, 2))
-	eventually(t, func() string {
-		if spans := out.GetSpans(); len(spans) != 1 {
-			return fmt.Sprintf("%d spans", len(spans))
-		}
-		return ""
+	eventually(t, func() (bool, any) {
+		spans := out.GetSpans()
+		return len(spans) == 1, fmt.Sprintf("%d spans", len(spans))
 	})
 	span := out.GetSpans()[0]
 	if span.Parent.SpanID() != parents[0].SpanID() || len(span.Links) != 1 || span.Links[0].SpanContext.SpanID() != parents[1].SpanID() {
