@@ -34,28 +34,18 @@ func (t *TLS) callers(p Program) callers {
 	return callers{"weir://pop/" + p.Above.Region} // nobody's, if it has none
 }
 
-// may reports whether a certificate allows a call, of whatever region.
-func (c callers) may(cert *x509.Certificate) bool {
+// may reports whether a certificate allows a call, of whatever region, and whether one that states this region.
+func (c callers) may(cert *x509.Certificate, region string) (call, speak bool) {
+	if cert == nil {
+		return false, false
+	}
 	for _, has := range certs.Names(cert) {
 		for _, name := range c {
-			if _, ok := regionIn(name, has); ok || has == name {
-				return true
-			}
+			of, ok := regionIn(name, has)
+			call, speak = call || ok || has == name, speak || ok && of == region
 		}
 	}
-	return false
-}
-
-// maySpeakFor reports whether a certificate allows a call that states a region.
-func (c callers) maySpeakFor(cert *x509.Certificate, region string) bool {
-	for _, has := range certs.Names(cert) {
-		for _, name := range c {
-			if of, ok := regionIn(name, has); ok && of == region {
-				return true
-			}
-		}
-	}
-	return false
+	return call, speak
 }
 
 // regionIn is the region that stands for {region} in a name.
@@ -88,7 +78,8 @@ func (c callers) guard(next http.Handler, r *telemetry.Registry, log *refusals) 
 	refused := r.Counter("weir_callers_refused_total", "Requests of callers whose certificate --tls-client-san does not allow.")
 	writer := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if cert := certificate(r.TLS); cert == nil || !c.may(cert) {
+		cert := certificate(r.TLS)
+		if may, _ := c.may(cert, ""); !may {
 			refused.Inc()
 			err := connect.NewError(connect.CodePermissionDenied, c.refused(cert))
 			log.note(err.Unwrap(), r.RemoteAddr)
@@ -107,7 +98,7 @@ func (c callers) guard(next http.Handler, r *telemetry.Registry, log *refusals) 
 // [service.Handler.Authorize].
 func (c callers) speaks(state *tls.ConnectionState, region string) error {
 	cert := certificate(state)
-	if cert != nil && c.maySpeakFor(cert, region) {
+	if _, may := c.may(cert, region); may {
 		return nil
 	}
 	return fmt.Errorf("the call is for region %q: %w", region, c.refused(cert))

@@ -65,7 +65,7 @@ func TestCallers(t *testing.T) {
 		{callers{"10.0.0.1"}, []string{"10.0.0.1"}, "", true, false},
 	} {
 		state := shown(t, c.names...)
-		if may := c.allowed.may(state.PeerCertificates[0]); may != c.may {
+		if may, _ := c.allowed.may(state.PeerCertificates[0], ""); may != c.may {
 			t.Errorf("%v, certificate for %v: %v", c.allowed, c.names, may)
 		}
 		if err := c.allowed.speaks(state, c.region); (err == nil) != c.speaks {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/engine/memory"
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/follow"
@@ -157,16 +156,10 @@ func (r *rules) fits(set *rule.Set) error {
 		if r.memory == nil || of.Mode == rule.Off || (of.Scope == rule.ScopeGlobal) != (r.divided != nil) {
 			continue
 		}
-		need, count := int64(0), int64(0)
-		more := func(s limit.Spec) { need, count = max(need, s.LogBytes()), max(count, s.Count) }
-		for _, v := range of.Limits {
-			more(v.Limit)
-		}
-		for _, k := range of.Keys {
-			more(k.Limit)
-		}
-		if room := r.memory.KeyBytes(); need > room {
-			return fmt.Errorf("rule %s: sliding_log of %d may need %d KiB for a key, and a key of counters in memory has %d KiB; write algorithm: sliding_window, raise --max-memory, or use --redis", of.Name, count, need>>10, room>>10)
+		for s := range of.Specs() {
+			if need, room := s.LogBytes(), r.memory.KeyBytes(); need > room {
+				return fmt.Errorf("rule %s: sliding_log of %d may need %d KiB for a key, and a key of counters in memory has %d KiB; write algorithm: sliding_window, raise --max-memory, or use --redis", of.Name, s.Count, need>>10, room>>10)
+			}
 		}
 	}
 	return nil

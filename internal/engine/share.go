@@ -84,7 +84,7 @@ func roundedDown(s limit.Spec, whole int64) *limit.Limit {
 		if s.Period%unit != 0 {
 			continue
 		}
-		divisor := gcd(whole, int64(s.Period/unit))
+		divisor := limit.GCD(whole, int64(s.Period/unit))
 		if s.Count = count - count%divisor; s.Count == 0 {
 			continue
 		}
@@ -95,13 +95,6 @@ func roundedDown(s limit.Spec, whole int64) *limit.Limit {
 	s.Count, s.Burst = 0, 0
 	l, _ := limit.New(s) // nothing can be wrong with nothing
 	return l
-}
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // WithoutPenalty is the policy for the same counters where denials are not charged.

@@ -40,7 +40,7 @@ type HoldDecision struct {
 // raised or cut to the nearest legal value. O(log n) for n holdings, O(n) when
 // one came or went.
 func (l *Limit) Hold(st Slots, now Micros, holder uint64, holding, want int64) (Slots, HoldDecision) {
-	now, holding = legalTime(now), legalUnits(holding)
+	now, holding = LegalTime(now), legalUnits(holding)
 	want = max(holding, legalUnits(want))
 	st = l.lapse(st, now)
 	i, had := st.find(holder)
@@ -64,7 +64,7 @@ func (l *Limit) Hold(st Slots, now Micros, holder uint64, holding, want int64) (
 // does no harm. A cost of 0 is a report. Of a key with [MaxHoldings] an id that holds
 // nothing gets nothing.
 func (l *Limit) AcquireSlot(st Slots, now Micros, id uint64, cost int64) (Slots, HoldDecision) {
-	now, cost = legalTime(now), legalUnits(cost)
+	now, cost = LegalTime(now), legalUnits(cost)
 	st = l.lapse(st, now)
 	i, had := st.find(id)
 	granted := cost
@@ -80,7 +80,7 @@ func (l *Limit) AcquireSlot(st Slots, now Micros, id uint64, cost int64) (Slots,
 // RenewSlot prolongs what a request holds. Granted is 0 if that ran out or was
 // never there: the request has to acquire again.
 func (l *Limit) RenewSlot(st Slots, now Micros, id uint64) (Slots, HoldDecision) {
-	now = legalTime(now)
+	now = LegalTime(now)
 	st = l.lapse(st, now)
 	i, had := st.find(id)
 	st = st.set(i, id, had, st.At+l.spec.LeaseTTL)
@@ -90,7 +90,7 @@ func (l *Limit) RenewSlot(st Slots, now Micros, id uint64) (Slots, HoldDecision)
 // ReleaseSlot gives back what a request holds and returns how much that was: 0 if
 // it ran out or was released before.
 func (l *Limit) ReleaseSlot(st Slots, now Micros, id uint64) (Slots, int64) {
-	st = l.lapse(st, legalTime(now))
+	st = l.lapse(st, LegalTime(now))
 	i, had := st.find(id)
 	return st.set(i, id, 0, 0), had
 }
@@ -98,7 +98,7 @@ func (l *Limit) ReleaseSlot(st Slots, now Micros, id uint64) (Slots, int64) {
 // FreshSlots reports whether nothing is held at now, so that the key may be
 // forgotten.
 func (l *Limit) FreshSlots(st Slots, now Micros) bool {
-	now = legalTime(now)
+	now = LegalTime(now)
 	if st.At-now <= l.spec.LeaseTTL {
 		now = max(now, st.At)
 	}
@@ -146,7 +146,7 @@ func (l *Limit) slotsRetry(st Slots, now Micros, id uint64, need int64) Micros {
 
 // LapseSlots moves to now and drops the holdings that ran out, as every other
 // function does first.
-func (l *Limit) LapseSlots(st Slots, now Micros) Slots { return l.lapse(st, legalTime(now)) }
+func (l *Limit) LapseSlots(st Slots, now Micros) Slots { return l.lapse(st, LegalTime(now)) }
 
 // lapse moves to now and drops the holdings that ran out.
 func (l *Limit) lapse(st Slots, now Micros) Slots {

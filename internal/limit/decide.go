@@ -26,7 +26,7 @@ func (l *Limit) Acquire(st State, now Micros, a Ask) (State, Decision) {
 // Decide is [Limit.Acquire] in place, for callers that keep the state in a table. It
 // saves copying the state in and out, which costs more than the decision.
 func (l *Limit) Decide(st *State, now Micros, a Ask) (d Decision) {
-	now = legalTime(now)
+	now = LegalTime(now)
 	a.legalize()
 	l.moveTo(st, now)
 	if a.Lead > 0 && l.leads(st, now, &a) {
@@ -59,7 +59,7 @@ func (l *Limit) Decide(st *State, now Micros, a Ask) (d Decision) {
 // Granted is need or 0, Remaining what there is before it. Period, StartsIn and
 // TTL are 0. The state is neither changed nor its memory written.
 func (l *Limit) Peek(st State, now Micros, need int64) (d Decision) {
-	now, need = legalTime(now), legalUnits(need)
+	now, need = LegalTime(now), legalUnits(need)
 	if st.At-now > l.spec.Period {
 		st.Log = append([]Charge(nil), st.Log...) // expire will move entries
 	}
@@ -79,7 +79,7 @@ func (l *Limit) Peek(st State, now Micros, need int64) (d Decision) {
 // charge. If more is given back than was granted, that
 // much too much is admitted: the granter must limit it to what it has out.
 func (l *Limit) Return(st State, now, period Micros, units int64) (State, int64) {
-	now, units = legalTime(now), legalUnits(units)
+	now, units = LegalTime(now), legalUnits(units)
 	l.moveTo(&st, now)
 	switch l.spec.Algorithm {
 	case TokenBucket:
@@ -100,7 +100,7 @@ func (l *Limit) Return(st State, now, period Micros, units int64) (State, int64)
 // they do not fit. The debt is cut at one limit: a bucket sinks to minus its
 // capacity at most, windows and logs rise to twice their count.
 func (l *Limit) Charge(st State, now Micros, units int64) State {
-	now = legalTime(now)
+	now = LegalTime(now)
 	l.moveTo(&st, now)
 	l.charge(&st, now, legalUnits(units))
 	return st
@@ -110,7 +110,7 @@ func (l *Limit) Charge(st State, now Micros, units int64) State {
 // either of them would refuse, and perhaps more, where their windows differ or an algorithm
 // counts two. For SlidingLog and Concurrency it is a.
 func (l *Limit) Union(a, b State, now Micros) State {
-	now = legalTime(now)
+	now = LegalTime(now)
 	switch l.spec.Algorithm {
 	case SlidingLog, Concurrency:
 		return a
@@ -142,7 +142,7 @@ func (l *Limit) PeriodFromID(now Micros, id uint32) Micros {
 	if l.spec.Algorithm == TokenBucket || l.spec.Algorithm == Concurrency {
 		return 0
 	}
-	ms := legalTime(now) / Millisecond
+	ms := LegalTime(now) / Millisecond
 	return (ms + Micros(int32(id-uint32(ms)))) * Millisecond
 }
 
@@ -277,7 +277,7 @@ func (a *Ask) legalize() {
 
 func legalUnits(n int64) int64 { return min(max(n, 0), MaxCount) }
 
-func legalTime(t Micros) Micros { return min(max(t, 1), maxNow) }
+func LegalTime(t Micros) Micros { return min(max(t, 1), maxNow) }
 
 // debited adds units to what is charged, up to ceiling; what is already above
 // (the count was lowered) stays.

@@ -31,6 +31,3 @@ func (l *Limit) Figures() Figures {
 	}
 	return f
 }
-
-// LegalTime is the legal time nearest to t. Every function here takes t for that.
-func LegalTime(t Micros) Micros { return legalTime(t) }

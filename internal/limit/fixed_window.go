@@ -173,7 +173,7 @@ func (l *Limit) Runs(start, now Micros) Micros {
 	if l.spec.Algorithm != FixedWindow || start == 0 {
 		return Never
 	}
-	return l.end(start) - legalTime(now)
+	return l.end(start) - LegalTime(now)
 }
 
 // windowStart is the start of a window that now falls into or begins.

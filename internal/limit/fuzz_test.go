@@ -69,7 +69,7 @@ func FuzzIllegal(f *testing.F) {
 			st, _ = l.Return(st, now, Micros(lead), want)
 			st = l.Charge(st, now, waiting)
 			checkState(t, i, l, st)
-			checkExact(t, i, l, st, legalTime(now))
+			checkExact(t, i, l, st, LegalTime(now))
 			l.Peek(st, now, need)
 			l.Fresh(st, now)
 			l.PeriodFromID(now, uint32(lead))

@@ -1,5 +1,7 @@
 package limit
 
+import "sort"
+
 // The log of a sliding log: entries by time with running sums, of which the
 // first ones may be over. Level is the sum of the others, the live ones.
 
@@ -82,31 +84,16 @@ func (st *State) sumBefore(i int) int64 {
 
 // firstAfter is the index of the first live entry later than t; len(Log) if none.
 func (st *State) firstAfter(t Micros) int {
-	lo, hi := st.over(), len(st.Log)
-	if lo < hi && st.Log[lo].At > t {
-		return lo
+	live := st.Live()
+	if len(live) > 0 && live[0].At > t {
+		return st.over()
 	}
-	for lo < hi {
-		if mid := int(uint(lo+hi) / 2); st.Log[mid].At > t {
-			hi = mid
-		} else {
-			lo = mid + 1
-		}
-	}
-	return lo
+	return st.over() + sort.Search(len(live), func(i int) bool { return live[i].At > t })
 }
 
 // firstHolding is the index of the first live entry up to which the live entries
 // hold so many units, 1 <= units <= Level.
 func (st *State) firstHolding(units int64) int {
-	lo, hi := st.over(), len(st.Log)
-	base := st.sumBefore(lo)
-	for lo < hi {
-		if mid := int(uint(lo+hi) / 2); st.Log[mid].Sum-base >= units {
-			hi = mid
-		} else {
-			lo = mid + 1
-		}
-	}
-	return lo
+	live, base := st.Live(), st.sumBefore(st.over())
+	return st.over() + sort.Search(len(live), func(i int) bool { return live[i].Sum-base >= units })
 }

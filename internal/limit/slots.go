@@ -1,5 +1,7 @@
 package limit
 
+import "sort"
+
 // Slots is what is kept of one key of a Concurrency limit. The zero value is a
 // key of which nothing is held. Like a [State] it is a value whose memory may be
 // shared with the value that comes out of a function: the old one must not be
@@ -26,18 +28,11 @@ type Holding struct {
 
 // find returns where the holding of an id is, or would be, and its units.
 func (st Slots) find(id uint64) (int, int64) {
-	lo, hi := 0, len(st.Held)
-	for lo < hi {
-		if mid := int(uint(lo+hi) / 2); st.Held[mid].ID < id {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
+	i := sort.Search(len(st.Held), func(i int) bool { return st.Held[i].ID >= id })
+	if i < len(st.Held) && st.Held[i].ID == id {
+		return i, st.Held[i].Units
 	}
-	if lo < len(st.Held) && st.Held[lo].ID == id {
-		return lo, st.Held[lo].Units
-	}
-	return lo, 0
+	return i, 0
 }
 
 // set makes the holding of an id, whose place is i, hold so many units until

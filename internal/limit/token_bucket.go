@@ -42,7 +42,7 @@ func newBucket(s Spec) (bucket, bool) {
 			continue
 		}
 		period := int64(s.Period / unit)
-		g := gcd(s.Count, period)
+		g := GCD(s.Count, period)
 		b := bucket{unit: unit, rate: s.Count / g, cost: period / g}
 		if s.Burst > (maxExact-1-b.rate)/(2*b.cost) {
 			continue
@@ -147,7 +147,8 @@ func (l *Limit) bucketWait(st *State, now Micros, tokens int64) Micros {
 	return Micros(k)*b.unit + (st.At - now)
 }
 
-func gcd(a, b int64) int64 {
+// GCD is the greatest common divisor.
+func GCD(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b
 	}

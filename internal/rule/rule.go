@@ -51,6 +51,8 @@
 package rule
 
 import (
+	"iter"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule/refusal"
@@ -174,6 +176,22 @@ type Rule struct {
 	RetryJitter int64
 	// LiveOff (live: off) keeps the rule's keys from whoever watches the running system, and from the access log.
 	LiveOff bool
+}
+
+// Specs are all limits of the rule: the base limit and those of overrides.
+func (r *Rule) Specs() iter.Seq[*limit.Spec] {
+	return func(yield func(*limit.Spec) bool) {
+		for i := range r.Limits {
+			if !yield(&r.Limits[i].Limit) {
+				return
+			}
+		}
+		for i := range r.Keys {
+			if !yield(&r.Keys[i].Limit) {
+				return
+			}
+		}
+	}
 }
 
 // ConsistencyOf is the consistency of one of the rule's limits. Limits of single keys have that of the base limit.

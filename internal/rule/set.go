@@ -143,11 +143,8 @@ func (r *Rule) fill() {
 	if r.Shed != nil {
 		r.Shed.fill()
 	}
-	for i := range r.Limits {
-		r.Limits[i].Limit = r.Limits[i].Limit.WithDefaults()
-	}
-	for i := range r.Keys {
-		r.Keys[i].Limit = r.Keys[i].Limit.WithDefaults()
+	for s := range r.Specs() {
+		*s = s.WithDefaults()
 	}
 	for _, p := range r.Key {
 		for i := range p {

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 )
 
@@ -11,15 +13,14 @@ type bounded struct {
 	net.Listener
 	most int
 	mu   sync.Mutex
-	open int
-	from map[netip.Addr]map[*conn]struct{} // the open connections of each address
+	open map[*conn]netip.Addr
+	from map[netip.Addr]int // open connections of each address
 }
 
 // conn leaves its port when it closes.
 type conn struct {
 	net.Conn
-	of      *bounded
-	address netip.Addr
+	of *bounded
 }
 
 func (b *bounded) Accept() (net.Conn, error) {
@@ -27,43 +28,35 @@ func (b *bounded) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{accepted, b, accepted.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()}
+	c, from := &conn{accepted, b}, accepted.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open >= b.most {
+	if len(b.open) >= b.most {
 		_ = b.crowd().leave() // its server sees it
 	}
-	if b.from[c.address] == nil {
-		b.from[c.address] = map[*conn]struct{}{}
-	}
-	b.from[c.address][c] = struct{}{}
-	b.open++
+	b.open[c] = from
+	b.from[from]++
 	return c, nil
 }
 
-// crowd is a connection of the address that has the most.
-func (b *bounded) crowd() (c *conn) {
-	var most map[*conn]struct{}
-	for _, conns := range b.from {
-		if len(conns) > len(most) {
-			most = conns
+// crowd is a connection of the address that has the most: few others are looked at before one of these.
+func (b *bounded) crowd() *conn {
+	most := slices.Max(slices.Collect(maps.Values(b.from)))
+	for c, from := range b.open {
+		if b.from[from] == most {
+			return c
 		}
 	}
-	for c = range most {
-		break
-	}
-	return c
+	return nil // never
 }
 
-// leave closes the connection. It may have left before.
+// leave closes the connection, which may have left before.
 func (c *conn) leave() error {
-	conns := c.of.from[c.address]
-	if _, open := conns[c]; open {
-		delete(conns, c)
-		c.of.open--
-	}
-	if len(conns) == 0 {
-		delete(c.of.from, c.address)
+	if from, open := c.of.open[c]; open {
+		delete(c.of.open, c)
+		if c.of.from[from]--; c.of.from[from] == 0 {
+			delete(c.of.from, from)
+		}
 	}
 	return c.Conn.Close()
 }

@@ -88,7 +88,7 @@ func Listen(ctx context.Context, address, flag string, most int) (net.Listener, 
 		return nil, errors.Join(fmt.Errorf("file descriptors: %w", err), l.Close())
 	}
 	own := max(int(min(descriptors.Cur, math.MaxInt32)/descriptorShare), 1)
-	return &bounded{Listener: l, most: min(cmp.Or(most, own), own), from: map[netip.Addr]map[*conn]struct{}{}}, nil
+	return &bounded{Listener: l, most: min(cmp.Or(most, own), own), open: map[*conn]netip.Addr{}, from: map[netip.Addr]int{}}, nil
 }
 
 // Address is the address of the port.

@@ -217,6 +217,15 @@ type rpc struct {
 
 var errNoRules = errors.New("rules: none are loaded yet; ask again when the region is ready")
 
+// answerTo sends an answer, or the error, which is counted.
+func answerTo[A any](p rpc, r connect.AnyRequest, answer *A, err error) (*connect.Response[A], error) {
+	if err != nil {
+		p.service.refuse(err, r.Peer().Addr)
+		return nil, coded(err)
+	}
+	return connect.NewResponse(answer), nil
+}
+
 // Acquire answers a call in any other encoding. It goes through the one codec, too: a field that is new is new there
 // alone.
 func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error) {
@@ -228,15 +237,11 @@ func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequ
 	if x.in, err = (proto.MarshalOptions{}).MarshalAppend(x.in[:0], r.Msg); err == nil {
 		err = p.handler.exchange(ctx, x, ctx.Value(callKey{}).(*call).origin, r.Header())
 	}
-	if err != nil {
-		p.service.refuse(err, r.Peer().Addr)
-		return nil, coded(err)
-	}
 	answer := new(quotapb.AcquireResponse)
-	if err := proto.Unmarshal(x.out, answer); err != nil {
-		return nil, coded(err)
+	if err == nil {
+		err = proto.Unmarshal(x.out, answer)
 	}
-	return connect.NewResponse(answer), nil
+	return answerTo(p, r, answer, err)
 }
 
 // Slot answers a call of a request for its slots.
@@ -248,10 +253,8 @@ func (p rpc) Slot(ctx context.Context, r *connect.Request[quotapb.SlotRequest]) 
 	answer, err := p.service.slot(ctx, r.Msg)
 	if err != nil {
 		telemetry.Fail(span, err)
-		p.service.refuse(err, r.Peer().Addr)
-		return nil, coded(err)
 	}
-	return connect.NewResponse(answer), nil
+	return answerTo(p, r, answer, err)
 }
 
 // Rules sends the compiled rules, unless the holder has them.

@@ -39,11 +39,7 @@ func (p rpc) Report(ctx context.Context, r *connect.Request[quotapb.ReportReques
 	if err == nil {
 		answer, err = p.service.report(from, r.Msg)
 	}
-	if err != nil {
-		p.service.refuse(err, r.Peer().Addr)
-		return nil, coded(err)
-	}
-	return connect.NewResponse(answer), nil
+	return answerTo(p, r, answer, err)
 }
 
 // report takes a report. An error is a *refusal.

@@ -296,11 +296,8 @@ func WindowsOf(set *rule.Set) []reserve.Window {
 		if !set.Regions().Divide(r.Scope, r.OnFailure) {
 			continue
 		}
-		for v := range r.Limits {
-			add(set.Limit(i, v).Spec())
-		}
-		for _, k := range r.Keys {
-			add(k.Limit)
+		for s := range r.Specs() {
+			add(*s)
 		}
 	}
 	return windows

@@ -49,8 +49,9 @@ type Rule struct {
 // different counters.
 func (n *Level) varies() bool { return n.Value == "" || n.Wildcard && !n.Shared }
 
-// DomainPath is how the paths of a domain's rules begin, without the bar after it.
-func DomainPath(domain string) string { return string(appendKeyName(nil, domain)) }
+// DomainPath is how the paths of a domain's rules begin, with the bar. It names the counters of descriptors that no rule
+// matches: no path and no rule of the rules file has this name.
+func DomainPath(domain string) string { return string(appendKeyName(nil, domain)) + "|" }
 
 // AppendKey appends the key of a counter of the rule: the values of levels without a value
 // in the file, and of wildcards unless they share a threshold. The other values are in the

@@ -33,7 +33,7 @@ func (c *Config) override(domain string, base *Rule, l *ratelimitpb.RateLimitDes
 	if base != nil {
 		*p = *base
 	} else {
-		p.Counts = c.Metrics.Rule(domainName(domain), domain)
+		p.Counts = c.Metrics.Rule(descriptor.DomainPath(domain), domain)
 		if p.Quota = c.Quota; p.Quota {
 			p.Mode = decision.Quota
 		}
@@ -52,11 +52,6 @@ func (c *Config) override(domain string, base *Rule, l *ratelimitpb.RateLimitDes
 	}
 	return p, nil
 }
-
-// domainName is the name of the counters of a domain's descriptors that no rule matches:
-// the beginning of the paths of the domain's rules, with the bar after it. No path and no
-// rule of the rules file has this name.
-func domainName(domain string) string { return descriptor.DomainPath(domain) + "|" }
 
 // appendOverrideKey appends the key of a counter without a rule: all keys and values.
 func appendOverrideKey(dst []byte, entries []descriptor.Entry) []byte {

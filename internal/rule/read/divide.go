@@ -93,11 +93,8 @@ func (d *reader) variant(v strict.Value, w windows) windows {
 		r := &own.rules[i]
 		r.Consistency, r.SmallExact = consistency, r.SmallExact && !stated.Present()
 		r.Limits, r.Keys = slices.Clone(r.Limits), slices.Clone(r.Keys)
-		for j := range r.Limits {
-			r.Limits[j].Limit.Algorithm = spec.Algorithm
-		}
-		for j := range r.Keys {
-			r.Keys[j].Limit.Algorithm = spec.Algorithm
+		for s := range r.Specs() {
+			s.Algorithm = spec.Algorithm
 		}
 	}
 	return own
