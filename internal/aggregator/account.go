@@ -50,12 +50,6 @@ func (r *region) owns(keys, bytes int) {
 	r.bytes.Add(int64(bytes))
 }
 
-// makesKey reports whether an ask changes a counter that nobody has used.
-func makesKey(a *engine.Ask) bool {
-	w := &a.Want
-	return w.Want > 0 || w.Overdrawn > 0 || w.Denied > 0 && a.Policy.Limit.ChargesDenied()
-}
-
 // with calls use with the shares of an ask's key, under their lock, and reports whether there are any: not of
 // a key that was not used, as long as the ask changes nothing, and not where there is no room for it.
 func (s *Store) with(now limit.Micros, r *region, a *engine.Ask, use func(*fair.Shares)) bool {
@@ -65,7 +59,7 @@ func (s *Store) with(now limit.Micros, r *region, a *engine.Ask, use func(*fair.
 	defer shard.Unlock()
 	e := shard.Find(hash, a.Policy, a.Key)
 	if e == nil {
-		if !makesKey(a) {
+		if !a.Changes() {
 			return false
 		}
 		if e = s.add(shard, hash, now, r, a); e == nil {

@@ -85,7 +85,7 @@ func (s *State) addConsul(files map[string]string, dir string, tokens map[string
 func (s *State) acl() acl.File {
 	named := func(name, rules string) acl.Token {
 		t := s.Tokens[name]
-		return acl.Token{Name: consulName(name), Accessor: t.Accessor, Secret: t.Secret, Rules: rules}
+		return acl.Token{Name: "weir-" + name, Accessor: t.Accessor, Secret: t.Secret, Rules: rules}
 	}
 	f := acl.File{Management: named(management, ""), Former: s.FormerManagement}
 	for _, t := range s.tokens() {
@@ -93,9 +93,6 @@ func (s *State) acl() acl.File {
 	}
 	return f
 }
-
-// consulName is what a token and its policy are called in Consul.
-func consulName(token string) string { return "weir-" + token }
 
 // withoutComments is a policy as short as it can be: a secret of AWS has room for 64 KiB.
 func withoutComments(rules string) (short string) {

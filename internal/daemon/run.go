@@ -60,13 +60,6 @@ func (c *Config) Logger(to io.Writer) *slog.Logger {
 	return telemetry.NewLogger(to, c.LogFormat, c.LogLevel)
 }
 
-// hangups returns a channel of its own for each caller, which receives each SIGHUP.
-func hangups() <-chan os.Signal {
-	received := make(chan os.Signal, 1)
-	signal.Notify(received, syscall.SIGHUP)
-	return received
-}
-
 // untilSignal returns a context that ends at the first SIGINT or SIGTERM. A second
 // signal ends the process at once: it is for operators who cannot wait for the drain.
 func untilSignal() context.Context {
@@ -137,7 +130,8 @@ func (t *Tier) Run(ctx context.Context, beside ...Port) error {
 		tasks.Go(func() error { return run(behind) })
 	}
 	for _, w := range t.watchers {
-		hangup := hangups() // now: before the first call a SIGHUP ends the process
+		hangup := make(chan os.Signal, 1)
+		signal.Notify(hangup, syscall.SIGHUP) // now: until then a SIGHUP ends the process
 		tasks.Go(func() error { return w.Run(behind, hangup) })
 	}
 	var about []any

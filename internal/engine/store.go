@@ -41,6 +41,12 @@ func (a *Ask) Peeks() bool {
 	return a.Op == Hold && w.Need == 0 && w.Want == 0 && w.Unused == 0 && w.Overdrawn == 0 && w.Denied == 0 && a.Holder == 0
 }
 
+// Changes reports whether an ask by no named holder changes a counter that nobody has used.
+func (a *Ask) Changes() bool {
+	w := &a.Want
+	return w.Want > 0 || w.Overdrawn > 0 || w.Denied > 0 && a.Policy.Limit.ChargesDenied()
+}
+
 // GiveBack is the ask that returns what another one was granted.
 func (a *Ask) GiveBack(g *lease.Grant) Ask {
 	back := Ask{Policy: a.Policy, Key: a.Key, Holder: a.Holder, Seq: a.Seq, Want: lease.Want{Holding: a.Want.Holding}}

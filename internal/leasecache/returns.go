@@ -120,7 +120,7 @@ func (s *Store) Drain(ctx context.Context) Drained {
 	for quiet := false; !quiet && ctx.Err() == nil; {
 		quiet = s.open.Load() == 0 // else what is out may bring more after this round
 		d.round(ctx)
-		s.settleDown(ctx)
+		repeat.Until(ctx, drainPoll, func() bool { return s.open.Load() == 0 })
 	}
 	left := Drained{Units: d.units.Load(), Lost: d.lost.Load()}
 	s.walk(func(k key) {
@@ -204,11 +204,6 @@ func (c *cached) holds() (units int64) {
 		units += p.units
 	}
 	return units
-}
-
-// settleDown waits until nothing is out any more.
-func (s *Store) settleDown(ctx context.Context) {
-	repeat.Until(ctx, drainPoll, func() bool { return s.open.Load() == 0 })
 }
 
 // walk visits all entries, a few under one lock. In between, without a lock, it asks next

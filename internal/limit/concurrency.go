@@ -1,5 +1,7 @@
 package limit
 
+import "sort"
+
 // Concurrency.
 //
 // Slots are held and given back, not spent, so the count of what is held is the
@@ -42,7 +44,7 @@ type HoldDecision struct {
 func (l *Limit) Hold(st Slots, now Micros, holder uint64, holding, want int64) (Slots, HoldDecision) {
 	now, holding = LegalTime(now), legalUnits(holding)
 	want = max(holding, legalUnits(want))
-	st = l.lapse(st, now)
+	st = l.LapseSlots(st, now)
 	i, had := st.find(holder)
 	kept := min(holding, had)
 	free := max(0, l.spec.Count-(st.Used-had)-kept)
@@ -65,7 +67,7 @@ func (l *Limit) Hold(st Slots, now Micros, holder uint64, holding, want int64) (
 // nothing gets nothing.
 func (l *Limit) AcquireSlot(st Slots, now Micros, id uint64, cost int64) (Slots, HoldDecision) {
 	now, cost = LegalTime(now), legalUnits(cost)
-	st = l.lapse(st, now)
+	st = l.LapseSlots(st, now)
 	i, had := st.find(id)
 	granted := cost
 	if cost > had && (st.Used-had+cost > l.spec.Count || had == 0 && len(st.Held) >= MaxHoldings) {
@@ -81,7 +83,7 @@ func (l *Limit) AcquireSlot(st Slots, now Micros, id uint64, cost int64) (Slots,
 // never there: the request has to acquire again.
 func (l *Limit) RenewSlot(st Slots, now Micros, id uint64) (Slots, HoldDecision) {
 	now = LegalTime(now)
-	st = l.lapse(st, now)
+	st = l.LapseSlots(st, now)
 	i, had := st.find(id)
 	st = st.set(i, id, had, st.At+l.spec.LeaseTTL)
 	return st, l.answer(st, now, id, had, had)
@@ -90,7 +92,7 @@ func (l *Limit) RenewSlot(st Slots, now Micros, id uint64) (Slots, HoldDecision)
 // ReleaseSlot gives back what a request holds and returns how much that was: 0 if
 // it ran out or was released before.
 func (l *Limit) ReleaseSlot(st Slots, now Micros, id uint64) (Slots, int64) {
-	st = l.lapse(st, LegalTime(now))
+	st = l.LapseSlots(st, now)
 	i, had := st.find(id)
 	return st.set(i, id, 0, 0), had
 }
@@ -134,22 +136,14 @@ func (l *Limit) slotsRetry(st Slots, now Micros, id uint64, need int64) Micros {
 	for _, h := range st.Held {
 		first, at = min(first, h.Until), max(at, h.Until)
 	}
-	for before := first - 1; before+1 < at; {
-		if mid := before + (at-before)/2; st.heldByOthers(id, mid) <= l.spec.Count-need {
-			at = mid
-		} else {
-			before = mid
-		}
-	}
-	return at - now
+	fits := func(i int) bool { return st.heldByOthers(id, first+Micros(i)) <= l.spec.Count-need }
+	return first + Micros(sort.Search(int(at-first), fits)) - now
 }
 
 // LapseSlots moves to now and drops the holdings that ran out, as every other
 // function does first.
-func (l *Limit) LapseSlots(st Slots, now Micros) Slots { return l.lapse(st, LegalTime(now)) }
-
-// lapse moves to now and drops the holdings that ran out.
-func (l *Limit) lapse(st Slots, now Micros) Slots {
+func (l *Limit) LapseSlots(st Slots, now Micros) Slots {
+	now = LegalTime(now)
 	if st.At-now > l.spec.LeaseTTL { // a clock was wrong
 		for i := range st.Held {
 			st.Held[i].Until = min(st.Held[i].Until, now+l.spec.LeaseTTL)

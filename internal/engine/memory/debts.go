@@ -34,10 +34,6 @@ type debts struct {
 // debt, which is a random number.
 type debt struct{ counter, name uint64 }
 
-func debtOf(a *engine.Ask) debt {
-	return debt{engine.Hash(a.Key, a.Policy.Salt()), a.Want.Debt}
-}
-
 // charge takes a debt out of an ask that was charged before, and remembers any other
 // as charged: the caller charges it.
 func (d *debts) charge(at limit.Micros, a *engine.Ask) {
@@ -46,7 +42,7 @@ func (d *debts) charge(at limit.Micros, a *engine.Ask) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.note(at, debtOf(a)) {
+	if d.note(at, debt{engine.Hash(a.Key, a.Policy.Salt()), a.Want.Debt}) {
 		a.Want.Overdrawn = 0
 	}
 }

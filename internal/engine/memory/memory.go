@@ -112,7 +112,7 @@ func (s *Store) one(now limit.Micros, a *engine.Ask) lease.Grant {
 	shard := s.table.Shard(hash)
 	shard.Lock()
 	defer shard.Unlock()
-	if changesNothing(a) && shard.Find(hash, a.Policy, a.Key) == nil {
+	if !a.Changes() && a.Holder == 0 && shard.Find(hash, a.Policy, a.Key) == nil {
 		unknown := newValue(a.Policy)
 		return unknown.acquire(now, a)
 	}
@@ -172,13 +172,6 @@ func newValue(p *engine.Policy) (v value) {
 		v.slots = new(granter.Slots)
 	}
 	return v
-}
-
-// changesNothing reports whether an ask would change nothing about a new counter, so that
-// there is no need to make one for it.
-func changesNothing(a *engine.Ask) bool {
-	charged := a.Want.Overdrawn > 0 || a.Want.Denied > 0 && a.Policy.Limit.ChargesDenied()
-	return a.Want.Want == 0 && !charged && a.Holder == 0
 }
 
 // acquire decides on one ask.

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -57,12 +58,6 @@ func (l *linter) aboutLogin() bool {
 	for _, p := range l.rule.Match.Paths {
 		texts = append(texts, p.Arg)
 	}
-	for _, text := range texts {
-		for _, word := range logins {
-			if strings.Contains(strings.ToLower(text), word) {
-				return true
-			}
-		}
-	}
-	return false
+	text := strings.ToLower(strings.Join(texts, "\n"))
+	return slices.ContainsFunc(logins, func(word string) bool { return strings.Contains(text, word) })
 }
