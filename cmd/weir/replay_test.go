@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 // What docs/replay.md shows is what the program prints.
 func TestReplayDocument(t *testing.T) {
 	const page = "../../docs/replay.md"
-	text, err := os.ReadFile(page)
-	fatal.If(t, err)
-	dir, parts := t.TempDir(), strings.Split(string(text), "\n```")
+	dir, parts := t.TempDir(), strings.Split(string(golden.Content(t, page)), "\n```")
 	for i, part := range parts {
 		language, block, _ := strings.Cut(part, "\n")
 		var file string
@@ -50,26 +49,15 @@ func TestReplayDocument(t *testing.T) {
 		}
 		fatal.If(t, os.WriteFile(filepath.Join(dir, file), []byte(block+"\n"), 0o600))
 	}
-	made := strings.Join(parts, "\n```")
-	if *update {
-		fatal.If(t, os.WriteFile(page, []byte(made), 0o644))
-	} else if made != string(text) {
-		t.Errorf("%s prints another output; run the test with -update:\n%s", page, made)
-	}
+	golden.Same(t, page, strings.Join(parts, "\n```"))
 }
 
 // A plot has the requests of all lines; it is the same again.
 func TestReplayPlot(t *testing.T) {
-	file, golden := filepath.Join(t.TempDir(), "replay.svg"), "testdata/replay/replay.svg"
+	file := filepath.Join(t.TempDir(), "replay.svg")
 	cmd := exec.Command(binary, "replay", "testdata/replay/access.log", "--rules", "testdata/replay/rules.yaml", "--svg", file)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	got, _ := os.ReadFile(file)
-	if *update {
-		fatal.If(t, os.WriteFile(golden, got, 0o644))
-	}
-	if want, err := os.ReadFile(golden); err != nil || string(got) != string(want) {
-		t.Errorf("%s is another plot (%v)", golden, err)
-	}
+	golden.Same(t, "testdata/replay/replay.svg", string(golden.Content(t, file)))
 }
