@@ -9,6 +9,4 @@
 // the same then is a failure, with the requests until then.
 //
 // Weir runs on each store, and with the flags that change what it answers.
-//
-// WEIR_TWIN_SEED=N plays the one configuration that a failure named.
 package twin

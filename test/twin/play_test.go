@@ -139,39 +139,10 @@ func (x *exchange) judge() (explained []string, what string) {
 func report(t testing.TB, s scenario, d *difference) string {
 	var b strings.Builder
 	requests := s.requests[:d.at+1]
-	fmt.Fprintf(&b, "seed %d: %s\n%s", s.seed, d.what, file(t, "d", relevant(s.config, requests)))
+	fmt.Fprintf(&b, "seed %d: %s\n%s", s.seed, d.what, file(t, "d", s.config))
 	for _, r := range requests {
 		fmt.Fprintf(&b, "%s\n", text(r))
 	}
 	fmt.Fprintf(&b, "envoyproxy/ratelimit: %v\nexpected of Weir:     %v\nWeir:                 %v\n", d.theirs, d.expected, d.ours)
 	return b.String()
-}
-
-// relevant are the descriptors of a configuration that requests meet.
-func relevant(config []*node, requests []*rlspb.RateLimitRequest) []*node {
-	met := map[*node]bool{}
-	for _, r := range requests {
-		for _, d := range r.Descriptors {
-			nodes := config
-			for _, e := range d.Entries {
-				n := among(nodes, e.Key, e.Value)
-				if n == nil {
-					break
-				}
-				met[n], nodes = true, n.Descriptors
-			}
-		}
-	}
-	return only(config, met)
-}
-
-func only(nodes []*node, met map[*node]bool) (some []*node) {
-	for _, n := range nodes {
-		if met[n] {
-			n := *n
-			n.Descriptors = only(n.Descriptors, met)
-			some = append(some, &n)
-		}
-	}
-	return some
 }

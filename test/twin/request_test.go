@@ -69,7 +69,7 @@ func (g *grammar) descriptor(config []*node) *ratelimitpb.RateLimitDescriptor {
 	// of its own there.
 	if _, shared := matching(config, d); !shared && g.one(8) {
 		d.Limit = &ratelimitpb.RateLimitDescriptor_RateLimitOverride{
-			RequestsPerUnit: uint32(g.IntN(15)), Unit: pick(g, typepb.RateLimitUnit_HOUR, g.long.request)}
+			RequestsPerUnit: uint32(g.IntN(15)), Unit: pick(g, typepb.RateLimitUnit_HOUR, typepb.RateLimitUnit_YEAR)}
 	}
 	return d
 }
@@ -85,7 +85,7 @@ func (g *grammar) hits() uint32 {
 	return uint32(1 + g.IntN(6))
 }
 
-// scenarioOf is the same for the same seed but for the long unit.
+// scenarioOf is the same for the same seed.
 func scenarioOf(seed uint64) scenario {
 	g := newGrammar(seed)
 	s := scenario{seed: seed, config: g.config()}
