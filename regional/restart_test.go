@@ -149,8 +149,7 @@ func (p *process) saves() string {
 	return count
 }
 
-// A region that is killed has what it saved last, another epoch, and whole limits for
-// keys that nobody used.
+// A region that is killed has what it saved last, another epoch, and whole limits for keys that nobody used.
 func TestKilledRegion(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")

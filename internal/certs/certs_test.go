@@ -141,8 +141,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// An authority that was taken out is refused at once, also of a client that resumes a session
-// of before.
+// An authority that was taken out is refused at once, also of a client that resumes a session of before.
 func TestAuthorityTakenOut(t *testing.T) {
 	a, b := authority(t), authority(t)
 	files := side(t, a, a, "server", "weir.example")

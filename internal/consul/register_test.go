@@ -62,8 +62,7 @@ func registers(t *testing.T, c *consultest.Agent, service string) {
 	c.AwaitStatus(service, nil)
 }
 
-// A new registration of a replica that passes, for another revision, leaves no moment in
-// which its check does not pass.
+// A new registration of a replica that passes, for another revision, leaves no moment in which its check does not pass.
 func revisionKeepsTheCheck(t *testing.T, c *consultest.Agent, service string) {
 	a, _ := newAgent(t, c.Addr)
 	r := startReplica(t, a, service, "127.0.0.1", 8080)
@@ -90,8 +89,7 @@ func untilKilled(address string) {
 	_ = r.Run(context.Background())
 }
 
-// A replica that is killed deregisters nothing. Its check does so, unless the replica comes
-// back before.
+// A replica that is killed deregisters nothing. Its check does so, unless the replica comes back before.
 func crashes(t *testing.T, c *consultest.Agent, service string) {
 	p := proc.Start(t, proc.LogDir(t), "replica", "env", crashEnv+"="+c.Addr, os.Args[0])
 	c.AwaitStatus(service, statusOf(service, "passing"))

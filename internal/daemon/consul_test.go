@@ -68,8 +68,7 @@ func TestConsul(t *testing.T) {
 	t.Run("Rules", func(t *testing.T) { rulesInConsul(t, agent) })
 }
 
-// A tier that ends is first taken out of service in Consul, then closes its port, then
-// deregisters.
+// A tier that ends is first taken out of service in Consul, then closes its port, then deregisters.
 func consulAtTheEnd(t *testing.T, agent *consultest.Agent) {
 	cfg := testConfig()
 	cfg.Listen, cfg.DrainWait, cfg.DrainTimeout = proc.FreeAddr(t), 3*time.Second, 10*time.Second // for the tap's own connections

@@ -19,8 +19,7 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// BenchmarkAcquireHandler measures a call from its body to its reply, without the
-// HTTP server; an iteration is a call.
+// BenchmarkAcquireHandler measures a call from its body to its reply, without the HTTP server; an iteration is a call.
 func BenchmarkAcquireHandler(b *testing.B) {
 	for _, wants := range []int{1, 10, 100} {
 		b.Run(fmt.Sprint("wants=", wants), func(b *testing.B) { benchmarkHandler(b, newRegion(b), wants, "") })

@@ -9,9 +9,8 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// A want that is out of range is answered as unavailable by itself, with the group
-// that it belongs to, and counted by what is wrong with it; the others of its call
-// are decided. What was refused is charged nowhere.
+// A want that is out of range is answered as unavailable by itself, with the group that it belongs to, and counted by
+// what is wrong with it; the others of its call are decided. What was refused is charged nowhere.
 func TestWantsAreRefusedAlone(t *testing.T) {
 	r := newRegion(t)
 	bad := func(change func(*wire.Want)) []wire.Want {

@@ -8,9 +8,8 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// A holder states that it owes everything, once in each of many calls. It owes what its rule admits without a
-// lease: nothing, what an optimistic holder admits ahead of the answer, or one limit. A debt of nothing makes no
-// counter.
+// A holder states that it owes everything, once in each of many calls. It owes what its rule admits without a lease:
+// nothing, what an optimistic holder admits ahead of the answer, or one limit. A debt of nothing makes no counter.
 func TestDebtsAreBounded(t *testing.T) {
 	r := newRegion(t)
 	r.setRules(`{"rules": [

@@ -95,8 +95,7 @@ func TestHandlerHammer(t *testing.T) {
 	}
 }
 
-// FuzzHandler sends any bytes in any encoding: no panic, no 500, and the service
-// goes on.
+// FuzzHandler sends any bytes in any encoding: no panic, no 500, and the service goes on.
 func FuzzHandler(f *testing.F) {
 	r := newRegion(f)
 	req := r.call(want("page", "k", 1), wire.Want{Rule: "all", Group: 1, Want: lease.Want{Want: 5, Next: true}}, wire.Want{Rule: "upload", Want: lease.Want{Holding: 3, Want: 4}})

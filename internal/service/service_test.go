@@ -86,8 +86,7 @@ func (r *region) call(wants ...wire.Want) *wire.Request {
 	return &wire.Request{Protocol: 1, Holder: holderA, Epoch: r.epoch, Seq: r.seq, Ack: r.seq - 1, Wants: wants}
 }
 
-// post sends a request as the filter does. The response is nil if it was refused,
-// with the reply's body beside it.
+// post sends a request as the filter does. The response is nil if it was refused, with the reply's body beside it.
 func (r *region) post(req *wire.Request) (*wire.Response, string) {
 	r.t.Helper()
 	w := r.raw("application/proto", req.Append(nil))

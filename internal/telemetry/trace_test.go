@@ -49,8 +49,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// A span is a child of the first that waits, is linked to the others, and is made only if
-// that one is sampled.
+// A span is a child of the first that waits, is linked to the others, and is made only if that one is sampled.
 func TestSpans(t *testing.T) {
 	out := tracetest.NewInMemoryExporter()
 	tracer := NewTracer(sdk.NewTracerProvider(sdk.WithSyncer(out)))

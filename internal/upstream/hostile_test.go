@@ -75,8 +75,7 @@ func (s slow) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Gra
 	s.region.Acquire(ctx, asks, grants)
 }
 
-// A caller that gives its calls 20 ms to be decided does not put the reserve of a region in use that is well
-// connected.
+// A caller that gives its calls 20 ms to be decided does not put the reserve of a region in use that is well connected.
 func TestImpatientCaller(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		p := w.policy("r", perMinute(400))

@@ -61,8 +61,7 @@ func newSide(t *testing.T, end, addr string) *side {
 	return s
 }
 
-// removeOrphans removes the namespaces of test processes that are gone. What ran
-// in them died with the process.
+// removeOrphans removes the namespaces of test processes that are gone. What ran in them died with the process.
 func removeOrphans(t *testing.T) {
 	t.Helper()
 	for line := range strings.Lines(ip(t, "netns", "list")) {

@@ -21,11 +21,10 @@ rules:
 
 const sharedLimit = 60
 
-// A replica that starts without Redis is not ready, and states the reason. Once Redis has
-// answered it is, and stays so when Redis fails: each rule's on_failure needs
-// somebody who carries it out. Nothing is decided then but what was denied before,
-// every call returns in time, and metrics show what is wrong. When Redis is back,
-// empty, limits hold again, and nobody had to do anything.
+// A replica that starts without Redis is not ready, and states the reason. Once Redis has answered it is, and stays so
+// when Redis fails: each rule's on_failure needs somebody who carries it out. Nothing is decided then but what was
+// denied before, every call returns in time, and metrics show what is wrong. When Redis is back, empty, limits hold
+// again, and nobody had to do anything.
 func TestRedisRestarts(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)

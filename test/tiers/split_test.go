@@ -28,9 +28,8 @@ rules:
 
 const splitLimit = 50
 
-// split is a region whose network falls apart: three masters with a replica each,
-// and two replicas of the service. Side a keeps two masters, all replicas of Redis
-// and one of the service; side b has the third master and the other service.
+// split is a region whose network falls apart: three masters with a replica each, and two replicas of the service. Side
+// a keeps two masters, all replicas of Redis and one of the service; side b has the third master and the other service.
 type split struct {
 	t     *testing.T
 	cable *cable
@@ -188,8 +187,7 @@ func (s *split) startNode(on *side, port int) *clusterNode {
 	return n
 }
 
-// form makes a cluster of the nodes, a third of the slots on each master, the
-// first third on the minority's.
+// form makes a cluster of the nodes, a third of the slots on each master, the first third on the minority's.
 func (s *split) form() {
 	s.t.Helper()
 	for i, n := range s.nodes {

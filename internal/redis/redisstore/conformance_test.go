@@ -73,8 +73,7 @@ func TestConformanceSingle(t *testing.T) {
 	enginetest.Run(t, subject([]string{server.Addr}, []*redistest.Server{server}))
 }
 
-// A counter is one key, on one node: how it counts is seen at length with a single
-// server.
+// A counter is one key, on one node: how it counts is seen at length with a single server.
 func TestConformanceCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)

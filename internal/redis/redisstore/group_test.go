@@ -15,8 +15,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// apart are policies of so many units whose counters of the key "k" are on nodes of
-// their own.
+// apart are policies of so many units whose counters of the key "k" are on nodes of their own.
 func apart(t *testing.T, c *redistest.Cluster, s *Store, units ...int64) (policies []*engine.Policy) {
 	t.Helper()
 	taken := map[*redistest.Server]bool{}

@@ -13,10 +13,8 @@ import (
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// A node that hangs: its queue fills and overflows, its callers leave after one
-// timeout, its breaker opens, the
-// other nodes go on, and when it runs again it is asked again without anybody doing
-// anything.
+// A node that hangs: its queue fills and overflows, its callers leave after one timeout, its breaker opens, the other
+// nodes go on, and when it runs again it is asked again without anybody doing anything.
 func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
 	const timeout = 4 * time.Second // other nodes may take as long, on a busy machine
 	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: timeout}, Queue: 64})

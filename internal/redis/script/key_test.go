@@ -54,8 +54,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestKeysAreApart: counters of different rules, overrides, shapes or keys never
-// share a name.
+// TestKeysAreApart: counters of different rules, overrides, shapes or keys never share a name.
 func TestKeysAreApart(t *testing.T) {
 	text := rapid.StringOfN(rapid.RuneFrom([]rune("%}:{2573ADad0/")), 0, 6, -1)
 	rapid.Check(t, func(t *rapid.T) {

@@ -305,8 +305,7 @@ func (d *drawer) changeCount() {
 	}
 }
 
-// after is how far the clock steps: often not at all, mostly a little, now and
-// then by about a period, or back.
+// after is how far the clock steps: often not at all, mostly a little, now and then by about a period, or back.
 func (d *drawer) after() limit.Micros {
 	period := int64(max(d.spec.Period, 10*limit.Second))
 	if d.spec.Period > 0 {

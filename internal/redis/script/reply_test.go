@@ -45,8 +45,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever a server answers, nothing panics, and what is taken for a grant
-// is within the ranges of one.
+// FuzzParse: whatever a server answers, nothing panics, and what is taken for a grant is within the ranges of one.
 func FuzzParse(f *testing.F) {
 	f.Add("\x02", uint8(0), uint8(0), uint8(0))
 	f.Add(strings.Repeat("\x01", 45), uint8(1), uint8(1), uint8(1))
@@ -69,8 +68,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzAppendArgs: the argument of an ask has the length of its algorithm's,
-// whatever the numbers are.
+// FuzzAppendArgs: the argument of an ask has the length of its algorithm's, whatever the numbers are.
 func FuzzAppendArgs(f *testing.F) {
 	f.Add(int64(1), int64(2), int64(3), int64(4), int64(5), uint64(6), uint8(0))
 	f.Add(int64(-1), int64(1<<62), int64(-1<<63), int64(1<<63-1), int64(0), uint64(1<<64-1), uint8(4))

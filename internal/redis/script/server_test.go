@@ -47,8 +47,7 @@ func (c *call) args() []any {
 	return []any{"EVALSHA", script.For(c.ask.Policy.Limit).SHA, 1, key, string(script.AppendArgs(nil, &c.ask, c.mode, c.now))}
 }
 
-// answer is what came of a call, and how long its key then had to live, in ms: -2
-// there was none, -1 for ever.
+// answer is what came of a call, and how long its key then had to live, in ms: -2 there was none, -1 for ever.
 type answer struct {
 	grant lease.Grant
 	fits  bool

@@ -49,8 +49,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestReportsMakeNoKeys: a want that only gives back, or reports, is not kept of a key that
-// is unknown.
+// TestReportsMakeNoKeys: a want that only gives back, or reports, is not kept of a key that is unknown.
 func TestReportsMakeNoKeys(t *testing.T) {
 	s := start(t)
 	for i, spec := range specs {

@@ -6,8 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// A breaker opens upon a timeout or three errors in a row, and closes when a probe is
-// answered.
+// A breaker opens upon a timeout or three errors in a row, and closes when a probe is answered.
 func TestBreaker(t *testing.T) {
 	const jitter = 100 // percent
 	type step struct {

@@ -17,16 +17,14 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// places are the addresses of a network that is not there. The time of their tests is
-// virtual.
+// places are the addresses of a network that is not there. The time of their tests is virtual.
 type places struct {
 	mu    sync.Mutex
 	nodes map[string]*place
 	conns map[string][]net.Conn
 }
 
-// place is what is at an address: a node of a cluster that answers, or nothing that
-// ever does.
+// place is what is at an address: a node of a cluster that answers, or nothing that ever does.
 type place struct {
 	silent   bool     // connections are neither accepted nor refused
 	isolated bool     // the node does not see a majority
@@ -147,10 +145,9 @@ func readCommand(r *bufio.Reader) ([]string, error) {
 	return words, nil
 }
 
-// A cluster begins anew at other addresses, all at once; the seeds, or the configuration
-// endpoint, lead to them. Whatever is at the old addresses now, nothing, what never
-// answers, or a node that was left behind and names the others where they were: five
-// seconds later every slot is served from where it is.
+// A cluster begins anew at other addresses, all at once; the seeds, or the configuration endpoint, lead to them.
+// Whatever is at the old addresses now, nothing, what never answers, or a node that was left behind and names the
+// others where they were: five seconds later every slot is served from where it is.
 func TestClusterMoves(t *testing.T) {
 	old, moved := []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"}, []string{"10.1.0.1:6379", "10.1.0.2:6379", "10.1.0.3:6379"}
 	const endpoint = "redis.example:6379"

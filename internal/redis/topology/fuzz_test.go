@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Whatever a server answers: an address that it names becomes one that can be dialled,
-// or none.
+// Whatever a server answers: an address that it names becomes one that can be dialled, or none.
 func FuzzReplies(f *testing.F) {
 	for _, text := range []string{"MOVED 1 127.0.0.1:6379", "ASK 1 :7000", "MOVED 1 ?:0", "MOVED 1 [::1]:1", "MOVED  ", "NOSCRIPT", "", "ASK 1 a:b:c", "MOVED 1 2001:db8::1:6379", "ASK 1 [[a]]:1"} {
 		f.Add(text, "seed:6379")

@@ -10,8 +10,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// What a server states of its memory is known, and keys that it evicts are counted from
-// the first look on.
+// What a server states of its memory is known, and keys that it evicts are counted from the first look on.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	const most = 16 << 20

@@ -47,8 +47,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// Nothing that is sent may be sent again, and nothing is asked for that an ACL is
-// likely to forbid.
+// Nothing that is sent may be sent again, and nothing is asked for that an ACL is likely to forbid.
 func TestOptionsNeverRetry(t *testing.T) {
 	c, err := Config{Addrs: []string{"a:1"}, TLS: func() *tls.Config { return &tls.Config{ServerName: "redis"} }}.complete()
 	fatal.If(t, err)

@@ -32,8 +32,7 @@ rules:
   - { name: hundred, key: [client_ip], limit: 100/1h, algorithm: fixed_window, scope: global }
 `
 
-// aggregator is the tier above: a service on a memory store, behind a link that takes its
-// time, or hangs.
+// aggregator is the tier above: a service on a memory store, behind a link that takes its time, or hangs.
 type aggregator struct {
 	t       testing.TB
 	rules   *rule.Set
@@ -337,8 +336,7 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// A holder repeats a debt, to two replicas of a region as well: it counts once, and in another
-// region it is another's.
+// A holder repeats a debt, to two replicas of a region as well: it counts once, and in another region it is another's.
 func TestDebtThroughTwoReplicas(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *aggregator) {
 		one, two, us := a.replica("eu"), a.replica("eu"), a.replica("us")

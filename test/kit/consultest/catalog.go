@@ -53,8 +53,7 @@ func (a *Agent) AwaitReplicas(service string, check func([]Replica) string) {
 	})
 }
 
-// AwaitStatus waits until a service has these instances and no others: ids and the statuses
-// of their checks.
+// AwaitStatus waits until a service has these instances and no others: ids and the statuses of their checks.
 func (a *Agent) AwaitStatus(service string, want map[string]string) {
 	a.t.Helper()
 	a.AwaitReplicas(service, func(all []Replica) string {

@@ -55,8 +55,7 @@ func New(t proc.T, dir string, more ...string) *Agent {
 	return a
 }
 
-// newAgent is an agent without its program. Its client makes a connection for each question:
-// agents end.
+// newAgent is an agent without its program. Its client makes a connection for each question: agents end.
 func newAgent(t proc.T) *Agent {
 	return &Agent{
 		Addr: proc.FreeAddr(t), DNS: proc.FreeAddr(t), t: t, scheme: "http",

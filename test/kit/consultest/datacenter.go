@@ -16,8 +16,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// Config is that of a datacenter. The zero value, but for Dir, is dc1 with one server and
-// without ACL and TLS.
+// Config is that of a datacenter. The zero value, but for Dir, is dc1 with one server and without ACL and TLS.
 type Config struct {
 	Dir     string // for logs, configuration and what agents keep through a restart
 	Name    string // empty: dc1

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Users gives servers an ACL file with this content, a line for each user, such as
-// "user weir on >secret ~weir:* +get". The default user, with which the harness
-// itself connects, goes on as it was unless a line changes it.
+// Users gives servers an ACL file with this content, a line for each user, such as "user weir on >secret ~weir:* +get".
+// The default user, with which the harness itself connects, goes on as it was unless a line changes it.
 func Users(lines ...string) Option {
 	return func(s *settings) {
 		s.each = append(s.each, func(s *Server) []string {
@@ -21,8 +20,7 @@ func Users(lines ...string) Option {
 	}
 }
 
-// Refusals is what the server refused for want of a permission, the newest last:
-// who, and what. It forgets them.
+// Refusals is what the server refused for want of a permission, the newest last: who, and what. It forgets them.
 func (s *Server) Refusals() []string {
 	s.t.Helper()
 	var all []string

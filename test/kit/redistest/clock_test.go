@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// ahead is by how much a server's clock is ahead, surely between two times, as a command or a
-// script reads it.
+// ahead is by how much a server's clock is ahead, surely between two times, as a command or a script reads it.
 func (s *Server) ahead(command ...any) (least, most time.Duration) {
 	s.t.Helper()
 	sent := time.Now()

@@ -72,10 +72,9 @@ func (c *Cluster) follow(replica, master *Server) {
 	})
 }
 
-// Await waits until every node that runs finds the cluster well and all see the
-// same: who has which slots, and replicas that have what their masters have. Of
-// slots whose master is gone without a replica it asks no more than that all
-// have noticed.
+// Await waits until every node that runs finds the cluster well and all see the same: who has which slots, and replicas
+// that have what their masters have. Of slots whose master is gone without a replica it asks no more than that all have
+// noticed.
 func (c *Cluster) Await() {
 	c.t.Helper()
 	proc.Await(c.t, startTimeout, "the cluster is well", c.missing)

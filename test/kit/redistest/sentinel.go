@@ -27,10 +27,9 @@ type Sentinel struct {
 // quorum is how many of the three sentinels must find the master down.
 const sentinels, quorum = 3, 2
 
-// StartSentinel starts a master, its replicas and three sentinels, and waits until
-// all of them have found each other. A master that is silent for half a second counts
-// as down. The options are for the master and its replicas; sentinels ask for the same
-// password.
+// StartSentinel starts a master, its replicas and three sentinels, and waits until all of them have found each other. A
+// master that is silent for half a second counts as down. The options are for the master and its replicas; sentinels
+// ask for the same password.
 func StartSentinel(t proc.T, replicas int, opts ...Option) *Sentinel {
 	t.Helper()
 	s := &Sentinel{Name: "weir", t: t}
@@ -55,8 +54,7 @@ func StartSentinel(t proc.T, replicas int, opts ...Option) *Sentinel {
 	return s
 }
 
-// newSentinel starts a sentinel for the first of the nodes. What it learns it
-// keeps in its configuration file.
+// newSentinel starts a sentinel for the first of the nodes. What it learns it keeps in its configuration file.
 func (s *Sentinel) newSentinel(set *settings) *Server {
 	s.t.Helper()
 	n := newServer(s.t, "sentinel", false, &settings{client: set.client})
@@ -104,8 +102,7 @@ func (s *Sentinel) Master() *Server {
 	return nil
 }
 
-// AwaitMaster waits until the sentinels have made another node than lost the
-// master, and returns it.
+// AwaitMaster waits until the sentinels have made another node than lost the master, and returns it.
 func (s *Sentinel) AwaitMaster(lost *Server) *Server {
 	s.t.Helper()
 	var master *Server

@@ -31,8 +31,7 @@ type Server struct {
 	client *redis.Client
 }
 
-// Start starts one server with settings as on its command line, and waits until
-// it answers.
+// Start starts one server with settings as on its command line, and waits until it answers.
 func Start(t proc.T, args ...string) *Server {
 	t.Helper()
 	return StartWith(t, Args(args...))

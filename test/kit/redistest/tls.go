@@ -44,8 +44,7 @@ func NewAuthority(t proc.T) *Authority {
 	return a
 }
 
-// Client is what a client with a certificate of this authority connects with. It
-// is the caller's.
+// Client is what a client with a certificate of this authority connects with. It is the caller's.
 func (a *Authority) Client() *tls.Config {
 	c := a.ClientWithout()
 	c.Certificates = []tls.Certificate{a.clientPair}

@@ -214,9 +214,8 @@ func TestSentinelFailsOver(t *testing.T) {
 	}
 }
 
-// The password of the store's user changes while it is in use: the servers take
-// both, the file gets the new one, the servers forget the old one, and connections
-// that were opened with it are cut. Nobody restarts anything.
+// The password of the store's user changes while it is in use: the servers take both, the file gets the new one, the
+// servers forget the old one, and connections that were opened with it are cut. Nobody restarts anything.
 func TestPasswordRotates(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0, redistest.Users(usersOf(t, "first")...))

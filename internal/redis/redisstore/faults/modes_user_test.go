@@ -20,9 +20,8 @@ import (
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// The user of weir.acl may do what the store needs, and the store needs all of it:
-// through everything that happens to a cluster no command is refused, and none
-// that is allowed goes unused.
+// The user of weir.acl may do what the store needs, and the store needs all of it: through everything that happens to a
+// cluster no command is refused, and none that is allowed goes unused.
 func TestLeastRights(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 2, 0, redistest.Users(usersOf(t, secret)...))
