@@ -91,18 +91,14 @@ func TestStoreThatIsBehind(t *testing.T) {
 				r.link(false)
 			}
 			time.Sleep(70 * time.Second)
-			if got := w.spend(p); got != 100 {
-				t.Fatalf("%s: %d units", name, got)
-			}
+			w.spends(p, 100, name)
 			was := w.read()
 			lost(w.cell)
 			time.Sleep(time.Second)
 			if now := w.read(); now.ID != was.ID || now.Until != was.Until || now.Touched < was.Touched || now.Share != was.Share {
 				t.Errorf("%s: %+v, before it was lost %+v", name, now, was)
 			}
-			if got := w.replicas[1].spend(p); got != 0 {
-				t.Errorf("%s: %d units more", name, got)
-			}
+			w.replicas[1].spends(p, 0, name+": more, when it was lost")
 		})
 	}
 }
@@ -129,9 +125,7 @@ func TestBadRecords(t *testing.T) {
 			p := w.policy("r", perMinute(400))
 			w.link(false)
 			time.Sleep(time.Minute)
-			if got := w.spend(p); got != 100 {
-				t.Errorf("%s: %d units while the region is cut off, want 100", name, got)
-			}
+			w.spends(p, 100, name+": while the region is cut off")
 		})
 	}
 }
@@ -164,18 +158,14 @@ func TestRestart(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		first.link(false)
 		time.Sleep(30 * time.Second)
-		if got := first.spend(p); got != 100 {
-			t.Fatalf("%d units", got)
-		}
+		first.spends(p, 100, "of the reserve")
 		used := first.read().Touched
 		next := newRegion(w.t, eu, global, own, &cell{Cell: own.NewCell()}, 77)
 		time.Sleep(time.Second)
 		if now := next.read(); now.ID != 77 || len(now.Used) != 1 || !now.Used[0].Has(used) {
 			t.Errorf("%+v, want that it may have used what it used until %d", now, used)
 		}
-		if got := next.spend(p); got != 300 {
-			t.Errorf("%d units of the window in which the reserve is used up, want 300", got)
-		}
+		next.spends(p, 300, "of the window in which the reserve is used up")
 	})
 }
 
@@ -214,8 +204,6 @@ func TestClockSetBack(t *testing.T) {
 			t.Errorf("%+v, in use: %v", now, w.keeper.InUse())
 		}
 		w.link(false)
-		if got := w.during(p, 30*time.Second); got < 40 || got > 50 {
-			t.Errorf("%d units, want a share of the rate", got)
-		}
+		w.admits(p, 30*time.Second, 40, 50, "want a share of the rate")
 	})
 }

@@ -16,33 +16,21 @@ func TestCutOff(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		p := w.policy("r", perMinute(400))
 		time.Sleep(10 * time.Second)
-		if got := w.spend(p); got != 400 {
-			t.Errorf("%d units while connected, want all 400", got)
-		}
+		w.spends(p, 400, "while connected")
 		w.link(false)
-		if got := w.during(p, 30*time.Second); got < 45 || got > 50 {
-			t.Errorf("%d units in half a window after the cut, want a share of the rate: 50", got)
-		}
+		w.admits(p, 30*time.Second, 45, 50, "in half a window after the cut, want a share of the rate: 50")
 		if owed := w.global.debts["r"]; owed < 45 || owed > 50 {
 			t.Errorf("%d units are reported as a debt", owed)
 		}
 		time.Sleep(30 * time.Second)
-		if got := w.spend(p); got != 100 {
-			t.Errorf("%d units of the next window, want the share of 100", got)
-		}
+		w.spends(p, 100, "of the next window")
 		time.Sleep(time.Minute)
-		if got := w.acquire(need(p, 40))[0].Granted; got != 40 {
-			t.Errorf("%d units of another window", got)
-		}
+		w.acquire(need(p, 40)) // of another window
 		w.link(true)
 		time.Sleep(5 * time.Second)
-		if got := w.spend(p); got != 360 {
-			t.Errorf("%d units after the region is back, want the 300 that nobody has a reserve of and the other 60", got)
-		}
+		w.spends(p, 360, "after the region is back")
 		time.Sleep(time.Minute)
-		if got := w.spend(p); got != 400 {
-			t.Errorf("%d units of the next window, want all 400", got)
-		}
+		w.spends(p, 400, "of the next window")
 		if owed := w.global.debts["r"]; owed > 50 {
 			t.Errorf("%d units are owed: the reserve is none", owed)
 		}
@@ -62,22 +50,14 @@ func TestUndecided(t *testing.T) {
 			t.Errorf("a late answer: %+v, want a retry when the share of the rate brings a unit", g)
 		}
 		time.Sleep(2 * time.Second)
-		if got := w.spend(p); got != 400 {
-			t.Errorf("%d units of the window, want all", got)
-		}
+		w.spends(p, 400, "of the window")
 		w.late = true
-		if got := w.during(p, 45*time.Second); got < 70 || got > 75 {
-			t.Errorf("%d units in 45 s, want a share of the rate: 75", got)
-		}
+		w.admits(p, 45*time.Second, 70, 75, "in 45 s, want a share of the rate: 75")
 		w.during(p, 10*time.Second)
-		if got := w.during(p, 55*time.Second); got < 100 || got > 107 {
-			t.Errorf("%d units, want the share of 100 of the next window, and that of the rate for four seconds", got)
-		}
+		w.admits(p, 55*time.Second, 100, 107, "want the share of 100 of the next window, and that of the rate for four seconds")
 		w.late = false
 		time.Sleep(time.Minute)
-		if got := w.spend(p); got != 400 {
-			t.Errorf("%d units when wants are decided again, want all 400", got)
-		}
+		w.spends(p, 400, "when wants are decided again")
 	})
 }
 
@@ -107,13 +87,9 @@ func TestBucket(t *testing.T) {
 		p := w.policy("r", limit.Spec{Count: 40, Period: limit.Second, Burst: 400})
 		w.link(false)
 		w.spend(p)
-		if got := w.during(p, 20*time.Second); got < 180 || got > 200 {
-			t.Errorf("%d units in 20 s, want a share of the rate: 200", got)
-		}
+		w.admits(p, 20*time.Second, 180, 200, "in 20 s, want a share of the rate: 200")
 		time.Sleep(time.Minute)
-		if got := w.spend(p); got > 100 {
-			t.Errorf("%d units after a pause, want at most the share of the burst, 100", got)
-		}
+		w.admits(p, time.Millisecond, 0, 100, "after a pause, want at most the share of the burst, 100")
 	})
 }
 
@@ -171,13 +147,9 @@ func TestLooksBack(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			w.link(false)
 			time.Sleep(15 * time.Second) // a minute begins
-			if got := w.during(p, 45*time.Second); got < 65 || got > 100 {
-				t.Errorf("%s: %d units in a window that follows one that was renounced, want a share of the rate: 75", name, got)
-			}
+			w.admits(p, 45*time.Second, 65, 100, name+": in a window that follows one that was renounced, want a share of the rate: 75")
 			time.Sleep(2 * time.Minute)
-			if got := w.spend(p); got != 100 {
-				t.Errorf("%s: %d units of a later window, want the share of 100", name, got)
-			}
+			w.spends(p, 100, name+": of a later window")
 		})
 	}
 }
@@ -209,9 +181,7 @@ func TestReturns(t *testing.T) {
 				t.Fatalf("%s: %+v and %+v", name, far, own)
 			}
 			back(own)
-			if got := w.spend(p); got != 100 {
-				t.Errorf("%s: %d units of the reserve, want 100: it came back", name, got)
-			}
+			w.spends(p, 100, name+": of the reserve, which came back")
 			w.link(true)
 			time.Sleep(5 * time.Second)
 			rest := w.spend(p)
@@ -263,9 +233,7 @@ func TestGroups(t *testing.T) {
 		if !all(wide, slow) {
 			t.Error("nothing has come in for a bucket in a minute")
 		}
-		if got := w.spend(wide); got != 97 {
-			t.Errorf("%d units are left of 100, want 97", got)
-		}
+		w.spends(wide, 97, "are left of 100")
 		time.Sleep(70 * time.Second)
 		if !all(wide, small, slow) {
 			t.Error("ten seconds bring three units to the bucket")
@@ -274,9 +242,7 @@ func TestGroups(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		w.spend(wide)
 		w.acquire(need(wide, 1), need(small, 6))
-		if got := w.spend(small); got != 1 {
-			t.Errorf("%d units of the reserve are left, want 1", got)
-		}
+		w.spends(small, 1, "of the reserve are left")
 	})
 }
 
@@ -287,9 +253,7 @@ func TestAggregatorLacksARule(t *testing.T) {
 		w.lacks = "new"
 		time.Sleep(10 * time.Second)
 		for range 2 {
-			if got := w.during(p, time.Minute); got < 95 || got > 100 {
-				t.Errorf("%d units in a minute, want a share of the rate: 100", got)
-			}
+			w.admits(p, time.Minute, 95, 100, "in a minute, want a share of the rate: 100")
 		}
 		if got := w.spend(other); got != 400 || w.keeper.InUse() {
 			t.Errorf("%d units of another rule, want all 400; the reserve is in use: %v", got, w.keeper.InUse())
@@ -318,32 +282,22 @@ func TestRecordAway(t *testing.T) {
 		}
 		w.cell.fail(false)
 		time.Sleep(time.Second)
-		if got := w.spend(p); got != 100 {
-			t.Errorf("%d units with the record, want 100", got)
-		}
+		w.spends(p, 100, "with the record")
 	})
 }
 
 // A window that the region's store charged under another label, because its clock is another one than that of the record, is
-// not one for which there is permission.
-func TestLabelOfAnotherClock(t *testing.T) {
+// not one for which there is permission. What the region admits at its share of the rate is charged in the window that it
+// has renounced, or not at all: in another one it may use its reserve.
+func TestClocksOfStoreAndRecord(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		p := w.policy("r", perMinute(400))
 		w.link(false)
 		time.Sleep(70 * time.Second)
-		if got := w.spend(p); got != 100 {
-			t.Fatalf("%d units", got)
-		}
+		w.spends(p, 100, "of the reserve")
 		w.ahead = 5 * limit.Minute
-		if got := w.spend(p); got != 0 {
-			t.Errorf("%d units by a clock that is ahead", got)
-		}
+		w.spends(p, 0, "by a clock that is ahead")
 	})
-}
-
-// What the region admits at its share of the rate is charged in the window that it has renounced, or not at all: in
-// another one it may use its reserve.
-func TestTrickleOfAnotherClock(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		p := w.policy("r", perMinute(400))
 		time.Sleep(15 * time.Second)
@@ -351,9 +305,7 @@ func TestTrickleOfAnotherClock(t *testing.T) {
 		w.acquire(need(p, 1))
 		time.Sleep(30 * time.Second)
 		w.ahead = limit.Minute
-		if got := w.spend(p); got != 0 {
-			t.Errorf("%d units of the window after, by a clock that is ahead", got)
-		}
+		w.spends(p, 0, "of the window after, by a clock that is ahead")
 	})
 }
 
@@ -383,12 +335,8 @@ func TestReplicas(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.replicas[1].link(true)
 		w.replicas[2].link(true)
-		if got := w.replicas[0].during(p, 5*time.Second); got != 100 {
-			t.Errorf("%d units at a replica that alone is cut off, want 100", got)
-		}
-		if got := w.replicas[1].spend(p); got != 300 {
-			t.Errorf("%d units at a replica that is connected, want 300", got)
-		}
+		w.replicas[0].admits(p, 5*time.Second, 100, 100, "at a replica that alone is cut off, want 100")
+		w.replicas[1].spends(p, 300, "at a replica that is connected")
 	})
 }
 

@@ -314,6 +314,22 @@ func (r *region) spend(p *engine.Policy) (got int64) {
 	}
 }
 
+// spends demands that a region can spend so many units.
+func (r *region) spends(p *engine.Policy, want int64, when string) {
+	r.t.Helper()
+	if got := r.spend(p); got != want {
+		r.t.Errorf("%d units %s, want %d", got, when, want)
+	}
+}
+
+// admits demands that a region admits least to most units in a time.
+func (r *region) admits(p *engine.Policy, d time.Duration, least, most int64, when string) {
+	r.t.Helper()
+	if got := r.during(p, d); got < least || got > most {
+		r.t.Errorf("%d units %s", got, when)
+	}
+}
+
 // during spends every 200 ms for so long.
 func (r *region) during(p *engine.Policy, d time.Duration) (got int64) {
 	r.t.Helper()
