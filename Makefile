@@ -93,7 +93,7 @@ test: setup build vet ## Run the tests, with a real Envoy, Redis Cluster and Con
 	@go build -C tools -o ../.tools/ ./tally
 	@{ failed=0; \
 	$(call tests) -p 3 $(pure) $(call besides,./test/...,./test/kit/... ./test/tiers/... $(pure) $(alone) $(apart)) || failed=1; \
-	$(call tests) -race -p 3 $(call besides,./...,./test/...,$(pure) $(alone)) ./test/kit/... ./test/tiers/... || failed=1; \
+	$(call tests) -race -p 3 $(call besides,./...,./test/... $(pure) $(alone)) ./test/kit/... ./test/tiers/... || failed=1; \
 	$(call tests) -p 1 $(alone) || failed=1; \
 	$(call tests,-C tools) ./... || failed=1; \
 	$(more) \
