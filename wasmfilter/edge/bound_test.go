@@ -222,29 +222,6 @@ func (w *world) loseEnforced() {
 	}
 }
 
-// Units that a worker took ahead find no account when their rule counts in the PoP by now, or is gone.
-func TestSubleaseOfARuleThatChanged(t *testing.T) {
-	for _, rules := range []string{
-		`{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"6000/24h","scope":"pop"}]}`,
-		`{"rules":[{"name":"other","key":[],"limit":"1/1h"}]}`,
-	} {
-		w := newWorld(t, 1, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"6000/24h","on_failure":"deny"}]}`)
-		for range 300 {
-			w.now++
-			w.admit(0, "/", "ann")
-		}
-		x := w.workers[0]
-		if !holdsAhead(x) {
-			t.Fatal("the worker took nothing ahead")
-		}
-		key, newer := annsKey(x), mustRules(t, rules)
-		x.rules.Offer(w.now, newer.Version, 7, newer.Encode())
-		if w.pass(300); x.Sublease(key).Units > 0 {
-			t.Errorf("%s: the worker keeps units of the rule that was", rules)
-		}
-	}
-}
-
 // holdsAhead reports whether a worker has units of ann's that it took out of the account ahead.
 func holdsAhead(x *Worker) bool { return x.Sublease(annsKey(x)).Units > 0 }
 

@@ -5,11 +5,8 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/wire"
-	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
-	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
 // A key that is flooded stays denied when the region goes away, at any moment, also
@@ -34,23 +31,6 @@ func TestFloodedKeyStaysDenied(t *testing.T) {
 		}
 	}
 }
-
-// What is refused while the region is away refuses no cheaper request that may pass.
-func TestRememberedRefusalHidesNoUnits(t *testing.T) {
-	w := newWorld(t, 1, refills)
-	x := w.workers[0]
-	p := &x.rules.InForce.ByRule[0][0]
-	h := &hit{policy: p, key: table.Key{Hash: 42}, cost: 5}
-	x.accounts.change(w.now, p, h.key, func(e *table.Entry) { e.Asked, e.Refused, e.Left, e.Reset = w.now, true, 3, w.now+9000 })
-	if v := x.decider.fail(w.now, h); v != holder.Refuse || h.decision != rulebook.Denied {
-		t.Fatalf("a request of 5 where 3 were left: verdict %v, %v", v, h.decision)
-	}
-	if p.Denials.Refuses(42, w.now, 5) == nil || p.Denials.Refuses(42, w.now, 3) != nil {
-		t.Error("want requests of 5 refused from the cache and those of 3 not")
-	}
-}
-
-const refills = `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"8/1m","algorithm":"token_bucket","on_failure":"allow"}]}`
 
 // flood sends a request of one user to the workers in turn every 3 ms, for so many
 // ms, and counts those admitted by on_failure.

@@ -86,35 +86,6 @@ func TestSpentKeysTakeNoPlaces(t *testing.T) {
 	}
 }
 
-// A flood of keys of one rule pushes out what that rule has, and not the leases of a
-// rule with few keys.
-func TestFloodLeavesOtherRulesTheirLeases(t *testing.T) {
-	w := newNarrowWorld(t, 1, 4, `{"rules":[
-		{"name":"a","match":{"path":"/a"},"key":[{"header":"x-user"}],"limit":"1000/24h","algorithm":"fixed_window"},
-		{"name":"b","match":{"path":"/b"},"key":[{"header":"x-user"}],"limit":"3200/24h","algorithm":"fixed_window"}]}`)
-	for range 10 {
-		for i := range 40 {
-			w.admit(0, "/b", fmt.Sprint("steady", i))
-		}
-		w.now += 20
-	}
-	for i := range 3000 {
-		for range 3 { // so that it has a lease with units left
-			w.admit(0, "/a", fmt.Sprint("flood", i))
-		}
-		if i%100 == 0 {
-			w.now++
-		}
-	}
-	wants := w.region.wants
-	for i := range 40 {
-		w.admit(0, "/b", fmt.Sprint("steady", i))
-	}
-	if n := w.region.wants - wants; n > 4 {
-		t.Errorf("40 keys that had leases before the flood made %d wants after it", n)
-	}
-}
-
 // Counters of the PoP itself cannot be forgotten. Those of a rule with more than its
 // share make room for others by sharing one, and no key is admitted twice over it.
 func TestSpentCountersMakeRoom(t *testing.T) {

@@ -295,20 +295,3 @@ func FuzzPoolPage(f *testing.F) {
 		p.Sweep(9999, 0)
 	})
 }
-
-// A decision reads an entry and writes it back.
-func BenchmarkOpenCommit(b *testing.B) {
-	table := New(newMemory(), 'E', 0, neverIdle)
-	for n := range uint64(18) {
-		e := table.Open(Key{Hash: n << 20, Text: []byte("user-123456")})
-		e.Leases[0] = holder.Lease{Units: 1 << 30, Expiry: 1 << 40, Lease: 77}
-		table.Commit(start)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		e := table.Open(Key{Hash: 17 << 20, Text: []byte("user-123456")})
-		e.Leases[0].Units--
-		e.Spent++
-		table.Commit(start)
-	}
-}

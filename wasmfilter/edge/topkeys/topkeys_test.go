@@ -138,27 +138,3 @@ func TestSize(t *testing.T) {
 		t.Errorf("two have %d bytes", n)
 	}
 }
-
-func BenchmarkAdd(b *testing.B) {
-	text := []byte("203.0.113.77|/api/v1/users")
-	for name, next := range map[string]func() uint64{
-		"one key":  func() uint64 { return 1 },
-		"zipf":     zipf(1, 1_000_000).Uint64,
-		"new keys": rand.New(rand.NewPCG(1, 2)).Uint64,
-	} {
-		b.Run(name, func(b *testing.B) {
-			hashes := make([]uint64, 1<<18)
-			for i := range hashes {
-				hashes[i] = spread(next())
-			}
-			s := New()
-			for i := range hashes {
-				s.Add(hashes[i], 1, 0, text)
-			}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				s.Add(hashes[i%len(hashes)], 1, 0, text)
-			}
-		})
-	}
-}
