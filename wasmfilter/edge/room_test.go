@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"pgregory.net/rapid"
 )
@@ -135,6 +136,16 @@ func TestDebtsMakeRoom(t *testing.T) {
 			t.Errorf("new key %d: %d admitted, want 5", i, n)
 		}
 	}
+	w.pass(300)
+	w.settle()
+	w.region.fails = func(*wire.Want) lease.Status { return lease.Denied }
+	for i := range 2 { // the second from the cache of denials, though the key has no place
+		r, wants := w.request(0, "/a", "denied"), w.region.wants
+		if w.settle(); r.Outcome != Deny || r.Degraded || i > 0 && w.region.wants != wants {
+			t.Errorf("request %d of a denied key: outcome %v, degraded %v, %d wants", i, r.Outcome, r.Degraded, w.region.wants-wants)
+		}
+	}
+	w.region.fails = nil
 	w.quiet()
 	charged := uint64(0)
 	for _, c := range w.region.counters {
