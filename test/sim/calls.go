@@ -184,6 +184,11 @@ func (w *World) carried(c *call, at world.Stage) {
 		w.Calls.Caches++
 	default:
 		w.Calls.PoPs++
+		for i := range c.items {
+			if c.items[i].want.Want > 0 {
+				w.Calls.Asks++
+			}
+		}
 	}
 	if at == world.CutOff {
 		w.tracef("%s → cut off", c.Link.From)

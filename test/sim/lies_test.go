@@ -35,12 +35,7 @@ func TestLiarsAreSeen(t *testing.T) {
 	catches(t, 40, func(seed uint64, f Fault) error { return playLiars(t, seed+1, f, seed%4 == 3) }, MixesWorkers, AppliesTwice)
 }
 
-func playLiars(t *testing.T, seed uint64, fault Fault, global bool) (err error) {
-	bubble(t, func(t *testing.T) { err = liarsIn(t, seed, fault, global) })
-	return err
-}
-
-func liarsIn(t *testing.T, seed uint64, fault Fault, global bool) error {
+func playLiars(t *testing.T, seed uint64, fault Fault, global bool) error {
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	spec := limit.Spec{Algorithm: windowed[rnd.IntN(len(windowed))], Count: pick(rnd, int64(20), 100, 1000), Period: pick(rnd, limit.Second, limit.Minute)}
 	consistency := pick(rnd, lease.Leased, lease.Leased, lease.Exact)
@@ -62,34 +57,35 @@ func liarsIn(t *testing.T, seed uint64, fault Fault, global bool) error {
 		c.PoPs, c.Relays, c.Regions, c.Far = 6, 6, 3, Net{Delay: 20 * limit.Millisecond}
 		c.Net.Repeat = 0 // the copy is answered "unavailable" before its call is
 	}
-	var w *World
 	c.Fault.sent = func(c *call) {
-		if c.p == w.pops[0] {
+		if c.p == c.p.w.pops[0] {
 			c.lies()
 		}
 	}
-	w = New(c, r)
-	defer w.Close()
-	for n := range w.PoPs {
-		w.Offer(n+1, Load{Rate: float64(pick(rnd, 20, 200)), Parts: func() []Part {
-			return []Part{{r, fmt.Sprint("hot", rnd.IntN(3)), 1 + rnd.Int64N(2)}}
-		}}, 8*limit.Second)
-	}
-	var fresh []*request
-	for i := range 200 {
-		w.after(limit.Micros(rnd.Int64N(int64(8*limit.Second))), func() {
-			fresh = append(fresh, w.pops[1+i%(w.PoPs-1)].request(Part{r, fmt.Sprint("fresh", i), 1}))
-		})
-	}
-	if err := w.Run(10 * limit.Second); err != nil {
-		return err
-	}
-	for i, q := range fresh {
-		if !q.admitted {
-			return fmt.Errorf("seed %d: request %d was refused, and nobody has had anything of its key", seed, i)
+	return Play(c, func(w *World) error {
+		for n := range w.PoPs {
+			w.Offer(n+1, Load{Rate: float64(pick(rnd, 20, 200)), Parts: func() []Part {
+				return []Part{{r, fmt.Sprint("hot", rnd.IntN(3)), 1 + rnd.Int64N(2)}}
+			}}, 8*limit.Second)
 		}
-	}
-	return nil
+		var fresh []*request
+		for i := range 200 {
+			w.after(limit.Micros(rnd.Int64N(int64(8*limit.Second))), func() {
+				q := new(request)
+				w.pops[1+i%(w.PoPs-1)].take(q, []Part{{r, fmt.Sprint("fresh", i), 1}})
+				fresh = append(fresh, q)
+			})
+		}
+		if err := w.Run(10 * limit.Second); err != nil {
+			return err
+		}
+		for i, q := range fresh {
+			if !q.admitted {
+				return fmt.Errorf("seed %d: request %d was refused, and nobody has had anything of its key", seed, i)
+			}
+		}
+		return nil
+	}, r)
 }
 
 // lies follows a call of a PoP that lies: it reports that units come back which nobody ever

@@ -62,10 +62,6 @@ func skipped(algorithm limit.Algorithm, count int64, period limit.Micros, c crow
 // saturate offers more than twice a limit: the whole of it in the last seconds of
 // a period, and again in the first of the next; of a period of a second, four.
 func saturate(t *testing.T, algorithm limit.Algorithm, count int64, period limit.Micros, c crowd, most int64, relays int) {
-	bubble(t, func(t *testing.T) { saturateIn(t, algorithm, count, period, c, most, relays) })
-}
-
-func saturateIn(t *testing.T, algorithm limit.Algorithm, count int64, period limit.Micros, c crowd, most int64, relays int) {
 	r := newRule(t, "r", limit.Spec{Algorithm: algorithm, Count: count, Period: period}, lease.Leased)
 	mean := 1.0
 	if most > 1 {
@@ -88,43 +84,39 @@ func saturateIn(t *testing.T, algorithm limit.Algorithm, count int64, period lim
 		}
 	}
 	d := span * limit.Micros(spans)
-	w := New(Config{
+	err := Play(Config{
 		Seed: uint64(count) + uint64(period), PoPs: c.holders, Relays: relays,
 		Start: 20_000*limit.Day - span, Net: Net{Delay: limit.Millisecond, Spread: 2 * limit.Millisecond},
-	}, r)
-	defer w.Close()
-	for i := range c.active {
+	}, func(w *World) error {
 		parts := Key(r, "k", 1)
-		if most > 1 {
-			parts = w.Mixed(r, "k", most)
+		if most > 1 { // most requests cost 1, and some up to most
+			parts = func() []Part {
+				cost := int64(1)
+				if w.rand.IntN(4) == 0 {
+					cost += w.rand.Int64N(most)
+				}
+				return []Part{{r, "k", cost}}
+			}
 		}
-		w.Offer(i+1, Load{Rate: 2.5 * float64(count) / mean / seconds(span) / float64(c.active), Parts: parts}, d)
-	}
-	what := fmt.Sprintf("%+v, costs to %d, relays %d", c, most, relays)
-	if err := w.Run(d); err != nil {
-		t.Errorf("%s: %v", what, err)
-	}
-	n := w.Totals(r, "k")
-	share := guaranteed(algorithm, period, relays)
-	var inHand float64 // when the run stops in the middle of things
-	if algorithm == limit.TokenBucket || algorithm == limit.SlidingLog {
-		inHand = float64(w.ref.list[0].onLease) + float64(1+min(relays, 1))*0.1*float64(count)/seconds(max(period, span))
-	}
-	inHand += float64(spans) / 2 // rounding
-	saturated := n.Requests >= 100*int64(c.active)
-	if float64(n.Admitted)+inHand < share*float64(n.Exact) && saturated {
-		t.Errorf("%s: %d admitted, %d by one exact limiter: %.3f", what, n.Admitted, n.Exact, float64(n.Admitted)/float64(n.Exact))
-	}
-}
-
-// Mixed makes most requests of a load cost 1, and some up to most.
-func (w *World) Mixed(r *Rule, key string, most int64) func() []Part {
-	return func() []Part {
-		cost := int64(1)
-		if w.rand.IntN(4) == 0 {
-			cost += w.rand.Int64N(most)
+		for i := range c.active {
+			w.Offer(i+1, Load{Rate: 2.5 * float64(count) / mean / seconds(span) / float64(c.active), Parts: parts}, d)
 		}
-		return []Part{{r, key, cost}}
+		if err := w.Run(d); err != nil {
+			return err
+		}
+		n := w.Totals(r, "k")
+		inHand := float64(spans) / 2 // rounding, and when the run stops in the middle of things
+		if algorithm == limit.TokenBucket || algorithm == limit.SlidingLog {
+			inHand += float64(w.ref.list[0].onLease) + float64(1+min(relays, 1))*0.1*float64(count)/seconds(max(period, span))
+		}
+		saturated := n.Requests >= 100*int64(c.active)
+		if float64(n.Admitted)+inHand < guaranteed(algorithm, period, relays)*float64(n.Exact) && saturated {
+			return fmt.Errorf("%d admitted, %d by one exact limiter: %.3f", n.Admitted, n.Exact, float64(n.Admitted)/float64(n.Exact))
+		}
+		return nil
+	}, r)
+	if err != nil {
+		t.Errorf("%+v, costs to %d, relays %d: %v", c, most, relays, err)
 	}
 }
 

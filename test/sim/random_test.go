@@ -33,12 +33,7 @@ func TestRandom(t *testing.T) {
 }
 
 // play is one random run. What is drawn depends on the seed alone.
-func play(t *testing.T, seed uint64, fault Fault) (err error) {
-	bubble(t, func(t *testing.T) { err = playIn(t, seed, fault) })
-	return err
-}
-
-func playIn(t *testing.T, seed uint64, fault Fault) error {
+func play(t *testing.T, seed uint64, fault Fault) error {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	period := pick(rnd, limit.Second, 5*limit.Second, limit.Minute)
 	spec := limit.Spec{Algorithm: windowed[rnd.IntN(len(windowed))], Count: pick(rnd, int64(10), 100, 500), Period: period}
@@ -46,7 +41,7 @@ func playIn(t *testing.T, seed uint64, fault Fault) error {
 	r := newRule(t, "r", spec, consistency)
 	r.OnFailure = pick(rnd, lease.FailureAllow, lease.FailureDeny, lease.FailureLocal)
 	second := newRule(t, "s", limit.Spec{Algorithm: limit.FixedWindow, Count: 50, Period: period}, consistency)
-	w := New(Config{
+	c := Config{
 		Seed: seed, PoPs: pick(rnd, 1, 2, 5), Relays: pick(rnd, 0, 0, 1, 2), Depth: 1 + int(seed%4/3),
 		Start: 20_000*limit.Day - limit.Micros(rnd.IntN(8))*limit.Second,
 		Net: Net{
@@ -54,27 +49,24 @@ func playIn(t *testing.T, seed uint64, fault Fault) error {
 			LoseCall: pick(rnd, 0, 0, 0.05), LoseReply: pick(rnd, 0, 0, 0.05), Repeat: pick(rnd, 0, 0, 0.05),
 		},
 		Fault: fault, Trace: tracing(),
-	}, r, second)
-	defer w.Close()
-	keys := []string{"a", "b"}
+	}
 	most := pick(rnd, 3, 3, max(3, spec.Count/5), spec.Count)
-	for i := range w.PoPs {
-		rate := float64(pick(rnd, 5, 50, 300))
-		w.Offer(i+1, Load{Rate: rate, Parts: func() []Part {
-			p := Part{r, keys[rnd.IntN(2)], 1 + rnd.Int64N(most)}
-			if w.Relays == 0 && rnd.IntN(8) == 0 {
-				return []Part{p, {second, "a", 1}}
-			}
-			return []Part{p}
-		}}, 12*limit.Second)
-	}
-	for range rnd.IntN(6) {
-		w.after(limit.Micros(rnd.Int64N(int64(12*limit.Second))), func() { w.mishap(rnd) })
-	}
-	if w.Trace != nil {
-		w.tracef("%s %d per %v s, consistency %d, on_failure %d, holders %d relays %d net %+v", spec.Algorithm, spec.Count, seconds(period), consistency, r.OnFailure, w.PoPs, w.Relays, w.Net)
-	}
-	return w.Run(14 * limit.Second)
+	return Play(c, func(w *World) error {
+		for i := range w.PoPs {
+			w.Offer(i+1, Load{Rate: float64(pick(rnd, 5, 50, 300)), Parts: func() []Part {
+				p := Part{r, pick(rnd, "a", "b"), 1 + rnd.Int64N(most)}
+				if w.Relays == 0 && rnd.IntN(8) == 0 {
+					return []Part{p, {second, "a", 1}}
+				}
+				return []Part{p}
+			}}, 12*limit.Second)
+		}
+		for range rnd.IntN(6) {
+			w.after(limit.Micros(rnd.Int64N(int64(12*limit.Second))), func() { w.mishap(rnd) })
+		}
+		w.tracef("%+v, consistency %d, on_failure %d, holders %d relays %d net %+v", spec, consistency, r.OnFailure, w.PoPs, w.Relays, w.Net)
+		return w.Run(14 * limit.Second)
+	}, r, second)
 }
 
 // tracing shows a run that is played alone.

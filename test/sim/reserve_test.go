@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -85,11 +86,6 @@ var (
 const begins = 2 * limit.Second
 
 func (c cutOff) play(t *testing.T) (o outcome) {
-	bubble(t, func(t *testing.T) { o = c.playIn(t) })
-	return o
-}
-
-func (c cutOff) playIn(t *testing.T) (o outcome) {
 	r := newRule(t, "r", c.spec, lease.Leased)
 	r.Scope, r.OnFailure = rule.ScopeGlobal, lease.FailureLocal
 	for i := range o.admitted {
@@ -104,37 +100,35 @@ func (c cutOff) playIn(t *testing.T) (o outcome) {
 			o.failed++
 		}
 	}
-	w := New(Config{
+	o.err = Play(Config{
 		Seed: c.seed, PoPs: 12, Relays: 6, Regions: 3, Shares: weighted([3]int64{1, 2, 2}), MaxCounters: 1 << 10,
 		Fault: c.fault, Trace: tracing(),
 		Net: Net{Delay: limit.Millisecond, Spread: 5 * limit.Millisecond},
 		Far: Net{Delay: 20 * limit.Millisecond, Spread: 20 * limit.Millisecond},
-	}, r)
-	defer w.Close()
-	if c.rate == 0 {
-		c.rate = 2
-	}
-	rate := c.rate * float64(c.spec.Count) / seconds(c.spec.Period) / float64(w.PoPs)
-	w.after(begins, func() {
-		for n := range w.PoPs {
-			w.Offer(n+1, Load{Rate: rate, Parts: Key(r, "k", 1)}, c.lasts-begins)
-		}
-	})
-	o.regions = w.regions
-	if c.calls || c.replies {
-		w.after(25*limit.Second, func() {
-			for _, p := range o.regions[0].parts {
-				o.early += p.granted
+	}, func(w *World) error {
+		w.after(begins, func() {
+			rate := cmp.Or(c.rate, 2) * float64(c.spec.Count) / seconds(c.spec.Period) / float64(w.PoPs)
+			for n := range w.PoPs {
+				w.Offer(n+1, Load{Rate: rate, Parts: Key(r, "k", 1)}, c.lasts-begins)
 			}
-			o.regions[0].cutOff(c.calls, c.replies)
 		})
-		w.after(55*limit.Second, func() { o.regions[0].cutOff(false, false) })
-	}
-	if c.more != nil {
-		c.more(w, rand.New(rand.NewPCG(c.seed, 2)))
-	}
-	o.err = w.Run(c.lasts)
-	o.Totals = w.Totals(r, "k")
+		o.regions = w.regions
+		if c.calls || c.replies {
+			w.after(25*limit.Second, func() {
+				for _, p := range o.regions[0].parts {
+					o.early += p.granted
+				}
+				o.regions[0].cutOff(c.calls, c.replies)
+			})
+			w.after(55*limit.Second, func() { o.regions[0].cutOff(false, false) })
+		}
+		if c.more != nil {
+			c.more(w, rand.New(rand.NewPCG(c.seed, 2)))
+		}
+		err := w.Run(c.lasts)
+		o.Totals = w.Totals(r, "k")
+		return err
+	}, r)
 	return o
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -42,9 +43,10 @@ type Config struct {
 	// Alone is true where there is one PoP and no message is lost: see alone.go.
 	Alone bool
 	// The others are those of [world.Config].
-	Workers int
-	Hold    limit.Micros
-	Steady  bool
+	Workers  int
+	Hold     limit.Micros
+	Steady   bool
+	NoJitter bool
 	// Fault is what is broken on purpose.
 	Fault Fault
 	// Trace receives a line per message and decision; nil: none.
@@ -63,7 +65,8 @@ type World struct {
 	pops     []*pop
 	ref      *referee
 	// Calls counts the calls of PoPs and of lease caches for keys.
-	Calls struct{ PoPs, Caches int64 }
+	// Asks counts the wants of PoPs that ask for units.
+	Calls struct{ PoPs, Caches, Asks int64 }
 }
 
 // epochStart is the virtual time at which a run begins.
@@ -71,10 +74,30 @@ const epochStart = limit.Second
 
 // New builds a world with one set of rules. Close it.
 func New(c Config, rules ...*Rule) *World {
-	c.PoPs, c.Workers, c.Depth = max(c.PoPs, 1), max(c.Workers, 1), max(c.Depth, 1)
-	if c.Start == 0 {
-		c.Start = 20_000*limit.Day + 12*limit.Hour
+	w, wc := prepare(c, rules)
+	made, err := world.New(wc)
+	if err != nil {
+		panic(err)
 	}
+	w.takes(made)
+	return w
+}
+
+// Play builds a world with one set of rules, in a bubble if it has relays, has f use it, and closes it.
+func Play(c Config, f func(w *World) error, rules ...*Rule) error {
+	w, wc := prepare(c, rules)
+	return world.Play(wc, func(made *world.World) error {
+		w.takes(made)
+		err := f(w)
+		w.pops, w.replicas = nil, nil // a bubble that has ended keeps the world
+		return err
+	})
+}
+
+// prepare makes what looks on, and states what it looks at.
+func prepare(c Config, rules []*Rule) (*World, world.Config) {
+	c.PoPs, c.Workers, c.Depth = max(c.PoPs, 1), max(c.Workers, 1), max(c.Depth, 1)
+	c.Start = cmp.Or(c.Start, 20_000*limit.Day+12*limit.Hour)
 	w := &World{Config: c, rules: ruleBook{list: rules, shares: c.Shares}}
 	w.rules.compile()
 	w.ref = &referee{w: w, keys: map[counterKey]*account{}}
@@ -82,7 +105,7 @@ func New(c Config, rules ...*Rule) *World {
 	wc := world.Config{
 		Seed: c.Seed, Rules: w.rules.set, Start: c.Start, Net: c.Net, Far: c.Far, Workers: c.Workers, Hold: c.Hold, PagesLog2: pagesLog2,
 		MaxCounters: c.MaxCounters, Replicas: c.Relays / max(c.Regions, 1), Depth: c.Depth,
-		Plain: len(c.Shares) == 0, Steady: c.Steady, Observer: w,
+		Plain: len(c.Shares) == 0, Steady: c.Steady, NoJitter: c.NoJitter, Observer: w,
 	}
 	for i := range c.Regions {
 		wc.Regions = append(wc.Regions, "region"+itoa(i+1))
@@ -94,15 +117,15 @@ func New(c Config, rules ...*Rule) *World {
 		}
 		wc.PoPs = append(wc.PoPs, p)
 	}
-	made, err := world.New(wc)
-	if err != nil {
-		panic(err)
-	}
+	return w, wc
+}
+
+// takes takes the world that was made.
+func (w *World) takes(made *world.World) {
 	w.replicas = made.Replicas
 	for _, p := range made.PoPs {
 		w.pops = append(w.pops, w.pop(p))
 	}
-	return w
 }
 
 // Begins takes the world that is being made.

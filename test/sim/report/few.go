@@ -43,7 +43,7 @@ func fewTables() (string, error) {
 				}
 				leased := byDefault
 				if f.Exact() {
-					f.Consistency = "leased"
+					f.Leased = true
 					if leased, err = f.Play(); err != nil {
 						return "", err
 					}
