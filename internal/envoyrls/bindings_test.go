@@ -64,8 +64,7 @@ func TestBindings(t *testing.T) {
 	}
 }
 
-// TestBoundCounterIsThePoPs: what a PoP spends and what a client of this service
-// spends is one count.
+// TestBoundCounterIsThePoPs: what a PoP spends and what a client of this service spends is one count.
 func TestBoundCounterIsThePoPs(t *testing.T) {
 	b := newBench(t, "")
 	fatal.If(t, b.bindTo(boundRules, boundTo))
@@ -126,8 +125,7 @@ func TestBoundKeyHasALimitOfItsOwn(t *testing.T) {
 	b.play(t, steps{{request(of("user", "acme")), "OVER: OVER 0"}})
 }
 
-// TestBoundRuleGoes: when the rule of a binding is taken away, a line of the log states that it
-// limits nothing.
+// TestBoundRuleGoes: when the rule of a binding is taken away, a line of the log states that it limits nothing.
 func TestBoundRuleGoes(t *testing.T) {
 	var logged bytes.Buffer
 	b := newBench(t, "", func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&logged, nil)) })
@@ -152,8 +150,7 @@ func TestBoundRuleGoes(t *testing.T) {
 	}
 }
 
-// TestBindingsThatCannotBe: what cannot be bound is refused, and what is in force
-// stays.
+// TestBindingsThatCannotBe: what cannot be bound is refused, and what is in force stays.
 func TestBindingsThatCannotBe(t *testing.T) {
 	b := newBench(t, "")
 	fatal.If(t, b.bindTo(boundRules, boundTo))

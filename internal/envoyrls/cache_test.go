@@ -80,12 +80,10 @@ descriptors:
 
 func charging(c *Config) { c.ChargeDenied = true }
 
-// pauses are between two requests of a trace: whatever goes on behind it, the answers are
-// the same.
+// pauses are between two requests of a trace: whatever goes on behind it, the answers are the same.
 var pauses = []time.Duration{0, 5 * time.Millisecond, 150 * time.Millisecond, 3 * time.Second}
 
-// trace plays steps one after the other on a replica with a lease cache, with pauses of
-// each length.
+// trace plays steps one after the other on a replica with a lease cache, with pauses of each length.
 func trace(t *testing.T, list steps, change ...func(*Config)) {
 	t.Helper()
 	for _, pause := range pauses {

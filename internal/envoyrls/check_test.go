@@ -23,8 +23,7 @@ func TestCheckThenReport(t *testing.T) {
 	trace(t, list, charging)
 }
 
-// A flood of checks costs the store no more than a flood of requests, and keeps none of
-// these from what is left.
+// A flood of checks costs the store no more than a flood of requests, and keeps none of these from what is left.
 func TestFloodOfChecks(t *testing.T) {
 	cached(t, func(t *testing.T, b *cachedBench) {
 		check := request(costing(0, of("hundred", "a")))

@@ -89,8 +89,7 @@ func drawLimit(t *rapid.T, plain bool) map[string]any {
 	return l
 }
 
-// drawRequest draws a request of which each descriptor walks down the levels, or
-// nearly.
+// drawRequest draws a request of which each descriptor walks down the levels, or nearly.
 func drawRequest(t *rapid.T, levels []erlLevel) *rlspb.RateLimitRequest {
 	r := request()
 	for range rapid.IntRange(1, 3).Draw(t, "descriptors") {
@@ -114,9 +113,8 @@ func drawRequest(t *rapid.T, levels []erlLevel) *rlspb.RateLimitRequest {
 	return r
 }
 
-// TestConvertedDecidesTheSame: rules and bindings that were converted decide as the
-// configuration does: beside it every request, and without it those of which nothing
-// was left out.
+// TestConvertedDecidesTheSame: rules and bindings that were converted decide as the configuration does: beside it every
+// request, and without it those of which nothing was left out.
 func TestConvertedDecidesTheSame(t *testing.T) {
 	requests, bound := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -166,8 +164,7 @@ func TestConvertedDecidesTheSame(t *testing.T) {
 	}
 }
 
-// nameless is a response without the names of limits and, unless the configuration is
-// there, what is left of none.
+// nameless is a response without the names of limits and, unless the configuration is there, what is left of none.
 func nameless(r *rlspb.RateLimitResponse, beside bool) *rlspb.RateLimitResponse {
 	r = proto.CloneOf(r)
 	for _, s := range r.Statuses {

@@ -315,8 +315,7 @@ func (s *slow) Judge(ctx context.Context, asks []engine.Ask, judgments []engine.
 	s.judge.Judge(ctx, asks, judgments)
 }
 
-// TestShutdown: a request in flight is answered, new ones are not taken, and
-// nothing is left running.
+// TestShutdown: a request in flight is answered, new ones are not taken, and nothing is left running.
 func TestShutdown(t *testing.T) {
 	before := runtime.NumGoroutine()
 	busy := &slow{entered: make(chan struct{}, 1), leave: make(chan struct{})}

@@ -84,8 +84,7 @@ func TestAnyLimitsJudgeOneCount(t *testing.T) {
 	}
 }
 
-// A flood of requests that their own limit refuses costs the store little, and those
-// without one nothing.
+// A flood of requests that their own limit refuses costs the store little, and those without one nothing.
 func TestFloodOfRefusedLimits(t *testing.T) {
 	for _, mode := range []func(*Config){leased, exactly} {
 		cached(t, func(t *testing.T, b *cachedBench) {

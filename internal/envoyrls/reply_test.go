@@ -47,8 +47,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestWholeSeconds: what is left of a second counts as one. Envoy drops it, and a client
-// that gets 0 comes at once.
+// TestWholeSeconds: what is left of a second counts as one. Envoy drops it, and a client that gets 0 comes at once.
 func TestWholeSeconds(t *testing.T) {
 	b := newBench(t, specYAML, func(c *Config) { c.Headers = true })
 	b.advance(limit.Second/2 + 1)
@@ -156,9 +155,8 @@ func TestDegradedIsAlwaysStated(t *testing.T) {
 	}
 }
 
-// TestQuotas: a request passes as long as one of its quotas is not over, whatever the
-// reason: it has something left, is in shadow mode too and so never over or, with
-// QUOTA_MODE, limits nothing.
+// TestQuotas: a request passes as long as one of its quotas is not over, whatever the reason: it has something left, is
+// in shadow mode too and so never over or, with QUOTA_MODE, limits nothing.
 func TestQuotas(t *testing.T) {
 	spend := request(of("user", "a"), of("user", "a"), of("user", "a"), of("user", "a"), of("user", "a"), of("both", ""))
 	for name, c := range map[string]struct {
@@ -223,9 +221,8 @@ func TestMetrics(t *testing.T) {
 // maxDetailed is how many names with clients' values there can be.
 const maxDetailed = 1000
 
-// TestMetricsOfTheConfiguration: whatever clients send, and however often the configuration
-// changes, there are no more names than it has rules and room for. The others count under the
-// rule's.
+// TestMetricsOfTheConfiguration: whatever clients send, and however often the configuration changes, there are no more
+// names than it has rules and room for. The others count under the rule's.
 func TestMetricsOfTheConfiguration(t *testing.T) {
 	b := newBench(t, "")
 	const detailed = `

@@ -27,8 +27,7 @@ func TestSeveralOfOneCounter(t *testing.T) {
 	})
 }
 
-// Descriptors of one counter that are judged one by one are judged in their order, however
-// far the store is.
+// Descriptors of one counter that are judged one by one are judged in their order, however far the store is.
 func TestSeveralInOrder(t *testing.T) {
 	bothWays(t, steps{
 		{request(of("quota", "a"), of("quota", "a")), "OK: OK 4, OK 3"},

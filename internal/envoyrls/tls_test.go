@@ -85,8 +85,7 @@ func TestTLS(t *testing.T) {
 		}
 	}
 
-	// New certificates are used by new connections, and a new authority of clients takes the
-	// place of the old one.
+	// New certificates are used by new connections, and a new authority of clients takes the place of the old one.
 	cert, key = servers.sign("second", later)
 	write(t, files, cert, key, strangers.PEM)
 	eventually(t, "the new certificate is shown", func() bool {
@@ -105,8 +104,7 @@ func TestTLSThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestClientNames: of the authority's clients only those with an allowed name are
-// served.
+// TestClientNames: of the authority's clients only those with an allowed name are served.
 func TestClientNames(t *testing.T) {
 	dir, later := t.TempDir(), time.Now().Add(time.Hour)
 	a := newAuthority(t)

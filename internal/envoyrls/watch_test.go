@@ -58,8 +58,7 @@ func TestWatchedDirectory(t *testing.T) {
 	})
 }
 
-// TestBindingsBeforeTheirRule: a binding whose rule is not there yet comes into
-// force when the rule does.
+// TestBindingsBeforeTheirRule: a binding whose rule is not there yet comes into force when the rule does.
 func TestBindingsBeforeTheirRule(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bindings.yaml")
 	put := func(text string) {

@@ -207,8 +207,7 @@ func TestTap(t *testing.T) {
 	})
 }
 
-// Counts of the same key are added, with their errors; what a rule did is summed,
-// and compared with the limit.
+// Counts of the same key are added, with their errors; what a rule did is summed, and compared with the limit.
 func TestView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, 1, live.Config{PerSecond: func(rule, override string, key []byte) float64 {

@@ -11,8 +11,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// manyRules returns n rules as a gateway has them: one for everybody, the others
-// for one prefix and method each.
+// manyRules returns n rules as a gateway has them: one for everybody, the others for one prefix and method each.
 func manyRules(n int) []rule.Rule {
 	base := []rule.Variant{{Limit: limit.Spec{Count: 100, Period: limit.Minute}}}
 	rules := []rule.Rule{{Name: "all", Key: []rule.Part{{{From: rule.FromClientIP}}}, Limits: base}}

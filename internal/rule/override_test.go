@@ -7,9 +7,8 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// TestOverrideIsNamedByWhatItIs: its place, its limit and what stands around it do not
-// change the name of an override's counters; its own name or, without one, what it is
-// for does.
+// TestOverrideIsNamedByWhatItIs: its place, its limit and what stands around it do not change the name of an override's
+// counters; its own name or, without one, what it is for does.
 func TestOverrideIsNamedByWhatItIs(t *testing.T) {
 	const gold, silver = `{"when":{"header":{"x-tier":"gold"}},"limit":"50/1m"}`, `{"when":{"header":{"x-tier":"silver"}},"limit":"20/1m"}`
 	names := func(overrides string) []uint64 {

@@ -92,8 +92,7 @@ func TestAlgorithmByScope(t *testing.T) {
 	}
 }
 
-// TestVersionIsOfTheMeaning: however rules are written, the same rules have the
-// same version, and others another.
+// TestVersionIsOfTheMeaning: however rules are written, the same rules have the same version, and others another.
 func TestVersionIsOfTheMeaning(t *testing.T) {
 	const head = `{"rules":[{"name":"a",`
 	same := []string{

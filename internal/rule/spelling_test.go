@@ -7,8 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 )
 
-// matches reports whether a match, as JSON, holds for GET of a path, or for a method
-// and a path.
+// matches reports whether a match, as JSON, holds for GET of a path, or for a method and a path.
 func matches(t *testing.T, match, request string) bool {
 	t.Helper()
 	set := decode(t, `{"rules":[{"name":"r","match":`+match+`,"key":[],"limit":"5/1m"}]}`)

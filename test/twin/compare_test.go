@@ -12,8 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// skew is how far the ends of a window may be apart, in seconds: the two answers are
-// not of the same moment.
+// skew is how far the ends of a window may be apart, in seconds: the two answers are not of the same moment.
 const skew = 2
 
 // compare describes what is not the same in two answers, empty if nothing is.

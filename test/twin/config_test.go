@@ -123,8 +123,7 @@ func (g *grammar) limit(n *node) {
 	}
 }
 
-// path walks down a configuration and returns the entries of a descriptor that
-// matches where it ends.
+// path walks down a configuration and returns the entries of a descriptor that matches where it ends.
 func (g *grammar) path(nodes []*node) (entries [][2]string) {
 	for len(nodes) > 0 {
 		n := pick(g, nodes...)

@@ -11,8 +11,7 @@ import (
 // line is a line of the list in internal/envoyrls/README.md.
 type line struct {
 	text string // how it begins there
-	// turn makes of an answer of envoyproxy/ratelimit what Weir has to answer by this
-	// line.
+	// turn makes of an answer of envoyproxy/ratelimit what Weir has to answer by this line.
 	turn func(*exchange)
 }
 
@@ -30,8 +29,7 @@ var lines = []line{
 // costsNothing is the line by which an answer may be another one a moment later.
 const costsNothing = "**A request that is denied costs nothing**"
 
-// expect turns the answer into what Weir has to answer and returns the lines that
-// had a part in it.
+// expect turns the answer into what Weir has to answer and returns the lines that had a part in it.
 func (x *exchange) expect() (explained []string) {
 	x.conclude()
 	for _, l := range lines {
@@ -100,9 +98,8 @@ func chargeNothing(x *exchange) {
 	}
 }
 
-// check is over when nothing is left, unless the request itself charged its counter before.
-// There it is only when more than the limit was used, which is never so where what is denied
-// costs nothing.
+// check is over when nothing is left, unless the request itself charged its counter before. There it is only when more
+// than the limit was used, which is never so where what is denied costs nothing.
 func check(x *exchange) {
 	if x.mode.chargesDenied() {
 		return // chargeInOrder has them

@@ -7,9 +7,8 @@ import (
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 )
 
-// matching is the rule that a descriptor matches, nil if there is none, and whether
-// its values share a counter. The lines need of a rule what is
-// not in a response; what both services match is compared by their responses.
+// matching is the rule that a descriptor matches, nil if there is none, and whether its values share a counter. The
+// lines need of a rule what is not in a response; what both services match is compared by their responses.
 func matching(nodes []*node, d *ratelimitpb.RateLimitDescriptor) (rule *node, shared bool) {
 	for _, e := range d.Entries {
 		rule = among(nodes, e.Key, e.Value)

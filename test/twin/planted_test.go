@@ -29,8 +29,7 @@ func planted() (requests []*rlspb.RateLimitRequest) {
 	return requests
 }
 
-// Each single thing that is changed in Weir's answers is seen, and where, by the first request
-// that shows it.
+// Each single thing that is changed in Weir's answers is seen, and where, by the first request that shows it.
 func TestPlantedDifferences(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs in make test-long")

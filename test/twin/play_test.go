@@ -22,8 +22,7 @@ type pair struct {
 	mode mode
 	peer *peer
 	weir rlspb.RateLimitServiceClient
-	// mutate changes what Weir answers; nil: nothing. For the test that differences are
-	// seen.
+	// mutate changes what Weir answers; nil: nothing. For the test that differences are seen.
 	mutate func(*rlspb.RateLimitResponse)
 
 	asked atomic.Int64 // requests

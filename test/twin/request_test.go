@@ -65,8 +65,7 @@ func (g *grammar) descriptor(config []*node) *ratelimitpb.RateLimitDescriptor {
 	if g.one(8) {
 		d.HitsAddend = wrapperspb.UInt64(0)
 	}
-	// With share_threshold such a limit counts on the counter of all values, and on one
-	// of its own there.
+	// With share_threshold such a limit counts on the counter of all values, and on one of its own there.
 	if _, shared := matching(config, d); !shared && g.one(8) {
 		d.Limit = &ratelimitpb.RateLimitDescriptor_RateLimitOverride{
 			RequestsPerUnit: uint32(g.IntN(15)), Unit: pick(g, typepb.RateLimitUnit_HOUR, typepb.RateLimitUnit_YEAR)}

@@ -8,8 +8,7 @@ func chargeTwice(x *exchange) {
 	}
 }
 
-// chargeInOrder charges descriptors one after the other, beyond a limit at most the limit
-// once more.
+// chargeInOrder charges descriptors one after the other, beyond a limit at most the limit once more.
 func (x *exchange) chargeInOrder() {
 	used, granted := map[*counter]uint64{}, map[*counter]bool{} // the last charge of the request
 	for i, st := range x.response.Statuses {

@@ -20,10 +20,9 @@ type charge struct {
 	hits uint64
 }
 
-// tap stands between envoyproxy/ratelimit and its Redis and notes what is charged.
-// A command is noted before Redis has it, so nothing is missing once a request is
-// answered; those of one request come on one connection, in the order of its
-// descriptors.
+// tap stands between envoyproxy/ratelimit and its Redis and notes what is charged. A command is noted before Redis has
+// it, so nothing is missing once a request is answered; those of one request come on one connection, in the order of
+// its descriptors.
 type tap struct {
 	addr string
 

@@ -31,8 +31,7 @@ func (m mode) String() string {
 	return m.store + "-" + cmp.Or(m.flags, "default")
 }
 
-// Weir answers what envoyproxy/ratelimit answers, in each mode, but for what the list
-// has.
+// Weir answers what envoyproxy/ratelimit answers, in each mode, but for what the list has.
 func TestTwin(t *testing.T) {
 	if testing.Short() || yearBegins() {
 		t.Skip("runs in make test-long, but not when a year begins")

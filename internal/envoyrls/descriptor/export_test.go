@@ -19,8 +19,7 @@ func (c *Config) Domains() (names []string) {
 	return names
 }
 
-// SharesThreshold reports whether the wildcard of a level has one counter for all
-// values.
+// SharesThreshold reports whether the wildcard of a level has one counter for all values.
 func (r *Rule) SharesThreshold() bool {
 	return slices.ContainsFunc(r.levels, func(l *Level) bool { return l.Shared })
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// tree makes files in a new directory. A name that ends with -> is a link to the file that
-// its text names.
+// tree makes files in a new directory. A name that ends with -> is a link to the file that its text names.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

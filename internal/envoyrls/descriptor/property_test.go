@@ -11,8 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// branch is a descriptor of a file as the twin sees it. It is written as JSON,
-// which is YAML.
+// branch is a descriptor of a file as the twin sees it. It is written as JSON, which is YAML.
 type branch struct {
 	Key         string     `json:"key"`
 	Value       string     `json:"value,omitempty"`
@@ -27,8 +26,7 @@ type rateLimit struct {
 	Name            string `json:"name"` // different for each
 }
 
-// The alphabets are small, so that much nearly matches, and have what joined
-// strings would confuse.
+// The alphabets are small, so that much nearly matches, and have what joined strings would confuse.
 var (
 	aKey     = rapid.StringMatching(`[ab_|=%\\]{1,3}`)
 	aValue   = rapid.StringMatching(`[ab_|\\]{0,4}`)
@@ -139,9 +137,8 @@ func walk(t *rapid.T, bs []branch) []descriptor.Entry {
 	return es
 }
 
-// TestMatchIsNaive: the look-up finds what trying everything finds, and two
-// descriptors share a counter exactly if they share the rule and the values that
-// the file leaves open.
+// TestMatchIsNaive: the look-up finds what trying everything finds, and two descriptors share a counter exactly if they
+// share the rule and the values that the file leaves open.
 func TestMatchIsNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var rules int

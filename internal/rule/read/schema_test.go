@@ -11,9 +11,8 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// fieldsByPath are the field names that the language has, by the path of the
-// mapping that has them, with [] for any item and {} for any name. A condition under not has
-// those of the condition around it.
+// fieldsByPath are the field names that the language has, by the path of the mapping that has them, with [] for any
+// item and {} for any name. A condition under not has those of the condition around it.
 func fieldsByPath() map[string][]string {
 	fields := map[string][]string{
 		"":                             documentFields,

@@ -100,8 +100,7 @@ func plain(n *Node) any {
 	return nil
 }
 
-// FuzzParseJSON: what is taken is JSON and means what encoding/json reads; what
-// encoding/json refuses is refused.
+// FuzzParseJSON: what is taken is JSON and means what encoding/json reads; what encoding/json refuses is refused.
 func FuzzParseJSON(f *testing.F) {
 	for _, s := range []string{`{"a":[1,-2.5e3,"x\u00e9\ud83d\ude00",true,false,null,{}]}`, `"\"\\\/\b\f\n\r\t"`, `[[],[[]]]`, `0`, `-0`, `"é"`, ` 1 `} {
 		f.Add([]byte(s))

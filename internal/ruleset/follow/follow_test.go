@@ -83,8 +83,7 @@ func (w *watched) metric(line string) bool {
 	return strings.Contains(r.Body.String(), line+"\n")
 }
 
-// follow runs a test beside a watcher of a file that begins with the first rules.
-// pass lets two seconds pass.
+// follow runs a test beside a watcher of a file that begins with the first rules. pass lets two seconds pass.
 func follow(t *testing.T, path string, run func(w *watched, pass func())) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watched{t: t, path: path, metrics: telemetry.NewRegistry("test"), reload: make(chan os.Signal, 1)}

@@ -105,8 +105,7 @@ func (f *follower) limit() int64 {
 	return 0
 }
 
-// await waits until rules with this limit are in force, and the problem with newer ones, if
-// any, has this text.
+// await waits until rules with this limit are in force, and the problem with newer ones, if any, has this text.
 func (f *follower) await(limit int64, problem string) {
 	f.t.Helper()
 	proc.Await(f.t, time.Minute, "the rules", func() string {
@@ -324,9 +323,8 @@ func TestCopyFails(t *testing.T) {
 	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
 }
 
-// A version is parsed once, at a start with a copy and when it is applied: with the limits of
-// many keys that takes most of a second. What it costs is seen by what it allocates, a hundred
-// times the document.
+// A version is parsed once, at a start with a copy and when it is applied: with the limits of many keys that takes most
+// of a second. What it costs is seen by what it allocates, a hundred times the document.
 func TestParsedOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules")
 	var text strings.Builder

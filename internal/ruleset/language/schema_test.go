@@ -63,8 +63,7 @@ func TestSchemaTakesGoodFiles(t *testing.T) {
 	}
 }
 
-// beyondSchema are the mistakes that a schema cannot see, or does not see for the
-// sake of being readable.
+// beyondSchema are the mistakes that a schema cannot see, or does not see for the sake of being readable.
 var beyondSchema = []string{
 	"align_overrides", "burst_algorithm", "cost_default", "cost_over_burst",
 	"cost_over_override", "duplicate_header", "duplicate_name", "duration_zero", "else_many", "else_never",

@@ -28,8 +28,7 @@ func TestBad(t *testing.T) {
 	}
 }
 
-// TestGood reads good files and holds their compiled form to the letter: a
-// difference there gives every edge new rules.
+// TestGood reads good files and holds their compiled form to the letter: a difference there gives every edge new rules.
 func TestGood(t *testing.T) {
 	for _, file := range golden.Files(t, "testdata/good_*") {
 		if filepath.Ext(file) == ".golden" {

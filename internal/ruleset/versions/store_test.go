@@ -71,8 +71,7 @@ func TestApplyOn(t *testing.T) {
 	}
 }
 
-// Of many writers each applies all its documents, one gets each revision, and no version is
-// lost.
+// Of many writers each applies all its documents, one gets each revision, and no version is lost.
 func TestManyWriters(t *testing.T) {
 	t.Parallel()
 	const writers, each = 8, 5
