@@ -62,6 +62,12 @@ func TestBindings(t *testing.T) {
 	if !b.metric(`weir_rls_unmatched_total{missing="binding"} 1`) {
 		t.Error("a rule that is off is not counted as missing")
 	}
+	// What cannot be bound changes nothing, and a binding follows its rule.
+	err := b.bindTo(strings.Replace(boundRules, "3/1h", "9/1h", 1), "bindings:\n- { domain: d, descriptor: [{ key: user }], rule: nosuch }\n- { domain: d, descriptor: [{ key: file }], rule: upload }\n")
+	if err == nil || strings.Count(err.Error(), "bindings.yaml:") != 2 {
+		t.Errorf("two that cannot be: %v", err)
+	}
+	b.play(t, steps{{request(of("user", "new")), "OK: OK 8"}})
 }
 
 // TestBoundCounterIsThePoPs: what a PoP spends and what a client of this service spends is one count.
@@ -90,17 +96,6 @@ func TestBoundCounterIsThePoPs(t *testing.T) {
 	}
 	b.ask(request(of("user", long)))
 	b.play(t, steps{{request(of("user", long[:299]+"y")), "OK: OK 2"}, {request(of("user", long)), "OK: OK 1"}})
-}
-
-// TestBoundRuleChanges: a binding follows its rule.
-func TestBoundRuleChanges(t *testing.T) {
-	b := newBench(t, "")
-	fatal.If(t, b.bindTo(boundRules, boundTo))
-	b.play(t, steps{{request(of("user", "a")), "OK: OK 2"}})
-	b.setRules(strings.Replace(boundRules, "3/1h", "9/1h", 1))
-	b.play(t, steps{{request(of("user", "a")), "OK: OK 7"}})
-	b.setRules("rules: []\n")
-	b.play(t, steps{{request(of("user", "a")), "OK: OK -"}})
 }
 
 // TestBoundKeyHasALimitOfItsOwn: a bound descriptor goes by the limit of its key.
@@ -148,21 +143,6 @@ func TestBoundRuleGoes(t *testing.T) {
 			t.Errorf("with %s: want %s unbound; logged %s", c.fresh, c.unbound, logged.String())
 		}
 	}
-}
-
-// TestBindingsThatCannotBe: what cannot be bound is refused, and what is in force stays.
-func TestBindingsThatCannotBe(t *testing.T) {
-	b := newBench(t, "")
-	fatal.If(t, b.bindTo(boundRules, boundTo))
-	err := b.bindTo(boundRules, `
-bindings:
-  - { domain: d, descriptor: [{ key: user }], rule: nosuch }
-  - { domain: d, descriptor: [{ key: file }], rule: upload }
-`)
-	if err == nil || strings.Count(err.Error(), "bindings.yaml:") != 2 {
-		t.Errorf("two that cannot be: %v", err)
-	}
-	b.play(t, steps{{request(of("user", "a")), "OK: OK 2"}})
 }
 
 // What a bound rule states for refusals is in the response as far as the protocol has a place for it; of a hidden one

@@ -63,18 +63,6 @@ func patient(t testing.TB) context.Context {
 	return ctx
 }
 
-func TestGRPC(t *testing.T) {
-	b := newBench(t, specYAML)
-	client := rlspb.NewRateLimitServiceClient(dial(t, b.serve()))
-	response, err := client.ShouldRateLimit(patient(t), request(of("user", "a"), of("nothing", "")))
-	if err != nil || inShort(response) != "OVER: OK 5, OVER 0" {
-		t.Errorf("%v, %v", response, err)
-	}
-	if _, err := client.ShouldRateLimit(patient(t), request()); status.Code(err) != codes.Unknown || status.Convert(err).Message() != "rate limit descriptor list must not be empty" {
-		t.Errorf("no descriptors: %v", err)
-	}
-}
-
 // bytesCodec sends bytes as they are.
 type bytesCodec struct{ encoding.CodecV2 }
 
