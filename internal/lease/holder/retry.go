@@ -56,7 +56,8 @@ func (a *State) wait(t *lease.Terms, now lease.Millis, cost int64) lease.Millis 
 		full := a.Reset - now
 		return full - lease.Millis(math.Floor(float64(t.Capacity-missing-a.Overdrawn)*t.Unit))
 	}
-	if a.RetryAt > 0 && missing <= a.RetryFor {
+	never := a.RetryAt >= lease.Never // which says nothing of smaller costs
+	if a.RetryAt > 0 && (missing <= a.RetryFor && !never || missing >= a.RetryFor && never) {
 		return a.RetryAt - now
 	}
 	return a.Reset - now
