@@ -238,3 +238,28 @@ func TestDeniedForTheNextWindowIsChargedOnce(t *testing.T) {
 		t.Errorf("a denied need of 101 is charged as %d", c.State.Level)
 	}
 }
+
+// A look changes nothing. A reset counter is a new one that knows what is out on lease. A need fits if as much is left, and
+// costs nothing before it is asked for.
+func TestCounterLooksResetsAndFits(t *testing.T) {
+	c := newCounter(t, perMinute, lease.Leased)
+	is := func(g lease.Grant, granted, left int64, ttl lease.Millis) {
+		t.Helper()
+		if g.Granted != granted || g.Remaining != left || g.TTL != ttl {
+			t.Errorf("%+v, want %d on lease for %d ms and %d left", g, granted, ttl, left)
+		}
+	}
+	first := c.gets(0, lease.Want{Want: 100, Fresh: true}, 100, 900)
+	is(c.Look(c.limit, &c.terms, window+limit.Second), 100, 900, 9000)
+	is(c.Reset(c.limit, &c.terms, window+limit.Second), 100, 1000, 9000)
+	c.gets(limit.Second, lease.Want{Need: 50, Waiting: 50, Want: 50}, 50, 950)
+	c.gets(2*limit.Second, lease.Want{Unused: 100, Lease: first.Lease}, 0, 1000)
+	is(c.Look(c.limit, &c.terms, window+10*limit.Second), 0, 1000, 0)
+	for _, need := range []int64{1000, 1001} {
+		g, fits := c.Fit(c.limit, &c.terms, window+11*limit.Second, lease.Want{Need: need, Waiting: need, Want: need})
+		if fits != (need == 1000) || (g.Status == lease.Denied) == fits {
+			t.Errorf("a need of %d fits: %v, %+v", need, fits, g)
+		}
+		is(g, 0, 1000, 0)
+	}
+}

@@ -23,10 +23,6 @@ var traces = []struct{ name, members, trace string }{
 		a fits    => charge a b
 		a 1
 		b 1       => over a:1 b:1`},
-	{"one is denied: nobody is charged", "a b c", `
-		a fits
-		b denied
-		c fits    => over a:0 b:denied c:0`},
 	{"others are faster: what was charged goes back", "a b c", `
 		a fits
 		b fits
@@ -42,15 +38,6 @@ var traces = []struct{ name, members, trace string }{
 		a 1
 		b denied  => return a
 		a away    => over a:0 b:denied`},
-	{"a counter that is away stops nobody", "a b", `
-		b away
-		a fits    => charge a
-		a 1       => over a:1 b:away`},
-	{"a counter that goes away stops nobody", "a b", `
-		a fits
-		b fits    => charge a b
-		b away
-		a 1       => over a:1 b:away`},
 	{"only what is needed can be denied", "a b0", `
 		a fits
 		b0 fits   => charge a b0
@@ -60,29 +47,11 @@ var traces = []struct{ name, members, trace string }{
 		a fits
 		b- fits   => charge a
 		a 1       => over a:1 b-:0`},
-	{"a member that is alone is charged at once", "a", `
-		a 1       => over a:1`},
-	{"the first round does not wait for ever", "a b c", `
-		a fits
-		b fits
-		hasten    => charge a b
-		c fits
-		a 1
-		hasten
-		b 1       => over a:1 b:1 c:away`},
 	{"a late denial comes too late", "a b", `
 		a fits
 		hasten    => charge a
 		b denied
 		a 1       => over a:1 b:away`},
-	{"who leaves before the charge gets nothing", "a b", `
-		a fits
-		leave     => over a:away b:away
-		b fits`},
-	{"who leaves after a denial gets that answer", "a b c", `
-		a fits
-		b denied
-		leave     => over a:0 b:denied c:away`},
 	{"who leaves during the charge gets what is charged", "a b", `
 		a fits
 		b fits    => charge a b
@@ -90,28 +59,11 @@ var traces = []struct{ name, members, trace string }{
 		leave     => over a:1 b:away
 		b 1       => return b
 		b 0`},
-	{"who leaves a group that is denied leaves nothing charged", "a b c", `
-		a fits
-		b fits
-		c fits    => charge a b c
-		a denied
-		b 1
-		leave     => return b
-		c 1       => return c
-		c 0
-		b 0       => over a:denied b:0 c:away`},
 	{"a late grant to one that was alone goes back once", "a", `
 		leave     => over a:away
 		a 5       => return a
 		a 0
 		a 5`},
-	{"who leaves during the give-back gets that answer, and it goes on", "a b", `
-		a fits
-		b fits    => charge a b
-		a 1
-		b denied  => return a
-		leave
-		a 0       => over a:0 b:denied`},
 	{"what a holder had before is not given back", "a b c-", `
 		a fits
 		b fits
@@ -119,17 +71,6 @@ var traces = []struct{ name, members, trace string }{
 		a 1
 		b denied  => return a
 		a 0       => over a:0 b:denied c-:2`},
-	{"nor by a late reply to the first question", "a b", `
-		a fits
-		leave     => over a:away b:away
-		b 2`},
-	{"a second reply is ignored", "a b", `
-		a fits
-		a denied
-		b fits    => charge a b
-		a 1
-		a denied
-		b 1       => over a:1 b:1`},
 }
 
 func TestTraces(t *testing.T) {
