@@ -81,16 +81,6 @@ func TestWantForAnotherShape(t *testing.T) {
 	}
 }
 
-// A lease on the next window begins within a period, whatever a reply states.
-func TestLeaseOfAFarFuture(t *testing.T) {
-	for stated, want := range map[uint64]lease.Millis{0: 0, 59_999: 59_999, 60_001: 60_000, 1 << 40: 60_000, 1 << 63: 60_000} {
-		sent := wire.Grant{Grant: lease.Grant{Status: lease.OK, StartsIn: lease.Millis(stated)}}
-		if g := sent.Bounded(60_000); g.StartsIn != want {
-			t.Errorf("stated %d ms: begins in %d, want %d", stated, g.StartsIn, want)
-		}
-	}
-}
-
 // FuzzBounds: of whatever arrives, nothing that is read is negative or beyond its bound.
 func FuzzBounds(f *testing.F) {
 	f.Add((&wire.Request{Wants: []wire.Want{{Rule: "r", Key: []byte("k"), Shape: 7, Want: lease.Want{Need: 1, Waiting: 2, Want: 3, Unused: -1 << 63}}}}).Append(nil))

@@ -187,17 +187,6 @@ func TestSpentLimitRefusesAndAsksBehind(t *testing.T) {
 	}
 }
 
-func TestCheaperRequestsMayAskAfterADenial(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.want, s.sent = s.account.Ask(&s.terms, 1000, 50, 50, NoAsk), 1000
-	s.reply(1004, denied(20, 1000))
-	s.take(1010, 21, Refuse, NoAsk)
-	s.take(1010, 20, Wait, NoAsk)
-	s.want, s.sent = s.account.Ask(&s.terms, 1010, 20, 20, NoAsk), 1010
-	s.reply(1014, ok(20, 0))
-	s.take(1020, 1, Refuse, NoAsk) // what was denied would be again, and so would less
-}
-
 func TestGroupDeniedElsewhereIsNoDenial(t *testing.T) {
 	s := newStory(t, perMinute, lease.Leased)
 	s.ask(1000, 1, 1, NoAsk)
@@ -206,17 +195,6 @@ func TestGroupDeniedElsewhereIsNoDenial(t *testing.T) {
 	if s.account.Least != 0 {
 		t.Errorf("remembers a denial of %d", s.account.Least)
 	}
-}
-
-func TestBucketPausesAfterAPartialGrant(t *testing.T) {
-	s := newStory(t, limit.Spec{Count: 100, Period: limit.Second}, lease.Leased)
-	s.account.WantLog2 = 3
-	s.ask(1000, 1, 3, NoAsk) // at most a 32nd of 100
-	s.reply(1004, ok(2, 0))
-	s.take(1005, 1, Admit, NoAsk)
-	s.take(1006, 1, Refuse, NoAsk)
-	s.take(1099, 1, Refuse, NoAsk)
-	s.take(1100, 1, Refuse, TopUp) // a lease interval after the ask
 }
 
 func TestSlidingWindowPacesAsksOnlyWhenItIsUsedUp(t *testing.T) {
@@ -397,14 +375,6 @@ func TestGivesBackOneLeaseAtATime(t *testing.T) {
 	if w, _ := s.account.Report(&s.terms, 2000); w.Unused != 5 {
 		t.Errorf("reports %+v: units of one window go back together", w)
 	}
-}
-
-func TestUnitsForThoseWhoWaitedCountAsUse(t *testing.T) {
-	s := newStory(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 320, Period: limit.Minute}, lease.Leased)
-	s.ask(1000, 70, 70, NoAsk)
-	s.reply(1100, ok(70, 200))
-	s.account.WantLog2 = 10
-	s.ask(1100, 1, 420, NoAsk)
 }
 
 func TestDenialRemembersTheLeastNeed(t *testing.T) {

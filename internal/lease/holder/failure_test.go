@@ -73,14 +73,3 @@ func TestWhatRefuses(t *testing.T) {
 		}
 	}
 }
-
-// An optimistic holder may owe more than one limit. A failure adds nothing to that,
-// and takes nothing off.
-func TestDebtOfAnOverdraft(t *testing.T) {
-	for owes, then := range map[int64]int64{0: 4, 7: 10, 9: 10, 10: 10, 25: 25} {
-		s, terms := State{Overdrawn: owes}, lease.Terms{Consistency: lease.Optimistic, Capacity: 10, Overdraft: 30}
-		if s.Owe(&terms, 4); s.Overdrawn != then || s.Spent != 4 {
-			t.Errorf("owed %d, then %d, want %d", owes, s.Overdrawn, then)
-		}
-	}
-}

@@ -207,18 +207,3 @@ func TestFarRelayCutsTheLotThatHasEnough(t *testing.T) {
 		}
 	}
 }
-
-// A denial near the end of a window, far from the granter, refuses nothing of the next window.
-func TestDenialEndsWithTheWindow(t *testing.T) {
-	s := farStory(t)
-	s.trip = 400
-	s.ask(9500, 0, holder.TopUp)
-	s.reply(9900, lease.Grant{Status: lease.Denied, RetryAfter: 100, AskAfter: 100, Limit: 1000, Reset: 100})
-	want := lease.Want{Need: 1, Waiting: 1, Want: 1}
-	for now, verdict := range map[lease.Millis]holder.Verdict{9999: holder.Refuse, 10_000: holder.Wait} {
-		r := s.Relay
-		if _, got, _ := r.Acquire(&s.terms, now, want); got != verdict {
-			t.Errorf("at %d the verdict is %d, not %d", now, got, verdict)
-		}
-	}
-}

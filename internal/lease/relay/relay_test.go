@@ -46,23 +46,6 @@ func (n *tier) acquire(now lease.Millis, w lease.Want, verdict holder.Verdict, g
 	return g
 }
 
-func TestRelayCutsItsLeases(t *testing.T) {
-	n := newTier(t, perMinute, lease.Leased, holder.Lease{Units: 100, Expiry: 2000, TTL: 1000, Lease: 7})
-	g := n.acquire(1250, lease.Want{Want: 80, Fresh: true}, holder.Admit, 50) // half for one asker
-	if g.TTL != 749 || g.Lease != 7 || g.Remaining != 550 {
-		t.Errorf("%+v: a lease never outlives the one it was cut from", g)
-	}
-	n.acquire(1251, lease.Want{Need: 1, Waiting: 30, Want: 30, Fresh: true}, holder.Admit, 30) // who waits gets it whole
-	n.acquire(1252, lease.Want{Need: 21, Waiting: 21, Want: 21}, holder.Wait, 0)
-	if asks := n.Top(&n.terms, 1252); asks != holder.NoAsk {
-		t.Error("tops up although its size is unknown")
-	}
-	n.Holder.Size = 100
-	if asks := n.Top(&n.terms, 1252); asks != holder.TopUp {
-		t.Error("does not top up at a quarter")
-	}
-}
-
 // A relay cuts each child its part of what is needed soon, or of half of the lot if that is more.
 func TestRelayCutsWhatItNeedsInParts(t *testing.T) {
 	lot := holder.Lease{Units: 100, Expiry: 2000, TTL: 1000, Lease: 7}
