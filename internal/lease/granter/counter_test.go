@@ -139,16 +139,11 @@ func TestAskAfter(t *testing.T) {
 		w      lease.Want
 		want   lease.Millis
 	}{
-		{"0.8 s at most", perMinute, lease.Leased, 1, lease.Want{Need: 1000, Waiting: 1000, Want: 1000}, 0, lease.Want{Need: 1, Waiting: 1, Want: 1}, 800},
 		{"an interval while others may hold units", perMinute, lease.Leased, 3, lease.Want{Want: 160}, 0, lease.Want{Need: 900, Waiting: 900, Want: 900}, 100},
 		{"0.8 s where only the asker does", perMinute, lease.Leased, 2, lease.Want{Want: 160}, 0, lease.Want{Need: 900, Waiting: 900, Want: 900}, 800},
 		{"to fetch the next window", perMinute, lease.Leased, 1, lease.Want{Need: 1000, Waiting: 1000, Want: 1000}, limit.Minute - 500*limit.Millisecond, lease.Want{Want: 1}, 300},
-		{"to the flip", perMinute, lease.Exact, 1, lease.Want{Need: 1000, Waiting: 1000, Want: 1000}, limit.Minute - 50*limit.Millisecond, lease.Want{Need: 1, Waiting: 1, Want: 1}, 50},
-		{"an interval where much trickles", limit.Spec{Count: 1000, Period: limit.Second}, lease.Exact, 1, lease.Want{Need: 1000, Waiting: 1000, Want: 1000}, 0, lease.Want{Need: 1, Waiting: 1, Want: 1}, 100},
 		{"until half of a small burst is back", limit.Spec{Count: 1000, Period: limit.Second, Burst: 10}, lease.Exact, 1, lease.Want{Need: 10, Waiting: 10, Want: 10}, 0, lease.Want{Need: 1, Waiting: 1, Want: 1}, 5},
-		{"exactly where little trickles", limit.Spec{Count: 5, Period: limit.Second}, lease.Exact, 1, lease.Want{Need: 5, Waiting: 5, Want: 5}, 50 * limit.Millisecond, lease.Want{Need: 1, Waiting: 1, Want: 1}, 150},
 		{"the least interval", limit.Spec{Algorithm: limit.SlidingLog, Count: 100, Period: limit.Second, MinInterval: 20 * limit.Millisecond}, lease.Exact, 1, lease.Want{Need: 1, Waiting: 1, Want: 1}, limit.Millisecond, lease.Want{Need: 1, Waiting: 1, Want: 1}, 19},
-		{"a top-up of too little to ration", perMinute, lease.Leased, 1, lease.Want{Need: 1, Waiting: 999, Want: 999}, 0, lease.Want{Want: 10}, 100},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := newCounter(t, row.spec, row.c)
