@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -42,4 +43,71 @@ func TestWithout(t *testing.T) {
 			t.Error("what is left is not counted by the same counter")
 		}
 	})
+}
+
+// A question asks for nothing and states nothing; operators are not requests; what was granted goes back as it was taken.
+func TestAsks(t *testing.T) {
+	p := func(s limit.Spec) *engine.Policy {
+		l, err := limit.New(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
+	}
+	units, slots := p(limit.Spec{Count: 5, Period: limit.Second, ChargeDenied: true}), p(limit.Spec{Algorithm: limit.Concurrency, Count: 5})
+	if a := (engine.Ask{Policy: units}); !a.Peeks() {
+		t.Error("nothing is a question")
+	}
+	for i, a := range []engine.Ask{
+		{Op: engine.Look}, {Want: lease.Want{Need: 1}}, {Want: lease.Want{Want: 1}}, {Want: lease.Want{Unused: 1}},
+		{Want: lease.Want{Overdrawn: 1}}, {Want: lease.Want{Denied: 1}}, {Holder: 1},
+	} {
+		if a.Peeks() || a.Op.Operates() != (i == 0) {
+			t.Errorf("%+v", a)
+		}
+	}
+	g := lease.Grant{Granted: 3, Lease: 7}
+	for _, c := range []struct{ taken, want engine.Ask }{
+		{engine.Ask{Policy: units, Want: lease.Want{Need: 3}}, engine.Ask{Policy: units, Want: lease.Want{Unused: 3, Lease: 7}}},
+		{engine.Ask{Policy: slots, Holder: 5, Seq: 2, Want: lease.Want{Need: 3, Holding: 1}}, engine.Ask{Policy: slots, Holder: 5, Seq: 2, Want: lease.Want{Holding: 1}}},
+		{engine.Ask{Policy: slots, Holder: 5, Op: engine.Take}, engine.Ask{Policy: slots, Holder: 5, Op: engine.Release}},
+	} {
+		if got := c.taken.GiveBack(&g); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%+v goes back as %+v, want %+v", c.taken, got, c.want)
+		}
+	}
+	if q := units.WithoutPenalty(); q.Limit.ChargesDenied() || !q.Same(units) {
+		t.Errorf("%+v", q)
+	}
+}
+
+// A part of a limit is made once, and of too many all are made anew.
+func TestPartsAreMadeOnce(t *testing.T) {
+	made, parts, p := 0, engine.Parts{}, new(engine.Policy)
+	of := func(part reserve.PerMille) {
+		parts.Of(p, part, func(*engine.Policy, reserve.PerMille) *engine.Policy { made++; return p })
+	}
+	for range 2 {
+		for part := range reserve.PerMille(4096) {
+			of(part)
+		}
+	}
+	if of(4096); made != 4097 {
+		t.Errorf("%d were made of 4097", made)
+	}
+	if of(0); made != 4098 {
+		t.Errorf("%d were made, after all were forgotten", made)
+	}
+}
+
+// Where the arithmetic needs a large common divisor of count and period, what is left is rounded down to one.
+func TestWithoutIsRoundedDown(t *testing.T) {
+	l, err := limit.New(limit.Spec{Algorithm: limit.SlidingWindow, Count: 99 * 366 * 86_400, Period: limit.MaxPeriod})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0).Afar())
+	if q := p.Without(1); q.Limit.Spec().Count != 98*366*86_400 || !q.Terms.Far {
+		t.Errorf("%+v, %+v", q.Limit.Spec(), q.Terms)
+	}
 }
