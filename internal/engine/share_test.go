@@ -102,7 +102,7 @@ func TestPartsAreMadeOnce(t *testing.T) {
 
 // Where the arithmetic needs a large common divisor of count and period, what is left is rounded down to one.
 func TestWithoutIsRoundedDown(t *testing.T) {
-	l, err := limit.New(limit.Spec{Algorithm: limit.SlidingWindow, Count: 99 * 366 * 86_400, Period: limit.MaxPeriod})
+	l, err := limit.New(limit.Spec{Count: 99 * 366 * 86_400, Period: limit.MaxPeriod})
 	if err != nil {
 		t.Fatal(err)
 	}
