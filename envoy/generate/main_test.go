@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/envoy/overlay"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 const root = "../.."
@@ -15,9 +16,7 @@ const root = "../.."
 func TestGenerated(t *testing.T) {
 	for _, b := range bootstraps {
 		want, err := b.render(root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if have, err := os.ReadFile(filepath.Join(root, b.path)); err != nil || string(have) != string(want) {
 			t.Errorf("%s is out of date, run go generate ./envoy/generate (%v)", b.path, err)
 		}
@@ -32,9 +31,7 @@ func TestGenerated(t *testing.T) {
 func TestOptional(t *testing.T) {
 	for _, b := range bootstraps {
 		text, err := b.render(root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		conditions := 0
 		for lines, open := strings.Split(string(text), "\n"), ""; len(lines) > 0; lines = lines[1:] {
 			line := strings.TrimSpace(lines[0])

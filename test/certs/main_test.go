@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/service/secrets"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // Each holder has its own directory. All but PoPs have one secret of keys. What lasts another day is kept, so that
@@ -16,16 +17,12 @@ func TestEach(t *testing.T) {
 	read := func() string {
 		t.Helper()
 		text, err := os.ReadFile(filepath.Join(dir, "pop-eu", "ca.pem"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return string(text)
 	}
 	again := func(life time.Duration) string {
 		t.Helper()
-		if err := write(dir, []string{"eu", "us"}, life, true); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, write(dir, []string{"eu", "us"}, life, true))
 		return read()
 	}
 	keys := func(holder string) string {
@@ -49,9 +46,7 @@ func TestEach(t *testing.T) {
 	if again(48*time.Hour) != long {
 		t.Error("certificates for another day were not kept")
 	}
-	if err := os.Remove(filepath.Join(dir, "region-us", "key.pem")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Remove(filepath.Join(dir, "region-us", "key.pem")))
 	if again(48*time.Hour) == long {
 		t.Error("the other certificates were kept when a key was missing")
 	}

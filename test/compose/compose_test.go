@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -59,9 +60,7 @@ func TestCompose(t *testing.T) {
 // a PoP decide alone, another minute shows it. Each begins with nothing spent.
 func shown(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(proc.Root(t), "docs", "compose.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	loop := regexp.MustCompile(`(?m)^    (for .*)$`).FindSubmatch(text)
 	if loop == nil {
 		t.Fatal("docs/compose.md has no loop")
@@ -85,9 +84,7 @@ func shown(t *testing.T) {
 // What docs/compose.md shows of the admin API: all members are well, and a change is in force.
 func operated(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(proc.Root(t), "docs", "compose.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	commands := regexp.MustCompile(`(?m)^    docker (compose exec )(.*)$`).FindAllSubmatch(text, -1)
 	if len(commands) == 0 {
 		t.Fatal("docs/compose.md has no commands")

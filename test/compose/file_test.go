@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -61,9 +62,7 @@ func TestEachService(t *testing.T) {
 // The official images have exact versions, and what is copied from the repository can be read by every user.
 func TestDockerfile(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(proc.Root(t), "Dockerfile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	images := 0
 	for line := range strings.Lines(string(text)) {
 		if _, image, is := strings.Cut(strings.TrimSpace(line), "="); is && strings.HasPrefix(line, "ARG ") {
@@ -84,12 +83,8 @@ func TestDockerfile(t *testing.T) {
 func read(t *testing.T, name string, into any) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(proc.Root(t), name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(text, into); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, yaml.Unmarshal(text, into))
 }
 
 func (s service) faults(all map[string]service) (faults []string) {
@@ -126,13 +121,9 @@ func TestDockerignore(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/weir", "./regional", "./global", "./test/certs")
 	cmd.Dir = proc.Root(t)
 	packages, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	text, err := os.ReadFile(filepath.Join(proc.Root(t), ".dockerignore"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	sent := regexp.MustCompile(`(?m)^!(.*)$`).FindAllStringSubmatch(string(text), -1)
 	for path := range strings.Lines(string(packages)) {
 		path, ours := strings.CutPrefix(strings.TrimSpace(path), "github.com/weirlimit/weir/")

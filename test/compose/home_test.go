@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -95,9 +96,7 @@ func awaitWindow(t *testing.T, least, most int) {
 func practised(t *testing.T) (lose, move, back, home string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(proc.Root(t), "docs", "home-region.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, section, _ := strings.Cut(string(text), "## Practised with Docker\n")
 	blocks := regexp.MustCompile(`(?m)(?:^    .*\n)+`).FindAllString(section, -1)
 	if len(blocks) != 4 {

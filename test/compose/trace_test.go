@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -67,9 +68,7 @@ func spans(t *testing.T, id string) map[string]bool {
 			Spans     []struct{ OperationName, ProcessID string }
 		}
 	}
-	if err := json.Unmarshal(body, &found); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal(body, &found))
 	seen := map[string]bool{}
 	for _, trace := range found.Data {
 		for _, s := range trace.Spans {

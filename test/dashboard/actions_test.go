@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/browser"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -183,12 +184,8 @@ func TestLostRace(t *testing.T) {
 func (s *system) answer(path string, to any) (tag string) {
 	s.Helper()
 	answer, err := s.http.Get("http://" + s.region.Admin + path)
-	if err != nil {
-		s.Fatal(err)
-	}
+	fatal.If(s, err)
 	defer answer.Body.Close()
-	if err := json.NewDecoder(answer.Body).Decode(to); err != nil {
-		s.Fatal(err)
-	}
+	fatal.If(s, json.NewDecoder(answer.Body).Decode(to))
 	return answer.Header.Get("ETag")
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/browser"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/test/kit/stack"
@@ -57,17 +58,13 @@ func start(t *testing.T, rules string, k ...*keys) *system {
 func (s *system) call(method, path, body string, header ...string) {
 	s.Helper()
 	q, err := http.NewRequest(method, "http://"+s.region.Admin+path, strings.NewReader(body))
-	if err != nil {
-		s.Fatal(err)
-	}
+	fatal.If(s, err)
 	q.Header.Set("Content-Type", "application/json")
 	for i := 0; i+1 < len(header); i += 2 {
 		q.Header.Set(header[i], header[i+1])
 	}
 	answer, err := s.http.Do(q)
-	if err != nil {
-		s.Fatal(err)
-	}
+	fatal.If(s, err)
 	defer answer.Body.Close()
 	if answer.StatusCode >= 300 {
 		s.Fatalf("%s %s: %s", method, path, answer.Status)
@@ -77,9 +74,7 @@ func (s *system) call(method, path, body string, header ...string) {
 // get is what the PoP answers to a request of a user; 0: it does not.
 func (s *system) get(path, user string) int {
 	q, err := http.NewRequest(http.MethodGet, "http://"+s.pop+path, nil)
-	if err != nil {
-		s.Fatal(err)
-	}
+	fatal.If(s, err)
 	q.Header.Set("x-user", user)
 	answer, err := s.http.Do(q)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/browser"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -52,9 +53,7 @@ func TestPictures(t *testing.T) {
 		headings += p.name + ": " + browser.Eval[string](s.Browser, outline) + "\n"
 		if golden.Writes() {
 			file := filepath.Join(proc.Root(t), "docs", "dashboard-"+p.name+".png")
-			if err := os.WriteFile(file, s.Picture(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.WriteFile(file, s.Picture(), 0o644))
 		}
 	}
 	golden.Same(t, "testdata/pictures.txt", headings)

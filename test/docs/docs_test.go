@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/bootstrap"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
 )
@@ -25,14 +26,10 @@ func documents(t *testing.T) []*Document {
 	paths := []string{frontPage, "CONTRIBUTING.md", "SECURITY.md", "RATIONALE.md", "CHANGELOG.md", "envoy/README.md", "terraform/README.md"}
 	for _, pattern := range []string{"internal/*/README.md", "internal/*/*/README.md", "regional/*/README.md", "docs/*.md", "docs/runbooks/*.md", "terraform/*/*/README.md", "terraform/*/*/*/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, path := range found {
 			rel, err := filepath.Rel(root, path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			paths = append(paths, rel)
 		}
 	}
@@ -46,9 +43,7 @@ func documents(t *testing.T) []*Document {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(proc.Root(t), path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return string(text)
 }
 
@@ -145,9 +140,7 @@ func secrets(t *testing.T) (all []string) {
 		all = append(all, name, filepath.Base(name), "secrets/"+name, "weir/"+name)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return all
 }
 
@@ -218,8 +211,6 @@ func programs(t *testing.T) map[string][]string {
 func programHelp(t *testing.T) string {
 	t.Helper()
 	help, err := exec.Command(region.Program(t), "--help").CombinedOutput()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return string(help)
 }

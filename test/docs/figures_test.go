@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -19,9 +20,7 @@ import (
 func TestFigures(t *testing.T) {
 	help, pop, start := programHelp(t), read(t, "envoy/pop.yaml"), read(t, "envoy/run.sh")
 	config, err := rulebook.ReadConfig([]byte(`{"region_cluster":"r"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	timeout, redisTimeout := fmt.Sprint(int64(rule.DefaultTimeout/limit.Millisecond), " ms"), fmt.Sprint(topology.DefaultTimeout.Milliseconds(), " ms")
 	port := func(flag string) string { return strings.TrimPrefix(flagDefault(t, help, flag), "127.0.0.1") }
 	for document, figures := range map[string][]string{

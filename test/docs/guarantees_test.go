@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -14,9 +15,7 @@ import (
 func TestGuarantees(t *testing.T) {
 	root := proc.Root(t)
 	page, err := os.ReadFile(filepath.Join(root, "docs/guarantees.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, name := range regexp.MustCompile("`(Test\\w+)` in `([a-z/0-9]+)`").FindAllStringSubmatch(string(page), -1) {
 		files, _ := filepath.Glob(filepath.Join(root, name[2], "*_test.go")) // the pattern is well-formed
 		found := false

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -86,7 +87,5 @@ func eachFile(t *testing.T, dir string, f func(path, text string)) {
 		f(path, string(text))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 }

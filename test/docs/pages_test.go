@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // frontPage is the document that readers open first.
@@ -36,9 +38,7 @@ func TestFieldsAreExplained(t *testing.T) {
 			}
 		} `json:"$defs"`
 	}
-	if err := json.Unmarshal([]byte(read(t, "schema/rules.schema.json")), &schema); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal([]byte(read(t, "schema/rules.schema.json")), &schema))
 	fields, page := schema.Defs.Rule.Properties, read(t, "docs/rules.md")
 	if len(fields) < 10 {
 		t.Fatalf("the schema has only %d fields of a rule", len(fields))

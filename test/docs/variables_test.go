@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -33,9 +34,7 @@ func TestVariables(t *testing.T) {
 	for _, words := range []string{"weir-regional", "weir-global", "weir status"} {
 		words := strings.Fields(words)
 		help, err := exec.Command(filepath.Join(root, "bin", words[0]), append(words[1:], "--help")...).CombinedOutput()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, name := range anyVariable.FindAllString(string(help), -1) {
 			read[0][name] = true
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // forFilter is the environment in which the filter is built.
@@ -18,9 +20,7 @@ var forFilter = []string{"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"}
 func repository(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -32,27 +32,21 @@ func repository(t *testing.T) string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return root
 }
 
 func mustLoad(t *testing.T, root, pattern string, env ...string) []*pkg {
 	t.Helper()
 	packages, err := load(root, pattern, env...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return packages
 }
 
 func mustCheck(t *testing.T, packages []*pkg) []string {
 	t.Helper()
 	complaints, err := check(packages)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return complaints
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -55,9 +56,7 @@ func popOf(t *testing.T, dir, name, region string, e node) *gateway {
 	port := func(addr string) string { return addr[strings.LastIndex(addr, ":")+1:] }
 	e["admin"] = node{"address": node{"socket_address": node{"address": "127.0.0.1", "port_value": 9901}}}
 	text, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ports := []string{`"weir-regional.weir.svc.cluster.local"`, `"127.0.0.1"`}
 	for number, addr := range map[string]string{"8080": region, "9901": g.admin, "10080": g.plain, "10443": g.secure, "10001": upstream.Listener.Addr().String()} {
 		ports = append(ports, `"port_value":`+number+`}`, `"port_value":`+port(addr)+`}`)
@@ -80,14 +79,10 @@ func (g *gateway) serves(t *testing.T, roots *x509.CertPool, host, path string) 
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: host}}}
 	req, err := http.NewRequest(http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	req.Header.Set("x-user-id", "eve")
 	resp, body, err := page.Do(&client, req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if resp.StatusCode != http.StatusOK || string(body) != "x-user-id=" || resp.Header.Get("RateLimit") == "" {
 		t.Errorf("%s: %s, %v, %s; want 200, RateLimit, and no header of the client", url, resp.Status, resp.Header, body)
 	}
@@ -97,9 +92,7 @@ func (g *gateway) serves(t *testing.T, roots *x509.CertPool, host, path string) 
 // rulesRevision is that of the rules that a PoP has, and 0 without rules.
 func rulesRevision(t *testing.T, admin string) float64 {
 	m, err := measure.Scrape(t.Context(), http.DefaultClient, "http://"+admin+"/stats/prometheus")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for name, value := range m {
 		if strings.HasPrefix(name, "weir_rules_revision") {
 			return value

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -86,9 +87,7 @@ func filesOf(t *testing.T) map[string]string {
 		}
 		for _, path := range paths {
 			content, err := os.ReadFile(filepath.Join(proc.Root(t), path))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			all[path] = "\n" + indent + strings.ReplaceAll(strings.TrimSpace(string(content)), "\n", "\n"+indent)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // kubernetesVersions are those with whose schemas resources are compared: the oldest that the chart names,
@@ -80,15 +82,11 @@ func newCatalog(t *testing.T, version string) catalog {
 	c := catalog{jsonschema.NewCompiler(), map[string]string{}}
 	c.compiler.DefaultDraft(jsonschema.Draft4) // that of OpenAPI 3.0: exclusiveMaximum is a boolean
 	add := func(url string, schema any) {
-		if err := c.compiler.AddResource(url, schema); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, c.compiler.AddResource(url, schema))
 	}
 	read := func(path string) []byte {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return text
 	}
 	add("file:///kubernetes.json", kubernetes(t, read(download(t, "k8s.io/kubernetes@"+version, "api/openapi-spec/swagger.json")[0]), c.urls))
@@ -121,9 +119,7 @@ func (c catalog) schema(t *testing.T, id string) *jsonschema.Schema {
 func kubernetes(t *testing.T, text []byte, urls map[string]string) node {
 	t.Helper()
 	var swagger struct{ Definitions node }
-	if err := json.Unmarshal(text, &swagger); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal(text, &swagger))
 	for name, definition := range swagger.Definitions {
 		strict(definition)
 		kinds, _ := definition.(node)["x-kubernetes-group-version-kind"].([]any)
@@ -155,9 +151,7 @@ func custom(t *testing.T, text []byte) map[string]node {
 				}
 			}
 		}
-		if err := yaml.Unmarshal([]byte(document), &crd); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, yaml.Unmarshal([]byte(document), &crd))
 		for _, v := range crd.Spec.Versions {
 			schema := plain(t, v.Schema.Schema)
 			strict(schema)
@@ -175,13 +169,9 @@ func custom(t *testing.T, text []byte) map[string]node {
 func plain(t *testing.T, tree any) node {
 	t.Helper()
 	text, err := json.Marshal(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	n, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return n.(node)
 }
 

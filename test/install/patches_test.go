@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // proxies are Envoys with the listeners that a control plane makes, and with what the file of deploy/ does to
@@ -121,9 +123,7 @@ func envoyGateway(t *testing.T) node {
 		}
 	}
 	var bootstrap node
-	if err := yaml.Unmarshal([]byte(at(t, all[1], "spec", "bootstrap", "value").(string)), &bootstrap); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, yaml.Unmarshal([]byte(at(t, all[1], "spec", "bootstrap", "value").(string)), &bootstrap))
 	merge(e, bootstrap)
 	return e
 }

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // istioGateway is a patch of the Deployment that Istio made.
@@ -60,9 +62,7 @@ var (
 func files(t *testing.T, named *regexp.Regexp, part any) (all []string) {
 	t.Helper()
 	text, err := json.Marshal(part)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, m := range named.FindAllStringSubmatch(string(text), -1) {
 		all = append(all, m[1])
 	}

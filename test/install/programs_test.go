@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -209,9 +210,7 @@ func TestRegionCallsAggregator(t *testing.T) {
 	us := m.withoutRedis(caller, "us", proc.FreeAddr(t), "weir://region/us")
 	metrics := func(admin string) measure.Metrics {
 		m, err := measure.Scrape(t.Context(), http.DefaultClient, "http://"+admin+"/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return m
 	}
 	for _, program := range []string{aggregator, eu} {

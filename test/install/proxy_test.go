@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -24,9 +25,7 @@ type node = map[string]any
 func documents(t *testing.T, path string) (all []node) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(proc.Root(t), path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return decoded(t, path, string(text))
 }
 
@@ -105,9 +104,7 @@ func mountSecrets(t *testing.T, dir string, paths *strings.Replacer) {
 	t.Helper()
 	for _, name := range secrets {
 		text, err := os.ReadFile(filepath.Join(proc.Root(t), "envoy", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		proc.WriteFile(t, filepath.Join(dir, name), paths.Replace(string(text)))
 	}
 }
@@ -115,9 +112,7 @@ func mountSecrets(t *testing.T, dir string, paths *strings.Replacer) {
 func authority(t *testing.T) *pki.Authority {
 	t.Helper()
 	a, err := pki.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return a
 }
 
@@ -125,9 +120,7 @@ func authority(t *testing.T) *pki.Authority {
 func issued(t *testing.T, a *pki.Authority, subject string, names ...string) map[string]string {
 	t.Helper()
 	cert, key, err := a.Issue(subject, names...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return map[string]string{"ca.crt": string(a.PEM), "tls.crt": string(cert), "tls.key": string(key)}
 }
 
@@ -163,9 +156,7 @@ func TestCompose(t *testing.T) {
 		"exec envoy", "exec "+envoy.Program(t)+" --mode validate")
 	for _, name := range []string{"pop.yaml", "pop.sh"} {
 		text, err := os.ReadFile(filepath.Join(proc.Root(t), "compose", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		proc.WriteFile(t, filepath.Join(dir, "in."+name), here.Replace(string(text)))
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "in.pop.sh"))

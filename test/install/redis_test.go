@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
@@ -17,9 +18,7 @@ import (
 func TestRegionCallsRedisOverTLS(t *testing.T) {
 	region := regional.with("redis.tls.enabled=true", "redis.tls.name=redis-cluster.redis.svc", "redis.tls.clientCertificate=true")
 	acl, err := os.ReadFile(filepath.Join(proc.Root(t), "internal", "redis", "redisstore", "weir.acl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, user, _ := strings.Cut(string(acl), "\nuser ") // below comments
 	user = strings.Replace(strings.TrimSpace(user), ">PASSWORD", ">secret", 1)
 	authority := redistest.NewAuthority(t)
@@ -29,9 +28,7 @@ func TestRegionCallsRedisOverTLS(t *testing.T) {
 	argv, admin := m.pod(region, "eu", proc.FreeAddr(t), "weir://region/eu")
 	for file, from := range map[string]string{"ca.crt": authority.CA, "tls.crt": authority.ClientCert, "tls.key": authority.ClientKey} {
 		content, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		proc.WriteFile(t, filepath.Join(m.dir, "eu/etc/weir/redis", file), string(content))
 	}
 	proc.Start(t, m.dir, "weir-regional", argv...).AwaitReady("http://" + admin + "/readyz")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/bootstrap"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -18,13 +19,9 @@ import (
 func TestSecrets(t *testing.T) {
 	dir := proc.NewDir(t, t.Name())
 	s, _, err := bootstrap.Run(bootstrap.Options{Dir: filepath.Join(dir, "weir"), Regions: []string{"eu", "us"}, Home: "eu", Life: time.Hour}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var out bytes.Buffer
-	if err := s.Kubernetes(&out, "eu", "istio-system"); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Kubernetes(&out, "eu", "istio-system"))
 	schema, secrets := newCatalog(t, kubernetesVersions[0]).schema(t, "v1 Secret"), map[string]node{}
 	for _, d := range decoded(t, "secrets", out.String()) {
 		if err := schema.Validate(plain(t, d)); err != nil {
@@ -44,9 +41,7 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 	pods, err := os.ReadFile(filepath.Join(proc.Root(t), istioGateway))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, text := range []string{render(t, set("aggregator.enabled=true", "keySecrets.secret=weir-key-secrets", "store=valkey")...), string(pods)} {
 		for _, named := range strings.Split(text, "secretName: ")[1:] {
 			name := strings.FieldsFunc(named, func(r rune) bool { return strings.ContainsRune(" ,}\"\n", r) })[0]
@@ -71,16 +66,12 @@ func TestMissingSecrets(t *testing.T) {
 				continue
 			}
 			missed++
-			if err := os.Rename(file, file+".away"); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.Rename(file, file+".away"))
 			out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput()
 			if err == nil || !strings.Contains(string(out), file+": no such file") {
 				t.Errorf("without %s: %v\n%s", file, err, out)
 			}
-			if err := os.Rename(file+".away", file); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.Rename(file+".away", file))
 		}
 		if missed < 3 {
 			t.Errorf("%s has %d files of Secrets, want a certificate, its key, authorities, and more", p.name, missed)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -55,19 +56,13 @@ func (m *machine) pod(p program, as, listen string, names ...string) (argv []str
 			mode = secret["defaultMode"].(int)
 		}
 		dir := filepath.Join(m.dir, as, at(m.t, mount, "mountPath").(string))
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			m.t.Fatal(err)
-		}
+		fatal.If(m.t, os.MkdirAll(dir, 0o755))
 		for file, content := range contents[name] {
-			if err := os.Chmod(proc.WriteFile(m.t, filepath.Join(dir, file), content), os.FileMode(mode)); err != nil {
-				m.t.Fatal(err)
-			}
+			fatal.If(m.t, os.Chmod(proc.WriteFile(m.t, filepath.Join(dir, file), content), os.FileMode(mode)))
 		}
 	}
 	state := filepath.Join(m.dir, as, "/var/lib/weir")
-	if err := os.MkdirAll(state, 0o755); err != nil {
-		m.t.Fatal(err)
-	}
+	fatal.If(m.t, os.MkdirAll(state, 0o755))
 	here := strings.NewReplacer(append([]string{"0.0.0.0:8080", listen, "0.0.0.0:8090", admin, "$(POD_IP):8080", listen,
 		"/etc/weir", filepath.Join(m.dir, as, "/etc/weir"), "/var/lib/weir", state}, m.moved...)...)
 	argv = []string{p.built(m.t)}

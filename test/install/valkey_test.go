@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -51,9 +52,7 @@ func (v *valkeys) env(more ...string) []string {
 		path = v.t.TempDir()
 		for _, name := range []string{"server", "cli"} {
 			script := proc.WriteFile(v.t, filepath.Join(path, "valkey-"+name), "#!/bin/sh\nexec redis-"+name+` "$@"`+"\n")
-			if err := os.Chmod(script, 0o755); err != nil {
-				v.t.Fatal(err)
-			}
+			fatal.If(v.t, os.Chmod(script, 0o755))
 		}
 	}
 	return append([]string{"PATH=" + path + ":" + os.Getenv("PATH"), "NODES=" + strings.Join(v.addrs, " "),
@@ -76,9 +75,7 @@ func (v *valkeys) beginNode(i int) {
 	v.t.Helper()
 	etc := filepath.Join(v.dir, strconv.Itoa(i))
 	run := filepath.Join(etc, "run")
-	if err := os.MkdirAll(run, 0o755); err != nil {
-		v.t.Fatal(err)
-	}
+	fatal.If(v.t, os.MkdirAll(run, 0o755))
 	here := strings.NewReplacer("/data/", etc+"/", "bind * -::*", "bind "+v.addrs[i])
 	for name, text := range v.files {
 		proc.WriteFile(v.t, filepath.Join(etc, name), here.Replace(text))
@@ -222,9 +219,7 @@ func TestValkeyOfChart(t *testing.T) {
 	v.begin(78)
 	whole()
 	v.nodes[master].Kill()
-	if err := os.RemoveAll(filepath.Join(v.dir, strconv.Itoa(master))); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.RemoveAll(filepath.Join(v.dir, strconv.Itoa(master))))
 	v.beginNode(master)
 	v.makeCluster()
 	whole()

@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -146,9 +147,7 @@ func TestReplicasUnderAutoscaling(t *testing.T) {
 // Envoy's rate limit service.
 func TestAdapterRule(t *testing.T) {
 	values, err := os.ReadFile(filepath.Join(proc.Root(t), "deploy", "chart", "values.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, comment, _ := strings.Cut(string(values), "  # weir_decisions_per_second. prometheus-adapter has it by this rule:\n")
 	comment, _, found := strings.Cut(comment, "  decisionsPerSecond: ")
 	var rules []struct {

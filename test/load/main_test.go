@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
@@ -30,13 +31,9 @@ func TestMeasuresEveryRow(t *testing.T) {
 			}
 			plots := t.TempDir()
 			sections, err := b.run(t.Context(), rig.Options{Quick: true, Plots: plots, Progress: t.Output()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			var out bytes.Buffer
-			if err := table.Print(&out, b.peer, sections); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, table.Print(&out, b.peer, sections))
 			t.Logf("\n%s", &out)
 			for _, s := range sections {
 				if len(s.Rows) == 0 {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -40,9 +41,7 @@ func program(t *testing.T, name string) string {
 func read(t *testing.T, path ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(append([]string{proc.Root(t)}, path...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return string(text)
 }
 
@@ -68,9 +67,7 @@ func startPrometheus(t *testing.T, dir string, targets map[string]string) *serve
 		proc.WriteFile(t, filepath.Join(dir, "targets", name+".yaml"), text)
 	}
 	alerts, err := filepath.Glob(filepath.Join(proc.Root(t), shipped, "alerts", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, a := range alerts {
 		proc.WriteFile(t, filepath.Join(dir, "alerts", filepath.Base(a)), read(t, shipped, "alerts", filepath.Base(a)))
 	}

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/version"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -86,14 +87,10 @@ func load(t *testing.T, image string) {
 		layers = append(layers, blob(l))
 	}
 	list, err := json.Marshal([]any{map[string]any{"Config": blob(manifest.Config), "Layers": layers, "RepoTags": []string{named + "/" + image + ":" + strings.TrimPrefix(version.Version, "v")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	proc.WriteFile(t, filepath.Join(dir, "manifest.json"), string(list))
 	archive, err := exec.CommandContext(t.Context(), "tar", append([]string{"-c", "-C", dir, "manifest.json", blob(manifest.Config)}, layers...)...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Log(docker(t, bytes.NewReader(archive), "load", "--quiet"))
 }
 
@@ -190,18 +187,12 @@ func (e *engine) volume(v volume, group int) (name string) {
 			w.WriteHeader(&tar.Header{Name: "..1/" + file, Size: int64(len(files[file])), Mode: mode, Gid: group}),
 			func() error { _, err := io.WriteString(w, files[file]); return err }(),
 			w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: file, Linkname: "..data/" + file}))
-		if err != nil {
-			e.t.Fatal(err)
-		}
+		fatal.If(e.t, err)
 	}
 	if len(files) > 0 {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: "..data", Linkname: "..1"}); err != nil {
-			e.t.Fatal(err)
-		}
+		fatal.If(e.t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: "..data", Linkname: "..1"}))
 	}
-	if err := w.Close(); err != nil {
-		e.t.Fatal(err)
-	}
+	fatal.If(e.t, w.Close())
 	look(e.t, &b, name, 0, fmt.Sprintf("tar -x -p -f - && chown 0:%d . && chmod %s .", group, rights))
 	return name
 }

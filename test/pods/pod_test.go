@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // resource is what of a resource the test reads.
@@ -34,9 +36,7 @@ func resources(t *testing.T, text []byte) map[string]resource {
 		}
 		var r resource
 		plain, err := json.Marshal(tree)
-		if err := errors.Join(err, json.Unmarshal(plain, &r)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(err, json.Unmarshal(plain, &r)))
 		name := r.Metadata.Name
 		if r.Kind == "Job" { // the rest is its revision
 			name = "weir-valkey-cluster"

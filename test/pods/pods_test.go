@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -192,9 +193,7 @@ func statuses(t *testing.T, pop *envoy.Envoy, requests int) map[int]int {
 	got := map[int]int{}
 	for range requests {
 		answer, err := http.Get("http://" + pop.Addr + "/five/a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		answer.Body.Close()
 		got[answer.StatusCode]++
 	}
@@ -206,13 +205,9 @@ func statuses(t *testing.T, pop *envoy.Envoy, requests int) map[int]int {
 func TestGateway(t *testing.T) {
 	e := start(t, "weir")
 	module, err := os.ReadFile(proc.Released(t, "weir_VERSION.wasm"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	text, err := os.ReadFile(filepath.Join(proc.Root(t), "deploy", "istio-gateway.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p := resources(t, text)["Deployment istio-ingressgateway"].pod(t)
 	first := p.InitContainers[0]
 	first.Image = named + "/" + first.Image

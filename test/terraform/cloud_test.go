@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -68,13 +69,9 @@ func newMachine(t *testing.T, dir string, programs map[string]string) *machine {
 		m.executable(filepath.Join(m.cloud, "bin", name), "#!/bin/bash\n"+content+"\n")
 	}
 	m.env["CLOUD"], m.env["PATH"] = m.cloud, filepath.Join(m.cloud, "bin")+":"+os.Getenv("PATH")
-	if err := os.MkdirAll(filepath.Join(m.cloud, "bucket"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(filepath.Join(m.cloud, "bucket"), 0o755))
 	for name, file := range programs {
-		if err := os.Symlink(file, filepath.Join(m.cloud, "bucket", name)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Symlink(file, filepath.Join(m.cloud, "bucket", name)))
 	}
 	return m
 }
@@ -82,24 +79,18 @@ func newMachine(t *testing.T, dir string, programs map[string]string) *machine {
 func (m *machine) executable(path, content string) {
 	m.t.Helper()
 	proc.WriteFile(m.t, path, content)
-	if err := os.Chmod(path, 0o755); err != nil {
-		m.t.Fatal(err)
-	}
+	fatal.If(m.t, os.Chmod(path, 0o755))
 }
 
 // programs is machine.programs: what is in the bucket, with its checksums.
 func (m *machine) programs() map[string]any {
 	m.t.Helper()
 	files, err := filepath.Glob(filepath.Join(m.cloud, "bucket", "*"))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	fatal.If(m.t, err)
 	programs := map[string]any{}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		fatal.If(m.t, err)
 		sum := sha256.Sum256(content)
 		programs[filepath.Base(file)] = map[string]string{"uri": "s3://bucket/" + filepath.Base(file), "sha256": hex.EncodeToString(sum[:])}
 	}
@@ -116,9 +107,7 @@ func (m *machine) secret(files map[string]string) {
 func (m *machine) write(userData string) {
 	m.t.Helper()
 	var config cloudInit
-	if err := yaml.Unmarshal([]byte(userData), &config); err != nil {
-		m.t.Fatal(err)
-	}
+	fatal.If(m.t, yaml.Unmarshal([]byte(userData), &config))
 	for _, f := range config.Files {
 		if dir, name := path.Split(f.Path); dir == "/etc/systemd/system/" {
 			m.units[name] = f.Content
@@ -126,9 +115,7 @@ func (m *machine) write(userData string) {
 			proc.WriteFile(m.t, f.Path, f.Content)
 			if f.Permissions != "" {
 				mode, _ := strconv.ParseUint(f.Permissions, 8, 32) // else it cannot be run
-				if err := os.Chmod(f.Path, os.FileMode(mode)); err != nil {
-					m.t.Fatal(err)
-				}
+				fatal.If(m.t, os.Chmod(f.Path, os.FileMode(mode)))
 			}
 		}
 	}
@@ -159,8 +146,6 @@ func (m *machine) started() string {
 func (m *machine) read(directory, name string) string {
 	m.t.Helper()
 	text, err := os.ReadFile(filepath.Join(m.files[directory].(string), name))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	fatal.If(m.t, err)
 	return string(text)
 }

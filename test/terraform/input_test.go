@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -15,9 +16,7 @@ func plan(t *testing.T, variables map[string]any) string {
 	t.Helper()
 	dir := example(t, "single-region", nil)
 	text, err := json.Marshal(variables)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	proc.WriteFile(t, filepath.Join(dir, "test.auto.tfvars.json"), string(text))
 	must(t, dir, "init")
 	out, err := run(t, dir, "plan")

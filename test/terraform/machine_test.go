@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
@@ -38,14 +39,10 @@ func task(t *testing.T, dir string, files map[string]string) (directories map[st
 			continue // is on the volume of the agent
 		}
 		path := proc.WriteFile(t, filepath.Join(dir, "secrets", name), content)
-		if err := errors.Join(os.Chmod(path, 0o600), os.Chown(path, user, user)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(os.Chmod(path, 0o600), os.Chown(path, user, user)))
 	}
 	data := filepath.Join(dir, "data")
-	if err := errors.Join(os.MkdirAll(data, 0o700), os.Chown(data, user, user)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(os.MkdirAll(data, 0o700), os.Chown(data, user, user)))
 	return directories, unit{user: "nonroot", memory: containerMemory(t), writable: []string{data}}
 }
 
@@ -59,9 +56,7 @@ func containerMemory(t *testing.T) (bytes int64) {
 			t.Fatalf("%s has no %s: %v", file, pattern, err)
 		}
 		n, err := strconv.ParseInt(string(m[1]), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return n
 	}
 	return (number("variables.tf", `memory = optional\(number, (\d+)\)`) - number("main.tf", `(?m)^  others = (\d+) # MiB`)) << 20
@@ -92,9 +87,7 @@ func open(t *testing.T, dir string) string {
 	if testing.Short() {
 		t.Skip("runs in make terraform-test")
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chmod(dir, 0o755))
 	if out, err := exec.CommandContext(t.Context(), "setpriv", "--reuid", "65532", "--clear-groups", "test", "-x", dir).CombinedOutput(); err != nil {
 		t.Skipf("the users of units cannot reach %s, so they cannot run here: %v\n%s", dir, err, out)
 	}
@@ -117,9 +110,7 @@ func agentPorts(t *testing.T, more map[string]any) (map[string]any, func(name st
 func marshal(t *testing.T, value any) string {
 	t.Helper()
 	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return string(text)
 }
 
@@ -152,9 +143,7 @@ func (d deployment) role(t *testing.T, name string) map[string]string {
 	}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		files[filepath.Base(path)] = string(text)
 	}
 	return files
@@ -320,9 +309,7 @@ func limitHolds(t *testing.T, p *proc.Process, addr, path string) {
 func upstream(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("upstream\n")) })}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(l) }() // ends with Close

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -19,27 +20,19 @@ import (
 // by address, traces. Clients get a new certificate when its files are replaced, without a restart.
 func TestPoPWithEveryOption(t *testing.T) {
 	a, err := pki.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	dir := proc.LogDir(t)
 	secret := func(name string) string { return filepath.Join(dir, "secrets", name) }
 	replace := func(kind, name string) {
 		t.Helper()
 		cert, key, err := a.Issue(name, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for file, text := range map[string][]byte{"ca.pem": a.PEM, kind + "cert.pem": cert, kind + "key.pem": key} {
-			if err := os.Rename(proc.WriteFile(t, secret(file+".new"), string(text)), secret(file)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.Rename(proc.WriteFile(t, secret(file+".new"), string(text)), secret(file)))
 		}
 	}
 	for _, sub := range []string{"secrets", "sds"} {
-		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Mkdir(filepath.Join(dir, sub), 0o700))
 	}
 	replace("", "weir://pop/eu")
 	replace("client-", "first.example")

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -54,12 +55,8 @@ func mirror(t *testing.T, provider, version string) (config string) {
 	root := t.TempDir()
 	for _, registry := range []string{"registry.terraform.io", "registry.opentofu.org"} {
 		dir := filepath.Join(root, registry, "hashicorp", "aws", version)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(provider, filepath.Join(dir, runtime.GOOS+"_"+runtime.GOARCH)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.MkdirAll(dir, 0o755))
+		fatal.If(t, os.Symlink(provider, filepath.Join(dir, runtime.GOOS+"_"+runtime.GOARCH)))
 	}
 	return proc.WriteFile(t, filepath.Join(root, "terraformrc"), fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", root))
 }

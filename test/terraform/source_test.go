@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/version"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -23,9 +24,7 @@ func each(t *testing.T, f func(dir, text string)) {
 		all := ""
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			all += string(text)
 		}
 		f(dir, all)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -38,9 +39,7 @@ func tree(t *testing.T) string {
 
 func copied(t *testing.T, name, to string) {
 	t.Helper()
-	if err := os.CopyFS(to, os.DirFS(filepath.Join(proc.Root(t), name))); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.CopyFS(to, os.DirFS(filepath.Join(proc.Root(t), name))))
 }
 
 // Where the examples get the modules, and in which version.
@@ -91,9 +90,7 @@ func edited(t *testing.T, dir string, edit func(path, text string) string) {
 		}
 		return os.WriteFile(path, []byte(edit(path, string(text))), 0o600)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 }
 
 // run runs Terraform in a directory.
@@ -136,9 +133,7 @@ func apply(t *testing.T, module string, variables map[string]any) (texts map[str
 	t.Helper()
 	dir := filepath.Join(tree(t), "modules", module)
 	text, err := json.Marshal(variables)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	proc.WriteFile(t, filepath.Join(dir, "test.auto.tfvars.json"), string(text))
 	must(t, dir, "init")
 	must(t, dir, "apply", "-auto-approve")

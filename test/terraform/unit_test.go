@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/test/kit/cgroup"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -82,9 +83,7 @@ func users(t *testing.T, dir string) string {
 		"group":  "weir:x:64001:\nconsul:x:64002:\nnonroot:x:65532:\n",
 	} {
 		here, err := os.ReadFile(filepath.Join("/etc", file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		proc.WriteFile(t, filepath.Join(dir, file), lines+string(here))
 	}
 	return dir
@@ -98,17 +97,13 @@ func (u unit) start(t *testing.T, names, dir, name string) *proc.Process {
 		"sh", "-c", harden, names}, u.argv...)
 	p := proc.New(t, dir, name, cgroup.New(t, u.memory).Command(argv)...)
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ours := os.NewFile(uintptr(ends[0]), "journal")
 	p.Output = os.NewFile(uintptr(ends[1]), "socket")
 	p.Begin()
 	_ = p.Output.Close() // the process has it
 	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	go func() { // ends with the process
 		_, _ = io.Copy(log, ours)
 		_, _ = log.Close(), ours.Close()
