@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,6 +19,22 @@ import (
 
 // frontPage is the document that readers open first.
 const frontPage = "README.md"
+
+// Every page is found: another one links to it.
+func TestEveryPageIsLinked(t *testing.T) {
+	all, linked := documents(t), map[string]bool{}
+	for _, d := range all {
+		for _, l := range d.Links {
+			target, _, _ := strings.Cut(l.Text, "#")
+			linked[path.Join(path.Dir(d.Path), target)] = true
+		}
+	}
+	for _, d := range all {
+		if d.Path != frontPage && !strings.HasPrefix(d.Path, "terraform/") && !linked[d.Path] {
+			t.Errorf("no page links to %s", d.Path)
+		}
+	}
+}
 
 // Every metric that the region declares is explained.
 func TestMetricsAreExplained(t *testing.T) {

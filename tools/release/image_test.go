@@ -24,7 +24,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// A registry takes the images and gives them back whole: each for both architectures, with what the Dockerfile states.
+// A registry takes the images and gives them back whole: each for both architectures, with what the Dockerfile states. The
+// filter's has what those who run filters read: one layer of the type that they ask for, with plugin.wasm and nothing else.
 func TestPushAndPull(t *testing.T) {
 	s := newStandIn(t, 1)
 	s.mustPack(t)
@@ -32,13 +33,9 @@ func TestPushAndPull(t *testing.T) {
 	defer server.Close()
 	prefix := strings.TrimPrefix(server.URL, "http://") + "/acme/weir"
 	var printed strings.Builder
-	if err := push(s.dir, prefix, &printed); err != nil {
-		t.Fatal(err)
-	}
+	must(t, push(s.dir, prefix, &printed))
 	provenance, err := os.ReadFile(filepath.Join(s.dir, "weir_1.2.3_provenance.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := strings.Split(strings.TrimSpace(printed.String()), "\n")
 	if len(lines) != 4 {
 		t.Errorf("printed %q", lines)
@@ -55,9 +52,7 @@ func TestPushAndPull(t *testing.T) {
 		"":          {[]string{"var/", "var/lib/", "var/lib/weir/", "weir", "weir.wasm"}, nil, false},
 	} {
 		index, err := remote.Index(tag(t, prefix+suffix))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := validate.Index(index); err != nil {
 			t.Errorf("%s: %v", suffix, err)
 		}
@@ -70,11 +65,21 @@ func TestPushAndPull(t *testing.T) {
 				t.Errorf("%s: platform %v, want %s", suffix, p, arch)
 			}
 			image, err := index.Image(manifest.Manifests[i].Digest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s.checkImage(t, image, "weir"+suffix, arch, want)
 		}
+	}
+	image, err := remote.Image(tag(t, prefix+"-filter"))
+	must(t, err)
+	layers, err := image.Layers()
+	if err := errors.Join(err, validate.Image(image)); err != nil || len(layers) != 1 {
+		t.Fatalf("%d layers, %v", len(layers), err)
+	}
+	if kind, err := layers[0].MediaType(); err != nil || kind != types.OCILayer {
+		t.Errorf("the layer has type %q, %v", kind, err)
+	}
+	if got := files(t, image); len(got) != 1 || got[0].name != "plugin.wasm" || got[0].content != "#!weir.wasm for wasip1_wasm" {
+		t.Errorf("it has %v", got)
 	}
 }
 
@@ -88,9 +93,7 @@ type wanted struct {
 func (s *standIn) checkImage(t *testing.T, image v1.Image, title, arch string, want wanted) {
 	t.Helper()
 	file, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := file.Config
 	if file.OS != "linux" || file.Architecture != arch || file.Created.Unix() != 1700000000 || c.User != "65532:65532" || c.WorkingDir != "/var/lib/weir" ||
 		!slices.Equal(c.Entrypoint, []string{"/" + title}) || len(c.Cmd) > 0 {
@@ -128,9 +131,7 @@ func (s *standIn) checkImage(t *testing.T, image v1.Image, title, arch string, w
 // The images of a release and those of the Dockerfile are configured the same.
 func TestAsTheDockerfile(t *testing.T) {
 	text, err := os.ReadFile("../../Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, stage := range []string{"regional", "global"} {
 		_, lines, _ := strings.Cut(string(text), "\nFROM scratch AS "+stage+"\n")
 		lines, _, _ = strings.Cut(lines, "\nFROM ")
@@ -146,48 +147,14 @@ func TestAsTheDockerfile(t *testing.T) {
 	}
 }
 
-// The filter's image has what those who run filters read: one layer of the type that they ask for, with plugin.wasm and
-// nothing else.
-func TestArtifact(t *testing.T) {
-	s := newStandIn(t, 0)
-	s.mustPack(t)
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	defer server.Close()
-	prefix := strings.TrimPrefix(server.URL, "http://") + "/weir"
-	if err := push(s.dir, prefix, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-	image, err := remote.Image(tag(t, prefix+"-filter"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := validate.Image(image); err != nil {
-		t.Error(err)
-	}
-	layers, err := image.Layers()
-	if err != nil || len(layers) != 1 {
-		t.Fatalf("%d layers, %v", len(layers), err)
-	}
-	if kind, err := layers[0].MediaType(); err != nil || kind != types.OCILayer {
-		t.Errorf("the layer has type %q, %v", kind, err)
-	}
-	if got := files(t, image); len(got) != 1 || got[0].name != "plugin.wasm" || got[0].content != "#!weir.wasm for wasip1_wasm" {
-		t.Errorf("it has %v", got)
-	}
-}
-
 // The tar of an image is a layout with one image, which is whole.
 func TestLayout(t *testing.T) {
 	s := newStandIn(t, 0)
 	s.mustPack(t)
 	dir := t.TempDir()
-	if err := unpack(filepath.Join(s.dir, "weir-regional_1.2.3_oci.tar"), dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unpack(filepath.Join(s.dir, "weir-regional_1.2.3_oci.tar"), dir))
 	index, err := layout.ImageIndexFromPath(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := validate.Index(index); err != nil {
 		t.Error(err)
 	}
@@ -232,18 +199,12 @@ func TestPushNothingElse(t *testing.T) {
 	s.changed = false
 	expect(prefix, "")
 	expect(prefix, "")
-	if err := os.WriteFile(filepath.Join(s.built, "wasip1_wasm", filter), []byte("another"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(s.built, "wasip1_wasm", filter), []byte("another"), 0o600))
 	expect(prefix, "the registry has another image by this name, sha256:")
 	other := prefix + "2" // has but the last of them
 	image, err := remote.Image(tag(t, prefix+"-filter"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := remote.Write(tag(t, other+"-regional"), image); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, remote.Write(tag(t, other+"-regional"), image))
 	expect(other, other+"-regional:1.2.3: the registry has another image")
 	if _, err := remote.Head(tag(t, other)); err == nil {
 		t.Error("an image was pushed before the one that was refused")
@@ -255,14 +216,10 @@ func TestPushNothingElse(t *testing.T) {
 // A tar that names a file outside of itself is not unpacked.
 func TestUnpackOutside(t *testing.T) {
 	archive, err := tarball([]entry{{name: "../outside"}}, time.Unix(0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.tar")
-	if err := os.WriteFile(file, archive, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, archive, 0o600))
 	if err := unpack(file, filepath.Join(dir, "in")); err == nil || !strings.Contains(err.Error(), "../outside") {
 		t.Errorf("%v", err)
 	}
@@ -275,9 +232,7 @@ func TestUnpackOutside(t *testing.T) {
 func tag(t *testing.T, repository string) name.Tag {
 	t.Helper()
 	tag, err := name.NewTag(repository + ":1.2.3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tag
 }
 
@@ -292,14 +247,10 @@ func (f inLayer) String() string { return fmt.Sprint(f.name, " ", f.content) }
 func files(t *testing.T, image v1.Image) (all []inLayer) {
 	t.Helper()
 	layers, err := image.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, layer := range layers {
 		content, err := layer.Uncompressed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		archive, err := io.ReadAll(content)
 		if err = errors.Join(err, content.Close()); err != nil { // a client opens but some at once
 			t.Fatal(err)
@@ -309,13 +260,9 @@ func files(t *testing.T, image v1.Image) (all []inLayer) {
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			text, err := io.ReadAll(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			all = append(all, inLayer{*h, h.Name, string(text)})
 		}
 	}

@@ -18,17 +18,11 @@ func TestProvenance(t *testing.T) {
 	s.changed = true
 	s.mustPack(t)
 	text, err := os.ReadFile(filepath.Join(s.dir, "weir_1.2.3_provenance.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got statement
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &got))
 	want, err := hashes(s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	delete(want, "weir_1.2.3_provenance.json")
 	images := 0
 	for _, of := range got.Subject {
@@ -58,24 +52,18 @@ func TestCheckSums(t *testing.T) {
 	s.mustPack(t)
 	file := filepath.Join(s.dir, sumsFile)
 	whole, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first, rest, _ := strings.Cut(string(whole), "\n")
 	for sums, refused := range map[string]bool{
 		string(whole): false, "": true, rest: true, first + "\n": true, string(whole[:len(whole)-3]): true,
 		string(whole) + "more\n": true, string(whole) + strings.Repeat("ab", 32) + "  weir_9_oci.tar\n": true,
 	} {
-		if err := os.WriteFile(file, []byte(sums), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(sums), 0o600))
 		if err := checkSums(s.dir); refused != (err != nil && strings.Contains(err.Error(), "is not the file of which SHA256SUMS has the sum")) {
 			t.Errorf("%q: %v", sums, err)
 		}
 	}
-	if err := errors.Join(os.WriteFile(file, whole, 0o600), os.WriteFile(filepath.Join(s.dir, "weir-more_1.2.3_oci.tar"), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.WriteFile(file, whole, 0o600), os.WriteFile(filepath.Join(s.dir, "weir-more_1.2.3_oci.tar"), nil, 0o600)))
 	if err := push(s.dir, "127.0.0.1:1/weir", io.Discard); err == nil || !strings.Contains(err.Error(), "weir-more_1.2.3_oci.tar is not the file") {
 		t.Errorf("pushed: %v", err)
 	}
@@ -85,9 +73,7 @@ func TestCheckSums(t *testing.T) {
 func TestVersion(t *testing.T) {
 	t.Chdir("../..")
 	r, err := describe(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := os.ReadFile(versionFile)
 	if err != nil || !strings.Contains(string(text), `"v`+r.version+`"`) || !strings.HasPrefix(r.goes, "go1.") {
 		t.Errorf("%+v, %v", r, err)
@@ -101,9 +87,7 @@ func TestVersion(t *testing.T) {
 func TestSameSettings(t *testing.T) {
 	root := t.TempDir()
 	tree := filepath.Join(root, "tree")
-	if err := errors.Join(os.Mkdir(tree, 0o700), os.WriteFile(filepath.Join(root, "go.work"), []byte("go 1.25\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Mkdir(tree, 0o700), os.WriteFile(filepath.Join(root, "go.work"), []byte("go 1.25\n"), 0o600)))
 	names := []string{"CGO_ENABLED", "GOFLAGS", "GOAMD64", "GOWORK"}
 	for i, value := range []string{"1", "-tags=mine", "v3"} {
 		t.Setenv(names[i], value)
@@ -119,14 +103,10 @@ func TestNoCheckout(t *testing.T) {
 	root := t.TempDir()
 	sources := filepath.Join(root, "vendored")
 	path := filepath.Join(sources, versionFile)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	expect := func(text, want string) *release {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 		r, err := describe(sources)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Fatalf("%v, want %q", err, want)
@@ -151,15 +131,11 @@ func TestNoCheckout(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	git(t, sources, "config", "status.showUntrackedFiles", "no") // what is not in the commit is compiled, too
-	if err := os.WriteFile(filepath.Join(sources, "more.go"), []byte("package weir\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(sources, "more.go"), []byte("package weir\n"), 0o600))
 	if r := expect(text, ""); !r.changed {
 		t.Errorf("%+v", r)
 	}
 	t.Setenv("GOENV", filepath.Join(root, "env"))
-	if err := os.WriteFile(filepath.Join(root, "env"), []byte("GOEXPERIMENT=jsonv2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(root, "env"), []byte("GOEXPERIMENT=jsonv2\n"), 0o600))
 	expect(text, "go env -u GOEXPERIMENT GOWASM")
 }

@@ -57,14 +57,10 @@ func newStandIn(t *testing.T, seed int) *standIn {
 		}
 		path := filepath.Join(root, name)
 		at := time.Now().Add(time.Duration(seed) * time.Hour)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(files[name]), mode), os.Chtimes(path, at, at)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(files[name]), mode), os.Chtimes(path, at, at)))
 	}
 	link := filepath.Join(s.root, "deploy/chart/alerts/edge.yaml")
-	if err := errors.Join(os.Mkdir(filepath.Dir(link), 0o777), os.Symlink("../../../alerts/edge.yaml", link)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Mkdir(filepath.Dir(link), 0o777), os.Symlink("../../../alerts/edge.yaml", link)))
 	add := []string{"add", "deploy/chart/alerts"}
 	for name, text := range files {
 		if inTree, found := strings.CutPrefix(name, "tree/"); found && text != notCommitted {
@@ -89,7 +85,13 @@ func git(t *testing.T, dir string, args ...string) {
 
 func (s *standIn) mustPack(t *testing.T) {
 	t.Helper()
-	if err := s.pack(s.built, s.dir); err != nil {
+	must(t, s.pack(s.built, s.dir))
+}
+
+// must ends a test if there is an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -103,13 +105,9 @@ func TestSameBytes(t *testing.T) {
 	second.version = "1.2.3"
 	second.mustPack(t)
 	a, err := hashes(first.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, err := hashes(second.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(a) != 21 || fmt.Sprint(a) != fmt.Sprint(b) {
 		t.Errorf("two releases of one commit differ:\n%v\n%v", a, b)
 	}
@@ -151,13 +149,9 @@ func TestArchives(t *testing.T) {
 func listed(t *testing.T, file string) (all []string) {
 	t.Helper()
 	archive, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	unzipped, err := gzip.NewReader(bytes.NewReader(archive))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !unzipped.ModTime.IsZero() || unzipped.Name != "" {
 		t.Errorf("%s has the time %v and the name %q in its header", file, unzipped.ModTime, unzipped.Name)
 	}
@@ -166,9 +160,7 @@ func listed(t *testing.T, file string) (all []string) {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		content, err := io.ReadAll(r)
 		if err != nil || h.Uid != 0 || h.Gid != 0 || h.Uname != "" || h.ModTime.Unix() != 1700000000 {
 			t.Errorf("%+v, %v", h, err)
@@ -181,32 +173,22 @@ func listed(t *testing.T, file string) (all []string) {
 // A directory with something else is not replaced, and a release of before stays where one cannot be made.
 func TestNothingHalf(t *testing.T) {
 	s := newStandIn(t, 0)
-	if err := os.MkdirAll(filepath.Join(s.dir, "mine"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(s.dir, "mine"), 0o700))
 	if err := vacant(s.dir); err == nil || !strings.Contains(err.Error(), "is no release: remove it") {
 		t.Errorf("%v", err)
 	}
-	if err := os.Rename(s.dir, s.dir+".new"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(s.dir, s.dir+".new"))
 	if err := vacant(s.dir); err == nil || !strings.Contains(err.Error(), "dist.new is there and is no release: remove it") {
 		t.Errorf("%v", err)
 	}
-	if err := os.Remove(filepath.Join(s.dir+".new", "mine")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(s.dir+".new", "mine")))
 	s.mustPack(t)
 	if err := vacant(s.dir); err != nil {
 		t.Error(err)
 	}
 	before, err := hashes(s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(s.built, "linux_arm64", "weir-global")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.Remove(filepath.Join(s.built, "linux_arm64", "weir-global")))
 	if err := s.pack(s.built, s.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
