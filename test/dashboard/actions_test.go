@@ -16,6 +16,7 @@ import (
 // becomes waits until the PoP answers a user so.
 func (s *system) becomes(path, user string, status int) {
 	s.Helper()
+	s.startPoP()
 	proc.Eventually(s, 20*time.Second, fmt.Sprintf("%s of %s is %d", path, user, status), func() bool { return s.get(path, user) == status })
 }
 

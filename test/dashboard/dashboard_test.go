@@ -21,12 +21,12 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// system is a region that keeps versions of its rules, a PoP, clients, and a browser.
+// system is a region that keeps versions of its rules, a PoP where a test has traffic, clients, and a browser.
 type system struct {
 	*testing.T
 	*browser.Browser
 	region *region.Region
-	pop    string
+	pop    string // empty: none was asked yet
 	http   *http.Client
 }
 
@@ -49,7 +49,6 @@ func start(t *testing.T, rules string, k ...*keys) *system {
 	proc.Eventually(t, 20*time.Second, "the region serves", func() bool { status, _ := r.Probe("/healthz"); return status == http.StatusOK })
 	s.call(http.MethodPut, "/v1/rules", fmt.Sprintf(`{"document":%q,"why":"begin"}`, cmp.Or(rules, "rules: []\n")), "If-Match", `"0"`)
 	r.AwaitReady()
-	s.pop = stack.Start(t, stack.Config{PoPs: 1, RegionAddr: r.Addr}).PoPs[0].Addr
 	s.Browser = browser.Start(t, "http://"+r.Admin)
 	return s
 }
@@ -71,6 +70,13 @@ func (s *system) call(method, path, body string, header ...string) {
 	}
 }
 
+// startPoP starts the PoP, if it does not run.
+func (s *system) startPoP() {
+	if s.pop == "" {
+		s.pop = stack.Start(s.T, stack.Config{PoPs: 1, RegionAddr: s.region.Addr}).PoPs[0].Addr
+	}
+}
+
 // get is what the PoP answers to a request of a user; 0: it does not.
 func (s *system) get(path, user string) int {
 	q, err := http.NewRequest(http.MethodGet, "http://"+s.pop+path, nil)
@@ -86,6 +92,7 @@ func (s *system) get(path, user string) int {
 
 // traffic has users make some requests a second until the test ends.
 func (s *system) traffic(path string, users ...string) {
+	s.startPoP()
 	ctx, stop := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	for i, user := range users {

@@ -124,20 +124,3 @@ func (s *server) numbers(expr string, since time.Time) (map[string]float64, erro
 	}
 	return all, err
 }
-
-// failing describes the targets that cannot be scraped.
-func (s *server) failing() string {
-	var data struct {
-		ActiveTargets []struct{ ScrapeURL, LastError string }
-	}
-	if err := s.get(&data, "targets", nil); err != nil {
-		return "; targets: " + err.Error()
-	}
-	var b strings.Builder
-	for _, target := range data.ActiveTargets {
-		if target.LastError != "" {
-			fmt.Fprintf(&b, "; %s: %s", target.ScrapeURL, target.LastError)
-		}
-	}
-	return b.String()
-}

@@ -137,7 +137,7 @@ func (w *world) await(t *testing.T, expr string) {
 		case err != nil:
 			return err.Error()
 		case len(all) == 0:
-			return "no series" + w.failing()
+			return "no series"
 		}
 		return ""
 	})
