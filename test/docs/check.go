@@ -41,25 +41,15 @@ type Checker struct {
 	Headings func(path string) []string
 }
 
-// Problem is something that is not as a document has it.
-type Problem struct {
-	Path string
-	Line int
-	Text string
-}
-
-func (p Problem) String() string { return fmt.Sprintf("%s:%d: %s", p.Path, p.Line, p.Text) }
-
 // judge collects the problems of a document.
 type judge struct {
 	*Checker
 	d        *Document
-	problems []Problem
+	problems []string
 }
 
-// Check returns all that is wrong with a document, in its order but for examples,
-// which come first.
-func (c *Checker) Check(d *Document) []Problem {
+// Check returns all that is wrong with a document, as path:line: text, in its order but for examples, which come first.
+func (c *Checker) Check(d *Document) []string {
 	j := &judge{Checker: c, d: d}
 	for i := range d.Blocks {
 		j.block(&d.Blocks[i])
@@ -74,7 +64,7 @@ func (c *Checker) Check(d *Document) []Problem {
 }
 
 func (j *judge) fail(line int, format string, args ...any) {
-	j.problems = append(j.problems, Problem{j.d.Path, line, fmt.Sprintf(format, args...)})
+	j.problems = append(j.problems, fmt.Sprintf("%s:%d: "+format, append([]any{j.d.Path, line}, args...)...))
 }
 
 func (j *judge) block(b *Block) {

@@ -90,13 +90,3 @@ func TestBadInput(t *testing.T) {
 		})
 	}
 }
-
-// Each variable that must be given and is not is named.
-func TestMissingVariables(t *testing.T) {
-	out := plan(t, map[string]any{})
-	for _, name := range []string{"upstreams", "images", "programs", "image_id", "redis_user_groups", "secrets"} {
-		if want := `The root module input variable "` + name + `" is not set`; !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
-	}
-}

@@ -8,31 +8,6 @@ import (
 	"time"
 )
 
-// A queue does not get shorter when clients go: three times as many requests as a replica can do wait longer and
-// longer, and then are refused.
-func TestReplicaSlowsDownUnderLoad(t *testing.T) {
-	r, now := &replica{}, time.Unix(0, 0)
-	r.reset(nil, false, 1)
-	const each = service / servers / 3
-	var last time.Duration
-	refusals := 0
-	for range 1000 {
-		now = now.Add(each)
-		waits, _, _, ok := r.enqueue(now)
-		if !ok {
-			refusals++
-			continue
-		}
-		last = waits
-	}
-	if last < longest-2*service || refusals < 300 {
-		t.Errorf("in the end requests wait for %v, and %d of 1000 were refused", last, refusals)
-	}
-	if waits, takes, _, ok := r.enqueue(now.Add(time.Minute)); waits != 0 || takes < service/2 || !ok {
-		t.Errorf("after a rest: waits %v, takes %v, %v", waits, takes, ok)
-	}
-}
-
 // Figures of requests of which it is known what became of them: half of each second of the step is refused, but
 // nothing that is critical, and the last refusal is 3 s after its end.
 func TestFigures(t *testing.T) {
