@@ -18,10 +18,10 @@ func TestResetEndsRefusals(t *testing.T) {
 					w.pass(10)
 					w.admit(0, "/", "ann") // who has a lease by now
 				}
-				for round := range lease.Millis(8) {
+				for round := range lease.Millis(4) {
 					for w.admit(0, "/", "ann") || w.admit(1, "/", "ann") {
 					}
-					for range 250 + 7*round {
+					for range 250 + 14*round {
 						w.pass(10)
 						for i := range 2 {
 							w.admit(i, "/", "ann")

@@ -419,24 +419,6 @@ func TestVMDies(t *testing.T) {
 	}
 }
 
-// Keys come from headers of any size, from none, and from the peer's address.
-func TestKeys(t *testing.T) {
-	e := startNew(t, withRules(t, `{"rules":[{"name":"k","key":[{"header":"x-user","else":"client_ip"}],"limit":"3/1h",
-		"algorithm":"fixed_window","scope":"pop"}]}`), 1)
-	long := strings.Repeat("x", 60<<10)
-	for _, user := range []string{"", "ann", long, long + "y", "a|b", "日本"} {
-		var got []int
-		for range 4 {
-			x := e.send(0, ":path", "/", "x-user", user)
-			got = append(got, x.status)
-			e.end(x)
-		}
-		if fmt.Sprint(got) != "[0 0 0 429]" {
-			t.Errorf("key %.10q: statuses %v", user, got)
-		}
-	}
-}
-
 // While an old listener drains, new streams follow the newest configuration of their plugin's
 // name, whichever listener takes them, and those that wait finish by theirs. Listeners with
 // other names have configurations of their own.

@@ -123,48 +123,6 @@ func TestConfigErrorIsReported(t *testing.T) {
 	}
 }
 
-// A report that fails is dropped: nothing is logged, and no call is counted.
-func TestReportFails(t *testing.T) {
-	for name, fails := range map[string]func(*httpCall){
-		"hangs": hang, "refuses": refuse, "garbage": garbage,
-		"empty": func(c *httpCall) { c.status, c.answer = "200", nil },
-	} {
-		e, v := startNew(t, withRules(t, userRules), 1), watching(t)
-		v.fails = fails
-		e.get(0, "/v1/a", "x-user", "ann")
-		e.send(0, ":path", "/v1/a", "x-user", "bob")
-		e.settle(v.serve)
-		v.passes(e, 3)
-		logs := len(e.logs) - 1 // beside the version
-		if len(v.reports) < 2 || logs > 0 || e.metrics["weir.calls.reason.error"]+e.metrics["weir.calls.reason.timeout"]+e.metrics["weir.calls.reason.malformed"] > 0 {
-			t.Errorf("%s: %d reports, log %q, metrics %v", name, len(v.reports), e.logs, e.metrics)
-		}
-		v.passes(e, 10)
-		before := len(v.reports)
-		if v.passes(e, 5); len(v.reports) != before {
-			t.Errorf("%s: %d reports after the watch", name, len(v.reports)-before)
-		}
-	}
-}
-
-// The metrics of rules count on beside what reports say of them.
-func TestRulesAreCountedTwice(t *testing.T) {
-	e, v := startNew(t, withRules(t, userRules), 1), watching(t)
-	for range 4 {
-		for range 5 {
-			e.send(0, ":path", "/v1/a", "x-user", "ann")
-			e.settle(v.serve)
-		}
-		e.get(0, "/v1/a")
-		v.passes(e, 1)
-	}
-	u := v.reports[len(v.reports)-1].Rules[0]
-	allowed, missing := e.metrics["weir.decisions.rule.user.decision.allowed"], e.metrics["weir.missing_keys.rule.user"]
-	if u.Admitted != 20 || u.NoKey != 4 || u.Matched != 20 || allowed != 20 || missing != 4 {
-		t.Errorf("%+v, metrics %d and %d", u, allowed, missing)
-	}
-}
-
 // A VM states its version once, also where several plugins are configured in it.
 func TestVersion(t *testing.T) {
 	e := startNew(t, plainConfig, 1)

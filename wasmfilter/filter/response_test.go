@@ -65,22 +65,6 @@ func TestRefusalForm(t *testing.T) {
 	}
 }
 
-// New rules are in what a worker refuses from memory, too.
-func TestRefusalFormChanges(t *testing.T) {
-	e := newEnvoy(t, startNative, withFields(t, `"scope":"pop","refusal":{"body":"one","content_type":"text/plain"}`), 1)
-	for range 150 {
-		e.get(0, "/v1/a", "x-user", "ann")
-	}
-	if x := e.get(0, "/v1/a", "x-user", "ann"); x.body != "one" {
-		t.Fatalf("status %d, body %q", x.status, x.body)
-	}
-	e.config = withFields(t, `"scope":"pop","refusal":{"body":"two","content_type":"text/plain"}`)
-	e.run(0, pluginContext, func(g *vm) { g.configure(pluginContext, len(e.config)) })
-	if x := e.get(0, "/v1/a", "x-user", "ann"); x.body != "two" {
-		t.Errorf("status %d, body %q", x.status, x.body)
-	}
-}
-
 // Of several rules the headers state those that are not hidden; nothing of any, where a hidden
 // one refuses.
 func TestHeadersOffAmongOthers(t *testing.T) {

@@ -96,7 +96,7 @@ func zipf(seed uint64, keys uint64) *rand.Zipf {
 // Of the 50 keys of a million that come most, the sketch names at least 45: after a burst, after a minute, and after
 // others have taken their place.
 func TestFindsTheTop(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		s, n, draw := New(), naive{}, zipf(seed, 1_000_000)
 		for second := range 40 {
 			moved := uint64(second/20) * 1_000_000 // later there are other keys
