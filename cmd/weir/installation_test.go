@@ -47,56 +47,39 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// Each command calls the one that is named, or the current one.
+// Each command calls the installation that is named, or the current one, with its token.
 func TestContexts(t *testing.T) {
-	forgotten := make(chan string, 1)
-	installation := func(name, token string) *httptest.Server {
-		return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			switch {
-			case r.Header.Get("Authorization") != "Bearer "+token:
-				t.Errorf("%s was called with %q", name, r.Header.Get("Authorization"))
-			case r.URL.Path == "/v1/audit":
-				_, _ = w.Write([]byte(`{"items":[{"id":"7-x","when":"2026-11-26T10:00:00Z","who":"` + name + `","role":"admin","what":"rules.apply","why":"two\nlines <b>"}]}`))
-			default:
-				forgotten <- name
-				w.WriteHeader(http.StatusNoContent)
-			}
-		}))
-	}
-	prod, test := installation("prod", "weir_one"), installation("test", "weir_two")
-	defer prod.Close()
-	defer test.Close()
-	dir := t.TempDir()
+	text, dir := "current: prod\ncontexts:\n", t.TempDir()
 	fatal.If(t, os.Mkdir(filepath.Join(dir, "weir"), 0o700))
-	proc.WriteFile(t, filepath.Join(dir, "weir/contexts.yaml"), "current: prod\ncontexts:\n- { name: prod, url: '"+prod.URL+"', token_file: prod.token }\n- { name: test, url: '"+test.URL+"', token_file: test.token }\n")
-	proc.WriteFile(t, filepath.Join(dir, "weir/prod.token"), "weir_one\n")
-	proc.WriteFile(t, filepath.Join(dir, "weir/test.token"), "weir_two\n")
-	for want, args := range map[string][]string{
-		"2026-11-26 10:00:00  prod  rules.apply": {"audit"},
-		"2026-11-26 10:00:00  test  rules.apply": {"audit", "--context", "test"},
-		`two\x0alines <b>`:                       {"audit"},
-		`"why": "two\nlines <b>"`:                {"audit", "-o", "json"},
-		"nothing is withheld for region eu":      {"forget-region", "eu", "--context", "test"},
-	} {
-		if out := inHome(t, dir, 0, args...); !strings.Contains(out, want) {
+	servers := map[string]*httptest.Server{}
+	for _, name := range []string{"prod", "test"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer weir_"+name {
+				t.Errorf("%s was called with %q", name, r.Header.Get("Authorization"))
+			}
+			_, _ = w.Write([]byte(`{"items":[{"id":"7-x","when":"2026-11-26T10:00:00Z","who":"` + name + `","role":"admin","what":"rules.apply","why":"two\nlines <b>"}]}`))
+		}))
+		defer server.Close()
+		servers[name] = server
+		text += "- { name: " + name + ", url: '" + server.URL + "', token_file: " + name + ".token }\n"
+		proc.WriteFile(t, filepath.Join(dir, "weir", name+".token"), "weir_"+name+"\n")
+	}
+	proc.WriteFile(t, filepath.Join(dir, "weir/contexts.yaml"), text)
+	call := func(status int, args, want string) {
+		t.Helper()
+		if out := inHome(t, dir, status, strings.Fields(args)...); !strings.Contains(out, want) || strings.Contains(out, "weir_") {
 			t.Errorf("weir %q printed\n%s\nwithout %q", args, out, want)
 		}
 	}
-	if name := <-forgotten; name != "test" {
-		t.Errorf("%s has forgotten the region", name)
-	}
+	call(0, "audit", "2026-11-26 10:00:00  prod  rules.apply")
+	call(0, "audit --context test", "2026-11-26 10:00:00  test  rules.apply")
+	call(0, "audit", `two\x0alines <b>`)
+	call(0, "audit -o json", `"why": "two\nlines <b>"`)
+	call(1, "audit --context prd", "it has prod, test")
+	servers["prod"].Close()
+	call(1, "audit", "prod does not answer")
 	t.Setenv("WEIR_CONTEXT", "test")
-	if out := inHome(t, dir, 0, "audit"); !strings.Contains(out, "test  rules.apply") {
-		t.Errorf("%s", out)
-	}
-	t.Setenv("WEIR_CONTEXT", "")
-	if out := inHome(t, dir, 1, "audit", "--context", "prd"); !strings.Contains(out, "it has prod, test") {
-		t.Errorf("%s", out)
-	}
-	prod.Close()
-	if out := inHome(t, dir, 1, "audit"); !strings.Contains(out, "prod does not answer") || strings.Contains(out, "weir_") {
-		t.Errorf("%s", out)
-	}
+	call(0, "audit", "test  rules.apply")
 }
 
 // Every command that reads an installation prints tables, wide ones and JSON, and says so in the same words.

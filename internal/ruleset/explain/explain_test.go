@@ -212,16 +212,6 @@ none? +method
 cost? +path +method
 free? +method
 mixed:unlimited one`},
-		{[]string{"path"}, nil, `open? +header open
-all? +header x
-lifted? +header open
-not? +method +header x +header y
-key? +header user +client_ip
-hops? +client_ip +header x-forwarded-for
-none? +header user +method
-cost? +method +header x +claim sub +header cost
-free? +header x +method
-mixed? +header cookie`},
 	} {
 		if got := says(c.known, c.headers...); got != c.want {
 			t.Errorf("of %s with %s:\n%s\nwant\n%s", c.known, c.headers, got, c.want)
