@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
@@ -26,15 +27,11 @@ func TestAccessLogOnSocket(t *testing.T) {
 	onlyLong(t)
 	t.Parallel()
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ours, theirs := os.NewFile(uintptr(ends[0]), "ours"), os.NewFile(uintptr(ends[1]), "theirs")
 	defer func() { _ = theirs.Close() }()
 	journal, err := net.FileConn(ours)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer func() { _ = journal.Close() }()
 	_ = ours.Close() // journal is a copy
 
@@ -49,9 +46,7 @@ func TestAccessLogOnSocket(t *testing.T) {
 	if r, err := stack.Do(e.Addr, http.MethodGet, "/seen", ""); err != nil || r.Status != http.StatusServiceUnavailable {
 		t.Fatalf("%+v, %v, want 503", r, err)
 	}
-	if err := journal.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, journal.SetReadDeadline(time.Now().Add(time.Minute)))
 	for lines := bufio.NewScanner(journal); ; {
 		if !lines.Scan() {
 			t.Fatalf("no line of the request on the socket: %v", lines.Err())

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
@@ -141,9 +142,7 @@ func newBurst(t *testing.T, addr, path, user string, each bool) *burst {
 	b := &burst{path: path, user: user, each: each, got: map[int]int{}}
 	for i := range b.conns {
 		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		t.Cleanup(func() { conn.Close() })
 		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 		b.conns[i] = conn

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
@@ -147,9 +148,7 @@ func spellingIsNoWayAround(t *testing.T, p *stack.PoP) {
 			t.Errorf("request %d, %s %s: status %d, want %d (%v)", i, c.method, c.path, r.Status, c.one, err)
 		}
 		req, err := http.NewRequest(c.method, "http://"+p.Addr+c.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		resp, err := h2.Do(req)
 		if err != nil {
 			t.Errorf("request %d, %s %s over HTTP/2: %v", i, c.method, c.path, err)

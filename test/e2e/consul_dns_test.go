@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -58,9 +59,7 @@ func TestStartWithoutDNS(t *testing.T) {
 	onlyLong(t)
 	t.Parallel()
 	silent, err := net.ListenPacket("udp", "127.0.0.1:0") // nobody reads the questions
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
 	e := envoy.New(t, envoy.Config{Dir: proc.LogDir(t), Name: "pop", Listener: "pop", Workers: 1})
 	e.Bootstrap.FindRegion("eu", "8080", silent.LocalAddr().String())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
@@ -123,9 +124,7 @@ func echo(w http.ResponseWriter) {
 // upgrade opens a WebSocket that holds a slot, sends messages, and ends it when what is done beside it is done.
 func upgrade(t *testing.T, addr string, beside func()) {
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 	fmt.Fprint(conn, "GET /ws HTTP/1.1\r\nhost: pop\r\nconnection: upgrade\r\nupgrade: websocket\r\n"+

@@ -30,6 +30,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
@@ -72,9 +73,7 @@ func offer(t *testing.T, l drive.Load) *drive.Result {
 func try(t *testing.T, l drive.Load) *drive.Result {
 	t.Helper()
 	tally, err := drive.Run(t.Context(), l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if tally.Sent() == 0 {
 		t.Fatal("the load was over before the first request")
 	}
@@ -215,9 +214,7 @@ func weirPrints(t *testing.T, input string, args ...string) string {
 func shipped(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(proc.Root(t), path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return string(text)
 }
 
@@ -225,8 +222,6 @@ func shipped(t *testing.T, path string) string {
 func compiled(t *testing.T, rules string) rawJSON {
 	t.Helper()
 	set, err := rulefile.Parse("rules.yaml", []byte(rules))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return set.Encode()
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
@@ -161,9 +162,7 @@ func (w *expanded) shown() map[string]string {
 		all[entry.Name()] = unpacked(string(text))
 		return err
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	fatal.If(w, err)
 	for _, r := range w.tiers {
 		for _, path := range []string{"/v1/rules", "/metrics", "/readyz", "/healthz", "/startedz"} {
 			_, all[r.Name+path] = r.Probe(path)
@@ -222,9 +221,7 @@ func (w *expanded) writeSecrets(apart time.Duration, secrets ...string) {
 		if err == nil {
 			err = os.Rename(path+".new", path)
 		}
-		if err != nil {
-			w.Fatal(err)
-		}
+		fatal.If(w, err)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -57,9 +58,7 @@ func TestKnown(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	a, err := pki.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	dir := t.TempDir()
 	if err = a.Write(dir, "server", "localhost"); err != nil {
 		t.Fatal(err)
@@ -182,9 +181,7 @@ func asLogged(t *testing.T, log, rules string) {
 			Rule, Key string
 			Status    int
 		}
-		if err := json.Unmarshal([]byte(line), &did); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, json.Unmarshal([]byte(line), &did))
 		if did.Status == http.StatusUnauthorized {
 			continue // the filter has not seen it
 		}
@@ -224,9 +221,7 @@ func fieldsOfPage(t *testing.T) (fields map[string]any) {
 	t.Helper()
 	_, text, _ := strings.Cut(shipped(t, "docs/access-log.md"), "\n```yaml\njson_format:\n")
 	text, _, _ = strings.Cut(text, "\n```\n")
-	if err := yaml.Unmarshal([]byte(text), &fields); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, yaml.Unmarshal([]byte(text), &fields))
 	fields["headers"] = map[string]any{"cookie": "%REQ(COOKIE)%"}
 	claims := fields["claims"].(map[string]any)
 	for _, name := range []string{"team", "realm.id", "realm.plan", "level", "trusted"} {
@@ -261,14 +256,10 @@ func cookies(t *testing.T, addr string) {
 			{[]string{id + strings.Repeat("x", 7999) + "y"}, 200},
 		} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+addr+"/session", http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			req.Header["Cookie"] = c.headers
 			resp, body, err := page.Do(&client, req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if resp.StatusCode != c.want || resp.ProtoMajor == 2 != http2 {
 				t.Errorf("%s, %d headers cookie of %d bytes: %d, want %d: %s", resp.Proto, len(c.headers), len(strings.Join(c.headers, "")), resp.StatusCode, c.want, body)
 			}
@@ -295,20 +286,14 @@ func namesInCertificates(t *testing.T, addr string, a *pki.Authority) {
 		config := &tls.Config{InsecureSkipVerify: true}
 		if c.names != nil {
 			cert, key, err := a.Issue("client", c.names...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			pair, err := tls.X509KeyPair(cert, key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			config.Certificates = []tls.Certificate{pair}
 		}
 		client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 		resp, body, err := page.Get(t.Context(), &client, "https://"+addr+c.path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if resp.StatusCode != c.want {
 			t.Errorf("%s with %q: %d, want %d: %s", c.path, c.names, resp.StatusCode, c.want, body)
 		}
@@ -321,9 +306,7 @@ type issuer struct{ key *ecdsa.PrivateKey }
 func newIssuer(t *testing.T) issuer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return issuer{key}
 }
 
@@ -339,9 +322,7 @@ func (i issuer) token(t *testing.T, claims string) string {
 	signed := base64URL([]byte(`{"alg":"ES256","kid":"1"}`)) + "." + base64URL([]byte(`{"iss":"https://issuer.example.com",`+claims+`}`))
 	hash := sha256.Sum256([]byte(signed))
 	r, s, err := ecdsa.Sign(rand.Reader, i.key, hash[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return signed + "." + base64URL(append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...))
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -30,9 +31,7 @@ func TestPoPCertificatesReload(t *testing.T) {
 	authorities := make([]*pki.Authority, 2)
 	for i := range authorities {
 		a, err := pki.NewLastingAuthority(time.Duration(20-10*i)*24*time.Hour + time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		authorities[i] = a
 	}
 	dir := proc.LogDir(t)
@@ -40,9 +39,7 @@ func TestPoPCertificatesReload(t *testing.T) {
 	issue := func(at *secret, a *pki.Authority, names ...string) {
 		t.Helper()
 		cert, key, err := a.Issue(filepath.Base(at.dir), names...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		at.replace(t, cert, key, a.PEM)
 	}
 	issue(pop, authorities[0], "weir://pop/eu")
@@ -110,14 +107,10 @@ type secret struct {
 
 func newSecret(t *testing.T, dir string) *secret {
 	t.Helper()
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(dir, 0o700))
 	s := &secret{dir: dir}
 	for _, name := range []string{"tls.crt", "tls.key", "ca.crt"} {
-		if err := os.Symlink(filepath.Join("..data", name), s.file(name)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Symlink(filepath.Join("..data", name), s.file(name)))
 	}
 	return s
 }
@@ -129,19 +122,13 @@ func (s *secret) replace(t *testing.T, cert, key, authority []byte) {
 	t.Helper()
 	s.version++
 	version := "..v" + strconv.Itoa(s.version)
-	if err := os.Mkdir(s.file(version), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(s.file(version), 0o700))
 	for name, content := range map[string][]byte{"tls.crt": cert, "tls.key": key, "ca.crt": authority} {
 		proc.WriteFile(t, filepath.Join(s.dir, version, name), string(content))
 	}
 	next := s.file("..data_tmp")
-	if err := os.Symlink(version, next); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, s.file("..data")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Symlink(version, next))
+	fatal.If(t, os.Rename(next, s.file("..data")))
 }
 
 // awaitDays waits until a PoP shows that the first of its certificates ends in so many days: an alert rests on it.

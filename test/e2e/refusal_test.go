@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
@@ -42,9 +43,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	log, bindings, addr := filepath.Join(dir, "access.log"), filepath.Join(dir, "bindings.yaml"), proc.FreeAddr(t)
-	if err := os.WriteFile(bindings, []byte("bindings: [{ domain: pop, descriptor: [{ key: user }], rule: bound }]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(bindings, []byte("bindings: [{ domain: pop, descriptor: [{ key: user }], rule: bound }]\n"), 0o600))
 	s := stack.Start(t, stack.Config{
 		PoPs: 1, Workers: 1, Rules: refusalRules,
 		RegionConfig: fmt.Sprintf("rls_budget: 10s\nrls_headers: true\ndescriptors: %s\nrls_listen: %s\n", bindings, addr),

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
@@ -84,9 +85,7 @@ func largeBodies(t *testing.T, p *stack.PoP, other string) {
 		post := func(user string) *http.Response {
 			body := bytes.NewReader(make([]byte, 20<<20))
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.Addr+"/upload", body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			req.Header = http.Header{"X-User": {user}, "Expect": {expect}}
 			resp, err := client.RoundTrip(req)
 			if err != nil {
@@ -147,9 +146,7 @@ func spellings(t *testing.T, p *stack.PoP) {
 func send(t *testing.T, p *stack.PoP, target string, headers ...string) *http.Response {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nhost: pop\r\n%s\r\n\r\n", target, strings.Join(headers, "\r\n"))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirlimit/weir/test/docs"
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -32,23 +33,15 @@ func newDemo(t *testing.T) *demo {
 	t.Helper()
 	root := proc.Root(t)
 	d := &demo{dir: t.TempDir(), pop: proc.FreeAddr(t), admin: proc.FreeAddr(t), region: proc.FreeAddr(t), regionAPI: proc.FreeAddr(t)}
-	if err := os.CopyFS(filepath.Join(d.dir, "envoy"), os.DirFS(filepath.Join(root, "envoy"))); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(root, "bin"), filepath.Join(d.dir, "bin")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.CopyFS(filepath.Join(d.dir, "envoy"), os.DirFS(filepath.Join(root, "envoy"))))
+	fatal.If(t, os.Symlink(filepath.Join(root, "bin"), filepath.Join(d.dir, "bin")))
 	ports := strings.NewReplacer("10000", port(d.pop), "10001", port(proc.FreeAddr(t)),
 		"9901", port(d.admin), "8080", port(d.region), "8090", port(d.regionAPI))
 	for _, name := range []string{"run.sh", "pop.yaml"} {
 		path := filepath.Join(d.dir, "envoy", name)
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(ports.Replace(string(text))), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, os.WriteFile(path, []byte(ports.Replace(string(text))), 0o755))
 	}
 	return d
 }
@@ -65,17 +58,13 @@ func (d *demo) start(t *testing.T) {
 	d.cmd.Env = append(os.Environ(), "ENVOY="+envoy.Program(t))
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	out, err := d.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	d.cmd.Stderr = d.cmd.Stdout
 	interrupts := make(chan os.Signal, 1) // or the demo would ignore them where this test does, as a job in the background
 	signal.Notify(interrupts, syscall.SIGINT)
 	err = d.cmd.Start()
 	signal.Stop(interrupts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() {
 		if d.cmd.ProcessState == nil { // the test failed before it could stop the demo
 			_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGTERM)
@@ -111,9 +100,7 @@ func (d *demo) stop(t *testing.T) {
 	if out, err := busy.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("something listens on "+d.pop)) {
 		t.Errorf("a second demo: %v, %s", err, out)
 	}
-	if err := syscall.Kill(-d.cmd.Process.Pid, syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, syscall.Kill(-d.cmd.Process.Pid, syscall.SIGINT))
 	printed := ""
 	for d.output.Scan() {
 		printed += d.output.Text() + "\n"
@@ -164,9 +151,7 @@ func TestTutorial(t *testing.T) {
 func (d *demo) shell(t *testing.T, commands string) (printed string, err error) {
 	t.Helper()
 	out, err := os.CreateTemp(d.dir, "printed") // no pipe: something may go on behind the last command
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", commands)
 	cmd.Dir, cmd.Env = d.dir, append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(d.dir, "config"))
 	cmd.Stdout, cmd.Stderr = out, out

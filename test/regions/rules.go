@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -97,9 +98,7 @@ func (w *World) begin(s *Script) {
 // applyChanged applies rules that were changed.
 func (w *World) applyChanged(rules string, err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatalf("%v", err)
-	}
+	fatal.If(w.t, err)
 	w.apply(rules, "script")
 }
 
@@ -108,9 +107,7 @@ func (w *World) apply(rules, reason string) {
 	w.t.Helper()
 	w.number++
 	text, err := marked(rules, w.number)
-	if err != nil {
-		w.t.Fatalf("%v", err)
-	}
+	fatal.If(w.t, err)
 	file := proc.WriteFile(w.t, filepath.Join(w.dir, "rules.yaml"), text)
 	cmd := exec.Command(proc.Built(w.t, "bin/weir", "build"), "apply", file, "--reason", reason,
 		"--consul", w.Regions[0].Consul.Leader().Addr)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 const head = "rule one { limit: 100/10s, algorithm: fixed_window, scope: global }\nfrom 0s to 20s eu offers 5/s of one\n"
@@ -13,9 +14,7 @@ const head = "rule one { limit: 100/10s, algorithm: fixed_window, scope: global 
 // Every script can be read, and its rules are rules.
 func TestScriptsCanBeRead(t *testing.T) {
 	scripts, err := ReadAll("scripts/testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, s := range scripts {
 		if _, err := s.Document(); err != nil {
 			t.Errorf("%s: %v", s.Name, err)
@@ -32,9 +31,7 @@ at 6s kill redis of one in us
 expect admitted in eu from 5s to 10s: 5/s ± 10%
 always slowest request: at most 1s
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if s.Trip != 80*time.Millisecond || s.Align != 10*time.Second || s.Last() != 20*time.Second {
 		t.Errorf("read %+v", s)
 	}
@@ -105,9 +102,7 @@ always 5xx or no answer: at most 5
 expect slowest request: at most 1s
 expect requests slower than their timeout: 0
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	begin := time.Unix(1_000, 0)
 	eu, us := &drive.Result{Failed: 2, Slow: 1, Slowest: 2 * time.Second}, &drive.Result{Seconds: map[int64]drive.Second{1010: {Sent: 20, OK: 10}}}
 	eu.Seconds = map[int64]drive.Second{
@@ -164,9 +159,7 @@ always admitted of the limit under two: at most 100%
 expect admitted by PoPs alone in eu: 3
 expect admitted by PoPs alone under two from 10s to 15s: 2
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	eu := &drive.Result{Seconds: map[int64]drive.Second{1005: {OK: 103}}}
 	us := &drive.Result{Seconds: map[int64]drive.Second{1010: {OK: 107}}, Elapsed: 20 * time.Second} // 5 + 5 × 20 and 2
 	mark := func(at time.Duration, one, two float64) Mark {

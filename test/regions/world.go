@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/test/kit/stack"
@@ -118,9 +119,7 @@ func (w *World) startPoPs() {
 		}
 		r.Consul.Servers[0].AwaitStatus("weir-regional-"+r.Name, found)
 		_, port, err := net.SplitHostPort(r.Replicas[0].Addr)
-		if err != nil {
-			w.t.Fatalf("%v", err)
-		}
+		fatal.If(w.t, err)
 		for i := range each {
 			name := fmt.Sprintf("%s-pop-%d", r.Name, i+1)
 			p := envoy.New(w.t, envoy.Config{Dir: w.dir, Name: name, Listener: "pop", Workers: 2})

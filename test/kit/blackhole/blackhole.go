@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -58,9 +59,7 @@ func (h *Hole) socket() int {
 func (h *Hole) Dialling() int {
 	h.t.Helper()
 	sockets, err := os.ReadFile("/proc/net/tcp")
-	if err != nil {
-		h.t.Fatalf("%v", err)
-	}
+	fatal.If(h.t, err)
 	n, remote := 0, fmt.Sprintf("0100007F:%04X", h.port)
 	for line := range strings.Lines(string(sockets)) {
 		const synSent = "02"

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // root is where the hierarchies are mounted.
@@ -66,9 +68,7 @@ func (g *Group) Command(argv []string) []string {
 func (g *Group) Peak() int64 {
 	g.t.Helper()
 	n, err := strconv.ParseInt(strings.TrimSpace(g.read(g.peak)), 10, 64)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	fatal.If(g.t, err)
 	return n
 }
 
@@ -87,9 +87,7 @@ func (g *Group) Killed() (n int) {
 func (g *Group) read(file string) string {
 	g.t.Helper()
 	text, err := os.ReadFile(filepath.Join(g.dir, file))
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	fatal.If(g.t, err)
 	return string(text)
 }
 

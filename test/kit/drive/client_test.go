@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 const okReply = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -25,9 +27,7 @@ func serve(t *testing.T, answer func(number int64) string) string {
 func serveEach(t *testing.T, answer func(*http.Request) string) string {
 	t.Helper()
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -65,9 +65,7 @@ func serveEach(t *testing.T, answer func(*http.Request) string) string {
 func open(t *testing.T, addr string, n int) *Client {
 	t.Helper()
 	c, err := Dial(addr, "/", Uniform(10, 1), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -75,9 +73,7 @@ func open(t *testing.T, addr string, n int) *Client {
 func generate(t *testing.T, c *Client, p Pace) *Result {
 	t.Helper()
 	r, err := c.Run(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if r.Done != int64(r.Latency.Count()) {
 		t.Errorf("%d done, %d latencies", r.Done, r.Latency.Count())
 	}

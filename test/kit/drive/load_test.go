@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // Every request arrives once, and every answer is counted under its status,
@@ -39,9 +41,7 @@ func TestALoadIsCountedExactly(t *testing.T) {
 		Request: GetEach("/a?b=c", "x-user", "u"),
 		Count:   1000,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if tally.OK() != 700 || tally.Status[429] != 200 || tally.Status[204] != 100 || tally.Sent() != 1000 || tally.FirstError != nil {
 		t.Errorf("tally %+v", tally)
 	}
@@ -65,9 +65,7 @@ func TestALoadIsCountedExactly(t *testing.T) {
 
 func TestFailuresAreCounted(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	go func() {
 		for {
 			c, err := l.Accept()

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/envoy/overlay"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -38,9 +39,7 @@ func ReadBootstrap(t proc.T) *Bootstrap {
 func (b *Bootstrap) Lay(name string, replacements ...string) {
 	b.t.Helper()
 	over, err := overlay.Parse("envoy/"+name, strings.NewReplacer(replacements...).Replace(b.shipped(name)))
-	if err != nil {
-		b.t.Fatalf("%v", err)
-	}
+	fatal.If(b.t, err)
 	overlay.Lay(b.tree, over)
 }
 
@@ -93,9 +92,7 @@ func (b *Bootstrap) SetTLS(region, cert, key, ca string) {
 // shipped is the text of a file in envoy/.
 func (b *Bootstrap) shipped(name string) string {
 	text, err := os.ReadFile(filepath.Join(proc.Root(b.t), "envoy", name))
-	if err != nil {
-		b.t.Fatalf("%v", err)
-	}
+	fatal.If(b.t, err)
 	return string(text)
 }
 
@@ -164,9 +161,7 @@ func (b *Bootstrap) WriteListeners() {
 		all = append(all, typed)
 	}
 	next := proc.WriteFile(b.t, b.file+".next", b.marshal(node{"resources": all}))
-	if err := os.Rename(next, b.file); err != nil {
-		b.t.Fatalf("%v", err)
-	}
+	fatal.If(b.t, os.Rename(next, b.file))
 }
 
 // TrustClients leaves headers in place that the PoP removes, because only something
@@ -216,13 +211,9 @@ func (b *Bootstrap) endpoints(addrs ...string) (all []any) {
 
 func (b *Bootstrap) setAddress(n node, addr string) {
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		b.t.Fatalf("%v", err)
-	}
+	fatal.If(b.t, err)
 	number, err := strconv.Atoi(port)
-	if err != nil {
-		b.t.Fatalf("%v", err)
-	}
+	fatal.If(b.t, err)
 	socket := b.child(b.child(n, "address"), "socket_address")
 	socket["address"], socket["port_value"] = host, number
 }
@@ -270,8 +261,6 @@ func (b *Bootstrap) AddUpgrade(kind string) {
 
 func (b *Bootstrap) marshal(v any) string {
 	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		b.t.Fatalf("%v", err)
-	}
+	fatal.If(b.t, err)
 	return string(text)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -54,9 +55,7 @@ func (b *Bootstrap) AddPlugin(addr, name string, fields map[string]any) {
 // copyListener adds a listener at addr that is as another one is now, and returns it.
 func (b *Bootstrap) copyListener(of, name, addr string) (l node) {
 	b.t.Helper()
-	if err := json.Unmarshal([]byte(b.marshal(b.named("listeners", of))), &l); err != nil {
-		b.t.Fatalf("%v", err)
-	}
+	fatal.If(b.t, json.Unmarshal([]byte(b.marshal(b.named("listeners", of))), &l))
 	l["name"] = name
 	b.setAddress(l, addr)
 	static := b.child(b.tree, "static_resources")

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -111,9 +112,7 @@ func (e *Envoy) AwaitReady() {
 func (e *Envoy) HotRestart() (old *proc.Process) {
 	e.t.Helper()
 	id, err := os.ReadFile(e.baseID)
-	if err != nil {
-		e.t.Fatalf("%v", err)
-	}
+	fatal.If(e.t, err)
 	old = e.Process
 	argv := append(e.argv[:len(e.argv):len(e.argv)], "--base-id", strings.TrimSpace(string(id)), "--restart-epoch", "1")
 	e.Process = proc.Start(e.t, filepath.Dir(e.path), e.Name+"-new", argv...)

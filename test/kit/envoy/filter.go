@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -137,9 +138,7 @@ func (b *Bootstrap) FilterFrom(path string) (write func(fields map[string]any)) 
 		maps.Copy(plugin, fields)
 		config["value"] = b.marshal(plugin)
 		next := proc.WriteFile(b.t, path+".next", b.marshal(node{"resources": []any{resource}}))
-		if err := os.Rename(next, path); err != nil {
-			b.t.Fatalf("%v", err)
-		}
+		fatal.If(b.t, os.Rename(next, path))
 	}
 	write(nil)
 	return write

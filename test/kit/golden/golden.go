@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var update = flag.Bool("update", false, "write the golden files; commit a difference only if you can explain it")
@@ -28,9 +30,7 @@ func Files(t testing.TB, pattern string) []string {
 func Content(t testing.TB, file string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return data
 }
 
@@ -38,9 +38,7 @@ func Content(t testing.TB, file string) []byte {
 func Same(t testing.TB, file, got string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	if want := string(Content(t, file)); got != want {
 		t.Errorf("%s: got\n%swant\n%s", file, got, want)

@@ -2,6 +2,8 @@ package measure
 
 import (
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 const metricsText = `# HELP weir_requests_total Requests.
@@ -15,9 +17,7 @@ weir_wants_total 1.5e+03
 
 func TestMetricsSum(t *testing.T) {
 	m, err := ParseMetrics(metricsText)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, tc := range []struct {
 		name string
 		with []string

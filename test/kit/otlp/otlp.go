@@ -20,6 +20,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -56,9 +57,7 @@ type Receiver struct {
 func Start(t proc.T) *Receiver {
 	t.Helper()
 	port, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
+	fatal.If(t, err)
 	r := &Receiver{Addr: port.Addr().String(), metrics: map[string]*metricspb.Metric{}}
 	server := grpc.NewServer()
 	collectortrace.RegisterTraceServiceServer(server, r)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // Ports are taken from this range: below the one from which the kernel picks the local
@@ -44,9 +46,7 @@ func FreePort(t T) int {
 	defer ports.Unlock()
 	for range lastPort - firstPort {
 		if ports.next == ports.end {
-			if err := takeBlock(); err != nil {
-				t.Fatalf("%v", err)
-			}
+			fatal.If(t, takeBlock())
 		}
 		port := ports.next
 		ports.next++

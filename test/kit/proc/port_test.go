@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // TestPortsOfTwoProcesses: processes that run side by side get no port twice.
@@ -30,16 +32,10 @@ func TestPortsOfTwoProcesses(t *testing.T) {
 		c := exec.Command(os.Args[0], "-test.run", "^TestPortsOfTwoProcesses$")
 		c.Env = append(os.Environ(), "PRINT_PORTS=1")
 		in, err := c.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		out, err := c.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, c.Start())
 		t.Cleanup(func() { _ = in.Close(); _ = c.Wait() })
 		lines := bufio.NewScanner(out)
 		for range ports {
@@ -47,9 +43,7 @@ func TestPortsOfTwoProcesses(t *testing.T) {
 				t.Fatalf("process %d ended early: %v", n, lines.Err())
 			}
 			port, err := strconv.Atoi(strings.TrimPrefix(lines.Text(), "port "))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			note(n, port)
 		}
 	}

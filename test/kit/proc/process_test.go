@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // sleeperEnv makes the test binary start a process, print its id and hang.
@@ -25,26 +27,16 @@ func TestNothingSurvivesAKilledTest(t *testing.T) {
 	test := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	test.Env = append(os.Environ(), sleeperEnv+"=1")
 	out, err := test.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := test.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, test.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if !running(pid) {
 		t.Fatal("the sleeper did not start")
 	}
-	if err := test.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, test.Process.Kill())
 	_ = test.Wait() // killed, as it should be
 	Eventually(t, 10*time.Second, "the sleeper is gone", func() bool { return !running(pid) })
 }

@@ -8,15 +8,14 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/version"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // Root returns the root of the repository.
 func Root(t T) string {
 	t.Helper()
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
+	fatal.If(t, err)
 	for ; dir != "/"; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return dir
@@ -57,13 +56,9 @@ func UnpackRelease(t T, dir string) string {
 func NewDir(t T, name string) string {
 	t.Helper()
 	parent := filepath.Join(Root(t), ".run")
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		t.Fatalf("%v", err)
-	}
+	fatal.If(t, os.MkdirAll(parent, 0o755))
 	dir, err := os.MkdirTemp(parent, strings.ReplaceAll(name, "/", "-")+"-")
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
+	fatal.If(t, err)
 	return dir
 }
 
@@ -90,11 +85,7 @@ func LogDir(t interface {
 // WriteFile writes a file, with its directory, and returns its path.
 func WriteFile(t T, path, content string) string {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatalf("%v", err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatalf("%v", err)
-	}
+	fatal.If(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	fatal.If(t, os.WriteFile(path, []byte(content), 0o644))
 	return path
 }

@@ -6,6 +6,7 @@ package proc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -17,6 +18,7 @@ type T interface {
 	Helper()
 	Logf(format string, args ...any)
 	Errorf(format string, args ...any)
+	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 	Failed() bool
 	Cleanup(func())
@@ -86,5 +88,8 @@ func (p *Program) Logf(format string, args ...any) { fmt.Fprintf(os.Stderr, form
 // Errorf is as Fatalf.
 func (p *Program) Errorf(format string, args ...any) { p.Fatalf(format, args...) }
 
-// Fatalf panics, for [Recover].
+// Fatal panics, for [Recover].
+func (p *Program) Fatal(args ...any) { panic(failure{errors.New(fmt.Sprint(args...))}) }
+
+// Fatalf is as Fatal.
 func (p *Program) Fatalf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -110,9 +111,7 @@ func (r *Region) Probe(path string) (status int, text string) {
 // SetRules replaces the rule file in one step, as an operator's tool would.
 func (r *Region) SetRules(rules string) {
 	r.t.Helper()
-	if err := os.Rename(proc.WriteFile(r.t, r.rules+".new", rules), r.rules); err != nil {
-		r.t.Fatalf("%v", err)
-	}
+	fatal.If(r.t, os.Rename(proc.WriteFile(r.t, r.rules+".new", rules), r.rules))
 }
 
 // Metrics returns the region's samples by name with labels, as /metrics prints

@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/regions"
 )
@@ -21,13 +22,9 @@ func TestScripts(t *testing.T) {
 		t.Skip("`make e2e` plays the scripts")
 	}
 	scripts, err := regions.ReadAll("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	rules, err := scripts[0].Document()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var all []regions.Row
 	defer func() { write(t, path, all) }()
 	w := regions.Start(t, proc.LogDir(t), rules)
