@@ -2,14 +2,12 @@ package e2e
 
 import (
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
-	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
@@ -24,8 +22,6 @@ func TestClients(t *testing.T) {
 			{"name":"shut","match":{"path":"/shut"},"key":[],"limit":"5/1m","on_failure":"deny"},
 			{"name":"address","match":{"path":"/address"},"key":["client_ip"],"limit":"1/24h","scope":"pop"},
 			{"name":"user","match":{"path":"/user"},"key":[{"header":"x-user"}],"limit":"1/24h","scope":"pop"},
-			{"name":"spelled","match":{"method":["POST"],"path":"/login","ignore_case":true,"trailing_slash":"ignore","path_parameters":"ignore"},
-				"key":["path"],"limit":"1/24h","scope":"pop"},
 			{"name":"session","match":{"path":"/session"},"key":[{"cookie":"sid"}],"limit":"1/24h","scope":"pop"},
 			{"name":"orders","match":{"path":{"template":"/orders/{id}"},"query":{"v":"2"},"not":[{"client_ip":"203.0.113.0/24"},{"cookie":{"free":"1"}}]},
 				"key":[{"segment":"id"}],"limit":"1/24h","scope":"pop"},
@@ -46,7 +42,6 @@ func TestClients(t *testing.T) {
 	}})
 	t.Run("on_failure", func(t *testing.T) { onFailureIsNotTold(t, s.PoPs[0], log) })
 	t.Run("heap", func(t *testing.T) { heapIsWatched(t, s.PoPs[0]) })
-	t.Run("spelling", func(t *testing.T) { spellingIsNoWayAround(t, s.PoPs[0]) })
 	t.Run("headers", func(t *testing.T) { sends(t, s.PoPs[0], append(repeated, clientSends...)) })
 	t.Run("one header and nothing else", func(t *testing.T) { sends(t, s.PoPs[1], repeated) })
 }
@@ -117,48 +112,6 @@ func onFailureIsNotTold(t *testing.T, p *stack.PoP, log string) {
 		}
 	}
 	logs(t, log, `"weir":"open allowed on_failure"`, `"weir":"shut denied on_failure"`)
-}
-
-// Services differ in what they take for the same request; a rule that asks for it counts
-// all of it together. Envoy refuses methods that it does not have over HTTP/1, and
-// passes them on over HTTP/2.
-func spellingIsNoWayAround(t *testing.T, p *stack.PoP) {
-	h2 := &http.Client{Transport: &http.Transport{Protocols: new(http.Protocols)}, Timeout: 30 * time.Second}
-	h2.Transport.(*http.Transport).Protocols.SetUnencryptedHTTP2(true)
-	defer h2.CloseIdleConnections()
-	for i, c := range []struct {
-		method, path string
-		one, two     int // status over HTTP/1 and HTTP/2
-	}{
-		{"POST", "/login", 200, 429}, // the only one, but for those that are not counted
-		{"POST", "/login/", 429, 429},
-		{"POST", "/Login", 429, 429},
-		{"POST", "/login;jsessionid=1", 429, 429},
-		{"POST", "//%6Cogin/;a/", 429, 429},
-		{"POST", "/x/..;/login", 429, 429},
-		{"POST", "/x/%2e%2e;/login", 429, 429}, // which Envoy does not resolve
-		{"POST", "/x/../login?y", 429, 429},
-		{"post", "/login", 400, 429},
-		{"PoSt", "/LOGIN/", 400, 429},
-		{"GET", "/login", 200, 200},
-		{"POST", "/logins", 200, 200},
-	} {
-		r, err := stack.Do(p.Addr, c.method, c.path, "")
-		if err != nil || r.Status != c.one {
-			t.Errorf("request %d, %s %s: status %d, want %d (%v)", i, c.method, c.path, r.Status, c.one, err)
-		}
-		req, err := http.NewRequest(c.method, "http://"+p.Addr+c.path, nil)
-		fatal.If(t, err)
-		resp, err := h2.Do(req)
-		if err != nil {
-			t.Errorf("request %d, %s %s over HTTP/2: %v", i, c.method, c.path, err)
-			continue
-		}
-		resp.Body.Close()
-		if resp.ProtoMajor != 2 || resp.StatusCode != c.two {
-			t.Errorf("request %d, %s %s over HTTP/%d: status %d, want %d", i, c.method, c.path, resp.ProtoMajor, resp.StatusCode, c.two)
-		}
-	}
 }
 
 // The monitor of the heap works, and is far from refusing anything at start.

@@ -23,19 +23,6 @@ const fewSlotsRules = `
 // A slot that is free anywhere in a PoP is to be had by all of its workers: requests
 // that follow each other, over connections of their own, are never refused by a limit
 // of 1 or 2, however many workers there are. And never are more open than the limit.
-func TestSlotsOfManyWorkers(t *testing.T) {
-	onlyLong(t)
-	t.Parallel()
-	var one, two stack.InFlight
-	mux := http.NewServeMux()
-	mux.Handle("/", http.HandlerFunc(streams))
-	mux.Handle("/one", one.Track(http.HandlerFunc(streams)))
-	mux.Handle("/two", two.Track(http.HandlerFunc(streams)))
-	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 8, Rules: "rules:\n" + fewSlotsRules, Upstream: mux})
-	awaitRules(t, s)
-	freeInTheWholePoP(t, s, &one, &two)
-}
-
 func freeInTheWholePoP(t *testing.T, s *stack.Stack, one, two *stack.InFlight) {
 	var paths sync.WaitGroup
 	for _, path := range []string{"/one", "/two", "/local"} {

@@ -46,48 +46,6 @@ func (b *Bootstrap) SetLocalRateLimit(perSecond int) {
 	})
 }
 
-// SetRateLimit puts Envoy's own rate limit filter before the others, which asks the
-// service at addr about domain. actions are those of the rate limits of all routes,
-// each a list as in Envoy's configuration.
-func (b *Bootstrap) SetRateLimit(addr, domain string, actions ...[]any) {
-	filters, _ := b.manager()["http_filters"].([]any)
-	b.manager()["http_filters"] = append([]any{node{
-		"name": "envoy.filters.http.ratelimit",
-		"typed_config": node{
-			"@type":                      "type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit",
-			"domain":                     domain,
-			"timeout":                    "5s", // machines are busy; 20 ms is Envoy's default
-			"failure_mode_deny":          true, // or a service that is away would look like one that admits
-			"enable_x_ratelimit_headers": "DRAFT_VERSION_03",
-			"rate_limit_service": node{
-				"transport_api_version": "V3",
-				"grpc_service":          node{"envoy_grpc": node{"cluster_name": "ratelimit"}},
-			},
-		},
-	}}, filters...)
-	var limits []any
-	for _, a := range actions {
-		limits = append(limits, node{"actions": a})
-	}
-	host := b.first(b.child(b.manager(), "route_config"), "virtual_hosts")
-	host["rate_limits"] = limits
-	b.manager()["max_request_headers_kb"] = 60 // Envoy's default
-	b.AddHTTP2Cluster("ratelimit", addr)
-}
-
-// AddHTTP2Cluster adds a cluster of one host that is called over HTTP/2.
-func (b *Bootstrap) AddHTTP2Cluster(name, addr string) {
-	static := b.child(b.tree, "static_resources")
-	clusters, _ := static["clusters"].([]any)
-	static["clusters"] = append(clusters, node{
-		"name": name, "type": "STATIC", "connect_timeout": "1s",
-		"load_assignment": node{"cluster_name": name, "endpoints": []any{node{"lb_endpoints": b.endpoints(addr)}}},
-		"typed_extension_protocol_options": node{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": node{
-			"@type":                "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-			"explicit_http_config": node{"http2_protocol_options": node{}}}},
-	})
-}
-
 // SetLeastRequest has each request of a cluster go to the host that has the fewest in flight.
 func (b *Bootstrap) SetLeastRequest(cluster string) {
 	b.named("clusters", cluster)["load_balancing_policy"] = node{"policies": []any{node{"typed_extension_config": node{
