@@ -44,6 +44,7 @@ var burstPaths = []string{"/window", "/sliding", "/log", "/bucket", "/slots", "/
 // because Envoy refuses the next call. Whatever decides them, no VM of the filter is replaced, each request
 // gets its answer, and no request of another client fails.
 func TestBurstsOfWaitingRequests(t *testing.T) {
+	t.Parallel()
 	for _, workers := range orLong([]int{2}, []int{1, 2}) {
 		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {
 			s, bystanders := startBurst(t, workers)
@@ -144,7 +145,7 @@ func newBurst(t *testing.T, addr, path, user string, each bool) *burst {
 		conn, err := net.Dial("tcp", addr)
 		fatal.If(t, err)
 		t.Cleanup(func() { conn.Close() })
-		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
 		b.conns[i] = conn
 	}
 	return b

@@ -133,7 +133,7 @@ func staysDenied(t *testing.T, s *stack.Stack, user string) {
 // for newer rules every 500 ms. Both times vary by 10 %.
 func probesFew(t *testing.T, s *stack.Stack) {
 	const workers = 2
-	calls, took := callsIn(s, 2*time.Second, func(until time.Time) {
+	calls, took := callsIn(s, time.Second, func(until time.Time) {
 		try(t, drive.Load{
 			Addrs:   s.Addrs(),
 			Request: drive.GetEach("/fail-allow", "x-user", t.Name()), // every key is new: all would ask

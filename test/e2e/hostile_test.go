@@ -43,7 +43,7 @@ rules:
 // bystander gets its limit to the unit, is never decided without the region, and
 // the region refuses no call.
 func TestHostileHeaders(t *testing.T) {
-	lasting := orLong(4*time.Second, 2*time.Minute)
+	lasting := orLong(3*time.Second, 2*time.Minute)
 	s := stack.Start(t, stack.Config{PoPs: 1, Rules: hostileRules()})
 	awaitRules(t, s)
 	seed := uint64(time.Now().UnixNano())

@@ -70,7 +70,7 @@ func masterHangs(t *testing.T, s *stack.Stack, c *redistest.Cluster) {
 		t.Fatalf("%d users of the node that hangs, %d of others", len(users[0]), len(users[1]))
 	}
 	const perSecond = 200
-	warm := time.Now().Add(2 * time.Second)
+	warm := time.Now().Add(time.Second)
 	proc.Together(2, func(i int) { steady(t, s.Addrs(), users[i], perSecond, warm) })
 
 	hung.Pause()

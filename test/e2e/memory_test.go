@@ -12,7 +12,7 @@ import (
 const memoryRules = `
 rules:
   - { name: per-user, match: { path: /per-user }, timeout: 1s, key: [ { header: x-user } ], limit: 5/300d,
-      algorithm: fixed_window }
+      algorithm: fixed_window, on_failure: { action: deny, status: 429 } }
   - { name: steady, match: { path: /steady }, timeout: 1s, key: [ { header: x-user } ], limit: 1000000/1s }
 `
 
@@ -21,6 +21,7 @@ rules:
 // The small form has a small table and a small store: 2,000 and 10,000 keys, which
 // 50,000 overflow as often as 3 million do the real ones.
 func TestMemory(t *testing.T) {
+	t.Parallel()
 	cfg := stack.Config{
 		PoPs:         1,
 		Rules:        memoryRules,

@@ -20,7 +20,7 @@ func TestReplicas(t *testing.T) {
 	var addrs []string
 	for i := range 3 {
 		r := region.New(t, region.Config{Dir: proc.LogDir(t), Name: fmt.Sprint("replica-", i+1), Rules: "rules:\n" + steadyRules + patientRules,
-			Flags: []string{"--redis", redis.Addr, "--drain-wait", "4s", "--redis-timeout", "1s"}})
+			Flags: []string{"--redis", redis.Addr, "--drain-wait", "2s", "--redis-timeout", "1s"}})
 		r.Start()
 		replicas, addrs = append(replicas, r), append(addrs, r.Addr)
 	}
@@ -46,11 +46,11 @@ func replicaHangs(t *testing.T, s *stack.Stack, replica *region.Region) {
 		users = append(users, fmt.Sprint("user-", i))
 	}
 	const perSecond = 200 // of each rule
-	steady(t, s.Addrs(), users, perSecond, time.Now().Add(2*time.Second))
+	steady(t, s.Addrs(), users, perSecond, time.Now().Add(time.Second))
 
 	replica.Pause()
 	defer replica.Resume()
-	tallies := steady(t, s.Addrs(), users, perSecond, time.Now().Add(orLong(8*time.Second, time.Minute)))
+	tallies := steady(t, s.Addrs(), users, perSecond, time.Now().Add(orLong(5*time.Second, time.Minute)))
 	// 2 % and 0.1 % are what is aimed at; the rest is for machines that are busy. It was
 	// 87 % and 54 %.
 	for rule, most := range map[string]float64{"exact": 20, "leased": 15} {

@@ -29,7 +29,6 @@ func TestTwoPoPsOneRegion(t *testing.T) {
 	t.Run("requests out of the ordinary", func(t *testing.T) { requestsOutOfTheOrdinary(t, s) })
 	t.Run("modes", func(t *testing.T) { modes(t, s) })
 	t.Run("limits hold exactly", func(t *testing.T) { limitsHoldExactly(t, s) })
-	t.Run("token buckets hold", func(t *testing.T) { tokenBucketHolds(t, s) })
 	t.Run("a flood makes few calls", func(t *testing.T) { floodMakesFewCalls(t, s) })
 	t.Run("rules change", func(t *testing.T) { rulesChangeUnderLoad(t, s) })
 	t.Run("a master of Redis hangs", func(t *testing.T) { masterHangs(t, s, redis) })

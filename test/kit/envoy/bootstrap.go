@@ -20,7 +20,7 @@ type Bootstrap struct {
 	t    proc.T
 	tree node
 
-	listeners []node // read from the file, if that is set
+	listeners node // has the list of listeners, which may be in a file of their own
 	file      string
 }
 
@@ -32,6 +32,7 @@ func ReadBootstrap(t proc.T) *Bootstrap {
 	t.Helper()
 	b := &Bootstrap{t: t, tree: node{}}
 	b.Lay("pop.yaml")
+	b.listeners = b.at(b.tree, "static_resources")
 	return b
 }
 
@@ -47,27 +48,24 @@ func (b *Bootstrap) Lay(name string, replacements ...string) {
 func (b *Bootstrap) JSON() string { return b.marshal(b.tree) }
 
 // SetNode names the PoP.
-func (b *Bootstrap) SetNode(id string) { b.child(b.tree, "node")["id"] = id }
+func (b *Bootstrap) SetNode(id string) { b.at(b.tree, "node")["id"] = id }
 
 // SetAdmin moves the admin endpoint.
-func (b *Bootstrap) SetAdmin(addr string) { b.setAddress(b.child(b.tree, "admin"), addr) }
+func (b *Bootstrap) SetAdmin(addr string) { b.setAddress(b.at(b.tree, "admin"), addr) }
 
 // OnlyListener drops every listener but this one.
 func (b *Bootstrap) OnlyListener(name string) {
-	b.child(b.tree, "static_resources")["listeners"] = []any{b.named("listeners", name)}
+	b.listeners["listeners"] = []any{b.listener(name)}
 }
 
 // SetListener moves a listener.
 func (b *Bootstrap) SetListener(name, addr string) {
-	b.setAddress(b.named("listeners", name), addr)
+	b.setAddress(b.listener(name), addr)
 }
 
 // SetCluster points a cluster at other addresses.
 func (b *Bootstrap) SetCluster(name string, addrs ...string) {
-	assignment := b.child(b.named("clusters", name), "load_assignment")
-	locality := b.first(assignment, "endpoints")
-	b.first(locality, "lb_endpoints")
-	locality["lb_endpoints"] = b.endpoints(addrs...)
+	b.at(b.cluster(name), "load_assignment/endpoints/0")["lb_endpoints"] = b.endpoints(addrs...)
 }
 
 // FindRegion has Envoy find the replicas of a region through Consul's DNS, as envoy/consul.yaml
@@ -75,8 +73,7 @@ func (b *Bootstrap) SetCluster(name string, addrs ...string) {
 func (b *Bootstrap) FindRegion(region, port, dns string) {
 	b.Lay("consul.yaml")
 	b.SetCluster("weir_region", net.JoinHostPort("weir-regional-"+region+".service.consul", port))
-	resolver := b.child(b.child(b.named("clusters", "weir_region"), "typed_dns_resolver_config"), "typed_config")
-	b.setAddress(node{"address": b.first(resolver, "resolvers")}, dns)
+	b.setAddress(node{"address": b.at(b.cluster("weir_region"), "typed_dns_resolver_config/typed_config/resolvers/0")}, dns)
 }
 
 // SetTLS has the region called with TLS, as envoy/tls.yaml has it: the name of the region, and files of
@@ -98,20 +95,20 @@ func (b *Bootstrap) shipped(name string) string {
 
 // SetModule sets where the filter's code is.
 func (b *Bootstrap) SetModule(path string) {
-	b.child(b.child(b.child(b.wasm(), "vm_config"), "code"), "local")["filename"] = path
+	b.at(b.wasm(), "vm_config/code/local")["filename"] = path
 }
 
 // SetAccessLog has the access log go to a file.
 func (b *Bootstrap) SetAccessLog(path string) {
-	maps.Copy(b.child(b.first(b.manager(), "access_log"), "typed_config"), node{
+	maps.Copy(b.at(b.manager(), "access_log/0/typed_config"), node{
 		"@type": "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog", "path": path})
 }
 
 // LogMore has the access log state these fields, too, and as null what a request does not have.
 func (b *Bootstrap) LogMore(fields map[string]any) {
-	format := b.child(b.child(b.first(b.manager(), "access_log"), "typed_config"), "log_format")
+	format := b.at(b.manager(), "access_log/0/typed_config/log_format")
 	delete(format, "omit_empty_values")
-	maps.Copy(b.child(format, "json_format"), fields)
+	maps.Copy(b.at(format, "json_format"), fields)
 }
 
 // DropAccessLog leaves no access log: a line per request costs more than a benchmark measures.
@@ -119,11 +116,9 @@ func (b *Bootstrap) DropAccessLog() { delete(b.manager(), "access_log") }
 
 // Plugin returns the plugin's JSON, decoded.
 func (b *Bootstrap) Plugin() map[string]any {
-	text, _ := b.child(b.wasm(), "configuration")["value"].(string)
+	text, _ := b.at(b.wasm(), "configuration")["value"].(string)
 	fields := map[string]any{}
-	if err := json.Unmarshal([]byte(text), &fields); err != nil {
-		b.t.Fatalf("envoy/pop.yaml: plugin configuration: %v", err)
-	}
+	fatal.If(b.t, json.Unmarshal([]byte(text), &fields))
 	return fields
 }
 
@@ -136,7 +131,7 @@ func (b *Bootstrap) SetPlugin(fields map[string]any) {
 
 // SetPluginText replaces the plugin's JSON by any text.
 func (b *Bootstrap) SetPluginText(text string) {
-	b.child(b.wasm(), "configuration")["value"] = text
+	b.at(b.wasm(), "configuration")["value"] = text
 }
 
 // SetTrustedHops sets how many trusted proxies stand before the PoP.
@@ -145,8 +140,9 @@ func (b *Bootstrap) SetTrustedHops(n int) { b.manager()["xff_num_trusted_hops"] 
 // ListenersFrom has Envoy read its listeners from a file, and again whenever that is
 // replaced: see WriteListeners.
 func (b *Bootstrap) ListenersFrom(path string) {
-	b.listeners, b.file = b.list(b.child(b.tree, "static_resources"), "listeners"), path
-	delete(b.child(b.tree, "static_resources"), "listeners")
+	static := b.at(b.tree, "static_resources")
+	b.listeners, b.file = node{"listeners": static["listeners"]}, path
+	delete(static, "listeners")
 	b.tree["dynamic_resources"] = node{"lds_config": node{
 		"resource_api_version": "V3", "path_config_source": node{"path": path}, "initial_fetch_timeout": "10s"}}
 	b.WriteListeners()
@@ -155,9 +151,9 @@ func (b *Bootstrap) ListenersFrom(path string) {
 // WriteListeners replaces the file of ListenersFrom by what the bootstrap has now.
 func (b *Bootstrap) WriteListeners() {
 	var all []any
-	for _, l := range b.listeners {
+	for _, l := range b.listeners["listeners"].([]any) {
 		typed := node{"@type": "type.googleapis.com/envoy.config.listener.v3.Listener"}
-		maps.Copy(typed, l)
+		maps.Copy(typed, l.(node))
 		all = append(all, typed)
 	}
 	next := proc.WriteFile(b.t, b.file+".next", b.marshal(node{"resources": all}))
@@ -169,34 +165,42 @@ func (b *Bootstrap) WriteListeners() {
 func (b *Bootstrap) TrustClients() { delete(b.manager(), "early_header_mutation_extensions") }
 
 // wasm returns the filter's plugin configuration.
-func (b *Bootstrap) wasm() node {
-	for _, f := range b.list(b.manager(), "http_filters") {
-		if f["name"] == "weir" {
-			return b.child(b.child(f, "typed_config"), "config")
-		}
-	}
-	b.t.Fatalf("envoy/pop.yaml: no HTTP filter named weir")
-	return nil
-}
+func (b *Bootstrap) wasm() node { return b.at(b.manager(), "http_filters/weir/typed_config/config") }
 
-// manager returns the HTTP connection manager of the PoP's listener.
+// manager returns the HTTP connection manager of the PoP's listener, and host its virtual host.
 func (b *Bootstrap) manager() node {
-	chain := b.first(b.named("listeners", "pop"), "filter_chains")
-	return b.child(b.first(chain, "filters"), "typed_config")
+	return b.at(b.listener("pop"), "filter_chains/0/filters/0/typed_config")
 }
 
-func (b *Bootstrap) named(kind, name string) node {
-	nodes := b.listeners
-	if kind != "listeners" || nodes == nil {
-		nodes = b.list(b.child(b.tree, "static_resources"), kind)
-	}
-	for _, n := range nodes {
-		if n["name"] == name {
-			return n
+func (b *Bootstrap) host() node { return b.at(b.manager(), "route_config/virtual_hosts/0") }
+
+func (b *Bootstrap) listener(name string) node { return b.at(b.listeners, "listeners/"+name) }
+
+func (b *Bootstrap) cluster(name string) node { return b.at(b.tree, "static_resources/clusters/"+name) }
+
+// at is the mapping at a path below another one: of fields, and of the names or the numbers of items of lists.
+func (b *Bootstrap) at(from node, path string) node {
+	b.t.Helper()
+	var n any = from
+	for _, step := range strings.Split(path, "/") {
+		switch of := n.(type) {
+		case node:
+			n = of[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil {
+				i = overlay.Index(of, step)
+			}
+			if n = nil; i >= 0 && i < len(of) {
+				n = of[i]
+			}
 		}
 	}
-	b.t.Fatalf("envoy/pop.yaml: static_resources.%s: none is named %s", kind, name)
-	return nil
+	found, ok := n.(node)
+	if !ok {
+		b.t.Fatalf("envoy/pop.yaml: no mapping %q where the tests look for it", path)
+	}
+	return found
 }
 
 // endpoints are the hosts of a cluster.
@@ -214,38 +218,13 @@ func (b *Bootstrap) setAddress(n node, addr string) {
 	fatal.If(b.t, err)
 	number, err := strconv.Atoi(port)
 	fatal.If(b.t, err)
-	socket := b.child(b.child(n, "address"), "socket_address")
+	socket := b.at(n, "address/socket_address")
 	socket["address"], socket["port_value"] = host, number
-}
-
-func (b *Bootstrap) child(n node, key string) node {
-	c, ok := n[key].(node)
-	if !ok {
-		b.t.Fatalf("envoy/pop.yaml: no mapping %q where the tests look for it", key)
-	}
-	return c
-}
-
-func (b *Bootstrap) first(n node, key string) node { return b.list(n, key)[0] }
-
-func (b *Bootstrap) list(n node, key string) []node {
-	items, _ := n[key].([]any)
-	var nodes []node
-	for _, i := range items {
-		if m, ok := i.(node); ok {
-			nodes = append(nodes, m)
-		}
-	}
-	if len(nodes) == 0 {
-		b.t.Fatalf("envoy/pop.yaml: no list %q where the tests look for it", key)
-	}
-	return nodes
 }
 
 // AddRoute puts a route before the others.
 func (b *Bootstrap) AddRoute(route map[string]any) {
-	host := b.first(b.child(b.manager(), "route_config"), "virtual_hosts")
-	host["routes"] = append([]any{route}, host["routes"].([]any)...)
+	b.host()["routes"] = append([]any{route}, b.host()["routes"].([]any)...)
 }
 
 // AllowRuntime lets [Envoy.SetRuntime] change settings while the Envoy runs.

@@ -14,8 +14,7 @@ func (b *Bootstrap) VerifyTokens(jwks, ca string) {
 	b.t.Helper()
 	b.Lay("jwt.yaml", "/etc/ssl/certs/ca-certificates.crt", ca)
 	b.SetCluster("issuer", proc.FreeAddr(b.t))
-	filter := b.first(b.manager(), "http_filters")
-	issuer := b.child(b.child(b.child(filter, "typed_config"), "providers"), "issuer")
+	issuer := b.at(b.manager(), "http_filters/0/typed_config/providers/issuer")
 	delete(issuer, "remote_jwks")
 	issuer["local_jwks"] = node{"inline_string": jwks}
 }
@@ -26,7 +25,7 @@ func (b *Bootstrap) AddClientTLS(addr, cert, key, ca string) {
 	b.t.Helper()
 	l := b.copyListener("pop", "pop-tls", addr)
 	file := func(path string) node { return node{"filename": path} }
-	b.first(l, "filter_chains")["transport_socket"] = node{
+	b.at(l, "filter_chains/0")["transport_socket"] = node{
 		"name": "envoy.transport_sockets.tls",
 		"typed_config": node{
 			"@type":                      "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
@@ -44,21 +43,20 @@ func (b *Bootstrap) AddClientTLS(addr, cert, key, ca string) {
 func (b *Bootstrap) AddPlugin(addr, name string, fields map[string]any) {
 	b.t.Helper()
 	config, text := b.wasm(), b.Plugin()
-	was, value := config["name"], b.child(config, "configuration")["value"]
+	was, value := config["name"], b.at(config, "configuration")["value"]
 	config["name"] = name
 	maps.Copy(text, fields)
 	b.SetPluginText(b.marshal(text))
 	b.copyListener("pop", "pop-"+name, addr)
-	config["name"], b.child(config, "configuration")["value"] = was, value
+	config["name"], b.at(config, "configuration")["value"] = was, value
 }
 
 // copyListener adds a listener at addr that is as another one is now, and returns it.
 func (b *Bootstrap) copyListener(of, name, addr string) (l node) {
 	b.t.Helper()
-	fatal.If(b.t, json.Unmarshal([]byte(b.marshal(b.named("listeners", of))), &l))
+	fatal.If(b.t, json.Unmarshal([]byte(b.marshal(b.listener(of))), &l))
 	l["name"] = name
 	b.setAddress(l, addr)
-	static := b.child(b.tree, "static_resources")
-	static["listeners"] = append(static["listeners"].([]any), l)
+	b.listeners["listeners"] = append(b.listeners["listeners"].([]any), any(l))
 	return l
 }

@@ -5,7 +5,9 @@ import (
 	"maps"
 	"net"
 	"os"
+	"slices"
 
+	"github.com/weirlimit/weir/envoy/overlay"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -13,14 +15,10 @@ import (
 // SetFilter puts a filter in the place of the one named weir; nil leaves the place
 // empty.
 func (b *Bootstrap) SetFilter(filter map[string]any) {
-	var chain []any
-	for _, f := range b.list(b.manager(), "http_filters") {
-		switch {
-		case f["name"] != "weir":
-			chain = append(chain, f)
-		case filter != nil:
-			chain = append(chain, filter)
-		}
+	chain := b.manager()["http_filters"].([]any)
+	i := overlay.Index(chain, "weir")
+	if chain = slices.Delete(chain, i, i+1); filter != nil {
+		chain = slices.Insert(chain, i, any(filter))
 	}
 	b.manager()["http_filters"] = chain
 }
@@ -48,7 +46,7 @@ func (b *Bootstrap) SetLocalRateLimit(perSecond int) {
 
 // SetLeastRequest has each request of a cluster go to the host that has the fewest in flight.
 func (b *Bootstrap) SetLeastRequest(cluster string) {
-	b.named("clusters", cluster)["load_balancing_policy"] = node{"policies": []any{node{"typed_extension_config": node{
+	b.cluster(cluster)["load_balancing_policy"] = node{"policies": []any{node{"typed_extension_config": node{
 		"name": "least_request",
 		"typed_config": node{
 			"@type":            "type.googleapis.com/envoy.extensions.load_balancing_policies.least_request.v3.LeastRequest",
@@ -59,18 +57,16 @@ func (b *Bootstrap) SetLeastRequest(cluster string) {
 // AddFront adds an Envoy in front of the PoP, in the same process: a listener at addr whose only route goes to the PoP
 // and has this retry policy.
 func (b *Bootstrap) AddFront(addr string, retry map[string]any) {
-	socket := b.child(b.child(b.named("listeners", "pop"), "address"), "socket_address")
+	socket := b.at(b.listener("pop"), "address/socket_address")
 	pop := net.JoinHostPort(socket["address"].(string), fmt.Sprint(socket["port_value"]))
-	static := b.child(b.tree, "static_resources")
+	static := b.at(b.tree, "static_resources")
 	static["clusters"] = append(static["clusters"].([]any), node{
 		"name": "pop", "type": "STATIC", "connect_timeout": "1s",
 		"load_assignment": node{"cluster_name": "pop", "endpoints": []any{node{"lb_endpoints": b.endpoints(pop)}}},
 	})
-	l := b.copyListener("demo_upstream", "front", addr)
-	manager := b.child(b.first(b.first(l, "filter_chains"), "filters"), "typed_config")
+	manager := b.at(b.copyListener("demo_upstream", "front", addr), "filter_chains/0/filters/0/typed_config")
 	manager["stat_prefix"] = "front"
-	host := b.first(b.child(manager, "route_config"), "virtual_hosts")
-	host["routes"] = []any{node{"match": node{"prefix": "/"}, "route": node{"cluster": "pop", "retry_policy": retry}}}
+	b.at(manager, "route_config/virtual_hosts/0")["routes"] = []any{node{"match": node{"prefix": "/"}, "route": node{"cluster": "pop", "retry_policy": retry}}}
 }
 
 // AddFilters puts filters before the others. perHost is what the virtual host has for filters, by their names.
@@ -80,7 +76,7 @@ func (b *Bootstrap) AddFilters(perHost map[string]any, filters ...map[string]any
 		all = append(all, f)
 	}
 	b.manager()["http_filters"] = append(all, b.manager()["http_filters"].([]any)...)
-	b.first(b.child(b.manager(), "route_config"), "virtual_hosts")["typed_per_filter_config"] = perHost
+	b.host()["typed_per_filter_config"] = perHost
 }
 
 // FilterFrom has Envoy read the filter's configuration from a file (ECDS), and again whenever the function that it
@@ -89,7 +85,7 @@ func (b *Bootstrap) FilterFrom(path string) (write func(fields map[string]any)) 
 	const kind = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm"
 	resource := node{"@type": "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig", "name": "weir",
 		"typed_config": node{"@type": kind, "config": b.wasm()}}
-	config, plugin := b.child(b.wasm(), "configuration"), b.Plugin()
+	config, plugin := b.at(b.wasm(), "configuration"), b.Plugin()
 	b.SetFilter(node{"name": "weir", "config_discovery": node{"type_urls": []any{kind}, "config_source": node{
 		"resource_api_version": "V3", "path_config_source": node{"path": path}}}})
 	write = func(fields map[string]any) {

@@ -5,19 +5,14 @@ package otlp
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
 	"net"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 
 	"github.com/weirlimit/weir/test/kit/fatal"
@@ -28,19 +23,8 @@ import (
 type Span struct {
 	Service string // service.name of the sender
 	Name    string
-	Kind    tracepb.Span_SpanKind
 	Trace   string // ids in hexadecimal
-	ID      string
 	Parent  string // empty: it has none
-	Links   []Link
-	Tags    map[string]string // attributes, as text
-}
-
-// Link is the span that another one is linked to.
-type Link struct{ Trace, ID string }
-
-func (s Span) String() string {
-	return fmt.Sprintf("%s %q %s, trace %s, id %s, parent %s, links %v, tags %v", s.Service, s.Name, s.Kind, s.Trace, s.ID, s.Parent, s.Links, s.Tags)
 }
 
 // Receiver is a receiver. It is safe for concurrent use.
@@ -67,11 +51,11 @@ func Start(t proc.T) *Receiver {
 	return r
 }
 
-// Spans returns the spans of a trace that were received, in hexadecimal; "" is all.
+// Spans returns the spans of a trace, in hexadecimal, that were received.
 func (r *Receiver) Spans(trace string) []Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.spans), func(s Span) bool { return trace != "" && s.Trace != trace })
+	return slices.DeleteFunc(slices.Clone(r.spans), func(s Span) bool { return s.Trace != trace })
 }
 
 // Metric returns what a service sent last of a metric; nil: nothing yet.
@@ -88,44 +72,11 @@ func (r *Receiver) Export(_ context.Context, q *collectortrace.ExportTraceServic
 	for _, rs := range q.GetResourceSpans() {
 		for _, scope := range rs.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
-				r.spans = append(r.spans, spanOf(serviceOf(rs.GetResource()), s))
+				r.spans = append(r.spans, Span{serviceOf(rs.GetResource()), s.GetName(), hex.EncodeToString(s.GetTraceId()), hex.EncodeToString(s.GetParentSpanId())})
 			}
 		}
 	}
 	return new(collectortrace.ExportTraceServiceResponse), nil
-}
-
-func spanOf(service string, s *tracepb.Span) Span {
-	out := Span{
-		Service: service, Name: s.GetName(), Kind: s.GetKind(), Tags: map[string]string{},
-		Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()), Parent: hex.EncodeToString(s.GetParentSpanId()),
-	}
-	for _, l := range s.GetLinks() {
-		out.Links = append(out.Links, Link{hex.EncodeToString(l.GetTraceId()), hex.EncodeToString(l.GetSpanId())})
-	}
-	for _, a := range s.GetAttributes() {
-		out.Tags[a.GetKey()] = text(a.GetValue())
-	}
-	return out
-}
-
-// text is a value of an attribute; a list has commas between.
-func text(v *commonpb.AnyValue) string {
-	switch v := v.GetValue().(type) {
-	case *commonpb.AnyValue_StringValue:
-		return v.StringValue
-	case *commonpb.AnyValue_BoolValue:
-		return strconv.FormatBool(v.BoolValue)
-	case *commonpb.AnyValue_IntValue:
-		return strconv.FormatInt(v.IntValue, 10)
-	case *commonpb.AnyValue_ArrayValue:
-		var all []string
-		for _, one := range v.ArrayValue.GetValues() {
-			all = append(all, text(one))
-		}
-		return strings.Join(all, ",")
-	}
-	return ""
 }
 
 func serviceOf(r *resourcepb.Resource) string {
