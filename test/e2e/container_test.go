@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -174,52 +173,4 @@ func (f *keyFlood) call(ctx context.Context, client *http.Client, q wire.Request
 		}
 	}
 	return nil
-}
-
-// Callers of three addresses send bodies of 1 MiB, of a length that is not stated, and end none. The program
-// refuses most, is not killed, and answers a PoP meanwhile.
-func TestContainerCalls(t *testing.T) {
-	onlyLong(t)
-	const calls = 330
-	group := cgroup.New(t, 256<<20)
-	r := region.New(t, region.Config{Dir: proc.LogDir(t), Rules: strings.ReplaceAll(eachRules, "SCOPE", "region"), Command: group.Command})
-	r.Start()
-	ctx, stop := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer stop()
-	for i := range 3 {
-		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(i+2))}}
-		client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
-		for range calls / 3 {
-			all.Go(func() {
-				body, end := io.Pipe()
-				go func() {
-					_, _ = end.Write(make([]byte, wire.MaxMessage-1)) // it is refused, or waits
-					<-ctx.Done()
-					_ = end.Close() // never fails
-				}()
-				call, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.Addr+quotapbconnect.QuotaServiceAcquireProcedure, body)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				call.Header.Set("Content-Type", "application/proto")
-				if answer, err := client.Do(call); err == nil {
-					_ = answer.Body.Close() // nobody reads it
-				}
-			})
-		}
-	}
-	time.Sleep(2 * time.Second)
-	pop := keyFlood{addr: r.Addr, callers: 1}
-	if pop.run(t, 10_000); pop.failed.Load() > 0 || pop.rejected.Load() > 0 || r.Exited() || group.Killed() > 0 {
-		t.Fatalf("killed: %v; of a PoP's calls %d failed and %d were refused: %v", r.Exited(), pop.failed.Load(), pop.rejected.Load(), pop.err.Load())
-	}
-	if n := r.Metrics()["weir_calls_refused_total"]; n < calls/2 {
-		t.Errorf("%v calls were refused", n)
-	}
-	if peak := group.Peak(); peak >= 256<<20 {
-		t.Errorf("a peak of %d bytes", peak)
-	}
 }

@@ -19,7 +19,6 @@ const faultRules = `
       algorithm: fixed_window, on_failure: { action: deny, status: 429 } }
   - { name: fail-local, match: { path: /fail-local }, timeout: 300ms, key: [ { header: x-user } ], limit: 10/1d,
       algorithm: fixed_window, on_failure: { action: local, expected_holders: 2 } }
-  # short: a region that starts anew takes unknown windows for spent
   - { name: healed, match: { path: /healed }, timeout: 300ms, key: [ { header: x-user } ], limit: 10/2s,
       algorithm: fixed_window, on_failure: deny }
 `
@@ -34,7 +33,7 @@ func regionFails(t *testing.T, s *stack.Stack) {
 		begin, over func()
 	}{
 		{"hanging", s.Region.Pause, s.Region.Resume},
-		{"stopped and started again", s.Region.Stop, s.Region.Start}, // last: the store is new afterwards
+		{"stopped and started again", s.Region.Stop, s.Region.Start},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			spent := "spent before " + fault.name

@@ -26,7 +26,6 @@ func TestTwoPoPsOneRegion(t *testing.T) {
 	t.Run("headers for a client", func(t *testing.T) { clientHeaders(t, s) })
 	t.Run("a metric for an operator", func(t *testing.T) { operatorSees(t, s) })
 	t.Run("a forged X-Forwarded-For gains nothing", func(t *testing.T) { forgedForwardedForGainsNothing(t, s) })
-	t.Run("requests out of the ordinary", func(t *testing.T) { requestsOutOfTheOrdinary(t, s) })
 	t.Run("modes", func(t *testing.T) { modes(t, s) })
 	t.Run("limits hold exactly", func(t *testing.T) { limitsHoldExactly(t, s) })
 	t.Run("a flood makes few calls", func(t *testing.T) { floodMakesFewCalls(t, s) })
@@ -43,33 +42,6 @@ func forgedForwardedForGainsNothing(t *testing.T, s *stack.Stack) {
 		if got, want := s.PoPs[i%2].Get("/by-address", "X-Forwarded-For", forged).Status, admitted(i < 3); got != want {
 			t.Errorf("request %d from one address, forging %s: status %d, want %d", i+1, forged, got, want)
 		}
-	}
-}
-
-// Requests that are out of the ordinary are decided like any other.
-func requestsOutOfTheOrdinary(t *testing.T, s *stack.Stack) {
-	p := s.PoPs[0]
-	huge := strings.Repeat("u", 15_000) // Envoy accepts 16 kB of headers
-	for i := range 4 {                  // a huge key is a key
-		if got, want := p.Get("/told", "x-user", huge).Status, admitted(i < 2); got != want {
-			t.Errorf("request %d with a key of 15 kB: status %d, want %d", i+1, got, want)
-		}
-	}
-	if got := p.Get("/told", "x-user", huge+"2").Status; got != 200 {
-		t.Errorf("another huge key: status %d, want 200", got)
-	}
-	for range 4 { // without the key's header the rule does not apply
-		if got := p.Get("/told").Status; got != 200 {
-			t.Errorf("without the key's header: status %d, want 200", got)
-		}
-	}
-	if got := p.Get("/told", "x-user", strings.Repeat("u", 100_000)).Status; got != 431 {
-		t.Errorf("a header that is too large for Envoy: status %d, want 431", got)
-	}
-	// A request that waits keeps its body.
-	r, err := stack.Do(p.Addr, "POST", "/told", strings.Repeat("body", 50_000), "x-user", "poster")
-	if err != nil || r.Status != 200 {
-		t.Errorf("POST of 200 kB that waits for the region: %d, %v", r.Status, err)
 	}
 }
 

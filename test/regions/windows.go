@@ -1,12 +1,8 @@
 package regions
 
 import (
-	"fmt"
 	"math"
-	"strings"
 	"time"
-
-	"github.com/weirlimit/weir/internal/limit"
 )
 
 // window is one window of a rule. Its times count from the beginning of the play, so it may begin before 0.
@@ -116,27 +112,4 @@ func (p *Played) emptiestWindow(f Figure) float64 {
 		}
 	}
 	return least
-}
-
-// Windows is what each region had admitted in each window of the rules that have some, by the clock.
-func (p *Played) Windows() string {
-	var b strings.Builder
-	for i := range p.Script.Rules {
-		r := &p.Script.Rules[i]
-		if r.Spec.Algorithm != limit.FixedWindow {
-			continue
-		}
-		for _, w := range p.windows(r) {
-			fmt.Fprintf(&b, "%s, window %d (%s to %s):", r.Name, label(p.begin.Add(w.begin), period(r)).Unix(), w.begin, w.end)
-			for _, name := range Names {
-				fmt.Fprintf(&b, " %s %d,", name, p.spent(Figure{rule: r, Region: name}, w))
-			}
-			fmt.Fprintf(&b, " together %d of %d", p.spent(Figure{rule: r}, w), r.Spec.Count)
-			if n := p.alone(Figure{rule: r}, max(w.begin, 0), w.end); n > 0 {
-				fmt.Fprintf(&b, "; by PoPs alone, in it or near it, %.0f", n)
-			}
-			b.WriteString("\n")
-		}
-	}
-	return b.String()
 }

@@ -45,7 +45,6 @@ func play(t *testing.T, w *regions.World, s *regions.Script) (all []regions.Row)
 		played := w.Play(s)
 		rows, name := played.Judge(), fmt.Sprintf("play %d", len(plays)+void+1)
 		t.Logf("%s, answered with 200, by second:\n%s", name, played.Seconds())
-		t.Logf("%s, by window:\n%s", name, played.Windows())
 		for _, r := range rows {
 			if len(plays)+void > 0 {
 				r.Script = fmt.Sprintf("%s (%s)", s.Name, name)
