@@ -12,8 +12,7 @@ const (
 )
 
 // Hist counts durations in buckets whose width grows with the value, so that it
-// costs 30 KB whatever is put into it and two of them can be added. The zero
-// value is empty. It is not safe for concurrent use.
+// costs 30 KB whatever is put into it. The zero value is empty. It is not safe for concurrent use.
 type Hist struct {
 	n       uint64
 	buckets [histBuckets]uint32
@@ -23,14 +22,6 @@ type Hist struct {
 func (h *Hist) Add(d time.Duration) {
 	h.buckets[bucketOf(uint64(max(d, 0)))]++
 	h.n++
-}
-
-// Merge adds what o has counted.
-func (h *Hist) Merge(o *Hist) {
-	for i, n := range o.buckets {
-		h.buckets[i] += n
-	}
-	h.n += o.n
 }
 
 // Count is how many durations were added.

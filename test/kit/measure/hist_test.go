@@ -14,16 +14,10 @@ func TestHistAgainstSorting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Int64Range(0, int64(time.Hour)), 1, 200).Draw(t, "values")
 		q := rapid.Float64Range(0, 1).Draw(t, "q")
-		var one, two, h Hist
-		for i, v := range values {
-			if i%2 == 0 {
-				one.Add(time.Duration(v))
-			} else {
-				two.Add(time.Duration(v))
-			}
+		var h Hist
+		for _, v := range values {
+			h.Add(time.Duration(v))
 		}
-		h.Merge(&one)
-		h.Merge(&two)
 		if h.Count() != uint64(len(values)) {
 			t.Fatalf("Count = %d, want %d", h.Count(), len(values))
 		}

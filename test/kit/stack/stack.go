@@ -37,8 +37,6 @@ type Config struct {
 	// Links puts a [Link] between each PoP and the region. It costs processor
 	// time per call, so tests of plain load go without.
 	Links bool
-	// RegionLater starts everything but the region; the test calls Region.Start.
-	RegionLater bool
 	// Plugin fields are laid over the plugin JSON of envoy/pop.yaml.
 	Plugin map[string]any
 	// HotRestart lets [envoy.Envoy.HotRestart] replace an Envoy.
@@ -60,8 +58,7 @@ type Stack struct {
 }
 
 // Start starts what cfg asks for and returns when every part is ready: the PoPs
-// serve and, unless the region comes later, the region is ready. All of it stops
-// when t ends. The logs stay in .run/ if t fails.
+// serve, and the region is ready. All of it stops when t ends. The logs stay in .run/ if t fails.
 func Start(t testing.TB, cfg Config) *Stack {
 	t.Helper()
 	s, dir := &Stack{}, proc.LogDir(t)
@@ -73,9 +70,7 @@ func Start(t testing.TB, cfg Config) *Stack {
 		}
 		s.Region = region.New(t, region.Config{Dir: dir, Rules: cfg.Rules, Flags: flags})
 		regionAddr = s.Region.Addr
-		if !cfg.RegionLater {
-			s.Region.Start()
-		}
+		s.Region.Start()
 	}
 	upstream := ""
 	if cfg.Upstream != nil {
