@@ -38,7 +38,7 @@ func floodMakesFewCalls(t *testing.T, s *stack.Stack) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			var tally *drive.Result
-			calls, took := callsIn(s, 2*time.Second, func(until time.Time) {
+			calls, took := callsIn(s, 3*time.Second, func(until time.Time) {
 				tally = offer(t, drive.Load{
 					Addrs:   s.Addrs(),
 					Request: drive.Get("/"+c.rule, "x-user", "one"),

@@ -38,14 +38,20 @@ rules:
 	return b.String()
 }
 
+// One client floods a PoP, or sends what is hostile, and neither other clients nor the region suffer from it.
+func TestHostileClient(t *testing.T) {
+	s := stack.Start(t, stack.Config{PoPs: 1, Rules: hostileRules() + floodRules})
+	awaitRules(t, s)
+	t.Run("headers", func(t *testing.T) { hostileHeaders(t, s) })
+	t.Run("a flood makes few calls", func(t *testing.T) { floodMakesFewCalls(t, s) })
+}
+
 // What one client sends changes nothing for another one: bytes, lengths and
 // repetition of everything that the filter reads of a request are hostile, and a
 // bystander gets its limit to the unit, is never decided without the region, and
 // the region refuses no call.
-func TestHostileHeaders(t *testing.T) {
+func hostileHeaders(t *testing.T, s *stack.Stack) {
 	lasting := orLong(3*time.Second, 2*time.Minute)
-	s := stack.Start(t, stack.Config{PoPs: 1, Rules: hostileRules()})
-	awaitRules(t, s)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	ctx, stop := context.WithCancel(t.Context())

@@ -13,7 +13,7 @@ import (
 
 // twoPoPsRules are the rules of all scenarios below, of which each has rules of its own.
 func twoPoPsRules(quota int) string {
-	return "rules:\n" + limitRules() + floodRules + headerRules + modeRules + steadyRules + faultRules + quotaRule(quota)
+	return "rules:\n" + limitRules() + headerRules + modeRules + steadyRules + faultRules + quotaRule(quota)
 }
 
 // Two PoPs, one region and a Redis Cluster of three masters. First nothing fails; then rules change, a master of Redis
@@ -28,7 +28,6 @@ func TestTwoPoPsOneRegion(t *testing.T) {
 	t.Run("a forged X-Forwarded-For gains nothing", func(t *testing.T) { forgedForwardedForGainsNothing(t, s) })
 	t.Run("modes", func(t *testing.T) { modes(t, s) })
 	t.Run("limits hold exactly", func(t *testing.T) { limitsHoldExactly(t, s) })
-	t.Run("a flood makes few calls", func(t *testing.T) { floodMakesFewCalls(t, s) })
 	t.Run("rules change", func(t *testing.T) { rulesChangeUnderLoad(t, s) })
 	t.Run("a master of Redis hangs", func(t *testing.T) { masterHangs(t, s, redis) })
 	t.Run("the region fails", func(t *testing.T) { regionFails(t, s) })
