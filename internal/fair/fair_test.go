@@ -175,40 +175,6 @@ func TestTokensComeBack(t *testing.T) {
 	}
 }
 
-// What comes into a bucket for a region that does not take it is kept for a third of a second.
-func TestKeptBetweenAsks(t *testing.T) {
-	l, terms := limited(t, bucket)
-	var s fair.Shares
-	now := limit.Micros(limit.Second)
-	ask := func(id uint64, units int64) int64 {
-		w := lease.Want{Want: units}
-		withheld := ask(&s, l, &terms, true, now, id, &w)
-		s.Granted(l, &terms, now, id, &w, &lease.Grant{Status: lease.OK, Granted: units})
-		return withheld
-	}
-	for ; now < 20*limit.Second; now += 100 * limit.Millisecond { // both take what is theirs: 300 and 100 a second
-		ask(0, 30)
-		ask(1, 10)
-	}
-	now += limit.Second                                                // and one does not ask for a while
-	if got, most := ask(0, 1), int64(42); got < most/2 || got > most { // a quarter more than its 100 a second
-		t.Errorf("%d units are kept, want about %d at most", got, most)
-	}
-}
-
-// A region that is alone never has to leave anything to others.
-func TestAloneRegion(t *testing.T) {
-	l, terms := limited(t, bucket)
-	var s fair.Shares
-	for now := limit.Micros(limit.Second); now < limit.Minute; now += 100 * limit.Millisecond {
-		w := lease.Want{Need: 1, Waiting: 9, Want: 80, Denied: 7}
-		if n := ask(&s, l, &terms, true, now, 7, &w); n != 0 || w.Want != 80 {
-			t.Fatalf("withheld %d, wants %d of 80", n, w.Want)
-		}
-		s.Granted(l, &terms, now, 7, &w, &lease.Grant{Status: lease.OK, Granted: 40})
-	}
-}
-
 // Asks and answers meet in the order in which they get the lock. One that is a moment late, from
 // before the window began, changes nothing of what regions have of it.
 func TestLateAtFlip(t *testing.T) {

@@ -36,7 +36,7 @@ func TestFloodedKeyStaysDeniedThroughAFailure(t *testing.T) {
 				spec.Count, spec.Period = rate.count, rate.per
 				t.Run(fmt.Sprintf("%s %d in %ds, %d", name, rate.count, rate.per/limit.Second, c), func(t *testing.T) {
 					for phase := range phases {
-						onReplicas(t, 3, func(t *testing.T, r *replicas) {
+						onReplicas(t, 3, 1000, func(t *testing.T, r *replicas) {
 							if failures++; failsInAFlood(t, r, allowing(t, spec, c), phase) {
 								spent++
 							}

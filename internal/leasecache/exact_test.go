@@ -218,7 +218,7 @@ func TestKeyIsExactForAMinute(t *testing.T) {
 // What the store refused by a limit in a request stays refused while it does not answer, by that
 // limit and by smaller ones. Other limits of the key are decided by on_failure.
 func TestExactKeyStaysRefused(t *testing.T) {
-	onReplicas(t, 1, func(t *testing.T, r *replicas) {
+	onReplicas(t, 1, 1000, func(t *testing.T, r *replicas) {
 		p := perMinute(t, lease.Leased, lease.FailureAllow)
 		for range 5 {
 			judgmentOf(t, r.judges[0], p, "k", 1)

@@ -36,15 +36,17 @@ func charged(t testing.TB, s engine.Store, p *engine.Policy, key string) int64 {
 // replicas is several lease caches with their judges before one store.
 type replicas struct {
 	behind *far
+	caches []*leasecache.Store
 	judges []engine.Judge
 }
 
-// onReplicas runs a test on so many replicas of a store that is 2 ms away.
-func onReplicas(t *testing.T, n int, run func(*testing.T, *replicas)) {
+// onReplicas runs a test on so many replicas of a store that is 2 ms away, each with room for so many keys.
+func onReplicas(t *testing.T, n, room int, run func(*testing.T, *replicas)) {
 	inBubble(t, func(t *testing.T, start func(leasecache.Config) *leasecache.Store) {
 		r := &replicas{behind: newFar(newMemory())}
 		for range n {
-			f := start(leasecache.Config{Store: r.behind, MaxKeys: 1000})
+			f := start(leasecache.Config{Store: r.behind, MaxKeys: room})
+			r.caches = append(r.caches, f)
 			r.judges = append(r.judges, engine.NewJudge(f, f, func() int { return n }, nil, nil))
 		}
 		defer r.behind.after.Store(0)
@@ -84,7 +86,7 @@ func TestFloodWhileTheStoreFails(t *testing.T) {
 	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
 		for _, on := range []lease.OnFailure{lease.FailureAllow, lease.FailureDeny, lease.FailureLocal} {
 			t.Run(fmt.Sprintf("%v %d", on, c), func(t *testing.T) {
-				onReplicas(t, 3, func(t *testing.T, r *replicas) { floodWhileFailing(t, r, perMinute(t, c, on)) })
+				onReplicas(t, 3, 1000, func(t *testing.T, r *replicas) { floodWhileFailing(t, r, perMinute(t, c, on)) })
 			})
 		}
 	}
@@ -129,7 +131,7 @@ func floodWhileFailing(t *testing.T, r *replicas, p *engine.Policy) {
 
 // What a failure admitted for a request that was refused elsewhere is taken back.
 func TestUntake(t *testing.T) {
-	onReplicas(t, 1, func(t *testing.T, r *replicas) {
+	onReplicas(t, 1, 1000, func(t *testing.T, r *replicas) {
 		deny, local, allow := perMinute(t, lease.Exact, lease.FailureDeny), perMinute(t, lease.Exact, lease.FailureLocal), perMinute(t, lease.Exact, lease.FailureAllow)
 		r.behind.down.Store(true)
 		for range 5 {
@@ -156,7 +158,7 @@ func TestUntake(t *testing.T) {
 // Where there is no room to remember a key, allow admits and local refuses: where the
 // only place is one that owes. Where it is not, the key gets the place.
 func TestFallWithoutRoom(t *testing.T) {
-	onReplicas(t, 1, func(t *testing.T, r *replicas) {
+	onReplicas(t, 1, 1000, func(t *testing.T, r *replicas) {
 		for _, c := range []struct {
 			first, second lease.OnFailure
 			admitted      bool
@@ -184,7 +186,7 @@ func TestFallWithoutRoom(t *testing.T) {
 
 // A caller that leaves early does not make others take the store for away.
 func TestEarlyLeaverIsNoFailure(t *testing.T) {
-	onReplicas(t, 1, func(t *testing.T, r *replicas) {
+	onReplicas(t, 1, 1000, func(t *testing.T, r *replicas) {
 		p := perMinute(t, lease.Leased, lease.FailureAllow)
 		r.behind.after.Store(int64(20 * time.Millisecond))
 		for range 20 {

@@ -15,23 +15,6 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// narrow is a lease cache that has room for few keys, with a judge, before a store that may
-// fail.
-type narrow struct {
-	*leasecache.Store
-	judge  engine.Judge
-	behind *far
-}
-
-// inNarrow runs a test on a lease cache with so much room.
-func inNarrow(t *testing.T, maxKeys int, run func(*testing.T, *narrow)) {
-	inBubble(t, func(t *testing.T, start func(leasecache.Config) *leasecache.Store) {
-		behind := newFar(newMemory())
-		f := start(leasecache.Config{Store: behind, MaxKeys: maxKeys})
-		run(t, &narrow{Store: f, judge: engine.NewJudge(f, f, nil, nil, nil), behind: behind})
-	})
-}
-
 // perDay is a rule of one a day, which admits while the store fails.
 func perDay(t testing.TB, c lease.Consistency) *engine.Policy {
 	return allowing(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Day}, c)
@@ -43,38 +26,38 @@ func TestSpentKeysLeaveRoomForAHotKey(t *testing.T) {
 	t.Parallel()
 	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
-			inNarrow(t, 500, func(t *testing.T, f *narrow) { spentKeysAndAHotKey(t, f, perDay(t, c)) })
+			onReplicas(t, 1, 500, func(t *testing.T, r *replicas) { spentKeysAndAHotKey(t, r, perDay(t, c)) })
 		})
 	}
 }
 
-func spentKeysAndAHotKey(t *testing.T, f *narrow, spent *engine.Policy) {
+func spentKeysAndAHotKey(t *testing.T, r *replicas, spent *engine.Policy) {
 	const keys = 900
 	hourly := limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}
 	hot := ruled(t, "hot", hourly, lease.Leased)
 	for i := range 2 * keys {
-		if v := judgmentOf(t, f.judge, spent, fmt.Sprint(i/2), 1); v.Admitted != (i%2 == 0) {
+		if v := judgmentOf(t, r.judges[0], spent, fmt.Sprint(i/2), 1); v.Admitted != (i%2 == 0) {
 			t.Fatalf("request %d for key %d: %+v", i%2, i/2, v)
 		}
 	}
 	admitted := int64(0)
 	for i := range 3334 {
-		if judgmentOf(t, f.judge, hot, "hot", 1).Admitted {
+		if judgmentOf(t, r.judges[0], hot, "hot", 1).Admitted {
 			admitted++
 		}
-		if v := judgmentOf(t, f.judge, spent, fmt.Sprint(i%keys), 1); v.Admitted {
+		if v := judgmentOf(t, r.judges[0], spent, fmt.Sprint(i%keys), 1); v.Admitted {
 			t.Errorf("key %d is spent: %+v", i%keys, v)
 		}
 		time.Sleep(3 * time.Millisecond)
 	}
-	if asks, most := f.behind.asks("hot"), allowed(hourly); asks > most || admitted != 100 {
+	if asks, most := r.behind.asks("hot"), allowed(hourly); asks > most || admitted != 100 {
 		t.Errorf("the store was asked %d times for a hot key in ten seconds, at most %d; admitted %d of 100", asks, most, admitted)
 	}
-	f.behind.down.Store(true)
-	if v := judgmentOf(t, f.judge, spent, "never seen", 1); !v.Admitted || v.Degraded != engine.FailedAllow {
+	r.behind.down.Store(true)
+	if v := judgmentOf(t, r.judges[0], spent, "never seen", 1); !v.Admitted || v.Degraded != engine.FailedAllow {
 		t.Errorf("a key never seen: %+v", v)
 	}
-	if s := f.Stats(); s.Evicted == 0 || s.Keys > 500 {
+	if s := r.caches[0].Stats(); s.Evicted == 0 || s.Keys > 500 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -83,30 +66,30 @@ func spentKeysAndAHotKey(t *testing.T, f *narrow, spent *engine.Policy) {
 // for without one, and everybody is answered.
 func TestWhoWaitsKeepsItsPlace(t *testing.T) {
 	for _, room := range []int{1, 3} {
-		inNarrow(t, room, func(t *testing.T, f *narrow) {
+		onReplicas(t, 1, room, func(t *testing.T, r *replicas) {
 			for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
 				p := ruled(t, fmt.Sprint("r", c), limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, c)
 				var all sync.WaitGroup
 				for i := range 60 {
 					all.Go(func() {
 						time.Sleep(time.Duration(i%4) * 500 * time.Microsecond)
-						if g := ask(t, f.Store, p, fmt.Sprint(i%20)); g.Granted != 1 {
+						if g := ask(t, r.caches[0], p, fmt.Sprint(i%20)); g.Granted != 1 {
 							t.Errorf("room for %d, request %d: %+v", room, i, g)
 						}
 					})
 				}
 				all.Wait()
 			}
-			if s := f.Stats(); s.Full == 0 || s.Keys > room {
+			if s := r.caches[0].Stats(); s.Full == 0 || s.Keys > room {
 				t.Errorf("room for %d: %+v", room, s)
 			}
-			if d := drainOf(t, f.Store); d.Lost > 0 {
+			if d := drainOf(t, r.caches[0]); d.Lost > 0 {
 				t.Errorf("%+v", d)
 			}
 			for _, rule := range []string{"rleased", "rexact"} {
 				p := ruled(t, rule, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, lease.Leased)
 				for i := range 20 {
-					if got := charged(t, f.behind.Store, p, fmt.Sprint(i)); got != 3 {
+					if got := charged(t, r.behind.Store, p, fmt.Sprint(i)); got != 3 {
 						t.Errorf("rule %s, key %d: %d charged for 3 requests", rule, i, got)
 					}
 				}
@@ -157,35 +140,35 @@ func TestHammerWithoutRoom(t *testing.T) {
 // has confirmed it, also for its share; then it goes as others do.
 func TestDebtorsKeepTheirPlaces(t *testing.T) {
 	for _, on := range []lease.OnFailure{lease.FailureAllow, lease.FailureLocal} {
-		inNarrow(t, 3, func(t *testing.T, f *narrow) {
+		onReplicas(t, 1, 3, func(t *testing.T, r *replicas) {
 			p := perMinute(t, lease.Leased, on)
 			p.OnFailure = on
-			f.behind.down.Store(true)
+			r.behind.down.Store(true)
 			for i := range 3 {
-				if v := judgmentOf(t, f.judge, p, fmt.Sprint(i), 100); !v.Admitted {
+				if v := judgmentOf(t, r.judges[0], p, fmt.Sprint(i), 100); !v.Admitted {
 					t.Fatalf("%+v", v)
 				}
 			}
 			for i := range 100 {
-				if v := judgmentOf(t, f.judge, p, fmt.Sprint("more", i), 1); v.Admitted != (on == lease.FailureAllow) {
+				if v := judgmentOf(t, r.judges[0], p, fmt.Sprint("more", i), 1); v.Admitted != (on == lease.FailureAllow) {
 					t.Errorf("where all owe, %v: %+v", on, v)
 				}
 			}
-			if v := judgmentOf(t, f.judge, p, "0", 1); v.Admitted != (on == lease.FailureAllow) {
+			if v := judgmentOf(t, r.judges[0], p, "0", 1); v.Admitted != (on == lease.FailureAllow) {
 				t.Errorf("after its share was spent, %v: %+v", on, v)
 			}
-			f.behind.down.Store(false)
+			r.behind.down.Store(false)
 			time.Sleep(5 * time.Second)
 			for i := range 3 {
-				if got := charged(t, f.behind.Store, p, fmt.Sprint(i)); got != 100 {
+				if got := charged(t, r.behind.Store, p, fmt.Sprint(i)); got != 100 {
 					t.Errorf("%d charged of the 100 that key %d owed", got, i)
 				}
 			}
-			full := f.Stats().Full
+			full := r.caches[0].Stats().Full
 			for i := range 100 {
-				judgmentOf(t, f.judge, p, fmt.Sprint("more", i), 1)
+				judgmentOf(t, r.judges[0], p, fmt.Sprint("more", i), 1)
 			}
-			if f.Stats().Full != full {
+			if r.caches[0].Stats().Full != full {
 				t.Error("there is no room although nobody owes any more")
 			}
 		})
