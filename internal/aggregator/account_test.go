@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -43,11 +44,12 @@ func TestDebtsTakeThePartOfARegion(t *testing.T) {
 	for _, fair := range []rule.Fair{rule.FairDemand, rule.FairEqual} {
 		for _, c := range []struct {
 			regions rule.Regions
+			called  []string
 			owed    int64
-		}{{nil, 33}, {rule.Regions{{Name: "liar", Weight: 1}, {Name: "us", Weight: 4}}, 20}} {
+		}{{nil, []string{"us", "ap", "liar"}, 33}, {nil, nil, 50}, {rule.Regions{{Name: "liar", Weight: 1}, {Name: "us", Weight: 4}}, nil, 20}} {
 			s := newShared(t, fair, 1000)
 			s.policy.Regions = c.regions
-			for _, region := range []string{"us", "ap", "liar"} {
+			for _, region := range c.called {
 				s.want(region, "other", lease.Want{})
 			}
 			for debt := range uint64(50) {
@@ -113,6 +115,24 @@ func TestOneRegionLeavesRoomForKeys(t *testing.T) {
 		s.now += 3 * limit.Hour
 		if g := s.want("liar", "later", all); g.Granted != 100 {
 			t.Errorf("%s: when its keys are over the region has no room: %+v", name, g)
+		}
+	}
+}
+
+// One region has half of the memory at most, too: long keys count for what they take.
+func TestOneRegionLeavesMemory(t *testing.T) {
+	const kib = 1 << 10
+	s := newShared(t, rule.FairDemand, 1000)
+	s.store = aggregator.New(aggregator.Config{Store: s.counters, MaxKeys: 1000, MaxBytes: 64 * kib, Now: func() limit.Micros { return s.now }})
+	for region, most := range map[string]int{"liar": 31, "us": 31} {
+		n := 0
+		for i := range 100 {
+			if s.want(region, fmt.Sprintf("%s%0*d", region, kib-len(region), i), all).Status == lease.OK {
+				n++
+			}
+		}
+		if n > most || n < most/2 {
+			t.Errorf("%s has %d keys of 1 KiB in 64 KiB, want at most %d", region, n, most)
 		}
 	}
 }

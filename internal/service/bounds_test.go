@@ -59,6 +59,36 @@ func TestWantsAreRefusedAlone(t *testing.T) {
 	hasMetric(t, r.metrics, "weir_acquire_rejected_total 0") // no whole call was
 }
 
+// A group has so many members, and from a PoP one of each rule: a region's calls have several keys of a rule.
+func TestGroupsAreBounded(t *testing.T) {
+	r := newRegion(t)
+	for _, c := range []struct {
+		region  string
+		members int
+		keys    int
+		granted bool
+	}{{"eu", wire.MaxGroup, wire.MaxGroup, true}, {"eu", wire.MaxGroup + 1, wire.MaxGroup + 1, false}, {"eu", 2, 1, false}, {"", 2, 2, false}} {
+		q := r.call()
+		q.Region = c.region
+		for i := range c.members {
+			w := want("page", fmt.Sprint(c.region, c.members, i%c.keys), 1)
+			w.Group = 1
+			q.Wants = append(q.Wants, w)
+		}
+		out, refused := r.post(q)
+		if out == nil || (out.Grants[0].Granted == 1) != c.granted || (out.Grants[c.members-1].Granted == 1) != c.granted {
+			t.Errorf("%+v: %+v %s", c, out, refused)
+		}
+	}
+	q := r.call()
+	for range wire.MaxWants {
+		q.Wants = append(q.Wants, want("page", "as many as a call may have", 0))
+	}
+	if out, refused := r.post(q); out == nil {
+		t.Error(refused)
+	}
+}
+
 // What names a caller but decides nothing costs no wants their answer.
 func TestNamesDecideNothing(t *testing.T) {
 	r := newRegion(t)

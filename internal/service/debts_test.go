@@ -24,7 +24,18 @@ func TestDebtsAreBounded(t *testing.T) {
 			}
 		}
 	}
-	if n := r.store.Stats().Keys; n != 10 {
+	for _, c := range []struct { // a debt is its region's, whichever holder reports it, or else its holder's
+		region string
+		holder []byte
+		left   int64
+	}{{"eu", holderA, 95}, {"eu", holderB, 95}, {"us", holderB, 90}, {"", holderA, 85}, {"", holderA, 85}, {"", holderB, 80}} {
+		q := r.call(wire.Want{Rule: "one", Key: []byte("k"), Want: lease.Want{Overdrawn: 5, Debt: 7}})
+		q.Region, q.Holder = c.region, c.holder
+		if out, refused := r.post(q); out == nil || out.Grants[0].Remaining != c.left {
+			t.Errorf("%+v: %+v %s", c, out, refused)
+		}
+	}
+	if n := r.store.Stats().Keys; n != 11 {
 		t.Errorf("%d counters, want those of two rules", n)
 	}
 }
