@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -182,6 +184,11 @@ func TestAsksAndReturns(t *testing.T) {
 		if s.Epoch() == 1 {
 			t.Error("the epoch is not that of the tier above")
 		}
+		for i, call := range a.called() { // one after the other: each confirms the one before, and the first knows no epoch
+			if call.Seq != uint64(i+1) || call.Ack != uint64(i) || (call.Epoch == s.Epoch()) != (i > 0) || i == 0 && call.Epoch != 0 {
+				t.Errorf("call %d: %+v", i, call)
+			}
+		}
 	})
 }
 
@@ -221,7 +228,9 @@ func TestGathers(t *testing.T) {
 // It is asked again as soon as a probe is answered.
 func TestHangs(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *aggregator) {
-		s := a.replica("eu")
+		var log bytes.Buffer
+		metrics := telemetry.NewRegistry("")
+		s := a.replica("eu", func(c *client.Config) { c.Log, c.Metrics = slog.New(slog.NewTextHandler(&log, nil)), metrics })
 		acquire(s, a.ask("ten", "k", 1))
 		a.hangs.Store(true)
 		begin := time.Now()
@@ -249,6 +258,15 @@ func TestHangs(t *testing.T) {
 		time.Sleep(700 * time.Millisecond)
 		if g := acquire(s, a.ask("ten", "k", 1))[0]; g.Granted != 1 {
 			t.Errorf("after the probe: %+v", g)
+		}
+		synctest.Wait()
+		w := httptest.NewRecorder()
+		metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		told := log.String() + w.Body.String()
+		for _, want := range []string{"aggregator does not answer", "msg=\"aggregator answers\"", `_calls_total{result="timed_out"}`, `_calls_total{result="answered"}`} {
+			if !strings.Contains(told, want) || strings.Contains(told, want+" 0\n") {
+				t.Errorf("no %s in\n%s", want, told)
+			}
 		}
 	})
 }
