@@ -171,7 +171,7 @@ func TestAggregatorAway(t *testing.T) {
 // While it drains it is not ready, takes calls for a while, and fails none.
 func TestDrainUnderLoad(t *testing.T) {
 	t.Parallel()
-	p := startRegion(t, "--drain-wait", "3s") // until then a late test has seen it drain
+	p := startRegion(t, "--drain-wait", "5s") // until then a late test has seen it drain
 	var answered, refused, after atomic.Int64
 	draining := make(chan struct{})
 	var all sync.WaitGroup
