@@ -18,7 +18,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
@@ -27,7 +26,7 @@ import (
 // A registry takes the images and gives them back whole: each for both architectures, with what the Dockerfile states. The
 // filter's has what those who run filters read: one layer of the type that they ask for, with plugin.wasm and nothing else.
 func TestPushAndPull(t *testing.T) {
-	s := newStandIn(t, 1)
+	s := newStandIn(t)
 	s.mustPack(t)
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
@@ -147,26 +146,9 @@ func TestAsTheDockerfile(t *testing.T) {
 	}
 }
 
-// The tar of an image is a layout with one image, which is whole.
-func TestLayout(t *testing.T) {
-	s := newStandIn(t, 0)
-	s.mustPack(t)
-	dir := t.TempDir()
-	must(t, unpack(filepath.Join(s.dir, "weir-regional_1.2.3_oci.tar"), dir))
-	index, err := layout.ImageIndexFromPath(dir)
-	must(t, err)
-	if err := validate.Index(index); err != nil {
-		t.Error(err)
-	}
-	manifest, err := index.IndexManifest()
-	if err != nil || len(manifest.Manifests) != 1 || manifest.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "1.2.3" {
-		t.Errorf("%+v, %v", manifest, err)
-	}
-}
-
 // A name without a registry is refused: it would go to the one that Docker asks by default.
 func TestPushNowhere(t *testing.T) {
-	s := newStandIn(t, 0)
+	s := newStandIn(t)
 	for _, prefix := range []string{"weir", "acme/weir", "127.0.0.1"} {
 		if err := push(s.dir, prefix, io.Discard); err == nil || !strings.Contains(err.Error(), "IMAGES=registry.example/weir") {
 			t.Errorf("%s: %v", prefix, err)
@@ -180,7 +162,7 @@ func TestPushNowhere(t *testing.T) {
 // What was made of no commit is not pushed, nor anything where the registry has another image by one of the names. The
 // same images are pushed again.
 func TestPushNothingElse(t *testing.T) {
-	s := newStandIn(t, 0)
+	s := newStandIn(t)
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
 	prefix := strings.TrimPrefix(server.URL, "http://") + "/weir"

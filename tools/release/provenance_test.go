@@ -14,7 +14,7 @@ import (
 
 // The provenance has the sum of each file and the commit, and states that nobody has signed it.
 func TestProvenance(t *testing.T) {
-	s := newStandIn(t, 0)
+	s := newStandIn(t)
 	s.changed = true
 	s.mustPack(t)
 	text, err := os.ReadFile(filepath.Join(s.dir, "weir_1.2.3_provenance.json"))
@@ -48,7 +48,7 @@ func TestProvenance(t *testing.T) {
 
 // Sums that are missing, cut or not those of all files are refused, and nothing is pushed.
 func TestCheckSums(t *testing.T) {
-	s := newStandIn(t, 0)
+	s := newStandIn(t)
 	s.mustPack(t)
 	file := filepath.Join(s.dir, sumsFile)
 	whole, err := os.ReadFile(file)
