@@ -21,6 +21,7 @@ import (
 // of its Secret. All of their listeners, with TLS and without, remove what clients must not set, and have Weir's
 // access log.
 func TestPoPCallsRegion(t *testing.T) {
+	t.Parallel()
 	m, quota := newMachine(t), proc.FreeAddr(t)
 	m.withoutRedis(regional, "region", quota, "weir://region/eu")
 	certificate(t, m.authority, m.dir, "first.example", "second.example")

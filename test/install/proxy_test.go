@@ -149,6 +149,7 @@ func TestCompose(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs in make deploy-test")
 	}
+	t.Parallel()
 	dir := t.TempDir()
 	certificate(t, authority(t), dir)
 	here := strings.NewReplacer("/usr/local/lib/weir/weir.wasm", proc.Built(t, "bin/weir.wasm", "build"), "/tmp/", dir+"/", "/etc/weir/", dir+"/in.",

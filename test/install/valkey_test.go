@@ -176,6 +176,7 @@ func (v *valkeys) wrong() string {
 // gives a node that has lost its volume a place. The region of the chart counts there, with its own user. The Job does not
 // end while a master and its replica are unavailable. No node starts with an empty password.
 func TestValkeyOfChart(t *testing.T) {
+	t.Parallel()
 	v := startValkeys(t)
 	v.begin(77)
 	proc.Eventually(t, 0, "a node answers", func() bool { return strings.Contains(v.do(0, "cluster", "info"), "cluster_state") })

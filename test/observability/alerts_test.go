@@ -97,6 +97,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 
 // Each alert fires in a test of promtool, is quiet in another, and all of them pass.
 func TestAlertsFireAndStayQuiet(t *testing.T) {
+	t.Parallel()
 	fires, quiet := map[string]bool{}, map[string]bool{}
 	for _, name := range files(t, "alerts/tests") {
 		var file tested

@@ -112,6 +112,7 @@ func TestQueriesHaveNumbers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs in make observability-test")
 	}
+	t.Parallel()
 	w := start(t)
 	w.load(t)
 	w.await(t, `weir_rules_revision{job="weir-pop"} == 7`)
