@@ -330,20 +330,6 @@ func TestLocalShare(t *testing.T) {
 	}
 }
 
-func TestLeaseEndsALocalShareThatIsInItsWay(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.account.takeLocal(&s.terms, 1000, 60_000, 3, 1)
-	s.account.WantLog2 = 3
-	s.ask(1001, 0, 8, TopUp)
-	s.reply(1005, ok(8, 900))
-	s.lots(1005, 2, 8)
-	s.ask(1006, 0, 8, TopUp)
-	if back := s.reply(1010, ok(8, 892)); back.Units != 0 {
-		t.Errorf("gave back %+v for the sake of a share", back)
-	}
-	s.lots(1010, 8, 8)
-}
-
 func TestFresh(t *testing.T) {
 	s := newStory(t, perMinute, lease.Leased)
 	for _, row := range []struct {
@@ -361,20 +347,6 @@ func TestCostOfNothing(t *testing.T) {
 	s.account.Phase, s.account.Least, s.account.Ends = PhaseDenied, 1, 5000
 	s.take(1000, 0, Admit, NoAsk)
 	s.take(1000, -1, Admit, NoAsk)
-}
-
-func TestGivesBackOneLeaseAtATime(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.account.Leases = [2]Lease{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 1600, Lease: 2}}
-	for _, want := range []lease.Want{{Unused: 2, Lease: 1}, {Unused: 3, Lease: 2}} {
-		if w, some := s.account.Report(&s.terms, 2000); !some || w != want {
-			t.Errorf("reports %+v, not %+v", w, want)
-		}
-	}
-	s.account.Leases = [2]Lease{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 1600, Lease: 1}}
-	if w, _ := s.account.Report(&s.terms, 2000); w.Unused != 5 {
-		t.Errorf("reports %+v: units of one window go back together", w)
-	}
 }
 
 func TestDenialRemembersTheLeastNeed(t *testing.T) {
