@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // churn runs PoPs that between them want twice the slots, for streams of 205 ms on
@@ -28,9 +29,7 @@ func churn(t *testing.T, c Config, count int64) (most, served int64) {
 		}
 		next()
 	}
-	if err := w.Run(20 * limit.Second); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Run(20*limit.Second))
 	return most, served
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // TestHotKey: the leases of a key that is asked for all the time become as large as its use,
@@ -16,9 +17,7 @@ func TestHotKey(t *testing.T) {
 			w := New(Config{Seed: 1, PoPs: 1, Relays: 1, Net: Net{Delay: limit.Millisecond}}, r)
 			defer w.Close()
 			w.Offer(1, Load{Rate: 500, Parts: Key(r, "k", 1)}, 4*limit.Second)
-			if err := w.Run(5 * limit.Second); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, w.Run(5*limit.Second))
 			n := w.Totals(r, "k")
 			t.Logf("%d a day: %d of %d requests, %d calls of the PoP, %d of the replica", count, n.Admitted, n.Offered, w.Calls.PoPs, w.Calls.Caches)
 			if n.Admitted < n.Offered {

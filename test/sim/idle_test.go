@@ -6,6 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // TestIdleKey: a key that nobody asks for any more makes no calls, once what was left of its
@@ -33,13 +34,9 @@ func TestIdleKey(t *testing.T) {
 					for n := range w.PoPs {
 						w.Offer(n+1, Load{Rate: []float64{300, 75, 25}[n%3], Parts: Key(r, "k", 1)}, lasts)
 					}
-					if err := w.Run(lasts + after); err != nil {
-						t.Fatal(err)
-					}
+					fatal.If(t, w.Run(lasts+after))
 					before := w.Calls
-					if err := w.Run(10 * limit.Second); err != nil {
-						t.Fatal(err)
-					}
+					fatal.If(t, w.Run(10*limit.Second))
 					if w.Calls != before {
 						t.Errorf("%+v calls, %+v 10 s later", before, w.Calls)
 					}

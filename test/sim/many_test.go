@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // TestManyPoPs runs a thousand PoPs on one region: a key that all of them share, and one
@@ -22,9 +23,7 @@ func TestManyPoPs(t *testing.T) {
 				w.Offer(n+1, Load{Rate: 1, Parts: Key(shared, "k", 1)}, lasts)
 				w.Offer(n+1, Load{Rate: 1, Parts: Key(own, fmt.Sprint(n), 1)}, lasts)
 			}
-			if err := w.Run(lasts + limit.Second); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, w.Run(lasts+limit.Second))
 			if n := w.Totals(shared, "k"); n.Worst < 1960 || n.Worst > 2000 {
 				t.Errorf("relays %d: %d of 2000 admitted in a window, %d were asked for", relays, n.Worst, n.Offered)
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // TestWhatAMinuteAdmits has the figures of docs/rules.md: what 60/1m admits of 20 requests per second that begin 8.5 s into a
@@ -34,9 +35,7 @@ func TestWhatAMinuteAdmits(t *testing.T) {
 				sent = append(sent, q)
 				w.after(at, func() { w.pops[0].take(q, parts) })
 			}
-			if err := w.Run(lasts - begins); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, w.Run(lasts-begins))
 			minutes := make([]int, lasts/limit.Minute)
 			var spent []outlay
 			for i, q := range sent {
@@ -75,9 +74,7 @@ func TestVariantsApart(t *testing.T) {
 			w.after(limit.Micros(n)*limit.Second/perSecond, func() { w.pops[0].take(new(request), []Part{{of, key, 1}}) })
 		}
 	}
-	if err := w.Run(5 * limit.Minute); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Run(5*limit.Minute))
 	for r, want := range map[*Rule]struct{ worst, admitted int64 }{a: {64, 242}, b: {120, 300}} {
 		keys := 0
 		for _, account := range w.ref.list {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // TestDeniedByOneRuleCostsNothing is promise 3: once all has been given back,
@@ -21,9 +22,7 @@ func TestDeniedByOneRuleCostsNothing(t *testing.T) {
 					return []Part{{wide, "a", 1 + w.rand.Int64N(3)}, {narrow, "a", 1}}
 				}}, 5*limit.Second)
 			}
-			if err := w.Run(30 * limit.Second); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, w.Run(30*limit.Second))
 			for _, r := range w.rules.list {
 				n := w.Totals(r, "a")
 				charged := r.Terms.Capacity - w.counters.left(r, "a")
@@ -47,9 +46,7 @@ func TestLossesStrandAtMostTheCost(t *testing.T) {
 	for n := range 3 {
 		w.Offer(n+1, Load{Rate: 80, Parts: Key(r, "a", 2)}, 5*limit.Second)
 	}
-	if err := w.Run(30 * limit.Second); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Run(30*limit.Second))
 	n := w.Totals(r, "a")
 	if charged := r.Terms.Capacity - w.counters.left(r, "a"); charged < n.Admitted {
 		t.Errorf("%d charged, %d admitted", charged, n.Admitted)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // TestRandom plays runs in which everything goes wrong that may. WEIR_SIM_SEED
@@ -20,9 +21,7 @@ func TestRandom(t *testing.T) {
 	}
 	if s := os.Getenv("WEIR_SIM_SEED"); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		first, runs = seed, 1
 	}
 	for seed := first; seed < first+uint64(runs); seed++ {

@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // Three regions of two replicas and two PoPs with two workers each, 100 ms from the aggregator
@@ -120,9 +121,7 @@ func playThreeRegions(t *testing.T, seed uint64, replicas int, times float64, sp
 			return
 		}
 		number, err := strconv.Atoi(p.Name[1:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		n := &all.regions[(number-1)%len(all.regions)]
 		if n.offered++; r.admitted {
 			n.admitted++
@@ -141,9 +140,7 @@ func playThreeRegions(t *testing.T, seed uint64, replicas int, times float64, sp
 	}
 	offer(first)
 	w.after(again, func() { offer(ends - again) })
-	if err := w.Run(ends); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Run(ends))
 	loaded := seconds(first + ends - again)
 	if all.asks = float64(w.Calls.Caches) / float64(len(all.regions)) / loaded; all.asks > 10.5 { // pauses have a jitter of a tenth
 		t.Errorf("seed %d: %.1f calls a second and region of %d replicas, want about 10 at most", seed, all.asks, replicas)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 )
 
@@ -199,9 +200,7 @@ func TestMalformedReplies(t *testing.T) {
 		r := w.request(0, "/", "ann")
 		f := w.take(0)
 		var m wire.Response
-		if err := m.Decode(w.region.serve(w.now, f.call)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, m.Decode(w.region.serve(w.now, f.call)))
 		edit(&m)
 		f.worker.Reply(w.now, f.call.ID, m.Append(nil))
 		w.collect()

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
@@ -68,9 +69,7 @@ func newWorld(t tester, workers int, rules string) *world {
 func mustRules(t tester, text string) *rule.Set {
 	t.Helper()
 	set, err := read.JSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return set
 }
 

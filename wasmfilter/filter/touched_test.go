@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
@@ -128,9 +129,7 @@ func TestTouched(t *testing.T) {
 		counted += fmt.Sprintf("| %s | %v | %v | %d | %d |\n", c.name, e.crossed.callbacks, e.crossed.calls, e.crossed.in, e.crossed.out)
 	}
 	page, err := os.ReadFile("../../docs/edge-speed.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if !strings.Contains(string(page), counted) {
 		t.Errorf("docs/edge-speed.md has another table than this:\n%s", counted)
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"os"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // TestDocuments holds the documents to what the simulator makes: run make sim and commit what it changes, if you can say
@@ -12,9 +14,7 @@ func TestDocuments(t *testing.T) {
 		t.Skip("runs in make test-long")
 	}
 	f, err := play(documentSeed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	page := read(t, "simulator.md")
 	if now := f.in(page); now != page {
 		t.Errorf("docs/simulator.md has other tables than\n%s", now)
@@ -27,8 +27,6 @@ func TestDocuments(t *testing.T) {
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return string(text)
 }

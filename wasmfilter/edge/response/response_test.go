@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/response"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
@@ -37,9 +38,7 @@ const twoRules = `{"rules":[
 func newWorker(t *testing.T, rules string) *edge.Worker {
 	t.Helper()
 	set, err := read.JSON([]byte(rules))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return edge.New(rulebook.Config{Rules: set, RegionCluster: "region", PagesLog2: 4, CallsInFlight: 1, RulesEvery: 5000, Hash: 1},
 		store{}, [6]uint64{1, 2, 3, 4, 5, 6}, 1000, wall)
 }

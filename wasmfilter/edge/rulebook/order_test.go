@@ -6,6 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge/pop"
 	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
 )
@@ -25,9 +26,7 @@ func workers(store *tabletest.Store, n uint64) (all []*Rulebook) {
 func limits(t *testing.T, limit string) *rule.Set {
 	t.Helper()
 	set, err := read.JSON([]byte(`{"rules":[{"name":"r","key":[],"limit":"` + limit + `"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return set
 }
 

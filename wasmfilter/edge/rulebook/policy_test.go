@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
 )
@@ -15,9 +16,7 @@ import (
 func policies(t *testing.T, rules string) (*Rulebook, *Policies) {
 	t.Helper()
 	set, err := read.JSON([]byte(`{"rules":[` + rules + `]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b := workers(tabletest.New(), 1)[0]
 	b.Offer(2000, set.Version, 1, set.Encode())
 	return b, b.InForce

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/shed"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge/pop"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -285,9 +286,7 @@ func TestWorkerStartsAnew(t *testing.T) {
 func TestRulesChange(t *testing.T) {
 	c := newCrowd(t, 2, 10, "", "")
 	none, err := read.JSON([]byte(`{"rules":[]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c.comes(8, shed.Critical)
 	c.use(c.rules(9, "", ""), c.workers...)
 	if n := c.comes(4, shed.Critical); n != 9 {
@@ -466,9 +465,7 @@ func TestFewRequests(t *testing.T) {
 func TestOneClass(t *testing.T) {
 	c := newCrowd(t, 0, 1, "", "")
 	set, err := read.JSON([]byte(`{"rules":[{"name":"overload","key":[{"header":"x-user"}],"shed":{"capacity":1000,"profile":"fast"}}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c.set = set
 	for c.start(); c.rule(0).Ratio < 400_000; {
 		c.press(1, 1000, false, shed.Normal)

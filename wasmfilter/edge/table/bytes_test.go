@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // poolBytes is the most memory that the slots of concurrency limits take, with so many workers.
@@ -78,9 +79,7 @@ func TestPoolBytes(t *testing.T) {
 // The bounds in the documents are those of the code.
 func TestDocumentedBytes(t *testing.T) {
 	text, err := os.ReadFile("../../../envoy/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, want := range []string{
 		fmt.Sprintf("| 32768 (default) | 1,048,576 | %.0f MB |", float64(Bytes(32768))/1e6),
 		fmt.Sprintf("| 4096 | 131,072 | %.1f MB |", float64(Bytes(4096))/1e6),

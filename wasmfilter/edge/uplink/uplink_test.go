@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge/pop"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -26,9 +27,7 @@ type way struct {
 
 func newWay(t *testing.T) *way {
 	set, err := read.JSON([]byte(`{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"5/1m","timeout":"100ms"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w := &way{t: t, now: 1000}
 	cfg := &rulebook.Config{CallsInFlight: 4, RulesEvery: 5000, Rules: set}
 	p := pop.Join(tabletest.New(), [6]uint64{1, 2, 3, 4, 5, 6})
