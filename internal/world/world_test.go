@@ -11,15 +11,14 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/request"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/world"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 )
 
 func rules(t testing.TB, text string) *rule.Set {
 	t.Helper()
 	set, err := rulefile.Parse("rules.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return set.Dated(1)
 }
 
