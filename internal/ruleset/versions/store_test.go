@@ -23,7 +23,7 @@ func TestVersions(t *testing.T) {
 	if _, err := s.Rollback(ctx, 0, by("nothing")); !errors.Is(err, ErrNone) {
 		t.Errorf("roll back without a version: %v", err)
 	}
-	one, two := document(10), large(8*chunkSize)
+	one, two := document(10), large(6*chunkSize)
 	first := apply(t, s, one, by("begin"))
 	second := apply(t, s, two, by("more"))
 	if len(second.Chunks) < 3 || second.Revision <= first.Revision {
@@ -146,6 +146,9 @@ func TestClean(t *testing.T) {
 
 // The largest document there may be is applied and read again. A larger one is refused.
 func TestLargestDocument(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs in make test-long")
+	}
 	t.Parallel()
 	s := open(t, startConsul(t).Addr)
 	text := large(maxDocument - 30)
