@@ -13,13 +13,13 @@ passed=0 failed=0
 while read -r fault package test; do
   case $fault in '' | '#'*) continue ;; esac
   [ $# = 0 ] || [[ " $* " == *" $fault "* ]] || continue
-  git -C "$tree" apply "$faults/$fault.patch"
-  printed=$(go test -C "$tree" -vet=off -short -count=1 -run "^$test\$" "$package" 2>&1) || true
+  printed=$(git -C "$tree" apply "$faults/$fault.patch" 2>&1 &&
+    go test -C "$tree" -vet=off -short -count=1 -run "^$test\$" "$package" 2>&1) || true
   if grep -q "^--- FAIL: $test " <<<"$printed"; then
     passed=$((passed + 1))
-  else # it passes, or it cannot be built
+  else # it passes, or there is no such fault to plant any more
     failed=$((failed + 1))
-    echo "failed: $package $test does not notice the fault $fault"
+    echo "failed: $package $test does not notice the fault $fault: ${printed:0:300}"
   fi
   git -C "$tree" checkout --quiet .
 done <"$faults/list.txt"
