@@ -41,10 +41,6 @@ func TestLifeOfAKey(t *testing.T) {
 	}
 }
 
-const twoRules = `{"rules":[
-	{"name":"a","key":[{"header":"x-user"}],"limit":"10/1h","algorithm":"fixed_window"},
-	{"name":"b","key":[],"limit":"3/1h","algorithm":"fixed_window"}]}`
-
 // A stream that ends while it waits is forgotten; what comes for it is kept for
 // others.
 func TestClientGone(t *testing.T) {
