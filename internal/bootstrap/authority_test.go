@@ -19,6 +19,7 @@ import (
 // An authority is replaced without an outage: in each step, whoever has the new files and whoever has those
 // of the step before accept each other, with the TLS that the programs have.
 func TestRotateAuthority(t *testing.T) {
+	t.Parallel()
 	o := options(t)
 	run(t, o, time.Now())
 	steps := []string{copied(t, o.Dir)}

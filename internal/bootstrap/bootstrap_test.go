@@ -74,6 +74,7 @@ func changed(a, b map[string]string) (names []string) {
 // Each role has the files that machines and tasks read. A second run changes nothing, and neither does one
 // that has to make any single file, or a whole directory, again.
 func TestRun(t *testing.T) {
+	t.Parallel()
 	o := options(t)
 	s, first := run(t, o, begin)
 	tiers, agent := []string{"ca.pem", "cert.pem", "key.pem"}, []string{"consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"}
@@ -126,6 +127,7 @@ func TestRun(t *testing.T) {
 
 // A region more adds its own files, and changes what lists all regions.
 func TestRegionMore(t *testing.T) {
+	t.Parallel()
 	o := options(t)
 	_, first := run(t, o, begin)
 	o.Regions, o.Home = []string{"eu", "us", "ap"}, ""
@@ -147,6 +149,7 @@ func TestRegionMore(t *testing.T) {
 
 // What has used up two thirds of its life is renewed. What ends with its authority does not outlive it.
 func TestRenewal(t *testing.T) {
+	t.Parallel()
 	o := options(t)
 	_, first := run(t, o, begin)
 	if _, early := run(t, o, begin.Add(59*day)); len(changed(first, early)) > 0 {
@@ -196,6 +199,7 @@ func TestRenewal(t *testing.T) {
 
 // What is rotated is replaced, and nothing else.
 func TestRotate(t *testing.T) {
+	t.Parallel()
 	for _, what := range []string{"certificates", "authority", "gossip", "tokens", "redis", "key-secrets"} {
 		o := options(t)
 		o.Rotate = what // a first run has nothing to rotate
@@ -240,6 +244,7 @@ func TestRotate(t *testing.T) {
 // Replicas and aggregators have one file of secrets. A new secret comes behind the one in force, replaces the one before,
 // and then comes first. A directory without them gets one.
 func TestKeySecrets(t *testing.T) {
+	t.Parallel()
 	o := options(t)
 	_, first := run(t, o, begin)
 	before := map[string]rule.Secret{}
@@ -278,6 +283,7 @@ func TestKeySecrets(t *testing.T) {
 
 // A mistake is refused before anything is written.
 func TestMistakes(t *testing.T) {
+	t.Parallel()
 	other := t.TempDir()
 	fatal.If(t, errors.Join(os.Chmod(other, 0o700), os.WriteFile(filepath.Join(other, "photo.jpg"), nil, 0o600)))
 	file := filepath.Join(other, "photo.jpg")
@@ -325,6 +331,7 @@ func TestMistakes(t *testing.T) {
 
 // Something in the way of a file leaves a state that the next run completes.
 func TestInTheWay(t *testing.T) {
+	t.Parallel()
 	o := options(t)
 	_, first := run(t, o, begin)
 	eu := filepath.Join(o.Dir, "eu")
@@ -343,6 +350,7 @@ func TestInTheWay(t *testing.T) {
 
 // A link to the state stays one, and modes are put right.
 func TestLink(t *testing.T) {
+	t.Parallel()
 	o := options(t)
 	run(t, o, begin)
 	link, kept := filepath.Join(o.Dir, stateFile), filepath.Join(t.TempDir(), "kept.json")
@@ -364,6 +372,7 @@ func TestLink(t *testing.T) {
 
 // Nobody changes the directory while it is published. What cannot be published is published without changes.
 func TestPublishAlone(t *testing.T) {
+	t.Parallel()
 	o := options(t)
 	failed := errors.New("no network")
 	o.Publish = func(*State, []string) error {
@@ -386,6 +395,7 @@ func TestPublishAlone(t *testing.T) {
 
 // PoPs get the certificate that they show to clients, and keep it.
 func TestClientCertificate(t *testing.T) {
+	t.Parallel()
 	o := options(t)
 	run(t, o, begin)
 	o.ClientCert, o.ClientKey = filepath.Join(o.Dir, "us/pop/cert.pem"), filepath.Join(o.Dir, "us/pop/key.pem")
@@ -398,6 +408,7 @@ func TestClientCertificate(t *testing.T) {
 
 // The user of Redis has the rights that the store needs.
 func TestRedisRights(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../redis/redisstore/weir.acl")
 	fatal.If(t, err)
 	if !strings.Contains(string(text), "\nuser "+redisUser+" on >PASSWORD "+redisRights+"\n") {

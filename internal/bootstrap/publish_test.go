@@ -29,6 +29,7 @@ func TestAWS(t *testing.T) {
 	o := options(t)
 	s, is := run(t, o, begin)
 	_, printed := publish(t, s)
+	c.slow = 0 // a change is waited for; the next ones are made at once
 	for _, line := range []string{
 		`  eu = { pop = "arn:aws:secretsmanager:eu-central-1/weir/eu/pop", consul = "arn:aws:secretsmanager:eu-central-1/weir/eu/consul", service = `,
 		`  global = "arn:aws:secretsmanager:eu-central-1/weir/global"`, "redis_user_groups = {", `  us = "weir-us"`, `  global = "weir-global"`,
