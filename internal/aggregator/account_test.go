@@ -86,7 +86,7 @@ func TestRegionCannotGiveBackWhatOthersHave(t *testing.T) {
 // One region floods the table with keys, by requests, by debts, or by both. New keys of another region are
 // counted as before, and the store below has half of its keys at most.
 func TestOneRegionLeavesRoomForKeys(t *testing.T) {
-	const room = 4096
+	const room = 1024
 	debt := lease.Want{Overdrawn: 1, Debt: 1}
 	for name, flood := range map[string]lease.Want{"requests": all, "debts": debt, "both": {Need: 1, Waiting: 1, Want: 1, Overdrawn: 5, Debt: 1}} {
 		s := newShared(t, rule.FairDemand, room)
