@@ -239,6 +239,23 @@ func TestDebts(t *testing.T) {
 	}
 }
 
+// A region has what was granted to it ahead in the next window, whatever the lengths of the two.
+func TestAheadOfAMonth(t *testing.T) {
+	a := newAccounted(t, perMonth(), false)
+	for range 3 {
+		_, end := a.limit.WindowAt(a.now)
+		a.now = end - limit.Second/10
+		g, _ := a.ask(0, lease.Want{Want: 30, Next: true})
+		if g.Granted == 0 || g.StartsIn != 100 {
+			t.Fatalf("%+v, want units of the next window", g)
+		}
+		a.now = end + limit.Second
+		if _, d := a.ask(0, lease.Want{Unused: g.Granted, Lease: g.Lease}); d.Returned != 0 {
+			t.Errorf("%d of %d units that came back are dropped", d.Returned, g.Granted)
+		}
+	}
+}
+
 // What a region gives back is cut to what it has of that window, once.
 func TestGiveBacks(t *testing.T) {
 	for _, spec := range append(accountedSpecs[:len(accountedSpecs):len(accountedSpecs)], perMonth()) {

@@ -122,6 +122,12 @@ func TestTraces(t *testing.T) {
 			{0, need(1), 1, 0, 0, Hour}, // 19,700 days and an hour are 67,543 * 7 h
 			{Hour, need(1), 1, 0, 0, 7 * Hour},
 		}},
+		"fixed window: the next window, before it begins": {fixed, []row{
+			{0, need(9), 9, 1, 0, Second},
+			{700 * ms, ask(Ask{Want: 8, Lead: 299 * ms}), 0, 1, 0, 300 * ms}, // too early: this window, whose share is 0
+			{700 * ms, ask(Ask{Want: 8, Lead: 300 * ms}), 5, 1, 0, 1300 * ms},
+			{Second, need(6), 0, 5, Second, Second},
+		}},
 		"fixed window: the clock steps back 1 ms, 10 s, an hour; and an hour forward": {fixed, []row{
 			{0, need(10), 10, 0, 0, Second},
 			{-ms, need(1), 0, 0, 1001 * ms, 1001 * ms},      // still in that window

@@ -87,18 +87,6 @@ func lie(r *rand.Rand, at limit.Micros) Statement {
 	return s
 }
 
-// Shares that add up to more than a limit are issued as far as there is room.
-func TestTooLargeShares(t *testing.T) {
-	var s Shares
-	for i, name := range []string{"eu", "us", "ap"} {
-		s, _, _ = s.Heard(name, Statement{ID: uint64(i + 1)}, now, 700)
-		s, _ = s.Issued(name, 700, now)
-	}
-	if eu, us, ap := s.Regions["eu"].most(), s.Regions["us"].most(), s.Regions["ap"].most(); eu != 700 || us != 300 || ap != 0 || s.Check() != nil {
-		t.Errorf("%d, %d and %d: %v", eu, us, ap, s.Check())
-	}
-}
-
 // A share that the table does not have is withheld as far as it is configured and there is room, and is replaced. One that is
 // told to a region that nobody knows is 0.
 func TestUnknownShare(t *testing.T) {
@@ -175,6 +163,25 @@ func TestOutdatedRecord(t *testing.T) {
 	}
 	if _, ok := r.Permission().For(Window{Period: limit.Second}, now+21*limit.Second); ok {
 		t.Error("a window that was renounced is permitted")
+	}
+}
+
+// A record that was lost renounces for as long as anybody may have been told to, and may have used what is not known to be
+// renounced, of any share.
+func TestLostRecord(t *testing.T) {
+	for _, c := range []struct {
+		until limit.Micros // that the aggregator knows
+		want  Record
+	}{
+		{now - 1, Record{ID: 1, Until: now + Unknown, Used: []Span{{now - 1, now}}, Oldest: anyOlder}},
+		{now, Record{ID: 1, Until: now + Unknown}},
+		{now + Unknown + 1, Record{ID: 1, Until: now + Unknown + 1}},
+	} {
+		p := Reply{ID: 1, At: now, Until: c.until}
+		got := Record{ID: 1}.Replied(p)
+		if !reflect.DeepEqual(got, c.want) || got.Outdated(p) {
+			t.Errorf("%+v, want %+v", got, c.want)
+		}
 	}
 }
 
