@@ -137,39 +137,6 @@ func TestSpanTags(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
-	e := startNew(t, withRules(t, userRules), 1)
-	x := e.send(0, ":path", "/v1/a", "x-user", "ann")
-	e.settle(grantOf(0))
-	for i := range 3 { // by the region, by the table, by the cache
-		if i > 0 {
-			x = e.send(0, ":path", "/v1/a", "x-user", "ann")
-		}
-		if x.status != 429 || x.details != "weir-denied:user" {
-			t.Fatalf("%d: status %d, details %q", i, x.status, x.details)
-		}
-		for name, want := range map[string]string{
-			"content-type": "application/problem+json", "ratelimit-policy": `"user";q=100;w=60`,
-			"ratelimit": `"user";r=0;t=31`, "retry-after": "31",
-		} {
-			if got := header(x.response, name); got != want {
-				t.Errorf("%d: %s is %q, want %q", i, name, got, want)
-			}
-		}
-		const body = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
-			`"title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"violated-policies":["user"],` +
-			`"rule":"user","policy":"\"user\";q=100;w=60","remaining":0,"retry-after":31}` + "\n"
-		if x.body != body || x.tags != "weir.rule=user weir.key=ann weir.remaining=0 " {
-			t.Errorf("%d: body %s, the access log gets %q", i, x.body, x.tags)
-		}
-		e.complete(x)
-	}
-	e.pass(100)
-	if n := e.metrics["weir.decisions.rule.user.decision.denied"]; n != 3 {
-		t.Errorf("counted %d denials: %v", n, e.metrics)
-	}
-}
-
 // A client that a limit of 0 refuses is not told to come back, and one that finds no slot not
 // when: nobody knows when a stream ends.
 func TestNoRetryAfter(t *testing.T) {
@@ -500,31 +467,5 @@ func TestPluginsShareNothing(t *testing.T) {
 	e.run(0, next, func(g *vm) { g.configure(next, len(e.config)) })
 	if x := e.sendTo(0, next, ":path", "/v1/a", "x-user", "ann"); x.paused || x.status != 0 {
 		t.Errorf("an update lost the lease: paused %v, status %d", x.paused, x.status)
-	}
-}
-
-// A rule by months states the end of the month that the region states, also of one with 31 days, and the nominal length.
-// Without an answer its share lasts until that end, for a new key for the nominal length. The PoP knows no time zones:
-// of the name it only keeps the words.
-func TestCalendarAtThePoP(t *testing.T) {
-	e := startNew(t, withRules(t, `{"rules":[{"name":"plan","key":[{"header":"x-user"}],"consistency":"exact","on_failure":"local",
-		"limit":{"count":1000,"per":"month","zone":"Nowhere/Known","anchor":15}}]}`), 1)
-	const month = 31*86_400 - 3600
-	x := e.send(0, ":method", "GET", ":path", "/", "x-user", "ann")
-	e.settle(grantsOf(lease.Grant{Status: lease.OK, Granted: 1, Limit: 1000, Remaining: 999, Reset: month * 1000}))
-	e.complete(x)
-	if policy, left := header(x.response, "ratelimit-policy"), header(x.response, "ratelimit"); policy != `"plan";q=1000;w=2592000` || left != fmt.Sprintf(`"plan";r=999;t=%d`, month) {
-		t.Errorf("RateLimit-Policy: %s, RateLimit: %s", policy, left)
-	}
-	for user, until := range map[string]int{"ann": month, "bob": 30 * 86_400} {
-		x = e.send(0, ":method", "GET", ":path", "/", "x-user", user)
-		e.settle(hang)
-		e.complete(x)
-		var remaining, reset int
-		if n, _ := fmt.Sscanf(header(x.response, "ratelimit"), `"plan";r=%d;t=%d`, &remaining, &reset); n == 2 && (reset > until || reset < until-5) {
-			t.Errorf("%s is decided without the region: %q, want an end in %d s", user, header(x.response, "ratelimit"), until)
-		} else if n != 2 {
-			t.Errorf("%s is decided without the region: %q", user, x.response)
-		}
 	}
 }

@@ -45,6 +45,10 @@ func TestRefusalForm(t *testing.T) {
 		{`"refusal":{"status":403,"body":"{\"rule\":\"{rule}\",\"wait\":{retry_after},\"limit\":{limit}}","content_type":"application/json","grpc_status":7}`,
 			403, "application/json", `{"rule":"user","wait":31,"limit":100}`,
 			"[content-type ratelimit ratelimit-policy retry-after x-envoy-ratelimited x-weir-rule]", "7", ": user"},
+		{`"cost":1`, 429, "application/problem+json", `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+			`"title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"violated-policies":["user"],` +
+			`"rule":"user","policy":"\"user\";q=100;w=60","remaining":0,"retry-after":31}` + "\n",
+			"[content-type ratelimit ratelimit-policy retry-after x-envoy-ratelimited x-weir-rule]", "8", ": user"},
 		{`"headers":"off"`, 429, "application/problem+json", `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
 			`"title":"Request cannot be satisfied as assigned quota has been exceeded","status":429}` + "\n",
 			"[content-type retry-after x-envoy-ratelimited]", "8", "exceeded"},
@@ -53,7 +57,8 @@ func TestRefusalForm(t *testing.T) {
 		for i := range 3 {
 			x := refusedBy(e)
 			if x.status != c.status || x.body != c.body || header(x.response, "content-type") != c.kind || fmt.Sprint(x.names()) != c.names ||
-				header(x.response, "retry-after") != "31" || x.details != "weir-denied:user" {
+				header(x.response, "retry-after") != "31" || x.details != "weir-denied:user" || x.tags != "weir.rule=user weir.key=ann weir.remaining=0 " ||
+				strings.Contains(c.names, "policy") && fmt.Sprint(header(x.response, "ratelimit-policy"), header(x.response, "ratelimit")) != `"user";q=100;w=60"user";r=0;t=31` {
 				t.Errorf("%d: status %d, details %s, headers %q, body %s", i, x.status, x.details, x.response, x.body)
 			}
 			x = refusedBy(e, "content-type", "application/grpc+proto")
@@ -61,6 +66,10 @@ func TestRefusalForm(t *testing.T) {
 				!strings.HasSuffix(header(x.response, "grpc-message"), c.message) || x.body != "" {
 				t.Errorf("%d: gRPC: status %d, %q, body %q", i, x.status, x.response, x.body)
 			}
+			e.complete(x)
+		}
+		if e.pass(100); e.metrics["weir.decisions.rule.user.decision.denied"] != 6 {
+			t.Errorf("metrics: %v", e.metrics)
 		}
 	}
 }

@@ -29,7 +29,8 @@ func TestPolicies(t *testing.T) {
 		{"name":"trial","mode":"shadow","key":[],"limit":"5/500ms","consistency":"exact"},
 		{"name":"pop","scope":"pop","hash":true,"key":[{"header":"x"}],"limit":"5/1m","consistency":"exact"},
 		{"name":"slots","key":[],"limit":7,"algorithm":"concurrency","lease":{"ttl":"3s"}},
-		{"name":"off","mode":"off","key":[],"limit":"5/1m"}`)
+		{"name":"off","mode":"off","key":[],"limit":"5/1m"},
+		{"name":"plan","key":[],"limit":{"count":1000,"per":"month","zone":"Nowhere/Known","anchor":15}}`) // which only a region knows
 	var got []string
 	for _, variants := range ps.ByRule {
 		for i := range variants {
@@ -47,8 +48,9 @@ func TestPolicies(t *testing.T) {
 		`a "a";q=1000;w=60 60000 0 false false false false`, `a/gold "a";q=50000;w=3600 3600000 0 false false false false`,
 		`a/override-2 "a";q=2;w=1 1000 0 false false false true`, `trial "trial";q=5;w=1 500 0 true false false true`,
 		`pop "pop";q=5;w=60 60000 0 false true false false`, `slots "slots";q=7;qu="concurrent-requests" 0 3000 false false true false`,
+		`plan "plan";q=1000;w=2592000 2592000000 0 false false false false`,
 	} {
-		if len(got) != 6 || got[i] != want {
+		if len(got) != 7 || got[i] != want {
 			t.Errorf("policy %d of %q, want %s", i, got, want)
 		}
 	}
