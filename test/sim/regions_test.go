@@ -14,8 +14,8 @@ import (
 // Three regions of two replicas and two PoPs with two workers each, 100 ms from the aggregator
 // and back, offer 600, 150 and 50 per second of a limit of 500 for 30 s, pause for 10, and go on for 20. In
 // the mean of several runs each gets its part within 7 %, and 97.5 % of what one exact limiter would admit is
-// admitted. The short form plays a bucket by demand, and a window in equal parts. In most runs at most two of 38,400 requests wait for the aggregator. In each run a region calls it
-// at most ten times a second.
+// admitted. In most runs at most two of 38,400 requests wait for the aggregator. In each run a region calls it
+// at most ten times a second. The short form plays a bucket by demand, and a window in equal parts.
 func TestRegionParts(t *testing.T) {
 	const runs, few, most = 16, 2, 6
 	bucket := limit.Spec{Algorithm: limit.TokenBucket, Count: 500, Period: limit.Second}
