@@ -299,6 +299,9 @@ func TestValidate(t *testing.T) {
 
 // Eight megabytes of rules are taken, more than that are refused with a sentence, and a smaller document passes after it.
 func TestLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs in make test-long")
+	}
 	t.Parallel()
 	w := inStore(t)
 	comment := document(5, "a") + "#" + strings.Repeat("x", rulefile.MaxBytes-100) + "\n"
