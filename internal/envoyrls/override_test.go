@@ -57,7 +57,11 @@ func TestLimitsJudgeOneCount(t *testing.T) {
 // Whatever limits requests bring, in whatever order, each is judged by its own, and what is on
 // lease is not lost to a limit that hands out less.
 func TestAnyLimitsJudgeOneCount(t *testing.T) {
-	for seed := range uint64(60) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 20
+	}
+	for seed := range seeds {
 		for _, mode := range []func(*Config){leased, exactly} {
 			random := rand.New(rand.NewPCG(seed, 2))
 			pause := []time.Duration{20 * time.Millisecond, 100 * time.Millisecond}[seed%2]
