@@ -91,6 +91,8 @@ besides = $$(go list $(1) | grep -vxF "$$(go list $(2))")
 .PHONY: test
 test: setup build vet ## Run the tests, with a real Envoy, Redis Cluster and Consul (8 minutes on two cores)
 	@go build -C tools -o ../.tools/ ./tally
+	@unshare --net true 2>/dev/null || echo "to be skipped: what needs network namespaces, which this user may not make"
+	@command -v chromium >/dev/null || echo "to be skipped: what needs a browser: chromium is missing"
 	@{ failed=0; \
 	$(call tests) -p 3 $(pure) $(call besides,./test/...,./test/kit/... ./test/tiers/... $(pure) $(alone) $(apart)) || failed=1; \
 	$(call tests) -race -p 3 $(call besides,./...,./test/... $(pure) $(alone)) ./test/kit/... ./test/tiers/... || failed=1; \
@@ -290,12 +292,8 @@ bench-go: ## Run the Go benchmarks
 bench-edge: setup build ## Compare bare Envoy, its own local_ratelimit and Weir
 	go run ./test/load edge
 
-.PHONY: bench-neighbour
-bench-neighbour: setup build ## Compare bare Envoy and Weir where the cache is kept cold
-	go run ./test/load edge -only alone -neighbour
-
 .PHONY: bench-region
-bench-region: setup build ## Compare envoyproxy/ratelimit, redis_rate and Weir on a Redis Cluster
+bench-region: setup build ## Compare envoyproxy/ratelimit and Weir on a Redis Cluster
 	go run ./test/load region
 
 .PHONY: bench-shed

@@ -23,14 +23,19 @@ packages=()
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 { command -v gcc && [ -e /usr/include/stdlib.h ]; } >/dev/null || packages+=(gcc libc6-dev)
 { command -v redis-server && command -v redis-cli; } >/dev/null || packages+=(redis-server)
-# Tests run the dashboards and alerts on a real Prometheus.
-if [ "${1:-}" != run ]; then { command -v prometheus && command -v promtool; } >/dev/null || packages+=(prometheus); fi
-# Tests open the dashboard in a browser; npm fetches what builds it.
-if [ "${1:-}" != run ]; then
-  command -v chromium >/dev/null || packages+=(chromium)
-  command -v npm >/dev/null || packages+=(npm)
-fi
 PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || packages+=(iproute2)
+# Tests run the dashboards and alerts on a real Prometheus, and open the dashboard in a browser; npm fetches what builds it.
+extra=()
+if [ "${1:-}" != run ]; then
+  { command -v prometheus && command -v promtool; } >/dev/null || extra+=(prometheus)
+  command -v chromium >/dev/null || extra+=(chromium)
+  command -v npm >/dev/null || extra+=(npm)
+fi
+if [ ${#extra[@]} -gt 0 ] && [ "$(id -u)" -ne 0 ] && ! sudo -v 2>/dev/null; then
+  echo "setup: ${extra[*]}: missing, and not installed without root; what needs them is skipped"
+else
+  packages+=("${extra[@]}")
+fi
 
 # Installs "$@" and starts none of their services, now or at the next boot: the
 # system's Redis would use port 6379 and memory for nothing.
@@ -84,7 +89,7 @@ if [ "${1:-}" != run ] && { ! [ -x .tools/consul ] || ! cmp -s $pinned .tools/co
 fi
 
 # The dashboard is committed as it is built; npm is for who changes it, and for tests.
-if [ "${1:-}" != run ] && ! cmp -s dashboard/package-lock.json dashboard/node_modules/installed.json; then
+if [ "${1:-}" != run ] && command -v npm >/dev/null && ! cmp -s dashboard/package-lock.json dashboard/node_modules/installed.json; then
   echo "setup: installing the packages of the dashboard"
   npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --prefix dashboard
   cp dashboard/package-lock.json dashboard/node_modules/installed.json

@@ -15,8 +15,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -34,7 +36,7 @@ type tally struct {
 	out            io.Writer
 	passed, failed int
 	skipped        []string
-	long           int                 // skipped because they run in make test-long
+	left           map[string]int      // by target of make: tests that were skipped because they run there
 	why            []string            // a line for each test that failed, its last messages, and so on
 	running        map[string]bool     // packages begun and not ended
 	failures       map[string]int      // failed tests by package
@@ -43,7 +45,7 @@ type tally struct {
 }
 
 func main() {
-	t := tally{out: os.Stdout, running: map[string]bool{}, failures: map[string]int{}, blamed: map[string]bool{}, output: map[string][]string{}}
+	t := tally{out: os.Stdout, running: map[string]bool{}, left: map[string]int{}, failures: map[string]int{}, blamed: map[string]bool{}, output: map[string][]string{}}
 	lines := bufio.NewReader(os.Stdin)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -90,8 +92,9 @@ func (t *tally) endTest(e event) {
 		t.passed++
 	case "skip":
 		why := t.reason(name)
-		if strings.HasSuffix(why, "make test-long") {
-			t.long++
+		if target, elsewhere := strings.CutPrefix(why, "runs in make "); elsewhere {
+			target, _, _ = strings.Cut(target, ":")
+			t.left[target]++
 		} else {
 			t.skipped = append(t.skipped, name+": "+why)
 		}
@@ -172,8 +175,8 @@ func (t *tally) close() bool {
 	for _, skipped := range t.skipped {
 		fmt.Fprintf(t.out, "skipped: %s\n", skipped)
 	}
-	if t.long > 0 {
-		fmt.Fprintf(t.out, "left to make test-long: %d\n", t.long)
+	for _, target := range slices.Sorted(maps.Keys(t.left)) {
+		fmt.Fprintf(t.out, "left to make %s: %d\n", target, t.left[target])
 	}
 	fmt.Fprint(t.out, strings.Join(t.why, ""))
 	fmt.Fprintf(t.out, "%d passed, %d failed\n", t.passed, t.failed)

@@ -52,7 +52,7 @@ func TestTally(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder
-			tally := tally{out: &out, running: map[string]bool{}, failures: map[string]int{}, blamed: map[string]bool{}, output: map[string][]string{}}
+			tally := tally{out: &out, running: map[string]bool{}, left: map[string]int{}, failures: map[string]int{}, blamed: map[string]bool{}, output: map[string][]string{}}
 			for line := range strings.Lines(c.lines) {
 				tally.line([]byte(line))
 			}
