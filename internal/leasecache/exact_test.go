@@ -243,3 +243,18 @@ func TestExactKeyStaysRefused(t *testing.T) {
 		}
 	})
 }
+
+// A new version of a rule judges by its own count what was used by the one before, also where leases of that are here.
+func TestNewVersionOfARule(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		used := int64(0)
+		for i, count := range []int64{12, 12, 12, 3, 4, 4, 12, 7, 6, 12} {
+			p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: limit.Hour}, lease.Leased)
+			n := single(&client{t: t, store: s.caches[0], policy: p}, 1)
+			if want := min(1, max(0, count-used)); n != want {
+				t.Errorf("request %d, by a count of %d of which %d are used: granted %d, want %d", i, count, used, n, want)
+			}
+			used += n
+		}
+	})
+}
