@@ -73,7 +73,6 @@ var faults = []struct{ rule, scenario string }{
 	{"a share needs no room", "next window"},
 	{"a window is used without the one before it", "sliding log"},
 	{"a window is withheld without the one before it", "sliding window"},
-	{"a window is withheld without the one before it", "bucket and flapping links"},
 	{"an outage lasts as long as a replica believes", "a grey failure of replicas"},
 	{"an outage begins with the window", "long windows"},
 	{"an outage never ends", "long windows"},
