@@ -157,8 +157,10 @@ func (w *World) Wraps(s engine.Store, at world.Border, of *world.Life) engine.St
 		return w.spoil(s, w.Fault.cache)
 	case world.Own:
 		return &ownStore{w.spoil(s, w.Fault.own), w.life(of)}
+	case world.Served:
+		return witness{s}
 	}
-	return witness{s}
+	return s
 }
 
 // witness notes that a service asks its store for a call: it has accepted it.
