@@ -33,7 +33,11 @@ func tree(t *testing.T, dir string) map[string]string {
 // changes nothing.
 func TestBootstrapKilled(t *testing.T) {
 	cut := 0
-	for after := time.Duration(0); after < 60*time.Millisecond; after += 10 * time.Millisecond {
+	every := 5 * time.Millisecond
+	if testing.Short() {
+		every = 20 * time.Millisecond
+	}
+	for after := time.Duration(0); after < 60*time.Millisecond; after += every {
 		dir := filepath.Join(t.TempDir(), "weir")
 		args := []string{"bootstrap", dir, "--regions", "eu,us", "--home", "eu"}
 		cmd := exec.Command(binary, args...)
