@@ -83,7 +83,7 @@ short = -short
 tests = go test $(1) -json -vet=off -shuffle=on -timeout $(timeout) $(short)
 decides = ./internal/limit/... ./internal/lease/... ./internal/reserve/... ./internal/rule/... ./internal/shed/... ./internal/wire/... ./wasmfilter/edge/...
 pure = $(decides) ./internal/ruleset/explain/... ./wasmfilter/filter/... ./internal/world/... ./test/sim/...
-alone = ./test/e2e/... ./test/dashboard/... ./internal/redis/redisstore/faults/...
+alone = ./test/e2e/... ./test/dashboard/...
 # These need more than `make setup` installs and `make build` builds, or have a target of their own.
 apart = ./test/release ./test/terraform/... ./test/regions/scripts
 besides = $$(go list $(1) | grep -vxF "$$(go list $(2))")
@@ -129,9 +129,8 @@ compose-test: setup build helm release ## Start docker-compose.yml and pods of t
 	@test/compose/run.sh
 
 .PHONY: sim
-sim: ## Simulate 1,000 PoPs in 20 regions, and draw what is admitted by delay and loss
-	@go run ./test/sim/report -docs docs -lasts $(SIM_LASTS)
-SIM_LASTS ?= 10m
+sim: ## Simulate all tiers in virtual time, and draw what is admitted by delay and loss
+	@go run ./test/sim/report -docs docs
 
 # Modules with resources of AWS need the schema of their provider, from a registry or from the
 # mirror that TF_CLI_CONFIG_FILE names. Where the provider itself is in a folder of plugins, it plans three regions.
@@ -160,6 +159,7 @@ docs-test: setup build helm ## Check every command, flag, metric, link and defau
 .PHONY: mutants
 mutants: ## Change what decides in small ways, and count which changes no test notices (an hour)
 	@tools/mutants.sh
+	@tools/luamutants.py
 
 .PHONY: faults
 faults: setup build ## Plant the faults of test/faults one after the other: the test named for each has to fail

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"time"
 )
 
 // documentSeed is that of the tables in the documents.
@@ -18,7 +17,6 @@ const documentSeed = 1
 func main() {
 	seed := flag.Uint64("seed", documentSeed, "of all runs")
 	docs := flag.String("docs", "", "directory of the documents to write the tables and the plot into; empty: nowhere")
-	flag.Duration("lasts", time.Duration(0), "without effect")
 	flag.Parse()
 	debug.SetGCPercent(800) // runs leave much garbage, and little that lives
 	if err := report(*seed, *docs); err != nil {
