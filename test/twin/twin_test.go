@@ -34,7 +34,7 @@ func (m mode) String() string {
 // Weir answers what envoyproxy/ratelimit answers, in each mode, but for what the list has.
 func TestTwin(t *testing.T) {
 	if testing.Short() || yearBegins() {
-		t.Skip("runs in make test-long, but not when a year begins")
+		t.Skip("a year begins")
 	}
 	played, explained := 0, map[string]int{}
 	for _, p := range plans {
