@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Mutation testing of what decides: make mutants, or tools/mutants.sh PACKAGE... for some packages of
 # tools/mutants.txt. It prints a row per package: how many mutants the package's own tests killed, how many lived, how many
-# no test reached, and the score; then each survivor. Run it in a clean worktree: it copies
-# the whole folder for each worker.
+# no test reached, and the score; then each survivor. Run it on an idle machine, in a clean worktree: it copies the whole
+# folder for each worker.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 gremlins=github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
+export GOFLAGS="${GOFLAGS:-} -short" # for the tests of each mutant; the coefficient keeps slow ones from counting as killed
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 GOBIN=$out go install "$gremlins"
@@ -21,7 +22,7 @@ mutate() {
     done
   fi
   but+=(-E '^[^/]+/') # packages below it have lines of their own
-  "$out/gremlins" unleash --silent --workers "${WORKERS:-2}" --timeout-coefficient 2 "${but[@]}" -o "$out/report.json" "./$package" >"$out/log" 2>&1 ||
+  "$out/gremlins" unleash --silent --workers "${WORKERS:-2}" --timeout-coefficient 6 "${but[@]}" -o "$out/report.json" "./$package" >"$out/log" 2>&1 ||
     { cat "$out/log"; return 1; }
   python3 - "$package" "$out/report.json" <<'PY'
 import collections, json, sys
