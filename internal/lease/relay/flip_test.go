@@ -94,6 +94,60 @@ func TestLeaseLastsUntilTheNextBegins(t *testing.T) {
 	}
 }
 
+// A lease of the next window follows one that ends with its own window, to within a round trip.
+func TestFollows(t *testing.T) {
+	for _, c := range []struct {
+		now, expiry, from lease.Millis
+		units             int64
+		follows           bool
+	}{
+		{9950, 9990, 10_001, 30, true}, {9950, 9990, 10_001, 0, false}, {10_000, 9990, 10_001, 30, false},
+		{9950, 9898, 10_001, 30, true}, {9950, 9897, 10_001, 30, false}, {9999, 9990, 10_000, 30, true}, {9950, 9990, 9950, 30, false},
+		{9950, 9990, 9990 + lease.LongestTrip, 30, true}, {9950, 9990, 9991 + lease.LongestTrip, 30, false},
+	} {
+		s, next := farStory(t), holder.Lease{Units: c.units, From: c.from}
+		if got := s.follows(&s.terms, c.now, &holder.Lease{Expiry: c.expiry}, &next); got != c.follows {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	s := farStory(t)
+	s.terms.Window = 0
+	if s.endsWithWindow(&s.terms, 9950, &holder.Lease{Expiry: 9990}) {
+		t.Error("a limit without windows has one that ends")
+	}
+}
+
+// A far relay in use looks again when it may ask for the next window, when a lease is about to end, and when it may ask
+// for the little that is left.
+func TestRenewAt(t *testing.T) {
+	lot := holder.Lease{Units: 100, Expiry: 9600, TTL: 400, Lease: 7} // lasts until 9600 - 400/4 - 5*100/4
+	much := holder.Lease{Units: 900, Expiry: 10_000, TTL: 1000, Lease: 7}
+	for _, c := range []struct {
+		name   string
+		change func(*farTale)
+		now    lease.Millis
+		at     lease.Millis
+	}{
+		{"the next window", func(s *farTale) {}, 9300, 9700},
+		{"a moment before", func(s *farTale) {}, 9699, 9700},
+		{"it may be asked for", func(s *farTale) {}, 9700, lease.Never},
+		{"it is there", func(s *farTale) { s.Holder.Leases[1] = holder.Lease{Units: 1, From: 10_001} }, 9300, lease.Never},
+		{"there is none", func(s *farTale) { s.terms.Lead = 0 }, 9300, lease.Never},
+		{"a lease", func(s *farTale) { s.Holder.Leases[0] = lot }, 9300, 9376},
+		{"a lease that ends now", func(s *farTale) { s.Holder.Leases[0] = lot }, 9375, 9376},
+		{"a lease that ended", func(s *farTale) { s.Holder.Leases[0] = lot }, 9376, 9700},
+		{"nothing was spent", func(s *farTale) { s.Holder.Spent = 0 }, 9300, lease.Never},
+		{"the pause", func(s *farTale) { s.askAt = 9500 }, 9300, 9500},
+		{"much is left at its end", func(s *farTale) { s.askAt = 9500; s.Holder.Leases[0] = much }, 9300, 9700},
+	} {
+		s := farStory(t)
+		c.change(s)
+		if at := s.RenewAt(&s.terms, c.now); at != c.at {
+			t.Errorf("%s: at %d it is %d, not %d", c.name, c.now, at, c.at)
+		}
+	}
+}
+
 // Near the end of a window a far holder asks for what is missing until then while the answer still
 // comes in time, and for nothing later.
 func TestAsksWhileItHelps(t *testing.T) {
