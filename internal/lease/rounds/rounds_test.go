@@ -64,6 +64,9 @@ var traces = []struct{ name, members, trace string }{
 		a 5       => return a
 		a 0
 		a 5`},
+	{"a late grant of nothing to one that was alone does not go back", "a", `
+		leave     => over a:away
+		a 0`},
 	{"what a holder had before is not given back", "a b c-", `
 		a fits
 		b fits
