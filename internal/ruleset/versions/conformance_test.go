@@ -92,13 +92,13 @@ func TestFollowKey(t *testing.T) {
 		done := make(chan error, 1)
 		go func() {
 			done <- s.kv.Follow(ctx, "a", func(_ context.Context, p consul.Pair) error {
-				values <- fmt.Sprint(string(p.Value), p.Index != 0)
+				var err error
 				select {
-				case err := <-refuse:
-					return err
+				case err = <-refuse:
 				default:
-					return nil
 				}
+				values <- fmt.Sprint(string(p.Value), p.Index != 0) // last: whoever has it may refuse the next
+				return err
 			})
 		}()
 		next := func(want string) {
