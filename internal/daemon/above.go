@@ -121,7 +121,7 @@ func (t *Tier) openUpstream(above *Above) error {
 		Store: remote, MaxKeys: t.cfg.MaxKeys, MaxBytes: t.room.Table, Timeout: client.DefaultTimeout, Answers: answersWithin,
 		Replicas: t.counters.replicas,
 	})
-	t.Metrics.CounterFunc("weir_global_waited_total", "Units of requests that waited for the aggregator.", func() float64 { return float64(cache.Stats().Waited) })
+	t.Metrics.CounterFunc("weir_aggregator_waited_total", "Units of requests that waited for the aggregator.", func() float64 { return float64(cache.Stats().Waited) })
 	all := upstream.New(upstream.Config{
 		Far: cache, Own: t.store, Raw: t.counters.Store, Keeper: keeper, Lacks: remote.Lacks, Metrics: t.Metrics,
 	})

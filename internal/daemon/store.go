@@ -133,13 +133,13 @@ func observeCaches(caches []*leasecache.Store, r *telemetry.Registry) {
 			return sum
 		}
 	}
-	r.GaugeFunc("weir_front_keys", "Keys in the lease cache.", stats(func(s leasecache.Stats) float64 { return float64(s.Keys) }))
-	r.CounterFunc("weir_front_leased_total", "Wants answered from a lease in the cache.", stats(func(s leasecache.Stats) float64 { return float64(s.Leased) }))
-	r.CounterFunc("weir_front_denied_total", "Wants answered from a denial in the cache.", stats(func(s leasecache.Stats) float64 { return float64(s.Denied) }))
-	r.CounterFunc("weir_front_failed_total", "Wants answered unavailable by the cache, because the store did not answer just before.", stats(func(s leasecache.Stats) float64 { return float64(s.Failed) }))
-	r.CounterFunc("weir_front_asked_total", "Asks that the cache sent to the store.", stats(func(s leasecache.Stats) float64 { return float64(s.Asked) }))
-	r.CounterFunc("weir_front_evicted_total", "Keys that gave up their place in the cache to others, with leases given back or a denial forgotten.", stats(func(s leasecache.Stats) float64 { return float64(s.Evicted) }))
-	r.CounterFunc("weir_front_full_total", "Times that no key in the cache could give up its place, so that an ask went to the store as it was.", stats(func(s leasecache.Stats) float64 { return float64(s.Full) }))
+	r.GaugeFunc("weir_lease_cache_keys", "Keys in the lease cache.", stats(func(s leasecache.Stats) float64 { return float64(s.Keys) }))
+	r.CounterFunc("weir_lease_cache_leased_total", "Wants answered from a lease in the cache.", stats(func(s leasecache.Stats) float64 { return float64(s.Leased) }))
+	r.CounterFunc("weir_lease_cache_denied_total", "Wants answered from a denial in the cache.", stats(func(s leasecache.Stats) float64 { return float64(s.Denied) }))
+	r.CounterFunc("weir_lease_cache_failed_total", "Wants answered unavailable by the cache, because the store did not answer just before.", stats(func(s leasecache.Stats) float64 { return float64(s.Failed) }))
+	r.CounterFunc("weir_lease_cache_asked_total", "Asks that the cache sent to the store.", stats(func(s leasecache.Stats) float64 { return float64(s.Asked) }))
+	r.CounterFunc("weir_lease_cache_evicted_total", "Keys that gave up their place in the cache to others, with leases given back or a denial forgotten.", stats(func(s leasecache.Stats) float64 { return float64(s.Evicted) }))
+	r.CounterFunc("weir_lease_cache_full_total", "Times that no key in the cache could give up its place, so that an ask went to the store as it was.", stats(func(s leasecache.Stats) float64 { return float64(s.Full) }))
 }
 
 // newDesk makes what people see the tier through. Reports are on the boards of the store that replicas share.

@@ -54,7 +54,7 @@ func homeLost(t *testing.T) {
 func homeHolds(t *testing.T, home string) {
 	t.Helper()
 	awaitReserve(t, `sum(weir_reserve_in_use)`, 0)
-	awaitReserve(t, `sum(weir_remote_up)`, 4) // by replica
+	awaitReserve(t, `sum(weir_aggregator_up)`, 4) // by replica
 	if n := admitted(t, both, "/global/home-"+home+run, least98(100)); n > 100 {
 		t.Errorf("all PoPs admitted %d of 100, at home in %s", n, home)
 	}

@@ -77,7 +77,7 @@ func (c container) run(t *testing.T) {
 		}
 	}
 	m := r.Metrics()
-	keys := max(m["weir_front_keys"], m["weir_store_keys"])
+	keys := max(m["weir_lease_cache_keys"], m["weir_store_keys"])
 	t.Logf("%d keys, %v of them kept, %d refused; %d calls refused; a peak of %d MiB", f.sent.Load(), keys, f.denied.Load(), f.rejected.Load(), group.Peak()>>20)
 	if got := int64(m["go_gc_gomemlimit_bytes"]); got != c.limit/100*85 {
 		t.Errorf("the limit of the runtime is %d bytes, want 85 %% of %d", got, c.limit)

@@ -218,8 +218,8 @@ func TestRegionCallsAggregator(t *testing.T) {
 			t.Errorf("%s has secrets of keys: %v, want 1", program, ok)
 		}
 	}
-	proc.Eventually(t, 0, "the region eu calls the aggregator", func() bool { return metrics(eu)[`weir_remote_calls_total{result="answered"}`] > 0 })
+	proc.Eventually(t, 0, "the region eu calls the aggregator", func() bool { return metrics(eu)[`weir_aggregator_calls_total{result="answered"}`] > 0 })
 	proc.Eventually(t, 0, "the aggregator refuses a call for eu by us", func() bool {
-		return metrics(aggregator)["weir_acquire_rejected_total"] > 0 && metrics(us)[`weir_remote_calls_total{result="answered"}`] == 0
+		return metrics(aggregator)["weir_acquire_rejected_total"] > 0 && metrics(us)[`weir_aggregator_calls_total{result="answered"}`] == 0
 	})
 }

@@ -129,7 +129,7 @@ func TestRegionFindsAggregatorInConsul(t *testing.T) {
 	region.AwaitReady("http://" + admin + "/healthz")
 	proc.Await(t, 0, "calls of the aggregator that Consul lists", func() string {
 		got, err := measure.Scrape(t.Context(), http.DefaultClient, "http://"+admin+"/metrics")
-		if err == nil && got["weir_rules_revision"] > 0 && got[`weir_remote_calls_total{result="answered"}`] > 0 {
+		if err == nil && got["weir_rules_revision"] > 0 && got[`weir_aggregator_calls_total{result="answered"}`] > 0 {
 			return ""
 		}
 		return cmp.Or(region.Tail(5), "no log")

@@ -122,9 +122,9 @@ func (w *world) trouble(t *testing.T) {
 	w.region.Start()
 	w.await(t, `sum(weir_units_overdrawn_total) > 0`)
 	w.aggregator.Kill()
-	w.await(t, `weir_remote_up == 0`)
+	w.await(t, `weir_aggregator_up == 0`)
 	w.aggregator.Start()
-	w.await(t, `weir_remote_up == 1`)
+	w.await(t, `weir_aggregator_up == 1`)
 }
 
 // await waits until a query has a series, from now on.

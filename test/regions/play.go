@@ -174,7 +174,7 @@ func (p *Played) mark(w *World, replicas bool) Mark {
 	m := Mark{At: time.Since(p.begin), Asks: map[string]float64{}, Alone: map[alone]float64{}}
 	for _, r := range w.Regions {
 		for i := 0; replicas && i < len(r.Replicas); i++ {
-			m.Far += r.Replicas[i].Metrics().Sum("weir_global_waited_total")
+			m.Far += r.Replicas[i].Metrics().Sum("weir_aggregator_waited_total")
 		}
 		for _, pop := range r.PoPs {
 			for name, n := range pop.Stats("wasmcustom.weir") {

@@ -193,8 +193,8 @@ func (w *World) quiet() {
 				if m[`weir_consul_ok{task="register"}`] != 1 {
 					return "it is not registered in Consul"
 				}
-				if m["weir_remote_up"] != 1 || m["weir_redis_breakers_open"] != 0 {
-					return fmt.Sprintf("aggregator up: %v, nodes of Redis away: %v", m["weir_remote_up"], m["weir_redis_breakers_open"])
+				if m["weir_aggregator_up"] != 1 || m["weir_redis_breakers_open"] != 0 {
+					return fmt.Sprintf("aggregator up: %v, nodes of Redis away: %v", m["weir_aggregator_up"], m["weir_redis_breakers_open"])
 				}
 				return ""
 			})

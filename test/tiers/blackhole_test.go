@@ -23,7 +23,7 @@ func TestBlackHoles(t *testing.T) {
 	}})
 	r.Begin()
 	// A probe each 100 ms: when so many have failed, far more were begun than may be under way.
-	const failed = `weir_remote_calls_total{result="timed_out"}`
+	const failed = `weir_aggregator_calls_total{result="timed_out"}`
 	proc.Await(t, 2*time.Minute, "probes of the aggregator fail", func() string {
 		if status, text := r.Ready(); status == 0 {
 			return text

@@ -58,7 +58,7 @@ func startClocks(t *testing.T, tier string, ahead time.Duration) *clockTest {
 	regional := func(name string, flags ...string) *replica {
 		r := &replica{region.New(t, region.Config{Dir: dir, Name: name, Rules: clockRules, Flags: append(flags, "--region", name)}), t}
 		r.Start()
-		proc.Eventually(t, time.Minute, name+" is connected", func() bool { return r.Metrics()["weir_remote_up"] == 1 })
+		proc.Eventually(t, time.Minute, name+" is connected", func() bool { return r.Metrics()["weir_aggregator_up"] == 1 })
 		return r
 	}
 	c.eu = regional("eu", append(store["eu"], "--global", c.link.Addr)...)
@@ -69,7 +69,7 @@ func startClocks(t *testing.T, tier string, ahead time.Duration) *clockTest {
 // hears waits until eu knows its share by the clock that its Redis shows now.
 func (c *clockTest) hears() {
 	c.t.Helper()
-	answered := func() float64 { return c.eu.Metrics()[`weir_remote_calls_total{result="answered"}`] }
+	answered := func() float64 { return c.eu.Metrics()[`weir_aggregator_calls_total{result="answered"}`] }
 	before := answered()
 	proc.Eventually(c.t, time.Minute, "the aggregator answers eu", func() bool { return answered() > before+4 })
 }
@@ -225,7 +225,7 @@ func TestCutOffRegionWithAWrongClock(t *testing.T) {
 	c.link.Heal()
 	// What eu may have used by a clock that was an hour ahead stays withheld for that hour.
 	proc.Eventually(t, time.Minute, "eu is connected again", func() bool {
-		return c.eu.Metrics()["weir_reserve_in_use"] == 0 && c.eu.Metrics()["weir_remote_up"] == 1
+		return c.eu.Metrics()["weir_reserve_in_use"] == 0 && c.eu.Metrics()["weir_aggregator_up"] == 1
 	})
 	c.hears()
 }

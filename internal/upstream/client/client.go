@@ -122,7 +122,7 @@ func New(c Config) (*Store, error) {
 	if s.scheme = "http://"; c.TLS != nil {
 		s.scheme = "https://"
 	}
-	c.Metrics.GaugeFunc("weir_remote_up", "1 while the tier above answers.", func() float64 {
+	c.Metrics.GaugeFunc("weir_aggregator_up", "1 while the aggregator answers.", func() float64 {
 		if s.tier.silent() {
 			return 0
 		}
@@ -131,7 +131,7 @@ func New(c Config) (*Store, error) {
 	return s, nil
 }
 
-// Move replaces the addresses of the tier above. The one that is called now is kept if it is
+// Move replaces the addresses of the aggregator. The one that is called now is kept if it is
 // among them. An empty list changes nothing: the tier may still answer at the addresses of
 // before.
 func (s *Store) Move(addresses []string) {
@@ -159,16 +159,16 @@ func newTransport(secure *certs.Set, name string) http.RoundTripper {
 	}
 }
 
-// Lacks reports whether the tier above does not have a rule, by its last answer on it.
+// Lacks reports whether the aggregator does not have a rule, by its last answer on it.
 func (s *Store) Lacks(rule string) bool {
 	_, lacks := s.unknown.Load(rule)
 	return lacks
 }
 
-// Epoch is that of the store of the tier above, by its last answer; 1 before the first.
+// Epoch is that of the store of the aggregator, by its last answer; 1 before the first.
 func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 
-// Acquire asks the tier above. While that does not answer, all asks are Unavailable at once.
+// Acquire asks the aggregator. While that does not answer, all asks are Unavailable at once.
 func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	for i := range grants {
 		grants[i] = lease.Grant{Status: lease.Unavailable}
@@ -187,7 +187,7 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 	p.leave()
 }
 
-// countsUnits reports whether no ask is for slots or resets a counter: that the tier above does for its own operators.
+// countsUnits reports whether no ask is for slots or resets a counter: that the aggregator does for its own operators.
 // Who looks gets what a want of zeros does.
 func countsUnits(asks []engine.Ask) bool {
 	return !slices.ContainsFunc(asks, func(a engine.Ask) bool {
@@ -206,10 +206,10 @@ type metrics struct {
 
 func newMetrics(r *telemetry.Registry) *metrics {
 	return &metrics{
-		calls:   r.Counters("weir_remote_calls_total", "Calls of the tier above: answered, timed_out, failed (no connection, or an error), malformed, or dropped (nothing was applied because of its number).", "result"),
-		wants:   r.Histogram("weir_remote_wants", "Wants per call of the tier above; 0 for a heartbeat.", telemetry.Doubling(1, 11)),
-		seconds: r.Histogram("weir_remote_seconds", "Time until the tier above answered a call.", telemetry.Doubling(1e-3, 11)),
-		refused: r.Counter("weir_remote_refused_total", "Asks that were not sent, because the tier above did not answer just before."),
-		unknown: r.Counter("weir_remote_unknown_rule_total", "Asks for a rule that the tier above does not have: its rules are late."),
+		calls:   r.Counters("weir_aggregator_calls_total", "Calls of the aggregator: answered, timed_out, failed (no connection, or an error), malformed, or dropped (nothing was applied because of its number).", "result"),
+		wants:   r.Histogram("weir_aggregator_wants", "Wants per call of the aggregator; 0 for a heartbeat.", telemetry.Doubling(1, 11)),
+		seconds: r.Histogram("weir_aggregator_seconds", "Time until the aggregator answered a call.", telemetry.Doubling(1e-3, 11)),
+		refused: r.Counter("weir_aggregator_unsent_total", "Asks that were not sent, because the aggregator did not answer just before."),
+		unknown: r.Counter("weir_aggregator_unknown_rule_total", "Asks for a rule that the aggregator does not have: its rules are late."),
 	}
 }

@@ -78,7 +78,7 @@ func (b *bench) program(title, program, scope string, flags ...string) (s table.
 	empty := b.resident(r.Process)
 	b.Must(b.count(r.Addr, scope, b.keys))
 	m := r.Metrics()
-	kept, cached := m["weir_store_keys"], m["weir_front_keys"]
+	kept, cached := m["weir_store_keys"], m["weir_lease_cache_keys"]
 	if kept < float64(b.keys) && cached == 0 {
 		b.Fatalf("%s has only %.0f of %d keys", title, kept, b.keys)
 	}
