@@ -157,9 +157,9 @@ docs-test: setup build helm ## Check every command, flag, metric, link and defau
 	go test -count=1 ./test/docs
 
 .PHONY: mutants
-mutants: ## Change what decides in small ways, and count which changes no test notices (an hour)
-	@tools/mutants.sh
-	@tools/luamutants.py
+mutants: ## Change what decides in small ways, and count which changes no test notices (PACKAGES=internal/limit lists them; all: an hour)
+	@go build -C tools -o ../.tools/ ./mutants
+	@.tools/mutants $(PACKAGES)
 
 .PHONY: faults
 faults: setup build ## Plant the faults of test/faults one after the other: the test named for each has to fail

@@ -1,0 +1,16 @@
+// Package small has an operator of each kind, for the tests of mutants.
+package small
+
+// Size is large from 10 on, and small below; "none" is neither.
+func Size(name string, n int) string {
+	calls++
+	switch {
+	case name == "none":
+		return name + "!"
+	case n >= 10:
+		return "large"
+	}
+	return "small"
+}
+
+var calls int
