@@ -87,7 +87,7 @@ func measure(dir string, most, workers int, survivors bool) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	build := goSubject
 	if dir == scripts {
 		build, most = luaSubject, min(most, mostScripts)

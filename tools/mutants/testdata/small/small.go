@@ -3,7 +3,7 @@ package small
 
 // Size is large from 10 on, and small below; "none" is neither.
 func Size(name string, n int) string {
-	calls++
+	Calls++
 	switch {
 	case name == "none":
 		return name + "!"
@@ -13,4 +13,5 @@ func Size(name string, n int) string {
 	return "small"
 }
 
-var calls int
+// Calls counts the calls of Size.
+var Calls int
