@@ -68,7 +68,7 @@ func (r *release) provenance(dir string, digests map[string]string) error {
 		source.Annotations = map[string]string{"changed": "files are in no commit, or differ from this one"}
 	}
 	d := &s.Predicate.BuildDefinition
-	d.BuildType = repository + "/blob/v" + r.version + "/CONTRIBUTING.md#how-is-a-release-made"
+	d.BuildType = repository + "/blob/v" + r.version + "/CONTRIBUTING.md#release"
 	d.ExternalParameters = map[string]string{"command": "make release", "version": "v" + r.version}
 	d.InternalParameters = map[string]string{
 		"go": r.goes, "signature": "none: this is what the one who ran the command states. The same commit and the same Go make the same bytes.",
