@@ -1,7 +1,6 @@
 package terraform
 
 import (
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,30 +79,20 @@ func TestTags(t *testing.T) {
 	})
 }
 
-var (
-	declared = regexp.MustCompile(`(?m)^(?:variable|output) "(\w+)" \{`)
-	row      = regexp.MustCompile("(?m)^\\| ((?:`\\w+`(?:, )?)+) \\|")
-)
+// declared is a variable or an output, up to the end of its block.
+var declared = regexp.MustCompile(`(?ms)^(?:variable|output) "(\w+)" \{\n(.*?)^\}`)
 
-// The README of each module explains every variable and output, and nothing else.
-func TestTables(t *testing.T) {
+// Every variable and output has a description, which Terraform and its registries show.
+func TestDescriptions(t *testing.T) {
 	each(t, func(dir, text string) {
-		page, err := os.ReadFile(filepath.Join(proc.Root(t), "terraform", dir, "README.md"))
-		if err != nil {
-			t.Error(err)
+		found := declared.FindAllStringSubmatch(text, -1)
+		if len(found) == 0 {
+			t.Errorf("%s declares nothing", dir)
 		}
-		_, tables, _ := strings.Cut(string(page), "\n## Inputs\n")
-		has, explained := map[string]bool{}, map[string]bool{}
-		for _, m := range declared.FindAllStringSubmatch(text, -1) {
-			has[m[1]] = true
-		}
-		for _, m := range row.FindAllStringSubmatch(tables, -1) {
-			for _, name := range strings.Split(m[1], ", ") {
-				explained[strings.Trim(name, "`")] = true
+		for _, m := range found {
+			if !strings.HasPrefix(m[2], "  description ") {
+				t.Errorf("%s: %s has no description", dir, m[1])
 			}
-		}
-		if !maps.Equal(has, explained) {
-			t.Errorf("%s/README.md explains %q, and the module has %q", dir, slices.Sorted(maps.Keys(explained)), slices.Sorted(maps.Keys(has)))
 		}
 	})
 }
