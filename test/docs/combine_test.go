@@ -42,7 +42,7 @@ func combined(features ...string) string {
 
 // TestWhatGoesTogether reads a document for each pair of the table in docs/rules.md.
 func TestWhatGoesTogether(t *testing.T) {
-	_, table, _ := strings.Cut(read(t, "docs/rules.md"), "\n## What goes together\n")
+	_, table, _ := strings.Cut(read(t, "docs/rules.md"), "\n## Combinations\n")
 	cells := func(line string) (out []string) {
 		for _, cell := range strings.Split(strings.Trim(line, "|"), "|") {
 			out = append(out, strings.TrimSpace(cell))

@@ -31,8 +31,8 @@ func TestFigures(t *testing.T) {
 		"docs/operations.md":   {redisTimeout, strings.Replace(flagDefault(t, help, "state-interval"), "s", " s", 1)},
 		redisDocument: {redisTimeout, fmt.Sprintf("(%d)", redisstore.DefaultLanes),
 			fmt.Sprint(redisstore.DefaultLanes+2, " connections")},
-		"internal/envoyrls/README.md": {flagDefault(t, help, "rls-listen")},
-		"envoy/README.md": {timeout, setting(t, pop, `vm_id: (\S+?)[ ,}\n]`), "connect_timeout: " + setting(t, pop, `(?s)name: weir_region\b.*?connect_timeout: ([\d.]+s)`),
+		"docs/ratelimit-service.md": {flagDefault(t, help, "rls-listen")},
+		"docs/envoy.md": {timeout, setting(t, pop, `vm_id: (\S+?)[ ,}\n]`), "connect_timeout: " + setting(t, pop, `(?s)name: weir_region\b.*?connect_timeout: ([\d.]+s)`),
 			"base_interval: " + setting(t, pop, `base_interval: ([\d.]+s)`), setting(t, pop, `GOMEMLIMIT: "?(\d+MiB)`)},
 		"wasmfilter/edge/rulebook/config.go": {fmt.Sprint("Default ", int64(config.RulesEvery))},
 	} {

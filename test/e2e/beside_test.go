@@ -24,7 +24,7 @@ const besideRules = `rules:
   - { name: browser, match: { path: /browser }, key: [], limit: 2/1d, algorithm: fixed_window, timeout: 1s }
 `
 
-// The filters that envoy/README.md has before weir, and what lets scripts read the headers of a refusal.
+// The filters that docs/envoy.md has before weir, and what lets scripts read the headers of a refusal.
 const exposed = "retry-after, ratelimit, ratelimit-policy, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-weir-rule, grpc-status, grpc-message"
 
 func filterNamed(name, kind string) map[string]any {

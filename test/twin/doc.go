@@ -3,7 +3,7 @@
 //
 // Configurations and requests are made at random from a grammar. Each request goes
 // to both, one after the other, and the answers have to be the same, but for the
-// lines of the list in internal/envoyrls/README.md ("What is different, on purpose"). The
+// lines of the list in docs/ratelimit-service.md ("Differences from envoyproxy/ratelimit"). The
 // test has each of these lines as a function that turns the answer of
 // envoyproxy/ratelimit into what Weir has to answer instead, see line. What is not
 // the same then is a failure, with the requests until then.

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// line is a line of the list in internal/envoyrls/README.md.
+// line is a line of the list in docs/ratelimit-service.md.
 type line struct {
 	text string // how it begins there
 	// turn makes of an answer of envoyproxy/ratelimit what Weir has to answer by this line.

@@ -17,7 +17,7 @@ var (
 	span    = regexp.MustCompile("`([A-Z_]+\\*?)`")
 )
 
-// Who comes from envoyproxy/ratelimit finds each of its settings in the README: what it
+// Who comes from envoyproxy/ratelimit finds each of its settings in docs/ratelimit-service.md: what it
 // is called here, or that there is none. NAME_* there stands for all that begin so.
 func TestSettingsAreInTheList(t *testing.T) {
 	if testing.Short() {
@@ -29,18 +29,18 @@ func TestSettingsAreInTheList(t *testing.T) {
 	fatal.If(t, err)
 	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "src/settings/settings.go"))
 	fatal.If(t, err)
-	readme, err := os.ReadFile("../../internal/envoyrls/README.md")
+	readme, err := os.ReadFile("../../docs/ratelimit-service.md")
 	fatal.If(t, err)
 	settings, listed := setting.FindAllStringSubmatch(string(source), -1), span.FindAllStringSubmatch(string(readme), -1)
 	if len(settings) < 100 || len(listed) < 50 {
-		t.Fatalf("settings: %d, in the README: %d", len(settings), len(listed))
+		t.Fatalf("settings: %d, on the page: %d", len(settings), len(listed))
 	}
 	for _, s := range settings {
 		if !slices.ContainsFunc(listed, func(l []string) bool {
 			begin, family := strings.CutSuffix(l[1], "*")
 			return l[1] == s[1] || family && strings.HasPrefix(s[1], begin)
 		}) {
-			t.Errorf("internal/envoyrls/README.md does not state what becomes of %s", s[1])
+			t.Errorf("docs/ratelimit-service.md does not state what becomes of %s", s[1])
 		}
 	}
 }

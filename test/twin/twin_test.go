@@ -79,12 +79,12 @@ func compareAll(t *testing.T, m mode, n int, explained map[string]int) {
 
 // Each line is one of the list.
 func TestLinesAreInTheList(t *testing.T) {
-	readme, err := os.ReadFile("../../internal/envoyrls/README.md")
+	readme, err := os.ReadFile("../../docs/ratelimit-service.md")
 	fatal.If(t, err)
 	list := strings.Join(strings.Fields(string(readme)), " ")
 	for _, l := range lines {
 		if !strings.Contains(list, l.text) {
-			t.Errorf("internal/envoyrls/README.md does not have %q", l.text)
+			t.Errorf("docs/ratelimit-service.md does not have %q", l.text)
 		}
 	}
 }

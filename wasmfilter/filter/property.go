@@ -10,7 +10,7 @@ import (
 )
 
 // What Envoy knows of a stream beside its headers, by the path of the property: names, each but the last with
-// a zero byte behind it. envoy/README.md has what Envoy 1.40 answers.
+// a zero byte behind it. docs/envoy.md has what Envoy 1.40 answers.
 const (
 	peerAddress  = "source\x00address"
 	routeName    = "xds\x00route_name"

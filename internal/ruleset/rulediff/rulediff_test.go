@@ -52,7 +52,7 @@ func TestChanges(t *testing.T) {
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/cli.md")
 	fatal.If(t, err)
-	_, section, _ := strings.Cut(string(page), "\n## What a change of rules does\n")
+	_, section, _ := strings.Cut(string(page), "\n## Comparing rules\n")
 	blocks := regexp.MustCompile("(?s)```(?:yaml)?\n(.*?)```").FindAllStringSubmatch(section, 3)
 	if len(blocks) != 3 {
 		t.Fatalf("%d blocks, want two files and their comparison", len(blocks))

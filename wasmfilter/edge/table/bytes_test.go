@@ -78,7 +78,7 @@ func TestPoolBytes(t *testing.T) {
 
 // The bounds in the documents are those of the code.
 func TestDocumentedBytes(t *testing.T) {
-	text, err := os.ReadFile("../../../envoy/README.md")
+	text, err := os.ReadFile("../../../docs/envoy.md")
 	fatal.If(t, err)
 	for _, want := range []string{
 		fmt.Sprintf("| 32768 (default) | 1,048,576 | %.0f MB |", float64(Bytes(32768))/1e6),
@@ -89,7 +89,7 @@ func TestDocumentedBytes(t *testing.T) {
 		fmt.Sprintf("`vm_id: weir-%d`", layout),
 	} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("envoy/README.md does not state %q", want)
+			t.Errorf("docs/envoy.md does not state %q", want)
 		}
 	}
 	if pop, err := os.ReadFile("../../../envoy/pop.yaml"); err != nil || !strings.Contains(string(pop), fmt.Sprintf("vm_id: weir-%d\n", layout)) {
