@@ -114,7 +114,7 @@ func (c *touched) ask(e *envoy, user string) *exchange {
 	return x
 }
 
-// The page about what the edge touches has the table that is counted here. Where the filter changes, the table that this test prints replaces the one of the page.
+// The page of the benchmarks has the table that is counted here. Where the filter changes, the table that this test prints replaces the one of the page.
 func TestTouched(t *testing.T) {
 	counted := "| | callbacks | host calls | bytes in | bytes out |\n| - | - | - | - | - |\n"
 	for _, c := range touchedCases {
@@ -128,10 +128,10 @@ func TestTouched(t *testing.T) {
 		}
 		counted += fmt.Sprintf("| %s | %v | %v | %d | %d |\n", c.name, e.crossed.callbacks, e.crossed.calls, e.crossed.in, e.crossed.out)
 	}
-	page, err := os.ReadFile("../../docs/edge-speed.md")
+	page, err := os.ReadFile("../../docs/benchmarks.md")
 	fatal.If(t, err)
 	if !strings.Contains(string(page), counted) {
-		t.Errorf("docs/edge-speed.md has another table than this:\n%s", counted)
+		t.Errorf("docs/benchmarks.md has another table than this:\n%s", counted)
 	}
 }
 

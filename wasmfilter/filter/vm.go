@@ -5,7 +5,7 @@
 // has the reason.
 //
 // What a request costs is what it touches: each callback and each call of the host runs some
-// thousand instructions of Envoy and of its engine, so there are few of them. docs/edge-speed.md
+// thousand instructions of Envoy and of its engine, so there are few of them. docs/benchmarks.md
 // counts them for each kind of request. A rule that needs the client's address adds
 // source.address once per request. Metrics cost a request nothing: they are counted in the worker
 // and added at every tick.

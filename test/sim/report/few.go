@@ -10,7 +10,7 @@ import (
 // The runs of a client that sends a few requests once.
 var (
 	fewRegions = []int{1, 3}
-	fewLimits  = []int64{5, 20, 49, 50, 100, 200, 1000}
+	fewLimits  = []int64{5, 20, 50, 200, 1000}
 )
 
 // fewFigures are what the tables show of the runs.
@@ -18,13 +18,9 @@ var fewFigures = []struct {
 	title string
 	of    func(r sim.FewResult) string
 }{
-	{"False refusals", func(r sim.FewResult) string { return fmt.Sprint(r.False) }},
-	{"Asks of PoPs per admitted request", func(r sim.FewResult) string { return per(r.Asks, r.Admitted) }},
-	{"Asks at the counter per admitted request", func(r sim.FewResult) string { return per(r.Counted, r.Admitted) }},
+	{"False rejections", func(r sim.FewResult) string { return fmt.Sprint(r.False) }},
 	{"Requests that wait for an answer, in percent", func(r sim.FewResult) string { return fmt.Sprint(100 * r.Waited / r.Requests) }},
 }
-
-func per(asks, admitted int64) string { return fmt.Sprintf("%.2f", float64(asks)/float64(admitted)) }
 
 // fewTables writes a table of each figure as Markdown: with consistency: leased, and in bold without consistency where that
 // is another figure.

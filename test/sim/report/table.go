@@ -3,7 +3,12 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/limit"
 )
+
+// listed are the delays of the table, in ms; the plot has all.
+var listed = []limit.Micros{1, 50, 100, 150}
 
 // table writes the sweep as Markdown: in each cell what was admitted of what one exact
 // limiter admits, and in the worst period of the limit, in percent.
@@ -15,7 +20,7 @@ func table(results map[string]result) string {
 	}
 	b.WriteString("\n| - | - |" + strings.Repeat(" - |", len(settings)) + "\n")
 	for _, a := range algorithms {
-		for _, d := range delays {
+		for _, d := range listed {
 			fmt.Fprintf(&b, "| `%s` | %d ms |", a.String(), d)
 			for _, s := range settings {
 				r := results[caseName(a, d, s)]
