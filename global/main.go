@@ -1,6 +1,5 @@
-// Command weir-global is the aggregator of Weir: it grants leases on limits that all
-// regions share to the replicas of the regions. --help lists its settings, which package
-// daemon describes.
+// Command weir-global is the aggregator of Weir: it grants leases on limits that all regions share to the replicas of the
+// regions. --help lists its settings, which package daemon describes.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Command weir-regional is the region of Weir: it grants leases on rate limits to
-// the points of presence that share them. Package config has its settings; --help
-// lists them.
+// Command weir-regional is the region of Weir: it grants leases on rate limits to its PoPs. Package config has its settings;
+// --help lists them.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command weir checks, converts and compiles Weir's rules files, and puts them in force through
-// Consul. It makes the secrets of a deployment, and calls the admin API of programs.
+// Command weir checks, converts and compiles rules files, and puts them in force through Consul or the admin API. It makes the
+// secrets of a deployment, and shows running installations.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package accesslog reads Envoy's access log in JSON, with the fields that docs/access-log.md has.
+// Package accesslog reads Envoy's access log in JSON. docs/access-log.md lists the fields.
 package accesslog
 
 import (

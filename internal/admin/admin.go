@@ -1,4 +1,4 @@
-// Package admin serves the endpoints for operators: liveness, readiness, metrics, and the admin API beside them.
+// Package admin serves the endpoints for operators: liveness, readiness, metrics and the admin API.
 package admin
 
 import (

@@ -1,6 +1,5 @@
-// Package aggregator is the store of the aggregator: it divides each limit among the regions
-// that ask for it, by the rule's fair, and counts what each of them gets. The store behind
-// it decides how much there is.
+// Package aggregator is the store of the aggregator. It divides each limit among the regions that ask for it, by the rule's
+// fair, and counts the units of each region. The store behind it decides how many units there are.
 package aggregator
 
 import (

@@ -1,14 +1,14 @@
-// Package bootstrap makes what the programs of a deployment need before they start: authorities and
-// certificates, Consul's gossip key and tokens, users of Redis, secrets of keys. All of it is chosen on one machine,
-// without a service, and kept in one file, state.json, that is replaced as a whole. Every other file is made of
-// that one: a run that was killed is completed by the next, and a run with nothing to do changes no byte.
+// Package bootstrap makes the secrets of a deployment: authorities and certificates, Consul's gossip key and tokens, users
+// of Redis, secrets of keys. It chooses them on one machine, without a service, and keeps them in one file, state.json,
+// which it replaces as a whole. All other files are made from this one: a run completes an interrupted run, and a run
+// without work changes nothing.
 //
-//	state.go       what was chosen
-//	names.go       which certificates and tokens there are
+//	state.go       the chosen secrets
+//	names.go       the names of certificates and tokens
 //	authority.go   X.509
-//	bootstrap.go   what a run changes
+//	bootstrap.go   the changes of a run
 //	files.go       the files of each role
-//	publish.go     the same for Kubernetes and AWS
+//	publish.go     Kubernetes and AWS
 //	acl            policies and tokens in Consul
 //	aws            Secrets Manager and users of ElastiCache
 package bootstrap

@@ -1,12 +1,12 @@
-// Package calendar knows where windows of a calendar begin: days, weeks and months by the clock of a time zone, which
-// package limit only takes as figures.
+// Package calendar computes the begin of calendar windows: days, weeks and months by the clock of a time zone. Package limit
+// takes these times as numbers.
 //
-// A window begins the first time that the zone's clock shows its date, at midnight or later: where midnight does not
-// exist, or exists twice, with the first moment of the day. A day whose date was left out has no window. So windows
-// follow each other without gaps, and a day has 23, 24 or 25 hours, rarely others.
+// A window begins when the zone's clock first shows its date. If midnight does not exist or exists twice, it begins with the
+// first moment of the day. A date that was left out has no window. So windows have no gaps, and a day has 23, 24 or 25 hours,
+// rarely others.
 //
-// The time zones are those of the machine, if it has the database, else those of the Go release, which every program
-// has with it. Which names there are is up to the Go release alone.
+// The clocks of time zones come from the database of the machine, or else from the Go release. The names of time zones come
+// from the Go release only.
 package calendar
 
 import (

@@ -1,6 +1,5 @@
-// Package certs keeps the certificates of TLS in force. Their files are read again when they
-// change, and files with a mistake never replace good ones. Open connections keep the
-// certificates that they have.
+// Package certs reads TLS certificates again when their files change. Files with a mistake never replace correct ones. Open
+// connections keep their certificates.
 package certs
 
 import (

@@ -1,16 +1,15 @@
 // Package consul registers replicas with Consul and finds them there.
 //
-//	agent.go     the agent of Consul, and whether it does what it is asked for
-//	connect.go   how it is reached: TLS and tokens
-//	register.go  a replica registers itself, and keeps its check passing
+//	agent.go     the agent of Consul, and its errors
+//	connect.go   TLS and tokens
+//	register.go  registration of a replica, and its check
 //	instance.go  two replicas with one id
-//	follow.go    whatever changes in Consul, such as a key
+//	follow.go    a value in Consul that changes, such as a key
 //	watch.go     the replicas of a service that pass their checks
-//	registered.go  all replicas, with the rules that they have
+//	registered.go  all replicas, with their rules
 //	kv.go        the key-value store of a datacenter
 //
-// Nothing here is needed to decide a request: while Consul is away, a replica goes on with
-// what it last found.
+// No decision on a request needs this package: while Consul is unavailable, a replica uses the values that it found last.
 package consul
 
 import (

@@ -1,7 +1,6 @@
-// Package daemon is what every program that grants is made of: the counters in memory or
-// Redis with their lease cache and state file, the tier above, the service in front of
-// them, the rules, and the ports for callers and operators. [New] builds these parts in
-// order, and [Tier.Run] has the order of start and end.
+// Package daemon builds the common parts of weir-regional and weir-global: the counters in memory or Redis with their lease
+// cache and state file, the calls to the aggregator, the service, the rules, and the ports for callers and operators. [New]
+// builds the parts in order; [Tier.Run] starts and ends them in order.
 package daemon
 
 import (

@@ -1,14 +1,12 @@
 // Package fair divides a limit among the regions that ask for it.
 //
-// A counter grants to whoever asks first. Where regions share a limit that is too small for
-// all of them, a window goes to those that ask for much early, and a token bucket gives the
-// same to each ask, whatever the demand behind it. [Shares] estimates what each region
-// demands of a key, and computes for each ask how many of the units that are left are meant for
-// the other regions: these are withheld from it ([lease.Want.Withheld]). The counter alone
-// decides how much there is, so a wrong estimate never admits more than the limit.
+// A counter grants to the first asks. If a shared limit is too small for all regions, regions with many early asks would get
+// most of a window, and each ask the same part of a token bucket, whatever the demand. [Shares] estimates the demand of each
+// region for a key. For each ask it computes how many of the units left are for the other regions, and withholds these
+// ([lease.Want.Withheld]). The counter alone decides how many units there are, so a wrong estimate never exceeds the limit.
 //
-// The package is pure: no clock, no lock, no goroutine. It counts in floating point, because
-// no other program has to come to the same result.
+// The package is pure: no clock, no lock, no goroutine. It computes in floating point, because no other program must get the
+// same result.
 package fair
 
 import (

@@ -1,5 +1,4 @@
-// Package plot draws line charts as SVG. Their text is readable on light and on dark pages, and the same
-// chart is the same text.
+// Package plot draws line charts as SVG, readable on light and dark pages. The same chart gives the same text.
 package plot
 
 import (

@@ -1,5 +1,4 @@
-// Package repeat calls a function again and again until a context ends, and keeps what comes again
-// and again from being done each time.
+// Package repeat calls a function again and again until a context ends, and limits work that would repeat each time.
 package repeat
 
 import (

@@ -1,4 +1,4 @@
-// Package room bounds the memory of a process, and divides it.
+// Package room bounds and divides the memory of a process.
 package room
 
 import (

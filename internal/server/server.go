@@ -1,5 +1,5 @@
-// Package server is an HTTP server on one port: HTTP/1.1 and HTTP/2, with or without TLS.
-// It answers health checks on that port and ends without cutting calls in flight.
+// Package server is an HTTP server on one port: HTTP/1.1 and HTTP/2, with or without TLS. It answers health checks on that port
+// and ends without cutting calls in flight.
 package server
 
 import (

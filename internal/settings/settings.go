@@ -1,5 +1,4 @@
-// Package settings reads the configuration of a program into a struct whose fields are
-// its settings, and checks their values.
+// Package settings reads the configuration of a program into a struct, whose fields are its settings, and checks the values.
 //
 // A field can be set in four places. The first that has a value wins:
 //

@@ -1,13 +1,12 @@
-// Package statefile keeps records in a file that is replaced as a whole: a reader gets
-// exactly what one writer finished, or an error.
+// Package statefile keeps records in a file that is replaced as a whole: a reader gets the complete records of one writer, or an
+// error.
 //
-// The file is a gzip stream without compression, whose checksum is over all of it:
+// The file is a gzip stream without compression, whose checksum covers all of it:
 //
 //	"weirstat", header, records; the header and each record behind its length (uvarint)
 //
-// The header is JSON, so that `head -c` shows who wrote the file. A new file is written
-// beside the old one, synced and renamed over it, and the directory is synced. So neither a
-// crash nor a full disk leaves half a file under the name.
+// The header is JSON, so that `head -c` shows who wrote the file. A new file is written beside the old one, synced and renamed
+// over it, and the directory is synced. So neither a crash nor a full disk leaves half a file under the name.
 package statefile
 
 import "time"

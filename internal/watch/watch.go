@@ -1,5 +1,5 @@
-// Package watch reads files, or what stands for them, again when they change and puts their
-// content in force. Files with a mistake never replace a good configuration.
+// Package watch reads files again when they change and puts their content in force. Files with a mistake never replace a correct
+// configuration.
 package watch
 
 import (

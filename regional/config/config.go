@@ -1,6 +1,5 @@
-// Package config is the manual of weir-regional: every setting is a field of
-// [Config], with its unit, default, range and consequence. Package settings describes
-// where a field can be set.
+// Package config has every setting of weir-regional as a field of [Config], with its unit, default, range and effect. Package
+// settings describes where a field can be set.
 package config
 
 import (

@@ -1,7 +1,6 @@
-// Package access is who may do what with a program: the file of tokens and client certificates of the admin API, with
-// the role of each.
+// Package access reads the file of tokens and client certificates of the admin API, and decides what each caller may do.
 //
-//	access.go  roles, and who calls
+//	access.go  roles and callers
 //	file.go    the file, which is read again when it changes
 package access
 

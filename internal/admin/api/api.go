@@ -1,10 +1,10 @@
-// Package api is the frame of the admin API: who may call, how often, what is refused and how that is told, and the
-// audit. The operations are in packages below, which add them with [Add] and [AddStream].
+// Package api has the parts of the admin API that all operations share: authentication, rate limits of callers, errors and
+// the audit log. Packages below it add their operations with [Add] and [AddStream].
 //
-//	api.go      operations, and the description that OpenAPI gives of them
-//	guard.go    what every call has to pass
-//	limits.go   how many calls and streams one caller may have
-//	audit.go    who changed what
+//	api.go      operations and their description in OpenAPI
+//	guard.go    checks of every call
+//	limits.go   calls and streams of one caller
+//	audit.go    the audit log
 package api
 
 import (

@@ -1,14 +1,14 @@
-// Package cli has the commands of weir that call the admin API, and how they print.
+// Package cli has the commands of weir that call the admin API, and prints their answers.
 //
-//	cli.go       whom to call
-//	table.go     how answers are printed
-//	versions.go  the rules of an installation, as commands use those in Consul
-//	status.go    members, and what is likely not meant
-//	watch.go     what comes most, single decisions
+//	cli.go       the address of the API
+//	table.go     tables
+//	versions.go  versions of the rules
+//	status.go    members and warnings
+//	watch.go     busiest keys, single decisions
 //	keys.go      counters of keys
-//	explain.go   what becomes of a request
+//	explain.go   decisions on a request
 //	amend.go     overrides and candidates
-//	debug.go     an archive
+//	debug.go     the debug archive
 package cli
 
 import (

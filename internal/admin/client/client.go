@@ -1,5 +1,5 @@
-// Package client calls the admin API: at an address, or in a context, which is an installation with its address, token
-// and certificates in a file of the user.
+// Package client calls the admin API at an address, or in a context: an installation with its address, token and
+// certificates in a file of the user.
 //
 //	client.go    calls
 //	events.go    a stream of events

@@ -1,4 +1,4 @@
-// Package v1 has the messages of version 1 of the admin API, as the API and its clients use them.
+// Package v1 has the messages of version 1 of the admin API, for the API and its clients.
 package v1
 
 import (

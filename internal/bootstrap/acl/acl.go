@@ -1,5 +1,5 @@
-// Package acl makes policies and tokens in Consul: those of a file, with the ids that the file has. Programs can
-// therefore have their tokens before Consul runs. Several servers may do it at once, and again.
+// Package acl makes the policies and tokens of a file in Consul, with the ids of the file. So programs can have their tokens
+// before Consul runs. Several servers may do it at once and repeatedly.
 package acl
 
 import (

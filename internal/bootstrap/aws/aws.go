@@ -1,6 +1,5 @@
-// Package aws puts the files of roles into AWS Secrets Manager, and makes the users of ElastiCache for Redis.
-// What is there already and the same is left alone,
-// and so is what another deployment has made.
+// Package aws writes the files of roles to AWS Secrets Manager, and makes the users of ElastiCache for Redis. It does not
+// change equal secrets, nor those of another deployment.
 package aws
 
 import (

@@ -1,5 +1,4 @@
-// Package enginetest is the conformance suite of every [engine.Store]: whatever
-// keeps the counters, the same limits hold.
+// Package enginetest is the conformance suite of every [engine.Store].
 package enginetest
 
 import (

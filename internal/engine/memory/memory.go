@@ -1,7 +1,5 @@
-// Package memory is the [engine.Store] of a region with one replica: counters in
-// this process's memory. It is exact and needs no network; replicas do not share it.
-// What was saved ([Store.Save]) outlives the process, if it is loaded again
-// ([Store.Loader]).
+// Package memory is the [engine.Store] of a region with one replica: counters in this process's memory. It is exact and
+// needs no network. A saved store ([Store.Save]) can be loaded by the next process ([Store.Loader]).
 package memory
 
 import (

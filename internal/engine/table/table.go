@@ -1,7 +1,6 @@
-// Package table is a bounded hash table of counters, in shards that are locked
-// one by one. Finding an entry allocates nothing, and neither does adding one
-// with a short key once the table has been as full before. Nothing is ever moved or scanned as
-// a whole, so there are no pauses.
+// Package table is a bounded hash table of counters, in shards with a lock each. Finding an entry allocates nothing. Adding
+// an entry with a short key allocates nothing once the table has been as full before. The table never moves or scans all
+// entries, so there are no pauses.
 package table
 
 import (

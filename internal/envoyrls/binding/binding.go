@@ -1,5 +1,4 @@
-// Package binding reads files of bindings: which descriptors of Envoy's rate limit
-// service are limited by rules of the rules file.
+// Package binding reads files of bindings, which bind descriptors of Envoy's rate limit service to rules of the rules file.
 //
 //	bindings:
 //	  - domain: api
@@ -8,18 +7,14 @@
 //	      - { key: plan, value: gold } # this value only; no part of the key
 //	    rule: per-user
 //
-// A binding is for descriptors of as many entries, in the same order. At each entry
-// the one that names the value comes before the one that does not, and there is no
-// way back from it to the other. So "unbound: true" in place of rule takes some values
-// out of what another binding has for any value: their descriptors are as those that
-// no binding is for.
+// A binding applies to descriptors with as many entries, in the same order. At each entry, a binding with this value comes
+// before a binding without a value, and matching does not go back from one to the other. So "unbound: true" in place of rule
+// excludes single values from a binding for any value: their descriptors are treated as without a binding.
 //
-// The values of entries without value are the parts of the rule's key, in their
-// order: there have to be as many, and each stands for the first source of its part.
-// They are written as PoPs write them, an IPv6 client by its prefix and a path without
-// its query, so that both count on the same counter. A descriptor of which one of
-// these is empty is not bound, as a request without that part does not match the
-// rule.
+// The values of entries without value are the parts of the rule's key, in their order. There must be as many, and each stands
+// for the first source of its part. They are written as PoPs write them, an IPv6 client by its prefix and a path without its
+// query, so that both use the same counter. A descriptor with an empty value is not bound, as a request without that part does
+// not match the rule.
 package binding
 
 import (

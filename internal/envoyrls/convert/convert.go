@@ -1,19 +1,17 @@
-// Package convert turns a configuration of envoyproxy/ratelimit into a rules file and
-// a file of bindings, and lists what cannot be converted.
+// Package convert turns a configuration of envoyproxy/ratelimit into a rules file and a file of bindings, and lists the rate
+// limits that it cannot convert.
 //
-// The promise: a server with the bindings and also the configuration decides each request
-// like one with the configuration alone. A server with the bindings alone does so for
-// every descriptor whose rate_limit was converted. Rate limits that would be decided
-// differently are left out, with the descriptors that depend on them:
+// A server with the bindings and the configuration decides each request as with the configuration alone. A server with the
+// bindings alone does so for every descriptor with a converted rate_limit. Rate limits that would be decided differently are
+// left out, with the descriptors that depend on them:
 //
 //   - a wildcard, and a level for any value beside it: bindings have no wildcards, and a
 //     binding for any value would also take the wildcard's values;
-//   - rate limits that replace others, with those that they name;
+//   - rate limits that replace others, with the replaced ones;
 //   - quota_mode.
 //
-// A level for one value that has no binding is written as unbound where there is a
-// binding for any value beside it: in both languages a descriptor with this value must not
-// fall back to the level for any value.
+// A level for one value without a binding is written as unbound if there is a binding for any value beside it: in both
+// languages a descriptor with this value must not fall back to the level for any value.
 package convert
 
 import (

@@ -1,19 +1,18 @@
-// Package decision decides on the descriptors of one request: which are over their limit,
-// what is left, and whether the request is refused.
+// Package decision decides the descriptors of one request: which are over their limit, how much is left, and whether the
+// request is rejected.
 //
-//	descriptors with their limits ─▶ asks, in rounds ─▶ Judge ─▶ over or not, what is left
+//	descriptors with their limits ─▶ asks, in rounds ─▶ Judge ─▶ over or not, units left
 //
-// A request is one group of asks: if one of its descriptors is over its limit, none of the
-// others is charged. (With [Decider.ChargeDenied] there is no group, each descriptor is
-// charged by itself.) These asks are outside of the group, each alone:
+// A request is one group of asks: if one of its descriptors is over its limit, none is charged. (With [Decider.ChargeDenied]
+// there is no group, and each descriptor is charged separately.) These asks are alone, outside of the group:
 //
-//   - checks (a descriptor with 0 hits): the answer has what is left, and nothing is charged;
-//   - rules in shadow mode, which never refuse anything;
-//   - rules in quota mode, which refuse a request only if all of its quotas are over;
+//   - checks (a descriptor with 0 hits): the answer has the units left, and nothing is charged;
+//   - rules in shadow mode, which reject nothing;
+//   - rules in quota mode, which reject a request only if all of its quotas are over;
 //   - descriptors that name one counter with different limits, or charge and check it.
 //
-// Their charges are returned if the request is refused. Those of one counter are in
-// different rounds, so that they are judged in their order.
+// Their charges are returned if the request is rejected. Asks for one counter are in different rounds, so the store decides
+// them in order.
 package decision
 
 import (

@@ -1,19 +1,15 @@
-// Package descriptor reads the configuration of envoyproxy/ratelimit, unchanged,
-// and finds the rule of a descriptor in it.
+// Package descriptor reads the configuration of envoyproxy/ratelimit, unchanged, and finds the rule of a descriptor in it.
 //
-// A descriptor is a list of entries, each a key and a value; a configuration is a
-// tree for each domain, whose levels the entries walk down one by one. At each
-// level the child with exactly this key and value is taken, else the first in the
-// file of those with this key whose wildcard (each * stands for zero or more
-// bytes) matches the value, else the one with this key and no value. There is no
-// way back up: what was taken at one level decides which children there are at the
-// next. The rule is that of the last entry's level, and only if the walk used all
-// entries. A descriptor without a rule is allowed and not counted.
+// A descriptor is a list of entries, each a key and a value. A configuration is a tree for each domain. The entries of a
+// descriptor select one level after the other: first the child with this key and value, else the first in the file with this
+// key and a wildcard that matches the value (each * stands for zero or more bytes), else the child with this key and no value.
+// Matching never goes back to an earlier level. The rule is that of the last entry's level, if all entries were used. A
+// descriptor without a rule is allowed and not counted.
 //
-// A level that was found by a wildcard or by its key alone has a counter for each
-// value, except that share_threshold makes all values of a wildcard share one.
+// A level that was found by a wildcard or by its key alone has a counter for each value. With share_threshold, all values of
+// a wildcard share one.
 //
-// What is different from envoyproxy/ratelimit, on purpose, is in the README of package envoyrls.
+// docs/ratelimit-service.md lists the intended differences from envoyproxy/ratelimit.
 package descriptor
 
 import (

@@ -1,5 +1,5 @@
-// Package metrics counts what Envoy's rate limit service answers: requests, descriptors by
-// their rule and, where it is wanted, hits under the names of envoyproxy/ratelimit.
+// Package metrics counts the answers of Envoy's rate limit service: requests, descriptors by rule and, if enabled, hits under
+// the names of envoyproxy/ratelimit.
 package metrics
 
 import (

@@ -1,6 +1,5 @@
-// Package rules has the rules by which descriptors of Envoy's rate limit service are decided:
-// those of a configuration of envoyproxy/ratelimit, those of the rules file to which
-// descriptors are bound, and limits that requests bring.
+// Package rules has the rules of descriptors of Envoy's rate limit service: those of a configuration of envoyproxy/ratelimit,
+// those of the rules file with bindings, and limits that requests bring.
 package rules
 
 import (

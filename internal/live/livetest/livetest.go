@@ -1,4 +1,4 @@
-// Package livetest has what every [live.Board] must do.
+// Package livetest is the conformance suite of every [live.Board].
 package livetest
 
 import (

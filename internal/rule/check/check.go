@@ -1,6 +1,6 @@
 // Package check defines which rules are legal: every mistake names its field, what is allowed there, and what to write
-// instead. Package read, which makes the rules, holds each value to the words of the language and the ranges below. Here
-// texts and durations are checked, and what depends on several fields.
+// instead. Package read checks each value against the words of the language and its range. This package checks texts and
+// durations, and conditions on several fields.
 //
 // It is part of the Envoy filter, see package rule.
 package check

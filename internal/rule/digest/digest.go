@@ -1,4 +1,4 @@
-// Package digest makes the short, strong hash of keys and versions.
+// Package digest makes the hash of keys and versions.
 //
 // It is part of the Envoy filter, see package rule.
 package digest

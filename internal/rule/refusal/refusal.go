@@ -1,8 +1,7 @@
-// Package refusal is what a client gets whose request a rule refuses: status and body.
+// Package refusal makes the response to a request that a rule rejects: status and body.
 //
-// A body is written by an operator, and bounded. What takes the place of its placeholders has
-// only letters, digits, '-', '_', '@' and '/', so that it needs no escaping in JSON, HTML or
-// text: nothing of the request is in a body.
+// An operator writes the body, and its length is bounded. The values of its placeholders have only letters, digits, '-', '_',
+// '@' and '/', so they need no escaping in JSON, HTML or text. A body never contains data of the request.
 //
 // It is part of the Envoy filter, see package rule.
 package refusal

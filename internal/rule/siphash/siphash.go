@@ -1,5 +1,5 @@
-// Package siphash is SipHash-2-4 with 128 bits of output: a hash under a secret, such that nobody
-// without the secret finds what was hashed, or two texts with one hash.
+// Package siphash is SipHash-2-4 with 128 bits of output: a hash under a secret. Without the secret nobody can find the hashed
+// text, or two texts with the same hash.
 package siphash
 
 import (

@@ -1,14 +1,11 @@
 // Package strict reads small documents strictly.
 //
-// A document is a tree of [Node] values with their positions, read from JSON by
-// [ParseJSON] or built from another format by whoever reads that. A [Value] walks
-// the tree and checks it against what the caller expects. Nothing is skipped and
-// nothing is guessed: an unknown field, a field given twice, a value of another
-// type or out of its range is an [Error] with position and path, and reading goes
-// on, so that all mistakes of a document are reported at once.
+// A document is a tree of [Node] values with their positions, from JSON by [ParseJSON] or from another format by the caller. A
+// [Value] checks the tree. An unknown field, a field given twice, and a value of another type or out of its range are an
+// [Error] with position and path. Reading goes on after an error, so that all mistakes of a document are reported at once.
 //
-// The package is part of the Envoy filter and imports neither fmt nor
-// encoding/json nor reflect: size is start-up time there.
+// The package is part of the Envoy filter and imports neither fmt nor encoding/json nor reflect, because the size of the
+// filter is Envoy's start-up time.
 package strict
 
 import (

@@ -1,9 +1,9 @@
-// Package amend has what people change in the rules while these are in use: overrides by key and candidates, each with an
-// end. They are a document of their own beside the rules file, and its reader merges both.
+// Package amend has temporary overrides by key and candidates, each with an end. They are a document of their own beside the
+// rules file, and the reader merges both.
 //
 //	amend.go  the document
 //	edit.go   changes of it, and their bounds
-//	merge.go  the rules of a rules file with it
+//	merge.go  the merge with a rules file
 package amend
 
 import (

@@ -1,12 +1,11 @@
-// Package explain finds out why a rule does not apply to a request. It asks the evaluator itself: each clause of a
-// rule's match alone is a rule of its own, and the first of them that does not apply is the clause that failed.
+// Package explain finds out why a rule does not apply to a request. It uses the evaluator: each condition of a rule's match
+// becomes a rule of its own, and the first of them that does not apply is the condition that failed.
 //
-// A rule that looks at something that is not known of a request is unknown for it, unless a clause fails whatever that is. It
-// never guesses.
+// If a rule needs a part of the request that is not known, its result is unknown, unless another condition fails.
 //
-//	explain.go  what becomes of a request by each rule
-//	clause.go   the clauses of a rule
-//	refuse.go   which rule refuses it
+//	explain.go  the decision of each rule on a request
+//	clause.go   the conditions of a rule
+//	refuse.go   the rule that rejects the request
 package explain
 
 import (

@@ -1,5 +1,5 @@
-// Package finding has mistakes in rules, and warnings about them, as programs get them: each with its place, a code and
-// a page about that code.
+// Package finding has mistakes in rules, and warnings, in a form for programs: each with its place, a code and the page of the
+// code.
 package finding
 
 import (

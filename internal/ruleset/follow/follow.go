@@ -1,10 +1,10 @@
-// Package follow puts rules in force whenever they change: those of a rules file, or the versions
-// in Consul. Rules with a mistake never replace good ones.
+// Package follow puts rules in force when they change: those of a rules file, or the versions in Consul. Rules with a mistake
+// never replace correct ones.
 //
 //	follow.go    a rules file, or a directory of them
-//	revision.go  its revision: what is read later is newer
+//	revision.go  its revision: later files are newer
 //	store.go     versions in Consul
-//	copy.go      copies of them, for a start without the Consul that has them
+//	copy.go      copies of them, for a start without Consul
 package follow
 
 import (

@@ -1,8 +1,8 @@
-// Package language describes the rule language, for people and editors: language.yaml has each field, with what it
-// means, what may be written, an example, the mistakes that people make, and its test. The reader is package read; tests
-// compare the two, and make the JSON Schema and the reference of it.
+// Package language describes the rule language for people and editors. language.yaml has each field with its meaning, values,
+// an example, frequent mistakes and its test. Package read is the reader; tests compare both, and make the JSON Schema and the
+// reference.
 //
-// To add a field, write it into language.yaml, which states how, and run `make generate`.
+// To add a field, write it into language.yaml and run `make generate`.
 package language
 
 import (

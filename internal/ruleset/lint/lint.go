@@ -1,5 +1,5 @@
-// Package lint finds what is legal in a set of rules and likely not meant: a client that goes round a limit, a
-// limit that admits more or less than it states, a rule without effect.
+// Package lint finds rules that are legal and likely not meant: a client can avoid a limit, a limit admits more or less than it
+// states, a rule has no effect.
 //
 // Each warning has a code, and docs/warnings.md has a section for each code.
 package lint

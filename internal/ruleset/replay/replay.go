@@ -1,10 +1,10 @@
-// Package replay has the requests of an access log decided by rules, each at the time of its line: by one limiter, as a region
-// decides that is asked for each request. And it finds limits that most keys of a log never reach.
+// Package replay applies rules to the requests of an access log, each at the time of its line, with one exact limiter. It also
+// finds limits that most keys of a log never reach.
 //
 //	log.go      lines, in the order of their time; unknown.go: the rules that apply to their requests
-//	replay.go   the run; limiter.go: what decides; report.go: what came of it
-//	suggest.go  limits for the keys of a log; peak.go: the most that a key spends in a period
-//	sample.go   memory of keys that is bounded
+//	replay.go   the run; limiter.go: the decisions; report.go: the result
+//	suggest.go  limits for the keys of a log; peak.go: the peak of a key in a period
+//	sample.go   bounded memory of keys
 package replay
 
 import (

@@ -1,4 +1,4 @@
-// Package request has requests as people and access logs state them, and makes of them what rules see.
+// Package request turns requests in the form of people and access logs into the form that rules read.
 package request
 
 import (

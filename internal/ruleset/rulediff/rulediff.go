@@ -1,13 +1,13 @@
-// Package rulediff compares two versions of rules by what they do with requests: for which a rule is that it was not for
-// before, which have another limit, and which counters begin anew.
+// Package rulediff compares two versions of rules by their decisions on requests: which requests a rule matches now and did not
+// match before, which have another limit, and which counters start again.
 //
-// A rule is the same only if that is plain to see from what it states. For what is not, requests are made of the values of
-// both versions, and each example is one that both have decided so. What neither settles is undecided, which is an answer.
+// A rule is equal only if its text shows it. Otherwise the package makes requests from the values of both versions; each example
+// was decided by both. If neither settles a condition, the result is undecided.
 //
-//	side.go    one version of a rule, and what is plain to see of two
-//	fields.go  what rules state, but for their match
-//	places.go  the places that conditions look at, and values there
-//	search.go  requests of these values, judged by both versions
+//	side.go    one version of a rule, and the comparison by text
+//	fields.go  the fields of rules except their match
+//	places.go  the parts of a request that conditions read, and their values
+//	search.go  requests of these values, decided by both versions
 package rulediff
 
 import (

@@ -1,10 +1,8 @@
-// Package rulefile reads rules files: YAML, or JSON, which is YAML too. It also replaces them
-// as a whole.
+// Package rulefile reads and replaces rules files: YAML, or JSON, which is YAML too.
 //
-// Reading one only turns the text into a tree with positions. Package read alone defines the fields,
-// package check their values, and the compiled form is read in the same way. So a mistake has the same
-// message everywhere, and here also a file, a line and a column. Package language describes the fields for people and
-// editors.
+// It turns the text into a tree with positions. Package read defines the fields, package check their values, and the compiled
+// form is read in the same way. So a mistake has the same message everywhere, and here also a file, a line and a column. Package
+// language describes the fields for people and editors.
 package rulefile
 
 import (

@@ -1,4 +1,4 @@
-// Package keylimits finds the limits of single keys, of which a rule may have many.
+// Package keylimits finds the limits of single keys of a rule, up to 100,000.
 package keylimits
 
 import (

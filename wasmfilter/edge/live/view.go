@@ -1,8 +1,7 @@
-// Package live is what a worker shows of itself while somebody watches the running system:
-// how it does, what its rules did, which keys come most, and single decisions. While nobody
-// watches nothing of that is collected, but for what metrics need.
+// Package live makes the live reports of a worker: its state, the decisions of its rules, the busiest keys, and single decisions.
+// While nobody watches, it collects only what metrics need.
 //
-// The package is pure. The calls are those of package uplink.
+// The package is pure. Package uplink sends the reports.
 package live
 
 import (

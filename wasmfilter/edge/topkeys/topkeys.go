@@ -1,15 +1,12 @@
-// Package topkeys finds the keys that come most often in a stream of requests, in bounded
-// memory: the space saving sketch of Metwally, Agrawal and El Abbadi (2005), whose counts
-// decay.
+// Package topkeys finds the most frequent keys in a stream of requests, in bounded memory: the space saving sketch of Metwally,
+// Agrawal and El Abbadi (2005), with counts that decay.
 //
-// A [Sketch] has a counter for each of [counters] keys. A key that has none takes that of the
-// key with the least count, and goes on counting from there: its count is too large by at
-// most what it took over. So for every key
+// A [Sketch] has a counter for each of [counters] keys. A key without a counter takes the counter of the key with the smallest
+// count and continues from there. Its count is too large by at most the count that it took over. So for every key
 //
 //	count - over <= true count <= count
 //
-// and a key without a counter came at most as often as the least count says. The true count
-// decays as the counts do.
+// and a key without a counter came at most as often as the smallest count. The true count decays as the counts do.
 //
 // The package is pure. Nothing in it is safe for concurrent use.
 package topkeys

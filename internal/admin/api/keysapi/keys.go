@@ -1,8 +1,7 @@
-// Package keysapi has the operations of the admin API on requests and keys: what becomes of a request, what counters
-// hold, and their reset.
+// Package keysapi has the operations of the admin API on requests and keys: explain a request, read counters, reset them.
 //
-//	keys.go     counters of a key, and what is withheld for a region
-//	explain.go  what becomes of a request
+//	keys.go     counters of a key, and the share that is withheld for a region
+//	explain.go  the decision of each rule on a request
 package keysapi
 
 import (

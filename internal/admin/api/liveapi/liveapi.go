@@ -1,9 +1,9 @@
-// Package liveapi has the operations of the admin API that show what the running system does. Who calls one watches:
-// members report to the desk for as long as somebody does.
+// Package liveapi has the operations of the admin API for live reporting. While a caller uses one of them, members report
+// to the desk.
 //
 //	liveapi.go  answers to one call
 //	stream.go   the same once a second, and single decisions
-//	show.go     what the desk has, as the API tells it
+//	show.go     the reports of the desk in the form of the API
 package liveapi
 
 import (

@@ -1,7 +1,7 @@
-// Package rulesapi has the operations of the admin API on rules: read them, check them, put them in force, go back, and
-// amend them with overrides and candidates.
+// Package rulesapi has the operations of the admin API on rules: read, check, apply and roll back rules, and set overrides
+// and candidates.
 //
-//	rules.go   reading and checking, and what the operations need
+//	rules.go   reading and checking
 //	change.go  new versions
 //	prefix.go  callers who may change some rules only
 package rulesapi

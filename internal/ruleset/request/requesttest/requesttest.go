@@ -1,4 +1,4 @@
-// Package requesttest makes requests of the texts of rules, so that many of them meet a condition.
+// Package requesttest makes requests from the texts of rules, so that many of them meet a condition.
 package requesttest
 
 import (

@@ -1,5 +1,5 @@
-// Package local is a key-value store in a directory of this machine, for an installation without Consul. One process at a
-// time has it.
+// Package local is a key-value store in a directory of this machine, for an installation without Consul. One process at a time
+// uses it.
 package local
 
 import (
