@@ -44,11 +44,11 @@ type State struct {
 	// Asking is true from an ask to its reply. It ends Terms.Timeout after Asked at the
 	// latest: whoever asked may have died.
 	Asking bool
-	// Phase is what the holder may do, and Ends when Partial or Denied is over, but for one lease interval in
-	// which it asks behind refused requests, see [State.refuses].
+	// Ends is when PhasePartial or PhaseDenied ends. For one more lease interval, rejected requests trigger an ask
+	// instead of waiting for it, see [State.Refuses].
 	Phase Phase
 	Ends  lease.Millis
-	// Least is the least need that is refused in Denied. It outlasts the phase while asks fail; 0: none.
+	// Least is the least need that is refused in PhaseDenied. It outlasts the phase while asks fail; 0: none.
 	Least int64
 	// Reset is when the counter above is as good as new, by its last reply.
 	Reset lease.Millis
@@ -81,7 +81,7 @@ type State struct {
 	Overdrawn int64
 	// Sealed is the part of Overdrawn that was reported to the tier above.
 	Sealed Debt
-	// Back is for how long the key is not asked for in Failing. A [Relay] does not use
+	// Back is for how long the key is not asked for after asks that failed. A relay does not use
 	// it: the owner of the relays decides for all keys when to ask the tier above.
 	Back Backoff
 }
@@ -162,8 +162,7 @@ func (a *State) Unlearn() {
 
 // Forget forgets what was refused, and that asks failed: by other rules.
 func (a *State) Forget() {
-	a.move(forgotten, 0)
-	a.Refused, a.Back = false, Backoff{}
+	a.Phase, a.Least, a.Refused, a.Back = PhaseNone, 0, false, Backoff{}
 }
 
 // UnderWay reports whether an ask of anybody who shares this account is unanswered.

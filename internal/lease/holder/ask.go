@@ -134,7 +134,7 @@ func (a *State) Report(t *lease.Terms, now lease.Millis) (lease.Want, bool) {
 // no denial that still stands.
 func (a *State) Idle(t *lease.Terms, now lease.Millis) bool {
 	return a.Leases[0].idle(now) && a.Leases[1].idle(now) && a.Overdrawn == 0 &&
-		!a.UnderWay(t, now) && (a.Phase != PhaseDenied && a.Phase != PhasePartial || now >= a.Ends+t.Interval) &&
+		!a.UnderWay(t, now) && (a.Phase == PhaseNone || now >= a.Ends+t.Interval) &&
 		(a.Least == 0 && !a.Refused || now >= a.Reset) &&
 		!a.Sealed.Matters(now) && !a.Back.Matters(now) && !a.owesPenalty(t, now)
 }

@@ -2,68 +2,48 @@ package holder
 
 import "github.com/weirlimit/weir/internal/lease"
 
-// Phase is what a holder of a key may do, by the last reply. The zero value is PhaseFresh.
+// Phase is what limits a holder of a key, by the last reply that decided. The zero value is [PhaseNone].
 type Phase uint8
 
-// The phases. The table in doc.go says how a holder moves.
+// The phases. All else follows from the leases, from what is left above ([State.Left]), from when the counter there
+// begins anew ([State.Reset]), and from the back-off ([State.Back]).
 const (
-	PhaseFresh   Phase = iota // nothing is known: asks, and requests wait
-	PhaseLeased               // units were granted: tops up at a quarter
-	PhasePartial              // little is left above: asks after a pause, and refuses what finds no units
-	PhaseDenied               // refuses what needs Least or more until Ends
-	PhaseFailing              // asks are not decided: on_failure, and a longer pause each time
-	phases       = iota
+	PhaseNone    Phase = iota // asks for what it lacks, and requests wait for the answer
+	PhasePartial              // next to nothing is left above: until Ends, asks after a pause, and rejects what finds no units
+	PhaseDenied               // until Ends, rejects what needs [State.Least] or more
 )
 
-// event is what a reply, or its owner, says to a holder.
-type event uint8
-
-// The events.
-const (
-	nothing   event = iota // a report was answered, or nothing was decided on this key
-	covered                // a grant that leaves more than little above
-	partly                 // a grant of less than was wanted, of the last units, or of none
-	denial                 // the need was refused
-	cheaper                // a grant to a request that a denial, which stands, does not refuse
-	ahead                  // a grant for the next window
-	undecided              // unavailable, unknown rule
-	forgotten              // another count judges the key, or another version of the rules
-	events    = iota
-)
-
-// transitions has the phase after an event, by the phase before it.
-var transitions = [events][phases]Phase{
-	//          PhaseFresh    PhaseLeased   PhasePartial  PhaseDenied   PhaseFailing
-	nothing:   {PhaseFresh, PhaseLeased, PhasePartial, PhaseDenied, PhaseFresh},
-	covered:   {PhaseLeased, PhaseLeased, PhaseLeased, PhaseLeased, PhaseLeased},
-	partly:    {PhasePartial, PhasePartial, PhasePartial, PhasePartial, PhasePartial},
-	denial:    {PhaseDenied, PhaseDenied, PhaseDenied, PhaseDenied, PhaseDenied},
-	cheaper:   {PhaseLeased, PhaseLeased, PhaseLeased, PhaseDenied, PhaseLeased},
-	ahead:     {PhaseLeased, PhaseLeased, PhasePartial, PhaseDenied, PhaseLeased},
-	undecided: {PhaseFailing, PhaseFailing, PhaseFailing, PhaseFailing, PhaseFailing},
-	forgotten: {PhaseFresh, PhaseFresh, PhaseFresh, PhaseFresh, PhaseFresh},
+// follow moves the holder to the phase that the reply g to want w calls for.
+func (a *State) follow(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant) {
+	stands := a.Phase == PhaseDenied && now < a.Ends
+	little := g.Remaining == 0 || g.Granted < w.Want && g.Remaining < t.Scarce() && t.Consistency != lease.Exact
+	switch {
+	case g.Status == lease.Denied:
+		a.deny(t, now, w, g)
+	case g.StartsIn > 0: // for the next window, with which a denial ends
+		if a.Phase == PhaseDenied {
+			a.Ends = now + 1 + g.StartsIn
+		}
+	case stands: // it is for larger needs, or another member of the group was denied, and nothing was granted
+		if g.Granted > 0 {
+			a.Least = g.Remaining + 1
+		}
+	case little:
+		a.Phase, a.Ends, a.Least = PhasePartial, now+t.Interval, 0
+	case g.Granted > 0:
+		a.Phase, a.Least = PhaseNone, 0
+	}
 }
 
-// next is the phase that follows p.
-func next(p Phase, e event) Phase { return transitions[e][p] }
-
-// move moves the holder on. A phase that it enters ends at ends, if it is one that ends.
-func (a *State) move(e event, ends lease.Millis) {
-	before := a.Phase
-	a.Phase = next(before, e)
-	switch e {
-	case partly, denial:
-		a.Ends = ends
-	case ahead:
-		if a.Phase == PhaseDenied { // until the window begins that the grant is for
-			a.Ends = ends
-		}
+// deny takes the denial g of want w. What is left above may still be asked for.
+func (a *State) deny(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant) {
+	ends := now + g.AskAfter
+	if a.Phase == PhaseDenied && t.Consistency == lease.Exact { // that of a probe, which claimed an interval
+		ends = max(ends, a.Ends)
 	}
-	if a.Phase != PhaseDenied && e != undecided && e != nothing && e != ahead {
-		a.Least = 0
-	}
-	if e != undecided && before == PhaseFailing {
-		a.Back = Backoff{}
+	a.Phase, a.Ends, a.Least = PhaseDenied, ends, g.Remaining+1
+	if w.Need > 0 {
+		a.Least = min(a.Least, w.Need)
 	}
 }
 

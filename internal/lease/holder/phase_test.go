@@ -1,87 +1,79 @@
 package holder
 
 import (
-	"fmt"
-	"os"
-	"strings"
+	"reflect"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// The table in doc.go is the one that the code has.
-func TestDocumentsTheTransitions(t *testing.T) {
-	names := [phases]string{"fresh", "leased", "partial", "denied", "failing"}
-	lines := strings.Split("nothing covered partly denial cheaper ahead undecided forgotten", " ")
-	var table strings.Builder
-	fmt.Fprintf(&table, "//\t%-10s", "")
-	for _, name := range names {
-		fmt.Fprintf(&table, " %-8s", name)
-	}
-	for e := range event(events) {
-		fmt.Fprintf(&table, "\n//\t%-10s", lines[e])
-		for p := range Phase(phases) {
-			fmt.Fprintf(&table, " %-8s", names[next(p, e)])
-		}
-	}
-	text, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(table.String()) {
-		if line = strings.TrimRight(line, " \n"); !strings.Contains(string(text), line+"\n") {
-			t.Errorf("doc.go does not have %q", line)
+// Each reply moves a holder of each phase, whose time is over or not.
+func TestFollows(t *testing.T) {
+	const now = 1000
+	none, partial := State{}, State{Phase: PhasePartial, Ends: now + 9}
+	denied, over := State{Phase: PhaseDenied, Ends: now + 500, Least: 8}, State{Phase: PhaseDenied, Ends: now, Least: 8}
+	for name, row := range map[string]struct {
+		reply  lease.Grant
+		after  map[*State]State // by the state before
+		exact  bool
+		noNeed bool
+	}{
+		"much is left": {reply: lease.Grant{Status: lease.OK, Granted: 8, Remaining: 900}, after: map[*State]State{
+			&none: none, &partial: {Ends: now + 9}, &denied: {Phase: PhaseDenied, Ends: now + 500, Least: 901}, &over: {Ends: now}}},
+		"nothing is left": {reply: lease.Grant{Status: lease.OK, Granted: 2}, after: map[*State]State{
+			&none: {Phase: PhasePartial, Ends: now + 100}, &partial: {Phase: PhasePartial, Ends: now + 100},
+			&denied: {Phase: PhaseDenied, Ends: now + 500, Least: 1}, &over: {Phase: PhasePartial, Ends: now + 100}}},
+		"a little is left": {reply: lease.Grant{Status: lease.OK, Granted: 2, Remaining: 5}, after: map[*State]State{
+			&none: {Phase: PhasePartial, Ends: now + 100}, &denied: {Phase: PhaseDenied, Ends: now + 500, Least: 6}}},
+		"a little, which is all that was wanted": {reply: lease.Grant{Status: lease.OK, Granted: 8, Remaining: 5}, after: map[*State]State{
+			&none: none, &partial: {Ends: now + 9}}},
+		"a little, of an exact rule": {exact: true, reply: lease.Grant{Status: lease.OK, Granted: 2, Remaining: 5}, after: map[*State]State{
+			&none: none, &partial: {Ends: now + 9}}},
+		"another of the group was denied": {reply: lease.Grant{Status: lease.OK, Remaining: 900}, after: map[*State]State{
+			&none: none, &partial: partial, &denied: denied, &over: over}},
+		"another of the group was denied, and nothing is left": {reply: lease.Grant{Status: lease.OK}, after: map[*State]State{
+			&none: {Phase: PhasePartial, Ends: now + 100}, &denied: denied, &over: {Phase: PhasePartial, Ends: now + 100}}},
+		"a denial": {reply: lease.Grant{Status: lease.Denied, AskAfter: 300, Remaining: 5}, after: map[*State]State{
+			&none: {Phase: PhaseDenied, Ends: now + 300, Least: 6}, &partial: {Phase: PhaseDenied, Ends: now + 300, Least: 6},
+			&denied: {Phase: PhaseDenied, Ends: now + 300, Least: 6}, &over: {Phase: PhaseDenied, Ends: now + 300, Least: 6}}},
+		"a denial of less than is left": {reply: lease.Grant{Status: lease.Denied, AskAfter: 300, Remaining: 50}, after: map[*State]State{
+			&none: {Phase: PhaseDenied, Ends: now + 300, Least: 7}}},
+		"a denial of no need": {noNeed: true, reply: lease.Grant{Status: lease.Denied, AskAfter: 300, Remaining: 50}, after: map[*State]State{
+			&none: {Phase: PhaseDenied, Ends: now + 300, Least: 51}}},
+		"a denial of an exact rule": {exact: true, reply: lease.Grant{Status: lease.Denied, AskAfter: 300, Remaining: 5}, after: map[*State]State{
+			&denied: {Phase: PhaseDenied, Ends: now + 500, Least: 6}, &over: {Phase: PhaseDenied, Ends: now + 300, Least: 6}}},
+		"of the next window": {reply: lease.Grant{Status: lease.OK, Granted: 8, StartsIn: 50}, after: map[*State]State{
+			&none: none, &partial: partial, &denied: {Phase: PhaseDenied, Ends: now + 51, Least: 8}, &over: {Phase: PhaseDenied, Ends: now + 51, Least: 8}}},
+	} {
+		for before, after := range row.after {
+			a := *before
+			terms := lease.NewTerms(newLimit(t, perMinute), lease.Leased, 0, 0, 0).Afar()
+			if row.exact {
+				terms.Consistency = lease.Exact
+			}
+			w := lease.Want{Need: 7, Waiting: 8, Want: 8}
+			if row.noNeed {
+				w.Need = 0
+			}
+			if a.follow(&terms, now, w, row.reply); !reflect.DeepEqual(a, after) {
+				t.Errorf("%s: phase %d until %d, from %d, becomes %d until %d, from %d, not %d until %d, from %d", name,
+					before.Phase, before.Ends, before.Least, a.Phase, a.Ends, a.Least, after.Phase, after.Ends, after.Least)
+			}
 		}
 	}
 }
 
-// A holder is brought into each phase by replies, and each reply then moves it as the table says.
-func TestWalksTheTransitions(t *testing.T) {
-	spec := perMinute
-	replies := map[event]lease.Grant{
-		covered:   {Status: lease.OK, Granted: 8, TTL: 10_000, Limit: 1000, Remaining: 900, Reset: 20_000},
-		partly:    {Status: lease.OK, Granted: 2, TTL: 10_000, Limit: 1000, Reset: 20_000},
-		denial:    {Status: lease.Denied, RetryAfter: 20_000, AskAfter: 500, Limit: 1000, Reset: 20_000},
-		cheaper:   {Status: lease.OK, Granted: 1, TTL: 10_000, Limit: 1000, Remaining: 3, Reset: 20_000},
-		ahead:     {Status: lease.OK, Granted: 8, StartsIn: 100, TTL: 10_000, Limit: 1000, Remaining: 900, Reset: 20_000},
-		undecided: {Status: lease.Unavailable},
+// After a reply that decides nothing no denial stands, but on_failure remembers it. A reply that decides ends the back-off.
+func TestUndecided(t *testing.T) {
+	a, terms := State{Phase: PhaseDenied, Ends: 1500, Least: 8, Reset: 9000}, lease.NewTerms(newLimit(t, perMinute), lease.Leased, 0, 0, 0)
+	a.Apply(&terms, 1000, 1000, lease.Want{Need: 1, Waiting: 1, Want: 1}, lease.Grant{Status: lease.Unavailable}, 0, 100)
+	if a.Phase != PhaseNone || a.Least != 8 || a.Back.Failures == 0 {
+		t.Errorf("%+v", a)
 	}
-	enter := [phases][]event{PhaseLeased: {covered}, PhasePartial: {partly}, PhaseDenied: {denial}, PhaseFailing: {undecided}}
-	terms := lease.NewTerms(newLimit(t, spec), lease.Leased, 0, 0, 0)
-	for from := range Phase(phases) {
-		for e := range event(events) {
-			var a State
-			now := lease.Millis(1000)
-			apply := func(e event) {
-				switch g, replied := replies[e]; {
-				case replied:
-					w := a.Ask(&terms, now, 8, 8, NoAsk)
-					a.Apply(&terms, now, now, w, g, 0, 100)
-				case e == nothing:
-					a.Apply(&terms, now, now, lease.Want{}, lease.Grant{Status: lease.OK, Limit: 1000, Reset: 20_000}, 0, 100)
-				case e == forgotten:
-					a.Unlearn()
-				}
-				now += 4
-			}
-			for _, e := range enter[from] {
-				apply(e)
-			}
-			if a.Phase != from {
-				t.Fatalf("in phase %d, not %d", a.Phase, from)
-			}
-			if e == covered || e == partly {
-				a.Ends = now // a denial is over
-			}
-			apply(e)
-			if want := next(from, e); a.Phase != want {
-				t.Errorf("event %d moves phase %d to %d, not %d", e, from, a.Phase, want)
-			}
-			if (a.Phase == PhaseFailing) != (a.Back.Failures > 0) {
-				t.Errorf("phase %d with %+v", a.Phase, a.Back)
-			}
-		}
+	a.Apply(&terms, 1100, 1100, lease.Want{}, lease.Grant{Status: lease.OK}, 0, 100)
+	if a.Phase != PhaseNone || a.Back != (Backoff{}) {
+		t.Errorf("%+v", a)
 	}
 }
 

@@ -13,9 +13,8 @@ func (a *State) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g le
 	if w.Want > 0 {
 		a.Asking = false
 	}
-	if g.Status != lease.OK && g.Status != lease.Denied {
-		a.Back.replied(t, now, g.Status, jitter)
-		a.move(undecided, 0)
+	if !a.Back.replied(t, now, g.Status, jitter) {
+		a.Phase = PhaseNone
 		return Part{}
 	}
 	a.paid(w, g)
@@ -23,7 +22,6 @@ func (a *State) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g le
 		a.learn(t, now, w, g)
 	}
 	if w.Want == 0 {
-		a.move(nothing, 0)
 		return Part{}
 	}
 	a.follow(t, now, w, g)
@@ -82,55 +80,6 @@ func (a *State) returned(t *lease.Terms, p Part) Part {
 		}
 	}
 	return p
-}
-
-// follow moves the holder to the phase that the reply g to want w calls for.
-func (a *State) follow(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant) {
-	e := a.eventOf(t, now, w, g)
-	ends := now
-	switch {
-	case e == denial:
-		ends = now + g.AskAfter
-		if a.Phase == PhaseDenied && t.Consistency == lease.Exact { // that of a probe, which claimed an interval
-			ends = max(ends, a.Ends)
-		}
-	case e == ahead:
-		ends = now + 1 + g.StartsIn
-	case e == partly:
-		ends = now + t.Interval
-	}
-	a.move(e, ends)
-	switch e {
-	case denial: // what is left may still be asked for
-		a.Least = g.Remaining + 1
-		if w.Need > 0 {
-			a.Least = min(a.Least, w.Need)
-		}
-	case cheaper:
-		a.Least = g.Remaining + 1
-	}
-}
-
-// eventOf is what a reply says to a holder. A grant ends a denial that is over; while one stands it changes the
-// need that is refused. An empty grant in a group that another member denied says nothing.
-func (a *State) eventOf(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant) event {
-	denied := a.Phase == PhaseDenied && now < a.Ends
-	switch {
-	case g.Status == lease.Denied:
-		return denial
-	case g.StartsIn > 0:
-		return ahead
-	case g.Granted > 0 && denied:
-		return cheaper
-	case g.Remaining == 0, g.Granted < w.Want && g.Remaining < t.Scarce() && t.Consistency != lease.Exact:
-		if denied && g.Granted == 0 {
-			return nothing
-		}
-		return partly
-	case g.Granted > 0:
-		return covered
-	}
-	return nothing
 }
 
 // store puts a new lot behind the older one. It returns the units of whichever

@@ -46,7 +46,7 @@ func (r *Relay) measure(t *lease.Terms, now lease.Millis, waiting int64) {
 	since := max(now-a.Asked, t.Interval/4)
 	rate := units * 1000 / int64(since)
 	switch {
-	case t.Far && rate < r.rate && (a.Phase == holder.PhasePartial || a.Phase == holder.PhaseDenied): // children refuse, and report it later
+	case t.Far && rate < r.rate && a.Phase != holder.PhaseNone: // children refuse, and report it later
 		rate = (7*r.rate + rate) / 8
 	case units == 0:
 		rate = r.rate / 2 // to 0: a key that is not in use must not be asked for again and again

@@ -82,7 +82,7 @@ func (e *Entry) flags(now lease.Millis) uint16 {
 		f |= hasLot0<<i | when(lot.From > now, hasFrom0<<i) | when(lot.Local, isLocal0<<i) | when(lot.Lease != 0, hasLeases)
 	}
 	f |= when(e.Asking, isAsking) | when(e.Refused && now < e.Reset, isRefused)
-	f |= when(e.Phase == holder.PhasePartial || e.Phase == holder.PhaseDenied, hasEnds) | when(e.Phase == holder.PhaseDenied, isDenied)
+	f |= when(e.Phase != holder.PhaseNone, hasEnds) | when(e.Phase == holder.PhaseDenied, isDenied)
 	f |= when(e.Least > 0 || e.RetryAt > now, hasDenial) | when(e.Denied > 0, hasDenied) | when(e.Overdrawn > 0, hasOverdrawn)
 	f |= when(e.Counter.At != 0, hasCounter)
 	return f | when(e.owes() && e.Key != nil && len(e.Key) <= rule.MaxKey, hasKey)
@@ -264,7 +264,7 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 			n = e.getLot(b, n, i, f, base)
 		}
 	}
-	e.Phase = phaseOf(f, b[atWant])
+	e.Phase = phaseOf(f)
 	if f&hasEnds != 0 {
 		e.Ends = unpackTime(get32(b[n:]), base)
 		n += 4
@@ -292,18 +292,14 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 }
 
 // phaseOf is the phase of an entry by its flags.
-func phaseOf(f uint16, more byte) holder.Phase {
+func phaseOf(f uint16) holder.Phase {
 	switch {
 	case f&isDenied != 0:
 		return holder.PhaseDenied
 	case f&hasEnds != 0:
 		return holder.PhasePartial
-	case more&hasBack != 0:
-		return holder.PhaseFailing
-	case f&(hasLot0|hasLot1) != 0:
-		return holder.PhaseLeased
 	}
-	return holder.PhaseFresh
+	return holder.PhaseNone
 }
 
 func (e *Entry) getLot(b []byte, n, i int, f uint16, base lease.Millis) int {

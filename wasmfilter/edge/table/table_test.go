@@ -72,15 +72,10 @@ func drawEntry(t *rapid.T, now lease.Millis, key []byte) Entry {
 	if e.Least = units.Draw(t, "need"); e.Least > 0 {
 		e.RetryAt = soon("retry")
 	}
-	switch {
-	case e.Back.Failures > 0:
-		e.Phase = holder.PhaseFailing
-	case rapid.Bool().Draw(t, "ends"):
+	if rapid.Bool().Draw(t, "ends") {
 		e.Phase, e.Ends = rapid.SampledFrom([]holder.Phase{holder.PhasePartial, holder.PhaseDenied}).Draw(t, "phase"), soon("end")
-	case e.Leases != [2]holder.Lease{}:
-		e.Phase = holder.PhaseLeased
 	}
-	if e.Left = small.Draw(t, "left"); e.Refused || e.Phase == holder.PhasePartial || e.Phase == holder.PhaseDenied {
+	if e.Left = small.Draw(t, "left"); e.Refused || e.Phase != holder.PhaseNone {
 		e.Left = units.Draw(t, "left of a key that refuses") // by which it does
 	}
 	if rapid.Bool().Draw(t, "counter") {
