@@ -10,15 +10,19 @@ import (
 // that is far a short lease is better than to wait: the relay asks behind.
 const quartersToCut = 1
 
-// cut grants a child part of one lot: of the older one that has what it needs
-// and at least so many quarters of its time left. Where neither has enough, both
-// together may, if their units go back to the same lease.
+// cut grants a child part of one lot: of the older one that has what it needs and at least so many quarters of its time
+// left, and covers all requests that wait unless nothing is left above. Where neither has enough, both together may, if
+// their units go back to the same lease.
 func (r *Relay) cut(t *lease.Terms, now lease.Millis, w lease.Want, quarters lease.Millis) (lease.Grant, bool) {
 	switch {
 	case t.Consistency == lease.Exact:
 		return lease.Grant{}, false
 	case t.Far && !w.Next:
 		return r.cutFar(t, now, w, quarters)
+	}
+	units := w.Need
+	if w.Waiting > w.Need && quarters > 0 && !r.Holder.Refuses(t, now, 1) {
+		units = w.Waiting
 	}
 	var both int64
 	lots := 0
@@ -32,7 +36,7 @@ func (r *Relay) cut(t *lease.Terms, now lease.Millis, w lease.Want, quarters lea
 		}
 		lots++
 		both, rest = both+lot.Units, min(rest, lasts)
-		if lot.Units < max(w.Need, 1) {
+		if lot.Units < max(units, 1) {
 			continue
 		}
 		share := lot.Units
@@ -50,12 +54,12 @@ func (r *Relay) cut(t *lease.Terms, now lease.Millis, w lease.Want, quarters lea
 		}
 	}
 	old, young := &r.Holder.Leases[0], &r.Holder.Leases[1]
-	if lots < 2 || w.Need == 0 || both < w.Need || old.Lease != young.Lease {
+	if lots < 2 || w.Need == 0 || both < units || old.Lease != young.Lease {
 		return lease.Grant{}, false
 	}
-	young.Units -= w.Need - old.Units
+	young.Units -= units - old.Units
 	old.Units = 0
-	return r.granted(t, now, w.Need, young, rest), true
+	return r.granted(t, now, units, young, rest), true
 }
 
 // cutFar grants a child units of both lots together, for as long as the first of them lasts: they are

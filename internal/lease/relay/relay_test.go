@@ -73,6 +73,31 @@ func TestRelayTopsUpWhatIsNearlyOver(t *testing.T) {
 	n.acquire(1999, w, holder.Wait, 0) // nobody could spend it any more: it goes back for another
 }
 
+// What does not cover all requests that wait is not cut if more may be left above: the child would reject the others.
+func TestRelayAsksForAllWhoWait(t *testing.T) {
+	five := lease.Want{Need: 1, Waiting: 5, Want: 24}
+	for name, row := range map[string]struct {
+		units   int64
+		learned holder.State
+		verdict holder.Verdict
+		granted int64
+	}{
+		"much is left":                    {4, holder.State{Left: 500, Reset: 60_000}, holder.Wait, 0},
+		"the window began anew":           {4, holder.State{Phase: holder.PhaseDenied, Ends: 900, Least: 1, Reset: 900}, holder.Wait, 0},
+		"the lease covers all":            {5, holder.State{Left: 500, Reset: 60_000}, holder.Admit, 5},
+		"nothing is left":                 {4, holder.State{Phase: holder.PhasePartial, Ends: 1400, Reset: 60_000}, holder.Admit, 4},
+		"any need is denied":              {4, holder.State{Phase: holder.PhaseDenied, Ends: 1400, Least: 1, Reset: 60_000}, holder.Admit, 4},
+		"a need of more than 1 is denied": {4, holder.State{Phase: holder.PhaseDenied, Ends: 1400, Least: 2, Left: 1, Reset: 60_000}, holder.Wait, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newTier(t, perMinute, lease.Leased)
+			n.Holder = row.learned
+			n.Holder.Asked, n.Holder.Leases[0] = 900, holder.Lease{Units: row.units, Expiry: 2000, TTL: 1000, Lease: 7}
+			n.acquire(1000, five, row.verdict, row.granted)
+		})
+	}
+}
+
 func TestRelayRefusesFromMemory(t *testing.T) {
 	n := newTier(t, perMinute, lease.Leased)
 	n.Holder.Phase, n.Holder.Least, n.Holder.Ends, n.Holder.Left = holder.PhaseDenied, 5, 2000, 4
@@ -237,17 +262,19 @@ func TestRelayCutsBothLots(t *testing.T) {
 		name    string
 		lease   uint32 // of the younger lot
 		need    int64
+		waiting int64
 		verdict holder.Verdict
 		granted int64
 	}{
-		{"both are needed", 7, 9, holder.Admit, 9},
-		{"all of both", 7, 10, holder.Admit, 10},
-		{"more than both", 7, 11, holder.Wait, 0},
-		{"of two leases", 8, 9, holder.Wait, 0},
+		{"both are needed", 7, 9, 9, holder.Admit, 9},
+		{"both are needed for all who wait", 7, 1, 9, holder.Admit, 9},
+		{"all of both", 7, 10, 10, holder.Admit, 10},
+		{"more than both", 7, 11, 11, holder.Wait, 0},
+		{"of two leases", 8, 9, 9, holder.Wait, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := newTier(t, perMinute, lease.Leased, holder.Lease{Units: 4, Expiry: 2000, TTL: 1000, Lease: 7}, holder.Lease{Units: 6, Expiry: 2500, TTL: 1000, Lease: c.lease})
-			g := n.acquire(1200, lease.Want{Need: c.need, Waiting: c.need, Want: 20}, c.verdict, c.granted)
+			g := n.acquire(1200, lease.Want{Need: c.need, Waiting: c.waiting, Want: 20}, c.verdict, c.granted)
 			left := n.Holder.Leases[0].Units + n.Holder.Leases[1].Units
 			if left != 10-c.granted || c.granted > 0 && (g.TTL != 799 || g.Lease != 7) {
 				t.Errorf("%+v, %d units left", g, left)
