@@ -71,8 +71,8 @@ func (q *acquisition) one(a *engine.Ask, i int) {
 		return
 	}
 	switch {
-	case k.isExact(q.now, a.Policy):
-		q.exactly(k, a, i)
+	case k.passes(q.now, a.Policy):
+		q.passOn(k, a, i)
 	case a.Peeks():
 		q.peek(k, a, i)
 	default:

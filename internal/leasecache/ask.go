@@ -26,13 +26,13 @@ type batch struct {
 
 // pending is an ask that waits for its reply.
 type pending struct {
-	key   // without an entry: the ask was passed on as it is
-	sent  lease.Millis
-	queue []waiter // who is answered, in order; those who want nothing read what is left
-	debt  uint64   // of the relay itself, by its own number
-	back  int64    // units of the key that go back with it, beside the account's own
-	owed  *owed    // a debt of a caller that was passed on; nil: none
-	exact bool     // the key is exact: it is asked by its own limit
+	key    // without an entry: the ask was passed on as it is
+	sent   lease.Millis
+	queue  []waiter     // who is answered, in order; those who want nothing read what is left
+	debt   uint64       // of the relay itself, by its own number
+	back   int64        // units of the key that go back with it, beside the account's own
+	owed   *owed        // a debt of a caller that was passed on; nil: none
+	before []engine.Ask // are sent before it, in calls of their own
 }
 
 // asking is the call's batch.
@@ -138,6 +138,9 @@ func (b *batch) decide(ctx context.Context, first, next int) []lease.Grant {
 	}
 	grants := make([]lease.Grant, next-first)
 	ctx = telemetry.WithWaiting(ctx, b.spans(first, next))
+	for _, a := range b.pending[first].before {
+		b.store.behind.Acquire(ctx, []engine.Ask{a}, grants[:1])
+	}
 	b.store.behind.Acquire(ctx, b.asks[first:next], grants)
 	now := b.store.now()
 	for i := range grants {

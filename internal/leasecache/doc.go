@@ -23,7 +23,7 @@
 // and what only some asks need:
 //
 //	group.go     asks of one request: all or none
-//	exact.go     keys for which requests bring limits of their own
+//	brought.go   keys for which requests bring limits of their own
 //	failure.go   decisions while the store does not answer, and debts of callers
 //	returns.go   units on their way back to the store, and the orderly end
 //

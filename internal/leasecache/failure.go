@@ -32,7 +32,7 @@ func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
 		return p.Failed(p.OnFailure.FailUncounted())
 	}
 	account := &k.Value.relay.Holder
-	if x := k.Value.exact; x.full(now, a) {
+	if x := k.Value.passing; x.noFit(now, a) {
 		return p.Failed(lease.Failed{Denied: true, Reset: x.reset - now, RetryAfter: x.reset - now})
 	}
 	if a.Peeks() {
@@ -145,7 +145,13 @@ func (q *acquisition) answerDebts() {
 
 // takeBackFor settles a grant on an ask whose request was denied.
 func (s *Store) takeBackFor(a *engine.Ask, g lease.Grant) {
-	if !s.withEntry(a, func(k key) { k.takeBack(s.now(), g) }) {
+	taken := false
+	s.withEntry(a, func(k key) {
+		if taken = !k.Policy.Terms.Lies(g.Granted); taken { // else only the limit of the request is so large
+			k.takeBack(s.now(), g)
+		}
+	})
+	if !taken {
 		s.due.addAsk(a.GiveBack(&g))
 	}
 }

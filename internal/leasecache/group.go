@@ -54,24 +54,20 @@ func (q *acquisition) refuses(a *engine.Ask, i int) bool {
 	}
 	k := q.store.lock(a)
 	defer k.shard.Unlock()
-	if !k.find(q.now, a) {
+	switch {
+	case !k.find(q.now, a):
+		return false
+	case k.passes(q.now, a.Policy):
+		return q.rejects(k, a, i)
+	}
+	relay := k.Value.relay
+	g, verdict, back := relay.Acquire(&a.Policy.Terms, q.now, a.Want)
+	if verdict != holder.Refuse {
 		return false
 	}
-	if k.isExact(q.now, a.Policy) {
-		if x := k.Value.exact; !x.refuses(q.now, a) {
-			return false
-		}
-		q.grants[i] = k.Value.exact.refusal(q.now, a)
-	} else {
-		relay := k.Value.relay
-		g, verdict, back := relay.Acquire(&a.Policy.Terms, q.now, a.Want)
-		if verdict != holder.Refuse {
-			return false
-		}
-		k.Value.relay, q.grants[i] = relay, g
-		k.giveBack(q.now, partOf(back))
-		k.topUp(q.now)
-	}
+	k.Value.relay, q.grants[i] = relay, g
+	k.giveBack(q.now, partOf(back))
+	k.topUp(q.now)
 	q.answered(holder.Refuse)
 	return true
 }
@@ -85,8 +81,8 @@ func (q *acquisition) settle(a *engine.Ask, i int) {
 		q.pass(&r, i)
 	case !slots && r.Peeks():
 		q.store.withEntry(a, func(k key) {
-			if k.Value.exact.lasts(q.now) {
-				q.grants[i] = k.Value.exact.remembered(q.now, a)
+			if p := k.Value.passing; p.lasts(q.now) {
+				q.grants[i].Remaining, q.grants[i].Reset = p.left(q.now, &a.Policy.Terms), max(0, p.reset-q.now)
 			} else {
 				q.grants[i], _, _ = k.Value.relay.Acquire(&a.Policy.Terms, q.now, r.Want)
 			}
@@ -122,8 +118,8 @@ func (q *acquisition) join(a *engine.Ask, i int) {
 	case !k.findOrAdd(q.now, a):
 		q.pass(a, i)
 		return
-	case k.isExact(q.now, a.Policy):
-		q.exactly(k, a, i)
+	case k.passes(q.now, a.Policy):
+		q.passOn(k, a, i)
 		return
 	}
 	g, verdict, back := k.Value.relay.Acquire(&a.Policy.Terms, q.now, a.Want)

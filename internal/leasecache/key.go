@@ -22,7 +22,7 @@ type cached struct {
 	relay   relay.Relay
 	waiting []waiter     // for the reply to an ask that is out, or for a place in the next
 	back    []part       // to be given back with the next asks
-	exact   *exact       // a request brought a limit of its own; nil: none did
+	passing *passing     // a request brought a limit of its own; nil: none did
 	used    lease.Millis // when it was asked for last
 	replied lease.Millis // when the last reply arrived; 0: never
 	pause   lease.Millis // the store did not answer: it is not asked before then
@@ -105,7 +105,7 @@ func (k *key) findOrAdd(now lease.Millis, a *engine.Ask) bool {
 func (k key) topUp(now lease.Millis) {
 	t := &k.Policy.Terms
 	switch {
-	case k.Value.exact.lasts(now), k.store.draining.Load():
+	case k.Value.passing.lasts(now), k.store.draining.Load():
 	case k.Value.relay.Top(t, now) != holder.NoAsk:
 		k.schedule(now, behind)
 	case t.Far:
@@ -186,7 +186,7 @@ func (k key) forget(now lease.Millis) bool {
 	v := &k.Value
 	switch {
 	case v.busy() || now < max(v.askAt, v.pause): // a new entry may ask at once
-	case !v.exact.lasts(now) && v.relay.Idle(&k.Policy.Terms, now):
+	case !v.passing.lasts(now) && v.relay.Idle(&k.Policy.Terms, now):
 		k.shard.Remove(k.Entry)
 		return true
 	case k.reports(now):

@@ -23,10 +23,7 @@ func (p *pending) reply(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	v.out--
 	v.relay.Back -= p.back
 	v.noteReply(now, g.Status, p.store.jitter)
-	v.exact.learn(now, p.sent, a, g, !p.exact && a.Want.Want > 0)
 	switch {
-	case p.exact:
-		p.replyExact(now, a, g)
 	case a.Policy.Limit.Spec().Algorithm == limit.Concurrency:
 		p.replySlots(now, a, g)
 	case a.Want.Want == 0 || a.Group != 0 && g.Status == lease.OK && g.Granted == 0:
@@ -39,7 +36,9 @@ func (p *pending) reply(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	if p.Policy.Terms.Far && !idle {
 		p.topUp(now)
 	}
-	p.resumeExact(now)
+	if v.passing.lasts(now) {
+		v.unlease(&p.Policy.Terms, lease.Never)
+	}
 	if len(v.back) > 0 {
 		p.report(now)
 	}
@@ -204,6 +203,8 @@ func (p *pending) replyPassed(now lease.Millis, a *engine.Ask, g lease.Grant) {
 		p.store.withEntry(a, func(k key) { k.Value.relay.DebtReplied(slotTerms(a), now, g) })
 	case a.Op == engine.Reset && decided(g):
 		p.store.withEntry(a, key.forgive)
+	case !a.Op.Operates():
+		p.store.withEntry(a, func(k key) { k.replyPassing(now, a, g) })
 	}
 	p.answerPassed(a, g)
 }
@@ -213,8 +214,8 @@ func (k key) forgive() {
 	v := &k.Value
 	v.relay.Unlearn()
 	v.replied = 0
-	if x := v.exact; x != nil {
-		x.known, x.reset, x.askAt = false, 0, 0
+	if v.passing != nil {
+		v.passing.reset = 0
 	}
 }
 

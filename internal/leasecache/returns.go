@@ -1,6 +1,7 @@
 package leasecache
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -83,13 +84,21 @@ func (c *cached) unlease(t *lease.Terms, begun lease.Millis) {
 
 // giveAllBack gives back what the key has on lease, each part in an ask of its own.
 func (k key) giveAllBack() {
+	for _, a := range k.takeAllBack() {
+		k.store.due.addAsk(a)
+	}
+}
+
+// takeAllBack takes what the key has on lease, as the asks that give it back.
+func (k key) takeAllBack() (asks []engine.Ask) {
 	v := &k.Value
 	v.unlease(&k.Policy.Terms, lease.Never)
-	for i := range v.back {
-		v.relay.Back -= v.back[i].units
-		k.store.due.addAsk(v.back[i].ask(k.Policy, k.Key()))
+	for _, p := range v.back {
+		v.relay.Back -= p.units
+		asks = append(asks, p.ask(k.Policy, bytes.Clone(k.Key())))
 	}
 	v.back = nil
+	return asks
 }
 
 const (
@@ -183,7 +192,7 @@ func (b *batch) giveUp(now lease.Millis, k key) {
 	v := &k.Value
 	v.unlease(&k.Policy.Terms, lease.Never)
 	var w lease.Want
-	if v.out == v.exact.asks() { // else it has been reported
+	if v.out == 0 { // else it has been reported
 		w, _ = v.relay.Holder.Report(&k.Policy.Terms, now)
 	}
 	reports := w.Overdrawn > 0 || w.Denied > 0 && k.Policy.Limit.ChargesDenied()

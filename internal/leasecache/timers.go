@@ -252,7 +252,7 @@ func (b *batch) askBehind(now lease.Millis, k key, why reason) {
 	v, t := &k.Value, &k.Policy.Terms
 	asks := holder.NoAsk
 	switch {
-	case v.exact.lasts(now), b.store.draining.Load():
+	case v.passing.lasts(now), b.store.draining.Load():
 	case why == report: // of a key that is idle, but far from the store
 		asks = v.relay.AskAlong(t, now)
 	default:

@@ -24,9 +24,8 @@ func bringing(t testing.TB, of *engine.Policy, count int64) *engine.Policy {
 	return p
 }
 
-// Whoever asks at the same time, by whatever counts: all are answered, none is admitted
-// that its own count refuses, what was admitted is charged, and the rule's own count is
-// used up as if there were no other.
+// Requests of one key bring different limits at the same time. Each is answered, and none is admitted
+// beyond its own limit. What was admitted is charged, and the rule's own limit can be used up.
 func TestCountsAtTheSameTime(t *testing.T) {
 	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
 		for _, grouped := range []bool{false, true} {
@@ -78,8 +77,9 @@ func TestCountsAtTheSameTime(t *testing.T) {
 	}
 }
 
-// What is given back to an exact key is taken back once, whatever becomes of its request.
-func TestExactKeyGivesBack(t *testing.T) {
+// Units that come back with an ask that brings a limit are taken back once, also if its request is
+// rejected.
+func TestBroughtLimitGivesBack(t *testing.T) {
 	for name, group := range map[string]uint32{"alone": 0, "in a group": 1, "in a group that is denied": 2} {
 		t.Run(name, func(t *testing.T) {
 			onSite(t, 1, func(t *testing.T, s *site) {
@@ -103,6 +103,7 @@ func TestExactKeyGivesBack(t *testing.T) {
 				if g.Status != lease.OK || g.Granted != used-1 {
 					t.Errorf("with 1 of 5 used: %+v", g)
 				}
+				time.Sleep(10 * time.Millisecond) // the rejected request has given back its unit
 				if g := c.acquire(look(by, 0))[0]; g.Remaining != 5-used {
 					t.Errorf("got %+v, want %d left", g, 5-used)
 				}
@@ -114,8 +115,7 @@ func TestExactKeyGivesBack(t *testing.T) {
 	}
 }
 
-// What was granted by a larger count comes back, however small the rule's is, and whoever came
-// first.
+// Units of a limit that a request brought come back, also if the rule's own limit is 0 or 1.
 func TestLargerCountGivesBack(t *testing.T) {
 	for _, count := range []int64{0, 1} {
 		for _, first := range []bool{false, true} {
@@ -168,9 +168,9 @@ func takeAndReturn(t *testing.T, s *site, a engine.Ask, gone bool) {
 	s.caches[0].Acquire(t.Context(), []engine.Ask{a}, grants)
 }
 
-// A limit in a request makes its key exact for the next minute: the store is asked for each request, by
-// whatever count, and has all that nobody used. Other keys stay leased, and so is this one afterwards.
-func TestKeyIsExactForAMinute(t *testing.T) {
+// After a request that brought a limit the store gets each ask for its key for a minute, and has all
+// units that no request used. Other keys stay leased, and so is this one afterwards.
+func TestKeyPassesForAMinute(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
 		other := ruled(t, "other", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
@@ -194,10 +194,10 @@ func TestKeyIsExactForAMinute(t *testing.T) {
 		hot.policy = p
 		for range 5 {
 			if n := asks("hour", hot, 20); n != 20 {
-				t.Errorf("an exact key: %d asks for 20 requests", n)
+				t.Errorf("%d asks for 20 requests of the key", n)
 			}
 			if used += 20; charged(t, s.base, p, "hot") != used {
-				t.Errorf("%d are charged of an exact key, want %d", charged(t, s.base, p, "hot"), used)
+				t.Errorf("%d are charged of the key, want %d", charged(t, s.base, p, "hot"), used)
 			}
 			if n := asks("other", beside, 20); n > 3 {
 				t.Errorf("another key: %d asks for 20 requests", n)
@@ -215,9 +215,9 @@ func TestKeyIsExactForAMinute(t *testing.T) {
 	})
 }
 
-// What the store refused by a limit in a request stays refused while it does not answer, by that
-// limit and by smaller ones. Other limits of the key are decided by on_failure.
-func TestExactKeyStaysRefused(t *testing.T) {
+// A key that was over the limit of a request stays rejected while the store does not answer, for that
+// limit and for smaller ones. on_failure decides requests with larger limits.
+func TestBroughtLimitStaysRejected(t *testing.T) {
 	onReplicas(t, 1, 1000, func(t *testing.T, r *replicas) {
 		p := perMinute(t, lease.Leased, lease.FailureAllow)
 		for range 5 {
