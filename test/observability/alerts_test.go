@@ -144,7 +144,6 @@ func TestAlertsHoldForSeldomScrapes(t *testing.T) {
 // elsewhere are metrics that the programs of this test do not have, with the source that declares them.
 var elsewhere = map[string]string{
 	"weir_panics": "wasmfilter/filter/stats.go", "weir_vm_replaced": "wasmfilter/filter/stats.go", // from the first one on
-	"weir_table_merged":    "wasmfilter/filter/stats.go",                                                             // takes a page of spent counters
 	"weir_certificates_ok": "internal/certs/certs.go", "weir_certificate_expiry_seconds": "internal/certs/expiry.go", // with TLS
 	"weir_callers_refused_total": "internal/daemon/callers.go", // with TLS
 	"weir_consul_ok":             "internal/consul/agent.go",   // with Consul

@@ -28,12 +28,12 @@ func (a *accounts) init(pagesLog2 int) {
 	a.enforced = table.New(a.pop.Store, enforcedTable, pagesLog2, a.idle)
 	a.shadow = table.New(a.pop.Store, shadowTable, pagesLog2, a.idle)
 	a.shadow.Counts = a.enforced.Counts
+	a.enforced.Room = table.Room{Merge: a.merge, Gone: a.gone}
+	a.shadow.Room = a.enforced.Room
 }
 
 // useRules follows a change of the rules.
 func (a *accounts) useRules() {
-	a.makeRoomIn(a.enforced)
-	a.makeRoomIn(a.shadow)
 	a.enforcedDenials.Clear()
 	a.shadowDenials.Clear()
 }

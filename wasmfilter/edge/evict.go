@@ -15,49 +15,15 @@ const (
 	unknownFor lease.Millis = 30_000
 )
 
-// makeRoomIn sets how a table makes room in pages that are full: rules of the set in
-// force share half of each page among them.
-func (a *accounts) makeRoomIn(t *table.Table) {
-	rules := 0
-	for _, p := range a.rules.InForce.ByID {
-		if p.Table == t && !p.Concurrency {
-			rules++
-		}
-	}
-	t.Room = table.Room{
-		Rank:  a.rank,
-		Merge: a.merge,
-		Gone:  a.gone,
-		Share: max(1, table.PageEntries/(2*max(rules, 1))),
-	}
-}
-
-// rank is what it costs to forget an entry that is not idle. What the region denied
-// it denies again, and it takes units back; but debts, and what the PoP counts by
-// itself, are nowhere else.
-func (a *accounts) rank(e *table.Entry, now lease.Millis) (r table.Rank, worth int64) {
-	p := a.rules.InForce.ByID[e.Rule]
-	switch {
-	case p == nil:
-		return table.Fixed, 0 // of rules that this worker does not have yet
-	case p.Local:
-		return table.Counter, p.Terms.Capacity - p.Limit.Peek(e.Counter, a.pop.TimeOfDay(now), 0).Remaining
-	case e.Overdrawn > 0:
-		return table.Debt, e.Overdrawn
-	case e.Leases[0].Sharing(now), e.Leases[1].Sharing(now):
-		return table.Share, int64(e.Asked)
-	case e.Leases[0].Units > 0, e.Leases[1].Units > 0:
-		return table.Lease, int64(e.Asked)
-	}
-	return table.Denial, int64(e.Asked)
-}
-
-// merge makes the shared counter of a rule with scope: pop refuse what e refuses, so
+// merge makes the shared counter of a rule with scope: pop reject what e rejects, so
 // that a key that spent its limit does not get another one with the place of others.
-func (a *accounts) merge(shared, e *table.Entry, now lease.Millis) {
-	if p := a.rules.InForce.ByID[e.Rule]; p != nil {
-		shared.Counter = p.Limit.Union(shared.Counter, e.Counter, a.pop.TimeOfDay(now))
+func (a *accounts) merge(shared, e *table.Entry, now lease.Millis) bool {
+	p := a.rules.InForce.ByID[e.Rule]
+	if p == nil { // this worker does not have the rule yet
+		return false
 	}
+	shared.Counter = p.Limit.Union(shared.Counter, e.Counter, a.pop.TimeOfDay(now))
+	return true
 }
 
 // gone gives back what an entry held that was evicted or dropped, as far as its rule is in

@@ -87,6 +87,52 @@ func TestSpentKeysTakeNoPlaces(t *testing.T) {
 	}
 }
 
+// A key that is over its limit stays that when 50,000 others are asked for, of its rule and of another one.
+func TestSpentKeyOutlivesAFlood(t *testing.T) {
+	keys := 50_000
+	if testing.Short() {
+		keys = 5_000
+	}
+	for name, scope := range map[string]string{"region": "", "pop": `,"scope":"pop"`} {
+		for _, flood := range []string{"/a", "/b"} {
+			t.Run(name+" "+flood, func(t *testing.T) {
+				w := newNarrowWorld(t, 1, 4, fmt.Sprintf(manyAndFew, scope, scope))
+				if n := w.admits(2, "/a", "ann"); n != 1 {
+					t.Fatalf("%d admitted, want 1", n)
+				}
+				for i := range keys {
+					w.admits(1, flood, fmt.Sprint("u", i))
+				}
+				if w.admits(1, "/a", "ann") != 0 {
+					t.Error("a key over its limit was admitted after a flood")
+				}
+			})
+		}
+	}
+}
+
+// Debts of one rule do not leave another one without its share while the region is unavailable.
+func TestDebtsLeaveOtherRulesTheirShare(t *testing.T) {
+	w := newNarrowWorld(t, 1, 4, `{"rules":[
+		{"name":"a","match":{"path":"/a"},"key":[{"header":"x-user"}],"limit":"9/24h","on_failure":"allow"},
+		{"name":"b","match":{"path":"/b"},"key":[{"header":"x-user"}],"limit":"500/1h","on_failure":"local"}]}`)
+	rejected := 0
+	for i := range 10_700 {
+		for path, users := range map[string]int{"/a": 2000, "/b": 48} {
+			if r := w.request(0, path, fmt.Sprint("u", i%users)); path == "/b" {
+				if w.cut(); r.Outcome != Admit {
+					rejected++
+				}
+			}
+			w.cut()
+		}
+		w.now++
+	}
+	if rejected > 107 {
+		t.Errorf("%d of 10,700 requests of another rule are rejected", rejected)
+	}
+}
+
 // Counters of the PoP itself cannot be forgotten. Those of a rule with more than its
 // share make room for others by sharing one, and no key is admitted twice over it.
 func TestSpentCountersMakeRoom(t *testing.T) {

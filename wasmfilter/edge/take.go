@@ -212,12 +212,7 @@ func (d *taker) takeLocal(now lease.Millis, h *hit) holder.Verdict {
 		e, shared := p.Table.OpenShared(h.key)
 		v, outcome := d.charge(now, h, e, shared)
 		if outcome == table.Full {
-			if e = p.Table.Join(now); e == nil {
-				return h.withoutPlace()
-			}
-			if v, outcome = d.charge(now, h, e, true); v == holder.Refuse {
-				p.Table.Commit(now) // so that the next request finds it at once
-			}
+			v, outcome = d.charge(now, h, p.Table.Join(), true)
 		}
 		if outcome == table.Stored {
 			return v

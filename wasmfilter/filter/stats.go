@@ -25,7 +25,7 @@ import (
 //	weir.calls.reason.C                        calls to the region, by how they ended: answered,
 //	                                           timeout, error, malformed, version
 //	weir.before_rules                          requests decided by before_rules
-//	weir.table_evicted, .table_merged, .table_full, .table_corrupt
+//	weir.table_evicted, .table_full, .table_corrupt
 //	weir.table_keys, .table_places             gauges: keys in the fuller of the two tables, and
 //	                                           places for them; written by the leader every 10 s
 //	weir.units_unreported                      units without a lease, never reported to the region
@@ -136,7 +136,6 @@ func (s *stats) flush(p *plugin, now lease.Millis) {
 	t := w.Tables()
 	s.count(h, "weir.before_rules", &w.BeforeAny)
 	s.count(h, "weir.table_evicted", &t.Evicted)
-	s.count(h, "weir.table_merged", &t.Merged)
 	s.count(h, "weir.table_full", &t.Full)
 	s.count(h, "weir.table_corrupt", &t.Corrupt)
 	s.count(h, "weir.units_unreported", &w.Unreported)

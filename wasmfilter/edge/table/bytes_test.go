@@ -45,6 +45,13 @@ func TestBytes(t *testing.T) {
 		e.Rule, e.Key = rule, key
 		table.Commit(start)
 	}
+	for n := range uint64(16 * maxShared) {
+		e, _ := table.OpenShared(Key{Hash: n / maxShared << 60, Rule: 2 + uint32(n)%maxShared})
+		if e.Counter.At = 1; table.Commit(start) == Full {
+			table.Join().Counter.At = 1
+			table.Commit(start)
+		}
+	}
 	taken := 0
 	for _, v := range m.values {
 		taken += len(v) + hostBytes

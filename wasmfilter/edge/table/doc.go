@@ -8,9 +8,9 @@
 // holds: few keys cost little.
 //
 // A worker reads a page, changes one entry and writes the page if no other worker has
-// written it meanwhile ([Table.Open], [Table.Commit]). A full page evicts the entry that
-// costs least, of the rule that has the most entries in it ([Room]). A counter that exists
-// nowhere else is not evicted: keys that find no room share one ([Table.OpenShared]).
+// written it meanwhile ([Table.Open], [Table.Commit]). A full page evicts an entry of the rule
+// that has the most entries in it, if the region knows what it holds ([Room]). A counter that
+// exists nowhere else is not lost: keys without a place share one ([Table.OpenShared]).
 //
 // The package is pure: no clock, no goroutine. A Table is for one goroutine; any
 // number of Tables may share a Store.

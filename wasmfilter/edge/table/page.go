@@ -8,7 +8,7 @@ import (
 
 // layout is the version of the layout of pages. Every page begins with it, and the vm_id
 // that names the memory ends with it: raise both together.
-const layout = 4
+const layout = 5
 
 // PageEntries is how many keys a page holds at most. With 32,768 pages 600,000
 // keys fill one page in 1,000.
@@ -16,7 +16,7 @@ const PageEntries = 32
 
 const (
 	headerBytes = 1 + 1 + 8 // layout, number of entries, base
-	maxPage     = headerBytes + PageEntries*maxEntry
+	maxPage     = headerBytes + PageEntries*maxEntry + maxShared*(fixedBytes+24)
 
 	// rebaseAfter is how long a page keeps the base of its times. Of the 49 days that 32 bits of
 	// milliseconds hold, 39 are left for the future: the end of a month is always within them.
@@ -40,7 +40,7 @@ func readPage(raw []byte) (page, bool) {
 	if len(raw) == 0 {
 		return page{}, true
 	}
-	if len(raw) < headerBytes || raw[0] != layout || raw[1] > PageEntries {
+	if len(raw) < headerBytes || raw[0] != layout || raw[1] > maxEntries {
 		return page{}, false
 	}
 	p := page{raw: raw, count: int(raw[1]), base: lease.Millis(binary.LittleEndian.Uint64(raw[2:]))}

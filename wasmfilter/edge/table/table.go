@@ -46,9 +46,8 @@ type Table struct {
 
 // Counts is what one worker did in a table and found there.
 type Counts struct {
-	Full    uint64 // keys that found no room
+	Full    uint64 // keys that found no room, or made room and count in a shared entry from then on
 	Evicted uint64 // keys that were evicted to make room
-	Merged  uint64 // keys that were made to share a counter to make room
 	Corrupt uint64 // pages that could not be read and were treated as empty
 }
 
@@ -115,7 +114,11 @@ func (t *Table) Commit(now lease.Millis) Outcome {
 		t.out = append(t.out, p.raw[t.end:]...)
 		return t.write()
 	}
-	if p.count >= PageEntries && !t.makeRoom(now) {
+	room := p.count < maxEntries
+	if p.count >= PageEntries && t.tag != sharedTag(t.entry.Rule) {
+		room = t.makeRoom(now)
+	}
+	if !room {
 		t.Counts.Full++
 		return Full
 	}

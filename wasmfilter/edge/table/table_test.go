@@ -1,7 +1,9 @@
 package table
 
 import (
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -182,6 +184,134 @@ func TestFullPage(t *testing.T) {
 	}
 }
 
+// Which entry of a full page makes room. An entry is written as its rule and what it has: d nothing, l a lease,
+// m one that lasts longer, s a share, o a debt, c a counter.
+func TestRoom(t *testing.T) {
+	for _, c := range []struct {
+		page []string // and as many of the last one as fill the page
+		rule uint32
+		gone string // empty: none, the page stays full
+	}{
+		{[]string{"1l", "1d", "1l"}, 1, "1d"},
+		{[]string{"1m", "1l", "1m"}, 1, "1l"},
+		{[]string{"1s", "1m", "1s"}, 1, "1m"},
+		{[]string{"1o", "1s", "1o"}, 1, "1s"},
+		{[]string{"1c", "1s", "1c"}, 1, "1s"},
+		{[]string{"1o"}, 1, ""},
+		{[]string{"1c"}, 1, ""},
+		{[]string{"2d", "2d", "1m"}, 1, "1m"}, // of the rule with the most places
+		{[]string{"2d", "2d", "1m"}, 2, "1m"},
+		{[]string{"2d", "2d", "1m"}, 3, "1m"},
+		{[]string{"2d", "2d", "1o"}, 3, "2d"}, // but a pinned one last
+		{[]string{"2d", "2d", "1o"}, 1, ""},   // and none of a rule with fewer
+		{[]string{"2l", "2l", "1o"}, 2, "2l"},
+		{[]string{"1o"}, 2, "1o"},
+		{[]string{"1c"}, 2, "1c"},
+		{[]string{"2c", "2c", "2c", "2c", "2c", "2c", "2c", "1c"}, 2, "1c"},
+		{[]string{"2c", "2c", "2c", "2c", "2c", "2c", "2c", "2c", "1c"}, 2, ""}, // ownPlaces
+		{[]string{"2o", "2o", "2o", "2o", "2o", "2o", "2o", "3o", "1o"}, 3, "1o"},
+	} {
+		t.Run(fmt.Sprint(c.page, " ", c.rule), func(t *testing.T) {
+			merged := int64(0)
+			table := New(newMemory(), 'E', 0, neverIdle)
+			table.Room.Merge = func(shared, e *Entry, _ lease.Millis) bool {
+				merged += e.Counter.Level
+				shared.Counter = limit.State{At: 1, Level: shared.Counter.Level + e.Counter.Level}
+				return true
+			}
+			var evicted []int64
+			table.Room.Gone = func(e *Entry) { evicted = append(evicted, e.Overdrawn) }
+			kind := func(n uint64) string { return c.page[min(int(n), len(c.page)-1)] }
+			for n := range uint64(PageEntries) {
+				e := table.Open(Key{Hash: n, Rule: uint32(kind(n)[0] - '0'), Text: []byte{byte(n)}})
+				switch kind(n)[1] {
+				case 'l':
+					e.Leases[0] = holder.Lease{Units: 1, Expiry: start + 1000}
+				case 'm':
+					e.Leases[1] = holder.Lease{Units: 1, Expiry: start + 2000}
+				case 's':
+					e.Leases[0] = holder.Lease{Local: true, Expiry: start + 1}
+				case 'o':
+					e.Overdrawn = 5
+				case 'c':
+					e.Counter = limit.State{At: 1, Level: 7}
+				}
+				table.Commit(start)
+			}
+			table.Open(Key{Hash: 100, Rule: c.rule}).Counter.At = 1
+			outcome := table.Commit(start)
+			gone := ""
+			for n := range uint64(PageEntries) {
+				k := Key{Hash: n, Rule: uint32(kind(n)[0] - '0')}
+				if table.Open(k); table.start == table.end {
+					gone += kind(n)
+					if _, shared := table.OpenShared(k); shared != (kind(n)[1] == 'c') {
+						t.Errorf("a key without a place has a shared entry: %v", shared)
+					}
+				}
+			}
+			counts := Counts{}
+			switch {
+			case c.gone == "" || c.gone[1] == 'c':
+				counts.Full = 1
+			default:
+				counts.Evicted = 1
+			}
+			if gone != c.gone || (outcome == Stored) != (c.gone != "") || *table.Counts != counts {
+				t.Errorf("%q made room, outcome %v, counts %+v", gone, outcome, *table.Counts)
+			}
+			if strings.HasSuffix(gone, "c") { // and the next one joins it
+				table.Open(Key{Hash: 101, Rule: 4})
+				table.Commit(start)
+				if e, shared := table.OpenShared(Key{Hash: 102, Rule: 1}); !shared || e.Counter.Level != 14 || table.page.count != PageEntries+1 {
+					t.Errorf("two counters are shared as %+v in a page of %d", *e, table.page.count)
+				}
+			}
+			if strings.HasSuffix(gone, "c") != (merged > 0) || strings.HasSuffix(gone, "o") != reflect.DeepEqual(evicted, []int64{5}) {
+				t.Errorf("%d merged, evicted %d", merged, evicted)
+			}
+		})
+	}
+}
+
+// Counters without a place share one for each rule, of so many rules.
+func TestSharedEntries(t *testing.T) {
+	table := New(newMemory(), 'E', 0, neverIdle)
+	put := func(k Key) Outcome {
+		e, _ := table.OpenShared(k)
+		e.Counter = limit.State{At: 1, Level: e.Counter.Level + 1}
+		outcome := table.Commit(start)
+		if outcome == Full {
+			table.Join().Counter = limit.State{At: 1, Level: 1}
+			outcome = table.Commit(start)
+		}
+		return outcome
+	}
+	for n := range uint64(PageEntries) {
+		put(Key{Hash: n, Rule: 1})
+	}
+	for rule := range uint32(maxShared) {
+		for n := range uint64(3) {
+			if o := put(Key{Hash: 100 + n, Rule: 2 + rule}); o != Stored {
+				t.Fatalf("rule %d: %v", rule, o)
+			}
+		}
+		if e, shared := table.OpenShared(Key{Hash: 200, Rule: 2 + rule}); !shared || e.Counter.Level != 3 || e.Rule != 2+rule {
+			t.Errorf("rule %d: shared %v, entry %+v", rule, shared, *e)
+		}
+	}
+	if o := put(Key{Hash: 100, Rule: 2 + maxShared}); o != Full {
+		t.Errorf("one more shared entry: %v", o)
+	}
+	if e, shared := table.OpenShared(Key{Hash: 5, Rule: 1}); shared || e.Counter.Level != 1 {
+		t.Errorf("a key with a place: shared %v, entry %+v", shared, *e)
+	}
+	table.Room.Merge = func(_, _ *Entry, _ lease.Millis) bool { return true }
+	if o := put(Key{Hash: 100, Rule: 99}); o != Full {
+		t.Errorf("a counter made room without a place for another shared entry: %v", o)
+	}
+}
+
 // Visit drops what is not kept and writes only what changed.
 func TestVisit(t *testing.T) {
 	m := newMemory()
@@ -241,18 +371,20 @@ func FuzzPage(f *testing.F) {
 			return true
 		})
 		table.Room = Room{
-			Rank:  func(e *Entry, _ lease.Millis) (Rank, int64) { return Rank(e.Rule % uint32(Fixed+1)), e.Spent },
-			Merge: func(shared, e *Entry, _ lease.Millis) { shared.Counter.Level += e.Counter.Level },
-			Share: 2,
+			Merge: func(shared, e *Entry, _ lease.Millis) bool {
+				shared.Counter = limit.State{At: 1, Level: shared.Counter.Level + e.Counter.Level}
+				return true
+			},
 		}
 		k := Key{Hash: 9, Text: []byte("k")}
 		for rule := range uint32(9) {
 			k.Rule, k.Hash = rule, k.Hash+1
 			e, _ := table.OpenShared(k)
-			if e.Counter.At = 1; table.Commit(start) == Full && table.Join(start) != nil {
+			if e.Counter.At = 1; table.Commit(start) == Full {
+				table.Join().Counter.At = 1
 				table.Commit(start)
 			}
-			if table.page.count > PageEntries {
+			if table.page.count > maxEntries {
 				t.Fatalf("%d entries", table.page.count)
 			}
 		}
