@@ -51,7 +51,7 @@ func BenchmarkMatch(b *testing.B) {
 }
 
 // BenchmarkLongPath is what one condition, or the key, costs where a client sends a path of 60 kB, the most that Envoy
-// takes by default. docs/limits.md has some of it.
+// takes by default. docs/rules.md has some of it.
 func BenchmarkLongPath(b *testing.B) {
 	for _, c := range []struct{ name, match, key string }{
 		{"template", `"path":{"template":"/{a}/b"}`, `"client_ip"`},
