@@ -26,7 +26,7 @@ func TestLoad(t *testing.T) {
 		{tls("weir://region/{region},weir://operator"), `tls_client_san: "weir://operator" has {region} 0 times, which must be there once`},
 		{tls("weir://region/eu"), `tls_client_san: "weir://region/eu" has {region} 0 times`},
 		{tls("{region}.{region}"), `tls_client_san: "{region}.{region}" has {region} 2 times`},
-		{[]string{"--rules", "rules.yaml", "--global", "127.0.0.1:1"}, "unknown flag --global"},
+		{[]string{"--rules", "rules.yaml", "--aggregator", "127.0.0.1:1"}, "unknown flag --aggregator"},
 	} {
 		_, err := load(c.args, io.Discard)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

@@ -14,7 +14,7 @@ func main() { daemon.Main("weir-regional", config.Load, run) }
 
 // run is a tier with Envoy's rate limit service, if that is configured.
 func run(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	t, err := daemon.New(&cfg.Config, daemon.Program{Name: "weir-regional", CallTime: cfg.RLS.Budget, Above: &cfg.Above}, log)
+	t, err := daemon.New(&cfg.Config, daemon.Program{Name: "weir-regional", CallTime: cfg.RLS.Budget, AggregatorCalls: &cfg.AggregatorCalls}, log)
 	if err != nil {
 		return err
 	}

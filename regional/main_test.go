@@ -161,7 +161,7 @@ func TestServes(t *testing.T) {
 // Without an aggregator a region is well, unless rules need one.
 func TestAggregatorAway(t *testing.T) {
 	t.Parallel()
-	p := startRegion(t, "--region", "eu", "--global", "127.0.0.1:1")
+	p := startRegion(t, "--region", "eu", "--aggregator", "127.0.0.1:1")
 	p.waitFor("does not answer")
 	p.awaits("/v1/status?wait=1", `"degraded_ms":0`)
 	p.SetRules(allRegions)

@@ -158,7 +158,7 @@ func TestAdminSecure(t *testing.T) {
 func TestAdminStore(t *testing.T) {
 	cfg := storing(t, t.TempDir(), "state")
 	cfg.AdminListen = proc.FreeAddr(t)
-	runBeside(t, cfg, Program{Name: "weir-test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
+	runBeside(t, cfg, Program{Name: "weir-test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}, slog.New(slog.DiscardHandler))
 	asks(t, http.DefaultClient, "http://"+cfg.AdminListen+"/healthz")
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	c, err := client.Open("", cfg.AdminListen)

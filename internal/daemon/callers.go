@@ -28,10 +28,10 @@ func (t *TLS) callers(p Program) callers {
 	switch {
 	case t.ClientCA == "" || len(t.ClientSAN) > 0:
 		return t.ClientSAN
-	case p.Above == nil:
+	case p.AggregatorCalls == nil:
 		return callers{"weir://region/" + stated}
 	}
-	return callers{"weir://pop/" + p.Above.Region} // nobody's, if it has none
+	return callers{"weir://pop/" + p.AggregatorCalls.Region} // nobody's, if it has none
 }
 
 // may reports whether a certificate allows a call, of whatever region, and whether one that states this region.

@@ -114,8 +114,8 @@ func TestDefaultCallers(t *testing.T) {
 	}{
 		{TLS{}, Program{}, ""},
 		{TLS{ClientCA: "ca"}, Program{}, "weir://region/{region}"},
-		{TLS{ClientCA: "ca"}, Program{Above: &Above{Region: "eu"}}, "weir://pop/eu"},
-		{TLS{ClientCA: "ca"}, Program{Above: &Above{}}, "weir://pop/"},
+		{TLS{ClientCA: "ca"}, Program{AggregatorCalls: &AggregatorCalls{Region: "eu"}}, "weir://pop/eu"},
+		{TLS{ClientCA: "ca"}, Program{AggregatorCalls: &AggregatorCalls{}}, "weir://pop/"},
 		{TLS{ClientCA: "ca", ClientSAN: []string{"a", "b"}}, Program{}, "a,b"},
 	} {
 		if got := strings.Join(c.tls.callers(c.program), ","); got != c.want {

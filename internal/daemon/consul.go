@@ -59,10 +59,10 @@ const aggregatorService = "weir-global"
 // serviceOf is the service as which a program registers. Replicas of a region have one of their own, so that a
 // token can be for one region.
 func serviceOf(p *Program) string {
-	if p.Above == nil {
+	if p.AggregatorCalls == nil {
 		return p.Name
 	}
-	return p.Name + "-" + p.Above.Region
+	return p.Name + "-" + p.AggregatorCalls.Region
 }
 
 // membership is what a tier has registered and looks for. register, update and withdraw may be
@@ -91,8 +91,8 @@ func (t *Tier) openConsul(p *Program) (*membership, error) {
 		Service: serviceOf(p), Version: version.Version, Ready: t.Ready.Reasons, Follows: t.cfg.rulesInConsul(), Revision: t.rules.revision,
 	}}
 	t.behind = append(t.behind, m.Run)
-	if p.Above != nil {
-		m.replica.Region = p.Above.Region
+	if p.AggregatorCalls != nil {
+		m.replica.Region = p.AggregatorCalls.Region
 		listed := &t.counters.listed
 		t.Metrics.GaugeFunc("weir_region_replicas", "Replicas of this region that pass their check in Consul, by its last answer.", func() float64 { return float64(listed.Load()) })
 		m.watch("replicas", consul.Which{Service: serviceOf(p)}, func(addresses []string) { listed.Store(int64(len(addresses))) })
@@ -101,14 +101,14 @@ func (t *Tier) openConsul(p *Program) (*membership, error) {
 }
 
 // findAggregators calls move with the aggregators that Consul has and that may be called.
-func (t *Tier) findAggregators(above *Above, move func(addresses []string)) {
+func (t *Tier) findAggregators(calls *AggregatorCalls, move func(addresses []string)) {
 	called := "none is called until one does"
 	t.consul.watch("aggregators", consul.Which{Service: aggregatorService, Datacenter: t.cfg.ConsulBy.Primary}, func(addresses []string) {
 		if len(addresses) == 0 {
 			t.Log.Warn("consul lists no aggregator that passes its check; " + called)
 			return
 		}
-		if addresses = above.usable(addresses, t.Log); len(addresses) > 0 {
+		if addresses = calls.usable(addresses, t.Log); len(addresses) > 0 {
 			move(addresses)
 			called = "the last one is called"
 			t.Log.Info("aggregators in consul", "addresses", addresses)

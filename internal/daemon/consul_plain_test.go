@@ -59,19 +59,19 @@ func plainInConsul(t *testing.T, agent *consultest.Agent) {
 		cfg.Listen, cfg.Consul = proc.FreeAddr(t), agent.Addr
 		return cfg
 	}
-	region := func(above Above) *lines {
+	region := func(calls AggregatorCalls) *lines {
 		log := new(lines)
-		runBeside(t, config(), Program{Name: "weir-regional", Above: &above}, slog.New(slog.NewTextHandler(log, nil)))
+		runBeside(t, config(), Program{Name: "weir-regional", AggregatorCalls: &calls}, slog.New(slog.NewTextHandler(log, nil)))
 		return log
 	}
 	const far = "198.18.0.1:8080" // RFC 2544: it is nobody's
-	region(Above{Region: "ap"}).await(t, 1, "level=WARN", "no aggregator that passes its check; none is called until one does")
+	region(AggregatorCalls{Region: "ap"}).await(t, 1, "level=WARN", "no aggregator that passes its check; none is called until one does")
 	elsewhere, here := config(), config()
 	elsewhere.Advertise = far
 	runBeside(t, elsewhere, Program{Name: aggregatorService}, slog.New(slog.DiscardHandler))
 
-	refusing, allowing := region(Above{Region: "eu"}), region(Above{Region: "us", GlobalPlain: true})
-	refuses := []string{"level=ERROR", "aggregator in consul is not called", "--global-tls-cert", "--global-plain", "address=" + far}
+	refusing, allowing := region(AggregatorCalls{Region: "eu"}), region(AggregatorCalls{Region: "us", AggregatorPlain: true})
+	refuses := []string{"level=ERROR", "aggregator in consul is not called", "--aggregator-tls-cert", "--aggregator-plain", "address=" + far}
 	refusing.await(t, 1, refuses...)
 	allowing.await(t, 1, "level=WARN", "neither TLS nor authentication", "address="+far)
 	const calls = "aggregators in consul\" addresses="

@@ -98,7 +98,7 @@ func rulesInConsul(t *testing.T, agent *consultest.Agent) {
 	begin := func(copied string) (*Tier, string) {
 		cfg := testConfig()
 		cfg.Listen, cfg.AdminListen, cfg.Consul, cfg.Rules, cfg.RulesCopy = proc.FreeAddr(t), proc.FreeAddr(t), agent.Addr, "consul:", copied
-		return runBeside(t, cfg, Program{Name: "weir-test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler)), cfg.AdminListen
+		return runBeside(t, cfg, Program{Name: "weir-test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}, slog.New(slog.DiscardHandler)), cfg.AdminListen
 	}
 	revision := func(tier *Tier) uint64 { return rule.Number(tier.rules.revision()) }
 	copied := filepath.Join(t.TempDir(), "copy")

@@ -39,9 +39,9 @@ type Program struct {
 	Name string
 	// CallTime is how long calls of its other protocols may take; 0: there are none.
 	CallTime time.Duration
-	// Above has the tier that counts rules with scope: global; nil: this one does, and divides them
+	// AggregatorCalls is set for a region; nil: this program is the aggregator, and divides limits
 	// among the regions that call it.
-	Above *Above
+	AggregatorCalls *AggregatorCalls
 }
 
 // Tier is a tier that has been built. [New] makes it, [Tier.Run] runs it. A program adds a
@@ -54,25 +54,25 @@ type Tier struct {
 	Tracer  *telemetry.Tracer // nil: there are no spans
 	Log     *slog.Logger
 
-	cfg       *Config
-	room      room.Room
-	otlp      *telemetry.OTLP
-	counters  *counters
-	store     engine.Store        // the counters behind lease caches, and those of the tier above
-	fall      engine.Fallback     // remembers denials of a failing store; nil without a lease cache
-	caches    []*leasecache.Store // hold leases that go back at the end
-	consul    *membership         // nil: none
-	remote    *client.Store       // the tier above; nil: there is none
-	desk      *live.Desk          // people see the tier through it
-	divided   *aggregator.Store   // divides limits among regions; nil: there are none
-	rules     *rules
-	secure    *tls.Config // of the port for callers; nil: it is not encrypted
-	health    *server.Health
-	operators http.Handler
-	admin     *api.API
-	secureOps *tls.Config                   // of the port for operators; likewise
-	behind    []func(context.Context) error // run as long as calls are answered
-	watchers  []*watch.Watcher              // of files; likewise
+	cfg        *Config
+	room       room.Room
+	otlp       *telemetry.OTLP
+	counters   *counters
+	store      engine.Store        // the counters behind lease caches, and those of the aggregator
+	fall       engine.Fallback     // remembers denials of a failing store; nil without a lease cache
+	caches     []*leasecache.Store // hold leases that go back at the end
+	consul     *membership         // nil: none
+	aggregator *client.Store       // nil: this program calls none
+	desk       *live.Desk          // people see the tier through it
+	divided    *aggregator.Store   // divides limits among regions; nil: there are none
+	rules      *rules
+	secure     *tls.Config // of the port for callers; nil: it is not encrypted
+	health     *server.Health
+	operators  http.Handler
+	admin      *api.API
+	secureOps  *tls.Config                   // of the port for operators; likewise
+	behind     []func(context.Context) error // run as long as calls are answered
+	watchers   []*watch.Watcher              // of files; likewise
 }
 
 // New builds a tier of its parts, each of which needs those before it, and loads its counters
@@ -87,9 +87,9 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 		return nil, err
 	}
 
-	cached := cfg.LeaseCache == "on" || cfg.LeaseCache == "auto" && len(cfg.Redis) > 0 && p.Above != nil
-	above := p.Above != nil && (len(p.Above.Global) > 0 || cfg.Consul != "")
-	t.room = room.Divide(int64(cfg.MaxMemory), count(len(cfg.Redis) == 0, cached, above, p.Above == nil))
+	cached := cfg.LeaseCache == "on" || cfg.LeaseCache == "auto" && len(cfg.Redis) > 0 && p.AggregatorCalls != nil
+	above := p.AggregatorCalls != nil && (len(p.AggregatorCalls.Aggregator) > 0 || cfg.Consul != "")
+	t.room = room.Divide(int64(cfg.MaxMemory), count(len(cfg.Redis) == 0, cached, above, p.AggregatorCalls == nil))
 	if t.counters, err = t.openCounters(); err != nil {
 		return nil, err
 	}
@@ -104,14 +104,14 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 		t.store, t.fall, t.caches, t.behind = cache, cache, append(t.caches, cache), append(t.behind, cache.Run)
 	}
 	switch {
-	case p.Above == nil:
+	case p.AggregatorCalls == nil:
 		divided := aggregator.New(aggregator.Config{
 			Store: t.store, MaxKeys: cfg.MaxKeys, MaxBytes: t.room.Table, Metrics: t.Metrics, Log: log,
 			Cell: t.counters.sharesCell(log), Alone: t.counters.redis == nil, Undecided: undecided(t.Ready),
 		})
 		t.store, t.divided, t.behind = divided, divided, append(t.behind, divided.Run)
 	case above:
-		if err := t.openUpstream(p.Above); err != nil {
+		if err := t.openUpstream(p.AggregatorCalls); err != nil {
 			return nil, err
 		}
 	default:
@@ -148,7 +148,7 @@ func count(has ...bool) (n int) {
 // newService makes the service in front of the store.
 func (t *Tier) newService(p *Program) *service.Service {
 	c := service.Config{
-		Store: t.store, Live: t.desk, Divides: p.Above == nil, Share: t.rules.sharePerMille, LiveHolders: t.counters.holders,
+		Store: t.store, Live: t.desk, Divides: p.AggregatorCalls == nil, Share: t.rules.sharePerMille, LiveHolders: t.counters.holders,
 		MaxHolders: min(t.cfg.MaxHolders, t.room.Callers), MaxHoldersPerAddress: t.cfg.MaxHoldersPerAddress,
 		MaxCallBytes: t.room.Calls, SlotSeed: t.cfg.SlotSeed,
 		Metrics: t.Metrics, Tracer: t.Tracer, Log: t.Log,
@@ -184,8 +184,8 @@ func (t *Tier) openAdmin(p *Program) (_ *api.API, err error) {
 	rulesapi.Add(a, rulesapi.Config{InForce: t.inForce, Store: t.rules.store, Rules: t.cfg.Rules})
 	liveapi.Add(a, liveapi.Config{Desk: t.desk, Rules: t.Service.RuleNames, InForce: t.inForce})
 	keys := keysapi.Config{Service: t.Service, Desk: t.desk, InForce: t.inForce}
-	if p.Above != nil {
-		keys.Region = p.Above.Region
+	if p.AggregatorCalls != nil {
+		keys.Region = p.AggregatorCalls.Region
 	}
 	if t.divided != nil {
 		keys.Forget = t.divided.Forget

@@ -14,30 +14,30 @@ func TestPlain(t *testing.T) {
 	far := []string{"10.0.0.7:4", "weir-global:5", "localhost.example:6", "[2001:db8::1]:7", "0.0.0.0:8", ":9"}
 	all := slices.Concat(near, far)
 	for name, c := range map[string]struct {
-		above           Above
+		calls           AggregatorCalls
 		usable          []string
 		warned, refused []string
 	}{
-		"plain":         {Above{}, near, near, far},
-		"plain allowed": {Above{GlobalPlain: true}, all, all, nil},
-		"TLS":           {Above{GlobalTLS: ClientTLS{TLS: true}}, all, nil, nil},
+		"plain":         {AggregatorCalls{}, near, near, far},
+		"plain allowed": {AggregatorCalls{AggregatorPlain: true}, all, all, nil},
+		"TLS":           {AggregatorCalls{AggregatorTLS: ClientTLS{TLS: true}}, all, nil, nil},
 	} {
 		var lines strings.Builder
-		usable := c.above.usable(all, slog.New(slog.NewTextHandler(&lines, nil)))
+		usable := c.calls.usable(all, slog.New(slog.NewTextHandler(&lines, nil)))
 		if !slices.Equal(usable, c.usable) {
 			t.Errorf("%s: %q may be called, want %q", name, usable, c.usable)
 		}
-		if warned := named(t, lines.String(), "level=WARN", "--global-tls"); !slices.Equal(warned, c.warned) {
+		if warned := named(t, lines.String(), "level=WARN", "--aggregator-tls"); !slices.Equal(warned, c.warned) {
 			t.Errorf("%s: warned of %q, want %q", name, warned, c.warned)
 		}
-		if refused := named(t, lines.String(), "level=ERROR", "--global-tls-ca", "--global-plain"); !slices.Equal(refused, c.refused) {
+		if refused := named(t, lines.String(), "level=ERROR", "--aggregator-tls-ca", "--aggregator-plain"); !slices.Equal(refused, c.refused) {
 			t.Errorf("%s: refused %q, want %q", name, refused, c.refused)
 		}
 		for _, address := range all {
-			c.above.Region, c.above.Global = "eu", []string{address}
-			err := c.above.Check()
-			if refused := err != nil && strings.Contains(err.Error(), "global: calls of \""+address+"\"") && strings.Contains(err.Error(), plainRemedy); refused != slices.Contains(c.refused, address) {
-				t.Errorf("%s: --global %s: %v", name, address, err)
+			c.calls.Region, c.calls.Aggregator = "eu", []string{address}
+			err := c.calls.Check()
+			if refused := err != nil && strings.Contains(err.Error(), "aggregator: calls of \""+address+"\"") && strings.Contains(err.Error(), plainRemedy); refused != slices.Contains(c.refused, address) {
+				t.Errorf("%s: --aggregator %s: %v", name, address, err)
 			}
 		}
 	}

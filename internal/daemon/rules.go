@@ -124,7 +124,7 @@ func (t *Tier) followRules(c follow.StoreConfig) error {
 func (r *rules) set(set *rule.Set) error {
 	if r.alone {
 		if name := global(set); name != "" {
-			return errors.New("rule " + name + ": scope: global is counted by an aggregator, and this region has none; give --global HOST:PORT or --consul HOST:PORT, or write scope: region")
+			return errors.New("rule " + name + ": scope: global is counted by an aggregator, and this region has none; give --aggregator HOST:PORT or --consul HOST:PORT, or write scope: region")
 		}
 	}
 	if err := r.fits(set); err != nil {

@@ -48,13 +48,13 @@ func TestLogTooLarge(t *testing.T) {
 		"limit: 100/1d, overrides: [{ key: [192.0.2.1], limit: 6000/1d }]": false, "limit: 6000/1d, mode: off": true,
 	} {
 		cfg.Rules = proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"), document(of, "region"))
-		_, err := New(cfg, Program{Name: "test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
+		_, err := New(cfg, Program{Name: "test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}, slog.New(slog.DiscardHandler))
 		if fits && err != nil || !fits && (err == nil || !strings.Contains(err.Error(), "KiB for a key")) {
 			t.Errorf("%s: %v", of, err)
 		}
 	}
 	cfg.Rules = proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"), document("limit: 1000/1d", "region"))
-	made, err := New(cfg, Program{Name: "test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
+	made, err := New(cfg, Program{Name: "test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}, slog.New(slog.DiscardHandler))
 	fatal.If(t, err)
 	version, _ := made.Service.RulesVersion()
 	large, err := rulefile.Parse("rules.yaml", []byte(document("limit: 6000/1d", "region")))

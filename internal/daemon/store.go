@@ -146,16 +146,16 @@ func observeCaches(caches []*leasecache.Store, r *telemetry.Registry) {
 func (t *Tier) newDesk(p *Program) *live.Desk {
 	const mostReports = 32 << 20
 	c := live.Config{
-		Regions: p.Above == nil, Self: t.newSelf(p), Known: t.knows, PerSecond: t.perSecond,
+		Regions: p.AggregatorCalls == nil, Self: t.newSelf(p), Known: t.knows, PerSecond: t.perSecond,
 		MaxBytes: min(max(t.room.Table/4, 1<<20), mostReports), Log: t.Log,
 	}
-	if p.Above == nil {
+	if p.AggregatorCalls == nil {
 		c.Expected = t.rules.regionNames
 	} else {
-		c.Region = p.Above.Region
+		c.Region = p.AggregatorCalls.Region
 	}
-	if t.remote != nil {
-		c.Above = t.remote
+	if t.aggregator != nil {
+		c.Above = t.aggregator
 	}
 	if redis := t.counters.redis; redis != nil {
 		c.Reports, c.Watches = redis.Reports(), redis.Watches()
@@ -182,8 +182,8 @@ func (t *Tier) newSelf(p *Program) func() *quotapb.Member {
 	_, _ = rand.Read(m.Holder) // never fails
 	host, _ := os.Hostname()
 	m.Name = clipped(host, wire.MaxPop)
-	if p.Above != nil {
-		m.Kind, m.Region = quotapb.MemberKind_MEMBER_KIND_REGION, p.Above.Region
+	if p.AggregatorCalls != nil {
+		m.Kind, m.Region = quotapb.MemberKind_MEMBER_KIND_REGION, p.AggregatorCalls.Region
 	}
 	return func() *quotapb.Member {
 		now := proto.CloneOf(m)
@@ -194,8 +194,8 @@ func (t *Tier) newSelf(p *Program) func() *quotapb.Member {
 		if since := t.rules.since.Load(); since != nil {
 			now.RulesAgeMs = uint64(time.Since(*since).Milliseconds())
 		}
-		if set, _ := t.Service.InForce(); t.remote != nil && set != nil && global(set) != "" {
-			now.DegradedMs = uint64(t.remote.Silent().Milliseconds())
+		if set, _ := t.Service.InForce(); t.aggregator != nil && set != nil && global(set) != "" {
+			now.DegradedMs = uint64(t.aggregator.Silent().Milliseconds())
 		}
 		now.ReservePerMille = min(t.rules.sharePerMille(), 1000)
 		for _, cache := range t.caches {

@@ -37,7 +37,7 @@ func refused(t *testing.T, tier *Tier, want string) {
 func TestRulesInStore(t *testing.T) {
 	dir := t.TempDir()
 	begin := func(t *testing.T, state string) *Tier {
-		return runBeside(t, storing(t, dir, state), Program{Name: "weir-test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
+		return runBeside(t, storing(t, dir, state), Program{Name: "weir-test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}, slog.New(slog.DiscardHandler))
 	}
 	var kept versions.Version
 	inForce := func(tier *Tier) {
@@ -73,7 +73,7 @@ func TestRulesInStore(t *testing.T) {
 func TestStoreReplicas(t *testing.T) {
 	cfg := storing(t, t.TempDir(), "state")
 	cfg.Replicas = 2
-	tier := runBeside(t, cfg, Program{Name: "weir-test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
+	tier := runBeside(t, cfg, Program{Name: "weir-test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}, slog.New(slog.DiscardHandler))
 	refused(t, tier, "rules: store: keeps the rules on the disk of one replica")
 	for text, want := range map[string]string{"store:eu": "something behind store:", "store:": ""} {
 		cfg.Rules = text

@@ -84,7 +84,7 @@ func TestUnread(t *testing.T) {
 	cfg := testConfig()
 	cfg.Rules = proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"), rules)
 	cfg.AdminListen, cfg.MaxStreams = proc.FreeAddr(t), 1000
-	runBeside(t, cfg, Program{Name: "test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
+	runBeside(t, cfg, Program{Name: "test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}, slog.New(slog.DiscardHandler))
 	for _, of := range []struct {
 		connections, calls int // of each
 		paths              []string

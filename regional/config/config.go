@@ -17,8 +17,8 @@ import (
 type Config struct {
 	// Config has the settings of every tier. Rules is required, unless RatelimitConfig is
 	// set: then there may be no rules for PoPs.
-	daemon.Config `embed:""`
-	daemon.Above  `embed:""`
+	daemon.Config          `embed:""`
+	daemon.AggregatorCalls `embed:""`
 
 	// RatelimitConfig is a directory with configuration of envoyproxy/ratelimit,
 	// which is used unchanged. It is watched as Rules is. Empty: Envoy's rate limit
@@ -58,7 +58,7 @@ func (c *Config) Check() error {
 			"descriptors: needs rules to bind descriptors to; give --rules"),
 		c.Config.Check(daemon.Input{Field: "descriptors", Path: c.Descriptors}),
 		c.TLS.CheckRegions(false),
-		c.Above.Check(),
+		c.AggregatorCalls.Check(),
 		settings.Refuse(c.TLS.ClientCA != "" && len(c.TLS.ClientSAN) == 0 && c.Region == "",
 			"tls_client_ca: needs region or tls_client_san: else every certificate of these authorities may call; give the region whose PoPs may, such as --region eu"),
 		settings.Refuse(c.Consul != "" && c.Region == "", "region: is missing; with consul the replicas of a region are found by its name: give one, such as --region eu"),

@@ -28,7 +28,7 @@ func TestAggregator(t *testing.T) {
 	global.Start()
 	s := &system{T: t, region: global, http: &http.Client{Timeout: 5 * time.Second}}
 	for _, name := range []string{"eu", "us"} {
-		r := region.New(t, region.Config{Dir: dir, Name: name, Rules: sharedRules, Flags: []string{"--region", name, "--global", global.Addr}})
+		r := region.New(t, region.Config{Dir: dir, Name: name, Rules: sharedRules, Flags: []string{"--region", name, "--aggregator", global.Addr}})
 		r.Start()
 		s.pop = stack.Start(t, stack.Config{PoPs: 1, RegionAddr: r.Addr}).PoPs[0].Addr
 		s.traffic("/shared", "ann")

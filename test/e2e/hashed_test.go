@@ -85,7 +85,7 @@ func TestHashedKeys(t *testing.T) {
 	}
 	start("global", "weir-global", "--state", filepath.Join(w.dir, "state"), "--state-interval", "100ms")
 	for _, name := range []string{"one", "two"} {
-		start(name, "weir-regional", "--region", "eu", "--global", w.tiers[0].Addr, "--redis", strings.Join(w.redis.Addrs(), ","), "--redis-timeout", "1s")
+		start(name, "weir-regional", "--region", "eu", "--aggregator", w.tiers[0].Addr, "--redis", strings.Join(w.redis.Addrs(), ","), "--redis-timeout", "1s")
 	}
 	w.Stack = stack.Start(t, stack.Config{RegionAddr: w.tiers[1].Addr, Bootstrap: func(b *envoy.Bootstrap) {
 		b.SetCluster("weir_region", w.tiers[1].Addr, w.tiers[2].Addr)

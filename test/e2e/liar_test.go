@@ -133,7 +133,7 @@ func startLiarRegions(t *testing.T) (*regions, *region.Region) {
 	var all []*region.Region
 	for _, name := range []string{"us", "ap", "eu"} {
 		one := region.New(t, region.Config{
-			Dir: dir, Name: name, Rules: liarRegionRules, Flags: []string{"--region", name, "--global", r.aggregator.Addr, "--state", "off"},
+			Dir: dir, Name: name, Rules: liarRegionRules, Flags: []string{"--region", name, "--aggregator", r.aggregator.Addr, "--state", "off"},
 		})
 		one.Start()
 		all = append(all, one)

@@ -60,7 +60,7 @@ func startOperated(t *testing.T) *operated {
 			w.redis = append(w.redis, redistest.Start(t))
 		}
 		w.replicas = append(w.replicas, start(fmt.Sprint(name, i), "weir-regional", "--region", name,
-			"--global", w.aggregator.Addr, "--redis", w.redis[i%len(operatedRegions)].Addr, "--redis-timeout", "1s"))
+			"--aggregator", w.aggregator.Addr, "--redis", w.redis[i%len(operatedRegions)].Addr, "--redis-timeout", "1s"))
 	}
 	for _, r := range append(w.replicas, w.aggregator) {
 		r.AwaitReady()

@@ -43,7 +43,7 @@ func TestRedisToCluster(t *testing.T) {
 	var addrs []string
 	for i := range 3 {
 		r := region.New(t, region.Config{Dir: dir, Name: fmt.Sprint("replica-", i+1), Rules: movedRules, Flags: []string{
-			"--redis", old.Addr, "--redis-timeout", "1s", "--region", "eu", "--global", aggregator.Addr, "--drain-wait", "4s"}})
+			"--redis", old.Addr, "--redis-timeout", "1s", "--region", "eu", "--aggregator", aggregator.Addr, "--drain-wait", "4s"}})
 		r.Start()
 		replicas, addrs = append(replicas, r), append(addrs, r.Addr)
 	}

@@ -43,11 +43,11 @@ func TestBadValues(t *testing.T) {
 			"at '/rules/source': value must be one of 'text', 'configMap', 'consul'", "at '/monitoring/popNamespaces/0': 'Istio' does not match pattern",
 			"at '/image/pullPolicy': value must be one of 'Always', 'IfNotPresent', 'Never'",
 			"at '/spread/zones': value must be one of 'ScheduleAnyway', 'DoNotSchedule'", "at '/redis/addresses': got string, want array"}},
-		"a region": {[]string{"global.addresses={a:1}", "rules.source=consul", "rules.configMap=mine", "image.prefix=registry.example/weir:1",
+		"a region": {[]string{"rules.source=consul", "rules.configMap=mine", "image.prefix=registry.example/weir:1",
 			"redis.addresses={redis}", "redis.mode=sentinel", "redis.tls.name=redis", "networkPolicy.regionCIDRs={10.0.0.1}", "consul.tls.name=consul",
 			"aggregator.redis.addresses={a:1},aggregator.redis.sentinelMaster=m", "admin.local=false,admin.tokensSecret=a", "certManager.popNamespace=istio-system",
 			"autoscaling.enabled=true,autoscaling.cpu=0,autoscaling.maxReplicas=2", "region.args={--region=us,--drain-wait=60s,--admin-tls-cert=a}"}, []string{
-			"global is a word of Helm: write region.global", "rules.source is consul: set consul.enabled to true",
+			"rules.source is consul: set consul.enabled to true",
 			"rules.source: configMap and rules.configMap, the name of one, need each other", `image.prefix is "registry.example/weir:1"`,
 			`redis.addresses has "redis": write HOST:PORT`, "redis.mode: sentinel and redis.sentinelMaster need each other",
 			"redis.tls has settings, and is off: set redis.tls.enabled to true", `networkPolicy.regionCIDRs has "10.0.0.1": write addresses with the length`,

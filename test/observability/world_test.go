@@ -49,7 +49,7 @@ func start(t *testing.T) *world {
 	limits := filepath.Join(dir, "ratelimit")
 	proc.WriteFile(t, filepath.Join(limits, "config", "web.yaml"), "domain: web\ndescriptors:\n  - key: who\n    rate_limit: { unit: minute, requests_per_unit: 5 }\n")
 	w.region = region.New(t, region.Config{Dir: dir, Name: "regional", Rules: rules, Flags: []string{
-		"--region", "eu", "--global", w.aggregator.Addr, "--redis", strings.Join(w.redis.Addrs(), ","),
+		"--region", "eu", "--aggregator", w.aggregator.Addr, "--redis", strings.Join(w.redis.Addrs(), ","),
 		"--ratelimit-config", filepath.Join(limits, "config"), "--rls-listen", proc.FreeAddr(t)}})
 	w.region.Start()
 	upstream := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

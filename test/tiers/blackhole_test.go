@@ -19,7 +19,7 @@ func TestBlackHoles(t *testing.T) {
 	}
 	global, redis, consul := blackhole.New(t), blackhole.New(t), blackhole.New(t)
 	r := region.New(t, region.Config{Dir: proc.LogDir(t), Rules: clockRules, Flags: []string{
-		"--region", "eu", "--global", global.Addr, "--redis", redis.Addr, "--consul", consul.Addr,
+		"--region", "eu", "--aggregator", global.Addr, "--redis", redis.Addr, "--consul", consul.Addr,
 	}})
 	r.Begin()
 	// A probe each 100 ms: when so many have failed, far more were begun than may be under way.

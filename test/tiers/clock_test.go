@@ -61,8 +61,8 @@ func startClocks(t *testing.T, tier string, ahead time.Duration) *clockTest {
 		proc.Eventually(t, time.Minute, name+" is connected", func() bool { return r.Metrics()["weir_aggregator_up"] == 1 })
 		return r
 	}
-	c.eu = regional("eu", append(store["eu"], "--global", c.link.Addr)...)
-	c.us = regional("us", "--global", c.aggregator.Addr, "--state", "off")
+	c.eu = regional("eu", append(store["eu"], "--aggregator", c.link.Addr)...)
+	c.us = regional("us", "--aggregator", c.aggregator.Addr, "--state", "off")
 	return c
 }
 

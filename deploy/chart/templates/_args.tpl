@@ -50,11 +50,11 @@
   {{- $redis = dict "addresses" (list (printf "weir-valkey.%s.svc:6379" .root.Release.Namespace)) "mode" "cluster" "sentinelMaster" "" "username" "weir" "secret" $v.redis.secret "tls" (dict "enabled" false) -}}
 {{- end -}}
 {{- $args := concat (fromYamlArray (include "weir.args" (merge (dict "program" "region") .))) (list (printf "--region=%s" $v.region.name)) (fromYamlArray (include "weir.redisArgs" $redis)) -}}
-{{- $aggregators := $v.region.global.addresses -}}
+{{- $aggregators := $v.region.aggregator.addresses -}}
 {{- if and $v.aggregator.enabled (not $aggregators) }}{{ $aggregators = list (printf "weir-global.%s.svc:8080" .root.Release.Namespace) }}{{ end -}}
-{{- if $aggregators }}{{ $args = append $args (printf "--global=%s" (join "," $aggregators)) }}{{ end -}}
+{{- if $aggregators }}{{ $args = append $args (printf "--aggregator=%s" (join "," $aggregators)) }}{{ end -}}
 {{- if or $aggregators $v.consul.enabled -}}
-  {{- $args = concat $args (list "--global-tls" "--global-tls-ca=/etc/weir/tls/ca.crt" (printf "--global-tls-name=%s" $v.region.global.tlsName) "--global-tls-cert=/etc/weir/tls/tls.crt" "--global-tls-key=/etc/weir/tls/tls.key") -}}
+  {{- $args = concat $args (list "--aggregator-tls" "--aggregator-tls-ca=/etc/weir/tls/ca.crt" (printf "--aggregator-tls-name=%s" $v.region.aggregator.tlsName) "--aggregator-tls-cert=/etc/weir/tls/tls.crt" "--aggregator-tls-key=/etc/weir/tls/tls.key") -}}
 {{- end -}}
 {{- toYaml $args -}}
 {{- end }}

@@ -2,7 +2,6 @@
 {{- define "weir.check" -}}
 {{- $v := .Values -}}
 {{- $wrong := list -}}
-{{- if hasKey (default dict $v.global) "addresses" }}{{ $wrong = append $wrong "global is a word of Helm: write region.global" }}{{ end -}}
 {{- if not (or $v.region.enabled $v.aggregator.enabled) -}}
   {{- $wrong = append $wrong "there is nothing to install: set region.enabled or aggregator.enabled to true" -}}
 {{- end -}}
@@ -21,7 +20,7 @@
   {{- if lt $count $there }}{{ $wrong = append $wrong (printf "valkey.replicas makes %d nodes of %d, and a master may be among those that go: set it to %d" $count $there (sub (div $there 3) 1)) }}{{ end -}}
   {{- if not $v.redis.secret }}{{ $wrong = append $wrong "store is valkey: set redis.secret to the Secret that has its password" }}{{ end -}}
 {{- end -}}
-{{- range $at, $all := dict "region.global.addresses" $v.region.global.addresses "redis.addresses" $v.redis.addresses "aggregator.redis.addresses" $v.aggregator.redis.addresses -}}
+{{- range $at, $all := dict "region.aggregator.addresses" $v.region.aggregator.addresses "redis.addresses" $v.redis.addresses "aggregator.redis.addresses" $v.aggregator.redis.addresses -}}
   {{- range $all -}}
     {{- if not (regexMatch "^(\\[[0-9a-fA-F:]+\\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?):[0-9]{1,5}$" .) }}{{ $wrong = append $wrong (printf "%s has %q: write HOST:PORT, such as redis.example:6379" $at .) }}{{ end -}}
   {{- end -}}

@@ -34,14 +34,14 @@ locals {
   regional_environment = merge(
     local.service_common,
     { WEIR_REGION = var.region },
-    { for k, v in { WEIR_GLOBAL = join(",", var.service.aggregators) } : k => v if v != "" },
+    { for k, v in { WEIR_AGGREGATOR = join(",", var.service.aggregators) } : k => v if v != "" },
     { for k, v in {
-      WEIR_GLOBAL_TLS      = "true"
-      WEIR_GLOBAL_TLS_CA   = "${local.secrets}/ca.pem"
-      WEIR_GLOBAL_TLS_NAME = local.global_certificate
-      WEIR_GLOBAL_TLS_CERT = "${local.secrets}/cert.pem"
-      WEIR_GLOBAL_TLS_KEY  = "${local.secrets}/key.pem"
+      WEIR_AGGREGATOR_TLS      = "true"
+      WEIR_AGGREGATOR_TLS_CA   = "${local.secrets}/ca.pem"
+      WEIR_AGGREGATOR_TLS_NAME = local.global_certificate
+      WEIR_AGGREGATOR_TLS_CERT = "${local.secrets}/cert.pem"
+      WEIR_AGGREGATOR_TLS_KEY  = "${local.secrets}/key.pem"
     } : k => v if var.tls && (var.consul != null || length(var.service.aggregators) > 0) },
-    { for k, v in { WEIR_GLOBAL_PLAIN = "true" } : k => v if !var.tls && (var.consul != null || length(var.service.aggregators) > 0) }
+    { for k, v in { WEIR_AGGREGATOR_PLAIN = "true" } : k => v if !var.tls && (var.consul != null || length(var.service.aggregators) > 0) }
   )
 }

@@ -42,7 +42,7 @@ run "defaults" {
     error_message = "Without key_secrets there may be no file of that name."
   }
   assert {
-    condition     = output.regional_environment.WEIR_GLOBAL_TLS == "true" && output.regional_environment.WEIR_REGION == "eu"
+    condition     = output.regional_environment.WEIR_AGGREGATOR_TLS == "true" && output.regional_environment.WEIR_REGION == "eu"
     error_message = "A region must call the aggregator with TLS and under its name."
   }
   assert {
@@ -212,7 +212,7 @@ run "aggregator_without_tls" {
     service = { rules = "/etc/weir/rules.yaml", aggregators = ["10.0.0.1:8080"] }
   }
   assert {
-    condition     = output.regional_environment.WEIR_GLOBAL_PLAIN == "true" && !anytrue([for k in keys(output.regional_environment) : strcontains(k, "TLS")])
+    condition     = output.regional_environment.WEIR_AGGREGATOR_PLAIN == "true" && !anytrue([for k in keys(output.regional_environment) : strcontains(k, "TLS")])
     error_message = "A region that calls the aggregator without TLS must be told that this is meant."
   }
 }

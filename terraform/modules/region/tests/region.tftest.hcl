@@ -58,7 +58,7 @@ run "a_region" {
     error_message = "The region's outputs are not those of its resources."
   }
   assert {
-    condition     = module.bootstrap.regional_environment.WEIR_REDIS_TLS == "true" && module.bootstrap.regional_environment.WEIR_TLS_CLIENT_CA != "" && module.bootstrap.regional_environment.WEIR_GLOBAL_TLS == "true"
+    condition     = module.bootstrap.regional_environment.WEIR_REDIS_TLS == "true" && module.bootstrap.regional_environment.WEIR_TLS_CLIENT_CA != "" && module.bootstrap.regional_environment.WEIR_AGGREGATOR_TLS == "true"
     error_message = "The service must speak TLS to Redis, to PoPs and to aggregators."
   }
   assert {
