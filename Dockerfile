@@ -27,7 +27,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
  && go build -ldflags="-s -w -buildid=" -o /out/weir-regional ./regional \
  && go build -ldflags="-s -w -buildid=" -o /out/weir-global ./global
 # Directories that the user of the programs may write to. A new volume takes over the owner.
-RUN mkdir -p /dirs/state /dirs/certs/global /dirs/certs/region-eu /dirs/certs/region-us /dirs/certs/pop-eu /dirs/certs/pop-us
+RUN mkdir -p /dirs/state /dirs/certs/aggregator /dirs/certs/region-eu /dirs/certs/region-us /dirs/certs/pop-eu /dirs/certs/pop-us
 
 # A region's replica. Its state file and its copy of the rules are in the working directory.
 FROM scratch AS regional

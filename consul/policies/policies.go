@@ -13,10 +13,10 @@ type Role string
 
 // The roles.
 const (
-	PoP     Role = "pop"
-	Service Role = "service" // a replica of weir-regional
-	Global  Role = "global"  // an aggregator
-	Server  Role = "consul"  // a server of Consul
+	PoP         Role = "pop"
+	Service     Role = "service"    // a replica of weir-regional
+	Aggregators Role = "aggregator" // replicas of weir-global
+	Server      Role = "consul"     // a server of Consul
 )
 
 //go:embed *.hcl

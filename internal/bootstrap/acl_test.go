@@ -144,7 +144,7 @@ func rights(t *testing.T, a *consultest.Agent, s *State) {
 		{"us-dns", "find replicas of eu", finds("weir-regional-eu"), false},
 		{"eu-pop-agent", "register its node", node("eu-pop-i-1"), true},
 		{"eu-consul-agent", "register a PoP's node", node("eu-pop-i-2"), false},
-		{"global-agent", "register its node", node("eu-global-i-1"), true},
+		{"aggregator-agent", "register its node", node("eu-aggregator-i-1"), true},
 		{"replication", "copy tokens", tokens, true},
 		{management, "copy tokens", tokens, true},
 	} {

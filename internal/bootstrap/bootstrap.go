@@ -184,7 +184,7 @@ func (s *State) complete(o Options, now time.Time) (notes []string, err error) {
 	count("certificates", n)
 	count("tokens", s.completeTokens())
 	count("users of Redis", s.completeRedis(o.Rotate == "redis"))
-	if o.Rotate == "redis" && s.Redis[global].Former != "" {
+	if o.Rotate == "redis" && s.Redis[aggregator].Former != "" {
 		notes = append(notes, "passwords of Redis: those before are good until the next --rotate redis; programs need the new ones before that")
 	}
 	if s.Gossip == "" || o.Rotate == "gossip" {
@@ -213,7 +213,7 @@ func (s *State) completeRedis(rotate bool) (made int) {
 	if s.Redis == nil {
 		s.Redis = map[string]Passwords{}
 	}
-	for _, where := range append([]string{global}, s.Regions...) {
+	for _, where := range append([]string{aggregator}, s.Regions...) {
 		if p := s.Redis[where]; p.Current == "" || rotate {
 			s.Redis[where] = Passwords{Current: hex.EncodeToString(random(32)), Former: p.Current}
 			made++

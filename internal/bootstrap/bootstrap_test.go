@@ -80,7 +80,7 @@ func TestRun(t *testing.T) {
 	tiers, agent := []string{"ca.pem", "cert.pem", "key.pem"}, []string{"consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"}
 	service := slices.Concat(tiers, agent, []string{"consul-token", "redis-password", "key-secrets"})
 	for dir, names := range map[string][]string{
-		"eu/pop": slices.Concat(tiers, agent), "us/pop": slices.Concat(tiers, agent), "eu/service": service, "us/service": service, "global": service,
+		"eu/pop": slices.Concat(tiers, agent), "us/pop": slices.Concat(tiers, agent), "eu/service": service, "us/service": service, "aggregator": service,
 		"eu/consul": append(agent, "acl.json"), "us/consul": agent,
 	} {
 		var is []string
@@ -96,7 +96,7 @@ func TestRun(t *testing.T) {
 	}
 	for path, names := range map[string][]string{
 		"eu/pop/cert.pem": {"weir://pop/eu"}, "us/service/cert.pem": {"weir-regional", "localhost", "weir://region/us", "127.0.0.1"},
-		"global/cert.pem": {"weir-global", "localhost", "127.0.0.1"}, "us/consul/consul-cert.pem": {"server.us.consul", "localhost", "127.0.0.1"},
+		"aggregator/cert.pem": {"weir-global", "localhost", "127.0.0.1"}, "us/consul/consul-cert.pem": {"server.us.consul", "localhost", "127.0.0.1"},
 		"eu/pop/consul-cert.pem": {"client.eu.consul", "localhost", "127.0.0.1"},
 	} {
 		cert, _, err := s.Certificates[path].parse()
@@ -262,7 +262,7 @@ func TestKeySecrets(t *testing.T) {
 		if err != nil || strings.Join(is, " ") != ids {
 			t.Fatalf("after %d runs the secrets are %s, %v; want %s", i, is, err, ids)
 		}
-		for _, dir := range []string{"eu/service", "global"} {
+		for _, dir := range []string{"eu/service", "aggregator"} {
 			if now[dir+"/key-secrets"] != now["us/service/key-secrets"] {
 				t.Errorf("%s has other secrets than us", dir)
 			}
@@ -293,21 +293,21 @@ func TestMistakes(t *testing.T) {
 	run(t, lost, begin)
 	fatal.If(t, os.Remove(filepath.Join(lost.Dir, stateFile)))
 	for want, change := range map[string]func(*Options){
-		"name a directory for `weir bootstrap` alone":           func(o *Options) { o.Dir = file },
-		"photo.jpg and no state.json":                           func(o *Options) { o.Dir = other },
-		"authorities and no state.json":                         func(o *Options) { o.Dir = lost.Dir },
-		"name a directory that you can make or write to":        func(o *Options) { o.Dir = "/proc/weir" },
-		"--regions is missing":                                  func(o *Options) { o.Regions = nil },
-		"--home is missing; write which of eu, us":              func(o *Options) { o.Home = "" },
-		"--home ap is not among the regions eu, us":             func(o *Options) { o.Home = "ap" },
-		`--regions has "EU"; a name has 1 to 20 of a-z`:         func(o *Options) { o.Regions, o.Home = []string{"EU"}, "" },
-		`--regions has ""`:                                      func(o *Options) { o.Regions, o.Home = []string{"eu", ""}, "eu" },
-		"--regions has global, which is the name of another":    func(o *Options) { o.Regions = []string{"eu", "global"} },
-		"--regions has eu twice":                                func(o *Options) { o.Regions = []string{"eu", "eu"} },
-		"agents of eu could change nodes of eu-pop":             func(o *Options) { o.Regions = []string{"eu", "eu-pop"} },
-		"--regions leaves out us, which is there":               func(o *Options) { o.Dir, o.Regions = good.Dir, []string{"eu", "ap"} },
-		"--client-cert and --client-key name two files":         func(o *Options) { o.ClientCert = file },
-		"photo.jpg: tls: failed to find any PEM data in certif": func(o *Options) { o.ClientCert, o.ClientKey = file, file },
+		"name a directory for `weir bootstrap` alone":            func(o *Options) { o.Dir = file },
+		"photo.jpg and no state.json":                            func(o *Options) { o.Dir = other },
+		"aggregator and no state.json":                           func(o *Options) { o.Dir = lost.Dir },
+		"name a directory that you can make or write to":         func(o *Options) { o.Dir = "/proc/weir" },
+		"--regions is missing":                                   func(o *Options) { o.Regions = nil },
+		"--home is missing; write which of eu, us":               func(o *Options) { o.Home = "" },
+		"--home ap is not among the regions eu, us":              func(o *Options) { o.Home = "ap" },
+		`--regions has "EU"; a name has 1 to 20 of a-z`:          func(o *Options) { o.Regions, o.Home = []string{"EU"}, "" },
+		`--regions has ""`:                                       func(o *Options) { o.Regions, o.Home = []string{"eu", ""}, "eu" },
+		"--regions has aggregator, which is the name of another": func(o *Options) { o.Regions = []string{"eu", "aggregator"} },
+		"--regions has eu twice":                                 func(o *Options) { o.Regions = []string{"eu", "eu"} },
+		"agents of eu could change nodes of eu-pop":              func(o *Options) { o.Regions = []string{"eu", "eu-pop"} },
+		"--regions leaves out us, which is there":                func(o *Options) { o.Dir, o.Regions = good.Dir, []string{"eu", "ap"} },
+		"--client-cert and --client-key name two files":          func(o *Options) { o.ClientCert = file },
+		"photo.jpg: tls: failed to find any PEM data in certif":  func(o *Options) { o.ClientCert, o.ClientKey = file, file },
 	} {
 		o := options(t)
 		change(&o)

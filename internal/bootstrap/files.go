@@ -41,8 +41,8 @@ func (s *State) Files() (map[string]string, error) {
 		}
 		files[l.path], files[keyPath(l.path)], files[dir+ca] = s.Certificates[l.path].Cert, s.Certificates[l.path].Key, bundle
 	}
-	s.addSecrets(files, global, "aggregator", global)
-	err := s.addConsul(files, global, map[string]string{"agent": "global-agent"})
+	s.addSecrets(files, aggregator, "aggregator", aggregator)
+	err := s.addConsul(files, aggregator, map[string]string{"agent": "aggregator-agent"})
 	for _, r := range s.Regions {
 		s.addSecrets(files, r+"/service", r+"-replica", r)
 		servers := map[string]string{"agent": agentToken(r, policies.Server), "replication": "replication"}

@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/consul/policies"
 )
 
-const global = "global" // directory of the aggregators, and name of their user of Redis
+const aggregator = "aggregator" // directory of the aggregators, and name of their user of Redis
 
 // roles are the directories of a region.
 var roles = []policies.Role{policies.PoP, policies.Server, policies.Service}
@@ -22,12 +22,12 @@ func checkNames(regions []string) error {
 		switch {
 		case !regionName.MatchString(r):
 			return fmt.Errorf("--regions has %q; a name has 1 to 20 of a-z, 0-9 and -, and begins with a letter, such as eu", r)
-		case r == global || r == redisDirectory:
+		case r == aggregator || r == redisDirectory:
 			return fmt.Errorf("--regions has %s, which is the name of another directory; name the region by where it is, such as eu", r)
 		case slices.Contains(regions[:i], r):
 			return fmt.Errorf("--regions has %s twice", r)
 		}
-		for _, role := range append([]policies.Role{policies.Global}, roles...) {
+		for _, role := range append([]policies.Role{policies.Aggregators}, roles...) {
 			for _, other := range regions {
 				if strings.HasPrefix(other+"-", r+"-"+string(role)+"-") {
 					return fmt.Errorf("--regions has %s and %s: agents of %[1]s could change nodes of %[2]s, whose names begin like theirs; choose another name", r, other)
@@ -56,7 +56,7 @@ func (s *State) leaves() []leaf {
 	agent := func(dir, kind, region string) leaf {
 		return leaf{dir + "/consul-cert.pem", append([]string{kind + "." + region + ".consul"}, here...)}
 	}
-	all := []leaf{{global + "/cert.pem", append([]string{"weir-global"}, here...)}, agent(global, "client", s.Home)}
+	all := []leaf{{aggregator + "/cert.pem", append([]string{"weir-global"}, here...)}, agent(aggregator, "client", s.Home)}
 	for _, r := range s.Regions {
 		all = append(all,
 			leaf{r + "/pop/cert.pem", []string{"weir://pop/" + r}},
@@ -73,7 +73,7 @@ const management = "management"
 func (s *State) tokens() []namedRules {
 	all := []namedRules{
 		{"aggregator", policies.Aggregator()},
-		{"global-agent", policies.Agent(s.Home, policies.Global)},
+		{"aggregator-agent", policies.Agent(s.Home, policies.Aggregators)},
 		{"replication", policies.Replication()},
 		{"rules", policies.People()},
 	}

@@ -47,7 +47,7 @@ func (s *State) Kubernetes(out io.Writer, region, popNamespace string) error {
 	secret("weir", "weir-redis", "Opaque", map[string]string{"password": s.Redis[region].Current})
 	secret("weir", "weir-key-secrets", "Opaque", map[string]string{"key-secrets": files[region+"/service/key-secrets"]})
 	if region == s.Home {
-		tls("weir", "weir-global-tls", global)
+		tls("weir", "weir-global-tls", aggregator)
 	}
 	return err
 }
@@ -112,7 +112,7 @@ func (s *State) inAWS(regions map[string]string) (all []aws.Role, err error) {
 		}
 		all = append(all, r)
 	}
-	add(global, s.Home, global, "weir-global")
+	add(aggregator, s.Home, aggregator, "weir-global")
 	for _, r := range sorted(regions) {
 		add(r+"/pop", r, "", "")
 		add(r+"/consul", r, "", "")
@@ -133,8 +133,8 @@ func (s *State) variables(out io.Writer, arns map[string]string, report func(str
 		secrets += fmt.Sprintf("  %s = { pop = %q, consul = %q, service = %q }\n", r, pop, arns[secretName(r+"/consul")], arns[secretName(r+"/service")])
 		groups += fmt.Sprintf("  %s = %q\n", r, userID(r))
 	}
-	_, err := fmt.Fprintf(out, "secrets = {\n%s  global = %q\n}\nredis_user_groups = {\n%s  global = %q\n}\n",
-		secrets, arns[secretName(global)], groups, userID(global))
+	_, err := fmt.Fprintf(out, "secrets = {\n%s  aggregator = %q\n}\nredis_user_groups = {\n%s  aggregator = %q\n}\n",
+		secrets, arns[secretName(aggregator)], groups, userID(aggregator))
 	return err
 }
 

@@ -32,7 +32,7 @@ func TestAWS(t *testing.T) {
 	c.slow = 0 // a change is waited for; the next ones are made at once
 	for _, line := range []string{
 		`  eu = { pop = "arn:aws:secretsmanager:eu-central-1/weir/eu/pop", consul = "arn:aws:secretsmanager:eu-central-1/weir/eu/consul", service = `,
-		`  global = "arn:aws:secretsmanager:eu-central-1/weir/global"`, "redis_user_groups = {", `  us = "weir-us"`, `  global = "weir-global"`,
+		`  aggregator = "arn:aws:secretsmanager:eu-central-1/weir/aggregator"`, "redis_user_groups = {", `  us = "weir-us"`, `  aggregator = "weir-aggregator"`,
 	} {
 		if !strings.Contains(printed, line) {
 			t.Errorf("printed\n%s\nwithout %s", printed, line)
@@ -45,7 +45,7 @@ func TestAWS(t *testing.T) {
 	if names := slices.Sorted(maps.Keys(c.secrets)); len(names) != 7 {
 		t.Errorf("secrets: %v", names)
 	}
-	if !slices.Equal(c.users["us-east-1/weir-us"], []string{s.Redis["us"].Current}) || !slices.Equal(c.groups["eu-central-1/weir-global"], []string{"weir-global"}) {
+	if !slices.Equal(c.users["us-east-1/weir-us"], []string{s.Redis["us"].Current}) || !slices.Equal(c.groups["eu-central-1/weir-aggregator"], []string{"weir-aggregator"}) {
 		t.Errorf("users %v, groups %v", c.users, c.groups)
 	}
 	writes := c.writes
@@ -131,7 +131,7 @@ func TestAWSForeign(t *testing.T) {
 	c := startCloud(t)
 	first, _ := run(t, options(t), begin)
 	publish(t, first)
-	delete(c.secrets, "eu-central-1/weir/global")
+	delete(c.secrets, "eu-central-1/weir/aggregator")
 	before, writes := maps.Clone(c.secrets), c.writes
 	o := options(t)
 	second, _ := run(t, o, begin)

@@ -36,7 +36,7 @@ type State struct {
 	Tokens     map[string]Token `json:"tokens"`                // of Consul, by name
 	// FormerManagement are secrets of Consul's management token before it, the newest last.
 	FormerManagement []string             `json:"former_management,omitempty"`
-	Redis            map[string]Passwords `json:"redis"` // by region, and global
+	Redis            map[string]Passwords `json:"redis"` // by region, and aggregator
 	// KeySecrets are the lines of the file of --key-secrets. After a rotation there are two: the first is in force.
 	KeySecrets []string `json:"key_secrets"`
 }

@@ -38,7 +38,7 @@ func main() {
 
 // holders are the names in each holder's certificate.
 func holders(regions []string) map[string][]string {
-	all := map[string][]string{"global": {"localhost", "127.0.0.1", "weir-global"}}
+	all := map[string][]string{"aggregator": {"localhost", "127.0.0.1", "weir-global"}}
 	for _, r := range regions {
 		all["region-"+r] = []string{"localhost", "127.0.0.1", "weir-regional", "weir://region/" + r}
 		all["pop-"+r] = []string{"weir://pop/" + r}
@@ -82,7 +82,7 @@ func writeHolder(a *pki.Authority, dir, name string, names []string) error {
 
 // writeKeySecrets gives the aggregator and the regions a secret under which keys are hashed, once.
 func writeKeySecrets(dir string, all map[string][]string) error {
-	line, err := os.ReadFile(filepath.Join(dir, "global", "key-secrets"))
+	line, err := os.ReadFile(filepath.Join(dir, "aggregator", "key-secrets"))
 	if errors.Is(err, fs.ErrNotExist) {
 		random := make([]byte, 16)
 		_, err = rand.Read(random)

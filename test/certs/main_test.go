@@ -35,9 +35,9 @@ func TestEach(t *testing.T) {
 		return string(text)
 	}
 	short := again(time.Hour)
-	secret := keys("global")
+	secret := keys("aggregator")
 	long := again(48 * time.Hour)
-	if keys("region-eu") != secret || keys("region-us") != secret || keys("global") != secret {
+	if keys("region-eu") != secret || keys("region-us") != secret || keys("aggregator") != secret {
 		t.Error("holders have not the same secret of keys, or another one than before")
 	}
 	if short == long {

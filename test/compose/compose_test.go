@@ -90,7 +90,7 @@ func operated(t *testing.T) {
 		t.Fatal("docs/compose.md has no commands")
 	}
 	proc.Await(t, patience, "all members are well", func() string {
-		out, err := exec.CommandContext(t.Context(), "docker", "compose", "exec", "-T", "global", "/weir", "status", "--admin", "127.0.0.1:8090").CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), "docker", "compose", "exec", "-T", "aggregator", "/weir", "status", "--admin", "127.0.0.1:8090").CombinedOutput()
 		if err != nil {
 			return fmt.Sprint(err, string(out))
 		}

@@ -160,8 +160,8 @@ func (d deployment) redis(t *testing.T, where string) *redistest.Cluster {
 func aggregator(t *testing.T, d deployment, names, dir string, agent map[string]any, beside *beside) (page string) {
 	t.Helper()
 	service := map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t),
-		"redis": d.redis(t, "global").Addrs()[:1], "redis_tls": false, "redis_username": "weir", "key_secrets": true, "drain_wait": "0s"}
-	directories, container := task(t, dir, d.role(t, "global"))
+		"redis": d.redis(t, "aggregator").Addrs()[:1], "redis_tls": false, "redis_username": "weir", "key_secrets": true, "drain_wait": "0s"}
+	directories, container := task(t, dir, d.role(t, "aggregator"))
 	_, environments := bootstrap(t, map[string]any{"region": "eu", "directories": directories, "consul": agent, "service": service})
 	container.argv = slices.Concat([]string{"env"}, environments["global_environment"], beside.environment, []string{proc.Built(t, "bin/weir-global", "build")})
 	global := container.start(t, names, dir, "weir-global")
@@ -202,7 +202,7 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 	})
 
 	beside := collector(t)
-	metrics := aggregator(t, d, names, filepath.Join(dir, "global"), servers, beside)
+	metrics := aggregator(t, d, names, filepath.Join(dir, "aggregator"), servers, beside)
 	service := map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t),
 		"redis": d.redis(t, "eu").Addrs()[:1], "redis_tls": false, "redis_username": "weir", "key_secrets": true, "drain_wait": "0s"}
 	directories, container := task(t, filepath.Join(dir, "region"), d.role(t, "eu/service"))

@@ -21,7 +21,7 @@ func TestModules(t *testing.T) {
 		t.Errorf("not formatted: run `terraform fmt -recursive terraform`\n%s", out)
 	}
 	dirs := modules(t, root)
-	for _, want := range []string{"modules/bootstrap", "modules/region", "modules/global", "examples/single-region", "examples/three-regions"} {
+	for _, want := range []string{"modules/bootstrap", "modules/region", "modules/aggregator", "examples/single-region", "examples/three-regions"} {
 		if !slices.Contains(dirs, want) {
 			t.Errorf("there is no %s among %q", want, dirs)
 		}

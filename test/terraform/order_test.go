@@ -58,8 +58,8 @@ func TestOrderOfUpdates(t *testing.T) {
 	const service = ".module.service.aws_ecs_service.this"
 	needs := map[string][]string{}
 	for _, region := range []string{"module.eu", "module.us", "module.ap"} {
-		needs[region+service] = []string{"module.global" + service}
-		needs[region+".module.edge.aws_autoscaling_group.pop"] = []string{"module.global" + service, region + service}
+		needs[region+service] = []string{"module.aggregator" + service}
+		needs[region+".module.edge.aws_autoscaling_group.pop"] = []string{"module.aggregator" + service, region + service}
 	}
 	ordered(t, example(t, "three-regions", nil), needs)
 }

@@ -175,7 +175,7 @@ func threeRegions() map[string]any {
 		}
 		secrets[name], groups[name], images[name] = arns, "weir-"+name, "ami-0123456789abcdef0"
 	}
-	secrets["global"], groups["global"] = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/global-AbCdEf", "weir-global"
+	secrets["aggregator"], groups["aggregator"] = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/aggregator-AbCdEf", "weir-aggregator"
 	return map[string]any{"upstreams": []string{"app.internal:8443"}, "programs": programs, "image_ids": images, "secrets": secrets, "redis_user_groups": groups,
 		"images": map[string]string{"regional": "registry.example/weir-regional:0.1.0", "global": "registry.example/weir-global:0.1.0"}}
 }

@@ -113,7 +113,7 @@ func TestKeysOfSecrets(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "bootstrap", "make", dir, "--regions", "eu,us", "--home", "eu").CombinedOutput(); err != nil {
 		t.Fatalf("weir bootstrap: %v\n%s", err, out)
 	}
-	for _, role := range []string{"eu/service", "us/service", "global"} {
+	for _, role := range []string{"eu/service", "us/service", "aggregator"} {
 		entries, err := os.ReadDir(filepath.Join(dir, role))
 		var made []string
 		for _, entry := range entries {

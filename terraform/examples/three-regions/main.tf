@@ -1,4 +1,4 @@
-# One region more: an alias, a module and its links here, and a place in module.global.regions.
+# One region more: an alias, a module and its links here, and a place in module.aggregator.regions.
 provider "aws" {
   alias  = "eu"
   region = "eu-central-1"
@@ -40,7 +40,7 @@ module "eu" {
   secrets      = var.secrets.eu
   key_secrets  = true
   tags         = var.tags
-  after        = module.global.rolled
+  after        = module.aggregator.rolled
 }
 
 module "us" {
@@ -62,7 +62,7 @@ module "us" {
   secrets      = var.secrets.us
   key_secrets  = true
   tags         = var.tags
-  after        = module.global.rolled
+  after        = module.aggregator.rolled
 }
 
 module "ap" {
@@ -84,11 +84,11 @@ module "ap" {
   secrets      = var.secrets.ap
   key_secrets  = true
   tags         = var.tags
-  after        = module.global.rolled
+  after        = module.aggregator.rolled
 }
 
 module "link_eu_us" {
-  source    = "git::https://github.com/weirlimit/weir.git//terraform/modules/global/modules/link?ref=v0.1.0"
+  source    = "git::https://github.com/weirlimit/weir.git//terraform/modules/aggregator/modules/link?ref=v0.1.0"
   providers = { aws.requester = aws.eu, aws.accepter = aws.us }
 
   name      = "eu-us"
@@ -98,7 +98,7 @@ module "link_eu_us" {
 }
 
 module "link_eu_ap" {
-  source    = "git::https://github.com/weirlimit/weir.git//terraform/modules/global/modules/link?ref=v0.1.0"
+  source    = "git::https://github.com/weirlimit/weir.git//terraform/modules/aggregator/modules/link?ref=v0.1.0"
   providers = { aws.requester = aws.eu, aws.accepter = aws.ap }
 
   name      = "eu-ap"
@@ -108,7 +108,7 @@ module "link_eu_ap" {
 }
 
 module "link_us_ap" {
-  source    = "git::https://github.com/weirlimit/weir.git//terraform/modules/global/modules/link?ref=v0.1.0"
+  source    = "git::https://github.com/weirlimit/weir.git//terraform/modules/aggregator/modules/link?ref=v0.1.0"
   providers = { aws.requester = aws.us, aws.accepter = aws.ap }
 
   name      = "us-ap"
@@ -117,14 +117,14 @@ module "link_us_ap" {
   tags      = var.tags
 }
 
-module "global" {
-  source    = "git::https://github.com/weirlimit/weir.git//terraform/modules/global?ref=v0.1.0"
+module "aggregator" {
+  source    = "git::https://github.com/weirlimit/weir.git//terraform/modules/aggregator?ref=v0.1.0"
   providers = { aws = aws.eu }
 
   home        = module.eu.cell
-  redis       = merge({ for k, v in var.redis : k => v if k == "engine_version" }, { user_group_id = var.redis_user_groups.global })
+  redis       = merge({ for k, v in var.redis : k => v if k == "engine_version" }, { user_group_id = var.redis_user_groups.aggregator })
   images      = { weir = var.images.global, consul = var.images.consul, collector = var.images.collector }
-  secret      = var.secrets.global
+  secret      = var.secrets.aggregator
   key_secrets = true
   tags        = var.tags
   regions = { for r in [module.eu, module.us, module.ap] : r.cell.name => {
@@ -137,7 +137,7 @@ module "global" {
 
 output "address" {
   description = "DNS name for clients: it leads to the nearest region."
-  value       = module.global.address
+  value       = module.aggregator.address
 }
 
 output "regions" {

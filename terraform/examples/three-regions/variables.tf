@@ -38,17 +38,17 @@ variable "redis" {
 
 variable "redis_user_groups" {
   description = "RBAC user group of Redis by region, and that of the aggregators (in the region eu): what weir bootstrap prints."
-  type        = object({ eu = string, us = string, ap = string, global = string })
+  type        = object({ eu = string, us = string, ap = string, aggregator = string })
   nullable    = false
 }
 
 variable "secrets" {
   description = "ARNs in Secrets Manager by region and role, and that of the aggregators: what weir bootstrap prints."
   type = object({
-    eu     = object({ pop = string, consul = string, service = string })
-    us     = object({ pop = string, consul = string, service = string })
-    ap     = object({ pop = string, consul = string, service = string })
-    global = string
+    eu         = object({ pop = string, consul = string, service = string })
+    us         = object({ pop = string, consul = string, service = string })
+    ap         = object({ pop = string, consul = string, service = string })
+    aggregator = string
   })
   nullable = false
 }

@@ -19,7 +19,7 @@ output "redis_address" {
 }
 
 output "cell" {
-  description = "What the module global needs to run aggregators in this region."
+  description = "What the module aggregator needs to run aggregators in this region."
   value = {
     name                    = var.name
     aws_region              = var.aws_region

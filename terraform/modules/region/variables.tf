@@ -8,7 +8,7 @@ variable "name" {
     error_message = "name must fit DNS and the names of AWS: 1 to 20 of a-z, 0-9 and -, such as eu."
   }
   validation {
-    condition     = var.name != "global"
+    condition     = var.name != "aggregator"
     error_message = "name must not be global: the aggregators' resources are named weir-global. Name the region by where it is, such as eu."
   }
 }
@@ -236,7 +236,7 @@ variable "image_id" {
 }
 
 variable "after" {
-  description = "Known when what must be updated before this region is: output rolled of the module global. Empty: nothing must."
+  description = "Known when what must be updated before this region is: output rolled of the module aggregator. Empty: nothing must."
   type        = string
   default     = ""
 }

@@ -33,10 +33,10 @@ mock_provider "aws" {
 
 # terraform.tfvars has the others: the test of the modules takes that of README.md.
 variables {
-  redis_user_groups = { eu = "weir-eu", global = "weir-global" }
+  redis_user_groups = { eu = "weir-eu", aggregator = "weir-aggregator" }
   secrets = {
-    eu     = { for role in ["pop", "consul", "service"] : role => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/${role}-AbCdEf" }
-    global = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/global-AbCdEf"
+    eu         = { for role in ["pop", "consul", "service"] : role => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/${role}-AbCdEf" }
+    aggregator = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/aggregator-AbCdEf"
   }
 }
 

@@ -105,12 +105,12 @@ mock_provider "aws" {
 
 # terraform.tfvars has the others: the test of the modules takes that of README.md.
 variables {
-  redis_user_groups = { eu = "weir-eu", us = "weir-us", ap = "weir-ap", global = "weir-global" }
+  redis_user_groups = { eu = "weir-eu", us = "weir-us", ap = "weir-ap", aggregator = "weir-aggregator" }
   secrets = {
-    eu     = { for role in ["pop", "consul", "service"] : role => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/${role}-AbCdEf" }
-    us     = { for role in ["pop", "consul", "service"] : role => "arn:aws:secretsmanager:us-east-1:123456789012:secret:weir/us/${role}-AbCdEf" }
-    ap     = { for role in ["pop", "consul", "service"] : role => "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:weir/ap/${role}-AbCdEf" }
-    global = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/global-AbCdEf"
+    eu         = { for role in ["pop", "consul", "service"] : role => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/${role}-AbCdEf" }
+    us         = { for role in ["pop", "consul", "service"] : role => "arn:aws:secretsmanager:us-east-1:123456789012:secret:weir/us/${role}-AbCdEf" }
+    ap         = { for role in ["pop", "consul", "service"] : role => "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:weir/ap/${role}-AbCdEf" }
+    aggregator = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/aggregator-AbCdEf"
   }
 }
 
@@ -125,7 +125,7 @@ run "three_regions" {
     error_message = "The resources of a region were made with the provider of another one."
   }
   assert {
-    condition     = module.global.regions == tolist(["ap", "eu", "us"])
+    condition     = module.aggregator.regions == tolist(["ap", "eu", "us"])
     error_message = "Clients must be led to three regions."
   }
   assert {

@@ -171,7 +171,7 @@ run "no_image" {
 
 run "region_with_the_name_of_the_aggregators" {
   command = plan
-  variables { name = "global" }
+  variables { name = "aggregator" }
   expect_failures = [var.name]
 }
 

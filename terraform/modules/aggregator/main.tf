@@ -47,7 +47,7 @@ module "service" {
   environment             = module.bootstrap.global_environment
   consul_agent            = module.bootstrap.consul_client_json
   secret                  = var.secret
-  node                    = "${var.home.name}-global"
+  node                    = "${var.home.name}-aggregator"
   architecture            = var.home.architecture
   secrets_key_arns        = var.secrets_key_arns
   task_policy             = jsonencode({ Version = "2012-10-17", Statement = [{ Effect = "Allow", Action = ["ec2:DescribeInstances"], Resource = "*" }] })

@@ -41,7 +41,7 @@ variables {
   }
   redis  = { user_group_id = "weir" }
   images = { weir = "registry.example/weir-global:0.1.0", consul = "hashicorp/consul:1.21.0" }
-  secret = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/global-AbCdEf"
+  secret = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/aggregator-AbCdEf"
 }
 
 run "two_regions" {
