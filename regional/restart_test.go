@@ -208,7 +208,7 @@ func TestUnusableStateFile(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	fatal.If(t, os.WriteFile(state, []byte("rules: []\n# a file of another kind"), 0o600))
 	p := restarted(t, state)
-	if line := p.waitFor("the counters begin as new"); !strings.Contains(line, "no state file of weir-regional") {
+	if line := p.waitFor("the counters start at zero"); !strings.Contains(line, "no state file of weir-regional") {
 		t.Errorf("%s; want what is wrong in it", line)
 	}
 	(&holder{t: t, name: 'a'}).ask(p, units("fixed", "k", 6))

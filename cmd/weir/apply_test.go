@@ -141,7 +141,7 @@ func TestApplyThroughAPI(t *testing.T) {
 	weir(0, "candidate list -o json", `"limit": "5/1m"`, `"why": "try"`)
 	weir(0, "history", "override of a 192.0.2.1: 99/1m until 20", "Z: sale")
 	weir(0, "override rm a 192.0.2.1 --reason over", "override of a 192.0.2.1 removed")
-	weir(1, "override rm a 192.0.2.1 --reason over", "there is none")
+	weir(1, "override rm a 192.0.2.1 --reason over", "does not exist")
 	weir(1, "override set a --limit 99/1m --until 1h --reason sale", "key, or hash")
 	weir(2, "override set a x --limit 99/1m --until soon --reason sale", "how long, such as 1h")
 	weir(1, "candidate set a x --limit 5/1m --until 1h --reason try", "key")

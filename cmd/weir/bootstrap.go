@@ -48,7 +48,7 @@ func (m *makeCmd) Validate() error {
 	case len(m.AWS) > 0 && m.Kubernetes != "":
 		return errors.New("--aws and --kubernetes both print to standard output; run the command twice")
 	case m.Rotate != "" && (len(m.AWS) > 0 || m.Kubernetes != ""):
-		return fmt.Errorf("--rotate %s and publishing are two commands, so that whoever publishes again does not rotate again; docs/bootstrap.md has the order", m.Rotate)
+		return fmt.Errorf("--rotate %s and publishing are separate commands: run --rotate, then publish without it; docs/bootstrap.md has the order", m.Rotate)
 	}
 	return settings.Pair("--client-cert", m.ClientCert, "--client-key", m.ClientKey)
 }

@@ -52,7 +52,7 @@ func (k *keyCmd) rule() (r *rule.Rule, values []string, err error) {
 	}
 	i, found := set.Find(k.Values[0])
 	if !found {
-		return nil, nil, fmt.Errorf("rule %s is not in %s; write the name of a rule and behind it the values of its key", k.Values[0], k.Rules)
+		return nil, nil, fmt.Errorf("rule %s is not in %s; write the name of a rule and then the values of its key", k.Values[0], k.Rules)
 	}
 	r, values = set.Rule(i), k.Values[1:]
 	if parts := r.KeyParts(values); len(parts) != len(r.Key) {

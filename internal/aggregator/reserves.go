@@ -195,10 +195,10 @@ func (r *reserves) refuse(one *speaker, region string, err error) {
 	}
 	switch impossible := new(reserve.StatementError); {
 	case errors.As(err, &impossible):
-		r.log.Error("region stated an impossible reserve; its calls are refused", "region", region, "reason", err,
+		r.log.Error("region stated an impossible reserve; its calls are rejected", "region", region, "reason", err,
 			"remedy", "see that it calls aggregators on one store alone; if the time of that store was wrong, see the runbook WeirAggregatorUndecided")
 	case errors.Is(err, reserve.ErrOtherRecord):
-		r.log.Error("two records speak for one region; calls with the other one are refused", "region", region, "remedy", err)
+		r.log.Error("two stores use one region name; the calls of the second are rejected", "region", region, "remedy", err)
 	default:
 		r.log.Error("region refused", "region", region, "reason", err)
 	}
@@ -210,10 +210,10 @@ func (r *reserves) die(region string) error {
 	defer r.mu.Unlock()
 	known, there := r.table.Regions[region]
 	if !there {
-		return errors.New("no region of this name has a share: there is nothing to forget. Known are " + names(r.table.Regions))
+		return errors.New("no region of this name has a share; known regions: " + names(r.table.Regions))
 	}
 	if at, _ := r.time(r.steady()); at-known.Heard < aliveFor {
-		return errors.New("this region called within the last 10 s, so it is not dead: what it uses of its reserve has to be withheld")
+		return errors.New("this region called within the last 10 s, so it is not dead; its share must stay withheld")
 	}
 	r.dead[region] = true
 	delete(r.stated, region)

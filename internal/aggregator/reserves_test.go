@@ -149,7 +149,7 @@ func TestForget(t *testing.T) {
 	w.pass(90 * limit.Second)
 	w.regions["eu"].cut = true
 	w.pass(5 * limit.Second)
-	for name, want := range map[string]string{"eu": "not dead", "ap": "Known are eu, us"} {
+	for name, want := range map[string]string{"eu": "not dead", "ap": "known regions: eu, us"} {
 		if err := w.stores[0].Forget(t.Context(), name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -195,7 +195,7 @@ func TestTakenOut(t *testing.T) {
 	w.pass(2 * limit.Minute)
 	w.want("us", 100, "eu knows")
 	w.want("eu", 0, "it knows")
-	if err := w.stores[0].Forget(t.Context(), "eu"); err == nil || !strings.Contains(err.Error(), "Known are us") {
+	if err := w.stores[0].Forget(t.Context(), "eu"); err == nil || !strings.Contains(err.Error(), "known regions: us") {
 		t.Errorf("eu is known: %v", err)
 	}
 }

@@ -182,7 +182,7 @@ func (r *reserves) read(found []byte) {
 	r.raw, r.known = found, true
 	switch {
 	case err != nil:
-		r.log.Error("table of reserves is unreadable; it is rebuilt from what regions state", "error", err)
+		r.log.Error("cannot read the table of reserves; rebuilding it from the regions' calls", "error", err)
 		fallthrough
 	case found == nil:
 		if r.stored.Told == 0 { // this aggregator knows nothing either
@@ -197,7 +197,7 @@ func (r *reserves) read(found []byte) {
 func (r *reserves) unknown(name string, st *reserve.Statement, table *reserve.Shares) {
 	if one := r.speaks[name]; one == nil || one.unknown.Now() {
 		issued := table.Regions[name].Issued
-		r.log.Warn("region stated a share that was never issued; what the other shares leave is withheld",
+		r.log.Warn("region stated a share that was never issued; all units without another share are withheld",
 			"region", name, "number", st.No, "states", int64(st.Part), "withheld", int64(issued[len(issued)-1].Part))
 	}
 }
@@ -254,7 +254,7 @@ func (r *reserves) show(name string, at limit.Micros) {
 		r.log.Warn("region cut off; its share is withheld", "region", name, "per_mille", int64(part),
 			"runbook", "docs/runbooks/WeirRegionWithheld.md")
 	case one.withheld && !withheld:
-		r.log.Info("region connected; its share is withheld where it may have been used", "region", name)
+		r.log.Info("region connected; windows in which it may have used its share stay withheld", "region", name)
 	}
 	one.withheld = part > 0
 }
@@ -274,7 +274,7 @@ func (r *reserves) refuses() float64 {
 func (s *Store) Forget(ctx context.Context, region string) error {
 	r := &s.reserves
 	if r.cell == nil {
-		return fmt.Errorf("this program divides nothing among regions")
+		return fmt.Errorf("this program is not an aggregator")
 	}
 	r.exchanges.Lock() // else the end of another exchange would count for this region
 	defer r.exchanges.Unlock()

@@ -86,7 +86,7 @@ func Run(o Options, now time.Time) (s *State, notes []string, err error) {
 	}
 	made, err := s.write(o.Dir)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w; %s is complete: mend this and run again, without --rotate", err, stateFile)
+		return nil, nil, fmt.Errorf("%w; %s is complete: fix this and run again, without --rotate", err, stateFile)
 	}
 	if made > 0 && len(notes) == 0 {
 		notes = append(notes, fmt.Sprintf("files: made %d as %s has them", made, stateFile))

@@ -305,7 +305,7 @@ func TestMistakes(t *testing.T) {
 		"--regions has aggregator, which is the name of another": func(o *Options) { o.Regions = []string{"eu", "aggregator"} },
 		"--regions has eu twice":                                 func(o *Options) { o.Regions = []string{"eu", "eu"} },
 		"agents of eu could change nodes of eu-pop":              func(o *Options) { o.Regions = []string{"eu", "eu-pop"} },
-		"--regions leaves out us, which is there":                func(o *Options) { o.Dir, o.Regions = good.Dir, []string{"eu", "ap"} },
+		"--regions lacks us":                                     func(o *Options) { o.Dir, o.Regions = good.Dir, []string{"eu", "ap"} },
 		"--client-cert and --client-key name two files":          func(o *Options) { o.ClientCert = file },
 		"photo.jpg: tls: failed to find any PEM data in certif":  func(o *Options) { o.ClientCert, o.ClientKey = file, file },
 	} {
@@ -337,7 +337,7 @@ func TestInTheWay(t *testing.T) {
 	eu := filepath.Join(o.Dir, "eu")
 	fatal.If(t, errors.Join(os.RemoveAll(eu), os.WriteFile(eu, nil, 0o600)))
 	o.Rotate = "redis"
-	if _, _, err := Run(o, begin); err == nil || !strings.Contains(err.Error(), "mend this and run again, without --rotate") {
+	if _, _, err := Run(o, begin); err == nil || !strings.Contains(err.Error(), "fix this and run again, without --rotate") {
 		t.Errorf("with a file in the way: %v", err)
 	}
 	fatal.If(t, os.Remove(eu))

@@ -91,7 +91,7 @@ func (s *State) AWS(ctx context.Context, regions map[string]string, out io.Write
 		err = errors.Join(err, failed[region])
 	}
 	if err != nil {
-		return fmt.Errorf("%w; what was made stays: mend this and run again, which prints Terraform's variables", err)
+		return fmt.Errorf("%w; what was made stays: fix this and run again, which prints Terraform's variables", err)
 	}
 	return s.variables(out, arns, report)
 }

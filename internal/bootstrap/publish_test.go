@@ -79,7 +79,7 @@ func TestAWSRefuses(t *testing.T) {
 		c := startCloud(t)
 		c.refuse = n
 		err := s.AWS(t.Context(), inAWS, io.Discard, func(string) {})
-		if err == nil || !strings.Contains(err.Error(), "no right to ") || !strings.Contains(err.Error(), "mend this and run again") {
+		if err == nil || !strings.Contains(err.Error(), "no right to ") || !strings.Contains(err.Error(), "fix this and run again") {
 			t.Errorf("write %d is refused: %v", n, err)
 		}
 		c.refuse = 0

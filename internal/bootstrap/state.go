@@ -140,7 +140,7 @@ func (s *State) place(home string, regions []string) error {
 	}
 	for _, r := range s.Regions {
 		if !slices.Contains(regions, r) {
-			return fmt.Errorf("--regions leaves out %s, which is there; write the regions that are there and new ones, or no --regions (a region that is gone may stay: docs/bootstrap.md)", r)
+			return fmt.Errorf("--regions lacks %s; write all existing and new regions, or leave --regions out (a removed region may stay: docs/bootstrap.md)", r)
 		}
 	}
 	if home == "" {

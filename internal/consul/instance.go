@@ -38,7 +38,7 @@ func (r *Registration) share(ctx context.Context) error {
 		return fmt.Errorf("%s: a process that is older has this id, and renews it: give each replica an address of its own by --listen or --advertise", r.id)
 	case r.registered:
 		r.registered = false
-		r.task.log.Error("another process registered with the id of this one; it is taken back", "id", r.id,
+		r.task.log.Error("another process has registered with this replica's id; registering again", "id", r.id,
 			"remedy", "give each replica an address of its own by --listen or --advertise")
 	}
 	return nil

@@ -182,7 +182,7 @@ func (r *Registration) deregister() {
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()
 	if err := r.agent.ServiceDeregisterOpts(r.id, new(api.QueryOptions).WithContext(ctx)); err != nil {
-		r.task.log.Warn("cannot deregister from consul; its check will", "after", r.times.critical, "error", err)
+		r.task.log.Warn("cannot deregister from consul; the failing check will remove this replica", "after", r.times.critical, "error", err)
 		return
 	}
 	r.task.log.Info("deregistered from consul")

@@ -120,7 +120,7 @@ func twoWithOneID(t *testing.T, c *consultest.Agent, service string) {
 	holds(older)
 	b, logOfYounger := newAgent(t, c.Addr)
 	younger := startReplica(t, b, service, "127.0.0.1", 8080)
-	log.awaitText(t, "another process registered with the id of this one")
+	log.awaitText(t, "another process has registered with this replica's id")
 	logOfYounger.awaitText(t, "a process that is older has this id")
 	holds(older)
 	older.stop()

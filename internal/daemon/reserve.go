@@ -75,7 +75,7 @@ func newKeptCell(path string, c engine.Cell, log *slog.Logger) *keptCell {
 		return err
 	})
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		log.Error("cannot read a record of reserves; it begins as new", "file", path, "error", err)
+		log.Error("cannot read a record of reserves; starting a new record", "file", path, "error", err)
 	}
 	return &keptCell{Cell: c, path: path, log: log}
 }

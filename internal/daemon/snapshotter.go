@@ -89,10 +89,10 @@ func (s *snapshotter) load() {
 	})
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		s.log.Info("no state file yet; the counters begin as new", "file", s.path)
+		s.log.Info("no state file yet; the counters start at zero", "file", s.path)
 		return
 	case err != nil:
-		s.log.Error("cannot use the state file; the counters begin as new", "file", s.path, "error", err)
+		s.log.Error("cannot use the state file; the counters start at zero", "file", s.path, "error", err)
 		return
 	}
 	s.before = h.Holders
@@ -100,7 +100,7 @@ func (s *snapshotter) load() {
 		"saved", h.Saved.Format(time.RFC3339Nano), "by", fmt.Sprintf("%s/%d", h.Host, h.PID), "over", loader.Fresh,
 		"no_room", loader.NoRoom, "took", time.Since(begin).Round(time.Microsecond))
 	if loader.NoRoom > 0 || len(wrong) > 0 {
-		s.log.Error("some counters could not be loaded; they begin as new", "no_room", loader.NoRoom, "errors", errors.Join(wrong...))
+		s.log.Error("some counters could not be loaded; they start at zero", "no_room", loader.NoRoom, "errors", errors.Join(wrong...))
 	}
 }
 

@@ -58,7 +58,7 @@ func (t *TLS) config(metrics *telemetry.Registry, log *slog.Logger) (*tls.Config
 		return nil, nil
 	}
 	if t.ClientCA == "" {
-		log.Warn("callers need no certificate: whoever reaches this port can spend every limit", "remedy", "give --tls-client-ca")
+		log.Warn("callers need no certificate: every program that reaches this port can spend every limit", "remedy", "give --tls-client-ca")
 	}
 	set, err := certs.Load("callers", certs.Files{Cert: t.Cert, Key: t.Key, CA: t.ClientCA}, metrics, log)
 	if err != nil {

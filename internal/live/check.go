@@ -25,7 +25,7 @@ func check(m *quotapb.ReportRequest) error {
 		return fmt.Errorf("report: it has %d bytes, at most %d", size, wire.MaxReport)
 	}
 	if f := beyond(m.ProtoReflect()); f != nil {
-		return fmt.Errorf("%s: it is out of its bounds, which quota.proto has", f.FullName())
+		return fmt.Errorf("%s: out of the bounds in quota.proto", f.FullName())
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func TestBounds(t *testing.T) {
 				continue
 			}
 			before := m.Get(f)
-			for size, want := range map[int]string{200: "", 201: string(f.FullName()) + ": it is out of its bounds, which quota.proto has"} {
+			for size, want := range map[int]string{200: "", 201: string(f.FullName()) + ": out of the bounds in quota.proto"} {
 				text := protoreflect.ValueOfString(strings.Repeat("x", size))
 				if f.Kind() == protoreflect.BytesKind {
 					text = protoreflect.ValueOfBytes(make([]byte, size))

@@ -238,7 +238,7 @@ func (d *Desk) put(ctx context.Context, b Board, notes ...Note) {
 // note logs that a board does not answer.
 func (d *Desk) note(ctx context.Context, err error) {
 	if ctx.Err() == nil && d.failed.Now() {
-		d.config.Log.Warn("what people watch is not shared with the other replicas: the store does not take it", "error", err)
+		d.config.Log.Warn("cannot share live reports with the other replicas: the store rejects them", "error", err)
 	}
 }
 

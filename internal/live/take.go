@@ -16,7 +16,7 @@ import (
 )
 
 // ErrFull refuses a report for which there is no room.
-var ErrFull = errors.New("report: as much as may be remembered of the reports of one address, or of all, is; look for a holder that makes new ids or very large reports, or raise max_memory")
+var ErrFull = errors.New("report: the reports of this address, or of all addresses, fill the memory for reports; look for a holder that makes new ids or very large reports, or raise max_memory")
 
 // leastSize is what a report counts as at least, in bytes. It bounds the rows, too.
 const leastSize = 4 << 10

@@ -37,7 +37,7 @@ func (d *Desk) passUp(ctx context.Context) {
 	answer, err := d.config.Above.Report(bounded, m)
 	if err != nil {
 		if ctx.Err() == nil && d.down.Now() {
-			d.config.Log.Warn("the aggregator does not take what this region shows", "error", err)
+			d.config.Log.Warn("the aggregator rejects this region's live reports", "error", err)
 		}
 		return
 	}

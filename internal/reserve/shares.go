@@ -87,9 +87,9 @@ func (r Region) check() (most PerMille, err error) {
 // Errors of a statement, each of which leaves all that is known as it was.
 var (
 	// ErrOtherRecord refuses a second record under a region's name while the first is heard.
-	ErrOtherRecord = errors.New("another store speaks for this region: give each region a name of its own, and the replicas of one region one store")
+	ErrOtherRecord = errors.New("another store uses this region's name: give each region its own name, and the replicas of a region one store")
 	// ErrTooManyRegions refuses a region for which there is no room.
-	ErrTooManyRegions = errors.New("more than " + strconv.Itoa(MaxRegions) + " regions have shares: declare those dead that are gone")
+	ErrTooManyRegions = errors.New("more than " + strconv.Itoa(MaxRegions) + " regions have shares: declare removed regions dead")
 )
 
 // StatementError names what is impossible in a statement.

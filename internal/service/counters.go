@@ -83,7 +83,7 @@ func (s *Service) operate(ctx context.Context, op engine.Op, name string, key []
 func (s *Service) mayOperate(op engine.Op, p *engine.Policy) error {
 	switch {
 	case p.Scope == rule.ScopePoP:
-		return fmt.Errorf("%w: scope: pop counts in each PoP alone, and nobody else knows what", ErrElsewhere)
+		return fmt.Errorf("%w: scope: pop counts in each PoP alone, so no region has the counter", ErrElsewhere)
 	case p.Scope == rule.ScopeGlobal && op == engine.Reset && !s.config.Divides:
 		return fmt.Errorf("%w: scope: global is counted by the aggregator, reset it there", ErrElsewhere)
 	}

@@ -30,13 +30,13 @@ import (
 )
 
 // errTooManyHolders refuses a call of a holder for which there is no room.
-var errTooManyHolders = &refusal{errors.New("holder: the holders and workers that called within 10 s fill the memory for callers, so this one cannot be added; raise max_holders or max_memory, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
+var errTooManyHolders = &refusal{errors.New("holder: the holders and workers that called within 10 s fill the memory for callers; raise max_holders or max_memory, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
 
 // errTooManyCalls refuses a call for which there is no memory.
-var errTooManyCalls = &refusal{errors.New("call: the calls in flight take the memory that there is for them, or those of this address a quarter of it; raise max_memory if so many PoPs call from there, through a gateway for example, or find out why answers take so long"), connect.CodeResourceExhausted, true}
+var errTooManyCalls = &refusal{errors.New("call: calls in flight fill the memory for calls, or the calls of this address fill a quarter of it; raise max_memory if many PoPs call through one gateway, or find out why answers are slow"), connect.CodeResourceExhausted, true}
 
 // errTooManyOfAddress refuses a call of a holder whose address has its most holders.
-var errTooManyOfAddress = &refusal{errors.New("holder: as many holders as one address may have called from this one within 10 s, so this one cannot be added; raise max_holders_per_address if so many PoPs call from there, through a gateway for example, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
+var errTooManyOfAddress = &refusal{errors.New("holder: too many holders called from this address within 10 s; raise max_holders_per_address if many PoPs call through one gateway, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
 
 // Config is what a [Service] is made of.
 type Config struct {

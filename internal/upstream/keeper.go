@@ -166,7 +166,7 @@ func (k *Keeper) Refused(id uint64, reason string) {
 	k.bad, k.memory, k.id = id, reserve.Record{}, max(rand.Uint64(), 1)
 	k.publish()
 	if k.refused.Now() {
-		k.log.Error("aggregator refused the record of the reserve; it is replaced",
+		k.log.Error("aggregator rejected the record of the reserve; replacing it",
 			"region", k.region, "error", reason, "remedy", "let nothing else write to the region's store")
 	}
 }

@@ -106,7 +106,7 @@ func TestStoreThatIsBehind(t *testing.T) {
 // A record that is none is replaced, and the log says so.
 func TestBadRecords(t *testing.T) {
 	for name, c := range map[string]struct{ text, log string }{
-		"no JSON":              {"hello", "is unreadable"},
+		"no JSON":              {"hello", "cannot read"},
 		"of another region":    {`{"Region":"us","ID":5,"Until":1}`, "record of region us"},
 		"a share above 1":      {`{"Region":"eu","ID":5,"Until":1,"Share":{"No":1,"Part":1001}}`, "out of range"},
 		"a span of bad order":  {`{"Region":"eu","ID":5,"Until":9,"Used":[{"After":7,"Until":3}]}`, "in this order"},

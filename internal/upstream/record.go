@@ -85,7 +85,7 @@ func (k *Keeper) swap(ctx context.Context, old, next []byte) (found []byte, now 
 func (k *Keeper) read(text []byte) reserve.Record {
 	r, err := decode(k.region, text)
 	if err != nil && k.unusable.Now() {
-		k.log.Error("record of the reserve is unreadable; it is replaced",
+		k.log.Error("cannot read the record of the reserve; replacing it",
 			"region", k.region, "error", err, "remedy", "let nothing else write to the region's store")
 	}
 	k.mu.Lock()

@@ -27,7 +27,7 @@ func Watch(path string, log *slog.Logger, r *telemetry.Registry) (*List, *watch.
 	l.table.Store(new(table))
 	read := func() ([]rulefile.File, error) {
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o002 != 0 {
-			return nil, fmt.Errorf("admin tokens: %s has the mode %04o, with which everybody on this machine may give himself a role; chmod o-w", path, info.Mode().Perm())
+			return nil, fmt.Errorf("admin tokens: %s has the mode %04o, which lets every user of this machine change roles; run chmod o-w", path, info.Mode().Perm())
 		}
 		f, err := rulefile.ReadFile(path)
 		if err != nil {

@@ -41,7 +41,7 @@ func (a *API) Record(ctx context.Context, e v1.AuditEntry) {
 		return
 	}
 	if err := a.cfg.Trail.Note(ctx, e.ID, entry); err != nil {
-		a.cfg.Log.Error("cannot keep an entry of the audit; only the log has it", "id", e.ID, "error", err)
+		a.cfg.Log.Error("cannot store an entry of the audit log; only this log has it", "id", e.ID, "error", err)
 	}
 }
 

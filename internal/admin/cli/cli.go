@@ -24,7 +24,7 @@ import (
 )
 
 // ErrUnwell fails a command that did what it should, and has printed what is not as it should be.
-var ErrUnwell = errors.New("something is not as it should be")
+var ErrUnwell = errors.New("the installation has problems")
 
 // callTime bounds the calls of a command.
 const callTime = 30 * time.Second

@@ -135,7 +135,7 @@ func (e *ensurer) choose(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.New("no management token of the file is accepted (yet?); the newest is acl.tokens.initial_management of its first servers, else set CONSUL_HTTP_TOKEN")
+	return errors.New("no management token of the file is accepted (yet?); set CONSUL_HTTP_TOKEN, or wait for the servers that have acl.tokens.initial_management of this file")
 }
 
 func (e *ensurer) ensurePolicy(ctx context.Context, t Token) error {

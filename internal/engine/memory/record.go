@@ -162,7 +162,7 @@ func (f *fields) signed() int64 {
 		f.fail(errShort)
 		return 0
 	case v <= -maxNumber || v >= maxNumber:
-		f.fail(fmt.Errorf("a record has the number %d, which nothing here can be", v))
+		f.fail(fmt.Errorf("a record has the number %d, which is out of range", v))
 		return 0
 	}
 	f.b = f.b[n:]
@@ -173,7 +173,7 @@ func (f *fields) signed() int64 {
 func (f *fields) positive() int64 {
 	v := f.signed()
 	if v < 0 {
-		f.fail(fmt.Errorf("a record has %d where nothing is less than 0", v))
+		f.fail(fmt.Errorf("a record has the negative number %d", v))
 		return 0
 	}
 	return v

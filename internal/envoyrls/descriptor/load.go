@@ -78,7 +78,7 @@ func (r *folder) entry(path string, depth int) error {
 		return fmt.Errorf("%s has more than %d files; put several descriptors into one", r.dir, maxFiles)
 	}
 	if r.total += info.Size(); r.total > maxTotal {
-		return fmt.Errorf("%s has more than %d bytes in all with %s; does it have files that are no configuration?", r.dir, maxTotal, path)
+		return fmt.Errorf("%s has more than %d bytes in all with %s; does it have files other than configuration?", r.dir, maxTotal, path)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -103,7 +103,7 @@ func (h *heart) once(ctx context.Context) time.Duration {
 	case kind == topology.NoReply && h.store.Replicas() == 0:
 		return beatEvery / 20 // at the start: soon after a node answers
 	case (kind == topology.Full || kind == topology.Refused) && h.refusals.Now():
-		h.store.topology.Config.Log.Warn("redis refuses the heartbeat; the number of replicas is not updated",
+		h.store.topology.Config.Log.Warn("redis rejects the heartbeat; the number of replicas is not updated",
 			"replicas", h.store.Replicas(), "error", h.store.topology.Config.Advised(err))
 	}
 	return beatEvery

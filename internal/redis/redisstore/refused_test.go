@@ -148,7 +148,7 @@ func TestReplicaInPlaceOfItsMaster(t *testing.T) {
 	if n := s.Stats().Unavailable["moved"]; n != 3 {
 		t.Errorf("%d of 3 asks are counted as moved: %v", n, s.Stats().Unavailable)
 	}
-	if logged := log.String(); strings.Count(logged, "redis refuses commands") != 1 || !strings.Contains(logged, "name the master") {
+	if logged := log.String(); strings.Count(logged, "redis rejects commands") != 1 || !strings.Contains(logged, "name the master") {
 		t.Errorf("logged, want once what to change:\n%s", logged)
 	}
 }

@@ -26,7 +26,7 @@ const (
 	sharesKey = replicasKey + ":shares"
 )
 
-var errNoNode = errors.New("redis: the node of what replicas share does not answer")
+var errNoNode = errors.New("redis: the node with the replicas' shared data does not answer")
 
 // sharedNode returns the node of what replicas share; nil: it is unknown, or does not answer.
 func (s *Store) sharedNode() *topology.Node {

@@ -19,10 +19,10 @@ const foreign = 3
 const stale = 4
 
 // errStale means that the clocks of this program and of the server are more than a window of a calendar apart.
-var errStale = errors.New("this machine's clock and that of the server are apart by more than a window of the calendar: set the one that is wrong")
+var errStale = errors.New("the clocks of this machine and of the Redis server differ by more than a calendar window: correct the wrong clock")
 
 // ErrForeign means that somebody else's value stands under the name of a counter.
-var ErrForeign = errors.New("there is a value that no release with this layout has written; it is left alone: find out who writes it, or delete the key")
+var ErrForeign = errors.New("the key has a value that Weir has not written; Weir does not change it: find the program that writes it, or delete the key")
 
 // replyFields are what a script answers otherwise. Durations count from the now of
 // the script.

@@ -296,7 +296,7 @@ func (n *Node) report(ctx context.Context, generation uint64, o outcome, err err
 // LogRefusal logs an error of the server, at most once a minute.
 func (n *Node) LogRefusal(err error) {
 	if n.refusals.Now() {
-		n.topology.Config.Log.Error("redis refuses commands; its keys are unavailable", "addr", n.Addr, "error", n.topology.Config.Advised(err))
+		n.topology.Config.Log.Error("redis rejects commands; its keys are unavailable", "addr", n.Addr, "error", n.topology.Config.Advised(err))
 	}
 }
 

@@ -104,7 +104,7 @@ func (c *checker) keyValues(r *rule.Rule, k *rule.KeyLimit, field string) bool {
 		n, v := r.Key[i].Read(text)
 		switch first := &r.Key[i][n]; {
 		case v == "":
-			c.add(at, "is empty; write the value that requests have: those without it have no such key")
+			c.add(at, "is empty; write a value, because requests with an empty value have no key")
 		case len(v) > rule.MaxText:
 			c.atMost(at, len(v), rule.MaxText, "bytes")
 		case first.From == rule.FromClientIP && !first.Address(v).Valid():

@@ -39,7 +39,7 @@ type Edit struct {
 }
 
 // ErrNone is the error of removing what is not there.
-var ErrNone = errors.New("there is none, or it has ended, or it is in the rules file, where it is changed")
+var ErrNone = errors.New("does not exist, has ended, or is in the rules file; change it there")
 
 // apply makes the edit. before is the entry that is no more, for people, and after what the edit does, such as "override of
 // login acme: 50/1m until ...".
@@ -104,9 +104,9 @@ func (e *Entry) check() error {
 	case json.Compact(&compact, *limit) != nil:
 		return errors.New(`the limit is missing, or is no JSON; write one such as "50/1m"`)
 	case !e.Until.After(e.When):
-		return errors.New("until is missing, or is over; write when it ends: what stays belongs into the rules file")
+		return errors.New("until is missing or in the past; write a future time, or write a permanent change into the rules file")
 	case e.Until.After(e.When.Add(mostAhead)):
-		return errors.New("until is more than 30 days ahead; end it earlier, or write it into the rules file, where all see what stays")
+		return errors.New("until is more than 30 days ahead; write an earlier time, or write the change into the rules file")
 	}
 	*limit = compact.Bytes()
 	return nil

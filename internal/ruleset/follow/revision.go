@@ -44,13 +44,13 @@ func (o *order) date(set *rule.Set, modified, now time.Time) *rule.Set {
 func (o *order) applied(set *rule.Set) {
 	switch {
 	case set.Revision == 0:
-		o.log.Warn("rules: no revision, and no time of the file that shows their age", "version", set.Version,
+		o.log.Warn("rules: the file has neither a revision nor a usable modification time", "version", set.Version,
 			"remedy", "state a revision in the file, such as revision: 1")
 	case o.newest == nil:
 	case set.Revision < o.newest.Revision:
-		o.log.Warn("rules: smaller revision than before; edges keep the earlier rules", "version", set.Version, "before", o.newest.Version, "larger_than", o.newest.Number())
+		o.log.Warn("rules: smaller revision than before; PoPs keep the earlier rules", "version", set.Version, "before", o.newest.Version, "larger_than", o.newest.Number())
 	case set.Revision == o.newest.Revision && set.Version != o.newest.Version:
-		o.log.Warn("rules: changed with the same revision; edges keep one of both", "version", set.Version, "before", o.newest.Version, "larger_than", o.newest.Number())
+		o.log.Warn("rules: changed without a new revision; PoPs keep either version", "version", set.Version, "before", o.newest.Version, "larger_than", o.newest.Number())
 	}
 	o.last, o.content = set.Revision, set.Content
 	if o.newest == nil || set.Revision > o.newest.Revision {

@@ -40,14 +40,14 @@ func TestRevision(t *testing.T) {
 			{first, at(time.Hour), ms(time.Minute), ""},
 		},
 		"from the future": {{first, at(-time.Hour), ms(0), ""}},
-		"without an age":  {{first, time.Unix(1, 0), 0, "no revision"}},
-		"of an archive":   {{first, time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC), 0, "no revision"}},
+		"without an age":  {{first, time.Unix(1, 0), 0, "neither a revision"}},
+		"of an archive":   {{first, time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC), 0, "neither a revision"}},
 		"stated": {
 			{first, at(0), ms(0), ""},
 			{"revision: 1\n" + second, at(time.Hour), stated + 1, ""},
 			{"revision: 2\n" + first, time.Unix(0, 0), stated + 2, ""},
 			{"revision: 2\n" + first, at(0), stated + 2, ""},
-			{"revision: 2\n" + second, at(0), stated + 2, "same revision"},
+			{"revision: 2\n" + second, at(0), stated + 2, "without a new revision"},
 			{"revision: 1\n" + first, at(0), stated + 1, "larger_than=2"},
 			{second, at(0), stated - 1, "smaller"},
 			{"revision: 1\n" + second, at(0), stated + 1, "smaller"}, // edges still have 2

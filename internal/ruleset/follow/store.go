@@ -25,7 +25,7 @@ import (
 const loadTime = 2 * time.Second
 
 // ErrNoRules is the error of [Stored.Load] where neither what keeps them nor a copy has rules.
-var ErrNoRules = errors.New("no rules yet: none have been applied, or what keeps them does not answer, and there is no copy of earlier ones")
+var ErrNoRules = errors.New("no rules yet: no version was applied or its store does not answer, and there is no copy")
 
 // remedy is what to do without rules that can be used.
 const remedy = "apply those that are wanted: `weir apply`, and for rules in store: `weir apply --admin HOST:PORT`"
@@ -82,7 +82,7 @@ func (s *Stored) Load(ctx context.Context) error {
 	files, err := s.fetch(ctx)
 	candidate, err := s.usable(files, err)
 	if err != nil {
-		s.cfg.Log.Warn("rules: those of the store cannot be used; a copy is looked for", "store", s.cfg.Place, "error", err)
+		s.cfg.Log.Warn("rules: cannot use the rules of the store; looking for a copy", "store", s.cfg.Place, "error", err)
 		if files, candidate = s.newestCopy(); files == nil {
 			if !errors.Is(err, ErrNoRules) {
 				err = fmt.Errorf("%w; at the start: %w", ErrNoRules, err)
@@ -124,7 +124,7 @@ func (s *Stored) newestCopy() ([]rulefile.File, watch.Candidate) {
 	for _, f := range all {
 		candidate, err := s.usable(f.files, nil)
 		if err == nil {
-			s.cfg.Log.Info("rules: a copy is used", "copy", f.where)
+			s.cfg.Log.Info("rules: using a copy", "copy", f.where)
 			return f.files, candidate
 		}
 		s.cfg.Log.Error("rules: a copy cannot be used", "copy", f.where, "error", err)
@@ -259,7 +259,7 @@ func (s *Stored) apply(v versions.Version, set *rule.Set, files []rulefile.File)
 		if set.Content == old.Content {
 			return nil
 		}
-		return fmt.Errorf("revision %d is older than the rules in force, which have revision %d: what keeps them has been restored or is another one, or a copy was newer; %s",
+		return fmt.Errorf("revision %d is older than revision %d in force: the store was restored or is another one, or a copy was newer; %s",
 			set.Number(), old.Number(), remedy)
 	}
 	if err := s.cfg.Apply(set); err != nil {

@@ -198,7 +198,7 @@ func TestFollow(t *testing.T) {
 	w.put(versions.Prefix+"manifest", broken.Encode())
 	f.await(30, "weir/rules/chunks/none is missing")
 	w.put(versions.Prefix+"manifest", first.Encode()) // as a backup would have it
-	f.await(30, "is older than the rules in force")
+	f.await(30, "is older than revision")
 	if _, err := w.kv.Commit(t.Context(), consul.Change{Delete: []string{versions.Prefix + "manifest"}}); err != nil {
 		t.Fatal(err)
 	}

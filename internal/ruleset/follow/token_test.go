@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// The rights that docs/rules.md states are enough to apply rules, to follow them and to keep
+// The rights that docs/changing-rules.md states are enough to apply rules, to follow them and to keep
 // the region's copy. Without them Consul's refusal is not taken for a store without rules.
 func TestRights(t *testing.T) {
 	if testing.Short() {

@@ -41,7 +41,7 @@ func content(path string) (string, error) {
 		return "", fmt.Errorf("key secrets: %w", err)
 	}
 	if info.Mode().Perm()&0o007 != 0 {
-		return "", fmt.Errorf("key secrets: %s has the mode %04o, with which everybody on this machine may use it; chmod o-rwx", path, info.Mode().Perm())
+		return "", fmt.Errorf("key secrets: %s has the mode %04o, which lets every user of this machine read it; run chmod o-rwx", path, info.Mode().Perm())
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -59,7 +59,7 @@ func parse(path, text string) (all []Named, err error) {
 		case err != nil || len(raw) != len(n.Secret) || id == "" || len(id) > rule.MaxName || strings.ContainsFunc(id, func(r rune) bool { return !rule.IsNameRune(r) }):
 			return nil, fmt.Errorf("key secrets: %s:%d: is no secret; write a name and 32 hexadecimal digits, such as the output of: echo 1 $(openssl rand -hex 16)", path, i+1)
 		case i >= most:
-			return nil, fmt.Errorf("key secrets: %s has more than %d lines; the secret in force and the next one, or the one before, are enough", path, most)
+			return nil, fmt.Errorf("key secrets: %s has more than %d lines; write the current secret and the next or previous one", path, most)
 		}
 		n.ID = id
 		copy(n.Secret[:], raw)

@@ -132,7 +132,7 @@ func (s *Store) noteRefused(st *reserve.Statement, err error) {
 	case refused.Code == "invalid_argument" && strings.HasPrefix(refused.Message, "reserve."):
 		s.reserve.Refused(st.ID, refused.Message)
 	case refused.Code == "failed_precondition" && s.refused.Now():
-		s.log.Error("aggregator refuses the calls of this region", "region", s.region, "error", refused.Message)
+		s.log.Error("aggregator rejects the calls of this region", "region", s.region, "error", refused.Message)
 	}
 }
 
@@ -162,7 +162,7 @@ func (s *Store) rename(ctx context.Context, to string, was uint64) {
 	var name [8]byte
 	_, _ = rand.Read(name[:]) // never fails, and is not part of a snapshot
 	if s.worker.CompareAndSwap(was, binary.NativeEndian.Uint64(name[:])|1) && s.renamed.Now() {
-		s.log.WarnContext(ctx, "aggregator dropped a call as repeated; the next ones have another name",
+		s.log.WarnContext(ctx, "aggregator dropped a call as repeated; the next calls use another id",
 			"address", to, "holder", fmt.Sprintf("%x", s.holder), "runbook", "docs/runbooks/WeirCallerWrong.md")
 	}
 }

@@ -16,7 +16,7 @@ import (
 const reportTime = time.Second
 
 // errSilent is why no report is made.
-var errSilent = errors.New("the tier above does not answer")
+var errSilent = errors.New("the aggregator does not answer")
 
 // Silent is for how long the tier above has not answered; 0: it answers.
 func (s *Store) Silent() time.Duration { return s.tier.silentFor() }

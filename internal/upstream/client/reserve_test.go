@@ -97,7 +97,7 @@ func TestRefusedStatements(t *testing.T) {
 		}
 		refuse(`{"code":"failed_precondition","message":"another store speaks for this region"}`)
 		time.Sleep(10 * time.Second) // probes
-		if n := strings.Count(log.String(), "refuses the calls"); n != 1 || len(r.refused) != 1 {
+		if n := strings.Count(log.String(), "rejects the calls"); n != 1 || len(r.refused) != 1 {
 			t.Errorf("%d lines of that, want 1; refused: %q\n%s", n, r.refused, log.String())
 		}
 	})

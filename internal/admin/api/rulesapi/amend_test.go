@@ -124,7 +124,7 @@ func TestAmendRefused(t *testing.T) {
 	over.Until, both.Hash, silent.Why = time.Now().Add(-time.Hour), strings.Repeat("0f", 16), ""
 	put("viewer", good, 403, v1.CodeForbidden, "needs the role operator")
 	put("team", good, 403, v1.CodeForbidden, "whose names begin with team-")
-	put("operator", over, 422, v1.CodeAmendment, "until is missing, or is over")
+	put("operator", over, 422, v1.CodeAmendment, "until is missing or in the past")
 	put("operator", amend.Amendment{Rule: "login", Key: []string{"acme"}, Limit: good.Limit, Why: "test"}, 422, v1.CodeAmendment, "until")
 	put("operator", both, 422, v1.CodeAmendment, "key, or hash")
 	put("operator", silent, 422, "", "why")
