@@ -111,7 +111,7 @@ func TestOneRegionLeavesRoomForKeys(t *testing.T) {
 		if g := s.want("us", "known", all); g.Status != lease.Denied {
 			t.Errorf("%s: a spent key: %+v", name, g)
 		}
-		s.hasMetric(fmt.Sprintf(`weir_region_keys_refused_total{region="liar"} %d`, refused), fmt.Sprintf(`weir_region_keys{region="us"} %d`, room/4+1))
+		s.hasMetric(fmt.Sprintf(`weir_region_keys_rejected_total{region="liar"} %d`, refused), fmt.Sprintf(`weir_region_keys{region="us"} %d`, room/4+1))
 		s.now += 3 * limit.Hour
 		if g := s.want("liar", "later", all); g.Granted != 100 {
 			t.Errorf("%s: when its keys are over the region has no room: %+v", name, g)

@@ -106,7 +106,7 @@ func New(c Config) *Store {
 		denied:   c.Metrics.Counters("weir_region_units_denied_total", "Units that a region refused to its clients from memory, or that were denied to it while requests waited.", "region"),
 		returned: c.Metrics.Counters("weir_region_units_returned_total", "Unspent units that a region gave back.", "region"),
 		rejected: c.Metrics.Counters("weir_region_units_rejected_total", "Units that a region reported and that do not count: returned (given back, but not granted to it) or overdrawn (admitted without a lease, beyond its part of the limit).", "region", "kind"),
-		refused:  c.Metrics.Counters("weir_region_keys_refused_total", "Wants of a region answered as unavailable because there was no room for their key: it has half of all keys, or the table is full.", "region"),
+		refused:  c.Metrics.Counters("weir_region_keys_rejected_total", "Wants of a region answered as unavailable because there was no room for their key: it has half of all keys, or the table is full.", "region"),
 		owned:    c.Metrics.Gauges("weir_region_keys", "Keys for which a region asked first, of those that are kept.", "region"),
 	}
 	if c.Cell != nil {

@@ -75,7 +75,7 @@ func (c callers) guard(next http.Handler, r *telemetry.Registry, log *refusals) 
 	if len(c) == 0 {
 		return next
 	}
-	refused := r.Counter("weir_callers_refused_total", "Requests of callers whose certificate --tls-client-san does not allow.")
+	refused := r.Counter("weir_callers_rejected_total", "Requests of callers whose certificate --tls-client-san does not allow.")
 	writer := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cert := certificate(r.TLS)

@@ -92,7 +92,7 @@ func TestCallsInFlightAreBounded(t *testing.T) {
 			if status := honest("10.0.0.1"); status != http.StatusOK {
 				t.Errorf("when these have ended: %d", status)
 			}
-			hasMetric(t, r.metrics, "weir_calls_refused_total 1")
+			hasMetric(t, r.metrics, "weir_calls_rejected_total 1")
 		})
 	}
 }

@@ -65,7 +65,7 @@ func TestHoldersOfOneAddressAreBounded(t *testing.T) {
 	if n := accepted("192.0.2.7:1", "", 0); n != perAddress {
 		t.Errorf("2,000 ids of one address: %d holders", n)
 	}
-	hasMetric(t, r.metrics, "weir_holders_refused_total 1872")
+	hasMetric(t, r.metrics, "weir_holders_rejected_total 1872")
 	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "from=192.0.2.7:1") {
 		t.Errorf("logged:\n%s\nwant one line with the address", text)
 	}

@@ -52,7 +52,7 @@ func New(c Config) *Store {
 		far: c.Far, own: c.Own, raw: c.Raw, keeper: c.Keeper, lacks: c.Lacks,
 		granted:  c.Metrics.Counter("weir_reserve_units_granted_total", "Units granted from the reserve of this region."),
 		trickled: c.Metrics.Counter("weir_trickle_units_granted_total", "Units granted at this region's share of a limit's rate, in windows of which it has renounced the reserve."),
-		refused:  c.Metrics.Counter("weir_reserve_refused_total", "Wants that the aggregator did not decide on and that were denied because the reserve was used up."),
+		refused:  c.Metrics.Counter("weir_reserve_denied_total", "Wants that the aggregator did not decide on and that were denied because the reserve was used up."),
 	}
 	c.Metrics.GaugeFunc("weir_reserve_in_use", "1 while the aggregator does not decide on wants of this region, and it goes on by its reserve.", func() float64 {
 		if c.Keeper.InUse() {

@@ -106,7 +106,7 @@ func New(c Config) *Watcher {
 		reloads: r.Counters(metric+"_reloads_total", "Changes of the "+c.What+", by whether they came into force.", "result"),
 	}
 	w.reloads.WithLabelValues("applied")
-	w.reloads.WithLabelValues("refused")
+	w.reloads.WithLabelValues("rejected")
 	r.GaugeFunc(metric+"_age_seconds", "Time since the "+c.What+" in force were read.", func() float64 {
 		if loaded := w.loaded.Load(); loaded != 0 {
 			return time.Since(time.Unix(0, loaded)).Seconds()
@@ -241,7 +241,7 @@ func (w *Watcher) refuse(err error, reason string) {
 		return
 	}
 	w.fail(err.Error())
-	w.reloads.WithLabelValues("refused").Inc()
+	w.reloads.WithLabelValues("rejected").Inc()
 	for mistake := range strings.SplitSeq(w.failure, "\n") {
 		w.cfg.Log.Error(fmt.Sprintf("%s: new version %s; the last one stays in force", w.cfg.What, reason), "error", mistake, "version", w.version)
 	}

@@ -145,7 +145,7 @@ func TestAlertsHoldForSeldomScrapes(t *testing.T) {
 var elsewhere = map[string]string{
 	"weir_panics": "wasmfilter/filter/stats.go", "weir_vm_replaced": "wasmfilter/filter/stats.go", // from the first one on
 	"weir_certificates_ok": "internal/certs/certs.go", "weir_certificate_expiry_seconds": "internal/certs/expiry.go", // with TLS
-	"weir_callers_refused_total": "internal/daemon/callers.go", // with TLS
+	"weir_callers_rejected_total": "internal/daemon/callers.go", // with TLS
 	"weir_consul_ok":             "internal/consul/agent.go",   // with Consul
 }
 

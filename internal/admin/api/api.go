@@ -57,7 +57,7 @@ func New(c Config) *API {
 	problemsOnly()
 	a := &API{cfg: c, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), limits: newLimits()}
 	a.ended, a.end = context.WithCancel(context.Background())
-	a.refused = c.Metrics.Counters("weir_admin_refused_total", "Calls of the admin API that were refused before they were looked at, by the code of the problem.", "code")
+	a.refused = c.Metrics.Counters("weir_admin_rejected_total", "Calls of the admin API that were rejected before they were looked at, by the code of the problem.", "code")
 	a.huma = humago.New(a.mux, huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",

@@ -137,7 +137,7 @@ func TestMistakesAreToldOnce(t *testing.T) {
 		if strings.Count(logged, "colour") != 1 || strings.Count(logged, "moon") != 1 || !strings.Contains(logged, w.path+":1:") {
 			t.Errorf("logged %s", logged)
 		}
-		if len(w.applied) != 1 || !w.metric("weir_rules_config_ok 0") || !w.metric(`weir_rules_reloads_total{result="refused"} 1`) {
+		if len(w.applied) != 1 || !w.metric("weir_rules_config_ok 0") || !w.metric(`weir_rules_reloads_total{result="rejected"} 1`) {
 			t.Errorf("applied %d times", len(w.applied))
 		}
 		w.reload <- os.Interrupt
@@ -179,7 +179,7 @@ func TestRefusedByTheService(t *testing.T) {
 		pass()
 		tries := len(w.applied)
 		pass()
-		if logged := w.logged(); len(w.applied) != tries || strings.Count(logged, "in force") != 1 || !w.metric("weir_rules_config_ok 1") || !w.metric(`weir_rules_reloads_total{result="refused"} 1`) {
+		if logged := w.logged(); len(w.applied) != tries || strings.Count(logged, "in force") != 1 || !w.metric("weir_rules_config_ok 1") || !w.metric(`weir_rules_reloads_total{result="rejected"} 1`) {
 			t.Errorf("applied %d times, then %d; logged %s", tries, len(w.applied), logged)
 		}
 	})
