@@ -2,11 +2,7 @@ package tiers
 
 import (
 	"fmt"
-	"net"
-	"os/exec"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,22 +25,13 @@ rules:
 const splitLimit = 50
 
 // split is a region whose network falls apart: three masters with a replica each, and two replicas of the service. Side
-// a keeps two masters, all replicas of Redis and one of the service; side b has the third master and the other service.
+// a keeps two masters, all replicas of Redis and one of the service; side b has the first master and the other service.
 type split struct {
 	t     *testing.T
 	cable *cable
-	nodes []*clusterNode // minority, then the other masters, then replicas in this order
+	redis *redistest.Cluster
 	a, b  *replica
 }
-
-// clusterNode is a redis-server on one side.
-type clusterNode struct {
-	side *side
-	port int
-	id   string
-}
-
-func (n *clusterNode) addr() string { return net.JoinHostPort(n.side.addr, strconv.Itoa(n.port)) }
 
 // The network between two sides of a region fails, and both sides go on serving.
 //
@@ -57,12 +44,11 @@ func (n *clusterNode) addr() string { return net.JoinHostPort(n.side.addr, strco
 func TestRegionSplits(t *testing.T) {
 	t.Parallel()
 	s := startSplit(t)
-	minority := s.nodes[0]
 	both := []string{"exact", "leased"}
-	others := s.keys("others", both, func(slot int) bool { return !minority.serves(slot) }, 2)
-	mine := s.keys("mine", both, minority.serves, 6)
+	others := s.keys("others", both, func(slot int) bool { return !minority(slot) }, 2)
+	mine := s.keys("mine", both, minority, 6)
 	before := mine[:2]
-	roomy := s.keys("roomy", []string{"roomy"}, minority.serves, 1)[0]
+	roomy := s.keys("roomy", []string{"roomy"}, minority, 1)[0]
 
 	const spent = 20
 	for _, key := range before {
@@ -70,8 +56,8 @@ func TestRegionSplits(t *testing.T) {
 			t.Fatalf("%d units of %s before the cut", n, key)
 		}
 	}
-	if got := s.redis(minority, "WAIT", "1", "5000"); got != "1" {
-		t.Fatalf("%s replicas have what was spent before, want 1", got)
+	if got := s.redis.Nodes[0].Do("WAIT", 1, 4000); got != int64(1) {
+		t.Fatalf("%v replicas have what was spent before, want 1", got)
 	}
 
 	s.cable.cut(t)
@@ -104,7 +90,7 @@ func TestRegionSplits(t *testing.T) {
 		}
 	}
 	for i := range 5 {
-		key := s.keys(fmt.Sprint("healed-", i), both, minority.serves, 1)[0]
+		key := s.keys(fmt.Sprint("healed-", i), both, minority, 1)[0]
 		if a, b := s.a.take("exact", key, splitLimit/2), s.b.take("exact", key, splitLimit); a != splitLimit/2 || a+b > splitLimit || b == 0 {
 			t.Errorf("after it healed the sides granted %d and %d of %d", a, b, splitLimit)
 		}
@@ -137,8 +123,8 @@ func (s *split) await(side *replica, key string, decides bool) {
 	})
 }
 
-// serves reports whether the node has a slot, as the cluster begins.
-func (n *clusterNode) serves(slot int) bool { return slot < redistest.HashSlots/3 }
+// minority reports whether the master of side b has a slot, as the cluster begins.
+func minority(slot int) bool { return slot < redistest.HashSlots/3 }
 
 // keys are so many keys whose slots are wanted in each of rules.
 func (s *split) keys(prefix string, rules []string, wanted func(slot int) bool, n int) (keys []string) {
@@ -154,86 +140,16 @@ func (s *split) keys(prefix string, rules []string, wanted func(slot int) bool, 
 func startSplit(t *testing.T) *split {
 	t.Helper()
 	s := &split{t: t, cable: newCable(t)}
+	on := func(s *side) redistest.Place {
+		return redistest.Place{Host: s.addr, Within: s.within(), Dial: s.dial}
+	}
 	a, b := s.cable.a, s.cable.b
-	for i, on := range []*side{b, a, a, a, a, a} {
-		s.nodes = append(s.nodes, s.startNode(on, 7001+i))
-	}
-	s.form()
-	var addrs []string
-	for _, n := range s.nodes {
-		addrs = append(addrs, n.addr())
-	}
-	s.a, s.b = s.startService(a, addrs), s.startService(b, addrs)
+	s.redis = redistest.StartCluster(t, 3, 1, redistest.NodeTimeout(2*time.Second), redistest.Args("--protected-mode", "no"),
+		redistest.On(on(b), on(a), on(a), on(a), on(a), on(a)))
+	s.a, s.b = s.startService(a, s.redis.Addrs()), s.startService(b, s.redis.Addrs())
 	s.a.AwaitReady()
 	s.b.AwaitReady()
 	return s
-}
-
-func (s *split) startNode(on *side, port int) *clusterNode {
-	s.t.Helper()
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		s.t.Fatal("redis-server is not installed: run `make setup`")
-	}
-	proc.Start(s.t, proc.LogDir(s.t), fmt.Sprint("redis-", port), on.within(program, "--port", strconv.Itoa(port), "--bind", on.addr,
-		"--protected-mode", "no", "--dir", s.t.TempDir(), "--save", "", "--cluster-enabled", "yes",
-		"--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no",
-		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")...)
-	n := &clusterNode{side: on, port: port}
-	proc.Eventually(s.t, 30*time.Second, fmt.Sprint("redis on port ", port, " answers"), func() bool {
-		n.id, err = s.try(n, "CLUSTER", "MYID")
-		return err == nil && len(n.id) == 40
-	})
-	return n
-}
-
-// form makes a cluster of the nodes, a third of the slots on each master, the first third on the minority's.
-func (s *split) form() {
-	s.t.Helper()
-	for i, n := range s.nodes {
-		s.redis(n, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
-		if i < 3 {
-			s.redis(n, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*redistest.HashSlots/3), strconv.Itoa((i+1)*redistest.HashSlots/3-1))
-		}
-	}
-	for i, n := range s.nodes {
-		for _, other := range s.nodes[i+1:] {
-			s.redis(n, "CLUSTER", "MEET", other.side.addr, strconv.Itoa(other.port))
-		}
-	}
-	for i, n := range s.nodes[3:] {
-		proc.Eventually(s.t, 30*time.Second, n.addr()+" follows its master", func() bool {
-			printed, err := s.try(n, "CLUSTER", "REPLICATE", s.nodes[i].id)
-			return err == nil && printed == "OK"
-		})
-	}
-	for _, n := range s.nodes {
-		proc.Eventually(s.t, 30*time.Second, n.addr()+" finds the cluster well", func() bool {
-			info, _ := s.try(n, "CLUSTER", "INFO")
-			nodes, _ := s.try(n, "CLUSTER", "NODES")
-			replication, _ := s.try(n, "INFO", "replication")
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:6") &&
-				strings.Count(nodes, "slave "+s.nodes[0].id)+strings.Count(nodes, "slave "+s.nodes[1].id)+strings.Count(nodes, "slave "+s.nodes[2].id) == 3 &&
-				!strings.Contains(replication, "master_link_status:down")
-		})
-	}
-}
-
-// redis runs a command on a node and returns what redis-cli prints.
-func (s *split) redis(n *clusterNode, args ...string) string {
-	s.t.Helper()
-	out, err := s.try(n, args...)
-	if err != nil {
-		s.t.Fatalf("%s: %v: %v: %s", n.addr(), args, err, out)
-	}
-	return out
-}
-
-func (s *split) try(n *clusterNode, args ...string) (string, error) {
-	s.t.Helper()
-	argv := n.side.within(append([]string{"redis-cli", "-e", "-h", n.side.addr, "-p", strconv.Itoa(n.port)}, args...)...)
-	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
-	return strings.TrimSpace(string(out)), err
 }
 
 func (s *split) startService(on *side, redis []string) *replica {
