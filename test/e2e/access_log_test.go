@@ -1,61 +1,21 @@
 package e2e
 
 import (
-	"bufio"
 	"encoding/json"
-	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
-	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
-
-// A PoP starts with a socket as its standard output, as systemd gives it, and writes its access log there.
-func TestAccessLogOnSocket(t *testing.T) {
-	onlyLong(t)
-	t.Parallel()
-	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	fatal.If(t, err)
-	ours, theirs := os.NewFile(uintptr(ends[0]), "ours"), os.NewFile(uintptr(ends[1]), "theirs")
-	defer func() { _ = theirs.Close() }()
-	journal, err := net.FileConn(ours)
-	fatal.If(t, err)
-	defer func() { _ = journal.Close() }()
-	_ = ours.Close() // journal is a copy
-
-	e := envoy.New(t, envoy.Config{Dir: proc.LogDir(t), Name: "pop", Listener: "pop", Workers: 1})
-	e.Bootstrap.OnlyListener("pop")
-	// Without a region, and without an upstream, also beside `make run`, which has those of pop.yaml.
-	for _, cluster := range []string{"weir_region", "upstream"} {
-		e.Bootstrap.SetCluster(cluster, proc.FreeAddr(t))
-	}
-	e.Output = theirs
-	e.Start()
-	if r, err := stack.Do(e.Addr, http.MethodGet, "/seen", ""); err != nil || r.Status != http.StatusServiceUnavailable {
-		t.Fatalf("%+v, %v, want 503", r, err)
-	}
-	fatal.If(t, journal.SetReadDeadline(time.Now().Add(time.Minute)))
-	for lines := bufio.NewScanner(journal); ; {
-		if !lines.Scan() {
-			t.Fatalf("no line of the request on the socket: %v", lines.Err())
-		}
-		if strings.Contains(lines.Text(), `"path":"/seen"`) && strings.Contains(lines.Text(), `"status":503`) {
-			return
-		}
-	}
-}
 
 // The access log of docs/access-log.md is that of envoy/pop.yaml. TestKnown compares its fields with what Envoy writes.
 func TestAccessLogPage(t *testing.T) {

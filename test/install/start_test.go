@@ -1,11 +1,8 @@
 package install
 
 import (
-	"cmp"
 	"maps"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/fatal"
-	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -108,30 +104,4 @@ func TestProgramsStart(t *testing.T) {
 			})
 		}
 	}
-}
-
-// With Consul's agent on its node a region has the rules that are in Consul, and finds the aggregator there, by the
-// address of its pod.
-func TestRegionFindsAggregatorInConsul(t *testing.T) {
-	consul := []string{"consul.enabled=true", "rules.source=consul"}
-	agent := consultest.Start(t, proc.LogDir(t))
-	out, err := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "apply", "--consul", agent.Addr, "--reason", "first rules",
-		proc.WriteFile(t, filepath.Join(proc.LogDir(t), "rules.yaml"), rulesOf(t))).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	m := newMachine(t, "$(HOST_IP):8500", agent.Addr)
-	aggregator, admin := m.start(global.with(append(consul, "region.enabled=false")...), proc.FreeAddr(t))
-	aggregator.AwaitReady("http://" + admin + "/readyz")
-	// Redis is away: what has been found is to be seen all the same.
-	m.moved = append(m.moved, "redis-cluster.redis.svc:6379", proc.FreeAddr(t))
-	region, admin := m.start(regional.with(consul...), proc.FreeAddr(t))
-	region.AwaitReady("http://" + admin + "/healthz")
-	proc.Await(t, 0, "calls of the aggregator that Consul lists", func() string {
-		got, err := measure.Scrape(t.Context(), http.DefaultClient, "http://"+admin+"/metrics")
-		if err == nil && got["weir_rules_revision"] > 0 && got[`weir_aggregator_calls_total{result="answered"}`] > 0 {
-			return ""
-		}
-		return cmp.Or(region.Tail(5), "no log")
-	})
 }
