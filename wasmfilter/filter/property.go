@@ -9,8 +9,10 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 )
 
-// What Envoy knows of a stream beside its headers, by the path of the property: names, each but the last with
-// a zero byte behind it. docs/envoy.md has what Envoy 1.40 answers.
+// The properties of a stream that rules can need, as paths: names, each but the last with a zero byte behind it.
+// Envoy 1.40 answers a claim without its type: a string as it is, a number as a double of 8 bytes, a boolean as one
+// byte, lists and structs as a count, sizes and values. Without the property it answers status 1, for null status 3.
+// The name of a route is empty if it has none.
 const (
 	peerAddress  = "source\x00address"
 	routeName    = "xds\x00route_name"
