@@ -1,10 +1,9 @@
-// Package leasecache puts a cache of leases in front of a store. The cache is a tier of its
-// own in the tree of leases: it stands between holders and a store that is a network
-// away.
+// Package leasecache puts a cache of leases in front of a store. It stands between holders and a
+// store across the network, as a holder of the store and a granter of its callers.
 //
 // For each key it keeps a [relay.Relay], which is one holder of the store and the
 // granter of all callers of the cache. The cache cuts leases for its callers out of its
-// own leases, and refuses from memory what the store has denied. So a flood on one key
+// own leases, and denies from memory the asks that the store has denied. So a flood on one key
 // costs the store a few asks per second, and a hot key that is far from its limit is
 // served from memory. A lease never outlives the one that it was cut from, so the limits
 // hold as they do without the cache.
@@ -15,10 +14,10 @@
 //
 //	acquire.go   Acquire: each ask finds its key, and a lease or a denial answers it
 //	key.go       the entry of a key, under the lock of its shard; what happens when the cache is full
-//	wait.go      what memory does not answer waits for the store
+//	wait.go      an ask without an answer in memory waits for the store
 //	ask.go       the asks of a call go to the store in a batch
-//	reply.go     the store's grant goes to those who wait; the rest is kept
-//	timers.go    what the store is asked for later, behind the callers
+//	reply.go     the store's grant goes to the waiting asks; the rest is kept
+//	timers.go    later asks of the store, behind the callers
 //
 // and what only some asks need:
 //
@@ -33,8 +32,7 @@
 // on_failure.
 //
 // The asks of one request go to the store at once, those of exact rules together. If one is
-// denied, what the others were granted goes back: to the leases it was cut from, or to the
-// store.
+// denied, the units of the others go back: to the leases they were cut from, or to the store.
 //
 // Grants of exact rules are never cached. Requests and peeks of an exact rule wait for a
 // store call that starts after they arrive.

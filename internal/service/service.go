@@ -1,13 +1,13 @@
-// Package service is the service of a tier: it checks the wants of holders, asks an
-// [engine.Store] for them, and answers.
+// Package service checks the wants of holders, asks an [engine.Store] for them, and answers. Regions and aggregators use
+// it.
 //
 //	handler.go     HTTP and gRPC to messages; call.go: the memory and the time of one
-//	check.go       what a call may state
-//	holders.go     the callers, of which no call is applied twice, and where they call from
+//	check.go       the bounds of a call
+//	holders.go     the callers, whose calls are applied once, and their addresses
 //	catalog.go     the rules in force, as policies
-//	counters.go    what operators ask of single counters
+//	counters.go    single counters for operators
 //	exchange.go    one call of Acquire; slot_call.go: one for the slots of a request; report.go: one of Report
-//	metrics.go     what is counted; notices.go: what operators see of single calls, in the log and as spans
+//	metrics.go     metrics; notices.go: single calls in the log and as spans
 package service
 
 import (

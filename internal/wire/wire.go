@@ -1,32 +1,26 @@
-// Package wire reads and writes the messages of quota.proto for programs that
-// cannot afford the protobuf runtime: the filter, whose size is its start-up time.
+// Package wire reads and writes the messages of quota.proto for programs that cannot afford the protobuf runtime: the
+// filter, whose size is its start-up time.
 //
-// The structs mirror the generated ones field by field; what a field means is stated in
-// quota.proto. What is asked of a counter and answered is encoded from, and decoded into,
-// [lease.Want] and [lease.Grant]. Both sides may use either codec: what one writes the
-// other reads. As protobuf requires, the last one of several values of a field wins,
-// unknown fields are skipped, a field of the wrong wire type counts as unknown,
+// The structs mirror the generated ones field by field; quota.proto states the meaning of each field. Asks and answers are
+// encoded from, and decoded into, [lease.Want] and [lease.Grant]. Both sides may use either codec. As protobuf requires, the
+// last one of several values of a field wins, unknown fields are skipped, a field of the wrong wire type counts as unknown,
 // and a string must be UTF-8.
 //
-// Nothing is checked here of what a peer sent: numbers of units above 2^63 become negative.
-// [Want.Check] and [Grant.Bounded] follow.
+// The package does not check a peer's values: numbers of units above 2^63 become negative. [Want.Check] and [Grant.Bounded]
+// check them.
 //
-// Of a report PoPs only write the request and read the answer: the tiers use the generated code.
+// PoPs only write the request of a report and read its answer; regions and aggregators use the generated code.
 //
-// Three things are stricter than protobuf: a message longer than its maximum, a
-// list longer than its maximum, and a group (an encoding that proto3 cannot
-// express) are errors. A status or an outcome that is unknown counts as none, and a
-// time of more than [lease.Never] as that, where that has a meaning. One is
-// laxer: of a Request, pop and trace_parent decide nothing, and trace_parent comes from
-// clients; so one that is not UTF-8, or a trace parent too many, is left out, and the
-// wants are answered. Nothing panics on any input.
+// Three things are stricter than protobuf: a message longer than its maximum, a list longer than its maximum, and a group
+// (an encoding that proto3 cannot express) are errors. An unknown status or outcome counts as none, and a time of more than
+// [lease.Never] as [lease.Never], where that has a meaning. One thing is laxer: in a Request, pop and trace_parent decide
+// nothing, and trace_parent comes from clients. So if one is not UTF-8, or there is a trace parent too many, it is left out,
+// and the wants are answered. Nothing panics on any input.
 //
-// Memory. Append allocates only to grow dst. Decode reuses the lists of the
-// message it decodes into, and the strings where they have not changed; so
-// decoding into the same struct again and again settles at no allocation.
-// Only what is stated of a reserve, and a tap, is made anew each time: it may be kept.
-// Strings are copies. Byte slices point into the input: they are valid as long as
-// the input is not written to.
+// Memory. Append allocates only to grow dst. Decode reuses the lists of the message it decodes into, and the strings that
+// have not changed, so repeated decoding into one struct allocates nothing. Only the statement of a reserve, and a tap, are
+// made anew each time, because their readers may keep them. Strings are copies. Byte slices point into the input: they are
+// valid as long as the input is not written to.
 //
 // A message may be read by several goroutines at once, but not during Decode.
 package wire

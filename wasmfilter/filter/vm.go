@@ -1,14 +1,11 @@
-// Package filter joins package edge to Envoy through Proxy-Wasm: it fetches what
-// the rules look at, has the edge decide, and carries the verdict out.
+// Package filter joins package edge to Envoy through Proxy-Wasm: it fetches the properties that rules need, has the edge
+// decide, and sends the decision.
 //
-// It implements the ABI itself (abi_wasip1.go), not through an SDK; RATIONALE.md
-// has the reason.
+// It implements the ABI itself (abi_wasip1.go), not through an SDK; RATIONALE.md has the reason.
 //
-// What a request costs is what it touches: each callback and each call of the host runs some
-// thousand instructions of Envoy and of its engine, so there are few of them. docs/benchmarks.md
-// counts them for each kind of request. A rule that needs the client's address adds
-// source.address once per request. Metrics cost a request nothing: they are counted in the worker
-// and added at every tick.
+// Each callback and each call of the host costs a request some thousand instructions of Envoy and its engine, so there are
+// few. docs/edge-speed.md counts them for each kind of request. A rule that needs the client's address adds source.address
+// once per request. Metrics cost a request nothing: the worker counts them and adds them at every tick.
 package filter
 
 import (

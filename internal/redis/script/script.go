@@ -1,25 +1,19 @@
-// Package script is how a limit is decided on inside Redis: one Lua script per
-// algorithm, and the codecs of what goes in and comes out.
+// Package script decides on a limit inside Redis: one Lua script per algorithm, and the codecs of its input and output.
 //
-// A script is the mirror of [granter.Counter.Acquire], for Concurrency of
-// [granter.Slots], with the counter in a string value in place of Go's memory. The
-// two agree to the last unit on any trace; the tests of this package hold one
-// against the other on a real server.
+// A script mirrors [granter.Counter.Acquire], for Concurrency [granter.Slots], with the counter in a string value in place
+// of Go's memory. The two agree to the last unit on any trace; the tests of this package compare both on a real server.
 //
-// An ask is one EVALSHA with one key ([AppendKey]), a second one if it reports a debt that
-// has a name ([AppendDebtKey]), and one packed argument ([AppendArgs]). It has one packed reply ([Parse]). All numbers are integers below
-// 2^53, which a double holds exactly, packed by their size in bytes, lowest byte
-// first; none is ever turned into text.
+// An ask is one EVALSHA with one key ([AppendKey]), a second one if it reports a debt with a name ([AppendDebtKey]), and
+// one packed argument ([AppendArgs]). It has one packed reply ([Parse]). All numbers are integers below 2^53, which a
+// double holds exactly, packed by their size in bytes, lowest byte first; none is ever turned into text.
 //
-// Every key has a time to live: until its counter is as good as new and nothing is
-// out on lease, and a second more; that of a bucket is up to a quarter and four seconds longer,
-// because it is not set with every write. The version of the values' layout is part of
-// the key, so that two layouts count side by side; a value
-// begins with it, too, and one that is laid out otherwise is never written over: what
-// asks for it is answered [ErrForeign]. What asks for nothing of an unknown key makes none.
+// Every key has a time to live: until its whole limit is available and nothing is leased, and a second more. A bucket lives
+// up to a quarter and four seconds longer, because its time to live is not set with every write. The version of the values'
+// layout is part of the key, so that two layouts count side by side. A value begins with this version too. A value of
+// another layout is never overwritten: an ask for it is answered [ErrForeign]. An ask for nothing of an unknown key makes
+// no key.
 //
-// A server without memory (maxmemory-policy noeviction, see README) answers "full"
-// for new keys; counters that exist go on.
+// A server without memory (maxmemory-policy noeviction, see README) answers "full" for new keys; existing counters go on.
 package script
 
 import (

@@ -1,5 +1,5 @@
-// Package ip reads and writes IP addresses. net/netip does more and would add 150 kB to the
-// filter, which is 0.15 s of Envoy's start; a test compares the two.
+// Package ip reads and writes IP addresses. net/netip does more and would add 150 kB to the filter, which is 0.15 s of
+// Envoy's start. A test compares the two.
 package ip
 
 import (

@@ -1,24 +1,22 @@
-// Package versions keeps the versions of the rules in a key-value store: that of Consul or, for a single process, a directory.
+// Package versions keeps the versions of the rules in a key-value store: Consul's or, for a single process, a directory.
 //
 //	weir/rules/manifest         the version in force, a [Version] as JSON
 //	weir/rules/versions/REVISION  the same for each of the last 100 versions
 //	weir/rules/chunks/SHA256    a part of a document's gzip, which never changes
-//	weir/rules/audit/ID         an entry of the audit of the admin API, of which the last 1,000 are kept
+//	weir/rules/audit/ID         an entry of the audit log of the admin API; the last 1,000 are kept
 //
-// A writer first writes the chunks that are missing, then swaps the manifest and adds the
-// version in one transaction, which fails unless the manifest is as the writer read it and
-// all chunks are there. So a reader of the manifest finds all that it names, a writer that
-// dies between two steps leaves nothing but chunks that nobody reads, and of two writers one
-// gets an error. Old versions and chunks without a version are deleted after that, in
-// transactions that fail if the manifest has been swapped meanwhile. A version may have a second document, of package
-// amend, in a chunk of its own.
+// A writer first writes the missing chunks, then swaps the manifest and adds the version in one transaction. It fails unless
+// the manifest is as the writer read it and all chunks are there. So a reader of the manifest finds all of its chunks, a
+// writer that stops between two steps leaves only unused chunks, and of two writers one gets an error. Old versions and
+// unused chunks are deleted after that, in transactions that fail if the manifest has been swapped meanwhile. A version may
+// have a second document, of package amend, in a separate chunk.
 //
 //	version.go  a version, and its document in chunks
-//	read.go     what is in force, and what was
+//	read.go     the version in force, and earlier ones
 //	apply.go    a new version
 //	amend.go    overrides and candidates beside the document
-//	clean.go    what nobody needs any more
-//	audit.go    what else changed, and who changed it
+//	clean.go    deletion of old versions and unused chunks
+//	audit.go    other changes, and their authors
 //	followers.go  the programs that take the rules from here
 package versions
 

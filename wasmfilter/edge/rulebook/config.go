@@ -1,11 +1,11 @@
-// Package rulebook is what a worker of a PoP decides by: the configuration of the plugin,
-// the rules in force, and each of their limits made ready as a [Policy].
+// Package rulebook has the rules of a worker of a PoP: the configuration of the plugin, the rules in force, and each of
+// their limits as a [Policy].
 //
-// Rules come bundled with the configuration or from the region. All workers of the PoP
-// share them in its [table.Store]; they have an order, so that none replaces newer ones,
-// and what cannot be used is refused as a whole and remembered as refused.
+// Rules are bundled with the configuration or come from the region. All workers of the PoP share them in its
+// [table.Store]. Rules have an order, so older rules never replace newer ones. Rules with a mistake are rejected as a
+// whole, and not tried again.
 //
-// The package is pure. What fetches the rules is package uplink.
+// The package is pure. Package uplink fetches the rules.
 package rulebook
 
 import (

@@ -1,18 +1,18 @@
-// Package shedding is a worker's part in the shed rules of its PoP: which requests are refused while the upstream has
-// too much to do.
+// Package shedding is a worker's part in the shed rules of its PoP: which requests it rejects while the upstream is
+// overloaded.
 //
-// A request is refused when its class has no room left in the capacity, or by the ratio that follows from how long the upstream
-// has been overloaded, see [shed]. The workers of a PoP agree on both through a record for each rule in the [table.Store],
-// which is changed by compare-and-set:
+// A worker rejects a request if the share of its class is used up, or by the ratio that follows from the duration of the
+// overload, see [shed]. The workers of a PoP agree on both through a record for each rule in the [table.Store], which they
+// change by compare-and-set:
 //
-//   - What a worker has in flight it counts itself. Before it has more it claims that in its row, so that the claims of all are
-//     never more than the capacity. A claim is a little more than what is in flight, so that few requests have to look
-//     at the record: while no more come than end, none does. What is claimed and not used any more is free again at the worker's
-//     next tick; until then others may be refused for it.
-//   - How long the upstream has been overloaded is one number. At a tick, or when a claim is used up, a worker moves it if no
-//     other has done so lately.
+//   - Each worker counts its own requests in flight. Before it admits more, it claims capacity in its row, so the
+//     claims of all workers never exceed the capacity. A claim is a little more than the requests in flight, so few
+//     requests read the record. Unused capacity is free again at the worker's next tick; until then others may reject
+//     requests for lack of it.
+//   - The duration of the overload is one number. At a tick, or when a claim is used up, a worker updates it if no other
+//     worker has done so lately.
 //
-// What was offered lately, and by whom, each worker remembers for itself: it refuses the ratio of its own requests.
+// Each worker remembers the recent requests and keys by itself, and rejects the ratio of its own requests.
 //
 // The package is pure. Nothing in it is safe for concurrent use; each worker has its own.
 package shedding

@@ -1,10 +1,9 @@
-// Package uplink is a worker's calls to the tier above: what is to travel gathers on lanes,
-// one per timeout, and goes with the next call; answers come back as flights that have
-// landed. Each lane has a breaker. It also fetches the rules,
-// and sends reports while somebody watches the running system.
+// Package uplink makes a worker's calls to the region: asks and reports gather on lanes, one per timeout, and go with the
+// next call; answers come back as flights that have landed. Each lane has a breaker. The package also fetches the rules,
+// and sends live reports.
 //
-// The package is pure: it makes no call, but has its owner make them, by a [Port]. It knows
-// nothing of requests: an [Ask] knows who waits for it.
+// The package is pure: its owner makes the calls, through a [Port]. The package knows nothing of requests: an [Ask] knows
+// its waiting requests.
 package uplink
 
 import (
