@@ -66,20 +66,24 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestTiersAlone: what `weir bootstrap` needs is in no tier, and the filter and tiers in virtual time are there for tests of rules
-// alone, which the admin API runs.
-func TestTiersAlone(t *testing.T) {
+// TestPrograms: what `weir bootstrap` needs is in no tier, and of the filter a tier imports only what tests of rules need. No program
+// depends on package testing or on what is below test.
+func TestPrograms(t *testing.T) {
 	root := repository(t)
-	virtual := []string{module + "/internal/world", module + "/wasmfilter"}
-	for _, p := range append(mustLoad(t, root, "./regional/..."), mustLoad(t, root, "./global/...")...) {
-		for _, d := range p.Deps {
-			if within(d, []string{"github.com/aws", module + "/internal/bootstrap"}) {
-				t.Errorf("%s depends on %s", p.ImportPath, d)
+	filter, fromTests := []string{module + "/wasmfilter"}, []string{"testing", module + "/test"}
+	users := append(filter, module+"/internal/ruleset/ruletests")
+	for _, program := range programs {
+		for _, p := range mustLoad(t, root, "./"+program+"/...") {
+			tier := program == "regional" || program == "global"
+			for _, d := range p.Deps {
+				if within(d, fromTests) || tier && within(d, []string{"github.com/aws", module + "/internal/bootstrap"}) {
+					t.Errorf("%s depends on %s", p.ImportPath, d)
+				}
 			}
-		}
-		for _, imported := range p.Imports {
-			if within(imported, virtual) && !within(p.ImportPath, append(virtual, module+"/internal/ruleset/ruletests")) {
-				t.Errorf("%s imports %s", p.ImportPath, imported)
+			for _, imported := range p.Imports {
+				if tier && within(imported, filter) && !within(p.ImportPath, users) {
+					t.Errorf("%s imports %s", p.ImportPath, imported)
+				}
 			}
 		}
 	}

@@ -32,7 +32,7 @@ var clock = []string{
 }
 
 // programs are the trees of which none may import from another, nor anything in
-// internal from any. What is pure may be imported: internal/world runs a PoP.
+// internal from any. What is pure may be imported.
 var programs = []string{"wasmfilter", "regional", "global", "cmd/weir"}
 
 // parts are the packages, with all below them, that a tier is made of. Programs use them

@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/wire"
-	"github.com/weirlimit/weir/internal/world"
+	"github.com/weirlimit/weir/test/world"
 	edgecalls "github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 

@@ -3,7 +3,7 @@ package sim
 import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/world"
+	"github.com/weirlimit/weir/test/world"
 )
 
 // RestartGranter makes the region begin anew without its counters: they are those of its

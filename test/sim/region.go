@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
-	"github.com/weirlimit/weir/internal/world"
+	"github.com/weirlimit/weir/test/world"
 )
 
 // region is what the referee follows of a region that has a share of limits.

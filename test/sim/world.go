@@ -9,7 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/world"
+	"github.com/weirlimit/weir/test/world"
 )
 
 // Net is what happens to messages between a tier and the one above.

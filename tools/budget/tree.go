@@ -24,7 +24,7 @@ const (
 	production kind = iota // what programs are built of
 	tests                  // *_test.go
 	kit                    // the rest below test/, and packages that are named as httptest is
-	simulated              // internal/world: for programs that show what rules do, and for tests
+	simulated              // test/world
 	generated
 	kinds
 )
@@ -108,12 +108,12 @@ func (p *pkg) read(path string) error {
 		k = generated
 	case strings.HasSuffix(path, "_test.go"):
 		k = tests
+	case within(p.dir, "test/world"):
+		k = simulated
 	case within(p.dir, "test") || strings.HasSuffix(p.dir, "test"):
 		k = kit
 	default:
-		if p.files++; within(p.dir, "internal/world") {
-			k = simulated
-		}
+		p.files++
 		if f.Name.Name != "main" {
 			p.declare(f)
 		}

@@ -124,7 +124,7 @@ func (h *hit) ownLimit() {
 	h.quota.unlimited = h.own >= lease.Unlimited
 	s := h.policy.Limit.Spec()
 	s.Count, h.quota.Name = h.policy.Own(h.own)
-	h.quota.Limit, h.quota.Policy = s.Count, h.policy.ItemFor(s)
+	h.quota.Limit, h.quota.Policy = s.Count, rulebook.Item(h.policy.Rule, s)
 }
 
 // Quotas calls f with every enforced rule that applied, in the order of the rules.
@@ -133,6 +133,15 @@ func (r *Request) Quotas(f func(*Quota)) {
 		if q := &r.hits[i].quota; !q.unlimited {
 			f(q)
 		}
+	}
+}
+
+// SetQuotas is for a program that decides requests without a worker: these are the quotas of the enforced rules that applied, for the
+// response. If the request is denied, the one at denier denied it.
+func (r *Request) SetQuotas(quotas []Quota, denier int) {
+	r.hits, r.denier = r.hits[:0], denier
+	for _, q := range quotas {
+		r.hits = append(r.hits, hit{quota: q})
 	}
 }
 

@@ -67,7 +67,7 @@ func newPlugin(m *vm, context uint32, text []byte) *plugin {
 	p.wall = m.host.wall()
 	p.worker = edge.New(cfg, newSpace(m.host, p.name, &cfg), m.host.entropy(), m.host.now(), p.wall)
 	p.worker.Trace, p.worker.Version = p.traceParent, version.Version
-	p.maker.Headers, p.maker.Worker = cfg.Headers, p.worker
+	p.maker.Headers, p.maker.TimeOfDay = cfg.Headers, p.worker.DecidedAt
 	p.known.host = m.host
 	p.in.Fetch, p.in.PoP = &p.known, &rule.PoP{Region: cfg.Region, Labels: cfg.Labels}
 	p.stats.define(m.host)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/accesslog"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/ruleset/exact"
 )
 
 // Lines are sorted by their time as far as they are in this window: Envoy writes a line when its request has ended.
@@ -24,20 +25,11 @@ const (
 
 // entry is the request of a line, and which rules apply to it.
 type entry struct {
-	at    limit.Micros
-	lasts limit.Micros // its stream, if a rule counts streams; a day at most
-	hits  []hit
-	bytes int // of them
-}
-
-// hit is a rule that applies.
-type hit struct {
-	rule, variant int
-	cost          int64
-	hash          uint64 // of rule and key
-	key           string
-
-	denied, uncounted bool // by the limiter: the latter if it had no room
+	at     limit.Micros
+	lasts  limit.Micros // its stream, if a rule counts streams; a day at most
+	hits   []exact.Hit
+	hashes []uint64 // of rule and key, by hits
+	bytes  int      // of them
 }
 
 // Broken are lines that cannot be used.
@@ -143,9 +135,9 @@ func (r *reader) take(line []byte, do func(*entry)) {
 	}
 	e := &entry{at: at}
 	r.match(e, l)
-	e.bytes = cap(e.hits) * int(unsafe.Sizeof(hit{}))
+	e.bytes = cap(e.hits) * int(unsafe.Sizeof(exact.Hit{})+8)
 	for i := range e.hits {
-		e.bytes += len(e.hits[i].key)
+		e.bytes += len(e.hits[i].Key)
 	}
 	after, _ := slices.BinarySearchFunc(r.waiting, at+1, func(e *entry, at limit.Micros) int { return cmp.Compare(e.at, at) })
 	r.waiting = slices.Insert(r.waiting, after, e)

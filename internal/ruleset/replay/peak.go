@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/ruleset/exact"
 )
 
 // peak is the most that a key spends in one period of a limit: with that count the limit refuses the key nothing.
@@ -21,10 +22,10 @@ import (
 type peak struct {
 	requests    int64
 	most        int64
-	start       limit.Micros   // of the window
-	sum, before int64          // of the window or time, and of the window before
-	steps       []step         // of the time
-	streams     endings[int64] // and their slots
+	start       limit.Micros         // of the window
+	sum, before int64                // of the window or time, and of the window before
+	steps       []step               // of the time
+	streams     exact.Endings[int64] // and their slots
 }
 
 // step is what was spent in a hundredth of the time.
@@ -41,10 +42,10 @@ func (p *peak) add(l *limit.Limit, at, lasts limit.Micros, cost int64) {
 	case limit.FixedWindow, limit.SlidingWindow:
 		p.window(l, &s, at)
 	case limit.Concurrency:
-		for len(p.streams) > 0 && p.streams[0].at <= at {
-			p.sum -= heap.Pop(&p.streams).(ending[int64]).what
+		for len(p.streams) > 0 && p.streams[0].At <= at {
+			p.sum -= heap.Pop(&p.streams).(exact.Ending[int64]).What
 		}
-		heap.Push(&p.streams, ending[int64]{at + lasts, cost})
+		heap.Push(&p.streams, exact.Ending[int64]{At: at + lasts, What: cost})
 	default:
 		time := float64(s.Period)
 		if s.Algorithm == limit.TokenBucket && s.Count > 0 {

@@ -116,7 +116,7 @@ func TestAsExplained(t *testing.T) {
 		d.match(e, &l)
 		state := make([]string, set.Len())
 		for _, h := range e.hits {
-			state[h.rule] = "applies"
+			state[h.Rule] = "applies"
 		}
 		for i := range d.rules {
 			if d.rules[i].unknown > 0 {

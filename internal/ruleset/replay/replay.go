@@ -1,8 +1,8 @@
-// Package replay applies rules to the requests of an access log, each at the time of its line, with one exact limiter. It also
+// Package replay applies rules to the requests of an access log, each at the time of its line, with the limiter of package exact. It also
 // finds limits that most keys of a log never reach.
 //
 //	log.go      lines, in the order of their time; unknown.go: the rules that apply to their requests
-//	replay.go   the run; limiter.go: the decisions; report.go: the result
+//	replay.go   the run; report.go: the result
 //	suggest.go  limits for the keys of a log; peak.go: the peak of a key in a period
 //	sample.go   bounded memory of keys
 package replay
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/exact"
 	"github.com/weirlimit/weir/wasmfilter/edge/topkeys"
 )
 
@@ -27,16 +28,17 @@ type Config struct {
 
 // player is a run.
 type player struct {
-	*limiter
-	report Report
-	seen   sample[bool]      // keys, and whether they were denied
-	top    []*topkeys.Sketch // by rule; nil: nothing was denied
+	set     *rule.Set
+	limiter *exact.Limiter
+	report  Report
+	seen    sample[bool]      // keys, and whether they were denied
+	top     []*topkeys.Sketch // by rule; nil: nothing was denied
 }
 
 // Run replays a log, which may be compressed by gzip.
 func Run(log io.Reader, c Config) (*Report, error) {
 	most := cmp.Or(c.MaxKeys, 1<<20)
-	p := &player{limiter: newLimiter(c.Rules, most), seen: sample[bool]{most: most}, top: make([]*topkeys.Sketch, c.Rules.Len())}
+	p := &player{set: c.Rules, limiter: exact.New(c.Rules, most), seen: sample[bool]{most: most}, top: make([]*topkeys.Sketch, c.Rules.Len())}
 	for i := range c.Rules.Len() {
 		p.report.Rules = append(p.report.Rules, Rule{Rule: c.Rules.Rule(i).Name, Mode: c.Rules.Rule(i).Mode.String()})
 	}
@@ -50,7 +52,7 @@ func Run(log io.Reader, c Config) (*Report, error) {
 
 // play decides a request, and counts it.
 func (p *player) play(e *entry) {
-	denied := p.decide(e)
+	denied := p.limiter.Decide(e.at, e.lasts, e.hits) >= 0
 	r := &p.report
 	if r.Until = time.UnixMicro(int64(e.at)).UTC(); r.Requests == 0 {
 		r.From = r.Until
@@ -61,27 +63,27 @@ func (p *player) play(e *entry) {
 	r.Rate.add(e.at, denied)
 	uncounted := false
 	for i := range e.hits {
-		uncounted = uncounted || e.hits[i].uncounted
-		p.count(&e.hits[i], denied)
+		uncounted = uncounted || e.hits[i].Uncounted
+		p.count(&e.hits[i], e.hashes[i], denied)
 	}
 	add(&r.Uncounted, uncounted)
 }
 
 // count counts a rule that applies to a request.
-func (p *player) count(h *hit, denied bool) {
-	r := &p.report.Rules[h.rule]
+func (p *player) count(h *exact.Hit, hash uint64, denied bool) {
+	r := &p.report.Rules[h.Rule]
 	r.Matched++
 	add(&r.Admitted, !denied)
-	k := sampled{h.rule, h.hash}
-	if was, known := p.seen.of[k]; p.seen.has(h.hash) && (!known || h.denied && !was) {
-		p.seen.put(k, h.denied)
+	k := sampled{h.Rule, hash}
+	if was, known := p.seen.of[k]; p.seen.has(hash) && (!known || h.Denied && !was) {
+		p.seen.put(k, h.Denied)
 	}
-	if !h.denied {
+	if !h.Denied {
 		return
 	}
 	r.Denied++
-	if p.top[h.rule] == nil {
-		p.top[h.rule] = topkeys.New()
+	if p.top[h.Rule] == nil {
+		p.top[h.Rule] = topkeys.New()
 	}
-	p.top[h.rule].Add(h.hash, 0, 0, []byte(h.key))
+	p.top[h.Rule].Add(hash, 0, 0, []byte(h.Key))
 }

@@ -51,9 +51,9 @@ func Suggest(log io.Reader, c Config, aim Aim) ([]Suggestion, error) {
 	peaks := sample[*peak]{most: peakKeys}
 	r := reader{decider: newDecider(c)}
 	err := r.each(log, func(e *entry) {
-		for _, h := range e.hits {
-			k := sampled{h.rule, h.hash}
-			if h.variant != 0 || own[k] || !peaks.has(h.hash) {
+		for i, h := range e.hits {
+			k := sampled{h.Rule, e.hashes[i]}
+			if h.Variant != 0 || own[k] || !peaks.has(k.hash) {
 				continue
 			}
 			p := peaks.of[k]
@@ -61,7 +61,7 @@ func Suggest(log io.Reader, c Config, aim Aim) ([]Suggestion, error) {
 				p = new(peak)
 				peaks.put(k, p)
 			}
-			p.add(c.Rules.Limit(h.rule, 0), e.at, e.lasts, h.cost)
+			p.add(c.Rules.Limit(h.Rule, 0), e.at, e.lasts, h.Cost)
 		}
 	})
 	if err != nil {

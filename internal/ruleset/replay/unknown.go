@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/accesslog"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/exact"
 	"github.com/weirlimit/weir/internal/ruleset/request"
 )
 
@@ -19,7 +20,6 @@ type decider struct {
 	where   *rule.Set // each rule for all requests with its methods and paths
 	rules   []looked
 	region  string // of each line; empty: that which the line states
-	secret  rule.Secret
 	request rule.Request
 	found   rule.Matches
 }
@@ -66,7 +66,7 @@ func (d *decider) match(e *entry, l *accesslog.Line) {
 		l.Request.Region, l.Known["region"] = d.region, true
 	}
 	l.Request.Fill(d.with.Inputs(), q)
-	q.Now, q.Secret = e.at, &d.secret
+	q.Now, q.Secret = e.at, &exact.Secret
 	d.where.Match(q, &d.found)
 	for _, h := range d.found.Hits {
 		of := &d.rules[h.Rule]
@@ -77,7 +77,8 @@ func (d *decider) match(e *entry, l *accesslog.Line) {
 		if d.set.Rule(h.Rule).Limits[0].Limit.Algorithm == limit.Concurrency {
 			e.lasts = min(limit.Micros(l.Duration.Microseconds()), limit.Day)
 		}
-		e.hits = append(e.hits, hit{rule: h.Rule, variant: h.Variant, cost: h.Cost, hash: hashOf(h.Rule, h.Key), key: string(h.Key)})
+		e.hits = append(e.hits, exact.Hit{Rule: h.Rule, Variant: h.Variant, Cost: h.Cost, Key: string(h.Key)})
+		e.hashes = append(e.hashes, hashOf(h.Rule, h.Key))
 	}
 	for _, i := range d.found.MissingKey {
 		d.rules[i].noKey++

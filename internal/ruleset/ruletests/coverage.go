@@ -8,8 +8,8 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
+	"github.com/weirlimit/weir/internal/ruleset/exact"
 	"github.com/weirlimit/weir/internal/ruleset/request"
-	"github.com/weirlimit/weir/internal/world"
 )
 
 // Coverage is which parts of rules the requests of tests reach: rules, their overrides and classes, each alternative of a clause
@@ -61,7 +61,7 @@ func (s *Suite) Coverage() *Coverage {
 			override()
 			one.Limits = append(one.Limits, rule.Variant{When: v.When, Limit: anyLimit})
 		}
-		r.EachKey([]rule.Secret{secret}, func(key []byte, _ *rule.KeyLimit) { c.keyed[r.Name+"\n"+string(key)] = override() })
+		r.EachKey([]rule.Secret{exact.Secret}, func(key []byte, _ *rule.KeyLimit) { c.keyed[r.Name+"\n"+string(key)] = override() })
 		add := func(path string) {
 			at := c.place(r, path)
 			c.parts, alone, c.reached[at] = append(c.parts, part{at, i}), append(alone, one), false
@@ -96,14 +96,14 @@ func each[T any](list *[]T, path string, add func(path string)) {
 }
 
 // note notes what a request reaches at a PoP at a time of day.
-func (c *Coverage) note(r *request.Request, at *world.PoPConfig, now limit.Micros) {
+func (c *Coverage) note(r *request.Request, at *pop, now limit.Micros) {
 	if c == nil {
 		return
 	}
 	fill := func(set *rule.Set) *rule.Request {
 		var q rule.Request
 		r.Fill(set.Inputs(), &q)
-		q.Now, q.Secret, q.PoP = now, &secret, &rule.PoP{Region: at.Region, Labels: at.Labels}
+		q.Now, q.Secret, q.PoP = now, &exact.Secret, at.place()
 		return &q
 	}
 	var found, whole rule.Matches

@@ -1,10 +1,13 @@
 package ruletests
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/exact"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/response"
 )
@@ -17,8 +20,9 @@ type outcome struct {
 	counted *rule.Rule        // whose key is counted; nil: none
 }
 
-// outcomeOf reads the outcome of a request that a worker has decided; whole: not only what is read of each.
-func outcomeOf(by *edge.Worker, r *edge.Request, whole bool) outcome {
+// outcome is that of the request that was decided last; whole: with the fields of an expectation.
+func (p *player) outcome(whole bool) outcome {
+	r := &p.edge
 	o := outcome{verdict: allowed, rule: noRule}
 	if r.Outcome == edge.Deny {
 		o.verdict = denied
@@ -33,15 +37,16 @@ func outcomeOf(by *edge.Worker, r *edge.Request, whole bool) outcome {
 	if !whole {
 		return o
 	}
-	o.fields = map[string]string{"failed": strconv.FormatBool(r.Degraded)}
+	slices.Sort(r.WouldDeny)
+	o.fields = map[string]string{"failed": strconv.FormatBool(r.Degraded), "shadow": shown(slices.Compact(r.WouldDeny))}
 	if g != nil {
 		o.counted = g.Rule
-		o.fields["key"] = string(r.KeyOf(g))
+		o.fields["key"] = p.keys[g.Rule]
 		o.fields["override"] = g.Override()
 		o.fields["remaining"] = strconv.FormatInt(g.Remaining, 10)
 	}
 	header := func(name, value string) { o.fields[headerField+name] = strings.Clone(value) }
-	m := response.Maker{Headers: true, Worker: by}
+	m := response.Maker{Headers: true, TimeOfDay: func(*edge.Request) limit.Micros { return p.now }}
 	if o.verdict == allowed {
 		m.Admitted(r, header, header)
 		return o
@@ -88,7 +93,7 @@ func by(verdict, name string) string {
 // got is the value of a field; empty: it is absent.
 func (o *outcome) got(f *field) string {
 	if r, key := o.counted, o.fields["key"]; r != nil && f.values != nil && len(r.KeyParts(f.values)) == len(r.Key) &&
-		(string(r.KeyOf(f.values)) == key || r.Hash && string(r.HashedKeyOf(f.values, &secret)) == key) {
+		(string(r.KeyOf(f.values)) == key || r.Hash && string(r.HashedKeyOf(f.values, &exact.Secret)) == key) {
 		return f.want // such as an address in the network that is counted
 	}
 	return o.fields[f.name]

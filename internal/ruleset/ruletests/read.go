@@ -13,7 +13,6 @@ import (
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/request"
-	"github.com/weirlimit/weir/internal/world"
 )
 
 // The fields of a test, per mapping. Package language describes the same; a test compares the two.
@@ -131,20 +130,20 @@ func (t *testReader) readPoPs(v strict.Value) {
 		v.Fail("has " + strconv.Itoa(n) + " PoPs; write " + popsForm)
 	}
 	if n == 0 {
-		t.pops = []world.PoPConfig{{Name: "pop", Region: cmp.Or(append(t.stated, "region")...)}}
+		t.pops = []pop{{name: "pop", region: cmp.Or(append(t.stated, "region")...)}}
 	}
 	for _, name := range v.Names() {
-		p, region := world.PoPConfig{Name: name}, v.Field(name)
+		p, region := pop{name: name}, v.Field(name)
 		if whole := region; whole.Kind() == strict.Object && whole.Object(popFields...) {
-			p.Labels = texts(whole.Field("labels"), nil, strings.Clone, "labels, such as { tier: a }")
+			p.labels = texts(whole.Field("labels"), nil, strings.Clone, "labels, such as { tier: a }")
 			region = whole.Field("region")
 			region.Require("the name of its region")
 		}
 		if len(t.stated) > 0 {
 			i, _ := region.OneOf("add it to regions, or ", t.stated)
-			p.Region = t.stated[i]
-		} else if p.Region, _ = region.String("the name of its region, such as eu"); region.Ok() && !rule.IsRegion(p.Region) {
-			region.Fail(strict.Quote(p.Region) + " is no name of a region; write " + rule.RegionForm)
+			p.region = t.stated[i]
+		} else if p.region, _ = region.String("the name of its region, such as eu"); region.Ok() && !rule.IsRegion(p.region) {
+			region.Fail(strict.Quote(p.region) + " is no name of a region; write " + rule.RegionForm)
 		}
 		if !rule.IsRegion(name) {
 			v.FailName(name, "is no name of a PoP; write "+rule.RegionForm)
@@ -155,7 +154,7 @@ func (t *testReader) readPoPs(v strict.Value) {
 		t.regions = slices.Clone(t.stated)
 	}
 	for _, p := range t.pops {
-		t.regions = append(t.regions, p.Region)
+		t.regions = append(t.regions, p.region)
 	}
 	t.regions = unique(t.regions)
 }

@@ -1,7 +1,6 @@
 // Package ruletests has tests of rules: the section tests of a rules document, in which people write what requests come and
-// what becomes of them. A test runs the tiers themselves in virtual time, see package world: PoPs decide its requests, regions
-// and the aggregator count them, and the response is that of the filter. The filter takes a document with tests, and does not
-// look into them.
+// what becomes of them. The limiter of package exact decides the requests of a test, and on_failure while the test has something not
+// answer. The response is that of the filter. The filter takes a document with tests, and does not look into them.
 package ruletests
 
 import (
@@ -10,7 +9,6 @@ import (
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/request"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
-	"github.com/weirlimit/weir/internal/world"
 )
 
 // Bounds of a document, and of each test.
@@ -38,14 +36,17 @@ type Test struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
 
-	start   limit.Micros      // the time of day in µs since 1970
-	pops    []world.PoPConfig // at least one
-	regions []string          // that run: those of pops, and those of the document where they share limits
+	start   limit.Micros // the time of day in µs since 1970
+	pops    []pop        // at least one
+	regions []string     // that run: those of pops, and those of the document where they share limits
 	steps   []step
 }
 
-// Divided reports whether regions share limits in it. Then [Suite.Run] has all goroutines of the process take turns.
-func (t *Test) Divided() bool { return len(t.regions) > 1 }
+// pop is an Envoy with the filter.
+type pop struct {
+	name, region string
+	labels       map[string]string
+}
 
 // step is requests that are alike, or a fault.
 type step struct {

@@ -178,10 +178,14 @@ rules:
   - { name: deny, match: { path: /deny }, key: [], limit: 8/1h, scope: global, consistency: exact, on_failure: deny }
   - { name: local, match: { path: /local }, key: [], limit: 8/1m, scope: global, consistency: exact }
   - { name: near, match: { path: /near }, key: [], limit: 4/1h, consistency: exact, on_failure: deny }
+  - { name: half, match: { path: /half }, key: [], limit: 8/1m, algorithm: fixed_window, on_failure: local }
+  - { name: slots, match: { path: /slots }, key: [], limit: 4, algorithm: concurrency, on_failure: local }
+  - { name: trial, match: { path: /trial }, key: [], limit: 2/1m, on_failure: local, mode: shadow }
+  - { name: pop, match: { path: /pop }, key: [], limit: 2/1m, scope: pop }
 tests:
   - name: a
     start: 2026-01-01T12:00:50Z
-    pops: { fra1: eu, nyc1: us, sin1: ap }
+    pops: { fra1: eu, fra2: eu, nyc1: us, sin1: ap }
     steps:
 `
 	for _, steps := range []string{`
@@ -212,6 +216,17 @@ tests:
       - { pop: nyc1, request: GET /deny, expect: { allowed: deny, failed: false } }
       - { request: GET /local, repeat: 10x, expect: { count: { allowed: 2 } } }
       - { pop: nyc1, request: GET /local, repeat: 10x, expect: { count: { allowed: 6 } } }
+`, `
+      - { fault: region eu away }
+      - { request: GET /half, repeat: 10x, expect: { count: { allowed: 4 }, failed: true, status: 429, retry_after: 10s } }
+      - { pop: fra2, request: GET /half, repeat: 10x, expect: { count: { allowed: 4 } } }
+      - { at: 10s, request: GET /half, repeat: 5x, expect: { count: { allowed: 4 } } }
+      - { request: GET /slots, lasts: 10s, repeat: 5x, expect: { count: { allowed: 2 } } }
+      - { at: 20s, request: GET /slots, expect: { allowed: slots, failed: true } }
+      - { request: GET /trial, expect: { allowed: none, shadow: [] } }
+      - { request: GET /trial, expect: { allowed: none, shadow: [trial] } }
+      - { request: GET /pop, repeat: 3x, expect: { count: { allowed: 2 }, failed: false } }
+      - { pop: fra2, request: GET /pop, repeat: 3x, expect: { count: { allowed: 2 } } }
 `} {
 		if got := differs(t, suite(t, head+steps)); got != "" {
 			t.Errorf("%s\n%s", steps, got)
@@ -265,27 +280,5 @@ func TestNames(t *testing.T) {
 	text := "rules: [{ name: one, key: [], limit: 1/1m }]\ntests: [{ name: a, request: { url: /, headers: { " + strings.Join(headers, ", ") + " } }, steps: [{ expect: allowed }] }]\n"
 	if _, err := ruletests.Read("a.yaml", []rulefile.File{{Name: "a.yaml", Data: []byte(text)}}); err == nil || !strings.Contains(err.Error(), "has 101 names; write at most 100") {
 		t.Error(err)
-	}
-}
-
-// TestSameResult: what regions lease from each other is the same in each run.
-func TestSameResult(t *testing.T) {
-	s := suite(t, `
-regions: { eu: 1, us: 1 }
-rules: [{ name: plan, key: [client_ip], limit: 300/1m, scope: global }]
-tests:
-  - name: a
-    pops: { fra1: eu, nyc1: us, nyc2: us }
-    request: { url: /, client: 192.0.2.1 }
-    steps:
-      - { repeat: every 10ms for 1s }
-      - { pop: nyc1, repeat: every 7ms for 1s }
-      - { pop: nyc2, repeat: every 9ms for 1s, expect: { remaining: 1000, count: { allowed: 0 } } }
-`)
-	first := differs(t, s)
-	for range 10 {
-		if got := differs(t, s); got != first || first == "" {
-			t.Fatalf("first %s, then %s", first, got)
-		}
 	}
 }

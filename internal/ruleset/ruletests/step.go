@@ -36,7 +36,7 @@ func (t *testReader) step(v strict.Value, base request.Request) {
 	}
 	var pops []string
 	for _, p := range t.pops {
-		pops = append(pops, p.Name)
+		pops = append(pops, p.name)
 	}
 	s.pop, _ = v.Field("pop").OneOf("add it to pops, or ", pops)
 	readRequest(v.Field("request"), &s.request)

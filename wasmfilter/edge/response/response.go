@@ -43,8 +43,8 @@ import (
 type Maker struct {
 	// Headers is false if only refusals have headers, and none that state a limit.
 	Headers bool
-	// Worker has decided the requests: it knows the time of day, for x-unix.
-	Worker *edge.Worker
+	// TimeOfDay is when a request was decided, for x-unix, as [edge.Worker.DecidedAt] states it.
+	TimeOfDay func(*edge.Request) limit.Micros
 
 	Body      []byte // of the refusal made last
 	Remaining []byte // units that its rule has left, in decimal
@@ -145,7 +145,7 @@ func (m *Maker) xRateLimit(r *edge.Request, set func(name, value string)) {
 	}
 	reset := ceilSeconds(g.Reset)
 	if g.Rule.Headers&rule.XUnix != 0 {
-		reset = int64((m.Worker.DecidedAt(r) + limit.Micros(g.Reset)*limit.Millisecond + limit.Second - 1) / limit.Second)
+		reset = int64((m.TimeOfDay(r) + limit.Micros(g.Reset)*limit.Millisecond + limit.Second - 1) / limit.Second)
 	}
 	set("x-ratelimit-limit", m.number(g.Limit))
 	set("x-ratelimit-remaining", m.number(g.Remaining))

@@ -72,7 +72,7 @@ func show(m *response.Maker, r *edge.Request, grpc bool) string {
 // What clients get of two rules, by a program that is no Envoy.
 func TestTwoRules(t *testing.T) {
 	w := newWorker(t, twoRules)
-	m := response.Maker{Headers: true, Worker: w}
+	m := response.Maker{Headers: true, TimeOfDay: w.DecidedAt}
 	const (
 		policy  = "ratelimit-policy: \"all\";q=100;w=3600, \"user\";q=2;w=60\n"
 		unix    = "x-ratelimit-limit: 2\nx-ratelimit-remaining: %d\nx-ratelimit-reset: 1800000060\n"
@@ -110,7 +110,7 @@ func TestBeforeRules(t *testing.T) {
 	w := edge.New(rulebook.Config{DenyBeforeRules: true, RegionCluster: "region", PagesLog2: 4, Hash: 1}, store{}, [6]uint64{1}, 1000, wall)
 	r := new(edge.Request)
 	w.Decide(1000, r)
-	m := response.Maker{Headers: true, Worker: w}
+	m := response.Maker{Headers: true, TimeOfDay: w.DecidedAt}
 	if got := show(&m, r, false); !strings.HasPrefix(got, "503, gRPC 14,  denied on_failure\n") || !strings.Contains(got, "temporary-reduced-capacity") ||
 		string(m.Details) != "weir-before-rules" {
 		t.Errorf("%s, details %s", got, m.Details)
@@ -120,7 +120,7 @@ func TestBeforeRules(t *testing.T) {
 // What a shed rule refuses states no limit, whatever other rules there are.
 func TestShed(t *testing.T) {
 	w := newWorker(t, strings.Replace(twoRules, "[", `[{"name":"overload","shed":{"capacity":1}},`, 1))
-	m := response.Maker{Headers: true, Worker: w}
+	m := response.Maker{Headers: true, TimeOfDay: w.DecidedAt}
 	if r := decide(w, ""); r.Outcome != edge.Admit {
 		t.Fatalf("%+v", r)
 	}

@@ -1,6 +1,7 @@
 package rulebook
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -72,9 +73,9 @@ func (b *Rulebook) compile(set *rule.Set) *Policies {
 
 func (b *Rulebook) policy(set *rule.Set, i, variant int) Policy {
 	r, l := set.Rule(i), set.Limit(i, variant)
-	p := Policy{Rule: r, variant: variant, Limit: l, Counts: b.CountsOf(r.Name), Name: r.Name, Lane: -1, pop: b.pop}
-	if variant > 0 {
-		b.nameOverride(&p)
+	p := Policy{Rule: r, variant: variant, Limit: l, Counts: b.CountsOf(r.Name), Name: Name(r, variant), Lane: -1, pop: b.pop}
+	if own := r.Limits[variant].Name; variant > 0 && own != "" { // at most rule.MaxOverrides of a rule
+		p.Counts = b.CountsOf(r.Name + ".override." + own)
 	}
 	p.Terms = lease.NewTerms(l, r.ConsistencyOf(l.Spec()), millis(r.LeaseInterval), millis(r.Timeout), r.Overdraft)
 	p.Shadow, p.Local = r.Mode == rule.Shadow, r.Scope == rule.ScopePoP
@@ -93,20 +94,16 @@ func (b *Rulebook) policy(set *rule.Set, i, variant int) Policy {
 	} else {
 		p.Period = millis(l.Spec().Period)
 	}
-	p.Item = p.ItemFor(l.Spec())
+	p.Item = Item(r, l.Spec())
 	return p
 }
 
-// nameOverride names the policy of an override. Those with a name have counters of their own, at
-// most rule.MaxOverrides for each rule.
-func (b *Rulebook) nameOverride(p *Policy) {
-	name := p.Rule.Limits[p.variant].Name
-	if name == "" {
-		name = "override-" + strconv.Itoa(p.variant)
-	} else {
-		p.Counts = b.CountsOf(p.Rule.Name + ".override." + name)
+// Name is that of a rule and its override, see [Policy.Name].
+func Name(r *rule.Rule, variant int) string {
+	if variant == 0 {
+		return r.Name
 	}
-	p.Name += "/" + name
+	return r.Name + "/" + cmp.Or(r.Limits[variant].Name, "override-"+strconv.Itoa(variant))
 }
 
 // Own is the limit of a key that has one of its own, see [holder.State.OwnLimit], and Name with the name of its override.
@@ -144,10 +141,10 @@ func (p *Policy) Named(key table.Key, w *lease.Want) wire.Want {
 	return m
 }
 
-// ItemFor is the rule's item of RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10),
+// Item is the rule's item of RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10),
 // where its limit is s: the quota, and the window in whole seconds, at least 1.
-func (p *Policy) ItemFor(s limit.Spec) string {
-	item := `"` + p.Rule.Name + `";q=` + strconv.FormatInt(s.Count, 10)
+func Item(r *rule.Rule, s limit.Spec) string {
+	item := `"` + r.Name + `";q=` + strconv.FormatInt(s.Count, 10)
 	if s.Algorithm == limit.Concurrency {
 		return item + `;qu="concurrent-requests"`
 	}

@@ -79,7 +79,7 @@ func Add(a *api.API, c Config) {
 	api.Add(a, access.Viewer, large(operation(http.MethodPost, path+":validate", "validate-rules", "Check rules: all mistakes and warnings")), o.validate)
 	api.Add(a, access.Viewer, large(operation(http.MethodPost, path+":diff", "diff-rules", "Which requests a document changes, beside the newest rules")), o.diff)
 	test := large(operation(http.MethodPost, path+":test", "test-rules", "Run the tests of a document"))
-	test.Description = "Tests of several regions, and those that are left after 10 s, are not run: weir test runs them."
+	test.Description = "Tests that are left after 10 s are not run: weir test runs them."
 	api.Add(a, access.Operator, test, o.test)
 	api.Add(a, access.Viewer, operation(http.MethodGet, path+"/versions", "list-versions", "The last 100 versions of the rules"), stored(o, nil, o.list))
 	api.Add(a, access.Viewer, operation(http.MethodGet, path+"/versions/{revision}", "get-version", "A version of the rules"), stored(o, nil, o.version))

@@ -90,10 +90,6 @@ func (o *operations) test(ctx context.Context, in *api.Body[v1.Document]) (*api.
 
 func run(ctx context.Context, suite *ruletests.Suite, t *ruletests.Test) Test {
 	one := Test{Name: t.Name, Line: t.Line}
-	if t.Divided() { // it would take turns with all that this process does
-		one.Problem = "it plays several regions; run it with weir test"
-		return one
-	}
 	var err error
 	if one.Failure, err = suite.Run(ctx, t, nil); ctx.Err() != nil {
 		one.Failure, one.Problem = nil, "there was no time to run it to its end; run it with weir test"

@@ -13,7 +13,6 @@ import (
 type PoPConfig struct {
 	Name   string
 	Region string // with an aggregator it is one of its regions; else any, or empty
-	Labels map[string]string
 }
 
 // PoP is an Envoy: workers, and what they share.
@@ -28,19 +27,16 @@ type PoP struct {
 	place  rule.PoP
 	offset limit.Micros // its clock, from virtual time
 	paused limit.Micros // until then it does nothing
-	ticker *ticker
-	asked  limit.Micros // virtual time of its last request, or of the end of its last stream
 
 	shared  *shared
 	seed    table.Seed
 	input   rule.Request
 	waiting map[*edge.Request]*Request
 	decided []*Request
-	streams int // that last
 }
 
 func newPoP(w *World, c PoPConfig, above *Tier) *PoP {
-	p := &PoP{w: w, Name: c.Name, place: rule.PoP{Region: c.Region, Labels: c.Labels}}
+	p := &PoP{w: w, Name: c.Name, place: rule.PoP{Region: c.Region}}
 	p.Link = newLink(w, &w.Net, p.Name, above)
 	first := limit.Micros(0)
 	if !w.config.Steady {
@@ -48,8 +44,7 @@ func newPoP(w *World, c PoPConfig, above *Tier) *PoP {
 		first = limit.Micros(w.Rand.Int64N(int64(100 * limit.Millisecond)))
 	}
 	p.Restart()
-	p.ticker = &ticker{p, w.now + first, false}
-	w.After(first, p.ticker.tick)
+	w.After(first, p.tick)
 	return p
 }
 
@@ -59,8 +54,8 @@ func (p *PoP) Restart() {
 	p.Life++
 	p.shared, p.waiting = &shared{}, map[*edge.Request]*Request{}
 	cfg := rulebook.Config{
-		RegionCluster: "region", PoP: p.Name, Region: p.place.Region, Labels: p.place.Labels, Rules: w.bundled,
-		RulesEvery: lease.Millis(w.config.RulesEvery / limit.Millisecond), PagesLog2: w.config.PagesLog2, Headers: true, Hash: 1,
+		RegionCluster: "region", PoP: p.Name, Region: p.place.Region, Rules: w.bundled,
+		PagesLog2: w.config.PagesLog2, Headers: true, Hash: 1,
 	}
 	p.seed = table.Seed{w.Rand.Uint64(), w.Rand.Uint64()}
 	id := w.Rand.Uint64()
@@ -110,46 +105,7 @@ func (p *PoP) tick() {
 			p.finish(i)
 		}
 	}
-}
-
-// What a PoP does ten times a second, and once a minute where it has had no request for so long that it holds nothing any
-// more: so a month without requests takes no time.
-const (
-	tickEvery = 100 * limit.Millisecond
-	idleEvery = limit.Minute
-	idleAfter = 11 * limit.Minute // the longest lease, and a minute
-)
-
-// ticker has a PoP tick until another one takes its place.
-type ticker struct {
-	p    *PoP
-	due  limit.Micros // virtual time of the next tick
-	idle bool         // that is a late one
-}
-
-func (t *ticker) tick() {
-	p := t.p
-	if p.ticker != t {
-		return
-	}
-	p.tick()
-	every := tickEvery
-	if t.idle = p.streams+len(p.waiting) == 0 && p.w.now-p.asked > idleAfter; t.idle {
-		every = idleEvery
-	}
-	t.due = p.w.now + every
-	p.w.After(every, t.tick)
-}
-
-// busy ends idleness: the PoP ticks now, and then at the times at which it would have.
-func (p *PoP) busy() {
-	p.asked = p.w.now
-	if before := p.ticker; before.idle {
-		missed := (before.due - p.w.now) / tickEvery
-		p.ticker = &ticker{p, before.due - missed*tickEvery, false}
-		p.tick()
-		p.w.After(p.ticker.due-p.w.now, p.ticker.tick)
-	}
+	p.w.After(100*limit.Millisecond, p.tick)
 }
 
 // finish takes what a worker wants done after an event.
@@ -207,7 +163,6 @@ func (p *PoP) Request(r *Request) {
 		p.Awake(func() { p.Request(r) })
 		return
 	}
-	p.busy()
 	n := 0
 	if len(p.Workers) > 1 {
 		n = p.w.Rand.IntN(len(p.Workers))
@@ -239,10 +194,7 @@ func (p *PoP) end(n int, r *Request) {
 		return
 	}
 	life := p.Life
-	p.streams++
 	p.w.After(r.Lasts, func() {
-		p.streams--
-		p.asked = p.w.now
 		if life != p.Life {
 			r.end()
 			return

@@ -2,7 +2,6 @@ package world_test
 
 import (
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -10,8 +9,8 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/request"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
-	"github.com/weirlimit/weir/internal/world"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/world"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 )
 
@@ -159,40 +158,5 @@ func TestConfig(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
-	}
-}
-
-// A rule with hash needs the secret, which a PoP has once it has called.
-func TestSecret(t *testing.T) {
-	c := world.Config{PoPs: []world.PoPConfig{{Name: "fra"}}, Rules: rules(t, "rules: [ { name: api, key: [client_ip], hash: true, limit: 1/1m, algorithm: fixed_window } ]")}
-	if err := world.Play(c, func(*world.World) error { return nil }); err == nil {
-		t.Error("played without the secret")
-	}
-	c.Secret = &rule.Secret{1}
-	err := world.Play(c, func(w *world.World) error {
-		c := client{w: w}
-		w.Run(limit.Second)
-		c.sends("fra", "/", 0)
-		c.sends("fra", "/", 0)
-		w.Run(limit.Second)
-		c.want(t, `
-fra / admitted, api 0 of 1
-fra / refused, api 0 of 1`)
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// TestProgram plays several regions in a program, which is no test: a new Go may break that a zero testing.T makes a
-// bubble.
-func TestProgram(t *testing.T) {
-	out, err := exec.Command("go", "run", "./testdata/program").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if got, want := strings.TrimSpace(string(out)), "admitted 4 of 16 in 20 s"; got != want {
-		t.Errorf("%q, want %q", got, want)
 	}
 }

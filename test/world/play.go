@@ -11,8 +11,7 @@ import (
 // clock that starts in the year 2000 and stands still while f does not call [World.Run]. So f must not wait
 // for goroutines outside, and not keep the world.
 //
-// The bubble needs no test: a zero testing.T does for who calls none of its methods, which
-// TestProgram guards.
+// The bubble needs no test: a zero testing.T is enough for a program that calls none of its methods.
 func Play(c Config, f func(w *World) error) (err error) {
 	if !c.concurrent() {
 		return play(c, f)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/world"
+	"github.com/weirlimit/weir/test/world"
 )
 
 // BenchmarkRequests has one PoP and one region take requests of 100,000 keys: each as often as others, so that nearly

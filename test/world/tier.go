@@ -11,7 +11,6 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/service"
 )
 
@@ -85,9 +84,6 @@ func (t *Tier) start() {
 	}
 	c.Store, c.Share = w.wraps(l.store, Served, l), l.share
 	l.Service = service.NewService(c)
-	if w.config.Secret != nil {
-		w.fails(l.Service.SetSecrets([]rule.Secret{*w.config.Secret}))
-	}
 	w.fails(l.Service.SetRules(w.rules))
 	l.handler = service.NewHandler(l.Service, nil)
 	t.Life = l

@@ -52,9 +52,6 @@ type Config struct {
 	// Rules are in force at all tiers. Required. The regions with shares that they name are those of
 	// Regions, or are not there.
 	Rules *rule.Set
-	// Secret is what keys of rules with hash are hashed under; nil: there is none, and such rules are an
-	// error. A PoP has it once it has called its region for the first time.
-	Secret *rule.Secret
 	// PoPs are at least one.
 	PoPs []PoPConfig
 	// Regions are the names of the regions. Fewer than two: there is one, whose tier counts the rules of all
@@ -75,8 +72,6 @@ type Config struct {
 	MaxCounters int
 	// MaxBytes bounds the memory of each store; 0: a GB.
 	MaxBytes int64
-	// RulesEvery is how often a PoP without requests asks for newer rules; 0: the default of the product.
-	RulesEvery limit.Micros
 	// Replicas is how many replicas with a lease cache each region has, over its store; 0: none, a region has its
 	// counters itself, and below an aggregator one. Depth is how many lease caches stand one above the other in
 	// each of them; 0: one.
@@ -84,8 +79,6 @@ type Config struct {
 	// Plain has replicas call the store of the aggregator in place of its service, for rules of all scopes: without
 	// shares.
 	Plain bool
-	// Ended ends each run before its time once it is closed; nil: nothing does.
-	Ended <-chan struct{}
 	// Steady takes chance out of the clocks: all PoPs tick at the same time.
 	Steady bool
 	// NoJitter takes chance out of the pauses of replicas, and Play runs their goroutines one at a time: a seed plays the
@@ -255,12 +248,6 @@ const longestCall = time.Minute
 func (w *World) Run(d limit.Micros) {
 	end := w.now + d
 	for !w.stopped {
-		select {
-		case <-w.config.Ended:
-			w.Stop()
-			return
-		default:
-		}
 		w.collect()
 		if len(w.events) > 0 && w.events[0].at <= end {
 			if w.pass(w.events[0].at) {
