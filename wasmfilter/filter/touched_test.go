@@ -83,15 +83,15 @@ var (
 
 var touchedCases = []touched{
 	{name: "no rule matches", path: "/none/", before: 10, warm: true},
-	{name: "allowed by one rule, a hot key", path: "/one/", region: plenty, before: 200, warm: true},
+	{name: "admitted by one rule, a hot key", path: "/one/", region: plenty, before: 200, warm: true},
 	{name: "the same, not hot", path: "/one/", region: plenty, before: 2, warm: true},
 	{name: "the same, 20 keys on its page", path: "/one/", region: plenty, before: 2, others: 400, warm: true},
-	{name: "allowed by three rules, hot keys", path: "/three/", region: plenty, before: 200, warm: true},
-	{name: "allowed, scope: pop", path: "/pop/", before: 10, warm: true},
-	{name: "allowed by a shed rule", path: "/shed/", before: 10, warm: true},
-	{name: "refused from the cache", path: "/spent/", region: none, before: 10, status: 429, others: 1, warm: true},
-	{name: "refused by the table", path: "/spent/", region: none, before: 1, status: 429, others: 1},
-	{name: "refused from the cache, scope: pop", path: "/pop-spent/", before: 10, status: 429, others: 1, warm: true},
+	{name: "admitted by three rules, hot keys", path: "/three/", region: plenty, before: 200, warm: true},
+	{name: "admitted, scope: pop", path: "/pop/", before: 10, warm: true},
+	{name: "admitted by a shed rule", path: "/shed/", before: 10, warm: true},
+	{name: "rejected from memory", path: "/spent/", region: none, before: 10, status: 429, others: 1, warm: true},
+	{name: "rejected by the table", path: "/spent/", region: none, before: 1, status: 429, others: 1},
+	{name: "rejected from memory, scope: pop", path: "/pop-spent/", before: 10, status: 429, others: 1, warm: true},
 	{name: "first of a key", path: "/one/", region: plenty, others: 1},
 }
 
