@@ -8,6 +8,12 @@ import (
 // holder's own monotonic clock and is greater than zero.
 type Millis int64
 
+// Percent is a factor in hundredths, such as that which varies a pause.
+type Percent int64
+
+// Of returns that part of d, rounded down.
+func (p Percent) Of(d Millis) Millis { return d * Millis(p) / 100 }
+
 // Consistency is what happens to a request that finds no units on lease. The zero value
 // is Leased.
 type Consistency uint8

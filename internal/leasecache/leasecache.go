@@ -38,7 +38,7 @@ type Config struct {
 	Replicas func() int
 	// Jitter is a percentage of a pause, which keeps replicas from asking in step; nil means 90 to 110, at random. It is
 	// called under locks.
-	Jitter func() lease.Millis
+	Jitter func() lease.Percent
 }
 
 // Store is a cache and the store behind it. Create it with [New]. It is safe for
@@ -50,7 +50,7 @@ type Store struct {
 	timeout  time.Duration
 	answers  time.Duration
 	replicas func() int
-	jitter   func() lease.Millis
+	jitter   func() lease.Percent
 	table    *table.Table[cached]
 	due      timers
 
@@ -92,7 +92,7 @@ func New(c Config) *Store {
 		c.Replicas = func() int { return 2 }
 	}
 	if c.Jitter == nil {
-		c.Jitter = func() lease.Millis { return lease.Millis(90 + rand.IntN(21)) }
+		c.Jitter = func() lease.Percent { return lease.Percent(90 + rand.IntN(21)) }
 	}
 	if c.Answers <= 0 {
 		c.Answers = 20 * time.Millisecond

@@ -44,14 +44,17 @@ func (p *pending) reply(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	}
 }
 
+// unavailablePause is for how long a store that did not answer is not asked for the key, give or take the jitter.
+const unavailablePause lease.Millis = 110
+
 // noteReply notes whether the store answered. When it did not, it is not asked for the key
-// for 100 ms or a little longer.
-func (c *cached) noteReply(now lease.Millis, s lease.Status, jitter func() lease.Millis) {
+// for a while.
+func (c *cached) noteReply(now lease.Millis, s lease.Status, jitter func() lease.Percent) {
 	if s != lease.Unavailable {
 		c.replied, c.pause = now, 0
 		return
 	}
-	c.pause = now + 10 + jitter()
+	c.pause = now + jitter().Of(unavailablePause)
 }
 
 // replyWant shares a grant among those who wait. The rest is the key's new lease. Behind the
@@ -70,7 +73,7 @@ func (p *pending) replyWant(now lease.Millis, a *engine.Ask, g lease.Grant) {
 		grants = p.requeue(now, grants)
 	}
 	if !t.Far && t.Consistency != lease.Exact {
-		p.Value.askAt = now + t.Interval*p.store.jitter()/100
+		p.Value.askAt = now + p.store.jitter().Of(t.Interval)
 	}
 	p.answer(now, grants)
 }

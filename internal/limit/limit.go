@@ -170,3 +170,11 @@ type Decision struct {
 	// exactly if [Limit.Fresh]; [Never] for a bucket that takes longer than that.
 	Reset Micros
 }
+
+// Bit is 1 for true and 0 for false, as records and scripts have it.
+func Bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}

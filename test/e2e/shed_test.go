@@ -79,9 +79,9 @@ func sheds(t *testing.T, pop *stack.PoP, upstream *loaded, held *stack.InFlight,
 	if n := held.Most(); n > 20 {
 		t.Errorf("%d at the upstream, of a capacity of 20", n)
 	}
-	proc.Eventually(t, 10*time.Second, "the gauge says that all is in use", func() bool { return gauge("shed_utilization") == 1000 })
+	proc.Eventually(t, 10*time.Second, "the gauge says that all is in use", func() bool { return gauge("shed_utilization_permille") == 1000 })
 	leave()
-	proc.Eventually(t, 10*time.Second, "nothing is in use", func() bool { return gauge("shed_utilization") == 0 })
+	proc.Eventually(t, 10*time.Second, "nothing is in use", func() bool { return gauge("shed_utilization_permille") == 0 })
 	if r := pop.Get("/v1/a"); r.Status != http.StatusOK {
 		t.Errorf("status %d when nothing is in use", r.Status)
 	}
@@ -102,7 +102,7 @@ func sheds(t *testing.T, pop *stack.PoP, upstream *loaded, held *stack.InFlight,
 				t.Fatalf("a critical request gets status %d", status)
 			}
 		}
-		return gauge("shed_ratio") > 500
+		return gauge("shed_ratio_permille") > 500
 	})
 	if sheds == 0 {
 		t.Error("no request is refused by the ratio")
@@ -112,7 +112,7 @@ func sheds(t *testing.T, pop *stack.PoP, upstream *loaded, held *stack.InFlight,
 		for range 20 {
 			get("/v1/pay/a")
 		}
-		return gauge("shed_ratio") == 0
+		return gauge("shed_ratio_permille") == 0
 	})
 	if r := pop.Get("/v1/a"); r.Status != http.StatusOK {
 		t.Errorf("status %d when all is well again", r.Status)

@@ -308,9 +308,9 @@ func (w *World) After(d limit.Micros, do func()) {
 }
 
 // jitter is that of the product's pauses.
-func (w *World) jitter() func() lease.Millis {
+func (w *World) jitter() func() lease.Percent {
 	if w.config.NoJitter {
-		return func() lease.Millis { return 100 }
+		return func() lease.Percent { return 100 }
 	}
 	return nil
 }

@@ -145,7 +145,7 @@ func (a *accounts) keep(now, sent lease.Millis, of *ask, g lease.Grant, spare in
 		a.uplink.GiveBack(p, key, rest)
 	}
 	if outcome != table.Stored && g.Status == lease.Denied { // nothing else remembers it
-		p.Denials.Remember(key.Hash, table.Refusal{
+		p.Denials.Remember(key.Hash, table.Rejection{
 			Until: now + max(g.AskAfter, 1), RetryAt: now + max(g.RetryAfter, 1), Cost: want.Need, OwnLimit: p.Terms.OwnLimit(&g),
 		})
 	}

@@ -121,7 +121,7 @@ func (d *decider) enforce(now lease.Millis, r *Request) {
 
 // refusedBefore refuses a hit from the cache of denials.
 func (h *hit) refusedBefore(now lease.Millis) bool {
-	denied := h.policy.Denials.Refuses(h.key.Hash, now, h.cost)
+	denied := h.policy.Denials.Rejects(h.key.Hash, now, h.cost)
 	if denied == nil {
 		return false
 	}

@@ -87,7 +87,7 @@ func (h *hit) failed(now lease.Millis, did *lease.Failed) holder.Verdict {
 	switch {
 	case did.Denied:
 		h.decision = rulebook.Denied
-		h.policy.Denials.Remember(h.key.Hash, table.Refusal{Until: now + whileAsking, RetryAt: now + did.RetryAfter, Cost: h.cost, OwnLimit: h.own})
+		h.policy.Denials.Remember(h.key.Hash, table.Rejection{Until: now + whileAsking, RetryAt: now + did.RetryAfter, Cost: h.cost, OwnLimit: h.own})
 	case did.By == lease.FailureAllow:
 		h.decision = rulebook.FailedOpen
 	case did.By == lease.FailureDeny:

@@ -179,7 +179,7 @@ func (h *hit) rememberDenial(now lease.Millis, e *table.Entry) {
 	if h.cost > 1 && e.Left+e.Held(&h.policy.Terms, now) > 0 { // cheaper requests at other workers make its wait longer
 		until = now
 	}
-	h.policy.Denials.Remember(h.key.Hash, table.Refusal{Until: until, RetryAt: now + h.quota.Reset, Cost: h.cost, OwnLimit: e.OwnLimit})
+	h.policy.Denials.Remember(h.key.Hash, table.Rejection{Until: until, RetryAt: now + h.quota.Reset, Cost: h.cost, OwnLimit: e.OwnLimit})
 }
 
 // withoutPlace decides by on_failure a hit that has no place in the table.
@@ -246,7 +246,7 @@ func (d *taker) charge(now lease.Millis, h *hit, e *table.Entry, shared bool) (h
 	if h.policy.Terms.ChargesDenied {
 		h.policy.Table.Commit(now)
 	} else if did.Remaining == 0 { // else see rememberDenial
-		h.policy.Denials.Remember(h.key.Hash, table.Refusal{Until: min(retryAt, now+longestLocalDenial), RetryAt: retryAt, Cost: h.cost})
+		h.policy.Denials.Remember(h.key.Hash, table.Rejection{Until: min(retryAt, now+longestLocalDenial), RetryAt: retryAt, Cost: h.cost})
 	}
 	return holder.Refuse, table.Stored
 }

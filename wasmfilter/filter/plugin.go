@@ -26,17 +26,17 @@ type plugin struct {
 	cfg     rulebook.Config
 	worker  *edge.Worker
 	in      rule.Request
-	inputs  *rule.Inputs      // of the rules that in is laid out for
-	wanted  names             // of the headers that they look at
-	known   properties        // of the request, beside its headers
-	wall    limit.Micros      // the time of day at the last tick
-	ticked  lease.Millis      // when the worker did what is due at a tick
-	period  uint32            // of ticks, in ms; 0: not set yet
-	missed  bool              // no rule applied to the last request
-	raw     []byte            // all headers of the stream, if they were fetched
-	current uint32            // stream that waits since a moment ago, while its callback runs; 0: none
-	calls   map[uint32]uint64 // the host's id of a call in flight to the worker's
-	last    response.Refusal  // that maker and headers hold, for a flood gets it again; zero: it is none
+	inputs  *rule.Inputs       // of the rules that in is laid out for
+	wanted  names              // of the headers that they look at
+	known   properties         // of the request, beside its headers
+	wall    limit.Micros       // the time of day at the last tick
+	ticked  lease.Millis       // when the worker did what is due at a tick
+	period  uint32             // of ticks, in ms; 0: not set yet
+	missed  bool               // no rule applied to the last request
+	raw     []byte             // all headers of the stream, if they were fetched
+	current uint32             // stream that waits since a moment ago, while its callback runs; 0: none
+	calls   map[uint32]uint64  // the host's id of a call in flight to the worker's
+	last    response.Rejection // that maker and headers hold, for a flood gets it again; zero: it is none
 	headers headerMap
 	maker   response.Maker
 	stats   stats

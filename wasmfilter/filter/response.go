@@ -61,7 +61,7 @@ func (p *plugin) report(r *edge.Request) {
 		return
 	}
 	if g := r.Governing(rule.AnyHeaders); g != nil {
-		p.last = response.Refusal{}
+		p.last = response.Rejection{}
 		p.maker.Decide(g.Name, r)
 		p.host.setState(decisionState, text(p.maker.Decision))
 	}
@@ -69,7 +69,7 @@ func (p *plugin) report(r *edge.Request) {
 
 // reportExempt writes to the access log that no rule decides on a request, because of an exempt one.
 func (p *plugin) reportExempt(by string) {
-	p.last = response.Refusal{}
+	p.last = response.Rejection{}
 	p.maker.Exempt(by)
 	p.host.setState(decisionState, text(p.maker.Decision))
 }
@@ -122,12 +122,12 @@ func isGRPC(contentType string) bool {
 // refuse answers a request that was denied.
 func (p *plugin) refuse(r *edge.Request) {
 	grpc := isGRPC(p.requestHeader("content-type"))
-	this := response.Refuse(r, grpc)
+	this := response.Reject(r, grpc)
 	h := &p.headers
 	if this != p.last || this.Varies {
 		p.last = this
 		h.reset()
-		p.maker.Refused(r, &this, h.add)
+		p.maker.Rejected(r, &this, h.add)
 		h.bytes()
 	}
 	if this.Rule != nil && r.Degraded {

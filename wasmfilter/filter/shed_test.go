@@ -43,7 +43,7 @@ func TestShed(t *testing.T) {
 	if refused := come("/v1/pay"); len(open) != 10 || refused.tags != "weir.rule=overload weir.class=critical " {
 		t.Errorf("%d are admitted, and then: %+v", len(open), refused)
 	}
-	if n, r := e.metrics["weir.shed_utilization.rule.overload"], e.metrics["weir.shed_ratio.rule.overload"]; n != 1000 || r != 0 {
+	if n, r := e.metrics["weir.shed_utilization_permille.rule.overload"], e.metrics["weir.shed_ratio_permille.rule.overload"]; n != 1000 || r != 0 {
 		t.Errorf("utilization %d, ratio %d", n, r)
 	}
 	for name, want := range map[string]int64{
@@ -69,7 +69,7 @@ func TestShed(t *testing.T) {
 		e.complete(x)
 	}
 	e.pass(100)
-	if n := e.metrics["weir.shed_utilization.rule.overload"]; n != 0 {
+	if n := e.metrics["weir.shed_utilization_permille.rule.overload"]; n != 0 {
 		t.Errorf("utilization %d when all is over", n)
 	}
 	if x := e.get(0, "/other"); x.status != 0 {
@@ -125,8 +125,8 @@ func TestShedByResponses(t *testing.T) {
 		if got := strings.Join(names, " "); got != looked {
 			t.Errorf("looked at: %s", got)
 		}
-		if statuses[503] < 500 || e.metrics["weir.shed_ratio.rule.overload"] < 500 {
-			t.Errorf("of an upstream that is full: %v, ratio %d", statuses, e.metrics["weir.shed_ratio.rule.overload"])
+		if statuses[503] < 500 || e.metrics["weir.shed_ratio_permille.rule.overload"] < 500 {
+			t.Errorf("of an upstream that is full: %v, ratio %d", statuses, e.metrics["weir.shed_ratio_permille.rule.overload"])
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 //	                                           W is on_failure, local_share or table_full
 //	weir.decisions.rule.R.decision.D.reason.C  requests that a shed rule decided, by their class:
 //	                                           critical, normal, low or bulk
-//	weir.shed_utilization.rule.R, .shed_ratio.rule.R
+//	weir.shed_utilization_permille.rule.R, .shed_ratio_permille.rule.R
 //	                                           gauges, per mille: how full what is behind a shed rule is, and the
 //	                                           part of the requests below critical that it refuses for that
 //	weir.waits.rule.R                          requests that waited for the region
@@ -152,7 +152,7 @@ func (s *stats) flush(p *plugin, now lease.Millis) {
 func (s *stats) shed(h host, r *shedding.Rule) {
 	m, ok := s.sheds[r.Name]
 	if !ok {
-		m = [2]metric{h.gauge("weir.shed_utilization.rule." + r.Name), h.gauge("weir.shed_ratio.rule." + r.Name)}
+		m = [2]metric{h.gauge("weir.shed_utilization_permille.rule." + r.Name), h.gauge("weir.shed_ratio_permille.rule." + r.Name)}
 		s.sheds[r.Name] = m
 	}
 	h.record(m[0], uint64(r.Utilization))

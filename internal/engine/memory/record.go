@@ -38,7 +38,7 @@ func appendPolicy(b []byte, number uint64, p *engine.Policy) []byte {
 	b = appendText(b, p.Rule)
 	b = binary.AppendUvarint(b, p.Override)
 	s := p.Limit.Spec()
-	b = append(b, byte(s.Algorithm), byte(s.Align), oneIf(s.ChargeDenied))
+	b = append(b, byte(s.Algorithm), byte(s.Align), byte(limit.Bit(s.ChargeDenied)))
 	for _, n := range []int64{s.Count, int64(s.Period), s.Burst, int64(s.MinInterval), int64(s.LeaseTTL)} {
 		b = binary.AppendVarint(b, n)
 	}
@@ -111,13 +111,6 @@ func appendSince(b []byte, t, since limit.Micros) []byte {
 		return binary.AppendVarint(b, -int64(since))
 	}
 	return binary.AppendVarint(b, int64(t-since))
-}
-
-func oneIf(is bool) byte {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // fields reads those of a record. After an error they are zero.

@@ -56,13 +56,13 @@ func (b *Backoff) claim(t *lease.Terms, now lease.Millis) {
 
 // replied takes the status of a reply, and reports whether it decided the want. jitter is
 // that of [State.Apply].
-func (b *Backoff) replied(t *lease.Terms, now lease.Millis, s lease.Status, jitter lease.Millis) (decided bool) {
+func (b *Backoff) replied(t *lease.Terms, now lease.Millis, s lease.Status, jitter lease.Percent) (decided bool) {
 	if s == lease.OK || s == lease.Denied {
 		*b = Backoff{}
 		return true
 	}
 	b.Failures, b.Unknown = max(b.Failures, 1), s == lease.UnknownRule
 	pause := max(t.Interval, min(t.Interval<<(b.Failures-1), longestPause))
-	b.Until = now + max(pause*jitter/100, 1)
+	b.Until = now + max(jitter.Of(pause), 1)
 	return false
 }

@@ -34,7 +34,7 @@ func (b *Breaker) Answered(call uint64) {
 
 // Failed counts a call that failed, and reports whether that opened the breaker. jitter is
 // that of [State.Apply], for the time of the first probe.
-func (b *Breaker) Failed(now lease.Millis, call uint64, jitter lease.Millis) (opened bool) {
+func (b *Breaker) Failed(now lease.Millis, call uint64, jitter lease.Percent) (opened bool) {
 	if call < b.answered {
 		return false
 	}
@@ -48,7 +48,7 @@ func (b *Breaker) Failed(now lease.Millis, call uint64, jitter lease.Millis) (op
 
 // TimedOut is [Breaker.Failed] for a tier that is a single node: there one call without a
 // reply in time is enough, because whatever else is sent would wait as well.
-func (b *Breaker) TimedOut(now lease.Millis, call uint64, jitter lease.Millis) (opened bool) {
+func (b *Breaker) TimedOut(now lease.Millis, call uint64, jitter lease.Percent) (opened bool) {
 	if call >= b.answered {
 		b.failures = max(b.failures, FailuresToOpen-1)
 	}
@@ -59,4 +59,6 @@ func (b *Breaker) TimedOut(now lease.Millis, call uint64, jitter lease.Millis) (
 func (b *Breaker) ProbeDue(now lease.Millis) bool { return b.Open && now >= b.ProbeAt }
 
 // Probed sets when the next probe may be sent, after one was sent or has failed.
-func (b *Breaker) Probed(now, jitter lease.Millis) { b.ProbeAt = now + probeEvery*jitter/100 }
+func (b *Breaker) Probed(now lease.Millis, jitter lease.Percent) {
+	b.ProbeAt = now + jitter.Of(probeEvery)
+}

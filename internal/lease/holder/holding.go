@@ -62,7 +62,7 @@ func (h *Holding) Ask(t *lease.Terms, now lease.Millis, inUse, need, waiting int
 // Apply takes the reply to an ask sent at sent: granted slots in all. The reply
 // to any but the newest ask is ignored: a later statement may have given back what it
 // grants. jitter is that of [State.Apply].
-func (h *Holding) Apply(t *lease.Terms, now, sent lease.Millis, g lease.Grant, jitter lease.Millis) {
+func (h *Holding) Apply(t *lease.Terms, now, sent lease.Millis, g lease.Grant, jitter lease.Percent) {
 	if sent != h.Asked {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 // factor in percent, 90 to 110, that keeps holders from asking in step.
 // The units that it returns found no room. The caller gives them back before the next ask
 // of this account.
-func (a *State) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, spare int64, jitter lease.Millis) Part {
+func (a *State) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, spare int64, jitter lease.Percent) Part {
 	if w.Want > 0 {
 		a.Asking = false
 	}

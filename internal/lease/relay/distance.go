@@ -133,7 +133,7 @@ func (r *Relay) wantFar(t *lease.Terms, now lease.Millis) int64 {
 // heardFar takes the reply that the holder has taken. Partial lasts for the pause and four trips more, so that the
 // next ask is answered in it, and no request waits for that one. The pause itself is over after a trip if requests
 // will wait for the next ask soon.
-func (r *Relay) heardFar(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, jitter lease.Millis) {
+func (r *Relay) heardFar(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, jitter lease.Percent) {
 	a := &r.Holder
 	if w.Want == 0 || g.Status != lease.OK && g.Status != lease.Denied {
 		return
@@ -152,7 +152,7 @@ func (r *Relay) heardFar(t *lease.Terms, now, sent lease.Millis, w lease.Want, g
 		return
 	}
 	if g.Granted < w.Want {
-		pause := r.Pause(t) * jitter / 100
+		pause := jitter.Of(r.Pause(t))
 		if !t.Refills && g.Granted < r.during(pause) && g.Remaining >= t.Scarce() {
 			pause = r.trip
 		}

@@ -119,7 +119,7 @@ func (r *Relay) Ask(t *lease.Terms, now lease.Millis, queue []lease.Want, behind
 // Apply takes the reply to w, which was asked for queue, and answers each of
 // these wants in order into grants, which has the length of queue. A child that
 // gets nothing is denied as the relay was. The part is to be given back above.
-func (r *Relay) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, jitter lease.Millis, queue []lease.Want, grants []lease.Grant) holder.Part {
+func (r *Relay) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, jitter lease.Percent, queue []lease.Want, grants []lease.Grant) holder.Part {
 	if g.Status != lease.OK && g.Status != lease.Denied {
 		r.Holder.Asking = r.Holder.Asking && w.Want == 0
 		for i := range grants {

@@ -97,7 +97,7 @@ func AppendArgs(dst []byte, a *engine.Ask, m Mode, now limit.Micros) []byte {
 	}
 	var values [maxArgs]uint64
 	v := appendWant(values[:0], w, s.ChargeDenied)
-	v[0], v[1], v[11] = uint64(now), uint64(m), bit(t.Consistency == lease.Exact)
+	v[0], v[1], v[11] = uint64(now), uint64(m), limit.Bit(t.Consistency == lease.Exact)
 	v = append(v, uint64(f.Capacity), uint64(s.Period), uint64(f.TTLLong), uint64(f.TTLShort), debtMemory(t))
 	switch s.Algorithm {
 	case limit.TokenBucket:
@@ -112,11 +112,11 @@ func AppendArgs(dst []byte, a *engine.Ask, m Mode, now limit.Micros) []byte {
 		if s.Calendar != nil && s.Calendar.Windows != nil {
 			first = 2
 		}
-		return appendBegins(fixedArgs.append(dst, append(v, bit(w.Fresh), micros(t.Interval), lead, first)...), s.Calendar, now)
+		return appendBegins(fixedArgs.append(dst, append(v, limit.Bit(w.Fresh), micros(t.Interval), lead, first)...), s.Calendar, now)
 	case limit.SlidingWindow:
-		return slidingArgs.append(dst, append(v, bit(w.Fresh), micros(t.Interval), uint64(f.Unit), uint64(f.Periods))...)
+		return slidingArgs.append(dst, append(v, limit.Bit(w.Fresh), micros(t.Interval), uint64(f.Unit), uint64(f.Periods))...)
 	}
-	return logArgs.append(dst, append(v, bit(w.Fresh), micros(t.Interval), uint64(s.MinInterval))...)
+	return logArgs.append(dst, append(v, limit.Bit(w.Fresh), micros(t.Interval), uint64(s.MinInterval))...)
 }
 
 // appendBegins appends when windows of a calendar begin, around now or, with 0, the time of this machine. The script
@@ -144,7 +144,7 @@ func appendWant(v []uint64, w *lease.Want, penal bool) []uint64 {
 		debt += units(w.Denied)
 	}
 	return append(v, 0, 0, need, waiting, max(units(w.Want), waiting), units(w.Withheld), units(w.Unused), uint64(w.Lease), owed, debt,
-		bit(w.Want > 0 || debt > 0), 0, bit(penal))
+		limit.Bit(w.Want > 0 || debt > 0), 0, limit.Bit(penal))
 }
 
 // debtMemory is how long a debt is remembered after it was reported, in ms: much longer than
@@ -179,13 +179,6 @@ func coin(period limit.Micros, cost int64) uint64 {
 }
 
 func units(n int64) uint64 { return uint64(min(max(n, 0), limit.MaxCount)) }
-
-func bit(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
-}
 
 // micros is a duration in microseconds, at least 1.
 func micros(d lease.Millis) uint64 {

@@ -38,7 +38,7 @@ type breaker struct {
 // report takes the outcome of a pipeline that began in that generation and ended at now. It
 // reports whether the outcome counts, and whether it opened the breaker. jitter is that of
 // [lease.Breaker].
-func (b *breaker) report(generation uint64, o outcome, now, jitter lease.Millis) (counts, opened bool) {
+func (b *breaker) report(generation uint64, o outcome, now lease.Millis, jitter lease.Percent) (counts, opened bool) {
 	if b.Open || generation != b.generation {
 		return false, false
 	}

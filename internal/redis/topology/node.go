@@ -310,7 +310,7 @@ func (n *Node) untilProbe() time.Duration {
 func (n *Node) now() lease.Millis { return lease.Millis(time.Since(n.topology.began).Milliseconds()) }
 
 // jitter is in percent, so that replicas do not probe at the same time.
-func jitter() lease.Millis { return lease.Millis(repeat.Jittered(100)) }
+func jitter() lease.Percent { return lease.Percent(repeat.Jittered(100)) }
 
 // answers reports whether the node answered the last pipeline or probe.
 func (n *Node) answers() bool { return n.health.Load() == answering }

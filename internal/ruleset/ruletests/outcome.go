@@ -51,9 +51,9 @@ func (p *player) outcome(whole bool) outcome {
 		m.Admitted(r, header, header)
 		return o
 	}
-	f := response.Refuse(r, false)
+	f := response.Reject(r, false)
 	o.fields["status"] = strconv.Itoa(f.Status)
-	m.Refused(r, &f, header)
+	m.Rejected(r, &f, header)
 	if seconds := o.fields[headerField+"retry-after"]; seconds != "" {
 		o.fields["retry_after"] = seconds + "s"
 	}

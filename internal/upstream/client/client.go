@@ -47,7 +47,7 @@ type Config struct {
 	// Transport makes the calls; nil: HTTP/2.
 	Transport http.RoundTripper
 	// Jitter is a percentage of a pause, which keeps replicas from asking in step; nil means 90 to 110, at random.
-	Jitter  func() lease.Millis
+	Jitter  func() lease.Percent
 	Metrics *telemetry.Registry // nil: metrics go nowhere
 	Tracer  *telemetry.Tracer   // makes the spans of calls; nil: there are none
 	Log     *slog.Logger        // nil: nothing is logged
@@ -107,7 +107,7 @@ func New(c Config) (*Store, error) {
 		c.Transport = newTransport(c.TLS, c.ServerName)
 	}
 	if c.Jitter == nil {
-		c.Jitter = func() lease.Millis { return lease.Millis(90 + random.IntN(21)) }
+		c.Jitter = func() lease.Percent { return lease.Percent(90 + random.IntN(21)) }
 	}
 	if c.Metrics == nil {
 		c.Metrics = telemetry.NewRegistry("")

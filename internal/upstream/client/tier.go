@@ -23,7 +23,7 @@ const returnEvery = 10 * time.Second
 // concurrent use.
 type tier struct {
 	transport http.RoundTripper
-	jitter    func() lease.Millis
+	jitter    func() lease.Percent
 	began     time.Time
 
 	mu        sync.Mutex
@@ -33,7 +33,7 @@ type tier struct {
 	called    lease.Millis // when the last call began
 }
 
-func newTier(addresses []string, t http.RoundTripper, jitter func() lease.Millis) *tier {
+func newTier(addresses []string, t http.RoundTripper, jitter func() lease.Percent) *tier {
 	return &tier{transport: t, jitter: jitter, addresses: addresses, began: time.Now()}
 }
 

@@ -2,6 +2,7 @@ package pop
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
@@ -71,7 +72,7 @@ func (l *Leader) claim(now lease.Millis) bool {
 		}
 		l.Enlist()
 	}
-	busy := Word(l.Busy)
+	busy := limit.Bit(l.Busy)
 	switch mine := r[0] == l.pop.Number; {
 	case mine && r[3] == busy && now < until-leadFor/2:
 		return true

@@ -118,8 +118,8 @@ func (o *PoP) TimeOfDay(now lease.Millis) limit.Micros {
 	return limit.Micros(now)*limit.Millisecond + o.wall
 }
 
-// Jitter returns 90 to 110: percent, for everything periodic.
-func (o *PoP) Jitter() lease.Millis { return 90 + lease.Millis(o.rand()%21) }
+// Jitter returns 90 to 110 %, for everything periodic.
+func (o *PoP) Jitter() lease.Percent { return 90 + lease.Percent(o.rand()%21) }
 
 // UpTo returns 0 to most, at random; below 2^32, which is 49 days.
 func (o *PoP) UpTo(most uint64) uint64 { return o.rand() % (most + 1) }
@@ -130,12 +130,4 @@ func (o *PoP) rand() uint64 {
 	o.random ^= o.random << 25
 	o.random ^= o.random >> 27
 	return o.random * 0x2545f4914f6cdd1d >> 32
-}
-
-// Word is a bool in a record.
-func Word(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
 }

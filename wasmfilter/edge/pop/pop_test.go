@@ -116,7 +116,7 @@ func TestTimeAndChance(t *testing.T) {
 	if at := p.TimeOfDay(6500); at != 8500*limit.Millisecond {
 		t.Errorf("the time of day is %d", at)
 	}
-	seen := map[lease.Millis]bool{}
+	seen := map[lease.Percent]bool{}
 	for range 1000 {
 		d := p.Jitter()
 		if seen[d] = true; d < 90 || d > 110 || p.UpTo(3) > 3 {

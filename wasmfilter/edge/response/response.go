@@ -22,7 +22,7 @@
 // A gRPC request gets a response of headers alone. They are complete: a filter in front that has made the request one of
 // gRPC, such as Envoy's grpc_web, translates them, and Envoy adds nothing for such a request.
 //
-// A refusal by any rule also has the header that keeps an Envoy in front from repeating the request. A refusal
+// A rejection by any rule also has the header that keeps an Envoy in front from repeating the request. A rejection
 // because something failed lacks it: another PoP may admit the request.
 //
 //	x-envoy-ratelimited: true
@@ -41,12 +41,12 @@ import (
 // Maker makes responses, one at a time: what it passes to add is valid until add returns, and what its
 // fields hold until it makes the next one. The zero value makes them without headers that state a limit.
 type Maker struct {
-	// Headers is false if only refusals have headers, and none that state a limit.
+	// Headers is false if only rejections have headers, and none that state a limit.
 	Headers bool
 	// TimeOfDay is when a request was decided, for x-unix, as [edge.Worker.DecidedAt] states it.
 	TimeOfDay func(*edge.Request) limit.Micros
 
-	Body      []byte // of the refusal made last
+	Body      []byte // of the rejection made last
 	Remaining []byte // units that its rule has left, in decimal
 	Details   []byte // its %RESPONSE_CODE_DETAILS%: weir-denied:per-user/gold, weir-shed:overload
 	Decision  []byte // for the access log: per-user/gold denied on_failure
@@ -66,8 +66,8 @@ func (m *Maker) Admitted(r *edge.Request, add, replace func(name, value string))
 	m.xRateLimit(r, replace)
 }
 
-// Refused passes the headers of a refusal to add, and makes the rest of it.
-func (m *Maker) Refused(r *edge.Request, f *Refusal, add func(name, value string)) {
+// Rejected passes the headers of a rejection to add, and makes the rest of it.
+func (m *Maker) Rejected(r *edge.Request, f *Rejection, add func(name, value string)) {
 	m.Decide(f.name, r)
 	m.Remaining = strconv.AppendInt(m.Remaining[:0], f.left, 10)
 	add("content-type", m.body(f))

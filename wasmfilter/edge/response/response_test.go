@@ -64,8 +64,8 @@ func show(m *response.Maker, r *edge.Request, grpc bool) string {
 		m.Admitted(r, add, add)
 		return s.String()
 	}
-	f := response.Refuse(r, grpc)
-	m.Refused(r, &f, add)
+	f := response.Reject(r, grpc)
+	m.Rejected(r, &f, add)
 	return fmt.Sprintf("%d, gRPC %d, %s\n%s\n%s", f.Status, f.GRPCStatus, m.Decision, s.String(), m.Body)
 }
 

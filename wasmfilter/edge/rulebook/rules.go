@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/wasmfilter/edge/pop"
@@ -15,7 +16,7 @@ import (
 var (
 	keyRules    = []byte("rules2")    // generation, revision, whether bundled, compiled form
 	keyRulesTag = []byte("rulestag2") // rulesTag
-	keyRefused  = []byte("refused")   // refusals
+	keyRejected = []byte("refused")   // rejections
 )
 
 // fetchSoonest is the least time between two fetches of the rules, by whichever worker.
@@ -119,7 +120,7 @@ func (b *Rulebook) tag() (tag rulesTag, version uint32) {
 }
 
 func (b *Rulebook) setTag(version uint32, t rulesTag) bool {
-	return b.pop.SetRecord(keyRulesTag, version, t.generation, uint64(t.since), uint64(t.fetched), pop.Word(t.bundled), t.revision)
+	return b.pop.SetRecord(keyRulesTag, version, t.generation, uint64(t.since), uint64(t.fetched), limit.Bit(t.bundled), t.revision)
 }
 
 // updateTag changes the record; change returns false to leave it.
@@ -155,7 +156,7 @@ func (b *Rulebook) Watch(now lease.Millis) (fetch bool) {
 		b.updateTag(func(t *rulesTag) bool { t.fetched = max(t.fetched, b.sawAt); return true })
 		return false
 	}
-	return now-tag.fetched >= every*b.pop.Jitter()/100 && !b.leader.Fenced() && b.claimFetch(now, every*9/10)
+	return now-tag.fetched >= b.pop.Jitter().Of(every) && !b.leader.Fenced() && b.claimFetch(now, every*9/10)
 }
 
 // claimFetch makes this worker the one that fetches the rules, unless some worker did
@@ -196,7 +197,7 @@ func encodeRules(generation, revision uint64, bundled bool, set *rule.Set) []byt
 	raw := make([]byte, 0, rulesHeader+len(set.Encode()))
 	raw = binary.LittleEndian.AppendUint64(raw, generation)
 	raw = binary.LittleEndian.AppendUint64(raw, revision)
-	raw = binary.LittleEndian.AppendUint64(raw, pop.Word(bundled))
+	raw = binary.LittleEndian.AppendUint64(raw, limit.Bit(bundled))
 	return append(raw, set.Encode()...)
 }
 

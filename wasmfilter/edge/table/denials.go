@@ -10,11 +10,11 @@ import "github.com/weirlimit/weir/internal/lease"
 // A denial is kept until the key's account would do anything else than refuse: until
 // the worker may ask again, or shortly, where an answer is under way that may change it.
 type Denials struct {
-	entries []Refusal
+	entries []Rejection
 }
 
-// Refusal is why a key is refused without a look at its entry.
-type Refusal struct {
+// Rejection is why a key is refused without a look at its entry.
+type Rejection struct {
 	Until    lease.Millis // refuse until then
 	RetryAt  lease.Millis // when a client should come back
 	Cost     int64        // requests that cost this are refused
@@ -28,15 +28,15 @@ type Refusal struct {
 const denialsLog2 = 14
 
 // at is the place of a key; nil if nothing was ever denied.
-func (d *Denials) at(hash uint64) *Refusal {
+func (d *Denials) at(hash uint64) *Rejection {
 	if len(d.entries) == 0 {
 		return nil
 	}
 	return &d.entries[hash&(1<<denialsLog2-1)]
 }
 
-// Refuses returns the denial that refuses a request of this cost; nil if none.
-func (d *Denials) Refuses(hash uint64, now lease.Millis, cost int64) *Refusal {
+// Rejects returns the denial that rejects a request of this cost; nil if none.
+func (d *Denials) Rejects(hash uint64, now lease.Millis, cost int64) *Rejection {
 	e := d.at(hash)
 	if e == nil || e.hash != hash || now >= e.Until || cost != e.Cost {
 		return nil
@@ -46,9 +46,9 @@ func (d *Denials) Refuses(hash uint64, now lease.Millis, cost int64) *Refusal {
 }
 
 // Remember keeps a denial of a key.
-func (d *Denials) Remember(hash uint64, r Refusal) {
+func (d *Denials) Remember(hash uint64, r Rejection) {
 	if len(d.entries) == 0 {
-		d.entries = make([]Refusal, 1<<denialsLog2)
+		d.entries = make([]Rejection, 1<<denialsLog2)
 	}
 	e := d.at(hash)
 	if r.hash = hash; e.hash == hash {
@@ -57,21 +57,21 @@ func (d *Denials) Remember(hash uint64, r Refusal) {
 	*e = r
 }
 
-// Count adds a refusal of a remembered key that its account does not count.
+// Count adds a rejection of a remembered key that its account does not count.
 func (d *Denials) Count(hash uint64, cost int64) {
 	e := d.at(hash)
 	e.refused = lease.Sum(e.refused, cost)
 }
 
 // Forget drops the denial of a key whose account has changed, and returns how many
-// units it refused that the account does not count yet.
+// units it rejected that the account does not count yet.
 func (d *Denials) Forget(hash uint64) int64 {
 	e := d.at(hash)
 	if e == nil || e.hash != hash {
 		return 0
 	}
 	refused := e.refused
-	*e = Refusal{}
+	*e = Rejection{}
 	return refused
 }
 

@@ -79,18 +79,18 @@ func (e *Entry) flags(now lease.Millis) uint16 {
 		if lot.Units == 0 && now >= lot.Expiry {
 			continue
 		}
-		f |= hasLot0<<i | when(lot.From > now, hasFrom0<<i) | when(lot.Local, isLocal0<<i) | when(lot.Lease != 0, hasLeases)
+		f |= hasLot0<<i | flagIf(lot.From > now, hasFrom0<<i) | flagIf(lot.Local, isLocal0<<i) | flagIf(lot.Lease != 0, hasLeases)
 	}
-	f |= when(e.Asking, isAsking) | when(e.Refused && now < e.Reset, isRefused)
-	f |= when(e.Phase != holder.PhaseNone, hasEnds) | when(e.Phase == holder.PhaseDenied, isDenied)
-	f |= when(e.Least > 0 || e.RetryAt > now, hasDenial) | when(e.Denied > 0, hasDenied) | when(e.Overdrawn > 0, hasOverdrawn)
-	f |= when(e.Counter.At != 0, hasCounter)
-	return f | when(e.owes() && e.Key != nil && len(e.Key) <= rule.MaxKey, hasKey)
+	f |= flagIf(e.Asking, isAsking) | flagIf(e.Refused && now < e.Reset, isRefused)
+	f |= flagIf(e.Phase != holder.PhaseNone, hasEnds) | flagIf(e.Phase == holder.PhaseDenied, isDenied)
+	f |= flagIf(e.Least > 0 || e.RetryAt > now, hasDenial) | flagIf(e.Denied > 0, hasDenied) | flagIf(e.Overdrawn > 0, hasOverdrawn)
+	f |= flagIf(e.Counter.At != 0, hasCounter)
+	return f | flagIf(e.owes() && e.Key != nil && len(e.Key) <= rule.MaxKey, hasKey)
 }
 
 // more is the same for the parts that are flagged beside the want.
 func (e *Entry) more(now lease.Millis) byte {
-	return byte(when(e.Sealed.Matters(now), hasSealed) | when(e.Back.Matters(now), hasBack) | when(e.OwnLimit > 0 && e.Counter.At == 0, hasOwn))
+	return byte(flagIf(e.Sealed.Matters(now), hasSealed) | flagIf(e.Back.Matters(now), hasBack) | flagIf(e.OwnLimit > 0 && e.Counter.At == 0, hasOwn))
 }
 
 // owes reports units that are to be given back or to be reported one day.
@@ -98,7 +98,8 @@ func (e *Entry) owes() bool {
 	return e.Leases[0].Units > 0 || e.Leases[1].Units > 0 || e.Overdrawn > 0
 }
 
-func when(ok bool, flag uint16) uint16 {
+// flagIf is the flag if it is to be set, else 0.
+func flagIf(ok bool, flag uint16) uint16 {
 	if ok {
 		return flag
 	}
@@ -154,7 +155,7 @@ func (e *Entry) append(dst []byte, tag uint64, base, now lease.Millis) []byte {
 	}
 	if b[atWant]&hasBack != 0 {
 		put32(b[n:], packTime(e.Back.Until, base))
-		b[n+4] = e.Back.Failures | byte(when(e.Back.Unknown, isUnknown))
+		b[n+4] = e.Back.Failures | byte(flagIf(e.Back.Unknown, isUnknown))
 		n += backBytes
 	}
 	if b[atWant]&hasOwn != 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge"
 )
 
-// Refusal is what the response to a refused request contains. A flood gets the same one again and
+// Rejection is what the response to a refused request contains. A flood gets the same one again and
 // again, until a second has passed: equal ones have equal responses, unless they vary.
-type Refusal struct {
+type Rejection struct {
 	Status     int        // of HTTP; a gRPC request gets 200
 	GRPCStatus int        // what a gRPC request gets instead
 	Varies     bool       // the response contains more, such as other rules and the time
@@ -29,9 +29,9 @@ type Refusal struct {
 	shed     bool // by a shed rule
 }
 
-// Refuse returns the refusal of a denied request; grpc: its content type is one of gRPC.
-func Refuse(r *edge.Request, grpc bool) Refusal {
-	f := Refusal{
+// Reject returns the rejection of a denied request; grpc: its content type is one of gRPC.
+func Reject(r *edge.Request, grpc bool) Rejection {
+	f := Rejection{
 		Status:     r.Status,
 		GRPCStatus: 14, // UNAVAILABLE
 		Varies:     !r.Alone(),
@@ -55,10 +55,10 @@ func Refuse(r *edge.Request, grpc bool) Refusal {
 }
 
 // hidden reports that the client is not told which rule it was.
-func (f *Refusal) hidden() bool { return f.Rule == nil || f.Rule.Headers == rule.HeadersOff }
+func (f *Rejection) hidden() bool { return f.Rule == nil || f.Rule.Headers == rule.HeadersOff }
 
-// body makes the body of a refusal, for gRPC the message, and returns its content type.
-func (m *Maker) body(f *Refusal) (contentType string) {
+// body makes the body of a rejection, for gRPC the message, and returns its content type.
+func (m *Maker) body(f *Rejection) (contentType string) {
 	if f.Rule != nil && f.Rule.Refusal.Body != "" && !f.grpc && !f.failed {
 		form := &f.Rule.Refusal
 		m.Body = form.AppendBody(m.Body[:0], refusal.Values{Rule: f.Rule.Name, RetryAfter: f.retry, Limit: f.limit})
@@ -73,7 +73,7 @@ func (m *Maker) body(f *Refusal) (contentType string) {
 
 // problem makes the body of a rule that states none: a problem document (RFC 9457) of the types
 // that the draft registers, or plain text for gRPC, whose message it becomes.
-func (m *Maker) problem(f *Refusal) {
+func (m *Maker) problem(f *Rejection) {
 	kind, title := "temporary-reduced-capacity", "Request cannot be satisfied due to temporary server capacity constraints"
 	if f.Status == 429 || f.Rule != nil && !f.failed && !f.shed {
 		kind, title = "quota-exceeded", "Request cannot be satisfied as assigned quota has been exceeded"
@@ -93,7 +93,7 @@ func (m *Maker) problem(f *Refusal) {
 }
 
 // violated adds to a problem document what the headers state of the rule. Names have nothing that JSON escapes.
-func (m *Maker) violated(f *Refusal) {
+func (m *Maker) violated(f *Rejection) {
 	name := f.Rule.Name
 	m.Body = appendAll(m.Body, `,"violated-policies":["`, name, `"],"rule":"`, name)
 	if f.override != "" {

@@ -12,37 +12,37 @@ const (
 	// refusedFor is how long a version of the rules that could not be used is not
 	// fetched again.
 	refusedFor lease.Millis = 60_000
-	// maxRefused is how many such versions are remembered: replicas have two in a roll.
-	maxRefused = 4
+	// maxRejected is how many such versions are remembered: replicas have two in a roll.
+	maxRejected = 4
 )
 
-// refusal is a version of the rules that could not be used. All workers share them.
-type refusal struct {
+// rejection is a version of the rules that could not be used. All workers share them.
+type rejection struct {
 	at      lease.Millis // when it was refused
 	seen    lease.Millis // when a reply last named it
 	version string
 }
 
-func (r *refusal) stands(now lease.Millis) bool { return now < r.at+refusedFor }
+func (r *rejection) stands(now lease.Millis) bool { return now < r.at+refusedFor }
 
 // Have is the version of the rules that need not be sent: that in force, or that which was
 // refused last, and lately.
 func (b *Rulebook) Have(now lease.Millis) string {
-	if all, _ := b.refusals(); len(all) > 0 && all[len(all)-1].stands(now) {
+	if all, _ := b.rejections(); len(all) > 0 && all[len(all)-1].stands(now) {
 		return all[len(all)-1].version
 	}
 	return b.Version
 }
 
-// refusals reads the record of refusals, the oldest first.
-func (b *Rulebook) refusals() (all []refusal, version uint32) {
-	raw, version, ok := b.pop.Store.Get(keyRefused)
+// rejections reads the record of rejections, the oldest first.
+func (b *Rulebook) rejections() (all []rejection, version uint32) {
+	raw, version, ok := b.pop.Store.Get(keyRejected)
 	if !ok {
 		return nil, table.Absent
 	}
 	for len(raw) >= 24 {
 		n := min(binary.LittleEndian.Uint64(raw[16:]), uint64(len(raw)-24))
-		all = append(all, refusal{
+		all = append(all, rejection{
 			at:      lease.Millis(binary.LittleEndian.Uint64(raw)),
 			seen:    lease.Millis(binary.LittleEndian.Uint64(raw[8:])),
 			version: string(raw[24 : 24+n]),
@@ -52,8 +52,8 @@ func (b *Rulebook) refusals() (all []refusal, version uint32) {
 	return all, version
 }
 
-// setRefusals writes the record; one that another worker has changed meanwhile stays.
-func (b *Rulebook) setRefusals(all []refusal, version uint32) {
+// setRejections writes the record; one that another worker has changed meanwhile stays.
+func (b *Rulebook) setRejections(all []rejection, version uint32) {
 	var raw []byte
 	for _, r := range all {
 		raw = binary.LittleEndian.AppendUint64(raw, uint64(r.at))
@@ -61,23 +61,23 @@ func (b *Rulebook) setRefusals(all []refusal, version uint32) {
 		raw = binary.LittleEndian.AppendUint64(raw, uint64(len(r.version)))
 		raw = append(raw, r.version...)
 	}
-	b.pop.Store.Set(keyRefused, raw, version)
+	b.pop.Store.Set(keyRejected, raw, version)
 }
 
 // refuse notes that a version cannot be used.
 func (b *Rulebook) refuse(now lease.Millis, version string) {
-	all, v := b.refusals()
-	all = slices.DeleteFunc(all, func(r refusal) bool { return r.version == version })
-	if len(all) >= maxRefused {
+	all, v := b.rejections()
+	all = slices.DeleteFunc(all, func(r rejection) bool { return r.version == version })
+	if len(all) >= maxRejected {
 		all = all[1:]
 	}
-	b.setRefusals(append(all, refusal{now, now, version}), v)
+	b.setRejections(append(all, rejection{now, now, version}), v)
 }
 
 // unusable reports whether a version that a reply shows was refused lately, and notes
 // that it was seen.
 func (b *Rulebook) unusable(now lease.Millis, version string) bool {
-	all, v := b.refusals()
+	all, v := b.rejections()
 	for i := range all {
 		r := &all[i]
 		if r.version != version || !r.stands(now) {
@@ -85,7 +85,7 @@ func (b *Rulebook) unusable(now lease.Millis, version string) bool {
 		}
 		if now >= r.seen+b.cfg.RulesEvery/2 {
 			r.seen = now
-			b.setRefusals(all, v)
+			b.setRejections(all, v)
 		}
 		return true
 	}
@@ -102,8 +102,8 @@ func (b *Rulebook) forgive(now lease.Millis) {
 	if b.Error == b.cfg.Error {
 		return
 	}
-	all, _ := b.refusals()
-	if !slices.ContainsFunc(all, func(r refusal) bool { return now < r.seen+max(2*b.cfg.RulesEvery, forgiveLeast) }) {
+	all, _ := b.rejections()
+	if !slices.ContainsFunc(all, func(r rejection) bool { return now < r.seen+max(2*b.cfg.RulesEvery, forgiveLeast) }) {
 		b.Error = b.cfg.Error
 	}
 }
