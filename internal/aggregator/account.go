@@ -32,7 +32,7 @@ const keyBytes = int(unsafe.Sizeof(table.Entry[key]{}))
 // account is what is kept of a region over all keys.
 type account struct {
 	keys, bytes atomic.Int64 // of the keys that it owns
-	logged      repeat.Seldom
+	logged      repeat.OncePerMinute
 
 	owned                      telemetry.Gauge
 	refused, notHad, overdrawn telemetry.Counter

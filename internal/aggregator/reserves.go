@@ -68,7 +68,7 @@ type speaker struct {
 	// asked is when the record first stated that it knows of no share, by the steady clock; 0: it does know.
 	asked            limit.Micros
 	withheld         bool // as was reported last
-	refused, unknown repeat.Seldom
+	refused, unknown repeat.OncePerMinute
 }
 
 // undecided refuses a call of a region as a whole: for the region it is as if nobody had answered.

@@ -60,7 +60,7 @@ func regionIn(pattern, name string) (region string, ok bool) {
 // may call often. It is safe for concurrent use.
 type refusals struct {
 	log    *slog.Logger
-	logged repeat.Seldom
+	logged repeat.OncePerMinute
 }
 
 // note logs an error; nil: nothing was refused.

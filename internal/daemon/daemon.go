@@ -63,7 +63,7 @@ type Tier struct {
 	caches     []*leasecache.Store // hold leases that go back at the end
 	consul     *membership         // nil: none
 	aggregator *client.Store       // nil: this program calls none
-	desk       *live.Desk          // people see the tier through it
+	desk       *live.Collector     // people see the tier through it
 	divided    *aggregator.Store   // divides limits among regions; nil: there are none
 	rules      *rules
 	secure     *tls.Config // of the port for callers; nil: it is not encrypted
@@ -119,7 +119,7 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 	}
 	observeCaches(t.caches, t.Metrics)
 
-	t.desk = t.newDesk(&p)
+	t.desk = t.newCollector(&p)
 	t.Service = t.newService(&p)
 	t.rules.service, t.rules.divided, t.rules.consul, t.rules.memory = t.Service, t.divided, t.consul, t.counters.memory
 	if err := t.loadSecrets(); err != nil {
@@ -182,8 +182,8 @@ func (t *Tier) openAdmin(p *Program) (_ *api.API, err error) {
 	}
 	a := api.New(c)
 	rulesapi.Add(a, rulesapi.Config{InForce: t.inForce, Store: t.rules.store, Rules: t.cfg.Rules})
-	liveapi.Add(a, liveapi.Config{Desk: t.desk, Rules: t.Service.RuleNames, InForce: t.inForce})
-	keys := keysapi.Config{Service: t.Service, Desk: t.desk, InForce: t.inForce}
+	liveapi.Add(a, liveapi.Config{Collector: t.desk, Rules: t.Service.RuleNames, InForce: t.inForce})
+	keys := keysapi.Config{Service: t.Service, Collector: t.desk, InForce: t.inForce}
 	if p.AggregatorCalls != nil {
 		keys.Region = p.AggregatorCalls.Region
 	}

@@ -142,8 +142,8 @@ func observeCaches(caches []*leasecache.Store, r *telemetry.Registry) {
 	r.CounterFunc("weir_lease_cache_full_total", "Times that no key in the cache could give up its place, so that an ask went to the store as it was.", stats(func(s leasecache.Stats) float64 { return float64(s.Full) }))
 }
 
-// newDesk makes what people see the tier through. Reports are on the boards of the store that replicas share.
-func (t *Tier) newDesk(p *Program) *live.Desk {
+// newCollector makes what people see the tier through. Reports are on the boards of the store that replicas share.
+func (t *Tier) newCollector(p *Program) *live.Collector {
 	const mostReports = 32 << 20
 	c := live.Config{
 		Regions: p.AggregatorCalls == nil, Self: t.newSelf(p), Known: t.knows, PerSecond: t.perSecond,

@@ -48,9 +48,9 @@ type Server struct {
 	decider decision.Decider
 	none    *rules.Set // without any rule, as long as there is no configuration
 	rpc     *grpc.Server
-	room    atomic.Int64    // bytes left of maxInFlight
-	unread  repeat.Seldom   // logs requests that cannot be read
-	ending  context.Context // ends when streams have to
+	room    atomic.Int64         // bytes left of maxInFlight
+	unread  repeat.OncePerMinute // logs requests that cannot be read
+	ending  context.Context      // ends when streams have to
 	end     context.CancelFunc
 
 	mu     sync.Mutex // for replacing the rules and changing the condition

@@ -1,10 +1,10 @@
-// Package live shows what a running system does. A [Desk] in each replica and aggregator tells holders that somebody watches,
+// Package live shows what a running system does. A [Collector] in each replica and aggregator tells holders that somebody watches,
 // takes their reports, and shows them to readers.
 //
-//	board.go   notes with an end that replicas share, in memory or in Redis
-//	desk.go    the watchers, and the work once a second while there are some
-//	take.go    reports of holders, and the memory for those of one address; check.go: their bounds
-//	view.go    all reports as one; keys.go: the busiest keys; up.go: for the aggregator
+//	notes.go     notes with an end that replicas share, in memory or in Redis
+//	collector.go the watchers, and the work once a second while there are some
+//	take.go      reports of holders, and the memory for those of one address; check.go: their bounds
+//	view.go      all reports as one; keys.go: the busiest keys; up.go: for the aggregator
 //
 // While nobody watches, a replica reads one key of the store once a second, and nothing else. A report counts for its own
 // holder only: false values appear in its own row, and in sums that can be shown by PoP.

@@ -23,7 +23,7 @@ const leastSize = 4 << 10
 
 // Take takes a report of a holder at this address, which may be anything that can be compared. The error is [ErrFull], or
 // says what is out of its bounds.
-func (d *Desk) Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
+func (d *Collector) Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
 	if err := check(m); err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (d *Desk) Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportResponse
 }
 
 // trim makes all that a report shows that of its holder, and leaves out what belongs to no rule in force here.
-func (d *Desk) trim(m *quotapb.ReportRequest) {
+func (d *Collector) trim(m *quotapb.ReportRequest) {
 	if d.config.Regions {
 		m.Members = slices.DeleteFunc(m.Members, func(of *quotapb.Member) bool { return of.Kind != pop && of.Kind != region })
 		for _, of := range m.Members {
@@ -73,7 +73,7 @@ const (
 )
 
 // inForce is what belongs to rules in force.
-func inForce[M interface{ GetRule() string }](d *Desk, list []M) []M {
+func inForce[M interface{ GetRule() string }](d *Collector, list []M) []M {
 	if d.config.Known == nil {
 		return list
 	}

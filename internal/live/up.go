@@ -13,7 +13,7 @@ import (
 const listBytes = 56 << 10
 
 // passUp shows the region to the tier above, and takes what that watches.
-func (d *Desk) passUp(ctx context.Context) {
+func (d *Collector) passUp(ctx context.Context) {
 	v, err := d.See(ctx)
 	if err != nil {
 		d.note(ctx, err)
@@ -32,7 +32,7 @@ func (d *Desk) passUp(ctx context.Context) {
 		m.Decisions = within[*quotapb.Decision](found, listBytes)
 	}
 	m.Members = within[*quotapb.Member](v.Members, wire.MaxReport-1024-proto.Size(m))
-	bounded, cancel := context.WithTimeout(ctx, boardTime)
+	bounded, cancel := context.WithTimeout(ctx, notesTime)
 	defer cancel()
 	answer, err := d.config.Above.Report(bounded, m)
 	if err != nil {

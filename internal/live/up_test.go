@@ -22,7 +22,7 @@ type above struct {
 	left   time.Duration
 	answer *quotapb.ReportResponse
 	got    []*quotapb.ReportRequest
-	to     *live.Desk // takes the reports in the place of answer; nil: nobody
+	to     *live.Collector // takes the reports in the place of answer; nil: nobody
 	region string
 	fails  bool
 }

@@ -59,14 +59,14 @@ type part struct {
 }
 
 // See is the view of now, or why there is none, at most a second old whatever the number of those who ask. Nothing is in
-// it unless somebody watches, see [Desk.Begin].
-func (d *Desk) See(ctx context.Context) (*View, error) {
+// it unless somebody watches, see [Collector.Begin].
+func (d *Collector) See(ctx context.Context) (*View, error) {
 	d.viewing.Lock()
 	defer d.viewing.Unlock()
 	if time.Since(d.made) < viewTime {
 		return d.view, d.away
 	}
-	bounded, cancel := context.WithTimeout(ctx, boardTime)
+	bounded, cancel := context.WithTimeout(ctx, notesTime)
 	defer cancel()
 	notes, now, err := d.config.Reports.All(bounded)
 	switch d.view, d.away = nil, nil; {
@@ -81,7 +81,7 @@ func (d *Desk) See(ctx context.Context) (*View, error) {
 	return d.view, d.away
 }
 
-func (d *Desk) viewOf(notes []Note, now int64) *View {
+func (d *Collector) viewOf(notes []Note, now int64) *View {
 	v := &View{Of: "this replica"}
 	switch {
 	case d.config.Regions:
@@ -155,7 +155,7 @@ func add(to, m *quotapb.Member) {
 }
 
 // silent are regions that should have been heard.
-func (d *Desk) silent(v *View) (names []string) {
+func (d *Collector) silent(v *View) (names []string) {
 	if !d.config.Regions || v.Watched < silentAfter {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (d *Desk) silent(v *View) (names []string) {
 }
 
 // uses adds what rules did.
-func (d *Desk) uses(v *View) []Use {
+func (d *Collector) uses(v *View) []Use {
 	sums := map[string]*Use{}
 	for _, p := range v.parts {
 		for _, u := range p.m.Rules {

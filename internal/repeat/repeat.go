@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Seldom keeps something, such as a line of a log, from being done more than once a minute. The zero
+// OncePerMinute keeps something, such as a line of a log, from being done more than once a minute. The zero
 // value has done nothing yet. It is safe for concurrent use.
-type Seldom struct {
+type OncePerMinute struct {
 	last atomic.Int64 // ns since began; 0: never
 }
 
@@ -18,7 +18,7 @@ type Seldom struct {
 var began = time.Now().Add(-time.Nanosecond)
 
 // Now reports whether it is to be done now.
-func (s *Seldom) Now() bool {
+func (s *OncePerMinute) Now() bool {
 	now, last := int64(time.Since(began)), s.last.Load()
 	return (last == 0 || now-last >= int64(time.Minute)) && s.last.CompareAndSwap(last, now)
 }

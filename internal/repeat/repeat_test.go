@@ -45,10 +45,10 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// TestSeldom: once at the beginning, and once after each minute, however often it is asked.
-func TestSeldom(t *testing.T) {
+// TestOncePerMinute: once at the beginning, and once after each minute, however often it is asked.
+func TestOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s repeat.Seldom
+		var s repeat.OncePerMinute
 		n := 0
 		for range 250 {
 			if s.Now() {

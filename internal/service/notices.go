@@ -19,7 +19,7 @@ import (
 // something wrong may send it often. It is safe for concurrent use.
 type notices struct {
 	log                                        *slog.Logger
-	repeated, foreign, giveBacks, wants, calls repeat.Seldom
+	repeated, foreign, giveBacks, wants, calls repeat.OncePerMinute
 }
 
 const (
@@ -30,7 +30,7 @@ const (
 )
 
 // warn logs one kind, with who made the call; nil: nobody that is known.
-func (n *notices) warn(kind *repeat.Seldom, x *exchange, text string, about ...any) {
+func (n *notices) warn(kind *repeat.OncePerMinute, x *exchange, text string, about ...any) {
 	if !kind.Now() {
 		return
 	}

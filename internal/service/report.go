@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// Live takes reports for those who watch; [live.Desk] does. It is safe for concurrent use.
+// Live takes reports for those who watch; [live.Collector] does. It is safe for concurrent use.
 type Live interface {
 	// WatchMs is for how many milliseconds from now somebody watches; 0: nobody does. Every call asks for it.
 	WatchMs() uint32

@@ -104,7 +104,7 @@ func (o *OTLP) Close() {
 // failures logs what could not be sent, at most once a minute.
 type failures struct {
 	log    *slog.Logger
-	logged repeat.Seldom
+	logged repeat.OncePerMinute
 }
 
 // Handle logs an error.

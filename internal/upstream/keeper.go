@@ -51,8 +51,8 @@ type Keeper struct {
 	using  chan struct{} // is held while the record is read and changed
 	asking chan struct{} // is held while permission is asked for
 
-	lost, unusable, refused, unreadable repeat.Seldom // were logged
-	unread                              time.Time     // since when the record cannot be used; of the goroutine of Run
+	lost, unusable, refused, unreadable repeat.OncePerMinute // were logged
+	unread                              time.Time            // since when the record cannot be used; of the goroutine of Run
 
 	mu     sync.Mutex
 	id     uint64         // of the next record that is made

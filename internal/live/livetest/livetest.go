@@ -1,4 +1,4 @@
-// Package livetest is the conformance suite of every [live.Board].
+// Package livetest is the conformance suite of every [live.Notes].
 package livetest
 
 import (
@@ -13,22 +13,22 @@ import (
 )
 
 // Run runs every case on boards that two callers have of the same notes. empty makes them without any.
-func Run(t *testing.T, empty func(testing.TB) [2]live.Board) {
-	for name, one := range map[string]func(*testing.T, [2]live.Board){
+func Run(t *testing.T, empty func(testing.TB) [2]live.Notes) {
+	for name, one := range map[string]func(*testing.T, [2]live.Notes){
 		"Replace": replace, "Ends": ends, "Large": large, "Many": many, "Late": late, "Hammer": hammer,
 	} {
 		t.Run(name, func(t *testing.T) { one(t, empty(t)) })
 	}
 }
 
-func put(t testing.TB, b live.Board, notes ...live.Note) {
+func put(t testing.TB, b live.Notes, notes ...live.Note) {
 	t.Helper()
 	if err := b.Put(t.Context(), notes); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func all(t testing.TB, b live.Board) (byID map[string]live.Note, now int64) {
+func all(t testing.TB, b live.Notes) (byID map[string]live.Note, now int64) {
 	t.Helper()
 	notes, now, err := b.All(t.Context())
 	if err != nil {
@@ -42,7 +42,7 @@ func all(t testing.TB, b live.Board) (byID map[string]live.Note, now int64) {
 }
 
 // replace is that all callers see the newest note of each name, with its times.
-func replace(t *testing.T, b [2]live.Board) {
+func replace(t *testing.T, b [2]live.Notes) {
 	if notes, _ := all(t, b[0]); len(notes) != 0 {
 		t.Errorf("an empty board has %v", notes)
 	}
@@ -69,7 +69,7 @@ func replace(t *testing.T, b [2]live.Board) {
 }
 
 // ends is that a note is gone when its time is over, and its neighbour is not.
-func ends(t *testing.T, b [2]live.Board) {
+func ends(t *testing.T, b [2]live.Notes) {
 	put(t, b[0], live.Note{ID: "short", Text: []byte("a"), For: 20 * time.Millisecond}, live.Note{ID: "long", Text: []byte("b"), For: time.Minute})
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		notes, now := all(t, b[1])
@@ -87,7 +87,7 @@ func ends(t *testing.T, b [2]live.Board) {
 }
 
 // large is that a note of the largest report arrives whole.
-func large(t *testing.T, b [2]live.Board) {
+func large(t *testing.T, b [2]live.Notes) {
 	text := bytes.Repeat([]byte("0123456789\r\n\x00\xff"), (256<<10)/14)
 	put(t, b[0], live.Note{ID: "large", Text: text, For: time.Minute})
 	if notes, _ := all(t, b[1]); !bytes.Equal(notes["large"].Text, text) {
@@ -96,7 +96,7 @@ func large(t *testing.T, b [2]live.Board) {
 }
 
 // many is that all of very many notes are there.
-func many(t *testing.T, b [2]live.Board) {
+func many(t *testing.T, b [2]live.Notes) {
 	const count = 3000
 	var notes []live.Note
 	for i := range count {
@@ -112,7 +112,7 @@ func many(t *testing.T, b [2]live.Board) {
 }
 
 // late is that nothing is waited for when the caller's time is over.
-func late(t *testing.T, b [2]live.Board) {
+func late(t *testing.T, b [2]live.Notes) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := b[0].Put(ended, []live.Note{{ID: "a", For: time.Second}}); err == nil {
@@ -124,7 +124,7 @@ func late(t *testing.T, b [2]live.Board) {
 }
 
 // hammer is that many callers at once neither lose notes of others nor mix them.
-func hammer(t *testing.T, b [2]live.Board) {
+func hammer(t *testing.T, b [2]live.Notes) {
 	const callers, each = 8, 20
 	var calling sync.WaitGroup
 	for i := range callers {

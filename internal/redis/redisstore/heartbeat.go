@@ -73,7 +73,7 @@ type heart struct {
 	replicas memberCount
 	holders  memberCount
 	beats    int // since holders were reported last
-	refusals repeat.Seldom
+	refusals repeat.OncePerMinute
 }
 
 // beat sends a heartbeat every second until ctx ends; then it removes this replica.

@@ -37,7 +37,7 @@ type Node struct {
 	last    error         // the last error
 	opened  chan struct{} // gets a value when the breaker opens
 
-	refusals repeat.Seldom
+	refusals repeat.OncePerMinute
 }
 
 // How a node is, by what it answered last.

@@ -78,12 +78,12 @@ type Store struct {
 
 	epoch   atomic.Uint64 // of the tier above, by its last answer; at first its own
 	seq     atomic.Uint64
-	ack     atomic.Uint64 // the largest seq that was answered
-	reserve Reserve       // nil: the region has none
-	worker  atomic.Uint64 // the name of the calls beside holder; see [Store.rename]
-	renamed repeat.Seldom // was logged
-	refused repeat.Seldom // was logged: the region's statements are
-	unknown sync.Map      // names of rules that the tier above does not have, by its last answer
+	ack     atomic.Uint64        // the largest seq that was answered
+	reserve Reserve              // nil: the region has none
+	worker  atomic.Uint64        // the name of the calls beside holder; see [Store.rename]
+	renamed repeat.OncePerMinute // was logged
+	refused repeat.OncePerMinute // was logged: the region's statements are
+	unknown sync.Map             // names of rules that the tier above does not have, by its last answer
 
 	watchUntil atomic.Pointer[time.Time] // somebody watches at the tier above until then; nil: nobody does
 

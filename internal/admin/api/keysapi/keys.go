@@ -26,9 +26,9 @@ import (
 
 // Config is what the operations need of a program.
 type Config struct {
-	Service *service.Service
-	Desk    *live.Desk
-	Region  string // of the program; empty: none
+	Service   *service.Service
+	Collector *live.Collector
+	Region    string // of the program; empty: none
 	// InForce is what the program has in force.
 	InForce func() v1.InForce
 	// Forget takes a region for dead; nil: the program divides nothing among regions.
@@ -78,7 +78,7 @@ func (o *operations) peek(ctx context.Context, in *api.Body[v1.Peek]) (*api.Body
 	}
 	if in.Body.Watch && (err == nil || errors.Is(err, service.ErrElsewhere)) {
 		key = []byte(all[0].Counted) // hashed, if the rule does so
-		out.Body.PoPs, err = liveapi.ByPoP(ctx, o.Desk, in.Body.Rule, key)
+		out.Body.PoPs, err = liveapi.ByPoP(ctx, o.Collector, in.Body.Rule, key)
 		return out, err
 	}
 	return out, problem(err)

@@ -41,7 +41,7 @@ type world struct {
 	tokens  map[string]string
 	service *service.Service
 	store   engine.Store
-	desk    *live.Desk
+	desk    *live.Collector
 }
 
 const rules = `rules:
@@ -85,7 +85,7 @@ func newWorld(t *testing.T, text string, divides bool) *world {
 	t.Cleanup(func() { _ = kv.Close() })
 	a := api.New(api.Config{Loopback: true, Callers: l, Trail: versions.On(kv), Log: log, Metrics: metrics})
 	w.desk = live.New(live.Config{Region: "eu", Reports: new(live.Memory), Watches: new(live.Memory)})
-	Add(a, Config{Service: w.service, Desk: w.desk, Region: "eu", InForce: func() v1.InForce { return v1.InForce{Version: "abc"} }, Forget: w.forget})
+	Add(a, Config{Service: w.service, Collector: w.desk, Region: "eu", InForce: func() v1.InForce { return v1.InForce{Version: "abc"} }, Forget: w.forget})
 	w.h = a.Handler()
 	return w
 }

@@ -22,7 +22,7 @@ import (
 
 // Config is what there is to see.
 type Config struct {
-	Desk *live.Desk
+	Collector *live.Collector
 	// Rules are the names of all rules in force, in order.
 	Rules func() []string
 	// InForce is what the program has in force.
@@ -80,9 +80,9 @@ func (o *operations) getTop(ctx context.Context, in *topInput) (*api.Body[*v1.To
 func (o *operations) see(ctx context.Context, wait int) (*live.View, error) {
 	const pause, late = time.Second, time.Second
 	want, began := time.Duration(wait)*time.Second, time.Now()
-	renew, _ := o.Desk.Begin(ctx, nil)
+	renew, _ := o.Collector.Begin(ctx, nil)
 	for {
-		v, err := o.Desk.See(ctx)
+		v, err := o.Collector.See(ctx)
 		if err != nil {
 			return nil, problem(err)
 		}

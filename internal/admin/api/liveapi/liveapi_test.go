@@ -30,7 +30,7 @@ import (
 type world struct {
 	t        *testing.T
 	api      *api.API
-	desk     *live.Desk
+	desk     *live.Collector
 	server   *httptest.Server
 	client   *client.Client
 	revision atomic.Uint64 // in force
@@ -64,7 +64,7 @@ func alone(t *testing.T, c live.Config) *world {
 	w.desk = live.New(c)
 	w.api = api.New(api.Config{Loopback: true, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewRegistry("test")})
 	Add(w.api, Config{
-		Desk: w.desk, Rules: func() []string { return []string{"idle", "login", "login@1d", "nokey"} },
+		Collector: w.desk, Rules: func() []string { return []string{"idle", "login", "login@1d", "nokey"} },
 		InForce: func() v1.InForce { return v1.InForce{Version: "new", Revision: w.revision.Load()} },
 	})
 	w.server = httptest.NewUnstartedServer(w.api.Handler())

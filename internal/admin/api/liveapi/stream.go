@@ -50,7 +50,7 @@ func (o *operations) stream(ctx context.Context, in *streamInput, send sse.Sende
 		_ = send.Data(v1.NewProblem(http.StatusNotFound, v1.CodeNoRule, "no rule "+tap.Rule+" is in force")) // it ends
 		return
 	}
-	renew, end := o.Desk.Begin(ctx, tap)
+	renew, end := o.Collector.Begin(ctx, tap)
 	defer end()
 	var seen map[string]int64
 	var last v1.InForce
@@ -60,7 +60,7 @@ func (o *operations) stream(ctx context.Context, in *streamInput, send sse.Sende
 		if now := o.InForce(); first || now != last {
 			events, last = append(events, now), now
 		}
-		v, err := o.Desk.See(ctx)
+		v, err := o.Collector.See(ctx)
 		switch {
 		case err != nil:
 			events = append(events, problem(err))
@@ -91,7 +91,7 @@ func (o *operations) stream(ctx context.Context, in *streamInput, send sse.Sende
 const popsTime = 3 * time.Second
 
 // ByPoP watches a key of a rule for a moment. It returns the last decision of each PoP that made one meanwhile.
-func ByPoP(ctx context.Context, desk *live.Desk, rules string, key []byte) ([]v1.Decision, error) {
+func ByPoP(ctx context.Context, desk *live.Collector, rules string, key []byte) ([]v1.Decision, error) {
 	tap := &quotapb.Tap{Rule: rules, Key: rule.ShortKey(key), PerSecond: 100}
 	renew, end := desk.Begin(ctx, tap)
 	defer end()

@@ -26,8 +26,8 @@ const (
 	turnEvery = time.Second
 	// viewerTime is how long a watch lasts that its viewer does not renew.
 	viewerTime = 5 * time.Second
-	// boardTime bounds one use of a board.
-	boardTime = time.Second
+	// notesTime bounds one use of a board.
+	notesTime = time.Second
 )
 
 // Above is the tier above, which may watch this one. It is safe for concurrent use.
@@ -40,7 +40,7 @@ type Above interface {
 
 // Config is what a desk is made of.
 type Config struct {
-	Reports, Watches Board
+	Reports, Watches Notes
 	// Regions is set if those that report are regions: the desk is that of an aggregator.
 	Regions bool
 	// Region is the name of the own region; empty: it has none.
@@ -61,15 +61,15 @@ type Config struct {
 	Log      *slog.Logger // nil: nothing is logged
 }
 
-// Desk takes reports and shows them. Create it with [New]; [Desk.Run] has to run beside it. It is safe for concurrent
+// Collector takes reports and shows them. Create it with [New]; [Collector.Run] has to run beside it. It is safe for concurrent
 // use.
-type Desk struct {
+type Collector struct {
 	config Config
 	id     string // of this replica on the boards
 	taken  taken
 	watch  atomic.Pointer[watch] // nil: nobody watches
-	failed repeat.Seldom         // was logged: the board did not answer
-	down   repeat.Seldom         // was logged: the tier above took no report
+	failed repeat.OncePerMinute  // was logged: the board did not answer
+	down   repeat.OncePerMinute  // was logged: the tier above took no report
 
 	mu      sync.Mutex
 	viewers map[*viewer]time.Time // until when
@@ -92,18 +92,18 @@ type watch struct {
 type viewer struct{ tap *quotapb.Tap }
 
 // New makes the desk of a replica that has just started.
-func New(c Config) *Desk {
+func New(c Config) *Collector {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Desk{
+	return &Collector{
 		config: c, id: rand.Text(), viewers: map[*viewer]time.Time{},
 		taken: taken{room: room.NewInFlight[any](cmp.Or(c.MaxBytes, 32<<20)), rows: map[string]*report{}},
 	}
 }
 
 // Run does what is to be done once a second, until ctx ends.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *Collector) Run(ctx context.Context) error {
 	for odd := false; repeat.Sleep(ctx, repeat.Jittered(turnEvery/2)); odd = !odd { // the store that is shared comes up first
 		if notes := d.taken.due(time.Now()); len(notes) > 0 {
 			d.put(ctx, d.config.Reports, notes...)
@@ -116,8 +116,8 @@ func (d *Desk) Run(ctx context.Context) error {
 }
 
 // turn renews what is watched here, reads what is watched anywhere, and shows this process.
-func (d *Desk) turn(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 3*boardTime)
+func (d *Collector) turn(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 3*notesTime)
 	defer cancel()
 	d.renew(ctx)
 	first := d.learn(ctx)
@@ -136,7 +136,7 @@ func (d *Desk) turn(ctx context.Context) {
 
 // Begin has members report, and show the decisions that tap asks for, of all holders together PerSecond, nil: none. It
 // does until the end is called, or for viewerTime after the last call of renew.
-func (d *Desk) Begin(ctx context.Context, tap *quotapb.Tap) (renew, end func()) {
+func (d *Collector) Begin(ctx context.Context, tap *quotapb.Tap) (renew, end func()) {
 	who := &viewer{tap}
 	renew = func() {
 		d.mu.Lock()
@@ -154,7 +154,7 @@ func (d *Desk) Begin(ctx context.Context, tap *quotapb.Tap) (renew, end func()) 
 }
 
 // renew puts up that somebody watches at this replica, or at the tier above.
-func (d *Desk) renew(ctx context.Context) {
+func (d *Collector) renew(ctx context.Context) {
 	n := Note{ID: "v" + d.id, For: viewerTime}
 	d.mu.Lock()
 	now := time.Now()
@@ -179,8 +179,8 @@ const upNote = "u"
 
 // learn reads what is watched. first reports whether of the replicas that can show the region to the aggregator this
 // one is to do so.
-func (d *Desk) learn(ctx context.Context) (first bool) {
-	bounded, cancel := context.WithTimeout(ctx, boardTime)
+func (d *Collector) learn(ctx context.Context) (first bool) {
+	bounded, cancel := context.WithTimeout(ctx, notesTime)
 	defer cancel()
 	notes, now, err := d.config.Watches.All(bounded)
 	if err != nil {
@@ -209,7 +209,7 @@ func (d *Desk) learn(ctx context.Context) (first bool) {
 }
 
 // watching is what is watched; nil: nothing.
-func (d *Desk) watching() *watch {
+func (d *Collector) watching() *watch {
 	w := d.watch.Load()
 	if w == nil || !w.until.After(time.Now()) {
 		return nil
@@ -218,7 +218,7 @@ func (d *Desk) watching() *watch {
 }
 
 // WatchMs is for how many milliseconds from now somebody watches, as holders are told; 0: nobody does.
-func (d *Desk) WatchMs() uint32 {
+func (d *Collector) WatchMs() uint32 {
 	w := d.watching()
 	if w == nil {
 		return 0
@@ -227,8 +227,8 @@ func (d *Desk) WatchMs() uint32 {
 }
 
 // put puts one note up. It may be lost.
-func (d *Desk) put(ctx context.Context, b Board, notes ...Note) {
-	bounded, cancel := context.WithTimeout(ctx, boardTime)
+func (d *Collector) put(ctx context.Context, b Notes, notes ...Note) {
+	bounded, cancel := context.WithTimeout(ctx, notesTime)
 	defer cancel()
 	if err := b.Put(bounded, notes); err != nil {
 		d.note(ctx, err)
@@ -236,7 +236,7 @@ func (d *Desk) put(ctx context.Context, b Board, notes ...Note) {
 }
 
 // note logs that a board does not answer.
-func (d *Desk) note(ctx context.Context, err error) {
+func (d *Collector) note(ctx context.Context, err error) {
 	if ctx.Err() == nil && d.failed.Now() {
 		d.config.Log.Warn("cannot share live reports with the other replicas: the store rejects them", "error", err)
 	}

@@ -45,7 +45,7 @@ func (c *counted) All(ctx context.Context) ([]live.Note, int64, error) {
 // tier is the replicas of a tier, which share their boards.
 type tier struct {
 	reports, watches counted
-	desks            []*live.Desk
+	desks            []*live.Collector
 }
 
 // start runs so many replicas until the end of the test's bubble.
@@ -81,14 +81,14 @@ func report(pop string, worker uint64) *quotapb.ReportRequest {
 	}
 }
 
-func take(t *testing.T, d *live.Desk, m *quotapb.ReportRequest) *quotapb.ReportResponse {
+func take(t *testing.T, d *live.Collector, m *quotapb.ReportRequest) *quotapb.ReportResponse {
 	t.Helper()
 	answer, err := d.Take("192.0.2.1", m)
 	fatal.If(t, err)
 	return answer
 }
 
-func see(t *testing.T, d *live.Desk) *live.View {
+func see(t *testing.T, d *live.Collector) *live.View {
 	t.Helper()
 	v, err := d.See(t.Context())
 	fatal.If(t, err)

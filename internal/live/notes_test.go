@@ -8,8 +8,8 @@ import (
 )
 
 func TestMemory(t *testing.T) {
-	livetest.Run(t, func(testing.TB) [2]live.Board {
+	livetest.Run(t, func(testing.TB) [2]live.Notes {
 		b := new(live.Memory)
-		return [2]live.Board{b, b}
+		return [2]live.Notes{b, b}
 	})
 }

@@ -45,20 +45,20 @@ return {now, page[1], notes}`
 // postedAtOnce bounds the texts that one script gets, so that no decision waits long for it.
 const postedAtOnce = 128 << 10
 
-// board is a [live.Board] in this Redis.
-type board struct {
+// liveNotes is a [live.Notes] in this Redis.
+type liveNotes struct {
 	store *Store
 	key   string
 }
 
 // Reports is the board of what holders showed last, and Watches that of what is watched, of all replicas on this Redis.
-func (s *Store) Reports() live.Board { return &board{s, boardKey + "reports"} }
+func (s *Store) Reports() live.Notes { return &liveNotes{s, boardKey + "reports"} }
 
 // Watches is the board of what is watched; see [Store.Reports].
-func (s *Store) Watches() live.Board { return &board{s, boardKey + "watches"} }
+func (s *Store) Watches() live.Notes { return &liveNotes{s, boardKey + "watches"} }
 
 // eval runs a script when no other one of a board does.
-func (b *board) eval(ctx context.Context, source string, args ...any) *redis.Cmd {
+func (b *liveNotes) eval(ctx context.Context, source string, args ...any) *redis.Cmd {
 	select {
 	case b.store.boards <- struct{}{}:
 		defer func() { <-b.store.boards }()
@@ -70,7 +70,7 @@ func (b *board) eval(ctx context.Context, source string, args ...any) *redis.Cmd
 	}
 }
 
-func (b *board) Put(ctx context.Context, notes []live.Note) error {
+func (b *liveNotes) Put(ctx context.Context, notes []live.Note) error {
 	for len(notes) > 0 {
 		var args []any
 		size := 0
@@ -87,7 +87,7 @@ func (b *board) Put(ctx context.Context, notes []live.Note) error {
 	return nil
 }
 
-func (b *board) All(ctx context.Context) (notes []live.Note, now int64, err error) {
+func (b *liveNotes) All(ctx context.Context) (notes []live.Note, now int64, err error) {
 	cursor, seen := "0", map[string]bool{} // a page may have notes of one before
 	for {
 		page, err := b.eval(ctx, pageScript, cursor).Slice()

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// A Board is what all replicas of a tier see: notes, each until it is replaced or its time is over. Nothing depends on
-// what is there: a note may be lost. It is safe for concurrent use.
-type Board interface {
+// Notes are what all replicas of a component share: each note until it is replaced or its time is over. Nothing depends on
+// them: a note may be lost. It is safe for concurrent use.
+type Notes interface {
 	// Put puts notes up, in the place of those of the same names. It keeps neither the slice nor the texts.
 	Put(ctx context.Context, notes []Note) error
-	// All are the notes whose time is not over, in any order, and the time by the clock of the board.
+	// All are the notes whose time is not over, in any order, and the time by the clock of the notes.
 	All(ctx context.Context) (notes []Note, now int64, err error)
 }
 
-// Note is something on a [Board].
+// Note is one of the [Notes].
 type Note struct {
 	ID   string // 1 to 128 bytes
 	Text []byte
 	For  time.Duration // for how long it is put up, whole milliseconds, 1 ms to 60 s
-	// At and Until are when it was put up, and until when that is, in milliseconds by the clock of the board. It
+	// At and Until are when it was put up, and until when that is, in milliseconds by the clock of the notes. It
 	// sets them.
 	At, Until int64
 }
@@ -32,13 +32,13 @@ const noteTime = time.Minute
 // Left is for how long a note stays.
 func (n *Note) Left(now int64) time.Duration { return time.Duration(n.Until-now) * time.Millisecond }
 
-// Memory is a board of this process. The zero value is empty.
+// Memory has the notes of this process. The zero value is empty.
 type Memory struct {
 	mu    sync.Mutex
 	notes map[string]Note
 }
 
-var _ Board = (*Memory)(nil)
+var _ Notes = (*Memory)(nil)
 
 // Put puts notes up.
 func (m *Memory) Put(ctx context.Context, notes []Note) error {

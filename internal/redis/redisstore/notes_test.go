@@ -19,11 +19,11 @@ func TestBoard(t *testing.T) {
 	for i := range stores {
 		stores[i] = start(t, Config{Redis: topology.Config{Addrs: c.Addrs()}})
 	}
-	for name, of := range map[string]func(*Store) live.Board{"reports": (*Store).Reports, "watches": (*Store).Watches} {
+	for name, of := range map[string]func(*Store) live.Notes{"reports": (*Store).Reports, "watches": (*Store).Watches} {
 		t.Run(name, func(t *testing.T) {
-			livetest.Run(t, func(testing.TB) [2]live.Board {
+			livetest.Run(t, func(testing.TB) [2]live.Notes {
 				flush(c.Nodes)
-				return [2]live.Board{of(stores[0]), of(stores[1])}
+				return [2]live.Notes{of(stores[0]), of(stores[1])}
 			})
 		})
 	}
