@@ -40,19 +40,18 @@ func restarted(t *testing.T, state string, flags ...string) *process {
 
 // holder is one PoP, with what it keeps of the region.
 type holder struct {
-	t     *testing.T
-	name  byte
-	epoch uint64
-	seq   uint64
+	t    *testing.T
+	name byte
+	seq  uint64
 
 	holders uint32 // of the region, as it answered last
 }
 
-// ask asks for counters, and goes on with the epoch that the region answers.
+// ask asks for counters.
 func (h *holder) ask(p *process, wants ...wire.Want) []wire.Grant {
 	h.t.Helper()
 	h.seq++
-	req := wire.Request{Protocol: 1, Holder: bytes.Repeat([]byte{h.name}, 16), Seq: h.seq, Ack: h.seq - 1, Epoch: h.epoch, Wants: wants}
+	req := wire.Request{Protocol: 1, Holder: bytes.Repeat([]byte{h.name}, 16), Seq: h.seq, Ack: h.seq - 1, Wants: wants}
 	r, err := http.Post(p.quota+quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(req.Append(nil)))
 	fatal.If(h.t, err)
 	defer r.Body.Close()
@@ -62,7 +61,7 @@ func (h *holder) ask(p *process, wants ...wire.Want) []wire.Grant {
 	if err := out.Decode(body); r.StatusCode != 200 || err != nil || len(out.Grants) != len(wants) {
 		h.t.Fatalf("status %d: %s", r.StatusCode, body)
 	}
-	h.epoch, h.holders = out.Epoch, out.Holders
+	h.holders = out.Holders
 	return out.Grants
 }
 
@@ -80,9 +79,7 @@ func (h *holder) left(p *process, key string) map[string]int64 {
 	return left
 }
 
-// A region that ends on SIGTERM and is started again goes on to the unit: counters, leases that come back, and slots. Its
-// epoch is new: a holder gives back to the process that answered it. The bytes of a call that arrive again, from a proxy
-// that kept a copy, give nothing back a second time.
+// A region that ends on SIGTERM and is started again goes on to the unit: counters, leases that come back, and slots.
 func TestOrderlyRestart(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "sub", "state")
@@ -104,25 +101,18 @@ func TestOrderlyRestart(t *testing.T) {
 	back := func(rule string) wire.Want {
 		return wire.Want{Rule: rule, Key: []byte("k"), Shape: leases[rule].Shape, Want: lease.Want{Unused: 1, Lease: leases[rule].Lease}}
 	}
-	copied := *h // the same number, and the same epoch
 	h.ask(p, back("leased"))
-	before, epoch := h.left(p, "k"), h.epoch
+	before := h.left(p, "k")
 	for range 2 { // the second goes on from the first
 		p.Stop()
 		p = restarted(t, state)
 		p.waitFor("loaded counters")
-		again := copied
-		again.ask(p, back("leased"))
 		if after := h.left(p, "k"); fmt.Sprint(after) != fmt.Sprint(before) {
 			t.Fatalf("left before %v, after %v", before, after)
 		}
 		if h.holders != 4 {
 			t.Fatalf("the first PoP that calls is one of %d, want 4: its share must not be larger than before", h.holders)
 		}
-		if h.epoch == epoch {
-			t.Fatal("the epoch is that of the process before")
-		}
-		epoch = h.epoch
 	}
 	for rule, whole := range unitRules {
 		if g := h.ask(p, units(rule, "never used", whole))[0]; g.Granted != whole {
@@ -149,7 +139,7 @@ func (p *process) saves() string {
 	return count
 }
 
-// A region that is killed has what it saved last, another epoch, and whole limits for keys that nobody used.
+// A region that is killed has what it saved last, and whole limits for keys that nobody used.
 func TestKilledRegion(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
@@ -168,12 +158,8 @@ func TestKilledRegion(t *testing.T) {
 	}
 	p.Kill()
 	p = restarted(t, state)
-	epoch := h.epoch
 	if after := h.left(p, "k"); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("left when it was saved %v, after that %v", before, after)
-	}
-	if h.epoch == epoch {
-		t.Error("the epoch stayed, although what was granted last may be lost")
 	}
 	for rule, whole := range unitRules {
 		if g := h.ask(p, units(rule, "never used", whole))[0]; g.Granted != whole {

@@ -115,9 +115,6 @@ func New(c Config) *Store {
 	return s
 }
 
-// Epoch is that of the store behind.
-func (s *Store) Epoch() uint64 { return s.below.Epoch() }
-
 // Acquire withholds from each ask what is meant for other regions, and what those may use of their reserves, and passes
 // it on. It changes the asks.
 func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {

@@ -139,7 +139,7 @@ func (t *Tier) Run(ctx context.Context, beside ...Port) error {
 		tasks.Go(p.Server.Serve)
 		about = append(about, p.Name, p.Server.Address())
 	}
-	t.Log.Info("serving", append(about, "epoch", t.store.Epoch(), "ready", len(t.Ready.Reasons()) == 0)...)
+	t.Log.Info("serving", append(about, "ready", len(t.Ready.Reasons()) == 0)...)
 
 	tasks.Go(func() error {
 		<-ctx.Done()

@@ -12,7 +12,7 @@ import (
 type scopes struct{ region, global Store }
 
 // ByScope makes a store that asks, for policies of scope global, the store of all regions,
-// and for the others the region's own. The epoch is that of the region's.
+// and for the others the region's own.
 //
 // A request with rules of both scopes is granted all or nothing. Its global rules are asked
 // first: they are mostly decided from memory, and if one of them is denied, the region's are
@@ -20,8 +20,6 @@ type scopes struct{ region, global Store }
 // is far away does not leave them undecided. What is charged to a request that is denied
 // later goes back.
 func ByScope(region, global Store) Store { return &scopes{region, global} }
-
-func (s *scopes) Epoch() uint64 { return s.region.Epoch() }
 
 // Acquire asks both stores at a time.
 func (s *scopes) Acquire(ctx context.Context, asks []Ask, grants []lease.Grant) {

@@ -117,10 +117,6 @@ type Store interface {
 	// the same length; what grants held before is overwritten. It does not keep
 	// either of them.
 	Acquire(ctx context.Context, asks []Ask, grants []lease.Grant)
-
-	// Epoch is never 0, and does not change. Counters in memory have another one in each
-	// process.
-	Epoch() uint64
 }
 
 // DefaultPatience is how long a caller without a deadline waits.

@@ -115,9 +115,6 @@ func New(c Config) *Store {
 // beside is how many replicas ask for the same keys.
 func (s *Store) beside() uint8 { return uint8(min(max(s.replicas(), 0), math.MaxUint8)) }
 
-// Epoch is that of the store behind.
-func (s *Store) Epoch() uint64 { return s.behind.Epoch() }
-
 // Stats counts.
 func (s *Store) Stats() Stats {
 	keys, _ := s.table.Size()

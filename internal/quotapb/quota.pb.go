@@ -281,9 +281,6 @@ type AcquireRequest struct {
 	// Who asks: 16 random bytes, made once per process and shared by its workers.
 	// Any other length is refused.
 	Holder []byte `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
-	// Epoch of the granter's store as the holder last saw it. Units come back only under
-	// the present one. 0: the holder has had no reply of a granter yet.
-	Epoch uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Number of this call, 1 and up, larger than that of every call that this worker
 	// of the holder began before. The granter answers a number that it saw before, and
 	// one that is 1024 or more behind the largest, as unavailable, so that a duplicated
@@ -367,13 +364,6 @@ func (x *AcquireRequest) GetHolder() []byte {
 		return x.Holder
 	}
 	return nil
-}
-
-func (x *AcquireRequest) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
 }
 
 func (x *AcquireRequest) GetSeq() uint64 {
@@ -907,9 +897,6 @@ type AcquireResponse struct {
 	// Version of this protocol that the reply is in: the newest that both sides support. A
 	// holder drops a reply with one that it does not and treats the call as failed.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	// Epoch of the granter's store, never 0. Counters in memory have another one in each
-	// process. Leases of before stay spendable until their ttl.
-	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Version of the granter's rules. A holder that has another one fetches them,
 	// and drops the denials that it remembers. Empty: the granter has none.
 	RulesVersion string `protobuf:"bytes,3,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
@@ -979,13 +966,6 @@ func (*AcquireResponse) Descriptor() ([]byte, []int) {
 func (x *AcquireResponse) GetProtocol() uint32 {
 	if x != nil {
 		return x.Protocol
-	}
-	return 0
-}
-
-func (x *AcquireResponse) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
 	}
 	return 0
 }
@@ -2415,11 +2395,10 @@ var File_quota_proto protoreflect.FileDescriptor
 
 const file_quota_proto_rawDesc = "" +
 	"\n" +
-	"\vquota.proto\x12\rweir.quota.v1\"\xb8\x03\n" +
+	"\vquota.proto\x12\rweir.quota.v1\"\xa8\x03\n" +
 	"\x0eAcquireRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x16\n" +
-	"\x06holder\x18\x02 \x01(\fR\x06holder\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x10\n" +
+	"\x06holder\x18\x02 \x01(\fR\x06holder\x12\x10\n" +
 	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x05 \x01(\x04R\x03ack\x12#\n" +
 	"\rrules_version\x18\x06 \x01(\tR\frulesVersion\x12)\n" +
@@ -2431,7 +2410,7 @@ const file_quota_proto_rawDesc = "" +
 	"\fprotocol_max\x18\v \x01(\rR\vprotocolMax\x12%\n" +
 	"\x0erules_revision\x18\f \x01(\x04R\rrulesRevision\x12\x16\n" +
 	"\x06region\x18\r \x01(\tR\x06region\x129\n" +
-	"\areserve\x18\x0f \x01(\v2\x1f.weir.quota.v1.ReserveStatementR\areserve\"C\n" +
+	"\areserve\x18\x0f \x01(\v2\x1f.weir.quota.v1.ReserveStatementR\areserveJ\x04\b\x03\x10\x04\"C\n" +
 	"\vReserveSpan\x12\x19\n" +
 	"\bafter_us\x18\x01 \x01(\x04R\aafterUs\x12\x19\n" +
 	"\buntil_us\x18\x02 \x01(\x04R\auntilUs\"\x91\x01\n" +
@@ -2467,10 +2446,9 @@ const file_quota_proto_rawDesc = "" +
 	"\aholding\x18\x0e \x01(\x04R\aholding\x12\x12\n" +
 	"\x04debt\x18\x0f \x01(\x04R\x04debt\x12\x1a\n" +
 	"\boverride\x18\x12 \x01(\x04R\boverride\x12\x12\n" +
-	"\x04soon\x18\x14 \x01(\x04R\x04soon\"\x95\x03\n" +
+	"\x04soon\x18\x14 \x01(\x04R\x04soon\"\x85\x03\n" +
 	"\x0fAcquireResponse\x12\x1a\n" +
-	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12#\n" +
+	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12#\n" +
 	"\rrules_version\x18\x03 \x01(\tR\frulesVersion\x12,\n" +
 	"\x06grants\x18\x04 \x03(\v2\x14.weir.quota.v1.GrantR\x06grants\x12\x18\n" +
 	"\aholders\x18\x05 \x01(\rR\aholders\x12\x10\n" +
@@ -2481,7 +2459,7 @@ const file_quota_proto_rawDesc = "" +
 	" \x01(\v2\x1b.weir.quota.v1.ReserveReplyR\areserve\x12&\n" +
 	"\x0fshare_per_mille\x18\v \x01(\rR\rsharePerMille\x12\x16\n" +
 	"\x06secret\x18\f \x01(\x04R\x06secret\x12\x19\n" +
-	"\bwatch_ms\x18\r \x01(\rR\awatchMs\"\xf1\x02\n" +
+	"\bwatch_ms\x18\r \x01(\rR\awatchMsJ\x04\b\x02\x10\x03\"\xf1\x02\n" +
 	"\x05Grant\x12-\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x15.weir.quota.v1.StatusR\x06status\x12\x18\n" +
 	"\agranted\x18\x02 \x01(\x04R\agranted\x12\x14\n" +

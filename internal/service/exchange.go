@@ -67,13 +67,11 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	}
 	fresh = fresh && !x.retried
 	s.metrics.callWants.Observe(float64(len(r.Wants)))
-	epoch := s.config.Store.Epoch()
 	x.response.Dropped = !fresh
 	if fresh {
 		if err := s.hear(x); err != nil {
 			return err
 		}
-		s.countForeign(x, epoch)
 		s.config.Store.Acquire(ctx, x.asks, x.grants)
 		s.count(x, rules)
 		s.returnAbandoned(ctx, x)
@@ -87,7 +85,6 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	}
 	x.answer()
 	x.response.Protocol, _ = wire.Common(r.Protocol, r.ProtocolMax)
-	x.response.Epoch = epoch
 	x.response.RulesVersion, x.response.RulesRevision = rules.version, rules.revision
 	x.response.Secret = rules.fingerprint
 	if r.RulesRevision > rules.revision && r.RulesVersion != rules.version {
@@ -96,15 +93,6 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	x.response.Holders, x.response.SharePerMille = uint32(s.sharers(now)), s.config.Share()
 	x.response.Seq, x.response.WatchMs = r.Seq, s.watchMs()
 	return nil
-}
-
-// countForeign counts a call of a holder that another store, or another life of this one, answered
-// last.
-func (s *Service) countForeign(x *exchange, ours uint64) {
-	if x.request.Epoch != 0 && x.request.Epoch != ours {
-		s.metrics.foreign.Inc()
-		s.notices.warn(&s.notices.foreign, x, "caller was last answered by another store, or before a restart")
-	}
 }
 
 // prepare turns the wants of a checked call into asks. Wants that name no rule, or are out
@@ -165,8 +153,6 @@ func (s *Service) askOf(x *exchange, rules *catalog, i int, w *wire.Want, p *eng
 		rules.rules[p.Rule].counts.giveBacks.Inc()
 		s.notices.warn(&s.notices.giveBacks, x, "give-back rejected: more units than were granted", "rule", p.Rule, "units", a.Want.Unused)
 		a.Want.Unused = 0
-	} else if r.Epoch != s.config.Store.Epoch() {
-		a.Want.Unused = 0 // of a call to the process before, perhaps, which has taken it
 	}
 	return a
 }

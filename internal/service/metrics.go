@@ -20,7 +20,6 @@ type metrics struct {
 	behind     telemetry.Counter
 
 	wantsRejected *telemetry.CounterVec
-	foreign       telemetry.Counter
 }
 
 // ruleCounts are the instruments of one rule, or of one of its overrides with when and a name: then those that
@@ -52,7 +51,6 @@ func newMetrics(r *telemetry.Registry) *metrics {
 		wantsRejected: r.Counters("weir_wants_rejected_total", "Wants answered as unavailable because a field is out of range, by field.", "reason"),
 		abandoned:     r.Counter("weir_acquire_unheard_total", "Calls whose caller hung up before the answer; what they were granted went back."),
 		behind:        r.Counter("weir_acquire_newer_rules_total", "Calls of holders that have newer rules than this replica: its rules file is late, or was set back without a larger revision."),
-		foreign:       r.Counter("weir_foreign_epochs_total", "Calls of holders that another store, or this one before a restart, answered last. After a restart there are a few for each holder. If it goes on growing, several regions with counters of their own answer the same holders."),
 	}
 }
 

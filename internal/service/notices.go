@@ -18,8 +18,8 @@ import (
 // notices logs what is wrong with callers, each kind at most once a minute: whoever sends
 // something wrong may send it often. It is safe for concurrent use.
 type notices struct {
-	log                                        *slog.Logger
-	repeated, foreign, giveBacks, wants, calls repeat.OncePerMinute
+	log                               *slog.Logger
+	repeated, giveBacks, wants, calls repeat.OncePerMinute
 }
 
 const (

@@ -61,7 +61,7 @@ func TestGiveBacksAreRejected(t *testing.T) {
 	if left := r.grants(wire.Want{Rule: "all"})[0].Remaining; left != 35 {
 		t.Errorf("%d of 100 are left after 60 and five times 1 were taken, want 35", left)
 	}
-	honest.Epoch, honest.Seq, honest.Wants = r.epoch, 2, []wire.Want{back(60)}
+	honest.Seq, honest.Wants = 2, []wire.Want{back(60)}
 	r.post(honest)
 	if left := r.grants(wire.Want{Rule: "all"})[0].Remaining; left != 95 {
 		t.Errorf("%d of 100 are left when 60 came back, want 95", left)
@@ -70,19 +70,18 @@ func TestGiveBacksAreRejected(t *testing.T) {
 	told(t, &log, "give-back rejected", "holder="+strings.Repeat("61", 16), "region=eu", "pop=ams", "rule=all", "units=201")
 }
 
-// A call that is repeated, and one that presents the epoch of another store, is counted and logged.
-func TestRepeatedCallsAndForeignEpochs(t *testing.T) {
+// A repeated call is counted and logged.
+func TestRepeatedCalls(t *testing.T) {
 	var log bytes.Buffer
 	r := newRegion(t, logged(&log))
 	q := r.call(want("all", "", 1))
-	for _, epoch := range []uint64{0, r.store.Epoch(), 99, 99} {
-		q.Epoch, q.Seq = epoch, q.Seq+1
+	for range 4 {
+		q.Seq++
 		r.post(q)
 		r.post(q)
 	}
-	hasMetric(t, r.metrics, "weir_acquire_duplicates_total 4", "weir_foreign_epochs_total 2")
+	hasMetric(t, r.metrics, "weir_acquire_duplicates_total 4")
 	told(t, &log, "repeated call dropped", "holder="+strings.Repeat("61", 16))
-	told(t, &log, "another store", "holder="+strings.Repeat("61", 16))
 }
 
 // TestRefusalsAreTold: the first want, and the first call, that is refused in a minute is in the

@@ -51,7 +51,6 @@ type region struct {
 	service *service.Service
 	handler *service.Handler
 	metrics *telemetry.Registry
-	epoch   uint64 // of its store
 	seq     uint64
 }
 
@@ -65,7 +64,7 @@ func newRegion(t testing.TB, change ...func(*service.Config)) *region {
 	for _, change := range change {
 		change(&c)
 	}
-	r.service, r.epoch = service.NewService(c), c.Store.Epoch()
+	r.service = service.NewService(c)
 	r.setRules(rulesText)
 	r.handler = service.NewHandler(r.service, r.metrics)
 	return r
@@ -83,7 +82,7 @@ var holderA, holderB = bytes.Repeat([]byte{'a'}, 16), bytes.Repeat([]byte{'b'}, 
 // call is a request of holder A with the next seq.
 func (r *region) call(wants ...wire.Want) *wire.Request {
 	r.seq++
-	return &wire.Request{Protocol: 1, Holder: holderA, Epoch: r.epoch, Seq: r.seq, Ack: r.seq - 1, Wants: wants}
+	return &wire.Request{Protocol: 1, Holder: holderA, Seq: r.seq, Ack: r.seq - 1, Wants: wants}
 }
 
 // post sends a request as the filter does. The response is nil if it was refused, with the reply's body beside it.
@@ -95,7 +94,7 @@ func (r *region) post(req *wire.Request) (*wire.Response, string) {
 	}
 	var out wire.Response
 	fatal.If(r.t, out.Decode(w.Body.Bytes()))
-	if len(out.Grants) != len(req.Wants) || out.Seq != req.Seq || out.Protocol != 1 || out.Epoch != r.store.Epoch() {
+	if len(out.Grants) != len(req.Wants) || out.Seq != req.Seq || out.Protocol != 1 {
 		r.t.Fatalf("answer %+v to %+v", out, req)
 	}
 	return &out, ""

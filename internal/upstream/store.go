@@ -63,9 +63,6 @@ func New(c Config) *Store {
 	return s
 }
 
-// Epoch is that of the store of all regions.
-func (s *Store) Epoch() uint64 { return s.far.Epoch() }
-
 // Acquire asks the aggregator first. Units that were granted from the reserve go back there.
 func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	if !s.returnOwn(ctx, asks, grants) {

@@ -174,8 +174,6 @@ func (r *region) Acquire(_ context.Context, asks []engine.Ask, grants []lease.Gr
 	}
 }
 
-func (r *region) Epoch() uint64 { return 1 }
-
 func (r *region) Owe(a *engine.Ask, units int64) {
 	r.global.mu.Lock()
 	defer r.global.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 )
 
 func TestAnswerIsThatOfTheCall(t *testing.T) {
-	whole := wire.Response{Protocol: wire.Protocol, Epoch: 1, Seq: 7, Grants: make([]wire.Grant, 2)}
+	whole := wire.Response{Protocol: wire.Protocol, Seq: 7, Grants: make([]wire.Grant, 2)}
 	for name, c := range map[string]struct {
 		change func(*wire.Response)
 		want   string
@@ -18,7 +18,6 @@ func TestAnswerIsThatOfTheCall(t *testing.T) {
 		"a grant too few":  {func(m *wire.Response) { m.Grants = m.Grants[1:] }, "1 grants for 2 wants"},
 		"of another call":  {func(m *wire.Response) { m.Seq++ }, "another call"},
 		"without a number": {func(m *wire.Response) { m.Seq = 0 }, "another call"},
-		"without an epoch": {func(m *wire.Response) { m.Epoch = 0 }, "another call"},
 	} {
 		sent, got := whole, wire.Response{}
 		c.change(&sent)

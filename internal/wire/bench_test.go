@@ -11,7 +11,7 @@ import (
 // sampleRequest is what a busy PoP sends: n top-ups that give a little back.
 func sampleRequest(n int) *wire.Request {
 	m := &wire.Request{
-		Protocol: wire.Protocol, Holder: []byte("0123456789abcdef"), Epoch: 1_763_700_000_000, Seq: 70_000, Ack: 69_999,
+		Protocol: wire.Protocol, Holder: []byte("0123456789abcdef"), Seq: 70_000, Ack: 69_999,
 		RulesVersion: "9f86d081884c7d65", Pop: "fra1",
 		TraceParent: []string{"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
 	}
@@ -22,7 +22,7 @@ func sampleRequest(n int) *wire.Request {
 }
 
 func sampleResponse(n int) *wire.Response {
-	m := &wire.Response{Protocol: wire.Protocol, Epoch: 1_763_700_000_000, RulesVersion: "9f86d081884c7d65", Holders: 12, Seq: 70_000}
+	m := &wire.Response{Protocol: wire.Protocol, RulesVersion: "9f86d081884c7d65", Holders: 12, Seq: 70_000}
 	for range n {
 		m.Grants = append(m.Grants, wire.Grant{Shape: 0xfeedface, Grant: lease.Grant{Status: lease.OK, Granted: 500, Lease: 0x12345678, TTL: 10_000, Limit: 1000, Remaining: 400, Reset: 31_000}})
 	}

@@ -73,7 +73,7 @@ func generated(m codec) proto.Message {
 
 func generatedRequest(m *wire.Request) *quotapb.AcquireRequest {
 	pb := &quotapb.AcquireRequest{
-		Protocol: m.Protocol, Holder: m.Holder, Epoch: m.Epoch, Seq: m.Seq, Ack: m.Ack,
+		Protocol: m.Protocol, Holder: m.Holder, Seq: m.Seq, Ack: m.Ack,
 		RulesVersion: m.RulesVersion, Pop: m.Pop, TraceParent: m.TraceParent,
 		Worker: m.Worker, ProtocolMax: m.ProtocolMax, RulesRevision: m.RulesRevision, Region: m.Region,
 	}
@@ -101,7 +101,7 @@ func generatedSpans(spans []reserve.Span) (pb []*quotapb.ReserveSpan) {
 
 func generatedResponse(m *wire.Response) *quotapb.AcquireResponse {
 	pb := &quotapb.AcquireResponse{
-		Protocol: m.Protocol, Epoch: m.Epoch, RulesVersion: m.RulesVersion, Holders: m.Holders, Seq: m.Seq,
+		Protocol: m.Protocol, RulesVersion: m.RulesVersion, Holders: m.Holders, Seq: m.Seq,
 		RulesRevision: m.RulesRevision, Dropped: m.Dropped,
 		SharePerMille: m.SharePerMille, Secret: m.Secret, WatchMs: m.WatchMs,
 	}

@@ -12,7 +12,6 @@ import (
 type Request struct {
 	Protocol      uint32
 	Holder        []byte // 16 bytes
-	Epoch         uint64
 	Seq           uint64
 	Ack           uint64
 	RulesVersion  string
@@ -30,7 +29,6 @@ type Request struct {
 func (m *Request) Append(dst []byte) []byte {
 	dst = appendUint(dst, 1, uint64(m.Protocol))
 	dst = appendBytes(dst, 2, m.Holder)
-	dst = appendUint(dst, 3, m.Epoch)
 	dst = appendUint(dst, 4, m.Seq)
 	dst = appendUint(dst, 5, m.Ack)
 	dst = appendBytes(dst, 6, m.RulesVersion)
@@ -62,8 +60,6 @@ func (m *Request) Decode(b []byte) error {
 			m.Protocol = uint32(r.num)
 		case 2<<3 | typeBytes:
 			m.Holder = r.bytes()
-		case 3<<3 | typeVarint:
-			m.Epoch = r.num
 		case 4<<3 | typeVarint:
 			m.Seq = r.num
 		case 5<<3 | typeVarint:

@@ -12,7 +12,6 @@ import (
 // as the request had wants.
 type Response struct {
 	Protocol      uint32
-	Epoch         uint64
 	RulesVersion  string
 	Grants        []Grant
 	Holders       uint32
@@ -29,7 +28,6 @@ type Response struct {
 // Append appends the encoded message to dst and returns the longer slice.
 func (m *Response) Append(dst []byte) []byte {
 	dst = appendUint(dst, 1, uint64(m.Protocol))
-	dst = appendUint(dst, 2, m.Epoch)
 	dst = appendBytes(dst, 3, m.RulesVersion)
 	for i := range m.Grants {
 		dst = append(dst, 4<<3|typeBytes, 0)
@@ -55,8 +53,6 @@ func (m *Response) Decode(b []byte) error {
 		switch r.tag {
 		case 1<<3 | typeVarint:
 			m.Protocol = uint32(r.num)
-		case 2<<3 | typeVarint:
-			m.Epoch = r.num
 		case 3<<3 | typeBytes:
 			m.RulesVersion = r.text(old.RulesVersion)
 		case 4<<3 | typeBytes:
@@ -94,7 +90,7 @@ func (m *Response) DecodeAnswer(b []byte, seq uint64, wants int) error {
 		return OtherVersion(m.Protocol)
 	case len(m.Grants) != wants:
 		return errors.New(strconv.Itoa(len(m.Grants)) + " grants for " + strconv.Itoa(wants) + " wants")
-	case m.Seq != seq || m.Epoch == 0:
+	case m.Seq != seq:
 		return errors.New("it answers another call")
 	}
 	return nil

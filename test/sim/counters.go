@@ -35,8 +35,6 @@ func (s *counters) clock() limit.Micros {
 	return now
 }
 
-func (s *counters) Epoch() uint64 { return s.store.Epoch() }
-
 // Acquire asks the store. What that makes of debts cannot be seen in its answers: it shows in
 // what is left of the limit.
 func (s *counters) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {

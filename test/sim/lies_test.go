@@ -11,8 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// TestLiars is promise 11: a PoP lies about what comes back and what it owes, and shows epochs that never
-// were; the network repeats calls; and calls of all PoPs
+// TestLiars is promise 11: a PoP lies about what comes back and what it owes; the network repeats calls; and calls of all PoPs
 // overtake each other between 64 workers, by up to 50 ms; in one region, and in one of three below an
 // aggregator. No limit is lifted, no honest call is refused,
 // and no key is denied of which nobody has had anything.
@@ -90,7 +89,7 @@ func playLiars(t *testing.T, seed uint64, fault Fault, global bool) error {
 
 // lies follows a call of a PoP that lies: it reports that units come back which nobody ever
 // had, of leases that it had and of others; that it owes what nobody admitted, by rules by which
-// nobody can owe anything; it shows the epoch of a life that never was.
+// nobody can owe anything.
 func (c *call) lies() {
 	p, w := c.p, c.p.w
 	if w.chance(0.3) {
@@ -116,13 +115,5 @@ func (c *call) lies() {
 			}
 		}
 		debt.fly(c)
-	}
-	if w.chance(0.1) {
-		empty := c.apart()
-		empty.req.Epoch = w.rand.Uint64()
-		for _, m := range c.req.Wants {
-			empty.add(m, 0, 0, 0)
-		}
-		empty.fly(c)
 	}
 }

@@ -63,9 +63,6 @@ func (h *Region) Swap(ctx context.Context, old, next []byte) (found []byte, now 
 	return h.cell.Swap(ctx, old, next)
 }
 
-// Epoch is that of its store.
-func (h *Region) Epoch() uint64 { return h.memory.Epoch() }
-
 // Acquire asks its store.
 func (h *Region) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	h.memory.Acquire(ctx, asks, grants)

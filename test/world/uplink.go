@@ -24,8 +24,6 @@ type uplink struct {
 	of *Life
 }
 
-func (u *uplink) Epoch() uint64 { return u.Above.store.Epoch() }
-
 // Acquire is called by goroutines of the cache.
 func (u *uplink) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	answer := make(chan []lease.Grant, 1)

@@ -237,7 +237,7 @@ func TestKeysAskedForAreBounded(t *testing.T) {
 // Whatever bytes come back: no panic, nobody is left waiting, and no more is
 // admitted than was asked for.
 func FuzzReply(f *testing.F) {
-	m := wire.Response{Protocol: 1, Epoch: 1, Seq: 1, Grants: []wire.Grant{{Grant: lease.Grant{Status: lease.OK, Granted: 1 << 40, TTL: 1 << 60}}}}
+	m := wire.Response{Protocol: 1, Seq: 1, Grants: []wire.Grant{{Grant: lease.Grant{Status: lease.OK, Granted: 1 << 40, TTL: 1 << 60}}}}
 	f.Add(m.Append(nil))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, body []byte) {

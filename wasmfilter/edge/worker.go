@@ -213,7 +213,6 @@ func (w *Worker) Tick(now lease.Millis, wall limit.Micros) {
 	w.late = w.ticked > 0 && now > w.ticked+lateTick && !w.late
 	w.ticked = now
 	w.sheds.Tick(now)
-	w.pop.ReadEpoch()
 	w.decider.revisit(now, w.late)
 	w.upkeep.renewSlots(now)
 	w.upkeep.putBack(now)

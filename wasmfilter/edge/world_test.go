@@ -223,7 +223,6 @@ type region struct {
 	calls    int
 	wants    int
 	last     wire.Request
-	epoch    uint64
 	share    uint32                        // of limits of scope global, in thousandths
 	fails    func(*wire.Want) lease.Status // nil: it decides
 	watch    uint32                        // watch_ms of its answers, but for those to reports
@@ -238,7 +237,7 @@ type shown struct {
 }
 
 func newRegion(t tester, set *rule.Set) *region {
-	return &region{t: t, set: set, counters: map[string]*granter.Counter{}, slots: map[string]limit.Slots{}, callers: map[uint64]*lease.Caller{}, epoch: 7}
+	return &region{t: t, set: set, counters: map[string]*granter.Counter{}, slots: map[string]limit.Slots{}, callers: map[uint64]*lease.Caller{}}
 }
 
 // serve answers a call; what breaks the protocol fails the test.
@@ -266,7 +265,7 @@ func (g *region) serve(now lease.Millis, c uplink.Call) []byte {
 	g.wants += len(q.Wants)
 	g.last = q
 	wall := wallStart + limit.Micros(now)*limit.Millisecond
-	a := wire.Response{Protocol: wire.Protocol, Epoch: g.epoch, RulesVersion: g.version(), RulesRevision: g.revision, Holders: 1, SharePerMille: g.share, Seq: q.Seq, WatchMs: g.watch}
+	a := wire.Response{Protocol: wire.Protocol, RulesVersion: g.version(), RulesRevision: g.revision, Holders: 1, SharePerMille: g.share, Seq: q.Seq, WatchMs: g.watch}
 	if g.secret != nil {
 		a.Secret = g.secret.Fingerprint()
 	}

@@ -286,7 +286,7 @@ func answering(decide func(*wire.Want) wire.Grant) func(*httpCall) {
 		if err := q.Decode(c.body); err != nil {
 			panic(err)
 		}
-		a := wire.Response{Protocol: 1, Epoch: 1, Seq: q.Seq, RulesVersion: q.RulesVersion, Holders: 1}
+		a := wire.Response{Protocol: 1, Seq: q.Seq, RulesVersion: q.RulesVersion, Holders: 1}
 		for i := range q.Wants {
 			a.Grants = append(a.Grants, decide(&q.Wants[i]))
 		}

@@ -5,7 +5,6 @@ package memory
 import (
 	"bytes"
 	"context"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,7 +34,6 @@ type Config struct {
 type Store struct {
 	now     func() limit.Micros
 	table   *table.Table[value]
-	epoch   uint64
 	changed atomic.Bool // there was an ask since Changed was called
 	debts   debts
 
@@ -67,13 +65,9 @@ func New(c Config) *Store {
 	return &Store{
 		now:   c.Now,
 		table: table.New[value](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
-		epoch: max(rand.Uint64(), 1),
 		debts: debts{most: int(min(max(c.MaxBytes>>10, leastDebts), mostDebts))},
 	}
 }
-
-// Epoch is a random number made by New.
-func (s *Store) Epoch() uint64 { return s.epoch }
 
 // Stats counts.
 func (s *Store) Stats() Stats {

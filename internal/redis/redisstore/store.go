@@ -53,9 +53,6 @@ func New(c Config) (*Store, error) {
 	return s, nil
 }
 
-// Epoch never changes: counters that Redis lost start again, see [engine.Store].
-func (*Store) Epoch() uint64 { return 1 }
-
 // Acquire decides on asks; see [engine.Store]. Asks that are not decided when ctx ends
 // are Unavailable. They may be charged nevertheless: their units are given back when the
 // reply arrives.

@@ -68,13 +68,9 @@ func traceParents(ctx context.Context) (headers []string) {
 // request is the message of a call.
 func (s *Store) request(seq uint64, wants []wire.Want, traces []string) *wire.Request {
 	version, revision := s.rules()
-	epoch, ack := s.epoch.Load(), s.ack.Load()
-	if ack == 0 {
-		epoch = 0 // no answer has brought one yet
-	}
 	return &wire.Request{
 		Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax,
-		Holder: s.holder[:], Epoch: epoch, Seq: seq, Ack: min(ack, seq-1),
+		Holder: s.holder[:], Seq: seq, Ack: min(s.ack.Load(), seq-1),
 		RulesVersion: version, RulesRevision: revision, Region: s.region, Reserve: s.statement(), Wants: wants, TraceParent: traces,
 		Worker: s.worker.Load(),
 	}
@@ -110,15 +106,7 @@ func (s *Store) learn(seq uint64, sent time.Time, q *wire.Request, m *wire.Respo
 		m.Grants[i].Status = lease.Unavailable
 	}
 	s.watched(sent, m.WatchMs)
-	for {
-		last := s.ack.Load()
-		if seq <= last {
-			return
-		}
-		if s.ack.CompareAndSwap(last, seq) {
-			s.epoch.Store(m.Epoch)
-			return
-		}
+	for last := s.ack.Load(); seq > last && !s.ack.CompareAndSwap(last, seq); last = s.ack.Load() {
 	}
 }
 

@@ -76,7 +76,6 @@ type Store struct {
 	metrics *metrics
 	tracer  *telemetry.Tracer
 
-	epoch   atomic.Uint64 // of the tier above, by its last answer; at first its own
 	seq     atomic.Uint64
 	ack     atomic.Uint64        // the largest seq that was answered
 	reserve Reserve              // nil: the region has none
@@ -117,7 +116,6 @@ func New(c Config) (*Store, error) {
 	}
 	s := &Store{region: c.Region, timeout: c.Timeout, rules: c.Rules, reserve: c.Reserve, log: c.Log, metrics: newMetrics(c.Metrics), tracer: c.Tracer}
 	_, _ = rand.Read(s.holder[:]) // never fails
-	s.epoch.Store(1)
 	s.tier = newTier(c.Addresses, c.Transport, c.Jitter)
 	if s.scheme = "http://"; c.TLS != nil {
 		s.scheme = "https://"
@@ -164,9 +162,6 @@ func (s *Store) Lacks(rule string) bool {
 	_, lacks := s.unknown.Load(rule)
 	return lacks
 }
-
-// Epoch is that of the store of the aggregator, by its last answer; 1 before the first.
-func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 
 // Acquire asks the aggregator. While that does not answer, all asks are Unavailable at once.
 func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {

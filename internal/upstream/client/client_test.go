@@ -181,11 +181,8 @@ func TestAsksAndReturns(t *testing.T) {
 		if got := acquire(s, back)[0]; got.Remaining != 9 {
 			t.Errorf("%d left after 2 of 3 came back, want 9", got.Remaining)
 		}
-		if s.Epoch() == 1 {
-			t.Error("the epoch is not that of the tier above")
-		}
-		for i, call := range a.called() { // one after the other: each confirms the one before, and the first knows no epoch
-			if call.Seq != uint64(i+1) || call.Ack != uint64(i) || (call.Epoch == s.Epoch()) != (i > 0) || i == 0 && call.Epoch != 0 {
+		for i, call := range a.called() { // one after the other: each confirms the one before
+			if call.Seq != uint64(i+1) || call.Ack != uint64(i) {
 				t.Errorf("call %d: %+v", i, call)
 			}
 		}
@@ -348,7 +345,7 @@ func TestHeartbeat(t *testing.T) {
 		if n := len(a.called()); n < 18 || n > 21 {
 			t.Errorf("%d heartbeats in 10 s", n)
 		}
-		if last := a.called()[len(a.called())-1]; last.Region != "eu" || last.Ack == 0 || last.Epoch == 0 {
+		if last := a.called()[len(a.called())-1]; last.Region != "eu" || last.Ack == 0 {
 			t.Errorf("%+v", last)
 		}
 	})
@@ -372,7 +369,6 @@ func TestDebtThroughTwoReplicas(t *testing.T) {
 func TestWrongAnswers(t *testing.T) {
 	for name, change := range map[string]func(*wire.Response){
 		"other call": func(m *wire.Response) { m.Seq++ },
-		"no epoch":   func(m *wire.Response) { m.Epoch = 0 },
 		"protocol":   func(m *wire.Response) { m.Protocol = wire.ProtocolMax + 1 },
 		"more grants": func(m *wire.Response) {
 			m.Grants = append(m.Grants, wire.Grant{Grant: lease.Grant{Status: lease.OK, Granted: 9}})

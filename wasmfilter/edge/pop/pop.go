@@ -1,5 +1,5 @@
 // Package pop is what the workers of a point of presence (PoP) agree on: the identity of
-// their process, the epoch of the region's store, the time of day, and which of them does
+// their process, the time of day, and which of them does
 // the background work. They agree through small records in a [table.Store], each of which
 // is changed by compare-and-set.
 //
@@ -19,7 +19,6 @@ import (
 // all records are longer.
 var (
 	keyProcess = []byte("process") // identity of the process; written once
-	keyEpoch   = []byte("epoch")   // epoch of the region's store
 	keyPlugin  = []byte("plugin")  // generation of the plugin configuration
 	keyLeader  = []byte("leader")  // which worker does the background work, until when
 )
@@ -30,7 +29,6 @@ type PoP struct {
 	Store  table.Store
 	Holder [16]byte // names the process to the region; made by the first worker
 	Seed   table.Seed
-	Epoch  uint64 // of the region's store, as the last reply to any worker named it
 	Number uint64 // names this worker among all that ever lived, at random
 
 	random uint64       // of jitter
@@ -54,33 +52,7 @@ func Join(store table.Store, entropy [6]uint64) *PoP {
 	}
 	copy(o.Holder[:], raw)
 	o.Seed = table.Seed{binary.LittleEndian.Uint64(raw[16:]), binary.LittleEndian.Uint64(raw[24:])}
-	o.ReadEpoch()
 	return o
-}
-
-// ReadEpoch takes the epoch of the last reply to any worker, so that a worker that starts
-// anew, or has made no call for long, still sends the epoch of earlier calls.
-func (o *PoP) ReadEpoch() (version uint32) {
-	var r [1]uint64
-	version = o.Record(keyEpoch, r[:])
-	if r[0] != 0 {
-		o.Epoch = r[0]
-	}
-	return version
-}
-
-// NoteEpoch notes the epoch of the region's store that a reply names.
-func (o *PoP) NoteEpoch(epoch uint64) {
-	for range table.Tries {
-		if epoch == 0 || epoch == o.Epoch {
-			return
-		}
-		version := o.ReadEpoch()
-		if epoch == o.Epoch || o.SetRecord(keyEpoch, version, epoch) {
-			break
-		}
-	}
-	o.Epoch = epoch
 }
 
 // Record reads a record of n words; zeros and Absent if there is none.

@@ -128,18 +128,12 @@ func TestTimeAndChance(t *testing.T) {
 	}
 }
 
-// Workers agree on the process and on the epoch of the region's store, of which the last reply to any of them counts.
-func TestProcessAndEpoch(t *testing.T) {
+// Workers agree on the process.
+func TestProcess(t *testing.T) {
 	store := tabletest.New()
 	a, b := join(store, 6), Join(store, [6]uint64{9, 9, 9, 9, 8, 8})
 	if a.Holder != b.Holder || a.Seed != b.Seed || a.Number == b.Number {
 		t.Errorf("%+v and %+v are of two processes", a, b)
-	}
-	for _, epoch := range []uint64{7, 0, 8} {
-		a.NoteEpoch(epoch)
-		if b.ReadEpoch(); b.Epoch != max(epoch, 7) || a.Epoch != b.Epoch {
-			t.Errorf("epoch %d: %d and %d", epoch, a.Epoch, b.Epoch)
-		}
 	}
 	if alone := Join(tabletest.Nowhere{}, [6]uint64{1, 2, 3, 4, 5, 6}); alone.Holder != a.Holder || alone.Seed != a.Seed {
 		t.Errorf("a worker without memory has the identity %+v", alone)

@@ -63,7 +63,6 @@ func (u *Uplink) Reply(now lease.Millis, id uint64, body []byte) *Flight {
 	f.Lane.took = max(now-f.Sent, f.Lane.took-(f.Lane.took+7)/8)
 	f.Answered, f.Grants = true, m.Grants
 	u.ack = max(u.ack, f.seq)
-	u.pop.NoteEpoch(m.Epoch)
 	if m.Holders > 0 {
 		u.Holders = int(m.Holders)
 	}

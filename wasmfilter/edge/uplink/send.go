@@ -21,7 +21,6 @@ func (u *Uplink) send(now lease.Millis, l *Lane) {
 		Protocol:      wire.ProtocolMin,
 		ProtocolMax:   wire.ProtocolMax,
 		Holder:        u.pop.Holder[:],
-		Epoch:         u.pop.Epoch,
 		Seq:           seq,
 		Ack:           min(u.ack, seq-1),
 		RulesVersion:  u.rules.Version,

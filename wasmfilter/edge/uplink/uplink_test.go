@@ -87,7 +87,7 @@ func (w *way) made() (all string) {
 // answer answers the call that has been made after so many others.
 func (w *way) answer(call uint64) {
 	f := w.flights[call]
-	w.Reply(w.now, call, (&wire.Response{Protocol: wire.Protocol, Epoch: 1, Seq: f.seq, Grants: make([]wire.Grant, len(f.Asks)+len(f.Reports))}).Append(nil))
+	w.Reply(w.now, call, (&wire.Response{Protocol: wire.Protocol, Seq: f.seq, Grants: make([]wire.Grant, len(f.Asks)+len(f.Reports))}).Append(nil))
 }
 
 // Asks that nobody waits for travel together, 10 ms after the first of them or when there are 64, and at once when the worker was
