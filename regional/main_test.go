@@ -165,7 +165,7 @@ func TestAggregatorAway(t *testing.T) {
 	p.waitFor("does not answer")
 	p.awaits("/v1/status?wait=1", `"degraded_ms":0`)
 	p.SetRules(allRegions)
-	p.awaits("/v1/status?wait=1", "the tier above has not answered")
+	p.awaits("/v1/status?wait=1", "the aggregator has not answered")
 }
 
 // While it drains it is not ready, takes calls for a while, and fails none.

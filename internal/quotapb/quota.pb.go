@@ -1768,7 +1768,7 @@ type Member struct {
 	RulesAgeMs uint64 `protobuf:"varint,9,opt,name=rules_age_ms,json=rulesAgeMs,proto3" json:"rules_age_ms,omitempty"`
 	// For how long the member has run.
 	AgeMs uint64 `protobuf:"varint,10,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`
-	// For how long the tier above has not answered. 0: it answers.
+	// For how long the region of a PoP, or the aggregator of a region, has not answered. 0: it answers.
 	DegradedMs uint64 `protobuf:"varint,11,opt,name=degraded_ms,json=degradedMs,proto3" json:"degraded_ms,omitempty"`
 	// Keys in its table. Of the workers of a PoP one counts them for all.
 	Keys uint64 `protobuf:"varint,12,opt,name=keys,proto3" json:"keys,omitempty"`

@@ -30,7 +30,7 @@ type Member struct {
 	RulesAgeMs      uint64 `json:"rules_age_ms"`
 	AgeMs           uint64 `json:"age_ms" doc:"Since it started."`
 	SilentMs        uint64 `json:"silent_ms" doc:"Since it was heard."`
-	DegradedMs      uint64 `json:"degraded_ms" doc:"For how long the tier above has not answered; 0: it does."`
+	DegradedMs      uint64 `json:"degraded_ms" doc:"For how long the region of a PoP, or the aggregator of a region, has not answered; 0: it does."`
 	ReservePerMille uint32 `json:"reserve_per_mille" doc:"Of each limit that the region grants without the aggregator."`
 	Keys            uint64 `json:"keys" doc:"In its table."`
 	Places          uint64 `json:"places" doc:"Of its table; 0: that is not known."`

@@ -18,10 +18,10 @@ const reportTime = time.Second
 // errSilent is why no report is made.
 var errSilent = errors.New("the aggregator does not answer")
 
-// Silent is for how long the tier above has not answered; 0: it answers.
+// Silent is for how long the aggregator has not answered; 0: it answers.
 func (s *Store) Silent() time.Duration { return s.tier.silentFor() }
 
-// Watched is for how long from now somebody watches at the tier above; 0: nobody.
+// Watched is for how long from now somebody watches at the aggregator; 0: nobody.
 func (s *Store) Watched() time.Duration {
 	until := s.watchUntil.Load()
 	if until == nil {
@@ -39,7 +39,7 @@ func (s *Store) watched(sent time.Time, ms uint32) {
 	}
 }
 
-// Report shows the tier above what the region does, beside all other calls: one that fails is neither repeated nor
+// Report shows the aggregator what the region does, beside all other calls: one that fails is neither repeated nor
 // counted. Protocol, holder and region are filled in.
 func (s *Store) Report(ctx context.Context, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
 	if s.tier.silent() {

@@ -60,7 +60,7 @@ func TestStatements(t *testing.T) {
 	})
 }
 
-// refusing is a tier above that answers with an error of the protocol.
+// refusing is an aggregator that answers with an error of the protocol.
 type refusing struct {
 	http.RoundTripper
 	body atomic.Pointer[string]
@@ -103,7 +103,7 @@ func TestRefusedStatements(t *testing.T) {
 	})
 }
 
-// A rule that the tier above lacks is known by name until it answers on it.
+// A rule that the aggregator lacks is known by name until it answers on it.
 func TestLacks(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *aggregator) {
 		s := a.replica("eu")

@@ -143,7 +143,7 @@ func TestStatus(t *testing.T) {
 	}
 	want := v1.Member{
 		Kind: "pop", Region: "eu", Name: "fra1", Holder: "66726131202020202020202020202020", Workers: 1, RulesVersion: "old", RulesRevision: 6, DegradedMs: 700, Keys: 10, Places: 100,
-		Problem: "has rules 6, not 7; the tier above has not answered for 700ms",
+		Problem: "has rules 6, not 7; its region has not answered for 700ms",
 	}
 	if len(s.Members) != 2 {
 		t.Fatalf("%+v", s.Members)

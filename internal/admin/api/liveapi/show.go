@@ -54,12 +54,15 @@ func problems(m *v1.Member, newest v1.InForce) string {
 	say(m.SilentMs > v1.SilentAfterMs, "not heard for %v", ago(m.SilentMs))
 	say(m.RulesVersion == "", "has no rules")
 	say(m.RulesVersion != "" && m.RulesVersion != newest.Version && m.RulesRevision < newest.Revision, "has rules %d, not %d", m.RulesRevision, newest.Revision)
-	say(m.DegradedMs > 0, "the tier above has not answered for %v", ago(m.DegradedMs))
+	say(m.DegradedMs > 0, "%s has not answered for %v", asked[m.Kind], ago(m.DegradedMs))
 	say(m.Places > 0 && m.Keys*100 >= m.Places*fullAt, "its table is full")
 	say(m.Redis != "" && m.Redis != "ok", "redis: %s", m.Redis)
 	say(m.Error != "" && m.ErrorAgeMs == 0, "%s", m.Error)
 	return strings.Join(all, "; ")
 }
+
+// asked is whom members of a kind ask.
+var asked = map[string]string{"pop": "its region", "region": "the aggregator"}
 
 var kinds = map[quotapb.MemberKind]string{
 	quotapb.MemberKind_MEMBER_KIND_POP: "pop", quotapb.MemberKind_MEMBER_KIND_REGION: "region", quotapb.MemberKind_MEMBER_KIND_AGGREGATOR: "aggregator",
