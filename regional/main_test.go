@@ -115,8 +115,7 @@ func TestFloodOfConnections(t *testing.T) {
 		return append([]string{"sh", "-c", `ulimit -n 100 && exec "$0" "$@"`}, argv...)
 	}})
 	for range 200 {
-		conn, err := net.Dial("tcp", p.Addr)
-		fatal.If(t, err)
+		conn := fatal.Get(net.Dial("tcp", p.Addr))(t)
 		t.Cleanup(func() { _ = conn.Close() })
 		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil { // else it is cut soon
 			t.Fatal(err)
@@ -145,9 +144,8 @@ func TestServes(t *testing.T) {
 		if g, err := p.acquire(http2Client(), 'a', 1, "k"); err != nil || g.Granted != 1 || g.Remaining != 9 {
 			t.Errorf("proto over HTTP/2: %+v, %v", g, err)
 		}
-		r, err := http.Post(p.quota+quotapbconnect.QuotaServiceAcquireProcedure, "application/json", strings.NewReader(
-			`{"protocol": 1, "holder": "YmJiYmJiYmJiYmJiYmJiYg==", "seq": 1, "wants": [{"rule": "page", "key": "aw==", "need": 1, "waiting": 1, "want": 1}]}`))
-		fatal.If(t, err)
+		r := fatal.Get(http.Post(p.quota+quotapbconnect.QuotaServiceAcquireProcedure, "application/json", strings.NewReader(
+			`{"protocol": 1, "holder": "YmJiYmJiYmJiYmJiYmJiYg==", "seq": 1, "wants": [{"rule": "page", "key": "aw==", "need": 1, "waiting": 1, "want": 1}]}`)))(t)
 		body, _ := io.ReadAll(r.Body)
 		r.Body.Close()
 		if r.StatusCode != 200 || r.ProtoMajor != 1 || !bytes.Contains(body, []byte(`"granted"`)) || !bytes.Contains(body, []byte("STATUS_OK")) {
@@ -224,8 +222,7 @@ func (p *process) signal(s syscall.Signal) {
 func TestSilentConnectionHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	p := startRegion(t, "--drain-timeout", "4s")
-	silent, err := net.Dial("tcp", p.Addr)
-	fatal.If(t, err)
+	silent := fatal.Get(net.Dial("tcp", p.Addr))(t)
 	defer silent.Close()
 	if _, err := p.acquire(http2Client(), 'a', 1, "k"); err != nil { // it has been accepted before this one
 		t.Fatal(err)
@@ -236,8 +233,7 @@ func TestSilentConnectionHoldsNothingUp(t *testing.T) {
 
 // A mistake at the start ends the process with a message that names the remedy.
 func TestRefusesToStart(t *testing.T) {
-	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	fatal.If(t, err)
+	busy := fatal.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer busy.Close()
 	dir := t.TempDir()
 	write := func(name, text string) string { return proc.WriteFile(t, filepath.Join(dir, name), text) }

@@ -40,15 +40,13 @@ func TestHealthIsReadiness(t *testing.T) {
 			if want == 0 {
 				want = bad
 			}
-			r, err := http.Get(url)
-			fatal.If(t, err)
+			r := fatal.Get(http.Get(url))(t)
 			_ = r.Body.Close()
 			if r.StatusCode != want {
 				t.Errorf("%s: %s: %d, want %d", name, url, r.StatusCode, want)
 			}
 		}
-		conn, err := grpc.NewClient(rls, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		fatal.If(t, err)
+		conn := fatal.Get(grpc.NewClient(rls, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 		defer func() { _ = conn.Close() }()
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()

@@ -16,8 +16,7 @@ func TestFilter(t *testing.T) {
 	apart := t.TempDir()
 	beside := filepath.Join(apart, "weir.wasm")
 	copied := filepath.Join(apart, "weir")
-	content, err := os.ReadFile(binary)
-	fatal.If(t, err)
+	content := fatal.Get(os.ReadFile(binary))(t)
 	fatal.If(t, os.WriteFile(copied, content, 0o700))
 	linked := filepath.Join(t.TempDir(), "weir") // as in a directory of PATH
 	fatal.If(t, os.Symlink(copied, linked))

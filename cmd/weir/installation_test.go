@@ -84,8 +84,7 @@ func TestContexts(t *testing.T) {
 
 // Every command that reads an installation prints tables, wide ones and JSON, and says so in the same words.
 func TestOutput(t *testing.T) {
-	parser, err := kong.New(new(commands), kong.Vars{"version": "test"})
-	fatal.If(t, err)
+	parser := fatal.Get(kong.New(new(commands), kong.Vars{"version": "test"}))(t)
 	var found []string
 	for _, leaf := range parser.Model.Leaves(false) {
 		for _, f := range leaf.Flags {

@@ -15,8 +15,7 @@ const root = "../.."
 // What is checked in is that of the files in envoy/.
 func TestGenerated(t *testing.T) {
 	for _, b := range bootstraps {
-		want, err := b.render(root)
-		fatal.If(t, err)
+		want := fatal.Get(b.render(root))(t)
 		if have, err := os.ReadFile(filepath.Join(root, b.path)); err != nil || string(have) != string(want) {
 			t.Errorf("%s is out of date, run go generate ./envoy/generate (%v)", b.path, err)
 		}
@@ -30,8 +29,7 @@ func TestGenerated(t *testing.T) {
 // optional by mistake.
 func TestOptional(t *testing.T) {
 	for _, b := range bootstraps {
-		text, err := b.render(root)
-		fatal.If(t, err)
+		text := fatal.Get(b.render(root))(t)
 		conditions := 0
 		for lines, open := strings.Split(string(text), "\n"), ""; len(lines) > 0; lines = lines[1:] {
 			line := strings.TrimSpace(lines[0])

@@ -59,8 +59,7 @@ type shared struct {
 
 func newShared(t *testing.T, fair rule.Fair, maxKeys int) *shared {
 	t.Helper()
-	l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour})
-	fatal.If(t, err)
+	l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}))(t)
 	s := &shared{t: t, now: 1_700_000_000 * limit.Second, metrics: telemetry.NewRegistry("test")}
 	s.policy = engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 	s.policy.Scope, s.policy.Fair = rule.ScopeGlobal, fair

@@ -54,8 +54,7 @@ var (
 // newReserves makes two regions and so many aggregators, a second after a window began.
 func newReserves(t testing.TB, s limit.Spec, aggregators int) *reserves {
 	t.Helper()
-	l, err := limit.New(s)
-	fatal.If(t, err)
+	l := fatal.Get(limit.New(s))(t)
 	w := &reserves{t: t, weights: quarters, window: reserve.WindowOf(s), regions: map[string]*region{}}
 	w.now = 1_700_000_000*limit.Second/w.window.Period*w.window.Period + limit.Second
 	w.policy = engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))

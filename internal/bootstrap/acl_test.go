@@ -35,8 +35,7 @@ func ensure(t *testing.T, address string, s *State, prune bool) (lines []string)
 // as is Consul's client with a token.
 func as(t *testing.T, a *consultest.Agent, secret string) *api.Client {
 	t.Helper()
-	c, err := api.NewClient(&api.Config{Address: a.Addr, Token: secret})
-	fatal.If(t, err)
+	c := fatal.Get(api.NewClient(&api.Config{Address: a.Addr, Token: secret}))(t)
 	return c
 }
 

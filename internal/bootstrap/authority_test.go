@@ -40,8 +40,7 @@ func TestRotateAuthority(t *testing.T) {
 	}
 	bundles := []string{}
 	for _, dir := range steps {
-		text, err := os.ReadFile(filepath.Join(dir, "eu/pop/ca.pem"))
-		fatal.If(t, err)
+		text := fatal.Get(os.ReadFile(filepath.Join(dir, "eu/pop/ca.pem")))(t)
 		bundles = append(bundles, string(text))
 	}
 	if len(slices.Compact(bundles)) != 4 {

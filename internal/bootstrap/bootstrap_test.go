@@ -409,8 +409,7 @@ func TestClientCertificate(t *testing.T) {
 // The user of Redis has the rights that the store needs.
 func TestRedisRights(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../redis/redisstore/weir.acl")
-	fatal.If(t, err)
+	text := fatal.Get(os.ReadFile("../redis/redisstore/weir.acl"))(t)
 	if !strings.Contains(string(text), "\nuser "+redisUser+" on >PASSWORD "+redisRights+"\n") {
 		t.Errorf("weir.acl differs from %s:\n%s", redisRights, text)
 	}

@@ -55,8 +55,7 @@ func TestAWS(t *testing.T) {
 	o.Rotate = "redis"
 	s, _ = run(t, o, begin)
 	lines, _ := publish(t, s)
-	page, err := os.ReadFile("../../docs/bootstrap.md")
-	fatal.If(t, err)
+	page := fatal.Get(os.ReadFile("../../docs/bootstrap.md"))(t)
 	for _, deploy := range []string{
 		"aws ecs update-service --region eu-central-1 --cluster weir-eu-weir-regional --service weir-regional --force-new-deployment",
 		"aws ecs update-service --region eu-central-1 --cluster weir-eu-weir-global --service weir-global --force-new-deployment",

@@ -52,8 +52,7 @@ func agent(t *testing.T, dir, role, region, join string) (*proc.Process, string,
 	} else {
 		config["retry_join"], config["retry_interval"] = []string{join}, "200ms"
 	}
-	text, err := json.Marshal(config)
-	fatal.If(t, err)
+	text := fatal.Get(json.Marshal(config))(t)
 	logs := proc.LogDir(t)
 	own := proc.WriteFile(t, filepath.Join(logs, role+".json"), string(text))
 	return proc.Start(t, logs, role, proc.Built(t, ".tools/consul", "setup"), "agent", "-config-file", own, "-config-file", files+"/consul.json"), http, serf
@@ -72,13 +71,11 @@ func TestFilesInConsul(t *testing.T) {
 	fatal.If(t, err)
 	_, server, serf := agent(t, o.Dir, "consul", "eu", "")
 	_, pop, _ := agent(t, o.Dir, "pop", "eu", serf)
-	f, err := acl.Read(filepath.Join(o.Dir, "eu", "consul", "acl.json"))
-	fatal.If(t, err)
+	f := fatal.Get(acl.Read(filepath.Join(o.Dir, "eu", "consul", "acl.json")))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	fatal.If(t, acl.Ensure(ctx, server, "", f, false, func(string) {}))
-	client, err := api.NewClient(&api.Config{Address: pop, Token: f.Management.Secret})
-	fatal.If(t, err)
+	client := fatal.Get(api.NewClient(&api.Config{Address: pop, Token: f.Management.Secret}))(t)
 	await := func(names ...string) {
 		t.Helper()
 		proc.Await(t, time.Minute, "nodes in the catalog", func() string {
@@ -147,8 +144,7 @@ func TestFilesInRedis(t *testing.T) {
 		{second.Redis["eu"].Current, "SET other 1", "-NOPERM"},
 		{second.Redis["eu"].Current, "FLUSHALL", "-NOPERM"},
 	} {
-		conn, err := net.Dial("tcp", addr)
-		fatal.If(t, err)
+		conn := fatal.Get(net.Dial("tcp", addr))(t)
 		fmt.Fprintf(conn, "AUTH weir %s\r\n%s\r\n", c.password, c.command)
 		in := bufio.NewReader(conn)
 		line, _ := in.ReadString('\n')

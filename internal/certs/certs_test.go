@@ -29,15 +29,13 @@ func side(t *testing.T, own, others *pki.Authority, name string, names ...string
 
 func authority(t *testing.T) *pki.Authority {
 	t.Helper()
-	a, err := pki.NewAuthority()
-	fatal.If(t, err)
+	a := fatal.Get(pki.NewAuthority())(t)
 	return a
 }
 
 func load(t *testing.T, files Files) *Set {
 	t.Helper()
-	s, err := Load("test", files, nil, slog.New(slog.DiscardHandler))
-	fatal.If(t, err)
+	s := fatal.Get(Load("test", files, nil, slog.New(slog.DiscardHandler)))(t)
 	return s
 }
 
@@ -118,11 +116,9 @@ func TestNames(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	a := authority(t)
 	files := side(t, a, a, "x", "weir.example")
-	good, err := os.ReadFile(files.Cert)
-	fatal.If(t, err)
+	good := fatal.Get(os.ReadFile(files.Cert))(t)
 	var log bytes.Buffer
-	s, err := Load("test", files, nil, slog.New(slog.NewTextHandler(&log, nil)))
-	fatal.If(t, err)
+	s := fatal.Get(Load("test", files, nil, slog.New(slog.NewTextHandler(&log, nil))))(t)
 	for i, step := range []struct {
 		cert string
 		want int
@@ -163,7 +159,6 @@ func TestAuthorityTakenOut(t *testing.T) {
 func parse(t *testing.T, text []byte) *x509.Certificate {
 	t.Helper()
 	block, _ := pem.Decode(text)
-	cert, err := x509.ParseCertificate(block.Bytes)
-	fatal.If(t, err)
+	cert := fatal.Get(x509.ParseCertificate(block.Bytes))(t)
 	return cert
 }

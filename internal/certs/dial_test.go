@@ -15,8 +15,7 @@ import (
 // Each connection has the authorities that are then in force.
 func TestDialAfterAChangeOfAuthorities(t *testing.T) {
 	a, b := authority(t), authority(t)
-	port, err := tls.Listen("tcp", "127.0.0.1:0", load(t, side(t, a, a, "server", "127.0.0.1")).Server(nil))
-	fatal.If(t, err)
+	port := fatal.Get(tls.Listen("tcp", "127.0.0.1:0", load(t, side(t, a, a, "server", "127.0.0.1")).Server(nil)))(t)
 	defer port.Close()
 	go func() {
 		for conn, err := port.Accept(); err == nil; conn, err = port.Accept() {

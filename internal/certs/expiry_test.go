@@ -18,13 +18,11 @@ import (
 // new authority beside one that ends soon nothing has to be done.
 func TestExpiry(t *testing.T) {
 	a := authority(t)
-	later, err := pki.NewLastingAuthority(48 * time.Hour)
-	fatal.If(t, err)
+	later := fatal.Get(pki.NewLastingAuthority(48 * time.Hour))(t)
 	files := side(t, a, a, "x", "weir.example")
 	fatal.If(t, os.WriteFile(files.CA, append(later.PEM, a.PEM...), 0o600))
 	metrics := telemetry.NewRegistry("test")
-	s, err := Load("callers", files, metrics, slog.New(slog.DiscardHandler))
-	fatal.If(t, err)
+	s := fatal.Get(Load("callers", files, metrics, slog.New(slog.DiscardHandler)))(t)
 	wants := func(file string, end time.Time) {
 		t.Helper()
 		page := httptest.NewRecorder()

@@ -40,8 +40,7 @@ type secured struct {
 func startSecured(t *testing.T) *secured {
 	t.Helper()
 	s := &secured{dir: proc.LogDir(t)}
-	authority, err := pki.NewAuthority()
-	fatal.If(t, err)
+	authority := fatal.Get(pki.NewAuthority())(t)
 	s.files = certs.Files{CA: filepath.Join(s.dir, "ca.pem"), Cert: filepath.Join(s.dir, "weir.pem"), Key: filepath.Join(s.dir, "weir.key")}
 	proc.WriteFile(t, s.files.CA, string(authority.PEM))
 	fatal.If(t, authority.Write(s.dir, "weir", "weir"))
@@ -53,8 +52,7 @@ func startSecured(t *testing.T) *secured {
 func (s *secured) agent(t *testing.T, tokenFile string) (*Agent, *consulLog) {
 	t.Helper()
 	log := new(consulLog)
-	set, err := certs.Load("consul", s.files, nil, slog.New(slog.DiscardHandler))
-	fatal.If(t, err)
+	set := fatal.Get(certs.Load("consul", s.files, nil, slog.New(slog.DiscardHandler)))(t)
 	a, err := New(Config{Address: s.Servers[0].Addr, TLS: set, TokenFile: tokenFile}, telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(log, nil)))
 	fatal.If(t, err)
 	return a, log
@@ -125,9 +123,7 @@ func policiesOfPrograms(t *testing.T, s *secured) {
 	person := policies.People()
 	applies, _ := s.with(t, person)
 	strangers, _ := s.with(t, `service "db" { policy = "write" }`)
-	if err := strangers.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: "db", Check: &api.AgentServiceCheck{TTL: "1h"}}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, strangers.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: "db", Check: &api.AgentServiceCheck{TTL: "1h"}}))
 	if all, err := applies.Registered(t.Context(), "weir-global", "weir-regional-"); err != nil || len(all) < 2 {
 		t.Errorf("a person who applies rules sees %+v, %v", all, err)
 	}

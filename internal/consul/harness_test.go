@@ -93,8 +93,7 @@ func (l *consulLog) awaitText(t *testing.T, texts ...string) {
 func newAgent(t *testing.T, address string) (*Agent, *consulLog) {
 	t.Helper()
 	log := new(consulLog)
-	a, err := New(Config{Address: address}, telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(log, nil)))
-	fatal.If(t, err)
+	a := fatal.Get(New(Config{Address: address}, telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(log, nil))))(t)
 	return a, log
 }
 

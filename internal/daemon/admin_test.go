@@ -28,8 +28,7 @@ import (
 
 // TestOpenAPI: docs/openapi.yaml describes all operations, and is what is served. go generate writes it.
 func TestOpenAPI(t *testing.T) {
-	made, err := New(testConfig(), Program{Name: "test"}, slog.New(slog.DiscardHandler))
-	fatal.If(t, err)
+	made := fatal.Get(New(testConfig(), Program{Name: "test"}, slog.New(slog.DiscardHandler)))(t)
 	answer, call := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/v1/openapi.yaml", nil)
 	call.Host = "localhost"
 	made.operators.ServeHTTP(answer, call)
@@ -137,8 +136,7 @@ func TestAdminSecure(t *testing.T) {
 		}
 	}
 
-	c, err := client.Open("ann", "")
-	fatal.If(t, err)
+	c := fatal.Get(client.Open("ann", ""))(t)
 	_, err = c.Do(t.Context(), client.Call{Method: http.MethodPost, Path: "/v1/regions:forget", Body: v1.Region{Region: "eu"}}, nil)
 	if p := new(v1.Problem); !errors.As(err, &p) || p.Code != v1.CodeRegion || !strings.Contains(p.Detail, "no region of this name") {
 		t.Errorf("a region that there is not: %v", err)
@@ -161,8 +159,7 @@ func TestAdminStore(t *testing.T) {
 	runBeside(t, cfg, Program{Name: "weir-test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}, slog.New(slog.DiscardHandler))
 	asks(t, http.DefaultClient, "http://"+cfg.AdminListen+"/healthz")
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	c, err := client.Open("", cfg.AdminListen)
-	fatal.If(t, err)
+	c := fatal.Get(client.Open("", cfg.AdminListen))(t)
 	do := func(method, path, ifMatch string, body, into any) {
 		t.Helper()
 		if _, err := c.Do(t.Context(), client.Call{Method: method, Path: path, IfMatch: ifMatch, Body: body}, into); err != nil {

@@ -19,13 +19,11 @@ import (
 // shown is a connection on which a certificate for these names was shown.
 func shown(t *testing.T, names ...string) *tls.ConnectionState {
 	t.Helper()
-	a, err := pki.NewAuthority()
-	fatal.If(t, err)
+	a := fatal.Get(pki.NewAuthority())(t)
 	text, _, err := a.Issue("x", names...)
 	fatal.If(t, err)
 	block, _ := pem.Decode(text)
-	cert, err := x509.ParseCertificate(block.Bytes)
-	fatal.If(t, err)
+	cert := fatal.Get(x509.ParseCertificate(block.Bytes))(t)
 	return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}
 }
 

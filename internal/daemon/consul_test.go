@@ -76,8 +76,7 @@ func consulAtTheEnd(t *testing.T, agent *consultest.Agent) {
 	server := httptest.NewServer(way)
 	defer server.Close()
 	cfg.Consul = server.Listener.Addr().String()
-	made, err := New(cfg, Program{Name: "weir-test"}, slog.New(slog.DiscardHandler))
-	fatal.If(t, err)
+	made := fatal.Get(New(cfg, Program{Name: "weir-test"}, slog.New(slog.DiscardHandler)))(t)
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- made.Run(ctx) }()
@@ -108,8 +107,7 @@ func rulesInConsul(t *testing.T, agent *consultest.Agent) {
 		refused(t, tier, "no rules yet")
 	}
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	c, err := client.Open("", address)
-	fatal.If(t, err)
+	c := fatal.Get(client.Open("", address))(t)
 	asks(t, http.DefaultClient, "http://"+address+"/healthz")
 	var applied v1.Applied
 	change := v1.Change{Document: "rules: [{ name: a, key: [client_ip], limit: 5/1m }]\n", Why: "begin"}

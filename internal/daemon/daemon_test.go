@@ -25,8 +25,7 @@ func testConfig() *Config {
 // runBeside runs a tier beside the test, until its end.
 func runBeside(t *testing.T, cfg *Config, p Program, log *slog.Logger) *Tier {
 	t.Helper()
-	made, err := New(cfg, p, log)
-	fatal.If(t, err)
+	made := fatal.Get(New(cfg, p, log))(t)
 	ended := make(chan error, 1)
 	ctx, end := context.WithCancel(t.Context())
 	go func() { ended <- made.Run(ctx) }()

@@ -54,11 +54,9 @@ func TestLogTooLarge(t *testing.T) {
 		}
 	}
 	cfg.Rules = proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"), document("limit: 1000/1d", "region"))
-	made, err := New(cfg, Program{Name: "test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}, slog.New(slog.DiscardHandler))
-	fatal.If(t, err)
+	made := fatal.Get(New(cfg, Program{Name: "test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}, slog.New(slog.DiscardHandler)))(t)
 	version, _ := made.Service.RulesVersion()
-	large, err := rulefile.Parse("rules.yaml", []byte(document("limit: 6000/1d", "region")))
-	fatal.If(t, err)
+	large := fatal.Get(rulefile.Parse("rules.yaml", []byte(document("limit: 6000/1d", "region"))))(t)
 	if err := made.rules.set(large); err == nil {
 		t.Error("a log that is too large came into force")
 	}
@@ -71,14 +69,11 @@ func TestLogTooLarge(t *testing.T) {
 func TestRefusedRulesChangeNothing(t *testing.T) {
 	cfg := testConfig()
 	cfg.Rules = filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(cfg.Rules, []byte("regions: { eu: 1 }\nrules: [{ name: a, key: [], limit: 10/1m, scope: global }]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(cfg.Rules, []byte("regions: { eu: 1 }\nrules: [{ name: a, key: [], limit: 10/1m, scope: global }]\n"), 0o600))
 	made := runBeside(t, cfg, Program{Name: "test"}, slog.New(slog.DiscardHandler))
 	proc.Eventually(t, 20*time.Second, "the region eu is among the metrics", func() bool { return hasMetrics(made, "eu") })
 	version, _ := made.Service.RulesVersion()
-	large, err := rulefile.Parse("rules.yaml", []byte(tooLarge()))
-	fatal.If(t, err)
+	large := fatal.Get(rulefile.Parse("rules.yaml", []byte(tooLarge())))(t)
 	if err := made.rules.set(large); err == nil || !strings.Contains(err.Error(), "fit into one message") {
 		t.Errorf("error %v, want that the rules do not fit into a message", err)
 	}

@@ -120,8 +120,7 @@ func TestConvertedDecidesTheSame(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		plain := rapid.Bool().Draw(rt, "plain")
 		file := erlFile{"d", drawLevels(rt, 3, plain)}
-		data, err := json.Marshal(file)
-		fatal.If(rt, err)
+		data := fatal.Get(json.Marshal(file))(rt)
 		yaml := string(data)
 		config, err := descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: data}}, descriptor.Options{})
 		if err != nil {

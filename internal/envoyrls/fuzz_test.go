@@ -19,8 +19,7 @@ func FuzzShouldRateLimit(f *testing.F) {
 		request(of("user", "a")), hits(9, request(of("host", "h", "path", "p"), of("file", "a.pdf"))),
 		request(costing(0, of("q1", "")), limited(1, typepb.RateLimitUnit_DAY, of("try", "x"))), request(of("plan", "gold"), of("user", "")), {},
 	} {
-		data, err := proto.Marshal(r)
-		fatal.If(f, err)
+		data := fatal.Get(proto.Marshal(r))(f)
 		f.Add(data)
 	}
 	f.Add(odd(f, "Q", request(of("user", "Q"), limited(1, typepb.RateLimitUnit_DAY, of("Q", "x")))))

@@ -34,8 +34,7 @@ import (
 // serve serves b until the test ends, and returns where.
 func (b *bench) serve() string {
 	b.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	fatal.If(b.t, err)
+	l := fatal.Get(net.Listen("tcp", "127.0.0.1:0"))(b.t)
 	go func() {
 		if err := b.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			b.t.Errorf("serve: %v", err)
@@ -50,8 +49,7 @@ func dial(t testing.TB, addr string, options ...grpc.DialOption) *grpc.ClientCon
 	if len(options) == 0 {
 		options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	}
-	conn, err := grpc.NewClient(addr, options...)
-	fatal.If(t, err)
+	conn := fatal.Get(grpc.NewClient(addr, options...))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -73,8 +71,7 @@ func (c bytesCodec) Marshal(v any) (mem.BufferSlice, error) {
 // odd is a message in which each Q is the byte q.
 func odd(t testing.TB, q string, r *rlspb.RateLimitRequest) []byte {
 	t.Helper()
-	data, err := proto.Marshal(r)
-	fatal.If(t, err)
+	data := fatal.Get(proto.Marshal(r))(t)
 	return bytes.ReplaceAll(data, []byte("Q"), []byte(q))
 }
 
@@ -214,8 +211,7 @@ func TestHealth(t *testing.T) {
 func TestShutdownEndsStreams(t *testing.T) {
 	b := newBench(t, specYAML)
 	conn := dial(t, b.serve())
-	watch, err := healthpb.NewHealthClient(conn).Watch(patient(t), &healthpb.HealthCheckRequest{})
-	fatal.If(t, err)
+	watch := fatal.Get(healthpb.NewHealthClient(conn).Watch(patient(t), &healthpb.HealthCheckRequest{}))(t)
 	next := func(want healthpb.HealthCheckResponse_ServingStatus) {
 		t.Helper()
 		if r, err := watch.Recv(); err != nil || r.Status != want {

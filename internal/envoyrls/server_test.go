@@ -93,24 +93,21 @@ func newBench(t testing.TB, yaml string, change ...func(*Config)) *bench {
 
 func (b *bench) configure(yaml string) {
 	b.t.Helper()
-	c, err := descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(yaml)}}, descriptor.Options{})
-	fatal.If(b.t, err)
+	c := fatal.Get(descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(yaml)}}, descriptor.Options{}))(b.t)
 	b.SetConfig(c)
 }
 
 // setRules puts rules of the rules file in force.
 func (b *bench) setRules(text string) {
 	b.t.Helper()
-	set, err := rulefile.Parse("rules.yaml", []byte(text))
-	fatal.If(b.t, err)
+	set := fatal.Get(rulefile.Parse("rules.yaml", []byte(text)))(b.t)
 	fatal.If(b.t, b.service.SetRules(set))
 }
 
 func (b *bench) bindTo(rules, bindings string) error {
 	b.t.Helper()
 	b.setRules(rules)
-	bound, err := binding.Parse("bindings.yaml", []byte(bindings))
-	fatal.If(b.t, err)
+	bound := fatal.Get(binding.Parse("bindings.yaml", []byte(bindings)))(b.t)
 	return b.SetBindings(bound)
 }
 
@@ -119,8 +116,7 @@ func (b *bench) advance(d limit.Micros) { b.clock.Add(int64(d)) }
 // ask sends a request whose answer is no error.
 func (b *bench) ask(r *rlspb.RateLimitRequest) *rlspb.RateLimitResponse {
 	b.t.Helper()
-	response, err := b.ShouldRateLimit(b.t.Context(), r)
-	fatal.If(b.t, err)
+	response := fatal.Get(b.ShouldRateLimit(b.t.Context(), r))(b.t)
 	if len(response.Statuses) != len(r.Descriptors) {
 		b.t.Fatalf("%d statuses for %d descriptors", len(response.Statuses), len(r.Descriptors))
 	}

@@ -25,8 +25,7 @@ type authority struct {
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
-	a, err := pki.NewAuthority()
-	fatal.If(t, err)
+	a := fatal.Get(pki.NewAuthority())(t)
 	return &authority{t, a}
 }
 
@@ -56,8 +55,7 @@ func knock(t *testing.T, addr string, roots *authority, cert, key []byte) (name 
 		return nil
 	}}
 	if cert != nil {
-		pair, err := tls.X509KeyPair(cert, key)
-		fatal.If(t, err)
+		pair := fatal.Get(tls.X509KeyPair(cert, key))(t)
 		c.Certificates = []tls.Certificate{pair}
 	}
 	conn := dial(t, addr, grpc.WithTransportCredentials(credentials.NewTLS(c)))

@@ -97,8 +97,7 @@ func TestBounds(t *testing.T) {
 // shows illegal.
 func FuzzReport(f *testing.F) {
 	for _, m := range []*quotapb.ReportRequest{whole(), report("fra1", 1), {}, {Keys: []*quotapb.KeyRate{{Over: math.MaxUint64}, {Count: math.MaxUint64}, {Over: 5, Count: 1}}}} {
-		text, err := proto.Marshal(m)
-		fatal.If(f, err)
+		text := fatal.Get(proto.Marshal(m))(f)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -83,15 +83,13 @@ func report(pop string, worker uint64) *quotapb.ReportRequest {
 
 func take(t *testing.T, d *live.Collector, m *quotapb.ReportRequest) *quotapb.ReportResponse {
 	t.Helper()
-	answer, err := d.Take("192.0.2.1", m)
-	fatal.If(t, err)
+	answer := fatal.Get(d.Take("192.0.2.1", m))(t)
 	return answer
 }
 
 func see(t *testing.T, d *live.Collector) *live.View {
 	t.Helper()
-	v, err := d.See(t.Context())
-	fatal.If(t, err)
+	v := fatal.Get(d.See(t.Context()))(t)
 	return v
 }
 

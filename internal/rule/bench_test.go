@@ -32,8 +32,7 @@ func manyRules(n int) []rule.Rule {
 func BenchmarkMatch(b *testing.B) {
 	for _, n := range []int{1, 3, 100, 1000} {
 		b.Run("rules="+strconv.Itoa(n), func(b *testing.B) {
-			set, err := checktest.New(manyRules(n))
-			fatal.If(b, err)
+			set := fatal.Get(checktest.New(manyRules(n)))(b)
 			q, m := rule.Request{Peer: "203.0.113.7:50123"}, rule.Matches{}
 			q.Headers = make([]rule.Value, len(set.Inputs().Headers))
 			for _, h := range [][2]string{{":method", "GET"}, {":path", "/service-2/users/17?full=1"}, {"x-user-id", "alice"}} {

@@ -140,7 +140,6 @@ func TestExemptIsASubtraction(t *testing.T) {
 }
 
 func decodeOf(t *rapid.T, rules []string) *rule.Set {
-	set, err := read.JSON([]byte(`{"rules":[` + strings.Join(rules, ",") + `]}`))
-	fatal.If(t, err)
+	set := fatal.Get(read.JSON([]byte(`{"rules":[` + strings.Join(rules, ",") + `]}`)))(t)
 	return set
 }

@@ -22,8 +22,7 @@ import (
 // key evaluates the key of the only rule of a document for a request.
 func key(t *testing.T, parts string, q *rule.Request, headers ...string) (string, bool) {
 	t.Helper()
-	set, err := read.JSON([]byte(`{"rules":[{"name":"a","key":` + parts + `,"limit":"5/1m"}]}`))
-	fatal.If(t, err)
+	set := fatal.Get(read.JSON([]byte(`{"rules":[{"name":"a","key":` + parts + `,"limit":"5/1m"}]}`)))(t)
 	was := *q
 	was.Claims = slices.Clone(q.Claims)
 	q.Reset(set.Inputs())
@@ -232,8 +231,7 @@ func TestKeysNeverCollide(t *testing.T) {
 			made.Key = append(made.Key, p)
 			want = append(want, first)
 		}
-		set, err := checktest.New([]rule.Rule{made})
-		fatal.If(t, err)
+		set := fatal.Get(checktest.New([]rule.Rule{made}))(t)
 		var m rule.Matches
 		set.Match(&q, &m)
 		for _, d := range want {

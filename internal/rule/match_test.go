@@ -23,8 +23,7 @@ func perMinute(count int64) []rule.Variant {
 // decode reads rules from JSON.
 func decode(t testing.TB, doc string) *rule.Set {
 	t.Helper()
-	set, err := read.JSON([]byte(doc))
-	fatal.If(t, err)
+	set := fatal.Get(read.JSON([]byte(doc)))(t)
 	return set
 }
 
@@ -290,8 +289,7 @@ func TestIndexLosesNothing(t *testing.T) {
 				Limits: perMinute(5),
 			})
 		}
-		set, err := checktest.New(rules)
-		fatal.If(t, err)
+		set := fatal.Get(checktest.New(rules))(t)
 		q, m := rule.Request{Path: path.Draw(t, "path")}, rule.Matches{}
 		set.Match(&q, &m)
 		var got, want []int

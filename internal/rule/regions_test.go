@@ -55,10 +55,8 @@ func TestOnFailureOfGlobalRules(t *testing.T) {
 		{`{"regions":{"eu":1},"rules":[{"name":"a","key":[],"limit":"100/1m"}]}`, lease.FailureAllow},
 		{`{"rules":[{` + global + `}]}`, lease.FailureAllow},
 	} {
-		set, err := read.JSON([]byte(test.doc))
-		fatal.If(t, err)
-		again, err := read.JSON(set.Encode())
-		fatal.If(t, err)
+		set := fatal.Get(read.JSON([]byte(test.doc)))(t)
+		again := fatal.Get(read.JSON(set.Encode()))(t)
 		if got := set.Rule(0).OnFailure; got != test.want || again.Rule(0).OnFailure != test.want || again.Version != set.Version {
 			t.Errorf("%s: %v, want %v; compiled %s", test.doc, got, test.want, set.Encode())
 		}

@@ -25,8 +25,7 @@ func TestUnreadAnswer(t *testing.T) {
 				}
 				ended <- err
 			})
-			port, err := net.Listen("tcp", "127.0.0.1:0")
-			fatal.If(t, err)
+			port := fatal.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 			s := New(port, nil, large, Limits{MaxStreams: 1, HeaderTimeout: time.Minute, WriteTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute}, slog.New(slog.DiscardHandler))
 			go func() { _ = s.Serve() }()
 			t.Cleanup(func() { _ = s.Shut(time.Minute) })
@@ -34,8 +33,7 @@ func TestUnreadAnswer(t *testing.T) {
 			client.Protocols.SetHTTP1(version == 1)
 			client.Protocols.SetUnencryptedHTTP2(version == 2)
 			t.Cleanup(client.CloseIdleConnections)
-			answer, err := (&http.Client{Transport: client}).Get("http://" + s.Address())
-			fatal.If(t, err)
+			answer := fatal.Get((&http.Client{Transport: client}).Get("http://" + s.Address()))(t)
 			defer answer.Body.Close()
 			select {
 			case err := <-ended:
@@ -57,8 +55,7 @@ func dialer(from string) *net.Dialer {
 // A client with more connections than a port has keeps no other client from it, and no connection of others is cut.
 func TestFloodOfConnections(t *testing.T) {
 	began, hold := make(chan struct{}), make(chan struct{})
-	port, err := Listen(t.Context(), "127.0.0.1:0", "listen", 8)
-	fatal.If(t, err)
+	port := fatal.Get(Listen(t.Context(), "127.0.0.1:0", "listen", 8))(t)
 	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hold" {
 			close(began)
@@ -80,8 +77,7 @@ func TestFloodOfConnections(t *testing.T) {
 	go func() { held <- get("127.0.0.3", "/hold") }()
 	<-began
 	for range 40 {
-		conn, err := dialer("127.0.0.2").Dial("tcp", s.Address())
-		fatal.If(t, err)
+		conn := fatal.Get(dialer("127.0.0.2").Dial("tcp", s.Address()))(t)
 		t.Cleanup(func() { _ = conn.Close() })
 		_, _ = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") // else it is cut soon; it may be cut already
 	}

@@ -39,8 +39,7 @@ func TestHash(t *testing.T) {
 	}
 	client := r.client()
 	secret := func(have uint64) []byte {
-		answer, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: 1, ProtocolMax: 2, HaveSecret: have}))
-		fatal.If(t, err)
+		answer := fatal.Get(client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: 1, ProtocolMax: 2, HaveSecret: have})))(t)
 		return answer.Msg.GetSecret()
 	}
 	old, fresh := rule.Secret{1}, rule.Secret{2}

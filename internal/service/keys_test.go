@@ -89,8 +89,7 @@ func manyKeys(t testing.TB, n int) *rule.Set {
 	for i := range n {
 		r.Keys = append(r.Keys, rule.KeyLimit{Key: []string{fmt.Sprintf("customer-%d", i)}, Limit: per(20 + i%50), Until: limit.Micros(4e9+i) * limit.Second, Name: fmt.Sprintf("contract-%d", i)})
 	}
-	set, err := checktest.New([]rule.Rule{r})
-	fatal.If(t, err)
+	set := fatal.Get(checktest.New([]rule.Rule{r}))(t)
 	return set
 }
 

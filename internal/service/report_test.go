@@ -32,8 +32,7 @@ func (w *watcher) Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportRespo
 
 func encoded(t *testing.T, m *quotapb.ReportRequest) []byte {
 	t.Helper()
-	text, err := proto.Marshal(m)
-	fatal.If(t, err)
+	text := fatal.Get(proto.Marshal(m))(t)
 	return text
 }
 

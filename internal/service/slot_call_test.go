@@ -19,10 +19,9 @@ func slotClient(t testing.TB, r *region) func(op quotapb.SlotOp, id string, cost
 	client := r.client()
 	return func(op quotapb.SlotOp, id string, cost uint64) *quotapb.SlotResponse {
 		t.Helper()
-		out, err := client.Slot(t.Context(), connect.NewRequest(&quotapb.SlotRequest{
+		out := fatal.Get(client.Slot(t.Context(), connect.NewRequest(&quotapb.SlotRequest{
 			Protocol: 1, Rule: "upload", Key: []byte("k"), RequestId: []byte(id), Op: op, Cost: cost,
-		}))
-		fatal.If(t, err)
+		})))(t)
 		return out.Msg
 	}
 }

@@ -27,8 +27,7 @@ func TestOTLP(t *testing.T) {
 	for i := range 100 {
 		h.Observe(float64(i))
 	}
-	o, err := telemetry.NewOTLP("http://"+collector.Addr, "weir-test", r, slog.New(slog.DiscardHandler))
-	fatal.If(t, err)
+	o := fatal.Get(telemetry.NewOTLP("http://"+collector.Addr, "weir-test", r, slog.New(slog.DiscardHandler)))(t)
 	_, span := o.Tracer.Serve(telemetry.WithWaiting(t.Context(), telemetry.ParseTraceParents(header)), "served")
 	span.End()
 	o.Close()
@@ -46,14 +45,12 @@ func TestOTLP(t *testing.T) {
 
 // A collector that cannot be connected to, or that takes connections and says nothing, holds up neither spans nor the end.
 func TestCollectorNeverAnswers(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	fatal.If(t, err)
+	silent := fatal.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = silent.Close() })
 	for name, addr := range map[string]string{"no connection": blackhole.New(t).Addr, "silent": silent.Addr().String()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o, err := telemetry.NewOTLP("http://"+addr, "weir-test", telemetry.NewRegistry("test"), slog.New(slog.DiscardHandler))
-			fatal.If(t, err)
+			o := fatal.Get(telemetry.NewOTLP("http://"+addr, "weir-test", telemetry.NewRegistry("test"), slog.New(slog.DiscardHandler)))(t)
 			ctx := telemetry.WithWaiting(t.Context(), telemetry.ParseTraceParents(header))
 			for range 10_000 { // more than wait to be sent
 				_, span := o.Tracer.Serve(ctx, "served")

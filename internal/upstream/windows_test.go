@@ -12,7 +12,7 @@ import (
 
 // The windows of a region's reserve are those of all limits with shares, each once.
 func TestWindowsOf(t *testing.T) {
-	set, err := rulefile.Parse("rules.yaml", []byte(`
+	set := fatal.Get(rulefile.Parse("rules.yaml", []byte(`
 regions: { eu: 1 }
 rules:
   - { name: a, key: [ { header: x-key } ], limit: 10/1m, algorithm: fixed_window, scope: global, overrides: [ { key: [k], limit: 20/1m } ] }
@@ -20,8 +20,7 @@ rules:
   - { name: c, key: [ { header: x-key } ], limit: { count: 10, per: 1m, burst: 10 }, algorithm: token_bucket, scope: global, overrides: [ { key: [k], limit: { count: 10, per: 1m, burst: 20 } } ] }
   - { name: allows, key: [], limit: 10/1d, algorithm: fixed_window, scope: global, on_failure: allow }
   - { name: near, key: [], limit: 10/30m, algorithm: fixed_window }
-`))
-	fatal.If(t, err)
+`)))(t)
 	want := []reserve.Window{{Period: limit.Minute}, {Period: limit.Hour}, {Period: limit.Minute, Refills: true}, {Period: 2 * limit.Minute, Refills: true}}
 	got := upstream.WindowsOf(set)
 	if len(got) != len(want) {

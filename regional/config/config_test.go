@@ -27,8 +27,7 @@ func load(args ...string) (*Config, error) {
 }
 
 func TestDefaults(t *testing.T) {
-	c, err := load()
-	fatal.If(t, err)
+	c := fatal.Get(load())(t)
 	want := &Config{
 		Config: daemon.Config{
 			Rules: "rules.yaml", Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:8090", Replicas: 1,
@@ -62,8 +61,7 @@ max_memory: 64MiB
 	t.Setenv("WEIR_MAX_HOLDERS", "20")
 	t.Setenv("WEIR_MAX_STREAMS", "30")
 	t.Setenv("WEIR_LOG_FORMAT", "json")
-	c, err := load("--max-streams", "300", "--lease-cache", "off")
-	fatal.If(t, err)
+	c := fatal.Get(load("--max-streams", "300", "--lease-cache", "off"))(t)
 	if c.MaxKeys != 1 || c.MaxHolders != 20 || c.MaxStreams != 300 || c.LeaseCache != "off" ||
 		c.DrainWait != 2*time.Second || c.LogFormat != "json" || c.MaxMemory != 64<<20 || c.LogLevel != "info" {
 		t.Errorf("%+v", c)
@@ -85,7 +83,7 @@ func TestListInTheFile(t *testing.T) {
 
 // Every field can be set in the file, by the name that the documentation gives it.
 func TestEveryFieldInTheFile(t *testing.T) {
-	c, err := Load([]string{"--config", file(t, `{
+	c := fatal.Get(Load([]string{"--config", file(t, `{
 rules: "consul:", rules_copy: s, key_secrets: s, listen: ":1", admin_listen: ":2", replicas: 2, state: "off",
 state_interval: 1m, lease_cache: on, region: eu, aggregator: "127.0.0.1:4,127.0.0.1:5", consul: 127.0.0.1:6,
 consul_primary: dc1, consul_token_file: t, consul_tls: true, consul_tls_ca: u, consul_tls_name: v,
@@ -103,8 +101,7 @@ rls_headers: true, rls_metadata: true, max_keys: 3, max_memory: 4GiB, max_holder
 max_streams: 6, slot_seed: secret, header_timeout: 7s, idle_timeout: 8s, drain_wait: 9s, drain_timeout: 10s,
 log_format: json, log_level: debug, otlp: http://collector:4317, pprof: true
 }
-`)}, new(strings.Builder))
-	fatal.If(t, err)
+`)}, new(strings.Builder)))(t)
 	defaults, _ := load()
 	changed(t, "", reflect.ValueOf(*c), reflect.ValueOf(*defaults))
 }

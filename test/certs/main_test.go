@@ -16,8 +16,7 @@ func TestEach(t *testing.T) {
 	dir := t.TempDir()
 	read := func() string {
 		t.Helper()
-		text, err := os.ReadFile(filepath.Join(dir, "pop-eu", "ca.pem"))
-		fatal.If(t, err)
+		text := fatal.Get(os.ReadFile(filepath.Join(dir, "pop-eu", "ca.pem")))(t)
 		return string(text)
 	}
 	again := func(life time.Duration) string {

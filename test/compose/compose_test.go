@@ -59,8 +59,7 @@ func TestCompose(t *testing.T) {
 // Where a minute ends within it, or a lease lies at a PoP that asks no more, or a busy machine made
 // a PoP decide alone, another minute shows it. Each begins with nothing spent.
 func shown(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(proc.Root(t), "docs", "compose.md"))
-	fatal.If(t, err)
+	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "docs", "compose.md")))(t)
 	loop := regexp.MustCompile(`(?m)^    (for .*)$`).FindSubmatch(text)
 	if loop == nil {
 		t.Fatal("docs/compose.md has no loop")
@@ -83,8 +82,7 @@ func shown(t *testing.T) {
 
 // What docs/compose.md shows of the admin API: all members are well, and a change is in force.
 func operated(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(proc.Root(t), "docs", "compose.md"))
-	fatal.If(t, err)
+	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "docs", "compose.md")))(t)
 	commands := regexp.MustCompile(`(?m)^    docker (compose exec )(.*)$`).FindAllSubmatch(text, -1)
 	if len(commands) == 0 {
 		t.Fatal("docs/compose.md has no commands")

@@ -61,8 +61,7 @@ func TestEachService(t *testing.T) {
 
 // The official images have exact versions, and what is copied from the repository can be read by every user.
 func TestDockerfile(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(proc.Root(t), "Dockerfile"))
-	fatal.If(t, err)
+	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "Dockerfile")))(t)
 	images := 0
 	for line := range strings.Lines(string(text)) {
 		if _, image, is := strings.Cut(strings.TrimSpace(line), "="); is && strings.HasPrefix(line, "ARG ") {
@@ -82,8 +81,7 @@ func TestDockerfile(t *testing.T) {
 // read parses a YAML file of the repository.
 func read(t *testing.T, name string, into any) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(proc.Root(t), name))
-	fatal.If(t, err)
+	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), name)))(t)
 	fatal.If(t, yaml.Unmarshal(text, into))
 }
 
@@ -120,10 +118,8 @@ func (s service) faults(all map[string]service) (faults []string) {
 func TestDockerignore(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/weir", "./regional", "./global", "./test/certs")
 	cmd.Dir = proc.Root(t)
-	packages, err := cmd.Output()
-	fatal.If(t, err)
-	text, err := os.ReadFile(filepath.Join(proc.Root(t), ".dockerignore"))
-	fatal.If(t, err)
+	packages := fatal.Get(cmd.Output())(t)
+	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), ".dockerignore")))(t)
 	sent := regexp.MustCompile(`(?m)^!(.*)$`).FindAllStringSubmatch(string(text), -1)
 	for path := range strings.Lines(string(packages)) {
 		path, ours := strings.CutPrefix(strings.TrimSpace(path), "github.com/weirlimit/weir/")

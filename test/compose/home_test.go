@@ -95,8 +95,7 @@ func awaitWindow(t *testing.T, least, most int) {
 // practised are the blocks of commands of docs/home-region.md.
 func practised(t *testing.T) (lose, move, back, home string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(proc.Root(t), "docs", "home-region.md"))
-	fatal.If(t, err)
+	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "docs", "home-region.md")))(t)
 	_, section, _ := strings.Cut(string(text), "## Practised with Docker\n")
 	blocks := regexp.MustCompile(`(?m)(?:^    .*\n)+`).FindAllString(section, -1)
 	if len(blocks) != 4 {

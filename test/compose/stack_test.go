@@ -53,8 +53,7 @@ func needStack(t *testing.T) {
 // get asks a PoP once. Without an answer the status is 0.
 func get(t *testing.T, p pop, path string, headers ...string) (status int, header http.Header) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.addr+path, nil)
-	fatal.If(t, err)
+	req := fatal.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.addr+path, nil))(t)
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}

@@ -184,8 +184,7 @@ func TestLostRace(t *testing.T) {
 // answer is what the API answers, and its ETag.
 func (s *system) answer(path string, to any) (tag string) {
 	s.Helper()
-	answer, err := s.http.Get("http://" + s.region.Admin + path)
-	fatal.If(s, err)
+	answer := fatal.Get(s.http.Get("http://" + s.region.Admin + path))(s)
 	defer answer.Body.Close()
 	fatal.If(s, json.NewDecoder(answer.Body).Decode(to))
 	return answer.Header.Get("ETag")

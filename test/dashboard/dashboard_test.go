@@ -56,14 +56,12 @@ func start(t *testing.T, rules string, k ...*keys) *system {
 // call makes a call of the admin API as somebody else does.
 func (s *system) call(method, path, body string, header ...string) {
 	s.Helper()
-	q, err := http.NewRequest(method, "http://"+s.region.Admin+path, strings.NewReader(body))
-	fatal.If(s, err)
+	q := fatal.Get(http.NewRequest(method, "http://"+s.region.Admin+path, strings.NewReader(body)))(s)
 	q.Header.Set("Content-Type", "application/json")
 	for i := 0; i+1 < len(header); i += 2 {
 		q.Header.Set(header[i], header[i+1])
 	}
-	answer, err := s.http.Do(q)
-	fatal.If(s, err)
+	answer := fatal.Get(s.http.Do(q))(s)
 	defer answer.Body.Close()
 	if answer.StatusCode >= 300 {
 		s.Fatalf("%s %s: %s", method, path, answer.Status)
@@ -79,8 +77,7 @@ func (s *system) startPoP() {
 
 // get is what the PoP answers to a request of a user; 0: it does not.
 func (s *system) get(path, user string) int {
-	q, err := http.NewRequest(http.MethodGet, "http://"+s.pop+path, nil)
-	fatal.If(s, err)
+	q := fatal.Get(http.NewRequest(http.MethodGet, "http://"+s.pop+path, nil))(s)
 	q.Header.Set("x-user", user)
 	answer, err := s.http.Do(q)
 	if err != nil {

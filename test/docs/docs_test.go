@@ -25,11 +25,9 @@ func documents(t *testing.T) []*Document {
 	root := proc.Root(t)
 	paths := []string{frontPage, "CONTRIBUTING.md", "SECURITY.md", "RATIONALE.md", "CHANGELOG.md", "envoy/README.md", "terraform/README.md"}
 	for _, pattern := range []string{"internal/*/README.md", "internal/*/*/README.md", "regional/*/README.md", "docs/*.md", "docs/runbooks/*.md", "terraform/*/*/README.md", "terraform/*/*/*/*/README.md"} {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
-		fatal.If(t, err)
+		found := fatal.Get(filepath.Glob(filepath.Join(root, pattern)))(t)
 		for _, path := range found {
-			rel, err := filepath.Rel(root, path)
-			fatal.If(t, err)
+			rel := fatal.Get(filepath.Rel(root, path))(t)
 			paths = append(paths, rel)
 		}
 	}
@@ -42,8 +40,7 @@ func documents(t *testing.T) []*Document {
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(proc.Root(t), path))
-	fatal.If(t, err)
+	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), path)))(t)
 	return string(text)
 }
 
@@ -210,7 +207,6 @@ func programs(t *testing.T) map[string][]string {
 // programHelp is the help of weir-regional.
 func programHelp(t *testing.T) string {
 	t.Helper()
-	help, err := exec.Command(region.Program(t), "--help").CombinedOutput()
-	fatal.If(t, err)
+	help := fatal.Get(exec.Command(region.Program(t), "--help").CombinedOutput())(t)
 	return string(help)
 }

@@ -19,8 +19,7 @@ import (
 // Each default and bound that a document names has the value that the programs have.
 func TestFigures(t *testing.T) {
 	help, pop, start := programHelp(t), read(t, "envoy/pop.yaml"), read(t, "envoy/run.sh")
-	config, err := rulebook.ReadConfig([]byte(`{"region_cluster":"r"}`))
-	fatal.If(t, err)
+	config := fatal.Get(rulebook.ReadConfig([]byte(`{"region_cluster":"r"}`)))(t)
 	timeout, redisTimeout := fmt.Sprint(int64(rule.DefaultTimeout/limit.Millisecond), " ms"), fmt.Sprint(topology.DefaultTimeout.Milliseconds(), " ms")
 	port := func(flag string) string { return strings.TrimPrefix(flagDefault(t, help, flag), "127.0.0.1") }
 	for document, figures := range map[string][]string{

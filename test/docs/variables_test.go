@@ -33,8 +33,7 @@ func TestVariables(t *testing.T) {
 	read := [2]map[string]bool{{}, {}}
 	for _, words := range []string{"weir-regional", "weir-global", "weir status"} {
 		words := strings.Fields(words)
-		help, err := exec.Command(filepath.Join(root, "bin", words[0]), append(words[1:], "--help")...).CombinedOutput()
-		fatal.If(t, err)
+		help := fatal.Get(exec.Command(filepath.Join(root, "bin", words[0]), append(words[1:], "--help")...).CombinedOutput())(t)
 		for _, name := range anyVariable.FindAllString(string(help), -1) {
 			read[0][name] = true
 		}

@@ -142,8 +142,7 @@ func newBurst(t *testing.T, addr, path, user string, each bool) *burst {
 	t.Helper()
 	b := &burst{path: path, user: user, each: each, got: map[int]int{}}
 	for i := range b.conns {
-		conn, err := net.Dial("tcp", addr)
-		fatal.If(t, err)
+		conn := fatal.Get(net.Dial("tcp", addr))(t)
 		t.Cleanup(func() { conn.Close() })
 		_ = conn.SetDeadline(time.Now().Add(time.Minute))
 		b.conns[i] = conn

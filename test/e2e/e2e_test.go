@@ -72,8 +72,7 @@ func offer(t *testing.T, l drive.Load) *drive.Result {
 // try runs a load, whatever its answers are.
 func try(t *testing.T, l drive.Load) *drive.Result {
 	t.Helper()
-	tally, err := drive.Run(t.Context(), l)
-	fatal.If(t, err)
+	tally := fatal.Get(drive.Run(t.Context(), l))(t)
 	if tally.Sent() == 0 {
 		t.Fatal("the load was over before the first request")
 	}
@@ -213,15 +212,13 @@ func weirPrints(t *testing.T, input string, args ...string) string {
 // shipped is the text of a file of this repository.
 func shipped(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(proc.Root(t), path))
-	fatal.If(t, err)
+	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), path)))(t)
 	return string(text)
 }
 
 // compiled returns rules as the plugin configuration takes them.
 func compiled(t *testing.T, rules string) rawJSON {
 	t.Helper()
-	set, err := rulefile.Parse("rules.yaml", []byte(rules))
-	fatal.If(t, err)
+	set := fatal.Get(rulefile.Parse("rules.yaml", []byte(rules)))(t)
 	return set.Encode()
 }

@@ -255,8 +255,7 @@ func cookies(t *testing.T, addr string) {
 			{[]string{id + strings.Repeat("x", 8000)}, 200}, // a key that is longer than keys may be
 			{[]string{id + strings.Repeat("x", 7999) + "y"}, 200},
 		} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+addr+"/session", http.NoBody)
-			fatal.If(t, err)
+			req := fatal.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+addr+"/session", http.NoBody))(t)
 			req.Header["Cookie"] = c.headers
 			resp, body, err := page.Do(&client, req)
 			fatal.If(t, err)
@@ -287,8 +286,7 @@ func namesInCertificates(t *testing.T, addr string, a *pki.Authority) {
 		if c.names != nil {
 			cert, key, err := a.Issue("client", c.names...)
 			fatal.If(t, err)
-			pair, err := tls.X509KeyPair(cert, key)
-			fatal.If(t, err)
+			pair := fatal.Get(tls.X509KeyPair(cert, key))(t)
 			config.Certificates = []tls.Certificate{pair}
 		}
 		client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
@@ -305,8 +303,7 @@ type issuer struct{ key *ecdsa.PrivateKey }
 
 func newIssuer(t *testing.T) issuer {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	fatal.If(t, err)
+	key := fatal.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	return issuer{key}
 }
 

@@ -30,8 +30,7 @@ func TestPoPCertificatesReload(t *testing.T) {
 	t.Parallel()
 	authorities := make([]*pki.Authority, 2)
 	for i := range authorities {
-		a, err := pki.NewLastingAuthority(time.Duration(20-10*i)*24*time.Hour + time.Hour)
-		fatal.If(t, err)
+		a := fatal.Get(pki.NewLastingAuthority(time.Duration(20-10*i)*24*time.Hour + time.Hour))(t)
 		authorities[i] = a
 	}
 	dir := proc.LogDir(t)

@@ -84,8 +84,7 @@ func largeBodies(t *testing.T, p *stack.PoP, other string) {
 		t.Cleanup(client.CloseIdleConnections)
 		post := func(user string) *http.Response {
 			body := bytes.NewReader(make([]byte, 20<<20))
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.Addr+"/upload", body)
-			fatal.If(t, err)
+			req := fatal.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.Addr+"/upload", body))(t)
 			req.Header = http.Header{"X-User": {user}, "Expect": {expect}}
 			resp, err := client.RoundTrip(req)
 			if err != nil {
@@ -145,8 +144,7 @@ func spellings(t *testing.T, p *stack.PoP) {
 // send sends a request whose target no library would send.
 func send(t *testing.T, p *stack.PoP, target string, headers ...string) *http.Response {
 	t.Helper()
-	conn, err := net.Dial("tcp", p.Addr)
-	fatal.If(t, err)
+	conn := fatal.Get(net.Dial("tcp", p.Addr))(t)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nhost: pop\r\n%s\r\n\r\n", target, strings.Join(headers, "\r\n"))

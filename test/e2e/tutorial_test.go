@@ -39,8 +39,7 @@ func newDemo(t *testing.T) *demo {
 		"9901", port(d.admin), "8080", port(d.region), "8090", port(d.regionAPI))
 	for _, name := range []string{"run.sh", "pop.yaml"} {
 		path := filepath.Join(d.dir, "envoy", name)
-		text, err := os.ReadFile(path)
-		fatal.If(t, err)
+		text := fatal.Get(os.ReadFile(path))(t)
 		fatal.If(t, os.WriteFile(path, []byte(ports.Replace(string(text))), 0o755))
 	}
 	return d

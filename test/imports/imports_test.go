@@ -38,15 +38,13 @@ func repository(t *testing.T) string {
 
 func mustLoad(t *testing.T, root, pattern string, env ...string) []*pkg {
 	t.Helper()
-	packages, err := load(root, pattern, env...)
-	fatal.If(t, err)
+	packages := fatal.Get(load(root, pattern, env...))(t)
 	return packages
 }
 
 func mustCheck(t *testing.T, packages []*pkg) []string {
 	t.Helper()
-	complaints, err := check(packages)
-	fatal.If(t, err)
+	complaints := fatal.Get(check(packages))(t)
 	return complaints
 }
 

@@ -56,8 +56,7 @@ func popOf(t *testing.T, dir, name, region string, e node) *gateway {
 	g := &gateway{admin: proc.FreeAddr(t), plain: proc.FreeAddr(t), secure: proc.FreeAddr(t)}
 	port := func(addr string) string { return addr[strings.LastIndex(addr, ":")+1:] }
 	e["admin"] = node{"address": node{"socket_address": node{"address": "127.0.0.1", "port_value": 9901}}}
-	text, err := json.Marshal(e)
-	fatal.If(t, err)
+	text := fatal.Get(json.Marshal(e))(t)
 	ports := []string{`"weir-regional.weir.svc.cluster.local"`, `"127.0.0.1"`}
 	for number, addr := range map[string]string{"8080": region, "9901": g.admin, "10080": g.plain, "10443": g.secure, "10001": upstream.Listener.Addr().String()} {
 		ports = append(ports, `"port_value":`+number+`}`, `"port_value":`+port(addr)+`}`)
@@ -79,8 +78,7 @@ func (g *gateway) serves(t *testing.T, roots *x509.CertPool, host, path string) 
 		url = "https://" + g.secure + path
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: host}}}
-	req, err := http.NewRequest(http.MethodGet, url, nil)
-	fatal.If(t, err)
+	req := fatal.Get(http.NewRequest(http.MethodGet, url, nil))(t)
 	req.Header.Set("x-user-id", "eve")
 	resp, body, err := page.Do(&client, req)
 	fatal.If(t, err)
@@ -92,8 +90,7 @@ func (g *gateway) serves(t *testing.T, roots *x509.CertPool, host, path string) 
 
 // rulesRevision is that of the rules that a PoP has, and 0 without rules.
 func rulesRevision(t *testing.T, admin string) float64 {
-	m, err := measure.Scrape(t.Context(), http.DefaultClient, "http://"+admin+"/stats/prometheus")
-	fatal.If(t, err)
+	m := fatal.Get(measure.Scrape(t.Context(), http.DefaultClient, "http://"+admin+"/stats/prometheus"))(t)
 	for name, value := range m {
 		if strings.HasPrefix(name, "weir_rules_revision") {
 			return value

@@ -86,8 +86,7 @@ func filesOf(t *testing.T) map[string]string {
 			t.Fatalf("%s: %v, %v", pattern, paths, err)
 		}
 		for _, path := range paths {
-			content, err := os.ReadFile(filepath.Join(proc.Root(t), path))
-			fatal.If(t, err)
+			content := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), path)))(t)
 			all[path] = "\n" + indent + strings.ReplaceAll(strings.TrimSpace(string(content)), "\n", "\n"+indent)
 		}
 	}

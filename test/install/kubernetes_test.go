@@ -88,8 +88,7 @@ func newCatalog(t *testing.T, version string) catalog {
 		fatal.If(t, c.compiler.AddResource(url, schema))
 	}
 	read := func(path string) []byte {
-		text, err := os.ReadFile(path)
-		fatal.If(t, err)
+		text := fatal.Get(os.ReadFile(path))(t)
 		return text
 	}
 	add("file:///kubernetes.json", kubernetes(t, read(download(t, "k8s.io/kubernetes@"+version, "api/openapi-spec/swagger.json")[0]), c.urls))
@@ -171,10 +170,8 @@ func custom(t *testing.T, text []byte) map[string]node {
 // plain is a tree of YAML as one of JSON.
 func plain(t *testing.T, tree any) node {
 	t.Helper()
-	text, err := json.Marshal(tree)
-	fatal.If(t, err)
-	n, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
-	fatal.If(t, err)
+	text := fatal.Get(json.Marshal(tree))(t)
+	n := fatal.Get(jsonschema.UnmarshalJSON(strings.NewReader(string(text))))(t)
 	return n.(node)
 }
 

@@ -61,8 +61,7 @@ var (
 // files are those that a part of Envoy's configuration names.
 func files(t *testing.T, named *regexp.Regexp, part any) (all []string) {
 	t.Helper()
-	text, err := json.Marshal(part)
-	fatal.If(t, err)
+	text := fatal.Get(json.Marshal(part))(t)
 	for _, m := range named.FindAllStringSubmatch(string(text), -1) {
 		all = append(all, m[1])
 	}

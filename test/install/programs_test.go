@@ -209,8 +209,7 @@ func TestRegionCallsAggregator(t *testing.T) {
 	eu := m.withoutRedis(caller, "eu", proc.FreeAddr(t), "weir://region/eu")
 	us := m.withoutRedis(caller, "us", proc.FreeAddr(t), "weir://region/us")
 	metrics := func(admin string) measure.Metrics {
-		m, err := measure.Scrape(t.Context(), http.DefaultClient, "http://"+admin+"/metrics")
-		fatal.If(t, err)
+		m := fatal.Get(measure.Scrape(t.Context(), http.DefaultClient, "http://"+admin+"/metrics"))(t)
 		return m
 	}
 	for _, program := range []string{aggregator, eu} {

@@ -24,8 +24,7 @@ type node = map[string]any
 // documents returns those of a file of YAML.
 func documents(t *testing.T, path string) (all []node) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(proc.Root(t), path))
-	fatal.If(t, err)
+	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), path)))(t)
 	return decoded(t, path, string(text))
 }
 
@@ -103,16 +102,14 @@ var secrets = []string{"certificate.yaml", "authorities.yaml"}
 func mountSecrets(t *testing.T, dir string, paths *strings.Replacer) {
 	t.Helper()
 	for _, name := range secrets {
-		text, err := os.ReadFile(filepath.Join(proc.Root(t), "envoy", name))
-		fatal.If(t, err)
+		text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "envoy", name)))(t)
 		proc.WriteFile(t, filepath.Join(dir, name), paths.Replace(string(text)))
 	}
 }
 
 func authority(t *testing.T) *pki.Authority {
 	t.Helper()
-	a, err := pki.NewAuthority()
-	fatal.If(t, err)
+	a := fatal.Get(pki.NewAuthority())(t)
 	return a
 }
 
@@ -156,8 +153,7 @@ func TestCompose(t *testing.T) {
 		"/certs/ca.pem", dir+"/ca.crt", "/certs/cert.pem", dir+"/tls.crt", "/certs/key.pem", dir+"/tls.key",
 		"exec envoy", "exec "+envoy.Program(t)+" --mode validate")
 	for _, name := range []string{"pop.yaml", "pop.sh"} {
-		text, err := os.ReadFile(filepath.Join(proc.Root(t), "compose", name))
-		fatal.If(t, err)
+		text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "compose", name)))(t)
 		proc.WriteFile(t, filepath.Join(dir, "in."+name), here.Replace(string(text)))
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "in.pop.sh"))

@@ -40,8 +40,7 @@ func TestSecrets(t *testing.T) {
 			}
 		}
 	}
-	pods, err := os.ReadFile(filepath.Join(proc.Root(t), istioGateway))
-	fatal.If(t, err)
+	pods := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), istioGateway)))(t)
 	for _, text := range []string{render(t, set("aggregator.enabled=true", "keySecrets.secret=weir-key-secrets", "store=valkey")...), string(pods)} {
 		for _, named := range strings.Split(text, "secretName: ")[1:] {
 			name := strings.FieldsFunc(named, func(r rune) bool { return strings.ContainsRune(" ,}\"\n", r) })[0]

@@ -146,8 +146,7 @@ func TestReplicasUnderAutoscaling(t *testing.T) {
 // The rule of the values gives prometheus-adapter the decisions per second of each pod: those of PoPs' calls and those of
 // Envoy's rate limit service.
 func TestAdapterRule(t *testing.T) {
-	values, err := os.ReadFile(filepath.Join(proc.Root(t), "deploy", "chart", "values.yaml"))
-	fatal.If(t, err)
+	values := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "deploy", "chart", "values.yaml")))(t)
 	_, comment, _ := strings.Cut(string(values), "  # weir_decisions_per_second. prometheus-adapter has it by this rule:\n")
 	comment, _, found := strings.Cut(comment, "  decisionsPerSecond: ")
 	var rules []struct {

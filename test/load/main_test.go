@@ -30,8 +30,7 @@ func TestMeasuresEveryRow(t *testing.T) {
 				t.Skip("there is no release: run make release")
 			}
 			plots := t.TempDir()
-			sections, err := b.run(t.Context(), rig.Options{Quick: true, Plots: plots, Progress: t.Output()})
-			fatal.If(t, err)
+			sections := fatal.Get(b.run(t.Context(), rig.Options{Quick: true, Plots: plots, Progress: t.Output()}))(t)
 			var out bytes.Buffer
 			fatal.If(t, table.Print(&out, b.peer, sections))
 			t.Logf("\n%s", &out)

@@ -40,8 +40,7 @@ func program(t *testing.T, name string) string {
 
 func read(t *testing.T, path ...string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(append([]string{proc.Root(t)}, path...)...))
-	fatal.If(t, err)
+	text := fatal.Get(os.ReadFile(filepath.Join(append([]string{proc.Root(t)}, path...)...)))(t)
 	return string(text)
 }
 
@@ -66,8 +65,7 @@ func startPrometheus(t *testing.T, dir string, targets map[string]string) *serve
 	for name, text := range targets {
 		proc.WriteFile(t, filepath.Join(dir, "targets", name+".yaml"), text)
 	}
-	alerts, err := filepath.Glob(filepath.Join(proc.Root(t), shipped, "alerts", "*.yaml"))
-	fatal.If(t, err)
+	alerts := fatal.Get(filepath.Glob(filepath.Join(proc.Root(t), shipped, "alerts", "*.yaml")))(t)
 	for _, a := range alerts {
 		proc.WriteFile(t, filepath.Join(dir, "alerts", filepath.Base(a)), read(t, shipped, "alerts", filepath.Base(a)))
 	}

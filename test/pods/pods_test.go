@@ -192,8 +192,7 @@ func statuses(t *testing.T, pop *envoy.Envoy, requests int) map[int]int {
 	t.Helper()
 	got := map[int]int{}
 	for range requests {
-		answer, err := http.Get("http://" + pop.Addr + "/five/a")
-		fatal.If(t, err)
+		answer := fatal.Get(http.Get("http://" + pop.Addr + "/five/a"))(t)
 		answer.Body.Close()
 		got[answer.StatusCode]++
 	}
@@ -204,10 +203,8 @@ func statuses(t *testing.T, pop *envoy.Envoy, requests int) map[int]int {
 // user, reads it. A volume that it must not write to gets nothing, and the message names it.
 func TestGateway(t *testing.T) {
 	e := start(t, "weir")
-	module, err := os.ReadFile(proc.Released(t, "weir_VERSION.wasm"))
-	fatal.If(t, err)
-	text, err := os.ReadFile(filepath.Join(proc.Root(t), "deploy", "istio-gateway.yaml"))
-	fatal.If(t, err)
+	module := fatal.Get(os.ReadFile(proc.Released(t, "weir_VERSION.wasm")))(t)
+	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "deploy", "istio-gateway.yaml")))(t)
 	p := resources(t, text)["Deployment istio-ingressgateway"].pod(t)
 	first := p.InitContainers[0]
 	first.Image = named + "/" + first.Image

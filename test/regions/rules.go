@@ -106,8 +106,7 @@ func (w *World) applyChanged(rules string, err error) {
 func (w *World) apply(rules, reason string) {
 	w.t.Helper()
 	w.number++
-	text, err := marked(rules, w.number)
-	fatal.If(w.t, err)
+	text := fatal.Get(marked(rules, w.number))(w.t)
 	file := proc.WriteFile(w.t, filepath.Join(w.dir, "rules.yaml"), text)
 	cmd := exec.Command(proc.Built(w.t, "bin/weir", "build"), "apply", file, "--reason", reason,
 		"--consul", w.Regions[0].Consul.Leader().Addr)

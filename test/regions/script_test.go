@@ -13,8 +13,7 @@ const head = "rule one { limit: 100/10s, algorithm: fixed_window, scope: global 
 
 // Every script can be read, and its rules are rules.
 func TestScriptsCanBeRead(t *testing.T) {
-	scripts, err := ReadAll("scripts/testdata")
-	fatal.If(t, err)
+	scripts := fatal.Get(ReadAll("scripts/testdata"))(t)
 	for _, s := range scripts {
 		if _, err := s.Document(); err != nil {
 			t.Errorf("%s: %v", s.Name, err)
@@ -23,15 +22,14 @@ func TestScriptsCanBeRead(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	s, err := Parse("f", "name", head+`trip 80ms # far
+	s := fatal.Get(Parse("f", "name", head+`trip 80ms # far
 begin at a multiple of 10s
 from 5s to 10s  us offers 2.5/s of one
 at 7s heal ap
 at 6s kill redis of one in us
 expect admitted in eu from 5s to 10s: 5/s ± 10%
 always slowest request: at most 1s
-`)
-	fatal.If(t, err)
+`))(t)
 	if s.Trip != 80*time.Millisecond || s.Align != 10*time.Second || s.Last() != 20*time.Second {
 		t.Errorf("read %+v", s)
 	}
@@ -90,7 +88,7 @@ func TestMistakes(t *testing.T) {
 // What is admitted is counted by windows and by regions. A request that is answered after
 // the window of its sending is not counted against that window, and one of a later second is.
 func TestFigures(t *testing.T) {
-	s, err := Parse("f", "name", head+`from 0s to 20s us offers 5/s of one
+	s := fatal.Get(Parse("f", "name", head+`from 0s to 20s us offers 5/s of one
 expect admitted of the limit: at least 150%
 expect admitted in us from 10s: 1/s
 always fullest window: at most 198%
@@ -101,8 +99,7 @@ expect emptiest window in us: at least 1%
 always 5xx or no answer: at most 5
 expect slowest request: at most 1s
 expect requests slower than their timeout: 0
-`)
-	fatal.If(t, err)
+`))(t)
 	begin := time.Unix(1_000, 0)
 	eu, us := &drive.Result{Failed: 2, Slow: 1, Slowest: 2 * time.Second}, &drive.Result{Seconds: map[int64]drive.Second{1010: {Sent: 20, OK: 10}}}
 	eu.Seconds = map[int64]drive.Second{
@@ -151,15 +148,14 @@ func TestDecide(t *testing.T) {
 
 // What PoPs admit by themselves is counted apart: it does not count as too much of a window or of a bucket.
 func TestAdmittedByPoPsAlone(t *testing.T) {
-	s, err := Parse("f", "name", head+`rule two { limit: 5/1s, algorithm: token_bucket, scope: global }
+	s := fatal.Get(Parse("f", "name", head+`rule two { limit: 5/1s, algorithm: token_bucket, scope: global }
 from 0s to 20s us offers 5/s of two
 always fullest window under one: at most 100%
 always fullest window under one in us: at most 1%
 always admitted of the limit under two: at most 100%
 expect admitted by PoPs alone in eu: 3
 expect admitted by PoPs alone under two from 10s to 15s: 2
-`)
-	fatal.If(t, err)
+`))(t)
 	eu := &drive.Result{Seconds: map[int64]drive.Second{1005: {OK: 103}}}
 	us := &drive.Result{Seconds: map[int64]drive.Second{1010: {OK: 107}}, Elapsed: 20 * time.Second} // 5 + 5 × 20 and 2
 	mark := func(at time.Duration, one, two float64) Mark {

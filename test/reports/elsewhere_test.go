@@ -1,12 +1,10 @@
 package reports
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // elsewhere are the tests of reports that need other programs, by the number of the report, with their directories.
@@ -42,18 +40,8 @@ var elsewhere = map[int]string{
 
 // Each of these tests is where the table has it.
 func TestElsewhere(t *testing.T) {
-	for number, place := range elsewhere {
+	for _, place := range elsewhere {
 		dir, name, _ := strings.Cut(place, " ")
-		files, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
-		fatal.If(t, err)
-		found := false
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			fatal.If(t, err)
-			found = found || strings.Contains(string(text), "\nfunc "+name+"(t ")
-		}
-		if !found {
-			t.Errorf("report %d: %s has no %s", number, dir, name)
-		}
+		proc.HasTest(t, dir, name)
 	}
 }

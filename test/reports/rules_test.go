@@ -233,8 +233,7 @@ func TestReports(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v in\n%s", err, text)
 			}
-			failure, err := suite.Run(t.Context(), &suite.Tests[0], nil)
-			fatal.If(t, err)
+			failure := fatal.Get(suite.Run(t.Context(), &suite.Tests[0], nil))(t)
 			if failure != nil {
 				t.Errorf("%s: step %d: got %v, want %v %s\n%s", r.source, failure.Step, failure.Got, failure.Expected, failure.Note, text)
 			}

@@ -13,8 +13,7 @@ import (
 
 func newRule(t testing.TB, name string, s limit.Spec, c lease.Consistency) *Rule {
 	t.Helper()
-	l, err := limit.New(s)
-	fatal.If(t, err)
+	l := fatal.Get(limit.New(s))(t)
 	return &Rule{Name: name, Spec: s, Consistency: c, Limit: l}
 }
 

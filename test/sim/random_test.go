@@ -20,8 +20,7 @@ func TestRandom(t *testing.T) {
 		runs = 1000
 	}
 	if s := os.Getenv("WEIR_SIM_SEED"); s != "" {
-		seed, err := strconv.ParseUint(s, 10, 64)
-		fatal.If(t, err)
+		seed := fatal.Get(strconv.ParseUint(s, 10, 64))(t)
 		first, runs = seed, 1
 	}
 	for seed := first; seed < first+uint64(runs); seed++ {

@@ -120,8 +120,7 @@ func playThreeRegions(t *testing.T, seed uint64, replicas int, times float64, sp
 		if since < settled {
 			return
 		}
-		number, err := strconv.Atoi(p.Name[1:])
-		fatal.If(t, err)
+		number := fatal.Get(strconv.Atoi(p.Name[1:]))(t)
 		n := &all.regions[(number-1)%len(all.regions)]
 		if n.offered++; r.admitted {
 			n.admitted++

@@ -85,12 +85,10 @@ func (m *machine) executable(path, content string) {
 // programs is machine.programs: what is in the bucket, with its checksums.
 func (m *machine) programs() map[string]any {
 	m.t.Helper()
-	files, err := filepath.Glob(filepath.Join(m.cloud, "bucket", "*"))
-	fatal.If(m.t, err)
+	files := fatal.Get(filepath.Glob(filepath.Join(m.cloud, "bucket", "*")))(m.t)
 	programs := map[string]any{}
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		fatal.If(m.t, err)
+		content := fatal.Get(os.ReadFile(file))(m.t)
 		sum := sha256.Sum256(content)
 		programs[filepath.Base(file)] = map[string]string{"uri": "s3://bucket/" + filepath.Base(file), "sha256": hex.EncodeToString(sum[:])}
 	}
@@ -145,7 +143,6 @@ func (m *machine) started() string {
 // read returns a file of the machine.
 func (m *machine) read(directory, name string) string {
 	m.t.Helper()
-	text, err := os.ReadFile(filepath.Join(m.files[directory].(string), name))
-	fatal.If(m.t, err)
+	text := fatal.Get(os.ReadFile(filepath.Join(m.files[directory].(string), name)))(m.t)
 	return string(text)
 }

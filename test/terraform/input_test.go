@@ -15,8 +15,7 @@ import (
 func plan(t *testing.T, variables map[string]any) string {
 	t.Helper()
 	dir := example(t, "single-region", nil)
-	text, err := json.Marshal(variables)
-	fatal.If(t, err)
+	text := fatal.Get(json.Marshal(variables))(t)
 	proc.WriteFile(t, filepath.Join(dir, "test.auto.tfvars.json"), string(text))
 	must(t, dir, "init")
 	out, err := run(t, dir, "plan")

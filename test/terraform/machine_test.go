@@ -55,8 +55,7 @@ func containerMemory(t *testing.T) (bytes int64) {
 		if err != nil || m == nil {
 			t.Fatalf("%s has no %s: %v", file, pattern, err)
 		}
-		n, err := strconv.ParseInt(string(m[1]), 10, 64)
-		fatal.If(t, err)
+		n := fatal.Get(strconv.ParseInt(string(m[1]), 10, 64))(t)
 		return n
 	}
 	return (number("variables.tf", `memory = optional\(number, (\d+)\)`) - number("main.tf", `(?m)^  others = (\d+) # MiB`)) << 20
@@ -109,8 +108,7 @@ func agentPorts(t *testing.T, more map[string]any) (map[string]any, func(name st
 
 func marshal(t *testing.T, value any) string {
 	t.Helper()
-	text, err := json.Marshal(value)
-	fatal.If(t, err)
+	text := fatal.Get(json.Marshal(value))(t)
 	return string(text)
 }
 
@@ -142,8 +140,7 @@ func (d deployment) role(t *testing.T, name string) map[string]string {
 		t.Fatalf("%v: no files of %s", err, name)
 	}
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		fatal.If(t, err)
+		text := fatal.Get(os.ReadFile(path))(t)
 		files[filepath.Base(path)] = string(text)
 	}
 	return files
@@ -308,8 +305,7 @@ func limitHolds(t *testing.T, p *proc.Process, addr, path string) {
 // upstream is a server that the PoP protects.
 func upstream(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	fatal.If(t, err)
+	l := fatal.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("upstream\n")) })}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(l) }() // ends with Close

@@ -19,8 +19,7 @@ import (
 // Envoy takes the bootstrap with all that it can have: certificates for clients and of the upstream, replicas
 // by address, traces. Clients get a new certificate when its files are replaced, without a restart.
 func TestPoPWithEveryOption(t *testing.T) {
-	a, err := pki.NewAuthority()
-	fatal.If(t, err)
+	a := fatal.Get(pki.NewAuthority())(t)
 	dir := proc.LogDir(t)
 	secret := func(name string) string { return filepath.Join(dir, "secrets", name) }
 	replace := func(kind, name string) {

@@ -22,8 +22,7 @@ func each(t *testing.T, f func(dir, text string)) {
 		files, _ := filepath.Glob(filepath.Join(root, dir, "*.tf")) // the pattern is well-formed
 		all := ""
 		for _, file := range files {
-			text, err := os.ReadFile(file)
-			fatal.If(t, err)
+			text := fatal.Get(os.ReadFile(file))(t)
 			all += string(text)
 		}
 		f(dir, all)

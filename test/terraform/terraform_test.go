@@ -132,8 +132,7 @@ func bootstrap(t *testing.T, variables map[string]any) (texts map[string]string,
 func apply(t *testing.T, module string, variables map[string]any) (texts map[string]string, environments map[string][]string) {
 	t.Helper()
 	dir := filepath.Join(tree(t), "modules", module)
-	text, err := json.Marshal(variables)
-	fatal.If(t, err)
+	text := fatal.Get(json.Marshal(variables))(t)
 	proc.WriteFile(t, filepath.Join(dir, "test.auto.tfvars.json"), string(text))
 	must(t, dir, "init")
 	must(t, dir, "apply", "-auto-approve")

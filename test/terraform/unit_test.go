@@ -82,8 +82,7 @@ func users(t *testing.T, dir string) string {
 		"passwd": "weir:x:64001:64001::/:/usr/sbin/nologin\nconsul:x:64002:64002::/:/usr/sbin/nologin\nnonroot:x:65532:65532::/:/usr/sbin/nologin\n",
 		"group":  "weir:x:64001:\nconsul:x:64002:\nnonroot:x:65532:\n",
 	} {
-		here, err := os.ReadFile(filepath.Join("/etc", file))
-		fatal.If(t, err)
+		here := fatal.Get(os.ReadFile(filepath.Join("/etc", file)))(t)
 		proc.WriteFile(t, filepath.Join(dir, file), lines+string(here))
 	}
 	return dir
@@ -96,14 +95,12 @@ func (u unit) start(t *testing.T, names, dir, name string) *proc.Process {
 	argv := append([]string{"env", "RUN_AS=" + u.user, "WRITABLE=" + strings.Join(u.writable, " "), "unshare", "--mount", "--propagation", "private",
 		"sh", "-c", harden, names}, u.argv...)
 	p := proc.New(t, dir, name, cgroup.New(t, u.memory).Command(argv)...)
-	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	fatal.If(t, err)
+	ends := fatal.Get(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
 	ours := os.NewFile(uintptr(ends[0]), "journal")
 	p.Output = os.NewFile(uintptr(ends[1]), "socket")
 	p.Begin()
 	_ = p.Output.Close() // the process has it
-	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_APPEND|os.O_WRONLY, 0)
-	fatal.If(t, err)
+	log := fatal.Get(os.OpenFile(filepath.Join(dir, name+".log"), os.O_APPEND|os.O_WRONLY, 0))(t)
 	go func() { // ends with the process
 		_, _ = io.Copy(log, ours)
 		_, _ = log.Close(), ours.Close()

@@ -56,7 +56,6 @@ func (h *holder) askAll(t *testing.T, keys []string, units uint64) []*quotapb.Gr
 	}
 	req := connect.NewRequest(call)
 	req.Header().Set("Connect-Timeout-Ms", "2000")
-	resp, err := h.client.Acquire(t.Context(), req)
-	fatal.If(t, err)
+	resp := fatal.Get(h.client.Acquire(t.Context(), req))(t)
 	return resp.Msg.GetGrants()
 }

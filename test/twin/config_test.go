@@ -39,11 +39,10 @@ type replaced struct {
 // file is the configuration file of a domain.
 func file(t testing.TB, domain string, nodes []*node) string {
 	t.Helper()
-	text, err := yaml.Marshal(struct {
+	text := fatal.Get(yaml.Marshal(struct {
 		Domain      string  `yaml:"domain"`
 		Descriptors []*node `yaml:"descriptors"`
-	}{domain, nodes})
-	fatal.If(t, err)
+	}{domain, nodes}))(t)
 	return string(text)
 }
 

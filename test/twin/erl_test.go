@@ -81,8 +81,7 @@ func (p *peer) giveBack(t testing.TB, c charge) {
 
 func dial(t testing.TB, addr string) rlspb.RateLimitServiceClient {
 	t.Helper()
-	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	fatal.If(t, err)
+	conn := fatal.Get(grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return rlspb.NewRateLimitServiceClient(conn)
 }

@@ -25,12 +25,9 @@ func TestSettingsAreInTheList(t *testing.T) {
 	}
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/envoyproxy/ratelimit")
 	cmd.Dir, cmd.Stderr = "../load/peers", os.Stderr
-	dir, err := cmd.Output()
-	fatal.If(t, err)
-	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "src/settings/settings.go"))
-	fatal.If(t, err)
-	readme, err := os.ReadFile("../../docs/ratelimit-service.md")
-	fatal.If(t, err)
+	dir := fatal.Get(cmd.Output())(t)
+	source := fatal.Get(os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "src/settings/settings.go")))(t)
+	readme := fatal.Get(os.ReadFile("../../docs/ratelimit-service.md"))(t)
 	settings, listed := setting.FindAllStringSubmatch(string(source), -1), span.FindAllStringSubmatch(string(readme), -1)
 	if len(settings) < 100 || len(listed) < 50 {
 		t.Fatalf("settings: %d, on the page: %d", len(settings), len(listed))

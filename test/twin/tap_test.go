@@ -32,8 +32,7 @@ type tap struct {
 
 func newTap(t testing.TB, redis string) *tap {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	fatal.If(t, err)
+	l := fatal.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p := &tap{addr: l.Addr().String()}
 	var all sync.WaitGroup
 	all.Go(func() {

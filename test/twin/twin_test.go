@@ -79,8 +79,7 @@ func compareAll(t *testing.T, m mode, n int, explained map[string]int) {
 
 // Each line is one of the list.
 func TestLinesAreInTheList(t *testing.T) {
-	readme, err := os.ReadFile("../../docs/ratelimit-service.md")
-	fatal.If(t, err)
+	readme := fatal.Get(os.ReadFile("../../docs/ratelimit-service.md"))(t)
 	list := strings.Join(strings.Fields(string(readme)), " ")
 	for _, l := range lines {
 		if !strings.Contains(list, l.text) {

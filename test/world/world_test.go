@@ -16,8 +16,7 @@ import (
 
 func rules(t testing.TB, text string) *rule.Set {
 	t.Helper()
-	set, err := rulefile.Parse("rules.yaml", []byte(text))
-	fatal.If(t, err)
+	set := fatal.Get(rulefile.Parse("rules.yaml", []byte(text)))(t)
 	return set.Dated(1)
 }
 

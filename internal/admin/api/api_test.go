@@ -373,8 +373,7 @@ func TestQuietStream(t *testing.T) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	answer, err := server.Client().Get(server.URL + StreamPath)
-	fatal.If(t, err)
+	answer := fatal.Get(server.Client().Get(server.URL + StreamPath))(t)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil || answer.ProtoMajor != 2 || !strings.Contains(string(text), "two") {

@@ -185,11 +185,9 @@ func TestDebug(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.tar.gz")
 	var out bytes.Buffer
 	fatal.If(t, (&Debug{file, at}).Run(&out))
-	f, err := os.Open(file)
-	fatal.If(t, err)
+	f := fatal.Get(os.Open(file))(t)
 	defer func() { _ = f.Close() }()
-	z, err := gzip.NewReader(f)
-	fatal.If(t, err)
+	z := fatal.Get(gzip.NewReader(f))(t)
 	var names []string
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()

@@ -46,8 +46,7 @@ contexts:
 - { name: prod, url: "https://weir.example.com:8090", token_file: prod.token, ca: /etc/ca.pem }
 - { name: test, url: "http://127.0.0.1:8090", token_file: /secret }
 `)
-	f, err := Load()
-	fatal.If(t, err)
+	f := fatal.Get(Load())(t)
 	prod, err := f.Find("")
 	if err != nil || prod.Name != "prod" || prod.TokenFile != filepath.Join(dir, "prod.token") || prod.CA != "/etc/ca.pem" {
 		t.Errorf("%+v, %v", prod, err)
@@ -117,8 +116,7 @@ func TestCall(t *testing.T) {
 	}))
 	defer server.Close()
 	home(t, "contexts: [{ name: a, url: '"+server.URL+"/', token_file: secret }]")
-	c, err := Open("a", "")
-	fatal.If(t, err)
+	c := fatal.Get(Open("a", ""))(t)
 	var applied v1.Applied
 	etag, err := c.Do(t.Context(), Call{Method: http.MethodPut, Path: "/v1/rules", IfMatch: `"7"`, Body: v1.Change{Document: "x"}}, &applied)
 	if err != nil || etag != `"8"` || applied.Before != 7 {

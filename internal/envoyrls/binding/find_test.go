@@ -29,8 +29,7 @@ func entries(pairs ...string) (es []descriptor.Entry) {
 }
 
 func TestFind(t *testing.T) {
-	s, err := binding.Parse("f", []byte(some))
-	fatal.If(t, err)
+	s := fatal.Get(binding.Parse("f", []byte(some)))(t)
 	header, path := rule.Part{{From: rule.FromHeader, Name: "x"}}, rule.Part{{From: rule.FromPath}}
 	for _, c := range []struct {
 		entries []descriptor.Entry
@@ -63,8 +62,7 @@ func TestFind(t *testing.T) {
 
 // TestCheck: what is unbound needs no rule.
 func TestCheck(t *testing.T) {
-	s, err := binding.Parse("f.yaml", []byte(some))
-	fatal.If(t, err)
+	s := fatal.Get(binding.Parse("f.yaml", []byte(some)))(t)
 	errs, off := s.Check(func(name string) []binding.Target {
 		return map[string][]binding.Target{
 			"any": {{Parts: 1, Off: true}}, "ann": {{Parts: 1, Off: true}, {Parts: 1, Algorithm: limit.Concurrency}}, "both": {{Parts: 1}},

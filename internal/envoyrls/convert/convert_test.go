@@ -18,8 +18,7 @@ import (
 
 func parse(t testing.TB, yaml string) *descriptor.Config {
 	t.Helper()
-	c, err := descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(yaml)}}, descriptor.Options{})
-	fatal.If(t, err)
+	c := fatal.Get(descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(yaml)}}, descriptor.Options{}))(t)
 	return c
 }
 
@@ -100,8 +99,7 @@ func TestNames(t *testing.T) {
 	var names map[string]string
 	for n := 3; n <= len(lines); n++ {
 		c := parse(t, strings.Join(lines[:n], "\n")+"\n")
-		r, err := convert.Config(c, convert.Options{})
-		fatal.If(t, err)
+		r := fatal.Get(convert.Config(c, convert.Options{}))(t)
 		check(t, c, r)
 		for path, name := range names {
 			if r.Names[path] != name {
@@ -126,8 +124,7 @@ func FuzzConfig(f *testing.F) {
 		f.Fatal("no files to begin with")
 	}
 	for _, path := range slices.Concat(found, more, warned) {
-		data, err := os.ReadFile(path)
-		fatal.If(f, err)
+		data := fatal.Get(os.ReadFile(path))(f)
 		f.Add(data)
 	}
 	for _, value := range []string{`*`, `a*`, `\0\x7f\uFEFF\u2028`, `"*'#: {}[],&!|>`, `:path`, `x-forwarded-for`, `host`, `GET`, `/a/:b/*`, `/{x}`, `é`, `null`, `1e3`, `~`, ` `, `{}`} {

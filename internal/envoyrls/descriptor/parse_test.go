@@ -18,8 +18,7 @@ import (
 // parse reads a configuration of one file that has no mistake.
 func parse(t testing.TB, text string) *descriptor.Config {
 	t.Helper()
-	c, err := descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(text)}}, descriptor.Options{})
-	fatal.If(t, err)
+	c := fatal.Get(descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(text)}}, descriptor.Options{}))(t)
 	return c
 }
 
@@ -41,8 +40,7 @@ func TestBad(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	for _, file := range golden.Files(t, "testdata/warn_*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			c, err := descriptor.Parse([]descriptor.File{{Name: filepath.Base(file), Data: golden.Content(t, file)}}, descriptor.Options{})
-			fatal.If(t, err)
+			c := fatal.Get(descriptor.Parse([]descriptor.File{{Name: filepath.Base(file), Data: golden.Content(t, file)}}, descriptor.Options{}))(t)
 			golden.Same(t, strings.TrimSuffix(file, ".yaml")+".txt", c.Warnings().Error()+"\n"+dump(c))
 		})
 	}
@@ -73,8 +71,7 @@ func dump(c *descriptor.Config) string {
 
 // TestExample reads a directory as an operator has it, with every field.
 func TestExample(t *testing.T) {
-	c, err := descriptor.Load(filepath.Join("testdata", "example"), descriptor.Options{})
-	fatal.If(t, err)
+	c := fatal.Get(descriptor.Load(filepath.Join("testdata", "example"), descriptor.Options{}))(t)
 	if w := c.Warnings(); len(w) > 0 {
 		t.Errorf("warnings:\n%s", w.Error())
 	}
@@ -152,8 +149,7 @@ func TestVersion(t *testing.T) {
 		for i, text := range texts {
 			files = append(files, descriptor.File{Name: name + string(rune('a'+i)), Data: []byte(text)})
 		}
-		c, err := descriptor.Parse(files, descriptor.Options{})
-		fatal.If(t, err)
+		c := fatal.Get(descriptor.Parse(files, descriptor.Options{}))(t)
 		return c.Version()
 	}
 	one := version("x", "domain: d\n", "domain: e\n")

@@ -143,8 +143,7 @@ func TestMatchIsNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var rules int
 		bs := branches(t, 3, &rules)
-		text, err := json.Marshal(map[string]any{"domain": "d", "descriptors": bs})
-		fatal.If(t, err)
+		text := fatal.Get(json.Marshal(map[string]any{"domain": "d", "descriptors": bs}))(t)
 		c, err := descriptor.Parse([]descriptor.File{{Name: "f", Data: text}}, descriptor.Options{})
 		if err != nil {
 			t.Fatalf("%s\n%v", text, err)

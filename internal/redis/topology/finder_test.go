@@ -205,8 +205,7 @@ func clusterMoves(t *testing.T, old, moved []string, left map[string]*place, see
 
 // follow runs the topology of a cluster in a world, until stop.
 func follow(t *testing.T, world *places, seeds []string, timeout time.Duration) (s *Topology, stop func()) {
-	s, err := New(Config{Addrs: seeds, Mode: Cluster, Timeout: timeout, Dial: world.dial}, idle)
-	fatal.If(t, err)
+	s = fatal.Get(New(Config{Addrs: seeds, Mode: Cluster, Timeout: timeout, Dial: world.dial}, idle))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { s.Run(ctx); close(ended) }()
@@ -271,8 +270,7 @@ func servers(s *Topology) string {
 // Where nobody answers, the error is always about the same address, the first one that
 // was configured, unless a server gave an answer that explains more.
 func TestNobodyAnswers(t *testing.T) {
-	s, err := New(Config{Addrs: []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, Dial: new(places).dial}, idle)
-	fatal.If(t, err)
+	s := fatal.Get(New(Config{Addrs: []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, Dial: new(places).dial}, idle))(t)
 	c := s.Config
 	find := func() string {
 		_, err := (&cluster{config: &c}).find(t.Context(), []string{"10.0.0.9:1", c.Addrs[2]})

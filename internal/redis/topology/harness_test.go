@@ -25,8 +25,7 @@ func (sleeper) Run(ctx context.Context) { <-ctx.Done() }
 func start(t *testing.T, c Config) *Topology {
 	t.Helper()
 	c.Timeout = 5 * time.Second // the machine may be busy
-	s, err := New(c, idle)
-	fatal.If(t, err)
+	s := fatal.Get(New(c, idle))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { s.Run(ctx); close(ended) }()

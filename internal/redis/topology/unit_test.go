@@ -49,8 +49,7 @@ func TestConfigIsChecked(t *testing.T) {
 
 // Nothing that is sent may be sent again, and nothing is asked for that an ACL is likely to forbid.
 func TestOptionsNeverRetry(t *testing.T) {
-	c, err := Config{Addrs: []string{"a:1"}, TLS: func() *tls.Config { return &tls.Config{ServerName: "redis"} }}.complete()
-	fatal.If(t, err)
+	c := fatal.Get(Config{Addrs: []string{"a:1"}, TLS: func() *tls.Config { return &tls.Config{ServerName: "redis"} }}.complete())(t)
 	o := redis.NewClient(c.options("a:1", 4)).Options()
 	if o.MaxRetries != 0 { // what go-redis makes of -1
 		t.Errorf("%d retries", o.MaxRetries)

@@ -14,10 +14,8 @@ import (
 // same checks that a document means what another one states, in which it is expanded by hand.
 func same(t *testing.T, doc, expanded string) {
 	t.Helper()
-	got, err := read.JSON([]byte(doc))
-	fatal.If(t, err)
-	want, err := read.JSON([]byte(expanded))
-	fatal.If(t, err)
+	got := fatal.Get(read.JSON([]byte(doc)))(t)
+	want := fatal.Get(read.JSON([]byte(expanded)))(t)
 	if string(got.Encode()) != string(want.Encode()) || got.Content != want.Content {
 		t.Errorf("%s\nis   %s\nwant %s", doc, got.Encode(), want.Encode())
 	}

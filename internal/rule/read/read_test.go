@@ -29,8 +29,7 @@ func TestDecodeRefuses(t *testing.T) {
 
 // TestReadFromAnotherDocument: the filter has rules in its plugin configuration.
 func TestReadFromAnotherDocument(t *testing.T) {
-	n, err := strict.ParseJSON([]byte(`{"pop":"p","fallback":{"rules":[{"name":"","key":[],"limit":"5/1m"}]}}`))
-	fatal.If(t, err)
+	n := fatal.Get(strict.ParseJSON([]byte(`{"pop":"p","fallback":{"rules":[{"name":"","key":[],"limit":"5/1m"}]}}`)))(t)
 	var errs strict.Errors
 	v := strict.Root(n, &errs)
 	const want = `1:41: fallback.rules[0].name: is empty; write 1 to 64 letters, digits, - or _`

@@ -50,8 +50,7 @@ func fieldsByPath() map[string][]string {
 // TestSchemaHasTheFieldsOfTheLanguage walks the JSON Schema, which package language generates, and compares the
 // names of fields, and which of them there are, with the reader's own lists.
 func TestSchemaHasTheFieldsOfTheLanguage(t *testing.T) {
-	schema, err := jsonschema.NewCompiler().Compile("../../../schema/rules.schema.json")
-	fatal.If(t, err)
+	schema := fatal.Get(jsonschema.NewCompiler().Compile("../../../schema/rules.schema.json"))(t)
 	got := map[string][]string{}
 	collect(schema, "", got, nil)
 	want := fieldsByPath()

@@ -60,8 +60,7 @@ func TestParseJSONRefuses(t *testing.T) {
 // TestParseJSONSpans: a caller can cut a value out of the document.
 func TestParseJSONSpans(t *testing.T) {
 	doc := []byte(`{ "a" : [ 1 , "x\n" ] ,` + "\n" + `  "b":{"c":null} }`)
-	n, err := ParseJSON(doc)
-	fatal.If(t, err)
+	n := fatal.Get(ParseJSON(doc))(t)
 	for want, n := range map[string]*Node{
 		`[ 1 , "x\n" ]`: n.Field("a"), `1`: &n.Field("a").Items[0], `"x\n"`: &n.Field("a").Items[1],
 		`{"c":null}`: n.Field("b"), `null`: n.Field("b").Field("c"),

@@ -9,7 +9,7 @@ import (
 
 // TestValue reads a document that is wrong everywhere.
 func TestValue(t *testing.T) {
-	n, err := ParseJSON([]byte(`{
+	n := fatal.Get(ParseJSON([]byte(`{
   "string": 1,
   "int": "many",
   "high": 11,
@@ -22,8 +22,7 @@ func TestValue(t *testing.T) {
   "null": null,
   "objekt": {},
   "inner": {"a.b": [{}, {"x": true}]}
-}`))
-	fatal.If(t, err)
+}`)))(t)
 	var errs Errors
 	v := Root(n, &errs)
 	v.Object("string", "int", "high", "huge", "float", "bool", "word", "list", "long", "null", "object", "inner", "gone")
@@ -83,8 +82,7 @@ func TestValue(t *testing.T) {
 }
 
 func TestValueReads(t *testing.T) {
-	n, err := ParseJSON([]byte(`{"s":"x","i":-5,"b":true,"e":"two","l":[1],"m":{"z":1,"a":2}}`))
-	fatal.If(t, err)
+	n := fatal.Get(ParseJSON([]byte(`{"s":"x","i":-5,"b":true,"e":"two","l":[1],"m":{"z":1,"a":2}}`)))(t)
 	var errs Errors
 	v := Root(n, &errs)
 	s, ok1 := v.Field("s").String("")
@@ -102,8 +100,7 @@ func TestValueReads(t *testing.T) {
 
 // TestErrorsAreBounded: a broken document of any size has a report that can be read.
 func TestErrorsAreBounded(t *testing.T) {
-	n, err := ParseJSON([]byte(`[` + strings.Repeat(`1,`, 999) + `1]`))
-	fatal.If(t, err)
+	n := fatal.Get(ParseJSON([]byte(`[` + strings.Repeat(`1,`, 999) + `1]`)))(t)
 	var errs Errors
 	for _, v := range Root(n, &errs).List(1000, "") {
 		v.Bool()

@@ -35,8 +35,7 @@ candidates: [{ rule: address, limit: 3/1m }]
 
 func file(t *testing.T, text string) *rulefile.Document {
 	t.Helper()
-	d, err := rulefile.Read("rules.yaml", []byte(text))
-	fatal.If(t, err)
+	d := fatal.Get(rulefile.Read("rules.yaml", []byte(text)))(t)
 	return d
 }
 

@@ -31,15 +31,14 @@ func making(now limit.Micros, region, peer, sub string, headers ...string) func(
 
 // Each clause is named when it is the first that fails, each other reason too.
 func TestReasons(t *testing.T) {
-	set, err := read.JSON([]byte(`{"rules":[
+	set := fatal.Get(read.JSON([]byte(`{"rules":[
 		{"name":"open","mode":"exempt","match":{"path":"/open"},"from":["a"]},
 		{"name":"a","match":{"method":"GET","host":"h","path":[{"prefix":"/a"},"/open"],"until":"2001-01-01T00:00:00Z","region":["eu"],
 			"header":{"x":"1"},"query":{"q":"1"},"cookie":{"c":"1"},"label":{"tier":"eu"},"not":[{"header":{"n":"1"}},{"percent":1}],
 			"client_ip":["10.0.0.0/8"],"claim":{"sub":"s"}},
 			"key":[{"header":"user"}],"limit":"5/1m","overrides":[{"name":"free","when":{"header":{"plan":"free"}},"limit":"unlimited"},{"when":{"header":{"plan":"none"}},"limit":"unlimited"}]},
 		{"name":"off","mode":"off","key":[],"limit":"5/1m"},
-		{"name":"other","match":{"path":"/open"},"key":[],"limit":"5/1m","overrides":[{"name":"none","when":{"method":"GET"},"limit":"unlimited"}]}]}`))
-	fatal.If(t, err)
+		{"name":"other","match":{"path":"/open"},"key":[],"limit":"5/1m","overrides":[{"name":"none","when":{"method":"GET"},"limit":"unlimited"}]}]}`)))(t)
 	good := []string{":method", "GET", ":authority", "h", ":path", "/a?q=1", "x", "1", "cookie", "c=1", "user", "u"}
 	change := func(name, value string) []string {
 		headers := slices.Clone(good)
@@ -99,11 +98,10 @@ func TestReasons(t *testing.T) {
 
 // What sheds load is told with the class of the request, and never lacks a key.
 func TestShed(t *testing.T) {
-	set, err := read.JSON([]byte(`{"rules":[
+	set := fatal.Get(read.JSON([]byte(`{"rules":[
 		{"name":"open","mode":"exempt","match":{"header":{"open":"1"}}},
 		{"name":"a","match":{"path":{"prefix":"/a"},"not":{"cookie":{"n":"1"}}},"key":[{"header":"user"}],"shed":{"capacity":9,"classes":[{"class":"critical","match":{"header":{"x":"1"}}}]}},
-		{"name":"off","mode":"off","shed":{"capacity":9}}]}`))
-	fatal.If(t, err)
+		{"name":"off","mode":"off","shed":{"capacity":9}}]}`)))(t)
 	for _, c := range []struct {
 		headers, want string
 		known         request.Known
@@ -140,7 +138,7 @@ func TestShed(t *testing.T) {
 
 // What is not known makes a rule that looks at it unknown, unless another clause fails.
 func TestUnknown(t *testing.T) {
-	set, err := read.JSON([]byte(`{"rules":[
+	set := fatal.Get(read.JSON([]byte(`{"rules":[
 		{"name":"open","mode":"exempt","match":{"header":{"open":"1"}},"from":["lifted"]},
 		{"name":"all","match":{"path":"/a","header":{"x":"1"}},"key":[],"limit":"5/1m"},
 		{"name":"lifted","key":[],"limit":"5/1m"},
@@ -151,8 +149,7 @@ func TestUnknown(t *testing.T) {
 		{"name":"cost","match":{"path":{"prefix":"/"}},"key":["path"],"limit":"5/1m","cost":{"header":"cost","max":4},"overrides":[
 			{"name":"never","when":{"method":"PUT","header":{"x":"1"}},"limit":"unlimited"},{"name":"gold","when":{"claim":{"sub":"ann"}},"limit":"9/1m"}]},
 		{"name":"free","key":[],"limit":"5/1m","overrides":[{"name":"one","when":{"header":{"x":"1"}},"limit":"unlimited"},{"name":"two","when":{"method":"GET"},"limit":"unlimited"}]},
-		{"name":"mixed","key":[],"limit":"5/1m","overrides":[{"name":"one","when":{"cookie":{"c":"1"}},"limit":"unlimited"}]}]}`))
-	fatal.If(t, err)
+		{"name":"mixed","key":[],"limit":"5/1m","overrides":[{"name":"one","when":{"cookie":{"c":"1"}},"limit":"unlimited"}]}]}`)))(t)
 	says := func(known []string, headers ...string) string {
 		k := request.Known{}
 		for _, word := range known {

@@ -75,7 +75,6 @@ func TestRevision(t *testing.T) {
 
 func parse(t *testing.T, text string) *rule.Set {
 	t.Helper()
-	set, err := rulefile.Parse("rules.yaml", []byte(text))
-	fatal.If(t, err)
+	set := fatal.Get(rulefile.Parse("rules.yaml", []byte(text)))(t)
 	return set
 }

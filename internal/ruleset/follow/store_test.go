@@ -43,8 +43,7 @@ type follower struct {
 func inConsul(t *testing.T, addr, datacenter, file string) *follower {
 	t.Helper()
 	metrics := telemetry.NewRegistry("test")
-	agent, err := consul.New(consul.Config{Address: addr}, metrics, slog.New(slog.DiscardHandler))
-	fatal.If(t, err)
+	agent := fatal.Get(consul.New(consul.Config{Address: addr}, metrics, slog.New(slog.DiscardHandler)))(t)
 	return start(t, metrics, StoreConfig{Store: versions.New(agent, datacenter, versions.Prefix), Agent: agent, Datacenter: datacenter, Region: "eu", Copy: file})
 }
 
@@ -137,8 +136,7 @@ type writer struct {
 // toConsul writes to a store in Consul.
 func toConsul(t *testing.T, addr string) *writer {
 	t.Helper()
-	store, err := versions.Open(addr, "")
-	fatal.If(t, err)
+	store := fatal.Get(versions.Open(addr, ""))(t)
 	return &writer{store, t, nil}
 }
 
@@ -161,8 +159,7 @@ func (w *writer) apply(text string) versions.Version {
 	if err != nil { // a mistake that `weir apply` would refuse
 		d = &rulefile.Document{Text: []byte(text)}
 	}
-	v, err := w.Apply(ctx, d, versions.Change{Who: "ann", Why: "test"})
-	fatal.If(w.t, err)
+	v := fatal.Get(w.Apply(ctx, d, versions.Change{Who: "ann", Why: "test"}))(w.t)
 	return v
 }
 
@@ -285,8 +282,7 @@ func TestDamagedCopy(t *testing.T) {
 	f := onStore(t, w.Store, file)
 	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
 	f.stop()
-	whole, err := os.ReadFile(file)
-	fatal.If(t, err)
+	whole := fatal.Get(os.ReadFile(file))(t)
 	empty := toFile(t)
 	for name, text := range map[string]string{
 		"torn": string(whole[:len(whole)-5]), "another kind": limitOf(10), "empty": "",

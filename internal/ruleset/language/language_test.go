@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/ruletests"
 	"github.com/weirlimit/weir/test/kit/golden"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 const root = "../../.."
@@ -29,17 +30,7 @@ func TestFieldsAreDescribed(t *testing.T) {
 		if f.Description == "" || f.Example == "" {
 			t.Errorf("%s: no description or no example", f.Path)
 		}
-		files, err := filepath.Glob(filepath.Join(root, f.TestDir, "*_test.go"))
-		if err != nil || len(files) == 0 {
-			t.Errorf("%s: no tests in %q", f.Path, f.TestDir)
-		}
-		found := false
-		for _, file := range files {
-			found = found || strings.Contains(string(golden.Content(t, file)), "\nfunc "+f.TestName+"(t *testing.T)")
-		}
-		if !found {
-			t.Errorf("%s: no test %q in %s", f.Path, f.TestName, f.TestDir)
-		}
+		proc.HasTest(t, f.TestDir, f.TestName)
 	}
 }
 

@@ -20,12 +20,10 @@ import (
 
 func schema(t testing.TB) *jsonschema.Schema {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(language.Schema()))
-	fatal.If(t, err)
+	doc := fatal.Get(jsonschema.UnmarshalJSON(bytes.NewReader(language.Schema())))(t)
 	c := jsonschema.NewCompiler()
 	fatal.If(t, c.AddResource(language.SchemaPath, doc))
-	s, err := c.Compile(language.SchemaPath)
-	fatal.If(t, err)
+	s := fatal.Get(c.Compile(language.SchemaPath))(t)
 	return s
 }
 
@@ -34,10 +32,8 @@ func document(t testing.TB, data []byte) any {
 	t.Helper()
 	var doc any
 	fatal.If(t, yaml.Unmarshal(data, &doc))
-	text, err := json.Marshal(doc)
-	fatal.If(t, err)
-	out, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	fatal.If(t, err)
+	text := fatal.Get(json.Marshal(doc))(t)
+	out := fatal.Get(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t)
 	return out
 }
 
@@ -54,8 +50,7 @@ func TestSchemaTakesGoodFiles(t *testing.T) {
 		if err := s.Validate(document(t, golden.Content(t, file))); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
-		set, err := rulefile.Parse(file, golden.Content(t, file))
-		fatal.If(t, err)
+		set := fatal.Get(rulefile.Parse(file, golden.Content(t, file)))(t)
 		compiled := suffixes.ReplaceAll(set.Encode(), []byte(`"name":"$1`))
 		if err := s.Validate(document(t, compiled)); err != nil {
 			t.Errorf("compiled form of %s: %v", file, err)

@@ -20,8 +20,7 @@ var now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 // TestWarningsPage reads docs/warnings.md: the first example below each heading has that warning and no other, the
 // second one, which is what the page tells to write, has none. Each code is a heading.
 func TestWarningsPage(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/warnings.md")
-	fatal.If(t, err)
+	page := fatal.Get(os.ReadFile("../../../docs/warnings.md"))(t)
 	sections := strings.Split(string(page), "\n## ")[1:]
 	if len(sections) != len(lint.Codes) {
 		t.Fatalf("the page has %d sections; want one for each of %d codes", len(sections), len(lint.Codes))
@@ -153,8 +152,7 @@ func TestManyThatAreOver(t *testing.T) {
 	for i := range many {
 		fmt.Fprintf(&text, "      - { key: [10.%d.%d.%d], limit: 5/1m, until: 2020-01-01T00:00:00Z }\n", i>>16, i>>8&255, i&255)
 	}
-	d, err := rulefile.Read("example", []byte(text.String()))
-	fatal.If(t, err)
+	d := fatal.Get(rulefile.Read("example", []byte(text.String())))(t)
 	warnings, place := lint.Check(d.Set, now), d.Places()
 	if len(warnings) != many {
 		t.Fatalf("%d warnings; want %d", len(warnings), many)
@@ -168,13 +166,12 @@ func TestManyThatAreOver(t *testing.T) {
 
 // TestOverOfACandidate: the warning is about the candidate, and not about the match of its rule.
 func TestOverOfACandidate(t *testing.T) {
-	d, err := rulefile.Read("example", []byte(`rules:
+	d := fatal.Get(rulefile.Read("example", []byte(`rules:
   - { name: a, key: [client_ip], limit: 5/1m, overrides: [{ when: { method: GET }, limit: 6/1m }] }
   - { name: b, match: { path: /b, until: 2020-01-01T00:00:00Z }, key: [client_ip], limit: 5/1m }
 candidates:
   - { rule: b, limit: 3/1m }
-  - { rule: a, limit: 3/1m, until: 2020-01-01T00:00:00Z }`))
-	fatal.If(t, err)
+  - { rule: a, limit: 3/1m, until: 2020-01-01T00:00:00Z }`)))(t)
 	place := d.Places()
 	var got []string
 	for _, w := range lint.Check(d.Set, now) {

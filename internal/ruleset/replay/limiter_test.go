@@ -62,8 +62,7 @@ func TestSeveralRules(t *testing.T) {
 	set := rules(t, severalRules)
 	three := set.Limit(1, 0).Spec()
 	three.Count = 3
-	own, err := limit.New(three)
-	fatal.If(t, err)
+	own := fatal.Get(limit.New(three))(t)
 	w := twin{states: map[string]limit.State{}, streams: map[string][]limit.Micros{}, limits: func(rule int, client string) *limit.Limit {
 		if rule == 1 && client != "192.0.2.3" {
 			return map[string]*limit.Limit{"192.0.2.1": own}[client]

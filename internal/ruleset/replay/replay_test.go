@@ -28,15 +28,13 @@ func (l *log) add(after time.Duration, client, path, fields string) {
 
 func rules(t testing.TB, text string) *rule.Set {
 	t.Helper()
-	doc, err := rulefile.Read("rules.yaml", []byte(text))
-	fatal.If(t, err)
+	doc := fatal.Get(rulefile.Read("rules.yaml", []byte(text)))(t)
 	return doc.Set
 }
 
 func run(t testing.TB, log string, c Config) *Report {
 	t.Helper()
-	r, err := Run(strings.NewReader(log), c)
-	fatal.If(t, err)
+	r := fatal.Get(Run(strings.NewReader(log), c))(t)
 	return r
 }
 

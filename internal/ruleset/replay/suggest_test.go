@@ -16,8 +16,7 @@ import (
 
 func suggest(t testing.TB, log string, c Config, aim Aim) []Suggestion {
 	t.Helper()
-	got, err := Suggest(strings.NewReader(log), c, aim)
-	fatal.If(t, err)
+	got := fatal.Get(Suggest(strings.NewReader(log), c, aim))(t)
 	return got
 }
 
@@ -138,8 +137,7 @@ func TestPeak(t *testing.T) {
 				// a bucket of this burst that fills in the same time, in finer units
 				spec.Count, spec.Burst, spec.Period = units, units, spec.Period*limit.Micros(l.Spec().Burst)/limit.Micros(l.Spec().Count)
 			}
-			of, err := limit.New(spec)
-			fatal.If(t, err)
+			of := fatal.Get(limit.New(spec))(t)
 			var state limit.State
 			for _, now := range at {
 				var d limit.Decision

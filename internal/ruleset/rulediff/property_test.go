@@ -19,8 +19,7 @@ import (
 // corpus are the documents of testdata/changes.txt, each before and after its change.
 func corpus(t *testing.T) (pairs [][2]*rule.Set) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/changes.txt")
-	fatal.If(t, err)
+	text := fatal.Get(os.ReadFile("testdata/changes.txt"))(t)
 	for _, pair := range strings.Split(string(text), "=== ")[1:] {
 		_, rest, _ := strings.Cut(pair, "\n")
 		before, rest, _ := strings.Cut(rest, "--- new\n")

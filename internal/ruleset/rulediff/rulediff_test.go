@@ -31,8 +31,7 @@ func parse(t *testing.T, text string) *rule.Set {
 // TestChanges compares the pairs of testdata/changes.txt.
 func TestChanges(t *testing.T) {
 	const file = "testdata/changes.txt"
-	want, err := os.ReadFile(file)
-	fatal.If(t, err)
+	want := fatal.Get(os.ReadFile(file))(t)
 	got := ""
 	for _, pair := range strings.Split(string(want), "=== ")[1:] {
 		name, rest, _ := strings.Cut(pair, "\n")
@@ -50,8 +49,7 @@ func TestChanges(t *testing.T) {
 
 // TestPage: the example of docs/cli.md prints what stands there.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/cli.md")
-	fatal.If(t, err)
+	page := fatal.Get(os.ReadFile("../../../docs/cli.md"))(t)
 	_, section, _ := strings.Cut(string(page), "\n## Comparing rules\n")
 	blocks := regexp.MustCompile("(?s)```(?:yaml)?\n(.*?)```").FindAllStringSubmatch(section, 3)
 	if len(blocks) != 3 {

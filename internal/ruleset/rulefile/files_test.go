@@ -54,8 +54,7 @@ func TestReadsOneVersion(t *testing.T) {
 	})
 	seen := map[int64]bool{}
 	for end := time.Now().Add(time.Minute); len(seen) < 50 && time.Now().Before(end); {
-		d, err := rulefile.Load(dir)
-		fatal.If(t, err)
+		d := fatal.Get(rulefile.Load(dir))(t)
 		first := d.Set.Rule(0).Limits[0].Limit.Count
 		for i := range d.Set.Len() {
 			if count := d.Set.Rule(i).Limits[0].Limit.Count; d.Set.Len() != 3 || count != first {

@@ -34,17 +34,15 @@ func TestMerge(t *testing.T) {
 		"c.yml": "regions: { us: 1, eu: 3 }\nclient_ip: { trusted_hops: 1 }\n", ".hidden.yaml": "nonsense", "notes.txt": "nonsense", "a.yaml.bak": "nonsense",
 	})
 	fatal.If(t, os.Mkdir(filepath.Join(dir, "below"), 0o700))
-	d, err := rulefile.Load(dir)
-	fatal.If(t, err)
-	want, err := rulefile.Parse("f", []byte(`
+	d := fatal.Get(rulefile.Load(dir))(t)
+	want := fatal.Get(rulefile.Parse("f", []byte(`
 client_ip: { trusted_hops: 1 }
 regions: { eu: 3, us: 1 }
 rules:
 - { name: login, key: [client_ip], limit: 5/1m }
 - { name: search, key: [client_ip], limit: 9/1m }
 - { name: list, key: [], limit: 7/1m }
-`))
-	fatal.If(t, err)
+`)))(t)
 	if d.Set.Content != want.Content {
 		t.Errorf("got\n%s\nwant\n%s", d.Set.Encode(), want.Encode())
 	}
@@ -149,12 +147,11 @@ func many(n int) string {
 
 // TestOwners: what is within its bounds is taken, and a file without bounds may have all.
 func TestOwners(t *testing.T) {
-	d, err := rulefile.Load(directory(t, map[string]string{
+	d := fatal.Get(rulefile.Load(directory(t, map[string]string{
 		"owners.yaml":   "owners: { a.yaml: { prefix: team-a-, rules: 1 }, platform.yaml: {}, later.yaml: { prefix: l- } }\n",
 		"a.yaml":        "rules: [{ name: team-a-login, key: [], limit: 5/1m }]\n",
 		"platform.yaml": "regions: { eu: 1 }\n" + search,
-	}))
-	fatal.If(t, err)
+	})))(t)
 	if d.Set.Len() != 3 || len(d.Set.Regions()) != 1 {
 		t.Errorf("%s", d.Set.Encode())
 	}
@@ -162,11 +159,10 @@ func TestOwners(t *testing.T) {
 
 // TestExemptOfAFile: an exempt rule lifts the rules of its own file only, or those that it names, of any file.
 func TestExemptOfAFile(t *testing.T) {
-	d, err := rulefile.Load(directory(t, map[string]string{
+	d := fatal.Get(rulefile.Load(directory(t, map[string]string{
 		"a.yaml": login,
 		"b.yaml": search + "- { name: own, mode: exempt, match: { path: /healthz } }\n- { name: named, mode: exempt, from: [login] }\n",
-	}))
-	fatal.If(t, err)
+	})))(t)
 	for name, want := range map[string]string{"own": "[search list]", "named": "[login]"} {
 		i, _ := d.Set.Find(name)
 		if got := fmt.Sprint(d.Set.Rule(i).From); got != want {

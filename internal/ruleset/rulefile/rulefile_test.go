@@ -35,8 +35,7 @@ func TestGood(t *testing.T) {
 			continue
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			set, err := rulefile.Parse(file, golden.Content(t, file))
-			fatal.If(t, err)
+			set := fatal.Get(rulefile.Parse(file, golden.Content(t, file)))(t)
 			golden.Same(t, file+".golden", set.Version+"\n"+string(set.Encode())+"\n")
 			again, err := read.JSON(set.Encode())
 			if err != nil {

@@ -210,8 +210,7 @@ func TestAmend(t *testing.T) {
 	if got := overridden(t, s); got != "wrong y=8/1m wrong x=7/1m" {
 		t.Errorf("%q without the rule", got)
 	}
-	back, err := s.Rollback(ctx, 0, by("back"))
-	fatal.If(t, err)
+	back := fatal.Get(s.Rollback(ctx, 0, by("back")))(t)
 	amendIt(remove("x"), "over")
 	if got := overridden(t, s); got != "y=8/1m" {
 		t.Errorf("%q after a rollback", got)
@@ -298,8 +297,7 @@ func TestFormats(t *testing.T) {
 	apply(t, s, document(1), by("begin"))
 	text := func() []byte {
 		t.Helper()
-		p, err := s.kv.Get(ctx, s.manifestKey())
-		fatal.If(t, err)
+		p := fatal.Get(s.kv.Get(ctx, s.manifestKey()))(t)
 		return p.Value
 	}
 	var earlier struct{ Format, Size int } // what that program looks at before all else

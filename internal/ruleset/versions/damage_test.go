@@ -72,8 +72,7 @@ func TestByHand(t *testing.T) {
 		}
 	}
 
-	last, err := s.Current(within(t))
-	fatal.If(t, err)
+	last := fatal.Get(s.Current(within(t)))(t)
 	s.byHand(t, s.manifestKey(), "")
 	if v := apply(t, s, text, by("repair")); v.Revision <= last.Revision {
 		t.Errorf("revision %d after the manifest of revision %d was deleted", v.Revision, last.Revision)
@@ -126,8 +125,7 @@ func TestFromTheFuture(t *testing.T) {
 		s.byHand(t, s.manifestKey(), string(forged.Encode()))
 		s.byHand(t, s.versionKey(forged.Revision), string(forged.Encode()))
 		follower(t, c, "false", largest)
-		v, err := repair()
-		fatal.If(t, err)
+		v := fatal.Get(repair())(t)
 		if inForce(t, s, v.Revision, document(9)); v.Revision <= want.Revision || Ahead(v.Revision, time.Now()) {
 			t.Errorf("%s: revision %d after %d and one from the future", what, v.Revision, want.Revision)
 		}
@@ -272,8 +270,7 @@ func TestRefused(t *testing.T) {
 	}
 	t.Run("token", func(t *testing.T) {
 		c := start(t, `acl { enabled = true, default_policy = "deny", tokens { initial_management = "`+management+`", agent = "`+management+`" } }`)
-		operator, err := api.NewClient(&api.Config{Address: c.Addr, Token: management})
-		fatal.If(t, err)
+		operator := fatal.Get(api.NewClient(&api.Config{Address: c.Addr, Token: management}))(t)
 		token := func(name, rules string) string {
 			var token struct{ SecretID string }
 			proc.Await(t, time.Minute, "a token", func() string {

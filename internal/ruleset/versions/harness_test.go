@@ -37,16 +37,14 @@ func inFile(t *testing.T) *Store {
 // open is a store at an address.
 func open(t *testing.T, address string) *Store {
 	t.Helper()
-	s, err := Open(address, "")
-	fatal.If(t, err)
+	s := fatal.Get(Open(address, ""))(t)
 	return s
 }
 
 // keys are those of the store, without the prefix.
 func (s *Store) keys(t *testing.T) []string {
 	t.Helper()
-	keys, err := s.kv.Keys(within(t), Prefix)
-	fatal.If(t, err)
+	keys := fatal.Get(s.kv.Keys(within(t), Prefix))(t)
 	for i := range keys {
 		keys[i] = strings.TrimPrefix(keys[i], Prefix)
 	}
@@ -90,24 +88,21 @@ func by(why string) Change { return Change{Who: "ann", Why: why} }
 // apply applies a document, which must work.
 func apply(t *testing.T, s *Store, text []byte, c Change) Version {
 	t.Helper()
-	v, err := s.Apply(within(t), parsed(t, text), c)
-	fatal.If(t, err)
+	v := fatal.Get(s.Apply(within(t), parsed(t, text), c))(t)
 	return v
 }
 
 // parsed parses a document without mistakes.
 func parsed(t *testing.T, text []byte) *rulefile.Document {
 	t.Helper()
-	d, err := Parse("test", text)
-	fatal.If(t, err)
+	d := fatal.Get(Parse("test", text))(t)
 	return d
 }
 
 // inForce checks what is in force.
 func inForce(t *testing.T, s *Store, revision uint64, want []byte) Version {
 	t.Helper()
-	v, err := s.Current(within(t))
-	fatal.If(t, err)
+	v := fatal.Get(s.Current(within(t)))(t)
 	got, err := s.Document(within(t), v)
 	if err != nil || v.Revision != revision || string(got) != string(want) {
 		t.Fatalf("in force: revision %d with %d bytes (%v), want revision %d with %d bytes", v.Revision, len(got), err, revision, len(want))

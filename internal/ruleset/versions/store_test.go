@@ -152,8 +152,7 @@ func TestLargestDocument(t *testing.T) {
 	t.Parallel()
 	s := open(t, startConsul(t).Addr)
 	text := large(maxDocument - 30)
-	v, err := s.Apply(within(t), &rulefile.Document{Text: text}, by("begin"))
-	fatal.If(t, err)
+	v := fatal.Get(s.Apply(within(t), &rulefile.Document{Text: text}, by("begin")))(t)
 	inForce(t, s, v.Revision, text)
 	if _, err := Parse("rules.yaml", make([]byte, maxDocument+1)); err == nil || !strings.Contains(err.Error(), "fit into a version") {
 		t.Errorf("one byte more: %v", err)

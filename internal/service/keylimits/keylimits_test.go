@@ -11,7 +11,7 @@ import (
 
 // Of overrides of one key each is used until it ends, then the one behind it, and then the rule's own limit.
 func TestOneAfterTheOther(t *testing.T) {
-	set, err := rulefile.Parse("rules", []byte(`
+	set := fatal.Get(rulefile.Parse("rules", []byte(`
 rules:
 - name: a
   key: [{ header: x }]
@@ -22,8 +22,7 @@ rules:
   - { key: [k], limit: 30/1m, until: 1970-01-01T00:00:30Z }
   - { key: [m], limit: 11/1m, until: 1970-01-01T00:00:10Z }
   - { key: [m], limit: 12/1m }
-`))
-	fatal.If(t, err)
+`)))(t)
 	r := set.Rule(0)
 	table := New(r, nil, &engine.Policy{Limit: set.Limit(0, 0)})
 	for _, c := range []struct {

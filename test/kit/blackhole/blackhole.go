@@ -58,8 +58,7 @@ func (h *Hole) socket() int {
 // Dialling is how many sockets of this machine wait for a connection to the hole.
 func (h *Hole) Dialling() int {
 	h.t.Helper()
-	sockets, err := os.ReadFile("/proc/net/tcp")
-	fatal.If(h.t, err)
+	sockets := fatal.Get(os.ReadFile("/proc/net/tcp"))(h.t)
 	n, remote := 0, fmt.Sprintf("0100007F:%04X", h.port)
 	for line := range strings.Lines(string(sockets)) {
 		const synSent = "02"

@@ -67,8 +67,7 @@ func (g *Group) Command(argv []string) []string {
 // cached for it: these give way before anything is killed.
 func (g *Group) Peak() int64 {
 	g.t.Helper()
-	n, err := strconv.ParseInt(strings.TrimSpace(g.read(g.peak)), 10, 64)
-	fatal.If(g.t, err)
+	n := fatal.Get(strconv.ParseInt(strings.TrimSpace(g.read(g.peak)), 10, 64))(g.t)
 	return n
 }
 
@@ -86,8 +85,7 @@ func (g *Group) Killed() (n int) {
 
 func (g *Group) read(file string) string {
 	g.t.Helper()
-	text, err := os.ReadFile(filepath.Join(g.dir, file))
-	fatal.If(g.t, err)
+	text := fatal.Get(os.ReadFile(filepath.Join(g.dir, file)))(g.t)
 	return string(text)
 }
 

@@ -26,8 +26,7 @@ func serve(t *testing.T, answer func(number int64) string) string {
 // serveEach answers every request by what it is.
 func serveEach(t *testing.T, answer func(*http.Request) string) string {
 	t.Helper()
-	ln, err := net.Listen("tcp4", "127.0.0.1:0")
-	fatal.If(t, err)
+	ln := fatal.Get(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -64,16 +63,14 @@ func serveEach(t *testing.T, answer func(*http.Request) string) string {
 // open connects.
 func open(t *testing.T, addr string, n int) *Client {
 	t.Helper()
-	c, err := Dial(addr, "/", Uniform(10, 1), n)
-	fatal.If(t, err)
+	c := fatal.Get(Dial(addr, "/", Uniform(10, 1), n))(t)
 	t.Cleanup(c.Close)
 	return c
 }
 
 func generate(t *testing.T, c *Client, p Pace) *Result {
 	t.Helper()
-	r, err := c.Run(t.Context(), p)
-	fatal.If(t, err)
+	r := fatal.Get(c.Run(t.Context(), p))(t)
 	if r.Done != int64(r.Latency.Count()) {
 		t.Errorf("%d done, %d latencies", r.Done, r.Latency.Count())
 	}

@@ -36,12 +36,11 @@ func TestALoadIsCountedExactly(t *testing.T) {
 		}
 		return okReply
 	})
-	tally, err := Run(t.Context(), Load{
+	tally := fatal.Get(Run(t.Context(), Load{
 		Addrs:   []string{server},
 		Request: GetEach("/a?b=c", "x-user", "u"),
 		Count:   1000,
-	})
-	fatal.If(t, err)
+	}))(t)
 	if tally.OK() != 700 || tally.Status[429] != 200 || tally.Status[204] != 100 || tally.Sent() != 1000 || tally.FirstError != nil {
 		t.Errorf("tally %+v", tally)
 	}
@@ -64,8 +63,7 @@ func TestALoadIsCountedExactly(t *testing.T) {
 }
 
 func TestFailuresAreCounted(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	fatal.If(t, err)
+	l := fatal.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go func() {
 		for {
 			c, err := l.Accept()

@@ -39,8 +39,7 @@ func ReadBootstrap(t proc.T) *Bootstrap {
 // Lay lays a file, named from envoy/, over the bootstrap, with texts in it replaced: pairs of old and new.
 func (b *Bootstrap) Lay(name string, replacements ...string) {
 	b.t.Helper()
-	over, err := overlay.Parse("envoy/"+name, strings.NewReplacer(replacements...).Replace(b.shipped(name)))
-	fatal.If(b.t, err)
+	over := fatal.Get(overlay.Parse("envoy/"+name, strings.NewReplacer(replacements...).Replace(b.shipped(name))))(b.t)
 	overlay.Lay(b.tree, over)
 }
 
@@ -88,8 +87,7 @@ func (b *Bootstrap) SetTLS(region, cert, key, ca string) {
 
 // shipped is the text of a file in envoy/.
 func (b *Bootstrap) shipped(name string) string {
-	text, err := os.ReadFile(filepath.Join(proc.Root(b.t), "envoy", name))
-	fatal.If(b.t, err)
+	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(b.t), "envoy", name)))(b.t)
 	return string(text)
 }
 
@@ -216,8 +214,7 @@ func (b *Bootstrap) endpoints(addrs ...string) (all []any) {
 func (b *Bootstrap) setAddress(n node, addr string) {
 	host, port, err := net.SplitHostPort(addr)
 	fatal.If(b.t, err)
-	number, err := strconv.Atoi(port)
-	fatal.If(b.t, err)
+	number := fatal.Get(strconv.Atoi(port))(b.t)
 	socket := b.at(n, "address/socket_address")
 	socket["address"], socket["port_value"] = host, number
 }
@@ -239,7 +236,6 @@ func (b *Bootstrap) AddUpgrade(kind string) {
 }
 
 func (b *Bootstrap) marshal(v any) string {
-	text, err := json.MarshalIndent(v, "", "  ")
-	fatal.If(b.t, err)
+	text := fatal.Get(json.MarshalIndent(v, "", "  "))(b.t)
 	return string(text)
 }

@@ -111,8 +111,7 @@ func (e *Envoy) AwaitReady() {
 // the new one is ready. Only once per Envoy, and only with Config.HotRestart.
 func (e *Envoy) HotRestart() (old *proc.Process) {
 	e.t.Helper()
-	id, err := os.ReadFile(e.baseID)
-	fatal.If(e.t, err)
+	id := fatal.Get(os.ReadFile(e.baseID))(e.t)
 	old = e.Process
 	argv := append(e.argv[:len(e.argv):len(e.argv)], "--base-id", strings.TrimSpace(string(id)), "--restart-epoch", "1")
 	e.Process = proc.Start(e.t, filepath.Dir(e.path), e.Name+"-new", argv...)

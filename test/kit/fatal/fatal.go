@@ -14,3 +14,12 @@ func If(t test, err error) {
 		t.Fatal(err)
 	}
 }
+
+// Get returns a value, or ends a test if there is an error: fatal.Get(os.ReadFile(path))(t).
+func Get[V any](v V, err error) func(t test) V {
+	return func(t test) V {
+		t.Helper()
+		If(t, err)
+		return v
+	}
+}

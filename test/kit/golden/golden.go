@@ -29,8 +29,7 @@ func Files(t testing.TB, pattern string) []string {
 // Content returns the bytes of a file.
 func Content(t testing.TB, file string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	fatal.If(t, err)
+	data := fatal.Get(os.ReadFile(file))(t)
 	return data
 }
 

@@ -16,8 +16,7 @@ weir_wants_total 1.5e+03
 `
 
 func TestMetricsSum(t *testing.T) {
-	m, err := ParseMetrics(metricsText)
-	fatal.If(t, err)
+	m := fatal.Get(ParseMetrics(metricsText))(t)
 	for _, tc := range []struct {
 		name string
 		with []string

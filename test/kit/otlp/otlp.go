@@ -40,8 +40,7 @@ type Receiver struct {
 // Start starts a receiver, which runs until the test ends.
 func Start(t proc.T) *Receiver {
 	t.Helper()
-	port, err := net.Listen("tcp", "127.0.0.1:0")
-	fatal.If(t, err)
+	port := fatal.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	r := &Receiver{Addr: port.Addr().String(), metrics: map[string]*metricspb.Metric{}}
 	server := grpc.NewServer()
 	collectortrace.RegisterTraceServiceServer(server, r)

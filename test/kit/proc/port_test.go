@@ -31,10 +31,8 @@ func TestPortsOfTwoProcesses(t *testing.T) {
 	for n := range processes {
 		c := exec.Command(os.Args[0], "-test.run", "^TestPortsOfTwoProcesses$")
 		c.Env = append(os.Environ(), "PRINT_PORTS=1")
-		in, err := c.StdinPipe()
-		fatal.If(t, err)
-		out, err := c.StderrPipe()
-		fatal.If(t, err)
+		in := fatal.Get(c.StdinPipe())(t)
+		out := fatal.Get(c.StderrPipe())(t)
 		fatal.If(t, c.Start())
 		t.Cleanup(func() { _ = in.Close(); _ = c.Wait() })
 		lines := bufio.NewScanner(out)
@@ -42,8 +40,7 @@ func TestPortsOfTwoProcesses(t *testing.T) {
 			if !lines.Scan() {
 				t.Fatalf("process %d ended early: %v", n, lines.Err())
 			}
-			port, err := strconv.Atoi(strings.TrimPrefix(lines.Text(), "port "))
-			fatal.If(t, err)
+			port := fatal.Get(strconv.Atoi(strings.TrimPrefix(lines.Text(), "port ")))(t)
 			note(n, port)
 		}
 	}

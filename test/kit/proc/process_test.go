@@ -26,13 +26,10 @@ func TestNothingSurvivesAKilledTest(t *testing.T) {
 	}
 	test := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	test.Env = append(os.Environ(), sleeperEnv+"=1")
-	out, err := test.StdoutPipe()
-	fatal.If(t, err)
+	out := fatal.Get(test.StdoutPipe())(t)
 	fatal.If(t, test.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	fatal.If(t, err)
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	fatal.If(t, err)
+	line := fatal.Get(bufio.NewReader(out).ReadString('\n'))(t)
+	pid := fatal.Get(strconv.Atoi(strings.TrimSpace(line)))(t)
 	if !running(pid) {
 		t.Fatal("the sleeper did not start")
 	}

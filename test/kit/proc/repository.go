@@ -14,8 +14,7 @@ import (
 // Root returns the root of the repository.
 func Root(t T) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	fatal.If(t, err)
+	dir := fatal.Get(os.Getwd())(t)
 	for ; dir != "/"; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return dir
@@ -57,8 +56,7 @@ func NewDir(t T, name string) string {
 	t.Helper()
 	parent := filepath.Join(Root(t), ".run")
 	fatal.If(t, os.MkdirAll(parent, 0o755))
-	dir, err := os.MkdirTemp(parent, strings.ReplaceAll(name, "/", "-")+"-")
-	fatal.If(t, err)
+	dir := fatal.Get(os.MkdirTemp(parent, strings.ReplaceAll(name, "/", "-")+"-"))(t)
 	return dir
 }
 
@@ -88,4 +86,16 @@ func WriteFile(t T, path, content string) string {
 	fatal.If(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	fatal.If(t, os.WriteFile(path, []byte(content), 0o644))
 	return path
+}
+
+// HasTest fails a test if a directory of the repository has no test of that name.
+func HasTest(t T, dir, name string) {
+	t.Helper()
+	files, _ := filepath.Glob(filepath.Join(Root(t), dir, "*_test.go")) // the pattern is well-formed
+	for _, file := range files {
+		if strings.Contains(string(fatal.Get(os.ReadFile(file))(t)), "\nfunc "+name+"(t ") {
+			return
+		}
+	}
+	t.Errorf("%s has no %s", dir, name)
 }

@@ -21,10 +21,8 @@ func TestScripts(t *testing.T) {
 	if path == "" {
 		t.Skip("`make e2e` plays the scripts")
 	}
-	scripts, err := regions.ReadAll("testdata")
-	fatal.If(t, err)
-	rules, err := scripts[0].Document()
-	fatal.If(t, err)
+	scripts := fatal.Get(regions.ReadAll("testdata"))(t)
+	rules := fatal.Get(scripts[0].Document())(t)
 	var all []regions.Row
 	defer func() { write(t, path, all) }()
 	w := regions.Start(t, proc.LogDir(t), rules)

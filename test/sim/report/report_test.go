@@ -13,8 +13,7 @@ func TestDocuments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs in make test-long")
 	}
-	f, err := play(documentSeed)
-	fatal.If(t, err)
+	f := fatal.Get(play(documentSeed))(t)
 	page := read(t, "simulator.md")
 	if now := f.in(page); now != page {
 		t.Errorf("docs/simulator.md has other tables than\n%s", now)
@@ -26,7 +25,6 @@ func TestDocuments(t *testing.T) {
 
 func read(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/" + name)
-	fatal.If(t, err)
+	text := fatal.Get(os.ReadFile("../../../docs/" + name))(t)
 	return string(text)
 }

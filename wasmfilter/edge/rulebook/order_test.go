@@ -25,8 +25,7 @@ func workers(store *tabletest.Store, n uint64) (all []*Rulebook) {
 // limits is a set of one rule with a limit.
 func limits(t *testing.T, limit string) *rule.Set {
 	t.Helper()
-	set, err := read.JSON([]byte(`{"rules":[{"name":"r","key":[],"limit":"` + limit + `"}]}`))
-	fatal.If(t, err)
+	set := fatal.Get(read.JSON([]byte(`{"rules":[{"name":"r","key":[],"limit":"` + limit + `"}]}`)))(t)
 	return set
 }
 

@@ -15,8 +15,7 @@ import (
 // policies are those of rules at one PoP.
 func policies(t *testing.T, rules string) (*Rulebook, *Policies) {
 	t.Helper()
-	set, err := read.JSON([]byte(`{"rules":[` + rules + `]}`))
-	fatal.If(t, err)
+	set := fatal.Get(read.JSON([]byte(`{"rules":[` + rules + `]}`)))(t)
 	b := workers(tabletest.New(), 1)[0]
 	b.Offer(2000, set.Version, 1, set.Encode())
 	return b, b.InForce

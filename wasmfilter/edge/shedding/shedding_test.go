@@ -285,8 +285,7 @@ func TestWorkerStartsAnew(t *testing.T) {
 // What is in flight belongs to the rule by its name, whatever becomes of the rules.
 func TestRulesChange(t *testing.T) {
 	c := newCrowd(t, 2, 10, "", "")
-	none, err := read.JSON([]byte(`{"rules":[]}`))
-	fatal.If(t, err)
+	none := fatal.Get(read.JSON([]byte(`{"rules":[]}`)))(t)
 	c.comes(8, shed.Critical)
 	c.use(c.rules(9, "", ""), c.workers...)
 	if n := c.comes(4, shed.Critical); n != 9 {
@@ -464,8 +463,7 @@ func TestFewRequests(t *testing.T) {
 // A rule without classes refuses by chance: each client as often as another.
 func TestOneClass(t *testing.T) {
 	c := newCrowd(t, 0, 1, "", "")
-	set, err := read.JSON([]byte(`{"rules":[{"name":"overload","key":[{"header":"x-user"}],"shed":{"capacity":1000,"profile":"fast"}}]}`))
-	fatal.If(t, err)
+	set := fatal.Get(read.JSON([]byte(`{"rules":[{"name":"overload","key":[{"header":"x-user"}],"shed":{"capacity":1000,"profile":"fast"}}]}`)))(t)
 	c.set = set
 	for c.start(); c.rule(0).Ratio < 400_000; {
 		c.press(1, 1000, false, shed.Normal)

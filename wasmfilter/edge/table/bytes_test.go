@@ -85,8 +85,7 @@ func TestPoolBytes(t *testing.T) {
 
 // The bounds in the documents are those of the code.
 func TestDocumentedBytes(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/envoy.md")
-	fatal.If(t, err)
+	text := fatal.Get(os.ReadFile("../../../docs/envoy.md"))(t)
 	for _, want := range []string{
 		fmt.Sprintf("| 32768 (default) | 1,048,576 | %.0f MB |", float64(Bytes(32768))/1e6),
 		fmt.Sprintf("| 4096 | 131,072 | %.1f MB |", float64(Bytes(4096))/1e6),

@@ -120,8 +120,7 @@ func TestForget(t *testing.T) {
 // call calls, and reads the answer into a value, or into the problem.
 func (w *world) call(who, path string, body, into any, status int) (p v1.Problem) {
 	w.t.Helper()
-	text, err := json.Marshal(body)
-	fatal.If(w.t, err)
+	text := fatal.Get(json.Marshal(body))(w.t)
 	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(text))
 	if body == nil {
 		r = httptest.NewRequest(http.MethodGet, path, nil)

@@ -238,8 +238,7 @@ func TestTop(t *testing.T) {
 			t.Errorf("%s: %q, want %q; rules %+v", query, got, want, top.Rules)
 		}
 	}
-	answer, err := w.client.Send(t.Context(), client.Call{Path: "/v1/top"})
-	fatal.If(t, err)
+	answer := fatal.Get(w.client.Send(t.Context(), client.Call{Path: "/v1/top"}))(t)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil || strings.ContainsAny(string(text), "\x00\x1b") || answer.Header.Get("Content-Type") != "application/json" || answer.Header.Get("X-Content-Type-Options") != "nosniff" || !json.Valid(text) {

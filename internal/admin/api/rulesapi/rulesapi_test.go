@@ -45,8 +45,7 @@ type world struct {
 func inConsul(t *testing.T) (*world, *consultest.Agent) {
 	t.Helper()
 	agent := consultest.Start(t, proc.LogDir(t))
-	s, err := versions.Open(agent.Addr, "")
-	fatal.If(t, err)
+	s := fatal.Get(versions.Open(agent.Addr, ""))(t)
 	return newWorld(t, s, Config{Store: s, Rules: "consul:"}), agent
 }
 

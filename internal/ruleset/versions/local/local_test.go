@@ -17,8 +17,7 @@ func TestOneProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "rules.store")
 	first, second := New(path), New(path)
 	fatal.If(t, first.Put(t.Context(), "a", []byte("1")))
-	before, err := first.Get(t.Context(), "a")
-	fatal.If(t, err)
+	before := fatal.Get(first.Get(t.Context(), "a"))(t)
 	_, readErr := second.Get(t.Context(), "a")
 	_, writeErr := second.Commit(t.Context(), consul.Change{Delete: []string{"a"}})
 	for _, err := range []error{readErr, writeErr} {
