@@ -46,8 +46,6 @@ type plan struct {
 	settle time.Duration
 	chunk  time.Duration
 	chunks int
-
-	starts int // of the memory part
 }
 
 var (
@@ -56,14 +54,12 @@ var (
 		rounds: 8, round: 1200 * time.Millisecond, warm: 2 * time.Second, resume: time.Second,
 		fixedRounds: 6, fixedRound: 4 * time.Second,
 		settle: 15 * time.Second, chunk: 8 * time.Second, chunks: 4,
-		starts: 5,
 	}
 	quickPlan = plan{
 		keys:   1_000,
 		rounds: 2, round: 700 * time.Millisecond, warm: time.Second, resume: time.Second,
 		fixedRounds: 2, fixedRound: time.Second,
 		settle: 2 * time.Second, chunk: 2 * time.Second, chunks: 3,
-		starts: 1,
 	}
 )
 
@@ -77,7 +73,7 @@ func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
 		b.Rig = r
 		b.start()
 		return []rig.Part{{Name: "alone", Run: b.alone}, {Name: "closed", Run: b.closedLoop}, {Name: "fixed", Run: b.fixedRate},
-			{Name: "path", Run: b.wholePath}, {Name: "memory", Run: b.memory}}
+			{Name: "path", Run: b.wholePath}}
 	})
 }
 

@@ -44,8 +44,10 @@ func (b *bench) filter() []table.Section {
 	image, module := b.sized("weir-filter"), b.sized("weir")
 	module.Note = "writes the filter where Envoy runs"
 	rows := []table.Row{image, module,
-		{Name: "from the start of Envoy until it is ready", Unit: "s", Value: starts, Peer: bareStarts},
-		{Name: "resident memory of Envoy at its start", Unit: "MB", Value: b.resident(pop.Process), Peer: bareEmpty}}
+		{Name: "from the start of Envoy until it is ready", Unit: "s", Value: starts, Peer: bareStarts,
+			Target: table.Target{Kind: table.AtMost, Bound: 1.2}},
+		{Name: "resident memory of Envoy at its start", Unit: "MB", Value: b.resident(pop.Process), Peer: bareEmpty,
+			Target: table.Target{Kind: table.Over, Bound: 80}}}
 	all := b.keys * 5 / 4
 	b.Must(b.count(r.Addr, "region", all)) // no key has a unit left
 	each, sent := drive.Each(), 0
