@@ -126,3 +126,102 @@ func TestSpoiltRules(t *testing.T) {
 		t.Errorf("%d workers have an error with good rules", failed())
 	}
 }
+
+// The secret that one worker fetches is that of all, and nobody fetches one that the PoP has.
+func TestSecretOfTheRegion(t *testing.T) {
+	all := workers(tabletest.New(), 2)
+	a, b := all[0], all[1]
+	one, two := rule.Secret{1}, rule.Secret{2}
+	if a.Secret() != nil || a.SecretFingerprint() != 0 || a.LacksSecret(2000, 0) {
+		t.Error("a worker has a secret that nobody gave it, or lacks one that there is not")
+	}
+	if !a.LacksSecret(2000, one.Fingerprint()) || b.LacksSecret(2001, one.Fingerprint()) {
+		t.Error("not one worker fetches the secret")
+	}
+	a.OfferSecret(nil)
+	if a.OfferSecret(one[:5]); a.Secret() != nil {
+		t.Error("a secret that is too short is used")
+	}
+	a.OfferSecret(one[:])
+	if a.LacksSecret(9000, one.Fingerprint()) || b.LacksSecret(9000, one.Fingerprint()) || *a.Secret() != one || *b.Secret() != one {
+		t.Error("the secret is not that of all workers")
+	}
+	kept := b.Secret()
+	if b.OfferSecret(one[:]); b.Secret() != kept {
+		t.Error("the same secret is taken anew")
+	}
+	if !b.LacksSecret(9000, two.Fingerprint()) {
+		t.Error("another secret of the region is not fetched")
+	}
+	b.OfferSecret(two[:])
+	if a.LacksSecret(9500, two.Fingerprint()) || *a.Secret() != two {
+		t.Error("the other secret is not that of all workers")
+	}
+}
+
+// Rules that replies do not name are fetched by one worker, about once an interval; those that replies name are not.
+func TestWatch(t *testing.T) {
+	set := limits(t, "1/1m")
+	for _, c := range []struct {
+		name     string
+		rules    bool
+		revision uint64
+		noted    bool
+		fetches  [2]int // in 50 s, at least and at most
+	}{
+		{"none in force", false, 0, false, [2]int{160, 185}},
+		{"not named", true, 5, false, [2]int{9, 12}},
+		{"named", true, 5, true, [2]int{0, 0}},
+	} {
+		all, fetches := workers(tabletest.New(), 3), 0
+		if c.rules {
+			all[0].Offer(2000, set.Version, c.revision, set.Encode())
+			all[0].Watch(2000)
+		}
+		for now := lease.Millis(7000); now < 57_000; now += 100 {
+			for _, w := range all {
+				if c.noted {
+					w.Note(now, set.Version, c.revision)
+				}
+				if w.Watch(now) {
+					fetches++
+				}
+			}
+		}
+		if c.noted { // the first may come before a reply
+			fetches = max(0, fetches-1)
+		}
+		if fetches < c.fetches[0] || fetches > c.fetches[1] {
+			t.Errorf("%s: %d fetches, want %v", c.name, fetches, c.fetches)
+		}
+	}
+}
+
+// Bundled rules are in force at once, give way to those of another configuration, and not to those of the region.
+func TestBundledRules(t *testing.T) {
+	bundled, other, region := limits(t, "1/1m"), limits(t, "2/1m"), limits(t, "3/1m")
+	store := tabletest.New()
+	start := func(number uint64, set *rule.Set) (*Rulebook, bool) {
+		p := pop.Join(store, [6]uint64{1, 2, 3, 4, 2 * number, number})
+		b := New(&Config{RulesEvery: 5000, Rules: set}, p, pop.NewLeader(p, 1), func(*Policy) {}, func() {})
+		return b, b.Start(1000 * lease.Millis(number))
+	}
+	first, fetch := start(1, bundled)
+	if first.Version != bundled.Version || !fetch || !first.Newest() {
+		t.Errorf("rules %.8s, fetches %v", first.Version, fetch)
+	}
+	if second, fetch := start(2, bundled); second.Version != bundled.Version || fetch || second.Since != 1000 {
+		t.Errorf("the same again: rules %.8s since %d, fetches %v", second.Version, second.Since, fetch)
+	}
+	third, fetch := start(7, other)
+	if third.Version != other.Version || !fetch || first.Newest() {
+		t.Errorf("another configuration: rules %.8s, fetches %v", third.Version, fetch)
+	}
+	if first.Watch(7100); first.Version != other.Version || first.Since != 7000 {
+		t.Errorf("rules %.8s since %d", first.Version, first.Since)
+	}
+	first.Offer(8000, region.Version, 0, region.Encode())
+	if fourth, fetch := start(9, bundled); fourth.Version != region.Version || fetch || fourth.Since != 8000 {
+		t.Errorf("with rules of the region: %.8s since %d, fetches %v", fourth.Version, fourth.Since, fetch)
+	}
+}

@@ -5,8 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
@@ -254,5 +257,97 @@ func TestLateCallsAreNew(t *testing.T) {
 		if seq := s.next(flights); seq != n || (s.caller != before) != (n == lease.CallWindow+1) {
 			t.Fatalf("call %d has the number %d, the worker is %x after %x", n, seq, s.caller, before)
 		}
+	}
+}
+
+// What an answer says beside its grants.
+func TestAnswerStates(t *testing.T) {
+	w := newWay(t)
+	w.asks(1, "k", 100)
+	w.at(3000)
+	var call uint64
+	for id := range w.flights {
+		call = id
+	}
+	f := w.flights[call]
+	body := func(seq uint64) []byte {
+		return (&wire.Response{Protocol: wire.Protocol, Seq: seq, Holders: 3, SharePerMille: 250, WatchMs: 700, RulesVersion: "other", Grants: make([]wire.Grant, 1)}).Append(nil)
+	}
+	if w.Reply(3040, call+100, body(f.seq)) != nil || w.port.Ended[CallAnswered] != 0 {
+		t.Error("an answer to no call ended one")
+	}
+	if got := w.Reply(3040, call, body(f.seq)); got != f || !f.Answered || len(f.Grants) != 1 || w.port.Ended[CallAnswered] != 1 {
+		t.Errorf("flight %+v, ended %v", got, w.port.Ended)
+	}
+	if w.Holders != 3 || w.Share != 250 || w.Watch.Until != 3740 || w.lane.took != 40 || w.ack != f.seq || w.lane.flying != 0 {
+		t.Errorf("%d holders, share %d, watched until %d, took %d, ack %d", w.Holders, w.Share, w.Watch.Until, w.lane.took, w.ack)
+	}
+	if len(w.fetches) != 1 { // for the rules that the answer names
+		t.Fatalf("%d fetches", len(w.fetches))
+	}
+	w.FetchRules(3041)
+	if w.Fail(3050, w.fetches[1], CallTimedOut) != nil || w.port.Ended[CallTimedOut] != 1 || len(w.fetches) != 1 || w.lane.Open {
+		t.Errorf("ended %v, fetches %v", w.port.Ended, w.fetches)
+	}
+	if w.Reply(3060, w.fetches[0], []byte{0xff}) != nil || w.port.Ended[CallMalformed] != 1 || len(w.fetches) != 0 {
+		t.Errorf("ended %v, fetches %v", w.port.Ended, w.fetches)
+	}
+}
+
+// A report ends with its answer, which says who watches, and its failure changes nothing.
+func TestReportEnds(t *testing.T) {
+	w := newWay(t)
+	report := func() uint64 {
+		w.port.Calls = nil
+		if w.SendReport(&wire.ReportRequest{}); !w.Reporting() || len(w.port.Calls) != 1 || w.port.Calls[0].Path != ReportPath {
+			t.Fatalf("calls %+v", w.port.Calls)
+		}
+		return w.port.Calls[0].ID
+	}
+	answer := func(protocol uint32, watch uint32) []byte {
+		raw, err := proto.Marshal(&quotapb.ReportResponse{Protocol: protocol, WatchMs: watch, Tap: &quotapb.Tap{Rule: "r", Key: []byte("k")}})
+		fatal.If(t, err)
+		return raw
+	}
+	w.watched(1000, 500)
+	if w.watched(1000, 400); w.Watch.Until != 1500 {
+		t.Errorf("watched until %d", w.Watch.Until)
+	}
+	if id := report(); w.Fail(1100, id, CallTimedOut) != nil || w.Reporting() || w.Watch.Until != 1500 {
+		t.Errorf("a failed report: watched until %d", w.Watch.Until)
+	}
+	if id := report(); w.Reply(1100, id, answer(99, 5000)) != nil || w.Reporting() || w.Watch.Until != 1500 {
+		t.Errorf("an answer of another protocol: watched until %d", w.Watch.Until)
+	}
+	raw := answer(wire.Protocol, 300)
+	if id := report(); w.Reply(1100, id, raw) != nil || w.Reporting() || w.Watch.Until != 1400 || w.Watch.Tap == nil {
+		t.Fatalf("watched until %d, tap %v", w.Watch.Until, w.Watch.Tap)
+	}
+	clear(raw)
+	if string(w.Watch.Tap.Key) != "k" {
+		t.Errorf("the tap shares the memory of the answer: %q", w.Watch.Tap.Key)
+	}
+	if id := report(); w.Reply(1200, id, answer(wire.Protocol, 0)) != nil || w.Watch.Until != 1200 {
+		t.Errorf("nobody watches any more: until %d", w.Watch.Until)
+	}
+	if w.reported(1300, 0, nil) {
+		t.Error("call 0 is a report")
+	}
+}
+
+// A flight has as many traces as one call may carry, and none twice in a row.
+func TestTraces(t *testing.T) {
+	var f Flight
+	for _, parent := range []string{"", "a", "a", "b", "a"} {
+		f.Trace(parent)
+	}
+	if got := strings.Join(f.traces, ""); got != "aba" {
+		t.Errorf("traces %q", got)
+	}
+	for i := range 2 * wire.MaxTraceParents {
+		f.Trace(fmt.Sprint(i))
+	}
+	if len(f.traces) != wire.MaxTraceParents || f.NextGroup() != 1 || f.NextGroup() != 2 {
+		t.Errorf("%d traces", len(f.traces))
 	}
 }
