@@ -14,8 +14,8 @@ type Fallback interface {
 	// OnFailure decides. holders is among how many replicas a limit is shared under
 	// lease.FailureLocal; 0: unknown.
 	Fall(a *Ask, holders int) Judgment
-	// Untake takes back what Fall admitted as v: the request was refused elsewhere.
-	Untake(a *Ask, v *Judgment)
+	// Refund takes back what Fall admitted as v: the request was refused elsewhere.
+	Refund(a *Ask, v *Judgment)
 }
 
 // Judgment is what becomes of one ask of a request.

@@ -110,7 +110,7 @@ func (j *judge) GiveBack(ctx context.Context, asks []Ask, judgments []Judgment) 
 		case !v.Admitted:
 			continue
 		case v.Degraded != Sound:
-			j.fall.Untake(a, v)
+			j.fall.Refund(a, v)
 		case v.Grant.Granted > 0:
 			back = append(back, a.GiveBack(&v.Grant))
 		}
@@ -189,4 +189,4 @@ func (forgetful) Fall(a *Ask, _ int) Judgment {
 	return a.Policy.Failed(a.Policy.OnFailure.FailUncounted())
 }
 
-func (forgetful) Untake(*Ask, *Judgment) {}
+func (forgetful) Refund(*Ask, *Judgment) {}

@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -46,7 +47,7 @@ func (b *books) Fall(a *engine.Ask, holders int) engine.Judgment {
 	return v
 }
 
-func (b *books) Untake(*engine.Ask, *engine.Judgment) { b.admitted-- }
+func (b *books) Refund(*engine.Ask, *engine.Judgment) { b.admitted-- }
 
 // court is a judge with all that it is made of.
 type court struct {
@@ -71,10 +72,7 @@ func newCourt() *court {
 // ruling is a policy of ten units an hour.
 func ruling(t testing.TB, name string, how lease.OnFailure) *engine.Policy {
 	t.Helper()
-	l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := limittest.New(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour})
 	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
 	p.OnFailure = how
 	return p

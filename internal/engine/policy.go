@@ -76,16 +76,9 @@ func DebtID(holder []byte, debt uint64) uint64 {
 
 // Hash is FNV-1a of 64 bits of a name and numbers: the same at every replica. It is not secret.
 func Hash(name []byte, numbers ...uint64) uint64 {
-	const prime = 1099511628211
-	h := uint64(14695981039346656037)
-	for _, b := range name {
-		h = (h ^ uint64(b)) * prime
-	}
+	h := rule.HashText(name)
 	for _, n := range numbers {
-		for range 8 {
-			h = (h ^ n&0xff) * prime
-			n >>= 8
-		}
+		h = rule.HashNumber(h, n)
 	}
 	return h
 }

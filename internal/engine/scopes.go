@@ -56,7 +56,7 @@ func (f *fallbacks) of(a *Ask) Fallback {
 }
 
 func (f *fallbacks) Fall(a *Ask, holders int) Judgment { return f.of(a).Fall(a, holders) }
-func (f *fallbacks) Untake(a *Ask, j *Judgment)        { f.of(a).Untake(a, j) }
+func (f *fallbacks) Refund(a *Ask, j *Judgment)        { f.of(a).Refund(a, j) }
 
 func (a *Ask) global() bool { return a.Policy.Scope == rule.ScopeGlobal }
 

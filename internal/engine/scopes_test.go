@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 	"github.com/weirlimit/weir/internal/rule"
 )
 
@@ -76,10 +77,7 @@ func (s *twoScopes) acquire(asks ...engine.Ask) []lease.Grant {
 // scopedPolicy is one of 10 units an hour.
 func scopedPolicy(t *testing.T, name string, scope rule.Scope) *engine.Policy {
 	t.Helper()
-	l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := limittest.New(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour})
 	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
 	p.Scope = scope
 	return p
@@ -145,7 +143,7 @@ func TestFallByScope(t *testing.T) {
 	for _, p := range []*engine.Policy{here, everywhere, everywhere} {
 		a := askFor(p, 1)
 		j := f.Fall(&a, 1)
-		f.Untake(&a, &j)
+		f.Refund(&a, &j)
 	}
 	if falls != [2]counting{{1, 1}, {2, 2}} {
 		t.Errorf("%v", falls)
@@ -157,11 +155,11 @@ func TestFallByScope(t *testing.T) {
 }
 
 // counting is a fallback that counts its calls.
-type counting struct{ falls, untakes int }
+type counting struct{ falls, refunds int }
 
 func (c *counting) Fall(a *engine.Ask, _ int) engine.Judgment {
 	c.falls++
 	return a.Policy.Failed(a.Policy.OnFailure.FailUncounted())
 }
 
-func (c *counting) Untake(*engine.Ask, *engine.Judgment) { c.untakes++ }
+func (c *counting) Refund(*engine.Ask, *engine.Judgment) { c.refunds++ }

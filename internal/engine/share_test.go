@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 	"pgregory.net/rapid"
@@ -48,10 +49,7 @@ func TestWithout(t *testing.T) {
 // A question asks for nothing and states nothing; operators are not requests; what was granted goes back as it was taken.
 func TestAsks(t *testing.T) {
 	p := func(s limit.Spec) *engine.Policy {
-		l, err := limit.New(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := limittest.New(t, s)
 		return engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 	}
 	units, slots := p(limit.Spec{Count: 5, Period: limit.Second, ChargeDenied: true}), p(limit.Spec{Algorithm: limit.Concurrency, Count: 5})
@@ -102,10 +100,7 @@ func TestPartsAreMadeOnce(t *testing.T) {
 
 // Where the arithmetic needs a large common divisor of count and period, what is left is rounded down to one.
 func TestWithoutIsRoundedDown(t *testing.T) {
-	l, err := limit.New(limit.Spec{Count: 99 * 366 * 86_400, Period: limit.MaxPeriod})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := limittest.New(t, limit.Spec{Count: 99 * 366 * 86_400, Period: limit.MaxPeriod})
 	p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0).Afar())
 	if q := p.Without(1); q.Limit.Spec().Count != 98*366*86_400 || !q.Terms.Far {
 		t.Errorf("%+v, %+v", q.Limit.Spec(), q.Terms)

@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 )
 
 // accounted is one key of a counter that regions share, each of which has a third. Region 0 may lie.
@@ -21,11 +22,8 @@ type accounted struct {
 	now     limit.Micros
 }
 
-func newAccounted(t interface{ Fatal(...any) }, spec limit.Spec, equal bool) *accounted {
-	l, err := limit.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+func newAccounted(t rapid.TB, spec limit.Spec, equal bool) *accounted {
+	l := limittest.New(t, spec)
 	return &accounted{limit: l, terms: lease.NewTerms(l, lease.Leased, 0, 500, 0).Afar(), equal: equal, now: 1_700_000_040 * limit.Second}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/fair"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 )
 
 // ask is the ask of a region that has a quarter of the limit, and how much is withheld from it.
@@ -17,10 +18,7 @@ func ask(s *fair.Shares, l *limit.Limit, t *lease.Terms, equal bool, now limit.M
 }
 
 func limited(t *testing.T, spec limit.Spec) (*limit.Limit, lease.Terms) {
-	l, err := limit.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := limittest.New(t, spec)
 	return l, lease.NewTerms(l, lease.Leased, 0, 0, 0)
 }
 

@@ -107,7 +107,7 @@ func (m *model) request(r *region, again bool) {
 
 // topUp asks above if the lease runs low, or later when it ends.
 func (m *model) topUp(r *region) {
-	if behind := r.relay.Top(&m.terms, m.now); behind != holder.NoAsk {
+	if behind := r.relay.Prefetch(&m.terms, m.now); behind != holder.NoAsk {
 		m.ask(r, behind)
 		return
 	}

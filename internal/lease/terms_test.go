@@ -6,16 +6,8 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 )
-
-func newLimit(t testing.TB, s limit.Spec) *limit.Limit {
-	t.Helper()
-	l, err := limit.New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
 
 var minute = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Minute}
 
@@ -39,7 +31,7 @@ func TestTerms(t *testing.T) {
 			row.spec = limit.Spec{Period: limit.Second} // denies everything
 			row.want = lease.Terms{Interval: 100, Timeout: 100, Refills: true, Pace: 100, LongestTTL: 1000}
 		}
-		if got := lease.NewTerms(newLimit(t, row.spec), row.c, 0, 0, 0); got != row.want {
+		if got := lease.NewTerms(limittest.New(t, row.spec), row.c, 0, 0, 0); got != row.want {
 			t.Errorf("%+v:\n got %+v\nwant %+v", row.spec, got, row.want)
 		}
 	}

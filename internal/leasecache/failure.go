@@ -41,10 +41,10 @@ func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
 	return p.Failed(account.Fail(t, now, f, a.Want.Need))
 }
 
-// Untake takes back what Fall admitted.
-func (s *Store) Untake(a *engine.Ask, j *engine.Judgment) {
+// Refund takes back what Fall admitted.
+func (s *Store) Refund(a *engine.Ask, j *engine.Judgment) {
 	s.withEntry(a, func(k key) {
-		k.Value.relay.Holder.Untake(&k.Policy.Terms, holder.Taken{Overdrawn: a.Want.Need, Unowed: j.Unowed, Local: j.Degraded == engine.FailedLocal})
+		k.Value.relay.Holder.Refund(&k.Policy.Terms, holder.Taken{Overdrawn: a.Want.Need, Unowed: j.Unowed, Local: j.Degraded == engine.FailedLocal})
 	})
 }
 

@@ -130,7 +130,7 @@ func floodWhileFailing(t *testing.T, r *replicas, p *engine.Policy) {
 }
 
 // What a failure admitted for a request that was refused elsewhere is taken back.
-func TestUntake(t *testing.T) {
+func TestRefund(t *testing.T) {
 	onReplicas(t, 1, 1000, func(t *testing.T, r *replicas) {
 		deny, local, allow := perMinute(t, lease.Exact, lease.FailureDeny), perMinute(t, lease.Exact, lease.FailureLocal), perMinute(t, lease.Exact, lease.FailureAllow)
 		r.behind.down.Store(true)

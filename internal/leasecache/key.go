@@ -106,7 +106,7 @@ func (k key) topUp(now lease.Millis) {
 	t := &k.Policy.Terms
 	switch {
 	case k.Value.passing.lasts(now), k.store.draining.Load():
-	case k.Value.relay.Top(t, now) != holder.NoAsk:
+	case k.Value.relay.Prefetch(t, now) != holder.NoAsk:
 		k.schedule(now, behind)
 	case t.Far:
 		if at := k.Value.relay.RenewAt(t, now); at != lease.Never {

@@ -256,7 +256,7 @@ func (b *batch) askBehind(now lease.Millis, k key, why reason) {
 	case why == report: // of a key that is idle, but far from the store
 		asks = v.relay.AskAlong(t, now)
 	default:
-		asks = v.relay.Top(t, now)
+		asks = v.relay.Prefetch(t, now)
 	}
 	switch reports := k.reports(now); {
 	case asks != holder.NoAsk:

@@ -218,17 +218,21 @@ const (
 	fnvPrime  = 0x100000001b3
 )
 
-// HashText is FNV-1a of a text. Whoever chooses the text can find another one with its hash.
+// HashText is FNV-1a of a text. A client that chooses the text can find another one with the same hash.
 func HashText(text []byte) uint64 { return hashOf(fnvOffset, text) }
+
+// HashNumber continues a hash with the eight bytes of a number, the lowest first.
+func HashNumber(h, number uint64) uint64 {
+	for i := range 8 {
+		h = (h ^ number>>(8*i)&0xff) * fnvPrime
+	}
+	return h
+}
 
 // beginHash begins the hash of a key: with the seed in 8 bytes, the lowest first, and the rule's
 // name as far as '@', a zero byte behind it. Rules that were made of one rule agree about each key.
 func beginHash(seed uint64, name string) uint64 {
-	h := uint64(fnvOffset)
-	for i := range 8 {
-		h = (h ^ seed>>(8*i)&0xff) * fnvPrime
-	}
-	return hashOf(h, Written(name)) * fnvPrime
+	return hashOf(HashNumber(fnvOffset, seed), Written(name)) * fnvPrime
 }
 
 func hashOf[T string | []byte](h uint64, text T) uint64 {

@@ -151,5 +151,5 @@ func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
 	return s.far.Fall(a, holders)
 }
 
-// Untake takes back what Fall admitted.
-func (s *Store) Untake(a *engine.Ask, j *engine.Judgment) { s.far.Untake(a, j) }
+// Refund takes back what Fall admitted.
+func (s *Store) Refund(a *engine.Ask, j *engine.Judgment) { s.far.Refund(a, j) }

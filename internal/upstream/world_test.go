@@ -184,7 +184,7 @@ func (r *region) Fall(a *engine.Ask, holders int) engine.Judgment {
 	return engine.Judgment{Admitted: true, Grant: lease.Grant{Remaining: int64(holders)}}
 }
 
-func (r *region) Untake(*engine.Ask, *engine.Judgment) {}
+func (r *region) Refund(*engine.Ask, *engine.Judgment) {}
 
 // world is a region and its aggregator, at the begin of a minute.
 type world struct {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
@@ -67,10 +68,7 @@ func TestRoundTrip(t *testing.T) {
 
 // Units of a counter of another shape are nothing to the one that there is.
 func TestWantForAnotherShape(t *testing.T) {
-	l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := limittest.New(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute})
 	w := wire.Want{Shape: l.Fingerprint(), Want: lease.Want{Want: 3, Unused: 5, Lease: 7, Overdrawn: 2}}
 	if got := w.For(l); got != w.Want {
 		t.Errorf("%+v", got)

@@ -46,7 +46,7 @@ func (a *accounts) open(p *rulebook.Policy, key table.Key) *table.Entry {
 	}
 	e := p.Table.Open(key)
 	if e.Asked < a.rules.Since {
-		e.Forget()
+		e.VoidDenials()
 	}
 	return e
 }
@@ -100,23 +100,23 @@ func (a *accounts) putBack(now lease.Millis, s *table.Sublease) {
 	part := s.Part
 	s.Part = holder.Part{}
 	if p := a.rules.InForce.ByID[s.Key.Rule]; p != nil && !p.Local {
-		a.untake(now, &hit{policy: p, key: s.Key, taken: holder.Taken{Parts: [2]holder.Part{part}}})
+		a.refund(now, &hit{policy: p, key: s.Key, taken: holder.Taken{Parts: [2]holder.Part{part}}})
 	}
 }
 
-// untake puts back what a hit took. Units of which the account has no lease any more
+// refund puts back what a hit took. Units of which the account has no lease any more
 // go back to the region.
-func (a *accounts) untake(now lease.Millis, h *hit) {
+func (a *accounts) refund(now lease.Millis, h *hit) {
 	p, taken := h.policy, h.taken
 	var back [2]holder.Part
-	if a.change(now, p, h.key, func(e *table.Entry) { back = e.Untake(&p.Terms, taken) }) == table.Stored {
+	if a.change(now, p, h.key, func(e *table.Entry) { back = e.Refund(&p.Terms, taken) }) == table.Stored {
 		a.uplink.ReturnSoon(p, h.key, back[0])
 		a.uplink.ReturnSoon(p, h.key, back[1])
 	}
 }
 
-// untakeLocal puts back what a hit of scope: pop took.
-func (a *accounts) untakeLocal(now lease.Millis, h *hit) {
+// refundLocal puts back what a hit of scope: pop took.
+func (a *accounts) refundLocal(now lease.Millis, h *hit) {
 	p, period, cost := h.policy, h.period, h.cost
 	a.change(now, p, h.key, func(e *table.Entry) {
 		e.Counter, _ = p.Limit.Return(e.Counter, a.pop.TimeOfDay(now), period, cost)
@@ -131,7 +131,7 @@ func (a *accounts) keep(now, sent lease.Millis, of *ask, g lease.Grant, spare in
 	outcome := a.change(now, p, key, func(e *table.Entry) {
 		e.Denied = lease.Sum(e.Denied, denied)
 		if g.Status == lease.OK && g.Granted == 0 && want.Need > 0 {
-			e.PassOver(&p.Terms, now, sent, want, g)
+			e.ApplyGroupDenied(&p.Terms, now, sent, want, g)
 			return
 		}
 		rest = e.Apply(&p.Terms, now, sent, want, g, spare, jitter)
@@ -159,7 +159,7 @@ func (a *accounts) reported(now, sent lease.Millis, r *uplink.Report, g lease.Gr
 	jitter, dropped := a.pop.Jitter(), int64(0)
 	a.change(now, p, key, func(e *table.Entry) {
 		if dropped = 0; want.Overdrawn > 0 && g.Status == lease.UnknownRule && now >= e.Asked+unknownFor {
-			dropped = e.Forgive()
+			dropped = e.DropDebt()
 		}
 		e.Apply(&p.Terms, now, sent, want, g, 0, jitter)
 	})

@@ -210,7 +210,7 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 	}
 	d.show(now, h)
 	r.leaveSheds()
-	d.untakeAll(now, r)
+	d.refundAll(now, r)
 }
 
 // known is the wait of a hit that is over its limit by what the PoP knows; 0: it is not, or has been taken.
@@ -225,25 +225,25 @@ func (d *decider) known(now lease.Millis, h *hit) lease.Millis {
 	return e.Known(&h.policy.Terms, now, h.cost)
 }
 
-// untakeAll puts back what a request took.
-func (d *decider) untakeAll(now lease.Millis, r *Request) {
+// refundAll puts back what a request took.
+func (d *decider) refundAll(now lease.Millis, r *Request) {
 	for j := range r.hits {
 		if o := &r.hits[j]; o.verdict == holder.Admit {
 			o.verdict = holder.Refuse
-			d.untake(now, o)
+			d.refund(now, o)
 		}
 	}
 }
 
-func (d *decider) untake(now lease.Millis, h *hit) {
+func (d *decider) refund(now lease.Millis, h *hit) {
 	switch {
 	case h.slots != nil:
 		d.slots.leave(now, h)
 	case h.uncounted:
 	case h.policy.Local:
-		d.accounts.untakeLocal(now, h)
+		d.accounts.refundLocal(now, h)
 	default:
-		d.accounts.untake(now, h)
+		d.accounts.refund(now, h)
 	}
 }
 

@@ -148,7 +148,7 @@ func (d *decider) end(now lease.Millis, r *Request) {
 	if r.Outcome == Wait {
 		d.unwait(r)
 		r.Outcome = Deny
-		d.untakeAll(now, r)
+		d.refundAll(now, r)
 	}
 	for i := range r.hits {
 		d.slots.leave(now, &r.hits[i])

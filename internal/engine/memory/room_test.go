@@ -12,14 +12,12 @@ import (
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 )
 
 func policyOf(t testing.TB, spec limit.Spec) *engine.Policy {
 	t.Helper()
-	l, err := limit.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := limittest.New(t, spec)
 	return engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 }
 

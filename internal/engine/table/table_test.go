@@ -9,13 +9,11 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 )
 
 func policy(t testing.TB, rule string) *engine.Policy {
-	l, err := limit.New(limit.Spec{Count: 1, Period: limit.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := limittest.New(t, limit.Spec{Count: 1, Period: limit.Second})
 	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 }
 

@@ -5,16 +5,8 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 )
-
-func newLimit(t testing.TB, s limit.Spec) *limit.Limit {
-	t.Helper()
-	l, err := limit.New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
 
 var perMinute = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Minute}
 
@@ -30,7 +22,7 @@ type counter struct {
 }
 
 func newCounter(t *testing.T, s limit.Spec, c lease.Consistency) *counter {
-	l := newLimit(t, s)
+	l := limittest.New(t, s)
 	return &counter{t: t, limit: l, terms: lease.NewTerms(l, c, 0, 0, 0)}
 }
 
@@ -208,10 +200,7 @@ func TestAskersFade(t *testing.T) {
 // Requests that a holder refused from memory count too where denials are charged.
 func TestDeniedFromMemoryIsCharged(t *testing.T) {
 	for _, charges := range []bool{false, true} {
-		l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Minute, ChargeDenied: charges})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := limittest.New(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Minute, ChargeDenied: charges})
 		terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 		var c Counter
 		want := int64(10)

@@ -154,14 +154,14 @@ func (a *State) Held(t *lease.Terms, now lease.Millis) (units int64) {
 	return units
 }
 
-// Unlearn forgets what is known of the counter above, before another count judges the key.
-func (a *State) Unlearn() {
-	a.Forget()
+// Forget forgets the last reply of the counter above, before another count judges the key.
+func (a *State) Forget() {
+	a.VoidDenials()
 	a.Left, a.Reset, a.RetryAt = 0, 0, 0
 }
 
-// Forget forgets what was refused, and that asks failed: by other rules.
-func (a *State) Forget() {
+// VoidDenials forgets the denials, and the failures of asks, of another version of the rules.
+func (a *State) VoidDenials() {
 	a.Phase, a.Least, a.Refused, a.Back = PhaseNone, 0, false, Backoff{}
 }
 
@@ -239,7 +239,7 @@ func (a *State) spend(now lease.Millis, cost int64) (taken Taken) {
 }
 
 // Sublet takes a quarter of a lot that may be spent now for one of those who share the account, as if
-// it was spent: the others find enough. What is left of it goes back by Untake. No part if a quarter is
+// it was spent: the others find enough. What is left of it goes back by Refund. No part if a quarter is
 // less than the least that is worth it.
 func (a *State) Sublet(now lease.Millis) Part {
 	for i := range a.Leases {
@@ -256,9 +256,9 @@ func (a *State) Sublet(now lease.Millis) Part {
 // leastSublet is the least that [State.Sublet] takes.
 const leastSublet = 2
 
-// Untake puts back what [State.Take] took: another rule denied the request. Units whose
-// lot has been replaced since are returned: the caller gives them back to the tier above.
-func (a *State) Untake(t *lease.Terms, taken Taken) (back [2]Part) {
+// Refund puts back what [State.Take] took, because another rule denied the request. It returns the units whose lot was
+// replaced since; the caller gives them back to the tier above.
+func (a *State) Refund(t *lease.Terms, taken Taken) (back [2]Part) {
 	a.Overdrawn = max(a.Sealed.Units, a.Overdrawn+taken.Unowed-taken.Overdrawn) // the tier above may have charged what was reported
 	a.Spent = max(0, a.Spent-taken.Overdrawn)
 	for i, p := range taken.Parts {

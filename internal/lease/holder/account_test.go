@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 )
 
 // story drives one account through a trace: each line states when, what, and what has
@@ -20,16 +21,7 @@ type story struct {
 
 func newStory(t *testing.T, s limit.Spec, c lease.Consistency) *story {
 	t.Helper()
-	return &story{t: t, terms: lease.NewTerms(newLimit(t, s), c, 0, 0, 0)}
-}
-
-func newLimit(t testing.TB, s limit.Spec) *limit.Limit {
-	t.Helper()
-	l, err := limit.New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return &story{t: t, terms: lease.NewTerms(limittest.New(t, s), c, 0, 0, 0)}
 }
 
 var perMinute = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Minute}
@@ -142,7 +134,7 @@ func TestLotsOfDifferentLeasesStayApart(t *testing.T) {
 	if d.Taken.Parts != [2]Part{{2, 1, 1500}, {2, 2, 2500}} {
 		t.Errorf("took %+v", d.Taken.Parts)
 	}
-	if back := s.account.Untake(&s.terms, d.Taken); back != [2]Part{} {
+	if back := s.account.Refund(&s.terms, d.Taken); back != [2]Part{} {
 		t.Errorf("gives back %+v", back)
 	}
 	s.lots(1400, 2, 3)
@@ -161,7 +153,7 @@ func TestLotsOfDifferentLeasesStayApart(t *testing.T) {
 	d = s.take(1504, 3, Admit, NoAsk)
 	s.sent = 1600
 	s.reply(1604, ok(4, 890))
-	if back := s.account.Untake(&s.terms, d.Taken); back[1] != (Part{}) || back[0] != (Part{3, 2, 2500}) {
+	if back := s.account.Refund(&s.terms, d.Taken); back[1] != (Part{}) || back[0] != (Part{3, 2, 2500}) {
 		t.Errorf("units whose lot is gone have to go back: %+v", back)
 	}
 }
@@ -368,7 +360,7 @@ func TestSublet(t *testing.T) {
 		if part.Units != c.sublet || a.Available(1000) != c.units-c.sublet || a.Spent != c.sublet {
 			t.Errorf("of %d units: %+v, and %+v is left", c.units, part, a)
 		}
-		if back := a.Untake(&lease.Terms{}, Taken{Parts: [2]Part{part}}); a != before || back != [2]Part{} {
+		if back := a.Refund(&lease.Terms{}, Taken{Parts: [2]Part{part}}); a != before || back != [2]Part{} {
 			t.Errorf("of %d units: %+v after they came back, want %+v; %+v goes to the tier above", c.units, a, before, back)
 		}
 		if late := a.Sublet(2000); late.Units != 0 {
@@ -402,7 +394,7 @@ func TestAsksOfferWhatIsLive(t *testing.T) {
 		{"nobody waits", lease.Leased, 0, [2]Lease{lapsed(6, 6), live(3, 7)}, 6, 6},
 		{"an exact rule keeps nothing", lease.Exact, 9, [2]Lease{live(2, 7)}, 0, 0},
 	} {
-		terms := lease.NewTerms(newLimit(t, perMinute), row.c, 0, 0, 0)
+		terms := lease.NewTerms(limittest.New(t, perMinute), row.c, 0, 0, 0)
 		s := State{Leases: row.lots, Left: 20, Least: 21, Asked: 900, Size: 100, WantLog2: 3}
 		w := s.Ask(&terms, 1000, row.need, row.need, NoAsk)
 		if w.Unused != row.units || w.Lease != row.lease {
@@ -421,7 +413,7 @@ func TestAsksOfferWhatIsLive(t *testing.T) {
 // What fits no waiter goes back: spent later, it would make more than the limit in the
 // window that begins after the grant.
 func TestLogKeepsNoSpareOfAGrantForWaiters(t *testing.T) {
-	l := newLimit(t, limit.Spec{Algorithm: limit.SlidingLog, Count: 100, Period: 5 * limit.Second})
+	l := limittest.New(t, limit.Spec{Algorithm: limit.SlidingLog, Count: 100, Period: 5 * limit.Second})
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 	for _, c := range []struct {
 		waiting, granted, spare, kept int64

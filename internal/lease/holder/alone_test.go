@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 )
 
 // alone is the only holder of a key, with no time between it and its granter.
@@ -67,10 +68,7 @@ func TestComesBackAsTold(t *testing.T) {
 		if spec.Algorithm != limit.FixedWindow {
 			spec.Align = limit.AlignClock
 		}
-		l, err := limit.New(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := limittest.New(t, spec)
 		h := &alone{t: t, limit: l, terms: lease.NewTerms(l, lease.Consistency(upTo(t, 1)), 0, 0, 0), now: 1_700_000_000_000 * limit.Millisecond}
 		var exact limit.State // of a limiter that has admitted the same
 		for range 60 {

@@ -37,8 +37,8 @@ func (a *State) seal(now lease.Millis) (units int64, number uint64) {
 	return a.Sealed.Units, uint64(a.Sealed.Number)
 }
 
-// Forgive drops all that is owed and returns how much that was: it will never be charged.
-func (a *State) Forgive() (units int64) {
+// DropDebt drops all overdrawn units, which will never be charged, and returns how many there were.
+func (a *State) DropDebt() (units int64) {
 	units = a.Overdrawn
 	a.Overdrawn, a.Sealed.Units = 0, 0
 	return units

@@ -37,7 +37,7 @@ func TestDebtIsSealed(t *testing.T) {
 	answer(1005, first, lease.Grant{Status: lease.OK}, 2) // it came twice
 	second := report(1001, 2, 1002)                       // by a worker whose clock is behind
 	answer(1006, first, lease.Grant{Status: lease.OK}, 2)
-	s.account.Untake(&s.terms, Taken{Overdrawn: 1}) // what was reported may be charged by now
+	s.account.Refund(&s.terms, Taken{Overdrawn: 1}) // what was reported may be charged by now
 	answer(1006, second, lease.Grant{Status: lease.Denied}, 0)
 	if s.account.Sealed.Matters(1002+debtMemory) || !s.account.Sealed.Matters(1001+debtMemory) {
 		t.Error("the number of a batch is kept for a second after it was made, and no longer")
@@ -45,11 +45,11 @@ func TestDebtIsSealed(t *testing.T) {
 }
 
 // A reply to a group that another rule denied acknowledges the debt, too.
-func TestPassOverPaysDebt(t *testing.T) {
+func TestDeniedGroupPaysDebt(t *testing.T) {
 	s := newStory(t, perMinute, lease.Leased)
 	s.account.Owe(&s.terms, 5)
 	w := s.account.Ask(&s.terms, 1000, 1, 1, NoAsk)
-	if s.account.PassOver(&s.terms, 1001, 1000, w, lease.Grant{Status: lease.OK, Remaining: 3}); s.account.Overdrawn != 0 {
+	if s.account.ApplyGroupDenied(&s.terms, 1001, 1000, w, lease.Grant{Status: lease.OK, Remaining: 3}); s.account.Overdrawn != 0 {
 		t.Errorf("owes %d after the reply", s.account.Overdrawn)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 )
 
 // naive is an account while the tier above does not answer, as one would count it by hand.
@@ -52,7 +53,7 @@ func TestFailAgainstTwin(t *testing.T) {
 	for seed := range uint64(3000) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		spec := limit.Spec{Algorithm: limit.Algorithm(rnd.IntN(4)), Count: 1 + rnd.Int64N(30), Period: limit.Second}
-		terms := lease.NewTerms(newLimit(t, spec), lease.Consistency(rnd.IntN(3)), 0, 0, 0)
+		terms := lease.NewTerms(limittest.New(t, spec), lease.Consistency(rnd.IntN(3)), 0, 0, 0)
 		n := naive{terms: terms, left: rnd.Int64N(20), reset: rnd.Int64N(5000), denied: max(0, rnd.Int64N(12)-6),
 			refused: rnd.IntN(2) == 0, lease: rnd.Int64N(6), leaseEnds: lease.Millis(rnd.Int64N(4000)), used: map[lease.Millis]int64{}}
 		s := State{Left: n.left, Reset: lease.Millis(n.reset), Least: n.denied, Refused: n.refused}
@@ -81,7 +82,7 @@ func TestFailAgainstTwin(t *testing.T) {
 					t.Fatalf("seed %d at %d: %+v: a refused request gets a time to come back", seed, now, d)
 				}
 				if admitted && rnd.IntN(5) == 0 { // another rule refuses it
-					s.Untake(&terms, TakenBy(&d, cost))
+					s.Refund(&terms, TakenBy(&d, cost))
 					n.owed -= cost - unowed
 					n.used[f.Ends] -= cost
 				}
@@ -126,10 +127,7 @@ func TestShareOfACalendar(t *testing.T) {
 		{"a guess, and a reply", guess, now + 3*day, now + 3*day}, {"known, and a reply", f, now + 3*day, now + 20*day},
 	} {
 		a := State{Reset: c.reset}
-		l, err := limit.New(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := limittest.New(t, spec)
 		terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 		if d := a.Fail(&terms, now, c.failure, 5); !d.Admitted {
 			t.Errorf("%s: %+v, want the share", c.name, d)

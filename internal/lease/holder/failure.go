@@ -41,7 +41,7 @@ func (a *State) FailPeek(t *lease.Terms, now lease.Millis, f lease.Failure) leas
 	return d
 }
 
-// TakenBy is what the request took, for [State.Untake].
+// TakenBy is what the request took, for [State.Refund].
 func TakenBy(d *lease.Failed, cost int64) Taken {
 	return Taken{Overdrawn: cost, Unowed: d.Unowed, Local: d.By == lease.FailureLocal}
 }

@@ -5,10 +5,11 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 )
 
 func TestHolding(t *testing.T) {
-	terms := lease.NewTerms(newLimit(t, limit.Spec{Algorithm: limit.Concurrency, Count: 20}), lease.Leased, 0, 0, 0)
+	terms := lease.NewTerms(limittest.New(t, limit.Spec{Algorithm: limit.Concurrency, Count: 20}), lease.Leased, 0, 0, 0)
 	var h Holding
 	enter := func(now lease.Millis, inUse int64, want Verdict) {
 		t.Helper()
@@ -68,7 +69,7 @@ func TestHolding(t *testing.T) {
 }
 
 func TestHoldingOfAnExactRuleKeepsNothing(t *testing.T) {
-	terms := lease.NewTerms(newLimit(t, limit.Spec{Algorithm: limit.Concurrency, Count: 20}), lease.Exact, 0, 0, 0)
+	terms := lease.NewTerms(limittest.New(t, limit.Spec{Algorithm: limit.Concurrency, Count: 20}), lease.Exact, 0, 0, 0)
 	h := Holding{May: 10, Until: 9000}
 	if w := h.Ask(&terms, 1000, 8, 1, 1); w != (lease.Want{Holding: 8, Need: 1, Waiting: 1, Want: 9}) {
 		t.Errorf("asks %+v", w)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 )
 
 // What a holder refuses where that is charged: its own units are the first that it uses
@@ -11,7 +12,7 @@ import (
 func TestRefusedUnitsAreCharged(t *testing.T) {
 	spec := perMinute
 	spec.ChargeDenied = true
-	terms := lease.NewTerms(newLimit(t, spec), lease.Leased, 0, 0, 0)
+	terms := lease.NewTerms(limittest.New(t, spec), lease.Leased, 0, 0, 0)
 	s := State{Asked: 500, Left: 4, Phase: PhaseDenied, Least: 5, Ends: 1200, Reset: 9000}
 	s.Leases[0] = Lease{Units: 2, Expiry: 9000, Lease: 1}
 	s.Leases[1] = Lease{Units: 1, From: 9001, Expiry: 19000, Lease: 2}
@@ -41,7 +42,7 @@ func TestLeastUsesUpWhatIsOnLease(t *testing.T) {
 	for _, charged := range []bool{false, true} {
 		spec := perMinute
 		spec.ChargeDenied = charged
-		l := newLimit(t, spec)
+		l := limittest.New(t, spec)
 		terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 		s := State{}
 		s.Leases = [2]Lease{{Units: 2, Expiry: 9000, Lease: 1}, {Units: 3, Expiry: 9000, Lease: 2}} // the larger is offered

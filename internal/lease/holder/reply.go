@@ -4,12 +4,10 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// Apply takes the reply to want w, which was sent at sent. spare is what of
-// g.Granted the requests that waited did not use; it becomes a lot. jitter is a
-// factor in percent, 90 to 110, that keeps holders from asking in step.
-// The units that it returns found no room. The caller gives them back before the next ask
-// of this account.
-func (a *State) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, spare int64, jitter lease.Percent) Part {
+// Apply takes the reply to want w, which was sent at sent. The unused units of g.Granted, which no waiting request took,
+// become a lot. jitter is a factor in percent, 90 to 110, that keeps holders from asking in step.
+// The caller gives the returned units, for which there is no room, back before the next ask of this account.
+func (a *State) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, unused int64, jitter lease.Percent) Part {
 	if w.Want > 0 {
 		a.Asking = false
 	}
@@ -27,20 +25,20 @@ func (a *State) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g le
 	a.follow(t, now, w, g)
 	a.learnRetry(now, &w, &g)
 	a.penalize(t, now, w, g)
-	rest := Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL}
+	rest := Part{Units: unused, Lease: g.Lease, Expiry: sent + g.TTL}
 	if g.Granted == 0 || t.Consistency == lease.Exact {
 		return a.returned(t, rest)
 	}
 	a.Size = g.Granted
-	a.Spent = lease.Sum(a.Spent, g.Granted-spare)
-	if spare == 0 {
+	a.Spent = lease.Sum(a.Spent, g.Granted-unused)
+	if unused == 0 {
 		a.Grow()
 		return Part{}
 	}
 	if t.SpentAtOnce(w, g) {
 		return a.returned(t, rest)
 	}
-	lot := Lease{Units: spare, Expiry: rest.Expiry, TTL: g.TTL, Lease: g.Lease}
+	lot := Lease{Units: unused, Expiry: rest.Expiry, TTL: g.TTL, Lease: g.Lease}
 	if g.StartsIn > 0 {
 		lot.From = now + 1 + g.StartsIn // now is rounded down
 	}
@@ -121,9 +119,9 @@ func (a *State) Place(now lease.Millis) int {
 	return place
 }
 
-// PassOver takes the reply to an ask of a group that another of its wants denied:
-// nothing was granted or denied to this one. The next request of an exact rule may ask.
-func (a *State) PassOver(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant) {
+// ApplyGroupDenied takes the reply to an ask of a group in which another want was denied: this want was neither granted
+// nor denied. The next request of an exact rule may ask.
+func (a *State) ApplyGroupDenied(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant) {
 	a.Asking = false
 	a.Apply(t, now, sent, lease.Want{Overdrawn: w.Overdrawn, Debt: w.Debt}, g, 0, 100)
 	if t.Consistency == lease.Exact && a.Phase == PhaseDenied {

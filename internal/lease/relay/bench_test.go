@@ -7,10 +7,11 @@ import (
 	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 )
 
 func BenchmarkDecisionTake(b *testing.B) {
-	terms := lease.NewTerms(newLimit(b, perMinute), lease.Leased, 0, 0, 0)
+	terms := lease.NewTerms(limittest.New(b, perMinute), lease.Leased, 0, 0, 0)
 	s := holder.State{Leases: [2]holder.Lease{{Units: 1 << 40, Expiry: 1 << 40, Lease: 7}}, Asked: 1, Size: 1, WantLog2: 10}
 	b.ReportAllocs()
 	for i := range b.N {
@@ -21,7 +22,7 @@ func BenchmarkDecisionTake(b *testing.B) {
 }
 
 func BenchmarkDecisionAcquire(b *testing.B) {
-	l := newLimit(b, limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 30, Period: limit.Second})
+	l := limittest.New(b, limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 30, Period: limit.Second})
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 	var c granter.Counter
 	b.ReportAllocs()
@@ -34,7 +35,7 @@ func BenchmarkDecisionAcquire(b *testing.B) {
 
 // TestDecisionsDoNotAllocate covers every call on the way of a request.
 func TestDecisionsDoNotAllocate(t *testing.T) {
-	l := newLimit(t, perMinute)
+	l := limittest.New(t, perMinute)
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 	var s holder.State
 	var c granter.Counter
@@ -44,7 +45,7 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 	allocs := testing.AllocsPerRun(1000, func() {
 		now += 7
 		d := s.Take(&terms, now, 1)
-		s.Untake(&terms, d.Taken)
+		s.Refund(&terms, d.Taken)
 		if !s.Fail(&terms, now, lease.Failure{By: lease.FailureLocal, Share: 1, Ends: now + 7}, 2).Admitted {
 			s.Owe(&terms, 1)
 		}

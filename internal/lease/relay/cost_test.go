@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 )
 
 // chain is one holder, the tiers above it and what they count, with no time between them:
@@ -137,7 +138,7 @@ func (c *chain) ask(i int, w lease.Want) lease.Grant {
 		c.giveBack(i+1, back)
 		behind := holder.NoAsk
 		if verdict != holder.Wait {
-			if behind = n.Top(&c.terms, c.ms()); behind == holder.NoAsk {
+			if behind = n.Prefetch(&c.terms, c.ms()); behind == holder.NoAsk {
 				return g
 			}
 		}
@@ -208,7 +209,7 @@ func TestCostsAboveTheLease(t *testing.T) {
 		for _, algorithm := range []limit.Algorithm{limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog} {
 			for relays := range 3 {
 				t.Run(fmt.Sprintf("%d of %v, algorithm %d, %d relays", row.limit, row.costs[len(row.costs)-1], algorithm, relays), func(t *testing.T) {
-					c := newChain(t, newLimit(t, limit.Spec{Algorithm: algorithm, Count: row.limit, Period: limit.Day}), relays)
+					c := newChain(t, limittest.New(t, limit.Spec{Algorithm: algorithm, Count: row.limit, Period: limit.Day}), relays)
 					for i, cost := range row.costs {
 						if !c.request(cost) {
 							t.Fatalf("request %d of %v is refused", i, row.costs)
@@ -243,10 +244,7 @@ func compare(t *rapid.T) {
 	if spec.Algorithm == limit.FixedWindow {
 		spec.Align = limit.Align(upTo(t, 1))
 	}
-	l, err := limit.New(spec)
-	if err != nil {
-		t.Fatalf("%+v: %v", spec, err)
-	}
+	l := limittest.New(t, spec)
 	relays := int(upTo(t, 2))
 	if spec.Algorithm == limit.SlidingLog { // a relay notes two leases that it has cut, and a log may have more
 		relays = 0

@@ -89,7 +89,7 @@ func (r *Relay) cutFar(t *lease.Terms, now lease.Millis, w lease.Want, quarters 
 	}
 	share := units
 	if n := max(r.askers.Count(), 1); !t.Refills {
-		share = max(units/(2*n), unevenly(r.during(t.Interval))/n)
+		share = max(units/(2*n), withMargin(r.during(t.Interval))/n)
 	}
 	if r.Holder.Denied == 0 {
 		share = min(share, units-units/4)

@@ -61,9 +61,8 @@ func (r *Relay) measure(t *lease.Terms, now lease.Millis, waiting int64) {
 // during is how many units requests will need in so long.
 func (d *distance) during(in lease.Millis) int64 { return (d.rate*int64(in) + 999) / 1000 }
 
-// unevenly is so many units and three standard deviations of a Poisson process: requests do not
-// come evenly.
-func unevenly(units int64) int64 { return units + int64(math.Ceil(3*math.Sqrt(float64(units)))) }
+// withMargin adds three standard deviations of a Poisson process to units, because requests do not come evenly.
+func withMargin(units int64) int64 { return units + int64(math.Ceil(3*math.Sqrt(float64(units)))) }
 
 // soon is how many units requests will need while an ask is on its way. Where that takes less
 // than a tenth of a lease interval it does not matter; nor where no request is expected,
@@ -76,11 +75,11 @@ func (d *distance) soon(t *lease.Terms) int64 {
 }
 
 // reserve is how many units are kept for the requests that come while an ask is on its way.
-func (d *distance) reserve(t *lease.Terms) int64 { return unevenly(d.soon(t)) }
+func (d *distance) reserve(t *lease.Terms) int64 { return withMargin(d.soon(t)) }
 
 // stock is how many units a far relay should have when an ask is answered: the next one may
 // have to pause, and then be on its way, while requests for these come.
-func (d *distance) stock(t *lease.Terms) int64 { return unevenly(d.during(2*d.trip + d.Pause(t))) }
+func (d *distance) stock(t *lease.Terms) int64 { return withMargin(d.during(2*d.trip + d.Pause(t))) }
 
 // Pause is how long a far relay waits with an ask that is not urgent: one that gives back, or
 // follows a grant of less than was wanted while no request waits. Two or three replicas of a region ask
@@ -168,9 +167,8 @@ func (r *Relay) heardFar(t *lease.Terms, now, sent lease.Millis, w lease.Want, g
 	}
 }
 
-// behindFar is [holder.State.askBehind] far below. What is left must last for the trip of that ask and of
-// a top-up after it.
-func (r *Relay) behindFar(t *lease.Terms, now lease.Millis) holder.Asks {
+// prefetchFar reports whether to ask although no request waits: the units left must last for two round trips.
+func (r *Relay) prefetchFar(t *lease.Terms, now lease.Millis) holder.Asks {
 	a := &r.Holder
 	ending := r.endingFar(t, now)
 	switch {
@@ -185,7 +183,7 @@ func (r *Relay) behindFar(t *lease.Terms, now lease.Millis) holder.Asks {
 	low := 4*available <= a.Size || available <= r.reserve(t)
 	rest := a.Reset - now
 	if t.Lead > 0 && rest > 0 && rest <= 2*r.trip { // no second ask is answered before the flip
-		low = rest > r.trip && available <= unevenly(r.during(rest))
+		low = rest > r.trip && available <= withMargin(r.during(rest))
 	}
 	switch {
 	case ending && (rest <= r.trip || !low && available > 5*r.soon(t)/2 || a.Refuses(t, now, 1)):

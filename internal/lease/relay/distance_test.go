@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 )
 
 // A relay far from its granter asks for what it will need until the next answer, and early
@@ -25,7 +26,7 @@ func TestAsksByDistance(t *testing.T) {
 		{150, true, 31, 2 * (75 + 26), 252, 112},
 		{400, true, 31, 2 * (200 + 43), 536, 243},
 	} {
-		s := &farTale{t: t, terms: lease.NewTerms(newLimit(t, perMinute), lease.Leased, 0, 0, 0)}
+		s := &farTale{t: t, terms: lease.NewTerms(limittest.New(t, perMinute), lease.Leased, 0, 0, 0)}
 		s.terms.Far = c.far
 		if w := s.ask(1000, 1, holder.TopUp); w.Want != c.first {
 			t.Errorf("%d ms: wants %d first, not %d", c.trip, w.Want, c.first)
@@ -41,7 +42,7 @@ func TestAsksByDistance(t *testing.T) {
 		now := 1101 + c.trip
 		lot := &s.Holder.Leases[1]
 		for lot.Units--; lot.Units >= c.topUpWith; lot.Units-- {
-			if behind := s.Top(&s.terms, now); (behind != holder.NoAsk) != (lot.Units == c.topUpWith) {
+			if behind := s.Prefetch(&s.terms, now); (behind != holder.NoAsk) != (lot.Units == c.topUpWith) {
 				t.Errorf("%d ms: with %d left it asks: %v, want it with %d", c.trip, lot.Units, behind != holder.NoAsk, c.topUpWith)
 				break
 			}
@@ -56,7 +57,7 @@ func granted(units, left int64) lease.Grant {
 
 // What is expected makes no denial: nobody waits for it.
 func TestSoonIsNotRefused(t *testing.T) {
-	s := &farTale{t: t, terms: lease.NewTerms(newLimit(t, perMinute), lease.Leased, 0, 0, 0).Afar()}
+	s := &farTale{t: t, terms: lease.NewTerms(limittest.New(t, perMinute), lease.Leased, 0, 0, 0).Afar()}
 	s.rate, s.trip, s.Holder.Asked, s.Holder.Spent = 1000, 100, 900, 99
 	w := s.ask(1000, 1, holder.TopUp)
 	if w.Soon != 2*(100+30) {
@@ -71,11 +72,11 @@ func TestSoonIsNotRefused(t *testing.T) {
 // A part that will not last is followed by an ask at once, though PoPs lived on what they had
 // while it was on its way.
 func TestFollowsAPartAtOnce(t *testing.T) {
-	s := &farTale{t: t, terms: lease.NewTerms(newLimit(t, perMinute), lease.Leased, 0, 0, 0).Afar()}
+	s := &farTale{t: t, terms: lease.NewTerms(limittest.New(t, perMinute), lease.Leased, 0, 0, 0).Afar()}
 	s.rate, s.trip, s.Holder.Asked, s.Holder.Spent = 50, 150, 900, 5
 	s.ask(1000, 0, holder.TopUp)
 	s.reply(1150, granted(5, 900))
-	if behind := s.Top(&s.terms, 1150); behind != holder.TopUp {
+	if behind := s.Prefetch(&s.terms, 1150); behind != holder.TopUp {
 		t.Errorf("with 5 of %d it asks: %v, account %+v", s.want.Want, behind, s.Holder)
 	}
 }
@@ -85,7 +86,7 @@ func TestFollowsAPartAtOnce(t *testing.T) {
 func TestSmallLimitIsNotHoarded(t *testing.T) {
 	for _, trip := range []lease.Millis{5, 12, 50} {
 		for _, far := range []bool{false, true} {
-			l := newLimit(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: 10 * limit.Second})
+			l := limittest.New(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: 10 * limit.Second})
 			terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 			if far {
 				terms = terms.Afar()

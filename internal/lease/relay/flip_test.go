@@ -6,6 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 )
 
 var perTenSeconds = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second}
@@ -22,7 +23,7 @@ type farTale struct {
 // farStory is a relay 100 ms from its granter and back, with 75 requests per second, in a window that
 // ends at 10,000.
 func farStory(t *testing.T, lots ...holder.Lease) *farTale {
-	s := &farTale{t: t, terms: lease.NewTerms(newLimit(t, perTenSeconds), lease.Leased, 0, 0, 0).Afar()}
+	s := &farTale{t: t, terms: lease.NewTerms(limittest.New(t, perTenSeconds), lease.Leased, 0, 0, 0).Afar()}
 	s.Holder = holder.State{Asked: 9000, Spent: 20, Size: 40, Left: 500, Reset: 10_000}
 	s.rate, s.trip = 75, 100
 	copy(s.Holder.Leases[:], lots)
@@ -55,21 +56,21 @@ func TestAheadOfADeniedWindow(t *testing.T) {
 		t.Fatalf("looks again at %d, not when the next window can be asked for; %+v", at, s.Holder)
 	}
 	for now, asks := range map[lease.Millis]holder.Asks{9200: holder.NoAsk, 9699: holder.NoAsk, 9700: holder.Ahead} {
-		if got := s.Top(&s.terms, now); got != asks {
+		if got := s.Prefetch(&s.terms, now); got != asks {
 			t.Errorf("at %d asks %d, not %d", now, got, asks)
 		}
 	}
 	s.ask(9700, 0, holder.Ahead)
 	s.reply(9760, lease.Grant{Status: lease.Denied, AskAfter: 240, RetryAfter: 240, Reset: 240})
 	for now, asks := range map[lease.Millis]holder.Asks{9760: holder.NoAsk, 9799: holder.NoAsk, 9800: holder.Ahead} {
-		if got := s.Top(&s.terms, now); got != asks {
+		if got := s.Prefetch(&s.terms, now); got != asks {
 			t.Errorf("denied again, at %d it asks %d, not %d", now, got, asks)
 		}
 	}
 	near := farStory(t)
-	near.terms = lease.NewTerms(newLimit(t, perTenSeconds), lease.Leased, 0, 0, 0)
+	near.terms = lease.NewTerms(limittest.New(t, perTenSeconds), lease.Leased, 0, 0, 0)
 	near.Holder.Phase, near.Holder.Least, near.Holder.Ends = holder.PhaseDenied, 1, 10_000
-	if got := near.Top(&near.terms, 9900); got != holder.NoAsk {
+	if got := near.Prefetch(&near.terms, 9900); got != holder.NoAsk {
 		t.Errorf("a near holder asks %d while it pauses", got)
 	}
 }
@@ -160,7 +161,7 @@ func TestAsksWhileItHelps(t *testing.T) {
 		{9799, 28, holder.NoAsk}, {9810, 27, holder.TopUp}, {9810, 28, holder.NoAsk}, {9899, 10, holder.TopUp}, {9900, 10, holder.NoAsk}, {9990, 1, holder.NoAsk},
 	} {
 		s := farStory(t, holder.Lease{Units: c.units, Expiry: 10_000, TTL: 1000, Lease: 7}, next)
-		if got := s.Top(&s.terms, c.now); got != c.asks {
+		if got := s.Prefetch(&s.terms, c.now); got != c.asks {
 			t.Errorf("at %d with %d units asks %d, not %d", c.now, c.units, got, c.asks)
 		}
 	}
@@ -242,9 +243,9 @@ func TestLeaseOfAChildEndsWithItsLot(t *testing.T) {
 func TestAsksToTheEndOfAWindowOfTheFirstRequest(t *testing.T) {
 	s := farStory(t)
 	spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second, Align: limit.AlignFirstRequest}
-	s.terms = lease.NewTerms(newLimit(t, spec), lease.Leased, 0, 0, 0).Afar()
+	s.terms = lease.NewTerms(limittest.New(t, spec), lease.Leased, 0, 0, 0).Afar()
 	for _, now := range []lease.Millis{9700, 9850, 9950, 10_000} {
-		if got := s.Top(&s.terms, now); got != holder.TopUp {
+		if got := s.Prefetch(&s.terms, now); got != holder.TopUp {
 			t.Errorf("at %d it asks %d, not %d", now, got, holder.TopUp)
 		}
 	}

@@ -78,14 +78,14 @@ func (r *Relay) answer(t *lease.Terms, now lease.Millis, w lease.Want) (lease.Gr
 	return r.refusal(t, now, w), holder.Refuse
 }
 
-// Top decides whether to ask above after an answer, while no child waits. For an exact rule
+// Prefetch decides whether to ask above after an answer, while no child waits. For an exact rule
 // there is nothing to fetch ahead.
-func (r *Relay) Top(t *lease.Terms, now lease.Millis) holder.Asks {
+func (r *Relay) Prefetch(t *lease.Terms, now lease.Millis) holder.Asks {
 	if t.Consistency == lease.Exact {
 		return holder.NoAsk
 	}
 	if t.Far {
-		return r.behindFar(t, now)
+		return r.prefetchFar(t, now)
 	}
 	return r.Holder.Prefetch(t, now)
 }
@@ -153,7 +153,7 @@ func (r *Relay) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g le
 	}
 	var back holder.Part
 	if t.Consistency != lease.Exact && !atOnce && now < ends { // it will be kept
-		back = r.makePlace(now, left)
+		back = r.evict(now, left)
 	}
 	g.TTL = ends - sent
 	if rest := r.Holder.Apply(t, now, sent, w, g, left, jitter); rest.Units > 0 {
@@ -193,11 +193,10 @@ func (r *Relay) penalize(t *lease.Terms, now lease.Millis, w lease.Want, g lease
 	r.Holder.Deny(t, now, units)
 }
 
-// makePlace makes place for a new lease of so many units where both lots hold some: of the
-// lots that are not for the next window, the one with fewer units goes back. A want has not
-// found enough in the old lots. If the new lease went back instead, the next want would
-// have to ask again.
-func (r *Relay) makePlace(now lease.Millis, units int64) holder.Part {
+// evict makes room for a new lease of so many units if both lots hold some. Of the lots that are not for the next window,
+// the one with fewer units goes back. A want did not find enough in the old lots: without the new lease, the next want
+// would have to ask again.
+func (r *Relay) evict(now lease.Millis, units int64) holder.Part {
 	a, b := &r.Holder.Leases[0], &r.Holder.Leases[1]
 	if units == 0 || r.Holder.Place(now) >= 0 {
 		return holder.Part{}
@@ -353,10 +352,10 @@ func (r *Relay) DebtReplied(t *lease.Terms, now lease.Millis, above lease.Grant)
 	}
 }
 
-// Unlearn is [holder.State.Unlearn].
+// Unlearn is [holder.State.Forget].
 func (r *Relay) Unlearn() {
 	r.askAt = 0
-	r.Holder.Unlearn()
+	r.Holder.Forget()
 }
 
 // Idle reports that the relay may be forgotten: its account may, and no lease that it has cut still runs. A relay in

@@ -7,16 +7,8 @@ import (
 	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limit/limittest"
 )
-
-func newLimit(t testing.TB, s limit.Spec) *limit.Limit {
-	t.Helper()
-	l, err := limit.New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
 
 var perMinute = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Minute}
 
@@ -31,7 +23,7 @@ type tier struct {
 }
 
 func newTier(t *testing.T, s limit.Spec, c lease.Consistency, lots ...holder.Lease) *tier {
-	n := &tier{t: t, terms: lease.NewTerms(newLimit(t, s), c, 0, 0, 0)}
+	n := &tier{t: t, terms: lease.NewTerms(limittest.New(t, s), c, 0, 0, 0)}
 	copy(n.Holder.Leases[:], lots)
 	n.Holder.Left, n.Holder.Reset, n.Holder.Asked = 500, 60_000, 900
 	return n
@@ -232,7 +224,7 @@ func TestRelayNestsTheNextWindow(t *testing.T) {
 
 func TestRelayOfAnExactRule(t *testing.T) {
 	n := newTier(t, perMinute, lease.Exact)
-	if asks := n.Top(&n.terms, 1000); asks != holder.NoAsk {
+	if asks := n.Prefetch(&n.terms, 1000); asks != holder.NoAsk {
 		t.Errorf("asks %v ahead", asks)
 	}
 	w := lease.Want{Need: 1, Waiting: 1, Want: 1}
