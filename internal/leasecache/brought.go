@@ -104,6 +104,6 @@ func (k key) replyPassing(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	if g.Status == lease.Denied {
 		v.passing.askAt = now + a.Policy.Terms.Interval
 	}
-	v.relay.Unlearn()
+	v.relay.Forget()
 	v.replied = 0
 }

@@ -73,7 +73,7 @@ func (k *key) find(now lease.Millis, a *engine.Ask) bool {
 func (k key) adopt(p *engine.Policy) {
 	if p.Terms.Capacity != k.Policy.Terms.Capacity && p.Limit.Spec().Algorithm != limit.Concurrency {
 		k.giveAllBack()
-		k.Value.relay.Unlearn()
+		k.Value.relay.Forget()
 		k.Value.replied = 0
 	}
 	k.Policy = p

@@ -215,7 +215,7 @@ func (p *pending) replyPassed(now lease.Millis, a *engine.Ask, g lease.Grant) {
 // forgive forgets what the store refused: its counter was reset.
 func (k key) forgive() {
 	v := &k.Value
-	v.relay.Unlearn()
+	v.relay.Forget()
 	v.replied = 0
 	if v.passing != nil {
 		v.passing.reset = 0

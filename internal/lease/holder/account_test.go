@@ -111,22 +111,6 @@ func TestWantIsBoundedByUse(t *testing.T) {
 	s.ask(1100, 50, 50, NoAsk) // never less than waits
 }
 
-func TestExpiryAndGivingBack(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.account.WantLog2 = 4
-	s.take(1000, 1, Wait, NoAsk)
-	s.ask(1000, 1, 16, NoAsk)
-	s.reply(1004, ok(16, 984))
-	s.take(1999, 1, Admit, NoAsk)
-	s.take(2000, 1, Wait, NoAsk) // ttl counts from when the ask was sent
-	if w := s.ask(2000, 1, 8, NoAsk); w.Unused != 14 || w.Lease != 7 {
-		t.Errorf("gives back %d of lease %d, not 14 of 7; more than half came back, so it wants half", w.Unused, w.Lease)
-	}
-	if w, some := s.account.Report(&s.terms, 2500); some {
-		t.Errorf("gives back %d again", w.Unused)
-	}
-}
-
 func TestLotsOfDifferentLeasesStayApart(t *testing.T) {
 	s := newStory(t, perMinute, lease.Leased)
 	s.account.Leases = [2]Lease{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 2500, Lease: 2}}
@@ -189,19 +173,6 @@ func TestGroupDeniedElsewhereIsNoDenial(t *testing.T) {
 	}
 }
 
-func TestSlidingWindowPacesAsksOnlyWhenItIsUsedUp(t *testing.T) {
-	s := newStory(t, limit.Spec{Algorithm: limit.SlidingWindow, Count: 320, Period: limit.Second}, lease.Leased)
-	s.account.WantLog2 = 3
-	s.ask(1000, 0, 8, TopUp)
-	s.reply(1004, ok(4, 100)) // a share
-	s.take(1005, 3, Admit, TopUp)
-	s.ask(1005, 0, 8, TopUp)
-	s.reply(1007, ok(1, 9)) // the rest
-	s.take(1008, 2, Admit, NoAsk)
-	s.take(1014, 1, Refuse, NoAsk)
-	s.take(1015, 1, Wait, NoAsk) // a hundredth of the window later
-}
-
 func TestNextWindow(t *testing.T) {
 	s := newStory(t, perMinute, lease.Leased)
 	s.account.WantLog2 = 3
@@ -225,19 +196,6 @@ func TestNextWindow(t *testing.T) {
 	}
 }
 
-func TestNextWindowEndsNoDenial(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.account = State{Phase: PhaseDenied, Least: 1, Ends: 9800, Reset: 10_000}
-	s.take(9800, 1, Refuse, Ahead)
-	s.ask(9800, 0, 1, Ahead)
-	s.reply(9804, lease.Grant{Status: lease.OK, Granted: 1, Lease: 2, StartsIn: 196, TTL: 1196, Remaining: 999, Reset: 196})
-	s.take(9990, 1, Refuse, NoAsk)
-	if !s.account.remembered(9990, 1) || !s.account.Refused || s.account.Left > 0 {
-		t.Errorf("the running window is still spent: %+v", s.account)
-	}
-	s.take(10_001, 1, Admit, TopUp)
-}
-
 func TestExactProbesOneByOne(t *testing.T) {
 	s := newStory(t, perMinute, lease.Exact)
 	s.take(1000, 1, Wait, NoAsk)
@@ -255,24 +213,6 @@ func TestExactProbesOneByOne(t *testing.T) {
 	s.reply(1608, ok(1, 5))
 	s.take(1609, 1, Wait, NoAsk)
 	s.lots(1609) // keeps no units
-}
-
-// Of two replies the older one may come last: what it says of the counter is no reason to overdraw again in the same
-// window, and one is in the next.
-func TestOlderReplyRenewsNoOverdraft(t *testing.T) {
-	s := newStory(t, perMinute, lease.Optimistic)
-	debt := func(now lease.Millis, left int64) {
-		s.account.Apply(&s.terms, now, now-4, lease.Want{}, lease.Grant{Status: lease.OK, Remaining: left, Reset: 60_000 - now%60_000}, 0, 100)
-	}
-	debt(1000, 7)
-	debt(1001, 0)
-	debt(1002, 3)
-	if s.account.mayOverdraw(&s.terms, 1003, 1) {
-		t.Errorf("overdraws by what was left before: %+v", s.account)
-	}
-	if debt(60_010, 1000); !s.account.mayOverdraw(&s.terms, 60_011, 1) {
-		t.Errorf("does not overdraw in the next window: %+v", s.account)
-	}
 }
 
 func TestOptimisticOverdraftUntilAcknowledged(t *testing.T) {
@@ -339,15 +279,6 @@ func TestCostOfNothing(t *testing.T) {
 	s.account.Phase, s.account.Least, s.account.Ends = PhaseDenied, 1, 5000
 	s.take(1000, 0, Admit, NoAsk)
 	s.take(1000, -1, Admit, NoAsk)
-}
-
-func TestDenialRemembersTheLeastNeed(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.want, s.sent = s.account.Ask(&s.terms, 1000, 5, 5, NoAsk), 1000
-	s.reply(1004, denied(9, 100)) // what is left came back meanwhile
-	if s.account.Least != 5 {
-		t.Errorf("remembers %d", s.account.Least)
-	}
 }
 
 // What one of those who share an account takes ahead is spent for the others, and comes back like

@@ -43,13 +43,3 @@ func TestDebtIsSealed(t *testing.T) {
 		t.Error("the number of a batch is kept for a second after it was made, and no longer")
 	}
 }
-
-// A reply to a group that another rule denied acknowledges the debt, too.
-func TestDeniedGroupPaysDebt(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.account.Owe(&s.terms, 5)
-	w := s.account.Ask(&s.terms, 1000, 1, 1, NoAsk)
-	if s.account.ApplyGroupDenied(&s.terms, 1001, 1000, w, lease.Grant{Status: lease.OK, Remaining: 3}); s.account.Overdrawn != 0 {
-		t.Errorf("owes %d after the reply", s.account.Overdrawn)
-	}
-}

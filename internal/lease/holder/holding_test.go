@@ -67,11 +67,3 @@ func TestHolding(t *testing.T) {
 		t.Error("nothing in use and lapsed: the granter has forgotten it, too")
 	}
 }
-
-func TestHoldingOfAnExactRuleKeepsNothing(t *testing.T) {
-	terms := lease.NewTerms(limittest.New(t, limit.Spec{Algorithm: limit.Concurrency, Count: 20}), lease.Exact, 0, 0, 0)
-	h := Holding{May: 10, Until: 9000}
-	if w := h.Ask(&terms, 1000, 8, 1, 1); w != (lease.Want{Holding: 8, Need: 1, Waiting: 1, Want: 9}) {
-		t.Errorf("asks %+v", w)
-	}
-}

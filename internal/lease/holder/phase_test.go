@@ -29,6 +29,8 @@ func TestFollows(t *testing.T) {
 			&none: {Phase: PhasePartial, Ends: now + 100}, &denied: {Phase: PhaseDenied, Ends: now + 500, Least: 6}}},
 		"a little, which is all that was wanted": {reply: lease.Grant{Status: lease.OK, Granted: 8, Remaining: 5}, after: map[*State]State{
 			&none: none, &partial: {Ends: now + 9}}},
+		"enough is left": {reply: lease.Grant{Status: lease.OK, Granted: 2, Remaining: 31}, after: map[*State]State{
+			&none: none, &partial: {Ends: now + 9}}},
 		"a little, of an exact rule": {exact: true, reply: lease.Grant{Status: lease.OK, Granted: 2, Remaining: 5}, after: map[*State]State{
 			&none: none, &partial: {Ends: now + 9}}},
 		"another of the group was denied": {reply: lease.Grant{Status: lease.OK, Remaining: 900}, after: map[*State]State{
@@ -78,17 +80,6 @@ func TestUndecided(t *testing.T) {
 	}
 }
 
-// A phase that refuses ends: then the holder asks behind refused requests for an interval, and properly after it.
-func TestPhasesEnd(t *testing.T) {
-	for phase, asks := range map[Phase]lease.Millis{PhasePartial: 1000, PhaseDenied: 1100} {
-		s := newStory(t, perMinute, lease.Leased)
-		s.account = State{Phase: phase, Ends: 1100, Least: 1, Asked: 1000, Reset: 30_000}
-		s.take(1099, 1, Refuse, map[bool]Asks{true: TopUp}[asks < 1100])
-		s.take(1199, 1, Refuse, TopUp)
-		s.take(1200, 1, Wait, NoAsk)
-	}
-}
-
 // Who comes back when the denial said so is not refused: the request asks.
 func TestComesBackAtRetryAfter(t *testing.T) {
 	s := newStory(t, limit.Spec{Count: 1, Period: limit.Second}, lease.Leased)
@@ -96,15 +87,4 @@ func TestComesBackAtRetryAfter(t *testing.T) {
 	s.reply(1000, lease.Grant{Status: lease.Denied, RetryAfter: 1000, AskAfter: 1000, Limit: 1, Reset: 1000})
 	s.take(1999, 1, Refuse, NoAsk)
 	s.take(2000, 1, Wait, NoAsk)
-}
-
-// A probe of an exact rule that is denied at once rests for the interval that it claimed.
-func TestDeniedProbeRests(t *testing.T) {
-	s := newStory(t, perMinute, lease.Exact)
-	s.account = State{Phase: PhaseDenied, Ends: 1004, Least: 1, Asked: 1000, Reset: 30_000}
-	s.take(1004, 1, Wait, NoAsk)
-	s.ask(1004, 1, 1, NoAsk)
-	s.reply(1005, lease.Grant{Status: lease.Denied, RetryAfter: 4, AskAfter: 4, Limit: 1000, Reset: 30_000})
-	s.take(1103, 1, Refuse, NoAsk)
-	s.take(1104, 1, Wait, NoAsk)
 }

@@ -352,8 +352,8 @@ func (r *Relay) DebtReplied(t *lease.Terms, now lease.Millis, above lease.Grant)
 	}
 }
 
-// Unlearn is [holder.State.Forget].
-func (r *Relay) Unlearn() {
+// Forget is [holder.State.Forget].
+func (r *Relay) Forget() {
 	r.askAt = 0
 	r.Holder.Forget()
 }
