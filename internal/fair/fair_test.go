@@ -66,30 +66,6 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Where there is enough for all, next to no request waits for another region after the first
-// second, however far that is, and also not where windows flip: leases are asked for in time.
-func TestNobodyWaits(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		trip lease.Millis
-		spec limit.Spec
-	}{
-		{"bucket", 150, limit.Spec{Algorithm: limit.TokenBucket, Count: 5000, Period: limit.Second}},
-		{"window", 20, limit.Spec{Algorithm: limit.FixedWindow, Count: 50_000, Period: 10 * limit.Second}},
-		{"window", 150, limit.Spec{Algorithm: limit.FixedWindow, Count: 50_000, Period: 10 * limit.Second}},
-		{"minute", 100, limit.Spec{Algorithm: limit.FixedWindow, Count: 300_000, Period: limit.Minute}},
-	} {
-		m := newModel(c.spec, false, c.trip/2, steady(600), steady(150), steady(50))
-		m.run(65_000)
-		_, late := m.between(1, 65)
-		for i, n := range late {
-			if n > 8 {
-				t.Errorf("%s, %d ms there and back: %d requests of region %d waited, want at most 8", c.name, c.trip, n, i)
-			}
-		}
-	}
-}
-
 // A flood that begins in one region takes nothing from regions that demand less than an equal part, and little where these
 // are 300 ms from the aggregator and back. What a region that has gone quiet does not use is for the others, soon. One that
 // once reported far more than is possible gets no more for it half a minute later.
@@ -142,75 +118,6 @@ func TestFloodElsewhere(t *testing.T) {
 			if n < 40*c.least[i] {
 				t.Errorf("%s: region %d had %d in 40 s, want at least %d", c.name, i, n, 40*c.least[i])
 			}
-		}
-	}
-}
-
-// Tokens that a region gives back stay meant for it, at most what half a second brings.
-func TestTokensComeBack(t *testing.T) {
-	l, terms := limited(t, bucket)
-	var s fair.Shares
-	now := limit.Micros(limit.Second)
-	for range 100 { // two regions of equal demand, who take what is theirs
-		for id := range uint64(2) {
-			w := lease.Want{Want: 25, Denied: 25}
-			ask(&s, l, &terms, false, now, id, &w)
-			s.Granted(l, &terms, now, id, &w, &lease.Grant{Status: lease.OK, Granted: 25})
-		}
-		now += 100 * limit.Millisecond
-	}
-	ask := func(id uint64, unused int64) int64 {
-		return ask(&s, l, &terms, false, now, id, &lease.Want{Want: 1, Unused: unused})
-	}
-	before := ask(1, 0)
-	ask(0, 20)
-	if got := ask(1, 0) - before; got < 19 || got > 20 {
-		t.Errorf("20 came back, %d more are withheld from the other one", got)
-	}
-	ask(0, limit.MaxCount)
-	if got := ask(1, 0); got > 126 {
-		t.Errorf("%d are withheld after a lie, half a second brings 125", got)
-	}
-}
-
-// Asks and answers meet in the order in which they get the lock. One that is a moment late, from
-// before the window began, changes nothing of what regions have of it.
-func TestLateAtFlip(t *testing.T) {
-	l, terms := limited(t, window)
-	const flip = 1_700_000_000 * limit.Second
-	before, after := limit.Micros(flip-limit.Millisecond), limit.Micros(flip+limit.Millisecond)
-	for _, c := range []struct {
-		late  string
-		early int64 // units of the next window that region 0 has before
-		do    func(*fair.Shares)
-	}{
-		{"nothing", 2400, func(*fair.Shares) {}},
-		{"an ask", 2400, func(s *fair.Shares) { ask(s, l, &terms, true, before, 1, &lease.Want{}) }},
-		{"an answer", 2400, func(s *fair.Shares) {
-			s.Granted(l, &terms, before, 0, &lease.Want{}, &lease.Grant{Status: lease.OK, Granted: 900, Lease: l.PeriodID(flip - window.Period)})
-		}},
-		{"an answer of a counter whose clock is ahead", 1400, nil},
-		{"an answer ahead", 1400, func(s *fair.Shares) {
-			s.Granted(l, &terms, before, 0, &lease.Want{}, &lease.Grant{Status: lease.OK, Granted: 1000, StartsIn: 1, Lease: l.PeriodID(flip)})
-		}},
-	} {
-		var s fair.Shares
-		get := func(now limit.Micros, id uint64, units int64, startsIn lease.Millis, of limit.Micros) {
-			w := lease.Want{Waiting: units, Want: units, Next: startsIn > 0}
-			ask(&s, l, &terms, true, now, id, &w)
-			s.Granted(l, &terms, now, id, &w, &lease.Grant{Status: lease.OK, Granted: units, StartsIn: startsIn, Lease: l.PeriodID(of)})
-		}
-		get(before, 0, c.early, 1, flip)
-		if c.do == nil { // not late: the counter has begun the window before the shares do
-			get(before, 0, 1000, 0, flip)
-			c.do = func(*fair.Shares) {}
-		}
-		get(before, 1, 4000, 0, flip-window.Period)
-		get(after, 1, 100, 0, flip)
-		c.do(&s)
-		w := lease.Want{Waiting: 100, Want: 100}
-		if got := ask(&s, l, &terms, true, after, 1, &w); got < 50 || got > 150 { // half of the window is 2,500
-			t.Errorf("%s is late: %d units are withheld for the region that has 2,400 of the window, want 100", c.late, got)
 		}
 	}
 }
