@@ -1,19 +1,18 @@
 package lease
 
-// CallWindow is how many numbers below the latest one a granter still distinguishes. A
-// caller whose oldest call in flight is that far behind takes another name and counts its
-// next calls from 1 again, so that no order of arrival makes an honest call look repeated.
+// CallWindow is how many numbers below the latest one a granter distinguishes. A caller whose oldest call in flight is that far
+// behind takes another name and counts its next calls from 1 again. So no honest call looks repeated, whatever the order in
+// which calls arrive.
 const CallWindow = 1024
 
-// Caller is what a granter remembers of one caller's calls, so that none is applied
-// twice however the network repeats it. The zero value has taken no call.
+// Caller is a granter's record of the calls of one caller, so that no repeated call is applied twice. The zero value has no call.
 type Caller struct {
 	latest uint64                  // highest seq so far
 	seen   [CallWindow / 64]uint64 // bit seq mod CallWindow: that call came, if latest-CallWindow < seq <= latest
 }
 
-// Accept reports whether seq is new, and remembers it. A seq CallWindow or more below
-// the latest is too old to be checked, and refused. Seq counts from 1.
+// Accept reports whether seq is new, and records it. A seq that is at least CallWindow below the latest one is not accepted. Seq
+// counts from 1.
 func (c *Caller) Accept(seq uint64) bool {
 	switch {
 	case seq > c.latest:
@@ -26,7 +25,7 @@ func (c *Caller) Accept(seq uint64) bool {
 	return true
 }
 
-// forget clears the bits of the numbers that a new latest one skips, and its own.
+// forget clears the bits of the numbers from the latest one to a new latest one.
 func (c *Caller) forget(latest uint64) {
 	if latest-c.latest >= CallWindow {
 		clear(c.seen[:])

@@ -4,38 +4,34 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// Failure is how a holder decides while the tier above does not answer.
+// Failure is how a holder decides while the granter does not answer.
 type Failure struct {
 	By OnFailure
-	// Share is for FailureLocal: how many units the holder admits by itself until the end of
-	// the window, see [OnFailure.Among].
+	// Share is how many units the holder admits with FailureLocal until the end of the window, see [OnFailure.Among].
 	Share int64
 	Ends  Millis // of the window
-	// Guessed: Ends is the nominal length of a window from now, because nobody here knows the calendar. The end that
-	// the last reply stated is better.
+	// Guessed is true if Ends is the nominal length of a window from now, because the calendar is unknown. The end stated in
+	// the last reply is then better.
 	Guessed bool
 }
 
-// Failed is the decision on a request that the tier above did not answer. Reset and
-// RetryAfter are durations.
+// Failed is the decision on a request that the granter did not answer. Reset and RetryAfter are durations.
 type Failed struct {
 	Admitted bool
 	By       OnFailure // that decided, unless Denied
-	Denied   bool      // the tier above had denied it, and its counter is not new yet
-	Reset    Millis    // until the counter is as good as new, or until the share is
-	// RetryAfter is, for a request that is refused, when it should come back; 0: not
-	// known, because it depends on when the tier above answers again.
+	Denied   bool      // the granter had denied the need, and its counter is not new yet
+	Reset    Millis    // until the counter, or the share, is as good as new
+	// RetryAfter is after how long the client of a rejected request should retry; 0: unknown, because it depends on when
+	// the granter answers again.
 	RetryAfter Millis
-	// Unowed is what of the cost is not owed for though it was admitted: the debt is one
-	// limit already, see [Taken].
+	// Unowed is how many admitted units are not added to the debt, which is one limit already.
 	Unowed int64
 }
 
-// Among returns what f does at one of the holders that share a limit. Each of them enforces an equal
-// part of it, rounded up. live is their number; if it is 0 or less it is not known, and expected
-// counts, at least one. now is the holder's clock, and wall the time of day: windows start at
-// multiples of the period, or where its calendar has them. Their end is rounded up to a millisecond: were it rounded down, a share
-// would be renewed just before its window ends, and could be spent twice in it.
+// Among returns the decision of f at one of the holders that share a limit. Each enforces an equal part of the limit, rounded
+// up. live is the number of holders; if it is 0 or less, expected counts, at least one. now is the holder's clock, and wall the
+// time of day: windows start at multiples of the period, or as the calendar says. Ends is rounded up to a millisecond, so that a
+// share is not renewed before its window ends.
 func (f OnFailure) Among(live int, expected int64, s limit.Spec, now Millis, wall limit.Micros) Failure {
 	d := Failure{By: f}
 	if f != FailureLocal {
@@ -57,9 +53,8 @@ func (f OnFailure) Among(live int, expected int64, s limit.Spec, now Millis, wal
 	return d
 }
 
-// FailSlots decides a request of cost slots that the tier above did not answer, while the
-// holder uses some and others are free: under FailureLocal it may use its share, whatever
-// it holds.
+// FailSlots decides a request of cost slots that the granter did not answer, with so many slots free and in use. With
+// FailureLocal the holder may use its share, and all free slots.
 func (f Failure) FailSlots(free, inUse, cost int64) Failed {
 	d := f.By.FailUncounted()
 	if f.By == FailureLocal {
@@ -68,8 +63,7 @@ func (f Failure) FailSlots(free, inUse, cost int64) Failed {
 	return d
 }
 
-// FailUncounted decides by on_failure where nothing that is admitted can be counted: allow
-// admits, deny and local refuse.
+// FailUncounted decides by on_failure if admitted units cannot be counted: allow admits, deny and local reject.
 func (f OnFailure) FailUncounted() Failed {
 	return Failed{Admitted: f == FailureAllow, By: f}
 }

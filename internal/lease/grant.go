@@ -4,18 +4,16 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// Sum adds units up to the largest number that a want may state: what requests, or the holders
-// below, report again and again must not come round.
+// Sum adds units, up to the largest number that a want may state, so that repeated reports cannot overflow.
 func Sum(a, b int64) int64 { return min(a+b, limit.MaxCount) }
 
-// LongestAskAfter is when the holder of a denied key may ask again at the latest: with what a change of rules takes to
-// arrive, a limit that an operator raises decides within a second.
+// LongestAskAfter is the longest time from a denial to the next ask. Together with the time in which rules arrive, a limit that
+// an operator raises decides within a second.
 const LongestAskAfter = 800 * limit.Millisecond
 
-// Grant is the grant of the decision d on the want w, for whoever keeps a [granter.Counter]
-// elsewhere. d.TTL is cut to LongestTTL already, d.Reset to the end of a running window ([limit.Limit.Runs]); d.RetryAfter is that of a single unit if no
-// request waits for w, or if d is a grant of the running window that leaves nothing. out is
-// true if other holders have units on lease, which may come back.
+// Grant is the grant of the decision d on the want w. d.TTL is cut to LongestTTL already, and d.Reset to the end of a running
+// window ([limit.Limit.Runs]). d.RetryAfter is the wait for one unit if no request waits for w, or if d grants the last units
+// of the running window. out is true if other holders have units on lease, which may come back.
 func (t *Terms) Grant(l *limit.Limit, w *Want, d *limit.Decision, out bool) Grant {
 	g := Grant{
 		Status:    OK,
@@ -37,13 +35,12 @@ func (t *Terms) Grant(l *limit.Limit, w *Want, d *limit.Decision, out bool) Gran
 	return g
 }
 
-// askAfter is when a denied holder may ask again: when the need would be granted if nothing
-// changed, but soon enough to get what comes back from others, and a lease on the next
-// window.
+// askAfter is after how long a denied holder may ask again: when the need would be granted if nothing changed, but early enough
+// for units that other holders give back, and for a lease of the next window.
 func (t *Terms) askAfter(d *limit.Decision, out bool) Millis {
 	interval := limit.Micros(t.Interval) * limit.Millisecond
 	after := d.RetryAfter
-	if after == 0 { // too little to share out ahead, but a need would get it
+	if after == 0 { // too few units to grant without a need
 		after = interval
 	}
 	after = min(after, LongestAskAfter)
@@ -57,8 +54,7 @@ func (t *Terms) askAfter(d *limit.Decision, out bool) Millis {
 	return max(1, t.AfterDenial, CeilMillis(after))
 }
 
-// CeilMillis is a duration in whole milliseconds, rounded up, so that whoever waits for it
-// is never too early. [limit.Never] becomes [Never].
+// CeilMillis is a duration in whole milliseconds, rounded up, so that a wait is never too short. [limit.Never] becomes [Never].
 func CeilMillis(d limit.Micros) Millis {
 	if d >= limit.Never {
 		return Never
@@ -66,8 +62,8 @@ func CeilMillis(d limit.Micros) Millis {
 	return Millis((d + limit.Millisecond - 1) / limit.Millisecond)
 }
 
-// MaxDebt is how many units a holder may owe at once by a rule that fails in the way f: one limit where that
-// admits anything, and of an Optimistic rule what it admits ahead of the answer.
+// MaxDebt is how many units a holder may owe at once for a rule with on_failure f: one limit, unless f denies. An optimistic
+// rule may always owe its overdraft.
 func (t *Terms) MaxDebt(f OnFailure) int64 {
 	most := int64(0)
 	if t.Consistency == Optimistic {
@@ -79,12 +75,11 @@ func (t *Terms) MaxDebt(f OnFailure) int64 {
 	return most
 }
 
-// Lies reports whether a holder claims to give back more units than it can have been
-// granted. Then none of them are taken back.
+// Lies reports whether a holder gives back more units than it can have been granted. The granter then takes none of them.
 func (t *Terms) Lies(unused int64) bool { return unused > 2*t.Capacity }
 
-// Denies is how many units are refused with a want that a relay denies: those of all requests that
-// wait. Where they are charged, one denial charges its need alone, as the tier above does.
+// Denies is how many units are rejected with a want that a relay denies: those of all waiting requests. If the rule charges
+// rejected units, it is the need alone, as at the granter.
 func (w *Want) Denies(t *Terms) int64 {
 	if t.ChargesDenied {
 		return w.Need
@@ -92,8 +87,8 @@ func (w *Want) Denies(t *Terms) int64 {
 	return w.Waiting
 }
 
-// AfterDebt is the grant g for a child whose debt was passed on. An optimistic child
-// overdraws by Remaining, so that is at most what the reply to its debt has left.
+// AfterDebt is the grant g for a child whose debt was passed on. An optimistic child overdraws by Remaining, so Remaining is at
+// most that of the reply to the debt.
 func (t *Terms) AfterDebt(g, above Grant) Grant {
 	if t.Consistency == Optimistic {
 		g.Remaining = min(g.Remaining, above.Remaining)
@@ -101,25 +96,23 @@ func (t *Terms) AfterDebt(g, above Grant) Grant {
 	return g
 }
 
-// SpentAtOnce reports whether the limit counts all of a grant from the moment of the
-// grant, as a sliding log does with a grant of no more than what waits. Spare units of it
-// go back: the log would forget them up to a ttl too early.
+// SpentAtOnce reports whether the limit counts all units of a grant from the moment of the grant. A sliding log does so for a
+// grant of at most the waiting units. Unused units of such a grant go back, because the log would forget them up to a ttl
+// before they are spent.
 func (t *Terms) SpentAtOnce(w Want, g Grant) bool {
 	return t.Trailing && g.Granted <= w.Waiting
 }
 
-// Unlimited is the limit of a grant for a key without one. A holder takes a key's own limit for
-// this that is as large, or one unit less.
+// Unlimited is the limit of a grant for a key without a limit. A holder treats a limit of Unlimited-1 alike.
 const Unlimited = limit.MaxCount
 
 // MaxOverrides is how many overrides by key a holder can name at a time.
 const MaxOverrides = 1024
 
-// ofOverride is what holder.State.OwnLimit is for the override with the number 0. A limit in its place would be
-// as large, nearly, as limits can be.
+// ofOverride is the value of holder.State.OwnLimit for the override with the number 0. Limits as large as that are cut to it.
 const ofOverride = Unlimited - 1 - MaxOverrides
 
-// OwnLimit is what a reply that decides states for [holder.State.OwnLimit].
+// OwnLimit is the value of [holder.State.OwnLimit] after a reply that decides.
 func (t *Terms) OwnLimit(g *Grant) int64 {
 	switch {
 	case g.Override > 0:
@@ -132,7 +125,7 @@ func (t *Terms) OwnLimit(g *Grant) int64 {
 	return min(g.Limit+1, ofOverride)
 }
 
-// Override is [Grant.Override] of the reply that stated this for [holder.State.OwnLimit].
+// Override is [Grant.Override] of the reply from which [holder.State.OwnLimit] was set to own.
 func Override(own int64) uint16 {
 	if own <= ofOverride || own >= Unlimited {
 		return 0
@@ -140,9 +133,8 @@ func Override(own int64) uint16 {
 	return uint16(own - ofOverride)
 }
 
-// Scarce is below how many units left above a grant that does not cover a want is the last one for a while,
-// where units trickle back. Far above, what comes back or trickles in is shared with others, and a trip takes
-// longer than a client likes.
+// Scarce is a number of units. If fewer are left at the granter after a grant that does not cover its want, the holder becomes
+// partial. For a far granter it is larger, because other regions take units that come back during a round trip.
 func (t *Terms) Scarce() int64 {
 	switch {
 	case t.Far:
@@ -156,8 +148,8 @@ func (t *Terms) Scarce() int64 {
 // Never is [limit.Never] in milliseconds: as a RetryAfter it means that waiting does not help.
 const Never = Millis(limit.Never / limit.Millisecond)
 
-// SlotGrant is the grant of the decision d to a holder that needs so many slots in all,
-// for whoever keeps granter.Slots elsewhere. held is true if any slots of the key are held.
+// SlotGrant is the grant of the decision d to a holder that needs so many slots in all. held is true if any slots of the key are
+// held.
 func (t *Terms) SlotGrant(l *limit.Limit, d *limit.HoldDecision, need int64, held bool) Grant {
 	g := Grant{
 		Status:    OK,

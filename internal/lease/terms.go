@@ -14,15 +14,14 @@ type Percent int64
 // Of returns that part of d, rounded down.
 func (p Percent) Of(d Millis) Millis { return d * Millis(p) / 100 }
 
-// Consistency is what happens to a request that finds no units on lease. The zero value
-// is Leased.
+// Consistency decides what happens to a request for which the holder has no units. The zero value is Leased.
 type Consistency uint8
 
 // The consistencies.
 const (
-	Leased     Consistency = iota // it waits for the answer; later ones find a lease
-	Exact                         // every request asks; only denials are kept
-	Optimistic                    // it is admitted before the answer, up to Overdraft
+	Leased     Consistency = iota // it waits for the reply; later requests find a lease
+	Exact                         // every request asks; the holder keeps denials and no units
+	Optimistic                    // it is admitted before the reply, up to Overdraft
 )
 
 var consistencyWords = [...]string{"leased", "exact", "optimistic", "unknown"}
@@ -44,14 +43,13 @@ func Few(s limit.Spec, far bool) bool {
 	return units <= 50 || far && units <= 250 && s.Period >= limit.Minute
 }
 
-// OnFailure is what a rule decides when the tier above does not answer in time. The zero
-// value is FailureAllow.
+// OnFailure decides requests that the granter does not answer in time. The zero value is FailureAllow.
 type OnFailure uint8
 
 // The answers to a failure.
 const (
 	FailureAllow OnFailure = iota // admit, and report it later as overdrawn
-	FailureDeny                   // refuse
+	FailureDeny                   // reject
 	FailureLocal                  // admit up to this holder's share of the limit
 )
 
@@ -60,60 +58,47 @@ var onFailureWords = [...]string{"allow", "deny", "local", "unknown"}
 // String returns the word of the rule language.
 func (f OnFailure) String() string { return onFailureWords[min(f, FailureLocal+1)] }
 
-// Terms are what both sides of a lease need of a limit beside its state.
-// They are derived from the rule ([NewTerms]) and never change.
+// Terms are the parameters of a limit for both sides of a lease. They are derived from the rule ([NewTerms]) and never change.
 type Terms struct {
 	Consistency Consistency
-	// Interval is the lease interval: how often a saturated holder asks, and the
-	// span within which askers are counted. At least 10.
+	// Interval is the lease interval: the time between two asks of a saturated holder, and the time in which askers are
+	// counted. At least 10.
 	Interval Millis
-	// Timeout is the longest that a request waits for an answer. At least 1.
+	// Timeout is the longest time that a request waits for a reply. At least 1.
 	Timeout Millis
-	// Far is true where the tier that counts is in another region, see [Terms.Afar].
+	// Far is true if the granter is in another region, see [Terms.Afar].
 	Far bool
-	// Overdraft is how many units an Optimistic holder admits per key ahead of
-	// the answer.
+	// Overdraft is how many units an Optimistic holder admits per key before the reply.
 	Overdraft int64
-	// Capacity is the most that the limit can ever hold: the burst of a token
-	// bucket, the count otherwise.
+	// Capacity is the most units that the limit can hold: the burst of a token bucket, the count otherwise.
 	Capacity int64
-	// Refills is true for a token bucket, whose rest need not be rationed.
+	// Refills is true for a token bucket, whose units need not be divided among askers.
 	Refills bool
-	// ChargesDenied is true where refused requests count too, see [holder.State.Deny].
+	// ChargesDenied is true if rejected requests are charged, see [holder.State.Deny].
 	ChargesDenied bool
-	// Unit is how many milliseconds bring a unit of a token bucket; 0 for others.
+	// Unit is after how many milliseconds a token bucket gains a unit; 0 for other algorithms.
 	Unit float64
-	// Trailing is true for a sliding log. It counts a grant of no more than what waits from
-	// the moment of the grant, so what nobody spends at once must not be spent later.
+	// Trailing is true for a sliding log, see [Terms.SpentAtOnce].
 	Trailing bool
-	// Window is the length of a fixed window, 0 for other algorithms. Of a calendar it is that of the longest, about.
+	// Window is the length of a fixed window; 0 for other algorithms. For a calendar it is about that of the longest window.
 	Window limit.Micros
-	// Lead is how long before the end of its window a holder asks for the next
-	// one; 0 where windows have no known next one.
+	// Lead is how long before the end of a window a holder asks for the next one; 0 if the next window is not known.
 	Lead Millis
-	// Pace is how long a near holder pauses after an ask that got less than it wanted because
-	// next to nothing is left, where units trickle back: a lease interval for a token bucket,
-	// which saves them up; at most a hundredth of a sliding window or log, where what nobody
-	// asks for in time is lost. 0 for fixed windows, where nothing comes back. A far relay
-	// pauses by its distance instead.
+	// Pace is how long a near holder pauses after a partial grant if units trickle back. For a token bucket, which saves
+	// units, it is a lease interval. For a sliding window or log, which loses units that are not asked for in time, it is at
+	// most a hundredth of the period. For fixed windows it is 0. A far relay pauses by its distance instead.
 	Pace Millis
-	// Ample is how many units must be left above for a request that fits into them not to
-	// wait for Pace: what trickles back in four times Pace. On the way down to a limit it is
-	// worth to ask for half of what is left again and again; below Ample it is not.
+	// Ample is how many units must be left at the granter for a holder to ask within Pace: the units that trickle back in
+	// four times Pace. Above Ample it is worth a call to ask for half of the rest again and again.
 	Ample int64
-	// afterDenial is the least time from a denial to the next ask where units trickle back
-	// faster than one in a lease interval: that interval, or half of the time that refills
-	// the whole limit if that is shorter. 0 where the next unit comes later, at a known
-	// time.
+	// AfterDenial is the shortest time from a denial to the next ask if units trickle back faster than one per lease
+	// interval: that interval, or half of the time that refills the whole limit if that is shorter. Otherwise it is 0.
 	AfterDenial Millis
-	// LongestTTL bounds a lease on a token bucket; 0: nothing to bound. It keeps what is out
-	// on lease within what the bucket holds. Whatever is on lease at a time was granted
-	// within one ttl before it; in that time a bucket grants at most its burst and what
-	// refilled it. So if the refill within a ttl is at most the burst, then credit and
-	// leases together never pass twice the burst, and in any time t at most
-	// 2*burst + rate*t is admitted. A lease shorter than 1 s would be over before a distant
-	// holder could use it: of a bucket that refills faster, the refill of one second may be
-	// out on lease.
+	// LongestTTL bounds a lease of a token bucket; 0: no bound. All units on lease were granted within one ttl, in which a
+	// bucket grants at most its burst and its refill. If the refill within a ttl is at most the burst, then tokens and leases
+	// together are at most twice the burst, and in any time t at most 2*burst + rate*t units are admitted. LongestTTL is at
+	// least 1 s, because a shorter lease would end before a distant holder could use it. A bucket that refills faster may
+	// have the refill of one second on lease.
 	LongestTTL Millis
 }
 
@@ -163,17 +148,15 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 	return t
 }
 
-// LongestTrip is how long an ask and its answer may travel between regions, so that leases of
-// the next window are there in time.
+// LongestTrip is the longest round trip between regions with which leases of the next window arrive in time.
 const LongestTrip Millis = 500
 
-// longestLead is how long before the end of a window a far holder asks for the next one at most. Earlier than twice as long
-// before, the parts of regions are still withheld from each other in a window that none of them has renounced yet, see
-// package reserve.
+// longestLead is how long before the end of a window a far holder asks for the next one at most. Earlier than twice that, no
+// region has renounced its reserve of the next window, so the aggregator withholds it, see package reserve.
 const longestLead Millis = 1000
 
-// Afar is t for a limit that several regions share. The first ask for a key asks for as much
-// as any ask may, and leases of the next window are asked for earlier.
+// Afar is t for a limit that regions share. The first ask for a key wants as much as later ones, and leases of the next window
+// are asked for earlier.
 func (t Terms) Afar() Terms {
 	t.Far, t.Ample = true, max(t.Ample, t.WantFloor())
 	if t.Lead > 0 {
@@ -182,6 +165,6 @@ func (t Terms) Afar() Terms {
 	return t
 }
 
-// WantFloor is what a holder may always want, however little it used lately: a
-// thirty-second of the limit. Without it most requests of a slow key would wait.
+// WantFloor is how many units a holder may want, even if it used fewer: a thirty-second of the limit. Without it most requests
+// of a slow key would wait.
 func (t *Terms) WantFloor() int64 { return max(t.Capacity/32, 1) }

@@ -66,14 +66,6 @@ func TestFailSlots(t *testing.T) {
 	}
 }
 
-func TestFailUncounted(t *testing.T) {
-	for by, want := range map[lease.OnFailure]lease.Failed{lease.FailureAllow: {Admitted: true}, lease.FailureDeny: {By: lease.FailureDeny}, lease.FailureLocal: {By: lease.FailureLocal}} {
-		if got := by.FailUncounted(); got != want {
-			t.Errorf("%v: %+v, want %+v", by, got, want)
-		}
-	}
-}
-
 // A window ends at the first whole millisecond at which the time of day has reached the
 // next multiple of the period.
 func TestWindowEnd(t *testing.T) {

@@ -5,29 +5,28 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// Lease is units that were granted. Those of different leases are never merged: a top-up
-// must not prolong older units.
+// Lease is a lot of granted units. Lots of different leases are never merged, because a top-up must not prolong older units.
 type Lease struct {
-	Units  int64        // unspent; 0: the lot is empty, and its other fields have no meaning
-	From   lease.Millis // spendable from then on; 0: at once
-	Expiry lease.Millis // and until then, exclusive
-	TTL    lease.Millis // how long it was granted for; only a Relay reads it
-	Lease  uint32       // the lease that unspent units go back to
-	Local  bool         // not a lease but the holder's own share while nobody answers
+	Units  int64        // unspent; 0: the lot is empty, and the other fields have no meaning
+	From   lease.Millis // when the units may first be spent; 0: at once
+	Expiry lease.Millis // when they may no longer be spent
+	TTL    lease.Millis // the duration of the grant; only a relay reads it
+	Lease  uint32       // the lease to which unspent units go back
+	Local  bool         // not a lease but the holder's own share, see [State.takeLocal]
 }
 
-// Spendable reports units of a lease that requests may spend now.
+// Spendable reports whether requests may spend units of the lot now.
 func (l *Lease) Spendable(now lease.Millis) bool {
 	return l.Units > 0 && !l.Local && l.From <= now && now < l.Expiry
 }
 
-// lapsed reports units that nobody may spend any more and that go back.
+// lapsed reports whether the lot has units that may no longer be spent and go back.
 func (l *Lease) lapsed(now lease.Millis) bool { return l.Units > 0 && now >= l.Expiry && !l.Local }
 
-// Sharing reports a share of the holder's own, spent or not, whose window runs.
+// Sharing reports whether the lot is the holder's own share, spent or not, of a window that runs.
 func (l *Lease) Sharing(now lease.Millis) bool { return l.Local && now < l.Expiry }
 
-// idle reports a lot that can be forgotten without loss.
+// idle reports whether the lot can be dropped without loss.
 func (l *Lease) idle(now lease.Millis) bool { return !l.Sharing(now) && (l.Local || l.Units == 0) }
 
 // Part is the units of the lot.
@@ -41,70 +40,66 @@ type State struct {
 	Leases [2]Lease
 	// Asked is when the last ask was sent; 0: never.
 	Asked lease.Millis
-	// Asking is true from an ask to its reply. It ends Terms.Timeout after Asked at the
-	// latest: whoever asked may have died.
+	// Asking is true from an ask to its reply, at most until Terms.Timeout after Asked: the process that asked may have
+	// died.
 	Asking bool
 	// Ends is when PhasePartial or PhaseDenied ends. For one more lease interval, rejected requests trigger an ask
 	// instead of waiting for it, see [State.Refuses].
 	Phase Phase
 	Ends  lease.Millis
-	// Least is the least need that is refused in PhaseDenied. It outlasts the phase while asks fail; 0: none.
+	// Least is the smallest need that PhaseDenied rejects; 0: none. It outlasts the phase while asks fail.
 	Least int64
-	// Reset is when the counter above is as good as new, by its last reply.
+	// Reset is when the granter's counter is as good as new, by the last reply.
 	Reset lease.Millis
-	// RetryAt is when the counter above has units again for the request that it denied,
-	// or one unit after a grant that left nothing, by its last reply; 0: not known. See
-	// [State.Retry].
+	// RetryAt is when the granter has units for the need that it denied, or one unit after a grant that left nothing, by
+	// the last reply; 0: unknown. See [State.Retry].
 	RetryAt lease.Millis
 	// RetryFor is the largest cost for which RetryAt is not too early; without meaning if that is 0.
 	RetryFor int64
-	// Left is how many units the tier above had left by its last reply.
+	// Left is how many units the granter had left, by the last reply.
 	Left int64
-	// OwnLimit is 1 more than the limit of the key, by the last reply, where that is not the
-	// rule's; 0: it is; [lease.Unlimited]: it has none. Of an override with a name see [lease.Override].
+	// OwnLimit is the limit of the key plus 1, by the last reply, if the key has another limit than the rule; 0: it has
+	// that of the rule; [lease.Unlimited]: it has none. For an override with a name see [lease.Override].
 	OwnLimit int64
-	// Spent counts units admitted since Asked: the demand that bounds a want.
+	// Spent is how many units were admitted since Asked. It bounds the next want.
 	Spent int64
-	// Size is the newest grant; a quarter of it left calls for a top-up.
+	// Size is the size of the newest grant. A top-up is due when a quarter of it is left.
 	Size int64
-	// WantLog2 is the slow start: the next want is 2^WantLog2 units. 0 to 31.
+	// WantLog2 is the state of the slow start, 0 to 31: the next want is 2^WantLog2 units.
 	WantLog2 uint8
-	// Refused is true from a refused request until a reply that leaves half of the
-	// limit or more; it has no meaning once Reset has passed. It outlasts Denied:
-	// where units trickle back, most replies grant a flooded key some of them.
+	// Refused is true from a rejected request until a reply that leaves at least half of the limit. After Reset it has no
+	// meaning. It outlasts PhaseDenied: if units trickle back, most replies grant a flooded key some of them.
 	Refused bool
-	// Denied is the units that were refused from memory since Asked, at most limit.MaxCount;
-	// where these are charged, without those that the leases have paid for.
+	// Denied is how many units were rejected without an ask since Asked, at most limit.MaxCount. If the rule charges
+	// rejected units, units that were taken from leases for them are not included.
 	Denied int64
-	// Overdrawn is units admitted without a lease that no reply has acknowledged: of
-	// those admitted because nobody answered at most one limit, see [State.Owe].
+	// Overdrawn is how many units were admitted without a lease and are not acknowledged by a reply. Because of
+	// on_failure it grows to at most one limit, see [State.Owe].
 	Overdrawn int64
-	// Sealed is the part of Overdrawn that was reported to the tier above.
+	// Sealed is the part of Overdrawn that was reported to the granter.
 	Sealed Debt
-	// Back is for how long the key is not asked for after asks that failed. A relay does not use
-	// it: the owner of the relays decides for all keys when to ask the tier above.
+	// Back is the back-off after failed asks. A relay does not use it: the owner of the relays backs off for all keys.
 	Back Backoff
 }
 
-// Verdict is what becomes of a request at its holder.
+// Verdict is the decision of a holder on a request.
 type Verdict uint8
 
 // The verdicts.
 const (
 	Admit      Verdict = iota // units were taken
 	Refuse                    // over the limit
-	Wait                      // for the answer of an ask with this request's cost as its need
-	Unanswered                // on_failure decides at once: asks fail, and no request waits for the next
+	Wait                      // for the reply to an ask with the request's cost as its need
+	Unanswered                // on_failure decides at once, because asks fail
 )
 
-// Asks is whether the caller should send an ask after a decision, at once and with no
-// request waiting for it.
+// Asks tells the caller whether to send an ask at once, for which no request waits.
 type Asks uint8
 
 // The reasons to ask.
 const (
 	NoAsk Asks = iota
-	TopUp      // for the running window, or whatever the limit has
+	TopUp      // for the running window, or for a limit without windows
 	Ahead      // for the next window
 )
 
@@ -115,13 +110,12 @@ type decision struct {
 	Taken   Taken // with Admit
 }
 
-// Taken is where the units of an admitted request came from, so that they can go
-// back there when another rule denies the request.
+// Taken is where the units of an admitted request came from, for [State.Refund].
 type Taken struct {
 	Parts     [2]Part
 	Overdrawn int64 // units that no lease covers
-	Unowed    int64 // of these, what is not added to the debt: that is one limit already, see [State.Owe]
-	Local     bool  // they came from the holder's own share, see [State.takeLocal]
+	Unowed    int64 // how many of these are not added to the debt, which is one limit already, see [State.Owe]
+	Local     bool  // the units came from the holder's own share, see [State.takeLocal]
 }
 
 // Part is units of one lease; 0 units are no part.
@@ -142,8 +136,8 @@ func (a *State) Available(now lease.Millis) int64 {
 	return n
 }
 
-// Held is how many units go back to the tier above with the next asks for requests that
-// wait: those of the holder, without those of another window.
+// Held is how many units of the holder go back to the granter with the next asks for waiting requests, without units of
+// another window.
 func (a *State) Held(t *lease.Terms, now lease.Millis) (units int64) {
 	for i := range a.Leases {
 		if lot := &a.Leases[i]; lot.Spendable(now) || lot.lapsed(now) &&
@@ -165,14 +159,13 @@ func (a *State) VoidDenials() {
 	a.Phase, a.Least, a.Refused, a.Back = PhaseNone, 0, false, Backoff{}
 }
 
-// UnderWay reports whether an ask of anybody who shares this account is unanswered.
+// UnderWay reports whether an ask for this account is unanswered. Several workers may share the account.
 func (a *State) UnderWay(t *lease.Terms, now lease.Millis) bool {
 	return a.Asking && now < a.Asked+t.Timeout
 }
 
-// Take decides a request of cost units, cost >= 0, and takes them if it can.
-// A caller that shares the state with others must commit the changed state before
-// it acts on the decision.
+// Take decides a request of cost units, cost >= 0, and takes the units if it admits the request. A caller that shares the
+// state with other workers must commit the changed state before it acts on the decision.
 func (a *State) Take(t *lease.Terms, now lease.Millis, cost int64) decision {
 	switch {
 	case cost <= 0:
@@ -195,17 +188,16 @@ func (a *State) Take(t *lease.Terms, now lease.Millis, cost int64) decision {
 	return decision{Verdict: Wait}
 }
 
-// mayOverdraw reports whether an optimistic holder admits before the answer. It does not
-// where the answer is known: after it has overdrawn beyond the limit once, it must not do
-// so again in the same window.
+// mayOverdraw reports whether an optimistic holder admits a request before the reply. It does not if the reply is known:
+// after it has overdrawn beyond the limit, it must not do so again in the same window.
 func (a *State) mayOverdraw(t *lease.Terms, now lease.Millis, cost int64) bool {
 	known := now < a.Reset && a.Left < cost
 	known = known || t.Window > 0 && a.Reset > 0 && now >= a.Reset && a.Sealed.Number >= a.Reset // it has overdrawn since the window began
 	return a.Overdrawn+cost <= t.Overdraft && !known && !a.remembered(now, cost)
 }
 
-// takeExact asks for every request. After a denial it refuses from memory until
-// Ends; then one request at a time probes, and the others stay refused.
+// takeExact asks for every request. After a denial it rejects requests until Ends. Then one request at a time asks, and the
+// other requests are rejected.
 func (a *State) takeExact(t *lease.Terms, now lease.Millis, cost int64) decision {
 	denied := a.Phase == PhaseDenied && cost >= a.Least
 	switch {
@@ -220,8 +212,7 @@ func (a *State) takeExact(t *lease.Terms, now lease.Millis, cost int64) decision
 	return decision{Verdict: Wait}
 }
 
-// spend takes cost units from the live lots, the older first. The caller has
-// checked that they are there.
+// spend takes cost units from the spendable lots, from the older one first. The caller has checked that the units are there.
 func (a *State) spend(now lease.Millis, cost int64) (taken Taken) {
 	a.Spent = lease.Sum(a.Spent, cost)
 	for i := range a.Leases {
@@ -238,9 +229,8 @@ func (a *State) spend(now lease.Millis, cost int64) (taken Taken) {
 	return taken
 }
 
-// Sublet takes a quarter of a lot that may be spent now for one of those who share the account, as if
-// it was spent: the others find enough. What is left of it goes back by Refund. No part if a quarter is
-// less than the least that is worth it.
+// Sublet takes a quarter of a spendable lot for one worker that shares the account, as if the quarter was spent. The worker
+// gives the rest of it back by [State.Refund]. The part has 0 units if a quarter is less than leastSublet.
 func (a *State) Sublet(now lease.Millis) Part {
 	for i := range a.Leases {
 		if lot := &a.Leases[i]; lot.Spendable(now) && lot.Units >= 4*leastSublet {

@@ -4,15 +4,13 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// UsageIntervals is over how many lease intervals a holder looks back at its use
-// to bound what it wants.
+// UsageIntervals bounds a want: a holder wants at most the use in so many lease intervals.
 const UsageIntervals = 6
 
-// Ask makes the want to send and notes that it is under way. need and waiting are the units
-// of the cheapest and of all requests that wait for this account, 0 if none waits. If
-// requests wait, the holder gives back what it has: that was not enough, and the tier
-// above compares the need with what is left there and this together. What is given back
-// has left the holder when Ask returns.
+// Ask makes the want to send and records that it is under way. need and waiting are the units of the cheapest and of all
+// requests that wait for this account, 0 if none waits. If requests wait, the holder gives back its units, which were not
+// enough: the granter compares the need with these units and those it has left. When Ask returns, the units have left the
+// holder.
 func (a *State) Ask(t *lease.Terms, now lease.Millis, need, waiting int64, behind Asks) lease.Want {
 	w := a.Begin(t, now, need, waiting, behind)
 	if t.Consistency != lease.Exact {
@@ -21,7 +19,7 @@ func (a *State) Ask(t *lease.Terms, now lease.Millis, need, waiting int64, behin
 	return a.Sends(t, now, w)
 }
 
-// Begin is a want for what waits, with what goes back and what is owed.
+// Begin is a want for the requests that wait, with the units that go back and the debt.
 func (a *State) Begin(t *lease.Terms, now lease.Millis, need, waiting int64, behind Asks) lease.Want {
 	w := a.reported(t, now, need > 0 && t.Consistency != lease.Exact)
 	w.Need, w.Waiting, w.Want, w.Next = need, waiting, waiting, behind == Ahead
@@ -29,7 +27,7 @@ func (a *State) Begin(t *lease.Terms, now lease.Millis, need, waiting int64, beh
 	return w
 }
 
-// Sends notes that w is under way.
+// Sends records that w is under way.
 func (a *State) Sends(t *lease.Terms, now lease.Millis, w lease.Want) lease.Want {
 	w.Denied = a.takeDenied(t, now)
 	a.Back.claim(t, now)
@@ -38,17 +36,16 @@ func (a *State) Sends(t *lease.Terms, now lease.Millis, w lease.Want) lease.Want
 	return w
 }
 
-// reported is a want with what goes back and what is owed.
+// reported is a want with the units that go back and the debt.
 func (a *State) reported(t *lease.Terms, now lease.Millis, offer bool) (w lease.Want) {
 	w.Unused, w.Lease = a.collect(t, now, offer)
 	w.Overdrawn, w.Debt = a.seal(now)
 	return w
 }
 
-// Want is the slow start, bounded by what the holder used in the last while (its use since the last ask,
-// scaled), but at least wantFloor. What it refused counts as used: the use of a spent limit is less than
-// the demand, and what is asked ahead for the next window should last beyond its beginning. least is
-// what the holder wants within that bound though it starts slowly.
+// Want is the size of the next want by the slow start. Its upper bound is the use since the last ask, scaled to the time
+// last, and at least [lease.Terms.WantFloor]. Rejected units count as used, because the use of a key that is over its limit is
+// less than the demand. least is a lower bound, unless the upper one is smaller.
 func (a *State) Want(t *lease.Terms, now, last lease.Millis, least int64) int64 {
 	most := t.WantFloor()
 	if a.Asked > 0 {
@@ -85,9 +82,8 @@ func (a *State) ending(t *lease.Terms, now lease.Millis) bool {
 	return t.Lead > 0 && a.Reset > now && now >= a.Reset-t.Lead && !holds
 }
 
-// collect takes lapsed units out of the holder, of one lease at a time. With offer it
-// also takes those that may still be spent, and takes them first. A lease that was too
-// small for the next request lets the want grow; one that lapses lets it shrink.
+// collect takes the lapsed units of one lease out of the holder. With offer it first takes units that may still be spent. A
+// lease that was too small for the next request lets the want grow. A lease that lapsed lets it shrink.
 func (a *State) collect(t *lease.Terms, now lease.Millis, offer bool) (units int64, lease uint32) {
 	first := -1
 	for i := range a.Leases {
@@ -115,8 +111,8 @@ func (a *State) collect(t *lease.Terms, now lease.Millis, offer bool) (units int
 	return units, lease
 }
 
-// Report makes a want that asks for nothing and reports for an idle account: units to give
-// back, overdrawn units. False if there is nothing to report, or asks fail.
+// Report makes a want that asks for nothing and reports the units to give back and the debt of an idle account. It returns
+// false if there is nothing to report, or while asks fail.
 func (a *State) Report(t *lease.Terms, now lease.Millis) (lease.Want, bool) {
 	if a.Back.Off(now) {
 		return lease.Want{}, false
@@ -130,8 +126,7 @@ func (a *State) Report(t *lease.Terms, now lease.Millis) (lease.Want, bool) {
 	return w, some
 }
 
-// Idle reports that the holder may be forgotten: it has no units, nothing to report, and
-// no denial that still stands.
+// Idle reports whether the holder may be evicted: it has no units, nothing to report, and no denial that stands.
 func (a *State) Idle(t *lease.Terms, now lease.Millis) bool {
 	return a.Leases[0].idle(now) && a.Leases[1].idle(now) && a.Overdrawn == 0 &&
 		!a.UnderWay(t, now) && (a.Phase == PhaseNone || now >= a.Ends+t.Interval) &&

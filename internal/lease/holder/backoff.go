@@ -6,23 +6,21 @@ import (
 )
 
 const (
-	// longestPause is between two asks for a key that nobody decides on.
+	// longestPause is the longest pause between two asks for a key that are not decided.
 	longestPause = lease.Millis(limit.Second / limit.Millisecond)
-	// mostFailures is how many are counted: the shortest lease interval, doubled so
-	// often less one, is longer than longestPause.
+	// mostFailures bounds the count: the shortest lease interval, doubled mostFailures-1 times, is longer than
+	// longestPause.
 	mostFailures = 8
 	// pauseMemory is how long after a pause the number of failures is remembered.
 	pauseMemory lease.Millis = 10_000
-	// quietAfter is after how many failures no request waits for the next ask: that is
-	// sent after a request that takes on_failure, together with those for other keys.
+	// quietAfter is the number of failures after which no request waits for the next ask. That ask is sent after a request
+	// that took on_failure, together with asks for other keys.
 	quietAfter = 2
 )
 
-// Backoff is how long a holder does not ask for a key because the last ask was
-// answered and not decided (Unavailable, UnknownRule): one lease interval, doubled with
-// each further failure, up to a second. Requests that would wait for an answer take the
-// rule's on_failure meanwhile; then one ask is sent. The zero value
-// is that of a key whose last ask was decided.
+// Backoff is the pause in the asks for a key after an ask that was answered and not decided (Unavailable, UnknownRule): one
+// lease interval, doubled with each further failure, up to a second. Meanwhile on_failure decides requests that would wait
+// for a reply. Then one ask is sent. The zero value is the state after a decided ask.
 type Backoff struct {
 	Until    lease.Millis
 	Failures uint8 // in a row, at most mostFailures
@@ -46,7 +44,7 @@ func (b *Backoff) Status() lease.Status {
 	return lease.Unavailable
 }
 
-// claim notes an ask after failures: it is the only one until it is answered or has timed out.
+// claim records an ask after failures. It is the only one until it is answered or has timed out.
 func (b *Backoff) claim(t *lease.Terms, now lease.Millis) {
 	if b.Failures > 0 && !b.Off(now) {
 		b.Failures = min(b.Failures+1, mostFailures)
@@ -54,8 +52,7 @@ func (b *Backoff) claim(t *lease.Terms, now lease.Millis) {
 	}
 }
 
-// replied takes the status of a reply, and reports whether it decided the want. jitter is
-// that of [State.Apply].
+// replied takes the status of a reply, and reports whether the reply decided the want. For jitter see [State.Apply].
 func (b *Backoff) replied(t *lease.Terms, now lease.Millis, s lease.Status, jitter lease.Percent) (decided bool) {
 	if s == lease.OK || s == lease.Denied {
 		*b = Backoff{}

@@ -10,14 +10,11 @@ const FailuresToOpen = 3
 // probeEvery is the time from one probe of a tier that does not answer to the next.
 const probeEvery lease.Millis = 100
 
-// Breaker decides whether the tier above, or one node of it, is worth a call. While it
-// is open nobody waits for that tier: requests take on_failure, and only probes are sent.
-// The caller sends the probes and decides how many may be under way. The zero value is
-// closed.
+// Breaker is a circuit breaker for calls to a service, or to one node of it. While it is open, on_failure decides requests
+// and only probes are sent. The caller sends the probes and decides how many may be under way. The zero value is closed.
 //
-// Calls are numbered in the order in which they were sent. A failed call that was sent
-// before one that has been answered does not count: one replica may hang while the others
-// answer. A caller that keeps the outcome of old calls away by itself passes 0.
+// Calls are numbered in the order in which they were sent. A failed call does not count if a later one was answered: one
+// replica may hang while the others answer. A caller that ignores old calls by itself passes 0.
 type Breaker struct {
 	Open    bool
 	Since   lease.Millis // while Open: since when it is
@@ -46,8 +43,8 @@ func (b *Breaker) Failed(now lease.Millis, call uint64, jitter lease.Percent) (o
 	return true
 }
 
-// TimedOut is [Breaker.Failed] for a tier that is a single node: there one call without a
-// reply in time is enough, because whatever else is sent would wait as well.
+// TimedOut is [Breaker.Failed] for a single node. One call without a reply in time opens the breaker, because other calls to
+// that node would wait as well.
 func (b *Breaker) TimedOut(now lease.Millis, call uint64, jitter lease.Percent) (opened bool) {
 	if call >= b.answered {
 		b.failures = max(b.failures, FailuresToOpen-1)

@@ -4,14 +4,13 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// debtMemory is how long the number of a batch is kept after it was acknowledged, so that
-// no other batch gets it: longer than the clocks of processes that share an account differ.
+// debtMemory is how long the number of a batch is kept after it was acknowledged, so that no other batch gets the same number.
+// It is longer than the clocks of the processes that share an account differ.
 const debtMemory lease.Millis = 1000
 
-// Debt is a batch of units that were admitted without a lease. It is sealed when it is first
-// reported to the tier above. From then on every want reports it, with the same number,
-// until a reply acknowledges it: by the number that tier recognizes a repetition, and
-// charges the debt once. Units admitted later go into the next batch.
+// Debt is a batch of units that were admitted without a lease. The batch is sealed when it is first reported. From then on
+// every want reports it with the same number, until a reply acknowledges it. By the number the granter recognizes a
+// repetition and charges the batch once. Units that are admitted later go into the next batch.
 type Debt struct {
 	Units int64 // 0: none is to be acknowledged
 	// Number is when the batch was sealed, but larger than that of the batch before:
@@ -19,14 +18,12 @@ type Debt struct {
 	Number lease.Millis
 }
 
-// Matters reports whether the batch must be kept: it is not acknowledged yet, or its number
-// could be given a second time.
+// Matters reports whether the batch must be kept: it is not acknowledged, or its number could be used again.
 func (d *Debt) Matters(now lease.Millis) bool {
 	return d.Units > 0 || d.Number > 0 && now < d.Number+debtMemory
 }
 
-// seal returns the part of the debt that a want reports, and the number that names it; 0
-// units if nothing is owed.
+// seal returns the batch that a want reports, and its number. It returns 0 units if nothing is owed.
 func (a *State) seal(now lease.Millis) (units int64, number uint64) {
 	if a.Sealed.Units == 0 {
 		if a.Overdrawn == 0 {
@@ -44,8 +41,8 @@ func (a *State) DropDebt() (units int64) {
 	return units
 }
 
-// paid clears the batch that a reply acknowledges. A late reply to an older want clears
-// nothing, and neither does that of a tier that could not charge the batch.
+// paid clears the batch that a reply acknowledges. A late reply to an older want clears nothing, and neither does a reply that
+// states that the batch was not charged.
 func (a *State) paid(w lease.Want, g lease.Grant) {
 	if w.Overdrawn > 0 && w.Debt == uint64(a.Sealed.Number) && !g.StillOwed {
 		a.Overdrawn -= a.Sealed.Units

@@ -6,8 +6,8 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// Fail decides a request of cost units that the tier above did not answer: what was
-// denied stays denied, on_failure decides the rest. What is admitted is owed.
+// Fail decides a request of cost units that the granter did not answer. If its need was denied, it stays rejected. Otherwise
+// on_failure decides. Admitted units become a debt.
 func (a *State) Fail(t *lease.Terms, now lease.Millis, f lease.Failure, cost int64) lease.Failed {
 	if a.remembered(now, cost) {
 		return lease.Failed{Denied: true, Reset: a.Reset - now, RetryAfter: a.Retry(t, now, cost)}
@@ -33,7 +33,7 @@ func (a *State) Fail(t *lease.Terms, now lease.Millis, f lease.Failure, cost int
 	return d
 }
 
-// FailPeek is what [State.Fail] would decide on one unit. It changes nothing.
+// FailPeek is the decision of [State.Fail] on one unit. It changes nothing.
 func (a *State) FailPeek(t *lease.Terms, now lease.Millis, f lease.Failure) lease.Failed {
 	as := *a
 	d := as.Fail(t, now, f, 1)
@@ -41,16 +41,14 @@ func (a *State) FailPeek(t *lease.Terms, now lease.Millis, f lease.Failure) leas
 	return d
 }
 
-// TakenBy is what the request took, for [State.Refund].
+// TakenBy is where the units of a request that Fail admitted came from, for [State.Refund].
 func TakenBy(d *lease.Failed, cost int64) Taken {
 	return Taken{Overdrawn: cost, Unowed: d.Unowed, Local: d.By == lease.FailureLocal}
 }
 
-// remembered reports whether a request stays refused while the tier above does not answer:
-// its need was denied, or any request was refused and this one costs more than the last reply
-// left, less what has been admitted without a lease. What the holder holds counts: the
-// tier above would have had to add only the rest. It ends at Reset, when the counter above
-// is as good as new: a request is refused by mistake until then at most.
+// remembered reports whether a request stays rejected while the granter does not answer: its need was denied, or another
+// request was rejected and this one costs more than the last reply left, less the overdrawn units. The holder's own units
+// count, because the granter would only have to add the rest. It ends at Reset, when the counter is as good as new.
 func (a *State) remembered(now lease.Millis, cost int64) bool {
 	if now >= a.Reset {
 		return false
@@ -59,12 +57,10 @@ func (a *State) remembered(now lease.Millis, cost int64) bool {
 	return a.Least > 0 && missing >= a.Least || a.Refused && missing > max(0, a.Left-a.Overdrawn)
 }
 
-// takeLocal decides a request by the holder's own share of the limit, for as long
-// as the tier above does not answer: share units until ends, the end of the
-// window on the holder's clock. What it admits counts as overdrawn and is
-// reported when the tier above answers again. The share, spent or not, is kept then, so
-// that a tier that fails repeatedly does not renew it within a window; it ends only if a
-// lease needs its place.
+// takeLocal decides a request by the holder's own share of the limit while the granter does not answer: share units until
+// ends, the end of the window on the holder's clock. Admitted units are overdrawn, and reported when the granter answers
+// again. The share, spent or not, is kept then, so that repeated failures do not renew it within a window. It ends early only
+// if a lease needs its place.
 func (a *State) takeLocal(t *lease.Terms, now, ends lease.Millis, share, cost int64) bool {
 	i := slices.IndexFunc(a.Leases[:], func(l Lease) bool { return l.Sharing(now) })
 	if i < 0 {
@@ -80,8 +76,8 @@ func (a *State) takeLocal(t *lease.Terms, now, ends lease.Millis, share, cost in
 	return true
 }
 
-// Owe admits units that no lease covers, to be reported when the tier above answers again: at
-// most one limit, however long that takes. An optimistic holder may owe more already.
+// Owe admits units that no lease covers, and reports them when the granter answers again. The debt grows to at most one limit,
+// unless an optimistic holder already owes more.
 func (a *State) Owe(t *lease.Terms, units int64) {
 	a.Overdrawn += min(units, max(0, t.Capacity-a.Overdrawn))
 	a.Spent = lease.Sum(a.Spent, units)

@@ -4,10 +4,9 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// Holding is what a holder keeps of one concurrency limit's key: how many slots
-// it may have in use. Unlike units, slots come back by themselves: a holder states
-// in every ask what it holds, in absolute numbers, and that lapses unless it is renewed.
-// The zero value holds nothing. The caller counts how many are in use.
+// Holding is a holder's state of one key of a concurrency limit: how many slots may be in use. Slots come back by themselves. A
+// holder states in every ask how many it holds, and the statement lapses unless it is renewed. The zero value holds none. The
+// caller counts the slots in use.
 type Holding struct {
 	May     int64        // slots it may have in use
 	Until   lease.Millis // until then
@@ -18,8 +17,7 @@ type Holding struct {
 	Back    Backoff
 }
 
-// Missed decides a request for which too few slots are free. gaveBack is true if slots came
-// back since the last denial.
+// Missed decides a request for which too few slots are free. gaveBack is true if slots came back since the last denial.
 func (h *Holding) Missed(now lease.Millis, gaveBack bool) Verdict {
 	switch {
 	case now < h.NextAsk && !gaveBack:
@@ -30,8 +28,7 @@ func (h *Holding) Missed(now lease.Millis, gaveBack bool) Verdict {
 	return Wait
 }
 
-// Due decides whether to ask while no request waits: to renew at half of the time, or to
-// give back what is not needed so that others can have it.
+// Due decides whether to ask although no request waits: to renew at half of the ttl, or to give back slots that are not needed.
 func (h *Holding) Due(t *lease.Terms, now lease.Millis, inUse int64) bool {
 	if h.Asking && now < h.Asked+t.Timeout || now < h.Asked+t.Interval || h.Back.Off(now) {
 		return false
@@ -43,8 +40,8 @@ func (h *Holding) Due(t *lease.Terms, now lease.Millis, inUse int64) bool {
 	return renew || h.May > inUse+reserve(t, inUse)
 }
 
-// Ask makes the want to send, unless one is under way. Until the reply the holder uses no
-// more than it states: the granter may hand out the rest as soon as it has read the want.
+// Ask makes the want to send. Until the reply the holder uses at most the slots that the want states, because the granter may
+// grant the rest to other holders as soon as it has read the want.
 func (h *Holding) Ask(t *lease.Terms, now lease.Millis, inUse, need, waiting int64) lease.Want {
 	keep := inUse
 	if now < h.Until {
@@ -59,9 +56,8 @@ func (h *Holding) Ask(t *lease.Terms, now lease.Millis, inUse, need, waiting int
 	return lease.Want{Holding: keep, Need: need, Waiting: waiting, Want: want}
 }
 
-// Apply takes the reply to an ask sent at sent: granted slots in all. The reply
-// to any but the newest ask is ignored: a later statement may have given back what it
-// grants. jitter is that of [State.Apply].
+// Apply takes the reply to the ask that was sent at sent. The reply grants slots in all. A reply to an older ask is ignored,
+// because a later ask may have given the slots back. For jitter see [State.Apply].
 func (h *Holding) Apply(t *lease.Terms, now, sent lease.Millis, g lease.Grant, jitter lease.Percent) {
 	if sent != h.Asked {
 		return
@@ -77,8 +73,7 @@ func (h *Holding) Apply(t *lease.Terms, now, sent lease.Millis, g lease.Grant, j
 	}
 }
 
-// reserve is how many slots beyond those in use a holder keeps, an eighth of these, so that
-// not every request has to ask while streams come and go.
+// reserve is how many free slots a holder keeps, an eighth of those in use, so that not every new stream has to ask.
 func reserve(t *lease.Terms, inUse int64) int64 {
 	if t.Consistency == lease.Exact {
 		return 0

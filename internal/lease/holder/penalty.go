@@ -5,9 +5,8 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// Deny notes units that were refused by what is known of the tier above. Where these are
-// charged ([lease.Terms.ChargesDenied]) they use up what the holder holds at once, and the next
-// want reports the rest to the tier above.
+// Deny records units of requests that the holder rejected. If the rule charges rejected units
+// ([lease.Terms.ChargesDenied]), they use up the holder's leases, and the next want reports the rest.
 func (a *State) Deny(t *lease.Terms, now lease.Millis, units int64) {
 	if units <= 0 {
 		return
@@ -27,8 +26,7 @@ func (a *State) Deny(t *lease.Terms, now lease.Millis, units int64) {
 	a.Denied = lease.Sum(a.Denied, units)
 }
 
-// forfeit takes up to so many units out of the live lots: they are spent on requests
-// that were refused.
+// forfeit takes up to so many units out of the spendable lots. They are spent on rejected requests.
 func (a *State) forfeit(now lease.Millis, units int64) (taken int64) {
 	for i := range a.Leases {
 		if lot := &a.Leases[i]; lot.Spendable(now) {
@@ -41,16 +39,16 @@ func (a *State) forfeit(now lease.Millis, units int64) (taken int64) {
 	return taken
 }
 
-// penalize follows the reply g to want w. Where denials are charged the tier above has
-// charged a denied need, which was more than it had and includes what the holder holds.
+// penalize follows the reply g to want w. If the rule charges rejected units, the granter has charged a denied need. The need
+// was larger than all units that granter and holder had, so it uses up the holder's leases.
 func (a *State) penalize(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant) {
 	if t.ChargesDenied && w.Need > 0 && g.Status == lease.Denied {
 		a.forfeit(now, a.Available(now))
 	}
 }
 
-// takeDenied takes out the refused units that a want reports. Where they are charged, those
-// of a window that is over are dropped: otherwise they would be charged to the next one.
+// takeDenied takes out the rejected units that a want reports. If they are charged, those of a window that is over are
+// dropped, because they would be charged to the next window.
 func (a *State) takeDenied(t *lease.Terms, now lease.Millis) (units int64) {
 	if units = a.Denied; t.ChargesDenied && !a.owesPenalty(t, now) {
 		units = 0
@@ -59,9 +57,8 @@ func (a *State) takeDenied(t *lease.Terms, now lease.Millis) (units int64) {
 	return units
 }
 
-// owesPenalty reports whether refused units have to be reported to the tier above, because
-// it charges them. At the end of a window they are not: when it ends is known only up to
-// the time that a reply takes, and the penalty would end with it.
+// owesPenalty reports whether rejected units must be reported, because the granter charges them. At the end of a window they
+// are not reported: the end is known only to within a round trip, and the penalty would end with the window.
 func (a *State) owesPenalty(t *lease.Terms, now lease.Millis) bool {
 	if !t.ChargesDenied || a.Denied == 0 {
 		return false

@@ -45,11 +45,10 @@ func (a *State) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g le
 	return a.returned(t, a.store(now, lot))
 }
 
-// learn notes what a reply states of the counter above. Requests that waited and get
-// nothing are refused; what was refused before stays so until much is left, or the
-// counter has started anew since.
+// learn takes the state of the granter's counter from a reply. Refused becomes true if waiting requests get nothing. It
+// becomes false when at least half of the limit is left, or when the counter has begun anew.
 func (a *State) learn(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant) {
-	if t.ChargesDenied && !a.owesPenalty(t, now) { // of a window that is over
+	if t.ChargesDenied && !a.owesPenalty(t, now) { // they belong to a window that is over
 		a.Denied = 0
 	}
 	decided := g.Granted > 0 || g.Status == lease.Denied
@@ -60,16 +59,16 @@ func (a *State) learn(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Gr
 		left = min(left, a.Left)
 	}
 	a.Left, a.OwnLimit = left, t.OwnLimit(&g)
-	if g.Reset > 0 || now < a.Reset { // else all that it shows is that the window is over
+	if g.Reset > 0 || now < a.Reset { // otherwise the reply only shows that the window is over
 		a.Reset = now + g.Reset
 	}
-	if a.Least > 0 { // units that came back there since are not denied any more
+	if a.Least > 0 { // units have come back since the denial
 		a.Least = max(a.Least, g.Remaining+1)
 	}
 }
 
-// returned notes units that are given back: the tier above will have that many more. An
-// Optimistic holder does not count on them, because it overdraws by Left.
+// returned adds units that go back to the units that the granter has left. An optimistic holder does not add them, because it
+// overdraws by Left.
 func (a *State) returned(t *lease.Terms, p Part) Part {
 	if p.Units > 0 && t.Consistency != lease.Optimistic {
 		a.Left += p.Units
@@ -80,8 +79,8 @@ func (a *State) returned(t *lease.Terms, p Part) Part {
 	return p
 }
 
-// store puts a new lot behind the older one. It returns the units of whichever
-// lot has no place: a third lease, or one that ended on its way here.
+// store puts a new lot behind the older one. It returns the units for which there is no place: those of a third lease, or of
+// a lease that ended on its way to the holder.
 func (a *State) store(now lease.Millis, lot Lease) Part {
 	i := a.Place(now)
 	if i < 0 || now >= lot.Expiry {
@@ -98,8 +97,8 @@ func (a *State) store(now lease.Millis, lot Lease) Part {
 	return old.Part()
 }
 
-// Place is the lot that can be replaced, -1 if none can: an empty one, else one that has
-// lapsed, else a share of the holder's own, which is not needed once a lease arrives.
+// Place is the index of the lot to replace, or -1: an empty lot, otherwise a lapsed one, otherwise the holder's own share,
+// which is not needed when a lease arrives.
 func (a *State) Place(now lease.Millis) int {
 	place, best := -1, 3
 	for i := range a.Leases {

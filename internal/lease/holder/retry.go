@@ -6,8 +6,8 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// RetryAfter is [State.Retry] of a holder that knows no more than the reply g to w, which has just arrived and grants
-// nothing to a request of cost units.
+// RetryAfter is [State.Retry] of a holder that knows only the reply g to w, which has just arrived and grants nothing to a
+// request of cost units.
 func RetryAfter(t *lease.Terms, w *lease.Want, g *lease.Grant, cost int64) lease.Millis {
 	const now = 1
 	a := State{Asked: now, Reset: now + g.Reset}
@@ -15,9 +15,9 @@ func RetryAfter(t *lease.Terms, w *lease.Want, g *lease.Grant, cost int64) lease
 	return a.Retry(t, now, cost)
 }
 
-// Retry is after how long the client of a refused request of cost units should come back: when the limit would admit
-// it if no other request came, and this holder and those above it would ask. It is at least 1; [lease.Never]: waiting
-// does not help.
+// Retry is after how long the client of a rejected request of cost units should retry: the limit would then admit the request
+// if no other request arrived, and all holders on the way would ask. It is at least 1. [lease.Never] means that waiting does
+// not help.
 func (a *State) Retry(t *lease.Terms, now lease.Millis, cost int64) lease.Millis {
 	var asks lease.Millis
 	if a.Phase == PhaseDenied {
@@ -33,7 +33,7 @@ func (a *State) Retry(t *lease.Terms, now lease.Millis, cost int64) lease.Millis
 	return max(a.wait(t, now, cost), asks, 1)
 }
 
-// Known is [State.Retry] of a request that this holder would refuse; 0: it would not. It changes nothing.
+// Known is [State.Retry] if this holder would reject the request, and 0 otherwise. It changes nothing.
 func (a *State) Known(t *lease.Terms, now lease.Millis, cost int64) lease.Millis {
 	if as := *a; as.Take(t, now, cost).Verdict != Refuse {
 		return 0
@@ -41,9 +41,9 @@ func (a *State) Known(t *lease.Terms, now lease.Millis, cost int64) lease.Millis
 	return a.Retry(t, now, cost)
 }
 
-// wait is the time until the counter above has cost units, together with the units that the holder gives back, by its
-// last reply. Of a bucket it follows from when the bucket is full. Of another limit the granter has stated it for costs up
-// to RetryFor. A larger cost has to wait until Reset, which is never too early.
+// wait is the time until the granter has cost units, together with the units that the holder gives back, by the last reply.
+// For a bucket it follows from the time at which the bucket is full. For other limits the granter has stated it for costs up
+// to RetryFor. A larger cost waits until Reset, which is never too early.
 func (a *State) wait(t *lease.Terms, now lease.Millis, cost int64) lease.Millis {
 	missing := cost - a.Held(t, now)
 	switch {
@@ -63,8 +63,8 @@ func (a *State) wait(t *lease.Terms, now lease.Millis, cost int64) lease.Millis 
 	return a.Reset - now
 }
 
-// learnRetry notes when there are units again, and for which costs, by the reply to a want that asks for
-// something. An empty grant in a group that another member denied does not show it.
+// learnRetry takes from a reply when the granter has units again, and for which costs. An empty grant in a group in which
+// another want was denied does not say.
 func (a *State) learnRetry(now lease.Millis, w *lease.Want, g *lease.Grant) {
 	switch {
 	case g.StartsIn > 0:

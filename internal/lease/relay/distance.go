@@ -7,36 +7,36 @@ import (
 	"github.com/weirlimit/weir/internal/lease/holder"
 )
 
-// distance is what a relay knows of a tier above that is in another region, and the policy that it follows because
-// of that: it asks early enough that no request waits for the way there and back, and seldom enough that the replicas
-// of a region stay within ten asks a second together. A holder whose tier above is near has no distance.
+// distance is the state of a far relay, whose granter is in another region. A far relay asks early enough that no request
+// waits for a round trip. It asks seldom enough that all replicas of a region together send at most ten asks per second. In
+// a near relay it is the zero value, except rate.
 type distance struct {
-	// Replicas is how many replicas of a region ask for the same keys. The owner of the relay sets it.
-	// Less than 2 counts as 2, more than maxReplicas as so many.
+	// Replicas is the number of replicas of the region that ask for the same keys. The owner of the relay sets it. It is
+	// raised to 2 and cut to maxReplicas.
 	Replicas uint8
-	// trip is how long the last ask was on its way, there and back.
+	// trip is the round trip of the last ask.
 	trip lease.Millis
-	// askAt is the end of the pause after an ask that got less than it wanted, or of a denial.
+	// askAt is when the pause after a partial grant or a denial ends.
 	askAt lease.Millis
-	// rate is the demand lately, in units per second: those admitted, refused and waiting.
+	// rate is the recent demand in units per second: units admitted, rejected and waiting.
 	rate int64
 }
 
 const (
-	// farUsageIntervals is over how many lease intervals, or trips if these are longer, a far relay looks back at its
-	// use of a token bucket. It asks ahead of a trip, so what it holds beyond that is kept from others for nothing.
+	// farUsageIntervals bounds the want of a far relay for a token bucket: the use in so many lease intervals, or round
+	// trips if these are longer. More units would be withheld from other holders without need.
 	farUsageIntervals = 2
-	// rateMemory is over how long, beside the time since the last ask, a far relay averages its use if it asks
-	// more often than that: its children take units by the lease.
+	// rateMemory is added to the time since the last ask when a far relay averages its demand. Its children take whole
+	// leases, so the demand between two asks is uneven.
 	rateMemory lease.Millis = 250
-	// farMemory is how long a relay that asks far above is kept: to begin anew takes a trip.
+	// farMemory is how long an idle far relay is kept, because a new one needs a round trip.
 	farMemory lease.Millis = 10_000
-	// maxReplicas is how many replicas of a region ask together at most ten times a second. Beside more of
-	// them each would have to pause for longer than its leases of a small part last.
+	// maxReplicas is the largest number of replicas that together send at most ten asks per second. With more replicas,
+	// each would have to pause for longer than its small leases last.
 	maxReplicas = 3
 )
 
-// measure notes the demand since the last ask.
+// measure updates rate with the demand since the last ask.
 func (r *Relay) measure(t *lease.Terms, now lease.Millis, waiting int64) {
 	a := &r.Holder
 	if a.Asked == 0 {
@@ -46,10 +46,10 @@ func (r *Relay) measure(t *lease.Terms, now lease.Millis, waiting int64) {
 	since := max(now-a.Asked, t.Interval/4)
 	rate := units * 1000 / int64(since)
 	switch {
-	case t.Far && rate < r.rate && a.Phase != holder.PhaseNone: // children refuse, and report it later
+	case t.Far && rate < r.rate && a.Phase != holder.PhaseNone: // children reject requests, and report that later
 		rate = (7*r.rate + rate) / 8
 	case units == 0:
-		rate = r.rate / 2 // to 0: a key that is not in use must not be asked for again and again
+		rate = r.rate / 2 // down to 0, so that asks for an unused key end
 	case t.Far && r.rate > 0 && since < rateMemory:
 		rate = (r.rate*int64(rateMemory) + 1000*units + int64(rateMemory+since) - 1) / int64(rateMemory+since)
 	case r.rate > 0:
@@ -58,15 +58,14 @@ func (r *Relay) measure(t *lease.Terms, now lease.Millis, waiting int64) {
 	r.rate = rate
 }
 
-// during is how many units requests will need in so long.
+// during is the expected demand in units.
 func (d *distance) during(in lease.Millis) int64 { return (d.rate*int64(in) + 999) / 1000 }
 
 // withMargin adds three standard deviations of a Poisson process to units, because requests do not come evenly.
 func withMargin(units int64) int64 { return units + int64(math.Ceil(3*math.Sqrt(float64(units)))) }
 
-// soon is how many units requests will need while an ask is on its way. Where that takes less
-// than a tenth of a lease interval it does not matter; nor where no request is expected,
-// because what is kept for none is missing elsewhere: small limits would be used up by it.
+// soon is the expected demand during a round trip. It is 0 if the round trip is shorter than a tenth of a lease interval,
+// or if less than one request is expected: units kept for it would use up small limits.
 func (d *distance) soon(t *lease.Terms) int64 {
 	if 10*d.trip < t.Interval || d.rate*int64(d.trip) < 1000 {
 		return 0
@@ -74,16 +73,16 @@ func (d *distance) soon(t *lease.Terms) int64 {
 	return d.during(d.trip)
 }
 
-// reserve is how many units are kept for the requests that come while an ask is on its way.
+// reserve is how many units are kept for the requests that arrive during a round trip.
 func (d *distance) reserve(t *lease.Terms) int64 { return withMargin(d.soon(t)) }
 
-// stock is how many units a far relay should have when an ask is answered: the next one may
-// have to pause, and then be on its way, while requests for these come.
+// stock is how many units a far relay should have when an ask is answered. They last for the round trip of that ask, a
+// pause, and the round trip of the next one.
 func (d *distance) stock(t *lease.Terms) int64 { return withMargin(d.during(2*d.trip + d.Pause(t))) }
 
-// Pause is how long a far relay waits with an ask that is not urgent: one that gives back, or
-// follows a grant of less than was wanted while no request waits. Two or three replicas of a region ask
-// nearly ten times a second together with it. Of a token bucket nearly every grant of a flood is such a part.
+// Pause delays an ask that is not urgent: one that gives units back, or follows a partial grant while no request waits. Two
+// or three replicas of a region that pause send nearly ten asks per second together. For a token bucket the pause is longer,
+// because nearly every grant during a flood is partial.
 func (d *distance) Pause(t *lease.Terms) lease.Millis {
 	replicas := lease.Millis(min(max(d.Replicas, 2), maxReplicas))
 	if t.Refills {
@@ -92,8 +91,8 @@ func (d *distance) Pause(t *lease.Terms) lease.Millis {
 	return replicas * t.Interval
 }
 
-// askFar makes the want for a tier that is far above. Beside what waits it asks for what requests will need while the
-// ask is on its way: these would have to wait.
+// askFar makes the want of a far relay. It also asks for the demand during the round trip, so that those requests do not
+// wait.
 func (r *Relay) askFar(t *lease.Terms, now lease.Millis, need, waiting int64, behind holder.Asks) lease.Want {
 	a := &r.Holder
 	w := a.Begin(t, now, need, waiting, behind)
@@ -101,10 +100,10 @@ func (r *Relay) askFar(t *lease.Terms, now lease.Millis, need, waiting int64, be
 		w.Want = max(waiting, r.wantFar(t, now))
 		if !t.Trailing {
 			w.Soon = r.reserve(t)
-			if !t.Refills && r.askAt > a.Asked { // it got a part, and will pause after another
+			if !t.Refills && r.askAt > a.Asked { // the last grant was partial, and another one brings a pause
 				w.Soon = max(w.Soon, r.rate*int64(r.trip+r.Pause(t))/1000) // rounded down, as in soon
 			}
-			if waiting > 0 { // the next ask has to be answered, too, before these are spent
+			if waiting > 0 { // they last until the ask after this one is answered
 				w.Soon *= 2
 			}
 			w.Want = max(w.Want, waiting+w.Soon)
@@ -113,7 +112,7 @@ func (r *Relay) askFar(t *lease.Terms, now lease.Millis, need, waiting int64, be
 	return a.Sends(t, now, w)
 }
 
-// wantFar is [holder.State.want] far below: the slow start would take as many ways there and back.
+// wantFar is [holder.State.Want] of a far relay, for which each step of the slow start would take a round trip.
 func (r *Relay) wantFar(t *lease.Terms, now lease.Millis) int64 {
 	if r.Holder.Asked == 0 {
 		return t.WantFloor()
@@ -129,9 +128,9 @@ func (r *Relay) wantFar(t *lease.Terms, now lease.Millis) int64 {
 	return r.Holder.Want(t, now, last, least)
 }
 
-// heardFar takes the reply that the holder has taken. Partial lasts for the pause and four trips more, so that the
-// next ask is answered in it, and no request waits for that one. The pause itself is over after a trip if requests
-// will wait for the next ask soon.
+// heardFar takes a reply after the holder has applied it. PhasePartial lasts for the pause and four more round trips, so
+// that the next ask is answered before it ends, and no request waits for that ask. If the granted units do not last for
+// the pause, the pause is one round trip.
 func (r *Relay) heardFar(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, jitter lease.Percent) {
 	a := &r.Holder
 	if w.Want == 0 || g.Status != lease.OK && g.Status != lease.Denied {
@@ -172,7 +171,7 @@ func (r *Relay) prefetchFar(t *lease.Terms, now lease.Millis) holder.Asks {
 	a := &r.Holder
 	ending := r.endingFar(t, now)
 	switch {
-	case a.UnderWay(t, now) || r.rate+a.Spent+a.Denied == 0: // not in use: each reply would bring the next ask
+	case a.UnderWay(t, now) || r.rate+a.Spent+a.Denied == 0: // unused: otherwise each reply would trigger the next ask
 		return holder.NoAsk
 	case now < r.askAt && ending && now >= r.aheadAt(t):
 		return holder.Ahead
@@ -182,7 +181,7 @@ func (r *Relay) prefetchFar(t *lease.Terms, now lease.Millis) holder.Asks {
 	available := r.lasting(t, now)
 	low := 4*available <= a.Size || available <= r.reserve(t)
 	rest := a.Reset - now
-	if t.Lead > 0 && rest > 0 && rest <= 2*r.trip { // no second ask is answered before the flip
+	if t.Lead > 0 && rest > 0 && rest <= 2*r.trip { // only one more ask is answered before the window ends
 		low = rest > r.trip && available <= withMargin(r.during(rest))
 	}
 	switch {
@@ -194,7 +193,7 @@ func (r *Relay) prefetchFar(t *lease.Terms, now lease.Millis) holder.Asks {
 	return holder.NoAsk
 }
 
-// endingFar reports whether the window ends soon and none of the next is held. A far relay makes room for one.
+// endingFar reports whether the window ends soon and no lease of the next window is held.
 func (r *Relay) endingFar(t *lease.Terms, now lease.Millis) bool {
 	a := &r.Holder
 	return t.Lead > 0 && a.Reset > now && now >= r.leadAt(t) && !r.holdsNext(now)
@@ -206,14 +205,13 @@ func (r *Relay) holdsNext(now lease.Millis) bool {
 	return old.Units > 0 && old.From > now || young.Units > 0 && young.From > now
 }
 
-// leadAt is from when the next window is asked for.
+// leadAt is when a far relay begins to ask for the next window.
 func (r *Relay) leadAt(t *lease.Terms) lease.Millis {
 	return r.Holder.Reset - min(t.Lead, 2*(t.Interval+r.trip))
 }
 
-// aheadAt is from when a far relay asks for the next window, though it pauses with others: what
-// denied it is over then. If that ask is denied too, the next is sent when it is answered and half a
-// pause is over.
+// aheadAt is when a far relay asks for the next window although a denial of the running one stands. If that ask is denied
+// too, the next one follows half a pause after it was sent.
 func (r *Relay) aheadAt(t *lease.Terms) lease.Millis {
 	if r.Holder.Phase != holder.PhaseDenied {
 		return max(r.leadAt(t), r.askAt)
@@ -221,8 +219,8 @@ func (r *Relay) aheadAt(t *lease.Terms) lease.Millis {
 	return max(r.leadAt(t), r.Holder.Asked+r.Pause(t)/2)
 }
 
-// AskAlong decides what to ask for when a report is due. Where the tier above is
-// far, the next ask would have to wait for its reply.
+// AskAlong decides whether a due report also asks. In a far relay the next ask would otherwise wait for the reply to the
+// report.
 func (r *Relay) AskAlong(t *lease.Terms, now lease.Millis) holder.Asks {
 	switch {
 	case !t.Far || t.Consistency == lease.Exact || r.Holder.Spent == 0 || now < r.askAt:

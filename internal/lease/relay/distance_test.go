@@ -69,18 +69,6 @@ func TestSoonIsNotRefused(t *testing.T) {
 	}
 }
 
-// A part that will not last is followed by an ask at once, though PoPs lived on what they had
-// while it was on its way.
-func TestFollowsAPartAtOnce(t *testing.T) {
-	s := &farTale{t: t, terms: lease.NewTerms(limittest.New(t, perMinute), lease.Leased, 0, 0, 0).Afar()}
-	s.rate, s.trip, s.Holder.Asked, s.Holder.Spent = 50, 150, 900, 5
-	s.ask(1000, 0, holder.TopUp)
-	s.reply(1150, granted(5, 900))
-	if behind := s.Prefetch(&s.terms, 1150); behind != holder.TopUp {
-		t.Errorf("with 5 of %d it asks: %v, account %+v", s.want.Want, behind, s.Holder)
-	}
-}
-
 // A relay that is a trip away takes no more of a small limit than its few requests need: the rest is for
 // other holders.
 func TestSmallLimitIsNotHoarded(t *testing.T) {

@@ -5,9 +5,8 @@ import (
 	"github.com/weirlimit/weir/internal/lease/holder"
 )
 
-// RenewAt is when to look again whether to ask behind, though no request comes: for a far relay
-// that is in use a lot ends, or the window, or next to none is left and the pause ends. Never if
-// none of these will.
+// RenewAt is when the owner of a far relay calls Prefetch again if no request comes: when a lot or the window ends, or when
+// the pause ends and next to no units are left. It is [lease.Never] if none of these will happen.
 func (r *Relay) RenewAt(t *lease.Terms, now lease.Millis) lease.Millis {
 	at, a := lease.Never, &r.Holder
 	if !t.Far || a.Spent+a.Denied == 0 {
@@ -40,7 +39,7 @@ func (r *Relay) Next(t *lease.Terms, now lease.Millis) (in lease.Millis, units i
 	return 0, 0
 }
 
-// lasting is how many units a far relay can admit when an ask sent now is answered.
+// lasting is how many units a far relay can still grant when an ask that is sent now is answered.
 func (r *Relay) lasting(t *lease.Terms, now lease.Millis) int64 {
 	units := r.Holder.Available(now)
 	for i := range r.Holder.Leases {
@@ -51,8 +50,8 @@ func (r *Relay) lasting(t *lease.Terms, now lease.Millis) int64 {
 	return units
 }
 
-// lastsUntil is until when an ask of a far relay is answered before the lot ends, with the part of
-// its ttl to spare that leases are cut from.
+// lastsUntil is the last time at which a far relay can ask and is answered before the lot ends. It leaves the part of the
+// ttl that a lease cut from the lot must still have.
 func (r *Relay) lastsUntil(t *lease.Terms, now lease.Millis, lot *holder.Lease) lease.Millis {
 	if r.endsWithWindow(t, now, lot) {
 		return lease.Never
@@ -60,15 +59,13 @@ func (r *Relay) lastsUntil(t *lease.Terms, now lease.Millis, lot *holder.Lease) 
 	return lot.Expiry - quartersToCut*lot.TTL/4 - 5*r.trip/4
 }
 
-// endsWithWindow reports whether the window of a lot ends when the lot does. That end
-// is known to within a trip.
+// endsWithWindow reports whether a lot ends with its window, whose end is known to within a round trip.
 func (r *Relay) endsWithWindow(t *lease.Terms, now lease.Millis, lot *holder.Lease) bool {
 	return t.Window > 0 && now < r.Holder.Reset && lot.Expiry >= r.Holder.Reset-r.trip-2
 }
 
-// close closes the gap at a flip far below: a lease of the running window lasts until one of the next
-// begins. By its ttl it would end as much earlier as a trip to the granter takes, and the
-// requests of that time would wait.
+// close prolongs a lease of the running window of a far relay until its lease of the next window begins. By its ttl it
+// would end one trip to the granter earlier, and the requests of that time would wait.
 func (r *Relay) close(t *lease.Terms, now lease.Millis) {
 	for i := range r.Holder.Leases {
 		old, young := &r.Holder.Leases[i], &r.Holder.Leases[1-i]
@@ -78,8 +75,7 @@ func (r *Relay) close(t *lease.Terms, now lease.Millis) {
 	}
 }
 
-// closed is when a lease ends that a reply brings, given when it ends by its ttl: see close. Where it
-// travels long that may be over.
+// closed is [Relay.close] for a lease in a reply that ends at ends by its ttl. That time may be over when the reply arrives.
 func (r *Relay) closed(t *lease.Terms, now, ends lease.Millis, g lease.Grant) lease.Millis {
 	for i := range r.Holder.Leases {
 		if next := &r.Holder.Leases[i]; t.Far && g.StartsIn == 0 && r.follows(t, now, &holder.Lease{Expiry: ends}, next) {
@@ -89,8 +85,8 @@ func (r *Relay) closed(t *lease.Terms, now, ends lease.Millis, g lease.Grant) le
 	return ends
 }
 
-// follows reports whether next is a lease of the window that begins when the one of lot ends, but for
-// the gap of a trip. A larger gap is not that: a clock has stepped.
+// follows reports whether next is a lease of the window after that of lot. A gap of more than a trip between them means that
+// a clock has stepped.
 func (r *Relay) follows(t *lease.Terms, now lease.Millis, lot, next *holder.Lease) bool {
 	return next.Units > 0 && next.From > now && r.endsWithWindow(t, now, lot) && next.From-lot.Expiry <= lease.LongestTrip
 }

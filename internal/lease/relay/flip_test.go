@@ -250,15 +250,3 @@ func TestAsksToTheEndOfAWindowOfTheFirstRequest(t *testing.T) {
 		}
 	}
 }
-
-// A far relay grants from the lot that has enough where both are of different leases, as of a sliding log.
-func TestFarRelayCutsTheLotThatHasEnough(t *testing.T) {
-	for _, phase := range []holder.Phase{holder.PhaseNone, holder.PhasePartial} {
-		n := newTier(t, limit.Spec{Algorithm: limit.SlidingLog, Count: 1000, Period: limit.Minute}, lease.Leased,
-			holder.Lease{Units: 1, Expiry: 2000, TTL: 1000, Lease: 7}, holder.Lease{Units: 50, Expiry: 2100, TTL: 1000, Lease: 8})
-		n.terms, n.Holder.Phase, n.Holder.Ends = n.terms.Afar(), phase, 1400
-		if g := n.acquire(1100, lease.Want{Need: 2, Waiting: 2, Want: 2, Fresh: true}, holder.Admit, 2); g.Lease != 8 {
-			t.Errorf("%+v is not of lease 8", g)
-		}
-	}
-}

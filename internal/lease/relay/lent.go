@@ -6,15 +6,14 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// lent is what a relay has handed out of one lease and did not get back. Spent units count
-// as well, because they are not reported.
+// lent is how many units of one lease a relay has lent and did not get back, including spent units, which are not reported.
 type lent struct {
 	lease uint32
 	units int64        // at most twice the capacity, as of a [granter.Counter]
 	until lease.Millis // when the last of it ends; 0: none was handed out
 }
 
-// lentOf is what the relay has handed out of a lease; nil if it has handed out none of it lately.
+// lentOf is the record of a lease that the relay has lent of, or nil.
 func (r *Relay) lentOf(now lease.Millis, of uint32) *lent {
 	for i := range r.lent {
 		if l := &r.lent[i]; l.lease == of && l.until > 0 && now < l.until+lease.Millis(granter.LeaseMemory/limit.Millisecond) {
@@ -24,9 +23,8 @@ func (r *Relay) lentOf(now lease.Millis, of uint32) *lent {
 	return nil
 }
 
-// lend notes units that are handed out. Units of more leases than it can note are not
-// taken back here: they go to the tier above. So do all units of a token bucket and of
-// an exact rule: the relay holds no lease that they could be put into.
+// lend records units that are lent. The relay records two leases; units of other leases go back to the granter above. So do
+// all units of a token bucket and of an exact rule, for which the relay holds no lease that could take them.
 func (r *Relay) lend(t *lease.Terms, now lease.Millis, of uint32, units int64, until lease.Millis) {
 	if units == 0 || t.Refills || t.Consistency == lease.Exact {
 		return

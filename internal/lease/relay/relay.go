@@ -8,17 +8,14 @@ import (
 	"github.com/weirlimit/weir/internal/lease/holder"
 )
 
-// Relay is a tier in the middle: a holder of the tier above and the granter of
-// the tier below. It cuts leases for its children out of its own, so a child's
-// lease never outlives, nor exceeds, the one it was cut from. Its clock is one
-// and the same for both roles.
+// Relay is a holder of the granter above it and the granter of its children. It cuts the leases of its children out of its
+// own leases, so that a child's lease ends before the lease that it was cut from, and is not larger. Both roles use the
+// same clock.
 //
-// Invariant: what children hold of a lot, plus the units left in it, is at most
-// what the lot was granted.
+// Invariant: the units of a lot that children hold, plus the units left in the lot, are at most the units granted.
 type Relay struct {
 	Holder holder.State
-	// Back is units that are to go back to the tier above beside the holder's own. The
-	// owner of the relay counts them, and sends them before its next ask or with it.
+	// Back is how many more units the owner of the relay gives back above, before its next ask or with it.
 	Back int64
 	distance
 
@@ -26,15 +23,12 @@ type Relay struct {
 	lent   [2]lent // of the running window and the next
 }
 
-// Acquire applies a child's want and answers it from the relay's own leases, or
-// from a denial it remembers. With Wait there is no answer yet: the caller keeps
-// the want, asks above ([Relay.Ask]) and answers it from the reply ([Relay.Apply]).
-// What the want gives back is settled in either case, once: an answered or kept want must
-// not be applied again.
-// The part it returns belongs to a lease that the relay does not hold any more: the caller
-// gives it back above. The debt in the want is not read. The caller passes it on as it is,
-// under the child's name, and the child repeats it until the tier that counts has
-// acknowledged it: a relay that added it up would count every repetition.
+// Acquire answers a child's want from the relay's own leases, or from a denial that it remembers. With [holder.Wait] there is
+// no answer yet: the caller keeps the want, asks above ([Relay.Ask]) and answers it from the reply ([Relay.Apply]).
+// Acquire settles the units that the want gives back, so a want must not be applied twice. The returned part belongs to a
+// lease that the relay no longer holds, and the caller gives it back above.
+// Acquire does not read the debt of the want. The caller passes it on under the child's name, and the child repeats it
+// until the counter has acknowledged it.
 func (r *Relay) Acquire(t *lease.Terms, now lease.Millis, w lease.Want) (lease.Grant, holder.Verdict, holder.Part) {
 	r.askers.Note(int64(now/t.Interval), w.Fresh)
 	back := r.settle(t, now, w)
@@ -78,8 +72,7 @@ func (r *Relay) answer(t *lease.Terms, now lease.Millis, w lease.Want) (lease.Gr
 	return r.refusal(t, now, w), holder.Refuse
 }
 
-// Prefetch decides whether to ask above after an answer, while no child waits. For an exact rule
-// there is nothing to fetch ahead.
+// Prefetch decides whether to ask above although no child waits. An exact rule never does.
 func (r *Relay) Prefetch(t *lease.Terms, now lease.Millis) holder.Asks {
 	if t.Consistency == lease.Exact {
 		return holder.NoAsk
@@ -90,10 +83,9 @@ func (r *Relay) Prefetch(t *lease.Terms, now lease.Millis) holder.Asks {
 	return r.Holder.Prefetch(t, now)
 }
 
-// Ask makes the want for the tier above on behalf of the children's wants that
-// wait, oldest first; with none of them it is a top-up for the relay itself. The
-// queue holds only wants for the next window, or none of them. The least need is what is
-// asked for: a costly one must not deny those that fit.
+// Ask makes the want to send above for the waiting wants of children, oldest first. With an empty queue it tops up the relay
+// itself. Either all wants of the queue are for the next window, or none. The need is the smallest of the queue, so that a
+// large need is not the reason to deny a small one.
 func (r *Relay) Ask(t *lease.Terms, now lease.Millis, queue []lease.Want, behind holder.Asks) lease.Want {
 	var need, waiting, want int64
 	for _, c := range queue {
@@ -116,9 +108,8 @@ func (r *Relay) Ask(t *lease.Terms, now lease.Millis, queue []lease.Want, behind
 	return w
 }
 
-// Apply takes the reply to w, which was asked for queue, and answers each of
-// these wants in order into grants, which has the length of queue. A child that
-// gets nothing is denied as the relay was. The part is to be given back above.
+// Apply takes the reply to w, which was asked for queue, and writes the answer to each want of queue into grants, which has
+// the same length. A child that gets nothing is denied as the relay was. The caller gives the returned part back above.
 func (r *Relay) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, jitter lease.Percent, queue []lease.Want, grants []lease.Grant) holder.Part {
 	if g.Status != lease.OK && g.Status != lease.Denied {
 		r.Holder.Asking = r.Holder.Asking && w.Want == 0
@@ -175,8 +166,8 @@ func (r *Relay) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g le
 	return back
 }
 
-// penalize charges the needs that were denied to a queue, where denials are charged: all
-// but the one that the tier above has charged.
+// penalize charges the denied needs of a queue if the rule charges rejected requests, except the need that the granter has
+// charged.
 func (r *Relay) penalize(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant, queue []lease.Want, grants []lease.Grant) {
 	if !t.ChargesDenied {
 		return
@@ -212,15 +203,14 @@ func (r *Relay) evict(now lease.Millis, units int64) holder.Part {
 	return back
 }
 
-// Retries reports whether a want that waited and was denied is asked for again at once,
-// because the relay has more to give back than it sent with the ask. Where denials are
-// charged they are final.
+// Retries reports whether to ask again at once for a want that was denied, because the relay has more units to give back than
+// it sent with the ask. A denial that was charged is final.
 func (r *Relay) Retries(t *lease.Terms, now lease.Millis, w lease.Want) bool {
 	return !t.ChargesDenied && r.offers(t, now, w)
 }
 
-// answerQueued answers a queued want from what is left of the reply to w: what it waits for,
-// or what it may have ahead.
+// answerQueued answers a queued want from the units that are left of the reply to w. The want gets the units that wait, or
+// ahead if that is more.
 func answerQueued(t *lease.Terms, now, ends lease.Millis, w *lease.Want, c lease.Want, g lease.Grant, left, ahead int64) lease.Grant {
 	granted := min(c.Want, left, max(c.Waiting, ahead))
 	if granted < max(c.Need, 1) {
@@ -246,11 +236,9 @@ func answerQueued(t *lease.Terms, now, ends lease.Millis, w *lease.Want, c lease
 	return g
 }
 
-// settle takes back what a child gives back, at most what is out of its lease. Units of a
-// window are lent again until that ends. Units of a lease of which this relay has noted
-// nothing ([Relay.lend]) go to the tier above, which limits them to what it has out: another
-// relay cut them, the rule is exact, or they are tokens of a bucket, which would stay out
-// for ever in a newer lot.
+// settle takes the units that a child gives back, at most as many as the relay has lent of that lease, and can lend them
+// again until the lease ends. It returns units of a lease that this relay has not lent ([Relay.lend]): another relay lent
+// them, the rule is exact, or they are tokens of a bucket. The granter above limits those.
 func (r *Relay) settle(t *lease.Terms, now lease.Millis, w lease.Want) holder.Part {
 	r.Holder.Deny(t, now, w.Denied)
 	units := w.Unused
@@ -264,8 +252,8 @@ func (r *Relay) settle(t *lease.Terms, now lease.Millis, w lease.Want) holder.Pa
 	return r.TakeBack(t, now, holder.Part{Units: min(units, l.units), Lease: w.Lease})
 }
 
-// TakeBack settles units that were handed out and did not arrive. They are not limited to
-// what is out, because the caller counts them. The part it returns is to be given back above.
+// TakeBack settles units that were lent and did not arrive. The caller counts them, so they are not limited. The caller gives
+// the returned part back above.
 func (r *Relay) TakeBack(t *lease.Terms, now lease.Millis, p holder.Part) holder.Part {
 	if l := r.lentOf(now, p.Lease); l != nil {
 		l.units = max(0, l.units-p.Units)
@@ -283,9 +271,8 @@ func (r *Relay) TakeBack(t *lease.Terms, now lease.Millis, p holder.Part) holder
 	return p
 }
 
-// refuses reports whether a want that no lot answers is over the limit by what
-// the relay has learned of the tier above. A want of an exact rule is refused only while its
-// denial lasts.
+// refuses reports whether a want that no lot answers is over the limit by the last reply from above. A want of an exact rule
+// is over the limit only while a denial lasts.
 func (r *Relay) refuses(t *lease.Terms, now lease.Millis, w lease.Want) bool {
 	need := max(w.Need, 1)
 	if t.Consistency == lease.Exact {
@@ -297,9 +284,8 @@ func (r *Relay) refuses(t *lease.Terms, now lease.Millis, w lease.Want) bool {
 	return r.Holder.Refuses(t, now, need)
 }
 
-// offers reports whether a need fits, by what is known, into what the tier above will have
-// when the relay has given back what it holds and what is on its way. No request waits for that
-// where the tier above is far.
+// offers reports whether a need fits into the units that the granter above will have after the relay has given back its own
+// units and those on their way. It is false for a far relay, because no request waits for that.
 func (r *Relay) offers(t *lease.Terms, now lease.Millis, w lease.Want) bool {
 	back := r.Back + r.Holder.Held(t, now)
 	switch {
@@ -311,9 +297,8 @@ func (r *Relay) offers(t *lease.Terms, now lease.Millis, w lease.Want) bool {
 	return !r.Holder.Refuses(t, now, w.Need-back)
 }
 
-// refusal is the denial of a want for which the relay may not ask now. The child may ask
-// again after a lease interval: until then other children may have given units back, or the
-// relay may have got a lease.
+// refusal denies a want for which the relay may not ask now. The child may ask again after a lease interval, when other
+// children may have given units back, or the relay may have a new lease.
 func (r *Relay) refusal(t *lease.Terms, now lease.Millis, w lease.Want) lease.Grant {
 	g := r.report(t, now)
 	g.Status = lease.Denied
@@ -328,8 +313,8 @@ func (r *Relay) refusal(t *lease.Terms, now lease.Millis, w lease.Want) lease.Gr
 	return g
 }
 
-// report is a grant of nothing with what the relay has learned of the counter. While a debt of
-// the relay itself is not acknowledged, it reports that nothing is left.
+// report is an empty grant with the state of the counter by the last reply. While a debt of the relay itself is not
+// acknowledged, it reports that nothing is left.
 func (r *Relay) report(t *lease.Terms, now lease.Millis) lease.Grant {
 	g := lease.Grant{Status: lease.OK, Limit: t.Capacity, Reset: max(0, r.Holder.Reset-now)}
 	switch {
@@ -345,7 +330,7 @@ func (r *Relay) report(t *lease.Terms, now lease.Millis) lease.Grant {
 	return g
 }
 
-// DebtReplied learns from the reply to a child's debt that was passed on.
+// DebtReplied takes the reply to a child's debt that was passed on.
 func (r *Relay) DebtReplied(t *lease.Terms, now lease.Millis, above lease.Grant) {
 	if above.Status == lease.OK || above.Status == lease.Denied {
 		r.Holder.Apply(t, now, now, lease.Want{}, above, 0, 100)
@@ -358,8 +343,8 @@ func (r *Relay) Forget() {
 	r.Holder.Forget()
 }
 
-// Idle reports that the relay may be forgotten: its account may, and no lease that it has cut still runs. A relay in
-// its place would take back no more than it has cut itself.
+// Idle reports whether the relay may be evicted: its account is idle, and no lease that it has cut still runs. A new relay
+// would take back only units that it has cut itself.
 func (r *Relay) Idle(t *lease.Terms, now lease.Millis) bool {
 	return r.Holder.Idle(t, now) && !r.lends(now) && (!t.Far || now >= r.Holder.Asked+farMemory)
 }

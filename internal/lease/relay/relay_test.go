@@ -200,28 +200,6 @@ func TestRelayLeavesDebtsToTheCounter(t *testing.T) {
 	}
 }
 
-func TestRelayNestsTheNextWindow(t *testing.T) {
-	n := newTier(t, perMinute, lease.Leased, holder.Lease{Units: 10, Expiry: 10_000, TTL: 5000, Lease: 7})
-	n.Holder.Reset = 10_000
-	next := lease.Want{Want: 8, Next: true, Fresh: true}
-	n.acquire(9800, next, holder.Wait, 0) // units of the running window are not for the next
-	w := n.Relay.Ask(&n.terms, 9800, []lease.Want{next}, holder.NoAsk)
-	if !w.Next || w.Need != 0 {
-		t.Fatalf("asks %+v", w)
-	}
-	grants := make([]lease.Grant, 1)
-	n.Relay.Apply(&n.terms, 9804, 9800, w, lease.Grant{Status: lease.OK, Granted: 16, Lease: 8, StartsIn: 198, TTL: 1200, Reset: 198}, 100, []lease.Want{next}, grants)
-	if g := grants[0]; g.Granted != 8 || g.StartsIn != 198 || g.TTL != 1195 {
-		t.Errorf("%+v", g)
-	}
-	g := n.acquire(9900, lease.Want{Want: 2, Next: true}, holder.Admit, 2)
-	if g.Lease != 8 || g.StartsIn != 103 || g.TTL != 1099 {
-		t.Errorf("%+v: not before the relay's own units begin", g)
-	}
-	n.acquire(9901, lease.Want{Need: 1, Waiting: 1, Want: 1}, holder.Wait, 0) // the old lot is nearly over
-	n.acquire(10_004, lease.Want{Need: 1, Waiting: 1, Want: 1}, holder.Admit, 1)
-}
-
 func TestRelayOfAnExactRule(t *testing.T) {
 	n := newTier(t, perMinute, lease.Exact)
 	if asks := n.Prefetch(&n.terms, 1000); asks != holder.NoAsk {
