@@ -183,23 +183,6 @@ func TestLiarLeavesOthersTheirPart(t *testing.T) {
 	}
 }
 
-// A region that asks once in a while gets its part of a small bucket, whatever another one says that it has
-// refused.
-func TestDemandThatIsNone(t *testing.T) {
-	for _, equal := range []bool{false, true} {
-		a := newAccounted(t, limit.Spec{Algorithm: limit.TokenBucket, Count: 60, Period: limit.Minute, Burst: 6}, equal)
-		for i := range 600 {
-			a.ask(0, lease.Want{Denied: limit.MaxCount})
-			if a.now += 100 * limit.Millisecond; i%200 != 0 {
-				continue
-			}
-			if g, _ := a.ask(1, lease.Want{Need: 2, Waiting: 2, Want: 2}); g.Granted != 2 {
-				t.Errorf("equal %v: the other region got %d of its 2", equal, g.Granted)
-			}
-		}
-	}
-}
-
 // lie has region 0 report whatever it can.
 func lie(a *accounted) {
 	w := lease.Want{Unused: limit.MaxCount, Lease: a.limit.PeriodID(a.now), Overdrawn: limit.MaxCount, Denied: limit.MaxCount}

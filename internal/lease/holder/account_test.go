@@ -142,27 +142,6 @@ func TestLotsOfDifferentLeasesStayApart(t *testing.T) {
 	}
 }
 
-func TestSpentLimitRefusesAndAsksBehind(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.take(1000, 1, Wait, NoAsk)
-	s.ask(1000, 1, 1, NoAsk)
-	s.reply(1004, ok(1, 0))
-	s.take(1005, 1, Refuse, TopUp) // a reply that left nothing came not long ago
-	s.ask(1005, 0, 2, TopUp)
-	s.take(1006, 1, Refuse, NoAsk)
-	s.reply(1009, denied(0, 100))
-	s.take(1108, 1, Refuse, NoAsk) // from memory
-	s.take(1109, 1, Refuse, TopUp) // ask_after is over
-	s.ask(1109, 0, 2, TopUp)
-	s.reply(1113, denied(0, 1000))
-	s.take(2112, 1, Refuse, NoAsk)
-	s.take(2113, 1, Refuse, TopUp) // a probe goes behind a refused request
-	s.take(2213, 1, Wait, NoAsk)   // but not for ever
-	if !s.account.remembered(2213, 1) || s.account.remembered(31_200, 1) {
-		t.Error("a denial stands until the limit is as good as new")
-	}
-}
-
 func TestGroupDeniedElsewhereIsNoDenial(t *testing.T) {
 	s := newStory(t, perMinute, lease.Leased)
 	s.ask(1000, 1, 1, NoAsk)
@@ -213,27 +192,6 @@ func TestExactProbesOneByOne(t *testing.T) {
 	s.reply(1608, ok(1, 5))
 	s.take(1609, 1, Wait, NoAsk)
 	s.lots(1609) // keeps no units
-}
-
-func TestOptimisticOverdraftUntilAcknowledged(t *testing.T) {
-	s := newStory(t, perMinute, lease.Optimistic)
-	if d := s.take(1000, 1, Admit, TopUp); d.Taken.Overdrawn != 1 {
-		t.Errorf("took %+v", d.Taken)
-	}
-	first := s.ask(1000, 0, 1, TopUp)
-	s.take(1001, 1, Wait, NoAsk) // one unit ahead of the answer, no more
-	second := s.ask(1101, 1, 1, NoAsk)
-	if first.Overdrawn != 1 || second.Overdrawn != 1 {
-		t.Errorf("reports %d, then %d: it is repeated until acknowledged", first.Overdrawn, second.Overdrawn)
-	}
-	s.reply(1105, ok(1, 900))
-	if s.account.Overdrawn != 0 {
-		t.Errorf("%d still to report", s.account.Overdrawn)
-	}
-	s.take(1110, 1, Admit, TopUp)
-	s.ask(1110, 0, 2, TopUp)
-	s.reply(1114, denied(0, 100))
-	s.take(1400, 1, Wait, NoAsk) // what is denied is not overdrawn
 }
 
 func TestAReplyThatNeverComes(t *testing.T) {
@@ -360,4 +318,25 @@ func TestLogKeepsNoSpareOfAGrantForWaiters(t *testing.T) {
 			t.Errorf("%+v: kept %d, gave back %d", c, a.Available(1000), back.Units)
 		}
 	}
+}
+
+func TestOptimisticOverdraftUntilAcknowledged(t *testing.T) {
+	s := newStory(t, perMinute, lease.Optimistic)
+	if d := s.take(1000, 1, Admit, TopUp); d.Taken.Overdrawn != 1 {
+		t.Errorf("took %+v", d.Taken)
+	}
+	first := s.ask(1000, 0, 1, TopUp)
+	s.take(1001, 1, Wait, NoAsk) // one unit ahead of the answer, no more
+	second := s.ask(1101, 1, 1, NoAsk)
+	if first.Overdrawn != 1 || second.Overdrawn != 1 {
+		t.Errorf("reports %d, then %d: it is repeated until acknowledged", first.Overdrawn, second.Overdrawn)
+	}
+	s.reply(1105, ok(1, 900))
+	if s.account.Overdrawn != 0 {
+		t.Errorf("%d still to report", s.account.Overdrawn)
+	}
+	s.take(1110, 1, Admit, TopUp)
+	s.ask(1110, 0, 2, TopUp)
+	s.reply(1114, denied(0, 100))
+	s.take(1400, 1, Wait, NoAsk) // what is denied is not overdrawn
 }

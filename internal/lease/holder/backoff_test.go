@@ -41,28 +41,3 @@ func TestBackoff(t *testing.T) {
 		s.take(now+5, 1, Wait, NoAsk)
 	}
 }
-
-// Nothing is asked ahead while asks fail, and what was denied stays refused.
-func TestBackoffKeepsWhatIsKnown(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.ask(1000, 1, 1, NoAsk)
-	s.reply(1004, ok(1, 900))
-	s.account.Leases[0] = Lease{Units: 2, Expiry: 9000, Lease: 7}
-	s.want, s.sent = s.account.Ask(&s.terms, 1010, 0, 0, TopUp), 1010
-	s.reply(1014, lease.Grant{Status: lease.UnknownRule})
-	if s.account.Back.Status() != lease.UnknownRule {
-		t.Errorf("%+v", s.account.Back)
-	}
-	s.take(1020, 1, Admit, NoAsk)
-	s.take(1114, 1, Admit, TopUp)
-	s.account.Phase, s.account.Least, s.account.Ends, s.account.Reset = PhaseDenied, 1, 1500, 60_000
-	s.account.Back.Until = 2000
-	s.take(1200, 1, Refuse, NoAsk)
-	s.take(1600, 1, Unanswered, NoAsk)
-	if !s.account.remembered(1600, 1) {
-		t.Error("a denial is forgotten when asks fail")
-	}
-	if s.account.Idle(&s.terms, 1999) {
-		t.Error("forgets that asks fail")
-	}
-}

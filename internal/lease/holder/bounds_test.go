@@ -152,6 +152,8 @@ func TestIdle(t *testing.T) {
 		"new":                                  {State{}, true},
 		"units":                                {State{Leases: [2]Lease{{Units: 1}}}, false},
 		"a debt":                               {State{Overdrawn: 1}, false},
+		"an ask is under way":                  {State{Asking: true, Asked: at - 49}, false},
+		"an ask was lost":                      {State{Asking: true, Asked: at - 50}, true},
 		"partial, an interval ago":             {State{Phase: PhasePartial, Ends: at - 100}, true},
 		"partial, less ago":                    {State{Phase: PhasePartial, Ends: at - 99}, false},
 		"no phase":                             {State{Ends: at + 100}, true},

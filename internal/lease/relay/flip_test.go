@@ -149,24 +149,6 @@ func TestRenewAt(t *testing.T) {
 	}
 }
 
-// Near the end of a window a far holder asks for what is missing until then while the answer still
-// comes in time, and for nothing later.
-func TestAsksWhileItHelps(t *testing.T) {
-	next := holder.Lease{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8}
-	for _, c := range []struct {
-		now   lease.Millis
-		units int64
-		asks  holder.Asks
-	}{
-		{9799, 28, holder.NoAsk}, {9810, 27, holder.TopUp}, {9810, 28, holder.NoAsk}, {9899, 10, holder.TopUp}, {9900, 10, holder.NoAsk}, {9990, 1, holder.NoAsk},
-	} {
-		s := farStory(t, holder.Lease{Units: c.units, Expiry: 10_000, TTL: 1000, Lease: 7}, next)
-		if got := s.Prefetch(&s.terms, c.now); got != c.asks {
-			t.Errorf("at %d with %d units asks %d, not %d", c.now, c.units, got, c.asks)
-		}
-	}
-}
-
 // How long a request may wait for the next window instead of an answer from far above.
 func TestNextIn(t *testing.T) {
 	s := farStory(t, holder.Lease{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8})
