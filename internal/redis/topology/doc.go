@@ -13,7 +13,8 @@
 //
 // # Sent once
 //
-// The package uses neither go-redis' ClusterClient nor its AutoPipeline: both may send a
-// command a second time, and neither can send to a given node. Here each node has a client of
-// its own, which never retries. Only the user decides whether a command is sent again.
+// Each node has a client of its own, which never retries: only the user of the package decides
+// whether a command is sent again. RATIONALE.md ("No repeated commands") compares this with go-redis'
+// ClusterClient. go-redis' AutoPipeline is not used, because it retries, and shares a queue between
+// masters.
 package topology
