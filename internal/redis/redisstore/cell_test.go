@@ -39,8 +39,7 @@ func TestCell(t *testing.T) {
 // While the hash slot of a cell moves to another master, as one does for long if a reshard was interrupted, the value is
 // found whether it has moved or not.
 func cellOfAMovingSlot(t *testing.T, c *redistest.Cluster) {
-	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs()}})
-	knows(t, s)
+	s := onCluster(t, c, Config{})
 	here, moved := s.Record("eu"), s.Record("us")
 	swap := func(cell engine.Cell, old, next, want string) {
 		t.Helper()
@@ -49,12 +48,7 @@ func cellOfAMovingSlot(t *testing.T, c *redistest.Cluster) {
 		}
 	}
 	swap(here, "", "a", "")
-	slot := int(topology.SlotOf(replicasKey))
-	from := c.OwnerOf(slot)
-	to := c.Nodes[0]
-	if from == to {
-		to = c.Nodes[1]
-	}
+	slot, from, to := journey(c, replicasKey)
 	to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", from.Do("CLUSTER", "MYID"))
 	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.Do("CLUSTER", "MYID"))
 	defer from.Do("CLUSTER", "SETSLOT", slot, "STABLE")

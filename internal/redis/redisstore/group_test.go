@@ -15,13 +15,13 @@ import (
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// apart are policies of so many units whose counters of the key "k" are on nodes of their own.
-func apart(t *testing.T, c *redistest.Cluster, s *Store, units ...int64) (policies []*engine.Policy) {
+// apart are policies of so many units whose counters of a key are on nodes of their own.
+func apart(t *testing.T, c *redistest.Cluster, key string, units ...int64) (policies []*engine.Policy) {
 	t.Helper()
 	taken := map[*redistest.Server]bool{}
 	for i := 0; len(policies) < len(units); i++ {
 		p := fixedPolicy(t, fmt.Sprint("rule", i), units[len(policies)])
-		if n := c.MasterOf(s.newAcquisition(asksOf(one(p, "k"))).asks[0].key); !taken[n] {
+		if n := c.MasterOf(nameOf(p, key)); !taken[n] {
 			taken[n] = true
 			policies = append(policies, p)
 		}
@@ -40,12 +40,11 @@ func together(asks ...engine.Ask) []engine.Ask {
 // Groups over two nodes race for what both have too little of: every group gets all
 // or nothing, and what is charged is what was admitted, though races are lost.
 func groupsRace(t *testing.T, c *redistest.Cluster) {
-	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs()}})
-	knows(t, s)
+	s := onCluster(t, c, Config{})
 	const each = 60
 	for round := range 6 {
-		p := apart(t, c, s, 150, 100)
 		key := fmt.Sprint("k", round)
+		p := apart(t, c, key, 150, 100)
 		var admitted, alone, refused atomic.Int64
 		var all sync.WaitGroup
 		for i := range 8 {
@@ -84,16 +83,9 @@ func groupsRace(t *testing.T, c *redistest.Cluster) {
 
 // A race that is lost gives back: between the rounds somebody takes the last unit.
 func groupGivesBack(t *testing.T, c *redistest.Cluster) {
-	links := map[string]*proxy{}
-	for _, n := range c.Nodes {
-		links[n.Addr] = newProxy(t, n.Addr)
-	}
-	slow := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: 20 * time.Second, Dial: through(links)}})
-	quick := start(t, Config{Redis: topology.Config{Addrs: c.Addrs()}})
-	for _, s := range []*Store{slow, quick} {
-		knows(t, s)
-	}
-	p := apart(t, c, slow, 10, 1)
+	slow, links := linked(t, c, Config{Redis: topology.Config{Timeout: 20 * time.Second}})
+	quick := onCluster(t, c, Config{})
+	p := apart(t, c, "k", 10, 1)
 	slots := policyOf(t, "slots", limit.Spec{Algorithm: limit.Concurrency, Count: 5})
 	hold := engine.Ask{Policy: slots, Key: []byte("k"), Holder: 9, Seq: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 	for _, l := range links {
@@ -127,25 +119,23 @@ func groupGivesBack(t *testing.T, c *redistest.Cluster) {
 // A member whose node does not answer holds up nobody: the others are decided in
 // time, and charged only if all of them fit.
 func groupWithAMemberAway(t *testing.T, c *redistest.Cluster) {
-	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: 20 * time.Second}})
-	knows(t, s)
-	p, q := apart(t, c, s, 10, 10, 1), apart(t, c, s, 10, 10, 10)
+	s, links := linked(t, c, Config{Redis: topology.Config{Timeout: 20 * time.Second}})
+	const key = "away"
+	p, q := apart(t, c, key, 10, 10, 1), apart(t, c, key, 10, 10, 10)
 	request := func() []lease.Grant {
-		return acquire(t, s, 3*time.Second, together(one(p[0], "k"), one(p[1], "k"), one(p[2], "k"))...)
+		return acquire(t, s, 3*time.Second, together(one(p[0], key), one(p[1], key), one(p[2], key))...)
 	}
-	hung := c.MasterOf(s.newAcquisition(asksOf(one(p[0], "k"))).asks[0].key)
-	hung.Pause()
-	defer hung.Resume()
+	links[c.MasterOf(nameOf(p[0], key))].hang(t)
 	if got := fmt.Sprint(granted(request())); got != "[unavailable 1 1]" {
 		t.Errorf("%s, want the others granted", got)
 	}
 	if got := fmt.Sprint(granted(request())); got != "[unavailable 0 denied]" {
 		t.Errorf("%s, want a denial that costs the other nothing", got)
 	}
-	if left := remaining(t, s, p[1], "k"); left != 9 {
+	if left := remaining(t, s, p[1], key); left != 9 {
 		t.Errorf("%d are left of 10 after one was admitted", left)
 	}
-	asks := asksOf(one(q[0], "k"), one(q[1], "k"), one(q[1], "k"), one(q[2], "k"), one(q[2], "k"))
+	asks := asksOf(one(q[0], key), one(q[1], key), one(q[1], key), one(q[2], key), one(q[2], key))
 	for i, g := range []uint32{1, 1, 2, 2, 0} { // groups of one call do not wait for each other
 		asks[i].Group = g
 	}

@@ -17,11 +17,9 @@ import (
 // nodes go on, and when it runs again it is asked again without anybody doing anything.
 func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
 	const timeout = 4 * time.Second // other nodes may take as long, on a busy machine
-	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: timeout}, Queue: 64})
-	knows(t, s)
+	s, links := linked(t, c, Config{Redis: topology.Config{Timeout: timeout}, Queue: 64})
 	p := fixedPolicy(t, "r", 1_000_000)
-	hung := c.Nodes[0]
-	hanging, well := keysOn(s, c, p, hung)
+	hanging, well := keysOn(c, p, c.Nodes[0])
 	ask := func(keys []string, i int) lease.Grant { return acquire(t, s, plenty, one(p, keys[i%len(keys)]))[0] }
 	for i := range 40 {
 		ask(hanging, i)
@@ -29,8 +27,7 @@ func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
 	}
 
 	var callers crowd
-	hung.Pause()
-	defer hung.Resume()
+	resume := links[c.Nodes[0]].hang(t)
 	for i := range 300 {
 		callers.call(func() {
 			if g := ask(hanging, i); g.Status != lease.Unavailable {
@@ -51,7 +48,7 @@ func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
 		}
 	}
 
-	hung.Resume()
+	resume()
 	eventually(t, func() (bool, any) {
 		g := ask(hanging, 0)
 		return g.Status == lease.OK, "it runs again, and is not asked"
@@ -91,10 +88,9 @@ func (c *crowd) call(run func()) {
 }
 
 // keysOn makes 40 keys that a node serves, and 40 that others do.
-func keysOn(s *Store, c *redistest.Cluster, p *engine.Policy, n *redistest.Server) (there, elsewhere []string) {
+func keysOn(c *redistest.Cluster, p *engine.Policy, n *redistest.Server) (there, elsewhere []string) {
 	for i := 0; len(there) < 40 || len(elsewhere) < 40; i++ {
-		key := fmt.Sprint("key", i)
-		if c.MasterOf(s.newAcquisition(asksOf(one(p, key))).asks[0].key) == n {
+		if key := fmt.Sprint("key", i); c.MasterOf(nameOf(p, key)) == n {
 			there = append(there, key)
 		} else {
 			elsewhere = append(elsewhere, key)

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/redis/script"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -66,6 +67,11 @@ func policyOf(t testing.TB, rule string, spec limit.Spec) *engine.Policy {
 	l, err := limit.New(spec)
 	fatal.If(t, err)
 	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
+}
+
+// nameOf is the name of a counter in Redis.
+func nameOf(p *engine.Policy, key string) string {
+	return string(script.AppendKey(nil, p, []byte(key)))
 }
 
 func one(p *engine.Policy, key string) engine.Ask {
@@ -204,6 +210,14 @@ func pass(to, from net.Conn, on func([]byte) []byte) {
 			return
 		}
 	}
+}
+
+// hang holds up the replies until the test ends, or resume is called.
+func (p *proxy) hang(t testing.TB) (resume func()) {
+	p.gate.Lock()
+	resume = sync.OnceFunc(p.gate.Unlock)
+	t.Cleanup(resume)
+	return resume
 }
 
 // through routes the connections of a store to some addresses by way of proxies.

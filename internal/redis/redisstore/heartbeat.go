@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// beatEvery is the time between two heartbeats of a replica. A replica without a
-	// heartbeat for goneAfter, three in a row, is not counted any more.
+	// beatEvery is the time between two heartbeats of a replica. A replica that has sent
+	// none for goneAfter halves of it is not counted any more.
 	beatEvery = time.Second
-	goneAfter = 3500 * time.Millisecond
+	goneAfter = 7
 	// replicaReplies is after how many heartbeats in a row a smaller number of replicas is used:
 	// in these four seconds every replica sends several.
 	replicaReplies = 5
@@ -76,7 +76,7 @@ type heart struct {
 	refusals repeat.OncePerMinute
 }
 
-// beat sends a heartbeat every second until ctx ends; then it removes this replica.
+// beat sends heartbeats until ctx ends; then it removes this replica.
 func (s *Store) beat(ctx context.Context) {
 	h := heart{store: s, id: rand.Text(), replicas: newMemberCount(replicaReplies), holders: newMemberCount(holderReplies)}
 	for repeat.Sleep(ctx, repeat.Jittered(h.once(ctx))) {
@@ -84,27 +84,27 @@ func (s *Store) beat(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.topology.Config.Timeout)
 	defer cancel()
 	if n := s.sharedNode(); n != nil {
-		_ = n.Client().ZRem(ctx, replicasKey, h.id).Err() // if it fails, the others drop it after goneAfter
+		_ = n.Client().ZRem(ctx, replicasKey, h.id).Err() // if it fails, the others drop it later
 	}
 }
 
 // once sends a heartbeat, and returns the time until the next one.
 func (h *heart) once(ctx context.Context) time.Duration {
-	n, err := h.store.eval(ctx, aliveScript, replicasKey, goneAfter.Milliseconds(), h.id).Int64()
+	n, err := h.store.eval(ctx, aliveScript, replicasKey, h.store.beatEvery.Milliseconds()*goneAfter/2, h.id).Int64()
 	if err == nil {
 		h.store.replicas.Store(h.replicas.counted(n))
 		if h.store.live != nil {
 			h.registerHolders(ctx)
 		}
-		return beatEvery
+		return h.store.beatEvery
 	}
 	h.replicas.missed()
 	switch kind := topology.ReplyOf(err).Kind; {
 	case kind == topology.NoReply && h.store.Replicas() == 0:
-		return beatEvery / 20 // at the start: soon after a node answers
+		return h.store.beatEvery / 20 // at the start: soon after a node answers
 	case (kind == topology.Full || kind == topology.Refused) && h.refusals.Now():
 		h.store.topology.Config.Log.Warn("redis rejects the heartbeat; the number of replicas is not updated",
 			"replicas", h.store.Replicas(), "error", h.store.topology.Config.Advised(err))
 	}
-	return beatEvery
+	return h.store.beatEvery
 }

@@ -1,14 +1,9 @@
 package redisstore
 
 import (
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
-	"time"
-
-	"github.com/weirlimit/weir/internal/redis/topology"
-	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // More members are believed at once, fewer only after so many replies in a row.
@@ -38,25 +33,6 @@ func TestMemberCount(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Redis' clock is set back by an hour: a replica that was killed just before is not counted for
-// an hour, as its last heartbeat would have it.
-func TestHeartbeatsFromTheFuture(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}})
-	count := func(want int) {
-		t.Helper()
-		eventually(t, func() (bool, any) {
-			n := s.Replicas()
-			return n == want, fmt.Sprintf("%d replicas, want %d", n, want)
-		})
-	}
-	server.Do("ZADD", replicasKey, time.Now().Add(2*time.Second).UnixMilli(), "one whose master had another clock")
-	count(2)
-	server.Do("ZADD", replicasKey, time.Now().Add(time.Hour).UnixMilli(), "one that was killed before the clock was set back")
-	count(1)
 }
 
 // notes is a log in memory.

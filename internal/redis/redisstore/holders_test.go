@@ -28,7 +28,7 @@ func TestHoldersOfAllReplicas(t *testing.T) {
 			defer mu.Unlock()
 			return slices.Clone(calls[i])
 		}
-		stores = append(stores, launch(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}}, func(s *Store) { s.CountHolders(live) }))
+		stores = append(stores, launch(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}}, hasty, func(s *Store) { s.CountHolders(live) }))
 	}
 	await := func(want int) {
 		t.Helper()
@@ -49,7 +49,7 @@ func TestHoldersOfAllReplicas(t *testing.T) {
 		t.Errorf("the shares of 6 PoPs sum to %d of %d", shares, count)
 	}
 	server.Do("FLUSHALL")
-	for end := time.Now().Add(2 * beatEvery); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * hastily); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for i, s := range stores {
 			if n := s.Holders(); n < 6 {
 				t.Fatalf("replica %d counts %d holders after a loss, want the 6 that live", i, n)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -20,28 +19,13 @@ func ran(servers ...*redistest.Server) (n int64) {
 // A connection that breaks after the script ran and before its reply arrives charges once: the ask is
 // Unavailable, and nobody finds another node, or another connection, to send it again.
 func cutInACluster(t *testing.T, c *redistest.Cluster) {
-	links := map[string]*proxy{}
-	for _, n := range c.Nodes {
-		links[n.Addr] = newProxy(t, n.Addr)
-	}
-	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Dial: through(links)}})
-	knows(t, s)
+	s, links := linked(t, c, Config{})
 	for _, n := range c.Nodes {
 		eventually(t, func() (bool, any) { return ran(n) > 0, n.Addr + " has not been probed" })
 	}
 	for _, key := range []string{"a", "b", "c", "d"} {
-		owner := c.MasterOf(s.newAcquisition(asksOf(one(fixedPolicy(t, "r", 10), key))).asks[0].key)
-		cutOnce(t, s, links[owner.Addr], key, c.Nodes...)
+		cutOnce(t, s, links[c.MasterOf(nameOf(fixedPolicy(t, "r", 10), key))], key, c.Nodes...)
 	}
-}
-
-// knows waits until a store has found three masters, and all answer.
-func knows(t *testing.T, s *Store) {
-	t.Helper()
-	eventually(t, func() (bool, any) {
-		st := s.Stats()
-		return st.Masters == 3 && st.Open == 0, st
-	})
 }
 
 func cutOnce(t *testing.T, s *Store, link *proxy, key string, servers ...*redistest.Server) {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
@@ -15,9 +14,9 @@ import (
 // A slot moves to another master while it is asked for: no ask fails, none counts
 // twice, and afterwards the new master is asked at once.
 func resharding(t *testing.T, c *redistest.Cluster) {
-	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: 20 * time.Second}}) // redirects may fail here, and nothing else
+	s := onCluster(t, c, Config{Redis: topology.Config{Timeout: 20 * time.Second}}) // redirects may fail here, and nothing else
 	p := fixedPolicy(t, "r", 1_000_000)
-	slot, _, to := journey(s, c, one(p, "hot")) // its tag is the whole name: other keys are in other slots
+	slot, _, to := journey(c, nameOf(p, "hot")) // its tag is the whole name: other keys are in other slots
 	variants := asksOf(one(p, "hot"), one(fixedVariant(t, 1), "hot"), one(fixedVariant(t, 2), "hot"))
 	asked := int64(0)
 	ask := func(step string) {
@@ -54,9 +53,9 @@ func resharding(t *testing.T, c *redistest.Cluster) {
 	}
 }
 
-// journey is the slot of an ask, its master, and another one to which it may move.
-func journey(s *Store, c *redistest.Cluster, a engine.Ask) (slot int, from, to *redistest.Server) {
-	slot = int(s.newAcquisition(asksOf(a)).asks[0].hashSlot)
+// journey is the slot of a key, its master, and another one to which it may move.
+func journey(c *redistest.Cluster, key string) (slot int, from, to *redistest.Server) {
+	slot = redistest.HashSlot(key)
 	from = c.OwnerOf(slot)
 	if from == c.Nodes[0] {
 		return slot, from, c.Nodes[1]
@@ -91,10 +90,9 @@ func askElsewhere(t *testing.T, s *Store) (stop func()) {
 
 // A redirect that leads nowhere, or in circles, ends.
 func redirectThatNeverEnds(t *testing.T, c *redistest.Cluster) {
-	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: 20 * time.Second}})
-	knows(t, s)
+	s := onCluster(t, c, Config{Redis: topology.Config{Timeout: 20 * time.Second}})
 	p := fixedPolicy(t, "r", 10)
-	slot, from, to := journey(s, c, one(p, "k"))
+	slot, from, to := journey(c, nameOf(p, "k"))
 	// The slot is marked as on its way to a node that does not expect it: ASK one
 	// way and MOVED the other.
 	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.Do("CLUSTER", "MYID"))

@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/redis/script"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -23,7 +22,7 @@ func TestForeignValue(t *testing.T) {
 	var logged notes
 	s := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&logged, nil))}})
 	p := fixedPolicy(t, "r", 100)
-	name := string(script.AppendKey(nil, p, []byte("theirs")))
+	name := nameOf(p, "theirs")
 	value := "\x21" + strings.Repeat("x", 40) // of layout 2
 	server.Do("SET", name, value)
 	for range 10 {

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -11,7 +10,6 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/topology"
-	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -19,9 +17,7 @@ import (
 func replicasShareALimit(t *testing.T, c *redistest.Cluster) {
 	var stores []*Store
 	for range 3 {
-		s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs()}})
-		knows(t, s)
-		stores = append(stores, s)
+		stores = append(stores, onCluster(t, c, Config{}))
 	}
 	for name, spec := range map[string]limit.Spec{
 		"fixed":   {Algorithm: limit.FixedWindow, Count: 500, Period: limit.Day},
@@ -52,40 +48,42 @@ func replicasShareALimit(t *testing.T, c *redistest.Cluster) {
 	}
 }
 
-// Each replica learns how many are alive, and keeps the number while Redis is away.
+// Each replica learns how many are alive, and keeps the number while Redis is away. A replica that leaves is missed
+// at once, one that was killed a little later, also if Redis' clock was set back since.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	config := Config{Redis: topology.Config{Addrs: []string{server.Addr}}}
-	first := start(t, config)
-	count := func(want int) {
+	replica := func(t *testing.T) *Store {
+		return launch(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}}, hasty)
+	}
+	first := replica(t)
+	count := func(want int, again ...any) {
 		t.Helper()
 		eventually(t, func() (bool, any) {
+			if len(again) > 0 {
+				server.Do(again...)
+			}
 			n := first.Replicas()
 			return n == want, fmt.Sprintf("%d replicas, want %d", n, want)
 		})
 	}
-	count(1)
-	second := start(t, config)
+	second := replica(t)
 	count(2)
-	third, err := New(config)
-	fatal.If(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- third.Run(ctx) }()
-	count(3)
-	if n := second.Replicas(); n < 2 {
-		t.Errorf("the second one counts %d", n)
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	count(2) // it took leave; one that is killed is missed after a few seconds
-	server.Do("ZADD", replicasKey, time.Now().UnixMilli(), "one that was killed")
-	count(3)
+	t.Run("one that leaves", func(t *testing.T) {
+		replica(t)
+		count(3)
+		if n := second.Replicas(); n < 2 {
+			t.Errorf("the second one counts %d", n)
+		}
+	})
+	count(2)
+	ahead := time.Now().Add(time.Hour).UnixMilli()
+	server.Do("ZADD", replicasKey, ahead, "one that was killed before the clock was set back by an hour")
+	count(3, "ZADD", replicasKey, time.Now().Add(hastily).UnixMilli(), "one whose master has another clock")
+	count(2)
+	count(3, "ZADD", replicasKey, time.Now().UnixMilli(), "one that was killed")
 	server.Kill()
-	time.Sleep(2 * beatEvery)
+	time.Sleep(2 * hastily)
 	if n := first.Replicas(); n != 3 {
 		t.Errorf("%d replicas while Redis is away, want the 3 that there were", n)
 	}
@@ -95,3 +93,8 @@ func TestHeartbeat(t *testing.T) {
 		t.Errorf("the replicas are kept for ever: ttl %d", ttl)
 	}
 }
+
+// hasty has a store send its heartbeats sooner.
+func hasty(s *Store) { s.beatEvery = hastily }
+
+const hastily = 200 * time.Millisecond

@@ -19,14 +19,14 @@ import (
 type Store struct {
 	config   Config
 	topology *topology.Topology
-	began    time.Time
 
-	replicas atomic.Int64
-	holders  atomic.Int64
-	live     func(within time.Duration) []uint64 // nil: holders are not counted
-	counters counters
-	metrics  metrics
-	boards   chan struct{} // is held during a command for a board: they share a connection
+	beatEvery time.Duration // between two heartbeats
+	replicas  atomic.Int64
+	holders   atomic.Int64
+	live      func(within time.Duration) []uint64 // nil: holders are not counted
+	counters  counters
+	metrics   metrics
+	boards    chan struct{} // is held during a command for a board: they share a connection
 }
 
 var _ engine.Store = (*Store)(nil)
@@ -37,7 +37,7 @@ func New(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{config: c, began: time.Now(), boards: make(chan struct{}, 1)}
+	s := &Store{config: c, beatEvery: beatEvery, boards: make(chan struct{}, 1)}
 	use := topology.Use{
 		Sender:      func(n *topology.Node) topology.Sender { return &sender{s, n, newQueue(c.Queue)} },
 		Connections: c.Lanes + 2, // the heartbeat, and what people watch
