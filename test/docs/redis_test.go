@@ -10,7 +10,7 @@ import (
 )
 
 // redisDocument has commands for Redis that are run.
-const redisDocument = "internal/redis/redisstore/README.md"
+const redisDocument = "docs/redis.md"
 
 // redisCommands are these commands, as [Checker.Shell] gets them.
 func redisCommands(d *Document) (all []string) {

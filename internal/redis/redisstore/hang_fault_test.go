@@ -3,7 +3,6 @@ package redisstore
 import (
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,10 +25,11 @@ func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
 		ask(well, i)
 	}
 
-	var callers crowd
+	var callers sync.WaitGroup
 	resume := links[c.Nodes[0]].hang(t)
+	begin := time.Now()
 	for i := range 300 {
-		callers.call(func() {
+		callers.Go(func() {
 			if g := ask(hanging, i); g.Status != lease.Unavailable {
 				t.Errorf("an ask of a node that hangs: %+v", g)
 			}
@@ -40,8 +40,14 @@ func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
 			t.Fatalf("a key of another node: %+v", g)
 		}
 	}
-	callers.all.Wait()
-	callers.leftWithin(t, s, timeout)
+	callers.Wait()
+	// One more timeout is what who queues behind a pipeline would wait if the first one did not open the breaker.
+	if took := time.Since(begin); took > timeout*3/2 {
+		t.Errorf("callers waited for %v with a timeout of %v", took, timeout)
+	}
+	if st := s.Stats(); st.Open != 1 || st.Opened != 1 || st.Queued != 0 || st.Unavailable["timeout"] == 0 || st.Unavailable["queue_full"]+st.Unavailable["breaker"] == 0 {
+		t.Errorf("while it hangs: %+v", st)
+	}
 	for i := range 1000 { // refused at once
 		if g := ask(hanging, i); g.Status != lease.Unavailable {
 			t.Fatalf("with its breaker open: %+v", g)
@@ -56,35 +62,6 @@ func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
 	if st := s.Stats(); st.Open != 0 || st.Queued != 0 {
 		t.Errorf("when it is back: %+v", st)
 	}
-}
-
-// leftWithin: all callers were gone after one timeout, and nothing is left of them.
-func (c *crowd) leftWithin(t *testing.T, s *Store, timeout time.Duration) {
-	t.Helper()
-	// One more timeout is what who queues behind a pipeline would wait if the first one
-	// did not open the breaker.
-	if longest := time.Duration(c.longest.Load()); longest > timeout*3/2 {
-		t.Errorf("the longest wait was %v with a timeout of %v", longest, timeout)
-	}
-	if st := s.Stats(); st.Open != 1 || st.Opened != 1 || st.Queued != 0 || st.Unavailable["timeout"] == 0 || st.Unavailable["queue_full"]+st.Unavailable["breaker"] == 0 {
-		t.Errorf("while it hangs: %+v", st)
-	}
-}
-
-// crowd is callers in goroutines of their own.
-type crowd struct {
-	all     sync.WaitGroup
-	longest atomic.Int64 // ns that one of them took
-}
-
-func (c *crowd) call(run func()) {
-	c.all.Go(func() {
-		begin := time.Now()
-		run()
-		took := int64(time.Since(begin))
-		for last := c.longest.Load(); took > last && !c.longest.CompareAndSwap(last, took); last = c.longest.Load() {
-		}
-	})
 }
 
 // keysOn makes 40 keys that a node serves, and 40 that others do.

@@ -7,15 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// Each replica sees some of the PoPs, and all replicas learn how many there are, those that
-// call two of them counted once: their shares of a limit are no more than the limit, and a
-// unit for each. Redis loses everything, and nobody takes a larger share.
+// Each replica sees some of the PoPs, and all replicas learn how many there are, those that call two of them
+// counted once. Redis loses everything, and no replica counts fewer.
 func TestHoldersOfAllReplicas(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -40,14 +37,6 @@ func TestHoldersOfAllReplicas(t *testing.T) {
 		}
 	}
 	await(6)
-	const count = 100
-	shares := int64(0)
-	for range 6 {
-		shares += lease.FailureLocal.Among(stores[1].Holders(), 1, limit.Spec{Count: count}, 0, 0).Share
-	}
-	if shares > count+6 || shares < count {
-		t.Errorf("the shares of 6 PoPs sum to %d of %d", shares, count)
-	}
 	server.Do("FLUSHALL")
 	for end := time.Now().Add(2 * hastily); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for i, s := range stores {

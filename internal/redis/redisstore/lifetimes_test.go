@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// TestLifetimes: whatever is asked of a counter, its key lives no longer than README.md states, and no key but the
+// TestLifetimes: whatever is asked of a counter, its key lives no longer than docs/redis.md states, and no key but the
 // two records lives for ever.
 func TestLifetimes(t *testing.T) {
 	t.Parallel()
@@ -83,7 +83,7 @@ func countedPolicy(t *testing.T, spec limit.Spec, mode lease.Consistency) *engin
 	return engine.NewPolicy(p.Rule, 0, p.Limit, lease.NewTerms(p.Limit, mode, 0, 0, 0))
 }
 
-// longest is how long the key of a counter lives at most, by README.md.
+// longest is how long the key of a counter lives at most, by docs/redis.md.
 func longest(a limit.Algorithm, period limit.Micros) limit.Micros {
 	switch a {
 	case limit.TokenBucket:

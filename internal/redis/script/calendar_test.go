@@ -2,11 +2,8 @@ package script_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
@@ -14,37 +11,6 @@ import (
 	"github.com/weirlimit/weir/internal/redis/script"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
-
-// TestMirrorOfCalendars plays traces over the boundaries of windows of a calendar.
-func TestMirrorOfCalendars(t *testing.T) {
-	s := start(t)
-	for _, c := range calendars(t) {
-		t.Run(c.Per.String()+" "+strings.ReplaceAll(c.Zone, "/", " "), func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				d := drawer{t: t, key: newKey(), now: 1_700_000_000 * limit.Second, holding: map[uint64]int64{}}
-				d.spec = limit.Spec{Algorithm: limit.FixedWindow, Period: c.Per.Period(), Calendar: c}
-				for d.policy = nil; d.policy == nil; {
-					d.changeCount()
-				}
-				var calls []call
-				var want []outcome
-				for range rapid.IntRange(1, 40).Draw(t, "steps") {
-					switch rapid.IntRange(0, 5).Draw(t, "to") {
-					case 0: // the flip, or a moment before or after it
-						d.now = c.Windows.Around(d.now)[2] + limit.Micros(rapid.Int64Range(-2, 2).Draw(t, "beside"))
-					case 1: // a later one
-						d.now = c.Windows.Around(d.now)[rapid.IntRange(0, 5).Draw(t, "window")]
-					default:
-						d.now += d.after()
-					}
-					one := call{ask: d.ask(), now: d.now, mode: script.Mode(rapid.IntRange(0, 1).Draw(t, "mode"))}
-					calls, want = append(calls, one), append(want, d.outcome(&one))
-				}
-				compare(t, s, calls, want)
-			})
-		})
-	}
-}
 
 // TestClocksApart: the script chooses the window by the clock of the server, and refuses to where that is more than a
 // window away from the clock of the caller.

@@ -25,14 +25,18 @@ var keys atomic.Int64
 // the same to the last unit, and so is whether a need fits.
 func TestMirror(t *testing.T) {
 	s := start(t)
-	for a := limit.TokenBucket; a <= limit.Concurrency; a++ {
-		t.Run(script.All()[a].Name, func(t *testing.T) {
+	mirror := func(name string, a limit.Algorithm, zoned bool) {
+		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				calls, expected := drawTrace(t, a)
+				calls, expected := drawTrace(t, a, zoned)
 				compare(t, s, calls, expected)
 			})
 		})
 	}
+	for a := limit.TokenBucket; a <= limit.Concurrency; a++ {
+		mirror(script.All()[a].Name, a, false)
+	}
+	mirror("calendars", limit.FixedWindow, true)
 }
 
 // TestMirrorForYears plays traces that never pause, so that the times in a value,
@@ -159,10 +163,10 @@ func describe(c *call) string {
 		c.ask.Policy.Limit.Spec(), c.ask.Op, c.ask.Holder, c.ask.Seq, c.ask.Want.Holding)
 }
 
-// drawTrace makes a trace and what the twin in Go answers to it.
-func drawTrace(t *rapid.T, a limit.Algorithm) (calls []call, want []outcome) {
+// drawTrace makes a trace and what the twin in Go answers to it. zoned: its windows are those of a calendar.
+func drawTrace(t *rapid.T, a limit.Algorithm, zoned bool) (calls []call, want []outcome) {
 	d := drawer{t: t, key: newKey(), now: 1_700_000_000 * limit.Second}
-	d.spec = d.drawSpec(a)
+	d.spec = d.drawSpec(a, zoned)
 	for d.policy = nil; d.policy == nil; {
 		d.changeCount()
 	}
@@ -245,20 +249,18 @@ func (d *drawer) units(most int64, label string) int64 {
 }
 
 // drawSpec draws what a counter keeps through a change of its rule.
-func (d *drawer) drawSpec(a limit.Algorithm) limit.Spec {
+func (d *drawer) drawSpec(a limit.Algorithm, zoned bool) limit.Spec {
 	d.holding = map[uint64]int64{}
 	s := limit.Spec{Algorithm: a}
 	if a != limit.Concurrency {
 		s.Period = rapid.SampledFrom([]limit.Micros{limit.Millisecond, 10 * limit.Millisecond, limit.Second, 7 * limit.Second, limit.Minute, limit.Hour, limit.Day, limit.MaxPeriod}).Draw(d.t, "period")
 	}
-	if a == limit.FixedWindow {
-		switch rapid.IntRange(0, 2).Draw(d.t, "align") {
-		case 1:
-			s.Align = limit.AlignFirstRequest
-		case 2:
-			s.Calendar = rapid.SampledFrom(calendars(d.t)).Draw(d.t, "calendar")
-			s.Period = s.Calendar.Per.Period()
-		}
+	switch {
+	case zoned:
+		s.Calendar = rapid.SampledFrom(calendars(d.t)).Draw(d.t, "calendar")
+		s.Period = s.Calendar.Per.Period()
+	case a == limit.FixedWindow && d.oneIn(2, "align"):
+		s.Align = limit.AlignFirstRequest
 	}
 	return s
 }
@@ -312,11 +314,12 @@ func (d *drawer) after() limit.Micros {
 		period = int64(d.spec.Period)
 	}
 	span := func(from, to int64) limit.Micros { return limit.Micros(rapid.Int64Range(from, to).Draw(d.t, "after")) }
-	switch rapid.IntRange(0, 12).Draw(d.t, "clock") {
-	case 12: // to shortly before the flip of a window
-		if c := d.spec.Calendar; c != nil {
-			return c.Windows.Around(d.now)[2] - d.now - span(0, int64(400*limit.Millisecond))
-		}
+	move := rapid.IntRange(0, 12).Draw(d.t, "clock")
+	if c := d.spec.Calendar; c != nil && move > 6 { // to about the begin of a window near now
+		return c.Windows.Around(d.now)[rapid.IntRange(0, 5).Draw(d.t, "window")] - d.now + span(-2, 2) - max(0, span(-1, int64(400*limit.Millisecond)))
+	}
+	switch move {
+	case 12: // to shortly before the next window begins
 		return limit.Micros(period) - d.now%limit.Micros(period) - span(1, min(period, int64(400*limit.Millisecond)))
 	case 0, 1:
 		return 0

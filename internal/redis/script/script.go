@@ -13,7 +13,7 @@
 // another layout is never overwritten: an ask for it is answered [ErrForeign]. An ask for nothing of an unknown key makes
 // no key.
 //
-// A server without memory (maxmemory-policy noeviction, see README) answers "full" for new keys; existing counters go on.
+// A server without memory (maxmemory-policy noeviction, see docs/redis.md) answers "full" for new keys; existing counters go on.
 package script
 
 import (

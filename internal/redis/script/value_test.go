@@ -49,26 +49,6 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestReportsMakeNoKeys: a want that only gives back, or reports, is not kept of a key that is unknown.
-func TestReportsMakeNoKeys(t *testing.T) {
-	s := start(t)
-	for i, spec := range specs {
-		for _, mode := range []script.Mode{script.Acquire, script.Fit} {
-			a := askOf(spec, "k", 0)
-			a.Want = lease.Want{Unused: 5, Lease: 77, Denied: 3, Fresh: true}
-			a.Op = engine.Release
-			if i != int(limit.Concurrency) || mode == script.Acquire {
-				if got := s.play(t, []call{{ask: a, mode: mode}})[0]; got.ttl != -2 || got.grant.Status != lease.OK {
-					t.Errorf("%s: %+v", script.All()[i].Name, got)
-				}
-			}
-		}
-	}
-	if n := s.Do("DBSIZE").(int64); n != 0 {
-		t.Errorf("%d keys, want none", n)
-	}
-}
-
 // TestForeignValues: a value of another layout, of another algorithm or of nobody known
 // is never written over, whatever is asked; an empty one is nobody's.
 func TestForeignValues(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-const giveRights = "give the user what weir.acl lists: internal/redis/redisstore/README.md#the-user"
+const giveRights = "give the user what weir.acl lists: docs/redis.md#acl-user"
 
 // advices maps parts of error texts of a server, or of TLS, to what to change. The first
 // that fits is used.

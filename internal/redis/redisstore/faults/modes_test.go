@@ -26,8 +26,8 @@ type deployment struct {
 	servers func() []*redistest.Server
 }
 
-// deployments are the ways in which Redis is run, beside the plain ones. Of the
-// restricted user a single server needs fewer rights, as README.md states.
+// deployments are the ways in which Redis is run, beside the plain ones and a cluster with a restricted user, which
+// TestLeastRights has. Of that user a single server needs fewer rights, as docs/redis.md states.
 var deployments = []struct {
 	name  string
 	start func(*testing.T) deployment
@@ -58,11 +58,6 @@ var deployments = []struct {
 		d := watched(s)
 		d.config.Password = always(secret)
 		d.config.SentinelUsername, d.config.SentinelPassword = "weir", always("word")
-		return d
-	}},
-	{"cluster, restricted user", func(t *testing.T) deployment {
-		d := clustered(redistest.StartCluster(t, 3, 0, redistest.Users(usersOf(t, secret)...)))
-		d.config.Username, d.config.Password = "weir", always(secret)
 		return d
 	}},
 }

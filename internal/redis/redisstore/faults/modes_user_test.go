@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -130,7 +129,7 @@ func TestEachRightIsNeeded(t *testing.T) {
 					t.Fatal("the store is ready")
 				}
 				return (strings.Contains(got, "cannot call "+word+" in") || strings.Contains(got, "'"+word+"'") || word == "key" && strings.Contains(got, "to access")) &&
-					strings.Contains(got, "weir.acl") && strings.Contains(got, "readme.md#the-user")
+					strings.Contains(got, "weir.acl") && strings.Contains(got, "docs/redis.md#acl-user")
 			})
 			for _, key := range c.Nodes[0].Do("KEYS", "*").([]any) {
 				if c.Nodes[0].Do("PTTL", key) == int64(-1) {
@@ -165,16 +164,5 @@ func askAround(ctx context.Context, t *testing.T, s engine.Store) {
 				Holder: 1 + random.Uint64N(9), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}})
 		}
 		s.Acquire(ctx, asks, make([]lease.Grant, len(asks)))
-	}
-}
-
-// What README.md asks operators to load is what was tested.
-func TestManualQuotesUser(t *testing.T) {
-	manual, err := os.ReadFile("../README.md")
-	fatal.If(t, err)
-	for _, line := range usersOf(t, "PASSWORD") {
-		if !strings.Contains(string(manual), line) {
-			t.Errorf("README.md does not have this line of weir.acl:\n%s", line)
-		}
 	}
 }

@@ -23,7 +23,7 @@ resource "aws_vpc_security_group_ingress_rule" "clients" {
   tags                         = var.tags
 }
 
-# internal/redis/redisstore/README.md has the reason for each. Its name has the version: the group of the next one is
+# docs/redis.md has the reason for each. Its name has the version: the group of the next one is
 # there before that of the last is removed, which a cluster still uses until then.
 resource "aws_elasticache_parameter_group" "this" {
   name        = "${var.name}-${local.family}"
