@@ -18,8 +18,9 @@ import (
 //	weir.decisions.rule.R.decision.D.reason.C  requests that a shed rule decided, by their class:
 //	                                           critical, normal, low or bulk
 //	weir.shed_utilization_permille.rule.R, .shed_ratio_permille.rule.R
-//	                                           gauges, per mille: how full what is behind a shed rule is, and the
-//	                                           part of the requests below critical that it refuses for that
+//	                                           gauges, per mille because those of Proxy-Wasm are integers: how
+//	                                           full what is behind a shed rule is, and the part of the requests
+//	                                           below critical that it rejects for that
 //	weir.waits.rule.R                          requests that waited for the region
 //	weir.missing_keys.rule.R                   requests without a part of the rule's key
 //	weir.calls.reason.C                        calls to the region, by how they ended: answered,

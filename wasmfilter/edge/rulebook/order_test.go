@@ -1,6 +1,7 @@
 package rulebook
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -124,6 +125,53 @@ func TestSpoiltRules(t *testing.T) {
 	all[0].Offer(201_000, good.Version, 7, good.Encode())
 	if see(202_000, 203_000, good.Version, 7); failed() > 0 || all[2].Have(203_000) != good.Version {
 		t.Errorf("%d workers have an error with good rules", failed())
+	}
+}
+
+// Of versions that could not be used the last four are remembered, by all workers, each for a minute.
+func TestRejections(t *testing.T) {
+	all := workers(tabletest.New(), 2)
+	a, b := all[0], all[1]
+	for n, version := range []string{"v1", "", "v2", "v3", "v2", "v4", "v5"} {
+		a.refuse(1000*lease.Millis(1+n), version)
+	}
+	for _, c := range []struct {
+		at       lease.Millis
+		unusable string
+		have     string
+	}{{8000, "v3 v2 v4 v5", "v5"}, {63_999, "v3 v2 v4 v5", "v5"}, {64_000, "v2 v4 v5", "v5"}, {66_999, "v5", "v5"}, {67_000, "", ""}} {
+		got := []string{}
+		for _, version := range []string{"v1", "", "v3", "v2", "v4", "v5"} {
+			if b.unusable(c.at, version) {
+				got = append(got, version)
+			}
+		}
+		if strings.Join(got, " ") != c.unusable || b.Have(c.at) != c.have {
+			t.Errorf("at %d: unusable are %q, have %q, want %+v", c.at, got, b.Have(c.at), c)
+		}
+	}
+	seen := func() lease.Millis { all, _ := a.rejections(); return all[len(all)-1].seen }
+	a.refuse(70_000, "v6")
+	a.Error = "rules of the region: bad"
+	b.unusable(72_499, "v6") // less than half of the time between two fetches
+	if seen() != 70_000 {
+		t.Errorf("seen at %d", seen())
+	}
+	if b.unusable(72_500, "v6"); seen() != 72_500 {
+		t.Errorf("seen at %d", seen())
+	}
+	a.forgive(82_499)
+	if a.Error == "" {
+		t.Error("the error ends while replies show the rules")
+	}
+	if a.forgive(82_500); a.Error != "" {
+		t.Error("the error stays when no reply has shown the rules for twice the time between two fetches")
+	}
+	a.setRejections([]rejection{{at: 90_000, version: strings.Repeat("v", 300)}}, 0)
+	raw, _, _ := a.pop.Store.Get(keyRejected)
+	a.pop.Store.Set(keyRejected, raw[:100], 0) // cut off
+	if all, _ := a.rejections(); len(all) != 1 || len(all[0].version) != 76 {
+		t.Errorf("rejections %+v", all)
 	}
 }
 
