@@ -15,20 +15,15 @@ import (
 
 	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var update = flag.Bool("update", false, "write zones.txt anew from the Go release")
 
 // TestZones: zones.txt has the names of the Go release, and each can be loaded.
 func TestZones(t *testing.T) {
-	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := fatal.Get(exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output())(t)
+	z := fatal.Get(zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip")))(t)
 	defer func() { _ = z.Close() }()
 	var names []string
 	for _, f := range z.File {
@@ -39,9 +34,7 @@ func TestZones(t *testing.T) {
 	slices.Sort(names)
 	want := strings.Join(names, "\n") + "\n"
 	if *update {
-		if err := os.WriteFile("zones.txt", []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile("zones.txt", []byte(want), 0o644))
 	}
 	if got, err := os.ReadFile("zones.txt"); err != nil || string(got) != want {
 		t.Error("zones.txt is not that of this Go release: run this test with -update", err)
@@ -55,10 +48,7 @@ func TestZones(t *testing.T) {
 
 func windows(t testing.TB, c limit.Calendar) limit.Windows {
 	t.Helper()
-	w, err := calendar.Windows(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := fatal.Get(calendar.Windows(c))(t)
 	return w
 }
 
@@ -73,10 +63,7 @@ func begins(t testing.TB, c limit.Calendar, at time.Time) (out []time.Time) {
 
 func zone(t testing.TB, name string) *time.Location {
 	t.Helper()
-	loc, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	loc := fatal.Get(time.LoadLocation(name))(t)
 	return loc
 }
 
@@ -101,10 +88,7 @@ func TestBegins(t *testing.T) {
 		{"the 31st in February", limit.Calendar{Per: limit.PerMonth, Anchor: 31, Zone: "UTC"}, "2026-02-28T00:00:00Z", "2026-02-28T00:00:00Z", 31 * 24 * time.Hour},
 		{"a week from Sunday", limit.Calendar{Per: limit.PerWeek, Anchor: 7, Zone: "Europe/Berlin"}, "2026-10-25T12:00:00+01:00", "2026-10-25T00:00:00+02:00", 7*24*time.Hour + time.Hour},
 	} {
-		at, err := time.Parse(form, c.at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := fatal.Get(time.Parse(form, c.at))(t)
 		got := begins(t, c.c, at.In(zone(t, c.c.Zone)))
 		if b := got[1].Format(form); b != c.begin || got[2].Sub(got[1]) != c.length {
 			t.Errorf("%s: at %s a window begins at %s and lasts %s, want %s and %s", c.name, c.at, b, got[2].Sub(got[1]), c.begin, c.length)
@@ -114,10 +98,7 @@ func TestBegins(t *testing.T) {
 
 // TestEndOfLeapYear: at the end of 2096, which no database lists, no zone changes its clock: days and months have their usual length.
 func TestEndOfLeapYear(t *testing.T) {
-	names, err := os.ReadFile("zones.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := fatal.Get(os.ReadFile("zones.txt"))(t)
 	for _, name := range strings.Fields(string(names)) {
 		at := time.Date(2096, 12, 31, 12, 0, 0, 0, zone(t, name))
 		want := time.Date(2096, 12, 31, 0, 0, 0, 0, at.Location())
@@ -137,10 +118,7 @@ func TestAgainstTwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		loc := rapid.SampledFrom(zones).Draw(t, "zone")
 		c := limit.Calendar{Per: rapid.SampledFrom([]limit.Per{limit.PerDay, limit.PerWeek, limit.PerMonth}).Draw(t, "per"), Zone: loc}
-		place, err := time.LoadLocation(loc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		place := fatal.Get(time.LoadLocation(loc))(t)
 		at := time.UnixMicro(rapid.Int64Range(1_400_000_000_000_000, 4_800_000_000_000_000).Draw(t, "at")).In(place)
 		if rapid.Bool().Draw(t, "near midnight") {
 			at = time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 1000*rapid.IntRange(-1, 1).Draw(t, "beside"), place)
@@ -164,10 +142,7 @@ func TestAgainstTwin(t *testing.T) {
 			}
 			return d
 		}
-		w, err := calendar.Windows(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := fatal.Get(calendar.Windows(c))(t)
 		got := w.Around(limit.Micros(at.UnixMicro()))
 		want := day
 		for i := 1; i < len(got); i++ {
@@ -195,10 +170,7 @@ func TestAgainstClock(t *testing.T) {
 		"Pacific/Apia": "2011-12-28", "Pacific/Kwajalein": "1993-08-19", "Africa/Cairo": "2026-04-23", "America/Asuncion": "2023-03-24",
 	} {
 		loc := zone(t, name)
-		at, err := time.ParseInLocation(time.DateOnly, from, loc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := fatal.Get(time.ParseInLocation(time.DateOnly, from, loc))(t)
 		w := windows(t, limit.Calendar{Per: limit.PerDay, Zone: name})
 		latest, began := at.Format(time.DateOnly), at
 		for range 4 * 24 * 60 {

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var update = flag.Bool("update", false, "write testdata/two.svg anew")
@@ -22,15 +24,10 @@ func TestSVG(t *testing.T) {
 		{"one <1>", []Line{{"up", false, []Point{{0, 60}, {30, 100}}}, {"down", true, []Point{{0, 90}, {60, 70}}}}},
 		{"two", []Line{{"up", false, []Point{{0, 52}, {60, 52}}}, {"down", true, nil}}},
 	}}
-	got, err := c.SVG()
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := fatal.Get(c.SVG())(t)
 	const file = "testdata/two.svg"
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(file, []byte(got), 0o666))
 	}
 	if want, err := os.ReadFile(file); err != nil || got != string(want) {
 		t.Errorf("%s is another plot (%v)", file, err)
@@ -77,13 +74,8 @@ func TestAllPointsAreWithinTheAxes(t *testing.T) {
 			}
 			c.Panels = append(c.Panels, Panel{Lines: []Line{l}})
 		}
-		svg, err := c.SVG()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := xml.Unmarshal([]byte(svg), new(struct{})); err != nil {
-			t.Fatal(err)
-		}
+		svg := fatal.Get(c.SVG())(t)
+		fatal.If(t, xml.Unmarshal([]byte(svg), new(struct{})))
 		for _, at := range drawn.FindAllString(svg, -1) {
 			xs, ys, _ := strings.Cut(at, ",")
 			x, _ := strconv.ParseFloat(xs, 64)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/statefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var header = statefile.Header{
@@ -24,10 +25,7 @@ var header = statefile.Header{
 // write makes a file of so many records.
 func write(t testing.TB, path string, records int) {
 	t.Helper()
-	w, err := statefile.Create(path, header)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := fatal.Get(statefile.Create(path, header))(t)
 	for i := range records {
 		w.Put(fmt.Appendf(nil, "record %d", i))
 	}
@@ -67,15 +65,10 @@ func TestRoundTrip(t *testing.T) {
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	write(t, path, 30)
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := fatal.Get(os.ReadFile(path))(t)
 	try := func(what string, content []byte) {
 		t.Helper()
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, content, 0o600))
 		got, _, err := collect(path)
 		if len(got) > 0 || err == nil || !strings.HasPrefix(err.Error(), "damaged: ") {
 			t.Fatalf("%s: %d records, %v; want none, and what is damaged", what, len(got), err)
@@ -101,9 +94,7 @@ func TestOtherLayout(t *testing.T) {
 	if _, err := fmt.Fprintf(z, "weirstat%c%s", len(header), header); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(z.Close(), os.WriteFile(path, file.Bytes(), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(z.Close(), os.WriteFile(path, file.Bytes(), 0o600)))
 	if _, _, err := collect(path); err == nil || !strings.Contains(err.Error(), "its layout is 99") {
 		t.Errorf("%v, want that its layout is 99", err)
 	}
@@ -113,10 +104,7 @@ func TestOtherLayout(t *testing.T) {
 func TestUncommittedKeepsTheOldOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	write(t, path, 3)
-	w, err := statefile.Create(path, header)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := fatal.Get(statefile.Create(path, header))(t)
 	w.Put(make([]byte, 1<<20)) // more than a block
 	if got, _, err := collect(path); err != nil || len(got) != 3 {
 		t.Errorf("%d records, %v; want the 3 of before", len(got), err)
@@ -125,18 +113,13 @@ func TestUncommittedKeepsTheOldOne(t *testing.T) {
 
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	first, err := statefile.Lock(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := fatal.Get(statefile.Lock(path))(t)
 	var used *statefile.InUseError
 	if _, err := statefile.Lock(path); !errors.As(err, &used) || used.Path != path || used.PID != strconv.Itoa(os.Getpid()) {
 		t.Errorf("a second lock: %v", err)
 	}
 	keepOpen(t, path+".lock")
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, first.Close())
 	if again, err := statefile.Lock(path); err != nil {
 		t.Error(err)
 	} else if err := again.Close(); err != nil {
@@ -156,10 +139,7 @@ func keepOpen(t *testing.T, path string) {
 			continue
 		}
 		fd, _ := strconv.Atoi(e.Name())
-		again, err := syscall.Dup(fd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := fatal.Get(syscall.Dup(fd))(t)
 		t.Cleanup(func() { _ = syscall.Close(again) })
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // repeated is field number as an empty value, n times.
@@ -74,9 +75,7 @@ func TestLeavesOut(t *testing.T) {
 	bad := []byte{0x42, 2, 0xc3, 0x28, 0x4a, 1, 0xff, 0x4a, 2, 'o', 'k', 0x4a, 2, 0xc3, 0x28}
 	request := wire.Request{Pop: "before", TraceParent: []string{"before", "before"}}
 	for range 2 {
-		if err := request.Decode(append([]byte{0x08, 1}, bad...)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, request.Decode(append([]byte{0x08, 1}, bad...)))
 		if request.Protocol != 1 || request.Pop != "" || len(request.TraceParent) != 1 || request.TraceParent[0] != "ok" {
 			t.Errorf("read %+v", request)
 		}
@@ -118,9 +117,7 @@ func TestAliases(t *testing.T) {
 	sent := wire.Request{RulesVersion: "v1", Wants: []wire.Want{{Rule: "login", Key: []byte("alice"), Want: lease.Want{Need: 1}}}}
 	input := sent.Append(nil)
 	var got wire.Request
-	if err := got.Decode(input); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, got.Decode(input))
 	_ = append(got.Wants[0].Key, "overwrites"...)
 	if !bytes.Equal(input, sent.Append(nil)) {
 		t.Error("appending to a key wrote to the input")

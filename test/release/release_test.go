@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/version"
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -25,10 +26,7 @@ func TestLimitFromArchive(t *testing.T) {
 	ports := strings.NewReplacer("10000", port(pop), "10001", port(proc.FreeAddr(t)), "9901", port(proc.FreeAddr(t)), "8080", port(proc.FreeAddr(t)), "8090", port(api))
 	for _, name := range []string{"run.sh", "pop.yaml"} {
 		file := filepath.Join(dir, "envoy", name)
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := fatal.Get(os.ReadFile(file))(t)
 		proc.WriteFile(t, file, ports.Replace(string(text)))
 	}
 	demo := proc.Start(t, proc.LogDir(t), "demo", "env", "-C", dir, "ENVOY="+envoy.Program(t), "envoy/run.sh")
@@ -53,10 +51,7 @@ func TestLimitFromArchive(t *testing.T) {
 	})
 	statuses := map[int]int{}
 	for range 8 {
-		resp, err := http.Post("http://"+pop+"/login", "", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := fatal.Get(http.Post("http://"+pop+"/login", "", nil))(t)
 		resp.Body.Close()
 		statuses[resp.StatusCode]++
 	}
