@@ -52,11 +52,9 @@ func (h *holder) ask(p *process, wants ...wire.Want) []wire.Grant {
 	h.t.Helper()
 	h.seq++
 	req := wire.Request{Protocol: 1, Holder: bytes.Repeat([]byte{h.name}, 16), Seq: h.seq, Ack: h.seq - 1, Wants: wants}
-	r, err := http.Post(p.quota+quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(req.Append(nil)))
-	fatal.If(h.t, err)
+	r := fatal.Get(http.Post(p.quota+quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(req.Append(nil))))(h.t)
 	defer r.Body.Close()
-	body, err := io.ReadAll(r.Body)
-	fatal.If(h.t, err)
+	body := fatal.Get(io.ReadAll(r.Body))(h.t)
 	var out wire.Response
 	if err := out.Decode(body); r.StatusCode != 200 || err != nil || len(out.Grants) != len(wants) {
 		h.t.Fatalf("status %d: %s", r.StatusCode, body)

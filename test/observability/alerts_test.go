@@ -146,7 +146,7 @@ var elsewhere = map[string]string{
 	"weir_panics": "wasmfilter/filter/stats.go", "weir_vm_replaced": "wasmfilter/filter/stats.go", // from the first one on
 	"weir_certificates_ok": "internal/certs/certs.go", "weir_certificate_expiry_seconds": "internal/certs/expiry.go", // with TLS
 	"weir_callers_rejected_total": "internal/daemon/callers.go", // with TLS
-	"weir_consul_ok":             "internal/consul/agent.go",   // with Consul
+	"weir_consul_ok":              "internal/consul/agent.go",   // with Consul
 }
 
 // here reports whether all that a query selects is among what the programs of this test have.

@@ -68,8 +68,7 @@ func newWorld(t tester, workers int, rules string) *world {
 
 func mustRules(t tester, text string) *rule.Set {
 	t.Helper()
-	set, err := read.JSON([]byte(text))
-	fatal.If(t, err)
+	set := fatal.Get(read.JSON([]byte(text)))(t)
 	return set
 }
 

@@ -128,8 +128,7 @@ func TestTouched(t *testing.T) {
 		}
 		counted += fmt.Sprintf("| %s | %v | %v | %d | %d |\n", c.name, e.crossed.callbacks, e.crossed.calls, e.crossed.in, e.crossed.out)
 	}
-	page, err := os.ReadFile("../../docs/benchmarks.md")
-	fatal.If(t, err)
+	page := fatal.Get(os.ReadFile("../../docs/benchmarks.md"))(t)
 	if !strings.Contains(string(page), counted) {
 		t.Errorf("docs/benchmarks.md has another table than this:\n%s", counted)
 	}

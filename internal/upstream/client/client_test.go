@@ -50,8 +50,7 @@ type aggregator struct {
 
 func newAggregator(t testing.TB) *aggregator {
 	t.Helper()
-	set, err := rulefile.Parse("rules.yaml", []byte(rulesText))
-	fatal.If(t, err)
+	set := fatal.Get(rulefile.Parse("rules.yaml", []byte(rulesText)))(t)
 	a := &aggregator{t: t, rules: set}
 	a.serve(nil)
 	return a
@@ -130,8 +129,7 @@ func (a *aggregator) replica(region string, change ...func(*client.Config)) *cli
 	for _, change := range change {
 		change(&c)
 	}
-	s, err := client.New(c)
-	fatal.If(a.t, err)
+	s := fatal.Get(client.New(c))(a.t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Run(ctx) }()

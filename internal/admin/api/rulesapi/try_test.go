@@ -64,15 +64,13 @@ func TestTryEnds(t *testing.T) {
 	t.Parallel()
 	long := "rules: [{ name: a, key: [client_ip], algorithm: concurrency, limit: 9 }]\ntests: [{ name: long, request: { url: /, client: 192.0.2.1 }, " +
 		"steps: [{ repeat: every 30s for 300d, lasts: 1d, expect: { count: { allowed: 9 } } }] }]\n"
-	suite, err := ruletests.Read(documentName, []rulefile.File{{Name: documentName, Data: []byte(long)}})
-	fatal.If(t, err)
+	suite := fatal.Get(ruletests.Read(documentName, []rulefile.File{{Name: documentName, Data: []byte(long)}}))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if one := run(ctx, suite, &suite.Tests[0]); one.Failure != nil || !strings.Contains(one.Problem, "no time") {
 		t.Errorf("%+v", one)
 	}
-	rules, err := rulefile.Read(documentName, []byte(document(5, "a", "b")))
-	fatal.If(t, err)
+	rules := fatal.Get(rulefile.Read(documentName, []byte(document(5, "a", "b"))))(t)
 	if d := rulediff.Compare(ctx, rules.Set, rules.Set, time.Now()); d.Undecided != 2 || len(d.Rules) != 2 {
 		t.Errorf("%+v", d)
 	}
