@@ -505,3 +505,36 @@ func TestIdleStreams(t *testing.T) {
 		}
 	}
 }
+
+// A rate is that of whole seconds, also of a worker that was busy for longer, or whose clock was set back.
+func TestRateOfRequests(t *testing.T) {
+	r := rate{since: 1000}
+	for _, c := range []struct {
+		now   lease.Millis
+		count int64
+		last  int64 // in 1,000 seconds
+	}{{1999, 10, 0}, {2000, 0, 10_000}, {2500, 7, 10_000}, {6000, 1, 2000}, {5000, 3, 3000}, {5999, 5, 3000}, {6000, 0, 5000}} {
+		r.count += c.count
+		if r.tick(c.now); r.last != c.last {
+			t.Errorf("at %d: %d requests in 1,000 s, want %d", c.now, r.last, c.last)
+		}
+	}
+}
+
+// The first response after a tick is looked at, and one in 16 after it; those without a shed rule never.
+func TestSamples(t *testing.T) {
+	c := newCrowd(t, 1, 10, "", "")
+	held := []Held{{}}
+	for range 2 {
+		for n := range 3 * sampled {
+			if got := c.workers[0].Samples(held); got != (n%sampled == 0) {
+				t.Errorf("response %d: looked at %v", n, got)
+			}
+			if c.workers[0].Samples(nil) {
+				t.Error("a response without a shed rule is looked at")
+			}
+		}
+		c.workers[0].Samples(held)
+		c.tick()
+	}
+}
