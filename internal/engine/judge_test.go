@@ -14,8 +14,8 @@ import (
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // gappy is a store of which the keys in away do not answer.
@@ -72,7 +72,7 @@ func newCourt() *court {
 // ruling is a policy of ten units an hour.
 func ruling(t testing.TB, name string, how lease.OnFailure) *engine.Policy {
 	t.Helper()
-	l := limittest.New(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour})
+	l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour}))(t)
 	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
 	p.OnFailure = how
 	return p

@@ -12,8 +12,8 @@ import (
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // distant is a store that is a way off, or does not answer.
@@ -77,7 +77,7 @@ func (s *twoScopes) acquire(asks ...engine.Ask) []lease.Grant {
 // scopedPolicy is one of 10 units an hour.
 func scopedPolicy(t *testing.T, name string, scope rule.Scope) *engine.Policy {
 	t.Helper()
-	l := limittest.New(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour})
+	l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour}))(t)
 	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
 	p.Scope = scope
 	return p

@@ -7,9 +7,9 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"pgregory.net/rapid"
 )
 
@@ -49,7 +49,7 @@ func TestWithout(t *testing.T) {
 // A question asks for nothing and states nothing; operators are not requests; what was granted goes back as it was taken.
 func TestAsks(t *testing.T) {
 	p := func(s limit.Spec) *engine.Policy {
-		l := limittest.New(t, s)
+		l := fatal.Get(limit.New(s))(t)
 		return engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 	}
 	units, slots := p(limit.Spec{Count: 5, Period: limit.Second, ChargeDenied: true}), p(limit.Spec{Algorithm: limit.Concurrency, Count: 5})
@@ -100,7 +100,7 @@ func TestPartsAreMadeOnce(t *testing.T) {
 
 // Where the arithmetic needs a large common divisor of count and period, what is left is rounded down to one.
 func TestWithoutIsRoundedDown(t *testing.T) {
-	l := limittest.New(t, limit.Spec{Count: 99 * 366 * 86_400, Period: limit.MaxPeriod})
+	l := fatal.Get(limit.New(limit.Spec{Count: 99 * 366 * 86_400, Period: limit.MaxPeriod}))(t)
 	p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0).Afar())
 	if q := p.Without(1); q.Limit.Spec().Count != 98*366*86_400 || !q.Terms.Far {
 		t.Errorf("%+v, %+v", q.Limit.Spec(), q.Terms)

@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // accounted is one key of a counter that regions share, each of which has a third. Region 0 may lie.
@@ -23,7 +23,7 @@ type accounted struct {
 }
 
 func newAccounted(t rapid.TB, spec limit.Spec, equal bool) *accounted {
-	l := limittest.New(t, spec)
+	l := fatal.Get(limit.New(spec))(t)
 	return &accounted{limit: l, terms: lease.NewTerms(l, lease.Leased, 0, 500, 0).Afar(), equal: equal, now: 1_700_000_040 * limit.Second}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // The tables below have a row on each side of each bound, with a window of 5,000 in 10 s, or a bucket of 500 per second.
@@ -19,7 +19,7 @@ const start = 1_700_000_000 * limit.Second
 
 func limited(t *testing.T, s limit.Spec) (*limit.Limit, *lease.Terms) {
 	t.Helper()
-	l := limittest.New(t, s)
+	l := fatal.Get(limit.New(s))(t)
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 	return l, &terms
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/fair"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // ask is the ask of a region that has a quarter of the limit, and how much is withheld from it.
@@ -18,7 +18,7 @@ func ask(s *fair.Shares, l *limit.Limit, t *lease.Terms, equal bool, now limit.M
 }
 
 func limited(t *testing.T, spec limit.Spec) (*limit.Limit, lease.Terms) {
-	l := limittest.New(t, spec)
+	l := fatal.Get(limit.New(spec))(t)
 	return l, lease.NewTerms(l, lease.Leased, 0, 0, 0)
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // When a denied holder may ask again, and when the client of a refused request may come back.
@@ -32,7 +32,7 @@ func TestAskAfter(t *testing.T) {
 		{"not before a small bucket is half full", bucket, one, limit.Decision{RetryAfter: ms}, false, 5, 1},
 		{"never", minute, one, limit.Decision{RetryAfter: limit.Never}, false, 800, lease.Never},
 	} {
-		l := limittest.New(t, c.spec)
+		l := fatal.Get(limit.New(c.spec))(t)
 		terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 		g := terms.Grant(l, &c.w, &c.d, c.out)
 		if g.AskAfter != c.ask || g.RetryAfter != c.retry || (g.Status == lease.Denied) != (c.ask > 0) || g.TTL != lease.Millis(c.d.TTL/ms) {
@@ -42,7 +42,7 @@ func TestAskAfter(t *testing.T) {
 }
 
 func TestSlotGrant(t *testing.T) {
-	l := limittest.New(t, limit.Spec{Algorithm: limit.Concurrency, Count: 5})
+	l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.Concurrency, Count: 5}))(t)
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 	for _, c := range []struct {
 		need int64
@@ -83,7 +83,7 @@ func TestFew(t *testing.T) {
 
 // What the terms of a limit bound: debts, give-backs, and what is asked for ahead between regions.
 func TestBoundsOfTerms(t *testing.T) {
-	l := limittest.New(t, minute)
+	l := fatal.Get(limit.New(minute))(t)
 	terms := lease.NewTerms(l, lease.Optimistic, 0, 300, 7)
 	if terms.MaxDebt(lease.FailureDeny) != 7 || terms.MaxDebt(lease.FailureAllow) != 1000 || terms.Lies(2000) || !terms.Lies(2001) {
 		t.Errorf("%+v", terms)

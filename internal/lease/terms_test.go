@@ -6,7 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var minute = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Minute}
@@ -31,7 +31,7 @@ func TestTerms(t *testing.T) {
 			row.spec = limit.Spec{Period: limit.Second} // denies everything
 			row.want = lease.Terms{Interval: 100, Timeout: 100, Refills: true, Pace: 100, LongestTTL: 1000}
 		}
-		if got := lease.NewTerms(limittest.New(t, row.spec), row.c, 0, 0, 0); got != row.want {
+		if got := lease.NewTerms(fatal.Get(limit.New(row.spec))(t), row.c, 0, 0, 0); got != row.want {
 			t.Errorf("%+v:\n got %+v\nwant %+v", row.spec, got, row.want)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // far is a store across a network, which notes when it was asked for each rule: it answers after a while, or not
@@ -153,7 +153,7 @@ func (s *site) most(rule string) (worst int) {
 // ruled is a policy of a rule of that name.
 func ruled(t testing.TB, name string, spec limit.Spec, c lease.Consistency) *engine.Policy {
 	t.Helper()
-	l := limittest.New(t, spec)
+	l := fatal.Get(limit.New(spec))(t)
 	return engine.NewPolicy(name, 0, l, lease.NewTerms(l, c, 0, 0, 0))
 }
 

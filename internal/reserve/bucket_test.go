@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // Of a token bucket, the aggregator and a region that is cut off again and again grant together at most burst +
@@ -31,8 +31,8 @@ func TestBucketOfAFlappingRegion(t *testing.T) {
 func flappingBucket(t *testing.T, r *rand.Rand, short bool) (holds bool) {
 	const part = 400
 	spec := limit.Spec{Count: 10, Period: limit.Second, Burst: 40 + 10*r.Int64N(10)}
-	whole := limittest.New(t, spec)
-	rest := limittest.New(t, limit.Spec{Count: PerMille(part).Without(spec.Count), Period: spec.Period, Burst: PerMille(part).Without(spec.Burst)})
+	whole := fatal.Get(limit.New(spec))(t)
+	rest := fatal.Get(limit.New(limit.Spec{Count: PerMille(part).Without(spec.Count), Period: spec.Period, Burst: PerMille(part).Without(spec.Burst)}))(t)
 	w := WindowOf(spec)
 	now := 1_000_000 * limit.Second / w.Period * w.Period
 	shares := Shares{Regions: map[string]Region{"eu": {Until: now, Issued: []Share{{No: 1, Part: part}}}}}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // amount draws numbers of units, with those near the bound.
@@ -68,7 +68,7 @@ func TestRoundTrip(t *testing.T) {
 
 // Units of a counter of another shape are nothing to the one that there is.
 func TestWantForAnotherShape(t *testing.T) {
-	l := limittest.New(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute})
+	l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute}))(t)
 	w := wire.Want{Shape: l.Fingerprint(), Want: lease.Want{Want: 3, Unused: 5, Lease: 7, Overdrawn: 2}}
 	if got := w.For(l); got != w.Want {
 		t.Errorf("%+v", got)

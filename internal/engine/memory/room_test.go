@@ -12,12 +12,12 @@ import (
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 func policyOf(t testing.TB, spec limit.Spec) *engine.Policy {
 	t.Helper()
-	l := limittest.New(t, spec)
+	l := fatal.Get(limit.New(spec))(t)
 	return engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 }
 

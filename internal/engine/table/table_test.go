@@ -9,11 +9,11 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 func policy(t testing.TB, rule string) *engine.Policy {
-	l := limittest.New(t, limit.Spec{Count: 1, Period: limit.Second})
+	l := fatal.Get(limit.New(limit.Spec{Count: 1, Period: limit.Second}))(t)
 	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var perMinute = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Minute}
@@ -22,7 +22,7 @@ type counter struct {
 }
 
 func newCounter(t *testing.T, s limit.Spec, c lease.Consistency) *counter {
-	l := limittest.New(t, s)
+	l := fatal.Get(limit.New(s))(t)
 	return &counter{t: t, limit: l, terms: lease.NewTerms(l, c, 0, 0, 0)}
 }
 
@@ -200,7 +200,7 @@ func TestAskersFade(t *testing.T) {
 // Requests that a holder refused from memory count too where denials are charged.
 func TestDeniedFromMemoryIsCharged(t *testing.T) {
 	for _, charges := range []bool{false, true} {
-		l := limittest.New(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Minute, ChargeDenied: charges})
+		l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Minute, ChargeDenied: charges}))(t)
 		terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 		var c Counter
 		want := int64(10)

@@ -7,14 +7,14 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // TestCounterNeverOverGrants sends any wants to a counter and adds up what it
 // granted to each window, less what came back: never more than the limit, and no
 // more comes back than was out.
 func TestCounterNeverOverGrants(t *testing.T) {
-	l := limittest.New(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 50, Period: limit.Second})
+	l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 50, Period: limit.Second}))(t)
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 	rapid.Check(t, func(t *rapid.T) {
 		var c Counter

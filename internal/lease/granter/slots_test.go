@@ -5,13 +5,13 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // A clock that steps back does not make a holder's newest statement forgotten; one that
 // was wrong by more than a ttl does not make it last for longer than that.
 func TestStatementsOutliveAClockStep(t *testing.T) {
-	l := limittest.New(t, limit.Spec{Algorithm: limit.Concurrency, Count: 5})
+	l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.Concurrency, Count: 5}))(t)
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 	const start = 30_000_000 * limit.Minute
 	var s Slots
@@ -39,7 +39,7 @@ func TestStatementsOutliveAClockStep(t *testing.T) {
 
 // Holders state what they use, requests take, renew and release: all of them count against one limit.
 func TestSlots(t *testing.T) {
-	l := limittest.New(t, limit.Spec{Algorithm: limit.Concurrency, Count: 5})
+	l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.Concurrency, Count: 5}))(t)
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 	var s Slots
 	now := limit.Micros(window)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // story drives one account through a trace: each line states when, what, and what has
@@ -21,7 +21,7 @@ type story struct {
 
 func newStory(t *testing.T, s limit.Spec, c lease.Consistency) *story {
 	t.Helper()
-	return &story{t: t, terms: lease.NewTerms(limittest.New(t, s), c, 0, 0, 0)}
+	return &story{t: t, terms: lease.NewTerms(fatal.Get(limit.New(s))(t), c, 0, 0, 0)}
 }
 
 var perMinute = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Minute}
@@ -283,7 +283,7 @@ func TestAsksOfferWhatIsLive(t *testing.T) {
 		{"nobody waits", lease.Leased, 0, [2]Lease{lapsed(6, 6), live(3, 7)}, 6, 6},
 		{"an exact rule keeps nothing", lease.Exact, 9, [2]Lease{live(2, 7)}, 0, 0},
 	} {
-		terms := lease.NewTerms(limittest.New(t, perMinute), row.c, 0, 0, 0)
+		terms := lease.NewTerms(fatal.Get(limit.New(perMinute))(t), row.c, 0, 0, 0)
 		s := State{Leases: row.lots, Left: 20, Least: 21, Asked: 900, Size: 100, WantLog2: 3}
 		w := s.Ask(&terms, 1000, row.need, row.need, NoAsk)
 		if w.Unused != row.units || w.Lease != row.lease {
@@ -302,7 +302,7 @@ func TestAsksOfferWhatIsLive(t *testing.T) {
 // What fits no waiter goes back: spent later, it would make more than the limit in the
 // window that begins after the grant.
 func TestLogKeepsNoSpareOfAGrantForWaiters(t *testing.T) {
-	l := limittest.New(t, limit.Spec{Algorithm: limit.SlidingLog, Count: 100, Period: 5 * limit.Second})
+	l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.SlidingLog, Count: 100, Period: 5 * limit.Second}))(t)
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 	for _, c := range []struct {
 		waiting, granted, spare, kept int64

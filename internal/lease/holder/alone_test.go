@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // alone is the only holder of a key, with no time between it and its granter.
@@ -68,7 +68,7 @@ func TestComesBackAsTold(t *testing.T) {
 		if spec.Algorithm != limit.FixedWindow {
 			spec.Align = limit.AlignClock
 		}
-		l := limittest.New(t, spec)
+		l := fatal.Get(limit.New(spec))(t)
 		h := &alone{t: t, limit: l, terms: lease.NewTerms(l, lease.Consistency(upTo(t, 1)), 0, 0, 0), now: 1_700_000_000_000 * limit.Millisecond}
 		var exact limit.State // of a limiter that has admitted the same
 		for range 60 {

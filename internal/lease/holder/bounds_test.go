@@ -5,7 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // The tables below have a row on each side of each bound. Each is at 1000.
@@ -13,7 +13,7 @@ const at = lease.Millis(1000)
 
 func termsOf(t *testing.T, s limit.Spec, c lease.Consistency) *lease.Terms {
 	t.Helper()
-	terms := lease.NewTerms(limittest.New(t, s), c, 100, 50, 10)
+	terms := lease.NewTerms(fatal.Get(limit.New(s))(t), c, 100, 50, 10)
 	return &terms
 }
 
@@ -196,7 +196,7 @@ func TestDue(t *testing.T) {
 		"none in use, and the time is over":   {1, false, 0, 2000, false},
 		"one in use, though the time is over": {1, false, 1, 2000, true},
 	} {
-		terms := lease.NewTerms(limittest.New(t, limit.Spec{Algorithm: limit.Concurrency, Count: 20}), lease.Leased, 100, 300, 0)
+		terms := lease.NewTerms(fatal.Get(limit.New(limit.Spec{Algorithm: limit.Concurrency, Count: 20}))(t), lease.Leased, 100, 300, 0)
 		h := h
 		h.May, h.Asking = row.may, row.asking
 		if got := h.Due(&terms, row.now, row.inUse); got != row.want {
@@ -215,7 +215,7 @@ func TestDue(t *testing.T) {
 		"what has lapsed is not":     {lease.Leased, 2000, lease.Want{Holding: 16, Want: 16}, 16, 0, 20},
 		"an exact rule keeps no one": {lease.Exact, 1999, lease.Want{Holding: 8, Need: 1, Waiting: 1, Want: 9}, 8, 1, 10},
 	} {
-		terms := lease.NewTerms(limittest.New(t, limit.Spec{Algorithm: limit.Concurrency, Count: 20}), row.c, 100, 300, 0)
+		terms := lease.NewTerms(fatal.Get(limit.New(limit.Spec{Algorithm: limit.Concurrency, Count: 20}))(t), row.c, 100, 300, 0)
 		h := Holding{May: row.before, Until: 2000, TTL: 1000}
 		if w := h.Ask(&terms, row.now, row.inUse, row.waits, row.waits); w != row.want {
 			t.Errorf("%s: asks %+v", name, w)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // naive is an account while the tier above does not answer, as one would count it by hand.
@@ -53,7 +53,7 @@ func TestFailAgainstTwin(t *testing.T) {
 	for seed := range uint64(3000) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		spec := limit.Spec{Algorithm: limit.Algorithm(rnd.IntN(4)), Count: 1 + rnd.Int64N(30), Period: limit.Second}
-		terms := lease.NewTerms(limittest.New(t, spec), lease.Consistency(rnd.IntN(3)), 0, 0, 0)
+		terms := lease.NewTerms(fatal.Get(limit.New(spec))(t), lease.Consistency(rnd.IntN(3)), 0, 0, 0)
 		n := naive{terms: terms, left: rnd.Int64N(20), reset: rnd.Int64N(5000), denied: max(0, rnd.Int64N(12)-6),
 			refused: rnd.IntN(2) == 0, lease: rnd.Int64N(6), leaseEnds: lease.Millis(rnd.Int64N(4000)), used: map[lease.Millis]int64{}}
 		s := State{Left: n.left, Reset: lease.Millis(n.reset), Least: n.denied, Refused: n.refused}
@@ -127,7 +127,7 @@ func TestShareOfACalendar(t *testing.T) {
 		{"a guess, and a reply", guess, now + 3*day, now + 3*day}, {"known, and a reply", f, now + 3*day, now + 20*day},
 	} {
 		a := State{Reset: c.reset}
-		l := limittest.New(t, spec)
+		l := fatal.Get(limit.New(spec))(t)
 		terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 		if d := a.Fail(&terms, now, c.failure, 5); !d.Admitted {
 			t.Errorf("%s: %+v, want the share", c.name, d)

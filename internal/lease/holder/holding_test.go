@@ -5,11 +5,11 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 func TestHolding(t *testing.T) {
-	terms := lease.NewTerms(limittest.New(t, limit.Spec{Algorithm: limit.Concurrency, Count: 20}), lease.Leased, 0, 0, 0)
+	terms := lease.NewTerms(fatal.Get(limit.New(limit.Spec{Algorithm: limit.Concurrency, Count: 20}))(t), lease.Leased, 0, 0, 0)
 	var h Holding
 	enter := func(now lease.Millis, inUse int64, want Verdict) {
 		t.Helper()

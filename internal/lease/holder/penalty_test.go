@@ -4,7 +4,8 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // What a holder refuses where that is charged: its own units are the first that it uses
@@ -12,7 +13,7 @@ import (
 func TestRefusedUnitsAreCharged(t *testing.T) {
 	spec := perMinute
 	spec.ChargeDenied = true
-	terms := lease.NewTerms(limittest.New(t, spec), lease.Leased, 0, 0, 0)
+	terms := lease.NewTerms(fatal.Get(limit.New(spec))(t), lease.Leased, 0, 0, 0)
 	s := State{Asked: 500, Left: 4, Phase: PhaseDenied, Least: 5, Ends: 1200, Reset: 9000}
 	s.Leases[0] = Lease{Units: 2, Expiry: 9000, Lease: 1}
 	s.Leases[1] = Lease{Units: 1, From: 9001, Expiry: 19000, Lease: 2}
@@ -42,7 +43,7 @@ func TestLeastUsesUpWhatIsOnLease(t *testing.T) {
 	for _, charged := range []bool{false, true} {
 		spec := perMinute
 		spec.ChargeDenied = charged
-		l := limittest.New(t, spec)
+		l := fatal.Get(limit.New(spec))(t)
 		terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 		s := State{}
 		s.Leases = [2]Lease{{Units: 2, Expiry: 9000, Lease: 1}, {Units: 3, Expiry: 9000, Lease: 2}} // the larger is offered

@@ -6,7 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // Each reply moves a holder of each phase, whose time is over or not.
@@ -51,7 +51,7 @@ func TestFollows(t *testing.T) {
 	} {
 		for before, after := range row.after {
 			a := *before
-			terms := lease.NewTerms(limittest.New(t, perMinute), lease.Leased, 0, 0, 0).Afar()
+			terms := lease.NewTerms(fatal.Get(limit.New(perMinute))(t), lease.Leased, 0, 0, 0).Afar()
 			if row.exact {
 				terms.Consistency = lease.Exact
 			}
@@ -69,7 +69,7 @@ func TestFollows(t *testing.T) {
 
 // After a reply that decides nothing no denial stands, but on_failure remembers it. A reply that decides ends the back-off.
 func TestUndecided(t *testing.T) {
-	a, terms := State{Phase: PhaseDenied, Ends: 1500, Least: 8, Reset: 9000}, lease.NewTerms(limittest.New(t, perMinute), lease.Leased, 0, 0, 0)
+	a, terms := State{Phase: PhaseDenied, Ends: 1500, Least: 8, Reset: 9000}, lease.NewTerms(fatal.Get(limit.New(perMinute))(t), lease.Leased, 0, 0, 0)
 	a.Apply(&terms, 1000, 1000, lease.Want{Need: 1, Waiting: 1, Want: 1}, lease.Grant{Status: lease.Unavailable}, 0, 100)
 	if a.Phase != PhaseNone || a.Least != 8 || a.Back.Failures == 0 {
 		t.Errorf("%+v", a)

@@ -7,11 +7,11 @@ import (
 	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 func BenchmarkDecisionTake(b *testing.B) {
-	terms := lease.NewTerms(limittest.New(b, perMinute), lease.Leased, 0, 0, 0)
+	terms := lease.NewTerms(fatal.Get(limit.New(perMinute))(b), lease.Leased, 0, 0, 0)
 	s := holder.State{Leases: [2]holder.Lease{{Units: 1 << 40, Expiry: 1 << 40, Lease: 7}}, Asked: 1, Size: 1, WantLog2: 10}
 	b.ReportAllocs()
 	for i := range b.N {
@@ -22,7 +22,7 @@ func BenchmarkDecisionTake(b *testing.B) {
 }
 
 func BenchmarkDecisionAcquire(b *testing.B) {
-	l := limittest.New(b, limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 30, Period: limit.Second})
+	l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 30, Period: limit.Second}))(b)
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 	var c granter.Counter
 	b.ReportAllocs()
@@ -35,7 +35,7 @@ func BenchmarkDecisionAcquire(b *testing.B) {
 
 // TestDecisionsDoNotAllocate covers every call on the way of a request.
 func TestDecisionsDoNotAllocate(t *testing.T) {
-	l := limittest.New(t, perMinute)
+	l := fatal.Get(limit.New(perMinute))(t)
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 	var s holder.State
 	var c granter.Counter

@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // chain is one holder, the tiers above it and what they count, with no time between them:
@@ -209,7 +209,7 @@ func TestCostsAboveTheLease(t *testing.T) {
 		for _, algorithm := range []limit.Algorithm{limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog} {
 			for relays := range 3 {
 				t.Run(fmt.Sprintf("%d of %v, algorithm %d, %d relays", row.limit, row.costs[len(row.costs)-1], algorithm, relays), func(t *testing.T) {
-					c := newChain(t, limittest.New(t, limit.Spec{Algorithm: algorithm, Count: row.limit, Period: limit.Day}), relays)
+					c := newChain(t, fatal.Get(limit.New(limit.Spec{Algorithm: algorithm, Count: row.limit, Period: limit.Day}))(t), relays)
 					for i, cost := range row.costs {
 						if !c.request(cost) {
 							t.Fatalf("request %d of %v is refused", i, row.costs)
@@ -244,7 +244,7 @@ func compare(t *rapid.T) {
 	if spec.Algorithm == limit.FixedWindow {
 		spec.Align = limit.Align(upTo(t, 1))
 	}
-	l := limittest.New(t, spec)
+	l := fatal.Get(limit.New(spec))(t)
 	relays := int(upTo(t, 2))
 	if spec.Algorithm == limit.SlidingLog { // a relay notes two leases that it has cut, and a log may have more
 		relays = 0

@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // A relay that is a trip away takes no more of a small limit than its few requests need: the rest is for
@@ -15,7 +15,7 @@ import (
 func TestSmallLimitIsNotHoarded(t *testing.T) {
 	for _, trip := range []lease.Millis{5, 12, 50} {
 		for _, far := range []bool{false, true} {
-			l := limittest.New(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: 10 * limit.Second})
+			l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: 10 * limit.Second}))(t)
 			terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 			if far {
 				terms = terms.Afar()

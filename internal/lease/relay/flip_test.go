@@ -6,7 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var perTenSeconds = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second}
@@ -23,7 +23,7 @@ type farTale struct {
 // farStory is a relay 100 ms from its granter and back, with 75 requests per second, in a window that
 // ends at 10,000.
 func farStory(t *testing.T, lots ...holder.Lease) *farTale {
-	s := &farTale{t: t, terms: lease.NewTerms(limittest.New(t, perTenSeconds), lease.Leased, 0, 0, 0).Afar()}
+	s := &farTale{t: t, terms: lease.NewTerms(fatal.Get(limit.New(perTenSeconds))(t), lease.Leased, 0, 0, 0).Afar()}
 	s.Holder = holder.State{Asked: 9000, Spent: 20, Size: 40, Left: 500, Reset: 10_000}
 	s.rate, s.trip = 75, 100
 	copy(s.Holder.Leases[:], lots)
@@ -68,7 +68,7 @@ func TestAheadOfADeniedWindow(t *testing.T) {
 		}
 	}
 	near := farStory(t)
-	near.terms = lease.NewTerms(limittest.New(t, perTenSeconds), lease.Leased, 0, 0, 0)
+	near.terms = lease.NewTerms(fatal.Get(limit.New(perTenSeconds))(t), lease.Leased, 0, 0, 0)
 	near.Holder.Phase, near.Holder.Least, near.Holder.Ends = holder.PhaseDenied, 1, 10_000
 	if got := near.Prefetch(&near.terms, 9900); got != holder.NoAsk {
 		t.Errorf("a near holder asks %d while it pauses", got)
@@ -225,7 +225,7 @@ func TestLeaseOfAChildEndsWithItsLot(t *testing.T) {
 func TestAsksToTheEndOfAWindowOfTheFirstRequest(t *testing.T) {
 	s := farStory(t)
 	spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second, Align: limit.AlignFirstRequest}
-	s.terms = lease.NewTerms(limittest.New(t, spec), lease.Leased, 0, 0, 0).Afar()
+	s.terms = lease.NewTerms(fatal.Get(limit.New(spec))(t), lease.Leased, 0, 0, 0).Afar()
 	for _, now := range []lease.Millis{9700, 9850, 9950, 10_000} {
 		if got := s.Prefetch(&s.terms, now); got != holder.TopUp {
 			t.Errorf("at %d it asks %d, not %d", now, got, holder.TopUp)

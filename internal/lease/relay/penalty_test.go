@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // Of a queue the tier above has charged the least need, if it denied that; the relay
@@ -18,7 +18,7 @@ func TestDeniedQueueIsCharged(t *testing.T) {
 		denied int64 // reported above with the next want
 	}{"all": {0, 7 + 5}, "all but the least": {3, 7 + 5}, "none": {15, 0}} {
 		spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 15, Period: limit.Hour, ChargeDenied: true}
-		l := limittest.New(t, spec)
+		l := fatal.Get(limit.New(spec))(t)
 		terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 		var above granter.Counter
 		above.State = l.Charge(above.State, limit.Second, 15-c.count)
@@ -64,7 +64,7 @@ func TestRefusalsFromMemory(t *testing.T) {
 			s.Fail(terms, 1000, lease.Failure{By: lease.FailureLocal, Share: 1, Ends: 9000}, 2)
 		}, false, 2},
 	} {
-		terms := lease.NewTerms(limittest.New(t, perMinute), c.consistency, 0, 0, 0)
+		terms := lease.NewTerms(fatal.Get(limit.New(perMinute))(t), c.consistency, 0, 0, 0)
 		s := spent
 		c.do(&terms, &s)
 		if s.Refused != c.refused || s.Denied != c.counted {

@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limit/limittest"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var perMinute = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Minute}
@@ -23,7 +23,7 @@ type tier struct {
 }
 
 func newTier(t *testing.T, s limit.Spec, c lease.Consistency, lots ...holder.Lease) *tier {
-	n := &tier{t: t, terms: lease.NewTerms(limittest.New(t, s), c, 0, 0, 0)}
+	n := &tier{t: t, terms: lease.NewTerms(fatal.Get(limit.New(s))(t), c, 0, 0, 0)}
 	copy(n.Holder.Leases[:], lots)
 	n.Holder.Left, n.Holder.Reset, n.Holder.Asked = 500, 60_000, 900
 	return n
