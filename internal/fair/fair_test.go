@@ -28,44 +28,6 @@ var (
 	first  = limit.Spec{Algorithm: limit.FixedWindow, Count: 5000, Period: 10 * limit.Second, Align: limit.AlignFirstRequest}
 )
 
-// A limit of 500 a second, 100 ms there and back, three regions that offer 600, 150 and 50
-// for 30 s: at least 98 % of the limit is admitted and never more than it, and each region
-// has its part, within 5 % of the figure.
-func TestParts(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		spec  limit.Spec
-		equal bool
-		most  int // that 30 s admit
-		parts [3]float64
-	}{
-		{"bucket by demand", bucket, false, 500 + 15_000, [3]float64{375, 93.75, 31.25}},
-		{"bucket in equal parts", bucket, true, 500 + 15_000, [3]float64{300, 150, 50}},
-		{"window by demand", window, false, 15_000, [3]float64{375, 93.75, 31.25}},
-		{"window in equal parts", window, true, 15_000, [3]float64{300, 150, 50}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			m := newModel(c.spec, c.equal, 50, steady(600), steady(150), steady(50))
-			m.run(30_000)
-			admitted, waited := m.between(0, 30)
-			late, lateWaited := m.between(10, 30)
-			sum := admitted[0] + admitted[1] + admitted[2]
-			t.Logf("admitted %v, %.4f of the limit; waited %v, after 10 s %v", admitted, float64(sum)/float64(c.most), waited, lateWaited)
-			if sum > c.most || float64(sum) < 0.98*float64(c.most) {
-				t.Errorf("admitted %d, want 98 %% to all of %d", sum, c.most)
-			}
-			if lateWaited[0]+lateWaited[1]+lateWaited[2] > 250 {
-				t.Errorf("after 10 s %v requests waited of 16,000", lateWaited)
-			}
-			for i, n := range late {
-				if rate := float64(n) / 20; rate < 0.95*c.parts[i] || rate > 1.05*c.parts[i] {
-					t.Errorf("region %d: %.1f per second, want %.1f", i, rate, c.parts[i])
-				}
-			}
-		})
-	}
-}
-
 // A flood that begins in one region takes nothing from regions that demand less than an equal part, and little where these
 // are 300 ms from the aggregator and back. What a region that has gone quiet does not use is for the others, soon. One that
 // once reported far more than is possible gets no more for it half a minute later.
@@ -113,7 +75,7 @@ func TestFloodElsewhere(t *testing.T) {
 			m.decide(m.regions[0], lease.Want{Denied: limit.MaxCount})
 		}
 		m.run(65_000)
-		admitted, _ := m.between(30, 70)
+		admitted := m.between(30, 70)
 		for i, n := range admitted {
 			if n < 40*c.least[i] {
 				t.Errorf("%s: region %d had %d in 40 s, want at least %d", c.name, i, n, 40*c.least[i])

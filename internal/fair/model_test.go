@@ -36,7 +36,6 @@ type region struct {
 	renews   lease.Millis // when it looks again whether its lease lasts
 	calls    []call
 	admitted map[lease.Millis]int // by second
-	waited   map[lease.Millis]int // by second
 }
 
 type call struct {
@@ -57,7 +56,7 @@ func newModel(spec limit.Spec, equal bool, delay lease.Millis, rates ...func(lea
 		random: rand.New(rand.NewPCG(1, 2)),
 	}
 	for i, rate := range rates {
-		m.regions = append(m.regions, &region{id: uint64(i + 1), rate: rate, admitted: map[lease.Millis]int{}, waited: map[lease.Millis]int{}})
+		m.regions = append(m.regions, &region{id: uint64(i + 1), rate: rate, admitted: map[lease.Millis]int{}})
 	}
 	return m
 }
@@ -72,7 +71,7 @@ func (m *model) run(span lease.Millis) {
 		for _, r := range m.regions {
 			m.deliver(r)
 			for r.due += r.rate(m.now) / 1000 * (0.5 + m.random.Float64()); r.due >= 1; r.due-- {
-				m.request(r, false)
+				m.request(r)
 			}
 			if m.now == r.renews {
 				m.topUp(r)
@@ -84,15 +83,13 @@ func (m *model) run(span lease.Millis) {
 // one is the want of a request.
 var one = lease.Want{Need: 1, Waiting: 1, Want: 1}
 
-// request decides a request; again: one that has waited already.
-func (m *model) request(r *region, again bool) {
+// request decides a request.
+func (m *model) request(r *region) {
 	g, verdict, back := r.relay.Acquire(&m.terms, m.now, one)
 	m.giveBack(r, back)
 	switch {
 	case verdict == holder.Wait:
-		if r.waiting++; !again {
-			r.waited[m.now/1000]++
-		}
+		r.waiting++
 		if !r.relay.Holder.UnderWay(&m.terms, m.now) {
 			m.ask(r, holder.NoAsk)
 		}
@@ -154,7 +151,7 @@ func (m *model) reply(r *region, c call) {
 	}
 	for n := r.waiting; n > 0 && !r.relay.Holder.UnderWay(&m.terms, m.now); n-- {
 		r.waiting--
-		m.request(r, true)
+		m.request(r)
 	}
 	m.topUp(r)
 }
@@ -168,15 +165,14 @@ func (m *model) giveBack(r *region, p holder.Part) {
 // begins is the first second of a model.
 const begins = 1_000_000
 
-// between is how much each region admitted, and how many of its requests waited, from one
-// second to another, counted from the beginning.
-func (m *model) between(from, to lease.Millis) (admitted, waited []int) {
+// between is how much each region admitted from one second to another, counted from the beginning.
+func (m *model) between(from, to lease.Millis) (admitted []int) {
 	for _, r := range m.regions {
-		n, late := 0, 0
+		n := 0
 		for s := begins + from; s < begins+to; s++ {
-			n, late = n+r.admitted[s], late+r.waited[s]
+			n += r.admitted[s]
 		}
-		admitted, waited = append(admitted, n), append(waited, late)
+		admitted = append(admitted, n)
 	}
-	return admitted, waited
+	return admitted
 }

@@ -185,25 +185,6 @@ func TestLostRecord(t *testing.T) {
 	}
 }
 
-// What a replica remembers to be used stays withheld, if the store or another replica has forgotten that and renounced.
-func TestForgottenUse(t *testing.T) {
-	memory := Record{ID: 1, Until: now, Touched: now + 9*limit.Second, Share: Share{No: 3, Part: 500}, Oldest: 2}
-	behind := Record{ID: 1, Until: now + limit.Minute, Share: Share{No: 4, Part: 500}}
-	used := []Span{{now, memory.Touched}}
-	for name, r := range map[string]Record{"read": memory.Remembered(behind), "remembered": behind.Remembered(memory)} {
-		if r.Until != behind.Until || r.Share.No != 4 || r.Oldest != 2 || !reflect.DeepEqual(r.Used, used) {
-			t.Errorf("%s: %+v", name, r)
-		}
-		if again := r.Remembered(memory); !reflect.DeepEqual(again.Used, used) {
-			t.Errorf("%s, twice: %+v", name, again.Used)
-		}
-		p := Reply{ID: 1, At: now + limit.Minute, Until: r.Until + 1, Used: []Span{{now - 1, now}}}
-		if r = r.Replied(p); len(r.Used) != 2 {
-			t.Errorf("%s: an aggregator that knows more of it forgets what was used: %+v", name, r)
-		}
-	}
-}
-
 // A record of any kind is either refused, or does no harm: nothing panics, and what is renounced only grows.
 func FuzzRecord(f *testing.F) {
 	f.Add(uint64(1), int64(now), int64(now), int64(now+1), uint64(5), int64(500), int64(400), uint64(4), int64(now), int64(now))
