@@ -10,7 +10,7 @@ import (
 
 // referee follows every unit from its grant to the request that it admitted, and
 // notes the first promise that is broken. Promises have the numbers of the
-// guarantees in the README.
+// guarantees in docs/guarantees.md.
 type referee struct {
 	w    *World
 	err  error

@@ -4,7 +4,7 @@
 //	modules_test.go   fmt, init, validate, test
 //	input_test.go     mistakes in variables that must be found
 //	order_test.go     what must be made or updated before what
-//	source_test.go    what configuration and README of each module have
+//	source_test.go    what the configuration of each module has
 //	real_test.go      a plan of three regions by the provider itself, where it is on this machine
 //	machine_test.go   one PoP and one region from what the module bootstrap renders
 //	collector_test.go the metrics that CloudWatch is to have are those that the programs send
