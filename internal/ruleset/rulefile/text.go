@@ -2,14 +2,14 @@ package rulefile
 
 import (
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// text is the document as one file: each field of a rule, and each override, is on a line of its own. Overrides by key
-// are written as they are read by lines: there may be 100,000.
+// text is the document as one file: each field of a rule, and each override, is on a line of its own.
 func (m *merged) text() (out []byte) {
 	for i := range m.root.Fields {
 		f, of := &m.root.Fields[i], (*source)(nil)
@@ -76,9 +76,14 @@ func appendValue(out []byte, n *strict.Node) []byte {
 
 // appendText appends a text, in quotes if it needs them: what Go escapes YAML reads as the same.
 func appendText(out []byte, text string) []byte {
-	l := plainLine{text: []byte(text)}
-	if n, ok := l.scalar(); ok && n.Text == text {
+	if plain.MatchString(text) && !words.MatchString(text) {
 		return append(out, text...)
 	}
 	return strconv.AppendQuoteToASCII(out, text)
 }
+
+// plain are names and limits, which need no quotes; words are those of YAML that are no strings, in any version of it.
+var (
+	plain = regexp.MustCompile(`^(?:[A-Za-z][A-Za-z0-9_./-]*|[0-9]+/[0-9]*[a-z]+)$`)
+	words = regexp.MustCompile(`^(?i:true|false|null|yes|no|on|off|y|n)$`)
+)

@@ -31,11 +31,6 @@ func parse(data []byte, nothing string, errs *strict.Errors) *strict.Node {
 		fail(errs, strict.Pos{}, "", "the file has "+strconv.Itoa(n)+" lines and commas; write at most "+strconv.Itoa(maxParts))
 		return nil
 	}
-	if rest, runs := plainRuns(data); runs != nil {
-		if root, ok := parsePlain(rest, runs); ok {
-			return root
-		}
-	}
 	doc, more, err := Documents(data)
 	switch {
 	case err != nil:
@@ -51,19 +46,6 @@ func parse(data []byte, nothing string, errs *strict.Errors) *strict.Node {
 	c := converter{errs: errs}
 	root := c.node(doc.Content[0], "", 0)
 	return &root
-}
-
-// parsePlain reads a file without the lines of runs. It is false if the file has a mistake, or a run is not where it
-// seems to be, as in a text of several lines: then the YAML library reads all of it.
-func parsePlain(rest []byte, runs map[int]plain) (root *strict.Node, ok bool) {
-	doc, more, err := Documents(rest)
-	if err != nil || doc == nil || more != nil {
-		return nil, false
-	}
-	var errs strict.Errors
-	c := converter{errs: &errs, runs: runs}
-	n := c.node(doc.Content[0], "", 0)
-	return &n, len(errs) == 0 && c.found == len(runs)
 }
 
 // lines hands out a file line by line. Where the YAML library stops to read is where the mistake is: its errors have
@@ -134,9 +116,7 @@ func fail(errs *strict.Errors, at strict.Pos, path, reason string) {
 
 // converter turns YAML nodes into strict nodes and reports those that are not allowed.
 type converter struct {
-	errs  *strict.Errors
-	runs  map[int]plain // by their first lines, which the YAML has
-	found int           // of these
+	errs *strict.Errors
 }
 
 func (c *converter) node(y *yaml.Node, path string, depth int) strict.Node {
@@ -156,10 +136,6 @@ func (c *converter) node(y *yaml.Node, path string, depth int) strict.Node {
 		n.Items = make([]strict.Node, 0, len(y.Content))
 		for i, item := range y.Content {
 			n.Items = append(n.Items, c.node(item, strict.Index(path, i), depth+1))
-			if run, ok := c.runs[item.Line]; ok && run.column == item.Column {
-				n.Items = append(n.Items, run.below...)
-				c.found++
-			}
 		}
 	default:
 		scalar(&n, y)
