@@ -75,7 +75,7 @@ type TLS struct {
 	// certificate must be for one of them: a DNS name (a certificate with * as its first
 	// label matches), an IP address, or exactly a URI or e-mail address. Only with
 	// ClientCA; empty: any name is allowed.
-	ClientSANs []string `name:"client-san" help:"Allowed names of client certificates." placeholder:"NAME"`
+	ClientSANs []string `name:"tls-client-san" help:"Allowed names of client certificates." placeholder:"NAME"`
 }
 
 // Check names every setting that is out of range, and the range.
@@ -88,7 +88,7 @@ func Check(l *Limits, e *Endpoint) error {
 		settings.Refuse(e.TLS.ClientCA != "" && e.TLS.Cert == "",
 			"rls_tls_client_ca: needs rls_tls_cert and rls_tls_key: without TLS no client presents a certificate"),
 		settings.Refuse(len(e.TLS.ClientSANs) > 0 && e.TLS.ClientCA == "",
-			"rls_client_san: needs rls_tls_client_ca: without it no client presents a certificate"),
+			"rls_tls_client_san: needs rls_tls_client_ca: without it no client presents a certificate"),
 		settings.Between("rls_max_connection_age", age, time.Second, 24*time.Hour),
 		settings.Address("rls_listen", e.Listen),
 		settings.Pair("rls_tls_cert", e.TLS.Cert, "rls_tls_key", e.TLS.Key),

@@ -96,7 +96,7 @@ redis_password_file: p, redis_tls: true, redis_tls_ca: a, redis_tls_cert: b, red
 redis_timeout: 20ms, redis_lanes: 3, redis_queue: 7, ratelimit_config: dir, ratelimit_consistency: exact,
 ratelimit_on_failure: local, ratelimit_charge_denied: true, ratelimit_merge_domains: true, ratelimit_shadow: true,
 ratelimit_quota: true, ratelimit_metrics: true, descriptors: file, rls_listen: ":3", rls_tls_cert: e,
-rls_tls_key: f, rls_tls_client_ca: g, rls_client_san: "h,i", rls_max_connection_age: 1h, rls_budget: 1s,
+rls_tls_key: f, rls_tls_client_ca: g, rls_tls_client_san: "h,i", rls_max_connection_age: 1h, rls_budget: 1s,
 rls_headers: true, rls_metadata: true, max_keys: 3, max_memory: 4GiB, max_holders: 5, max_holders_per_address: 32,
 max_streams: 6, slot_seed: secret, header_timeout: 7s, idle_timeout: 8s, drain_wait: 9s, drain_timeout: 10s,
 log_format: json, log_level: debug, otlp: http://collector:4317, pprof: true
@@ -187,7 +187,7 @@ func TestMistakes(t *testing.T) {
 		"redis queue":        {args: []string{"--redis", "a:1", "--redis-queue", "0"}, want: []string{"redis_queue"}},
 		"rls listen":         {args: []string{"--rls-listen", "x"}, want: []string{"rls_listen"}},
 		"rls client ca":      {args: []string{"--rls-tls-client-ca", "x"}, want: []string{"rls_tls_client_ca: needs"}},
-		"rls client san":     {args: []string{"--rls-client-san", "x"}, want: []string{"rls_client_san: needs rls_tls_client_ca"}},
+		"rls client san":     {args: []string{"--rls-tls-client-san", "x"}, want: []string{"rls_tls_client_san: needs rls_tls_client_ca"}},
 		"rls key":            {args: []string{"--rls-tls-key", "x"}, want: []string{"rls_tls_cert: goes together"}},
 		"rls age":            {args: []string{"--rls-max-connection-age", "1ms"}, want: []string{"rls_max_connection_age"}},
 		"rls budget":         {args: []string{"--rls-budget", "0"}, want: []string{"rls_budget: 0s must be 1ms"}},
