@@ -30,9 +30,9 @@ type convertCmd struct {
 // of the rules.
 type ratelimitToBe struct {
 	ratelimit
-	Consistency  string `enum:"leased,exact" default:"leased" help:"As for weir-regional: leased or exact."`
-	OnFailure    string `enum:"allow,deny,local" default:"allow" help:"As for weir-regional: allow, deny or local."`
-	ChargeDenied bool   `negatable:"" help:"As for weir-regional: count refused requests, too."`
+	Consistency    string `enum:"leased,exact" default:"leased" help:"As for weir-regional: leased or exact."`
+	OnFailure      string `enum:"allow,deny,local" default:"allow" help:"As for weir-regional: allow, deny or local."`
+	ChargeRejected bool   `negatable:"" help:"As for weir-regional: count refused requests, too."`
 }
 
 func (c *convertCmd) Validate() error {
@@ -49,9 +49,9 @@ func (c *convertCmd) Run(stdout io.Writer, stderr errorWriter) error {
 		return err
 	}
 	result, err := convert.Config(config, convert.Options{
-		Consistency:  rule.ParseWord[lease.Consistency](c.Ratelimit.Consistency),
-		OnFailure:    rule.ParseWord[lease.OnFailure](c.Ratelimit.OnFailure),
-		ChargeDenied: c.Ratelimit.ChargeDenied,
+		Consistency:    rule.ParseWord[lease.Consistency](c.Ratelimit.Consistency),
+		OnFailure:      rule.ParseWord[lease.OnFailure](c.Ratelimit.OnFailure),
+		ChargeRejected: c.Ratelimit.ChargeRejected,
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Dir, err)

@@ -141,7 +141,7 @@ func withoutKey(w *lease.Want) fair.Dropped {
 
 // drop takes out of an ask what does not count, counts that and logs it.
 func (s *Store) drop(r *region, a *engine.Ask, d fair.Dropped) {
-	if d.Penalty && a.Policy.Limit.ChargesDenied() {
+	if d.Penalty && a.Policy.Limit.ChargesRejected() {
 		a.Policy = a.Policy.WithoutPenalty()
 	}
 	if d.Returned == 0 && d.Owed == 0 {

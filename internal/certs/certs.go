@@ -114,7 +114,7 @@ func (s *Set) Client(name string, protocols ...string) func() *tls.Config {
 }
 
 // present is the own certificate for a server that asks for one, of whatever authorities that
-// server trusts: its refusal states what is wrong. An empty one if there is none.
+// server trusts: its rejection states what is wrong. An empty one if there is none.
 func (s *Set) present(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

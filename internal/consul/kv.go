@@ -135,7 +135,7 @@ func changed(c Change) string {
 	return strings.Join(c.Delete[:min(1, len(c.Delete))], "")
 }
 
-// RefusedError is Consul's refusal of a call: nothing was changed.
+// RefusedError is Consul's rejection of a call: nothing was changed.
 type RefusedError struct {
 	Op, Key string // "read" or "write", and a key of the call
 	Place   string // the agent that was called

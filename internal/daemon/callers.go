@@ -56,22 +56,22 @@ func regionIn(pattern, name string) (region string, ok bool) {
 	return region, ok && begins && ends && rule.IsRegion(region)
 }
 
-// refusals logs why callers are refused, at most once a minute: one that is not allowed
+// rejections logs why callers are refused, at most once a minute: one that is not allowed
 // may call often. It is safe for concurrent use.
-type refusals struct {
+type rejections struct {
 	log    *slog.Logger
 	logged repeat.OncePerMinute
 }
 
 // note logs an error; nil: nothing was refused.
-func (r *refusals) note(err error, from string) {
+func (r *rejections) note(err error, from string) {
 	if err != nil && r.logged.Now() {
 		r.log.Warn("caller refused", "reason", err, "from", from)
 	}
 }
 
 // guard refuses requests of everybody else with 403, and counts them.
-func (c callers) guard(next http.Handler, r *telemetry.Registry, log *refusals) http.Handler {
+func (c callers) guard(next http.Handler, r *telemetry.Registry, log *rejections) http.Handler {
 	if len(c) == 0 {
 		return next
 	}

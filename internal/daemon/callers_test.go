@@ -79,7 +79,7 @@ func TestCallers(t *testing.T) {
 func TestGuard(t *testing.T) {
 	reached, log := 0, new(bytes.Buffer)
 	h := callers{"weir://pop/eu"}.guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached++ }),
-		telemetry.NewRegistry("test"), &refusals{log: slog.New(slog.NewTextHandler(log, nil))})
+		telemetry.NewRegistry("test"), &rejections{log: slog.New(slog.NewTextHandler(log, nil))})
 	for _, c := range []struct {
 		state  *tls.ConnectionState
 		status int
@@ -99,7 +99,7 @@ func TestGuard(t *testing.T) {
 		t.Errorf("%d requests passed, want 3", reached)
 	}
 	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "no certificate") || !strings.Contains(text, "192.0.2.1") {
-		t.Errorf("six refusals in a minute are logged as\n%s\nwant one line with the reason and the address", text)
+		t.Errorf("six rejections in a minute are logged as\n%s\nwant one line with the reason and the address", text)
 	}
 }
 

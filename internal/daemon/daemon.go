@@ -205,7 +205,7 @@ func (t *Tier) inForce() v1.InForce {
 
 // addHandlers makes what the ports serve.
 func (t *Tier) addHandlers(allowed callers) {
-	refused := &refusals{log: t.Log}
+	refused := &rejections{log: t.Log}
 	quotas := service.NewHandler(t.Service, t.Metrics)
 	about := admin.Config{
 		Ready: t.Ready, Metrics: t.Metrics.Handler(), API: t.admin.Handler(), Page: t.admin.Page(dashboard.Handler()),

@@ -44,7 +44,7 @@ func TestLogTooLarge(t *testing.T) {
 		return "rules: [{ name: log, key: [client_ip], algorithm: sliding_log, scope: " + scope + ", " + of + " }]\n"
 	}
 	for of, fits := range map[string]bool{
-		"limit: 1385/1d": true, "limit: 1386/1d": false, "limit: 6000/1d": false, "limit: 1000/1d, charge_denied: true": false,
+		"limit: 1385/1d": true, "limit: 1386/1d": false, "limit: 6000/1d": false, "limit: 1000/1d, charge_rejected: true": false,
 		"limit: 100/1d, overrides: [{ key: [192.0.2.1], limit: 6000/1d }]": false, "limit: 6000/1d, mode: off": true,
 	} {
 		cfg.Rules = proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"), document(of, "region"))

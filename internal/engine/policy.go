@@ -4,7 +4,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/refusal"
+	"github.com/weirlimit/weir/internal/rule/rejection"
 )
 
 // Policy is one limit of one rule: what all counters of it share. Together with
@@ -29,9 +29,9 @@ type Policy struct {
 	Fair rule.Fair
 	// Regions have the reserves of a limit of scope global.
 	Regions rule.Regions
-	// Headers and Refusal are what a client sees that is decided here; zero where no rules file states them.
-	Headers rule.Headers
-	Refusal refusal.Form
+	// Headers and Rejection are what a client sees that is decided here; zero where no rules file states them.
+	Headers   rule.Headers
+	Rejection rejection.Form
 	// Key is what keys are made of; nil where they are not those of a rules file.
 	Key []rule.Part
 	// Brought is set if the count came with a request: others judge the same counter by other

@@ -100,7 +100,7 @@ func roundedDown(s limit.Spec, whole int64) *limit.Limit {
 // WithoutPenalty is the policy for the same counters where denials are not charged.
 func (p *Policy) WithoutPenalty() *Policy {
 	s := p.Limit.Spec()
-	s.ChargeDenied = false
+	s.ChargeRejected = false
 	l, err := limit.New(s)
 	if err != nil {
 		return p // it is as large as it was

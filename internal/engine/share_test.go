@@ -52,7 +52,7 @@ func TestAsks(t *testing.T) {
 		l := fatal.Get(limit.New(s))(t)
 		return engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 	}
-	units, slots := p(limit.Spec{Count: 5, Period: limit.Second, ChargeDenied: true}), p(limit.Spec{Algorithm: limit.Concurrency, Count: 5})
+	units, slots := p(limit.Spec{Count: 5, Period: limit.Second, ChargeRejected: true}), p(limit.Spec{Algorithm: limit.Concurrency, Count: 5})
 	if a := (engine.Ask{Policy: units}); !a.Peeks() {
 		t.Error("nothing is a question")
 	}
@@ -74,7 +74,7 @@ func TestAsks(t *testing.T) {
 			t.Errorf("%+v goes back as %+v, want %+v", c.taken, got, c.want)
 		}
 	}
-	if q := units.WithoutPenalty(); q.Limit.ChargesDenied() || !q.Same(units) {
+	if q := units.WithoutPenalty(); q.Limit.ChargesRejected() || !q.Same(units) {
 		t.Errorf("%+v", q)
 	}
 }

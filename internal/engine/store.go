@@ -44,7 +44,7 @@ func (a *Ask) Peeks() bool {
 // Changes reports whether an ask by no named holder changes a counter that nobody has used.
 func (a *Ask) Changes() bool {
 	w := &a.Want
-	return w.Want > 0 || w.Overdrawn > 0 || w.Denied > 0 && a.Policy.Limit.ChargesDenied()
+	return w.Want > 0 || w.Overdrawn > 0 || w.Denied > 0 && a.Policy.Limit.ChargesRejected()
 }
 
 // GiveBack is the ask that returns what another one was granted.

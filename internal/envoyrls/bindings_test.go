@@ -145,11 +145,11 @@ func TestBoundRuleGoes(t *testing.T) {
 	}
 }
 
-// What a bound rule states for refusals is in the response as far as the protocol has a place for it; of a hidden one
+// What a bound rule states for rejections is in the response as far as the protocol has a place for it; of a hidden one
 // there is nothing.
-func TestBoundRuleStatesItsRefusal(t *testing.T) {
+func TestBoundRuleStatesItsRejection(t *testing.T) {
 	b := newBench(t, "", func(c *Config) { c.Headers = true })
-	const form = "limit: 3/1h, refusal: { status: 403, body: '{\"rule\":\"{rule}\",\"limit\":{limit},\"wait\":{retry_after}}', content_type: application/json },"
+	const form = "limit: 3/1h, rejection: { status: 403, body: '{\"rule\":\"{rule}\",\"limit\":{limit},\"wait\":{retry_after}}', content_type: application/json },"
 	fatal.If(t, b.bindTo(strings.Replace(boundRules, "limit: 3/1h,", form, 1), boundTo))
 	refused := func() *rlspb.RateLimitResponse {
 		t.Helper()
@@ -172,7 +172,7 @@ func TestBoundRuleStatesItsRefusal(t *testing.T) {
 	if r := b.ask(request(of("user", "b"))); r.RawBody != nil {
 		t.Errorf("admitted: %v", r)
 	}
-	b.setRules(strings.Replace(boundRules, "limit: 3/1h,", "limit: 3/1h, headers: off, refusal: { body: No, content_type: text/plain },", 1))
+	b.setRules(strings.Replace(boundRules, "limit: 3/1h,", "limit: 3/1h, headers: off, rejection: { body: No, content_type: text/plain },", 1))
 	if r := refused(); string(r.RawBody) != "No" || r.Statuses[0].CurrentLimit != nil || r.Statuses[0].DurationUntilReset != nil ||
 		len(r.ResponseHeadersToAdd) != 1 || strings.Contains(r.String(), "per-user") {
 		t.Errorf("hidden: %v", r)

@@ -78,7 +78,7 @@ descriptors:
   - { key: try, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 5 } }
 `
 
-func charging(c *Config) { c.ChargeDenied = true }
+func charging(c *Config) { c.ChargeRejected = true }
 
 // pauses are between two requests of a trace: whatever goes on behind it, the answers are the same.
 var pauses = []time.Duration{0, 5 * time.Millisecond, 150 * time.Millisecond, 3 * time.Second}

@@ -69,12 +69,12 @@ func (c *Config) fill() {
 // rules is what rules are made with.
 func (c *Config) rules(counts *metrics.Metrics) rules.Config {
 	return rules.Config{
-		Consistency:  rule.ParseWord[lease.Consistency](c.Consistency),
-		OnFailure:    rule.ParseWord[lease.OnFailure](c.OnFailure),
-		ChargeDenied: c.ChargeDenied,
-		Replicas:     c.Replicas,
-		Quota:        c.Quota,
-		File:         c.Rules,
-		Metrics:      counts,
+		Consistency:    rule.ParseWord[lease.Consistency](c.Consistency),
+		OnFailure:      rule.ParseWord[lease.OnFailure](c.OnFailure),
+		ChargeRejected: c.ChargeRejected,
+		Replicas:       c.Replicas,
+		Quota:          c.Quota,
+		File:           c.Rules,
+		Metrics:        counts,
 	}
 }

@@ -126,13 +126,13 @@ func TestConvertedDecidesTheSame(t *testing.T) {
 		if err != nil {
 			rt.Fatalf("%s\n%v", yaml, err)
 		}
-		chargeDenied := rapid.IntRange(0, 3).Draw(rt, "charge denied") == 0
-		result, err := convert.Config(config, convert.Options{ChargeDenied: chargeDenied})
+		chargeRejected := rapid.IntRange(0, 3).Draw(rt, "charge denied") == 0
+		result, err := convert.Config(config, convert.Options{ChargeRejected: chargeRejected})
 		if err != nil || plain && result.Left() > 0 {
 			rt.Fatalf("%s\nleft out: %v (%v)", yaml, result.Remarks, err)
 		}
 		for _, beside := range []bool{true, false} {
-			set := func(c *Config) { c.ChargeDenied = chargeDenied }
+			set := func(c *Config) { c.ChargeRejected = chargeRejected }
 			there, here := newBench(t, yaml, set), newBench(t, "", set)
 			if beside {
 				here.SetConfig(config)

@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/refusal"
+	"github.com/weirlimit/weir/internal/rule/rejection"
 )
 
 // statusParts are a status and what it points to, in one piece of memory.
@@ -39,7 +39,7 @@ func (s *Server) reply(q *query, refused bool) *rlspb.RateLimitResponse {
 	}
 	r.ResponseHeadersToAdd = s.headers(q, r.Statuses)
 	if refused {
-		s.refusal(q, r)
+		s.rejection(q, r)
 	}
 	q.show(r.Statuses)
 	r.Statuses = r.Statuses[:len(q.request.Descriptors)]
@@ -186,19 +186,19 @@ func (s *Server) headers(q *query, statuses []*rlspb.RateLimitResponse_Descripto
 	return headers
 }
 
-// refusal adds to a response what the rule states that refuses it, the last one if there are several: a body, which
+// rejection adds to a response what the rule states that refuses it, the last one if there are several: a body, which
 // Envoy takes in the place of its own, and with it the content type. Its status and that of gRPC are Envoy's to
 // choose. A rule that refuses because the store does not answer states nothing.
-func (s *Server) refusal(q *query, r *rlspb.RateLimitResponse) {
+func (s *Server) rejection(q *query, r *rlspb.RateLimitResponse) {
 	for i := len(q.Descriptors) - 1; i >= 0; i-- {
 		d := &q.Descriptors[i]
 		if r.Statuses[i].Code != rlspb.RateLimitResponse_OVER_LIMIT {
 			continue
 		}
-		if p := d.Policy; p.Refusal.Body != "" && informed(q.Judgment(i)) {
+		if p := d.Policy; p.Rejection.Body != "" && informed(q.Judgment(i)) {
 			wait := int64(s.untilReset(q.matched[i].rule, d.Over, q.Judgment(i)) / time.Second)
-			r.RawBody = p.Refusal.AppendBody(nil, refusal.Values{Rule: p.Rule, RetryAfter: wait, Limit: p.Terms.Capacity})
-			r.ResponseHeadersToAdd = append(r.ResponseHeadersToAdd, &corepb.HeaderValue{Key: "content-type", Value: p.Refusal.ContentType})
+			r.RawBody = p.Rejection.AppendBody(nil, rejection.Values{Rule: p.Rule, RetryAfter: wait, Limit: p.Terms.Capacity})
+			r.ResponseHeadersToAdd = append(r.ResponseHeadersToAdd, &corepb.HeaderValue{Key: "content-type", Value: p.Rejection.ContentType})
 		}
 		return
 	}
@@ -223,7 +223,7 @@ func informed(v *engine.Judgment) bool {
 	return false
 }
 
-// untilReset is the time until the limit is whole again. After a refusal by a limit whose
+// untilReset is the time until the limit is whole again. After a rejection by a limit whose
 // units come back one by one it is the time until a retry can succeed. It is in whole
 // seconds, rounded up: Envoy drops fractions, and a client must not come too early.
 func (s *Server) untilReset(r *rules.Rule, over bool, v *engine.Judgment) time.Duration {

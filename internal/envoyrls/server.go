@@ -66,7 +66,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg:     cfg,
 		metrics: counts,
-		decider: decision.Decider{Judge: cfg.Judge, ChargeDenied: cfg.ChargeDenied, Shadow: cfg.Shadow},
+		decider: decision.Decider{Judge: cfg.Judge, ChargeRejected: cfg.ChargeRejected, Shadow: cfg.Shadow},
 		none:    rules.New(cfg.rules(counts)),
 		health:  condition{grpc: health.NewServer()},
 	}

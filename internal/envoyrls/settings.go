@@ -19,11 +19,11 @@ type Limits struct {
 	// each replica enforces its share of the limit.
 	OnFailure string `default:"allow" help:"allow, deny or local."`
 
-	// ChargeDenied also counts refused requests, as envoyproxy/ratelimit does unless
+	// ChargeRejected also counts refused requests, as envoyproxy/ratelimit does unless
 	// STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT is set. It is for costs that are known only
 	// after the response (apply_on_stream_done): a report of more than is left then uses
 	// up what is left. At most one limit more is charged beyond a limit.
-	ChargeDenied bool `default:"false" negatable:"" help:"Count refused requests, too."`
+	ChargeRejected bool `default:"false" negatable:"" help:"Count refused requests, too."`
 
 	// MergeDomains lets several files have the same domain (MERGE_DOMAIN_CONFIG).
 	MergeDomains bool `default:"false" negatable:"" help:"Let several files have the same domain."`

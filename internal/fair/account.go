@@ -15,7 +15,7 @@ import (
 type Dropped struct {
 	Returned int64 // units given back that the region does not have of that window
 	Owed     int64 // units owed beyond the region's part
-	// Penalty is true if the need must not be charged when it is denied: with charge_denied that
+	// Penalty is true if the need must not be charged when it is denied: with charge_rejected that
 	// is a debt, too.
 	Penalty bool
 }
@@ -39,7 +39,7 @@ func (s *Shares) settle(l *limit.Limit, t *lease.Terms, r *region, part int64, w
 // that fits into it counts until [Shares.Granted] shows that it was not denied. It reports whether the
 // need does not fit.
 func (s *Shares) penalize(l *limit.Limit, r *region, part int64, w *lease.Want) bool {
-	if !l.ChargesDenied() {
+	if !l.ChargesRejected() {
 		return false
 	}
 	if r == nil {

@@ -34,7 +34,7 @@ func (a *accounted) ask(id uint64, w lease.Want) (lease.Grant, fair.Dropped) {
 	l := a.limit
 	if d.Penalty {
 		spec := l.Spec()
-		spec.ChargeDenied = false
+		spec.ChargeRejected = false
 		l, _ = limit.New(spec)
 	}
 	g := a.counter.Acquire(l, &a.terms, a.now, w)
@@ -150,7 +150,7 @@ func TestLiarLeavesOthersTheirPart(t *testing.T) {
 				if equal && spec.Algorithm != limit.FixedWindow && spec.Algorithm != limit.TokenBucket {
 					continue // not in the language of rules
 				}
-				spec.ChargeDenied = penal
+				spec.ChargeRejected = penal
 				a := newAccounted(t, spec, equal)
 				parts, least := 1.0, int64(95) // that they ask for, and percent of it that they get
 				if penal {
@@ -190,7 +190,7 @@ func lie(a *accounted) {
 		w.Waiting, w.Want = limit.MaxCount, limit.MaxCount
 	}
 	a.ask(0, w)
-	if a.equal || a.limit.ChargesDenied() {
+	if a.equal || a.limit.ChargesRejected() {
 		a.ask(0, lease.Want{Need: limit.MaxCount, Waiting: limit.MaxCount, Want: limit.MaxCount})
 	}
 }

@@ -257,7 +257,7 @@ func TestPenalizes(t *testing.T) {
 		"of nobody, no need":   {true, false, 0, 0, 7, false, 0, 0},
 		"no need, all is owed": {true, true, 100, 0, 7, false, 0, 100},
 	} {
-		spec.ChargeDenied = row.charge
+		spec.ChargeRejected = row.charge
 		l, terms := limited(t, spec)
 		s := sharing(l, region{owed: row.owed}, region{})
 		r := &s.regions[0]

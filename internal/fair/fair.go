@@ -126,7 +126,7 @@ func (s *Shares) withheld(l *limit.Limit, t *lease.Terms, equal bool, now limit.
 // Granted notes the answer to an ask.
 func (s *Shares) Granted(l *limit.Limit, t *lease.Terms, now limit.Micros, id uint64, w *lease.Want, g *lease.Grant) {
 	r, decided := s.region(id), g.Status == lease.OK || g.Status == lease.Denied
-	if r != nil && l.ChargesDenied() && g.Status != lease.Denied {
+	if r != nil && l.ChargesRejected() && g.Status != lease.Denied {
 		r.owed = max(0, r.owed-w.Need) // which [Shares.penalize] has noted
 	}
 	if decided {

@@ -81,7 +81,7 @@ func (t *Terms) Lies(unused int64) bool { return unused > 2*t.Capacity }
 // Denies is how many units are rejected with a want that a relay denies: those of all waiting requests. If the rule charges
 // rejected units, it is the need alone, as at the granter.
 func (w *Want) Denies(t *Terms) int64 {
-	if t.ChargesDenied {
+	if t.ChargesRejected {
 		return w.Need
 	}
 	return w.Waiting

@@ -101,7 +101,7 @@ func TestBoundsOfTerms(t *testing.T) {
 	if got, want := g.Keep(2), (lease.Grant{Status: lease.OK, Granted: 2, Limit: 20, Remaining: 11, Reset: 5}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if w := (lease.Want{Need: 2, Waiting: 5}); w.Denies(&terms) != 5 || w.Denies(&lease.Terms{ChargesDenied: true}) != 2 {
+	if w := (lease.Want{Need: 2, Waiting: 5}); w.Denies(&terms) != 5 || w.Denies(&lease.Terms{ChargesRejected: true}) != 2 {
 		t.Error("what a denial charges")
 	}
 }

@@ -74,8 +74,8 @@ type Terms struct {
 	Capacity int64
 	// Refills is true for a token bucket, whose units need not be divided among askers.
 	Refills bool
-	// ChargesDenied is true if rejected requests are charged, see [holder.State.Deny].
-	ChargesDenied bool
+	// ChargesRejected is true if rejected requests are charged, see [holder.State.Deny].
+	ChargesRejected bool
 	// Unit is after how many milliseconds a token bucket gains a unit; 0 for other algorithms.
 	Unit float64
 	// Trailing is true for a sliding log, see [Terms.SpentAtOnce].
@@ -108,7 +108,7 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 	s := l.Spec()
 	t := Terms{
 		Consistency: c, Interval: interval, Timeout: timeout, Overdraft: overdraft,
-		Capacity: s.Count, ChargesDenied: s.ChargeDenied, Trailing: s.Algorithm == limit.SlidingLog,
+		Capacity: s.Count, ChargesRejected: s.ChargeRejected, Trailing: s.Algorithm == limit.SlidingLog,
 	}
 	if t.Interval <= 0 {
 		t.Interval = 100

@@ -53,7 +53,7 @@ func (p *passing) noFit(now lease.Millis, a *engine.Ask) bool {
 // rejects answers an ask that does not fit from memory. If rejections are charged, the store gets all.
 func (q *acquisition) rejects(k key, a *engine.Ask, i int) bool {
 	p, t := k.Value.passing, &a.Policy.Terms
-	if q.now >= p.askAt || !p.noFit(q.now, a) || t.ChargesDenied || a.Want.Unused > 0 {
+	if q.now >= p.askAt || !p.noFit(q.now, a) || t.ChargesRejected || a.Want.Unused > 0 {
 		return false
 	}
 	q.grants[i] = lease.Grant{

@@ -139,7 +139,7 @@ func TestDrainWhileANodeHangs(t *testing.T) {
 func TestDrainReportsWhatWasRefused(t *testing.T) {
 	for _, charges := range []bool{true, false} {
 		onShards(t, func(t *testing.T, f *leasecache.Store, behind *shards) {
-			p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Hour, ChargeDenied: charges}, lease.Exact)
+			p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Hour, ChargeRejected: charges}, lease.Exact)
 			for range 10 {
 				ask(t, f, p, "k")
 			}

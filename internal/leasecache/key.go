@@ -153,7 +153,7 @@ func (c *cached) evictable() bool {
 func (k key) evict(now lease.Millis) {
 	v, p := &k.Value, k.Policy
 	if p.Limit.Spec().Algorithm != limit.Concurrency {
-		if denied := v.relay.Holder.Denied; denied > 0 && p.Limit.ChargesDenied() {
+		if denied := v.relay.Holder.Denied; denied > 0 && p.Limit.ChargesRejected() {
 			k.store.due.addAsk(engine.Ask{Policy: p, Key: k.Key(), Want: lease.Want{Denied: denied}})
 		}
 		k.giveAllBack()

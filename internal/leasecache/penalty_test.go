@@ -13,7 +13,7 @@ import (
 
 // penal is a rule of 100 an hour that charges what it refuses.
 func penal(t testing.TB, spec limit.Spec, c lease.Consistency) *engine.Policy {
-	spec.Count, spec.Period, spec.ChargeDenied = 100, limit.Hour, true
+	spec.Count, spec.Period, spec.ChargeRejected = 100, limit.Hour, true
 	return ruled(t, "hour", spec, c)
 }
 

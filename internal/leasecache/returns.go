@@ -195,7 +195,7 @@ func (b *batch) giveUp(now lease.Millis, k key) {
 	if v.out == 0 { // else it has been reported
 		w, _ = v.relay.Holder.Report(&k.Policy.Terms, now)
 	}
-	reports := w.Overdrawn > 0 || w.Denied > 0 && k.Policy.Limit.ChargesDenied()
+	reports := w.Overdrawn > 0 || w.Denied > 0 && k.Policy.Limit.ChargesRejected()
 	for reports || len(v.back) > 0 {
 		b.add(now, k, nil, w, 0)
 		w, reports = lease.Want{}, false

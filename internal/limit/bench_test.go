@@ -20,7 +20,7 @@ var workloads = []struct {
 	{"sliding_log/granted_1k", Spec{Algorithm: SlidingLog, Count: 1_000, Period: Second}, Millisecond},
 	{"sliding_log/granted_100k", Spec{Algorithm: SlidingLog, Count: 100_000, Period: Second}, 10},
 	{"sliding_log/denied_100k", Spec{Algorithm: SlidingLog, Count: 100_000, Period: Second}, 5},
-	{"sliding_log/penalty_100k", Spec{Algorithm: SlidingLog, Count: 100_000, Period: Second, ChargeDenied: true}, 5},
+	{"sliding_log/penalty_100k", Spec{Algorithm: SlidingLog, Count: 100_000, Period: Second, ChargeRejected: true}, 5},
 	{"sliding_log/min_interval", Spec{Algorithm: SlidingLog, Count: 1_000, Period: Second, MinInterval: Millisecond}, Millisecond},
 }
 

@@ -14,7 +14,7 @@ const maxNow = maxExact - 1 - 3*MaxPeriod
 // What is withheld counts as not there, also in Remaining. RetryAfter does not include it,
 // and is 0 if nothing else is missing.
 //
-// A denied need costs nothing unless the limit has ChargeDenied. An ask for
+// A denied need costs nothing unless the limit has ChargeRejected. An ask for
 // nothing is a report: Granted and RetryAfter are 0. A limit on Concurrency
 // grants nothing here; see [Limit.Hold]. Constant time; O(log n) for a sliding log
 // of n entries, plus the leases on it that are out.
@@ -37,7 +37,7 @@ func (l *Limit) Decide(st *State, now Micros, a Ask) (d Decision) {
 	remaining := a.left(whole)
 	switch {
 	case remaining < a.Need:
-		if l.spec.ChargeDenied {
+		if l.spec.ChargeRejected {
 			l.charge(st, now, a.Need)
 			whole = l.remaining(st, now)
 			remaining = a.left(whole)

@@ -9,7 +9,7 @@ import (
 )
 
 func fuzzLimit(algorithm uint8, count, period, extra int64, flags uint8) (*Limit, error) {
-	s := Spec{Algorithm: Algorithm(algorithm), Count: count, Period: Micros(period), ChargeDenied: flags&1 != 0}
+	s := Spec{Algorithm: Algorithm(algorithm), Count: count, Period: Micros(period), ChargeRejected: flags&1 != 0}
 	switch s.Algorithm {
 	case TokenBucket:
 		s.Burst = extra

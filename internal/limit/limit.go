@@ -117,10 +117,10 @@ type Spec struct {
 	// MinInterval is the least time between two charges, 0 to Period. Only for
 	// SlidingLog; such a limit grants one need at a time, never ahead.
 	MinInterval Micros
-	// ChargeDenied makes a denied need count all the same (a penalty). What is
+	// ChargeRejected makes a denied need count all the same (a penalty). What is
 	// charged beyond the limit never exceeds the limit once more. Not for
 	// Concurrency.
-	ChargeDenied bool
+	ChargeRejected bool
 	// LeaseTTL is how long units granted ahead may stay out while at least half
 	// of the limit is left (less than that: at most 1 s), 1 ms to 1 day; a sliding
 	// log cuts it to a fiftieth of its period. For Concurrency it is how long a

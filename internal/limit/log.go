@@ -21,7 +21,7 @@ func (s Spec) LogBytes() int64 {
 		return 0
 	}
 	charges := s.Count
-	if s.ChargeDenied {
+	if s.ChargeRejected {
 		charges *= 2
 	}
 	return 64 * (charges + reclaimFrom)

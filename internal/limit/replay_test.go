@@ -116,7 +116,7 @@ func checkPeek(t rapid.TB, i int, l *Limit, st State, peek Decision, a Ask, d De
 	if ahead := a.Need == 0; !ahead && (peek.Remaining-a.Withheld >= a.Need) != (d.Granted > 0) {
 		t.Fatalf("step %d: peek %+v, but %+v", i, peek, d)
 	}
-	if d.Granted == 0 && !l.spec.ChargeDenied && peek.RetryAfter != d.RetryAfter {
+	if d.Granted == 0 && !l.spec.ChargeRejected && peek.RetryAfter != d.RetryAfter {
 		t.Fatalf("step %d: peek states retry after %d, acquire %d", i, peek.RetryAfter, d.RetryAfter)
 	}
 	if peek.Granted > 0 && peek.Remaining < peek.Granted {
@@ -245,11 +245,11 @@ var (
 
 func drawLimit(t *rapid.T, algorithms ...Algorithm) *Limit {
 	s := Spec{
-		Algorithm:    rapid.SampledFrom(algorithms).Draw(t, "algorithm"),
-		Count:        rapid.OneOf(rapid.SampledFrom(counts), rapid.Int64Range(0, 20)).Draw(t, "count"),
-		Period:       rapid.OneOf(rapid.SampledFrom(periods), rapid.Map(rapid.Int64Range(1, 100_000), millis)).Draw(t, "period"),
-		ChargeDenied: rapid.Bool().Draw(t, "charge denied"),
-		LeaseTTL:     rapid.SampledFrom([]Micros{0, Millisecond, Minute}).Draw(t, "lease ttl"),
+		Algorithm:      rapid.SampledFrom(algorithms).Draw(t, "algorithm"),
+		Count:          rapid.OneOf(rapid.SampledFrom(counts), rapid.Int64Range(0, 20)).Draw(t, "count"),
+		Period:         rapid.OneOf(rapid.SampledFrom(periods), rapid.Map(rapid.Int64Range(1, 100_000), millis)).Draw(t, "period"),
+		ChargeRejected: rapid.Bool().Draw(t, "charge denied"),
+		LeaseTTL:       rapid.SampledFrom([]Micros{0, Millisecond, Minute}).Draw(t, "lease ttl"),
 	}
 	switch s.Algorithm {
 	case TokenBucket:

@@ -23,7 +23,7 @@ package limit
 // half of the log, by moving the live half: constant time per entry. Units that
 // come back move the entries after theirs, again those of about one ttl. An entry
 // takes 16 bytes, and there are at most count of them, twice that with
-// charge_denied or overdrawn units.
+// charge_rejected or overdrawn units.
 
 // giveBack gives back to the oldest entries within the period's millisecond,
 // which is all that a lease carries. Taking from an older entry than the one that

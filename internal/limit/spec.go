@@ -71,8 +71,8 @@ func New(s Spec) (*Limit, error) {
 // Spec returns the spec with defaults filled in.
 func (l *Limit) Spec() Spec { return l.spec }
 
-// ChargesDenied reports whether refused requests count too, see Spec.ChargeDenied.
-func (l *Limit) ChargesDenied() bool { return l.spec.ChargeDenied }
+// ChargesRejected reports whether refused requests count too, see Spec.ChargeRejected.
+func (l *Limit) ChargesRejected() bool { return l.spec.ChargeRejected }
 
 // Shape is what makes the counters of an old and a new version of a rule
 // comparable, in one number below 2^39: period in ms, algorithm, align. Count and
@@ -195,8 +195,8 @@ func (s Spec) checkOnlyFor() error {
 		return bad("min_interval", "is only for sliding_log: leave it out")
 	case s.MinInterval < 0 || s.MinInterval > s.Period && s.Algorithm == SlidingLog:
 		return bad("min_interval", "is "+itoa(s.MinInterval)+" µs: write 0 to the period, "+itoa(s.Period)+" µs")
-	case s.ChargeDenied && s.Algorithm == Concurrency:
-		return bad("charge_denied", "is not for concurrency: nothing is spent there; leave it out")
+	case s.ChargeRejected && s.Algorithm == Concurrency:
+		return bad("charge_rejected", "is not for concurrency: nothing is spent there; leave it out")
 	}
 	return nil
 }

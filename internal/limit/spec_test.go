@@ -32,7 +32,7 @@ func TestNewRefuses(t *testing.T) {
 		"align of a bucket":     {with(func(s *Spec) { s.Align = AlignFirstRequest }), "align", "only for fixed_window"},
 		"interval of a bucket":  {with(func(s *Spec) { s.MinInterval = 1 }), "min_interval", "only for sliding_log"},
 		"interval too long":     {with(func(s *Spec) { s.Algorithm, s.MinInterval = SlidingLog, Second+1 }), "min_interval", "0 to the period, 1000000 µs"},
-		"penalty for slots":     {Spec{Algorithm: Concurrency, ChargeDenied: true}, "charge_denied", "not for concurrency"},
+		"penalty for slots":     {Spec{Algorithm: Concurrency, ChargeRejected: true}, "charge_rejected", "not for concurrency"},
 		"lease ttl":             {with(func(s *Spec) { s.LeaseTTL = 1 }), "lease_ttl", "1 ms to 1 day"},
 		"bucket too large":      {Spec{Count: 10, Period: 365 * Day, Burst: MaxCount}, "burst", "lower burst"},
 		"rate too large":        {Spec{Count: MaxCount, Period: 365 * Day}, "count", "lower count"},
@@ -105,9 +105,9 @@ func TestShape(t *testing.T) {
 		t.Errorf("10/1s in fixed windows has shape %#x, fingerprint %#x: counters begin anew, leases of an earlier version are void", shape, l.Fingerprint())
 	}
 	same, other := base, base
-	same.Count, same.ChargeDenied, same.LeaseTTL = 99, true, Minute
+	same.Count, same.ChargeRejected, same.LeaseTTL = 99, true, Minute
 	if mustNew(t, same).Shape() != shape {
-		t.Error("count, charge_denied or lease ttl entered the shape")
+		t.Error("count, charge_rejected or lease ttl entered the shape")
 	}
 	other.Align = AlignFirstRequest
 	for _, s := range []Spec{other, {Algorithm: SlidingWindow, Count: 10, Period: Second}, {Algorithm: FixedWindow, Count: 10, Period: Minute}} {

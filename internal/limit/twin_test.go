@@ -194,7 +194,7 @@ func (w *twin) acquire(now Micros, a Ask) Decision {
 		return d
 	}
 	if d.Remaining < a.Need {
-		if s.ChargeDenied {
+		if s.ChargeRejected {
 			w.take(w.seen, a.Need)
 			d.Remaining = max(0, w.remaining(now)-a.Withheld)
 		}

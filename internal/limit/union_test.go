@@ -14,7 +14,7 @@ func TestUnion(t *testing.T) {
 			{Algorithm: TokenBucket, Count: 7, Period: 10 * Second}, {Algorithm: TokenBucket, Count: 3, Period: Day, Burst: 50},
 			{Algorithm: FixedWindow, Count: 7, Period: 10 * Second}, {Algorithm: FixedWindow, Count: 7, Period: 10 * Second, Align: AlignFirstRequest},
 			{Algorithm: SlidingWindow, Count: 7, Period: 10 * Second}, {Algorithm: SlidingWindow, Count: 20, Period: Day},
-			{Algorithm: FixedWindow, Count: 7, Period: 10 * Second, ChargeDenied: true}, {Algorithm: FixedWindow, Count: 7, Period: 30 * Day, Calendar: months},
+			{Algorithm: FixedWindow, Count: 7, Period: 10 * Second, ChargeRejected: true}, {Algorithm: FixedWindow, Count: 7, Period: 30 * Day, Calendar: months},
 		}).Draw(t, "spec")
 		l, err := New(spec)
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/rule/refusal"
+	"github.com/weirlimit/weir/internal/rule/rejection"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
@@ -137,8 +137,8 @@ func (w *writer) rule(r *Rule, regions Regions) {
 	w.enumField("algorithm", spec.Algorithm.String(), r.Scope.DefaultAlgorithm().String())
 	w.enumField("align", spec.Align.String(), limit.AlignClock.String())
 	w.periodField("min_interval", spec.MinInterval, 0)
-	if spec.ChargeDenied {
-		w.field("charge_denied").bool(true)
+	if spec.ChargeRejected {
+		w.field("charge_rejected").bool(true)
 	}
 	w.cost(r.Cost)
 	w.enumField("scope", r.Scope.String(), ScopeRegion.String())
@@ -385,12 +385,12 @@ func (w *writer) response(r *Rule) {
 		}
 		w.close(']')
 	}
-	if r.Refusal != refusal.Default {
-		w.field("refusal").open('{')
-		w.intField("status", int64(r.Refusal.Status), int64(refusal.Default.Status))
-		w.enumField("body", r.Refusal.Body, "")
-		w.enumField("content_type", r.Refusal.ContentType, "")
-		w.intField("grpc_status", int64(r.Refusal.GRPCStatus), int64(refusal.Default.GRPCStatus))
+	if r.Rejection != rejection.Default {
+		w.field("rejection").open('{')
+		w.intField("status", int64(r.Rejection.Status), int64(rejection.Default.Status))
+		w.enumField("body", r.Rejection.Body, "")
+		w.enumField("content_type", r.Rejection.ContentType, "")
+		w.intField("grpc_status", int64(r.Rejection.GRPCStatus), int64(rejection.Default.GRPCStatus))
 		w.close('}')
 	}
 	w.intField("retry_jitter", r.RetryJitter, 0)

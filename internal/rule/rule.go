@@ -45,7 +45,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/rule/refusal"
+	"github.com/weirlimit/weir/internal/rule/rejection"
 )
 
 // Defaults of a rule. They are part of the rule language and never change within a format
@@ -63,7 +63,7 @@ import (
 //	timeout        100ms; 500ms with scope: global
 //	lease          interval 100ms, ttl 10s
 //	headers        draft
-//	refusal        status 429, grpc_status 8 (RESOURCE_EXHAUSTED), a problem document
+//	rejection        status 429, grpc_status 8 (RESOURCE_EXHAUSTED), a problem document
 //	retry_jitter   0
 //	live           on
 //	shed           profile slow, no success rate, shares normal 80, low 60, bulk 40
@@ -158,11 +158,11 @@ type Rule struct {
 	// got less than it wanted; 100 ms to 10 s, whole milliseconds.
 	LeaseInterval limit.Micros
 
-	// Headers are what clients see of the rule, and Refusal what a refused one gets.
-	Headers Headers
-	Refusal refusal.Form
+	// Headers are what clients see of the rule, and Rejection what a refused one gets.
+	Headers   Headers
+	Rejection rejection.Form
 	// RetryJitter is up to how many percent of the wait are added to Retry-After, at random
-	// for each refusal; 0 to 100.
+	// for each rejection; 0 to 100.
 	RetryJitter int64
 	// LiveOff (live: off) keeps the rule's keys from whoever watches the running system, and from the access log.
 	LiveOff bool

@@ -139,7 +139,7 @@ func (r *Rule) fill() {
 	r.Timeout = cmp.Or(r.Timeout, r.Scope.defaultTimeout())
 	r.LeaseInterval = cmp.Or(r.LeaseInterval, DefaultLeaseInterval)
 	r.Headers = cmp.Or(r.Headers, Draft)
-	r.Refusal = r.Refusal.WithDefaults()
+	r.Rejection = r.Rejection.WithDefaults()
 	if r.Shed != nil {
 		r.Shed.fill()
 	}

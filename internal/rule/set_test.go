@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/refusal"
+	"github.com/weirlimit/weir/internal/rule/rejection"
 )
 
 func TestDefaults(t *testing.T) {
@@ -22,7 +22,7 @@ func TestDefaults(t *testing.T) {
 		Timeout:       100 * limit.Millisecond,
 		LeaseInterval: 100 * limit.Millisecond,
 		Headers:       rule.Draft,
-		Refusal:       refusal.Form{Status: 429, GRPCStatus: 8},
+		Rejection:     rejection.Form{Status: 429, GRPCStatus: 8},
 	}
 	if got, want := fmt.Sprintf("%+v", *set.Rule(0)), fmt.Sprintf("%+v", want); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

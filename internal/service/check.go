@@ -15,8 +15,8 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// refusal refuses a call as a whole: nothing of it was applied.
-type refusal struct {
+// rejection refuses a call as a whole: nothing of it was applied.
+type rejection struct {
 	error
 	code   connect.Code
 	caller bool // whether the caller is at fault: then it is logged here
@@ -24,13 +24,13 @@ type refusal struct {
 
 // wrong refuses a call because of a field, as in quota.proto: what it is, and what is allowed.
 func wrong(field, reason string, args ...any) error {
-	return &refusal{fmt.Errorf("%s: %s", field, fmt.Sprintf(reason, args...)), connect.CodeInvalidArgument, true}
+	return &rejection{fmt.Errorf("%s: %s", field, fmt.Sprintf(reason, args...)), connect.CodeInvalidArgument, true}
 }
 
 // otherProtocol refuses a call of which the two sides have no version of the protocol in common. The caller has oldest
 // to newest.
 func otherProtocol(oldest, newest uint32) error {
-	return &refusal{fmt.Errorf("protocol: the holder supports %s, this region supports %s; run a filter and a region that are at most one release apart",
+	return &rejection{fmt.Errorf("protocol: the holder supports %s, this region supports %s; run a filter and a region that are at most one release apart",
 		wire.Versions(oldest, newest), wire.Versions(wire.ProtocolMin, wire.ProtocolMax)), connect.CodeFailedPrecondition, true}
 }
 
@@ -120,9 +120,9 @@ func (s *Service) hear(x *exchange) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &impossible):
-		return &refusal{err, connect.CodeInvalidArgument, false}
+		return &rejection{err, connect.CodeInvalidArgument, false}
 	case errors.Is(err, reserve.ErrOtherRecord), errors.Is(err, reserve.ErrTooManyRegions):
-		return &refusal{err, connect.CodeFailedPrecondition, false}
+		return &rejection{err, connect.CodeFailedPrecondition, false}
 	}
-	return &refusal{err, connect.CodeUnavailable, false}
+	return &rejection{err, connect.CodeUnavailable, false}
 }

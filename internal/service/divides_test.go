@@ -69,19 +69,19 @@ func (r *region) slot(t *testing.T, rule string) quotapb.Status {
 // Where limits are divided, a call is one of a region, in whatever encoding.
 func TestCallsOfNoRegionAreRefused(t *testing.T) {
 	r := newRegion(t, divides)
-	for region, refusal := range map[string]string{
+	for region, rejection := range map[string]string{
 		"eu": "", "": "region: is missing", "eu/us": `region: \"eu/us\" is no name of a region`, "{region}": "is no name of a region",
 		strings.Repeat("r", 65): "is no name of a region",
 	} {
 		q := r.call(want("page", "k", 1))
 		q.Region = region
-		if out, refused := r.post(q); (out != nil) != (refusal == "") || !strings.Contains(refused, refusal) {
-			t.Errorf("region %q: %+v, %s; want %q", region, out, refused, refusal)
+		if out, refused := r.post(q); (out != nil) != (rejection == "") || !strings.Contains(refused, rejection) {
+			t.Errorf("region %q: %+v, %s; want %q", region, out, refused, rejection)
 		}
 		r.seq++
 		w := r.raw("application/json", fmt.Appendf(nil, `{"protocol": 1, "holder": "YWFhYWFhYWFhYWFhYWFhYQ==", "seq": %d, "region": %q}`, r.seq, region))
-		if w.Code == 200 != (refusal == "") || !strings.Contains(w.Body.String(), refusal) {
-			t.Errorf("region %q in JSON: %d %s; want %q", region, w.Code, w.Body, refusal)
+		if w.Code == 200 != (rejection == "") || !strings.Contains(w.Body.String(), rejection) {
+			t.Errorf("region %q in JSON: %d %s; want %q", region, w.Code, w.Body, rejection)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (s *Service) release(x *exchange) {
 	}
 }
 
-// acquire answers x.request in x.response. An error is a *refusal.
+// acquire answers x.request in x.response. An error is a *rejection.
 func (s *Service) acquire(ctx context.Context, x *exchange) error {
 	ctx, span := s.serve(ctx, quotapbconnect.QuotaServiceAcquireProcedure, x.parent, x.request.TraceParent)
 	defer span.End()

@@ -96,7 +96,7 @@ func (h *Handler) allowed(caller *tls.ConnectionState, region string) error {
 		return nil
 	}
 	if err := h.authorize(caller, region); err != nil {
-		return &refusal{fmt.Errorf("certificate: %w", err), connect.CodePermissionDenied, false}
+		return &rejection{fmt.Errorf("certificate: %w", err), connect.CodePermissionDenied, false}
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (h *Handler) answer(r *http.Request, c *call, x *exchange) (err error) {
 // exchange answers the encoded call in x.in with x.out.
 func (h *Handler) exchange(ctx context.Context, x *exchange, from origin, header http.Header) error {
 	if err := x.request.Decode(x.in); err != nil {
-		return &refusal{err, connect.CodeInvalidArgument, true}
+		return &rejection{err, connect.CodeInvalidArgument, true}
 	}
 	if err := h.allowed(from.secure, x.request.Region); err != nil {
 		return err
@@ -187,7 +187,7 @@ func readBody(r *http.Request, dst []byte) ([]byte, error) {
 		case errors.Is(err, errTooManyCalls):
 			return dst, errTooManyCalls
 		case err != nil:
-			return dst, &refusal{fmt.Errorf("body: not received whole: %w", err), connect.CodeCanceled, false}
+			return dst, &rejection{fmt.Errorf("body: not received whole: %w", err), connect.CodeCanceled, false}
 		case len(dst) > wire.MaxMessage:
 			return dst, tooLong(int64(len(dst)))
 		case len(dst) == cap(dst):
@@ -202,7 +202,7 @@ func tooLong(n int64) error {
 
 // coded gives an error of a call its code on the wire.
 func coded(err error) error {
-	var r *refusal
+	var r *rejection
 	if errors.As(err, &r) {
 		return connect.NewError(r.code, err)
 	}

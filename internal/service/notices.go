@@ -59,7 +59,7 @@ func (s *Service) refuse(err error, from string) {
 	if errors.Is(err, errTooManyCalls) {
 		s.metrics.noMemory.Inc()
 	}
-	var r *refusal
+	var r *rejection
 	if errors.As(err, &r) && r.caller {
 		reason := err.Error()
 		s.notices.warn(&s.notices.calls, nil, "call refused", "reason", reason[:min(len(reason), maxNotice)], "from", from)

@@ -84,9 +84,9 @@ func TestRepeatedCalls(t *testing.T) {
 	told(t, &log, "repeated call dropped", "holder="+strings.Repeat("61", 16))
 }
 
-// TestRefusalsAreTold: the first want, and the first call, that is refused in a minute is in the
+// TestRejectionsAreTold: the first want, and the first call, that is refused in a minute is in the
 // log with who sent it. Text that a caller made up is cut.
-func TestRefusalsAreTold(t *testing.T) {
+func TestRejectionsAreTold(t *testing.T) {
 	var log bytes.Buffer
 	r := newRegion(t, logged(&log))
 	for range 3 {

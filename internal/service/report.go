@@ -42,7 +42,7 @@ func (p rpc) Report(ctx context.Context, r *connect.Request[quotapb.ReportReques
 	return answerTo(p, r, answer, err)
 }
 
-// report takes a report. An error is a *refusal.
+// report takes a report. An error is a *rejection.
 func (s *Service) report(from *origin, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
 	protocol, ok := wire.Common(m.Protocol, m.ProtocolMax)
 	switch {
@@ -59,9 +59,9 @@ func (s *Service) report(from *origin, m *quotapb.ReportRequest) (*quotapb.Repor
 	if s.config.Live != nil {
 		var err error
 		if answer, err = s.config.Live.Take(from.source(), m); errors.Is(err, live.ErrFull) {
-			return nil, &refusal{err, connect.CodeResourceExhausted, true}
+			return nil, &rejection{err, connect.CodeResourceExhausted, true}
 		} else if err != nil {
-			return nil, &refusal{err, connect.CodeInvalidArgument, true}
+			return nil, &rejection{err, connect.CodeInvalidArgument, true}
 		}
 	}
 	answer.Protocol = protocol

@@ -30,13 +30,13 @@ import (
 )
 
 // errTooManyHolders refuses a call of a holder for which there is no room.
-var errTooManyHolders = &refusal{errors.New("holder: the holders and workers that called within 10 s fill the memory for callers; raise max_holders or max_memory, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
+var errTooManyHolders = &rejection{errors.New("holder: the holders and workers that called within 10 s fill the memory for callers; raise max_holders or max_memory, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
 
 // errTooManyCalls refuses a call for which there is no memory.
-var errTooManyCalls = &refusal{errors.New("call: calls in flight fill the memory for calls, or the calls of this address fill a quarter of it; raise max_memory if many PoPs call through one gateway, or find out why answers are slow"), connect.CodeResourceExhausted, true}
+var errTooManyCalls = &rejection{errors.New("call: calls in flight fill the memory for calls, or the calls of this address fill a quarter of it; raise max_memory if many PoPs call through one gateway, or find out why answers are slow"), connect.CodeResourceExhausted, true}
 
 // errTooManyOfAddress refuses a call of a holder whose address has its most holders.
-var errTooManyOfAddress = &refusal{errors.New("holder: too many holders called from this address within 10 s; raise max_holders_per_address if many PoPs call through one gateway, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
+var errTooManyOfAddress = &rejection{errors.New("holder: too many holders called from this address within 10 s; raise max_holders_per_address if many PoPs call through one gateway, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
 
 // Config is what a [Service] is made of.
 type Config struct {

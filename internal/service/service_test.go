@@ -325,7 +325,7 @@ func TestRuleChange(t *testing.T) {
 }
 
 // A call of a broken caller is refused as a whole, and the message names the field.
-func TestRefusals(t *testing.T) {
+func TestRejections(t *testing.T) {
 	r := newRegion(t)
 	for newest := range uint32(4) { // a filter of the next release supports this protocol, too, and is answered in it
 		q := r.call(want("all", "", 1))

@@ -17,7 +17,7 @@ import (
 // maxRequestID bounds the name of a request that takes slots, in bytes.
 const maxRequestID = 128
 
-// slot answers a call for the slots of one request. An error is a *refusal.
+// slot answers a call for the slots of one request. An error is a *rejection.
 func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.SlotResponse, error) {
 	if err := checkSlot(r); err != nil {
 		return nil, err

@@ -94,7 +94,7 @@ tls_client_ca: p, tls_client_san: "q,r", redis: "127.0.0.1:1,127.0.0.1:2", redis
 redis_sentinel_master: main, redis_username: weir, redis_sentinel_username: watch, redis_sentinel_password_file: q,
 redis_password_file: p, redis_tls: true, redis_tls_ca: a, redis_tls_cert: b, redis_tls_key: c, redis_tls_name: d,
 redis_timeout: 20ms, redis_lanes: 3, redis_queue: 7, ratelimit_config: dir, ratelimit_consistency: exact,
-ratelimit_on_failure: local, ratelimit_charge_denied: true, ratelimit_merge_domains: true, ratelimit_shadow: true,
+ratelimit_on_failure: local, ratelimit_charge_rejected: true, ratelimit_merge_domains: true, ratelimit_shadow: true,
 ratelimit_quota: true, ratelimit_metrics: true, descriptors: file, rls_listen: ":3", rls_tls_cert: e,
 rls_tls_key: f, rls_tls_client_ca: g, rls_tls_client_san: "h,i", rls_max_connection_age: 1h, rls_budget: 1s,
 rls_headers: true, rls_metadata: true, max_keys: 3, max_memory: 4GiB, max_holders: 5, max_holders_per_address: 32,

@@ -20,7 +20,7 @@ func (s *system) becomes(path, user string, status int) {
 	proc.Eventually(s, 20*time.Second, fmt.Sprintf("%s of %s is %d", path, user, status), func() bool { return s.get(path, user) == status })
 }
 
-// From nothing to a login rule: tested, on trial with its would-be refusals seen, enforced, and rolled back. The first page is
+// From nothing to a login rule: tested, on trial with its would-be rejections seen, enforced, and rolled back. The first page is
 // small, each page is sound, and a key of an attacker is shown as text.
 func TestWay(t *testing.T) {
 	s := start(t, "")

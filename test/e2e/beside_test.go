@@ -12,19 +12,19 @@ import (
 )
 
 const besideRules = `rules:
-  - { name: once, match: { path: /once }, key: [{ header: x-user }], limit: 1/1d, algorithm: fixed_window, timeout: 1s, charge_denied: true }
+  - { name: once, match: { path: /once }, key: [{ header: x-user }], limit: 1/1d, algorithm: fixed_window, timeout: 1s, charge_rejected: true }
   - { name: page, match: { path: /page }, key: [{ header: x-user }], limit: 1/1d, algorithm: fixed_window, timeout: 1s,
-      refusal: { status: 503, body: "<p>{rule}", content_type: text/html } }
+      rejection: { status: 503, body: "<p>{rule}", content_type: text/html } }
   - { name: draft, match: { path: /draft }, key: [], limit: 100/1d, algorithm: fixed_window, timeout: 1s }
   - { name: seconds, match: { path: /seconds }, key: [], limit: 100/1d, algorithm: fixed_window, timeout: 1s, headers: [draft, x-draft03] }
   - { name: unix, match: { path: /unix }, key: [], limit: 100/1d, algorithm: fixed_window, timeout: 1s, headers: [x-unix] }
   - { name: outer, match: { path: /outer }, key: [], limit: 50/1d, algorithm: fixed_window, timeout: 1s, headers: [draft, x-draft03] }
   - { name: service, match: { path: { prefix: /pkg. } }, key: [{ header: x-user }], limit: 1/1d, algorithm: fixed_window, timeout: 1s,
-      refusal: { body: '{"rule": "{rule}"}', content_type: application/json } }
+      rejection: { body: '{"rule": "{rule}"}', content_type: application/json } }
   - { name: browser, match: { path: /browser }, key: [], limit: 2/1d, algorithm: fixed_window, timeout: 1s }
 `
 
-// The filters that docs/envoy.md has before weir, and what lets scripts read the headers of a refusal.
+// The filters that docs/envoy.md has before weir, and what lets scripts read the headers of a rejection.
 const exposed = "retry-after, ratelimit, ratelimit-policy, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-weir-rule, grpc-status, grpc-message"
 
 func filterNamed(name, kind string) map[string]any {
@@ -64,7 +64,7 @@ func TestBeside(t *testing.T) {
 	t.Run("CORS", func(t *testing.T) { crossOrigin(t, s.PoPs[0]) })
 }
 
-// notRetried sends two requests of each kind through an Envoy that retries refusals: the PoP sees two.
+// notRetried sends two requests of each kind through an Envoy that retries rejections: the PoP sees two.
 func notRetried(t *testing.T, p *stack.PoP, front string) {
 	for name, c := range map[string]struct {
 		path, kind string
@@ -150,7 +150,7 @@ func bridged(t *testing.T, p *stack.PoP) {
 	}
 }
 
-// crossOrigin: preflight requests cost nothing, and a script can read a refusal and its headers.
+// crossOrigin: preflight requests cost nothing, and a script can read a rejection and its headers.
 func crossOrigin(t *testing.T, p *stack.PoP) {
 	for i, want := range []int{200, 200, 429} {
 		r, err := stack.Do(p.Addr, http.MethodOptions, "/browser", "", "origin", "https://app.example", "access-control-request-method", "GET")

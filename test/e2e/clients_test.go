@@ -106,7 +106,7 @@ var clientSends = []sent{
 func onFailureIsNotTold(t *testing.T, p *stack.PoP, log string) {
 	for path, want := range map[string]int{"/open": 200, "/shut": 503} {
 		r := p.Get(path, "x-user", "ann")
-		r.Header.Del("X-Weir-Rule") // as after any refusal
+		r.Header.Del("X-Weir-Rule") // as after any rejection
 		if told := strings.ToLower(fmt.Sprint(r.Header, r.Body)); r.Status != want || strings.Contains(told, "weir") || strings.Contains(told, "failure") {
 			t.Errorf("%s: status %d, want %d; the client gets %s", path, r.Status, want, told)
 		}

@@ -51,7 +51,7 @@ func clientHeaders(t *testing.T, s *stack.Stack) {
 		Violated []string `json:"violated-policies"`
 	}
 	if err := json.Unmarshal([]byte(r.Body), &problem); err != nil {
-		t.Fatalf("body of the refusal: %v: %s", err, r.Body)
+		t.Fatalf("body of the rejection: %v: %s", err, r.Body)
 	}
 	if problem.Type != "https://iana.org/assignments/http-problem-types#quota-exceeded" ||
 		len(problem.Violated) != 1 || problem.Violated[0] != "told" {

@@ -26,7 +26,7 @@ var limitCases = []limitCase{
 func (c limitCase) name() string { return fmt.Sprintf("%s-%d", c.consistency, c.count) }
 
 // rule never admits without a unit: an answer that a busy machine brings too late
-// counts as a refusal.
+// counts as a rejection.
 func (c limitCase) rule() string {
 	return fmt.Sprintf(`
   - { name: %[1]s, match: { path: /%[1]s }, key: [], limit: %[2]d/1s, algorithm: fixed_window,

@@ -72,7 +72,7 @@ func TestReports(t *testing.T) {
 	t.Run("15", func(t *testing.T) { upgradesOfFreeRoute(t, s.PoPs[0]) })
 }
 
-// Report 6: who sends a large body reads the refusal, whether it comes at once or after the region's answer, for which
+// Report 6: who sends a large body reads the rejection, whether it comes at once or after the region's answer, for which
 // the body waits. Another plugin of this Envoy has used up the limit.
 func largeBodies(t *testing.T, p *stack.PoP, other string) {
 	p.Link.Slow(200 * time.Millisecond)

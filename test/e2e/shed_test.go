@@ -73,7 +73,7 @@ func sheds(t *testing.T, pop *stack.PoP, upstream *loaded, held *stack.InFlight,
 	names = slices.DeleteFunc(names, func(name string) bool { return name == "connection" })
 	if h := refused.Header; !slices.Equal(names, want) || h.Get("x-envoy-overloaded") != "true" || h.Get("x-weir-rule") != "overload" ||
 		!slices.Contains([]string{"1", "2", "3"}, h.Get("retry-after")) || !strings.Contains(refused.Body, "#temporary-reduced-capacity") {
-		t.Errorf("a refusal has the headers %q and the body %s", h, refused.Body)
+		t.Errorf("a rejection has the headers %q and the body %s", h, refused.Body)
 	}
 	fill("/v1/pay/hold", 20)
 	if n := held.Most(); n > 20 {

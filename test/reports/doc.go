@@ -6,10 +6,10 @@
 // TestElsewhere names the tests that try the others, most of them with Envoy, Redis or Consul:
 //
 //	 1  the upstream sends X-RateLimit-*, too           Kong/kong#14353
-//	 2  an Envoy in front retries refusals              envoyproxy/envoy#4855, #12201
-//	 4  refusals that browsers cannot read as gRPC      grpc/grpc-web#205, connectrpc/connect-go#190
-//	 5  refusals without CORS headers                   emissary#2030, agentgateway#926
-//	 6  an early refusal of a large body                envoyproxy/envoy#13781, #2929
+//	 2  an Envoy in front retries rejections              envoyproxy/envoy#4855, #12201
+//	 4  rejections that browsers cannot read as gRPC      grpc/grpc-web#205, connectrpc/connect-go#190
+//	 5  rejections without CORS headers                   emissary#2030, agentgateway#926
+//	 6  an early rejection of a large body                envoyproxy/envoy#13781, #2929
 //	 7  spellings of a path                             coder#27273, parse-server#10501
 //	11  slots of requests that end early                apache/apisix#11868, #12823, #1986
 //	12  streams that stay open, and shedding            envoyproxy/envoy#42243

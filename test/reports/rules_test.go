@@ -89,7 +89,7 @@ var reports = []report{
 	{24, "aiproxy#640, ratelimit#1206", "- { name: m, key: [], limit: { count: 2, per: month, anchor: 31 }, consistency: exact }",
 		"start: 2026-01-31T00:00:00Z\n" + one + days("28d", 28*86_400)},
 
-	// Of what a refusal states Retry-After is no earlier than the t of r=0.
+	// Of what a rejection states Retry-After is no earlier than the t of r=0.
 	waits("fixed_window", "10s"),
 	waits("sliding_log", "10s"),
 	waits("token_bucket", "4s"),

@@ -4,7 +4,7 @@ import "github.com/weirlimit/weir/internal/limit"
 
 // alone compares what the only holder of a counter decides with one exact limiter that has
 // admitted the same requests: nothing is refused that it would admit. It holds where no
-// message is lost, no tier restarts and no clock steps. A refusal needs to have seen what
+// message is lost, no tier restarts and no clock steps. A rejection needs to have seen what
 // was charged; so a request counts from when it came.
 type alone struct {
 	spent []outlay
@@ -18,7 +18,7 @@ type outlay struct {
 	units   int64
 }
 
-// compare notes what became of a request. A refusal is judged when all are decided that
+// compare notes what became of a request. A rejection is judged when all are decided that
 // came before it.
 func (ref *referee) compare(r *request) {
 	if !ref.w.Alone || r.failed {

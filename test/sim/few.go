@@ -26,7 +26,7 @@ var Orders = []string{"at once", "PoP after PoP", "in turn", "at random", "slowl
 type FewResult struct {
 	Requests, Admitted int64
 	Waited             int64 // requests that waited for an answer
-	// False counts false refusals: so many more one exact limiter would have admitted of the same requests.
+	// False counts false rejections: so many more one exact limiter would have admitted of the same requests.
 	False int64
 	// Asks is how often PoPs asked their region for units, and Counted how often replicas asked the counters: the region's
 	// store, or the aggregator.

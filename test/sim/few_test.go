@@ -12,7 +12,7 @@ func TestSmallLimits(t *testing.T) {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
 			r, err := f.Play()
 			if err != nil || r.False != 0 || r.Asks > r.Requests || r.Counted > r.Requests {
-				t.Errorf("%+v, %v; want no false refusals, and no more asks than requests", r, err)
+				t.Errorf("%+v, %v; want no false rejections, and no more asks than requests", r, err)
 			}
 		})
 	}
@@ -33,7 +33,7 @@ func TestLeasesOfALargerLimit(t *testing.T) {
 	for regions, limit := range map[int]int64{1: 200, 3: 1000} {
 		r, err := Few{Regions: regions, Limit: limit, Percent: 100, Order: "in turn"}.Play()
 		if err != nil || 50*r.False > limit || 2*r.Asks > r.Admitted || 5*r.Waited > r.Requests {
-			t.Errorf("%d per minute over %d regions: %+v, %v; want at most 2 %% false refusals, half as many asks and a fifth that wait", limit, regions, r, err)
+			t.Errorf("%d per minute over %d regions: %+v, %v; want at most 2 %% false rejections, half as many asks and a fifth that wait", limit, regions, r, err)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func (x *exchange) settle() []charge {
 	for i := range x.parts {
 		if p := &x.parts[i]; p.counter != nil {
 			p.count -= p.back
-			p.unsettled = x.response.OverallCode == overLimit && !x.mode.chargesDenied()
+			p.unsettled = x.response.OverallCode == overLimit && !x.mode.chargesRejected()
 		}
 	}
 	return back

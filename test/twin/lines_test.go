@@ -86,10 +86,10 @@ func keepRule(x *exchange) {
 
 // chargeNothing keeps what is charged, or not.
 func chargeNothing(x *exchange) {
-	denied := x.response.OverallCode == overLimit && !x.mode.chargesDenied()
+	denied := x.response.OverallCode == overLimit && !x.mode.chargesRejected()
 	for i, st := range x.response.Statuses {
 		p := &x.parts[i]
-		if !x.mode.chargesDenied() && (denied || x.over(i)) {
+		if !x.mode.chargesRejected() && (denied || x.over(i)) {
 			p.back = p.hits
 		}
 		if denied && p.charged && !x.over(i) {
@@ -101,7 +101,7 @@ func chargeNothing(x *exchange) {
 // check is over when nothing is left, unless the request itself charged its counter before. There it is only when more
 // than the limit was used, which is never so where what is denied costs nothing.
 func check(x *exchange) {
-	if x.mode.chargesDenied() {
+	if x.mode.chargesRejected() {
 		return // chargeInOrder has them
 	}
 	for i, st := range x.response.Statuses {
@@ -121,7 +121,7 @@ func check(x *exchange) {
 // remember believes a replica about what else was left when it refused a request
 // without asking its store: more than there is, for it has not seen all.
 func remember(x *exchange) {
-	if x.mode.store == "memory" || x.mode.chargesDenied() || x.response.OverallCode != overLimit {
+	if x.mode.store == "memory" || x.mode.chargesRejected() || x.response.OverallCode != overLimit {
 		return
 	}
 	all := x.mode.flags != "exact" // then it remembers all that it holds, or nothing

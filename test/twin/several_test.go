@@ -3,7 +3,7 @@ package twin
 // chargeTwice is what a counter has where what is denied is charged. There it goes on for
 // ever, which a larger limit in a request shows.
 func chargeTwice(x *exchange) {
-	if x.mode.chargesDenied() {
+	if x.mode.chargesRejected() {
 		x.chargeInOrder()
 	}
 }

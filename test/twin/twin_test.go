@@ -18,13 +18,13 @@ var plans = []struct {
 }{
 	{mode{"memory", ""}, 200},
 	{mode{"memory", "exact"}, 50},
-	{mode{"memory", "charge-denied"}, 100},
+	{mode{"memory", "charge-rejected"}, 100},
 	{mode{"redis", ""}, 200},
 	{mode{"redis", "exact"}, 50},
-	{mode{"redis", "charge-denied"}, 50},
+	{mode{"redis", "charge-rejected"}, 50},
 	{mode{"cluster", ""}, 50},
 	{mode{"cluster", "exact"}, 10},
-	{mode{"cluster", "charge-denied"}, 10},
+	{mode{"cluster", "charge-rejected"}, 10},
 }
 
 func (m mode) String() string {

@@ -15,10 +15,10 @@ import (
 // mode is how Weir is run.
 type mode struct {
 	store string // memory, redis or cluster
-	flags string // "", exact or charge-denied
+	flags string // "", exact or charge-rejected
 }
 
-func (m mode) chargesDenied() bool { return m.flags == "charge-denied" }
+func (m mode) chargesRejected() bool { return m.flags == "charge-rejected" }
 
 // startWeir starts a region of one replica with a directory of configurations.
 func startWeir(t testing.TB, m mode, dir string) rlspb.RateLimitServiceClient {
@@ -27,8 +27,8 @@ func startWeir(t testing.TB, m mode, dir string) rlspb.RateLimitServiceClient {
 	switch m.flags {
 	case "exact":
 		flags = append(flags, "--ratelimit-consistency", "exact")
-	case "charge-denied":
-		flags = append(flags, "--ratelimit-charge-denied")
+	case "charge-rejected":
+		flags = append(flags, "--ratelimit-charge-rejected")
 	}
 	switch m.store {
 	case "redis":

@@ -74,7 +74,7 @@ func (a *accounts) change(now lease.Millis, p *rulebook.Policy, key table.Key, c
 // for each request, a denial that is charged uses up what the account holds, all of it, and of a limit that
 // all regions share more requests would wait for the aggregator.
 func (a *accounts) sublease(p *rulebook.Policy, key table.Key) *table.Sublease {
-	if p.Exact || p.Terms.ChargesDenied || p.Rule.Scope == rule.ScopeGlobal {
+	if p.Exact || p.Terms.ChargesRejected || p.Rule.Scope == rule.ScopeGlobal {
 		return nil
 	}
 	return a.subleases.At(key)

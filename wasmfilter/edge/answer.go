@@ -135,7 +135,7 @@ const maxRepeats = 3
 // were decided with it, cannot be undone.
 func (d *decider) mayFit(now lease.Millis, a *ask, g *lease.Grant, left, cost int64) bool {
 	t := &a.policy.Terms
-	final := a.grouped || a.repeats > maxRepeats || g.Status == lease.Denied && t.ChargesDenied
+	final := a.grouped || a.repeats > maxRepeats || g.Status == lease.Denied && t.ChargesRejected
 	if final || t.Consistency == lease.Exact {
 		return false
 	}

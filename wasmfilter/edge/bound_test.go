@@ -231,7 +231,7 @@ func annsKey(x *Worker) table.Key {
 }
 
 // A request that is refused at once is not decided in shadow: a candidate with a larger limit sees none of them.
-func TestShadowSeesNoRefusals(t *testing.T) {
+func TestShadowSeesNoRejections(t *testing.T) {
 	w := newWorld(t, 1, `{"rules":[{"name":"r","key":[],"limit":"2/24h","algorithm":"fixed_window","consistency":"leased"},
 		{"name":"s","mode":"shadow","key":[],"limit":"100/24h","algorithm":"fixed_window"}]}`)
 	admitted := 0

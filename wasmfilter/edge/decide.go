@@ -100,7 +100,7 @@ func (d *decider) addHits(r *Request) (shadows bool) {
 
 // enforce decides the hits of r: each is refused from memory, or takes what is
 // there, or waits. When one of them is refused, what the others took is put back.
-// Exact rules come first: nothing is taken of them without asking, so a refusal
+// Exact rules come first: nothing is taken of them without asking, so a rejection
 // from memory takes nothing from the others.
 func (d *decider) enforce(now lease.Millis, r *Request) {
 	for i := range r.hits {
@@ -189,7 +189,7 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 		h.decision = rulebook.Denied
 	}
 	h.policy.Counts.Decided[h.decision]++
-	r.Outcome, r.Status, r.denier, r.RetryAfter = Deny, h.policy.Rule.Refusal.Status, i, h.quota.Reset
+	r.Outcome, r.Status, r.denier, r.RetryAfter = Deny, h.policy.Rule.Rejection.Status, i, h.quota.Reset
 	if h.status != 0 {
 		r.Status, r.Failed = h.status, true
 	}

@@ -32,10 +32,10 @@ type Request struct {
 	Stream uint32
 	// Outcome is the verdict; Wait until there is one.
 	Outcome Outcome
-	// Status is the HTTP status of a denial: that of the rule's refusals, or where the tier
+	// Status is the HTTP status of a denial: that of the rule's rejections, or where the tier
 	// above failed and the rule denies then that of its on_failure.
 	Status int
-	// Failed is true for such a denial: its response is not that of the rule's refusals.
+	// Failed is true for such a denial: its response is not that of the rule's rejections.
 	Failed bool
 	// Degraded is true if a rule was decided without the tier above although it
 	// should have been asked: by its on_failure, or because the table is full.

@@ -7,9 +7,9 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// After its counter was reset a key is refused for a second at most, by all workers: what they remember of refusals
+// After its counter was reset a key is refused for a second at most, by all workers: what they remember of rejections
 // ends. Requests come all the time.
-func TestResetEndsRefusals(t *testing.T) {
+func TestResetEndsRejections(t *testing.T) {
 	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_window", "sliding_log"} {
 		for _, consistency := range []string{"exact", "leased", "optimistic"} {
 			t.Run(algorithm+" "+consistency, func(t *testing.T) {

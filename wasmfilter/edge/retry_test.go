@@ -12,7 +12,7 @@ import (
 )
 
 // What a refused client gets is what one exact limiter that saw the same requests
-// would state, from the first refusal on: whatever the algorithm, wherever the counter
+// would state, from the first rejection on: whatever the algorithm, wherever the counter
 // is, and however long a denial has been remembered.
 func TestRetryAfterIsTheClients(t *testing.T) {
 	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_window", "sliding_log"} {
@@ -39,7 +39,7 @@ func retryAfter(t *testing.T, algorithm, where, rate string, cost int64) {
 		tolerance += int64(s.Period / 50 / limit.Second)
 	}
 	var twin limit.State
-	refusals := 0
+	rejections := 0
 	for i, wait := range burst(l) {
 		w.pass(wait)
 		w.settle()
@@ -52,15 +52,15 @@ func retryAfter(t *testing.T, algorithm, where, rate string, cost int64) {
 		if peek.RetryAfter == 0 {
 			continue // is about to come back
 		}
-		refusals++
+		rejections++
 		stated, want := seconds(r.RetryAfter), seconds(lease.CeilMillis(peek.RetryAfter))
 		if g := r.Governing(rule.AnyHeaders); stated < want-1 || stated > want+tolerance || seconds(g.Reset) != stated {
 			t.Fatalf("%s %s %s, cost %d: request %d, %d ms after the one before: retry after %d s, headers state %d ms, want %d s",
 				algorithm, where, rate, cost, i, wait, stated, g.Reset, want)
 		}
 	}
-	if refusals < 20 {
-		t.Errorf("%s %s %s: %d refusals: this tests nothing", algorithm, where, rate, refusals)
+	if rejections < 20 {
+		t.Errorf("%s %s %s: %d rejections: this tests nothing", algorithm, where, rate, rejections)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestClientThatObeysIsRefusedOnce(t *testing.T) {
 	})
 }
 
-// Each refusal states the wait of its own cost, in seconds; 0: the request is admitted.
+// Each rejection states the wait of its own cost, in seconds; 0: the request is admitted.
 func TestRetryAfterOfCosts(t *testing.T) {
 	for _, c := range []struct {
 		how   string

@@ -65,7 +65,7 @@ func (d *taker) takeLease(now lease.Millis, h *hit) holder.Verdict {
 }
 
 // takeAccount decides a hit by the leases and denials in the account of its key. The first
-// refusal is written at once, and the count of the others with the next ask. An exact rule
+// rejection is written at once, and the count of the others with the next ask. An exact rule
 // claims its right to ask when it asks, see [taker.right]. With s it takes more for the next hits.
 func (d *taker) takeAccount(now lease.Millis, h *hit, s *table.Sublease) holder.Verdict {
 	p := h.policy
@@ -243,7 +243,7 @@ func (d *taker) charge(now lease.Millis, h *hit, e *table.Entry, shared bool) (h
 	}
 	retryAt := now + lease.CeilMillis(did.RetryAfter)
 	h.retry(now, retryAt)
-	if h.policy.Terms.ChargesDenied {
+	if h.policy.Terms.ChargesRejected {
 		h.policy.Table.Commit(now)
 	} else if did.Remaining == 0 { // else see rememberDenial
 		h.policy.Denials.Remember(h.key.Hash, table.Rejection{Until: min(retryAt, now+longestLocalDenial), RetryAt: retryAt, Cost: h.cost})

@@ -77,7 +77,7 @@ func TestExempt(t *testing.T) {
 }
 
 // The access log gets the shadow rules that would refuse a request that is admitted, as soon as the PoP knows it.
-func TestShadowRefusalIsLogged(t *testing.T) {
+func TestShadowRejectionIsLogged(t *testing.T) {
 	e := startNew(t, withRules(t, `{"rules":[
 		{"name":"user","key":[{"header":"x-user"}],"limit":"100/1d"},
 		{"name":"asks","mode":"shadow","key":[{"header":"x-user"}],"limit":"1/1d"},
@@ -224,7 +224,7 @@ func TestXRateLimit(t *testing.T) {
 }
 
 // What a region that fails in any way leaves to on_failure, also where Envoy has no such cluster: a call fails at once, in the
-// callback of the request. Its answer is not the rule's refusal, since a retry may reach a PoP that can decide.
+// callback of the request. Its answer is not the rule's rejection, since a retry may reach a PoP that can decide.
 func TestRegionFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers func(*httpCall)
@@ -235,7 +235,7 @@ func TestRegionFails(t *testing.T) {
 		"no such API": {answersWith("404"), `answers a call with HTTP status 404 and "the reason"; make sure that it leads to weir-regional`},
 	} {
 		for action, want := range map[string]int{"allow": 0, "deny": 503} {
-			e := startNew(t, withFields(t, `"on_failure":"`+action+`","refusal":{"status":403,"body":"No","content_type":"text/plain","grpc_status":7}`), 1)
+			e := startNew(t, withFields(t, `"on_failure":"`+action+`","rejection":{"status":403,"body":"No","content_type":"text/plain","grpc_status":7}`), 1)
 			e.noCall = c.answers == nil
 			x := e.send(0, ":path", "/v1/a", "x-user", "ann")
 			e.settle(c.answers)

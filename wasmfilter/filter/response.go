@@ -19,7 +19,7 @@ import (
 //	                or the exempt rule by which a request passes if no other rule decides on it, internal exempt
 //	weir.shadow     the shadow rules and candidates that would have refused it, with a comma between them
 //
-// A refusal has weir.rule, weir.override if one is used, weir.key, which is what the key is counted by, so
+// A rejection has weir.rule, weir.override if one is used, weir.key, which is what the key is counted by, so
 // perhaps a hash, and nothing with live: off, and weir.remaining; one by a shed rule has weir.rule and weir.class. With span_tags all requests have
 // weir.rule, weir.outcome (allowed or denied), weir.consistency, weir.degraded (true or false) and weir.override.
 // Clients get none of it: one that reads that a limit is open while the region is away could use that.

@@ -32,9 +32,9 @@ func (x *exchange) names() (names []string) {
 	return names
 }
 
-// Status, body and content type of a refusal are those of the rule, whoever refuses: the region, the table or the cache of
+// Status, body and content type of a rejection are those of the rule, whoever refuses: the region, the table or the cache of
 // denials. With headers: off nothing that a client gets has the rule's name or its limit; the access log has its name.
-func TestRefusalForm(t *testing.T) {
+func TestRejectionForm(t *testing.T) {
 	for _, c := range []struct {
 		fields        string
 		status        int
@@ -42,7 +42,7 @@ func TestRefusalForm(t *testing.T) {
 		names         string // of headers
 		grpc, message string
 	}{
-		{`"refusal":{"status":403,"body":"{\"rule\":\"{rule}\",\"wait\":{retry_after},\"limit\":{limit}}","content_type":"application/json","grpc_status":7}`,
+		{`"rejection":{"status":403,"body":"{\"rule\":\"{rule}\",\"wait\":{retry_after},\"limit\":{limit}}","content_type":"application/json","grpc_status":7}`,
 			403, "application/json", `{"rule":"user","wait":31,"limit":100}`,
 			"[content-type ratelimit ratelimit-policy retry-after x-envoy-ratelimited x-weir-rule]", "7", ": user"},
 		{`"cost":1`, 429, "application/problem+json", `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
@@ -228,9 +228,9 @@ func TestWhatRemainsOfEachKey(t *testing.T) {
 
 // A client cannot write into a response: neither what it is counted by nor where it sends its
 // request is in the headers or in the body.
-func TestNothingOfTheRequestIsInARefusal(t *testing.T) {
+func TestNothingOfTheRequestIsInARejection(t *testing.T) {
 	const evil = "x\"}\r\nset-cookie: a<script>{rule}"
-	for _, fields := range []string{`"cost":1`, `"refusal":{"body":"<p>{rule} {limit} {retry_after}","content_type":"text/html"}`} {
+	for _, fields := range []string{`"cost":1`, `"rejection":{"body":"<p>{rule} {limit} {retry_after}","content_type":"text/html"}`} {
 		e := startNew(t, withFields(t, fields), 1)
 		for range 3 {
 			x := e.send(0, ":path", "/v1/"+evil, ":authority", evil, ":method", evil, "x-user", evil, "x-weir-rule", evil, "retry-after", evil, "content-type", evil)

@@ -49,7 +49,7 @@ type API struct {
 	ended   context.Context // ends streams
 	end     context.CancelFunc
 	refused *telemetry.CounterVec
-	logged  repeat.OncePerMinute // a refusal: callers who are refused must not fill the log
+	logged  repeat.OncePerMinute // a rejection: callers who are refused must not fill the log
 }
 
 // New makes an API without operations.

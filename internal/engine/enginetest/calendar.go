@@ -51,7 +51,7 @@ func calendarWindows(t *testing.T, s Subject) {
 				clk.advance(limit.Second - limit.Millisecond)
 				refused(t, acquire(t, store, p, "k", one(1)), "a millisecond before the window ends")
 				clk.advance(limit.Millisecond)
-				if s.Cached && consistency == lease.Exact { // the refusal before was asked for, and is kept for an interval
+				if s.Cached && consistency == lease.Exact { // the rejection before was asked for, and is kept for an interval
 					clk.advance(limit.Second)
 				}
 				if g := acquire(t, store, p, "k", one(10)); g.Granted != 10 {

@@ -15,10 +15,10 @@ import (
 func answersAsOneCounter(t *testing.T, s Subject) {
 	specs := []limit.Spec{
 		bucket(10, limit.Second), bucket(3_000_000, limit.Second), bucket(1, limit.Day),
-		{Algorithm: limit.TokenBucket, Count: 100, Period: limit.Minute, Burst: 7, ChargeDenied: true},
+		{Algorithm: limit.TokenBucket, Count: 100, Period: limit.Minute, Burst: 7, ChargeRejected: true},
 		fixed(10, limit.Second), fixed(1_000_000, limit.Day), fixed(3_000_000, limit.Second),
 		{Algorithm: limit.FixedWindow, Count: 20, Period: limit.Second, Align: limit.AlignFirstRequest},
-		{Algorithm: limit.FixedWindow, Count: 20, Period: limit.Second, ChargeDenied: true},
+		{Algorithm: limit.FixedWindow, Count: 20, Period: limit.Second, ChargeRejected: true},
 		perCalendar(t, 20, limit.Calendar{Per: limit.PerDay, Zone: "Europe/Berlin"}), perCalendar(t, 20, limit.Calendar{Per: limit.PerMonth, Anchor: 31, Zone: "UTC"}),
 		sliding(50, limit.Second), sliding(1, limit.Day),
 		logged(50, limit.Second),

@@ -38,7 +38,7 @@ func appendPolicy(b []byte, number uint64, p *engine.Policy) []byte {
 	b = appendText(b, p.Rule)
 	b = binary.AppendUvarint(b, p.Override)
 	s := p.Limit.Spec()
-	b = append(b, byte(s.Algorithm), byte(s.Align), byte(limit.Bit(s.ChargeDenied)))
+	b = append(b, byte(s.Algorithm), byte(s.Align), byte(limit.Bit(s.ChargeRejected)))
 	for _, n := range []int64{s.Count, int64(s.Period), s.Burst, int64(s.MinInterval), int64(s.LeaseTTL)} {
 		b = binary.AppendVarint(b, n)
 	}
@@ -218,7 +218,7 @@ func (f *fields) count(least int) int {
 // not needed before the next ask, which brings the rule's.
 func (f *fields) policy() *engine.Policy {
 	rule, override := string(f.text()), f.unsigned()
-	s := limit.Spec{Algorithm: limit.Algorithm(f.octet()), Align: limit.Align(f.octet()), ChargeDenied: f.octet() == 1}
+	s := limit.Spec{Algorithm: limit.Algorithm(f.octet()), Align: limit.Align(f.octet()), ChargeRejected: f.octet() == 1}
 	s.Count, s.Period, s.Burst = f.positive(), limit.Micros(f.positive()), f.positive()
 	s.MinInterval, s.LeaseTTL = limit.Micros(f.positive()), limit.Micros(f.positive())
 	if len(f.b) > 0 {

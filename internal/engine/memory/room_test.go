@@ -34,7 +34,7 @@ var single = lease.Want{Need: 1, Waiting: 1, Want: 1}
 func TestRoomOfLog(t *testing.T) {
 	now := limit.Day
 	for _, denied := range []bool{false, true} {
-		spec := limit.Spec{Algorithm: limit.SlidingLog, Count: 3000, Period: limit.Minute, ChargeDenied: denied}
+		spec := limit.Spec{Algorithm: limit.SlidingLog, Count: 3000, Period: limit.Minute, ChargeRejected: denied}
 		for part, fits := range map[int64]bool{1: true, 8: false} {
 			s := memory.New(memory.Config{MaxKeys: 1, MaxBytes: (spec.LogBytes() + 1<<10) / part, Now: func() limit.Micros { return now }})
 			if has := s.KeyBytes() >= spec.LogBytes(); has != fits {
@@ -48,7 +48,7 @@ func TestRoomOfLog(t *testing.T) {
 				}
 			}
 			if fits != (unavailable == 0) {
-				t.Errorf("charge_denied: %v: with 1/%d of the room %d of 20,000 are not counted", denied, part, unavailable)
+				t.Errorf("charge_rejected: %v: with 1/%d of the room %d of 20,000 are not counted", denied, part, unavailable)
 			}
 		}
 	}

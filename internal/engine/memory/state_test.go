@@ -43,7 +43,7 @@ var unitSpecs = map[string]limit.Spec{
 	"first":   {Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour, Align: limit.AlignFirstRequest},
 	"sliding": {Algorithm: limit.SlidingWindow, Count: 10, Period: limit.Hour},
 	"log":     {Algorithm: limit.SlidingLog, Count: 10, Period: limit.Hour},
-	"penalty": {Algorithm: limit.SlidingLog, Count: 10, Period: limit.Hour, ChargeDenied: true},
+	"penalty": {Algorithm: limit.SlidingLog, Count: 10, Period: limit.Hour, ChargeRejected: true},
 	"daily":   {Algorithm: limit.SlidingWindow, Count: 1_000_000, Period: limit.Day},
 	"month":   perMonth(),
 }

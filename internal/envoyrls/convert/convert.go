@@ -29,9 +29,9 @@ import (
 // Options are the settings of weir-regional for the configuration, which in a rules
 // file are the rule's.
 type Options struct {
-	Consistency  lease.Consistency
-	OnFailure    lease.OnFailure
-	ChargeDenied bool
+	Consistency    lease.Consistency
+	OnFailure      lease.OnFailure
+	ChargeRejected bool
 }
 
 // Result is what became of a configuration.

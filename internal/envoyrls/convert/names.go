@@ -58,7 +58,7 @@ func hashOf(s string) string {
 // routes what is sent under a key: a header stands for each.
 func (w *converter) rule(name string, r *descriptor.Rule, p place) rule.Rule {
 	spec := r.Limit.Spec()
-	spec.ChargeDenied = w.options.ChargeDenied
+	spec.ChargeRejected = w.options.ChargeRejected
 	out := rule.Rule{Name: name, Limits: []rule.Variant{{Limit: spec}}, Consistency: w.options.Consistency, OnFailure: w.options.OnFailure}
 	if r.Shadow {
 		out.Mode = rule.Shadow

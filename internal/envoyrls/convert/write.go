@@ -52,8 +52,8 @@ func writeRule(b *strings.Builder, m *made) {
 	spec := r.Limits[0].Limit
 	fmt.Fprintf(b, "    key: [%s]\n    limit: %d/%s\n    algorithm: fixed_window\n",
 		strings.Join(parts, ", "), spec.Count, periodText(spec.Period))
-	if spec.ChargeDenied {
-		b.WriteString("    charge_denied: true\n")
+	if spec.ChargeRejected {
+		b.WriteString("    charge_rejected: true\n")
 	}
 	if r.Consistency != lease.Leased {
 		fmt.Fprintf(b, "    consistency: %s\n", r.Consistency)

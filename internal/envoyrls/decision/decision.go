@@ -3,7 +3,7 @@
 //
 //	descriptors with their limits ─▶ asks, in rounds ─▶ Judge ─▶ over or not, units left
 //
-// A request is one group of asks: if one of its descriptors is over its limit, none is charged. (With [Decider.ChargeDenied]
+// A request is one group of asks: if one of its descriptors is over its limit, none is charged. (With [Decider.ChargeRejected]
 // there is no group, and each descriptor is charged separately.) These asks are alone, outside of the group:
 //
 //   - checks (a descriptor with 0 hits): the answer has the units left, and nothing is charged;
@@ -87,18 +87,18 @@ func (r *Request) Judgment(i int) *engine.Judgment {
 
 // Decider decides on requests. It is safe for concurrent use.
 type Decider struct {
-	Judge        engine.Judge
-	ChargeDenied bool // refused descriptors are charged, too
-	Shadow       bool // no request is refused
+	Judge          engine.Judge
+	ChargeRejected bool // refused descriptors are charged, too
+	Shadow         bool // no request is refused
 }
 
 // Decide decides by the deadline on the descriptors of r, and reports whether the request
 // is refused.
 func (d *Decider) Decide(ctx context.Context, deadline time.Time, r *Request) (refused bool) {
-	r.prepareAsks(!d.ChargeDenied)
+	r.prepareAsks(!d.ChargeRejected)
 	d.judge(ctx, deadline, r)
 	refused = d.weigh(r) && !d.Shadow
-	r.Free = refused && !d.ChargeDenied
+	r.Free = refused && !d.ChargeRejected
 	return refused
 }
 
@@ -131,7 +131,7 @@ func (d *Decider) weigh(r *Request) bool {
 			continue
 		}
 		e.Over = r.isOver(i)
-		r.uncharged = r.uncharged || e.Over && !d.ChargeDenied
+		r.uncharged = r.uncharged || e.Over && !d.ChargeRejected
 		switch {
 		case !e.Over:
 		case e.Mode == Enforce:

@@ -64,7 +64,7 @@ func (c *Config) prepare(r *descriptor.Rule) *Rule {
 
 // setLimit gives a rule its limit. The spec has been checked.
 func (c *Config) setLimit(p *Rule, name string, spec limit.Spec) {
-	spec.ChargeDenied = c.ChargeDenied
+	spec.ChargeRejected = c.ChargeRejected
 	l, _ := limit.New(spec)
 	p.Policy = engine.NewPolicy(name, 0, l, lease.NewTerms(l, c.Consistency, 0, 0, 0))
 	p.Policy.OnFailure, p.Policy.ExpectedHolders = c.OnFailure, c.Replicas

@@ -19,12 +19,12 @@ import (
 
 // Config is what rules are made with, beside their files.
 type Config struct {
-	// Consistency, OnFailure, ChargeDenied and Replicas (among which a limit is shared under
+	// Consistency, OnFailure, ChargeRejected and Replicas (among which a limit is shared under
 	// on_failure: local) are those of the limits of a configuration, and of requests.
-	Consistency  lease.Consistency
-	OnFailure    lease.OnFailure
-	ChargeDenied bool
-	Replicas     int64
+	Consistency    lease.Consistency
+	OnFailure      lease.OnFailure
+	ChargeRejected bool
+	Replicas       int64
 	// Quota treats each of them as if it had quota_mode.
 	Quota bool
 

@@ -109,7 +109,7 @@ func (c *Counter) settle(l *limit.Limit, t *lease.Terms, now limit.Micros, w *le
 	if w.Overdrawn > 0 {
 		c.State = l.Charge(c.State, now, w.Overdrawn)
 	}
-	if w.Denied > 0 && l.ChargesDenied() {
+	if w.Denied > 0 && l.ChargesRejected() {
 		c.State = l.Charge(c.State, now, w.Denied) // refused from memory, and charged all the same
 	}
 }

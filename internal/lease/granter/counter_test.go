@@ -200,7 +200,7 @@ func TestAskersFade(t *testing.T) {
 // Requests that a holder refused from memory count too where denials are charged.
 func TestDeniedFromMemoryIsCharged(t *testing.T) {
 	for _, charges := range []bool{false, true} {
-		l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Minute, ChargeDenied: charges}))(t)
+		l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Minute, ChargeRejected: charges}))(t)
 		terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 		var c Counter
 		want := int64(10)
@@ -216,7 +216,7 @@ func TestDeniedFromMemoryIsCharged(t *testing.T) {
 // TestDeniedForTheNextWindowIsChargedOnce: a penalty is one need, also of a want
 // that would take units of the next window.
 func TestDeniedForTheNextWindowIsChargedOnce(t *testing.T) {
-	c := newCounter(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute, ChargeDenied: true}, lease.Leased)
+	c := newCounter(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute, ChargeRejected: true}, lease.Leased)
 	c.gets(0, lease.Want{Need: 101, Waiting: 101, Want: 101, Next: true}, 0, 0)
 	if c.State.Level != 101 {
 		t.Errorf("a denied need of 101 is charged as %d", c.State.Level)

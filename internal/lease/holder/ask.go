@@ -119,7 +119,7 @@ func (a *State) Report(t *lease.Terms, now lease.Millis) (lease.Want, bool) {
 	}
 	w := a.reported(t, now, false)
 	w.Denied = a.takeDenied(t, now)
-	some := w.Unused > 0 || w.Overdrawn > 0 || w.Denied > 0 && t.ChargesDenied
+	some := w.Unused > 0 || w.Overdrawn > 0 || w.Denied > 0 && t.ChargesRejected
 	if some {
 		a.Back.claim(t, now)
 	}

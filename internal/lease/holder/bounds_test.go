@@ -227,7 +227,7 @@ func TestDue(t *testing.T) {
 // debt of one limit at most. At the end of a window nothing is charged any more.
 func TestPenalty(t *testing.T) {
 	spec := tokens
-	spec.ChargeDenied = true
+	spec.ChargeRejected = true
 	terms := termsOf(t, spec, lease.Leased)
 	a := State{Leases: [2]Lease{{Units: 2, Expiry: 9000}, {Units: 5, Expiry: 9000}}, Reset: at + 500}
 	if a.Deny(terms, at, 0); a.Refused {
@@ -255,7 +255,7 @@ func TestPenalty(t *testing.T) {
 		reset  lease.Millis
 		want   bool
 	}{{500, at + 51, true}, {500, at + 50, false}, {60_000, at + 101, true}, {60_000, at + 100, false}, {60_000, 0, true}} {
-		terms := termsOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 9, Period: row.period * limit.Millisecond, ChargeDenied: true}, lease.Leased)
+		terms := termsOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 9, Period: row.period * limit.Millisecond, ChargeRejected: true}, lease.Leased)
 		a := State{Denied: 1, Reset: row.reset}
 		if got := a.owesPenalty(terms, at); got != row.want {
 			t.Errorf("%+v: %v", row, got)

@@ -133,7 +133,7 @@ func TestShareOfACalendar(t *testing.T) {
 			t.Errorf("%s: %+v, want the share", c.name, d)
 		}
 		if d := a.Fail(&terms, now, c.failure, 1); d.Admitted || d.RetryAfter != c.ends-now {
-			t.Errorf("%s: %+v, want a refusal for %d ms", c.name, d, c.ends-now)
+			t.Errorf("%s: %+v, want a rejection for %d ms", c.name, d, c.ends-now)
 		}
 		if d := a.Fail(&terms, c.ends-1, c.failure, 1); d.Admitted {
 			t.Errorf("%s: %+v before the share ends", c.name, d)

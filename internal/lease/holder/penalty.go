@@ -6,13 +6,13 @@ import (
 )
 
 // Deny records units of requests that the holder rejected. If the rule charges rejected units
-// ([lease.Terms.ChargesDenied]), they use up the holder's leases, and the next want reports the rest.
+// ([lease.Terms.ChargesRejected]), they use up the holder's leases, and the next want reports the rest.
 func (a *State) Deny(t *lease.Terms, now lease.Millis, units int64) {
 	if units <= 0 {
 		return
 	}
 	a.Refused = true
-	if t.ChargesDenied {
+	if t.ChargesRejected {
 		units -= a.forfeit(now, units)
 		a.Left = max(0, a.Left-units)
 		if a.Least > 0 {
@@ -42,7 +42,7 @@ func (a *State) forfeit(now lease.Millis, units int64) (taken int64) {
 // penalize follows the reply g to want w. If the rule charges rejected units, the granter has charged a denied need. The need
 // was larger than all units that granter and holder had, so it uses up the holder's leases.
 func (a *State) penalize(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant) {
-	if t.ChargesDenied && w.Need > 0 && g.Status == lease.Denied {
+	if t.ChargesRejected && w.Need > 0 && g.Status == lease.Denied {
 		a.forfeit(now, a.Available(now))
 	}
 }
@@ -50,7 +50,7 @@ func (a *State) penalize(t *lease.Terms, now lease.Millis, w lease.Want, g lease
 // takeDenied takes out the rejected units that a want reports. If they are charged, those of a window that is over are
 // dropped, because they would be charged to the next window.
 func (a *State) takeDenied(t *lease.Terms, now lease.Millis) (units int64) {
-	if units = a.Denied; t.ChargesDenied && !a.owesPenalty(t, now) {
+	if units = a.Denied; t.ChargesRejected && !a.owesPenalty(t, now) {
 		units = 0
 	}
 	a.Denied = 0
@@ -60,7 +60,7 @@ func (a *State) takeDenied(t *lease.Terms, now lease.Millis) (units int64) {
 // owesPenalty reports whether rejected units must be reported, because the granter charges them. At the end of a window they
 // are not reported: the end is known only to within a round trip, and the penalty would end with the window.
 func (a *State) owesPenalty(t *lease.Terms, now lease.Millis) bool {
-	if !t.ChargesDenied || a.Denied == 0 {
+	if !t.ChargesRejected || a.Denied == 0 {
 		return false
 	}
 	margin := min(t.Interval, lease.Millis(t.Window/limit.Millisecond)/10)

@@ -12,7 +12,7 @@ import (
 // up, and the rest is reported to the tier above, once, and not after its window.
 func TestRefusedUnitsAreCharged(t *testing.T) {
 	spec := perMinute
-	spec.ChargeDenied = true
+	spec.ChargeRejected = true
 	terms := lease.NewTerms(fatal.Get(limit.New(spec))(t), lease.Leased, 0, 0, 0)
 	s := State{Asked: 500, Left: 4, Phase: PhaseDenied, Least: 5, Ends: 1200, Reset: 9000}
 	s.Leases[0] = Lease{Units: 2, Expiry: 9000, Lease: 1}
@@ -42,7 +42,7 @@ func TestRefusedUnitsAreCharged(t *testing.T) {
 func TestLeastUsesUpWhatIsOnLease(t *testing.T) {
 	for _, charged := range []bool{false, true} {
 		spec := perMinute
-		spec.ChargeDenied = charged
+		spec.ChargeRejected = charged
 		l := fatal.Get(limit.New(spec))(t)
 		terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 		s := State{}

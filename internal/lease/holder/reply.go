@@ -48,7 +48,7 @@ func (a *State) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g le
 // learn takes the state of the granter's counter from a reply. Refused becomes true if waiting requests get nothing. It
 // becomes false when at least half of the limit is left, or when the counter has begun anew.
 func (a *State) learn(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant) {
-	if t.ChargesDenied && !a.owesPenalty(t, now) { // they belong to a window that is over
+	if t.ChargesRejected && !a.owesPenalty(t, now) { // they belong to a window that is over
 		a.Denied = 0
 	}
 	decided := g.Granted > 0 || g.Status == lease.Denied

@@ -356,7 +356,7 @@ func TestSmallChanges(t *testing.T) {
 		t.Errorf("a denied debt states what is left: %+v", n.Holder)
 	}
 	bucket := newTier(t, tokens, lease.Leased)
-	if bucket.Holder.Reset = 1000; bucket.refusal(&bucket.terms, 1000, lease.Want{Need: 1}).AskAfter != 100 {
+	if bucket.Holder.Reset = 1000; bucket.rejection(&bucket.terms, 1000, lease.Want{Need: 1}).AskAfter != 100 {
 		t.Error("a full bucket has no end of a window")
 	}
 	if bucket.Holder.Overdrawn = 3; bucket.report(&bucket.terms, 900).Reset != 400 {

@@ -21,7 +21,7 @@ func TestLargestNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := limit.Spec{
 			Algorithm: rapid.SampledFrom([]limit.Algorithm{limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog, limit.TokenBucket}).Draw(t, "algorithm"),
-			Count:     rapid.SampledFrom([]int64{1, 1000, limit.MaxCount}).Draw(t, "count"), Period: limit.Second, ChargeDenied: rapid.Bool().Draw(t, "charged"),
+			Count:     rapid.SampledFrom([]int64{1, 1000, limit.MaxCount}).Draw(t, "count"), Period: limit.Second, ChargeRejected: rapid.Bool().Draw(t, "charged"),
 		}
 		l, err := limit.New(spec)
 		if err != nil {

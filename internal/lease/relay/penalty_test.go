@@ -17,7 +17,7 @@ func TestDeniedQueueIsCharged(t *testing.T) {
 		count  int64 // left above
 		denied int64 // reported above with the next want
 	}{"all": {0, 7 + 5}, "all but the least": {3, 7 + 5}, "none": {15, 0}} {
-		spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 15, Period: limit.Hour, ChargeDenied: true}
+		spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 15, Period: limit.Hour, ChargeRejected: true}
 		l := fatal.Get(limit.New(spec))(t)
 		terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 		var above granter.Counter
@@ -36,7 +36,7 @@ func TestDeniedQueueIsCharged(t *testing.T) {
 // Refused from memory is refused: by the holder, by a relay, by a relay's children, or
 // as an exact rule does it. A peek, a child that reports no denials, and
 // a spent share of the holder's own refuse nobody.
-func TestRefusalsFromMemory(t *testing.T) {
+func TestRejectionsFromMemory(t *testing.T) {
 	spent := holder.State{Phase: holder.PhaseDenied, Ends: 2000, Least: 1, Reset: 9000}
 	acquire := func(w lease.Want) func(*lease.Terms, *holder.State) {
 		return func(terms *lease.Terms, s *holder.State) {

@@ -69,7 +69,7 @@ func (r *Relay) answer(t *lease.Terms, now lease.Millis, w lease.Want) (lease.Gr
 		r.Holder.Deny(t, now, w.Denies(t))
 	}
 	r.Holder.Refused = r.Holder.Refused || w.Need > 0
-	return r.refusal(t, now, w), holder.Refuse
+	return r.rejection(t, now, w), holder.Refuse
 }
 
 // Prefetch decides whether to ask above although no child waits. An exact rule never does.
@@ -169,7 +169,7 @@ func (r *Relay) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g le
 // penalize charges the denied needs of a queue if the rule charges rejected requests, except the need that the granter has
 // charged.
 func (r *Relay) penalize(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant, queue []lease.Want, grants []lease.Grant) {
-	if !t.ChargesDenied {
+	if !t.ChargesRejected {
 		return
 	}
 	var units int64
@@ -206,7 +206,7 @@ func (r *Relay) evict(now lease.Millis, units int64) holder.Part {
 // Retries reports whether to ask again at once for a want that was denied, because the relay has more units to give back than
 // it sent with the ask. A denial that was charged is final.
 func (r *Relay) Retries(t *lease.Terms, now lease.Millis, w lease.Want) bool {
-	return !t.ChargesDenied && r.offers(t, now, w)
+	return !t.ChargesRejected && r.offers(t, now, w)
 }
 
 // answerQueued answers a queued want from the units that are left of the reply to w. The want gets the units that wait, or
@@ -297,9 +297,9 @@ func (r *Relay) offers(t *lease.Terms, now lease.Millis, w lease.Want) bool {
 	return !r.Holder.Refuses(t, now, w.Need-back)
 }
 
-// refusal denies a want for which the relay may not ask now. The child may ask again after a lease interval, when other
+// rejection denies a want for which the relay may not ask now. The child may ask again after a lease interval, when other
 // children may have given units back, or the relay may have a new lease.
-func (r *Relay) refusal(t *lease.Terms, now lease.Millis, w lease.Want) lease.Grant {
+func (r *Relay) rejection(t *lease.Terms, now lease.Millis, w lease.Want) lease.Grant {
 	g := r.report(t, now)
 	g.Status = lease.Denied
 	g.RetryAfter = r.Holder.Retry(t, now, max(w.Need, 1))

@@ -30,7 +30,7 @@ func TestLifetimes(t *testing.T) {
 		for _, period := range []limit.Micros{limit.Second, limit.Minute, limit.Hour, limit.Day, 31 * limit.Day} {
 			for _, penal := range []bool{false, true} {
 				for _, mode := range []lease.Consistency{lease.Exact, lease.Leased, lease.Optimistic} {
-					p := countedPolicy(t, limit.Spec{Algorithm: a, Count: 10, Period: period, ChargeDenied: penal}, mode)
+					p := countedPolicy(t, limit.Spec{Algorithm: a, Count: 10, Period: period, ChargeRejected: penal}, mode)
 					most[p.Rule] = longest(a, period)
 					askEverything(t, s, p)
 				}
@@ -79,7 +79,7 @@ func TestLifetimes(t *testing.T) {
 
 // countedPolicy is a policy whose rule is named after all of it.
 func countedPolicy(t *testing.T, spec limit.Spec, mode lease.Consistency) *engine.Policy {
-	p := policyOf(t, fmt.Sprintf("%v.%d.%v.%v.%v", spec.Algorithm, spec.Period, spec.ChargeDenied, spec.Calendar != nil, mode), spec)
+	p := policyOf(t, fmt.Sprintf("%v.%d.%v.%v.%v", spec.Algorithm, spec.Period, spec.ChargeRejected, spec.Calendar != nil, mode), spec)
 	return engine.NewPolicy(p.Rule, 0, p.Limit, lease.NewTerms(p.Limit, mode, 0, 0, 0))
 }
 

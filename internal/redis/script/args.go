@@ -96,7 +96,7 @@ func AppendArgs(dst []byte, a *engine.Ask, m Mode, now limit.Micros) []byte {
 			units(w.Holding), units(w.Need), units(w.Waiting), units(w.Want), uint64(s.Count), uint64(s.LeaseTTL))
 	}
 	var values [maxArgs]uint64
-	v := appendWant(values[:0], w, s.ChargeDenied)
+	v := appendWant(values[:0], w, s.ChargeRejected)
 	v[0], v[1], v[11] = uint64(now), uint64(m), limit.Bit(t.Consistency == lease.Exact)
 	v = append(v, uint64(f.Capacity), uint64(s.Period), uint64(f.TTLLong), uint64(f.TTLShort), debtMemory(t))
 	switch s.Algorithm {

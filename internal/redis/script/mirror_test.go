@@ -50,7 +50,7 @@ func TestMirrorForYears(t *testing.T) {
 		steps int
 	}{
 		{limit.Spec{Algorithm: limit.SlidingLog, Count: 5, Period: limit.MaxPeriod}, 0, 50 * limit.Day, 200},
-		{limit.Spec{Algorithm: limit.SlidingLog, Count: 500, Period: limit.MaxPeriod, ChargeDenied: true}, 0, 20*limit.Day + 1, 400},
+		{limit.Spec{Algorithm: limit.SlidingLog, Count: 500, Period: limit.MaxPeriod, ChargeRejected: true}, 0, 20*limit.Day + 1, 400},
 		{limit.Spec{Algorithm: limit.SlidingLog, Count: 2, Period: limit.MaxPeriod}, 0, 300 * limit.Day, 30},
 		{limit.Spec{Algorithm: limit.Concurrency, Count: 3, LeaseTTL: limit.Day}, engine.Take, 5*limit.Hour + 1, 300},
 		{limit.Spec{Algorithm: limit.Concurrency, Count: 9, LeaseTTL: limit.Day}, engine.Hold, 5*limit.Hour + 1, 300},
@@ -298,7 +298,7 @@ func (d *drawer) changeCount() {
 		}
 	}
 	if s.Algorithm != limit.Concurrency {
-		s.ChargeDenied = rapid.Bool().Draw(d.t, "charge denied")
+		s.ChargeRejected = rapid.Bool().Draw(d.t, "charge denied")
 	}
 	consistency := lease.Consistency(rapid.IntRange(0, 2).Draw(d.t, "consistency"))
 	interval := lease.Millis(rapid.SampledFrom([]int{10, 100, 1000}).Draw(d.t, "lease interval"))

@@ -28,7 +28,7 @@ func (w *twin) apply(c *call) (lease.Grant, bool) {
 	}
 	kept := w.counter
 	kept.State.Log = slices.Clone(kept.State.Log)
-	w.made = w.made || c.ask.Want.Want > 0 || c.ask.Want.Overdrawn > 0 || c.ask.Want.Denied > 0 && c.ask.Policy.Limit.ChargesDenied()
+	w.made = w.made || c.ask.Want.Want > 0 || c.ask.Want.Overdrawn > 0 || c.ask.Want.Denied > 0 && c.ask.Policy.Limit.ChargesRejected()
 	g, fits := w.count(c)
 	if !w.made {
 		w.counter = kept

@@ -39,8 +39,8 @@ var (
 	SuccessRange    = Range{1, 100} // percent
 	ShareRange      = Range{1, 100} // percent
 
-	RefusalStatusRange = Range{400, 599}
-	GRPCStatusRange    = Range{1, 16}
+	RejectionStatusRange = Range{400, 599}
+	GRPCStatusRange      = Range{1, 16}
 
 	timeoutRange  = Range{int64(limit.Millisecond), int64(limit.Second)}
 	intervalRange = Range{int64(100 * limit.Millisecond), int64(10 * limit.Second)}

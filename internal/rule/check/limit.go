@@ -19,17 +19,17 @@ var specFields = map[string]struct {
 	own    bool
 	repair func(*limit.Spec)
 }{
-	"count":         {"limit.count", true, func(s *limit.Spec) { s.Count = 1 }},
-	"period":        {"limit.per", true, func(s *limit.Spec) { s.Period = limit.Minute }},
-	"burst":         {"limit.burst", true, func(s *limit.Spec) { s.Burst = 0 }},
-	"calendar":      {"limit.per", true, func(s *limit.Spec) { s.Calendar = nil }},
-	"anchor":        {"limit.anchor", true, func(s *limit.Spec) { s.Calendar = nil }},
-	"zone":          {"limit.zone", true, func(s *limit.Spec) { s.Calendar = nil }},
-	"algorithm":     {"algorithm", false, func(s *limit.Spec) { s.Algorithm = limit.TokenBucket }},
-	"align":         {"align", false, func(s *limit.Spec) { s.Align = limit.AlignClock }},
-	"min_interval":  {"min_interval", false, func(s *limit.Spec) { s.MinInterval = 0 }},
-	"charge_denied": {"charge_denied", false, func(s *limit.Spec) { s.ChargeDenied = false }},
-	"lease_ttl":     {"lease.ttl", false, func(s *limit.Spec) { s.LeaseTTL = 0 }},
+	"count":           {"limit.count", true, func(s *limit.Spec) { s.Count = 1 }},
+	"period":          {"limit.per", true, func(s *limit.Spec) { s.Period = limit.Minute }},
+	"burst":           {"limit.burst", true, func(s *limit.Spec) { s.Burst = 0 }},
+	"calendar":        {"limit.per", true, func(s *limit.Spec) { s.Calendar = nil }},
+	"anchor":          {"limit.anchor", true, func(s *limit.Spec) { s.Calendar = nil }},
+	"zone":            {"limit.zone", true, func(s *limit.Spec) { s.Calendar = nil }},
+	"algorithm":       {"algorithm", false, func(s *limit.Spec) { s.Algorithm = limit.TokenBucket }},
+	"align":           {"align", false, func(s *limit.Spec) { s.Align = limit.AlignClock }},
+	"min_interval":    {"min_interval", false, func(s *limit.Spec) { s.MinInterval = 0 }},
+	"charge_rejected": {"charge_rejected", false, func(s *limit.Spec) { s.ChargeRejected = false }},
+	"lease_ttl":       {"lease.ttl", false, func(s *limit.Spec) { s.LeaseTTL = 0 }},
 }
 
 func (c *checker) limits(r *rule.Rule) {

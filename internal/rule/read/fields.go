@@ -5,7 +5,7 @@ package read
 var (
 	documentFields  = []string{"client_ip", "rules", "revision", "regions", "seed", "candidates", "tests"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}
-	ruleFields      = []string{"name", "mode", "match", "from", "percent", "key", "hash", "shed", "limit", "limits", "overrides", "variants", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "refusal", "retry_jitter", "live"}
+	ruleFields      = []string{"name", "mode", "match", "from", "percent", "key", "hash", "shed", "limit", "limits", "overrides", "variants", "algorithm", "align", "min_interval", "charge_rejected", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "rejection", "retry_jitter", "live"}
 	pathFields      = []string{"exact", "prefix", "regex", "template"}
 	namedFields     = []string{"exact", "prefix", "regex", "present"}
 	partFields      = []string{"client_ip", "header", "query", "cookie", "segment", "claim", "label", "const", "host", "san", "route", "region", "else"}
@@ -20,7 +20,7 @@ var (
 	shedFields      = []string{"capacity", "profile", "success", "classes", "shares"}
 	classFields     = []string{"class", "match"}
 	shareFields     = []string{"normal", "low", "bulk"}
-	refusalFields   = []string{"status", "body", "content_type", "grpc_status"}
+	rejectionFields = []string{"status", "body", "content_type", "grpc_status"}
 )
 
 // fieldsOfExempt is how many of ruleFields an exempt rule may have: the first ones.

@@ -3,7 +3,7 @@ package read
 import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check"
-	"github.com/weirlimit/weir/internal/rule/refusal"
+	"github.com/weirlimit/weir/internal/rule/rejection"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
@@ -26,12 +26,12 @@ func headers(v strict.Value) (h rule.Headers) {
 	return h
 }
 
-// refusalForm reads what a refused request gets.
-func refusalForm(v strict.Value) (f refusal.Form) {
-	if !v.Object(refusalFields...) {
+// rejectionForm reads what a refused request gets.
+func rejectionForm(v strict.Value) (f rejection.Form) {
+	if !v.Object(rejectionFields...) {
 		return f
 	}
-	f.Status = int(integer(v.Field("status"), check.RefusalStatusRange))
+	f.Status = int(integer(v.Field("status"), check.RejectionStatusRange))
 	f.GRPCStatus = int(integer(v.Field("grpc_status"), check.GRPCStatusRange))
 	f.Body, _ = v.Field("body").String("a text in quotes")
 	f.ContentType, _ = v.Field("content_type").String(check.ContentTypeForms)

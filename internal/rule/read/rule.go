@@ -48,7 +48,7 @@ func (d *reader) rule(v strict.Value, i int) {
 	r.Timeout = period(v.Field("timeout"), "100ms")
 	r.LeaseInterval = d.leaseInterval(v.Field("lease"))
 	d.shown(v, &r)
-	r.Refusal = refusalForm(v.Field("refusal"))
+	r.Rejection = rejectionForm(v.Field("rejection"))
 	r.RetryJitter = integer(v.Field("retry_jitter"), check.JitterRange)
 	d.parts(v, d.windows(v, r, i))
 }
@@ -80,7 +80,7 @@ func (d *reader) spec(v strict.Value, scope rule.Scope) limit.Spec {
 		Align:       enum(v.Field("align"), limit.AlignClock),
 		MinInterval: period(v.Field("min_interval"), "2s"),
 	}
-	spec.ChargeDenied, _ = v.Field("charge_denied").Bool()
+	spec.ChargeRejected, _ = v.Field("charge_rejected").Bool()
 	if lease := v.Field("lease"); lease.Kind() == strict.Object {
 		spec.LeaseTTL = period(lease.Field("ttl"), "10s")
 	}

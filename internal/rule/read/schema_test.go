@@ -33,7 +33,7 @@ func fieldsByPath() map[string][]string {
 		"rules[].cost":                 costFields,
 		"rules[].on_failure":           onFailureFields,
 		"rules[].lease":                leaseFields,
-		"rules[].refusal":              refusalFields,
+		"rules[].rejection":            rejectionFields,
 		"rules[].shed":                 shedFields,
 		"rules[].shed.shares":          shareFields,
 		"rules[].shed.classes[]":       classFields,

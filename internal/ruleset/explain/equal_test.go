@@ -148,7 +148,7 @@ type decided struct {
 	outcome edge.Outcome
 	hits    []string         // RULE/OVERRIDE of the enforced rules that apply
 	left    map[string]int64 // by RULE
-	denied  string           // RULE KEY of the refusal
+	denied  string           // RULE KEY of the rejection
 }
 
 func (e *edgeOf) decide(s *stated) (d decided) {

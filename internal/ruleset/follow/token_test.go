@@ -8,7 +8,7 @@ import (
 )
 
 // The rights that docs/changing-rules.md states are enough to apply rules, to follow them and to keep
-// the region's copy. Without them Consul's refusal is not taken for a store without rules.
+// the region's copy. Without them Consul's rejection is not taken for a store without rules.
 func TestRights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs in make test-long")

@@ -87,7 +87,7 @@ var ranges = map[string]check.Range{
 	"IPv6Prefix": check.IPv6PrefixRange,
 	"Jitter":     check.JitterRange,
 	"Overdraft":  check.OverdraftRange,
-	"Refusal":    check.RefusalStatusRange,
+	"Rejection":  check.RejectionStatusRange,
 	"Revision":   check.RevisionRange,
 	"Percent":    check.PercentRange,
 	"Seed":       check.SeedRange,

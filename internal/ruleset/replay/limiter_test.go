@@ -21,7 +21,7 @@ rules:
     cost: { header: x-cost, max: 3 }
     limit: 12/1m
     algorithm: sliding_window
-    charge_denied: true
+    charge_rejected: true
     overrides: [{ key: [192.0.2.1], limit: 3/1m }, { key: [192.0.2.2], limit: unlimited }]
   - { name: streams, match: { path: { prefix: /a/b } }, key: [], limit: 3, algorithm: concurrency }
   - { name: trial, key: [client_ip], limit: 5/10s, mode: shadow }
@@ -52,7 +52,7 @@ func (w *twin) asks(rule int, client string, now, lasts limit.Micros, cost int64
 	before.Log = slices.Clone(before.Log)
 	after, d := l.Acquire(before, now, limit.Ask{Need: cost, Waiting: cost, Want: cost})
 	if d.Granted == 0 {
-		w.states[name] = after // a refusal may count
+		w.states[name] = after // a rejection may count
 	}
 	return d.Granted > 0, func() { w.states[name] = after }
 }

@@ -55,7 +55,7 @@ func TestLineOfASyntaxError(t *testing.T) {
 		"\tkey: []\n    limit: 5/1m\n":                        "53",
 		"    - key: []\n    limit: 5/1m\n":                    "53",
 		"    limit:5/1m\n    key: []\n":                       "53",
-		"    refusal: { body: Slow: down }\n    key: []\n":    "54",
+		"    rejection: { body: Slow: down }\n    key: []\n":  "54",
 		"    match: { path: \"/a }\n    key: []\n":            "53",
 		"    match: { path: '/it's' }\n    key: []\n":         "54",
 		"    key: [client_ip]]\n    limit: 5/1m\n":            "54",

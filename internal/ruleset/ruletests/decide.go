@@ -204,7 +204,7 @@ func (p *player) decideCounted(lasts limit.Micros) {
 	if slots(q.Rule) || wait > lease.CeilMillis(limit.MaxPeriod) { // a stream has to end first, or waiting does not help
 		wait, q.Reset = 0, 0
 	}
-	p.deny(n, q.Rule.Refusal.Status, wait)
+	p.deny(n, q.Rule.Rejection.Status, wait)
 }
 
 // slots reports whether a rule limits requests that run at the same time.

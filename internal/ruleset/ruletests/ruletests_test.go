@@ -43,7 +43,7 @@ rules:
   - { name: login, match: { method: [POST], path: [/login, /signin] }, key: [client_ip], limit: 2/1m, algorithm: fixed_window, consistency: exact,
       overrides: [{ name: gold, when: { header: { x-tier: gold } }, limit: 3/1m }, { name: office, key: [192.0.2.9], limit: 4/1m }] }
   - { name: api, match: { path: { prefix: /api } }, key: [{ header: x-user-id, else: client_ip }, method], limit: 10/1m, algorithm: token_bucket }
-  - { name: two, match: { path: /two }, key: [], limits: [2/1s, 3/1h], algorithm: fixed_window, consistency: exact, headers: off, refusal: { status: 403 } }
+  - { name: two, match: { path: /two }, key: [], limits: [2/1s, 3/1h], algorithm: fixed_window, consistency: exact, headers: off, rejection: { status: 403 } }
   - { name: trial, mode: shadow, match: { path: /api/trial }, key: [client_ip], limit: 1/1m, algorithm: fixed_window }
   - { name: slots, match: { path: /slow }, key: [], limit: 1, algorithm: concurrency }
   - { name: edge, match: { label: { tier: edge }, region: eu, path: /edge }, key: [{ label: tier }, region, route, san, { claim: sub }, host], limit: 1/1m }

@@ -252,7 +252,7 @@ func TestWriterDies(t *testing.T) {
 	}
 }
 
-// A refusal of Consul is reported with its reason, and what to do.
+// A rejection of Consul is reported with its reason, and what to do.
 func TestRefused(t *testing.T) {
 	const management = "11111111-2222-3333-4444-555555555555"
 	start := func(t *testing.T, config string) *consultest.Agent {

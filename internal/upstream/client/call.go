@@ -134,8 +134,8 @@ type refusedError struct {
 
 func (e *refusedError) Error() string { return "it answers " + e.Status + ": " + e.text }
 
-// refusal reads such an answer. A text that is none of the protocol has neither code nor message.
-func refusal(status string, text []byte) error {
+// rejection reads such an answer. A text that is none of the protocol has neither code nor message.
+func rejection(status string, text []byte) error {
 	e := &refusedError{Status: status, text: string(text[:min(len(text), 300)])}
 	_ = json.Unmarshal(text, e)
 	return e
@@ -201,7 +201,7 @@ func (s *Store) exchange(ctx context.Context, url string, body []byte, within ti
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, wire.MaxMessage+1))
 	if err == nil && answer.StatusCode != http.StatusOK {
-		err = refusal(answer.Status, text)
+		err = rejection(answer.Status, text)
 	}
 	return text, err
 }

@@ -19,7 +19,7 @@ type figures struct {
 	goodput  float64          // served in time, per cent of what was offered and could be done
 	p50, p99 float64          // of what was served, in ms
 	sigma    float64          // of the refused share from second to second, once settled
-	calm     float64          // seconds from the end of the load to the last refusal
+	calm     float64          // seconds from the end of the load to the last rejection
 	busy     float64          // per cent of all processors, in the whole scenario
 	late     float64          // the driver at the 99th percentile of all requests, in ms
 	seconds  []second

@@ -9,7 +9,7 @@ import (
 )
 
 // Figures of requests of which it is known what became of them: half of each second of the step is refused, but
-// nothing that is critical, and the last refusal is 3 s after its end.
+// nothing that is critical, and the last rejection is 3 s after its end.
 func TestFigures(t *testing.T) {
 	s, p := scenarios[0], plan{pace: 1}
 	all := arrivals(s, p)

@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/refusal"
+	"github.com/weirlimit/weir/internal/rule/rejection"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 )
 
@@ -45,7 +45,7 @@ func Reject(r *edge.Request, grpc bool) Rejection {
 		f.limit, f.left, f.seconds = g.Limit, g.Remaining, ceilSeconds(g.Reset)
 		f.Varies = f.Varies || g.Rule.Headers&rule.XRateLimit != 0
 		if !r.Degraded {
-			f.GRPCStatus = g.Rule.Refusal.GRPCStatus
+			f.GRPCStatus = g.Rule.Rejection.GRPCStatus
 		}
 	}
 	if r.Shed != nil {
@@ -59,9 +59,9 @@ func (f *Rejection) hidden() bool { return f.Rule == nil || f.Rule.Headers == ru
 
 // body makes the body of a rejection, for gRPC the message, and returns its content type.
 func (m *Maker) body(f *Rejection) (contentType string) {
-	if f.Rule != nil && f.Rule.Refusal.Body != "" && !f.grpc && !f.failed {
-		form := &f.Rule.Refusal
-		m.Body = form.AppendBody(m.Body[:0], refusal.Values{Rule: f.Rule.Name, RetryAfter: f.retry, Limit: f.limit})
+	if f.Rule != nil && f.Rule.Rejection.Body != "" && !f.grpc && !f.failed {
+		form := &f.Rule.Rejection
+		m.Body = form.AppendBody(m.Body[:0], rejection.Values{Rule: f.Rule.Name, RetryAfter: f.retry, Limit: f.limit})
 		return form.ContentType
 	}
 	m.problem(f)

@@ -33,7 +33,7 @@ const wall = 1_800_000_000 * limit.Second
 const twoRules = `{"rules":[
 	{"name":"all","key":[],"limit":"100/1h","algorithm":"fixed_window","scope":"pop"},
 	{"name":"user","key":[{"header":"x-user"}],"limit":"2/1m","algorithm":"fixed_window","scope":"pop","headers":["draft","x-unix"],
-	 "overrides":[{"name":"gold","when":{"header":{"x-tier":"gold"}},"limit":"1/1m"}],"refusal":{"grpc_status":7}}]}`
+	 "overrides":[{"name":"gold","when":{"header":{"x-tier":"gold"}},"limit":"1/1m"}],"rejection":{"grpc_status":7}}]}`
 
 func newWorker(t *testing.T, rules string) *edge.Worker {
 	t.Helper()

@@ -1,4 +1,4 @@
-package refusal_test
+package rejection_test
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check/checktest"
-	"github.com/weirlimit/weir/internal/rule/refusal"
+	"github.com/weirlimit/weir/internal/rule/rejection"
 	"pgregory.net/rapid"
 )
 
@@ -26,8 +26,8 @@ func TestAppendBody(t *testing.T) {
 		`p{color:red}`:           `p{color:red}`,
 		`}{rule}{`:               `}login{`,
 	} {
-		f := refusal.Form{Body: body}
-		if got := string(f.AppendBody(nil, refusal.Values{Rule: "login", RetryAfter: 31, Limit: 5})); got != want {
+		f := rejection.Form{Body: body}
+		if got := string(f.AppendBody(nil, rejection.Values{Rule: "login", RetryAfter: 31, Limit: 5})); got != want {
 			t.Errorf("%s: %s, want %s", body, got, want)
 		}
 	}
@@ -42,17 +42,17 @@ func TestBodyStaysJSON(t *testing.T) {
 	legalValue := rapid.SampledFrom([]string{`"{rule}"`, `{limit}`, `1{retry_after}`, `-{limit}`, `1e{limit}`, `"é{limit}"`, `[{limit}]`})
 	value := rapid.OneOf(legalValue, rapid.Map(rapid.SliceOfN(piece, 1, 12), func(p []string) string { return strings.Join(p, "") }))
 	rapid.Check(t, func(t *rapid.T) {
-		f := refusal.Form{ContentType: "application/json", Body: `{"a":` + value.Draw(t, "a") + `,"b":` + legalValue.Draw(t, "b") + `}`}
-		r := rule.Rule{Name: "a", Refusal: f, Limits: []rule.Variant{{Limit: limit.Spec{Count: 5, Period: limit.Minute}}}}
+		f := rejection.Form{ContentType: "application/json", Body: `{"a":` + value.Draw(t, "a") + `,"b":` + legalValue.Draw(t, "b") + `}`}
+		r := rule.Rule{Name: "a", Rejection: f, Limits: []rule.Variant{{Limit: limit.Spec{Count: 5, Period: limit.Minute}}}}
 		if _, err := checktest.New([]rule.Rule{r}); err != nil {
 			return
 		}
 		legal++
 		name := rapid.StringMatching(`[A-Za-z0-9_@/-]{1,195}`).Draw(t, "rule")
-		got := f.AppendBody(nil, refusal.Values{
+		got := f.AppendBody(nil, rejection.Values{
 			Rule: name, Limit: rapid.Int64Range(0, limit.MaxCount).Draw(t, "limit"), RetryAfter: rapid.Int64Range(0, int64(lease.Never/1000)).Draw(t, "retry_after"),
 		})
-		if !json.Valid(got) || len(got) > refusal.MaxBody+refusal.MaxPlaceholders*200 {
+		if !json.Valid(got) || len(got) > rejection.MaxBody+rejection.MaxPlaceholders*200 {
 			t.Errorf("%s becomes %s (%d bytes)", f.Body, got, len(got))
 		}
 	})

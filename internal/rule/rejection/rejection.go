@@ -1,23 +1,23 @@
-// Package refusal makes the response to a request that a rule rejects: status and body.
+// Package rejection makes the response to a request that a rule rejects: status and body.
 //
 // An operator writes the body, and its length is bounded. The values of its placeholders have only letters, digits, '-', '_',
 // '@' and '/', so they need no escaping in JSON, HTML or text. A body never contains data of the request.
 //
 // It is part of the Envoy filter, see package rule.
-package refusal
+package rejection
 
 import (
 	"cmp"
 	"strconv"
 )
 
-// Bounds of a body, so that a refusal stays small.
+// Bounds of a body, so that a rejection stays small.
 const (
 	MaxBody         = 1024 // bytes, as it is written
 	MaxPlaceholders = 8
 )
 
-// Form is what a request gets that is refused because of a limit. Refusals because something
+// Form is what a request gets that is refused because of a limit. Rejections because something
 // failed have a form of their own. The zero value of a field means its default.
 type Form struct {
 	// Status is the HTTP status; 400 to 599, 0 means 429.
