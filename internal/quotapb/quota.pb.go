@@ -715,7 +715,7 @@ type Want struct {
 	// leave is at most one limit.
 	Overdrawn uint64 `protobuf:"varint,10,opt,name=overdrawn,proto3" json:"overdrawn,omitempty"`
 	// Units refused by the holder itself since its last call for this key: demand
-	// and statistics. They are charged only where the rule has charge_denied.
+	// and statistics. They are charged only where the rule has charge_rejected.
 	Denied uint64 `protobuf:"varint,11,opt,name=denied,proto3" json:"denied,omitempty"`
 	// Whether the holder has not asked for this key within one lease interval. The
 	// granter counts these, and shares what is left among so many.
@@ -2165,7 +2165,7 @@ type Decision struct {
 	Outcome Outcome `protobuf:"varint,4,opt,name=outcome,proto3,enum=weir.quota.v1.Outcome" json:"outcome,omitempty"`
 	// Units that were left, at most 2^32 - 1.
 	Remaining uint64 `protobuf:"varint,5,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	// With a refusal after how long the client should come back. 0: that is not known.
+	// With a rejection after how long the client should come back. 0: that is not known.
 	RetryAfterMs uint64 `protobuf:"varint,6,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	// How long before the report was sent it was decided.
 	AgeMs         uint64 `protobuf:"varint,7,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`

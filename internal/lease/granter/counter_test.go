@@ -208,7 +208,7 @@ func TestDeniedFromMemoryIsCharged(t *testing.T) {
 			want = 6
 		}
 		if g := c.Acquire(l, &terms, limit.Hour, lease.Want{Denied: 4}); g.Remaining != want {
-			t.Errorf("charge_denied %t: %d left after 4 denials, want %d", charges, g.Remaining, want)
+			t.Errorf("charge_rejected %t: %d left after 4 denials, want %d", charges, g.Remaining, want)
 		}
 	}
 }
