@@ -209,10 +209,10 @@ budget: bin/weir.wasm
 	@.tools/budget
 
 # Of the commits since the first one that had to hold it. A shallow clone may have the newest alone, and an archive has none.
-subjects_since = 3c3529cc
+subjects_since = 7a0a5e5e
 
 subjects:
-	@{ git --git-dir=.git log --no-merges --format=%s $(subjects_since)..HEAD || git --git-dir=.git log --format=%s -n 1 || true; } 2>/dev/null | \
+	@{ git --git-dir=.git log --no-merges --format=%s $(subjects_since)..HEAD || git --git-dir=.git log --no-merges --format=%s -n 1 || true; } 2>/dev/null | \
 	awk 'length > 72 || !/^[^ :][^:]*: ./ { print "write `package: what changes` in at most 72 characters, not: " $$0; wrong = 1 } END { exit wrong }'
 
 .PHONY: vuln

@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"testing"
@@ -36,12 +37,9 @@ func TestImpossibleRecords(t *testing.T) {
 	} {
 		r := Record{ID: 1, Until: now, Share: Share{No: 7, Part: 500}, Low: 400, High: 500}
 		row.change(&r)
-		field := ""
-		if err, ok := r.Check().(*StatementError); ok {
-			field = err.Field
-		}
-		if field != row.field {
-			t.Errorf("%s: %q, want %q", name, field, row.field)
+		var err *StatementError
+		if errors.As(r.Check(), &err) != (row.field != "") || err != nil && err.Field != row.field {
+			t.Errorf("%s: %v, want %q", name, err, row.field)
 		}
 	}
 }

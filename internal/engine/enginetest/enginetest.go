@@ -11,7 +11,6 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // Subject is a store under test.
@@ -149,7 +148,10 @@ func policyOf(t testing.TB, spec limit.Spec, change ...func(*lease.Terms)) *engi
 
 func named(t testing.TB, rule string, override uint64, spec limit.Spec, change ...func(*lease.Terms)) *engine.Policy {
 	t.Helper()
-	l := fatal.Get(limit.New(spec))(t)
+	l, err := limit.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 	for _, c := range change {
 		c(&terms)
