@@ -247,3 +247,45 @@ func TestCounterLooksResetsAndFits(t *testing.T) {
 		is(g, 0, 1000, 0)
 	}
 }
+
+// What is out on lease is what was handed out in this window and may come back: units of requests that wait are spent at once.
+func TestCounterKnowsWhatIsOut(t *testing.T) {
+	c := newCounter(t, perMinute, lease.Leased)
+	look := func(after limit.Micros, granted int64) {
+		t.Helper()
+		if g := c.Look(c.limit, &c.terms, window+after); g.Granted != granted || (g.TTL > 0) != (granted > 0) {
+			t.Errorf("%d units are out for %d ms, want %d", g.Granted, g.TTL, granted)
+		}
+	}
+	c.gets(0, lease.Want{Need: 1, Waiting: 600, Soon: 200, Want: 800, Fresh: true}, 800, 200) // more than half, as they wait
+	look(0, 0)
+	first := c.gets(0, lease.Want{Want: 10}, 10, 190)
+	c.gets(limit.Second, lease.Want{Want: 10}, 10, 180)
+	look(limit.Second, 820)
+	c.gets(limit.Second, lease.Want{Unused: 815, Lease: first.Lease}, 0, 995)
+	c.gets(limit.Second, lease.Want{Unused: 20, Lease: first.Lease}, 0, 1000)
+	look(limit.Second, 0)
+
+	c.gets(2*limit.Second, lease.Want{Want: 100}, 100, 900)
+	c.gets(limit.Minute, lease.Want{Overdrawn: 300}, 0, 700)
+	next := c.gets(limit.Minute, lease.Want{Want: 10}, 10, 690)
+	c.gets(limit.Minute, lease.Want{Unused: 50, Lease: next.Lease}, 0, 700) // of the window before nothing comes back
+}
+
+// A holder that has taken the last unit is told when there are more, and one that has not is told nothing.
+func TestCounterTellsWhenItIsEmpty(t *testing.T) {
+	c := newCounter(t, perMinute, lease.Leased)
+	for _, row := range []struct {
+		w     lease.Want
+		left  int64
+		retry lease.Millis
+	}{
+		{lease.Want{Need: 900, Waiting: 900, Want: 900}, 100, 0},
+		{lease.Want{Need: 100, Waiting: 100, Want: 100}, 0, 200},
+		{lease.Want{Want: 10, Next: true}, 0, 0},
+	} {
+		if g := c.gets(limit.Minute-200*limit.Millisecond, row.w, row.w.Want, row.left); g.RetryAfter != row.retry {
+			t.Errorf("%+v: retry after %d ms, want %d", row.w, g.RetryAfter, row.retry)
+		}
+	}
+}

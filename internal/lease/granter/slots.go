@@ -129,12 +129,8 @@ func (s *Slots) find(holder uint64) (int, bool) {
 // Fresh reports whether the key may be forgotten: nothing is held, and no statement can
 // arrive late any more.
 func (s *Slots) Fresh(l *limit.Limit, now limit.Micros) bool {
-	at := now
-	if s.Held.At-now <= l.Spec().LeaseTTL {
-		at = max(now, s.Held.At)
-	}
 	for _, t := range s.Stated {
-		if at < t.Until {
+		if now < t.Until {
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package granter
 
 import (
 	"testing"
+	"unsafe"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -80,6 +81,10 @@ func TestSlots(t *testing.T) {
 		if g := c.do(); g.Status != c.status || g.Granted != c.granted || g.Remaining != c.remain {
 			t.Fatalf("step %d: %+v, want status %d, %d granted and %d left", i, g, c.status, c.granted, c.remain)
 		}
+	}
+	size := cap(s.Held.Held)*int(unsafe.Sizeof(s.Held.Held[0])) + cap(s.Stated)*int(unsafe.Sizeof(Statement{}))
+	if cap(s.Stated) == 0 || s.Bytes() != size {
+		t.Errorf("%d bytes for %d holdings and %d statements", s.Bytes(), cap(s.Held.Held), cap(s.Stated))
 	}
 	if s.Remembers(7) || s.Fresh(l, now+10*limit.Second-1) || !s.Fresh(l, now+10*limit.Second) {
 		t.Errorf("%+v", s)
