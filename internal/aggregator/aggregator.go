@@ -183,7 +183,7 @@ func (s *Store) ask(now limit.Micros, a *engine.Ask) bool {
 	r, w, p := s.region(a.Region), &a.Want, a.Policy
 	part := s.partOf(p, a.Region)
 	r.asked.Inc()
-	if p.Limit.Spec().Algorithm == limit.Concurrency { // no rule that regions share
+	if p.Limit.Concurrent() { // no rule that regions share
 		return true
 	}
 	r.denied.Add(float64(w.Denied))
@@ -211,7 +211,7 @@ func (s *Store) answered(now limit.Micros, a *engine.Ask, g *lease.Grant) {
 	if g.Status == lease.Denied {
 		r.denied.Add(float64(a.Want.Waiting))
 	}
-	if p.Limit.Spec().Algorithm == limit.Concurrency {
+	if p.Limit.Concurrent() {
 		return
 	}
 	s.with(now, r, a, func(shares *fair.Shares) {

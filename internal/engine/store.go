@@ -51,7 +51,7 @@ func (a *Ask) Changes() bool {
 func (a *Ask) GiveBack(g *lease.Grant) Ask {
 	back := Ask{Policy: a.Policy, Key: a.Key, Holder: a.Holder, Seq: a.Seq, Want: lease.Want{Holding: a.Want.Holding}}
 	switch {
-	case a.Policy.Limit.Spec().Algorithm != limit.Concurrency:
+	case !a.Policy.Limit.Concurrent():
 		back.Want.Unused, back.Want.Lease = g.Granted, g.Lease
 	case a.Op != Hold:
 		back.Op = Release

@@ -7,7 +7,6 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
-	"github.com/weirlimit/weir/internal/limit"
 )
 
 // Acquire answers from memory what it can and asks the store for the rest, all at once. It
@@ -26,7 +25,7 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 			q.group(asks[i:i+n], i)
 		case asks[i].Op.Operates():
 			q.pass(&asks[i], i)
-		case asks[i].Policy.Limit.Spec().Algorithm == limit.Concurrency:
+		case asks[i].Policy.Limit.Concurrent():
 			q.slots(&asks[i], i)
 		case q.onlyOwes(&asks[i], i):
 		default:

@@ -105,7 +105,7 @@ func (q *acquisition) takeDebts(asks []engine.Ask) []engine.Ask {
 }
 
 func owes(a engine.Ask) bool {
-	return a.Want.Overdrawn > 0 && a.Policy.Limit.Spec().Algorithm != limit.Concurrency
+	return a.Want.Overdrawn > 0 && !a.Policy.Limit.Concurrent()
 }
 
 // onlyOwes reports whether grant i is the answer to a debt, or was given already.

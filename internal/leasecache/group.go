@@ -4,7 +4,6 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
-	"github.com/weirlimit/weir/internal/limit"
 )
 
 // group is the asks of one request: all of them are granted, or none.
@@ -49,7 +48,7 @@ func (q *acquisition) group(asks []engine.Ask, at int) {
 // refuses reports whether memory refuses an ask. It tries that on a copy of the relay, so that
 // another ask changes nothing.
 func (q *acquisition) refuses(a *engine.Ask, i int) bool {
-	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency || a.Peeks() {
+	if a.Policy.Limit.Concurrent() || a.Peeks() {
 		return false
 	}
 	k := q.store.lock(a)
@@ -75,7 +74,7 @@ func (q *acquisition) refuses(a *engine.Ask, i int) bool {
 // settle applies only what an ask reports: another one of its group is refused.
 func (q *acquisition) settle(a *engine.Ask, i int) {
 	q.grants[i] = nothing(a)
-	slots, r := a.Policy.Limit.Spec().Algorithm == limit.Concurrency, reportOf(a)
+	slots, r := a.Policy.Limit.Concurrent(), reportOf(a)
 	switch {
 	case slots && !r.Peeks():
 		q.pass(&r, i)
@@ -102,13 +101,13 @@ func reportOf(a *engine.Ask) engine.Ask {
 
 // decidesOn reports whether the store decides on an ask with others of its group.
 func (s *Store) decidesOn(a *engine.Ask) bool {
-	return a.Policy.Limit.Spec().Algorithm == limit.Concurrency ||
+	return a.Policy.Limit.Concurrent() ||
 		a.Policy.Terms.Consistency == lease.Exact && !a.Policy.Brought && !a.Peeks()
 }
 
 // join puts an ask into its group of the store.
 func (q *acquisition) join(a *engine.Ask, i int) {
-	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
+	if a.Policy.Limit.Concurrent() {
 		q.pass(a, i)
 		return
 	}

@@ -6,7 +6,6 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/lease/relay"
-	"github.com/weirlimit/weir/internal/limit"
 )
 
 // key is a key of the cache. Its entry may be used while its shard is locked.
@@ -71,7 +70,7 @@ func (k *key) find(now lease.Millis, a *engine.Ask) bool {
 
 // adopt makes a policy that of the key. What was granted by another count goes back by that.
 func (k key) adopt(p *engine.Policy) {
-	if p.Terms.Capacity != k.Policy.Terms.Capacity && p.Limit.Spec().Algorithm != limit.Concurrency {
+	if p.Terms.Capacity != k.Policy.Terms.Capacity && !p.Limit.Concurrent() {
 		k.giveAllBack()
 		k.Value.relay.Forget()
 		k.Value.replied = 0
@@ -152,7 +151,7 @@ func (c *cached) evictable() bool {
 // [timer].
 func (k key) evict(now lease.Millis) {
 	v, p := &k.Value, k.Policy
-	if p.Limit.Spec().Algorithm != limit.Concurrency {
+	if !p.Limit.Concurrent() {
 		if denied := v.relay.Holder.Denied; denied > 0 && p.Limit.ChargesRejected() {
 			k.store.due.addAsk(engine.Ask{Policy: p, Key: k.Key(), Want: lease.Want{Denied: denied}})
 		}

@@ -4,7 +4,6 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
-	"github.com/weirlimit/weir/internal/limit"
 )
 
 // reply applies the store's reply to an ask, and answers those who wait for it.
@@ -24,7 +23,7 @@ func (p *pending) reply(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	v.relay.Back -= p.back
 	v.noteReply(now, g.Status, p.store.jitter)
 	switch {
-	case a.Policy.Limit.Spec().Algorithm == limit.Concurrency:
+	case a.Policy.Limit.Concurrent():
 		p.replySlots(now, a, g)
 	case a.Want.Want == 0 || a.Group != 0 && g.Status == lease.OK && g.Granted == 0:
 		p.replyReport(now, a, g)
@@ -202,7 +201,7 @@ func (p *pending) replySlots(now lease.Millis, a *engine.Ask, g lease.Grant) {
 // end a denial.
 func (p *pending) replyPassed(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	switch {
-	case a.Policy.Limit.Spec().Algorithm == limit.Concurrency:
+	case a.Policy.Limit.Concurrent():
 		p.store.withEntry(a, func(k key) { k.Value.relay.DebtReplied(slotTerms(a), now, g) })
 	case a.Op == engine.Reset && decided(g):
 		p.store.withEntry(a, key.forgive)

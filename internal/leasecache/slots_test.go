@@ -31,7 +31,7 @@ func (s *shards) noneOfNobody(t testing.TB) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.asked {
-		if a.Policy.Limit.Spec().Algorithm == limit.Concurrency && a.Holder == 0 {
+		if a.Policy.Limit.Concurrent() && a.Holder == 0 {
 			t.Errorf("slots of nobody were reported to the store: %+v", a)
 		}
 	}

@@ -71,6 +71,9 @@ func New(s Spec) (*Limit, error) {
 // Spec returns the spec with defaults filled in.
 func (l *Limit) Spec() Spec { return l.spec }
 
+// Concurrent reports whether the limit counts slots in use, not units spent.
+func (l *Limit) Concurrent() bool { return l.spec.Algorithm == Concurrency }
+
 // ChargesRejected reports whether refused requests count too, see Spec.ChargeRejected.
 func (l *Limit) ChargesRejected() bool { return l.spec.ChargeRejected }
 

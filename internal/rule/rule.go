@@ -195,6 +195,11 @@ func (r *Rule) ConsistencyOf(s limit.Spec) lease.Consistency {
 // Limited reports whether the rule has a limit and so counts: it is neither Exempt nor has Shed.
 func (r *Rule) Limited() bool { return r.Mode != Exempt && r.Shed == nil }
 
+// Concurrent reports whether the rule's limits count slots in use, not units spent.
+func (r *Rule) Concurrent() bool {
+	return len(r.Limits) > 0 && r.Limits[0].Limit.Algorithm == limit.Concurrency
+}
+
 // Variant is a limit, and the requests that it is for: the base limit or an override.
 type Variant struct {
 	// Name names the counters of an override; letters, digits, '-' and '_', unique

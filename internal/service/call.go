@@ -13,7 +13,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/room"
 	"github.com/weirlimit/weir/internal/wire"
@@ -145,7 +144,7 @@ func (s *Service) returnAbandoned(ctx context.Context, x *exchange) {
 	var back []engine.Ask
 	for i := range x.asks {
 		a, g := &x.asks[i], &x.grants[i]
-		if g.Status == lease.OK && g.Granted > 0 && a.Policy.Limit.Spec().Algorithm != limit.Concurrency {
+		if g.Status == lease.OK && g.Granted > 0 && !a.Policy.Limit.Concurrent() {
 			back = append(back, a.GiveBack(g))
 		}
 	}

@@ -125,7 +125,7 @@ func (c *catalog) counters(name string, key []byte, now limit.Micros) ([]counted
 		if v > 0 && r.Limits[v].Unlimited {
 			continue
 		}
-		one.Slots = p.Limit.Spec().Algorithm == limit.Concurrency
+		one.Slots = p.Limit.Concurrent()
 		all = append(all, one)
 	}
 	return all, nil

@@ -143,7 +143,7 @@ func (s *Service) askOf(x *exchange, rules *catalog, i int, w *wire.Want, p *eng
 	r := &x.request
 	a := engine.Ask{Policy: p, Key: w.Key, Group: w.Group, Want: w.For(p.Limit), Region: r.Region}
 	a.Want.Debt = engine.DebtID(names(r), w.Debt)
-	if p.Limit.Spec().Algorithm == limit.Concurrency {
+	if p.Limit.Concurrent() {
 		a.Holder, a.Seq = slotHolder(r, w.Worker()), r.Seq
 		return a
 	}

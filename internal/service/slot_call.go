@@ -30,7 +30,7 @@ func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.Sl
 		out.Status = quotapb.Status_STATUS_UNKNOWN_RULE
 		return out, nil
 	}
-	if p.Limit.Spec().Algorithm != limit.Concurrency {
+	if !p.Limit.Concurrent() {
 		return nil, wrong("rule", "%q counts units, not slots; name a rule with algorithm: concurrency, or call Acquire", r.GetRule())
 	}
 	ask, op := s.slotAsk(p, r)

@@ -341,7 +341,7 @@ func (g *region) grant(now limit.Micros, m *wire.Want, denied bool) wire.Grant {
 	if m.Need > m.Waiting || m.Waiting > m.Want.Want {
 		g.t.Fatalf("want: need %d, waiting %d, want %d", m.Need, m.Waiting, m.Want.Want)
 	}
-	if l.Spec().Algorithm == limit.Concurrency {
+	if l.Concurrent() {
 		if denied && g.fits(now, m) {
 			m.Need, m.Waiting, m.Want.Want = 0, 0, m.Holding
 		}
@@ -377,7 +377,7 @@ func (g *region) fits(now limit.Micros, m *wire.Want) bool {
 	switch {
 	case !ok:
 		return true // unknown rules hold up nobody
-	case l.Spec().Algorithm == limit.Concurrency:
+	case l.Concurrent():
 		free := l.Spec().Count
 		for _, h := range g.slots[key].Held {
 			if h.ID != m.Worker() && h.Until > now {

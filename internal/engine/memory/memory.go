@@ -160,7 +160,7 @@ func (s *Store) add(shard *table.Shard[value], hash uint64, now limit.Micros, a 
 }
 
 func newValue(p *engine.Policy) (v value) {
-	if p.Limit.Spec().Algorithm == limit.Concurrency {
+	if p.Limit.Concurrent() {
 		v.slots = new(granter.Slots)
 	}
 	return v

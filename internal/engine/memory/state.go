@@ -128,7 +128,7 @@ func (l *Loader) Put(record []byte) error {
 	var v value
 	key := f.text()
 	if kind == kindSlots {
-		if p.Limit.Spec().Algorithm != limit.Concurrency {
+		if !p.Limit.Concurrent() {
 			return errors.New("a record has slots of a limit that has none")
 		}
 		v.slots = f.slots()

@@ -4,7 +4,6 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/engine"
-	"github.com/weirlimit/weir/internal/limit"
 )
 
 // AppendKey appends the name of the counter of a policy and a key:
@@ -36,7 +35,7 @@ func AppendKey(dst []byte, p *engine.Policy, key []byte) []byte {
 //
 //	weir:{<rule>:<key>}<override>.<shape>.<layout>.d<debt>
 func AppendDebtKey(dst []byte, a *engine.Ask, key []byte) []byte {
-	if a.Want.Debt == 0 || a.Want.Overdrawn <= 0 || a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
+	if a.Want.Debt == 0 || a.Want.Overdrawn <= 0 || a.Policy.Limit.Concurrent() {
 		return dst
 	}
 	dst = append(AppendKey(dst, a.Policy, key), ".d"...)

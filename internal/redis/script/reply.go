@@ -62,7 +62,7 @@ func Parse(reply string, a *engine.Ask, m Mode) (g lease.Grant, fits bool, err e
 	fits = v[0] == 1
 	d := limit.Decision{Granted: v[2], Remaining: v[3], Period: limit.Micros(v[4]), StartsIn: limit.Micros(v[5]),
 		TTL: limit.Micros(v[6]), RetryAfter: limit.Micros(v[7]), Reset: limit.Micros(v[8])}
-	if l.Spec().Algorithm == limit.Concurrency {
+	if l.Concurrent() {
 		g = wordSlots(a, m, &d, fits, v[1] == 1)
 	} else {
 		w := a.Want

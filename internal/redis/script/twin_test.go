@@ -18,7 +18,7 @@ type twin struct {
 }
 
 func (w *twin) apply(c *call) (lease.Grant, bool) {
-	if c.ask.Policy.Limit.Spec().Algorithm == limit.Concurrency {
+	if c.ask.Policy.Limit.Concurrent() {
 		g, fits := w.hold(c)
 		w.made = w.made || len(w.slots.Held.Held) > 0 || len(w.slots.Stated) > 0
 		if !w.made {
@@ -59,7 +59,7 @@ const century = 36525 * limit.Day
 
 // keep is for how long from now the key must not be forgotten.
 func (w *twin) keep(l *limit.Limit, now limit.Micros) limit.Micros {
-	if l.Spec().Algorithm != limit.Concurrency {
+	if !l.Concurrent() {
 		return min(century, max(l.Peek(w.counter.State, now, 0).Reset, w.counter.OutUntil-now))
 	}
 	var until limit.Micros

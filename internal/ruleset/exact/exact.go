@@ -109,7 +109,7 @@ func (l *Limiter) acquire(hits []Hit, shadow bool) (denier int) {
 	for _, slots := range []bool{false, true} {
 		for i := range hits {
 			r := l.set.Rule(hits[i].Rule)
-			if (r.Mode == rule.Shadow) == shadow && (r.Limits[0].Limit.Algorithm == limit.Concurrency) == slots {
+			if (r.Mode == rule.Shadow) == shadow && r.Concurrent() == slots {
 				l.ask(hits, i, slots, shadow)
 			}
 		}

@@ -44,7 +44,7 @@ func (w *twin) asks(rule int, client string, now, lasts limit.Micros, cost int64
 	switch {
 	case l == nil:
 		return true, func() {}
-	case l.Spec().Algorithm == limit.Concurrency:
+	case l.Concurrent():
 		w.streams[name] = slices.DeleteFunc(w.streams[name], func(end limit.Micros) bool { return end <= now })
 		return int64(len(w.streams[name])) < l.Spec().Count, func() { w.streams[name] = append(w.streams[name], now+lasts) }
 	}

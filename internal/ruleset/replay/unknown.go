@@ -74,7 +74,7 @@ func (d *decider) match(e *entry, l *accesslog.Line) {
 	}
 	d.with.Match(q, &d.found)
 	for _, h := range d.found.Hits {
-		if d.set.Rule(h.Rule).Limits[0].Limit.Algorithm == limit.Concurrency {
+		if d.set.Rule(h.Rule).Concurrent() {
 			e.lasts = min(limit.Micros(l.Duration.Microseconds()), limit.Day)
 		}
 		e.hits = append(e.hits, exact.Hit{Rule: h.Rule, Variant: h.Variant, Cost: h.Cost, Key: string(h.Key)})

@@ -201,14 +201,11 @@ func (p *player) decideCounted(lasts limit.Micros) {
 	}
 	q, n := p.quota(p.hits[denier].Rule)
 	p.edge.Degraded = p.failed[q.Rule]
-	if slots(q.Rule) || wait > lease.CeilMillis(limit.MaxPeriod) { // a stream has to end first, or waiting does not help
+	if q.Rule.Concurrent() || wait > lease.CeilMillis(limit.MaxPeriod) { // a stream has to end first, or waiting does not help
 		wait, q.Reset = 0, 0
 	}
 	p.deny(n, q.Rule.Rejection.Status, wait)
 }
-
-// slots reports whether a rule limits requests that run at the same time.
-func slots(r *rule.Rule) bool { return r.Limits[0].Limit.Algorithm == limit.Concurrency }
 
 // state has the quota of a hit state what the limiter knows of it, and returns how long a client that it rejects has to wait.
 func (p *player) state(h *exact.Hit, c *exact.Counted) (wait lease.Millis) {
@@ -228,7 +225,7 @@ func (p *player) state(h *exact.Hit, c *exact.Counted) (wait lease.Millis) {
 	q.Remaining, q.Reset = c.Grant.Remaining, c.Grant.Reset
 	if c.Grant.Status == lease.Denied {
 		q.Remaining, q.Reset = 0, max(c.Grant.RetryAfter, 1)
-		if !slots(q.Rule) {
+		if !q.Rule.Concurrent() {
 			wait = q.Reset
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
@@ -186,7 +185,7 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 // Who looks gets what a want of zeros does.
 func countsUnits(asks []engine.Ask) bool {
 	return !slices.ContainsFunc(asks, func(a engine.Ask) bool {
-		return a.Op == engine.Reset || a.Policy.Limit.Spec().Algorithm == limit.Concurrency
+		return a.Op == engine.Reset || a.Policy.Limit.Concurrent()
 	})
 }
 

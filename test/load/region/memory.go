@@ -113,7 +113,7 @@ func (b *batch) fill(ctx context.Context, s engine.Store, begin, acquires int) e
 	}
 	for n := range acquires {
 		for i := range b.asks {
-			if b.asks[i].Policy.Limit.Spec().Algorithm == limit.Concurrency {
+			if b.asks[i].Policy.Limit.Concurrent() {
 				b.asks[i].Op, b.asks[i].Holder = engine.Take, uint64(n+1)<<32|uint64(begin+i+1)
 			}
 		}

@@ -79,7 +79,7 @@ func (b *Rulebook) policy(set *rule.Set, i, variant int) Policy {
 	}
 	p.Terms = lease.NewTerms(l, r.ConsistencyOf(l.Spec()), millis(r.LeaseInterval), millis(r.Timeout), r.Overdraft)
 	p.Shadow, p.Local = r.Mode == rule.Shadow, r.Scope == rule.ScopePoP
-	p.Concurrency = l.Spec().Algorithm == limit.Concurrency
+	p.Concurrency = l.Concurrent()
 	p.Exact = p.Terms.Consistency == lease.Exact && !p.Local
 	salt := l.Shape() << 24
 	if p.Shadow {
