@@ -13,7 +13,7 @@ import "time"
 
 // layout is the number of the layout of files that this package writes, and of the
 // records in them. A file with another number is not read.
-const layout = 2
+const layout = 3
 
 const magic = "weirstat"
 

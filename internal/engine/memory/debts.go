@@ -32,7 +32,7 @@ type debts struct {
 
 // debt is the hash of a counter, the same in every life of a store, and the name of a
 // debt, which is a random number.
-type debt struct{ counter, name uint64 }
+type debt struct{ Counter, Name uint64 }
 
 // charge takes a debt out of an ask that was charged before, and remembers any other
 // as charged: the caller charges it.

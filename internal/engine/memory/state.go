@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -103,40 +102,31 @@ func (s *Store) Loader() *Loader {
 func (l *Loader) Put(record []byte) error {
 	f := fields{b: record}
 	kind, number := f.octet(), f.unsigned()
-	if f.err != nil {
-		return f.err
-	}
-	if kind == kindPolicy {
-		if p := f.policy(); f.err == nil {
+	p := l.policies[number]
+	switch {
+	case kind == kindPolicy:
+		if p = f.policy(); f.err == nil {
 			l.policies[number] = p
 		}
-		return f.err
-	}
-	if kind == kindDebts {
-		for range f.count(16) {
-			l.store.debts.load(l.now, debt{f.fixed64(), f.fixed64()})
+	case kind == kindDebts:
+		for _, d := range list[debt](&f) {
+			l.store.debts.load(l.now, d)
 		}
-		return f.err
-	}
-	if kind != kindCounter && kind != kindSlots {
-		return nil
-	}
-	p := l.policies[number]
-	if p == nil {
-		return fmt.Errorf("a record has a counter of policy %d, which is not there", number)
-	}
-	var v value
-	key := f.text()
-	if kind == kindSlots {
-		if !p.Limit.Concurrent() {
-			return errors.New("a record has slots of a limit that has none")
+	case kind != kindCounter && kind != kindSlots:
+	case p == nil:
+		f.fail(fmt.Sprintf("has a counter of policy %d, which is not there", number))
+	default:
+		var v value
+		key := f.text()
+		if kind == kindCounter {
+			v.counter = f.counter(p.Limit)
+		} else {
+			f.demand(p.Limit.Concurrent(), "slots")
+			v.slots = f.slots()
 		}
-		v.slots = f.slots()
-	} else {
-		v.counter = f.counter(p.Limit)
-	}
-	if f.err == nil {
-		l.add(p, key, v)
+		if f.err == nil {
+			l.add(p, key, v)
+		}
 	}
 	return f.err
 }
