@@ -12,7 +12,7 @@ import (
 // Acquire answers from memory what it can and asks the store for the rest, all at once. It
 // returns by the deadline of ctx.
 func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
-	now := s.now()
+	now := s.config.Now()
 	q := acquisition{store: s, ctx: ctx, now: now, grants: grants, ends: forever}
 	if deadline, ok := ctx.Deadline(); ok {
 		q.ends = now + lease.Millis(time.Until(deadline).Milliseconds())
@@ -84,7 +84,7 @@ func (q *acquisition) cut(k key, a *engine.Ask, i int) {
 	var verdict holder.Verdict
 	var back holder.Part
 	q.grants[i], verdict, back = k.Value.relay.Acquire(&a.Policy.Terms, q.now, a.Want)
-	k.giveBack(q.now, partOf(back))
+	k.giveBack(q.now, back)
 	if verdict == holder.Wait {
 		q.wait(k, a, i)
 		return

@@ -45,7 +45,7 @@ func (q *acquisition) asking() *batch {
 
 func (s *Store) newBatch() *batch {
 	s.open.Add(1)
-	return &batch{store: s, patience: s.timeout}
+	return &batch{store: s, patience: s.config.Timeout}
 }
 
 // close ends a batch that is answered, or will not be sent.
@@ -106,7 +106,7 @@ func (q *acquisition) send() {
 	q.batch = nil
 	if deadline, ok := q.ctx.Deadline(); ok {
 		left := time.Until(deadline)
-		b.patience = min(b.patience, max(left-left/10, q.store.answers))
+		b.patience = min(b.patience, max(left-left/10, q.store.config.Answers))
 	}
 	q.store.out.Go(func() { b.run(context.WithoutCancel(q.ctx)) })
 }
@@ -115,7 +115,7 @@ func (q *acquisition) send() {
 func (b *batch) run(ctx context.Context) {
 	defer b.close()
 	b.store.asked.Add(uint64(len(b.asks)))
-	ctx, cancel := context.WithTimeout(ctx, b.store.timeout)
+	ctx, cancel := context.WithTimeout(ctx, b.store.config.Timeout)
 	defer cancel()
 	var calls sync.WaitGroup
 	for first, next := 0, 0; next < len(b.asks); first = next {
@@ -139,10 +139,10 @@ func (b *batch) decide(ctx context.Context, first, next int) []lease.Grant {
 	grants := make([]lease.Grant, next-first)
 	ctx = telemetry.WithWaiting(ctx, b.spans(first, next))
 	for _, a := range b.pending[first].before {
-		b.store.behind.Acquire(ctx, []engine.Ask{a}, grants[:1])
+		b.store.config.Store.Acquire(ctx, []engine.Ask{a}, grants[:1])
 	}
-	b.store.behind.Acquire(ctx, b.asks[first:next], grants)
-	now := b.store.now()
+	b.store.config.Store.Acquire(ctx, b.asks[first:next], grants)
+	now := b.store.config.Now()
 	for i := range grants {
 		b.pending[first+i].reply(now, &b.asks[first+i], grants[i])
 	}

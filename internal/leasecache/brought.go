@@ -97,7 +97,7 @@ func (k key) replyPassing(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	if v.passing == nil {
 		return
 	}
-	if v.noteReply(now, g.Status, k.store.jitter); !decided(g) {
+	if v.noteReply(now, g.Status, k.store.config.Jitter); !decided(g) {
 		return
 	}
 	v.passing.used, v.passing.reset = a.Policy.Terms.Capacity-g.Remaining, now+g.Reset

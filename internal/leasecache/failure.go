@@ -26,8 +26,8 @@ func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
 	}
 	k := s.lock(a)
 	defer k.shard.Unlock()
-	now := s.now()
-	f := p.OnFailure.Among(holders, p.ExpectedHolders, spec, now, s.wall())
+	now := s.config.Now()
+	f := p.OnFailure.Among(holders, p.ExpectedHolders, spec, now, s.config.Wall())
 	if !k.findOrAdd(now, a) {
 		return p.Failed(p.OnFailure.FailUncounted())
 	}
@@ -53,7 +53,7 @@ func (s *Store) Refund(a *engine.Ask, j *engine.Judgment) {
 func (s *Store) Owe(a *engine.Ask, units int64) {
 	k := s.lock(a)
 	defer k.shard.Unlock()
-	if k.findOrAdd(s.now(), a) {
+	if k.findOrAdd(s.config.Now(), a) {
 		k.Value.relay.Holder.Owe(&k.Policy.Terms, units)
 	}
 }
@@ -66,7 +66,7 @@ type owed struct {
 	ask     engine.Ask // the debt alone; its key is the caller's
 	at      int        // index of the want's grant
 	answers *answers
-	only    bool                        // the want reports nothing else: the store's grant is the answer
+	grant   int                         // at, if the want reports nothing else: the store's grant is the answer; else noGrant
 	above   atomic.Pointer[lease.Grant] // the store's answer, if it has taken the debt
 }
 
@@ -85,19 +85,17 @@ func (q *acquisition) takeDebts(asks []engine.Ask) []engine.Ask {
 		}
 		debt := engine.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Overdrawn: a.Want.Overdrawn, Debt: a.Want.Debt}}
 		a.Want.Overdrawn, a.Want.Debt = 0, 0
-		o := &owed{ask: debt, at: i, only: a.Group == 0 && a.Peeks()}
-		q.owed = append(q.owed, o)
+		o := &owed{ask: debt, at: i, grant: noGrant}
+		if q.owed = append(q.owed, o); a.Group == 0 && a.Peeks() {
+			o.grant = i
+		}
 		if q.store.pauses(q.now, &debt) {
-			if o.only {
+			if o.grant != noGrant {
 				q.unavailable(i)
 			}
 			continue
 		}
-		if o.answers = q.awaiting(); o.only {
-			o.answers.expect(i)
-		} else {
-			o.answers.expectDebt()
-		}
+		o.answers = q.await(o.grant)
 		debt.Key = bytes.Clone(a.Key) // the caller may leave before it is sent
 		q.asking().put(debt, pending{key: key{store: q.store}, owed: o})
 	}
@@ -113,23 +111,19 @@ func (q *acquisition) onlyOwes(a *engine.Ask, i int) bool {
 	if q.owed == nil || !a.Peeks() {
 		return false
 	}
-	return slices.ContainsFunc(q.owed, func(o *owed) bool { return o.at == i && o.only })
+	return slices.ContainsFunc(q.owed, func(o *owed) bool { return o.grant == i })
 }
 
 // reply takes the store's answer to a debt. The key learns from it, too.
 func (o *owed) reply(now lease.Millis, s *Store, a *engine.Ask, g lease.Grant) {
 	s.withEntry(a, func(k key) {
-		k.Value.noteReply(now, g.Status, s.jitter)
+		k.Value.noteReply(now, g.Status, s.config.Jitter)
 		k.Value.relay.DebtReplied(&a.Policy.Terms, now, g)
 	})
 	if decided(g) {
 		o.above.Store(&g)
 	}
-	if o.only {
-		o.answers.answer(o.at, g)
-	} else {
-		o.answers.answerDebt()
-	}
+	o.answers.answer(o.grant, g)
 }
 
 // answerDebts puts into the grants of wants what became of their debts.
@@ -148,7 +142,7 @@ func (s *Store) takeBackFor(a *engine.Ask, g lease.Grant) {
 	taken := false
 	s.withEntry(a, func(k key) {
 		if taken = !k.Policy.Terms.Lies(g.Granted); taken { // else only the limit of the request is so large
-			k.takeBack(s.now(), g)
+			k.takeBack(s.config.Now(), g)
 		}
 	})
 	if !taken {

@@ -65,7 +65,7 @@ func (q *acquisition) refuses(a *engine.Ask, i int) bool {
 		return false
 	}
 	k.Value.relay, q.grants[i] = relay, g
-	k.giveBack(q.now, partOf(back))
+	k.giveBack(q.now, back)
 	k.topUp(q.now)
 	q.answered(holder.Refuse)
 	return true
@@ -122,7 +122,7 @@ func (q *acquisition) join(a *engine.Ask, i int) {
 		return
 	}
 	g, verdict, back := k.Value.relay.Acquire(&a.Policy.Terms, q.now, a.Want)
-	k.giveBack(q.now, partOf(back))
+	k.giveBack(q.now, back)
 	switch {
 	case verdict != holder.Wait:
 		q.grants[i] = g

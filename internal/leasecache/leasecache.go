@@ -1,6 +1,7 @@
 package leasecache
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
@@ -44,15 +45,9 @@ type Config struct {
 // Store is a cache and the store behind it. Create it with [New]. It is safe for
 // concurrent use; [Store.Run] has to run beside it.
 type Store struct {
-	behind   engine.Store
-	now      func() lease.Millis
-	wall     func() limit.Micros
-	timeout  time.Duration
-	answers  time.Duration
-	replicas func() int
-	jitter   func() lease.Percent
-	table    *table.Table[cached]
-	due      timers
+	config Config // complete
+	table  *table.Table[cached]
+	due    timers
 
 	id                                                   [16]byte // names the cache's own debts
 	leased, denied, asked, failed, evicted, full, waited atomic.Uint64
@@ -85,26 +80,17 @@ func New(c Config) *Store {
 	if c.Wall == nil {
 		c.Wall = func() limit.Micros { return limit.Micros(time.Now().UnixMicro()) }
 	}
-	if c.Timeout <= 0 {
-		c.Timeout = 100 * time.Millisecond
-	}
+	c.Timeout, c.Answers = cmp.Or(c.Timeout, 100*time.Millisecond), cmp.Or(c.Answers, 20*time.Millisecond)
 	if c.Replicas == nil {
 		c.Replicas = func() int { return 2 }
 	}
 	if c.Jitter == nil {
 		c.Jitter = func() lease.Percent { return lease.Percent(90 + rand.IntN(21)) }
 	}
-	if c.Answers <= 0 {
-		c.Answers = 20 * time.Millisecond
-	}
 	s := &Store{
-		behind:  c.Store,
-		now:     c.Now,
-		wall:    c.Wall,
-		timeout: c.Timeout,
-		answers: c.Answers, replicas: c.Replicas, jitter: c.Jitter,
-		table: table.New[cached](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
-		due:   timers{wake: make(chan struct{}, 1)},
+		config: c,
+		table:  table.New[cached](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
+		due:    timers{wake: make(chan struct{}, 1)},
 	}
 	binary.NativeEndian.PutUint64(s.id[:8], rand.Uint64())
 	binary.NativeEndian.PutUint64(s.id[8:], rand.Uint64())
@@ -113,7 +99,7 @@ func New(c Config) *Store {
 }
 
 // beside is how many replicas ask for the same keys.
-func (s *Store) beside() uint8 { return uint8(min(max(s.replicas(), 0), math.MaxUint8)) }
+func (s *Store) beside() uint8 { return uint8(min(max(s.config.Replicas(), 0), math.MaxUint8)) }
 
 // Stats counts.
 func (s *Store) Stats() Stats {

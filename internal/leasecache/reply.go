@@ -21,7 +21,7 @@ func (p *pending) reply(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	v := &p.Value
 	v.out--
 	v.relay.Back -= p.back
-	v.noteReply(now, g.Status, p.store.jitter)
+	v.noteReply(now, g.Status, p.store.config.Jitter)
 	switch {
 	case a.Policy.Limit.Concurrent():
 		p.replySlots(now, a, g)
@@ -65,14 +65,14 @@ func (p *pending) replyWant(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	grants := make([]lease.Grant, len(p.queue))
 	w := a.Want
 	w.Debt = p.debt
-	back := p.Value.relay.Apply(t, now, p.sent, w, g, p.store.jitter(), wants(p.queue), grants)
-	p.giveBack(now, partOf(back))
+	back := p.Value.relay.Apply(t, now, p.sent, w, g, p.store.config.Jitter(), wants(p.queue), grants)
+	p.giveBack(now, back)
 	p.peek(now, g, grants)
 	if a.Group == 0 {
 		grants = p.requeue(now, grants)
 	}
 	if !t.Far && t.Consistency != lease.Exact {
-		p.Value.askAt = now + p.store.jitter().Of(t.Interval)
+		p.Value.askAt = now + p.store.config.Jitter().Of(t.Interval)
 	}
 	p.answer(now, grants)
 }
@@ -147,7 +147,7 @@ func (p *pending) answer(now lease.Millis, grants []lease.Grant) {
 // takeBack settles a grant that no caller received.
 func (k key) takeBack(now lease.Millis, g lease.Grant) {
 	if g.Granted > 0 {
-		k.giveBack(now, partOf(k.Value.relay.TakeBack(&k.Policy.Terms, now, holder.Part{Units: g.Granted, Lease: g.Lease})))
+		k.giveBack(now, k.Value.relay.TakeBack(&k.Policy.Terms, now, holder.Part{Units: g.Granted, Lease: g.Lease}))
 	}
 }
 

@@ -20,23 +20,9 @@ import (
 // come back when their charge expires.
 const mostParts = 8
 
-// part is units of one lease on their way to the store, in one ask.
-type part struct {
-	units int64
-	lease uint32
-}
-
-// partOf is a part that a relay gives back.
-func partOf(p holder.Part) part { return part{units: p.Units, lease: p.Lease} }
-
-// ask is one that reports nothing else.
-func (p *part) ask(of *engine.Policy, key []byte) engine.Ask {
-	return engine.Ask{Policy: of, Key: key, Want: lease.Want{Unused: p.units, Lease: p.lease}}
-}
-
 // giveBack notes units that go back to the store: the relay has no lease to put them into.
-func (k key) giveBack(now lease.Millis, p part) {
-	if p.units > 0 && !k.Policy.Terms.Lies(p.units) {
+func (k key) giveBack(now lease.Millis, p holder.Part) {
+	if p.Units > 0 && !k.Policy.Terms.Lies(p.Units) {
 		k.Value.keepBack(&k.Policy.Terms, p)
 		k.report(now)
 	}
@@ -44,17 +30,17 @@ func (k key) giveBack(now lease.Millis, p part) {
 
 // keepBack keeps a part until an ask goes out. Parts are joined only if the sum is as
 // credible as each of them.
-func (c *cached) keepBack(t *lease.Terms, p part) {
+func (c *cached) keepBack(t *lease.Terms, p holder.Part) {
 	for i := range c.back {
-		if b := &c.back[i]; b.lease == p.lease && !t.Lies(b.units+p.units) {
-			b.units += p.units
-			c.relay.Back += p.units
+		if b := &c.back[i]; b.Lease == p.Lease && !t.Lies(b.Units+p.Units) {
+			b.Units += p.Units
+			c.relay.Back += p.Units
 			return
 		}
 	}
 	if len(c.back) < mostParts {
 		c.back = append(c.back, p)
-		c.relay.Back += p.units
+		c.relay.Back += p.Units
 	}
 }
 
@@ -63,10 +49,10 @@ func (c *cached) keepBack(t *lease.Terms, p part) {
 func (c *cached) attachBack(a *engine.Ask) (units int64) {
 	w := &a.Want
 	for i, p := range c.back {
-		if w.Unused == 0 || p.lease == w.Lease && !a.Policy.Terms.Lies(w.Unused+p.units) {
-			w.Unused, w.Lease = w.Unused+p.units, p.lease
+		if w.Unused == 0 || p.Lease == w.Lease && !a.Policy.Terms.Lies(w.Unused+p.Units) {
+			w.Unused, w.Lease = w.Unused+p.Units, p.Lease
 			c.back = slices.Delete(c.back, i, i+1)
-			return p.units
+			return p.Units
 		}
 	}
 	return 0
@@ -76,7 +62,7 @@ func (c *cached) attachBack(a *engine.Ask) (units int64) {
 func (c *cached) unlease(t *lease.Terms, begun lease.Millis) {
 	for i := range c.relay.Holder.Leases {
 		if lot := &c.relay.Holder.Leases[i]; lot.Units > 0 && lot.From <= begun && !lot.Local {
-			c.keepBack(t, part{units: lot.Units, lease: lot.Lease})
+			c.keepBack(t, lot.Part())
 			*lot = holder.Lease{}
 		}
 	}
@@ -94,8 +80,8 @@ func (k key) takeAllBack() (asks []engine.Ask) {
 	v := &k.Value
 	v.unlease(&k.Policy.Terms, lease.Never)
 	for _, p := range v.back {
-		v.relay.Back -= p.units
-		asks = append(asks, p.ask(k.Policy, bytes.Clone(k.Key())))
+		v.relay.Back -= p.Units
+		asks = append(asks, engine.Ask{Policy: k.Policy, Key: bytes.Clone(k.Key()), Want: lease.Want{Unused: p.Units, Lease: p.Lease}})
 	}
 	v.back = nil
 	return asks
@@ -157,7 +143,7 @@ func (d *drain) round(ctx context.Context) {
 		send(b)
 	}
 	b := s.newBatch()
-	s.walk(func(k key) { b.giveUp(s.now(), k) }, func() bool {
+	s.walk(func(k key) { b.giveUp(s.config.Now(), k) }, func() bool {
 		if len(b.asks) >= mostDue {
 			send(b)
 			b = s.newBatch()
@@ -175,7 +161,7 @@ func (d *drain) send(ctx context.Context, b *batch) {
 		return
 	}
 	d.store.asked.Add(uint64(len(b.asks)))
-	ctx, cancel := context.WithTimeout(ctx, d.store.timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.store.config.Timeout)
 	defer cancel()
 	for i, g := range b.decide(ctx, 0, len(b.asks)) {
 		if units := b.asks[i].Want.Unused; decided(g) {
@@ -210,7 +196,7 @@ func (c *cached) holds() (units int64) {
 		}
 	}
 	for _, p := range c.back {
-		units += p.units
+		units += p.Units
 	}
 	return units
 }

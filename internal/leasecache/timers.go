@@ -200,10 +200,10 @@ func (s *Store) Flush(ctx context.Context) {
 
 // takeDue makes a batch of what is due; nil: nothing is.
 func (s *Store) takeDue() (b *batch, next time.Duration, more bool) {
-	keys, asks, next, more := s.due.take(s.now())
+	keys, asks, next, more := s.due.take(s.config.Now())
 	b = s.newBatch()
 	for _, t := range keys {
-		b.askFor(s.now(), t)
+		b.askFor(s.config.Now(), t)
 	}
 	for _, a := range asks {
 		b.put(a, pending{key: key{store: s}})

@@ -71,7 +71,7 @@ func (k key) awaitNext(now lease.Millis, w waiter) bool {
 // usually takes.
 func (s *Store) tooLate(now, delay, ends lease.Millis) bool {
 	left := ends - now
-	return delay+min(left/2, lease.Millis(s.answers.Milliseconds())) >= left
+	return delay+min(left/2, lease.Millis(s.config.Answers.Milliseconds())) >= left
 }
 
 // takeQueue takes those who wait and can be asked for together: all for the running
@@ -106,14 +106,10 @@ func onlyAsk(w lease.Want) lease.Want {
 
 // await notes that grant i comes later.
 func (q *acquisition) await(i int) *answers {
-	q.awaiting().expect(i)
-	return q.answers
-}
-
-func (q *acquisition) awaiting() *answers {
 	if q.answers == nil {
 		q.answers = &answers{grants: q.grants, spans: telemetry.Waiting(q.ctx), done: make(chan struct{}), missing: 1}
 	}
+	q.answers.expect(i)
 	return q.answers
 }
 
@@ -127,11 +123,16 @@ type answers struct {
 	missing int           // and one more until the caller has made all its asks
 }
 
+// noGrant is the index of an answer that is none of the caller's grants.
+const noGrant = -1
+
 // expect notes that grant i comes later.
 func (r *answers) expect(i int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.grants[i] = lease.Grant{Status: lease.Unavailable}
+	if i != noGrant {
+		r.grants[i] = lease.Grant{Status: lease.Unavailable}
+	}
 	r.missing++
 }
 
@@ -142,25 +143,11 @@ func (r *answers) answer(i int, g lease.Grant) bool {
 	if r.grants == nil {
 		return false
 	}
-	r.grants[i] = g
+	if i != noGrant {
+		r.grants[i] = g
+	}
 	r.arrived()
 	return true
-}
-
-// expectDebt notes that the answer to a debt comes later, which is no grant.
-func (r *answers) expectDebt() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.missing++
-}
-
-// answerDebt notes that it has come.
-func (r *answers) answerDebt() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.grants != nil {
-		r.arrived()
-	}
 }
 
 func (r *answers) arrived() {
