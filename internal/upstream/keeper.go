@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -39,14 +40,10 @@ type KeeperConfig struct {
 // Keeper keeps the record of a region's reserve, at one of the region's replicas. Create it with [NewKeeper].
 // It is safe for concurrent use; [Keeper.Run] has to run beside it.
 type Keeper struct {
-	cell    engine.Cell
-	region  string
-	windows func() []reserve.Window
-	timeout time.Duration
-	log     *slog.Logger
-	wants   wants
-	inUse   atomic.Bool
-	view    atomic.Pointer[view] // of the record that this replica knows; nil: none
+	config KeeperConfig // complete
+	wants  wants
+	inUse  atomic.Bool
+	view   atomic.Pointer[view] // of the record that this replica knows; nil: none
 
 	using  chan struct{} // is held while the record is read and changed
 	asking chan struct{} // is held while permission is asked for
@@ -77,16 +74,8 @@ type view struct {
 
 // NewKeeper makes the keeper of a replica that has just started.
 func NewKeeper(c KeeperConfig) *Keeper {
-	if c.Timeout <= 0 {
-		c.Timeout = 100 * time.Millisecond
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	return &Keeper{
-		cell: c.Cell, region: c.Region, windows: c.Windows, timeout: c.Timeout, log: c.Log, id: c.ID,
-		using: make(chan struct{}, 1), asking: make(chan struct{}, 1),
-	}
+	c.Timeout, c.Log = cmp.Or(c.Timeout, 100*time.Millisecond), cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	return &Keeper{config: c, id: c.ID, using: make(chan struct{}, 1), asking: make(chan struct{}, 1)}
 }
 
 // Run renounces the reserve, again and again, until ctx ends.
@@ -110,7 +99,7 @@ func (k *Keeper) turn(ctx context.Context) {
 		}
 		switch {
 		case fresh:
-			r = r.Renounced(p.At, sent, now, k.windows())
+			r = r.Renounced(p.At, sent, now, k.config.Windows())
 		case r.Until != 0:
 			r = r.Stopped(now)
 		}
@@ -134,8 +123,8 @@ func duration(d limit.Micros) time.Duration { return time.Duration(d) * time.Mic
 // compare complains about a record that the region's store has lost a part of.
 func (k *Keeper) compare(r reserve.Record, p reserve.Reply) {
 	if r.Outdated(p) && k.lost.Now() {
-		k.log.Error("region's store lost the newest record of the reserve; the region may exceed limits by its share",
-			"region", k.region, "lost", duration(p.Until-r.Until))
+		k.config.Log.Error("region's store lost the newest record of the reserve; the region may exceed limits by its share",
+			"region", k.config.Region, "lost", duration(p.Until-r.Until))
 	}
 }
 
@@ -166,8 +155,8 @@ func (k *Keeper) Refused(id uint64, reason string) {
 	k.bad, k.memory, k.id = id, reserve.Record{}, max(rand.Uint64(), 1)
 	k.publish()
 	if k.refused.Now() {
-		k.log.Error("aggregator rejected the record of the reserve; replacing it",
-			"region", k.region, "error", reason, "remedy", "let nothing else write to the region's store")
+		k.config.Log.Error("aggregator rejected the record of the reserve; replacing it",
+			"region", k.config.Region, "error", reason, "remedy", "let nothing else write to the region's store")
 	}
 }
 
@@ -179,7 +168,7 @@ func (k *Keeper) ShareBy(regions rule.Regions) reserve.PerMille {
 	if share, known := k.Share(); known {
 		return share
 	}
-	return reserve.PerMille(regions.Share(k.region, int64(reserve.Whole)))
+	return reserve.PerMille(regions.Share(k.config.Region, int64(reserve.Whole)))
 }
 
 // InUse reports whether wants of this region have not been decided by the aggregator for a while.
@@ -268,7 +257,7 @@ func (k *Keeper) report(err error) {
 	} else if k.unread.IsZero() {
 		k.unread = time.Now()
 	} else if time.Since(k.unread) >= unreadFor && k.unreadable.Now() {
-		k.log.Error("cannot use the record of the reserve; the aggregator withholds the region's share", "region", k.region, "error", err)
+		k.config.Log.Error("cannot use the record of the reserve; the aggregator withholds the region's share", "region", k.config.Region, "error", err)
 	}
 	p := k.permission()
 	use := p.Cut != 0 && k.now() >= p.Cut+inUseAfter
@@ -276,10 +265,10 @@ func (k *Keeper) report(err error) {
 		return
 	}
 	if share, _ := p.Part(); use {
-		k.log.Warn("aggregator does not decide; the region uses its reserve", "region", k.region, "per_mille", int64(share),
+		k.config.Log.Warn("aggregator does not decide; the region uses its reserve", "region", k.config.Region, "per_mille", int64(share),
 			"runbook", "docs/runbooks/WeirAggregatorUnavailable.md")
 	} else {
-		k.log.Info("aggregator decides again; the reserve is renounced", "region", k.region)
+		k.config.Log.Info("aggregator decides again; the reserve is renounced", "region", k.config.Region)
 	}
 }
 

@@ -44,7 +44,7 @@ func decode(region string, text []byte) (reserve.Record, error) {
 
 // change reads the record and stores the next one. Without an error that is remembered, and may be used.
 func (k *Keeper) change(ctx context.Context, next func(reserve.Record, limit.Micros) reserve.Record) error {
-	ctx, cancel := context.WithTimeout(ctx, k.timeout)
+	ctx, cancel := context.WithTimeout(ctx, k.config.Timeout)
 	defer cancel()
 	select {
 	case k.using <- struct{}{}:
@@ -55,7 +55,7 @@ func (k *Keeper) change(ctx context.Context, next func(reserve.Record, limit.Mic
 	text, now, err := k.swap(ctx, nil, nil)
 	for err == nil {
 		r := next(k.read(text), now)
-		found, changed := text, encode(k.region, r)
+		found, changed := text, encode(k.config.Region, r)
 		if !bytes.Equal(changed, text) {
 			found, now, err = k.swap(ctx, text, changed)
 		}
@@ -70,7 +70,7 @@ func (k *Keeper) change(ctx context.Context, next func(reserve.Record, limit.Mic
 
 // swap uses the cell, and notes its clock.
 func (k *Keeper) swap(ctx context.Context, old, next []byte) (found []byte, now limit.Micros, err error) {
-	found, now, err = k.cell.Swap(ctx, old, next)
+	found, now, err = k.config.Cell.Swap(ctx, old, next)
 	if err == nil {
 		k.mu.Lock()
 		k.clock, k.at = now, time.Now()
@@ -83,10 +83,10 @@ func (k *Keeper) swap(ctx context.Context, old, next []byte) (found []byte, now 
 // read is the record that a text has, put right by what this replica remembers. Where there is none it is an empty
 // one with a new ID.
 func (k *Keeper) read(text []byte) reserve.Record {
-	r, err := decode(k.region, text)
+	r, err := decode(k.config.Region, text)
 	if err != nil && k.unusable.Now() {
-		k.log.Error("cannot read the record of the reserve; replacing it",
-			"region", k.region, "error", err, "remedy", "let nothing else write to the region's store")
+		k.config.Log.Error("cannot read the record of the reserve; replacing it",
+			"region", k.config.Region, "error", err, "remedy", "let nothing else write to the region's store")
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

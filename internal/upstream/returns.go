@@ -51,9 +51,9 @@ func (s *Store) returnOwn(ctx context.Context, asks []engine.Ask, grants []lease
 	if !found {
 		return false
 	}
-	back.Acquire(ctx, s.own)
+	back.Acquire(ctx, s.config.Own)
 	back.Answer(grants)
-	trickled.Acquire(ctx, s.raw)
+	trickled.Acquire(ctx, s.config.Raw)
 	trickled.Answer(grants)
 	if len(far.Asks) > 0 {
 		far.Grants = make([]lease.Grant, len(far.Asks))
@@ -75,9 +75,9 @@ func (s *Store) ownLease(a *engine.Ask) ownLease {
 	if a.Want.Unused == 0 || !a.Policy.HasShares() {
 		return ownLease{}
 	}
-	src := source{permit: s.keeper.permission()}
-	now := s.keeper.now()
-	src.find(a.Policy, now, s.lacks(a.Policy.Rule))
+	src := source{permit: s.config.Keeper.permission()}
+	now := s.config.Keeper.now()
+	src.find(a.Policy, now, s.config.Lacks(a.Policy.Rule))
 	l, id := a.Policy.Limit, a.Want.Lease
 	if src.window.Refills {
 		if id == 0 { // the aggregator's leases of a bucket have no period

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -35,10 +36,7 @@ type Config struct {
 // aggregator does not decide. Create it with [New]. It is safe for concurrent use; [Keeper.Run] has to run beside
 // it.
 type Store struct {
-	far      Far
-	own, raw engine.Store
-	keeper   *Keeper
-	lacks    func(rule string) bool
+	config   Config
 	reserves engine.Parts // policies of the reserve
 	denials  denials
 
@@ -49,16 +47,13 @@ type Store struct {
 // reserve in that window, are answered by the reserve.
 func New(c Config) *Store {
 	s := &Store{
-		far: c.Far, own: c.Own, raw: c.Raw, keeper: c.Keeper, lacks: c.Lacks,
+		config:   c,
 		granted:  c.Metrics.Counter("weir_reserve_units_granted_total", "Units granted from the reserve of this region."),
 		trickled: c.Metrics.Counter("weir_trickle_units_granted_total", "Units granted at this region's share of a limit's rate, in windows of which it has renounced the reserve."),
 		refused:  c.Metrics.Counter("weir_reserve_denied_total", "Wants that the aggregator did not decide on and that were denied because the reserve was used up."),
 	}
 	c.Metrics.GaugeFunc("weir_reserve_in_use", "1 while the aggregator does not decide on wants of this region, and it goes on by its reserve.", func() float64 {
-		if c.Keeper.InUse() {
-			return 1
-		}
-		return 0
+		return float64(limit.Bit(c.Keeper.InUse()))
 	})
 	return s
 }
@@ -107,7 +102,7 @@ func (s *Store) ask(ctx context.Context, asks []engine.Ask, grants []lease.Grant
 		ctx, cancel = context.WithDeadline(ctx, ends.Add(-min(left/keptShare, maxKept)))
 		defer cancel()
 	}
-	s.far.Acquire(ctx, asks, grants)
+	s.config.Far.Acquire(ctx, asks, grants)
 	until, _ := ctx.Deadline()
 	if gone := errors.Is(ctx.Err(), context.Canceled); !gone && (!ok || left >= answersWithin || time.Now().Before(until)) {
 		s.note(asks, grants)
@@ -123,12 +118,12 @@ func (s *Store) note(asks []engine.Ask, grants []lease.Grant) {
 		case a.Want.Want == 0 || !a.Policy.HasShares():
 		case grants[i].Status != lease.Unavailable:
 			decided++
-		case !s.lacks(a.Policy.Rule):
+		case !s.config.Lacks(a.Policy.Rule):
 			undecided++
 		}
 	}
 	if decided+undecided > 0 {
-		s.keeper.wants.note(decided, undecided)
+		s.config.Keeper.wants.note(decided, undecided)
 	}
 }
 
@@ -138,7 +133,7 @@ var _ engine.Fallback = (*Store)(nil)
 // replica's part of the region's share.
 func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
 	if p := a.Policy; p.HasShares() {
-		share := s.keeper.ShareBy(p.Regions)
+		share := s.config.Keeper.ShareBy(p.Regions)
 		if share == 0 {
 			return p.Failed(p.OnFailure.FailUncounted())
 		}
@@ -148,8 +143,8 @@ func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
 		}
 		holders = int((n*int64(reserve.Whole) + int64(share) - 1) / int64(share))
 	}
-	return s.far.Fall(a, holders)
+	return s.config.Far.Fall(a, holders)
 }
 
 // Refund takes back what Fall admitted.
-func (s *Store) Refund(a *engine.Ask, j *engine.Judgment) { s.far.Refund(a, j) }
+func (s *Store) Refund(a *engine.Ask, j *engine.Judgment) { s.config.Far.Refund(a, j) }

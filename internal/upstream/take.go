@@ -97,7 +97,7 @@ func spare(asks []engine.Ask, grants []lease.Grant) {
 // source is where the region takes what an ask wants. For one that was denied it is the reserve, where the region has
 // permission by now, or nothing.
 func (s *Store) source(ctx context.Context, a *engine.Ask, decided bool) source {
-	k, lacks := s.keeper, s.lacks(a.Policy.Rule)
+	k, lacks := s.config.Keeper, s.config.Lacks(a.Policy.Rule)
 	src := source{decided: decided, permit: k.permission()}
 	src.find(a.Policy, k.now(), lacks)
 	if !decided && k.lacks(src.permit, src.begin) {
@@ -118,8 +118,8 @@ func (s *Store) source(ctx context.Context, a *engine.Ask, decided bool) source 
 
 // take answers the asks of a plan.
 func (s *Store) take(ctx context.Context, t *taking, asks []engine.Ask, grants []lease.Grant) {
-	s.takeFrom(ctx, byReserve, s.own, t, asks, grants)
-	s.takeFrom(ctx, byTrickle, s.raw, t, asks, grants)
+	s.takeFrom(ctx, byReserve, s.config.Own, t, asks, grants)
+	s.takeFrom(ctx, byTrickle, s.config.Raw, t, asks, grants)
 }
 
 // takeFrom answers those in one way.
@@ -157,13 +157,13 @@ func (s *Store) ownAsk(a *engine.Ask, src *source) (engine.Ask, bool) {
 		own.Policy = s.reserves.Of(a.Policy, src.share, reserveOf)
 		return own, true
 	}
-	spec, now := a.Policy.Limit.Spec(), s.keeper.now()
+	spec, now := a.Policy.Limit.Spec(), s.config.Keeper.now()
 	begin, until := src.since, now
 	if !src.window.Refills {
 		begin = max(src.begin, trickleWindow(spec, src.window).Begin(now))
 	}
 	if !src.lendable { // another replica may have ended the outage since the record was read
-		until = s.keeper.readAt()
+		until = s.config.Keeper.readAt()
 	}
 	if spec.Calendar != nil { // windows are not all of one length
 		spec.Period = src.window.Near(src.begin)[2] - src.begin
@@ -182,7 +182,7 @@ func (s *Store) ownAsk(a *engine.Ask, src *source) (engine.Ask, bool) {
 
 // isFor reports whether what was granted was charged in a window in which it may be used.
 func (s *Store) isFor(ctx context.Context, a *engine.Ask, src *source, g *lease.Grant) bool {
-	now := s.keeper.now()
+	now := s.config.Keeper.now()
 	switch {
 	case src.from == byTrickle && src.window.Refills:
 		return true
@@ -198,7 +198,7 @@ func (s *Store) isFor(ctx context.Context, a *engine.Ask, src *source, g *lease.
 	}
 	permit := src.permit
 	if !src.decided && permit.Extends(begin) { // it began just now
-		permit, _ = s.keeper.permit(ctx, begin)
+		permit, _ = s.config.Keeper.permit(ctx, begin)
 	}
 	share, ok := permit.For(src.window, begin)
 	return ok && share >= src.share
@@ -222,7 +222,7 @@ func (s *Store) answer(a *engine.Ask, src *source, g *lease.Grant, far lease.Gra
 	switch {
 	case g.Status == lease.Denied:
 		s.refused.Inc()
-		s.denials.note(a, s.keeper.now()+denialFor)
+		s.denials.note(a, s.config.Keeper.now()+denialFor)
 		out.AskAfter = a.Policy.Terms.Interval
 		if out.RetryAfter = retry(a, src); src.from == byReserve || src.window.Refills && g.RetryAfter > 0 {
 			out.RetryAfter = min(out.RetryAfter, max(g.RetryAfter, out.AskAfter))
@@ -236,7 +236,7 @@ func (s *Store) answer(a *engine.Ask, src *source, g *lease.Grant, far lease.Gra
 			out.Lease = sinceID(src.since)
 		}
 		if !src.lendable {
-			s.far.Owe(a, g.Granted)
+			s.config.Far.Owe(a, g.Granted)
 		}
 	}
 	return out

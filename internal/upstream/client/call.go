@@ -24,9 +24,9 @@ import (
 // call makes one call. It returns a grant for each want; nil if it failed, and then it
 // is unknown what was applied. ctx has the spans that wait for it.
 func (s *Store) call(ctx context.Context, wants []wire.Want) []wire.Grant {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	ctx, span := s.tracer.Call(ctx, quotapbconnect.QuotaServiceAcquireProcedure[1:])
+	ctx, span := s.config.Tracer.Call(ctx, quotapbconnect.QuotaServiceAcquireProcedure[1:])
 	defer span.End()
 	seq := s.seq.Add(1)
 	begin := time.Now()
@@ -44,14 +44,14 @@ func (s *Store) call(ctx context.Context, wants []wire.Want) []wire.Grant {
 		telemetry.Fail(span, err)
 		s.noteRefused(q.Reserve, err)
 		if s.tier.failed(to, seq, errors.Is(err, context.DeadlineExceeded)) {
-			s.log.WarnContext(ctx, "aggregator does not answer; on_failure decides rules with scope: global", "address", to, "error", err,
+			s.config.Log.WarnContext(ctx, "aggregator does not answer; on_failure decides rules with scope: global", "address", to, "error", err,
 				"runbook", "docs/runbooks/WeirAggregatorUnavailable.md")
 		}
 		return nil
 	}
 	s.metrics.seconds.Observe(time.Since(begin).Seconds())
 	if s.tier.answered(seq) {
-		s.log.InfoContext(ctx, "aggregator answers", "address", to)
+		s.config.Log.InfoContext(ctx, "aggregator answers", "address", to)
 	}
 	s.learn(seq, begin, q, answer)
 	return answer.Grants
@@ -67,21 +67,21 @@ func traceParents(ctx context.Context) (headers []string) {
 
 // request is the message of a call.
 func (s *Store) request(seq uint64, wants []wire.Want, traces []string) *wire.Request {
-	version, revision := s.rules()
+	version, revision := s.config.Rules()
 	return &wire.Request{
 		Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax,
 		Holder: s.holder[:], Seq: seq, Ack: min(s.ack.Load(), seq-1),
-		RulesVersion: version, RulesRevision: revision, Region: s.region, Reserve: s.statement(), Wants: wants, TraceParent: traces,
+		RulesVersion: version, RulesRevision: revision, Region: s.config.Region, Reserve: s.statement(), Wants: wants, TraceParent: traces,
 		Worker: s.worker.Load(),
 	}
 }
 
 // statement is what a call states of the region's reserve; nil: nothing.
 func (s *Store) statement() *reserve.Statement {
-	if s.reserve == nil {
+	if s.config.Reserve == nil {
 		return nil
 	}
-	st, ok := s.reserve.Statement()
+	st, ok := s.config.Reserve.Statement()
 	if !ok {
 		return nil
 	}
@@ -90,9 +90,9 @@ func (s *Store) statement() *reserve.Statement {
 
 // learn takes what an answer has beside its grants. The call was sent at that time.
 func (s *Store) learn(seq uint64, sent time.Time, q *wire.Request, m *wire.Response) {
-	if s.reserve != nil && q.Reserve != nil && m.Reserve != nil {
+	if s.config.Reserve != nil && q.Reserve != nil && m.Reserve != nil {
 		m.Reserve.ID = q.Reserve.ID
-		s.reserve.Replied(sent, *m.Reserve)
+		s.config.Reserve.Replied(sent, *m.Reserve)
 	}
 	for i := range m.Grants {
 		if m.Grants[i].Status != lease.UnknownRule {
@@ -118,9 +118,9 @@ func (s *Store) noteRefused(st *reserve.Statement, err error) {
 	}
 	switch {
 	case refused.Code == "invalid_argument" && strings.HasPrefix(refused.Message, "reserve."):
-		s.reserve.Refused(st.ID, refused.Message)
+		s.config.Reserve.Refused(st.ID, refused.Message)
 	case refused.Code == "failed_precondition" && s.refused.Now():
-		s.log.Error("aggregator rejects the calls of this region", "region", s.region, "error", refused.Message)
+		s.config.Log.Error("aggregator rejects the calls of this region", "region", s.config.Region, "error", refused.Message)
 	}
 }
 
@@ -150,7 +150,7 @@ func (s *Store) rename(ctx context.Context, to string, was uint64) {
 	var name [8]byte
 	_, _ = rand.Read(name[:]) // never fails, and is not part of a snapshot
 	if s.worker.CompareAndSwap(was, binary.NativeEndian.Uint64(name[:])|1) && s.renamed.Now() {
-		s.log.WarnContext(ctx, "aggregator dropped a call as repeated; the next calls use another id",
+		s.config.Log.WarnContext(ctx, "aggregator dropped a call as repeated; the next calls use another id",
 			"address", to, "holder", fmt.Sprintf("%x", s.holder), "runbook", "docs/runbooks/WeirCallerWrong.md")
 	}
 }
@@ -169,7 +169,7 @@ func (s *Store) post(ctx context.Context, to string, q *wire.Request) (*wire.Res
 		parent = q.TraceParent[0]
 	}
 	// What the tier above cannot decide in half of the time would arrive too late.
-	text, err := s.exchange(ctx, s.scheme+to+quotapbconnect.QuotaServiceAcquireProcedure, q.Append(nil), s.timeout/2, parent)
+	text, err := s.exchange(ctx, s.scheme+to+quotapbconnect.QuotaServiceAcquireProcedure, q.Append(nil), s.config.Timeout/2, parent)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -65,19 +66,14 @@ type Reserve interface {
 // Store is the tier above. Create it with [New]. It is safe for concurrent use;
 // [Store.Run] has to run beside it.
 type Store struct {
-	region  string
-	timeout time.Duration
-	rules   func() (string, uint64)
+	config  Config // complete
 	holder  [16]byte
 	scheme  string // begins the address of a call
 	tier    *tier
-	log     *slog.Logger
 	metrics *metrics
-	tracer  *telemetry.Tracer
 
 	seq     atomic.Uint64
 	ack     atomic.Uint64        // the largest seq that was answered
-	reserve Reserve              // nil: the region has none
 	worker  atomic.Uint64        // the name of the calls beside holder; see [Store.rename]
 	renamed repeat.OncePerMinute // was logged
 	refused repeat.OncePerMinute // was logged: the region's statements are
@@ -95,9 +91,8 @@ func New(c Config) (*Store, error) {
 	if !rule.IsRegion(c.Region) {
 		return nil, errors.New("remote: the region needs a name of " + rule.RegionForm)
 	}
-	if c.Timeout <= 0 {
-		c.Timeout = DefaultTimeout
-	}
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.Metrics, c.Log = cmp.Or(c.Metrics, telemetry.NewRegistry("")), cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Rules == nil {
 		c.Rules = func() (string, uint64) { return "", 0 }
 	}
@@ -107,23 +102,14 @@ func New(c Config) (*Store, error) {
 	if c.Jitter == nil {
 		c.Jitter = func() lease.Percent { return lease.Percent(90 + random.IntN(21)) }
 	}
-	if c.Metrics == nil {
-		c.Metrics = telemetry.NewRegistry("")
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	s := &Store{region: c.Region, timeout: c.Timeout, rules: c.Rules, reserve: c.Reserve, log: c.Log, metrics: newMetrics(c.Metrics), tracer: c.Tracer}
+	s := &Store{config: c, metrics: newMetrics(c.Metrics)}
 	_, _ = rand.Read(s.holder[:]) // never fails
 	s.tier = newTier(c.Addresses, c.Transport, c.Jitter)
 	if s.scheme = "http://"; c.TLS != nil {
 		s.scheme = "https://"
 	}
 	c.Metrics.GaugeFunc("weir_aggregator_up", "1 while the aggregator answers.", func() float64 {
-		if s.tier.silent() {
-			return 0
-		}
-		return 1
+		return float64(limit.Bit(!s.tier.silent()))
 	})
 	return s, nil
 }

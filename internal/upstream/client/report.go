@@ -46,7 +46,7 @@ func (s *Store) Report(ctx context.Context, m *quotapb.ReportRequest) (*quotapb.
 		return nil, errSilent
 	}
 	m.Protocol, m.ProtocolMax = wire.ProtocolMin, wire.ProtocolMax
-	m.Holder, m.Worker, m.Region = s.holder[:], s.worker.Load(), s.region
+	m.Holder, m.Worker, m.Region = s.holder[:], s.worker.Load(), s.config.Region
 	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
 	in, err := proto.Marshal(m)

@@ -150,13 +150,13 @@ func (t *tier) goBack(earlier string) bool {
 func (s *Store) goBack() {
 	earlier := s.tier.earlier()
 	if i := slices.IndexFunc(earlier, s.isWell); i >= 0 && s.tier.goBack(earlier[i]) {
-		s.log.Info("calling an earlier address of the aggregator again", "address", earlier[i])
+		s.config.Log.Info("calling an earlier address of the aggregator again", "address", earlier[i])
 	}
 }
 
 // isWell reports whether an address answers that it is healthy.
 func (s *Store) isWell(address string) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.scheme+address+"/healthz", nil)
 	if err != nil {
