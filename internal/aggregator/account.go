@@ -41,7 +41,7 @@ type account struct {
 // mayOwn reports whether a region may have one more key. One region fills at most half of the table, so
 // that one that floods it with keys leaves room for the keys of the others.
 func (s *Store) mayOwn(r *region, name []byte) bool {
-	return 2*(r.keys.Load()+1) <= int64(s.maxKeys) && 2*(r.bytes.Load()+int64(keyBytes+len(name))) <= s.maxBytes
+	return 2*(r.keys.Load()+1) <= int64(s.config.MaxKeys) && 2*(r.bytes.Load()+int64(keyBytes+len(name))) <= s.config.MaxBytes
 }
 
 // owns notes that a region owns so many keys more, and bytes.
@@ -150,7 +150,7 @@ func (s *Store) drop(r *region, a *engine.Ask, d fair.Dropped) {
 	r.notHad.Add(float64(d.Returned))
 	r.overdrawn.Add(float64(d.Owed))
 	if r.logged.Now() {
-		s.log.Warn("region reports more units than count",
+		s.config.Log.Warn("region reports more units than count",
 			"region", a.Region, "rule", a.Policy.Rule, "given_back", d.Returned, "owed", d.Owed,
 			"remedy", "nothing, if the aggregator has restarted, the key was reset or the region was cut off; else look for the caller in the logs of the region")
 	}
@@ -160,7 +160,7 @@ func (s *Store) drop(r *region, a *engine.Ask, d fair.Dropped) {
 func (s *Store) refuse(r *region, a *engine.Ask) {
 	r.refused.Inc()
 	if r.logged.Now() {
-		s.log.Warn("region has no room for more keys; new ones are unavailable", "region", a.Region, "rule", a.Policy.Rule,
+		s.config.Log.Warn("region has no room for more keys; new ones are unavailable", "region", a.Region, "rule", a.Policy.Rule,
 			"keys", r.keys.Load(), "remedy", "give the aggregator more memory (--max-memory, --max-keys), or find out who sends so many keys")
 	}
 }

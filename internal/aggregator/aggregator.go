@@ -3,6 +3,7 @@
 package aggregator
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -49,14 +50,9 @@ type Config struct {
 
 // Store divides limits among regions. It is safe for concurrent use.
 type Store struct {
-	below    engine.Store
-	now      func() limit.Micros
-	log      *slog.Logger
+	config   Config // complete
 	table    *table.Table[key]
 	reserves reserves
-
-	maxKeys  int
-	maxBytes int64
 
 	asked, granted, denied, returned, refused, rejected *telemetry.CounterVec
 	owned                                               *telemetry.GaugeVec
@@ -80,27 +76,21 @@ func New(c Config) *Store {
 			c.Steady = func() limit.Micros { return limit.Micros(began.UnixMicro() + time.Since(began).Microseconds()) }
 		}
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
 	if c.Now == nil {
 		c.Now = func() limit.Micros { return limit.Micros(time.Now().UnixMicro()) }
 	}
-	if c.Metrics == nil {
-		c.Metrics = telemetry.NewRegistry("")
-	}
+	c.Metrics, c.Log = cmp.Or(c.Metrics, telemetry.NewRegistry("")), cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	c.MaxKeys, c.MaxBytes = max(c.MaxKeys, 1), max(c.MaxBytes, 1)
 	if c.Undecided == nil {
 		c.Undecided = func(string) {}
 	}
 	s := &Store{
 		reserves: reserves{
-			cell: c.Cell, alone: c.Alone, steady: c.Steady, log: c.Log, undecided: c.Undecided, wake: make(chan struct{}, 1),
+			config: c, wake: make(chan struct{}, 1),
 			stated: map[string]reserve.Statement{}, speaks: map[string]*speaker{}, dead: map[string]bool{},
 			withheldOf: c.Metrics.Gauges("weir_region_withheld", "Thousandths of each limit that are withheld for a region in a window that begins now: it is cut off, or gone.", "region"),
 		},
-		below: c.Store, now: c.Now, log: c.Log, regions: map[string]*region{},
-		table:   table.New[key](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
-		maxKeys: max(c.MaxKeys, 1), maxBytes: max(c.MaxBytes, 1),
+		config: c, regions: map[string]*region{}, table: table.New[key](c.MaxKeys, c.MaxBytes),
 		asked:    c.Metrics.Counters("weir_region_wants_total", "Wants of the replicas of a region.", "region"),
 		granted:  c.Metrics.Counters("weir_region_units_granted_total", "Units granted to a region.", "region"),
 		denied:   c.Metrics.Counters("weir_region_units_denied_total", "Units that a region refused to its clients from memory, or that were denied to it while requests waited.", "region"),
@@ -128,7 +118,7 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 			}
 		}
 	}
-	s.below.Acquire(ctx, asks, grants)
+	s.config.Store.Acquire(ctx, asks, grants)
 	for i := range asks {
 		if len(refused) > 0 && refused[0] == i {
 			grants[i], refused = lease.Grant{Status: lease.Unavailable}, refused[1:]
@@ -148,7 +138,7 @@ func (s *Store) SetRegions(rs rule.Regions) { s.reserves.setRegions(rs) }
 func (s *Store) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
-	if s.reserves.cell != nil {
+	if s.config.Cell != nil {
 		running.Go(func() { s.reserves.run(ctx) })
 	}
 	table.SweepAll(ctx, sweepCalls, func(part float64) {
@@ -166,9 +156,9 @@ func (s *Store) time() limit.Micros {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.synced == 0 {
-		return s.now()
+		return s.config.Now()
 	}
-	return r.steady() + r.ahead
+	return r.config.Steady() + r.ahead
 }
 
 // Keys is of how many keys the demands of regions are kept.

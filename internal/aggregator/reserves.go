@@ -1,10 +1,12 @@
 package aggregator
 
 import (
+	"cmp"
 	"errors"
-	"log/slog"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -33,12 +35,8 @@ const (
 // reserves is what this aggregator knows of the reserves of regions: a copy of the table that it shares with other
 // aggregators through a cell, and what regions have stated since. It is safe for concurrent use.
 type reserves struct {
-	cell      engine.Cell // nil: no region has a reserve
-	alone     bool        // no other aggregator has the cell
-	steady    func() limit.Micros
-	log       *slog.Logger
-	undecided func(reason string) // is called at each change, and must not call back
-	wake      chan struct{}       // an exchange is due before its time
+	config Config
+	wake   chan struct{} // an exchange is due before its time
 
 	exchanges sync.Mutex // one exchange at a time
 	mu        sync.Mutex
@@ -100,7 +98,7 @@ func (r *reserves) time(now limit.Micros) (at limit.Micros, reason string) {
 	switch {
 	case r.shares == nil: // whoever issued by these would take the shares of all
 		return at, noRules
-	case r.synced == 0, !r.alone && now-r.synced > reserve.Ahead/2:
+	case r.synced == 0, !r.config.Alone && now-r.synced > reserve.Ahead/2:
 		return at, storeAway
 	case !behind:
 		return at, clockBehind
@@ -124,12 +122,12 @@ func (r *reserves) allHeard() bool {
 // where there is nothing to say yet. An error refuses the whole call.
 func (s *Store) Heard(region string, st *reserve.Statement) (*reserve.Reply, error) {
 	r := &s.reserves
-	if r.cell == nil {
+	if r.config.Cell == nil {
 		return nil, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.steady()
+	now := r.config.Steady()
 	at, reason := r.time(now)
 	if reason != "" && reason != tableLost {
 		return nil, undecided(reason)
@@ -195,12 +193,12 @@ func (r *reserves) refuse(one *speaker, region string, err error) {
 	}
 	switch impossible := new(reserve.StatementError); {
 	case errors.As(err, &impossible):
-		r.log.Error("region stated an impossible reserve; its calls are rejected", "region", region, "reason", err,
+		r.config.Log.Error("region stated an impossible reserve; its calls are rejected", "region", region, "reason", err,
 			"remedy", "see that it calls aggregators on one store alone; if the time of that store was wrong, see the runbook WeirAggregatorUndecided")
 	case errors.Is(err, reserve.ErrOtherRecord):
-		r.log.Error("two stores use one region name; the calls of the second are rejected", "region", region, "remedy", err)
+		r.config.Log.Error("two stores use one region name; the calls of the second are rejected", "region", region, "remedy", err)
 	default:
-		r.log.Error("region refused", "region", region, "reason", err)
+		r.config.Log.Error("region refused", "region", region, "reason", err)
 	}
 }
 
@@ -210,9 +208,10 @@ func (r *reserves) die(region string) error {
 	defer r.mu.Unlock()
 	known, there := r.table.Regions[region]
 	if !there {
-		return errors.New("no region of this name has a share; known regions: " + names(r.table.Regions))
+		return fmt.Errorf("no region of this name has a share; known regions: %s",
+			cmp.Or(strings.Join(slices.Sorted(maps.Keys(r.table.Regions)), ", "), "none"))
 	}
-	if at, _ := r.time(r.steady()); at-known.Heard < aliveFor {
+	if at, _ := r.time(r.config.Steady()); at-known.Heard < aliveFor {
 		return errors.New("this region called within the last 10 s, so it is not dead; its share must stay withheld")
 	}
 	r.dead[region] = true
@@ -222,15 +221,3 @@ func (r *reserves) die(region string) error {
 
 // aliveFor is how long after its last call a region cannot be declared dead.
 const aliveFor = 10 * limit.Second
-
-func names(regions map[string]reserve.Region) string {
-	all := slices.Sorted(maps.Keys(regions))
-	if len(all) == 0 {
-		return "none"
-	}
-	text := all[0]
-	for _, name := range all[1:] {
-		text += ", " + name
-	}
-	return text
-}

@@ -28,7 +28,7 @@ const (
 // run exchanges what is known with the other aggregators, until ctx ends.
 func (r *reserves) run(ctx context.Context) {
 	every := exchangeEvery
-	if r.alone {
+	if r.config.Alone {
 		every = aloneEvery
 	}
 	next, soon := time.NewTimer(0), true
@@ -73,8 +73,8 @@ func (r *reserves) exchangeLocked(ctx context.Context) error {
 		if table != nil {
 			next, _ = json.Marshal(table) // numbers and strings: no error
 		}
-		began := r.steady()
-		found, now, err := r.cell.Swap(ctx, old, next)
+		began := r.config.Steady()
+		found, now, err := r.config.Cell.Swap(ctx, old, next)
 		if err != nil {
 			r.proposed(stated)
 			return err
@@ -97,7 +97,7 @@ func (r *reserves) proposal() (old []byte, table *reserve.Shares, stated map[str
 		return nil, nil, stated // to begin with it is read
 	}
 	next := r.stored
-	at, decides := next.Time(r.steady() + r.ahead)
+	at, decides := next.Time(r.config.Steady() + r.ahead)
 	for name, st := range stated {
 		heard, unknown, err := next.Heard(name, st, at, r.shares[name])
 		if next = heard; err != nil {
@@ -147,7 +147,7 @@ func (r *reserves) again(stated map[string]reserve.Statement) {
 func (r *reserves) found(began, now limit.Micros, old, found, next []byte, table *reserve.Shares, stated map[string]reserve.Statement) (done bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ahead = now - r.steady()
+	r.ahead = now - r.config.Steady()
 	switch {
 	case r.known && bytes.Equal(found, old):
 		if next != nil {
@@ -160,7 +160,7 @@ func (r *reserves) found(began, now limit.Micros, old, found, next []byte, table
 		r.read(found)
 	}
 	r.table = r.stored
-	at, _ := r.table.Time(r.steady() + r.ahead)
+	at, _ := r.table.Time(r.config.Steady() + r.ahead)
 	for name, st := range r.stated {
 		if heard, _, err := r.table.Heard(name, st, at, r.shares[name]); err == nil {
 			r.table = heard
@@ -182,11 +182,11 @@ func (r *reserves) read(found []byte) {
 	r.raw, r.known = found, true
 	switch {
 	case err != nil:
-		r.log.Error("cannot read the table of reserves; rebuilding it from the regions' calls", "error", err)
+		r.config.Log.Error("cannot read the table of reserves; rebuilding it from the regions' calls", "error", err)
 		fallthrough
 	case found == nil:
 		if r.stored.Told == 0 { // this aggregator knows nothing either
-			r.recall = r.steady() + recallFor
+			r.recall = r.config.Steady() + recallFor
 		}
 	case table.Told >= r.stored.Told:
 		r.stored = table
@@ -197,7 +197,7 @@ func (r *reserves) read(found []byte) {
 func (r *reserves) unknown(name string, st *reserve.Statement, table *reserve.Shares) {
 	if one := r.speaks[name]; one == nil || one.unknown.Now() {
 		issued := table.Regions[name].Issued
-		r.log.Warn("region stated a share that was never issued; all units without another share are withheld",
+		r.config.Log.Warn("region stated a share that was never issued; all units without another share are withheld",
 			"region", name, "number", st.No, "states", int64(st.Part), "withheld", int64(issued[len(issued)-1].Part))
 	}
 }
@@ -206,18 +206,18 @@ func (r *reserves) unknown(name string, st *reserve.Statement, table *reserve.Sh
 func (r *reserves) report() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.steady()
+	now := r.config.Steady()
 	at, reason := r.time(now)
 	if reason != r.reason {
 		switch r.reason = reason; reason {
 		case "":
-			r.log.Info("aggregator decides")
+			r.config.Log.Info("aggregator decides")
 		case tableLost:
-			r.log.Info("aggregator does not decide yet", "reason", reason)
+			r.config.Log.Info("aggregator does not decide yet", "reason", reason)
 		default:
-			r.log.Error("aggregator does not decide", "reason", reason, "runbook", "docs/runbooks/WeirAggregatorUndecided.md")
+			r.config.Log.Error("aggregator does not decide", "reason", reason, "runbook", "docs/runbooks/WeirAggregatorUndecided.md")
 		}
-		r.undecided(reason)
+		r.config.Undecided(reason)
 	}
 	for name := range r.shares {
 		r.show(name, at)
@@ -251,10 +251,10 @@ func (r *reserves) show(name string, at limit.Micros) {
 	}
 	switch withheld := part > 0; {
 	case withheld && !one.withheld:
-		r.log.Warn("region cut off; its share is withheld", "region", name, "per_mille", int64(part),
+		r.config.Log.Warn("region cut off; its share is withheld", "region", name, "per_mille", int64(part),
 			"runbook", "docs/runbooks/WeirRegionWithheld.md")
 	case one.withheld && !withheld:
-		r.log.Info("region connected; windows in which it may have used its share stay withheld", "region", name)
+		r.config.Log.Info("region connected; windows in which it may have used its share stay withheld", "region", name)
 	}
 	one.withheld = part > 0
 }
@@ -263,17 +263,15 @@ func (r *reserves) show(name string, at limit.Micros) {
 func (r *reserves) refuses() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, reason := r.time(r.steady()); reason != "" {
-		return 1
-	}
-	return 0
+	_, reason := r.time(r.config.Steady())
+	return float64(limit.Bit(reason != ""))
 }
 
 // Forget takes a region for dead, as a person declares it: nothing is withheld for it any more. A region that called
 // within the last ten seconds is not dead.
 func (s *Store) Forget(ctx context.Context, region string) error {
 	r := &s.reserves
-	if r.cell == nil {
+	if r.config.Cell == nil {
 		return fmt.Errorf("this program is not an aggregator")
 	}
 	r.exchanges.Lock() // else the end of another exchange would count for this region
@@ -284,6 +282,6 @@ func (s *Store) Forget(ctx context.Context, region string) error {
 	if err := r.exchangeLocked(ctx); err != nil {
 		return fmt.Errorf("it is forgotten as soon as the store answers: %w", err)
 	}
-	r.log.Warn("region declared dead; nothing is withheld for it", "region", region)
+	r.config.Log.Warn("region declared dead; nothing is withheld for it", "region", region)
 	return nil
 }

@@ -17,7 +17,7 @@ const (
 // without is the policy by which an ask is decided: of a part of the limit, while regions may use the rest.
 func (r *reserves) without(a *engine.Ask) *engine.Policy {
 	p := a.Policy
-	if r.cell == nil || !p.HasShares() {
+	if r.config.Cell == nil || !p.HasShares() {
 		return p
 	}
 	r.mu.Lock()
@@ -25,7 +25,7 @@ func (r *reserves) without(a *engine.Ask) *engine.Policy {
 	if len(r.table.Regions) == 0 {
 		return p
 	}
-	at, _ := r.time(r.steady())
+	at, _ := r.time(r.config.Steady())
 	w, ahead := reserve.WindowOf(p.Limit.Spec()), nodesApart
 	if a.Want.Next {
 		ahead = max(ahead, limit.Micros(p.Terms.Lead+p.Terms.Interval)*limit.Millisecond+nodesApartAhead)
