@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -45,12 +46,7 @@ func NewJudge(store Store, fall Fallback, holders func() int, metrics *telemetry
 	if holders == nil {
 		holders = func() int { return 0 }
 	}
-	if metrics == nil {
-		metrics = telemetry.NewRegistry("")
-	}
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	metrics, log = cmp.Or(metrics, telemetry.NewRegistry("")), cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &judge{
 		store: store, fall: orForgetful(fall), holders: holders, log: log,
 		grants:    sync.Pool{New: func() any { return new([]lease.Grant) }},

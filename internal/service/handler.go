@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -41,9 +42,7 @@ type Handler struct {
 
 // NewHandler makes the handler of a service. Latencies go to r; nil: nowhere.
 func NewHandler(s *Service, r *telemetry.Registry) *Handler {
-	if r == nil {
-		r = telemetry.NewRegistry("")
-	}
+	r = cmp.Or(r, telemetry.NewRegistry(""))
 	h := &Handler{
 		service:  s,
 		errors:   connect.NewErrorWriter(),

@@ -101,14 +101,9 @@ func NewService(c Config) *Service {
 	if c.Now == nil {
 		c.Now = func() limit.Micros { return limit.Micros(time.Now().UnixMicro()) }
 	}
-	if c.Metrics == nil {
-		c.Metrics = telemetry.NewRegistry("")
-	}
+	c.Metrics, c.Log = cmp.Or(c.Metrics, telemetry.NewRegistry("")), cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Share == nil {
 		c.Share = func() uint32 { return 0 }
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{
 		config:  c,
