@@ -25,6 +25,7 @@ rules:
   - { name: unused, key: [], limit: 1/1h, mode: "off" }
   - { name: upload, key: [], limit: 2, algorithm: concurrency }
   - { name: per-client, key: [client_ip, path], limit: 3/1h, consistency: exact }
+  - { name: plan, key: [{ header: x-user }], limit: { count: 3, per: month, zone: Europe/Berlin, anchor: 4 }, consistency: exact }
 `
 
 const boundTo = `
@@ -36,6 +37,7 @@ bindings:
   - { domain: d, descriptor: [{ key: everything, value: x }], rule: quiet }
   - { domain: d, descriptor: [{ key: user, value: zoe }], unbound: true }
   - { domain: only-bound, descriptor: [{ key: "off", value: x }], rule: unused }
+  - { domain: d, descriptor: [{ key: subscriber }], rule: plan }
 `
 
 func TestBindings(t *testing.T) {
@@ -58,6 +60,14 @@ func TestBindings(t *testing.T) {
 	if l := b.ask(request(of("user", "x", "plan", "gold", "path", "/"))).Statuses[0].CurrentLimit; l.Name != "per-page" ||
 		l.Unit != rlspb.RateLimitResponse_RateLimit_MINUTE || l.UnitMultiplier.GetValue() != 15 || l.RequestsPerUnit != 2 {
 		t.Errorf("current_limit %v", l)
+	}
+	// What is stated of a month is its end by the clock of its zone, also where it has 31 days.
+	until := time.Date(2024, 11, 3, 23, 0, 0, 0, time.UTC).Sub(time.UnixMicro(b.clock.Load())) // begun 2024-10-03T22:00Z
+	for i, r := range []*rlspb.RateLimitRequest{request(costing(0, of("subscriber", "new"))), request(of("subscriber", "a")), hits(9, request(of("subscriber", "a")))} {
+		st := b.ask(r).Statuses[0]
+		if got := st.DurationUntilReset.AsDuration(); got != until || st.CurrentLimit.GetUnit() != rlspb.RateLimitResponse_RateLimit_MONTH {
+			t.Errorf("request %d: %v, want %v in a month", i, st, until)
+		}
 	}
 	if !b.metric(`weir_rls_unmatched_total{missing="binding"} 1`) {
 		t.Error("a rule that is off is not counted as missing")
@@ -229,28 +239,6 @@ bindings:
 	b.play(t, steps{{request(of("user", "a")), "OK: OK 1"}}) // the hour was charged by one alone
 	b.setRules(strings.ReplaceAll(windows, "limits: [3/1h, 5/1d]", "limits: [3/1h, 5/1d]\n    mode: \"off\""))
 	b.play(t, steps{{request(of("user", "a")), "OK: OK -"}})
-}
-
-// TestBoundCalendar: what is stated of a month is its end by the clock of its zone, also where it has 31 days.
-func TestBoundCalendar(t *testing.T) {
-	b := newBench(t, "", func(c *Config) {})
-	if err := b.bindTo(`
-rules:
-  - { name: plan, key: [{ header: x-user }], limit: { count: 3, per: month, zone: Europe/Berlin, anchor: 4 }, consistency: exact }
-`, `
-bindings:
-  - { domain: d, descriptor: [{ key: user }], rule: plan }
-`); err != nil {
-		t.Fatal(err)
-	}
-	until := time.Date(2024, 11, 3, 23, 0, 0, 0, time.UTC).Sub(time.UnixMicro(b.clock.Load())) // begun 2024-10-03T22:00Z
-	for i, r := range []*rlspb.RateLimitRequest{request(costing(0, of("user", "new"))), request(of("user", "a")), hits(9, request(of("user", "a")))} {
-		r.Domain = "d"
-		st := b.ask(r).Statuses[0]
-		if got := st.DurationUntilReset.AsDuration(); got != until || st.CurrentLimit.GetUnit() != rlspb.RateLimitResponse_RateLimit_MONTH {
-			t.Errorf("request %d: %v, want %v in a month", i, st, until)
-		}
-	}
 }
 
 // TestBoundPercent: a descriptor counts on the rules that have its key, and on a candidate until its end.

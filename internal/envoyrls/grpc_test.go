@@ -16,18 +16,22 @@ import (
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
 	reflectpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
@@ -377,4 +381,29 @@ func (j timed) Judge(ctx context.Context, asks []engine.Ask, judgments []engine.
 	deadline, _ := ctx.Deadline()
 	*j.given = time.Until(deadline)
 	j.judge.Judge(ctx, asks, judgments)
+}
+
+// A request is traced if its client has sampled it, by the traceparent of its metadata.
+func TestTrace(t *testing.T) {
+	out := tracetest.NewInMemoryExporter()
+	b := newBench(t, specYAML, func(c *Config) { c.Tracer = telemetry.NewTracer(sdk.NewTracerProvider(sdk.WithSyncer(out))) })
+	client := rlspb.NewRateLimitServiceClient(dial(t, b.serve()))
+	const id = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0"
+	for _, parents := range [][]string{nil, {id + "0"}, {id + "1", id + "1"}, {id + "1"}} {
+		ctx := metadata.NewOutgoingContext(patient(t), metadata.MD{"traceparent": parents})
+		if _, err := client.ShouldRateLimit(ctx, request(of("user", "a"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spans := out.GetSpans()
+	if len(spans) != 1 || spans[0].Parent.SpanID().String() != id[36:52] || spans[0].Name != "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" {
+		t.Fatalf("%+v", spans)
+	}
+	tags := map[string]string{}
+	for _, a := range spans[0].Attributes {
+		tags[string(a.Key)] = a.Value.String()
+	}
+	if tags["weir.outcome"] != "ok" && tags["weir.outcome"] != "over_limit" || tags["weir.domain"] == "" {
+		t.Errorf("%v", tags)
+	}
 }

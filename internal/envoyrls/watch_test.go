@@ -12,8 +12,21 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
+	"github.com/weirlimit/weir/internal/watch"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
+
+// follow runs a watcher. pass lets it read what has changed.
+func follow(t *testing.T, w *watch.Watcher) (pass, end func()) {
+	fatal.If(t, w.Load())
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { done <- w.Run(ctx, nil) }()
+	return func() { time.Sleep(2 * time.Second); synctest.Wait() }, func() {
+		cancel()
+		fatal.If(t, <-done)
+	}
+}
 
 // TestWatchedDirectory: one bad file changes nothing and is reported with file and
 // line; when it is right, everything comes into force.
@@ -29,12 +42,8 @@ func TestWatchedDirectory(t *testing.T) {
 		log := slog.New(slog.NewTextHandler(&logged, nil))
 		b := newBench(t, "")
 		w := WatchConfig(dir, descriptor.Options{}, b.Server, log, b.metrics)
-		fatal.If(t, w.Load())
-		done := make(chan error, 1)
-		stop := make(chan os.Signal)
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { done <- w.Run(ctx, stop) }()
-		pass := func() { time.Sleep(2 * time.Second); synctest.Wait() }
+		pass, end := follow(t, w)
+		defer end()
 
 		b.play(t, steps{{request(of("user", "a")), "OK: OK 4"}})
 		put("d.yaml", "domain: d\ndescriptors: [{ key: user, rate_limit: { unit: hour, requests_per_unit: 9 } }]\n")
@@ -51,10 +60,6 @@ func TestWatchedDirectory(t *testing.T) {
 		if !b.metric("weir_ratelimit_config_ok 1") {
 			t.Error("it is not in force")
 		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -69,11 +74,8 @@ func TestBindingsBeforeTheirRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, specYAML)
 		w := WatchBindings(path, b.Server, slog.New(slog.DiscardHandler), b.metrics)
-		fatal.If(t, w.Load())
-		done := make(chan error, 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { done <- w.Run(ctx, nil) }()
-		pass := func() { time.Sleep(2 * time.Second); synctest.Wait() }
+		pass, end := follow(t, w)
+		defer end()
 
 		put("bindings: [{ domain: d, descriptor: [{ key: user }], rule: per-user }]\n")
 		pass()
@@ -86,10 +88,6 @@ func TestBindingsBeforeTheirRule(t *testing.T) {
 		b.play(t, steps{{request(of("user", "a")), "OK: OK 2"}})
 		if !b.metric("weir_descriptors_config_ok 1") {
 			t.Error("it is not in force")
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
 		}
 	})
 }

@@ -6,11 +6,10 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limit"
 )
 
-// prepareAsks makes the asks: first those of the group, with one ask per counter, then
-// those outside of it. Without together there is no group.
+// prepareAsks makes the asks: first those of the group, then those outside of it. Without
+// together there is no group.
 func (r *Request) prepareAsks(together bool) {
 	for i := range r.Descriptors {
 		r.Descriptors[i].ask = -1
@@ -20,8 +19,9 @@ func (r *Request) prepareAsks(together bool) {
 		d := &r.Descriptors[i]
 		switch {
 		case !d.Counted():
-		case together && d.Mode == Enforce && r.addsUp(d):
-			r.join(d)
+		case together && d.Mode == Enforce && !d.check() && !r.repeats(i):
+			r.add(d)
+			r.asks[d.ask].Group = 1
 		default:
 			d.alone = true
 			alone++
@@ -36,37 +36,14 @@ func (r *Request) prepareAsks(together bool) {
 	}
 }
 
-// addsUp reports whether a descriptor and the others of its counter are one charge of their
-// sum: all charge it, by the same limit.
-func (r *Request) addsUp(d *Descriptor) bool {
-	if d.check() {
-		return false
-	}
-	for i := range r.Descriptors {
-		o := &r.Descriptors[i]
-		if o.Counted() && sameCounter(d, o) && (o.check() || o.Policy.Terms.Capacity != d.Policy.Terms.Capacity) {
-			return false
+// repeats reports whether another descriptor has the counter of descriptor i.
+func (r *Request) repeats(i int) bool {
+	for j := range r.Descriptors {
+		if o := &r.Descriptors[j]; j != i && o.Counted() && sameCounter(&r.Descriptors[i], o) {
+			return true
 		}
 	}
-	return true
-}
-
-// join adds a descriptor to the group. If the group has its counter already, both are
-// one ask of their sum.
-func (r *Request) join(d *Descriptor) {
-	for i := range r.Descriptors {
-		o := &r.Descriptors[i]
-		if o.ask < 0 || !sameCounter(d, o) {
-			continue
-		}
-		d.ask = o.ask
-		want := &r.asks[d.ask].Want
-		need := min(want.Need+d.Hits, limit.MaxCount)
-		want.Need, want.Waiting, want.Want = need, need, need
-		return
-	}
-	r.add(d)
-	r.asks[d.ask].Group = 1
+	return false
 }
 
 // addRound adds the first ask of each counter among those that are yet to be added, and

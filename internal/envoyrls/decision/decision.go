@@ -9,7 +9,7 @@
 //   - checks (a descriptor with 0 hits): the answer has the units left, and nothing is charged;
 //   - rules in shadow mode, which reject nothing;
 //   - rules in quota mode, which reject a request only if all of its quotas are over;
-//   - descriptors that name one counter with different limits, or charge and check it.
+//   - descriptors that name one counter.
 //
 // Their charges are returned if the request is rejected. Asks for one counter are in different rounds, so the store decides
 // them in order.

@@ -1,10 +1,6 @@
 package decision
 
-import (
-	"slices"
-
-	"github.com/weirlimit/weir/internal/engine"
-)
+import "github.com/weirlimit/weir/internal/engine"
 
 // isOver reports whether too little is left for descriptor i after those before it on its
 // counter, as if each of them had been charged. A check is over if nothing is left, unless
@@ -21,12 +17,8 @@ func (r *Request) isOver(i int) bool {
 		return over
 	case d.alone:
 		return over || v.Refused
-	case r.asks[d.ask].Want.Need == d.Hits && (v.Admitted || v.Refused):
-		return v.Refused
 	}
-	// Of those that share an ask one is over if that is refused, whatever the figures are.
-	return over || v.Refused && r.after(i) == 0 &&
-		!slices.ContainsFunc(r.Descriptors[:i], func(o Descriptor) bool { return o.ask == d.ask && o.Over })
+	return v.Refused || over && !v.Admitted // another one of the group may be refused
 }
 
 // Left is how many units remain when descriptor i is counted and those after it are not
@@ -62,32 +54,16 @@ func (r *Request) used(i int) int64 {
 	return used
 }
 
-// through is what descriptor i charges its counter, and those before it that are not in
-// used: those of the same ask, and those that were refused.
+// through is what descriptor i charges its counter, and those before it that were refused and are not in used.
 func (r *Request) through(i int) int64 {
 	d := &r.Descriptors[i]
-	switch need := r.asks[d.ask].Want.Need; {
-	case need != d.Hits:
-		return need - r.after(i)
-	case r.uncharged && d.alone:
+	if r.uncharged && d.alone {
 		return d.Hits + r.before(i).refused
 	}
 	return d.Hits
 }
 
-// after is what those after descriptor i charge in the same ask.
-func (r *Request) after(i int) (units int64) {
-	ask := r.Descriptors[i].ask
-	for _, d := range r.Descriptors[i+1:] {
-		if d.ask == ask {
-			units += d.Hits
-		}
-	}
-	return units
-}
-
-// earlier is what became of the descriptors before another one on its counter, by asks of
-// their own.
+// earlier is what became of the descriptors before another one on its counter.
 type earlier struct {
 	refused, granted int64 // units; refused: that were not charged
 	count            int64 // of the counter, if the last charge was granted; else 0
@@ -98,7 +74,7 @@ func (r *Request) before(i int) (e earlier) {
 	d := &r.Descriptors[i]
 	for j := range r.Descriptors[:i] {
 		o := &r.Descriptors[j]
-		if o.ask < 0 || o.check() || o.ask == d.ask || !sameCounter(d, o) {
+		if o.ask < 0 || o.check() || !sameCounter(d, o) {
 			continue
 		}
 		v := &r.judgments[o.ask]

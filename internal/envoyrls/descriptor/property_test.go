@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/test/kit/fatal"
-	"pgregory.net/rapid"
 )
 
 // branch is a descriptor of a file as the twin sees it. It is written as JSON, which is YAML.
