@@ -77,44 +77,6 @@ func TestCountsAtTheSameTime(t *testing.T) {
 	}
 }
 
-// Units that come back with an ask that brings a limit are taken back once, also if its request is
-// rejected.
-func TestBroughtLimitGivesBack(t *testing.T) {
-	for name, group := range map[string]uint32{"alone": 0, "in a group": 1, "in a group that is denied": 2} {
-		t.Run(name, func(t *testing.T) {
-			onSite(t, 1, func(t *testing.T, s *site) {
-				p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 12, Period: limit.Hour}, lease.Leased)
-				other := ruled(t, "other", limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Hour}, lease.Leased)
-				by := bringing(t, p, 5)
-				c := &client{t: t, store: s.caches[0]}
-				g := c.acquire(c.ask(p, 0, 4, 4))[0]
-				a := c.ask(by, group, 1, 1)
-				a.Want.Unused, a.Want.Lease = 3, g.Lease
-				used := int64(2)
-				switch group {
-				case 0:
-					g = c.acquire(a)[0]
-				case 1:
-					g = c.acquire(a, c.ask(other, group, 1, 1))[0]
-				case 2:
-					used--
-					g = c.acquire(a, c.ask(other, group, 2, 2))[0]
-				}
-				if g.Status != lease.OK || g.Granted != used-1 {
-					t.Errorf("with 1 of 5 used: %+v", g)
-				}
-				time.Sleep(10 * time.Millisecond) // the rejected request has given back its unit
-				if g := c.acquire(look(by, 0))[0]; g.Remaining != 5-used {
-					t.Errorf("got %+v, want %d left", g, 5-used)
-				}
-				if g := c.acquire(look(p, 0))[0]; g.Remaining != 12-used {
-					t.Errorf("by the rule's count got %+v, want %d left", g, 12-used)
-				}
-			})
-		})
-	}
-}
-
 // Units of a limit that a request brought come back, also if the rule's own limit is 0 or 1.
 func TestLargerCountGivesBack(t *testing.T) {
 	for _, count := range []int64{0, 1} {

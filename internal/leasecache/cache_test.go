@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // What a caller no longer waits for is not lost.
@@ -57,37 +58,6 @@ func TestEmptyQueueTakesNoMemory(t *testing.T) {
 	})
 }
 
-// All units of a lease that runs come back, also when a key was idle for so long that the
-// cache may have forgotten it.
-func TestUnitsOfAnIdleKeyComeBack(t *testing.T) {
-	for name, spec := range algorithms {
-		for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
-			t.Run(fmt.Sprintf("%s, %v", name, c), func(t *testing.T) {
-				spec.Count, spec.Period = 100, limit.Hour
-				onSite(t, 1, func(t *testing.T, s *site) {
-					p := ruled(t, "hot", spec, c)
-					a := &client{t: t, store: s.caches[0], policy: p}
-					grants := a.acquire(a.ask(p, 0, 20, 20))
-					time.Sleep(5 * time.Second) // the cache looks for idle keys every two
-					grants = append(grants, a.acquire(a.ask(p, 0, 5, 5))...)
-					for _, g := range grants {
-						back := a.ask(p, 0, 0, 0)
-						back.Want.Unused, back.Want.Lease = g.Granted, g.Lease
-						a.acquire(back)
-					}
-					time.Sleep(20 * time.Second) // what the cache took back lapses
-					if got := charged(t, s.base, p, "hot"); got != 0 {
-						t.Errorf("%d are charged of 25 that came back", got)
-					}
-					if keys := s.caches[0].Stats().Keys; keys != 0 {
-						t.Errorf("%d keys are cached, of which nothing is on lease", keys)
-					}
-				})
-			})
-		}
-	}
-}
-
 // Those that are asked for one after the other, each by itself, get what is left after
 // those before them: no two asks of a key are out at once, of which one would not count what
 // the other is being granted.
@@ -101,6 +71,103 @@ func TestEachIsToldWhatIsLeft(t *testing.T) {
 					t.Errorf("%d left after ask %d: %+v", left, i+1, g)
 				}
 			}
+		}
+	})
+}
+
+// look asks what remains, and charges nothing.
+func look(p *engine.Policy, group uint32) engine.Ask {
+	return engine.Ask{Policy: p, Key: []byte("hot"), Group: group}
+}
+
+// A question about an exact rule is answered by what the store answers after it was
+// asked, alone and in a group, and so is a request: what others have spent is spent.
+func TestExactPeekIsNotStale(t *testing.T) {
+	for name, spec := range algorithms {
+		t.Run(name, func(t *testing.T) {
+			spec.Count, spec.Period = 10, limit.Hour
+			onSite(t, 2, func(t *testing.T, s *site) {
+				p, free := ruled(t, "hot", spec, lease.Exact), ruled(t, "free", spec, lease.Leased)
+				a, b := &client{t: t, store: s.caches[0], policy: p}, &client{t: t, store: s.caches[1], policy: p}
+				for left := int64(10); left > 0; left-- {
+					single(b, 1)
+					if g := a.acquire(look(p, 0))[0]; g.Status != lease.OK || g.Remaining != left-1 {
+						t.Errorf("%d left, the replica that did not spend it answers %+v", left-1, g)
+					}
+					if g := a.acquire(look(p, 1), a.ask(free, 1, 1, 1)); g[0].Status != lease.OK || g[0].Remaining != left-1 || g[1].Granted != 1 {
+						t.Errorf("%d left, in a group: %+v", left-1, g)
+					}
+				}
+				if n := single(a, 1); n != 0 {
+					t.Errorf("granted %d of what another replica has spent", n)
+				}
+			})
+		})
+	}
+}
+
+// An ask of the store has the spans of all callers that wait for its answer; one that memory
+// answers, or behind which nobody is traced, has none.
+func TestTrace(t *testing.T) {
+	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
+		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, lease.Exact)
+		var mu sync.Mutex
+		var seen []int
+		behind.called = func(ctx context.Context) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, len(telemetry.Waiting(ctx)))
+		}
+		var all sync.WaitGroup
+		caller := func(n int) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if n > 0 {
+				ctx = telemetry.WithWaiting(ctx, telemetry.ParseTraceParents(fmt.Sprintf("00-%032x-%016x-01", n, n)))
+			}
+			asks := []engine.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}
+			f.Acquire(ctx, asks, make([]lease.Grant, 1))
+		}
+		caller(0)
+		all.Go(func() { caller(1) })
+		time.Sleep(time.Millisecond) // its ask is out: the others wait for the next
+		for n := range 4 {
+			all.Go(func() { caller(n) })
+		}
+		all.Wait()
+		if want := "[0 1 3]"; fmt.Sprint(seen) != want {
+			t.Errorf("the asks had %v spans, want %s", seen, want)
+		}
+	})
+}
+
+// askFor is the answer to a request of so many units of one key.
+func askFor(ctx context.Context, f *leasecache.Store, p *engine.Policy, n int64) lease.Grant {
+	grants := []lease.Grant{{}}
+	f.Acquire(ctx, []engine.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: n, Waiting: n, Want: n}}}, grants)
+	return grants[0]
+}
+
+// A request that finds too little just before its window ends waits for the next one, of which there is
+// a lease: the store is 100 ms away, and its answer would come later.
+func TestWaitsForTheNextWindow(t *testing.T) {
+	t.Parallel()
+	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
+		behind.after.Store(int64(100 * time.Millisecond))
+		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second}, lease.Leased)
+		p.Terms = p.Terms.Afar()
+		need := func(n int64) lease.Grant { return askFor(t.Context(), f, p, n) }
+		flip := time.Now().Truncate(10 * time.Second).Add(10 * time.Second)
+		time.Sleep(time.Until(flip.Add(-time.Second)))
+		for time.Until(flip) > 60*time.Millisecond {
+			need(1)
+			time.Sleep(20 * time.Millisecond)
+		}
+		if g := need(28); g.Status != lease.OK || g.Granted != 28 {
+			t.Errorf("%+v, want 28 units of the next window", g)
+		}
+		if late := time.Since(flip); late < 0 || late > 10*time.Millisecond {
+			t.Errorf("the answer came %v after the next window began", late)
 		}
 	})
 }

@@ -1,10 +1,13 @@
 package leasecache_test
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/limit"
@@ -47,5 +50,67 @@ func TestDebtStillOwed(t *testing.T) {
 		if got := charged(t, behind.Store, p, "k") - used; got < 70 || got > 70+200 {
 			t.Errorf("%d charged since, want the debt of 70 once and a lease or two", got)
 		}
+	})
+}
+
+// penal is a rule of 100 an hour that charges what it refuses.
+func penal(t testing.TB, spec limit.Spec, c lease.Consistency) *engine.Policy {
+	spec.Count, spec.Period, spec.ChargeRejected = 100, limit.Hour, true
+	return ruled(t, "hour", spec, c)
+}
+
+// What is refused from memory is charged with its cost, and it is reported to the store also
+// when nobody asks any more: other replicas find a bucket as far below zero as it is.
+func TestWhatIsRefusedFromMemoryIsChargedWithItsCost(t *testing.T) {
+	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
+		onSite(t, 1, func(t *testing.T, s *site) {
+			p := penal(t, limit.Spec{}, c)
+			a := &client{t: t, store: s.caches[0], policy: p}
+			single(a, 100)
+			single(a, 1)    // refused by the store
+			synctest.Wait() // until what the cache asks for behind the answer has been counted
+			before := s.stores[0].asks("hour")
+			single(a, 7)
+			single(a, 5)
+			if asks := s.stores[0].asks("hour"); asks != before {
+				t.Fatalf("%d asks for two requests that a denial in memory refuses", asks-before)
+			}
+			time.Sleep(5 * time.Second)
+			// 113 are charged; what is full of 100 in an hour after that has paid for 113
+			// less the five seconds.
+			g := (&client{t: t, store: s.base}).acquire(engine.Ask{Policy: p, Key: []byte("hot")})[0]
+			if want := lease.Millis(113 * 36_000); g.Reset > want-5000 || g.Reset < want-6000 {
+				t.Errorf("the bucket is full in %d ms, want a little less than %d", g.Reset, want)
+			}
+		})
+	}
+}
+
+// believing fails its test when it gets a give-back that no store takes.
+type believing struct {
+	*memory.Store
+	t testing.TB
+}
+
+func (s *believing) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	for i := range asks {
+		if a := &asks[i]; a.Policy.Terms.Lies(a.Want.Unused) {
+			s.t.Errorf("the cache gives back %d units of a limit of %d", a.Want.Unused, a.Policy.Terms.Capacity)
+		}
+	}
+	s.Store.Acquire(ctx, asks, grants)
+}
+
+// What holders give back at most goes to the store one after the other. Together it would be a lie of the replica, and the
+// units of all of them would be lost with it.
+func TestGiveBackStaysCredible(t *testing.T) {
+	inBubble(t, func(t *testing.T, start func(leasecache.Config) *leasecache.Store) {
+		f := start(leasecache.Config{Store: &believing{newMemory(), t}})
+		c := &client{t: t, store: f, policy: policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Hour}, lease.Leased)}
+		most := c.ask(c.policy, 0, 0, 0)
+		most.Want.Unused, most.Want.Lease = 2000, 7 // of a lease that another replica has cut
+		c.acquire(most, most)
+		c.acquire(most, c.ask(c.policy, 0, 5, 100))
+		time.Sleep(time.Second)
 	})
 }

@@ -155,35 +155,6 @@ func TestRefund(t *testing.T) {
 	})
 }
 
-// Where there is no room to remember a key, allow admits and local refuses: where the
-// only place is one that owes. Where it is not, the key gets the place.
-func TestFallWithoutRoom(t *testing.T) {
-	onReplicas(t, 1, 1000, func(t *testing.T, r *replicas) {
-		for _, c := range []struct {
-			first, second lease.OnFailure
-			admitted      bool
-			full          uint64
-		}{
-			{lease.FailureAllow, lease.FailureAllow, true, 1},
-			{lease.FailureAllow, lease.FailureDeny, false, 1},
-			{lease.FailureAllow, lease.FailureLocal, false, 1},
-			{lease.FailureLocal, lease.FailureLocal, false, 1},
-			{lease.FailureDeny, lease.FailureAllow, true, 0},
-			{lease.FailureDeny, lease.FailureDeny, false, 0},
-			{lease.FailureDeny, lease.FailureLocal, true, 0},
-		} {
-			f := leasecache.New(leasecache.Config{Store: r.behind, MaxKeys: 1, MaxBytes: 1 << 20})
-			first := engine.Ask{Policy: perMinute(t, lease.Leased, c.first), Key: []byte("first"), Want: lease.Want{Need: 1}}
-			f.Fall(&first, 1)
-			second := engine.Ask{Policy: perMinute(t, lease.Leased, c.second), Key: []byte("second"), Want: lease.Want{Need: 1}}
-			v := f.Fall(&second, 1)
-			if full := f.Stats().Full; v.Admitted != c.admitted || v.Refused == c.admitted || v.Degraded == engine.Sound || full != c.full {
-				t.Errorf("%v after %v: %+v, without room %d times", c.second, c.first, v, full)
-			}
-		}
-	})
-}
-
 // A caller that leaves early does not make others take the store for away.
 func TestEarlyLeaverIsNoFailure(t *testing.T) {
 	onReplicas(t, 1, 1000, func(t *testing.T, r *replicas) {
@@ -196,4 +167,11 @@ func TestEarlyLeaverIsNoFailure(t *testing.T) {
 			}
 		}
 	})
+}
+
+// allowing is a rule of so many per period with on_failure: allow.
+func allowing(t testing.TB, spec limit.Spec, c lease.Consistency) *engine.Policy {
+	p := ruled(t, "flooded", spec, c)
+	p.OnFailure = lease.FailureAllow
+	return p
 }

@@ -182,25 +182,3 @@ func TestHotKeyIsAskedForTenTimesASecond(t *testing.T) {
 		}
 	}
 }
-
-// Of an exact rule every request that is admitted was asked for, by itself or with
-// those that came during the same round trip; those that are refused cost ten asks
-// a second.
-func TestExactKeyAsksForWhatItAdmits(t *testing.T) {
-	spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 200, Period: limit.Minute}
-	onSite(t, 2, func(t *testing.T, s *site) {
-		p := ruled(t, "hot", spec, lease.Exact)
-		sum := s.offer(t, p, load{spec: spec, offered: 100, rate: 300, lasts: 50 * time.Second, client: single})
-		windows := int64(len(sum.windows))
-		if sum.admitted > windows*200 || sum.admitted < 200 {
-			t.Errorf("admitted %d in %d windows of 200", sum.admitted, windows)
-		}
-		if int64(sum.waited) < sum.admitted {
-			t.Errorf("%d requests were admitted and %d waited for an answer", sum.admitted, sum.waited)
-		}
-		asks := s.stores[0].asks("hot") + s.stores[1].asks("hot")
-		if most := int(sum.admitted) + 2*10*50; asks > most {
-			t.Errorf("%d asks for %d requests of which %d were admitted, at most %d", asks, sum.requests, sum.admitted, most)
-		}
-	})
-}

@@ -62,42 +62,6 @@ func spentKeysAndAHotKey(t *testing.T, r *replicas, spent *engine.Policy) {
 	}
 }
 
-// Who waits for an answer keeps the place of its key: where all wait, others are asked
-// for without one, and everybody is answered.
-func TestWhoWaitsKeepsItsPlace(t *testing.T) {
-	for _, room := range []int{1, 3} {
-		onReplicas(t, 1, room, func(t *testing.T, r *replicas) {
-			for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
-				p := ruled(t, fmt.Sprint("r", c), limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, c)
-				var all sync.WaitGroup
-				for i := range 60 {
-					all.Go(func() {
-						time.Sleep(time.Duration(i%4) * 500 * time.Microsecond)
-						if g := ask(t, r.caches[0], p, fmt.Sprint(i%20)); g.Granted != 1 {
-							t.Errorf("room for %d, request %d: %+v", room, i, g)
-						}
-					})
-				}
-				all.Wait()
-			}
-			if s := r.caches[0].Stats(); s.Full == 0 || s.Keys > room {
-				t.Errorf("room for %d: %+v", room, s)
-			}
-			if d := drainOf(t, r.caches[0]); d.Lost > 0 {
-				t.Errorf("%+v", d)
-			}
-			for _, rule := range []string{"rleased", "rexact"} {
-				p := ruled(t, rule, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, lease.Leased)
-				for i := range 20 {
-					if got := charged(t, r.behind.Store, p, fmt.Sprint(i)); got != 3 {
-						t.Errorf("rule %s, key %d: %d charged for 3 requests", rule, i, got)
-					}
-				}
-			}
-		})
-	}
-}
-
 // Keys that come and go at once, alone and in groups, while the sweep and the store
 // run: no unit is lost or minted, and nothing waits for ever.
 func TestHammerWithoutRoom(t *testing.T) {
