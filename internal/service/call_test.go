@@ -2,16 +2,24 @@ package service_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // arriving is a body that has arrived when it ends or is refused.
@@ -36,12 +44,7 @@ func bounded(t *testing.T, most int64) *region {
 
 // chunked sends a call of an address; its body is of a length that is not stated.
 func (r *region) chunked(address, procedure, contentType string, body io.Reader) *httptest.ResponseRecorder {
-	q := httptest.NewRequest(http.MethodPost, procedure, io.NopCloser(body))
-	q.RemoteAddr, q.ContentLength = address+":1000", -1
-	q.Header.Set("Content-Type", contentType)
-	w := httptest.NewRecorder()
-	r.handler.ServeHTTP(w, q)
-	return w
+	return r.send(procedure, contentType, io.NopCloser(body), func(q *http.Request) { q.RemoteAddr, q.ContentLength = address+":1000", -1 })
 }
 
 // Calls whose bodies are on their way are bounded in every procedure and encoding: an address has a quarter. Who is
@@ -105,10 +108,7 @@ func TestHeadersTakeLittle(t *testing.T) {
 	const headers = 60
 	for range headers {
 		go func() {
-			q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, &body)
-			q.ContentLength = wire.MaxMessage
-			q.Header.Set("Content-Type", "application/proto")
-			r.handler.ServeHTTP(httptest.NewRecorder(), q)
+			r.send(quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", &body, func(q *http.Request) { q.ContentLength = wire.MaxMessage })
 			ended <- struct{}{}
 		}()
 		select {
@@ -138,4 +138,182 @@ func TestRulesInFlightAreBounded(t *testing.T) {
 			t.Errorf("with %q: %d %s, want %d", have, w.Code, w.Body, status)
 		}
 	}
+}
+
+func TestMalformedBodies(t *testing.T) {
+	r := newRegion(t)
+	long := append(r.call(want("page", "k", 1)).Append(nil), bytes.Repeat([]byte{0x7a, 0}, wire.MaxMessage/2)...)
+	for name, c := range map[string]struct {
+		contentType string
+		body        []byte
+		status      int
+		want        string
+	}{
+		"empty":         {"application/proto", nil, 400, "protocol"},
+		"cut short":     {"application/proto", []byte{0x3a, 0x7f}, 400, "cut short"},
+		"too long":      {"application/proto", long, 400, "at most 1048576"},
+		"not JSON":      {"application/json", []byte("{"), 400, "invalid_argument"},
+		"unknown field": {"application/json", []byte(`{"protocol":1,"rate":5}`), 400, ""},
+		"text":          {"text/plain", []byte("hello"), 415, ""},
+		"compressed":    {"application/proto", []byte("x"), 501, ""}, // it could become any size
+	} {
+		encoding := map[string]string{"compressed": "gzip"}[name]
+		w := r.raw(c.contentType, c.body, "Content-Encoding", encoding)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s: %d %s; want %d with %q", name, w.Code, w.Body, c.status, c.want)
+		}
+	}
+}
+
+func TestTimeoutHeader(t *testing.T) {
+	r := newRegion(t)
+	for text, status := range map[string]int{"100": 200, "0": 200, "": 200, "soon": 400, "-1": 400, "99999999999999": 400} {
+		if w := r.raw("application/proto", r.call().Append(nil), "Connect-Timeout-Ms", text); w.Code != status {
+			t.Errorf("%q: %d %s, want %d", text, w.Code, w.Body, status)
+		}
+	}
+}
+
+func TestBodyThatBreaksOff(t *testing.T) {
+	r := newRegion(t)
+	half := io.MultiReader(bytes.NewReader(r.call(want("page", "k", 1)).Append(nil)), broken{})
+	w := r.send(quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", half, func(*http.Request) {})
+	if w.Code == http.StatusOK || !strings.Contains(w.Body.String(), "not received whole") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if g := r.grants(want("page", "k", 10)); g[0].Granted != 10 {
+		t.Errorf("half a call was applied: %+v", g)
+	}
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("connection reset") }
+
+// Calls at once share nothing but the store: each gets its own answer.
+func TestHandlerHammer(t *testing.T) {
+	r := newRegion(t)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			holder := bytes.Repeat([]byte{byte(i + 1)}, 16)
+			key := strings.Repeat(string(rune('a'+i)), i+1)
+			for seq := range uint64(200) {
+				req := &wire.Request{Protocol: 1, Holder: holder, Seq: seq + 1, Wants: []wire.Want{want("page", key, 1), want("all", "", 1)}}
+				out, refused := r.post(req)
+				if out == nil {
+					t.Errorf("refused: %s", refused)
+					return
+				}
+				if granted := out.Grants[0].Granted == 1; granted != (seq < 10) {
+					t.Errorf("%s, request %d: %+v", key, seq, out.Grants[0])
+				}
+			}
+		})
+	}
+	all.Wait()
+	if g := r.grants(want("all", "", 1)); g[0].Status != lease.Denied {
+		t.Errorf("1600 requests left some of 100: %+v", g)
+	}
+}
+
+// FuzzHandler sends any bytes in any encoding: no panic, no 500, and the service goes on.
+func FuzzHandler(f *testing.F) {
+	r := newRegion(f)
+	req := r.call(want("page", "k", 1), wire.Want{Rule: "all", Group: 1, Want: lease.Want{Want: 5, Next: true}}, wire.Want{Rule: "upload", Want: lease.Want{Holding: 3, Want: 4}})
+	f.Add(false, req.Append(nil))
+	f.Add(true, []byte(`{"protocol":1,"holder":"YWFhYWFhYWFhYWFhYWFhYQ==","seq":"3","wants":[{"rule":"page","key":"aw==","want":"1"}]}`))
+	f.Add(false, []byte{0x08, 1, 0x12, 16})
+	f.Fuzz(func(t *testing.T, json bool, body []byte) {
+		contentType := "application/proto"
+		if json {
+			contentType = "application/json"
+		}
+		if w := r.raw(contentType, body); w.Code >= 500 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	})
+}
+
+// slowStore decides on the key "hung" never, and on all else by the store behind it.
+type slowStore struct {
+	engine.Store
+	ends time.Time     // the deadline, when it was asked last
+	left time.Duration // until then
+	hung func()        // is called when it hangs; nil: nothing is
+}
+
+func (s *slowStore) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	if ends, ok := ctx.Deadline(); ok {
+		s.ends, s.left = ends, time.Until(ends)
+	}
+	hung := false
+	for i := range asks {
+		if string(asks[i].Key) == "hung" {
+			hung, grants[i] = true, lease.Grant{Status: lease.Unavailable}
+		} else {
+			s.Store.Acquire(ctx, asks[i:i+1], grants[i:i+1])
+		}
+	}
+	if hung {
+		if s.hung != nil {
+			s.hung()
+		}
+		<-ctx.Done()
+	}
+}
+
+func newSlowRegion(t *testing.T) (*region, *slowStore) {
+	store := new(slowStore)
+	r := newRegion(t, func(c *service.Config) { store.Store, c.Store = c.Store, store })
+	r.store = nil // it is behind the slow one
+	return r, store
+}
+
+// A caller is answered before it gives up, with what was decided by then: in each case
+// the store has at least the one and at most the other of the caller's time. On a machine
+// that is late the store has less left, but its deadline is no earlier.
+func TestAnswersBeforeTheCallerGivesUp(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct{ timeout, least, most time.Duration }{
+		{100 * ms, 90 * ms, 90 * ms},
+		{300 * ms, 280 * ms, 280 * ms},
+		{10 * ms, 8 * ms, 8 * ms},
+		{2 * ms, ms, ms},
+		{0, 980 * ms, 980 * ms}, // it has none
+	} {
+		r, store := newSlowRegion(t)
+		timeout := ""
+		if c.timeout > 0 {
+			timeout = strconv.FormatInt(c.timeout.Milliseconds(), 10)
+		}
+		began := time.Now()
+		w := r.raw("application/proto", r.call(want("page", "hung", 1), want("page", "quick", 1)).Append(nil), "Connect-Timeout-Ms", timeout)
+		var out wire.Response
+		if err := out.Decode(w.Body.Bytes()); err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%v: %d %v", c.timeout, w.Code, err)
+		}
+		if given := store.ends.Sub(began); store.left > c.most || given < c.least {
+			t.Errorf("%v: the store had %v of %v, want %v to %v", c.timeout, store.left, given, c.least, c.most)
+		}
+		if g := out.Grants; g[0].Status != lease.Unavailable || g[1].Status != lease.OK || g[1].Granted != 1 {
+			t.Errorf("%v: %+v, want the one unavailable and the other granted", c.timeout, g)
+		}
+	}
+}
+
+// What is granted to a caller that has hung up meanwhile comes back.
+func TestCallerThatHangsUp(t *testing.T) {
+	r, store := newSlowRegion(t)
+	ctx, hangUp := context.WithCancel(t.Context())
+	store.hung = hangUp
+	body := bytes.NewReader(r.call(want("page", "hung", 1), want("page", "k", 7)).Append(nil))
+	r.send(quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", body, func(q *http.Request) { *q = *q.WithContext(ctx) })
+
+	var out wire.Response
+	fatal.If(t, out.Decode(r.raw("application/proto", r.call(want("page", "k", 10)).Append(nil)).Body.Bytes()))
+	if out.Grants[0].Granted != 10 {
+		t.Errorf("10 of 10, of which nobody has any: %+v", out.Grants[0])
+	}
+	hasMetric(t, r.metrics, "weir_acquire_unheard_total 1")
 }

@@ -141,21 +141,6 @@ func TestPeekOfHashedKeys(t *testing.T) {
 	}
 }
 
-// TestPeekOfSlots: slots in use stay in use.
-func TestPeekOfSlots(t *testing.T) {
-	r := newRegion(t)
-	r.setRules("rules: [{ name: slots, key: [], limit: 2, algorithm: concurrency }]")
-	r.slot(t, "slots")
-	for range 2 {
-		if c := r.peek("slots", ""); !c.Slots || c.Limit != 2 || c.Remaining != 1 || c.ResetMS == 0 {
-			t.Errorf("%+v", c)
-		}
-		if _, err := r.service.Reset(t.Context(), "slots", nil); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // unavailable is a store that does not answer.
 type unavailable struct{ engine.Store }
 

@@ -3,11 +3,16 @@ package service_test
 import (
 	"bytes"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/service"
+	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
@@ -70,17 +75,32 @@ func TestGiveBacksAreRejected(t *testing.T) {
 	told(t, &log, "give-back rejected", "holder="+strings.Repeat("61", 16), "region=eu", "pop=ams", "rule=all", "units=201")
 }
 
-// A repeated call is counted and logged.
+// A call that comes again, or that an Envoy in between sends again, as it states, may have been applied by another
+// process: nothing of it is applied here, it is counted, and logged once a minute.
 func TestRepeatedCalls(t *testing.T) {
 	var log bytes.Buffer
 	r := newRegion(t, logged(&log))
-	q := r.call(want("all", "", 1))
-	for range 4 {
-		q.Seq++
-		r.post(q)
-		r.post(q)
+	taken := r.grants(want("all", "", 90))[0]
+	back := wire.Want{Rule: "all", Shape: taken.Shape, Want: lease.Want{Unused: 10, Lease: taken.Lease}}
+	for i, c := range []struct {
+		attempt string
+		left    int64
+	}{{"2", 10}, {"10", 10}, {"1", 20}, {"", 30}} {
+		r.raw("application/proto", r.call(back).Append(nil), "x-envoy-attempt-count", c.attempt)
+		if left := r.grants(wire.Want{Rule: "all"})[0].Remaining; left != c.left {
+			t.Errorf("call %d, attempt %q: %d of 100 are left, want %d", i, c.attempt, left, c.left)
+		}
 	}
-	hasMetric(t, r.metrics, "weir_acquire_duplicates_total 4")
+	req := r.call(want("all", "", 2))
+	r.post(req)
+	if again, _ := r.post(req); !again.Dropped || again.Grants[0].Status != lease.Unavailable || again.Grants[0].Granted != 0 {
+		t.Errorf("the second time: %+v", again)
+	}
+	req.Holder = holderB
+	if out, _ := r.post(req); out.Grants[0].Granted != 2 || out.Grants[0].Remaining != 26 || out.Holders != 2 {
+		t.Errorf("the same seq of another holder: %+v, want a grant and 2 holders", out)
+	}
+	hasMetric(t, r.metrics, "weir_acquire_duplicates_total 3")
 	told(t, &log, "repeated call dropped", "holder="+strings.Repeat("61", 16))
 }
 
@@ -100,4 +120,54 @@ func TestRejectionsAreTold(t *testing.T) {
 	}
 	told(t, &log, "want refused", "field=unused", "holder="+strings.Repeat("61", 16))
 	told(t, &log, "call refused", `reason="holder: 5 bytes`)
+}
+
+const (
+	traceA    = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	traceB    = "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203332-01"
+	unsampled = "00-2af7651916cd43dd8448eb211c80319c-b7ad6b7169203333-00"
+)
+
+// A call is traced for the first sampled request that waits for it, and linked to the others.
+// Neither keys nor what is not sampled get into a trace.
+func TestTrace(t *testing.T) {
+	out := tracetest.NewInMemoryExporter()
+	tracer := telemetry.NewTracer(sdk.NewTracerProvider(sdk.WithSyncer(out)))
+	r := newRegion(t, func(c *service.Config) { c.Tracer = tracer })
+	const json = `{"protocol":1,"holder":"YWFhYWFhYWFhYWFhYWFhYQ==","seq":"900","wants":[{"rule":"page","key":"aw==","need":"1","waiting":"1","want":"1"}]}`
+	both := r.call(want("page", "secret", 1), want("all", "", 1))
+	both.TraceParent = []string{traceA, unsampled, traceB}
+	for name, c := range map[string]struct {
+		contentType, header string
+		body                []byte
+		parent              string // empty: no span
+		links               int
+	}{
+		"header and list": {"application/proto", traceA, both.Append(nil), traceA, 1},
+		"JSON":            {"application/json", traceB, []byte(json), traceB, 0},
+		"not sampled":     {"application/proto", unsampled, r.call(want("page", "k", 1)).Append(nil), "", 0},
+		"no trace":        {"application/proto", "", r.call(want("page", "k", 1)).Append(nil), "", 0},
+	} {
+		out.Reset()
+		if w := r.raw(c.contentType, c.body, "Traceparent", c.header); w.Code != http.StatusOK {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		spans := out.GetSpans()
+		if c.parent == "" {
+			if len(spans) != 0 {
+				t.Errorf("%s: %v", name, spans)
+			}
+			continue
+		}
+		if len(spans) != 1 || spans[0].SpanContext.TraceID().String() != c.parent[3:35] || spans[0].Parent.SpanID().String() != c.parent[36:52] || len(spans[0].Links) != c.links {
+			t.Fatalf("%s: %+v", name, spans)
+		}
+		var text strings.Builder
+		for _, a := range spans[0].Attributes {
+			text.WriteString(string(a.Key) + "=" + a.Value.String() + " ")
+		}
+		if !strings.Contains(text.String(), "page") || !strings.Contains(text.String(), "weir.wants.ok=") || strings.Contains(text.String(), "secret") {
+			t.Errorf("%s: %s", name, text.String())
+		}
+	}
 }

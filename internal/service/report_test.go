@@ -3,16 +3,23 @@ package service_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/service"
+	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
@@ -32,21 +39,11 @@ func (w *watcher) Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportRespo
 
 func encoded(t *testing.T, m *quotapb.ReportRequest) []byte {
 	t.Helper()
-	text := fatal.Get(proto.Marshal(m))(t)
-	return text
+	return fatal.Get(proto.Marshal(m))(t)
 }
 
-func (r *region) report(contentType string, body []byte) *httptest.ResponseRecorder {
-	return r.reportFrom("192.0.2.1:1", contentType, body)
-}
-
-func (r *region) reportFrom(address, contentType string, body []byte) *httptest.ResponseRecorder {
-	q := httptest.NewRequest("POST", quotapbconnect.QuotaServiceReportProcedure, bytes.NewReader(body))
-	q.RemoteAddr = address
-	q.Header.Set("Content-Type", contentType)
-	w := httptest.NewRecorder()
-	r.handler.ServeHTTP(w, q)
-	return w
+func (r *region) report(address, contentType string, body []byte) *httptest.ResponseRecorder {
+	return r.send(quotapbconnect.QuotaServiceReportProcedure, contentType, bytes.NewReader(body), func(q *http.Request) { q.RemoteAddr = address })
 }
 
 // A report reaches who watches, and every answer says that somebody does.
@@ -59,7 +56,7 @@ func TestReport(t *testing.T) {
 		t.Errorf("Acquire says %d ms", a.WatchMs)
 	}
 	m := &quotapb.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1", Keys: []*quotapb.KeyRate{{Rule: "page", Key: []byte("k"), Count: 5}}}
-	w := r.report("application/proto", encoded(t, m))
+	w := r.report("192.0.2.1:1", "application/proto", encoded(t, m))
 	a := new(quotapb.ReportResponse)
 	if err := proto.Unmarshal(w.Body.Bytes(), a); err != nil || w.Code != 200 || a.Protocol != 1 || a.WatchMs != 5000 || a.Tap == nil || a.Tap.PerSecond != 7 {
 		t.Errorf("%d %+v, %v", w.Code, a, err)
@@ -67,15 +64,15 @@ func TestReport(t *testing.T) {
 	if len(seen.got) != 1 || seen.got[0].Pop != "fra1" || string(seen.got[0].Keys[0].Key) != "k" {
 		t.Errorf("%+v", seen.got)
 	}
-	if w := r.report("application/json", []byte(`{"protocol":1,"holder":"YmJiYmJiYmJiYmJiYmJiYg==","pop":"fra2"}`)); w.Code != 200 || len(seen.got) != 2 || seen.got[1].Pop != "fra2" {
+	if w := r.report("192.0.2.1:1", "application/json", []byte(`{"protocol":1,"holder":"YmJiYmJiYmJiYmJiYmJiYg==","pop":"fra2"}`)); w.Code != 200 || len(seen.got) != 2 || seen.got[1].Pop != "fra2" {
 		t.Errorf("as JSON: %d %s", w.Code, w.Body)
 	}
-	r.reportFrom("192.0.2.1:2", "application/proto", encoded(t, m))
-	r.reportFrom("192.0.2.2:1", "application/proto", encoded(t, m))
+	r.report("192.0.2.1:2", "application/proto", encoded(t, m))
+	r.report("192.0.2.2:1", "application/proto", encoded(t, m))
 	if of := seen.from; of[0] != of[2] || of[0] == of[3] {
 		t.Errorf("from %v", of)
 	}
-	if got := newRegion(t).report("application/proto", encoded(t, m)); got.Code != 200 {
+	if got := newRegion(t).report("192.0.2.1:1", "application/proto", encoded(t, m)); got.Code != 200 {
 		t.Errorf("where nobody can watch: %d %s", got.Code, got.Body)
 	}
 }
@@ -97,7 +94,7 @@ func TestReportRefused(t *testing.T) {
 	} {
 		m := &quotapb.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1"}
 		c.change(m)
-		if w := r.report("application/proto", encoded(t, m)); w.Code != 400 || !strings.Contains(w.Body.String(), c.want) {
+		if w := r.report("192.0.2.1:1", "application/proto", encoded(t, m)); w.Code != 400 || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s: %d %s, want %q", name, w.Code, w.Body, c.want)
 		}
 	}
@@ -106,15 +103,148 @@ func TestReportRefused(t *testing.T) {
 	}
 	m := &quotapb.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1"}
 	seen.err = live.ErrFull
-	if w := r.report("application/proto", encoded(t, m)); w.Code != 429 {
+	if w := r.report("192.0.2.1:1", "application/proto", encoded(t, m)); w.Code != 429 {
 		t.Errorf("without room: %d %s", w.Code, w.Body)
 	}
 	seen.err = errors.New("members: none")
-	if w := r.report("application/proto", encoded(t, m)); w.Code != 400 || !strings.Contains(w.Body.String(), "members: none") {
+	if w := r.report("192.0.2.1:1", "application/proto", encoded(t, m)); w.Code != 400 || !strings.Contains(w.Body.String(), "members: none") {
 		t.Errorf("refused: %d %s", w.Code, w.Body)
 	}
 	above := newRegion(t, func(c *service.Config) { c.Live, c.Divides = seen, true })
-	if w := above.report("application/proto", encoded(t, m)); w.Code != 400 || !strings.Contains(w.Body.String(), "region: is missing") {
+	if w := above.report("192.0.2.1:1", "application/proto", encoded(t, m)); w.Code != 400 || !strings.Contains(w.Body.String(), "region: is missing") {
 		t.Errorf("without a region: %d %s", w.Code, w.Body)
+	}
+}
+
+// hearer hears regions, and says err, or what it is told to.
+type hearer struct {
+	heard []reserve.Statement
+	calls int
+	reply *reserve.Reply
+	err   error
+}
+
+func (h *hearer) Heard(region string, s *reserve.Statement) (*reserve.Reply, error) {
+	if h.calls++; s != nil {
+		h.heard = append(h.heard, *s)
+	}
+	return h.reply, h.err
+}
+
+// What a region states is heard once, before its call is decided, and answered with it. An error refuses the call: nothing of
+// it is applied, and for the region it is as if nobody had answered.
+func TestReserves(t *testing.T) {
+	h := &hearer{reply: &reserve.Reply{At: 5, Share: reserve.Share{No: 2, Part: 250}}}
+	r := newRegion(t, func(c *service.Config) { c.Reserves = h })
+	ask := func() *wire.Request {
+		call := r.call(want("page", "k", 1))
+		call.Region, call.Reserve = "eu", &reserve.Statement{ID: 7, Until: 9}
+		return call
+	}
+	call := ask()
+	answer, failure := r.post(call)
+	if failure != "" || answer.Reserve == nil || answer.Reserve.Share.Part != 250 || answer.Grants[0].Granted != 1 {
+		t.Fatalf("%+v, %s", answer, failure)
+	}
+	if len(h.heard) != 1 || h.heard[0].ID != 7 || h.heard[0].Until != 9 {
+		t.Errorf("heard %+v", h.heard)
+	}
+	if answer, failure = r.post(call); failure != "" || answer.Reserve != nil || !answer.Dropped || h.calls != 1 {
+		t.Errorf("a call that comes again: %+v, %s, heard %d times", answer, failure, h.calls)
+	}
+	if answer, failure = r.post(r.call(want("page", "k", 1))); failure != "" || answer.Reserve != nil || h.calls != 1 {
+		t.Errorf("a call of no region: %+v, %s, heard %d times", answer, failure, h.calls)
+	}
+	left := r.grants(want("page", "k", 0))[0].Remaining
+	impossible := new(reserve.StatementError)
+	for _, c := range []struct {
+		err    error
+		status int
+	}{
+		{errors.New("no store"), http.StatusServiceUnavailable},
+		{impossible, http.StatusBadRequest},
+		{reserve.ErrOtherRecord, http.StatusBadRequest},
+		{reserve.ErrTooManyRegions, http.StatusBadRequest},
+	} {
+		h.err = c.err
+		if w := r.raw("application/proto", ask().Append(nil)); w.Code != c.status || !bytes.Contains(w.Body.Bytes(), []byte(c.err.Error())) {
+			t.Errorf("%v: %d %s, want %d", c.err, w.Code, w.Body, c.status)
+		}
+	}
+	h.err = nil
+	if now := r.grants(want("page", "k", 0))[0].Remaining; now != left {
+		t.Errorf("%d are left of %d: a call that was refused was applied", now, left)
+	}
+}
+
+// divides makes a service one that divides limits among regions.
+func divides(c *service.Config) { c.Divides = true }
+
+// Rules without counters are told apart from those that nobody has: exempt rules, those that shed load and, where limits are
+// divided, those that regions count by themselves.
+func TestRulesWithoutCounters(t *testing.T) {
+	const rules = `
+rules:
+  - { name: everywhere, key: [], limit: 10/1h, scope: global }
+  - { name: here, key: [], limit: 10/1h }
+  - { name: envoy, key: [], limit: 10/1h, scope: pop }
+  - { name: slots, key: [], limit: 2, algorithm: concurrency }
+  - { name: internal, mode: exempt }
+  - { name: overload, key: [client_ip], shed: { capacity: 9 } }
+`
+	for divided, counted := range map[bool]string{true: "everywhere", false: "everywhere here envoy slots"} {
+		r := newRegion(t, func(c *service.Config) { c.Divides = divided })
+		r.setRules(rules)
+		q := r.call()
+		names := []string{"everywhere", "here", "envoy", "slots", "internal", "overload", "none"}
+		for _, name := range names {
+			q.Wants = append(q.Wants, want(name, "", 1))
+		}
+		q.Region = "eu"
+		out, refused := r.post(q)
+		if out == nil {
+			t.Fatal(refused)
+		}
+		for i, name := range names {
+			status := lease.UnknownRule
+			if slices.Contains(strings.Fields(counted), name) {
+				status = lease.OK
+			}
+			if out.Grants[i].Status != status || r.service.Knows(name) != (name != "none") {
+				t.Errorf("divided %v: %s: %+v, want status %d; known: %v", divided, name, out.Grants[i], status, r.service.Knows(name))
+			}
+		}
+		hasMetric(t, r.metrics, fmt.Sprint("weir_wants_unknown_rule_total ", len(names)-len(strings.Fields(counted))))
+		if slots := r.slot(t, "slots"); (slots == quotapb.Status_STATUS_UNKNOWN_RULE) != divided {
+			t.Errorf("divided %v: slots of a client: %v", divided, slots)
+		}
+	}
+}
+
+// slot asks for a slot of a rule, as a client with request ids does.
+func (r *region) slot(t *testing.T, rule string) quotapb.Status {
+	t.Helper()
+	m, err := r.client().Slot(t.Context(), connect.NewRequest(&quotapb.SlotRequest{Protocol: 1, Rule: rule, RequestId: []byte("a"), Op: quotapb.SlotOp_SLOT_OP_TAKE}))
+	fatal.If(t, err)
+	return m.Msg.GetStatus()
+}
+
+// Where limits are divided, a call is one of a region, in whatever encoding.
+func TestCallsOfNoRegionAreRefused(t *testing.T) {
+	r := newRegion(t, divides)
+	for region, rejection := range map[string]string{
+		"eu": "", "": "region: is missing", "eu/us": `region: \"eu/us\" is no name of a region`, "{region}": "is no name of a region",
+		strings.Repeat("r", 65): "is no name of a region",
+	} {
+		q := r.call(want("page", "k", 1))
+		q.Region = region
+		if out, refused := r.post(q); (out != nil) != (rejection == "") || !strings.Contains(refused, rejection) {
+			t.Errorf("region %q: %+v, %s; want %q", region, out, refused, rejection)
+		}
+		r.seq++
+		w := r.raw("application/json", fmt.Appendf(nil, `{"protocol": 1, "holder": "YWFhYWFhYWFhYWFhYWFhYQ==", "seq": %d, "region": %q}`, r.seq, region))
+		if w.Code == 200 != (rejection == "") || !strings.Contains(w.Body.String(), rejection) {
+			t.Errorf("region %q in JSON: %d %s; want %q", region, w.Code, w.Body, rejection)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -38,9 +39,7 @@ rules:
 
 func rulesOf(t testing.TB, text string) *rule.Set {
 	t.Helper()
-	set, err := rulefile.Parse("rules.yaml", []byte(text))
-	fatal.If(t, err)
-	return set
+	return fatal.Get(rulefile.Parse("rules.yaml", []byte(text)))(t)
 }
 
 // region is a service on a memory store with a clock of its own, behind HTTP.
@@ -100,13 +99,20 @@ func (r *region) post(req *wire.Request) (*wire.Response, string) {
 	return &out, ""
 }
 
-// raw sends a body with headers: names and values in turn.
+// raw sends a body to Acquire with headers: names and values in turn.
 func (r *region) raw(contentType string, body []byte, headers ...string) *httptest.ResponseRecorder {
-	q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(body))
+	return r.send(quotapbconnect.QuotaServiceAcquireProcedure, contentType, bytes.NewReader(body), func(q *http.Request) {
+		for i := 0; i < len(headers); i += 2 {
+			q.Header.Set(headers[i], headers[i+1])
+		}
+	})
+}
+
+// send sends a body to a procedure.
+func (r *region) send(procedure, contentType string, body io.Reader, change func(*http.Request)) *httptest.ResponseRecorder {
+	q := httptest.NewRequest(http.MethodPost, procedure, body)
 	q.Header.Set("Content-Type", contentType)
-	for i := 0; i < len(headers); i += 2 {
-		q.Header.Set(headers[i], headers[i+1])
-	}
+	change(q)
 	w := httptest.NewRecorder()
 	r.handler.ServeHTTP(w, q)
 	return w
@@ -222,42 +228,6 @@ func TestConcurrencyTellsWorkersApart(t *testing.T) {
 	}
 }
 
-func TestRepeatedCallIsNotApplied(t *testing.T) {
-	r := newRegion(t)
-	req := r.call(want("page", "k", 2))
-	r.post(req)
-	again, _ := r.post(req)
-	if again.Grants[0].Status != lease.Unavailable || again.Grants[0].Granted != 0 {
-		t.Errorf("the second time: %+v, want unavailable", again.Grants)
-	}
-	if g := r.grants(want("page", "k", 0)); g[0].Remaining != 8 {
-		t.Errorf("%d remain of 10 after 2 were asked for twice, want 8", g[0].Remaining)
-	}
-	other := *req
-	other.Holder = holderB
-	if out, _ := r.post(&other); out.Grants[0].Granted != 2 || out.Holders != 2 {
-		t.Errorf("the same seq of another holder: %+v, want a grant and 2 holders", out)
-	}
-}
-
-// A call that an Envoy in between sends again, as it states, may have been applied by another
-// process: nothing of it is applied here, and it is counted.
-func TestRetriedCallIsNotApplied(t *testing.T) {
-	r := newRegion(t)
-	taken := r.grants(want("all", "", 90))[0]
-	back := wire.Want{Rule: "all", Shape: taken.Shape, Want: lease.Want{Unused: 10, Lease: taken.Lease}}
-	for i, c := range []struct {
-		attempt string
-		left    int64
-	}{{"2", 10}, {"10", 10}, {"1", 20}, {"", 30}} {
-		r.raw("application/proto", r.call(back).Append(nil), "x-envoy-attempt-count", c.attempt)
-		if left := r.grants(wire.Want{Rule: "all"})[0].Remaining; left != c.left {
-			t.Errorf("call %d, attempt %q: %d of 100 are left, want %d", i, c.attempt, left, c.left)
-		}
-	}
-	hasMetric(t, r.metrics, "weir_acquire_duplicates_total 2")
-}
-
 func TestHoldersAreCountedAndBounded(t *testing.T) {
 	r := newRegion(t, func(c *service.Config) { c.MaxHolders = 3 })
 	as := func(who byte) (*wire.Response, string) {
@@ -303,24 +273,6 @@ func TestWorkersOfOneHolderAreBounded(t *testing.T) {
 	}
 	if as('a', 5000, 1).Grants[0].Status != lease.Unavailable {
 		t.Error("a repeated call of its last worker was applied")
-	}
-}
-
-func TestRuleChange(t *testing.T) {
-	r := newRegion(t)
-	before, _ := r.service.RulesVersion()
-	r.grants(want("page", "k", 10), want("all", "", 1))
-	r.setRules(`rules: [{ name: page, key: [client_ip], limit: 12/1h, algorithm: fixed_window, consistency: exact }]`)
-	out, _ := r.post(r.call(want("page", "k", 2), want("page", "k", 1), want("all", "", 1)))
-	if out.Grants[0].Granted != 2 || out.Grants[1].Status != lease.Denied || out.Grants[2].Status != lease.UnknownRule {
-		t.Errorf("after 10/1h became 12/1h: %+v, want 2 more and no rule all", out.Grants)
-	}
-	if out.RulesVersion == before {
-		t.Errorf("the version stayed %q", before)
-	}
-	r.setRules(`rules: [{ name: page, key: [client_ip], limit: 5/1m, algorithm: fixed_window, consistency: exact }]`)
-	if g := r.grants(want("page", "k", 5)); g[0].Granted != 5 {
-		t.Errorf("after the period changed: %+v, want a new counter", g[0])
 	}
 }
 
@@ -514,8 +466,7 @@ func TestMetricsOfOverrides(t *testing.T) {
 	const rules = `rules: [{ name: page, key: [{ header: u }], limit: 5/1h, overrides: [
 		{ name: gold, when: { header: { t: gold } }, limit: 9/1h }, { when: { header: { t: tin } }, limit: 2/1h }, { key: [ann], limit: 7/1h }] }]`
 	r.setRules(rules)
-	set, err := rulefile.Parse("rules", []byte(rules))
-	fatal.If(t, err)
+	set := rulesOf(t, rules)
 	for variant := range 3 {
 		w := want("page", "ann", 1)
 		w.Variant, w.Override, w.Shape = uint32(variant), set.Override(0, variant), set.Limit(0, variant).Fingerprint()

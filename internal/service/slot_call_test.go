@@ -6,11 +6,9 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/service"
-	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
@@ -68,21 +66,6 @@ func TestSlotsOfRequests(t *testing.T) {
 		t.Errorf("more than there are: %v, want never as the retry", g)
 	}
 	hasMetric(t, r.metrics, `weir_slots_total{op="take",rule="upload",status="denied"} 3`, `weir_slots_total{op="release",rule="upload",status="ok"} 2`)
-}
-
-// A slot that a PoP holds and one that a request holds are of the same count.
-func TestSlotsAreSharedWithHolders(t *testing.T) {
-	r := newRegion(t)
-	call := slotClient(t, r)
-	call(take, "a", 1)
-	g := r.grants(wire.Want{Rule: "upload", Key: []byte("k"), Want: lease.Want{Need: 2, Waiting: 2, Want: 2}})
-	if g[0].Status == lease.OK {
-		t.Errorf("a holder got two of two slots, one of which a request has: %+v", g[0])
-	}
-	r.setRules(strings.Replace(rulesText, "limit: 2, algorithm: concurrency", "limit: 3, algorithm: concurrency", 1))
-	if got := call(take, "b", 1); got.GetStatus() != quotapb.Status_STATUS_OK {
-		t.Errorf("after a third one was added: %v", got)
-	}
 }
 
 // The seed is part of how request ids are distinguished, and the same everywhere.

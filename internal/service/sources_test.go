@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -30,14 +29,11 @@ func invented(n uint64) *wire.Request {
 // from sends a request from an address, over TLS with a certificate unless that is empty.
 func (r *region) from(addr, certificate string, q *wire.Request) (*wire.Response, string) {
 	r.t.Helper()
-	h := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, strings.NewReader(string(q.Append(nil))))
-	h.Header.Set("Content-Type", "application/proto")
-	h.RemoteAddr = addr
-	if certificate != "" {
-		h.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: []byte(certificate)}}}
-	}
-	w := httptest.NewRecorder()
-	r.handler.ServeHTTP(w, h)
+	w := r.send(quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(q.Append(nil)), func(h *http.Request) {
+		if h.RemoteAddr = addr; certificate != "" {
+			h.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: []byte(certificate)}}}
+		}
+	})
 	if w.Code != http.StatusOK {
 		return nil, w.Body.String()
 	}
