@@ -4,13 +4,14 @@ import (
 	"reflect"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/test/kit/fatal"
-	"pgregory.net/rapid"
 )
 
 // What is left without a part, and the part, are no more than the limit together, whatever the arithmetic of the limit can

@@ -21,3 +21,10 @@ func TestConformance(t *testing.T) {
 		New: func(_ testing.TB, o enginetest.Options) engine.Store { return newStore(o) },
 	})
 }
+
+func TestCell(t *testing.T) {
+	enginetest.RunCell(t, func(testing.TB) [2]engine.Cell {
+		cell := memory.New(memory.Config{}).NewCell()
+		return [2]engine.Cell{cell, cell}
+	})
+}
