@@ -1,6 +1,7 @@
 package envoyrls
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/envoyrls/rules"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -20,8 +22,8 @@ type Config struct {
 
 	// Judge decides.
 	Judge engine.Judge
-	// Rules are those of the rules file, for bindings; nil: there are none.
-	Rules rules.File
+	// Rules has those of the rules file, for bindings; nil: there are none.
+	Rules *service.Service
 	// Replicas divides limits under on_failure: local as long as the real number of
 	// replicas is unknown; 0 counts as 1.
 	Replicas int64
@@ -49,20 +51,13 @@ const (
 )
 
 func (c *Config) fill() {
-	if c.Budget <= 0 {
-		c.Budget = defaultBudget
-	}
-	if c.Metrics == nil {
-		c.Metrics = telemetry.NewRegistry("")
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Budget = cmp.Or(c.Budget, defaultBudget)
+	c.Metrics, c.Log = cmp.Or(c.Metrics, telemetry.NewRegistry("")), cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	if c.Rules == nil {
-		c.Rules = rules.NoFile{}
+		c.Rules = service.NewService(service.Config{})
 	}
 }
 

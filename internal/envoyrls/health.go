@@ -6,7 +6,6 @@ import (
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 )
@@ -17,23 +16,14 @@ const serviceName = "ratelimit"
 
 var healthNames = []string{"", serviceName, rlspb.RateLimitService_ServiceDesc.ServiceName}
 
-// condition is whether the server should get requests, for health checks. The zero
-// value is not configured. Server.mu is held for each change.
-type condition struct {
-	configured, refused, draining bool
-	grpc                          *health.Server
-}
-
-func (c *condition) serving() bool { return c.configured && !c.refused && !c.draining }
-
-// publish passes the condition to gRPC's health service and its watchers.
-func (c *condition) publish() {
+// publish sets what health checks of gRPC and of HTTP answer, unless the server drains. Server.mu is locked.
+func (s *Server) publish() {
 	status := healthpb.HealthCheckResponse_NOT_SERVING
-	if c.serving() {
+	if s.configured && !s.refused {
 		status = healthpb.HealthCheckResponse_SERVING
 	}
 	for _, name := range healthNames {
-		c.grpc.SetServingStatus(name, status)
+		s.health.SetServingStatus(name, status)
 	}
 }
 
@@ -42,18 +32,13 @@ func (c *condition) publish() {
 func (s *Server) SetReady(ready bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.health.refused = !ready
-	s.health.publish()
+	s.refused = !ready
+	s.publish()
 }
 
 // Drain makes health checks fail because the server is about to end, whatever is set
 // later. Requests are still answered.
-func (s *Server) Drain() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.health.draining = true
-	s.health.publish()
-}
+func (s *Server) Drain() { s.health.Shutdown() }
 
 // stream is the interceptor of streams, which ends them with the server: otherwise
 // clients that watch its health or use reflection would delay its end.

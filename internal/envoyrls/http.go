@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
@@ -81,11 +82,8 @@ func fail(w http.ResponseWriter, err error) {
 	http.Error(w, text, code)
 }
 
-func (s *Server) healthcheck(w http.ResponseWriter, _ *http.Request) {
-	s.mu.Lock()
-	serving := s.health.serving()
-	s.mu.Unlock()
-	if !serving {
+func (s *Server) healthcheck(w http.ResponseWriter, r *http.Request) {
+	if answer, _ := s.health.Check(r.Context(), new(healthpb.HealthCheckRequest)); answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}

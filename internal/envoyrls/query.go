@@ -72,8 +72,10 @@ func (s *Server) match(q *query, in *rules.Set) error {
 				return wrong(field(i, "limit"), "%v", err)
 			}
 		}
-		if m.rule == nil {
-			s.unmatched(known)
+		if m.rule == nil && known {
+			s.metrics.Unmatched.WithLabelValues("rule").Inc()
+		} else if m.rule == nil {
+			s.metrics.Unmatched.WithLabelValues("domain").Inc()
 		}
 		q.matched = append(q.matched, m)
 		q.Descriptors = append(q.Descriptors, s.toDecide(m.rule, q.keys[key:], hitsOf(q.request, d)))
@@ -104,13 +106,5 @@ func (s *Server) toDecide(r *rules.Rule, key []byte, hits int64) decision.Descri
 	}
 	return decision.Descriptor{
 		Policy: r.Policy, Key: slices.Clip(key), Hits: hits, Mode: r.Mode, IsQuota: r.Quota && r.Policy != nil,
-	}
-}
-
-func (s *Server) unmatched(known bool) {
-	if known {
-		s.metrics.NoRule.Inc()
-	} else {
-		s.metrics.NoDomain.Inc()
 	}
 }

@@ -34,7 +34,7 @@ func (s *Server) call(_ any, ctx context.Context, receive func(any) error, _ grp
 		return s.ShouldRateLimit(ctx, &in.request)
 	}
 	if code := status.Code(err); code != codes.Canceled && code != codes.DeadlineExceeded { // the client still waits
-		s.metrics.Unread.Inc()
+		s.metrics.Requests.WithLabelValues("unread").Inc()
 		if s.unread.Now() {
 			s.cfg.Log.Warn("rls: request cannot be read; Envoy admits it unless failure_mode_deny is true", "error", err)
 		}

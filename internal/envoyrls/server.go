@@ -53,9 +53,12 @@ type Server struct {
 	ending  context.Context      // ends when streams have to
 	end     context.CancelFunc
 
-	mu     sync.Mutex // for replacing the rules and changing the condition
-	health condition
-	rules  atomic.Pointer[rules.Set]
+	health *health.Server
+
+	mu         sync.Mutex // for replacing the rules and changing the two below
+	configured bool
+	refused    bool // see SetReady
+	rules      atomic.Pointer[rules.Set]
 }
 
 // New makes a server. The error is about the files of TLS. Health checks fail until it
@@ -68,7 +71,7 @@ func New(cfg Config) (*Server, error) {
 		metrics: counts,
 		decider: decision.Decider{Judge: cfg.Judge, ChargeRejected: cfg.ChargeRejected, Shadow: cfg.Shadow},
 		none:    rules.New(cfg.rules(counts)),
-		health:  condition{grpc: health.NewServer()},
+		health:  health.NewServer(),
 	}
 	s.rules.Store(s.none)
 	s.room.Store(maxInFlight)
@@ -98,9 +101,9 @@ func New(cfg Config) (*Server, error) {
 	service := rlspb.RateLimitService_ServiceDesc
 	service.Methods = []grpc.MethodDesc{{MethodName: service.Methods[0].MethodName, Handler: s.call}}
 	s.rpc.RegisterService(&service, s)
-	healthpb.RegisterHealthServer(s.rpc, s.health.grpc)
+	healthpb.RegisterHealthServer(s.rpc, s.health)
 	reflection.Register(s.rpc)
-	s.health.publish()
+	s.publish()
 	return s, nil
 }
 
@@ -134,8 +137,8 @@ func (s *Server) SetConfig(c *descriptor.Config) {
 	s.rules.Store(now)
 	s.metrics.Forget(before.Config, c)
 	s.cfg.Judge.Forget(now.Live())
-	s.health.configured = true
-	s.health.publish()
+	s.configured = true
+	s.publish()
 }
 
 // SetBindings puts bindings in force, as a whole. The error is a [strict.Errors]: a rule
@@ -150,8 +153,8 @@ func (s *Server) SetBindings(set *binding.Set) error {
 	}
 	s.metrics.Unbound.Set(float64(off))
 	s.rules.Store(now)
-	s.health.configured = true
-	s.health.publish()
+	s.configured = true
+	s.publish()
 	return nil
 }
 
@@ -162,6 +165,10 @@ func (s *Server) RulesChanged() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := s.rules.Load()
+	if in != s.none { // which is told by its address
+		in = in.WithBindings(in.Bindings)
+		s.rules.Store(in)
+	}
 	s.cfg.Judge.Forget(in.Live())
 	errs, off := in.Check()
 	s.metrics.Unbound.Set(float64(len(errs) + off))

@@ -102,6 +102,7 @@ func (b *bench) setRules(text string) {
 	b.t.Helper()
 	set := fatal.Get(rulefile.Parse("rules.yaml", []byte(text)))(b.t)
 	fatal.If(b.t, b.service.SetRules(set))
+	b.RulesChanged()
 }
 
 func (b *bench) bindTo(rules, bindings string) error {

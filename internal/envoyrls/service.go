@@ -40,18 +40,16 @@ func (s *Server) shouldRateLimit(ctx context.Context, parents []string, request 
 	span.End()
 	_, invalid := errors.AsType[*requestError](err)
 	s.metrics.Answered(time.Since(begin).Seconds(), invalid)
+	code := strings.ToLower(response.GetOverallCode().String())
 	switch {
 	case errors.Is(err, errUnconfigured):
-		s.metrics.Unconfigured.Inc()
+		code = "unconfigured"
 	case errors.Is(err, errPanicked):
-		s.metrics.Internal.Inc()
+		code = "internal"
 	case err != nil:
-		s.metrics.Invalid.Inc()
-	case response.OverallCode == rlspb.RateLimitResponse_OK:
-		s.metrics.OK.Inc()
-	default:
-		s.metrics.OverLimit.Inc()
+		code = "invalid"
 	}
+	s.metrics.Requests.WithLabelValues(code).Inc()
 	return response, err
 }
 

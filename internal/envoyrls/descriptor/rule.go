@@ -116,30 +116,16 @@ func (r *Rule) AppendStatName(dst []byte, entries []Entry) []byte {
 // Replaced reports, by index, which rules of one request are replaced by others of it;
 // nil if none is. A rule that is itself replaced still replaces others, and so does an
 // unlimited one. An index without a rule is never replaced.
-func Replaced(rules []*Rule) []bool {
-	var names map[string]bool
-	for _, r := range rules {
-		if r == nil {
+func Replaced(rules []*Rule) (replaced []bool) {
+	for i, r := range rules {
+		replaces := func(o *Rule) bool { return o != nil && slices.Contains(o.Replaces, r.Name) }
+		if r == nil || !slices.ContainsFunc(rules, replaces) {
 			continue
 		}
-		for _, name := range r.Replaces {
-			if names == nil {
-				names = map[string]bool{}
-			}
-			names[name] = true
+		if replaced == nil {
+			replaced = make([]bool, len(rules))
 		}
-	}
-	if names == nil {
-		return nil
-	}
-	var replaced []bool
-	for i, r := range rules {
-		if r != nil && names[r.Name] {
-			if replaced == nil {
-				replaced = make([]bool, len(rules))
-			}
-			replaced[i] = true
-		}
+		replaced[i] = true
 	}
 	return replaced
 }

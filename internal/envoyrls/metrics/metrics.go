@@ -75,11 +75,10 @@ func counter(c *atomic.Pointer[telemetry.Counter], vec *telemetry.CounterVec, la
 
 // Metrics are the instruments of a server. They are safe for concurrent use.
 type Metrics struct {
-	OK, OverLimit, Unread           telemetry.Counter // requests by code
-	Invalid, Unconfigured, Internal telemetry.Counter
-	NoDomain, NoRule, NoBinding     telemetry.Counter // descriptors by what was missing
-	Unbound                         telemetry.Gauge   // bindings that limit nothing
-	Hits                            *HitMetrics       // nil: not wanted
+	Requests  *telemetry.CounterVec // by what was answered
+	Unmatched *telemetry.CounterVec // descriptors, by what was missing: domain, rule or binding
+	Unbound   telemetry.Gauge       // bindings that limit nothing
+	Hits      *HitMetrics           // nil: not wanted
 
 	seconds   telemetry.Histogram
 	decisions *telemetry.CounterVec
@@ -91,25 +90,23 @@ type Metrics struct {
 
 // New declares the metrics; those of hits if they are wanted.
 func New(r *telemetry.Registry, hits bool) *Metrics {
-	requests := r.Counters("weir_rls_requests_total", "Requests of Envoy's rate limit service, by what was answered.", "code")
-	unmatched := r.Counters("weir_rls_unmatched_total", "Descriptors that were allowed without being counted, by what there was none of.", "missing")
-	return &Metrics{
-		OK:           requests.WithLabelValues("ok"),
-		OverLimit:    requests.WithLabelValues("over_limit"),
-		Unread:       requests.WithLabelValues("unread"),
-		Invalid:      requests.WithLabelValues("invalid"),
-		Unconfigured: requests.WithLabelValues("unconfigured"),
-		Internal:     requests.WithLabelValues("internal"),
-		NoDomain:     unmatched.WithLabelValues("domain"),
-		NoRule:       unmatched.WithLabelValues("rule"),
-		NoBinding:    unmatched.WithLabelValues("binding"),
-		Unbound:      r.Gauge("weir_descriptors_unbound", "Bindings in force that limit nothing: their rule has gone, is off, or is one that cannot be bound."),
+	m := &Metrics{
+		Requests:  r.Counters("weir_rls_requests_total", "Requests of Envoy's rate limit service, by what was answered.", "code"),
+		Unmatched: r.Counters("weir_rls_unmatched_total", "Descriptors that were allowed without being counted, by what there was none of.", "missing"),
+		Unbound:   r.Gauge("weir_descriptors_unbound", "Bindings in force that limit nothing: their rule has gone, is off, or is one that cannot be bound."),
 		decisions: r.Counters("weir_rls_decisions_total",
 			"Descriptors that a rule matched, by what came of them; near: more than 80 % of the limit is used.", "rule", "result"),
 		seconds:  r.Histogram("weir_rls_seconds", "Time to answer a request, from when it was read to its reply.", telemetry.Doubling(16e-6, 16)),
 		Hits:     newHitMetrics(r, hits),
 		detailed: map[string]*Counts{},
 	}
+	for _, code := range []string{"ok", "over_limit", "unread", "invalid", "unconfigured", "internal"} {
+		m.Requests.WithLabelValues(code) // it is there from the start, with 0
+	}
+	for _, missing := range []string{"domain", "rule", "binding"} {
+		m.Unmatched.WithLabelValues(missing)
+	}
+	return m
 }
 
 // Answered counts a request, whether it was wrong, and how long it took.

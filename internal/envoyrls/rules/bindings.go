@@ -10,46 +10,18 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 )
 
-// resolve returns the rules that a binding is to, in their current version: those that the rule
-// of the rules file was expanded into, without those that are off. It is nil if there is none:
-// the rules file was replaced by one without the rule, or with it turned off.
-func (s *Set) resolve(b *binding.Binding) []*Rule {
-	names := s.cfg.File.Expanded(b.Rule)
-	current := &s.bound[b.Index]
-	if ready := current.Load(); ready != nil && s.cfg.inForce(*ready, names) {
-		return *ready
-	}
-	if b.Flaw(s.cfg.targets(b.Rule)) != "" {
+// resolve returns the rules that a binding is to: those that the rule of the rules file was expanded into, without
+// those that are off. It is nil if there is none: the rules file has no such rule, or has it turned off.
+func (c *Config) resolve(b *binding.Binding) (made []*Rule) {
+	if b.Flaw(c.targets(b.Rule)) != "" {
 		return nil
 	}
-	var made []*Rule
-	for _, name := range names {
-		if p := s.cfg.File.Policy(name, 0, nil); p != nil && p.Mode != rule.Off {
-			made = append(made, s.cfg.prepareBound(p, b))
+	for _, name := range c.File.Expanded(b.Rule) {
+		if p := c.File.Policy(name, 0, nil); p != nil && p.Mode != rule.Off {
+			made = append(made, c.prepareBound(p, b))
 		}
-	}
-	if made != nil {
-		current.Store(&made)
 	}
 	return made
-}
-
-// inForce reports whether the rules of these names that are not off are those.
-func (c *Config) inForce(all []*Rule, names []string) bool {
-	n := 0
-	for _, name := range names {
-		p := c.File.Policy(name, 0, nil)
-		switch {
-		case p == nil:
-			return false
-		case p.Mode == rule.Off:
-			continue
-		case n == len(all) || all[n].Policy != p:
-			return false
-		}
-		n++
-	}
-	return n > 0 && n == len(all)
 }
 
 // targets are what a rule of the rules file was expanded into, for bindings.

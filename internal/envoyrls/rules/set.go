@@ -4,17 +4,16 @@ package rules
 
 import (
 	"strings"
-	"sync/atomic"
 
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
-	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/envoyrls/binding"
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/envoyrls/metrics"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
+	"github.com/weirlimit/weir/internal/service"
 )
 
 // Config is what rules are made with, beside their files.
@@ -28,33 +27,9 @@ type Config struct {
 	// Quota treats each of them as if it had quota_mode.
 	Quota bool
 
-	File    File
+	File    *service.Service // has the rules of the rules file in their current version
 	Metrics *metrics.Metrics
 }
-
-// File is the rules of the rules file, in their current version. A *service.Service is one.
-type File interface {
-	// Expanded are the names of the rules that the rule of the document was expanded into, or
-	// the expanded name itself; nil if there are none.
-	Expanded(name string) []string
-	// Policy is that of such a rule, for variant 0; with a key, in its short form, the limit of
-	// that key, if it has one of its own, and nil if the rule does not count the key.
-	Policy(name string, variant uint32, key []byte) *engine.Policy
-	// Override is the name of the override by key from which that limit is; empty: there is none, or it has no name.
-	Override(name string, key []byte) string
-}
-
-// NoFile has no rules.
-type NoFile struct{}
-
-// Expanded returns nil.
-func (NoFile) Expanded(string) []string { return nil }
-
-// Policy returns nil.
-func (NoFile) Policy(string, uint32, []byte) *engine.Policy { return nil }
-
-// Override returns no name.
-func (NoFile) Override(string, []byte) string { return "" }
 
 // Set is the rules in force. It is immutable, replaced as a whole, and safe for concurrent use.
 type Set struct {
@@ -63,7 +38,7 @@ type Set struct {
 
 	cfg   *Config
 	rules map[*descriptor.Rule]*Rule // of Config
-	bound []atomic.Pointer[[]*Rule]  // by index of the binding: the version of its rules that was used last
+	bound [][]*Rule                  // by index of the binding, see resolve
 }
 
 // New makes a set without rules.
@@ -82,10 +57,13 @@ func (s *Set) WithConfig(c *descriptor.Config) *Set {
 	return &now
 }
 
-// WithBindings is the set with other bindings.
+// WithBindings is the set with other bindings, or with these after a change of the rules file.
 func (s *Set) WithBindings(b *binding.Set) *Set {
 	now := *s
-	now.Bindings, now.bound = b, make([]atomic.Pointer[[]*Rule], b.Len())
+	now.Bindings, now.bound = b, make([][]*Rule, b.Len())
+	for one := range b.All() {
+		now.bound[one.Index] = s.cfg.resolve(one)
+	}
 	return &now
 }
 
@@ -129,14 +107,14 @@ func (s *Set) Match(domain string, entries []descriptor.Entry, own *ratelimitpb.
 		}
 		r = of
 	} else if b := s.Bindings.Find(domain, entries); b != nil {
-		if bound := s.resolve(b); bound != nil {
+		if bound := s.bound[b.Index]; bound != nil {
 			keys = bound[0].appendKey(keys, entries)
 			if bound = s.cfg.ofKey(bound, keys[at:]); len(bound) == 0 {
 				return nil, nil, keys, nil
 			}
 			return bound[0], bound[1:], keys, nil
 		}
-		s.cfg.Metrics.NoBinding.Inc()
+		s.cfg.Metrics.Unmatched.WithLabelValues("binding").Inc()
 	}
 	if r != nil && r.Policy != nil {
 		keys = r.appendKey(keys, entries)
