@@ -80,29 +80,6 @@ func (s *shared) ask(region, key string, units, refused int64) lease.Grant {
 	return grants[0]
 }
 
-// By demand whoever asks first gets what its requests need. With equal parts a region that has its part gets no more while
-// another one demands its own.
-func TestParts(t *testing.T) {
-	first := newShared(t, rule.FairDemand, 1000)
-	first.ask("us", "k", 1, 50)
-	if g := first.ask("eu", "k", 99, 0); g.Granted != 99 {
-		t.Errorf("%+v, want all that is left", g)
-	}
-	s := newShared(t, rule.FairEqual, 1000)
-	s.ask("us", "k", 1, 50)
-	got := s.ask("eu", "k", 90, 0).Granted
-	for range 20 {
-		got += s.ask("eu", "k", 10, 10).Granted
-	}
-	other := s.ask("us", "k", 1, 50).Granted
-	for range 20 {
-		other += s.ask("us", "k", 5, 10).Granted
-	}
-	if got < 45 || got > 51 || other < 45 {
-		t.Errorf("the flood has %d, the other one %d of 100", got, other)
-	}
-}
-
 // After a reset the limit is divided anew, and what comes back of leases from before makes room for nobody but those
 // who had them.
 func TestReset(t *testing.T) {
@@ -135,44 +112,6 @@ func TestReset(t *testing.T) {
 		if got != 100 {
 			t.Errorf("%d units after the reset, want 100", got)
 		}
-	}
-}
-
-// All members of a request that a part denies are denied.
-func TestGroup(t *testing.T) {
-	s := newShared(t, rule.FairEqual, 1000)
-	s.ask("us", "k", 1, 500)
-	for range 20 {
-		s.ask("eu", "k", 10, 100)
-	}
-	asks := []engine.Ask{
-		{Policy: s.policy, Key: []byte("free"), Region: "eu", Group: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}},
-		{Policy: s.policy, Key: []byte("k"), Region: "eu", Group: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}},
-	}
-	grants := make([]lease.Grant, 2)
-	s.store.Acquire(context.Background(), asks, grants)
-	if grants[0].Granted != 0 || grants[1].Status != lease.Denied {
-		t.Errorf("%+v", grants)
-	}
-	if g := s.ask("us", "free", 80, 0); g.Granted != 80 {
-		t.Errorf("the other key: %+v, want 80 of 100: nothing was charged", g)
-	}
-}
-
-// A key whose counter is as good as new makes room for others.
-func TestRoom(t *testing.T) {
-	s := newShared(t, rule.FairEqual, 20)
-	for range 3 {
-		for i := range 50 {
-			g := s.ask("eu", fmt.Sprint(s.now, i), 100, 0)
-			if ok := g.Status == lease.OK; ok != (i < 10) {
-				t.Fatalf("key %d: %+v", i, g)
-			}
-		}
-		if n := s.store.Keys(); n != 10 {
-			t.Errorf("%d keys, want half of 20", n)
-		}
-		s.now += 3 * limit.Hour
 	}
 }
 

@@ -167,21 +167,6 @@ func TestJudgeGivesBack(t *testing.T) {
 	hasMetric(t, c.metrics, `weir_degraded_total{how="allow",rule="a"} 1`)
 }
 
-// Without a fallback each rule's on_failure decides, and local, which would have to
-// count, refuses.
-func TestJudgeWithoutAFallback(t *testing.T) {
-	store := &gappy{Store: memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20}), away: []string{"k"}}
-	j := engine.NewJudge(store, nil, nil, nil, nil)
-	for how, admitted := range map[lease.OnFailure]bool{lease.FailureAllow: true, lease.FailureDeny: false, lease.FailureLocal: false} {
-		v := make([]engine.Judgment, 1)
-		asks := []engine.Ask{units(ruling(t, "r", how), "k", 0, 1)}
-		if j.Judge(t.Context(), asks, v); v[0].Admitted != admitted || v[0].Refused == admitted {
-			t.Errorf("%v: %+v", how, v[0])
-		}
-		j.GiveBack(t.Context(), asks, v)
-	}
-}
-
 // The metrics of a rule go with it, and come back with it from zero.
 func TestMetricsOfRemovedRules(t *testing.T) {
 	c := newCourt()

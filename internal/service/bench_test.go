@@ -2,7 +2,6 @@ package service_test
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -18,13 +17,6 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
 )
-
-// BenchmarkAcquireHandler measures a call from its body to its reply, without the HTTP server; an iteration is a call.
-func BenchmarkAcquireHandler(b *testing.B) {
-	for _, wants := range []int{1, 10, 100} {
-		b.Run(fmt.Sprint("wants=", wants), func(b *testing.B) { benchmarkHandler(b, newRegion(b), wants, "") })
-	}
-}
 
 // BenchmarkTracing measures what a call with one want pays for tracing: "sampled" makes a span
 // and leaves it to a batch that is thrown away.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine/memory"
-	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
@@ -52,26 +51,6 @@ func TestRenounces(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if w.read().Until <= clock() || w.keeper.InUse() || !strings.Contains(w.logs(), "decides again") {
 			t.Errorf("%s when the region is back; the log:\n%s", w.stored(), w.logs())
-		}
-	})
-}
-
-// A record that cannot be read is stated as it was stored last, and nothing is renounced.
-func TestNothingIsRenouncedUnread(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
-		w.cell.fail(true)
-		before, _ := w.keeper.Statement()
-		time.Sleep(10 * time.Second)
-		if s, ok := w.keeper.Statement(); !ok || s.Until != before.Until {
-			t.Errorf("%+v, want %+v", s, before)
-		}
-		if log := w.logs(); strings.Count(log, "cannot use the record of the reserve") != 1 {
-			t.Errorf("the log has\n%s", log)
-		}
-		w.cell.fail(false)
-		time.Sleep(time.Second)
-		if s, _ := w.keeper.Statement(); s.Until <= clock() {
-			t.Errorf("%+v when the record can be read again", s)
 		}
 	})
 }
@@ -132,24 +111,6 @@ func TestBadRecords(t *testing.T) {
 	}
 }
 
-// A record that is older than what was stated, as after a backup was restored, is not used in the windows that were renounced
-// since: the first reply corrects it.
-func TestRecordOlderThanStated(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
-		w.cell.mu.Lock()
-		old := w.cell.values[len(w.cell.values)-40]
-		w.cell.mu.Unlock()
-		c := &cell{Cell: memory.New(memory.Config{}).NewCell()}
-		c.set(old)
-		r := newRegion(w.t, eu, w.global, memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20}), c, 0)
-		w.link(false)
-		time.Sleep(3 * time.Second)
-		if now := r.read(); now.Until <= clock() || !strings.Contains(r.logs(), "lost the newest record") {
-			t.Errorf("%+v; the log has\n%s", now, r.logs())
-		}
-	})
-}
-
 // A region in memory that starts again is the same one for the aggregator, which tells it what it used.
 func TestRestart(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
@@ -168,45 +129,6 @@ func TestRestart(t *testing.T) {
 			t.Errorf("%+v, want that it may have used what it used until %d", now, used)
 		}
 		next.spends(p, 300, "of the window in which the reserve is used up")
-	})
-}
-
-// A second region under the same name is refused while the first is heard.
-func TestTwoRegionsOfOneName(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
-		own := memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20})
-		other := newRegion(w.t, eu, w.global, own, &cell{Cell: own.NewCell()}, 0)
-		time.Sleep(10 * time.Second)
-		if s, _ := other.keeper.Statement(); s.Until != 0 {
-			t.Errorf("it renounces: %+v", s)
-		}
-		if now := w.read(); now.Until <= clock() {
-			t.Errorf("the first one: %+v", now)
-		}
-		p := w.policy("r", perMinute(400))
-		other.link(false)
-		time.Sleep(time.Minute)
-		if g := other.acquire(need(p, 1))[0]; g.Status != lease.Unavailable {
-			t.Errorf("%+v of a reserve that is not its own", g)
-		}
-	})
-}
-
-// The clock of the region's store is set back: renouncing, and the reserve, go on.
-func TestClockSetBack(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
-		p := w.policy("r", perMinute(400))
-		w.late = true
-		w.during(p, 2*time.Second)
-		w.cell.ahead(-10 * limit.Minute)
-		w.ahead = -10 * limit.Minute
-		w.late = false
-		time.Sleep(5 * time.Second)
-		if now := w.read(); now.Until <= clock() || w.keeper.InUse() {
-			t.Errorf("%+v, in use: %v", now, w.keeper.InUse())
-		}
-		w.link(false)
-		w.admits(p, 30*time.Second, 40, 50, "want a share of the rate")
 	})
 }
 

@@ -309,37 +309,6 @@ func TestClocksOfStoreAndRecord(t *testing.T) {
 	})
 }
 
-// Replicas of a region share its reserve and its trickle, also those that the aggregator still answers.
-func TestReplicas(t *testing.T) {
-	inWorld(t, 3, func(w *world) {
-		p := w.policy("r", perMinute(400))
-		time.Sleep(10 * time.Second)
-		for _, r := range w.replicas {
-			r.link(false)
-		}
-		spend := func(d time.Duration) (got int64) {
-			for ends := time.Now().Add(d); time.Now().Before(ends); time.Sleep(200 * time.Millisecond) {
-				for _, r := range w.replicas {
-					got += r.spend(p)
-				}
-			}
-			return got
-		}
-		if got := spend(30 * time.Second); got < 45 || got > 50 {
-			t.Errorf("%d units in half a window, want a share of the rate: 50", got)
-		}
-		time.Sleep(30 * time.Second)
-		if got := spend(time.Second); got != 100 {
-			t.Errorf("%d units of a window, want the share of 100", got)
-		}
-		time.Sleep(time.Minute)
-		w.replicas[1].link(true)
-		w.replicas[2].link(true)
-		w.replicas[0].admits(p, 5*time.Second, 100, 100, "at a replica that alone is cut off, want 100")
-		w.replicas[1].spends(p, 300, "at a replica that is connected")
-	})
-}
-
 // A flood on one key asks the region's store ten times a second.
 func TestFlood(t *testing.T) {
 	inWorld(t, 1, func(w *world) {

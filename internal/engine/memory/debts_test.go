@@ -3,7 +3,11 @@ package memory
 import (
 	"testing"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // charged reports whether a debt is charged that is reported now.
@@ -49,5 +53,51 @@ func TestDebtsAreBounded(t *testing.T) {
 				t.Fatalf("%d bytes: debt %d is forgotten", bytes, n)
 			}
 		}
+	}
+}
+
+// A record whose numbers its limit cannot have is an error, and nothing of it is loaded.
+func TestBadRecords(t *testing.T) {
+	l := New(Config{MaxKeys: 9, MaxBytes: 1 << 20}).Loader()
+	const window, log, slots = 1, 2, 3
+	for number, algorithm := range map[uint64]limit.Algorithm{window: limit.FixedWindow, log: limit.SlidingLog, slots: limit.Concurrency} {
+		of := fatal.Get(limit.New(limit.Spec{Algorithm: algorithm, Count: 9, Period: limit.Day}))(t)
+		fatal.If(t, l.Put(appendPolicy(nil, number, engine.NewPolicy("r", 0, of, lease.Terms{}))))
+	}
+	at := l.now
+	counter := func(policy uint64, s limit.State) []byte {
+		return appendCounter(nil, policy, []byte("k"), granter.Counter{State: s})
+	}
+	held := func(policy uint64, stated []granter.Statement, held ...limit.Holding) []byte {
+		return appendSlots(nil, policy, []byte("k"), &granter.Slots{Held: limit.Slots{At: at, Held: held}, Stated: stated})
+	}
+	for what, record := range map[string][]byte{
+		"no policy":             counter(9, limit.State{At: at, Level: 1}),
+		"a level below zero":    counter(window, limit.State{At: at, Level: -1}),
+		"a time out of range":   counter(window, limit.State{At: maxNumber, Level: 1}),
+		"a time below zero":     counter(window, limit.State{At: -1, Level: 1}),
+		"slots that are none":   counter(slots, limit.State{At: at, Level: 1}),
+		"a log of a window":     counter(window, limit.State{At: at, Level: 1, Log: []limit.Charge{{At: at, Sum: 1}}}),
+		"a log without entries": counter(log, limit.State{At: at, Level: 1}),
+		"a log out of order":    counter(log, limit.State{At: at, Level: 2, Log: []limit.Charge{{At: at, Sum: 1}, {At: at - 1, Sum: 2}}}),
+		"sums that fall":        counter(log, limit.State{At: at, Level: 1, Log: []limit.Charge{{At: at, Sum: 2}, {At: at, Sum: 1}}}),
+		"less than its level":   counter(log, limit.State{At: at, Level: 2, Log: []limit.Charge{{At: at, Sum: 1}}}),
+		"slots of a window":     held(window, nil),
+		"one holder twice":      held(slots, nil, limit.Holding{ID: 1, Units: 1}, limit.Holding{ID: 1, Units: 1}),
+		"too many slots":        held(slots, nil, limit.Holding{ID: 1, Units: limit.MaxSlots + 1}),
+		"statements twice":      held(slots, []granter.Statement{{Holder: 1}, {Holder: 1}}),
+		"half a record":         counter(window, limit.State{At: at, Level: 1})[:9],
+		"half a list":           counter(log, limit.State{At: at, Level: 1, Log: []limit.Charge{{At: at, Sum: 1}}})[:30],
+		"half a text":           {kindCounter, window, 9, 'k'},
+	} {
+		if err := l.Put(record); err == nil || l.Loaded > 0 {
+			t.Errorf("%s: %v, %+v", what, err, l)
+		}
+	}
+	fatal.If(t, l.Put(counter(log, limit.State{At: at, Level: 1, Aux: 1, Log: []limit.Charge{{At: at, Sum: 5}, {At: at, Sum: 6}}})))
+	fatal.If(t, l.Put(held(slots, []granter.Statement{{Holder: 1}, {Holder: 2}}, limit.Holding{ID: 1, Units: limit.MaxSlots, Until: at + limit.Day})))
+	fatal.If(t, l.Put([]byte{99, 1, 2, 3})) // of a later release
+	if l.Loaded != 2 {
+		t.Errorf("%+v", l)
 	}
 }

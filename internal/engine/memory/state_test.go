@@ -186,30 +186,6 @@ func TestLoadingIntoASmallerStore(t *testing.T) {
 	}
 }
 
-// Where the clock was set back between two lives, nothing is granted again that was
-// granted, and nothing is frozen for longer than a period of the clock.
-func TestLoadingFromTheFuture(t *testing.T) {
-	for name, spec := range unitSpecs {
-		now := limit.Micros(startOfTest)
-		p := policyOf(t, spec)
-		s := at(&now, 10)
-		g := ask(t, s, p, "k", lease.Want{Need: 7, Waiting: 7, Want: 7})
-		records, _ := save(s)
-		for _, back := range []limit.Micros{limit.Minute, 30 * limit.Day} {
-			now = startOfTest - back
-			s = at(&now, 10)
-			load(t, s, records)
-			if after := ask(t, s, p, "k", lease.Want{}); after.Remaining > g.Remaining {
-				t.Errorf("%s: %d left, set back by %d %d are", name, g.Remaining, back, after.Remaining)
-			}
-			now += back + 3*max(spec.Period, limit.Day)
-			if after := ask(t, s, p, "k", lease.Want{}); after.Remaining < p.Terms.Capacity {
-				t.Errorf("%s: set back by %d, and three periods later only %d are left", name, back, after.Remaining)
-			}
-		}
-	}
-}
-
 // Saves beside decisions: each counter is saved as it was at one moment.
 func TestSaveUnderLoad(t *testing.T) {
 	now := limit.Micros(startOfTest)

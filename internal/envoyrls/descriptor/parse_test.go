@@ -141,19 +141,3 @@ descriptors:
 		}
 	}
 }
-
-// TestVersion: it is that of the content, whatever the files are called.
-func TestVersion(t *testing.T) {
-	version := func(name string, texts ...string) string {
-		var files []descriptor.File
-		for i, text := range texts {
-			files = append(files, descriptor.File{Name: name + string(rune('a'+i)), Data: []byte(text)})
-		}
-		c := fatal.Get(descriptor.Parse(files, descriptor.Options{}))(t)
-		return c.Version()
-	}
-	one := version("x", "domain: d\n", "domain: e\n")
-	if version("y", "domain: d\n", "domain: e\n") != one || version("x", "domain: d\n", "domain: f\n") == one || version("x", "domain: d\n") == one {
-		t.Error("the version is not that of the content")
-	}
-}

@@ -65,18 +65,6 @@ func TestStatNames(t *testing.T) {
 	}
 }
 
-func TestLimit(t *testing.T) {
-	c := parse(t, `{domain: d, descriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 4294967295}}, {key: free, rate_limit: {unlimited: true}}]}`)
-	r := match(t, c, "k=1")
-	want := limit.Spec{Algorithm: limit.FixedWindow, Count: math.MaxUint32, Period: limit.Hour, LeaseTTL: 10 * limit.Second}
-	if r.Limit.Spec() != want || r.RequestsPerUnit != math.MaxUint32 || r.Unit != descriptor.Hour || r.File != "f.yaml" || r.Line != 1 {
-		t.Errorf("%+v, want %+v", r.Limit.Spec(), want)
-	}
-	if r := match(t, c, "free=1"); r.Limit != nil || !r.Unlimited {
-		t.Errorf("unlimited: %+v", r)
-	}
-}
-
 func TestReplaced(t *testing.T) {
 	c := parse(t, `{domain: d, descriptors: [
 		{key: a, rate_limit: {unit: second, requests_per_unit: 1, name: a}},
@@ -142,29 +130,6 @@ func entries(text string) []descriptor.Entry {
 		es = append(es, descriptor.Entry{Key: key, Value: value})
 	}
 	return es
-}
-
-// TestNoMatch: what is not there is allowed, and nothing that is asked is a mistake.
-func TestNoMatch(t *testing.T) {
-	c := parse(t, "domain: d\ndescriptors: [{key: k, rate_limit: {unit: second, requests_per_unit: 0}}]")
-	for _, test := range []struct {
-		domain  string
-		entries []descriptor.Entry
-	}{
-		{"", nil}, {"d", nil}, {"e", entries("k=1")}, {"d", []descriptor.Entry{{}}}, {"d", make([]descriptor.Entry, 1000)},
-		{"d", []descriptor.Entry{{Key: "", Value: "k"}}},
-	} {
-		if r := c.Match(test.domain, test.entries); r != nil {
-			t.Errorf("%q %v: %v", test.domain, test.entries, r)
-		}
-	}
-	r := c.Match("d", entries("k=1"))
-	if r == nil || r.RequestsPerUnit != 0 || r.Limit == nil || r.Limit.Spec().Count != 0 {
-		t.Errorf("requests_per_unit 0: %v, want a limit that denies everything", r)
-	}
-	if got := r.AppendKey(r.AppendMetric(nil, nil), nil); string(got) != "d|k" {
-		t.Errorf("without the entries: %q", got) // no use, but no panic
-	}
 }
 
 // TestMatchAllocates nothing, whatever the level is found by.

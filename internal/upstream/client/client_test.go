@@ -349,20 +349,6 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// A holder repeats a debt, to two replicas of a region as well: it counts once, and in another region it is another's.
-func TestDebtThroughTwoReplicas(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *aggregator) {
-		one, two, us := a.replica("eu"), a.replica("eu"), a.replica("us")
-		acquire(one, a.ask("hundred", "k", 30))
-		debt := engine.Ask{Policy: a.service.Policy("hundred", 0, nil), Key: []byte("k"), Want: lease.Want{Overdrawn: 5, Debt: 99}}
-		for i, want := range []int64{65, 65, 60} {
-			if got := acquire([]*client.Store{one, two, us}[i], debt)[0]; got.Remaining != want {
-				t.Errorf("debt %d: %d left, want %d", i, got.Remaining, want)
-			}
-		}
-	})
-}
-
 // Whatever else arrives than the answer to the call leaves its asks unavailable.
 func TestWrongAnswers(t *testing.T) {
 	for name, change := range map[string]func(*wire.Response){
