@@ -23,7 +23,7 @@ var elsewhere = map[int]string{
 	23: "internal/redis/script TestClocksApart",
 	26: "internal/envoyrls TestAnyBytes",
 	28: "internal/envoyrls TestLimitsJudgeOneCount",
-	30: "internal/envoyrls/descriptor TestMatchIsNaive",
+	30: "internal/envoyrls/descriptor TestMatch",
 	31: "internal/redis/redisstore TestReplacedBehindAProxy",
 	32: "internal/redis/redisstore TestConnectionsToADemotedServer",
 	33: "internal/redis/redisstore TestLifetimes",

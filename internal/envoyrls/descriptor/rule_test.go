@@ -148,3 +148,33 @@ func TestMatchAllocates(t *testing.T) {
 		t.Errorf("%v allocations, %q", allocs, dst)
 	}
 }
+
+// TestMatch: the value itself comes before wildcards, these in the order of the file before the key alone, and nothing
+// goes back. The key of a counter has the values that the file leaves open.
+func TestMatch(t *testing.T) {
+	c := parse(t, `{domain: d, descriptors: [
+		{key: k, rate_limit: {unlimited: true, name: any}}, {key: k, value: x, rate_limit: {unlimited: true, name: exact}},
+		{key: k, value: "a*b*c", rate_limit: {unlimited: true, name: first}}, {key: k, value: "a*", rate_limit: {unlimited: true, name: second}},
+		{key: n, value: x, descriptors: [{key: in, value: "y", rate_limit: {unlimited: true, name: inner}}]},
+		{key: n, descriptors: [{key: in, rate_limit: {unlimited: true, name: open}}]},
+		{key: o, value: "ab**ba", rate_limit: {unlimited: true, name: ends}}, {key: star, value: "*", rate_limit: {unlimited: true, name: all}},
+		{key: s, value: "p*", share_threshold: true, rate_limit: {unlimited: true, name: shared}}]}`)
+	for _, test := range []struct{ entries, rule, key string }{
+		{"k=x", "exact", ""}, {"k=", "any", ""}, {"k=xx", "any", "xx"}, {"k=b|c", "any", `b\|c`}, {"k=abc", "first", "abc"},
+		{"k=a-b-b-c", "first", "a-b-b-c"}, {"k=a*b*c", "first", "a*b*c"}, {"k=acb", "second", "acb"}, {"k=ac", "second", "ac"}, {"k=abcb", "second", "abcb"},
+		{"n=x, in=y", "inner", ""}, {"n=x, in=z", "", ""}, {"n=z, in=y", "open", "z|y"}, {"n=x", "", ""}, {"n=z, in=y, in=y", "", ""},
+		{"o=aba", "", ""}, {"o=abba", "ends", "abba"}, {"o=ab-ba", "ends", "ab-ba"}, {"o=ab-b", "", ""}, {"o=-abba", "", ""},
+		{"star=", "all", ""}, {"star=s", "all", "s"}, {"s=pq", "shared", ""}, {"s=q", "", ""}, {"in=y", "", ""},
+	} {
+		es, rule, key := entries(test.entries), "", ""
+		if r := c.Match("d", es); r != nil {
+			rule, key = r.Name, string(r.AppendKey(nil, es))
+		}
+		if rule != test.rule || key != test.key {
+			t.Errorf("%s: rule %q, key %q; want %q, %q", test.entries, rule, key, test.rule, test.key)
+		}
+	}
+	if c.Match("e", entries("k=x")) != nil || c.Match("d", nil) != nil {
+		t.Error("a rule of another domain, or of no entries")
+	}
+}

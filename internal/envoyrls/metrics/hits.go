@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -64,11 +63,10 @@ func newHitMetrics(r *telemetry.Registry, wanted bool) *HitMetrics {
 	return m
 }
 
-// hitCounts are the counters of one set of labels, each made when it is first needed.
+// hitCounts are the counters of one set of labels.
 type hitCounts struct {
 	labels  statLabels
 	metrics *HitMetrics
-	kinds   [hitKinds]atomic.Pointer[telemetry.Counter]
 	users   int // rules, of which some have the same labels; metrics.mu is held
 }
 
@@ -127,7 +125,7 @@ func (h *hitCounts) release() {
 
 func (h *hitCounts) add(kind hitKind, n int64) {
 	if n > 0 {
-		counter(&h.kinds[kind], h.metrics.vecs[kind], h.labels[:]...).Add(float64(n))
+		h.metrics.vecs[kind].WithLabelValues(h.labels[:]...).Add(float64(n))
 	}
 }
 

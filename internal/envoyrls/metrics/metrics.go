@@ -4,7 +4,6 @@ package metrics
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -45,32 +44,19 @@ type Counts struct {
 	Name    string
 	metrics *Metrics
 	hits    *hitCounts // nil: not configured, or envoyproxy/ratelimit has no such name
-	results [results]atomic.Pointer[telemetry.Counter]
 }
 
 // Count counts a descriptor.
 func (c *Counts) Count(r Result) {
-	counter(&c.results[r], c.metrics.decisions, c.Name, resultNames[r]).Inc()
+	c.metrics.decisions.WithLabelValues(c.Name, resultNames[r]).Inc()
 }
 
-// drop removes the counters from the metrics. Requests in flight may still count on them,
-// without effect.
+// drop removes the counters from the metrics. A request in flight may bring one back.
 func (c *Counts) drop() {
 	c.hits.release()
 	for _, name := range resultNames {
 		c.metrics.decisions.DeleteLabelValues(c.Name, name)
 	}
-}
-
-// counter returns a counter, which it makes if there is none yet.
-func counter(c *atomic.Pointer[telemetry.Counter], vec *telemetry.CounterVec, labels ...string) telemetry.Counter {
-	p := c.Load()
-	if p == nil {
-		made := vec.WithLabelValues(labels...) // the same for all who make it
-		p = &made
-		c.Store(p)
-	}
-	return *p
 }
 
 // Metrics are the instruments of a server. They are safe for concurrent use.
