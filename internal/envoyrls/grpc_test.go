@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -189,6 +190,9 @@ func TestHealth(t *testing.T) {
 	client := healthpb.NewHealthClient(dial(t, b.serve()))
 	check := func(want healthpb.HealthCheckResponse_ServingStatus) {
 		t.Helper()
+		if w := b.http(http.MethodGet, "/healthcheck", ""); (w.Code == 200) != (want == healthpb.HealthCheckResponse_SERVING) {
+			t.Errorf("/healthcheck: %d, want %v", w.Code, want)
+		}
 		for _, name := range healthNames {
 			r, err := client.Check(patient(t), &healthpb.HealthCheckRequest{Service: name})
 			if err != nil || r.Status != want {

@@ -113,22 +113,6 @@ func TestRefusedLimitsAreCharged(t *testing.T) {
 	}, charging)
 }
 
-// What a request with a limit got comes back when another descriptor refuses it, also after
-// requests without a limit were given back as much.
-func TestLimitGivesBack(t *testing.T) {
-	list := steps{
-		{request(costing(5, of("dozen", "a")), costing(2, of("one", "a"))), "OVER: OK 12, OVER 0"},
-		{request(of("one", "c")), "OK: OK 0"},
-	}
-	for range 4 { // the check is outside of the group: what the other got is given back
-		list = append(list, steps{
-			{request(costing(3, of("dozen", "a")), costing(0, of("one", "c"))), "OVER: OK 12, OVER 0"},
-			{request(costing(3, perDay(6, of("dozen", "a"))), costing(0, of("one", "c"))), "OVER: OK 6, OVER 0"},
-		}...)
-	}
-	trace(t, append(list, steps{{request(costing(6, perDay(6, of("dozen", "a")))), "OK: OK 0"}}...), leased)
-}
-
 // A counter that a request names several times is charged all of it or nothing, and each descriptor
 // gets the answer that it would get after those before it, by its own limit; through a lease cache as
 // without one. A check is over when nothing is left, unless the request was granted the last units.
