@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -52,16 +51,7 @@ func TestRotateAuthority(t *testing.T) {
 func copied(t *testing.T, from string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	for _, name := range slices.Collect(maps.Keys(files(t, from))) {
-		text, err := os.ReadFile(filepath.Join(from, name))
-		if err == nil {
-			err = os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
-		}
-		fatal.If(t, err)
-	}
+	fatal.If(t, os.CopyFS(dir, os.DirFS(from)))
 	return dir
 }
 

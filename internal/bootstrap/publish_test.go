@@ -25,11 +25,10 @@ func publish(t *testing.T, s *State) (lines []string, printed string) {
 // Each role has its files as one secret in its region of AWS; Redis has the users. What is there stays.
 func TestAWS(t *testing.T) {
 	c := startCloud(t)
-	c.slow = 1
+	c.slow = true
 	o := options(t)
 	s, is := run(t, o, begin)
 	_, printed := publish(t, s)
-	c.slow = 0 // a change is waited for; the next ones are made at once
 	for _, line := range []string{
 		`  eu = { pop = "arn:aws:secretsmanager:eu-central-1/weir/eu/pop", consul = "arn:aws:secretsmanager:eu-central-1/weir/eu/consul", service = `,
 		`  aggregator = "arn:aws:secretsmanager:eu-central-1/weir/aggregator"`, "redis_user_groups = {", `  us = "weir-us"`, `  aggregator = "weir-aggregator"`,

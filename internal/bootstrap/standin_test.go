@@ -23,8 +23,8 @@ type cloud struct {
 	secrets map[string]string   // by region and name
 	users   map[string][]string // passwords by region and id
 	groups  map[string][]string // users by region and id
-	slow    int                 // a change of a user is under way for so many questions
-	busy    int                 // so many are left
+	slow    bool                // the next change of a user is under way when its state is asked for
+	busy    bool                // it is
 	writes  int
 	refuse  int    // this write is refused
 	down    string // region that refuses all
@@ -49,57 +49,52 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, scope, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
 	region := strings.Split(scope, "/")[2]
 	body, _ := io.ReadAll(r.Body)
-	target, form := r.Header.Get("X-Amz-Target"), url.Values{}
-	if target == "" {
+	form, format := url.Values{}, `{"__type": %q, "message": %q}`
+	_, action, isSecret := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	if !isSecret {
 		form, _ = url.ParseQuery(string(body))
-		target = form.Get("Action")
+		action, format = form.Get("Action"), "<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error></ErrorResponse>"
 	}
-	if region == c.down {
-		fail(w, form, "AccessDeniedException", region+" is down")
-		return
+	isWrite := !strings.HasPrefix(action, "Describe") && !strings.HasPrefix(action, "Get")
+	if isWrite {
+		c.writes++
 	}
-	if !strings.Contains(target, "Describe") && !strings.Contains(target, "Get") {
-		if c.writes++; c.writes == c.refuse {
-			fail(w, form, "AccessDeniedException", "no right to "+target)
-			return
-		}
+	var fault, answer string
+	switch {
+	case region == c.down:
+		fault, answer = "AccessDeniedException", region+" is down"
+	case isWrite && c.writes == c.refuse:
+		fault, answer = "AccessDeniedException", "no right to "+action
+	case isSecret:
+		fault, answer = c.secret(region, action, body)
+	default:
+		fault, answer = c.cache(region, action, form)
 	}
-	if len(form) > 0 {
-		c.cache(w, region, form)
-		return
+	if fault != "" {
+		w.WriteHeader(http.StatusBadRequest)
+		answer = fmt.Sprintf(format, fault, answer)
 	}
-	c.secret(w, region, strings.TrimPrefix(target, "secretsmanager."), body)
+	_, _ = io.WriteString(w, answer)
 }
 
-func fail(w http.ResponseWriter, form url.Values, code, message string) {
-	w.WriteHeader(http.StatusBadRequest)
-	if len(form) > 0 {
-		fmt.Fprintf(w, "<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error></ErrorResponse>", code, message)
-		return
-	}
-	fmt.Fprintf(w, `{"__type": %q, "message": %q}`, code, message)
-}
-
-// secret answers Secrets Manager.
-func (c *cloud) secret(w http.ResponseWriter, region, action string, body []byte) {
+// secret answers for Secrets Manager.
+func (c *cloud) secret(region, action string, body []byte) (fault, answer string) {
 	var in struct{ Name, SecretId, SecretString string }
 	if err := json.Unmarshal(body, &in); err != nil {
 		c.t.Error(err)
 	}
 	name := region + "/" + in.Name + in.SecretId
-	_, found := c.secrets[name]
-	switch {
-	case action == "CreateSecret" && found:
-		fail(w, nil, "ResourceExistsException", name)
-		return
-	case action != "CreateSecret" && !found:
-		fail(w, nil, "ResourceNotFoundException", name)
-		return
-	case action != "GetSecretValue":
+	if _, found := c.secrets[name]; found && action == "CreateSecret" {
+		return "ResourceExistsException", name
+	} else if !found && action != "CreateSecret" {
+		return "ResourceNotFoundException", name
+	}
+	if action != "GetSecretValue" {
 		c.check(region, in.SecretString)
 		c.secrets[name] = in.SecretString
 	}
-	_ = json.NewEncoder(w).Encode(map[string]string{"ARN": "arn:aws:secretsmanager:" + name, "SecretString": c.secrets[name]})
+	text, _ := json.Marshal(map[string]string{"ARN": "arn:aws:secretsmanager:" + name, "SecretString": c.secrets[name]})
+	return "", string(text)
 }
 
 func (c *cloud) check(region, secret string) {
@@ -113,48 +108,43 @@ func (c *cloud) check(region, secret string) {
 	}
 }
 
-// cache answers ElastiCache.
-func (c *cloud) cache(w http.ResponseWriter, region string, form url.Values) {
+// cache answers for ElastiCache.
+func (c *cloud) cache(region, action string, form url.Values) (fault, answer string) {
 	list := func(name string) (all []string) {
 		for i := 1; form.Has(fmt.Sprintf("%s.member.%d", name, i)); i++ {
 			all = append(all, form.Get(fmt.Sprintf("%s.member.%d", name, i)))
 		}
 		return all
 	}
-	action := form.Get("Action")
 	user, group := region+"/"+form.Get("UserId"), region+"/"+form.Get("UserGroupId")
 	_, there := c.users[user]
 	result := ""
 	switch action {
 	case "CreateUser", "ModifyUser":
 		passwords := list("Passwords")
-		if there == (action == "CreateUser") || len(passwords) < 1 || len(passwords) > 2 || form.Get("AccessString") != "on "+redisRights || c.busy > 0 {
-			c.t.Errorf("%s of a user that is there: %v, busy %d: %v", action, there, c.busy, form)
+		if there == (action == "CreateUser") || len(passwords) < 1 || len(passwords) > 2 || form.Get("AccessString") != "on "+redisRights || c.busy {
+			c.t.Errorf("%s of a user that is there: %v, busy %v: %v", action, there, c.busy, form)
 		}
-		c.users[user], c.busy = passwords, c.slow
+		c.users[user], c.busy, c.slow = passwords, c.slow, false
 	case "DescribeUsers":
 		if !there {
-			fail(w, form, "UserNotFound", user)
-			return
+			return "UserNotFound", user
 		}
 		status := "active"
-		if c.busy > 0 {
-			c.busy, status = c.busy-1, "modifying"
+		if c.busy {
+			c.busy, status = false, "modifying"
 		}
 		result = "<Users><member><Status>" + status + "</Status></member></Users>"
 	case "DescribeUserGroups":
 		users, there := c.groups[group]
 		if !there {
-			fail(w, form, "UserGroupNotFoundFault", group)
-			return
+			return "UserGroupNotFoundFault", group
 		}
 		result = "<UserGroups><member><UserIds><member>" + strings.Join(users, "</member><member>") + "</member></UserIds></member></UserGroups>"
-	case "CreateUserGroup":
-		c.groups[group] = list("UserIds")
-	case "ModifyUserGroup":
-		c.groups[group] = append(c.groups[group], list("UserIdsToAdd")...)
+	case "CreateUserGroup", "ModifyUserGroup":
+		c.groups[group] = append(c.groups[group], list(map[string]string{"CreateUserGroup": "UserIds", "ModifyUserGroup": "UserIdsToAdd"}[action])...)
 	default:
 		c.t.Errorf("ElastiCache has no %s here", action)
 	}
-	fmt.Fprintf(w, "<%[1]sResponse><%[1]sResult>%[2]s</%[1]sResult></%[1]sResponse>", action, result)
+	return "", fmt.Sprintf("<%[1]sResponse><%[1]sResult>%[2]s</%[1]sResult></%[1]sResponse>", action, result)
 }

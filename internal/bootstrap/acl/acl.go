@@ -9,10 +9,13 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/weirlimit/weir/internal/repeat"
 )
 
 // File is acl.json.
@@ -96,10 +99,8 @@ func Ensure(ctx context.Context, address, token string, f *File, prune bool, rep
 			last = err.Error()
 			report(Waiting + last)
 		}
-		select {
-		case <-ctx.Done():
+		if !repeat.Sleep(ctx, retryEvery) {
 			return fmt.Errorf("the agent at %s: %s; what was made stays, run this again", address, last)
-		case <-time.After(retryEvery):
 		}
 	}
 }
@@ -187,21 +188,15 @@ func (e *ensurer) prune(ctx context.Context) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	for _, secret := range e.Former {
-		switch found, err := e.self(ctx, secret); {
-		case err != nil:
-			return err
-		case found != nil:
-			_, err := e.consul.TokenDelete(found.AccessorID, e.write(ctx))
-			if err := e.done(err, "former token "+e.Management.Name+": deleted"); err != nil {
-				return err
-			}
-		}
-	}
 	for _, t := range tokens {
-		if strings.HasPrefix(t.Description, ours) && t.Description != ours+e.Management.Name && !wanted[t.AccessorID] {
+		name, former := strings.CutPrefix(t.Description, ours)
+		former = former && name != e.Management.Name && !wanted[t.AccessorID]
+		if slices.Contains(e.Former, t.SecretID) {
+			name, former = e.Management.Name, true
+		}
+		if former {
 			_, err := e.consul.TokenDelete(t.AccessorID, e.write(ctx))
-			if err := e.done(err, "former token "+strings.TrimPrefix(t.Description, ours)+": deleted"); err != nil {
+			if err := e.done(err, "former token "+name+": deleted"); err != nil {
 				return err
 			}
 		}

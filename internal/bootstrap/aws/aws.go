@@ -17,6 +17,8 @@ import (
 	cachetypes "github.com/aws/aws-sdk-go-v2/service/elasticache/types"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
+
+	"github.com/weirlimit/weir/internal/repeat"
 )
 
 // maxSecret is how much Secrets Manager takes, in bytes.
@@ -206,10 +208,8 @@ func (u *users) active(ctx context.Context) error {
 		case time.Since(start) > askFor:
 			return fmt.Errorf("it is %s for %v; look at it in ElastiCache's console", status, askFor)
 		}
-		select {
-		case <-ctx.Done():
+		if !repeat.Sleep(ctx, askEvery) {
 			return ctx.Err()
-		case <-time.After(askEvery):
 		}
 	}
 }

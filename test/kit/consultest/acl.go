@@ -2,9 +2,11 @@ package consultest
 
 import (
 	"fmt"
-	"net/http"
 	"time"
 
+	"github.com/hashicorp/consul/api"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -25,9 +27,6 @@ func (d *Datacenter) protect(a *Agent, settings map[string]any) {
 	} else {
 		settings["primary_datacenter"] = d.Name
 	}
-	for name, secret := range d.cfg.Tokens {
-		tokens[name] = secret
-	}
 	settings["acl"] = acl
 }
 
@@ -39,18 +38,21 @@ func (d *Datacenter) NewToken(rules string) (secret string) {
 	if d.cfg.Primary != nil {
 		primary = d.cfg.Primary
 	}
-	leader := primary.Leader()
+	operator := primary.Leader().API(Management)
 	var token struct{ SecretID string }
 	name := fmt.Sprintf("test-%d", time.Now().UnixNano())
-	leader.mustCall(http.MethodPut, "/v1/acl/policy", map[string]any{"Name": name, "Rules": rules}, nil)
-	leader.mustCall(http.MethodPut, "/v1/acl/token", map[string]any{"Policies": []map[string]string{{"Name": name}}}, &token)
+	_, _, err := operator.ACL().PolicyCreate(&api.ACLPolicy{Name: name, Rules: rules}, nil)
+	fatal.If(d.t, err)
+	_, err = operator.Raw().Write("/v1/acl/token", map[string]any{"Policies": []map[string]string{{"Name": name}}}, &token, nil)
+	fatal.If(d.t, err)
 	for _, dc := range append([]*Datacenter{primary}, primary.secondary...) {
 		for _, a := range dc.Servers {
 			proc.Await(d.t, time.Minute, "the token at "+a.Name, func() string {
 				if !a.Answers() {
 					return ""
 				}
-				return textOf(a.call(http.MethodGet, "/v1/acl/token/self", token.SecretID, nil, nil))
+				_, _, err := a.API(token.SecretID).ACL().TokenReadSelf(nil)
+				return textOf(err)
 			})
 		}
 	}
@@ -60,12 +62,6 @@ func (d *Datacenter) NewToken(rules string) (secret string) {
 // SetDNSToken gives an agent the token with which it answers questions of DNS.
 func (a *Agent) SetDNSToken(secret string) {
 	a.t.Helper()
-	a.mustCall(http.MethodPut, "/v1/agent/token/dns", map[string]string{"Token": secret}, nil)
-}
-
-func (a *Agent) mustCall(method, path string, body, into any) {
-	a.t.Helper()
-	if err := a.call(method, path, a.Token, body, into); err != nil {
-		a.t.Fatalf("%s: %v", a.Name, err)
-	}
+	_, err := a.API(a.Token).Agent().UpdateDNSToken(secret, nil)
+	fatal.If(a.t, err)
 }

@@ -19,22 +19,17 @@ type Replica struct {
 // Replicas are the instances of a service, whether they pass their checks or not. The error
 // is that the agent does not answer.
 func (a *Agent) Replicas(service string) (all []Replica, err error) {
-	var entries []struct {
-		Service Replica
-		Checks  []struct{ ServiceID, Status, Output string }
-	}
-	if err := a.read("/v1/health/service/"+service, &entries); err != nil {
-		return nil, err
-	}
+	entries, _, err := a.API(a.Token).Health().Service(service, "", false, nil)
 	for _, e := range entries {
+		r := Replica{ID: e.Service.ID, Address: e.Service.Address, Port: e.Service.Port, Meta: e.Service.Meta}
 		for _, c := range e.Checks {
-			if c.ServiceID == e.Service.ID {
-				e.Service.Status, e.Service.Output = c.Status, c.Output
+			if c.ServiceID == r.ID {
+				r.Status, r.Output = c.Status, c.Output
 			}
 		}
-		all = append(all, e.Service)
+		all = append(all, r)
 	}
-	return all, nil
+	return all, err
 }
 
 // AwaitReplicas waits until check returns an empty text for the instances of a service. An

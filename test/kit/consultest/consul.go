@@ -9,15 +9,14 @@
 package consultest
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"net"
 	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/weirlimit/weir/test/kit/page"
+	"github.com/hashicorp/consul/api"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -93,44 +92,18 @@ func (a *Agent) AwaitLeader() {
 		case a.Token == "":
 			return ""
 		}
-		return textOf(a.call(http.MethodGet, "/v1/acl/token/self", a.Token, nil, nil))
+		_, _, err = a.API(a.Token).ACL().TokenReadSelf(nil)
+		return textOf(err)
 	})
 }
 
 // leader is the address of the leader's RPC port; empty: there is none.
-func (a *Agent) leader() (address string, err error) {
-	return address, a.read("/v1/status/leader", &address)
-}
+func (a *Agent) leader() (address string, err error) { return a.API(a.Token).Status().Leader() }
 
-func (a *Agent) read(path string, into any) error {
-	return a.call(http.MethodGet, path, a.Token, nil, into)
-}
-
-// call calls the agent with a token. Bodies are JSON; nil: none.
-func (a *Agent) call(method, path, token string, body, into any) error {
-	var content bytes.Buffer
-	if body != nil {
-		if err := json.NewEncoder(&content).Encode(body); err != nil {
-			return err
-		}
-	}
-	req, err := http.NewRequestWithContext(a.t.Context(), method, a.scheme+"://"+a.Addr+path, &content)
-	if err != nil {
-		return err
-	}
-	if token != "" {
-		req.Header.Set("X-Consul-Token", token)
-	}
-	resp, answer, err := page.Do(a.client, req)
-	switch {
-	case err != nil:
-		return err
-	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("%s: %s: %s", path, resp.Status, answer)
-	case into == nil:
-		return nil
-	}
-	return json.Unmarshal(answer, into)
+// API is a client of the agent with a token.
+func (a *Agent) API(token string) *api.Client {
+	a.t.Helper()
+	return fatal.Get(api.NewClient(&api.Config{Address: a.Addr, Scheme: a.scheme, HttpClient: a.client, Token: token}))(a.t)
 }
 
 // textOf is the text of an error; empty: none.

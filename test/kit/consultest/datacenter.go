@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/hashicorp/consul/api"
+
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -27,8 +29,6 @@ type Config struct {
 	Primary *Datacenter
 	// ACL refuses what no policy allows.
 	ACL bool
-	// Tokens are those of its agents, by their names in acl.tokens, in place of the operator's.
-	Tokens map[string]string
 	// TLS has the authority of all agents, and of their callers, who must show a
 	// certificate; nil: without TLS.
 	TLS *pki.Authority
@@ -81,7 +81,10 @@ func StartDatacenter(t proc.T, cfg Config) *Datacenter {
 func (d *Datacenter) awaitWAN(other *Datacenter) {
 	d.t.Helper()
 	for _, a := range d.Servers {
-		a.AwaitUp(func() string { return textOf(a.read("/v1/catalog/nodes?dc="+other.Name, nil)) })
+		a.AwaitUp(func() string {
+			_, _, err := a.API(a.Token).Catalog().Nodes(&api.QueryOptions{Datacenter: other.Name})
+			return textOf(err)
+		})
 	}
 }
 

@@ -1,18 +1,15 @@
 package consultest
 
+import "github.com/weirlimit/weir/test/kit/fatal"
+
 // KV is all that the key-value store has, by key.
 func (a *Agent) KV() map[string]string {
 	a.t.Helper()
-	var entries []struct {
-		Key   string
-		Value []byte
-	}
-	if err := a.read("/v1/kv/?recurse=true", &entries); err != nil {
-		a.t.Fatalf("%v", err)
-	}
+	pairs, _, err := a.API(a.Token).KV().List("", nil)
+	fatal.If(a.t, err)
 	all := map[string]string{}
-	for _, e := range entries {
-		all[e.Key] = string(e.Value)
+	for _, p := range pairs {
+		all[p.Key] = string(p.Value)
 	}
 	return all
 }

@@ -9,7 +9,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"math/big"
 	"net"
 	"net/url"
 	"os"
@@ -73,9 +72,6 @@ func (a *Authority) issue(c *x509.Certificate) (cert, key []byte, err error) {
 		return nil, nil, err
 	}
 	c.NotBefore = time.Now().Add(-time.Hour)
-	if c.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62)); err != nil {
-		return nil, nil, err
-	}
 	parent := a.Certificate
 	if parent == nil {
 		parent, a.key = c, k
