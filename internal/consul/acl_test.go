@@ -1,7 +1,6 @@
 package consul
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -49,9 +48,9 @@ func startSecured(t *testing.T) *secured {
 }
 
 // agent is the one of the datacenter, called with the token in a file.
-func (s *secured) agent(t *testing.T, tokenFile string) (*Agent, *consulLog) {
+func (s *secured) agent(t *testing.T, tokenFile string) (*Agent, *proc.Lines) {
 	t.Helper()
-	log := new(consulLog)
+	log := new(proc.Lines)
 	set := fatal.Get(certs.Load("consul", s.files, nil, slog.New(slog.DiscardHandler)))(t)
 	a, err := New(Config{Address: s.Servers[0].Addr, TLS: set, TokenFile: tokenFile}, telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(log, nil)))
 	fatal.If(t, err)
@@ -59,17 +58,10 @@ func (s *secured) agent(t *testing.T, tokenFile string) (*Agent, *consulLog) {
 }
 
 // with is the agent, called with a token of these rules.
-func (s *secured) with(t *testing.T, rules string) (*Agent, *consulLog) {
+func (s *secured) with(t *testing.T, rules string) (*Agent, *proc.Lines) {
 	t.Helper()
 	secret := s.NewToken(rules)
 	return s.agent(t, proc.WriteFile(t, filepath.Join(s.dir, secret), secret+"\n"))
-}
-
-// startGlobal registers an aggregator.
-func startGlobal(t *testing.T, a *Agent) {
-	t.Helper()
-	r := a.Register(Replica{Service: "weir-global", Host: "127.0.0.1", Port: 8090, Revision: func() uint64 { return 1 }, Ready: func() []string { return nil }}, "here")
-	run(t, r.Run)
 }
 
 // TestPolicies has the tests that share a datacenter with ACL and TLS.
@@ -91,15 +83,15 @@ func TestPolicies(t *testing.T) {
 func policiesOfPrograms(t *testing.T, s *secured) {
 	const service = "weir-regional-eu"
 	global, _ := s.with(t, policies.Aggregator())
-	startGlobal(t, global)
+	startReplica(t, global, "weir-global", "127.0.0.1", 8090)
 	rules := policies.Regional("eu")
 	port := 8080
-	start := func(rules string) (a *Agent, log *consulLog, aggregators *list) {
+	start := func(rules string) (a *Agent, log *proc.Lines, aggregators *list) {
 		var replicas *list
 		a, log = s.with(t, rules)
 		replicas, aggregators = new(list), new(list)
-		run(t, a.Watch("replicas", Which{Service: service}, replicas.set))
-		run(t, a.Watch("aggregators", Which{Service: "weir-global"}, aggregators.set))
+		run(t, a.Watch("replicas", service, "", replicas.set))
+		run(t, a.Watch("aggregators", "weir-global", "", aggregators.set))
 		startReplica(t, a, service, "127.0.0.1", port)
 		port++
 		return a, log, aggregators
@@ -114,11 +106,11 @@ func policiesOfPrograms(t *testing.T, s *secured) {
 		{`node_prefix "" { policy = "read" }`, "replicas", "or node:read"},
 	} {
 		_, log, _ := start(without(t, rules, c.right))
-		log.awaitText(t, "task="+c.task, c.message)
+		log.Await(t, 1, "task="+c.task, c.message)
 	}
 	nobody, log := s.with(t, without(t, policies.Aggregator(), `service "weir-global" { policy = "write" }`))
-	startGlobal(t, nobody)
-	log.awaitText(t, "task=register", "lacks permission 'service:write' on \\\"weir-global\\\"")
+	startReplica(t, nobody, "weir-global", "127.0.0.1", 8090)
+	log.Await(t, 1, "task=register", "lacks permission 'service:write' on \\\"weir-global\\\"")
 
 	person := policies.People()
 	applies, _ := s.with(t, person)
@@ -209,34 +201,6 @@ func policyOfAgents(t *testing.T, s *secured) {
 	}
 }
 
-// An agent registers its node with its policy, and cannot if the node is named otherwise.
-func TestAgentRegistersItself(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs in make test-long")
-	}
-	s := startSecured(t)
-	operator, _ := s.with(t, `node_prefix "" { policy = "read" }`)
-	for name, refused := range map[string]bool{"eu": false, "us": true} {
-		policy := policies.Agent("eu", "server") // the kit names the node so
-		d := consultest.StartDatacenter(t, consultest.Config{Dir: s.dir, Name: name, Primary: s.Datacenter,
-			Tokens: map[string]string{"agent": s.NewToken(policy)}})
-		proc.Await(t, time.Minute, name+" registers itself, or is refused", func() string {
-			node, _, err := operator.client.Catalog().Node(name+"-server-1", &api.QueryOptions{Datacenter: name})
-			switch log := d.Servers[0].Log(); {
-			case err != nil:
-				return err.Error()
-			case refused && strings.Contains(log, "Node info update blocked by ACLs"):
-				return ""
-			case !refused && node != nil && node.Node.Meta["consul-version"] != "": // which only the agent states
-				return ""
-			default:
-				return fmt.Sprintf("%+v, log:\n%s", node, log)
-			}
-		})
-	}
-}
-
 // catalog registers a replica on a node, past the node's agent.
 func (a *Agent) catalog(node, service string) error {
 	_, err := a.client.Catalog().Register(&api.CatalogRegistration{Node: node, Address: "127.0.0.1",
@@ -244,13 +208,14 @@ func (a *Agent) catalog(node, service string) error {
 	return err
 }
 
-// An agent with the policy for DNS has the replicas there, and none without one of its rights.
+// An agent with the policy for DNS has the replicas there that pass, and none without one of its rights.
 func policyOfDNS(t *testing.T, s *secured) {
 	const service = "weir-regional-ap"
 	c, rules := s.Servers[0], policies.DNS("ap")
 	a, _ := s.with(t, policies.Regional("ap"))
 	startReplica(t, a, service, "127.0.0.1", 8080)
-	c.AwaitStatus(service, statusOf(service, "passing"))
+	startReplica(t, a, service, "127.0.0.3", 8080).setReady(false)
+	c.AwaitStatus(service, map[string]string{service + "-127.0.0.1:8080": "passing", service + "-127.0.0.3:8080": "critical"})
 	for policy, want := range map[string]string{
 		rules: "127.0.0.1",
 		without(t, rules, `service "weir-regional-ap" { policy = "read" }`): "no such host",
@@ -276,11 +241,11 @@ func tokenChanges(t *testing.T, s *secured) {
 	proc.WriteFile(t, file, s.NewToken(`service "other" { policy = "write" }`))
 	a, log := s.agent(t, file)
 	startReplica(t, a, service, "127.0.0.1", 8080)
-	log.awaitText(t, "task=register", "Permission denied")
+	log.Await(t, 1, "task=register", "Permission denied")
 	proc.WriteFile(t, file+".next", s.NewToken(policies.Regional("sa")))
 	fatal.If(t, os.Rename(file+".next", file))
-	log.await(t, "register", "back")
+	awaitState(t, log, "register", "back")
 	proc.WriteFile(t, file, "")
-	log.awaitText(t, "is empty")
+	log.Await(t, 1, "is empty")
 	s.Servers[0].AwaitStatus(service, statusOf(service, "passing"))
 }

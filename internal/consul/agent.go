@@ -23,6 +23,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -94,10 +95,10 @@ func lacksRight(err error) bool {
 	return errors.Is(err, errHidden) || errors.As(err, &refused) && refused.Code == http.StatusForbidden || errors.As(err, &status) && status.Code == http.StatusForbidden
 }
 
-// wait is the time until the next call: every, ±10 %, or less while calls fail.
+// wait is the time until the next call: every, or less while calls fail.
 func (t *task) wait(every time.Duration) time.Duration {
 	if t.failures == 0 {
-		return every*9/10 + rand.N(every/5+1)
+		return repeat.Jittered(every)
 	}
 	most := min(retryMost, retryFirst<<min(t.failures-1, 10))
 	return most/2 + rand.N(most/2)

@@ -1,15 +1,11 @@
 package consul
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
 	"log/slog"
-	"os"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,37 +15,16 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// crashEnv makes the test binary a replica that registers at this agent.
-const crashEnv = "WEIR_DISCOVERY_TEST_AGENT"
-
 // TestMain lets four tests run at once, also on a machine of two cores: they wait for Consul.
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "4") // a flag of the command line replaces it
-	if address := os.Getenv(crashEnv); address != "" {
-		untilKilled(address)
-	}
 	m.Run()
 }
 
-// consulLog is what an [Agent] logs.
-type consulLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *consulLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
 // changes are the states of a task in the order in which they were logged.
-func (l *consulLog) changes(task string) (all []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.text.String()) {
+func changes(log *proc.Lines, task string) (all []string) {
+	for _, line := range log.With("task=" + task) {
 		switch {
-		case !strings.Contains(line, "task="+task):
 		case strings.Contains(line, "does not answer"):
 			all = append(all, "away")
 		case strings.Contains(line, "consul answers"):
@@ -63,36 +38,21 @@ func (l *consulLog) changes(task string) (all []string) {
 // it keeps takes watchTime, and Consul's own connections to another datacenter may be slower.
 const news = 2 * time.Minute
 
-// await waits until the last change of a task was this one.
-func (l *consulLog) await(t *testing.T, task, state string) {
+// awaitState waits until the last change of a task was this one.
+func awaitState(t *testing.T, log *proc.Lines, task, state string) {
 	t.Helper()
 	proc.Await(t, news, task+" is "+state, func() string {
-		if changes := l.changes(task); len(changes) == 0 || changes[len(changes)-1] != state {
-			return fmt.Sprint(changes)
+		if all := changes(log, task); len(all) == 0 || all[len(all)-1] != state {
+			return fmt.Sprint(all)
 		}
 		return ""
 	})
 }
 
-// awaitText waits until the log has a line with all of these texts.
-func (l *consulLog) awaitText(t *testing.T, texts ...string) {
-	t.Helper()
-	proc.Await(t, time.Minute, strings.Join(texts, " … "), func() string {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for line := range strings.Lines(l.text.String()) {
-			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
-				return ""
-			}
-		}
-		return "in the log: " + l.text.String()
-	})
-}
-
 // newAgent is the agent at an address, and what it logs.
-func newAgent(t *testing.T, address string) (*Agent, *consulLog) {
+func newAgent(t *testing.T, address string) (*Agent, *proc.Lines) {
 	t.Helper()
-	log := new(consulLog)
+	log := new(proc.Lines)
 	a := fatal.Get(New(Config{Address: address}, telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(log, nil))))(t)
 	return a, log
 }

@@ -3,14 +3,12 @@ package consul
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -26,7 +24,7 @@ func TestOneAgent(t *testing.T) {
 	t.Parallel()
 	c := consultest.Start(t, proc.LogDir(t))
 	for name, test := range map[string]func(*testing.T, *consultest.Agent, string){
-		"registers": registers, "revision": revisionKeepsTheCheck, "crash": crashes, "two": twoWithOneID, "dns": answersDNS, "watch": watches,
+		"registers": registers, "revision": revisionKeepsTheCheck, "crash": crashes, "two": twoWithOneID, "watch": watches,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,28 +74,24 @@ func revisionKeepsTheCheck(t *testing.T, c *consultest.Agent, service string) {
 	}
 }
 
-// untilKilled is a replica that registers often.
-func untilKilled(address string) {
-	a, err := New(Config{Address: address}, telemetry.NewRegistry("test"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		panic(err)
-	}
-	r := a.Register(Replica{
-		Service: "weir-crash", Host: "127.0.0.1", Port: 8080, Revision: func() uint64 { return 1 }, Ready: func() []string { return nil },
-	}, "here")
-	r.times.renew, r.times.ttl = 200*time.Millisecond, 2*time.Second
-	_ = r.Run(context.Background())
-}
-
 // A replica that is killed deregisters nothing. Its check does so, unless the replica comes back before.
 func crashes(t *testing.T, c *consultest.Agent, service string) {
-	p := proc.Start(t, proc.LogDir(t), "replica", "env", crashEnv+"="+c.Addr, os.Args[0])
-	c.AwaitStatus(service, statusOf(service, "passing"))
-	p.Kill()
-	c.AwaitStatus(service, statusOf(service, "critical"))
-	p.Begin()
-	c.AwaitStatus(service, statusOf(service, "passing"))
-	p.Kill()
+	a, _ := newAgent(t, c.Addr)
+	begin := func() (kill func()) {
+		r := a.Register(Replica{Service: service, Host: "127.0.0.1", Port: 8080, Revision: func() uint64 { return 1 }, Ready: func() []string { return nil }}, "here")
+		r.times.ttl = 2 * time.Second
+		return run(t, func(ctx context.Context) error {
+			for r.Update(ctx); repeat.Sleep(ctx, 200*time.Millisecond); r.Update(ctx) {
+			}
+			return nil
+		})
+	}
+	for range 2 {
+		kill := begin()
+		c.AwaitStatus(service, statusOf(service, "passing"))
+		kill()
+		c.AwaitStatus(service, statusOf(service, "critical"))
+	}
 	if !testing.Short() { // Consul removes no replica before its check has been critical for a minute
 		c.AwaitStatus(service, nil)
 	}
@@ -120,8 +114,8 @@ func twoWithOneID(t *testing.T, c *consultest.Agent, service string) {
 	holds(older)
 	b, logOfYounger := newAgent(t, c.Addr)
 	younger := startReplica(t, b, service, "127.0.0.1", 8080)
-	log.awaitText(t, "another process has registered with this replica's id")
-	logOfYounger.awaitText(t, "a process that is older has this id")
+	log.Await(t, 1, "another process has registered with this replica's id")
+	logOfYounger.Await(t, 1, "a process that is older has this id")
 	holds(older)
 	older.stop()
 	holds(younger)
@@ -137,7 +131,7 @@ func TestConsulAway(t *testing.T) {
 	c := consultest.New(t, proc.LogDir(t))
 	a, log := newAgent(t, c.Addr)
 	r, l := startReplica(t, a, service, "127.0.0.1", 8080), new(list)
-	run(t, a.Watch("replicas", Which{Service: service}, l.set))
+	run(t, a.Watch("replicas", service, "", l.set))
 	away := func(what string) {
 		t.Helper()
 		proc.Eventually(t, time.Minute, what, func() bool {
@@ -148,7 +142,7 @@ func TestConsulAway(t *testing.T) {
 	}
 	back := func() {
 		t.Helper()
-		log.await(t, "register", "back")
+		awaitState(t, log, "register", "back")
 		c.AwaitStatus(service, statusOf(service, "passing"))
 		l.await(t, "127.0.0.1:8080")
 	}
@@ -158,7 +152,7 @@ func TestConsulAway(t *testing.T) {
 	before := len(l.all())
 	c.Kill()
 	away("failures without Consul")
-	log.await(t, "replicas", "away")
+	awaitState(t, log, "replicas", "away")
 	if calls := l.all(); len(calls) != before {
 		t.Errorf("called while Consul is away: %q", calls[before:])
 	}
@@ -169,11 +163,8 @@ func TestConsulAway(t *testing.T) {
 	c.Resume()
 	back()
 	r.stop()
-	changes := log.changes("register")
-	if len(changes) < 6 || changes[0] != "away" {
-		t.Errorf("logged %q", changes)
-	}
-	if repeated := slices.Compact(slices.Clone(changes)); len(repeated) != len(changes) {
-		t.Errorf("a state is logged twice: %q", changes)
+	all := changes(log, "register")
+	if len(all) < 6 || all[0] != "away" || len(slices.Compact(slices.Clone(all))) != len(all) {
+		t.Errorf("logged %q, want each change once", all)
 	}
 }

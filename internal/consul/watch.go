@@ -11,20 +11,14 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// Which are the replicas that a watch follows, of those that pass their checks.
-type Which struct {
-	Service    string
-	Datacenter string // empty: that of the agent
-}
-
-// Watch makes what follows replicas until the context ends. It calls changed with their addresses,
-// host:port in ascending order, at the first answer and whenever they change. No addresses means that
+// Watch makes what follows the replicas of a service that pass their checks until the context ends. An empty
+// datacenter is that of the agent. It calls changed with their addresses, host:port in ascending order, at the first answer and whenever they change. No addresses means that
 // Consul has a leader and lists none; while Consul is away, changed is not called.
 // task names the watch in the log and in metrics.
-func (a *Agent) Watch(task string, which Which, changed func(addresses []string)) func(context.Context) error {
+func (a *Agent) Watch(task string, service, datacenter string, changed func(addresses []string)) func(context.Context) error {
 	f := &follow[[]string]{
-		task: a.task(task), every: watchEvery, datacenter: which.Datacenter, same: slices.Equal[[]string],
-		ask: func(o *api.QueryOptions) ([]string, *api.QueryMeta, error) { return a.addresses(which, o) },
+		task: a.task(task), every: watchEvery, datacenter: datacenter, same: slices.Equal[[]string],
+		ask: func(o *api.QueryOptions) ([]string, *api.QueryMeta, error) { return a.addresses(service, o) },
 	}
 	f.changed = func(_ context.Context, addresses []string) error {
 		each := slices.Compact(slices.Clone(addresses))
@@ -39,9 +33,9 @@ func (a *Agent) Watch(task string, which Which, changed func(addresses []string)
 }
 
 // addresses are those of replicas, in ascending order.
-func (a *Agent) addresses(which Which, o *api.QueryOptions) (all []string, meta *api.QueryMeta, err error) {
-	entries, meta, err := a.client.Health().Service(which.Service, "", true, o)
-	if err = visible(which.Service, meta, err); err != nil {
+func (a *Agent) addresses(service string, o *api.QueryOptions) (all []string, meta *api.QueryMeta, err error) {
+	entries, meta, err := a.client.Health().Service(service, "", true, o)
+	if err = visible(service, meta, err); err != nil {
 		return nil, nil, err
 	}
 	for _, e := range entries {

@@ -49,7 +49,7 @@ func (l *list) await(t *testing.T, want string) {
 func watches(t *testing.T, c *consultest.Agent, service string) {
 	a, _ := newAgent(t, c.Addr)
 	l := new(list)
-	run(t, a.Watch("replicas", Which{Service: service}, l.set))
+	run(t, a.Watch("replicas", service, "", l.set))
 	l.await(t, "")
 	one, two := startReplica(t, a, service, "127.0.0.1", 8080), startReplica(t, a, service, "127.0.0.1", 8081)
 	l.await(t, "127.0.0.1:8080 127.0.0.1:8081")
@@ -74,23 +74,6 @@ func lookup(c *consultest.Agent, name string) string {
 	}
 	slices.Sort(addresses)
 	return strings.Join(addresses, " ")
-}
-
-// Consul's DNS has the replicas of a region that pass.
-func answersDNS(t *testing.T, c *consultest.Agent, service string) {
-	a, _ := newAgent(t, c.Addr)
-	startReplica(t, a, service, "127.0.0.1", 8080)
-	startReplica(t, a, service, "127.0.0.2", 8080)
-	startReplica(t, a, service, "127.0.0.3", 8080).setReady(false)
-	proc.Await(t, time.Minute, service, func() string {
-		if got := lookup(c, service); got != "127.0.0.1 127.0.0.2" {
-			return got
-		}
-		return ""
-	})
-	if got := lookup(c, service+"-of-another-region"); !strings.Contains(got, "no such host") {
-		t.Errorf("another region: %s", got)
-	}
 }
 
 // An answer that is not newer than the last one is no news, though it differs. One of an earlier

@@ -56,22 +56,19 @@ func regionIn(pattern, name string) (region string, ok bool) {
 	return region, ok && begins && ends && rule.IsRegion(region)
 }
 
-// rejections logs why callers are refused, at most once a minute: one that is not allowed
-// may call often. It is safe for concurrent use.
-type rejections struct {
-	log    *slog.Logger
-	logged repeat.OncePerMinute
-}
-
-// note logs an error; nil: nothing was refused.
-func (r *rejections) note(err error, from string) {
-	if err != nil && r.logged.Now() {
-		r.log.Warn("caller refused", "reason", err, "from", from)
+// newRejections returns a function that logs why a caller is refused, at most once a minute: one that is not allowed
+// may call often. nil: none is. It is safe for concurrent use.
+func newRejections(log *slog.Logger) func(err error, from string) {
+	logged := new(repeat.OncePerMinute)
+	return func(err error, from string) {
+		if err != nil && logged.Now() {
+			log.Warn("caller refused", "reason", err, "from", from)
+		}
 	}
 }
 
 // guard refuses requests of everybody else with 403, and counts them.
-func (c callers) guard(next http.Handler, r *telemetry.Registry, log *rejections) http.Handler {
+func (c callers) guard(next http.Handler, r *telemetry.Registry, log func(err error, from string)) http.Handler {
 	if len(c) == 0 {
 		return next
 	}
@@ -82,7 +79,7 @@ func (c callers) guard(next http.Handler, r *telemetry.Registry, log *rejections
 		if may, _ := c.may(cert, ""); !may {
 			refused.Inc()
 			err := connect.NewError(connect.CodePermissionDenied, c.refused(cert))
-			log.note(err.Unwrap(), r.RemoteAddr)
+			log(err.Unwrap(), r.RemoteAddr)
 			if writer.IsSupported(r) {
 				_ = writer.Write(w, r, err) // the caller has gone
 			} else {

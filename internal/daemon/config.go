@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -239,22 +240,22 @@ func (c *Config) checkState(inputs []Input) error {
 	return nil
 }
 
-// StateFile is the path of the state file; empty: there is none. env answers the value
-// of an environment variable.
-func (c *Config) StateFile(env func(string) string) string {
-	switch {
-	case len(c.Redis) > 0 || c.State == "off":
+// stateFile is the path of the state file; empty: there is none.
+func (c *Config) stateFile() string {
+	if len(c.Redis) > 0 {
 		return ""
-	case c.State != "auto":
-		return c.State
 	}
-	return stateDir(env, "state")
+	return kept(c.State, "state")
 }
 
-// stateDir is the path of a file that outlives the process.
-func stateDir(env func(string) string, name string) string {
-	if dir, _, _ := strings.Cut(env("STATE_DIRECTORY"), ":"); dir != "" { // systemd.exec(5): several have colons between
-		return filepath.Join(dir, name)
+// kept is the path of a file that outlives the process, by its setting; empty: there is none.
+func kept(setting, name string) string {
+	switch setting {
+	case "off":
+		return ""
+	case "auto":
+		dir, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":") // systemd.exec(5): several have colons between
+		return filepath.Join(cmp.Or(dir, ".weir"), name)
 	}
-	return filepath.Join(".weir", name)
+	return setting
 }

@@ -9,8 +9,6 @@ import (
 	"os"
 	"strconv"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/weirlimit/weir/internal/consul"
 	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -65,13 +63,11 @@ func serviceOf(p *Program) string {
 	return p.Name + "-" + p.AggregatorCalls.Region
 }
 
-// membership is what a tier has registered and looks for. register, update and withdraw may be
-// called on nil.
+// membership is what a tier has registered. update and withdraw may be called on nil.
 type membership struct {
 	agent        *consul.Agent
 	replica      consul.Replica
 	registration *consul.Registration // nil before the ports are open
-	watches      []func(context.Context) error
 }
 
 // openConsul prepares the registration, and counts the replicas of a region; nil without Consul.
@@ -90,12 +86,11 @@ func (t *Tier) openConsul(p *Program) (*membership, error) {
 	m := &membership{agent: agent, replica: consul.Replica{
 		Service: serviceOf(p), Version: version.Version, Ready: t.Ready.Reasons, Follows: t.cfg.rulesInConsul(), Revision: t.rules.revision,
 	}}
-	t.behind = append(t.behind, m.Run)
 	if p.AggregatorCalls != nil {
 		m.replica.Region = p.AggregatorCalls.Region
 		listed := &t.counters.listed
 		t.Metrics.GaugeFunc("weir_region_replicas", "Replicas of this region that pass their check in Consul, by its last answer.", func() float64 { return float64(listed.Load()) })
-		m.watch("replicas", consul.Which{Service: serviceOf(p)}, func(addresses []string) { listed.Store(int64(len(addresses))) })
+		t.behind = append(t.behind, agent.Watch("replicas", serviceOf(p), "", func(addresses []string) { listed.Store(int64(len(addresses))) }))
 	}
 	return m, nil
 }
@@ -103,7 +98,7 @@ func (t *Tier) openConsul(p *Program) (*membership, error) {
 // findAggregators calls move with the aggregators that Consul has and that may be called.
 func (t *Tier) findAggregators(calls *AggregatorCalls, move func(addresses []string)) {
 	called := "none is called until one does"
-	t.consul.watch("aggregators", consul.Which{Service: aggregatorService, Datacenter: t.cfg.ConsulBy.Primary}, func(addresses []string) {
+	t.behind = append(t.behind, t.consul.agent.Watch("aggregators", aggregatorService, t.cfg.ConsulBy.Primary, func(addresses []string) {
 		if len(addresses) == 0 {
 			t.Log.Warn("consul lists no aggregator that passes its check; " + called)
 			return
@@ -113,21 +108,19 @@ func (t *Tier) findAggregators(calls *AggregatorCalls, move func(addresses []str
 			called = "the last one is called"
 			t.Log.Info("aggregators in consul", "addresses", addresses)
 		}
-	})
+	}))
 }
 
-func (m *membership) watch(task string, which consul.Which, changed func(addresses []string)) {
-	m.watches = append(m.watches, m.agent.Watch(task, which, changed))
-}
-
-// register makes the registration of a tier that listens on an address, which Run begins.
-func (m *membership) register(cfg *Config, address string) {
+// register has a tier registered that listens on an address, until its end.
+func (t *Tier) register(address string) {
+	m := t.consul
 	if m == nil {
 		return
 	}
 	hostname, _ := os.Hostname() // empty: the port alone names the replica
-	m.replica.Host, m.replica.Port = advertised(cfg, address)
+	m.replica.Host, m.replica.Port = advertised(t.cfg, address)
 	m.registration = m.agent.Register(m.replica, hostname)
+	t.behind = append(t.behind, m.registration.Run)
 }
 
 // advertised is the address that others get for the one that is listened on. No host: that
@@ -161,14 +154,4 @@ func (m *membership) withdraw() {
 	if m != nil {
 		m.registration.Update(context.Background())
 	}
-}
-
-// Run keeps the registration and the watches up until ctx ends, then deregisters.
-func (m *membership) Run(ctx context.Context) error {
-	tasks, ctx := errgroup.WithContext(ctx)
-	tasks.Go(func() error { return m.registration.Run(ctx) })
-	for _, watch := range m.watches {
-		tasks.Go(func() error { return watch(ctx) })
-	}
-	return tasks.Wait()
 }

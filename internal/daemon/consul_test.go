@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -76,7 +75,7 @@ func consulAtTheEnd(t *testing.T, agent *consultest.Agent) {
 	server := httptest.NewServer(way)
 	defer server.Close()
 	cfg.Consul = server.Listener.Addr().String()
-	made := fatal.Get(New(cfg, Program{Name: "weir-test"}, slog.New(slog.DiscardHandler)))(t)
+	made := fatal.Get(New(cfg, Program{Name: "weir-test"}, quiet))(t)
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- made.Run(ctx) }()
@@ -97,7 +96,7 @@ func rulesInConsul(t *testing.T, agent *consultest.Agent) {
 	begin := func(copied string) (*Tier, string) {
 		cfg := testConfig()
 		cfg.Listen, cfg.AdminListen, cfg.Consul, cfg.Rules, cfg.RulesCopy = proc.FreeAddr(t), proc.FreeAddr(t), agent.Addr, "consul:", copied
-		return runBeside(t, cfg, Program{Name: "weir-test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}, slog.New(slog.DiscardHandler)), cfg.AdminListen
+		return runBeside(t, cfg, ofRegion, quiet), cfg.AdminListen
 	}
 	revision := func(tier *Tier) uint64 { return rule.Number(tier.rules.revision()) }
 	copied := filepath.Join(t.TempDir(), "copy")

@@ -89,7 +89,13 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 
 	cached := cfg.LeaseCache == "on" || cfg.LeaseCache == "auto" && len(cfg.Redis) > 0 && p.AggregatorCalls != nil
 	above := p.AggregatorCalls != nil && (len(p.AggregatorCalls.Aggregator) > 0 || cfg.Consul != "")
-	t.room = room.Divide(int64(cfg.MaxMemory), count(len(cfg.Redis) == 0, cached, above, p.AggregatorCalls == nil))
+	tables := 0
+	for _, has := range []bool{len(cfg.Redis) == 0, cached, above, p.AggregatorCalls == nil} {
+		if has {
+			tables++
+		}
+	}
+	t.room = room.Divide(int64(cfg.MaxMemory), tables)
 	if t.counters, err = t.openCounters(); err != nil {
 		return nil, err
 	}
@@ -107,7 +113,7 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 	case p.AggregatorCalls == nil:
 		divided := aggregator.New(aggregator.Config{
 			Store: t.store, MaxKeys: cfg.MaxKeys, MaxBytes: t.room.Table, Metrics: t.Metrics, Log: log,
-			Cell: t.counters.sharesCell(log), Alone: t.counters.redis == nil, Undecided: undecided(t.Ready),
+			Cell: t.counters.sharesCell(log), Alone: t.counters.redis == nil, Undecided: standing(t.Ready),
 		})
 		t.store, t.divided, t.behind = divided, divided, append(t.behind, divided.Run)
 	case above:
@@ -133,16 +139,6 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 	}
 	t.addHandlers(cfg.TLS.callers(p))
 	return t, nil
-}
-
-// count is how many there are of what a tier may have.
-func count(has ...bool) (n int) {
-	for _, one := range has {
-		if one {
-			n++
-		}
-	}
-	return n
 }
 
 // newService makes the service in front of the store.
@@ -205,7 +201,7 @@ func (t *Tier) inForce() v1.InForce {
 
 // addHandlers makes what the ports serve.
 func (t *Tier) addHandlers(allowed callers) {
-	refused := &rejections{log: t.Log}
+	refused := newRejections(t.Log)
 	quotas := service.NewHandler(t.Service, t.Metrics)
 	about := admin.Config{
 		Ready: t.Ready, Metrics: t.Metrics.Handler(), API: t.admin.Handler(), Page: t.admin.Page(dashboard.Handler()),
@@ -216,7 +212,7 @@ func (t *Tier) addHandlers(allowed callers) {
 	if t.divided != nil && len(allowed) > 0 {
 		quotas.Authorize(func(caller *tls.ConnectionState, region string) error {
 			err := allowed.speaks(caller, region)
-			refused.note(err, "a replica of a region")
+			refused(err, "a replica of a region")
 			return err
 		})
 	}
@@ -248,10 +244,14 @@ func newReadiness(cfg *Config, log *slog.Logger) *admin.Readiness {
 	return ready
 }
 
-// undecided makes readiness follow whether an aggregator decides: regions go elsewhere while it does not.
-func undecided(ready *admin.Readiness) func(reason string) {
+// standing returns a function that refuses readiness for a reason in place of the one before; empty: for none. It is for one
+// goroutine at a time.
+func standing(ready *admin.Readiness) func(reason string) {
 	last := ""
 	return func(reason string) {
+		if reason == last {
+			return
+		}
 		if reason != "" {
 			ready.Refuse(reason)
 		}

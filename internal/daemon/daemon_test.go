@@ -13,6 +13,11 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
+var (
+	quiet    = slog.New(slog.DiscardHandler)
+	ofRegion = Program{Name: "weir-test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}
+)
+
 // testConfig has free ports, no state file and no rules.
 func testConfig() *Config {
 	return &Config{
@@ -47,7 +52,7 @@ func TestMissingFiles(t *testing.T) {
 		} else {
 			cfg.Admin.Tokens = path
 		}
-		if _, err := New(cfg, Program{Name: "test"}, slog.New(slog.DiscardHandler)); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), name) {
+		if _, err := New(cfg, Program{Name: "test"}, quiet); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), name) {
 			t.Errorf("error %v, want that %s does not exist", err, name)
 		}
 	}

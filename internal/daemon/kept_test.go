@@ -28,16 +28,15 @@ func TestKeptCell(t *testing.T) {
 // A value outlives its process. A file that cannot be read or written is logged, and the value is kept in memory.
 func TestKeptCellOutlivesItsProcess(t *testing.T) {
 	path, log := filepath.Join(t.TempDir(), "kept"), new(bytes.Buffer)
+	text := func(s string) []byte {
+		if s == "" {
+			return nil
+		}
+		return []byte(s)
+	}
 	swap := func(c engine.Cell, old, next string) (found string) {
 		t.Helper()
-		var was, then []byte
-		if old != "" {
-			was = []byte(old)
-		}
-		if next != "" {
-			then = []byte(next)
-		}
-		got, _, err := c.Swap(t.Context(), was, then)
+		got, _, err := c.Swap(t.Context(), text(old), text(next))
 		fatal.If(t, err)
 		return string(got)
 	}
@@ -59,5 +58,22 @@ func TestKeptCellOutlivesItsProcess(t *testing.T) {
 	swap(second, "a", "b")
 	if got := swap(second, "", ""); got != "b" || strings.Count(log.String(), "cannot save") != 1 {
 		t.Errorf("%q is found, and logged is %s", got, log)
+	}
+}
+
+// A region in memory has the ID of its reserve's record after a restart. A file that is damaged is replaced.
+func TestKeptID(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.reserve")
+	id := func(path string) uint64 { return keptID(newKept(path, new(bytes.Buffer))) }
+	first := id(path)
+	if first == 0 || id(path) != first {
+		t.Error("another ID after a restart")
+	}
+	fatal.If(t, os.WriteFile(path, []byte("hello"), 0o600))
+	if next := id(path); next == 0 || next == first || id(path) != next {
+		t.Error("the ID of a damaged file")
+	}
+	if id(filepath.Join(path, "nowhere")) == 0 {
+		t.Error("no ID where it cannot be kept")
 	}
 }

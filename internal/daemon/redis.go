@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/internal/admin"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/internal/settings"
@@ -126,27 +125,26 @@ func password(field, path string) (func() (string, error), error) {
 	return read, err
 }
 
-// redisSilent is why a process is not ready before Redis has answered.
-const redisSilent = "redis has not answered yet"
-
-// awaitRedis takes redisSilent back when Redis has answered once. After that a failure
+// awaitRedis refuses readiness until Redis has answered once. After that a failure
 // of Redis is handled by each rule's on_failure, which only a replica in service can apply.
-func awaitRedis(ctx context.Context, s *redisstore.Store, ready *admin.Readiness, log *slog.Logger) error {
+func (t *Tier) awaitRedis(s *redisstore.Store) func(context.Context) error {
 	const patience = 2 * time.Second
-	reason := redisSilent
-	for {
-		attempt, cancel := context.WithTimeout(ctx, patience)
-		err := s.Ready(attempt)
-		cancel()
-		if err == nil || ctx.Err() != nil {
-			ready.Allow(reason)
-			return nil
-		}
-		if now := err.Error(); now != reason {
-			log.Error("not ready", "reason", now)
-			ready.Refuse(now)
-			ready.Allow(reason)
-			reason = now
+	refuse := standing(t.Ready)
+	refuse("redis has not answered yet")
+	return func(ctx context.Context) error {
+		for last := ""; ; {
+			attempt, cancel := context.WithTimeout(ctx, patience)
+			err := s.Ready(attempt)
+			cancel()
+			if err == nil || ctx.Err() != nil {
+				refuse("")
+				return nil
+			}
+			if reason := err.Error(); reason != last {
+				t.Log.Error("not ready", "reason", reason)
+				refuse(reason)
+				last = reason
+			}
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -69,7 +68,7 @@ func (t *Tier) loadRules() error {
 		t.rules.store = versions.New(t.consul.agent, t.cfg.ConsulBy.Primary, versions.Prefix)
 		return t.followRules(follow.StoreConfig{
 			Place: "consul:" + t.cfg.ConsulBy.Primary,
-			Agent: t.consul.agent, Datacenter: t.cfg.ConsulBy.Primary, Region: t.consul.replica.Region, Copy: t.cfg.rulesCopy(os.Getenv),
+			Agent: t.consul.agent, Datacenter: t.cfg.ConsulBy.Primary, Region: t.consul.replica.Region, Copy: kept(t.cfg.RulesCopy, "rules"),
 		})
 	}
 	if t.cfg.rulesInStore() {
@@ -86,7 +85,7 @@ func (t *Tier) keepRules() error {
 	if n := t.cfg.Replicas; n > 1 {
 		t.Ready.Refuse(fmt.Sprintf("replicas: %d, but rules: store: keeps the rules on the disk of one replica, which the others do not see; run one replica, or write rules: consul: or name a rules file", n))
 	}
-	kept := local.New(t.cfg.rulesStore(os.Getenv))
+	kept := local.New(t.cfg.rulesStore())
 	t.rules.store = versions.On(kept)
 	t.behind = append(t.behind, func(ctx context.Context) error {
 		<-ctx.Done()
@@ -98,12 +97,12 @@ func (t *Tier) keepRules() error {
 // followRules takes the rules from where their versions are kept. Without any, this tier is not ready until they
 // come: nobody has to start it again when the first rules are applied, or what keeps them is back.
 func (t *Tier) followRules(c follow.StoreConfig) error {
-	waiting := ""
+	refuse := standing(t.Ready)
 	c.Store, c.Log, c.Metrics = t.rules.store, t.Log, t.Metrics
 	c.Apply = func(set *rule.Set) error {
 		err := t.rules.set(set)
 		if err == nil {
-			t.Ready.Allow(waiting)
+			refuse("")
 		}
 		return err
 	}
@@ -112,9 +111,8 @@ func (t *Tier) followRules(c follow.StoreConfig) error {
 	t.Watch(stored.Watcher)
 	err := stored.Load(context.Background())
 	if errors.Is(err, follow.ErrNoRules) {
-		waiting = err.Error()
 		t.Log.Error("not ready", "reason", err)
-		t.Ready.Refuse(waiting)
+		refuse(err.Error())
 		return nil
 	}
 	return err
@@ -220,17 +218,6 @@ func (c *Config) rulesInConsul() bool { return c.Rules == "consul:" }
 func (c *Config) rulesInStore() bool { return c.Rules == "store:" }
 
 // rulesStore is the path of the directory with the versions of the rules: beside the state file.
-func (c *Config) rulesStore(env func(string) string) string {
-	return filepath.Join(filepath.Dir(cmp.Or(c.StateFile(env), stateDir(env, "state"))), "rules.store")
-}
-
-// rulesCopy is the path of the copy; empty: there is none.
-func (c *Config) rulesCopy(env func(string) string) string {
-	switch c.RulesCopy {
-	case "off":
-		return ""
-	case "auto":
-		return stateDir(env, "rules")
-	}
-	return c.RulesCopy
+func (c *Config) rulesStore() string {
+	return filepath.Join(filepath.Dir(cmp.Or(c.stateFile(), kept("auto", "state"))), "rules.store")
 }

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -48,13 +47,13 @@ func TestLogTooLarge(t *testing.T) {
 		"limit: 100/1d, overrides: [{ key: [192.0.2.1], limit: 6000/1d }]": false, "limit: 6000/1d, mode: off": true,
 	} {
 		cfg.Rules = proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"), document(of, "region"))
-		_, err := New(cfg, Program{Name: "test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}, slog.New(slog.DiscardHandler))
+		_, err := New(cfg, ofRegion, quiet)
 		if fits && err != nil || !fits && (err == nil || !strings.Contains(err.Error(), "KiB for a key")) {
 			t.Errorf("%s: %v", of, err)
 		}
 	}
 	cfg.Rules = proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"), document("limit: 1000/1d", "region"))
-	made := fatal.Get(New(cfg, Program{Name: "test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}, slog.New(slog.DiscardHandler)))(t)
+	made := fatal.Get(New(cfg, ofRegion, quiet))(t)
 	version, _ := made.Service.RulesVersion()
 	large := fatal.Get(rulefile.Parse("rules.yaml", []byte(document("limit: 6000/1d", "region"))))(t)
 	if err := made.rules.set(large); err == nil {
@@ -70,7 +69,7 @@ func TestRefusedRulesChangeNothing(t *testing.T) {
 	cfg := testConfig()
 	cfg.Rules = filepath.Join(t.TempDir(), "rules.yaml")
 	fatal.If(t, os.WriteFile(cfg.Rules, []byte("regions: { eu: 1 }\nrules: [{ name: a, key: [], limit: 10/1m, scope: global }]\n"), 0o600))
-	made := runBeside(t, cfg, Program{Name: "test"}, slog.New(slog.DiscardHandler))
+	made := runBeside(t, cfg, Program{Name: "test"}, quiet)
 	proc.Eventually(t, 20*time.Second, "the region eu is among the metrics", func() bool { return hasMetrics(made, "eu") })
 	version, _ := made.Service.RulesVersion()
 	large := fatal.Get(rulefile.Parse("rules.yaml", []byte(tooLarge())))(t)

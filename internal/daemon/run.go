@@ -63,14 +63,8 @@ func (c *Config) Logger(to io.Writer) *slog.Logger {
 // untilSignal returns a context that ends at the first SIGINT or SIGTERM. A second
 // signal ends the process at once: it is for operators who cannot wait for the drain.
 func untilSignal() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	received := make(chan os.Signal, 1)
-	signal.Notify(received, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		<-received
-		signal.Stop(received)
-		cancel()
-	}()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
 	return ctx
 }
 
@@ -120,7 +114,7 @@ func (t *Tier) Run(ctx context.Context, beside ...Port) error {
 	ports := append([]Port{quotas}, beside...)
 
 	t.Ready.Notify(func(bool) { t.consul.update() })
-	t.consul.register(t.cfg, quotas.Server.Address())
+	t.register(quotas.Server.Address())
 	t.counters.snapshots.begin(t.Service.Holders)
 	// What runs behind the service outlives the calls that it answers.
 	behind, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -9,10 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/statefile"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -41,9 +41,8 @@ type snapshotter struct {
 	ended  bool
 	failed error // the last save; nil: it did not fail
 
-	ok                   atomic.Bool
-	saves, errors, bytes atomic.Uint64
-	took                 atomic.Int64 // nanoseconds
+	ok, bytes, took telemetry.Gauge
+	saves, errors   telemetry.Counter
 }
 
 // newSnapshotter loads the counters from the file at path. It is nil, with a warning in the
@@ -52,12 +51,7 @@ type snapshotter struct {
 // begin from the same counters would grant the same units, and one of them would lose its own.
 func newSnapshotter(path string, interval time.Duration, store *memory.Store, r *telemetry.Registry, log *slog.Logger) (*snapshotter, error) {
 	s := &snapshotter{path: path, interval: interval, store: store, log: log, began: time.Now()}
-	r.GaugeFunc("weir_state_ok", "1 while the counters can be saved: 0 after a save that failed, or where there is no file to save to.", func() float64 {
-		if s.ok.Load() {
-			return 1
-		}
-		return 0
-	})
+	s.ok = r.Gauge("weir_state_ok", "1 while the counters can be saved: 0 after a save that failed, or where there is no file to save to.")
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {
 		s.lock, err = statefile.Lock(path)
@@ -70,9 +64,12 @@ func newSnapshotter(path string, interval time.Duration, store *memory.Store, r 
 			"remedy", "with --state name a file in a directory that this process may write to, or off")
 		return nil, nil
 	}
-	s.observe(r)
+	s.saves = r.Counter("weir_state_saves_total", "Times that the counters were saved.")
+	s.errors = r.Counter("weir_state_errors_total", "Times that the counters could not be saved.")
+	s.bytes = r.Gauge("weir_state_bytes", "Size of the state file.")
+	s.took = r.Gauge("weir_state_save_seconds", "How long the last save took.")
 	s.load()
-	s.ok.Store(true)
+	s.ok.Set(1)
 	return s, nil
 }
 
@@ -104,13 +101,6 @@ func (s *snapshotter) load() {
 	}
 }
 
-func (s *snapshotter) observe(r *telemetry.Registry) {
-	r.CounterFunc("weir_state_saves_total", "Times that the counters were saved.", func() float64 { return float64(s.saves.Load()) })
-	r.CounterFunc("weir_state_errors_total", "Times that the counters could not be saved.", func() float64 { return float64(s.errors.Load()) })
-	r.GaugeFunc("weir_state_bytes", "Size of the state file.", func() float64 { return float64(s.bytes.Load()) })
-	r.GaugeFunc("weir_state_save_seconds", "How long the last save took.", func() float64 { return time.Duration(s.took.Load()).Seconds() })
-}
-
 // formerHolders is how many holders the process before had, and 0 after the time in
 // which they call again: the first of them must not take a whole limit as its share.
 func (s *snapshotter) formerHolders() int {
@@ -136,19 +126,20 @@ func (s *snapshotter) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	next := time.NewTimer(s.interval)
-	defer next.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-next.C:
+	took := time.Duration(0)
+	for repeat.Sleep(ctx, max(s.interval, saveShare*took)) {
+		if s.due() {
+			took = s.save(false)
 		}
-		if s.store.Changed() || !s.ok.Load() {
-			s.save(false)
-		}
-		next.Reset(max(s.interval, saveShare*time.Duration(s.took.Load())))
 	}
+	return nil
+}
+
+// due reports whether the file differs from the counters.
+func (s *snapshotter) due() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed != nil || s.store.Changed()
 }
 
 // end saves the counters for the last time: nothing is granted any more. It may be called on nil.
@@ -163,35 +154,38 @@ func (s *snapshotter) end() {
 	_ = s.lock.Close() // the process ends anyway
 }
 
-// save writes the file. A failure is logged when the save before succeeded.
-func (s *snapshotter) save(last bool) {
+// save writes the file, and returns how long that took. A failure is logged when the save before succeeded.
+func (s *snapshotter) save(last bool) (took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		return
+		return 0
 	}
 	begin := time.Now()
 	counters, size, err := s.write()
-	s.took.Store(int64(time.Since(begin)))
-	s.ok.Store(err == nil)
+	took = time.Since(begin)
+	s.took.Set(took.Seconds())
 	if err != nil {
-		s.errors.Add(1)
+		s.ok.Set(0)
+		s.errors.Inc()
 		if s.failed == nil || last {
 			s.log.Error("cannot save the counters; the file has the last save", "file", s.path, "error", err,
 				"runbook", "docs/runbooks/WeirStateNotSaved.md")
 		}
 		s.failed = err
-		return
+		return took
 	}
-	s.saves.Add(1)
-	s.bytes.Store(uint64(size))
+	s.ok.Set(1)
+	s.saves.Inc()
+	s.bytes.Set(float64(size))
 	if s.failed != nil {
 		s.log.Info("counters are saved again", "file", s.path)
 	}
 	s.failed = nil
 	if last {
-		s.log.Info("saved counters", "file", s.path, "counters", counters, "bytes", size, "took", time.Since(begin).Round(time.Microsecond))
+		s.log.Info("saved counters", "file", s.path, "counters", counters, "bytes", size, "took", took.Round(time.Microsecond))
 	}
+	return took
 }
 
 func (s *snapshotter) write() (counters int, size int64, err error) {

@@ -44,15 +44,14 @@ func (t *Tier) openCounters() (c *counters, err error) {
 		}
 		c.Store = c.redis
 		c.redis.Observe(t.Metrics)
-		t.Ready.Refuse(redisSilent)
-		t.behind = append(t.behind, c.redis.Run, func(ctx context.Context) error { return awaitRedis(ctx, c.redis, t.Ready, t.Log) })
+		t.behind = append(t.behind, c.redis.Run, t.awaitRedis(c.redis))
 		return c, nil
 	}
 	c.memory = memory.New(memory.Config{MaxKeys: t.cfg.MaxKeys, MaxBytes: t.room.Table})
 	c.Store = c.memory
 	observeMemory(c.memory, t.Metrics)
 	t.behind = append(t.behind, c.memory.Run)
-	if path := t.cfg.StateFile(os.Getenv); path != "" {
+	if path := t.cfg.stateFile(); path != "" {
 		if c.snapshots, err = newSnapshotter(path, t.cfg.StateInterval, c.memory, t.Metrics, t.Log); err != nil {
 			return nil, err
 		}

@@ -2,14 +2,16 @@ package daemon
 
 import (
 	"fmt"
-	"log/slog"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/admin/client"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/ruleset/versions"
+	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -32,48 +34,76 @@ func refused(t *testing.T, tier *Tier, want string) {
 	})
 }
 
-// Rules that one process keeps come into force when they are applied, and are there when it starts again. A second one is
-// not ready for as long as the first one runs, and takes over when that ends.
+// Rules that one process keeps are changed through its API, and come into force then: a key's own limit, too. They are there
+// when it starts again. A second one is not ready for as long as the first one runs, and takes over when that ends.
 func TestRulesInStore(t *testing.T) {
 	dir := t.TempDir()
-	begin := func(t *testing.T, state string) *Tier {
-		return runBeside(t, storing(t, dir, state), Program{Name: "weir-test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}, slog.New(slog.DiscardHandler))
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	begin := func(t *testing.T, state string) (*Tier, *client.Client) {
+		cfg := storing(t, dir, state)
+		cfg.AdminListen = proc.FreeAddr(t)
+		tier := runBeside(t, cfg, ofRegion, quiet)
+		asks(t, http.DefaultClient, "http://"+cfg.AdminListen+"/healthz")
+		return tier, fatal.Get(client.Open("", cfg.AdminListen))(t)
 	}
-	var kept versions.Version
-	inForce := func(tier *Tier) {
+	var rules v1.Rules
+	ifMatch := map[string]string{http.MethodPut + "/v1/rules": `"0"`}
+	do := func(t *testing.T, c *client.Client, method, path string, body, into any) {
+		t.Helper()
+		if _, err := c.Do(t.Context(), client.Call{Method: method, Path: path, IfMatch: ifMatch[method+path], Body: body}, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inForce := func(t *testing.T, tier *Tier) {
 		t.Helper()
 		refused(t, tier, "")
-		if got := rule.Number(tier.rules.revision()); got != kept.Revision {
-			t.Errorf("revision %d, want %d", got, kept.Revision)
+		if got := rule.Number(tier.rules.revision()); got != rules.Version.Revision {
+			t.Errorf("revision %d, want %d", got, rules.Version.Revision)
 		}
 	}
 	t.Run("both", func(second *testing.T) {
 		var waits *Tier
-		second.Run("first", func(t *testing.T) {
-			first := begin(t, "state")
+		if !second.Run("first", func(t *testing.T) {
+			first, c := begin(t, "state")
 			refused(t, first, "no rules yet")
-			d, err := versions.Parse("rules", []byte("rules: [{ name: a, key: [], limit: 10/1m }]\n"))
-			fatal.If(t, err)
-			if kept, err = first.rules.store.Apply(t.Context(), d, versions.Change{Who: "ann", Why: "begin"}); err != nil {
-				t.Fatal(err)
+			document := "rules: [{ name: a, key: [{ header: x-user }], limit: 5/1m, match: { region: eu } }]\n"
+			do(t, c, http.MethodPut, "/v1/rules", v1.Change{Document: document, Why: "begin"}, nil)
+			do(t, c, http.MethodPut, "/v1/overrides", amend.Amendment{Rule: "a", Key: []string{"acme"}, Limit: []byte(`"50/1m"`), Until: time.Now().Add(time.Hour), Why: "test"}, nil)
+			proc.Await(t, time.Minute, "the override", func() string {
+				var got v1.Explanation
+				q := v1.Request{URL: "/", Headers: map[string]string{"X-User": "acme"}}
+				if _, err := c.Do(t.Context(), client.Call{Method: http.MethodPost, Path: "/v1/explain", Body: q}, &got); err != nil {
+					return err.Error()
+				}
+				if len(got.Rules) != 1 || !got.Rules[0].Applies || got.Rules[0].Counters[0].Limit != 50 || !got.Rules[0].Counters[0].OwnLimit {
+					return fmt.Sprintf("%+v", got)
+				}
+				return ""
+			})
+			if do(t, c, http.MethodGet, "/v1/rules", nil, &rules); rules.Source != "store" || rules.Document != document || rules.InForce.Revision != rules.Version.Revision {
+				t.Errorf("%+v", rules)
 			}
-			if behind, err := first.rules.store.InForce(t.Context(), kept); err != nil || len(behind) > 0 {
-				t.Errorf("%v, %v", behind, err)
+			var audit v1.Audit
+			if do(t, c, http.MethodGet, "/v1/audit", nil, &audit); len(audit.Items) != 2 || audit.Items[0].What != "override.set" {
+				t.Errorf("%+v", audit)
 			}
-			inForce(first)
-			waits = begin(second, "state-2")
+			inForce(t, first)
+			waits, _ = begin(second, "state-2")
 			refused(t, waits, "is in use by process")
-		})
-		inForce(waits)
+		}) {
+			return
+		}
+		inForce(second, waits)
 	})
-	inForce(begin(t, "state"))
+	again, _ := begin(t, "state")
+	inForce(t, again)
 }
 
 // Several replicas would each have rules of their own.
 func TestStoreReplicas(t *testing.T) {
 	cfg := storing(t, t.TempDir(), "state")
 	cfg.Replicas = 2
-	tier := runBeside(t, cfg, Program{Name: "weir-test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}, slog.New(slog.DiscardHandler))
+	tier := runBeside(t, cfg, ofRegion, quiet)
 	refused(t, tier, "rules: store: keeps the rules on the disk of one replica")
 	for text, want := range map[string]string{"store:eu": "something behind store:", "store:": ""} {
 		cfg.Rules = text

@@ -2,8 +2,8 @@ package daemon
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -22,47 +22,31 @@ import (
 // answers began, once every call has the beginning of its answer or is cut.
 func unread(t *testing.T, address string, calls int, path func(i int) string) (begun int) {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", address, time.Minute)
-	fatal.If(t, err)
+	conn := fatal.Get(net.DialTimeout("tcp", address, time.Minute))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	var out bytes.Buffer
-	framer, fields := http2.NewFramer(conn, conn), hpack.NewEncoder(&out)
-	_, err = conn.Write([]byte(http2.ClientPreface))
-	if err != nil || framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}) != nil {
-		t.Fatal(err)
+	var out, block bytes.Buffer
+	framer, fields := http2.NewFramer(&out, conn), hpack.NewEncoder(&block)
+	out.WriteString(http2.ClientPreface)
+	err := framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	for i := range calls {
+		block.Reset()
+		for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "localhost"}, {":path", path(i)}} {
+			_ = fields.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+		}
+		err = errors.Join(err, framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true}))
 	}
-	sent := make(chan error, 1)
-	go func() {
-		var err error
-		for i := range calls {
-			out.Reset()
-			for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "localhost"}, {":path", path(i)}} {
-				_ = fields.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
-			}
-			err = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: out.Bytes(), EndStream: true, EndHeaders: true})
-			if err != nil {
-				break
-			}
-		}
-		sent <- err
-	}()
-	answered := map[uint32]bool{}
-	for len(answered) < calls {
-		frame, err := framer.ReadFrame()
-		if err != nil {
-			t.Fatalf("after %d answers: %v, %v", len(answered), err, <-sent)
-		}
-		id := frame.Header().StreamID
-		switch frame.(type) {
+	fatal.If(t, err)
+	fatal.Get(conn.Write(out.Bytes()))(t)
+	for answered := map[uint32]bool{}; len(answered) < calls; {
+		switch frame := fatal.Get(framer.ReadFrame())(t).(type) {
 		case *http2.HeadersFrame:
 			begun++
-			answered[id] = true
+			answered[frame.StreamID] = true
 		case *http2.RSTStreamFrame: // there were as many calls as there may be
-			answered[id] = true
+			answered[frame.StreamID] = true
 		}
 	}
-	fatal.If(t, <-sent)
 	return begun
 }
 
@@ -84,7 +68,7 @@ func TestUnread(t *testing.T) {
 	cfg := testConfig()
 	cfg.Rules = proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"), rules)
 	cfg.AdminListen, cfg.MaxStreams = proc.FreeAddr(t), 1000
-	runBeside(t, cfg, Program{Name: "test", AggregatorCalls: &AggregatorCalls{Region: "eu"}}, slog.New(slog.DiscardHandler))
+	runBeside(t, cfg, ofRegion, quiet)
 	for _, of := range []struct {
 		connections, calls int // of each
 		paths              []string
