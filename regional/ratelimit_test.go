@@ -31,11 +31,11 @@ func TestHealthIsReadiness(t *testing.T) {
 		"without Redis": {[]string{"--redis", proc.FreeAddr(t)}, 0, healthpb.HealthCheckResponse_NOT_SERVING},
 	} {
 		rls := proc.FreeAddr(t)
-		p := startRegion(t, append([]string{"--ratelimit-config", dir, "--rls-listen", rls}, c.args...)...)
+		p := start(t, append([]string{"--ratelimit-config", dir, "--rls-listen", rls}, c.args...)...)
 		if _, text := p.Probe("/readyz"); name == "two replicas" && !strings.Contains(text, "run one replica") {
 			t.Errorf("%s: %s", name, text)
 		}
-		for url, bad := range map[string]int{"http://" + p.Admin + "/readyz": 503, p.quota + "/healthcheck": 500} {
+		for url, bad := range map[string]int{"http://" + p.Admin + "/readyz": 503, "http://" + p.Addr + "/healthcheck": 500} {
 			want := c.code
 			if want == 0 {
 				want = bad

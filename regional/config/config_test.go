@@ -53,7 +53,7 @@ max_holders: 2
 max_streams: 3
 lease_cache: on
 region: eu
-aggregator: 127.0.0.1:4,127.0.0.1:5
+aggregator: [127.0.0.1:4, 127.0.0.1:5]
 drain_wait: 2s
 max_memory: 64MiB
 `)
@@ -63,21 +63,8 @@ max_memory: 64MiB
 	t.Setenv("WEIR_LOG_FORMAT", "json")
 	c := fatal.Get(load("--max-streams", "300", "--lease-cache", "off"))(t)
 	if c.MaxKeys != 1 || c.MaxHolders != 20 || c.MaxStreams != 300 || c.LeaseCache != "off" ||
-		c.DrainWait != 2*time.Second || c.LogFormat != "json" || c.MaxMemory != 64<<20 || c.LogLevel != "info" {
+		c.DrainWait != 2*time.Second || c.LogFormat != "json" || c.MaxMemory != 64<<20 || c.LogLevel != "info" || len(c.Aggregator) != 2 || c.Aggregator[1] != "127.0.0.1:5" {
 		t.Errorf("%+v", c)
-	}
-}
-
-// A field with several values takes a YAML list, too; others do not.
-func TestListInTheFile(t *testing.T) {
-	c, err := Load([]string{"--config", file(t, "region: eu\nrules: x\naggregator: [127.0.0.1:4, 127.0.0.1:5]\n")}, new(strings.Builder))
-	if err != nil || len(c.Aggregator) != 2 || c.Aggregator[1] != "127.0.0.1:5" {
-		t.Fatalf("%v", err)
-	}
-	for _, wrong := range []string{"rules: [x]\n", "aggregator: [[a:1]]\n", "aggregator: ['a:1,b:2']\n"} {
-		if _, err := Load([]string{"--config", file(t, "region: eu\n"+wrong)}, new(strings.Builder)); err == nil || !strings.Contains(err.Error(), "region.yaml:2: ") {
-			t.Errorf("%s: %v", wrong, err)
-		}
 	}
 }
 
@@ -119,92 +106,67 @@ func changed(t *testing.T, prefix string, v, before reflect.Value) {
 	}
 }
 
-// Each mistake is named with where it is and what may be written.
+// Each mistake is named with where it is and what may be written, and all of them at once.
 func TestMistakes(t *testing.T) {
-	for name, c := range map[string]struct {
-		args []string
-		file string
-		want []string
+	for _, c := range []struct {
+		file, args string
+		want       []string
 	}{
-		"unknown field":      {file: "max_key: 3\n", want: []string{"region.yaml:1: max_key: is not a field", "max_keys"}},
-		"config in file":     {file: "config: x\n", want: []string{"config: is not a field"}},
-		"wrong type":         {file: "\nmax_keys: many\n", want: []string{"region.yaml:2: max_keys:", "many"}},
-		"two mistakes":       {file: "max_keys: x\nreplicas: y\n", want: []string{":1: max_keys", ":2: replicas"}},
-		"twice":              {file: "lease_cache: on\nlease_cache: off\n", want: []string{":2: lease_cache: is given twice"}},
-		"a list":             {file: "listen: [a, b]\n", want: []string{"listen: must be a single value"}},
-		"nothing":            {file: "listen:\n", want: []string{"listen: must be a single value"}},
-		"not fields":         {file: "- a\n", want: []string{"must be fields with values"}},
-		"not YAML":           {file: "a: b: c\n", want: []string{"region.yaml"}},
-		"size":               {file: "max_memory: 1 TB\n", want: []string{"max_memory", "512MiB"}},
-		"range in file":      {file: "max_keys: 0\n", want: []string{"max_keys: 0 must be 1 to 1000000000"}},
-		"address":            {args: []string{"--listen", "8080"}, want: []string{"listen", "host:port"}},
-		"admin address":      {args: []string{"--admin-listen", "localhost:"}, want: []string{"admin_listen"}},
-		"replicas":           {args: []string{"--replicas", "0"}, want: []string{"replicas: 0 must be 1"}},
-		"memory":             {args: []string{"--max-memory", "32MiB"}, want: []string{"max_memory: 32MiB must be 64MiB to 1048576GiB"}},
-		"holders":            {args: []string{"--max-holders", "-1"}, want: []string{"--max-holders"}},
-		"streams":            {args: []string{"--max-streams", "0"}, want: []string{"max_streams"}},
-		"header timeout":     {args: []string{"--header-timeout", "1ms"}, want: []string{"header_timeout: 1ms must be 100ms to 1m0s"}},
-		"idle timeout":       {args: []string{"--idle-timeout", "2h"}, want: []string{"idle_timeout"}},
-		"drain wait":         {args: []string{"--drain-wait", "1h"}, want: []string{"drain_wait"}},
-		"drain timeout":      {args: []string{"--drain-timeout", "1h"}, want: []string{"drain_timeout"}},
-		"log format":         {args: []string{"--log-format", "xml"}, want: []string{"log_format", `"json" "text"`}},
-		"log level":          {args: []string{"--log-level", "loud"}, want: []string{"log_level"}},
-		"rules":              {args: []string{"--rules", ""}, want: []string{"rules: is missing"}},
-		"lease_cache":        {args: []string{"--lease-cache", "maybe"}, want: []string{"lease_cache", `"auto" "on" "off"`}},
-		"aggregator address": {args: []string{"--region", "eu", "--aggregator", "a:1,b"}, want: []string{`aggregator: "b" must be host:port`}},
-		"aggregator tls":     {args: []string{"--aggregator", "a:1", "--region", "eu", "--aggregator-tls-ca", "x"}, want: []string{"aggregator_tls: is false"}},
-		"aggregator plain":   {args: []string{"--aggregator", "10.0.0.7:4", "--region", "eu"}, want: []string{`aggregator: calls of "10.0.0.7:4"`, "--aggregator-tls-cert", "--aggregator-plain"}},
-		"aggregator key":     {args: []string{"--aggregator", "a:1", "--region", "eu", "--aggregator-tls", "--aggregator-tls-key", "x"}, want: []string{"aggregator_tls_cert: goes together"}},
-		"tls key":            {args: []string{"--tls-cert", "x"}, want: []string{"tls_cert: goes together"}},
-		"tls clients":        {args: []string{"--tls-client-ca", "x"}, want: []string{"tls_client_ca: needs tls_cert"}},
-		"tls names":          {args: []string{"--tls-client-san", "x"}, want: []string{"tls_client_san: needs tls_client_ca"}},
-		"tls anybody":        {args: []string{"--tls-cert", "x", "--tls-key", "x", "--tls-client-ca", "x"}, want: []string{"tls_client_ca: needs region or tls_client_san", "--region eu"}},
-		"tls region":         {args: []string{"--tls-client-san", "weir://pop/{region}"}, want: []string{`tls_client_san: "weir://pop/{region}" has {region}, but PoPs state no region`}},
-		"no region":          {args: []string{"--aggregator", "a:1"}, want: []string{"region: is missing"}},
-		"long region":        {args: []string{"--region", strings.Repeat("r", 65)}, want: []string{" is no name of a region; give one of 1 to 64 letters, digits"}},
-		"path as region":     {args: []string{"--region", "eu/1"}, want: []string{`region: "eu/1" is no name of a region`}},
-		"consul address":     {args: []string{"--region", "eu", "--consul", "a"}, want: []string{`consul: "a" must be host:port`}},
-		"consul primary":     {args: []string{"--consul-primary", "dc1"}, want: []string{"consul: is missing, but consul_* is set"}},
-		"consul tls":         {args: []string{"--region", "eu", "--consul", "a:1", "--consul-tls-ca", "x"}, want: []string{"consul_tls: is false"}},
-		"consul key":         {args: []string{"--region", "eu", "--consul", "a:1", "--consul-tls", "--consul-tls-key", "x"}, want: []string{"consul_tls_cert: goes together"}},
-		"consul region":      {args: []string{"--consul", "a:1"}, want: []string{"region: is missing; with consul"}},
-		"rules in consul":    {args: []string{"--rules", "consul:"}, want: []string{"consul: is missing; rules: consul: needs its agent"}},
-		"rules behind":       {args: []string{"--rules", "consul:dc1"}, want: []string{`rules: "consul:dc1" has something behind consul:`, "--consul-primary"}},
-		"rules copy":         {args: []string{"--rules-copy", "x"}, want: []string{"rules_copy: is for rules in Consul"}},
-		"no rules copy":      {args: []string{"--rules-copy", ""}, want: []string{"rules_copy: is empty"}},
-		"advertise":          {args: []string{"--region", "eu", "--consul", "a:1", "--advertise", "b:c"}, want: []string{`advertise: "b:c" must be host:port with a number`}},
-		"advertise alone":    {args: []string{"--advertise", "b:1"}, want: []string{"consul: is missing"}},
-		"redis address":      {args: []string{"--redis", "a:1,b"}, want: []string{`redis: "b" must be host:port`}},
-		"redis mode":         {args: []string{"--redis", "a:1", "--redis-mode", "x"}, want: []string{`redis_mode: "x"`}},
-		"redis single":       {args: []string{"--redis", "a:1,b:1", "--redis-mode", "single"}, want: []string{"redis_mode: single is for one address"}},
-		"redis sentinel":     {args: []string{"--redis", "a:1", "--redis-mode", "sentinel"}, want: []string{"redis_sentinel_master"}},
-		"redis watchers":     {args: []string{"--redis", "a:1", "--redis-sentinel-username", "x"}, want: []string{"redis_sentinel_username", "sentinel only"}},
-		"redis nowhere":      {args: []string{"--redis-password-file", "x"}, want: []string{"redis: is missing"}},
-		"redis tls":          {args: []string{"--redis", "a:1", "--redis-tls-ca", "x"}, want: []string{"redis_tls: is false"}},
-		"redis key":          {args: []string{"--redis", "a:1", "--redis-tls", "--redis-tls-key", "x"}, want: []string{"redis_tls_cert: goes together"}},
-		"redis timeout":      {args: []string{"--redis", "a:1", "--redis-timeout", "1m"}, want: []string{"redis_timeout: 1m0s must be"}},
-		"redis lanes":        {args: []string{"--redis", "a:1", "--redis-lanes", "0"}, want: []string{"redis_lanes"}},
-		"redis queue":        {args: []string{"--redis", "a:1", "--redis-queue", "0"}, want: []string{"redis_queue"}},
-		"rls listen":         {args: []string{"--rls-listen", "x"}, want: []string{"rls_listen"}},
-		"rls client ca":      {args: []string{"--rls-tls-client-ca", "x"}, want: []string{"rls_tls_client_ca: needs"}},
-		"rls client san":     {args: []string{"--rls-tls-client-san", "x"}, want: []string{"rls_tls_client_san: needs rls_tls_client_ca"}},
-		"rls key":            {args: []string{"--rls-tls-key", "x"}, want: []string{"rls_tls_cert: goes together"}},
-		"rls age":            {args: []string{"--rls-max-connection-age", "1ms"}, want: []string{"rls_max_connection_age"}},
-		"rls budget":         {args: []string{"--rls-budget", "0"}, want: []string{"rls_budget: 0s must be 1ms"}},
-		"consistency":        {args: []string{"--ratelimit-consistency", "x"}, want: []string{"ratelimit_consistency"}},
-		"on failure":         {args: []string{"--ratelimit-on-failure", "x"}, want: []string{"ratelimit_on_failure"}},
-		"descriptors":        {args: []string{"--rules", "", "--ratelimit-config", "x", "--descriptors", "y"}, want: []string{"descriptors: needs rules"}},
-		"unknown flag":       {args: []string{"--nosuch"}, want: []string{"--nosuch"}},
-		"file is missing":    {args: []string{"--config", "nosuch.yaml"}, want: []string{"nosuch.yaml"}},
+		{"max_key: 3\n", "", []string{"region.yaml:1: max_key: is not a field", "max_keys"}},
+		{"config: x\n", "", []string{"config: is not a field"}},
+		{"\nmax_keys: many\nreplicas: y\n", "", []string{"region.yaml:2: max_keys:", "many", ":3: replicas"}},
+		{"lease_cache: on\nlease_cache: off\n", "", []string{":2: lease_cache: is given twice"}},
+		{"listen: [a, b]\nadmin_listen:\n", "", []string{":1: listen: must be a single value", ":2: admin_listen: must be a single value"}},
+		{"aggregator: [[a:1]]\n", "", []string{"region.yaml:1: aggregator: must be a list of single values"}},
+		{"aggregator: ['a:1,b:2']\n", "", []string{"region.yaml:1: aggregator: must be a list of single values"}},
+		{"- a\n", "", []string{"must be fields with values"}},
+		{"a: b: c\n", "", []string{"region.yaml"}},
+		{"max_memory: 1 TB\n", "", []string{"max_memory", "512MiB"}},
+		{"max_keys: 0\n", "", []string{"max_keys: 0 must be 1 to 1000000000"}},
+		{"", "--nosuch", []string{"--nosuch"}},
+		{"", "--max-holders -1", []string{"--max-holders"}},
+		{"", "--config nosuch.yaml", []string{"nosuch.yaml"}},
+		{"", "--rules=", []string{"rules: is missing"}},
+		{"", "--listen 8080 --admin-listen localhost: --replicas 0 --max-memory 32MiB --max-streams 0 --max-holders 0 --max-holders-per-address 0", []string{
+			`listen: "8080" must be host:port`, `admin_listen: "localhost:"`, "replicas: 0 must be 1", "max_memory: 32MiB must be 64MiB to 1048576GiB", "max_streams: 0", "max_holders: 0", "max_holders_per_address: 0"}},
+		{"", "--header-timeout 1ms --idle-timeout 2h --drain-wait 1h --drain-timeout 1h --log-format xml --log-level loud --lease-cache maybe", []string{
+			"header_timeout: 1ms must be 100ms to 1m0s", "idle_timeout", "drain_wait", "drain_timeout", `log_format: "xml" must be one of ["json" "text"]`, "log_level", `"auto" "on" "off"`}},
+		{"", "--state= --otlp collector", []string{"state: is empty", `otlp: "collector" must be a URL with a port`}},
+		{"", "--state-interval 1ms", []string{"state_interval: 1ms must be"}},
+		{"", "--aggregator a:1,b --aggregator-tls-ca x", []string{`aggregator: "b" must be host:port`, "aggregator_tls: is false", "region: is missing; the aggregator"}},
+		{"", "--region eu --aggregator 10.0.0.7:4", []string{`aggregator: calls of "10.0.0.7:4"`, "--aggregator-tls-cert", "--aggregator-plain"}},
+		{"", "--region eu --aggregator a:1 --aggregator-tls --aggregator-tls-key x", []string{"aggregator_tls_cert: goes together"}},
+		{"", "--tls-cert x --tls-client-san x", []string{"tls_cert: goes together", "tls_client_san: needs tls_client_ca"}},
+		{"", "--tls-client-ca x", []string{"tls_client_ca: needs tls_cert"}},
+		{"", "--tls-cert x --tls-key x --tls-client-ca x", []string{"tls_client_ca: needs region or tls_client_san", "--region eu"}},
+		{"", "--tls-client-san weir://pop/{region}", []string{`tls_client_san: "weir://pop/{region}" has {region}, but PoPs state no region`}},
+		{"", "--region " + strings.Repeat("r", 65), []string{" is no name of a region; give one of 1 to 64 letters, digits"}},
+		{"", "--region eu/1 --consul a", []string{`region: "eu/1" is no name of a region`, `consul: "a" must be host:port`}},
+		{"", "--consul-primary dc1 --advertise b:1", []string{"consul: is missing, but consul_* is set", "consul: is missing; advertise"}},
+		{"", "--consul a:1 --advertise b:c --consul-tls-ca x", []string{"region: is missing; with consul", `advertise: "b:c" must be host:port with a number`, "consul_tls: is false"}},
+		{"", "--region eu --consul a:1 --consul-tls --consul-tls-key x", []string{"consul_tls_cert: goes together"}},
+		{"", "--rules consul:", []string{"consul: is missing; rules: consul: needs its agent"}},
+		{"", "--rules consul:dc1 --rules-copy x", []string{`rules: "consul:dc1" has something behind consul:`, "--consul-primary", "rules_copy: is for rules in Consul"}},
+		{"", "--rules-copy=", []string{"rules_copy: is empty"}},
+		{"", "--redis a:1,b --redis-mode x --redis-sentinel-username x --redis-tls-ca x --redis-timeout 1m --redis-lanes 0 --redis-queue 0", []string{
+			`redis: "b" must be host:port`, `redis_mode: "x"`, "redis_sentinel_username, redis_sentinel_password_file: are for redis_mode: sentinel only", "redis_tls: is false",
+			"redis_timeout: 1m0s must be", "redis_lanes: 0", "redis_queue: 0"}},
+		{"", "--redis a:1,b:1 --redis-mode single --state x", []string{"redis_mode: single is for one address", "state: \"x\" is for counters in memory"}},
+		{"", "--redis a:1 --redis-mode sentinel --redis-tls --redis-tls-key x", []string{"redis_sentinel_master", "redis_tls_cert: goes together"}},
+		{"", "--redis-password-file x", []string{"redis: is missing"}},
+		{"", "--rls-listen x --rls-tls-client-ca x --rls-tls-key x --rls-max-connection-age 1ms --rls-budget 0 --ratelimit-consistency x --ratelimit-on-failure x", []string{
+			"rls_listen", "rls_tls_client_ca: needs", "rls_tls_cert: goes together", "rls_max_connection_age", "rls_budget: 0s must be 1ms", "ratelimit_consistency", "ratelimit_on_failure"}},
+		{"", "--rls-tls-client-san x", []string{"rls_tls_client_san: needs rls_tls_client_ca"}},
+		{"", "--rules= --ratelimit-config x --descriptors y", []string{"descriptors: needs rules"}},
 	} {
-		args := c.args
+		args := strings.Fields(c.args)
 		if c.file != "" {
 			args = append(args, "--config", file(t, c.file))
 		}
 		_, err := load(args...)
 		for _, want := range c.want {
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v; want %q in it", name, err, want)
+				t.Errorf("%q %s: %v; want %q in it", c.file, c.args, err, want)
 			}
 		}
 	}
@@ -216,20 +178,10 @@ func TestMistakes(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	var out strings.Builder
-	if _, err := Load([]string{"--help"}, &out); !errors.Is(err, settings.ErrHelp) {
-		t.Fatal(err)
-	}
+	_, err := Load([]string{"--help"}, &out)
 	for _, want := range []string{"--rules", "--admin-listen", "WEIR_MAX_KEYS", "127.0.0.1:8080"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("help does not mention %s:\n%s", want, &out)
+		if !errors.Is(err, settings.ErrHelp) || !strings.Contains(out.String(), want) {
+			t.Errorf("%v; help does not mention %s:\n%s", err, want, &out)
 		}
-	}
-}
-
-// A variable that a newer release has keeps nothing from starting.
-func TestUnknownVariable(t *testing.T) {
-	t.Setenv("WEIR_OF_A_NEWER_RELEASE", "5")
-	if _, err := load("--region", "eu"); err != nil {
-		t.Error(err)
 	}
 }
