@@ -32,32 +32,23 @@ var zones string
 var names = sync.OnceValue(func() []string { return strings.Fields(zones) })
 
 // made has the windows of each calendar once, so that they are comparable: there are no more than names of zones, times 39.
-var made struct {
-	sync.Mutex
-	of map[limit.Calendar]*windows
-}
+var made sync.Map
 
 // Windows are those of a legal calendar. The error is what to write instead of the name of its zone.
 func Windows(c limit.Calendar) (limit.Windows, error) {
 	if !slices.Contains(names(), c.Zone) {
 		return nil, unknown(c.Zone)
 	}
-	made.Lock()
-	defer made.Unlock()
 	c.Windows = nil
-	if w := made.of[c]; w != nil {
-		return w, nil
+	if w, found := made.Load(c); found {
+		return w.(*windows), nil
 	}
 	loc, err := time.LoadLocation(c.Zone)
 	if err != nil {
 		return nil, unknown(c.Zone)
 	}
-	if made.of == nil {
-		made.of = map[limit.Calendar]*windows{}
-	}
-	w := &windows{per: c.Per, anchor: int(c.Anchor), loc: loc}
-	made.of[c] = w
-	return w, nil
+	w, _ := made.LoadOrStore(c, &windows{per: c.Per, anchor: int(c.Anchor), loc: loc})
+	return w.(*windows), nil
 }
 
 // unknown is the error for a name that is none of a zone. People write the city, or miss a letter.

@@ -29,14 +29,12 @@ func side(t *testing.T, own, others *pki.Authority, name string, names ...string
 
 func authority(t *testing.T) *pki.Authority {
 	t.Helper()
-	a := fatal.Get(pki.NewAuthority())(t)
-	return a
+	return fatal.Get(pki.NewAuthority())(t)
 }
 
 func load(t *testing.T, files Files) *Set {
 	t.Helper()
-	s := fatal.Get(Load("test", files, nil, slog.New(slog.DiscardHandler)))(t)
-	return s
+	return fatal.Get(Load("test", files, nil, slog.New(slog.DiscardHandler)))(t)
 }
 
 // handshake connects a client to a server, and returns what each of them has of the other.
@@ -69,7 +67,7 @@ func TestBothSides(t *testing.T) {
 	a, b, stranger := authority(t), authority(t), authority(t)
 	server := load(t, side(t, a, b, "server", "weir.example"))
 	client := load(t, side(t, b, a, "client", "weir://region/eu"))
-	if seen, err1, err2 := handshake(t, server.Server(nil, "h2"), withH2(client.Client("weir.example")())); err1 != nil || err2 != nil || seen.NegotiatedProtocol != "h2" {
+	if seen, err1, err2 := handshake(t, server.Server(nil, "h2"), client.Client("weir.example", "h2")()); err1 != nil || err2 != nil || seen.NegotiatedProtocol != "h2" {
 		t.Errorf("%v, %v, protocol %q", err1, err2, seen.NegotiatedProtocol)
 	}
 	if _, _, err := handshake(t, server.Server(nil), client.Client("other.example")()); err == nil {
@@ -85,11 +83,6 @@ func TestBothSides(t *testing.T) {
 	if _, err, _ := handshake(t, server.Server(refuse), client.Client("weir.example")()); err == nil || !strings.Contains(err.Error(), "not you") {
 		t.Errorf("a client that is refused: %v", err)
 	}
-}
-
-func withH2(c *tls.Config) *tls.Config {
-	c.NextProtos = []string{"h2"}
-	return c
 }
 
 // Names of a certificate.
@@ -137,11 +130,18 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// An authority that was taken out is refused at once, also of a client that resumes a session of before.
+// An authority that was taken out is refused at once, also of a client that resumes a session of before. A client trusts a new
+// authority with its next connection.
 func TestAuthorityTakenOut(t *testing.T) {
 	a, b := authority(t), authority(t)
-	files := side(t, a, a, "server", "weir.example")
-	server, client := load(t, files), load(t, side(t, a, a, "client")).Client("weir.example")()
+	files, trusts := side(t, a, a, "server", "weir.example"), side(t, a, b, "client")
+	server, set := load(t, files), load(t, trusts)
+	if _, _, err := handshake(t, server.Server(nil), set.Client("weir.example")()); err == nil {
+		t.Error("a server of another authority is accepted")
+	}
+	fatal.If(t, os.WriteFile(trusts.CA, a.PEM, 0o600))
+	set.reload()
+	client := set.Client("weir.example")()
 	client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	port := server.Server(nil)
 	for resumes := range 2 {
@@ -159,6 +159,5 @@ func TestAuthorityTakenOut(t *testing.T) {
 func parse(t *testing.T, text []byte) *x509.Certificate {
 	t.Helper()
 	block, _ := pem.Decode(text)
-	cert := fatal.Get(x509.ParseCertificate(block.Bytes))(t)
-	return cert
+	return fatal.Get(x509.ParseCertificate(block.Bytes))(t)
 }

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -37,8 +38,14 @@ type Limits struct {
 type Server struct {
 	http   *http.Server
 	port   net.Listener
-	silent silent
+	silent sync.Map // connections that have sent no request yet
 }
+
+// silentTime is how long connections that have sent no request may stay when the server
+// ends: a peer that has just connected may be about to send one. Without an end, package http waits
+// 5 s for each of them and answers nobody meanwhile. An Envoy that starts has such a
+// connection for that long: it connects for its health checks and then compiles the module.
+const silentTime = 200 * time.Millisecond
 
 // New makes a server of an open port; with secure it takes TLS alone.
 func New(port net.Listener, secure *tls.Config, h http.Handler, l Limits, log *slog.Logger) *Server {
@@ -46,10 +53,10 @@ func New(port net.Listener, secure *tls.Config, h http.Handler, l Limits, log *s
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(secure == nil)
 	protocols.SetHTTP2(secure != nil)
-	s := &Server{port: port, silent: silent{conns: map[net.Conn]struct{}{}}}
+	s := &Server{port: port}
 	s.http = &http.Server{
 		Handler:           h,
-		ConnState:         s.silent.note,
+		ConnState:         s.note,
 		Protocols:         &protocols,
 		TLSConfig:         secure,
 		ReadHeaderTimeout: l.HeaderTimeout,
@@ -112,9 +119,23 @@ func (s *Server) Serve() error {
 func (s *Server) Shut(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	defer time.AfterFunc(silentTime, s.silent.cut).Stop()
+	defer time.AfterFunc(silentTime, func() { s.silent.Range(cut) }).Stop()
 	if err := s.http.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("calls were still in flight after %v, cut", timeout), s.http.Close())
 	}
 	return nil
+}
+
+// note is for [http.Server.ConnState].
+func (s *Server) note(c net.Conn, state http.ConnState) {
+	if state == http.StateNew {
+		s.silent.Store(c, nil)
+	} else {
+		s.silent.Delete(c)
+	}
+}
+
+func cut(c, _ any) bool {
+	_ = c.(net.Conn).Close() // nobody waits for anything on it
+	return true
 }

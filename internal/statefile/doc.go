@@ -17,18 +17,13 @@ const layout = 3
 
 const magic = "weirstat"
 
-// Header describes a file.
+// Header describes a file. Create sets its Layout.
 type Header struct {
+	Layout int `json:"layout"`
 	// Holders is how many holders the store had.
 	Holders int `json:"holders"`
 	// Saved is when the file was written, Host and PID by which process.
 	Saved time.Time `json:"saved"`
 	Host  string    `json:"host"`
 	PID   int       `json:"pid"`
-}
-
-// laidOut is a header as it is in a file.
-type laidOut struct {
-	Layout int `json:"layout"`
-	Header
 }

@@ -56,7 +56,7 @@ func read(r *reader, visit func([]byte) error) (Header, error) {
 	if err := r.next(); err != nil {
 		return Header{}, damaged("header: %w", err)
 	}
-	var h laidOut
+	var h Header
 	if err := json.Unmarshal(r.record, &h); err != nil {
 		return Header{}, damaged("header: %w", err)
 	}
@@ -66,13 +66,13 @@ func read(r *reader, visit func([]byte) error) (Header, error) {
 	for {
 		err := r.next()
 		if errors.Is(err, io.EOF) {
-			return h.Header, nil
+			return h, nil
 		}
 		if err == nil {
 			err = visit(r.record)
 		}
 		if err != nil {
-			return h.Header, err
+			return h, err
 		}
 	}
 }

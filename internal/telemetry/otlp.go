@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"time"
@@ -49,42 +48,29 @@ func NewOTLP(endpoint, program string, r *Registry, log *slog.Logger) (*OTLP, er
 	if err != nil {
 		return nil, err
 	}
+	var spans []otlptracegrpc.Option
+	var metrics []otlpmetricgrpc.Option
+	if endpoint != os.Getenv(endpointVariable) { // else the exporters read it, and those beside it
+		spans = append(spans, otlptracegrpc.WithEndpointURL(endpoint))
+		metrics = append(metrics, otlpmetricgrpc.WithEndpointURL(endpoint))
+	}
 	if os.Getenv("OTEL_TRACES_EXPORTER") != "none" {
-		err = o.sendSpans(endpoint, about)
+		exporter, err := otlptracegrpc.New(context.Background(), spans...)
+		if err != nil {
+			return nil, err
+		}
+		provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(about))
+		o.Tracer, o.ends = NewTracer(provider), append(o.ends, provider.Shutdown)
 	}
 	if os.Getenv("OTEL_METRICS_EXPORTER") != "none" {
-		err = errors.Join(err, o.sendMetrics(endpoint, about, r))
+		exporter, err := otlpmetricgrpc.New(context.Background(), metrics...)
+		if err != nil {
+			return nil, err
+		}
+		reader := metric.NewPeriodicReader(exporter, metric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(r.registry))))
+		o.ends = append(o.ends, metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(about)).Shutdown)
 	}
-	return o, err
-}
-
-func (o *OTLP) sendSpans(endpoint string, about *resource.Resource) error {
-	var to []otlptracegrpc.Option
-	if endpoint != os.Getenv(endpointVariable) { // else the exporter reads it, and those beside it
-		to = append(to, otlptracegrpc.WithEndpointURL(endpoint))
-	}
-	exporter, err := otlptracegrpc.New(context.Background(), to...)
-	if err != nil {
-		return err
-	}
-	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(about))
-	o.Tracer = NewTracer(provider)
-	o.ends = append(o.ends, provider.Shutdown)
-	return nil
-}
-
-func (o *OTLP) sendMetrics(endpoint string, about *resource.Resource, r *Registry) error {
-	var to []otlpmetricgrpc.Option
-	if endpoint != os.Getenv(endpointVariable) {
-		to = append(to, otlpmetricgrpc.WithEndpointURL(endpoint))
-	}
-	exporter, err := otlpmetricgrpc.New(context.Background(), to...)
-	if err != nil {
-		return err
-	}
-	reader := metric.NewPeriodicReader(exporter, metric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(r.registry))))
-	o.ends = append(o.ends, metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(about)).Shutdown)
-	return nil
+	return o, nil
 }
 
 // endTime bounds the end: a collector that is away must not hold up a restart.

@@ -3,9 +3,6 @@ package telemetry_test
 import (
 	"log/slog"
 	"net"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,21 +59,5 @@ func TestCollectorNeverAnswers(t *testing.T) {
 				t.Errorf("the end took %v", took)
 			}
 		})
-	}
-}
-
-// Prometheus gets native histograms if it asks for them, and classic ones beside.
-func TestNativeHistogram(t *testing.T) {
-	r := telemetry.NewRegistry("test")
-	r.Histogram("weir_b", "B.", telemetry.Doubling(1, 3)).Observe(3)
-	q := httptest.NewRequest(http.MethodGet, "/metrics", nil)
-	q.Header.Set("Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text")
-	w := httptest.NewRecorder()
-	r.Handler().ServeHTTP(w, q)
-	_, b, _ := strings.Cut(w.Body.String(), `"weir_b"`)
-	for _, want := range []string{"schema", "positive_span", "bucket", "upper_bound"} {
-		if !strings.Contains(b, want) {
-			t.Errorf("no %s in %s", want, b)
-		}
 	}
 }

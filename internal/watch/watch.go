@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -70,15 +71,14 @@ type Watcher struct {
 	// These belong to the goroutine that calls Load or Run.
 	judged   []rulefile.File // the last files that were parsed; nil: none
 	wrong    error           // their mistakes; nil: none
-	failure  string          // the last error in the log; empty if the files are good
 	version  string          // in force
 	revision uint64          // likewise
 
 	ok      telemetry.Gauge
 	info    *telemetry.GaugeVec
 	reloads *telemetry.CounterVec
-	loaded  atomic.Int64 // Unix time in nanoseconds at which it came into force; 0: never
-	problem atomic.Pointer[string]
+	loaded  atomic.Int64           // Unix time in nanoseconds at which it came into force; 0: never
+	problem atomic.Pointer[string] // the last error in the log; nil: the files are good
 }
 
 // Problem is why the files, as they were last read, are not in force; empty: they are. It is
@@ -88,12 +88,6 @@ func (w *Watcher) Problem() string {
 		return *p
 	}
 	return ""
-}
-
-// fail sets the error in the log; empty: there is none.
-func (w *Watcher) fail(failure string) {
-	w.failure = failure
-	w.problem.Store(&failure)
 }
 
 // New makes a watcher. Only Load and Run apply candidates.
@@ -150,7 +144,7 @@ func (w *Watcher) Run(ctx context.Context, reload <-chan os.Signal) error {
 			return nil
 		case <-reload:
 			w.judged = nil
-			w.fail("") // the outcome is logged again in any case
+			w.problem.Store(nil) // the outcome is logged again in any case
 			w.look(ctx)
 		case <-tick.C:
 			w.look(ctx)
@@ -170,8 +164,8 @@ func (w *Watcher) look(ctx context.Context) {
 		switch { // they could not be read in between
 		case w.wrong != nil:
 			w.refuse(w.wrong, "is wrong")
-		case w.failure != "":
-			w.fail("")
+		case w.Problem() != "":
+			w.problem.Store(nil)
 			w.ok.Set(1)
 		}
 	case w.cfg.Whole || w.settled(ctx, files):
@@ -181,10 +175,8 @@ func (w *Watcher) look(ctx context.Context) {
 
 // settled reports whether the files stay the same for a while.
 func (w *Watcher) settled(ctx context.Context, files []rulefile.File) bool {
-	select {
-	case <-ctx.Done():
+	if !repeat.Sleep(ctx, settle) {
 		return false
-	case <-time.After(settle):
 	}
 	later, err := w.cfg.Read()
 	return err == nil && same(later, files)
@@ -219,7 +211,7 @@ func (w *Watcher) enforce(c Candidate) error {
 	}
 	w.revision = c.Revision
 	w.wrong = nil
-	w.fail("")
+	w.problem.Store(nil)
 	w.ok.Set(1)
 	if c.Version == w.version {
 		w.cfg.Log.Info(w.cfg.What+": read again, unchanged", about...)
@@ -237,12 +229,13 @@ func (w *Watcher) enforce(c Candidate) error {
 // refuse logs the mistakes of the files, once for as long as they stay the same.
 func (w *Watcher) refuse(err error, reason string) {
 	w.ok.Set(0)
-	if err.Error() == w.failure {
+	problem := err.Error()
+	if problem == w.Problem() {
 		return
 	}
-	w.fail(err.Error())
+	w.problem.Store(&problem)
 	w.reloads.WithLabelValues("rejected").Inc()
-	for mistake := range strings.SplitSeq(w.failure, "\n") {
+	for mistake := range strings.SplitSeq(problem, "\n") {
 		w.cfg.Log.Error(fmt.Sprintf("%s: new version %s; the last one stays in force", w.cfg.What, reason), "error", mistake, "version", w.version)
 	}
 }
