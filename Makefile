@@ -101,9 +101,7 @@ define counted
 endef
 
 .PHONY: test
-test: setup build vet tally ## Run the tests, with a real Envoy, Redis Cluster and Consul (8 minutes on two cores)
-	@unshare --net true 2>/dev/null || echo "to be skipped: what needs network namespaces, which this user may not make"
-	@command -v chromium >/dev/null || echo "to be skipped: what needs a browser: chromium is missing"
+test: setup skipped build vet tally ## Run the tests, with a real Envoy, Redis Cluster and Consul (8 minutes on two cores)
 	@{ failed=0; \
 	$(call tests) -p 3 $(pure) $(call besides,./test/...,$(alone) $(apart)) || failed=1; \
 	$(call tests,-race) -p 3 $(call besides,./...,./test/... $(pure)) || failed=1; \
@@ -111,6 +109,13 @@ test: setup build vet tally ## Run the tests, with a real Envoy, Redis Cluster a
 	$(call tests,-C tools) ./... || failed=1; \
 	$(more) \
 	exit $$failed; } | .tools/tally
+# What this user or this machine cannot run, and why, before anything takes minutes.
+.PHONY: skipped
+skipped:
+	@unshare --net true 2>/dev/null || echo "to be skipped: tests in network namespaces, which this user may not make"
+	@[ -w /sys/fs/cgroup/memory ] || [ -w /sys/fs/cgroup/cgroup.subtree_control ] || echo "to be skipped: tests in a cgroup with a limit of memory, which this user may not make"
+	@command -v chromium >/dev/null || echo "to be skipped: tests in a browser: chromium is missing"
+
 # What make test-long runs besides.
 more =
 
