@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/wire"
 )
 
 // A region that answers, and decides nothing, is left alone: at most ten asks a second
@@ -22,7 +21,7 @@ func TestAnswersThatDecideNothing(t *testing.T) {
 			t.Run(fmt.Sprint(path, " ", status), func(t *testing.T) {
 				const workers = 4
 				w := newWorld(t, workers, rules)
-				w.region.fails = func(*wire.Want) lease.Status { return status }
+				w.region.fails = status
 				begin, most, last := w.now, 0, 0
 				for second := range 20 {
 					before := w.region.wants
@@ -40,7 +39,7 @@ func TestAnswersThatDecideNothing(t *testing.T) {
 				if most > 10*asking+workers || last > 2*asking {
 					t.Errorf("a key with 500 requests per second was asked for %d times in a second, and in the last one %d times; want at most %d and %d", most, last, 10*asking+workers, 2*asking)
 				}
-				w.region.fails = nil
+				w.region.fails = 0
 				w.hot(2200, 2, "/"+path, workers)
 				r := w.request(0, "/"+path, "hot")
 				if w.settle(); r.Outcome != Admit || r.Degraded {

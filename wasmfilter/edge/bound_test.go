@@ -42,14 +42,8 @@ func TestAllOrNothingSettles(t *testing.T) {
 		if w.units["r"] > 12 || w.units["s"] > 9 {
 			t.Fatalf("admitted %v of limits of 12 and 9", w.units)
 		}
-		left := map[string]int64{}
-		for key, c := range w.region.counters {
-			i, _ := w.region.set.Find(key[:1])
-			l := w.region.set.Limit(i, 0)
-			left[key[:1]] += l.Spec().Count - l.Peek(c.State, w.wall(), 0).Remaining
-		}
-		if left["r"] != w.units["r"] || left["s"] != w.units["s"] {
-			t.Fatalf("charged %v above for %v admitted", left, w.units)
+		if r, s := w.charged("r"), w.charged("s"); r != w.units["r"] || s != w.units["s"] {
+			t.Fatalf("charged %d and %d above for %v admitted", r, s, w.units)
 		}
 	})
 }
@@ -73,12 +67,7 @@ func TestSubleasesComeBack(t *testing.T) {
 			w.run(rapid.IntRange(0, 3).Draw(t, "steps"))
 		}
 		w.drain()
-		charged := int64(0)
-		for _, c := range w.region.counters {
-			l := w.region.set.Limit(0, 0)
-			charged += l.Spec().Count - l.Peek(c.State, w.wall(), 0).Remaining
-		}
-		if n := w.units["r"]; n > 600 || charged != n {
+		if n, charged := w.units["r"], w.charged("r"); n > 600 || charged != n {
 			t.Fatalf("admitted %d of a limit of 600, and %d are charged above", n, charged)
 		}
 	})

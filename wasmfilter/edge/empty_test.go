@@ -19,7 +19,7 @@ func TestDebtOfUnknownRule(t *testing.T) {
 		w.request(0, "/", "ann")
 		w.cut()
 	}
-	w.region.set = mustRules(t, `{"rules":[{"name":"other","key":[],"limit":"1/1h"}]}`)
+	w.region.use(mustRules(t, `{"rules":[{"name":"other","key":[],"limit":"1/1h"}]}`))
 	for ms := 0; ms < 60_000; ms += 100 {
 		w.pass(100)
 		for len(w.calls) > 0 {
@@ -49,7 +49,7 @@ func TestRulesThatComeBack(t *testing.T) {
 			w.admit(0, "/", "ann")
 		}
 		for _, rules := range []string{fmtRule("1/1h"), pop} {
-			w.region.set = mustRules(t, rules)
+			w.region.use(mustRules(t, rules))
 			w.workers[0].uplink.FetchRules(w.now)
 			w.collect()
 			w.settle()
@@ -130,7 +130,7 @@ func TestTableComesBackToEmpty(t *testing.T) {
 			case 8:
 				w.pass(lease.Millis(rapid.SampledFrom([]int{1, 50, 300, 3000, 12_000}).Draw(t, "time")))
 			case 9:
-				w.region.set = mustRules(t, drawRules(t))
+				w.region.use(mustRules(t, drawRules(t)))
 				w.pass(6000)
 				w.settle()
 			}

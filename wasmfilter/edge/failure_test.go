@@ -84,9 +84,9 @@ func TestOverdrawnIsReported(t *testing.T) {
 		}
 	}
 	w.passes(30_000) // heartbeats close the breaker, the scan reports
-	for user, left := range map[string]int64{"ann": 8, "bob": 17} {
-		if c := w.region.counters["r/0/"+user]; c == nil || w.region.set.Limit(0, 0).Peek(c.State, w.wall(), 0).Remaining != left {
-			t.Errorf("%s: the region has %+v, want %d left", user, c, left)
+	for user, want := range map[string]int64{"ann": 12, "bob": 3} {
+		if n := w.region.spent(w.wall(), "r", user); n != want {
+			t.Errorf("%s: the region has charged %d, want %d", user, n, want)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestMalformedReplies(t *testing.T) {
 		r := w.request(0, "/", "ann")
 		f := w.take(0)
 		var m wire.Response
-		fatal.If(t, m.Decode(w.region.serve(w.now, f.call)))
+		fatal.If(t, m.Decode(w.region.serve(w.wall(), f.call)))
 		edit(&m)
 		f.worker.Reply(w.now, f.call.ID, m.Append(nil))
 		w.collect()

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/wire"
 )
 
 // A key that is flooded stays denied when the region goes away, at any moment, also
@@ -21,7 +19,7 @@ func TestFloodedKeyStaysDenied(t *testing.T) {
 					for phase := range 4 {
 						w := newWorld(t, 2, fmt.Sprintf(flooded, rate, algorithm, consistency))
 						w.flood(2500+phase*58, (*world).settle)
-						anew := int(w.region.set.Limit(0, 0).Peek(w.region.counters["r/0/ann"].State, w.wall(), 0).Reset / limit.Millisecond)
+						anew := int(w.region.counter(w.wall(), "r", "ann").ResetMS)
 						if admitted := w.flood(min(anew*7/10, 2000), (*world).cut); admitted > 15 {
 							t.Errorf("phase %d: %d admitted while the region was away", phase, admitted)
 						}
@@ -55,7 +53,7 @@ func TestFloodRenewsNoShare(t *testing.T) {
 	w := newWorld(t, 1, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"10/24h","algorithm":"fixed_window","on_failure":"local"}]}`)
 	admitted := 0
 	for cycle := range 3 {
-		w.region.fails = func(*wire.Want) lease.Status { return lease.UnknownRule }
+		w.region.fails = lease.UnknownRule
 		for range 30 {
 			if w.admit(0, "/", "ann") {
 				admitted++
@@ -63,7 +61,7 @@ func TestFloodRenewsNoShare(t *testing.T) {
 			w.pass(20)
 			w.settle()
 		}
-		w.region.fails = nil
+		w.region.fails = 0
 		w.passes(20_000)
 		for i := range 3000 {
 			for range 3 {

@@ -18,9 +18,8 @@ const (
 // twoReplicas is a PoP before two replicas with rules of two revisions.
 func twoReplicas(t *testing.T, old, fresh string, oldRevision, freshRevision uint64) *world {
 	w := newWorld(t, 2, old)
-	w.region.revision = oldRevision
-	w.others = []*region{newRegion(t, mustRules(t, fresh))}
-	w.others[0].revision = freshRevision
+	w.region.use(w.region.set.Dated(oldRevision))
+	w.others = []*region{newRegion(t, mustRules(t, fresh).Dated(freshRevision))}
 	return w
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // After its counter was reset a key is refused for a second at most, by all workers: what they remember of rejections
@@ -30,12 +31,8 @@ func TestResetEndsRejections(t *testing.T) {
 					if w.admit(0, "/", "ann") || w.admit(1, "/", "ann") {
 						t.Fatal("admitted, though the limit is spent")
 					}
-					for _, c := range w.region.counters {
-						i, _ := w.region.set.Find("a")
-						l := w.region.set.Limit(i, 0)
-						terms := lease.NewTerms(l, w.region.set.Rule(i).Consistency, 0, 0, 0)
-						c.Reset(l, &terms, w.wall())
-					}
+					w.region.wall = w.wall()
+					fatal.Get(w.region.Reset(t.Context(), "a", []byte("ann")))(t)
 					reset := w.now
 					for i := range 2 {
 						for !w.admit(i, "/", "ann") {

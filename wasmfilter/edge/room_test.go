@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"pgregory.net/rapid"
 )
@@ -184,19 +183,16 @@ func TestDebtsMakeRoom(t *testing.T) {
 	}
 	w.pass(300)
 	w.settle()
-	w.region.fails = func(*wire.Want) lease.Status { return lease.Denied }
+	w.region.fails = lease.Denied
 	for i := range 2 { // the second from the cache of denials, though the key has no place
 		r, wants := w.request(0, "/a", "denied"), w.region.wants
 		if w.settle(); r.Outcome != Deny || r.Degraded || i > 0 && w.region.wants != wants {
 			t.Errorf("request %d of a denied key: outcome %v, degraded %v, %d wants", i, r.Outcome, r.Degraded, w.region.wants-wants)
 		}
 	}
-	w.region.fails = nil
+	w.region.fails = 0
 	w.quiet()
-	charged := uint64(0)
-	for _, c := range w.region.counters {
-		charged += uint64(1 - w.region.set.Limit(0, 0).Peek(c.State, w.wall(), 0).Remaining)
-	}
+	charged := uint64(w.charged("a"))
 	if n := w.workers[0].Unreported; n+charged != 2000 || charged < 512-32 {
 		t.Errorf("%d units charged and %d not reported, of 2000", charged, n)
 	}
@@ -245,12 +241,9 @@ func TestRoomNeverResetsAKey(t *testing.T) {
 		w.silent()
 		w.empty()
 		for user := range users {
-			key := fmt.Sprint("region/0/u", user)
-			if c := w.region.counters[key]; c != nil {
-				left := w.region.set.Limit(2, 0).Peek(c.State, w.wall(), 0).Remaining
-				if spent := 3 - int(left); spent != got[fmt.Sprint("region u", user)] {
-					t.Fatalf("u%d was charged %d units and admitted %d times", user, spent, got[fmt.Sprint("region u", user)])
-				}
+			name := fmt.Sprint("u", user)
+			if n := w.region.spent(w.wall(), "region", name); n != int64(got["region "+name]) {
+				t.Fatalf("%s was charged %d units and admitted %d times", name, n, got["region "+name])
 			}
 		}
 	})

@@ -30,7 +30,7 @@ func TestNoSecret(t *testing.T) {
 // it, and no key is ever sent or kept in plain.
 func TestSecret(t *testing.T) {
 	w := newWorld(t, 2, strings.Replace(hashedRule, "ALLOW", "deny", 1))
-	w.region.secret = &rule.Secret{1}
+	w.region.use(w.region.set, rule.Secret{1})
 	w.pass(6000)
 	w.settle()
 	w.pass(200)
@@ -48,7 +48,7 @@ func TestSecret(t *testing.T) {
 	if key := string(w.request(0, "/v1/a", "hunter2").DeniedKey()); !strings.HasPrefix(key, `\h`) {
 		t.Errorf("the access log gets the key %q", key)
 	}
-	w.region.secret = &rule.Secret{2}
+	w.region.use(w.region.set, rule.Secret{2})
 	w.admit(0, "/v1/a", "other") // its reply names the new secret
 	w.settle()
 	w.pass(1000)
@@ -56,12 +56,12 @@ func TestSecret(t *testing.T) {
 	if n := admitted(); n != 3 {
 		t.Errorf("admitted %d of 3 under another secret", n)
 	}
-	if len(w.region.counters) < 3 { // hunter2 under each secret, and other
-		t.Errorf("counters %v", w.region.counters)
+	if len(w.region.keys) < 3 { // hunter2 under each secret, and other
+		t.Errorf("keys %v", w.region.keys)
 	}
-	for key := range w.region.counters {
-		if !strings.HasPrefix(key, `user/0/\h`) || strings.Contains(key, "hunter2") {
-			t.Errorf("counter %s", key)
+	for key := range w.region.keys {
+		if !strings.HasPrefix(key, `user/\h`) || strings.Contains(key, "hunter2") {
+			t.Errorf("key %s", key)
 		}
 	}
 	for key, value := range w.store.Values {

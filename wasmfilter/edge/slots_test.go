@@ -86,7 +86,7 @@ func TestSlotOnItsWayBack(t *testing.T) {
 			t.Errorf("asked %d times in 9 ticks", asked)
 		}
 		if !lost {
-			returns.worker.Reply(w.now, returns.call.ID, w.region.serve(w.now, returns.call))
+			returns.worker.Reply(w.now, returns.call.ID, w.region.serve(w.wall(), returns.call))
 			w.collect()
 		}
 		for range 2 {

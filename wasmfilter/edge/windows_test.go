@@ -27,7 +27,7 @@ func TestWindowsAreAllOrNone(t *testing.T) {
 		if n := flood(); n != 4 {
 			t.Errorf("%s: %d admitted, the window of a day has 4", consistency, n)
 		}
-		w.region.set = mustRules(t, windows(1000))
+		w.region.use(mustRules(t, windows(1000)))
 		w.now++
 		w.admit(0, "/login", "bob") // its reply shows the version
 		if n := flood(); n != 6 {

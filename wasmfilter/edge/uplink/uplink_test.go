@@ -309,6 +309,10 @@ func TestReportEnds(t *testing.T) {
 		fatal.If(t, err)
 		return raw
 	}
+	if w.watched(1000, 1<<32-1); w.Watch.Until != 1000+wire.LongestWatch {
+		t.Errorf("for ever is until %d", w.Watch.Until)
+	}
+	w.Watch.Until = 0
 	w.watched(1000, 500)
 	if w.watched(1000, 400); w.Watch.Until != 1500 {
 		t.Errorf("watched until %d", w.Watch.Until)
