@@ -179,32 +179,6 @@ func TestSharesOfTheCapacity(t *testing.T) {
 	}
 }
 
-// Where no time passes, requests are admitted by the capacity alone. A jump of the clock moves the level by a second.
-func TestClockStandsStill(t *testing.T) {
-	c := newCrowd(t, 2, 20, "", `"profile":"fast",`)
-	for round := range 50 {
-		for worker := range 2 {
-			c.workers[worker].Tick(c.now)
-			for range 20 {
-				c.come(worker, shed.Critical, "ann")
-			}
-		}
-		if n := len(c.open); n != 20 {
-			t.Fatalf("round %d: %d in flight, want 20", round, n)
-		}
-		for len(c.open) > 10 {
-			c.leave(0)
-		}
-		c.tick()
-	}
-	c.now += 3_600_000
-	if c.tick(); c.rule(0).Ratio != 0 {
-		t.Errorf("after a jump of the clock the ratio is %d", c.rule(0).Ratio)
-	}
-	c.now -= 1_800_000
-	c.pass(1000)
-}
-
 // A shadow rule refuses none, and counts as in flight what it would let pass: so it would refuse as much when it is enforced.
 func TestShadow(t *testing.T) {
 	c := newCrowd(t, 2, 10, `"mode":"shadow",`, "")
