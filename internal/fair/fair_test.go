@@ -28,57 +28,51 @@ var (
 	first  = limit.Spec{Algorithm: limit.FixedWindow, Count: 5000, Period: 10 * limit.Second, Align: limit.AlignFirstRequest}
 )
 
-// A flood that begins in one region takes nothing from regions that demand less than an equal part, and little where these
-// are 300 ms from the aggregator and back. What a region that has gone quiet does not use is for the others, soon. One that
-// once reported far more than is possible gets no more for it half a minute later.
+// A flood that begins in one region takes nothing from regions that demand less than an equal part. What a region that has gone
+// quiet does not use is for the others, soon. One that once reported far more than is possible gets no more for it half a minute
+// later. A region asks every 50 ms for all its requests, the one that floods first.
 func TestFloodElsewhere(t *testing.T) {
-	from := func(second lease.Millis, before, after float64) func(lease.Millis) float64 {
-		return func(now lease.Millis) float64 {
-			if now < (begins+second)*1000 {
-				return before
-			}
-			return after
-		}
-	}
-	flood, calm, ends := from(0, 20, 2000), from(20, 20, 2000), from(10, 800, 0)
-	for _, c := range []struct {
-		name  string
-		spec  limit.Spec
-		equal bool
-		delay lease.Millis
-		other func(lease.Millis) float64 // requests per second of the first region
-		rates []float64                  // of the others
-		least []int                      // that is admitted a second, of all
+	for name, c := range map[string]struct {
+		spec   limit.Spec
+		equal  bool
+		rates  []int64 // requests per second
+		before int64   // that of the first region for 10 s
+		lie    int64   // units that the first region reports as denied after 5 s
+		least  []int64 // that is admitted a second, later
 	}{
-		{"bucket", bucket, true, 50, flood, []float64{100, 60}, []int{297, 98, 58}},
-		{"window", window, true, 50, calm, []float64{100, 60}, []int{297, 97, 58}},
-		{"window of the first request", first, true, 50, flood, []float64{100, 60}, []int{297, 98, 58}},
-		{"far bucket", bucket, true, 150, calm, []float64{100, 60}, []int{297, 98, 58}},
-		{"far window", window, true, 150, flood, []float64{100, 60}, []int{297, 85, 51}},
-		{"far window of the first request", first, true, 150, calm, []float64{100, 60}, []int{297, 95, 57}},
-		{"quiet bucket", bucket, false, 50, ends, []float64{1000}, []int{0, 490}},
-		{"quiet bucket in equal parts", bucket, true, 50, ends, []float64{1000}, []int{0, 490}},
-		{"quiet window", window, false, 50, ends, []float64{1000}, []int{0, 490}},
-		{"quiet window in equal parts", window, true, 50, ends, []float64{1000}, []int{0, 490}},
-		{"a lie", bucket, false, 50, nil, []float64{400}, []int{0, 245}},
+		"bucket":                      {bucket, true, []int64{2000, 100, 60}, 20, 0, []int64{330, 100, 60}},
+		"window":                      {window, true, []int64{2000, 100, 60}, 20, 0, []int64{330, 95, 57}},
+		"window of the first request": {first, true, []int64{2000, 100, 60}, 20, 0, []int64{330, 100, 60}},
+		"quiet bucket":                {bucket, false, []int64{0, 1000}, 800, 0, []int64{0, 499}},
+		"quiet bucket in equal parts": {bucket, true, []int64{0, 1000}, 800, 0, []int64{0, 499}},
+		"quiet window":                {window, false, []int64{0, 1000}, 800, 0, []int64{0, 499}},
+		"quiet window in equal parts": {window, true, []int64{0, 1000}, 800, 0, []int64{0, 499}},
+		"a lie":                       {bucket, false, []int64{400, 400}, 400, limit.MaxCount, []int64{0, 245}},
 	} {
-		rates := []func(lease.Millis) float64{c.other}
-		if c.other == nil {
-			rates[0] = steady(400)
+		a := newAccounted(t, c.spec, c.equal)
+		admitted, denied := make([]int64, len(c.rates)), make([]int64, len(c.rates))
+		for step := range int64(70 * 20) {
+			for id, rate := range c.rates {
+				if id == 0 && step < 10*20 {
+					rate = c.before
+				}
+				if n := rate / 20; n > 0 {
+					w := lease.Want{Need: 1, Waiting: n, Want: n, Denied: denied[id]}
+					if id == 0 && step == 5*20 {
+						w.Denied += c.lie
+					}
+					g, _ := a.ask(uint64(id), w)
+					denied[id] = n - g.Granted
+					if step >= 30*20 {
+						admitted[id] += g.Granted
+					}
+				}
+			}
+			a.now += 50 * limit.Millisecond
 		}
-		for _, r := range c.rates {
-			rates = append(rates, steady(r))
-		}
-		m := newModel(c.spec, c.equal, c.delay, rates...)
-		m.run(5_000)
-		if c.other == nil {
-			m.decide(m.regions[0], lease.Want{Denied: limit.MaxCount})
-		}
-		m.run(65_000)
-		admitted := m.between(30, 70)
-		for i, n := range admitted {
-			if n < 40*c.least[i] {
-				t.Errorf("%s: region %d had %d in 40 s, want at least %d", c.name, i, n, 40*c.least[i])
+		for id, n := range admitted {
+			if n < 40*c.least[id] {
+				t.Errorf("%s: region %d had %d in 40 s, want at least %d", name, id, n, 40*c.least[id])
 			}
 		}
 	}
