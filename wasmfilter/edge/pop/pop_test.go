@@ -53,78 +53,79 @@ func TestOverridesHaveNumbers(t *testing.T) {
 	if found+4 > lease.MaxOverrides || found < lease.MaxOverrides*9/10 {
 		t.Errorf("%d names have a number", found)
 	}
+	store.Set(keyOverride(7), []byte{5, 0, 0, 0}, 0)
+	if is, called := a.Override(7); is != 5 || called != "" {
+		t.Errorf("an override without a name is %q of %d", called, is)
+	}
 	if is, called := a.Override(lease.MaxOverrides + 1); is != 0 || called != "" {
 		t.Errorf("a number that nobody has is %s of %d", called, is)
 	}
 }
 
-// There is one leader, which keeps it; an idle worker takes it from one that serves requests. When it is gone another one takes
-// over within a second, and one of an older plugin configuration, which keeps ticking while its listener drains, after five.
+// A worker leads if nobody does, if it is idle and the leader is not, or if its plugin configuration is newer. The leader writes
+// its record anew after half a second. A worker of an older configuration takes over when there was no leader for 5 s.
 func TestLeader(t *testing.T) {
-	store := tabletest.New()
-	number := uint64(10)
-	start := func(config uint64) *Leader {
-		number += 2
-		l := NewLeader(join(store, number), config)
+	const me, other = 11, 21
+	for _, c := range []struct {
+		record []uint64 // number of the leader, until when, its generation, whether it serves requests; nil: there is none
+		fenced bool     // a newer configuration is at work
+		busy   bool
+		now    lease.Millis
+		leads  bool
+		after  [4]uint64 // the record
+	}{
+		{nil, false, false, 1000, true, [4]uint64{me, 2000, 1, 0}},
+		{nil, true, false, 1000, false, [4]uint64{}},
+		{[]uint64{other, 2000, 1, 0}, false, false, 1999, false, [4]uint64{other, 2000, 1, 0}},
+		{[]uint64{other, 2000, 1, 0}, false, false, 2000, true, [4]uint64{me, 3000, 1, 0}},
+		{[]uint64{other, 2000, 1, 1}, false, false, 1000, true, [4]uint64{me, 2000, 1, 0}},
+		{[]uint64{other, 2000, 1, 1}, false, true, 1000, false, [4]uint64{other, 2000, 1, 1}},
+		{[]uint64{other, 2000, 1, 0}, false, true, 1000, false, [4]uint64{other, 2000, 1, 0}},
+		{[]uint64{other, 2000, 0, 0}, false, false, 1000, true, [4]uint64{me, 2000, 1, 0}},
+		{[]uint64{me, 2000, 1, 0}, false, false, 1499, true, [4]uint64{me, 2000, 1, 0}},
+		{[]uint64{me, 2000, 1, 0}, false, false, 1500, true, [4]uint64{me, 2500, 1, 0}},
+		{[]uint64{me, 2000, 1, 0}, false, true, 1499, true, [4]uint64{me, 2499, 1, 1}},
+		{[]uint64{other, 2000, 2, 0}, true, false, 6999, false, [4]uint64{other, 2000, 2, 0}},
+		{[]uint64{other, 2000, 2, 0}, true, false, 7000, true, [4]uint64{me, 8000, 3, 0}},
+		{[]uint64{9}, false, false, 1000, true, [4]uint64{me, 2000, 1, 0}}, // it cannot be read
+	} {
+		store := tabletest.New()
+		l, again := NewLeader(join(store, 10), 1), NewLeader(join(store, 12), 1)
 		l.Enlist()
-		return l
-	}
-	a, b := start(1), start(1)
-	now := lease.Millis(1000)
-	ticks := func(what string, d lease.Millis, want *Leader, all ...*Leader) {
-		t.Helper()
-		for end := now + d; now < end; now += 100 {
-			for _, l := range all {
-				l.Lead(now)
-			}
+		if again.Enlist(); c.fenced {
+			NewLeader(join(store, 30), 2).Enlist()
 		}
-		for i, l := range all {
-			if l.Leads != (l == want) {
-				t.Errorf("%s: worker %d leads: %v", what, i, l.Leads)
-			}
+		if c.record != nil {
+			l.pop.SetRecord(keyLeader, 0, c.record...)
 		}
-	}
-	ticks("the first to ask", 5000, a, a, b)
-	a.Busy = true
-	a.Lead(now)
-	for range 20 {
-		a.Busy = true
-		ticks("the idle one", 100, b, b, a)
-		b.Busy = false
-	}
-	for range 20 {
-		a.Busy, b.Busy = true, true
-		ticks("of busy ones, the one that leads", 100, b, b, a)
-	}
-	ticks("the other", 1100, a, a)
-	c := start(2)
-	ticks("the newest configuration", 100, c, a, b, c)
-	if !a.Fenced() || !b.Fenced() || c.Fenced() {
-		t.Error("not the workers of the old configuration are fenced")
-	}
-	ticks("the old one, not at once", 5800, nil, a)
-	ticks("the old one when the new one is gone", 400, a, a)
-	if again := start(1); again.Fenced() || a.Fenced() || !c.Fenced() {
-		t.Error("not the worker of the configuration that is gone is fenced")
+		if l.Fenced() != c.fenced || again.Fenced() != c.fenced {
+			t.Errorf("%+v: fenced %v", c, l.Fenced())
+		}
+		var after [4]uint64
+		l.Busy = c.busy
+		leads := l.Lead(c.now)
+		if l.pop.Record(keyLeader, after[:]); leads != c.leads || l.Leads != leads || after != c.after || l.Busy {
+			t.Errorf("%+v: leads %v, record %v", c, leads, after)
+		}
+		if leads && l.Fenced() {
+			t.Errorf("%+v: the leader is fenced", c)
+		}
 	}
 }
 
-// The time of day goes on from where it was set, and jitter keeps within a tenth.
+// The time of day goes on from where it was set, and chance keeps within its bounds and meets both.
 func TestTimeAndChance(t *testing.T) {
 	p := join(tabletest.New(), 2)
 	p.SetClock(5000, 7*limit.Second)
 	if at := p.TimeOfDay(6500); at != 8500*limit.Millisecond {
 		t.Errorf("the time of day is %d", at)
 	}
-	seen := map[lease.Percent]bool{}
+	jitter, chance := map[lease.Percent]bool{}, map[uint64]bool{}
 	for range 1000 {
-		d := p.Jitter()
-		if seen[d] = true; d < 90 || d > 110 || p.UpTo(3) > 3 {
-			t.Fatalf("a jitter of %d", d)
-		}
+		jitter[p.Jitter()], chance[p.UpTo(3)] = true, true
 	}
-	if len(seen) != 21 {
-		t.Errorf("%d values of jitter", len(seen))
+	if len(jitter) != 21 || !jitter[90] || !jitter[110] || len(chance) != 4 || !chance[0] || !chance[3] {
+		t.Errorf("jitter %v, chance %v", jitter, chance)
 	}
 }
 
@@ -134,6 +135,10 @@ func TestProcess(t *testing.T) {
 	a, b := join(store, 6), Join(store, [6]uint64{9, 9, 9, 9, 8, 8})
 	if a.Holder != b.Holder || a.Seed != b.Seed || a.Number == b.Number {
 		t.Errorf("%+v and %+v are of two processes", a, b)
+	}
+	store.Set(keyProcess, make([]byte, 5), 0) // which nobody wrote
+	if broken := join(store, 6); broken.Holder != a.Holder || broken.Seed != a.Seed {
+		t.Errorf("beside a broken record a worker has the identity %+v", broken)
 	}
 	if alone := Join(tabletest.Nowhere{}, [6]uint64{1, 2, 3, 4, 5, 6}); alone.Holder != a.Holder || alone.Seed != a.Seed {
 		t.Errorf("a worker without memory has the identity %+v", alone)

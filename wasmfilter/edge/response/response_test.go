@@ -12,21 +12,8 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/response"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
-	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
 )
-
-// store is the memory of a PoP with one worker.
-type store map[string][]byte
-
-func (s store) Get(key []byte) ([]byte, uint32, bool) {
-	v, ok := s[string(key)]
-	return append([]byte(nil), v...), 1, ok
-}
-
-func (s store) Set(key, value []byte, _ uint32) table.Outcome {
-	s[string(key)] = append([]byte(nil), value...)
-	return table.Stored
-}
 
 const wall = 1_800_000_000 * limit.Second
 
@@ -37,10 +24,9 @@ const twoRules = `{"rules":[
 
 func newWorker(t *testing.T, rules string) *edge.Worker {
 	t.Helper()
-	set, err := read.JSON([]byte(rules))
-	fatal.If(t, err)
+	set := fatal.Get(read.JSON([]byte(rules)))(t)
 	return edge.New(rulebook.Config{Rules: set, RegionCluster: "region", PagesLog2: 4, CallsInFlight: 1, RulesEvery: 5000, Hash: 1},
-		store{}, [6]uint64{1, 2, 3, 4, 5, 6}, 1000, wall)
+		tabletest.New(), [6]uint64{1, 2, 3, 4, 5, 6}, 1000, wall)
 }
 
 // decide has a worker decide a request of ann.
@@ -107,7 +93,7 @@ func TestTwoRules(t *testing.T) {
 
 // Before there are rules, before_rules refuses, and names nothing.
 func TestBeforeRules(t *testing.T) {
-	w := edge.New(rulebook.Config{DenyBeforeRules: true, RegionCluster: "region", PagesLog2: 4, Hash: 1}, store{}, [6]uint64{1}, 1000, wall)
+	w := edge.New(rulebook.Config{DenyBeforeRules: true, RegionCluster: "region", PagesLog2: 4, Hash: 1}, tabletest.New(), [6]uint64{1}, 1000, wall)
 	r := new(edge.Request)
 	w.Decide(1000, r)
 	m := response.Maker{Headers: true, TimeOfDay: w.DecidedAt}

@@ -90,7 +90,8 @@ func TestReadConfig(t *testing.T) {
 		c.Region != "eu" || len(c.Labels) != 1 || c.Labels["tier"] != "edge" || c.JWTPayload != "claims" || c.Rules == nil || c.Rules.Len() != 1 || !c.Headers || c.CallsInFlight != 4 || c.RulesEvery != 500 {
 		t.Errorf("%+v", c)
 	}
-	if c, err = ReadConfig([]byte(`{"region_cluster":"r","labels":{` + manyLabels(16) + `}}`)); err != nil || len(c.Labels) != 16 || c.JWTPayload != "payload" {
+	longest := `{"region_cluster":"r","pop":"` + strings.Repeat("p", 128) + `","labels":{"tier":"` + strings.Repeat("e", 64) + `",` + manyLabels(15) + `}}`
+	if c, err = ReadConfig([]byte(longest)); err != nil || len(c.Labels) != 16 || c.JWTPayload != "payload" {
 		t.Errorf("%v %+v", err, c)
 	}
 }

@@ -167,6 +167,15 @@ func TestRejections(t *testing.T) {
 	if a.forgive(82_500); a.Error != "" {
 		t.Error("the error stays when no reply has shown the rules for twice the time between two fetches")
 	}
+	good := limits(t, "1/1m")
+	a.Offer(89_000, "as another release encodes it", 5, good.Encode())
+	if a.Version != good.Version || !b.unusable(89_000, "as another release encodes it") {
+		t.Errorf("rules in another form: %.8s are in force", a.Version)
+	}
+	a.setRejections([]rejection{{at: 90_000, version: "v7"}, {at: 90_000}}, 0)
+	if all, _ := a.rejections(); len(all) != 2 {
+		t.Errorf("rejections %+v", all)
+	}
 	a.setRejections([]rejection{{at: 90_000, version: strings.Repeat("v", 300)}}, 0)
 	raw, _, _ := a.pop.Store.Get(keyRejected)
 	a.pop.Store.Set(keyRejected, raw[:100], 0) // cut off
@@ -241,6 +250,27 @@ func TestWatch(t *testing.T) {
 		}
 		if fetches < c.fetches[0] || fetches > c.fetches[1] {
 			t.Errorf("%s: %d fetches, want %v", c.name, fetches, c.fetches)
+		}
+	}
+}
+
+// Half an interval after the last fetch a reply stands for the next one, if it named the rules within half an interval.
+func TestReplyStandsForFetch(t *testing.T) {
+	for _, c := range []struct {
+		fetched, saw, now lease.Millis
+		fetch             bool
+		after             lease.Millis // when any were fetched last
+	}{
+		{10_000, 12_000, 12_500, false, 12_000}, {10_000, 12_000, 12_499, false, 10_000}, {10_000, 10_000, 12_500, false, 10_000},
+		{7_000, 10_000, 12_499, false, 10_000}, {7_000, 10_000, 12_500, true, 12_500}, {10_000, 0, 14_499, false, 10_000},
+		{10_000, 0, 15_500, true, 15_500}, {10_000, 8_000, 15_500, true, 15_500}, {10_000, 9_000, 12_500, false, 10_000},
+	} {
+		b, _ := policies(t, `{"name":"a","key":[],"limit":"9/1m"}`)
+		b.updateTag(func(t *rulesTag) bool { t.fetched = c.fetched; return true })
+		b.sawAt = c.saw
+		fetch := b.Watch(c.now)
+		if tag, _ := b.tag(); fetch != c.fetch || tag.fetched != c.after {
+			t.Errorf("%+v: fetches %v, fetched at %d", c, fetch, tag.fetched)
 		}
 	}
 }

@@ -37,6 +37,9 @@ func TestPolicies(t *testing.T) {
 			if ps.ByID[uint32(p.ID)] != p || p.Key(table.Seed{1, 2}, []byte("k")).Hash == p.SharedKey().Hash || p.SharedKey().Rule != uint32(p.ID) {
 				t.Errorf("%s is not found by its ID", p.Name)
 			}
+			if p.Lane != -1 {
+				t.Errorf("%s has lane %d, which nobody gave it", p.Name, p.Lane)
+			}
 			if p.Counts.Decided[Allowed]++; b.CountsOf("a").Decided[Allowed] > 2 {
 				t.Errorf("%s counts as rule a", p.Name)
 			}

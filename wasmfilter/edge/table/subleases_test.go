@@ -14,7 +14,10 @@ func begin(t *testing.T, s *Subleases, k Key, units int64, until lease.Millis) *
 	if e == nil {
 		t.Fatal("the key has no place")
 	}
-	s.Begin(e, &Entry{Rule: k.Rule, Key: k.Text}, holder.Part{Units: units, Lease: 7, Expiry: until + 100}, 0, until)
+	s.Begin(e, &Entry{Rule: k.Rule, Key: k.Text, State: holder.State{Left: 5, Leases: [2]holder.Lease{{Units: 4, Expiry: 1 << 40}}}}, holder.Part{Units: units, Lease: 7, Expiry: until + 100}, 0, until)
+	if e.Left != 9 {
+		t.Errorf("%d units are left beside these, want 9", e.Left)
+	}
 	return e
 }
 
@@ -66,10 +69,11 @@ func TestOften(t *testing.T) {
 			t.Errorf("request %d within one millisecond: often %v", i+1, got)
 		}
 	}
-	if !e.Often(9100, 100) {
-		t.Error("a key that was hot in the last interval is not in this one")
+	e.Part, e.Until = holder.Part{Units: 2}, 9200 // requests that are admitted by them count, too
+	if !e.Often(9100, 100) || !e.Spend(9100, 2) || e.takes != 6 || !e.Often(9200, 100) || e.takes != 4 {
+		t.Errorf("a key that was hot in the last interval has %d requests in this one", e.takes)
 	}
-	if e.Often(9300, 100) {
+	if e.Often(9400, 100) {
 		t.Error("a key is hot after a rest of two intervals")
 	}
 }

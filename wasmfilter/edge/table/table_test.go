@@ -117,7 +117,7 @@ func TestTableIsAMap(t *testing.T) {
 	})
 }
 
-// A page that is about to get a new base keeps the end of a month to the millisecond.
+// A page that is about to get a new base keeps the end of a month to the millisecond. It gets that when it is older.
 func TestLongTimes(t *testing.T) {
 	table := New(newMemory(), 'E', 0, neverIdle)
 	table.Open(Key{Hash: 1})
@@ -130,28 +130,30 @@ func TestLongTimes(t *testing.T) {
 	e := table.Open(k)
 	e.Phase, e.Ends, e.Least, e.RetryAt, e.Reset = holder.PhaseDenied, now+1, 1, end, end
 	table.Commit(now)
-	if e = table.Open(k); e.Reset != end || e.RetryAt != end {
-		t.Errorf("reset at %d, retry at %d, want %d", e.Reset, e.RetryAt, end)
+	if e = table.Open(k); e.Reset != end || e.RetryAt != end || table.page.base != now-rebaseAfter {
+		t.Errorf("reset at %d, retry at %d, want %d; base %d", e.Reset, e.RetryAt, end, table.page.base)
+	}
+	table.Visit(now, 0, func(*Entry) bool { return true })
+	if table.page.base != now-rebaseAfter {
+		t.Errorf("a page of ten days gets the base %d", table.page.base)
+	}
+	table.Open(k)
+	if table.Commit(now + 1); table.page.base != now+1-rebaseTo {
+		t.Errorf("an older page gets the base %d", table.page.base)
 	}
 }
 
-// A change that comes second has to read again.
-func TestRace(t *testing.T) {
-	m := newMemory()
-	a, b := New(m, 'E', 0, neverIdle), New(m, 'E', 0, neverIdle)
-	k := Key{Hash: 5, Text: []byte("k")}
-	a.Open(k).Overdrawn = 1
-	b.Open(k).Overdrawn = 2
-	if a.Commit(start) != Stored || b.Commit(start) != Raced {
-		t.Fatal("both workers created the page")
-	}
-	a.Open(k).Overdrawn++
-	b.Open(k).Overdrawn++
-	if b.Commit(start) != Stored || a.Commit(start) != Raced {
-		t.Fatal("both workers changed the entry")
-	}
-	if n := a.Open(k).Overdrawn; n != 2 {
-		t.Errorf("overdrawn %d after one change of 1 and a race", n)
+// The hash is SipHash-1-3, by another implementation.
+func TestHash(t *testing.T) {
+	for key, want := range map[string]uint64{
+		"":                            0xdb6d55c728a14a66,
+		"seven b":                     0x57e8a866fda71bb9,
+		"8 bytes.":                    0xec3acd82c5f34454,
+		"a key of 27 bytes, as longs": 0x1d895e26befe128c,
+	} {
+		if got := (Seed{1, 2}).Hash(5, []byte(key)); got != want {
+			t.Errorf("%q: %#x, want %#x", key, got, want)
+		}
 	}
 }
 
@@ -312,23 +314,38 @@ func TestSharedEntries(t *testing.T) {
 	}
 }
 
-// Visit drops what is not kept and writes only what changed.
+// Visit drops what is not kept and writes only what changed. It knows the keys that have units or a debt. A page that cannot be read
+// is empty.
 func TestVisit(t *testing.T) {
 	m := newMemory()
 	table := New(m, 'E', 0, neverIdle)
-	for n := range uint64(10) {
-		table.Open(Key{Hash: n, Text: []byte{'k', byte('0' + n)}}).Overdrawn = int64(n + 1)
+	for n := range uint64(8) {
+		e := table.Open(Key{Hash: n, Rule: uint32(n), Text: []byte{'k', byte('0' + n)}})
+		e.Asked = start + 1
+		switch n {
+		case 1, 2:
+			e.Leases[n-1] = holder.Lease{Units: 1, Expiry: start + 9}
+		case 3, 4:
+			e.Overdrawn = int64(n)
+		}
 		table.Commit(start)
 	}
-	writes := m.next
-	var seen int64
-	table.Visit(start+1, 0, func(e *Entry) bool { seen += e.Overdrawn; return true })
-	if seen != 55 || m.next != writes {
-		t.Errorf("saw %d of 55, wrote %d times", seen, m.next-writes)
+	visit := func(drops uint32) (keys string) {
+		table.Visit(start+1, 0, func(e *Entry) bool { keys += string(e.Key); return e.Rule != drops })
+		return keys
 	}
-	table.Visit(start+1, 0, func(e *Entry) bool { return e.Key[1] != '3' })
-	if table.Open(Key{Hash: 3}).Overdrawn != 0 || table.Open(Key{Hash: 4}).Overdrawn != 5 {
+	writes := m.next
+	if keys := visit(99); keys != "k1k2k3k4" || m.next != writes {
+		t.Errorf("saw the keys %q, wrote %d times", keys, m.next-writes)
+	}
+	if visit(3); table.Open(Key{Hash: 3}).Overdrawn != 0 || table.Open(Key{Hash: 4}).Overdrawn != 4 {
 		t.Error("not the entry that was to go is gone")
+	}
+	for n, page := range [][]byte{{layout}, {layout + 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {layout, 0, 0, 0, 0, 0, 0, 0, 0, 0}} {
+		m.Set([]byte("E\x00\x00"), page, 0)
+		if visit(99); table.Counts.Corrupt != uint64(min(n+1, 2)) {
+			t.Errorf("page %d: %d are corrupt", n, table.Counts.Corrupt)
+		}
 	}
 }
 
