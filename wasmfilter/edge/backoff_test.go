@@ -62,9 +62,6 @@ func (w *world) hot(d, every lease.Millis, path string, workers int) {
 			if w.settle(); r.Outcome == Wait {
 				w.t.Fatalf("at %d a request waits though its call was answered", w.now)
 			}
-			if r.Outcome == Admit {
-				w.admittedHot++
-			}
 			w.workers[int(w.now/every)%workers].End(w.now, r)
 		}
 		if w.now%100 == 0 {

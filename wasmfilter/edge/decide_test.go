@@ -1,7 +1,15 @@
 package edge
 
 import (
+	"fmt"
 	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
 )
 
 const userRule = `{"rules":[{"name":"user","match":{"path":{"prefix":"/v1/"}},"key":[{"header":"x-user"}],
@@ -53,5 +61,163 @@ func TestClientGone(t *testing.T) {
 	}
 	if r := w.request(0, "/v1/", "ann"); r.Outcome != Admit {
 		t.Errorf("the unit that came for it was lost: outcome %v", r.Outcome)
+	}
+}
+
+// Who waits for the same answer is served as if each had asked alone: a costly request
+// that does not fit refuses no cheap one behind it.
+func TestCostlyRequestsRefuseNoCheapOnes(t *testing.T) {
+	w := newWorld(t, 1, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"10/1h","algorithm":"fixed_window","cost":{"header":"x-cost","max":10}}]}`)
+	w.costly(0, 7)
+	costs := []int64{5, 2, 4, 1}
+	var requests []*Request
+	for _, cost := range costs {
+		requests = append(requests, w.costing(0, cost))
+	}
+	w.settle()
+	for i, admitted := range []bool{false, true, false, true} {
+		if (requests[i].Outcome == Admit) != admitted {
+			t.Errorf("with 3 left a request of %d: admitted %v", costs[i], !admitted)
+		}
+	}
+}
+
+// A request that one window refuses costs nothing on the others: all of the minute that the
+// window of a day left is there when that is raised.
+func TestWindowsAreAllOrNone(t *testing.T) {
+	for _, consistency := range []string{"leased", "exact"} {
+		windows := func(day int) string {
+			return fmt.Sprintf(`{"rules":[{"name":"login","key":[{"header":"x-user"}],"limits":["10/1m","%d/1d"],
+				"algorithm":"fixed_window","consistency":"%s"}]}`, day, consistency)
+		}
+		w := newWorld(t, 1, windows(4))
+		w.pass(21_000) // a minute begins
+		flood := func() (admitted int) {
+			for range 50 {
+				w.pass(200)
+				if w.admit(0, "/login", "ann") {
+					admitted++
+				}
+			}
+			return admitted
+		}
+		if n := flood(); n != 4 {
+			t.Errorf("%s: %d admitted, the window of a day has 4", consistency, n)
+		}
+		w.region.use(mustRules(t, windows(1000)))
+		w.now++
+		w.admit(0, "/login", "bob") // its reply shows the version
+		if n := flood(); n != 6 {
+			t.Errorf("%s: %d admitted, the minute has 6 left", consistency, n)
+		}
+	}
+}
+
+// Of a flood beyond a small bucket every worker of a PoP serves its clients: the one that fetches
+// what trickles in does not keep it.
+func TestWorkersShareWhatTricklesIn(t *testing.T) {
+	w := newWorld(t, 4, `{"rules":[{"name":"r","key":[],"limit":{"count":100,"per":"1s","burst":15},"algorithm":"token_bucket"}]}`)
+	var asked [4][]*Request
+	for at := range 6000 {
+		w.millisecond(4)
+		asked[at%4] = append(asked[at%4], w.request(at%4, "/", "ann"))
+	}
+	for i := range asked {
+		if admitted := admittedOf(asked[i]); admitted < 50 {
+			t.Errorf("worker %d admits %d of some 600", i, admitted)
+		}
+	}
+}
+
+// Of the wants of one request, the one that was denied decides: the others are
+// answered OK with nothing granted, and must not be taken for the reason.
+func TestDeniedMemberDecidesItsGroup(t *testing.T) {
+	w := newWorld(t, 1, `{"rules":[
+		{"name":"user","key":[{"header":"x-user"}],"limit":"100/1h","algorithm":"fixed_window"},
+		{"name":"all","key":[],"limit":"1/1h","algorithm":"fixed_window","consistency":"exact"}]}`)
+	if !w.admit(0, "/", "ann") {
+		t.Fatal("the first request was refused")
+	}
+	r := w.request(0, "/", "bob")
+	w.settle()
+	if r.Outcome != Deny || r.hits[r.denier].policy.Rule.Name != "all" {
+		t.Errorf("outcome %v by %s, want it denied by all", r.Outcome, r.hits[r.denier].policy.Rule.Name)
+	}
+	if n := w.workers[0].rules.CountsOf("user").Decided[rulebook.Denied]; n != 0 {
+		t.Errorf("rule user counts %d denials, want none", n)
+	}
+}
+
+// Retry-After is the wait and up to retry_jitter percent more, never less; where waiting does not help there is none.
+// Whatever the wait is, both ends of the range are met.
+func TestRetryJitter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		percent := rapid.Int64Range(0, 100).Draw(t, "retry_jitter")
+		count, hours := rapid.IntRange(0, 1).Draw(t, "count"), rapid.IntRange(1, 8000).Draw(t, "hours")
+		w := newWorld(t, 1, fmt.Sprintf(`{"rules":[{"name":"a","key":[],"limit":"%d/%dh","algorithm":"fixed_window","scope":"pop","retry_jitter":%d}]}`, count, hours, percent))
+		w.admit(0, "/", "ann")
+		least, most := lease.Millis(1<<62), lease.Millis(0)
+		for range 200 {
+			r := w.request(0, "/", "ann")
+			wait := r.Governing(rule.AnyHeaders).Reset
+			if count == 0 {
+				if r.RetryAfter != 0 {
+					t.Fatalf("a limit of 0: come back after %d ms", r.RetryAfter)
+				}
+				continue
+			}
+			over := r.RetryAfter - wait
+			if r.Outcome != Deny || wait <= 0 || over < 0 || over > wait*lease.Millis(percent)/100 {
+				t.Fatalf("wait %d ms, %d percent: come back after %d ms", wait, percent, r.RetryAfter)
+			}
+			least, most = min(least, over*100/wait), max(most, over*100/wait)
+		}
+		if wide := percent > 10 && count > 0 && hours < 600; wide && (least > lease.Millis(percent)/4 || most < lease.Millis(percent)*3/4) {
+			t.Errorf("of 0 to %d percent, %d to %d are added", percent, least, most)
+		}
+	})
+}
+
+// A grant is written however often other workers are faster: its units are not lost.
+func TestGrantOutlastsRaces(t *testing.T) {
+	w := newWorld(t, 1, userRule)
+	w.workers[0].End(w.now, w.request(0, "/v1/", "ann"))
+	races := 100
+	w.store.Between = func() {
+		for key, v := range w.store.Values {
+			if races > 0 {
+				w.store.Version++
+				w.store.Values[key] = tabletest.Value{Data: v.Data, Version: w.store.Version}
+			}
+		}
+		races--
+	}
+	w.settle()
+	if r := w.request(0, "/v1/", "ann"); r.Outcome != Admit || races > 0 {
+		t.Errorf("outcome %v, %d races are left", r.Outcome, races)
+	}
+}
+
+func fmtRule(limit string) string {
+	return `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"` + limit + `","algorithm":"fixed_window"}]}`
+}
+
+// Before there are rules, before_rules decides; with the region away it goes on so.
+func TestBeforeRules(t *testing.T) {
+	for _, deny := range []bool{false, true} {
+		w := &world{t: t, now: 1000, store: tabletest.New(), region: newRegion(t, mustRules(t, userRule))}
+		w.config = rulebook.Config{DenyBeforeRules: deny, RegionCluster: "region", PagesLog2: 4, Hash: 1}
+		x := w.start()
+		w.collect()
+		var r Request
+		x.Match(&rule.Request{})
+		x.Decide(w.now, &r)
+		if (r.Outcome == Deny) != deny || deny && r.Status != 503 {
+			t.Errorf("deny %v: outcome %v, status %d", deny, r.Outcome, r.Status)
+		}
+		w.settle()
+		if x.RulesVersion() == "" {
+			t.Error("the rules were not fetched")
+		}
 	}
 }

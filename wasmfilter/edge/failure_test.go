@@ -24,37 +24,46 @@ func (w *world) cut() {
 }
 
 // With the region away, new keys go by on_failure. A share is that of the region if all regions share the rule, once the region
-// has told it.
+// has told it. A region that lacks the rule is not away: this PoP's share of the rule holds, whatever on_failure is.
 func TestOnFailure(t *testing.T) {
 	const window, slots = `"limit":"20/1h","algorithm":"fixed_window"`, `"limit":5,"algorithm":"concurrency"`
 	for _, c := range []struct {
 		fields   string
+		fails    lease.Status // what the region answers; 0: it does not
 		share    uint32
 		admitted int // of 30
 		decision rulebook.Decision
 		status   int // of those refused
 	}{
-		{window + `,"on_failure":"allow"`, 0, 30, rulebook.FailedOpen, 0},
-		{window + `,"on_failure":"deny"`, 0, 0, rulebook.FailedClosed, 503},
-		{window + `,"on_failure":{"action":"deny","status":429}`, 0, 0, rulebook.FailedClosed, 429},
-		{window + `,"on_failure":{"action":"local","expected_holders":3}`, 0, 7, rulebook.LocalAllowed, 429},
-		{window + `,"on_failure":"local"`, 250, 20, rulebook.LocalAllowed, 429},
-		{window + `,"on_failure":"local","scope":"global"`, 0, 20, rulebook.LocalAllowed, 429},
-		{window + `,"on_failure":"local","scope":"global"`, 250, 5, rulebook.LocalAllowed, 429},
-		{window + `,"on_failure":"local","scope":"global"`, 1, 0, rulebook.LocalAllowed, 429},
-		{slots + `,"on_failure":"allow"`, 0, 30, rulebook.FailedOpen, 0},
-		{slots + `,"on_failure":"deny"`, 0, 0, rulebook.FailedClosed, 503},
-		{slots + `,"on_failure":"local"`, 0, 5, rulebook.LocalAllowed, 429},
+		{window + `,"on_failure":"allow"`, 0, 0, 30, rulebook.FailedOpen, 0},
+		{window + `,"on_failure":"deny"`, 0, 0, 0, rulebook.FailedClosed, 503},
+		{window + `,"on_failure":{"action":"deny","status":429}`, 0, 0, 0, rulebook.FailedClosed, 429},
+		{window + `,"on_failure":{"action":"local","expected_holders":3}`, 0, 0, 7, rulebook.LocalAllowed, 429},
+		{window + `,"on_failure":"local"`, 0, 250, 20, rulebook.LocalAllowed, 429},
+		{window + `,"on_failure":"local","scope":"global"`, 0, 0, 20, rulebook.LocalAllowed, 429},
+		{window + `,"on_failure":"local","scope":"global"`, 0, 250, 5, rulebook.LocalAllowed, 429},
+		{window + `,"on_failure":"local","scope":"global"`, 0, 1, 0, rulebook.LocalAllowed, 429},
+		{slots + `,"on_failure":"allow"`, 0, 0, 30, rulebook.FailedOpen, 0},
+		{slots + `,"on_failure":"deny"`, 0, 0, 0, rulebook.FailedClosed, 503},
+		{slots + `,"on_failure":"local"`, 0, 0, 5, rulebook.LocalAllowed, 429},
+		{window + `,"on_failure":"allow"`, lease.UnknownRule, 0, 20, rulebook.LocalAllowed, 429}, // the next replica may have the rule
+		{window + `,"on_failure":"deny"`, lease.UnknownRule, 0, 20, rulebook.LocalAllowed, 429},
+		{window + `,"on_failure":"deny"`, lease.Unavailable, 0, 0, rulebook.FailedClosed, 503},
+		{slots + `,"on_failure":"allow"`, lease.UnknownRule, 0, 5, rulebook.LocalAllowed, 429},
 	} {
 		w := newWorld(t, 1, `{"regions":{"eu":1,"us":3},"rules":[{"name":"r","match":{"path":"/r"},"key":[{"header":"x-user"}],`+c.fields+`},
 			{"name":"other","match":{"path":"/other"},"key":[],"limit":"20/1h"}]}`)
 		if w.region.share = c.share; c.share > 0 {
 			w.admit(0, "/other", "ann")
 		}
+		w.region.fails = c.fails
 		admitted := 0
 		for range 30 {
 			r := w.request(0, "/r", "ann")
-			w.cut()
+			if c.fails == 0 {
+				w.cut()
+			}
+			w.settle()
 			if r.Outcome == Admit && r.Degraded {
 				admitted++
 			} else if r.Outcome != Deny || r.Status != c.status {

@@ -3,8 +3,6 @@ package edge
 import (
 	"fmt"
 	"testing"
-
-	"github.com/weirlimit/weir/internal/lease"
 )
 
 // A key that is flooded stays denied when the region goes away, at any moment, also
@@ -45,31 +43,4 @@ func (w *world) flood(long int, calls func(*world)) (open int) {
 		}
 	}
 	return open
-}
-
-// A region that fails again and again does not renew a share within a window, whatever flood of other keys comes in
-// between: what is spent of it makes room after leases and denials.
-func TestFloodRenewsNoShare(t *testing.T) {
-	w := newWorld(t, 1, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"10/24h","algorithm":"fixed_window","on_failure":"local"}]}`)
-	admitted := 0
-	for cycle := range 3 {
-		w.region.fails = lease.UnknownRule
-		for range 30 {
-			if w.admit(0, "/", "ann") {
-				admitted++
-			}
-			w.pass(20)
-			w.settle()
-		}
-		w.region.fails = 0
-		w.passes(20_000)
-		for i := range 3000 {
-			for range 3 {
-				w.admit(0, "/", fmt.Sprint("u", cycle, "-", i))
-			}
-		}
-	}
-	if admitted > 10 {
-		t.Errorf("%d admitted of 10 in a day", admitted)
-	}
 }

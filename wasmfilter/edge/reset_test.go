@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
@@ -36,7 +37,7 @@ func TestResetEndsRejections(t *testing.T) {
 					reset := w.now
 					for i := range 2 {
 						for !w.admit(i, "/", "ann") {
-							if w.pass(10); w.now-reset > millis(lease.LongestAskAfter)+100 {
+							if w.pass(10); w.now-reset > lease.Millis(lease.LongestAskAfter/limit.Millisecond)+100 {
 								t.Fatalf("round %d: worker %d refuses %d ms after the reset", round, i, w.now-reset)
 							}
 						}

@@ -13,12 +13,7 @@ import (
 func newNarrowWorld(t tester, workers, pagesLog2 int, rules string) *world {
 	w := newWorld(t, 0, rules)
 	w.config.PagesLog2 = pagesLog2
-	for range workers {
-		w.start()
-	}
-	w.collect()
-	w.calls = nil
-	return w
+	return w.starts(workers)
 }
 
 // full is how many decisions were not those of a counter of the key's own, by rule.
@@ -45,46 +40,6 @@ func (w *world) admits(requests int, path, user string) (n int) {
 const manyAndFew = `{"rules":[
 	{"name":"a","match":{"path":"/a"},"key":[{"header":"x-user"}],"limit":"1/24h","algorithm":"fixed_window","on_failure":"allow"%s},
 	{"name":"b","match":{"path":"/b"},"key":[{"header":"x-user"}],"limit":"5/1h","algorithm":"fixed_window","on_failure":"allow"%s}]}`
-
-// Keys that somebody spent on purpose do not take the places of others: what the region
-// remembers makes room, and is asked for again, now and then.
-func TestSpentKeysTakeNoPlaces(t *testing.T) {
-	w := newNarrowWorld(t, 1, 4, fmt.Sprintf(manyAndFew, "", ""))
-	const spent = 6500 / 8 // of 512 places, as 6,500 of 4,096
-	for i := range spent {
-		if n := w.admits(2, "/a", fmt.Sprint("spent", i)); n != 1 {
-			t.Fatalf("spent key %d: %d admitted, want 1", i, n)
-		}
-	}
-	for i := range 100 {
-		if n := w.admits(8, "/b", fmt.Sprint("new", i)); n != 5 {
-			t.Errorf("new key %d: %d admitted, want 5", i, n)
-		}
-	}
-	for i := range spent {
-		if n := w.admits(1, "/a", fmt.Sprint("spent", i)); n != 0 {
-			t.Errorf("spent key %d was admitted again", i)
-		}
-	}
-	wants, from := w.region.wants, w.now
-	for w.now < from+10_000 {
-		w.pass(1)
-		w.admit(0, "/a", "spent1")
-	}
-	if n := w.region.wants - wants; n > 110 {
-		t.Errorf("a spent key was asked for %d times in 10 s", n)
-	}
-	if n := w.full(); n["a"]+n["b"] > 0 {
-		t.Errorf("decisions without a place: %v", n)
-	}
-	w.quiet()
-	w.silent()
-	for i := range 100 { // what was on lease when its place went came back
-		if n := w.admits(1, "/b", fmt.Sprint("new", i)); n != 0 {
-			t.Errorf("new key %d: admitted beyond its limit", i)
-		}
-	}
-}
 
 // A key that is over its limit stays that when 50,000 others are asked for, of its rule and of another one.
 func TestSpentKeyOutlivesAFlood(t *testing.T) {
@@ -129,42 +84,6 @@ func TestDebtsLeaveOtherRulesTheirShare(t *testing.T) {
 	}
 	if rejected > 107 {
 		t.Errorf("%d of 10,700 requests of another rule are rejected", rejected)
-	}
-}
-
-// Counters of the PoP itself cannot be forgotten. Those of a rule with more than its
-// share make room for others by sharing one, and no key is admitted twice over it.
-func TestSpentCountersMakeRoom(t *testing.T) {
-	w := newNarrowWorld(t, 1, 4, fmt.Sprintf(manyAndFew, `,"scope":"pop"`, `,"scope":"pop"`))
-	const spent = 6500 / 8
-	first := 0
-	for i := range spent {
-		first += w.admits(2, "/a", fmt.Sprint("spent", i))
-	}
-	own, of := 0, w.full()["b"]
-	for i := range 32 {
-		n := w.admits(8, "/b", fmt.Sprint("new", i))
-		if n > 5 {
-			t.Errorf("new key %d: %d admitted of 5", i, n)
-		}
-		own += n
-	}
-	if n := w.full(); n["b"] > of || own != 160 {
-		t.Errorf("32 keys of a rule with few got %d of 160 units, %d decisions without a place", own, n["b"]-of)
-	}
-	if first < 512 || first > 512+16 {
-		t.Errorf("%d keys of a rule with many were admitted, want as many as there are places, and one for each page", first)
-	}
-	for i := range spent {
-		if n := w.admits(1, "/a", fmt.Sprint("spent", i)); n != 0 {
-			t.Errorf("spent key %d was admitted again", i)
-		}
-	}
-	w.now += 25 * 3600 * 1000
-	w.quiet()
-	w.empty()
-	if n := w.admits(2, "/a", "spent0"); n != 1 {
-		t.Errorf("a day later: %d admitted of 1", n)
 	}
 }
 

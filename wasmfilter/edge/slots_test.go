@@ -2,7 +2,6 @@ package edge
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -121,117 +120,20 @@ func (w *world) passLate(t *rapid.T) {
 	}
 }
 
-// stream is an open stream of a worker.
-type stream struct {
-	worker  *Worker
-	request *Request
-}
-
-// Two PoPs of three workers share 4 slots, and never use five, whatever the order in
-// which streams begin and end and calls are answered or lost; and when no stream is
-// open any more all 4 can be had in either PoP.
-func TestSlotsOfTwoPoPs(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := twoPoPs(t, 3, fewSlotsRules(4, "region"))
-		var open []stream
-		end := func(s stream) { s.worker.End(p.of[0].now, s.request) }
-		for range rapid.IntRange(1, 150).Draw(t, "steps") {
-			w := p.of[rapid.IntRange(0, 1).Draw(t, "pop")]
-			switch step := rapid.IntRange(0, 9).Draw(t, "step"); {
-			case step < 3:
-				worker := rapid.IntRange(0, 2).Draw(t, "worker")
-				open = append(open, stream{w.workers[worker], w.request(worker, "/", "ann")})
-			case step < 5 && len(open) > 0:
-				n := rapid.IntRange(0, len(open)-1).Draw(t, "stream")
-				end(open[n])
-				open = slices.Delete(open, n, n+1)
-			case step < 8 && len(w.calls) > 0:
-				w.answer(rapid.IntRange(0, len(w.calls)-1).Draw(t, "call"))
-			case step == 8 && len(w.calls) > 0:
-				w.lose(0, rapid.Bool().Draw(t, "applied"))
-			default: // the region answers once in 3 s at least
-				p.pass(lease.Millis(rapid.SampledFrom([]int{1, 10, 100, 3000, 12_000}).Draw(t, "ms")))
-			}
-			if n := admittedOf(requestsOf(open)); n > 4 {
-				t.Fatalf("%d streams are open, the limit is 4", n)
-			}
-		}
-		for i, w := range p.of {
-			for _, s := range open {
-				end(s)
-			}
-			open = nil
-			for range 300 {
-				p.pass(100)
-				p.settle()
-			}
-			for n := range 4 {
-				open = append(open, stream{w.workers[n%3], w.request(n%3, "/", "ann")})
-				w.settle()
-			}
-			if n := admittedOf(requestsOf(open)); n < 4 {
-				t.Fatalf("PoP %d: %d of 4 slots can be had although no stream is open", i, n)
-			}
-		}
-	})
-}
-
-func requestsOf(open []stream) (requests []*Request) {
-	for _, s := range open {
-		requests = append(requests, s.request)
-	}
-	return requests
-}
-
-// pops are PoPs of one region.
-type pops struct {
-	of     [2]*world
-	silent lease.Millis // since when not all calls are answered
-}
-
-func twoPoPs(t tester, workers int, rules string) *pops {
-	p := &pops{of: [2]*world{newWorld(t, 0, rules), newWorld(t, 0, rules)}}
-	p.of[1].region = p.of[0].region
-	for i, w := range p.of {
-		w.started = uint64(100 * i)
-		for range workers {
-			w.start()
-		}
-		w.collect()
-		w.calls = nil // of the rules
-	}
-	return p
-}
-
-// pass lets time pass. Calls are answered after 3 s at the latest.
-func (p *pops) pass(d lease.Millis) {
-	for ; d > 0; d -= 100 {
-		for _, w := range p.of {
-			w.pass(min(d, 100))
-		}
-		if p.silent += min(d, 100); p.silent >= 3000 {
-			p.settle()
-		}
-	}
-}
-
-func (p *pops) settle() {
-	p.silent = 0
-	for _, w := range p.of {
-		w.settle()
-	}
-}
-
 // A slot that is freed in one PoP can be had in another within two lease intervals:
 // one until it is given back, one until a PoP that was denied asks again.
 func TestSlotGoesToTheOtherPoP(t *testing.T) {
-	p := twoPoPs(t, 2, fewSlotsRules(1, "region"))
-	one, other := p.of[0], p.of[1]
+	one, other := newWorld(t, 2, fewSlotsRules(1, "region")), newWorld(t, 0, fewSlotsRules(1, "region"))
+	other.region, other.started = one.region, 100
+	other.starts(2)
+	pass := func() {
+		one.passes(100)
+		other.passes(100)
+	}
 	r := one.request(0, "/", "ann")
+	one.settle()
 	for range 20 {
-		p.settle()
-		p.pass(100)
-		if p.settle(); other.admit(1, "/", "ann") {
+		if pass(); other.admit(1, "/", "ann") {
 			t.Fatal("two streams of a limit of 1")
 		}
 	}
@@ -240,8 +142,7 @@ func TestSlotGoesToTheOtherPoP(t *testing.T) {
 		if n == 2 {
 			t.Fatal("the slot cannot be had in the other PoP after 200 ms")
 		}
-		p.pass(100)
-		p.settle()
+		pass()
 	}
 }
 
@@ -257,12 +158,10 @@ func TestSlotsOfACrashedWorker(t *testing.T) {
 					t.Fatal("refused")
 				}
 			}
-			first := w.decided[:0:0]
-			for _, x := range w.workers[:1] {
-				for _, hd := range x.slots.holdings {
-					hd.inUse = 1
-					x.slots.publish(w.now, hd)
-				}
+			var first []*Request
+			for _, hd := range w.workers[0].slots.holdings {
+				hd.inUse = 1
+				w.workers[0].slots.publish(w.now, hd)
 			}
 			for n := range 2 { // others use the rest
 				r := w.request(1+n, "/", "ann")
@@ -277,9 +176,7 @@ func TestSlotsOfACrashedWorker(t *testing.T) {
 			for range 600 {
 				w.pass(100)
 				w.settle()
-				if r := w.request(2, "/", "ann"); r.Outcome == Admit {
-					admitted++
-				} else if w.settle(); r.Outcome == Admit {
+				if w.admit(2, "/", "ann") {
 					admitted++
 				}
 			}

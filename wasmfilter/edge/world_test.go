@@ -31,11 +31,6 @@ type world struct {
 	calls   []madeCall // made and not answered
 	config  rulebook.Config
 	decided []*Request // in the order of their verdicts
-	// others are more replicas of the region; which one is asked, chance decides.
-	others []*region
-	chance uint32
-
-	admittedHot int // by hot
 }
 
 // madeCall is a call on its way.
@@ -52,21 +47,23 @@ func newWorld(t tester, workers int, rules string) *world {
 	set := mustRules(t, rules)
 	w := &world{t: t, now: 1_000_000, store: tabletest.New(), region: newRegion(t, set)}
 	w.config = rulebook.Config{Rules: set, PagesLog2: 4, CallsInFlight: 4, RulesEvery: 5000, RegionCluster: "region", Hash: 1}
+	return w.starts(workers)
+}
+
+// starts adds workers. Their calls for the rules, which are bundled, are dropped.
+func (w *world) starts(workers int) *world {
 	for range workers {
 		w.start()
 	}
 	w.collect()
-	w.calls = nil // of the rules, which are bundled
+	w.calls = nil
 	return w
 }
 
 func mustRules(t tester, text string) *rule.Set {
 	t.Helper()
-	set := fatal.Get(read.JSON([]byte(text)))(t)
-	return set
+	return fatal.Get(read.JSON([]byte(text)))(t)
 }
-
-func millis(d limit.Micros) lease.Millis { return lease.Millis(d / limit.Millisecond) }
 
 func (w *world) wall() limit.Micros { return wallStart + limit.Micros(w.now)*limit.Millisecond }
 
@@ -119,21 +116,12 @@ func (w *world) collect() {
 // answer lets the region answer call i.
 func (w *world) answer(i int) {
 	f := w.take(i)
-	if body := w.replica().serve(w.wall(), f.call); body != nil {
+	if body := w.region.serve(w.wall(), f.call); body != nil {
 		f.worker.Reply(w.now, f.call.ID, body)
 	} else {
 		f.worker.Failed(w.now, f.call.ID, uplink.CallFailed)
 	}
 	w.collect()
-}
-
-// replica is the one that answers next.
-func (w *world) replica() *region {
-	w.chance = w.chance*1664525 + 1013904223
-	if n := int(w.chance>>16) % (len(w.others) + 1); n > 0 {
-		return w.others[n-1]
-	}
-	return w.region
 }
 
 // lose loses call i: applied is whether it reached the region.
