@@ -2,7 +2,6 @@ package shed
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 )
 
@@ -71,47 +70,6 @@ func TestClockOfLevel(t *testing.T) {
 		} {
 			if got := p.Next(c.level, c.dt, c.used); got != c.result {
 				t.Errorf("%v: clock %s: %d, want %d", p, c.name, got, c.result)
-			}
-		}
-	}
-}
-
-// A level that is none, as of a broken record, becomes one.
-func TestBrokenLevel(t *testing.T) {
-	for _, p := range []Profile{Slow, Fast, 200} {
-		for _, level := range []int64{math.MinInt64 / 2, math.MaxInt64 / 2} {
-			got := p.Next(level, 100, 1000)
-			if r := p.Ratio(got); r < 0 || r > Million || got < p.Lowest() {
-				t.Errorf("%v, %d: level %d, ratio %d", p, level, got, r)
-			}
-			if r := p.Ratio(level); r != 0 && r != Million {
-				t.Errorf("%v: ratio %d of level %d", p, r, level)
-			}
-		}
-	}
-}
-
-// TestNextTwin compares with the formula in floating point.
-func TestNextTwin(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for _, p := range []Profile{Slow, Fast} {
-		delay, rise := float64(p.span().delay), float64(p.span().rise)
-		level, twin := p.Lowest(), -delay // ms
-		for n := range 200_000 {
-			dt, u := r.Int64N(300)-50, r.Int64N(1300)-100
-			level = p.Next(level, dt, u)
-			x, a := min(max(float64(u)/1000, 0), 1), 0.0
-			if x < 0.7 {
-				a = x/0.7 - 1
-			} else if x > 0.8 {
-				a = (x - 0.8) / 0.2
-			}
-			twin = min(max(twin+max(float64(dt), 0)*a, -delay), rise)
-			if math.Abs(float64(level)/1000-twin) > 0.001*float64(n+1) {
-				t.Fatalf("%v, step %d: %d µs, the formula has %f ms", p, n, level, twin)
-			}
-			if n%100 == 0 {
-				level = int64(twin * 1000) // roundings add up
 			}
 		}
 	}
