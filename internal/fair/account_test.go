@@ -77,69 +77,6 @@ func (months) Around(at limit.Micros) *[6]limit.Micros {
 	return &b
 }
 
-// Whatever a region reports that was granted something itself, the others get no more than the
-// limit: what it gives back was its own.
-func TestNobodyGivesBackWhatOthersHave(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		spec := rapid.SampledFrom(append(accountedSpecs[:len(accountedSpecs):len(accountedSpecs)], perMonth())).Draw(t, "limit")
-		a := newAccounted(t, spec, rapid.Bool().Draw(t, "equal"))
-		type grant struct {
-			at    limit.Micros
-			lease uint32
-			units int64
-		}
-		var honest []grant
-		began, total := a.now, int64(0)
-		leases := []uint32{0}
-		for range rapid.IntRange(10, 150).Draw(t, "asks") {
-			a.now += limit.Micros(rapid.Int64Range(0, int64(limit.Second)).Draw(t, "after"))
-			lies := rapid.Bool().Draw(t, "lies")
-			w := lease.Want{Want: rapid.Int64Range(0, 100).Draw(t, "units"), Next: rapid.Bool().Draw(t, "next")}
-			if rapid.Bool().Draw(t, "waits") {
-				w.Need, w.Waiting = min(w.Want, 1), w.Want
-			}
-			id := uint64(0)
-			if lies {
-				w.Unused = rapid.SampledFrom([]int64{0, 1, 50, 300, 600, limit.MaxCount}).Draw(t, "unused")
-				w.Lease = rapid.SampledFrom(leases).Draw(t, "of")
-				w.Denied = rapid.SampledFrom([]int64{0, limit.MaxCount}).Draw(t, "denied")
-			} else if id = uint64(rapid.IntRange(1, 2).Draw(t, "region")); len(honest) > 0 && rapid.Bool().Draw(t, "returns") {
-				w = lease.Want{}
-				if g := &honest[len(honest)-1]; g.units > 0 && g.at == a.now { // of which the counter takes all back
-					w.Unused, w.Lease = g.units, g.lease
-					total, g.units = total-g.units, 0
-				}
-			}
-			g, _ := a.ask(id, w)
-			if g.Granted > 0 {
-				leases = append(leases, g.Lease)
-			}
-			if lies || g.Granted == 0 {
-				continue
-			}
-			honest, total = append(honest, grant{a.now, g.Lease, g.Granted}), total+g.Granted
-			sum := int64(0)
-			for _, h := range honest {
-				switch spec.Algorithm {
-				case limit.TokenBucket:
-					sum = total - int64(a.now-began)*spec.Count/int64(spec.Period) - 1
-				case limit.SlidingLog:
-					if h.at > a.now-spec.Period {
-						sum += h.units
-					}
-				default:
-					if h.lease == g.Lease {
-						sum += h.units
-					}
-				}
-			}
-			if sum > spec.Count {
-				t.Fatalf("others have %d of %d", sum, spec.Count)
-			}
-		}
-	})
-}
-
 // After a window in which the others show what they demand, a region reports all that it can report, in
 // each call, and where parts are equal it asks for everything as well. Both of the others get their thirds, of every window, and of what comes into a
 // bucket; half of that where each of their own denials is a penalty.
