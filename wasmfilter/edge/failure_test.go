@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
 )
 
 const failRule = `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"10/1h","algorithm":"fixed_window","on_failure":%s}]}`
@@ -264,6 +265,15 @@ func FuzzReply(f *testing.F) {
 			w.cut()
 		}
 		w.pass(1000)
+	})
+}
+
+// Whatever the text: an error or a configuration that a worker can start with.
+func FuzzReadConfig(f *testing.F) {
+	f.Add([]byte(`{"region_cluster":"r","table_pages":64,"rules":{"rules":[]}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, _ := rulebook.ReadConfig(text)
+		New(c, tabletest.New(), [6]uint64{1, 2, 3, 4, 5, 6}, 1, 1)
 	})
 }
 

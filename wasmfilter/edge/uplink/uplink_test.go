@@ -60,13 +60,11 @@ func (a ask) Leave(lease.Millis, *Flight) wire.Want {
 // asks gathers asks for which requests wait for so long; lease.Never: none does.
 func (w *way) asks(n int, key string, d lease.Millis) {
 	for range n {
-		if w.Gather(w.now, ask{key, min(lease.Never, w.now+d)}); d < lease.Never {
+		if w.lane.Gather(w.now, ask{key, min(lease.Never, w.now+d)}); d < lease.Never {
 			w.lane.MarkUrgent()
 		}
 	}
 }
-
-func (w *way) Gather(now lease.Millis, a Ask) { w.lane.Gather(now, a) }
 
 // at flushes at a time, and returns the calls that this makes, as how many wants each has and its timeout.
 func (w *way) at(now lease.Millis) string {
