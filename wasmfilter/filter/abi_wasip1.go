@@ -4,6 +4,7 @@ package filter
 
 import (
 	"encoding/binary"
+	"runtime"
 	"unsafe"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -88,6 +89,9 @@ const (
 	callBody     = 4
 	pluginConfig = 7
 
+	proceed = 0
+	pause   = 1
+
 	clockWall      = 0
 	clockMonotonic = 1
 )
@@ -141,21 +145,21 @@ func sptr(s string) unsafe.Pointer { return unsafe.Pointer(unsafe.StringData(s))
 // abi is the host.
 type abi struct{}
 
-func (abi) log(level logLevel, message string) {
+func (abi) Log(level Level, message string) {
 	proxyLog(uint32(level), sptr(message), uint32(len(message)))
 }
 
-func (abi) now() lease.Millis {
+func (abi) Now() lease.Millis {
 	clockTime(clockMonotonic, 0, unsafe.Pointer(&outTime))
 	return lease.Millis(outTime / 1e6)
 }
 
-func (abi) wall() limit.Micros {
+func (abi) Wall() limit.Micros {
 	clockTime(clockWall, 0, unsafe.Pointer(&outTime))
 	return limit.Micros(outTime / 1e3)
 }
 
-func (abi) entropy() (words [6]uint64) {
+func (abi) Entropy() (words [6]uint64) {
 	var raw [48]byte
 	randomGet(unsafe.Pointer(&raw), uint32(len(raw)))
 	for i := range words {
@@ -164,23 +168,23 @@ func (abi) entropy() (words [6]uint64) {
 	return words
 }
 
-func (abi) setTick(ms uint32) { proxySetTickPeriod(ms) }
+func (abi) SetTick(ms uint32) { proxySetTickPeriod(ms) }
 
-func (abi) pluginConfig(size int) []byte { return buffer(pluginConfig, size) }
+func (abi) PluginConfig(size int) []byte { return buffer(pluginConfig, size) }
 
 func buffer(kind, size int) []byte {
 	await(&forCall)
 	return landed(&forCall, proxyGetBuffer(uint32(kind), 0, uint32(size), unsafe.Pointer(&outData), unsafe.Pointer(&outSize)))
 }
 
-func (abi) headers() []byte {
+func (abi) Headers() []byte {
 	await(&forHeaders)
 	return landed(&forHeaders, proxyGetHeaders(requestHeaders, unsafe.Pointer(&outData), unsafe.Pointer(&outSize)))
 }
 
-func (abi) header(name string) (string, bool) { return headerOf(requestHeaders, name) }
+func (abi) Header(name string) (string, bool) { return headerOf(requestHeaders, name) }
 
-func (abi) responseHeader(name string) (string, bool) { return headerOf(responseHeaders, name) }
+func (abi) ResponseHeader(name string) (string, bool) { return headerOf(responseHeaders, name) }
 
 func headerOf(kind uint32, name string) (string, bool) {
 	await(&forValue)
@@ -188,46 +192,51 @@ func headerOf(kind uint32, name string) (string, bool) {
 	return text(landed(&forValue, status)), status == statusOK
 }
 
-func (h abi) pluginName() string {
-	name, _ := h.property("plugin_name")
+func (h abi) PluginName() string {
+	name, _ := h.Property("plugin_name")
 	return name
 }
 
-func (abi) property(path string) (string, bool) {
+func (abi) Property(path string) (string, bool) {
 	await(&forProperty)
 	status := proxyGetProperty(sptr(path), uint32(len(path)), unsafe.Pointer(&outData), unsafe.Pointer(&outSize))
 	return text(landed(&forProperty, status)), status == statusOK
 }
 
-func (abi) addResponseHeader(name, value string) {
+func (abi) AddResponseHeader(name, value string) {
 	proxyAddHeader(responseHeaders, sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
 }
 
-func (abi) replaceResponseHeader(name, value string) {
+func (abi) ReplaceResponseHeader(name, value string) {
 	proxyReplaceHeader(responseHeaders, sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
 }
 
-func (abi) setState(name, value string) {
+func (abi) SetState(name, value string) {
 	proxySetProperty(sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
 }
 
-func (abi) respond(status int, details string, headers, body []byte, grpcStatus int) {
+func (abi) Respond(status int, details string, headers, body []byte, grpcStatus int) {
 	proxyRespond(uint32(status), sptr(details), uint32(len(details)), ptr(body), uint32(len(body)),
 		ptr(headers), uint32(len(headers)), int32(grpcStatus))
 }
 
-func (abi) resume() { proxyContinue(0) }
+func (abi) Resume() { proxyContinue(0) }
 
-func (abi) effective(context uint32) { proxySetEffective(context) }
+func (abi) Effective(context uint32) { proxySetEffective(context) }
 
-func (abi) call(cluster string, headers, body []byte, timeout lease.Millis) (uint32, bool) {
+// Wake is false: only callbacks of a stream run in its own time.
+func (abi) Wake(uint32) bool { return false }
+
+func (h abi) Store(identity uint64) table.Store { return newSpace(h, identity) }
+
+func (abi) Call(cluster string, headers, body []byte, timeout lease.Millis) (uint32, bool) {
 	var none [4]byte // a map without entries
 	status := proxyCall(sptr(cluster), uint32(len(cluster)), ptr(headers), uint32(len(headers)),
 		ptr(body), uint32(len(body)), unsafe.Pointer(&none), uint32(len(none)), uint32(timeout), unsafe.Pointer(&outID))
 	return outID, status == statusOK
 }
 
-func (abi) answer(bodySize int) (string, []byte) {
+func (abi) Answer(bodySize int) (string, []byte) {
 	status, _ := headerOf(answerHeaders, ":status")
 	if bodySize == 0 {
 		return status, nil
@@ -235,19 +244,19 @@ func (abi) answer(bodySize int) (string, []byte) {
 	return status, buffer(callBody, bodySize)
 }
 
-func (abi) counter(name string) metric   { return define(0, name) }
-func (abi) gauge(name string) metric     { return define(1, name) }
-func (abi) histogram(name string) metric { return define(2, name) }
+func (abi) Counter(name string) uint32   { return define(0, name) }
+func (abi) Gauge(name string) uint32     { return define(1, name) }
+func (abi) Histogram(name string) uint32 { return define(2, name) }
 
-func define(kind uint32, name string) metric {
+func define(kind uint32, name string) uint32 {
 	proxyDefineMetric(kind, sptr(name), uint32(len(name)), unsafe.Pointer(&outID))
-	return metric(outID)
+	return outID
 }
 
-func (abi) add(m metric, n int64)     { proxyIncrement(uint32(m), n) }
-func (abi) record(m metric, v uint64) { proxyRecord(uint32(m), v) }
+func (abi) Add(m uint32, n int64)     { proxyIncrement(m, n) }
+func (abi) Record(m uint32, v uint64) { proxyRecord(m, v) }
 
-// Get and Set are a [table.Store] on shared data.
+// Get and Set are a [table.Store] on shared data, under the keys of [space].
 func (abi) Get(key []byte) ([]byte, uint32, bool) {
 	await(&forShared)
 	status := proxyGetShared(ptr(key), uint32(len(key)), unsafe.Pointer(&outData), unsafe.Pointer(&outSize), unsafe.Pointer(&outVersion))
@@ -264,6 +273,30 @@ func (abi) Set(key, value []byte, version uint32) table.Outcome {
 	return table.Failed
 }
 
+// collected is what the VM had allocated in its life when it last collected, kept what it had then.
+var collected, kept uint64
+
+// collectAfter is how many bytes are allocated before the next collection, at least: a flood of new keys
+// must not have a large heap looked through at every tick. A larger number costs memory, not time: with
+// 8 MiB a worker takes 12 MB more under load.
+const collectAfter = 1 << 20
+
+// Collect collects garbage when enough has gathered. Left to itself
+// the collector starts in the middle of requests and hardly ever ends there: it
+// works when nothing else runs, and in a VM nothing runs between callbacks, so
+// that write barriers slow every request down. envoy/pop.yaml therefore sets
+// GOGC=off, with GOMEMLIMIT for the case that ticks fail.
+func (abi) Collect() {
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	if mem.TotalAlloc-collected < max(collectAfter, kept) {
+		return
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&mem)
+	collected, kept = mem.TotalAlloc, mem.HeapAlloc
+}
+
 // The callbacks. Envoy calls only those that a module exports: the others (creation of
 // streams, bodies, trailers, access log) cost nothing.
 
@@ -272,30 +305,33 @@ func abiVersion() {}
 
 //go:wasmexport proxy_on_configure
 func onConfigure(context uint32, size uint32) uint32 {
-	module.configure(context, int(size))
+	module.Configure(context, int(size))
 	return 1 // a plugin that does not start stops Envoy
 }
 
 //go:wasmexport proxy_on_tick
-func onTick(context uint32) { module.tick(context) }
+func onTick(context uint32) { module.Tick(context) }
 
 //go:wasmexport proxy_on_http_call_response
 func onCallResponse(context, id, headers, bodySize, trailers uint32) {
-	module.callResponse(context, id, int(bodySize))
+	module.CallResponse(context, id, int(bodySize))
 }
 
 //go:wasmexport proxy_on_request_headers
 func onRequestHeaders(context, headers, endOfStream uint32) uint32 {
-	return uint32(module.requestHeaders(context))
+	if module.RequestHeaders(context) {
+		return pause
+	}
+	return proceed
 }
 
 //go:wasmexport proxy_on_response_headers
 func onResponseHeaders(context, headers, endOfStream uint32) uint32 {
-	module.responseHeaders(context)
-	return uint32(proceed)
+	module.ResponseHeaders(context)
+	return proceed
 }
 
 //go:wasmexport proxy_on_delete
-func onDelete(context uint32) { module.deleted(context) }
+func onDelete(context uint32) { module.Deleted(context) }
 
-var module = newVM(abi{})
+var module = NewVM(abi{}, nil)

@@ -56,7 +56,7 @@ func TestPluginsFinishForEachOther(t *testing.T) {
 	e := startNew(t, withFields(t, `"on_failure":"deny"`), 1)
 	const second = 2
 	e.named = map[uint32]string{second: "other"}
-	e.run(0, second, func(g *vm) { g.configure(second, len(e.config)) })
+	e.run(0, second, func(g *VM) { g.Configure(second, len(e.config)) })
 	all := e.burst(5 * mostFinished)
 	e.settle(hang)
 	for _, x := range all[mostFinished+1 : 3*mostFinished] { // the first is decided by the first answer, alone

@@ -23,8 +23,8 @@ import (
 // Envoy was seen to follow. The module in a real Envoy is tested by test/e2e.
 type envoy struct {
 	t       *testing.T
-	start   func(e *envoy) *vm
-	vms     []*vm
+	start   func(e *envoy) *VM
+	vms     []*VM
 	ns      int64 // monotonic clock
 	shared  map[string]sharedValue
 	cas     uint32
@@ -97,7 +97,7 @@ const pluginContext = 1
 const plainConfig = `{"region_cluster":"weir_region","pop":"test","table_pages":16}`
 
 // newEnvoy is an Envoy with so many VMs that have got their rules.
-func newEnvoy(t *testing.T, start func(*envoy) *vm, config string, vms int) *envoy {
+func newEnvoy(t *testing.T, start func(*envoy) *VM, config string, vms int) *envoy {
 	e := &envoy{
 		t: t, start: start, ns: 5e12, config: config, next: 100, shared: map[string]sharedValue{},
 		known:   map[string]string{peerAddress: "192.0.2.7:4711"},
@@ -114,14 +114,14 @@ func (e *envoy) addVM() int {
 	i := len(e.vms)
 	e.vms = append(e.vms, nil)
 	e.vms[i] = e.start(e)
-	e.run(i, pluginContext, func(g *vm) {
-		g.configure(pluginContext, len(e.config))
+	e.run(i, pluginContext, func(g *VM) {
+		g.Configure(pluginContext, len(e.config))
 	})
 	return i
 }
 
 // run runs a callback of a VM. Of one that finishes more streams than mostFinished, the stack may overflow.
-func (e *envoy) run(of int, context uint32, f func(*vm)) {
+func (e *envoy) run(of int, context uint32, f func(*VM)) {
 	before := e.current
 	e.current, e.acted = context, 0
 	f(e.vms[of])
@@ -133,7 +133,7 @@ func (e *envoy) run(of int, context uint32, f func(*vm)) {
 
 // runOf runs a callback of a stream, which may run inside what Envoy does after another callback: so it finishes
 // no more than that stream, where it may.
-func (e *envoy) runOf(x *exchange, finishes int, f func(*vm)) {
+func (e *envoy) runOf(x *exchange, finishes int, f func(*VM)) {
 	e.run(x.vm, x.id, f)
 	if e.acted > finishes {
 		e.t.Errorf("the callback of a stream finished %d, at most %d may be", e.acted, finishes)
@@ -145,7 +145,7 @@ func (e *envoy) pass(ms int) {
 	for range ms / 100 {
 		e.ns += 100e6
 		for i := range e.vms {
-			e.run(i, pluginContext, func(g *vm) { g.tick(pluginContext) })
+			e.run(i, pluginContext, func(g *VM) { g.Tick(pluginContext) })
 		}
 	}
 	e.ns += int64(ms%100) * 1e6
@@ -155,7 +155,7 @@ func (e *envoy) pass(ms int) {
 func (e *envoy) hurry(plugin uint32) (ticks int) {
 	for ; e.tickMs == 1; ticks++ {
 		e.ns += 1e6
-		e.run(0, plugin, func(g *vm) { g.tick(plugin) })
+		e.run(0, plugin, func(g *VM) { g.Tick(plugin) })
 	}
 	return ticks
 }
@@ -174,8 +174,8 @@ func (e *envoy) sendTo(of int, plugin uint32, headers ...string) *exchange {
 	}
 	e.streams[x.id] = x
 	e.crossed.callbacks.add("request_headers")
-	e.runOf(x, 1, func(g *vm) {
-		x.paused = g.requestHeaders(x.id) == pause
+	e.runOf(x, 1, func(g *VM) {
+		x.paused = g.RequestHeaders(x.id)
 	})
 	if x.paused && x.resumed {
 		x.paused = false
@@ -202,12 +202,12 @@ func (e *envoy) complete(x *exchange) {
 
 func (e *envoy) respondFrom(x *exchange) {
 	e.crossed.callbacks.add("response_headers")
-	e.runOf(x, 0, func(g *vm) { g.responseHeaders(x.id) })
+	e.runOf(x, 0, func(g *VM) { g.ResponseHeaders(x.id) })
 }
 
 func (e *envoy) end(x *exchange) {
 	e.crossed.callbacks.add("delete")
-	e.runOf(x, 0, func(g *vm) { g.deleted(x.id) })
+	e.runOf(x, 0, func(g *VM) { g.Deleted(x.id) })
 	delete(e.streams, x.id)
 }
 
@@ -242,7 +242,7 @@ func (e *envoy) deliver(c *httpCall) {
 	delete(e.calls, c.id)
 	e.answers = c
 	e.crossed.callbacks.add("http_call_response")
-	e.run(c.vm, c.plugin, func(g *vm) { g.callResponse(c.plugin, c.id, len(c.answer)) })
+	e.run(c.vm, c.plugin, func(g *VM) { g.CallResponse(c.plugin, c.id, len(c.answer)) })
 	e.answers = nil
 }
 
@@ -352,7 +352,11 @@ type nativeHost struct {
 	n int
 }
 
-func startNative(e *envoy) *vm { return newVM(nativeHost{e, len(e.vms) - 1}) }
+func startNative(e *envoy) *VM { return NewVM(nativeHost{e, len(e.vms) - 1}, nil) }
+
+func (h nativeHost) Store(identity uint64) table.Store { return newSpace(h, identity) }
+func (h nativeHost) Collect()                          {}
+func (h nativeHost) Wake(uint32) bool                  { return false }
 
 func (h nativeHost) Get(key []byte) ([]byte, uint32, bool) {
 	v, ok := h.shared[string(key)]
@@ -370,42 +374,42 @@ func (h nativeHost) Set(key, value []byte, cas uint32) table.Outcome {
 	return table.Stored
 }
 
-func (h nativeHost) log(_ logLevel, message string) { h.logs = append(h.logs, message) }
+func (h nativeHost) Log(_ Level, message string) { h.logs = append(h.logs, message) }
 
-func (h nativeHost) now() lease.Millis {
+func (h nativeHost) Now() lease.Millis {
 	h.crossed.crosses("clock", 0, 0)
 	return lease.Millis(h.ns / 1e6)
 }
 
-func (h nativeHost) wall() limit.Micros {
+func (h nativeHost) Wall() limit.Micros {
 	h.crossed.crosses("clock", 0, 0)
 	return limit.Micros(wallStart/1e3 + h.ns/1e3)
 }
 
-func (h nativeHost) entropy() [6]uint64      { n := uint64(h.n + 1); return [6]uint64{n, 2, 3, 4, 2 * n, n} }
-func (h nativeHost) setTick(ms uint32)       { h.tickMs = ms }
-func (h nativeHost) pluginConfig(int) []byte { return []byte(h.config) }
-func (h nativeHost) pluginName() string      { return cmp.Or(h.named[h.plugin()], "weir") }
+func (h nativeHost) Entropy() [6]uint64      { n := uint64(h.n + 1); return [6]uint64{n, 2, 3, 4, 2 * n, n} }
+func (h nativeHost) SetTick(ms uint32)       { h.tickMs = ms }
+func (h nativeHost) PluginConfig(int) []byte { return []byte(h.config) }
+func (h nativeHost) PluginName() string      { return cmp.Or(h.named[h.plugin()], "weir") }
 
-func (h nativeHost) effective(stream uint32) {
+func (h nativeHost) Effective(stream uint32) {
 	h.crossed.crosses("set_effective_context", 0, 0)
 	h.current = stream
 }
 
-func (h nativeHost) headers() []byte {
+func (h nativeHost) Headers() []byte {
 	text := encodeMap(h.stream().request)
 	h.crossed.crosses("get_header_map_pairs", len(text), 0)
 	return text
 }
 
-func (h nativeHost) header(name string) (string, bool) {
+func (h nativeHost) Header(name string) (string, bool) {
 	v := header(h.stream().request, name)
 	h.crossed.crosses("get_header_map_value", len(v), len(name))
 	return v, v != ""
 }
 
 // property is one of the stream's.
-func (h nativeHost) property(path string) (value string, ok bool) {
+func (h nativeHost) Property(path string) (value string, ok bool) {
 	if h.asked != nil {
 		h.asked = append(h.asked, path)
 	}
@@ -415,26 +419,26 @@ func (h nativeHost) property(path string) (value string, ok bool) {
 }
 
 // responseHeader is one of the upstream's response.
-func (h nativeHost) responseHeader(name string) (string, bool) {
+func (h nativeHost) ResponseHeader(name string) (string, bool) {
 	h.looked.add(name)
 	v := header(h.stream().upstream, name)
 	h.crossed.crosses("get_header_map_value", len(v), len(name))
 	return v, v != ""
 }
 
-func (h nativeHost) addResponseHeader(name, value string) {
+func (h nativeHost) AddResponseHeader(name, value string) {
 	h.crossed.crosses("add_header_map_value", 0, len(name)+len(value))
 	x := h.stream()
 	x.response = append(x.response, [2]string{strings.Clone(name), strings.Clone(value)})
 }
 
-func (h nativeHost) replaceResponseHeader(name, value string) {
+func (h nativeHost) ReplaceResponseHeader(name, value string) {
 	h.crossed.crosses("replace_header_map_value", 0, len(name)+len(value))
 	h.stream().replace(name, strings.Clone(value))
 }
 
 // setState is what Envoy does with filter state.
-func (h nativeHost) setState(name, value string) {
+func (h nativeHost) SetState(name, value string) {
 	h.crossed.crosses("set_property", 0, len(name)+len(value))
 	if x := h.stream(); name == "weir" {
 		x.decision = strings.Clone(value)
@@ -443,7 +447,7 @@ func (h nativeHost) setState(name, value string) {
 	}
 }
 
-func (h nativeHost) respond(status int, details string, headers, body []byte, grpc int) {
+func (h nativeHost) Respond(status int, details string, headers, body []byte, grpc int) {
 	h.crossed.crosses("send_local_response", 0, len(details)+len(headers)+len(body))
 	x := h.stream()
 	if x == nil || x.status != 0 {
@@ -453,7 +457,7 @@ func (h nativeHost) respond(status int, details string, headers, body []byte, gr
 	x.status, x.details, x.response, x.body, x.grpc = status, strings.Clone(details), decodeMap(headers), string(body), grpc
 }
 
-func (h nativeHost) resume() {
+func (h nativeHost) Resume() {
 	h.crossed.crosses("continue_stream", 0, 0)
 	x := h.stream()
 	if x == nil || !x.paused || x.resumed {
@@ -463,7 +467,7 @@ func (h nativeHost) resume() {
 	x.paused, x.resumed = false, true
 }
 
-func (h nativeHost) call(cluster string, headers, body []byte, timeout lease.Millis) (uint32, bool) {
+func (h nativeHost) Call(cluster string, headers, body []byte, timeout lease.Millis) (uint32, bool) {
 	h.crossed.crosses("http_call", 0, len(cluster)+len(headers)+len(body))
 	if h.noCall || !strings.HasPrefix(cluster, "weir_region") {
 		return 0, false
@@ -473,30 +477,30 @@ func (h nativeHost) call(cluster string, headers, body []byte, timeout lease.Mil
 	return h.next, true
 }
 
-func (h nativeHost) answer(int) (string, []byte) {
+func (h nativeHost) Answer(int) (string, []byte) {
 	h.crossed.crosses("get_buffer_bytes", len(h.answers.status)+len(h.answers.answer), 0)
 	return h.answers.status, h.answers.answer
 }
 
-func (h nativeHost) counter(name string) metric   { return h.define(name) }
-func (h nativeHost) gauge(name string) metric     { return h.define(name) }
-func (h nativeHost) histogram(name string) metric { return h.define(name) }
+func (h nativeHost) Counter(name string) uint32   { return h.define(name) }
+func (h nativeHost) Gauge(name string) uint32     { return h.define(name) }
+func (h nativeHost) Histogram(name string) uint32 { return h.define(name) }
 
-func (h nativeHost) define(name string) metric {
+func (h nativeHost) define(name string) uint32 {
 	i := slices.Index(h.names, name)
 	if i < 0 {
 		h.names, i = append(h.names, name), len(h.names)
 		h.metrics[name] = 0
 	}
-	return metric(i)
+	return uint32(i)
 }
 
-func (h nativeHost) add(m metric, n int64) {
+func (h nativeHost) Add(m uint32, n int64) {
 	h.crossed.crosses("increment_metric", 0, 0)
 	h.metrics[h.names[m]] += n
 }
 
-func (h nativeHost) record(m metric, v uint64) {
+func (h nativeHost) Record(m uint32, v uint64) {
 	h.crossed.crosses("record_metric", 0, 0)
 	h.metrics[h.names[m]] = int64(v)
 }

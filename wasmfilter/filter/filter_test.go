@@ -333,15 +333,15 @@ func TestBadConfigKeepsTheLast(t *testing.T) {
 	e := startNew(t, withRules(t, strings.Replace(userRules, `"limit"`, `"scope":"pop","limit"`, 1)), 1)
 	e.config = `{"before_rules":"allow","ratelimit_headers":false,"typo":1}`
 	const second = 2
-	e.run(0, second, func(g *vm) {
-		g.configure(second, len(e.config))
-		g.deleted(pluginContext)
+	e.run(0, second, func(g *VM) {
+		g.Configure(second, len(e.config))
+		g.Deleted(pluginContext)
 	})
 	x := e.sendTo(0, second, ":path", "/v1/a", "x-user", "ann")
 	if e.complete(x); header(x.response, "ratelimit") == "" {
 		t.Errorf("the last good configuration is gone: response %v", x.response)
 	}
-	e.run(0, second, func(g *vm) { g.tick(second) })
+	e.run(0, second, func(g *VM) { g.Tick(second) })
 	if !e.logged("typo") {
 		t.Errorf("the log has nothing about the mistake: %q", e.logs)
 	}
@@ -373,7 +373,7 @@ func TestVMDies(t *testing.T) {
 	if x := refusedBy(e); x.status != 429 {
 		t.Fatalf("status %d", x.status)
 	}
-	e.run(1, 2, func(g *vm) { g.configure(2, len(e.config)) }) // a listener that is added or changed
+	e.run(1, 2, func(g *VM) { g.Configure(2, len(e.config)) }) // a listener that is added or changed
 	if n := e.metrics["weir.vm_replaced"]; n != 0 {
 		t.Errorf("%d VMs count as replaced, want none", n)
 	}
@@ -396,7 +396,7 @@ func TestTwoConfigurations(t *testing.T) {
 	e.named = map[uint32]string{third: "other"}
 	with := e.config
 	e.config = strings.Replace(with, "{", `{"ratelimit_headers":false,`, 1)
-	e.run(0, second, func(g *vm) { g.configure(second, len(e.config)) })
+	e.run(0, second, func(g *VM) { g.Configure(second, len(e.config)) })
 	headers := func(plugin uint32) bool {
 		x := e.sendTo(0, plugin, ":path", "/v1/a", "x-user", "ann")
 		e.complete(x)
@@ -409,15 +409,15 @@ func TestTwoConfigurations(t *testing.T) {
 		t.Error("a stream that began before lost its configuration")
 	}
 	e.config = with
-	e.run(0, third, func(g *vm) { g.configure(third, len(e.config)) })
+	e.run(0, third, func(g *VM) { g.Configure(third, len(e.config)) })
 	if headers(pluginContext) || headers(second) || !headers(third) {
 		t.Error("a listener does not follow the configuration of its plugin's name")
 	}
-	e.run(0, second, func(g *vm) { g.deleted(second) }) // the update was refused
+	e.run(0, second, func(g *VM) { g.Deleted(second) }) // the update was refused
 	if !headers(pluginContext) {
 		t.Error("the old configuration does not decide after the new one went")
 	}
-	e.run(0, third, func(g *vm) { g.deleted(third) })
+	e.run(0, third, func(g *VM) { g.Deleted(third) })
 	if !headers(pluginContext) {
 		t.Error("the configuration that is left does not decide")
 	}
@@ -434,7 +434,7 @@ func TestPluginsShareNothing(t *testing.T) {
 	check := func(what, name, config string, shares bool) {
 		t.Helper()
 		e.named[next+1], e.config, next = name, config, next+1
-		e.run(0, next, func(g *vm) { g.configure(next, len(e.config)) })
+		e.run(0, next, func(g *VM) { g.Configure(next, len(e.config)) })
 		x := e.sendTo(0, next, ":path", "/v1/a", "x-user", "ann")
 		if waits := x.status == 0; waits == shares {
 			t.Errorf("%s: status %d, waits for the region: %v", what, x.status, waits)
@@ -464,7 +464,7 @@ func TestPluginsShareNothing(t *testing.T) {
 	check("the first one again", "", first, true)
 
 	e.named[next+1], e.config, next = "weir-us", strings.Replace(us, "{", `{"span_tags":true,`, 1), next+1
-	e.run(0, next, func(g *vm) { g.configure(next, len(e.config)) })
+	e.run(0, next, func(g *VM) { g.Configure(next, len(e.config)) })
 	if x := e.sendTo(0, next, ":path", "/v1/a", "x-user", "ann"); x.paused || x.status != 0 {
 		t.Errorf("an update lost the lease: paused %v, status %d", x.paused, x.status)
 	}

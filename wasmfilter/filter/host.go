@@ -2,7 +2,6 @@ package filter
 
 import (
 	"encoding/binary"
-	"strings"
 	"unsafe"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -12,77 +11,83 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// host is what the filter needs of Envoy: the Proxy-Wasm ABI 0.2, in the terms of
-// the filter. In the module it is abi; tests have an Envoy of their own.
+// Host is what the filter needs of Envoy, in the terms of the filter. The WASM module implements it by the Proxy-Wasm
+// ABI, the native module (wasmfilter/native) by the ABI of Envoy's dynamic modules; tests have an Envoy of their own.
 //
-// Calls "of the stream" act on the stream whose callback runs, or on the
-// one that effective has named since.
-type host interface {
-	table.Store
-
-	log(level logLevel, message string)
-	// now is a monotonic clock that all workers share.
-	now() lease.Millis
-	wall() limit.Micros
-	entropy() [6]uint64
-	setTick(ms uint32)
-	pluginConfig(size int) []byte
-	// pluginName is the name that the bootstrap gives the plugin that is configured, or of
+// Calls "of the stream" act on the stream whose callback runs, or on the one that Effective has named since.
+type Host interface {
+	Log(level Level, message string)
+	// Now is a monotonic clock that all workers share.
+	Now() lease.Millis
+	Wall() limit.Micros
+	Entropy() [6]uint64
+	SetTick(ms uint32)
+	PluginConfig(size int) []byte
+	// PluginName is the name that the bootstrap gives the plugin that is configured, or of
 	// the stream, valid until the next property.
-	pluginName() string
+	PluginName() string
+	// Store returns the memory that all workers share, of plugins with one identity.
+	Store(identity uint64) table.Store
+	// Collect is called when nothing else is to do: at each tick.
+	Collect()
 
-	// headers returns all request headers of the stream in their serialised form,
+	// Headers returns all request headers of the stream in their serialised form, see [HeaderMap],
 	// valid until the next callback.
-	headers() []byte
-	// header returns one request header of the stream, valid until the next
-	// callback.
-	header(name string) (value string, ok bool)
-	// property returns what Envoy knows of the stream, valid until the next property: names,
+	Headers() []byte
+	// Header returns one request header of the stream, valid until the next callback.
+	Header(name string) (value string, ok bool)
+	// Property returns what Envoy knows of the stream, valid until the next property: names,
 	// each but the last with a zero byte behind it.
-	property(path string) (value string, ok bool)
-	// responseHeader is header for the response of the stream.
-	responseHeader(name string) (value string, ok bool)
-	addResponseHeader(name, value string)
-	replaceResponseHeader(name, value string)
-	// setState puts a value on the stream where access log and tracer find it: filter
-	// state that Envoy calls wasm.NAME.
-	setState(name, value string)
-	// respond answers the stream. headers is a serialised map.
-	respond(status int, details string, headers, body []byte, grpcStatus int)
-	resume()
-	// effective names the context that later calls act on: a stream, or a plugin.
-	effective(context uint32)
+	Property(path string) (value string, ok bool)
+	// ResponseHeader is Header for the response of the stream.
+	ResponseHeader(name string) (value string, ok bool)
+	AddResponseHeader(name, value string)
+	ReplaceResponseHeader(name, value string)
+	// SetState puts a value on the stream where access log and tracer find it.
+	SetState(name, value string)
+	// Respond answers the stream. headers is a serialised map.
+	Respond(status int, details string, headers, body []byte, grpcStatus int)
+	Resume()
+	// Effective names the context that later calls act on: a stream, or a plugin.
+	Effective(context uint32)
+	// Wake has Finish called for a stream that waited, on the stream's own thread. False: the host cannot do
+	// that, and the VM finishes the stream in a callback of its own.
+	Wake(stream uint32) bool
 
-	// call starts an HTTP call; false if it could not be made. Its answer comes
-	// with the id.
-	call(cluster string, headers, body []byte, timeout lease.Millis) (id uint32, ok bool)
-	// answer returns :status and body of the answer whose callback runs, valid
-	// until the next callback.
-	answer(bodySize int) (status string, body []byte)
+	// Call starts an HTTP call; false if it could not be made. Its answer comes with the id, by CallResponse or
+	// CallFailed.
+	Call(cluster string, headers, body []byte, timeout lease.Millis) (id uint32, ok bool)
+	// Answer returns :status and body of the answer whose callback runs, valid until the next callback.
+	Answer(bodySize int) (status string, body []byte)
 
-	counter(name string) metric
-	gauge(name string) metric
-	histogram(name string) metric
-	add(m metric, n int64)
-	record(m metric, v uint64)
+	// Counter, Gauge and Histogram return the host's number of a metric.
+	Counter(name string) uint32
+	Gauge(name string) uint32
+	Histogram(name string) uint32
+	Add(metric uint32, n int64)
+	Record(metric uint32, v uint64)
 }
 
-// metric is the host's number of a metric.
-type metric uint32
+// Level is that of a line of the log.
+type Level uint32
 
-type logLevel uint32
-
+// The levels that the filter uses.
 const (
-	logInfo  logLevel = 2
-	logWarn  logLevel = 3
-	logError logLevel = 4
+	LogInfo  Level = 2
+	LogWarn  Level = 3
+	LogError Level = 4
 )
 
 // text is b as a string that shares its memory.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// space is what plugins of one name, region, region_cluster and pop have of the shared data. A plugin that differs in any
-// of them has the same vm_id and keys, but not the same limits: perhaps it asks another region.
+// identity names what a plugin shares with those that have the same name, region, region_cluster and pop. A plugin that
+// differs in any of them does not have the same limits: perhaps it asks another region.
+func identity(name string, cfg *rulebook.Config) uint64 {
+	return rule.HashText([]byte(name + "\x00" + cfg.Region + "\x00" + cfg.RegionCluster + "\x00" + cfg.PoP))
+}
+
+// space is what plugins of one identity have of a store that others use, too.
 type space struct {
 	table.Store
 	key []byte // the space's prefix, and then the key of the last call
@@ -90,9 +95,8 @@ type space struct {
 
 const prefixBytes = 8
 
-func newSpace(of table.Store, name string, cfg *rulebook.Config) *space {
-	identity := strings.Join([]string{name, cfg.Region, cfg.RegionCluster, cfg.PoP}, "\x00")
-	return &space{of, binary.LittleEndian.AppendUint64(nil, rule.HashText([]byte(identity)))}
+func newSpace(of table.Store, identity uint64) *space {
+	return &space{of, binary.LittleEndian.AppendUint64(nil, identity)}
 }
 
 func (s *space) Get(key []byte) (value []byte, version uint32, ok bool) {

@@ -109,7 +109,7 @@ func TestReports(t *testing.T) {
 func TestConfigErrorIsReported(t *testing.T) {
 	e, v := startNew(t, withRules(t, userRules), 1), watching(t)
 	e.config = strings.Replace(e.config, `"limit"`, `"limlt"`, 1)
-	e.run(0, pluginContext, func(g *vm) { g.configure(pluginContext, len(e.config)) })
+	e.run(0, pluginContext, func(g *VM) { g.Configure(pluginContext, len(e.config)) })
 	e.send(0, ":path", "/v1/a", "x-user", "ann")
 	e.settle(v.serve)
 	v.passes(e, 3)
@@ -126,7 +126,7 @@ func TestConfigErrorIsReported(t *testing.T) {
 // A VM states its version once, also where several plugins are configured in it.
 func TestVersion(t *testing.T) {
 	e := startNew(t, plainConfig, 1)
-	e.run(0, pluginContext+1, func(g *vm) { g.configure(pluginContext+1, len(e.config)) })
+	e.run(0, pluginContext+1, func(g *VM) { g.Configure(pluginContext+1, len(e.config)) })
 	if n := strings.Count(strings.Join(e.logs, "\n"), version.Version); n != 1 {
 		t.Errorf("the log has the version %d times: %q", n, e.logs)
 	}

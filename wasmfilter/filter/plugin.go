@@ -19,8 +19,8 @@ const tickEvery = 100
 
 // plugin is one configuration of the filter in one VM.
 type plugin struct {
-	vm      *vm
-	host    host
+	vm      *VM
+	host    Host
 	context uint32 // the host's number of it; a newer one has a larger one
 	name    string // in the bootstrap; listeners with different configurations need different names
 	cfg     rulebook.Config
@@ -52,8 +52,8 @@ type plugin struct {
 	resetting bool
 }
 
-func newPlugin(m *vm, context uint32, text []byte) *plugin {
-	p := &plugin{vm: m, host: m.host, context: context, name: strings.Clone(m.host.pluginName()), calls: map[uint32]uint64{}}
+func newPlugin(m *VM, context uint32, text []byte) *plugin {
+	p := &plugin{vm: m, host: m.host, context: context, name: strings.Clone(m.host.PluginName()), calls: map[uint32]uint64{}}
 	cfg, err := rulebook.ReadConfig(text)
 	if err != nil {
 		if good, ok := m.good[p.name]; ok {
@@ -64,25 +64,26 @@ func newPlugin(m *vm, context uint32, text []byte) *plugin {
 		m.good[p.name] = cfg
 	}
 	p.cfg = cfg
-	p.wall = m.host.wall()
-	p.worker = edge.New(cfg, newSpace(m.host, p.name, &cfg), m.host.entropy(), m.host.now(), p.wall)
+	p.wall = m.host.Wall()
+	store := m.host.Store(identity(p.name, &cfg))
+	p.worker = edge.New(cfg, store, m.host.Entropy(), m.host.Now(), p.wall)
 	p.worker.Trace, p.worker.Version = p.traceParent, version.Version
 	p.maker.Headers, p.maker.TimeOfDay = cfg.Headers, p.worker.DecidedAt
 	p.known.host = m.host
 	p.in.Fetch, p.in.PoP = &p.known, &rule.PoP{Region: cfg.Region, Labels: cfg.Labels}
 	p.stats.define(m.host)
-	p.serving.read(m.host, cfg.Hash)
+	p.serving.read(store, cfg.Hash)
 	return p
 }
 
 // decide takes a stream through the rules.
-func (p *plugin) decide(context uint32) action {
+func (p *plugin) decide(context uint32) (pause bool) {
 	p.serving.note(p.host)
 	if p.cfg.TestHooks {
 		p.testPanic()
 	}
 	if !p.read() {
-		return proceed
+		return false
 	}
 	p.missed = !p.worker.Match(&p.in)
 	if p.missed {
@@ -90,9 +91,9 @@ func (p *plugin) decide(context uint32) action {
 			p.missed = false // the next is likely exempt, too, which its path alone does not show
 			p.reportExempt(by)
 		}
-		return proceed
+		return false
 	}
-	now, s := p.host.now(), p.vm.acquire(p)
+	now, s := p.host.Now(), p.vm.acquire(p)
 	s.request.Stream = context
 	switch p.worker.Decide(now, &s.request) {
 	case edge.Deny:
@@ -100,7 +101,7 @@ func (p *plugin) decide(context uint32) action {
 		p.worker.End(now, &s.request)
 		p.vm.release(s)
 		p.after()
-		return pause
+		return true
 	case edge.Wait:
 		p.vm.streams.add(s)
 		p.current = context
@@ -108,9 +109,9 @@ func (p *plugin) decide(context uint32) action {
 		p.current = 0
 		p.pace(now)
 		if s.request.Outcome != edge.Admit {
-			return pause
+			return true
 		}
-		return proceed
+		return false
 	}
 	p.report(&s.request)
 	if p.annotates(&s.request) || s.request.Holds() {
@@ -119,7 +120,7 @@ func (p *plugin) decide(context uint32) action {
 		p.vm.release(s)
 	}
 	p.after()
-	return proceed
+	return false
 }
 
 // read fetches what the rules look at: all headers in one call, unless they need
@@ -153,7 +154,7 @@ func (p *plugin) read() bool {
 		}
 		p.reset()
 	}
-	p.raw = p.host.headers()
+	p.raw = p.host.Headers()
 	for h := pairsOf(p.raw); h.next(p.wanted.lengths); {
 		p.in.Add(inputs, h.name, h.value)
 	}
@@ -168,7 +169,7 @@ func (p *plugin) reset() {
 
 // readOne fetches a pseudo header; false if the request has none.
 func (p *plugin) readOne(name string) bool {
-	value, ok := p.host.header(name)
+	value, ok := p.host.Header(name)
 	if ok {
 		p.in.Add(p.inputs, name, value)
 	}
@@ -178,7 +179,7 @@ func (p *plugin) readOne(name string) bool {
 // requestHeader returns a header of the stream that is being decided.
 func (p *plugin) requestHeader(name string) string {
 	if p.raw == nil {
-		value, _ := p.host.header(name)
+		value, _ := p.host.Header(name)
 		return value
 	}
 	value, _ := pairsOf(p.raw).valueOf(name)
@@ -189,7 +190,7 @@ func (p *plugin) requestHeader(name string) string {
 // not clear which is its own.
 func (p *plugin) traceParent() string {
 	if p.raw == nil {
-		p.raw = p.host.headers()
+		p.raw = p.host.Headers()
 	}
 	value, several := pairsOf(p.raw).valueOf("traceparent")
 	if several {
@@ -215,7 +216,7 @@ func (p *plugin) after() {
 		p.worker.Decided[i] = nil
 		if r.Stream == p.current {
 			p.finish(r)
-		} else {
+		} else if !p.host.Wake(r.Stream) {
 			p.vm.decided = append(p.vm.decided, r.Stream)
 		}
 	}
@@ -226,7 +227,7 @@ func (p *plugin) after() {
 // runs goes on by what that returns.
 func (p *plugin) finish(r *edge.Request) {
 	p.stats.waited(p.host, r.Waited)
-	p.host.effective(r.Stream)
+	p.host.Effective(r.Stream)
 	if r.Stream != p.current {
 		p.raw = nil // the headers of another stream
 	}
@@ -236,30 +237,48 @@ func (p *plugin) finish(r *edge.Request) {
 	}
 	p.report(r)
 	if r.Stream != p.current {
-		p.host.resume()
+		p.host.Resume()
 	}
 }
 
 // dispatch makes a call.
 func (p *plugin) dispatch(c *uplink.Call) {
 	if p.cfg.RegionCluster == "" { // its configuration cannot be read, which was logged
-		p.worker.Failed(p.host.now(), c.ID, uplink.CallFailed)
+		p.worker.Failed(p.host.Now(), c.ID, uplink.CallFailed)
 		return
 	}
 	if len(p.vm.plugins) > 1 { // the stream whose callback runs may belong to another
-		p.host.effective(p.context)
+		p.host.Effective(p.context)
 	}
 	headers := callHeaders(&p.cfg, c)
-	id, ok := p.host.call(p.cfg.RegionCluster, headers, c.Body, c.Timeout)
+	id, ok := p.host.Call(p.cfg.RegionCluster, headers, c.Body, c.Timeout)
 	if ok {
 		p.calls[id] = c.ID
-		return
+	} else {
+		p.failed(c.ID)
 	}
+}
+
+// failed ends a call that could not be made.
+func (p *plugin) failed(call uint64) {
 	if !p.configuring {
 		p.complain(aboutCalls, "no call can be made to the Envoy cluster "+p.cfg.RegionCluster+
 			" (region_cluster): there is no such cluster, or it has no hosts, or its circuit breaker is open")
 	}
-	p.worker.Failed(p.host.now(), c.ID, uplink.CallFailed)
+	p.worker.Failed(p.host.Now(), call, uplink.CallFailed)
+}
+
+// notMade is answer for a call that the host could not make after all.
+func (p *plugin) notMade(id uint32) {
+	call, ok := p.calls[id]
+	if !ok {
+		return
+	}
+	delete(p.calls, id)
+	p.failed(call)
+	p.after()
+	p.vm.finishSome()
+	p.pace(p.host.Now())
 }
 
 // mostOfAnswer is how many bytes of an answer that refuses a call are logged: it
@@ -275,8 +294,8 @@ func (p *plugin) answer(id uint32, bodySize int) {
 		return
 	}
 	delete(p.calls, id)
-	now := p.host.now()
-	status, body := p.host.answer(bodySize)
+	now := p.host.Now()
+	status, body := p.host.Answer(bodySize)
 	switch status {
 	case "200":
 		p.worker.Reply(now, call, body)
@@ -308,7 +327,7 @@ func (p *plugin) answer(id uint32, bodySize int) {
 }
 
 func (p *plugin) tick() {
-	now := p.host.now()
+	now := p.host.Now()
 	if p.period == tickEvery || now >= p.ticked+tickEvery {
 		p.upkeep(now)
 	}
@@ -318,11 +337,11 @@ func (p *plugin) tick() {
 
 // upkeep is what is due every tickEvery.
 func (p *plugin) upkeep(now lease.Millis) {
-	p.ticked, p.wall = now, p.host.wall()
+	p.ticked, p.wall = now, p.host.Wall()
 	p.worker.Tick(now, p.wall)
 	p.after()
 	p.stats.flush(p, now)
-	p.vm.collect()
+	p.host.Collect()
 	if e := p.worker.ConfigError(); e != "" {
 		p.complain(aboutConfig, e)
 	}
@@ -340,17 +359,17 @@ const (
 
 // complain logs what an operator has to change, once.
 func (p *plugin) complain(about complaint, message string) {
-	p.worker.Problem(p.host.now(), message)
+	p.worker.Problem(p.host.Now(), message)
 	if message != p.logged[about] {
 		p.logged[about] = message
-		p.host.log(logError, "weir: "+message)
+		p.host.Log(LogError, "weir: "+message)
 	}
 }
 
 // testPanic breaks the filter on purpose: a request with x-weir-test-panic: recover
 // panics in its callback, any other value overflows the stack, which kills the VM.
 func (p *plugin) testPanic() {
-	switch value, ok := p.host.header("x-weir-test-panic"); {
+	switch value, ok := p.host.Header("x-weir-test-panic"); {
 	case !ok:
 	case value == "recover":
 		panic("x-weir-test-panic")

@@ -23,7 +23,7 @@ const (
 
 // properties fetches what rules need of the stream that is being decided. It is a [rule.Fetcher].
 type properties struct {
-	host   host
+	host   Host
 	claims []claimPath // of the rules' claims, in the order of rule.Inputs
 	kept   []byte      // what was fetched for this stream: the host has one place for all answers
 }
@@ -49,7 +49,7 @@ func (f *properties) lookFor(in *rule.Inputs, payload string) {
 
 // fetch returns a property, valid until the stream is decided.
 func (f *properties) fetch(path string) (value string, ok bool) {
-	value, ok = f.host.property(path)
+	value, ok = f.host.Property(path)
 	start := len(f.kept)
 	f.kept = append(f.kept, value...)
 	return text(f.kept[start:]), ok

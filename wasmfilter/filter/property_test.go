@@ -61,11 +61,11 @@ func TestClaim(t *testing.T) {
 
 // knows is a host that knows one thing.
 type knows struct {
-	host
+	Host
 	value string
 }
 
-func (k *knows) property(string) (string, bool) { return k.value, true }
+func (k *knows) Property(string) (string, bool) { return k.value, true }
 
 func TestClaimAllocatesNothing(t *testing.T) {
 	f := properties{host: &knows{value: double(1 << 50)}}

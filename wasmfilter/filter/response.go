@@ -33,7 +33,7 @@ func (p *plugin) annotates(r *edge.Request) bool {
 // annotate adds the headers of an admitted request to its response.
 func (p *plugin) annotate(s *stream) {
 	if r := &s.request; r.Outcome == edge.Admit {
-		p.maker.Admitted(r, p.host.addResponseHeader, p.host.replaceResponseHeader)
+		p.maker.Admitted(r, p.host.AddResponseHeader, p.host.ReplaceResponseHeader)
 	}
 }
 
@@ -42,12 +42,12 @@ func (p *plugin) sample(r *edge.Request) {
 	if !p.worker.Samples(r) {
 		return
 	}
-	status, _ := p.host.responseHeader(":status")
+	status, _ := p.host.ResponseHeader(":status")
 	failed := status >= "500" // the next header has its place
-	load, _ := p.host.responseHeader("endpoint-load-metrics")
+	load, _ := p.host.ResponseHeader("endpoint-load-metrics")
 	load = strings.Clone(load)
-	binary, _ := p.host.responseHeader("endpoint-load-metrics-bin")
-	p.worker.Responded(p.host.now(), r, failed, shed.Load(load, binary))
+	binary, _ := p.host.ResponseHeader("endpoint-load-metrics-bin")
+	p.worker.Responded(p.host.Now(), r, failed, shed.Load(load, binary))
 }
 
 // report writes to the access log that a request is admitted without its region, or that a
@@ -55,7 +55,7 @@ func (p *plugin) sample(r *edge.Request) {
 func (p *plugin) report(r *edge.Request) {
 	p.tag(r)
 	if len(r.WouldDeny) > 0 {
-		p.host.setState("weir.shadow", strings.Join(r.WouldDeny, ","))
+		p.host.SetState("weir.shadow", strings.Join(r.WouldDeny, ","))
 	}
 	if !r.Degraded {
 		return
@@ -63,7 +63,7 @@ func (p *plugin) report(r *edge.Request) {
 	if g := r.Governing(rule.AnyHeaders); g != nil {
 		p.last = response.Rejection{}
 		p.maker.Decide(g.Name, r)
-		p.host.setState(decisionState, text(p.maker.Decision))
+		p.host.SetState(decisionState, text(p.maker.Decision))
 	}
 }
 
@@ -71,7 +71,7 @@ func (p *plugin) report(r *edge.Request) {
 func (p *plugin) reportExempt(by string) {
 	p.last = response.Rejection{}
 	p.maker.Exempt(by)
-	p.host.setState(decisionState, text(p.maker.Decision))
+	p.host.SetState(decisionState, text(p.maker.Decision))
 }
 
 // tag puts on a request that is refused, or with span_tags on each, where access log and tracer find it:
@@ -82,10 +82,10 @@ func (p *plugin) tag(r *edge.Request) {
 		return
 	}
 	if r.Shed != nil {
-		p.host.setState("weir.rule", r.Shed.Name)
-		p.host.setState("weir.class", r.Class.String())
+		p.host.SetState("weir.rule", r.Shed.Name)
+		p.host.SetState("weir.class", r.Class.String())
 		if p.cfg.SpanTags {
-			p.host.setState("weir.outcome", "denied")
+			p.host.SetState("weir.outcome", "denied")
 		}
 		return
 	}
@@ -93,24 +93,24 @@ func (p *plugin) tag(r *edge.Request) {
 	if g == nil {
 		return
 	}
-	p.host.setState("weir.rule", g.Rule.Name)
+	p.host.SetState("weir.rule", g.Rule.Name)
 	if p.cfg.SpanTags {
 		outcome := "allowed"
 		if denied {
 			outcome = "denied"
 		}
-		p.host.setState("weir.outcome", outcome)
-		p.host.setState("weir.consistency", g.Consistency.String())
-		p.host.setState("weir.degraded", strconv.FormatBool(r.Degraded))
+		p.host.SetState("weir.outcome", outcome)
+		p.host.SetState("weir.consistency", g.Consistency.String())
+		p.host.SetState("weir.degraded", strconv.FormatBool(r.Degraded))
 	}
 	if override := g.Override(); override != "" {
-		p.host.setState("weir.override", override)
+		p.host.SetState("weir.override", override)
 	}
 	if denied {
 		if key := r.DeniedKey(); len(key) > 0 {
-			p.host.setState("weir.key", text(key))
+			p.host.SetState("weir.key", text(key))
 		}
-		p.host.setState("weir.remaining", text(p.maker.Remaining))
+		p.host.SetState("weir.remaining", text(p.maker.Remaining))
 	}
 }
 
@@ -131,14 +131,14 @@ func (p *plugin) refuse(r *edge.Request) {
 		h.bytes()
 	}
 	if this.Rule != nil && r.Degraded {
-		p.host.setState(decisionState, text(p.maker.Decision))
+		p.host.SetState(decisionState, text(p.maker.Decision))
 	}
 	p.tag(r)
 	status := this.Status
 	if grpc {
 		status = 200
 	}
-	p.host.respond(status, text(p.maker.Details), h.out, p.maker.Body, this.GRPCStatus)
+	p.host.Respond(status, text(p.maker.Details), h.out, p.maker.Body, this.GRPCStatus)
 }
 
 // callHeaders are the headers of a call to the region.

@@ -111,7 +111,7 @@ func TestShedByResponses(t *testing.T) {
 			e.end(x)
 			e.ns += 5e6
 			if i%20 == 0 {
-				e.run(0, pluginContext, func(g *vm) { g.tick(pluginContext) })
+				e.run(0, pluginContext, func(g *VM) { g.Tick(pluginContext) })
 				responses = 0
 			}
 		}

@@ -69,51 +69,51 @@ var callNames = [uplink.CallResults]string{
 // stats are the metrics of a plugin. A metric is defined when it is first counted: to
 // increment one that is not defined would kill the VM.
 type stats struct {
-	counters    map[string]metric
-	configError metric
+	counters    map[string]uint32
+	configError uint32
 	raised      uint64
-	revision    metric
-	age         metric
-	wait        metric
-	fill        *[2]metric // keys and places; nil until the first are known
-	sheds       map[string][2]metric
+	revision    uint32
+	age         uint32
+	wait        uint32
+	fill        *[2]uint32 // keys and places; nil until the first are known
+	sheds       map[string][2]uint32
 }
 
-func (s *stats) define(h host) {
-	s.counters, s.sheds = map[string]metric{}, map[string][2]metric{}
-	s.configError = h.gauge("weir.config_error")
-	s.revision = h.gauge("weir.rules_revision")
-	s.age = h.gauge("weir.rules_age_seconds")
-	s.wait = h.histogram("weir.wait_ms")
-	h.record(s.configError, 0)
+func (s *stats) define(h Host) {
+	s.counters, s.sheds = map[string]uint32{}, map[string][2]uint32{}
+	s.configError = h.Gauge("weir.config_error")
+	s.revision = h.Gauge("weir.rules_revision")
+	s.age = h.Gauge("weir.rules_age_seconds")
+	s.wait = h.Histogram("weir.wait_ms")
+	h.Record(s.configError, 0)
 }
 
-func (s *stats) waited(h host, d lease.Millis) { h.record(s.wait, uint64(max(d, 0))) }
+func (s *stats) waited(h Host, d lease.Millis) { h.Record(s.wait, uint64(max(d, 0))) }
 
-func (s *stats) replaced(h host) { s.add(h, "weir.vm_replaced", 1) }
+func (s *stats) replaced(h Host) { s.add(h, "weir.vm_replaced", 1) }
 
 // count adds n to a counter and sets n to zero.
-func (s *stats) count(h host, name string, n *uint64) {
+func (s *stats) count(h Host, name string, n *uint64) {
 	s.add(h, name, *n)
 	*n = 0
 }
 
 // rest adds to a counter by how much n has grown since it was shown.
-func (s *stats) rest(h host, name string, n uint64, shown *uint64) {
+func (s *stats) rest(h Host, name string, n uint64, shown *uint64) {
 	s.add(h, name, n-*shown)
 	*shown = n
 }
 
-func (s *stats) add(h host, name string, n uint64) {
+func (s *stats) add(h Host, name string, n uint64) {
 	if n == 0 {
 		return
 	}
 	m, ok := s.counters[name]
 	if !ok {
-		m = h.counter(name)
+		m = h.Counter(name)
 		s.counters[name] = m
 	}
-	h.add(m, int64(n))
+	h.Add(m, int64(n))
 }
 
 // flush adds what was counted since the last tick.
@@ -142,45 +142,45 @@ func (s *stats) flush(p *plugin, now lease.Millis) {
 	s.count(h, "weir.units_unreported", &w.Unreported)
 	s.count(h, "weir.panics", &p.panics)
 	// Each worker writes these gauges at each tick, so that one that lags behind shows.
-	h.record(s.revision, w.RulesRevision())
-	h.record(s.age, uint64(w.RulesAge(now)/1000))
+	h.Record(s.revision, w.RulesRevision())
+	h.Record(s.age, uint64(w.RulesAge(now)/1000))
 	w.EachShed(func(r *shedding.Rule) { s.shed(h, r) })
 	s.fillUp(h, w)
 	s.raise(h, w)
 }
 
 // shed shows how a shed rule stands. All workers have the same from the record that they share.
-func (s *stats) shed(h host, r *shedding.Rule) {
+func (s *stats) shed(h Host, r *shedding.Rule) {
 	m, ok := s.sheds[r.Name]
 	if !ok {
-		m = [2]metric{h.gauge("weir.shed_utilization_permille.rule." + r.Name), h.gauge("weir.shed_ratio_permille.rule." + r.Name)}
+		m = [2]uint32{h.Gauge("weir.shed_utilization_permille.rule." + r.Name), h.Gauge("weir.shed_ratio_permille.rule." + r.Name)}
 		s.sheds[r.Name] = m
 	}
-	h.record(m[0], uint64(r.Utilization))
-	h.record(m[1], uint64(r.Ratio/1000))
+	h.Record(m[0], uint64(r.Utilization))
+	h.Record(m[1], uint64(r.Ratio/1000))
 }
 
 // fillUp shows how full the tables are, when the leader has counted.
-func (s *stats) fillUp(h host, w *edge.Worker) {
+func (s *stats) fillUp(h Host, w *edge.Worker) {
 	f, ok := w.Fill()
 	if !ok {
 		return
 	}
 	if s.fill == nil {
-		s.fill = &[2]metric{h.gauge("weir.table_keys"), h.gauge("weir.table_places")}
+		s.fill = &[2]uint32{h.Gauge("weir.table_keys"), h.Gauge("weir.table_places")}
 	}
-	h.record(s.fill[0], uint64(f.Keys))
-	h.record(s.fill[1], uint64(f.Places))
+	h.Record(s.fill[0], uint64(f.Keys))
+	h.Record(s.fill[1], uint64(f.Places))
 }
 
 // raise sets config_error.
-func (s *stats) raise(h host, w *edge.Worker) {
+func (s *stats) raise(h Host, w *edge.Worker) {
 	v := uint64(0)
 	if w.ConfigError() != "" {
 		v = 1
 	}
 	if v != s.raised {
 		s.raised = v
-		h.record(s.configError, v)
+		h.Record(s.configError, v)
 	}
 }

@@ -142,9 +142,11 @@ type quiet struct {
 	request []byte     // headers of the request that is repeated
 }
 
-func startQuiet(e *envoy) *vm {
-	return newVM(&quiet{nativeHost: nativeHost{e, len(e.vms) - 1}, values: map[string]*sharedValue{}})
+func startQuiet(e *envoy) *VM {
+	return NewVM(&quiet{nativeHost: nativeHost{e, len(e.vms) - 1}, values: map[string]*sharedValue{}}, nil)
 }
+
+func (q *quiet) Store(identity uint64) table.Store { return newSpace(q, identity) }
 
 func (q *quiet) Get(key []byte) ([]byte, uint32, bool) {
 	v := q.values[string(key)]
@@ -166,17 +168,17 @@ func (q *quiet) Set(key, value []byte, cas uint32) table.Outcome {
 	return table.Stored
 }
 
-func (q *quiet) headers() []byte {
+func (q *quiet) Headers() []byte {
 	if q.request == nil {
-		return q.nativeHost.headers()
+		return q.nativeHost.Headers()
 	}
 	return q.request
 }
 
-func (q *quiet) addResponseHeader(string, string)         {}
-func (q *quiet) replaceResponseHeader(string, string)     {}
-func (q *quiet) setState(string, string)                  {}
-func (q *quiet) respond(int, string, []byte, []byte, int) {}
+func (q *quiet) AddResponseHeader(string, string)         {}
+func (q *quiet) ReplaceResponseHeader(string, string)     {}
+func (q *quiet) SetState(string, string)                  {}
+func (q *quiet) Respond(int, string, []byte, []byte, int) {}
 
 // A warm request leaves no garbage, also while somebody watches.
 func TestAllocatesNothing(t *testing.T) {
@@ -202,9 +204,9 @@ func TestAllocatesNothing(t *testing.T) {
 			m.host.(*quiet).request = encodeMap(x.request)
 			e.current = x.id
 			if n := testing.AllocsPerRun(1000, func() {
-				m.requestHeaders(x.id)
-				m.responseHeaders(x.id)
-				m.deleted(x.id)
+				m.RequestHeaders(x.id)
+				m.ResponseHeaders(x.id)
+				m.Deleted(x.id)
 			}); n != 0 {
 				t.Errorf("%s, watched %v: %v allocations", c.name, watched, n)
 			}

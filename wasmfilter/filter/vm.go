@@ -10,7 +10,6 @@ package filter
 
 import (
 	"encoding/binary"
-	"runtime"
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -20,19 +19,11 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// action is what Envoy does after a callback.
-type action uint32
-
-const (
-	proceed action = 0
-	pause   action = 1
-)
-
-// vm is one VM: Envoy makes one per worker thread, and one for the main
+// VM is one VM: Envoy makes one per worker thread, and one for the main
 // thread, each with its own memory. A panic in a callback is caught here, and the stream
 // goes on.
-type vm struct {
-	host    host
+type VM struct {
+	host    Host
 	plugins map[uint32]*plugin
 	// newest is the plugin of each name that decides new streams: the one that was configured
 	// last. There are several of a name where listeners share a configuration, and while an old
@@ -46,19 +37,24 @@ type vm struct {
 	// good is the last configuration without a mistake, by the plugin's name. Envoy
 	// makes a new context for a changed configuration.
 	good    map[string]rulebook.Config
-	started bool // a plugin was configured
+	started bool // a plugin was configured, or the VM cannot have crashed alone
 	spare   []*stream
-	// collected is what the VM had allocated in its life when it last collected, live what it
-	// kept then.
-	collected, live uint64
 }
 
-func newVM(h host) *vm {
-	return &vm{host: h, plugins: map[uint32]*plugin{}, newest: map[string]*plugin{}, good: map[string]rulebook.Config{}}
+// NewVM returns a VM without plugins. Where one process has several VMs, all but its first one get any of those
+// before, whose good configurations they share: then one goroutine at a time calls Configure.
+func NewVM(h Host, before *VM) *VM {
+	m := &VM{host: h, plugins: map[uint32]*plugin{}, newest: map[string]*plugin{}}
+	if before != nil {
+		m.good, m.started = before.good, true
+	} else {
+		m.good = map[string]rulebook.Config{}
+	}
+	return m
 }
 
 // recovered logs what a callback panicked with.
-func (m *vm) recovered(callback string) {
+func (m *VM) recovered(callback string) {
 	if cause := recover(); cause != nil {
 		message := "weir: panic in " + callback
 		if err, ok := cause.(error); ok {
@@ -66,29 +62,29 @@ func (m *vm) recovered(callback string) {
 		} else if s, ok := cause.(string); ok {
 			message += ": " + s
 		}
-		m.host.log(logError, message)
+		m.host.Log(LogError, message)
 		for _, p := range m.plugins {
 			p.panics++
-			p.worker.Problem(m.host.now(), message)
+			p.worker.Problem(m.host.Now(), message)
 		}
 	}
 }
 
-// configure starts a plugin, or gives it another configuration. It never fails:
+// Configure starts a plugin, or gives it another configuration. It never fails:
 // Envoy would not start.
-func (m *vm) configure(context uint32, size int) {
+func (m *VM) Configure(context uint32, size int) {
 	defer m.recovered("on_configure")
 	if len(m.plugins) == 0 {
-		m.host.log(logInfo, "weir: version "+version.Version)
+		m.host.Log(LogInfo, "weir: version "+version.Version)
 	}
-	p := newPlugin(m, context, m.host.pluginConfig(size))
+	p := newPlugin(m, context, m.host.PluginConfig(size))
 	if !m.started {
 		m.started = true
-		p.checkReplaced(m.host.now())
+		p.checkReplaced(m.host.Now())
 	}
 	m.plugins[context] = p
 	m.prefer(p)
-	p.ticked = m.host.now()
+	p.ticked = m.host.Now()
 	p.pace(p.ticked)
 	p.configuring = true
 	p.after()
@@ -96,40 +92,66 @@ func (m *vm) configure(context uint32, size int) {
 }
 
 // prefer has a plugin decide the new streams of its name.
-func (m *vm) prefer(p *plugin) {
+func (m *VM) prefer(p *plugin) {
 	m.newest[p.name] = p
 	if m.sole = p; len(m.newest) > 1 {
 		m.sole = nil
 	}
 }
 
-func (m *vm) tick(context uint32) {
+// Tick does what is due, in the period that Host.SetTick has set.
+func (m *VM) Tick(context uint32) {
 	defer m.recovered("on_tick")
 	if p := m.plugins[context]; p != nil {
 		p.tick()
 	}
 }
 
-func (m *vm) callResponse(context, id uint32, bodySize int) {
+// CallResponse takes the answer to a call of a plugin, which Host.Answer returns.
+func (m *VM) CallResponse(context, id uint32, bodySize int) {
 	defer m.recovered("on_http_call_response")
 	if p := m.plugins[context]; p != nil {
 		p.answer(id, bodySize)
 	}
 }
 
-func (m *vm) requestHeaders(context uint32) action {
+// RequestHeaders decides a request. True has it wait, or it is answered already.
+func (m *VM) RequestHeaders(context uint32) (pause bool) {
 	defer m.recovered("on_request_headers")
 	p := m.sole
 	if p == nil && len(m.newest) > 0 {
-		p = m.newest[m.host.pluginName()]
+		p = m.newest[m.host.PluginName()]
 	}
 	if p == nil {
-		return proceed
+		return false
 	}
 	return p.decide(context)
 }
 
-func (m *vm) responseHeaders(context uint32) {
+// CallFailed ends a call of a plugin that could not be made after all.
+func (m *VM) CallFailed(context, id uint32) {
+	defer m.recovered("on_http_call_response")
+	if p := m.plugins[context]; p != nil {
+		p.notMade(id)
+	}
+}
+
+// Finish finishes a stream that Host.Wake has named; nothing if it has ended.
+func (m *VM) Finish(context uint32) {
+	s := m.streams.find(context)
+	if s == nil {
+		return
+	}
+	defer m.recovered("on_scheduled")
+	s.plugin.finish(&s.request)
+	s.plugin.after()
+}
+
+// Keeps reports whether a stream is one of which the VM has to know the response and the end.
+func (m *VM) Keeps(context uint32) bool { return m.streams.find(context) != nil }
+
+// ResponseHeaders takes the response to a request.
+func (m *VM) ResponseHeaders(context uint32) {
 	s := m.streams.find(context)
 	if s == nil {
 		return
@@ -142,8 +164,8 @@ func (m *vm) responseHeaders(context uint32) {
 	}
 }
 
-// deleted ends a stream, however it ended, or a plugin whose listener has drained or was refused.
-func (m *vm) deleted(context uint32) {
+// Deleted ends a stream, however it ended, or a plugin whose listener has drained or was refused.
+func (m *VM) Deleted(context uint32) {
 	if s := m.streams.find(context); s != nil {
 		defer m.recovered("on_delete")
 		m.end(s)
@@ -153,17 +175,17 @@ func (m *vm) deleted(context uint32) {
 }
 
 // end forgets a stream.
-func (m *vm) end(s *stream) {
+func (m *VM) end(s *stream) {
 	m.streams.remove(s)
 	if r := &s.request; r.Outcome == edge.Wait || r.Holds() {
-		s.plugin.worker.End(m.host.now(), r)
+		s.plugin.worker.End(m.host.Now(), r)
 	}
 	m.release(s)
 }
 
 // remove forgets a plugin. The newest of those with its name that are left decides new streams;
 // what its own still wait for ends with them.
-func (m *vm) remove(gone *plugin) {
+func (m *VM) remove(gone *plugin) {
 	delete(m.plugins, gone.context)
 	if m.newest[gone.name] != gone {
 		return
@@ -191,7 +213,7 @@ const mostFinished = 96
 
 // finishSome finishes at most mostFinished decided streams. Only ticks and answers call it: Envoy runs
 // the callbacks of streams inside what it does after another callback.
-func (m *vm) finishSome() {
+func (m *VM) finishSome() {
 	taken := 0
 	for n := 0; n < mostFinished && taken < len(m.decided); taken++ {
 		if s := m.streams.find(m.decided[taken]); s != nil {
@@ -214,8 +236,8 @@ func (p *plugin) pace(now lease.Millis) {
 	}
 	if period != p.period {
 		p.period = period
-		p.host.effective(p.context)
-		p.host.setTick(period)
+		p.host.Effective(p.context)
+		p.host.SetTick(period)
 	}
 }
 
@@ -226,22 +248,24 @@ const started lease.Millis = 5000
 // serving is a record in shared data: since when VMs with one plugin configuration and one version of
 // the filter serve requests. It outlives these VMs.
 type serving struct {
+	store table.Store
 	key   []byte
 	since lease.Millis // 0: there is no record
 }
 
-func (s *serving) read(h host, config uint64) {
+func (s *serving) read(store table.Store, config uint64) {
+	s.store = store
 	s.key = binary.LittleEndian.AppendUint64([]byte("serving "+version.Version+" "), config)
-	if raw, _, ok := h.Get(s.key); ok {
+	if raw, _, ok := store.Get(s.key); ok {
 		s.since = lease.Millis(binary.LittleEndian.Uint64(raw))
 	}
 }
 
 // note writes the record at a request, unless another worker was faster.
-func (s *serving) note(h host) {
+func (s *serving) note(h Host) {
 	if s.since == 0 {
-		s.since = h.now()
-		h.Set(s.key, binary.LittleEndian.AppendUint64(nil, uint64(s.since)), table.Absent)
+		s.since = h.Now()
+		s.store.Set(s.key, binary.LittleEndian.AppendUint64(nil, uint64(s.since)), table.Absent)
 	}
 }
 
@@ -289,7 +313,7 @@ func (t *streams) remove(s *stream) {
 	*at, s.next = s.next, nil
 }
 
-func (m *vm) acquire(p *plugin) *stream {
+func (m *VM) acquire(p *plugin) *stream {
 	if n := len(m.spare); n > 0 {
 		s := m.spare[n-1]
 		m.spare = m.spare[:n-1]
@@ -299,29 +323,8 @@ func (m *vm) acquire(p *plugin) *stream {
 	return &stream{plugin: p}
 }
 
-func (m *vm) release(s *stream) {
+func (m *VM) release(s *stream) {
 	if len(m.spare) < 1024 {
 		m.spare = append(m.spare, s)
 	}
-}
-
-// collectAfter is how many bytes are allocated before the next collection, at least: a flood of new keys
-// must not have a large heap looked through at every tick. A larger number costs memory, not time: with
-// 8 MiB a worker takes 12 MB more under load.
-const collectAfter = 1 << 20
-
-// collect collects garbage at a tick, when enough has gathered. Left to itself
-// the collector starts in the middle of requests and hardly ever ends there: it
-// works when nothing else runs, and in a VM nothing runs between callbacks, so
-// that write barriers slow every request down. envoy/pop.yaml therefore sets
-// GOGC=off, with GOMEMLIMIT for the case that ticks fail.
-func (m *vm) collect() {
-	var mem runtime.MemStats
-	runtime.ReadMemStats(&mem)
-	if mem.TotalAlloc-m.collected < max(collectAfter, m.live) {
-		return
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&mem)
-	m.collected, m.live = mem.TotalAlloc, mem.HeapAlloc
 }
