@@ -26,14 +26,20 @@ setup: ## Install what is missing: Envoy, Redis, Valkey, Consul, Prometheus, a C
 setup-to-run:
 	@tools/setup.sh run
 
+# The native module needs a C compiler, and is for the platform of this machine.
+native := $(if $(shell command -v $${CC:-cc}),bin/weir.so)
+
 .PHONY: build
-build: bin/weir.wasm bin/weir-regional bin/weir-global bin/weir ## Build the filter and the programs into bin/
+build: bin/weir.wasm $(native) bin/weir-regional bin/weir-global bin/weir ## Build the filter and the programs into bin/
 
 # Go detects what is out of date. The filter's bytes depend on its source alone,
 # because Envoy compiles each new content of the file again.
-.PHONY: bin/weir.wasm bin/weir-regional bin/weir-global bin/weir
+.PHONY: bin/weir.wasm bin/weir.so bin/weir-regional bin/weir-global bin/weir
 bin/weir.wasm:
 	GOOS=wasip1 GOARCH=wasm go build -trimpath -buildvcs=false -buildmode=c-shared -ldflags='-s -w' -o $@ ./wasmfilter
+bin/weir.so:
+	CGO_ENABLED=1 go build -trimpath -buildvcs=false -buildmode=c-shared -ldflags='-s -w' -o $@ ./wasmfilter/native
+	@rm -f bin/weir.h
 bin/weir-regional:
 	go build -trimpath -o $@ ./regional
 bin/weir-global:
@@ -56,8 +62,8 @@ helm: ## Build Helm into .tools/helm, which takes some minutes the first time
 	@CGO_ENABLED=0 go build -C tools -trimpath -ldflags='-s -w' -o ../.tools/ helm.sh/helm/v4/cmd/helm
 
 .PHONY: run
-run: setup-to-run build ## Start one PoP and one region on this machine (WEIR_RULES=FILE: other rules; store: versions of them)
-	@envoy/run.sh
+run: setup-to-run build ## Start one PoP and one region on this machine (WEIR_RULES=FILE: other rules; store: versions of them; NATIVE=1: the native module)
+	@NATIVE=$(NATIVE) envoy/run.sh
 
 .PHONY: run-regions
 run-regions: setup build ## Start three regions with two PoPs each on this machine, and cut them off as you type
@@ -106,6 +112,7 @@ test: setup skipped build vet tally ## Run the tests, with a real Envoy, Redis C
 	$(call tests) -p 3 $(pure) $(call besides,./test/...,$(alone) $(apart)) || failed=1; \
 	$(call tests,-race) -p 3 $(call besides,./...,./test/... $(pure)) || failed=1; \
 	$(call tests) -p 1 $(alone) || failed=1; \
+	[ -z "$(native)" ] || WEIR_FILTER=native $(call tests) -run 'TestTwoPoPs|TestStreams|TestBursts|TestBadInput' ./test/e2e || failed=1; \
 	$(call tests,-C tools) ./... || failed=1; \
 	$(more) \
 	exit $$failed; } | .tools/tally
@@ -134,6 +141,10 @@ test-long: helm release test e2e release-test again terraform-test compose-test 
 .PHONY: e2e
 e2e: setup build tally ## Play the scripts of test/regions with three regions, and print what was measured
 	$(call counted,-run 'Scripts/$(WEIR_SCRIPTS)' ./test/regions/scripts)
+
+.PHONY: native-test
+native-test: setup build tally ## Run the tests of test/e2e with the native module
+	$(call counted,./test/e2e,WEIR_FILTER=native)
 
 .PHONY: compose-test
 compose-test: setup build helm release tally ## Start docker-compose.yml and pods of the chart, prove them from outside, and take them down (needs Docker)

@@ -3,6 +3,7 @@
 #
 #   WEIR_RULES=FILE    rules file, which you edit while it runs; default store:, which keeps versions of the
 #                      rules in .run/demo/rules.store, beginning with those of envoy/rules.yaml
+#   NATIVE=1           the filter as a native module, not as a WASM module
 #   ENVOY=FILE         Envoy binary, or its name in the PATH; default the one that `make setup` installs
 set -u
 rules=${WEIR_RULES:-}
@@ -28,7 +29,9 @@ get() {
 listening() { (exec 3<>"/dev/tcp/${1%:*}/${1#*:}") 2>/dev/null; }
 
 command -v -- "$envoy" >/dev/null || die "there is no Envoy at $envoy: set ENVOY to its path, such as ENVOY=/usr/bin/envoy; in a checkout run \`make setup\`"
-for file in bin/weir.wasm:build bin/weir-regional:build bin/weir:build; do
+bootstrap=envoy/pop.yaml module=bin/weir.wasm
+[ -z "${NATIVE:-}" ] || bootstrap=envoy/native.yaml module=bin/weir.so
+for file in $module:build bin/weir-regional:build bin/weir:build; do
   [ -e "${file%:*}" ] || die "${file%:*} is missing: run \`make ${file##*:}\`"
 done
 [ "$rules" = store: ] || [ -r "$rules" ] || die "cannot read the rules file $rules (WEIR_RULES sets it)"
@@ -93,8 +96,8 @@ fi
 await "the region" 20 "$region_admin" /readyz "$ok"
 echo "dashboard: http://$region_admin/"
 echo "region: $region, metrics http://$region_admin/metrics"
-start envoy "$envoy" -c envoy/pop.yaml --disable-hot-restart --log-level warning --file-flush-interval-msec 500
-echo "PoP: compiling the filter, a few seconds ..."
+start envoy "$envoy" -c "$bootstrap" --disable-hot-restart --log-level warning --file-flush-interval-msec 500
+[ -n "${NATIVE:-}" ] || echo "PoP: compiling the filter, a few seconds ..."
 await "the PoP" 120 "$admin" /ready "$ok"
 await "the rule set of the PoP" 20 "$admin" '/stats?filter=weir.calls' 'answered: [1-9]'
 echo "PoP: http://$pop, admin http://$admin, access log $logs/envoy.log, rules $rules"

@@ -5,6 +5,7 @@ package overlay
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -62,4 +63,71 @@ func haveNames(list []any) bool {
 // Index is where a list of mappings has the one with a name; -1: nowhere.
 func Index(list []any, name any) int {
 	return slices.IndexFunc(list, func(item any) bool { return item.(Node)["name"] == name })
+}
+
+// The types of the filter: as a WASM module, and as a library.
+const (
+	wasmFilter   = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm"
+	nativeFilter = "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter"
+)
+
+// customStats is the setting of the runtime by which Prometheus gets the names of the filter's metrics without a prefix.
+const customStats = "envoy.reloadable_features.dynamic_modules_strip_custom_stat_prefix"
+
+// NativeBootstrap is Native for a whole bootstrap.
+func NativeBootstrap(tree Node) Node {
+	tree = Native(tree).(Node)
+	runtime, _ := tree["layered_runtime"].(Node)
+	layers, _ := runtime["layers"].([]any)
+	tree["layered_runtime"] = Node{"layers": append([]any{Node{"name": "weir", "static_layer": Node{customStats: true}}}, layers...)}
+	return tree
+}
+
+// Native returns a tree in which each WASM filter is the native module instead: bin/weir.so for bin/weir.wasm, with the same
+// name and the same configuration. It leaves the tree as it is.
+func Native(tree any) any {
+	switch tree := tree.(type) {
+	case Node:
+		if tree["@type"] == wasmFilter {
+			return nativeOf(tree)
+		}
+		copied := Node{}
+		for key, value := range tree {
+			copied[key] = Native(value)
+		}
+		return copied
+	case []any:
+		copied := make([]any, len(tree))
+		for i, value := range tree {
+			copied[i] = Native(value)
+		}
+		return copied
+	case string:
+		if tree == wasmFilter {
+			return nativeFilter
+		}
+	}
+	return tree
+}
+
+func nativeOf(filter Node) Node {
+	at := func(n Node, path ...string) Node {
+		for _, step := range path {
+			n, _ = n[step].(Node)
+		}
+		return n
+	}
+	config := at(filter, "config")
+	file, _ := at(config, "vm_config", "code", "local")["filename"].(string)
+	return Node{
+		"@type": nativeFilter,
+		"dynamic_module_config": Node{
+			"module":       Node{"local": Node{"filename": strings.TrimSuffix(file, ".wasm") + ".so"}},
+			"do_not_close": true,
+			// Statistics have the names that they have with the WASM module.
+			"metrics_namespace": "wasmcustom",
+		},
+		"filter_name":   config["name"],
+		"filter_config": config["configuration"],
+	}
 }

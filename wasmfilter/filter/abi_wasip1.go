@@ -211,6 +211,9 @@ func (abi) ReplaceResponseHeader(name, value string) {
 	proxyReplaceHeader(responseHeaders, sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
 }
 
+// Span is the client's: Envoy's own is not known before the router.
+func (abi) Span(client string) string { return client }
+
 func (abi) SetState(name, value string) {
 	proxySetProperty(sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
 }

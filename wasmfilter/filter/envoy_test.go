@@ -45,6 +45,8 @@ type envoy struct {
 	tickMs  uint32
 	acted   int       // local replies and resumed streams of the callback that runs
 	crossed crossings // of the module's VMs, since a test last set it
+	wakes   bool      // waiting streams are finished on threads of their own
+	woken   []uint32  // streams that are to be finished
 }
 
 type sharedValue struct {
@@ -100,7 +102,7 @@ const plainConfig = `{"region_cluster":"weir_region","pop":"test","table_pages":
 func newEnvoy(t *testing.T, start func(*envoy) *VM, config string, vms int) *envoy {
 	e := &envoy{
 		t: t, start: start, ns: 5e12, config: config, next: 100, shared: map[string]sharedValue{},
-		known:   map[string]string{peerAddress: "192.0.2.7:4711"},
+		known:   map[string]string{PeerAddress: "192.0.2.7:4711"},
 		streams: map[uint32]*exchange{}, calls: map[uint32]*httpCall{}, metrics: map[string]int64{},
 	}
 	for range vms {
@@ -356,7 +358,15 @@ func startNative(e *envoy) *VM { return NewVM(nativeHost{e, len(e.vms) - 1}, nil
 
 func (h nativeHost) Store(identity uint64) table.Store { return newSpace(h, identity) }
 func (h nativeHost) Collect()                          {}
-func (h nativeHost) Wake(uint32) bool                  { return false }
+func (h nativeHost) Span(client string) string         { return client }
+
+// Wake is what Envoy does for a dynamic module.
+func (h nativeHost) Wake(stream uint32) bool {
+	if h.wakes {
+		h.woken = append(h.woken, stream)
+	}
+	return h.wakes
+}
 
 func (h nativeHost) Get(key []byte) ([]byte, uint32, bool) {
 	v, ok := h.shared[string(key)]
@@ -482,11 +492,20 @@ func (h nativeHost) Answer(int) (string, []byte) {
 	return h.answers.status, h.answers.answer
 }
 
-func (h nativeHost) Counter(name string) uint32   { return h.define(name) }
-func (h nativeHost) Gauge(name string) uint32     { return h.define(name) }
-func (h nativeHost) Histogram(name string) uint32 { return h.define(name) }
+func (h nativeHost) Counter(name string) uint32   { return h.define(name, Counters) }
+func (h nativeHost) Gauge(name string) uint32     { return h.define(name, Gauges) }
+func (h nativeHost) Histogram(name string) uint32 { return h.define(name, Histograms) }
 
-func (h nativeHost) define(name string) uint32 {
+// define makes a metric, which a host may have had to know before.
+func (h nativeHost) define(name string, known []string) uint32 {
+	parts := strings.Split(name, ".")
+	pattern := strings.Join(parts[:2], ".")
+	for i := 2; i+1 < len(parts); i += 2 {
+		pattern += "." + parts[i]
+	}
+	if !slices.Contains(known, pattern) {
+		h.t.Errorf("stats.go does not list %s, the pattern of %s", pattern, name)
+	}
 	i := slices.Index(h.names, name)
 	if i < 0 {
 		h.names, i = append(h.names, name), len(h.names)

@@ -469,3 +469,47 @@ func TestPluginsShareNothing(t *testing.T) {
 		t.Errorf("an update lost the lease: paused %v, status %d", x.paused, x.status)
 	}
 }
+
+// Where a host wakes streams, each of those that waited is finished by itself, and one that has ended meanwhile is not.
+// The VM asks for no early ticks.
+func TestHostThatWakes(t *testing.T) {
+	e := startNew(t, withRules(t, userRules), 1)
+	e.wakes = true
+	waits := func(user string) *exchange { return e.send(0, ":path", "/v1/a", "x-user", user) }
+	a, b, gone, late := waits("ann"), waits("bob"), waits("eve"), waits("joe")
+	e.settle(func(c *httpCall) {
+		grantsOf(lease.Grant{Status: lease.OK, Granted: 1, TTL: 10_000, Limit: 100, Remaining: 1, Reset: 60_000})(c)
+	})
+	if len(e.woken) != 4 || a.resumed || e.tickMs != tickEvery {
+		t.Fatalf("woken %v, resumed %v, ticks every %d ms", e.woken, a.resumed, e.tickMs)
+	}
+	e.end(gone)
+	for _, stream := range append(e.woken, 4711) {
+		e.run(0, stream, func(m *VM) { m.Finish(stream) })
+	}
+	if !a.resumed || !b.resumed || gone.resumed || !late.resumed {
+		t.Errorf("resumed: %v, %v, %v, %v", a.resumed, b.resumed, gone.resumed, late.resumed)
+	}
+	if m := e.vms[0]; !m.Keeps(a.id) || m.Keeps(gone.id) || m.Keeps(4711) {
+		t.Error("the VM keeps other streams than those that are to come back")
+	}
+}
+
+// A call that the host cannot make after all ends like one that it could not make at once.
+func TestCallFailsLater(t *testing.T) {
+	e := startNew(t, withRules(t, strings.Replace(userRules, `"limit"`, `"on_failure":"deny","limit"`, 1)), 1)
+	x := e.send(0, ":path", "/v1/a", "x-user", "ann")
+	for range 4 { // until the breaker opens
+		for _, c := range e.inFlight() {
+			delete(e.calls, c.id)
+			e.run(0, c.plugin, func(m *VM) {
+				m.CallFailed(c.plugin, c.id)
+				m.CallFailed(c.plugin, c.id) // there is no such call any more
+			})
+		}
+		e.pass(100)
+	}
+	if x.status != 503 || !e.logged("no call can be made to the Envoy cluster weir_region") {
+		t.Errorf("status %d, log %q", x.status, e.logs)
+	}
+}

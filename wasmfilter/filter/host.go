@@ -43,6 +43,9 @@ type Host interface {
 	ResponseHeader(name string) (value string, ok bool)
 	AddResponseHeader(name, value string)
 	ReplaceResponseHeader(name, value string)
+	// Span returns the traceparent of calls for the stream. client is the header of the request; empty if it has
+	// none, or several.
+	Span(client string) string
 	// SetState puts a value on the stream where access log and tracer find it.
 	SetState(name, value string)
 	// Respond answers the stream. headers is a serialised map.

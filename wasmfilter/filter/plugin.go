@@ -186,17 +186,17 @@ func (p *plugin) requestHeader(name string) string {
 	return value
 }
 
-// traceParent returns the stream's traceparent, empty if it has several: it is
-// not clear which is its own.
+// traceParent returns the traceparent of calls for the stream. Of several that a client sends it is not clear which
+// is its own.
 func (p *plugin) traceParent() string {
 	if p.raw == nil {
 		p.raw = p.host.Headers()
 	}
 	value, several := pairsOf(p.raw).valueOf("traceparent")
 	if several {
-		return ""
+		value = ""
 	}
-	return value
+	return p.host.Span(value)
 }
 
 // after does what the worker wants done: calls are made, and requests that waited

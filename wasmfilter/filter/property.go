@@ -14,10 +14,10 @@ import (
 // byte, lists and structs as a count, sizes and values. Without the property it answers status 1, for null status 3.
 // The name of a route is empty if it has none.
 const (
-	peerAddress  = "source\x00address"
-	routeName    = "xds\x00route_name"
-	uriSAN       = "connection\x00uri_san_peer_certificate"
-	dnsSAN       = "connection\x00dns_san_peer_certificate"
+	PeerAddress  = "source\x00address"
+	RouteName    = "xds\x00route_name"
+	URISAN       = "connection\x00uri_san_peer_certificate"
+	DNSSAN       = "connection\x00dns_san_peer_certificate"
 	jwtAuthnData = "metadata\x00filter_metadata\x00envoy.filters.http.jwt_authn\x00"
 )
 
@@ -57,21 +57,21 @@ func (f *properties) fetch(path string) (value string, ok bool) {
 
 // Peer returns the address of the client.
 func (f *properties) Peer() string {
-	peer, _ := f.fetch(peerAddress)
+	peer, _ := f.fetch(PeerAddress)
 	return peer
 }
 
 // Route returns the name of the route; empty if it has none.
 func (f *properties) Route() string {
-	name, _ := f.fetch(routeName)
+	name, _ := f.fetch(RouteName)
 	return name
 }
 
 // SAN returns the first URI in the client's certificate, else its first DNS name; empty if it has neither.
 func (f *properties) SAN() string {
-	name, _ := f.fetch(uriSAN)
+	name, _ := f.fetch(URISAN)
 	if name == "" {
-		name, _ = f.fetch(dnsSAN)
+		name, _ = f.fetch(DNSSAN)
 	}
 	return name
 }

@@ -109,7 +109,7 @@ func TestProperties(t *testing.T) {
 	claim := func(path string) string { return jwtAuthnData + "claims\x00" + path }
 	known := map[string]string{
 		claim("sub"): "ann", claim("realm\x00id"): double(7), claim("https://example.com/team"): "weir",
-		dnsSAN: "one.example", routeName: "first", peerAddress: "192.0.2.7:4711",
+		DNSSAN: "one.example", RouteName: "first", PeerAddress: "192.0.2.7:4711",
 	}
 	e := startNew(t, `{"region":"eu","labels":{"tier":"edge"},"jwt_payload":"claims",`+withRules(t, knownRules)[1:], 1)
 	maps.Copy(e.known, known)
@@ -127,18 +127,18 @@ func TestProperties(t *testing.T) {
 		t.Errorf("key %s, want %s", got, want)
 	}
 	asked("/all", fmt.Sprintf("%q", []string{claim("sub"), claim("realm\x00id"), claim("https://example\x00com/team"),
-		claim("https://example.com/team"), uriSAN, dnsSAN, routeName, peerAddress}))
+		claim("https://example.com/team"), URISAN, DNSSAN, RouteName, PeerAddress}))
 	if got := key("/none"); got != "" {
 		t.Errorf("key %s for a request of no rule", got)
 	}
 	asked("/none", "[]")
 
 	clear(e.known)
-	e.known[uriSAN] = "spiffe://example/one"
+	e.known[URISAN] = "spiffe://example/one"
 	if got, want := key("/absent"), `san spiffe://example/one`; got != want {
 		t.Errorf("key %s, want %s", got, want)
 	}
-	asked("/absent", fmt.Sprintf("%q", []string{claim("sub"), claim("realm\x00id"), claim("realm.id"), uriSAN}))
+	asked("/absent", fmt.Sprintf("%q", []string{claim("sub"), claim("realm\x00id"), claim("realm.id"), URISAN}))
 }
 
 // keyOf sends a request, and returns the keys that the region is asked for.

@@ -66,6 +66,23 @@ var callNames = [uplink.CallResults]string{
 	uplink.CallVersion:   "version",
 }
 
+// Counters, Gauges and Histograms are the names of all metrics, without the values of their labels, for a host that has to
+// know them before they are counted.
+var (
+	Counters = []string{
+		"weir.decisions.rule.decision", "weir.decisions.rule.decision.reason",
+		"weir.decisions.rule.override.decision", "weir.decisions.rule.override.decision.reason",
+		"weir.waits.rule", "weir.waits.rule.override", "weir.missing_keys.rule", "weir.missing_keys.rule.override",
+		"weir.calls.reason", "weir.before_rules", "weir.table_evicted", "weir.table_full", "weir.table_corrupt",
+		"weir.units_unreported", "weir.panics", "weir.vm_replaced",
+	}
+	Gauges = []string{
+		"weir.config_error", "weir.rules_revision", "weir.rules_age_seconds", "weir.table_keys", "weir.table_places",
+		"weir.shed_utilization_permille.rule", "weir.shed_ratio_permille.rule",
+	}
+	Histograms = []string{"weir.wait_ms"}
+)
+
 // stats are the metrics of a plugin. A metric is defined when it is first counted: to
 // increment one that is not defined would kill the VM.
 type stats struct {

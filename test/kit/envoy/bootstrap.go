@@ -17,8 +17,9 @@ import (
 // Bootstrap is envoy/pop.yaml as a tree that a test may edit. Its methods fail
 // the test when the file does not have what they change.
 type Bootstrap struct {
-	t    proc.T
-	tree node
+	t      proc.T
+	tree   node
+	native bool // the filter is the native module
 
 	listeners node // has the list of listeners, which may be in a file of their own
 	file      string
@@ -30,7 +31,7 @@ type node = overlay.Node
 // ReadBootstrap reads the bootstrap that is shipped.
 func ReadBootstrap(t proc.T) *Bootstrap {
 	t.Helper()
-	b := &Bootstrap{t: t, tree: node{}}
+	b := &Bootstrap{t: t, tree: node{}, native: Native()}
 	b.Lay("pop.yaml")
 	b.listeners = b.at(b.tree, "static_resources")
 	return b
@@ -44,7 +45,12 @@ func (b *Bootstrap) Lay(name string, replacements ...string) {
 }
 
 // JSON returns the bootstrap as Envoy reads it from a .json file.
-func (b *Bootstrap) JSON() string { return b.marshal(b.tree) }
+func (b *Bootstrap) JSON() string {
+	if b.native {
+		return b.marshal(overlay.NativeBootstrap(b.tree))
+	}
+	return b.marshal(b.tree)
+}
 
 // SetNode names the PoP.
 func (b *Bootstrap) SetNode(id string) { b.at(b.tree, "node")["id"] = id }
@@ -235,7 +241,16 @@ func (b *Bootstrap) AddUpgrade(kind string) {
 	b.manager()["upgrade_configs"] = append(kinds, node{"upgrade_type": kind})
 }
 
+// Native reports that all Envoys run the native module in the place of the WASM module: WEIR_FILTER=native.
+func Native() bool { return os.Getenv("WEIR_FILTER") == "native" }
+
+// SetNative has the filter be the native module, whatever other Envoys run.
+func (b *Bootstrap) SetNative() { b.native = true }
+
 func (b *Bootstrap) marshal(v any) string {
+	if b.native {
+		v = overlay.Native(v)
+	}
 	text := fatal.Get(json.MarshalIndent(v, "", "  "))(b.t)
 	return string(text)
 }

@@ -88,6 +88,8 @@ func (e *Envoy) Begin() {
 	text := e.Bootstrap.JSON()
 	if strings.Contains(text, builtModule(e.t)) { // else the test brought another, or there is none
 		proc.Built(e.t, "bin/weir.wasm", "build")
+	} else if e.Bootstrap.native {
+		proc.Built(e.t, "bin/weir.so", "build")
 	}
 	proc.WriteFile(e.t, e.path, text)
 	e.Process.Begin()

@@ -1,0 +1,346 @@
+// The hooks that Envoy calls, and the functions that Go calls. What needs no decision never enters Go.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "_cgo_export.h"
+
+#define HOOK __attribute__((visibility("default")))
+
+// Names of Envoy's callbacks are long.
+#define CALL(name) envoy_dynamic_module_callback_##name
+
+HOOK const char *envoy_dynamic_module_on_program_init(void) {
+	return weirProgramInit() ? WEIR_ABI : NULL;
+}
+
+HOOK const void *envoy_dynamic_module_on_http_filter_config_new(void *envoy, buffer name, buffer text) {
+	return weirConfigNew(envoy, name, text);
+}
+
+HOOK void envoy_dynamic_module_on_http_filter_config_destroy(const void *module) {
+	config *c = (config *)module;
+	weirConfigDestroy(c->go);
+	free(c);
+}
+
+HOOK void envoy_dynamic_module_on_http_filter_config_scheduled(void *envoy, const void *module, uint64_t event) {
+	weirConfigScheduled(((config *)module)->go, event);
+}
+
+HOOK void envoy_dynamic_module_on_http_filter_config_http_callout_done(void *envoy, const void *module, uint64_t id, int result,
+	header *headers, size_t count, buffer *chunks, size_t chunk_count) {
+	buffer status = {NULL, 0};
+	for (size_t i = 0; i < count; i++) {
+		if (headers[i].name_length == 7 && memcmp(headers[i].name, ":status", 7) == 0) {
+			status = (buffer){headers[i].value, headers[i].value_length};
+		}
+	}
+	weirCallDone(((config *)module)->go, id, status, chunks, chunk_count);
+}
+
+HOOK const void *envoy_dynamic_module_on_http_filter_new(const void *module, void *filter) {
+	config *c = (config *)module;
+	uint32_t w = CALL(http_filter_get_worker_index)(filter);
+	if (w >= c->workers) {
+		w = c->workers - 1; // of the main thread, which decides no other requests
+	}
+	stream *s = calloc(1, sizeof(stream));
+	if (s == NULL) {
+		return NULL; // Envoy closes the stream
+	}
+	s->filter = filter;
+	s->worker = c->worker[w].go;
+	s->holds = 1;
+	if (++c->worker[w].last == 0) {
+		c->worker[w].last = 1;
+	}
+	s->id = c->worker[w].last;
+	return s;
+}
+
+// release frees a stream when Envoy has destroyed it and no hook of it runs: Envoy destroys a stream inside a call by
+// which a hook answers or resumes it.
+static void release(stream *s) {
+	if (--s->holds == 0) {
+		free(s);
+	}
+}
+
+HOOK int envoy_dynamic_module_on_http_filter_request_headers(void *filter, const void *module, bool end) {
+	stream *s = (stream *)module;
+	s->holds++;
+	bool waits = weirRequestHeaders(s->worker, s);
+	release(s);
+	return waits ? wait_for_verdict : go_on;
+}
+
+HOOK int envoy_dynamic_module_on_http_filter_response_headers(void *filter, const void *module, bool end) {
+	stream *s = (stream *)module;
+	if (s->kept) {
+		weirResponseHeaders(s->worker, s);
+	}
+	return go_on;
+}
+
+HOOK void envoy_dynamic_module_on_http_filter_scheduled(void *filter, const void *module, uint64_t event) {
+	stream *s = (stream *)module;
+	s->holds++;
+	weirScheduled(s->worker, s);
+	release(s);
+}
+
+HOOK void envoy_dynamic_module_on_http_filter_destroy(const void *module) {
+	stream *s = (stream *)module;
+	if (s->kept || s->scheduler != NULL) {
+		weirDestroyed(s->worker, s);
+	}
+	if (s->scheduler != NULL) {
+		CALL(http_filter_scheduler_delete)(s->scheduler);
+		s->scheduler = NULL;
+	}
+	s->filter = NULL;
+	release(s);
+}
+
+// Hooks that Envoy wants to find, and that do nothing.
+HOOK int envoy_dynamic_module_on_http_filter_request_body(void *f, const void *m, bool end) { return 0; }
+HOOK int envoy_dynamic_module_on_http_filter_request_trailers(void *f, const void *m) { return 0; }
+HOOK int envoy_dynamic_module_on_http_filter_response_body(void *f, const void *m, bool end) { return 0; }
+HOOK int envoy_dynamic_module_on_http_filter_response_trailers(void *f, const void *m) { return 0; }
+HOOK void envoy_dynamic_module_on_http_filter_stream_complete(void *f, const void *m) {}
+HOOK void envoy_dynamic_module_on_http_filter_http_callout_done(void *f, const void *m, uint64_t id, int result, header *h,
+	size_t n, buffer *b, size_t k) {}
+HOOK void envoy_dynamic_module_on_http_filter_http_stream_headers(void *f, const void *m, uint64_t id, header *h, size_t n, bool end) {}
+HOOK void envoy_dynamic_module_on_http_filter_http_stream_data(void *f, const void *m, uint64_t id, const buffer *b, size_t n, bool end) {}
+HOOK void envoy_dynamic_module_on_http_filter_http_stream_trailers(void *f, const void *m, uint64_t id, header *h, size_t n) {}
+HOOK void envoy_dynamic_module_on_http_filter_http_stream_complete(void *f, const void *m, uint64_t id) {}
+HOOK void envoy_dynamic_module_on_http_filter_http_stream_reset(void *f, const void *m, uint64_t id, int reason) {}
+HOOK void envoy_dynamic_module_on_http_filter_downstream_above_write_buffer_high_watermark(void *f, const void *m) {}
+HOOK void envoy_dynamic_module_on_http_filter_downstream_below_write_buffer_low_watermark(void *f, const void *m) {}
+
+config *weir_config_new(uint32_t workers) {
+	config *c = calloc(1, sizeof(config) + workers * sizeof(c->worker[0]));
+	if (c != NULL) {
+		c->workers = workers;
+	}
+	return c;
+}
+
+void weir_set_worker(config *c, uint32_t i, uintptr_t go) { c->worker[i].go = go; }
+
+// weir_missing returns the name of a callback that this Envoy lacks, NULL if it has all.
+const char *weir_missing(void) {
+#define WEIR_CHECK(result, name, arguments) \
+	if (CALL(name) == NULL) \
+		return "envoy_dynamic_module_callback_" #name;
+	WEIR_CALLBACKS(WEIR_CHECK)
+	return NULL;
+}
+
+// weir_is_only_copy is false for a second copy of the module in one process.
+bool weir_is_only_copy(void) {
+	static const char key[] = "weir";
+	return CALL(register_function)((buffer){key, sizeof(key) - 1}, (void *)weir_is_only_copy);
+}
+
+void weir_log(uint32_t level, const char *text, size_t length) {
+	if (CALL(log) != NULL) {
+		CALL(log)(level, (buffer){text, length});
+	}
+}
+
+// put copies a value if it fits, and returns its size.
+static size_t put(buffer value, char *into, size_t most) {
+	if (value.length <= most && value.length > 0) {
+		memcpy(into, value.ptr, value.length);
+	}
+	return value.length;
+}
+
+// put32 and get32 are numbers as Proxy-Wasm has them in maps of headers. All platforms of the module are little-endian.
+static void put32(char *into, size_t n) {
+	uint32_t v = (uint32_t)n;
+	memcpy(into, &v, sizeof(v));
+}
+
+static size_t get32(const char *from) {
+	uint32_t v;
+	memcpy(&v, from, sizeof(v));
+	return v;
+}
+
+// usual is more headers than nearly all requests have.
+enum { usual = 128 };
+
+// weir_headers serialises all request headers, and returns the size of that; nothing is written if it is more than most.
+size_t weir_headers(void *filter, char *into, size_t most) {
+	size_t count = CALL(http_get_headers_size)(filter, request_headers);
+	header here[usual], *all = here;
+	if (count > usual && (all = malloc(count * sizeof(header))) == NULL) {
+		return 0;
+	}
+	size_t size = 0;
+	if (count > 0 && CALL(http_get_headers)(filter, request_headers, all)) {
+		size = 4 + 8 * count;
+		for (size_t i = 0; i < count; i++) {
+			size += all[i].name_length + all[i].value_length + 2;
+		}
+		if (size <= most) {
+			put32(into, count);
+			char *sizes = into + 4, *at = sizes + 8 * count;
+			for (size_t i = 0; i < count; i++, sizes += 8) {
+				put32(sizes, all[i].name_length);
+				put32(sizes + 4, all[i].value_length);
+				memcpy(at, all[i].name, all[i].name_length);
+				at += all[i].name_length;
+				*at++ = 0;
+				memcpy(at, all[i].value, all[i].value_length);
+				at += all[i].value_length;
+				*at++ = 0;
+			}
+		}
+	}
+	if (all != here) {
+		free(all);
+	}
+	return size;
+}
+
+// weir_header copies the first header of a name, and returns its size.
+size_t weir_header(void *filter, int headers, const char *name, size_t length, char *into, size_t most, bool *found) {
+	buffer value = {NULL, 0};
+	size_t count = 0;
+	*found = CALL(http_get_header)(filter, headers, (buffer){name, length}, &value, 0, &count) && count > 0;
+	return *found ? put(value, into, most) : 0;
+}
+
+size_t weir_attribute(void *filter, int attribute, char *into, size_t most, bool *found) {
+	buffer value = {NULL, 0};
+	*found = CALL(http_filter_get_attribute_string)(filter, attribute, &value);
+	return *found ? put(value, into, most) : 0;
+}
+
+void weir_put_header(void *filter, bool replace, const char *name, size_t name_length, const char *value, size_t value_length) {
+	buffer n = {name, name_length}, v = {value, value_length};
+	if (replace) {
+		CALL(http_set_header)(filter, response_headers, n, v);
+	} else {
+		CALL(http_add_header)(filter, response_headers, n, v);
+	}
+}
+
+// next reads a text behind its size, and moves at behind it. NULL behind the end.
+static const char *next(const char *texts, size_t size, size_t *at, size_t *length) {
+	if (*at + 4 > size || (*length = get32(texts + *at)) > size - *at - 4) {
+		return NULL;
+	}
+	const char *text = texts + *at + 4;
+	*at += 4 + *length;
+	return text;
+}
+
+// weir_set_states sets states, each of which is a name that begins with weir, a value for filter state, and a value for
+// metadata. State weir is decision in the metadata, and weir.rule is rule.
+void weir_set_states(void *filter, const char *states, size_t size) {
+	enum { most = 16, prefix = 5, longest = 64 };
+	static const char space[] = "weir", decision[] = "decision";
+	char state[prefix + longest] = "wasm.";
+	header all[most];
+	size_t count = 0, at = 0, n, v, m;
+	while (count < most) {
+		const char *name = next(states, size, &at, &n), *value = next(states, size, &at, &v), *clean = next(states, size, &at, &m);
+		if (name == NULL || value == NULL || clean == NULL || n < 4 || n > longest) {
+			break;
+		}
+		memcpy(state + prefix, name, n);
+		CALL(http_set_filter_state_bytes)(filter, (buffer){state, prefix + n}, (buffer){value, v});
+		all[count++] = n > 5 ? (header){name + 5, n - 5, clean, m} : (header){decision, sizeof(decision) - 1, clean, m};
+	}
+	CALL(http_set_dynamic_metadata_string_batch)(filter, (buffer){space, sizeof(space) - 1}, all, count);
+}
+
+// weir_span copies the ids of Envoy's span, in hexadecimal. False if the request has none.
+bool weir_span(void *filter, char ids[48]) {
+	void *span = CALL(http_get_active_span)(filter);
+	buffer id = {NULL, 0};
+	if (span == NULL || !CALL(http_span_get_trace_id)(span, &id) || id.length != 32) {
+		return false;
+	}
+	memcpy(ids, id.ptr, 32);
+	if (!CALL(http_span_get_span_id)(span, &id) || id.length != 16) {
+		return false;
+	}
+	memcpy(ids + 32, id.ptr, 16);
+	return true;
+}
+
+// most_headers is how many headers the filter gives to a response or a call, at most.
+enum { most_headers = 32 };
+
+// parse reads a serialised map of headers, which Go has made.
+static size_t parse(const char *map, size_t size, header *into) {
+	size_t count = size < 4 ? 0 : get32(map);
+	if (count > most_headers) {
+		count = most_headers;
+	}
+	const char *sizes = map + 4, *at = sizes + 8 * (size < 4 ? 0 : get32(map));
+	for (size_t i = 0; i < count; i++, sizes += 8) {
+		size_t name = get32(sizes), value = get32(sizes + 4);
+		into[i] = (header){at, name, at + name + 1, value};
+		at += name + value + 2;
+	}
+	return count;
+}
+
+// weir_respond answers a request. Envoy may destroy the stream before this returns.
+void weir_respond(void *filter, uint32_t status, const char *headers, size_t size, const char *body, size_t body_length,
+	const char *details, size_t details_length) {
+	header all[most_headers];
+	size_t count = parse(headers, size, all);
+	CALL(http_send_response)(filter, status, all, count, (buffer){body, body_length}, (buffer){details, details_length});
+}
+
+// weir_call makes a call on the main thread. False if it could not be made.
+bool weir_call(void *envoy, uint64_t *id, const char *cluster, size_t cluster_length, const char *headers, size_t size,
+	const char *body, size_t body_length, uint64_t timeout_ms) {
+	header all[most_headers];
+	size_t count = parse(headers, size, all);
+	return CALL(http_filter_config_http_callout)(envoy, id, (buffer){cluster, cluster_length}, all, count,
+		(buffer){body, body_length}, timeout_ms) == callout_made;
+}
+
+// most_labels is how many labels a metric has, at most.
+enum { most_labels = 4 };
+
+// split finds texts that have a zero byte behind each.
+static void split(const char *texts, size_t count, buffer *into) {
+	for (size_t i = 0; i < count && i < most_labels; i++) {
+		into[i] = (buffer){texts, strlen(texts)};
+		texts += into[i].length + 1;
+	}
+}
+
+// weir_define defines a metric with labels, and returns its number; 0 if Envoy refuses.
+size_t weir_define(void *envoy, int kind, const char *name, size_t name_length, const char *labels, size_t count) {
+	buffer all[most_labels], n = {name, name_length};
+	size_t id = 0;
+	split(labels, count, all);
+	int result = kind == counter ? CALL(http_filter_config_define_counter)(envoy, n, all, count, &id)
+		: kind == gauge ? CALL(http_filter_config_define_gauge)(envoy, n, all, count, &id)
+		: CALL(http_filter_config_define_histogram)(envoy, n, all, count, &id);
+	return result == 0 ? id : 0;
+}
+
+// weir_record adds to a counter, sets a gauge, or records a value of a histogram.
+void weir_record(void *envoy, int kind, size_t id, const char *values, size_t count, uint64_t v) {
+	buffer all[most_labels];
+	split(values, count, all);
+	if (kind == counter) {
+		CALL(http_filter_config_increment_counter)(envoy, id, all, count, v);
+	} else if (kind == gauge) {
+		CALL(http_filter_config_set_gauge)(envoy, id, all, count, v);
+	} else {
+		CALL(http_filter_config_record_histogram_value)(envoy, id, all, count, v);
+	}
+}
