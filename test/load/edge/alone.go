@@ -27,17 +27,22 @@ func (b *bench) alone() []table.Section {
 		return b.pop("alone-"+name, func(e *envoy.Bootstrap) { answerItself(e); filter(e) })
 	}
 	bare := envoyWith("bare", func(e *envoy.Bootstrap) { e.SetFilter(nil) })
-	native := envoyWith("native", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(10_000_000) })
+	local := envoyWith("local", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(10_000_000) })
 	refusing := envoyWith("refusing", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(0) })
-	one := b.place("alone-one", aloneRules, "/one/thing", answerItself)
-	three := b.place("alone-three", threeRules, "/three/thing", answerItself)
+	filters := newFilters()
+	for _, f := range filters {
+		f.one = b.place(f.prefix+"alone-one", aloneRules, "/one/thing", answerItself, f.edit)
+		f.three = b.place(f.prefix+"alone-three", threeRules, "/three/thing", answerItself, f.edit)
+	}
 	tapped := b.place("alone-tapped", oneRule, "/one/thing", answerItself)
 	defer func() {
 		bare.Stop()
-		native.Stop()
+		local.Stop()
 		refusing.Stop()
-		one.stop()
-		three.stop()
+		for _, f := range filters {
+			f.one.stop()
+			f.three.stop()
+		}
 		tapped.stop()
 	}()
 	b.tap(tapped)
@@ -45,18 +50,22 @@ func (b *bench) alone() []table.Section {
 	ms := modes{bench: b, keys: manyKeys, conns: openConns}
 	few, many := drive.Uniform(fewKeys, 1), drive.Uniform(manyKeys, 1)
 	first := ms.add("bare Envoy, first", bare, "/one/thing", many, answered)
-	ms.add("native local_ratelimit, allowing", native, "/one/thing", many, answered)
-	refuses := ms.add("native local_ratelimit, refusing", refusing, "/one/thing", many, refused)
-	ms.weir("Weir, no rule matches", one, "/none/thing", many, answered).target = times(1.15)
-	ms.weir("Weir, one rule, 100 keys", one, "/one/thing", few, answered, "one").target = times(1.4)
-	ms.weir("Weir, one rule, 10,000 keys, warm", one, "/one/thing", many, answered, "one").target = times(1.4)
+	ms.add("local_ratelimit, allowing", local, "/one/thing", many, answered)
+	refuses := ms.add("local_ratelimit, refusing", refusing, "/one/thing", many, refused)
+	var denied []*mode
+	for _, f := range filters {
+		one, three := f.one, f.three
+		ms.weir(f.name+", no rule matches", one, "/none/thing", many, answered).target = times(1.15)
+		ms.weir(f.name+", one rule, 100 keys", one, "/one/thing", few, answered, "one").target = times(1.4)
+		ms.weir(f.name+", one rule, 10,000 keys, warm", one, "/one/thing", many, answered, "one").target = times(1.4)
+		ms.weir(f.name+", one rule, 10,000 keys, first pass", one, "/first/thing", passing(manyKeys, 1), answered,
+			"first").target = times(1.8)
+		ms.weir(f.name+", one rule, half on one key, first pass", one, "/half/thing", half(passing(manyKeys, 2)), answered, "half")
+		ms.weir(f.name+", three rules, 10,000 keys, warm", three, "/three/thing", many, answered,
+			"user", "address", "total").target = times(1.6)
+		denied = append(denied, ms.weir(f.name+", nearly all refused", one, "/refused/thing", few, refused, "refused"))
+	}
 	ms.weir("Weir, one rule, 10,000 keys, warm, all is watched", tapped, "/one/thing", many, answered, "one")
-	ms.weir("Weir, one rule, 10,000 keys, first pass", one, "/first/thing", passing(manyKeys, 1), answered,
-		"first").target = times(1.8)
-	ms.weir("Weir, one rule, half on one key, first pass", one, "/half/thing", half(passing(manyKeys, 2)), answered, "half")
-	ms.weir("Weir, three rules, 10,000 keys, warm", three, "/three/thing", many, answered,
-		"user", "address", "total").target = times(1.6)
-	denied := ms.weir("Weir, nearly all refused", one, "/refused/thing", few, refused, "refused")
 	last := ms.add("bare Envoy, last", bare, "/one/thing", many, answered)
 	for _, m := range ms.all {
 		if m.at != nil { // the first leases after a rest are small
@@ -65,8 +74,10 @@ func (b *bench) alone() []table.Section {
 	}
 	ms.warmUp(0)
 	ms.turns(drive.Pace{Duration: b.round}, b.rounds)
-	denied.target = times(1.15)
-	denied.target.Base, denied.target.BaseName = refuses.CPU, "native refusing"
+	for _, m := range denied {
+		m.target = times(1.15)
+		m.target.Base, m.target.BaseName = refuses.CPU, refuses.Name
+	}
 
 	s := table.Section{Title: fmt.Sprintf("Envoy answers itself, closed loop, %d connections: CPU of Envoy", openConns),
 		Steady: []measure.Sample{first.CPU, last.CPU}}

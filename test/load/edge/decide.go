@@ -25,21 +25,23 @@ func (b *bench) closedLoop() []table.Section {
 	uniform, hot := drive.Uniform(b.keys, 1), drive.Hot()
 	ms := modes{bench: b, keys: b.keys, conns: closedConns}
 	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
-	ms.add("native local_ratelimit, allowing", b.native, "/one/thing", uniform, answered)
-	refusing := ms.add("native local_ratelimit, refusing", b.refusing, "/one/thing", uniform, refused)
+	ms.add("local_ratelimit, allowing", b.local, "/one/thing", uniform, answered)
+	refusing := ms.add("local_ratelimit, refusing", b.refusing, "/one/thing", uniform, refused)
 
 	one := table.Target{Kind: table.Over, Bound: 8}
 	three := table.Target{Kind: table.Over, Bound: 12}
-	ms.weir("Weir, no rule matches", b.one, "/none/thing", uniform, answered)
-	ms.weir("Weir, one rule, many keys", b.one, "/one/thing", uniform, answered, "one").target = one
-	ms.weir("Weir, one rule, one key", b.one, "/one-hot/thing", hot, answered, "one-hot").target = one
-	ms.weir("Weir, three rules, many keys", b.three, "/three/thing", uniform, answered,
-		"user", "address", "total").target = three
-	ms.weir("Weir, three rules, one key", b.three, "/three-hot/thing", hot, answered,
-		"user-hot", "address-hot", "total-hot").target = three
-	denials := []*mode{
-		ms.weir("Weir, refused, many keys", b.one, "/refused/thing", uniform, refused, "refused"),
-		ms.weir("Weir, refused, one key", b.one, "/refused-hot/thing", hot, refused, "refused-hot"),
+	var denials []*mode
+	for _, f := range b.filters {
+		ms.weir(f.name+", no rule matches", f.one, "/none/thing", uniform, answered)
+		ms.weir(f.name+", one rule, many keys", f.one, "/one/thing", uniform, answered, "one").target = one
+		ms.weir(f.name+", one rule, one key", f.one, "/one-hot/thing", hot, answered, "one-hot").target = one
+		ms.weir(f.name+", three rules, many keys", f.three, "/three/thing", uniform, answered,
+			"user", "address", "total").target = three
+		ms.weir(f.name+", three rules, one key", f.three, "/three-hot/thing", hot, answered,
+			"user-hot", "address-hot", "total-hot").target = three
+		denials = append(denials,
+			ms.weir(f.name+", refused, many keys", f.one, "/refused/thing", uniform, refused, "refused"),
+			ms.weir(f.name+", refused, one key", f.one, "/refused-hot/thing", hot, refused, "refused-hot"))
 	}
 	ms.run(drive.Pace{Duration: b.round}, b.rounds)
 	for _, m := range denials {
@@ -59,15 +61,22 @@ func (b *bench) fixedRate() []table.Section {
 	uniform := drive.Uniform(b.keys, 2)
 	ms := modes{bench: b, keys: b.keys, conns: openConns}
 	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
-	weir := ms.weir("Weir, one rule, many keys", b.one, "/one/thing", uniform, answered, "one")
-	weir.target = table.Target{Kind: table.Times, Bound: 1.6}
-	ms.run(drive.Pace{Duration: b.fixedRound, Rate: fixedRate}, b.fixedRounds)
-	p99 := func(m *mode, target table.Target) table.Row {
-		return table.Row{Name: m.Name + ", p99", Unit: "µs", Value: m.P99, Peer: bare.P99, Target: target}
+	rows := []*mode{bare}
+	for _, f := range b.filters {
+		weir := ms.weir(f.name+", one rule, many keys", f.one, "/one/thing", uniform, answered, "one")
+		weir.target = table.Target{Kind: table.Times, Bound: 1.6}
+		rows = append(rows, weir)
 	}
-	return []table.Section{{Title: "Open loop, 5,000 requests per second", Rows: []table.Row{
-		bare.row(bare.CPU), p99(bare, table.Target{}), weir.row(bare.CPU), p99(weir, table.Target{Kind: table.Times, Bound: 1.3}),
-	}}}
+	ms.run(drive.Pace{Duration: b.fixedRound, Rate: fixedRate}, b.fixedRounds)
+	section := table.Section{Title: "Open loop, 5,000 requests per second"}
+	for _, m := range rows {
+		p99 := table.Row{Name: m.Name + ", p99", Unit: "µs", Value: m.P99, Peer: bare.P99}
+		if m != bare {
+			p99.Target = table.Target{Kind: table.Times, Bound: 1.3}
+		}
+		section.Rows = append(section.Rows, m.row(bare.CPU), p99)
+	}
+	return []table.Section{section}
 }
 
 // wholePath measures Envoy and the region together, with the leases of everyday

@@ -22,10 +22,10 @@ type bench struct {
 	plan
 	*rig.Rig
 
-	upstream         *envoy.Envoy
-	bare             *envoy.Envoy
-	native, refusing *envoy.Envoy // local_ratelimit
-	one, three       *place       // Weir with so many rules per request
+	upstream        *envoy.Envoy
+	bare            *envoy.Envoy
+	local, refusing *envoy.Envoy // local_ratelimit
+	filters         []*filter    // Weir as a WASM module and as a native one
 }
 
 // plan is how long each part runs.
@@ -82,10 +82,14 @@ func (b *bench) start() {
 	b.upstream = b.envoy("upstream", "demo_upstream", func(*envoy.Bootstrap) {}) // answers 200 to everything
 	starts := []func(){
 		func() { b.bare = b.startBare("bare") },
-		func() { b.native = b.pop("native", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(10_000_000) }) },
-		func() { b.refusing = b.pop("native-refusing", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(0) }) },
-		func() { b.one = b.place("one", oneRule, "/one/thing") },
-		func() { b.three = b.place("three", threeRules, "/three/thing") },
+		func() { b.local = b.pop("local", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(10_000_000) }) },
+		func() { b.refusing = b.pop("refusing", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(0) }) },
+	}
+	b.filters = newFilters()
+	for _, f := range b.filters {
+		starts = append(starts,
+			func() { f.one = b.place(f.prefix+"one", oneRule, "/one/thing", f.edit) },
+			func() { f.three = b.place(f.prefix+"three", threeRules, "/three/thing", f.edit) })
 	}
 	b.Together(len(starts), func(i int) { starts[i]() })
 }

@@ -43,6 +43,20 @@ func (b *bench) startBare(name string) *envoy.Envoy {
 	return b.pop(name, func(e *envoy.Bootstrap) { e.SetFilter(nil) })
 }
 
+// filter is Weir as one of its two modules.
+type filter struct {
+	name, prefix string // in tables, and of files
+	edit         func(*envoy.Bootstrap)
+	one, three   *place // with so many rules per request
+}
+
+func newFilters() []*filter {
+	return []*filter{
+		{name: "Weir", edit: func(*envoy.Bootstrap) {}},
+		{name: "Weir native", prefix: "native-", edit: (*envoy.Bootstrap).SetNative},
+	}
+}
+
 // place is a PoP with a region of its own.
 type place struct {
 	pop    *envoy.Envoy
