@@ -10,7 +10,6 @@ type aggregator struct {
 	has     bool
 	busy    bool         // it uses the table
 	next    limit.Micros // when it uses the table again
-	ahead   limit.Micros // by how much the store's clock was ahead when it did so last
 	weights map[string]PerMille
 	heard   map[string]spoken
 	waiting []func() // to be answered after the table was stored
@@ -25,9 +24,6 @@ type spoken struct {
 // time is the aggregator's time; false: it does not decide.
 func (a *aggregator) time() (limit.Micros, bool) {
 	age := a.w.now - a.read
-	if a.w.fault == "any copy decides" {
-		return a.copy.Told + age, a.has && a.w.decides
-	}
 	return a.copy.Told + age, a.has && a.w.decides && age <= Ahead/2
 }
 
@@ -46,12 +42,6 @@ func (a *aggregator) sync() {
 	}
 	read, table, version := w.now, w.table.value, w.table.version
 	at, decides := table.Time(w.now + w.ahead)
-	switch w.fault {
-	case "what was told is forgotten":
-		at, decides = w.now+w.ahead, true
-	case "a time is told before it is stored":
-		at, decides = table.Time(w.now + a.ahead)
-	}
 	if !decides {
 		a.has = false
 		return
@@ -59,23 +49,15 @@ func (a *aggregator) sync() {
 	heard, waiting := a.heard, a.waiting
 	a.heard, a.waiting = map[string]spoken{}, nil
 	for name, s := range heard {
-		if next, _, err := a.hear(table, name, s.Statement, s.at); err == nil {
+		if next, _, err := table.Heard(name, s.Statement, s.at, a.weights[name]); err == nil {
 			table = next
 		}
-		if next, changed := table.Issued(name, a.weights[name], at); changed {
-			table = a.issue(next, name)
-		}
+		table, _ = table.Issued(name, a.weights[name], at)
 	}
 	table.Told = at
-	if w.fault == "a share is told before it is stored" {
-		a.copy, a.read = table, read
-	}
 	a.busy = true
 	w.after(w.between(0, limit.Second/10), func() {
 		a.busy = false
-		if w.fault == "the table is stored without compare-and-set" {
-			version = w.table.version
-		}
 		if !w.table.swap(version, table) {
 			for name, s := range heard {
 				if _, newer := a.heard[name]; !newer {
@@ -86,11 +68,8 @@ func (a *aggregator) sync() {
 			return
 		}
 		a.copy, a.read, a.has = table, read, true
-		if w.fault == "a time is told before it is stored" {
-			a.copy.Told, a.read, a.ahead = max(table.Told, w.now+w.ahead), w.now, w.ahead
-		}
 		for name, s := range a.heard {
-			if next, _, err := a.hear(a.copy, name, s.Statement, s.at); err == nil {
+			if next, _, err := a.copy.Heard(name, s.Statement, s.at, a.weights[name]); err == nil {
 				a.copy = next
 			}
 		}
@@ -98,40 +77,6 @@ func (a *aggregator) sync() {
 			answer()
 		}
 	})
-}
-
-// hear is Shares.Heard, or a wrong one.
-func (a *aggregator) hear(s Shares, name string, st Statement, at limit.Micros) (Shares, bool, error) {
-	before := s.Regions[name]
-	switch a.w.fault {
-	case "any record may speak for a region":
-		before.ID = st.ID
-		s = s.clone()
-		s.Regions[name] = before
-	case "an older call counts":
-		before.Until = 0
-		s = s.clone()
-		s.Regions[name] = before
-	case "what was used is ignored":
-		st.Used = nil
-	}
-	return s.Heard(name, st, at, a.weights[name])
-}
-
-// issue is the table with the region's new share, or a wrong one.
-func (a *aggregator) issue(next Shares, name string) Shares {
-	r := next.Regions[name]
-	last := len(r.Issued) - 1
-	switch a.w.fault {
-	case "a share needs no room":
-		r.Issued[last].Part = a.weights[name]
-	case "only the newest share is withheld":
-		r.Issued = r.Issued[last:]
-	case "a larger share counts at once":
-		r.Issued[last].Since = 1
-	}
-	next.Regions[name] = r
-	return next
 }
 
 func (a *aggregator) hears(name string, s spoken) {
@@ -147,7 +92,7 @@ func (a *aggregator) call(name string, st Statement, reply func(Reply)) {
 	if !decides {
 		return
 	}
-	next, _, err := a.hear(a.copy, name, st, at)
+	next, _, err := a.copy.Heard(name, st, at, a.weights[name])
 	if err != nil {
 		return
 	}
@@ -159,7 +104,7 @@ func (a *aggregator) call(name string, st Statement, reply func(Reply)) {
 			reply(a.copy.Reply(name, st.ID, at))
 		}
 	}
-	if st.No == 0 && a.w.fault != "an older copy answers who knows nothing" {
+	if st.No == 0 {
 		a.waiting, a.next = append(a.waiting, answer), a.w.now
 		return
 	}
@@ -173,17 +118,11 @@ func (a *aggregator) acquire(c *counted, want int64) (granted int64, decided boo
 		return 0, false
 	}
 	now, window := a.w.now+a.w.ahead, c.window
-	if a.w.fault == "a window is withheld without the one before it" {
-		window.LooksBack, window.Refills = false, false
-	}
 	label, first, last := window.Begin(now), window.Begin(at-maxBehind), window.Begin(at+maxBehind)
-	if (label < first || label > last) && a.w.fault != "any window is charged" {
+	if label < first || label > last {
 		return 0, false
 	}
 	part := a.copy.WithheldBetween(window, first, last)
-	if a.w.fault == "nothing is withheld" {
-		part = 0
-	}
 	granted = c.grant(label, now, part, want)
 	if next := label + window.Period; a.w.next && next-now <= limit.Second {
 		c.grant(next, now, a.copy.Withheld(window, next), want)

@@ -51,7 +51,7 @@
 //
 // # How it is tested
 //
-// The tests play random faults, remove each rule in turn, and find the violation. Two rules that guard the same are removed
-// together: the ID and the age of a reply. Three rules are argued only, because no play needs them: a time is told once it
-// is stored, a region without a known share is answered from a new table, and the length of Unknown.
+// The tests play random faults of records, tables, clocks and messages, and fail if a limit is passed. Three rules are argued
+// only, because no play needs them: a time is told once it is stored, a region without a known share is answered from a new
+// table, and the length of Unknown.
 package reserve

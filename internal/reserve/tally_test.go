@@ -114,10 +114,8 @@ func (t *tally) admit(c *counted, now, begin limit.Micros, most, want int64) {
 // admitBucket lets the region admit up to so many units of its share of a token bucket, which began empty with the first window
 // in which it may be used.
 func (t *tally) admitBucket(c *counted, now, first limit.Micros, part PerMille, want int64) {
-	own, begun := t.buckets[first]
-	if own.at = max(own.at, first); !begun && c.w.fault == "a bucket begins full" {
-		own.level = part.Of(c.spec.Burst) * int64(c.spec.Period*limit.Micros(Whole))
-	}
+	own := t.buckets[first]
+	own.at = max(own.at, first)
 	own.refill(now, c.spec.Count*int64(part), c.spec.Burst*int64(part), c.spec.Period)
 	n := max(0, min(want, own.level/int64(c.spec.Period*limit.Micros(Whole))))
 	own.level -= n * int64(c.spec.Period*limit.Micros(Whole))

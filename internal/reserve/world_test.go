@@ -56,7 +56,6 @@ type scenario struct {
 
 type world struct {
 	scenario
-	fault   string // the rule that is taken out
 	rng     *rand.Rand
 	now     limit.Micros
 	events  events
@@ -110,11 +109,11 @@ func (e *events) Pop() any {
 func (w *world) after(d limit.Micros, do func()) { heap.Push(&w.events, event{w.now + d, do}) }
 
 // play plays a scenario and returns what went wrong, and how much of its limits was used.
-func play(s scenario, seed uint64, fault string) (broken string, used float64) {
+func play(s scenario, seed uint64) (broken string, used float64) {
 	if s.seconds == 0 {
 		s.seconds = 240
 	}
-	w := newWorld(s, seed, fault)
+	w := newWorld(s, seed)
 	w.tickUntil(start + limit.Micros(s.seconds)*limit.Second)
 	for _, c := range w.limits {
 		used += c.utilisation() / float64(len(w.limits))
@@ -146,8 +145,8 @@ func (w *world) tick() {
 	}
 }
 
-func newWorld(s scenario, seed uint64, fault string) *world {
-	w := &world{scenario: s, fault: fault, rng: rand.New(rand.NewPCG(seed, 1)), now: start, decides: true, weights: map[string]PerMille{}}
+func newWorld(s scenario, seed uint64) *world {
+	w := &world{scenario: s, rng: rand.New(rand.NewPCG(seed, 1)), now: start, decides: true, weights: map[string]PerMille{}}
 	specs := s.limits
 	if specs == nil {
 		specs = []limit.Spec{{Algorithm: limit.FixedWindow, Count: pick(w, int64(10), 60, 600), Period: pick(w, 5*limit.Second, 10*limit.Second, 30*limit.Second)}}
@@ -183,9 +182,7 @@ func (w *world) misfortune() {
 	}
 	if w.chance(w.lost) {
 		w.table.put(Shares{})
-		if w.fault != "nobody waits for what was lost" {
-			w.recall = w.now + 2*limit.Second
-		}
+		w.recall = w.now + 2*limit.Second
 		for i := range w.aggs {
 			w.aggs[i] = &aggregator{w: w}
 		}
