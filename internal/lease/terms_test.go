@@ -49,6 +49,30 @@ func TestShare(t *testing.T) {
 	}
 }
 
+// thirds are windows of which one ends 31 days after 0.
+type thirds struct{}
+
+func (thirds) Around(limit.Micros) *[6]limit.Micros {
+	return &[6]limit.Micros{-limit.Day, 0, 31 * limit.Day, 59 * limit.Day, 90 * limit.Day, 120 * limit.Day}
+}
+
+// A share lasts until the window of the calendar ends or, if the calendar is not known, for the nominal length.
+func TestShareOfACalendar(t *testing.T) {
+	const now, day = lease.Millis(1000), lease.Millis(limit.Day / limit.Millisecond)
+	unknown := limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "UTC"}
+	known := unknown
+	known.Windows = thirds{}
+	for c, want := range map[*limit.Calendar]lease.Failure{
+		&unknown: {By: lease.FailureLocal, Share: 5, Ends: now + 30*day, Guessed: true},
+		&known:   {By: lease.FailureLocal, Share: 5, Ends: now + 20*day},
+	} {
+		spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: 30 * limit.Day, Calendar: c}
+		if got := lease.FailureLocal.Among(2, 1, spec, now, 11*limit.Day); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}
+
 // Slots that are free are used under FailureLocal even beyond the share.
 func TestFailSlots(t *testing.T) {
 	for _, c := range []struct {

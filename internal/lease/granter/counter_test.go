@@ -58,22 +58,6 @@ func TestCounterSharesAmongAskers(t *testing.T) {
 	c.gets(300*limit.Millisecond, ahead, 114, 115) // of whom one is left, half forgotten
 }
 
-func TestCounterGrantsWhatWaitsWhole(t *testing.T) {
-	c := newCounter(t, perMinute, lease.Leased)
-	c.gets(0, lease.Want{Need: 1, Waiting: 900, Want: 950, Fresh: true}, 900, 100)
-	c.gets(0, lease.Want{Need: 200, Waiting: 300, Want: 300}, 0, 100) // all of need or nothing
-	c.gets(0, lease.Want{Need: 60, Waiting: 300, Want: 300}, 100, 0)  // but what there is for those behind
-}
-
-func TestCounterBucketGrantsAll(t *testing.T) {
-	c := newCounter(t, limit.Spec{Count: 100, Period: limit.Second}, lease.Leased)
-	c.gets(0, lease.Want{Want: 90, Fresh: true}, 90, 10)
-	g := c.gets(0, lease.Want{Want: 90, Fresh: true}, 10, 0)
-	if g.TTL != 1000 {
-		t.Errorf("ttl %d ms", g.TTL)
-	}
-}
-
 // TestBucketLeaseEndsBeforeItsRefill holds leases to the time in which a bucket
 // fills: else more than a burst could be out.
 func TestBucketLeaseEndsBeforeItsRefill(t *testing.T) {
@@ -94,30 +78,10 @@ func TestBucketLeaseEndsBeforeItsRefill(t *testing.T) {
 	}
 }
 
-func TestCounterTakesBackWhatIsOut(t *testing.T) {
-	c := newCounter(t, perMinute, lease.Leased)
-	g := c.gets(0, lease.Want{Want: 100, Fresh: true}, 100, 900)
-	back := func(units int64, id uint32) lease.Want { return lease.Want{Unused: units, Lease: id} }
-	c.gets(limit.Second, back(30, g.Lease), 0, 930)
-	c.gets(limit.Second, back(10, g.Lease+1), 0, 930) // of no window that counts
-	c.gets(limit.Second, back(500, g.Lease), 0, 1000) // never more than is out
-	c.gets(limit.Second, back(1, g.Lease), 0, 1000)
-	c.gets(limit.Minute, back(1, g.Lease), 0, 1000)
-}
-
 func TestCounterForgetsOldLeases(t *testing.T) {
 	c := newCounter(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, lease.Leased)
 	g := c.acquire(0, lease.Want{Want: 10, Fresh: true})
 	c.gets(10*limit.Second+LeaseMemory, lease.Want{Unused: 10, Lease: g.Lease}, 0, 90)
-}
-
-func TestCounterChargesWhatWasOverdrawn(t *testing.T) {
-	c := newCounter(t, perMinute, lease.Optimistic)
-	c.gets(0, lease.Want{Overdrawn: 100}, 0, 900)
-	c.gets(0, lease.Want{Overdrawn: 1_000_000}, 0, 0)
-	if c.State.Level != 2000 {
-		t.Errorf("a debt of %d: one limit at most", c.State.Level-1000)
-	}
 }
 
 func TestAskAfter(t *testing.T) {
@@ -154,22 +118,6 @@ func TestAskAfter(t *testing.T) {
 	}
 }
 
-func TestCounterNextWindow(t *testing.T) {
-	c := newCounter(t, perMinute, lease.Leased)
-	c.gets(0, lease.Want{Need: 1000, Waiting: 1000, Want: 1000, Fresh: true}, 1000, 0)
-	g := c.gets(limit.Minute-200*limit.Millisecond, lease.Want{Want: 10, Next: true, Fresh: true}, 10, 0)
-	if g.StartsIn != 200 || g.TTL != 10_200 || g.Reset != 200 {
-		t.Errorf("starts in %d for %d, reset %d", g.StartsIn, g.TTL, g.Reset)
-	}
-	// Somebody who waits now does not wait for the next window, and the running
-	// one ends when it ends.
-	d := c.gets(limit.Minute-100*limit.Millisecond, lease.Want{Need: 1, Waiting: 1, Want: 1}, 0, 0)
-	if d.Reset != 100 || d.RetryAfter != 100 {
-		t.Errorf("denied for %d, reset %d", d.RetryAfter, d.Reset)
-	}
-	c.gets(limit.Minute, lease.Want{Unused: 4, Lease: g.Lease}, 0, 994)
-}
-
 func TestCounterAnswersFromTheRunningWindowWhenTheNextIsSpokenFor(t *testing.T) {
 	c := newCounter(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 2, Period: limit.Minute}, lease.Leased)
 	next := lease.Want{Want: 2, Next: true}
@@ -178,22 +126,6 @@ func TestCounterAnswersFromTheRunningWindowWhenTheNextIsSpokenFor(t *testing.T) 
 	}
 	if g := c.acquire(limit.Minute-limit.Millisecond, next); g.StartsIn != 0 || g.Granted != 1 {
 		t.Errorf("%+v", g)
-	}
-}
-
-func TestAskersFade(t *testing.T) {
-	var a Askers
-	for range 8 {
-		a.Note(100, true)
-	}
-	for _, row := range []struct{ interval, count int64 }{{100, 8}, {101, 8}, {102, 4}, {104, 1}, {110, 0}} {
-		if a.Note(row.interval, false); a.Count() != row.count {
-			t.Errorf("in interval %d: %d askers, not %d", row.interval, a.Count(), row.count)
-		}
-	}
-	a.Note(100, true) // a clock that stepped back
-	if a.Count() != 1 {
-		t.Errorf("%d askers", a.Count())
 	}
 }
 
@@ -210,16 +142,6 @@ func TestDeniedFromMemoryIsCharged(t *testing.T) {
 		if g := c.Acquire(l, &terms, limit.Hour, lease.Want{Denied: 4}); g.Remaining != want {
 			t.Errorf("charge_rejected %t: %d left after 4 denials, want %d", charges, g.Remaining, want)
 		}
-	}
-}
-
-// TestDeniedForTheNextWindowIsChargedOnce: a penalty is one need, also of a want
-// that would take units of the next window.
-func TestDeniedForTheNextWindowIsChargedOnce(t *testing.T) {
-	c := newCounter(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute, ChargeRejected: true}, lease.Leased)
-	c.gets(0, lease.Want{Need: 101, Waiting: 101, Want: 101, Next: true}, 0, 0)
-	if c.State.Level != 101 {
-		t.Errorf("a denied need of 101 is charged as %d", c.State.Level)
 	}
 }
 

@@ -142,16 +142,6 @@ func TestLotsOfDifferentLeasesStayApart(t *testing.T) {
 	}
 }
 
-func TestGroupDeniedElsewhereIsNoDenial(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.ask(1000, 1, 1, NoAsk)
-	s.reply(1004, lease.Grant{Status: lease.OK, Remaining: 500, Reset: 30_000})
-	s.take(1005, 1, Wait, NoAsk)
-	if s.account.Least != 0 {
-		t.Errorf("remembers a denial of %d", s.account.Least)
-	}
-}
-
 func TestNextWindow(t *testing.T) {
 	s := newStory(t, perMinute, lease.Leased)
 	s.account.WantLog2 = 3
@@ -194,32 +184,6 @@ func TestExactProbesOneByOne(t *testing.T) {
 	s.lots(1609) // keeps no units
 }
 
-func TestAReplyThatNeverComes(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.account.Leases[0] = Lease{Units: 1, Expiry: 5000, Lease: 1}
-	s.take(1000, 1, Admit, TopUp)
-	s.ask(1000, 0, 2, TopUp)
-	s.account.Leases[0].Units = 2
-	s.take(1099, 1, Admit, NoAsk)
-	s.take(1100, 1, Admit, TopUp) // the right to ask lapses
-	if s.account.Idle(&s.terms, 1099) || !s.account.Idle(&s.terms, 1100) {
-		t.Error("an account is not idle while an ask is out")
-	}
-}
-
-// A share pins its account until its window ends, and no longer. Its units are not for those who can ask.
-func TestLocalShare(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	if !s.account.takeLocal(&s.terms, 1000, 60_000, 3, 1) {
-		t.Error("no share")
-	}
-	s.take(1001, 1, Wait, NoAsk)
-	s.account.Overdrawn = 0
-	if s.account.Idle(&s.terms, 59_999) || !s.account.Idle(&s.terms, 60_100) {
-		t.Error("a share pins its account until its window ends, and no longer")
-	}
-}
-
 func TestFresh(t *testing.T) {
 	s := newStory(t, perMinute, lease.Leased)
 	for _, row := range []struct {
@@ -230,13 +194,6 @@ func TestFresh(t *testing.T) {
 			t.Errorf("at %d fresh is %v", row.now, w.Fresh)
 		}
 	}
-}
-
-func TestCostOfNothing(t *testing.T) {
-	s := newStory(t, perMinute, lease.Exact)
-	s.account.Phase, s.account.Least, s.account.Ends = PhaseDenied, 1, 5000
-	s.take(1000, 0, Admit, NoAsk)
-	s.take(1000, -1, Admit, NoAsk)
 }
 
 // What one of those who share an account takes ahead is spent for the others, and comes back like
@@ -294,28 +251,6 @@ func TestAsksOfferWhatIsLive(t *testing.T) {
 		}
 		if row.need > 0 && row.units > 0 && s.WantLog2 < 4 && w.Want < 16 {
 			t.Errorf("%s: an offer is no reason to want less: 2^%d, %d", row.what, s.WantLog2, w.Want)
-		}
-	}
-}
-
-// A sliding log counts a grant of no more than what waits from the moment of the grant.
-// What fits no waiter goes back: spent later, it would make more than the limit in the
-// window that begins after the grant.
-func TestLogKeepsNoSpareOfAGrantForWaiters(t *testing.T) {
-	l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.SlidingLog, Count: 100, Period: 5 * limit.Second}))(t)
-	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
-	for _, c := range []struct {
-		waiting, granted, spare, kept int64
-	}{
-		{54, 35, 11, 0},
-		{35, 35, 11, 0},
-		{34, 35, 11, 11}, // more than what waits is counted from the lease's end
-	} {
-		var a State
-		w := lease.Want{Need: 3, Waiting: c.waiting, Want: 60}
-		back := a.Apply(&terms, 1000, 990, w, lease.Grant{Status: lease.OK, Granted: c.granted, TTL: 100, Lease: 7}, c.spare, 100)
-		if a.Available(1000) != c.kept || back.Units != c.spare-c.kept {
-			t.Errorf("%+v: kept %d, gave back %d", c, a.Available(1000), back.Units)
 		}
 	}
 }

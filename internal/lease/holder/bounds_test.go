@@ -20,6 +20,7 @@ func termsOf(t *testing.T, s limit.Spec, c lease.Consistency) *lease.Terms {
 var (
 	tokens  = limit.Spec{Count: 10, Period: limit.Second}
 	sliding = limit.Spec{Algorithm: limit.SlidingWindow, Count: 320, Period: limit.Second}
+	penal   = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Minute, ChargeRejected: true}
 )
 
 // Units that have lapsed count with the next ask, if they are of the window that runs.
@@ -300,6 +301,10 @@ func TestLearns(t *testing.T) {
 			func(a *State) bool { return a.Back.Until == at+200 }},
 		"units come at a time": {perMinute, lease.Leased, State{}, ask, lease.Grant{Status: lease.OK, Granted: 8, RetryAfter: 70},
 			func(a *State) bool { return a.RetryAt == at+70 && a.RetryFor == 1 }},
+		"nothing waits, and a failure": {perMinute, lease.Leased, State{Phase: PhaseDenied, Ends: at + 9, Least: 8}, lease.Want{}, lease.Grant{Status: lease.Unavailable},
+			func(a *State) bool { return a.Phase == PhaseNone && a.Least == 8 && a.Back.Failures == 1 }},
+		"a denied need that is charged": {penal, lease.Leased, State{Leases: [2]Lease{{Units: 2, Expiry: 9000}}}, ask, lease.Grant{Status: lease.Denied},
+			func(a *State) bool { return a.Available(at) == 0 }},
 		"units are left": {perMinute, lease.Leased, State{RetryAt: 5}, ask, lease.Grant{Status: lease.OK, Granted: 8, Remaining: 900},
 			func(a *State) bool { return a.RetryAt == 0 }},
 		"another of the group was denied": {perMinute, lease.Leased, State{RetryAt: 5}, ask, lease.Grant{Status: lease.OK, RetryAfter: 70, Remaining: 900},
@@ -375,6 +380,11 @@ func TestSmallChanges(t *testing.T) {
 	a = State{Phase: PhaseDenied, Ends: at + 9, Least: 3, Reset: 30_000, Leases: [2]Lease{{Units: 1, Expiry: at}}}
 	if d := a.Take(terms, at, 3); d.Verdict != Wait {
 		t.Errorf("2 of 3 are missing, and 3 are denied: %+v", d)
+	}
+	exact := termsOf(t, perMinute, lease.Exact)
+	a = State{Phase: PhaseDenied, Ends: 5000, Least: 1}
+	if free, denied := a.Take(exact, at, 0), a.Take(exact, at, 1); free.Verdict != Admit || denied.Verdict != Refuse {
+		t.Errorf("what costs nothing: %+v, and what costs a unit: %+v", free, denied)
 	}
 	a = State{Back: Backoff{Failures: 1}}
 	if a.Ask(terms, at, 1, 1, NoAsk); a.Back.Until != at+50 || a.Back.Failures != 2 {

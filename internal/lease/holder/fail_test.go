@@ -93,30 +93,13 @@ func TestFailAgainstTwin(t *testing.T) {
 	}
 }
 
-// thirds are windows of which one ends 31 days after 0.
-type thirds struct{}
-
-func (thirds) Around(limit.Micros) *[6]limit.Micros {
-	return &[6]limit.Micros{-limit.Day, 0, 31 * limit.Day, 59 * limit.Day, 90 * limit.Day, 120 * limit.Day}
-}
-
-// Where the calendar is known a share lasts until its window ends; elsewhere until the end that the last reply stated
-// or, if there was none, for the nominal length.
+// A share lasts until its window ends. Where the calendar is not known, that is the end that the last reply stated or, if
+// there was none, a guess.
 func TestShareOfACalendar(t *testing.T) {
 	const now, day = lease.Millis(1000), lease.Millis(limit.Day / limit.Millisecond)
-	month := limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "UTC"}
-	spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: 30 * limit.Day, Calendar: &month}
-	guess := lease.FailureLocal.Among(2, 1, spec, now, 11*limit.Day)
-	if guess.Ends != now+30*day || !guess.Guessed || guess.Share != 5 {
-		t.Errorf("where nobody knows the calendar: %+v", guess)
-	}
-	known := month
-	known.Windows = thirds{}
-	spec.Calendar = &known
-	f := lease.FailureLocal.Among(2, 1, spec, now, 11*limit.Day)
-	if f.Ends != now+20*day || f.Guessed {
-		t.Errorf("where the calendar is known: %+v", f)
-	}
+	f := lease.Failure{By: lease.FailureLocal, Share: 5, Ends: now + 20*day}
+	guess := lease.Failure{By: lease.FailureLocal, Share: 5, Ends: now + 30*day, Guessed: true}
+	terms := termsOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: 30 * limit.Day}, lease.Leased)
 	for _, c := range []struct {
 		name    string
 		failure lease.Failure
@@ -127,15 +110,13 @@ func TestShareOfACalendar(t *testing.T) {
 		{"a guess, and a reply", guess, now + 3*day, now + 3*day}, {"known, and a reply", f, now + 3*day, now + 20*day},
 	} {
 		a := State{Reset: c.reset}
-		l := fatal.Get(limit.New(spec))(t)
-		terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
-		if d := a.Fail(&terms, now, c.failure, 5); !d.Admitted {
+		if d := a.Fail(terms, now, c.failure, 5); !d.Admitted {
 			t.Errorf("%s: %+v, want the share", c.name, d)
 		}
-		if d := a.Fail(&terms, now, c.failure, 1); d.Admitted || d.RetryAfter != c.ends-now {
+		if d := a.Fail(terms, now, c.failure, 1); d.Admitted || d.RetryAfter != c.ends-now {
 			t.Errorf("%s: %+v, want a rejection for %d ms", c.name, d, c.ends-now)
 		}
-		if d := a.Fail(&terms, c.ends-1, c.failure, 1); d.Admitted {
+		if d := a.Fail(terms, c.ends-1, c.failure, 1); d.Admitted {
 			t.Errorf("%s: %+v before the share ends", c.name, d)
 		}
 	}

@@ -11,9 +11,7 @@ import (
 // What a holder refuses where that is charged: its own units are the first that it uses
 // up, and the rest is reported to the tier above, once, and not after its window.
 func TestRefusedUnitsAreCharged(t *testing.T) {
-	spec := perMinute
-	spec.ChargeRejected = true
-	terms := lease.NewTerms(fatal.Get(limit.New(spec))(t), lease.Leased, 0, 0, 0)
+	terms := lease.NewTerms(fatal.Get(limit.New(penal))(t), lease.Leased, 0, 0, 0)
 	s := State{Asked: 500, Left: 4, Phase: PhaseDenied, Least: 5, Ends: 1200, Reset: 9000}
 	s.Leases[0] = Lease{Units: 2, Expiry: 9000, Lease: 1}
 	s.Leases[1] = Lease{Units: 1, From: 9001, Expiry: 19000, Lease: 2}
@@ -35,22 +33,5 @@ func TestRefusedUnitsAreCharged(t *testing.T) {
 	}
 	if !late.Idle(&terms, 9300) && late.Denied > 0 {
 		t.Errorf("is kept for what was refused in a window that is over: %+v", late)
-	}
-}
-
-// A need that the tier above denied, and charged, was more than it and the holder had.
-func TestLeastUsesUpWhatIsOnLease(t *testing.T) {
-	for _, charged := range []bool{false, true} {
-		spec := perMinute
-		spec.ChargeRejected = charged
-		l := fatal.Get(limit.New(spec))(t)
-		terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
-		s := State{}
-		s.Leases = [2]Lease{{Units: 2, Expiry: 9000, Lease: 1}, {Units: 3, Expiry: 9000, Lease: 2}} // the larger is offered
-		w := s.Ask(&terms, 1000, 8, 8, NoAsk)
-		s.Apply(&terms, 1004, 1000, w, lease.Grant{Status: lease.Denied, AskAfter: 100, Reset: 8000}, 0, 100)
-		if left := s.Available(1004); left > 0 == charged {
-			t.Errorf("charged %v: %d on lease", charged, left)
-		}
 	}
 }

@@ -66,25 +66,3 @@ func TestFollows(t *testing.T) {
 		}
 	}
 }
-
-// After a reply that decides nothing no denial stands, but on_failure remembers it. A reply that decides ends the back-off.
-func TestUndecided(t *testing.T) {
-	a, terms := State{Phase: PhaseDenied, Ends: 1500, Least: 8, Reset: 9000}, lease.NewTerms(fatal.Get(limit.New(perMinute))(t), lease.Leased, 0, 0, 0)
-	a.Apply(&terms, 1000, 1000, lease.Want{Need: 1, Waiting: 1, Want: 1}, lease.Grant{Status: lease.Unavailable}, 0, 100)
-	if a.Phase != PhaseNone || a.Least != 8 || a.Back.Failures == 0 {
-		t.Errorf("%+v", a)
-	}
-	a.Apply(&terms, 1100, 1100, lease.Want{}, lease.Grant{Status: lease.OK}, 0, 100)
-	if a.Phase != PhaseNone || a.Back != (Backoff{}) {
-		t.Errorf("%+v", a)
-	}
-}
-
-// Who comes back when the denial said so is not refused: the request asks.
-func TestComesBackAtRetryAfter(t *testing.T) {
-	s := newStory(t, limit.Spec{Count: 1, Period: limit.Second}, lease.Leased)
-	s.ask(1000, 1, 1, NoAsk)
-	s.reply(1000, lease.Grant{Status: lease.Denied, RetryAfter: 1000, AskAfter: 1000, Limit: 1, Reset: 1000})
-	s.take(1999, 1, Refuse, NoAsk)
-	s.take(2000, 1, Wait, NoAsk)
-}

@@ -162,6 +162,7 @@ func TestPrefetchFar(t *testing.T) {
 		"the last answer that comes in time":  {9899, 5, func(*farTale) {}, holder.TopUp},
 		"no answer comes in time":             {9900, 5, func(*farTale) {}, holder.Ahead},
 		"the window is over":                  {10_000, 5, func(*farTale) {}, holder.TopUp},
+		"nobody knows the next window":        {9950, 5, func(s *farTale) { s.terms.Lead = 0 }, holder.TopUp},
 	} {
 		s := farStory(t, of(row.units))
 		row.change(s)
@@ -169,9 +170,23 @@ func TestPrefetchFar(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, got, row.asks)
 		}
 	}
-	for units, asks := range map[int64]holder.Asks{47: holder.TopUp, 48: holder.NoAsk} {
-		if s := farStory(t, of(units)); s.AskAlong(&s.terms, 9300) != asks {
-			t.Errorf("with %d of a stock of 47 it does not ask %d", units, asks)
+	for name, row := range map[string]struct {
+		change func(*farTale)
+		now    lease.Millis
+		asks   holder.Asks
+	}{
+		"a report, of less than a stock": {func(s *farTale) { s.Holder.Leases[0] = of(47) }, 9300, holder.TopUp},
+		"of more than that":              {func(s *farTale) { s.Holder.Leases[0] = of(48) }, 9300, holder.NoAsk},
+		"the window ends":                {func(*farTale) {}, 9700, holder.Ahead},
+		"the next is at hand":            {func(s *farTale) { s.Holder.Leases[1] = holder.Lease{Units: 9, From: 10_001, Expiry: 11_000} }, 9700, holder.TopUp},
+		"nobody asked":                   {func(s *farTale) { s.Holder.Spent = 0 }, 9200, holder.NoAsk},
+		"it has to pause":                {func(s *farTale) { s.askAt = 9300 }, 9200, holder.NoAsk},
+		"the pause is over":              {func(s *farTale) { s.askAt = 9200 }, 9200, holder.TopUp},
+	} {
+		s := farStory(t)
+		row.change(s)
+		if got := s.AskAlong(&s.terms, row.now); got != row.asks {
+			t.Errorf("%s: asks %d, not %d", name, got, row.asks)
 		}
 	}
 	for now, ending := range map[lease.Millis]bool{9699: false, 9700: true, 9999: true, 10_000: false} {
@@ -200,7 +215,19 @@ func TestLeasesOfTheNextWindow(t *testing.T) {
 			t.Errorf("%s: %d units in %d", name, units, in)
 		}
 	}
-	s := farStory(t, holder.Lease{Units: 100, Expiry: 9600, TTL: 400})
+	s := farStory(t, holder.Lease{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8})
+	for now, in := range map[lease.Millis]lease.Millis{9900: 0, 9901: 100, 10_000: 1, 10_001: 0} {
+		if got, units := s.Next(&s.terms, now); got != in || (units == 30) != (in > 0) {
+			t.Errorf("at %d: %d with %d units, not %d", now, got, units, in)
+		}
+	}
+}
+
+// A far relay in use looks again when it may ask for the next window, when a lease is about to end, and when it may ask
+// for the little that is left.
+func TestRenewAt(t *testing.T) {
+	lot := holder.Lease{Units: 100, Expiry: 9600, TTL: 400, Lease: 7} // lasts until 9600 - 400/4 - 5*100/4
+	s := farStory(t, lot)
 	if s.lasting(&s.terms, 9375) != 100 || s.lasting(&s.terms, 9376) != 0 {
 		t.Error("a lease lasts until an ask that is sent at 9375")
 	}
@@ -209,7 +236,17 @@ func TestLeasesOfTheNextWindow(t *testing.T) {
 		now    lease.Millis
 		at     lease.Millis
 	}{
+		"the next window":           {func(*farTale) {}, 9300, 9700},
+		"a moment before":           {func(*farTale) {}, 9699, 9700},
+		"it may be asked for":       {func(*farTale) {}, 9700, lease.Never},
+		"it is there":               {func(s *farTale) { s.Holder.Leases[1] = holder.Lease{Units: 1, From: 10_001} }, 9300, lease.Never},
+		"there is none":             {func(s *farTale) { s.terms.Lead = 0 }, 9300, lease.Never},
+		"a lease":                   {func(s *farTale) { s.Holder.Leases[0] = lot }, 9300, 9376},
+		"a lease that ends now":     {func(s *farTale) { s.Holder.Leases[0] = lot }, 9375, 9376},
+		"a lease that ended":        {func(s *farTale) { s.Holder.Leases[0] = lot }, 9376, 9700},
+		"nothing was spent":         {func(s *farTale) { s.Holder.Spent = 0 }, 9300, lease.Never},
 		"in use, and rejected":      {func(s *farTale) { s.Holder.Denied = s.Holder.Spent }, 9300, 9700},
+		"the pause":                 {func(s *farTale) { s.askAt = 9500 }, 9300, 9500},
 		"the pause is over":         {func(s *farTale) { s.askAt = 9500 }, 9500, 9700},
 		"a round trip is left":      {func(s *farTale) { s.askAt, s.Holder.Leases[0] = 9500, holder.Lease{Units: 17, Expiry: 10_000} }, 9300, 9500},
 		"more is left":              {func(s *farTale) { s.askAt, s.Holder.Leases[0] = 9500, holder.Lease{Units: 18, Expiry: 10_000} }, 9300, 9700},

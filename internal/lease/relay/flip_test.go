@@ -67,12 +67,6 @@ func TestAheadOfADeniedWindow(t *testing.T) {
 			t.Errorf("denied again, at %d it asks %d, not %d", now, got, asks)
 		}
 	}
-	near := farStory(t)
-	near.terms = lease.NewTerms(fatal.Get(limit.New(perTenSeconds))(t), lease.Leased, 0, 0, 0)
-	near.Holder.Phase, near.Holder.Least, near.Holder.Ends = holder.PhaseDenied, 1, 10_000
-	if got := near.Prefetch(&near.terms, 9900); got != holder.NoAsk {
-		t.Errorf("a near holder asks %d while it pauses", got)
-	}
 }
 
 // A lease of the running window that ends by its ttl while it travels lasts until the lease of the next
@@ -118,71 +112,6 @@ func TestFollows(t *testing.T) {
 	}
 }
 
-// A far relay in use looks again when it may ask for the next window, when a lease is about to end, and when it may ask
-// for the little that is left.
-func TestRenewAt(t *testing.T) {
-	lot := holder.Lease{Units: 100, Expiry: 9600, TTL: 400, Lease: 7} // lasts until 9600 - 400/4 - 5*100/4
-	much := holder.Lease{Units: 900, Expiry: 10_000, TTL: 1000, Lease: 7}
-	for _, c := range []struct {
-		name   string
-		change func(*farTale)
-		now    lease.Millis
-		at     lease.Millis
-	}{
-		{"the next window", func(s *farTale) {}, 9300, 9700},
-		{"a moment before", func(s *farTale) {}, 9699, 9700},
-		{"it may be asked for", func(s *farTale) {}, 9700, lease.Never},
-		{"it is there", func(s *farTale) { s.Holder.Leases[1] = holder.Lease{Units: 1, From: 10_001} }, 9300, lease.Never},
-		{"there is none", func(s *farTale) { s.terms.Lead = 0 }, 9300, lease.Never},
-		{"a lease", func(s *farTale) { s.Holder.Leases[0] = lot }, 9300, 9376},
-		{"a lease that ends now", func(s *farTale) { s.Holder.Leases[0] = lot }, 9375, 9376},
-		{"a lease that ended", func(s *farTale) { s.Holder.Leases[0] = lot }, 9376, 9700},
-		{"nothing was spent", func(s *farTale) { s.Holder.Spent = 0 }, 9300, lease.Never},
-		{"the pause", func(s *farTale) { s.askAt = 9500 }, 9300, 9500},
-		{"much is left at its end", func(s *farTale) { s.askAt = 9500; s.Holder.Leases[0] = much }, 9300, 9700},
-	} {
-		s := farStory(t)
-		c.change(s)
-		if at := s.RenewAt(&s.terms, c.now); at != c.at {
-			t.Errorf("%s: at %d it is %d, not %d", c.name, c.now, at, c.at)
-		}
-	}
-}
-
-// How long a request may wait for the next window instead of an answer from far above.
-func TestNextIn(t *testing.T) {
-	s := farStory(t, holder.Lease{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8})
-	for now, in := range map[lease.Millis]lease.Millis{9900: 0, 9901: 100, 10_000: 1, 10_001: 0} {
-		if got, units := s.Next(&s.terms, now); got != in || (units == 30) != (in > 0) {
-			t.Errorf("at %d: %d with %d units, not %d", now, got, units, in)
-		}
-	}
-}
-
-// A report of a key in use asks as well, for what is missing: no other ask may be out beside it.
-func TestAskAlong(t *testing.T) {
-	full := holder.Lease{Units: 300, Expiry: 12_000, TTL: 3000, Lease: 7}
-	for name, c := range map[string]struct {
-		change func(r *Relay)
-		now    lease.Millis
-		asks   holder.Asks
-	}{
-		"little is left":      {func(*Relay) {}, 9200, holder.TopUp},
-		"the window ends":     {func(*Relay) {}, 9700, holder.Ahead},
-		"there is enough":     {func(r *Relay) { r.Holder.Leases[0] = full }, 9200, holder.NoAsk},
-		"nobody asked":        {func(r *Relay) { r.Holder.Spent = 0 }, 9200, holder.NoAsk},
-		"it has to pause":     {func(r *Relay) { r.askAt = 9300 }, 9200, holder.NoAsk},
-		"the pause is over":   {func(r *Relay) { r.askAt = 9200 }, 9200, holder.TopUp},
-		"the next is at hand": {func(r *Relay) { r.Holder.Leases[1] = holder.Lease{Units: 9, From: 10_001, Expiry: 11_000} }, 9700, holder.TopUp},
-	} {
-		s := farStory(t)
-		c.change(&s.Relay)
-		if got := s.AskAlong(&s.terms, c.now); got != c.asks {
-			t.Errorf("%s: asks %d, not %d", name, got, c.asks)
-		}
-	}
-}
-
 // A far relay grants units of both lots, and keeps a quarter for the other workers of a child, but not
 // where children refuse requests.
 func TestFarRelayKeepsAQuarter(t *testing.T) {
@@ -202,33 +131,4 @@ func TestFarRelayKeepsAQuarter(t *testing.T) {
 	far(1).acquire(1100, lease.Want{Want: 40, Fresh: true}, holder.Admit, 20)
 	far(0).acquire(1100, lease.Want{Need: 20, Waiting: 20, Want: 40, Fresh: true}, holder.Admit, 20)
 	far(0).acquire(1650, lease.Want{Want: 40, Fresh: true}, holder.Admit, 12) // the older one ends too soon
-}
-
-// The lease of a child ends with the lot that it is cut from, whatever the reply shows of the distance.
-func TestLeaseOfAChildEndsWithItsLot(t *testing.T) {
-	n := newTier(t, perTenSeconds, lease.Leased, holder.Lease{}, holder.Lease{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8})
-	n.terms = n.terms.Afar()
-	n.Holder.Reset, n.trip, n.Holder.Asked = 10_000, 450, 8000
-	queue, grants := []lease.Want{{Need: 1, Waiting: 1, Want: 20}}, make([]lease.Grant, 1)
-	w := n.Ask(&n.terms, 8550, queue, holder.NoAsk)
-	n.Apply(&n.terms, 8650, 8550, w, lease.Grant{Status: lease.OK, Granted: 20, Lease: 7, TTL: 1000, Limit: 1000, Remaining: 300, Reset: 1350}, 100, queue, grants)
-	lot := n.Holder.Leases[0]
-	if lot.Lease != 7 {
-		lot = n.Holder.Leases[1]
-	}
-	if ends := 8650 + grants[0].TTL; lot.Lease != 7 || ends >= lot.Expiry {
-		t.Errorf("the child's lease ends at %d, the lot is %+v", ends, lot)
-	}
-}
-
-// A far holder asks until the end of a window that begins with the first request: nobody knows the next.
-func TestAsksToTheEndOfAWindowOfTheFirstRequest(t *testing.T) {
-	s := farStory(t)
-	spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second, Align: limit.AlignFirstRequest}
-	s.terms = lease.NewTerms(fatal.Get(limit.New(spec))(t), lease.Leased, 0, 0, 0).Afar()
-	for _, now := range []lease.Millis{9700, 9850, 9950, 10_000} {
-		if got := s.Prefetch(&s.terms, now); got != holder.TopUp {
-			t.Errorf("at %d it asks %d, not %d", now, got, holder.TopUp)
-		}
-	}
 }

@@ -102,45 +102,44 @@ func TestRelayRefusesFromMemory(t *testing.T) {
 	if g := n.acquire(1000, lease.Want{Need: 5, Waiting: 5, Want: 5}, holder.Refuse, 0); g.AskAfter != 30 {
 		t.Errorf("ask after %d ms: not beyond the end of the window", g.AskAfter)
 	}
-}
-
-func TestRelayAnswersOnlyWhoCanWait(t *testing.T) {
-	n := newTier(t, perMinute, lease.Leased)
+	n = newTier(t, perMinute, lease.Leased)
 	n.Relay.Ask(&n.terms, 1000, nil, holder.TopUp)
 	n.acquire(1001, lease.Want{Want: 10}, holder.Refuse, 0) // a top-up does not wait for another
 	n.acquire(1001, lease.Want{Need: 1, Waiting: 1, Want: 1}, holder.Wait, 0)
 }
 
+// The ask has the least need of the queue. Of the reply, each want first gets what waits.
 func TestRelayAsksForItsChildren(t *testing.T) {
-	n := newTier(t, perMinute, lease.Leased)
-	queue := []lease.Want{{Need: 9, Waiting: 9, Want: 9}, {Need: 2, Waiting: 4, Want: 60}, {Want: 5}}
-	w := n.Relay.Ask(&n.terms, 1000, queue, holder.NoAsk)
-	if w.Need != 2 || w.Waiting != 13 || w.Want != 74 || w.Next {
-		t.Errorf("asks %+v", w)
-	}
-	grants := make([]lease.Grant, 3)
-	back := n.Relay.Apply(&n.terms, 1010, 1000, w, lease.Grant{Status: lease.OK, Granted: 40, Lease: 7, TTL: 1000, Remaining: 6, Reset: 5000}, 100, queue, grants)
-	if back.Units != 0 || grants[0].Granted != 9 || grants[1].Granted != 7 || grants[2].Granted != 5 {
-		t.Errorf("granted %+v", grants)
-	}
-	for _, g := range grants {
-		if g.TTL != 989 || g.Status != lease.OK {
-			t.Errorf("%+v: not within the relay's own 1000 ms since 1000", g)
+	for name, row := range map[string]struct {
+		spec             limit.Spec
+		queue            []lease.Want
+		waiting, granted int64
+		grants           []int64
+		kept             int64
+	}{
+		"a window": {perMinute, []lease.Want{{Need: 9, Waiting: 9, Want: 9}, {Need: 2, Waiting: 4, Want: 60}, {Want: 5}}, 13, 40, []int64{9, 7, 5}, 19},
+		"a bucket": {tokens, []lease.Want{{Need: 2, Waiting: 2, Want: 50}, {Need: 3, Waiting: 3, Want: 50}}, 5, 10, []int64{7, 3}, 0},
+	} {
+		n := newTier(t, row.spec, lease.Leased)
+		w := n.Relay.Ask(&n.terms, 1000, row.queue, holder.NoAsk)
+		var want int64
+		for _, c := range row.queue {
+			want += c.Want
 		}
-	}
-	if n.Holder.Leases[1].Units+n.Holder.Leases[0].Units != 19 {
-		t.Errorf("keeps %+v", n.Holder.Leases)
-	}
-}
-
-func TestRelayServesAllWhoWaitBeforeAnybodyAhead(t *testing.T) {
-	n := newTier(t, limit.Spec{Count: 100, Period: limit.Second}, lease.Leased) // a bucket's share is all there is
-	queue := []lease.Want{{Need: 1, Waiting: 1, Want: 50}, {Need: 3, Waiting: 3, Want: 50}}
-	w := n.Relay.Ask(&n.terms, 1000, queue, holder.NoAsk)
-	grants := make([]lease.Grant, 2)
-	n.Relay.Apply(&n.terms, 1010, 1000, w, lease.Grant{Status: lease.OK, Granted: 10, TTL: 1000}, 100, queue, grants)
-	if grants[0].Granted != 7 || grants[1].Granted != 3 {
-		t.Errorf("granted %+v", grants)
+		if w.Need != 2 || w.Waiting != row.waiting || w.Want != want || w.Next {
+			t.Errorf("%s: asks %+v", name, w)
+		}
+		grants := make([]lease.Grant, len(row.queue))
+		g := lease.Grant{Status: lease.OK, Granted: row.granted, Lease: 7, TTL: 1000, Remaining: 6, Reset: 5000}
+		back := n.Relay.Apply(&n.terms, 1010, 1000, w, g, 100, row.queue, grants)
+		for i, g := range grants {
+			if g.Granted != row.grants[i] || g.TTL != 989 || g.Status != lease.OK {
+				t.Errorf("%s: %+v, want %d units within the relay's own 1000 ms since 1000", name, g, row.grants[i])
+			}
+		}
+		if kept := n.Holder.Leases[0].Units + n.Holder.Leases[1].Units; back.Units != 0 || kept != row.kept {
+			t.Errorf("%s: keeps %d, gives back %+v", name, kept, back)
+		}
 	}
 }
 
@@ -189,17 +188,6 @@ func TestRelayTakesBack(t *testing.T) {
 	}
 }
 
-// A relay neither adds up what its children overdrew nor pays it: they repeat it.
-func TestRelayLeavesDebtsToTheCounter(t *testing.T) {
-	n := newTier(t, perMinute, lease.Optimistic, holder.Lease{Units: 3, Expiry: 2000, TTL: 1000, Lease: 7})
-	for range 3 {
-		n.acquire(1000, lease.Want{Overdrawn: 2, Debt: 5}, holder.Admit, 0)
-	}
-	if n.Holder.Leases[0].Units != 3 || n.Holder.Overdrawn != 0 {
-		t.Errorf("%+v", n.Holder)
-	}
-}
-
 func TestRelayOfAnExactRule(t *testing.T) {
 	n := newTier(t, perMinute, lease.Exact)
 	if asks := n.Prefetch(&n.terms, 1000); asks != holder.NoAsk {
@@ -222,34 +210,6 @@ func TestRelayOfAnExactRule(t *testing.T) {
 	_, _, back := n.Acquire(&n.terms, 1206, lease.Want{Unused: 3, Lease: 7})
 	if grants[0].Granted != 1 || back.Units != 3 || back.Lease != 7 || n.lends(1206) {
 		t.Errorf("granted %+v, gave back %+v: the counter has the account of what is out", grants, back)
-	}
-}
-
-// Where neither lot has what a want needs, both together may, for as long as the
-// first of them lasts; units of different leases are never put into one grant.
-func TestRelayCutsBothLots(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		lease   uint32 // of the younger lot
-		need    int64
-		waiting int64
-		verdict holder.Verdict
-		granted int64
-	}{
-		{"both are needed", 7, 9, 9, holder.Admit, 9},
-		{"both are needed for all who wait", 7, 1, 9, holder.Admit, 9},
-		{"all of both", 7, 10, 10, holder.Admit, 10},
-		{"more than both", 7, 11, 11, holder.Wait, 0},
-		{"of two leases", 8, 9, 9, holder.Wait, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			n := newTier(t, perMinute, lease.Leased, holder.Lease{Units: 4, Expiry: 2000, TTL: 1000, Lease: 7}, holder.Lease{Units: 6, Expiry: 2500, TTL: 1000, Lease: c.lease})
-			g := n.acquire(1200, lease.Want{Need: c.need, Waiting: c.waiting, Want: 20}, c.verdict, c.granted)
-			left := n.Holder.Leases[0].Units + n.Holder.Leases[1].Units
-			if left != 10-c.granted || c.granted > 0 && (g.TTL != 799 || g.Lease != 7) {
-				t.Errorf("%+v, %d units left", g, left)
-			}
-		})
 	}
 }
 
@@ -280,17 +240,5 @@ func TestRelayMakesPlaceForANewLease(t *testing.T) {
 				t.Errorf("holds %d units, want %d: %+v", got, want, n.Holder.Leases)
 			}
 		})
-	}
-}
-
-// A relay hands a grant of a log that is no more than what waits out to no more than what waits below it.
-func TestRelayGivesNobodyMoreOfSuchAGrantThanWaits(t *testing.T) {
-	n := newTier(t, limit.Spec{Algorithm: limit.SlidingLog, Count: 1000, Period: 5 * limit.Second}, lease.Leased)
-	queue := []lease.Want{{Need: 3, Waiting: 10, Want: 40}, {Need: 50, Waiting: 50, Want: 50}}
-	w := n.Ask(&n.terms, 1000, queue, holder.NoAsk)
-	grants := make([]lease.Grant, 2)
-	back := n.Apply(&n.terms, 1004, 1000, w, lease.Grant{Status: lease.OK, Granted: w.Waiting - 10, TTL: 100, Lease: 7, Remaining: 0}, 100, queue, grants)
-	if grants[0].Granted > 10 || grants[0].Granted+grants[1].Granted+back.Units != w.Waiting-10 || n.Holder.Available(1004) != 0 {
-		t.Errorf("granted %d and %d, gave back %d, kept %d of %d", grants[0].Granted, grants[1].Granted, back.Units, n.Holder.Available(1004), w.Waiting-10)
 	}
 }

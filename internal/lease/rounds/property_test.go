@@ -45,35 +45,6 @@ func TestInterleavings(t *testing.T) {
 	}
 }
 
-// Where nothing is lost and nobody leaves, the order does not matter: the outcome is that
-// of a twin that decides on all at once.
-func TestOrderDoesNotMatter(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
-		admitted, left := w.twin()
-		for len(w.calls) > 0 {
-			w.deliver(t)
-		}
-		if w.group.Round != rounds.Over {
-			t.Fatal("everything is answered, and the group is not over")
-		}
-		w.answer()
-		denied := false
-		for i, m := range w.members {
-			denied = denied || m.needs && w.answers[i].Status == lease.Denied
-		}
-		if denied == admitted {
-			t.Fatalf("admitted is %v by the twin: %+v", admitted, w.answers)
-		}
-		for c := range left {
-			if w.left[c] != left[c] {
-				t.Fatalf("counter %d has %d left, %d by the twin: %+v", c, w.left[c], left[c], w.answers)
-			}
-		}
-		w.check(t)
-	})
-}
-
 // world is a group, the counters that its members are of, and what is on its way between
 // them.
 type world struct {
@@ -248,20 +219,6 @@ func (w *world) answer() {
 	for _, m := range w.members {
 		w.answers = append(w.answers, m.Grant)
 	}
-}
-
-// twin decides on all at once: whether the group is admitted, and what is left then.
-func (w *world) twin() (admitted bool, left []int64) {
-	left = append(left, w.left...)
-	for _, m := range w.members {
-		left[m.counter] -= m.whole.Want
-	}
-	for _, n := range left {
-		if n < 0 {
-			return false, w.start
-		}
-	}
-	return true, left
 }
 
 // check compares the answers with what is charged, when nothing is on its way any more.
