@@ -28,7 +28,7 @@ var elsewhere = map[int]string{
 	32: "internal/redis/redisstore TestConnectionsToADemotedServer",
 	33: "internal/redis/redisstore TestLifetimes",
 	34: "internal/redis/redisstore TestCluster",
-	35: "internal/redis/redisstore/faults TestEachRightIsNeeded",
+	35: "internal/redis/redisstore TestEachRightIsNeeded",
 	36: "internal/redis/redisstore TestScriptsFlushed",
 	37: "internal/redis/redisstore TestForeignNode",
 	41: "wasmfilter/filter TestPluginsShareNothing",

@@ -3,8 +3,10 @@ package redisstore
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +19,12 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
+
+// TestMain lets four tests run at once, also on a machine of two cores: they mostly wait for their servers.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "4") // a flag of the command line replaces it
+	m.Run()
+}
 
 // start runs a store for as long as the test and waits until it is ready.
 func start(t testing.TB, c Config) *Store {
@@ -90,6 +98,23 @@ func acquire(t testing.TB, s *Store, budget time.Duration, asks ...engine.Ask) [
 
 const plenty = 10 * time.Second
 
+// decides asks for one unit, and demands a status.
+func decides(t testing.TB, s *Store, p *engine.Policy, key string, want lease.Status) {
+	t.Helper()
+	if g := acquire(t, s, plenty, one(p, key))[0]; g.Status != want {
+		t.Fatalf("%s: %+v, want status %d", key, g, want)
+	}
+}
+
+// awaits asks for one unit until it gets a status.
+func awaits(t testing.TB, s *Store, p *engine.Policy, key string, want lease.Status) {
+	t.Helper()
+	eventually(t, func() (bool, any) {
+		g := acquire(t, s, plenty, one(p, key))[0]
+		return g.Status == want, g
+	})
+}
+
 // remaining is what a counter has left.
 func remaining(t testing.TB, s *Store, p *engine.Policy, key string) int64 {
 	t.Helper()
@@ -103,7 +128,7 @@ func remaining(t testing.TB, s *Store, p *engine.Policy, key string) int64 {
 // eventually waits until it is so; got is what there is meanwhile.
 func eventually(t testing.TB, so func() (yes bool, got any)) {
 	t.Helper()
-	proc.Await(t, 20*time.Second, "what the test waits for", func() string {
+	proc.Await(t, time.Minute, "what the test waits for", func() string {
 		yes, got := so()
 		if yes {
 			return ""
@@ -247,4 +272,22 @@ func asksOf(asks ...engine.Ask) []engine.Ask { return asks }
 func fixedVariant(t testing.TB, variant uint64) *engine.Policy {
 	p := fixedPolicy(t, "r", 1_000_000)
 	return engine.NewPolicy("r", variant, p.Limit, p.Terms)
+}
+
+// notes is a log in memory.
+type notes struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (n *notes) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(p)
+}
+
+func (n *notes) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
 }

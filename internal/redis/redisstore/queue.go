@@ -1,20 +1,22 @@
 package redisstore
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // queue holds the asks that wait for the lanes of a node, in the order of their
 // arrival. Their number is bounded. It is safe for concurrent use.
 type queue struct {
+	bound  int
 	mu     sync.Mutex
-	some   sync.Cond     // there is something to take, or the queue is closed
-	ring   []*pendingAsk // of fixed length
-	first  int           // the oldest
-	n      int           // 0 <= n <= len(ring)
+	some   sync.Cond // there is something to take, or the queue is closed
+	asks   []*pendingAsk
 	closed bool
 }
 
 func newQueue(bound int) *queue {
-	q := &queue{ring: make([]*pendingAsk, bound)}
+	q := &queue{bound: bound}
 	q.some.L = &q.mu
 	return q
 }
@@ -27,11 +29,8 @@ func (q *queue) put(asks []*pendingAsk) (taken int) {
 	if q.closed {
 		return 0
 	}
-	taken = min(len(asks), len(q.ring)-q.n)
-	for _, p := range asks[:taken] {
-		q.ring[(q.first+q.n)%len(q.ring)] = p
-		q.n++
-	}
+	taken = min(len(asks), q.bound-len(q.asks))
+	q.asks = append(q.asks, asks[:taken]...)
 	if taken > 0 {
 		q.some.Signal()
 	}
@@ -43,22 +42,13 @@ func (q *queue) put(asks []*pendingAsk) (taken int) {
 func (q *queue) take(batch []*pendingAsk, most int) []*pendingAsk {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.n == 0 && !q.closed {
+	for len(q.asks) == 0 && !q.closed {
 		q.some.Wait()
 	}
-	batch = q.pop(batch, most)
-	if q.n > 0 {
+	n := min(len(q.asks), most)
+	batch = append(batch, q.asks[:n]...)
+	if q.asks = slices.Delete(q.asks, 0, n); len(q.asks) > 0 {
 		q.some.Signal() // more than one pipeline: another lane may take the rest
-	}
-	return batch
-}
-
-func (q *queue) pop(batch []*pendingAsk, most int) []*pendingAsk {
-	for range min(q.n, most) {
-		batch = append(batch, q.ring[q.first])
-		q.ring[q.first] = nil
-		q.first = (q.first + 1) % len(q.ring)
-		q.n--
 	}
 	return batch
 }
@@ -74,5 +64,5 @@ func (q *queue) close() {
 func (q *queue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.n
+	return len(q.asks)
 }

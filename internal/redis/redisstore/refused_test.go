@@ -90,13 +90,9 @@ func TestConnectionsToADemotedServer(t *testing.T) {
 			link := newProxy(t, server.Addr)
 			s := start(t, Config{Redis: topology.Config{Addrs: []string{link.addr}, Mode: topology.Single}})
 			p, key := fixedPolicy(t, "demoted", 10), fmt.Sprint(i)
-			if g := acquire(t, s, plenty, one(p, key))[0]; g.Granted != 1 {
-				t.Fatalf("before: %+v", g)
-			}
+			decides(t, s, p, key, lease.OK)
 			link.refusal.Store(&text)
-			if g := acquire(t, s, plenty, one(p, key))[0]; g.Status != lease.Unavailable {
-				t.Fatalf("refused, but %+v", g)
-			}
+			decides(t, s, p, key, lease.Unavailable)
 			begin := time.Now()
 			eventually(t, func() (bool, any) {
 				g := acquire(t, s, plenty, one(p, key))[0]
@@ -135,14 +131,10 @@ func TestReplicaInPlaceOfItsMaster(t *testing.T) {
 		return err == nil, err
 	})
 	p := fixedPolicy(t, "r", 10)
-	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Granted != 1 {
-		t.Errorf("%+v", g)
-	}
+	decides(t, s, p, "k", lease.OK)
 	server.Do("REPLICAOF", "127.0.0.1", 1)
 	for range 3 {
-		if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Status != lease.Unavailable {
-			t.Fatalf("a replica decided: %+v", g)
-		}
+		decides(t, s, p, "k", lease.Unavailable)
 	}
 	if n := s.Stats().Unavailable["moved"]; n != 3 {
 		t.Errorf("%d of 3 asks are counted as moved: %v", n, s.Stats().Unavailable)
@@ -161,17 +153,12 @@ func TestReplacedBehindAProxy(t *testing.T) {
 	link.always = true
 	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Dial: through(map[string]*proxy{c.Nodes[0].Addr: link})}})
 	p := fixedPolicy(t, "replaced", 1000)
-	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Granted != 1 {
-		t.Fatalf("before: %+v", g)
-	}
+	decides(t, s, p, "k", lease.OK)
 	text := "ERR READONLY You can't write against a read only replica."
 	link.refusal.Store(&text)
 	begin := time.Now()
 	c.Nodes[1].Do("CLUSTER", "FAILOVER", "TAKEOVER")
-	eventually(t, func() (bool, any) {
-		g := acquire(t, s, plenty, one(p, "k"))[0]
-		return g.Granted == 1, g
-	})
+	awaits(t, s, p, "k", lease.OK)
 	if took := time.Since(begin); took > 20*time.Second { // without a request masters are looked up every 30 s
 		t.Errorf("the new master was found after %v: nobody asked for it", took)
 	}

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -88,3 +89,72 @@ func TestHeartbeat(t *testing.T) {
 func hasty(s *Store) { s.beatEvery = hastily }
 
 const hastily = 200 * time.Millisecond
+
+// Each replica sees some of the PoPs, and all replicas learn how many there are, those that call two of them
+// counted once. Redis loses everything, and no replica counts fewer.
+func TestHoldersOfAllReplicas(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var mu sync.Mutex
+	calls := [][]uint64{{1, 2, 3}, {3, 4, 5, 6}, {6}}
+	var stores []*Store
+	for i := range calls {
+		live := func(time.Duration) []uint64 {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(calls[i])
+		}
+		stores = append(stores, launch(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}}, hasty, func(s *Store) { s.CountHolders(live) }))
+	}
+	await := func(want int) {
+		t.Helper()
+		for i, s := range stores {
+			eventually(t, func() (bool, any) {
+				n := s.Holders()
+				return n == want, fmt.Sprintf("replica %d counts %d holders, want %d", i, n, want)
+			})
+		}
+	}
+	await(6)
+	server.Do("FLUSHALL")
+	for end := time.Now().Add(2 * hastily); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for i, s := range stores {
+			if n := s.Holders(); n < 6 {
+				t.Fatalf("replica %d counts %d holders after a loss, want the 6 that live", i, n)
+			}
+		}
+	}
+	mu.Lock()
+	calls[1] = append(calls[1], 10, 11)
+	mu.Unlock()
+	await(8)
+}
+
+// More members are believed at once, fewer only after so many replies in a row.
+func TestMemberCount(t *testing.T) {
+	const missed = -1
+	for name, c := range map[string]struct{ replies, want []int64 }{
+		"they come":                         {[]int64{1, 2, 5}, []int64{1, 2, 5}},
+		"one leaves":                        {[]int64{3, 2, 2, 2, 2, 2}, []int64{3, 3, 3, 3, 3, 2}},
+		"what was lost comes back":          {[]int64{3, missed, missed, 1, 2, 3, 2, 2, 2, 2, 2}, []int64{3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 2}},
+		"lost again, nobody notices":        {[]int64{3, 1, 2, 1, 3, 3}, []int64{3, 3, 3, 3, 3, 3}},
+		"lost again before all have spoken": {[]int64{3, 1, 2, missed, 1, 2, 2, 2, 2}, []int64{3, 3, 3, 3, 3, 3, 3, 3, 2}},
+		"fewer and fewer":                   {[]int64{9, 5, 4, 3, 2, 3}, []int64{9, 9, 9, 9, 9, 5}},
+		"one leaves, and then all is lost":  {[]int64{3, 2, 2, 2, 1, 2, 2}, []int64{3, 3, 3, 3, 3, 2, 2}},
+		"never":                             {[]int64{missed, missed, 1}, []int64{0, 0, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			count, got := newMemberCount(replicaReplies), int64(0)
+			for i, n := range c.replies {
+				if n == missed {
+					count.missed()
+				} else {
+					got = count.counted(n)
+				}
+				if got != c.want[i] {
+					t.Fatalf("reply %d, %d: %d members, want %d", i, n, got, c.want[i])
+				}
+			}
+		})
+	}
+}

@@ -1,4 +1,4 @@
-package faults
+package redisstore
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -31,13 +31,13 @@ func TestLeastRights(t *testing.T) {
 		}
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	s, err := redisstore.New(redisstore.Config{Redis: topology.Config{Addrs: c.Addrs(), Username: "weir", Password: always(secret), Timeout: 10 * time.Second}})
+	s, err := New(Config{Redis: topology.Config{Addrs: c.Addrs(), Username: "weir", Password: always(secret), Timeout: 10 * time.Second}})
 	fatal.If(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	fatal.If(t, s.Ready(ctx))
 	for _, n := range c.Nodes { // the probe calls everything; what else calls it is to be seen
-		eventually(t, "every node is probed", func() bool { return n.CommandStats()["evalsha"].Calls > 0 })
+		proc.Eventually(t, 30*time.Second, "every node is probed", func() bool { return n.CommandStats()["evalsha"].Calls > 0 })
 	}
 	use("script|load", "cluster|slots", "cluster|info", "info")
 	for _, n := range c.Nodes {
@@ -47,7 +47,7 @@ func TestLeastRights(t *testing.T) {
 	if err := s.Reports().Put(ctx, []live.Note{{ID: "a", For: time.Millisecond}, {ID: "b", For: time.Minute}}); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the note that ends is dropped", func() bool {
+	proc.Eventually(t, 30*time.Second, "the note that ends is dropped", func() bool {
 		notes, _, err := s.Reports().All(ctx)
 		return err == nil && len(notes) == 1
 	})
@@ -56,18 +56,16 @@ func TestLeastRights(t *testing.T) {
 		n.Do("SCRIPT", "FLUSH")
 	}
 	askAround(ctx, t, s)
-	moving := exactly("moving", limit.Spec{Algorithm: limit.FixedWindow, Count: 40, Period: limit.Day})
+	moving := fixedPolicy(t, "moving", 40)
 	slot := redistest.HashSlot("weir:{moving:k}")
 	to := c.Nodes[0]
 	if to == c.OwnerOf(slot) {
 		to = c.Nodes[1]
 	}
 	c.Migrate(slot, to, func(string) {
-		if got := takeOne(ctx, s, moving, "k"); got != lease.OK {
-			t.Errorf("on the move: %v", got)
-		}
+		decides(t, s, moving, "k", lease.OK)
 	})
-	eventually(t, "two heartbeats", func() bool { return c.Calls("zadd") >= 2 })
+	proc.Eventually(t, 30*time.Second, "two heartbeats", func() bool { return c.Calls("zadd") >= 2 })
 	for _, n := range c.Nodes {
 		n.Do("CONFIG", "SET", "maxmemory", "1")
 	}
@@ -112,10 +110,10 @@ func TestEachRightIsNeeded(t *testing.T) {
 	for i, word := range words {
 		t.Run(word, func(t *testing.T) {
 			t.Parallel()
-			s := beginStore(t, redisstore.Config{Redis: topology.Config{Addrs: c.Addrs(), Mode: topology.Cluster, Timeout: 10 * time.Second,
+			s := launch(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Mode: topology.Cluster, Timeout: 10 * time.Second,
 				Username: fmt.Sprint("weir", i), Password: always(secret)}})
 			var got string
-			eventually(t, "Ready says so", func() bool {
+			proc.Eventually(t, 30*time.Second, "Ready says so", func() bool {
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				defer cancel()
 				got = ""
@@ -141,7 +139,7 @@ func TestEachRightIsNeeded(t *testing.T) {
 }
 
 // askAround asks for all that there is to ask, of every algorithm.
-func askAround(ctx context.Context, t *testing.T, s engine.Store) {
+func askAround(ctx context.Context, t *testing.T, s *Store) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	specs := []limit.Spec{
@@ -153,12 +151,12 @@ func askAround(ctx context.Context, t *testing.T, s engine.Store) {
 	for range 400 {
 		var asks []engine.Ask
 		for i, spec := range specs {
-			p := exactly("around", spec)
+			p := policyOf(t, "around", spec)
 			w := lease.Want{Need: random.Int64N(3)}
 			w.Waiting, w.Want = w.Need, w.Need
 			asks = append(asks, engine.Ask{Policy: p, Key: []byte{'a' + byte(i%3)}, Want: w})
 		}
-		slots := exactly("slots", limit.Spec{Algorithm: limit.Concurrency, Count: 5})
+		slots := policyOf(t, "slots", limit.Spec{Algorithm: limit.Concurrency, Count: 5})
 		for _, op := range []engine.Op{engine.Take, engine.Renew, engine.Release} {
 			asks = append(asks, engine.Ask{Policy: slots, Key: []byte{'a' + byte(random.IntN(3))}, Op: op,
 				Holder: 1 + random.Uint64N(9), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}})

@@ -1,4 +1,4 @@
-package faults
+package redisstore
 
 import (
 	"context"
@@ -13,15 +13,14 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// timeout is that of stores: nodes that are well may take as long on a busy machine.
-const timeout = 3 * time.Second
+// failoverTimeout is that of stores: nodes that are well may take as long on a busy machine.
+const failoverTimeout = 3 * time.Second
 
 // counter is one key of one rule.
 type counter struct {
@@ -30,29 +29,11 @@ type counter struct {
 	slot   int
 }
 
-func (c *counter) String() string { return c.policy.Rule + ":" + c.key }
-
-func (c *counter) limit() int64 { return c.policy.Limit.Spec().Count }
-
-// policies has a limit of each algorithm that counts units. None is whole again before a test is over.
-var policies = []*engine.Policy{
-	exactly("fixed", limit.Spec{Algorithm: limit.FixedWindow, Count: 40, Period: 300 * limit.Day}),
-	exactly("bucket", limit.Spec{Algorithm: limit.TokenBucket, Count: 40, Period: 300 * limit.Day}),
-	exactly("sliding", limit.Spec{Algorithm: limit.SlidingWindow, Count: 40, Period: 300 * limit.Day}),
-	exactly("log", limit.Spec{Algorithm: limit.SlidingLog, Count: 40, Period: limit.Day}),
-}
-
-func exactly(rule string, spec limit.Spec) *engine.Policy {
-	l, err := limit.New(spec)
-	if err != nil {
-		panic(err) // a mistake in this file
-	}
-	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
-}
-
-// counters makes a key of each policy in each share of the slots; shares are equal and as many as there are masters.
-func counters(prefix string, shares int) (all []*counter) {
-	for _, p := range policies {
+// spread makes keys of a limit of 40 of each algorithm, one in each share of the slots. Shares are equal and as many as
+// there are masters. No limit is whole again before a test is over.
+func spread(t *testing.T, prefix string, shares int) (all []*counter) {
+	for a := limit.TokenBucket; a < limit.Concurrency; a++ {
+		p := policyOf(t, a.String(), limit.Spec{Algorithm: a, Count: 40, Period: 300 * limit.Day})
 		for share := range shares {
 			for i := 0; ; i++ {
 				key := fmt.Sprintf("%s-%d-%d", prefix, share, i)
@@ -79,27 +60,20 @@ func of(c *redistest.Cluster, master *redistest.Server, all []*counter) (its, ot
 }
 
 // take asks for single units of each counter, so many times, and demands a status.
-func take(t *testing.T, s engine.Store, all []*counter, units int64, want lease.Status) {
+func take(t *testing.T, s *Store, all []*counter, units int64, want lease.Status) {
 	t.Helper()
 	for _, c := range all {
-		for i := range units {
-			if got := takeOne(t.Context(), s, c.policy, c.key); got != want {
-				t.Fatalf("%v, unit %d of %d: status %d, want %d", c, i+1, units, got, want)
-			}
+		for range units {
+			decides(t, s, c.policy, c.key, want)
 		}
 	}
 }
 
 // await asks for single units of each counter until it gets a status.
-func await(t *testing.T, s engine.Store, all []*counter, want lease.Status) {
+func await(t *testing.T, s *Store, all []*counter, want lease.Status) {
 	t.Helper()
 	for _, c := range all {
-		proc.Await(t, time.Minute, c.String(), func() string {
-			if got := takeOne(t.Context(), s, c.policy, c.key); got != want {
-				return fmt.Sprintf("status %d, want %d", got, want)
-			}
-			return ""
-		})
+		awaits(t, s, c.policy, c.key, want)
 	}
 }
 
@@ -116,32 +90,13 @@ func awaitReplicated(t *testing.T, master *redistest.Server, replicas ...*redist
 	}
 }
 
-// A third of the keys is away while its master is, and then begins anew, once. The others do not
-// notice, and nobody has to do anything.
-func TestMasterKilled(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t, 3, 0)
-	keys := counters("kill", 3)
-	struck, spared := of(c, c.Nodes[2], keys)
-	s := runStore(t, redisstore.Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: timeout}})
-	take(t, s, keys, 30, lease.OK)
-	c.Nodes[2].Kill()
-	take(t, s, struck, 2, lease.Unavailable)
-	take(t, s, spared, 5, lease.OK)
-	c.Nodes[2].Restart()
-	await(t, s, struck, lease.OK)
-	take(t, s, struck, 39, lease.OK)
-	take(t, s, spared, 5, lease.OK)
-	take(t, s, keys, 2, lease.Denied)
-}
-
 // The keys of a master that fails are away until its replica is promoted, and then go on where they
 // were, but for what the replica has not seen: of these keys each grants at most a second limit. The old master comes
 // back as a replica, also one that has not noticed yet that it was replaced.
 func TestMasterReplaced(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartCluster(t, 3, 1, redistest.NodeTimeout(timeout))
-	s := runStore(t, redisstore.Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: timeout}})
+	c := redistest.StartCluster(t, 3, 1, redistest.NodeTimeout(failoverTimeout))
+	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: failoverTimeout}})
 	for _, row := range []struct {
 		name       string
 		fail, mend func(*redistest.Server)
@@ -151,7 +106,7 @@ func TestMasterReplaced(t *testing.T) {
 		{"killed, and its replica is behind", (*redistest.Server).Kill, (*redistest.Server).Restart, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			spent, late := counters(row.name, 3), counters(row.name+", late", 3)
+			spent, late := spread(t, row.name, 3), spread(t, row.name+", late", 3)
 			victim := c.Masters()[0]
 			replica := c.ReplicasOf(victim)[0]
 			struckSpent, sparedSpent := of(c, victim, spent)
@@ -188,30 +143,21 @@ func TestMasterReplaced(t *testing.T) {
 	}
 }
 
-// Sentinels give the name to a replica when the master dies, and once more with the old
-// master as its replica. Nobody helps, and what was spent stays spent.
+// Sentinels give the name to a replica when the master dies. Nobody helps, and what was spent stays spent.
 func TestSentinelFailsOver(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartSentinel(t, 2)
-	s := runStore(t, redisstore.Config{Redis: topology.Config{Addrs: servers.Addrs(), Mode: topology.Sentinel, SentinelMaster: servers.Name, Timeout: timeout}})
-	rounds := 2
-	if testing.Short() {
-		rounds = 1
-	}
-	for i := range rounds {
-		keys := counters(fmt.Sprint("round ", i), 1)
-		take(t, s, keys, 20, lease.OK)
-		lost := servers.Master()
-		awaitReplicated(t, lost, servers.Nodes...)
-		lost.Kill()
-		await(t, s, keys, lease.Unavailable)
-		servers.AwaitMaster(lost)
-		await(t, s, keys, lease.OK)
-		take(t, s, keys, 19, lease.OK)
-		take(t, s, keys, 1, lease.Denied)
-		lost.Restart()
-		servers.Await()
-	}
+	s := start(t, Config{Redis: topology.Config{Addrs: servers.Addrs(), Mode: topology.Sentinel, SentinelMaster: servers.Name, Timeout: failoverTimeout}})
+	keys := spread(t, "sentinel", 1)
+	take(t, s, keys, 20, lease.OK)
+	lost := servers.Master()
+	awaitReplicated(t, lost, servers.Nodes...)
+	lost.Kill()
+	await(t, s, keys, lease.Unavailable)
+	servers.AwaitMaster(lost)
+	await(t, s, keys, lease.OK)
+	take(t, s, keys, 19, lease.OK)
+	take(t, s, keys, 1, lease.Denied)
 }
 
 // The password of the store's user changes while it is in use: the servers take both, the file gets the new one, the
@@ -229,12 +175,12 @@ func TestPasswordRotates(t *testing.T) {
 		}
 	}
 	write("first")
-	s := runStore(t, redisstore.Config{Redis: topology.Config{Addrs: c.Addrs(), Username: "weir", Timeout: timeout,
+	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Username: "weir", Timeout: failoverTimeout,
 		Password: func() (string, error) {
 			b, err := os.ReadFile(file)
 			return string(b), err
 		}}})
-	keys := counters("rotated", 3)
+	keys := spread(t, "rotated", 3)
 	take(t, s, keys, 1, lease.OK)
 	onAll("ACL", "SETUSER", "weir", ">second")
 	write("second")
@@ -245,11 +191,11 @@ func TestPasswordRotates(t *testing.T) {
 	// The other way round, which is a mistake: when connections are cut nothing is decided until the file is right.
 	onAll("ACL", "SETUSER", "weir", "resetpass", ">third")
 	onAll("CLIENT", "KILL", "USER", "weir")
-	eventually(t, "Ready reports that the password is wrong", func() bool {
+	proc.Eventually(t, 30*time.Second, "Ready reports that the password is wrong", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		for _, k := range keys { // on new connections
-			takeOne(t.Context(), s, k.policy, k.key)
+			acquire(t, s, plenty, one(k.policy, k.key))
 		}
 		err := s.Ready(ctx)
 		return err != nil && strings.Contains(err.Error(), "WRONGPASS")

@@ -1,4 +1,4 @@
-package faults
+package redisstore
 
 import (
 	"context"
@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/redis/topology"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -96,16 +95,17 @@ func TestRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			config := c.start(t)
-			s := beginStore(t, redisstore.Config{Redis: config})
+			config.Timeout = topology.DefaultTimeout
+			s := launch(t, Config{Redis: config})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			p := exactly("r", limit.Spec{Algorithm: limit.FixedWindow, Count: 40, Period: limit.Day})
+			p := fixedPolicy(t, "r", 40)
 			var err error
-			eventually(t, "Ready reports what is wrong", func() bool {
+			proc.Eventually(t, 30*time.Second, "Ready reports what is wrong", func() bool {
 				attempt, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 				defer cancel()
-				if got := takeOne(attempt, s, p, "k"); got != lease.Unavailable {
-					t.Fatalf("decided: %v", got)
+				if g := acquire(t, s, 100*time.Millisecond, one(p, "k"))[0]; g.Status != lease.Unavailable {
+					t.Fatalf("decided: %+v", g)
 				}
 				err = s.Ready(attempt)
 				missing := func(text string) bool { return !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(text)) }

@@ -1,7 +1,6 @@
-package faults
+package redisstore
 
 import (
-	"context"
 	"os"
 	"regexp"
 	"slices"
@@ -9,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/redistest"
@@ -84,7 +81,7 @@ func always(password string) func() (string, error) {
 // usersOf are the lines of the ACL file that is shipped, with a password of ours.
 func usersOf(t *testing.T, password string) []string {
 	t.Helper()
-	b, err := os.ReadFile("../weir.acl")
+	b, err := os.ReadFile("weir.acl")
 	fatal.If(t, err)
 	lines := strings.Split(strings.TrimSpace(strings.ReplaceAll(string(b), "PASSWORD", password)), "\n")
 	return slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "#") })
@@ -99,67 +96,15 @@ func TestModes(t *testing.T) {
 			t.Parallel()
 			d := m.start(t)
 			d.config.Timeout = 10 * time.Second // the machine may be crowded, and nothing fails here
-			s := runStore(t, redisstore.Config{Redis: d.config})
-			for _, c := range counters(m.name, 3) {
-				for i := range c.limit() + 10 {
-					want := lease.OK
-					if i >= c.limit() {
-						want = lease.Denied
-					}
-					if got := takeOne(t.Context(), s, c.policy, c.key); got != want {
-						t.Fatalf("%v, ask %d: %v, want %v", c, i, got, want)
-					}
-				}
-			}
+			s := start(t, Config{Redis: d.config})
+			keys := spread(t, m.name, 3)
+			take(t, s, keys, 40, lease.OK)
+			take(t, s, keys, 10, lease.Denied)
 			for _, s := range d.servers() {
 				if refused := s.Refusals(); len(refused) > 0 {
 					t.Errorf("%s refused %q", s.Addr, refused)
 				}
 			}
 		})
-	}
-}
-
-// runStore runs a store until the test ends, and waits until it is ready.
-func runStore(t testing.TB, c redisstore.Config) *redisstore.Store {
-	t.Helper()
-	s := beginStore(t, c)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	fatal.If(t, s.Ready(ctx))
-	return s
-}
-
-// beginStore runs a store until the test ends.
-func beginStore(t testing.TB, c redisstore.Config) *redisstore.Store {
-	t.Helper()
-	s, err := redisstore.New(c)
-	fatal.If(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-	return s
-}
-
-// takeOne asks for one unit.
-func takeOne(ctx context.Context, s engine.Store, p *engine.Policy, key string) lease.Status {
-	grants := make([]lease.Grant, 1)
-	s.Acquire(ctx, []engine.Ask{{Policy: p, Key: []byte(key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, grants)
-	return grants[0].Status
-}
-
-// eventually polls ok until it is true, and fails the test after half a minute.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 30 s: %s", what)
-		}
 	}
 }
