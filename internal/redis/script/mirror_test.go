@@ -28,8 +28,7 @@ func TestMirror(t *testing.T) {
 	mirror := func(name string, a limit.Algorithm, zoned bool) {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				calls, expected := drawTrace(t, a, zoned)
-				compare(t, s, calls, expected)
+				compare(t, s, drawTrace(t, a, zoned))
 			})
 		})
 	}
@@ -56,18 +55,13 @@ func TestMirrorForYears(t *testing.T) {
 		{limit.Spec{Algorithm: limit.Concurrency, Count: 9, LeaseTTL: limit.Day}, engine.Hold, 5*limit.Hour + 1, 300},
 	} {
 		p, key := policy(c.spec, lease.Leased, 100), newKey()
-		var calls []call
-		var want []outcome
-		var w twin
+		var played trace
 		now := 1_700_000_000 * limit.Second
 		for i := range uint64(c.steps) {
-			a := engine.Ask{Policy: p, Key: key, Op: c.op, Holder: i%5 + 1, Seq: i, Want: lease.Want{Need: 1, Waiting: 1, Want: 1 + int64(i%3)}}
-			one := call{ask: a, now: now}
-			g, fits := w.apply(&one)
-			calls, want = append(calls, one), append(want, outcome{grant: g, fits: fits, made: true})
+			played.add(now, engine.Ask{Policy: p, Key: key, Op: c.op, Holder: i%5 + 1, Seq: i, Want: lease.Want{Need: 1, Waiting: 1, Want: 1 + int64(i%3)}})
 			now += c.step
 		}
-		compare(t, s, calls, want)
+		compare(t, s, played)
 	}
 }
 
@@ -76,16 +70,11 @@ func TestMirrorForYears(t *testing.T) {
 func TestMirrorOfACrowd(t *testing.T) {
 	s := start(t)
 	p, key := policy(limit.Spec{Algorithm: limit.Concurrency, Count: 5000}, lease.Leased, 100), newKey()
-	var calls []call
-	var want []outcome
-	var w twin
+	var played trace
 	now := 1_700_000_000 * limit.Second
 	ask := func(op engine.Op, id uint64, cost int64) lease.Grant {
-		one := call{ask: engine.Ask{Policy: p, Key: key, Op: op, Holder: id, Want: lease.Want{Need: cost, Waiting: cost, Want: cost}}, now: now}
-		g, fits := w.apply(&one)
-		calls, want = append(calls, one), append(want, outcome{grant: g, fits: fits, made: true})
 		now++
-		return g
+		return played.add(now, engine.Ask{Policy: p, Key: key, Op: op, Holder: id, Want: lease.Want{Need: cost, Waiting: cost, Want: cost}})
 	}
 	const most = limit.MaxHoldings
 	for i := range uint64(most) {
@@ -108,7 +97,7 @@ func TestMirrorOfACrowd(t *testing.T) {
 			t.Fatalf("step %d: %+v", i, g)
 		}
 	}
-	compare(t, s, calls, want)
+	compare(t, s, played)
 }
 
 // TestMirrorOfAPauseThatIsOver: a clock that steps back does not begin the least
@@ -117,21 +106,28 @@ func TestMirrorOfAPauseThatIsOver(t *testing.T) {
 	s := start(t)
 	p := policy(limit.Spec{Algorithm: limit.SlidingLog, Count: 1000, Period: limit.Millisecond, MinInterval: 4}, lease.Leased, 100)
 	key := newKey()
-	var calls []call
-	var want []outcome
-	var w twin
-	for _, step := range []struct {
-		after limit.Micros
-		want  lease.Want
-	}{{0, lease.Want{Need: 1, Waiting: 1, Want: 1}}, {5, lease.Want{}}, {3, lease.Want{Want: 8, Withheld: 1000}}} {
-		one := call{ask: engine.Ask{Policy: p, Key: key, Want: step.want}, now: 1_700_000_000*limit.Second + step.after}
-		g, fits := w.apply(&one)
-		calls, want = append(calls, one), append(want, outcome{grant: g, fits: fits, made: true})
+	var played trace
+	played.add(1_700_000_000*limit.Second, engine.Ask{Policy: p, Key: key, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}})
+	played.add(1_700_000_000*limit.Second+5, engine.Ask{Policy: p, Key: key})
+	if g := played.add(1_700_000_000*limit.Second+3, engine.Ask{Policy: p, Key: key, Want: lease.Want{Want: 8, Withheld: 1000}}); g.RetryAfter != 0 {
+		t.Fatalf("withheld behind a pause that is over: %+v, want no RetryAfter", g)
 	}
-	if last := want[2].grant; last.RetryAfter != 0 {
-		t.Fatalf("withheld behind a pause that is over: %+v, want no RetryAfter", last)
-	}
-	compare(t, s, calls, want)
+	compare(t, s, played)
+}
+
+// trace is calls for one key, and what the twin answers to them.
+type trace struct {
+	calls []call
+	want  []outcome
+	twin  twin
+}
+
+// add adds an ask that makes the key.
+func (tr *trace) add(now limit.Micros, a engine.Ask) lease.Grant {
+	c := call{ask: a, now: now}
+	g, fits := tr.twin.apply(&c)
+	tr.calls, tr.want = append(tr.calls, c), append(tr.want, outcome{grant: g, fits: fits, made: true})
+	return g
 }
 
 // outcome is what the twin answers to a call.
@@ -142,10 +138,11 @@ type outcome struct {
 	keep  limit.Micros // for which it has to at least; 0: it is not known
 }
 
-func compare(t failer, s *server, calls []call, want []outcome) {
+func compare(t failer, s *server, played trace) {
 	t.Helper()
+	calls := played.calls
 	for i, got := range s.play(t, calls) {
-		w := want[i]
+		w := played.want[i]
 		if got.grant != w.grant || got.fits != w.fits {
 			t.Fatalf("call %d of %d: %s\n got %+v, fits %v\nwant %+v, fits %v", i, len(calls), describe(&calls[i]), got.grant, got.fits, w.grant, w.fits)
 		}
@@ -164,7 +161,7 @@ func describe(c *call) string {
 }
 
 // drawTrace makes a trace and what the twin in Go answers to it. zoned: its windows are those of a calendar.
-func drawTrace(t *rapid.T, a limit.Algorithm, zoned bool) (calls []call, want []outcome) {
+func drawTrace(t *rapid.T, a limit.Algorithm, zoned bool) (drawn trace) {
 	d := drawer{t: t, key: newKey(), now: 1_700_000_000 * limit.Second}
 	d.spec = d.drawSpec(a, zoned)
 	for d.policy = nil; d.policy == nil; {
@@ -172,8 +169,7 @@ func drawTrace(t *rapid.T, a limit.Algorithm, zoned bool) (calls []call, want []
 	}
 	for range d.drawCrowd() {
 		d.now += d.spec.Period / 1000
-		c := call{ask: d.single(), now: d.now}
-		calls, want = append(calls, c), append(want, d.outcome(&c))
+		d.add(&drawn, call{ask: d.single(), now: d.now})
 	}
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		if d.oneIn(12, "change") {
@@ -188,24 +184,24 @@ func drawTrace(t *rapid.T, a limit.Algorithm, zoned bool) (calls []call, want []
 			c.mode = rapid.SampledFrom([]script.Mode{script.Look, script.Look, script.Reset}).Draw(t, "as an operator")
 			c.ask = engine.Ask{Policy: d.policy, Key: d.key, Op: engine.Look + engine.Op(c.mode-script.Look)}
 		}
-		calls, want = append(calls, c), append(want, d.outcome(&c))
+		d.add(&drawn, c)
 	}
-	return calls, want
+	return drawn
 }
 
-// outcome is what the twin answers. How long the key is needed is only known while
+// add adds a call, and what the twin answers. How long the key is needed is only known while
 // the clock has not stepped back: Redis counts on without it.
-func (d *drawer) outcome(c *call) outcome {
-	g, fits := d.twin.apply(c)
+func (d *drawer) add(to *trace, c call) {
+	g, fits := to.twin.apply(&c)
 	if g.Granted > 0 && !c.ask.Op.Operates() {
 		d.leases = append(d.leases, g.Lease)
 	}
 	d.holding[c.ask.Holder] = g.Granted
-	o := outcome{grant: g, fits: fits, made: d.twin.made}
+	o := outcome{grant: g, fits: fits, made: to.twin.made}
 	if d.latest = max(d.latest, c.now); c.now == d.latest {
-		o.keep = d.twin.keep(c.ask.Policy.Limit, c.now)
+		o.keep = to.twin.keep(c.ask.Policy.Limit, c.now)
 	}
-	return o
+	to.calls, to.want = append(to.calls, c), append(to.want, o)
 }
 
 // drawCrowd is how many single units are asked for before the trace, a thousandth
@@ -230,7 +226,6 @@ type drawer struct {
 	latest  limit.Micros
 	spec    limit.Spec
 	policy  *engine.Policy
-	twin    twin
 	leases  []uint32
 	seq     uint64
 	holding map[uint64]int64
