@@ -1,7 +1,9 @@
 package limit
 
 import (
+	"cmp"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -112,20 +114,12 @@ func TestSlidingLogBoundWithLeases(t *testing.T) {
 			at := now + map[string]Micros{"at once": 0, "at the end": d.TTL, "at any time": Micros(rnd.Int64N(int64(d.TTL + 1)))}[spend]
 			admitted = append(admitted, admission{now, waited}, admission{at, d.Granted - waited})
 		}
-		sortByTime(admitted)
+		slices.SortStableFunc(admitted, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
 		if got := most(admitted, Second); got > count {
 			t.Errorf("spent %s: %d units in a trailing window", spend, got)
 		}
 		if got := total(admitted); got < 20*count*96/100 { // 98 % less ttl/period
 			t.Errorf("spent %s: only %d of %d", spend, got, 20*count)
-		}
-	}
-}
-
-func sortByTime(a []admission) {
-	for i := 1; i < len(a); i++ { // nearly sorted
-		for k := i; k > 0 && a[k-1].at > a[k].at; k-- {
-			a[k-1], a[k] = a[k], a[k-1]
 		}
 	}
 }

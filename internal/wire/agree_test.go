@@ -67,22 +67,24 @@ func TestAppendsToDst(t *testing.T) {
 	}
 }
 
-// TestStatusMatches compares the statuses by name and number.
-func TestStatusMatches(t *testing.T) {
+// The numbers of statuses and outcomes are those of quota.proto.
+func TestNumbersMatch(t *testing.T) {
 	statuses := map[lease.Status]quotapb.Status{
-		0:                 quotapb.Status_STATUS_UNSPECIFIED,
-		lease.OK:          quotapb.Status_STATUS_OK,
-		lease.Denied:      quotapb.Status_STATUS_DENIED,
-		lease.Unavailable: quotapb.Status_STATUS_UNAVAILABLE,
-		lease.UnknownRule: quotapb.Status_STATUS_UNKNOWN_RULE,
+		0: quotapb.Status_STATUS_UNSPECIFIED, lease.OK: quotapb.Status_STATUS_OK, lease.Denied: quotapb.Status_STATUS_DENIED,
+		lease.Unavailable: quotapb.Status_STATUS_UNAVAILABLE, lease.UnknownRule: quotapb.Status_STATUS_UNKNOWN_RULE,
 	}
 	for ours, theirs := range statuses {
-		if int32(ours) != int32(theirs) {
-			t.Errorf("status %v is %d here", theirs, ours)
+		if int32(ours) != int32(theirs) || len(statuses) != len(quotapb.Status_name) {
+			t.Errorf("status %v is %d here; quota.proto has %d", theirs, ours, len(quotapb.Status_name))
 		}
 	}
-	if len(statuses) != len(quotapb.Status_name) {
-		t.Errorf("quota.proto has %d statuses, %d are known here", len(quotapb.Status_name), len(statuses))
+	for ours, theirs := range map[wire.Outcome]quotapb.Outcome{
+		wire.OutcomeAdmitted: quotapb.Outcome_OUTCOME_ADMITTED, wire.OutcomeDenied: quotapb.Outcome_OUTCOME_DENIED,
+		wire.OutcomeUnavailable: quotapb.Outcome_OUTCOME_UNAVAILABLE, wire.OutcomeWouldDeny: quotapb.Outcome_OUTCOME_WOULD_DENY,
+	} {
+		if int32(ours) != int32(theirs) {
+			t.Errorf("outcome %v is %d here", theirs, ours)
+		}
 	}
 }
 

@@ -72,18 +72,6 @@ func TestReportAgrees(t *testing.T) {
 	})
 }
 
-// The outcomes are those of quota.proto.
-func TestOutcomesMatch(t *testing.T) {
-	for ours, theirs := range map[wire.Outcome]quotapb.Outcome{
-		wire.OutcomeAdmitted: quotapb.Outcome_OUTCOME_ADMITTED, wire.OutcomeDenied: quotapb.Outcome_OUTCOME_DENIED,
-		wire.OutcomeUnavailable: quotapb.Outcome_OUTCOME_UNAVAILABLE, wire.OutcomeWouldDeny: quotapb.Outcome_OUTCOME_WOULD_DENY,
-	} {
-		if int32(ours) != int32(theirs) {
-			t.Errorf("%v is %d here", theirs, ours)
-		}
-	}
-}
-
 // Of lists a report has as much as fits, the first items, and no more of one than a list may have.
 func TestReportFits(t *testing.T) {
 	long := strings.Repeat("l", 100)
