@@ -106,34 +106,6 @@ func TestUnknownShare(t *testing.T) {
 	}
 }
 
-// An older copy of the table goes on withholding what it knows: in windows that began before the region got a share that the
-// copy lacks, the region uses the least of the two, and others may have left room for less than that. What is known is
-// forgotten when a share is stated that is known as well.
-func TestUnknownShareInAnOlderCopy(t *testing.T) {
-	s := Shares{Regions: map[string]Region{
-		"eu": {ID: 1, Until: now, Issued: []Share{{1, 149, now}, {2, 20, now}}},
-		"us": {ID: 2, Until: now, Issued: []Share{{1, 700, now}, {2, 961, now}}},
-	}}
-	w := Window{Period: limit.Second}
-	for _, no := range []uint64{3, 3, 4, 3, 1} { // 2 was never told to the region
-		next, unknown, err := s.Heard("eu", Statement{ID: 1, Until: now, No: no, Part: 302}, now, 400)
-		if got := next.Withheld(w, now+limit.Second) - next.Dead("eu").Withheld(w, now+limit.Second); err != nil || got != 39 {
-			t.Errorf("%d: %v, %v", no, unknown, err) // of all there is no more than the whole limit
-		}
-		if part := next.Regions["eu"].most(); part != 149 {
-			t.Errorf("%d: %d is in force", no, part)
-		}
-		s = next
-	}
-	s.Regions["us"] = Region{}
-	s, _ = s.Issued("eu", 300, now+limit.Second)
-	newest := s.Regions["eu"].Issued[3].No
-	s, unknown, _ := s.Heard("eu", Statement{ID: 1, Until: now, No: newest, Part: 302}, now, 400)
-	if eu := s.Regions["eu"]; unknown || len(eu.Issued) != 1 || eu.most() != 300 {
-		t.Errorf("%v, %+v", unknown, eu)
-	}
-}
-
 // A record of another region, or a second store of this one, is refused while the first is heard.
 func TestOtherRecord(t *testing.T) {
 	s, _, _ := Shares{}.Heard("eu", Statement{ID: 1, Until: now}, now, 500)

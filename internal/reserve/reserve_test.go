@@ -9,62 +9,6 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// A region that is cut off uses its share in windows that begin after it renounced last, the aggregator
-// withholds it there and nowhere else, and again when the region is back.
-func TestCutOffAndBack(t *testing.T) {
-	const start = 1_000_000 * limit.Second
-	w := WindowOf(limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: 10 * limit.Second})
-	var shares Shares
-	r := Record{ID: 7}
-	beat := func(at limit.Micros) {
-		t.Helper()
-		next, unknown, err := shares.Heard("eu", r.Statement(), at, 500)
-		if err != nil || unknown {
-			t.Fatalf("heard: unknown %v, %v", unknown, err)
-		}
-		shares, _ = next.Issued("eu", 500, at)
-		r = r.Replied(shares.Reply("eu", 7, at)).Renounced(at, at, at, []Window{w})
-	}
-	at := start
-	for ; at < start+20*limit.Second; at += Beat {
-		beat(at)
-		if part := shares.Withheld(w, w.Begin(at)); part != 0 {
-			t.Fatalf("%d s: %d withheld while all answers", (at-start)/limit.Second, part)
-		}
-	}
-	cut := at
-	if _, p := r.Permitted(cut + limit.Second); p.Cut == 0 {
-		t.Error("no time from which the region goes on at its part of the rate")
-	} else if _, ok := p.For(w, w.Begin(cut)); ok {
-		t.Error("permission for a window that was renounced")
-	}
-	at = cut + 15*limit.Second
-	var p Permission
-	if r, p = r.Permitted(at); p.Cut != at {
-		t.Errorf("cut at %d", p.Cut)
-	}
-	begin := w.Begin(at)
-	if part, ok := p.For(w, begin); !ok || part != 500 || shares.Withheld(w, begin) != 500 {
-		t.Errorf("part %d of the window, %v; %d withheld", part, ok, shares.Withheld(w, begin))
-	}
-	for range 6 {
-		at += Beat
-		beat(at)
-	}
-	if shares.Withheld(w, begin) != 500 || shares.Withheld(w, begin+w.Period) != 0 {
-		t.Errorf("after the outage %d and %d are withheld, want the used window alone", shares.Withheld(w, begin), shares.Withheld(w, begin+w.Period))
-	}
-	if r.Used == nil || r.Touched != 0 {
-		t.Errorf("record %+v", r)
-	}
-	for end := at + 12*limit.Second; at < end; at += Beat {
-		beat(at)
-	}
-	if len(r.Used) != 0 || r.Oldest != 0 {
-		t.Errorf("used windows are not forgotten: %+v", r)
-	}
-}
-
 // Of more spans than fit nothing is forgotten in which a window runs. Each outage has a limit of which a window began then.
 func TestManySpans(t *testing.T) {
 	at, windows := 1_000_000*limit.Second, []Window(nil)

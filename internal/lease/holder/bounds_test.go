@@ -131,6 +131,7 @@ func TestRefuses(t *testing.T) {
 		"a denial ended, all is missing":             {perMinute, false, with(denied, func(a *State) { a.Ends, a.Left = at, 0 }), 1, true},
 		"a denial ended, units come at a known time": {tokens, false, with(denied, func(a *State) { a.Ends, a.Left, a.RetryAt, a.Asked = at-50, 0, at+1, 0 }), 5, true},
 		"a denial ended, they are there":             {tokens, false, with(denied, func(a *State) { a.Ends, a.Left, a.RetryAt, a.Asked = at-50, 0, at, 0 }), 5, false},
+		"a denial ended when they come":              {tokens, false, with(denied, func(a *State) { a.Ends, a.Left, a.RetryAt, a.Asked = at, 0, at, 0 }), 5, false},
 		"a denial ended, two intervals after an ask": {tokens, false, with(denied, func(a *State) { a.Ends, a.Left, a.RetryAt, a.Asked = at-50, 0, at, at-200 }), 5, false},
 		"a denial ended, less after an ask":          {tokens, false, with(denied, func(a *State) { a.Ends, a.Left, a.RetryAt, a.Asked = at-50, 0, at, at-199 }), 5, true},
 	} {
@@ -308,7 +309,7 @@ func TestLearns(t *testing.T) {
 		"units are left": {perMinute, lease.Leased, State{RetryAt: 5}, ask, lease.Grant{Status: lease.OK, Granted: 8, Remaining: 900},
 			func(a *State) bool { return a.RetryAt == 0 }},
 		"another of the group was denied": {perMinute, lease.Leased, State{RetryAt: 5}, ask, lease.Grant{Status: lease.OK, RetryAfter: 70, Remaining: 900},
-			func(a *State) bool { return a.RetryAt == 5 }},
+			func(a *State) bool { return a.RetryAt == 5 && a.Least == 0 }},
 	} {
 		a := row.before
 		unused := max(0, row.g.Granted-7)
