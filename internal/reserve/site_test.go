@@ -1,10 +1,6 @@
 package reserve
 
-import (
-	"cmp"
-
-	"github.com/weirlimit/weir/internal/limit"
-)
+import "github.com/weirlimit/weir/internal/limit"
 
 // site is a region: its store and its replicas.
 type site struct {
@@ -48,7 +44,7 @@ func (s *site) now() limit.Micros { return s.w.now + s.clock }
 
 func (s *site) misfortune(i int) {
 	w := s.w
-	if !w.quiet && w.chance(cmp.Or(w.cuts, 15)) {
+	if !w.quiet && w.chance(15) {
 		cut := pick(w, [2]bool{}, [2]bool{}, [2]bool{}, [2]bool{true, true}, [2]bool{true, false}, [2]bool{false, true})
 		if w.partial {
 			pick(w, s.replicas...).cut = cut

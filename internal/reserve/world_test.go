@@ -26,8 +26,7 @@ type scenario struct {
 	replicas int          // of a region; 0: 1
 	aggs     int          // aggregators; 0: 1
 
-	cuts    float64      // mean time until a link is cut, or is not any more; 0: 15
-	quiet   bool         // no link is cut, no aggregator stops deciding
+	quiet   bool         // no link is cut, no aggregator stops deciding; else one is, or is not any more, every 15 s
 	partial bool         // a link is cut for one replica, not for its region
 	loss    float64      // of messages, half of the time
 	delay   limit.Micros // of one message in twenty, at most; 0: like all others
