@@ -110,7 +110,7 @@ func (t *Tier) openUpstream(calls *AggregatorCalls) error {
 	calls.warnPlain(calls.Aggregator, t.Log)
 	keeper := t.newKeeper(calls.Region)
 	aggregator, err := client.New(client.Config{
-		Addresses: calls.Aggregator, Region: calls.Region, Rules: t.rules.version, Reserve: keeper,
+		Addresses: calls.Aggregator, Region: calls.Region, Rules: t.rulesVersion, Reserve: keeper,
 		TLS: secure, ServerName: calls.AggregatorTLS.TLSName, Metrics: t.Metrics, Tracer: t.Tracer, Log: t.Log,
 	})
 	if err != nil {

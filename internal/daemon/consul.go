@@ -84,7 +84,7 @@ func (t *Tier) openConsul(p *Program) (*membership, error) {
 		return nil, err
 	}
 	m := &membership{agent: agent, replica: consul.Replica{
-		Service: serviceOf(p), Version: version.Version, Ready: t.Ready.Reasons, Follows: t.cfg.rulesInConsul(), Revision: t.rules.revision,
+		Service: serviceOf(p), Version: version.Version, Ready: t.Ready.Reasons, Follows: t.cfg.rulesInConsul(), Revision: t.revision,
 	}}
 	if p.AggregatorCalls != nil {
 		m.replica.Region = p.AggregatorCalls.Region

@@ -18,9 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/admin/client"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -70,7 +69,7 @@ func TestConsul(t *testing.T) {
 // A tier that ends is first taken out of service in Consul, then closes its port, then deregisters.
 func consulAtTheEnd(t *testing.T, agent *consultest.Agent) {
 	cfg := testConfig()
-	cfg.Listen, cfg.DrainWait, cfg.DrainTimeout = proc.FreeAddr(t), 3*time.Second, 10*time.Second // for the tap's own connections
+	cfg.Listen, cfg.DrainWait, cfg.DrainTimeout = proc.FreeAddr(t), time.Second, 10*time.Second // for the tap's own connections
 	way := &tap{replica: cfg.Listen, agent: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: agent.Addr})}
 	server := httptest.NewServer(way)
 	defer server.Close()
@@ -90,50 +89,38 @@ func consulAtTheEnd(t *testing.T, agent *consultest.Agent) {
 }
 
 // Replicas without a store that counts them take their number from Consul. A region without rules is not ready. Rules that
-// are applied through one replica's API are in force in all replicas. A region that starts while Consul is away has the
+// are applied are in force in all replicas. A region that starts while Consul is away has the
 // rules of its copy.
 func rulesInConsul(t *testing.T, agent *consultest.Agent) {
-	begin := func(copied string) (*Tier, string) {
+	begin := func(copied string) *Tier {
 		cfg := testConfig()
-		cfg.Listen, cfg.AdminListen, cfg.Consul, cfg.Rules, cfg.RulesCopy = proc.FreeAddr(t), proc.FreeAddr(t), agent.Addr, "consul:", copied
-		return runBeside(t, cfg, ofRegion, quiet), cfg.AdminListen
+		cfg.Listen, cfg.Consul, cfg.Rules, cfg.RulesCopy = proc.FreeAddr(t), agent.Addr, "consul:", copied
+		return runBeside(t, cfg, ofRegion, quiet)
 	}
-	revision := func(tier *Tier) uint64 { return rule.Number(tier.rules.revision()) }
+	revision := func(tier *Tier) uint64 { return rule.Number(tier.revision()) }
 	copied := filepath.Join(t.TempDir(), "copy")
-	first, address := begin(copied)
-	second, _ := begin("off")
-	for _, tier := range []*Tier{first, second} {
+	both := []*Tier{begin(copied), begin("off")}
+	for _, tier := range both {
 		refused(t, tier, "no rules yet")
 	}
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	c := fatal.Get(client.Open("", address))(t)
-	asks(t, http.DefaultClient, "http://"+address+"/healthz")
-	var applied v1.Applied
-	change := v1.Change{Document: "rules: [{ name: a, key: [client_ip], limit: 5/1m }]\n", Why: "begin"}
-	if _, err := c.Do(t.Context(), client.Call{Method: http.MethodPut, Path: "/v1/rules", IfMatch: `"0"`, Body: change}, &applied); err != nil {
-		t.Fatal(err)
-	}
-	for _, tier := range []*Tier{first, second} {
-		proc.Eventually(t, time.Minute, "the rules in force", func() bool { return revision(tier) == applied.Version.Revision })
-		refused(t, tier, "")
-		proc.Await(t, time.Minute, "two replicas", func() string {
-			if n := tier.counters.replicas(); n != 2 {
-				return fmt.Sprint(n)
+	d := fatal.Get(versions.Parse("rules", []byte("rules: [{ name: a, key: [client_ip], limit: 5/1m }]\n")))(t)
+	applied := fatal.Get(both[0].rules.store.Apply(t.Context(), d, versions.Change{Who: "ann", Why: "begin"}))(t)
+	for _, tier := range both {
+		proc.Await(t, time.Minute, "the rules in force, and two replicas", func() string {
+			if n := tier.counters.replicas(); n != 2 || revision(tier) != applied.Revision {
+				return fmt.Sprint(n, " replicas, revision ", revision(tier))
 			}
 			return ""
 		})
-	}
-	var rules v1.Rules
-	if _, err := c.Do(t.Context(), client.Call{Path: "/v1/rules"}, &rules); err != nil || rules.InForce.Revision != applied.Version.Revision {
-		t.Errorf("%+v, %v", rules.InForce, err)
+		refused(t, tier, "")
 	}
 	proc.Eventually(t, time.Minute, "a copy", func() bool {
 		_, err := os.Stat(copied)
 		return err == nil
 	})
 	agent.Kill()
-	if third, _ := begin(copied); revision(third) != applied.Version.Revision || len(third.Ready.Reasons()) != 0 {
-		t.Errorf("revision %d of the copy, want %d; not ready because of %q", revision(third), applied.Version.Revision, third.Ready.Reasons())
+	if third := begin(copied); revision(third) != applied.Revision || len(third.Ready.Reasons()) != 0 {
+		t.Errorf("revision %d of the copy, want %d; not ready because of %q", revision(third), applied.Revision, third.Ready.Reasons())
 	}
 }
 

@@ -127,7 +127,6 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 
 	t.desk = t.newCollector(&p)
 	t.Service = t.newService(&p)
-	t.rules.service, t.rules.divided, t.rules.consul, t.rules.memory = t.Service, t.divided, t.consul, t.counters.memory
 	if err := t.loadSecrets(); err != nil {
 		return nil, err
 	}
@@ -195,7 +194,7 @@ func (t *Tier) openAdmin(p *Program) (_ *api.API, err error) {
 
 // inForce is what the admin API tells of the rules.
 func (t *Tier) inForce() v1.InForce {
-	version, revision := t.rules.version()
+	version, revision := t.rulesVersion()
 	return v1.InForce{Version: version, Revision: rule.Number(revision), Problem: t.rules.problem()}
 }
 

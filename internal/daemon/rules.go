@@ -10,32 +10,25 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirlimit/weir/internal/aggregator"
-	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/follow"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/internal/ruleset/versions/local"
-	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/service/secrets"
 	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/upstream"
 	"github.com/weirlimit/weir/internal/watch"
 )
 
-// rules hands rules to the parts of a tier that use them, and tells what is in force.
+// rules is what a tier knows of its rules.
 type rules struct {
-	alone   bool          // nobody counts rules with scope: global
-	memory  *memory.Store // the counters; nil: they are in Redis
-	service *service.Service
-	divided *aggregator.Store // nil: limits are not divided among regions
-	keeper  *upstream.Keeper  // of the record of the region's reserve; nil: there is none
-	consul  *membership       // nil: none
-	changed []func()          // are called after each change
-	from    *watch.Watcher    // nil: there is no rules file
-	store   *versions.Store   // keeps their versions; nil: they are in a file
+	alone   bool             // nobody counts rules with scope: global
+	keeper  *upstream.Keeper // of the record of the region's reserve; nil: there is none
+	changed []func()         // are called after each change
+	from    *watch.Watcher   // nil: there is no rules file
+	store   *versions.Store  // keeps their versions; nil: they are in a file
 
 	windows atomic.Pointer[[]reserve.Window] // of the limits with shares; nil: there are no rules yet
 	regions atomic.Pointer[rule.Regions]     // that have shares, likewise
@@ -47,7 +40,7 @@ func (t *Tier) loadSecrets() error {
 	if t.cfg.KeySecrets == "" {
 		return nil
 	}
-	w := secrets.Watch(t.cfg.KeySecrets, t.rules.service.SetSecrets, t.Log, t.Metrics)
+	w := secrets.Watch(t.cfg.KeySecrets, t.Service.SetSecrets, t.Log, t.Metrics)
 	t.Watch(w)
 	return w.Load()
 }
@@ -55,14 +48,14 @@ func (t *Tier) loadSecrets() error {
 // loadRules puts the rules file, or what Consul has, in force, or no rules where there is none.
 func (t *Tier) loadRules() error {
 	t.Metrics.GaugeFunc("weir_rules_revision", "Revision of the rules in force, as a file states it or weir apply prints it; 0: they have none.", func() float64 {
-		return float64(rule.Number(t.rules.revision()))
+		return float64(rule.Number(t.revision()))
 	})
 	if t.cfg.Rules == "" {
 		none, err := rulefile.Parse("no rules", []byte("rules: []\n"))
 		if err != nil {
 			return err
 		}
-		return t.rules.set(none)
+		return t.setRules(none)
 	}
 	if t.cfg.rulesInConsul() {
 		t.rules.store = versions.New(t.consul.agent, t.cfg.ConsulBy.Primary, versions.Prefix)
@@ -74,7 +67,7 @@ func (t *Tier) loadRules() error {
 	if t.cfg.rulesInStore() {
 		return t.keepRules()
 	}
-	t.rules.from = follow.New(t.cfg.Rules, t.rules.set, t.Log, t.Metrics)
+	t.rules.from = follow.New(t.cfg.Rules, t.setRules, t.Log, t.Metrics)
 	t.Watch(t.rules.from)
 	return t.rules.from.Load()
 }
@@ -100,7 +93,7 @@ func (t *Tier) followRules(c follow.StoreConfig) error {
 	refuse := standing(t.Ready)
 	c.Store, c.Log, c.Metrics = t.rules.store, t.Log, t.Metrics
 	c.Apply = func(set *rule.Set) error {
-		err := t.rules.set(set)
+		err := t.setRules(set)
 		if err == nil {
 			refuse("")
 		}
@@ -118,44 +111,45 @@ func (t *Tier) followRules(c follow.StoreConfig) error {
 	return err
 }
 
-// set puts rules in force. Rules that are refused change nothing.
-func (r *rules) set(set *rule.Set) error {
-	if r.alone {
+// setRules puts rules in force. Rules that are refused change nothing.
+func (t *Tier) setRules(set *rule.Set) error {
+	if t.rules.alone {
 		if name := global(set); name != "" {
 			return errors.New("rule " + name + ": scope: global is counted by an aggregator, and this region has none; give --aggregator HOST:PORT or --consul HOST:PORT, or write scope: region")
 		}
 	}
-	if err := r.fits(set); err != nil {
+	if err := t.fits(set); err != nil {
 		return err
 	}
-	if err := r.service.SetRules(set); err != nil {
+	if err := t.Service.SetRules(set); err != nil {
 		return err
 	}
-	if r.divided != nil {
-		r.divided.SetRegions(set.Regions())
+	if t.divided != nil {
+		t.divided.SetRegions(set.Regions())
 	}
 	windows, regions := upstream.WindowsOf(set), set.Regions()
-	r.windows.Store(&windows)
-	r.regions.Store(&regions)
+	t.rules.windows.Store(&windows)
+	t.rules.regions.Store(&regions)
 	now := time.Now()
-	r.since.Store(&now)
-	for _, tell := range r.changed {
+	t.rules.since.Store(&now)
+	for _, tell := range t.rules.changed {
 		tell()
 	}
-	r.consul.update()
+	t.consul.update()
 	return nil
 }
 
 // fits is why the counters in memory cannot hold a key of a rule that is counted here; nil: they can. A key that has no
 // room is decided by on_failure, so that its limit would not hold.
-func (r *rules) fits(set *rule.Set) error {
+func (t *Tier) fits(set *rule.Set) error {
+	memory := t.counters.memory
 	for i := range set.Len() {
 		of := set.Rule(i)
-		if r.memory == nil || of.Mode == rule.Off || (of.Scope == rule.ScopeGlobal) != (r.divided != nil) {
+		if memory == nil || of.Mode == rule.Off || (of.Scope == rule.ScopeGlobal) != (t.divided != nil) {
 			continue
 		}
 		for s := range of.Specs() {
-			if need, room := s.LogBytes(), r.memory.KeyBytes(); need > room {
+			if need, room := s.LogBytes(), memory.KeyBytes(); need > room {
 				return fmt.Errorf("rule %s: sliding_log of %d may need %d KiB for a key, and a key of counters in memory has %d KiB; write algorithm: sliding_window, raise --max-memory, or use --redis", of.Name, s.Count, need>>10, room>>10)
 			}
 		}
@@ -183,12 +177,12 @@ func global(set *rule.Set) string {
 	return ""
 }
 
-// version is that of the rules in force, and their revision.
-func (r *rules) version() (version string, revision uint64) { return r.service.RulesVersion() }
+// rulesVersion is that of the rules in force, and their revision.
+func (t *Tier) rulesVersion() (version string, revision uint64) { return t.Service.RulesVersion() }
 
 // revision is that of the rules in force.
-func (r *rules) revision() uint64 {
-	_, revision := r.version()
+func (t *Tier) revision() uint64 {
+	_, revision := t.rulesVersion()
 	return revision
 }
 

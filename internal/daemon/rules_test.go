@@ -56,7 +56,7 @@ func TestLogTooLarge(t *testing.T) {
 	made := fatal.Get(New(cfg, ofRegion, quiet))(t)
 	version, _ := made.Service.RulesVersion()
 	large := fatal.Get(rulefile.Parse("rules.yaml", []byte(document("limit: 6000/1d", "region"))))(t)
-	if err := made.rules.set(large); err == nil {
+	if err := made.setRules(large); err == nil {
 		t.Error("a log that is too large came into force")
 	}
 	if after, _ := made.Service.RulesVersion(); after != version {
@@ -73,7 +73,7 @@ func TestRefusedRulesChangeNothing(t *testing.T) {
 	proc.Eventually(t, 20*time.Second, "the region eu is among the metrics", func() bool { return hasMetrics(made, "eu") })
 	version, _ := made.Service.RulesVersion()
 	large := fatal.Get(rulefile.Parse("rules.yaml", []byte(tooLarge())))(t)
-	if err := made.rules.set(large); err == nil || !strings.Contains(err.Error(), "fit into one message") {
+	if err := made.setRules(large); err == nil || !strings.Contains(err.Error(), "fit into one message") {
 		t.Errorf("error %v, want that the rules do not fit into a message", err)
 	}
 	if after, _ := made.Service.RulesVersion(); after != version {

@@ -206,8 +206,9 @@ func (t *Tier) newSelf(p *Program) func() *quotapb.Member {
 		}
 		ended, cancel := context.WithCancel(context.Background())
 		cancel() // it is asked what is known now
-		if now.Redis = "ok"; t.counters.redis.Ready(ended) != nil {
-			now.Redis = clipped(t.counters.redis.Ready(ended).Error(), wire.MaxProblem)
+		now.Redis = "ok"
+		if err := t.counters.redis.Ready(ended); err != nil {
+			now.Redis = clipped(err.Error(), wire.MaxProblem)
 		}
 		return now
 	}

@@ -57,7 +57,7 @@ func TestRulesInStore(t *testing.T) {
 	inForce := func(t *testing.T, tier *Tier) {
 		t.Helper()
 		refused(t, tier, "")
-		if got := rule.Number(tier.rules.revision()); got != rules.Version.Revision {
+		if got := rule.Number(tier.revision()); got != rules.Version.Revision {
 			t.Errorf("revision %d, want %d", got, rules.Version.Revision)
 		}
 	}
