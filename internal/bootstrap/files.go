@@ -34,12 +34,11 @@ func (s *State) Files() (map[string]string, error) {
 		"people/gossip-key":       cmp.Or(s.NextGossip, s.Gossip) + "\n",
 	}
 	for _, l := range s.leaves() {
-		dir, name := filepath.Split(l.path)
-		ca, bundle := strings.Replace(name, "cert.pem", "ca.pem", 1), s.Weir.bundle()
+		own, bundle := strings.TrimSuffix(l.path, "cert.pem"), s.Weir.bundle()
 		if l.consuls() {
 			bundle = s.Consul.bundle()
 		}
-		files[l.path], files[keyPath(l.path)], files[dir+ca] = s.Certificates[l.path].Cert, s.Certificates[l.path].Key, bundle
+		files[own+"cert.pem"], files[own+"key.pem"], files[own+"ca.pem"] = s.Certificates[l.path].Cert, s.Certificates[l.path].Key, bundle
 	}
 	s.addSecrets(files, aggregator, "aggregator", aggregator)
 	err := s.addConsul(files, aggregator, map[string]string{"agent": "aggregator-agent"})
@@ -118,8 +117,11 @@ func (s *State) write(dir string) (made int, err error) {
 		return 0, err
 	}
 	for _, r := range s.Regions {
-		if r != s.Home {
-			err = errors.Join(err, removeIfThere(filepath.Join(dir, r, "consul", "acl.json")))
+		if r == s.Home {
+			continue
+		}
+		if failed := os.Remove(filepath.Join(dir, r, "consul", "acl.json")); !errors.Is(failed, os.ErrNotExist) {
+			err = errors.Join(err, failed)
 		}
 	}
 	for _, name := range sorted(files) {
@@ -134,13 +136,6 @@ func (s *State) write(dir string) (made int, err error) {
 		err = errors.Join(err, replace(path, []byte(files[name]), now))
 	}
 	return made, err
-}
-
-func removeIfThere(path string) error {
-	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 // sorted are the keys of a map.

@@ -44,9 +44,6 @@ type leaf struct {
 	names []string
 }
 
-// keyPath is where the key of a certificate is.
-func keyPath(cert string) string { return strings.TrimSuffix(cert, "cert.pem") + "key.pem" }
-
 // consuls reports whether Consul's authority signs it, and not Weir's.
 func (l leaf) consuls() bool { return strings.HasSuffix(l.path, "/consul-cert.pem") }
 

@@ -21,9 +21,7 @@ type (
 	GaugeVec   = prometheus.GaugeVec
 	Histogram  = prometheus.Histogram
 	Labels     = prometheus.Labels
-
-	HistogramVec = prometheus.HistogramVec
-	Observer     = prometheus.Observer
+	Observer   = prometheus.Observer
 )
 
 // Registry holds the instruments of a program. Declaring the same name twice is a
@@ -90,7 +88,7 @@ func (r *Registry) Histogram(name, help string, bounds []float64) Histogram {
 }
 
 // Histograms declares a histogram with labels.
-func (r *Registry) Histograms(name, help string, bounds []float64, labels ...string) *HistogramVec {
+func (r *Registry) Histograms(name, help string, bounds []float64, labels ...string) *prometheus.HistogramVec {
 	return register(r, prometheus.NewHistogramVec(histogram(name, help, bounds), labels))
 }
 
