@@ -25,7 +25,6 @@ type store interface {
 	Current(ctx context.Context) (versions.Version, error)
 	History(ctx context.Context) ([]versions.Version, error)
 	Version(ctx context.Context, revision uint64) (versions.Version, error)
-	Earlier(ctx context.Context, revision uint64, current versions.Version) (versions.Version, error)
 	Document(ctx context.Context, v versions.Version) ([]byte, error)
 	Apply(ctx context.Context, d *rulefile.Document, c versions.Change) (versions.Version, error)
 	Rollback(ctx context.Context, revision uint64, c versions.Change) (versions.Version, error)

@@ -86,7 +86,7 @@ func (r *rollbackCmd) dryRun(ctx context.Context, s store, stdout io.Writer) err
 	if err != nil {
 		return err
 	}
-	earlier, err := s.Earlier(ctx, r.Revision, current)
+	earlier, err := versions.Earlier(ctx, s, r.Revision, current)
 	if err != nil {
 		return err
 	}

@@ -65,18 +65,6 @@ func (s Versions) Document(ctx context.Context, v versions.Version) ([]byte, err
 	return []byte(f.Document), err
 }
 
-// Earlier is the version that [Versions.Rollback] goes back to.
-func (s Versions) Earlier(ctx context.Context, revision uint64, current versions.Version) (versions.Version, error) {
-	if revision != 0 {
-		return s.Version(ctx, revision)
-	}
-	all, err := s.History(ctx)
-	if err != nil {
-		return versions.Version{}, err
-	}
-	return versions.Before(all, current)
-}
-
 // Apply puts a document in force, in the place of that of c.On; 0: of the newest.
 func (s Versions) Apply(ctx context.Context, d *rulefile.Document, c versions.Change) (versions.Version, error) {
 	etag := strconv.Quote(strconv.FormatUint(c.On, 10))

@@ -21,7 +21,6 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 	"github.com/weirlimit/weir/internal/telemetry"
-	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -239,39 +238,6 @@ func TestFromTheFuture(t *testing.T) {
 	}
 	poison(uint64(time.Now().Add(time.Minute + time.Second).UnixMicro()))
 	f.await(99, "")
-}
-
-// While Consul is away the rules stay, and a start has them from the copy. A Consul that has
-// forgotten everything changes nothing until somebody applies rules.
-func TestConsulAway(t *testing.T) {
-	t.Parallel()
-	agent := consultest.Start(t, proc.LogDir(t))
-	file := filepath.Join(t.TempDir(), "state", "rules")
-	toConsul(t, agent.Addr).apply(limitOf(10))
-	f := inConsul(t, agent.Addr, "", file)
-	if f.loaded != nil || f.limit() != 10 {
-		t.Fatalf("limit %d at the start (%v)", f.limit(), f.loaded)
-	}
-	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
-
-	agent.Kill()
-	f.awaitMetric(`weir_consul_ok{task="rules"} 0`)
-	f.await(10, "")
-	f.stop()
-	f = inConsul(t, agent.Addr, "", file)
-	if f.loaded != nil || f.limit() != 10 {
-		t.Errorf("limit %d from the copy (%v)", f.limit(), f.loaded)
-	}
-	without := inConsul(t, agent.Addr, "", "")
-	if !errors.Is(without.loaded, ErrNoRules) || without.limit() != 0 {
-		t.Errorf("limit %d without a copy (%v)", without.limit(), without.loaded)
-	}
-
-	agent.Start()
-	f.await(10, "weir/rules/manifest is missing")
-	toConsul(t, agent.Addr).apply(limitOf(20))
-	f.await(20, "")
-	without.await(20, "")
 }
 
 // A damaged copy is not used, and written anew.

@@ -34,13 +34,13 @@ func (s *Store) Apply(ctx context.Context, d *rulefile.Document, c Change) (Vers
 }
 
 // Rollback puts the document of an earlier version in force again, as a new version;
-// revision 0: that of [Store.Earlier]. The amendments stay as with Apply.
+// revision 0: that of [Earlier]. The amendments stay as with Apply.
 func (s *Store) Rollback(ctx context.Context, revision uint64, c Change) (Version, error) {
 	current, err := s.Current(ctx)
 	if err != nil && revision == 0 || err != nil && !errors.As(err, new(*DamagedError)) {
 		return Version{}, err
 	}
-	v, err := s.Earlier(ctx, revision, current)
+	v, err := Earlier(ctx, s, revision, current)
 	if err != nil {
 		return Version{}, err
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -220,7 +219,7 @@ func TestAmend(t *testing.T) {
 		t.Errorf("%+v", current)
 	}
 	inForce(t, s, current.Revision, keyed("a", 2))
-	if again, err := s.Earlier(ctx, 0, current); err != nil || again.Why != "without the rule" || back.RollbackTo == 0 {
+	if again, err := Earlier(ctx, s, 0, current); err != nil || again.Why != "without the rule" || back.RollbackTo == 0 {
 		t.Errorf("one goes back to %q (%v), want another document", again.Why, err)
 	}
 	history, err := s.History(ctx)
@@ -259,32 +258,6 @@ func TestAmendmentsEnd(t *testing.T) {
 	}
 	if _, d, err := s.List(ctx); err != nil || len(d.Entries) != 1 || d.Entries[0].Key[0] != "long" {
 		t.Errorf("%+v (%v)", d, err)
-	}
-}
-
-// Of writers at the same time each override and each document comes in, whoever is first.
-func TestManyAmend(t *testing.T) {
-	t.Parallel()
-	s := inFile(t)
-	const writers, each = 3, 4
-	apply(t, s, []byte("rules: [{ name: a, key: [{ header: x }], limit: 1/1m }]\n"), by("begin"))
-	var all sync.WaitGroup
-	for w := range writers {
-		all.Go(func() {
-			for i := range each {
-				_, _, err := s.Amend(within(t), override(fmt.Sprintf("w%d-%d", w, i), "9/1m"), by("compete"))
-				for errors.As(err, new(*LostError)) {
-					_, _, err = s.Amend(within(t), override(fmt.Sprintf("w%d-%d", w, i), "9/1m"), by("compete"))
-				}
-				if err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	if got := strings.Fields(overridden(t, s)); len(got) != writers*each {
-		t.Errorf("%d overrides: %q", len(got), got)
 	}
 }
 

@@ -1,7 +1,6 @@
 package versions
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,8 +13,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/hashicorp/consul/api"
 
 	"github.com/weirlimit/weir/internal/consul"
 	"github.com/weirlimit/weir/test/kit/consultest"
@@ -84,7 +81,7 @@ func TestByHand(t *testing.T) {
 }
 
 // A store that has lost everything gets a revision that is larger all the same, and so does one whose
-// last writer had a clock that was ahead by less than a minute.
+// last writer had a clock that was ahead by less than a minute. A copy with a forged revision is written anew.
 func TestRevisionGrows(t *testing.T) {
 	t.Parallel()
 	s := inFile(t)
@@ -104,6 +101,11 @@ func TestRevisionGrows(t *testing.T) {
 			t.Errorf("revision %d after %d from a clock that was ahead", v.Revision, ahead.Revision)
 		}
 	}
+	forged := ahead
+	forged.Revision = 1<<53 - 1
+	s.byHand(t, s.manifestKey(), string(forged.Encode()))
+	fatal.If(t, s.Mirror(within(t), ahead, Content{Document: document(3)}))
+	inForce(t, s, ahead.Revision, document(3))
 }
 
 // A manifest from the future, and a program that claims to have such rules, are followed by a version of now.
@@ -159,23 +161,6 @@ func (c *cutter) through(t *testing.T, f func(s *Store)) int64 {
 	defer server.Close()
 	f(open(t, server.Listener.Addr().String()))
 	return c.calls.Load()
-}
-
-// A store that only has versions of another format begins anew with the next one.
-func TestOtherFormat(t *testing.T) {
-	t.Parallel()
-	s := inFile(t)
-	v := apply(t, s, document(1), by("begin"))
-	v.Format = format - 1
-	s.byHand(t, s.manifestKey(), string(v.Encode()))
-	s.byHand(t, s.versionKey(v.Revision), string(v.Encode()))
-	after := apply(t, s, document(2), by("again"))
-	if inForce(t, s, after.Revision, document(2)); after.Revision <= v.Revision {
-		t.Errorf("revision %d after %d", after.Revision, v.Revision)
-	}
-	if err := s.Clean(within(t)); err != nil {
-		t.Error(err)
-	}
 }
 
 // Whichever call of a writer is its last, readers have the version before or the new one as
@@ -254,52 +239,26 @@ func TestWriterDies(t *testing.T) {
 
 // A rejection of Consul is reported with its reason, and what to do.
 func TestRefused(t *testing.T) {
-	const management = "11111111-2222-3333-4444-555555555555"
-	start := func(t *testing.T, config string) *consultest.Agent {
-		dir := proc.LogDir(t)
-		agent := consultest.New(t, dir, "-config-file", proc.WriteFile(t, filepath.Join(dir, "more.hcl"), config))
-		agent.Start()
-		return agent
-	}
-	refused := func(t *testing.T, s *Store, code int, want string) {
+	refused := func(address string, code int, want string) {
 		t.Helper()
-		_, err := s.Apply(within(t), parsed(t, document(1)), by("begin"))
+		_, err := open(t, address).Apply(within(t), parsed(t, document(1)), by("begin"))
 		if r := new(consul.RefusedError); !errors.As(err, &r) || r.Code != code || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "nothing was changed") {
 			t.Errorf("%v; want %d and %q", err, code, want)
 		}
 	}
-	t.Run("token", func(t *testing.T) {
-		c := start(t, `acl { enabled = true, default_policy = "deny", tokens { initial_management = "`+management+`", agent = "`+management+`" } }`)
-		operator := fatal.Get(api.NewClient(&api.Config{Address: c.Addr, Token: management}))(t)
-		token := func(name, rules string) string {
-			var token struct{ SecretID string }
-			proc.Await(t, time.Minute, "a token", func() string {
-				_, _, _ = operator.ACL().PolicyCreate(&api.ACLPolicy{Name: name, Rules: rules}, nil) // without it there is no token
-				if _, err := operator.Raw().Write("/v1/acl/token", map[string]any{"Policies": []map[string]string{{"Name": name}}}, &token, nil); err != nil {
-					return err.Error()
-				}
-				return ""
-			})
-			return token.SecretID
-		}
-		t.Setenv("CONSUL_HTTP_TOKEN", token("reader", `key_prefix "weir/rules/" { policy = "read" }`))
-		refused(t, open(t, c.Addr), http.StatusForbidden, "give a token that may write")
-		t.Setenv("CONSUL_HTTP_TOKEN", token("chunks", `key_prefix "weir/rules/" { policy = "read" } key_prefix "weir/rules/chunks/" { policy = "write" }`))
-		refused(t, open(t, c.Addr), http.StatusForbidden, "give a token that may write")
-		t.Setenv("CONSUL_HTTP_TOKEN", token("writer", `key_prefix "weir/rules/" { policy = "write" }`))
-		apply(t, open(t, c.Addr), document(1), by("begin"))
-	})
-	t.Run("size", func(t *testing.T) {
-		c := start(t, "limits { kv_max_value_size = 20, txn_max_req_len = 20 }")
-		refused(t, open(t, c.Addr), http.StatusRequestEntityTooLarge, "kv_max_value_size")
-	})
-	t.Run("away", func(t *testing.T) {
-		c := startConsul(t)
-		c.Kill()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if _, err := open(t, c.Addr).Apply(ctx, parsed(t, document(1)), by("begin")); err == nil || !strings.Contains(err.Error(), Prefix+"manifest") {
-			t.Errorf("%v", err)
-		}
-	})
+	dir := proc.LogDir(t)
+	secured := consultest.StartDatacenter(t, consultest.Config{Dir: dir, ACL: true})
+	const read, chunks = `key_prefix "weir/rules/" { policy = "read" }`, `key_prefix "weir/rules/chunks/" { policy = "write" }`
+	for _, rights := range []string{read, read + chunks} {
+		t.Setenv("CONSUL_HTTP_TOKEN", secured.NewToken(rights))
+		refused(secured.Servers[0].Addr, http.StatusForbidden, "give a token that may write")
+	}
+	t.Setenv("CONSUL_HTTP_TOKEN", "")
+	small := consultest.New(t, dir, "-config-file", proc.WriteFile(t, filepath.Join(dir, "small.hcl"), "limits { kv_max_value_size = 20, txn_max_req_len = 20 }"))
+	small.Start()
+	refused(small.Addr, http.StatusRequestEntityTooLarge, "kv_max_value_size")
+	small.Kill()
+	if _, err := open(t, small.Addr).Apply(within(t), parsed(t, document(1)), by("begin")); err == nil || !strings.Contains(err.Error(), Prefix+"manifest") {
+		t.Errorf("without an agent: %v", err)
+	}
 }

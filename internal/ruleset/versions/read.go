@@ -78,22 +78,17 @@ func (s *Store) Version(ctx context.Context, revision uint64) (Version, error) {
 	return ParseVersion(p.Key, p.Value)
 }
 
-// Earlier returns a version that is kept; revision 0: the one before that which brought the document of
+// Earlier returns a version that s keeps; revision 0: the one before that which brought the document of
 // current. Amendments do not count: who goes back wants other rules.
-func (s *Store) Earlier(ctx context.Context, revision uint64, current Version) (Version, error) {
+func Earlier(ctx context.Context, s interface {
+	Version(ctx context.Context, revision uint64) (Version, error)
+	History(ctx context.Context) ([]Version, error)
+}, revision uint64, current Version,
+) (Version, error) {
 	if revision != 0 {
 		return s.Version(ctx, revision)
 	}
-	versions, damaged := s.History(ctx)
-	v, err := Before(versions, current)
-	if err != nil {
-		err = cmp.Or(damaged, err)
-	}
-	return v, err
-}
-
-// Before is the version of a history that is before the one which brought the document of current.
-func Before(history []Version, current Version) (Version, error) {
+	history, damaged := s.History(ctx)
 	for _, v := range history {
 		if v.Revision >= current.Revision {
 			continue
@@ -103,7 +98,7 @@ func Before(history []Version, current Version) (Version, error) {
 		}
 		current = v
 	}
-	return Version{}, fmt.Errorf("no version is before the one in force: %w", ErrNone)
+	return Version{}, cmp.Or(damaged, fmt.Errorf("no version is before the one in force: %w", ErrNone))
 }
 
 // Document reads and checks the document of a version. The error is a [DamagedError] if
