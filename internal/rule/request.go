@@ -31,20 +31,8 @@ func (in *Inputs) Header(name string) int {
 func inputs(rules []Rule) Inputs {
 	in := Inputs{}
 	for i := range rules {
-		if r := &rules[i]; r.Mode != Off {
-			in.match(&r.Match)
-			in.header(r.Cost.Header)
-			for i := range r.Limits {
-				in.match(&r.Limits[i].When)
-			}
-			for i := range r.ShedClasses() {
-				in.match(&r.Shed.Classes[i].When)
-			}
-			for _, p := range r.Key {
-				for _, s := range p {
-					in.source(s)
-				}
-			}
+		if rules[i].Mode != Off {
+			rules[i].EachSource(in.source)
 		}
 	}
 	sort.Sort(inOrder(in.Headers))
@@ -61,32 +49,53 @@ func (x inOrder) Len() int           { return len(x) }
 func (x inOrder) Less(i, j int) bool { return x[i] < x[j] }
 func (x inOrder) Swap(i, j int)      { x[i], x[j] = x[j], x[i] }
 
-func (in *Inputs) match(m *Match) {
-	if len(m.Methods) > 0 {
-		in.header(methodHeader)
+// EachSource calls do with each source that the rule looks at.
+func (r *Rule) EachSource(do func(Source)) {
+	r.Match.eachSource(do)
+	for _, p := range r.Key {
+		for _, s := range p {
+			do(s)
+		}
 	}
-	if len(m.Hosts) > 0 {
-		in.header(hostHeader)
+	for i := range r.Limits {
+		r.Limits[i].When.eachSource(do)
 	}
-	if len(m.Paths) > 0 {
-		in.header(pathHeader)
+	for _, c := range r.ShedClasses() {
+		c.When.eachSource(do)
 	}
-	for _, f := range m.Fields() {
-		for _, n := range *f.List {
-			in.source(Source{From: f.From, Name: n.Name})
+	if r.Cost.Header != "" {
+		do(Source{From: FromHeader, Name: r.Cost.Header})
+	}
+}
+
+// eachSource calls do with each source that the condition looks at.
+func (m *Match) eachSource(do func(Source)) {
+	for _, of := range [...]struct {
+		values int
+		from   From
+	}{{len(m.Methods), FromMethod}, {len(m.Hosts), FromHost}, {len(m.Paths), FromPath}, {len(m.Regions), FromRegion}} {
+		if of.values > 0 {
+			do(Source{From: of.from})
 		}
 	}
 	if len(m.Clients) > 0 {
-		in.source(Source{TrustedHops: m.TrustedHops})
+		do(Source{TrustedHops: m.TrustedHops})
+	}
+	for _, f := range m.Fields() {
+		for _, n := range *f.List {
+			do(Source{From: f.From, Name: n.Name})
+		}
 	}
 	for i := range m.Not {
-		in.match(&m.Not[i])
+		m.Not[i].eachSource(do)
 	}
 }
 
 // source notes what a source looks at.
 func (in *Inputs) source(s Source) {
-	in.header(s.header())
+	if name := s.header(); name != "" {
+		in.Headers = append(in.Headers, name)
+	}
 	if s.From == FromClaim {
 		in.Claims = append(in.Claims, s.Name)
 	}
@@ -119,13 +128,6 @@ const (
 	pathHeader   = ":path"
 	cookieHeader = "cookie"
 )
-
-//go:noinline
-func (in *Inputs) header(name string) {
-	if name != "" {
-		in.Headers = append(in.Headers, name)
-	}
-}
 
 // Request is what rules see of a request. The caller fills in what [Set.Inputs]
 // asks for and may leave the rest empty. A Request can be used again after

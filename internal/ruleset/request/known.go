@@ -16,59 +16,17 @@ func (k Known) Lacks(r *rule.Rule) (words []string) {
 	if k == nil {
 		return nil
 	}
-	look := func(s rule.Source) {
-		word := Input(s)
+	look := func(word string) {
 		if word != "" && !k[word] && !slices.Contains(words, word) {
 			words = append(words, word)
 		}
 	}
-	eachSource(&r.Match, look)
-	for _, part := range r.Key {
-		for _, s := range part {
-			look(s)
-			hops(s.TrustedHops, look)
+	r.EachSource(func(s rule.Source) {
+		if look(Input(s)); s.TrustedHops > 0 {
+			look(HeaderInput("x-forwarded-for"))
 		}
-	}
-	for i := range r.Limits {
-		eachSource(&r.Limits[i].When, look)
-	}
-	for _, c := range r.ShedClasses() {
-		eachSource(&c.When, look)
-	}
-	if r.Cost.Header != "" {
-		look(rule.Source{From: rule.FromHeader, Name: r.Cost.Header})
-	}
+	})
 	return words
-}
-
-// eachSource calls look with each source that a condition looks at.
-func eachSource(m *rule.Match, look func(rule.Source)) {
-	for _, of := range []struct {
-		values int
-		from   rule.From
-	}{
-		{len(m.Methods), rule.FromMethod}, {len(m.Hosts), rule.FromHost}, {len(m.Paths), rule.FromPath}, {len(m.Regions), rule.FromRegion}, {len(m.Clients), rule.FromClientIP},
-	} {
-		if of.values > 0 {
-			look(rule.Source{From: of.from})
-		}
-	}
-	hops(m.TrustedHops, look)
-	for _, f := range m.Fields() {
-		for _, n := range *f.List {
-			look(rule.Source{From: f.From, Name: n.Name})
-		}
-	}
-	for i := range m.Not {
-		eachSource(&m.Not[i], look)
-	}
-}
-
-// hops calls look with what a client behind trusted hops is read from, beside its address.
-func hops(trusted int, look func(rule.Source)) {
-	if trusted > 0 {
-		look(rule.Source{From: rule.FromHeader, Name: "x-forwarded-for"})
-	}
 }
 
 // Input is the word of what a source is read from; of [rule.FromConst] it is empty.
