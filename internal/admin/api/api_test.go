@@ -23,15 +23,15 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/apitest"
 	"github.com/weirlimit/weir/test/kit/fatal"
-	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // world is an API with one operation to read and one to change.
 type world struct {
 	*API
 	t      *testing.T
-	tokens map[string]string // by name
+	bearer map[string]string // Authorization by name
 	done   []string          // who has changed something
 	revoke func()            // takes all tokens out of the file
 }
@@ -46,7 +46,7 @@ type said struct {
 
 func newWorld(t *testing.T, c Config) *world {
 	t.Helper()
-	w := &world{t: t, tokens: map[string]string{}}
+	w := &world{t: t}
 	c.Log, c.Metrics = slog.New(slog.DiscardHandler), telemetry.NewRegistry("test")
 	if c.Callers != nil {
 		c.Callers = w.callers()
@@ -66,40 +66,17 @@ func newWorld(t *testing.T, c Config) *world {
 // callers are one of each role, named as it, and one whose token has ended.
 func (w *world) callers() *access.List {
 	w.t.Helper()
-	text := "clients: [{ name: robot, role: viewer, san: robot.example.com }]\ntokens:\n"
-	for name, role := range map[string]string{"viewer": "viewer", "operator": "operator", "admin": "admin", "former": "admin", "team": "admin, prefix: team-"} {
-		token, sum := access.NewToken()
-		w.tokens[name] = token
-		until := "2100-01-01T00:00:00Z"
-		if name == "former" {
-			until = "2026-01-01T00:00:00Z"
-		}
-		text += fmt.Sprintf("- { name: %s, role: %s, sha256: %q, until: %s }\n", name, role, sum, until)
-	}
-	path := filepath.Join(w.t.TempDir(), "tokens.yaml")
-	l, watcher := access.Watch(path, slog.New(slog.DiscardHandler), telemetry.NewRegistry("test"))
-	load := func(text string) {
-		proc.WriteFile(w.t, path, text)
-		fatal.If(w.t, watcher.Load())
-	}
-	w.revoke = func() { load("tokens: []\n") }
-	load(text)
-	return l
+	c := apitest.NewCallers(w.t, map[string]string{
+		"viewer": "role: viewer", "operator": "role: operator, until: 2100-01-01T00:00:00Z", "admin": "role: admin",
+		"former": "role: admin, until: 2026-01-01T00:00:00Z", "team": "role: admin, prefix: team-",
+	})
+	w.bearer, w.revoke = c.Bearer, c.Revoke
+	return c.List
 }
 
 // call calls as on a loopback address, with headers as names and values.
 func (w *world) call(h http.Handler, method, path, body string, headers ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	r.Host = "127.0.0.1:8090"
-	r.Header.Set("Content-Type", "application/json")
-	for i := 0; i < len(headers); i += 2 {
-		if r.Header.Set(headers[i], headers[i+1]); headers[i] == "Host" {
-			r.Host = headers[i+1]
-		}
-	}
-	answer := httptest.NewRecorder()
-	h.ServeHTTP(answer, r)
-	return answer
+	return apitest.Call(w.t.Context(), h, method, path, body, headers...)
 }
 
 // is checks that an answer is the problem that is wanted.
@@ -117,7 +94,7 @@ func (w *world) is(answer *httptest.ResponseRecorder, what string, status int, c
 func TestTokens(t *testing.T) {
 	w := newWorld(t, Config{Secure: true, Callers: new(access.List)})
 	h := w.Handler()
-	bearer := func(name string) string { return "Bearer " + w.tokens[name] }
+	bearer := func(name string) string { return w.bearer[name] }
 	for _, c := range []struct {
 		what, path, authorization string
 		status                    int
@@ -125,7 +102,7 @@ func TestTokens(t *testing.T) {
 	}{
 		{"none", "/v1/read", "", 401, v1.CodeNobody, "weir token"},
 		{"wrong", "/v1/read", "Bearer weir_wrong", 401, v1.CodeNobody, "no such token"},
-		{"another scheme", "/v1/read", "Basic " + w.tokens["admin"], 401, v1.CodeNobody, "Bearer TOKEN"},
+		{"another scheme", "/v1/read", "Basic " + strings.TrimPrefix(bearer("admin"), "Bearer "), 401, v1.CodeNobody, "Bearer TOKEN"},
 		{"over", "/v1/read", bearer("former"), 401, v1.CodeOver, "former ended at 2026-01-01"},
 		{"none, to nothing", "/v1/nothing", "", 401, v1.CodeNobody, "weir token"},
 		{"none, to the description", "/v1/openapi.yaml", "", 401, v1.CodeNobody, "weir token"},
@@ -250,7 +227,7 @@ func TestLoopback(t *testing.T) {
 func TestClosed(t *testing.T) {
 	for name, c := range map[string]Config{"neither": {}, "tokens": {Callers: new(access.List)}, "tls": {Secure: true}} {
 		w := newWorld(t, c)
-		w.is(w.call(w.Handler(), http.MethodGet, "/v1/read", "", "Authorization", "Bearer "+w.tokens["admin"]), name, 403, v1.CodeNotServed, "--admin-tokens")
+		w.is(w.call(w.Handler(), http.MethodGet, "/v1/read", "", "Authorization", w.bearer["admin"]), name, 403, v1.CodeNotServed, "--admin-tokens")
 	}
 }
 
@@ -275,7 +252,7 @@ func TestGuard(t *testing.T) {
 		w := newWorld(t, of.config)
 		headers := []string{"X", "x"}
 		if of.token != "" {
-			headers = append(headers, "Authorization", "Bearer "+w.tokens[of.token])
+			headers = append(headers, "Authorization", w.bearer[of.token])
 		}
 		if of.origin != "" {
 			headers = append(headers, "Origin", of.origin)
@@ -298,7 +275,7 @@ func TestAudit(t *testing.T) {
 	kept := local.New(filepath.Join(t.TempDir(), "rules.store"))
 	t.Cleanup(func() { _ = kept.Close() })
 	w := newWorld(t, Config{Loopback: true, Callers: new(access.List), Trail: versions.On(kept)})
-	h, operator := w.Handler(), "Bearer "+w.tokens["operator"]
+	h, operator := w.Handler(), w.bearer["operator"]
 	ctx := context.WithValue(t.Context(), callerKey{}, access.Caller{Name: "ann", Role: access.Admin})
 	for i := range changes {
 		w.Record(ctx, v1.AuditEntry{What: "test", On: fmt.Sprint(i), Why: strings.Repeat("y", 2000)})
@@ -342,7 +319,7 @@ func TestEnd(t *testing.T) {
 				ended <- fmt.Sprint(path, " ", ctx.Err())
 				return nil, nil
 			})
-			go w.call(w.Handler(), http.MethodGet, path, "", "Authorization", "Bearer "+w.tokens["viewer"])
+			go w.call(w.Handler(), http.MethodGet, path, "", "Authorization", w.bearer["viewer"])
 			<-ended
 			if revoked {
 				w.revoke()
@@ -356,27 +333,52 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// A stream in which nothing happens for longer than an event may take goes on, over HTTP/2 as well.
-func TestQuietStream(t *testing.T) {
+// A stream in which nothing happens for longer than an event may take goes on, over HTTP/2 as well. One whose client
+// reads nothing ends.
+func TestSlowStreams(t *testing.T) {
 	before := sse.WriteTimeout
 	sse.WriteTimeout = 50 * time.Millisecond
 	t.Cleanup(func() { sse.WriteTimeout = before })
-	w := newWorld(t, Config{Loopback: true})
-	AddStream(w.API, access.Viewer, huma.Operation{OperationID: "stream", Method: http.MethodGet, Path: StreamPath}, map[string]any{"text": ""},
-		func(ctx context.Context, _ *nothing, send sse.Sender) {
-			for _, event := range []string{"one", "two"} {
-				_ = send.Data(event) // the client reads what came
-				repeat.Sleep(ctx, 4*sse.WriteTimeout)
-			}
-		})
-	server := httptest.NewUnstartedServer(w.Handler())
-	server.EnableHTTP2 = true
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	answer := fatal.Get(server.Client().Get(server.URL + StreamPath))(t)
+	serve := func(do func(ctx context.Context, send sse.Sender)) *httptest.Server {
+		w := newWorld(t, Config{Loopback: true})
+		AddStream(w.API, access.Viewer, huma.Operation{OperationID: "stream", Method: http.MethodGet, Path: StreamPath}, map[string]any{"text": ""},
+			func(ctx context.Context, _ *nothing, send sse.Sender) { do(ctx, send) })
+		server := httptest.NewUnstartedServer(w.Handler())
+		server.EnableHTTP2 = true
+		t.Cleanup(server.Close)
+		return server
+	}
+	quiet := serve(func(ctx context.Context, send sse.Sender) {
+		for _, event := range []string{"one", "two"} {
+			_ = send.Data(event) // the client reads what came
+			repeat.Sleep(ctx, 4*sse.WriteTimeout)
+		}
+	})
+	quiet.StartTLS()
+	answer := fatal.Get(quiet.Client().Get(quiet.URL + StreamPath))(t)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil || answer.ProtoMajor != 2 || !strings.Contains(string(text), "two") {
 		t.Errorf("HTTP/%d: %q, %v", answer.ProtoMajor, text, err)
+	}
+
+	ended := make(chan error)
+	unread := serve(func(_ context.Context, send sse.Sender) {
+		for {
+			if err := send.Data(strings.Repeat("x", 1<<20)); err != nil {
+				ended <- err
+				return
+			}
+		}
+	})
+	unread.Start()
+	client := fatal.Get(net.Dial("tcp", unread.Listener.Addr().String()))(t)
+	defer client.Close()
+	_, err = io.WriteString(client, "GET "+StreamPath+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	fatal.If(t, err)
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("the stream has not ended")
 	}
 }

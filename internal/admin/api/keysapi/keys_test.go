@@ -1,13 +1,11 @@
 package keysapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/api"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/engine"
@@ -29,8 +26,8 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/apitest"
 	"github.com/weirlimit/weir/test/kit/fatal"
-	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // world is the operations of a region on counters in memory. viewer and operator are what they are called, team is an
@@ -38,7 +35,7 @@ import (
 type world struct {
 	t       *testing.T
 	h       http.Handler
-	tokens  map[string]string
+	callers *apitest.Callers
 	service *service.Service
 	store   engine.Store
 	desk    *live.Collector
@@ -63,7 +60,7 @@ const rules = `rules:
 func newWorld(t *testing.T, text string, divides bool) *world {
 	t.Helper()
 	log, metrics := slog.New(slog.DiscardHandler), telemetry.NewRegistry("test")
-	w := &world{t: t, tokens: map[string]string{}, store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 24})}
+	w := &world{t: t, store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 24})}
 	w.service = service.NewService(service.Config{Store: w.store, Divides: divides, Metrics: metrics, Log: log})
 	fatal.If(t, w.service.SetSecrets([]rule.Secret{{1, 2, 3}}))
 	if text != "" {
@@ -73,17 +70,12 @@ func newWorld(t *testing.T, text string, divides bool) *world {
 		}
 		fatal.If(t, err)
 	}
-	file := "tokens:\n"
-	for name, role := range map[string]string{"operator": "operator", "viewer": "viewer", "team": "operator, prefix: team-", "admin": "admin", "part": "admin, prefix: team-"} {
-		token, sum := access.NewToken()
-		w.tokens[name] = token
-		file += fmt.Sprintf("- { name: %s, sha256: %q, role: %s }\n", name, sum, role)
-	}
-	l, watcher := access.Watch(proc.WriteFile(t, filepath.Join(t.TempDir(), "tokens.yaml"), file), log, metrics)
-	fatal.If(t, watcher.Load())
+	w.callers = apitest.NewCallers(t, map[string]string{
+		"operator": "role: operator", "viewer": "role: viewer", "team": "role: operator, prefix: team-", "admin": "role: admin", "part": "role: admin, prefix: team-",
+	})
 	kv := local.New(filepath.Join(t.TempDir(), "rules.store"))
 	t.Cleanup(func() { _ = kv.Close() })
-	a := api.New(api.Config{Loopback: true, Callers: l, Trail: versions.On(kv), Log: log, Metrics: metrics})
+	a := api.New(api.Config{Loopback: true, Callers: w.callers.List, Trail: versions.On(kv), Log: log, Metrics: metrics})
 	w.desk = live.New(live.Config{Region: "eu", Reports: new(live.Memory), Watches: new(live.Memory)})
 	Add(a, Config{Service: w.service, Collector: w.desk, Region: "eu", InForce: func() v1.InForce { return v1.InForce{Version: "abc"} }, Forget: w.forget})
 	w.h = a.Handler()
@@ -120,17 +112,13 @@ func TestForget(t *testing.T) {
 // call calls, and reads the answer into a value, or into the problem.
 func (w *world) call(who, path string, body, into any, status int) (p v1.Problem) {
 	w.t.Helper()
-	text := fatal.Get(json.Marshal(body))(w.t)
-	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(text))
+	method := http.MethodPost
 	if body == nil {
-		r = httptest.NewRequest(http.MethodGet, path, nil)
+		method = http.MethodGet
 	}
-	r.Host = "localhost"
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Authorization", "Bearer "+w.tokens[who])
-	answer := httptest.NewRecorder()
-	if w.h.ServeHTTP(answer, r); answer.Code != status {
-		w.t.Errorf("%s %s of %s: %d %.2000s, want %d", path, text, who, answer.Code, answer.Body, status)
+	answer := apitest.Call(w.t.Context(), w.h, method, path, body, "Authorization", w.callers.Bearer[who])
+	if answer.Code != status {
+		w.t.Errorf("%s %+v of %s: %d %.2000s, want %d", path, body, who, answer.Code, answer.Body, status)
 	}
 	if into == nil || status != 200 {
 		into = &p

@@ -3,7 +3,6 @@ package rulesapi
 import (
 	"context"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,17 +11,13 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/rulediff"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/ruletests"
-	"github.com/weirlimit/weir/internal/ruleset/versions"
-	"github.com/weirlimit/weir/internal/ruleset/versions/local"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // A viewer learns which requests a document changes, and an operator what becomes of its tests, before anybody applies it.
 func TestTries(t *testing.T) {
 	t.Parallel()
-	kept := local.New(filepath.Join(t.TempDir(), "rules.store"))
-	t.Cleanup(func() { _ = kept.Close() })
-	w := newWorld(t, nil, Config{Store: versions.On(kept), Rules: "store:"})
+	w := onStore(t, inStore(t))
 	var d rulediff.Diff
 	if w.call("viewer", http.MethodPost, "/v1/rules:diff", "", v1.Document{Document: document(5, "a")}, &d, 200); d.Added != 1 { // nobody has applied one
 		t.Errorf("%+v", d)
