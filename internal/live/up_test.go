@@ -2,7 +2,6 @@ package live_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -24,7 +23,6 @@ type above struct {
 	got    []*quotapb.ReportRequest
 	to     *live.Collector // takes the reports in the place of answer; nil: nobody
 	region string
-	fails  bool
 }
 
 func (a *above) Watched() time.Duration {
@@ -44,9 +42,6 @@ func (a *above) Report(_ context.Context, m *quotapb.ReportRequest) (*quotapb.Re
 		m.Region = "eu"
 	}
 	a.got = append(a.got, m)
-	if a.fails {
-		return nil, errors.New("the aggregator is away")
-	}
 	if a.to != nil {
 		return a.to.Take("192.0.2."+m.Region, proto.CloneOf(m))
 	}
@@ -191,24 +186,5 @@ func TestOneShowsTheRegion(t *testing.T) {
 		}
 		cancel()
 		running.Wait()
-	})
-}
-
-// An aggregator that does not answer changes nothing in the region.
-func TestAboveAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := start(t, 1, live.Config{Region: "eu", Above: &above{left: time.Hour, fails: true}})
-		renew, end := s.desks[0].Begin(t.Context(), nil)
-		defer end()
-		for range 10 {
-			if take(t, s.desks[0], report("fra1", 1)).WatchMs == 0 {
-				t.Fatal("the region's own watch is gone")
-			}
-			time.Sleep(time.Second)
-			renew()
-		}
-		if v := see(t, s.desks[0]); len(v.Members) != 2 {
-			t.Errorf("%+v", v.Members)
-		}
 	})
 }

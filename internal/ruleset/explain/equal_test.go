@@ -20,7 +20,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
-	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
 )
 
 // corpus are the rules in testdata of packages rulediff and rulefile, those of two documents together, as rules that a PoP
@@ -112,27 +112,6 @@ func (s *stated) without(word string) {
 	}
 }
 
-// memory is the shared data of an Envoy.
-type memory map[string]struct {
-	data    []byte
-	version uint32
-}
-
-func (m memory) Get(key []byte) ([]byte, uint32, bool) {
-	v, ok := m[string(key)]
-	return slices.Clone(v.data), v.version, ok
-}
-
-func (m memory) Set(key, data []byte, version uint32) table.Outcome {
-	v := m[string(key)]
-	if version != 0 && version != v.version && v.version != 0 {
-		return table.Raced
-	}
-	v.data, v.version = slices.Clone(data), v.version+1
-	m[string(key)] = v
-	return table.Stored
-}
-
 // edgeOf is a worker of a PoP that has a set of rules and no region.
 type edgeOf struct {
 	*edge.Worker
@@ -140,7 +119,7 @@ type edgeOf struct {
 }
 
 func newEdge(set *rule.Set) *edgeOf {
-	return &edgeOf{edge.New(rulebook.Config{Rules: set, PagesLog2: 4, RegionCluster: "none", Hash: 1}, memory{}, [6]uint64{1, 2, 3, 4, 5, 6}, 1000, limit.Second), 1000}
+	return &edgeOf{edge.New(rulebook.Config{Rules: set, PagesLog2: 4, RegionCluster: "none", Hash: 1}, tabletest.New(), [6]uint64{1, 2, 3, 4, 5, 6}, 1000, limit.Second), 1000}
 }
 
 // decided is what an edge says of a request.
