@@ -272,30 +272,6 @@ func TestWorkers(t *testing.T) {
 	})
 }
 
-// However many look, the boards are read once a second.
-func TestManyViewers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := start(t, 1, live.Config{})
-		renew, end := s.desks[0].Begin(t.Context(), nil)
-		defer end()
-		before := s.reports.reads.Load()
-		var looking sync.WaitGroup
-		for range 2000 {
-			looking.Go(func() {
-				for range 5 {
-					see(t, s.desks[0])
-					time.Sleep(time.Second)
-				}
-			})
-		}
-		looking.Wait()
-		renew()
-		if n := s.reports.reads.Load() - before; n > 7 {
-			t.Errorf("read %d times in 5 s", n)
-		}
-	})
-}
-
 // Without its store a tier shows nothing and says why, and what holders do is as before.
 func TestBoardDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

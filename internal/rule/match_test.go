@@ -10,7 +10,6 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/rule/read"
-	"github.com/weirlimit/weir/internal/shed"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"pgregory.net/rapid"
 )
@@ -381,24 +380,6 @@ func FuzzMatch(f *testing.F) {
 		for _, h := range m.Hits {
 			if len(h.Key) > rule.MaxKey {
 				t.Errorf("a key of %d bytes", len(h.Key))
-			}
-		}
-		applies := len(m.Hits)+len(m.MissingKey) > 0
-		set, err = read.JSON([]byte(`{"rules":[{"name":"a","match":{` + match + `},"key":[` + key + `],"shed":{"capacity":9,"classes":[{"class":"low","match":{` + match + `}}]}}]}`))
-		if err != nil { // percent is of keys
-			return
-		}
-		lacks, hit := len(m.MissingKey) > 0, rule.Hit{}
-		if len(m.Hits) > 0 {
-			hit = m.Hits[0]
-		}
-		hit.Key = slices.Clone(hit.Key)
-		if set.Match(q, &m); (len(m.Sheds) > 0) != applies || len(m.Hits)+len(m.MissingKey) > 0 {
-			t.Fatalf("with shed %+v, else %v", m, applies)
-		}
-		for _, h := range m.Sheds {
-			if h.Class != shed.Low || string(h.Key) != string(hit.Key) || lacks != (len(h.Key) == 0) && key != "" {
-				t.Errorf("with shed %+v, else %+v, lacking %v", h, hit, lacks)
 			}
 		}
 	})

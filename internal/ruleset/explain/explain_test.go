@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -132,86 +131,6 @@ func TestShed(t *testing.T) {
 		}
 		if i := Refuser(all, func(int) int64 { return 0 }); i >= 0 {
 			t.Errorf("%s: refused by %s", c.headers, set.Rule(i).Name)
-		}
-	}
-}
-
-// What is not known makes a rule that looks at it unknown, unless another clause fails.
-func TestUnknown(t *testing.T) {
-	set := fatal.Get(read.JSON([]byte(`{"rules":[
-		{"name":"open","mode":"exempt","match":{"header":{"open":"1"}},"from":["lifted"]},
-		{"name":"all","match":{"path":"/a","header":{"x":"1"}},"key":[],"limit":"5/1m"},
-		{"name":"lifted","key":[],"limit":"5/1m"},
-		{"name":"not","match":{"not":[{"method":"PUT","header":{"x":"1"}},{"method":"GET","header":{"y":"1"}}]},"key":[],"limit":"5/1m"},
-		{"name":"key","match":{"percent":90},"key":[{"header":"user","else":"client_ip"}],"limit":"5/1m"},
-		{"name":"hops","key":[{"client_ip":{"trusted_hops":1}}],"limit":"5/1m"},
-		{"name":"none","key":[{"header":"user"},"method"],"limit":"5/1m"},
-		{"name":"cost","match":{"path":{"prefix":"/"}},"key":["path"],"limit":"5/1m","cost":{"header":"cost","max":4},"overrides":[
-			{"name":"never","when":{"method":"PUT","header":{"x":"1"}},"limit":"unlimited"},{"name":"gold","when":{"claim":{"sub":"ann"}},"limit":"9/1m"}]},
-		{"name":"free","key":[],"limit":"5/1m","overrides":[{"name":"one","when":{"header":{"x":"1"}},"limit":"unlimited"},{"name":"two","when":{"method":"GET"},"limit":"unlimited"}]},
-		{"name":"mixed","key":[],"limit":"5/1m","overrides":[{"name":"one","when":{"cookie":{"c":"1"}},"limit":"unlimited"}]}]}`)))(t)
-	says := func(known []string, headers ...string) string {
-		k := request.Known{}
-		for _, word := range known {
-			k[word] = true
-		}
-		var all []string
-		for _, v := range Rules(set, k, making(0, "", "10.1.1.1", "", append(headers, ":method", "GET", ":path", "/a")...)) {
-			text := v.Rule.Name
-			switch {
-			case v.Unknown():
-				text += "?"
-			case v.Failed != "":
-				text += ":" + v.Failed
-			case v.ExemptBy != "":
-				text += ":by " + v.ExemptBy
-			case v.Unlimited:
-				text += ":unlimited " + v.Override
-			case v.Hit != nil:
-				text += fmt.Sprintf("=%d/%d %s", v.Hit.Variant, v.Hit.Cost, strings.TrimSpace(v.Override+" "+string(v.Hit.Key)))
-			}
-			all = append(all, strings.TrimRight(text, " ")+strings.Join(append([]string{""}, v.Needs...), " +"))
-		}
-		return strings.Join(all, "\n")
-	}
-	for _, c := range []struct {
-		known   []string
-		headers []string
-		want    string
-	}{
-		{[]string{"method", "path"}, nil, `open? +header open
-all? +header x
-lifted? +header open
-not? +header x +header y
-key? +header user +client_ip
-hops? +client_ip +header x-forwarded-for
-none? +header user
-cost? +header x +claim sub +header cost
-free? +header x
-mixed? +header cookie`},
-		{[]string{"path", "client_ip", "header open", "header user", "header cookie", "header x"}, []string{"open", "1"}, `open
-all:header x
-lifted:by open
-not? +method +header y
-key=0/1 client_ip 10.1.1.1
-hops? +header x-forwarded-for
-none:key
-cost? +method +claim sub +header cost
-free? +method
-mixed=0/1`},
-		{[]string{"header x", "header open", "header user", "header y", "claim sub", "header cost", "header cookie"}, []string{"x", "1", "user", "ann", "cookie", "c=1", "cost", "7", "y", "1"}, `open:header open
-all? +path
-lifted=0/1
-not? +method
-key? +client_ip
-hops? +client_ip +header x-forwarded-for
-none? +method
-cost? +path +method
-free? +method
-mixed:unlimited one`},
-	} {
-		if got := says(c.known, c.headers...); got != c.want {
-			t.Errorf("of %s with %s:\n%s\nwant\n%s", c.known, c.headers, got, c.want)
 		}
 	}
 }

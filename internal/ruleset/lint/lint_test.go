@@ -141,29 +141,6 @@ func yamlOf(text string) (blocks []string) {
 	return blocks
 }
 
-// A file with many overrides that are over has a warning for each, at its own line: none of them costs a look at all.
-func TestManyThatAreOver(t *testing.T) {
-	many := 20_000
-	if testing.Short() {
-		many = 2000
-	}
-	var text strings.Builder
-	text.WriteString("rules:\n  - name: api\n    key: [client_ip]\n    limit: 100/1m\n    overrides:\n")
-	for i := range many {
-		fmt.Fprintf(&text, "      - { key: [10.%d.%d.%d], limit: 5/1m, until: 2020-01-01T00:00:00Z }\n", i>>16, i>>8&255, i&255)
-	}
-	d := fatal.Get(rulefile.Read("example", []byte(text.String())))(t)
-	warnings, place := lint.Check(d.Set, now), d.Places()
-	if len(warnings) != many {
-		t.Fatalf("%d warnings; want %d", len(warnings), many)
-	}
-	for i, w := range warnings {
-		if at := place(w.Rule, w.Field); at.Pos.Line != 6+i {
-			t.Fatalf("warning %d is at line %d; want %d", i, at.Pos.Line, 6+i)
-		}
-	}
-}
-
 // TestOverOfACandidate: the warning is about the candidate, and not about the match of its rule.
 func TestOverOfACandidate(t *testing.T) {
 	d := fatal.Get(rulefile.Read("example", []byte(`rules:

@@ -109,22 +109,6 @@ func TestSeveralRules(t *testing.T) {
 	}
 }
 
-// A request that one rule refuses does not begin a window of another, of those that the first request begins.
-func TestNoTrace(t *testing.T) {
-	set := rules(t, `
-rules:
-  - { name: a, key: [client_ip], limit: 1/10s, algorithm: fixed_window, align: first_request }
-  - { name: b, key: [{ header: x-k }], limit: 1/1m, algorithm: fixed_window }
-`)
-	var l log
-	for _, r := range []struct{ at, key int }{{0, 1}, {12, 1}, {20, 2}, {23, 3}} {
-		l.add(time.Duration(r.at)*time.Second, "192.0.2.1", "/", fmt.Sprintf(`,"headers":{"x-k":"%d"}`, r.key))
-	}
-	if r := run(t, l.String(), Config{Rules: set}).Rules; r[0].Denied != 1 || r[1].Denied != 1 {
-		t.Errorf("%+v: a refuses the last request, and b the second", r)
-	}
-}
-
 // A stream takes a slot and room for a day at most, however long its line says that it lasted.
 func TestLongStreams(t *testing.T) {
 	var l log

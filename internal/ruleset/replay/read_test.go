@@ -4,18 +4,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/accesslog"
-	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/ruleset/explain"
-	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 const unknownRules = `
@@ -75,74 +68,6 @@ func TestUnknown(t *testing.T) {
 		if of := r.Rules[3]; of.Matched != matched || of.Unknown != 0 {
 			t.Errorf("in %s: %+v", region, of)
 		}
-	}
-}
-
-// What applies, what may apply and what does not is what package explain says of the same line; a replay says unknown, too, where
-// explain knows a clause that fails, of which it looks at method and path alone. An unknown exempt rule is another matter.
-func TestAsExplained(t *testing.T) {
-	_, limits, _ := strings.Cut(unknownRules, "from: [login]")
-	set := rules(t, "rules:"+limits+`
-  - name: hosts
-    match: { host: [a.example], method: [GET], not: { header: { x-bot: { present: true } }, path: /login } }
-    key: [{ header: x-user-id, else: client_ip }, method]
-    limit: 5/1m
-  - { name: hops, key: [{ client_ip: { trusted_hops: 1 } }], cost: { header: x-cost, max: 5 }, limit: 5/1m }
-  - { name: half, match: { percent: 50, query: { q: { exact: a } } }, key: [{ claim: sub, else: client_ip }], limit: 5/1m }
-`)
-	d, dice, seen := newDecider(Config{Rules: set}), rand.New(rand.NewPCG(1, 2)), map[string]int{}
-	var l accesslog.Line
-	n := 5000
-	if testing.Short() {
-		n = 1000
-	}
-	for range n {
-		fields := []string{`"method":"GET"`, `"path":"/v1/a?q=a"`}
-		for _, f := range []string{
-			`"client":"10.0.0.1"`, `"client":"192.0.2.1"`, `"method":"POST"`, `"path":"/login"`, `"host":"a.example"`, `"host":"b.example"`,
-			`"xff":"192.0.2.7"`, `"headers":{"x-user-id":"ann","x-bot":null,"x-internal":null}`, `"headers":{"x-user-id":null,"x-cost":"3","x-internal":"1"}`, `"claims":{"plan":"gold"}`, `"claims":{"plan":null,"sub":"ann"}`,
-			`"region":"eu"`, `"region":null`,
-		} {
-			if dice.IntN(3) == 0 {
-				fields = append(fields, f)
-			}
-		}
-		line := "{" + strings.Join(fields, ",") + "}"
-		fatal.If(t, l.Parse([]byte(line)))
-		e, known := &entry{at: 20_000 * limit.Day}, maps.Clone(l.Known)
-		for i := range d.rules {
-			d.rules[i].unknown = 0
-		}
-		d.match(e, &l)
-		state := make([]string, set.Len())
-		for _, h := range e.hits {
-			state[h.Rule] = "applies"
-		}
-		for i := range d.rules {
-			if d.rules[i].unknown > 0 {
-				state[i] = "unknown"
-			}
-		}
-		for i, v := range explain.Rules(set, known, func(in *rule.Inputs) *rule.Request {
-			q := &rule.Request{}
-			l.Request.Fill(in, q)
-			q.Now = e.at
-			return q
-		}) {
-			want, got := "", state[i]
-			switch {
-			case v.Unknown():
-				want = "unknown"
-			case v.Hit != nil:
-				want = "applies"
-			}
-			if seen[got+" for "+want]++; got != want && (got != "unknown" || want == "applies") {
-				t.Fatalf("%s %s: %q, explained %q %+v", line, v.Rule.Name, got, want, v)
-			}
-		}
-	}
-	if less := seen["unknown for "]; seen["applies for applies"] < n/5 || seen[" for "] < n/5 || less > seen["unknown for unknown"]/4 {
-		t.Error(seen)
 	}
 }
 

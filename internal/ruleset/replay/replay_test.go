@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/fatal"
@@ -70,35 +69,6 @@ func TestLogin(t *testing.T) {
 	}
 	if r.From != noon || r.Until != noon.Add(110*time.Second) || r.Uncounted+r.Late+r.Broken.Lines != 0 {
 		t.Errorf("%+v", r)
-	}
-}
-
-// What the tiers decide of one rule with consistency: exact is what one limiter decides, also after months without requests.
-func TestExact(t *testing.T) {
-	for _, text := range []string{
-		"limit: 7/1m, algorithm: fixed_window", "limit: 7/1m, algorithm: sliding_window", "limit: 7/1m, algorithm: sliding_log",
-		"limit: 7/1m, algorithm: token_bucket", "limit: { count: 2, per: 10s, burst: 20 }, algorithm: token_bucket", "limit: 20/366d, algorithm: sliding_log",
-	} {
-		set := rules(t, "rules: [{ name: a, key: [client_ip], consistency: exact, "+text+" }]")
-		of, random, states := set.Limit(0, 0), rand.New(rand.NewPCG(1, 2)), map[string]limit.State{}
-		var l log
-		want, at := Rule{}, time.Duration(0)
-		for range 1000 {
-			at += time.Duration(random.IntN(800)) * time.Millisecond
-			if random.IntN(100) == 0 {
-				at += time.Duration(random.IntN(3000)) * time.Hour
-			}
-			client := fmt.Sprintf("192.0.2.%d", random.IntN(4))
-			l.add(at, client, "/", "")
-			state, d := of.Acquire(states[client], limit.Micros(noon.Add(at).UnixMicro()), limit.Ask{Need: 1, Waiting: 1, Want: 1})
-			states[client] = state
-			add(&want.Admitted, d.Granted > 0)
-			add(&want.Denied, d.Granted == 0)
-		}
-		r := run(t, l.String(), Config{Rules: set})
-		if got := r.Rules[0]; got.Admitted != want.Admitted || got.Denied != want.Denied || want.Denied == 0 {
-			t.Errorf("%s: %d admitted, %d denied; one limiter %d and %d", text, got.Admitted, got.Denied, want.Admitted, want.Denied)
-		}
 	}
 }
 

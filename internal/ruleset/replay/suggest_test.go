@@ -160,26 +160,6 @@ func TestPeak(t *testing.T) {
 	}
 }
 
-// With more keys than a sample holds, it has all requests of a part of them, and estimates how many there are.
-func TestSample(t *testing.T) {
-	s := sample[int]{most: 1000}
-	for range 3 {
-		for key := range 100_000 {
-			if k := (sampled{0, hashOf(0, fmt.Append(nil, key))}); s.has(k.hash) {
-				s.put(k, s.of[k]+1)
-			}
-		}
-	}
-	if n := int64(len(s.of)) * s.weight(); len(s.of) > 1000 || len(s.of) < 500 || n < 90_000 || n > 110_000 {
-		t.Errorf("%d keys of weight %d", len(s.of), s.weight())
-	}
-	for k, n := range s.of {
-		if n != 3 {
-			t.Errorf("%v came %d times", k, n)
-		}
-	}
-}
-
 // Far more keys than there is room for: memory is bounded, what was not decided is said, and a replay is the same again.
 func TestManyKeys(t *testing.T) {
 	var l log

@@ -2,7 +2,6 @@ package rulefile_test
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,23 +44,5 @@ func TestGood(t *testing.T) {
 				t.Errorf("decoded and encoded again:\n%s", again.Encode())
 			}
 		})
-	}
-}
-
-// TestOneMistakeAmongMany: a file with a mistake is read in the time of one without: a replica that reads it for minutes
-// would not see that it is put right.
-func TestOneMistakeAmongMany(t *testing.T) {
-	var text strings.Builder
-	text.WriteString("rules:\n  - name: a\n    keys: [client_ip]\n    key: [client_ip]\n    limits: [5/1m, 20/1d]\n    overrides:\n")
-	lines := 30_000
-	if testing.Short() {
-		lines = 3000
-	}
-	for i := range lines {
-		fmt.Fprintf(&text, "      - { key: [10.0.%d.%d], limits: [50/1m, 200/1d] }\n", i>>8, i&255)
-	}
-	_, err := rulefile.Read("rules.yaml", []byte(text.String()))
-	if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), "rules.yaml:3:5: rules[0].keys: unknown field") {
-		t.Errorf("error %.300v", err)
 	}
 }
