@@ -102,6 +102,11 @@ func (c *convertCmd) put(stdout io.Writer, path string, data []byte) error {
 	case c.Force:
 		return rulefile.Replace(path, data, 0o644)
 	}
+	return writeNew(path, data)
+}
+
+// writeNew writes a file, unless it exists.
+func writeNew(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err

@@ -121,15 +121,11 @@ type initCmd struct {
 
 // Run writes the file.
 func (i *initCmd) Run(stdout io.Writer) error {
-	f, err := os.OpenFile(i.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	err := writeNew(i.File, first)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("weir init: %s exists and is not replaced; name another file", i.File)
 	}
 	if err != nil {
-		return err
-	}
-	_, err = f.Write(first)
-	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(stdout, "wrote %s; edit it, then: weir validate %s && weir test %s\n", i.File, i.File, i.File)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -71,10 +70,7 @@ func (r *report) fails(f finding.Finding) bool { return r.strict || !f.Warning }
 
 // writeJSON prints a value for programs.
 func writeJSON(to io.Writer, value any) error {
-	out := json.NewEncoder(to)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", "  ")
-	return out.Encode(value)
+	return (&cli.Output{Output: "json"}).Print(to, value, nil, "")
 }
 
 // testCase and failure are those of JUnit.

@@ -123,8 +123,6 @@ func cell(field string, value any) string {
 			return ago(uint64(max(v, 0)))
 		case strings.HasSuffix(field, "_per_mille"):
 			return fmt.Sprint(v/10, "%")
-		case strings.HasSuffix(field, "_share"):
-			return fmt.Sprintf("%.2f%%", v*100)
 		case field == "used":
 			return fmt.Sprintf("%.0f%%", v*100)
 		case strings.HasSuffix(field, "per_second") || field == "over":

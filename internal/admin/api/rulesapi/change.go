@@ -68,9 +68,7 @@ func (o *operations) put(ctx context.Context, in *putInput) (*output[v1.Applied]
 	v, err := o.change(ctx, in.IfMatch, in.Body.Why, func(before versions.Version, c versions.Change) (v versions.Version, e v1.AuditEntry, err error) {
 		d, err := o.read(in.Body.Document)
 		if err != nil {
-			p := v1.NewProblem(http.StatusUnprocessableEntity, v1.CodeWrong, "nothing was changed: the document has mistakes")
-			p.Findings = finding.Mistakes(documentName, err)
-			return v, e, p
+			return v, e, wrong("nothing was changed: ", err)
 		}
 		if err := o.within(ctx, before, d); err != nil {
 			return v, e, err

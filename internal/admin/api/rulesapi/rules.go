@@ -204,17 +204,17 @@ func (o *operations) version(ctx context.Context, in *versionInput) (*api.Body[v
 
 // validate finds what `weir validate` finds in rules. Tests may be about another mode of a rule than that on trial.
 func (o *operations) validate(ctx context.Context, in *api.Body[v1.Document]) (*api.Body[v1.Validated], error) {
-	end, err := turn(ctx, o.reads)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	d, err := o.read(in.Body.Document)
-	if err != nil {
-		return &api.Body[v1.Validated]{Body: v1.Validated{Findings: finding.Mistakes(documentName, err)}}, nil
-	}
-	found := append([]finding.Finding{}, finding.Warnings(d, time.Now())...)
-	return &api.Body[v1.Validated]{Body: v1.Validated{OK: true, Version: d.Set.Version, Rules: d.Set.Len(), Findings: found}}, nil
+	out := &api.Body[v1.Validated]{}
+	return out, o.try(ctx, func(context.Context) error {
+		d, err := o.read(in.Body.Document)
+		if err != nil {
+			out.Body.Findings = finding.Mistakes(documentName, err)
+			return nil
+		}
+		found := append([]finding.Finding{}, finding.Warnings(d, time.Now())...)
+		out.Body = v1.Validated{OK: true, Version: d.Set.Version, Rules: d.Set.Len(), Findings: found}
+		return nil
+	})
 }
 
 // read parses a document as the source of the rules does.

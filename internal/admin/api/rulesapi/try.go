@@ -41,12 +41,9 @@ func (o *operations) try(ctx context.Context, do func(context.Context) error) er
 	return do(ctx)
 }
 
-// wrong is the problem that a document has mistakes; nil: it has none.
-func wrong(err error) error {
-	if err == nil {
-		return nil
-	}
-	p := v1.NewProblem(http.StatusUnprocessableEntity, v1.CodeWrong, "the document has mistakes")
+// wrong is the problem that a document has mistakes, with what follows from them.
+func wrong(therefore string, err error) error {
+	p := v1.NewProblem(http.StatusUnprocessableEntity, v1.CodeWrong, therefore+"the document has mistakes")
 	p.Findings = finding.Mistakes(documentName, err)
 	return p
 }
@@ -63,7 +60,7 @@ func (o *operations) diff(ctx context.Context, in *api.Body[v1.Document]) (*api.
 	return out, o.try(ctx, func(ctx context.Context) error {
 		after, err := o.read(in.Body.Document)
 		if err != nil {
-			return wrong(err)
+			return wrong("", err)
 		}
 		before, err := o.read(newest.Body.Document)
 		if err != nil {
@@ -79,7 +76,7 @@ func (o *operations) test(ctx context.Context, in *api.Body[v1.Document]) (*api.
 	return out, o.try(ctx, func(ctx context.Context) error {
 		suite, err := ruletests.Read(documentName, []rulefile.File{{Name: documentName, Data: []byte(in.Body.Document)}})
 		if err != nil {
-			return wrong(err)
+			return wrong("", err)
 		}
 		for i := range suite.Tests {
 			out.Body.Items = append(out.Body.Items, run(ctx, suite, &suite.Tests[i]))
