@@ -36,107 +36,81 @@ func request(set *rule.Set, headers ...string) *rule.Request {
 	return q
 }
 
+// TestMatch: a condition holds for the requests in yes, and for none of those in no.
 func TestMatch(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		match string
-		yes   [][]string
-		no    [][]string
-	}{{
-		name: "everything", match: `{}`,
-		yes: [][]string{{}, {":method", "GET", ":path", "/", ":authority", "a"}},
-	}, {
-		name: "method", match: `{"method":["GET","HEAD"]}`,
-		yes: [][]string{{":method", "GET"}, {":method", "HEAD"}},
-		no:  [][]string{{}, {":method", "get"}, {":method", "POST"}},
-	}, {
-		name: "exact path", match: `{"path":"/login"}`,
-		yes: [][]string{{":path", "/login"}, {":path", "/login?next=/"}, {":path", "/login#top"}},
-		no:  [][]string{{}, {":path", "/login/"}, {":path", "/Login"}, {":path", "/logi"}, {":path", "/x?/login"}},
-	}, {
-		name: "prefix", match: `{"path":{"prefix":"/v1/"}}`,
-		yes: [][]string{{":path", "/v1/"}, {":path", "/v1/users?a=b"}},
-		no:  [][]string{{}, {":path", "/v1"}, {":path", "/v10/"}, {":path", "/v1?x=/"}, {":path", "/a/v1/"}},
-	}, {
-		name: "regular expression", match: `{"path":{"regex":"/users/[0-9]+|/me"}}`,
-		yes: [][]string{{":path", "/users/17"}, {":path", "/users/17?x"}, {":path", "/me"}},
-		no:  [][]string{{}, {":path", "/users/17/x"}, {":path", "/users/"}, {":path", "/a/me"}, {":path", "/me\n"}},
-	}, {
-		name: "host", match: `{"host":"API.example.com."}`,
-		yes: [][]string{{":authority", "api.example.com"}, {":authority", "Api.Example.Com:8080"}, {":authority", "api.example.com."}},
-		no:  [][]string{{}, {":authority", "example.com"}, {":authority", "xapi.example.com"}},
-	}, {
-		name: "hosts below", match: `{"host":["*.example.com"]}`,
-		yes: [][]string{{":authority", "a.example.com"}, {":authority", "a.b.EXAMPLE.com:1"}},
-		no:  [][]string{{}, {":authority", "example.com"}, {":authority", ".example.com"}, {":authority", "badexample.com"}, {":authority", "a.example.com.evil.org"}},
-	}, {
-		name: "IPv6 host", match: `{"host":"[::1]"}`,
-		yes: [][]string{{":authority", "[::1]"}, {":authority", "[::1]:80"}},
-		no:  [][]string{{":authority", "[::2]"}, {":authority", "::1"}},
-	}, {
-		name: "header", match: `{"header":{"X-Tier":"gold"}}`,
-		yes: [][]string{{"x-tier", "gold"}},
-		no:  [][]string{{}, {"x-tier", "Gold"}, {"x-tier", "gold", "x-tier", "free"}, {"x-tier", "free", "x-tier", "gold"}},
-	}, {
-		name: "query", match: `{"query":{"v":"2"}}`,
-		yes: [][]string{{":path", "/a?v=2"}, {":path", "/?x=1&%76=%32&y"}},
-		no:  [][]string{{}, {":path", "/v=2"}, {":path", "/?v=22"}, {":path", "/?V=2"}, {":path", "/?v=2&v=3"}, {":path", "/?v=1&v=2"}, {":path", "/#?v=3"}},
-	}, {
-		name: "query with any characters", match: `{"query":{"q":{"regex":"lo.*"}}}`,
-		yes: [][]string{{":path", "/?q=login"}, {":path", "/?q=lo%0Agin"}, {":path", "/?q=lo%00%ff"}},
-		no:  [][]string{{":path", "/?q=%0Alogin"}},
-	}, {
-		name: "query there", match: `{"query":{"debug":{"present":true},"q":{"present":false}}}`,
-		yes: [][]string{{":path", "/?debug"}, {":path", "/?debug=&x"}},
-		no:  [][]string{{":path", "/"}, {":path", "/debug"}, {":path", "/?debug&q"}, {":path", "/?q=1"}},
-	}, {
-		name: "cookie", match: `{"cookie":{"beta":"1"}}`,
-		yes: [][]string{{"cookie", "beta=1"}, {"cookie", "a=2; beta=1;c"}, {"cookie", "a=2", "cookie", "beta=1"}, {"cookie", "\tbeta = 1 ;"}},
-		no: [][]string{{}, {"cookie", "Beta=1"}, {"cookie", "xbeta=1"}, {"cookie", "beta=\"1\""}, {"cookie", "a=beta=1"},
-			{"cookie", "beta=1; beta=2"}, {"cookie", "beta=1", "cookie", "beta=1"}, {"cookie", "a=1,beta=1"}},
-	}, {
-		name: "cookie as sent", match: `{"cookie":{"a":{"regex":"\"x, y\""},"b":{"present":true},"c":{"present":false}}}`,
-		yes: [][]string{{"cookie", `a="x, y"; b=`}, {"cookie", `b; a="x, y"`}},
-		no:  [][]string{{"cookie", `a="x, y"; b=; c=1`}, {"cookie", `a="x, y"`}},
-	}, {
-		name: "region and label", match: `{"region":["eu","us"],"label":{"tier":{"prefix":"edge"},"canary":{"present":false}}}`,
-		yes: [][]string{{":path", "/"}},
-	}, {
-		name: "claims", match: `{"claim":{"plan":"gold","realm.level":{"regex":"[0-9]+"},"gone":{"present":false}}}`,
-		yes: [][]string{{":path", "/"}},
-	}, {
-		name: "networks", match: `{"client_ip":["10.0.0.0/8","fd00::/8","192.0.2.1"]}`,
-		yes: [][]string{{"peer", "10.1.2.3:443"}, {"peer", "[fd12::1]:1"}, {"peer", "192.0.2.1"}, {"peer", "::ffff:10.9.9.9"}},
-		no:  [][]string{{}, {"peer", "11.0.0.1"}, {"peer", "fe00::1"}, {"peer", "192.0.2.2"}, {"peer", "a.sock"}, {"x-forwarded-for", "10.1.2.3"}},
-	}, {
-		name: "mapped network", match: `{"client_ip":"::ffff:10.0.0.0/104"}`,
-		yes: [][]string{{"peer", "10.1.2.3:443"}},
-		no:  [][]string{{"peer", "11.1.2.3:443"}},
-	}, {
-		name: "networks behind a proxy", match: `{"client_ip":"10.0.0.0/8","trusted_hops":2}`,
-		yes: [][]string{{"x-forwarded-for", "1.1.1.1, 10.0.0.1, 192.0.2.1"}, {"peer", "10.0.0.2"}},
-		no:  [][]string{{"x-forwarded-for", "10.0.0.1, 1.1.1.1, 192.0.2.1", "peer", "10.0.0.2"}},
-	}, {
-		name: "until", match: `{"until":"1970-01-01T00:00:05Z"}`,
-		yes: [][]string{{}, {"now", "4999999"}},
-		no:  [][]string{{"now", "5000000"}, {"now", "5000001"}},
-	}, {
-		name: "not", match: `{"path":{"prefix":"/v1/"},"not":[{"path":"/v1/healthz"},{"method":"GET","header":{"x-a":"1"}}]}`,
-		yes: [][]string{{":path", "/v1/x", ":method", "GET"}, {":path", "/v1/x", ":method", "PUT", "x-a", "1"}},
-		no:  [][]string{{":path", "/x"}, {":path", "/v1/healthz"}, {":path", "/v1/x", ":method", "GET", "x-a", "1"}},
-	}} {
+	for _, test := range []struct{ name, match, yes, no string }{
+		{"everything", `{}`, `none | :method GET & :path / & :authority a`, ``},
+		{"method", `{"method":["GET","HEAD"]}`, `:method GET | :method HEAD`, `none | :method get | :method POST`},
+		{"exact path", `{"path":"/login"}`, `:path /login | :path /login?next=/ | :path /login#top`, `none | :path /login/ | :path /Login | :path /logi | :path /x?/login`},
+		{"prefix", `{"path":{"prefix":"/v1/"}}`, `:path /v1/ | :path /v1/users?a=b`, `none | :path /v1 | :path /v10/ | :path /v1?x=/ | :path /a/v1/`},
+		{"regular expression", `{"path":{"regex":"/users/[0-9]+|/me"}}`, `:path /users/17 | :path /users/17?x | :path /me`, "none | :path /users/17/x | :path /users/ | :path /a/me | :path /me\n"},
+		{
+			"host", `{"host":"API.example.com."}`,
+			`:authority api.example.com | :authority Api.Example.Com:8080 | :authority api.example.com.`,
+			`none | :authority example.com | :authority xapi.example.com`,
+		},
+		{
+			"hosts below", `{"host":["*.example.com"]}`,
+			`:authority a.example.com | :authority a.b.EXAMPLE.com:1`,
+			`none | :authority example.com | :authority .example.com | :authority badexample.com | :authority a.example.com.evil.org`,
+		},
+		{"IPv6 host", `{"host":"[::1]"}`, `:authority [::1] | :authority [::1]:80`, `:authority [::2] | :authority ::1`},
+		{"header", `{"header":{"X-Tier":"gold"}}`, `x-tier gold`, `none | x-tier Gold | x-tier gold & x-tier free | x-tier free & x-tier gold`},
+		{"query", `{"query":{"v":"2"}}`, `:path /a?v=2 | :path /?x=1&%76=%32&y`, `none | :path /v=2 | :path /?v=22 | :path /?V=2 | :path /?v=2&v=3 | :path /?v=1&v=2 | :path /#?v=3`},
+		{"query with any characters", `{"query":{"q":{"regex":"lo.*"}}}`, `:path /?q=login | :path /?q=lo%0Agin | :path /?q=lo%00%ff`, `:path /?q=%0Alogin`},
+		{"query there", `{"query":{"debug":{"present":true},"q":{"present":false}}}`, `:path /?debug | :path /?debug=&x`, `:path / | :path /debug | :path /?debug&q | :path /?q=1`},
+		{
+			"cookie", `{"cookie":{"beta":"1"}}`,
+			"cookie beta=1 | cookie a=2; beta=1;c | cookie a=2 & cookie beta=1 | cookie \tbeta = 1 ;",
+			`none | cookie Beta=1 | cookie xbeta=1 | cookie beta="1" | cookie a=beta=1 | cookie beta=1; beta=2 | cookie beta=1 & cookie beta=1 | cookie a=1,beta=1`,
+		},
+		{
+			"cookie as sent", `{"cookie":{"a":{"regex":"\"x, y\""},"b":{"present":true},"c":{"present":false}}}`,
+			`cookie a="x, y"; b= | cookie b; a="x, y"`,
+			`cookie a="x, y"; b=; c=1 | cookie a="x, y"`,
+		},
+		{"region and label", `{"region":["eu","us"],"label":{"tier":{"prefix":"edge"},"canary":{"present":false}}}`, `:path /`, ``},
+		{"claims", `{"claim":{"plan":"gold","realm.level":{"regex":"[0-9]+"},"gone":{"present":false}}}`, `:path /`, ``},
+		{
+			"networks", `{"client_ip":["10.0.0.0/8","fd00::/8","192.0.2.1"]}`,
+			`peer 10.1.2.3:443 | peer [fd12::1]:1 | peer 192.0.2.1 | peer ::ffff:10.9.9.9`,
+			`none | peer 11.0.0.1 | peer fe00::1 | peer 192.0.2.2 | peer a.sock | x-forwarded-for 10.1.2.3`,
+		},
+		{"mapped network", `{"client_ip":"::ffff:10.0.0.0/104"}`, `peer 10.1.2.3:443`, `peer 11.1.2.3:443`},
+		{
+			"networks behind a proxy", `{"client_ip":"10.0.0.0/8","trusted_hops":2}`,
+			`x-forwarded-for 1.1.1.1, 10.0.0.1, 192.0.2.1 | peer 10.0.0.2`,
+			`x-forwarded-for 10.0.0.1, 1.1.1.1, 192.0.2.1 & peer 10.0.0.2`,
+		},
+		{"until", `{"until":"1970-01-01T00:00:05Z"}`, `none | now 4999999`, `now 5000000 | now 5000001`},
+		{
+			"not", `{"path":{"prefix":"/v1/"},"not":[{"path":"/v1/healthz"},{"method":"GET","header":{"x-a":"1"}}]}`,
+			`:path /v1/x & :method GET | :path /v1/x & :method PUT & x-a 1`,
+			`:path /x | :path /v1/healthz | :path /v1/x & :method GET & x-a 1`,
+		},
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			set := decode(t, `{"rules":[{"name":"a","match":`+test.match+`,"key":[],"limit":"5/1m"}]}`)
 			var m rule.Matches
-			for want, list := range map[int][][]string{1: test.yes, 0: test.no} {
-				for _, headers := range list {
-					if set.Match(placed(set, headers...), &m); len(m.Hits) != want {
-						t.Errorf("%q: %d hits, want %d", headers, len(m.Hits), want)
+			for requests, want := range map[string]int{test.yes: 1, test.no: 0} {
+				for request := range strings.SplitSeq(requests, " | ") {
+					if set.Match(placed(set, pairs(request)...), &m); requests != "" && len(m.Hits) != want {
+						t.Errorf("%q: %d hits, want %d", request, len(m.Hits), want)
 					}
 				}
 			}
 		})
 	}
+}
+
+// pairs are the names and values of headers: ":method GET & :path /"; none has none.
+func pairs(request string) (list []string) {
+	for header := range strings.SplitSeq(request, " & ") {
+		if name, value, ok := strings.Cut(header, " "); ok {
+			list = append(list, name, value)
+		}
+	}
+	return list
 }
 
 // placed makes a request at a PoP; "peer" and "now" among the headers are what they say.

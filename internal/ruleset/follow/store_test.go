@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -283,49 +282,4 @@ func TestCopyFails(t *testing.T) {
 	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 0`)
 	fatal.If(t, os.Remove(dir))
 	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
-}
-
-// A version is parsed once, at a start with a copy and when it is applied: with the limits of many keys that takes most
-// of a second. What it costs is seen by what it allocates, a hundred times the document.
-func TestParsedOnce(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "rules")
-	var text strings.Builder
-	text.WriteString("rules:\n- name: a\n  key: [{ header: x }]\n  limit: 10/1m\n  overrides:\n")
-	for i := range 5000 {
-		fmt.Fprintf(&text, "  - { key: [customer-%d], limit: 20/1m }\n", i)
-	}
-	w := toFile(t)
-	once := allocated(func() {
-		if _, err := versions.Parse("test", []byte(text.String())); err != nil {
-			t.Fatal(err)
-		}
-	})
-	w.apply(text.String())
-	var f *follower
-	for _, start := range []string{"without a copy", "with a copy"} {
-		took := allocated(func() {
-			f = onStore(t, w.Store, file)
-			f.await(10, "")
-			f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
-		})
-		if took > once*3/2 {
-			t.Errorf("a start %s allocates %d bytes, parsing once %d", start, took, once)
-		}
-		if start == "without a copy" {
-			f.stop()
-		}
-	}
-	changed := strings.Replace(text.String(), "10/1m", "11/1m", 1)
-	if took := allocated(func() { w.apply(changed); f.await(11, "") }); took > once*5/2 {
-		t.Errorf("a change allocates %d bytes at its writer and its follower, parsing once %d", took, once)
-	}
-}
-
-// allocated is how many bytes a call allocates, with all that runs beside it.
-func allocated(call func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	call()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
 }

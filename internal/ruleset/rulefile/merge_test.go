@@ -185,17 +185,3 @@ func TestModified(t *testing.T) {
 		t.Errorf("%v, %v", files, err)
 	}
 }
-
-// TestDirectoryOfManyKeys: to read a directory takes little more memory than to read its files.
-func TestDirectoryOfManyKeys(t *testing.T) {
-	text := []byte("rules:\n- name: a\n  key: [host]\n  limit: 5/1m\n  overrides:\n")
-	for i := range 3000 {
-		text = fmt.Appendf(text, "  - { name: n-%d, key: [\"acme-%d\"], limit: 7/1m, until: 2036-12-01T00:00:00Z }\n", i, i)
-	}
-	d := &rulefile.Document{}
-	file := testing.AllocsPerRun(1, func() { _, _ = rulefile.Read("a.yaml", text) })
-	directory := testing.AllocsPerRun(1, func() { d, _ = rulefile.Merge("d", []rulefile.File{{Name: "d/a.yaml", Data: text}}) })
-	if d == nil || directory > 2*file {
-		t.Fatalf("%.0f allocations for the directory, and %.0f for the file", directory, file)
-	}
-}
