@@ -2,8 +2,6 @@ package main
 
 import (
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,41 +43,6 @@ func TestToken(t *testing.T) {
 	if c, ok := l.Token(token); !ok || c.Name != "ann@example.com" || c.Role != access.Operator || c.Prefix != "team-" || c.Until.Year() != 2100 {
 		t.Errorf("%+v, %v, of\n%s", c, ok, out)
 	}
-}
-
-// Each command calls the installation that is named, or the current one, with its token.
-func TestContexts(t *testing.T) {
-	text, dir := "current: prod\ncontexts:\n", t.TempDir()
-	fatal.If(t, os.Mkdir(filepath.Join(dir, "weir"), 0o700))
-	servers := map[string]*httptest.Server{}
-	for _, name := range []string{"prod", "test"} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Authorization") != "Bearer weir_"+name {
-				t.Errorf("%s was called with %q", name, r.Header.Get("Authorization"))
-			}
-			_, _ = w.Write([]byte(`{"items":[{"id":"7-x","when":"2026-11-26T10:00:00Z","who":"` + name + `","role":"admin","what":"rules.apply","why":"two\nlines <b>"}]}`))
-		}))
-		defer server.Close()
-		servers[name] = server
-		text += "- { name: " + name + ", url: '" + server.URL + "', token_file: " + name + ".token }\n"
-		proc.WriteFile(t, filepath.Join(dir, "weir", name+".token"), "weir_"+name+"\n")
-	}
-	proc.WriteFile(t, filepath.Join(dir, "weir/contexts.yaml"), text)
-	call := func(status int, args, want string) {
-		t.Helper()
-		if out := inHome(t, dir, status, strings.Fields(args)...); !strings.Contains(out, want) || strings.Contains(out, "weir_") {
-			t.Errorf("weir %q printed\n%s\nwithout %q", args, out, want)
-		}
-	}
-	call(0, "audit", "2026-11-26 10:00:00  prod  rules.apply")
-	call(0, "audit --context test", "2026-11-26 10:00:00  test  rules.apply")
-	call(0, "audit", `two\x0alines <b>`)
-	call(0, "audit -o json", `"why": "two\nlines <b>"`)
-	call(1, "audit --context prd", "it has prod, test")
-	servers["prod"].Close()
-	call(1, "audit", "prod does not answer")
-	t.Setenv("WEIR_CONTEXT", "test")
-	call(0, "audit", "test  rules.apply")
 }
 
 // Every command that reads an installation prints tables, wide ones and JSON, and says so in the same words.

@@ -35,8 +35,8 @@ func (w *writer) override(key string, count int, until time.Time) versions.Versi
 // own awaits rules of a revision or a later one, and returns the limit of a key of rule a; 0: it has none of its own.
 func (f *follower) own(revision uint64, key string) (count int64) {
 	f.t.Helper()
-	proc.Eventually(f.t, time.Minute, fmt.Sprint("revision ", revision), func() bool { return f.set() != nil && f.set().Number() >= revision })
-	set := f.set()
+	proc.Eventually(f.t, time.Minute, fmt.Sprint("revision ", revision), func() bool { return f.last() != nil && f.last().Number() >= revision })
+	set := f.last()
 	if i, found := set.Find("a"); found {
 		for _, k := range set.Rule(i).Keys {
 			if k.Key[0] == key && k.Until > limit.Micros(time.Now().UnixMicro()) {
@@ -109,12 +109,12 @@ func TestAmendmentEnds(t *testing.T) {
 	if got := f.own(v.Revision, "x"); got != 9 && time.Now().Before(end) {
 		t.Errorf("limit %d", got)
 	}
-	before := f.set()
+	before := f.last()
 	proc.Eventually(t, time.Minute, "it ends", func() bool { return f.own(v.Revision, "x") == 0 })
 	if late := time.Until(end); late > time.Second { // until has whole seconds
 		t.Errorf("%v too early", late)
 	}
-	if f.set() != before {
+	if f.last() != before {
 		t.Error("other rules are in force")
 	}
 }

@@ -27,46 +27,76 @@ const (
 	wrong  = "rules: [{ name: a, key: [client_ip], limit: 20/1m, colour: red, scope: moon }]\n"
 )
 
-// watched is a watcher of a file in virtual time, and what came of it.
-type watched struct {
-	t       *testing.T
-	path    string
-	watcher *watch.Watcher
+// seen is what came of rules that are followed.
+type seen struct {
 	metrics *telemetry.Registry
-	applied []*rule.Set
-	reload  chan os.Signal
 
 	mu     sync.Mutex
+	sets   []*rule.Set // that were applied, in order
 	log    strings.Builder
 	refuse error // what applying answers
 }
 
+func (s *seen) apply(set *rule.Set) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sets = append(s.sets, set)
+	return s.refuse
+}
+
 // answer makes applying answer this.
-func (w *watched) answer(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.refuse = err
+func (s *seen) answer(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuse = err
 }
 
-func (w *watched) apply(s *rule.Set) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.applied = append(w.applied, s)
-	return w.refuse
+// last is the set that was applied last; nil: none was.
+func (s *seen) last() *rule.Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.sets) == 0 {
+		return nil
+	}
+	return s.sets[len(s.sets)-1]
 }
 
-func (w *watched) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.log.Write(p)
+// limit is that of the first rule of the last set; 0: there is none.
+func (s *seen) limit() int64 {
+	if set := s.last(); set != nil {
+		return set.Rule(0).Limits[0].Limit.Count
+	}
+	return 0
+}
+
+func (s *seen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.Write(p)
 }
 
 // logged returns what was logged since the last call.
-func (w *watched) logged() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	defer w.log.Reset()
-	return w.log.String()
+func (s *seen) logged() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.log.Reset()
+	return s.log.String()
+}
+
+// metric reports whether the metrics have a line.
+func (s *seen) metric(line string) bool {
+	r := httptest.NewRecorder()
+	s.metrics.Handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return strings.Contains(r.Body.String(), line+"\n")
+}
+
+// watched is a watcher of a file in virtual time, and what came of it.
+type watched struct {
+	seen
+	t       *testing.T
+	path    string
+	watcher *watch.Watcher
+	reload  chan os.Signal
 }
 
 func (w *watched) write(text string) {
@@ -74,19 +104,11 @@ func (w *watched) write(text string) {
 	fatal.If(w.t, os.WriteFile(w.path, []byte(text), 0o600))
 }
 
-// limit is the count of the rule that is in force.
-func (w *watched) limit() int64 { return w.applied[len(w.applied)-1].Rule(0).Limits[0].Limit.Count }
-
-func (w *watched) metric(line string) bool {
-	r := httptest.NewRecorder()
-	w.metrics.Handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	return strings.Contains(r.Body.String(), line+"\n")
-}
-
 // follow runs a test beside a watcher of a file that begins with the first rules. pass lets two seconds pass.
 func follow(t *testing.T, path string, run func(w *watched, pass func())) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &watched{t: t, path: path, metrics: telemetry.NewRegistry("test"), reload: make(chan os.Signal, 1)}
+		w := &watched{t: t, path: path, reload: make(chan os.Signal, 1)}
+		w.metrics = telemetry.NewRegistry("test")
 		if _, err := os.Stat(path); err != nil {
 			w.write(first)
 		}
@@ -107,21 +129,21 @@ func temporary(t *testing.T) string { return filepath.Join(t.TempDir(), "rules.y
 func TestChangeComesIntoForce(t *testing.T) {
 	follow(t, temporary(t), func(w *watched, pass func()) {
 		pass()
-		if len(w.applied) != 1 || w.logged() != "" {
-			t.Fatalf("a file that stays the same was applied %d times", len(w.applied))
+		if len(w.sets) != 1 || w.logged() != "" {
+			t.Fatalf("a file that stays the same was applied %d times", len(w.sets))
 		}
 		w.write(second)
 		pass()
-		if len(w.applied) != 2 || w.limit() != 20 || !w.metric("weir_rules_config_ok 1") || !w.metric(`weir_rules_info{version="`+w.applied[1].Version+`"} 1`) ||
-			w.metric(`weir_rules_info{version="`+w.applied[0].Version+`"} 1`) || !w.metric(`weir_rules_reloads_total{result="applied"} 2`) {
-			t.Errorf("applied %d times, limit %d", len(w.applied), w.limit())
+		if len(w.sets) != 2 || w.limit() != 20 || !w.metric("weir_rules_config_ok 1") || !w.metric(`weir_rules_info{version="`+w.sets[1].Version+`"} 1`) ||
+			w.metric(`weir_rules_info{version="`+w.sets[0].Version+`"} 1`) || !w.metric(`weir_rules_reloads_total{result="applied"} 2`) {
+			t.Errorf("applied %d times, limit %d", len(w.sets), w.limit())
 		}
 		w.write("# the same\n" + second)
 		pass()
 		if !strings.Contains(w.logged(), "read again, unchanged") || w.metric(`weir_rules_reloads_total{result="applied"} 3`) {
 			t.Errorf("rules that mean the same count as others")
 		}
-		if n := len(w.applied); n != 3 || w.applied[2].Version != w.applied[1].Version || w.applied[2].Revision <= w.applied[1].Revision {
+		if n := len(w.sets); n != 3 || w.sets[2].Version != w.sets[1].Version || w.sets[2].Revision <= w.sets[1].Revision {
 			t.Errorf("applied %d times; want rules that mean the same with the file's newer time", n)
 		}
 	})
@@ -137,8 +159,8 @@ func TestMistakesAreToldOnce(t *testing.T) {
 		if strings.Count(logged, "colour") != 1 || strings.Count(logged, "moon") != 1 || !strings.Contains(logged, w.path+":1:") {
 			t.Errorf("logged %s", logged)
 		}
-		if len(w.applied) != 1 || !w.metric("weir_rules_config_ok 0") || !w.metric(`weir_rules_reloads_total{result="rejected"} 1`) {
-			t.Errorf("applied %d times", len(w.applied))
+		if len(w.sets) != 1 || !w.metric("weir_rules_config_ok 0") || !w.metric(`weir_rules_reloads_total{result="rejected"} 1`) {
+			t.Errorf("applied %d times", len(w.sets))
 		}
 		w.reload <- os.Interrupt
 		synctest.Wait()
@@ -172,15 +194,15 @@ func TestRefusedByTheService(t *testing.T) {
 		w.write(second)
 		pass()
 		pass()
-		if logged := w.logged(); strings.Count(logged, "too large") != 1 || len(w.applied) < 3 || !w.metric("weir_rules_config_ok 0") {
-			t.Errorf("applied %d times; logged %s", len(w.applied), logged)
+		if logged := w.logged(); strings.Count(logged, "too large") != 1 || len(w.sets) < 3 || !w.metric("weir_rules_config_ok 0") {
+			t.Errorf("applied %d times; logged %s", len(w.sets), logged)
 		}
 		w.answer(nil)
 		pass()
-		tries := len(w.applied)
+		tries := len(w.sets)
 		pass()
-		if logged := w.logged(); len(w.applied) != tries || strings.Count(logged, "in force") != 1 || !w.metric("weir_rules_config_ok 1") || !w.metric(`weir_rules_reloads_total{result="rejected"} 1`) {
-			t.Errorf("applied %d times, then %d; logged %s", tries, len(w.applied), logged)
+		if logged := w.logged(); len(w.sets) != tries || strings.Count(logged, "in force") != 1 || !w.metric("weir_rules_config_ok 1") || !w.metric(`weir_rules_reloads_total{result="rejected"} 1`) {
+			t.Errorf("applied %d times, then %d; logged %s", tries, len(w.sets), logged)
 		}
 	})
 }
@@ -207,14 +229,14 @@ func TestSwappedLink(t *testing.T) {
 	follow(t, dir, func(w *watched, pass func()) {
 		swap(2, "")
 		pass()
-		if last := w.applied[len(w.applied)-1]; w.limit() != 2 || last.Rule(1).Limits[0].Limit.Count != 2 || last.Revision <= w.applied[0].Revision {
+		if last := w.sets[len(w.sets)-1]; w.limit() != 2 || last.Rule(1).Limits[0].Limit.Count != 2 || last.Revision <= w.sets[0].Revision {
 			t.Errorf("the swap was not seen: %s", last.Encode())
 		}
-		before := len(w.applied)
+		before := len(w.sets)
 		swap(3, "colour: red\n")
 		pass()
-		if log := w.logged(); len(w.applied) != before || !strings.Contains(log, filepath.Join(dir, "a.yaml")+":2:1: colour") {
-			t.Errorf("applied %d, log %s", len(w.applied)-before, log)
+		if log := w.logged(); len(w.sets) != before || !strings.Contains(log, filepath.Join(dir, "a.yaml")+":2:1: colour") {
+			t.Errorf("applied %d, log %s", len(w.sets)-before, log)
 		}
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/consul"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/internal/ruleset/versions/local"
@@ -27,14 +24,10 @@ import (
 // follower is a tier's part that follows stored rules, and what came of it.
 type follower struct {
 	*Stored
-	t       *testing.T
-	metrics *telemetry.Registry
-	loaded  error
-	stop    func()
-
-	mu   sync.Mutex
-	sets []*rule.Set // that were in force, in order
-	log  strings.Builder
+	seen
+	t      *testing.T
+	loaded error
+	stop   func()
 }
 
 // inConsul starts a follower of the rules in a datacenter of Consul, whose copy is a file.
@@ -53,14 +46,9 @@ func onStore(t *testing.T, s *versions.Store, file string) *follower {
 
 func start(t *testing.T, metrics *telemetry.Registry, c StoreConfig) *follower {
 	t.Helper()
-	f := &follower{t: t, metrics: metrics}
-	c.Log, c.Metrics = slog.New(slog.NewTextHandler(f, nil)), metrics
-	c.Apply = func(set *rule.Set) error {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.sets = append(f.sets, set)
-		return nil
-	}
+	f := &follower{t: t}
+	f.metrics = metrics
+	c.Log, c.Metrics, c.Apply = slog.New(slog.NewTextHandler(f, nil)), metrics, f.seen.apply
 	f.Stored = NewStore(c)
 	f.loaded = f.Load(t.Context())
 	ctx, cancel := context.WithCancel(context.Background())
@@ -70,36 +58,6 @@ func start(t *testing.T, metrics *telemetry.Registry, c StoreConfig) *follower {
 	f.stop = func() { cancel(); all.Wait() }
 	t.Cleanup(f.stop)
 	return f
-}
-
-func (f *follower) Write(p []byte) (int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.log.Write(p)
-}
-
-func (f *follower) logged() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.log.String()
-}
-
-// set has the rules in force; nil: there are none.
-func (f *follower) set() *rule.Set {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.sets) == 0 {
-		return nil
-	}
-	return f.sets[len(f.sets)-1]
-}
-
-// limit is that of the first rule in force; 0: there is none.
-func (f *follower) limit() int64 {
-	if set := f.set(); set != nil {
-		return set.Rule(0).Limits[0].Limit.Count
-	}
-	return 0
 }
 
 // await waits until rules with this limit are in force, and the problem with newer ones, if any, has this text.
@@ -117,11 +75,7 @@ func (f *follower) await(limit int64, problem string) {
 
 func (f *follower) awaitMetric(line string) {
 	f.t.Helper()
-	proc.Eventually(f.t, time.Minute, line, func() bool {
-		r := httptest.NewRecorder()
-		f.metrics.Handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		return strings.Contains(r.Body.String(), line+"\n")
-	})
+	proc.Eventually(f.t, time.Minute, line, func() bool { return f.metric(line) })
 }
 
 // writer writes to a store as people do.
