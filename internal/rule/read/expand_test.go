@@ -1,6 +1,7 @@
 package read_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -32,6 +33,8 @@ func TestWindows(t *testing.T) {
 		"overrides":[{"name":"gold","when":{"path":"/gold"},"limit":"60/1d"},{"key":["192.0.2.1"],"limit":"200/1d"}]},
 		{"name":"login@90m","mode":"shadow","match":{"path":"/login"},"key":["client_ip"],"limit":"9/90m","algorithm":"sliding_window","consistency":"exact","cost":2,
 		"overrides":[{"name":"gold","when":{"path":"/gold"},"limit":"7/1h"},{"key":["192.0.2.1"],"limit":"70/90m"}]}]}`)
+	const month = `{"rules":[{"name":"a","key":["client_ip"],"limit":{"count":5,"per":"month","anchor":15},"overrides":[{"when":{"method":"PUT"},"limit":%s}]}]}`
+	same(t, fmt.Sprintf(month, `"7/month"`), fmt.Sprintf(month, `{"count":7,"per":"month","anchor":15}`))
 }
 
 // TestExpandedNames: the compiled form has names with suffixes, as long as tiers send them.

@@ -27,6 +27,36 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+// TestPlaces: a mistake in a rule that is expanded stands where the document has its field, and is told once.
+func TestPlaces(t *testing.T) {
+	const short = "a window of 500ms is too short"
+	for _, test := range []struct{ fields, want string }{
+		{`"limit":"5/500ms"`, "rules[0].limit: " + short},
+		{`"limits":["5/1m","6/500ms"]`, "rules[0].limits[1]: " + short},
+		{`"limits":["5/1m","6/1h"],"overrides":[{"when":{"method":"PUT"},"limits":["5/1m","7/500ms"]}]`, "rules[0].overrides[0].limits[1]: " + short},
+		{`"limit":"5/1m","overrides":[{"when":{"method":"PUT"},"limit":"7/500ms"}]`, "rules[0].overrides[0].limit: " + short},
+		{`"limit":"5/1m","overrides":[5]`, "rules[0].overrides[0]: 5 is a whole number"},
+		{`"limit":"5/1m","overrides":[{"name":"","when":{"method":"PUT"},"limit":"7/1m"}]`, "rules[0].overrides[0].name: is empty"},
+		{`"limit":"5/1m","variants":[{"name":"x","weight":50},{"name":"y","weight":50,"limit":"5/500ms"}]`, "rules[0].variants[1].limit: " + short},
+		{`"limits":["5/1m","6/1h"],"timeout":"2s"`, "rules[0].timeout: 2s is out of range"},
+		{`"limits":["5/1m","6/60s"]`, "rules[0].limits[1]: has the period of limits[0]"},
+		{`"shed":{"capacity":1,"shares":{"low":90,"normal":10}}`, "rules[0].shed.shares.low: 90 is more than"},
+		{`"limit":"5/1m"}],"candidates":[{"rule":"a","limit":"5/500ms"`, "candidates[0].limit: " + short},
+		{`"limit":"5/1m","overrides":[{"key":["192.0.2.1"],"limit":"7/1m"}]}],"candidates":[{"rule":"a","limit":"5/1h"`, "candidates[0].limit: has another period"},
+		{`"limit":"5/1m"},{"name":"b","key":["header"],"limit":"5/1m"`, `rules[1].key[0]: "header" needs a name`},
+	} {
+		_, err := read.JSON([]byte(`{"rules":[{"name":"a","key":["client_ip"],` + test.fields + `}]}`))
+		if err == nil || !strings.Contains(err.Error(), ": "+test.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v\nwant %s", test.fields, err, test.want)
+		}
+	}
+	for doc, want := range map[string]uint64{`{"revision":7,"rules":[]}`: 7, `{"rules":[]}`: 0} {
+		if set := fatal.Get(read.JSON([]byte(doc)))(t); set.Number() != want || set.Stated() != (want > 0) {
+			t.Errorf("%s: revision %d", doc, set.Number())
+		}
+	}
+}
+
 // TestReadFromAnotherDocument: the filter has rules in its plugin configuration.
 func TestReadFromAnotherDocument(t *testing.T) {
 	n := fatal.Get(strict.ParseJSON([]byte(`{"pop":"p","fallback":{"rules":[{"name":"","key":[],"limit":"5/1m"}]}}`)))(t)
