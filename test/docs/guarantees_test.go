@@ -18,7 +18,7 @@ func TestGuarantees(t *testing.T) {
 		proc.HasTest(t, name[2], name[1])
 	}
 	for _, script := range regexp.MustCompile(`\b\d-[a-z]+-[a-z-]+\b`).FindAllString(string(page), -1) {
-		if _, err := os.Stat(filepath.Join(root, "test/regions/scripts/testdata", script+".txt")); err != nil {
+		if _, err := os.Stat(filepath.Join(root, "test/regions/scripts/testdata", script+".yaml")); err != nil {
 			t.Error(err)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 // Action is something that is done to a world.
 type Action struct {
-	Text                string
 	rule, region, limit string
 	do                  func(*World, Action)
 }
@@ -36,9 +35,8 @@ var actions = map[string]func(*World, Action){
 
 // readAction finds the action that the words are.
 func readAction(words []string) (Action, error) {
-	text := strings.Join(words, " ")
 	for form, do := range actions {
-		a := Action{Text: text, do: do}
+		a := Action{do: do}
 		if a.fits(strings.Fields(form), words) {
 			if a.region != "" {
 				return a, isRegion(a.region)
@@ -46,7 +44,7 @@ func readAction(words []string) (Action, error) {
 			return a, nil
 		}
 	}
-	return Action{}, fmt.Errorf("nothing does %q", text)
+	return Action{}, fmt.Errorf("nothing does %q", strings.Join(words, " "))
 }
 
 // fits reports whether the words are of a form, and reads what is any in it.
@@ -76,11 +74,5 @@ func (w *World) Do(text string) error {
 	if err == nil {
 		a.do(w, a)
 	}
-	return err
-}
-
-// CanDo reports what is wrong with the text of an action.
-func CanDo(text string) error {
-	_, err := readAction(strings.Fields(text))
 	return err
 }

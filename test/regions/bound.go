@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -34,71 +33,45 @@ func (u Unit) Text(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// value reads a value with its unit.
-func (u Unit) value(text string) (float64, error) {
-	wrong := fmt.Errorf("%q is not %s", text, [...]string{"a number", "a percentage", "a number per second, N/s", "a time"}[u])
-	number, found := text, true
-	switch u {
-	case Percent:
-		number, found = strings.CutSuffix(text, "%")
-	case Rate:
-		number, found = strings.CutSuffix(text, "/s")
-	case Duration:
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			return 0, wrong
-		}
-		return d.Seconds(), nil
-	}
-	v, err := strconv.ParseFloat(number, 64)
-	if err != nil || !found {
-		return 0, wrong
-	}
-	return v, nil
+// Bound is what a figure has to be within, the ends included.
+type Bound struct {
+	Least, Most *float64
+	Near        []float64 // this value, give or take so many percent of it
 }
 
-// Bound is what a figure has to be within, the ends included. The zero value is exactly 0.
-type Bound struct {
-	Least, Most float64
-	Text        string // as the script has it
+// span are its ends.
+func (b Bound) span() [2]float64 {
+	ends := [2]float64{math.Inf(-1), math.Inf(1)}
+	for i, end := range []*float64{b.Least, b.Most} {
+		if end != nil {
+			ends[i] = *end
+		}
+	}
+	if len(b.Near) == 2 {
+		ends = [2]float64{b.Near[0] * (1 - b.Near[1]/100), b.Near[0] * (1 + b.Near[1]/100)}
+	}
+	return ends
 }
 
 // Holds reports whether a value is within the bound. What cannot be measured is not.
-func (b Bound) Holds(v float64) bool { return v >= b.Least && v <= b.Most }
+func (b Bound) Holds(v float64) bool { return v >= b.span()[0] && v <= b.span()[1] }
 
-// readBound reads the bound of an expectation.
-func readBound(text string, u Unit) (Bound, error) {
-	b := Bound{math.Inf(-1), math.Inf(1), text}
-	words := strings.Fields(text)
-	var err error
+// text writes a bound with its unit.
+func (b Bound) text(u Unit) string {
+	ends := b.span()
 	switch {
-	case len(words) == 1:
-		b.Least, err = u.value(words[0])
-		b.Most = b.Least
-	case len(words) == 3 && words[0] == "at" && words[1] == "most":
-		b.Most, err = u.value(words[2])
-	case len(words) == 3 && words[0] == "at" && words[1] == "least":
-		b.Least, err = u.value(words[2])
-	case len(words) == 3 && words[1] == "to":
-		b.Least, b.Most, err = u.span(words[0], words[2])
-	case len(words) == 3 && words[1] == "±":
-		var middle, part float64
-		if middle, err = u.value(words[0]); err == nil {
-			part, err = Percent.value(words[2])
-		}
-		b.Least, b.Most = middle*(1-part/100), middle*(1+part/100)
-	default:
-		err = fmt.Errorf("%q is no bound", text)
+	case len(b.Near) == 2:
+		return fmt.Sprintf("%s ± %v%%", u.Text(b.Near[0]), b.Near[1])
+	case b.Least == nil:
+		return "at most " + u.Text(ends[1])
+	case b.Most == nil:
+		return "at least " + u.Text(ends[0])
 	}
-	return b, err
+	return u.Text(ends[0]) + " to " + u.Text(ends[1])
 }
 
-func (u Unit) span(from, to string) (least, most float64, err error) {
-	if least, err = u.value(from); err == nil {
-		most, err = u.value(to)
-	}
-	if err == nil && most < least {
-		err = fmt.Errorf("%s to %s is empty", from, to)
-	}
-	return least, most, err
+// Expectation is a figure and what it should be.
+type Expectation struct {
+	Figure `yaml:",inline"`
+	Bound  `yaml:",inline"`
 }

@@ -3,21 +3,19 @@
 // which count in a Redis Cluster of their own and are some time away from each region. Regions find them, and
 // the rules, in the primary datacenter of Consul. Envoys find their region through Consul's DNS.
 //
-// Scripts state what happens to this [World] and what is expected of it. A script is lines
-// of text; # begins a comment.
+// Scripts state what happens to this [World] and what is expected of it, in YAML, with times from their beginning:
 //
-//	rule NAME { FIELDS }                  a rule without a key for the path /NAME, in YAML
-//	regions { REGION: WEIGHT, ... }       without it all weigh the same
-//	trip TIME                             the round trip from a region to an aggregator, and from us and ap
+//	rules: [{ name: NAME, ... }]          each for the path /NAME; key and match are the play's
+//	regions: { REGION: WEIGHT }           without it all weigh the same
+//	trip: TIME                            the round trip from a region to an aggregator, and from us and ap
 //	                                      to Consul, because the rules are in eu
-//	begin at a multiple of TIME           of the clock: with windows of that length
-//	begin with TIME left of TIME          of a window of the clock of that length, in which all is played
-//	from TIME to TIME REGION offers N/s of RULE
-//	at TIME ACTION                        see below
-//	always FIGURE: BOUND                  judged at the end, see below
-//	expect FIGURE: BOUND
+//	align: TIME                           the script begins at a multiple of it by the clock
+//	left: { least: TIME, of: TIME }       or with so much left of a window of the clock
+//	loads: [{ from: TIME, to: TIME, region: REGION, rate: N, rule: NAME }]   N requests per second
+//	events: [{ at: TIME, do: ACTION }]    see below
+//	always, expect: [{ figure: FIGURE, BOUND }]
 //
-// REGION is eu, us or ap. All times count from the beginning of the script. Actions are
+// REGION is eu, us or ap. Actions are
 //
 //	kill an aggregator                    the one that has answered most
 //	kill the aggregators
@@ -31,13 +29,12 @@
 //	kill the leader of consul in REGION
 //	start consul in REGION                the servers that were killed
 //
-// [Figures] lists the figures and their units. Behind a figure may stand, in this order, "under RULE",
-// "in REGION", "from TIME" and "to TIME". A bound is "VALUE", "at most VALUE", "at least VALUE",
-// "VALUE to VALUE" or "VALUE ± PERCENT".
+// [Figures] lists the figures and their units. Beside a figure may stand rule, region, from and to. A bound is
+// least, most, or near: [VALUE, PERCENT], which is VALUE ± PERCENT.
 //
 // # How a script is judged
 //
-// A script is played once, or up to three times. Its expectations begin with one of two words:
+// A script is played once, or up to three times. Its expectations are of two kinds:
 //
 //   - always: safety. It states what is admitted at most, and the bound has to hold in every play.
 //   - expect: latency, fairness, and what is admitted at least. A play in which one of these bounds does not hold is

@@ -1,6 +1,7 @@
 package regions
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"time"
@@ -10,17 +11,35 @@ import (
 
 // Figure is something that is measured while a script is played.
 type Figure struct {
-	Unit
+	Name   string        `yaml:"figure"`
+	Rule   string        // "": all, or the only one
 	Region string        // "": all
 	From   time.Duration // only what happens from then on
 	To     time.Duration // and until then; 0: the end
-	rule   *Rule         // nil: all
-	most   float64       // what the bound allows
+	Unit   `yaml:"-"`
+	rule   *Rule   // nil: all
+	most   float64 // what the bound allows
 	of     func(*Played, Figure) float64
 }
 
-// Figures are all figures, with their units. A name may be followed by "under RULE", "in REGION",
-// "from TIME" and "to TIME", in this order, where that makes sense.
+// String writes a figure on one line.
+func (f Figure) String() string {
+	text := f.Name
+	for _, part := range [][2]string{{" under ", f.Rule}, {" in ", f.Region}} {
+		if part[1] != "" {
+			text += part[0] + part[1]
+		}
+	}
+	if f.From > 0 {
+		text += fmt.Sprint(" from ", f.From)
+	}
+	if f.To > 0 {
+		text += fmt.Sprint(" to ", f.To)
+	}
+	return text
+}
+
+// Figures are all figures, with their units: percent, a number, a number per second, or seconds.
 var Figures = map[string]Figure{
 	// What is admitted of what the limit allows in that time: burst + rate × time for a token
 	// bucket (without the burst if it does not count from 0s), else of as many whole windows.

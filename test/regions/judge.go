@@ -13,9 +13,8 @@ import (
 
 // Row is an expectation and what was measured.
 type Row struct {
-	Script, Figure, Bound, Measured string
-	Kind                            Kind
-	Outcome                         Outcome
+	Script, Figure, Bound, Measured, Kind string
+	Outcome                               Outcome
 }
 
 // Outcome is how a measured figure compares with what was expected of it.
@@ -30,15 +29,18 @@ const (
 
 // Judge compares all figures with what is expected.
 func (p *Played) Judge() (rows []Row) {
-	failed := map[Kind]Outcome{Always: Fails, Expect: Short}
-	for _, e := range p.Script.Expect {
-		v := e.Figure.of(p, e.Figure)
-		row := Row{p.Script.Name, e.Text, e.Bound.Text, e.Figure.Text(v), e.Kind, Holds}
-		if !e.Bound.Holds(v) {
-			row.Outcome = failed[e.Kind]
+	judge := func(kind string, all []Expectation, otherwise Outcome) {
+		for _, e := range all {
+			v := e.of(p, e.Figure)
+			row := Row{p.Script.Name, e.String(), e.Bound.text(e.Unit), e.Unit.Text(v), kind, Holds}
+			if !e.Holds(v) {
+				row.Outcome = otherwise
+			}
+			rows = append(rows, row)
 		}
-		rows = append(rows, row)
 	}
+	judge("always", p.Script.Always, Fails)
+	judge("expect", p.Script.Expect, Short)
 	return rows
 }
 

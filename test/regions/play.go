@@ -126,7 +126,7 @@ func (p *Played) follow(w *World) {
 	for i, e := range p.Script.Events {
 		steps = append(steps, step{e.At, func() {
 			p.acts[i].began = time.Since(p.begin)
-			e.Act.do(w, e.Act)
+			e.act.do(w, e.act)
 			p.acts[i].done = time.Since(p.begin)
 		}})
 	}
@@ -158,9 +158,9 @@ func (p *Played) lastAt(at time.Duration) (began time.Duration) {
 
 // moments are the times at which figures begin or end, but for the end of all loads.
 func (s *Script) moments() (all []time.Duration) {
-	for _, e := range s.Expect {
-		all = append(all, e.Figure.From)
-		if to := e.Figure.To; to > 0 && to < s.Last() {
+	for _, e := range slices.Concat(s.Always, s.Expect) {
+		all = append(all, e.From)
+		if to := e.To; to > 0 && to < s.Last() {
 			all = append(all, to)
 		}
 	}

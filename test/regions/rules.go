@@ -20,11 +20,7 @@ import (
 
 // Document is the rules file with which a script begins.
 func (s *Script) Document() (string, error) {
-	var all []any
-	for _, r := range s.Rules {
-		all = append(all, r.yaml)
-	}
-	return written("rules of the script", map[string]any{"regions": s.Weights, "rules": all})
+	return written("rules of the script", map[string]any{"regions": s.Shares, "rules": s.Fields})
 }
 
 // marker is a rule whose limit is the number of the rules document that has it. Each worker of a PoP states it

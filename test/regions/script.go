@@ -1,13 +1,14 @@
 package regions
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,17 +22,20 @@ import (
 // Names are the regions.
 var Names = []string{"eu", "us", "ap"}
 
-// Script is one script, read.
+// Script is one script, as the package comment describes it.
 type Script struct {
-	Name    string // of its file, without the ending
-	Rules   []Rule
-	Weights map[string]int // of shares, by region
-	Trip    time.Duration
-	Align   time.Duration // of its beginning to the clock
-	Left    Left          // of a window in which it is played
-	Loads   []Offer
-	Events  []Event // by time
-	Expect  []Expectation
+	Name   string           `yaml:"-"` // of its file, without the ending
+	Fields []map[string]any `yaml:"rules"`
+	Shares map[string]int   `yaml:"regions"`
+	Trip   time.Duration
+	Align  time.Duration // of its beginning to the clock
+	Left   Left          // of a window in which it is played
+	Loads  []Offer
+	Events []Event // by time
+
+	Always, Expect []Expectation
+
+	Rules []Rule `yaml:"-"` // those of Fields
 }
 
 // Rule is a rule that a script brings.
@@ -40,25 +44,28 @@ type Rule struct {
 	Spec    limit.Spec
 	Timeout time.Duration
 	Global  bool // all regions share it
-	yaml    map[string]any
 }
 
 // Offer is a load on one region.
 type Offer struct {
 	From, To  time.Duration
 	Region    string
-	PerSecond float64
+	PerSecond float64 `yaml:"rate"`
 	Rule      string
 }
 
 // Left has a script begin when at least Least is left of the window of the clock of length Window. The zero
 // value demands nothing.
-type Left struct{ Least, Window time.Duration }
+type Left struct {
+	Least  time.Duration
+	Window time.Duration `yaml:"of"`
+}
 
 // Event is something that is done to the world.
 type Event struct {
 	At  time.Duration
-	Act Action
+	Do  string
+	act Action
 }
 
 // Last is when the last load ends.
@@ -69,29 +76,25 @@ func (s *Script) Last() (last time.Duration) {
 	return last
 }
 
-// Parse reads a script. The error has the file and the line.
-func Parse(file, name, text string) (*Script, error) {
-	s := &Script{Name: name, Weights: equalWeights(), Align: time.Second}
-	for i, line := range strings.Split(text, "\n") {
-		line, _, _ = strings.Cut(line, "#")
-		words := strings.Fields(line)
-		if len(words) == 0 {
-			continue
-		}
-		if err := s.line(words); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
-		}
+// Parse reads a script.
+func Parse(name, text string) (*Script, error) {
+	s := &Script{Name: name, Align: time.Second}
+	d := yaml.NewDecoder(bytes.NewReader([]byte(text)))
+	d.KnownFields(true)
+	err := d.Decode(s)
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
-	if len(s.Loads) == 0 || len(s.Expect) == 0 {
-		return nil, fmt.Errorf("%s: a script offers something and expects something", file)
-	}
 	return s, nil
 }
 
 // ReadAll reads the scripts of a directory, by name.
 func ReadAll(dir string) ([]*Script, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err == nil && len(files) == 0 {
 		err = errors.New("no scripts in " + dir)
 	}
@@ -101,7 +104,7 @@ func ReadAll(dir string) ([]*Script, error) {
 		if err != nil {
 			return nil, err
 		}
-		s, err := Parse(file, strings.TrimSuffix(filepath.Base(file), ".txt"), string(text))
+		s, err := Parse(strings.TrimSuffix(filepath.Base(file), ".yaml"), string(text))
 		if err != nil {
 			return nil, err
 		}
@@ -110,121 +113,83 @@ func ReadAll(dir string) ([]*Script, error) {
 	return all, err
 }
 
-// line reads one line, by its first word.
-func (s *Script) line(words []string) (err error) {
-	rest := strings.Join(words[1:], " ")
-	switch words[0] {
-	case "rule":
-		return s.readRule(rest)
-	case "regions":
-		return s.readWeights(rest)
-	case "trip":
-		s.Trip, err = readTime(rest)
-		return err
-	case "begin":
-		return s.begin(rest)
-	case "from":
-		return s.offer(words)
-	case "at":
-		return s.event(words[1:])
-	case string(Always), string(Expect):
-		return s.expect(Kind(words[0]), rest)
+// check finds what a script names, and what is wrong with it.
+func (s *Script) check() error {
+	if s.Shares == nil {
+		s.Shares = equalWeights()
 	}
-	return fmt.Errorf("no line begins with %q", words[0])
+	errs := []error{s.readRules()}
+	wrong := func(is bool, format string, args ...any) {
+		if is {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	wrong(len(s.Loads) == 0 || len(s.Always)+len(s.Expect) == 0, "a script offers something and expects something")
+	wrong(s.Align%time.Second != 0, "align: %s is not whole seconds", s.Align)
+	wrong(s.Left.Least > 0 && s.Left.Least >= s.Left.Window, "left: %s is not less than %s", s.Left.Least, s.Left.Window)
+	for region := range s.Shares {
+		errs = append(errs, isRegion(region))
+	}
+	for _, l := range s.Loads {
+		errs = append(errs, s.isRule(l.Rule), isRegion(l.Region))
+		wrong(l.To <= l.From, "from %s to %s is no time at all", l.From, l.To)
+	}
+	for i := range s.Events {
+		act, err := readAction(strings.Fields(s.Events[i].Do))
+		s.Events[i].act = act
+		errs = append(errs, err, s.canDo(act))
+	}
+	for i := range s.Always {
+		errs = append(errs, s.find(&s.Always[i]))
+		wrong(s.Always[i].Least != nil || s.Always[i].Near != nil, "%s: a busy machine admits less: write most, or expect", s.Always[i].Figure)
+	}
+	for i := range s.Expect {
+		errs = append(errs, s.find(&s.Expect[i]))
+	}
+	return errors.Join(errs...)
 }
 
-// readRule reads: NAME { FIELDS }
-func (s *Script) readRule(text string) error {
-	name, fields, _ := strings.Cut(text, " ")
-	r := Rule{Name: name, yaml: map[string]any{}}
-	if err := yaml.Unmarshal([]byte(fields), &r.yaml); err != nil {
-		return fmt.Errorf("rule %s: %w", name, err)
+// readRules makes rules of the fields of the script, each with the key of the play.
+func (s *Script) readRules() error {
+	for _, fields := range s.Fields {
+		name := fmt.Sprint(fields["name"])
+		fields["key"], fields["match"] = []any{map[string]any{"header": playHeader}}, map[string]any{"path": "/" + name}
 	}
-	r.yaml["name"], r.yaml["key"] = name, []any{map[string]any{"header": playHeader}}
-	r.yaml["match"] = map[string]any{"path": "/" + name}
-	text, err := (&Script{Rules: []Rule{r}, Weights: equalWeights()}).Document()
+	text, err := s.Document()
 	if err != nil {
 		return err
 	}
-	set, err := rulefile.Parse(name, []byte(text))
-	if err != nil {
-		return err
+	set, err := rulefile.Parse(s.Name, []byte(text))
+	for i := range s.Fields {
+		if err == nil {
+			r := set.Rule(i)
+			s.Rules = append(s.Rules, Rule{r.Name, set.Limit(i, 0).Spec(), time.Duration(r.Timeout) * time.Microsecond, r.Scope == rule.ScopeGlobal})
+		}
 	}
-	r.Spec, r.Timeout = set.Limit(0, 0).Spec(), time.Duration(set.Rule(0).Timeout)*time.Microsecond
-	r.Global = set.Rule(0).Scope == rule.ScopeGlobal
-	s.Rules = append(s.Rules, r)
-	return nil
+	return err
 }
 
-// readWeights reads: { REGION: WEIGHT, ... }
-func (s *Script) readWeights(text string) error {
-	s.Weights = map[string]int{}
-	if err := yaml.Unmarshal([]byte(text), &s.Weights); err != nil {
-		return fmt.Errorf("regions: %w", err)
+// find finds the figure of an expectation, and its rule: the only one, if none is named.
+func (s *Script) find(e *Expectation) error {
+	figure, found := Figures[e.Name]
+	if !found {
+		return fmt.Errorf("%q is no figure: %s", e.Name, strings.Join(slices.Sorted(maps.Keys(Figures)), ", "))
 	}
-	for name := range s.Weights {
-		if err := isRegion(name); err != nil {
+	e.Unit, e.of, e.most = figure.Unit, figure.of, e.span()[1]
+	if e.Region != "" {
+		if err := isRegion(e.Region); err != nil {
 			return err
 		}
 	}
-	_, err := s.Document()
-	return err
-}
-
-// begin reads: at a multiple of TIME, or: with TIME left of TIME
-func (s *Script) begin(text string) (err error) {
-	if least, of, found := strings.Cut(text, " left of "); found {
-		if s.Left.Window, err = readTime(of); err == nil {
-			s.Left.Least, err = readTime(strings.TrimPrefix(least, "with "))
-		}
-		if err == nil && s.Left.Least >= s.Left.Window {
-			err = fmt.Errorf("%s is not less than %s", s.Left.Least, s.Left.Window)
-		}
-		return err
+	if e.Rule == "" && e.Unit != Percent {
+		return nil
 	}
-	at, found := strings.CutPrefix(text, "at a multiple of ")
-	if !found {
-		return fmt.Errorf("%q: want begin at a multiple of TIME, or begin with TIME left of TIME", text)
+	if e.Rule == "" && len(s.Rules) == 1 {
+		e.rule = &s.Rules[0]
+		return nil
 	}
-	s.Align, err = readTime(at)
-	if err == nil && s.Align%time.Second != 0 {
-		err = fmt.Errorf("%s is not whole seconds", at)
-	}
-	return err
-}
-
-// offer reads: from TIME to TIME REGION offers N/s of RULE
-func (s *Script) offer(w []string) error {
-	if len(w) != 9 || w[2] != "to" || w[5] != "offers" || w[7] != "of" {
-		return fmt.Errorf("want from TIME to TIME REGION offers N/s of RULE")
-	}
-	o := Offer{Region: w[4], Rule: w[8]}
-	var err error
-	if o.From, o.To, err = readSpan(w[1], w[3]); err != nil {
-		return err
-	}
-	if o.PerSecond, err = Rate.value(w[6]); err != nil {
-		return err
-	}
-	s.Loads = append(s.Loads, o)
-	return errors.Join(s.isRule(o.Rule), isRegion(o.Region))
-}
-
-// event reads: TIME ACTION
-func (s *Script) event(words []string) error {
-	if len(words) < 2 {
-		return fmt.Errorf("want at TIME ACTION")
-	}
-	at, err := readTime(words[0])
-	if err != nil {
-		return err
-	}
-	act, err := readAction(words[1:])
-	if err == nil {
-		err = s.canDo(act)
-	}
-	s.Events = append(s.Events, Event{at, act})
-	return err
+	e.rule = s.rule(e.Rule)
+	return s.isRule(e.Rule)
 }
 
 // canDo reports what is wrong with an action in this script.
@@ -264,22 +229,4 @@ func isRegion(name string) error {
 		return nil
 	}
 	return fmt.Errorf("%q is no region: %s", name, strings.Join(Names, ", "))
-}
-
-func readTime(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%s is not a time, such as 1.5s", strconv.Quote(text))
-	}
-	return d, nil
-}
-
-func readSpan(from, to string) (a, b time.Duration, err error) {
-	if a, err = readTime(from); err == nil {
-		b, err = readTime(to)
-	}
-	if err == nil && b <= a {
-		err = fmt.Errorf("from %s to %s is no time at all", from, to)
-	}
-	return a, b, err
 }
