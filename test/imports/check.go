@@ -24,12 +24,21 @@ func check(packages []*pkg) (r report, err error) {
 		if !ours {
 			continue
 		}
-		r.borders(p, name)
-		if within(name, contract) {
-			r.contract(p, name)
+		for _, imported := range p.Imports {
+			r.imports(p, name, imported)
+		}
+		for _, f := range forbidden {
+			of := p.Imports
+			if f.deep {
+				of = p.Deps
+			}
+			for _, path := range of {
+				if to, _ := local(path); within(name, f.in) && matches(to, f.what) {
+					r.add("%s needs %s: %s", name, to, f.why)
+				}
+			}
 		}
 		if within(name, pure) {
-			r.pure(p, name)
 			if err := r.source(p, name); err != nil {
 				return nil, err
 			}
@@ -38,57 +47,28 @@ func check(packages []*pkg) (r report, err error) {
 	return r, nil
 }
 
-// borders looks at who may import from whom.
-func (r *report) borders(p *pkg, name string) {
-	from, isTest := tree(name, programs), within(name, []string{"test"})
-	for _, imported := range p.Imports {
-		if to, ours := local(imported); ours {
-			if within(to, []string{"test"}) && !isTest {
-				r.add("%s imports %s: what is built into programs does without what tests are made of", name, to)
-			}
-			if other := tree(to, programs); other != "" && other != from && !within(to, pure) && !isTest {
-				r.add("%s imports %s: programs are apart from each other; what two need belongs in internal", name, to)
-			}
-			if from != "" && within(to, parts) && !within(to, open) {
-				r.add("%s imports %s: a program has the parts of a tier through internal/daemon", name, to)
-			}
-			continue
-		}
-		for _, c := range confined {
-			inMain := p.Name == "main" && slices.Contains(c.home, "main")
-			if within(imported, []string{c.imports}) && !within(name, c.home) && !isTest && !inMain {
-				r.add("%s imports %s: only %s may", name, imported, strings.Join(c.home, " and "))
-			}
-		}
+// imports looks at one import of a package.
+func (r *report) imports(p *pkg, name, imported string) {
+	from, isTest, isPure := tree(name, programs), within(name, []string{"test"}), within(name, pure)
+	to, ours := local(imported)
+	if isPure && ours && !within(to, pure) {
+		r.add("%s imports %s: a pure package imports pure packages only", name, to)
 	}
-}
-
-// contract looks for a transport in what a contract imports, and in our part of what comes with it.
-func (r *report) contract(p *pkg, name string) {
-	for _, dependency := range p.Deps {
-		to, ours := local(dependency)
-		if within(to, transport) && (ours || slices.Contains(p.Imports, dependency)) {
-			r.add("%s depends on %s: a contract knows no transport", name, to)
-		}
+	if isPure && !ours && strings.Contains(strings.Split(imported, "/")[0], ".") {
+		r.add("%s imports %s: a pure package imports the standard library only", name, imported)
 	}
-}
-
-// pure looks at what a pure package imports, and at what comes with it.
-func (r *report) pure(p *pkg, name string) {
-	for _, imported := range p.Imports {
-		to, ours := local(imported)
-		switch {
-		case ours && !within(to, pure):
-			r.add("%s imports %s: a pure package imports pure packages only", name, to)
-		case !ours && strings.Contains(strings.Split(imported, "/")[0], "."):
-			r.add("%s imports %s: a pure package imports the standard library only", name, imported)
-		case slices.Contains(impure, imported):
-			r.add("%s imports %s: a pure package does without; take what it needs as an argument", name, imported)
-		}
+	if isTest {
+		return
 	}
-	for _, dependency := range p.Deps {
-		if slices.Contains(heavy, dependency) {
-			r.add("%s depends on %s: it makes the filter large; use strconv, errors.New or a few lines by hand", name, dependency)
+	if other := tree(to, programs); ours && other != "" && other != from && !within(to, pure) && !within(name, []string{"internal/ruleset/ruletests"}) {
+		r.add("%s imports %s: programs are apart from each other; what two need belongs in internal", name, to)
+	}
+	if ours && from != "" && within(to, parts) && !within(to, open) {
+		r.add("%s imports %s: a program has the parts of a tier through internal/daemon", name, to)
+	}
+	for _, c := range confined {
+		if within(imported, []string{c.imports}) && !within(name, c.home) && !(p.Name == "main" && slices.Contains(c.home, "main")) {
+			r.add("%s imports %s: only %s may", name, imported, strings.Join(c.home, " and "))
 		}
 	}
 }
@@ -137,24 +117,4 @@ func importedAs(f *ast.File, importPath string) string {
 		}
 	}
 	return ""
-}
-
-// checkFilter looks at what the filter is linked from: packages, and all that they depend on.
-func checkFilter(packages []*pkg) (r report) {
-	for _, p := range packages {
-		if within(p.ImportPath, absent) {
-			r.add("the filter contains %s, through %s", p.ImportPath, strings.Join(importers(packages, p.ImportPath), ", "))
-		}
-	}
-	return r
-}
-
-// importers are the packages that import a package directly.
-func importers(packages []*pkg, importPath string) (list []string) {
-	for _, p := range packages {
-		if slices.Contains(p.Imports, importPath) {
-			list = append(list, p.ImportPath)
-		}
-	}
-	return list
 }

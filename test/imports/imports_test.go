@@ -57,32 +57,9 @@ func TestRules(t *testing.T) {
 	for _, complaint := range slices.Compact(complaints) {
 		t.Error(complaint)
 	}
-	for _, name := range slices.Concat(pure, parts, contract) {
+	for _, name := range slices.Concat(pure, parts) {
 		if !slices.ContainsFunc(here, func(p *pkg) bool { return within(p.ImportPath, []string{module + "/" + name}) }) {
 			t.Errorf("the package %s does not exist: correct the lists in rules.go", name)
-		}
-	}
-}
-
-// TestPrograms: what `weir bootstrap` needs is in no tier, and of the filter a tier imports only what tests of rules need. No program
-// depends on package testing or on what is below test.
-func TestPrograms(t *testing.T) {
-	root := repository(t)
-	filter, fromTests := []string{module + "/wasmfilter"}, []string{"testing", module + "/test"}
-	users := append(filter, module+"/internal/ruleset/ruletests")
-	for _, program := range programs {
-		for _, p := range mustLoad(t, root, "./"+program+"/...") {
-			tier := program == "regional" || program == "global"
-			for _, d := range p.Deps {
-				if within(d, fromTests) || tier && within(d, []string{"github.com/aws", module + "/internal/bootstrap"}) {
-					t.Errorf("%s depends on %s", p.ImportPath, d)
-				}
-			}
-			for _, imported := range p.Imports {
-				if tier && within(imported, filter) && !within(p.ImportPath, users) {
-					t.Errorf("%s imports %s", p.ImportPath, imported)
-				}
-			}
 		}
 	}
 }

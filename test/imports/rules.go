@@ -16,15 +16,6 @@ var pure = []string{
 	"wasmfilter/edge",
 }
 
-// impure is what a pure package must not import: what reaches out, and reflect,
-// which keeps the linker from leaving out what is unused.
-var impure = []string{
-	"context", "os", "net", "net/http", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "reflect",
-}
-
-// heavy must not even be among the dependencies of a pure package.
-var heavy = []string{"fmt", "encoding/json"}
-
 // clock are the functions of package time that read a clock or wait for one. The
 // rest of that package is arithmetic.
 var clock = []string{
@@ -45,13 +36,23 @@ var parts = []string{
 // open are packages of parts that programs use all the same: what callers of the admin API need.
 var open = []string{"internal/admin/access", "internal/admin/cli", "internal/admin/client", "internal/admin/v1"}
 
-// contract are the packages, with all below them, that know no transport.
-var contract = []string{"internal/engine"}
+// forbidden is what packages do without: as an import, or deep, even through others.
+var forbidden = []struct {
+	in   []string // with all below them
+	what []string // PATH, or PATH/... with all below it
+	deep bool
+	why  string
+}{
+	{pure, []string{"context", "os", "net", "net/http", "log/...", "math/rand/...", "crypto/rand", "reflect"}, false,
+		"a pure package takes what it needs as an argument, and reflect keeps the linker from leaving out what is unused"},
+	{pure, []string{"fmt", "encoding/json"}, true, "it makes the filter large; use strconv, errors.New or a few lines by hand"},
+	{[]string{"internal/engine"}, []string{"net/http", "connectrpc.com/...", "google.golang.org/protobuf/..."}, false, noTransport},
+	{[]string{"internal/engine"}, []string{"internal/service/...", "internal/quotapb/..."}, true, noTransport},
+	{[]string{"regional", "global"}, []string{"internal/bootstrap/...", "github.com/aws/..."}, true, "weir bootstrap is in no tier"},
+	{programs, []string{"testing/...", "test/..."}, true, "what is built into programs does without what tests are made of"},
+}
 
-// transport is what a contract does not import, with all below it; the packages of this
-// repository not even through others. What others are made of does not count: metrics
-// bring most of it with them.
-var transport = []string{"internal/service", "internal/quotapb", "net/http", "connectrpc.com", "google.golang.org/protobuf"}
+const noTransport = "a contract knows no transport"
 
 // confined are imports, with all below them, that have one home.
 var confined = []struct {
@@ -72,11 +73,12 @@ var confined = []struct {
 	{"github.com/proxy-wasm", []string{"wasmfilter/filter", "main"}},
 }
 
-// absent is what must not be in the filter at all, with all below it: each would
-// make it larger by a tenth or more. What is in it, is listed in testdata/filter.txt.
-var absent = []string{
-	"context", "os", "net", "log", "fmt", "encoding/json", "crypto",
-	"google.golang.org/protobuf", "connectrpc.com", "go.yaml.in",
+// matches reports whether a path is one of what.
+func matches(path string, what []string) bool {
+	return slices.ContainsFunc(what, func(w string) bool {
+		all, below := strings.CutSuffix(w, "/...")
+		return path == w || below && within(path, []string{all})
+	})
 }
 
 // within reports whether a package is one of trees or below one.
