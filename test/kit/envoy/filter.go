@@ -1,9 +1,7 @@
 package envoy
 
 import (
-	"fmt"
 	"maps"
-	"net"
 	"os"
 	"slices"
 
@@ -52,31 +50,6 @@ func (b *Bootstrap) SetLeastRequest(cluster string) {
 			"@type":            "type.googleapis.com/envoy.extensions.load_balancing_policies.least_request.v3.LeastRequest",
 			"selection_method": "FULL_SCAN",
 		}}}}}
-}
-
-// AddFront adds an Envoy in front of the PoP, in the same process: a listener at addr whose only route goes to the PoP
-// and has this retry policy.
-func (b *Bootstrap) AddFront(addr string, retry map[string]any) {
-	socket := b.at(b.listener("pop"), "address/socket_address")
-	pop := net.JoinHostPort(socket["address"].(string), fmt.Sprint(socket["port_value"]))
-	static := b.at(b.tree, "static_resources")
-	static["clusters"] = append(static["clusters"].([]any), node{
-		"name": "pop", "type": "STATIC", "connect_timeout": "1s",
-		"load_assignment": node{"cluster_name": "pop", "endpoints": []any{node{"lb_endpoints": b.endpoints(pop)}}},
-	})
-	manager := b.at(b.copyListener("demo_upstream", "front", addr), "filter_chains/0/filters/0/typed_config")
-	manager["stat_prefix"] = "front"
-	b.at(manager, "route_config/virtual_hosts/0")["routes"] = []any{node{"match": node{"prefix": "/"}, "route": node{"cluster": "pop", "retry_policy": retry}}}
-}
-
-// AddFilters puts filters before the others. perHost is what the virtual host has for filters, by their names.
-func (b *Bootstrap) AddFilters(perHost map[string]any, filters ...map[string]any) {
-	var all []any
-	for _, f := range filters {
-		all = append(all, f)
-	}
-	b.manager()["http_filters"] = append(all, b.manager()["http_filters"].([]any)...)
-	b.host()["typed_per_filter_config"] = perHost
 }
 
 // FilterFrom has Envoy read the filter's configuration from a file (ECDS), and again whenever the function that it

@@ -5,11 +5,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,20 +20,27 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-const reportsRules = `rules:
+const chainRules = `rules:
   - { name: upload, match: { path: /upload }, key: [{ header: x-user }], limit: 1/1d, timeout: 1s, on_failure: deny }
   - { name: strict, match: { path: /login, header: { x-rule: strict } }, key: [path], limit: 1/1d, algorithm: fixed_window, scope: pop }
   - { name: lenient, match: { path: /login, header: { x-rule: lenient }, ignore_case: true, trailing_slash: ignore, path_parameters: ignore },
       key: [path], limit: 1/1d, algorithm: fixed_window, scope: pop }
   - { name: all, match: { path: { prefix: /slots/ } }, key: [], limit: 2, algorithm: concurrency, timeout: 1s, on_failure: deny }
   - { name: each, match: { path: { prefix: /slots/ } }, key: [{ header: x-user }], limit: 2, algorithm: concurrency, timeout: 1s, on_failure: deny }
-  - { name: socket, match: { path: { prefix: /ws } }, key: [], limit: 1/1d, algorithm: fixed_window, scope: pop }
+  - { name: any, match: { path: { prefix: /counted/ } }, key: [], limit: 100000/1d, algorithm: fixed_window, timeout: 1s }
+  - { name: target, match: { path: /counted/target }, key: [], limit: 100000/1d, algorithm: fixed_window, timeout: 1s }
+  - { name: slot, match: { header: { x-slot: "1" } }, key: [], limit: 1, algorithm: concurrency, timeout: 1s,
+      on_failure: { action: deny, status: 429 } }
 `
 
-// reported plays the upstream. It states the path that it got.
-type reported struct{ pairs chan struct{} }
+// chained plays the upstream. It states the path that it got.
+type chained struct {
+	pairs chan struct{}
+	calls *atomic.Int64
+}
 
-func (u reported) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (u chained) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n := u.calls.Add(1)
 	w.Header().Set("x-path", r.URL.EscapedPath())
 	switch r.URL.Path {
 	case "/slots/broken":
@@ -43,36 +51,89 @@ func (u reported) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-u.pairs:
 		case <-r.Context().Done():
 		}
-	case "/ws", "/ws-free":
-		w.Header().Set("connection", "upgrade")
-		w.Header().Set("upgrade", "websocket")
-		w.WriteHeader(http.StatusSwitchingProtocols)
+	case "/counted/redirect":
+		http.Redirect(w, r, "http://"+r.Host+"/counted/target", http.StatusFound)
+	case "/counted/flaky": // 200 every third time
+		if n%3 != 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	case "/counted/ws":
+		if conn, rw, err := http.NewResponseController(w).Hijack(); err == nil {
+			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n")
+			_, _ = io.Copy(io.Discard, rw) // until the client leaves
+			conn.Close()
+		}
 	}
 }
 
-// Public reports about other products that need a real Envoy; the package comment of test/reports lists them.
-func TestReports(t *testing.T) {
+// What Envoy's filter chain makes of requests: which of them the filter sees, how their paths are spelt, and how they end.
+func TestFilterChain(t *testing.T) {
 	onlyLong(t)
 	t.Parallel()
 	type m = map[string]any
-	other := proc.FreeAddr(t)
-	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, Links: true, Rules: reportsRules, Upstream: reported{make(chan struct{})},
+	other, calls := proc.FreeAddr(t), new(atomic.Int64)
+	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, Links: true, Rules: chainRules, Upstream: chained{make(chan struct{}), calls},
 		Bootstrap: func(b *envoy.Bootstrap) {
 			b.AddPlugin(other, "other", m{"pop": "other"})
 			b.AddUpgrade("websocket")
 			b.AddRoute(m{"match": m{"path": "/slots/local"}, "direct_response": m{"status": 403}})
 			b.AddRoute(m{"match": m{"path": "/slots/slow"}, "route": m{"cluster": "upstream", "timeout": "0.05s"}})
-			b.AddRoute(m{"match": m{"path": "/ws-free"}, "route": m{"cluster": "upstream"}, "typed_per_filter_config": m{
-				"weir": m{"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": true}}})
+			b.AddRoute(m{"match": m{"path": "/counted/flaky"}, "route": m{"cluster": "upstream", "retry_policy": m{"retry_on": "5xx", "num_retries": 2}}})
+			b.AddRoute(m{"match": m{"path": "/counted/redirect"}, "route": m{"cluster": "upstream", "internal_redirect_policy": m{"max_internal_redirects": 1}}})
 		}})
 	awaitRules(t, s)
-	t.Run("6", func(t *testing.T) { largeBodies(t, s.PoPs[0], other) })
-	t.Run("7", func(t *testing.T) { spellings(t, s.PoPs[0]) })
-	t.Run("11", func(t *testing.T) { slotsComeBack(t, s.PoPs[0]) })
-	t.Run("15", func(t *testing.T) { upgradesOfFreeRoute(t, s.PoPs[0]) })
+	t.Run("what counts", func(t *testing.T) { whatCounts(t, s.PoPs[0], calls) })
+	t.Run("large bodies", func(t *testing.T) { largeBodies(t, s.PoPs[0], other) })
+	t.Run("spellings of a path", func(t *testing.T) { spellings(t, s.PoPs[0]) })
+	t.Run("slots come back", func(t *testing.T) { slotsComeBack(t, s.PoPs[0]) })
 }
 
-// Report 6: who sends a large body reads the rejection, whether it comes at once or after the region's answer, for which
+// A request counts when the filter chain sees its beginning: once if the router tries it three times, again as that for the
+// target of an internal redirect, with the slot of the first one back, and once as an upgrade, which holds its slot.
+func whatCounts(t *testing.T, p *stack.PoP, calls *atomic.Int64) {
+	counts := func(want string, send func()) {
+		t.Helper()
+		before := [3]int64{allowed(p, "any"), allowed(p, "target"), allowed(p, "slot")}
+		send()
+		got := ""
+		proc.Await(t, 5*time.Second, "rules count "+want, func() string {
+			got = fmt.Sprint(allowed(p, "any")-before[0], allowed(p, "target")-before[1], allowed(p, "slot")-before[2])
+			return strings.TrimSuffix(got, want)
+		})
+	}
+	status := func(path string) int { return p.Get(path, "x-slot", "1").Status }
+	counts("1 0 1", func() {
+		calls.Store(0)
+		if got := status("/counted/flaky"); got != 200 || calls.Load() != 3 {
+			t.Errorf("status %d after %d tries, want 200 at the third", got, calls.Load())
+		}
+	})
+	counts("2 1 2", func() {
+		if got := status("/counted/redirect"); got != 200 {
+			t.Errorf("status %d, want that of the target: 200", got)
+		}
+	})
+	counts("1 0 1", func() {
+		conn, resp := ask(t, p, "/counted/ws", "connection: upgrade", "upgrade: websocket", "x-slot: 1")
+		defer conn.Close()
+		if beside := status("/counted/target"); resp.StatusCode != http.StatusSwitchingProtocols || beside != 429 {
+			t.Errorf("status %d, and %d beside an open connection that holds the only slot, want 429", resp.StatusCode, beside)
+		}
+	})
+	proc.Eventually(t, 5*time.Second, "the slot of a connection that ended is free", func() bool { return status("/counted/target") == 200 })
+}
+
+// allowed is how many requests a rule has admitted. The filter's counters are brought
+// up to date every 100 ms, later on a busy machine: they are read until they stand still.
+func allowed(p *stack.PoP, rule string) (n int64) {
+	name := "wasmcustom.weir.decisions.rule." + rule + ".decision.allowed"
+	for before := int64(-1); n != before; time.Sleep(300 * time.Millisecond) {
+		n, before = p.Stats(name)[name], n
+	}
+	return n
+}
+
+// Who sends a large body reads the rejection, whether it comes at once or after the region's answer, for which
 // the body waits. Another plugin of this Envoy has used up the limit.
 func largeBodies(t *testing.T, p *stack.PoP, other string) {
 	p.Link.Slow(200 * time.Millisecond)
@@ -111,7 +172,7 @@ func largeBodies(t *testing.T, p *stack.PoP, other string) {
 	}
 }
 
-// Report 7: paths that Envoy makes the same before the upstream gets them have one count. Other spellings are paths of their
+// Paths that Envoy makes the same before the upstream gets them have one count. Other spellings are paths of their
 // own for a rule, unless its match says otherwise.
 func spellings(t *testing.T, p *stack.PoP) {
 	for _, c := range []struct {
@@ -134,28 +195,29 @@ func spellings(t *testing.T, p *stack.PoP) {
 	} {
 		for rule, want := range map[string]int{"strict": c.strict, "lenient": c.lenient} {
 			p.Get("/login", "x-rule", rule)
-			if r := send(t, p, c.target, "x-rule: "+rule); r.StatusCode != want || want == 200 && r.Header.Get("x-path") != c.path {
+			conn, r := ask(t, p, c.target, "x-rule: "+rule)
+			conn.Close()
+			if r.StatusCode != want || want == 200 && r.Header.Get("x-path") != c.path {
 				t.Errorf("%s, %s: status %d, want %d, headers %v", c.target, rule, r.StatusCode, want, r.Header)
 			}
 		}
 	}
 }
 
-// send sends a request whose target no library would send.
-func send(t *testing.T, p *stack.PoP, target string, headers ...string) *http.Response {
+// ask sends a request that no library would send, and returns its connection and the answer.
+func ask(t *testing.T, p *stack.PoP, target string, headers ...string) (net.Conn, *http.Response) {
 	t.Helper()
 	conn := fatal.Get(net.Dial("tcp", p.Addr))(t)
-	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nhost: pop\r\n%s\r\n\r\n", target, strings.Join(headers, "\r\n"))
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatalf("%s: %v", target, err)
 	}
-	return resp
+	return conn, resp
 }
 
-// Report 11: whatever ends a request gives back its slots of all rules.
+// Whatever ends a request gives back its slots of all rules.
 func slotsComeBack(t *testing.T, p *stack.PoP) {
 	for path, want := range map[string]int{"/slots/local": 403, "/slots/broken": 503, "/slots/slow": 504} {
 		for range 20 {
@@ -180,67 +242,4 @@ func slotsComeBack(t *testing.T, p *stack.PoP) {
 		two.Wait()
 		return status == [2]int{200, 200}
 	})
-}
-
-// Report 15: a route without the filter is without it for upgrades, too.
-func upgradesOfFreeRoute(t *testing.T, p *stack.PoP) {
-	for i, want := range []int{101, 429, 101, 101, 101} {
-		path := []string{"/ws", "/ws-free"}[min(i/2, 1)]
-		if r := send(t, p, path, "connection: upgrade", "upgrade: websocket"); r.StatusCode != want {
-			t.Errorf("%s, request %d: status %d, want %d, headers %v", path, i, r.StatusCode, want, r.Header)
-		}
-	}
-}
-
-// Reports 16 and 17: updates of the filter by ECDS lose no request and no count, and with those of its listener by LDS they
-// leave no VM and little memory.
-func TestReportsOfUpdates(t *testing.T) {
-	onlyLong(t)
-	t.Parallel()
-	var boot *envoy.Bootstrap
-	var update func(fields map[string]any)
-	dir := t.TempDir()
-	s := stack.Start(t, stack.Config{PoPs: 1, Rules: "rules:\n" + quotaRule(5), Bootstrap: func(b *envoy.Bootstrap) {
-		boot, update = b, b.FilterFrom(filepath.Join(dir, "filter.json"))
-		b.ListenersFrom(filepath.Join(dir, "listeners.json"))
-	}})
-	awaitRules(t, s)
-	p := s.PoPs[0]
-	awaits := func(stat string, n int64) {
-		t.Helper()
-		proc.Eventually(t, time.Minute, fmt.Sprint(stat, " is ", n), func() bool { return p.Stats(stat)[stat] == n })
-	}
-	const reloads, vms = "extension_config_discovery.http_filter.weir.config_reload", "wasm.envoy.wasm.runtime.v8.active"
-	isUsedUp := func() bool { return p.Get("/quota", "x-user", "ann").Status == http.StatusTooManyRequests }
-	proc.Eventually(t, time.Minute, "the limit is used up", isUsedUp)
-	stop := background(t, s, "/", 300)
-	for i := range int64(20) {
-		update(map[string]any{"labels": map[string]any{"update": fmt.Sprint(i)}})
-		awaits(reloads, 2+i)
-	}
-	if r := stop(); r.OK() == 0 || r.OK() < r.Sent() {
-		t.Errorf("the load that went on meanwhile got %v, %v", r.Status, r.FirstError)
-	}
-	if !isUsedUp() {
-		t.Error("a limit that was used up is not any more")
-	}
-
-	running, bundled, memory := p.Stats(vms)[vms], "rules:\n"+quotaRule(5), int64(0)
-	for i := range 500 {
-		bundled += fmt.Sprintf("  - { name: other-%d, match: { path: /other/%d }, key: [client_ip], limit: 1000/1m }\n", i, i)
-	}
-	for i := range int64(20) {
-		update(map[string]any{"labels": map[string]any{"bundle": fmt.Sprint(i)}, "rules": compiled(t, bundled)})
-		boot.SetTrustedHops(int(i+1) % 2)
-		boot.WriteListeners()
-		awaits(reloads, 22+i)
-		awaits("listener_manager.lds.update_success", 2+i)
-		if i == 9 {
-			memory = p.Memory()
-		}
-	}
-	awaits(vms, running)
-	if more := p.Memory() - memory; more > 50<<20 { // 4 MiB were measured
-		t.Errorf("ten updates took %d MiB", more>>20)
-	}
 }
