@@ -9,7 +9,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 )
 
@@ -218,23 +217,6 @@ func TestTenMinutesOfAnHour(t *testing.T) {
 	}
 }
 
-// TestGreyRegion gives the links of a region a trip of 484 ms, or a loss of 30 % in both directions, for a minute: it
-// admits its share of the rate.
-func TestGreyRegion(t *testing.T) {
-	for _, spec := range []limit.Spec{fixed, bucket} {
-		for grey, net := range map[string]Net{"slow": {Delay: 242 * limit.Millisecond}, "lossy": {Delay: 20 * limit.Millisecond, LoseCall: 0.3, LoseReply: 0.3}} {
-			c := cutOff{seed: 1, spec: spec, lasts: 80 * limit.Second}
-			c.more = func(w *World, _ *rand.Rand) {
-				well := w.regions[0].Net
-				w.after(15*limit.Second, func() { w.regions[0].Net = net })
-				w.after(75*limit.Second, func() { w.regions[0].Net = well })
-			}
-			o := c.play(t)
-			o.atLeast(t, grey, 15, 75, 0.9, 0.9)
-		}
-	}
-}
-
 // TestWrongClocks gives the region that is cut off a clock that is wrong by an hour, or steps meanwhile. Windows are
 // those of the label that was charged, whatever a clock says. A region whose clock is behind has its share of the
 // rate until it shows the time that it renounced.
@@ -257,36 +239,6 @@ func TestWrongClocks(t *testing.T) {
 			}
 			o := c.play(t)
 			o.atLeast(t, fmt.Sprintf("%s, wrong by %v s, step of %v s", spec.Algorithm, seconds(clock.wrong), seconds(clock.step)), 25, 55, 0.85, 0.93)
-		}
-	}
-}
-
-// TestFlapping cuts a region off for two seconds of three, again and again.
-func TestFlapping(t *testing.T) {
-	for _, spec := range []limit.Spec{fixed, bucket, fastBucket} {
-		c := cutOff{seed: 1, spec: spec, lasts: 70 * limit.Second}
-		c.more = func(w *World, _ *rand.Rand) {
-			for at := limit.Micros(20); at < 60; at += 3 {
-				w.outage(w.regions[0], at, at+2)
-			}
-		}
-		o := c.play(t)
-		o.atLeast(t, spec.Algorithm.String(), 20, 60, 0.85, 0.92)
-	}
-}
-
-// TestSharesChange changes the weights while two of the regions are cut off: one has the old ones until it is back.
-func TestSharesChange(t *testing.T) {
-	for _, weights := range [][3]int64{{8, 1, 1}, {1, 8, 1}} {
-		c := cutOff{seed: 1, spec: fixed, calls: true, replies: true, lasts: 90 * limit.Second}
-		c.more = func(w *World, _ *rand.Rand) {
-			w.after(35*limit.Second, func() { w.changeShares(weighted(weights)) })
-			w.outage(w.regions[1], 42, 75)
-		}
-		o := c.play(t)
-		o.atLeast(t, fmt.Sprint(weights), 25, 55, 0.9, 0.88)
-		if most := [2]reserve.PerMille{o.regions[0].most, o.regions[1].most}; most[0] < 800 && most[1] < 800 {
-			t.Errorf("%v: shares of at most %v", weights, most)
 		}
 	}
 }

@@ -18,7 +18,6 @@ type Rule struct {
 	Interval    limit.Micros // the lease interval; 0: the default
 	Scope       rule.Scope
 	Fair        rule.Fair
-	Percent     rule.Percent // of the keys; the header is that of the name as far as '@'
 
 	// Limit and Terms are what all tiers make of it.
 	Limit *limit.Limit
@@ -61,11 +60,10 @@ type ruleBook struct {
 func (b *ruleBook) compile() {
 	var rules []rule.Rule
 	for _, r := range b.list {
-		r.header = "x-" + rule.Written(r.Name)
+		r.header = "x-" + r.Name
 		r.costHeader = r.header + "-cost"
 		rules = append(rules, rule.Rule{
 			Name:        r.Name,
-			Match:       rule.Match{Percent: r.Percent},
 			Key:         []rule.Part{{{From: rule.FromHeader, Name: r.header}}},
 			Limits:      []rule.Variant{{Limit: r.Spec}},
 			Consistency: r.Consistency,
