@@ -71,8 +71,8 @@ func open(t *testing.T, addr string, n int) *Client {
 func generate(t *testing.T, c *Client, p Pace) *Result {
 	t.Helper()
 	r := fatal.Get(c.Run(t.Context(), p))(t)
-	if r.Done != int64(r.Latency.Count()) {
-		t.Errorf("%d done, %d latencies", r.Done, r.Latency.Count())
+	if r.Done != int64(len(r.Latency)) {
+		t.Errorf("%d done, %d latencies", r.Done, len(r.Latency))
 	}
 	return r
 }

@@ -2,10 +2,9 @@ package drive
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 // Result is what one run has seen.
@@ -34,7 +33,19 @@ type Result struct {
 	Seconds map[int64]Second
 	// Latency is from when a request was due (closed loop: sent) to its answer, so
 	// that a stall counts against every request that it delayed.
-	Latency measure.Hist
+	Latency Latencies
+}
+
+// Latencies are some durations, each up to an hour.
+type Latencies []uint32 // in µs
+
+// Quantile is the smallest that the fraction q of them does not exceed, from 0 to 1; 0 if there are none.
+func (l Latencies) Quantile(q float64) time.Duration {
+	if len(l) == 0 {
+		return 0
+	}
+	slices.Sort(l)
+	return time.Duration(l[int(q*float64(len(l)-1))]) * time.Microsecond
 }
 
 // Second is what was sent in a second, and how much of it was answered with 200.

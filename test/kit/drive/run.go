@@ -167,7 +167,7 @@ func (r *run) handle(cn *conn, now time.Duration) {
 func (r *run) answered(cn *conn, status int, now time.Duration) {
 	r.result.Status[status]++
 	r.result.Done++
-	r.result.Latency.Add(now - cn.due)
+	r.result.Latency = append(r.result.Latency, uint32(max(now-cn.due, 0)/time.Microsecond))
 	r.result.Slowest = max(r.result.Slowest, now-cn.sent)
 	if r.slow > 0 && now-cn.sent > r.slow {
 		r.result.Slow++

@@ -1,5 +1,5 @@
 // Package measure is how a benchmark condenses what it reads: counters of Envoy and of Weir,
-// histograms, medians.
+// medians.
 package measure
 
 import "slices"
