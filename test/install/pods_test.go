@@ -81,11 +81,16 @@ func (p pod) mounted(t *testing.T, container node, file string) node {
 	return nil
 }
 
-// Every file that the parts of Envoy name is in the pods of the gateways: the image weir writes weir.wasm, the certificates are of a Secret, and what names them is of a ConfigMap.
+// Every file that the parts of Envoy name is in the pods of the gateways: the image weir writes weir.wasm, the certificates
+// are of a Secret, and what names them is of a ConfigMap. Prometheus scrapes these pods.
 func TestPods(t *testing.T) {
+	monitor := resource(t, rendered(t, set("monitoring.enabled=true")...), "PodMonitor", "weir-pop")
 	image := "weir:" + documents(t, "deploy/chart/Chart.yaml")[0]["version"].(string)
 	for name, p := range pods(t) {
 		t.Run(name, func(t *testing.T) {
+			if want := at(t, monitor, "spec", "selector", "matchLabels"); !reflect.DeepEqual(p.labels, want) {
+				t.Errorf("the pods have the labels %v, the monitor selects %v", p.labels, want)
+			}
 			if len(p.filter) != 1 || len(p.certificates) != 3 || len(p.secrets) != len(secrets) {
 				t.Fatalf("Envoy reads %q, %q and %q, want one file, three and two", p.filter, p.certificates, p.secrets)
 			}
@@ -107,40 +112,5 @@ func TestPods(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// Prometheus scrapes the pods of both gateways, by ports with metrics alone: who reaches the
-// admin endpoint of an Envoy can stop it. A bootstrap has a listener with such a port.
-func TestPodsAreScraped(t *testing.T) {
-	monitor := resource(t, rendered(t, set("monitoring.enabled=true")...), "PodMonitor", "weir-pop")
-	var ports []string
-	for _, e := range at(t, monitor, "spec", "podMetricsEndpoints").([]any) {
-		ports = append(ports, at(t, e, "port").(string))
-		if path := at(t, e, "path"); path != "/stats/prometheus" {
-			t.Errorf("scrapes %v", path)
-		}
-		want := []any{node{"targetLabel": "job", "replacement": "weir-pop"}, node{"targetLabel": "region", "replacement": "eu"}}
-		if got := at(t, e, "relabelings"); !reflect.DeepEqual(got, want) {
-			t.Errorf("labels %v, want %v", got, want)
-		}
-	}
-	// The names are those that Istio and Envoy Gateway give to 15090 and 19001.
-	if want := []string{"http-envoy-prom", "metrics"}; !slices.Equal(ports, want) {
-		t.Errorf("scrapes the ports %q, want %q", ports, want)
-	}
-	for name, p := range pods(t) {
-		if want := at(t, monitor, "spec", "selector", "matchLabels"); !reflect.DeepEqual(p.labels, want) {
-			t.Errorf("%s: the pods have the labels %v, the monitor selects %v", name, p.labels, want)
-		}
-	}
-	static := at(t, documents(t, "compose/pop.yaml")[0], "static_resources")
-	listener := named(t, at(t, static, "listeners"), "metrics")
-	var paths []any
-	for _, r := range at(t, listener, "filter_chains", "0", "filters", "0", "typed_config", "route_config", "virtual_hosts", "0", "routes").([]any) {
-		paths = append(paths, at(t, r, "match", "path"))
-	}
-	if !slices.Equal(paths, []any{"/stats/prometheus", "/ready"}) {
-		t.Errorf("the listener metrics has %v of the admin endpoint", paths)
 	}
 }

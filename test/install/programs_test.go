@@ -1,12 +1,10 @@
 package install
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -78,15 +76,6 @@ func rulesOf(t *testing.T) string {
 	return at(t, resource(t, rendered(t, set()...), "ConfigMap", "weir-rules"), "data", "rules.yaml").(string)
 }
 
-// In every install each program mounts all of its volumes, and is behind what selects its pods.
-func TestPrograms(t *testing.T) {
-	for name, values := range installs {
-		for _, p := range programsOf(t, values) {
-			t.Run(name+"/"+p.name, p.fits)
-		}
-	}
-}
-
 // programsOf are those that the chart runs with these values.
 func programsOf(t *testing.T, values []string) (all []program) {
 	t.Helper()
@@ -100,103 +89,6 @@ func programsOf(t *testing.T, values []string) (all []program) {
 		t.Fatalf("%q: no program", values)
 	}
 	return all
-}
-
-func (p program) fits(t *testing.T) {
-	workload, pod, container := p.resource(t, p.kind), p.pod(t), p.container(t)
-	volumes := pod["volumes"].([]any)
-	if claims, ok := at(t, workload, "spec", "volumeClaimTemplates").([]any); ok {
-		for _, c := range claims {
-			volumes = append(volumes, at(t, c, "metadata"))
-		}
-	}
-	for _, m := range container["volumeMounts"].([]any) {
-		volumes = slices.DeleteFunc(volumes, func(v any) bool { return v.(node)["name"] == at(t, m, "name") })
-	}
-	if len(volumes) > 0 {
-		t.Errorf("nothing mounts %v", volumes)
-	}
-	labels := at(t, workload, "spec", "template", "metadata", "labels")
-	for kind, path := range map[string][]string{
-		p.kind: {"spec", "selector", "matchLabels"}, "Service": {"spec", "selector"},
-		"PodDisruptionBudget": {"spec", "selector", "matchLabels"}, "NetworkPolicy": {"spec", "podSelector", "matchLabels"},
-	} {
-		if got := at(t, p.resource(t, kind), path...); fmt.Sprint(got) != fmt.Sprint(labels) {
-			t.Errorf("%s selects %v, the pods have %v", kind, got, labels)
-		}
-	}
-	for name, want := range map[string]string{"startupProbe": "/healthz", "readinessProbe": "/readyz", "livenessProbe": "/healthz"} {
-		if probe := probeOf(t, container, name); probe.path != want || probe.failures < 3 {
-			t.Errorf("%s: %+v, want %s, and three failures or more", name, probe, want)
-		}
-	}
-}
-
-// probe is one of a container's: the path that it asks, and how often in a row it may fail.
-type probe struct {
-	path     string
-	failures int
-}
-
-func probeOf(t *testing.T, container node, name string) probe {
-	t.Helper()
-	of := at(t, container, name).(node)
-	if port := at(t, of, "httpGet", "port"); port != "admin" {
-		t.Errorf("%s asks the port %v", name, port)
-	}
-	p := probe{at(t, of, "httpGet", "path").(string), 3} // the default of Kubernetes
-	if n, ok := of["failureThreshold"].(int); ok {
-		p.failures = n
-	}
-	return p
-}
-
-// Each service has one ServiceMonitor, with the label job that dashboards and alerts use.
-func TestServicesAreScraped(t *testing.T) {
-	all := rendered(t, installs["all"]...)
-	for _, name := range []string{regional.name, global.name} {
-		service, monitor := resource(t, all, "Service", name), resource(t, all, "ServiceMonitor", name)
-		for label, value := range at(t, monitor, "spec", "selector", "matchLabels").(node) {
-			if got := at(t, service, "metadata", "labels", label); got != value {
-				t.Errorf("the monitor selects %s %v, the service has %v", label, value, got)
-			}
-		}
-		endpoint := at(t, monitor, "spec", "endpoints", "0").(node)
-		named(t, at(t, service, "spec", "ports"), endpoint["port"].(string))
-		if job := at(t, endpoint, "relabelings", "0"); fmt.Sprint(job) != fmt.Sprint(node{"targetLabel": "job", "replacement": name}) {
-			t.Errorf("the label job: %v", job)
-		}
-	}
-}
-
-// The rules are valid, and the aggregator has those of the region.
-func TestRules(t *testing.T) {
-	if _, err := rulefile.Parse("rules.yaml", []byte(rulesOf(t))); err != nil {
-		t.Error(err)
-	}
-	for _, p := range []program{regional, global} {
-		volume := named(t, p.pod(t)["volumes"], "rules")
-		if got := at(t, volume, "configMap", "name"); got != "weir-rules" {
-			t.Errorf("%s has the rules %v", p.name, got)
-		}
-	}
-}
-
-// One aggregator counts in memory: the next one starts when the last one has ended, with its
-// state.
-func TestOneAggregator(t *testing.T) {
-	spec := at(t, global.resource(t, global.kind), "spec").(node)
-	if spec["replicas"] != 1 {
-		t.Errorf("%v replicas with counters in memory", spec["replicas"])
-	}
-	if got, want := spec["serviceName"], at(t, global.resource(t, "Service"), "metadata", "name"); got != want {
-		t.Errorf("serviceName %v, want %v", got, want)
-	}
-	mounts := at(t, spec, "template", "spec", "containers", "0", "volumeMounts")
-	state := named(t, mounts, at(t, spec, "volumeClaimTemplates", "0", "metadata", "name").(string))
-	if !slices.Contains(global.args(t), fmt.Sprintf("--state=%s/state", state["mountPath"])) {
-		t.Errorf("the state file is not on the volume at %v: %q", state["mountPath"], global.args(t))
-	}
 }
 
 // With the arguments of the chart the region calls the aggregator, and each proves by its certificate who it is. A

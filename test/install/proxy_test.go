@@ -3,6 +3,7 @@
 package install
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -141,7 +142,7 @@ func demanded(t *testing.T) node {
 }
 
 // What compose/pop.sh makes of the bootstrap of the compose stack is valid, with the certificates that it
-// has Envoy read.
+// has Envoy read. Its listener for Prometheus has two pages of the admin endpoint: others can stop the Envoy.
 func TestCompose(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs in make deploy-test")
@@ -160,5 +161,13 @@ func TestCompose(t *testing.T) {
 	cmd.Env = append(os.Environ(), "POP=eu-pop-1", "REGION=eu", "CONSUL=127.0.0.1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+	listener := named(t, at(t, documents(t, "compose/pop.yaml")[0], "static_resources", "listeners"), "metrics")
+	paths := ""
+	for _, r := range at(t, listener, "filter_chains", "0", "filters", "0", "typed_config", "route_config", "virtual_hosts", "0", "routes").([]any) {
+		paths += fmt.Sprint(at(t, r, "match", "path"), " ")
+	}
+	if paths != "/stats/prometheus /ready " {
+		t.Errorf("the listener metrics has %s of the admin endpoint", paths)
 	}
 }

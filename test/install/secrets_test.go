@@ -3,7 +3,6 @@ package install
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,29 +50,5 @@ func TestSecrets(t *testing.T) {
 	}
 	if err := s.Kubernetes(&out, "ap", "weir"); err == nil || !strings.Contains(err.Error(), "--kubernetes ap is not among the regions eu, us") {
 		t.Errorf("of a region that is not there: %v", err)
-	}
-}
-
-// In the install with everything a program that lacks a file of its Secrets ends, and names it.
-func TestMissingSecrets(t *testing.T) {
-	for _, p := range programsOf(t, installs["all"]) {
-		argv, _ := alone(t).pod(p, p.name, proc.FreeAddr(t), "weir://region/eu")
-		missed := 0
-		for _, arg := range argv[1:] {
-			_, file, _ := strings.Cut(arg, "=")
-			if !strings.Contains(file, "/etc/weir/") || strings.Contains(file, "/etc/weir/rules") {
-				continue
-			}
-			missed++
-			fatal.If(t, os.Rename(file, file+".away"))
-			out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput()
-			if err == nil || !strings.Contains(string(out), file+": no such file") {
-				t.Errorf("without %s: %v\n%s", file, err, out)
-			}
-			fatal.If(t, os.Rename(file+".away", file))
-		}
-		if missed < 3 {
-			t.Errorf("%s has %d files of Secrets, want a certificate, its key, authorities, and more", p.name, missed)
-		}
 	}
 }
