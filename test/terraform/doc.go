@@ -9,7 +9,7 @@
 //	machine_test.go   one PoP and one region from what the module bootstrap renders
 //	collector_test.go the metrics that CloudWatch is to have are those that the programs send
 //	boot_test.go      the scripts of a machine: its first boot, and secrets that change
-//	snapshot_test.go  Consul's servers are lost, and restored from a snapshot, and get new certificates
+//	snapshot_test.go  Consul's servers are lost, and restored from a snapshot
 //	cloud_test.go     what stands for EC2 in these tests
 //	unit_test.go      what stands for systemd
 //

@@ -1,11 +1,9 @@
 package terraform
 
 import (
-	"crypto/tls"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +13,7 @@ import (
 
 // A server saves a snapshot, and then its tokens are rotated. When it is lost with all its data, a new one has
 // the new tokens, and restores it: then the rules are there, and so are the old tokens. The new ones are there
-// once weir-acl has run again. It presents another certificate when the secret of its role has one: the script
-// that runs every hour fetches it and has the unit reloaded, without a restart.
+// once weir-acl has run again.
 func TestSnapshotRestores(t *testing.T) {
 	dir := open(t, proc.LogDir(t))
 	names := users(t, dir)
@@ -81,27 +78,6 @@ func TestSnapshotRestores(t *testing.T) {
 	}
 	acl(t, second, names)
 	await(second, p, "consul", "acl", "token", "read", "-self", "-token", person("rules"))
-
-	presented := func() string {
-		conn, err := tls.Dial("tcp", port("server"), &tls.Config{InsecureSkipVerify: true}) // which one it is is compared
-		if err != nil {
-			return ""
-		}
-		defer func() { _ = conn.Close() }()
-		return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
-	}
-	before = presented()
-	// As ExecReload of the unit.
-	second.executable(filepath.Join(second.cloud, "bin", "systemctl"), "#!/bin/sh\ncase $1 in reload) kill -HUP "+strconv.Itoa(p.PID())+" ;; esac\n")
-	d.bootstrap(t, "--rotate", "certificates")
-	second.secret(d.role(t, "eu/consul"))
-	if _, err := second.run(filepath.Join(second.dir, "etc", "fetch-secrets")); err != nil {
-		t.Fatal(err)
-	}
-	proc.Eventually(t, time.Minute, "the new certificate is presented", func() bool { s := presented(); return s != "" && s != before })
-	if p.Exited() {
-		t.Error("Consul was restarted")
-	}
 }
 
 // acl runs weir-acl of a server, until policies and tokens are made.
