@@ -152,7 +152,7 @@ compose-test: setup build helm release tally ## Start docker-compose.yml and pod
 
 .PHONY: sim
 sim: ## Simulate all tiers in virtual time, and draw what is admitted by delay and loss
-	@go run ./test/sim/report -docs docs
+	@go test -count=1 ./test/sim/report -update
 
 # Modules with resources of AWS need the schema of their provider, from a registry or from the
 # mirror that TF_CLI_CONFIG_FILE names. Where the provider itself is in a folder of plugins, it plans three regions.

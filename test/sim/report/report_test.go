@@ -1,30 +1,21 @@
-package main
+package report
 
 import (
-	"os"
 	"testing"
 
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
 
-// TestDocuments holds the documents to what the simulator makes: run make sim and commit what it changes, if you can say
-// why.
+// TestDocuments holds docs/simulator.md and its plot to what the simulator makes.
 func TestDocuments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs in make test-long")
 	}
-	f := fatal.Get(play(documentSeed))(t)
-	page := read(t, "simulator.md")
-	if now := f.in(page); now != page {
-		t.Errorf("docs/simulator.md has other tables than\n%s", now)
-	}
-	if f.plot != read(t, "simulator.svg") {
-		t.Error("docs/simulator.svg is another plot")
-	}
-}
-
-func read(t *testing.T, name string) string {
-	t.Helper()
-	text := fatal.Get(os.ReadFile("../../../docs/" + name))(t)
-	return string(text)
+	const page, seed = "../../../docs/simulator.md", 1
+	results := fatal.Get(sweep(seed))(t)
+	few, plot := fatal.Get(fewTables())(t), fatal.Get(draw(results))(t)
+	text := replaceTable(string(golden.Content(t, page)), sweepBegins, table(results))
+	golden.Same(t, page, replaceTable(text, fewBegins, few))
+	golden.Same(t, "../../../docs/simulator.svg", plot)
 }

@@ -1,4 +1,6 @@
-package main
+// Package report plays the runs of docs/simulator.md: what is admitted by delay, loss and lease settings, and how small limits
+// are admitted. It fails if a promise was broken.
+package report
 
 import (
 	"fmt"
