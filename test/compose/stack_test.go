@@ -5,17 +5,21 @@ package compose
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -125,4 +129,25 @@ func admitted(t *testing.T, pops []pop, path string, least int) (n int) {
 		return ""
 	})
 	return n
+}
+
+// prometheus is the one number that a query has for an answer; none is an error.
+func prometheus(t *testing.T, query string) (float64, error) {
+	t.Helper()
+	body, err := page.Read(t.Context(), &client, "http://"+prometheusAddr+"/api/v1/query?query="+url.QueryEscape(query))
+	if err != nil {
+		return 0, err
+	}
+	var answer struct {
+		Data struct {
+			Result []struct{ Value [2]any }
+		}
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return 0, err
+	}
+	if n := len(answer.Data.Result); n != 1 {
+		return 0, fmt.Errorf("%s has %d answers", query, n)
+	}
+	return strconv.ParseFloat(fmt.Sprint(answer.Data.Result[0].Value[1]), 64)
 }

@@ -305,3 +305,65 @@ func (i issuer) token(t *testing.T, claims string) string {
 }
 
 func base64URL(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+// The recipe for tokens of a language model: Envoy reports what a request took when its response is over, and the PoP
+// refuses the next request of a user who has none left, and only of that one.
+func TestTokens(t *testing.T) {
+	onlyLong(t)
+	t.Parallel()
+	proc.AwaitWindow(time.Minute, 20*time.Second)
+	const recipes = "docs/recipes/"
+	rls := proc.FreeAddr(t)
+	rules, _, _ := strings.Cut(shipped(t, recipes+"tokens.yaml"), "\ntests:")
+	s := stack.Start(t, stack.Config{
+		PoPs:         1,
+		Rules:        rules,
+		RegionConfig: "rls_listen: " + rls + "\ndescriptors: " + filepath.Join(proc.Root(t), recipes, "tokens-bindings.yaml") + "\n",
+		Bootstrap: func(b *envoy.Bootstrap) {
+			b.Lay("../"+recipes+"tokens-envoy.yaml", "port_value: 8081", "port_value: "+port(rls))
+		},
+		Upstream: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("x-total-tokens", "60000") }),
+	})
+	awaitRules(t, s)
+	p := s.PoPs[0]
+	ask := func(user string) int {
+		return do(t, p.Addr, http.MethodPost, "/v1/chat/completions", "x-user-id", user).Status
+	}
+	if is := ask("ann"); is != 200 {
+		t.Fatalf("the first request: %d", is)
+	}
+	passed := 1
+	proc.Eventually(t, 10*time.Second, "a request is refused", func() bool {
+		is := ask("ann")
+		if is == 200 {
+			passed++
+		}
+		return is == 429
+	})
+	if passed < 2 || passed > 3 { // a request may come before the report of the one before it
+		t.Errorf("%d requests of 60000 tokens passed", passed)
+	}
+	if is := ask("bob"); is != 200 {
+		t.Errorf("another user: %d", is)
+	}
+}
+
+// The access log of docs/access-log.md is that of envoy/pop.yaml. TestKnown compares its fields with what Envoy writes.
+func TestAccessLogPage(t *testing.T) {
+	_, config, _ := strings.Cut(shipped(t, "docs/access-log.md"), "\n```yaml\n")
+	config, _, found := strings.Cut(config, "\n```\n")
+	if !found || !strings.Contains(plain(shipped(t, "envoy/pop.yaml")), plain(config)) {
+		t.Errorf("docs/access-log.md has another access log than envoy/pop.yaml:\n%s", config)
+	}
+}
+
+// plain is a text without comments and indentation.
+func plain(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -69,4 +70,30 @@ func TLS(a *Authority) Option {
 		s.args = append(s.args, "--tls-replication", "yes", "--tls-cluster", "yes")
 		s.client = append(s.client, func(o *redis.Options) { o.TLSConfig = a.Client() })
 	}
+}
+
+// Users gives servers an ACL file with this content, a line for each user, such as "user weir on >secret ~weir:* +get".
+// The default user, with which the harness itself connects, goes on as it was unless a line changes it.
+func Users(lines ...string) Option {
+	return func(s *settings) {
+		s.each = append(s.each, func(s *Server) []string {
+			path := filepath.Join(s.dir, s.Name+".acl")
+			if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+				s.t.Fatalf("%s: %v", s.Name, err)
+			}
+			return []string{"--aclfile", path}
+		})
+	}
+}
+
+// Refusals is what the server refused for want of a permission, the newest last: who, and what. It forgets them.
+func (s *Server) Refusals() []string {
+	s.t.Helper()
+	var all []string
+	for _, entry := range s.Do("ACL", "LOG").([]any) {
+		about := pairs(entry)
+		all = append([]string{about["username"] + ": " + about["reason"] + " " + about["object"] + " (" + about["context"] + ")"}, all...)
+	}
+	s.Do("ACL", "LOG", "RESET")
+	return all
 }
