@@ -102,7 +102,6 @@ func operated(t *testing.T) {
 // shownMinutes is in how many minutes the loop is tried.
 const shownMinutes = 6
 
-// least98 is what a saturated limit admits at least.
 func least98(limit int) int { return limit * 98 / 100 }
 
 // Rules reach every PoP. Each PoP admits the whole limit of a rule of its scope; the PoPs of a region, and those of both

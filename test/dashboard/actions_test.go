@@ -78,14 +78,12 @@ func (s *system) write(text string) {
 	})()`)
 }
 
-// typed is what is in the editor.
 func (s *system) typed() string {
 	s.Helper()
 	s.Ready(`document.querySelector(".editor")?.shadowRoot?.querySelector(".cm-content")`)
 	return browser.Eval[string](s.Browser, `[...document.querySelector(".editor").shadowRoot.querySelectorAll(".cm-line")].map(l => l.textContent).join("\n")`)
 }
 
-// apply applies what is in the editor.
 func (s *system) apply(why string) {
 	s.Helper()
 	s.See("No mistakes.")

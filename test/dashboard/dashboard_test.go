@@ -68,7 +68,6 @@ func (s *system) call(method, path, body string, header ...string) {
 	}
 }
 
-// startPoP starts the PoP, if it does not run.
 func (s *system) startPoP() {
 	if s.pop == "" {
 		s.pop = stack.Start(s.T, stack.Config{PoPs: 1, RegionAddr: s.region.Addr}).PoPs[0].Addr

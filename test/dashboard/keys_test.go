@@ -38,7 +38,6 @@ func (k *keys) add(name, role string, until time.Time) {
 	k.write()
 }
 
-// end has a token end now.
 func (k *keys) end(name string) {
 	k.items[name] = regexp.MustCompile(`until: \S+,`).ReplaceAllString(k.items[name], "until: "+time.Now().UTC().Format(time.RFC3339)+",")
 	k.write()
@@ -64,7 +63,6 @@ func (k *keys) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// logIn gives a token to the login.
 func (s *system) logIn(token string) {
 	s.Helper()
 	s.See("It stays in this tab.")

@@ -204,7 +204,6 @@ func programs(t *testing.T) map[string][]string {
 	return all
 }
 
-// programHelp is the help of weir-regional.
 func programHelp(t *testing.T) string {
 	t.Helper()
 	help := fatal.Get(exec.Command(region.Program(t), "--help").CombinedOutput())(t)

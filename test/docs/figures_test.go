@@ -74,7 +74,6 @@ func setting(t *testing.T, text, pattern string) string {
 	return m[1]
 }
 
-// flagDefault is the default of a flag of weir-regional.
 func flagDefault(t *testing.T, help, name string) string {
 	t.Helper()
 	return strings.Trim(setting(t, help, `--`+name+`="?([^" \n]+)`), `"`)

@@ -47,7 +47,6 @@ func metrics(t *testing.T) map[string][]string {
 	return all
 }
 
-// declaredMetrics are those of the services.
 func declaredMetrics(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}

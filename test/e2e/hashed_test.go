@@ -234,7 +234,6 @@ func (w *hashed) setSecrets(secrets ...string) {
 	}
 }
 
-// nameOf is the name of a secret in the file.
 func nameOf(secret string) string { return secret[4:9] }
 
 // hashesOf is the hash of a key under each secret, as the tool prints it.

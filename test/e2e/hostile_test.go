@@ -15,7 +15,6 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// bystanderLimit is what each bystander may do.
 const bystanderLimit = 10
 
 // All rules have the same timeout, so that bystanders share their calls, and the

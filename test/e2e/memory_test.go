@@ -80,7 +80,6 @@ func uniqueKeys(t *testing.T, s *stack.Stack) {
 	}
 }
 
-// Requests leave nothing behind.
 func requestsLeaveNothingBehind(t *testing.T, s *stack.Stack) {
 	requests := orLong(int64(40_000), 2_000_000)
 	p := s.PoPs[0]

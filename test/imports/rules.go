@@ -73,7 +73,6 @@ var confined = []struct {
 	{"github.com/proxy-wasm", []string{"wasmfilter/filter", "main"}},
 }
 
-// matches reports whether a path is one of what.
 func matches(path string, what []string) bool {
 	return slices.ContainsFunc(what, func(w string) bool {
 		all, below := strings.CutSuffix(w, "/...")

@@ -68,7 +68,6 @@ func set(values ...string) []string {
 	return args
 }
 
-// rendered are the resources of it.
 func rendered(t *testing.T, args ...string) []node {
 	t.Helper()
 	return decoded(t, "the chart", render(t, args...))

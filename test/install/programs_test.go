@@ -22,22 +22,18 @@ var (
 	global   = program{"weir-global", "StatefulSet", set("aggregator.enabled=true")}
 )
 
-// with is the program with more values.
 func (p program) with(values ...string) program {
 	p.values = append(slices.Clone(p.values), set(values...)...)
 	return p
 }
 
-// built is where the program itself is.
 func (p program) built(t *testing.T) string { return proc.Built(t, "bin/"+p.name, "build") }
 
-// resource returns the one of a kind that has the program's name.
 func (p program) resource(t *testing.T, kind string) node {
 	t.Helper()
 	return resource(t, rendered(t, p.values...), kind, p.name)
 }
 
-// resource returns the one of a kind with a name.
 func resource(t *testing.T, all []node, kind, name string) node {
 	t.Helper()
 	for _, d := range all {
@@ -49,19 +45,16 @@ func resource(t *testing.T, all []node, kind, name string) node {
 	return nil
 }
 
-// pod is what its pods are.
 func (p program) pod(t *testing.T) node {
 	t.Helper()
 	return at(t, p.resource(t, p.kind), "spec", "template", "spec").(node)
 }
 
-// container is the one of its pods.
 func (p program) container(t *testing.T) node {
 	t.Helper()
 	return at(t, p.pod(t), "containers", "0").(node)
 }
 
-// args are those of the container.
 func (p program) args(t *testing.T) (all []string) {
 	t.Helper()
 	for _, arg := range p.container(t)["args"].([]any) {
@@ -70,13 +63,11 @@ func (p program) args(t *testing.T) (all []string) {
 	return all
 }
 
-// rulesOf is the text of the rules in the chart.
 func rulesOf(t *testing.T) string {
 	t.Helper()
 	return at(t, resource(t, rendered(t, set()...), "ConfigMap", "weir-rules"), "data", "rules.yaml").(string)
 }
 
-// programsOf are those that the chart runs with these values.
 func programsOf(t *testing.T, values []string) (all []program) {
 	t.Helper()
 	for _, d := range rendered(t, values...) {

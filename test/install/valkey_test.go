@@ -109,7 +109,6 @@ func (v *valkeys) job(most time.Duration) (string, error) {
 	return string(out), err
 }
 
-// makeCluster has the Job end.
 func (v *valkeys) makeCluster() {
 	v.t.Helper()
 	if out, err := v.job(2 * time.Minute); err != nil || !strings.Contains(out, served) {

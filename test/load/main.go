@@ -42,7 +42,6 @@ func main() {
 	}
 }
 
-// benchmark is one that can be run.
 type benchmark struct {
 	peer string // what its rows are compared with, in a word
 	run  func(context.Context, rig.Options) ([]table.Section, error)

@@ -14,7 +14,6 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// alert is an alerting rule of Prometheus.
 type alert struct {
 	Alert, Expr, For    string
 	Labels, Annotations map[string]string

@@ -25,7 +25,6 @@ import (
 // shipped is where the files are that are tested.
 const shipped = "observability"
 
-// program returns the path of a program of Prometheus.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	if testing.Short() {

@@ -11,7 +11,6 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// resource is what of a resource the test reads.
 type resource struct {
 	Kind             string
 	Metadata         struct{ Name string }
@@ -22,7 +21,6 @@ type resource struct {
 	}
 }
 
-// resources are those of a text, by kind and name.
 func resources(t *testing.T, text []byte) map[string]resource {
 	t.Helper()
 	all := map[string]resource{}

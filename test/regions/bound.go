@@ -39,7 +39,6 @@ type Bound struct {
 	Near        []float64 // this value, give or take so many percent of it
 }
 
-// span are its ends.
 func (b Bound) span() [2]float64 {
 	ends := [2]float64{math.Inf(-1), math.Inf(1)}
 	for i, end := range []*float64{b.Least, b.Most} {
@@ -56,7 +55,6 @@ func (b Bound) span() [2]float64 {
 // Holds reports whether a value is within the bound. What cannot be measured is not.
 func (b Bound) Holds(v float64) bool { return v >= b.span()[0] && v <= b.span()[1] }
 
-// text writes a bound with its unit.
 func (b Bound) text(u Unit) string {
 	ends := b.span()
 	switch {

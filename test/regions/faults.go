@@ -51,7 +51,6 @@ func (m *masters) start() {
 	m.dead = nil
 }
 
-// links are from one region to each aggregator.
 type links []*stack.Link
 
 func (all links) each(do func(*stack.Link)) {

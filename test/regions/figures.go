@@ -71,7 +71,6 @@ var Figures = map[string]Figure{
 	"change": {Unit: Duration, of: (*Played).change},
 }
 
-// covers reports whether a figure is about a load.
 func (f Figure) covers(l Offer) bool {
 	return (f.rule == nil || f.rule.Name == l.Rule) && (f.Region == "" || f.Region == l.Region)
 }

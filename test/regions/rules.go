@@ -45,7 +45,6 @@ func equalWeights() map[string]int {
 	return weights
 }
 
-// limited is a rules file with another limit of a rule.
 func limited(document, rule, limit string) (string, error) {
 	return edited("rules with another limit", document, func(fields map[string]any) error {
 		all, _ := fields["rules"].([]any)
@@ -91,7 +90,6 @@ func (w *World) begin(s *Script) {
 	w.awaitRules()
 }
 
-// applyChanged applies rules that were changed.
 func (w *World) applyChanged(rules string, err error) {
 	w.t.Helper()
 	fatal.If(w.t, err)

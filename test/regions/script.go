@@ -207,7 +207,6 @@ func (s *Script) canDo(act Action) error {
 	return err
 }
 
-// rule is the one of that name; nil if there is none.
 func (s *Script) rule(name string) *Rule {
 	for i := range s.Rules {
 		if s.Rules[i].Name == name {

@@ -42,7 +42,6 @@ type item struct {
 	stamp stamp // of what was granted
 }
 
-// itemOf is an ask of a store as an item.
 func itemOf(a *engine.Ask) item {
 	return item{key: keyOf(a), group: a.Group, slots: a.Holder != 0, want: a.Want}
 }
@@ -202,7 +201,6 @@ func (w *World) carried(c *call, at world.Stage) {
 	}
 }
 
-// answered reads the grants.
 func (c *call) answered() {
 	for i := range c.Asks {
 		c.items[i].grant = c.Grants[i]

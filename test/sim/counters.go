@@ -104,7 +104,6 @@ func (s *counters) stamp(l *limit.Limit, it *item) {
 	s.w.life(s.w.region().Life).stamps[it.granted().leaseID] = stamp
 }
 
-// peek is how much is left of a counter.
 func (s *counters) peek(p *engine.Policy, key string) int64 {
 	grants := make([]lease.Grant, 1)
 	memory, _ := s.w.world.Counters()

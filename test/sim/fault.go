@@ -48,10 +48,8 @@ type visit struct {
 	grants []lease.Grant
 }
 
-// acquire has the store answer.
 func (v *visit) acquire() { v.store.Acquire(v.ctx, v.asks, v.grants) }
 
-// brokenStore is a store with a fault.
 type brokenStore struct {
 	engine.Store
 	w      *World

@@ -12,7 +12,6 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// pop is what the referee follows of a PoP.
 type pop struct {
 	*world.PoP
 	w      *World
@@ -25,7 +24,6 @@ type pop struct {
 	newest map[int]*call        // by worker
 }
 
-// pop finds what is followed of a PoP. A new life of it is another PoP.
 func (w *World) pop(of *world.PoP) *pop {
 	p, _ := of.Notes.(*pop)
 	if p == nil {
@@ -90,7 +88,6 @@ func (p *pop) take(r *request, parts []Part) {
 	p.Awake(func() { p.decide(r) })
 }
 
-// decide takes a request to a worker.
 func (p *pop) decide(r *request) {
 	if denies := p.w.Fault.denies; denies != nil && denies(p, r.parts[0]) {
 		p.w.ref.finished(r)
@@ -117,7 +114,6 @@ func (r *request) fill(in *rule.Inputs, q *rule.Request) {
 	}
 }
 
-// finish takes the verdict.
 func (r *request) finish(*world.Request) {
 	r.decided, r.admitted, r.failed = true, r.Edge.Outcome == edge.Admit, r.Edge.Degraded
 	r.p.decides(r)

@@ -64,7 +64,6 @@ type Totals struct {
 	Worst               int64 // units admitted in the window with the most; of a token bucket in that period of the clock
 }
 
-// fail notes a broken promise.
 func (ref *referee) fail(promise int, format string, args ...any) {
 	if ref.err == nil {
 		ref.w.world.Stop()

@@ -91,7 +91,6 @@ func (h *region) stored(r reserve.Record) {
 	h.record, h.most = r, max(h.most, r.Share.Part)
 }
 
-// readRecord reads a record as it is stored.
 func readRecord(text []byte) reserve.Record {
 	var r reserve.Record
 	if err := json.Unmarshal(text, &r); err != nil {

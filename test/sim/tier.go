@@ -24,7 +24,6 @@ type leaseID struct {
 	lease uint32
 }
 
-// lot is units of a lease.
 type lot struct {
 	leaseID
 	units int64

@@ -120,7 +120,6 @@ func prepare(c Config, rules []*Rule) (*World, world.Config) {
 	return w, wc
 }
 
-// takes takes the world that was made.
 func (w *World) takes(made *world.World) {
 	w.replicas = made.Replicas
 	for _, p := range made.PoPs {

@@ -140,7 +140,6 @@ func (m *machine) started() string {
 	return string(text)
 }
 
-// read returns a file of the machine.
 func (m *machine) read(directory, name string) string {
 	m.t.Helper()
 	text := fatal.Get(os.ReadFile(filepath.Join(m.files[directory].(string), name)))(m.t)

@@ -122,7 +122,6 @@ func newDeployment(t *testing.T, dir string) deployment {
 	return d
 }
 
-// bootstrap runs `weir bootstrap`.
 func (d deployment) bootstrap(t *testing.T, args ...string) {
 	t.Helper()
 	argv := append([]string{"bootstrap", string(d)}, args...)
@@ -131,7 +130,6 @@ func (d deployment) bootstrap(t *testing.T, args ...string) {
 	}
 }
 
-// role is the secret of a role.
 func (d deployment) role(t *testing.T, name string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

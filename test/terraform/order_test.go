@@ -8,7 +8,6 @@ import (
 
 var edge = regexp.MustCompile(`"\[root\] ([^"]+?)(?: \(expand\))?" -> "\[root\] ([^"]+?)(?: \(expand\))?"`)
 
-// after returns whether one resource of a graph is made after another one.
 func after(graph map[string][]string, one, other string, seen map[string]bool) bool {
 	for _, next := range graph[one] {
 		if next == other {

@@ -93,7 +93,6 @@ func edited(t *testing.T, dir string, edit func(path, text string) string) {
 	fatal.If(t, err)
 }
 
-// run runs Terraform in a directory.
 func run(t *testing.T, dir string, args ...string) (out string, err error) {
 	t.Helper()
 	return runWith(t, nil, dir, args...)
@@ -121,7 +120,6 @@ func must(t *testing.T, dir string, args ...string) string {
 	return out
 }
 
-// bootstrap applies the module bootstrap.
 func bootstrap(t *testing.T, variables map[string]any) (texts map[string]string, environments map[string][]string) {
 	t.Helper()
 	return apply(t, "bootstrap", variables)

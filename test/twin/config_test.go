@@ -36,7 +36,6 @@ type replaced struct {
 	Name string `yaml:"name"`
 }
 
-// file is the configuration file of a domain.
 func file(t testing.TB, domain string, nodes []*node) string {
 	t.Helper()
 	text := fatal.Get(yaml.Marshal(struct {
@@ -52,7 +51,6 @@ type grammar struct {
 	rules int // made so far
 }
 
-// one in n.
 func (g *grammar) one(n int) bool { return g.IntN(n) == 0 }
 
 func pick[T any](g *grammar, from ...T) T { return from[g.IntN(len(from))] }

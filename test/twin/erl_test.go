@@ -72,7 +72,6 @@ func (p *peer) ask(t testing.TB, request *rlspb.RateLimitRequest) (answer, []cha
 	return a, p.tap.taken(request.Domain)
 }
 
-// giveBack undoes a charge.
 func (p *peer) giveBack(t testing.TB, c charge) {
 	if _, err := p.redis.Try("DECRBY", c.key, strconv.FormatUint(c.hits, 10)); err != nil {
 		t.Errorf("giving back %v: %v", c, err)
@@ -86,7 +85,6 @@ func dial(t testing.TB, addr string) rlspb.RateLimitServiceClient {
 	return rlspb.NewRateLimitServiceClient(conn)
 }
 
-// answer is a response or an error.
 type answer struct {
 	response *rlspb.RateLimitResponse
 	err      error

@@ -89,7 +89,6 @@ func (x *exchange) over(i int) bool {
 	return p.charged && (p.spent || p.after > uint64(x.response.Statuses[i].GetCurrentLimit().GetRequestsPerUnit()))
 }
 
-// quota reports whether a descriptor is in quota mode.
 func (x *exchange) quota(i int) bool {
 	p := &x.parts[i]
 	return p.charged && p.rule != nil && p.rule.QuotaMode && (p.Limit == nil || x.kept)

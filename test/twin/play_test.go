@@ -45,7 +45,6 @@ func start(t testing.TB, m mode, configs ...[]*node) *pair {
 	return &pair{mode: m, peer: startPeer(t, dir), weir: startWeir(t, m, dir), explained: map[string]int{}}
 }
 
-// difference is one that no line explains.
 type difference struct {
 	at               int // the request
 	what             string

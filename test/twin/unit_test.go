@@ -31,7 +31,6 @@ func yearBegins() bool {
 	return since < hour || since > year-2*hour
 }
 
-// lengthOf is the length of the window of a limit in a response.
 func lengthOf(l *rlspb.RateLimitResponse_RateLimit) time.Duration {
 	i := slices.IndexFunc(units, func(u unit) bool { return u.response == l.Unit })
 	return units[max(i, 0)].length

@@ -12,7 +12,6 @@ import (
 	"github.com/weirlimit/weir/test/kit/region"
 )
 
-// mode is how Weir is run.
 type mode struct {
 	store string // memory, redis or cluster
 	flags string // "", exact or charge-rejected

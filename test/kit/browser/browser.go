@@ -94,7 +94,6 @@ func (b *Browser) Bad() []string {
 	return bad
 }
 
-// run runs an action, in time.
 func run[T any](b *Browser, what string, a chromedp.Action[T]) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)

@@ -60,7 +60,6 @@ func serveEach(t *testing.T, answer func(*http.Request) string) string {
 	return ln.Addr().String()
 }
 
-// open connects.
 func open(t *testing.T, addr string, n int) *Client {
 	t.Helper()
 	c := fatal.Get(Dial(addr, "/", Uniform(10, 1), n))(t)

@@ -95,7 +95,6 @@ func (r *rls) request(key uint32) []byte {
 	return r.out.Bytes()
 }
 
-// take takes one frame.
 func (r *rls) take(b []byte) (part, error) {
 	if len(b) < frameHead {
 		return part{}, nil

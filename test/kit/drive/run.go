@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// run is one load on its way.
 type run struct {
 	*Client
 	Pace
@@ -163,7 +162,6 @@ func (r *run) handle(cn *conn, now time.Duration) {
 	}
 }
 
-// answered counts an answer.
 func (r *run) answered(cn *conn, status int, now time.Duration) {
 	r.result.Status[status]++
 	r.result.Done++

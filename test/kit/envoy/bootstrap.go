@@ -207,7 +207,6 @@ func (b *Bootstrap) at(from node, path string) node {
 	return found
 }
 
-// endpoints are the hosts of a cluster.
 func (b *Bootstrap) endpoints(addrs ...string) (all []any) {
 	for _, addr := range addrs {
 		endpoint := node{"address": node{"socket_address": node{}}}

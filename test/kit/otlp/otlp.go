@@ -87,7 +87,6 @@ func serviceOf(r *resourcepb.Resource) string {
 	return ""
 }
 
-// metricsService receives metrics.
 type metricsService struct {
 	collectormetrics.UnimplementedMetricsServiceServer
 	receiver *Receiver

@@ -80,7 +80,6 @@ func (c *Cluster) Await() {
 	proc.Await(c.t, startTimeout, "the cluster is well", c.missing)
 }
 
-// missing is what is not yet well.
 func (c *Cluster) missing() string {
 	running := c.running()
 	views := make([]string, len(running))

@@ -126,7 +126,6 @@ func (s *Sentinel) Await() {
 	proc.Await(s.t, electionTimeout, "the sentinels are well", s.missing)
 }
 
-// missing is what is not yet well.
 func (s *Sentinel) missing() string {
 	for _, n := range s.Sentinels {
 		if !n.Answers() {

@@ -105,7 +105,6 @@ func (b *bench) tap(at *place) {
 	b.Cleanup(func() { _ = resp.Body.Close(); <-ended })
 }
 
-// times is a ratio to reach.
 func times(bound float64) table.Target { return table.Target{Kind: table.Times, Bound: bound} }
 
 // passing draws from the last n keys; every tenth draw is the first of a new key. So a key is drawn about

@@ -43,7 +43,6 @@ func (m *mode) row(bare measure.Sample) table.Row {
 	return table.Row{Name: m.Name, Unit: "µs/req", Value: m.CPU, Peer: bare, Target: m.target, Note: note}
 }
 
-// modes are measured in turns.
 type modes struct {
 	*bench
 	keys  uint32 // of the traffic over many keys

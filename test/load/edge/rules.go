@@ -56,5 +56,4 @@ func rule(name, prefix string, fields ...string) string {
 		"    " + strings.Join(fields, "\n    ") + "\n"
 }
 
-// rules is a rule file.
 func rules(list ...string) string { return "rules:\n" + strings.Join(list, "") }

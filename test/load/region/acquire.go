@@ -136,7 +136,6 @@ func (s *store) draw(p *engine.Policy, callers, wants int, d time.Duration) int 
 	return int(acquired.Load())
 }
 
-// batch is the asks of one call.
 type batch struct {
 	asks   []engine.Ask
 	grants []lease.Grant

@@ -10,7 +10,6 @@ import (
 	"github.com/weirlimit/weir/test/load/rig"
 )
 
-// cluster is a Redis Cluster, all on this machine.
 type cluster struct {
 	*redistest.Cluster
 	rig *rig.Rig

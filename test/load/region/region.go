@@ -19,7 +19,6 @@ import (
 	"github.com/weirlimit/weir/test/load/table"
 )
 
-// bench is one run.
 type bench struct {
 	plan
 	*rig.Rig

@@ -65,7 +65,6 @@ type service struct {
 	*proc.Process
 }
 
-// services are those that are compared.
 type services struct {
 	empty          *service
 	theirs, cached *service // envoyproxy/ratelimit, without and with its local cache

@@ -45,13 +45,11 @@ admission_control: its defaults: sampling_window 30s, sr_threshold 95, aggressio
 Weir: a shed rule with capacity %d, profile fast, classes by path, shares 100, 80, 60 and 40.
 `, patience, replicas, servers, service, capacity, inFlight)
 
-// system is one Envoy and its upstream.
 type system struct {
 	*envoy.Envoy
 	upstream *upstream
 }
 
-// start starts a system.
 func start(r *rig.Rig, name string) *system {
 	s := &system{upstream: startUpstream(r)}
 	s.Envoy = envoy.New(r, envoy.Config{Dir: r.Dir, Name: name, Listener: "pop", Workers: 2})

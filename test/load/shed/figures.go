@@ -31,7 +31,6 @@ type second struct {
 	refused       float64
 }
 
-// figure condenses the requests of a scenario.
 func figure(s *scenario, p plan, all []sample) figures {
 	f := figures{seconds: make([]second, int(lasts))}
 	var took, late []float64
@@ -91,7 +90,6 @@ func percentile(values []float64, part float64) float64 {
 	return values[int(part*float64(len(values)-1))]
 }
 
-// deviation is the standard deviation.
 func deviation(values []float64) float64 {
 	var sum, squares float64
 	for _, v := range values {
@@ -101,7 +99,6 @@ func deviation(values []float64) float64 {
 	return math.Sqrt(max(squares/n-sum*sum/n/n, 0))
 }
 
-// row is one line of the table.
 type row struct {
 	name, unit string
 	of         func(figures) float64
@@ -111,7 +108,6 @@ type row struct {
 
 func share(c class) func(figures) float64 { return func(f figures) float64 { return f.served[c] } }
 
-// rows are those of a scenario.
 func rows(s *scenario) []row {
 	all := []row{
 		{"critical served", "%", share(critical), false, table.Target{Kind: table.AtLeast, Bound: 99.9}},

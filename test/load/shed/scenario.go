@@ -22,7 +22,6 @@ const (
 	half     = 4.0 // of the backend's flapping
 )
 
-// scenarios are those of the benchmark.
 var scenarios = []*scenario{
 	{name: "step", title: "Step to 3 × capacity", to: 27, settled: 15, offered: constant(overload)},
 	{name: "ramp", title: "Ramp to 3 × capacity and back", to: 29, offered: func(at float64) float64 {
@@ -50,7 +49,6 @@ func constant(x float64) func(float64) float64 { return func(float64) float64 { 
 
 func abs(x float64) float64 { return max(x, -x) }
 
-// loaded reports whether a time is in the load.
 func (s *scenario) loaded(at float64) bool { return at >= calm && at < s.to }
 
 // rate is what is offered at a time, in requests per second.

@@ -22,7 +22,6 @@ import (
 // quickPace is how much faster scenarios go by where no figures are wanted.
 const quickPace = 10
 
-// bench is one run of the benchmark.
 type bench struct {
 	plan
 	*rig.Rig
@@ -46,7 +45,6 @@ func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
 	})
 }
 
-// start starts all systems.
 func (b *bench) start() {
 	started := make([]*system, len(systems))
 	b.Together(len(systems), func(i int) { started[i] = start(b.Rig, systems[i]) })
@@ -56,7 +54,6 @@ func (b *bench) start() {
 	}
 }
 
-// play plays a scenario with each system in turn.
 func (b *bench) play(s *scenario) []table.Section {
 	by := map[string]figures{}
 	for _, name := range systems {
@@ -68,7 +65,6 @@ func (b *bench) play(s *scenario) []table.Section {
 	return []table.Section{section(s, by)}
 }
 
-// measure plays a scenario with one system.
 func (b *bench) measure(s *scenario, on *system) figures {
 	begin, before := time.Now(), used()+on.CPU()
 	on.upstream.begin(s, b.plan, begin)

@@ -40,7 +40,6 @@ type replica struct {
 	orca   bool           // answers state the load
 }
 
-// startUpstream starts replicas in this process.
 func startUpstream(r *rig.Rig) *upstream {
 	u := &upstream{}
 	for i := range u.all {

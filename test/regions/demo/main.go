@@ -19,7 +19,6 @@ import (
 	"github.com/weirlimit/weir/test/regions"
 )
 
-// rules are those of the demo.
 const rules = `
 regions: { eu: 1, us: 1, ap: 1 }
 rules:

@@ -42,7 +42,6 @@ type setting struct {
 	ttl, interval limit.Micros // 0: the default
 }
 
-// result is one run of the sweep.
 type result struct {
 	share float64 // admitted, of what one exact limiter admits
 	worst float64 // admitted in the worst period, of the limit
