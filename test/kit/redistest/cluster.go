@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -262,6 +263,18 @@ func (c *Cluster) Calls(name string) (sum int64) {
 		sum += n.CommandStats()[name].Calls
 	}
 	return sum
+}
+
+// Memory is what all nodes use, in bytes, and how many keys they have.
+func (c *Cluster) Memory() (bytes, keys int64) {
+	c.t.Helper()
+	for _, n := range c.Nodes {
+		used, err := strconv.ParseInt(n.Info("memory")["used_memory"], 10, 64)
+		fatal.If(c.t, err)
+		size, _ := n.Do("DBSIZE").(int64)
+		bytes, keys = bytes+used, keys+size
+	}
+	return bytes, keys
 }
 
 // HashSlot is the hash slot of a key: CRC16 (XMODEM) of what is between the first

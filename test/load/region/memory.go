@@ -62,9 +62,9 @@ func daily(a limit.Algorithm) limit.Spec {
 func (b *bench) bytesOf(name string, fill func()) table.Row {
 	b.redis.flush()
 	b.Wait(200 * time.Millisecond) // connections' buffers shrink
-	before, _ := b.redis.memory()
+	before, _ := b.redis.Memory()
 	fill()
-	after, keys := b.redis.memory()
+	after, keys := b.redis.Memory()
 	if keys == 0 {
 		b.Fatalf("%s: no keys stored", name)
 	}

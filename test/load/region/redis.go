@@ -3,7 +3,6 @@
 package region
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/redistest"
@@ -33,18 +32,6 @@ func (c *cluster) meter() rig.Meter {
 	before, begin := c.used(), time.Now()
 	c.rig.Wait(time.Second)
 	return rig.Meter{Used: c.used, Idle: float64(c.used()-before) / float64(time.Since(begin))}
-}
-
-// memory is the memory of all nodes in bytes, and how many keys they have.
-func (c *cluster) memory() (bytes, keys int64) {
-	for _, n := range c.Nodes {
-		used, err := strconv.ParseInt(n.Info("memory")["used_memory"], 10, 64)
-		c.rig.Must(err)
-		size, _ := n.Do("DBSIZE").(int64)
-		bytes += used
-		keys += size
-	}
-	return bytes, keys
 }
 
 func (c *cluster) flush() {

@@ -32,26 +32,14 @@ func (b *bench) inMemory() []table.Section {
 // inRedis is weir-regional with a cluster of three masters.
 func (b *bench) inRedis() []table.Section {
 	redis := redistest.StartCluster(b, 3, 0)
-	used := func() (megabytes float64) {
-		for _, n := range redis.Nodes {
-			bytes, err := strconv.ParseInt(n.Info("memory")["used_memory"], 10, 64)
-			b.Must(err)
-			megabytes += float64(bytes) / 1e6
-		}
-		return megabytes
-	}
-	before := used()
+	before, _ := redis.Memory()
 	s, stop := b.program("weir-regional, counters in a Redis Cluster", "weir-regional", "region", "--redis", strings.Join(redis.Addrs(), ","))
-	keys := int64(0)
-	for _, n := range redis.Nodes {
-		size, _ := n.Do("DBSIZE").(int64)
-		keys += size
-	}
+	used, keys := redis.Memory()
 	if keys < int64(b.keys) {
 		b.Fatalf("Redis has only %d of %d keys", keys, b.keys)
 	}
-	s.Rows = append(s.Rows, table.Row{Name: "used_memory of Redis", Unit: "MB", Value: measure.Sample{used()},
-		Note: fmt.Sprintf("%d keys on three masters, %.1f when empty", keys, before)})
+	s.Rows = append(s.Rows, table.Row{Name: "used_memory of Redis", Unit: "MB", Value: measure.Sample{float64(used) / 1e6},
+		Note: fmt.Sprintf("%d keys on three masters, %.1f when empty", keys, float64(before)/1e6)})
 	stop()
 	for _, n := range redis.Nodes {
 		n.Kill()

@@ -8,7 +8,7 @@ import "time"
 type scenario struct {
 	name, title string
 	orca        bool                                  // answers state the load, and Weir knows of nothing else
-	offered     func(at float64) float64              // in the load; multiples of the capacity
+	offered     float64                               // in the load; multiples of the capacity
 	slower      func(at float64, replica int) float64 // in the load; nil: no replica is
 	to          float64                               // when the load ends that begins at calm
 	settled     float64                               // when everything has settled; 0: never
@@ -23,18 +23,15 @@ const (
 )
 
 var scenarios = []*scenario{
-	{name: "step", title: "Step to 3 × capacity", to: 27, settled: 15, offered: constant(overload)},
-	{name: "ramp", title: "Ramp to 3 × capacity and back", to: 29, offered: func(at float64) float64 {
-		return resting + (overload-resting)*max(1-abs(at-17)/12, 0)
-	}},
-	{name: "flapping", title: "0.9 × capacity; for 4 s of every 8 all replicas are three times slower", to: 29, offered: constant(0.9),
+	{name: "step", title: "Step to 3 × capacity", to: 27, settled: 15, offered: overload},
+	{name: "flapping", title: "0.9 × capacity; for 4 s of every 8 all replicas are three times slower", to: 29, offered: 0.9,
 		slower: func(at float64, _ int) float64 {
 			if int((at-calm)/half)%2 == 0 {
 				return 3
 			}
 			return 1
 		}},
-	{name: "slow", title: "0.9 × capacity, and one replica of three is four times slower", to: 27, settled: 15, offered: constant(0.9),
+	{name: "slow", title: "0.9 × capacity, and one replica of three is four times slower", to: 27, settled: 15, offered: 0.9,
 		slower: func(_ float64, replica int) float64 {
 			if replica == 0 {
 				return 4
@@ -42,19 +39,15 @@ var scenarios = []*scenario{
 			return 1
 		}},
 	{name: "orca", title: "Step to 3 × capacity, which Weir sees in the load that answers state, and in nothing else",
-		orca: true, to: 27, settled: 15, offered: constant(overload)},
+		orca: true, to: 27, settled: 15, offered: overload},
 }
-
-func constant(x float64) func(float64) float64 { return func(float64) float64 { return x } }
-
-func abs(x float64) float64 { return max(x, -x) }
 
 func (s *scenario) loaded(at float64) bool { return at >= calm && at < s.to }
 
 // rate is what is offered at a time, in requests per second.
 func (s *scenario) rate(at float64) float64 {
 	if s.loaded(at) {
-		return s.offered(at) * capacity
+		return s.offered * capacity
 	}
 	return resting * capacity
 }
