@@ -22,7 +22,7 @@ var lines = []line{
 	{"what is charged beyond a limit is at most the limit once more", chargeTwice},
 	{"**A check** (a descriptor with `hits_addend: 0`) is over its limit when nothing is left", check},
 	{costsNothing, chargeNothing},
-	{"A descriptor beside one that denies is answered from the replica's memory", remember},
+	{"Their answers state what the replica last knew of their counters", remember},
 	{"**Dynamic metadata names the rule**", nameRules},
 }
 
