@@ -101,48 +101,6 @@ func TestOverdrawnIsReported(t *testing.T) {
 	}
 }
 
-// Three calls in a row that nobody answers open the breaker: nobody waits until a probe
-// is answered, and there is one probe in 100 ms.
-func TestBreaker(t *testing.T) {
-	w := newWorld(t, 1, fmt.Sprintf(failRule, `"allow"`))
-	var waiting []*Request
-	for _, user := range []string{"ann", "bob", "cid"} {
-		waiting = append(waiting, w.request(0, "/", user))
-	}
-	w.now += 100
-	for i, r := range waiting {
-		if r.Outcome != Wait {
-			t.Fatalf("request %d: outcome %v before its call ended", i, r.Outcome)
-		}
-		w.lose(0, false)
-		if r.Outcome != Admit || !r.Degraded {
-			t.Errorf("request %d, which hung: outcome %v", i, r.Outcome)
-		}
-	}
-	for i := range 50 {
-		if r := w.request(0, "/", fmt.Sprint("user", i)); r.Outcome != Admit || !r.Degraded {
-			t.Fatalf("behind an open breaker: outcome %v", r.Outcome)
-		}
-	}
-	if len(w.calls) != 0 {
-		t.Fatalf("%d calls behind an open breaker", len(w.calls))
-	}
-	probes := 0
-	for range 10 {
-		w.pass(100)
-		probes += len(w.calls)
-		w.cut()
-	}
-	if probes < 8 || probes > 10 {
-		t.Errorf("%d probes in a second, want one in 100 ms", probes)
-	}
-	w.pass(200)
-	w.settle()
-	if r := w.request(0, "/", "dan"); r.Outcome != Wait {
-		t.Errorf("after an answered probe: outcome %v, want it to wait for an answer", r.Outcome)
-	}
-}
-
 // No request waits longer than its rule's timeout, answered or not.
 func TestDeadline(t *testing.T) {
 	w := newWorld(t, 1, fmt.Sprintf(failRule, `"deny"`))
