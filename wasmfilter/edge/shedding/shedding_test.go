@@ -158,27 +158,6 @@ func TestCapacityHolds(t *testing.T) {
 	}
 }
 
-// Each class finds room up to its share of the capacity, and critical requests up to all of it, whichever worker they come to.
-func TestSharesOfTheCapacity(t *testing.T) {
-	for _, workers := range []int{1, 2, 8} {
-		c := newCrowd(t, workers, 200, "", "")
-		for class, want := range []int{80, 120, 160, 200} {
-			refused := 0
-			for i := 0; refused < 3*workers; i++ {
-				if !c.come(i%workers, shed.Class(class), "ann") {
-					refused++
-				}
-				if i%20 == 0 {
-					c.pass(10)
-				}
-			}
-			if n := len(c.open); n > want || n < want-workers {
-				t.Errorf("%d workers, %v: refused with %d in flight, room for %d", workers, shed.Class(class), n, want)
-			}
-		}
-	}
-}
-
 // A shadow rule refuses none, and counts as in flight what it would let pass: so it would refuse as much when it is enforced.
 func TestShadow(t *testing.T) {
 	c := newCrowd(t, 2, 10, `"mode":"shadow",`, "")
@@ -374,39 +353,6 @@ func (c *crowd) press(seconds int, load int64, failed bool, classes ...shed.Clas
 	return refused
 }
 
-// An upstream that states that it is full, or fails, has lower classes refused, the lowest first, and critical ones never; and
-// when it is well again nothing is refused within the time of the profile.
-func TestRatio(t *testing.T) {
-	for _, full := range []int64{1000, -1} {
-		c := newCrowd(t, 2, 1000, "", `"profile":"fast","success":95,`)
-		if got := c.press(2, 0, false, 0, 1, 2, 3); got != [shed.Classes]int{} {
-			t.Errorf("refused without overload: %v", got)
-		}
-		if full > 0 {
-			for c.press(1, full, false, 0, 2, 3); c.rule(0).Ratio < 200_000; {
-				c.press(1, full, false, 0, 2, 3)
-			}
-			if got := c.press(1, 750, false, 0, 2, 3); got[shed.Bulk] == 0 || got[shed.Normal] != 0 || got[shed.Critical] != 0 {
-				t.Errorf("refused of bulk, low, normal and critical at a fifth: %v", got)
-			}
-		}
-		c.press(30, full, full < 0, 0, 1, 2, 3) // what was well is forgotten, and the level is at its top
-		got := c.press(10, full, full < 0, 0, 1, 2, 3)
-		for class, n := range got[:shed.Critical] {
-			if n < 240 {
-				t.Errorf("load %d: %d of 250 %v requests are refused", full, n, shed.Class(class))
-			}
-		}
-		if got[shed.Critical] != 0 || c.rule(0).Ratio < 900_000 || c.rule(1).Utilization != 1000 {
-			t.Errorf("load %d: %d critical requests are refused; ratio %d, utilization %d", full, got[shed.Critical], c.rule(0).Ratio, c.rule(1).Utilization)
-		}
-		c.press(30, 0, false, 0, 1, 2, 3)
-		if got := c.press(10, 0, false, 0, 1, 2, 3); got != [shed.Classes]int{} {
-			t.Errorf("load %d: refused when all is well again: %v", full, got)
-		}
-	}
-}
-
 // All traffic is critical: nothing but the capacity refuses any.
 func TestAllCritical(t *testing.T) {
 	c := newCrowd(t, 2, 50, "", `"profile":"fast",`)
@@ -510,5 +456,51 @@ func TestSamples(t *testing.T) {
 		}
 		c.workers[0].Samples(held)
 		c.tick()
+	}
+}
+
+// A row counts for 10 s, and its responses for 2 s. One of a later time counts as far as clocks may differ.
+func TestRows(t *testing.T) {
+	const at lease.Millis = 100_000
+	sums := shed.Sums{Load: 1, Loads: 3, Failed: 2, Count: 4}
+	whole, old := totals{inFlight: 5, claims: 7, offered: 9, workers: 1, sums: sums}, totals{inFlight: 5, claims: 7, offered: 9, workers: 1}
+	for now, want := range map[lease.Millis]totals{
+		at: whole, at + 1999: whole, at + 2000: old, at + 9999: old, at + 10_000: {}, at - 10_000: whole, at - 10_001: {},
+	} {
+		r := record{rows: []row{{worker: 1, at: now}, {worker: 2, at: at, inFlight: 5, claim: 7, offered: 9, sums: sums}}}
+		if !r.drop(1, now) || r.drop(1, now) || r.totals(now) != want {
+			t.Errorf("at %d: %+v, want %+v", now, r.totals(now), want)
+		}
+	}
+	r := record{updated: at}
+	for _, c := range []struct {
+		now, updated lease.Millis
+		level        int64
+	}{{at + 99, at, 0}, {at + 100, at + 100, 100_000}, {at, at, 100_000}, {at + 200, at + 200, 300_000}} {
+		if r.move(c.now, &rule.Shed{Profile: shed.Fast}, 1000); r.updated != c.updated || r.level != c.level {
+			t.Errorf("%+v: %+v", c, r)
+		}
+	}
+}
+
+// A worker claims a part of what is free, at least its need, within the room of the class, and keeps a claim that counts.
+func TestClaims(t *testing.T) {
+	one := func(inFlight, claims int64) totals { return totals{workers: 1, inFlight: inFlight, claims: claims} }
+	for _, c := range []struct {
+		inFlight, claim int64
+		others          totals
+		room, need      int64
+		kept            bool
+		want            int64
+	}{
+		{10, 0, totals{}, 100, 1, false, 21}, {10, 0, one(20, 25), 100, 1, false, 14}, {10, 0, one(20, 25), 36, 1, false, 11},
+		{10, 0, one(20, 25), 30, 1, false, 10}, {99, 0, totals{}, 100, 1, false, 100}, {99, 0, totals{}, 100, 0, false, 99},
+		{10, 50, totals{}, 100, 1, true, 50}, {10, 50, totals{}, 100, 0, true, 21}, {10, 50, totals{}, 100, 1, false, 21},
+		{10, 0, one(95, 95), 100, 1, false, 10},
+	} {
+		r := &Rule{of: &rule.Rule{Shed: &rule.Shed{Capacity: 100}}, inFlight: c.inFlight, claim: c.claim}
+		if got := r.claims(&c.others, c.room, c.need, c.kept); got != c.want {
+			t.Errorf("%+v: claims %d", c, got)
+		}
 	}
 }
