@@ -2,7 +2,6 @@ package envoyrls
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,7 +11,6 @@ import (
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/leasecache"
-	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // far is a store that is a millisecond away, and counts how often it was asked.
@@ -38,32 +36,23 @@ func (f *far) asked() int {
 
 // cachedBench is a server with a lease cache, as it is deployed by default.
 type cachedBench struct {
-	bench
+	*bench
 	far *far
 }
 
 // cached runs a test in virtual time on a replica with a lease cache.
 func cached(t *testing.T, run func(*testing.T, *cachedBench), change ...func(*Config)) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		b := &cachedBench{bench: bench{t: t, metrics: telemetry.NewRegistry("test")}}
-		b.far = &far{Store: memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30})}
-		f := leasecache.New(leasecache.Config{Store: b.far, MaxKeys: 10_000, MaxBytes: 1 << 30})
+		ctx, stop := context.WithCancel(context.Background())
+		behind := &far{Store: memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30})}
+		f := leasecache.New(leasecache.Config{Store: behind, MaxKeys: 10_000, MaxBytes: 1 << 30})
 		var running sync.WaitGroup
 		running.Go(func() { _ = f.Run(ctx) })
-		cfg := Config{Judge: engine.NewJudge(f, f, nil, b.metrics, nil), Metrics: b.metrics, Log: slog.New(slog.DiscardHandler)}
-		for _, c := range change {
-			c(&cfg)
+		t.Cleanup(func() { stop(); running.Wait() })
+		cache := func(c *Config) {
+			c.Judge, c.Now, c.Consistency = engine.NewJudge(f, f, nil, nil, nil), time.Now, "leased"
 		}
-		var err error
-		if b.Server, err = New(cfg); err != nil {
-			t.Fatal(err)
-		}
-		b.configure(dayYAML)
-		defer running.Wait()
-		defer stop()
-		defer func() { _ = b.Shutdown(context.WithoutCancel(t.Context())) }()
-		run(t, b)
+		run(t, &cachedBench{newBench(t, dayYAML, append([]func(*Config){cache}, change...)...), behind})
 	})
 }
 

@@ -252,13 +252,17 @@ func TestShutdownEndsStreams(t *testing.T) {
 // its place, and the client does not get it.
 func TestPanic(t *testing.T) {
 	var logged bytes.Buffer
-	broken := &panicking{}
+	var broken atomic.Bool
 	b := newBench(t, specYAML, func(c *Config) {
-		broken.judge, c.Judge = c.Judge, broken
+		c.Judge = preceded{c.Judge, func(context.Context) {
+			if broken.Load() {
+				panic("on purpose")
+			}
+		}}
 		c.Log = slog.New(slog.NewTextHandler(&logged, nil))
 	})
 	client := rlspb.NewRateLimitServiceClient(dial(t, b.serve()))
-	broken.now.Store(true)
+	broken.Store(true)
 	_, err := client.ShouldRateLimit(patient(t), request(of("user", "a")))
 	if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "on purpose") {
 		t.Errorf("over gRPC: %v", err)
@@ -266,12 +270,12 @@ func TestPanic(t *testing.T) {
 	if w := b.post(`{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"a"}]}]}`); w.Code != 500 {
 		t.Errorf("over HTTP: %d %s", w.Code, w.Body)
 	}
-	broken.now.Store(false)
+	broken.Store(false)
 	r, err := client.ShouldRateLimit(patient(t), request(of("user", "a")))
 	if err != nil || inShort(r) != "OK: OK 4" {
 		t.Errorf("the next request: %v, %v", r, err)
 	}
-	if n := strings.Count(logged.String(), "on purpose"); n != 2 || !strings.Contains(logged.String(), "panicking).Judge") {
+	if n := strings.Count(logged.String(), "on purpose"); n != 2 || !strings.Contains(logged.String(), "preceded.Judge") {
 		t.Errorf("the log has it %d times: %s", n, logged.String())
 	}
 	if !b.metric(`weir_rls_requests_total{code="internal"} 2`) {
@@ -279,39 +283,30 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// judge is embedded under a name that is not its method's.
-type judge = engine.Judge
-
-// panicking is a judge that may panic.
-type panicking struct {
-	judge
-	now atomic.Bool
+// preceded is a judge with something that comes before each judgment.
+type preceded struct {
+	judge engine.Judge
+	first func(context.Context)
 }
 
-func (p *panicking) Judge(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {
-	if p.now.Load() {
-		panic("on purpose")
-	}
-	p.judge.Judge(ctx, asks, judgments)
+func (j preceded) Judge(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {
+	j.first(ctx)
+	j.judge.Judge(ctx, asks, judgments)
 }
 
-// slow is a judge that takes its time.
-type slow struct {
-	judge
-	entered, leave chan struct{}
+func (j preceded) GiveBack(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {
+	j.judge.GiveBack(ctx, asks, judgments)
 }
 
-func (s *slow) Judge(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {
-	s.entered <- struct{}{}
-	<-s.leave
-	s.judge.Judge(ctx, asks, judgments)
-}
+func (j preceded) Forget(live func(string) bool) { j.judge.Forget(live) }
 
 // TestShutdown: a request in flight is answered, new ones are not taken, and nothing is left running.
 func TestShutdown(t *testing.T) {
 	before := runtime.NumGoroutine()
-	busy := &slow{entered: make(chan struct{}, 1), leave: make(chan struct{})}
-	b := newBench(t, specYAML, func(c *Config) { busy.judge, c.Judge = c.Judge, busy })
+	entered, leave := make(chan struct{}, 1), make(chan struct{})
+	b := newBench(t, specYAML, func(c *Config) {
+		c.Judge = preceded{c.Judge, func(context.Context) { entered <- struct{}{}; <-leave }}
+	})
 	conn := dial(t, b.serve())
 	answered := make(chan error, 1)
 	go func() {
@@ -321,7 +316,7 @@ func TestShutdown(t *testing.T) {
 		}
 		answered <- err
 	}()
-	<-busy.entered
+	<-entered
 	down := make(chan error, 1)
 	go func() { down <- b.Shutdown(patient(t)) }()
 	select {
@@ -329,7 +324,7 @@ func TestShutdown(t *testing.T) {
 		t.Fatalf("down while a request is in flight: %v", err)
 	case <-time.After(100 * time.Millisecond):
 	}
-	close(busy.leave)
+	close(leave)
 	if err := errors.Join(<-answered, <-down); err != nil {
 		t.Error(err)
 	}
@@ -354,7 +349,10 @@ func TestDeadline(t *testing.T) {
 	var given time.Duration
 	b := newBench(t, specYAML, func(c *Config) {
 		c.Budget = time.Minute
-		c.Judge = timed{c.Judge, &given}
+		c.Judge = preceded{c.Judge, func(ctx context.Context) {
+			ends, _ := ctx.Deadline()
+			given = time.Until(ends)
+		}}
 	})
 	for deadline, most := range map[time.Duration]time.Duration{
 		0:                time.Minute,
@@ -373,18 +371,6 @@ func TestDeadline(t *testing.T) {
 			t.Errorf("the store has %v of %v, want at most %v", given, deadline, most)
 		}
 	}
-}
-
-// timed notes how much time it is given.
-type timed struct {
-	judge
-	given *time.Duration
-}
-
-func (j timed) Judge(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {
-	deadline, _ := ctx.Deadline()
-	*j.given = time.Until(deadline)
-	j.judge.Judge(ctx, asks, judgments)
 }
 
 // A request is traced if its client has sampled it, by the traceparent of its metadata.

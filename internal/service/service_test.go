@@ -169,23 +169,6 @@ func TestLongKeyIsItsHash(t *testing.T) {
 	}
 }
 
-func TestGiveBackOfAnotherShapeIsDropped(t *testing.T) {
-	r := newRegion(t)
-	r.setRules(`rules: [{ name: page, key: [], limit: 10/1h, algorithm: fixed_window }]`)
-	g := r.grants(wire.Want{Rule: "page", Want: lease.Want{Want: 4, Fresh: true}})
-	if g[0].Granted != 4 {
-		t.Fatalf("%+v", g)
-	}
-	back := wire.Want{Rule: "page", Shape: g[0].Shape ^ 1<<8, Want: lease.Want{Unused: 4, Lease: g[0].Lease}}
-	if g := r.grants(back); g[0].Remaining != 6 {
-		t.Errorf("units of another limit came back: %+v", g[0])
-	}
-	back.Shape = g[0].Shape
-	if g := r.grants(back); g[0].Remaining != 10 {
-		t.Errorf("units of this limit did not come back: %+v", g[0])
-	}
-}
-
 func TestGroupsMayBeScattered(t *testing.T) {
 	r := newRegion(t)
 	in := func(group uint32, w wire.Want) wire.Want { w.Group = group; return w }
