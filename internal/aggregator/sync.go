@@ -76,7 +76,9 @@ func (r *reserves) exchangeLocked(ctx context.Context) error {
 		began := r.config.Steady()
 		found, now, err := r.config.Cell.Swap(ctx, old, next)
 		if err != nil {
-			r.proposed(stated)
+			r.mu.Lock()
+			r.again(stated)
+			r.mu.Unlock()
 			return err
 		}
 		if done := r.found(began, now, old, found, next, table, stated); done {
@@ -128,13 +130,7 @@ func nothing(issued []reserve.Share) bool {
 	return !slices.ContainsFunc(issued, func(s reserve.Share) bool { return s.Part > 0 })
 }
 
-// proposed takes back what was in a proposal that was not stored, or may not have been.
-func (r *reserves) proposed(stated map[string]reserve.Statement) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.again(stated)
-}
-
+// again takes back what was in a proposal that was not stored, or may not have been. r.mu is locked.
 func (r *reserves) again(stated map[string]reserve.Statement) {
 	for name, st := range stated {
 		if _, newer := r.stated[name]; !newer {

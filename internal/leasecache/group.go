@@ -139,7 +139,7 @@ func (q *acquisition) join(a *engine.Ask, i int) {
 // keeps those that it uses, and states that.
 func (q *acquisition) undoDenied() {
 	for _, g := range q.groups {
-		if !q.deniedIn(g) {
+		if !engine.IsDenied(g.asks, q.grants[g.at:g.at+len(g.asks)]) {
 			continue
 		}
 		for i := range g.asks {
@@ -157,14 +157,4 @@ func (q *acquisition) undoDenied() {
 		}
 	}
 	q.finish()
-}
-
-// deniedIn reports whether a member of a group was denied.
-func (q *acquisition) deniedIn(g group) bool {
-	for _, grant := range q.grants[g.at : g.at+len(g.asks)] {
-		if grant.Status == lease.Denied {
-			return true
-		}
-	}
-	return false
 }

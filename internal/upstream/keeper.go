@@ -43,7 +43,7 @@ type Keeper struct {
 	config KeeperConfig // complete
 	wants  wants
 	inUse  atomic.Bool
-	view   atomic.Pointer[view] // of the record that this replica knows; nil: none
+	view   atomic.Pointer[view] // of the record that this replica knows
 
 	using  chan struct{} // is held while the record is read and changed
 	asking chan struct{} // is held while permission is asked for
@@ -75,7 +75,9 @@ type view struct {
 // NewKeeper makes the keeper of a replica that has just started.
 func NewKeeper(c KeeperConfig) *Keeper {
 	c.Timeout, c.Log = cmp.Or(c.Timeout, 100*time.Millisecond), cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	return &Keeper{config: c, id: c.ID, using: make(chan struct{}, 1), asking: make(chan struct{}, 1)}
+	k := &Keeper{config: c, id: c.ID, using: make(chan struct{}, 1), asking: make(chan struct{}, 1)}
+	k.view.Store(new(view))
+	return k
 }
 
 // Run renounces the reserve, again and again, until ctx ends.
@@ -175,29 +177,19 @@ func (k *Keeper) ShareBy(regions rule.Regions) reserve.PerMille {
 func (k *Keeper) InUse() bool { return k.inUse.Load() }
 
 // permission is what was given to the region by the newest record that this replica knows.
-func (k *Keeper) permission() reserve.Permission {
-	if v := k.view.Load(); v != nil {
-		return v.permission
-	}
-	return reserve.Permission{}
-}
+func (k *Keeper) permission() reserve.Permission { return k.view.Load().permission }
 
 // now is the time of the region's store; 0: it is not known.
 func (k *Keeper) now() limit.Micros {
 	v := k.view.Load()
-	if v == nil || v.at.IsZero() {
+	if v.at.IsZero() {
 		return 0
 	}
 	return v.clock + limit.Micros(time.Since(v.at).Microseconds())
 }
 
 // readAt is when this replica read the record last, by the region's store: another one may have ended an outage since.
-func (k *Keeper) readAt() limit.Micros {
-	if v := k.view.Load(); v != nil {
-		return v.seen
-	}
-	return 0
-}
+func (k *Keeper) readAt() limit.Micros { return k.view.Load().seen }
 
 // lacks reports whether permission is to be asked for.
 func (k *Keeper) lacks(p reserve.Permission, begin limit.Micros) bool {

@@ -176,9 +176,6 @@ func (s *Shard[V]) Took(more int) { s.bytes += int64(more) }
 // Over reports whether so many more bytes would be too many.
 func (s *Shard[V]) Over(more int) bool { return s.bytes+int64(more) > s.maxBytes }
 
-// Room is how many entries with short keys the shard has room for.
-func (s *Shard[V]) Room() int { return int(min(int64(s.maxKeys), s.maxBytes/int64(s.weight()))) }
-
 // Fits reports whether a key fits into an empty shard.
 func (s *Shard[V]) Fits(key []byte) bool { return int64(s.weight()+len(key)) <= s.maxBytes }
 
