@@ -1,8 +1,6 @@
 package envoyrls
 
 import (
-	"context"
-
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -40,40 +38,22 @@ func (s *Server) SetReady(ready bool) {
 // later. Requests are still answered.
 func (s *Server) Drain() { s.health.Shutdown() }
 
-// stream is the interceptor of streams, which ends them with the server: otherwise
-// clients that watch its health or use reflection would delay its end.
-func (s *Server) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-	defer s.recoverPanic(info.FullMethod, &err)
-	ctx, cancel := context.WithCancel(stream.Context())
-	defer cancel()
-	defer context.AfterFunc(s.ending, cancel)()
-	err = handle(service, &endingStream{stream, ctx, s.ending})
-	if s.ending.Err() != nil {
-		return errEnding
-	}
-	return err
-}
-
-// endingStream is a stream that ends with the server.
-type endingStream struct {
-	grpc.ServerStream
-	ctx    context.Context
-	ending context.Context
-}
-
 var errEnding = status.Error(codes.Unavailable, "the server is about to end; ask another one")
 
-func (m *endingStream) Context() context.Context { return m.ctx }
-
-// RecvMsg waits for the next message, or for the server's end. In that case the
-// goroutine that waits for the message ends with the stream, when its handler returns.
-func (m *endingStream) RecvMsg(message any) error {
-	received := make(chan error, 1)
-	go func() { received <- m.ServerStream.RecvMsg(message) }()
+// stream is the interceptor of streams, which ends them with the server: otherwise clients that watch its health or use
+// reflection would delay its end. The handler's goroutine ends with the stream.
+func (s *Server) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		defer func() { ended <- err }()
+		defer s.recoverPanic(info.FullMethod, &err)
+		err = handle(service, stream)
+	}()
 	select {
-	case err := <-received:
+	case err := <-ended:
 		return err
-	case <-m.ending.Done():
+	case <-s.ending.Done():
 		return errEnding
 	}
 }
