@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -319,34 +320,31 @@ func hits(n uint32, r *rlspb.RateLimitRequest) *rlspb.RateLimitRequest {
 // TestCurrentLimit: what a client gets to see of a limit.
 func TestCurrentLimit(t *testing.T) {
 	b := newBench(t, specYAML)
-	st := b.ask(request(of("user", "a"))).Statuses[0]
-	if l := st.CurrentLimit; l.Name != "per user" || l.RequestsPerUnit != 5 || l.Unit != rlspb.RateLimitResponse_RateLimit_HOUR || l.UnitMultiplier != nil {
-		t.Errorf("current_limit %v", l)
-	}
-	if d := st.DurationUntilReset.AsDuration(); d != 30*time.Minute {
-		t.Errorf("duration_until_reset %v at half past, want 30m", d)
-	}
-	for name, r := range map[string]*rlspb.RateLimitRequest{
-		"never charged": request(costing(0, of("user", "new"))), "of 0": request(of("nothing", "")),
+	own := limited(7, typepb.RateLimitUnit_MINUTE, of("user", "a"))
+	own.Limit.UnitMultiplier = wrapperspb.UInt32(15)
+	const minute, hour, week = rlspb.RateLimitResponse_RateLimit_MINUTE, rlspb.RateLimitResponse_RateLimit_HOUR, rlspb.RateLimitResponse_RateLimit_WEEK
+	for _, c := range []struct {
+		request  *ratelimitpb.RateLimitDescriptor
+		name     string
+		requests uint32
+		unit     rlspb.RateLimitResponse_RateLimit_Unit
+		times    uint32
+		reset    time.Duration // at half past
+	}{
+		{of("user", "a"), "per user", 5, hour, 0, 30 * time.Minute},
+		{costing(0, of("user", "new")), "per user", 5, hour, 0, 30 * time.Minute},
+		{of("nothing", ""), "", 0, week, 0, 516_600 * time.Second},
+		{own, "per user", 7, minute, 15, 15 * time.Minute},
+		{limited(7, typepb.RateLimitUnit_HOUR, of("free", "x")), "all free", 7, hour, 0, 30 * time.Minute},
 	} {
-		if d := b.ask(r).Statuses[0].DurationUntilReset.AsDuration(); d <= 0 {
-			t.Errorf("duration_until_reset of a counter %s: %v", name, d)
+		st := b.ask(request(c.request)).Statuses[0]
+		if l := st.CurrentLimit; l.Name != c.name || l.RequestsPerUnit != c.requests || l.Unit != c.unit || l.UnitMultiplier.GetValue() != c.times {
+			t.Errorf("%v: current_limit %v", c.request, l)
+		}
+		if d := st.DurationUntilReset.AsDuration(); d != c.reset {
+			t.Errorf("%v: duration_until_reset %v, want %v", c.request, d, c.reset)
 		}
 	}
 	b.advance(limit.Hour / 2)
-	if got := inShort(b.ask(request(of("user", "a")))); got != "OK: OK 4" {
-		t.Errorf("in the next hour: %s", got)
-	}
-	own := limited(7, typepb.RateLimitUnit_MINUTE, of("user", "a"))
-	own.Limit.UnitMultiplier = wrapperspb.UInt32(15)
-	st = b.ask(request(own)).Statuses[0]
-	if l := st.CurrentLimit; l.RequestsPerUnit != 7 || l.Unit != rlspb.RateLimitResponse_RateLimit_MINUTE || l.UnitMultiplier.GetValue() != 15 {
-		t.Errorf("current_limit of its own %v", l)
-	}
-	if l := b.ask(request(limited(7, typepb.RateLimitUnit_HOUR, of("free", "x")))).Statuses[0].CurrentLimit; l.Name != "all free" {
-		t.Errorf("current_limit in place of an unlimited rule %v", l)
-	}
-	if d := st.DurationUntilReset.AsDuration(); d != 15*time.Minute {
-		t.Errorf("duration_until_reset %v, want 15m", d)
-	}
+	b.play(t, steps{{request(of("user", "a")), "OK: OK 4"}}) // in the next hour
 }

@@ -3,7 +3,7 @@ package service_test
 import (
 	"context"
 	"errors"
-	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,27 +99,19 @@ func TestPeekOfARuleWithSeveralLimits(t *testing.T) {
 	for _, name := range names {
 		r.grants(want(name, "k", 2))
 	}
-	left := func(op func(context.Context, string, []byte) ([]v1.Counter, error), name string) (remaining []int64) {
-		all, err := op(t.Context(), name, []byte("k"))
-		if err != nil {
-			t.Error(err)
-		}
+	for i, step := range []struct {
+		op   func(context.Context, string, []byte) ([]v1.Counter, error)
+		name string
+		left []int64
+	}{{r.service.Peek, "a", []int64{3, 48}}, {r.service.Reset, names[1], []int64{50}}, {r.service.Peek, "a", []int64{3, 50}}, {r.service.Reset, "a", []int64{5, 50}}} {
+		all, err := step.op(t.Context(), step.name, []byte("k"))
+		var left []int64
 		for _, c := range all {
-			remaining = append(remaining, c.Remaining)
+			left = append(left, c.Remaining)
 		}
-		return remaining
-	}
-	if got := left(r.service.Peek, "a"); !reflect.DeepEqual(got, []int64{3, 48}) {
-		t.Errorf("peek: %d", got)
-	}
-	if got := left(r.service.Reset, names[1]); !reflect.DeepEqual(got, []int64{50}) {
-		t.Errorf("reset of %s: %d", names[1], got)
-	}
-	if got := left(r.service.Peek, "a"); !reflect.DeepEqual(got, []int64{3, 50}) {
-		t.Errorf("peek after a reset of one: %d", got)
-	}
-	if got := left(r.service.Reset, "a"); !reflect.DeepEqual(got, []int64{5, 50}) {
-		t.Errorf("reset: %d", got)
+		if err != nil || !slices.Equal(left, step.left) {
+			t.Errorf("step %d: %d are left, want %d; %v", i, left, step.left, err)
+		}
 	}
 }
 
