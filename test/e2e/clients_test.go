@@ -99,7 +99,8 @@ func heapIsWatched(t *testing.T, p *stack.PoP) {
 	var stats map[string]int64
 	proc.Eventually(t, 10*time.Second, "the monitor has looked", func() bool {
 		stats = p.Stats(monitor)
-		return stats[monitor+"pressure"] > 0
+		_, looked := stats[monitor+"pressure"]
+		return looked && (stats[monitor+"pressure"] > 0 || envoy.Native()) // its heap is less than 1 %
 	})
 	if stats[monitor+"pressure"] > 25 || stats[monitor+"failed_updates"] > 0 {
 		t.Errorf("%v: want a pressure of at most 25 %%", stats)

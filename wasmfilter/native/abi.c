@@ -127,7 +127,7 @@ config *weir_config_new(uint32_t workers) {
 	return c;
 }
 
-void weir_set_worker(config *c, uint32_t i, uintptr_t go) { c->worker[i].go = go; }
+void weir_set_worker(config *c, uint32_t i, uint32_t go) { c->worker[i].go = go; }
 
 // weir_missing returns the name of a callback that this Envoy lacks, NULL if it has all.
 const char *weir_missing(void) {

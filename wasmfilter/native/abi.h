@@ -70,7 +70,7 @@ WEIR_CALLBACKS(WEIR_DECLARE)
 typedef struct {
 	void *filter;     // Envoy's
 	void *scheduler;  // of a request that waits, or has waited
-	uintptr_t worker; // a handle of Go
+	uint32_t worker;  // of Go, by its number
 	uint32_t id;      // among those of its worker
 	uint32_t holds;   // hooks that run, and Envoy itself
 	bool kept;        // Go has to know of its response and end
@@ -81,14 +81,14 @@ typedef struct {
 	uintptr_t go; // a handle
 	uint32_t workers;
 	struct {
-		uintptr_t go;
-		uint32_t last; // id of a stream
-		char apart[48]; // each thread has a cache line of its own
+		uint32_t go;    // a number
+		uint32_t last;  // id of a stream
+		char apart[56]; // each thread has a cache line of its own
 	} worker[];
 } config;
 
 config *weir_config_new(uint32_t workers);
-void weir_set_worker(config *c, uint32_t i, uintptr_t go);
+void weir_set_worker(config *c, uint32_t i, uint32_t go);
 const char *weir_missing(void);
 bool weir_is_only_copy(void);
 void weir_log(uint32_t level, const char *text, size_t length);

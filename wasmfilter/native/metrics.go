@@ -46,8 +46,8 @@ func texts(all []string) (b []byte) {
 	return b
 }
 
-// number is that of a metric under its whole name, such as weir.calls.reason.answered. Each worker has numbers of its own.
-func (w *worker) number(kind C.int, whole string) uint32 {
+// metricOf returns the number of a metric under its whole name, such as weir.calls.reason.answered. Each worker has numbers of its own.
+func (w *worker) metricOf(kind C.int, whole string) uint32 {
 	if n, ok := w.numbers[whole]; ok {
 		return n
 	}
@@ -65,9 +65,9 @@ func (w *worker) number(kind C.int, whole string) uint32 {
 	return w.numbers[whole]
 }
 
-func (w *worker) Counter(name string) uint32   { return w.number(C.counter, name) }
-func (w *worker) Gauge(name string) uint32     { return w.number(C.gauge, name) }
-func (w *worker) Histogram(name string) uint32 { return w.number(C.histogram, name) }
+func (w *worker) Counter(name string) uint32   { return w.metricOf(C.counter, name) }
+func (w *worker) Gauge(name string) uint32     { return w.metricOf(C.gauge, name) }
+func (w *worker) Histogram(name string) uint32 { return w.metricOf(C.histogram, name) }
 
 func (w *worker) Add(number uint32, n int64) { w.Record(number, uint64(n)) }
 

@@ -101,7 +101,11 @@ func weirConfigNew(envoy unsafe.Pointer, name, text C.buffer) (module *C.config)
 	c.defineMetrics()
 	for i := range n {
 		w := newWorker(c)
-		C.weir_set_worker(m, i, C.uintptr_t(w.handle))
+		if w == nil {
+			c.release()
+			return nil
+		}
+		C.weir_set_worker(m, i, w.number)
 		c.workers = append(c.workers, w)
 	}
 	go c.tick()
@@ -191,9 +195,14 @@ func weirConfigDestroy(handle C.uintptr_t) {
 	c := configOf(handle)
 	close(c.stop)
 	<-c.stopped
+	c.release()
+}
+
+// release forgets a configuration, of which nothing runs any more.
+func (c *config) release() {
 	C.envoy_dynamic_module_callback_http_filter_config_scheduler_delete(c.scheduler)
 	for _, w := range c.workers {
-		w.handle.Delete()
+		workers[w.number].Store(nil)
 	}
 	c.handle.Delete()
 }

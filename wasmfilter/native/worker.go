@@ -20,9 +20,9 @@ import "C"
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"runtime/cgo"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 	"unsafe"
@@ -39,7 +39,7 @@ const pluginContext = 0
 // worker decides the requests of one thread of Envoy under one configuration. It is the host of its VM.
 type worker struct {
 	config *config
-	handle cgo.Handle
+	number C.uint32_t
 
 	mu      sync.Mutex
 	vm      *filter.VM
@@ -75,7 +75,10 @@ type reply struct {
 
 func newWorker(c *config) *worker {
 	w := &worker{config: c, waiting: map[uint32]*C.stream{}, numbers: map[string]uint32{}}
-	w.handle = cgo.NewHandle(w)
+	if !w.enrol() {
+		logLine(filter.LogError, "weir: too many configurations of the filter are alive")
+		return nil
+	}
 	vm := filter.NewVM(w, first)
 	if first == nil {
 		first = vm
@@ -85,7 +88,21 @@ func newWorker(c *config) *worker {
 	return w
 }
 
-func workerOf(handle C.uintptr_t) *worker { return cgo.Handle(handle).Value().(*worker) }
+// workers are all that are alive, by the numbers that C has of them. Each request looks its worker up.
+var workers [1 << 14]atomic.Pointer[worker]
+
+func workerOf(number C.uint32_t) *worker { return workers[number].Load() }
+
+// enrol gives the worker a number; false if there is none left.
+func (w *worker) enrol() bool {
+	for i := range workers {
+		if workers[i].CompareAndSwap(nil, w) {
+			w.number = C.uint32_t(i)
+			return true
+		}
+	}
+	return false
+}
 
 // locked runs f with the mutex, on the main thread.
 func (w *worker) locked(f func()) {
@@ -108,9 +125,9 @@ func (w *worker) end() {
 }
 
 //export weirRequestHeaders
-func weirRequestHeaders(handle C.uintptr_t, s *C.stream) (pause C.bool) {
+func weirRequestHeaders(number C.uint32_t, s *C.stream) (pause C.bool) {
 	defer recovered("http_filter_request_headers")
-	w, of := workerOf(handle), s.filter
+	w, of := workerOf(number), s.filter
 	waits, answer := w.decide(s)
 	if answer != nil {
 		w.respond(of, answer)
@@ -144,9 +161,9 @@ func (w *worker) respond(of unsafe.Pointer, r *reply) {
 }
 
 //export weirScheduled
-func weirScheduled(handle C.uintptr_t, s *C.stream) {
+func weirScheduled(number C.uint32_t, s *C.stream) {
 	defer recovered("http_filter_scheduled")
-	w, of := workerOf(handle), s.filter
+	w, of := workerOf(number), s.filter
 	if answer, resumed := w.finish(s); answer != nil {
 		w.respond(of, answer)
 	} else if resumed {
@@ -164,18 +181,18 @@ func (w *worker) finish(s *C.stream) (answer *reply, resumed bool) {
 }
 
 //export weirResponseHeaders
-func weirResponseHeaders(handle C.uintptr_t, s *C.stream) {
+func weirResponseHeaders(number C.uint32_t, s *C.stream) {
 	defer recovered("http_filter_response_headers")
-	w := workerOf(handle)
+	w := workerOf(number)
 	w.begin(s)
 	defer w.end()
 	w.vm.ResponseHeaders(uint32(s.id))
 }
 
 //export weirDestroyed
-func weirDestroyed(handle C.uintptr_t, s *C.stream) {
+func weirDestroyed(number C.uint32_t, s *C.stream) {
 	defer recovered("http_filter_destroy")
-	w := workerOf(handle)
+	w := workerOf(number)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.waiting, uint32(s.id))
