@@ -7,8 +7,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
 	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
 )
 
@@ -24,8 +26,8 @@ func TestLifeOfAKey(t *testing.T) {
 		t.Fatalf("first request: outcome %v, %d calls; want it to wait for one", r.Outcome, len(w.calls))
 	}
 	w.settle()
-	if r.Outcome != Admit || len(w.decided) != 1 {
-		t.Fatalf("first request: outcome %v after the answer", r.Outcome)
+	if waited := w.workers[0].rules.CountsOf("user").Waited; r.Outcome != Admit || len(w.decided) != 1 || waited != 1 || !r.Alone() {
+		t.Fatalf("first request: outcome %v after the answer, %d waited", r.Outcome, waited)
 	}
 	admitted := 1
 	for range 300 {
@@ -138,6 +140,9 @@ func TestDeniedMemberDecidesItsGroup(t *testing.T) {
 	if !w.admit(0, "/", "ann") {
 		t.Fatal("the first request was refused")
 	}
+	if q := w.region.last.Wants; len(q) != 2 || q[0].Group == 0 || q[0].Group != q[1].Group {
+		t.Errorf("the wants of one request are no group: %+v", q)
+	}
 	r := w.request(0, "/", "bob")
 	w.settle()
 	if r.Outcome != Deny || r.hits[r.denier].policy.Rule.Name != "all" {
@@ -212,12 +217,57 @@ func TestBeforeRules(t *testing.T) {
 		var r Request
 		x.Match(&rule.Request{})
 		x.Decide(w.now, &r)
-		if (r.Outcome == Deny) != deny || deny && r.Status != 503 {
+		if (r.Outcome == Deny) != deny || deny && r.Status != 503 || x.Exempt() != "" {
 			t.Errorf("deny %v: outcome %v, status %d", deny, r.Outcome, r.Status)
 		}
 		w.settle()
 		if x.RulesVersion() == "" {
 			t.Error("the rules were not fetched")
+		}
+	}
+}
+
+// A request that an exempt rule matches passes by it.
+func TestExempt(t *testing.T) {
+	w := newWorld(t, 1, `{"rules":[{"name":"probe","mode":"exempt","match":{"path":"/health"}},{"name":"all","key":[],"limit":"0/1h"}]}`)
+	for path, by := range map[string]string{"/health": "probe", "/": ""} {
+		if admitted := w.admit(0, path, "ann"); admitted != (by != "") || w.workers[0].Exempt() != by {
+			t.Errorf("%s: admitted %v, by %q", path, admitted, w.workers[0].Exempt())
+		}
+	}
+}
+
+// Of several rules the one nearest its limit governs, among those with these headers.
+func TestGoverning(t *testing.T) {
+	draft, unix := &rule.Rule{Headers: rule.Draft}, &rule.Rule{Headers: rule.XUnix}
+	half, tenth := Quota{Rule: draft, Limit: 10, Remaining: 5}, Quota{Rule: draft, Limit: 100, Remaining: 10}
+	for i, c := range []struct {
+		quotas []Quota
+		of     rule.Headers
+		want   int // -1: none
+	}{
+		{[]Quota{half, tenth}, rule.Draft, 1}, {[]Quota{tenth, half}, rule.Draft, 0}, {[]Quota{half, half}, rule.Draft, 0},
+		{[]Quota{half, {Rule: unix, Limit: 10, Remaining: 9}}, rule.XRateLimit, 1}, {[]Quota{half}, rule.XRateLimit, -1},
+		{[]Quota{half, {Rule: draft, Limit: 10, unlimited: true}}, rule.AnyHeaders, 0},
+	} {
+		var r Request
+		r.SetQuotas(c.quotas, 0)
+		if got := r.Governing(c.of); (got == nil) != (c.want < 0) || got != nil && got != &r.hits[c.want].quota || r.Alone() != (len(c.quotas) == 1) {
+			t.Errorf("row %d: %+v governs", i, got)
+		}
+	}
+}
+
+// Units that a worker takes ahead stay until the lease interval is over, the lot ends, or it is time to ask for the next window.
+func TestSublet(t *testing.T) {
+	p := &rulebook.Policy{Terms: lease.Terms{Interval: 100, Lead: 50}}
+	for _, c := range []struct {
+		units                int64
+		expiry, reset, until lease.Millis
+	}{{64, 5000, 9000, 1100}, {64, 1070, 9000, 1070}, {64, 5000, 1130, 1080}, {64, 5000, 1050, 1100}, {1, 5000, 9000, 0}} {
+		e := &table.Entry{State: holder.State{Reset: c.reset, Leases: [2]holder.Lease{{Units: c.units, Expiry: c.expiry}}}}
+		if part, until := (&accounts{}).sublet(1000, p, e); until != c.until || part.Units != c.units/4 {
+			t.Errorf("%+v: %+v until %d", c, part, until)
 		}
 	}
 }
