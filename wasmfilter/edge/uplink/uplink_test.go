@@ -144,6 +144,18 @@ func TestLateAsksTravelApart(t *testing.T) {
 	}
 }
 
+// There is a lane for each timeout, for enforced and for shadow rules.
+func TestLanes(t *testing.T) {
+	w := newWay(t)
+	for range 2 {
+		for want, c := range []Lane{{timeout: 100}, {timeout: 100, shadow: true}, {timeout: 200}, {timeout: 200, shadow: true}} {
+			if got := w.LaneFor(c.timeout, c.shadow); got != want {
+				t.Errorf("%d ms, shadow %v: lane %d, want %d", c.timeout, c.shadow, got, want)
+			}
+		}
+	}
+}
+
 // Few calls are in flight at once. Those that take longer than ten milliseconds, or four times as long as the last ones, leave room
 // for others, within a bound.
 func TestRoom(t *testing.T) {
@@ -279,6 +291,12 @@ func TestAnswerStates(t *testing.T) {
 	}
 	if w.Holders != 3 || w.Share != 250 || w.Watch.Until != 3740 || w.lane.took != 40 || w.ack != f.seq || w.lane.flying != 0 {
 		t.Errorf("%d holders, share %d, watched until %d, took %d, ack %d", w.Holders, w.Share, w.Watch.Until, w.lane.took, w.ack)
+	}
+	w.port.Calls = nil // that for the rules
+	w.asks(1, "k", 100)
+	w.at(3040)
+	if w.answer(w.port.lastCall); w.lane.took != 35 {
+		t.Errorf("after an answer at once calls take %d ms, want an eighth less than 40", w.lane.took)
 	}
 	if len(w.fetches) != 1 { // for the rules that the answer names
 		t.Fatalf("%d fetches", len(w.fetches))
