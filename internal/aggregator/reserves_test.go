@@ -31,6 +31,9 @@ func TestCutOff(t *testing.T) {
 		}
 		w.want("us", 75, "eu is cut off")
 		w.want("eu", 25, "it is cut off")
+		if text := scrape(w.metrics); strings.Count(w.log.String(), "region cut off") != 2 || !strings.Contains(text, `weir_region_withheld{region="eu"} 250`) {
+			t.Errorf("told:\n%s", w.log.String())
+		}
 		w.regions["eu"].cut = false
 		w.pass(5 * limit.Second)
 		w.want("us", 0, "eu is back in the window of its share")
@@ -40,6 +43,9 @@ func TestCutOff(t *testing.T) {
 		}
 		w.pass(2 * limit.Minute)
 		w.want("us", 100, "long after")
+		if text := scrape(w.metrics); strings.Count(w.log.String(), "region connected") != 2 || !strings.Contains(text, `weir_region_withheld{region="eu"} 0`) {
+			t.Errorf("told:\n%s", w.log.String())
+		}
 		if r := w.regions["eu"].record; len(r.Used) != 0 {
 			t.Errorf("%+v", r)
 		}
@@ -133,12 +139,12 @@ func TestStoreAway(t *testing.T) {
 	w.pass(90 * limit.Second)
 	w.away = true
 	w.pass(2 * limit.Second)
-	if got := undecided(w.regions["us"].err); !strings.Contains(got, "store") || w.reason != got {
+	if got := undecided(w.regions["us"].err); !strings.Contains(got, "store") || w.reason != got || !strings.Contains(scrape(w.metrics), "weir_aggregator_undecided 1") {
 		t.Errorf("%q, health: %q", got, w.reason)
 	}
 	w.away = false
 	w.pass(limit.Second)
-	if w.want("us", 100, "the store is back"); w.reason != "" {
+	if w.want("us", 100, "the store is back"); w.reason != "" || !strings.Contains(scrape(w.metrics), "weir_aggregator_undecided 0") {
 		t.Errorf("health: %q", w.reason)
 	}
 }

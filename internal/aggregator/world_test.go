@@ -1,6 +1,7 @@
 package aggregator_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -35,6 +36,7 @@ type reserves struct {
 	regions map[string]*region
 	metrics *telemetry.Registry
 	reason  string // why the first aggregator does not decide
+	log     bytes.Buffer
 }
 
 // region is one that calls one of the aggregators twice a second.
@@ -93,7 +95,7 @@ func (w *reserves) start(i int) {
 	w.metrics = telemetry.NewRegistry("test")
 	w.stores[i] = aggregator.New(aggregator.Config{
 		Store: w.below, MaxKeys: 100, MaxBytes: 1 << 20, Now: w.clock, Steady: func() limit.Micros { return w.now }, Cell: w,
-		Metrics: w.metrics, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil)),
+		Metrics: w.metrics, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Undecided: func(reason string) {
 			if i == 0 {
 				w.reason = reason
