@@ -190,8 +190,11 @@ func TestBroughtLimitStaysRejected(t *testing.T) {
 			b.OnFailure = lease.FailureAllow
 			return b
 		}
-		if v := judgmentOf(t, r.judges[0], by(5), "k", 1); !v.Refused || v.Degraded != engine.Sound {
-			t.Errorf("with 5 of 5 used: %+v", v)
+		for range 2 { // by the store, and from memory
+			v := judgmentOf(t, r.judges[0], by(5), "k", 1)
+			if !v.Refused || v.Degraded != engine.Sound || v.Grant.RetryAfter <= 0 || v.Grant.RetryAfter > 60_000 || v.Grant.AskAfter <= 0 || v.Grant.AskAfter > 60_000 {
+				t.Errorf("with 5 of 5 used: %+v", v)
+			}
 		}
 		r.behind.down.Store(true)
 		for _, c := range []struct {
@@ -199,7 +202,7 @@ func TestBroughtLimitStaysRejected(t *testing.T) {
 			how    engine.Degraded
 		}{{by(5), engine.FailedDenied}, {by(2), engine.FailedDenied}, {by(9), engine.FailedAllow}, {p, engine.FailedAllow}} {
 			time.Sleep(time.Second)
-			if v := judgmentOf(t, r.judges[0], c.policy, "k", 1); v.Degraded != c.how || v.Admitted != (c.how == engine.FailedAllow) {
+			if v := judgmentOf(t, r.judges[0], c.policy, "k", 1); v.Degraded != c.how || v.Admitted != (c.how == engine.FailedAllow) || v.Grant.RetryAfter > 60_000 {
 				t.Errorf("the store does not answer, by a count of %d: %+v", c.policy.Terms.Capacity, v)
 			}
 		}

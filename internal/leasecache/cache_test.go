@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,12 +49,18 @@ func TestEmptyQueueTakesNoMemory(t *testing.T) {
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1_000_000, Period: limit.Hour}, lease.Leased)
 		behind.after.Store(int64(50 * time.Millisecond))
 		var all sync.WaitGroup
+		var granted atomic.Int64
 		for range 1000 {
-			all.Go(func() { ask(t, f, p, "k") })
+			all.Go(func() { granted.Add(ask(t, f, p, "k").Granted) })
 		}
 		all.Wait()
 		if room := f.Queues(); room > 0 || f.Stats().Keys != 1 {
 			t.Errorf("the queue has memory for %d asks although nobody waits: %+v", room, f.Stats())
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if d, spare := f.Drain(ended), charged(t, behind.Store, p, "k")-granted.Load(); d != (leasecache.Drained{Lost: spare}) {
+			t.Errorf("drained %+v in no time, of %d units that no request has", d, spare)
 		}
 	})
 }
@@ -71,6 +78,9 @@ func TestEachIsToldWhatIsLeft(t *testing.T) {
 					t.Errorf("%d left after ask %d: %+v", left, i+1, g)
 				}
 			}
+		}
+		if of := s.caches[0].Stats(); of.Leased == 0 || of.Leased > 99 || of.Denied+of.Failed > 0 {
+			t.Errorf("99 asks: %+v", of)
 		}
 	})
 }
