@@ -154,3 +154,41 @@ rules:
 		}
 	}
 }
+
+// A record that cannot be read is stated as it was stored last, and nothing is renounced.
+func TestNothingIsRenouncedUnread(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.cell.fail(true)
+		before, _ := w.keeper.Statement()
+		time.Sleep(10 * time.Second)
+		if s, ok := w.keeper.Statement(); !ok || s.Until != before.Until {
+			t.Errorf("%+v, want %+v", s, before)
+		}
+		if log := w.logs(); strings.Count(log, "cannot use the record of the reserve") != 1 {
+			t.Errorf("the log has\n%s", log)
+		}
+		w.cell.fail(false)
+		time.Sleep(time.Second)
+		if s, _ := w.keeper.Statement(); s.Until <= clock() {
+			t.Errorf("%+v when the record can be read again", s)
+		}
+	})
+}
+
+// The clock of the region's store is set back: renouncing, and the reserve, go on.
+func TestClockSetBack(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		p := w.policy("r", perMinute(400))
+		w.late = true
+		w.during(p, 2*time.Second)
+		w.cell.ahead(-10 * limit.Minute)
+		w.ahead = -10 * limit.Minute
+		w.late = false
+		time.Sleep(5 * time.Second)
+		if now := w.read(); now.Until <= clock() || w.keeper.InUse() {
+			t.Errorf("%+v, in use: %v", now, w.keeper.InUse())
+		}
+		w.link(false)
+		w.admits(p, 30*time.Second, 40, 50, "want a share of the rate")
+	})
+}
