@@ -1,7 +1,5 @@
 package uplink
 
-import "strings"
-
 // TraceParent returns what of a client's traceparent header travels with a call:
 // nothing unless it is well formed by W3C Trace Context, level 1, and sampled.
 //
@@ -26,9 +24,27 @@ func TraceParent(header string) string {
 }
 
 // isSampled reports whether the last digit of the flags has their lowest bit.
-func isSampled(digit byte) bool { return strings.IndexByte("13579bdf", digit) >= 0 }
+func isSampled(digit byte) bool {
+	if digit >= 'a' {
+		digit -= 'a' - 10
+	}
+	return digit&1 != 0
+}
 
 // isID reports whether s is hexadecimal and not all zero.
-func isID(s string) bool { return isHex(s) && strings.TrimRight(s, "0") != "" }
+func isID(s string) bool {
+	zero := true
+	for i := range len(s) {
+		zero = zero && s[i] == '0'
+	}
+	return !zero && isHex(s)
+}
 
-func isHex(s string) bool { return strings.TrimRight(s, "0123456789abcdef") == "" }
+func isHex(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
