@@ -196,13 +196,21 @@ func TestBroughtLimitStaysRejected(t *testing.T) {
 				t.Errorf("with 5 of 5 used: %+v", v)
 			}
 		}
+		before := r.behind.asks(p.Rule)
+		for range 50 {
+			judgmentOf(t, r.judges[0], by(5), "k", 1)
+			time.Sleep(time.Millisecond)
+		}
+		if n := r.behind.asks(p.Rule) - before; n > 2 {
+			t.Errorf("%d asks for 50 requests in 50 ms that do not fit", n)
+		}
 		r.behind.down.Store(true)
 		for _, c := range []struct {
 			policy *engine.Policy
 			how    engine.Degraded
 		}{{by(5), engine.FailedDenied}, {by(2), engine.FailedDenied}, {by(9), engine.FailedAllow}, {p, engine.FailedAllow}} {
 			time.Sleep(time.Second)
-			if v := judgmentOf(t, r.judges[0], c.policy, "k", 1); v.Degraded != c.how || v.Admitted != (c.how == engine.FailedAllow) || v.Grant.RetryAfter > 60_000 {
+			if v := judgmentOf(t, r.judges[0], c.policy, "k", 1); v.Degraded != c.how || v.Admitted != (c.how == engine.FailedAllow) || max(v.Grant.RetryAfter, v.Grant.Reset) > 60_000 {
 				t.Errorf("the store does not answer, by a count of %d: %+v", c.policy.Terms.Capacity, v)
 			}
 		}

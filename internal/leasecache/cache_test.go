@@ -111,6 +111,13 @@ func TestExactPeekIsNotStale(t *testing.T) {
 				if n := single(a, 1); n != 0 {
 					t.Errorf("granted %d of what another replica has spent", n)
 				}
+				before := s.stores[0].asks("free")
+				for range 20 {
+					a.acquire(look(free, 0))
+				}
+				if n := s.stores[0].asks("free") - before; n > 1 {
+					t.Errorf("%d asks for 20 questions about a rule with leases", n)
+				}
 			})
 		})
 	}

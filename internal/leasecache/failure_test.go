@@ -119,6 +119,9 @@ func floodWhileFailing(t *testing.T, r *replicas, p *engine.Policy) {
 	if slowest > 10*time.Millisecond {
 		t.Errorf("a request took %v of a store that fails in 2 ms", slowest)
 	}
+	if of := r.caches[0].Stats(); of.Failed == 0 || of.Failed > 10_000 {
+		t.Errorf("%d asks failed without asking", of.Failed)
+	}
 	r.behind.down.Store(false)
 	time.Sleep(5 * time.Second)
 	if got := charged(t, r.behind.Store, p, "new"); got != min(admitted, 100) {
@@ -151,6 +154,17 @@ func TestRefund(t *testing.T) {
 			if got := charged(t, r.behind.Store, p, "k"); got != 0 {
 				t.Errorf("rule %s: %d charged for requests that were refused", p.Rule, got)
 			}
+		}
+	})
+}
+
+// What was admitted without the store, which does not confirm it, is told at the end.
+func TestDrainTellsDebts(t *testing.T) {
+	onReplicas(t, 1, 10, func(t *testing.T, r *replicas) {
+		r.behind.down.Store(true)
+		judgmentOf(t, r.judges[0], perMinute(t, lease.Leased, lease.FailureAllow), "k", 5)
+		if d := drainOf(t, r.caches[0]); d.Owed != 5 {
+			t.Errorf("%+v, want 5 units owed", d)
 		}
 	})
 }
