@@ -18,7 +18,7 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if cfg.RatelimitConfig == "" && cfg.Descriptors == "" {
+	if cfg.RatelimitConfig == "" && cfg.RatelimitBindings == "" {
 		return t.Run(ctx)
 	}
 	s, err := newRateLimitService(ctx, cfg, t)

@@ -41,8 +41,8 @@ func newRateLimitService(ctx context.Context, cfg *config.Config, t *daemon.Tier
 		o := descriptor.Options{MergeDomains: cfg.Ratelimit.MergeDomains}
 		watchers = append(watchers, envoyrls.WatchConfig(cfg.RatelimitConfig, o, s, t.Log, t.Metrics))
 	}
-	if cfg.Descriptors != "" {
-		watchers = append(watchers, envoyrls.WatchBindings(cfg.Descriptors, s, t.Log, t.Metrics))
+	if cfg.RatelimitBindings != "" {
+		watchers = append(watchers, envoyrls.WatchBindings(cfg.RatelimitBindings, s, t.Log, t.Metrics))
 	}
 	for _, w := range watchers {
 		if err := w.Load(); err != nil {

@@ -19,11 +19,11 @@ import (
 var errLeftOut = errors.New("rate limits were left out")
 
 type convertCmd struct {
-	Dir         string        `arg:"" help:"Directory with envoyproxy/ratelimit's YAML."`
-	Rules       string        `placeholder:"FILE" help:"Write the rules file here; else it is printed."`
-	Descriptors string        `placeholder:"FILE" help:"Write the file of bindings here; else it is printed."`
-	Force       bool          `help:"Overwrite existing files."`
-	Ratelimit   ratelimitToBe `embed:"" prefix:"ratelimit-"`
+	Dir               string        `arg:"" help:"Directory with envoyproxy/ratelimit's YAML."`
+	Rules             string        `placeholder:"FILE" help:"Write the rules file here; else it is printed."`
+	RatelimitBindings string        `placeholder:"FILE" help:"Write the file of bindings here; else it is printed."`
+	Force             bool          `help:"Overwrite existing files."`
+	Ratelimit         ratelimitToBe `embed:"" prefix:"ratelimit-"`
 }
 
 // ratelimitToBe are the flags of weir-regional for the directory, which become part
@@ -36,8 +36,8 @@ type ratelimitToBe struct {
 }
 
 func (c *convertCmd) Validate() error {
-	if c.Rules != "" && filepath.Clean(c.Rules) == filepath.Clean(c.Descriptors) {
-		return errors.New("--rules and --descriptors are the same file; give two")
+	if c.Rules != "" && filepath.Clean(c.Rules) == filepath.Clean(c.RatelimitBindings) {
+		return errors.New("--rules and --ratelimit-bindings are the same file; give two")
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (c *convertCmd) Run(stdout io.Writer, stderr errorWriter) error {
 
 // write writes both files, or prints them. Without --force it writes both or none.
 func (c *convertCmd) write(stdout io.Writer, result *convert.Result) error {
-	for _, path := range []string{c.Rules, c.Descriptors} {
+	for _, path := range []string{c.Rules, c.RatelimitBindings} {
 		if path == "" || c.Force {
 			continue
 		}
@@ -83,10 +83,10 @@ func (c *convertCmd) write(stdout io.Writer, result *convert.Result) error {
 	if err := c.put(stdout, c.Rules, result.Rules); err != nil {
 		return err
 	}
-	if c.Rules == "" && c.Descriptors == "" {
+	if c.Rules == "" && c.RatelimitBindings == "" {
 		fmt.Fprintln(stdout, "---")
 	}
-	err := c.put(stdout, c.Descriptors, result.Bindings)
+	err := c.put(stdout, c.RatelimitBindings, result.Bindings)
 	if err != nil && c.Rules != "" && !c.Force {
 		_ = os.Remove(c.Rules) // made above
 	}

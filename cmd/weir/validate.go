@@ -19,13 +19,13 @@ import (
 )
 
 type validateCmd struct {
-	Files           []string  `arg:"" optional:"" name:"file" predictor:"file" help:"Rules files, YAML or JSON, or directories of them; - is standard input."`
-	Descriptors     string    `placeholder:"FILE" predictor:"file" help:"Also check a file of bindings and, with a rules file, that its rules can be bound."`
-	RatelimitConfig string    `placeholder:"DIR" predictor:"file" help:"Also check a directory with envoyproxy/ratelimit's YAML."`
-	Ratelimit       ratelimit `embed:"" prefix:"ratelimit-"`
-	Format          string    `enum:"text,json,junit" default:"text" help:"How to print what is found: text, or json or junit for programs."`
-	Strict          bool      `help:"Fail on warnings, too."`
-	Ignore          []string  `placeholder:"CODE" help:"Leave out warnings of these codes."`
+	Files             []string  `arg:"" optional:"" name:"file" predictor:"file" help:"Rules files, YAML or JSON, or directories of them; - is standard input."`
+	RatelimitBindings string    `placeholder:"FILE" predictor:"file" help:"Also check a file of bindings and, with a rules file, that its rules can be bound."`
+	RatelimitConfig   string    `placeholder:"DIR" predictor:"file" help:"Also check a directory with envoyproxy/ratelimit's YAML."`
+	Ratelimit         ratelimit `embed:"" prefix:"ratelimit-"`
+	Format            string    `enum:"text,json,junit" default:"text" help:"How to print what is found: text, or json or junit for programs."`
+	Strict            bool      `help:"Fail on warnings, too."`
+	Ignore            []string  `placeholder:"CODE" help:"Leave out warnings of these codes."`
 }
 
 // ratelimit has the settings for reading a configuration of envoyproxy/ratelimit.
@@ -36,10 +36,10 @@ type ratelimit struct {
 // Validate returns a mistake in the command line.
 func (v *validateCmd) Validate() error {
 	switch {
-	case len(v.Files) == 0 && v.Descriptors == "" && v.RatelimitConfig == "":
-		return errors.New(`expected "<file> ...", --descriptors or --ratelimit-config`)
-	case len(v.Files) > 1 && v.Descriptors != "":
-		return errors.New("--descriptors are checked against one rules file; give no other")
+	case len(v.Files) == 0 && v.RatelimitBindings == "" && v.RatelimitConfig == "":
+		return errors.New(`expected "<file> ...", --ratelimit-bindings or --ratelimit-config`)
+	case len(v.Files) > 1 && v.RatelimitBindings != "":
+		return errors.New("--ratelimit-bindings are checked against one rules file; give no other")
 	}
 	for _, code := range v.Ignore {
 		if !slices.Contains(lint.Codes, code) {
@@ -56,8 +56,8 @@ func (v *validateCmd) Run(stdout io.Writer) error {
 	for _, file := range v.Files {
 		rules = checkRules(r, file)
 	}
-	if v.Descriptors != "" {
-		checkBindings(r, v.Descriptors, rules)
+	if v.RatelimitBindings != "" {
+		checkBindings(r, v.RatelimitBindings, rules)
 	}
 	if v.RatelimitConfig != "" {
 		checkRatelimit(r, v.RatelimitConfig, descriptor.Options{MergeDomains: v.Ratelimit.MergeDomains})

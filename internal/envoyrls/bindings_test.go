@@ -149,7 +149,7 @@ func TestBoundRuleGoes(t *testing.T) {
 		logged.Reset()
 		b.setRules(strings.Replace(boundRules, c.old, c.fresh, 1))
 		b.RulesChanged()
-		if !b.metric("weir_descriptors_unbound "+c.unbound) || !strings.Contains(logged.String(), c.message) || (c.message == "") != (logged.Len() == 0) {
+		if !b.metric("weir_ratelimit_bindings_unbound "+c.unbound) || !strings.Contains(logged.String(), c.message) || (c.message == "") != (logged.Len() == 0) {
 			t.Errorf("with %s: want %s unbound; logged %s", c.fresh, c.unbound, logged.String())
 		}
 	}

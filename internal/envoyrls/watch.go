@@ -44,7 +44,7 @@ func WatchConfig(dir string, o descriptor.Options, s *Server, log *slog.Logger, 
 // WatchBindings makes a watcher of a file of bindings, which it puts in force in s.
 // Their rules must be in force before.
 func WatchBindings(path string, s *Server, log *slog.Logger, r *telemetry.Registry) *watch.Watcher {
-	return watch.NewFile("descriptors", path, func(f rulefile.File) (watch.Candidate, error) {
+	return watch.NewFile("ratelimit_bindings", path, func(f rulefile.File) (watch.Candidate, error) {
 		bindings, err := binding.Parse(path, f.Data)
 		if err != nil {
 			return watch.Candidate{}, err

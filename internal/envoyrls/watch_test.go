@@ -80,13 +80,13 @@ func TestBindingsBeforeTheirRule(t *testing.T) {
 		put("bindings: [{ domain: d, descriptor: [{ key: user }], rule: per-user }]\n")
 		pass()
 		b.play(t, steps{{request(of("user", "a")), "OK: OK 4"}})
-		if !b.metric("weir_descriptors_config_ok 0") {
+		if !b.metric("weir_ratelimit_bindings_config_ok 0") {
 			t.Error("a binding without its rule is in order")
 		}
 		b.setRules(boundRules)
 		pass()
 		b.play(t, steps{{request(of("user", "a")), "OK: OK 2"}})
-		if !b.metric("weir_descriptors_config_ok 1") {
+		if !b.metric("weir_ratelimit_bindings_config_ok 1") {
 			t.Error("it is not in force")
 		}
 	})

@@ -22,14 +22,14 @@ type Config struct {
 
 	// RatelimitConfig is a directory with configuration of envoyproxy/ratelimit,
 	// which is used unchanged. It is watched as Rules is. Empty: Envoy's rate limit
-	// service is not served, unless Descriptors is given.
+	// service is not served, unless RatelimitBindings is given.
 	RatelimitConfig string          `help:"Directory with envoyproxy/ratelimit's YAML; serves Envoy's rate limit service. With it --rules may be left out." placeholder:"DIR"`
 	Ratelimit       envoyrls.Limits `embed:"" prefix:"ratelimit-"`
 
-	// Descriptors is a file that binds descriptors of Envoy's rate limit service to
+	// RatelimitBindings is a file that binds descriptors of Envoy's rate limit service to
 	// rules of the rules file. It is watched as Rules is. Empty: there are none.
-	Descriptors string            `help:"File that binds descriptors of Envoy's rate limit service to rules." placeholder:"FILE"`
-	RLS         envoyrls.Endpoint `embed:"" prefix:"rls-"`
+	RatelimitBindings string            `help:"File that binds descriptors of Envoy's rate limit service to rules." placeholder:"FILE"`
+	RLS               envoyrls.Endpoint `embed:"" prefix:"rls-"`
 }
 
 // Load reads the configuration of a process from its arguments (without the
@@ -54,9 +54,9 @@ func (c *Config) Check() error {
 	return errors.Join(
 		settings.Refuse(c.Rules == "" && c.RatelimitConfig == "",
 			"rules: is missing; give the path of a rules file, such as --rules rules.yaml, or --ratelimit-config"),
-		settings.Refuse(c.Rules == "" && c.RatelimitConfig != "" && c.Descriptors != "",
-			"descriptors: needs rules to bind descriptors to; give --rules"),
-		c.Config.Check(daemon.Input{Field: "descriptors", Path: c.Descriptors}),
+		settings.Refuse(c.Rules == "" && c.RatelimitConfig != "" && c.RatelimitBindings != "",
+			"ratelimit_bindings: needs rules to bind descriptors to; give --rules"),
+		c.Config.Check(daemon.Input{Field: "ratelimit_bindings", Path: c.RatelimitBindings}),
 		c.TLS.CheckRegions(false),
 		c.AggregatorCalls.Check(),
 		settings.Refuse(c.TLS.ClientCA != "" && len(c.TLS.ClientSAN) == 0 && c.Region == "",

@@ -21,7 +21,7 @@ var (
 )
 
 // watched are the configurations that programs read again and again; internal/watch makes the same metrics of each.
-var watched = []string{"rules", "ratelimit", "descriptors", "key_secrets", "admin_tokens"}
+var watched = []string{"rules", "ratelimit", "ratelimit_bindings", "key_secrets", "admin_tokens"}
 
 // metrics are those that the source declares, with their labels; of Envoy's own those that dashboards and alerts select.
 // test/observability asks running programs for them.

@@ -39,7 +39,7 @@ func TestRecipes(t *testing.T) {
 		weir("validate", "--strict", dir+name)
 		weir("test", dir+name)
 	}
-	weir("validate", "--strict", dir+"tokens.yaml", "--descriptors", dir+"tokens-bindings.yaml")
+	weir("validate", "--strict", dir+"tokens.yaml", "--ratelimit-bindings", dir+"tokens-bindings.yaml")
 }
 
 // shown is a recipe on the page: a line with its link, and an example.

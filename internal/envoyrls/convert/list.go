@@ -9,7 +9,7 @@ import (
 func (r *Result) WriteList(w io.Writer) {
 	if left := r.Left(); left > 0 {
 		fmt.Fprintf(w, "\nLeft out, rate limits: %d. Without a binding their descriptors are decided by\n"+
-			"--ratelimit-config, if weir-regional has it beside --rules and --descriptors,\n"+
+			"--ratelimit-config, if weir-regional has it beside --rules and --ratelimit-bindings,\n"+
 			"exactly as before; without it, they are allowed and not counted.\n", left)
 		r.writeRemarks(w, true)
 	}

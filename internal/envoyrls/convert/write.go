@@ -13,13 +13,13 @@ import (
 )
 
 const rulesHead = `# Rules for weir-regional --rules, converted from a configuration of envoyproxy/ratelimit.
-# Descriptors come to them by the bindings of --descriptors, which do not look at key and
-# match. Before PoPs have these rules, replace each header x-descriptor-* by what Envoy
-# sends under that key.
+# The file of --ratelimit-bindings binds descriptors to these rules and ignores key and match.
+# Before PoPs use the rules, replace each header x-descriptor-* by the header that Envoy sends
+# under that key.
 `
 
-const bindingsHead = `# Bindings for weir-regional --descriptors, to the rules that were converted with them.
-# What is unbound is kept from the binding for any value beside it.
+const bindingsHead = `# Bindings for weir-regional --ratelimit-bindings, to the rules that were converted with them.
+# With unbound: true, a value is excluded from the binding for any value beside it.
 `
 
 // writeList writes the head of a file and its only field, a list.
