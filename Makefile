@@ -263,7 +263,7 @@ IMAGES ?= weir
 export TAG IMAGES
 
 .PHONY: release
-release: ## Make all that a release consists of: dist/ (TAG=v0.1.0: refuse another version)
+release: ## Make all that a release consists of: dist/ (TAG=v0.1.0: reject another version)
 	@go build -C tools -o ../.tools/ ./sbom ./release
 	@.tools/release -tag "$$TAG"
 

@@ -29,7 +29,7 @@ for n in $REPLICAS; do
   id=$(valkey-cli -h "$master" cluster myid)
   until placed "$node"; do
     valkey-cli -h "$node" cluster meet "$master" 6379 >/dev/null || true
-    sleep 1 # it refuses a master that it has not met yet
+    sleep 1 # it rejects a master that it has not met yet
     valkey-cli -h "$node" cluster replicate "$id" >/dev/null || true
   done
 done

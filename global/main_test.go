@@ -11,7 +11,7 @@ func tls(names string) []string {
 	return []string{"--rules", "r", "--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", "ca", "--tls-client-san", names}
 }
 
-// Settings that weir-global refuses, and what it asks to change.
+// Settings that weir-global rejects, and what it asks to change.
 func TestLoad(t *testing.T) {
 	for _, c := range []struct {
 		args []string

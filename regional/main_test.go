@@ -220,7 +220,7 @@ func TestSilentConnectionHoldsNothingUp(t *testing.T) {
 }
 
 // A mistake at the start ends the process with a message that names the remedy.
-func TestRefusesToStart(t *testing.T) {
+func TestDoesNotStart(t *testing.T) {
 	busy := fatal.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer busy.Close()
 	dir := t.TempDir()

@@ -38,12 +38,12 @@ type kv struct {
 	cli.Installation `embed:""`
 }
 
-// remote reports whether an installation is named.
-func (k *kv) remote() bool { return k.Context != "" || k.Admin != "" }
+// installed reports whether an installation is named.
+func (k *kv) installed() bool { return k.Context != "" || k.Admin != "" }
 
 // use runs calls of the store, which end with ctx.
 func (k *kv) use(calls func(ctx context.Context, s store) error) error {
-	if k.remote() {
+	if k.installed() {
 		return k.Use(func(ctx context.Context, c *client.Client) error { return calls(ctx, cli.Versions{Client: c}) })
 	}
 	s, err := versions.Open(k.Consul, k.Primary)
@@ -73,10 +73,10 @@ func (c *change) Validate() error {
 	if c.Reason == "" && !c.DryRun {
 		return errors.New("--reason is missing; write why the rules change")
 	}
-	if c.Wait && !c.remote() {
+	if c.Wait && !c.installed() {
 		return errors.New("--wait is of the admin API; give --context or --admin")
 	}
-	if c.Author != "" && c.remote() {
+	if c.Author != "" && c.installed() {
 		return errors.New("--author is of Consul alone; the admin API knows who calls")
 	}
 	return nil
@@ -158,7 +158,7 @@ func (c *change) finish(ctx context.Context, in store, v versions.Version, stdou
 type applyCmd struct {
 	File   string `arg:"" predictor:"file" help:"Rules file, or a directory of them."`
 	change `embed:""`
-	On     uint64 `placeholder:"REVISION" help:"Refuse if another version is in force: the file was made of that one."`
+	On     uint64 `placeholder:"REVISION" help:"Reject if another version is in force: the file was made of that one."`
 }
 
 // Run checks the file as a whole, then puts it in force.

@@ -32,7 +32,7 @@ type ratelimitToBe struct {
 	ratelimit
 	Consistency    string `enum:"leased,exact" default:"leased" help:"As for weir-regional: leased or exact."`
 	OnFailure      string `enum:"allow,deny,local" default:"allow" help:"As for weir-regional: allow, deny or local."`
-	ChargeRejected bool   `negatable:"" help:"As for weir-regional: count refused requests, too."`
+	ChargeRejected bool   `negatable:"" help:"As for weir-regional: count rejected requests, too."`
 }
 
 func (c *convertCmd) Validate() error {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A region is declared dead at an aggregator, which may refuse that.
+// A region is declared dead at an aggregator, which may reject that.
 func TestForgetRegion(t *testing.T) {
 	aggregator := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)

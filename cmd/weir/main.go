@@ -38,13 +38,13 @@ type commands struct {
 	Forget   forgetCmd   `cmd:"" name:"forget-region" help:"Declare a region dead, so that an aggregator withholds nothing for it any more."`
 
 	Status    cli.Status    `cmd:"" help:"List all replicas and PoPs of an installation; the exit status is their health."`
-	Top       cli.Top       `cmd:"" help:"Show which keys come most or are refused most, or how far rules are used."`
+	Top       cli.Top       `cmd:"" help:"Show which keys come most or are rejected most, or how far rules are used."`
 	Tap       cli.Tap       `cmd:"" help:"Print single decisions as they are made, for a time."`
 	Explain   cli.Explain   `cmd:"" help:"Say what each rule in force does with a request, and what its counters hold; nothing is counted."`
 	Peek      cli.Peek      `cmd:"" help:"Print what the counters of a key hold."`
 	Reset     cli.Reset     `cmd:"" help:"Reset the counters of a key; what is on lease stays there."`
 	Override  cli.Override  `cmd:"" help:"Set the limit of single keys for a time, list such overrides, and end them."`
-	Candidate cli.Candidate `cmd:"" help:"Try a limit, which refuses nothing, for a time; list such candidates, and end them."`
+	Candidate cli.Candidate `cmd:"" help:"Try a limit, which rejects nothing, for a time; list such candidates, and end them."`
 	Analyze   cli.Analyze   `cmd:"" help:"Say what is likely not meant about the running system: rules that match nothing, members on old rules, warnings."`
 	Debug     cli.Debug     `cmd:"" help:"Write an archive for whoever looks into a problem, without keys and secrets."`
 

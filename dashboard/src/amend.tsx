@@ -42,7 +42,7 @@ export function AmendDialog(p: { kind: "override" | "candidate"; rule: string; c
             , key <Text of={counted} />
           </>
         )}
-        {p.kind === "candidate" && ": it is counted beside the rule's own limit, and refuses nothing."}
+        {p.kind === "candidate" && ": it is counted beside the rule's own limit, and rejects nothing."}
       </p>
       <form
         onSubmit={(e) => {

@@ -40,7 +40,7 @@ export function Explain({ rule }: { rule?: string }) {
       <Failure of={error} />
       {answer && (
         <>
-          <p role="status">{answer.refused_by ? <>It is refused by <Text of={answer.refused_by} />.</> : verdict(answer)}</p>
+          <p role="status">{answer.rejected_by ? <>It is rejected by <Text of={answer.rejected_by} />.</> : verdict(answer)}</p>
           <Table caption="What each rule does" rows={rows} id={(r) => r.rule} empty="No rule applies to it." columns={columns} />
         </>
       )}
@@ -59,9 +59,9 @@ function headersOf(text: string): Record<string, string> {
 
 function verdict(of: Explanation): string {
   const all = of.rules.filter((r) => r.applies && r.mode !== "exempt" && !r.unlimited && !r.class)
-  if (all.length === 0) return of.rules.some((r) => r.class) ? "It has no limit, and is refused where a PoP has too much to do." : "No rule limits it."
+  if (all.length === 0) return of.rules.some((r) => r.class) ? "It has no limit, and is rejected where a PoP has too much to do." : "No rule limits it."
   if (all.some((r) => !r.counters)) return "What the counters hold is not known here: operators see it, at the region or aggregator that counts."
-  return "No rule refuses it, by what counters hold now."
+  return "No rule rejects it, by what counters hold now."
 }
 
 const columns = [

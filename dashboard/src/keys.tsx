@@ -37,7 +37,7 @@ export function KeyDialog({ rule, counted, close }: { rule: string; counted: str
           void reset()
         }}
       >
-        <Field label="Reason" value={why} set={setWhy} required maxLength={2000} hint="What PoPs have on lease stays there; they refuse on for a short time." />
+        <Field label="Reason" value={why} set={setWhy} required maxLength={2000} hint="What PoPs have on lease stays there; they keep rejecting for a short time." />
         <Failure of={error} />
         <p class="buttons">
           <button type="submit" disabled={busy || !held}>

@@ -1,4 +1,4 @@
-// The first page: what passes and what is refused, each region, and what needs a person.
+// The first page: what passes and what is rejected, each region, and what needs a person.
 
 import { useEffect } from "preact/hooks"
 import { Rates } from "./chart"
@@ -30,8 +30,8 @@ function Shown({ of: s }: { of: Status }) {
         <Card title="Regions">
           <Regions of={s} />
         </Card>
-        <Card title="Rules that refuse most">
-          <Refusing of={s.rules} />
+        <Card title="Rules that reject most">
+          <Rejecting of={s.rules} />
         </Card>
       </div>
       <Card title="All rules">
@@ -115,17 +115,17 @@ function Versions({ of }: { of: Member[] }) {
   return old ? <strong class="bad">{old} with other rules</strong> : <>the same</>
 }
 
-function Refusing({ of }: { of: Use[] }) {
-  const refusing = of
+function Rejecting({ of }: { of: Use[] }) {
+  const rejecting = of
     .filter((u) => u.denied + u.shadow_denied > 0)
     .sort((a, b) => b.denied_per_second - a.denied_per_second || b.denied - a.denied || b.shadow_denied - a.shadow_denied)
     .slice(0, 5)
   return (
     <Table
-      caption="Rules that refuse most"
-      rows={refusing}
+      caption="Rules that reject most"
+      rows={rejecting}
       id={(u) => u.rule}
-      empty="No rule has refused a request."
+      empty="No rule has rejected a request."
       columns={[
         { name: "rule", of: (u) => ruleLink(u.rule) },
         { name: "denied", right: true, of: (u) => <Num of={u.denied_per_second} unit="/s" /> },

@@ -180,7 +180,7 @@ function Decisions() {
   )
 }
 
-/** What the rule's shadow and its candidates would have refused. */
+/** What the rule's shadow and its candidates would have rejected. */
 function Tried({ name }: { name: string }) {
   const all = [...uses.value.values()].filter((u) => written(u.rule) === name && (u.shadow_denied > 0 || /@(shadow|candidate)$/.test(u.rule)))
   return (

@@ -165,7 +165,7 @@ export interface Explained {
 
 export interface Explanation {
   rules: Explained[]
-  refused_by?: string
+  rejected_by?: string
 }
 
 export interface AuditEntry {

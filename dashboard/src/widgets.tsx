@@ -49,7 +49,7 @@ export function ruleLink(rule: string) {
   )
 }
 
-/** How much of a limit is used: more than all of it is refused. */
+/** How much of a limit is used: more than all of it is rejected. */
 export function Meter({ of }: { of: number | undefined }) {
   if (of === undefined) return <span class="num">–</span>
   const shown = Math.round(of * 100)

@@ -25,9 +25,9 @@ func TestHandler(t *testing.T) {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
-	ready.Refuse("two replicas")
-	ready.Refuse("draining")
-	ready.Refuse("draining")
+	ready.Block("two replicas")
+	ready.Block("draining")
+	ready.Block("draining")
 	if code, body := get(h, "/readyz"); code != 503 || body != "not ready: two replicas\nnot ready: draining\n" {
 		t.Errorf("/readyz with two reasons: %d %s", code, body)
 	}
@@ -51,14 +51,14 @@ func TestHandler(t *testing.T) {
 func TestStarted(t *testing.T) {
 	ready := new(Readiness)
 	h := Handler(Config{Ready: ready, Metrics: http.NotFoundHandler()})
-	ready.Refuse("no redis")
-	ready.Refuse("no rules")
+	ready.Block("no redis")
+	ready.Block("no rules")
 	ready.Allow("no redis")
 	if code, body := get(h, "/startedz"); code != 503 || body != "not ready: no rules\n" {
 		t.Errorf("/startedz before it was ready: %d %s", code, body)
 	}
 	ready.Allow("no rules")
-	ready.Refuse("undecided")
+	ready.Block("undecided")
 	for path, want := range map[string]int{"/startedz": 200, "/readyz": 503} {
 		if code, body := get(h, path); code != want {
 			t.Errorf("%s after it was ready: %d %s, want %d", path, code, body, want)
@@ -72,14 +72,14 @@ func TestStarted(t *testing.T) {
 // TestNotify: each subscriber is notified at once and of each change.
 func TestNotify(t *testing.T) {
 	ready, got := new(Readiness), [2]string{}
-	ready.Refuse("one")
+	ready.Block("one")
 	for i := range got {
 		ready.Notify(func(ready bool) { got[i] += map[bool]string{true: "+", false: "-"}[ready] })
 	}
-	ready.Refuse("two")
+	ready.Block("two")
 	ready.Allow("one")
 	ready.Allow("two")
-	ready.Refuse("three")
+	ready.Block("three")
 	if got != [2]string{"---+-", "---+-"} {
 		t.Errorf("notified of %s", got)
 	}

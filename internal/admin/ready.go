@@ -31,9 +31,9 @@ func (r *Readiness) changed() {
 	}
 }
 
-// Refuse adds a reason: what is wrong and what to do. A reason that is there already is
+// Block adds a reason: what is wrong and what to do. A reason that is there already is
 // not added again.
-func (r *Readiness) Refuse(reason string) {
+func (r *Readiness) Block(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !slices.Contains(r.reasons, reason) {

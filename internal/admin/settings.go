@@ -17,7 +17,7 @@ import (
 type Settings struct {
 	// Tokens is the file of those who may use the API: tokens and names in client certificates, with the role of each
 	// (viewer, operator or admin). `weir token` makes tokens. A file
-	// that everybody may write is refused. Empty: on a loopback address everybody may do everything.
+	// that everybody may write is rejected. Empty: on a loopback address everybody may do everything.
 	Tokens string `help:"File of tokens and roles of the admin API." placeholder:"FILE"`
 
 	// TLSCert and TLSKey encrypt the connections of the port, health and metrics as well; both or none.
@@ -38,8 +38,8 @@ type Settings struct {
 func (s *Settings) Check() error {
 	return errors.Join(
 		settings.Pair("admin_tls_cert", s.TLSCert, "admin_tls_key", s.TLSKey),
-		settings.Refuse(s.TLSClientCA != "" && s.TLSCert == "", "admin_tls_client_ca: needs admin_tls_cert and admin_tls_key: without TLS no client presents a certificate"),
-		settings.Refuse(s.TLSClientCA != "" && s.Tokens == "", "admin_tls_client_ca: needs admin_tokens, which has the roles of clients"),
+		settings.Reject(s.TLSClientCA != "" && s.TLSCert == "", "admin_tls_client_ca: needs admin_tls_cert and admin_tls_key: without TLS no client presents a certificate"),
+		settings.Reject(s.TLSClientCA != "" && s.Tokens == "", "admin_tls_client_ca: needs admin_tokens, which has the roles of clients"),
 	)
 }
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Settings that do not fit together are refused.
+// Settings that do not fit together are rejected.
 func TestSettings(t *testing.T) {
 	for want, a := range map[string]Settings{
 		"admin_tls_cert: goes together with admin_tls_key": {TLSCert: "x"},

@@ -34,8 +34,8 @@ type account struct {
 	keys, bytes atomic.Int64 // of the keys that it owns
 	logged      repeat.OncePerMinute
 
-	owned                      telemetry.Gauge
-	refused, notHad, overdrawn telemetry.Counter
+	owned                           telemetry.Gauge
+	keysRejected, notHad, overdrawn telemetry.Counter
 }
 
 // mayOwn reports whether a region may have one more key. One region fills at most half of the table, so
@@ -107,9 +107,9 @@ func remove(shard *table.Shard[key], e *table.Entry[key]) {
 	shard.Remove(e)
 }
 
-// forgive forgets what regions have of a key whose counter was reset: the limit is divided anew. Another aggregator on
+// forgetReset forgets what regions have of a key whose counter was reset: the limit is divided anew. Another aggregator on
 // the same Redis goes on with what it knows.
-func (s *Store) forgive(a *engine.Ask) {
+func (s *Store) forgetReset(a *engine.Ask) {
 	hash := s.table.Hash(a.Policy, a.Key)
 	shard := s.table.Shard(hash)
 	shard.Lock()
@@ -156,9 +156,9 @@ func (s *Store) drop(r *region, a *engine.Ask, d fair.Dropped) {
 	}
 }
 
-// refuse counts an ask for a key for which there is no room.
-func (s *Store) refuse(r *region, a *engine.Ask) {
-	r.refused.Inc()
+// reject counts an ask for a key for which there is no room.
+func (s *Store) reject(r *region, a *engine.Ask) {
+	r.keysRejected.Inc()
 	if r.logged.Now() {
 		s.config.Log.Warn("region has no room for more keys; new ones are unavailable", "region", a.Region, "rule", a.Policy.Rule,
 			"keys", r.keys.Load(), "remedy", "give the aggregator more memory (--max-memory, --max-keys), or find out who sends so many keys")

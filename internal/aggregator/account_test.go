@@ -47,13 +47,13 @@ var all = lease.Want{Need: 1, Waiting: limit.MaxCount, Want: limit.MaxCount}
 // A region that states that it owes everything takes its part of the limit from the others: an equal one, or
 // the one that the rules have.
 func TestDebtsTakeThePartOfARegion(t *testing.T) {
-	for _, fair := range []rule.Fair{rule.FairDemand, rule.FairEqual} {
+	for _, sharing := range []rule.Sharing{rule.SharingProportional, rule.SharingEqual} {
 		for _, c := range []struct {
 			regions rule.Regions
 			called  []string
 			owed    int64
 		}{{nil, []string{"us", "ap", "liar"}, 33}, {nil, nil, 50}, {rule.Regions{{Name: "liar", Weight: 1}, {Name: "us", Weight: 4}}, nil, 20}} {
-			s := newShared(t, fair, 1000)
+			s := newShared(t, sharing, 1000)
 			s.policy.Regions = c.regions
 			for _, region := range c.called {
 				s.want(region, "other", lease.Want{})
@@ -62,11 +62,11 @@ func TestDebtsTakeThePartOfARegion(t *testing.T) {
 				s.want("liar", "k", lease.Want{Overdrawn: limit.MaxCount, Debt: debt + 1, Denied: limit.MaxCount})
 			}
 			least := 100 - c.owed
-			if fair == rule.FairEqual { // the liar states a demand, too
+			if sharing == rule.SharingEqual { // the liar states a demand, too
 				least = 50
 			}
 			if got := s.want("us", "k", all).Granted; got < least || got > 100-c.owed {
-				t.Errorf("fair %v, regions %v: another region has %d of 100, want %d at least", fair, c.regions, got, least)
+				t.Errorf("sharing %v, regions %v: another region has %d of 100, want %d at least", sharing, c.regions, got, least)
 			}
 			s.hasMetric(fmt.Sprint(`weir_region_units_rejected_total{kind="overdrawn",region="liar"} `, float64(50*limit.MaxCount-c.owed)))
 		}
@@ -75,7 +75,7 @@ func TestDebtsTakeThePartOfARegion(t *testing.T) {
 
 // A region gives back what another one has: none of it is granted again.
 func TestRegionCannotGiveBackWhatOthersHave(t *testing.T) {
-	s := newShared(t, rule.FairDemand, 1000)
+	s := newShared(t, rule.SharingProportional, 1000)
 	had := s.want("liar", "k", lease.Want{Need: 1, Waiting: 10, Want: 10})
 	got := s.want("us", "k", all).Granted
 	for range 20 {
@@ -95,19 +95,19 @@ func TestOneRegionLeavesRoomForKeys(t *testing.T) {
 	const room = 1024
 	debt := lease.Want{Overdrawn: 1, Debt: 1}
 	for name, flood := range map[string]lease.Want{"requests": all, "debts": debt, "both": {Need: 1, Waiting: 1, Want: 1, Overdrawn: 5, Debt: 1}} {
-		s := newShared(t, rule.FairDemand, room)
+		s := newShared(t, rule.SharingProportional, room)
 		s.want("us", "known", all)
-		refused := 0
+		rejected := 0
 		for i := range 3 * room {
 			if s.want("liar", fmt.Sprint("l", i), flood).Status == lease.Unavailable {
-				refused++
+				rejected++
 			}
 		}
 		if n := s.counters.Stats().Keys; n > room/2+1 || n < room/2-1 {
 			t.Errorf("%s: the store has %d keys, want about %d", name, n, room/2)
 		}
-		if name != "debts" && refused < 3*room-room/2 {
-			t.Errorf("%s: %d of %d wants were refused", name, refused, 3*room)
+		if name != "debts" && rejected < 3*room-room/2 {
+			t.Errorf("%s: %d of %d wants were rejected", name, rejected, 3*room)
 		}
 		for i := range room / 4 {
 			if g := s.want("us", fmt.Sprint("u", i), all); g.Granted != 100 {
@@ -117,7 +117,7 @@ func TestOneRegionLeavesRoomForKeys(t *testing.T) {
 		if g := s.want("us", "known", all); g.Status != lease.Denied {
 			t.Errorf("%s: a spent key: %+v", name, g)
 		}
-		s.hasMetric(fmt.Sprintf(`weir_region_keys_rejected_total{region="liar"} %d`, refused), fmt.Sprintf(`weir_region_keys{region="us"} %d`, room/4+1))
+		s.hasMetric(fmt.Sprintf(`weir_region_keys_rejected_total{region="liar"} %d`, rejected), fmt.Sprintf(`weir_region_keys{region="us"} %d`, room/4+1))
 		s.now += 3 * limit.Hour
 		if g := s.want("liar", "later", all); g.Granted != 100 {
 			t.Errorf("%s: when its keys are over the region has no room: %+v", name, g)
@@ -128,7 +128,7 @@ func TestOneRegionLeavesRoomForKeys(t *testing.T) {
 // One region has half of the memory at most, too: long keys count for what they take.
 func TestOneRegionLeavesMemory(t *testing.T) {
 	const kib = 1 << 10
-	s := newShared(t, rule.FairDemand, 1000)
+	s := newShared(t, rule.SharingProportional, 1000)
 	s.store = aggregator.New(aggregator.Config{Store: s.counters, MaxKeys: 1000, MaxBytes: 64 * kib, Now: func() limit.Micros { return s.now }})
 	for i, c := range []struct {
 		region string
@@ -156,7 +156,7 @@ func TestOneRegionLeavesMemory(t *testing.T) {
 
 // Where nothing may be owed, as with on_failure: deny, a debt makes no key.
 func TestNothingOwedMakesNoKey(t *testing.T) {
-	s := newShared(t, rule.FairDemand, 1000)
+	s := newShared(t, rule.SharingProportional, 1000)
 	for i := range 100 {
 		s.want("liar", fmt.Sprint(i), lease.Want{Unused: 10, Denied: 10})
 	}

@@ -54,8 +54,8 @@ type Store struct {
 	table    *table.Table[key]
 	reserves reserves
 
-	asked, granted, denied, returned, refused, rejected *telemetry.CounterVec
-	owned                                               *telemetry.GaugeVec
+	asked, granted, denied, returned, unitsRejected, keysRejected *telemetry.CounterVec
+	owned                                                         *telemetry.GaugeVec
 
 	mu      sync.RWMutex
 	regions map[string]*region
@@ -91,16 +91,16 @@ func New(c Config) *Store {
 			withheldOf: c.Metrics.Gauges("weir_region_withheld", "Thousandths of each limit that are withheld for a region in a window that begins now: it is cut off, or gone.", "region"),
 		},
 		config: c, regions: map[string]*region{}, table: table.New[key](c.MaxKeys, c.MaxBytes),
-		asked:    c.Metrics.Counters("weir_region_wants_total", "Wants of the replicas of a region.", "region"),
-		granted:  c.Metrics.Counters("weir_region_units_granted_total", "Units granted to a region.", "region"),
-		denied:   c.Metrics.Counters("weir_region_units_denied_total", "Units that a region refused to its clients from memory, or that were denied to it while requests waited.", "region"),
-		returned: c.Metrics.Counters("weir_region_units_returned_total", "Unspent units that a region gave back.", "region"),
-		rejected: c.Metrics.Counters("weir_region_units_rejected_total", "Units that a region reported and that do not count: returned (given back, but not granted to it) or overdrawn (admitted without a lease, beyond its part of the limit).", "region", "kind"),
-		refused:  c.Metrics.Counters("weir_region_keys_rejected_total", "Wants of a region answered as unavailable because there was no room for their key: it has half of all keys, or the table is full.", "region"),
-		owned:    c.Metrics.Gauges("weir_region_keys", "Keys for which a region asked first, of those that are kept.", "region"),
+		asked:         c.Metrics.Counters("weir_region_wants_total", "Wants of the replicas of a region.", "region"),
+		granted:       c.Metrics.Counters("weir_region_units_granted_total", "Units granted to a region.", "region"),
+		denied:        c.Metrics.Counters("weir_region_units_denied_total", "Units that a region rejected to its clients from memory, or that were denied to it while requests waited.", "region"),
+		returned:      c.Metrics.Counters("weir_region_units_returned_total", "Unspent units that a region gave back.", "region"),
+		unitsRejected: c.Metrics.Counters("weir_region_units_rejected_total", "Units that a region reported and that do not count: returned (given back, but not granted to it) or overdrawn (admitted without a lease, beyond its part of the limit).", "region", "kind"),
+		keysRejected:  c.Metrics.Counters("weir_region_keys_rejected_total", "Wants of a region answered as unavailable because there was no room for their key: it has half of all keys, or the table is full.", "region"),
+		owned:         c.Metrics.Gauges("weir_region_keys", "Keys for which a region asked first, of those that are kept.", "region"),
 	}
 	if c.Cell != nil {
-		c.Metrics.GaugeFunc("weir_aggregator_undecided", "1 while calls of regions are refused as a whole, because nothing can be decided.", s.reserves.refuses)
+		c.Metrics.GaugeFunc("weir_aggregator_undecided", "1 while calls of regions are rejected as a whole, because nothing can be decided.", s.reserves.rejects)
 	}
 	return s
 }
@@ -109,21 +109,21 @@ func New(c Config) *Store {
 // it on. It changes the asks.
 func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	now := s.time()
-	var refused []int
+	var rejected []int
 	for i := range asks {
 		if a := &asks[i]; a.Region != "" && !a.Op.Operates() {
 			a.Policy = s.reserves.without(a)
 			if !s.ask(now, a) {
-				refused = append(refused, i)
+				rejected = append(rejected, i)
 			}
 		}
 	}
 	s.config.Store.Acquire(ctx, asks, grants)
 	for i := range asks {
-		if len(refused) > 0 && refused[0] == i {
-			grants[i], refused = lease.Grant{Status: lease.Unavailable}, refused[1:]
+		if len(rejected) > 0 && rejected[0] == i {
+			grants[i], rejected = lease.Grant{Status: lease.Unavailable}, rejected[1:]
 		} else if a := &asks[i]; a.Op == engine.Reset {
-			s.forgive(a)
+			s.forgetReset(a)
 		} else if a.Region != "" && a.Op != engine.Look {
 			s.answered(now, a, &grants[i])
 		}
@@ -179,7 +179,7 @@ func (s *Store) ask(now limit.Micros, a *engine.Ask) bool {
 	r.denied.Add(float64(w.Denied))
 	var d fair.Dropped
 	room := s.with(now, r, a, func(shares *fair.Shares) {
-		d = shares.Ask(p.Limit, &p.Terms, p.Fair == rule.FairEqual, now, r.id, part, w)
+		d = shares.Ask(p.Limit, &p.Terms, p.Sharing == rule.SharingEqual, now, r.id, part, w)
 	})
 	if !room {
 		d = withoutKey(w)
@@ -189,7 +189,7 @@ func (s *Store) ask(now limit.Micros, a *engine.Ask) bool {
 	if room || w.Want == 0 {
 		return true
 	}
-	s.refuse(r, a)
+	s.reject(r, a)
 	*w = lease.Want{}
 	return false
 }
@@ -230,8 +230,8 @@ func (s *Store) region(name string) *region {
 			id: uint64(len(s.regions)), asked: s.asked.WithLabelValues(name), granted: s.granted.WithLabelValues(name),
 			denied: s.denied.WithLabelValues(name), returned: s.returned.WithLabelValues(name),
 			account: account{
-				owned: s.owned.WithLabelValues(name), refused: s.refused.WithLabelValues(name),
-				notHad: s.rejected.WithLabelValues(name, "returned"), overdrawn: s.rejected.WithLabelValues(name, "overdrawn"),
+				owned: s.owned.WithLabelValues(name), keysRejected: s.keysRejected.WithLabelValues(name),
+				notHad: s.unitsRejected.WithLabelValues(name, "returned"), overdrawn: s.unitsRejected.WithLabelValues(name, "overdrawn"),
 			},
 		}
 		s.regions[name] = r

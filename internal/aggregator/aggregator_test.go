@@ -57,12 +57,12 @@ type shared struct {
 	metrics  *telemetry.Registry
 }
 
-func newShared(t *testing.T, fair rule.Fair, maxKeys int) *shared {
+func newShared(t *testing.T, fair rule.Sharing, maxKeys int) *shared {
 	t.Helper()
 	l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}))(t)
 	s := &shared{t: t, now: 1_700_000_000 * limit.Second, metrics: telemetry.NewRegistry("test")}
 	s.policy = engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
-	s.policy.Scope, s.policy.Fair = rule.ScopeGlobal, fair
+	s.policy.Scope, s.policy.Sharing = rule.ScopeGlobal, fair
 	clock := func() limit.Micros { return s.now }
 	s.counters = memory.New(memory.Config{MaxKeys: maxKeys, MaxBytes: 1 << 24, Now: clock})
 	s.store = aggregator.New(aggregator.Config{
@@ -71,10 +71,10 @@ func newShared(t *testing.T, fair rule.Fair, maxKeys int) *shared {
 	return s
 }
 
-// ask asks for units that wait, and reports so many refused ones.
-func (s *shared) ask(region, key string, units, refused int64) lease.Grant {
+// ask asks for units that wait, and reports so many rejected ones.
+func (s *shared) ask(region, key string, units, rejected int64) lease.Grant {
 	s.now += 100 * limit.Millisecond
-	asks := []engine.Ask{{Policy: s.policy, Key: []byte(key), Region: region, Want: lease.Want{Need: min(units, 1), Waiting: units, Want: units, Denied: refused}}}
+	asks := []engine.Ask{{Policy: s.policy, Key: []byte(key), Region: region, Want: lease.Want{Need: min(units, 1), Waiting: units, Want: units, Denied: rejected}}}
 	grants := make([]lease.Grant, 1)
 	s.store.Acquire(context.Background(), asks, grants)
 	return grants[0]
@@ -83,7 +83,7 @@ func (s *shared) ask(region, key string, units, refused int64) lease.Grant {
 // After a reset the limit is divided anew, and what comes back of leases from before makes room for nobody but those
 // who had them.
 func TestReset(t *testing.T) {
-	for _, fair := range []rule.Fair{rule.FairEqual, rule.FairDemand} {
+	for _, fair := range []rule.Sharing{rule.SharingEqual, rule.SharingProportional} {
 		s := newShared(t, fair, 1000)
 		s.ask("us", "k", 1, 50)
 		for range 10 {
@@ -117,7 +117,7 @@ func TestReset(t *testing.T) {
 
 // The metrics are by region, for a bounded number of them.
 func TestMetrics(t *testing.T) {
-	s := newShared(t, rule.FairDemand, 1000)
+	s := newShared(t, rule.SharingProportional, 1000)
 	s.ask("eu", "k", 30, 7)
 	s.ask("us", "k", 90, 0)
 	for i := range 100 {

@@ -19,9 +19,9 @@ import (
 
 // Why an aggregator does not decide: for its health, and for callers.
 const (
-	storeAway   = "the store with the counters does not answer: calls of regions are refused, so that they go on with another aggregator or by their reserves"
-	clockBehind = "the clock of the store with the counters is behind the time that regions were told: calls of regions are refused until it has passed that; set the clocks of the store's machines, by NTP such as chrony"
-	noRules     = "no rules are in force yet: calls of regions are refused, so that they go on with another aggregator or by their reserves"
+	storeAway   = "the store with the counters does not answer: calls of regions are rejected, so that they go on with another aggregator or by their reserves"
+	clockBehind = "the clock of the store with the counters is behind the time that regions were told: calls of regions are rejected until it has passed that; set the clocks of the store's machines, by NTP such as chrony"
+	noRules     = "no rules are in force yet: calls of regions are rejected, so that they go on with another aggregator or by their reserves"
 	tableLost   = "nothing is known of what regions may use of their reserves: waiting a second for them to state it"
 )
 
@@ -64,12 +64,12 @@ type speaker struct {
 	last  reserve.Statement
 	heard limit.Micros // when, by the steady clock
 	// asked is when the record first stated that it knows of no share, by the steady clock; 0: it does know.
-	asked            limit.Micros
-	withheld         bool // as was reported last
-	refused, unknown repeat.OncePerMinute
+	asked             limit.Micros
+	withheld          bool // as was reported last
+	rejected, unknown repeat.OncePerMinute
 }
 
-// undecided refuses a call of a region as a whole: for the region it is as if nobody had answered.
+// undecided rejects a call of a region as a whole: for the region it is as if nobody had answered.
 func undecided(reason string) error { return errors.New("nothing can be decided: " + reason) }
 
 // setRegions replaces the regions that have shares by the rules: whole thousandths, rounded down.
@@ -94,13 +94,13 @@ func (r *reserves) due() {
 
 // time is the aggregator's time, and why it does not decide; empty: it does. r.mu is locked.
 func (r *reserves) time(now limit.Micros) (at limit.Micros, reason string) {
-	at, behind := r.table.Time(now + r.ahead)
+	at, decides := r.table.Time(now + r.ahead)
 	switch {
 	case r.shares == nil: // whoever issued by these would take the shares of all
 		return at, noRules
 	case r.synced == 0, !r.config.Alone && now-r.synced > reserve.Ahead/2:
 		return at, storeAway
-	case !behind:
+	case !decides:
 		return at, clockBehind
 	case r.recall > now && !r.allHeard():
 		return at, tableLost
@@ -119,7 +119,7 @@ func (r *reserves) allHeard() bool {
 }
 
 // Heard takes what a region states with a call, before the call is decided; nil: it states nothing. The reply is nil
-// where there is nothing to say yet. An error refuses the whole call.
+// where there is nothing to say yet. An error rejects the whole call.
 func (s *Store) Heard(region string, st *reserve.Statement) (*reserve.Reply, error) {
 	r := &s.reserves
 	if r.config.Cell == nil {
@@ -162,7 +162,7 @@ func (r *reserves) hear(now, at limit.Micros, region string, st *reserve.Stateme
 	}
 	next, _, err := r.table.Heard(region, *st, at, r.shares[region])
 	if err != nil {
-		r.refuse(one, region, err)
+		r.reject(one, region, err)
 		return err
 	}
 	r.table = next
@@ -186,9 +186,9 @@ func same(a, b *reserve.Statement) bool {
 	return a.ID == b.ID && a.Until == b.Until && a.No == b.No && a.Part == b.Part && slices.Equal(a.Used, b.Used)
 }
 
-// refuse logs a statement that is refused.
-func (r *reserves) refuse(one *speaker, region string, err error) {
-	if one != nil && !one.refused.Now() {
+// reject logs a statement that is rejected.
+func (r *reserves) reject(one *speaker, region string, err error) {
+	if one != nil && !one.rejected.Now() {
 		return
 	}
 	switch impossible := new(reserve.StatementError); {
@@ -198,7 +198,7 @@ func (r *reserves) refuse(one *speaker, region string, err error) {
 	case errors.Is(err, reserve.ErrOtherRecord):
 		r.config.Log.Error("two stores use one region name; the calls of the second are rejected", "region", region, "remedy", err)
 	default:
-		r.config.Log.Error("region refused", "region", region, "reason", err)
+		r.config.Log.Error("region rejected", "region", region, "reason", err)
 	}
 }
 

@@ -105,7 +105,7 @@ func undecided(err error) string {
 }
 
 // The clock of the store is set back ten minutes and the aggregators start again, or one of them does, or none: they
-// refuse calls as a whole, and no window has more than its limit.
+// reject calls as a whole, and no window has more than its limit.
 func TestClockSetBack(t *testing.T) {
 	for restarts := range 3 {
 		w := newReserves(t, minutely, 2)
@@ -133,7 +133,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// An aggregator whose store is away refuses calls as a whole, within two seconds.
+// An aggregator whose store is away rejects calls as a whole, within two seconds.
 func TestStoreAway(t *testing.T) {
 	w := newReserves(t, minutely, 1)
 	w.pass(90 * limit.Second)

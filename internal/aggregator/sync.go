@@ -103,7 +103,7 @@ func (r *reserves) proposal() (old []byte, table *reserve.Shares, stated map[str
 	for name, st := range stated {
 		heard, unknown, err := next.Heard(name, st, at, r.shares[name])
 		if next = heard; err != nil {
-			r.refuse(r.speaks[name], name, err)
+			r.reject(r.speaks[name], name, err)
 		} else if unknown {
 			r.unknown(name, &st, &next)
 		}
@@ -255,8 +255,8 @@ func (r *reserves) show(name string, at limit.Micros) {
 	one.withheld = part > 0
 }
 
-// refuses is 1 while nothing is decided.
-func (r *reserves) refuses() float64 {
+// rejects is 1 while nothing is decided.
+func (r *reserves) rejects() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, reason := r.time(r.config.Steady())

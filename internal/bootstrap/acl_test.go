@@ -50,7 +50,7 @@ func TestACL(t *testing.T) {
 	ensures(t, dc, s)
 	rights(t, dc.Servers[0], s)
 	rotates(t, dc.Servers[0], s)
-	refuses(t, dc.Servers[0], s.Tokens["rules"].Secret)
+	rejects(t, dc.Servers[0], s.Tokens["rules"].Secret)
 }
 
 // Three servers make tokens and policies at once, while there is no leader yet. A run that was killed is
@@ -124,7 +124,7 @@ func rights(t *testing.T, a *consultest.Agent, s *State) {
 			} else if _, err = raw.Query(c.path, &found, nil); err == nil && len(found) == 0 {
 				err = errors.New("403: an empty list")
 			}
-			if refused := err != nil && strings.Contains(err.Error(), "403"); refused == c.may || err != nil && !refused {
+			if rejected := err != nil && strings.Contains(err.Error(), "403"); rejected == c.may || err != nil && !rejected {
 				return fmt.Sprint(err)
 			}
 			return ""
@@ -165,7 +165,7 @@ func rotates(t *testing.T, a *consultest.Agent, s *State) {
 }
 
 // Without Consul, or with a token that it does not have, the error says what to do.
-func refuses(t *testing.T, a *consultest.Agent, little string) {
+func rejects(t *testing.T, a *consultest.Agent, little string) {
 	s, _ := run(t, options(t), begin)
 	f := s.acl()
 	try := func(address, token, want string) {

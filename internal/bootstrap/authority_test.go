@@ -65,15 +65,15 @@ func shake(t *testing.T, pop, service string) error {
 	}
 	near, far := net.Pipe()
 	defer near.Close()
-	refused := make(chan error, 1)
+	rejected := make(chan error, 1)
 	go func() {
 		defer far.Close()
 		server := tls.Server(far, set(service+"/eu/service").Server(nil, "h2"))
-		refused <- server.Handshake()
+		rejected <- server.Handshake()
 		_, _ = io.Copy(io.Discard, server)
 	}()
 	if err := tls.Client(near, set(pop+"/eu/pop").Client("weir-regional", "h2")()).Handshake(); err != nil {
 		return err
 	}
-	return <-refused
+	return <-rejected
 }

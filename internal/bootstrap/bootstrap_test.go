@@ -281,7 +281,7 @@ func TestKeySecrets(t *testing.T) {
 	}
 }
 
-// A mistake is refused before anything is written.
+// A mistake is rejected before anything is written.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	other := t.TempDir()

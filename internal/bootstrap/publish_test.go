@@ -68,22 +68,22 @@ func TestAWS(t *testing.T) {
 	}
 }
 
-// A write that is refused, or the end of a run there, leaves nothing that the next run does not complete.
-func TestAWSRefuses(t *testing.T) {
+// A write that is rejected, or the end of a run there, leaves nothing that the next run does not complete.
+func TestAWSRejects(t *testing.T) {
 	want := startCloud(t)
 	s, _ := run(t, options(t), begin)
 	publish(t, s)
 	for n := 1; n <= want.writes; n++ {
 		c := startCloud(t)
-		c.refuse = n
+		c.reject = n
 		err := s.AWS(t.Context(), inAWS, io.Discard, func(string) {})
 		if err == nil || !strings.Contains(err.Error(), "no right to ") || !strings.Contains(err.Error(), "fix this and run again") {
-			t.Errorf("write %d is refused: %v", n, err)
+			t.Errorf("write %d is rejected: %v", n, err)
 		}
-		c.refuse = 0
+		c.reject = 0
 		publish(t, s)
 		if !maps.Equal(c.secrets, want.secrets) || !maps.EqualFunc(c.users, want.users, slices.Equal) || !maps.EqualFunc(c.groups, want.groups, slices.Equal) {
-			t.Errorf("write %d was refused, and the next run left something else", n)
+			t.Errorf("write %d was rejected, and the next run left something else", n)
 		}
 	}
 	for regions, message := range map[string]string{"us": "--aws names no region of AWS for eu, the home", "eu us ap": "--aws has ap, which is not among the regions eu, us"} {

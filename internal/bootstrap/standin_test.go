@@ -26,8 +26,8 @@ type cloud struct {
 	slow    bool                // the next change of a user is under way when its state is asked for
 	busy    bool                // it is
 	writes  int
-	refuse  int    // this write is refused
-	down    string // region that refuses all
+	reject  int    // this write is rejected
+	down    string // region that rejects all
 }
 
 func startCloud(t *testing.T) *cloud {
@@ -63,7 +63,7 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case region == c.down:
 		fault, answer = "AccessDeniedException", region+" is down"
-	case isWrite && c.writes == c.refuse:
+	case isWrite && c.writes == c.reject:
 		fault, answer = "AccessDeniedException", "no right to "+action
 	case isSecret:
 		fault, answer = c.secret(region, action, body)

@@ -56,13 +56,13 @@ func handshake(t *testing.T, server, client *tls.Config) (seen tls.ConnectionSta
 		done <- err
 	}()
 	conn := tls.Client(near, client)
-	_, err = io.ReadAll(conn) // a refused client of TLS 1.3 learns it only when it reads
+	_, err = io.ReadAll(conn) // a rejected client of TLS 1.3 learns it only when it reads
 	seen = conn.ConnectionState()
 	_ = near.Close()
 	return seen, <-done, err
 }
 
-// Both sides show certificates, and each refuses a stranger.
+// Both sides show certificates, and each rejects a stranger.
 func TestBothSides(t *testing.T) {
 	a, b, stranger := authority(t), authority(t), authority(t)
 	server := load(t, side(t, a, b, "server", "weir.example"))
@@ -79,9 +79,9 @@ func TestBothSides(t *testing.T) {
 	if _, err, _ := handshake(t, server.Server(nil), load(t, Files{CA: side(t, b, a, "x").CA}).Client("weir.example")()); err == nil {
 		t.Error("a client without a certificate is accepted")
 	}
-	refuse := func(tls.ConnectionState) error { return errors.New("not you") }
-	if _, err, _ := handshake(t, server.Server(refuse), client.Client("weir.example")()); err == nil || !strings.Contains(err.Error(), "not you") {
-		t.Errorf("a client that is refused: %v", err)
+	reject := func(tls.ConnectionState) error { return errors.New("not you") }
+	if _, err, _ := handshake(t, server.Server(reject), client.Client("weir.example")()); err == nil || !strings.Contains(err.Error(), "not you") {
+		t.Errorf("a client that is rejected: %v", err)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// An authority that was taken out is refused at once, also of a client that resumes a session of before. A client trusts a new
+// An authority that was taken out is rejected at once, also of a client that resumes a session of before. A client trusts a new
 // authority with its next connection.
 func TestAuthorityTakenOut(t *testing.T) {
 	a, b := authority(t), authority(t)

@@ -126,21 +126,21 @@ func policiesOfPrograms(t *testing.T, s *secured) {
 		}
 	}
 
-	for name, refused := range map[string]error{
+	for name, rejected := range map[string]error{
 		"the region registers an aggregator":            regional.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: "weir-global", Port: 1}),
 		"the region registers a replica of another one": regional.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: "weir-regional-us", Port: 1}),
 		"the region registers one past the agent":       regional.catalog("tester", "weir-regional-us"),
 		"the region registers a replica as before":      regional.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: "weir-regional", Port: 1}),
 		"the aggregator registers a replica":            global.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: service, Port: 1}),
 	} {
-		if !lacksRight(refused) {
-			t.Errorf("%s: %v", name, refused)
+		if !lacksRight(rejected) {
+			t.Errorf("%s: %v", name, rejected)
 		}
 	}
 }
 
 // The policies give whom they are for the keys of the rules that it needs, and without one of
-// these rights the call is refused.
+// these rights the call is rejected.
 func policiesOfKeys(t *testing.T, s *secured) {
 	rules := &api.KVPair{Key: "weir/rules/manifest", Value: []byte("x")}
 	copied := &api.KVPair{Key: "weir/rules-copy/eu/manifest", Value: []byte("x")}

@@ -91,8 +91,8 @@ var errHidden = errors.New("permission denied")
 // lacksRight reports whether an error is that of a token without a right.
 func lacksRight(err error) bool {
 	var status api.StatusError
-	var refused *RefusedError
-	return errors.Is(err, errHidden) || errors.As(err, &refused) && refused.Code == http.StatusForbidden || errors.As(err, &status) && status.Code == http.StatusForbidden
+	var rejected *RejectedError
+	return errors.Is(err, errHidden) || errors.As(err, &rejected) && rejected.Code == http.StatusForbidden || errors.As(err, &status) && status.Code == http.StatusForbidden
 }
 
 // wait is the time until the next call: every, or less while calls fail.

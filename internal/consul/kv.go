@@ -80,7 +80,7 @@ func (k *KV) Keys(ctx context.Context, prefix string) ([]string, error) {
 }
 
 // Put writes a key. Nothing is known about the key after an error that is no
-// [RefusedError]: the answer may have been lost.
+// [RejectedError]: the answer may have been lost.
 func (k *KV) Put(ctx context.Context, key string, value []byte) error {
 	o := &api.WriteOptions{Datacenter: k.datacenter}
 	_, err := k.client.KV().Put(&api.KVPair{Key: key, Value: value}, o.WithContext(ctx))
@@ -116,9 +116,9 @@ func (k *KV) Commit(ctx context.Context, c Change) (bool, error) {
 	if err != nil {
 		return false, k.explain("write", changed(c), err)
 	}
-	for _, refused := range answer.Errors {
-		if strings.Contains(refused.What, denied) {
-			return false, &RefusedError{Op: "write", Key: changed(c), Place: k.place(), Code: http.StatusForbidden, Reason: refused.What}
+	for _, rejected := range answer.Errors {
+		if strings.Contains(rejected.What, denied) {
+			return false, &RejectedError{Op: "write", Key: changed(c), Place: k.place(), Code: http.StatusForbidden, Reason: rejected.What}
 		}
 	}
 	return done, nil
@@ -135,15 +135,15 @@ func changed(c Change) string {
 	return strings.Join(c.Delete[:min(1, len(c.Delete))], "")
 }
 
-// RefusedError is Consul's rejection of a call: nothing was changed.
-type RefusedError struct {
+// RejectedError is Consul's rejection of a call: nothing was changed.
+type RejectedError struct {
 	Op, Key string // "read" or "write", and a key of the call
 	Place   string // the agent that was called
 	Code    int    // HTTP status
 	Reason  string // Consul's
 }
 
-func (e *RefusedError) Error() string {
+func (e *RejectedError) Error() string {
 	hint := ""
 	switch e.Code {
 	case http.StatusForbidden, http.StatusUnauthorized:
@@ -152,7 +152,7 @@ func (e *RefusedError) Error() string {
 		hint = "; Consul's kv_max_value_size and txn_max_req_len must be at least their default, 512 KiB"
 	}
 	reason := strings.TrimRight(cmp.Or(e.Reason, http.StatusText(e.Code)), ".\n") // a link at the end can be opened then
-	return fmt.Sprintf("consul at %s refuses to %s %s: %d %s%s", e.Place, e.Op, e.Key, e.Code, reason, hint)
+	return fmt.Sprintf("consul at %s rejects the %s of %s: %d %s%s", e.Place, e.Op, e.Key, e.Code, reason, hint)
 }
 
 // failed is what a person can change so that Consul's servers do again what they are asked
@@ -169,9 +169,9 @@ func (k *KV) explain(op, key string, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &status) && status.Code < http.StatusInternalServerError:
-		return &RefusedError{Op: op, Key: key, Place: k.place(), Code: status.Code, Reason: status.Body}
+		return &RejectedError{Op: op, Key: key, Place: k.place(), Code: status.Code, Reason: status.Body}
 	case strings.Contains(err.Error(), denied): // what a transaction answers has no code
-		return &RefusedError{Op: op, Key: key, Place: k.place(), Code: http.StatusForbidden, Reason: err.Error()}
+		return &RejectedError{Op: op, Key: key, Place: k.place(), Code: http.StatusForbidden, Reason: err.Error()}
 	}
 	err = fmt.Errorf("consul at %s cannot %s %s: %w", k.place(), op, key, err)
 	for _, f := range failed {

@@ -16,10 +16,10 @@ func TestKVErrors(t *testing.T) {
 		fullHint = "; the disk of a Consul server is full: make room in the file system of its data_dir"
 	)
 	for _, c := range []struct {
-		code    int
-		answer  string
-		refused bool
-		end     string // of the error
+		code     int
+		answer   string
+		rejected bool
+		end      string // of the error
 	}{
 		{http.StatusForbidden, "Permission denied", true, "; give a token that may write this key, in CONSUL_HTTP_TOKEN or CONSUL_HTTP_TOKEN_FILE"},
 		{http.StatusRequestEntityTooLarge, "Too large. See https://example.org/#limit.\n", true, "#limit; Consul's kv_max_value_size and txn_max_req_len must be at least their default, 512 KiB"},
@@ -38,14 +38,14 @@ func TestKVErrors(t *testing.T) {
 		for datacenter, place := range map[string]string{"": address, "dc2": address + " (dc2)"} {
 			kv := agent.KV(datacenter)
 			errs := []error{kv.Put(t.Context(), "a/key", []byte("value"))}
-			if hint := strings.HasPrefix(c.end, ";"); hint && !c.refused { // what a transaction answers has no code
+			if hint := strings.HasPrefix(c.end, ";"); hint && !c.rejected { // what a transaction answers has no code
 				_, err := kv.Commit(t.Context(), Change{Set: []Pair{{Key: "a/key"}}})
 				errs = append(errs, err)
 			}
 			for _, err := range errs {
-				if refused := errors.As(err, new(*RefusedError)); refused != c.refused || err == nil {
-					t.Errorf("%d %s: refused %v, want %v", c.code, c.answer, refused, c.refused)
-				} else if text := err.Error(); !strings.Contains(text, "consul at "+place+" ") || !strings.Contains(text, " write a/key: ") || !strings.HasSuffix(text, c.end) {
+				if rejected := errors.As(err, new(*RejectedError)); rejected != c.rejected || err == nil {
+					t.Errorf("%d %s: rejected %v, want %v", c.code, c.answer, rejected, c.rejected)
+				} else if text := err.Error(); !strings.Contains(text, "consul at "+place+" ") || !strings.Contains(text, " a/key: ") || !strings.HasSuffix(text, c.end) {
 					t.Errorf("%d %s: %q, want the agent %s, the key, and %q at the end", c.code, c.answer, err, place, c.end)
 				}
 			}

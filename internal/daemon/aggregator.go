@@ -34,7 +34,7 @@ type AggregatorCalls struct {
 
 	// AggregatorPlain allows calls without TLS to aggregators on other machines: for a network that
 	// encrypts by itself, such as a service mesh. False: without AggregatorTLS.TLS an address that is
-	// not on loopback (127.0.0.0/8, ::1 or localhost) is refused. In Aggregator it is a mistake, and
+	// not on loopback (127.0.0.0/8, ::1 or localhost) is rejected. In Aggregator it is a mistake, and
 	// one that Consul has is logged and not called. With AggregatorTLS.TLS it has no effect.
 	AggregatorPlain bool `default:"false" negatable:"" help:"Call aggregators on other machines without TLS: for networks that encrypt by themselves."`
 }
@@ -44,20 +44,20 @@ func (a *AggregatorCalls) Check() error {
 	var errs []error
 	for _, address := range a.Aggregator {
 		errs = append(errs, settings.Address("aggregator", address),
-			settings.Refuse(a.refuses(address), "aggregator: calls of %q would have neither TLS nor authentication, which is for loopback only; %s", address, plainRemedy))
+			settings.Reject(a.rejects(address), "aggregator: calls of %q would have neither TLS nor authentication, which is for loopback only; %s", address, plainRemedy))
 	}
 	return errors.Join(append(errs,
 		a.AggregatorTLS.check("aggregator"),
-		settings.Refuse(len(a.Aggregator) > 0 && a.Region == "", "region: is missing; the aggregator needs the name of the region that asks: give one, such as --region eu"),
-		settings.Refuse(a.Region != "" && !rule.IsRegion(a.Region), "region: %.64q is no name of a region; give one of %s", a.Region, rule.RegionForm),
+		settings.Reject(len(a.Aggregator) > 0 && a.Region == "", "region: is missing; the aggregator needs the name of the region that asks: give one, such as --region eu"),
+		settings.Reject(a.Region != "" && !rule.IsRegion(a.Region), "region: %.64q is no name of a region; give one of %s", a.Region, rule.RegionForm),
 	)...)
 }
 
-// plainRemedy is what to change where calls of an address are refused for want of TLS.
+// plainRemedy is what to change where calls of an address are rejected for want of TLS.
 const plainRemedy = "give --aggregator-tls and its certificates (--aggregator-tls-ca, --aggregator-tls-cert, --aggregator-tls-key), or --aggregator-plain if the network encrypts by itself"
 
-// refuses reports whether calls of an address would leave this machine without TLS, and may not.
-func (a *AggregatorCalls) refuses(address string) bool {
+// rejects reports whether calls of an address would leave this machine without TLS, and may not.
+func (a *AggregatorCalls) rejects(address string) bool {
 	return !a.AggregatorTLS.TLS && !a.AggregatorPlain && !onLoopback(address)
 }
 
@@ -72,7 +72,7 @@ func onLoopback(address string) bool {
 func (a *AggregatorCalls) usable(addresses []string, log *slog.Logger) []string {
 	var usable []string
 	for _, address := range addresses {
-		if a.refuses(address) {
+		if a.rejects(address) {
 			log.Error("aggregator in consul is not called: its address is not on this machine and the calls would be without TLS", "remedy", plainRemedy, "address", address)
 			continue
 		}
@@ -118,12 +118,12 @@ func (t *Tier) openUpstream(calls *AggregatorCalls) error {
 	}
 	t.aggregator = aggregator
 	cache := leasecache.New(leasecache.Config{
-		Store: aggregator, MaxKeys: t.cfg.MaxKeys, MaxBytes: t.room.Table, Timeout: client.DefaultTimeout, Answers: answersWithin,
+		Store: aggregator, MaxKeys: t.cfg.MaxKeys, MaxBytes: t.budget.Table, Timeout: client.DefaultTimeout, Answers: answersWithin,
 		Replicas: t.counters.replicas,
 	})
 	t.Metrics.CounterFunc("weir_aggregator_waited_total", "Units of requests that waited for the aggregator.", func() float64 { return float64(cache.Stats().Waited) })
 	all := upstream.New(upstream.Config{
-		Far: cache, Own: t.store, Raw: t.counters.Store, Keeper: keeper, Lacks: aggregator.Lacks, Metrics: t.Metrics,
+		Aggregator: cache, Own: t.store, Raw: t.counters.Store, Keeper: keeper, RuleUnknown: aggregator.RuleUnknown, Metrics: t.Metrics,
 	})
 	t.store, t.fall = engine.ByScope(t.store, all), engine.FallByScope(t.fall, all)
 	t.caches, t.behind = append(t.caches, cache), append(t.behind, aggregator.Run, cache.Run, keeper.Run)

@@ -56,29 +56,29 @@ func regionIn(pattern, name string) (region string, ok bool) {
 	return region, ok && begins && ends && rule.IsRegion(region)
 }
 
-// newRejections returns a function that logs why a caller is refused, at most once a minute: one that is not allowed
+// newRejections returns a function that logs why a caller is rejected, at most once a minute: one that is not allowed
 // may call often. nil: none is. It is safe for concurrent use.
 func newRejections(log *slog.Logger) func(err error, from string) {
 	logged := new(repeat.OncePerMinute)
 	return func(err error, from string) {
 		if err != nil && logged.Now() {
-			log.Warn("caller refused", "reason", err, "from", from)
+			log.Warn("caller rejected", "reason", err, "from", from)
 		}
 	}
 }
 
-// guard refuses requests of everybody else with 403, and counts them.
+// guard rejects requests of everybody else with 403, and counts them.
 func (c callers) guard(next http.Handler, r *telemetry.Registry, log func(err error, from string)) http.Handler {
 	if len(c) == 0 {
 		return next
 	}
-	refused := r.Counter("weir_callers_rejected_total", "Requests of callers whose certificate --tls-client-san does not allow.")
+	rejected := r.Counter("weir_callers_rejected_total", "Requests of callers whose certificate --tls-client-san does not allow.")
 	writer := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cert := certificate(r.TLS)
 		if may, _ := c.may(cert, ""); !may {
-			refused.Inc()
-			err := connect.NewError(connect.CodePermissionDenied, c.refused(cert))
+			rejected.Inc()
+			err := connect.NewError(connect.CodePermissionDenied, c.rejected(cert))
 			log(err.Unwrap(), r.RemoteAddr)
 			if writer.IsSupported(r) {
 				_ = writer.Write(w, r, err) // the caller has gone
@@ -98,10 +98,10 @@ func (c callers) speaks(state *tls.ConnectionState, region string) error {
 	if _, may := c.may(cert, region); may {
 		return nil
 	}
-	return fmt.Errorf("the call is for region %q: %w", region, c.refused(cert))
+	return fmt.Errorf("the call is for region %q: %w", region, c.rejected(cert))
 }
 
-func (c callers) refused(cert *x509.Certificate) error {
+func (c callers) rejected(cert *x509.Certificate) error {
 	if cert == nil {
 		return errors.New("the caller has shown no certificate")
 	}

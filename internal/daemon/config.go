@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/admin"
-	"github.com/weirlimit/weir/internal/room"
+	"github.com/weirlimit/weir/internal/membudget"
 	"github.com/weirlimit/weir/internal/settings"
 )
 
@@ -36,7 +36,7 @@ type Config struct {
 	// KeySecrets is the file of the secrets under which rules with hash: true hash their keys: one or two
 	// lines of a name and 32 hexadecimal digits, the one in force first. It is read again when its content
 	// changes. All replicas, and with scope: global all regions and aggregators, need the same. A file that
-	// everybody may read is refused. Empty: rules with hash: true are refused.
+	// everybody may read is rejected. Empty: rules with hash: true are rejected.
 	KeySecrets string `help:"File of the secrets under which keys are hashed, the one in force first." placeholder:"FILE"`
 
 	// RulesCopy is the file with a copy of the rules in force, for a start while Consul is
@@ -76,7 +76,7 @@ type Config struct {
 	// themselves, and on_failure: local divides a limit by this number only until then, or by
 	// the number of those in Consul if that is larger.
 	// Without Redis the counters are in this process's memory, which replicas do not
-	// share: with 2 or more each would grant the whole limit, so readiness is refused.
+	// share: with 2 or more each would grant the whole limit, so the process is not ready.
 	Replicas int `default:"1" help:"Replicas of this program; without Redis only 1 is ever ready."`
 
 	// State is the file that keeps the counters in memory through a restart. They are
@@ -84,7 +84,7 @@ type Config struct {
 	// nothing. auto: "state" in the directory that systemd names (STATE_DIRECTORY), else
 	// .weir/state in the working directory; off: no file. If the file is damaged, of a
 	// newer release or not readable, this is logged and the counters begin as new. If another
-	// process uses it, this one refuses to start. A path that is not a file, such as /dev/null, is logged and
+	// process uses it, this one does not start. A path that is not a file, such as /dev/null, is logged and
 	// not touched. With Redis this setting has no effect and must be auto or off.
 	State string `default:"auto" help:"File that keeps the counters in memory through a restart: auto, off or a path." placeholder:"FILE"`
 
@@ -113,7 +113,7 @@ type Config struct {
 
 	// MaxMemory bounds the memory of the whole process, 64MiB or more. 0: 85 % of the limit of its cgroup, which a
 	// container and a unit have, and 1GiB without one. Go's runtime gets it as its limit (GOMEMLIMIT, which may be set
-	// instead of this, but not beside it). An eighth is for calls in flight, of which more are refused. Four tenths of
+	// instead of this, but not beside it). An eighth is for calls in flight, of which more are rejected. Four tenths of
 	// what is left by them and the program are for the tables of keys, in equal parts: counters in memory, the lease
 	// cache in front of Redis, the one in front of an aggregator, the shares of regions in an aggregator. Of them an
 	// eighth is for workers of PoPs. A counter takes about 250 bytes, a key in a lease cache 600, one with the shares
@@ -123,13 +123,13 @@ type Config struct {
 
 	// MaxHolders bounds the workers of PoPs in memory, 1 to 10,000,000, 200 to 900 bytes
 	// each: MaxMemory may bound them to fewer. A PoP has one per processor unless its Envoy is configured otherwise. Calls of
-	// more PoPs are refused while all the others called within the last 10 s. One PoP has
+	// more PoPs are rejected while all the others called within the last 10 s. One PoP has
 	// at most 512, and all PoPs of one address at most a quarter, or 512 if that is more.
 	MaxHolders int `default:"100000" help:"Most workers of PoPs in memory."`
 
 	// MaxHoldersPerAddress bounds the PoPs that call from one address within 10 s, 1 to
 	// 10,000,000: with TLS those with one certificate at one address; a /64 of IPv6 counts as one
-	// address. Calls of more are refused, so that whoever makes up PoPs neither keeps yours out
+	// address. Calls of more are rejected, so that whoever makes up PoPs neither keeps yours out
 	// nor makes their shares with on_failure: local small. A PoP that starts again counts twice for
 	// 10 s. Raise it where more than half as many PoPs call through one gateway or proxy. For
 	// weir-global it bounds replicas of regions.
@@ -198,7 +198,7 @@ func (c *Config) Check(inputs ...Input) error {
 		c.checkRules(),
 		settings.Between("replicas", c.Replicas, 1, 10_000),
 		settings.Between("max_keys", c.MaxKeys, 1, 1_000_000_000),
-		settings.Between("max_memory", cmp.Or(c.MaxMemory, settings.Bytes(room.Least)), settings.Bytes(room.Least), settings.Bytes(room.Most)),
+		settings.Between("max_memory", cmp.Or(c.MaxMemory, settings.Bytes(membudget.Least)), settings.Bytes(membudget.Least), settings.Bytes(membudget.Most)),
 		settings.Between("max_holders", c.MaxHolders, 1, 10_000_000),
 		settings.Between("max_holders_per_address", c.MaxHoldersPerAddress, 1, 10_000_000),
 		settings.Between("max_streams", c.MaxStreams, 1, 100_000),
@@ -219,7 +219,7 @@ func (c *Config) Check(inputs ...Input) error {
 func (c *Config) checkOTLP() error {
 	u, err := url.Parse(c.OTLP)
 	wrong := err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Port() == ""
-	return settings.Refuse(c.OTLP != "" && wrong, "otlp: %q must be a URL with a port, such as http://127.0.0.1:4317", c.OTLP)
+	return settings.Reject(c.OTLP != "" && wrong, "otlp: %q must be a URL with a port, such as http://127.0.0.1:4317", c.OTLP)
 }
 
 func (c *Config) checkState(inputs []Input) error {

@@ -33,14 +33,14 @@ type Consul struct {
 func (c *Config) checkConsul() error {
 	if c.Consul == "" {
 		return errors.Join(
-			settings.Refuse(c.Advertise != "", "consul: is missing; advertise is the address that it gives to callers"),
-			settings.Refuse(c.ConsulBy != Consul{}, "consul: is missing, but consul_* is set; give the address of the agent, such as --consul 127.0.0.1:8500"),
+			settings.Reject(c.Advertise != "", "consul: is missing; advertise is the address that it gives to callers"),
+			settings.Reject(c.ConsulBy != Consul{}, "consul: is missing, but consul_* is set; give the address of the agent, such as --consul 127.0.0.1:8500"),
 		)
 	}
 	errs := []error{settings.Address("consul", c.Consul), c.ConsulBy.check("consul")}
 	if c.Advertise != "" {
 		_, err := strconv.ParseUint(portOf(c.Advertise), 10, 16)
-		errs = append(errs, settings.Refuse(err != nil, "advertise: %q must be host:port with a number", c.Advertise))
+		errs = append(errs, settings.Reject(err != nil, "advertise: %q must be host:port with a number", c.Advertise))
 	}
 	return errors.Join(errs...)
 }

@@ -19,19 +19,19 @@ func plainInConsul(t *testing.T, agent *consultest.Agent) {
 		return log, cfg.Listen
 	}
 	const far, calls = "198.18.0.1:8080", "aggregators in consul\" addresses=" // RFC 2544: it is nobody's
-	refusing, _ := run("weir-regional", &AggregatorCalls{Region: "eu"}, "")
-	refusing.Await(t, 1, "level=WARN", "no aggregator that passes its check; none is called until one does")
+	rejecting, _ := run("weir-regional", &AggregatorCalls{Region: "eu"}, "")
+	rejecting.Await(t, 1, "level=WARN", "no aggregator that passes its check; none is called until one does")
 	run(aggregatorService, nil, far)
-	refuses := []string{"level=ERROR", "aggregator in consul is not called", "--aggregator-tls-cert", "--aggregator-plain", "address=" + far}
-	refusing.Await(t, 1, refuses...)
+	rejects := []string{"level=ERROR", "aggregator in consul is not called", "--aggregator-tls-cert", "--aggregator-plain", "address=" + far}
+	rejecting.Await(t, 1, rejects...)
 	allowing, _ := run("weir-regional", &AggregatorCalls{Region: "us", AggregatorPlain: true}, "")
 	allowing.Await(t, 1, calls+"["+far+"]")
 
 	_, here := run(aggregatorService, nil, "")
-	refusing.Await(t, 1, calls+"["+here+"]")
-	refusing.Await(t, 1, "level=WARN", "neither TLS nor authentication", "address="+here)
-	refusing.Await(t, 2, refuses...)
-	if more := refusing.With(calls, far); len(more) > 0 {
+	rejecting.Await(t, 1, calls+"["+here+"]")
+	rejecting.Await(t, 1, "level=WARN", "neither TLS nor authentication", "address="+here)
+	rejecting.Await(t, 2, rejects...)
+	if more := rejecting.With(calls, far); len(more) > 0 {
 		t.Errorf("it calls the other machine: %q", more)
 	}
 }

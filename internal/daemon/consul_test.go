@@ -36,7 +36,7 @@ type tap struct {
 }
 
 func (c *tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // what is missing, the agent refuses
+	body, _ := io.ReadAll(r.Body) // what is missing, the agent rejects
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	switch {
 	case strings.Contains(r.URL.Path, "/check/update/") && bytes.Contains(body, []byte("critical")):
@@ -101,7 +101,7 @@ func rulesInConsul(t *testing.T, agent *consultest.Agent) {
 	copied := filepath.Join(t.TempDir(), "copy")
 	both := []*Tier{begin(copied), begin("off")}
 	for _, tier := range both {
-		refused(t, tier, "no rules yet")
+		rejected(t, tier, "no rules yet")
 	}
 	d := fatal.Get(versions.Parse("rules", []byte("rules: [{ name: a, key: [client_ip], limit: 5/1m }]\n")))(t)
 	applied := fatal.Get(both[0].rules.store.Apply(t.Context(), d, versions.Change{Who: "ann", Why: "begin"}))(t)
@@ -112,7 +112,7 @@ func rulesInConsul(t *testing.T, agent *consultest.Agent) {
 			}
 			return ""
 		})
-		refused(t, tier, "")
+		rejected(t, tier, "")
 	}
 	proc.Eventually(t, time.Minute, "a copy", func() bool {
 		_, err := os.Stat(copied)

@@ -23,7 +23,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/room"
+	"github.com/weirlimit/weir/internal/membudget"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/service"
@@ -55,7 +55,7 @@ type Tier struct {
 	Log     *slog.Logger
 
 	cfg        *Config
-	room       room.Room
+	budget     membudget.Budget
 	otlp       *telemetry.OTLP
 	counters   *counters
 	store      engine.Store        // the counters behind lease caches, and those of the aggregator
@@ -63,7 +63,7 @@ type Tier struct {
 	caches     []*leasecache.Store // hold leases that go back at the end
 	consul     *membership         // nil: none
 	aggregator *client.Store       // nil: this program calls none
-	desk       *live.Collector     // people see the tier through it
+	collector  *live.Collector     // people see the tier through it
 	divided    *aggregator.Store   // divides limits among regions; nil: there are none
 	rules      *rules
 	secure     *tls.Config // of the port for callers; nil: it is not encrypted
@@ -88,14 +88,14 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 	}
 
 	cached := cfg.LeaseCache == "on" || cfg.LeaseCache == "auto" && len(cfg.Redis) > 0 && p.AggregatorCalls != nil
-	above := p.AggregatorCalls != nil && (len(p.AggregatorCalls.Aggregator) > 0 || cfg.Consul != "")
+	calls := p.AggregatorCalls != nil && (len(p.AggregatorCalls.Aggregator) > 0 || cfg.Consul != "")
 	tables := 0
-	for _, has := range []bool{len(cfg.Redis) == 0, cached, above, p.AggregatorCalls == nil} {
+	for _, has := range []bool{len(cfg.Redis) == 0, cached, calls, p.AggregatorCalls == nil} {
 		if has {
 			tables++
 		}
 	}
-	t.room = room.Divide(int64(cfg.MaxMemory), tables)
+	t.budget = membudget.Divide(int64(cfg.MaxMemory), tables)
 	if t.counters, err = t.openCounters(); err != nil {
 		return nil, err
 	}
@@ -105,18 +105,18 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 	t.store = t.counters
 	if cached {
 		cache := leasecache.New(leasecache.Config{
-			Store: t.store, MaxKeys: cfg.MaxKeys, MaxBytes: t.room.Table, Timeout: max(cfg.RedisOf.Timeout, p.CallTime),
+			Store: t.store, MaxKeys: cfg.MaxKeys, MaxBytes: t.budget.Table, Timeout: max(cfg.RedisOf.Timeout, p.CallTime),
 		})
 		t.store, t.fall, t.caches, t.behind = cache, cache, append(t.caches, cache), append(t.behind, cache.Run)
 	}
 	switch {
 	case p.AggregatorCalls == nil:
 		divided := aggregator.New(aggregator.Config{
-			Store: t.store, MaxKeys: cfg.MaxKeys, MaxBytes: t.room.Table, Metrics: t.Metrics, Log: log,
+			Store: t.store, MaxKeys: cfg.MaxKeys, MaxBytes: t.budget.Table, Metrics: t.Metrics, Log: log,
 			Cell: t.counters.sharesCell(log), Alone: t.counters.redis == nil, Undecided: standing(t.Ready),
 		})
 		t.store, t.divided, t.behind = divided, divided, append(t.behind, divided.Run)
-	case above:
+	case calls:
 		if err := t.openUpstream(p.AggregatorCalls); err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 	}
 	observeCaches(t.caches, t.Metrics)
 
-	t.desk = t.newCollector(&p)
+	t.collector = t.newCollector(&p)
 	t.Service = t.newService(&p)
 	if err := t.loadSecrets(); err != nil {
 		return nil, err
@@ -143,9 +143,9 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 // newService makes the service in front of the store.
 func (t *Tier) newService(p *Program) *service.Service {
 	c := service.Config{
-		Store: t.store, Live: t.desk, Divides: p.AggregatorCalls == nil, Share: t.rules.sharePerMille, LiveHolders: t.counters.holders,
-		MaxHolders: min(t.cfg.MaxHolders, t.room.Callers), MaxHoldersPerAddress: t.cfg.MaxHoldersPerAddress,
-		MaxCallBytes: t.room.Calls, SlotSeed: t.cfg.SlotSeed,
+		Store: t.store, Live: t.collector, Divides: p.AggregatorCalls == nil, Share: t.rules.sharePerMille, LiveHolders: t.counters.holders,
+		MaxHolders: min(t.cfg.MaxHolders, t.budget.Callers), MaxHoldersPerAddress: t.cfg.MaxHoldersPerAddress,
+		MaxCallBytes: t.budget.Calls, SlotSeed: t.cfg.SlotSeed,
 		Metrics: t.Metrics, Tracer: t.Tracer, Log: t.Log,
 	}
 	if t.divided != nil {
@@ -177,8 +177,8 @@ func (t *Tier) openAdmin(p *Program) (_ *api.API, err error) {
 	}
 	a := api.New(c)
 	rulesapi.Add(a, rulesapi.Config{InForce: t.inForce, Store: t.rules.store, Rules: t.cfg.Rules})
-	liveapi.Add(a, liveapi.Config{Collector: t.desk, Rules: t.Service.RuleNames, InForce: t.inForce})
-	keys := keysapi.Config{Service: t.Service, Collector: t.desk, InForce: t.inForce}
+	liveapi.Add(a, liveapi.Config{Collector: t.collector, Rules: t.Service.RuleNames, InForce: t.inForce})
+	keys := keysapi.Config{Service: t.Service, Collector: t.collector, InForce: t.inForce}
 	if p.AggregatorCalls != nil {
 		keys.Region = p.AggregatorCalls.Region
 	}
@@ -200,7 +200,7 @@ func (t *Tier) inForce() v1.InForce {
 
 // addHandlers makes what the ports serve.
 func (t *Tier) addHandlers(allowed callers) {
-	refused := newRejections(t.Log)
+	rejected := newRejections(t.Log)
 	quotas := service.NewHandler(t.Service, t.Metrics)
 	about := admin.Config{
 		Ready: t.Ready, Metrics: t.Metrics.Handler(), API: t.admin.Handler(), Page: t.admin.Page(dashboard.Handler()),
@@ -211,13 +211,13 @@ func (t *Tier) addHandlers(allowed callers) {
 	if t.divided != nil && len(allowed) > 0 {
 		quotas.Authorize(func(caller *tls.ConnectionState, region string) error {
 			err := allowed.speaks(caller, region)
-			refused(err, "a replica of a region")
+			rejected(err, "a replica of a region")
 			return err
 		})
 	}
 	t.Calls = http.NewServeMux()
 	t.Calls.Handle("/", quotas)
-	t.health = server.NewHealth(t.Ready, allowed.guard(t.Calls, t.Metrics, refused))
+	t.health = server.NewHealth(t.Ready, allowed.guard(t.Calls, t.Metrics, rejected))
 	t.operators = admin.Handler(about)
 }
 
@@ -232,18 +232,18 @@ func (t *Tier) Watch(w *watch.Watcher) { t.watchers = append(t.watchers, w) }
 // OnRules has f called after each change of the rules. It is called before [Tier.Run].
 func (t *Tier) OnRules(f func()) { t.rules.changed = append(t.rules.changed, f) }
 
-// newReadiness refuses readiness for a configuration that cannot work.
+// newReadiness returns the readiness of a process: a configuration that cannot work is a reason against it.
 func newReadiness(cfg *Config, log *slog.Logger) *admin.Readiness {
 	ready := new(admin.Readiness)
 	if cfg.Replicas > 1 && len(cfg.Redis) == 0 {
 		reason := fmt.Sprintf("replicas: %d, but counters are in this process's memory, which replicas do not share: each would grant the whole limit; run one replica, or give them a shared store with --redis", cfg.Replicas)
-		ready.Refuse(reason)
+		ready.Block(reason)
 		log.Error("not ready", "reason", reason)
 	}
 	return ready
 }
 
-// standing returns a function that refuses readiness for a reason in place of the one before; empty: for none. It is for one
+// standing returns a function that rejects readiness for a reason in place of the one before; empty: for none. It is for one
 // goroutine at a time.
 func standing(ready *admin.Readiness) func(reason string) {
 	last := ""
@@ -252,7 +252,7 @@ func standing(ready *admin.Readiness) func(reason string) {
 			return
 		}
 		if reason != "" {
-			ready.Refuse(reason)
+			ready.Block(reason)
 		}
 		if last != "" {
 			ready.Allow(last)

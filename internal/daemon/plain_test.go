@@ -16,8 +16,8 @@ func TestPlain(t *testing.T) {
 	far := []string{"10.0.0.7:4", "weir-global:5", "localhost.example:6", "[2001:db8::1]:7", "0.0.0.0:8", ":9"}
 	all := slices.Concat(near, far)
 	for name, c := range map[string]struct {
-		calls                   AggregatorCalls
-		usable, warned, refused []string
+		calls                    AggregatorCalls
+		usable, warned, rejected []string
 	}{
 		"plain":         {AggregatorCalls{}, near, near, far},
 		"plain allowed": {AggregatorCalls{AggregatorPlain: true}, all, all, nil},
@@ -32,12 +32,12 @@ func TestPlain(t *testing.T) {
 			if warned := len(log.With("level=WARN", "--aggregator-tls", end)) == 1; warned != slices.Contains(c.warned, address) {
 				t.Errorf("%s: warned of %s: %v", name, address, warned)
 			}
-			if refused := len(log.With("level=ERROR", "--aggregator-tls-ca", "--aggregator-plain", end)) == 1; refused != slices.Contains(c.refused, address) {
-				t.Errorf("%s: refused %s: %v", name, address, refused)
+			if rejected := len(log.With("level=ERROR", "--aggregator-tls-ca", "--aggregator-plain", end)) == 1; rejected != slices.Contains(c.rejected, address) {
+				t.Errorf("%s: rejected %s: %v", name, address, rejected)
 			}
 			c.calls.Region, c.calls.Aggregator = "eu", []string{address}
 			err := c.calls.Check()
-			if refused := err != nil && strings.Contains(err.Error(), "aggregator: calls of \""+address+"\"") && strings.Contains(err.Error(), plainRemedy); refused != slices.Contains(c.refused, address) {
+			if rejected := err != nil && strings.Contains(err.Error(), "aggregator: calls of \""+address+"\"") && strings.Contains(err.Error(), plainRemedy); rejected != slices.Contains(c.rejected, address) {
 				t.Errorf("%s: --aggregator %s: %v", name, address, err)
 			}
 		}

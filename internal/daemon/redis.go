@@ -62,13 +62,13 @@ func (r *Redis) check(addresses []string) error {
 		errs = append(errs, settings.Address("redis", a))
 	}
 	return errors.Join(append(errs,
-		settings.Refuse(r.Mode == "single" && len(addresses) > 1,
+		settings.Reject(r.Mode == "single" && len(addresses) > 1,
 			"redis_mode: single is for one address, redis has %d; give one, or cluster or sentinel", len(addresses)),
-		settings.Refuse((r.Mode == "sentinel") != (r.SentinelMaster != ""),
+		settings.Reject((r.Mode == "sentinel") != (r.SentinelMaster != ""),
 			"redis_sentinel_master: is needed for redis_mode: sentinel, and only there"),
-		settings.Refuse(r.Mode != "sentinel" && r.SentinelUsername+r.SentinelPasswordFile != "",
+		settings.Reject(r.Mode != "sentinel" && r.SentinelUsername+r.SentinelPasswordFile != "",
 			"redis_sentinel_username, redis_sentinel_password_file: are for redis_mode: sentinel only"),
-		settings.Refuse(len(addresses) == 0 && (r.Mode != "auto" || r.PasswordFile != "" || r.TLS),
+		settings.Reject(len(addresses) == 0 && (r.Mode != "auto" || r.PasswordFile != "" || r.TLS),
 			"redis: is missing, but redis_* is set; give the addresses of the servers, such as --redis 127.0.0.1:6379"),
 		r.ClientTLS.check("redis"),
 		settings.OneOf("redis_mode", r.Mode, "auto", "single", "cluster", "sentinel"),
@@ -125,24 +125,24 @@ func password(field, path string) (func() (string, error), error) {
 	return read, err
 }
 
-// awaitRedis refuses readiness until Redis has answered once. After that a failure
+// awaitRedis rejects readiness until Redis has answered once. After that a failure
 // of Redis is handled by each rule's on_failure, which only a replica in service can apply.
 func (t *Tier) awaitRedis(s *redisstore.Store) func(context.Context) error {
 	const patience = 2 * time.Second
-	refuse := standing(t.Ready)
-	refuse("redis has not answered yet")
+	reject := standing(t.Ready)
+	reject("redis has not answered yet")
 	return func(ctx context.Context) error {
 		for last := ""; ; {
 			attempt, cancel := context.WithTimeout(ctx, patience)
 			err := s.Ready(attempt)
 			cancel()
 			if err == nil || ctx.Err() != nil {
-				refuse("")
+				reject("")
 				return nil
 			}
 			if reason := err.Error(); reason != last {
 				t.Log.Error("not ready", "reason", reason)
-				refuse(reason)
+				reject(reason)
 				last = reason
 			}
 		}

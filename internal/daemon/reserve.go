@@ -34,7 +34,7 @@ func (t *Tier) newKeeper(region string) *upstream.Keeper {
 }
 
 // keptID is the ID of the region's record in the process before this one, which is kept beside the state file. A region
-// that starts again is the same one for the aggregator. For two seconds the aggregator refuses a new one.
+// that starts again is the same one for the aggregator. For two seconds the aggregator rejects a new one.
 func keptID(c engine.Cell) uint64 {
 	ctx := context.Background()
 	found, _, _ := c.Swap(ctx, nil, nil) // a cell of this process does not fail

@@ -76,7 +76,7 @@ func (t *Tier) loadRules() error {
 // process not ready does not end it: its port for operators states why.
 func (t *Tier) keepRules() error {
 	if n := t.cfg.Replicas; n > 1 {
-		t.Ready.Refuse(fmt.Sprintf("replicas: %d, but rules: store: keeps the rules on the disk of one replica, which the others do not see; run one replica, or write rules: consul: or name a rules file", n))
+		t.Ready.Block(fmt.Sprintf("replicas: %d, but rules: store: keeps the rules on the disk of one replica, which the others do not see; run one replica, or write rules: consul: or name a rules file", n))
 	}
 	kept := local.New(t.cfg.rulesStore())
 	t.rules.store = versions.On(kept)
@@ -90,12 +90,12 @@ func (t *Tier) keepRules() error {
 // followRules takes the rules from where their versions are kept. Without any, this tier is not ready until they
 // come: nobody has to start it again when the first rules are applied, or what keeps them is back.
 func (t *Tier) followRules(c follow.StoreConfig) error {
-	refuse := standing(t.Ready)
+	reject := standing(t.Ready)
 	c.Store, c.Log, c.Metrics = t.rules.store, t.Log, t.Metrics
 	c.Apply = func(set *rule.Set) error {
 		err := t.setRules(set)
 		if err == nil {
-			refuse("")
+			reject("")
 		}
 		return err
 	}
@@ -105,13 +105,13 @@ func (t *Tier) followRules(c follow.StoreConfig) error {
 	err := stored.Load(context.Background())
 	if errors.Is(err, follow.ErrNoRules) {
 		t.Log.Error("not ready", "reason", err)
-		refuse(err.Error())
+		reject(err.Error())
 		return nil
 	}
 	return err
 }
 
-// setRules puts rules in force. Rules that are refused change nothing.
+// setRules puts rules in force. Rules that are rejected change nothing.
 func (t *Tier) setRules(set *rule.Set) error {
 	if t.rules.alone {
 		if name := global(set); name != "" {
@@ -197,11 +197,11 @@ func (r *rules) problem() string {
 func (c *Config) checkRules() error {
 	inConsul := c.rulesInConsul()
 	return errors.Join(
-		settings.Refuse(inConsul && c.Consul == "", "consul: is missing; rules: consul: needs its agent: give one, such as --consul 127.0.0.1:8500"),
-		settings.Refuse(!inConsul && strings.HasPrefix(c.Rules, "consul:"), "rules: %q has something behind consul:; --consul-primary names the datacenter", c.Rules),
-		settings.Refuse(c.RulesCopy == "", "rules_copy: is empty; write auto, off or the path of a file"),
-		settings.Refuse(!c.rulesInStore() && strings.HasPrefix(c.Rules, "store:"), "rules: %q has something behind store:; the versions are kept beside the state file", c.Rules),
-		settings.Refuse(!inConsul && c.RulesCopy != "auto" && c.RulesCopy != "off", "rules_copy: is for rules in Consul; leave it out, or write rules: consul:"),
+		settings.Reject(inConsul && c.Consul == "", "consul: is missing; rules: consul: needs its agent: give one, such as --consul 127.0.0.1:8500"),
+		settings.Reject(!inConsul && strings.HasPrefix(c.Rules, "consul:"), "rules: %q has something behind consul:; --consul-primary names the datacenter", c.Rules),
+		settings.Reject(c.RulesCopy == "", "rules_copy: is empty; write auto, off or the path of a file"),
+		settings.Reject(!c.rulesInStore() && strings.HasPrefix(c.Rules, "store:"), "rules: %q has something behind store:; the versions are kept beside the state file", c.Rules),
+		settings.Reject(!inConsul && c.RulesCopy != "auto" && c.RulesCopy != "off", "rules_copy: is for rules in Consul; leave it out, or write rules: consul:"),
 	)
 }
 

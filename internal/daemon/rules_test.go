@@ -35,7 +35,7 @@ func hasMetrics(t *Tier, region string) bool {
 	return strings.Contains(w.Body.String(), `{region="`+region+`"}`)
 }
 
-// A sliding log for which counters in memory have no room is refused, at the start and later, and so is a key's own limit.
+// A sliding log for which counters in memory have no room is rejected, at the start and later, and so is a key's own limit.
 func TestLogTooLarge(t *testing.T) {
 	cfg := testConfig()
 	cfg.MaxKeys, cfg.MaxMemory = 1_000_000, 128<<20
@@ -60,12 +60,12 @@ func TestLogTooLarge(t *testing.T) {
 		t.Error("a log that is too large came into force")
 	}
 	if after, _ := made.Service.RulesVersion(); after != version {
-		t.Error("what was refused is in force")
+		t.Error("what was rejected is in force")
 	}
 }
 
-// Rules that are refused change nothing, nor which regions there are.
-func TestRefusedRulesChangeNothing(t *testing.T) {
+// Rules that are rejected change nothing, nor which regions there are.
+func TestRejectedRulesChangeNothing(t *testing.T) {
 	cfg := testConfig()
 	cfg.Rules = filepath.Join(t.TempDir(), "rules.yaml")
 	fatal.If(t, os.WriteFile(cfg.Rules, []byte("regions: { eu: 1 }\nrules: [{ name: a, key: [], limit: 10/1m, scope: global }]\n"), 0o600))

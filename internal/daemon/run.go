@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/weirlimit/weir/internal/room"
+	"github.com/weirlimit/weir/internal/membudget"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -50,7 +50,7 @@ func Main[C Configured](name string, load func(args []string, out io.Writer) (C,
 
 // LimitMemory makes MaxMemory the limit of this process, and sets it if it is not set.
 func (c *Config) LimitMemory(log *slog.Logger) error {
-	most, err := room.Limit(int64(c.MaxMemory), log)
+	most, err := membudget.Limit(int64(c.MaxMemory), log)
 	c.MaxMemory = settings.Bytes(most)
 	return err
 }
@@ -94,7 +94,7 @@ type Port struct {
 // Run serves until ctx ends, then drains. It returns when everything that it started
 // has ended. beside are the ports of a program's own protocols.
 //
-// The order of the end: refuse readiness, also in Consul, wait until callers have noticed,
+// The order of the end: become unready, also in Consul, wait until callers have noticed,
 // let calls in flight end, return unspent leases, stop what runs behind the service,
 // deregister from Consul, save the counters, close the admin port.
 func (t *Tier) Run(ctx context.Context, beside ...Port) error {

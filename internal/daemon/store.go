@@ -47,7 +47,7 @@ func (t *Tier) openCounters() (c *counters, err error) {
 		t.behind = append(t.behind, c.redis.Run, t.awaitRedis(c.redis))
 		return c, nil
 	}
-	c.memory = memory.New(memory.Config{MaxKeys: t.cfg.MaxKeys, MaxBytes: t.room.Table})
+	c.memory = memory.New(memory.Config{MaxKeys: t.cfg.MaxKeys, MaxBytes: t.budget.Table})
 	c.Store = c.memory
 	observeMemory(c.memory, t.Metrics)
 	t.behind = append(t.behind, c.memory.Run)
@@ -116,7 +116,7 @@ func observeMemory(s *memory.Store, r *telemetry.Registry) {
 	r.GaugeFunc("weir_store_keys", "Counters in memory.", func() float64 { return float64(s.Stats().Keys) })
 	r.GaugeFunc("weir_store_bytes", "Memory that they take.", func() float64 { return float64(s.Stats().Bytes) })
 	r.CounterFunc("weir_store_evictions_total", "Counters forgotten, all of them as good as new.", func() float64 { return float64(s.Stats().Evicted) })
-	r.CounterFunc("weir_store_full_total", "Wants answered unavailable because there was no room for their key.", func() float64 { return float64(s.Stats().Refused) })
+	r.CounterFunc("weir_store_full_total", "Wants answered unavailable because there was no room for their key.", func() float64 { return float64(s.Stats().Rejected) })
 }
 
 // observeCaches declares the metrics of the lease caches, of all together.
@@ -141,12 +141,12 @@ func observeCaches(caches []*leasecache.Store, r *telemetry.Registry) {
 	r.CounterFunc("weir_lease_cache_full_total", "Times that no key in the cache could give up its place, so that an ask went to the store as it was.", stats(func(s leasecache.Stats) float64 { return float64(s.Full) }))
 }
 
-// newCollector makes what people see the tier through. Reports are on the boards of the store that replicas share.
+// newCollector makes what people see the tier through. Reports are notes in the store that replicas share.
 func (t *Tier) newCollector(p *Program) *live.Collector {
 	const mostReports = 32 << 20
 	c := live.Config{
 		Regions: p.AggregatorCalls == nil, Self: t.newSelf(p), Known: t.knows, PerSecond: t.perSecond,
-		MaxBytes: min(max(t.room.Table/4, 1<<20), mostReports), Log: t.Log,
+		MaxBytes: min(max(t.budget.Table/4, 1<<20), mostReports), Log: t.Log,
 	}
 	if p.AggregatorCalls == nil {
 		c.Expected = t.rules.regionNames
@@ -154,16 +154,16 @@ func (t *Tier) newCollector(p *Program) *live.Collector {
 		c.Region = p.AggregatorCalls.Region
 	}
 	if t.aggregator != nil {
-		c.Above = t.aggregator
+		c.Aggregator = t.aggregator
 	}
 	if redis := t.counters.redis; redis != nil {
 		c.Reports, c.Watches = redis.Reports(), redis.Watches()
 	} else {
 		c.Reports, c.Watches = new(live.Memory), new(live.Memory)
 	}
-	desk := live.New(c)
-	t.behind = append(t.behind, desk.Run)
-	return desk
+	collector := live.New(c)
+	t.behind = append(t.behind, collector.Run)
+	return collector
 }
 
 func (t *Tier) knows(rule string) bool { return t.Service.Knows(rule) }
@@ -194,7 +194,7 @@ func (t *Tier) newSelf(p *Program) func() *quotapb.Member {
 			now.RulesAgeMs = uint64(time.Since(*since).Milliseconds())
 		}
 		if set, _ := t.Service.InForce(); t.aggregator != nil && set != nil && global(set) != "" {
-			now.DegradedMs = uint64(t.aggregator.Silent().Milliseconds())
+			now.DegradedMs = uint64(t.aggregator.Unavailable().Milliseconds())
 		}
 		now.ReservePerMille = min(t.rules.sharePerMille(), 1000)
 		for _, cache := range t.caches {

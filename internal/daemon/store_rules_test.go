@@ -23,8 +23,8 @@ func storing(t *testing.T, dir, state string) *Config {
 	return cfg
 }
 
-// refused waits until a tier is not ready because of this.
-func refused(t *testing.T, tier *Tier, want string) {
+// rejected waits until a tier is not ready because of this.
+func rejected(t *testing.T, tier *Tier, want string) {
 	t.Helper()
 	proc.Await(t, time.Minute, "readiness", func() string {
 		if got := strings.Join(tier.Ready.Reasons(), "\n"); !strings.Contains(got, want) || (want == "") != (got == "") {
@@ -56,7 +56,7 @@ func TestRulesInStore(t *testing.T) {
 	}
 	inForce := func(t *testing.T, tier *Tier) {
 		t.Helper()
-		refused(t, tier, "")
+		rejected(t, tier, "")
 		if got := rule.Number(tier.revision()); got != rules.Version.Revision {
 			t.Errorf("revision %d, want %d", got, rules.Version.Revision)
 		}
@@ -65,7 +65,7 @@ func TestRulesInStore(t *testing.T) {
 		var waits *Tier
 		if !second.Run("first", func(t *testing.T) {
 			first, c := begin(t, "state")
-			refused(t, first, "no rules yet")
+			rejected(t, first, "no rules yet")
 			document := "rules: [{ name: a, key: [{ header: x-user }], limit: 5/1m, match: { region: eu } }]\n"
 			do(t, c, http.MethodPut, "/v1/rules", v1.Change{Document: document, Why: "begin"}, nil)
 			do(t, c, http.MethodPut, "/v1/overrides", amend.Amendment{Rule: "a", Key: []string{"acme"}, Limit: []byte(`"50/1m"`), Until: time.Now().Add(time.Hour), Why: "test"}, nil)
@@ -89,7 +89,7 @@ func TestRulesInStore(t *testing.T) {
 			}
 			inForce(t, first)
 			waits, _ = begin(second, "state-2")
-			refused(t, waits, "is in use by process")
+			rejected(t, waits, "is in use by process")
 		}) {
 			return
 		}
@@ -104,7 +104,7 @@ func TestStoreReplicas(t *testing.T) {
 	cfg := storing(t, t.TempDir(), "state")
 	cfg.Replicas = 2
 	tier := runBeside(t, cfg, ofRegion, quiet)
-	refused(t, tier, "rules: store: keeps the rules on the disk of one replica")
+	rejected(t, tier, "rules: store: keeps the rules on the disk of one replica")
 	for text, want := range map[string]string{"store:eu": "something behind store:", "store:": ""} {
 		cfg.Rules = text
 		if err := cfg.checkRules(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

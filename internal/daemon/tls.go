@@ -34,8 +34,8 @@ type TLS struct {
 func (t *TLS) check() error {
 	return errors.Join(
 		settings.Pair("tls_cert", t.Cert, "tls_key", t.Key),
-		settings.Refuse(t.ClientCA != "" && t.Cert == "", "tls_client_ca: needs tls_cert and tls_key: without TLS no caller presents a certificate"),
-		settings.Refuse(len(t.ClientSAN) > 0 && t.ClientCA == "", "tls_client_san: needs tls_client_ca: without it no caller presents a certificate"),
+		settings.Reject(t.ClientCA != "" && t.Cert == "", "tls_client_ca: needs tls_cert and tls_key: without TLS no caller presents a certificate"),
+		settings.Reject(len(t.ClientSAN) > 0 && t.ClientCA == "", "tls_client_san: needs tls_client_ca: without it no caller presents a certificate"),
 	)
 }
 
@@ -46,8 +46,8 @@ func (t *TLS) CheckRegions(called bool) error {
 	for _, name := range t.ClientSAN {
 		n := strings.Count(name, stated)
 		errs = append(errs,
-			settings.Refuse(called && n != 1, "tls_client_san: %q has {region} %d times, which must be there once, such as in weir://region/{region}: else its owner could call in the name of every region", name, n),
-			settings.Refuse(!called && n > 0, "tls_client_san: %q has {region}, but PoPs state no region; write the name of this region for it", name))
+			settings.Reject(called && n != 1, "tls_client_san: %q has {region} %d times, which must be there once, such as in weir://region/{region}: else its owner could call in the name of every region", name, n),
+			settings.Reject(!called && n > 0, "tls_client_san: %q has {region}, but PoPs state no region; write the name of this region for it", name))
 	}
 	return errors.Join(errs...)
 }
@@ -85,7 +85,7 @@ type ClientTLS struct {
 func (c *ClientTLS) check(server string) error {
 	return errors.Join(
 		settings.Pair(server+"_tls_cert", c.TLSCert, server+"_tls_key", c.TLSKey),
-		settings.Refuse(!c.TLS && c.TLSCA+c.TLSName+c.TLSCert+c.TLSKey != "",
+		settings.Reject(!c.TLS && c.TLSCA+c.TLSName+c.TLSCert+c.TLSKey != "",
 			"%s_tls: is false, but %[1]s_tls_* is set; give --%[1]s-tls, or leave these out", server),
 	)
 }

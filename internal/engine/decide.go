@@ -14,7 +14,7 @@ type Fallback interface {
 	// OnFailure decides. holders is among how many replicas a limit is shared under
 	// lease.FailureLocal; 0: unknown.
 	Fall(a *Ask, holders int) Judgment
-	// Refund takes back what Fall admitted as v: the request was refused elsewhere.
+	// Refund takes back what Fall admitted as v: the request was rejected elsewhere.
 	Refund(a *Ask, v *Judgment)
 }
 
@@ -22,9 +22,9 @@ type Fallback interface {
 type Judgment struct {
 	// Admitted is true if the need was granted, or on_failure admits it.
 	Admitted bool
-	// Refused is true if this ask itself was refused. If neither Admitted nor Refused is
-	// true, another one of its group was refused.
-	Refused bool
+	// Rejected is true if this ask itself was rejected. If neither Admitted nor Rejected is
+	// true, another one of its group was rejected.
+	Rejected bool
 	// Degraded is how the ask was decided while the store did not answer; Sound: it did.
 	Degraded Degraded
 	// Grant is the store's answer, for the response to the client. With Degraded it is
@@ -59,7 +59,7 @@ func (p *Policy) Failed(f lease.Failed) Judgment {
 	}
 	return Judgment{
 		Admitted: f.Admitted,
-		Refused:  !f.Admitted,
+		Rejected: !f.Admitted,
 		Degraded: degraded,
 		Grant:    lease.Grant{Status: lease.Unavailable, Limit: p.Terms.Capacity, Reset: f.Reset, RetryAfter: f.RetryAfter},
 		Unowed:   f.Unowed,
@@ -71,7 +71,7 @@ func (p *Policy) Failed(f lease.Failed) Judgment {
 type Judge interface {
 	// Judge decides on asks as [Store.Acquire] does and, if the store does not answer by
 	// the deadline of ctx, by the rules' on_failure; judgments has the length of asks. If
-	// a member of a group is refused so, the others give back what they were granted, and
+	// a member of a group is rejected so, the others give back what they were granted, and
 	// are not admitted either.
 	Judge(ctx context.Context, asks []Ask, judgments []Judgment)
 	// GiveBack returns what judgments admitted, and makes them not admitted: the request

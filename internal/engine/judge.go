@@ -40,7 +40,7 @@ type judged struct {
 }
 
 // NewJudge makes a judge. fall decides if the store does not answer; nil: each rule's
-// on_failure decides alone, without memory (local then refuses). holders returns among how
+// on_failure decides alone, without memory (local then rejects). holders returns among how
 // many replicas a limit is shared; nil: unknown. Metrics and log may be nil.
 func NewJudge(store Store, fall Fallback, holders func() int, metrics *telemetry.Registry, log *slog.Logger) Judge {
 	if holders == nil {
@@ -71,12 +71,12 @@ func (j *judge) Judge(ctx context.Context, asks []Ask, judgments []Judgment) {
 
 // request decides on the asks of one group, or on one that is alone.
 func (j *judge) request(ctx context.Context, asks []Ask, grants []lease.Grant, judgments []Judgment) {
-	refused := false
+	rejected := false
 	for i := range asks {
 		judgments[i] = j.judgment(&asks[i], &grants[i])
-		refused = refused || judgments[i].Refused
+		rejected = rejected || judgments[i].Rejected
 	}
-	if refused {
+	if rejected {
 		j.GiveBack(ctx, asks, judgments)
 	}
 	for i := range asks {
@@ -84,7 +84,7 @@ func (j *judge) request(ctx context.Context, asks []Ask, grants []lease.Grant, j
 	}
 }
 
-// judgment decides on an ask as if it were alone. A peek is refused if nothing is left.
+// judgment decides on an ask as if it were alone. A peek is rejected if nothing is left.
 func (j *judge) judgment(a *Ask, g *lease.Grant) Judgment {
 	if g.Status == lease.Unavailable {
 		return j.fall.Fall(a, j.holders())
@@ -92,7 +92,7 @@ func (j *judge) judgment(a *Ask, g *lease.Grant) Judgment {
 	spent := a.Peeks() && g.Remaining == 0
 	return Judgment{
 		Admitted: g.Status == lease.OK && (a.Want.Need == 0 || g.Granted > 0) && !spent,
-		Refused:  g.Status != lease.OK || spent,
+		Rejected: g.Status != lease.OK || spent,
 		Grant:    *g,
 	}
 }
@@ -122,7 +122,7 @@ func (j *judge) count(ctx context.Context, rule string, v *Judgment) {
 	switch {
 	case v.Admitted:
 		r.admitted.Inc()
-	case v.Refused:
+	case v.Rejected:
 		r.denied.Inc()
 	default:
 		r.other.Inc()

@@ -112,17 +112,17 @@ func TestJudgeOfAGroup(t *testing.T) {
 		key      string          // of it
 		need     int64           // of the first rule, which always answers
 		admitted bool
-		refused  [2]bool
+		rejected [2]bool
 		degraded engine.Degraded
 		left     int64 // of the first rule
 		books    int   // degraded admissions that stand
 	}{
 		{name: "both granted", key: "there", need: 2, admitted: true, left: 8},
 		{name: "allowed", how: lease.FailureAllow, key: away, need: 2, admitted: true, degraded: engine.FailedAllow, left: 8, books: 1},
-		{name: "denied by failure", how: lease.FailureDeny, key: away, need: 2, refused: [2]bool{false, true}, degraded: engine.FailedDeny, left: 10},
-		{name: "no local share", how: lease.FailureLocal, key: away, need: 2, refused: [2]bool{false, true}, degraded: engine.FailedLocal, left: 10},
-		{name: "allowed beside a denial", how: lease.FailureAllow, key: away, need: 11, refused: [2]bool{true, false}, degraded: engine.FailedAllow, left: 10},
-		{name: "both refused", how: lease.FailureDeny, key: away, need: 11, refused: [2]bool{true, true}, degraded: engine.FailedDeny, left: 10},
+		{name: "denied by failure", how: lease.FailureDeny, key: away, need: 2, rejected: [2]bool{false, true}, degraded: engine.FailedDeny, left: 10},
+		{name: "no local share", how: lease.FailureLocal, key: away, need: 2, rejected: [2]bool{false, true}, degraded: engine.FailedLocal, left: 10},
+		{name: "allowed beside a denial", how: lease.FailureAllow, key: away, need: 11, rejected: [2]bool{true, false}, degraded: engine.FailedAllow, left: 10},
+		{name: "both rejected", how: lease.FailureDeny, key: away, need: 11, rejected: [2]bool{true, true}, degraded: engine.FailedDeny, left: 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bench := newCourt()
@@ -130,8 +130,8 @@ func TestJudgeOfAGroup(t *testing.T) {
 			first, second := ruling(t, "first", lease.FailureAllow), ruling(t, "second", c.how)
 			v := bench.judge(t, units(first, "k", 1, c.need), units(second, c.key, 1, 1))
 			for i := range v {
-				if v[i].Admitted != c.admitted || v[i].Refused != c.refused[i] {
-					t.Errorf("ask %d: %+v, want admitted %v, refused %v", i, v[i], c.admitted, c.refused[i])
+				if v[i].Admitted != c.admitted || v[i].Rejected != c.rejected[i] {
+					t.Errorf("ask %d: %+v, want admitted %v, rejected %v", i, v[i], c.admitted, c.rejected[i])
 				}
 			}
 			if v[0].Degraded != engine.Sound || v[1].Degraded != c.degraded {

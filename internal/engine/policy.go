@@ -17,16 +17,16 @@ type Policy struct {
 	Limit    *limit.Limit
 	Terms    lease.Terms
 	// OnFailure decides on requests of a [Judge] while the store does not answer. With
-	// lease.FailureLocal the limit is shared among ExpectedHolders replicas while no live
+	// lease.FailureLocal the limit is shared among ExpectedPoPs replicas while no live
 	// holder is known; 0 counts as 1. Neither names the counter.
-	OnFailure       lease.OnFailure
-	ExpectedHolders int64
+	OnFailure    lease.OnFailure
+	ExpectedPoPs int64
 	// Mode is whether such a decision is enforced.
 	Mode rule.Mode
 	// Scope is who shares the counters; it chooses the store, see [ByScope].
 	Scope rule.Scope
-	// Fair is how regions share a limit of scope global that is too small for all of them.
-	Fair rule.Fair
+	// Sharing is how regions share a limit of scope global that is too small for all of them.
+	Sharing rule.Sharing
 	// Regions have the reserves of a limit of scope global.
 	Regions rule.Regions
 	// Headers and Rejection are what a client sees that is decided here; zero where no rules file states them.

@@ -62,18 +62,18 @@ func (a *Ask) global() bool { return a.Policy.Scope == rule.ScopeGlobal }
 
 // split asks both stores for the asks of one call.
 func (s *scopes) split(ctx context.Context, asks []Ask, grants []lease.Grant) {
-	clear(grants)                  // a denial of a call before would look like one of this call
-	var far, near, mixed Selection // mixed are the region's asks of groups with both scopes
-	var both [][2]int              // these groups, from ask to ask
+	clear(grants)                         // a denial of a call before would look like one of this call
+	var global, regional, mixed Selection // mixed are the region's asks of groups with both scopes
+	var both [][2]int                     // these groups, from ask to ask
 	for first := 0; first < len(asks); {
 		next := first + GroupLen(asks[first:])
-		local := &near
+		local := &regional
 		if isMixed(asks[first:next]) {
 			local, both = &mixed, append(both, [2]int{first, next})
 		}
 		for i := first; i < next; i++ {
 			if asks[i].global() {
-				far.Add(asks, i)
+				global.Add(asks, i)
 			} else {
 				local.Add(asks, i)
 			}
@@ -83,21 +83,21 @@ func (s *scopes) split(ctx context.Context, asks []Ask, grants []lease.Grant) {
 	decided := make(chan struct{})
 	go func() {
 		defer close(decided)
-		far.Acquire(ctx, s.global)
+		global.Acquire(ctx, s.global)
 	}()
 	begin := time.Now()
-	near.Acquire(ctx, s.region)
-	near.Answer(grants)
+	regional.Acquire(ctx, s.region)
+	regional.Answer(grants)
 	if len(both) > 0 {
 		if awaitHalf(ctx, begin, decided) {
-			far.Answer(grants)
-			mixed.spare(asks, grants, both)
+			global.Answer(grants)
+			mixed.onlyReport(asks, grants, both)
 		}
 		mixed.Acquire(ctx, s.region)
 		mixed.Answer(grants)
 	}
 	<-decided
-	far.Answer(grants)
+	global.Answer(grants)
 	for _, g := range both {
 		UndoDenied(ctx, s, asks[g[0]:g[1]], grants[g[0]:g[1]])
 	}
@@ -112,7 +112,7 @@ func isMixed(group []Ask) bool {
 	return false
 }
 
-// awaitHalf reports whether the far asks are decided, waiting until half of the caller's
+// awaitHalf reports whether the asks of global limits are decided, waiting until half of the caller's
 // time is over.
 func awaitHalf(ctx context.Context, begin time.Time, decided <-chan struct{}) bool {
 	ends, ok := ctx.Deadline()
@@ -129,9 +129,9 @@ func awaitHalf(ctx context.Context, begin time.Time, decided <-chan struct{}) bo
 	}
 }
 
-// spare leaves asks of groups that are denied already without what they ask for: they only
+// onlyReport leaves asks of groups that are denied already without what they ask for: they only
 // give back and report.
-func (s *Selection) spare(asks []Ask, grants []lease.Grant, groups [][2]int) {
+func (s *Selection) onlyReport(asks []Ask, grants []lease.Grant, groups [][2]int) {
 	i := 0
 	for _, g := range groups {
 		denied := IsDenied(asks[g[0]:g[1]], grants[g[0]:g[1]])

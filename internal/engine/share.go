@@ -70,8 +70,8 @@ func (p *Policy) Resized(count, burst int64) *Policy {
 	q, t := *p, &p.Terms
 	q.Limit = l
 	q.Terms = lease.NewTerms(l, t.Consistency, t.Interval, t.Timeout, t.Overdraft)
-	if t.Far {
-		q.Terms = q.Terms.Afar()
+	if t.Aggregator {
+		q.Terms = q.Terms.ForAggregator()
 	}
 	return &q
 }

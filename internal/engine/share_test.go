@@ -102,8 +102,8 @@ func TestPartsAreMadeOnce(t *testing.T) {
 // Where the arithmetic needs a large common divisor of count and period, what is left is rounded down to one.
 func TestWithoutIsRoundedDown(t *testing.T) {
 	l := fatal.Get(limit.New(limit.Spec{Count: 99 * 366 * 86_400, Period: limit.MaxPeriod}))(t)
-	p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0).Afar())
-	if q := p.Without(1); q.Limit.Spec().Count != 98*366*86_400 || !q.Terms.Far {
+	p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0).ForAggregator())
+	if q := p.Without(1); q.Limit.Spec().Count != 98*366*86_400 || !q.Terms.Aggregator {
 		t.Errorf("%+v, %+v", q.Limit.Spec(), q.Terms)
 	}
 }

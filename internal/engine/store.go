@@ -76,7 +76,7 @@ const (
 	Look
 	// Reset empties the counter, and is Look. What is out on lease stays with its holders, so at most the limit and
 	// Granted are admitted after it (Granted is two limits at most: reset again before such leases end, and it may
-	// be more). Slots that are held stay. Caches that pass it forget what they were refused; others ask again
+	// be more). Slots that are held stay. Caches that pass it forget their denials; others ask again
 	// after lease.LongestAskAfter.
 	Reset
 )

@@ -161,17 +161,17 @@ func TestBoundRuleStatesItsRejection(t *testing.T) {
 	b := newBench(t, "", func(c *Config) { c.Headers = true })
 	const form = "limit: 3/1h, rejection: { status: 403, body: '{\"rule\":\"{rule}\",\"limit\":{limit},\"wait\":{retry_after}}', content_type: application/json },"
 	fatal.If(t, b.bindTo(strings.Replace(boundRules, "limit: 3/1h,", form, 1), boundTo))
-	refused := func() *rlspb.RateLimitResponse {
+	rejected := func() *rlspb.RateLimitResponse {
 		t.Helper()
 		for range 4 {
 			if r := b.ask(request(of("user", "a"))); r.OverallCode == rlspb.RateLimitResponse_OVER_LIMIT {
 				return r
 			}
 		}
-		t.Fatal("nothing is refused")
+		t.Fatal("nothing is rejected")
 		return nil
 	}
-	r := refused()
+	r := rejected()
 	headers := map[string]string{}
 	for _, h := range r.ResponseHeadersToAdd {
 		headers[h.Key] = h.Value
@@ -183,18 +183,18 @@ func TestBoundRuleStatesItsRejection(t *testing.T) {
 		t.Errorf("admitted: %v", r)
 	}
 	b.setRules(strings.Replace(boundRules, "limit: 3/1h,", "limit: 3/1h, headers: off, rejection: { body: No, content_type: text/plain },", 1))
-	if r := refused(); string(r.RawBody) != "No" || r.Statuses[0].CurrentLimit != nil || r.Statuses[0].DurationUntilReset != nil ||
+	if r := rejected(); string(r.RawBody) != "No" || r.Statuses[0].CurrentLimit != nil || r.Statuses[0].DurationUntilReset != nil ||
 		len(r.ResponseHeadersToAdd) != 1 || strings.Contains(r.String(), "per-user") {
 		t.Errorf("hidden: %v", r)
 	}
 	b.setRules(boundRules)
-	if r := refused(); r.RawBody != nil || r.Statuses[0].CurrentLimit.GetName() != "per-user" {
+	if r := rejected(); r.RawBody != nil || r.Statuses[0].CurrentLimit.GetName() != "per-user" {
 		t.Errorf("a rule that states nothing: %v", r)
 	}
 }
 
 // TestBoundWindows: a descriptor that is bound to a rule with several windows counts on all of
-// them or, if one refuses it, on none; its status is that of the window that decides.
+// them or, if one rejects it, on none; its status is that of the window that decides.
 func TestBoundWindows(t *testing.T) {
 	const windows = `
 rules:
@@ -220,7 +220,7 @@ bindings:
 		{request(of("user", "a")), "OK: OK 0"},
 		{request(of("user", "a")), "OVER: OVER 0"},
 		{request(of("user", "vip")), "OK: OK 3"},
-		{request(of("alone", "a")), "OK: OK 1"}, // of the day; what the hour refused is not counted
+		{request(of("alone", "a")), "OK: OK 1"}, // of the day; what the hour rejected is not counted
 	})
 	b.advance(limit.Hour)
 	b.play(t, steps{
@@ -229,7 +229,7 @@ bindings:
 	})
 	response := b.ask(request(of("user", "a")))
 	if l := response.Statuses[0].CurrentLimit; l.Name != "login@1d" || l.Unit != rlspb.RateLimitResponse_RateLimit_DAY || l.RequestsPerUnit != 5 {
-		t.Errorf("refused by %v", l)
+		t.Errorf("rejected by %v", l)
 	}
 	descriptors := response.DynamicMetadata.Fields["descriptors"].GetListValue().Values
 	if got := descriptors[0].GetStructValue().Fields["rule"].GetStringValue(); len(descriptors) != 1 || got != "login@1d" {
@@ -255,21 +255,21 @@ bindings:
 `); err != nil {
 		t.Fatal(err)
 	}
-	refused := 0
+	rejected := 0
 	for user := range uint32(20) {
 		for i := range 4 {
 			if r := b.ask(request(of("user", strconvU(user)))); r.OverallCode != rlspb.RateLimitResponse_OK && i < 3 {
-				t.Errorf("%d: refused by %v", user, r)
+				t.Errorf("%d: rejected by %v", user, r)
 			} else if r.OverallCode != rlspb.RateLimitResponse_OK {
-				refused++
+				rejected++
 			}
 		}
 	}
-	if refused < 2 || refused > 12 {
-		t.Errorf("of 20 users %d are refused, want about 30 percent", refused)
+	if rejected < 2 || rejected > 12 {
+		t.Errorf("of 20 users %d are rejected, want about 30 percent", rejected)
 	}
 	for range 2 {
-		for rule, n := range map[string]int{`over",rule="login`: refused, `shadow_over",rule="login@shadow`: 20 - refused, `shadow_over",rule="login@candidate`: 40} {
+		for rule, n := range map[string]int{`over",rule="login`: rejected, `shadow_over",rule="login@shadow`: 20 - rejected, `shadow_over",rule="login@candidate`: 40} {
 			if line := fmt.Sprintf(`weir_rls_decisions_total{result="%s"} %d`, rule, n); !b.metric(line) {
 				t.Errorf("no %s", line)
 			}

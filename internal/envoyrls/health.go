@@ -17,7 +17,7 @@ var healthNames = []string{"", serviceName, rlspb.RateLimitService_ServiceDesc.S
 // publish sets what health checks of gRPC and of HTTP answer, unless the server drains. Server.mu is locked.
 func (s *Server) publish() {
 	status := healthpb.HealthCheckResponse_NOT_SERVING
-	if s.configured && !s.refused {
+	if s.configured && !s.rejected {
 		status = healthpb.HealthCheckResponse_SERVING
 	}
 	for _, name := range healthNames {
@@ -30,7 +30,7 @@ func (s *Server) publish() {
 func (s *Server) SetReady(ready bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refused = !ready
+	s.rejected = !ready
 	s.publish()
 }
 

@@ -77,7 +77,7 @@ func (q *query) describe(i int) map[string]*structpb.Value {
 	return fields
 }
 
-// legible is a text that is not UTF-8, which protobuf refuses, in the notation of keys. Other texts stay as they are.
+// legible is a text that is not UTF-8, which protobuf rejects, in the notation of keys. Other texts stay as they are.
 func legible(text string) string {
 	if utf8.ValidString(text) {
 		return text

@@ -70,8 +70,8 @@ func TestAnyLimitsJudgeOneCount(t *testing.T) {
 	}
 }
 
-// A flood of requests that their own limit refuses costs the store little, and those without one nothing.
-func TestFloodOfRefusedLimits(t *testing.T) {
+// A flood of requests that their own limit rejects costs the store little, and those without one nothing.
+func TestFloodOfRejectedLimits(t *testing.T) {
 	for _, mode := range []func(*Config){leased, exactly} {
 		cached(t, func(t *testing.T, b *cachedBench) {
 			for range 5 {
@@ -86,7 +86,7 @@ func TestFloodOfRefusedLimits(t *testing.T) {
 					time.Sleep(2 * time.Millisecond)
 				}
 				if asks := b.far.asked() - before; asks > 3*11 {
-					t.Errorf("%d asks for 500 requests in a second that three limits refuse", asks)
+					t.Errorf("%d asks for 500 requests in a second that three limits reject", asks)
 				}
 				if got, want := inShort(b.ask(request(of("dozen", "a")))), "OK: OK "+strconvU(6-second); got != want {
 					t.Errorf("without a limit: %s, want %s", got, want)
@@ -96,8 +96,8 @@ func TestFloodOfRefusedLimits(t *testing.T) {
 	}
 }
 
-// What is refused counts for all, where that is charged.
-func TestRefusedLimitsAreCharged(t *testing.T) {
+// What is rejected counts for all, where that is charged.
+func TestRejectedLimitsAreCharged(t *testing.T) {
 	dozen := func() *ratelimitpb.RateLimitDescriptor { return of("dozen", "a") }
 	bothWays(t, steps{
 		{request(costing(5, dozen())), "OK: OK 7"},

@@ -26,9 +26,9 @@ type statusParts struct {
 }
 
 // reply makes the response, and counts the decisions in it.
-func (s *Server) reply(q *query, refused bool) *rlspb.RateLimitResponse {
+func (s *Server) reply(q *query, rejected bool) *rlspb.RateLimitResponse {
 	r := &rlspb.RateLimitResponse{OverallCode: rlspb.RateLimitResponse_OK}
-	if refused {
+	if rejected {
 		r.OverallCode = rlspb.RateLimitResponse_OVER_LIMIT
 	}
 	parts := make([]statusParts, len(q.Descriptors))
@@ -38,7 +38,7 @@ func (s *Server) reply(q *query, refused bool) *rlspb.RateLimitResponse {
 		r.Statuses[i] = &parts[i].status
 	}
 	r.ResponseHeadersToAdd = s.headers(q, r.Statuses)
-	if refused {
+	if rejected {
 		s.rejection(q, r)
 	}
 	q.show(r.Statuses)
@@ -50,7 +50,7 @@ func (s *Server) reply(q *query, refused bool) *rlspb.RateLimitResponse {
 }
 
 // show gives each descriptor of the request one status of those that it has by the rules beside
-// its own: of one that refuses it, else of the one with the least remaining.
+// its own: of one that rejects it, else of the one with the least remaining.
 func (q *query) show(statuses []*rlspb.RateLimitResponse_DescriptorStatus) {
 	for j := len(q.request.Descriptors); j < len(statuses); j++ {
 		m := &q.matched[q.matched[j].shown]
@@ -100,7 +100,7 @@ func (s *Server) status(q *query, i int, p *statusParts) {
 	p.status.CurrentLimit = rule.Current
 	p.status.LimitRemaining = uint32(max(0, min(remaining, math.MaxUint32)))
 	if !informed(v) {
-		return // it is refused until the store answers, not until its window ends
+		return // it is rejected until the store answers, not until its window ends
 	}
 	p.reset.Seconds = int64(s.untilReset(rule, d.Over, v) / time.Second)
 	p.status.DurationUntilReset = &p.reset
@@ -147,7 +147,7 @@ func (s *Server) count(q *query, i int, r metrics.Result) (counts *metrics.Count
 }
 
 // headers makes the response headers. If they are configured, they are about the limit
-// that is nearest to its end, as in envoyproxy/ratelimit: the last one that refuses the
+// that is nearest to its end, as in envoyproxy/ratelimit: the last one that rejects the
 // request, else the first of those with the least remaining, in any mode. A request that
 // was decided without the store always has a header about it.
 func (s *Server) headers(q *query, statuses []*rlspb.RateLimitResponse_DescriptorStatus) []*corepb.HeaderValue {
@@ -186,9 +186,9 @@ func (s *Server) headers(q *query, statuses []*rlspb.RateLimitResponse_Descripto
 	return headers
 }
 
-// rejection adds to a response what the rule states that refuses it, the last one if there are several: a body, which
+// rejection adds to a response what the rule states that rejects it, the last one if there are several: a body, which
 // Envoy takes in the place of its own, and with it the content type. Its status and that of gRPC are Envoy's to
-// choose. A rule that refuses because the store does not answer states nothing.
+// choose. A rule that rejects because the store does not answer states nothing.
 func (s *Server) rejection(q *query, r *rlspb.RateLimitResponse) {
 	for i := len(q.Descriptors) - 1; i >= 0; i-- {
 		d := &q.Descriptors[i]
@@ -218,7 +218,7 @@ func informed(v *engine.Judgment) bool {
 	case engine.Sound, engine.FailedDenied:
 		return true
 	case engine.FailedLocal:
-		return v.Grant.Reset > 0 && (v.Refused || v.Grant.Remaining > 0)
+		return v.Grant.Reset > 0 && (v.Rejected || v.Grant.Remaining > 0)
 	}
 	return false
 }

@@ -75,13 +75,13 @@ func TestWholeSeconds(t *testing.T) {
 // known is a judge without a store to whom on_failure: local has figures.
 type known struct {
 	remaining int64
-	refused   bool
+	rejected  bool
 }
 
 func (k known) Judge(_ context.Context, _ []engine.Ask, judgments []engine.Judgment) {
 	for i := range judgments {
 		judgments[i] = engine.Judgment{
-			Admitted: !k.refused, Refused: k.refused, Degraded: engine.FailedLocal,
+			Admitted: !k.rejected, Rejected: k.rejected, Degraded: engine.FailedLocal,
 			Grant: lease.Grant{Status: lease.Unavailable, Limit: 5, Remaining: k.remaining, Reset: 60_000},
 		}
 	}
@@ -95,7 +95,7 @@ func (known) Forget(func(string) bool) {}
 // never as nothing where it is not.
 func TestLocalFigures(t *testing.T) {
 	for want, k := range map[string]known{
-		"OK: OK -": {}, "OK: OK 2": {remaining: 2}, "OVER: OVER 0": {refused: true},
+		"OK: OK -": {}, "OK: OK 2": {remaining: 2}, "OVER: OVER 0": {rejected: true},
 	} {
 		b := newBench(t, specYAML, func(c *Config) { c.Judge = k })
 		r := b.ask(request(of("user", "a")))
@@ -124,7 +124,7 @@ func TestDegraded(t *testing.T) {
 		if got := inShort(r); got != want.response {
 			t.Errorf("%s: %s, want %s", want.header, got, want.response)
 		}
-		// The limit is known, and who is refused has nothing; not until when.
+		// The limit is known, and who is rejected has nothing; not until when.
 		if st := r.Statuses[0]; (st.CurrentLimit != nil) != (st.Code == rlspb.RateLimitResponse_OVER_LIMIT) || st.DurationUntilReset != nil {
 			t.Errorf("%s: the answer has too little or too much: %v", want.header, st)
 		}

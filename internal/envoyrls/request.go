@@ -90,7 +90,7 @@ func decode(b []byte, m protoreflect.Message) error {
 				return err
 			}
 		default:
-			return nil // check refuses it
+			return nil // check rejects it
 		}
 		b = b[size:]
 	}
@@ -123,7 +123,7 @@ func wrong(field, reason string, args ...any) error {
 	return &requestError{Field: field, Reason: fmt.Sprintf(reason, args...)}
 }
 
-// check refuses a request that cannot be decided. A descriptor without entries or with an
+// check rejects a request that cannot be decided. A descriptor without entries or with an
 // empty key is accepted: no rule matches it.
 func check(r *rlspb.RateLimitRequest) error {
 	switch {

@@ -80,7 +80,7 @@ func FuzzShouldRateLimit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var r, plain rlspb.RateLimitRequest
 		if decode(data, r.ProtoReflect()) != nil {
-			return // refused before it gets here
+			return // rejected before it gets here
 		}
 		if proto.Unmarshal(data, &plain) == nil && check(&plain) == nil && !proto.Equal(&r, &plain) {
 			t.Errorf("decoded as %v, want %v", &r, &plain)

@@ -57,7 +57,7 @@ type Server struct {
 
 	mu         sync.Mutex // for replacing the rules and changing the two below
 	configured bool
-	refused    bool // see SetReady
+	rejected   bool // see SetReady
 	rules      atomic.Pointer[rules.Set]
 }
 

@@ -73,8 +73,8 @@ func (s *Server) decide(ctx context.Context, begin time.Time, q *query, in *rule
 	if err := s.match(q, in); err != nil {
 		return nil, err
 	}
-	refused := s.decider.Decide(ctx, s.deadline(ctx, begin), &q.Request)
-	response := s.reply(q, refused)
+	rejected := s.decider.Decide(ctx, s.deadline(ctx, begin), &q.Request)
+	response := s.reply(q, rejected)
 	s.decider.Settle(ctx, &q.Request)
 	return response, nil
 }

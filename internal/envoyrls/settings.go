@@ -19,11 +19,11 @@ type Limits struct {
 	// each replica enforces its share of the limit.
 	OnFailure string `default:"allow" help:"allow, deny or local."`
 
-	// ChargeRejected also counts refused requests, as envoyproxy/ratelimit does unless
+	// ChargeRejected also counts rejected requests, as envoyproxy/ratelimit does unless
 	// STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT is set. It is for costs that are known only
 	// after the response (apply_on_stream_done): a report of more than is left then uses
 	// up what is left. At most one limit more is charged beyond a limit.
-	ChargeRejected bool `default:"false" negatable:"" help:"Count refused requests, too."`
+	ChargeRejected bool `default:"false" negatable:"" help:"Count rejected requests, too."`
 
 	// MergeDomains lets several files have the same domain (MERGE_DOMAIN_CONFIG).
 	MergeDomains bool `default:"false" negatable:"" help:"Let several files have the same domain."`
@@ -36,7 +36,7 @@ type Limits struct {
 	HitMetrics bool `name:"metrics" default:"false" negatable:"" help:"Add the metrics of envoyproxy/ratelimit."`
 
 	// Quota treats every limit as if it had quota_mode (QUOTA_MODE).
-	Quota bool `default:"false" negatable:"" help:"Refuse only requests that are over all of their limits."`
+	Quota bool `default:"false" negatable:"" help:"Reject only requests that are over all of their limits."`
 }
 
 // Endpoint has the settings of the server of Envoy's rate limit service.
@@ -68,7 +68,7 @@ type TLS struct {
 
 	// ClientCA has the authorities of client certificates. Every client must then present a
 	// certificate, and /json and /rlconfig on the port of the QuotaService, where no
-	// certificate is asked for, are refused. Empty: none.
+	// certificate is asked for, are rejected. Empty: none.
 	ClientCA string `name:"tls-client-ca" help:"Authorities of client certificates, which are then required." placeholder:"FILE"`
 
 	// ClientSANs are the allowed names, with commas between (GRPC_CLIENT_TLS_SAN); a client
@@ -85,9 +85,9 @@ func Check(l *Limits, e *Endpoint) error {
 		age = time.Second // without end
 	}
 	return errors.Join(
-		settings.Refuse(e.TLS.ClientCA != "" && e.TLS.Cert == "",
+		settings.Reject(e.TLS.ClientCA != "" && e.TLS.Cert == "",
 			"rls_tls_client_ca: needs rls_tls_cert and rls_tls_key: without TLS no client presents a certificate"),
-		settings.Refuse(len(e.TLS.ClientSANs) > 0 && e.TLS.ClientCA == "",
+		settings.Reject(len(e.TLS.ClientSANs) > 0 && e.TLS.ClientCA == "",
 			"rls_tls_client_san: needs rls_tls_client_ca: without it no client presents a certificate"),
 		settings.Between("rls_max_connection_age", age, time.Second, 24*time.Hour),
 		settings.Address("rls_listen", e.Listen),

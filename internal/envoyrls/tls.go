@@ -24,7 +24,7 @@ func (t TLS) config(metrics *telemetry.Registry, log *slog.Logger) (*tls.Config,
 	return set.Server(verify), nil
 }
 
-// checkName refuses a client whose certificate has none of the names.
+// checkName rejects a client whose certificate has none of the names.
 func (t TLS) checkName(s tls.ConnectionState) error {
 	if len(s.PeerCertificates) == 0 {
 		return errors.New("rls: TLS: the client has no certificate")

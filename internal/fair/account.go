@@ -35,7 +35,7 @@ func (s *Shares) settle(l *limit.Limit, t *lease.Terms, r *region, part int64, w
 	return d
 }
 
-// penalize cuts what a want charges for refused requests to what is left of the region's part. A need
+// penalize cuts what a want charges for rejected requests to what is left of the region's part. A need
 // that fits into it counts until [Shares.Granted] shows that it was not denied. It reports whether the
 // need does not fit.
 func (s *Shares) penalize(l *limit.Limit, r *region, part int64, w *lease.Want) bool {
@@ -118,7 +118,7 @@ func (s *Shares) takeBack(l *limit.Limit, t *lease.Terms, r *region, w *lease.Wa
 	switch algorithm := l.Spec().Algorithm; {
 	case t.Refills:
 		take(&r.used)
-		r.credit = min(r.credit+float64(units), max(r.credit, r.room(l)))
+		r.credit = min(r.credit+float64(units), max(r.credit, r.largestCredit(l)))
 	case algorithm == limit.SlidingLog, w.Lease == s.window: // a lease on a log is no window, but it is short
 		take(&r.used)
 	case algorithm == limit.SlidingWindow && w.Lease == s.former:

@@ -24,7 +24,7 @@ type accounted struct {
 
 func newAccounted(t rapid.TB, spec limit.Spec, equal bool) *accounted {
 	l := fatal.Get(limit.New(spec))(t)
-	return &accounted{limit: l, terms: lease.NewTerms(l, lease.Leased, 0, 500, 0).Afar(), equal: equal, now: 1_700_000_040 * limit.Second}
+	return &accounted{limit: l, terms: lease.NewTerms(l, lease.Leased, 0, 500, 0).ForAggregator(), equal: equal, now: 1_700_000_040 * limit.Second}
 }
 
 func (a *accounted) part() int64 { return a.terms.Capacity / 3 }

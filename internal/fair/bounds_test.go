@@ -50,7 +50,7 @@ func TestSpans(t *testing.T) {
 			t.Errorf("%s: %d and %d, want %d and %d", name, span, owes, row.span, row.owes)
 		}
 		half := region{part: rateOf(l) / 2}
-		if room := half.room(l); terms.Refills && math.Abs(room-row.room) > 0.01 {
+		if room := half.largestCredit(l); terms.Refills && math.Abs(room-row.room) > 0.01 {
 			t.Errorf("%s: room for %.2f, want %.2f", name, room, row.room)
 		}
 	}
@@ -237,7 +237,7 @@ func TestTakesBack(t *testing.T) {
 	}
 }
 
-// What refused requests cost is cut to what is left of a region's part, as what it owes.
+// What rejected requests cost is cut to what is left of a region's part, as what it owes.
 func TestPenalizes(t *testing.T) {
 	spec := tenSeconds
 	for name, row := range map[string]struct {

@@ -217,7 +217,7 @@ func (s *Shares) advance(l *limit.Limit, t *lease.Terms, now limit.Micros) {
 	for i := range s.regions {
 		r := &s.regions[i]
 		r.demand *= kept
-		r.credit = min(r.credit+r.part*passed, r.room(l))
+		r.credit = min(r.credit+r.part*passed, r.largestCredit(l))
 	}
 	s.at = now
 	s.forgetDebts(l, t, now)

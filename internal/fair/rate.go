@@ -61,9 +61,9 @@ func spanOf(l *limit.Limit, t *lease.Terms) limit.Micros {
 	return limit.Micros(min(max(float64(t.Capacity)/rate/10, float64(shortest)), float64(limit.MaxPeriod)))
 }
 
-// room is how much of a token bucket is kept for a region: what comes in for it in keptFor, or while some units come in
+// largestCredit is how much of a token bucket is kept for a region: what comes in for it in keptFor, or while some units come in
 // for all, but no more than in the time that fills the bucket.
-func (r *region) room(l *limit.Limit) float64 {
+func (r *region) largestCredit(l *limit.Limit) float64 {
 	const some = 8
 	s, rate := l.Spec(), rateOf(l)
 	if rate == 0 {

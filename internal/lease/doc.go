@@ -5,7 +5,7 @@
 // and a region in the middle is both. Each of them is a pure state machine in a package below this one:
 //
 //	holder                               granter
-//	State.Take   → Admit | Refuse | Wait
+//	State.Take   → Admit | Reject | Wait
 //	State.Ask    → Want  ──────────────▶ Counter.Acquire, Slots.Acquire
 //	State.Apply  ◀────────────── Grant ─┘
 //

@@ -11,13 +11,13 @@ import (
 )
 
 // The first request of a key waits for a round trip. What was granted beside it is a lease, which the
-// granter has charged: it admits the next requests without a word to the tier above.
+// granter has charged: it admits the next requests without a word to the granter.
 func Example() {
 	l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 6400, Period: limit.Minute})
 	if err != nil {
 		panic(err)
 	}
-	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0).Afar() // the tier above is in another region
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0).ForAggregator() // the granter is in another region
 	var region relay.Relay
 	var granter granter.Counter
 	sent := lease.Millis(7_000_000) // each has a clock of its own

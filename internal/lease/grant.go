@@ -137,7 +137,7 @@ func Override(own int64) uint16 {
 // partial. For a far granter it is larger, because other regions take units that come back during a round trip.
 func (t *Terms) Scarce() int64 {
 	switch {
-	case t.Far:
+	case t.Aggregator:
 		return t.Ample
 	case t.Pace > 0:
 		return t.WantFloor()

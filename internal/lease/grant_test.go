@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// When a denied holder may ask again, and when the client of a refused request may come back.
+// When a denied holder may ask again, and when the client of a rejected request may come back.
 func TestAskAfter(t *testing.T) {
 	const ms = limit.Millisecond
 	one := lease.Want{Need: 1, Waiting: 1, Want: 1}
@@ -88,10 +88,10 @@ func TestBoundsOfTerms(t *testing.T) {
 	if terms.MaxDebt(lease.FailureDeny) != 7 || terms.MaxDebt(lease.FailureAllow) != 1000 || terms.Lies(2000) || !terms.Lies(2001) {
 		t.Errorf("%+v", terms)
 	}
-	if far := terms.Afar(); far.Lead != 500 || far.Ample != 31 || far.Scarce() != 31 || terms.Scarce() != 0 || terms.WantFloor() != 31 {
+	if far := terms.ForAggregator(); far.Lead != 500 || far.Ample != 31 || far.Scarce() != 31 || terms.Scarce() != 0 || terms.WantFloor() != 31 {
 		t.Errorf("%+v", far)
 	}
-	if far := lease.NewTerms(l, lease.Leased, 0, 2000, 0).Afar(); far.Lead != 700 {
+	if far := lease.NewTerms(l, lease.Leased, 0, 2000, 0).ForAggregator(); far.Lead != 700 {
 		t.Errorf("%+v", far)
 	}
 	if g := terms.AfterDebt(lease.Grant{Remaining: 9}, lease.Grant{Remaining: 4}); g.Remaining != 4 {

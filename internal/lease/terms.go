@@ -66,8 +66,8 @@ type Terms struct {
 	Interval Millis
 	// Timeout is the longest time that a request waits for a reply. At least 1.
 	Timeout Millis
-	// Far is true if the granter is in another region, see [Terms.Afar].
-	Far bool
+	// Aggregator is true if the granter is the aggregator, which is in another region. See [Terms.ForAggregator].
+	Aggregator bool
 	// Overdraft is how many units an Optimistic holder admits per key before the reply.
 	Overdraft int64
 	// Capacity is the most units that the limit can hold: the burst of a token bucket, the count otherwise.
@@ -155,10 +155,10 @@ const LongestTrip Millis = 500
 // region has renounced its reserve of the next window, so the aggregator withholds it, see package reserve.
 const longestLead Millis = 1000
 
-// Afar is t for a limit that regions share. The first ask for a key wants as much as later ones, and leases of the next window
-// are asked for earlier.
-func (t Terms) Afar() Terms {
-	t.Far, t.Ample = true, max(t.Ample, t.WantFloor())
+// ForAggregator is t for a limit that regions share. The first ask for a key wants as much as later ones, and leases of the
+// next window are asked for earlier.
+func (t Terms) ForAggregator() Terms {
+	t.Aggregator, t.Ample = true, max(t.Ample, t.WantFloor())
 	if t.Lead > 0 {
 		t.Lead = min(t.Lead+min(t.Timeout, LongestTrip), Millis(t.Window/limit.Millisecond)/4, longestLead)
 	}

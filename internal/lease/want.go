@@ -16,7 +16,7 @@ type Want struct {
 	Next      bool   // what is asked ahead is meant for the next window
 	Overdrawn int64  // units admitted without a lease, repeated until acknowledged
 	Debt      uint64 // names these units, the same in every repetition; 0: they have no name
-	Denied    int64  // units refused from memory since the last ask
+	Denied    int64  // units rejected from memory since the last ask
 	Withheld  int64  // units that the granter keeps for others: see package fair. It is not part of the message
 
 	// Holding is for a concurrency limit only: slots in use, or kept in reserve; no more than
@@ -54,7 +54,7 @@ type Grant struct {
 	AskAfter   Millis // with a denial: when the holder may ask again
 
 	Limit     int64 // the limit's capacity, for response headers
-	Remaining int64 // what was left above
+	Remaining int64 // what was left at the granter
 	Reset     Millis
 
 	// StillOwed is true if Overdrawn of the want was not applied, though the rest was.

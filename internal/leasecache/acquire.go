@@ -57,7 +57,7 @@ type acquisition struct {
 	leased, denied, failed uint64   // answered from memory
 	answers                *answers // what it waits for; nil: nothing
 	batch                  *batch   // nil: nothing is to be asked
-	groups                 []group  // that are not refused from memory
+	groups                 []group  // that are not rejected from memory
 	owed                   []*owed  // debts that were passed on
 }
 
@@ -111,7 +111,7 @@ func (q *acquisition) peek(k key, a *engine.Ask, i int) {
 
 // peeked is what a peek reads by the last reply. That is an answer for a lease interval, unless
 // its window is over, and for as long as the store does not answer. For an exact rule the only
-// answer is that nothing is left, for as long as the rule refuses requests.
+// answer is that nothing is left, for as long as the rule rejects requests.
 func (k key) peeked(now lease.Millis, t *lease.Terms) (lease.Grant, bool) {
 	v := &k.Value
 	g, _, _ := v.relay.Acquire(t, now, lease.Want{})
@@ -121,16 +121,16 @@ func (k key) peeked(now lease.Millis, t *lease.Terms) (lease.Grant, bool) {
 	case v.replied == 0:
 		return g, false
 	case t.Consistency == lease.Exact:
-		return g, g.Remaining == 0 && g.Reset > 0 && (recent || k.refusesOne(now, t))
+		return g, g.Remaining == 0 && g.Reset > 0 && (recent || k.rejectsOne(now, t))
 	}
 	return g, recent || now < v.pause
 }
 
-// refusesOne reports whether a request of one unit would be refused from memory.
-func (k key) refusesOne(now lease.Millis, t *lease.Terms) bool {
+// rejectsOne reports whether a request of one unit would be rejected from memory.
+func (k key) rejectsOne(now lease.Millis, t *lease.Terms) bool {
 	relay := k.Value.relay
 	_, verdict, _ := relay.Acquire(t, now, lease.Want{Need: 1, Waiting: 1, Want: 1})
-	return verdict == holder.Refuse
+	return verdict == holder.Reject
 }
 
 // slots decides on an ask for slots of a Concurrency limit. Slots are never on lease in the cache:
@@ -150,7 +150,7 @@ func (q *acquisition) slots(a *engine.Ask, i int) {
 		q.unavailable(i)
 	default:
 		var verdict holder.Verdict
-		if q.grants[i], verdict, _ = k.Value.relay.Acquire(slotTerms(a), q.now, a.Want); verdict == holder.Refuse {
+		if q.grants[i], verdict, _ = k.Value.relay.Acquire(slotTerms(a), q.now, a.Want); verdict == holder.Reject {
 			q.answered(verdict)
 			return
 		}
@@ -184,7 +184,7 @@ func nothing(a *engine.Ask) lease.Grant {
 
 // answered counts an answer from memory.
 func (q *acquisition) answered(v holder.Verdict) {
-	if v == holder.Refuse {
+	if v == holder.Reject {
 		q.denied++
 	} else {
 		q.leased++

@@ -50,8 +50,8 @@ func (p *passing) noFit(now lease.Millis, a *engine.Ask) bool {
 	return p != nil && now < p.reset && p.used+max(a.Want.Need, 1) > a.Policy.Terms.Capacity
 }
 
-// rejects answers an ask that does not fit from memory. If rejections are charged, the store gets all.
-func (q *acquisition) rejects(k key, a *engine.Ask, i int) bool {
+// answerRejected answers an ask that does not fit from memory. If rejections are charged, the store gets all.
+func (q *acquisition) answerRejected(k key, a *engine.Ask, i int) bool {
 	p, t := k.Value.passing, &a.Policy.Terms
 	if q.now >= p.askAt || !p.noFit(q.now, a) || t.ChargesRejected || a.Want.Unused > 0 {
 		return false
@@ -63,7 +63,7 @@ func (q *acquisition) rejects(k key, a *engine.Ask, i int) bool {
 	if a.Peeks() {
 		q.grants[i].Status = lease.OK
 	}
-	q.answered(holder.Refuse)
+	q.answered(holder.Reject)
 	return true
 }
 
@@ -72,7 +72,7 @@ func (q *acquisition) rejects(k key, a *engine.Ask, i int) bool {
 func (q *acquisition) passOn(k key, a *engine.Ask, i int) {
 	p := k.Value.passing
 	switch {
-	case q.rejects(k, a, i):
+	case q.answerRejected(k, a, i):
 		return
 	case q.now < k.Value.pause:
 		q.unavailable(i)

@@ -141,7 +141,7 @@ func TestKeyPassesForAMinute(t *testing.T) {
 			before := s.stores[0].asks(rule)
 			for range n {
 				if single(c, 1) != 1 {
-					t.Fatalf("a request of %s was refused", rule)
+					t.Fatalf("a request of %s was rejected", rule)
 				}
 			}
 			return s.stores[0].asks(rule) - before
@@ -192,7 +192,7 @@ func TestBroughtLimitStaysRejected(t *testing.T) {
 		}
 		for range 2 { // by the store, and from memory
 			v := judgmentOf(t, r.judges[0], by(5), "k", 1)
-			if !v.Refused || v.Degraded != engine.Sound || v.Grant.RetryAfter <= 0 || v.Grant.RetryAfter > 60_000 || v.Grant.AskAfter <= 0 || v.Grant.AskAfter > 60_000 {
+			if !v.Rejected || v.Degraded != engine.Sound || v.Grant.RetryAfter <= 0 || v.Grant.RetryAfter > 60_000 || v.Grant.AskAfter <= 0 || v.Grant.AskAfter > 60_000 {
 				t.Errorf("with 5 of 5 used: %+v", v)
 			}
 		}

@@ -172,7 +172,7 @@ func TestWaitsForTheNextWindow(t *testing.T) {
 	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
 		behind.after.Store(int64(100 * time.Millisecond))
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second}, lease.Leased)
-		p.Terms = p.Terms.Afar()
+		p.Terms = p.Terms.ForAggregator()
 		need := func(n int64) lease.Grant { return askFor(t.Context(), f, p, n) }
 		flip := time.Now().Truncate(10 * time.Second).Add(10 * time.Second)
 		time.Sleep(time.Until(flip.Add(-time.Second)))

@@ -53,27 +53,27 @@ func TestDebtStillOwed(t *testing.T) {
 	})
 }
 
-// penal is a rule of 100 an hour that charges what it refuses.
+// penal is a rule of 100 an hour that charges what it rejects.
 func penal(t testing.TB, spec limit.Spec, c lease.Consistency) *engine.Policy {
 	spec.Count, spec.Period, spec.ChargeRejected = 100, limit.Hour, true
 	return ruled(t, "hour", spec, c)
 }
 
-// What is refused from memory is charged with its cost, and it is reported to the store also
+// What is rejected from memory is charged with its cost, and it is reported to the store also
 // when nobody asks any more: other replicas find a bucket as far below zero as it is.
-func TestWhatIsRefusedFromMemoryIsChargedWithItsCost(t *testing.T) {
+func TestWhatIsRejectedFromMemoryIsChargedWithItsCost(t *testing.T) {
 	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
 		onSite(t, 1, func(t *testing.T, s *site) {
 			p := penal(t, limit.Spec{}, c)
 			a := &client{t: t, store: s.caches[0], policy: p}
 			single(a, 100)
-			single(a, 1)    // refused by the store
+			single(a, 1)    // rejected by the store
 			synctest.Wait() // until what the cache asks for behind the answer has been counted
 			before := s.stores[0].asks("hour")
 			single(a, 7)
 			single(a, 5)
 			if asks := s.stores[0].asks("hour"); asks != before {
-				t.Fatalf("%d asks for two requests that a denial in memory refuses", asks-before)
+				t.Fatalf("%d asks for two requests that a denial in memory rejects", asks-before)
 			}
 			time.Sleep(5 * time.Second)
 			// 113 are charged; what is full of 100 in an hour after that has paid for 113

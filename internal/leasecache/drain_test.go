@@ -135,8 +135,8 @@ func TestDrainWhileANodeHangs(t *testing.T) {
 	})
 }
 
-// Requests that were refused from memory count where refused requests do.
-func TestDrainReportsWhatWasRefused(t *testing.T) {
+// Requests that were rejected from memory count where rejected requests do.
+func TestDrainReportsWhatWasRejected(t *testing.T) {
 	for _, charges := range []bool{true, false} {
 		onShards(t, func(t *testing.T, f *leasecache.Store, behind *shards) {
 			p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Hour, ChargeRejected: charges}, lease.Exact)
@@ -149,7 +149,7 @@ func TestDrainReportsWhatWasRefused(t *testing.T) {
 				reported += a.Want.Denied
 			}
 			if want := int64(8); charges && reported != want || !charges && reported != 0 { // one was granted, one denied by the store
-				t.Errorf("%d refused requests were reported, charged: %v", reported, charges)
+				t.Errorf("%d rejected requests were reported, charged: %v", reported, charges)
 			}
 		})
 	}

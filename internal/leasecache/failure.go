@@ -27,7 +27,7 @@ func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
 	k := s.lock(a)
 	defer k.shard.Unlock()
 	now := s.config.Now()
-	f := p.OnFailure.Among(holders, p.ExpectedHolders, spec, now, s.config.Wall())
+	f := p.OnFailure.Among(holders, p.ExpectedPoPs, spec, now, s.config.Wall())
 	if !k.findOrAdd(now, a) {
 		return p.Failed(p.OnFailure.FailUncounted())
 	}

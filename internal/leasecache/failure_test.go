@@ -132,7 +132,7 @@ func floodWhileFailing(t *testing.T, r *replicas, p *engine.Policy) {
 	}
 }
 
-// What a failure admitted for a request that was refused elsewhere is taken back.
+// What a failure admitted for a request that was rejected elsewhere is taken back.
 func TestRefund(t *testing.T) {
 	onReplicas(t, 1, 1000, func(t *testing.T, r *replicas) {
 		deny, local, allow := perMinute(t, lease.Exact, lease.FailureDeny), perMinute(t, lease.Exact, lease.FailureLocal), perMinute(t, lease.Exact, lease.FailureAllow)
@@ -144,15 +144,15 @@ func TestRefund(t *testing.T) {
 			}
 			v := make([]engine.Judgment, len(asks))
 			r.judges[0].Judge(t.Context(), asks, v)
-			if v[0].Admitted || v[2].Admitted || v[0].Refused || !v[1].Refused {
-				t.Fatalf("%+v, want only the second one refused, and none admitted", v)
+			if v[0].Admitted || v[2].Admitted || v[0].Rejected || !v[1].Rejected {
+				t.Fatalf("%+v, want only the second one rejected, and none admitted", v)
 			}
 		}
 		r.behind.down.Store(false)
 		time.Sleep(5 * time.Second)
 		for _, p := range []*engine.Policy{deny, local, allow} {
 			if got := charged(t, r.behind.Store, p, "k"); got != 0 {
-				t.Errorf("rule %s: %d charged for requests that were refused", p.Rule, got)
+				t.Errorf("rule %s: %d charged for requests that were rejected", p.Rule, got)
 			}
 		}
 	})

@@ -12,17 +12,17 @@ type group struct {
 	at   int // index of the first grant
 }
 
-// group decides on the asks of one request. If memory refuses one of them, the others settle
+// group decides on the asks of one request. If memory rejects one of them, the others settle
 // what they report. Else each is asked for as if it were alone, but for those of exact rules and
 // for slots: the store decides on these together. If one is denied, what the others were granted
 // goes back.
 func (q *acquisition) group(asks []engine.Ask, at int) {
 	clear(q.grants[at : at+len(asks)]) // a denial of a call before would look like one of this group
-	refused := false
+	rejected := false
 	for i := range asks {
-		refused = q.refuses(&asks[i], at+i) || refused
+		rejected = q.rejects(&asks[i], at+i) || rejected
 	}
-	if refused {
+	if rejected {
 		for i := range asks {
 			if q.grants[at+i].Status != lease.Denied {
 				q.settle(&asks[i], at+i)
@@ -45,9 +45,9 @@ func (q *acquisition) group(asks []engine.Ask, at int) {
 	q.groups = append(q.groups, group{asks, at})
 }
 
-// refuses reports whether memory refuses an ask. It tries that on a copy of the relay, so that
+// rejects reports whether memory rejects an ask. It tries that on a copy of the relay, so that
 // another ask changes nothing.
-func (q *acquisition) refuses(a *engine.Ask, i int) bool {
+func (q *acquisition) rejects(a *engine.Ask, i int) bool {
 	if a.Policy.Limit.Concurrent() || a.Peeks() {
 		return false
 	}
@@ -57,21 +57,21 @@ func (q *acquisition) refuses(a *engine.Ask, i int) bool {
 	case !k.find(q.now, a):
 		return false
 	case k.passes(q.now, a.Policy):
-		return q.rejects(k, a, i)
+		return q.answerRejected(k, a, i)
 	}
 	relay := k.Value.relay
 	g, verdict, back := relay.Acquire(&a.Policy.Terms, q.now, a.Want)
-	if verdict != holder.Refuse {
+	if verdict != holder.Reject {
 		return false
 	}
 	k.Value.relay, q.grants[i] = relay, g
 	k.giveBack(q.now, back)
 	k.topUp(q.now)
-	q.answered(holder.Refuse)
+	q.answered(holder.Reject)
 	return true
 }
 
-// settle applies only what an ask reports: another one of its group is refused.
+// settle applies only what an ask reports: another one of its group is rejected.
 func (q *acquisition) settle(a *engine.Ask, i int) {
 	q.grants[i] = nothing(a)
 	slots, r := a.Policy.Limit.Concurrent(), reportOf(a)

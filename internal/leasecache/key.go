@@ -107,7 +107,7 @@ func (k key) topUp(now lease.Millis) {
 	case k.Value.passing.lasts(now), k.store.draining.Load():
 	case k.Value.relay.Prefetch(t, now) != holder.NoAsk:
 		k.schedule(now, behind)
-	case t.Far:
+	case t.Aggregator:
 		if at := k.Value.relay.RenewAt(t, now); at != lease.Never {
 			k.schedule(at, behind)
 		}

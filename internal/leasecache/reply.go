@@ -32,7 +32,7 @@ func (p *pending) reply(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	}
 	p.answerWaiting(now)
 	idle := a.Want.Want == 0 && v.relay.Holder.Spent+v.relay.Holder.Denied == 0 // it gave back what nobody used
-	if p.Policy.Terms.Far && !idle {
+	if p.Policy.Terms.Aggregator && !idle {
 		p.topUp(now)
 	}
 	if v.passing.lasts(now) {
@@ -71,7 +71,7 @@ func (p *pending) replyWant(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	if a.Group == 0 {
 		grants = p.requeue(now, grants)
 	}
-	if !t.Far && t.Consistency != lease.Exact {
+	if !t.Aggregator && t.Consistency != lease.Exact {
 		p.Value.askAt = now + p.store.config.Jitter().Of(t.Interval)
 	}
 	p.answer(now, grants)
@@ -204,15 +204,15 @@ func (p *pending) replyPassed(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	case a.Policy.Limit.Concurrent():
 		p.store.withEntry(a, func(k key) { k.Value.relay.DebtReplied(slotTerms(a), now, g) })
 	case a.Op == engine.Reset && decided(g):
-		p.store.withEntry(a, key.forgive)
+		p.store.withEntry(a, key.forgetDenial)
 	case !a.Op.Operates():
 		p.store.withEntry(a, func(k key) { k.replyPassing(now, a, g) })
 	}
 	p.answerPassed(a, g)
 }
 
-// forgive forgets what the store refused: its counter was reset.
-func (k key) forgive() {
+// forgetDenial forgets what the store rejected: its counter was reset.
+func (k key) forgetDenial() {
 	v := &k.Value
 	v.relay.Forget()
 	v.replied = 0

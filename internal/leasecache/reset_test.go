@@ -41,7 +41,7 @@ func resetInAFlood(t *testing.T, start func(leasecache.Config) *leasecache.Store
 	for range 2 {
 		link := newFar(base)
 		if far {
-			p.Terms = p.Terms.Afar()
+			p.Terms = p.Terms.ForAggregator()
 			link.after.Store(int64(80 * time.Millisecond))
 		}
 		all = append(all, start(leasecache.Config{Store: link, Timeout: time.Second}))

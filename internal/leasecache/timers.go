@@ -95,7 +95,7 @@ func (k key) schedule(at lease.Millis, why reason) {
 // report sets the timer of a key that has something to give back or to report. Where the store is
 // far, the next ask may bring it up before that.
 func (k key) report(now lease.Millis) {
-	if t := &k.Policy.Terms; t.Far {
+	if t := &k.Policy.Terms; t.Aggregator {
 		now += k.Value.relay.Pause(t)
 	}
 	k.schedule(now, report)
@@ -226,7 +226,7 @@ func (b *batch) askFor(now lease.Millis, t timer) {
 		return
 	}
 	v.due = none
-	if len(v.waiting) > 0 && k.Policy.Terms.Far { // a lease of the next window may have begun
+	if len(v.waiting) > 0 && k.Policy.Terms.Aggregator { // a lease of the next window may have begun
 		k.answerWaiting(now)
 		v.due = none // those who still wait are asked for below
 	}

@@ -45,7 +45,7 @@ func (q *acquisition) wait(k key, a *engine.Ask, i int) {
 }
 
 // awaitNext sets the timer of the key for when a lease of the next window begins, if that is before the
-// tier above could answer and the lease has enough for all that wait. Else it is false.
+// store could answer and the lease has enough for all that wait. Else it is false.
 func (k key) awaitNext(now lease.Millis, w waiter) bool {
 	v := &k.Value
 	in, units := v.relay.Next(&k.Policy.Terms, now)

@@ -106,8 +106,8 @@ func (l *Limit) Charge(st State, now Micros, units int64) State {
 	return st
 }
 
-// Union is one counter in place of two, for keys that have to share one. It refuses what
-// either of them would refuse, and perhaps more, where their windows differ or an algorithm
+// Union is one counter in place of two, for keys that have to share one. It rejects what
+// either of them would reject, and perhaps more, where their windows differ or an algorithm
 // counts two. For SlidingLog and Concurrency it is a.
 func (l *Limit) Union(a, b State, now Micros) State {
 	now = LegalTime(now)

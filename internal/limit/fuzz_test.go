@@ -77,7 +77,7 @@ func FuzzIllegal(f *testing.F) {
 	})
 }
 
-// FuzzNew finds a spec that is neither refused with a reason nor within the
+// FuzzNew finds a spec that is neither rejected with a reason nor within the
 // arithmetic.
 func FuzzNew(f *testing.F) {
 	seeds(func(algorithm uint8, count, period, extra int64, flags uint8) {

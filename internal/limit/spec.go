@@ -74,7 +74,7 @@ func (l *Limit) Spec() Spec { return l.spec }
 // Concurrent reports whether the limit counts slots in use, not units spent.
 func (l *Limit) Concurrent() bool { return l.spec.Algorithm == Concurrency }
 
-// ChargesRejected reports whether refused requests count too, see Spec.ChargeRejected.
+// ChargesRejected reports whether rejected requests count too, see Spec.ChargeRejected.
 func (l *Limit) ChargesRejected() bool { return l.spec.ChargeRejected }
 
 // Shape is what makes the counters of an old and a new version of a rule
@@ -181,7 +181,7 @@ func (s Spec) checkCalendar() error {
 	return nil
 }
 
-// checkOnlyFor refuses fields that the algorithm would silently ignore.
+// checkOnlyFor rejects fields that the algorithm would silently ignore.
 func (s Spec) checkOnlyFor() error {
 	switch {
 	case s.Burst != 0 && s.Algorithm != TokenBucket:

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejects(t *testing.T) {
 	ok := Spec{Count: 10, Period: Second}
 	with := func(change func(*Spec)) Spec {
 		s := ok
@@ -61,7 +61,7 @@ func TestNewFindsTheUnit(t *testing.T) {
 	for _, c := range []struct {
 		count         int64
 		period        Micros
-		bucket, slide Micros // 0: refused
+		bucket, slide Micros // 0: rejected
 	}{
 		{3_000_000, Second, 1, 1},
 		{1, Day, 1, 1},

@@ -51,7 +51,7 @@ func unknown(size int) []byte {
 
 // No text of a report is without a bound, and a number that stands for something does.
 func TestBounds(t *testing.T) {
-	desk, texts := live.New(live.Config{}), 0
+	collector, texts := live.New(live.Config{}), 0
 	var each func(m protoreflect.Message, report *quotapb.ReportRequest)
 	each = func(m protoreflect.Message, report *quotapb.ReportRequest) {
 		all := m.Descriptor().Fields()
@@ -63,7 +63,7 @@ func TestBounds(t *testing.T) {
 			if f.Kind() == protoreflect.EnumKind {
 				before := m.Get(f)
 				m.Set(f, protoreflect.ValueOfEnum(99))
-				if _, err := desk.Take("a", report); err == nil || !strings.Contains(err.Error(), string(f.FullName())) {
+				if _, err := collector.Take("a", report); err == nil || !strings.Contains(err.Error(), string(f.FullName())) {
 					t.Errorf("%s: %v", f.FullName(), err)
 				}
 				m.Set(f, before)
@@ -78,7 +78,7 @@ func TestBounds(t *testing.T) {
 					text = protoreflect.ValueOfBytes(make([]byte, size))
 				}
 				m.Set(f, text)
-				if _, err := desk.Take("a", report); (err == nil) != (want == "") || err != nil && err.Error() != want {
+				if _, err := collector.Take("a", report); (err == nil) != (want == "") || err != nil && err.Error() != want {
 					t.Errorf("%s with %d bytes: %v", f.FullName(), size, err)
 				}
 			}
@@ -93,7 +93,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// FuzzReport: whatever arrives, as a report or as a note of another replica, neither stops a desk nor makes what it
+// FuzzReport: whatever arrives, as a report or as a note of another replica, neither stops a collector nor makes what it
 // shows illegal.
 func FuzzReport(f *testing.F) {
 	for _, m := range []*quotapb.ReportRequest{whole(), report("fra1", 1), {}, {Keys: []*quotapb.KeyRate{{Over: math.MaxUint64}, {Count: math.MaxUint64}, {Over: 5, Count: 1}}}} {
@@ -102,13 +102,13 @@ func FuzzReport(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, regions := range []bool{false, true} {
-			board := new(live.Memory)
-			d := live.New(live.Config{Reports: board, Watches: new(live.Memory), Regions: regions})
+			notes := new(live.Memory)
+			d := live.New(live.Config{Reports: notes, Watches: new(live.Memory), Regions: regions})
 			d.Begin(t.Context(), nil)
 			if m := new(quotapb.ReportRequest); proto.Unmarshal(b, m) == nil {
 				_, _ = d.Take("192.0.2.1", m)
 			}
-			fatal.If(t, board.Put(t.Context(), []live.Note{{ID: "p", Text: b, For: time.Minute}, {ID: "r", Text: b, For: time.Minute}}))
+			fatal.If(t, notes.Put(t.Context(), []live.Note{{ID: "p", Text: b, For: time.Minute}, {ID: "r", Text: b, For: time.Minute}}))
 			v := see(t, d)
 			for _, r := range append(v.ByPoP(false), v.ByPoP(true)...) {
 				if r.Over > r.Count || r.Count >= 1<<53 {

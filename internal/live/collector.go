@@ -14,34 +14,34 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weirlimit/weir/internal/membudget"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/repeat"
-	"github.com/weirlimit/weir/internal/room"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
 const (
-	// turnEvery is how often a desk reads what is watched, and shows its own process; half as long is
+	// turnEvery is how often a collector reads what is watched, and shows its own process; half as long is
 	// how long a report waits at most before all replicas see it.
 	turnEvery = time.Second
 	// viewerTime is how long a watch lasts that its viewer does not renew.
 	viewerTime = 5 * time.Second
-	// notesTime bounds one use of a board.
+	// notesTime bounds one use of notes.
 	notesTime = time.Second
 )
 
-// Above is the tier above, which may watch this one. It is safe for concurrent use.
-type Above interface {
+// Aggregator may watch the region. It is safe for concurrent use.
+type Aggregator interface {
 	// Watched is for how long from now somebody watches there, by its answers to other calls; 0: nobody.
 	Watched() time.Duration
 	// Report shows it the region. The holder, its protocol and the region are filled in.
 	Report(ctx context.Context, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error)
 }
 
-// Config is what a desk is made of.
+// Config is what a collector is made of.
 type Config struct {
 	Reports, Watches Notes
-	// Regions is set if those that report are regions: the desk is that of an aggregator.
+	// Regions is set if those that report are regions: the collector is that of an aggregator.
 	Regions bool
 	// Region is the name of the own region; empty: it has none.
 	Region string
@@ -54,8 +54,8 @@ type Config struct {
 	// PerSecond is how many units a second a rule lets pass of a key, by the limit that counts for it; override is its
 	// name. 0: that cannot be said. nil: never.
 	PerSecond func(rule, override string, key []byte) float64
-	// Above is the tier above; nil: there is none.
-	Above Above
+	// Aggregator is that of the region; nil: there is none.
+	Aggregator Aggregator
 	// MaxBytes bounds the reports that are remembered, of which one address has a quarter; 0: 32 MiB.
 	MaxBytes int64
 	Log      *slog.Logger // nil: nothing is logged
@@ -65,21 +65,21 @@ type Config struct {
 // use.
 type Collector struct {
 	config Config
-	id     string // of this replica on the boards
+	id     string // of this replica in the notes
 	taken  taken
 	watch  atomic.Pointer[watch] // nil: nobody watches
-	failed repeat.OncePerMinute  // was logged: the board did not answer
-	down   repeat.OncePerMinute  // was logged: the tier above took no report
+	failed repeat.OncePerMinute  // was logged: the notes were unavailable
+	down   repeat.OncePerMinute  // was logged: the aggregator took no report
 
-	mu      sync.Mutex
-	viewers map[*viewer]time.Time // until when
-	above   *quotapb.Tap          // what the tier above taps, by its last answer; nil: nothing
+	mu            sync.Mutex
+	viewers       map[*viewer]time.Time // until when
+	aggregatorTap *quotapb.Tap          // what the aggregator taps, by its last answer; nil: nothing
 
 	viewing sync.Mutex       // is held while a view is made
 	view    *View            // the last one
 	away    error            // why there is none
 	made    time.Time        // when one, or none, was made
-	passed  map[string]int64 // notes whose decisions the tier above has, by ID: when they came; belongs to Run
+	passed  map[string]int64 // notes whose decisions the aggregator has, by ID: when they came; belongs to Run
 }
 
 // watch is that somebody watches in the tier.
@@ -91,14 +91,14 @@ type watch struct {
 // viewer is one who watches.
 type viewer struct{ tap *quotapb.Tap }
 
-// New makes the desk of a replica that has just started.
+// New makes the collector of a replica that has just started.
 func New(c Config) *Collector {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Collector{
 		config: c, id: rand.Text(), viewers: map[*viewer]time.Time{},
-		taken: taken{room: room.NewInFlight[any](cmp.Or(c.MaxBytes, 32<<20)), rows: map[string]*report{}},
+		taken: taken{inFlight: membudget.NewInFlight[any](cmp.Or(c.MaxBytes, 32<<20)), rows: map[string]*report{}},
 	}
 }
 
@@ -129,7 +129,7 @@ func (d *Collector) turn(ctx context.Context) {
 		own := &quotapb.ReportRequest{Members: []*quotapb.Member{d.config.Self()}}
 		d.put(ctx, d.config.Reports, Note{ID: "s" + d.id, Text: encode(own), For: noteTime})
 	}
-	if first && d.config.Above != nil && d.config.Above.Watched() > 0 {
+	if first && d.config.Aggregator != nil && d.config.Aggregator.Watched() > 0 {
 		d.passUp(ctx)
 	}
 }
@@ -153,7 +153,7 @@ func (d *Collector) Begin(ctx context.Context, tap *quotapb.Tap) (renew, end fun
 	}
 }
 
-// renew puts up that somebody watches at this replica, or at the tier above.
+// renew puts up that somebody watches at this replica, or at the aggregator.
 func (d *Collector) renew(ctx context.Context) {
 	n := Note{ID: "v" + d.id, For: viewerTime}
 	d.mu.Lock()
@@ -164,8 +164,8 @@ func (d *Collector) renew(ctx context.Context) {
 		tap = join(tap, who.tap)
 	}
 	some := len(d.viewers) > 0
-	if d.config.Above != nil && d.config.Above.Watched() > 0 {
-		n.ID, tap, some = upNote+d.id, join(tap, d.above), true
+	if d.config.Aggregator != nil && d.config.Aggregator.Watched() > 0 {
+		n.ID, tap, some = upNote+d.id, join(tap, d.aggregatorTap), true
 	}
 	d.mu.Unlock()
 	if some {
@@ -235,7 +235,7 @@ func (d *Collector) put(ctx context.Context, b Notes, notes ...Note) {
 	}
 }
 
-// note logs that a board does not answer.
+// note logs that notes are unavailable.
 func (d *Collector) note(ctx context.Context, err error) {
 	if ctx.Err() == nil && d.failed.Now() {
 		d.config.Log.Warn("cannot share live reports with the other replicas: the store rejects them", "error", err)

@@ -17,14 +17,14 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// counted is a board that counts how often it is used.
+// counted is a store of notes that counts how often it is used.
 type counted struct {
 	live.Memory
 	puts, reads atomic.Int64
 	down        atomic.Bool
 }
 
-var errDown = errors.New("the board is down")
+var errDown = errors.New("the notes are unavailable")
 
 func (c *counted) Put(ctx context.Context, notes []live.Note) error {
 	c.puts.Add(1)
@@ -42,10 +42,10 @@ func (c *counted) All(ctx context.Context) ([]live.Note, int64, error) {
 	return c.Memory.All(ctx)
 }
 
-// tier is the replicas of a tier, which share their boards.
+// tier is the replicas of a tier, which share their notes.
 type tier struct {
 	reports, watches counted
-	desks            []*live.Collector
+	collectors       []*live.Collector
 }
 
 // start runs so many replicas until the end of the test's bubble.
@@ -66,7 +66,7 @@ func start(t *testing.T, replicas int, c live.Config) *tier {
 			return &quotapb.Member{Kind: kind, Region: c.Region, Name: fmt.Sprint("replica", i), Holder: []byte(fmt.Sprintf("%-16d", i))}
 		}
 		d := live.New(c)
-		s.desks = append(s.desks, d)
+		s.collectors = append(s.collectors, d)
 		running.Go(func() { _ = d.Run(ctx) })
 	}
 	return s
@@ -93,16 +93,16 @@ func see(t *testing.T, d *live.Collector) *live.View {
 	return v
 }
 
-// While nobody watches, a replica reads one board once a second, whatever comes, and nothing is kept.
+// While nobody watches, a replica reads one kind of notes once a second, whatever comes, and nothing is kept.
 func TestNobodyWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, 1, live.Config{})
 		time.Sleep(time.Minute)
 		for range 1000 {
-			if ms := s.desks[0].WatchMs(); ms != 0 {
+			if ms := s.collectors[0].WatchMs(); ms != 0 {
 				t.Fatalf("%d ms", ms)
 			}
-			if a := take(t, s.desks[0], report("fra1", 1)); a.WatchMs != 0 || a.Tap != nil {
+			if a := take(t, s.collectors[0], report("fra1", 1)); a.WatchMs != 0 || a.Tap != nil {
 				t.Fatalf("%+v", a)
 			}
 		}
@@ -120,23 +120,23 @@ func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, 2, live.Config{Region: "eu"})
 		time.Sleep(time.Second)
-		renew, end := s.desks[0].Begin(t.Context(), nil)
-		if ms := s.desks[0].WatchMs(); ms < 4000 || ms > 5000 {
+		renew, end := s.collectors[0].Begin(t.Context(), nil)
+		if ms := s.collectors[0].WatchMs(); ms < 4000 || ms > 5000 {
 			t.Errorf("at once %d ms", ms)
 		}
 		for range 30 {
 			time.Sleep(time.Second)
 			renew()
-			if time.Sleep(200 * time.Millisecond); s.desks[1].WatchMs() == 0 {
+			if time.Sleep(200 * time.Millisecond); s.collectors[1].WatchMs() == 0 {
 				t.Fatal("the other replica does not know")
 			}
 		}
-		a := take(t, s.desks[1], report("fra1", 1))
+		a := take(t, s.collectors[1], report("fra1", 1))
 		if a.WatchMs == 0 || a.Tap != nil {
 			t.Errorf("%+v", a)
 		}
 		time.Sleep(2 * time.Second)
-		v := see(t, s.desks[0])
+		v := see(t, s.collectors[0])
 		if v.Of != "region eu" || v.Watched < 25*time.Second || v.Silent != nil {
 			t.Errorf("%+v", v)
 		}
@@ -149,12 +149,12 @@ func TestWatch(t *testing.T) {
 		}
 		end()
 		time.Sleep(10 * time.Second)
-		if a, b := s.desks[0].WatchMs(), s.desks[1].WatchMs(); a != 0 || b != 0 {
+		if a, b := s.collectors[0].WatchMs(), s.collectors[1].WatchMs(); a != 0 || b != 0 {
 			t.Errorf("after the end: %d, %d ms", a, b)
 		}
-		s.desks[0].Begin(t.Context(), nil)
+		s.collectors[0].Begin(t.Context(), nil)
 		time.Sleep(10 * time.Second)
-		if ms := s.desks[0].WatchMs(); ms != 0 {
+		if ms := s.collectors[0].WatchMs(); ms != 0 {
 			t.Errorf("of a viewer that is gone: %d ms", ms)
 		}
 	})
@@ -164,7 +164,7 @@ func TestWatch(t *testing.T) {
 func TestTap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, 1, live.Config{})
-		d := s.desks[0]
+		d := s.collectors[0]
 		login := &quotapb.Tap{Rule: "login", Key: []byte("ann"), Outcome: quotapb.Outcome_OUTCOME_DENIED, PerSecond: 100}
 		renew, end := d.Begin(t.Context(), login)
 		defer end()
@@ -211,7 +211,7 @@ func TestView(t *testing.T) {
 		s := start(t, 1, live.Config{PerSecond: func(rule, override string, key []byte) float64 {
 			return map[string]float64{"login  ann": 10, "login gold ann": 100}[rule+" "+override+" "+string(key)]
 		}})
-		d := s.desks[0]
+		d := s.collectors[0]
 		renew, end := d.Begin(t.Context(), nil)
 		defer end()
 		for round := range uint64(4) {
@@ -253,7 +253,7 @@ func TestView(t *testing.T) {
 func TestWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, 1, live.Config{})
-		_, end := s.desks[0].Begin(t.Context(), nil)
+		_, end := s.collectors[0].Begin(t.Context(), nil)
 		defer end()
 		for w := range uint64(8) {
 			m := report("fra1", w)
@@ -261,10 +261,10 @@ func TestWorkers(t *testing.T) {
 				of := m.Members[0]
 				of.RulesVersion, of.RulesRevision, of.DegradedMs, of.Error = "old", 1, 700, "no call can be made"
 			}
-			take(t, s.desks[0], m)
+			take(t, s.collectors[0], m)
 		}
 		time.Sleep(time.Second)
-		v := see(t, s.desks[0])
+		v := see(t, s.collectors[0])
 		m := v.Members[len(v.Members)-1]
 		if len(v.Members) != 2 || m.Name != "fra1" || m.Workers != 8 || m.Keys != 80 || m.Places != 800 || m.RulesVersion != "old" || m.RulesRevision != 1 || m.DegradedMs != 700 || m.Error == "" {
 			t.Errorf("%+v", v.Members)
@@ -273,40 +273,40 @@ func TestWorkers(t *testing.T) {
 }
 
 // Without its store a tier shows nothing and says why, and what holders do is as before.
-func TestBoardDown(t *testing.T) {
+func TestNotesUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, 1, live.Config{})
-		_, end := s.desks[0].Begin(t.Context(), nil)
+		_, end := s.collectors[0].Begin(t.Context(), nil)
 		defer end()
 		s.reports.down.Store(true)
 		s.watches.down.Store(true)
-		if take(t, s.desks[0], report("fra1", 1)).WatchMs == 0 {
+		if take(t, s.collectors[0], report("fra1", 1)).WatchMs == 0 {
 			t.Error("the watch has ended")
 		}
 		time.Sleep(time.Second)
-		if v, err := s.desks[0].See(t.Context()); err == nil || !errors.Is(err, errDown) {
+		if v, err := s.collectors[0].See(t.Context()); err == nil || !errors.Is(err, errDown) {
 			t.Errorf("%+v, %v", v, err)
 		}
 		time.Sleep(10 * time.Second)
-		if ms := s.desks[0].WatchMs(); ms != 0 {
+		if ms := s.collectors[0].WatchMs(); ms != 0 {
 			t.Errorf("a watch that nobody can renew lasts for %d ms", ms)
 		}
 	})
 }
 
 // A store that comes up with its tier is no problem, and one that does not is told once.
-func TestBoardComesUp(t *testing.T) {
+func TestNotesComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		board := new(counted)
-		board.down.Store(true)
-		d := live.New(live.Config{Reports: board, Watches: board, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		notes := new(counted)
+		notes.down.Store(true)
+		d := live.New(live.Config{Reports: notes, Watches: notes, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = d.Run(ctx) })
 		for _, down := range []bool{false, true} {
 			time.Sleep(100 * time.Millisecond)
-			board.down.Store(down)
+			notes.down.Store(down)
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
 			if n := strings.Count(log.String(), "\n"); n > 1 || (n == 1) != down {
@@ -318,7 +318,7 @@ func TestBoardComesUp(t *testing.T) {
 	})
 }
 
-// hung is a board that never answers.
+// hung is a store of notes that never answers.
 type hung struct{ live.Memory }
 
 func (*hung) All(ctx context.Context) ([]live.Note, int64, error) {
@@ -327,7 +327,7 @@ func (*hung) All(ctx context.Context) ([]live.Note, int64, error) {
 }
 
 // Of many who look while the store hangs, none waits for the others, and who has gone leaves no error to them.
-func TestBoardHangs(t *testing.T) {
+func TestNotesHang(t *testing.T) {
 	d := live.New(live.Config{Reports: new(hung), Watches: new(live.Memory)})
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -24,9 +24,9 @@ func (r Rate) OverPerSecond() float64 { return float64(r.Over) / 1000 }
 
 type rateOf struct{ rule, override, key, of string }
 
-// rates adds the lists of reports that are not silent: of the busiest keys, or of those that are refused. With apart it
+// rates adds the lists of reports that are not silent: of the busiest keys, or of those that are rejected. With apart it
 // adds those of one PoP, or region, only.
-func rates(parts []part, refused, apart bool) []Rate {
+func rates(parts []part, rejected, apart bool) []Rate {
 	all := map[rateOf]Rate{}
 	for _, p := range parts {
 		if p.silent > silentAfter {
@@ -36,7 +36,7 @@ func rates(parts []part, refused, apart bool) []Rate {
 		if apart {
 			of = p.name
 		}
-		if refused {
+		if rejected {
 			list = p.m.Denied
 		}
 		for _, k := range list {

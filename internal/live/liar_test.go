@@ -34,17 +34,17 @@ func TestOthersMembers(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := start(t, 1, c.config)
-			_, end := s.desks[0].Begin(t.Context(), nil)
+			_, end := s.collectors[0].Begin(t.Context(), nil)
 			defer end()
 			m := report("fra1", 1)
 			m.Region, m.Members = "de", nil
 			for _, of := range c.members {
 				m.Members = append(m.Members, proto.CloneOf(of))
 			}
-			take(t, s.desks[0], m)
+			take(t, s.collectors[0], m)
 			time.Sleep(time.Second)
 			var got []string
-			for _, m := range see(t, s.desks[0]).Members {
+			for _, m := range see(t, s.collectors[0]).Members {
 				if m.Name == "replica0" {
 					continue
 				}
@@ -77,7 +77,7 @@ func TestRoom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := start(t, 1, c.config)
-				d := s.desks[0]
+				d := s.collectors[0]
 				renew, end := d.Begin(t.Context(), nil)
 				defer end()
 				taken := 0
@@ -119,9 +119,9 @@ func names(v *live.View) (all []string) {
 // The largest numbers, and rules that nobody has, spoil neither what others show nor what the region passes up.
 func TestNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := &above{left: time.Minute, answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 60_000, Tap: &quotapb.Tap{PerSecond: 1000}}}
-		s := start(t, 1, live.Config{Region: "eu", Above: up, Known: func(rule string) bool { return rule == "login" }})
-		d := s.desks[0]
+		up := &aggregator{left: time.Minute, answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 60_000, Tap: &quotapb.Tap{PerSecond: 1000}}}
+		s := start(t, 1, live.Config{Region: "eu", Aggregator: up, Known: func(rule string) bool { return rule == "login" }})
+		d := s.collectors[0]
 		const most = 1<<53 - 1
 		for range 8 {
 			for w := range uint64(20) {
@@ -163,8 +163,8 @@ func TestNumbers(t *testing.T) {
 // What a region passes up fits into one message, however much there is.
 func TestLargeRegion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := &above{left: time.Minute, answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 60_000, Tap: &quotapb.Tap{PerSecond: 1000}}}
-		s := start(t, 1, live.Config{Region: "eu", Above: up, MaxBytes: 1 << 28})
+		up := &aggregator{left: time.Minute, answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 60_000, Tap: &quotapb.Tap{PerSecond: 1000}}}
+		s := start(t, 1, live.Config{Region: "eu", Aggregator: up, MaxBytes: 1 << 28})
 		long := strings.Repeat("l", 120)
 		for range 4 {
 			for i := range 900 {
@@ -177,7 +177,7 @@ func TestLargeRegion(t *testing.T) {
 					m.Rules = append(m.Rules, &quotapb.RuleUse{Rule: fmt.Sprint(long, i%300), Matched: 1})
 					m.Decisions = append(m.Decisions, &quotapb.Decision{Rule: long, Key: k.Key, Outcome: 1})
 				}
-				take(t, s.desks[0], m)
+				take(t, s.collectors[0], m)
 			}
 			time.Sleep(time.Second)
 		}

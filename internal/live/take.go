@@ -10,12 +10,12 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weirlimit/weir/internal/membudget"
 	"github.com/weirlimit/weir/internal/quotapb"
-	"github.com/weirlimit/weir/internal/room"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// ErrFull refuses a report for which there is no room.
+// ErrFull rejects a report for which there is no room.
 var ErrFull = errors.New("report: the reports of this address, or of all addresses, fill the memory for reports; look for a holder that makes new ids or very large reports, or raise max_memory")
 
 // leastSize is what a report counts as at least, in bytes. It bounds the rows, too.
@@ -86,10 +86,10 @@ func encode(m proto.Message) []byte {
 	return text
 }
 
-// taken are the reports of this replica for as long as they are on the board. Of the room for all one address has a
+// taken are the reports of this replica for as long as they are in the notes. Of the room for all one address has a
 // quarter.
 type taken struct {
-	room *room.InFlight[any] // by address
+	inFlight *membudget.InFlight[any] // by address
 
 	mu   sync.Mutex
 	rows map[string]*report // by the name of their note
@@ -112,7 +112,7 @@ func (t *taken) take(from any, n Note, now time.Time) (rows int, err error) {
 		r = &report{from: from}
 	}
 	if more := int64(max(len(n.Text), leastSize)) - r.size; more > 0 {
-		if !t.room.Take(from, more) {
+		if !t.inFlight.Take(from, more) {
 			return 0, ErrFull
 		}
 		r.size += more
@@ -130,7 +130,7 @@ func (t *taken) due(now time.Time) (notes []Note) {
 		switch {
 		case now.Sub(r.at) >= noteTime:
 			delete(t.rows, id)
-			t.room.Give(r.from, r.size)
+			t.inFlight.Give(r.from, r.size)
 		case r.note.ID != "":
 			notes = append(notes, r.note)
 			r.note = Note{}

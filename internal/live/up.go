@@ -9,10 +9,10 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// listBytes bounds the rules that a report to the tier above has, the decisions, and the keys. The rest is for members.
+// listBytes bounds the rules that a report to the aggregator has, the decisions, and the keys. The rest is for members.
 const listBytes = 56 << 10
 
-// passUp shows the region to the tier above, and takes what that watches.
+// passUp shows the region to the aggregator, and takes what that watches.
 func (d *Collector) passUp(ctx context.Context) {
 	v, err := d.See(ctx)
 	if err != nil {
@@ -20,7 +20,7 @@ func (d *Collector) passUp(ctx context.Context) {
 		return
 	}
 	d.mu.Lock()
-	above := d.above
+	above := d.aggregatorTap
 	d.mu.Unlock()
 	m := &quotapb.ReportRequest{
 		Rules: within[*quotapb.RuleUse](v.Rules, listBytes),
@@ -34,7 +34,7 @@ func (d *Collector) passUp(ctx context.Context) {
 	m.Members = within[*quotapb.Member](v.Members, wire.MaxReport-1024-proto.Size(m))
 	bounded, cancel := context.WithTimeout(ctx, notesTime)
 	defer cancel()
-	answer, err := d.config.Above.Report(bounded, m)
+	answer, err := d.config.Aggregator.Report(bounded, m)
 	if err != nil {
 		if ctx.Err() == nil && d.down.Now() {
 			d.config.Log.Warn("the aggregator rejects this region's live reports", "error", err)
@@ -42,7 +42,7 @@ func (d *Collector) passUp(ctx context.Context) {
 		return
 	}
 	d.mu.Lock()
-	d.above = answer.Tap
+	d.aggregatorTap = answer.Tap
 	d.mu.Unlock()
 }
 

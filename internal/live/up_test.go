@@ -15,8 +15,8 @@ import (
 	"github.com/weirlimit/weir/internal/quotapb"
 )
 
-// above is a tier above that watches.
-type above struct {
+// aggregator is one that watches.
+type aggregator struct {
 	mu     sync.Mutex
 	left   time.Duration
 	answer *quotapb.ReportResponse
@@ -25,7 +25,7 @@ type above struct {
 	region string
 }
 
-func (a *above) Watched() time.Duration {
+func (a *aggregator) Watched() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.to != nil {
@@ -34,7 +34,7 @@ func (a *above) Watched() time.Duration {
 	return a.left
 }
 
-func (a *above) Report(_ context.Context, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
+func (a *aggregator) Report(_ context.Context, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m.Protocol, m.ProtocolMax, m.Holder, m.Region = 1, 1, []byte("0123456789abcdef"), a.region
@@ -49,22 +49,22 @@ func (a *above) Report(_ context.Context, m *quotapb.ReportRequest) (*quotapb.Re
 }
 
 // reports are those that it got.
-func (a *above) reports() []*quotapb.ReportRequest {
+func (a *aggregator) reports() []*quotapb.ReportRequest {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.got)
 }
 
-func (a *above) calls() int { return len(a.reports()) }
+func (a *aggregator) calls() int { return len(a.reports()) }
 
 // What is watched at the aggregator is collected in all regions, each of which one replica shows.
 func TestRegions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		top := start(t, 1, live.Config{Regions: true, Expected: func() []string { return []string{"ap", "eu", "us"} }}).desks[0]
-		links, regions := map[string]*above{}, map[string]*tier{}
+		top := start(t, 1, live.Config{Regions: true, Expected: func() []string { return []string{"ap", "eu", "us"} }}).collectors[0]
+		links, regions := map[string]*aggregator{}, map[string]*tier{}
 		for _, name := range []string{"eu", "us"} {
-			links[name] = &above{to: top, region: name}
-			regions[name] = start(t, 3, live.Config{Region: name, Above: links[name]})
+			links[name] = &aggregator{to: top, region: name}
+			regions[name] = start(t, 3, live.Config{Region: name, Aggregator: links[name]})
 		}
 		time.Sleep(5 * time.Second)
 		if n := links["eu"].calls(); n != 0 {
@@ -75,7 +75,7 @@ func TestRegions(t *testing.T) {
 		seen, shown := map[string]int64(nil), map[string]int{}
 		for i := range 20 {
 			for name, r := range regions {
-				for p, d := range r.desks { // the calls of a PoP go to any replica
+				for p, d := range r.collectors { // the calls of a PoP go to any replica
 					m := report(fmt.Sprint(name, (p+i)%3), 1)
 					if take(t, d, m).Tap != nil {
 						break
@@ -85,7 +85,7 @@ func TestRegions(t *testing.T) {
 				m.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 1000}}
 				m.Rules = []*quotapb.RuleUse{{Rule: "login", Admitted: uint64(100 * i), AdmittedRate: 90_000}}
 				m.Decisions = []*quotapb.Decision{{Rule: "login", Key: fmt.Append(nil, name, i), Outcome: quotapb.Outcome_OUTCOME_DENIED}}
-				take(t, r.desks[i%3], m)
+				take(t, r.collectors[i%3], m)
 			}
 			time.Sleep(1100 * time.Millisecond)
 			renew()
@@ -129,7 +129,7 @@ func TestRegions(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		before := links["eu"].calls()
 		time.Sleep(10 * time.Second)
-		if after := links["eu"].calls(); after != before || regions["eu"].desks[0].WatchMs() != 0 {
+		if after := links["eu"].calls(); after != before || regions["eu"].collectors[0].WatchMs() != 0 {
 			t.Errorf("%d reports when nobody watches any more", after-before)
 		}
 	})

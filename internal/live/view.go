@@ -36,7 +36,7 @@ type View struct {
 	Silent []string
 	// Rules are those that decided anything, by name.
 	Rules []Use
-	// Busiest and Denied are the keys that come most, and that are refused most, the first ones most, at most 512.
+	// Busiest and Denied are the keys that come most, and that are rejected most, the first ones most, at most 512.
 	Busiest, Denied []Rate
 
 	parts []part
@@ -46,7 +46,7 @@ type View struct {
 type Use struct {
 	*quotapb.RuleUse // sums since the holders started, and of the last seconds
 	// Used is how often requests of the rule's busiest key come, in terms of what its limit lets pass: more than 1 is
-	// refused in the end, if each request takes one unit. 0: that is not known.
+	// rejected in the end, if each request takes one unit. 0: that is not known.
 	Used float64
 }
 
@@ -114,7 +114,7 @@ func (d *Collector) viewOf(notes []Note, now int64) *View {
 }
 
 // ByPoP are the keys of Busiest, or Denied, of each PoP apart; at the aggregator those of each region.
-func (v *View) ByPoP(refused bool) []Rate { return rates(v.parts, refused, true) }
+func (v *View) ByPoP(rejected bool) []Rate { return rates(v.parts, rejected, true) }
 
 // members are those of all reports.
 func members(parts []part) []*quotapb.Member {

@@ -217,12 +217,12 @@ const (
 	Outcome_OUTCOME_UNSPECIFIED Outcome = 0
 	// Admitted.
 	Outcome_OUTCOME_ADMITTED Outcome = 1
-	// Refused, by the limit or by on_failure.
+	// Rejected, by the limit or by on_failure.
 	Outcome_OUTCOME_DENIED Outcome = 2
 	// Admitted although the tier above did not decide: by on_failure, or because the table
 	// is full.
 	Outcome_OUTCOME_UNAVAILABLE Outcome = 3
-	// A rule with mode: shadow would have refused it.
+	// A rule with mode: shadow would have rejected it.
 	Outcome_OUTCOME_WOULD_DENY Outcome = 4
 )
 
@@ -275,16 +275,16 @@ func (Outcome) EnumDescriptor() ([]byte, []int) {
 type AcquireRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Oldest version of this protocol that the holder supports: 1. A call whose range,
-	// with protocol_max, has no version in common with the granter's is refused as a
+	// with protocol_max, has no version in common with the granter's is rejected as a
 	// whole; 0 is no version.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Who asks: 16 random bytes, made once per process and shared by its workers.
-	// Any other length is refused.
+	// Any other length is rejected.
 	Holder []byte `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
 	// Number of this call, 1 and up, larger than that of every call that this worker
 	// of the holder began before. The granter answers a number that it saw before, and
 	// one that is 1024 or more behind the largest, as unavailable, so that a duplicated
-	// message is applied once. 0 is refused.
+	// message is applied once. 0 is rejected.
 	Seq uint64 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
 	// Largest seq of which a reply has reached this worker; it clears what was
 	// repeated until acknowledged. Less than seq. 0: no reply yet.
@@ -311,11 +311,11 @@ type AcquireRequest struct {
 	// AcquireResponse.rules_revision. 0: it has none, or they have no order.
 	RulesRevision uint64 `protobuf:"varint,12,opt,name=rules_revision,json=rulesRevision,proto3" json:"rules_revision,omitempty"`
 	// Name of the region that the holder is a replica of: 1 to 64 letters, digits, -, . or _.
-	// A granter that divides limits among regions refuses a call without it. Empty: the holder
+	// A granter that divides limits among regions rejects a call without it. Empty: the holder
 	// is no region.
 	Region string `protobuf:"bytes,13,opt,name=region,proto3" json:"region,omitempty"`
 	// What the region states of its reserve. A granter that divides limits among regions
-	// refuses a call with one that cannot be true. Absent: the region states nothing, and the
+	// rejects a call with one that cannot be true. Absent: the region states nothing, and the
 	// granter withholds what it knows.
 	Reserve       *ReserveStatement `protobuf:"bytes,15,opt,name=reserve,proto3" json:"reserve,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -503,7 +503,7 @@ func (x *ReserveSpan) GetUntilUs() uint64 {
 // limit, in all windows to come, that it may admit without having asked.
 type ReserveStatement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The region's record: random, made with it. 0 is refused, and so is another one than that
+	// The region's record: random, made with it. 0 is rejected, and so is another one than that
 	// of a replica of the same region within the last seconds.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The reserve is renounced in windows that begin at or before this time of the aggregator,
@@ -714,7 +714,7 @@ type Want struct {
 	// repeated until then. Counted twice they only under-admit. The debt that they
 	// leave is at most one limit.
 	Overdrawn uint64 `protobuf:"varint,10,opt,name=overdrawn,proto3" json:"overdrawn,omitempty"`
-	// Units refused by the holder itself since its last call for this key: demand
+	// Units rejected by the holder itself since its last call for this key: demand
 	// and statistics. They are charged only where the rule has charge_rejected.
 	Denied uint64 `protobuf:"varint,11,opt,name=denied,proto3" json:"denied,omitempty"`
 	// Whether the holder has not asked for this key within one lease interval. The
@@ -1064,7 +1064,7 @@ type Grant struct {
 	// With a denial: milliseconds until the same need could be met if nobody else
 	// asked, for the client. 2^53 - 1: never, it is more than the limit can hold.
 	// With a grant of the running period that leaves nothing: until a single unit
-	// could be had, for clients that the holder will refuse. 0: neither of these, or
+	// could be had, for clients that the holder will reject. 0: neither of these, or
 	// the granter does not state it.
 	RetryAfterMs uint64 `protobuf:"varint,6,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	// Milliseconds from the arrival of the reply until the holder may ask for this
@@ -1383,7 +1383,7 @@ type SlotRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Version of this protocol that the client supports: 1, as in AcquireRequest.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	// Name of a rule whose algorithm is concurrency; another one is refused. A name
+	// Name of a rule whose algorithm is concurrency; another one is rejected. A name
 	// that is not in the granter's rules is answered as unknown_rule.
 	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
 	// Which limit of the rule, as in Want.
@@ -1393,7 +1393,7 @@ type SlotRequest struct {
 	// Name of the request, 1 to 128 bytes, the same in all of its calls and unlike
 	// that of any other request of this key: random bytes, or a request id.
 	RequestId []byte `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// What to do. SLOT_OP_UNSPECIFIED is refused.
+	// What to do. SLOT_OP_UNSPECIFIED is rejected.
 	Op SlotOp `protobuf:"varint,6,opt,name=op,proto3,enum=weir.quota.v1.SlotOp" json:"op,omitempty"`
 	// With SLOT_OP_TAKE: how many slots the request takes, all or none. A take of
 	// more than the limit has is denied, and so is that of a new request where 1000
@@ -1605,7 +1605,7 @@ func (x *SlotResponse) GetRulesVersion() string {
 }
 
 // ReportRequest is what a holder shows, at most 256 KiB, with at most 4096 items in a list. A
-// granter refuses one that is longer, or has a text of more than 200 bytes, as a whole.
+// granter rejects one that is longer, or has a text of more than 200 bytes, as a whole.
 // Of numbers it adds no more than 2^53 - 1.
 type ReportRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1625,7 +1625,7 @@ type ReportRequest struct {
 	Members []*Member `protobuf:"bytes,8,rep,name=members,proto3" json:"members,omitempty"`
 	// The keys that came most often, the first ones most.
 	Keys []*KeyRate `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
-	// The keys that were refused most often, or would have been by rules with mode:
+	// The keys that were rejected most often, or would have been by rules with mode:
 	// shadow, as keys.
 	Denied []*KeyRate `protobuf:"bytes,10,rep,name=denied,proto3" json:"denied,omitempty"`
 	// Rules that decided anything.
@@ -1965,7 +1965,7 @@ type KeyRate struct {
 	// Name of the override that was used, at most 64 bytes. Empty: none was.
 	Override string `protobuf:"bytes,2,opt,name=override,proto3" json:"override,omitempty"`
 	// Canonical key, as in Want, at most 128 bytes. Keys of rules with hash: true are
-	// hashed; those of rules with live: off do not appear.
+	// hashed; those of rules with hide_keys: true do not appear.
 	Key []byte `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	// Requests a second, in thousandths of one, of the last 8 seconds or so: the longer ago
 	// they were, the less they count.
@@ -2042,7 +2042,7 @@ func (x *KeyRate) GetOver() uint64 {
 }
 
 // RuleUse is how many requests a rule has decided since the process started. One that
-// another rule refused was not decided by it.
+// another rule rejected was not decided by it.
 type RuleUse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the rule, at most 130 bytes.
@@ -2054,13 +2054,13 @@ type RuleUse struct {
 	NoKey uint64 `protobuf:"varint,3,opt,name=no_key,json=noKey,proto3" json:"no_key,omitempty"`
 	// Requests that it admitted.
 	Admitted uint64 `protobuf:"varint,4,opt,name=admitted,proto3" json:"admitted,omitempty"`
-	// Requests that it refused.
+	// Requests that it rejected.
 	Denied uint64 `protobuf:"varint,5,opt,name=denied,proto3" json:"denied,omitempty"`
-	// Requests that it would have refused, were its mode not shadow.
+	// Requests that it would have rejected, were its mode not shadow.
 	ShadowDenied uint64 `protobuf:"varint,6,opt,name=shadow_denied,json=shadowDenied,proto3" json:"shadow_denied,omitempty"`
 	// How many requests it admitted a second lately, in thousandths of one.
 	AdmittedRate uint64 `protobuf:"varint,7,opt,name=admitted_rate,json=admittedRate,proto3" json:"admitted_rate,omitempty"`
-	// How many requests it refused a second lately, in thousandths of one.
+	// How many requests it rejected a second lately, in thousandths of one.
 	DeniedRate    uint64 `protobuf:"varint,8,opt,name=denied_rate,json=deniedRate,proto3" json:"denied_rate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

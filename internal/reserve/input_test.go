@@ -12,7 +12,7 @@ import (
 
 const now = start + limit.Day
 
-// A statement that no region can make truthfully is refused and names its field.
+// A statement that no region can make truthfully is rejected and names its field.
 func TestImpossibleStatements(t *testing.T) {
 	good := Statement{ID: 1, Until: now + Ahead, Used: []Span{{now - 2, now - 1}}, No: uint64(now), Part: 500}
 	if err := good.Check(now); err != nil {
@@ -57,7 +57,7 @@ func TestLiar(t *testing.T) {
 			}
 			s, _ = s.Issued("liar", 200, at)
 			liar := s.Regions["liar"]
-			if !reflect.DeepEqual(s.Regions["eu"], eu) || !reflect.DeepEqual(s.Regions["us"], us) || s.room("eu") < 400 {
+			if !reflect.DeepEqual(s.Regions["eu"], eu) || !reflect.DeepEqual(s.Regions["us"], us) || s.unassigned("eu") < 400 {
 				t.Fatalf("seed %d: others changed: %+v", seed, s)
 			}
 			if err := s.Check(); err != nil {
@@ -106,7 +106,7 @@ func TestUnknownShare(t *testing.T) {
 	}
 }
 
-// A record of another region, or a second store of this one, is refused while the first is heard.
+// A record of another region, or a second store of this one, is rejected while the first is heard.
 func TestOtherRecord(t *testing.T) {
 	s, _, _ := Shares{}.Heard("eu", Statement{ID: 1, Until: now}, now, 500)
 	if _, _, err := s.Heard("eu", Statement{ID: 2, Until: now + 1}, now+heardFor-1, 500); !errors.Is(err, ErrOtherRecord) {
@@ -157,7 +157,7 @@ func TestLostRecord(t *testing.T) {
 	}
 }
 
-// A record of any kind is either refused, or does no harm: nothing panics, and what is renounced only grows.
+// A record of any kind is either rejected, or does no harm: nothing panics, and what is renounced only grows.
 func FuzzRecord(f *testing.F) {
 	f.Add(uint64(1), int64(now), int64(now), int64(now+1), uint64(5), int64(500), int64(400), uint64(4), int64(now), int64(now))
 	f.Add(uint64(0), int64(-1), int64(math.MaxInt64), int64(math.MinInt64), uint64(math.MaxUint64), int64(1001), int64(-1), uint64(9), int64(0), int64(7))

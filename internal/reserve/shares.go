@@ -16,7 +16,7 @@ const MaxRegions = 64
 const maxIssued = 8
 
 // heardFor is how long a record is the one of its region after its last statement: another one under the
-// same name is refused until then.
+// same name is rejected until then.
 const heardFor = 2 * limit.Second
 
 // Shares is what all aggregators on one store know together, and keep there: which shares were issued, what
@@ -86,9 +86,9 @@ func (r Region) check() (most PerMille, err error) {
 
 // Errors of a statement, each of which leaves all that is known as it was.
 var (
-	// ErrOtherRecord refuses a second record under a region's name while the first is heard.
+	// ErrOtherRecord rejects a second record under a region's name while the first is heard.
 	ErrOtherRecord = errors.New("another store uses this region's name: give each region its own name, and the replicas of a region one store")
-	// ErrTooManyRegions refuses a region for which there is no room.
+	// ErrTooManyRegions rejects a region for which there is no room.
 	ErrTooManyRegions = errors.New("more than " + strconv.Itoa(MaxRegions) + " regions have shares: declare removed regions dead")
 )
 
@@ -144,7 +144,7 @@ func (s Shares) Heard(name string, st Statement, at limit.Micros, configured Per
 	if st.Until > r.Until {
 		r.Until, r.Used = st.Until, st.Used
 	}
-	r.Issued, unknown = r.inForce(st.No, min(st.Part, configured, s.room(name)))
+	r.Issued, unknown = r.inForce(st.No, min(st.Part, configured, s.unassigned(name)))
 	next = s.clone()
 	next.Regions[name] = r
 	return next, unknown, nil
@@ -177,7 +177,7 @@ func (s Shares) Issued(name string, configured PerMille, at limit.Micros) (next 
 	if !known || n >= maxIssued {
 		return s, false
 	}
-	share := Share{No: uint64(at), Part: min(configured, s.room(name)), Since: at + Ahead + maxBehind}
+	share := Share{No: uint64(at), Part: min(configured, s.unassigned(name)), Since: at + Ahead + maxBehind}
 	if n > 0 {
 		last := r.Issued[n-1]
 		if last.Since != 0 && last.Part == share.Part {
@@ -191,8 +191,8 @@ func (s Shares) Issued(name string, configured PerMille, at limit.Micros) (next 
 	return next, true
 }
 
-// room is what all other regions leave, whichever of their shares are in force.
-func (s Shares) room(name string) PerMille {
+// unassigned is what all other regions leave, whichever of their shares are in force.
+func (s Shares) unassigned(name string) PerMille {
 	room := Whole
 	for other, r := range s.Regions {
 		if other != name {

@@ -114,7 +114,7 @@ func (w *writer) rule(r *Rule, regions Regions) {
 	w.enumField("mode", r.Mode.String(), enforce.String())
 	w.match("match", &r.Match)
 	if r.Mode == Exempt {
-		w.stringsField("from", r.From)
+		w.stringsField("exempts", r.Exempts)
 		w.close('}')
 		return
 	}
@@ -142,7 +142,7 @@ func (w *writer) rule(r *Rule, regions Regions) {
 	}
 	w.cost(r.Cost)
 	w.enumField("scope", r.Scope.String(), ScopeRegion.String())
-	w.enumField("fair", r.Fair.String(), FairDemand.String())
+	w.enumField("sharing", r.Sharing.String(), SharingProportional.String())
 	if r.Consistency != lease.Leased || !r.SmallExact {
 		w.field("consistency").string(r.Consistency.String())
 	}
@@ -343,20 +343,20 @@ func (w *writer) cost(c Cost) {
 }
 
 func (w *writer) onFailure(r *Rule, def lease.OnFailure) {
-	status, holders := int64(defaultDenyStatus), int64(defaultExpectedHolders)
+	status, pops := int64(defaultDenyStatus), int64(defaultExpectedPoPs)
 	switch r.OnFailure {
 	case lease.FailureDeny:
 		status = int64(r.DenyStatus)
 	case lease.FailureLocal:
-		holders = r.ExpectedHolders
+		pops = r.ExpectedPoPs
 	}
-	if status == defaultDenyStatus && holders == defaultExpectedHolders {
+	if status == defaultDenyStatus && pops == defaultExpectedPoPs {
 		w.enumField("on_failure", r.OnFailure.String(), def.String())
 		return
 	}
 	w.field("on_failure").open('{').field("action").string(r.OnFailure.String())
 	w.intField("status", status, defaultDenyStatus)
-	w.intField("expected_holders", holders, defaultExpectedHolders)
+	w.intField("expected_pops", pops, defaultExpectedPoPs)
 	w.close('}')
 }
 
@@ -394,8 +394,8 @@ func (w *writer) response(r *Rule) {
 		w.close('}')
 	}
 	w.intField("retry_jitter", r.RetryJitter, 0)
-	if r.LiveOff {
-		w.field("live").string("off")
+	if r.HideKeys {
+		w.field("hide_keys").bool(true)
 	}
 }
 

@@ -31,7 +31,7 @@ const exemptions = `{"rules":[
 	{"name":"login","match":{"path":"/login"},"key":[],"limit":"5/1m"},
 	{"name":"probes","mode":"exempt","match":{"path":["/health","/login"],"header":{"x-probe":{"present":true}}}},
 	{"name":"api","match":{"path":{"prefix":"/v1/"}},"key":[{"header":"x-user"}],"limits":["5/1m","20/1d"]},
-	{"name":"internal","mode":"exempt","match":{"header":{"x-internal":"1"}},"from":["api"]},
+	{"name":"internal","mode":"exempt","match":{"header":{"x-internal":"1"}},"exempts":["api"]},
 	{"name":"all","match":{"method":["GET"]},"key":[],"limit":"5/1m"}]}`
 
 // TestExempt: an exempt rule lifts the others, or those in from, wherever it stands.
@@ -109,7 +109,7 @@ func TestExemptIsASubtraction(t *testing.T) {
 		for i := range rapid.IntRange(0, 3).Draw(t, "exempt") {
 			from := ""
 			if rapid.Bool().Draw(t, "from") {
-				from = `,"from":["` + plain.Rule(rapid.IntRange(0, n-1).Draw(t, "lifted")).Name + `"]`
+				from = `,"exempts":["` + plain.Rule(rapid.IntRange(0, n-1).Draw(t, "lifted")).Name + `"]`
 			}
 			exempt = append(exempt, `{"name":"`+string(rune('x'+i))+`","mode":"exempt","match":`+match()+from+`}`)
 		}

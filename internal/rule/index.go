@@ -56,7 +56,7 @@ func exemptFirst(rules []Rule) (n int) {
 
 // Lifts reports whether an exempt rule is about the rule of this name, as a set has it.
 func (r *Rule) Lifts(name string) bool {
-	return len(r.From) == 0 || slices.Contains(r.From, Written(name))
+	return len(r.Exempts) == 0 || slices.Contains(r.Exempts, Written(name))
 }
 
 // lift gives the exempt rules, which are the first, those that they lift.

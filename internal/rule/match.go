@@ -42,11 +42,11 @@ type Matches struct {
 
 // Hit is one rule that applies to a request.
 type Hit struct {
-	Rule    int    // index in the set
-	Variant int    // 0 for the base limit, i+1 for the override i
-	Key     []byte // canonical key of at most MaxKey bytes, see appendKey; empty if all requests share one counter
-	Cost    int64  // units, at least 1
-	Lacks   bool   // the rule hashes its keys, and the request has no Secret: Key means nothing
+	Rule     int    // index in the set
+	Variant  int    // 0 for the base limit, i+1 for the override i
+	Key      []byte // canonical key of at most MaxKey bytes, see appendKey; empty if all requests share one counter
+	Cost     int64  // units, at least 1
+	NoSecret bool   // the rule hashes its keys, and the request has no Secret: Key means nothing
 }
 
 // Match finds the rules that apply to a request and stores them in m. It does not
@@ -150,11 +150,11 @@ func (m *Matches) add(i int, r *evaluator, q *view) {
 	}
 	m.keys = keys
 	m.Hits = append(m.Hits, Hit{
-		Rule:    i,
-		Lacks:   r.hash && q.Secret == nil,
-		Variant: variant,
-		Key:     key,
-		Cost:    r.cost.of(q),
+		Rule:     i,
+		NoSecret: r.hash && q.Secret == nil,
+		Variant:  variant,
+		Key:      key,
+		Cost:     r.cost.of(q),
 	})
 }
 

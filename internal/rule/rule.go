@@ -59,7 +59,7 @@ import (
 //	scope          region
 //	consistency    leased; exact for limits of few units, see lease.Few
 //	overdraft      1 unit per holder (optimistic)
-//	on_failure     allow, in documents with regions local for scope: global; status 503; expected_holders 1
+//	on_failure     allow, in documents with regions local for scope: global; status 503; expected_pops 1
 //	timeout        100ms; 500ms with scope: global
 //	lease          interval 100ms, ttl 10s
 //	headers        draft
@@ -69,13 +69,13 @@ import (
 //	shed           profile slow, no success rate, shares normal 80, low 60, bulk 40
 //	client_ip      the peer's address, IPv6 by /64
 const (
-	defaultOverdraft       = 1
-	defaultDenyStatus      = 503
-	defaultExpectedHolders = 1
-	DefaultTimeout         = 100 * limit.Millisecond
-	defaultGlobalTimeout   = 500 * limit.Millisecond
-	DefaultLeaseInterval   = 100 * limit.Millisecond
-	defaultIPv6Prefix      = 64
+	defaultOverdraft     = 1
+	defaultDenyStatus    = 503
+	defaultExpectedPoPs  = 1
+	DefaultTimeout       = 100 * limit.Millisecond
+	defaultGlobalTimeout = 500 * limit.Millisecond
+	DefaultLeaseInterval = 100 * limit.Millisecond
+	defaultIPv6Prefix    = 64
 )
 
 // Bounds of a set. They keep a set small enough for every edge.
@@ -100,17 +100,17 @@ const (
 
 // Rule is one rule. The zero value of a field means its default, see above;
 // a [Set] has rules with the defaults filled in. The zero Rule is not legal:
-// it has no name and no limit. A rule with mode Exempt has only Name, Mode, Match and From, one
-// with Shed only Name, Mode, Match, Key, Shed, Headers and LiveOff.
+// it has no name and no limit. A rule with mode Exempt has only Name, Mode, Match and Exempts, one
+// with Shed only Name, Mode, Match, Key, Shed, Headers and HideKeys.
 type Rule struct {
 	// Name is unique among the rules of a set: 1 to 64 letters, digits, '-' and
 	// '_', and of a rule that was expanded its suffixes, see [Written]. It appears in
 	// response headers, metrics and logs.
 	Name string
 	Mode Mode
-	// From names the rules that an Exempt rule lifts; none of them is exempt, and empty
+	// Exempts names the rules that an Exempt rule lifts; none of them is exempt, and empty
 	// means all other rules of the set. Only with mode Exempt.
-	From []string
+	Exempts []string
 	// Match selects the requests that the rule applies to.
 	Match Match
 	// Key selects the requests that are counted together. An empty key counts all
@@ -119,7 +119,7 @@ type Rule struct {
 	// Hash replaces each key by its hash under a [Secret]. Only with a key.
 	Hash bool
 	// Shed is what the rule has in place of limits; nil: it has limits, or is Exempt. Key only
-	// tells then whose requests are refused together: a request that lacks it is not left out.
+	// tells then whose requests are rejected together: a request that lacks it is not left out.
 	Shed *Shed
 	// Limits holds the base limit at 0 and the override i at i+1; at least one, but none with
 	// mode Exempt or Shed.
@@ -133,9 +133,9 @@ type Rule struct {
 	Cost Cost
 
 	Scope Scope
-	// Fair is how regions share the limit while it is too small for all of them. Only with
-	// ScopeGlobal, and FairEqual only for a token bucket or a fixed window.
-	Fair        Fair
+	// Sharing is how regions share the limit while it is too small for all of them. Only with
+	// ScopeGlobal, and SharingEqual only for a token bucket or a fixed window.
+	Sharing     Sharing
 	Consistency lease.Consistency
 	// SmallExact is true if the document states no consistency: limits of few units are exact, see [Rule.ConsistencyOf].
 	SmallExact bool
@@ -144,28 +144,28 @@ type Rule struct {
 	Overdraft int64
 
 	OnFailure lease.OnFailure
-	// DenyStatus is the HTTP status of a request that is refused because something
+	// DenyStatus is the HTTP status of a request that is rejected because something
 	// failed, not because of its limit: 503, or 429 for clients that understand
 	// nothing else. Only lease.FailureDeny may change it.
 	DenyStatus int
-	// ExpectedHolders divides the limit under lease.FailureLocal while the
+	// ExpectedPoPs divides the limit under lease.FailureLocal while the
 	// number of holders is unknown; 1 to 100,000. Only then may it be changed.
-	ExpectedHolders int64
-	// Timeout is how long a request waits for the tier above, counted from its
+	ExpectedPoPs int64
+	// Timeout is how long a request waits for the region or the aggregator, counted from its
 	// arrival; 1 ms to 1 s, whole milliseconds.
 	Timeout limit.Micros
 	// LeaseInterval is the least time between two asks of a holder for a key after it
 	// got less than it wanted; 100 ms to 10 s, whole milliseconds.
 	LeaseInterval limit.Micros
 
-	// Headers are what clients see of the rule, and Rejection what a refused one gets.
+	// Headers are what clients see of the rule, and Rejection what a rejected one gets.
 	Headers   Headers
 	Rejection rejection.Form
 	// RetryJitter is up to how many percent of the wait are added to Retry-After, at random
 	// for each rejection; 0 to 100.
 	RetryJitter int64
-	// LiveOff (live: off) keeps the rule's keys from whoever watches the running system, and from the access log.
-	LiveOff bool
+	// HideKeys keeps the rule's keys out of live reporting and of the access log.
+	HideKeys bool
 }
 
 // Specs are all limits of the rule: the base limit and those of overrides.
@@ -231,7 +231,7 @@ type Mode uint8
 // The modes.
 const (
 	enforce Mode = iota
-	Shadow       // decided and reported, but nothing is refused
+	Shadow       // decided and reported, but nothing is rejected
 	Off          // checked, but not evaluated
 	Exempt       // what it matches is not decided by the rules that it lifts
 )
@@ -246,14 +246,14 @@ const (
 	ScopeGlobal       // all regions
 )
 
-// Fair is how regions share a limit that is too small for all of them. The zero value is
-// FairDemand.
-type Fair uint8
+// Sharing is how regions share a limit that is too small for all of them. The zero value is
+// SharingProportional.
+type Sharing uint8
 
 // The ways to share.
 const (
-	FairDemand Fair = iota // in proportion to what each demands, as one exact limiter would
-	FairEqual              // max-min: no region gets more than an equal part while another gets less than it demands
+	SharingProportional Sharing = iota // in proportion to what each demands, as one exact limiter would
+	SharingEqual                       // max-min: no region gets more than an equal part while another gets less than it demands
 )
 
 // defaultTimeout is how long a request waits by default: other regions are farther away.

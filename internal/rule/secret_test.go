@@ -22,7 +22,7 @@ func TestHashedKey(t *testing.T) {
 				set.Match(q, &m)
 			}
 			key := string(m.Hits[0].Key)
-			if len(key) != 34 || key[:2] != `\h` || m.Hits[0].Lacks || seen[key] {
+			if len(key) != 34 || key[:2] != `\h` || m.Hits[0].NoSecret || seen[key] {
 				t.Errorf("%s: %+v", value, m.Hits[0])
 			}
 			seen[key] = true
@@ -35,7 +35,7 @@ func TestHashedKey(t *testing.T) {
 		}
 	}
 	q, m := request(set, "x-key", "hunter2", ":method", "GET"), rule.Matches{}
-	if set.Match(q, &m); !m.Hits[0].Lacks || strings.Contains(string(m.Hits[0].Key), "hunter2") || m.Hits[1].Lacks {
+	if set.Match(q, &m); !m.Hits[0].NoSecret || strings.Contains(string(m.Hits[0].Key), "hunter2") || m.Hits[1].NoSecret {
 		t.Errorf("without a secret: %+v", m.Hits)
 	}
 	q.Secret = &one

@@ -135,7 +135,7 @@ func (r *Rule) fill() {
 		r.Overdraft = cmp.Or(r.Overdraft, defaultOverdraft)
 	}
 	r.DenyStatus = cmp.Or(r.DenyStatus, defaultDenyStatus)
-	r.ExpectedHolders = cmp.Or(r.ExpectedHolders, defaultExpectedHolders)
+	r.ExpectedPoPs = cmp.Or(r.ExpectedPoPs, defaultExpectedPoPs)
 	r.Timeout = cmp.Or(r.Timeout, r.Scope.defaultTimeout())
 	r.LeaseInterval = cmp.Or(r.LeaseInterval, DefaultLeaseInterval)
 	r.Headers = cmp.Or(r.Headers, Draft)

@@ -17,7 +17,7 @@ func TestDefaults(t *testing.T) {
 		Key:        []rule.Part{{{From: rule.FromClientIP, IPv6Prefix: 64}}},
 		Limits:     []rule.Variant{{Limit: limit.Spec{Algorithm: limit.SlidingWindow, Count: 5, Period: limit.Minute, LeaseTTL: 10 * limit.Second}}},
 		Cost:       rule.Cost{Default: 1},
-		DenyStatus: 503, ExpectedHolders: 1,
+		DenyStatus: 503, ExpectedPoPs: 1,
 		SmallExact:    true,
 		Timeout:       100 * limit.Millisecond,
 		LeaseInterval: 100 * limit.Millisecond,

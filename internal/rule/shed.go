@@ -9,7 +9,7 @@ const (
 	MaxCapacity = 1_000_000 // requests in flight at one PoP
 )
 
-// Shed is what a rule has in place of a limit: it keeps the requests in flight at one PoP within a capacity, and refuses
+// Shed is what a rule has in place of a limit: it keeps the requests in flight at one PoP within a capacity, and rejects
 // the least important ones first.
 type Shed struct {
 	// Capacity is how many of the rule's requests may be in flight at one PoP; 1 to MaxCapacity.
@@ -35,7 +35,7 @@ type ShedClass struct {
 type ShedHit struct {
 	Rule  int // index in the set
 	Class shed.Class
-	// Key is the canonical key, as in [Hit]: requests of one key are refused together. Empty: the rule has none, and chance
+	// Key is the canonical key, as in [Hit]: requests of one key are rejected together. Empty: the rule has none, and chance
 	// decides; or the request lacks a part of it, and is of one client with all others that do.
 	Key []byte
 }

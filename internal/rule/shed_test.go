@@ -26,7 +26,7 @@ const shedding = `{"rules":[
 			{"class":"low","match":{"host":"*.Example.org"}},{"class":"critical","match":{"claim":{"plan":"gold"}}}]}},
 	{"name":"trial","mode":"shadow","match":{"method":"POST"},"shed":{"capacity":1}},
 	{"name":"gone","mode":"off","shed":{"capacity":1}},
-	{"name":"probes","mode":"exempt","match":{"header":{"x-probe":"1"}},"from":["overload"]},
+	{"name":"probes","mode":"exempt","match":{"header":{"x-probe":"1"}},"exempts":["overload"]},
 	{"name":"internal","mode":"exempt","match":{"header":{"x-internal":"1"}}}]}`
 
 // TestShed: a rule that sheds load applies as others do, also to a request that lacks its key, which it has none then. The first
@@ -114,14 +114,14 @@ func TestShares(t *testing.T) {
 
 // TestShedCanonical: what means the same has one version, and what is at its default is left out.
 func TestShedCanonical(t *testing.T) {
-	set := decode(t, `{"rules":[{"name":"a","mode":"enforce","key":[],"headers":["draft"],"live":"on","shed":{"shares":{"low":60},"classes":[],"profile":"slow","capacity":1000000}}]}`)
+	set := decode(t, `{"rules":[{"name":"a","mode":"enforce","key":[],"headers":["draft"],"shed":{"shares":{"low":60},"classes":[],"profile":"slow","capacity":1000000}}]}`)
 	if got, want := string(set.Encode()), `{"rules":[{"name":"a","shed":{"capacity":1000000}}]}`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	set = decode(t, `{"rules":[{"name":"a","mode":"shadow","match":{"path":"/a"},"key":["client_ip"],"headers":"off","live":"off",
+	set = decode(t, `{"rules":[{"name":"a","mode":"shadow","match":{"path":"/a"},"key":["client_ip"],"headers":"off","hide_keys":true,
 		"shed":{"capacity":1,"profile":"fast","success":95,"classes":[{"class":"normal","match":{"header":{"X-B":"1","X-A":"2"}}}],"shares":{"bulk":10}}}]}`)
 	want := `{"rules":[{"name":"a","mode":"shadow","match":{"path":["/a"]},"key":["client_ip"],"shed":{"capacity":1,"profile":"fast","success":95,` +
-		`"classes":[{"class":"normal","match":{"header":{"x-a":"2","x-b":"1"}}}],"shares":{"normal":80,"low":60,"bulk":10}},"headers":"off","live":"off"}]}`
+		`"classes":[{"class":"normal","match":{"header":{"x-a":"2","x-b":"1"}}}],"shares":{"normal":80,"low":60,"bulk":10}},"headers":"off","hide_keys":true}]}`
 	if got := string(set.Encode()); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -29,10 +29,10 @@ func ParseWord[T Word](text string) T { return T(max(0, slices.Index(Words[T](),
 const unknown = "unknown"
 
 var (
-	modeWords  = [...]string{enforce: "enforce", Shadow: "shadow", Off: "off", Exempt: "exempt", Exempt + 1: unknown}
-	scopeWords = [...]string{ScopeRegion: "region", ScopePoP: "pop", ScopeGlobal: "global", ScopeGlobal + 1: unknown}
-	fairWords  = [...]string{FairDemand: "demand", FairEqual: "equal", FairEqual + 1: unknown}
-	opWords    = [...]string{OpExact: "exact", OpPrefix: "prefix", OpRegex: "regex", OpPresent: "present", OpAbsent: "present",
+	modeWords    = [...]string{enforce: "enforce", Shadow: "shadow", Off: "off", Exempt: "exempt", Exempt + 1: unknown}
+	scopeWords   = [...]string{ScopeRegion: "region", ScopePoP: "pop", ScopeGlobal: "global", ScopeGlobal + 1: unknown}
+	sharingWords = [...]string{SharingProportional: "proportional", SharingEqual: "equal", SharingEqual + 1: unknown}
+	opWords      = [...]string{OpExact: "exact", OpPrefix: "prefix", OpRegex: "regex", OpPresent: "present", OpAbsent: "present",
 		OpTemplate: "template", OpTemplate + 1: unknown}
 	fromWords = [...]string{FromClientIP: "client_ip", FromHeader: "header", FromPath: "path", FromMethod: "method", FromQuery: "query",
 		FromConst: "const", FromCookie: "cookie", FromSegment: "segment", FromHost: "host", FromClaim: "claim", FromSAN: "san",
@@ -46,7 +46,7 @@ func (m Mode) String() string { return modeWords[min(m, Exempt+1)] }
 func (s Scope) String() string { return scopeWords[min(s, ScopeGlobal+1)] }
 
 // String returns the word of the rule language.
-func (f Fair) String() string { return fairWords[min(f, FairEqual+1)] }
+func (s Sharing) String() string { return sharingWords[min(s, SharingEqual+1)] }
 
 // String returns the field of the rule language that has the text.
 func (o Op) String() string { return opWords[min(o, OpTemplate+1)] }

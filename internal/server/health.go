@@ -47,6 +47,6 @@ func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Drain makes callers go elsewhere. Their calls are still answered.
 func (h *Health) Drain() {
-	h.ready.Refuse("draining: this process is about to end")
+	h.ready.Block("draining: this process is about to end")
 	h.draining.Store(true)
 }

@@ -26,7 +26,7 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	check("at first", 200, "ok", false)
-	ready.Refuse("no store")
+	ready.Block("no store")
 	check("not ready", 503, "no store", false)
 	ready.Allow("no store")
 	check("ready again", 200, "ok", false)

@@ -10,8 +10,8 @@ import (
 )
 
 // A want that is out of range is answered as unavailable by itself, with the group that it belongs to, and counted by
-// what is wrong with it; the others of its call are decided. What was refused is charged nowhere.
-func TestWantsAreRefusedAlone(t *testing.T) {
+// what is wrong with it; the others of its call are decided. What was rejected is charged nowhere.
+func TestWantsAreRejectedAlone(t *testing.T) {
 	r := newRegion(t)
 	bad := func(change func(*wire.Want)) []wire.Want {
 		w := want("page", "k", 1)
@@ -54,7 +54,7 @@ func TestWantsAreRefusedAlone(t *testing.T) {
 		}
 	}
 	if g := r.grants(want("page", "k", 10), want("page", "", 10), want("all", "", 100)); g[0].Granted != 10 || g[1].Granted != 10 || g[2].Granted != 100 {
-		t.Errorf("what was refused was charged: %+v", g)
+		t.Errorf("what was rejected was charged: %+v", g)
 	}
 	hasMetric(t, r.metrics, "weir_acquire_rejected_total 0") // no whole call was
 }
@@ -75,17 +75,17 @@ func TestGroupsAreBounded(t *testing.T) {
 			w.Group = 1
 			q.Wants = append(q.Wants, w)
 		}
-		out, refused := r.post(q)
+		out, rejected := r.post(q)
 		if out == nil || (out.Grants[0].Granted == 1) != c.granted || (out.Grants[c.members-1].Granted == 1) != c.granted {
-			t.Errorf("%+v: %+v %s", c, out, refused)
+			t.Errorf("%+v: %+v %s", c, out, rejected)
 		}
 	}
 	q := r.call()
 	for range wire.MaxWants {
 		q.Wants = append(q.Wants, want("page", "as many as a call may have", 0))
 	}
-	if out, refused := r.post(q); out == nil {
-		t.Error(refused)
+	if out, rejected := r.post(q); out == nil {
+		t.Error(rejected)
 	}
 }
 
@@ -100,8 +100,8 @@ func TestNamesDecideNothing(t *testing.T) {
 	} {
 		q := r.call(want("page", "k", 1))
 		change(q)
-		if out, refused := r.post(q); out == nil || out.Grants[0].Granted != 1 {
-			t.Errorf("%q", refused)
+		if out, rejected := r.post(q); out == nil || out.Grants[0].Granted != 1 {
+			t.Errorf("%q", rejected)
 		}
 	}
 }
@@ -129,8 +129,8 @@ func TestDebtsAreBounded(t *testing.T) {
 	}{{"eu", holderA, 95}, {"eu", holderB, 95}, {"us", holderB, 90}, {"", holderA, 85}, {"", holderA, 85}, {"", holderB, 80}} {
 		q := r.call(wire.Want{Rule: "one", Key: []byte("k"), Want: lease.Want{Overdrawn: 5, Debt: 7}})
 		q.Region, q.Holder = c.region, c.holder
-		if out, refused := r.post(q); out == nil || out.Grants[0].Remaining != c.left {
-			t.Errorf("%+v: %+v %s", c, out, refused)
+		if out, rejected := r.post(q); out == nil || out.Grants[0].Remaining != c.left {
+			t.Errorf("%+v: %+v %s", c, out, rejected)
 		}
 	}
 	if n := r.store.Stats().Keys; n != 11 {

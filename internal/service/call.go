@@ -13,8 +13,8 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/membudget"
 	"github.com/weirlimit/weir/internal/quotapb"
-	"github.com/weirlimit/weir/internal/room"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
@@ -23,12 +23,12 @@ import (
 type call struct {
 	io.ReadCloser
 	origin
-	name    sourceName
-	in      *room.InFlight[sourceName]
-	json    bool
-	read    int64 // bytes of the body
-	charged int64
-	refused bool // something was
+	name     sourceName
+	in       *membudget.InFlight[sourceName]
+	json     bool
+	read     int64 // bytes of the body
+	charged  int64
+	rejected bool // something was
 }
 
 // callKey is that of a *call in its context.
@@ -62,7 +62,7 @@ func (c *call) Read(p []byte) (int, error) {
 // take takes bytes until the call ends; false: there is no room.
 func (c *call) take(bytes int64) bool {
 	if !c.in.Take(c.name, bytes) {
-		c.refused = true
+		c.rejected = true
 		return false
 	}
 	c.charged += bytes

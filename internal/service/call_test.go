@@ -22,7 +22,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// arriving is a body that has arrived when it ends or is refused.
+// arriving is a body that has arrived when it ends or is rejected.
 type arriving struct {
 	io.Reader
 	waits, ends chan struct{}
@@ -48,7 +48,7 @@ func (r *region) chunked(address, procedure, contentType string, body io.Reader)
 }
 
 // Calls whose bodies are on their way are bounded in every procedure and encoding: an address has a quarter. Who is
-// refused are its calls and no others, and when those have ended there is room again.
+// rejected are its calls and no others, and when those have ended there is room again.
 func TestCallsInFlightAreBounded(t *testing.T) {
 	const quarter = 8 << 20
 	for name, c := range map[string]struct{ procedure, contentType string }{
@@ -65,8 +65,8 @@ func TestCallsInFlightAreBounded(t *testing.T) {
 			}
 			body := arriving{waits: make(chan struct{}), ends: make(chan struct{})}
 			ended := make(chan *httptest.ResponseRecorder)
-			waiting, refused := 0, ""
-			for refused == "" && waiting < 100 {
+			waiting, rejected := 0, ""
+			for rejected == "" && waiting < 100 {
 				one := body
 				one.Reader = bytes.NewReader(make([]byte, size))
 				go func() { ended <- r.chunked("10.0.0.1", c.procedure, c.contentType, &one) }()
@@ -74,13 +74,13 @@ func TestCallsInFlightAreBounded(t *testing.T) {
 				case <-body.waits:
 					waiting++
 				case w := <-ended:
-					if refused = w.Body.String(); w.Code != http.StatusTooManyRequests {
+					if rejected = w.Body.String(); w.Code != http.StatusTooManyRequests {
 						t.Fatalf("%d %s, want 429", w.Code, w.Body)
 					}
 				}
 			}
-			if waiting == 0 || waiting > 8 || !strings.Contains(refused, "max_memory") {
-				t.Errorf("%d calls of %d bytes in %d, and %q", waiting, size, quarter, refused)
+			if waiting == 0 || waiting > 8 || !strings.Contains(rejected, "max_memory") {
+				t.Errorf("%d calls of %d bytes in %d, and %q", waiting, size, quarter, rejected)
 			}
 			honest := func(address string) int {
 				return r.chunked(address, quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(r.call(want("page", "k", 1)).Append(nil))).Code
@@ -114,7 +114,7 @@ func TestHeadersTakeLittle(t *testing.T) {
 		select {
 		case <-body.waits:
 		case <-ended:
-			t.Fatal("refused")
+			t.Fatal("rejected")
 		}
 	}
 	close(body.ends)
@@ -200,9 +200,9 @@ func TestHandlerHammer(t *testing.T) {
 			key := strings.Repeat(string(rune('a'+i)), i+1)
 			for seq := range uint64(200) {
 				req := &wire.Request{Protocol: 1, Holder: holder, Seq: seq + 1, Wants: []wire.Want{want("page", key, 1), want("all", "", 1)}}
-				out, refused := r.post(req)
+				out, rejected := r.post(req)
 				if out == nil {
-					t.Errorf("refused: %s", refused)
+					t.Errorf("rejected: %s", rejected)
 					return
 				}
 				if granted := out.Grants[0].Granted == 1; granted != (seq < 10) {

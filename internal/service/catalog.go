@@ -50,8 +50,8 @@ func newCatalog(set *rule.Set, secrets []rule.Secret, divides bool, m *metrics) 
 		e := &entry{set: lean, index: i, counts: m.rule(r.Name)}
 		for v := range r.Limits {
 			p := engine.NewPolicy(r.Name, set.Override(i, v), set.Limit(i, v), termsOf(r, set.Limit(i, v)))
-			p.OnFailure, p.ExpectedHolders, p.Mode, p.Key = r.OnFailure, r.ExpectedHolders, r.Mode, r.Key
-			p.Scope, p.Fair, p.Regions, p.Headers, p.Rejection, p.Hash = r.Scope, r.Fair, set.Regions(), r.Headers, r.Rejection, r.Hash
+			p.OnFailure, p.ExpectedPoPs, p.Mode, p.Key = r.OnFailure, r.ExpectedPoPs, r.Mode, r.Key
+			p.Scope, p.Sharing, p.Regions, p.Headers, p.Rejection, p.Hash = r.Scope, r.Sharing, set.Regions(), r.Headers, r.Rejection, r.Hash
 			e.policies = append(e.policies, p)
 			if name := r.Limits[v].Name; name != "" {
 				if e.overrides == nil {
@@ -128,7 +128,7 @@ func termsOf(r *rule.Rule, l *limit.Limit) lease.Terms {
 	timeout := lease.Millis(r.Timeout / limit.Millisecond)
 	t := lease.NewTerms(l, r.ConsistencyOf(l.Spec()), interval, timeout, r.Overdraft)
 	if r.Scope == rule.ScopeGlobal {
-		return t.Afar()
+		return t.ForAggregator()
 	}
 	return t
 }

@@ -15,27 +15,27 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// rejection refuses a call as a whole: nothing of it was applied.
+// rejection rejects a call as a whole: nothing of it was applied.
 type rejection struct {
 	error
 	code   connect.Code
 	caller bool // whether the caller is at fault: then it is logged here
 }
 
-// wrong refuses a call because of a field, as in quota.proto: what it is, and what is allowed.
+// wrong rejects a call because of a field, as in quota.proto: what it is, and what is allowed.
 func wrong(field, reason string, args ...any) error {
 	return &rejection{fmt.Errorf("%s: %s", field, fmt.Sprintf(reason, args...)), connect.CodeInvalidArgument, true}
 }
 
-// otherProtocol refuses a call of which the two sides have no version of the protocol in common. The caller has oldest
+// otherProtocol rejects a call of which the two sides have no version of the protocol in common. The caller has oldest
 // to newest.
 func otherProtocol(oldest, newest uint32) error {
 	return &rejection{fmt.Errorf("protocol: the holder supports %s, this region supports %s; run a filter and a region that are at most one release apart",
 		wire.Versions(oldest, newest), wire.Versions(wire.ProtocolMin, wire.ProtocolMax)), connect.CodeFailedPrecondition, true}
 }
 
-// check refuses a call as a whole if its caller is broken. A want that is out of range is
-// refused by itself, see [Service.prepare]: it may come from one client, and the other wants
+// check rejects a call as a whole if its caller is broken. A want that is out of range is
+// rejected by itself, see [Service.prepare]: it may come from one client, and the other wants
 // of the call do not. With divides the caller has to be a replica of a region.
 func check(r *wire.Request, divides bool) error {
 	if _, ok := wire.Common(r.Protocol, r.ProtocolMax); !ok {
@@ -58,12 +58,12 @@ func check(r *wire.Request, divides bool) error {
 	return nil
 }
 
-// reject answers want i as unavailable, because this field is out of range. The holder's
+// rejectWant answers want i as unavailable, because this field is out of range. The holder's
 // on_failure decides then.
-func (s *Service) reject(x *exchange, i int32, field string) {
+func (s *Service) rejectWant(x *exchange, i int32, field string) {
 	x.response.Grants[i] = wire.Grant{Grant: lease.Grant{Status: lease.Unavailable}}
 	s.metrics.wantsRejected.WithLabelValues(field).Inc()
-	s.notices.warn(&s.notices.wants, x, "want refused: field out of range", "field", field)
+	s.notices.warn(&s.notices.wants, x, "want rejected: field out of range", "field", field)
 }
 
 // rejectGroups rejects groups of which not all can be decided: too large ones,
@@ -76,7 +76,7 @@ func (s *Service) rejectGroups(x *exchange, broken []uint32) {
 		n := engine.GroupLen(x.asks[i:])
 		if group := x.asks[i : i+n]; n > 1 && (n > wire.MaxGroup || repeats(group, x.request.Region != "")) || slices.Contains(broken, group[0].Group) {
 			for j := range group {
-				s.reject(x, x.index[i+j], "group")
+				s.rejectWant(x, x.index[i+j], "group")
 			}
 		} else {
 			copy(x.asks[kept:], group)
@@ -103,7 +103,7 @@ func repeats(group []engine.Ask, byKey bool) bool {
 // Reserves hears what regions state of their reserves. It is safe for concurrent use.
 type Reserves interface {
 	// Heard takes what a call of a region states, before it is decided; nil: nothing. The reply goes with the answer;
-	// nil: there is none yet. An error refuses the whole call, for the region as if nobody had answered.
+	// nil: there is none yet. An error rejects the whole call, for the region as if nobody had answered.
 	Heard(region string, s *reserve.Statement) (*reserve.Reply, error)
 }
 

@@ -33,7 +33,7 @@ func (s *Service) Peek(ctx context.Context, rule string, key []byte) ([]v1.Count
 
 // Reset empties the counters of a rule for a key, of overrides by attribute too, and returns what Peek does then. What
 // is out on lease stays there: at most Limit and Out are admitted after it. Slots in use stay. This replica forgets
-// that the key was refused. Other replicas and PoPs refuse on for up to lease.LongestAskAfter and a trip, clients for as
+// that the key was rejected. Other replicas and PoPs keep rejecting for up to lease.LongestAskAfter and a trip, clients for as
 // long as they were told to. After an error some may have been emptied.
 func (s *Service) Reset(ctx context.Context, rule string, key []byte) ([]v1.Counter, error) {
 	return s.operate(ctx, engine.Reset, rule, key)

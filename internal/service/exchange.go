@@ -107,7 +107,7 @@ func (s *Service) prepare(x *exchange, rules *catalog, now limit.Micros) {
 	for i := range r.Wants {
 		w := &r.Wants[i]
 		if field := w.Check(); field != "" {
-			s.reject(x, int32(i), field)
+			s.rejectWant(x, int32(i), field)
 			if w.Group != 0 {
 				broken = append(broken, w.Group)
 			}

@@ -18,9 +18,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/membudget"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
-	"github.com/weirlimit/weir/internal/room"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -36,7 +36,7 @@ type Handler struct {
 	seconds telemetry.Histogram
 	// authorize is as in [Handler.Authorize]; nil: all calls are allowed.
 	authorize func(*tls.ConnectionState, string) error
-	inFlight  *room.InFlight[sourceName]
+	inFlight  *membudget.InFlight[sourceName]
 	calls     sync.Pool // of *call
 }
 
@@ -46,7 +46,7 @@ func NewHandler(s *Service, r *telemetry.Registry) *Handler {
 	h := &Handler{
 		service:  s,
 		errors:   connect.NewErrorWriter(),
-		inFlight: room.NewInFlight[sourceName](s.config.MaxCallBytes),
+		inFlight: membudget.NewInFlight[sourceName](s.config.MaxCallBytes),
 		calls:    sync.Pool{New: func() any { return new(call) }},
 		seconds:  r.Histogram("weir_acquire_seconds", "Time to answer a call of Acquire, from its headers to its reply.", telemetry.Doubling(16e-6, 16)),
 	}
@@ -55,7 +55,7 @@ func NewHandler(s *Service, r *telemetry.Registry) *Handler {
 	return h
 }
 
-// Authorize makes the handler refuse calls of Acquire for which allowed returns an error. It
+// Authorize makes the handler reject calls of Acquire for which allowed returns an error. It
 // gets the connection of a call, nil without TLS, and the region that the call states. It must
 // be called before the first call is served.
 func (h *Handler) Authorize(allowed func(caller *tls.ConnectionState, region string) error) {
@@ -74,14 +74,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	switch {
 	case !c.take(streamBytes):
-		h.service.refuse(errTooManyCalls, r.RemoteAddr)
+		h.service.rejectCall(errTooManyCalls, r.RemoteAddr)
 		_ = h.errors.Write(w, r, coded(errTooManyCalls)) // the caller has gone
 	case acquire && isPlain(r):
 		h.acquire(w, r, c)
 	default:
 		h.connect.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
-		if c.refused {
-			h.service.refuse(errTooManyCalls, r.RemoteAddr)
+		if c.rejected {
+			h.service.rejectCall(errTooManyCalls, r.RemoteAddr)
 		}
 	}
 	if acquire {
@@ -89,7 +89,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// allowed refuses a call that may not state this region. Who refused it logs that.
+// allowed rejects a call that may not state this region. Who rejected it logs that.
 func (h *Handler) allowed(caller *tls.ConnectionState, region string) error {
 	if h.authorize == nil {
 		return nil
@@ -114,7 +114,7 @@ func (h *Handler) acquire(w http.ResponseWriter, r *http.Request, c *call) {
 	x := h.service.calls.Get().(*exchange)
 	defer h.service.release(x)
 	if err := h.answer(r, c, x); err != nil {
-		h.service.refuse(err, r.RemoteAddr)
+		h.service.rejectCall(err, r.RemoteAddr)
 		_ = h.errors.Write(w, r, coded(err)) // the caller has gone
 		return
 	}
@@ -219,7 +219,7 @@ var errNoRules = errors.New("rules: none are loaded yet; ask again when the regi
 // answerTo sends an answer, or the error, which is counted.
 func answerTo[A any](p rpc, r connect.AnyRequest, answer *A, err error) (*connect.Response[A], error) {
 	if err != nil {
-		p.service.refuse(err, r.Peer().Addr)
+		p.service.rejectCall(err, r.Peer().Addr)
 		return nil, coded(err)
 	}
 	return connect.NewResponse(answer), nil

@@ -73,7 +73,7 @@ func (h *holders) accept(id holderID, number, seq uint64, at *origin, now limit.
 	defer h.mu.Unlock()
 	who := h.known[id]
 	if who == nil {
-		if !h.room(now) {
+		if !h.hasCapacity(now) {
 			return false, errTooManyHolders
 		}
 		from := h.sourceOf(at, now)
@@ -95,7 +95,7 @@ func (h *holders) accept(id holderID, number, seq uint64, at *origin, now limit.
 
 // addWorker remembers one more worker of a holder.
 func (h *holders) addWorker(who *holder, number uint64, now limit.Micros) *worker {
-	if len(who.workers) >= maxPerHolder || who.source.workers >= max(h.maxWorkers/4, maxPerHolder) || !h.room(now) {
+	if len(who.workers) >= maxPerHolder || who.source.workers >= max(h.maxWorkers/4, maxPerHolder) || !h.hasCapacity(now) {
 		h.addWorkers(who, -who.forgetOldest())
 	}
 	one := new(worker)
@@ -151,9 +151,9 @@ func (h *holders) recount(now limit.Micros) {
 	}
 }
 
-// room reports whether one more worker can be remembered. If need be it forgets those
+// hasCapacity reports whether one more worker can be remembered. If need be it forgets those
 // that have not called for liveFor: a call that they sent before cannot arrive any more.
-func (h *holders) room(now limit.Micros) bool {
+func (h *holders) hasCapacity(now limit.Micros) bool {
 	if h.workers < h.maxWorkers || since(h.cleared, now) < recountEvery {
 		return h.workers < h.maxWorkers
 	}

@@ -79,7 +79,7 @@ rules:
       - { name: globex, hash: "00112233445566778899aabbccddeeff", limit: 30/1h }
 `
 
-// TestHash: without a secret rules that hash keys are refused, and those in force stay. Limits of single keys hold under
+// TestHash: without a secret rules that hash keys are rejected, and those in force stay. Limits of single keys hold under
 // each secret; holders get the first one, and only with the rules.
 func TestHash(t *testing.T) {
 	r := newRegion(t)
@@ -89,7 +89,7 @@ func TestHash(t *testing.T) {
 		t.Fatalf("without a secret: %v", err)
 	}
 	if after, _ := r.service.RulesVersion(); after != before {
-		t.Error("rules that were refused replaced others")
+		t.Error("rules that were rejected replaced others")
 	}
 	client := r.client()
 	secret := func(have uint64) []byte {

@@ -8,7 +8,7 @@ import (
 
 // metrics are the service's instruments.
 type metrics struct {
-	wants, granted, returned, overdrawn, refused, grants, slots, giveBacks *telemetry.CounterVec
+	wants, granted, returned, overdrawn, denials, grants, slots, giveBacks *telemetry.CounterVec
 
 	callWants  telemetry.Histogram
 	duplicates telemetry.Counter
@@ -27,7 +27,7 @@ type metrics struct {
 type ruleCounts struct {
 	override string // its name; empty for the rule
 
-	wants, granted, returned, overdrawn, refused, giveBacks telemetry.Counter
+	wants, granted, returned, overdrawn, denials, giveBacks telemetry.Counter
 	grants                                                  [lease.UnknownRule + 1]telemetry.Counter // by status
 }
 
@@ -39,7 +39,7 @@ func newMetrics(r *telemetry.Registry) *metrics {
 		returned:  r.Counters("weir_units_returned_total", "Unused units that holders gave back.", "rule"),
 		overdrawn: r.Counters("weir_units_overdrawn_total", "Units that holders admitted without a lease, as they report them; repeated until acknowledged.", "rule"),
 		slots:     r.Counters("weir_slots_total", "Calls of requests for slots, by rule: take, renew or release, and ok, denied or unavailable.", "rule", "op", "status"),
-		refused:   r.Counters("weir_edge_denials_total", "Requests that holders refused from memory, as they report them.", "rule"),
+		denials:   r.Counters("weir_edge_denials_total", "Requests that holders rejected from memory, as they report them.", "rule"),
 		giveBacks: r.Counters("weir_give_backs_rejected_total", "Give-backs of which nothing was taken back: more units than the limit can have handed out.", "rule"),
 
 		callWants:     r.Histogram("weir_acquire_wants", "Wants per call of Acquire.", telemetry.Doubling(1, 11)),
@@ -58,7 +58,7 @@ func (m *metrics) rule(name string) *ruleCounts {
 	c := &ruleCounts{
 		returned:  m.returned.WithLabelValues(name),
 		overdrawn: m.overdrawn.WithLabelValues(name),
-		refused:   m.refused.WithLabelValues(name),
+		denials:   m.denials.WithLabelValues(name),
 		giveBacks: m.giveBacks.WithLabelValues(name),
 	}
 	return m.override(c, name, "")
@@ -79,7 +79,7 @@ func (m *metrics) override(of *ruleCounts, rule, name string) *ruleCounts {
 func (m *metrics) forget(before, after *catalog) {
 	for name, e := range before.rules {
 		if after.rules[name] == nil {
-			for _, vec := range []*telemetry.CounterVec{m.wants, m.granted, m.returned, m.overdrawn, m.refused, m.grants, m.slots, m.giveBacks} {
+			for _, vec := range []*telemetry.CounterVec{m.wants, m.granted, m.returned, m.overdrawn, m.denials, m.grants, m.slots, m.giveBacks} {
 				vec.DeletePartialMatch(telemetry.Labels{"rule": name})
 			}
 			continue
@@ -106,7 +106,7 @@ func (c *ruleCounts) count(a *engine.Ask, g *lease.Grant) {
 	add(c.granted, g.Granted)
 	add(c.returned, a.Want.Unused)
 	add(c.overdrawn, a.Want.Overdrawn)
-	add(c.refused, a.Want.Denied)
+	add(c.denials, a.Want.Denied)
 }
 
 func add(c telemetry.Counter, units int64) {

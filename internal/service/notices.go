@@ -53,8 +53,8 @@ func (x *exchange) caller() slog.Attr {
 	return slog.Group("", who...)
 }
 
-// refuse counts a call that is refused as a whole, and logs it if its caller is at fault.
-func (s *Service) refuse(err error, from string) {
+// rejectCall counts a call that is rejected as a whole, and logs it if its caller is at fault.
+func (s *Service) rejectCall(err error, from string) {
 	s.metrics.rejected.Inc()
 	if errors.Is(err, errTooManyCalls) {
 		s.metrics.noMemory.Inc()
@@ -62,7 +62,7 @@ func (s *Service) refuse(err error, from string) {
 	var r *rejection
 	if errors.As(err, &r) && r.caller {
 		reason := err.Error()
-		s.notices.warn(&s.notices.calls, nil, "call refused", "reason", reason[:min(len(reason), maxNotice)], "from", from)
+		s.notices.warn(&s.notices.calls, nil, "call rejected", "reason", reason[:min(len(reason), maxNotice)], "from", from)
 	}
 }
 

@@ -104,7 +104,7 @@ func TestRepeatedCalls(t *testing.T) {
 	told(t, &log, "repeated call dropped", "holder="+strings.Repeat("61", 16))
 }
 
-// TestRejectionsAreTold: the first want, and the first call, that is refused in a minute is in the
+// TestRejectionsAreTold: the first want, and the first call, that is rejected in a minute is in the
 // log with who sent it. Text that a caller made up is cut.
 func TestRejectionsAreTold(t *testing.T) {
 	var log bytes.Buffer
@@ -116,10 +116,10 @@ func TestRejectionsAreTold(t *testing.T) {
 		r.raw("application/proto", []byte{0x3a, 0x7f})
 	}
 	if lines(&log, "xxx") != nil {
-		t.Error("the text of a refused call is in the log")
+		t.Error("the text of a rejected call is in the log")
 	}
-	told(t, &log, "want refused", "field=unused", "holder="+strings.Repeat("61", 16))
-	told(t, &log, "call refused", `reason="holder: 5 bytes`)
+	told(t, &log, "want rejected", "field=unused", "holder="+strings.Repeat("61", 16))
+	told(t, &log, "call rejected", `reason="holder: 5 bytes`)
 }
 
 const (

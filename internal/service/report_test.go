@@ -77,8 +77,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A report that is wrong is refused with what is wrong, and nobody sees it.
-func TestReportRefused(t *testing.T) {
+// A report that is wrong is rejected with what is wrong, and nobody sees it.
+func TestReportRejected(t *testing.T) {
 	seen := new(watcher)
 	r := newRegion(t, func(c *service.Config) { c.Live = seen })
 	for name, c := range map[string]struct {
@@ -108,7 +108,7 @@ func TestReportRefused(t *testing.T) {
 	}
 	seen.err = errors.New("members: none")
 	if w := r.report("192.0.2.1:1", "application/proto", encoded(t, m)); w.Code != 400 || !strings.Contains(w.Body.String(), "members: none") {
-		t.Errorf("refused: %d %s", w.Code, w.Body)
+		t.Errorf("rejected: %d %s", w.Code, w.Body)
 	}
 	above := newRegion(t, func(c *service.Config) { c.Live, c.Divides = seen, true })
 	if w := above.report("192.0.2.1:1", "application/proto", encoded(t, m)); w.Code != 400 || !strings.Contains(w.Body.String(), "region: is missing") {
@@ -131,7 +131,7 @@ func (h *hearer) Heard(region string, s *reserve.Statement) (*reserve.Reply, err
 	return h.reply, h.err
 }
 
-// What a region states is heard once, before its call is decided, and answered with it. An error refuses the call: nothing of
+// What a region states is heard once, before its call is decided, and answered with it. An error rejects the call: nothing of
 // it is applied, and for the region it is as if nobody had answered.
 func TestReserves(t *testing.T) {
 	h := &hearer{reply: &reserve.Reply{At: 5, Share: reserve.Share{No: 2, Part: 250}}}
@@ -173,7 +173,7 @@ func TestReserves(t *testing.T) {
 	}
 	h.err = nil
 	if now := r.grants(want("page", "k", 0))[0].Remaining; now != left {
-		t.Errorf("%d are left of %d: a call that was refused was applied", now, left)
+		t.Errorf("%d are left of %d: a call that was rejected was applied", now, left)
 	}
 }
 
@@ -201,9 +201,9 @@ rules:
 			q.Wants = append(q.Wants, want(name, "", 1))
 		}
 		q.Region = "eu"
-		out, refused := r.post(q)
+		out, rejected := r.post(q)
 		if out == nil {
-			t.Fatal(refused)
+			t.Fatal(rejected)
 		}
 		for i, name := range names {
 			status := lease.UnknownRule
@@ -230,7 +230,7 @@ func (r *region) slot(t *testing.T, rule string) quotapb.Status {
 }
 
 // Where limits are divided, a call is one of a region, in whatever encoding.
-func TestCallsOfNoRegionAreRefused(t *testing.T) {
+func TestCallsOfNoRegionAreRejected(t *testing.T) {
 	r := newRegion(t, divides)
 	for region, rejection := range map[string]string{
 		"eu": "", "": "region: is missing", "eu/us": `region: \"eu/us\" is no name of a region`, "{region}": "is no name of a region",
@@ -238,8 +238,8 @@ func TestCallsOfNoRegionAreRefused(t *testing.T) {
 	} {
 		q := r.call(want("page", "k", 1))
 		q.Region = region
-		if out, refused := r.post(q); (out != nil) != (rejection == "") || !strings.Contains(refused, rejection) {
-			t.Errorf("region %q: %+v, %s; want %q", region, out, refused, rejection)
+		if out, rejected := r.post(q); (out != nil) != (rejection == "") || !strings.Contains(rejected, rejection) {
+			t.Errorf("region %q: %+v, %s; want %q", region, out, rejected, rejection)
 		}
 		r.seq++
 		w := r.raw("application/json", fmt.Appendf(nil, `{"protocol": 1, "holder": "YWFhYWFhYWFhYWFhYWFhYQ==", "seq": %d, "region": %q}`, r.seq, region))

@@ -29,13 +29,13 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// errTooManyHolders refuses a call of a holder for which there is no room.
+// errTooManyHolders rejects a call of a holder for which there is no room.
 var errTooManyHolders = &rejection{errors.New("holder: the holders and workers that called within 10 s fill the memory for callers; raise max_holders or max_memory, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
 
-// errTooManyCalls refuses a call for which there is no memory.
+// errTooManyCalls rejects a call for which there is no memory.
 var errTooManyCalls = &rejection{errors.New("call: calls in flight fill the memory for calls, or the calls of this address fill a quarter of it; raise max_memory if many PoPs call through one gateway, or find out why answers are slow"), connect.CodeResourceExhausted, true}
 
-// errTooManyOfAddress refuses a call of a holder whose address has its most holders.
+// errTooManyOfAddress rejects a call of a holder whose address has its most holders.
 var errTooManyOfAddress = &rejection{errors.New("holder: too many holders called from this address within 10 s; raise max_holders_per_address if many PoPs call through one gateway, or look for a holder that makes a new id for every call"), connect.CodeResourceExhausted, true}
 
 // Config is what a [Service] is made of.
@@ -61,7 +61,7 @@ type Config struct {
 	// count; nil, or 0: there is no count, and those that call this replica are all.
 	LiveHolders func() int
 	// Divides is true if the callers are replicas of regions, among which limits are divided.
-	// Calls without a region are refused, and rules that are not scope: global are unknown.
+	// Calls without a region are rejected, and rules that are not scope: global are unknown.
 	Divides bool
 	// Reserves hears what regions state of their reserves; nil: nobody does.
 	Reserves Reserves

@@ -84,7 +84,7 @@ func (r *region) call(wants ...wire.Want) *wire.Request {
 	return &wire.Request{Protocol: 1, Holder: holderA, Seq: r.seq, Ack: r.seq - 1, Wants: wants}
 }
 
-// post sends a request as the filter does. The response is nil if it was refused, with the reply's body beside it.
+// post sends a request as the filter does. The response is nil if it was rejected, with the reply's body beside it.
 func (r *region) post(req *wire.Request) (*wire.Response, string) {
 	r.t.Helper()
 	w := r.raw("application/proto", req.Append(nil))
@@ -121,9 +121,9 @@ func (r *region) send(procedure, contentType string, body io.Reader, change func
 // grants sends wants and returns their grants.
 func (r *region) grants(wants ...wire.Want) []wire.Grant {
 	r.t.Helper()
-	out, refused := r.post(r.call(wants...))
+	out, rejected := r.post(r.call(wants...))
 	if out == nil {
-		r.t.Fatalf("refused: %s", refused)
+		r.t.Fatalf("rejected: %s", rejected)
 	}
 	return out.Grants
 }
@@ -223,8 +223,8 @@ func TestHoldersAreCountedAndBounded(t *testing.T) {
 			t.Errorf("holder %c: %d holders, want %d", who, out.Holders, i+1)
 		}
 	}
-	if _, refused := as('d'); !strings.Contains(refused, "resource_exhausted") || !strings.Contains(refused, "max_holders") {
-		t.Errorf("a fourth holder: %q", refused)
+	if _, rejected := as('d'); !strings.Contains(rejected, "resource_exhausted") || !strings.Contains(rejected, "max_holders") {
+		t.Errorf("a fourth holder: %q", rejected)
 	}
 	r.advance(11 * limit.Second)
 	if out, _ := as('d'); out == nil || out.Holders != 1 {
@@ -259,14 +259,14 @@ func TestWorkersOfOneHolderAreBounded(t *testing.T) {
 	}
 }
 
-// A call of a broken caller is refused as a whole, and the message names the field.
+// A call of a broken caller is rejected as a whole, and the message names the field.
 func TestRejections(t *testing.T) {
 	r := newRegion(t)
 	for newest := range uint32(4) { // a filter of the next release supports this protocol, too, and is answered in it
 		q := r.call(want("all", "", 1))
 		q.ProtocolMax = newest
-		if out, refused := r.post(q); out == nil || out.Protocol != 1 || out.Grants[0].Granted != 1 {
-			t.Errorf("1 to %d: %+v, %s", newest, out, refused)
+		if out, rejected := r.post(q); out == nil || out.Protocol != 1 || out.Grants[0].Granted != 1 {
+			t.Errorf("1 to %d: %+v, %s", newest, out, rejected)
 		}
 	}
 	with := func(change func(*wire.Request)) *wire.Request {
@@ -286,19 +286,19 @@ func TestRejections(t *testing.T) {
 		"ack":         {with(func(q *wire.Request) { q.Ack = q.Seq }), []string{"ack: ", "less than seq"}},
 		"wants":       {with(func(q *wire.Request) { q.Wants = make([]wire.Want, 1025) }), []string{"invalid_argument", "list is longer"}},
 	} {
-		out, refused := r.post(c.request)
+		out, rejected := r.post(c.request)
 		if out != nil {
 			t.Errorf("%s: answered %+v", name, out)
 			continue
 		}
 		for _, text := range c.want {
-			if !strings.Contains(refused, text) {
-				t.Errorf("%s: %s; want %q in it", name, refused, text)
+			if !strings.Contains(rejected, text) {
+				t.Errorf("%s: %s; want %q in it", name, rejected, text)
 			}
 		}
 	}
 	if g := r.grants(want("page", "k", 10)); g[0].Granted != 10 {
-		t.Errorf("a refused call was charged: %+v", g[0])
+		t.Errorf("a rejected call was charged: %+v", g[0])
 	}
 }
 
@@ -317,9 +317,9 @@ func TestRevisionTravels(t *testing.T) {
 	} {
 		q := r.call(want("page", "k", 1))
 		q.RulesVersion, q.RulesRevision = c.version, c.revision
-		out, refused := r.post(q)
+		out, rejected := r.post(q)
 		if out == nil || out.RulesVersion != set.Version || out.RulesRevision != 7 {
-			t.Errorf("call %d: %+v, %s", i, out, refused)
+			t.Errorf("call %d: %+v, %s", i, out, rejected)
 		}
 		hasMetric(t, r.metrics, behind+c.behind)
 	}

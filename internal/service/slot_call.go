@@ -41,7 +41,7 @@ func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.Sl
 	return out, nil
 }
 
-// checkSlot refuses a call with anything out of range.
+// checkSlot rejects a call with anything out of range.
 func checkSlot(r *quotapb.SlotRequest) error {
 	const maxCost = uint64(limit.MaxCount)
 	switch op := r.GetOp(); {

@@ -49,11 +49,11 @@ func TestHoldersOfOneAddressAreBounded(t *testing.T) {
 	r := newRegion(t, logged(&log))
 	accepted := func(addr, certificate string, first uint64) (n int) {
 		for i := range uint64(2000) {
-			out, refused := r.from(addr, certificate, invented(first+i))
+			out, rejected := r.from(addr, certificate, invented(first+i))
 			if out != nil {
 				n++
-			} else if !strings.Contains(refused, "resource_exhausted") || !strings.Contains(refused, "max_holders_per_address") {
-				t.Fatalf("refused: %s", refused)
+			} else if !strings.Contains(rejected, "resource_exhausted") || !strings.Contains(rejected, "max_holders_per_address") {
+				t.Fatalf("rejected: %s", rejected)
 			}
 		}
 		return n
@@ -65,8 +65,8 @@ func TestHoldersOfOneAddressAreBounded(t *testing.T) {
 	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "from=192.0.2.7:1") {
 		t.Errorf("logged:\n%s\nwant one line with the address", text)
 	}
-	if out, refused := r.from("192.0.2.8:1", "", r.call()); out == nil || out.Holders != perAddress+1 {
-		t.Errorf("a PoP at another address: %+v %s", out, refused)
+	if out, rejected := r.from("192.0.2.8:1", "", r.call()); out == nil || out.Holders != perAddress+1 {
+		t.Errorf("a PoP at another address: %+v %s", out, rejected)
 	}
 	for i, c := range []struct {
 		what, addr, certificate string
@@ -97,8 +97,8 @@ func TestWorkersOfOneAddressAreBounded(t *testing.T) {
 		for worker := range uint64(100) {
 			q := invented(n)
 			q.Worker = worker + 1
-			if out, refused := r.from("192.0.2.7:1", "", q); out == nil || out.Grants[0].Status != lease.OK {
-				t.Fatalf("holder %d, worker %d: %+v %s", n, worker, out, refused)
+			if out, rejected := r.from("192.0.2.7:1", "", q); out == nil || out.Grants[0].Status != lease.OK {
+				t.Fatalf("holder %d, worker %d: %+v %s", n, worker, out, rejected)
 			}
 		}
 	}

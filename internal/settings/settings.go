@@ -15,31 +15,31 @@ import (
 	"slices"
 )
 
-// Address refuses a value that is not host:port.
+// Address rejects a value that is not host:port.
 func Address(field, value string) error {
 	_, port, err := net.SplitHostPort(value)
-	return Refuse(err != nil || port == "", "%s: %q must be host:port, such as 127.0.0.1:8080, or :8080 for every interface", field, value)
+	return Reject(err != nil || port == "", "%s: %q must be host:port, such as 127.0.0.1:8080, or :8080 for every interface", field, value)
 }
 
-// Between refuses a value out of a range, ends included.
+// Between rejects a value out of a range, ends included.
 func Between[T cmp.Ordered](field string, value, least, most T) error {
-	return Refuse(value < least || value > most, "%s: %v must be %v to %v", field, value, least, most)
+	return Reject(value < least || value > most, "%s: %v must be %v to %v", field, value, least, most)
 }
 
-// OneOf refuses a value that is not one of allowed.
+// OneOf rejects a value that is not one of allowed.
 func OneOf(field, value string, allowed ...string) error {
-	return Refuse(!slices.Contains(allowed, value), "%s: %q must be one of %q", field, value, allowed)
+	return Reject(!slices.Contains(allowed, value), "%s: %q must be one of %q", field, value, allowed)
 }
 
-// Refuse refuses settings that do not fit together, if wrong.
-func Refuse(wrong bool, format string, args ...any) error {
+// Reject rejects settings that do not fit together, if wrong.
+func Reject(wrong bool, format string, args ...any) error {
 	if wrong {
 		return fmt.Errorf(format, args...)
 	}
 	return nil
 }
 
-// Pair refuses one of two fields without the other.
+// Pair rejects one of two fields without the other.
 func Pair(a, valueA, b, valueB string) error {
-	return Refuse((valueA == "") != (valueB == ""), "%s: goes together with %s; give both or none", a, b)
+	return Reject((valueA == "") != (valueB == ""), "%s: goes together with %s; give both or none", a, b)
 }

@@ -1,9 +1,9 @@
 // Package shed decides which requests to reject while an upstream is overloaded.
 //
 //	requests in flight and responses → [Utilization] → [Profile.Next], a level
-//	a level → [Profile.Ratio] → [Seen.Cut] → [Cut.Refuses]
+//	a level → [Profile.Ratio] → [Seen.Cut] → [Cut.Rejects]
 //
-// [Room] rejects at once: each class has its share of the capacity. The ratio never rejects [Critical], so neither clients
+// [ClassCapacity] rejects at once: each class has its share of the capacity. The ratio never rejects [Critical], so neither clients
 // nor an upstream can cause that: only a full capacity does.
 //
 // The package knows no clock and no other worker: times are arguments, in ms of a clock that may stand still or jump. A

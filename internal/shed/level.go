@@ -1,9 +1,9 @@
 package shed
 
-// Class is how important a request is: of two, the lower one is refused first. The zero value is the lowest.
+// Class is how important a request is: of two, the lower one is rejected first. The zero value is the lowest.
 type Class uint8
 
-// The classes, from what goes first to what is never refused but by a full capacity.
+// The classes, from what goes first to what is never rejected but by a full capacity.
 const (
 	Bulk Class = iota
 	Low
@@ -17,9 +17,9 @@ const (
 type Profile uint8
 
 const (
-	// Slow refuses nothing in the first 28 s of a full overload and everything after 148 s.
+	// Slow rejects nothing in the first 28 s of a full overload and everything after 148 s.
 	Slow Profile = iota
-	// Fast refuses nothing in the first 2 s of a full overload and everything after 10 s.
+	// Fast rejects nothing in the first 2 s of a full overload and everything after 10 s.
 	Fast
 )
 
@@ -67,7 +67,7 @@ func (p Profile) Next(level, dtMillis, utilization int64) int64 {
 	return min(max(level, -s.delay*1000), s.rise*1000)
 }
 
-// Ratio is which part of what can be refused a level refuses: none up to 0, all at the top.
+// Ratio is which part of what can be rejected a level rejects: none up to 0, all at the top.
 func (p Profile) Ratio(level int64) int64 {
 	top := p.span().rise * 1000
 	return min(max(level, 0), top) * Million / top
@@ -91,5 +91,5 @@ func Utilization(inFlight, capacity, success int64, s Sums) int64 {
 	return min(max(u, 0), 1000)
 }
 
-// Room is how many requests in flight leave none for a class that has so many percent of the capacity: at least 1.
-func Room(capacity, percent int64) int64 { return max((capacity*percent+99)/100, 1) }
+// ClassCapacity is how many requests in flight leave none for a class that has so many percent of the capacity: at least 1.
+func ClassCapacity(capacity, percent int64) int64 { return max((capacity*percent+99)/100, 1) }

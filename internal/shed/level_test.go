@@ -13,7 +13,7 @@ func after(p Profile, level, millis, utilization int64) int64 {
 	return p.Ratio(level)
 }
 
-// A profile in time: how much is refused after so long at a utilization.
+// A profile in time: how much is rejected after so long at a utilization.
 func TestProfile(t *testing.T) {
 	top := func(p Profile) int64 { return -p.Lowest() * p.span().rise / p.span().delay }
 	idle := top(Slow)
@@ -103,11 +103,11 @@ func TestUtilization(t *testing.T) {
 	}
 }
 
-func TestRoom(t *testing.T) {
+func TestClassCapacity(t *testing.T) {
 	for _, c := range []struct{ capacity, percent, want int64 }{
 		{200, 100, 200}, {200, 80, 160}, {1, 1, 1}, {1, 100, 1}, {3, 50, 2}, {1_000_000, 1, 10_000}, {99, 1, 1}, {101, 1, 2},
 	} {
-		if got := Room(c.capacity, c.percent); got != c.want {
+		if got := ClassCapacity(c.capacity, c.percent); got != c.want {
 			t.Errorf("%d %% of %d: %d, want %d", c.percent, c.capacity, got, c.want)
 		}
 	}

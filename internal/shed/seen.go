@@ -1,10 +1,10 @@
 package shed
 
-// Cohorts is how many groups keys are divided into: those of a group are refused together.
+// Cohorts is how many groups keys are divided into: those of a group are rejected together.
 const Cohorts = 128
 
 // Cohort is the group of a key by its hash, from 0 to 127: another one each hour, so that it is not always the same
-// clients that are refused first.
+// clients that are rejected first.
 func Cohort(hash uint64, hour int64) int {
 	const odd = 0x9e3779b97f4a7c15 // the golden ratio; the rest is the end of splitmix64
 	h := hash + uint64(hour)*odd
@@ -64,7 +64,7 @@ type Seen struct {
 	cells [2][Classes][Cohorts]int32
 }
 
-// Add counts a request. One that is to be refused by plain chance has a cohort by chance, here and in [Cut.Refuses].
+// Add counts a request. One that is to be rejected by plain chance has a cohort by chance, here and in [Cut.Rejects].
 func (s *Seen) Add(nowMillis int64, c Class, cohort int) {
 	half := s.at(nowMillis)
 	if cohort = cohort & (Cohorts - 1); s.quota[half].take(cohort) {
@@ -77,16 +77,16 @@ func (s *Seen) at(nowMillis int64) int {
 	return s.move(nowMillis, seenMillis, func(half int) { s.cells[half] = [Classes][Cohorts]int32{} })
 }
 
-// Cut is which requests are refused: those of lower classes; of the class itself, those of lower cohorts; and of the
-// cohort itself some by chance. The zero value refuses none.
+// Cut is which requests are rejected: those of lower classes; of the class itself, those of lower cohorts; and of the
+// cohort itself some by chance. The zero value rejects none.
 type Cut struct {
 	class  Class
 	cohort int
 	part   int64 // of the cohort, in millionths
 }
 
-// Cut is where to cut, so that the ratio of the requests below [Critical] is refused: from the lowest class and
-// cohort on. Where none has been seen, as after a jump of the clock, it refuses none.
+// Cut is where to cut, so that the ratio of the requests below [Critical] is rejected: from the lowest class and
+// cohort on. Where none has been seen, as after a jump of the clock, it rejects none.
 func (s *Seen) Cut(nowMillis, ratio int64) Cut {
 	s.at(nowMillis)
 	var all int64
@@ -95,7 +95,7 @@ func (s *Seen) Cut(nowMillis, ratio int64) Cut {
 			all += s.cell(c, cohort)
 		}
 	}
-	left := all * min(ratio, Million) // samples to refuse, in millionths
+	left := all * min(ratio, Million) // samples to reject, in millionths
 	if left <= 0 {
 		return Cut{}
 	}
@@ -115,13 +115,13 @@ func (s *Seen) cell(c Class, cohort int) int64 {
 	return int64(s.cells[0][c][cohort]) + int64(s.cells[1][c][cohort])
 }
 
-// probes is which part of each class no cut refuses, in millionths: without them nobody would notice that the upstream
+// probes is which part of each class no cut rejects, in millionths: without them nobody would notice that the upstream
 // works again.
 const probes = Million / 100
 
-// Refuses reports whether a request is refused. The chance is a number from 0 to 999,999 that is as likely as each
+// Rejects reports whether a request is rejected. The chance is a number from 0 to 999,999 that is as likely as each
 // other and has nothing to do with the cohort.
-func (c Cut) Refuses(class Class, cohort int, chance int64) bool {
+func (c Cut) Rejects(class Class, cohort int, chance int64) bool {
 	switch {
 	case class >= Critical || chance >= Million-probes:
 		return false

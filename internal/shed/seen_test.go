@@ -17,7 +17,7 @@ func (s *Seen) samples() (all int64) {
 	return all
 }
 
-// The refused part is the ratio, to the sample and the probes: of random distributions, of which the newest second
+// The rejected part is the ratio, to the sample and the probes: of random distributions, of which the newest second
 // is in the next half.
 func TestCutIsTheRatio(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
@@ -33,21 +33,21 @@ func TestCutIsTheRatio(t *testing.T) {
 		}
 		ratio, now := r.Int64N(Million+1), noon+6000
 		cut := s.Cut(now, ratio)
-		var refused int64 // in millionths of a sample, probes left out
+		var rejected int64 // in millionths of a sample, probes left out
 		for c := range Critical {
 			for cohort := range Cohorts {
 				n := s.cell(c, cohort)
 				switch {
 				case c < cut.class, c == cut.class && cohort < cut.cohort:
-					refused += n * Million
+					rejected += n * Million
 				case c == cut.class && cohort == cut.cohort:
-					refused += n * cut.part
+					rejected += n * cut.part
 				}
 			}
 		}
 		if all := s.samples(); all > 0 {
-			if want := all * ratio; refused > want || refused < want-all {
-				t.Fatalf("%v, ratio %d: refused %d of %d samples, in millionths", weight, ratio, refused, all)
+			if want := all * ratio; rejected > want || rejected < want-all {
+				t.Fatalf("%v, ratio %d: rejected %d of %d samples, in millionths", weight, ratio, rejected, all)
 			}
 		}
 	}
@@ -68,9 +68,9 @@ func TestCut(t *testing.T) {
 		class   Class
 		cohort  int
 		chance  int64
-		refuses bool
+		rejects bool
 	}{
-		{"nothing to refuse", []func(*Seen){one(Bulk, 1)}, 0, Bulk, 0, 0, false},
+		{"nothing to reject", []func(*Seen){one(Bulk, 1)}, 0, Bulk, 0, 0, false},
 		{"a ratio below 0", []func(*Seen){one(Bulk, 1)}, -5, Bulk, 0, 0, false},
 		{"nothing seen", nil, 300_000, Bulk, 0, 0, false},
 		{"only critical seen", []func(*Seen){one(Critical, 1, 2)}, 300_000, Bulk, 7, 0, false},
@@ -88,12 +88,12 @@ func TestCut(t *testing.T) {
 		for _, add := range c.seen {
 			add(s)
 		}
-		if got := s.Cut(noon+1, c.ratio).Refuses(c.class, c.cohort, c.chance); got != c.refuses {
-			t.Errorf("%s: %v, want %v", c.name, got, c.refuses)
+		if got := s.Cut(noon+1, c.ratio).Rejects(c.class, c.cohort, c.chance); got != c.rejects {
+			t.Errorf("%s: %v, want %v", c.name, got, c.rejects)
 		}
 	}
-	if (Cut{}).Refuses(Bulk, 0, 0) {
-		t.Error("the zero value refuses")
+	if (Cut{}).Rejects(Bulk, 0, 0) {
+		t.Error("the zero value rejects")
 	}
 }
 

@@ -79,7 +79,7 @@ func (s slow) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Gra
 func TestImpatientCaller(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		p := w.policy("r", perMinute(400))
-		store := upstream.New(upstream.Config{Far: slow{w.region}, Own: w.store, Raw: w.store, Keeper: w.keeper, Metrics: telemetry.NewRegistry(""), Lacks: func(string) bool { return false }})
+		store := upstream.New(upstream.Config{Aggregator: slow{w.region}, Own: w.store, Raw: w.store, Keeper: w.keeper, Metrics: telemetry.NewRegistry(""), RuleUnknown: func(string) bool { return false }})
 		for range 100 {
 			for range 3 { // all others are decided
 				go store.Acquire(context.Background(), []engine.Ask{{Policy: p, Key: []byte("x"), Want: lease.Want{Want: 1}}}, make([]lease.Grant, 1))

@@ -48,8 +48,8 @@ type Keeper struct {
 	using  chan struct{} // is held while the record is read and changed
 	asking chan struct{} // is held while permission is asked for
 
-	lost, unusable, refused, unreadable repeat.OncePerMinute // were logged
-	unread                              time.Time            // since when the record cannot be used; of the goroutine of Run
+	lost, unusable, rejected, unreadable repeat.OncePerMinute // were logged
+	unread                               time.Time            // since when the record cannot be used; of the goroutine of Run
 
 	mu     sync.Mutex
 	id     uint64         // of the next record that is made
@@ -57,7 +57,7 @@ type Keeper struct {
 	seen   limit.Micros   // when that was, by the clock of the cell
 	reply  reserve.Reply  // the newest
 	sent   time.Time      // when the call was sent that it answers
-	bad    uint64         // the ID of a record that the aggregator refused
+	bad    uint64         // the ID of a record that the aggregator rejected
 	clock  limit.Micros   // of the cell
 	at     time.Time      // when it showed that; the zero one: it has not been read
 	asked  time.Time      // when permission was asked for last
@@ -146,9 +146,9 @@ func (k *Keeper) Replied(sent time.Time, p reserve.Reply) {
 	}
 }
 
-// Refused takes that the aggregator refused the statement of a record as impossible. The region begins with an
+// Rejected takes that the aggregator rejected the statement of a record as impossible. The region begins with an
 // empty one.
-func (k *Keeper) Refused(id uint64, reason string) {
+func (k *Keeper) Rejected(id uint64, reason string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if id == 0 || id != k.memory.ID {
@@ -156,7 +156,7 @@ func (k *Keeper) Refused(id uint64, reason string) {
 	}
 	k.bad, k.memory, k.id = id, reserve.Record{}, max(rand.Uint64(), 1)
 	k.publish()
-	if k.refused.Now() {
+	if k.rejected.Now() {
 		k.config.Log.Error("aggregator rejected the record of the reserve; replacing it",
 			"region", k.config.Region, "error", reason, "remedy", "let nothing else write to the region's store")
 	}
@@ -191,8 +191,8 @@ func (k *Keeper) now() limit.Micros {
 // readAt is when this replica read the record last, by the region's store: another one may have ended an outage since.
 func (k *Keeper) readAt() limit.Micros { return k.view.Load().seen }
 
-// lacks reports whether permission is to be asked for.
-func (k *Keeper) lacks(p reserve.Permission, begin limit.Micros) bool {
+// permissionDue reports whether permission is to be asked for.
+func (k *Keeper) permissionDue(p reserve.Permission, begin limit.Micros) bool {
 	return p.Cut == 0 || p.Cut > k.now() || p.Extends(begin)
 }
 
@@ -220,7 +220,7 @@ func (k *Keeper) permit(ctx context.Context, begin limit.Micros) (reserve.Permis
 // askPermission asks the record for permission, unless another caller has within permitEvery. It is false if the record
 // cannot be used.
 func (k *Keeper) askPermission(ctx context.Context, begin limit.Micros) bool {
-	if !k.lacks(k.permission(), begin) {
+	if !k.permissionDue(k.permission(), begin) {
 		return true
 	}
 	k.mu.Lock()

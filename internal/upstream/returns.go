@@ -19,21 +19,21 @@ const (
 // returnOwn gives back to the region's own store what was granted there, and asks the aggregator for the rest.
 // False: there is nothing to give back, and nobody was asked.
 func (s *Store) returnOwn(ctx context.Context, asks []engine.Ask, grants []lease.Grant) bool {
-	var far, back, trickled engine.Selection
+	var toAggregator, back, trickled engine.Selection
 	found := false
 	for i := range asks {
 		a := &asks[i]
 		own := s.ownLease(a)
 		if own.policy == nil {
 			if found {
-				far.Add(asks, i)
+				toAggregator.Add(asks, i)
 			}
 			continue
 		}
 		if !found { // mostly there is none, and nothing to divide
 			found = true
 			for before := range i {
-				far.Add(asks, before)
+				toAggregator.Add(asks, before)
 			}
 		}
 		to := &back
@@ -45,7 +45,7 @@ func (s *Store) returnOwn(ctx context.Context, asks []engine.Ask, grants []lease
 		rest := *a
 		rest.Want.Unused, rest.Want.Lease = 0, 0
 		if !rest.Peeks() {
-			far.Asks, far.At = append(far.Asks, rest), append(far.At, i)
+			toAggregator.Asks, toAggregator.At = append(toAggregator.Asks, rest), append(toAggregator.At, i)
 		}
 	}
 	if !found {
@@ -55,11 +55,11 @@ func (s *Store) returnOwn(ctx context.Context, asks []engine.Ask, grants []lease
 	back.Answer(grants)
 	trickled.Acquire(ctx, s.config.Raw)
 	trickled.Answer(grants)
-	if len(far.Asks) > 0 {
-		far.Grants = make([]lease.Grant, len(far.Asks))
-		s.ask(ctx, far.Asks, far.Grants)
+	if len(toAggregator.Asks) > 0 {
+		toAggregator.Grants = make([]lease.Grant, len(toAggregator.Asks))
+		s.ask(ctx, toAggregator.Asks, toAggregator.Grants)
 	}
-	far.Answer(grants)
+	toAggregator.Answer(grants)
 	return true
 }
 
@@ -77,7 +77,7 @@ func (s *Store) ownLease(a *engine.Ask) ownLease {
 	}
 	src := source{permit: s.config.Keeper.permission()}
 	now := s.config.Keeper.now()
-	src.find(a.Policy, now, s.config.Lacks(a.Policy.Rule))
+	src.find(a.Policy, now, s.config.RuleUnknown(a.Policy.Rule))
 	l, id := a.Policy.Limit, a.Want.Lease
 	if src.window.Refills {
 		if id == 0 { // the aggregator's leases of a bucket have no period

@@ -12,8 +12,8 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// Far is the store of all regions as a region uses it: the aggregator behind a lease cache.
-type Far interface {
+// Aggregator is the store of all regions as a region uses it: the aggregator behind a lease cache.
+type Aggregator interface {
 	engine.Store
 	engine.Fallback
 	// Owe adds units to what is reported of a key, which were admitted without the aggregator.
@@ -22,14 +22,14 @@ type Far interface {
 
 // Config is what a [Store] is made of.
 type Config struct {
-	Far Far
+	Aggregator Aggregator
 	// Own is the region's own store, behind a lease cache if it has one; Raw is without. Both have the same
 	// counters.
 	Own, Raw engine.Store
 	Keeper   *Keeper
-	// Lacks reports whether the aggregator does not have a rule, by its last answer.
-	Lacks   func(rule string) bool
-	Metrics *telemetry.Registry
+	// RuleUnknown reports whether the aggregator does not have a rule, by its last answer.
+	RuleUnknown func(rule string) bool
+	Metrics     *telemetry.Registry
 }
 
 // Store is the store of all regions as one of them uses it, which goes on by the region's reserve where the
@@ -40,17 +40,17 @@ type Store struct {
 	reserves engine.Parts // policies of the reserve
 	denials  denials
 
-	granted, trickled, refused telemetry.Counter
+	granted, trickled, rejected telemetry.Counter
 }
 
-// New makes a store. Asks of policies with shares that Far does not decide on, or denies although the region has its
+// New makes a store. Asks of policies with shares that Aggregator does not decide on, or denies although the region has its
 // reserve in that window, are answered by the reserve.
 func New(c Config) *Store {
 	s := &Store{
 		config:   c,
 		granted:  c.Metrics.Counter("weir_reserve_units_granted_total", "Units granted from the reserve of this region."),
 		trickled: c.Metrics.Counter("weir_trickle_units_granted_total", "Units granted at this region's share of a limit's rate, in windows of which it has renounced the reserve."),
-		refused:  c.Metrics.Counter("weir_reserve_denied_total", "Wants that the aggregator did not decide on and that were denied because the reserve was used up."),
+		rejected: c.Metrics.Counter("weir_reserve_denied_total", "Wants that the aggregator did not decide on and that were denied because the reserve was used up."),
 	}
 	c.Metrics.GaugeFunc("weir_reserve_in_use", "1 while the aggregator does not decide on wants of this region, and it goes on by its reserve.", func() float64 {
 		return float64(limit.Bit(c.Keeper.InUse()))
@@ -102,7 +102,7 @@ func (s *Store) ask(ctx context.Context, asks []engine.Ask, grants []lease.Grant
 		ctx, cancel = context.WithDeadline(ctx, ends.Add(-min(left/keptShare, maxKept)))
 		defer cancel()
 	}
-	s.config.Far.Acquire(ctx, asks, grants)
+	s.config.Aggregator.Acquire(ctx, asks, grants)
 	until, _ := ctx.Deadline()
 	if gone := errors.Is(ctx.Err(), context.Canceled); !gone && (!ok || left >= answersWithin || time.Now().Before(until)) {
 		s.note(asks, grants)
@@ -118,7 +118,7 @@ func (s *Store) note(asks []engine.Ask, grants []lease.Grant) {
 		case a.Want.Want == 0 || !a.Policy.HasShares():
 		case grants[i].Status != lease.Unavailable:
 			decided++
-		case !s.config.Lacks(a.Policy.Rule):
+		case !s.config.RuleUnknown(a.Policy.Rule):
 			undecided++
 		}
 	}
@@ -139,12 +139,12 @@ func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
 		}
 		n := int64(holders)
 		if n <= 0 {
-			n = max(p.ExpectedHolders, 1)
+			n = max(p.ExpectedPoPs, 1)
 		}
 		holders = int((n*int64(reserve.Whole) + int64(share) - 1) / int64(share))
 	}
-	return s.config.Far.Fall(a, holders)
+	return s.config.Aggregator.Fall(a, holders)
 }
 
 // Refund takes back what Fall admitted.
-func (s *Store) Refund(a *engine.Ask, j *engine.Judgment) { s.config.Far.Refund(a, j) }
+func (s *Store) Refund(a *engine.Ask, j *engine.Judgment) { s.config.Aggregator.Refund(a, j) }

@@ -250,7 +250,7 @@ func TestGroups(t *testing.T) {
 func TestAggregatorLacksARule(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		p, other := w.policy("new", perMinute(400)), w.policy("other", perMinute(400))
-		w.lacks = "new"
+		w.unknownRule = "new"
 		time.Sleep(10 * time.Second)
 		for range 2 {
 			w.admits(p, time.Minute, 95, 100, "in a minute, want a share of the rate: 100")

@@ -35,7 +35,7 @@ type source struct {
 
 // find finds out what the region may use in the window of a limit that runs at a time of its store, by permit. Of a rule that the
 // aggregator lacks it decides on nothing, whatever it decides on others.
-func (src *source) find(p *engine.Policy, now limit.Micros, lacks bool) {
+func (src *source) find(p *engine.Policy, now limit.Micros, unknown bool) {
 	src.window = reserve.WindowOf(p.Limit.Spec())
 	src.begin = src.window.Begin(now)
 	if src.share, src.lendable = src.permit.For(src.window, src.begin); !src.lendable {
@@ -44,7 +44,7 @@ func (src *source) find(p *engine.Policy, now limit.Micros, lacks bool) {
 	switch src.since = src.permit.Cut; {
 	case src.lendable && src.window.Refills:
 		src.since = src.window.Begin(src.permit.After(src.begin)) + src.window.Period
-	case lacks:
+	case unknown:
 		src.since = src.begin
 	}
 }
@@ -75,7 +75,7 @@ func (s *Store) plan(ctx context.Context, t *taking, asks []engine.Ask, grants [
 		}
 		if src.from == nothing && denied && a.Want.Need > 0 {
 			t.at, t.from = t.at[:was], t.from[:was]
-			spare(asks[first:next], grants[first:next])
+			denyUndecided(asks[first:next], grants[first:next])
 			return
 		}
 		if src.from != nothing {
@@ -84,9 +84,9 @@ func (s *Store) plan(ctx context.Context, t *taking, asks []engine.Ask, grants [
 	}
 }
 
-// spare answers those asks of a denied group that were not decided: nothing was granted to them, as to the others
+// denyUndecided answers those asks of a denied group that were not decided: nothing was granted to them, as to the others
 // that were not denied.
-func spare(asks []engine.Ask, grants []lease.Grant) {
+func denyUndecided(asks []engine.Ask, grants []lease.Grant) {
 	for i := range grants {
 		if a, g := &asks[i], &grants[i]; g.Status == lease.Unavailable && a.Policy.HasShares() {
 			*g = lease.Grant{Status: lease.OK, Limit: a.Policy.Terms.Capacity, StillOwed: a.Want.Overdrawn > 0}
@@ -97,15 +97,15 @@ func spare(asks []engine.Ask, grants []lease.Grant) {
 // source is where the region takes what an ask wants. For one that was denied it is the reserve, where the region has
 // permission by now, or nothing.
 func (s *Store) source(ctx context.Context, a *engine.Ask, decided bool) source {
-	k, lacks := s.config.Keeper, s.config.Lacks(a.Policy.Rule)
+	k, unknown := s.config.Keeper, s.config.RuleUnknown(a.Policy.Rule)
 	src := source{decided: decided, permit: k.permission()}
-	src.find(a.Policy, k.now(), lacks)
-	if !decided && k.lacks(src.permit, src.begin) {
+	src.find(a.Policy, k.now(), unknown)
+	if !decided && k.permissionDue(src.permit, src.begin) {
 		var ok bool
 		if src.permit, ok = k.permit(ctx, src.begin); !ok {
 			return src
 		}
-		src.find(a.Policy, k.now(), lacks)
+		src.find(a.Policy, k.now(), unknown)
 	}
 	switch {
 	case src.lendable && !src.window.Refills:
@@ -204,24 +204,24 @@ func (s *Store) isFor(ctx context.Context, a *engine.Ask, src *source, g *lease.
 	return ok && share >= src.share
 }
 
-// answer is the answer of a region's counter to an ask that far answered otherwise.
-func (s *Store) answer(a *engine.Ask, src *source, g *lease.Grant, far lease.Grant) lease.Grant {
+// answer is the answer of a region's counter to an ask that the aggregator answered otherwise.
+func (s *Store) answer(a *engine.Ask, src *source, g *lease.Grant, other lease.Grant) lease.Grant {
 	switch {
 	case g.Status == lease.Unavailable && src.decided:
-		return far
+		return other
 	case g.Status == lease.Unavailable:
 		return *g
 	case g.Status == lease.Denied && src.decided:
-		return far
+		return other
 	}
 	out := *g
 	out.Limit = a.Policy.Terms.Capacity // clients see the limit of the rule
 	if out.StillOwed = a.Want.Overdrawn > 0; src.decided {
-		out.StillOwed = far.StillOwed
+		out.StillOwed = other.StillOwed
 	}
 	switch {
 	case g.Status == lease.Denied:
-		s.refused.Inc()
+		s.rejected.Inc()
 		s.denials.note(a, s.config.Keeper.now()+denialFor)
 		out.AskAfter = a.Policy.Terms.Interval
 		if out.RetryAfter = retry(a, src); src.from == byReserve || src.window.Refills && g.RetryAfter > 0 {
@@ -236,7 +236,7 @@ func (s *Store) answer(a *engine.Ask, src *source, g *lease.Grant, far lease.Gra
 			out.Lease = sinceID(src.since)
 		}
 		if !src.lendable {
-			s.config.Far.Owe(a, g.Granted)
+			s.config.Aggregator.Owe(a, g.Granted)
 		}
 	}
 	return out

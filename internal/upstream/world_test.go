@@ -85,11 +85,11 @@ type region struct {
 	store  *upstream.Store
 	log    *bytes.Buffer
 
-	mu       sync.Mutex
-	cut      bool   // no call arrives
-	late     bool   // wants are not decided, calls are answered
-	lacks    string // a rule that the aggregator does not have
-	returned int64  // units that were given back to the aggregator
+	mu          sync.Mutex
+	cut         bool   // no call arrives
+	late        bool   // wants are not decided, calls are answered
+	unknownRule string // a rule that the aggregator does not have
+	returned    int64  // units that were given back to the aggregator
 
 	ahead   limit.Micros // the clock of the counters, beside that of the record
 	counted int          // asks of the region's store
@@ -156,13 +156,13 @@ func (c *cell) set(text []byte) {
 // Acquire is the way to the aggregator.
 func (r *region) Acquire(_ context.Context, asks []engine.Ask, grants []lease.Grant) {
 	r.mu.Lock()
-	lost, lacks := r.cut || r.late, r.lacks
+	lost, unknown := r.cut || r.late, r.unknownRule
 	for i := range asks {
 		r.returned += asks[i].Want.Unused
 	}
 	r.mu.Unlock()
 	for i := range asks {
-		if grants[i] = (lease.Grant{Status: lease.Unavailable}); !lost && asks[i].Policy.Rule != lacks {
+		if grants[i] = (lease.Grant{Status: lease.Unavailable}); !lost && asks[i].Policy.Rule != unknown {
 			grants[i] = r.global.acquire(&asks[i])
 		}
 	}
@@ -221,8 +221,8 @@ func newRegion(t *testing.T, name string, global *aggregator, own *memory.Store,
 		},
 	})
 	r.store = upstream.New(upstream.Config{
-		Far: r, Own: counting{own, r}, Raw: counting{own, r}, Keeper: r.keeper, Metrics: telemetry.NewRegistry(""),
-		Lacks: func(rule string) bool { return rule == r.lacks },
+		Aggregator: r, Own: counting{own, r}, Raw: counting{own, r}, Keeper: r.keeper, Metrics: telemetry.NewRegistry(""),
+		RuleUnknown: func(rule string) bool { return rule == r.unknownRule },
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -245,7 +245,7 @@ func (r *region) beat(ctx context.Context) {
 			p, err := r.global.call(r.name, s)
 			time.Sleep(50 * time.Millisecond)
 			if err != nil {
-				r.keeper.Refused(s.ID, err.Error())
+				r.keeper.Rejected(s.ID, err.Error())
 			} else {
 				r.keeper.Replied(sent, p)
 			}

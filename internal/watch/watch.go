@@ -35,7 +35,7 @@ type Candidate struct {
 	Version string
 	// Revision orders versions. A candidate is also applied if only this differs.
 	Revision uint64
-	// Apply puts it in force. An error refuses it like a mistake, but only for now: the
+	// Apply puts it in force. An error rejects it like a mistake, but only for now: the
 	// cause may disappear, so Apply is called again each time the files are read.
 	Apply func() error
 	// About has further fields for the log, as names and values.
@@ -159,11 +159,11 @@ func (w *Watcher) look(ctx context.Context) {
 	files, err := w.cfg.Read()
 	switch {
 	case err != nil:
-		w.refuse(err, "cannot be used")
+		w.reject(err, "cannot be used")
 	case w.judged != nil && same(files, w.judged):
 		switch { // they could not be read in between
 		case w.wrong != nil:
-			w.refuse(w.wrong, "is wrong")
+			w.reject(w.wrong, "is wrong")
 		case w.Problem() != "":
 			w.problem.Store(nil)
 			w.ok.Set(1)
@@ -197,7 +197,7 @@ func (w *Watcher) judge(files []rulefile.File) {
 		}
 	}
 	if w.wrong = err; err != nil {
-		w.refuse(err, "is wrong")
+		w.reject(err, "is wrong")
 	}
 }
 
@@ -226,8 +226,8 @@ func (w *Watcher) enforce(c Candidate) error {
 	return nil
 }
 
-// refuse logs the mistakes of the files, once for as long as they stay the same.
-func (w *Watcher) refuse(err error, reason string) {
+// reject logs the mistakes of the files, once for as long as they stay the same.
+func (w *Watcher) reject(err error, reason string) {
 	w.ok.Set(0)
 	problem := err.Error()
 	if problem == w.Problem() {

@@ -22,7 +22,7 @@ func TestAgrees(t *testing.T) {
 			randomMessage(t, sent.ProtoReflect())
 			m := p.wire()
 			if err := m.Decode(marshal(t, sent)); err != nil {
-				t.Fatalf("wire refused what the generated code wrote: %v", err)
+				t.Fatalf("wire rejected what the generated code wrote: %v", err)
 			}
 			if got := generated(m); !proto.Equal(got, plain(sent)) {
 				t.Fatalf("wire read\n%v\nof\n%v", got, sent)
@@ -30,7 +30,7 @@ func TestAgrees(t *testing.T) {
 			encoded := m.Append(nil)
 			back := p.generated()
 			if err := proto.Unmarshal(encoded, back); err != nil {
-				t.Fatalf("the generated code refused what wire wrote: %v", err)
+				t.Fatalf("the generated code rejected what wire wrote: %v", err)
 			}
 			if !proto.Equal(back, sent) {
 				t.Fatalf("the generated code read\n%v\nof\n%v", back, sent)

@@ -1,6 +1,6 @@
 package wire
 
-// Error is why a message was refused.
+// Error is why a message was rejected.
 type Error = malformed
 
 // Bounds that tests reach.

@@ -21,7 +21,7 @@ func stricter(err error) bool {
 }
 
 // laxer is want without what wire leaves out of a request: it reports whether that
-// explains why theirs was refused.
+// explains why theirs was rejected.
 func laxer(m any, want proto.Message, theirs error) (explains bool) {
 	_, ours := m.(*wire.Request)
 	if !ours {

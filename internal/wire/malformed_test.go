@@ -20,7 +20,7 @@ func repeated(number protowire.Number, n int) []byte {
 	return bytes.Repeat(protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), nil), n)
 }
 
-func TestRefuses(t *testing.T) {
+func TestRejects(t *testing.T) {
 	cases := []struct {
 		name   string
 		input  []byte
@@ -59,7 +59,7 @@ func TestRefuses(t *testing.T) {
 				t.Fatalf("Decode answered %v", err)
 			}
 			if malformed.Message != "AcquireRequest" || malformed.Offset != c.offset || !strings.Contains(malformed.Reason, c.reason) {
-				t.Errorf("refused with %q, want byte %d and %q", err, c.offset, c.reason)
+				t.Errorf("rejected with %q, want byte %d and %q", err, c.offset, c.reason)
 			}
 			theirs := proto.Unmarshal(c.input, new(quotapb.AcquireRequest))
 			if (theirs == nil) != c.alone {
@@ -85,7 +85,7 @@ func TestLeavesOut(t *testing.T) {
 	}
 }
 
-// TestAcceptsAtTheBounds is the other side of TestRefuses: the most that is legal.
+// TestAcceptsAtTheBounds is the other side of TestRejects: the most that is legal.
 func TestAcceptsAtTheBounds(t *testing.T) {
 	var request wire.Request
 	if err := request.Decode(append(repeated(7, wire.MaxWants), repeated(9, wire.MaxTraceParents)...)); err != nil {
@@ -105,7 +105,7 @@ func TestAcceptsAtTheBounds(t *testing.T) {
 	rules := answered{wire.RulesResponse{Rules: make([]byte, wire.MaxRules-5)}}
 	longest := rules.Append(nil)
 	if err := rules.Decode(longest); err != nil {
-		t.Errorf("refused %d bytes: %v", len(longest), err)
+		t.Errorf("rejected %d bytes: %v", len(longest), err)
 	}
 	if err := rules.Decode(append(longest, 0x08, 0)); err == nil {
 		t.Errorf("accepted %d bytes", len(longest)+2)

@@ -5,11 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// malformed is why a message was refused. The sender writes something else than
+// malformed is why a message was rejected. The sender writes something else than
 // weir.quota.v1, or something between cut or changed the message.
 type malformed struct {
 	Message string // name of the message in quota.proto
-	Offset  int    // byte at which the refused part begins
+	Offset  int    // byte at which the rejected part begins
 	Reason  string // one of a small fixed set, fit for a metric label
 }
 

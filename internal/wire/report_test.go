@@ -64,7 +64,7 @@ func TestReportAgrees(t *testing.T) {
 		sent := rapid.Make[wire.ReportRequest]().Draw(t, "report")
 		encoded, want, got := sent.Encode(), generatedReport(&sent), new(quotapb.ReportRequest)
 		if err := proto.Unmarshal(encoded, got); err != nil {
-			t.Fatalf("the generated code refused what wire wrote: %v", err)
+			t.Fatalf("the generated code rejected what wire wrote: %v", err)
 		}
 		if !proto.Equal(got, want) || len(encoded) != proto.Size(want) {
 			t.Fatalf("the generated code read\n%v\nof\n%v", got, want)

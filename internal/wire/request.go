@@ -192,7 +192,7 @@ func (w *Want) Bound() {
 
 func bounded(units int64) int64 { return min(max(units, 0), MaxUnits) }
 
-// Check is the first field of a want that a granter refuses, "" if there is none.
+// Check is the first field of a want that a granter rejects, "" if there is none.
 func (w *Want) Check() (field string) {
 	need, waiting, want := uint64(w.Need), uint64(w.Waiting), uint64(w.Want.Want)
 	switch {

@@ -52,16 +52,16 @@ func Load(args []string, out io.Writer) (*Config, error) {
 // flags would call a method Validate by itself, before the file has been read.)
 func (c *Config) Check() error {
 	return errors.Join(
-		settings.Refuse(c.Rules == "" && c.RatelimitConfig == "",
+		settings.Reject(c.Rules == "" && c.RatelimitConfig == "",
 			"rules: is missing; give the path of a rules file, such as --rules rules.yaml, or --ratelimit-config"),
-		settings.Refuse(c.Rules == "" && c.RatelimitConfig != "" && c.RatelimitBindings != "",
+		settings.Reject(c.Rules == "" && c.RatelimitConfig != "" && c.RatelimitBindings != "",
 			"ratelimit_bindings: needs rules to bind descriptors to; give --rules"),
 		c.Config.Check(daemon.Input{Field: "ratelimit_bindings", Path: c.RatelimitBindings}),
 		c.TLS.CheckRegions(false),
 		c.AggregatorCalls.Check(),
-		settings.Refuse(c.TLS.ClientCA != "" && len(c.TLS.ClientSAN) == 0 && c.Region == "",
+		settings.Reject(c.TLS.ClientCA != "" && len(c.TLS.ClientSAN) == 0 && c.Region == "",
 			"tls_client_ca: needs region or tls_client_san: else every certificate of these authorities may call; give the region whose PoPs may, such as --region eu"),
-		settings.Refuse(c.Consul != "" && c.Region == "", "region: is missing; with consul the replicas of a region are found by its name: give one, such as --region eu"),
+		settings.Reject(c.Consul != "" && c.Region == "", "region: is missing; with consul the replicas of a region are found by its name: give one, such as --region eu"),
 		envoyrls.Check(&c.Ratelimit, &c.RLS),
 	)
 }

@@ -82,7 +82,7 @@ redis_sentinel_master: main, redis_username: weir, redis_sentinel_username: watc
 redis_password_file: p, redis_tls: true, redis_tls_ca: a, redis_tls_cert: b, redis_tls_key: c, redis_tls_name: d,
 redis_timeout: 20ms, redis_lanes: 3, redis_queue: 7, ratelimit_config: dir, ratelimit_consistency: exact,
 ratelimit_on_failure: local, ratelimit_charge_rejected: true, ratelimit_merge_domains: true, ratelimit_shadow: true,
-ratelimit_quota: true, ratelimit_metrics: true, descriptors: file, rls_listen: ":3", rls_tls_cert: e,
+ratelimit_quota: true, ratelimit_metrics: true, ratelimit_bindings: file, rls_listen: ":3", rls_tls_cert: e,
 rls_tls_key: f, rls_tls_client_ca: g, rls_tls_client_san: "h,i", rls_max_connection_age: 1h, rls_budget: 1s,
 rls_headers: true, rls_metadata: true, max_keys: 3, max_memory: 4GiB, max_holders: 5, max_holders_per_address: 32,
 max_streams: 6, slot_seed: secret, header_timeout: 7s, idle_timeout: 8s, drain_wait: 9s, drain_timeout: 10s,
@@ -157,7 +157,7 @@ func TestMistakes(t *testing.T) {
 		{"", "--rls-listen x --rls-tls-client-ca x --rls-tls-key x --rls-max-connection-age 1ms --rls-budget 0 --ratelimit-consistency x --ratelimit-on-failure x", []string{
 			"rls_listen", "rls_tls_client_ca: needs", "rls_tls_cert: goes together", "rls_max_connection_age", "rls_budget: 0s must be 1ms", "ratelimit_consistency", "ratelimit_on_failure"}},
 		{"", "--rls-tls-client-san x", []string{"rls_tls_client_san: needs rls_tls_client_ca"}},
-		{"", "--rules= --ratelimit-config x --descriptors y", []string{"descriptors: needs rules"}},
+		{"", "--rules= --ratelimit-config x --ratelimit-bindings y", []string{"ratelimit_bindings: needs rules"}},
 	} {
 		args := strings.Fields(c.args)
 		if c.file != "" {

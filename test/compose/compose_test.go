@@ -17,7 +17,7 @@ import (
 
 // rules are those of the test. Windows begin with the first request and last a day, so that none
 // ends within the test; those of `cut` are short, since shares change with windows. What cannot
-// be decided is refused: a busy machine admits less, never more.
+// be decided is rejected: a busy machine admits less, never more.
 func rules(marker int) string {
 	return fmt.Sprintf(`
 regions: { eu: 1, us: 1 }
@@ -120,12 +120,12 @@ func limitsHold(t *testing.T) {
 	}
 }
 
-// While Redis of one region is unavailable, each rule decides what no lease decides, keys that were refused stay refused,
+// While Redis of one region is unavailable, each rule decides what no lease decides, keys that were rejected stay rejected,
 // and the other region notices nothing. Afterwards limits hold again.
 func redisStopped(t *testing.T) {
 	nodes := []string{"us-redis-1", "us-redis-2", "us-redis-3"}
 	docker(t, append([]string{"compose", "stop", "-t", "2"}, nodes...)...)
-	proc.Await(t, patience, "us refuses by on_failure", func() string {
+	proc.Await(t, patience, "us rejects by on_failure", func() string {
 		if status, _ := get(t, us[0], fmt.Sprint("/region/away-", time.Now().UnixNano())); status != http.StatusServiceUnavailable {
 			return fmt.Sprint(status)
 		}

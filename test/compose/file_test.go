@@ -86,30 +86,30 @@ func read(t *testing.T, name string, into any) {
 }
 
 func (s service) faults(all map[string]service) (faults []string) {
-	refuse := func(is bool, why string) {
+	reject := func(is bool, why string) {
 		if is {
 			faults = append(faults, why)
 		}
 	}
 	once := s.Restart == "no"
-	refuse(s.Build == nil, "the Dockerfile, which pins versions, does not make it")
-	refuse(s.CPUs > 1, "a machine of one CPU refuses its limit of CPUs")
-	refuse(!s.ReadOnly, "its root file system can be written to")
-	refuse(s.Privileged || !slices.Equal(s.CapDrop, []string{"ALL"}), "it has capabilities")
-	refuse(!slices.Contains(s.SecurityOpt, "no-new-privileges:true"), "it may gain privileges")
-	refuse(s.User == "0" || strings.HasPrefix(s.User, "root"), "it runs as root")
-	refuse(s.MemLimit == "", "its memory has no limit")
-	refuse(!once && s.Healthcheck["test"] == nil, "it has no health check")
-	refuse(strings.Contains(fmt.Sprint(s.Command), "--web.enable-lifecycle"), "any page in a browser here can stop it")
+	reject(s.Build == nil, "the Dockerfile, which pins versions, does not make it")
+	reject(s.CPUs > 1, "a machine of one CPU rejects its limit of CPUs")
+	reject(!s.ReadOnly, "its root file system can be written to")
+	reject(s.Privileged || !slices.Equal(s.CapDrop, []string{"ALL"}), "it has capabilities")
+	reject(!slices.Contains(s.SecurityOpt, "no-new-privileges:true"), "it may gain privileges")
+	reject(s.User == "0" || strings.HasPrefix(s.User, "root"), "it runs as root")
+	reject(s.MemLimit == "", "its memory has no limit")
+	reject(!once && s.Healthcheck["test"] == nil, "it has no health check")
+	reject(strings.Contains(fmt.Sprint(s.Command), "--web.enable-lifecycle"), "any page in a browser here can stop it")
 	for _, port := range s.Ports {
-		refuse(!strings.HasPrefix(port, "127.0.0.1:"), "port "+port+" can be reached from other machines")
+		reject(!strings.HasPrefix(port, "127.0.0.1:"), "port "+port+" can be reached from other machines")
 	}
 	for other, need := range s.DependsOn {
 		want := "service_healthy"
 		if all[other].Restart == "no" {
 			want = "service_completed_successfully"
 		}
-		refuse(need.Condition != want, "waits for "+other+" by "+need.Condition+", want "+want)
+		reject(need.Condition != want, "waits for "+other+" by "+need.Condition+", want "+want)
 	}
 	return faults
 }

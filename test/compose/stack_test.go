@@ -112,11 +112,11 @@ func applyTo(t *testing.T, consul, rules, marker string, limit int, pops []pop) 
 	t.Logf("rules reached %d PoPs in %v", len(pops), time.Since(start).Round(10*time.Millisecond))
 }
 
-// admitted asks the PoPs in turn until they have admitted least and then refuse every request of
+// admitted asks the PoPs in turn until they have admitted least and then reject every request of
 // a round, so that all of them have learned that the key is spent. It returns how many they have admitted.
 func admitted(t *testing.T, pops []pop, path string, least int) (n int) {
 	t.Helper()
-	proc.Await(t, patience, fmt.Sprintf("%d of %s are admitted, and all others refused", least, path), func() string {
+	proc.Await(t, patience, fmt.Sprintf("%d of %s are admitted, and all others rejected", least, path), func() string {
 		round := map[int]int{}
 		for i := range 10 * len(pops) {
 			status, _ := get(t, pops[i%len(pops)], path)

@@ -149,7 +149,7 @@ func TestShedRule(t *testing.T) {
 	s.Fill("Path or URL", "/checkout")
 	s.Click("Explain")
 	s.See("yes, as critical")
-	s.See("It has no limit, and is refused where a PoP has too much to do.")
+	s.See("It has no limit, and is rejected where a PoP has too much to do.")
 	for _, v := range s.Violations(axe(t)) {
 		t.Error(v)
 	}

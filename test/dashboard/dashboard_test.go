@@ -151,7 +151,7 @@ const wider = `(() => {
 
 // pages are all, and what each shows when it is there.
 var pages = map[string]string{
-	"/#/":             "Rules that refuse most",
+	"/#/":             "Rules that reject most",
 	"/#/rule/orders":  "Keys that come most",
 	"/#/find/orders":  "Keys by their rates",
 	"/#/edit/orders":  "Which requests change?",

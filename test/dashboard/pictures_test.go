@@ -39,7 +39,7 @@ func TestPictures(t *testing.T) {
 	s.traffic("/v1/orders", "ann", "shop-17", "shop-18")
 	s.Size(1280, 860, false)
 	s.Open("/")
-	s.See("Rules that refuse most")
+	s.See("Rules that reject most")
 	if golden.Writes() {
 		time.Sleep(time.Minute) // a chart begins with the page
 	}
@@ -60,7 +60,7 @@ func TestPictures(t *testing.T) {
 	s.well("pictures")
 }
 
-// pictured are rules with something to see: one that refuses, one that would, and one with room.
+// pictured are rules with something to see: one that rejects, one that would, and one with room.
 const pictured = `rules:
   - name: login                       # attempts of one user
     match: { path: /login }
@@ -68,7 +68,7 @@ const pictured = `rules:
     limit: 10/1s
     algorithm: fixed_window
     on_failure: local
-  - name: login-per-minute            # on trial: what would it refuse?
+  - name: login-per-minute            # on trial: what would it reject?
     mode: shadow
     match: { path: /login }
     key: [{ header: x-user }]

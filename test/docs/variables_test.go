@@ -18,7 +18,7 @@ var (
 	getVariable = regexp.MustCompile(`(?:Getenv\(|Variable = )"WEIR_[A-Z_]+"`)
 )
 
-// variables are those that programs do not refuse, in parts: theirs, and those of others.
+// variables are those that programs do not reject, in parts: theirs, and those of others.
 func variables(t *testing.T) (parts [][]string) {
 	t.Helper()
 	for part := range strings.SplitSeq(read(t, "internal/settings/variables.txt"), "\n\n") {
@@ -27,7 +27,7 @@ func variables(t *testing.T) (parts [][]string) {
 	return parts
 }
 
-// The variables that programs do not refuse are those that programs, docker-compose.yml, make and tests read.
+// The variables that programs do not reject are those that programs, docker-compose.yml, make and tests read.
 func TestVariables(t *testing.T) {
 	root := proc.Root(t)
 	read := [2]map[string]bool{{}, {}}

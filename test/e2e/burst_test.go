@@ -41,7 +41,7 @@ rules:
 var burstPaths = []string{"/window", "/sliding", "/log", "/bucket", "/slots", "/exact"}
 
 // A thousand requests that wait are decided at once: by the answer of their region, by its silence, or
-// because Envoy refuses the next call. Whatever decides them, no VM of the filter is replaced, each request
+// because Envoy rejects the next call. Whatever decides them, no VM of the filter is replaced, each request
 // gets its answer, and no request of another client fails.
 func TestBurstsOfWaitingRequests(t *testing.T) {
 	t.Parallel()
@@ -68,7 +68,7 @@ var burstFaults = []burstFault{
 	{"healthy", func(*stack.PoP) {}, func(*stack.PoP) {}},
 	{"slow", func(p *stack.PoP) { p.Link.Slow(60 * time.Millisecond) }, func(p *stack.PoP) { p.Link.Heal() }},
 	{"hung", func(p *stack.PoP) { p.Link.SwallowCalls() }, func(p *stack.PoP) { p.Link.Heal() }},
-	{"refused", func(p *stack.PoP) { p.SetRuntime(maxCalls, "0") }, func(p *stack.PoP) { p.SetRuntime(maxCalls, "") }},
+	{"rejected", func(p *stack.PoP) { p.SetRuntime(maxCalls, "0") }, func(p *stack.PoP) { p.SetRuntime(maxCalls, "") }},
 }
 
 type burstFault struct {

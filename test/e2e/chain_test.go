@@ -159,7 +159,7 @@ func largeBodies(t *testing.T, p *stack.PoP, other string) {
 			for r := (stack.Response{}); r.Status != http.StatusTooManyRequests; {
 				r, _ = stack.Do(other, http.MethodGet, "/upload", "", "x-user", user)
 			}
-			for _, r := range []*http.Response{post(user), post(user)} { // the second one is refused at once
+			for _, r := range []*http.Response{post(user), post(user)} { // the second one is rejected at once
 				if r.StatusCode == http.StatusServiceUnavailable { // the machine is busy
 					return false
 				}

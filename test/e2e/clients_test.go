@@ -93,7 +93,7 @@ func onFailureIsNotTold(t *testing.T, p *stack.PoP, log string) {
 	logs(t, log, `"weir":"open allowed on_failure"`, `"weir":"shut denied on_failure"`)
 }
 
-// The monitor of the heap works, and is far from refusing anything at start.
+// The monitor of the heap works, and is far from rejecting anything at start.
 func heapIsWatched(t *testing.T, p *stack.PoP) {
 	const monitor = "overload.envoy.resource_monitors.fixed_heap."
 	var stats map[string]int64

@@ -24,7 +24,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/region"
 )
 
-// eachRules has a rule of which each key is refused after its first request.
+// eachRules has a rule of which each key is rejected after its first request.
 const eachRules = `
 rules:
   - { name: each, key: [ { header: x-user } ], limit: 1/1d, algorithm: fixed_window, scope: SCOPE }
@@ -32,14 +32,14 @@ rules:
 
 // container is a program with the memory of a container, and what comes to it.
 type container struct {
-	limit   int64 // bytes
-	keys    int64 // distinct ones, more than fit
-	least   int   // keys that fit
-	program string
-	redis   bool
-	callers int  // who call at once; 0: 4
-	refused bool // calls may be refused
-	flags   []string
+	limit    int64 // bytes
+	keys     int64 // distinct ones, more than fit
+	least    int   // keys that fit
+	program  string
+	redis    bool
+	callers  int  // who call at once; 0: 4
+	rejected bool // calls may be rejected
+	flags    []string
 }
 
 // A program in the container of docker-compose.yml or of the chart gets far more distinct keys than it has room
@@ -52,7 +52,7 @@ func TestContainer(t *testing.T) {
 	for name, c := range map[string]container{
 		"compose":       {limit: 256 << 20, keys: 200_000, least: 90_000, redis: true},
 		"without redis": {limit: 256 << 20, keys: 500_000, least: 200_000, flags: []string{"--state-interval", "1s"}},
-		"many calls":    {limit: 256 << 20, keys: 400_000, least: 20_000, redis: true, callers: 500, refused: true},
+		"many calls":    {limit: 256 << 20, keys: 400_000, least: 20_000, redis: true, callers: 500, rejected: true},
 		"aggregator":    {limit: 256 << 20, keys: 200_000, least: 45_000, program: "weir-global"},
 	} {
 		t.Run(name, c.run)
@@ -78,12 +78,12 @@ func (c container) run(t *testing.T) {
 	}
 	m := r.Metrics()
 	keys := max(m["weir_lease_cache_keys"], m["weir_store_keys"])
-	t.Logf("%d keys, %v of them kept, %d refused; %d calls refused; a peak of %d MiB", f.sent.Load(), keys, f.denied.Load(), f.rejected.Load(), group.Peak()>>20)
+	t.Logf("%d keys, %v of them kept, %d rejected; %d calls rejected; a peak of %d MiB", f.sent.Load(), keys, f.denied.Load(), f.rejected.Load(), group.Peak()>>20)
 	if got := int64(m["go_gc_gomemlimit_bytes"]); got != c.limit/100*85 {
 		t.Errorf("the limit of the runtime is %d bytes, want 85 %% of %d", got, c.limit)
 	}
-	if n := f.rejected.Load(); n > 0 && !c.refused {
-		t.Errorf("%d calls were refused", n)
+	if n := f.rejected.Load(); n > 0 && !c.rejected {
+		t.Errorf("%d calls were rejected", n)
 	}
 	if f.failed.Load() > 0 {
 		t.Errorf("%d calls were not answered: %v", f.failed.Load(), f.err.Load())

@@ -18,14 +18,14 @@ const faultRules = `
   - { name: fail-deny-429, match: { path: /fail-deny-429 }, timeout: 300ms, key: [ { header: x-user } ], limit: 10/1d,
       algorithm: fixed_window, on_failure: { action: deny, status: 429 } }
   - { name: fail-local, match: { path: /fail-local }, timeout: 300ms, key: [ { header: x-user } ], limit: 10/1d,
-      algorithm: fixed_window, on_failure: { action: local, expected_holders: 2 } }
+      algorithm: fixed_window, on_failure: { action: local, expected_pops: 2 } }
   - { name: healed, match: { path: /healed }, timeout: 300ms, key: [ { header: x-user } ], limit: 10/2s,
       algorithm: fixed_window, on_failure: deny }
 `
 
 // While the region does not answer, its on_failure decides for each rule: at
 // once when the breaker is open, and before that never later than its timeout.
-// What was refused before stays refused. When the region answers again, so do the
+// What was rejected before stays rejected. When the region answers again, so do the
 // limits. For a filter every failure is one of two: no reply, or no connection.
 func regionFails(t *testing.T, s *stack.Stack) {
 	for _, fault := range []struct {
@@ -149,7 +149,7 @@ func probesFew(t *testing.T, s *stack.Stack) {
 
 // heals waits until a limit holds over both PoPs again.
 func heals(t *testing.T, s *stack.Stack) {
-	proc.Eventually(t, 15*time.Second, "10 of 100 requests are admitted, 90 refused", func() bool {
+	proc.Eventually(t, 15*time.Second, "10 of 100 requests are admitted, 90 rejected", func() bool {
 		user := time.Now().String()
 		tally := try(t, loadOf(s, "/healed", user, 100))
 		return tally.OK() == 10 && tally.Status[429] == 90

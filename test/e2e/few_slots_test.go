@@ -21,7 +21,7 @@ const fewSlotsRules = `
 `
 
 // A slot that is free anywhere in a PoP is to be had by all of its workers: requests
-// that follow each other, over connections of their own, are never refused by a limit
+// that follow each other, over connections of their own, are never rejected by a limit
 // of 1 or 2, however many workers there are. And never are more open than the limit.
 func freeInTheWholePoP(t *testing.T, s *stack.Stack, one, two *stack.InFlight) {
 	var paths sync.WaitGroup
@@ -35,7 +35,7 @@ func freeInTheWholePoP(t *testing.T, s *stack.Stack, one, two *stack.InFlight) {
 }
 
 // inTurn sends requests one after the other, each over a connection of its own, and
-// with breaks in which slots are given back. None may be refused; a slow machine may
+// with breaks in which slots are given back. None may be rejected; a slow machine may
 // have no answer from the region within the second that a request waits.
 func inTurn(t *testing.T, addr, path string, requests int) {
 	t.Helper()
@@ -47,7 +47,7 @@ func inTurn(t *testing.T, addr, path string, requests int) {
 		}
 	}
 	if t.Logf("%s: %v in turn", path, statuses); statuses[200] < requests/2 || statuses[200]+statuses[503] < requests {
-		t.Errorf("%s: %v in turn, want none refused with 429", path, statuses)
+		t.Errorf("%s: %v in turn, want none rejected with 429", path, statuses)
 	}
 }
 
@@ -81,7 +81,7 @@ func overlap(t *testing.T, s *stack.Stack, path string, upstream *stack.InFlight
 		t.Errorf("%s: %d streams at a time at the upstream, the limit is %d", path, most, slots)
 	}
 	if tally.OK() < 10 || tally.Status[429] == 0 {
-		t.Errorf("%s: %v, want some refused, and the slots used all the time", path, tally.Status)
+		t.Errorf("%s: %v, want some rejected, and the slots used all the time", path, tally.Status)
 	}
 }
 

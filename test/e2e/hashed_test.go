@@ -90,7 +90,7 @@ func TestHashedKeys(t *testing.T) {
 		do(t, p.Admin, http.MethodPost, "/logging?wasm=debug")
 	}
 	everywhere(t, "the rules", w.PoPs, func(p *stack.PoP) bool { return p.Get("/in-force").Status == http.StatusTooManyRequests })
-	w.expect("200 200 200 200 429", "/login", "x-user", "ann") // two windows, in two shards: what one refuses costs nothing on the other
+	w.expect("200 200 200 200 429", "/login", "x-user", "ann") // two windows, in two shards: what one rejects costs nothing on the other
 	w.secretsChange()
 	w.search()
 }

@@ -20,7 +20,7 @@ const headerRules = `
       algorithm: fixed_window, consistency: exact, on_failure: deny }
 `
 
-// Headers show a client what is left, and when it was refused, by which rule and when
+// Headers show a client what is left, and when it was rejected, by which rule and when
 // to come back.
 func clientHeaders(t *testing.T, s *stack.Stack) {
 	p := s.PoPs[0]

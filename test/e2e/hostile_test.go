@@ -49,7 +49,7 @@ func TestHostileClient(t *testing.T) {
 // What one client sends changes nothing for another one: bytes, lengths and
 // repetition of everything that the filter reads of a request are hostile, and a
 // bystander gets its limit to the unit, is never decided without the region, and
-// the region refuses no call.
+// the region rejects no call.
 func hostileHeaders(t *testing.T, s *stack.Stack) {
 	lasting := orLong(3*time.Second, 2*time.Minute)
 	seed := uint64(time.Now().UnixNano())
@@ -78,7 +78,7 @@ func hostileHeaders(t *testing.T, s *stack.Stack) {
 	}
 	region := s.Region.Metrics()
 	if n := region["weir_acquire_rejected_total"]; n != 0 {
-		t.Errorf("the region refused %v calls", n)
+		t.Errorf("the region rejected %v calls", n)
 	}
 	for name, n := range region {
 		if strings.HasPrefix(name, "weir_wants_rejected_total") && n != 0 {
@@ -98,7 +98,7 @@ func hostileHeaders(t *testing.T, s *stack.Stack) {
 }
 
 // bystander spends the limit of a user, and finds all of it: at once, or, where
-// workers of the PoP hold leases and one may be refused while another gives back its
+// workers of the PoP hold leases and one may be rejected while another gives back its
 // unit (1 of 2,000 without any attack), within patience.
 func bystander(t *testing.T, s *stack.Stack, path, user string, patience time.Duration) {
 	t.Helper()
@@ -139,7 +139,7 @@ func hostile(seed uint64) func([]byte, int64) []byte {
 	}
 }
 
-// hostileOverHTTP2 sends what Envoy refuses over HTTP/1, methods above all, until ctx
+// hostileOverHTTP2 sends what Envoy rejects over HTTP/1, methods above all, until ctx
 // ends, and counts the answers.
 func hostileOverHTTP2(ctx context.Context, addr string, seed uint64) (answered int) {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
@@ -216,7 +216,7 @@ const floodRules = `
 `
 
 // However large a flood on one key, a PoP asks for it at most 10 times a second
-// while it is refused. Spending the limit takes some asks more, whatever the rate:
+// while it is rejected. Spending the limit takes some asks more, whatever the rate:
 // in each window log2(L) to double its want up to the limit, and then, because H
 // holders get a 2H-th of what remains with every ask, 2 ln(L) = 1.4 log2(L) until
 // nothing does; and one per worker that has not cached the denial yet. An exact rule
@@ -254,7 +254,7 @@ func floodMakesFewCalls(t *testing.T, s *stack.Stack) {
 				}
 			}
 			if tally.Status[429] < 500 {
-				t.Errorf("only %d requests were refused: that is no flood", tally.Status[429])
+				t.Errorf("only %d requests were rejected: that is no flood", tally.Status[429])
 			}
 		})
 	}

@@ -39,16 +39,16 @@ func TestHotRestart(t *testing.T) {
 	proc.Eventually(t, 10*time.Second, "the stream is at the upstream", func() bool { return upstream.Now() == 1 })
 
 	var ok [2]atomic.Int64
-	var refused, done atomic.Bool
+	var rejected, done atomic.Bool
 	var clients sync.WaitGroup
 	for i, path := range []string{"/exact", "/leased"} {
 		clients.Go(func() {
-			for !done.Load() || ok[0].Load() < 200 && !refused.Load() {
+			for !done.Load() || ok[0].Load() < 200 && !rejected.Load() {
 				switch status := statusOf(t, pop.Addr, path); status {
 				case http.StatusOK:
 					ok[i].Add(1)
 				case http.StatusTooManyRequests:
-					refused.Store(refused.Load() || i == 0)
+					rejected.Store(rejected.Load() || i == 0)
 				default:
 					t.Errorf("%s: status %d", path, status)
 					return

@@ -146,7 +146,7 @@ func TestKnown(t *testing.T) {
 }
 
 // Of the lines that Envoy has logged with the fields of docs/access-log.md weir explain says which rule counted the request under which
-// key, and weir replay refuses as many as Envoy did. The log has no labels, and no claim with a colon in its name.
+// key, and weir replay rejects as many as Envoy did. The log has no labels, and no claim with a colon in its name.
 func asLogged(t *testing.T, log, rules string) {
 	var text []byte
 	proc.Eventually(t, 10*time.Second, "the access log has the last request", func() bool {
@@ -159,7 +159,7 @@ func asLogged(t *testing.T, log, rules string) {
 			t.Fatalf("weir %s: %v\n%s", strings.Join(args, " "), err, line)
 		}
 	}
-	refused, decided := map[string]int{}, ""
+	rejected, decided := map[string]int{}, ""
 	for line := range strings.Lines(string(text)) {
 		var did struct {
 			Rule, Key string
@@ -171,7 +171,7 @@ func asLogged(t *testing.T, log, rules string) {
 		}
 		decided += line
 		if did.Status == http.StatusTooManyRequests {
-			refused[did.Rule]++
+			rejected[did.Rule]++
 		}
 		var is struct {
 			Rules []struct {
@@ -194,8 +194,8 @@ func asLogged(t *testing.T, log, rules string) {
 	}
 	tool(decided, &replayed, "replay", "-", "--format", "json")
 	for _, r := range replayed.Rules {
-		if unknown := slices.Contains([]string{"url", "here", "edge", "core"}, r.Rule); unknown != (r.Unknown > 0) || !unknown && r.Denied != refused[r.Rule] {
-			t.Errorf("%+v, Envoy refused %d", r, refused[r.Rule])
+		if unknown := slices.Contains([]string{"url", "here", "edge", "core"}, r.Rule); unknown != (r.Unknown > 0) || !unknown && r.Denied != rejected[r.Rule] {
+			t.Errorf("%+v, Envoy rejected %d", r, rejected[r.Rule])
 		}
 	}
 }
@@ -310,7 +310,7 @@ func (i issuer) token(t *testing.T, claims string) string {
 func base64URL(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
 // The recipe for tokens of a language model: Envoy reports what a request took when its response is over, and the PoP
-// refuses the next request of a user who has none left, and only of that one.
+// rejects the next request of a user who has none left, and only of that one.
 func TestTokens(t *testing.T) {
 	onlyLong(t)
 	t.Parallel()
@@ -336,7 +336,7 @@ func TestTokens(t *testing.T) {
 		t.Fatalf("the first request: %d", is)
 	}
 	passed := 1
-	proc.Eventually(t, 10*time.Second, "a request is refused", func() bool {
+	proc.Eventually(t, 10*time.Second, "a request is rejected", func() bool {
 		is := ask("ann")
 		if is == 200 {
 			passed++

@@ -14,7 +14,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// The limits are never reached: whoever is refused with 503 was refused because nobody
+// The limits are never reached: whoever is rejected with 503 was rejected because nobody
 // answered in time.
 const steadyRules = `
   - { name: exact, match: { path: /exact }, key: [ { header: x-user } ], limit: 1000000/1d, algorithm: fixed_window,
@@ -89,7 +89,7 @@ func masterHangs(t *testing.T, s *stack.Stack, c *redistest.Cluster) {
 			}
 		}
 		if m := s.Region.Metrics(); m["weir_acquire_rejected_total"] != 0 || strings.Contains(s.Region.Log(), "panic") {
-			t.Errorf("%v calls were refused as a whole", m["weir_acquire_rejected_total"])
+			t.Errorf("%v calls were rejected as a whole", m["weir_acquire_rejected_total"])
 		}
 		if within {
 			return

@@ -56,7 +56,7 @@ func uniqueKeys(t *testing.T, s *stack.Stack) {
 			Request: drive.GetEach("/per-user", "x-user", "round-"+strconv.FormatInt(round, 10)+"-"),
 			Count:   keys / rounds,
 		})
-		t.Logf("%d keys at %.0f per second, refused %d; PoP %d MB, region %d MB", tally.Sent(), tally.PerSecond(),
+		t.Logf("%d keys at %.0f per second, rejected %d; PoP %d MB, region %d MB", tally.Sent(), tally.PerSecond(),
 			tally.Status[429], p.Memory()>>20, s.Region.Memory()>>20)
 		if n := spend(); n > 0 {
 			t.Errorf("round %d: the spent key was admitted %d times", round, n)
@@ -89,7 +89,7 @@ func requestsLeaveNothingBehind(t *testing.T, s *stack.Stack) {
 			Request: func(buf []byte, n int64) []byte { // values differ, keys are few
 				path := "/steady"
 				if n%4 == 0 {
-					path = "/per-user" // refused
+					path = "/per-user" // rejected
 				}
 				buf = append(buf, "GET "+path+" HTTP/1.1\r\nhost: pop\r\nx-user: "...)
 				buf = append(buf, byte('a'+n%16))

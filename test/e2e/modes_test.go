@@ -54,8 +54,8 @@ func modes(t *testing.T, s *stack.Stack) {
 	t.Run("a shadow rule changes no decision", func(t *testing.T) {
 		spends(t, 20, flood("/shadow")) // what the rule beside it allows
 	})
-	t.Run("what one rule refuses costs nothing on the others", func(t *testing.T) {
+	t.Run("what one rule rejects costs nothing on the others", func(t *testing.T) {
 		spends(t, 5, flood("/both", "x-small", "1"))
-		spends(t, 45, flood("/both")) // what was refused cost nothing
+		spends(t, 45, flood("/both")) // what was rejected cost nothing
 	})
 }

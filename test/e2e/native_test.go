@@ -31,7 +31,7 @@ func TestNative(t *testing.T) {
 		logs(t, log, `"metadata":\{[^}]*"rule":"login"`, `"metadata":\{[^}]*"key":"ann"`, `"metadata":\{[^}]*"remaining":"0"`, `"metadata":\{[^}]*"key":"b[^"]*b"`)
 	})
 	t.Run("a second copy in one Envoy", func(t *testing.T) {
-		refused(t, "another copy of the module", func(b *envoy.Bootstrap) {
+		rejected(t, "another copy of the module", func(b *envoy.Bootstrap) {
 			copied := filepath.Join(t.TempDir(), "copy.wasm") // its library is copy.so
 			text := fatal.Get(os.ReadFile(proc.Built(t, "bin/weir.so", "build")))(t)
 			fatal.If(t, os.WriteFile(strings.TrimSuffix(copied, ".wasm")+".so", text, 0o755))
@@ -40,10 +40,10 @@ func TestNative(t *testing.T) {
 		})
 	})
 	t.Run("a library that is not there", func(t *testing.T) {
-		refused(t, "/nowhere/weir.so", func(b *envoy.Bootstrap) { b.SetModule("/nowhere/weir.wasm") })
+		rejected(t, "/nowhere/weir.so", func(b *envoy.Bootstrap) { b.SetModule("/nowhere/weir.wasm") })
 	})
 	t.Run("a file that is no library", func(t *testing.T) {
-		refused(t, "not-weir.so", func(b *envoy.Bootstrap) {
+		rejected(t, "not-weir.so", func(b *envoy.Bootstrap) {
 			path := filepath.Join(t.TempDir(), "not-weir.wasm")
 			proc.WriteFile(t, strings.TrimSuffix(path, ".wasm")+".so", "\x7fELF")
 			b.SetModule(path)
@@ -51,8 +51,8 @@ func TestNative(t *testing.T) {
 	})
 }
 
-// refused has Envoy validate a bootstrap that it must not accept, for a reason.
-func refused(t *testing.T, reason string, edit func(*envoy.Bootstrap)) {
+// rejected has Envoy validate a bootstrap that it must not accept, for a reason.
+func rejected(t *testing.T, reason string, edit func(*envoy.Bootstrap)) {
 	t.Helper()
 	b := envoy.ReadBootstrap(t)
 	b.SetNative()

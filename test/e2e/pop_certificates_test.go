@@ -24,7 +24,7 @@ rules:
 
 // A PoP uses a new certificate and new authorities without a restart: all of a Secret is replaced at once,
 // after which the region has and trusts certificates of another authority alone. Files with a mistake change
-// nothing. The PoP refuses the replica of another region.
+// nothing. The PoP rejects the replica of another region.
 func TestPoPCertificatesReload(t *testing.T) {
 	onlyLong(t)
 	t.Parallel()
@@ -65,7 +65,7 @@ func TestPoPCertificatesReload(t *testing.T) {
 	issue(server, authorities[0], "weir-regional", "weir://region/us")
 	eu.Kill()
 	eu.Start()
-	popRefusesOthers(t, s.PoPs[0])
+	popRejectsOthers(t, s.PoPs[0])
 	issue(server, authorities[0], "weir-regional", "weir://region/eu")
 
 	pop.replace(t, []byte("nonsense"), []byte("nonsense"), authorities[0].PEM)
@@ -82,13 +82,13 @@ func TestPoPCertificatesReload(t *testing.T) {
 	awaitDays(t, s.PoPs[0], 10)
 }
 
-// popRefusesOthers: a replica with a certificate of the same authority that is for another region gets
+// popRejectsOthers: a replica with a certificate of the same authority that is for another region gets
 // nothing of the PoP, although all else about it is as it should be.
-func popRefusesOthers(t *testing.T, pop *stack.PoP) {
+func popRejectsOthers(t *testing.T, pop *stack.PoP) {
 	t.Helper()
-	const refused, answered = "cluster.weir_region.ssl.fail_verify_san", "cluster.weir_region.upstream_rq_200"
+	const rejected, answered = "cluster.weir_region.ssl.fail_verify_san", "cluster.weir_region.upstream_rq_200"
 	before := pop.Stats(answered)[answered]
-	proc.Eventually(t, time.Minute, "the PoP refuses a replica of another region", func() bool { return pop.Stats(refused)[refused] > 1 })
+	proc.Eventually(t, time.Minute, "the PoP rejects a replica of another region", func() bool { return pop.Stats(rejected)[rejected] > 1 })
 	if r := pop.Get("/exact/b"); r.Status != http.StatusServiceUnavailable {
 		t.Errorf("a request while there is only a replica of another region: %d, want 503", r.Status)
 	}

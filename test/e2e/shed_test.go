@@ -36,7 +36,7 @@ func (u *loaded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Two workers together hold no more than the capacity at an upstream: normal requests up to 80 % of it, critical ones all. What is
-// beyond gets a 503 that says why, and nobody else pays for it. An upstream that states its load has the same refused by a ratio.
+// beyond gets a 503 that says why, and nobody else pays for it. An upstream that states its load has the same rejected by a ratio.
 func sheds(t *testing.T, pop *stack.PoP, upstream *loaded, held *stack.InFlight, log string) {
 	gauge := func(name string) int64 {
 		name = "wasmcustom.weir." + name + ".rule.overload"
@@ -63,17 +63,17 @@ func sheds(t *testing.T, pop *stack.PoP, upstream *loaded, held *stack.InFlight,
 		}
 	}
 	fill("/v1/hold", 16)
-	refused := pop.Get("/v1/a")
+	rejected := pop.Get("/v1/a")
 	var names []string
-	for name := range refused.Header {
+	for name := range rejected.Header {
 		names = append(names, strings.ToLower(name))
 	}
 	slices.Sort(names)
 	want := []string{"content-length", "content-type", "date", "retry-after", "server", "x-envoy-overloaded", "x-envoy-ratelimited", "x-weir-rule"}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == "connection" })
-	if h := refused.Header; !slices.Equal(names, want) || h.Get("x-envoy-overloaded") != "true" || h.Get("x-weir-rule") != "overload" ||
-		!slices.Contains([]string{"1", "2", "3"}, h.Get("retry-after")) || !strings.Contains(refused.Body, "#temporary-reduced-capacity") {
-		t.Errorf("a rejection has the headers %q and the body %s", h, refused.Body)
+	if h := rejected.Header; !slices.Equal(names, want) || h.Get("x-envoy-overloaded") != "true" || h.Get("x-weir-rule") != "overload" ||
+		!slices.Contains([]string{"1", "2", "3"}, h.Get("retry-after")) || !strings.Contains(rejected.Body, "#temporary-reduced-capacity") {
+		t.Errorf("a rejection has the headers %q and the body %s", h, rejected.Body)
 	}
 	fill("/v1/pay/hold", 20)
 	if n := held.Most(); n > 20 {
@@ -93,7 +93,7 @@ func sheds(t *testing.T, pop *stack.PoP, upstream *loaded, held *stack.InFlight,
 		users++
 		return pop.Get(path, "x-user", fmt.Sprint("user-", users)).Status
 	}
-	proc.Eventually(t, time.Minute, "the ratio refuses most", func() bool {
+	proc.Eventually(t, time.Minute, "the ratio rejects most", func() bool {
 		for range 20 {
 			if get("/v1/a") == http.StatusServiceUnavailable {
 				sheds++
@@ -105,7 +105,7 @@ func sheds(t *testing.T, pop *stack.PoP, upstream *loaded, held *stack.InFlight,
 		return gauge("shed_ratio_permille") > 500
 	})
 	if sheds == 0 {
-		t.Error("no request is refused by the ratio")
+		t.Error("no request is rejected by the ratio")
 	}
 	upstream.report.Store("TEXT cpu_utilization=0.1")
 	proc.Eventually(t, time.Minute, "the ratio is 0 again", func() bool {

@@ -83,7 +83,7 @@ func programsOf(t *testing.T, values []string) (all []program) {
 }
 
 // With the arguments of the chart the region calls the aggregator, and each proves by its certificate who it is. A
-// region with another name is refused. Both read the secrets of keys, if they are to.
+// region with another name is rejected. Both read the secrets of keys, if they are to.
 func TestRegionCallsAggregator(t *testing.T) {
 	quota := proc.FreeAddr(t)
 	m := newMachine(t, "weir-global.weir.svc:8080", quota)
@@ -101,7 +101,7 @@ func TestRegionCallsAggregator(t *testing.T) {
 		}
 	}
 	proc.Eventually(t, 0, "the region eu calls the aggregator", func() bool { return metrics(eu)[`weir_aggregator_calls_total{result="answered"}`] > 0 })
-	proc.Eventually(t, 0, "the aggregator refuses a call for eu by us", func() bool {
+	proc.Eventually(t, 0, "the aggregator rejects a call for eu by us", func() bool {
 		return metrics(aggregator)["weir_acquire_rejected_total"] > 0 && metrics(us)[`weir_aggregator_calls_total{result="answered"}`] == 0
 	})
 }

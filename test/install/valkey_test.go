@@ -242,7 +242,7 @@ func TestValkeyOfChart(t *testing.T) {
 	}
 	proc.WriteFile(t, filepath.Join(v.dir, "password"), "\n")
 	v.beginNode(0)
-	proc.Eventually(t, 0, "a node refuses an empty password", func() bool {
+	proc.Eventually(t, 0, "a node rejects an empty password", func() bool {
 		return strings.Contains(v.nodes[0].Tail(5), "password is empty: put a password into the Secret")
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// Values that are unknown, wrong, or against each other are refused, all in one message, with what is wrong or what to change,
+// Values that are unknown, wrong, or against each other are rejected, all in one message, with what is wrong or what to change,
 // and nothing is rendered.
 func TestBadValues(t *testing.T) {
 	for what, c := range map[string]struct {
@@ -102,7 +102,7 @@ func TestTextOfValues(t *testing.T) {
 	}
 }
 
-// Fewer replicas of Valkey than the cluster has are refused, and as many are not: the chart asks Kubernetes for the
+// Fewer replicas of Valkey than the cluster has are rejected, and as many are not: the chart asks Kubernetes for the
 // StatefulSet that is there. What stands for Kubernetes has no more, so that Helm stops after that in any case.
 func TestFewerReplicasOfValkey(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -122,11 +122,11 @@ func TestFewerReplicasOfValkey(t *testing.T) {
 	}))
 	defer api.Close()
 	const message = "valkey.replicas makes 3 nodes of 6, and a master may be among those that go: set it to 1"
-	for replicas, refused := range map[int]bool{0: true, 1: false, 2: false} {
+	for replicas, rejected := range map[int]bool{0: true, 1: false, 2: false} {
 		args := append(set("store=valkey", fmt.Sprint("valkey.replicas=", replicas)), "--dry-run=server", "--kube-apiserver", api.URL)
 		_, err := helm(t, "template weir", args...)
-		if got := err != nil && strings.Contains(err.Error(), message); got != refused {
-			t.Errorf("%d replicas: %v, refused %v, want %v", replicas, err, got, refused)
+		if got := err != nil && strings.Contains(err.Error(), message); got != rejected {
+			t.Errorf("%d replicas: %v, rejected %v, want %v", replicas, err, got, rejected)
 		}
 	}
 }

@@ -127,7 +127,7 @@ func TestAlertsFireAndStayQuiet(t *testing.T) {
 var span = regexp.MustCompile(`\[(\d+[smh])[:\]]`) // no days
 
 // Alerts hold for a scrape every 60 s, too: a rate has five samples there, and a gauge stands for two.
-func TestAlertsHoldForSeldomScrapes(t *testing.T) {
+func TestAlertsHoldForInfrequentScrapes(t *testing.T) {
 	for name, a := range alerts(t) {
 		for _, s := range span.FindAllStringSubmatch(a.Expr, -1) {
 			if d, err := time.ParseDuration(s[1]); err != nil || d < 5*time.Minute {

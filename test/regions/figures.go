@@ -57,7 +57,7 @@ var Figures = map[string]Figure{
 	// Requests of a rule that were answered later than after its timeout and [allowance].
 	"requests slower than their timeout": {Unit: Count, of: (*Played).slow},
 	// Requests that waited for another region.
-	"requests that waited for another region": {Unit: Count, of: growthOf(func(m Mark) float64 { return m.Far })},
+	"requests that waited for another region": {Unit: Count, of: growthOf(func(m Mark) float64 { return m.Waited })},
 	// Requests that were decided by on_failure.
 	"degraded requests": {Unit: Count, of: growthOf(func(m Mark) float64 { return m.Degraded })},
 	// What the busiest region asks the aggregators for in a second.
@@ -66,7 +66,7 @@ var Figures = map[string]Figure{
 	"recovery": {Unit: Duration, of: (*Played).recovery},
 	// Requests that PoPs admitted by themselves, because their region did not answer in time.
 	"admitted by PoPs alone": {Unit: Count, of: func(p *Played, f Figure) float64 { return p.alone(f, f.From, p.until(f)) }},
-	// From the last action at the given time, which lets a rule admit all that it refused, until the
+	// From the last action at the given time, which lets a rule admit all that it rejected, until the
 	// last request that is not admitted.
 	"change": {Unit: Duration, of: (*Played).change},
 }
@@ -188,7 +188,7 @@ func (p *Played) change(f Figure) float64 {
 		if !f.covers(l) {
 			continue
 		}
-		late := p.results[i].Refused.Sub(p.begin) - begin
+		late := p.results[i].Rejected.Sub(p.begin) - begin
 		if late <= 0 {
 			return math.NaN()
 		}

@@ -29,7 +29,7 @@ type act struct{ began, done time.Duration }
 type Mark struct {
 	At       time.Duration      // since the script began
 	Degraded float64            // requests, at all PoPs
-	Far      float64            // requests that waited for an aggregator
+	Waited   float64            // requests that waited for an aggregator
 	Asks     map[string]float64 // by region
 	Alone    map[alone]float64  // requests that PoPs admitted by themselves
 }
@@ -174,7 +174,7 @@ func (p *Played) mark(w *World, replicas bool) Mark {
 	m := Mark{At: time.Since(p.begin), Asks: map[string]float64{}, Alone: map[alone]float64{}}
 	for _, r := range w.Regions {
 		for i := 0; replicas && i < len(r.Replicas); i++ {
-			m.Far += r.Replicas[i].Metrics().Sum("weir_aggregator_waited_total")
+			m.Waited += r.Replicas[i].Metrics().Sum("weir_aggregator_waited_total")
 		}
 		for _, pop := range r.PoPs {
 			for name, n := range pop.Stats("wasmcustom.weir") {

@@ -3,7 +3,7 @@ package sim
 import "github.com/weirlimit/weir/internal/limit"
 
 // alone compares what the only holder of a counter decides with one exact limiter that has
-// admitted the same requests: nothing is refused that it would admit. It holds where no
+// admitted the same requests: nothing is rejected that it would admit. It holds where no
 // message is lost, no tier restarts and no clock steps. A rejection needs to have seen what
 // was charged; so a request counts from when it came.
 type alone struct {
@@ -43,7 +43,7 @@ func (ref *referee) compare(r *request) {
 				return
 			}
 		}
-		ref.fail(2, "%v is refused at %.3f ms, one exact limiter has room", parts, float64(decided-epochStart)/float64(limit.Millisecond))
+		ref.fail(2, "%v is rejected at %.3f ms, one exact limiter has room", parts, float64(decided-epochStart)/float64(limit.Millisecond))
 	})
 }
 

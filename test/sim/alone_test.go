@@ -8,25 +8,25 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// TestAlone: a single holder, next to the granter or behind a tier, is refused nothing
+// TestAlone: a single holder, next to the granter or behind a tier, is denied nothing
 // that one exact limiter would admit, whatever requests cost.
 func TestAlone(t *testing.T) {
 	runs := uint64(150)
 	if !testing.Short() {
 		runs = 2000
 	}
-	seeds := []uint64{693, 2685, 3816, 4764} // here small grants refused those that waited for more
+	seeds := []uint64{693, 2685, 3816, 4764} // here small grants rejected those that waited for more
 	for seed := range runs {
 		seeds = append(seeds, seed)
 	}
-	var refused, costly int64
+	var rejected, costly int64
 	for _, seed := range seeds {
 		list, err := playAlone(t, seed, None)
 		if err != nil {
 			t.Errorf("%v", err)
 		}
 		for _, a := range list {
-			refused += a.Requests - int64(len(a.alone.spent))
+			rejected += a.Requests - int64(len(a.alone.spent))
 			for _, o := range a.alone.spent {
 				if o.units > 1 {
 					costly++
@@ -34,8 +34,8 @@ func TestAlone(t *testing.T) {
 			}
 		}
 	}
-	if refused < int64(runs) || costly < int64(runs) {
-		t.Errorf("%d were refused and %d of those admitted cost more than 1: this tests nothing", refused, costly)
+	if rejected < int64(runs) || costly < int64(runs) {
+		t.Errorf("%d were rejected and %d of those admitted cost more than 1: this tests nothing", rejected, costly)
 	}
 }
 

@@ -16,13 +16,13 @@ import (
 type book struct {
 	p *pop
 	*account
-	table   table.Key
-	lots    [2]holder.Lease // as they were in the table after the last event
-	parts   []holder.Part   // of these and of subleases
-	held    []holding
-	spent   map[uint32]int64 // units of requests that were admitted, by lease
-	several bool             // there were requests of several rules: they take units, and are admitted later
-	refused []limit.Micros   // asks within the last 10 s
+	table    table.Key
+	lots     [2]holder.Lease // as they were in the table after the last event
+	parts    []holder.Part   // of these and of subleases
+	held     []holding
+	spent    map[uint32]int64 // units of requests that were admitted, by lease
+	several  bool             // there were requests of several rules: they take units, and are admitted later
+	rejected []limit.Micros   // asks within the last 10 s
 
 	owes   int64 // overdrawn, in the table
 	sealed holder.Debt

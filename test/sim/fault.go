@@ -30,7 +30,7 @@ type Fault struct {
 	sent    func(c *call)
 	replies func(m *wire.Response)
 	late    func(p *pop, c *call, body []byte) (*call, []byte)
-	// Of a PoP: its table, after a request and after each event, and what it refuses
+	// Of a PoP: its table, after a request and after each event, and what it rejects
 	// without asking its workers.
 	taken  func(p *pop, r *request)
 	table  func(p *pop)

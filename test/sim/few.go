@@ -44,7 +44,7 @@ func (f Few) Play() (r FewResult, err error) {
 		Net: Net{Delay: limit.Millisecond / 2},
 	}
 	if f.Regions > 1 {
-		of.Scope, c.Regions, c.Far.Delay = rule.ScopeGlobal, f.Regions, 50*limit.Millisecond
+		of.Scope, c.Regions, c.AggregatorNet.Delay = rule.ScopeGlobal, f.Regions, 50*limit.Millisecond
 		for i := range f.Regions {
 			c.Shares = append(c.Shares, rule.Region{Name: "region" + itoa(i+1), Weight: 1})
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSmallLimits: of a limit of few units no request is refused that one exact limiter would admit, whichever PoPs it
+// TestSmallLimits: of a limit of few units no request is rejected that one exact limiter would admit, whichever PoPs it
 // comes to, and no request asks twice.
 func TestSmallLimits(t *testing.T) {
 	play := func(f Few) {

@@ -27,7 +27,7 @@ func TestIdleKey(t *testing.T) {
 					}
 					if r.Scope = scope; scope == rule.ScopeGlobal {
 						r.OnFailure, r.Timeout = lease.FailureDeny, 1000
-						c.Regions, c.Far = 3, Net{Delay: 50 * limit.Millisecond}
+						c.Regions, c.AggregatorNet = 3, Net{Delay: 50 * limit.Millisecond}
 					}
 					w := New(c, r)
 					defer w.Close()

@@ -13,7 +13,7 @@ import (
 
 // TestLiars is promise 11: a PoP lies about what comes back and what it owes; the network repeats calls; and calls of all PoPs
 // overtake each other between 64 workers, by up to 50 ms; in one region, and in one of three below an
-// aggregator. No limit is lifted, no honest call is refused,
+// aggregator. No limit is lifted, no honest call is rejected,
 // and no key is denied of which nobody has had anything.
 func TestLiars(t *testing.T) {
 	runs := uint64(8)
@@ -51,9 +51,9 @@ func playLiars(t *testing.T, seed uint64, fault Fault, global bool) error {
 	if global {
 		r.Scope, r.OnFailure, r.Timeout = rule.ScopeGlobal, lease.FailureDeny, 1000
 		if spec.Algorithm == limit.TokenBucket || spec.Algorithm == limit.FixedWindow {
-			r.Fair = pick(rnd, rule.FairDemand, rule.FairEqual)
+			r.Sharing = pick(rnd, rule.SharingProportional, rule.SharingEqual)
 		}
-		c.PoPs, c.Relays, c.Regions, c.Far = 6, 6, 3, Net{Delay: 20 * limit.Millisecond}
+		c.PoPs, c.Relays, c.Regions, c.AggregatorNet = 6, 6, 3, Net{Delay: 20 * limit.Millisecond}
 		c.Net.Repeat = 0 // the copy is answered "unavailable" before its call is
 	}
 	c.Fault.sent = func(c *call) {
@@ -80,7 +80,7 @@ func playLiars(t *testing.T, seed uint64, fault Fault, global bool) error {
 		}
 		for i, q := range fresh {
 			if !q.admitted {
-				return fmt.Errorf("seed %d: request %d was refused, and nobody has had anything of its key", seed, i)
+				return fmt.Errorf("seed %d: request %d was rejected, and nobody has had anything of its key", seed, i)
 			}
 		}
 		return nil

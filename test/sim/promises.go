@@ -93,17 +93,17 @@ func (ref *referee) checkLog(a *account) {
 	}
 }
 
-// denied counts an ask of a PoP that was refused, and checks promise 5: at most ten a
+// denied counts an ask of a PoP that was rejected, and checks promise 5: at most ten a
 // second, averaged over 10 s, log2 of the limit in each window, and one per worker: when a key is denied, each
 // may have an ask for it under way.
 func (ref *referee) denied(b *book) {
-	b.refused = append(b.refused, ref.w.now())
-	for b.refused[0] <= ref.w.now()-10*limit.Second {
-		b.refused = b.refused[1:]
+	b.rejected = append(b.rejected, ref.w.now())
+	for b.rejected[0] <= ref.w.now()-10*limit.Second {
+		b.rejected = b.rejected[1:]
 	}
 	windows := int(10*limit.Second/max(b.rule.Spec.Period, 1)) + 1
-	if most := 100 + ref.w.Workers + windows*bits.Len64(uint64(b.rule.Terms.Capacity)); len(b.refused) > most {
-		ref.fail(5, "%v at %s: %d asks were refused within 10 s, at most %d may be", b.key, b.p.Name, len(b.refused), most)
+	if most := 100 + ref.w.Workers + windows*bits.Len64(uint64(b.rule.Terms.Capacity)); len(b.rejected) > most {
+		ref.fail(5, "%v at %s: %d asks were rejected within 10 s, at most %d may be", b.key, b.p.Name, len(b.rejected), most)
 	}
 }
 

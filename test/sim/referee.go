@@ -115,7 +115,7 @@ func (ref *referee) finished(r *request) {
 	if ref.w.Trace == nil {
 		return
 	}
-	verdict := "refused"
+	verdict := "rejected"
 	if r.admitted {
 		verdict = "admitted"
 	}
@@ -294,7 +294,7 @@ func (ref *referee) overdrawn(a *account, units int64) {
 // taken one before.
 func (ref *referee) accepted(l *life, c *call) {
 	if c.name != (callName{}) && !c.accepted && l.seen[c.name] < 2 {
-		ref.fail(11, "%s: call %d of worker %x was refused as repeated", c.Link.From, c.name.seq, c.name.worker)
+		ref.fail(11, "%s: call %d of worker %x was rejected as repeated", c.Link.From, c.name.seq, c.name.worker)
 	}
 }
 

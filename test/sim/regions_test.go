@@ -21,24 +21,24 @@ func TestRegionParts(t *testing.T) {
 	bucket := limit.Spec{Algorithm: limit.TokenBucket, Count: 500, Period: limit.Second}
 	window := limit.Spec{Algorithm: limit.FixedWindow, Count: 5000, Period: 10 * limit.Second}
 	for name, c := range map[string]struct {
-		spec  limit.Spec
-		fair  rule.Fair
-		parts [3]float64 // of what each offers
+		spec    limit.Spec
+		sharing rule.Sharing
+		parts   [3]float64 // of what each offers
 	}{
-		"bucket by demand":      {bucket, rule.FairDemand, [3]float64{0.625, 0.625, 0.625}},
-		"bucket in equal parts": {bucket, rule.FairEqual, [3]float64{0.5, 1, 1}},
-		"window by demand":      {window, rule.FairDemand, [3]float64{0.625, 0.625, 0.625}},
-		"window in equal parts": {window, rule.FairEqual, [3]float64{0.5, 1, 1}},
+		"bucket by demand":      {bucket, rule.SharingProportional, [3]float64{0.625, 0.625, 0.625}},
+		"bucket in equal parts": {bucket, rule.SharingEqual, [3]float64{0.5, 1, 1}},
+		"window by demand":      {window, rule.SharingProportional, [3]float64{0.625, 0.625, 0.625}},
+		"window in equal parts": {window, rule.SharingEqual, [3]float64{0.5, 1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && (c.spec == bucket) != (c.fair == rule.FairDemand) {
+			if testing.Short() && (c.spec == bucket) != (c.sharing == rule.SharingProportional) {
 				t.Skip("runs in make test-long")
 			}
 			var sum threeRegions
 			above, used := 0, 0.0
 			for seed := range uint64(runs) {
 				bubble(t, func(t *testing.T) {
-					n := playThreeRegions(t, seed+1, 2, 1, c.spec, c.fair)
+					n := playThreeRegions(t, seed+1, 2, 1, c.spec, c.sharing)
 					if n.waited > few {
 						above++
 					}
@@ -72,8 +72,8 @@ func TestReplicas(t *testing.T) {
 		{Algorithm: limit.TokenBucket, Count: 500, Period: limit.Second},
 		{Algorithm: limit.FixedWindow, Count: 5000, Period: 10 * limit.Second},
 	} {
-		for _, f := range []rule.Fair{rule.FairDemand, rule.FairEqual} {
-			if testing.Short() && f == rule.FairEqual {
+		for _, f := range []rule.Sharing{rule.SharingProportional, rule.SharingEqual} {
+			if testing.Short() && f == rule.SharingEqual {
 				continue
 			}
 			for _, replicas := range []int{1, 3} {
@@ -103,11 +103,11 @@ type threeRegions struct {
 
 // playThreeRegions plays a run with so many replicas, and as many PoPs, in each region, and so many times
 // 800 requests a second.
-func playThreeRegions(t *testing.T, seed uint64, replicas int, times float64, spec limit.Spec, fair rule.Fair) (all threeRegions) {
+func playThreeRegions(t *testing.T, seed uint64, replicas int, times float64, spec limit.Spec, sharing rule.Sharing) (all threeRegions) {
 	const first, again, ends = 30 * limit.Second, 40 * limit.Second, 60 * limit.Second // whole windows
 	const knows, settled = 2 * limit.Second, 10 * limit.Second
 	r := newRule(t, "shared", spec, lease.Leased)
-	r.Scope, r.Fair, r.OnFailure, r.Timeout = rule.ScopeGlobal, fair, lease.FailureDeny, 1000
+	r.Scope, r.Sharing, r.OnFailure, r.Timeout = rule.ScopeGlobal, sharing, lease.FailureDeny, 1000
 	var w *World
 	finished := func(p *pop, r *request) {
 		since := r.arrived - epochStart
@@ -128,7 +128,7 @@ func playThreeRegions(t *testing.T, seed uint64, replicas int, times float64, sp
 	}
 	w = New(Config{
 		Seed: seed, PoPs: 3 * replicas, Relays: 3 * replicas, Regions: len(all.regions), Workers: 2,
-		Net: Net{Delay: limit.Millisecond, Spread: limit.Millisecond}, Far: Net{Delay: 50 * limit.Millisecond},
+		Net: Net{Delay: limit.Millisecond, Spread: limit.Millisecond}, AggregatorNet: Net{Delay: 50 * limit.Millisecond},
 		Fault: Fault{taken: finished},
 	}, r)
 	defer w.Close()

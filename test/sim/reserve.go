@@ -161,7 +161,7 @@ func (ref *referee) apart(a *account) (units int64) {
 
 // part is what the region of a PoP took by itself, that a lease is of; nil: the aggregator granted it.
 func (b *book) part(l uint32) *part {
-	if h := b.p.Link.Above.Home; h != nil {
+	if h := b.p.Link.Granter.Home; h != nil {
 		return h.Notes.(*region).parts[leaseID{b.key, l}]
 	}
 	return nil

@@ -92,7 +92,7 @@ func (c cutOff) play(t *testing.T) (o outcome) {
 	}
 	c.fault.taken = func(p *pop, r *request) {
 		if r.admitted && !r.failed {
-			n := slices.Index(p.w.regions, p.Link.Above.Home.Notes.(*region))
+			n := slices.Index(p.w.regions, p.Link.Granter.Home.Notes.(*region))
 			o.admitted[n][(p.w.now()-epochStart)/limit.Second]++
 		}
 		if r.failed {
@@ -102,8 +102,8 @@ func (c cutOff) play(t *testing.T) (o outcome) {
 	o.err = Play(Config{
 		Seed: c.seed, PoPs: 12, Relays: 6, Regions: 3, Shares: weighted([3]int64{1, 2, 2}), MaxCounters: 1 << 10,
 		Fault: c.fault, Trace: tracing(),
-		Net: Net{Delay: limit.Millisecond, Spread: 5 * limit.Millisecond},
-		Far: Net{Delay: 20 * limit.Millisecond, Spread: 20 * limit.Millisecond},
+		Net:           Net{Delay: limit.Millisecond, Spread: 5 * limit.Millisecond},
+		AggregatorNet: Net{Delay: 20 * limit.Millisecond, Spread: 20 * limit.Millisecond},
 	}, func(w *World) error {
 		w.after(begins, func() {
 			rate := cmp.Or(c.rate, 2) * float64(c.spec.Count) / seconds(c.spec.Period) / float64(w.PoPs)
@@ -184,7 +184,7 @@ func TestCutOffWithinAWindow(t *testing.T) {
 
 // TestTenMinutesOfAnHour cuts a region off for ten minutes of an hour, or makes its link slow and lossy. It goes on at its
 // share of the rate, a fifth of one a second, and nothing else is added to the limit. When the hour is used up, and the
-// aggregator can still say so, it is refused like all.
+// aggregator can still say so, it is rejected like all.
 func TestTenMinutesOfAnHour(t *testing.T) {
 	const from, until, late, count = 60, 660, 200, 3600
 	for _, c := range []struct {

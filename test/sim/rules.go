@@ -17,7 +17,7 @@ type Rule struct {
 	Overdraft   int64        // 0: the default
 	Interval    limit.Micros // the lease interval; 0: the default
 	Scope       rule.Scope
-	Fair        rule.Fair
+	Sharing     rule.Sharing
 
 	// Limit and Terms are what all tiers make of it.
 	Limit *limit.Limit
@@ -70,7 +70,7 @@ func (b *ruleBook) compile() {
 			OnFailure:   r.OnFailure,
 			Timeout:     limit.Micros(r.Timeout) * limit.Millisecond,
 			Overdraft:   r.Overdraft,
-			Scope:       r.Scope, Fair: r.Fair,
+			Scope:       r.Scope, Sharing: r.Sharing,
 			LeaseInterval: r.Interval,
 		})
 		if !r.slots() {

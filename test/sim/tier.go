@@ -47,13 +47,13 @@ func (w *World) life(of *world.Life) *life {
 }
 
 // counts reports the tier that has the counters.
-func (l *life) counts() bool { return l.Tier.Link.Above == nil }
+func (l *life) counts() bool { return l.Tier.Link.Granter == nil }
 
 // restart makes a replica begin anew, with all of its caches.
 func (w *World) restart(t *world.Tier) {
 	w.tracef("%s restarts", t.Name)
 	w.ref.forgetful()
-	for up := t; up.Link.Above != nil; up = up.Link.Above {
+	for up := t; up.Link.Granter != nil; up = up.Link.Granter {
 		w.ends(up.Life)
 	}
 	t.Restart()
@@ -114,7 +114,7 @@ func (l *life) holds(u lot) {
 	}
 }
 
-// receives notes the answer of the tier above.
+// receives notes the answer of the granter.
 func (l *life) receives(c *call) {
 	for i := range c.items {
 		if got := c.items[i].granted(); got.units > 0 {
@@ -123,7 +123,7 @@ func (l *life) receives(c *call) {
 	}
 }
 
-// gets notes what the tier above has granted.
+// gets notes what the granter has granted.
 func (l *life) gets(u lot, s stamp) {
 	l.holds(u)
 	if l.Tier.Region != "" && l.w.rules.find(u.key.rule).Spec.Algorithm == limit.FixedWindow {

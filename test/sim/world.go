@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/test/world"
 )
 
-// Net is what happens to messages between a tier and the one above.
+// Net is what happens to messages between a tier and its granter.
 type Net = world.Net
 
 // Config is what a run starts from. The zero value of each field is the plain
@@ -35,9 +35,9 @@ type Config struct {
 	Depth int
 	// Start is the region's clock at the beginning; 0 means noon of a day.
 	Start limit.Micros
-	// Net is what happens to messages at the beginning. Far is that for those between a region and the
+	// Net is what happens to messages at the beginning. AggregatorNet is that for those between a region and the
 	// aggregator.
-	Net, Far Net
+	Net, AggregatorNet Net
 	// MaxCounters bounds the region's counters; 0: a million, which no run reaches.
 	MaxCounters int
 	// Alone is true where there is one PoP and no message is lost: see alone.go.
@@ -103,7 +103,7 @@ func prepare(c Config, rules []*Rule) (*World, world.Config) {
 	w.ref = &referee{w: w, keys: map[counterKey]*account{}}
 	w.counters = &counters{w: w, debts: map[debtID]bool{}}
 	wc := world.Config{
-		Seed: c.Seed, Rules: w.rules.set, Start: c.Start, Net: c.Net, Far: c.Far, Workers: c.Workers, Hold: c.Hold, PagesLog2: pagesLog2,
+		Seed: c.Seed, Rules: w.rules.set, Start: c.Start, Net: c.Net, AggregatorNet: c.AggregatorNet, Workers: c.Workers, Hold: c.Hold, PagesLog2: pagesLog2,
 		MaxCounters: c.MaxCounters, Replicas: c.Relays / max(c.Regions, 1), Depth: c.Depth,
 		Plain: len(c.Shares) == 0, Steady: c.Steady, NoJitter: c.NoJitter, Observer: w,
 	}

@@ -78,7 +78,7 @@ func TestBoot(t *testing.T) {
 }
 
 // What a machine cannot use, it names, with what to change, and starts nothing.
-func TestBootRefuses(t *testing.T) {
+func TestBootRejects(t *testing.T) {
 	foreign := "\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xf3\x00" + strings.Repeat("\x00", 100) // of another processor than any that runs this
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, m *machine, programs map[string]any)

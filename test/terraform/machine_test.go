@@ -228,7 +228,7 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 	}
 	p.AwaitUp(func() string {
 		if !strings.Contains(p.Log(), `"details":"weir-denied:`) {
-			return "the access log has no line of a refused request"
+			return "the access log has no line of a rejected request"
 		}
 		return ""
 	})
@@ -277,7 +277,7 @@ func (m *machine) bootReal(userData string) {
 }
 
 // limitHolds waits for the PoP's rules and uses up the limit of 5 of a path. What the region does
-// not answer in time is refused with 503, and may have been charged.
+// not answer in time is rejected with 503, and may have been charged.
 func limitHolds(t *testing.T, p *proc.Process, addr, path string) {
 	t.Helper()
 	got := map[int]int{}

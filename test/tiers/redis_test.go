@@ -60,7 +60,7 @@ func TestRedisRestarts(t *testing.T) {
 		}
 	}
 	if n := r.Metrics()[`weir_redis_unavailable_total{reason="breaker"}`]; n < 90 {
-		t.Errorf("the breaker refused %v of 100 asks: the others waited for Redis", n)
+		t.Errorf("the breaker rejected %v of 100 asks: the others waited for Redis", n)
 	}
 
 	restartAll(c)

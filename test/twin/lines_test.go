@@ -45,7 +45,7 @@ func (x *exchange) expect() (explained []string) {
 }
 
 // quotaOfToday is for envoyproxy/ratelimit before its #1059 and #1112: what is over a
-// quota is no reason to refuse there, not even if all quotas are.
+// quota is no reason to reject there, not even if all quotas are.
 func quotaOfToday(x *exchange) {
 	fields := x.response.DynamicMetadata.GetFields()
 	for _, at := range fields["quotaModeViolations"].GetListValue().GetValues() {
@@ -118,7 +118,7 @@ func check(x *exchange) {
 	}
 }
 
-// remember believes a replica about what else was left when it refused a request
+// remember believes a replica about what else was left when it rejected a request
 // without asking its store: more than there is, for it has not seen all.
 func remember(x *exchange) {
 	if x.mode.store == "memory" || x.mode.chargesRejected() || x.response.OverallCode != overLimit {

@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// Net is what happens to messages between a tier and the one above.
+// Net is what happens to messages between a tier and its granter.
 type Net struct {
 	Delay     limit.Micros // one way, at least
 	Spread    limit.Micros // and up to so much more, so that messages overtake
@@ -20,12 +20,12 @@ type Net struct {
 	Repeat    float64 // a call of a PoP arrives twice, and both are answered
 }
 
-// Link is the way from a holder of leases to the tier above it.
+// Link is the way from a holder of leases to its granter.
 type Link struct {
-	From  string // the holder
-	Above *Tier
-	Cut   bool // no call arrives
-	Deaf  bool // no answer arrives
+	From    string // the holder
+	Granter *Tier
+	Cut     bool // no call arrives
+	Deaf    bool // no answer arrives
 
 	w       *World
 	net     *Net
@@ -47,7 +47,7 @@ type Call struct {
 	Notes  any           // the observer's
 
 	ctx context.Context // ends when the sender has hung up
-	// serve has a tier answer. It may run in a goroutine of its own. False: the call is refused.
+	// serve has a tier answer. It may run in a goroutine of its own. False: the call is rejected.
 	serve func(c *Call, by *Life) bool
 	// arrive takes the answer at the sender.
 	arrive func(c *Call)
@@ -55,13 +55,13 @@ type Call struct {
 
 // newLink makes the way of a holder. It calls from an address of its own: a service bounds the holders
 // of one address.
-func newLink(w *World, net *Net, from string, above *Tier) *Link {
+func newLink(w *World, net *Net, from string, granter *Tier) *Link {
 	h := fnv.New32a()
 	h.Write([]byte(from))
 	var ip [4]byte
 	binary.BigEndian.PutUint32(ip[:], h.Sum32())
 	address := netip.AddrPortFrom(netip.AddrFrom4(ip), 1).String()
-	return &Link{w: w, net: net, From: from, address: address, Above: above}
+	return &Link{w: w, net: net, From: from, address: address, Granter: granter}
 }
 
 // send carries a call up: late, twice, out of order, or never.
@@ -83,11 +83,11 @@ func (l *Link) send(c *Call) {
 	}
 }
 
-// carry brings one copy of a call to the tier above.
+// carry brings one copy of a call to the granter.
 func (l *Link) carry(c *Call) {
 	copied := *c
 	l.w.passes(&copied, Copied)
-	l.w.After(l.delay(), func() { l.Above.handle(&copied) })
+	l.w.After(l.delay(), func() { l.Granter.handle(&copied) })
 }
 
 // reply carries an answer down.

@@ -35,9 +35,9 @@ type PoP struct {
 	decided []*Request
 }
 
-func newPoP(w *World, c PoPConfig, above *Tier) *PoP {
+func newPoP(w *World, c PoPConfig, granter *Tier) *PoP {
 	p := &PoP{w: w, Name: c.Name, place: rule.PoP{Region: c.Region}}
-	p.Link = newLink(w, &w.Net, p.Name, above)
+	p.Link = newLink(w, &w.Net, p.Name, granter)
 	first := limit.Micros(0)
 	if !w.config.Steady {
 		p.offset = limit.Micros(w.Rand.Int64N(int64(limit.Second)))
@@ -78,7 +78,7 @@ func (p *PoP) Until(t lease.Millis) limit.Micros {
 }
 
 // wall is the time of day at its region.
-func (p *PoP) wall() limit.Micros { return p.Link.Above.wall() }
+func (p *PoP) wall() limit.Micros { return p.Link.Granter.wall() }
 
 // Table is what its workers share: the keys, how many bytes of pages that are, and what keys are hashed with.
 func (p *PoP) Table() (store table.Store, bytes int, seed table.Seed) {
@@ -148,7 +148,7 @@ type Request struct {
 	// Decided is called with the verdict, which is in Edge until the request has ended; nil: nobody asks.
 	Decided func(r *Request)
 	// Lasts is how long its stream lasts once it is admitted, in which it holds slots of concurrency limits; 0: it
-	// ends at once. A request that is refused does.
+	// ends at once. A request that is rejected does.
 	Lasts limit.Micros
 	// Ended is called when the request and its stream have ended; nil: nobody asks. Neither is called of a request
 	// whose PoP restarts while it waits.

@@ -33,7 +33,7 @@ type Region struct {
 }
 
 func newRegion(w *World, name string) *Region {
-	h := &Region{w: w, Name: name, Net: w.config.Far}
+	h := &Region{w: w, Name: name, Net: w.config.AggregatorNet}
 	h.LoseStore()
 	return h
 }
@@ -100,7 +100,7 @@ func (h *Region) replica(ctx context.Context, l *Life, c leasecache.Config) engi
 			_ = run(ctx)
 		}()
 	}
-	all := upstream.New(upstream.Config{Far: far, Own: own, Raw: raw, Keeper: keeper, Lacks: calls.Lacks, Metrics: telemetry.NewRegistry("")})
+	all := upstream.New(upstream.Config{Aggregator: far, Own: own, Raw: raw, Keeper: keeper, RuleUnknown: calls.RuleUnknown, Metrics: telemetry.NewRegistry("")})
 	return engine.ByScope(raw, all)
 }
 

@@ -15,12 +15,12 @@ import (
 )
 
 // Tier grants leases to those below it: PoPs, by its service, or tiers, by its store. It
-// has the counters, or a lease cache over a link to the tier above.
+// has the counters, or a lease cache over a link to the granter.
 type Tier struct {
 	Name   string
 	Region string  // that it belongs to; empty: there is only one
 	Home   *Region // the region, if it has counters of its own
-	Link   *Link   // to the tier above; Link.Above is nil: it has the counters
+	Link   *Link   // to the granter; Link.Granter is nil: it has the counters
 	*Life
 
 	w      *World
@@ -42,14 +42,14 @@ type Life struct {
 }
 
 // newTier makes a tier over another; nil: it has the counters.
-func newTier(w *World, name string, above *Tier, region string) *Tier {
+func newTier(w *World, name string, granter *Tier, region string) *Tier {
 	t := &Tier{w: w, Name: name, Region: region}
 	if !w.config.Steady {
 		t.offset = limit.Micros(w.Rand.Int64N(int64(limit.Second)))
 	}
-	t.Link = newLink(w, &w.Net, name, above)
+	t.Link = newLink(w, &w.Net, name, granter)
 	if region != "" {
-		t.Link.net = &w.Far
+		t.Link.net = &w.AggregatorNet
 	}
 	for _, h := range w.Regions {
 		if h.Name == region {
@@ -77,7 +77,7 @@ func (t *Tier) start() {
 	l := &Life{Tier: t, store: w.counters, stop: stop}
 	c := service.Config{Now: w.counters.clock}
 	switch {
-	case t.Link.Above != nil:
+	case t.Link.Granter != nil:
 		l.store, c.Now = l.cache(ctx), t.wall
 	case w.config.divided() && !w.config.Plain:
 		c.Divides, c.Reserves = true, w.counters.divided
@@ -92,7 +92,7 @@ func (t *Tier) start() {
 // Restart loses all leases and all that waits, also of the tiers of the same process between this one and the
 // counters.
 func (t *Tier) Restart() {
-	for ; t.Link.Above != nil; t = t.Link.Above {
+	for ; t.Link.Granter != nil; t = t.Link.Granter {
 		t.again()
 	}
 }
@@ -116,7 +116,7 @@ func (t *Tier) wall() limit.Micros {
 	return t.w.Clock()
 }
 
-// cache makes a lease cache over a link to the tier above.
+// cache makes a lease cache over a link to the granter.
 func (l *Life) cache(ctx context.Context) engine.Store {
 	w, t := l.Tier.w, l.Tier
 	c := leasecache.Config{
@@ -149,7 +149,7 @@ func (w *World) patience() (longest time.Duration) {
 	return longest
 }
 
-// handle answers a call: in this event, or where a cache may wait for the tier above in a
+// handle answers a call: in this event, or where a cache may wait for the granter in a
 // goroutine.
 func (t *Tier) handle(c *Call) {
 	w := t.w
@@ -160,7 +160,7 @@ func (t *Tier) handle(c *Call) {
 	w.serial++
 	c.Serial, c.By = w.serial, t.Life
 	w.passes(c, Comes)
-	if t.Link.Above == nil {
+	if t.Link.Granter == nil {
 		c.answer(c.serve(c, c.By))
 		return
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// uplink is the store of a lease cache: the tier above, over a link. What is lost on the
+// uplink is the store of a lease cache: the granter, over a link. What is lost on the
 // way is unavailable when the time of the caller is over; nothing is sent twice, as a
 // [engine.Store] promises.
 type uplink struct {
@@ -58,7 +58,7 @@ func await(ctx context.Context, answer <-chan []lease.Grant, grants []lease.Gran
 	}
 }
 
-// asked has the store above answer.
+// asked has the granter answer.
 func asked(c *Call, by *Life) bool {
 	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
 	defer cancel()
@@ -67,13 +67,13 @@ func asked(c *Call, by *Life) bool {
 	return true
 }
 
-// sends makes a call of the tier above.
+// sends makes a call of the granter.
 func (l *Life) sends(c *Call) {
 	l.Tier.w.passes(c, Leaves)
 	c.Link.send(c)
 }
 
-// receives takes the answer of the tier above, if somebody still waits for it.
+// receives takes the answer of the granter, if somebody still waits for it.
 func (l *Life) receives(c *Call) bool {
 	if l.Over || c.ctx.Err() != nil {
 		l.Tier.w.passes(c, Missed)
@@ -118,7 +118,7 @@ func (u *wired) RoundTrip(r *http.Request) (*http.Response, error) {
 	c := &Call{Link: u.Link, From: u.of, Body: body, ctx: context.Background()}
 	c.serve = func(c *Call, by *Life) bool {
 		by.serves(c, r.URL.Path, timeout)
-		return true // also that it refuses the call
+		return true // also that it rejects the call
 	}
 	c.arrive = func(c *Call) {
 		c.ctx = r.Context()

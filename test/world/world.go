@@ -6,7 +6,7 @@
 // as internal/daemon has them do. What is simulated is everything round the tiers: clocks, network,
 // restarts, clients.
 //
-// Every holder of leases has a [Link] to the tier above it, and every message is a call on a link:
+// Every holder of leases has a [Link] to its granter, and every message is a call on a link:
 //
 //	requests ─▶ PoP ─link─▶ tier ─link─▶ ... ─link─▶ the tier that has the counters
 //
@@ -59,9 +59,9 @@ type Config struct {
 	Regions []string
 	// Start is the time of day at the beginning, in µs since 1970; 0 means noon of a day.
 	Start limit.Micros
-	// Net is what happens to messages between PoPs and regions. Far is that for those between a region and the
+	// Net is what happens to messages between PoPs and regions. AggregatorNet is that for those between a region and the
 	// aggregator.
-	Net, Far Net
+	Net, AggregatorNet Net
 	// Workers is how many workers each PoP has; 0: one. A call is numbered, and leaves up to Hold later.
 	Workers int
 	Hold    limit.Micros
@@ -121,12 +121,12 @@ func (c *Config) complete() error {
 // World is one run. It is for one goroutine; with replicas or several regions it must be made and run in
 // a bubble, see [Play].
 type World struct {
-	PoPs     []*PoP
-	Tiers    []*Tier   // all, the one that has the counters first
-	Replicas []*Tier   // those that PoPs call
-	Regions  []*Region // that have counters of their own
-	Net, Far Net       // may change while it runs
-	Rand     *rand.Rand
+	PoPs               []*PoP
+	Tiers              []*Tier   // all, the one that has the counters first
+	Replicas           []*Tier   // those that PoPs call
+	Regions            []*Region // that have counters of their own
+	Net, AggregatorNet Net       // may change while it runs
+	Rand               *rand.Rand
 
 	config   Config       // complete
 	now      limit.Micros // virtual time; every clock is this plus an offset
@@ -152,7 +152,7 @@ func New(c Config) (*World, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	w := &World{config: c, Net: c.Net, Far: c.Far, Rand: rand.New(rand.NewPCG(c.Seed, 0x9e3779b97f4a7c15))}
+	w := &World{config: c, Net: c.Net, AggregatorNet: c.AggregatorNet, Rand: rand.New(rand.NewPCG(c.Seed, 0x9e3779b97f4a7c15))}
 	w.setNow(epochStart)
 	if c.Observer != nil {
 		c.Observer.Begins(w)
@@ -215,7 +215,7 @@ func (w *World) use(set *rule.Set) {
 }
 
 // SetRules puts other rules into force at all tiers; PoPs fetch them. Sets are ordered by their revision,
-// see [rule.Set.Dated]. An error is that of a set that New refuses.
+// see [rule.Set.Dated]. An error is that of a set that New rejects.
 func (w *World) SetRules(set *rule.Set) error {
 	w.use(set)
 	if w.counters.divided != nil {
@@ -295,7 +295,7 @@ func (w *World) PoP(name string) *PoP {
 // CutRegion cuts a region off from the aggregator, or joins it again. Calls that are under way are lost.
 func (w *World) CutRegion(name string, cut bool) {
 	for _, t := range w.Replicas {
-		if t.Region == name && t.Link.Above != nil {
+		if t.Region == name && t.Link.Granter != nil {
 			t.Link.Cut, t.Link.Deaf = cut, cut
 		}
 	}

@@ -30,7 +30,7 @@ type client struct {
 func (c *client) sends(pop, path string, lasts limit.Micros) {
 	q := request.Request{Path: path, Client: "192.0.2.1"}
 	c.w.PoP(pop).Request(&world.Request{Fill: q.Fill, Lasts: lasts, Decided: func(r *world.Request) {
-		verdict := [...]string{"admitted", "refused", "waits"}[r.Edge.Outcome]
+		verdict := [...]string{"admitted", "rejected", "waits"}[r.Edge.Outcome]
 		if r.Edge.Degraded {
 			verdict += " alone"
 		}
@@ -72,9 +72,9 @@ rules:
 		c.want(t, `
 nyc /api admitted, api 1 of 2
 fra /api admitted, api 0 of 2, here 2 of 3
-nyc /api refused, api 0 of 2
+nyc /api rejected, api 0 of 2
 nyc /slow admitted, slots 0 of 1
-nyc /slow refused, slots 0 of 1
+nyc /slow rejected, slots 0 of 1
 nyc /slow admitted, slots 0 of 1`)
 		return nil
 	})
@@ -94,7 +94,7 @@ rules:
 // on_failure.
 func TestRegions(t *testing.T) {
 	c := world.Config{
-		Rules: rules(t, regional), Regions: []string{"eu", "us"}, Net: world.Net{Delay: limit.Millisecond}, Far: world.Net{Delay: 40 * limit.Millisecond},
+		Rules: rules(t, regional), Regions: []string{"eu", "us"}, Net: world.Net{Delay: limit.Millisecond}, AggregatorNet: world.Net{Delay: 40 * limit.Millisecond},
 		PoPs: []world.PoPConfig{{Name: "fra", Region: "eu"}, {Name: "nyc", Region: "us"}},
 	}
 	err := world.Play(c, func(w *world.World) error {
@@ -114,12 +114,12 @@ fra /near admitted, near 1 of 2
 fra /far admitted, far 3 of 4
 fra /near admitted, near 0 of 2
 fra /far admitted, far 2 of 4
-fra /near refused, near 0 of 2
+fra /near rejected, near 0 of 2
 fra /far admitted, far 1 of 4
 nyc /near admitted, near 1 of 2
 nyc /far admitted, far 0 of 4
 nyc /near admitted, near 0 of 2
-nyc /far refused, far 0 of 4`)
+nyc /far rejected, far 0 of 4`)
 		w.CutRegion("us", true)
 		w.Run(2 * limit.Minute)
 		each("nyc", "nyc", "nyc")
@@ -128,8 +128,8 @@ nyc /near admitted, near 1 of 2
 nyc /far admitted, far 1 of 4
 nyc /near admitted, near 0 of 2
 nyc /far admitted, far 0 of 4
-nyc /near refused, near 0 of 2
-nyc /far refused, far 0 of 4`)
+nyc /near rejected, near 0 of 2
+nyc /far rejected, far 0 of 4`)
 		w.CutRegion("us", false)
 		w.PoP("nyc").Link.Cut = true
 		w.Run(2 * limit.Minute)

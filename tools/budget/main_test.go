@@ -76,7 +76,7 @@ func TestBudgets(t *testing.T) {
 	var page strings.Builder
 	ten := []budget{{"lines", 10, 5, func(t *tree) int { return t.sum(production, "") }, "take some away"}}
 	if err := report(&page, found, ten); err != nil || !strings.Contains(page.String(), "internal/lease ") || strings.Contains(page.String(), "leasetest") {
-		t.Errorf("a tree that weighs as much as its ceiling is refused, %v, or the page is not as it should be:\n%s", err, page.String())
+		t.Errorf("a tree that weighs as much as its ceiling is rejected, %v, or the page is not as it should be:\n%s", err, page.String())
 	}
 	ten[0].ceiling--
 	if err, want := report(&page, found, ten), "lines: 10, the most is 9: take some away"; err == nil || err.Error() != want {

@@ -146,7 +146,7 @@ func TestAsTheDockerfile(t *testing.T) {
 	}
 }
 
-// A name without a registry is refused: it would go to the one that Docker asks by default.
+// A name without a registry is rejected: it would go to the one that Docker asks by default.
 func TestPushNowhere(t *testing.T) {
 	s := newStandIn(t)
 	for _, prefix := range []string{"weir", "acme/weir", "127.0.0.1"} {
@@ -189,7 +189,7 @@ func TestPushNothingElse(t *testing.T) {
 	must(t, remote.Write(tag(t, other+"-regional"), image))
 	expect(other, other+"-regional:1.2.3: the registry has another image")
 	if _, err := remote.Head(tag(t, other)); err == nil {
-		t.Error("an image was pushed before the one that was refused")
+		t.Error("an image was pushed before the one that was rejected")
 	}
 	server.Close()
 	expect(prefix, "connection refused") // what cannot be asked is not pushed

@@ -1,7 +1,7 @@
 // Release makes what a release consists of, and pushes its images:
 //
 //	release                                      writes dist/
-//	release -tag v0.1.0                          and refuses another version, and what is in no commit
+//	release -tag v0.1.0                          and rejects another version, and what is in no commit
 //	release -push registry.example/weir          pushes the images of dist/: registry.example/weir-regional:0.1.0
 //
 // It runs at the root of the repository. The same commit is the same bytes in each folder, with each umask and at each
@@ -132,7 +132,7 @@ func output(dir, program string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// vacant refuses a directory that is there, not empty, and no release; the one where the next release is made, too.
+// vacant rejects a directory that is there, not empty, and no release; the one where the next release is made, too.
 func vacant(dir string) error {
 	for _, dir := range []string{dir, dir + ".new"} {
 		files, err := os.ReadDir(dir)

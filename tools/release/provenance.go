@@ -111,7 +111,7 @@ func writeSums(dir string) error {
 	return os.WriteFile(filepath.Join(dir, sumsFile), []byte(strings.Join(lines, "")), 0o644)
 }
 
-// checkSums refuses files that are not as a release was made, and those that are missing or more.
+// checkSums rejects files that are not as a release was made, and those that are missing or more.
 func checkSums(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, sumsFile))
 	if err != nil {

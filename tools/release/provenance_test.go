@@ -46,7 +46,7 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
-// Sums that are missing, cut or not those of all files are refused, and nothing is pushed.
+// Sums that are missing, cut or not those of all files are rejected, and nothing is pushed.
 func TestCheckSums(t *testing.T) {
 	s := newStandIn(t)
 	s.mustPack(t)
@@ -54,12 +54,12 @@ func TestCheckSums(t *testing.T) {
 	whole, err := os.ReadFile(file)
 	must(t, err)
 	first, rest, _ := strings.Cut(string(whole), "\n")
-	for sums, refused := range map[string]bool{
+	for sums, rejected := range map[string]bool{
 		string(whole): false, "": true, rest: true, first + "\n": true, string(whole[:len(whole)-3]): true,
 		string(whole) + "more\n": true, string(whole) + strings.Repeat("ab", 32) + "  weir_9_oci.tar\n": true,
 	} {
 		must(t, os.WriteFile(file, []byte(sums), 0o600))
-		if err := checkSums(s.dir); refused != (err != nil && strings.Contains(err.Error(), "is not the file of which SHA256SUMS has the sum")) {
+		if err := checkSums(s.dir); rejected != (err != nil && strings.Contains(err.Error(), "is not the file of which SHA256SUMS has the sum")) {
 			t.Errorf("%q: %v", sums, err)
 		}
 	}
@@ -69,7 +69,7 @@ func TestCheckSums(t *testing.T) {
 	}
 }
 
-// The version is that of the tree, and a tag that differs is refused before anything is made.
+// The version is that of the tree, and a tag that differs is rejected before anything is made.
 func TestVersion(t *testing.T) {
 	t.Chdir("../..")
 	r, err := describe(".")
@@ -98,7 +98,7 @@ func TestSameSettings(t *testing.T) {
 	}
 }
 
-// A release is of a commit of this repository: sources without one, and those in a repository of others, are refused.
+// A release is of a commit of this repository: sources without one, and those in a repository of others, are rejected.
 func TestNoCheckout(t *testing.T) {
 	root := t.TempDir()
 	sources := filepath.Join(root, "vendored")

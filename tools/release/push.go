@@ -63,7 +63,7 @@ func push(dir, prefix string, out io.Writer) (err error) {
 	return nil
 }
 
-// checkCommitted refuses a release whose provenance states changes.
+// checkCommitted rejects a release whose provenance states changes.
 func checkCommitted(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*_provenance.json"))
 	if err != nil || len(files) != 1 {
@@ -88,7 +88,7 @@ func checkCommitted(dir string) error {
 // credentials are those of `docker login`.
 var credentials = remote.WithAuthFromKeychain(authn.DefaultKeychain)
 
-// checkTag refuses a tag that the registry has for another image: whoever runs it would get this one.
+// checkTag rejects a tag that the registry has for another image: whoever runs it would get this one.
 func checkTag(tag name.Tag, digest v1.Hash) error {
 	there, err := remote.Head(tag, credentials)
 	if answer := (&transport.Error{}); errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {

@@ -28,8 +28,8 @@ func (a *accounts) init(pagesLog2 int) {
 	a.enforced = table.New(a.pop.Store, enforcedTable, pagesLog2, a.idle)
 	a.shadow = table.New(a.pop.Store, shadowTable, pagesLog2, a.idle)
 	a.shadow.Counts = a.enforced.Counts
-	a.enforced.Room = table.Room{Merge: a.merge, Gone: a.gone}
-	a.shadow.Room = a.enforced.Room
+	a.enforced.Eviction = table.Eviction{Merge: a.merge, Gone: a.gone}
+	a.shadow.Eviction = a.enforced.Eviction
 }
 
 // useRules follows a change of the rules.
@@ -139,7 +139,7 @@ func (a *accounts) keep(now, sent lease.Millis, of *ask, g lease.Grant, spare in
 	if outcome != table.Stored {
 		rest = holder.Part{Units: spare, Lease: g.Lease}
 	}
-	if p.Exact { // units of requests that have gone, or were refused by another rule
+	if p.Exact { // units of requests that have gone, or were rejected by another rule
 		a.uplink.ReturnSoon(p, key, rest)
 	} else {
 		a.uplink.GiveBack(p, key, rest)

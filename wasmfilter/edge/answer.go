@@ -54,7 +54,7 @@ func (d *decider) grant(now, sent lease.Millis, a *ask, g lease.Grant) {
 		case d.mayFit(now, a, &g, spare+g.Remaining, v.cost):
 			return holder.Wait, 0
 		}
-		return holder.Refuse, spare
+		return holder.Reject, spare
 	})
 	d.accounts.keep(now, sent, a, g, spare)
 	d.again(now, a)
@@ -84,7 +84,7 @@ func (d *decider) grantSlots(now, sent lease.Millis, a *ask, g lease.Grant) {
 			}
 			return holder.Unanswered, 0
 		default:
-			verdict = holder.Refuse
+			verdict = holder.Reject
 		}
 		return verdict, max(0, hd.free(now))
 	})
@@ -125,7 +125,7 @@ func (d *decider) hand(now lease.Millis, a *ask, g *lease.Grant, give func(v wai
 }
 
 // maxRepeats is how often a worker asks again, at once, for a request that was denied
-// while another worker gave slots back: the tier above may have read either first. After
+// while another worker gave slots back: the region may have read either first. After
 // that it asks once more with each tick.
 const maxRepeats = 3
 
@@ -149,7 +149,7 @@ func (h *hit) answeredBy(w *lease.Want, g *lease.Grant, spare int64, v holder.Ve
 		h.own = h.policy.Terms.OwnLimit(g)
 	}
 	h.quota.Remaining, h.quota.Reset = g.Remaining+spare, g.Reset
-	if v == holder.Refuse {
+	if v == holder.Reject {
 		h.quota.Remaining, h.quota.Reset = 0, holder.RetryAfter(&h.policy.Terms, w, g, h.cost)
 	}
 }
@@ -171,7 +171,7 @@ func (d *decider) answer(now lease.Millis, v waiter, h *hit, verdict holder.Verd
 // request.
 func (d *decider) decided(now lease.Millis, r *Request, i int, v holder.Verdict) bool {
 	r.undecided--
-	if v == holder.Refuse {
+	if v == holder.Reject {
 		d.deny(now, r, i)
 		return false
 	}

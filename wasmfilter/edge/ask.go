@@ -18,7 +18,7 @@ type asks struct {
 	slots  *slots
 
 	pending map[uint64]*ask // by hash of the key
-	spare   []*ask
+	free    []*ask
 }
 
 // full reports whether no other key may be asked for.
@@ -32,8 +32,8 @@ func (s *asks) may(p *rulebook.Policy, key table.Key) bool {
 // begin puts an ask for a key on its lane; it travels with the next call.
 func (s *asks) begin(now lease.Millis, p *rulebook.Policy, key table.Key, want lease.Want) *ask {
 	var a *ask
-	if n := len(s.spare); n > 0 {
-		a, s.spare = s.spare[n-1], s.spare[:n-1]
+	if n := len(s.free); n > 0 {
+		a, s.free = s.free[n-1], s.free[:n-1]
 	} else {
 		a = &ask{slots: s.slots}
 	}
@@ -48,9 +48,9 @@ func (s *asks) begin(now lease.Millis, p *rulebook.Policy, key table.Key, want l
 // end forgets an ask that no hit waits for any more.
 func (s *asks) end(a *ask) {
 	delete(s.pending, a.key.Hash)
-	if len(s.spare) < 256 {
+	if len(s.free) < 256 {
 		*a = ask{slots: s.slots, key: table.Key{Text: a.key.Text[:0]}, asked: a.asked[:0], queue: a.queue[:0]}
-		s.spare = append(s.spare, a)
+		s.free = append(s.free, a)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Whatever several workers do, in whatever order, interleaved between any read and any write, with answers lost on their way: no
 // more than the limit is admitted. If no answer is lost, as much is charged above in the end as was admitted, also if one of two
-// rules refuses, and if workers take units of a busy account ahead.
+// rules rejects, and if workers take units of a busy account ahead.
 func TestNeverOverAdmits(t *testing.T) {
 	ahead := false
 	for _, c := range []struct {
@@ -203,7 +203,7 @@ func annsKey(x *Worker) table.Key {
 	return x.rules.InForce.ByRule[0][0].Key(x.pop.Seed, []byte("ann"))
 }
 
-// A request that is refused at once is not decided in shadow: a candidate with a larger limit sees none of them.
+// A request that is rejected at once is not decided in shadow: a candidate with a larger limit sees none of them.
 func TestShadowSeesNoRejections(t *testing.T) {
 	w := newWorld(t, 1, `{"rules":[{"name":"r","key":[],"limit":"2/24h","algorithm":"fixed_window","consistency":"leased"},
 		{"name":"s","mode":"shadow","key":[],"limit":"100/24h","algorithm":"fixed_window"}]}`)

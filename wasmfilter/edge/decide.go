@@ -11,7 +11,7 @@ import (
 )
 
 // decider decides requests: which rules apply, which of them wait for the region, and
-// what is put back when one of them refuses.
+// what is put back when one of them rejects.
 type decider struct {
 	taker
 	rules *rulebook.Rulebook
@@ -35,7 +35,7 @@ func (d *decider) match(in *rule.Request) bool {
 	return len(d.matches.Hits)+len(d.matches.Sheds) > 0
 }
 
-// decide takes a request through the rules that apply to it, the shed rules first: what they refuse costs nothing on others.
+// decide takes a request through the rules that apply to it, the shed rules first: what they reject costs nothing on others.
 func (d *decider) decide(now lease.Millis, r *Request) {
 	if !d.shed(now, r, false) {
 		return
@@ -53,7 +53,7 @@ func (d *decider) decide(now lease.Millis, r *Request) {
 }
 
 // shed asks the shed rules that apply to a request, those with mode: shadow or the others. From here on it counts as in flight by each,
-// also while it waits, so that not too many go on at once. False if one of them refuses it.
+// also while it waits, so that not too many go on at once. False if one of them rejects it.
 func (d *decider) shed(now lease.Millis, r *Request, shadow bool) bool {
 	for i := range d.matches.Sheds {
 		hit := &d.matches.Sheds[i]
@@ -61,11 +61,11 @@ func (d *decider) shed(now lease.Millis, r *Request, shadow bool) bool {
 		if s.Shadow != shadow {
 			continue
 		}
-		held, refused := s.Enter(now, hit)
+		held, rejected := s.Enter(now, hit)
 		switch {
-		case refused && shadow:
+		case rejected && shadow:
 			r.WouldDeny = append(r.WouldDeny, s.Name)
-		case refused:
+		case rejected:
 			r.Outcome, r.Status, r.Shed, r.Class = Deny, 503, d.rules.InForce.Set.Rule(hit.Rule), hit.Class
 			r.RetryAfter = 1000 + 1000*lease.Millis(d.pop.UpTo(2))
 			r.leaveSheds()
@@ -87,24 +87,24 @@ func (d *decider) addHits(r *Request) (shadows bool) {
 			continue
 		}
 		r.hits = append(r.hits, hit{
-			policy:  p,
-			key:     p.Key(d.pop.Seed, m.Key),
-			cost:    m.Cost,
-			lacks:   m.Lacks,
-			verdict: holder.Wait,
-			quota:   Quota{Rule: p.Rule, Name: p.Name, Policy: p.Item, Limit: p.Terms.Capacity, Consistency: p.Terms.Consistency},
+			policy:   p,
+			key:      p.Key(d.pop.Seed, m.Key),
+			cost:     m.Cost,
+			noSecret: m.NoSecret,
+			verdict:  holder.Wait,
+			quota:    Quota{Rule: p.Rule, Name: p.Name, Policy: p.Item, Limit: p.Terms.Capacity, Consistency: p.Terms.Consistency},
 		})
 	}
 	return shadows
 }
 
-// enforce decides the hits of r: each is refused from memory, or takes what is
-// there, or waits. When one of them is refused, what the others took is put back.
+// enforce decides the hits of r: each is rejected from memory, or takes what is
+// there, or waits. When one of them is rejected, what the others took is put back.
 // Exact rules come first: nothing is taken of them without asking, so a rejection
 // from memory takes nothing from the others.
 func (d *decider) enforce(now lease.Millis, r *Request) {
 	for i := range r.hits {
-		if r.hits[i].refusedBefore(now) {
+		if r.hits[i].rejectedBefore(now) {
 			d.deny(now, r, i)
 			return
 		}
@@ -119,8 +119,8 @@ func (d *decider) enforce(now lease.Millis, r *Request) {
 	d.wait(now, r)
 }
 
-// refusedBefore refuses a hit from the cache of denials.
-func (h *hit) refusedBefore(now lease.Millis) bool {
+// rejectedBefore rejects a hit from the cache of denials.
+func (h *hit) rejectedBefore(now lease.Millis) bool {
 	denied := h.policy.Denials.Rejects(h.key.Hash, now, h.cost)
 	if denied == nil {
 		return false
@@ -131,7 +131,7 @@ func (h *hit) refusedBefore(now lease.Millis) bool {
 	return true
 }
 
-// retry notes when a client that is refused should come back.
+// retry notes when a client that is rejected should come back.
 func (h *hit) retry(now, at lease.Millis) { h.quota.Reset = max(at-now, 1) }
 
 // takeAll takes the hits of exact rules, or those of the others. False if one of
@@ -143,7 +143,7 @@ func (d *decider) takeAll(now lease.Millis, r *Request, exact bool) bool {
 			continue
 		}
 		switch h.verdict = d.take(now, h); h.verdict {
-		case holder.Refuse:
+		case holder.Reject:
 			d.deny(now, r, i)
 			return false
 		case holder.Wait:
@@ -153,7 +153,7 @@ func (d *decider) takeAll(now lease.Millis, r *Request, exact bool) bool {
 	return true
 }
 
-// admit lets a request pass that no rule refuses.
+// admit lets a request pass that no rule rejects.
 func (d *decider) admit(now lease.Millis, r *Request) {
 	r.Outcome = Admit
 	for i := range r.sheds {
@@ -174,17 +174,17 @@ func (d *decider) admit(now lease.Millis, r *Request) {
 
 // show shows a decision to somebody who watches. A key without a secret is not known.
 func (d *decider) show(now lease.Millis, h *hit) {
-	if v := d.live.View; v != nil && !h.lacks {
+	if v := d.live.View; v != nil && !h.noSecret {
 		v.Show(now, live.Decided{
 			Policy: h.policy, Key: h.key, Decision: h.decision, Own: h.own, Remaining: h.quota.Remaining, Retry: h.quota.Reset,
 		})
 	}
 }
 
-// deny refuses a request because of its hit i, and puts back what the others took.
+// deny rejects a request because of its hit i, and puts back what the others took.
 func (d *decider) deny(now lease.Millis, r *Request, i int) {
 	h := &r.hits[i]
-	h.verdict = holder.Refuse
+	h.verdict = holder.Reject
 	if h.decision == rulebook.Allowed {
 		h.decision = rulebook.Denied
 	}
@@ -215,7 +215,7 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 
 // known is the wait of a hit that is over its limit by what the PoP knows; 0: it is not, or has been taken.
 func (d *decider) known(now lease.Millis, h *hit) lease.Millis {
-	if h.verdict == holder.Admit || h.lacks || h.policy.Concurrency {
+	if h.verdict == holder.Admit || h.noSecret || h.policy.Concurrency {
 		return 0
 	}
 	e := d.accounts.open(h.policy, h.key)
@@ -229,7 +229,7 @@ func (d *decider) known(now lease.Millis, h *hit) lease.Millis {
 func (d *decider) refundAll(now lease.Millis, r *Request) {
 	for j := range r.hits {
 		if o := &r.hits[j]; o.verdict == holder.Admit {
-			o.verdict = holder.Refuse
+			o.verdict = holder.Reject
 			d.refund(now, o)
 		}
 	}
@@ -256,7 +256,7 @@ func (d *decider) decideShadows(now lease.Millis, r *Request) {
 		if !p.Shadow {
 			continue
 		}
-		h := hit{policy: p, key: p.Key(d.pop.Seed, m.Key), cost: m.Cost, lacks: m.Lacks}
+		h := hit{policy: p, key: p.Key(d.pop.Seed, m.Key), cost: m.Cost, noSecret: m.NoSecret}
 		verdict := d.takeUndenied(now, &h)
 		if verdict == holder.Wait && d.uplink.Lane(p).Open {
 			verdict = holder.Admit
@@ -266,7 +266,7 @@ func (d *decider) decideShadows(now lease.Millis, r *Request) {
 		if verdict != holder.Wait {
 			d.countShadow(now, &h, verdict)
 		}
-		if verdict == holder.Refuse {
+		if verdict == holder.Reject {
 			_, name := p.Own(h.own)
 			r.WouldDeny = append(r.WouldDeny, name)
 		}
@@ -279,7 +279,7 @@ func (d *decider) decideShadows(now lease.Millis, r *Request) {
 // countShadow counts what a shadow rule would have done.
 func (d *decider) countShadow(now lease.Millis, h *hit, v holder.Verdict) {
 	h.decision = rulebook.ShadowAllowed
-	if v == holder.Refuse {
+	if v == holder.Reject {
 		h.decision = rulebook.ShadowDenied
 	}
 	h.policy.Counts.Decided[h.decision]++

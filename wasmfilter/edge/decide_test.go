@@ -18,7 +18,7 @@ const userRule = `{"rules":[{"name":"user","match":{"path":{"prefix":"/v1/"}},"k
 	"limit":"100/1h","algorithm":"fixed_window"}]}`
 
 // The life of a key: the first request waits, later ones find a lease, and when the
-// limit is spent requests are refused without a question.
+// limit is spent requests are rejected without a question.
 func TestLifeOfAKey(t *testing.T) {
 	w := newWorld(t, 1, userRule)
 	r := w.request(0, "/v1/a", "ann")
@@ -67,8 +67,8 @@ func TestClientGone(t *testing.T) {
 }
 
 // Who waits for the same answer is served as if each had asked alone: a costly request
-// that does not fit refuses no cheap one behind it.
-func TestCostlyRequestsRefuseNoCheapOnes(t *testing.T) {
+// that does not fit rejects no cheap one behind it.
+func TestCostlyRequestsRejectNoCheapOnes(t *testing.T) {
 	w := newWorld(t, 1, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"10/1h","algorithm":"fixed_window","cost":{"header":"x-cost","max":10}}]}`)
 	w.costly(0, 7)
 	costs := []int64{5, 2, 4, 1}
@@ -84,7 +84,7 @@ func TestCostlyRequestsRefuseNoCheapOnes(t *testing.T) {
 	}
 }
 
-// A request that one window refuses costs nothing on the others: all of the minute that the
+// A request that one window rejects costs nothing on the others: all of the minute that the
 // window of a day left is there when that is raised.
 func TestWindowsAreAllOrNone(t *testing.T) {
 	for _, consistency := range []string{"leased", "exact"} {
@@ -138,7 +138,7 @@ func TestDeniedMemberDecidesItsGroup(t *testing.T) {
 		{"name":"user","key":[{"header":"x-user"}],"limit":"100/1h","algorithm":"fixed_window"},
 		{"name":"all","key":[],"limit":"1/1h","algorithm":"fixed_window","consistency":"exact"}]}`)
 	if !w.admit(0, "/", "ann") {
-		t.Fatal("the first request was refused")
+		t.Fatal("the first request was rejected")
 	}
 	if q := w.region.last.Wants; len(q) != 2 || q[0].Group == 0 || q[0].Group != q[1].Group {
 		t.Errorf("the wants of one request are no group: %+v", q)

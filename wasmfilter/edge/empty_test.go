@@ -92,7 +92,7 @@ func (w *world) empty() {
 				case p == nil:
 					w.t.Fatalf("an entry of no rule in force: %+v", e)
 				case p.Local && !p.Limit.Fresh(e.Counter, w.wall()):
-				case (e.Refused || e.Least > 0) && w.now < e.Reset && e.Overdrawn == 0 && e.Leases[0].Units == 0 && e.Leases[1].Units == 0:
+				case (e.Rejected || e.Least > 0) && w.now < e.Reset && e.Overdrawn == 0 && e.Leases[0].Units == 0 && e.Leases[1].Units == 0:
 				case e.Leases[0].Local && w.now < e.Leases[0].Expiry || e.Leases[1].Local && w.now < e.Leases[1].Expiry:
 				default:
 					w.t.Fatalf("an entry that states nothing: %+v", e)

@@ -8,11 +8,11 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// fail decides a hit whose tier above does not answer: what was denied stays
+// fail decides a hit whose region does not answer: what was denied stays
 // denied, and the rule's on_failure decides the rest.
 func (d *taker) fail(now lease.Millis, h *hit) holder.Verdict {
 	if h.denied {
-		return holder.Refuse
+		return holder.Reject
 	}
 	return d.failBy(now, h, h.policy.Rule.OnFailure)
 }
@@ -33,7 +33,7 @@ func (d *taker) failBy(now lease.Millis, h *hit, by lease.OnFailure) holder.Verd
 	if share := d.uplink.Share; share > 0 && p.Rule.Scope == rule.ScopeGlobal { // the rest is that of other regions
 		spec.Count = share.Of(spec.Count)
 	}
-	f := by.Among(d.uplink.Holders, p.Rule.ExpectedHolders, spec, now, d.pop.TimeOfDay(now))
+	f := by.Among(d.uplink.Holders, p.Rule.ExpectedPoPs, spec, now, d.pop.TimeOfDay(now))
 	if p.Concurrency {
 		return d.failSlots(now, h, f)
 	}
@@ -46,7 +46,7 @@ func (d *taker) failBy(now lease.Millis, h *hit, by lease.OnFailure) holder.Verd
 	switch {
 	case outcome != table.Stored && !by.FailUncounted().Admitted:
 		h.decision, h.status = rulebook.FullDenied, p.Rule.DenyStatus
-		return holder.Refuse
+		return holder.Reject
 	case outcome != table.Stored: // what is admitted cannot be reported
 		h.uncounted = true
 		d.port.Unreported += uint64(h.cost)
@@ -56,7 +56,7 @@ func (d *taker) failBy(now lease.Millis, h *hit, by lease.OnFailure) holder.Verd
 	return verdict
 }
 
-// failSlots decides a hit of a concurrency rule whose tier above does not answer.
+// failSlots decides a hit of a concurrency rule whose region does not answer.
 // Its slots count all the same, and are stated when there is an answer again.
 func (d *taker) failSlots(now lease.Millis, h *hit, f lease.Failure) holder.Verdict {
 	hd := d.slots.of(h)
@@ -79,7 +79,7 @@ func (d *taker) failSlots(now lease.Millis, h *hit, f lease.Failure) holder.Verd
 	return h.failed(now, &did)
 }
 
-// failed notes a decision that was made without the tier above.
+// failed notes a decision that was made without the region.
 func (h *hit) failed(now lease.Millis, did *lease.Failed) holder.Verdict {
 	if !did.Denied {
 		h.own = 0 // the rule's limit decides
@@ -104,9 +104,9 @@ func (h *hit) failed(now lease.Millis, did *lease.Failed) holder.Verdict {
 	if did.RetryAfter == 0 {
 		h.quota.Reset = failedRetry
 	}
-	return holder.Refuse
+	return holder.Reject
 }
 
-// failedRetry is after how long a client should come back that is refused because the tier
-// above does not answer.
+// failedRetry is after how long a client should come back that is rejected because the
+// region does not answer.
 const failedRetry lease.Millis = 1000

@@ -34,12 +34,12 @@ func TestOnFailure(t *testing.T) {
 		share    uint32
 		admitted int // of 30
 		decision rulebook.Decision
-		status   int // of those refused
+		status   int // of those rejected
 	}{
 		{window + `,"on_failure":"allow"`, 0, 0, 30, rulebook.FailedOpen, 0},
 		{window + `,"on_failure":"deny"`, 0, 0, 0, rulebook.FailedClosed, 503},
 		{window + `,"on_failure":{"action":"deny","status":429}`, 0, 0, 0, rulebook.FailedClosed, 429},
-		{window + `,"on_failure":{"action":"local","expected_holders":3}`, 0, 0, 7, rulebook.LocalAllowed, 429},
+		{window + `,"on_failure":{"action":"local","expected_pops":3}`, 0, 0, 7, rulebook.LocalAllowed, 429},
 		{window + `,"on_failure":"local"`, 0, 250, 20, rulebook.LocalAllowed, 429},
 		{window + `,"on_failure":"local","scope":"global"`, 0, 0, 20, rulebook.LocalAllowed, 429},
 		{window + `,"on_failure":"local","scope":"global"`, 0, 250, 5, rulebook.LocalAllowed, 429},
@@ -78,7 +78,7 @@ func TestOnFailure(t *testing.T) {
 	}
 }
 
-// What was admitted while the region was away is reported when it is back, once. Requests that another rule refuses take
+// What was admitted while the region was away is reported when it is back, once. Requests that another rule rejects take
 // nothing off what is owed.
 func TestOverdrawnIsReported(t *testing.T) {
 	w := newWorld(t, 1, `{"rules":[
@@ -198,7 +198,7 @@ func TestKeysAskedForAreBounded(t *testing.T) {
 		t.Errorf("%d asks are left after all answers", n)
 	}
 	if !w.admit(0, "/", "ann") {
-		t.Error("refused when there is room again")
+		t.Error("rejected when there is room again")
 	}
 }
 

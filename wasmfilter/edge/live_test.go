@@ -142,7 +142,7 @@ func TestShowsWhatWasDecided(t *testing.T) {
 	w.passes(1000)
 	rates, uses := map[string]uint64{}, map[string][3]uint64{}
 	for _, r := range w.last() {
-		for of, list := range map[string][]*quotapb.KeyRate{"": r.Keys, "refused ": r.Denied} {
+		for of, list := range map[string][]*quotapb.KeyRate{"": r.Keys, "rejected ": r.Denied} {
 			for _, k := range list {
 				if k.Rule == "user" {
 					rates[fmt.Sprintf("%s%s %s", of, k.Override, k.Key)] += k.Count
@@ -154,11 +154,11 @@ func TestShowsWhatWasDecided(t *testing.T) {
 			uses[u.Rule] = [3]uint64{sum[0] + u.Matched, sum[1] + u.Denied + u.ShadowDenied, sum[2] + u.NoKey}
 		}
 	}
-	want := map[string]uint64{"gold gold-1": 5334, "override-2 iron-1": 10_668, " tin-1": 16_000, "refused  tin-1": 5334, " tin-2": 3200}
+	want := map[string]uint64{"gold gold-1": 5334, "override-2 iron-1": 10_668, " tin-1": 16_000, "rejected  tin-1": 5334, " tin-2": 3200}
 	if !maps.Equal(rates, want) {
 		t.Errorf("rates %v, want %v: requests of 1.875 s, in thousandths a second", rates, want)
 	}
-	// The shadow rule decides on a request that waits, too, which another rule may then refuse.
+	// The shadow rule decides on a request that waits, too, which another rule may then reject.
 	if got := fmt.Sprint(uses); got != "map[device:[0 0 68] trial:[59 37 0] user:[68 10 0]]" {
 		t.Errorf("matched, denied and without a key: %s", got)
 	}
@@ -307,12 +307,12 @@ func TestMember(t *testing.T) {
 	}
 }
 
-// Of a rule with live: off no key shows, and of one with hash: true no key in plain, whatever there is to hash with. A rule that
+// Of a rule with hide_keys: true no key shows, and of one with hash: true no key in plain, whatever there is to hash with. A rule that
 // is closed while somebody watches shows none of what was collected before.
-func TestLiveOff(t *testing.T) {
+func TestHideKeys(t *testing.T) {
 	const rules = `{"rules":[
 		{"name":"open","key":[{"header":"x-user"}],"limit":"30/1h","algorithm":"fixed_window"},
-		{"name":"closed","key":[{"header":"x-user"}],"limit":"30/1h","algorithm":"fixed_window","live":"off"},
+		{"name":"closed","key":[{"header":"x-user"}],"limit":"30/1h","algorithm":"fixed_window","hide_keys":true},
 		{"name":"hashed","key":[{"header":"x-user"}],"hash":true,"limit":"30/1h","algorithm":"fixed_window","on_failure":"allow"}]}`
 	w := newWorld(t, 1, rules)
 	w.watched(&quotapb.Tap{PerSecond: 1000})
@@ -346,7 +346,7 @@ func TestLiveOff(t *testing.T) {
 	if got := shows(); got != `[counts closed counts hashed counts open hashed \h open an]` {
 		t.Errorf("with a secret: %s", got)
 	}
-	w.region.use(mustRules(t, strings.Replace(rules, `"algorithm":"fixed_window"}`, `"algorithm":"fixed_window","live":"off"}`, 1)).Dated(2))
+	w.region.use(mustRules(t, strings.Replace(rules, `"algorithm":"fixed_window"}`, `"algorithm":"fixed_window","hide_keys":true}`, 1)).Dated(2))
 	seconds(3)
 	shows()
 	w.passes(3000)

@@ -32,12 +32,12 @@ type Request struct {
 	Stream uint32
 	// Outcome is the verdict; Wait until there is one.
 	Outcome Outcome
-	// Status is the HTTP status of a denial: that of the rule's rejections, or where the tier
-	// above failed and the rule denies then that of its on_failure.
+	// Status is the HTTP status of a denial: that of the rule's rejections, or where the
+	// region failed and the rule denies then that of its on_failure.
 	Status int
 	// Failed is true for such a denial: its response is not that of the rule's rejections.
 	Failed bool
-	// Degraded is true if a rule was decided without the tier above although it
+	// Degraded is true if a rule was decided without the region although it
 	// should have been asked: by its on_failure, or because the table is full.
 	Degraded bool
 	// RetryAfter is with a denial after how long the client should come back; 0: nobody
@@ -46,10 +46,10 @@ type Request struct {
 	RetryAfter lease.Millis
 	// Waited is how long the request waited.
 	Waited lease.Millis
-	// WouldDeny names the shadow rules and candidates that would have refused a request that
+	// WouldDeny names the shadow rules and candidates that would have rejected a request that
 	// passes, as far as the PoP knew that without asking.
 	WouldDeny []string
-	// Shed is the shed rule that refused the request; nil: none did. Class is then what the request is to it.
+	// Shed is the shed rule that rejected the request; nil: none did. Class is then what the request is to it.
 	Shed  *rule.Rule
 	Class shed.Class
 
@@ -84,10 +84,10 @@ type hit struct {
 	status    int               // of a denial because something failed
 	period    limit.Micros      // scope: pop: what was charged
 	slots     *holding          // concurrency: where cost slots are in use
-	lacks     bool              // its key is not known, because there is no secret to hash it under
+	noSecret  bool              // its key is not known, because there is no secret to hash it under
 	uncounted bool              // admitted without being charged to anything
 	suspect   bool              // its key was denied lately
-	denied    bool              // concurrency: the tier above denied it, and is asked again
+	denied    bool              // concurrency: the region denied it, and is asked again
 }
 
 // Quota is what a response states about one rule that applied.
@@ -165,10 +165,10 @@ func (r *Request) Governing(of rule.Headers) (nearest *Quota) {
 	return nearest
 }
 
-// DeniedKey is the key for which the request is refused, as it is counted; empty where it is not known, or
+// DeniedKey is the key for which the request is rejected, as it is counted; empty where it is not known, or
 // where nobody is to see it.
 func (r *Request) DeniedKey() []byte {
-	if h := &r.hits[r.denier]; !h.lacks && !h.policy.Rule.LiveOff {
+	if h := &r.hits[r.denier]; !h.noSecret && !h.policy.Rule.HideKeys {
 		return h.key.Text
 	}
 	return nil
@@ -178,7 +178,7 @@ func (r *Request) DeniedKey() []byte {
 // valid until the next request is matched or, of a request that waited, ends.
 func (r *Request) KeyOf(q *Quota) []byte {
 	for i := range r.hits {
-		if h := &r.hits[i]; &h.quota == q && !h.lacks {
+		if h := &r.hits[i]; &h.quota == q && !h.noSecret {
 			return h.key.Text
 		}
 	}

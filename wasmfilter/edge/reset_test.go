@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// After its counter was reset a key is refused for a second at most, by all workers: what they remember of rejections
+// After its counter was reset a key is rejected for a second at most, by all workers: what they remember of rejections
 // ends. Requests come all the time.
 func TestResetEndsRejections(t *testing.T) {
 	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_window", "sliding_log"} {
@@ -38,7 +38,7 @@ func TestResetEndsRejections(t *testing.T) {
 					for i := range 2 {
 						for !w.admit(i, "/", "ann") {
 							if w.pass(10); w.now-reset > lease.Millis(lease.LongestAskAfter/limit.Millisecond)+100 {
-								t.Fatalf("round %d: worker %d refuses %d ms after the reset", round, i, w.now-reset)
+								t.Fatalf("round %d: worker %d rejects %d ms after the reset", round, i, w.now-reset)
 							}
 						}
 					}

@@ -11,14 +11,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What a refused client gets is what one exact limiter that saw the same requests
+// What a rejected client gets is what one exact limiter that saw the same requests
 // would state, from the first rejection on: whatever the algorithm, wherever the counter
 // is, and however long a denial has been remembered.
 func TestRetryAfterIsTheClients(t *testing.T) {
 	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_window", "sliding_log"} {
 		for _, where := range []string{`"consistency":"leased"`, `"consistency":"exact"`, `"scope":"pop"`} {
 			if algorithm == "sliding_log" && where == `"scope":"pop"` {
-				continue // is refused: the table keeps no logs
+				continue // is rejected: the table keeps no logs
 			}
 			for _, l := range []string{"5/1h", "3/1m", "40/1m"} {
 				retryAfter(t, algorithm, where, l, 1)
@@ -65,9 +65,9 @@ func retryAfter(t *testing.T, algorithm, where, rate string, cost int64) {
 }
 
 // A client that is alone comes back after as many seconds as it was told, and is admitted: whatever requests cost,
-// whatever else was refused before, and wherever the counter is. It is not told more than until the limit is whole,
+// whatever else was rejected before, and wherever the counter is. It is not told more than until the limit is whole,
 // but for a second and the time between two asks.
-func TestClientThatObeysIsRefusedOnce(t *testing.T) {
+func TestClientThatObeysIsRejectedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := func(name string, of ...string) string { return rapid.SampledFrom(of).Draw(t, name) }
 		algorithm := pick("algorithm", "token_bucket", "fixed_window", "sliding_window", "sliding_log")
@@ -76,7 +76,7 @@ func TestClientThatObeysIsRefusedOnce(t *testing.T) {
 		how := `"consistency":"` + where + `"`
 		switch {
 		case where == "pop" && algorithm == "sliding_log":
-			return // is refused: the table keeps no logs
+			return // is rejected: the table keeps no logs
 		case where == "pop":
 			how = `"scope":"pop"`
 		case where == "leased" && rate != "5/1s":

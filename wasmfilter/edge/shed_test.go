@@ -13,7 +13,7 @@ import (
 const shedAndLimit = `{"rules":[{"name":"overload","shed":{"capacity":1}},
 	{"name":"user","key":[{"header":"x-user"}],"limit":"3/1h","algorithm":"fixed_window"%s}]}`
 
-// What a shed rule refuses costs nothing on others, and its own denials count apart.
+// What a shed rule rejects costs nothing on others, and its own denials count apart.
 func TestShedCostsNothing(t *testing.T) {
 	for _, scope := range []string{"", `,"scope":"pop"`} {
 		w := newWorld(t, 1, fmt.Sprintf(shedAndLimit, scope))
@@ -48,18 +48,18 @@ func TestShedCostsNothing(t *testing.T) {
 	}
 }
 
-// A shadow rule refuses none, and says what it would do.
+// A shadow rule rejects none, and says what it would do.
 func TestShadowShed(t *testing.T) {
 	w := newWorld(t, 1, strings.Replace(fmt.Sprintf(shedAndLimit, ""), `"shed"`, `"mode":"shadow","shed"`, 1))
 	for i := range 3 {
 		r := w.request(0, "/", "ann")
 		if w.settle(); r.Outcome != Admit || slices.Equal(r.WouldDeny, []string{"overload"}) != (i > 0) {
-			t.Errorf("request %d: outcome %v, would be refused by %v", i, r.Outcome, r.WouldDeny)
+			t.Errorf("request %d: outcome %v, would be rejected by %v", i, r.Outcome, r.WouldDeny)
 		}
 	}
 }
 
-// A request that waits for the region counts, and stops when it is reset, or refused by a limit.
+// A request that waits for the region counts, and stops when it is reset, or rejected by a limit.
 func TestShedWhileWaiting(t *testing.T) {
 	w := newWorld(t, 1, fmt.Sprintf(shedAndLimit, ""))
 	r := w.request(0, "/", "ann")
@@ -79,11 +79,11 @@ func TestShedWhileWaiting(t *testing.T) {
 			t.Fatal("what is over counts")
 		}
 		if r.Outcome == Deny && r.Holds() {
-			t.Error("a limit refused it, and it counts")
+			t.Error("a limit rejected it, and it counts")
 		}
 		w.workers[0].End(w.now, r)
 	}
 	if r.Outcome != Deny {
-		t.Error("the fourth of a key is not refused by its limit")
+		t.Error("the fourth of a key is not rejected by its limit")
 	}
 }

@@ -32,7 +32,7 @@ type holding struct {
 	key       table.Key
 	inUse     int64
 	gave      lease.Millis // see table.Member
-	owes      lease.Millis // until then the tier above may lack what it gave back
+	owes      lease.Millis // until then the region may lack what it gave back
 	denied    lease.Millis // when it was last denied a slot
 	published lease.Millis // until then others count what it uses; 0: they lack the newest
 	others    table.Others // as the pool had them last
@@ -42,7 +42,7 @@ type holding struct {
 // one key per rule.
 const maxHoldings = 1 << 16
 
-// may is how many slots the tier above lets the worker hold now.
+// may is how many slots the region lets the worker hold now.
 func (hd *holding) may(now lease.Millis) int64 {
 	if now < hd.Until {
 		return hd.May
@@ -185,9 +185,9 @@ func (s *slots) sweep(now lease.Millis) {
 	}
 }
 
-// refusedHere is after how long a client that found no slot in the PoP should come
+// rejectedHere is after how long a client that found no slot in the PoP should come
 // back.
-const refusedHere lease.Millis = 10
+const rejectedHere lease.Millis = 10
 
 // enter decides a hit of a concurrency rule.
 func (d *taker) enter(now lease.Millis, h *hit) holder.Verdict {
@@ -202,12 +202,12 @@ func (d *taker) enter(now lease.Millis, h *hit) holder.Verdict {
 	case outcome != table.Stored && h.policy.Local:
 		return d.enterShared(now, h)
 	case h.policy.Local:
-		h.retry(now, now+refusedHere)
-		return holder.Refuse
+		h.retry(now, now+rejectedHere)
+		return holder.Reject
 	}
 	verdict := hd.Missed(now, max(hd.gave, hd.others.Gave) > hd.denied)
 	switch verdict {
-	case holder.Refuse:
+	case holder.Reject:
 		h.retry(now, hd.NextAsk)
 	case holder.Unanswered:
 		return d.failAnswered(now, h, hd.Back.Status())

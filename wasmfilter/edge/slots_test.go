@@ -22,7 +22,7 @@ func fewSlotsRules(limit int, scope string) string {
 	return fmt.Sprintf(fewSlots, limit, scope, more)
 }
 
-// Of two streams at a time under a limit of 1, one is admitted and one is refused,
+// Of two streams at a time under a limit of 1, one is admitted and one is rejected,
 // whichever workers they come to, whatever the region receives late, and whether units
 // are asked for with the slot.
 func TestSlotsAreFreeEverywhere(t *testing.T) {
@@ -53,7 +53,7 @@ func (w *world) oneOfTwo(t *rapid.T) {
 		w.passLate(t)
 	}
 	if pair[0].Outcome == pair[1].Outcome || pair[0].Degraded || pair[1].Degraded {
-		t.Fatalf("%d and %d, degraded: %v and %v, want one admitted and one refused", pair[0].Outcome, pair[1].Outcome, pair[0].Degraded, pair[1].Degraded)
+		t.Fatalf("%d and %d, degraded: %v and %v, want one admitted and one rejected", pair[0].Outcome, pair[1].Outcome, pair[0].Degraded, pair[1].Degraded)
 	}
 	w.stay(t)
 	for i, r := range pair {
@@ -155,7 +155,7 @@ func TestSlotsOfACrashedWorker(t *testing.T) {
 			w := newWorld(t, 4, fewSlotsRules(3, scope))
 			for range 3 { // worker 0 holds all slots, and uses one
 				if !w.admit(0, "/", "ann") {
-					t.Fatal("refused")
+					t.Fatal("rejected")
 				}
 			}
 			var first []*Request

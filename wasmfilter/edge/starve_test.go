@@ -7,9 +7,9 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// refusing are limits that refuse every request of a key, after the first one at
+// rejecting are limits that reject every request of a key, after the first one at
 // the latest.
-var refusing = map[string]string{
+var rejecting = map[string]string{
 	"exact":       `"limit":"1/1h","algorithm":"fixed_window","consistency":"exact","timeout":"500ms"`,
 	"zero":        `"limit":"0/1h","algorithm":"fixed_window","consistency":"exact","timeout":"500ms"`,
 	"leased":      `"limit":"1/1h","algorithm":"fixed_window","timeout":"500ms"`,
@@ -20,22 +20,22 @@ var refusing = map[string]string{
 	"other line":  `"limit":"1/1h","algorithm":"fixed_window","consistency":"exact","timeout":"900ms"`,
 }
 
-// starving are two rules in either order: one that refuses every request of the
+// starving are two rules in either order: one that rejects every request of the
 // user greedy, and an exact one of 5 per hour for all.
 func starving(limit, order string) string {
-	refuses := fmt.Sprintf(`{"name":"a","match":{"header":{"x-user":"greedy"}},"key":[{"header":"x-user"}],%s}`, limit)
+	rejects := fmt.Sprintf(`{"name":"a","match":{"header":{"x-user":"greedy"}},"key":[{"header":"x-user"}],%s}`, limit)
 	shared := `{"name":"b","key":[],"limit":"5/1h","algorithm":"fixed_window","consistency":"exact","timeout":"500ms"}`
 	if order == "last" {
-		refuses, shared = shared, refuses
+		rejects, shared = shared, rejects
 	}
-	return `{"rules":[` + refuses + `,` + shared + `]}`
+	return `{"rules":[` + rejects + `,` + shared + `]}`
 }
 
-// However many requests one rule refuses, another one has all of its limit for those
-// that nobody refuses: while 300 requests per second of one user are refused, 20
+// However many requests one rule rejects, another one has all of its limit for those
+// that nobody rejects: while 300 requests per second of one user are rejected, 20
 // others get what is left of 5, whatever the round trip is.
-func TestRefusedRequestsStarveNobody(t *testing.T) {
-	for name, limit := range refusing {
+func TestRejectedRequestsStarveNobody(t *testing.T) {
+	for name, limit := range rejecting {
 		for _, order := range []string{"first", "last"} {
 			for _, rtt := range []lease.Millis{1, 20, 60} {
 				t.Run(fmt.Sprint(name, " ", order, " ", rtt), func(t *testing.T) {

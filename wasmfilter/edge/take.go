@@ -11,7 +11,7 @@ import (
 )
 
 // taker decides one rule for one request, by what the PoP has for its key: it takes from
-// the account or from the slots, or refuses, or leaves the hit to an answer of the region,
+// the account or from the slots, or rejects, or leaves the hit to an answer of the region,
 // or to on_failure.
 type taker struct {
 	port     *Port
@@ -25,7 +25,7 @@ type taker struct {
 // take decides a hit by what this PoP has.
 func (d *taker) take(now lease.Millis, h *hit) holder.Verdict {
 	switch {
-	case h.lacks:
+	case h.noSecret:
 		return h.withoutKey()
 	case h.policy.Concurrency:
 		return d.enter(now, h)
@@ -35,10 +35,10 @@ func (d *taker) take(now lease.Millis, h *hit) holder.Verdict {
 	return d.takeLease(now, h)
 }
 
-// takeUndenied is take, unless the cache of denials refuses the hit.
+// takeUndenied is take, unless the cache of denials rejects the hit.
 func (d *taker) takeUndenied(now lease.Millis, h *hit) holder.Verdict {
-	if h.refusedBefore(now) {
-		return holder.Refuse
+	if h.rejectedBefore(now) {
+		return holder.Reject
 	}
 	return d.take(now, h)
 }
@@ -71,9 +71,9 @@ func (d *taker) takeAccount(now lease.Millis, h *hit, s *table.Sublease) holder.
 	p := h.policy
 	for range table.Tries {
 		e := d.accounts.open(p, h.key)
-		refused := e.Refused
+		rejected := e.Rejected
 		denied := e.Phase == holder.PhaseDenied && h.cost-e.Held(&p.Terms, now) >= e.Least
-		h.suspect = denied || refused
+		h.suspect = denied || rejected
 		did := e.Take(&p.Terms, now, h.cost)
 		if did.Verdict != holder.Unanswered {
 			h.describe(now, e, did.Verdict)
@@ -89,7 +89,7 @@ func (d *taker) takeAccount(now lease.Millis, h *hit, s *table.Sublease) holder.
 		if s != nil && did.Verdict == holder.Admit {
 			more, until = d.accounts.sublet(now, p, e)
 		}
-		if asks || did.Verdict == holder.Admit || did.Verdict == holder.Refuse && !refused {
+		if asks || did.Verdict == holder.Admit || did.Verdict == holder.Reject && !rejected {
 			outcome = p.Table.Commit(now)
 		}
 		if asks && outcome == table.Stored {
@@ -100,13 +100,13 @@ func (d *taker) takeAccount(now lease.Millis, h *hit, s *table.Sublease) holder.
 			return d.failAnswered(now, h, e.Back.Status())
 		case outcome == table.Raced:
 			continue
-		case did.Verdict == holder.Refuse:
+		case did.Verdict == holder.Reject:
 			if outcome == table.Stored {
-				if h.rememberDenial(now, e); refused && !asks {
+				if h.rememberDenial(now, e); rejected && !asks {
 					p.Denials.Count(h.key.Hash, h.cost)
 				}
 			}
-			return holder.Refuse
+			return holder.Reject
 		case outcome == table.Full:
 			return holder.Wait // the region decides, whether there is a place or not
 		case outcome == table.Failed:
@@ -122,7 +122,7 @@ func (d *taker) takeAccount(now lease.Millis, h *hit, s *table.Sublease) holder.
 }
 
 // right takes the right to ask for the key of h, and makes the want: then the verdict is
-// Wait. Refuse: another worker asks for a denied key of an exact rule, on behalf of all.
+// Wait. Reject: another worker asks for a denied key of an exact rule, on behalf of all.
 // Unanswered: asks for the key fail, and another worker tries whether they still do. A key
 // that has no place in the table asks for no more than is waited for.
 func (d *taker) right(now lease.Millis, h *hit, waiting int64) (lease.Want, holder.Verdict) {
@@ -135,11 +135,11 @@ func (d *taker) right(now lease.Millis, h *hit, waiting int64) (lease.Want, hold
 	outcome := d.accounts.try(now, p, h.key, func(e *table.Entry) bool {
 		e.Denied = lease.Sum(e.Denied, denied)
 		switch {
-		case p.Exact && e.Take(&p.Terms, now, h.cost).Verdict == holder.Refuse:
-			h.describe(now, e, holder.Refuse)
+		case p.Exact && e.Take(&p.Terms, now, h.cost).Verdict == holder.Reject:
+			h.describe(now, e, holder.Reject)
 			h.rememberDenial(now, e)
 			p.Denials.Count(h.key.Hash, h.cost)
-			verdict = holder.Refuse
+			verdict = holder.Reject
 		case e.Back.Off(now):
 			verdict = holder.Unanswered
 		default:
@@ -159,7 +159,7 @@ func (h *hit) describe(now lease.Millis, e *table.Entry, v holder.Verdict) {
 	h.own = e.OwnLimit
 	h.quota.Remaining = e.Left + e.Available(now)
 	h.quota.Reset = max(0, e.Reset-now)
-	if v == holder.Refuse {
+	if v == holder.Reject {
 		h.quota.Remaining = 0
 		h.quota.Reset = e.Retry(&h.policy.Terms, now, h.cost)
 	}
@@ -190,7 +190,7 @@ func (h *hit) withoutPlace() holder.Verdict {
 		return holder.Admit
 	}
 	h.decision, h.status = rulebook.FullDenied, h.policy.Rule.DenyStatus
-	return holder.Refuse
+	return holder.Reject
 }
 
 // withoutKey decides by on_failure a hit whose key cannot be hashed, and is not counted in plain.
@@ -201,7 +201,7 @@ func (h *hit) withoutKey() holder.Verdict {
 		return holder.Admit
 	}
 	h.decision, h.status, h.quota.Reset = rulebook.FailedClosed, h.policy.Rule.DenyStatus, failedRetry
-	return holder.Refuse
+	return holder.Reject
 }
 
 // takeLocal decides a hit of scope: pop, whose counter is in the table itself. Keys
@@ -248,7 +248,7 @@ func (d *taker) charge(now lease.Millis, h *hit, e *table.Entry, shared bool) (h
 	} else if did.Remaining == 0 { // else see rememberDenial
 		h.policy.Denials.Remember(h.key.Hash, table.Rejection{Until: min(retryAt, now+longestLocalDenial), RetryAt: retryAt, Cost: h.cost})
 	}
-	return holder.Refuse, table.Stored
+	return holder.Reject, table.Stored
 }
 
 // longestLocalDenial bounds how long a denial of scope: pop is not looked at again:

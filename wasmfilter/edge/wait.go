@@ -40,7 +40,7 @@ func (d *decider) wait(now lease.Millis, r *Request) {
 }
 
 // askNext asks for the undecided hits of a request: for all at once, unless those
-// that will likely be refused have to come first. Those whose tier above does not
+// that will likely be rejected have to come first. Those whose region does not
 // answer are decided at once. False if that denied the request.
 func (d *decider) askNext(now lease.Millis, r *Request) bool {
 	if !d.failUndecided(now, r, false) {
@@ -65,7 +65,7 @@ func (d *decider) askNext(now lease.Millis, r *Request) bool {
 
 // suspects decides how to ask for a request if some of its undecided hits were denied
 // lately and others were not, so that nothing of the others is taken for a request
-// that will likely be refused: in one group, which the tier above decides as a
+// that will likely be rejected: in one group, which the region decides as a
 // whole, or, where others wait for the same keys, for the suspects first.
 func (d *decider) suspects(r *Request) (first, group bool) {
 	lane, suspects, others, apart := -1, false, false, false
@@ -95,8 +95,8 @@ func (d *decider) ask(now lease.Millis, h *hit, v waiter) holder.Verdict {
 	case a == nil:
 		want, right := d.right(now, h, v.cost)
 		switch right {
-		case holder.Refuse:
-			return holder.Refuse
+		case holder.Reject:
+			return holder.Reject
 		case holder.Unanswered:
 			return d.take(now, h)
 		}

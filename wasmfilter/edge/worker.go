@@ -13,7 +13,7 @@
 //	w.Calls, w.Decided      ─▶ what to send, and which waiting requests to resume
 //
 // All rules that match a request apply, and all or none of them are charged: when one rule
-// refuses, what was taken for the others is put back. A request whose keys have
+// rejects, what was taken for the others is put back. A request whose keys have
 // units on lease is decided by one compare-and-set per rule. One that finds no
 // units waits: its want joins those of other requests, travels with the next call,
 // and the reply decides it. Shadow rules use a table, calls and a breaker of their
@@ -90,7 +90,7 @@ type Worker struct {
 }
 
 // New returns a worker. Entropy is six words of real randomness. A worker always
-// starts: with a configuration that was refused cfg is the last good one, or the
+// starts: with a configuration that was rejected cfg is the last good one, or the
 // zero Config.
 func New(cfg rulebook.Config, store table.Store, entropy [6]uint64, now lease.Millis, wall limit.Micros) *Worker {
 	w := &Worker{cfg: cfg.WithDefaults(), pop: pop.Join(store, entropy)}

@@ -29,8 +29,8 @@ func TestFewAreFinishedAtOnce(t *testing.T) {
 		"granted":            {"deny", func(e *envoy) { e.settle(nil) }, 0},
 		"timeout, deny":      {"deny", func(e *envoy) { e.settle(hang) }, 503},
 		"timeout, allow":     {"allow", func(e *envoy) { e.settle(hang) }, 0},
-		"no next call, deny": {"deny", func(e *envoy) { e.noCall = true; e.settle(refuse) }, 503},
-		"no next call":       {"allow", func(e *envoy) { e.noCall = true; e.settle(refuse) }, 0},
+		"no next call, deny": {"deny", func(e *envoy) { e.noCall = true; e.settle(reject) }, 503},
+		"no next call":       {"allow", func(e *envoy) { e.noCall = true; e.settle(reject) }, 0},
 		"deadline":           {"deny", func(e *envoy) { e.pass(200) }, 503},
 	} {
 		t.Run(name, func(t *testing.T) {

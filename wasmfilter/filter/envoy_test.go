@@ -297,7 +297,7 @@ func answering(decide func(*wire.Want) wire.Grant) func(*httpCall) {
 }
 
 func hang(c *httpCall)    { c.status, c.answer = "504", []byte("upstream request timeout") }
-func refuse(c *httpCall)  { c.status, c.answer = "503", []byte("upstream connect error") }
+func reject(c *httpCall)  { c.status, c.answer = "503", []byte("upstream connect error") }
 func garbage(c *httpCall) { c.status, c.answer = "200", []byte("\xff\xff<html>") }
 
 func header(headers [][2]string, name string) string {

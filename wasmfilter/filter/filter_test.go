@@ -76,7 +76,7 @@ func TestExempt(t *testing.T) {
 	}
 }
 
-// The access log gets the shadow rules that would refuse a request that is admitted, as soon as the PoP knows it.
+// The access log gets the shadow rules that would reject a request that is admitted, as soon as the PoP knows it.
 func TestShadowRejectionIsLogged(t *testing.T) {
 	e := startNew(t, withRules(t, `{"rules":[
 		{"name":"user","key":[{"header":"x-user"}],"limit":"100/1d"},
@@ -137,7 +137,7 @@ func TestSpanTags(t *testing.T) {
 	}
 }
 
-// A client that a limit of 0 refuses is not told to come back, and one that finds no slot not
+// A client that a limit of 0 rejects is not told to come back, and one that finds no slot not
 // when: nobody knows when a stream ends.
 func TestNoRetryAfter(t *testing.T) {
 	e := startNew(t, withRules(t, userRules), 1)
@@ -230,7 +230,7 @@ func TestRegionFails(t *testing.T) {
 		answers func(*httpCall)
 		logs    string
 	}{
-		"hangs": {hang, ""}, "refuses": {refuse, ""}, "garbage": {garbage, ""}, "no cluster": {nil, "weir_region"},
+		"hangs": {hang, ""}, "rejects": {reject, ""}, "garbage": {garbage, ""}, "no cluster": {nil, "weir_region"},
 		"forbidden":   {answersWith("403"), `answers a call with HTTP status 403 and "the reason"; give this PoP a certificate for a name that the region allows`},
 		"no such API": {answersWith("404"), `answers a call with HTTP status 404 and "the reason"; make sure that it leads to weir-regional`},
 	} {
@@ -370,7 +370,7 @@ func TestVMDies(t *testing.T) {
 	e.get0("/other")
 	e.pass(6000)
 	e.settle(nil)
-	if x := refusedBy(e); x.status != 429 {
+	if x := rejectedBy(e); x.status != 429 {
 		t.Fatalf("status %d", x.status)
 	}
 	e.run(1, 2, func(g *VM) { g.Configure(2, len(e.config)) }) // a listener that is added or changed
@@ -413,7 +413,7 @@ func TestTwoConfigurations(t *testing.T) {
 	if headers(pluginContext) || headers(second) || !headers(third) {
 		t.Error("a listener does not follow the configuration of its plugin's name")
 	}
-	e.run(0, second, func(g *VM) { g.Deleted(second) }) // the update was refused
+	e.run(0, second, func(g *VM) { g.Deleted(second) }) // the update was rejected
 	if !headers(pluginContext) {
 		t.Error("the old configuration does not decide after the new one went")
 	}
@@ -428,7 +428,7 @@ func TestTwoConfigurations(t *testing.T) {
 func TestPluginsShareNothing(t *testing.T) {
 	first := strings.Replace(withRules(t, userRules), "{", `{"region":"eu",`, 1)
 	e := startNew(t, first, 1)
-	refusedBy(e)
+	rejectedBy(e)
 	e.named = map[uint32]string{}
 	next := uint32(pluginContext)
 	check := func(what, name, config string, shares bool) {

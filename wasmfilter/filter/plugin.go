@@ -97,7 +97,7 @@ func (p *plugin) decide(context uint32) (pause bool) {
 	s.request.Stream = context
 	switch p.worker.Decide(now, &s.request) {
 	case edge.Deny:
-		p.refuse(&s.request)
+		p.reject(&s.request)
 		p.worker.End(now, &s.request)
 		p.vm.release(s)
 		p.after()
@@ -223,7 +223,7 @@ func (p *plugin) after() {
 	p.worker.Decided = p.worker.Decided[:0]
 }
 
-// finish lets a request that waited go on, or refuses it. The one whose callback
+// finish lets a request that waited go on, or rejects it. The one whose callback
 // runs goes on by what that returns.
 func (p *plugin) finish(r *edge.Request) {
 	p.stats.waited(p.host, r.Waited)
@@ -232,7 +232,7 @@ func (p *plugin) finish(r *edge.Request) {
 		p.raw = nil // the headers of another stream
 	}
 	if r.Outcome == edge.Deny {
-		p.refuse(r)
+		p.reject(r)
 		return
 	}
 	p.report(r)
@@ -281,7 +281,7 @@ func (p *plugin) notMade(id uint32) {
 	p.pace(p.host.Now())
 }
 
-// mostOfAnswer is how many bytes of an answer that refuses a call are logged: it
+// mostOfAnswer is how many bytes of an answer that rejects a call are logged: it
 // contains what is wrong.
 const mostOfAnswer = 300
 

@@ -17,10 +17,10 @@ import (
 //
 //	weir            what is decided without the region, login allowed on_failure,
 //	                or the exempt rule by which a request passes if no other rule decides on it, internal exempt
-//	weir.shadow     the shadow rules and candidates that would have refused it, with a comma between them
+//	weir.shadow     the shadow rules and candidates that would have rejected it, with a comma between them
 //
 // A rejection has weir.rule, weir.override if one is used, weir.key, which is what the key is counted by, so
-// perhaps a hash, and nothing with live: off, and weir.remaining; one by a shed rule has weir.rule and weir.class. With span_tags all requests have
+// perhaps a hash, and nothing with hide_keys: true, and weir.remaining; one by a shed rule has weir.rule and weir.class. With span_tags all requests have
 // weir.rule, weir.outcome (allowed or denied), weir.consistency, weir.degraded (true or false) and weir.override.
 // Clients get none of it: one that reads that a limit is open while the region is away could use that.
 const decisionState = "weir"
@@ -51,7 +51,7 @@ func (p *plugin) sample(r *edge.Request) {
 }
 
 // report writes to the access log that a request is admitted without its region, or that a
-// shadow rule would refuse it.
+// shadow rule would reject it.
 func (p *plugin) report(r *edge.Request) {
 	p.tag(r)
 	if len(r.WouldDeny) > 0 {
@@ -74,7 +74,7 @@ func (p *plugin) reportExempt(by string) {
 	p.host.SetState(decisionState, text(p.maker.Decision))
 }
 
-// tag puts on a request that is refused, or with span_tags on each, where access log and tracer find it:
+// tag puts on a request that is rejected, or with span_tags on each, where access log and tracer find it:
 // the rule that denied, or that is nearest its limit, and what it decided by.
 func (p *plugin) tag(r *edge.Request) {
 	denied := r.Outcome == edge.Deny
@@ -119,8 +119,8 @@ func isGRPC(contentType string) bool {
 	return contentType == "application/grpc" || strings.HasPrefix(contentType, "application/grpc+")
 }
 
-// refuse answers a request that was denied.
-func (p *plugin) refuse(r *edge.Request) {
+// reject answers a request that was denied.
+func (p *plugin) reject(r *edge.Request) {
 	grpc := isGRPC(p.requestHeader("content-type"))
 	this := response.Reject(r, grpc)
 	h := &p.headers

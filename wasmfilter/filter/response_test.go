@@ -16,8 +16,8 @@ func withFields(t *testing.T, fields string) string {
 	return withRules(t, strings.Replace(userRules, `"limit"`, fields+`,"limit"`, 1))
 }
 
-// refusedBy sends a request that the region refuses.
-func refusedBy(e *envoy, headers ...string) *exchange {
+// rejectedBy sends a request that the region rejects.
+func rejectedBy(e *envoy, headers ...string) *exchange {
 	x := e.send(0, append([]string{":path", "/v1/a", "x-user", "ann"}, headers...)...)
 	e.settle(grantOf(0))
 	return x
@@ -32,7 +32,7 @@ func (x *exchange) names() (names []string) {
 	return names
 }
 
-// Status, body and content type of a rejection are those of the rule, whoever refuses: the region, the table or the cache of
+// Status, body and content type of a rejection are those of the rule, whoever rejects: the region, the table or the cache of
 // denials. With headers: off nothing that a client gets has the rule's name or its limit; the access log has its name.
 func TestRejectionForm(t *testing.T) {
 	for _, c := range []struct {
@@ -55,13 +55,13 @@ func TestRejectionForm(t *testing.T) {
 	} {
 		e := startNew(t, withFields(t, c.fields), 1)
 		for i := range 3 {
-			x := refusedBy(e)
+			x := rejectedBy(e)
 			if x.status != c.status || x.body != c.body || header(x.response, "content-type") != c.kind || fmt.Sprint(x.names()) != c.names ||
 				header(x.response, "retry-after") != "31" || x.details != "weir-denied:user" || x.tags != "weir.rule=user weir.key=ann weir.remaining=0 " ||
 				strings.Contains(c.names, "policy") && fmt.Sprint(header(x.response, "ratelimit-policy"), header(x.response, "ratelimit")) != `"user";q=100;w=60"user";r=0;t=31` {
 				t.Errorf("%d: status %d, details %s, headers %q, body %s", i, x.status, x.details, x.response, x.body)
 			}
-			x = refusedBy(e, "content-type", "application/grpc+proto")
+			x = rejectedBy(e, "content-type", "application/grpc+proto")
 			if x.status != 200 || header(x.response, "grpc-status") != c.grpc || header(x.response, "content-type") != "application/grpc" ||
 				!strings.HasSuffix(header(x.response, "grpc-message"), c.message) || x.body != "" {
 				t.Errorf("%d: gRPC: status %d, %q, body %q", i, x.status, x.response, x.body)
@@ -75,7 +75,7 @@ func TestRejectionForm(t *testing.T) {
 }
 
 // Of several rules the headers state those that are not hidden; nothing of any, where a hidden
-// one refuses.
+// one rejects.
 func TestHeadersOffAmongOthers(t *testing.T) {
 	rules := withRules(t, `{"rules":[
 		{"name":"hidden","key":[],"limit":"3/1d","algorithm":"fixed_window","scope":"pop","headers":"off"},
@@ -142,21 +142,21 @@ func TestOverrideByKeyIsNamed(t *testing.T) {
 		e.settle(overriding("acme", ok))
 		x = e.send(0, ":path", "/v1/a", "x-user", "bob")
 		e.settle(overriding("globex", no))
-		check("refused by the region", x, 429, "globex", acmes)
-		check("refused by what is remembered", e.send(0, ":path", "/v1/a", "x-user", "bob"), 429, "globex", acmes)
-		check("refused by another worker", e.send(1, ":path", "/v1/a", "x-user", "bob"), 429, "globex", acmes)
+		check("rejected by the region", x, 429, "globex", acmes)
+		check("rejected by what is remembered", e.send(0, ":path", "/v1/a", "x-user", "bob"), 429, "globex", acmes)
+		check("rejected by another worker", e.send(1, ":path", "/v1/a", "x-user", "bob"), 429, "globex", acmes)
 
 		ok.Limit, no.Limit = 100, 100 // as large as the rule's
 		x = e.send(0, ":path", "/v1/a", "x-user", "same")
 		e.settle(overriding("same", no))
-		check("refused by an override that changes nothing", x, 429, "same", own)
+		check("rejected by an override that changes nothing", x, 429, "same", own)
 		x = e.send(0, ":path", "/v1/a", "x-user", "bad")
 		e.settle(overriding("a b", no))
-		check("refused with a name that is none", x, 429, "", own)
+		check("rejected with a name that is none", x, 429, "", own)
 		e.pass(2000)
 		x = e.send(1, ":path", "/v1/a", "x-user", "bob")
 		e.settle(grantsOf(no))
-		check("refused when the override has ended", x, 429, "", own)
+		check("rejected when the override has ended", x, 429, "", own)
 		if e.pass(100); e.metrics["weir.decisions.rule.user.decision.denied"] < 5 {
 			t.Errorf("metrics: %v", e.metrics)
 		}
@@ -207,9 +207,9 @@ func TestOverrideIsNamed(t *testing.T) {
 	}
 }
 
-// Two keys that lack different amounts are told so, and a key whose rule has live: off is not in the access log.
+// Two keys that lack different amounts are told so, and a key whose rule has hide_keys: true is not in the access log.
 func TestWhatRemainsOfEachKey(t *testing.T) {
-	for fields, keys := range map[string]bool{"": true, `,"live":"off"`: false} {
+	for fields, keys := range map[string]bool{"": true, `,"hide_keys":true`: false} {
 		e := startNew(t, withFields(t, `"scope":"pop","cost":{"header":"x-cost","max":100}`+fields), 1)
 		for user, left := range map[string]string{"ann": "30", "bob": "20"} {
 			e.get(0, "/v1/a", "x-user", user, "x-cost", map[string]string{"ann": "70", "bob": "80"}[user])

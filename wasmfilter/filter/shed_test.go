@@ -9,7 +9,7 @@ import (
 const shedRules = `{"rules":[{"name":"overload","match":{"path":{"prefix":"/v1/"}},"shed":{"capacity":10,"profile":"fast",
 	"classes":[{"class":"critical","match":{"path":"/v1/pay"}}]}}]}`
 
-// Beyond its share a class is refused, with 503 and no word of limits. What is in flight counts until its stream ends, however
+// Beyond its share a class is rejected, with 503 and no word of limits. What is in flight counts until its stream ends, however
 // it does; the access log and the metrics have the class.
 func TestShed(t *testing.T) {
 	e := startNew(t, withRules(t, shedRules), 2)
@@ -27,21 +27,21 @@ func TestShed(t *testing.T) {
 	for range 8 {
 		come("/v1/a")
 	}
-	refused := come("/v1/a")
-	if len(open) != 8 || refused.status != 503 || refused.grpc != 14 || refused.details != "weir-shed:overload" ||
-		refused.tags != "weir.rule=overload weir.class=normal " || refused.decision != "" {
-		t.Errorf("%d are admitted, and then: %+v", len(open), refused)
+	rejected := come("/v1/a")
+	if len(open) != 8 || rejected.status != 503 || rejected.grpc != 14 || rejected.details != "weir-shed:overload" ||
+		rejected.tags != "weir.rule=overload weir.class=normal " || rejected.decision != "" {
+		t.Errorf("%d are admitted, and then: %+v", len(open), rejected)
 	}
-	retry := header(refused.response, "retry-after")
+	retry := header(rejected.response, "retry-after")
 	want := [][2]string{{"content-type", "application/problem+json"}, {"retry-after", retry}, {"x-envoy-ratelimited", "true"}, {"x-envoy-overloaded", "true"}, {"x-weir-rule", "overload"}}
-	if !slices.Equal(refused.response, want) || !strings.Contains("123", retry) {
-		t.Errorf("headers: %q", refused.response)
+	if !slices.Equal(rejected.response, want) || !strings.Contains("123", retry) {
+		t.Errorf("headers: %q", rejected.response)
 	}
 	for range 2 {
 		come("/v1/pay")
 	}
-	if refused := come("/v1/pay"); len(open) != 10 || refused.tags != "weir.rule=overload weir.class=critical " {
-		t.Errorf("%d are admitted, and then: %+v", len(open), refused)
+	if rejected := come("/v1/pay"); len(open) != 10 || rejected.tags != "weir.rule=overload weir.class=critical " {
+		t.Errorf("%d are admitted, and then: %+v", len(open), rejected)
 	}
 	if n, r := e.metrics["weir.shed_utilization_permille.rule.overload"], e.metrics["weir.shed_ratio_permille.rule.overload"]; n != 1000 || r != 0 {
 		t.Errorf("utilization %d, ratio %d", n, r)
@@ -100,7 +100,7 @@ func TestShedByResponses(t *testing.T) {
 			}
 			x.upstream = append(x.upstream, [2]string{c.name, c.value})
 			if statuses[x.status]++; x.status != 0 && path == "/v1/pay" {
-				t.Fatal("a critical request is refused")
+				t.Fatal("a critical request is rejected")
 			}
 			if x.status == 0 {
 				if responses++; responses%16 == 1 {

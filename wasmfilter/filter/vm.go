@@ -38,7 +38,7 @@ type VM struct {
 	// makes a new context for a changed configuration.
 	good    map[string]rulebook.Config
 	started bool // a plugin was configured, or the VM cannot have crashed alone
-	spare   []*stream
+	free    []*stream
 }
 
 // NewVM returns a VM without plugins. Where one process has several VMs, all but its first one get any of those
@@ -164,7 +164,7 @@ func (m *VM) ResponseHeaders(context uint32) {
 	}
 }
 
-// Deleted ends a stream, however it ended, or a plugin whose listener has drained or was refused.
+// Deleted ends a stream, however it ended, or a plugin whose listener has drained or was rejected.
 func (m *VM) Deleted(context uint32) {
 	if s := m.streams.find(context); s != nil {
 		defer m.recovered("on_delete")
@@ -314,9 +314,9 @@ func (t *streams) remove(s *stream) {
 }
 
 func (m *VM) acquire(p *plugin) *stream {
-	if n := len(m.spare); n > 0 {
-		s := m.spare[n-1]
-		m.spare = m.spare[:n-1]
+	if n := len(m.free); n > 0 {
+		s := m.free[n-1]
+		m.free = m.free[:n-1]
 		s.plugin = p
 		return s
 	}
@@ -324,7 +324,7 @@ func (m *VM) acquire(p *plugin) *stream {
 }
 
 func (m *VM) release(s *stream) {
-	if len(m.spare) < 1024 {
-		m.spare = append(m.spare, s)
+	if len(m.free) < 1024 {
+		m.free = append(m.free, s)
 	}
 }

@@ -321,7 +321,7 @@ static void split(const char *texts, size_t count, buffer *into) {
 	}
 }
 
-// weir_define defines a metric with labels, and returns its number; 0 if Envoy refuses.
+// weir_define defines a metric with labels, and returns its number; 0 if Envoy rejects.
 size_t weir_define(void *envoy, int kind, const char *name, size_t name_length, const char *labels, size_t count) {
 	buffer all[most_labels], n = {name, name_length};
 	size_t id = 0;

@@ -312,7 +312,7 @@ func (w *worker) putHeader(replace bool, name, value string) {
 	}
 }
 
-// SetState keeps the value for publish. Metadata is for others, which may refuse all of it for one byte that is not UTF-8.
+// SetState keeps the value for publish. Metadata is for others, which may reject all of it for one byte that is not UTF-8.
 func (w *worker) SetState(name, value string) {
 	clean := value
 	if !utf8.ValidString(value) {

@@ -1,4 +1,4 @@
-{{/* Refuses values that contradict each other, with what to change. */}}
+{{/* Rejects values that contradict each other, with what to change. */}}
 {{- define "weir.check" -}}
 {{- $v := .Values -}}
 {{- $wrong := list -}}

@@ -74,7 +74,7 @@ volumes:
   - { name: redis, secret: { secretName: {{ .secret | quote }} } }
   {{- end }}
   {{- if $v.keySecrets.secret }}
-  # Weir refuses a file of secrets that everybody may read.
+  # Weir rejects a file of secrets that everybody may read.
   - { name: keys, secret: { secretName: {{ $v.keySecrets.secret | quote }}, defaultMode: 0440 } }
   {{- end }}
   {{- if $consulSecret }}

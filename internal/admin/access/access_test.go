@@ -103,7 +103,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// A file that everybody may write is refused: who can write it gives himself a role.
+// A file that everybody may write is rejected: who can write it gives himself a role.
 func TestWritable(t *testing.T) {
 	path := proc.WriteFile(t, filepath.Join(t.TempDir(), "tokens.yaml"), "tokens: []\n")
 	fatal.If(t, os.Chmod(path, 0o666))

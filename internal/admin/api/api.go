@@ -41,15 +41,15 @@ type Config struct {
 
 // API is an admin API. It is safe for concurrent use once all operations are added.
 type API struct {
-	cfg     Config
-	huma    huma.API
-	mux     *http.ServeMux
-	cross   *http.CrossOriginProtection
-	limits  *limits
-	ended   context.Context // ends streams
-	end     context.CancelFunc
-	refused *telemetry.CounterVec
-	logged  repeat.OncePerMinute // a rejection: callers who are refused must not fill the log
+	cfg      Config
+	huma     huma.API
+	mux      *http.ServeMux
+	cross    *http.CrossOriginProtection
+	limits   *limits
+	ended    context.Context // ends streams
+	end      context.CancelFunc
+	rejected *telemetry.CounterVec
+	logged   repeat.OncePerMinute // a rejection: callers who are rejected must not fill the log
 }
 
 // New makes an API without operations.
@@ -57,7 +57,7 @@ func New(c Config) *API {
 	problemsOnly()
 	a := &API{cfg: c, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), limits: newLimits()}
 	a.ended, a.end = context.WithCancel(context.Background())
-	a.refused = c.Metrics.Counters("weir_admin_rejected_total", "Calls of the admin API that were rejected before they were looked at, by the code of the problem.", "code")
+	a.rejected = c.Metrics.Counters("weir_admin_rejected_total", "Calls of the admin API that were rejected before they were looked at, by the code of the problem.", "code")
 	a.huma = humago.New(a.mux, huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
@@ -135,7 +135,7 @@ func (a *API) prepare(least access.Role, op *huma.Operation) {
 	op.Middlewares = append(op.Middlewares, func(ctx huma.Context, next func(huma.Context)) {
 		if p := permit(Caller(ctx.Context()), least); p != nil {
 			_, w := humago.Unwrap(ctx)
-			a.refuse(w, p, ctx.RemoteAddr())
+			a.reject(w, p, ctx.RemoteAddr())
 			return
 		}
 		next(ctx)

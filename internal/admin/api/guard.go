@@ -88,7 +88,7 @@ func (a *API) guarded(admit func(r *http.Request) (access.Caller, *v1.Problem), 
 			leave, p = a.limits.enter(caller, r.URL.Path == StreamPath, time.Now())
 		}
 		if p != nil {
-			a.refuse(w, p, r.RemoteAddr)
+			a.reject(w, p, r.RemoteAddr)
 			return
 		}
 		defer leave()
@@ -120,7 +120,7 @@ func (a *API) closed(local bool) string {
 		"give --admin-tls-cert, --admin-tls-key and --admin-tokens, or call a loopback address and give it as --admin-listen, or --admin-local"
 }
 
-// admit is who makes a call, or why it is refused.
+// admit is who makes a call, or why it is rejected.
 func (a *API) admit(r *http.Request) (access.Caller, *v1.Problem) {
 	var nobody access.Caller
 	if reason := a.closed(a.local(r)); reason != "" {
@@ -164,7 +164,7 @@ func unauthenticated(code, detail string) *v1.Problem {
 	return v1.NewProblem(http.StatusUnauthorized, code, detail).With("WWW-Authenticate", `Bearer realm="weir"`)
 }
 
-// browser is why a call that a page of another origin may have caused is refused.
+// browser is why a call that a page of another origin may have caused is rejected.
 func (a *API) browser(r *http.Request) *v1.Problem {
 	if p := a.host(r); p != nil {
 		return p
@@ -179,7 +179,7 @@ func (a *API) browser(r *http.Request) *v1.Problem {
 	return nil
 }
 
-// host is why a call is refused that comes on this machine under the name of a page, whose owner has let that name mean
+// host is why a call is rejected that comes on this machine under the name of a page, whose owner has let that name mean
 // this machine (DNS rebinding).
 func (a *API) host(r *http.Request) *v1.Problem {
 	if a.local(r) && !isHost(r.Host) {
@@ -195,11 +195,11 @@ func isHost(host string) bool {
 	return net.ParseIP(strings.Trim(host, "[]")) != nil || strings.EqualFold(host, "localhost")
 }
 
-// refuse answers with a problem.
-func (a *API) refuse(w http.ResponseWriter, p *v1.Problem, from string) {
-	a.refused.WithLabelValues(p.Code).Inc()
+// reject answers with a problem.
+func (a *API) reject(w http.ResponseWriter, p *v1.Problem, from string) {
+	a.rejected.WithLabelValues(p.Code).Inc()
 	if a.logged.Now() {
-		a.cfg.Log.Warn("admin call refused", "code", p.Code, "reason", p.Detail, "from", from)
+		a.cfg.Log.Warn("admin call rejected", "code", p.Code, "reason", p.Detail, "from", from)
 	}
 	write(w, p)
 }

@@ -23,7 +23,7 @@ type Override struct {
 	amendments `embed:""`
 }
 
-// Candidate has the commands on candidates, limits that are counted beside those of rules, and refuse nothing.
+// Candidate has the commands on candidates, limits that are counted beside those of rules, and reject nothing.
 type Candidate struct {
 	amendments `embed:""`
 }
@@ -102,7 +102,7 @@ type setAmendment struct {
 	change `embed:""`
 	Limit  []string `required:"" sep:"none" placeholder:"LIMIT" help:"The limit, as in the rules file, such as 50/1m; for an override of a rule with limits one for each of them."`
 	Until  until    `required:"" placeholder:"TIME" help:"When it ends: a time, or how long from now, such as 1h."`
-	Name   string   `help:"Name of an override, as clients that are refused are told."`
+	Name   string   `help:"Name of an override, as clients that are rejected are told."`
 }
 
 // Run sets an entry.

@@ -59,7 +59,7 @@ func serve(t *testing.T, s *v1.Status) (at Installation, calls *[]string) {
 		"GET /v1/top":         v1.Top{Keys: []v1.Rate{{Rule: "login", Override: "vip", Key: evil, From: "fra1", PerSecond: 12.25, Over: 1}}, Rules: s.Rules},
 		"POST /v1/keys:peek":  v1.Counters{Items: counter, PoPs: []v1.Decision{{From: "fra1", Rule: "login", Outcome: "denied", RetryAfterMs: 1500, When: day}, {From: "ham2", Rule: "login", Outcome: "admitted", Remaining: 3, When: day}}},
 		"POST /v1/keys:reset": v1.Counters{Items: counter[:1]},
-		"POST /v1/explain": v1.Explanation{RefusedBy: "login", Rules: []v1.Explained{
+		"POST /v1/explain": v1.Explanation{RejectedBy: "login", Rules: []v1.Explained{
 			{Rule: "overload", Mode: "enforce", Applies: true, Class: "critical", Counted: "ann"},
 			{Rule: "login", Mode: "enforce", Applies: true, Override: "vip", Counted: "ann", Cost: 2, Counters: counter[:1]}, {Rule: "api", Mode: "enforce", Failed: "header x-tier"},
 			{Rule: "open", Mode: "enforce", ExemptBy: "all"}, {Rule: "free", Mode: "enforce", Override: "2", Unlimited: true},

@@ -134,13 +134,13 @@ func (e *Explain) ask(q *v1.Request, to *v1.Explanation) error {
 	}
 	for i := range all {
 		one := v1.Explain(&all[i])
-		if hit := all[i].Hit; hit != nil && hit.Lacks {
+		if hit := all[i].Hit; hit != nil && hit.NoSecret {
 			one.Counted, one.Problem = "", "the key is hashed under a secret, which is not here"
 		}
 		to.Rules = append(to.Rules, one)
 	}
-	if i := explain.Refuser(all, func(int) int64 { return -1 }); i >= 0 {
-		to.RefusedBy = all[i].Rule.Name
+	if i := explain.Rejecter(all, func(int) int64 { return -1 }); i >= 0 {
+		to.RejectedBy = all[i].Rule.Name
 	}
 	return nil
 }
@@ -170,22 +170,22 @@ func (e *Explain) print(stdout io.Writer, answer *v1.Explanation) error {
 	if err != nil {
 		return err
 	}
-	text := "\nno rule refuses it, by what counters hold"
+	text := "\nno rule rejects it, by what counters hold"
 	switch {
-	case answer.RefusedBy != "" && e.Rules != "":
-		text = "\nrefused by " + answer.RefusedBy + ", whatever its counter holds"
-	case answer.RefusedBy != "":
-		text = "\nrefused by " + answer.RefusedBy + ", by what its counter holds"
+	case answer.RejectedBy != "" && e.Rules != "":
+		text = "\nrejected by " + answer.RejectedBy + ", whatever its counter holds"
+	case answer.RejectedBy != "":
+		text = "\nrejected by " + answer.RejectedBy + ", by what its counter holds"
 	case !applies && !unknown:
 		text = "\nno rule applies to it"
 	case e.Rules != "":
-		text = "\nno rule refuses it before its limit is used"
+		text = "\nno rule rejects it before its limit is used"
 	}
 	if sheds {
-		text += "; a rule that sheds load refuses it if its PoP has too much to do"
+		text += "; a rule that sheds load rejects it if its PoP has too much to do"
 	}
 	if unknown {
-		text += "; those that are unknown may refuse it"
+		text += "; those that are unknown may reject it"
 	}
 	_, err = io.WriteString(stdout, Escaped(text+"\n", "\n"))
 	return err

@@ -17,7 +17,7 @@ import (
 // Top has the flags of the command that shows what comes most.
 type Top struct {
 	listing
-	By      string `enum:"key,denied,rule" default:"key" help:"What to count: keys, keys that are refused, or rules: key, denied or rule."`
+	By      string `enum:"key,denied,rule" default:"key" help:"What to count: keys, keys that are rejected, or rules: key, denied or rule."`
 	Denied  bool   `help:"The same as --by denied."`
 	Limit   int    `default:"20" help:"Most rows, 1 to 512."`
 	EachPop bool   `name:"each-pop" help:"Count each PoP apart; of all regions each region."`

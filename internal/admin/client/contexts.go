@@ -70,8 +70,8 @@ func (f *File) check() (wrong error) {
 	for i := range f.Contexts {
 		c := &f.Contexts[i]
 		wrong = errors.Join(wrong,
-			settings.Refuse(c.Name == "" || names[c.Name], "contexts[%d].name: is missing, or given twice", i),
-			settings.Refuse(c.URL == "", "contexts[%d].url: is missing; write the address of an admin port, such as https://weir.example.com:8090", i),
+			settings.Reject(c.Name == "" || names[c.Name], "contexts[%d].name: is missing, or given twice", i),
+			settings.Reject(c.URL == "", "contexts[%d].url: is missing; write the address of an admin port, such as https://weir.example.com:8090", i),
 			settings.Pair("cert", c.Cert, "key", c.Key),
 		)
 		names[c.Name] = true

@@ -99,7 +99,7 @@ type Explanation struct {
 	InForce InForce     `json:"in_force" doc:"The rules that explain it."`
 	Rules   []Explained `json:"rules" doc:"All, in their order."`
 
-	RefusedBy string `json:"refused_by,omitempty" doc:"The rule that would refuse the request, by what its counter holds or, where nobody knows that, because it costs more than the limit. Of several the one that a PoP asks first. A PoP that has units on lease admits it all the same."`
+	RejectedBy string `json:"rejected_by,omitempty" doc:"The rule that would reject the request, by what its counter holds or, where nobody knows that, because it costs more than the limit. Of several the one that a PoP asks first. A PoP that has units on lease admits it all the same."`
 }
 
 // Explained is what becomes of a request by one rule.

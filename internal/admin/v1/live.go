@@ -56,10 +56,10 @@ type Use struct {
 	NoKey             uint64  `json:"no_key" doc:"Requests that match, and do not have the rule's key."`
 	Admitted          uint64  `json:"admitted"`
 	Denied            uint64  `json:"denied"`
-	ShadowDenied      uint64  `json:"shadow_denied" doc:"That a shadow rule or a candidate would have refused."`
+	ShadowDenied      uint64  `json:"shadow_denied" doc:"That a shadow rule or a candidate would have rejected."`
 	AdmittedPerSecond float64 `json:"admitted_per_second"`
 	DeniedPerSecond   float64 `json:"denied_per_second"`
-	Used              float64 `json:"used,omitempty" doc:"Rate of the rule's busiest key, divided by its limit; more than 1 is refused in the end, if each request takes one unit. Missing: that is not known."`
+	Used              float64 `json:"used,omitempty" doc:"Rate of the rule's busiest key, divided by its limit; more than 1 is rejected in the end, if each request takes one unit. Missing: that is not known."`
 	Hint              string  `json:"hint,omitempty" enum:"matched-nothing,key-missing" doc:"matched-nothing: no request did; key-missing: none had the key."`
 }
 
@@ -70,7 +70,7 @@ type Top struct {
 	Rules []Use  `json:"rules" doc:"By rule."`
 }
 
-// Rate is how often requests of a key come, or are refused.
+// Rate is how often requests of a key come, or are rejected.
 type Rate struct {
 	Rule      string  `json:"rule"`
 	Override  string  `json:"override,omitempty"`

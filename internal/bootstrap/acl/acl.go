@@ -168,7 +168,7 @@ func (e *ensurer) ensureToken(ctx context.Context, t Token, policy string) error
 		path, done = path+"/"+found.AccessorID, "changed"
 		t.Accessor = found.AccessorID
 	}
-	// An older Consul refuses the fields that a newer client has.
+	// An older Consul rejects the fields that a newer client has.
 	body := map[string]any{
 		"AccessorID": t.Accessor, "SecretID": t.Secret, "Description": ours + t.Name, "Policies": []map[string]string{{"Name": policy}},
 	}

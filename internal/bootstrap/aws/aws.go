@@ -163,7 +163,7 @@ func (u *users) ensure(ctx context.Context, same bool) error {
 	case err != nil:
 		return err
 	case !same:
-		if err := u.active(ctx); err != nil { // a change that is under way refuses another one
+		if err := u.active(ctx); err != nil { // a change that is under way rejects another one
 			return err
 		}
 		if _, err := u.ModifyUser(ctx, &elasticache.ModifyUserInput{UserId: &u.ID, AccessString: &u.Access, Passwords: u.Passwords}); err != nil {

@@ -40,7 +40,7 @@ func calendarWindows(t *testing.T, s Subject) {
 						t.Fatalf("%+v, want all of a new window", g)
 					}
 					denied := acquire(t, store, p, "k", one(1))
-					refused(t, denied, "a window that is used up")
+					rejected(t, denied, "a window that is used up")
 					if left := lease.CeilMillis(ends - clk.now()); max(denied.RetryAfter, denied.Reset) > left+1 || min(denied.RetryAfter, denied.Reset) < left-1 {
 						t.Errorf("%+v, and the window ends in %d ms", denied, left)
 					}
@@ -49,7 +49,7 @@ func calendarWindows(t *testing.T, s Subject) {
 					}
 				}
 				clk.advance(limit.Second - limit.Millisecond)
-				refused(t, acquire(t, store, p, "k", one(1)), "a millisecond before the window ends")
+				rejected(t, acquire(t, store, p, "k", one(1)), "a millisecond before the window ends")
 				clk.advance(limit.Millisecond)
 				if s.Cached && consistency == lease.Exact { // the rejection before was asked for, and is kept for an interval
 					clk.advance(limit.Second)

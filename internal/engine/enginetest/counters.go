@@ -112,7 +112,7 @@ func countersOutliveARuleChange(t *testing.T, s Subject) {
 }
 
 // countsOfRequests judges one counter by the count of its rule and by those that requests
-// bring: each is refused by its own alone, and none changes the answers to the others.
+// bring: each is rejected by its own alone, and none changes the answers to the others.
 func countsOfRequests(t *testing.T, s Subject) {
 	for _, terms := range []func(*lease.Terms){exact, func(*lease.Terms) {}} {
 		_, store, rule := s.begin(t, fixed(12, limit.Hour), terms)
@@ -144,7 +144,7 @@ func keysAreCopied(t *testing.T, s Subject) {
 	key := []byte("first")
 	acquireAll(t, store, engine.Ask{Policy: p, Key: key, Want: one(1)})
 	copy(key, "other")
-	refused(t, acquire(t, store, p, "first", one(1)), "the first key was forgotten")
+	rejected(t, acquire(t, store, p, "first", one(1)), "the first key was forgotten")
 	if g := acquire(t, store, p, "other", one(1)); g.Status != lease.OK {
 		t.Errorf("the second key was never asked for: %+v", g)
 	}

@@ -170,8 +170,8 @@ func acquire(t testing.TB, s engine.Store, p *engine.Policy, key string, w lease
 	return acquireAll(t, s, engine.Ask{Policy: p, Key: []byte(key), Want: w})[0]
 }
 
-// refused checks that a grant is a denial; when is what it is about.
-func refused(t testing.TB, g lease.Grant, when string) {
+// rejected checks that a grant is a denial; when is what it is about.
+func rejected(t testing.TB, g lease.Grant, when string) {
 	t.Helper()
 	if g.Status != lease.Denied {
 		t.Errorf("%s: %+v, want a denial", when, g)

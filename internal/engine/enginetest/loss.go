@@ -17,20 +17,20 @@ func fullTable(t *testing.T, s Subject) {
 	const keys = 200
 	clk, store := s.tight(t, keys)
 	p := policyOf(t, fixed(2, limit.Minute), exact)
-	counted, refused := []string{}, 0
+	counted, rejected := []string{}, 0
 	for i := range 4 * keys {
 		key := fmt.Sprint("key", i)
 		switch g := acquire(t, store, p, key, one(1)); g.Status {
 		case lease.OK:
 			counted = append(counted, key)
 		case lease.Unavailable:
-			refused++
+			rejected++
 		default:
 			t.Fatalf("key %d: %+v", i, g)
 		}
 	}
-	if len(counted) < keys*9/10 || refused == 0 {
-		t.Fatalf("%d keys were counted and %d refused, want nearly %d and the rest", len(counted), refused, keys)
+	if len(counted) < keys*9/10 || rejected == 0 {
+		t.Fatalf("%d keys were counted and %d rejected, want nearly %d and the rest", len(counted), rejected, keys)
 	}
 	for _, key := range counted {
 		leaves(t, store, p, key, 1, "%s in a full table", key)
@@ -69,7 +69,7 @@ func spentKeySurvives(t *testing.T, s Subject) {
 		clk.advance(500) // a bucket is full again after a millisecond
 	}
 	leaves(t, store, login, "victim", 0, "after a flood of %d keys", 20*keys)
-	refused(t, state(t, store, slot, 2, 1, 0, 1), "after the flood the slot in use is free")
+	rejected(t, state(t, store, slot, 2, 1, 0, 1), "after the flood the slot in use is free")
 }
 
 // reportsTakeNoRoom: a report on a counter that was never asked for makes no counter,

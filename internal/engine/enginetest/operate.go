@@ -24,7 +24,7 @@ func operate(t testing.TB, s engine.Store, op engine.Op, p *engine.Policy, key s
 	return g[0]
 }
 
-// lookAndReset: who looks changes nothing. A reset counter is a new one, whatever its cache was refused, and other keys
+// lookAndReset: who looks changes nothing. A reset counter is a new one, whatever its cache was denied, and other keys
 // are not affected.
 func lookAndReset(t *testing.T, s Subject) {
 	everyAlgorithm(t, 100, limit.Hour, func(t *testing.T, spec limit.Spec) {
@@ -39,7 +39,7 @@ func lookAndReset(t *testing.T, s Subject) {
 				t.Fatalf("round %d, after 30: %+v", round, g)
 			}
 			leaves(t, store, p, "k", 70, "after a look")
-			refused(t, acquire(t, store, p, "k", one(1)), "before the reset")
+			rejected(t, acquire(t, store, p, "k", one(1)), "before the reset")
 			if g := operate(t, store, engine.Reset, p, "k"); g.Remaining != 100 || g.Granted != 0 || g.Reset != 0 {
 				t.Fatalf("round %d, reset: %+v", round, g)
 			}
@@ -109,5 +109,5 @@ func resetKeepsSlots(t *testing.T, s Subject) {
 			t.Errorf("operation %d: %+v, want 2 of 5 slots free", op, g)
 		}
 	}
-	refused(t, forRequest(t, store, p, engine.Take, 10, 3), "beside three that are held")
+	rejected(t, forRequest(t, store, p, engine.Take, 10, 3), "beside three that are held")
 }

@@ -60,7 +60,7 @@ func slotsLateStatement(t *testing.T, s Subject) {
 	if g := state(t, store, p, 1, 8, 0, 0); g.Status != lease.Unavailable {
 		t.Errorf("a late statement: %+v, want unavailable", g)
 	}
-	refused(t, state(t, store, p, 2, 1, 0, 2), "the late statement gave four slots back")
+	rejected(t, state(t, store, p, 2, 1, 0, 2), "the late statement gave four slots back")
 	state(t, store, p, 1, 10, 0, 0) // all are given back
 	if g := state(t, store, p, 1, 9, 4, 0); g.Status != lease.Unavailable {
 		t.Errorf("a late statement after everything was given back: %+v, want unavailable", g)

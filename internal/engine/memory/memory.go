@@ -37,8 +37,8 @@ type Store struct {
 	changed atomic.Bool // there was an ask since Changed was called
 	debts   debts
 
-	evicted atomic.Uint64
-	refused atomic.Uint64
+	evicted  atomic.Uint64
+	rejected atomic.Uint64
 }
 
 // value is what is kept of a counter.
@@ -49,12 +49,12 @@ type value struct {
 	busy    bool           // a decision is under way: not to be evicted
 }
 
-// Stats is how full a store is, and what it evicted and refused for that.
+// Stats is how full a store is, and what it evicted and rejected for that.
 type Stats struct {
-	Keys    int    // counters kept
-	Bytes   int64  // memory that they take
-	Evicted uint64 // counters evicted, all of them as good as new
-	Refused uint64 // asks that could not be counted for lack of room
+	Keys     int    // counters kept
+	Bytes    int64  // memory that they take
+	Evicted  uint64 // counters evicted, all of them as good as new
+	Rejected uint64 // asks that could not be counted for lack of room
 }
 
 // New makes an empty store.
@@ -72,7 +72,7 @@ func New(c Config) *Store {
 // Stats counts.
 func (s *Store) Stats() Stats {
 	keys, size := s.table.Size()
-	return Stats{Keys: keys, Bytes: size, Evicted: s.evicted.Load(), Refused: s.refused.Load()}
+	return Stats{Keys: keys, Bytes: size, Evicted: s.evicted.Load(), Rejected: s.rejected.Load()}
 }
 
 // KeyBytes is the memory that one key may have, in bytes, if no other key of its shard takes any.
@@ -134,13 +134,13 @@ func (s *Store) entry(shard *table.Shard[value], hash uint64, now limit.Micros, 
 	} else {
 		e.Policy = a.Policy
 		e.Value.busy = true
-		if e.Value.grows(a) && shard.Over(e.Value.extra) && !s.makeRoom(shard, now, e.Value.extra) {
+		if e.Value.grows(a) && shard.Over(e.Value.extra) && !s.evict(shard, now, e.Value.extra) {
 			e.Value.busy = false
 			e = nil
 		}
 	}
 	if e == nil {
-		s.refused.Add(1)
+		s.rejected.Add(1)
 	}
 	return e
 }
@@ -149,7 +149,7 @@ func (s *Store) entry(shard *table.Shard[value], hash uint64, now limit.Micros, 
 func (s *Store) add(shard *table.Shard[value], hash uint64, now limit.Micros, a *engine.Ask) *table.Entry[value] {
 	e := shard.Add(hash, a.Policy, a.Key)
 	if e == nil {
-		s.makeRoom(shard, now, len(a.Key))
+		s.evict(shard, now, len(a.Key))
 		if e = shard.Add(hash, a.Policy, a.Key); e == nil {
 			return nil
 		}

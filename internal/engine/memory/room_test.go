@@ -103,17 +103,17 @@ func TestBytes(t *testing.T) {
 	now.Store(int64(limit.Day))
 	s := memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 20, Now: func() limit.Micros { return limit.Micros(now.Add(1)) }})
 	log := policyOf(t, limit.Spec{Algorithm: limit.SlidingLog, Count: 1_000_000, Period: limit.Day})
-	charged, refused := 0, 0
+	charged, rejected := 0, 0
 	for range 300_000 {
 		switch g := ask(t, s, log, "log", single); g.Status {
 		case lease.OK:
 			charged++
 		case lease.Unavailable:
-			refused++
+			rejected++
 		}
 	}
-	if st := s.Stats(); refused == 0 || charged < 20_000 || st.Bytes > 1<<20 || st.Refused != uint64(refused) {
-		t.Errorf("a log in 1 MiB took %d charges and refused %d: %+v", charged, refused, st)
+	if st := s.Stats(); rejected == 0 || charged < 20_000 || st.Bytes > 1<<20 || st.Rejected != uint64(rejected) {
+		t.Errorf("a log in 1 MiB took %d charges and rejected %d: %+v", charged, rejected, st)
 	}
 	window := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Day})
 	keys := 0

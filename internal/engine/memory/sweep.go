@@ -28,8 +28,8 @@ func (s *Store) Sweep(part float64) {
 	s.table.Sweep(part, func(shard *table.Shard[value], n int) { s.scan(shard, s.now(), n) })
 }
 
-// makeRoom tries to make room for more bytes, or for one more key.
-func (s *Store) makeRoom(shard *table.Shard[value], now limit.Micros, more int) bool {
+// evict tries to make room for more bytes, or for one more key.
+func (s *Store) evict(shard *table.Shard[value], now limit.Micros, more int) bool {
 	return s.scan(shard, now, roomStep) > 0 && !shard.Over(more)
 }
 

@@ -32,9 +32,9 @@ func changed(what, there, here, do string) *Kind {
 // The kinds, in the order of the list.
 var (
 	quota = left("quota_mode",
-		"a request is refused only if all rate limits of this mode that it matches are over",
-		"each rule refuses for itself",
-		"; or remove quota_mode, if one that is over is reason enough to refuse")
+		"a request is rejected only if all rate limits of this mode that it matches are over",
+		"each rule rejects for itself",
+		"; or remove quota_mode, if one that is over is reason enough to reject")
 	replaces = left("replaces",
 		"the rate limits that it names do not count for a request that matches both",
 		"all rules that a request matches count",
@@ -129,4 +129,4 @@ var general = []string{
 }
 
 // whileLocal is the note about rules with on_failure: local.
-const whileLocal = "on_failure: local is for one replica until the others are known; with weir-regional --replicas N write on_failure: { action: local, expected_holders: N }"
+const whileLocal = "on_failure: local is for one replica until the others are known; with weir-regional --replicas N write on_failure: { action: local, expected_pops: N }"

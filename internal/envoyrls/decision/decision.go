@@ -28,8 +28,8 @@ type Mode uint8
 
 // The modes. All descriptors of a counter have the same.
 const (
-	Enforce Mode = iota // the request is refused
-	Quota               // the request is refused if all quotas are over
+	Enforce Mode = iota // the request is rejected
+	Quota               // the request is rejected if all quotas are over
 	Shadow              // nothing
 )
 
@@ -61,7 +61,7 @@ func (d *Descriptor) check() bool { return d.Hits == 0 }
 // not safe for concurrent use.
 type Request struct {
 	Descriptors []Descriptor
-	// Free is set by [Decider.Decide] if the request is refused, and costs nothing.
+	// Free is set by [Decider.Decide] if the request is rejected, and costs nothing.
 	Free bool
 
 	asks      []engine.Ask
@@ -88,18 +88,18 @@ func (r *Request) Judgment(i int) *engine.Judgment {
 // Decider decides on requests. It is safe for concurrent use.
 type Decider struct {
 	Judge          engine.Judge
-	ChargeRejected bool // refused descriptors are charged, too
-	Shadow         bool // no request is refused
+	ChargeRejected bool // rejected descriptors are charged, too
+	Shadow         bool // no request is rejected
 }
 
 // Decide decides by the deadline on the descriptors of r, and reports whether the request
-// is refused.
-func (d *Decider) Decide(ctx context.Context, deadline time.Time, r *Request) (refused bool) {
+// is rejected.
+func (d *Decider) Decide(ctx context.Context, deadline time.Time, r *Request) (rejected bool) {
 	r.prepareAsks(!d.ChargeRejected)
 	d.judge(ctx, deadline, r)
-	refused = d.weigh(r) && !d.Shadow
-	r.Free = refused && !d.ChargeRejected
-	return refused
+	rejected = d.weigh(r) && !d.Shadow
+	r.Free = rejected && !d.ChargeRejected
+	return rejected
 }
 
 // judge has the asks decided, round by round.
@@ -118,10 +118,10 @@ func (d *Decider) judge(ctx context.Context, deadline time.Time, r *Request) {
 	}
 }
 
-// weigh notes which descriptors are over their limit, and reports whether that refuses the
+// weigh notes which descriptors are over their limit, and reports whether that rejects the
 // request: one that enforces its limit is over, or all quotas are.
 func (d *Decider) weigh(r *Request) bool {
-	refused, quotas, spent := false, 0, 0
+	rejected, quotas, spent := false, 0, 0
 	for i := range r.Descriptors {
 		e := &r.Descriptors[i]
 		if e.IsQuota {
@@ -135,12 +135,12 @@ func (d *Decider) weigh(r *Request) bool {
 		switch {
 		case !e.Over:
 		case e.Mode == Enforce:
-			refused = true
+			rejected = true
 		case e.Mode == Quota:
 			spent++
 		}
 	}
-	return refused || quotas > 0 && spent == quotas
+	return rejected || quotas > 0 && spent == quotas
 }
 
 // Settle returns the charges of descriptors that are over their limit, and all charges of

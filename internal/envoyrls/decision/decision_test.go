@@ -17,7 +17,7 @@ import (
 // naive decides on descriptors one after the other, as if each were charged.
 type naive map[string]int64 // what is used, by key
 
-func (n naive) decide(ds []decision.Descriptor) (over []bool, refused bool) {
+func (n naive) decide(ds []decision.Descriptor) (over []bool, rejected bool) {
 	used := naive{} // with what is over
 	quotas, spent := 0, 0
 	for i := range ds {
@@ -29,7 +29,7 @@ func (n naive) decide(ds []decision.Descriptor) (over []bool, refused bool) {
 		used[key] += d.Hits
 		is := used[key] > capacity || d.Hits == 0 && used[key] == capacity && n[key] == capacity
 		over = append(over, is)
-		refused = refused || is && d.Mode == decision.Enforce
+		rejected = rejected || is && d.Mode == decision.Enforce
 		if d.IsQuota {
 			quotas++
 			if is && d.Mode == decision.Quota {
@@ -37,13 +37,13 @@ func (n naive) decide(ds []decision.Descriptor) (over []bool, refused bool) {
 			}
 		}
 	}
-	refused = refused || quotas > 0 && quotas == spent
+	rejected = rejected || quotas > 0 && quotas == spent
 	for i := range ds {
-		if !refused && !over[i] {
+		if !rejected && !over[i] {
 			n[string(ds[i].Key)] += ds[i].Hits
 		}
 	}
-	return over, refused
+	return over, rejected
 }
 
 // Descriptors of any limits, costs and modes, of which several may have one counter, are
@@ -71,9 +71,9 @@ func TestLikeOneAfterTheOther(t *testing.T) {
 				rt.Logf("%s costs %d of %d, %d are used", d.Key, d.Hits, d.Policy.Terms.Capacity, n[string(d.Key)])
 			}
 			over, want := n.decide(r.Descriptors)
-			refused := decider.Decide(t.Context(), time.Now().Add(time.Minute), &r)
-			if refused != want {
-				rt.Fatalf("refused %v, want %v", refused, want)
+			rejected := decider.Decide(t.Context(), time.Now().Add(time.Minute), &r)
+			if rejected != want {
+				rt.Fatalf("rejected %v, want %v", rejected, want)
 			}
 			for i, want := range over {
 				if r.Descriptors[i].Over != want {

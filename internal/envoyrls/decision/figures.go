@@ -8,7 +8,7 @@ import "github.com/weirlimit/weir/internal/engine"
 func (r *Request) isOver(i int) bool {
 	d := &r.Descriptors[i]
 	v := &r.judgments[d.ask]
-	if v.Degraded != engine.Sound && !v.Refused {
+	if v.Degraded != engine.Sound && !v.Rejected {
 		return false
 	}
 	over := r.used(i)+r.through(i) > d.Policy.Terms.Capacity
@@ -16,9 +16,9 @@ func (r *Request) isOver(i int) bool {
 	case d.check() && v.Degraded == engine.Sound && r.before(i).count > 0:
 		return over
 	case d.alone:
-		return over || v.Refused
+		return over || v.Rejected
 	}
-	return v.Refused || over && !v.Admitted // another one of the group may be refused
+	return v.Rejected || over && !v.Admitted // another one of the group may be rejected
 }
 
 // Left is how many units remain when descriptor i is counted and those after it are not
@@ -54,19 +54,19 @@ func (r *Request) used(i int) int64 {
 	return used
 }
 
-// through is what descriptor i charges its counter, and those before it that were refused and are not in used.
+// through is what descriptor i charges its counter, and those before it that were rejected and are not in used.
 func (r *Request) through(i int) int64 {
 	d := &r.Descriptors[i]
 	if r.uncharged && d.alone {
-		return d.Hits + r.before(i).refused
+		return d.Hits + r.before(i).rejected
 	}
 	return d.Hits
 }
 
 // earlier is what became of the descriptors before another one on its counter.
 type earlier struct {
-	refused, granted int64 // units; refused: that were not charged
-	count            int64 // of the counter, if the last charge was granted; else 0
+	rejected, granted int64 // units; rejected: that were not charged
+	count             int64 // of the counter, if the last charge was granted; else 0
 }
 
 // before sums up what became of the descriptors before i on its counter.
@@ -86,7 +86,7 @@ func (r *Request) before(i int) (e earlier) {
 				e.count = o.Policy.Terms.Capacity - v.Grant.Remaining
 			}
 		case r.uncharged:
-			e.refused += o.Hits
+			e.rejected += o.Hits
 		}
 	}
 	return e

@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/golden"
 )
 
-// FuzzParse: whatever a file holds, it is refused with a reason or is a configuration that keeps its promises.
+// FuzzParse: whatever a file holds, it is rejected with a reason or is a configuration that keeps its promises.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"bad_*.yaml", "warn_*.yaml", "example/*.yaml", "example/*/*.yaml"} {
 		for _, file := range golden.Files(f, filepath.Join("testdata", pattern)) {

@@ -79,7 +79,7 @@ func New(r *telemetry.Registry, hits bool) *Metrics {
 	m := &Metrics{
 		Requests:  r.Counters("weir_rls_requests_total", "Requests of Envoy's rate limit service, by what was answered.", "code"),
 		Unmatched: r.Counters("weir_rls_unmatched_total", "Descriptors that were allowed without being counted, by what there was none of.", "missing"),
-		Unbound:   r.Gauge("weir_descriptors_unbound", "Bindings in force that limit nothing: their rule has gone, is off, or is one that cannot be bound."),
+		Unbound:   r.Gauge("weir_ratelimit_bindings_unbound", "Bindings in force that limit nothing: their rule has gone, is off, or is one that cannot be bound."),
 		decisions: r.Counters("weir_rls_decisions_total",
 			"Descriptors that a rule matched, by what came of them; near: more than 80 % of the limit is used.", "rule", "result"),
 		seconds:  r.Histogram("weir_rls_seconds", "Time to answer a request, from when it was read to its reply.", telemetry.Doubling(16e-6, 16)),

@@ -15,7 +15,7 @@ import (
 
 // override makes the rule of a descriptor with its own limit. base is the rule that the
 // descriptor matches, nil if there is none: then the metrics have the name of the domain, so
-// that their number does not grow with keys. The error is why the limit is refused.
+// that their number does not grow with keys. The error is why the limit is rejected.
 func (c *Config) override(domain string, base *Rule, l *ratelimitpb.RateLimitDescriptor_RateLimitOverride) (*Rule, error) {
 	unit, known := descriptor.UnitOf(int32(l.GetUnit()))
 	if !known {

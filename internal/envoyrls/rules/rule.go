@@ -67,7 +67,7 @@ func (c *Config) setLimit(p *Rule, name string, spec limit.Spec) {
 	spec.ChargeRejected = c.ChargeRejected
 	l, _ := limit.New(spec)
 	p.Policy = engine.NewPolicy(name, 0, l, lease.NewTerms(l, c.Consistency, 0, 0, 0))
-	p.Policy.OnFailure, p.Policy.ExpectedHolders = c.OnFailure, c.Replicas
+	p.Policy.OnFailure, p.Policy.ExpectedPoPs = c.OnFailure, c.Replicas
 	if p.Mode == decision.Shadow {
 		p.Policy.Mode = rule.Shadow
 	}

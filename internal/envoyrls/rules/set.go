@@ -91,7 +91,7 @@ func (s *Set) Live() func(name string) bool {
 // Match finds the rule of a descriptor of a domain that the set has, nil if there is none,
 // and appends the key of its counter to keys. beside are more rules that count the descriptor by
 // this key. own is the limit that the descriptor brings, nil if it brings none. The error is why
-// that is refused.
+// that is rejected.
 //
 // A binding comes before any rule of the same descriptor in the configuration. A descriptor
 // with its own limit is not bound. The match, cost and overrides by header of a bound rule do

@@ -44,7 +44,7 @@ func (c *Counter) Acquire(l *limit.Limit, t *lease.Terms, now limit.Micros, w le
 	}
 	if d.Granted > 0 {
 		c.out(t, now, &w, &d)
-		if d.Remaining == 0 && d.StartsIn == 0 { // the holder will refuse soon, without asking before
+		if d.Remaining == 0 && d.StartsIn == 0 { // the holder will reject soon, without asking before
 			d.RetryAfter = l.Peek(c.State, now, 1).RetryAfter
 		}
 	} else if w.Need == 0 && w.Want > 0 { // no request waits, so what matters is the next single unit
@@ -110,7 +110,7 @@ func (c *Counter) settle(l *limit.Limit, t *lease.Terms, now limit.Micros, w *le
 		c.State = l.Charge(c.State, now, w.Overdrawn)
 	}
 	if w.Denied > 0 && l.ChargesRejected() {
-		c.State = l.Charge(c.State, now, w.Denied) // refused from memory, and charged all the same
+		c.State = l.Charge(c.State, now, w.Denied) // rejected from memory, and charged all the same
 	}
 }
 

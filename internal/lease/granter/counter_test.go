@@ -129,7 +129,7 @@ func TestCounterAnswersFromTheRunningWindowWhenTheNextIsSpokenFor(t *testing.T) 
 	}
 }
 
-// Requests that a holder refused from memory count too where denials are charged.
+// Requests that a holder rejected from memory count too where denials are charged.
 func TestDeniedFromMemoryIsCharged(t *testing.T) {
 	for _, charges := range []bool{false, true} {
 		l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Minute, ChargeRejected: charges}))(t)

@@ -44,7 +44,7 @@ type State struct {
 	// died.
 	Asking bool
 	// Ends is when PhasePartial or PhaseDenied ends. For one more lease interval, rejected requests trigger an ask
-	// instead of waiting for it, see [State.Refuses].
+	// instead of waiting for it, see [State.Rejects].
 	Phase Phase
 	Ends  lease.Millis
 	// Least is the smallest need that PhaseDenied rejects; 0: none. It outlasts the phase while asks fail.
@@ -67,9 +67,9 @@ type State struct {
 	Size int64
 	// WantLog2 is the state of the slow start, 0 to 31: the next want is 2^WantLog2 units.
 	WantLog2 uint8
-	// Refused is true from a rejected request until a reply that leaves at least half of the limit. After Reset it has no
+	// Rejected is true from a rejected request until a reply that leaves at least half of the limit. After Reset it has no
 	// meaning. It outlasts PhaseDenied: if units trickle back, most replies grant a flooded key some of them.
-	Refused bool
+	Rejected bool
 	// Denied is how many units were rejected without an ask since Asked, at most limit.MaxCount. If the rule charges
 	// rejected units, units that were taken from leases for them are not included.
 	Denied int64
@@ -88,7 +88,7 @@ type Verdict uint8
 // The verdicts.
 const (
 	Admit      Verdict = iota // units were taken
-	Refuse                    // over the limit
+	Reject                    // over the limit
 	Wait                      // for the reply to an ask with the request's cost as its need
 	Unanswered                // on_failure decides at once, because asks fail
 )
@@ -148,7 +148,7 @@ func (a *State) Held(t *lease.Terms, now lease.Millis) (units int64) {
 	return units
 }
 
-// Forget forgets the last reply of the counter above, before another count judges the key.
+// Forget forgets the last reply of the granter's counter, before another count judges the key.
 func (a *State) Forget() {
 	a.VoidDenials()
 	a.Left, a.Reset, a.RetryAt = 0, 0, 0
@@ -156,7 +156,7 @@ func (a *State) Forget() {
 
 // VoidDenials forgets the denials, and the failures of asks, of another version of the rules.
 func (a *State) VoidDenials() {
-	a.Phase, a.Least, a.Refused, a.Back = PhaseNone, 0, false, Backoff{}
+	a.Phase, a.Least, a.Rejected, a.Back = PhaseNone, 0, false, Backoff{}
 }
 
 // UnderWay reports whether an ask for this account is unanswered. Several workers may share the account.
@@ -175,9 +175,9 @@ func (a *State) Take(t *lease.Terms, now lease.Millis, cost int64) decision {
 	case a.Available(now) >= cost:
 		taken := a.spend(now, cost)
 		return decision{Ask: a.Prefetch(t, now), Taken: taken}
-	case a.Refuses(t, now, cost-a.Held(t, now)):
+	case a.Rejects(t, now, cost-a.Held(t, now)):
 		a.Deny(t, now, cost)
-		return decision{Verdict: Refuse, Ask: a.Prefetch(t, now)}
+		return decision{Verdict: Reject, Ask: a.Prefetch(t, now)}
 	case a.Back.Off(now), a.Back.quiet(now):
 		return decision{Verdict: Unanswered, Ask: a.Prefetch(t, now)}
 	case t.Consistency == lease.Optimistic && a.mayOverdraw(t, now, cost):
@@ -203,7 +203,7 @@ func (a *State) takeExact(t *lease.Terms, now lease.Millis, cost int64) decision
 	switch {
 	case denied && now < a.Ends:
 		a.Deny(t, now, cost)
-		return decision{Verdict: Refuse}
+		return decision{Verdict: Reject}
 	case a.Back.Off(now), a.Back.quiet(now):
 		return decision{Verdict: Unanswered, Ask: a.Prefetch(t, now)}
 	case denied:
@@ -247,9 +247,9 @@ func (a *State) Sublet(now lease.Millis) Part {
 const leastSublet = 2
 
 // Refund puts back what [State.Take] took, because another rule denied the request. It returns the units whose lot was
-// replaced since; the caller gives them back to the tier above.
+// replaced since; the caller gives them back to the granter.
 func (a *State) Refund(t *lease.Terms, taken Taken) (back [2]Part) {
-	a.Overdrawn = max(a.Sealed.Units, a.Overdrawn+taken.Unowed-taken.Overdrawn) // the tier above may have charged what was reported
+	a.Overdrawn = max(a.Sealed.Units, a.Overdrawn+taken.Unowed-taken.Overdrawn) // the granter may have charged what was reported
 	a.Spent = max(0, a.Spent-taken.Overdrawn)
 	for i, p := range taken.Parts {
 		if lot := &a.Leases[i]; taken.Local && lot.Local {

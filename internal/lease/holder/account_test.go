@@ -106,7 +106,7 @@ func TestWantIsBoundedByUse(t *testing.T) {
 		t.Errorf("want grows on from 2^%d", s.account.WantLog2)
 	}
 	s.account = State{WantLog2: 20, Asked: 1000, Denied: 1000}
-	s.ask(1100, 0, 6000, TopUp) // what was refused is demand too
+	s.ask(1100, 0, 6000, TopUp) // what was rejected is demand too
 	s.account = State{WantLog2: 3, Asked: 1000}
 	s.ask(1100, 50, 50, NoAsk) // never less than waits
 }
@@ -171,12 +171,12 @@ func TestExactProbesOneByOne(t *testing.T) {
 	s.take(1000, 1, Wait, NoAsk) // every request asks
 	s.ask(1000, 2, 2, NoAsk)     // and never for more than waits
 	s.reply(1004, denied(0, 500))
-	s.take(1503, 1, Refuse, NoAsk)
+	s.take(1503, 1, Reject, NoAsk)
 	s.take(1504, 1, Wait, NoAsk)   // the probe
-	s.take(1504, 1, Refuse, NoAsk) // the others stay refused
+	s.take(1504, 1, Reject, NoAsk) // the others stay rejected
 	s.ask(1504, 1, 1, NoAsk)
 	s.reply(1508, ok(1, 0))
-	s.take(1509, 1, Refuse, NoAsk) // nothing was left for another
+	s.take(1509, 1, Reject, NoAsk) // nothing was left for another
 	s.take(1604, 1, Wait, NoAsk)
 	s.ask(1604, 1, 1, NoAsk)
 	s.reply(1608, ok(1, 5))
@@ -207,7 +207,7 @@ func TestSublet(t *testing.T) {
 			t.Errorf("of %d units: %+v, and %+v is left", c.units, part, a)
 		}
 		if back := a.Refund(&lease.Terms{}, Taken{Parts: [2]Part{part}}); a != before || back != [2]Part{} {
-			t.Errorf("of %d units: %+v after they came back, want %+v; %+v goes to the tier above", c.units, a, before, back)
+			t.Errorf("of %d units: %+v after they came back, want %+v; %+v goes to the granter", c.units, a, before, back)
 		}
 		if late := a.Sublet(2000); late.Units != 0 {
 			t.Errorf("%d units of a lease that is over", late.Units)

@@ -57,7 +57,7 @@ func (h *alone) ask(w lease.Want, cost int64) (served bool) {
 // upTo is a number from 0 to n.
 func upTo(t *rapid.T, n int64) int64 { return rapid.Int64Range(0, max(n, 0)).Draw(t, "n") }
 
-// Never more is admitted than the limit. A request that is refused and comes back when it was told is admitted, and it was not told to come back much later than
+// Never more is admitted than the limit. A request that is rejected and comes back when it was told is admitted, and it was not told to come back much later than
 // an exact limiter would admit it.
 func TestComesBackAsTold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -102,7 +102,7 @@ func TestComesBackAsTold(t *testing.T) {
 				}
 				h.now += limit.Micros(told+999) / 1000 * limit.Second
 				if admitted = h.request(cost); !admitted {
-					t.Fatalf("a request of %d is refused %d ms after it was refused; %+v", cost, told, h.state)
+					t.Fatalf("a request of %d is rejected %d ms after it was rejected; %+v", cost, told, h.state)
 				}
 			}
 			// Tokens come in while others are on lease; all else is charged before it is spent.

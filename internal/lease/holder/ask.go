@@ -67,7 +67,7 @@ func (a *State) Prefetch(t *lease.Terms, now lease.Millis) Asks {
 	available := a.Available(now)
 	low, ending := 4*available <= a.Size, a.ending(t, now)
 	switch {
-	case ending && (!low && available > 0 || a.Refuses(t, now, 1)):
+	case ending && (!low && available > 0 || a.Rejects(t, now, 1)):
 		return Ahead
 	case low, ending:
 		return TopUp
@@ -130,6 +130,6 @@ func (a *State) Report(t *lease.Terms, now lease.Millis) (lease.Want, bool) {
 func (a *State) Idle(t *lease.Terms, now lease.Millis) bool {
 	return a.Leases[0].idle(now) && a.Leases[1].idle(now) && a.Overdrawn == 0 &&
 		!a.UnderWay(t, now) && (a.Phase == PhaseNone || now >= a.Ends+t.Interval) &&
-		(a.Least == 0 && !a.Refused || now >= a.Reset) &&
+		(a.Least == 0 && !a.Rejected || now >= a.Reset) &&
 		!a.Sealed.Matters(now) && !a.Back.Matters(now) && !a.owesPenalty(t, now)
 }

@@ -61,7 +61,7 @@ func TestOverdraws(t *testing.T) {
 		"it has overdrawn, of a limit without window": {tokens, State{Reset: at, Sealed: Debt{Number: at}}, true},
 		"the whole overdraft is used":                 {perMinute, State{Overdrawn: 10}, false},
 		"one of the overdraft is left":                {perMinute, State{Overdrawn: 9}, true},
-		"a request was rejected":                      {perMinute, State{Reset: at + 1, Left: 1, Overdrawn: 1, Refused: true}, false},
+		"a request was rejected":                      {perMinute, State{Reset: at + 1, Left: 1, Overdrawn: 1, Rejected: true}, false},
 	} {
 		if got := row.a.mayOverdraw(termsOf(t, row.spec, lease.Optimistic), at, 1); got != row.want {
 			t.Errorf("%s: %v", name, got)
@@ -98,7 +98,7 @@ func TestEnding(t *testing.T) {
 }
 
 // Whether a request is rejected of which so many units are missing.
-func TestRefuses(t *testing.T) {
+func TestRejects(t *testing.T) {
 	far := perMinute
 	partial := State{Phase: PhasePartial, Ends: at + 50, Asked: at - 5, Reset: 30_000}
 	denied := State{Phase: PhaseDenied, Ends: at + 50, Least: 5, Asked: at - 5, Left: 4, Reset: 30_000}
@@ -137,9 +137,9 @@ func TestRefuses(t *testing.T) {
 	} {
 		terms := termsOf(t, row.spec, lease.Leased)
 		if row.far {
-			*terms = terms.Afar()
+			*terms = terms.ForAggregator()
 		}
-		if got := row.a.Refuses(terms, at, row.missing); got != row.want {
+		if got := row.a.Rejects(terms, at, row.missing); got != row.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -161,7 +161,7 @@ func TestIdle(t *testing.T) {
 		"no phase":                             {State{Ends: at + 100}, true},
 		"a need is remembered":                 {State{Least: 1, Reset: at + 1}, false},
 		"the window of that is over":           {State{Least: 1, Reset: at}, true},
-		"a rejection is remembered":            {State{Refused: true, Reset: at + 1}, false},
+		"a rejection is remembered":            {State{Rejected: true, Reset: at + 1}, false},
 		"the number of a debt is kept":         {State{Sealed: Debt{Number: 1}}, false},
 		"the number of a debt is kept no more": {State{Sealed: Debt{Number: at - debtMemory}}, true},
 		"asks failed":                          {State{Back: Backoff{Failures: 1, Until: at - pauseMemory + 1}}, false},
@@ -232,7 +232,7 @@ func TestPenalty(t *testing.T) {
 	spec.ChargeRejected = true
 	terms := termsOf(t, spec, lease.Leased)
 	a := State{Leases: [2]Lease{{Units: 2, Expiry: 9000}, {Units: 5, Expiry: 9000}}, Reset: at + 500}
-	if a.Deny(terms, at, 0); a.Refused {
+	if a.Deny(terms, at, 0); a.Rejected {
 		t.Error("nothing was rejected")
 	}
 	a.Deny(terms, at, 4)
@@ -282,10 +282,10 @@ func TestLearns(t *testing.T) {
 			func(a *State) bool { return a.Spent == 8 && a.Leases[1].Units == 1 }},
 		"a lease that has ended goes back": {perMinute, lease.Leased, State{}, ask, lease.Grant{Status: lease.OK, Granted: 8, TTL: 10, Remaining: 900},
 			func(a *State) bool { return a.Available(at) == 0 && a.Left == 901 && a.Least == 0 }},
-		"a rejection is forgotten with its window": {perMinute, lease.Leased, State{Refused: true, Reset: at}, ask, lease.Grant{Status: lease.OK, Granted: 8, Reset: 60_000},
-			func(a *State) bool { return !a.Refused }},
-		"a rejection stands in its window": {perMinute, lease.Leased, State{Refused: true, Reset: at + 1}, ask, lease.Grant{Status: lease.OK, Granted: 8, Reset: 60_000},
-			func(a *State) bool { return a.Refused }},
+		"a rejection is forgotten with its window": {perMinute, lease.Leased, State{Rejected: true, Reset: at}, ask, lease.Grant{Status: lease.OK, Granted: 8, Reset: 60_000},
+			func(a *State) bool { return !a.Rejected }},
+		"a rejection stands in its window": {perMinute, lease.Leased, State{Rejected: true, Reset: at + 1}, ask, lease.Grant{Status: lease.OK, Granted: 8, Reset: 60_000},
+			func(a *State) bool { return a.Rejected }},
 		"an older reply of a window": {perMinute, lease.Optimistic, State{Left: 3, Reset: at + 1}, lease.Want{}, lease.Grant{Status: lease.OK, Remaining: 5},
 			func(a *State) bool { return a.Left == 3 }},
 		"the first reply of a window": {perMinute, lease.Optimistic, State{Left: 3, Reset: at}, lease.Want{}, lease.Grant{Status: lease.OK, Remaining: 5},
@@ -384,7 +384,7 @@ func TestSmallChanges(t *testing.T) {
 	}
 	exact := termsOf(t, perMinute, lease.Exact)
 	a = State{Phase: PhaseDenied, Ends: 5000, Least: 1}
-	if free, denied := a.Take(exact, at, 0), a.Take(exact, at, 1); free.Verdict != Admit || denied.Verdict != Refuse {
+	if free, denied := a.Take(exact, at, 0), a.Take(exact, at, 1); free.Verdict != Admit || denied.Verdict != Reject {
 		t.Errorf("what costs nothing: %+v, and what costs a unit: %+v", free, denied)
 	}
 	a = State{Back: Backoff{Failures: 1}}
@@ -404,7 +404,7 @@ func TestSmallChanges(t *testing.T) {
 		}
 	}
 	f := lease.FailureDeny.Among(1, 1, perMinute, at, 0)
-	for _, a := range []State{{Reset: 9000}, {Reset: 9000, Refused: true}} {
+	for _, a := range []State{{Reset: 9000}, {Reset: 9000, Rejected: true}} {
 		if d := a.Fail(terms, at, f, 1); d.Reset != 8000 {
 			t.Errorf("%+v: %+v", a, d)
 		}

@@ -9,12 +9,12 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// naive is an account while the tier above does not answer, as one would count it by hand.
+// naive is an account while the granter does not answer, as one would count it by hand.
 type naive struct {
 	terms       lease.Terms
 	left, reset int64
 	denied      int64 // the need that was denied; 0: none was
-	refused     bool
+	rejected    bool
 	lease       int64 // units on lease until leaseEnds
 	leaseEnds   lease.Millis
 	owed        int64
@@ -26,7 +26,7 @@ func (n *naive) fail(now lease.Millis, f lease.Failure, cost int64) (admitted, d
 	if now < n.leaseEnds {
 		missing -= n.lease
 	}
-	if now < lease.Millis(n.reset) && (n.denied > 0 && missing >= n.denied || n.refused && missing > max(0, n.left-n.owed)) {
+	if now < lease.Millis(n.reset) && (n.denied > 0 && missing >= n.denied || n.rejected && missing > max(0, n.left-n.owed)) {
 		return false, true, 0
 	}
 	switch f.By {
@@ -47,16 +47,16 @@ func (n *naive) fail(now lease.Millis, f lease.Failure, cost int64) (admitted, d
 	return true, false, cost - (n.owed - owed)
 }
 
-// Decisions without the tier above, against an account that is counted by hand: requests,
-// peeks, and requests that another rule refuses.
+// Decisions without the granter, against an account that is counted by hand: requests,
+// peeks, and requests that another rule rejects.
 func TestFailAgainstTwin(t *testing.T) {
 	for seed := range uint64(3000) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		spec := limit.Spec{Algorithm: limit.Algorithm(rnd.IntN(4)), Count: 1 + rnd.Int64N(30), Period: limit.Second}
 		terms := lease.NewTerms(fatal.Get(limit.New(spec))(t), lease.Consistency(rnd.IntN(3)), 0, 0, 0)
 		n := naive{terms: terms, left: rnd.Int64N(20), reset: rnd.Int64N(5000), denied: max(0, rnd.Int64N(12)-6),
-			refused: rnd.IntN(2) == 0, lease: rnd.Int64N(6), leaseEnds: lease.Millis(rnd.Int64N(4000)), used: map[lease.Millis]int64{}}
-		s := State{Left: n.left, Reset: lease.Millis(n.reset), Least: n.denied, Refused: n.refused}
+			rejected: rnd.IntN(2) == 0, lease: rnd.Int64N(6), leaseEnds: lease.Millis(rnd.Int64N(4000)), used: map[lease.Millis]int64{}}
+		s := State{Left: n.left, Reset: lease.Millis(n.reset), Least: n.denied, Rejected: n.rejected}
 		s.Leases[rnd.IntN(2)] = Lease{Units: n.lease, Expiry: n.leaseEnds}
 		by, live, expected := lease.OnFailure(rnd.IntN(3)), rnd.IntN(4), rnd.Int64N(5)
 		if by == lease.FailureLocal && rnd.IntN(2) == 0 { // nothing is left of a lease
@@ -79,9 +79,9 @@ func TestFailAgainstTwin(t *testing.T) {
 					t.Fatalf("seed %d at %d: cost %d: %+v, owed %d; want admitted %v, denied %v, unowed %d, owed %d", seed, now, cost, d, s.Overdrawn, admitted, denied, unowed, n.owed)
 				}
 				if d.RetryAfter <= 0 != (d.Admitted || !d.Denied && by == lease.FailureDeny) {
-					t.Fatalf("seed %d at %d: %+v: a refused request gets a time to come back", seed, now, d)
+					t.Fatalf("seed %d at %d: %+v: a rejected request gets a time to come back", seed, now, d)
 				}
-				if admitted && rnd.IntN(5) == 0 { // another rule refuses it
+				if admitted && rnd.IntN(5) == 0 { // another rule rejects it
 					s.Refund(&terms, TakenBy(&d, cost))
 					n.owed -= cost - unowed
 					n.used[f.Ends] -= cost

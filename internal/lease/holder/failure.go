@@ -54,7 +54,7 @@ func (a *State) remembered(now lease.Millis, cost int64) bool {
 		return false
 	}
 	missing := cost - a.Available(now)
-	return a.Least > 0 && missing >= a.Least || a.Refused && missing > max(0, a.Left-a.Overdrawn)
+	return a.Least > 0 && missing >= a.Least || a.Rejected && missing > max(0, a.Left-a.Overdrawn)
 }
 
 // takeLocal decides a request by the holder's own share of the limit while the granter does not answer: share units until

@@ -6,13 +6,13 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// Whom the tier above denied, or granted less than waited, is refused; what a group
+// Whom the granter denied, or granted less than waited, is rejected; what a group
 // lost to another rule is not.
-func TestWhatRefuses(t *testing.T) {
+func TestWhatRejects(t *testing.T) {
 	for _, c := range []struct {
-		waiting int64
-		g       lease.Grant
-		refused bool
+		waiting  int64
+		g        lease.Grant
+		rejected bool
 	}{
 		{1, lease.Grant{Status: lease.OK, Granted: 1}, false},
 		{2, lease.Grant{Status: lease.OK, Granted: 1}, true},
@@ -26,8 +26,8 @@ func TestWhatRefuses(t *testing.T) {
 		s.want = s.account.Ask(&s.terms, 1000, c.waiting, c.waiting, NoAsk)
 		c.g.Reset = 1000
 		s.reply(1004, c.g)
-		if s.account.Refused != c.refused {
-			t.Errorf("%d waited and got %+v: refused %v", c.waiting, c.g, s.account.Refused)
+		if s.account.Rejected != c.rejected {
+			t.Errorf("%d waited and got %+v: rejected %v", c.waiting, c.g, s.account.Rejected)
 		}
 	}
 }

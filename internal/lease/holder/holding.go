@@ -21,7 +21,7 @@ type Holding struct {
 func (h *Holding) Missed(now lease.Millis, gaveBack bool) Verdict {
 	switch {
 	case now < h.NextAsk && !gaveBack:
-		return Refuse
+		return Reject
 	case h.Back.Off(now):
 		return Unanswered
 	}

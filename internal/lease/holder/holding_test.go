@@ -49,7 +49,7 @@ func TestHolding(t *testing.T) {
 	enter(1104, 9, Wait) // an older reply, late or repeated, gives nothing back
 	h.Apply(&terms, 1104, 1100, lease.Grant{Status: lease.Denied, Granted: 9, TTL: 10_000, AskAfter: 50}, 100)
 	enter(1105, 8, Admit)
-	enter(1105, 9, Refuse)
+	enter(1105, 9, Reject)
 	if got := h.Missed(1105, true); got != Wait {
 		t.Errorf("slots came back: %d", got)
 	}

@@ -11,7 +11,7 @@ func (a *State) Deny(t *lease.Terms, now lease.Millis, units int64) {
 	if units <= 0 {
 		return
 	}
-	a.Refused = true
+	a.Rejected = true
 	if t.ChargesRejected {
 		units -= a.forfeit(now, units)
 		a.Left = max(0, a.Left-units)

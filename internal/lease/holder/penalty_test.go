@@ -8,17 +8,17 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// What a holder refuses where that is charged: its own units are the first that it uses
-// up, and the rest is reported to the tier above, once, and not after its window.
-func TestRefusedUnitsAreCharged(t *testing.T) {
+// What a holder rejects where that is charged: its own units are the first that it uses
+// up, and the rest is reported to the granter, once, and not after its window.
+func TestRejectedUnitsAreCharged(t *testing.T) {
 	terms := lease.NewTerms(fatal.Get(limit.New(penal))(t), lease.Leased, 0, 0, 0)
 	s := State{Asked: 500, Left: 4, Phase: PhaseDenied, Least: 5, Ends: 1200, Reset: 9000}
 	s.Leases[0] = Lease{Units: 2, Expiry: 9000, Lease: 1}
 	s.Leases[1] = Lease{Units: 1, From: 9001, Expiry: 19000, Lease: 2}
-	if d := s.Take(&terms, 1000, 8); d.Verdict != Refuse || s.Available(1000) != 0 || s.Left != 0 || s.Least != 1 || s.Leases[1].Units != 1 {
-		t.Fatalf("8 refused of 2 on lease and 4 above: %+v, %+v", d, s)
+	if d := s.Take(&terms, 1000, 8); d.Verdict != Reject || s.Available(1000) != 0 || s.Left != 0 || s.Least != 1 || s.Leases[1].Units != 1 {
+		t.Fatalf("8 rejected of 2 on lease and 4 above: %+v, %+v", d, s)
 	}
-	if d := s.Take(&terms, 1000, 1); d.Verdict != Refuse {
+	if d := s.Take(&terms, 1000, 1); d.Verdict != Reject {
 		t.Fatalf("1 after that: %+v", d)
 	}
 	late := s
@@ -32,6 +32,6 @@ func TestRefusedUnitsAreCharged(t *testing.T) {
 		t.Errorf("reports %d to the next window", w.Denied)
 	}
 	if !late.Idle(&terms, 9300) && late.Denied > 0 {
-		t.Errorf("is kept for what was refused in a window that is over: %+v", late)
+		t.Errorf("is kept for what was rejected in a window that is over: %+v", late)
 	}
 }

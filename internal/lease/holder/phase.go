@@ -5,11 +5,11 @@ import "github.com/weirlimit/weir/internal/lease"
 // Phase is what limits a holder of a key, by the last reply that decided. The zero value is [PhaseNone].
 type Phase uint8
 
-// The phases. All else follows from the leases, from what is left above ([State.Left]), from when the counter there
+// The phases. All else follows from the leases, from what is left at the granter ([State.Left]), from when the counter there
 // begins anew ([State.Reset]), and from the back-off ([State.Back]).
 const (
 	PhaseNone    Phase = iota // asks for what it lacks, and requests wait for the answer
-	PhasePartial              // next to nothing is left above: until Ends, asks after a pause, and rejects what finds no units
+	PhasePartial              // next to nothing is left at the granter: until Ends, asks after a pause, and rejects what finds no units
 	PhaseDenied               // until Ends, rejects what needs [State.Least] or more
 )
 
@@ -35,7 +35,7 @@ func (a *State) follow(t *lease.Terms, now lease.Millis, w lease.Want, g lease.G
 	}
 }
 
-// deny takes the denial g of want w. What is left above may still be asked for.
+// deny takes the denial g of want w. What is left at the granter may still be asked for.
 func (a *State) deny(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant) {
 	ends := now + g.AskAfter
 	if a.Phase == PhaseDenied && t.Consistency == lease.Exact { // that of a probe, which claimed an interval
@@ -59,11 +59,11 @@ func (a *State) PausedUntil(t *lease.Terms) lease.Millis {
 	return 0
 }
 
-// Refuses reports whether a request is over the limit by what is known of the tier above, if that tier would
-// have to add missing units to what the holder holds. A denial refuses by need. In Partial a request may ask that
+// Rejects reports whether a request is over the limit by what is known of the granter, if the granter would
+// have to add missing units to what the holder holds. A denial rejects by need. In Partial a request may ask that
 // fits into what is left, if that is more than trickles back between two asks. For one lease interval after
-// either ends the holder asks behind refused requests if nothing is left, so that none of them waits.
-func (a *State) Refuses(t *lease.Terms, now lease.Millis, missing int64) bool {
+// either ends the holder asks behind rejected requests if nothing is left, so that none of them waits.
+func (a *State) Rejects(t *lease.Terms, now lease.Millis, missing int64) bool {
 	until := a.Ends + t.Interval
 	if !t.Refills { // it begins anew
 		until = min(until, a.Reset)
@@ -79,7 +79,7 @@ func (a *State) Refuses(t *lease.Terms, now lease.Millis, missing int64) bool {
 		return true
 	case !denied && a.Phase != PhasePartial, now >= until:
 		return false
-	case t.Far:
+	case t.Aggregator:
 		return a.Left < max(missing, t.Ample)
 	case denied && now < a.Ends:
 		return false

@@ -51,7 +51,7 @@ func TestFollows(t *testing.T) {
 	} {
 		for before, after := range row.after {
 			a := *before
-			terms := lease.NewTerms(fatal.Get(limit.New(perMinute))(t), lease.Leased, 0, 0, 0).Afar()
+			terms := lease.NewTerms(fatal.Get(limit.New(perMinute))(t), lease.Leased, 0, 0, 0).ForAggregator()
 			if row.exact {
 				terms.Consistency = lease.Exact
 			}

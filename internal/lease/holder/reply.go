@@ -45,15 +45,15 @@ func (a *State) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g le
 	return a.returned(t, a.store(now, lot))
 }
 
-// learn takes the state of the granter's counter from a reply. Refused becomes true if waiting requests get nothing. It
+// learn takes the state of the granter's counter from a reply. Rejected becomes true if waiting requests get nothing. It
 // becomes false when at least half of the limit is left, or when the counter has begun anew.
 func (a *State) learn(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant) {
 	if t.ChargesRejected && !a.owesPenalty(t, now) { // they belong to a window that is over
 		a.Denied = 0
 	}
 	decided := g.Granted > 0 || g.Status == lease.Denied
-	refused := decided && g.Granted < w.Waiting || a.Refused && now < a.Reset
-	a.Refused = refused && 2*g.Remaining < t.Capacity
+	rejected := decided && g.Granted < w.Waiting || a.Rejected && now < a.Reset
+	a.Rejected = rejected && 2*g.Remaining < t.Capacity
 	left := g.Remaining
 	if t.Consistency == lease.Optimistic && t.Window > 0 && now < a.Reset { // an older reply may come after a newer one
 		left = min(left, a.Left)

@@ -23,7 +23,7 @@ func (a *State) Retry(t *lease.Terms, now lease.Millis, cost int64) lease.Millis
 	if a.Phase == PhaseDenied {
 		asks = a.Ends - now
 	}
-	if t.Consistency != lease.Exact { // see Refuses; an ask behind this request may be under way
+	if t.Consistency != lease.Exact { // see Rejects; an ask behind this request may be under way
 		tail := 2*t.Interval + t.Timeout
 		if !t.Refills {
 			tail = min(tail, a.Reset-now)
@@ -35,7 +35,7 @@ func (a *State) Retry(t *lease.Terms, now lease.Millis, cost int64) lease.Millis
 
 // Known is [State.Retry] if this holder would reject the request, and 0 otherwise. It changes nothing.
 func (a *State) Known(t *lease.Terms, now lease.Millis, cost int64) lease.Millis {
-	if as := *a; as.Take(t, now, cost).Verdict != Refuse {
+	if as := *a; as.Take(t, now, cost).Verdict != Reject {
 		return 0
 	}
 	return a.Retry(t, now, cost)

@@ -32,7 +32,7 @@ func TestMeasure(t *testing.T) {
 		"in less than a quarter of one": {true, holder.PhaseNone, 0, 4, 1, 160},
 	} {
 		s := farStory(t)
-		s.terms.Far = !row.near
+		s.terms.Aggregator = !row.near
 		s.rate, s.Holder.Phase, s.Holder.Spent, s.Holder.Denied = row.before, row.phase, row.units/2, row.units/4
 		if s.measure(&s.terms, 9000+row.since, row.units-row.units/2-row.units/4); s.rate != row.rate {
 			t.Errorf("%s: %d, want %d", name, s.rate, row.rate)
@@ -65,7 +65,7 @@ func TestPauseAndStock(t *testing.T) {
 }
 
 // What a far relay asks for.
-func TestAsksFar(t *testing.T) {
+func TestAsksOfAggregator(t *testing.T) {
 	for name, row := range map[string]struct {
 		spec        limit.Spec
 		trip, askAt lease.Millis
@@ -87,17 +87,17 @@ func TestAsksFar(t *testing.T) {
 		"a pause of a bucket":     {tokens, 100, 9001, 75, 0, 100, 0, 17, 49},
 	} {
 		n := newTier(t, row.spec, lease.Leased)
-		n.terms = n.terms.Afar()
+		n.terms = n.terms.ForAggregator()
 		n.trip, n.askAt, n.rate = row.trip, row.askAt, row.rate
 		n.Holder.Asked, n.Holder.Spent, n.Holder.WantLog2 = 9000, row.spent, row.log2
-		if w := n.askFar(&n.terms, 9100, min(row.waiting, 1), row.waiting, holder.TopUp); w.Soon != row.soon || w.Want != row.want {
+		if w := n.askAggregator(&n.terms, 9100, min(row.waiting, 1), row.waiting, holder.TopUp); w.Soon != row.soon || w.Want != row.want {
 			t.Errorf("%s: expects %d and wants %d, not %d and %d", name, w.Soon, w.Want, row.soon, row.want)
 		}
 	}
 }
 
 // When a far relay asks next after a reply, which has been on its way from 9100 to 9200, and until when children reject.
-func TestHeardFar(t *testing.T) {
+func TestHeardAggregator(t *testing.T) {
 	denied := holder.State{Phase: holder.PhaseDenied, Ends: 9600, Reset: 10_000}
 	none := holder.State{Reset: 10_000}
 	for name, row := range map[string]struct {
@@ -130,7 +130,7 @@ func TestHeardFar(t *testing.T) {
 	} {
 		s := farStory(t)
 		s.terms.Consistency, s.Holder, s.askAt, s.trip = row.c, row.state, row.askAt, 0
-		s.heardFar(&s.terms, 9200, 9100, lease.Want{Want: 40}, row.g, row.jitter)
+		s.heardAggregator(&s.terms, 9200, 9100, lease.Want{Want: 40}, row.g, row.jitter)
 		if s.askAt != row.asks || s.Holder.Ends != row.until || (s.trip == 100) != (row.g.Status != lease.Unavailable) {
 			t.Errorf("%s: asks at %d, rejects until %d, not %d and %d; %+v", name, s.askAt, s.Holder.Ends, row.asks, row.until, s.distance)
 		}
@@ -138,7 +138,7 @@ func TestHeardFar(t *testing.T) {
 }
 
 // Whether a far relay asks though no request waits.
-func TestPrefetchFar(t *testing.T) {
+func TestPrefetchOfAggregator(t *testing.T) {
 	of := func(units int64) holder.Lease { return holder.Lease{Units: units, Expiry: 10_000, TTL: 1000, Lease: 7} }
 	for name, row := range map[string]struct {
 		now    lease.Millis
@@ -190,7 +190,7 @@ func TestPrefetchFar(t *testing.T) {
 		}
 	}
 	for now, ending := range map[lease.Millis]bool{9699: false, 9700: true, 9999: true, 10_000: false} {
-		if s := farStory(t, of(1)); s.endingFar(&s.terms, now) != ending {
+		if s := farStory(t, of(1)); s.endsWithoutNext(&s.terms, now) != ending {
 			t.Errorf("at %d the window does not end: %v", now, ending)
 		}
 	}
@@ -268,7 +268,7 @@ func TestCuts(t *testing.T) {
 		t.Errorf("%+v; the older one has enough, and units are left: %+v", g, n.Holder)
 	}
 	if g := n.acquire(1000, lease.Want{Need: 6, Waiting: 6, Want: 6}, holder.Admit, 6); g.RetryAfter != 0 || n.Holder.WantLog2 != 1 {
-		t.Errorf("%+v; all is used up, and more is left above: %+v", g, n.Holder)
+		t.Errorf("%+v; all is used up, and more is left at the granter: %+v", g, n.Holder)
 	}
 	begun := holder.Lease{Units: 4, From: 1000, Expiry: 2000, TTL: 1000, Lease: 7}
 	n = newTier(t, perMinute, lease.Leased, begun)
@@ -342,7 +342,7 @@ func TestAnswersAQueuedWant(t *testing.T) {
 	}
 }
 
-// Whether a need fits into what the tier above has when the relay has given back its units.
+// Whether a need fits into what the granter has when the relay has given back its units.
 func TestOffers(t *testing.T) {
 	for name, row := range map[string]struct {
 		c     lease.Consistency
@@ -362,7 +362,7 @@ func TestOffers(t *testing.T) {
 		"leased, less, but far away": {lease.Leased, true, 2, 3, 2, false},
 	} {
 		n := newTier(t, perMinute, row.c)
-		n.terms.Far, n.Back = row.far, row.back
+		n.terms.Aggregator, n.Back = row.far, row.back
 		n.Holder.Phase, n.Holder.Ends, n.Holder.Least, n.Holder.Left = holder.PhaseDenied, 2000, row.least, row.least-1
 		if got := n.offers(&n.terms, 1000, lease.Want{Need: row.need}); got != row.want {
 			t.Errorf("%s: %v", name, got)
@@ -383,7 +383,7 @@ func TestSmallChanges(t *testing.T) {
 	n.Back = 2
 	n.Apply(&n.terms, 1000, 990, lease.Want{Need: 1, Waiting: 1, Want: 1}, lease.Grant{Status: lease.OK, Granted: 1, TTL: 1000, Remaining: 5}, 100, []lease.Want{{Need: 1, Waiting: 1, Want: 1}}, grants)
 	if grants[0].Remaining != 7 {
-		t.Errorf("%+v: 5 are left above, and 2 are on their way back", grants[0])
+		t.Errorf("%+v: 5 are left at the granter, and 2 are on their way back", grants[0])
 	}
 	if back := n.TakeBack(&n.terms, 1000, holder.Part{Units: 3}); back.Units != 3 {
 		t.Errorf("an empty place took units of lease 0: %+v", back)
@@ -400,8 +400,8 @@ func TestSmallChanges(t *testing.T) {
 		t.Error("a debt of 3 tokens comes in 300 ms later")
 	}
 	far := newTier(t, perMinute, lease.Leased)
-	far.terms = far.terms.Afar()
-	if far.Idle(&far.terms, 900+farMemory-1) || !far.Idle(&far.terms, 900+farMemory) {
+	far.terms = far.terms.ForAggregator()
+	if far.Idle(&far.terms, 900+idleMemory-1) || !far.Idle(&far.terms, 900+idleMemory) {
 		t.Error("a far relay is kept for ten seconds after its last ask")
 	}
 	for _, row := range []struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// chain is one holder, the tiers above it and what they count, with no time between them:
+// chain is one holder, its granters and what they count, with no time between them:
 // what one exact limiter would decide, the chain has to.
 type chain struct {
 	t       rapid.TB
@@ -54,7 +54,7 @@ func (c *chain) request(cost int64) bool {
 	case admitted:
 		c.spent = append(c.spent, spending{c.now, cost})
 	case c.fits(cost):
-		c.t.Fatalf("a request of %d is refused although an exact limiter has room; admitted %v; account %+v, relays %+v, counter %+v",
+		c.t.Fatalf("a request of %d is rejected although an exact limiter has room; admitted %v; account %+v, relays %+v, counter %+v",
 			cost, c.spent, c.account, c.accounts(), c.counter)
 	}
 	return admitted
@@ -192,14 +192,14 @@ func (c *chain) report() {
 	}
 }
 
-// A single holder whose requests cost more than its lease is refused nothing that the
+// A single holder whose requests cost more than its lease is denied nothing that the
 // limit has: what it holds counts.
 func TestCostsAboveTheLease(t *testing.T) {
 	many := func(n int, cost int64) []int64 { return slices.Repeat([]int64{cost}, n) }
 	for _, row := range []struct {
 		limit int64
 		costs []int64
-		then  []int64 // refused
+		then  []int64 // rejected
 	}{
 		{5, []int64{1, 1, 3}, []int64{1, 5}},
 		{1000, append(many(500, 1), 400), []int64{101}},
@@ -212,7 +212,7 @@ func TestCostsAboveTheLease(t *testing.T) {
 					c := newChain(t, fatal.Get(limit.New(limit.Spec{Algorithm: algorithm, Count: row.limit, Period: limit.Day}))(t), relays)
 					for i, cost := range row.costs {
 						if !c.request(cost) {
-							t.Fatalf("request %d of %v is refused", i, row.costs)
+							t.Fatalf("request %d of %v is rejected", i, row.costs)
 						}
 					}
 					for _, cost := range row.then {
@@ -227,7 +227,7 @@ func TestCostsAboveTheLease(t *testing.T) {
 }
 
 // TestChainDecidesAsOneLimiter: whatever requests cost and whenever they come, a
-// holder that is alone, next to the counter or behind tiers, is refused nothing that
+// holder that is alone, next to the counter or behind tiers, is denied nothing that
 // one exact limiter would admit.
 func TestChainDecidesAsOneLimiter(t *testing.T) {
 	for range 20 { // of a hundred runs each

@@ -6,7 +6,7 @@ import (
 )
 
 // quartersToCut is how many quarters of its ttl a lot must have left for leases to be cut
-// from it. With less the relay asks above, and uses the lot if that grants nothing. Where
+// from it. With less the relay asks its granter, and uses the lot if that grants nothing. Where
 // that is far a short lease is better than to wait: the relay asks behind.
 const quartersToCut = 1
 
@@ -39,7 +39,7 @@ func (r *Relay) cut(t *lease.Terms, now lease.Millis, w lease.Want, quarters lea
 	if granted < least {
 		return lease.Grant{}, false
 	}
-	if granted < w.Want && !t.Refills && !t.Far { // lots are too small
+	if granted < w.Want && !t.Refills && !t.Aggregator { // lots are too small
 		r.Holder.Grow()
 	}
 	young, old := lots[0], lots[1]
@@ -52,28 +52,28 @@ func (r *Relay) cut(t *lease.Terms, now lease.Millis, w lease.Want, quarters lea
 	return r.granted(t, now, granted, young, lasts), true
 }
 
-// least is how many units a grant to a want has at least: its need, or all that waits if more may be left above and the
+// least is how many units a grant to a want has at least: its need, or all that waits if more may be left at the granter and the
 // answer is near. The child would reject the others.
 func (r *Relay) least(t *lease.Terms, now lease.Millis, w lease.Want, quarters lease.Millis) int64 {
-	if w.Waiting > w.Need && quarters > 0 && !t.Far && !r.Holder.Refuses(t, now, 1) {
+	if w.Waiting > w.Need && quarters > 0 && !t.Aggregator && !r.Holder.Rejects(t, now, 1) {
 		return w.Waiting
 	}
 	return max(w.Need, 1)
 }
 
 // share is how many of so many units one child gets without a request that waits: half of its part, or its part of what
-// requests need in a lease interval if that is more. Of a bucket it is all. If the tier above is far, a quarter stays for
+// requests need in a lease interval if that is more. Of a bucket it is all. If the granter is far, a quarter stays for
 // the other workers of a child: their requests may come while the answer is on its way, and would wait for a round trip.
 // Where children reject requests nothing stays, because each of these would come and take one unit.
 func (r *Relay) share(t *lease.Terms, units int64) int64 {
 	share, soon := units, min(r.during(t.Interval), units)
-	if t.Far {
+	if t.Aggregator {
 		soon = withMargin(r.during(t.Interval))
 	}
 	if n := max(r.askers.Count(), 1); !t.Refills {
 		share = max(units/(2*n), soon/n) // to halve small lots again and again costs calls
 	}
-	if t.Far && r.Holder.Denied == 0 {
+	if t.Aggregator && r.Holder.Denied == 0 {
 		share = min(share, units-units/4)
 	}
 	return share

@@ -8,7 +8,7 @@ import (
 )
 
 // distance is the state of a far relay, whose granter is in another region. A far relay asks early enough that no request
-// waits for a round trip. It asks seldom enough that all replicas of a region together send at most ten asks per second. In
+// waits for a round trip. It asks rarely enough that all replicas of a region together send at most ten asks per second. In
 // a near relay it is the zero value, except rate.
 type distance struct {
 	// Replicas is the number of replicas of the region that ask for the same keys. The owner of the relay sets it. It is
@@ -23,14 +23,14 @@ type distance struct {
 }
 
 const (
-	// farUsageIntervals bounds the want of a far relay for a token bucket: the use in so many lease intervals, or round
+	// usageIntervals bounds the want of a far relay for a token bucket: the use in so many lease intervals, or round
 	// trips if these are longer. More units would be withheld from other holders without need.
-	farUsageIntervals = 2
+	usageIntervals = 2
 	// rateMemory is added to the time since the last ask when a far relay averages its demand. Its children take whole
 	// leases, so the demand between two asks is uneven.
 	rateMemory lease.Millis = 250
-	// farMemory is how long an idle far relay is kept, because a new one needs a round trip.
-	farMemory lease.Millis = 10_000
+	// idleMemory is how long an idle far relay is kept, because a new one needs a round trip.
+	idleMemory lease.Millis = 10_000
 	// maxReplicas is the largest number of replicas that together send at most ten asks per second. With more replicas,
 	// each would have to pause for longer than its small leases last.
 	maxReplicas = 3
@@ -46,11 +46,11 @@ func (r *Relay) measure(t *lease.Terms, now lease.Millis, waiting int64) {
 	since := max(now-a.Asked, t.Interval/4)
 	rate := units * 1000 / int64(since)
 	switch {
-	case t.Far && rate < r.rate && a.Phase != holder.PhaseNone: // children reject requests, and report that later
+	case t.Aggregator && rate < r.rate && a.Phase != holder.PhaseNone: // children reject requests, and report that later
 		rate = (7*r.rate + rate) / 8
 	case units == 0:
 		rate = r.rate / 2 // down to 0, so that asks for an unused key end
-	case t.Far && r.rate > 0 && since < rateMemory:
+	case t.Aggregator && r.rate > 0 && since < rateMemory:
 		rate = (r.rate*int64(rateMemory) + 1000*units + int64(rateMemory+since) - 1) / int64(rateMemory+since)
 	case r.rate > 0:
 		rate = (r.rate + rate + 1) / 2
@@ -91,13 +91,13 @@ func (d *distance) Pause(t *lease.Terms) lease.Millis {
 	return replicas * t.Interval
 }
 
-// askFar makes the want of a far relay. It also asks for the demand during the round trip, so that those requests do not
+// askAggregator makes the want of a far relay. It also asks for the demand during the round trip, so that those requests do not
 // wait.
-func (r *Relay) askFar(t *lease.Terms, now lease.Millis, need, waiting int64, behind holder.Asks) lease.Want {
+func (r *Relay) askAggregator(t *lease.Terms, now lease.Millis, need, waiting int64, behind holder.Asks) lease.Want {
 	a := &r.Holder
 	w := a.Begin(t, now, need, waiting, behind)
 	if t.Consistency != lease.Exact {
-		w.Want = max(waiting, r.wantFar(t, now))
+		w.Want = max(waiting, r.wantOfAggregator(t, now))
 		if !t.Trailing {
 			w.Soon = r.reserve(t)
 			if !t.Refills && r.askAt > a.Asked { // the last grant was partial, and another one brings a pause
@@ -112,14 +112,14 @@ func (r *Relay) askFar(t *lease.Terms, now lease.Millis, need, waiting int64, be
 	return a.Sends(t, now, w)
 }
 
-// wantFar is [holder.State.Want] of a far relay, for which each step of the slow start would take a round trip.
-func (r *Relay) wantFar(t *lease.Terms, now lease.Millis) int64 {
+// wantOfAggregator is [holder.State.Want] of a far relay, for which each step of the slow start would take a round trip.
+func (r *Relay) wantOfAggregator(t *lease.Terms, now lease.Millis) int64 {
 	if r.Holder.Asked == 0 {
 		return t.WantFloor()
 	}
 	last := max(holder.UsageIntervals*t.Interval, 4*r.trip)
 	if t.Refills {
-		last = farUsageIntervals * max(t.Interval, r.trip)
+		last = usageIntervals * max(t.Interval, r.trip)
 	}
 	least := max(r.reserve(t), 3*r.soon(t))
 	if least > 0 {
@@ -128,10 +128,10 @@ func (r *Relay) wantFar(t *lease.Terms, now lease.Millis) int64 {
 	return r.Holder.Want(t, now, last, least)
 }
 
-// heardFar takes a reply after the holder has applied it. PhasePartial lasts for the pause and four more round trips, so
+// heardAggregator takes a reply after the holder has applied it. PhasePartial lasts for the pause and four more round trips, so
 // that the next ask is answered before it ends, and no request waits for that ask. If the granted units do not last for
 // the pause, the pause is one round trip.
-func (r *Relay) heardFar(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, jitter lease.Percent) {
+func (r *Relay) heardAggregator(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, jitter lease.Percent) {
 	a := &r.Holder
 	if w.Want == 0 || g.Status != lease.OK && g.Status != lease.Denied {
 		return
@@ -166,10 +166,10 @@ func (r *Relay) heardFar(t *lease.Terms, now, sent lease.Millis, w lease.Want, g
 	}
 }
 
-// prefetchFar reports whether to ask although no request waits: the units left must last for two round trips.
-func (r *Relay) prefetchFar(t *lease.Terms, now lease.Millis) holder.Asks {
+// prefetchOfAggregator reports whether to ask although no request waits: the units left must last for two round trips.
+func (r *Relay) prefetchOfAggregator(t *lease.Terms, now lease.Millis) holder.Asks {
 	a := &r.Holder
-	ending := r.endingFar(t, now)
+	ending := r.endsWithoutNext(t, now)
 	switch {
 	case a.UnderWay(t, now) || r.rate+a.Spent+a.Denied == 0: // unused: otherwise each reply would trigger the next ask
 		return holder.NoAsk
@@ -185,7 +185,7 @@ func (r *Relay) prefetchFar(t *lease.Terms, now lease.Millis) holder.Asks {
 		low = rest > r.trip && available <= withMargin(r.during(rest))
 	}
 	switch {
-	case ending && (rest <= r.trip || !low && available > 5*r.soon(t)/2 || a.Refuses(t, now, 1)):
+	case ending && (rest <= r.trip || !low && available > 5*r.soon(t)/2 || a.Rejects(t, now, 1)):
 		return holder.Ahead
 	case low, ending:
 		return holder.TopUp
@@ -193,8 +193,8 @@ func (r *Relay) prefetchFar(t *lease.Terms, now lease.Millis) holder.Asks {
 	return holder.NoAsk
 }
 
-// endingFar reports whether the window ends soon and no lease of the next window is held.
-func (r *Relay) endingFar(t *lease.Terms, now lease.Millis) bool {
+// endsWithoutNext reports whether the window ends soon and no lease of the next window is held.
+func (r *Relay) endsWithoutNext(t *lease.Terms, now lease.Millis) bool {
 	a := &r.Holder
 	return t.Lead > 0 && a.Reset > now && now >= r.leadAt(t) && !r.holdsNext(now)
 }
@@ -223,9 +223,9 @@ func (r *Relay) aheadAt(t *lease.Terms) lease.Millis {
 // report.
 func (r *Relay) AskAlong(t *lease.Terms, now lease.Millis) holder.Asks {
 	switch {
-	case !t.Far || t.Consistency == lease.Exact || r.Holder.Spent == 0 || now < r.askAt:
+	case !t.Aggregator || t.Consistency == lease.Exact || r.Holder.Spent == 0 || now < r.askAt:
 		return holder.NoAsk
-	case r.endingFar(t, now):
+	case r.endsWithoutNext(t, now):
 		return holder.Ahead
 	case r.lasting(t, now) <= r.stock(t):
 		return holder.TopUp

@@ -18,7 +18,7 @@ func TestSmallLimitIsNotHoarded(t *testing.T) {
 			l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: 10 * limit.Second}))(t)
 			terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 			if far {
-				terms = terms.Afar()
+				terms = terms.ForAggregator()
 			}
 			var c granter.Counter
 			now := lease.Millis(1_000_001)
@@ -37,7 +37,7 @@ func TestSmallLimitIsNotHoarded(t *testing.T) {
 			var a, b Relay
 			for _, r := range []*Relay{&a, &a, &a, &b, &b, &b} {
 				if !request(r) {
-					t.Errorf("far %v, a trip of %d ms: refused at %d with 10 in ten seconds; %+v and %+v", far, trip, now-1_000_001, a, b)
+					t.Errorf("far %v, a trip of %d ms: rejected at %d with 10 in ten seconds; %+v and %+v", far, trip, now-1_000_001, a, b)
 				}
 			}
 		}

@@ -9,7 +9,7 @@ import (
 // the pause ends and next to no units are left. It is [lease.Never] if none of these will happen.
 func (r *Relay) RenewAt(t *lease.Terms, now lease.Millis) lease.Millis {
 	at, a := lease.Never, &r.Holder
-	if !t.Far || a.Spent+a.Denied == 0 {
+	if !t.Aggregator || a.Spent+a.Denied == 0 {
 		return at
 	}
 	if now < r.askAt && r.lasting(t, r.askAt) <= r.reserve(t) {
@@ -29,10 +29,10 @@ func (r *Relay) RenewAt(t *lease.Terms, now lease.Millis) lease.Millis {
 }
 
 // Next is how long until a lease of the next window begins, and how many units it has, if that is sooner
-// than an ask for the running one would be answered far above; 0: it is not.
+// than an ask for the running one would be answered by a granter in another region; 0: it is not.
 func (r *Relay) Next(t *lease.Terms, now lease.Millis) (in lease.Millis, units int64) {
 	for i := range r.Holder.Leases {
-		if in := r.Holder.Leases[i].From - now; t.Far && r.Holder.Leases[i].Units > 0 && in > 0 && in <= r.trip {
+		if in := r.Holder.Leases[i].From - now; t.Aggregator && r.Holder.Leases[i].Units > 0 && in > 0 && in <= r.trip {
 			return in, r.Holder.Leases[i].Units
 		}
 	}
@@ -78,7 +78,7 @@ func (r *Relay) close(t *lease.Terms, now lease.Millis) {
 // closed is [Relay.close] for a lease in a reply that ends at ends by its ttl. That time may be over when the reply arrives.
 func (r *Relay) closed(t *lease.Terms, now, ends lease.Millis, g lease.Grant) lease.Millis {
 	for i := range r.Holder.Leases {
-		if next := &r.Holder.Leases[i]; t.Far && g.StartsIn == 0 && r.follows(t, now, &holder.Lease{Expiry: ends}, next) {
+		if next := &r.Holder.Leases[i]; t.Aggregator && g.StartsIn == 0 && r.follows(t, now, &holder.Lease{Expiry: ends}, next) {
 			return max(ends, next.From)
 		}
 	}

@@ -23,7 +23,7 @@ type farTale struct {
 // farStory is a relay 100 ms from its granter and back, with 75 requests per second, in a window that
 // ends at 10,000.
 func farStory(t *testing.T, lots ...holder.Lease) *farTale {
-	s := &farTale{t: t, terms: lease.NewTerms(fatal.Get(limit.New(perTenSeconds))(t), lease.Leased, 0, 0, 0).Afar()}
+	s := &farTale{t: t, terms: lease.NewTerms(fatal.Get(limit.New(perTenSeconds))(t), lease.Leased, 0, 0, 0).ForAggregator()}
 	s.Holder = holder.State{Asked: 9000, Spent: 20, Size: 40, Left: 500, Reset: 10_000}
 	s.rate, s.trip = 75, 100
 	copy(s.Holder.Leases[:], lots)
@@ -113,12 +113,12 @@ func TestFollows(t *testing.T) {
 }
 
 // A far relay grants units of both lots, and keeps a quarter for the other workers of a child, but not
-// where children refuse requests.
+// where children reject requests.
 func TestFarRelayKeepsAQuarter(t *testing.T) {
 	far := func(denied int64) *tier {
 		n := newTier(t, limit.Spec{Algorithm: limit.TokenBucket, Count: 500, Period: limit.Second}, lease.Leased,
 			holder.Lease{Units: 4, Expiry: 1800, TTL: 1000, Lease: 7}, holder.Lease{Units: 16, Expiry: 2000, TTL: 1000, Lease: 7})
-		n.terms, n.Holder.Denied = n.terms.Afar(), denied
+		n.terms, n.Holder.Denied = n.terms.ForAggregator(), denied
 		return n
 	}
 	n := far(0)

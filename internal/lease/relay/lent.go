@@ -23,7 +23,7 @@ func (r *Relay) lentOf(now lease.Millis, of uint32) *lent {
 	return nil
 }
 
-// lend records units that are lent. The relay records two leases; units of other leases go back to the granter above. So do
+// lend records units that are lent. The relay records two leases; units of other leases go back to its granter. So do
 // all units of a token bucket and of an exact rule, for which the relay holds no lease that could take them.
 func (r *Relay) lend(t *lease.Terms, now lease.Millis, of uint32, units int64, until lease.Millis) {
 	if units == 0 || t.Refills || t.Consistency == lease.Exact {

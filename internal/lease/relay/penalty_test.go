@@ -10,12 +10,12 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// Of a queue the tier above has charged the least need, if it denied that; the relay
+// Of a queue the granter has charged the least need, if it denied that; the relay
 // charges the others that it denies.
 func TestDeniedQueueIsCharged(t *testing.T) {
 	for name, c := range map[string]struct {
-		count  int64 // left above
-		denied int64 // reported above with the next want
+		count  int64 // left at the granter
+		denied int64 // reported to the granter with the next want
 	}{"all": {0, 7 + 5}, "all but the least": {3, 7 + 5}, "none": {15, 0}} {
 		spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 15, Period: limit.Hour, ChargeRejected: true}
 		l := fatal.Get(limit.New(spec))(t)
@@ -33,9 +33,9 @@ func TestDeniedQueueIsCharged(t *testing.T) {
 	}
 }
 
-// Refused from memory is refused: by the holder, by a relay, by a relay's children, or
+// Rejected from memory is rejected: by the holder, by a relay, by a relay's children, or
 // as an exact rule does it. A peek, a child that reports no denials, and
-// a spent share of the holder's own refuse nobody.
+// a spent share of the holder's own reject nobody.
 func TestRejectionsFromMemory(t *testing.T) {
 	spent := holder.State{Phase: holder.PhaseDenied, Ends: 2000, Least: 1, Reset: 9000}
 	acquire := func(w lease.Want) func(*lease.Terms, *holder.State) {
@@ -49,8 +49,8 @@ func TestRejectionsFromMemory(t *testing.T) {
 	for name, c := range map[string]struct {
 		consistency lease.Consistency
 		do          func(*lease.Terms, *holder.State)
-		refused     bool
-		counted     int64 // units, as refused since Asked
+		rejected    bool
+		counted     int64 // units, as rejected since Asked
 	}{
 		"account":           {lease.Leased, take, true, 1},
 		"exact account":     {lease.Exact, take, true, 1},
@@ -67,8 +67,8 @@ func TestRejectionsFromMemory(t *testing.T) {
 		terms := lease.NewTerms(fatal.Get(limit.New(perMinute))(t), c.consistency, 0, 0, 0)
 		s := spent
 		c.do(&terms, &s)
-		if s.Refused != c.refused || s.Denied != c.counted {
-			t.Errorf("%s: refused %v, %d counted", name, s.Refused, s.Denied)
+		if s.Rejected != c.rejected || s.Denied != c.counted {
+			t.Errorf("%s: rejected %v, %d counted", name, s.Rejected, s.Denied)
 		}
 	}
 }

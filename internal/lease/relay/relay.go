@@ -1,5 +1,5 @@
-// Package relay is a tier in the middle: a holder of the tier above and the granter of the tier below. It is the only
-// place that knows how far the tier above is (distance.go).
+// Package relay is a tier in the middle: a holder of leases and a granter of them. It is the only
+// place that knows how far its granter is (distance.go).
 package relay
 
 import (
@@ -8,14 +8,14 @@ import (
 	"github.com/weirlimit/weir/internal/lease/holder"
 )
 
-// Relay is a holder of the granter above it and the granter of its children. It cuts the leases of its children out of its
+// Relay is a holder of leases of its granter, and the granter of its children. It cuts the leases of its children out of its
 // own leases, so that a child's lease ends before the lease that it was cut from, and is not larger. Both roles use the
 // same clock.
 //
 // Invariant: the units of a lot that children hold, plus the units left in the lot, are at most the units granted.
 type Relay struct {
 	Holder holder.State
-	// Back is how many more units the owner of the relay gives back above, before its next ask or with it.
+	// Back is how many more units the owner of the relay gives back to its granter, before its next ask or with it.
 	Back int64
 	distance
 
@@ -24,9 +24,9 @@ type Relay struct {
 }
 
 // Acquire answers a child's want from the relay's own leases, or from a denial that it remembers. With [holder.Wait] there is
-// no answer yet: the caller keeps the want, asks above ([Relay.Ask]) and answers it from the reply ([Relay.Apply]).
+// no answer yet: the caller keeps the want, asks its granter ([Relay.Ask]) and answers it from the reply ([Relay.Apply]).
 // Acquire settles the units that the want gives back, so a want must not be applied twice. The returned part belongs to a
-// lease that the relay no longer holds, and the caller gives it back above.
+// lease that the relay no longer holds, and the caller gives it back to the granter.
 // Acquire does not read the debt of the want. The caller passes it on under the child's name, and the child repeats it
 // until the counter has acknowledged it.
 func (r *Relay) Acquire(t *lease.Terms, now lease.Millis, w lease.Want) (lease.Grant, holder.Verdict, holder.Part) {
@@ -35,7 +35,7 @@ func (r *Relay) Acquire(t *lease.Terms, now lease.Millis, w lease.Want) (lease.G
 	r.Back += back.Units
 	if w.Want > 0 {
 		g, ok := r.cut(t, now, w, quartersToCut) // nearly always: nothing is copied twice
-		if !ok && t.Far {
+		if !ok && t.Aggregator {
 			g, ok = r.cut(t, now, w, 0)
 		}
 		if ok {
@@ -54,10 +54,10 @@ func (r *Relay) answer(t *lease.Terms, now lease.Millis, w lease.Want) (lease.Gr
 		return r.report(t, now), holder.Admit
 	}
 	offers := r.offers(t, now, w)
-	if offers && t.Consistency == lease.Exact || !r.refuses(t, now, w) {
+	if offers && t.Consistency == lease.Exact || !r.rejects(t, now, w) {
 		return lease.Grant{}, holder.Wait
 	}
-	if !t.Far { // else that was tried before
+	if !t.Aggregator { // else that was tried before
 		if g, ok := r.cut(t, now, w, 0); ok {
 			return g, holder.Admit
 		}
@@ -68,22 +68,22 @@ func (r *Relay) answer(t *lease.Terms, now lease.Millis, w lease.Want) (lease.Gr
 	if t.Consistency != lease.Exact { // takeExact has noted it for an exact rule
 		r.Holder.Deny(t, now, w.Denies(t))
 	}
-	r.Holder.Refused = r.Holder.Refused || w.Need > 0
-	return r.rejection(t, now, w), holder.Refuse
+	r.Holder.Rejected = r.Holder.Rejected || w.Need > 0
+	return r.rejection(t, now, w), holder.Reject
 }
 
-// Prefetch decides whether to ask above although no child waits. An exact rule never does.
+// Prefetch decides whether to ask the granter although no child waits. An exact rule never does.
 func (r *Relay) Prefetch(t *lease.Terms, now lease.Millis) holder.Asks {
 	if t.Consistency == lease.Exact {
 		return holder.NoAsk
 	}
-	if t.Far {
-		return r.prefetchFar(t, now)
+	if t.Aggregator {
+		return r.prefetchOfAggregator(t, now)
 	}
 	return r.Holder.Prefetch(t, now)
 }
 
-// Ask makes the want to send above for the waiting wants of children, oldest first. With an empty queue it tops up the relay
+// Ask makes the want to send to the granter for the waiting wants of children, oldest first. With an empty queue it tops up the relay
 // itself. Either all wants of the queue are for the next window, or none. The need is the smallest of the queue, so that a
 // large need is not the reason to deny a small one.
 func (r *Relay) Ask(t *lease.Terms, now lease.Millis, queue []lease.Want, behind holder.Asks) lease.Want {
@@ -100,8 +100,8 @@ func (r *Relay) Ask(t *lease.Terms, now lease.Millis, queue []lease.Want, behind
 	}
 	r.measure(t, now, waiting)
 	ask := r.Holder.Ask
-	if t.Far {
-		ask = r.askFar
+	if t.Aggregator {
+		ask = r.askAggregator
 	}
 	w := ask(t, now, need, waiting, behind)
 	w.Want = max(w.Want, want)
@@ -109,7 +109,7 @@ func (r *Relay) Ask(t *lease.Terms, now lease.Millis, queue []lease.Want, behind
 }
 
 // Apply takes the reply to w, which was asked for queue, and writes the answer to each want of queue into grants, which has
-// the same length. A child that gets nothing is denied as the relay was. The caller gives the returned part back above.
+// the same length. A child that gets nothing is denied as the relay was. The caller gives the returned part back to the granter.
 func (r *Relay) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, jitter lease.Percent, queue []lease.Want, grants []lease.Grant) holder.Part {
 	if g.Status != lease.OK && g.Status != lease.Denied {
 		r.Holder.Asking = r.Holder.Asking && w.Want == 0
@@ -150,8 +150,8 @@ func (r *Relay) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g le
 	if rest := r.Holder.Apply(t, now, sent, w, g, left, jitter); rest.Units > 0 {
 		back = rest
 	}
-	if t.Far {
-		r.heardFar(t, now, sent, w, g, jitter)
+	if t.Aggregator {
+		r.heardAggregator(t, now, sent, w, g, jitter)
 		r.close(t, now)
 	}
 	for i, c := range queue {
@@ -253,7 +253,7 @@ func (r *Relay) settle(t *lease.Terms, now lease.Millis, w lease.Want) holder.Pa
 }
 
 // TakeBack settles units that were lent and did not arrive. The caller counts them, so they are not limited. The caller gives
-// the returned part back above.
+// the returned part back to the granter.
 func (r *Relay) TakeBack(t *lease.Terms, now lease.Millis, p holder.Part) holder.Part {
 	if l := r.lentOf(now, p.Lease); l != nil {
 		l.units = max(0, l.units-p.Units)
@@ -271,30 +271,30 @@ func (r *Relay) TakeBack(t *lease.Terms, now lease.Millis, p holder.Part) holder
 	return p
 }
 
-// refuses reports whether a want that no lot answers is over the limit by the last reply from above. A want of an exact rule
+// rejects reports whether a want that no lot answers is over the limit by the last reply of the granter. A want of an exact rule
 // is over the limit only while a denial lasts.
-func (r *Relay) refuses(t *lease.Terms, now lease.Millis, w lease.Want) bool {
+func (r *Relay) rejects(t *lease.Terms, now lease.Millis, w lease.Want) bool {
 	need := max(w.Need, 1)
 	if t.Consistency == lease.Exact {
-		return r.Holder.Take(t, now, need).Verdict == holder.Refuse
+		return r.Holder.Take(t, now, need).Verdict == holder.Reject
 	}
 	if w.Need == 0 && r.Holder.UnderWay(t, now) {
 		return true
 	}
-	return r.Holder.Refuses(t, now, need)
+	return r.Holder.Rejects(t, now, need)
 }
 
-// offers reports whether a need fits into the units that the granter above will have after the relay has given back its own
+// offers reports whether a need fits into the units that its granter will have after the relay has given back its own
 // units and those on their way. It is false for a far relay, because no request waits for that.
 func (r *Relay) offers(t *lease.Terms, now lease.Millis, w lease.Want) bool {
 	back := r.Back + r.Holder.Held(t, now)
 	switch {
-	case back == 0 || w.Need == 0 || t.Far && t.Consistency != lease.Exact:
+	case back == 0 || w.Need == 0 || t.Aggregator && t.Consistency != lease.Exact:
 		return false
 	case t.Consistency == lease.Exact:
 		return w.Need-back < r.Holder.Least
 	}
-	return !r.Holder.Refuses(t, now, w.Need-back)
+	return !r.Holder.Rejects(t, now, w.Need-back)
 }
 
 // rejection denies a want for which the relay may not ask now. The child may ask again after a lease interval, when other
@@ -346,5 +346,5 @@ func (r *Relay) Forget() {
 // Idle reports whether the relay may be evicted: its account is idle, and no lease that it has cut still runs. A new relay
 // would take back only units that it has cut itself.
 func (r *Relay) Idle(t *lease.Terms, now lease.Millis) bool {
-	return r.Holder.Idle(t, now) && !r.lends(now) && (!t.Far || now >= r.Holder.Asked+farMemory)
+	return r.Holder.Idle(t, now) && !r.lends(now) && (!t.Aggregator || now >= r.Holder.Asked+idleMemory)
 }

@@ -59,13 +59,13 @@ func TestRelayTopsUpWhatIsNearlyOver(t *testing.T) {
 	newTier(t, perMinute, lease.Leased, lot).acquire(1750, w, holder.Wait, 0)
 	n := newTier(t, perMinute, lease.Leased, lot)
 	n.Holder.Phase, n.Holder.Least, n.Holder.Ends = holder.PhaseDenied, 1, 3000
-	if g := n.acquire(1750, w, holder.Admit, 1); g.TTL != 249 { // better than to refuse
+	if g := n.acquire(1750, w, holder.Admit, 1); g.TTL != 249 { // better than to reject
 		t.Errorf("ttl %d", g.TTL)
 	}
 	n.acquire(1999, w, holder.Wait, 0) // nobody could spend it any more: it goes back for another
 }
 
-// What does not cover all requests that wait is not cut if more may be left above: the child would reject the others.
+// What does not cover all requests that wait is not cut if more may be left at the granter: the child would reject the others.
 func TestRelayAsksForAllWhoWait(t *testing.T) {
 	five := lease.Want{Need: 1, Waiting: 5, Want: 24}
 	for name, row := range map[string]struct {
@@ -90,21 +90,21 @@ func TestRelayAsksForAllWhoWait(t *testing.T) {
 	}
 }
 
-func TestRelayRefusesFromMemory(t *testing.T) {
+func TestRelayRejectsFromMemory(t *testing.T) {
 	n := newTier(t, perMinute, lease.Leased)
 	n.Holder.Phase, n.Holder.Least, n.Holder.Ends, n.Holder.Left = holder.PhaseDenied, 5, 2000, 4
-	g := n.acquire(1000, lease.Want{Need: 5, Waiting: 5, Want: 5}, holder.Refuse, 0)
+	g := n.acquire(1000, lease.Want{Need: 5, Waiting: 5, Want: 5}, holder.Reject, 0)
 	if g.Status != lease.Denied || g.AskAfter != 100 || g.RetryAfter != n.Holder.Reset-1000 || g.Remaining != 4 {
 		t.Errorf("%+v", g)
 	}
 	n.acquire(1000, lease.Want{Need: 4, Waiting: 4, Want: 4}, holder.Wait, 0)
 	n.Holder.Reset = 1030
-	if g := n.acquire(1000, lease.Want{Need: 5, Waiting: 5, Want: 5}, holder.Refuse, 0); g.AskAfter != 30 {
+	if g := n.acquire(1000, lease.Want{Need: 5, Waiting: 5, Want: 5}, holder.Reject, 0); g.AskAfter != 30 {
 		t.Errorf("ask after %d ms: not beyond the end of the window", g.AskAfter)
 	}
 	n = newTier(t, perMinute, lease.Leased)
 	n.Relay.Ask(&n.terms, 1000, nil, holder.TopUp)
-	n.acquire(1001, lease.Want{Want: 10}, holder.Refuse, 0) // a top-up does not wait for another
+	n.acquire(1001, lease.Want{Want: 10}, holder.Reject, 0) // a top-up does not wait for another
 	n.acquire(1001, lease.Want{Need: 1, Waiting: 1, Want: 1}, holder.Wait, 0)
 }
 
@@ -203,9 +203,9 @@ func TestRelayOfAnExactRule(t *testing.T) {
 	if back := n.Relay.Apply(&n.terms, 1004, 1000, up, lease.Grant{Status: lease.Denied, Remaining: 0, RetryAfter: 30_000, Reset: 30_000, AskAfter: 200}, 100, []lease.Want{w}, grants); back.Units != 0 || grants[0].Status != lease.Denied {
 		t.Errorf("%+v", grants)
 	}
-	n.acquire(1100, w, holder.Refuse, 0)
+	n.acquire(1100, w, holder.Reject, 0)
 	n.acquire(1204, w, holder.Wait, 0)
-	n.acquire(1204, w, holder.Refuse, 0)
+	n.acquire(1204, w, holder.Reject, 0)
 	n.Relay.Apply(&n.terms, 1206, 1204, up, lease.Grant{Status: lease.OK, Granted: 1, Lease: 7, TTL: 1000}, 100, []lease.Want{w}, grants)
 	_, _, back := n.Acquire(&n.terms, 1206, lease.Want{Unused: 3, Lease: 7})
 	if grants[0].Granted != 1 || back.Units != 3 || back.Lease != 7 || n.lends(1206) {

@@ -19,7 +19,7 @@ func TestInterleavings(t *testing.T) {
 			for range rapid.IntRange(0, 60).Draw(t, "steps") {
 				switch rapid.IntRange(0, 11).Draw(t, "step") {
 				case 0:
-					w.cut(t, (*rounds.Group).Hasten)
+					w.cut(t, (*rounds.Group).Skip)
 				case 1: // others take a unit
 					if c := w.anyCounter(t); w.left[c] > 0 {
 						w.left[c]--
@@ -48,14 +48,14 @@ func TestInterleavings(t *testing.T) {
 // world is a group, the counters that its members are of, and what is on its way between
 // them.
 type world struct {
-	group   rounds.Group
-	members []*asking
-	left    []int64 // units of each counter
-	start   []int64 // the same before the group, less what others took
-	calls   []*call
-	old     []*call // whose reply has arrived
-	answers []lease.Grant
-	refused bool // a member was denied when it was asked to Fit, and in time
+	group    rounds.Group
+	members  []*asking
+	left     []int64 // units of each counter
+	start    []int64 // the same before the group, less what others took
+	calls    []*call
+	old      []*call // whose reply has arrived
+	answers  []lease.Grant
+	rejected bool // a member was denied when it was asked to Fit, and in time
 }
 
 // asking is a member, and what was charged for it.
@@ -143,7 +143,7 @@ func (w *world) decide(t *rapid.T, c *call) {
 	case !c.fits:
 		c.grant.Status = lease.Denied
 	case c.round == rounds.Charge:
-		if w.refused {
+		if w.rejected {
 			t.Fatal("charged beside a denial")
 		}
 		c.grant.Granted = c.want.Want
@@ -158,7 +158,7 @@ func (w *world) decide(t *rapid.T, c *call) {
 // reply hands a reply to the group.
 func (w *world) reply(t *rapid.T, c *call) {
 	m := c.member
-	w.refused = w.refused || c.round == rounds.Fit && m.Waits() && m.needs && c.grant.Status == lease.Denied
+	w.rejected = w.rejected || c.round == rounds.Fit && m.Waits() && m.needs && c.grant.Status == lease.Denied
 	if w.group.Reply(&m.Member, &m.want, c.grant, c.fits) {
 		w.ask(m)
 	}
@@ -204,7 +204,7 @@ func (w *world) again(t *rapid.T) {
 	}
 }
 
-// cut passes all members to Hasten or Leave.
+// cut passes all members to Skip or Leave.
 func (w *world) cut(t *rapid.T, short func(*rounds.Group, *rounds.Member) bool) {
 	for _, m := range w.members {
 		if was := m.Grant.Status; short(&w.group, &m.Member) == (m.Grant.Status == was || was == lease.Unavailable) {

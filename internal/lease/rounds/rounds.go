@@ -20,7 +20,7 @@
 //	member.Grant                             when the group is Over
 //
 // A member that is Unavailable does not stop the others: they are decided without it. A
-// member may also be answered before its reply arrives ([Group.Hasten], [Group.Leave]). If
+// member may also be answered before its reply arrives ([Group.Skip], [Group.Leave]). If
 // that reply brings a grant, it goes back.
 //
 // Nothing here reads a clock, asks a counter, takes a lock or allocates.
@@ -145,9 +145,9 @@ func returning(w *lease.Want, g *lease.Grant) lease.Want {
 	return lease.Want{Unused: g.Granted, Lease: g.Lease, Want: w.Holding, Holding: w.Holding}
 }
 
-// Hasten answers m without its reply to Fit, so that the group goes on with the members
+// Skip answers m without its reply to Fit, so that the group goes on with the members
 // that have replied. It reports whether it did: m is Unavailable.
-func (g *Group) Hasten(m *Member) bool { return g.Round == Fit && g.giveUp(m) }
+func (g *Group) Skip(m *Member) bool { return g.Round == Fit && g.giveUp(m) }
 
 // Leave answers m as far as it is decided: the caller of the group leaves. All members are
 // passed to Leave before the next Turn. It reports whether it made m Unavailable. While all

@@ -14,7 +14,7 @@ import (
 //
 //	a fits | a denied | a 3 | a away    a reply to a: its need fits, is denied, so many units
 //	                                    are granted, or the counter could not decide
-//	hasten | leave                      the caller goes on without the rest, or leaves
+//	skip | leave                      the caller goes on without the rest, or leaves
 //	=> charge a b | return a            questions to the members
 //	=> over a:3 b:denied                the answers
 var traces = []struct{ name, members, trace string }{
@@ -49,7 +49,7 @@ var traces = []struct{ name, members, trace string }{
 		a 1       => over a:1 b-:0`},
 	{"a late denial comes too late", "a b", `
 		a fits
-		hasten    => charge a
+		skip    => charge a
 		b denied
 		a 1       => over a:1 b:away`},
 	{"who leaves during the charge gets what is charged", "a b", `
@@ -128,8 +128,8 @@ func (p *play) step(words []string) string {
 	for i := range p.members {
 		m, w := &p.members[i], &p.wants[i]
 		switch words[0] {
-		case "hasten":
-			p.group.Hasten(m)
+		case "skip":
+			p.group.Skip(m)
 		case "leave":
 			p.group.Leave(m)
 		case p.names[i]:

@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/live"
 )
 
-// Run runs every case on boards that two callers have of the same notes. empty makes them without any.
+// Run runs every case on stores that two callers have of the same notes. empty makes them without any.
 func Run(t *testing.T, empty func(testing.TB) [2]live.Notes) {
 	for name, one := range map[string]func(*testing.T, [2]live.Notes){
 		"Replace": replace, "Ends": ends, "Large": large, "Many": many, "Late": late, "Hammer": hammer,
@@ -44,7 +44,7 @@ func all(t testing.TB, b live.Notes) (byID map[string]live.Note, now int64) {
 // replace is that all callers see the newest note of each name, with its times.
 func replace(t *testing.T, b [2]live.Notes) {
 	if notes, _ := all(t, b[0]); len(notes) != 0 {
-		t.Errorf("an empty board has %v", notes)
+		t.Errorf("an empty store has %v", notes)
 	}
 	put(t, b[0])
 	id, text := "p\x00\xff 1", []byte("7 8 \x00\xffold")

@@ -70,7 +70,7 @@ type QuotaServiceClient interface {
 	// Report shows what a holder does to somebody who watches the running system. A
 	// holder makes at most one such call a second, and only while an answer has told it
 	// that somebody watches (watch_ms). It decides nothing: a report that is lost or
-	// refused is not repeated.
+	// rejected is not repeated.
 	Report(context.Context, *connect.Request[quotapb.ReportRequest]) (*connect.Response[quotapb.ReportResponse], error)
 }
 
@@ -157,7 +157,7 @@ type QuotaServiceHandler interface {
 	// Report shows what a holder does to somebody who watches the running system. A
 	// holder makes at most one such call a second, and only while an answer has told it
 	// that somebody watches (watch_ms). It decides nothing: a report that is lost or
-	// refused is not repeated.
+	// rejected is not repeated.
 	Report(context.Context, *connect.Request[quotapb.ReportRequest]) (*connect.Response[quotapb.ReportResponse], error)
 }
 

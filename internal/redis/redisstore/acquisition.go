@@ -188,7 +188,7 @@ func (c *acquisition) wait(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-half:
-			c.cut((*rounds.Group).Hasten)
+			c.cut((*rounds.Group).Skip)
 		}
 	}
 }

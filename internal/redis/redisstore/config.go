@@ -34,7 +34,7 @@ type Config struct {
 	Tracer *telemetry.Tracer
 }
 
-// complete fills in defaults, and refuses what is out of range.
+// complete fills in defaults, and rejects what is out of range.
 func (c Config) complete() (Config, error) {
 	switch {
 	case c.Lanes < 0 || c.Lanes > 64:

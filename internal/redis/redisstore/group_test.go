@@ -45,7 +45,7 @@ func groupsRace(t *testing.T, c *redistest.Cluster) {
 	for round := range 6 {
 		key := fmt.Sprint("k", round)
 		p := apart(t, c, key, 150, 100)
-		var admitted, alone, refused atomic.Int64
+		var admitted, alone, rejected atomic.Int64
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {
@@ -63,7 +63,7 @@ func groupsRace(t *testing.T, c *redistest.Cluster) {
 					case g[0].Granted == 1 && g[1].Granted == 1:
 						admitted.Add(1)
 					case g[0].Granted+g[1].Granted == 0 && (g[0].Status == lease.Denied || g[1].Status == lease.Denied):
-						refused.Add(1)
+						rejected.Add(1)
 					default:
 						t.Errorf("in part: %+v", g)
 					}
@@ -75,8 +75,8 @@ func groupsRace(t *testing.T, c *redistest.Cluster) {
 		if left[0] != 150-admitted.Load() || left[1] != 100-admitted.Load()-alone.Load() {
 			t.Errorf("%d groups and %d alone were admitted; left are %d of 150 and %d of 100", admitted.Load(), alone.Load(), left[0], left[1])
 		}
-		if refused.Load() == 0 || left[1] != 0 {
-			t.Errorf("%d were refused with %d left: this was no race", refused.Load(), left[1])
+		if rejected.Load() == 0 || left[1] != 0 {
+			t.Errorf("%d were rejected with %d left: this was no race", rejected.Load(), left[1])
 		}
 	}
 }

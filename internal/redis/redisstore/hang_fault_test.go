@@ -48,7 +48,7 @@ func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
 	if st := s.Stats(); st.Open != 1 || st.Opened != 1 || st.Queued != 0 || st.Unavailable["timeout"] == 0 || st.Unavailable["queue_full"]+st.Unavailable["breaker"] == 0 {
 		t.Errorf("while it hangs: %+v", st)
 	}
-	for i := range 1000 { // refused at once
+	for i := range 1000 { // rejected at once
 		if g := ask(hanging, i); g.Status != lease.Unavailable {
 			t.Fatalf("with its breaker open: %+v", g)
 		}

@@ -147,10 +147,10 @@ type proxy struct {
 	// arrives from the server, and nothing of that passed on.
 	cutting atomic.Bool
 	cut     atomic.Int64 // links that were cut that way
-	// refusal is what links that are open when it is set answer to each script from then on, in
+	// rejection is what links that are open when it is set answer to each script from then on, in
 	// place of the server; with always, links that are opened later do, too.
-	refusal atomic.Pointer[string]
-	always  bool
+	rejection atomic.Pointer[string]
+	always    bool
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -194,9 +194,9 @@ func (p *proxy) serve(client net.Conn) {
 	p.conns = append(p.conns, client, server)
 	p.mu.Unlock()
 	var doomed atomic.Bool
-	opened := p.refusal.Load()
+	opened := p.rejection.Load()
 	go pass(server, client, func(request []byte) []byte {
-		text := p.refusal.Load()
+		text := p.rejection.Load()
 		if n := bytes.Count(bytes.ToUpper(request), []byte("\r\nEVAL")); text != nil && n > 0 && (p.always || text != opened) {
 			_, _ = client.Write(bytes.Repeat([]byte("-"+*text+"\r\n"), n))
 			return []byte{}

@@ -68,12 +68,12 @@ func (s *Store) Replicas() int { return int(s.replicas.Load()) }
 
 // heart sends the heartbeats of this replica. It belongs to the goroutine of Store.beat.
 type heart struct {
-	store    *Store
-	id       string
-	replicas memberCount
-	holders  memberCount
-	beats    int // since holders were reported last
-	refusals repeat.OncePerMinute
+	store      *Store
+	id         string
+	replicas   memberCount
+	holders    memberCount
+	beats      int // since holders were reported last
+	rejections repeat.OncePerMinute
 }
 
 // beat sends heartbeats until ctx ends; then it removes this replica.
@@ -102,7 +102,7 @@ func (h *heart) once(ctx context.Context) time.Duration {
 	switch kind := topology.ReplyOf(err).Kind; {
 	case kind == topology.NoReply && h.store.Replicas() == 0:
 		return h.store.beatEvery / 20 // at the start: soon after a node answers
-	case (kind == topology.Full || kind == topology.Refused) && h.refusals.Now():
+	case (kind == topology.Full || kind == topology.Rejected) && h.rejections.Now():
 		h.store.topology.Config.Log.Warn("redis rejects the heartbeat; the number of replicas is not updated",
 			"replicas", h.store.Replicas(), "error", h.store.topology.Config.Advised(err))
 	}

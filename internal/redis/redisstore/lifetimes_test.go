@@ -70,7 +70,7 @@ func TestLifetimes(t *testing.T) {
 			t.Errorf("%s %s lives for %d s, want at most %d s", kind, key, left/limit.Second, bound/limit.Second)
 		}
 	}
-	for _, kind := range []string{"counter", "debt", "replicas", "holders", "board", "record"} {
+	for _, kind := range []string{"counter", "debt", "replicas", "holders", "notes", "record"} {
 		if kinds[kind] == 0 {
 			t.Errorf("no key is a %s: %v", kind, kinds)
 		}
@@ -94,7 +94,7 @@ func longest(a limit.Algorithm, period limit.Micros) limit.Micros {
 	return period + 10*limit.Second + limit.Second
 }
 
-// askEverything takes, is refused, leases ahead, owes, gives back and resets.
+// askEverything takes, is rejected, leases ahead, owes, gives back and resets.
 func askEverything(t *testing.T, s *Store, p *engine.Policy) {
 	t.Helper()
 	ask := func(w lease.Want) engine.Ask { return engine.Ask{Policy: p, Key: []byte("k"), Want: w} }
@@ -122,7 +122,7 @@ func lifetime(key string, most map[string]limit.Micros) (kind string, bound limi
 	case rest == ":holders":
 		return "holders", 10 * limit.Second
 	case strings.HasPrefix(rest, ":live:"):
-		return "board", limit.Minute
+		return "notes", limit.Minute
 	default:
 		return "record", limit.Never
 	}

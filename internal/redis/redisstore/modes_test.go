@@ -87,7 +87,7 @@ func usersOf(t *testing.T, password string) []string {
 	return slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "#") })
 }
 
-// TestModes counts in every way to run Redis: to the unit, and without a command that is refused. How a
+// TestModes counts in every way to run Redis: to the unit, and without a command that is rejected. How a
 // store counts is in TestConformanceSingle and TestConformanceCluster.
 func TestModes(t *testing.T) {
 	t.Parallel()
@@ -101,8 +101,8 @@ func TestModes(t *testing.T) {
 			take(t, s, keys, 40, lease.OK)
 			take(t, s, keys, 10, lease.Denied)
 			for _, s := range d.servers() {
-				if refused := s.Refusals(); len(refused) > 0 {
-					t.Errorf("%s refused %q", s.Addr, refused)
+				if rejected := s.Rejections(); len(rejected) > 0 {
+					t.Errorf("%s rejected %q", s.Addr, rejected)
 				}
 			}
 		})

@@ -20,7 +20,7 @@ import (
 )
 
 // The user of weir.acl may do what the store needs, and the store needs all of it: through everything that happens to a
-// cluster no command is refused, and none that is allowed goes unused.
+// cluster no command is rejected, and none that is allowed goes unused.
 func TestLeastRights(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 2, 0, redistest.Users(usersOf(t, secret)...))
@@ -76,8 +76,8 @@ func TestLeastRights(t *testing.T) {
 	}
 
 	for _, n := range c.Nodes {
-		if refused := n.Refusals(); len(refused) > 0 {
-			t.Errorf("%s refused %q", n.Addr, refused)
+		if rejected := n.Rejections(); len(rejected) > 0 {
+			t.Errorf("%s rejected %q", n.Addr, rejected)
 		}
 	}
 	for _, right := range rightsOf(t) {

@@ -10,9 +10,9 @@ import (
 	"github.com/weirlimit/weir/internal/live"
 )
 
-// boardKey begins the keys of the boards: each is a hash with a field for each note, whose value is when it was put up,
+// notesKey begins the keys of the notes: each is a hash with a field for each note, whose value is when it was put up,
 // until when that is, both in milliseconds, and its text.
-const boardKey = replicasKey + ":live:"
+const notesKey = replicasKey + ":live:"
 
 // postScript puts notes up. ARGV: for each its name, its time and its text.
 const postScript = `
@@ -51,17 +51,17 @@ type liveNotes struct {
 	key   string
 }
 
-// Reports is the board of what holders showed last, and Watches that of what is watched, of all replicas on this Redis.
-func (s *Store) Reports() live.Notes { return &liveNotes{s, boardKey + "reports"} }
+// Reports is the notes of what holders showed last, and Watches those of what is watched, of all replicas on this Redis.
+func (s *Store) Reports() live.Notes { return &liveNotes{s, notesKey + "reports"} }
 
-// Watches is the board of what is watched; see [Store.Reports].
-func (s *Store) Watches() live.Notes { return &liveNotes{s, boardKey + "watches"} }
+// Watches is the notes of what is watched; see [Store.Reports].
+func (s *Store) Watches() live.Notes { return &liveNotes{s, notesKey + "watches"} }
 
-// eval runs a script when no other one of a board does.
+// eval runs a script when no other one for notes does.
 func (b *liveNotes) eval(ctx context.Context, source string, args ...any) *redis.Cmd {
 	select {
-	case b.store.boards <- struct{}{}:
-		defer func() { <-b.store.boards }()
+	case b.store.notes <- struct{}{}:
+		defer func() { <-b.store.notes }()
 		return b.store.eval(ctx, source, b.key, args...)
 	case <-ctx.Done():
 		reply := redis.NewCmd(ctx)

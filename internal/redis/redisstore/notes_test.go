@@ -12,7 +12,7 @@ import (
 )
 
 // All replicas see the same notes, on one server and in a cluster.
-func TestBoard(t *testing.T) {
+func TestNotes(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
 	var stores [2]*Store
@@ -35,20 +35,20 @@ func TestBoard(t *testing.T) {
 }
 
 // What other programs have written is passed over, and what cannot be read at all is an error.
-func TestBoardOfOthers(t *testing.T) {
+func TestNotesOfOthers(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}})
-	server.Do("HSET", boardKey+"reports", "x", "of another program", "ahead", "99999999999999 99999999999999 text", "", "")
+	server.Do("HSET", notesKey+"reports", "x", "of another program", "ahead", "99999999999999 99999999999999 text", "", "")
 	fatal.If(t, s.Reports().Put(t.Context(), []live.Note{{ID: "a", Text: []byte("b"), For: time.Minute}}))
 	if notes, _, err := s.Reports().All(t.Context()); len(notes) != 1 || string(notes[0].Text) != "b" || err != nil {
 		t.Errorf("%v, %v", notes, err)
 	}
-	if ttl := server.Do("PTTL", boardKey+"reports"); ttl.(int64) <= 0 || ttl.(int64) > 60_000 {
-		t.Errorf("the board lasts for %v ms", ttl)
+	if ttl := server.Do("PTTL", notesKey+"reports"); ttl.(int64) <= 0 || ttl.(int64) > 60_000 {
+		t.Errorf("the notes last for %v ms", ttl)
 	}
-	server.Do("DEL", boardKey+"reports")
-	server.Do("LPUSH", boardKey+"reports", "of another program")
+	server.Do("DEL", notesKey+"reports")
+	server.Do("LPUSH", notesKey+"reports", "of another program")
 	if notes, _, err := s.Reports().All(t.Context()); err == nil {
 		t.Errorf("%v", notes)
 	}

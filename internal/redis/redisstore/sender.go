@@ -83,7 +83,7 @@ func (s *sender) send(ctx context.Context, batch []*pendingAsk) {
 	}
 	unknown := s.exchange(ctx, going, false)
 	for _, p := range s.exchange(ctx, unknown, true) {
-		p.fail(refused) // the scripts were flushed again at that moment
+		p.fail(rejected) // the scripts were flushed again at that moment
 	}
 }
 
@@ -155,7 +155,7 @@ func (s *sender) settle(p *pendingAsk, cmd *redis.StringCmd) topology.Kind {
 	case topology.Moved, topology.Ask:
 		s.redirect(p, reply)
 	case topology.Stale:
-		s.node.LogRefusal(err) // this lasts until another master takes over
+		s.node.LogRejection(err) // this lasts until another master takes over
 		s.store.topology.Reload()
 		p.fail(moved)
 	case topology.Full:
@@ -167,8 +167,8 @@ func (s *sender) settle(p *pendingAsk, cmd *redis.StringCmd) topology.Kind {
 			p.fail(network)
 		}
 	default:
-		s.node.LogRefusal(err)
-		p.fail(refused)
+		s.node.LogRejection(err)
+		p.fail(rejected)
 	}
 	return reply.Kind
 }
@@ -176,13 +176,13 @@ func (s *sender) settle(p *pendingAsk, cmd *redis.StringCmd) topology.Kind {
 func (s *sender) settleDone(p *pendingAsk, text string) {
 	g, fits, err := script.Parse(text, &p.ask, p.mode())
 	if errors.Is(err, script.ErrForeign) {
-		s.node.LogRefusal(fmt.Errorf("%.200q: %w", p.key, err))
+		s.node.LogRejection(fmt.Errorf("%.200q: %w", p.key, err))
 		p.fail(foreign)
 		return
 	}
 	if err != nil {
-		s.node.LogRefusal(err)
-		p.fail(refused)
+		s.node.LogRejection(err)
+		p.fail(rejected)
 		return
 	}
 	why := none

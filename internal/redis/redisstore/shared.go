@@ -71,7 +71,7 @@ end
 return {t[1], t[2], found}`
 
 // probeScript calls every command of the scripts and of the heartbeat. An ACL, or another server than
-// Redis, may lack any of them. The key is gone when it returns; where one is refused, within a second.
+// Redis, may lack any of them. The key is gone when it returns; where one is rejected, within a second.
 const probeScript = `
 local key = KEYS[1]
 for _, call in ipairs({

@@ -21,7 +21,7 @@ const (
 	moved              // its hash slot is being moved, or its node does not serve it: it loads, is a replica, or waits for the cluster
 	full               // Redis has no memory for a new counter
 	deadline           // the caller's deadline passed
-	refused            // Redis refused the command; the log has the error
+	rejected           // Redis rejected the command; the log has the error
 	foreign            // the key has a value that no release of Weir wrote; the log names it
 	reasons
 )

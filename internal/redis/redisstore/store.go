@@ -26,7 +26,7 @@ type Store struct {
 	live      func(within time.Duration) []uint64 // nil: holders are not counted
 	counters  counters
 	metrics   metrics
-	boards    chan struct{} // is held during a command for a board: they share a connection
+	notes     chan struct{} // is held during a command for notes: they share a connection
 }
 
 var _ engine.Store = (*Store)(nil)
@@ -37,7 +37,7 @@ func New(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{config: c, beatEvery: beatEvery, boards: make(chan struct{}, 1)}
+	s := &Store{config: c, beatEvery: beatEvery, notes: make(chan struct{}, 1)}
 	use := topology.Use{
 		Sender:      func(n *topology.Node) topology.Sender { return &sender{s, n, newQueue(c.Queue)} },
 		Connections: c.Lanes + 2, // the heartbeat, and what people watch

@@ -55,7 +55,7 @@ var (
 		{name: "withheld", size: 4},
 		{name: "unused", size: 4}, {name: "lease", size: 4},
 		{name: "owed", size: 4},  // overdrawn, charged unless it has a key that is there
-		{name: "debt", size: 5},  // the same, and what was refused where that is charged
+		{name: "debt", size: 5},  // the same, and what was rejected where that is charged
 		{name: "asked", size: 1}, // 0: a report that charges nothing, which makes no key
 		{name: "exact", size: 1}, // 1: what is granted is not out on lease
 		{name: "penal", size: 1}, // 1: a denied need is charged

@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// TestClocksApart: the script chooses the window by the clock of the server, and refuses to where that is more than a
+// TestClocksApart: the script chooses the window by the clock of the server, and does not where that is more than a
 // window away from the clock of the caller.
 func TestClocksApart(t *testing.T) {
 	s := start(t)

@@ -65,7 +65,7 @@ func TestMirrorForYears(t *testing.T) {
 	}
 }
 
-// TestMirrorOfACrowd: slots of a key are named for so many requests at most. One more is refused, though
+// TestMirrorOfACrowd: slots of a key are named for so many requests at most. One more is rejected, though
 // slots are free, until the first one ends or runs out. Who holds slots keeps them, and a PoP still gets some.
 func TestMirrorOfACrowd(t *testing.T) {
 	s := start(t)
@@ -364,7 +364,7 @@ func (d *drawer) ask() engine.Ask {
 	if d.oneIn(6, "overdraws") {
 		w.Overdrawn = d.units(most/2, "overdrawn")
 	}
-	if d.oneIn(6, "refused") {
+	if d.oneIn(6, "rejected") {
 		w.Denied = d.units(most/4, "denied")
 	}
 	return a

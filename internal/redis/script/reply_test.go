@@ -25,7 +25,7 @@ func askOf(spec limit.Spec, key string, units int64) engine.Ask {
 		Want: lease.Want{Need: units, Waiting: units, Want: units}}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	good := strings.Repeat("\x01", 2) + strings.Repeat("\x00", 43)
 	for name, reply := range map[string]string{
 		"empty": "", "short": good[1:], "long": good + "\x00", "other": "OK", "fits": "\x02" + good[1:], "out": "\x01\x03" + good[2:],

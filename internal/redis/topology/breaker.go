@@ -10,7 +10,7 @@ type outcome uint8
 
 const (
 	answered outcome = iota // every reply arrived, errors included
-	failed                  // the connection was refused or broke
+	failed                  // the connection was rejected or broke
 	timedOut                // no reply in time: the next command would hang as well
 )
 

@@ -78,7 +78,7 @@ type Config struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// complete fills in defaults, and refuses what is out of range.
+// complete fills in defaults, and rejects what is out of range.
 func (c Config) complete() (Config, error) {
 	switch {
 	case len(c.Addrs) == 0:

@@ -26,7 +26,7 @@ type places struct {
 
 // place is what is at an address: a node of a cluster that answers, or nothing that ever does.
 type place struct {
-	silent   bool     // connections are neither accepted nor refused
+	silent   bool     // connections are neither accepted nor rejected
 	isolated bool     // the node does not see a majority
 	masters  []string // whom it names, for a part of the slots each
 }

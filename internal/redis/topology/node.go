@@ -30,14 +30,14 @@ type Node struct {
 	named  atomic.Int64 // when the topology or a redirect last named it, since topology.began
 
 	memory  atomic.Pointer[memory] // as stated last; nil: not known
-	refuses atomic.Int64           // ns after topology.began since when it refuses everything; 0: it does not
+	rejects atomic.Int64           // ns after topology.began since when it rejects everything; 0: it does not
 
 	mu      sync.Mutex
 	breaker breaker
 	last    error         // the last error
 	opened  chan struct{} // gets a value when the breaker opens
 
-	refusals repeat.OncePerMinute
+	rejections repeat.OncePerMinute
 }
 
 // How a node is, by what it answered last.
@@ -103,32 +103,32 @@ func (p *Pipeline) Exec(ctx context.Context) error {
 			c.SetErr(cmp.Or(err, errNoReply))
 		}
 	}
-	p.node.noteRefusals(p.generation, cmds)
+	p.node.noteRejections(p.generation, cmds)
 	return failure
 }
 
-// mostRefusals is for how long a node may refuse everything before it is connected anew.
-const mostRefusals = time.Second
+// mostRejections is for how long a node may reject everything before it is connected anew.
+const mostRejections = time.Second
 
-// noteRefusals connects a node anew that refuses everything for a while: its address may lead to
+// noteRejections connects a node anew that rejects everything for a while: its address may lead to
 // another server by now, and the connections to one that was demoted.
-func (n *Node) noteRefusals(generation uint64, cmds []redis.Cmder) {
-	refused := false
+func (n *Node) noteRejections(generation uint64, cmds []redis.Cmder) {
+	rejected := false
 	for _, c := range cmds {
 		switch ReplyOf(c.Err()).Kind {
-		case Stale, Refused:
-			refused = true
+		case Stale, Rejected:
+			rejected = true
 		case NoScript, NoReply: // the former is followed by the same with the source
 		default:
-			n.refuses.Store(0)
+			n.rejects.Store(0)
 			return
 		}
 	}
 	now := int64(time.Since(n.topology.began))
-	if !refused || n.refuses.CompareAndSwap(0, now) || now-n.refuses.Load() < int64(mostRefusals) {
+	if !rejected || n.rejects.CompareAndSwap(0, now) || now-n.rejects.Load() < int64(mostRejections) {
 		return
 	}
-	n.refuses.Store(0)
+	n.rejects.Store(0)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.breaker.Open && n.breaker.generation == generation {
@@ -220,7 +220,7 @@ func (n *Node) prepare(ctx context.Context, client *redis.Client) error {
 	cmds, err := pipe.Exec(ctx)
 	for _, c := range cmds {
 		err := c.Err()
-		if err != nil && (standby(err) || forbidden(err) || c == probe && ReplyOf(err).Kind == Refused) {
+		if err != nil && (standby(err) || forbidden(err) || c == probe && ReplyOf(err).Kind == Rejected) {
 			return err
 		}
 	}
@@ -293,9 +293,9 @@ func (n *Node) report(ctx context.Context, generation uint64, o outcome, err err
 	}
 }
 
-// LogRefusal logs an error of the server, at most once a minute.
-func (n *Node) LogRefusal(err error) {
-	if n.refusals.Now() {
+// LogRejection logs an error of the server, at most once a minute.
+func (n *Node) LogRejection(err error) {
+	if n.rejections.Now() {
 		n.topology.Config.Log.Error("redis rejects commands; its keys are unavailable", "addr", n.Addr, "error", n.topology.Config.Advised(err))
 	}
 }

@@ -20,7 +20,7 @@ const (
 	Ask                  // another node serves this key for now; the command did not run
 	Stale                // the node is no master, or not ready: look up the masters
 	Full                 // there is no memory
-	Refused              // any other error of the server
+	Rejected             // any other error of the server
 	NoReply              // no reply: it may have run or not
 )
 
@@ -57,7 +57,7 @@ func ReplyOf(err error) Reply {
 			return Reply{Kind: Full}
 		}
 	}
-	return Reply{Kind: Refused}
+	return Reply{Kind: Rejected}
 }
 
 // isReply reports whether the error is a reply of the server.

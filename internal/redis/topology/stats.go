@@ -87,7 +87,7 @@ func (t *Topology) Memory() (all Memory) {
 }
 
 // memoryEvery is the time between two looks at the memory of a node. A node that
-// fills within seconds is noticed by what it refuses.
+// fills within seconds is noticed by what it rejects.
 const memoryEvery = 5 * time.Second
 
 // memory is what a node states of its memory.

@@ -64,7 +64,7 @@ type Use struct {
 	// Scripts are loaded into each node.
 	Scripts []string
 	// Probe is a script that calls, on the key that it gets, every command that scripts of the user
-	// call, and returns the error of the first one that fails. A node that refuses it does not
+	// call, and returns the error of the first one that fails. A node that rejects it does not
 	// answer, as far as the user is concerned. It leaves nothing behind.
 	Probe string
 	// Key begins the name of this key.

@@ -117,17 +117,17 @@ func TestReplyOf(t *testing.T) {
 		"TRYAGAIN Multiple keys request during rehashing of slot":                                                              {Stale, ""},
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                                     {Stale, ""},
 		"OOM command not allowed when used memory > 'maxmemory'.":                                                              {Full, ""},
-		"NOPERM this user has no permissions to run the 'evalsha' command":                                                     {Refused, ""},
+		"NOPERM this user has no permissions to run the 'evalsha' command":                                                     {Rejected, ""},
 		"ERR READONLY You can't write against a read only replica.":                                                            {Stale, ""},
 		"ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -READONLY You can't write against a replica": {Stale, ""},
 		"ERR LOADING Redis is loading the dataset in memory":                                                                   {Stale, ""},
 		"ERR CLUSTERDOWN: The cluster is down":                                                                                 {Stale, ""},
 		"ERR OOM command not allowed when used memory > 'maxmemory'.":                                                          {Full, ""},
 		"ERR NOSCRIPT No matching script.":                                                                                     {NoScript, ""},
-		"ERR there is no ROOM and no LOADINGS":                                                                                 {Refused, ""},
-		"ERR MOVED 1 127.0.0.1:6381":                                                                                           {Refused, ""},
-		"ERR unknown command":                                                                                                  {Refused, ""},
-		"":                                                                                                                     {Refused, ""},
+		"ERR there is no ROOM and no LOADINGS":                                                                                 {Rejected, ""},
+		"ERR MOVED 1 127.0.0.1:6381":                                                                                           {Rejected, ""},
+		"ERR unknown command":                                                                                                  {Rejected, ""},
+		"":                                                                                                                     {Rejected, ""},
 	} {
 		if got := ReplyOf(replyError(text)); got != want {
 			t.Errorf("%s: %+v, want %+v", text, got, want)

@@ -26,7 +26,7 @@ var (
 	BurstRange      = Range{1, limit.MaxCount}
 	CostRange       = Range{1, limit.MaxCount}
 	OverdraftRange  = Range{1, limit.MaxCount}
-	HoldersRange    = Range{1, 100_000}
+	PoPsRange       = Range{1, 100_000}
 	RevisionRange   = Range{1, 1<<53 - 1} // what every reader of JSON can hold
 	HopsRange       = Range{0, 16}
 	WeightRange     = Range{1, 1000}
@@ -92,7 +92,7 @@ func Rules(rules []rule.Rule, regions rule.Regions, seed uint64) (*rule.Set, []P
 			c.taken("name", strict.Quote(name)+" is taken; write a name that no other rule has", strict.Index("rules", first)+".name")
 		}
 	}
-	c.from(rules, names)
+	c.exempts(rules, names)
 	if len(c.found) > 0 {
 		return nil, c.found
 	}
@@ -122,10 +122,10 @@ func (c *checker) add(field, reason string, uses ...string) {
 	c.found = append(c.found, Problem{Path: c.at(field), Reason: reason, Uses: uses})
 }
 
-// refuse reports a problem if there is one.
+// reject reports a problem if there is one.
 //
 //go:noinline
-func (c *checker) refuse(wrong bool, field, reason string, uses ...string) {
+func (c *checker) reject(wrong bool, field, reason string, uses ...string) {
 	if wrong {
 		c.add(field, reason, uses...)
 	}
@@ -149,7 +149,7 @@ func (c *checker) period(field string, value limit.Micros, in Range) bool {
 	return legal
 }
 
-// atMost refuses more than so many things of a kind.
+// atMost rejects more than so many things of a kind.
 func (c *checker) atMost(field string, n, most int, things string) {
 	if n > most {
 		c.add(field, "has "+strconv.Itoa(n)+" "+things+"; write at most "+strconv.Itoa(most))

@@ -34,8 +34,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestNewRefuses: all mistakes of a rule are reported. There are more in package rulefile.
-func TestNewRefuses(t *testing.T) {
+// TestNewRejects: all mistakes of a rule are reported. There are more in package rulefile.
+func TestNewRejects(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		spoil func(*rule.Rule)
@@ -163,8 +163,8 @@ func TestCombinations(t *testing.T) {
 	}
 }
 
-// TestNewRefusesRegions: their number is bounded, and they have names as settings have them.
-func TestNewRefusesRegions(t *testing.T) {
+// TestNewRejectsRegions: their number is bounded, and they have names as settings have them.
+func TestNewRejectsRegions(t *testing.T) {
 	many := make([]rule.Region, rule.MaxRegions+1)
 	for i := range many {
 		many[i] = rule.Region{Name: strings.Repeat("r", i+1), Weight: 1}

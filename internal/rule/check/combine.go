@@ -11,9 +11,9 @@ import (
 // combinations checks that the settings of a rule fit together.
 func (c *checker) combinations(r *rule.Rule) {
 	base := r.Limits[0].Limit
-	c.refuse(r.Overdraft != 0 && r.Consistency != lease.Optimistic, "overdraft",
+	c.reject(r.Overdraft != 0 && r.Consistency != lease.Optimistic, "overdraft",
 		"is only for consistency: optimistic; leave it out, or write consistency: optimistic", "consistency")
-	c.refuse(base.MinInterval > 0 && base.Algorithm == limit.SlidingLog && r.Consistency != lease.Exact, "min_interval",
+	c.reject(base.MinInterval > 0 && base.Algorithm == limit.SlidingLog && r.Consistency != lease.Exact, "min_interval",
 		"needs every request to be asked for; write consistency: exact, or leave min_interval out", "consistency", "algorithm")
 	switch {
 	case r.Scope == rule.ScopePoP:
@@ -21,7 +21,7 @@ func (c *checker) combinations(r *rule.Rule) {
 	case r.Scope == rule.ScopeGlobal && base.Algorithm == limit.Concurrency:
 		c.add("scope", "global counts units, not slots; write scope: region, or another algorithm", "algorithm")
 	}
-	c.fair(r)
+	c.sharing(r)
 	c.localNeedsShare(r)
 	c.lease(r)
 	for i, v := range r.Limits {
@@ -39,23 +39,23 @@ func (c *checker) combinations(r *rule.Rule) {
 
 // local checks a rule that is counted at the PoP and asks nobody.
 func (c *checker) local(r *rule.Rule) {
-	c.refuse(r.Limits[0].Limit.Algorithm == limit.SlidingLog, "scope",
+	c.reject(r.Limits[0].Limit.Algorithm == limit.SlidingLog, "scope",
 		"sliding_log is not counted at the PoP in this version; write scope: region, or algorithm: sliding_window", "algorithm")
-	c.refuse(r.Consistency == lease.Optimistic, "consistency",
+	c.reject(r.Consistency == lease.Optimistic, "consistency",
 		"optimistic is about asking the region, and scope: pop never asks; leave consistency out, or write scope: region", "scope")
-	c.refuse(r.LeaseInterval != 0, "lease.interval",
+	c.reject(r.LeaseInterval != 0, "lease.interval",
 		"is about asking the region, and scope: pop never asks; leave it out, or write scope: region", "scope")
-	c.refuse(r.Timeout != 0, "timeout", "is about asking the region, and scope: pop never asks; leave it out, or write scope: region", "scope")
+	c.reject(r.Timeout != 0, "timeout", "is about asking the region, and scope: pop never asks; leave it out, or write scope: region", "scope")
 }
 
-// fair checks how regions share a limit.
-func (c *checker) fair(r *rule.Rule) {
+// sharing checks how regions share a limit.
+func (c *checker) sharing(r *rule.Rule) {
 	switch algorithm := r.Limits[0].Limit.Algorithm; {
-	case r.Fair == rule.FairDemand:
+	case r.Sharing == rule.SharingProportional:
 	case r.Scope != rule.ScopeGlobal:
-		c.add("fair", "is about regions that share a limit; leave it out, or write scope: global", "scope")
+		c.add("sharing", "is about regions that share a limit; leave it out, or write scope: global", "scope")
 	case algorithm != limit.TokenBucket && algorithm != limit.FixedWindow:
-		c.add("fair", "equal parts are only for token_bucket and fixed_window; leave it out, or write one of these", "algorithm")
+		c.add("sharing", "equal parts are only for token_bucket and fixed_window; leave it out, or write one of these", "algorithm")
 	}
 }
 

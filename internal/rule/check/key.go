@@ -21,7 +21,7 @@ func (c *checker) key(r *rule.Rule) {
 			at += ".else"
 			switch s.From {
 			case rule.FromConst, rule.FromPath, rule.FromMethod, rule.FromSegment:
-				c.refuse(j < len(p)-1, at, "is never used: every request has "+s.From.String()+"; remove it")
+				c.reject(j < len(p)-1, at, "is never used: every request has "+s.From.String()+"; remove it")
 			}
 		}
 	}
@@ -30,7 +30,7 @@ func (c *checker) key(r *rule.Rule) {
 func (c *checker) source(at string, s rule.Source) {
 	field := at + "." + s.From.String()
 	c.nameOf(s.From, field, s.Name)
-	c.refuse(s.From == rule.FromHeader && s.Name == "x-forwarded-for", field,
+	c.reject(s.From == rule.FromHeader && s.Name == "x-forwarded-for", field,
 		"x-forwarded-for begins with what the client claims; write { client_ip: { trusted_hops: 1 } } for what your proxy added")
 }
 
@@ -41,7 +41,7 @@ func (c *checker) segment(field, name string, paths []rule.Text) {
 	for _, p := range paths {
 		has = has && p.Op == rule.OpTemplate && strings.Count(p.Arg, placeholder) == 1
 	}
-	c.refuse(!has, field, strict.Quote(name)+" must be in each path of the rule, once; write match: { path: { template: '/users/{id}' } } for { segment: id }", "match.path")
+	c.reject(!has, field, strict.Quote(name)+" must be in each path of the rule, once; write match: { path: { template: '/users/{id}' } } for { segment: id }", "match.path")
 }
 
 // keyLimits checks the overrides by key.
@@ -93,7 +93,7 @@ func (c *checker) keyValues(r *rule.Rule, k *rule.KeyLimit, field string) bool {
 	before, parts := len(c.found), r.KeyParts(k.Key)
 	switch {
 	case rule.IsHash(k.Key):
-		c.refuse(!r.Hash && k.Key[0][1] == 'h', field, "is a hash, which is for a rule with hash: true; write the key", "hash")
+		c.reject(!r.Hash && k.Key[0][1] == 'h', field, "is a hash, which is for a rule with hash: true; write the key", "hash")
 		return true
 	case len(parts) != len(r.Key):
 		c.add(field, "has "+strconv.Itoa(len(parts))+" values, and the key of the rule has "+strconv.Itoa(len(r.Key))+" parts; write a value for each", "key")

@@ -47,7 +47,7 @@ func (c *checker) limits(r *rule.Rule) {
 				ids[v.ID(i)] = i
 			}
 			c.match(prefix+"when", &v.When)
-			c.refuse(v.When.Empty(), prefix+"when", "is empty; write what the request must have, such as { header: { x-tier: gold } }")
+			c.reject(v.When.Empty(), prefix+"when", "is empty; write what the request must have, such as { header: { x-tier: gold } }")
 		}
 		if !v.Unlimited {
 			c.spec(prefix, v.Limit, base)
@@ -63,7 +63,7 @@ func ofVariant(i int) string {
 	return strict.Index("overrides", i-1) + "."
 }
 
-// spec checks one limit and reports every field that limit.New refuses: it stops
+// spec checks one limit and reports every field that limit.New rejects: it stops
 // at the first, so that one is put right and it is asked again. A mistake that a limit shares with the
 // base limit is reported for that alone.
 func (c *checker) spec(prefix string, s, base limit.Spec) {
@@ -82,12 +82,12 @@ func (c *checker) spec(prefix string, s, base limit.Spec) {
 		s.MinInterval = 0
 	}
 	s.LeaseTTL, base.LeaseTTL = 0, 0 // have a narrower range of their own
-	for bad := refused(s); bad != nil; bad = refused(s) {
+	for bad := rejected(s); bad != nil; bad = rejected(s) {
 		field, before := specFields[bad.Field], s
 		switch {
 		case field.own || prefix == "":
 			c.add(prefix+field.path, bad.Reason, "algorithm")
-		case refused(base) == nil: // a shared field that only goes with the base limit
+		case rejected(base) == nil: // a shared field that only goes with the base limit
 			c.add(prefix+"limit", "does not go with "+field.path+", which "+bad.Reason, "algorithm", field.path)
 		}
 		if field.repair(&s); s == before {
@@ -96,8 +96,8 @@ func (c *checker) spec(prefix string, s, base limit.Spec) {
 	}
 }
 
-// refused is why limit.New refuses a spec; nil: it does not.
-func refused(s limit.Spec) *limit.SpecError {
+// rejected is why limit.New rejects a spec; nil: it does not.
+func rejected(s limit.Spec) *limit.SpecError {
 	var bad *limit.SpecError
 	_, err := limit.New(s)
 	errors.As(err, &bad)
@@ -109,9 +109,9 @@ func (c *checker) calendar(prefix string, r *rule.Rule, s limit.Spec) {
 	if s.Calendar == nil {
 		return
 	}
-	c.refuse(r.Scope == rule.ScopePoP, prefix+"limit.per",
+	c.reject(r.Scope == rule.ScopePoP, prefix+"limit.per",
 		"is a window of the calendar, and the PoP, where scope: pop counts, knows no time zones; write scope: region, or a period such as 1d", "scope")
-	c.refuse(r.Consistency == lease.Optimistic, prefix+"limit.per",
+	c.reject(r.Consistency == lease.Optimistic, prefix+"limit.per",
 		"is a window of the calendar, not for optimistic; write leased or exact, or a period such as 1d", "consistency")
 }
 

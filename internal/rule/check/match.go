@@ -38,7 +38,7 @@ func (c *checker) match(path string, m *rule.Match) {
 func (c *checker) not(path string, list []rule.Match) {
 	for i := range list {
 		at := item(path, i, len(list))
-		c.refuse(list[i].Empty(), at, "is empty and holds for every request; leave it out")
+		c.reject(list[i].Empty(), at, "is empty and holds for every request; leave it out")
 		c.match(at, &list[i])
 	}
 }
@@ -49,7 +49,7 @@ func (c *checker) named(path string, from rule.From, list []rule.Named) {
 	for i, n := range list {
 		at := strict.Join(path, n.Name)
 		c.nameOf(from, at, n.Name)
-		c.refuse(i > 0 && list[i-1].Name == n.Name, at, "is given twice: header names have no case; remove one")
+		c.reject(i > 0 && list[i-1].Name == n.Name, at, "is given twice: header names have no case; remove one")
 		c.text(at, n.Text)
 	}
 }
@@ -78,7 +78,7 @@ func (c *checker) nameOf(from rule.From, path, name string) {
 //
 //go:noinline
 func (c *checker) wrong(wrong bool, path, text, why string) {
-	c.refuse(wrong, path, strict.Quote(text)+why)
+	c.reject(wrong, path, strict.Quote(text)+why)
 }
 
 func isControl(r rune) bool { return r <= ' ' || r == 0x7f }
@@ -89,7 +89,7 @@ func (c *checker) regionName(path, name string) {
 
 // networks checks networks that have been read.
 func (c *checker) networks(path string, m *rule.Match) {
-	c.refuse(m.TrustedHops != 0 && len(m.Clients) == 0, path+".trusted_hops", "has no effect without client_ip; leave it out", path+".client_ip")
+	c.reject(m.TrustedHops != 0 && len(m.Clients) == 0, path+".trusted_hops", "has no effect without client_ip; leave it out", path+".client_ip")
 	for i, p := range m.Clients {
 		if network := p.Network(); p != network {
 			c.add(item(path+".client_ip", i, len(m.Clients)), p.String()+" is an address within a network; write "+network.String()+" for all of it")
@@ -177,9 +177,9 @@ func (c *checker) large(path, expression string) bool {
 		return false
 	}
 	n, found := stepsOf(re), len(c.found)
-	c.refuse(n > maxSteps, path, strict.Quote(expression)+" has "+strconv.Itoa(n)+" steps, counted without repetitions such as x{100}; write at most "+strconv.Itoa(maxSteps))
+	c.reject(n > maxSteps, path, strict.Quote(expression)+" has "+strconv.Itoa(n)+" steps, counted without repetitions such as x{100}; write at most "+strconv.Itoa(maxSteps))
 	c.steps += min(n, maxSteps)
-	c.refuse(c.steps > maxSetSteps, path, "is one regular expression too many: those of all rules have at most "+strconv.Itoa(maxSetSteps)+" steps; write exact, prefix or template")
+	c.reject(c.steps > maxSetSteps, path, "is one regular expression too many: those of all rules have at most "+strconv.Itoa(maxSetSteps)+" steps; write exact, prefix or template")
 	return len(c.found) > found
 }
 

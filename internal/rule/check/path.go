@@ -42,7 +42,7 @@ func unanchored(expression string) string {
 	return whole
 }
 
-// literal refuses a literal path that looks like a pattern, with how to write the pattern.
+// literal rejects a literal path that looks like a pattern, with how to write the pattern.
 func (c *checker) literal(path string, t rule.Text) {
 	template := asTemplate(t.Arg)
 	legal := !strings.ContainsAny(template, "*") && !strings.ContainsAny(withoutPlaceholders(template), "{}")
@@ -134,8 +134,8 @@ func (c *checker) ignored(path string, m *rule.Match) {
 	if m.Ignore&rule.IgnoreCase != 0 && len(m.Methods)+len(m.Paths) == 0 {
 		c.add(path+".ignore_case", "has no effect without path or method; leave it out", path)
 	}
-	c.refuse(m.Ignore&rule.IgnoreTrailingSlash != 0 && len(m.Paths) == 0, path+".trailing_slash", "has no effect without path; leave it out", path)
-	c.refuse(m.Ignore&rule.IgnorePathParameters != 0 && len(m.Paths) == 0, path+".path_parameters", "has no effect without path; leave it out", path)
+	c.reject(m.Ignore&rule.IgnoreTrailingSlash != 0 && len(m.Paths) == 0, path+".trailing_slash", "has no effect without path; leave it out", path)
+	c.reject(m.Ignore&rule.IgnorePathParameters != 0 && len(m.Paths) == 0, path+".path_parameters", "has no effect without path; leave it out", path)
 	for i, t := range m.Paths {
 		if m.Ignore&rule.IgnorePathParameters != 0 && t.Op != rule.OpRegex && strings.Contains(t.Arg, ";") {
 			c.add(item(path+".path", i, len(m.Paths)), strict.Quote(t.Arg)+" never matches: path_parameters: ignore takes off what follows a ; in each segment; write the path without")

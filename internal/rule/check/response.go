@@ -15,10 +15,10 @@ const ContentTypeForms = "application/json, application/problem+json, text/plain
 
 // response checks what clients see of a rule.
 func (c *checker) response(r *rule.Rule) {
-	c.refuse(r.Headers&rule.XRateLimit == rule.XRateLimit, "headers", "has x-draft03 and x-unix, which set the same headers; write one of them")
+	c.reject(r.Headers&rule.XRateLimit == rule.XRateLimit, "headers", "has x-draft03 and x-unix, which set the same headers; write one of them")
 	f := &r.Rejection
 	if f.Body == "" {
-		c.refuse(f.ContentType != "", "rejection.content_type", "is only for a body; write body, or leave it out", "rejection.body")
+		c.reject(f.ContentType != "", "rejection.content_type", "is only for a body; write body, or leave it out", "rejection.body")
 		return
 	}
 	kind := slices.Index(rejection.ContentTypes[:], strings.TrimSuffix(f.ContentType, rejection.Charset))
@@ -43,7 +43,7 @@ func (c *checker) body(f *rejection.Form, hidden, json bool) {
 		switch name {
 		case rejection.RetryAfter:
 		case rejection.Rule, rejection.Limit:
-			c.refuse(hidden, "rejection.body", "has {"+name+"}, which headers: off hides; leave it out, or write headers: [draft]", "headers")
+			c.reject(hidden, "rejection.body", "has {"+name+"}, which headers: off hides; leave it out, or write headers: [draft]", "headers")
 		default:
 			c.add("rejection.body", "has {"+name+"}, which is unknown; write {rule}, {retry_after} or {limit}")
 			return

@@ -14,15 +14,15 @@ func (c *checker) rule(r *rule.Rule) {
 	c.ruleName(r.Name)
 	c.match("match", &r.Match)
 	if r.Mode == rule.Exempt {
-		c.refuse(percents(&r.Match), "match", "percent is of keys, and an exempt rule has none; leave percent out")
+		c.reject(percents(&r.Match), "match", "percent is of keys, and an exempt rule has none; leave percent out")
 		return
 	}
 	if r.Shed != nil {
 		c.shed(r)
 		return
 	}
-	c.refuse(r.Hash && len(r.Key) == 0, "hash", "has no effect without a key; leave it out", "key")
-	c.refuse(len(r.From) > 0, "from", "is only for mode: exempt; leave it out, or write mode: exempt", "mode")
+	c.reject(r.Hash && len(r.Key) == 0, "hash", "has no effect without a key; leave it out", "key")
+	c.reject(len(r.Exempts) > 0, "exempts", "is only for mode: exempt; leave it out, or write mode: exempt", "mode")
 	c.key(r)
 	if len(r.Key) == 0 && (percents(&r.Match) || slices.ContainsFunc(r.Limits, func(v rule.Variant) bool { return percents(&v.When) })) {
 		c.add("key", "is one for all requests, and percent is of keys; write the parts of a key, such as [client_ip], or leave percent out")
@@ -42,17 +42,17 @@ func percents(m *rule.Match) bool {
 	return m.Percent != rule.Percent{} || slices.ContainsFunc(m.Not, func(not rule.Match) bool { return not.Percent != rule.Percent{} })
 }
 
-// from checks which rules exempt rules lift; names are those of all rules.
-func (c *checker) from(rules []rule.Rule, names map[string]int) {
+// exempts checks which rules exempt rules lift; names are those of all rules.
+func (c *checker) exempts(rules []rule.Rule, names map[string]int) {
 	for i := range rules {
 		names[rule.Written(rules[i].Name)] = i
 	}
 	for i := range rules {
 		c.path = strict.Index("rules", i)
-		for j, name := range rules[i].From {
+		for j, name := range rules[i].Exempts {
 			of, known := names[name]
 			if !known || rule.Written(name) != name || rules[of].Mode == rule.Exempt {
-				c.add(strict.Index("from", j), strict.Quote(name)+" is no rule that can be lifted; write the name of a rule of this file with a limit or shed")
+				c.add(strict.Index("exempts", j), strict.Quote(name)+" is no rule that can be lifted; write the name of a rule of this file with a limit or shed")
 			}
 		}
 	}
@@ -62,7 +62,7 @@ func (c *checker) from(rules []rule.Rule, names map[string]int) {
 func (c *checker) ruleName(name string) {
 	parts := strings.Split(name, "@")
 	c.name("name", parts[0])
-	c.refuse(len(parts)-1 > rule.MaxSuffixes, "name", strict.Quote(name)+" has too many @")
+	c.reject(len(parts)-1 > rule.MaxSuffixes, "name", strict.Quote(name)+" has too many @")
 	for _, suffix := range parts[1:] {
 		if flaw := NameFlaw(suffix, rule.MaxSuffix); flaw != "" {
 			c.add("name", flaw)
@@ -107,7 +107,7 @@ func (c *checker) overrideName(names map[string]int, name string, i int) {
 
 func (c *checker) cost(cost rule.Cost) {
 	if cost.Header == "" {
-		c.refuse(cost.Max != 0, "cost.max", "is only for a cost from a header; leave it out, or add header")
+		c.reject(cost.Max != 0, "cost.max", "is only for a cost from a header; leave it out, or add header")
 		return
 	}
 	c.header("cost.header", cost.Header)
@@ -123,9 +123,9 @@ func (c *checker) onFailure(r *rule.Rule) {
 	if r.DenyStatus != 0 && r.DenyStatus != 429 && r.DenyStatus != 503 {
 		c.add("on_failure.status", strconv.Itoa(r.DenyStatus)+" is out of range; write "+StatusForms)
 	}
-	c.refuse(r.DenyStatus != 0 && r.OnFailure != lease.FailureDeny, "on_failure.status",
+	c.reject(r.DenyStatus != 0 && r.OnFailure != lease.FailureDeny, "on_failure.status",
 		"is only for action: deny; leave it out, or write action: deny", "on_failure.action")
-	c.refuse(r.ExpectedHolders != 0 && r.OnFailure != lease.FailureLocal, "on_failure.expected_holders",
+	c.reject(r.ExpectedPoPs != 0 && r.OnFailure != lease.FailureLocal, "on_failure.expected_pops",
 		"is only for action: local; leave it out, or write action: local", "on_failure.action")
 }
 
@@ -133,6 +133,6 @@ func (c *checker) onFailure(r *rule.Rule) {
 func (c *checker) regions(rs rule.Regions) {
 	c.atMost("regions", len(rs), rule.MaxRegions, "regions")
 	for _, r := range rs {
-		c.refuse(!rule.IsRegion(r.Name), strict.Join("regions", r.Name), "is no name of a region; write "+rule.RegionForm)
+		c.reject(!rule.IsRegion(r.Name), strict.Join("regions", r.Name), "is no name of a region; write "+rule.RegionForm)
 	}
 }

@@ -34,7 +34,7 @@ func (d *reader) parts(v strict.Value, w windows) {
 	}
 }
 
-// shadow has the rules refuse nothing.
+// shadow has the rules reject nothing.
 func (w *windows) shadow() {
 	for i := range w.rules {
 		if r := &w.rules[i]; r.Mode != rule.Off {
@@ -100,7 +100,7 @@ func (d *reader) variant(v strict.Value, w windows) windows {
 	return own
 }
 
-// candidates reads limits that are counted beside those of a rule, and refuse nothing.
+// candidates reads limits that are counted beside those of a rule, and reject nothing.
 func (d *reader) candidates(list strict.Value) {
 	var seen []string
 	for i, v := range list.List(rule.MaxCandidates, "a list of candidates, such as [{ rule: login, limit: 3/1m }]") {

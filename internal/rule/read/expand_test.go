@@ -41,7 +41,7 @@ func TestWindows(t *testing.T) {
 func TestExpandedNames(t *testing.T) {
 	longest := strings.Repeat("n", rule.MaxName) + strings.Repeat("@"+strings.Repeat("s", rule.MaxSuffix), rule.MaxSuffixes)
 	if w := (wire.Want{Rule: longest, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}); w.Check() != "" || len(longest) != wire.MaxRuleName {
-		t.Errorf("a granter refuses a name of %d bytes: %q", len(longest), w.Check())
+		t.Errorf("a granter rejects a name of %d bytes: %q", len(longest), w.Check())
 	}
 	for name, want := range map[string]string{
 		longest:       "",

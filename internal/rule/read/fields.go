@@ -5,7 +5,7 @@ package read
 var (
 	documentFields  = []string{"client_ip", "rules", "revision", "regions", "seed", "candidates", "tests"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}
-	ruleFields      = []string{"name", "mode", "match", "from", "percent", "key", "hash", "shed", "limit", "limits", "overrides", "variants", "algorithm", "align", "min_interval", "charge_rejected", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "rejection", "retry_jitter", "live"}
+	ruleFields      = []string{"name", "mode", "match", "exempts", "percent", "key", "hash", "shed", "limit", "limits", "overrides", "variants", "algorithm", "align", "min_interval", "charge_rejected", "cost", "scope", "sharing", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "rejection", "retry_jitter", "hide_keys"}
 	pathFields      = []string{"exact", "prefix", "regex", "template"}
 	namedFields     = []string{"exact", "prefix", "regex", "present"}
 	partFields      = []string{"client_ip", "header", "query", "cookie", "segment", "claim", "label", "const", "host", "san", "route", "region", "else"}
@@ -15,7 +15,7 @@ var (
 	variantFields   = []string{"name", "weight", "algorithm", "limit", "limits", "consistency"}
 	candidateFields = []string{"rule", "limit", "until"}
 	costFields      = []string{"header", "default", "max"}
-	onFailureFields = []string{"action", "status", "expected_holders"}
+	onFailureFields = []string{"action", "status", "expected_pops"}
 	leaseFields     = []string{"interval", "ttl"}
 	shedFields      = []string{"capacity", "profile", "success", "classes", "shares"}
 	classFields     = []string{"class", "match"}
@@ -27,7 +27,7 @@ var (
 const fieldsOfExempt = 4
 
 // fieldsOfShed are those of ruleFields that a rule with shed may have.
-var fieldsOfShed = []string{"name", "mode", "match", "key", "shed", "headers", "live"}
+var fieldsOfShed = []string{"name", "mode", "match", "key", "shed", "headers", "hide_keys"}
 
 // What a condition may have under not, and elsewhere.
 var (

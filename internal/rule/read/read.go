@@ -122,7 +122,7 @@ func (d *reader) document(doc strict.Value) {
 	d.candidates(doc.Field("candidates"))
 }
 
-// tooMany refuses rules of which there would be too many once they are expanded, before that takes memory.
+// tooMany rejects rules of which there would be too many once they are expanded, before that takes memory.
 func tooMany(v strict.Value, items []strict.Value) bool {
 	rules, overrides := 0, 0
 	for _, item := range items {

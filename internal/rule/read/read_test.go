@@ -11,13 +11,13 @@ import (
 	"github.com/weirlimit/weir/test/kit/golden"
 )
 
-func TestDecodeRefuses(t *testing.T) {
+func TestDecodeRejects(t *testing.T) {
 	for _, test := range []struct{ doc, want string }{
 		{``, "1:1: the document ends where a value is expected"},
 		{`[]`, "1:1: is a list; write a mapping with client_ip, rules, revision, regions, seed, ..."},
 		{`null`, "1:1: has no value; write a mapping with client_ip, rules, revision, regions, seed, ..."},
 		{`{"rules":{}}`, "1:2: rules: is a mapping; write a list of rules; [] for none"},
-		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, from, percent, key, hash, shed, limit, limits, overrides, variants, algorithm, align, min_interval, charge_rejected, cost, scope, fair, consistency, overdraft, on_failure, timeout, lease, headers, rejection, retry_jitter or live"},
+		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, exempts, percent, key, hash, shed, limit, limits, overrides, variants, algorithm, align, min_interval, charge_rejected, cost, scope, sharing, consistency, overdraft, on_failure, timeout, lease, headers, rejection, retry_jitter or hide_keys"},
 		{`{"rules":[{"name":"a","key":[],"limit":"5/1m"},{"name":"a","key":[],"limit":"5/1m"}]}`, `1:56: rules[1].name: "a" is taken; write a name that no other rule has; the first is rules[0].name (line 1)`},
 	} {
 		set, err := read.JSON([]byte(test.doc))
@@ -89,10 +89,10 @@ func TestRoundTrip(t *testing.T) {
 // FuzzDecode: no bytes break the decoder, and what it takes is stable.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"rules":[]}`))
-	f.Add([]byte(`{"client_ip":{"trusted_hops":1},"rules":[{"name":"a","match":{"method":["GET"],"host":["*.a"],"path":[{"prefix":"/a"}],"header":{"x":{"present":true}}},"key":["client_ip",{"header":"u","else":{"query":"q"}}],"limit":{"count":5,"per":"1m","burst":6},"overrides":[{"when":{"header":{"t":"g"}},"limit":"7/1m"}],"cost":{"header":"c","max":5},"on_failure":{"action":"local","expected_holders":3},"lease":{"interval":"200ms","ttl":"5s"},"headers":["draft","x-unix"],"rejection":{"status":403,"body":"{\"rule\":\"{rule}\"}","content_type":"application/json","grpc_status":7},"retry_jitter":10,"live":"off"}]}`))
+	f.Add([]byte(`{"client_ip":{"trusted_hops":1},"rules":[{"name":"a","match":{"method":["GET"],"host":["*.a"],"path":[{"prefix":"/a"}],"header":{"x":{"present":true}}},"key":["client_ip",{"header":"u","else":{"query":"q"}}],"limit":{"count":5,"per":"1m","burst":6},"overrides":[{"when":{"header":{"t":"g"}},"limit":"7/1m"}],"cost":{"header":"c","max":5},"on_failure":{"action":"local","expected_pops":3},"lease":{"interval":"200ms","ttl":"5s"},"headers":["draft","x-unix"],"rejection":{"status":403,"body":"{\"rule\":\"{rule}\"}","content_type":"application/json","grpc_status":7},"retry_jitter":10,"hide_keys":true}]}`))
 	f.Add([]byte(`{"seed":7,"rules":[{"name":"a","match":{"path":{"template":"/a/{id}"},"query":{"v":"1"},"cookie":{"c":{"present":false}},"claim":{"a.b":"1"},"label":{"l":{"prefix":"x"}},"client_ip":["10.0.0.0/8","fd00::1"],"trusted_hops":1,"region":"eu","percent":{"from":20,"to":100},"until":"2026-12-01T00:00:00Z","not":[{"percent":3}]},"key":[{"segment":"id"},{"cookie":"c","else":{"claim":"sub","else":{"label":"l","else":"san"}}},"host","route","region"],"limit":"5/1m"}]}`))
 	f.Add([]byte(`{"rules":[{"name":"a","key":[],"limit":3,"algorithm":"concurrency"}]}`))
-	f.Add([]byte(`{"rules":[{"name":"a","mode":"shadow","match":{"path":{"prefix":"/a"}},"key":[{"header":"u","else":"client_ip"}],"shed":{"capacity":200,"profile":"fast","success":95,"classes":[{"class":"critical","match":{"path":"/a"}},{"class":"bulk","match":{"not":{"cookie":{"c":"1"}}}}],"shares":{"normal":90,"low":9}},"headers":"off","live":"off"},{"name":"b","mode":"exempt","from":["a"]}]}`))
+	f.Add([]byte(`{"rules":[{"name":"a","mode":"shadow","match":{"path":{"prefix":"/a"}},"key":[{"header":"u","else":"client_ip"}],"shed":{"capacity":200,"profile":"fast","success":95,"classes":[{"class":"critical","match":{"path":"/a"}},{"class":"bulk","match":{"not":{"cookie":{"c":"1"}}}}],"shares":{"normal":90,"low":9}},"headers":"off","hide_keys":true},{"name":"b","mode":"exempt","exempts":["a"]}]}`))
 	f.Add([]byte(`{"regions":{"eu":3,"us":1},"rules":[{"name":"a","key":[],"limit":"3/1m","scope":"global","on_failure":"allow"}]}`))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		set, err := read.JSON(doc)

@@ -26,7 +26,7 @@ func headers(v strict.Value) (h rule.Headers) {
 	return h
 }
 
-// rejectionForm reads what a refused request gets.
+// rejectionForm reads what a rejected request gets.
 func rejectionForm(v strict.Value) (f rejection.Form) {
 	if !v.Object(rejectionFields...) {
 		return f

@@ -27,7 +27,7 @@ func (d *reader) rule(v strict.Value, i int) {
 		d.add(windows{[]rule.Rule{r}, origin{rule: i, window: -1}}, "", rule.Percent{})
 		return
 	}
-	if r.From = from(v.Field("from")); r.Mode == rule.Exempt {
+	if r.Exempts = exempts(v.Field("exempts")); r.Mode == rule.Exempt {
 		for _, name := range v.Names() {
 			if slices.Contains(ruleFields[fieldsOfExempt:], name) {
 				v.FailName(name, "does not go with mode: exempt, which lifts rules and counts nothing; leave it out")
@@ -41,7 +41,7 @@ func (d *reader) rule(v strict.Value, i int) {
 	r.Hash, _ = v.Field("hash").Bool()
 	r.Scope = enum(v.Field("scope"), rule.ScopeRegion)
 	r.Cost = d.cost(v.Field("cost"))
-	r.Fair = enum(v.Field("fair"), rule.FairDemand)
+	r.Sharing = enum(v.Field("sharing"), rule.SharingProportional)
 	r.Consistency, r.SmallExact = enum(v.Field("consistency"), lease.Leased), !v.Field("consistency").Present()
 	r.Overdraft = integer(v.Field("overdraft"), check.OverdraftRange)
 	d.onFailure(v.Field("on_failure"), &r)
@@ -56,12 +56,11 @@ func (d *reader) rule(v strict.Value, i int) {
 // shown reads who sees what of a rule.
 func (d *reader) shown(v strict.Value, r *rule.Rule) {
 	r.Headers = headers(v.Field("headers"))
-	live, _ := v.Field("live").Enum("on", "off")
-	r.LiveOff = live == 1
+	r.HideKeys, _ = v.Field("hide_keys").Bool()
 }
 
-// from reads the names of the rules that an exempt rule lifts.
-func from(v strict.Value) (names []string) {
+// exempts reads the names of the rules that an exempt rule lifts.
+func exempts(v strict.Value) (names []string) {
 	const want = "a list of names of rules, such as [login], or leave it out for all rules of the file"
 	for _, item := range v.List(rule.MaxRules, want) {
 		name, _ := item.String("the name of a rule")
@@ -127,5 +126,5 @@ func (d *reader) onFailure(v strict.Value, r *rule.Rule) {
 			status.Fail(strict.Quote(status.Node().Text) + " is out of range; write " + check.StatusForms)
 		}
 	}
-	r.ExpectedHolders = integer(v.Field("expected_holders"), check.HoldersRange)
+	r.ExpectedPoPs = integer(v.Field("expected_pops"), check.PoPsRange)
 }

@@ -17,7 +17,7 @@ const (
 	MaxPlaceholders = 8
 )
 
-// Form is what a request gets that is refused because of a limit. Rejections because something
+// Form is what a request gets that is rejected because of a limit. Rejections because something
 // failed have a form of their own. The zero value of a field means its default.
 type Form struct {
 	// Status is the HTTP status; 400 to 599, 0 means 429.

@@ -13,7 +13,7 @@ const (
 )
 
 // ParseJSON reads one JSON value (RFC 8259) and nothing after it. Beyond the
-// RFC it refuses what readers disagree about: field names given twice, invalid
+// RFC it rejects what readers disagree about: field names given twice, invalid
 // UTF-8, half surrogate pairs. The error is an *[Error].
 func ParseJSON(doc []byte) (*Node, error) {
 	n, err := ParsePartOfJSON(doc)

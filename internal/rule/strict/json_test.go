@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-func TestParseJSONRefuses(t *testing.T) {
+func TestParseJSONRejects(t *testing.T) {
 	deep := strings.Repeat("[", MaxDepth+1)
 	var wide strings.Builder
 	for i := range maxFields + 1 {
@@ -99,7 +99,7 @@ func plain(n *Node) any {
 	return nil
 }
 
-// FuzzParseJSON: what is taken is JSON and means what encoding/json reads; what encoding/json refuses is refused.
+// FuzzParseJSON: what is taken is JSON and means what encoding/json reads; what encoding/json rejects is rejected.
 func FuzzParseJSON(f *testing.F) {
 	for _, s := range []string{`{"a":[1,-2.5e3,"x\u00e9\ud83d\ude00",true,false,null,{}]}`, `"\"\\\/\b\f\n\r\t"`, `[[],[[]]]`, `0`, `-0`, `"é"`, ` 1 `} {
 		f.Add([]byte(s))
@@ -113,7 +113,7 @@ func FuzzParseJSON(f *testing.F) {
 		decoder.UseNumber()
 		var want any
 		if err := decoder.Decode(&want); err != nil {
-			t.Fatalf("encoding/json refuses it: %v", err)
+			t.Fatalf("encoding/json rejects it: %v", err)
 		}
 		got, _ := json.Marshal(plain(n))
 		if want, _ := json.Marshal(want); !bytes.Equal(got, want) {

@@ -37,12 +37,12 @@ const (
 )
 
 // Amendment is what people ask for. An override gives a key another limit than the rules file does, until it ends. A
-// candidate, which has no key, hash, name and limits, is a limit that is counted beside that of its rule and refuses nothing.
+// candidate, which has no key, hash, name and limits, is a limit that is counted beside that of its rule and rejects nothing.
 type Amendment struct {
 	Rule string   `json:"rule" doc:"Name as it is written in the document."`
 	Key  []string `json:"key,omitempty" maxItems:"8" doc:"Of an override: a value for each part of the rule's key, or all of it as one text, as answers have it."`
 	Hash string   `json:"hash,omitempty" doc:"Of the key instead, for a rule with hash: true: what weir key prints behind \\h."`
-	Name string   `json:"name,omitempty" doc:"Of an override: it is told to clients that are refused."`
+	Name string   `json:"name,omitempty" doc:"Of an override: it is told to clients that are rejected."`
 	// Limit and Limits are as in a document, as JSON.
 	Limit  json.RawMessage `json:"limit,omitempty" doc:"As in a document: \"50/1m\", or an object. That of an override is at most 100 times that of the rule, or 1,000 if that is 0."`
 	Limits json.RawMessage `json:"limits,omitempty" doc:"Of an override: likewise a list instead, for a rule with limits."`

@@ -206,7 +206,7 @@ func TestMergeManyWrong(t *testing.T) {
 	}
 }
 
-// A change that does not fit is refused, and so is one that puts another one out of force; one that did not fit before is
+// A change that does not fit is rejected, and so is one that puts another one out of force; one that did not fit before is
 // no reason.
 func TestChange(t *testing.T) {
 	f := file(t, rules)

@@ -58,7 +58,7 @@ func clauses(r *rule.Rule) (all []clause) {
 
 // failed is the first clause of a rule that is known to fail; empty: none.
 func (e *explainer) failed(r *rule.Rule) string {
-	all := slices.DeleteFunc(clauses(r), func(c clause) bool { return len(e.known.Lacks(&c.alone)) > 0 })
+	all := slices.DeleteFunc(clauses(r), func(c clause) bool { return len(e.known.Missing(&c.alone)) > 0 })
 	var rules []rule.Rule
 	for i := range all {
 		rules = append(rules, all[i].alone)

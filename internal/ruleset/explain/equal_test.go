@@ -43,7 +43,7 @@ func corpus(t *testing.T) (sets []*rule.Set) {
 			}
 		}
 		for k := range rules {
-			rules[k].From = slices.DeleteFunc(rules[k].From, func(name string) bool {
+			rules[k].Exempts = slices.DeleteFunc(rules[k].Exempts, func(name string) bool {
 				return !slices.ContainsFunc(rules, func(r rule.Rule) bool { return r.Name == name })
 			})
 		}
@@ -61,8 +61,8 @@ func corpus(t *testing.T) (sets []*rule.Set) {
 // local is a rule of document i, with few units that a PoP decides by itself.
 func local(r rule.Rule, i int) rule.Rule {
 	one := rule.Rule{Name: fmt.Sprint(r.Name, "-", i), Mode: r.Mode, Match: r.Match, Key: r.Key}
-	for _, name := range r.From {
-		one.From = append(one.From, fmt.Sprint(name, "-", i))
+	for _, name := range r.Exempts {
+		one.Exempts = append(one.Exempts, fmt.Sprint(name, "-", i))
 	}
 	if r.Mode == rule.Exempt {
 		return one
@@ -159,7 +159,7 @@ type tally map[string]int
 func (t tally) add(what string) { t[what]++ }
 
 // What explain says of a request is what a PoP decides on: which rules apply, with which override and key, and which one
-// refuses it, with new counters and with spent ones. Where not all of the request is known, what it says is so whatever the
+// rejects it, with new counters and with spent ones. Where not all of the request is known, what it says is so whatever the
 // rest is.
 func TestEdge(t *testing.T) {
 	each, count, sets := 1000, tally{}, corpus(t)
@@ -264,21 +264,21 @@ func (e *edgeOf) agrees(t *testing.T, s *stated, whole []Verdict, count tally) {
 	}
 	left := map[string]int64{}
 	for turn := range 9 {
-		refuser := Refuser(whole, func(i int) int64 {
+		rejecter := Rejecter(whole, func(i int) int64 {
 			if n, found := left[whole[i].Rule.Name]; found {
 				return n
 			}
 			return -1
 		})
 		denied := ""
-		if refuser >= 0 {
-			denied = whole[refuser].Rule.Name + " " + string(whole[refuser].Hit.Key)
+		if rejecter >= 0 {
+			denied = whole[rejecter].Rule.Name + " " + string(whole[rejecter].Hit.Key)
 		}
 		got := e.decide(s)
 		if by := e.Exempt(); exempt && !slices.ContainsFunc(whole, func(v Verdict) bool { return v.Rule.Name == by && v.Applies() }) {
 			t.Errorf("the edge exempts by %q: %+v", by, whole)
 		}
-		if got.denied != denied || !slices.Equal(got.hits, hits) || (got.outcome == edge.Deny) != (refuser >= 0) {
+		if got.denied != denied || !slices.Equal(got.hits, hits) || (got.outcome == edge.Deny) != (rejecter >= 0) {
 			t.Errorf("in turn %d the edge says %+v, want %q by %q, with %v left", turn, got, hits, denied, left)
 		}
 		switch {
@@ -293,5 +293,5 @@ func (e *edgeOf) agrees(t *testing.T, s *stated, whole []Verdict, count tally) {
 		}
 		left = got.left
 	}
-	t.Errorf("nothing refuses it: %+v", whole)
+	t.Errorf("nothing rejects it: %+v", whole)
 }

@@ -5,7 +5,7 @@
 //
 //	explain.go  the decision of each rule on a request
 //	clause.go   the conditions of a rule
-//	refuse.go   the rule that rejects the request
+//	reject.go   the rule that rejects the request
 package explain
 
 import (
@@ -81,7 +81,7 @@ func (e *explainer) explain(i int, v *Verdict) {
 		v.Failed = "mode"
 		return
 	}
-	needs := e.known.Lacks(r)
+	needs := e.known.Missing(r)
 	if by := lifting(e.perhaps, r); by != nil {
 		needs = append(slices.Clone(by.Needs), needs...)
 	}

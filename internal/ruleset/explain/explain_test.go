@@ -31,7 +31,7 @@ func making(now limit.Micros, region, peer, sub string, headers ...string) func(
 // Each clause is named when it is the first that fails, each other reason too.
 func TestReasons(t *testing.T) {
 	set := fatal.Get(read.JSON([]byte(`{"rules":[
-		{"name":"open","mode":"exempt","match":{"path":"/open"},"from":["a"]},
+		{"name":"open","mode":"exempt","match":{"path":"/open"},"exempts":["a"]},
 		{"name":"a","match":{"method":"GET","host":"h","path":[{"prefix":"/a"},"/open"],"until":"2001-01-01T00:00:00Z","region":["eu"],
 			"header":{"x":"1"},"query":{"q":"1"},"cookie":{"c":"1"},"label":{"tier":"eu"},"not":[{"header":{"n":"1"}},{"percent":1}],
 			"client_ip":["10.0.0.0/8"],"claim":{"sub":"s"}},
@@ -129,8 +129,8 @@ func TestShed(t *testing.T) {
 		if got != c.want || v.Applies() != (v.Shed != nil) || v.Hit != nil || v.Capacity() != -1 || all[2].Failed != "mode" {
 			t.Errorf("%s: %q, want %q: %+v", c.headers, got, c.want, v)
 		}
-		if i := Refuser(all, func(int) int64 { return 0 }); i >= 0 {
-			t.Errorf("%s: refused by %s", c.headers, set.Rule(i).Name)
+		if i := Rejecter(all, func(int) int64 { return 0 }); i >= 0 {
+			t.Errorf("%s: rejected by %s", c.headers, set.Rule(i).Name)
 		}
 	}
 }

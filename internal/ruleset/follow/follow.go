@@ -20,7 +20,7 @@ import (
 )
 
 // New makes a watcher of the file, or of the directory, at path. apply puts a set of rules in force; it
-// is called by the watcher's Load and Run only; an error refuses the set until it is
+// is called by the watcher's Load and Run only; an error rejects the set until it is
 // tried again, at the next reading.
 func New(path string, apply func(*rule.Set) error, log *slog.Logger, r *telemetry.Registry) *watch.Watcher {
 	order := order{log: log}

@@ -34,21 +34,21 @@ type seen struct {
 	mu     sync.Mutex
 	sets   []*rule.Set // that were applied, in order
 	log    strings.Builder
-	refuse error // what applying answers
+	reject error // what applying answers
 }
 
 func (s *seen) apply(set *rule.Set) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sets = append(s.sets, set)
-	return s.refuse
+	return s.reject
 }
 
 // answer makes applying answer this.
 func (s *seen) answer(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refuse = err
+	s.reject = err
 }
 
 // last is the set that was applied last; nil: none was.
@@ -186,9 +186,9 @@ func TestMistakesAreToldOnce(t *testing.T) {
 	})
 }
 
-// Rules that cannot be put in force are as good as a mistake, but what refuses them
+// Rules that cannot be put in force are as good as a mistake, but what rejects them
 // may change: they are tried again, and logged once.
-func TestRefusedByTheService(t *testing.T) {
+func TestRejectedByTheService(t *testing.T) {
 	follow(t, temporary(t), func(w *watched, pass func()) {
 		w.answer(errors.New("too large"))
 		w.write(second)

@@ -43,7 +43,7 @@ type StoreConfig struct {
 	Region string
 	// Copy is the file that keeps the rules in force for a start without Consul; empty: none.
 	Copy string
-	// Apply puts rules in force. It is called by Load and Run only; an error refuses the
+	// Apply puts rules in force. It is called by Load and Run only; an error rejects the
 	// rules until they are tried again.
 	Apply   func(*rule.Set) error
 	Log     *slog.Logger

@@ -108,7 +108,7 @@ func (w *writer) apply(text string) versions.Version {
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
 	d, err := rulefile.Read("test", []byte(text))
-	if err != nil { // a mistake that `weir apply` would refuse
+	if err != nil { // a mistake that `weir apply` would reject
 		d = &rulefile.Document{Text: []byte(text)}
 	}
 	v := fatal.Get(w.Apply(ctx, d, versions.Change{Who: "ann", Why: "test"}))(w.t)

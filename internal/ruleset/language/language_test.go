@@ -58,7 +58,7 @@ func whole(path, lines string) string {
 	return "rules:\n  - " + indent(strings.TrimSpace(lines)) + "\n" + lifted
 }
 
-// TestExamples: the reader takes each example and each remedy, and refuses each mistake.
+// TestExamples: the reader takes each example and each remedy, and rejects each mistake.
 func TestExamples(t *testing.T) {
 	s := schema(t)
 	read := func(path, lines string) error {
@@ -77,7 +77,7 @@ func TestExamples(t *testing.T) {
 			if err := read(f.Path, lines); err != nil {
 				t.Errorf("%s: %q: %v", f.Path, lines, err)
 			} else if err := s.Validate(document(t, []byte(whole(f.Path, lines)))); err != nil {
-				t.Errorf("%s: the schema refuses %q: %v", f.Path, lines, err)
+				t.Errorf("%s: the schema rejects %q: %v", f.Path, lines, err)
 			}
 		}
 	}

@@ -62,7 +62,7 @@ func TestSchemaTakesGoodFiles(t *testing.T) {
 var beyondSchema = []string{
 	"align_overrides", "burst_algorithm", "cost_default", "cost_over_burst",
 	"cost_over_override", "duplicate_header", "duplicate_name", "duration_zero", "else_many", "else_never",
-	"expected_holders", "header_pseudo", "host_star", "key_two_sources", "key_forwarded_for", "lease_interval", "lease_ttl_exact",
+	"expected_pops", "header_pseudo", "host_star", "key_two_sources", "key_forwarded_for", "lease_interval", "lease_ttl_exact",
 	"lease_ttl_interval", "lease_ttl_log", "leased_burst", "leased_window", "limit_overflow", "limit_per_missing", "limit_period",
 	"limit_too_large", "override_key_last", "override_key_pop", "on_failure_status_action", "on_failure_global",
 	"path_regex", "path_ignored_parameters", "path_nothing_ignored", "regex", "regex_lookahead", "slots_period",
@@ -71,8 +71,8 @@ var beyondSchema = []string{
 	"alias", "braces", "document_second", "duplicate_key", "empty_file", "field_name", "count_hex", "count_float", "merge", "syntax", "tag", "utf8",
 }
 
-// TestSchemaRefusesBadFiles: what an editor can mark, it does.
-func TestSchemaRefusesBadFiles(t *testing.T) {
+// TestSchemaRejectsBadFiles: what an editor can mark, it does.
+func TestSchemaRejectsBadFiles(t *testing.T) {
 	s := schema(t)
 	for _, file := range golden.Files(t, "../rulefile/testdata/bad_*.yaml") {
 		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "bad_"), ".yaml")
@@ -98,7 +98,7 @@ func TestSchemaHasTheRangesOfTheLanguage(t *testing.T) {
 		"overdraft":        {"{ name: a, key: [], limit: 1/1m, consistency: optimistic, overdraft: %d }", 1, 1<<32 - 1},
 		"cost":             {"{ name: a, key: [], limit: 4294967295/1s, algorithm: fixed_window, cost: %d }", 1, 1<<32 - 1},
 		"cost max":         {"{ name: a, key: [], limit: 4294967295/1s, algorithm: fixed_window, cost: { header: x, max: %d } }", 1, 1<<32 - 1},
-		"expected holders": {"{ name: a, key: [], limit: 1/1m, on_failure: { action: local, expected_holders: %d } }", 1, 100_000},
+		"expected PoPs":    {"{ name: a, key: [], limit: 1/1m, on_failure: { action: local, expected_pops: %d } }", 1, 100_000},
 		"retry jitter":     {"{ name: a, key: [], limit: 1/1m, retry_jitter: %d }", 0, 100},
 		"rejection status": {"{ name: a, key: [], limit: 1/1m, rejection: { status: %d } }", 400, 599},
 		"grpc status":      {"{ name: a, key: [], limit: 1/1m, rejection: { grpc_status: %d } }", 1, 16},

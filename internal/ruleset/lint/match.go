@@ -85,7 +85,7 @@ func (l *linter) classes() {
 		c, field := &l.rule.Shed.Classes[i], fmt.Sprintf("shed.classes[%d].match", i)
 		l.condition(field, &c.When)
 		if m := &c.When; c.Class == shed.Critical && (byClient(m) || slices.ContainsFunc(m.Not, func(not rule.Match) bool { return byClient(&not) })) {
-			l.warn("critical-by-client", field, "every client chooses by what it sends that it is refused last; let Envoy set the header and remove it from what clients send, or match path, client_ip or claim")
+			l.warn("critical-by-client", field, "every client chooses by what it sends that it is rejected last; let Envoy set the header and remove it from what clients send, or match path, client_ip or claim")
 		}
 		for j := range i {
 			if Covers(&l.rule.Shed.Classes[j].When, &c.When) {

@@ -57,7 +57,7 @@ func (w *twin) asks(rule int, client string, now, lasts limit.Micros, cost int64
 	return d.Granted > 0, func() { w.states[name] = after }
 }
 
-// Of several rules one that refuses a request refuses it for all, and the others do not count it; rules in shadow see what passes.
+// Of several rules one that rejects a request rejects it for all, and the others do not count it; rules in shadow see what passes.
 func TestSeveralRules(t *testing.T) {
 	set := rules(t, severalRules)
 	three := set.Limit(1, 0).Spec()

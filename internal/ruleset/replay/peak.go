@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/exact"
 )
 
-// peak is the most that a key spends in one period of a limit: with that count the limit refuses the key nothing.
+// peak is the most that a key spends in one period of a limit: with that count the limit rejects the key nothing.
 //
 //	fixed_window    in a window, also of a calendar
 //	sliding_window  in a window, with the part of the one before that the algorithm adds

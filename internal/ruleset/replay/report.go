@@ -77,7 +77,7 @@ func (p *player) finish(r *reader) {
 	p.report.Rules = slices.DeleteFunc(p.report.Rules, func(r Rule) bool { return slices.Contains(p.report.Sheds, r.Rule) })
 	for i, s := range p.top {
 		of := p.set.Rule(i)
-		if s == nil || of.Hash || of.LiveOff { // nobody is to see its keys
+		if s == nil || of.Hash || of.HideKeys { // nobody is to see its keys
 			continue
 		}
 		var all []Key

@@ -111,14 +111,14 @@ func TestSuggestionHolds(t *testing.T) {
 				log := random(uint64(seed), 30, 800)
 				s := suggest(t, log, c, Aim{Share: share, Least: 1})[0]
 				if r := try(t, log, c, &s); s.Keys < 20 || float64(r.KeysDenied) > (1.0001-share)*float64(r.Keys) {
-					t.Errorf("%s %s: %v of keys: %s refuses %+v", consistency, text, share, s.Limit, r)
+					t.Errorf("%s %s: %v of keys: %s rejects %+v", consistency, text, share, s.Limit, r)
 				}
 			}
 		}
 	}
 }
 
-// A peak is the least count of a limit that refuses nothing, or somewhat more where spans are summed up in steps.
+// A peak is the least count of a limit that rejects nothing, or somewhat more where spans are summed up in steps.
 func TestPeak(t *testing.T) {
 	for seed, text := range slices.Repeat(specs[:7], 30) {
 		l := rules(t, "rules: [{ name: a, key: [client_ip], "+text+" }]").Limit(0, 0)
@@ -131,7 +131,7 @@ func TestPeak(t *testing.T) {
 			at = append(at, now)
 			p.add(l, now, 0, 1)
 		}
-		refuses := func(units int64) bool {
+		rejects := func(units int64) bool {
 			spec := l.Spec()
 			if spec.Count = units; spec.Burst > 0 {
 				// a bucket of this burst that fills in the same time, in finer units
@@ -154,8 +154,8 @@ func TestPeak(t *testing.T) {
 		case limit.TokenBucket:
 			least = p.most/2 - 1
 		}
-		if refuses(p.most) || !refuses(least) {
-			t.Errorf("%s: %d refuses: %v; %d refuses: %v", text, p.most, refuses(p.most), least, refuses(least))
+		if rejects(p.most) || !rejects(least) {
+			t.Errorf("%s: %d rejects: %v; %d rejects: %v", text, p.most, rejects(p.most), least, rejects(least))
 		}
 	}
 }

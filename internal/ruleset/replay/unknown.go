@@ -49,7 +49,7 @@ func newDecider(c Config) decider {
 		if r.Mode == rule.Off {
 			where[i].Mode = rule.Off
 		}
-		d.rules[i].at = request.Known{}.Lacks(r)
+		d.rules[i].at = request.Known{}.Missing(r)
 	}
 	d.with, d.where = rule.NewSet(with, set.Regions(), set.Seed()), rule.NewSet(where, nil, 0)
 	for i := range d.rules {

@@ -11,8 +11,8 @@ import (
 // request does not have is absent. nil: all inputs are known.
 type Known map[string]bool
 
-// Lacks are the inputs that a rule looks at and that are not known, each once.
-func (k Known) Lacks(r *rule.Rule) (words []string) {
+// Missing are the inputs that a rule looks at and that are not known, each once.
+func (k Known) Missing(r *rule.Rule) (words []string) {
 	if k == nil {
 		return nil
 	}

@@ -70,7 +70,7 @@ func TestReadsOneVersion(t *testing.T) {
 	}
 }
 
-// TestHostileFiles: what is far too large, or multiplies, is refused before it takes time or memory. How long each took
+// TestHostileFiles: what is far too large, or multiplies, is rejected before it takes time or memory. How long each took
 // is printed, and what was read of it is bounded.
 func TestHostileFiles(t *testing.T) {
 	large := func(name, begin string, size int64) string {
@@ -147,7 +147,7 @@ func TestOnlyFilesOfADirectory(t *testing.T) {
 	} {
 		fatal.If(t, put())
 		_, err := rulefile.ReadFiles(dir)
-		if refused := err != nil && strings.HasPrefix(err.Error(), path+": is no file; "); refused == (name == "link") || !refused && err != nil {
+		if rejected := err != nil && strings.HasPrefix(err.Error(), path+": is no file; "); rejected == (name == "link") || !rejected && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		fatal.If(t, os.Remove(path))

@@ -46,7 +46,7 @@ func FuzzMerge(f *testing.F) {
 		}
 		again, err := rulefile.Parse("text", d.Text)
 		if err != nil {
-			t.Fatalf("the text %s is refused: %v", d.Text, err)
+			t.Fatalf("the text %s is rejected: %v", d.Text, err)
 		}
 		compiled, err := read.JSON(d.Set.Encode())
 		if err != nil || again.Version != d.Set.Version || compiled.Version != d.Set.Version {

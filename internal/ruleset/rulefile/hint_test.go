@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/golden"
 )
 
-// TestFirstTries reads what people write first, in the words of other rate limiters or with a slip: each is refused with
+// TestFirstTries reads what people write first, in the words of other rate limiters or with a slip: each is rejected with
 // its line, its field and what to write. In testdata/tries.golden a line with $ is put into a rule that is right but for
 // that field.
 func TestFirstTries(t *testing.T) {

@@ -108,7 +108,7 @@ func liftOwn(doc strict.Value) {
 		name := r.Field("name")
 		switch mode := r.Field("mode"); {
 		case mode.Present() && mode.Node().Text == rule.Exempt.String():
-			if !r.Field("from").Present() {
+			if !r.Field("exempts").Present() {
 				all = append(all, r)
 			}
 		case name.Kind() == strict.String:
@@ -117,11 +117,11 @@ func liftOwn(doc strict.Value) {
 	}
 	for _, r := range all {
 		if len(own) == 0 {
-			r.FailName("mode", "lifts nothing, as this file has no other rule; write from and the names of rules")
+			r.FailName("mode", "lifts nothing, as this file has no other rule; write exempts and the names of rules")
 			continue
 		}
-		from := strict.Node{Kind: strict.List, Pos: r.Node().Pos, Items: own}
-		r.Node().Fields = append(r.Node().Fields, strict.Field{Name: "from", Pos: from.Pos, Value: from})
+		exempts := strict.Node{Kind: strict.List, Pos: r.Node().Pos, Items: own}
+		r.Node().Fields = append(r.Node().Fields, strict.Field{Name: "exempts", Pos: exempts.Pos, Value: exempts})
 	}
 }
 

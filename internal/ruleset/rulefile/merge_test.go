@@ -66,9 +66,9 @@ client_ip: { trusted_hops: 1 }
 	}
 }
 
-// TestMergeRefuses: a mistake in one file is one of all; it has the file and the place in it, and both where there are
+// TestMergeRejects: a mistake in one file is one of all; it has the file and the place in it, and both where there are
 // two.
-func TestMergeRefuses(t *testing.T) {
+func TestMergeRejects(t *testing.T) {
 	const team = "rules: [{ name: team-a-login, key: [], limit: 5/1m }]\n"
 	for name, c := range map[string]struct {
 		files map[string]string
@@ -98,12 +98,12 @@ func TestMergeRefuses(t *testing.T) {
 		"number": {map[string]string{"owners.yaml": "owners:\n  b.yaml: { rules: 1 }\n", "b.yaml": search},
 			`b.yaml:1:1: rules: has 2 rules; write at most 1 (owners.yaml:2)`},
 		"prefix of what is lifted": {map[string]string{"owners.yaml": "owners: { a.yaml: { prefix: team-a- }, b.yaml: {} }\n", "b.yaml": login,
-			"a.yaml": "rules: [{ name: team-a-x, mode: exempt, from: [login] }]\n"},
-			`a.yaml:1:48: rules[0].from[0]: "login" does not begin with team-a-`},
+			"a.yaml": "rules: [{ name: team-a-x, mode: exempt, exempts: [login] }]\n"},
+			`a.yaml:1:51: rules[0].exempts[0]: "login" does not begin with team-a-`},
 		"lifts nothing": {map[string]string{"a.yaml": login, "b.yaml": "rules: [{ name: x, mode: exempt }]\n"},
-			"b.yaml:1:20: rules[0].mode: lifts nothing, as this file has no other rule; write from and the names of rules"},
-		"lifts an unknown rule": {map[string]string{"a.yaml": login, "b.yaml": search + "- { name: x, mode: exempt, from: [nothing] }\n"},
-			`b.yaml:4:35: rules[2].from[0]: "nothing" is no rule that can be lifted`},
+			"b.yaml:1:20: rules[0].mode: lifts nothing, as this file has no other rule; write exempts and the names of rules"},
+		"lifts an unknown rule": {map[string]string{"a.yaml": login, "b.yaml": search + "- { name: x, mode: exempt, exempts: [nothing] }\n"},
+			`b.yaml:4:38: rules[2].exempts[0]: "nothing" is no rule that can be lifted`},
 		"seeds": {map[string]string{"a.yaml": "seed: 1\n" + login, "b.yaml": search + "seed: 2\n"}, "b.yaml:4:1: seed: is not what a.yaml:1 states"},
 		"prefix of a candidate": {map[string]string{"owners.yaml": "owners: { a.yaml: { prefix: team-a- }, b.yaml: {} }\n", "b.yaml": login,
 			"a.yaml": "candidates: [{ rule: login, limit: 3/1m }]\n"},
@@ -161,11 +161,11 @@ func TestOwners(t *testing.T) {
 func TestExemptOfAFile(t *testing.T) {
 	d := fatal.Get(rulefile.Load(directory(t, map[string]string{
 		"a.yaml": login,
-		"b.yaml": search + "- { name: own, mode: exempt, match: { path: /healthz } }\n- { name: named, mode: exempt, from: [login] }\n",
+		"b.yaml": search + "- { name: own, mode: exempt, match: { path: /healthz } }\n- { name: named, mode: exempt, exempts: [login] }\n",
 	})))(t)
 	for name, want := range map[string]string{"own": "[search list]", "named": "[login]"} {
 		i, _ := d.Set.Find(name)
-		if got := fmt.Sprint(d.Set.Rule(i).From); got != want {
+		if got := fmt.Sprint(d.Set.Rule(i).Exempts); got != want {
 			t.Errorf("%s lifts %s, want %s", name, got, want)
 		}
 	}

@@ -84,7 +84,7 @@ func (all owners) bind(s *source, doc strict.Value) {
 	}
 	for _, r := range items(rules) {
 		own(r.Field("name"))
-		for _, from := range items(r.Field("from")) {
+		for _, from := range items(r.Field("exempts")) {
 			own(from)
 		}
 	}

@@ -55,7 +55,7 @@ func readRules(root *strict.Node, errs *strict.Errors, sections ...Section) *rul
 	return set
 }
 
-// plainNames refuses names of rules as only the compiled form has them.
+// plainNames rejects names of rules as only the compiled form has them.
 func plainNames(doc strict.Value) {
 	for _, r := range items(doc.Field("rules")) {
 		if name := r.Field("name"); name.Kind() == strict.String && strings.Contains(name.Node().Text, "@") {

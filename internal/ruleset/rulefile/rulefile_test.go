@@ -38,7 +38,7 @@ func TestGood(t *testing.T) {
 			golden.Same(t, file+".golden", set.Version+"\n"+string(set.Encode())+"\n")
 			again, err := read.JSON(set.Encode())
 			if err != nil {
-				t.Fatalf("the compiled form is refused: %v", err)
+				t.Fatalf("the compiled form is rejected: %v", err)
 			}
 			if again.Version != set.Version || string(again.Encode()) != string(set.Encode()) {
 				t.Errorf("decoded and encoded again:\n%s", again.Encode())

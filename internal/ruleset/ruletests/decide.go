@@ -86,7 +86,7 @@ func (p *player) shadow(i int) bool { return p.set.Rule(i).Mode == rule.Shadow }
 // full reports whether a shed rule has no capacity for one more request.
 func (p *player) full(at *pop, h *rule.ShedHit) bool {
 	s := p.set.Rule(h.Rule).Shed
-	return *p.flying(at, h) >= shed.Room(s.Capacity, s.Shares[h.Class])
+	return *p.flying(at, h) >= shed.ClassCapacity(s.Capacity, s.Shares[h.Class])
 }
 
 // flying are the requests in flight at a PoP by a shed rule.

@@ -14,7 +14,7 @@ import (
 const (
 	expectForm = "allowed, denied, or a mapping such as { denied: login, retry_after: 30s }"
 	keyForm    = "a text, or a list with one for each part, such as [acme, 192.0.2.1]"
-	shadowForm = "a list of the shadow rules and candidates that would refuse, such as [trial]; [] for none"
+	shadowForm = "a list of the shadow rules and candidates that would reject, such as [trial]; [] for none"
 	headerForm = `headers of the response, such as { ratelimit: '"login";r=0;t=30' }, or null for one that is absent`
 	countForm  = "how many are allowed and denied, such as { allowed: 5, denied: 95 }"
 

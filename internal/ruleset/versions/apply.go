@@ -26,7 +26,7 @@ func (e *LostError) Error() string {
 }
 
 // Apply puts a document in force as a new version, which it returns. The document is of
-// [Parse]. A LostError, a WrongError (of c) and a [consul.RefusedError] have changed nothing. Another
+// [Parse]. A LostError, a WrongError (of c) and a [consul.RejectedError] have changed nothing. Another
 // error states whether the document may be in force.
 // The amendments stay, without those that have ended.
 func (s *Store) Apply(ctx context.Context, d *rulefile.Document, c Change) (Version, error) {
@@ -192,9 +192,9 @@ func (s *Store) swap(ctx context.Context, v Version, before consul.Pair) (bool, 
 		change.Existing = append(change.Existing, s.chunkKey(chunk))
 	}
 	done, err := s.kv.Commit(ctx, change)
-	var refused *consul.RefusedError
+	var rejected *consul.RejectedError
 	switch {
-	case errors.As(err, &refused):
+	case errors.As(err, &rejected):
 		return false, fmt.Errorf("nothing was changed: %w", err)
 	case done:
 		return true, nil

@@ -87,16 +87,16 @@ func TestKeyValues(t *testing.T) {
 func TestFollowKey(t *testing.T) {
 	everyStore(t, func(t *testing.T, s *Store) {
 		ctx, stop := context.WithCancel(within(t))
-		values, refuse := make(chan string, 100), make(chan error, 1)
+		values, reject := make(chan string, 100), make(chan error, 1)
 		done := make(chan error, 1)
 		go func() {
 			done <- s.kv.Follow(ctx, "a", func(_ context.Context, p consul.Pair) error {
 				var err error
 				select {
-				case err = <-refuse:
+				case err = <-reject:
 				default:
 				}
-				values <- fmt.Sprint(string(p.Value), p.Index != 0) // last: whoever has it may refuse the next
+				values <- fmt.Sprint(string(p.Value), p.Index != 0) // last: whoever has it may reject the next
 				return err
 			})
 		}()
@@ -121,7 +121,7 @@ func TestFollowKey(t *testing.T) {
 		put("a", "1")
 		next("1true")
 		t.Logf("seen after %v", time.Since(began))
-		refuse <- errors.New("not now")
+		reject <- errors.New("not now")
 		put("a", "2")
 		next("2true")
 		next("2true")
@@ -261,7 +261,7 @@ func TestAmendmentsEnd(t *testing.T) {
 	}
 }
 
-// A program without amendments refuses a version that has some: it reads formats up to 2 and keeps the rules that it has.
+// A program without amendments rejects a version that has some: it reads formats up to 2 and keeps the rules that it has.
 // One that knows them reads versions of programs that do not.
 func TestFormats(t *testing.T) {
 	t.Parallel()

@@ -185,7 +185,7 @@ func TestWriterDies(t *testing.T) {
 	}
 	calls := to(0, false).through(t, write)
 	t.Logf("a writer makes %d calls", calls)
-	var tried, applied, refused int
+	var tried, applied, rejected int
 	for at := int64(1); at <= calls; at++ {
 		for _, after := range []bool{false, true} {
 			if testing.Short() && after == (at%2 == 0) {
@@ -204,7 +204,7 @@ func TestWriterDies(t *testing.T) {
 				case readErr != nil:
 					t.Fatal(readErr)
 				case now.Revision == v.Revision && err != nil:
-					refused++
+					rejected++
 					inForce(t, open(t, c.Addr), v.Revision, before)
 				case now.Revision > v.Revision && (err == nil || strings.Contains(err.Error(), "it is unknown whether")):
 					applied++
@@ -215,8 +215,8 @@ func TestWriterDies(t *testing.T) {
 			})
 		}
 	}
-	if applied == 0 || refused == 0 {
-		t.Errorf("%d applied and %d not: one kind was not tried", applied, refused)
+	if applied == 0 || rejected == 0 {
+		t.Errorf("%d applied and %d not: one kind was not tried", applied, rejected)
 	}
 	last := apply(t, s, document(1), by("end"))
 	fatal.If(t, s.Clean(within(t)))
@@ -238,11 +238,11 @@ func TestWriterDies(t *testing.T) {
 }
 
 // A rejection of Consul is reported with its reason, and what to do.
-func TestRefused(t *testing.T) {
-	refused := func(address string, code int, want string) {
+func TestRejected(t *testing.T) {
+	rejected := func(address string, code int, want string) {
 		t.Helper()
 		_, err := open(t, address).Apply(within(t), parsed(t, document(1)), by("begin"))
-		if r := new(consul.RefusedError); !errors.As(err, &r) || r.Code != code || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "nothing was changed") {
+		if r := new(consul.RejectedError); !errors.As(err, &r) || r.Code != code || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "nothing was changed") {
 			t.Errorf("%v; want %d and %q", err, code, want)
 		}
 	}
@@ -251,12 +251,12 @@ func TestRefused(t *testing.T) {
 	const read, chunks = `key_prefix "weir/rules/" { policy = "read" }`, `key_prefix "weir/rules/chunks/" { policy = "write" }`
 	for _, rights := range []string{read, read + chunks} {
 		t.Setenv("CONSUL_HTTP_TOKEN", secured.NewToken(rights))
-		refused(secured.Servers[0].Addr, http.StatusForbidden, "give a token that may write")
+		rejected(secured.Servers[0].Addr, http.StatusForbidden, "give a token that may write")
 	}
 	t.Setenv("CONSUL_HTTP_TOKEN", "")
 	small := consultest.New(t, dir, "-config-file", proc.WriteFile(t, filepath.Join(dir, "small.hcl"), "limits { kv_max_value_size = 20, txn_max_req_len = 20 }"))
 	small.Start()
-	refused(small.Addr, http.StatusRequestEntityTooLarge, "kv_max_value_size")
+	rejected(small.Addr, http.StatusRequestEntityTooLarge, "kv_max_value_size")
 	small.Kill()
 	if _, err := open(t, small.Addr).Apply(within(t), parsed(t, document(1)), by("begin")); err == nil || !strings.Contains(err.Error(), Prefix+"manifest") {
 		t.Errorf("without an agent: %v", err)

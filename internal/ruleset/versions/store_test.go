@@ -144,7 +144,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// The largest document there may be is applied and read again. A larger one is refused.
+// The largest document there may be is applied and read again. A larger one is rejected.
 func TestLargestDocument(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs in make test-long")

@@ -21,7 +21,7 @@ import (
 
 const (
 	// format is that of a version, and amended that of one with amendments: a program that knows none must not put the
-	// rules in force without them. Readers refuse others as a whole.
+	// rules in force without them. Readers reject others as a whole.
 	format, amended = 2, 3
 	// chunkSize is what fits into a value of Consul (512 KiB) as JSON, which has base64.
 	chunkSize = 256 << 10

@@ -25,7 +25,7 @@ type Named struct {
 const most = 2
 
 // Read reads a file of one or two lines, each with an id and 32 hexadecimal digits, the one in
-// force first. A file that everybody may read is refused.
+// force first. A file that everybody may read is rejected.
 func Read(path string) ([]Named, error) {
 	text, err := content(path)
 	if err != nil {
@@ -94,7 +94,7 @@ func Watch(path string, apply func([]rule.Secret) error, log *slog.Logger, r *te
 	return watch.New(watch.Config{What: "key_secrets", Path: path, Read: read, Parse: candidate, Log: log, Metrics: r})
 }
 
-// Missing is why rules with hash: true are refused without secrets.
+// Missing is why rules with hash: true are rejected without secrets.
 func Missing(name string) error {
 	return errors.New("rule " + name + ": hash: true needs the secret under which keys are hashed; give --key-secrets FILE, with a line such as the output of: echo 1 $(openssl rand -hex 16)")
 }

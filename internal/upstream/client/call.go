@@ -30,7 +30,7 @@ func (s *Store) call(ctx context.Context, wants []wire.Want) []wire.Grant {
 	defer span.End()
 	seq := s.seq.Add(1)
 	begin := time.Now()
-	to := s.tier.address()
+	to := s.aggregator.address()
 	q := s.request(seq, wants, traceParents(ctx))
 	answer, err := s.post(ctx, to, q)
 	s.metrics.wants.Observe(float64(len(wants)))
@@ -42,15 +42,15 @@ func (s *Store) call(ctx context.Context, wants []wire.Want) []wire.Grant {
 	}
 	if err != nil {
 		telemetry.Fail(span, err)
-		s.noteRefused(q.Reserve, err)
-		if s.tier.failed(to, seq, errors.Is(err, context.DeadlineExceeded)) {
+		s.noteRejected(q.Reserve, err)
+		if s.aggregator.failed(to, seq, errors.Is(err, context.DeadlineExceeded)) {
 			s.config.Log.WarnContext(ctx, "aggregator does not answer; on_failure decides rules with scope: global", "address", to, "error", err,
 				"runbook", "docs/runbooks/WeirAggregatorUnavailable.md")
 		}
 		return nil
 	}
 	s.metrics.seconds.Observe(time.Since(begin).Seconds())
-	if s.tier.answered(seq) {
+	if s.aggregator.answered(seq) {
 		s.config.Log.InfoContext(ctx, "aggregator answers", "address", to)
 	}
 	s.learn(seq, begin, q, answer)
@@ -96,7 +96,7 @@ func (s *Store) learn(seq uint64, sent time.Time, q *wire.Request, m *wire.Respo
 	}
 	for i := range m.Grants {
 		if m.Grants[i].Status != lease.UnknownRule {
-			if rule := q.Wants[i].Rule; s.Lacks(rule) {
+			if rule := q.Wants[i].Rule; s.RuleUnknown(rule) {
 				s.unknown.Delete(rule)
 			}
 			continue
@@ -110,33 +110,33 @@ func (s *Store) learn(seq uint64, sent time.Time, q *wire.Request, m *wire.Respo
 	}
 }
 
-// noteRefused takes that a call was refused for what it states of the region's reserve.
-func (s *Store) noteRefused(st *reserve.Statement, err error) {
-	var refused *refusedError
-	if st == nil || !errors.As(err, &refused) {
+// noteRejected takes that a call was rejected for what it states of the region's reserve.
+func (s *Store) noteRejected(st *reserve.Statement, err error) {
+	var rejected *rejectedError
+	if st == nil || !errors.As(err, &rejected) {
 		return
 	}
 	switch {
-	case refused.Code == "invalid_argument" && strings.HasPrefix(refused.Message, "reserve."):
-		s.config.Reserve.Refused(st.ID, refused.Message)
-	case refused.Code == "failed_precondition" && s.refused.Now():
-		s.config.Log.Error("aggregator rejects the calls of this region", "region", s.config.Region, "error", refused.Message)
+	case rejected.Code == "invalid_argument" && strings.HasPrefix(rejected.Message, "reserve."):
+		s.config.Reserve.Rejected(st.ID, rejected.Message)
+	case rejected.Code == "failed_precondition" && s.rejected.Now():
+		s.config.Log.Error("aggregator rejects the calls of this region", "region", s.config.Region, "error", rejected.Message)
 	}
 }
 
-// refusedError is an answer that is no answer to the call.
-type refusedError struct {
+// rejectedError is an answer that is no answer to the call.
+type rejectedError struct {
 	Status  string `json:"-"`
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	text    string
 }
 
-func (e *refusedError) Error() string { return "it answers " + e.Status + ": " + e.text }
+func (e *rejectedError) Error() string { return "it answers " + e.Status + ": " + e.text }
 
 // rejection reads such an answer. A text that is none of the protocol has neither code nor message.
 func rejection(status string, text []byte) error {
-	e := &refusedError{Status: status, text: string(text[:min(len(text), 300)])}
+	e := &rejectedError{Status: status, text: string(text[:min(len(text), 300)])}
 	_ = json.Unmarshal(text, e)
 	return e
 }
@@ -168,7 +168,7 @@ func (s *Store) post(ctx context.Context, to string, q *wire.Request) (*wire.Res
 	if len(q.TraceParent) > 0 {
 		parent = q.TraceParent[0]
 	}
-	// What the tier above cannot decide in half of the time would arrive too late.
+	// What the aggregator cannot decide in half of the time would arrive too late.
 	text, err := s.exchange(ctx, s.scheme+to+quotapbconnect.QuotaServiceAcquireProcedure, q.Append(nil), s.config.Timeout/2, parent)
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (s *Store) exchange(ctx context.Context, url string, body []byte, within ti
 	if parent != "" {
 		r.Header.Set("Traceparent", parent)
 	}
-	answer, err := s.tier.transport.RoundTrip(r)
+	answer, err := s.aggregator.transport.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}

@@ -53,8 +53,8 @@ func TestReport(t *testing.T) {
 		return &http.Response{StatusCode: status, Status: "status", Body: io.NopCloser(bytes.NewReader(text)), Request: r}, errors.Join(err, bad)
 	})})
 	fatal.If(t, err)
-	if s.Watched() != 0 || s.Silent() != 0 {
-		t.Errorf("at first %v, %v", s.Watched(), s.Silent())
+	if s.Watched() != 0 || s.Unavailable() != 0 {
+		t.Errorf("at first %v, %v", s.Watched(), s.Unavailable())
 	}
 	a, err := s.Report(context.Background(), &quotapb.ReportRequest{Pop: "x"})
 	if err != nil || a.Tap == nil || got.Region != "eu" || len(got.Holder) != 16 || got.Pop != "x" || got.ProtocolMax != 1 {
@@ -72,8 +72,8 @@ func TestReport(t *testing.T) {
 		t.Errorf("of another version: %+v", a)
 	}
 	status = http.StatusForbidden
-	if a, err := s.Report(context.Background(), new(quotapb.ReportRequest)); err == nil || s.Silent() != 0 {
-		t.Errorf("refused: %+v; silent %v", a, s.Silent())
+	if a, err := s.Report(context.Background(), new(quotapb.ReportRequest)); err == nil || s.Unavailable() != 0 {
+		t.Errorf("rejected: %+v; unavailable %v", a, s.Unavailable())
 	}
 }
 
@@ -183,7 +183,7 @@ func TestNoCallIsSentTwice(t *testing.T) {
 		c.Addresses, c.Transport = []string{server.Listener.Addr().String()}, nil
 	})
 	for over := time.After(time.Minute); ; {
-		acquire(s, a.ask("ten", "k", 1)) // while the tier is silent heartbeats are calls, too
+		acquire(s, a.ask("ten", "k", 1)) // while the aggregator is unavailable heartbeats are calls, too
 		select {
 		case <-enough:
 			mu.Lock()

@@ -23,13 +23,13 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// DefaultTimeout bounds a call of the tier above. It is the default timeout of a rule with
+// DefaultTimeout bounds a call of the aggregator. It is the default timeout of a rule with
 // scope: global.
 const DefaultTimeout = 500 * time.Millisecond
 
 // Config is what a store is made of.
 type Config struct {
-	// Addresses of the tier above, as host:port. They share their counters, or are used one
+	// Addresses of the aggregator, as host:port. They share their counters, or are used one
 	// at a time: the next one is called when one does not answer. None: [Store.Move] gives
 	// them, and until then all asks are Unavailable.
 	Addresses []string
@@ -42,7 +42,7 @@ type Config struct {
 	// Reserve is what the region states of its reserve; nil: it has none.
 	Reserve Reserve
 	// TLS has the certificates with which the calls are made; nil: without TLS. ServerName is
-	// the name that the certificate of the tier above must have; empty: that of the address.
+	// the name that the certificate of the aggregator must have; empty: that of the address.
 	TLS        *certs.Set
 	ServerName string
 	// Transport makes the calls; nil: HTTP/2.
@@ -60,27 +60,27 @@ type Reserve interface {
 	Statement() (reserve.Statement, bool)
 	// Replied takes the reply to a call that was sent at that time.
 	Replied(sent time.Time, p reserve.Reply)
-	// Refused takes that a statement of the record with this ID is impossible.
-	Refused(id uint64, reason string)
+	// Rejected takes that a statement of the record with this ID is impossible.
+	Rejected(id uint64, reason string)
 }
 
-// Store is the tier above. Create it with [New]. It is safe for concurrent use;
+// Store is the aggregator as a store. Create it with [New]. It is safe for concurrent use;
 // [Store.Run] has to run beside it.
 type Store struct {
-	config  Config // complete
-	holder  [16]byte
-	scheme  string // begins the address of a call
-	tier    *tier
-	metrics *metrics
+	config     Config // complete
+	holder     [16]byte
+	scheme     string // begins the address of a call
+	aggregator *aggregator
+	metrics    *metrics
 
-	seq     atomic.Uint64
-	ack     atomic.Uint64        // the largest seq that was answered
-	worker  atomic.Uint64        // the name of the calls beside holder; see [Store.rename]
-	renamed repeat.OncePerMinute // was logged
-	refused repeat.OncePerMinute // was logged: the region's statements are
-	unknown sync.Map             // names of rules that the tier above does not have, by its last answer
+	seq      atomic.Uint64
+	ack      atomic.Uint64        // the largest seq that was answered
+	worker   atomic.Uint64        // the name of the calls beside holder; see [Store.rename]
+	renamed  repeat.OncePerMinute // was logged
+	rejected repeat.OncePerMinute // was logged: the region's statements are
+	unknown  sync.Map             // names of rules that the aggregator does not have, by its last answer
 
-	watchUntil atomic.Pointer[time.Time] // somebody watches at the tier above until then; nil: nobody does
+	watchUntil atomic.Pointer[time.Time] // somebody watches at the aggregator until then; nil: nobody does
 
 	mu        sync.Mutex
 	gathered  []*parcel // to travel with the next call
@@ -90,7 +90,7 @@ type Store struct {
 // New makes a store. It makes no call yet.
 func New(c Config) (*Store, error) {
 	if !rule.IsRegion(c.Region) {
-		return nil, errors.New("remote: the region needs a name of " + rule.RegionForm)
+		return nil, errors.New("region: the replica needs a name of " + rule.RegionForm)
 	}
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.Metrics, c.Log = cmp.Or(c.Metrics, telemetry.NewRegistry("")), cmp.Or(c.Log, slog.New(slog.DiscardHandler))
@@ -105,26 +105,26 @@ func New(c Config) (*Store, error) {
 	}
 	s := &Store{config: c, metrics: newMetrics(c.Metrics)}
 	_, _ = rand.Read(s.holder[:]) // never fails
-	s.tier = newTier(c.Addresses, c.Transport, c.Jitter)
+	s.aggregator = newAggregator(c.Addresses, c.Transport, c.Jitter)
 	if s.scheme = "http://"; c.TLS != nil {
 		s.scheme = "https://"
 	}
 	c.Metrics.GaugeFunc("weir_aggregator_up", "1 while the aggregator answers.", func() float64 {
-		return float64(limit.Bit(!s.tier.silent()))
+		return float64(limit.Bit(!s.aggregator.unavailable()))
 	})
 	return s, nil
 }
 
 // Move replaces the addresses of the aggregator. The one that is called now is kept if it is
-// among them. An empty list changes nothing: the tier may still answer at the addresses of
+// among them. An empty list changes nothing: the aggregator may still answer at the addresses of
 // before.
 func (s *Store) Move(addresses []string) {
 	if len(addresses) > 0 {
-		s.tier.move(addresses)
+		s.aggregator.move(addresses)
 	}
 }
 
-// dialTime bounds making a connection. A probe begins every 100 ms while the tier is silent, and a
+// dialTime bounds making a connection. A probe begins every 100 ms while the aggregator is unavailable, and a
 // transport goes on dialling when the call has ended.
 const dialTime = time.Second
 
@@ -143,10 +143,10 @@ func newTransport(secure *certs.Set, name string) http.RoundTripper {
 	}
 }
 
-// Lacks reports whether the aggregator does not have a rule, by its last answer on it.
-func (s *Store) Lacks(rule string) bool {
-	_, lacks := s.unknown.Load(rule)
-	return lacks
+// RuleUnknown reports whether the aggregator does not have a rule, by its last answer on it.
+func (s *Store) RuleUnknown(rule string) bool {
+	_, unknown := s.unknown.Load(rule)
+	return unknown
 }
 
 // Acquire asks the aggregator. While that does not answer, all asks are Unavailable at once.
@@ -154,8 +154,8 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 	for i := range grants {
 		grants[i] = lease.Grant{Status: lease.Unavailable}
 	}
-	if s.tier.silent() || !countsUnits(asks) {
-		s.metrics.refused.Add(float64(len(asks)))
+	if s.aggregator.unavailable() || !countsUnits(asks) {
+		s.metrics.rejected.Add(float64(len(asks)))
 		return
 	}
 	p := newParcel(asks, grants)
@@ -178,19 +178,19 @@ func countsUnits(asks []engine.Ask) bool {
 
 // metrics are the store's instruments.
 type metrics struct {
-	calls   *telemetry.CounterVec
-	wants   telemetry.Histogram
-	seconds telemetry.Histogram
-	refused telemetry.Counter
-	unknown telemetry.Counter
+	calls    *telemetry.CounterVec
+	wants    telemetry.Histogram
+	seconds  telemetry.Histogram
+	rejected telemetry.Counter
+	unknown  telemetry.Counter
 }
 
 func newMetrics(r *telemetry.Registry) *metrics {
 	return &metrics{
-		calls:   r.Counters("weir_aggregator_calls_total", "Calls of the aggregator: answered, timed_out, failed (no connection, or an error), malformed, or dropped (nothing was applied because of its number).", "result"),
-		wants:   r.Histogram("weir_aggregator_wants", "Wants per call of the aggregator; 0 for a heartbeat.", telemetry.Doubling(1, 11)),
-		seconds: r.Histogram("weir_aggregator_seconds", "Time until the aggregator answered a call.", telemetry.Doubling(1e-3, 11)),
-		refused: r.Counter("weir_aggregator_unsent_total", "Asks that were not sent, because the aggregator did not answer just before."),
-		unknown: r.Counter("weir_aggregator_unknown_rule_total", "Asks for a rule that the aggregator does not have: its rules are late."),
+		calls:    r.Counters("weir_aggregator_calls_total", "Calls of the aggregator: answered, timed_out, failed (no connection, or an error), malformed, or dropped (nothing was applied because of its number).", "result"),
+		wants:    r.Histogram("weir_aggregator_wants", "Wants per call of the aggregator; 0 for a heartbeat.", telemetry.Doubling(1, 11)),
+		seconds:  r.Histogram("weir_aggregator_seconds", "Time until the aggregator answered a call.", telemetry.Doubling(1e-3, 11)),
+		rejected: r.Counter("weir_aggregator_unsent_total", "Asks that were not sent, because the aggregator did not answer just before."),
+		unknown:  r.Counter("weir_aggregator_unknown_rule_total", "Asks for a rule that the aggregator does not have: its rules are late."),
 	}
 }

@@ -34,7 +34,7 @@ rules:
   - { name: hundred, key: [client_ip], limit: 100/1h, algorithm: fixed_window, scope: global }
 `
 
-// aggregator is the tier above: a service on a memory store, behind a link that takes its time, or hangs.
+// aggregator is a service on a memory store, behind a link that takes its time, or hangs.
 type aggregator struct {
 	t       testing.TB
 	rules   *rule.Set
@@ -219,7 +219,7 @@ func TestGathers(t *testing.T) {
 	})
 }
 
-// While the tier above hangs, the first callers wait for the timeout and nobody after them.
+// While the aggregator hangs, the first callers wait for the timeout and nobody after them.
 // It is asked again as soon as a probe is answered.
 func TestHangs(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *aggregator) {
@@ -242,7 +242,7 @@ func TestHangs(t *testing.T) {
 			}
 		}
 		if took := time.Since(begin); took > 0 {
-			t.Errorf("asks of a silent tier waited %v", took)
+			t.Errorf("asks of an unavailable aggregator waited %v", took)
 		}
 		before := len(a.called())
 		time.Sleep(10 * time.Second)

@@ -5,7 +5,7 @@
 //	client.go   Acquire: the asks of a caller wait for their grants
 //	gather.go   asks of many callers gather, and travel together
 //	call.go     one call: its message, its answer
-//	tier.go     the addresses of the aggregator, and whether it answers
+//	aggregator.go the addresses of the aggregator, and whether it answers
 //
 // A call is made at most once: whatever fails is Unavailable. Between a replica and the aggregator are
 // tens of milliseconds, so a lease cache belongs in front of this store. The protocol bounds it: the

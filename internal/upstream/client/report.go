@@ -15,11 +15,11 @@ import (
 // reportTime bounds a report.
 const reportTime = time.Second
 
-// errSilent is why no report is made.
-var errSilent = errors.New("the aggregator does not answer")
+// errUnavailable is why no report is made.
+var errUnavailable = errors.New("the aggregator does not answer")
 
-// Silent is for how long the aggregator has not answered; 0: it answers.
-func (s *Store) Silent() time.Duration { return s.tier.silentFor() }
+// Unavailable is for how long the aggregator has not answered; 0: it answers.
+func (s *Store) Unavailable() time.Duration { return s.aggregator.unavailableFor() }
 
 // Watched is for how long from now somebody watches at the aggregator; 0: nobody.
 func (s *Store) Watched() time.Duration {
@@ -31,7 +31,7 @@ func (s *Store) Watched() time.Duration {
 }
 
 // watched takes for how many milliseconds somebody watches, of the answer to a call that was sent then. That it knows
-// of nobody ends no watch: others of the tier may.
+// of nobody ends no watch: others of the aggregator may.
 func (s *Store) watched(sent time.Time, ms uint32) {
 	if ms > 0 {
 		until := sent.Add(time.Duration(min(ms, wire.LongestWatch)) * time.Millisecond)
@@ -42,8 +42,8 @@ func (s *Store) watched(sent time.Time, ms uint32) {
 // Report shows the aggregator what the region does, beside all other calls: one that fails is neither repeated nor
 // counted. Protocol, holder and region are filled in.
 func (s *Store) Report(ctx context.Context, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
-	if s.tier.silent() {
-		return nil, errSilent
+	if s.aggregator.unavailable() {
+		return nil, errUnavailable
 	}
 	m.Protocol, m.ProtocolMax = wire.ProtocolMin, wire.ProtocolMax
 	m.Holder, m.Worker, m.Region = s.holder[:], s.worker.Load(), s.config.Region
@@ -54,7 +54,7 @@ func (s *Store) Report(ctx context.Context, m *quotapb.ReportRequest) (*quotapb.
 		return nil, err
 	}
 	sent := time.Now()
-	out, err := s.exchange(ctx, s.scheme+s.tier.at()+quotapbconnect.QuotaServiceReportProcedure, in, reportTime, "")
+	out, err := s.exchange(ctx, s.scheme+s.aggregator.at()+quotapbconnect.QuotaServiceReportProcedure, in, reportTime, "")
 	if err != nil {
 		return nil, err
 	}

@@ -18,14 +18,14 @@ import (
 
 // record is what a region states, and what it was told.
 type record struct {
-	states  reserve.Statement
-	replies []reserve.Reply
-	after   []time.Duration // since the call was sent
-	refused []string
+	states   reserve.Statement
+	replies  []reserve.Reply
+	after    []time.Duration // since the call was sent
+	rejected []string
 }
 
 func (r *record) Statement() (reserve.Statement, bool) { return r.states, r.states.ID != 0 }
-func (r *record) Refused(_ uint64, reason string)      { r.refused = append(r.refused, reason) }
+func (r *record) Rejected(_ uint64, reason string)     { r.rejected = append(r.rejected, reason) }
 func (r *record) Replied(sent time.Time, p reserve.Reply) {
 	r.replies, r.after = append(r.replies, p), append(r.after, time.Since(sent))
 }
@@ -60,45 +60,45 @@ func TestStatements(t *testing.T) {
 	})
 }
 
-// refusing is an aggregator that answers with an error of the protocol.
-type refusing struct {
+// rejecting is an aggregator that answers with an error of the protocol.
+type rejecting struct {
 	http.RoundTripper
 	body atomic.Pointer[string]
 }
 
-func (f *refusing) RoundTrip(q *http.Request) (*http.Response, error) {
+func (f *rejecting) RoundTrip(q *http.Request) (*http.Response, error) {
 	if body := f.body.Load(); body != nil {
 		return &http.Response{StatusCode: 400, Status: "400 Bad Request", Body: io.NopCloser(strings.NewReader(*body)), Request: q}, nil
 	}
 	return f.RoundTripper.RoundTrip(q)
 }
 
-// A statement that is refused as impossible goes back to the record; a second record of one region is named in the log,
+// A statement that is rejected as impossible goes back to the record; a second record of one region is named in the log,
 // once a minute.
-func TestRefusedStatements(t *testing.T) {
+func TestRejectedStatements(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *aggregator) {
 		var log bytes.Buffer
 		r := record{states: reserve.Statement{ID: 7}}
-		f := &refusing{RoundTripper: a}
+		f := &rejecting{RoundTripper: a}
 		s := a.replica("eu", func(c *client.Config) {
 			c.Reserve, c.Log, c.Transport = &r, slog.New(slog.NewTextHandler(&log, nil)), f
 		})
-		refuse := func(body string) {
+		reject := func(body string) {
 			t.Helper()
 			f.body.Store(&body)
 			if g := acquire(s, a.ask("hundred", "k", 1))[0]; g.Status != lease.Unavailable {
 				t.Errorf("%s: %+v", body, g)
 			}
 		}
-		refuse(`{"code":"invalid_argument","message":"reserve.until: a year ahead"}`)
-		refuse(`{"code":"invalid_argument","message":"holder: has 3 bytes"}`)
-		if len(r.refused) != 1 || r.refused[0] != "reserve.until: a year ahead" {
-			t.Errorf("refused: %q", r.refused)
+		reject(`{"code":"invalid_argument","message":"reserve.until: a year ahead"}`)
+		reject(`{"code":"invalid_argument","message":"holder: has 3 bytes"}`)
+		if len(r.rejected) != 1 || r.rejected[0] != "reserve.until: a year ahead" {
+			t.Errorf("rejected: %q", r.rejected)
 		}
-		refuse(`{"code":"failed_precondition","message":"another store speaks for this region"}`)
+		reject(`{"code":"failed_precondition","message":"another store speaks for this region"}`)
 		time.Sleep(10 * time.Second) // probes
-		if n := strings.Count(log.String(), "rejects the calls"); n != 1 || len(r.refused) != 1 {
-			t.Errorf("%d lines of that, want 1; refused: %q\n%s", n, r.refused, log.String())
+		if n := strings.Count(log.String(), "rejects the calls"); n != 1 || len(r.rejected) != 1 {
+			t.Errorf("%d lines of that, want 1; rejected: %q\n%s", n, r.rejected, log.String())
 		}
 	})
 }
@@ -115,12 +115,12 @@ func TestLacks(t *testing.T) {
 				}
 			}
 		}
-		if g := acquire(s, a.ask("hundred", "k", 1))[0]; g.Status != lease.Unavailable || !s.Lacks("hundred") || s.Lacks("ten") {
-			t.Errorf("%+v; lacks hundred: %v, ten: %v", g, s.Lacks("hundred"), s.Lacks("ten"))
+		if g := acquire(s, a.ask("hundred", "k", 1))[0]; g.Status != lease.Unavailable || !s.RuleUnknown("hundred") || s.RuleUnknown("ten") {
+			t.Errorf("%+v; unknown: hundred: %v, ten: %v", g, s.RuleUnknown("hundred"), s.RuleUnknown("ten"))
 		}
 		unknown = false
-		if g := acquire(s, a.ask("hundred", "k", 1))[0]; g.Status != lease.OK || s.Lacks("hundred") {
-			t.Errorf("%+v; lacks hundred: %v", g, s.Lacks("hundred"))
+		if g := acquire(s, a.ask("hundred", "k", 1))[0]; g.Status != lease.OK || s.RuleUnknown("hundred") {
+			t.Errorf("%+v; unknown: hundred: %v", g, s.RuleUnknown("hundred"))
 		}
 	})
 }

@@ -60,7 +60,7 @@ variable "pop" {
     untrusted_headers = optional(list(string), ["x-user-id", "x-tier", "x-cost"]) # removed from what clients send
     labels            = optional(map(string), {})                                 # for rules that match or key by label
     before_rules      = optional(string, "allow")                                 # allow or deny, until the first rules arrive
-    max_heap_bytes    = optional(number, 1073741824)                              # of Envoy; it refuses requests before it has more
+    max_heap_bytes    = optional(number, 1073741824)                              # of Envoy; it rejects requests before it has more
     replicas          = optional(list(string), [])                                # host:port of the region's replicas; empty: found through Consul's DNS
   })
   default = null

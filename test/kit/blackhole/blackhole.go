@@ -1,5 +1,5 @@
 // Package blackhole has addresses that swallow what is sent to them, as a host behind a broken
-// route or a firewall does: connections to them are neither made nor refused.
+// route or a firewall does: connections to them are neither made nor rejected.
 package blackhole
 
 import (

@@ -13,7 +13,7 @@ import (
 // Management is the token of the operator of every datacenter with ACL.
 const Management = "11111111-2222-3333-4444-555555555555"
 
-// protect makes an agent refuse what no policy allows. Each region has a copy of all tokens, so
+// protect makes an agent reject what no policy allows. Each region has a copy of all tokens, so
 // that they are good while the primary is away.
 func (d *Datacenter) protect(a *Agent, settings map[string]any) {
 	if !d.cfg.ACL {

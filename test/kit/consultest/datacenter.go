@@ -27,7 +27,7 @@ type Config struct {
 	// Primary is the datacenter that this one joins over WAN; nil: it is one itself. ACL and
 	// TLS are as in the primary.
 	Primary *Datacenter
-	// ACL refuses what no policy allows.
+	// ACL rejects what no policy allows.
 	ACL bool
 	// TLS has the authority of all agents, and of their callers, who must show a
 	// certificate; nil: without TLS.

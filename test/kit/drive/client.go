@@ -34,7 +34,7 @@ const patience = 30 * time.Second
 // Client holds connections that stay open from one run to the next. It is not safe for
 // concurrent use.
 type Client struct {
-	seconds bool          // fill Result.Seconds and Refused, which benchmarks do without
+	seconds bool          // fill Result.Seconds and Rejected, which benchmarks do without
 	slow    time.Duration // from when on Result.Slow counts an answer; 0: never
 	name    string        // of the servers, for errors
 	keys    Keys

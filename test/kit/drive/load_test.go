@@ -80,7 +80,7 @@ func TestFailuresAreCounted(t *testing.T) {
 	l.Close()
 	tally, err := Run(t.Context(), load)
 	if err != nil || tally.Failed != 5 || !errors.Is(tally.FirstError, unix.ECONNREFUSED) {
-		t.Errorf("connections refused: %+v, %v", tally, err)
+		t.Errorf("connections rejected: %+v, %v", tally, err)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestAnswersInALaterSecond(t *testing.T) {
 
 // What took longer than a load's Slow is counted, and when the last request was sent that was not
 // answered with 200.
-func TestSlowAndRefused(t *testing.T) {
+func TestSlowAndRejected(t *testing.T) {
 	const slow = 100 * time.Millisecond
 	for _, c := range []struct {
 		slow  time.Duration
@@ -126,8 +126,8 @@ func TestSlowAndRefused(t *testing.T) {
 			t.Errorf("longer than %v: %d, want %d: %v", c.slow, tally.Slow, c.least, err)
 		}
 		before, after := <-times, <-times
-		if tally.Refused.Before(before) || tally.Refused.After(after) {
-			t.Errorf("refused at %v, want between %v and %v", tally.Refused, before, after)
+		if tally.Rejected.Before(before) || tally.Rejected.After(after) {
+			t.Errorf("rejected at %v, want between %v and %v", tally.Rejected, before, after)
 		}
 	}
 }

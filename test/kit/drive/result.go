@@ -21,8 +21,8 @@ type Result struct {
 	FirstError error    // of those that failed
 	// Slowest is the longest time from the sending of a request to its answer.
 	Slowest time.Duration
-	// Refused is when the last request was sent that was not answered with 200; zero: all were.
-	Refused time.Time
+	// Rejected is when the last request was sent that was not answered with 200; zero: all were.
+	Rejected time.Time
 	// Slow is how many answers took longer than the load's Slow.
 	Slow int64
 	// Stalled is how long this driver had no processor, in pauses of 0.1 s and more: what it did not
@@ -101,8 +101,8 @@ func (r *Result) count(sent, answered time.Time, ok bool) {
 			}
 			second.Later[answered.Unix()]++
 		}
-	} else if sent.After(r.Refused) {
-		r.Refused = sent
+	} else if sent.After(r.Rejected) {
+		r.Rejected = sent
 	}
 	r.Seconds[sent.Unix()] = second
 }

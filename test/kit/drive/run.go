@@ -15,12 +15,12 @@ type run struct {
 	begin  time.Time
 	result *Result
 
-	sent    int64         // requests sent; the next one has this number
-	last    time.Duration // when something was sent or received last
-	idle    []*conn       // connections without a request, used in turn
-	head    int           // of idle, a ring
-	free    int           // how many in idle
-	refused []*conn       // could not be opened, the oldest first; they rest a little
+	sent     int64         // requests sent; the next one has this number
+	last     time.Duration // when something was sent or received last
+	idle     []*conn       // connections without a request, used in turn
+	head     int           // of idle, a ring
+	free     int           // how many in idle
+	rejected []*conn       // could not be opened, the oldest first; they rest a little
 }
 
 func newRun(c *Client, p Pace) *run {
@@ -44,9 +44,9 @@ func (r *run) loop(ctx context.Context) error {
 		if ctx.Err() != nil {
 			r.Duration = min(r.Duration, now)
 		}
-		for len(r.refused) > 0 && now >= r.refused[0].sent+pause {
-			r.release(r.refused[0])
-			r.refused = r.refused[1:]
+		for len(r.rejected) > 0 && now >= r.rejected[0].sent+pause {
+			r.release(r.rejected[0])
+			r.rejected = r.rejected[1:]
 		}
 		r.sendDue(now)
 		if r.over(now) {
@@ -124,7 +124,7 @@ func (r *run) sendDue(now time.Duration) {
 		if cn.fd < 0 {
 			if err := r.connect(cn); err != nil {
 				r.fail(cn, err)
-				r.refused = append(r.refused, cn)
+				r.rejected = append(r.rejected, cn)
 				continue
 			}
 		}
@@ -138,7 +138,7 @@ func (r *run) sendDue(now time.Duration) {
 // over reports whether the run has come to its end: nothing more to send and
 // nothing on its way, or its patience is at an end.
 func (r *run) over(now time.Duration) bool {
-	if r.free+len(r.refused) < len(r.conns) { // something is on its way
+	if r.free+len(r.rejected) < len(r.conns) { // something is on its way
 		return now >= r.Duration+patience || now-r.last >= patience
 	}
 	return now >= r.Duration || r.Requests > 0 && r.sent >= r.Requests

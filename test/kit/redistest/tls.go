@@ -86,8 +86,8 @@ func Users(lines ...string) Option {
 	}
 }
 
-// Refusals is what the server refused for want of a permission, the newest last: who, and what. It forgets them.
-func (s *Server) Refusals() []string {
+// Rejections is what the server rejected for want of a permission, the newest last: who, and what. It forgets them.
+func (s *Server) Rejections() []string {
 	s.t.Helper()
 	var all []string
 	for _, entry := range s.Do("ACL", "LOG").([]any) {

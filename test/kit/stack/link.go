@@ -46,7 +46,7 @@ func NewLink(t proc.T, addr string) *Link {
 	return l
 }
 
-// Cut closes every connection and refuses new ones until Heal.
+// Cut closes every connection and rejects new ones until Heal.
 func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

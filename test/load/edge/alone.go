@@ -28,7 +28,7 @@ func (b *bench) alone() []table.Section {
 	}
 	bare := envoyWith("bare", func(e *envoy.Bootstrap) { e.SetFilter(nil) })
 	local := envoyWith("local", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(10_000_000) })
-	refusing := envoyWith("refusing", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(0) })
+	rejecting := envoyWith("rejecting", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(0) })
 	filters := newFilters()
 	for _, f := range filters {
 		f.one = b.place(f.prefix+"alone-one", aloneRules, "/one/thing", answerItself, f.edit)
@@ -38,7 +38,7 @@ func (b *bench) alone() []table.Section {
 	defer func() {
 		bare.Stop()
 		local.Stop()
-		refusing.Stop()
+		rejecting.Stop()
 		for _, f := range filters {
 			f.one.stop()
 			f.three.stop()
@@ -51,7 +51,7 @@ func (b *bench) alone() []table.Section {
 	few, many := drive.Uniform(fewKeys, 1), drive.Uniform(manyKeys, 1)
 	first := ms.add("bare Envoy, first", bare, "/one/thing", many, answered)
 	ms.add("local_ratelimit, allowing", local, "/one/thing", many, answered)
-	refuses := ms.add("local_ratelimit, refusing", refusing, "/one/thing", many, refused)
+	rejects := ms.add("local_ratelimit, rejecting", rejecting, "/one/thing", many, rejected)
 	var denied []*mode
 	for _, f := range filters {
 		one, three := f.one, f.three
@@ -63,7 +63,7 @@ func (b *bench) alone() []table.Section {
 		ms.weir(f.name+", one rule, half on one key, first pass", one, "/half/thing", half(passing(manyKeys, 2)), answered, "half")
 		ms.weir(f.name+", three rules, 10,000 keys, warm", three, "/three/thing", many, answered,
 			"user", "address", "total").target = times(1.6)
-		denied = append(denied, ms.weir(f.name+", nearly all refused", one, "/refused/thing", few, refused, "refused"))
+		denied = append(denied, ms.weir(f.name+", nearly all rejected", one, "/rejected/thing", few, rejected, "rejected"))
 	}
 	ms.weir("Weir, one rule, 10,000 keys, warm, all is watched", tapped, "/one/thing", many, answered, "one")
 	last := ms.add("bare Envoy, last", bare, "/one/thing", many, answered)
@@ -76,7 +76,7 @@ func (b *bench) alone() []table.Section {
 	ms.turns(drive.Pace{Duration: b.round}, b.rounds)
 	for _, m := range denied {
 		m.target = times(1.15)
-		m.target.Base, m.target.BaseName = refuses.CPU, refuses.Name
+		m.target.Base, m.target.BaseName = rejects.CPU, rejects.Name
 	}
 
 	s := table.Section{Title: fmt.Sprintf("Envoy answers itself, closed loop, %d connections: CPU of Envoy", openConns),

@@ -26,7 +26,7 @@ func (b *bench) closedLoop() []table.Section {
 	ms := modes{bench: b, keys: b.keys, conns: closedConns}
 	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
 	ms.add("local_ratelimit, allowing", b.local, "/one/thing", uniform, answered)
-	refusing := ms.add("local_ratelimit, refusing", b.refusing, "/one/thing", uniform, refused)
+	rejecting := ms.add("local_ratelimit, rejecting", b.rejecting, "/one/thing", uniform, rejected)
 
 	one := table.Target{Kind: table.Over, Bound: 8}
 	three := table.Target{Kind: table.Over, Bound: 12}
@@ -40,12 +40,12 @@ func (b *bench) closedLoop() []table.Section {
 		ms.weir(f.name+", three rules, one key", f.three, "/three-hot/thing", hot, answered,
 			"user-hot", "address-hot", "total-hot").target = three
 		denials = append(denials,
-			ms.weir(f.name+", refused, many keys", f.one, "/refused/thing", uniform, refused, "refused"),
-			ms.weir(f.name+", refused, one key", f.one, "/refused-hot/thing", hot, refused, "refused-hot"))
+			ms.weir(f.name+", rejected, many keys", f.one, "/rejected/thing", uniform, rejected, "rejected"),
+			ms.weir(f.name+", rejected, one key", f.one, "/rejected-hot/thing", hot, rejected, "rejected-hot"))
 	}
 	ms.run(drive.Pace{Duration: b.round}, b.rounds)
 	for _, m := range denials {
-		m.target = table.Target{Kind: table.Times, Bound: 1.15, Base: refusing.CPU, BaseName: refusing.Name}
+		m.target = table.Target{Kind: table.Times, Bound: 1.15, Base: rejecting.CPU, BaseName: rejecting.Name}
 	}
 	s := table.Section{Title: fmt.Sprintf("Closed loop, %d connections, %d keys or one: CPU of Envoy", closedConns, b.keys)}
 	s.Steady = []measure.Sample{bare.CPU}

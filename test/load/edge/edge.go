@@ -22,10 +22,10 @@ type bench struct {
 	plan
 	*rig.Rig
 
-	upstream        *envoy.Envoy
-	bare            *envoy.Envoy
-	local, refusing *envoy.Envoy // local_ratelimit
-	filters         []*filter    // Weir as a WASM module and as a native one
+	upstream         *envoy.Envoy
+	bare             *envoy.Envoy
+	local, rejecting *envoy.Envoy // local_ratelimit
+	filters          []*filter    // Weir as a WASM module and as a native one
 }
 
 // plan is how long each part runs.
@@ -83,7 +83,7 @@ func (b *bench) start() {
 	starts := []func(){
 		func() { b.bare = b.startBare("bare") },
 		func() { b.local = b.pop("local", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(10_000_000) }) },
-		func() { b.refusing = b.pop("refusing", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(0) }) },
+		func() { b.rejecting = b.pop("rejecting", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(0) }) },
 	}
 	b.filters = newFilters()
 	for _, f := range b.filters {

@@ -16,7 +16,7 @@ import (
 
 const (
 	answered = http.StatusOK
-	refused  = http.StatusTooManyRequests
+	rejected = http.StatusTooManyRequests
 )
 
 // mode is one way of answering requests.

@@ -26,14 +26,14 @@ var (
 	oneRule = rules(
 		rule("one", "/one/", byUser, unreachable, lasting),
 		rule("one-hot", "/one-hot/", byUser, unreachable, lasting),
-		rule("refused", "/refused/", byUser, onlyOnce, "algorithm: fixed_window"),
-		rule("refused-hot", "/refused-hot/", byUser, onlyOnce, "algorithm: fixed_window"),
+		rule("rejected", "/rejected/", byUser, onlyOnce, "algorithm: fixed_window"),
+		rule("rejected-hot", "/rejected-hot/", byUser, onlyOnce, "algorithm: fixed_window"),
 	)
 	aloneRules = rules(
 		rule("one", "/one/", byUser, unreachable, lasting),
 		rule("first", "/first/", byUser, unreachable, lasting),
 		rule("half", "/half/", byUser, unreachable, lasting),
-		rule("refused", "/refused/", byUser, onlyOnce, "algorithm: fixed_window"),
+		rule("rejected", "/rejected/", byUser, onlyOnce, "algorithm: fixed_window"),
 	)
 	threeRules = rules(
 		rule("user", "/three/", byUser, unreachable, lasting),

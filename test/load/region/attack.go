@@ -79,7 +79,7 @@ func (b *bench) attack(f flood, targets []*service) table.Row {
 	var done, within, over, failed int64
 	for _, r := range results {
 		done, failed = done+r.Done, failed+r.Failed
-		within, over = within+r.Status[admitted], over+r.Status[refused]
+		within, over = within+r.Status[admitted], over+r.Status[rejected]
 	}
 	return table.Row{
 		Name: targets[0].name + ", " + f.name, Unit: "calls/s/replica", Value: measure.Sample{float64(calls) / seconds / float64(len(targets))},

@@ -33,7 +33,7 @@ const (
 	cacheSize = 16 << 20  // of envoyproxy/ratelimit's local cache, in bytes
 
 	admitted = 200
-	refused  = 429
+	rejected = 429
 )
 
 // load is one kind of traffic. Its name is the entry of its descriptors.
@@ -53,7 +53,7 @@ func (b *bench) loads() []load {
 			func() drive.Keys { return drive.Uniform(b.keys, 1) }, admitted},
 		{"hot", "one key, 1,000,000 a minute", drive.Hot, admitted},
 		{"tight", fmt.Sprintf("%d keys, 10 a minute each: nearly all denied", tightKeys),
-			func() drive.Keys { return drive.Uniform(tightKeys, 1) }, refused},
+			func() drive.Keys { return drive.Uniform(tightKeys, 1) }, rejected},
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir/test/load/table"
 )
 
-// filter is an Envoy with the filter, beside one without. The table has a place for each key that the region refuses; one
+// filter is an Envoy with the filter, beside one without. The table has a place for each key that the region rejects; one
 // that it admits leaves it when its lease is spent. There are places for little more than the keys: it is measured with
 // these, and with a quarter more, of which it keeps as many as fit.
 func (b *bench) filter() []table.Section {
@@ -73,7 +73,7 @@ func (b *bench) pop(name string, edit func(*envoy.Bootstrap)) *envoy.Envoy {
 	return e
 }
 
-// touch asks once for each of the next keys, all of which are refused.
+// touch asks once for each of the next keys, all of which are rejected.
 func (b *bench) touch(pop *envoy.Envoy, each drive.Keys, keys int) {
 	client, err := drive.Dial(pop.Addr, "/", each, 256)
 	b.Must(err)
@@ -81,7 +81,7 @@ func (b *bench) touch(pop *envoy.Envoy, each drive.Keys, keys int) {
 	r, err := client.Run(b.Ctx, drive.Pace{Duration: 10 * time.Minute, Requests: int64(keys)})
 	b.Must(err)
 	if n := r.Status[http.StatusTooManyRequests]; n < int64(keys)*98/100 {
-		b.Fatalf("of %d keys only %d were refused in time", keys, n)
+		b.Fatalf("of %d keys only %d were rejected in time", keys, n)
 	}
 }
 

@@ -37,9 +37,9 @@ var upTo = [classes]float64{0.15, 0.60, 0.85, 1}
 type outcome int
 
 const (
-	failed  outcome = iota // no answer in time, or another one
-	served                 // 200 within the client's patience
-	refused                // 503
+	failed   outcome = iota // no answer in time, or another one
+	served                  // 200 within the client's patience
+	rejected                // 503
 )
 
 // sample is one request.
@@ -118,7 +118,7 @@ func send(ctx context.Context, client *http.Client, addr string, s *scenario, a 
 	case err == nil && resp.StatusCode == http.StatusOK:
 		return served
 	case resp.StatusCode == http.StatusServiceUnavailable:
-		return refused
+		return rejected
 	}
 	return failed
 }

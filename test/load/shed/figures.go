@@ -18,7 +18,7 @@ type figures struct {
 	served   [classes]float64 // per cent of what was offered
 	goodput  float64          // served in time, per cent of what was offered and could be done
 	p50, p99 float64          // of what was served, in ms
-	sigma    float64          // of the refused share from second to second, once settled
+	sigma    float64          // of the rejected share from second to second, once settled
 	calm     float64          // seconds from the end of the load to the last rejection
 	busy     float64          // per cent of all processors, in the whole scenario
 	late     float64          // the driver at the 99th percentile of all requests, in ms
@@ -28,7 +28,7 @@ type figures struct {
 // second counts the requests that were due in a second of a full run.
 type second struct {
 	offered, good [classes]float64
-	refused       float64
+	rejected      float64
 }
 
 func figure(s *scenario, p plan, all []sample) figures {
@@ -44,8 +44,8 @@ func figure(s *scenario, p plan, all []sample) figures {
 			if s.loaded(a.at) {
 				took = append(took, a.took.Seconds()*1000)
 			}
-		case refused:
-			second.refused++
+		case rejected:
+			second.rejected++
 			f.calm = max(f.calm, (a.at-s.to)/p.pace)
 		}
 	}
@@ -63,7 +63,7 @@ func figure(s *scenario, p plan, all []sample) figures {
 		}
 		possible += min(offered, serves(s, at)/p.pace)
 		if s.settled > 0 && at >= s.settled {
-			shares = append(shares, second.refused/max(offered, 1))
+			shares = append(shares, second.rejected/max(offered, 1))
 		}
 	}
 	for c := range classes {
@@ -117,12 +117,12 @@ func rows(s *scenario) []row {
 		{"goodput ÷ what could be done", "%", func(f figures) float64 { return f.goodput }, false, table.Target{Kind: table.AtLeast, Bound: 95}},
 		{"p50 of what was served", "ms", func(f figures) float64 { return f.p50 }, true, table.Target{}},
 		{"p99 of what was served", "ms", func(f figures) float64 { return f.p99 }, true, table.Target{}},
-		{"nothing refused after", "s", func(f figures) float64 { return f.calm }, true, table.Target{Kind: table.AtMost, Bound: 10}},
+		{"nothing rejected after", "s", func(f figures) float64 { return f.calm }, true, table.Target{Kind: table.AtMost, Bound: 10}},
 		{"processors busy", "%", func(f figures) float64 { return f.busy }, true, table.Target{}},
 		{"driver late, p99", "ms", func(f figures) float64 { return f.late }, true, table.Target{}},
 	}
 	if s.settled > 0 {
-		all = append(all, row{"σ of the refused share", "", func(f figures) float64 { return f.sigma }, true, table.Target{Kind: table.AtMost, Bound: 0.05}})
+		all = append(all, row{"σ of the rejected share", "", func(f figures) float64 { return f.sigma }, true, table.Target{Kind: table.AtMost, Bound: 0.05}})
 	}
 	return all
 }

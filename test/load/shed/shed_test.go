@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Figures of requests of which it is known what became of them: half of each second of the step is refused, but
+// Figures of requests of which it is known what became of them: half of each second of the step is rejected, but
 // nothing that is critical, and the last rejection is 3 s after its end.
 func TestFigures(t *testing.T) {
 	s, p := scenarios[0], plan{pace: 1}
@@ -17,12 +17,12 @@ func TestFigures(t *testing.T) {
 		a := &all[i]
 		a.outcome, a.took = served, 100*time.Millisecond
 		if a.class != critical && s.loaded(a.at) && i%2 == 0 {
-			a.outcome = refused
+			a.outcome = rejected
 		}
 	}
 	for i := range all {
 		if all[i].at >= s.to+3 {
-			all[i].outcome = refused
+			all[i].outcome = rejected
 			break
 		}
 	}

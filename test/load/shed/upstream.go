@@ -19,7 +19,7 @@ const (
 	replicas = 3
 	servers  = 4                     // of each replica
 	service  = 40 * time.Millisecond // in the mean; between a half and one and a half of it
-	longest  = 2 * time.Second       // a replica refuses what would wait longer: 500
+	longest  = 2 * time.Second       // a replica rejects what would wait longer: 500
 	full     = 100 * time.Millisecond
 	capacity = replicas * servers * float64(time.Second) / float64(service) // requests per second
 )

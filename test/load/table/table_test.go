@@ -9,7 +9,7 @@ import (
 
 func TestVerdict(t *testing.T) {
 	bare := measure.Sample{18, 20, 22} // min 18, median 20
-	refusing := measure.Sample{16, 17, 18}
+	rejecting := measure.Sample{16, 17, 18}
 	for _, tc := range []struct {
 		name string
 		row  Row
@@ -32,7 +32,7 @@ func TestVerdict(t *testing.T) {
 			"short by 0.40 x"},
 		{"a ratio to another row",
 			Row{Value: measure.Sample{17, 18.7, 20}, Peer: bare,
-				Target: Target{Kind: Times, Bound: 1.15, Base: refusing, BaseName: "native refusing"}},
+				Target: Target{Kind: Times, Bound: 1.15, Base: rejecting, BaseName: "native rejecting"}},
 			"reached"},
 		{"nothing to compare with",
 			Row{Value: measure.Sample{17}, Target: Target{Kind: Times, Bound: 1.15}},

@@ -23,7 +23,7 @@ const rules = `
 regions: { eu: 1, us: 1, ap: 1 }
 rules:
   - { name: shared, match: { path: { prefix: /shared } }, key: [], limit: 20/1m, scope: global, on_failure: { action: deny, status: 429 } }
-  - { name: fair, match: { path: { prefix: /fair } }, key: [], limit: 30/1m, scope: global, fair: equal, on_failure: { action: deny, status: 429 } }
+  - { name: fair, match: { path: { prefix: /fair } }, key: [], limit: 30/1m, scope: global, sharing: equal, on_failure: { action: deny, status: 429 } }
   - { name: local, match: { path: { prefix: /local } }, key: [], limit: 5/1m, algorithm: fixed_window }
 `
 
@@ -109,9 +109,9 @@ Try, in another terminal:
      for pop in %s %s %s; do for i in {1..10}; do curl -s -o /dev/null -w '%%{http_code} ' http://$pop/shared; done; echo; done
 2. Floods in all regions at once get about equal parts of 30 per minute:
      for pop in %[3]s %[4]s %[5]s; do (r=$(for i in {1..30}; do curl -s -o /dev/null -w '%%{http_code} ' http://$pop/fair; done); echo $r) & done; wait
-3. Cut a region off: type "%s" here, ask there (a key that needs an aggregator is refused), and type "%s":
+3. Cut a region off: type "%s" here, ask there (a key that needs an aggregator is rejected), and type "%s":
      curl -i http://%[4]s/shared
-4. Type "%[8]s", ask, and type "%[9]s"; in between requests of these small limits are refused.
+4. Type "%[8]s", ask, and type "%[9]s"; in between requests of these small limits are rejected.
 5. Lose the counter of a region's own limit of 5 per minute: ask first, type "%[10]s", and "%[11]s":
      for i in {1..10}; do curl -s -o /dev/null -w '%%{http_code} ' http://%[3]s/local; done; echo
 6. Type "%[12]s" and "%[13]s": nobody waits for Consul.

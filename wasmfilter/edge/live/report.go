@@ -72,7 +72,7 @@ func (r *Reporter) Tick(now lease.Millis, self Self) {
 		}
 	}
 	if r.View == nil {
-		r.View = &View{busiest: topkeys.New(), refused: topkeys.New(), decayed: now}
+		r.View = &View{busiest: topkeys.New(), rejected: topkeys.New(), decayed: now}
 	}
 	switch v := r.View; {
 	case w.Tap == nil:
@@ -97,7 +97,7 @@ func (r *Reporter) report(now lease.Millis, self Self) *wire.ReportRequest {
 	}
 	m.Rules = r.rules.Uses(m.Rules, now)
 	if v := r.View; v != nil {
-		m.Keys, m.Denied = r.rates(m.Keys, v.busiest, v.horizon(now)), r.rates(m.Denied, v.refused, v.horizon(now))
+		m.Keys, m.Denied = r.rates(m.Keys, v.busiest, v.horizon(now)), r.rates(m.Denied, v.rejected, v.horizon(now))
 		if v.tap != nil {
 			m.Decisions = decisions(m.Decisions, now, v.tap)
 		}
@@ -127,7 +127,7 @@ func (r *Reporter) rates(dst []wire.KeyRate, s *topkeys.Sketch, horizon lease.Mi
 	r.top = s.Top(r.top[:0])
 	for _, k := range r.top[:min(len(r.top), shownKeys)] {
 		p := r.rules.InForce.ByID[k.Rule]
-		if p == nil || p.Rule.LiveOff {
+		if p == nil || p.Rule.HideKeys {
 			continue
 		}
 		rule, override := names(p, k.Own)

@@ -16,7 +16,7 @@ import (
 
 // View is what is collected while somebody watches.
 type View struct {
-	busiest, refused *topkeys.Sketch // the keys that come most, and those that are refused most
+	busiest, rejected *topkeys.Sketch // the keys that come most, and those that are rejected most
 
 	decayed lease.Millis // when their counts last did, or began
 	before  lease.Millis // how far these reached back then
@@ -46,25 +46,25 @@ type Decided struct {
 	Decision  rulebook.Decision
 	Own       int64        // the key's own limit, see holder.State.OwnLimit
 	Remaining int64        // units
-	Retry     lease.Millis // after how long a client that is refused should come back
+	Retry     lease.Millis // after how long a client that is rejected should come back
 }
 
 // Show takes what is decided now.
 func (v *View) Show(now lease.Millis, did Decided) {
-	if did.Policy.Rule.LiveOff {
+	if did.Policy.Rule.HideKeys {
 		return
 	}
 	key, outcome := did.Key, outcomes[did.Decision]
-	refused := outcome == wire.OutcomeDenied || outcome == wire.OutcomeWouldDeny
+	rejected := outcome == wire.OutcomeDenied || outcome == wire.OutcomeWouldDeny
 	v.busiest.Add(key.Hash, key.Rule, did.Own, key.Text)
-	if refused {
-		v.refused.Add(key.Hash, key.Rule, did.Own, key.Text)
+	if rejected {
+		v.rejected.Add(key.Hash, key.Rule, did.Own, key.Text)
 	}
 	if t := v.tap; t != nil && t.wants(did.Policy, key, outcome) {
 		if d := t.take(); d != nil {
 			d.at, d.Decided, d.outcome = now, did, outcome
 			d.size, d.Key.Text = copy(d.text[:], key.Text), nil
-			if !refused {
+			if !rejected {
 				d.Retry = 0
 			}
 		}
@@ -79,7 +79,7 @@ func (v *View) horizon(now lease.Millis) lease.Millis { return v.before + now - 
 func (v *View) decay(now lease.Millis) {
 	v.before, v.decayed = v.horizon(now)*7/8, now
 	v.busiest.Decay()
-	v.refused.Decay()
+	v.rejected.Decay()
 }
 
 // tap is the decisions since the last report that somebody wants to see. Of more than it may

@@ -8,13 +8,13 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge"
 )
 
-// Rejection is what the response to a refused request contains. A flood gets the same one again and
+// Rejection is what the response to a rejected request contains. A flood gets the same one again and
 // again, until a second has passed: equal ones have equal responses, unless they vary.
 type Rejection struct {
 	Status     int        // of HTTP; a gRPC request gets 200
 	GRPCStatus int        // what a gRPC request gets instead
 	Varies     bool       // the response contains more, such as other rules and the time
-	Rule       *rule.Rule // that refused; nil: before_rules
+	Rule       *rule.Rule // that rejected; nil: before_rules
 
 	name     string // with the override
 	override string // empty: none is used

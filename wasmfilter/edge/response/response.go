@@ -7,15 +7,15 @@
 //	RateLimit: "login";r=0;t=41
 //
 // Both as in draft-ietf-httpapi-ratelimit-headers-10: all rules that applied, and of the one nearest its limit
-// what remains and the seconds until there is more. A refused request gets Retry-After beside them, never less
-// than 1 nor earlier than t, and the name of the rule and the override that refused it:
+// what remains and the seconds until there is more. A rejected request gets Retry-After beside them, never less
+// than 1 nor earlier than t, and the name of the rule and the override that rejected it:
 //
 //	x-weir-rule: per-user/gold
 //
 // Where waiting does not help, or a stream has to end first, there is neither Retry-After nor t. Of a rule with
 // headers: off there is Retry-After alone.
 //
-// A request that a shed rule refuses gets none of the limits: Retry-After, x-weir-rule and
+// A request that a shed rule rejects gets none of the limits: Retry-After, x-weir-rule and
 //
 //	x-envoy-overloaded: true
 //

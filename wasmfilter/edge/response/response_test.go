@@ -91,7 +91,7 @@ func TestTwoRules(t *testing.T) {
 	}
 }
 
-// Before there are rules, before_rules refuses, and names nothing.
+// Before there are rules, before_rules rejects, and names nothing.
 func TestBeforeRules(t *testing.T) {
 	w := edge.New(rulebook.Config{DenyBeforeRules: true, RegionCluster: "region", PagesLog2: 4, Hash: 1}, tabletest.New(), [6]uint64{1}, 1000, wall)
 	r := new(edge.Request)
@@ -103,7 +103,7 @@ func TestBeforeRules(t *testing.T) {
 	}
 }
 
-// What a shed rule refuses states no limit, whatever other rules there are.
+// What a shed rule rejects states no limit, whatever other rules there are.
 func TestShed(t *testing.T) {
 	w := newWorker(t, strings.Replace(twoRules, "[", `[{"name":"overload","shed":{"capacity":1}},`, 1))
 	m := response.Maker{Headers: true, TimeOfDay: w.DecidedAt}

@@ -48,7 +48,7 @@ type Config struct {
 	// or key by a claim: under this name the filter leaves the payload of a token that it has verified; 1 to
 	// 256 bytes, as some control planes use the issuer. Default payload.
 	JWTPayload string
-	// DenyBeforeRules (before_rules: allow | deny) refuses requests with 503 until
+	// DenyBeforeRules (before_rules: allow | deny) rejects requests with 503 until
 	// there are rules. Default allow.
 	DenyBeforeRules bool
 	// Rules (rules) are in force until the region answers with its own; in the rule
@@ -79,7 +79,7 @@ type Config struct {
 	// filter on purpose. Never in production. Default false.
 	TestHooks bool
 
-	// Error is why the newest configuration was refused; this one is used in its place.
+	// Error is why the newest configuration was rejected; this one is used in its place.
 	Error string
 
 	Hash uint64 // of the text, to recognise a configuration; 0: there is none

@@ -59,7 +59,7 @@ func (b *Rulebook) confirm(revision uint64) {
 }
 
 // Offer takes rules of the region as they are fetched, if they are newer. What cannot be
-// used is refused as a whole, and what is in force stays in force.
+// used is rejected as a whole, and what is in force stays in force.
 func (b *Rulebook) Offer(now lease.Millis, version string, revision uint64, rules []byte) {
 	b.catchUp()
 	if b.lacks(now, version, revision) && len(rules) > 0 {
@@ -67,17 +67,17 @@ func (b *Rulebook) Offer(now lease.Millis, version string, revision uint64, rule
 	}
 }
 
-// take puts newer rules into force, or refuses them.
+// take puts newer rules into force, or rejects them.
 func (b *Rulebook) take(now lease.Millis, version string, revision uint64, rules []byte) {
 	set, err := read.JSON(rules)
 	if err != nil {
 		b.Error = "rules of the region: " + err.Error()
-		b.refuse(now, version)
+		b.reject(now, version)
 		return
 	}
 	b.Error = b.cfg.Error
 	if set.Version != version { // a release that encodes them otherwise: once is enough
-		b.refuse(now, version)
+		b.reject(now, version)
 	}
 	if set.Version != b.Version {
 		b.publish(now, set, revision, false)

@@ -133,7 +133,7 @@ func TestRejections(t *testing.T) {
 	all := workers(tabletest.New(), 2)
 	a, b := all[0], all[1]
 	for n, version := range []string{"v1", "", "v2", "v3", "v2", "v4", "v5"} {
-		a.refuse(1000*lease.Millis(1+n), version)
+		a.reject(1000*lease.Millis(1+n), version)
 	}
 	for _, c := range []struct {
 		at       lease.Millis
@@ -151,7 +151,7 @@ func TestRejections(t *testing.T) {
 		}
 	}
 	seen := func() lease.Millis { all, _ := a.rejections(); return all[len(all)-1].seen }
-	a.refuse(70_000, "v6")
+	a.reject(70_000, "v6")
 	a.Error = "rules of the region: bad"
 	b.unusable(72_499, "v6") // less than half of the time between two fetches
 	if seen() != 70_000 {
@@ -160,11 +160,11 @@ func TestRejections(t *testing.T) {
 	if b.unusable(72_500, "v6"); seen() != 72_500 {
 		t.Errorf("seen at %d", seen())
 	}
-	a.forgive(82_499)
+	a.clearError(82_499)
 	if a.Error == "" {
 		t.Error("the error ends while replies show the rules")
 	}
-	if a.forgive(82_500); a.Error != "" {
+	if a.clearError(82_500); a.Error != "" {
 		t.Error("the error stays when no reply has shown the rules for twice the time between two fetches")
 	}
 	good := limits(t, "1/1m")

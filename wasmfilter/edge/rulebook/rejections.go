@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	// refusedFor is how long a version of the rules that could not be used is not
+	// rejectedFor is how long a version of the rules that could not be used is not
 	// fetched again.
-	refusedFor lease.Millis = 60_000
+	rejectedFor lease.Millis = 60_000
 	// maxRejected is how many such versions are remembered: replicas have two in a roll.
 	maxRejected = 4
 )
 
 // rejection is a version of the rules that could not be used. All workers share them.
 type rejection struct {
-	at      lease.Millis // when it was refused
+	at      lease.Millis // when it was rejected
 	seen    lease.Millis // when a reply last named it
 	version string
 }
 
-func (r *rejection) stands(now lease.Millis) bool { return now < r.at+refusedFor }
+func (r *rejection) stands(now lease.Millis) bool { return now < r.at+rejectedFor }
 
 // Have is the version of the rules that need not be sent: that in force, or that which was
-// refused last, and lately.
+// rejected last, and lately.
 func (b *Rulebook) Have(now lease.Millis) string {
 	if all, _ := b.rejections(); len(all) > 0 && all[len(all)-1].stands(now) {
 		return all[len(all)-1].version
@@ -64,8 +64,8 @@ func (b *Rulebook) setRejections(all []rejection, version uint32) {
 	b.pop.Store.Set(keyRejected, raw, version)
 }
 
-// refuse notes that a version cannot be used.
-func (b *Rulebook) refuse(now lease.Millis, version string) {
+// reject notes that a version cannot be used.
+func (b *Rulebook) reject(now lease.Millis, version string) {
 	all, v := b.rejections()
 	all = slices.DeleteFunc(all, func(r rejection) bool { return r.version == version })
 	if len(all) >= maxRejected {
@@ -74,7 +74,7 @@ func (b *Rulebook) refuse(now lease.Millis, version string) {
 	b.setRejections(append(all, rejection{now, now, version}), v)
 }
 
-// unusable reports whether a version that a reply shows was refused lately, and notes
+// unusable reports whether a version that a reply shows was rejected lately, and notes
 // that it was seen.
 func (b *Rulebook) unusable(now lease.Millis, version string) bool {
 	all, v := b.rejections()
@@ -92,18 +92,18 @@ func (b *Rulebook) unusable(now lease.Millis, version string) bool {
 	return false
 }
 
-// forgiveLeast bounds from below how long the config error about rules of the region stays
+// errorStays bounds from below how long the config error about rules of the region stays
 // after a reply has shown them: a few fetches may fail.
-const forgiveLeast lease.Millis = 5000
+const errorStays lease.Millis = 5000
 
-// forgive ends the config error about rules of the region when no reply has shown them for
+// clearError ends the config error about rules of the region when no reply has shown them for
 // twice the time between two fetches.
-func (b *Rulebook) forgive(now lease.Millis) {
+func (b *Rulebook) clearError(now lease.Millis) {
 	if b.Error == b.cfg.Error {
 		return
 	}
 	all, _ := b.rejections()
-	if !slices.ContainsFunc(all, func(r rejection) bool { return now < r.seen+max(2*b.cfg.RulesEvery, forgiveLeast) }) {
+	if !slices.ContainsFunc(all, func(r rejection) bool { return now < r.seen+max(2*b.cfg.RulesEvery, errorStays) }) {
 		b.Error = b.cfg.Error
 	}
 }

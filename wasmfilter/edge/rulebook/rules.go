@@ -16,7 +16,7 @@ import (
 var (
 	keyRules    = []byte("rules2")    // generation, revision, whether bundled, compiled form
 	keyRulesTag = []byte("rulestag2") // rulesTag
-	keyRejected = []byte("refused")   // rejections
+	keyRejected = []byte("rejected")  // rejections
 )
 
 // fetchSoonest is the least time between two fetches of the rules, by whichever worker.
@@ -145,7 +145,7 @@ func (b *Rulebook) Newest() bool {
 // whether the worker should fetch those of the region, because no reply has named them
 // for a while.
 func (b *Rulebook) Watch(now lease.Millis) (fetch bool) {
-	b.forgive(now)
+	b.clearError(now)
 	tag := b.catchUp()
 	if b.InForce != nil && b.InForce.Hashes {
 		b.loadSecret()

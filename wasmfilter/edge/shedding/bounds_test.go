@@ -38,7 +38,7 @@ type outcome struct {
 	critical, goodput float64 // served of what was offered; done of what could be
 	mean, sigma       float64 // of the ratio
 	swings            int     // how often the ratio turned and went by 0.1
-	back              int64   // seconds from the end of them until nothing is refused by ratio
+	back              int64   // seconds from the end of them until nothing is rejected by ratio
 }
 
 func (r *run) outcome(from, to int64) (o outcome) {
@@ -166,7 +166,7 @@ func TestBounds(t *testing.T) {
 				case o.sigma >= 0.05 || o.swings > 1+int(c.until-c.settled)/100: // one swing is a ratio that still goes up
 					t.Errorf("the ratio oscillates: %.3f, %d times", o.sigma, o.swings)
 				case o.back > back:
-					t.Errorf("after %d s something is still refused", o.back)
+					t.Errorf("after %d s something is still rejected", o.back)
 				case r.most > m.capacity*13/10:
 					t.Errorf("%d in flight", r.most)
 				}

@@ -15,12 +15,12 @@ const (
 	// moveEvery is how often the level is moved, by whichever worker.
 	moveEvery lease.Millis = 100
 	// spareOf is the part of what is free, over the workers with requests, that a worker claims beyond what it has in flight. A
-	// larger number has it claim more often, a smaller one refuses lower classes earlier: what others claim and do
+	// larger number has it claim more often, a smaller one rejects lower classes earlier: what others claim and do
 	// not use counts against their room.
 	spareOf = 8
 	// cutLasts is how long a cut is used that no tick has made anew.
 	cutLasts lease.Millis = 1000
-	// minRate is how many requests in 1,000 seconds a PoP must have before any is refused by the ratio.
+	// minRate is how many requests in 1,000 seconds a PoP must have before any is rejected by the ratio.
 	minRate = 5000
 )
 
@@ -30,13 +30,13 @@ type Rule struct {
 	Name        string
 	Shadow      bool
 	Utilization int64 // per mille, as the record had it last
-	Ratio       int64 // of the requests to refuse, in millionths
+	Ratio       int64 // of the requests to reject, in millionths
 
-	of     *rule.Rule // nil: it is gone
-	counts *rulebook.RuleCounts
-	rules  *Rules
-	key    []byte              // of the record
-	rooms  [shed.Classes]int64 // requests in flight at the PoP below which a class is admitted
+	of         *rule.Rule // nil: it is gone
+	counts     *rulebook.RuleCounts
+	rules      *Rules
+	key        []byte              // of the record
+	capacities [shed.Classes]int64 // requests in flight at the PoP below which a class is admitted
 
 	inFlight int64        // requests, live
 	claim    int64        // inFlight stays below it, as the others know
@@ -68,8 +68,8 @@ func (r *rate) tick(now lease.Millis) {
 func (r *Rule) use(of *rule.Rule) {
 	r.of, r.Shadow = of, of.Mode == rule.Shadow
 	s := of.Shed
-	for c := range r.rooms {
-		r.rooms[c] = shed.Room(s.Capacity, s.Shares[c])
+	for c := range r.capacities {
+		r.capacities[c] = shed.ClassCapacity(s.Capacity, s.Shares[c])
 	}
 	r.until = 0
 }
@@ -79,7 +79,7 @@ type Held struct {
 	rule     *Rule
 	cohort   int
 	decision rulebook.Decision
-	inFlight int64 // 1: it counts as that; 0: a shadow rule would have refused it
+	inFlight int64 // 1: it counts as that; 0: a shadow rule would have rejected it
 }
 
 // Leave has the request not count any more.
@@ -88,28 +88,28 @@ func (h *Held) Leave() { h.rule.inFlight -= h.inFlight }
 // Count counts what the rule decided on a request that is admitted.
 func (h *Held) Count() { h.rule.counts.Decided[h.decision]++ }
 
-// Enter decides a request, and counts it as in flight unless it is refused. A shadow rule refuses none: refused says what it
-// would do, and what it would refuse is not in flight to it, or it would go on to refuse more than it will when enforced.
-func (r *Rule) Enter(now lease.Millis, hit *rule.ShedHit) (h Held, refused bool) {
+// Enter decides a request, and counts it as in flight unless it is rejected. A shadow rule rejects none: rejected says what it
+// would do, and what it would reject is not in flight to it, or it would go on to reject more than it will when enforced.
+func (r *Rule) Enter(now lease.Millis, hit *rule.ShedHit) (h Held, rejected bool) {
 	h = Held{rule: r, cohort: r.cohort(now, hit.Key)}
 	cohort := h.cohort
-	if len(r.of.Shed.Classes) == 0 { // no client is refused more often than another
+	if len(r.of.Shed.Classes) == 0 { // no client is rejected more often than another
 		cohort = r.anyCohort()
 	}
 	r.offered.count++
 	r.seen.Add(int64(now), hit.Class, cohort)
-	cut := now < r.ticked+cutLasts && r.cut.Refuses(hit.Class, cohort, int64(r.rules.pop.UpTo(999_999)))
-	refused = cut || !r.room(now, hit.Class)
-	if h.decision = rulebook.Shed(hit.Class, refused, r.Shadow); !refused {
+	cut := now < r.ticked+cutLasts && r.cut.Rejects(hit.Class, cohort, int64(r.rules.pop.UpTo(999_999)))
+	rejected = cut || !r.hasCapacity(now, hit.Class)
+	if h.decision = rulebook.Shed(hit.Class, rejected, r.Shadow); !rejected {
 		h.inFlight = 1
 		r.inFlight++
 	} else if !r.Shadow {
 		h.Count()
 	}
-	return h, refused
+	return h, rejected
 }
 
-// cohort is whose requests are refused together with those of this key. The hash has a seed that clients do not know, so
+// cohort is whose requests are rejected together with those of this key. The hash has a seed that clients do not know, so
 // that none chooses its cohort. Of a rule without a key each request has one by chance; requests that lack the key are
 // one client's.
 func (r *Rule) cohort(now lease.Millis, key []byte) int {
@@ -122,16 +122,16 @@ func (r *Rule) cohort(now lease.Millis, key []byte) int {
 
 func (r *Rule) anyCohort() int { return int(r.rules.pop.UpTo(shed.Cohorts - 1)) }
 
-// room reports whether a class has room for one more request. The worker knows that of its own claim; where that does not suffice
+// hasCapacity reports whether a class has capacity for one more request. The worker knows that of its own claim; where that does not suffice
 // it looks at the record, but not again soon in vain.
-func (r *Rule) room(now lease.Millis, c shed.Class) bool {
+func (r *Rule) hasCapacity(now lease.Millis, c shed.Class) bool {
 	if now < r.until && r.fits(c) {
 		return true
 	}
 	if now < r.retry[c] {
 		return false
 	}
-	r.exchange(now, r.rooms[c], 1)
+	r.exchange(now, r.capacities[c], 1)
 	if r.fits(c) {
 		return true
 	}
@@ -141,9 +141,9 @@ func (r *Rule) room(now lease.Millis, c shed.Class) bool {
 
 // fits reports whether one more request is within the claim, and within the room of its class whatever the others do
 // with theirs.
-func (r *Rule) fits(c shed.Class) bool { return r.inFlight < min(r.claim, r.rooms[c]-r.others) }
+func (r *Rule) fits(c shed.Class) bool { return r.inFlight < min(r.claim, r.capacities[c]-r.others) }
 
-// tick looks at the record, and decides by it what the ratio refuses until the next tick.
+// tick looks at the record, and decides by it what the ratio rejects until the next tick.
 func (r *Rule) tick(now lease.Millis) {
 	r.offered.tick(now)
 	r.ticked = now

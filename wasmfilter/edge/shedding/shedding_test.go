@@ -71,11 +71,11 @@ func (c *crowd) use(set *rule.Set, workers ...*Rules) {
 	}
 }
 
-// come sends a request; false if it is refused.
+// come sends a request; false if it is rejected.
 func (c *crowd) come(worker int, class shed.Class, user string) bool {
 	r := c.workers[worker].Of(0)
-	held, refused := r.Enter(c.now, &rule.ShedHit{Class: class, Key: []byte(user)})
-	if refused && !r.Shadow {
+	held, rejected := r.Enter(c.now, &rule.ShedHit{Class: class, Key: []byte(user)})
+	if rejected && !r.Shadow {
 		return false
 	}
 	held.Count()
@@ -145,7 +145,7 @@ func TestCapacityHolds(t *testing.T) {
 					class := shed.Class(rapid.IntRange(0, 3).Draw(t, "class"))
 					before := len(c.open)
 					admitted := c.come(worker, class, "ann")
-					room := int(shed.Room(int64(capacity), []int64{40, 60, 80, 100}[class]))
+					room := int(shed.ClassCapacity(int64(capacity), []int64{40, 60, 80, 100}[class]))
 					if len(c.open) > capacity {
 						t.Fatalf("%d in flight", len(c.open))
 					}
@@ -158,7 +158,7 @@ func TestCapacityHolds(t *testing.T) {
 	}
 }
 
-// A shadow rule refuses none, and counts as in flight what it would let pass: so it would refuse as much when it is enforced.
+// A shadow rule rejects none, and counts as in flight what it would let pass: so it would reject as much when it is enforced.
 func TestShadow(t *testing.T) {
 	c := newCrowd(t, 2, 10, `"mode":"shadow",`, "")
 	if n := c.comes(40, shed.Normal); n != 40 || c.rule(0).Utilization != 800 {
@@ -302,7 +302,7 @@ func TestManyWorkersOrNone(t *testing.T) {
 	}
 }
 
-// answered sends a request that takes no time, whose response states a load or fails; false if it is refused.
+// answered sends a request that takes no time, whose response states a load or fails; false if it is rejected.
 func (c *crowd) answered(worker int, class shed.Class, user string, failed bool, load int64) bool {
 	if !c.come(worker, class, user) {
 		return false
@@ -315,11 +315,11 @@ func (c *crowd) answered(worker int, class shed.Class, user string, failed bool,
 	return true
 }
 
-// One client whose requests all fail has nobody else refused, whether it states the key or leaves it out.
+// One client whose requests all fail has nobody else rejected, whether it states the key or leaves it out.
 func TestOneClientsFailures(t *testing.T) {
 	for _, eve := range []string{"eve", ""} {
 		c := newCrowd(t, 4, 1000, "", `"profile":"fast","success":95,`)
-		refused := 0
+		rejected := 0
 		for i := range 60_000 {
 			if c.now += lease.Millis(i % 2); i%200 == 0 {
 				c.tick()
@@ -329,35 +329,35 @@ func TestOneClientsFailures(t *testing.T) {
 				user = eve
 			}
 			if !c.answered(i%4, shed.Normal, user, failed, -1) && !failed {
-				refused++
+				rejected++
 			}
 		}
-		if refused > 75 {
-			t.Errorf("%d of 7500 requests of others are refused for the failures of %q", refused, eve)
+		if rejected > 75 {
+			t.Errorf("%d of 7500 requests of others are rejected for the failures of %q", rejected, eve)
 		}
 	}
 }
 
 // press has an upstream with so much load answer requests for so many seconds, one in 10 ms, and returns how many of each class
-// were refused.
-func (c *crowd) press(seconds int, load int64, failed bool, classes ...shed.Class) (refused [shed.Classes]int) {
+// were rejected.
+func (c *crowd) press(seconds int, load int64, failed bool, classes ...shed.Class) (rejected [shed.Classes]int) {
 	for i := range seconds * 100 {
 		if c.now += 10; i%10 == 0 {
 			c.tick()
 		}
 		class := classes[i%len(classes)]
 		if !c.answered(i/len(classes)%len(c.workers), class, fmt.Sprint("user-", i%997), failed, load) {
-			refused[class]++
+			rejected[class]++
 		}
 	}
-	return refused
+	return rejected
 }
 
-// All traffic is critical: nothing but the capacity refuses any.
+// All traffic is critical: nothing but the capacity rejects any.
 func TestAllCritical(t *testing.T) {
 	c := newCrowd(t, 2, 50, "", `"profile":"fast",`)
 	if got := c.press(30, 1000, true, shed.Critical); got[shed.Critical] != 0 {
-		t.Errorf("%d refused", got[shed.Critical])
+		t.Errorf("%d rejected", got[shed.Critical])
 	}
 	for i := range 60 {
 		if admitted := c.come(i%2, shed.Critical, "ann"); admitted != (i < 50) {
@@ -367,20 +367,20 @@ func TestAllCritical(t *testing.T) {
 	}
 }
 
-// Below 5 requests a second at the PoP the ratio refuses none.
+// Below 5 requests a second at the PoP the ratio rejects none.
 func TestFewRequests(t *testing.T) {
 	c := newCrowd(t, 2, 1000, "", `"profile":"fast",`)
 	c.press(20, 1000, false, shed.Bulk)
 	c.pass(2000)
 	for i := range 40 {
 		if !c.answered(i%2, shed.Bulk, "ann", false, 1000) {
-			t.Errorf("request %d is refused", i)
+			t.Errorf("request %d is rejected", i)
 		}
 		c.pass(250)
 	}
 }
 
-// A rule without classes refuses by chance: each client as often as another.
+// A rule without classes rejects by chance: each client as often as another.
 func TestOneClass(t *testing.T) {
 	c := newCrowd(t, 0, 1, "", "")
 	set := fatal.Get(read.JSON([]byte(`{"rules":[{"name":"overload","key":[{"header":"x-user"}],"shed":{"capacity":1000,"profile":"fast"}}]}`)))(t)
@@ -388,17 +388,17 @@ func TestOneClass(t *testing.T) {
 	for c.start(); c.rule(0).Ratio < 400_000; {
 		c.press(1, 1000, false, shed.Normal)
 	}
-	ratio, refused := c.rule(0).Ratio, 0
+	ratio, rejected := c.rule(0).Ratio, 0
 	for i := range 4000 {
 		if !c.answered(0, shed.Normal, "ann", false, 1000) {
-			refused++
+			rejected++
 		}
 		if i%400 == 0 {
 			c.pass(1)
 		}
 	}
-	if want := int(ratio * 4000 / shed.Million); refused < want*9/10 || refused > want*11/10 {
-		t.Errorf("%d of 4000 requests of one client are refused, want %d", refused, want)
+	if want := int(ratio * 4000 / shed.Million); rejected < want*9/10 || rejected > want*11/10 {
+		t.Errorf("%d of 4000 requests of one client are rejected, want %d", rejected, want)
 	}
 }
 
@@ -408,7 +408,7 @@ func TestIdleStreams(t *testing.T) {
 	for _, streams := range []int{15, 16} { // of 16 that are not critical
 		for len(c.open) < streams {
 			if !c.come(0, shed.Normal, "watcher") {
-				t.Fatalf("stream %d is refused", len(c.open))
+				t.Fatalf("stream %d is rejected", len(c.open))
 			}
 		}
 		for i := range 5 * 600 { // ten minutes of 5 requests a second

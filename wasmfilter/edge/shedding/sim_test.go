@@ -162,9 +162,9 @@ func (r *run) at(now int64, e event) {
 func (r *run) arrive(class int, now int64) {
 	j := &job{worker: r.IntN(r.model.workers), class: class, arrived: now}
 	r.seconds[now/1000].offered[class]++
-	refused := false
+	rejected := false
 	user := r.users[class][r.IntN(len(r.users[class]))]
-	if j.held, refused = r.crowd.workers[j.worker].Of(0).Enter(r.crowd.now, &rule.ShedHit{Class: shed.Class(class), Key: user}); refused {
+	if j.held, rejected = r.crowd.workers[j.worker].Of(0).Enter(r.crowd.now, &rule.ShedHit{Class: shed.Class(class), Key: user}); rejected {
 		return
 	}
 	r.inFlight++

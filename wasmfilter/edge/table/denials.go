@@ -2,26 +2,26 @@ package table
 
 import "github.com/weirlimit/weir/internal/lease"
 
-// Denials is a worker's cache of denials in front of a table: a flood is refused from
+// Denials is a worker's cache of denials in front of a table: a flood is rejected from
 // here without reading what the workers share. It is direct-mapped and has no
 // pointers, so that the garbage collector does not look at it; a key that falls
 // on another one's place replaces it. The zero value is empty.
 //
-// A denial is kept until the key's account would do anything else than refuse: until
+// A denial is kept until the key's account would do anything else than reject: until
 // the worker may ask again, or shortly, where an answer is under way that may change it.
 type Denials struct {
 	entries []Rejection
 }
 
-// Rejection is why a key is refused without a look at its entry.
+// Rejection is why a key is rejected without a look at its entry.
 type Rejection struct {
-	Until    lease.Millis // refuse until then
+	Until    lease.Millis // reject until then
 	RetryAt  lease.Millis // when a client should come back
-	Cost     int64        // requests that cost this are refused
+	Cost     int64        // requests that cost this are rejected
 	OwnLimit int64        // see holder.State
 
-	hash    uint64
-	refused int64 // units, that the account does not count yet
+	hash     uint64
+	rejected int64 // units, that the account does not count yet
 }
 
 // denialsLog2 sizes the cache: 16,384 entries, 768 KiB, made with the first denial.
@@ -41,7 +41,7 @@ func (d *Denials) Rejects(hash uint64, now lease.Millis, cost int64) *Rejection 
 	if e == nil || e.hash != hash || now >= e.Until || cost != e.Cost {
 		return nil
 	}
-	e.refused = lease.Sum(e.refused, cost)
+	e.rejected = lease.Sum(e.rejected, cost)
 	return e
 }
 
@@ -52,7 +52,7 @@ func (d *Denials) Remember(hash uint64, r Rejection) {
 	}
 	e := d.at(hash)
 	if r.hash = hash; e.hash == hash {
-		r.refused = e.refused
+		r.rejected = e.rejected
 	}
 	*e = r
 }
@@ -60,7 +60,7 @@ func (d *Denials) Remember(hash uint64, r Rejection) {
 // Count adds a rejection of a remembered key that its account does not count.
 func (d *Denials) Count(hash uint64, cost int64) {
 	e := d.at(hash)
-	e.refused = lease.Sum(e.refused, cost)
+	e.rejected = lease.Sum(e.rejected, cost)
 }
 
 // Forget drops the denial of a key whose account has changed, and returns how many
@@ -70,9 +70,9 @@ func (d *Denials) Forget(hash uint64) int64 {
 	if e == nil || e.hash != hash {
 		return 0
 	}
-	refused := e.refused
+	rejected := e.rejected
 	*e = Rejection{}
-	return refused
+	return rejected
 }
 
 // Clear drops all denials: other rules are in force.

@@ -9,7 +9,7 @@
 //
 // A worker reads a page, changes one entry and writes the page if no other worker has
 // written it meanwhile ([Table.Open], [Table.Commit]). A full page evicts an entry of the rule
-// that has the most entries in it, if the region knows what it holds ([Room]). A counter that
+// that has the most entries in it, if the region knows what it holds ([Eviction]). A counter that
 // exists nowhere else is not lost: keys without a place share one ([Table.OpenShared]).
 //
 // The package is pure: no clock, no goroutine. A Table is for one goroutine; any

@@ -11,7 +11,7 @@ import (
 
 // Entry is what the table keeps of one key. The zero value is a key never used.
 type Entry struct {
-	// The table rounds Size down to 11 significant bits, so that a top-up comes later, and Left where it refuses
+	// The table rounds Size down to 11 significant bits, so that a top-up comes later, and Left where it rejects
 	// nothing, so that a response states up to 0.1 % less. It cuts numbers of units to limit.MaxCount. Times more
 	// than 39 days ahead may be cut: Reset, which is then too early, and RetryAt, which becomes lease.Never.
 	holder.State
@@ -45,11 +45,11 @@ const (
 	isLocal0
 	isLocal1
 	isAsking
-	isRefused
+	isRejected
 )
 
-// refuses are the flags of entries that may refuse by Left: they have all its digits.
-const refuses = hasEnds | isRefused
+// rejects are the flags of entries that may reject by Left: they have all its digits.
+const rejects = hasEnds | isRejected
 
 // Flags in the upper bits of WantLog2, which is at most 31.
 const (
@@ -81,7 +81,7 @@ func (e *Entry) flags(now lease.Millis) uint16 {
 		}
 		f |= hasLot0<<i | flagIf(lot.From > now, hasFrom0<<i) | flagIf(lot.Local, isLocal0<<i) | flagIf(lot.Lease != 0, hasLeases)
 	}
-	f |= flagIf(e.Asking, isAsking) | flagIf(e.Refused && now < e.Reset, isRefused)
+	f |= flagIf(e.Asking, isAsking) | flagIf(e.Rejected && now < e.Reset, isRejected)
 	f |= flagIf(e.Phase != holder.PhaseNone, hasEnds) | flagIf(e.Phase == holder.PhaseDenied, isDenied)
 	f |= flagIf(e.Least > 0 || e.RetryAt > now, hasDenial) | flagIf(e.Denied > 0, hasDenied) | flagIf(e.Overdrawn > 0, hasOverdrawn)
 	f |= flagIf(e.Counter.At != 0, hasCounter)
@@ -144,7 +144,7 @@ func (e *Entry) append(dst []byte, tag uint64, base, now lease.Millis) []byte {
 		put32(b[n:], packTime(e.Ends, base))
 		n += 4
 	}
-	if f&refuses != 0 {
+	if f&rejects != 0 {
 		put32(b[n:], packUnits(e.Left))
 		n += 4
 	}
@@ -235,7 +235,7 @@ func length(f uint16, more byte) int {
 		}
 	}
 	n += 4 * int(f>>5&1) // hasEnds
-	if f&refuses != 0 {
+	if f&rejects != 0 {
 		n += 4
 	}
 	n += denialBytes*int(f>>7&1) + 4*int(f>>8&1) + 4*int(f>>9&1) + 24*int(f>>10&1)
@@ -258,7 +258,7 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 	e.Spent = int64(get32(b[atSpent:]))
 	e.Size = unpackFloat(get16(b[atSize:]))
 	e.WantLog2 = b[atWant] & wantBits
-	e.Asking, e.Refused = f&isAsking != 0, f&isRefused != 0
+	e.Asking, e.Rejected = f&isAsking != 0, f&isRejected != 0
 	n := fixedBytes
 	for i := range e.Leases {
 		if f&(hasLot0<<i) != 0 {
@@ -270,7 +270,7 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 		e.Ends = unpackTime(get32(b[n:]), base)
 		n += 4
 	}
-	if f&refuses != 0 {
+	if f&rejects != 0 {
 		e.Left = int64(get32(b[n:]))
 		n += 4
 	}

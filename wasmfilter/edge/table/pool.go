@@ -7,7 +7,7 @@ import (
 )
 
 // Pool is the table of concurrency limits: for each key, how many slots each worker holds
-// of the tier above, and how many it uses. A worker may use slots that another one holds.
+// of the region, and how many it uses. A worker may use slots that another one holds.
 // A Pool has pages of its own and is for one goroutine. Create it with [NewPool].
 type Pool struct {
 	store   Store
@@ -22,7 +22,7 @@ type Pool struct {
 // Member is what one worker publishes of one key.
 type Member struct {
 	Uses  int64        // slots that its streams use
-	May   int64        // slots that the tier above lets it hold
+	May   int64        // slots that the region lets it hold
 	Until lease.Millis // until then
 	Seen  lease.Millis // Uses counts until then, unless it is written again
 	// Gave is until when slots that this worker gave back last may have been on their

@@ -22,7 +22,7 @@ const (
 	Stored Outcome = iota
 	Raced          // another worker changed it meanwhile: read again
 	Full           // the page has no room and nothing that could be forgotten
-	Failed         // the host refused
+	Failed         // the host rejected
 )
 
 // Tries is how often a change is tried after races: as good as without end, because a change

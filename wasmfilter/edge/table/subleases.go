@@ -18,7 +18,7 @@ type Subleases struct {
 type Sublease struct {
 	holder.Part              // units that are left; they are of one lot of the account
 	Until       lease.Millis // they go back then
-	Left        int64        // units that the account and the tier above had beside these
+	Left        int64        // units that the account and the region had beside these
 	Reset       lease.Millis // of the account
 	OwnLimit    int64        // see holder.State
 	Key         Key          // its text is the sublease's own

@@ -22,8 +22,8 @@ type Table struct {
 	// Idle reports whether an entry is as good as a new one: it may be evicted when
 	// its page is full. It must not change the entry.
 	Idle func(e *Entry, now lease.Millis) bool
-	// Room is how the table makes room in a page without idle entries.
-	Room Room
+	// Eviction is how the table makes room in a page without idle entries.
+	Eviction Eviction
 	// Counts is what happened, for metrics; the reader may set it to zero, and tables may
 	// share it.
 	Counts *Counts
@@ -116,7 +116,7 @@ func (t *Table) Commit(now lease.Millis) Outcome {
 	}
 	room := p.count < maxEntries
 	if p.count >= PageEntries && t.tag != sharedTag(t.entry.Rule) {
-		room = t.makeRoom(now)
+		room = t.evictOne(now)
 	}
 	if !room {
 		t.Counts.Full++
@@ -131,8 +131,8 @@ func (t *Table) Commit(now lease.Millis) Outcome {
 func (t *Table) write() Outcome {
 	outcome := t.store.Set(t.name[:], t.out, t.version)
 	for i := range t.gone {
-		if outcome == Stored && t.Room.Gone != nil {
-			t.Room.Gone(&t.gone[i])
+		if outcome == Stored && t.Eviction.Gone != nil {
+			t.Eviction.Gone(&t.gone[i])
 		}
 		t.gone[i] = Entry{}
 	}

@@ -70,15 +70,15 @@ func drawEntry(t *rapid.T, now lease.Millis, key []byte) Entry {
 	if rapid.Bool().Draw(t, "times") {
 		e.Asked, e.Reset = soon("asked"), soon("reset")
 	}
-	e.Refused = e.Reset > now && rapid.Bool().Draw(t, "refused")
+	e.Rejected = e.Reset > now && rapid.Bool().Draw(t, "rejected")
 	if e.Least = units.Draw(t, "need"); e.Least > 0 {
 		e.RetryAt = soon("retry")
 	}
 	if rapid.Bool().Draw(t, "ends") {
 		e.Phase, e.Ends = rapid.SampledFrom([]holder.Phase{holder.PhasePartial, holder.PhaseDenied}).Draw(t, "phase"), soon("end")
 	}
-	if e.Left = small.Draw(t, "left"); e.Refused || e.Phase != holder.PhaseNone {
-		e.Left = units.Draw(t, "left of a key that refuses") // by which it does
+	if e.Left = small.Draw(t, "left"); e.Rejected || e.Phase != holder.PhaseNone {
+		e.Left = units.Draw(t, "left of a key that rejects") // by which it does
 	}
 	if rapid.Bool().Draw(t, "counter") {
 		e.Counter = limit.State{At: limit.Micros(rapid.Int64Min(1).Draw(t, "at")), Level: rapid.Int64().Draw(t, "level"), Aux: rapid.Int64().Draw(t, "prev")}
@@ -216,13 +216,13 @@ func TestRoom(t *testing.T) {
 		t.Run(fmt.Sprint(c.page, " ", c.rule), func(t *testing.T) {
 			merged := int64(0)
 			table := New(newMemory(), 'E', 0, neverIdle)
-			table.Room.Merge = func(shared, e *Entry, _ lease.Millis) bool {
+			table.Eviction.Merge = func(shared, e *Entry, _ lease.Millis) bool {
 				merged += e.Counter.Level
 				shared.Counter = limit.State{At: 1, Level: shared.Counter.Level + e.Counter.Level}
 				return true
 			}
 			var evicted []int64
-			table.Room.Gone = func(e *Entry) { evicted = append(evicted, e.Overdrawn) }
+			table.Eviction.Gone = func(e *Entry) { evicted = append(evicted, e.Overdrawn) }
 			kind := func(n uint64) string { return c.page[min(int(n), len(c.page)-1)] }
 			for n := range uint64(PageEntries) {
 				e := table.Open(Key{Hash: n, Rule: uint32(kind(n)[0] - '0'), Text: []byte{byte(n)}})
@@ -308,7 +308,7 @@ func TestSharedEntries(t *testing.T) {
 	if e, shared := table.OpenShared(Key{Hash: 5, Rule: 1}); shared || e.Counter.Level != 1 {
 		t.Errorf("a key with a place: shared %v, entry %+v", shared, *e)
 	}
-	table.Room.Merge = func(_, _ *Entry, _ lease.Millis) bool { return true }
+	table.Eviction.Merge = func(_, _ *Entry, _ lease.Millis) bool { return true }
 	if o := put(Key{Hash: 100, Rule: 99}); o != Full {
 		t.Errorf("a counter made room without a place for another shared entry: %v", o)
 	}
@@ -387,7 +387,7 @@ func FuzzPage(f *testing.F) {
 			}
 			return true
 		})
-		table.Room = Room{
+		table.Eviction = Eviction{
 			Merge: func(shared, e *Entry, _ lease.Millis) bool {
 				shared.Counter = limit.State{At: 1, Level: shared.Counter.Level + e.Counter.Level}
 				return true

@@ -10,7 +10,7 @@ import (
 // rulesTimeout is how long a call for the rules may take.
 const rulesTimeout lease.Millis = 1000
 
-// FetchRules asks the region for its rules. Those that the worker has, or lately refused,
+// FetchRules asks the region for its rules. Those that the worker has, or lately rejected,
 // need not be sent.
 func (u *Uplink) FetchRules(now lease.Millis) {
 	m := wire.RulesRequest{Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax, HaveVersion: u.rules.Have(now), Pop: u.cfg.PoP, HaveSecret: u.rules.SecretFingerprint()}

@@ -6,7 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// Flight is a call to the tier above until it has ended. Its wants are those of the reports,
+// Flight is a call to the region until it has ended. Its wants are those of the reports,
 // then those of the asks.
 type Flight struct {
 	Lane    *Lane

@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// Lane is the way to the tier above for all rules with the same timeout, enforced
+// Lane is the way to the region for all rules with the same timeout, enforced
 // and shadow rules apart: what is to travel, and the breaker of its calls. While the
 // breaker is open a lane makes no calls but probes.
 type Lane struct {
@@ -21,7 +21,7 @@ type Lane struct {
 	since    lease.Millis // when the first of what has gathered did
 	urgent   bool         // requests wait for what has gathered
 	returns  []Report     // units to give back that are in no account any more
-	soon     bool         // some of returns were taken for requests that were refused
+	soon     bool         // some of returns were taken for requests that were rejected
 	findings []Report     // what the background scan found
 	flying   int          // calls in flight
 	took     lease.Millis // about the longest of the last answers

@@ -46,7 +46,7 @@ type CallResult uint8
 const (
 	CallAnswered CallResult = iota
 	CallTimedOut
-	CallFailed    // the host could not make it, or the region refused it
+	CallFailed    // the host could not make it, or the region rejected it
 	CallMalformed // the reply could not be read
 	CallVersion   // the region supports another version of the protocol
 	CallResults   // their number

@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// Uplink is the way to the tier above: the lanes, and the calls in flight.
+// Uplink is the way to the region: the lanes, and the calls in flight.
 type Uplink struct {
 	Holders int              // of the region, by its last reply; 0: unknown
 	Share   reserve.PerMille // of the region in limits of scope global, by its last reply; 0: unknown
@@ -63,7 +63,7 @@ func (u *Uplink) Flush(now lease.Millis) {
 	quiet := now >= u.flushed+gatherFor
 	u.flushed = now
 	for _, l := range u.lanes {
-		for l.due(now, quiet) && u.room(now, l) {
+		for l.due(now, quiet) && u.mayCall(now, l) {
 			u.send(now, l)
 		}
 		if l.soon && l.flying == 0 && !l.Open {
@@ -93,10 +93,10 @@ func (u *Uplink) Degraded(now lease.Millis) (d lease.Millis) {
 	return d
 }
 
-// room reports whether the lane may make one more call. Calls that take much longer than
+// mayCall reports whether the lane may make one more call. Calls that take much longer than
 // the last ones took do not count, within a bound: a replica that hangs must not keep the
 // others from being asked.
-func (u *Uplink) room(now lease.Millis, l *Lane) bool {
+func (u *Uplink) mayCall(now lease.Millis, l *Lane) bool {
 	if l.flying < u.cfg.CallsInFlight || l.flying >= lateShare*u.cfg.CallsInFlight {
 		return l.flying < u.cfg.CallsInFlight
 	}
@@ -127,7 +127,7 @@ func (u *Uplink) GiveBack(p *rulebook.Policy, key table.Key, part holder.Part) {
 	u.Lane(p).returns = queue(u.Lane(p).returns, Report{p, key, lease.Want{Unused: part.Units, Lease: part.Lease}})
 }
 
-// ReturnSoon returns units that were taken for a request that was refused: others
+// ReturnSoon returns units that were taken for a request that was rejected: others
 // lack them meanwhile. They leave with the next call, at the latest when those in
 // flight are answered.
 func (u *Uplink) ReturnSoon(p *rulebook.Policy, key table.Key, part holder.Part) {

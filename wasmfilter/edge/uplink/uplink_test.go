@@ -215,7 +215,7 @@ func TestCallsAreBounded(t *testing.T) {
 	}
 }
 
-// Units of requests that were refused go back at the latest when calls in flight are answered, others with the next tick; neither
+// Units of requests that were rejected go back at the latest when calls in flight are answered, others with the next tick; neither
 // while the breaker is open, when one empty call in about 100 ms sees whether the region answers.
 func TestGivesBack(t *testing.T) {
 	w := newWay(t)

@@ -47,7 +47,7 @@ func (o *operations) explain(ctx context.Context, in *api.Body[v1.Request]) (*ap
 			e.Problem = err.Error()
 		}
 	}
-	refuser := explain.Refuser(verdicts, func(i int) int64 {
+	rejecter := explain.Rejecter(verdicts, func(i int) int64 {
 		switch c := out.Body.Rules[i].Counters; {
 		case len(c) == 0:
 			return -1
@@ -57,8 +57,8 @@ func (o *operations) explain(ctx context.Context, in *api.Body[v1.Request]) (*ap
 			return c[0].Remaining
 		}
 	})
-	if refuser >= 0 {
-		out.Body.RefusedBy = verdicts[refuser].Rule.Name
+	if rejecter >= 0 {
+		out.Body.RejectedBy = verdicts[rejecter].Rule.Name
 	}
 	return out, nil
 }

@@ -53,7 +53,7 @@ func Add(a *api.API, c Config) {
 	}, o.peek)
 	api.Add(a, access.Operator, huma.Operation{
 		OperationID: "reset-key", Method: http.MethodPost, Path: "/v1/keys:reset", Summary: "Reset the counters of a key",
-		Description: "What is on lease stays there: at most limit and out are admitted after it. Requests in flight keep their slots. PoPs and other replicas refuse on for a short time.",
+		Description: "What is on lease stays there: at most limit and out are admitted after it. Requests in flight keep their slots. PoPs and other replicas keep rejecting for a short time.",
 	}, o.reset)
 	api.Add(a, access.Viewer, huma.Operation{
 		OperationID: "explain", Method: http.MethodPost, Path: "/v1/explain", Summary: "What becomes of a request, by each rule in force",
@@ -62,7 +62,7 @@ func Add(a *api.API, c Config) {
 	if c.Forget != nil {
 		api.Add(a, access.Admin, huma.Operation{
 			OperationID: "forget-region", Method: http.MethodPost, Path: "/v1/regions:forget", Summary: "Declare a region dead: nothing is withheld for it any more",
-			Description: "This is refused for ten seconds after the region called last.",
+			Description: "This is rejected for ten seconds after the region called last.",
 		}, o.forget)
 	}
 }

@@ -33,16 +33,16 @@ import (
 // world is the operations of a region on counters in memory. viewer and operator are what they are called, team is an
 // operator who may only change rules that begin with team-.
 type world struct {
-	t       *testing.T
-	h       http.Handler
-	callers *apitest.Callers
-	service *service.Service
-	store   engine.Store
-	desk    *live.Collector
+	t         *testing.T
+	h         http.Handler
+	callers   *apitest.Callers
+	service   *service.Service
+	store     engine.Store
+	collector *live.Collector
 }
 
 const rules = `rules:
-- { name: open, mode: exempt, match: { path: /open }, from: [login] }
+- { name: open, mode: exempt, match: { path: /open }, exempts: [login] }
 - name: login
   match: { method: POST, path: [/login, /open] }
   key: [client_ip, { header: x-user }]
@@ -76,8 +76,8 @@ func newWorld(t *testing.T, text string, divides bool) *world {
 	kv := local.New(filepath.Join(t.TempDir(), "rules.store"))
 	t.Cleanup(func() { _ = kv.Close() })
 	a := api.New(api.Config{Loopback: true, Callers: w.callers.List, Trail: versions.On(kv), Log: log, Metrics: metrics})
-	w.desk = live.New(live.Config{Region: "eu", Reports: new(live.Memory), Watches: new(live.Memory)})
-	Add(a, Config{Service: w.service, Collector: w.desk, Region: "eu", InForce: func() v1.InForce { return v1.InForce{Version: "abc"} }, Forget: w.forget})
+	w.collector = live.New(live.Config{Region: "eu", Reports: new(live.Memory), Watches: new(live.Memory)})
+	Add(a, Config{Service: w.service, Collector: w.collector, Region: "eu", InForce: func() v1.InForce { return v1.InForce{Version: "abc"} }, Forget: w.forget})
 	w.h = a.Handler()
 	return w
 }
@@ -197,7 +197,7 @@ func TestPeekByPoP(t *testing.T) {
 	w := newWorld(t, rules+"- { name: secret, key: [{ header: x-user }], limit: 5/1m, scope: pop, hash: true }\n", false)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { _ = w.desk.Run(ctx) })
+	running.Go(func() { _ = w.collector.Run(ctx) })
 	running.Go(func() {
 		for i := uint64(1); ctx.Err() == nil; i++ {
 			for n, pop := range []string{"ham2", "fra1"} {
@@ -211,7 +211,7 @@ func TestPeekByPoP(t *testing.T) {
 					{Rule: "secret", Key: []byte(`\h1b7eca0b5118a0aaa9b83cb6242a224c`), Outcome: quotapb.Outcome_OUTCOME_ADMITTED},
 					{Rule: "secret", Key: []byte("bob"), Outcome: quotapb.Outcome_OUTCOME_DENIED}, // nobody is asked for this
 				}
-				if _, err := w.desk.Take("192.0.2.1", m); err != nil {
+				if _, err := w.collector.Take("192.0.2.1", m); err != nil {
 					t.Error(err)
 				}
 			}
@@ -245,7 +245,7 @@ func TestPeekByPoP(t *testing.T) {
 }
 
 // What cannot be a counter here is told, and nothing is in the audit.
-func TestKeysRefused(t *testing.T) {
+func TestKeysRejected(t *testing.T) {
 	w := newWorld(t, rules, false)
 	for _, c := range []struct {
 		who    string
@@ -326,15 +326,15 @@ func TestExplain(t *testing.T) {
 	if all = explained("operator"); all["login"].Unknown || !all["hidden"].Unknown || all["hidden"].Applies || fmt.Sprint(all["hidden"].Needs) != "[header x-cost]" || !all["all"].Applies {
 		t.Errorf("%+v", all)
 	}
-	if q.Known = []string{"path"}; !explained("operator")["login"].Unknown || got.RefusedBy != "" {
+	if q.Known = []string{"path"}; !explained("operator")["login"].Unknown || got.RejectedBy != "" {
 		t.Errorf("%+v", got)
 	}
 	q.Known = nil
 	w.spend("login", "192.0.2.7|acme", 4)
-	if explained("operator"); got.RefusedBy != "login" {
+	if explained("operator"); got.RejectedBy != "login" {
 		t.Errorf("%+v", got)
 	}
-	if explained("viewer"); got.RefusedBy != "" {
+	if explained("viewer"); got.RejectedBy != "" {
 		t.Errorf("a viewer sees what counters hold: %+v", got)
 	}
 	q.Headers["x-tier"], q.Region = "gold", "us"

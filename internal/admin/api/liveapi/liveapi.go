@@ -1,9 +1,9 @@
 // Package liveapi has the operations of the admin API for live reporting. While a caller uses one of them, members report
-// to the desk.
+// to the collector.
 //
 //	liveapi.go  answers to one call
 //	stream.go   the same once a second, and single decisions
-//	show.go     the reports of the desk in the form of the API
+//	show.go     the reports of the collector in the form of the API
 package liveapi
 
 import (
@@ -39,7 +39,7 @@ func Add(a *api.API, c Config) {
 		Description: "A region shows itself, an aggregator all regions.",
 	}, o.getStatus)
 	api.Add(a, access.Viewer, huma.Operation{
-		OperationID: "get-top", Method: http.MethodGet, Path: "/v1/top", Summary: "What comes most, or is refused most",
+		OperationID: "get-top", Method: http.MethodGet, Path: "/v1/top", Summary: "What comes most, or is rejected most",
 	}, o.getTop)
 	api.AddStream(a, access.Viewer, huma.Operation{
 		OperationID: "stream", Method: http.MethodGet, Path: api.StreamPath, Summary: "The status, what comes most and single decisions, once a second",
@@ -62,7 +62,7 @@ func (o *operations) getStatus(ctx context.Context, in *statusInput) (*api.Body[
 
 type topInput struct {
 	Wait    int    `query:"wait" minimum:"0" maximum:"20" default:"4" doc:"As for the status."`
-	By      string `query:"by" enum:"key,denied,rule" default:"key" doc:"Keys that come most, keys that are refused most, or rules."`
+	By      string `query:"by" enum:"key,denied,rule" default:"key" doc:"Keys that come most, keys that are rejected most, or rules."`
 	EachPoP bool   `query:"each_pop" doc:"Count each PoP apart, at the aggregator each region."`
 	Limit   int    `query:"limit" minimum:"1" maximum:"512" default:"50" doc:"Most items of the list."`
 }

@@ -24,14 +24,14 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// world is the operations over a desk in memory, at a port.
+// world is the operations over a collector in memory, at a port.
 type world struct {
-	t        *testing.T
-	api      *api.API
-	desk     *live.Collector
-	server   *httptest.Server
-	client   *client.Client
-	revision atomic.Uint64 // in force
+	t         *testing.T
+	api       *api.API
+	collector *live.Collector
+	server    *httptest.Server
+	client    *client.Client
+	revision  atomic.Uint64 // in force
 }
 
 func newWorld(t *testing.T, c live.Config) *world {
@@ -41,17 +41,17 @@ func newWorld(t *testing.T, c live.Config) *world {
 	if c.Watches = new(live.Memory); c.Reports == nil {
 		c.Reports = new(live.Memory)
 	}
-	w.desk = live.New(c)
+	w.collector = live.New(c)
 	w.api = api.New(api.Config{Loopback: true, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewRegistry("test")})
 	Add(w.api, Config{
-		Collector: w.desk, Rules: func() []string { return []string{"idle", "login", "login@1d", "nokey"} },
+		Collector: w.collector, Rules: func() []string { return []string{"idle", "login", "login@1d", "nokey"} },
 		InForce: func() v1.InForce { return v1.InForce{Version: "new", Revision: w.revision.Load()} },
 	})
 	w.server = httptest.NewServer(w.api.Handler())
 	w.client = fatal.Get(client.Open("", w.server.Listener.Addr().String()))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { _ = w.desk.Run(ctx) })
+	running.Go(func() { _ = w.collector.Run(ctx) })
 	t.Cleanup(func() { w.api.End(); w.server.Close(); cancel(); running.Wait() })
 	return w
 }
@@ -67,7 +67,7 @@ func (w *world) feed(workers int, make func(worker int) *quotapb.ReportRequest) 
 				if m == nil {
 					return
 				}
-				if _, err := w.desk.Take("192.0.2.1", m); err != nil {
+				if _, err := w.collector.Take("192.0.2.1", m); err != nil {
 					w.t.Error(err)
 				}
 			}
@@ -184,7 +184,7 @@ func TestSilentRegion(t *testing.T) {
 	}
 }
 
-// Keys come with the error of their rates, of all PoPs or of each, refused ones by themselves, whatever bytes they have.
+// Keys come with the error of their rates, of all PoPs or of each, rejected ones by themselves, whatever bytes they have.
 func TestTop(t *testing.T) {
 	w := newWorld(t, live.Config{Region: "eu"})
 	wild := "</script>\x00\x1b[31m\"\u2028"
@@ -286,7 +286,7 @@ func TestStream(t *testing.T) {
 	if err == nil || errors.Is(err, errEnough) || p.Code != v1.CodeNoRule || !strings.Contains(p.Detail, "logni") {
 		t.Errorf("%v, %+v", err, p)
 	}
-	for _, query := range []string{"?tap=true&outcome=refused", "?per_second=0", "?per_second=1001", "?top=pop", "?taps=true", "?limit=513"} {
+	for _, query := range []string{"?tap=true&outcome=rejected", "?per_second=0", "?per_second=1001", "?top=pop", "?taps=true", "?limit=513"} {
 		if err := w.follow(query, func(string, []byte) bool { return true }); err == nil || errors.Is(err, errEnough) || !strings.Contains(err.Error(), "query.") {
 			t.Errorf("%s: %v", query, err)
 		}
@@ -302,7 +302,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// away is a board that does not answer.
+// away is a store of notes that does not answer.
 type away struct{ live.Memory }
 
 func (*away) All(context.Context) ([]live.Note, int64, error) {

@@ -94,7 +94,7 @@ func (o *operations) uses(v *live.View) []v1.Use {
 	return all
 }
 
-// top is a list of keys, refused keys or rules.
+// top is a list of keys, rejected keys or rules.
 func (o *operations) top(v *live.View, by string, eachPoP bool, limit int) *v1.Top {
 	t := &v1.Top{Seen: seen(v), Keys: []v1.Rate{}, Rules: []v1.Use{}}
 	list := v.Busiest

@@ -22,7 +22,7 @@ const streamEvery = time.Second
 
 type streamInput struct {
 	Status    bool   `query:"status" default:"true" doc:"Send the status."`
-	Top       string `query:"top" enum:"key,denied,rule" doc:"Send what comes most: keys, keys that are refused, or rules."`
+	Top       string `query:"top" enum:"key,denied,rule" doc:"Send what comes most: keys, keys that are rejected, or rules."`
 	EachPoP   bool   `query:"each_pop" doc:"Of keys: count each PoP apart, at the aggregator each region."`
 	Limit     int    `query:"limit" minimum:"1" maximum:"512" default:"50" doc:"Most items of what comes most."`
 	Tap       bool   `query:"tap" doc:"Send single decisions, which have what follows."`
@@ -91,14 +91,14 @@ func (o *operations) stream(ctx context.Context, in *streamInput, send sse.Sende
 const popsTime = 3 * time.Second
 
 // ByPoP watches a key of a rule for a moment. It returns the last decision of each PoP that made one meanwhile.
-func ByPoP(ctx context.Context, desk *live.Collector, rules string, key []byte) ([]v1.Decision, error) {
+func ByPoP(ctx context.Context, collector *live.Collector, rules string, key []byte) ([]v1.Decision, error) {
 	tap := &quotapb.Tap{Rule: rules, Key: rule.ShortKey(key), PerSecond: 100}
-	renew, end := desk.Begin(ctx, tap)
+	renew, end := collector.Begin(ctx, tap)
 	defer end()
 	last := map[string]v1.Decision{}
 	var seen map[string]int64
 	for began := time.Now(); ; renew() {
-		v, err := desk.See(ctx)
+		v, err := collector.See(ctx)
 		if err != nil {
 			return nil, problem(err)
 		}

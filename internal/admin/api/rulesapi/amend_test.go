@@ -95,10 +95,10 @@ func TestAmend(t *testing.T) {
 }
 
 // What is wrong with an override or a candidate is told, and changes nothing.
-func TestAmendRefused(t *testing.T) {
+func TestAmendRejected(t *testing.T) {
 	t.Parallel()
 	w := onStore(t, inStore(t))
-	refused := func(who, method, path, ifMatch string, body any, status int, code, text string) {
+	rejected := func(who, method, path, ifMatch string, body any, status int, code, text string) {
 		t.Helper()
 		if _, p := w.call(who, method, path, ifMatch, body, nil, status); p.Code != code || !strings.Contains(p.Error(), text) {
 			t.Errorf("%s %s: %+v, want %s with %q", method, path, p, code, text)
@@ -106,7 +106,7 @@ func TestAmendRefused(t *testing.T) {
 	}
 	put := func(who string, o amend.Amendment, status int, code, text string) {
 		t.Helper()
-		refused(who, http.MethodPut, "/v1/overrides", "", o, status, code, text)
+		rejected(who, http.MethodPut, "/v1/overrides", "", o, status, code, text)
 	}
 	good := override("login", `"50/1m"`, "acme")
 	put("operator", good, 422, v1.CodeAmendment, "there are no rules to amend")
@@ -120,22 +120,22 @@ func TestAmendRefused(t *testing.T) {
 	for why, text := range map[string]string{" \n": "the reason is missing", strings.Repeat("é", 1001): "at most 2000"} {
 		silent.Why = why
 		put("operator", silent, 422, v1.CodeAmendment, text)
-		refused("ann", http.MethodPut, "/v1/rules", begin, v1.Change{Document: amended, Why: why}, 422, v1.CodeAmendment, text)
+		rejected("ann", http.MethodPut, "/v1/rules", begin, v1.Change{Document: amended, Why: why}, 422, v1.CodeAmendment, text)
 	}
 	put("operator", override("login", `"50/2m"`, "acme"), 422, v1.CodeAmendment, "2m")
-	refused("operator", http.MethodPut, "/v1/overrides", `"7"`, good, 412, v1.CodeChanged, "ann applied")
-	refused("operator", http.MethodPut, "/v1/overrides", `x`, good, 400, v1.CodePrecondition, "one ETag")
-	refused("operator", http.MethodDelete, "/v1/overrides?rule=login&key=acme&why=x", "", nil, 404, v1.CodeNoEntry, "login acme")
-	refused("operator", http.MethodDelete, "/v1/overrides?rule=login&key=acme", "", nil, 422, "", "why")
-	refused("team", http.MethodDelete, "/v1/candidates?rule=login&why=x", "", nil, 403, v1.CodeForbidden, "team-")
+	rejected("operator", http.MethodPut, "/v1/overrides", `"7"`, good, 412, v1.CodeChanged, "ann applied")
+	rejected("operator", http.MethodPut, "/v1/overrides", `x`, good, 400, v1.CodePrecondition, "one ETag")
+	rejected("operator", http.MethodDelete, "/v1/overrides?rule=login&key=acme&why=x", "", nil, 404, v1.CodeNoEntry, "login acme")
+	rejected("operator", http.MethodDelete, "/v1/overrides?rule=login&key=acme", "", nil, 422, "", "why")
+	rejected("team", http.MethodDelete, "/v1/candidates?rule=login&why=x", "", nil, 403, v1.CodeForbidden, "team-")
 	if now, _ := w.call("viewer", http.MethodGet, "/v1/overrides", "", nil, nil, 200); now != begin {
 		t.Errorf("something was changed: %s", now)
 	}
 
 	w = newWorld(t, nil, Config{Rules: "rules.yaml"})
 	for _, path := range []string{"/v1/overrides", "/v1/candidates"} {
-		refused("viewer", http.MethodGet, path, "", nil, 409, v1.CodeReadOnly, "rules.yaml")
+		rejected("viewer", http.MethodGet, path, "", nil, 409, v1.CodeReadOnly, "rules.yaml")
 	}
 	put("operator", good, 409, v1.CodeReadOnly, "rules.yaml")
-	refused("operator", http.MethodDelete, "/v1/candidates?rule=login&why=x", "", nil, 409, v1.CodeReadOnly, "rules.yaml")
+	rejected("operator", http.MethodDelete, "/v1/candidates?rule=login&why=x", "", nil, 409, v1.CodeReadOnly, "rules.yaml")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 )
 
-// within refuses a document that changes what the caller may not change in that of a version.
+// within rejects a document that changes what the caller may not change in that of a version.
 func (o *operations) within(ctx context.Context, v versions.Version, d *rulefile.Document) error {
 	caller := api.Caller(ctx)
 	if caller.Prefix == "" {
@@ -66,7 +66,7 @@ func others(c *access.Caller, set *rule.Set) (all []*rule.Rule) {
 	for i := range set.Len() {
 		r := set.Rule(i)
 		lifts := func(name string) bool { return !c.May(name) }
-		if !c.May(r.Name) || r.Mode == rule.Exempt && (len(r.From) == 0 || slices.ContainsFunc(r.From, lifts)) {
+		if !c.May(r.Name) || r.Mode == rule.Exempt && (len(r.Exempts) == 0 || slices.ContainsFunc(r.Exempts, lifts)) {
 			all = append(all, r)
 		}
 	}

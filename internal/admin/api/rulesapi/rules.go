@@ -86,7 +86,7 @@ func Add(a *api.API, c Config) {
 	api.Add(a, access.Admin, operation(http.MethodPost, path+":rollback", "rollback-rules", "Put the rules of an earlier version in force again, as a new version"),
 		stored(o, o.changes, o.rollback))
 	o.addAmendments(amend.Override, "the limit of one key")
-	o.addAmendments(amend.Candidate, "a limit that is tried beside that of a rule, and refuses nothing")
+	o.addAmendments(amend.Candidate, "a limit that is tried beside that of a rule, and rejects nothing")
 }
 
 func operation(method, path, id, summary string) huma.Operation {
@@ -261,7 +261,7 @@ func problem(err error) error {
 		return v1.NewProblem(http.StatusNotFound, v1.CodeNoVersion, err.Error())
 	}
 	detail := err.Error()
-	if refused := new(consul.RefusedError); errors.As(err, &refused) && refused.Code == http.StatusForbidden {
+	if rejected := new(consul.RejectedError); errors.As(err, &rejected) && rejected.Code == http.StatusForbidden {
 		detail += "; this is the token of the program, which needs a policy for what the API shall change"
 	}
 	return v1.NewProblem(http.StatusServiceUnavailable, v1.CodeStore, detail+"; the rules in force stay")

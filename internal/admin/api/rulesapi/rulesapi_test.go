@@ -90,8 +90,8 @@ func (w *world) put(who, ifMatch, document, why string) (etag string, applied v1
 	return etag, applied
 }
 
-// refused puts a document in force, which has to be refused with this problem.
-func (w *world) refused(who, ifMatch, document string, status int, code, text string) (etag string, p v1.Problem) {
+// rejected puts a document in force, which has to be rejected with this problem.
+func (w *world) rejected(who, ifMatch, document string, status int, code, text string) (etag string, p v1.Problem) {
 	w.t.Helper()
 	etag, p = w.call(who, http.MethodPut, "/v1/rules", ifMatch, v1.Change{Document: document, Why: "test"}, nil, status)
 	if p.Code != code || !strings.Contains(p.Error(), text) {
@@ -177,15 +177,15 @@ func TestRules(t *testing.T) {
 }
 
 // What is wrong with a change is told, and changes nothing.
-func TestRefused(t *testing.T) {
+func TestRejected(t *testing.T) {
 	t.Parallel()
 	w := onStore(t, inStore(t))
-	w.refused("ann", "", document(5, "a"), 428, v1.CodePrecondition, "GET /v1/rules")
-	w.refused("ann", "*", document(5, "a"), 400, v1.CodePrecondition, "one ETag")
-	w.refused("ann", `"0", "1"`, document(5, "a"), 400, v1.CodePrecondition, "one ETag")
-	w.refused("ann", `"7"`, document(5, "a"), 412, v1.CodeChanged, "")
+	w.rejected("ann", "", document(5, "a"), 428, v1.CodePrecondition, "GET /v1/rules")
+	w.rejected("ann", "*", document(5, "a"), 400, v1.CodePrecondition, "one ETag")
+	w.rejected("ann", `"0", "1"`, document(5, "a"), 400, v1.CodePrecondition, "one ETag")
+	w.rejected("ann", `"7"`, document(5, "a"), 412, v1.CodeChanged, "")
 	for _, who := range []string{"viewer", "operator"} {
-		w.refused(who, `"0"`, document(5, "a"), 403, v1.CodeForbidden, "needs the role admin")
+		w.rejected(who, `"0"`, document(5, "a"), 403, v1.CodeForbidden, "needs the role admin")
 		w.call(who, http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "test"}, nil, 403)
 	}
 	w.call("ann", http.MethodPut, "/v1/rules", `"0"`, v1.Change{Document: document(5, "a")}, nil, 422) // without a reason
@@ -193,11 +193,11 @@ func TestRefused(t *testing.T) {
 	if _, p := w.call("ann", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "test"}, nil, 404); p.Code != v1.CodeNoVersion {
 		t.Errorf("a rollback to nothing: %+v", p)
 	}
-	_, p := w.refused("ann", `"0"`, "rules:\n- { name: a, key: [ip], limit: 5/x }\n- { nam: b }\n", 422, v1.CodeWrong, "document:2:")
+	_, p := w.rejected("ann", `"0"`, "rules:\n- { name: a, key: [ip], limit: 5/x }\n- { nam: b }\n", 422, v1.CodeWrong, "document:2:")
 	if len(p.Findings) < 3 || p.Findings[0].Line != 2 || p.Findings[0].Page == "" || p.Findings[0].Code == "" {
 		t.Errorf("%+v", p.Findings)
 	}
-	w.refused("ann", `"0"`, "revision: 7\nrules: []\n", 422, v1.CodeWrong, "remove this field")
+	w.rejected("ann", `"0"`, "revision: 7\nrules: []\n", 422, v1.CodeWrong, "remove this field")
 	if etag, _ := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 200); etag != `"0"` {
 		t.Errorf("something was changed: %s", etag)
 	}
@@ -211,7 +211,7 @@ func TestRefused(t *testing.T) {
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	w := onStore(t, inStore(t))
-	w.refused("team", `"0"`, document(5, "a"), 403, v1.CodeForbidden, "this changes rule a")
+	w.rejected("team", `"0"`, document(5, "a"), 403, v1.CodeForbidden, "this changes rule a")
 	etag, _ := w.put("team", `"0"`, document(5, "team-a"), "mine")
 	etag, _ = w.put("ann", etag, document(5, "a", "team-a", "b"), "all")
 	for name, text := range map[string]string{
@@ -223,7 +223,7 @@ func TestPrefix(t *testing.T) {
 		"regions":  document(5, "a", "team-a", "b") + "regions: { eu: 1, us: 1 }\n",
 		"all gone": "rules: []\n",
 	} {
-		if _, p := w.refused("team", etag, text, 403, v1.CodeForbidden, "team may change rules whose names begin with team-"); t.Failed() {
+		if _, p := w.rejected("team", etag, text, 403, v1.CodeForbidden, "team may change rules whose names begin with team-"); t.Failed() {
 			t.Fatalf("%s: %+v", name, p)
 		}
 	}
@@ -239,11 +239,11 @@ func TestPrefixReach(t *testing.T) {
 	w := onStore(t, inStore(t))
 	const others = "rules:\n- { name: a, key: [client_ip], limit: 5/1m, overrides: [{ key: [192.0.2.1], limit: %d/1m }] }\n- { name: team-a, key: [client_ip], limit: 5/1m }\n%s"
 	etag, _ := w.put("ann", `"0"`, fmt.Sprintf(others, 9, ""), "all")
-	w.refused("team", etag, fmt.Sprintf(others, 900, ""), 403, v1.CodeForbidden, "this changes rule a")
-	for _, from := range []string{"", ", from: [a]", ", from: [team-a, a]"} {
-		w.refused("team", etag, fmt.Sprintf(others, 9, "- { name: team-x, mode: exempt, match: { path: / }"+from+" }\n"), 403, v1.CodeForbidden, "or what lifts it")
+	w.rejected("team", etag, fmt.Sprintf(others, 900, ""), 403, v1.CodeForbidden, "this changes rule a")
+	for _, exempts := range []string{"", ", exempts: [a]", ", exempts: [team-a, a]"} {
+		w.rejected("team", etag, fmt.Sprintf(others, 9, "- { name: team-x, mode: exempt, match: { path: / }"+exempts+" }\n"), 403, v1.CodeForbidden, "or what lifts it")
 	}
-	w.put("team", etag, fmt.Sprintf(others, 9, "- { name: team-x, mode: exempt, match: { path: / }, from: [team-a] }\n"), "mine")
+	w.put("team", etag, fmt.Sprintf(others, 9, "- { name: team-x, mode: exempt, match: { path: / }, exempts: [team-a] }\n"), "mine")
 }
 
 // A check finds all mistakes with their places, and warnings, and takes nothing for that but a viewer.
@@ -270,7 +270,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Eight megabytes of rules are taken, more than that are refused with a sentence, and a smaller document passes after it.
+// Eight megabytes of rules are taken, more than that are rejected with a sentence, and a smaller document passes after it.
 func TestLarge(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs in make test-long")
@@ -283,7 +283,7 @@ func TestLarge(t *testing.T) {
 	if w.call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200); rules.Document != comment {
 		t.Errorf("%d bytes came back, of %d", len(rules.Document), len(comment))
 	}
-	w.refused("ann", etag, comment+comment, 422, v1.CodeWrong, "make fewer or shorter rules")
+	w.rejected("ann", etag, comment+comment, 422, v1.CodeWrong, "make fewer or shorter rules")
 	w.call("ann", http.MethodPut, "/v1/rules", etag, v1.Change{Document: strings.Repeat("x", maxBody), Why: "test"}, nil, 413)
 	w.put("ann", etag, document(6, "a"), "small")
 }
@@ -388,8 +388,8 @@ func TestDamaged(t *testing.T) {
 	if _, p := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 503); p.Code != v1.CodeStore || !strings.Contains(p.Detail, "apply the rules again") {
 		t.Errorf("%+v", p)
 	}
-	etag, _ := w.refused("ann", `"0"`, document(6, "a"), 412, v1.CodeChanged, "ann applied")
-	w.refused("team", etag, document(6, "team-a"), 503, v1.CodeStore, "apply the rules again") // a is nobody's to drop
+	etag, _ := w.rejected("ann", `"0"`, document(6, "a"), 412, v1.CodeChanged, "ann applied")
+	w.rejected("team", etag, document(6, "team-a"), 503, v1.CodeStore, "apply the rules again") // a is nobody's to drop
 	w.put("ann", etag, document(6, "a"), "repair")
 	w.call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 200)
 	if left, err := kv.Get(t.Context(), versions.Prefix+"chunks/nobodys"); left.Index != 0 || err != nil {
@@ -397,9 +397,9 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// Where Consul refuses, the answer states whose token lacks a right.
-func TestConsulRefuses(t *testing.T) {
-	err := problem(fmt.Errorf("nothing was changed: %w", &consul.RefusedError{Op: "write", Key: "weir/rules/manifest", Place: "x", Code: 403}))
+// Where Consul rejects, the answer states whose token lacks a right.
+func TestConsulRejects(t *testing.T) {
+	err := problem(fmt.Errorf("nothing was changed: %w", &consul.RejectedError{Op: "write", Key: "weir/rules/manifest", Place: "x", Code: 403}))
 	if p := new(v1.Problem); !errors.As(err, &p) || p.Status != 503 || p.Code != v1.CodeStore || !strings.Contains(p.Detail, "the token of the program") {
 		t.Errorf("%v", err)
 	}
@@ -417,7 +417,7 @@ func TestFile(t *testing.T) {
 		if source := map[bool]string{true: "none", false: "file"}[path == ""]; rules.Source != source || !strings.Contains(rules.Document, want) || etag != "" {
 			t.Errorf("%s: %s, %+v", path, etag, rules)
 		}
-		w.refused("ann", etag, document(6, "a"), 409, v1.CodeReadOnly, path)
+		w.rejected("ann", etag, document(6, "a"), 409, v1.CodeReadOnly, path)
 		w.call("ann", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "test"}, nil, 409)
 		w.call("viewer", http.MethodGet, "/v1/rules/versions", "", nil, nil, 409)
 		w.call("viewer", http.MethodGet, "/v1/rules/versions/7", "", nil, nil, 409)

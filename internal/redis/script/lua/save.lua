@@ -1,5 +1,5 @@
 -- Save `new` for `keep` more microseconds and a second; with `lasts` the key has
--- that much time already, and is only written into. A server without memory refuses
+-- that much time already, and is only written into. A server without memory rejects
 -- the first write of a script that may take some. A counter that exists has to go
 -- on counting all the same: behind a write that takes none it may.
 if new ~= value then

@@ -244,7 +244,7 @@ if known or asked == 1 then
     local new = header .. tail
     value = known and value
     --@ save
-  else -- into what is there; the first is not refused for lack of memory, see save
+  else -- into what is there; the first is not rejected for lack of memory, see save
     if kept < n then
       redis.call('PEXPIRE', KEYS[1], (keep - keep % 1000) / 1000 + 1001)
       redis.call('SETRANGE', KEYS[1], HEAD + kept * ENTRY, tail)

@@ -47,7 +47,7 @@ run "defaults" {
   }
   assert {
     condition     = jsondecode(output.consul_server_json).acl.default_policy == "deny" && jsondecode(output.consul_client_json).acl.default_policy == "deny"
-    error_message = "Consul must refuse what no policy allows."
+    error_message = "Consul must reject what no policy allows."
   }
   assert {
     condition     = jsondecode(output.consul_server_json).client_addr == "127.0.0.1"

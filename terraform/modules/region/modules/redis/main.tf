@@ -80,9 +80,9 @@ locals {
   # What ElastiCache calls the nodes of a new group: its metrics are by node.
   nodes = [for pair in setproduct(range(1, var.shards + 1), range(1, var.replicas + 2)) : format("%s-%04d-%03d", var.name, pair[0], pair[1])]
 
-  # Memory that is full refuses new keys, and evictions would admit too much.
+  # Memory that is full rejects new keys, and evictions would admit too much.
   alarms = {
-    memory    = { metric = "DatabaseMemoryUsagePercentage", threshold = 80, missing = "notBreaching", text = "New keys will be refused: add shards, or shorten periods." }
+    memory    = { metric = "DatabaseMemoryUsagePercentage", threshold = 80, missing = "notBreaching", text = "New keys will be rejected: add shards, or shorten periods." }
     evictions = { metric = "Evictions", threshold = 0, missing = "notBreaching", text = "maxmemory-policy is not noeviction: limits leak." }
     cpu       = { metric = "EngineCPUUtilization", threshold = 50, missing = "breaching", text = "The core that decides is half used: add shards. Or the node is away and has no metrics." }
   }

@@ -1,9 +1,9 @@
-package room
+package membudget
 
 import "sync"
 
 // InFlight bounds the bytes of calls in flight. One caller may have a quarter of them: whoever sends too much is
-// refused alone. It is safe for concurrent use.
+// rejected alone. It is safe for concurrent use.
 type InFlight[K comparable] struct {
 	most int64 // 0: without a bound
 	mu   sync.Mutex

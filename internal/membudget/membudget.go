@@ -1,5 +1,5 @@
-// Package room bounds and divides the memory of a process.
-package room
+// Package membudget bounds and divides the memory of a process.
+package membudget
 
 import (
 	"errors"
@@ -53,8 +53,8 @@ func Limit(bytes int64, log *slog.Logger) (int64, error) {
 	return bytes, nil
 }
 
-// Room is how much of what callers make grow there may be.
-type Room struct {
+// Budget is how much memory may be used by what callers make grow.
+type Budget struct {
 	Table   int64 // bytes of each table of keys, as the table counts them
 	Callers int   // workers of PoPs
 	Calls   int64 // bytes of calls in flight
@@ -70,10 +70,10 @@ type Room struct {
 //
 // A table counts its entries. With what Go's heap takes beside them (a sixth was measured) four tenths of the rest
 // are half of it.
-func Divide(bytes int64, tables int) Room {
+func Divide(bytes int64, tables int) Budget {
 	if bytes == 0 {
 		bytes = unlimited
 	}
 	data := (bytes - bytes/8 - own) / 5 * 2
-	return Room{Table: (data - data/8) / int64(max(tables, 1)), Callers: int(data / 8 / callerBytes), Calls: bytes / 8}
+	return Budget{Table: (data - data/8) / int64(max(tables, 1)), Callers: int(data / 8 / callerBytes), Calls: bytes / 8}
 }

@@ -48,10 +48,10 @@ func (v *Verdict) Consistency() string {
 	return v.Rule.ConsistencyOf(v.Rule.Limits[v.Hit.Variant].Limit).String()
 }
 
-// Refuser is the index of the rule that refuses the request, of those that are known to apply: the first one, in the order
+// Rejecter is the index of the rule that rejects the request, of those that are known to apply: the first one, in the order
 // in which a PoP asks, of which less is left than the request costs. left is what is left of the rule i; -1: that is not
-// known, and it may be as much as its limit can hold. The index is -1 if no rule is known to refuse the request.
-func Refuser(all []Verdict, left func(i int) int64) int {
+// known, and it may be as much as its limit can hold. The index is -1 if no rule is known to reject the request.
+func Rejecter(all []Verdict, left func(i int) int64) int {
 	for _, exact := range []bool{true, false} {
 		for i := range all {
 			v := &all[i]

@@ -16,7 +16,7 @@ import (
 
 // Ready reports what keeps a store from working at all, with the server and
 // with what Redis or TLS has against it, and asks are Unavailable meanwhile.
-func TestRefused(t *testing.T) {
+func TestRejected(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string

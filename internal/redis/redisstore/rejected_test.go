@@ -74,7 +74,7 @@ func TestScriptsFlushed(t *testing.T) {
 }
 
 // A server was demoted, or taken out, while its address leads to another one: its connections stay open
-// and refuse everything, in the words of a server, of a proxy or of a script. New connections are made
+// and reject everything, in the words of a server, of a proxy or of a script. New connections are made
 // without anybody doing anything, and the limit goes on.
 func TestConnectionsToADemotedServer(t *testing.T) {
 	t.Parallel()
@@ -91,7 +91,7 @@ func TestConnectionsToADemotedServer(t *testing.T) {
 			s := start(t, Config{Redis: topology.Config{Addrs: []string{link.addr}, Mode: topology.Single}})
 			p, key := fixedPolicy(t, "demoted", 10), fmt.Sprint(i)
 			decides(t, s, p, key, lease.OK)
-			link.refusal.Store(&text)
+			link.rejection.Store(&text)
 			decides(t, s, p, key, lease.Unavailable)
 			begin := time.Now()
 			eventually(t, func() (bool, any) {
@@ -155,7 +155,7 @@ func TestReplacedBehindAProxy(t *testing.T) {
 	p := fixedPolicy(t, "replaced", 1000)
 	decides(t, s, p, "k", lease.OK)
 	text := "ERR READONLY You can't write against a read only replica."
-	link.refusal.Store(&text)
+	link.rejection.Store(&text)
 	begin := time.Now()
 	c.Nodes[1].Do("CLUSTER", "FAILOVER", "TAKEOVER")
 	awaits(t, s, p, "k", lease.OK)

@@ -22,9 +22,9 @@ const (
 	maxEntries = PageEntries + maxShared
 )
 
-// Room is what a table needs of its owner to make room in a page without idle entries. The zero value evicts,
+// Eviction is what a table needs of its owner to make room in a page without idle entries. The zero value evicts,
 // and merges no counters.
-type Room struct {
+type Eviction struct {
 	// Merge counts in shared what e has counted, too. False if that is not possible: then e stays.
 	Merge func(shared, e *Entry, now lease.Millis) bool
 	// Gone is called with each entry that was evicted and had units or a debt.
@@ -56,9 +56,9 @@ func (e *Entry) lasts(now lease.Millis) (until lease.Millis) {
 	return until
 }
 
-// makeRoom frees a place in the page for the entry that is open. False if none can
+// evictOne frees a place in the page for the entry that is open. False if none can
 // be freed.
-func (t *Table) makeRoom(now lease.Millis) bool {
+func (t *Table) evictOne(now lease.Millis) bool {
 	t.hold()
 	var all [maxEntries]place
 	places, idle := t.survey(now, all[:0])
@@ -151,7 +151,7 @@ func (t *Table) evict(now lease.Millis, start int) bool {
 	at, end := t.page.find(sharedTag(e.Rule))
 	found := at < end && shared.decode(t.page.raw[at:end], t.page.base)
 	shared.Rule = e.Rule
-	if !found && t.page.count == maxEntries || t.Room.Merge == nil || !t.Room.Merge(&shared, &e, now) {
+	if !found && t.page.count == maxEntries || t.Eviction.Merge == nil || !t.Eviction.Merge(&shared, &e, now) {
 		return false
 	}
 	if at < end {
