@@ -177,6 +177,10 @@ func TestHears(t *testing.T) {
 			t.Errorf("renounced until %d: %v, %v", until-now, got, err)
 		}
 	}
+	both := Shares{Regions: map[string]Region{"eu": {ID: 1, Issued: []Share{{1, 149, now}, {2, 20, now}}}}}
+	if next, unknown, _ := both.Heard("eu", Statement{ID: 1, No: 2, Part: 20}, now, 500); unknown || next.Regions["eu"].most() != 20 {
+		t.Errorf("the older share is still in force: %+v", next)
+	}
 	s, changed := s.Issued("eu", 500, now)
 	if share := s.Regions["eu"].Issued[0]; !changed || share.Since != now+Ahead+maxBehind || share.Part != 500 {
 		t.Errorf("%+v", share)

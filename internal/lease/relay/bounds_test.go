@@ -285,6 +285,10 @@ func TestCuts(t *testing.T) {
 	if g := n.acquire(1000, lease.Want{Waiting: 4, Want: 4, Next: true}, holder.Admit, 4); g.RetryAfter != 0 || g.StartsIn != 1 {
 		t.Errorf("%+v: of the next window", g)
 	}
+	n = newTier(t, perMinute, lease.Leased, older)
+	n.acquire(1000, lease.Want{Need: 1, Waiting: 5, Want: 24}, holder.Wait, 0) // the child would reject the others
+	n.Holder.Phase, n.Holder.Ends, n.Holder.Left = holder.PhasePartial, 1400, 0
+	n.acquire(1000, lease.Want{Need: 1, Waiting: 5, Want: 24}, holder.Admit, 4) // nothing is left above
 }
 
 // Of two leases that are not of the next window, the one with fewer units makes room for a new one with more.

@@ -41,8 +41,8 @@ func (s *farTale) ask(now lease.Millis, waiting int64, behind holder.Asks) lease
 }
 
 // reply takes a reply for those that wait, of which none is left.
-func (s *farTale) reply(now lease.Millis, g lease.Grant) holder.Part {
-	return s.Apply(&s.terms, now, s.sent, s.want, g, 100, nil, nil)
+func (s *farTale) reply(now lease.Millis, g lease.Grant) {
+	s.Apply(&s.terms, now, s.sent, s.want, g, 100, nil, nil)
 }
 
 // A denial until the end of the window does not keep a far holder from asking for the next one, once
@@ -69,26 +69,6 @@ func TestAheadOfADeniedWindow(t *testing.T) {
 	}
 }
 
-// A lease of the running window that ends by its ttl while it travels lasts until the lease of the next
-// window begins.
-func TestLeaseLastsUntilTheNextBegins(t *testing.T) {
-	next := holder.Lease{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8}
-	s := farStory(t, next)
-	s.ask(9850, 0, holder.TopUp)
-	s.reply(9950, lease.Grant{Status: lease.OK, Granted: 20, Lease: 7, TTL: 90, Limit: 1000, Remaining: 1, Reset: 50})
-	if got := s.Holder.Available(10_000); got != 20 {
-		t.Errorf("%d units until the window ends; %+v", got, s.Holder)
-	}
-	if got := s.Holder.Available(10_001); got != 30 {
-		t.Errorf("%d units of the next window; %+v", got, s.Holder)
-	}
-	s = farStory(t)
-	s.ask(9850, 0, holder.TopUp)
-	if back := s.reply(9950, lease.Grant{Status: lease.OK, Granted: 20, Lease: 7, TTL: 90, Limit: 1000, Remaining: 1, Reset: 50}); back.Units != 20 {
-		t.Errorf("without a next lease %+v goes back", back)
-	}
-}
-
 // A lease of the next window follows one that ends with its own window, to within a round trip.
 func TestFollows(t *testing.T) {
 	for _, c := range []struct {
@@ -105,7 +85,12 @@ func TestFollows(t *testing.T) {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
-	s := farStory(t)
+	s := farStory(t, holder.Lease{Units: 30, From: 10_001, Expiry: 11_000})
+	for startsIn, ends := range map[lease.Millis]lease.Millis{0: 10_001, 50: 9940} {
+		if got := s.closed(&s.terms, 9950, 9940, lease.Grant{StartsIn: startsIn}); got != ends {
+			t.Errorf("a lease that starts in %d ends at %d, not %d", startsIn, got, ends)
+		}
+	}
 	s.terms.Window = 0
 	if s.endsWithWindow(&s.terms, 9950, &holder.Lease{Expiry: 9990}) {
 		t.Error("a limit without windows has one that ends")

@@ -65,31 +65,6 @@ func TestRelayTopsUpWhatIsNearlyOver(t *testing.T) {
 	n.acquire(1999, w, holder.Wait, 0) // nobody could spend it any more: it goes back for another
 }
 
-// What does not cover all requests that wait is not cut if more may be left at the granter: the child would reject the others.
-func TestRelayAsksForAllWhoWait(t *testing.T) {
-	five := lease.Want{Need: 1, Waiting: 5, Want: 24}
-	for name, row := range map[string]struct {
-		units   int64
-		learned holder.State
-		verdict holder.Verdict
-		granted int64
-	}{
-		"much is left":                    {4, holder.State{Left: 500, Reset: 60_000}, holder.Wait, 0},
-		"the window began anew":           {4, holder.State{Phase: holder.PhaseDenied, Ends: 900, Least: 1, Reset: 900}, holder.Wait, 0},
-		"the lease covers all":            {5, holder.State{Left: 500, Reset: 60_000}, holder.Admit, 5},
-		"nothing is left":                 {4, holder.State{Phase: holder.PhasePartial, Ends: 1400, Reset: 60_000}, holder.Admit, 4},
-		"any need is denied":              {4, holder.State{Phase: holder.PhaseDenied, Ends: 1400, Least: 1, Reset: 60_000}, holder.Admit, 4},
-		"a need of more than 1 is denied": {4, holder.State{Phase: holder.PhaseDenied, Ends: 1400, Least: 2, Left: 1, Reset: 60_000}, holder.Wait, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := newTier(t, perMinute, lease.Leased)
-			n.Holder = row.learned
-			n.Holder.Asked, n.Holder.Leases[0] = 900, holder.Lease{Units: row.units, Expiry: 2000, TTL: 1000, Lease: 7}
-			n.acquire(1000, five, row.verdict, row.granted)
-		})
-	}
-}
-
 func TestRelayRejectsFromMemory(t *testing.T) {
 	n := newTier(t, perMinute, lease.Leased)
 	n.Holder.Phase, n.Holder.Least, n.Holder.Ends, n.Holder.Left = holder.PhaseDenied, 5, 2000, 4
@@ -224,8 +199,6 @@ func TestRelayMakesPlaceForANewLease(t *testing.T) {
 		back    holder.Part
 	}{
 		{"the older one goes", holder.Lease{Units: 6, Expiry: 2500, TTL: 1000, Lease: 8}, 1000, holder.Part{Units: 4, Lease: 7, Expiry: 2000}},
-		{"the younger one goes", holder.Lease{Units: 3, Expiry: 2500, TTL: 1000, Lease: 8}, 1000, holder.Part{Units: 3, Lease: 8, Expiry: 2500}},
-		{"not that of the next window", holder.Lease{Units: 3, From: 2000, Expiry: 2500, TTL: 1000, Lease: 8}, 1000, holder.Part{Units: 4, Lease: 7, Expiry: 2000}},
 		{"there is place", holder.Lease{}, 1000, holder.Part{}},
 		{"it is over", holder.Lease{Units: 6, Expiry: 2500, TTL: 1000, Lease: 8}, 2, holder.Part{Units: 50, Lease: 9, Expiry: 1202}},
 	} {
