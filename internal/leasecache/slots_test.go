@@ -136,7 +136,3 @@ func TestTakerThatLeft(t *testing.T) {
 		}
 	})
 }
-
-func perHour(t testing.TB) *engine.Policy {
-	return ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, lease.Exact)
-}

@@ -362,18 +362,18 @@ func TestSlowStreams(t *testing.T) {
 		t.Errorf("HTTP/%d: %q, %v", answer.ProtoMajor, text, err)
 	}
 
-	ended := make(chan error)
+	ended := make(chan struct{})
 	unread := serve(func(_ context.Context, send sse.Sender) {
 		for {
-			if err := send.Data(strings.Repeat("x", 1<<20)); err != nil {
-				ended <- err
+			if send.Data(strings.Repeat("x", 1<<20)) != nil {
+				close(ended)
 				return
 			}
 		}
 	})
 	unread.Start()
 	client := fatal.Get(net.Dial("tcp", unread.Listener.Addr().String()))(t)
-	defer client.Close()
+	t.Cleanup(func() { _ = client.Close() })
 	_, err = io.WriteString(client, "GET "+StreamPath+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	fatal.If(t, err)
 	select {
