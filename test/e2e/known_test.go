@@ -321,7 +321,7 @@ func TestTokens(t *testing.T) {
 	s := stack.Start(t, stack.Config{
 		PoPs:         1,
 		Rules:        rules,
-		RegionConfig: "rls_listen: " + rls + "\ndescriptors: " + filepath.Join(proc.Root(t), recipes, "tokens-bindings.yaml") + "\n",
+		RegionConfig: "rls_listen: " + rls + "\nratelimit_bindings: " + filepath.Join(proc.Root(t), recipes, "tokens-bindings.yaml") + "\n",
 		Bootstrap: func(b *envoy.Bootstrap) {
 			b.Lay("../"+recipes+"tokens-envoy.yaml", "port_value: 8081", "port_value: "+port(rls))
 		},
