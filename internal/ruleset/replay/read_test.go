@@ -15,7 +15,7 @@ rules:
   - name: internal
     mode: exempt
     match: { client_ip: [10.0.0.0/8], header: { x-internal: { present: true } } }
-    from: [login]
+    exempts: [login]
   - name: login
     match: { path: /login }
     key: [client_ip]
