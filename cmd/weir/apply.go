@@ -74,10 +74,10 @@ func (c *change) Validate() error {
 		return errors.New("--reason is missing; write why the rules change")
 	}
 	if c.Wait && !c.installed() {
-		return errors.New("--wait is of the admin API; give --context or --admin")
+		return errors.New("--wait needs the admin API; give --context or --admin")
 	}
 	if c.Author != "" && c.installed() {
-		return errors.New("--author is of Consul alone; the admin API knows who calls")
+		return errors.New("--author applies to Consul only; the admin API knows who calls")
 	}
 	return nil
 }

@@ -150,7 +150,7 @@ func (s *Store) drop(r *region, a *engine.Ask, d fair.Dropped) {
 	r.notHad.Add(float64(d.Returned))
 	r.overdrawn.Add(float64(d.Owed))
 	if r.logged.Now() {
-		s.config.Log.Warn("region reports more units than count",
+		s.config.Log.Warn("region reports more units than it may",
 			"region", a.Region, "rule", a.Policy.Rule, "given_back", d.Returned, "owed", d.Owed,
 			"remedy", "nothing, if the aggregator has restarted, the key was reset or the region was cut off; else look for the caller in the logs of the region")
 	}

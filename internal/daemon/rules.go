@@ -198,9 +198,9 @@ func (c *Config) checkRules() error {
 	inConsul := c.rulesInConsul()
 	return errors.Join(
 		settings.Reject(inConsul && c.Consul == "", "consul: is missing; rules: consul: needs its agent: give one, such as --consul 127.0.0.1:8500"),
-		settings.Reject(!inConsul && strings.HasPrefix(c.Rules, "consul:"), "rules: %q has something behind consul:; --consul-primary names the datacenter", c.Rules),
+		settings.Reject(!inConsul && strings.HasPrefix(c.Rules, "consul:"), "rules: %q has text after consul:; --consul-primary names the datacenter", c.Rules),
 		settings.Reject(c.RulesCopy == "", "rules_copy: is empty; write auto, off or the path of a file"),
-		settings.Reject(!c.rulesInStore() && strings.HasPrefix(c.Rules, "store:"), "rules: %q has something behind store:; the versions are kept beside the state file", c.Rules),
+		settings.Reject(!c.rulesInStore() && strings.HasPrefix(c.Rules, "store:"), "rules: %q has text after store:; the versions are kept beside the state file", c.Rules),
 		settings.Reject(!inConsul && c.RulesCopy != "auto" && c.RulesCopy != "off", "rules_copy: is for rules in Consul; leave it out, or write rules: consul:"),
 	)
 }

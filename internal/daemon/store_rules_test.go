@@ -105,7 +105,7 @@ func TestStoreReplicas(t *testing.T) {
 	cfg.Replicas = 2
 	tier := runBeside(t, cfg, ofRegion, quiet)
 	rejected(t, tier, "rules: store: keeps the rules on the disk of one replica")
-	for text, want := range map[string]string{"store:eu": "something behind store:", "store:": ""} {
+	for text, want := range map[string]string{"store:eu": "text after store:", "store:": ""} {
 		cfg.Rules = text
 		if err := cfg.checkRules(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)

@@ -173,7 +173,7 @@ func (s *Server) RulesChanged() {
 	errs, off := in.Check()
 	s.metrics.Unbound.Set(float64(len(errs) + off))
 	for _, err := range errs {
-		s.cfg.Log.Error("descriptors: binding limits nothing since its rule changed", "error", err.Error())
+		s.cfg.Log.Error("ratelimit_bindings: a binding has no effect since its rule changed", "error", err.Error())
 	}
 }
 

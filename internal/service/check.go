@@ -30,7 +30,7 @@ func wrong(field, reason string, args ...any) error {
 // otherProtocol rejects a call of which the two sides have no version of the protocol in common. The caller has oldest
 // to newest.
 func otherProtocol(oldest, newest uint32) error {
-	return &rejection{fmt.Errorf("protocol: the holder supports %s, this region supports %s; run a filter and a region that are at most one release apart",
+	return &rejection{fmt.Errorf("protocol: the holder supports %s, this region supports %s; update the older one",
 		wire.Versions(oldest, newest), wire.Versions(wire.ProtocolMin, wire.ProtocolMax)), connect.CodeFailedPrecondition, true}
 }
 

@@ -279,7 +279,7 @@ func TestRejections(t *testing.T) {
 		want    []string
 	}{
 		"protocol":    {with(func(q *wire.Request) { q.Protocol = 9 }), []string{"failed_precondition", "supports 9", "supports 1"}},
-		"newer":       {with(func(q *wire.Request) { q.Protocol, q.ProtocolMax = 2, 3 }), []string{"failed_precondition", "supports 2 to 3", "region supports 1;", "one release apart"}},
+		"newer":       {with(func(q *wire.Request) { q.Protocol, q.ProtocolMax = 2, 3 }), []string{"failed_precondition", "supports 2 to 3", "region supports 1;", "update the older one"}},
 		"no protocol": {with(func(q *wire.Request) { q.Protocol = 0 }), []string{"failed_precondition", "supports 0"}},
 		"holder":      {with(func(q *wire.Request) { q.Holder = q.Holder[:15] }), []string{"invalid_argument", "holder: 15 bytes", "16"}},
 		"seq":         {with(func(q *wire.Request) { q.Seq = 0 }), []string{"seq: 0"}},

@@ -146,7 +146,7 @@ func TestMistakes(t *testing.T) {
 		{"", "--consul a:1 --advertise b:c --consul-tls-ca x", []string{"region: is missing; with consul", `advertise: "b:c" must be host:port with a number`, "consul_tls: is false"}},
 		{"", "--region eu --consul a:1 --consul-tls --consul-tls-key x", []string{"consul_tls_cert: goes together"}},
 		{"", "--rules consul:", []string{"consul: is missing; rules: consul: needs its agent"}},
-		{"", "--rules consul:dc1 --rules-copy x", []string{`rules: "consul:dc1" has something behind consul:`, "--consul-primary", "rules_copy: is for rules in Consul"}},
+		{"", "--rules consul:dc1 --rules-copy x", []string{`rules: "consul:dc1" has text after consul:`, "--consul-primary", "rules_copy: is for rules in Consul"}},
 		{"", "--rules-copy=", []string{"rules_copy: is empty"}},
 		{"", "--redis a:1,b --redis-mode x --redis-sentinel-username x --redis-tls-ca x --redis-timeout 1m --redis-lanes 0 --redis-queue 0", []string{
 			`redis: "b" must be host:port`, `redis_mode: "x"`, "redis_sentinel_username, redis_sentinel_password_file: are for redis_mode: sentinel only", "redis_tls: is false",

@@ -46,7 +46,7 @@ type Counter struct {
 	Slots     bool  `json:"slots,omitempty" doc:"It counts requests in flight."`
 	Limit     int64 `json:"limit" doc:"Of a token bucket its burst."`
 	Remaining int64 `json:"remaining" doc:"Without what PoPs and replicas have on lease."`
-	Out       int64 `json:"out" doc:"Units of leases that did not come back, spent or not: no more can be on lease. 0 for slots, and for what another tier counts."`
+	Out       int64 `json:"out" doc:"Units of leases that did not come back, used or not: no more can be on lease. 0 for slots, and for keys that the aggregator counts."`
 	OutMS     int64 `json:"out_ms" doc:"In how many milliseconds the last of these leases ends."`
 	ResetMS   int64 `json:"reset_ms" doc:"In how many milliseconds the counter is as good as new; of slots unless they are renewed."`
 }

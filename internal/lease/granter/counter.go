@@ -67,7 +67,7 @@ func (c *Counter) Fit(l *limit.Limit, t *lease.Terms, now limit.Micros, w lease.
 	return t.Grant(l, &lease.Want{}, &d, c.elsewhere(t, now)), true
 }
 
-// Look reads the counter. Granted is the units that were handed out and did not come back, spent or not, and TTL until
+// Look reads the counter. Granted is the units that were handed out and did not come back, used or not, and TTL until
 // when the last lease on them ends; both are 0 when that is over.
 func (c *Counter) Look(l *limit.Limit, t *lease.Terms, now limit.Micros) lease.Grant {
 	g := c.Acquire(l, t, now, lease.Want{})

@@ -23,7 +23,7 @@ func (l *Lease) Spendable(now lease.Millis) bool {
 // lapsed reports whether the lot has units that may no longer be spent and go back.
 func (l *Lease) lapsed(now lease.Millis) bool { return l.Units > 0 && now >= l.Expiry && !l.Local }
 
-// Sharing reports whether the lot is the holder's own share, spent or not, of a window that runs.
+// Sharing reports whether the lot is the holder's own share, used or not, of a window that runs.
 func (l *Lease) Sharing(now lease.Millis) bool { return l.Local && now < l.Expiry }
 
 // idle reports whether the lot can be dropped without loss.

@@ -59,7 +59,7 @@ func (a *State) remembered(now lease.Millis, cost int64) bool {
 
 // takeLocal decides a request by the holder's own share of the limit while the granter does not answer: share units until
 // ends, the end of the window on the holder's clock. Admitted units are overdrawn, and reported when the granter answers
-// again. The share, spent or not, is kept then, so that repeated failures do not renew it within a window. It ends early only
+// again. The share, used or not, is kept then, so that repeated failures do not renew it within a window. It ends early only
 // if a lease needs its place.
 func (a *State) takeLocal(t *lease.Terms, now, ends lease.Millis, share, cost int64) bool {
 	i := slices.IndexFunc(a.Leases[:], func(l Lease) bool { return l.Sharing(now) })

@@ -42,10 +42,10 @@ func (c *checker) local(r *rule.Rule) {
 	c.reject(r.Limits[0].Limit.Algorithm == limit.SlidingLog, "scope",
 		"sliding_log is not counted at the PoP in this version; write scope: region, or algorithm: sliding_window", "algorithm")
 	c.reject(r.Consistency == lease.Optimistic, "consistency",
-		"optimistic is about asking the region, and scope: pop never asks; leave consistency out, or write scope: region", "scope")
+		"optimistic has no effect with scope: pop, which never asks the region; leave consistency out, or write scope: region", "scope")
 	c.reject(r.LeaseInterval != 0, "lease.interval",
-		"is about asking the region, and scope: pop never asks; leave it out, or write scope: region", "scope")
-	c.reject(r.Timeout != 0, "timeout", "is about asking the region, and scope: pop never asks; leave it out, or write scope: region", "scope")
+		"has no effect with scope: pop, which never asks the region; leave it out, or write scope: region", "scope")
+	c.reject(r.Timeout != 0, "timeout", "has no effect with scope: pop, which never asks the region; leave it out, or write scope: region", "scope")
 }
 
 // sharing checks how regions share a limit.

@@ -52,7 +52,7 @@ func (c *checker) keyLimits(r *rule.Rule) {
 	base, first := r.Limits[0].Limit, c.ofKey(r, 0)
 	switch {
 	case r.Scope == rule.ScopePoP:
-		c.add(first+"key", "needs a tier that counts for all PoPs, and scope: pop counts at the PoP, which has no limits of single keys; write scope: region, or when", "scope")
+		c.add(first+"key", "sets the limit of one key, and scope: pop has no limits of single keys; write scope: region, or use when", "scope")
 		return
 	case base.Algorithm == limit.Concurrency:
 		c.add(first+"key", "is not for slots in this version; write when, or another algorithm", "algorithm")
@@ -127,12 +127,12 @@ func (c *checker) keyLimit(r *rule.Rule, k *rule.KeyLimit, prefix string) {
 	case k.Unlimited:
 		return
 	case !own.Calendar.Same(base.Calendar):
-		c.add(prefix+"limit.per", "is not the rule's own; write that, without zone and anchor: the key stays on the counter that it has without the override",
+		c.add(prefix+"limit.per", "differs from the period of the rule; write that period, without zone and anchor: an override by key uses the rule's counter",
 			"limit", "algorithm", prefix+"limit")
 		return
 	case own.Period != base.Period && own.Period != 0:
-		c.add(prefix+"limit.per", rule.FormatPeriod(own.Period)+" is not the rule's own; write "+rule.FormatPeriod(base.Period)+
-			": the key stays on the counter that it has without the override", "limit", "algorithm", prefix+"limit")
+		c.add(prefix+"limit.per", rule.FormatPeriod(own.Period)+" differs from the period of the rule; write "+rule.FormatPeriod(base.Period)+
+			": an override by key uses the rule's counter", "limit", "algorithm", prefix+"limit")
 		return
 	}
 	c.spec(prefix, k.Limit, base)

@@ -14,7 +14,7 @@ func (c *checker) rule(r *rule.Rule) {
 	c.ruleName(r.Name)
 	c.match("match", &r.Match)
 	if r.Mode == rule.Exempt {
-		c.reject(percents(&r.Match), "match", "percent is of keys, and an exempt rule has none; leave percent out")
+		c.reject(percents(&r.Match), "match", "percent selects keys, and an exempt rule has no key; leave percent out")
 		return
 	}
 	if r.Shed != nil {
@@ -25,7 +25,7 @@ func (c *checker) rule(r *rule.Rule) {
 	c.reject(len(r.Exempts) > 0, "exempts", "is only for mode: exempt; leave it out, or write mode: exempt", "mode")
 	c.key(r)
 	if len(r.Key) == 0 && (percents(&r.Match) || slices.ContainsFunc(r.Limits, func(v rule.Variant) bool { return percents(&v.When) })) {
-		c.add("key", "is one for all requests, and percent is of keys; write the parts of a key, such as [client_ip], or leave percent out")
+		c.add("key", "is the same for all requests, and percent selects keys; write the parts of a key, such as [client_ip], or leave percent out")
 	}
 	c.cost(r.Cost)
 	c.onFailure(r)
@@ -52,7 +52,7 @@ func (c *checker) exempts(rules []rule.Rule, names map[string]int) {
 		for j, name := range rules[i].Exempts {
 			of, known := names[name]
 			if !known || rule.Written(name) != name || rules[of].Mode == rule.Exempt {
-				c.add(strict.Index("exempts", j), strict.Quote(name)+" is no rule that can be lifted; write the name of a rule of this file with a limit or shed")
+				c.add(strict.Index("exempts", j), strict.Quote(name)+" is not a rule with a limit or shed in this file; write the name of one")
 			}
 		}
 	}

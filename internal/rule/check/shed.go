@@ -11,14 +11,14 @@ import (
 
 // shed checks a rule that has it in place of a limit.
 func (c *checker) shed(r *rule.Rule) {
-	c.reject(percents(&r.Match), "match", "percent is of keys, and shed goes by the load and not by the key; leave percent out")
+	c.reject(percents(&r.Match), "match", "percent selects keys, and a shed rule has no limit for a key; leave percent out")
 	c.key(r)
 	c.response(r)
 	for i := range r.Shed.Classes {
 		when, at := &r.Shed.Classes[i].When, strict.Index("shed.classes", i)+".match"
 		c.match(at, when)
 		c.reject(when.Empty(), at, "is empty; write what the requests have, such as { path: /checkout }, or leave the class out: all others are normal")
-		c.reject(percents(when), at, "percent is of keys, and a class is of requests; leave percent out")
+		c.reject(percents(when), at, "percent selects keys, and a class selects requests; leave percent out")
 	}
 	for class := range shed.Critical {
 		if share, above := r.Shed.Share(class), r.Shed.Share(class+1); share > above {

@@ -55,7 +55,7 @@ func (d *reader) source(v strict.Value) (rule.Source, strict.Value) {
 			out = rule.Source{From: from, Name: text}
 		case from == rule.FromHost, from == rule.FromSAN, from == rule.FromRoute, from == rule.FromRegion: // has room for an else
 			if field.Kind() != strict.Object || len(field.Names()) > 0 {
-				field.Fail("takes nothing; write " + name + " alone, or " + name + ": {} beside an else")
+				field.Fail("has no value; write " + name + " alone, or " + name + ": {} beside an else")
 			}
 			out = rule.Source{From: from}
 		default:

@@ -187,7 +187,7 @@ func integer(v strict.Value, in check.Range) int64 {
 func period(v strict.Value, example string) limit.Micros {
 	d := Duration(v, example)
 	if d == 0 {
-		v.Fail(strict.Quote(v.Node().Text) + " is nothing; write a duration above 0, such as " + example + ", or leave the field out")
+		v.Fail(strict.Quote(v.Node().Text) + " is not above 0; write a duration, such as " + example + ", or leave the field out")
 	}
 	return max(d, 0)
 }

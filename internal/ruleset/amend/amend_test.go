@@ -150,19 +150,19 @@ func TestMergeWrong(t *testing.T) {
 	both := one("login", "x", `"1/1m"`)
 	both.Key = []string{"x", "y"}
 	for want, edits := range map[string][]Edit{
-		"no rule of this name":    {good, set(one("gone", "x", `"1/1m"`))},
-		"2h is not the rule's":    {good, set(one("login", "x", `"1/2h"`))},
-		"has 2 values":            {good, set(both)},
-		"scope: pop":              {set(one("pop", "192.0.2.1", `"1/1m"`)), good},
-		"write its hash":          {set(one("hidden", "x", `"1/1m"`)), good},
-		"is no address":           {set(one("address", "x", `"1/1m"`)), good},
-		"write limits":            {set(one("twice", "x", `"1/1m"`)), good},
-		"is not a limit":          {good, set(one("login", "x", `"many"`))},
-		"has a candidate":         {good, candidate("address", `"1/1m"`)},
-		"unlimited is for":        {candidate("login", `"unlimited"`), good},
-		"the same key":            {good, set(one("address", "2001:db8::", `"1/1m"`)), set(one("address", "2001:DB8::", `"1/1m"`))},
-		"is taken":                {good, set(named)},
-		"rule of a candidate: no": {good, candidate("gone", `"1/1m"`)},
+		"no rule of this name":       {good, set(one("gone", "x", `"1/1m"`))},
+		"2h differs from the period": {good, set(one("login", "x", `"1/2h"`))},
+		"has 2 values":               {good, set(both)},
+		"scope: pop":                 {set(one("pop", "192.0.2.1", `"1/1m"`)), good},
+		"write its hash":             {set(one("hidden", "x", `"1/1m"`)), good},
+		"is no address":              {set(one("address", "x", `"1/1m"`)), good},
+		"write limits":               {set(one("twice", "x", `"1/1m"`)), good},
+		"is not a limit":             {good, set(one("login", "x", `"many"`))},
+		"has a candidate":            {good, candidate("address", `"1/1m"`)},
+		"unlimited is for":           {candidate("login", `"unlimited"`), good},
+		"the same key":               {good, set(one("address", "2001:db8::", `"1/1m"`)), set(one("address", "2001:DB8::", `"1/1m"`))},
+		"is taken":                   {good, set(named)},
+		"rule of a candidate: no":    {good, candidate("gone", `"1/1m"`)},
 	} {
 		d := edited(t, edits...)
 		all, problems := merged(f, d)

@@ -103,7 +103,7 @@ func TestMergeRejects(t *testing.T) {
 		"lifts nothing": {map[string]string{"a.yaml": login, "b.yaml": "rules: [{ name: x, mode: exempt }]\n"},
 			"b.yaml:1:20: rules[0].mode: lifts nothing, as this file has no other rule; write exempts and the names of rules"},
 		"lifts an unknown rule": {map[string]string{"a.yaml": login, "b.yaml": search + "- { name: x, mode: exempt, exempts: [nothing] }\n"},
-			`b.yaml:4:38: rules[2].exempts[0]: "nothing" is no rule that can be lifted`},
+			`b.yaml:4:38: rules[2].exempts[0]: "nothing" is not a rule with a limit`},
 		"seeds": {map[string]string{"a.yaml": "seed: 1\n" + login, "b.yaml": search + "seed: 2\n"}, "b.yaml:4:1: seed: is not what a.yaml:1 states"},
 		"prefix of a candidate": {map[string]string{"owners.yaml": "owners: { a.yaml: { prefix: team-a- }, b.yaml: {} }\n", "b.yaml": login,
 			"a.yaml": "candidates: [{ rule: login, limit: 3/1m }]\n"},

@@ -190,7 +190,7 @@ func TestAmend(t *testing.T) {
 	}
 	amendIt(override("y", "8/1m"), "sale")
 	amendIt(override("x", "7/1m"), "less")
-	for want, edit := range map[string]amend.Edit{"2h is not the rule's own": override("z", "9/2h"), amend.ErrNone.Error(): remove("z")} {
+	for want, edit := range map[string]amend.Edit{"2h differs from the period of the rule": override("z", "9/2h"), amend.ErrNone.Error(): remove("z")} {
 		if _, _, err := s.Amend(ctx, edit, by("wrong")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

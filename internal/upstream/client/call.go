@@ -142,7 +142,7 @@ func rejection(status string, text []byte) error {
 }
 
 // errDropped is an answer to a call of which nothing was applied, because of its number.
-var errDropped = errors.New("it has had calls with this number, or far larger ones, from this process")
+var errDropped = errors.New("it already had a call with this or a much larger number from this process")
 
 // rename takes another name for the calls, as a process that has started again does: who calls under the
 // old one must not keep this one from being answered.

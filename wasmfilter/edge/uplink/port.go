@@ -65,7 +65,7 @@ func (p *Port) unusable(err error) CallResult {
 	var version wire.OtherVersion
 	if errors.As(err, &version) {
 		p.AnswerError = "the region answers in version " + strconv.FormatUint(uint64(version), 10) + " of the quota protocol, this filter supports " +
-			wire.Versions(wire.ProtocolMin, wire.ProtocolMax) + "; run a filter and a weir-regional that are at most one release apart"
+			wire.Versions(wire.ProtocolMin, wire.ProtocolMax) + "; update the older one"
 		return CallVersion
 	}
 	p.AnswerError = "an answer of the region cannot be read: " + err.Error() +
