@@ -17,17 +17,17 @@ type line struct {
 
 // lines apply one after the other.
 var lines = []line{
-	{"Quota mode is that of envoyproxy/ratelimit since March 2026", quotaOfToday},
+	{"Quota mode is as in envoyproxy/ratelimit since March 2026", quotaOfToday},
 	{"A `limit` in a request replaces the numbers of the rule that matches", keepRule},
-	{"what is charged beyond a limit is at most the limit once more", chargeTwice},
+	{"in Weir, it is at most twice the limit", chargeTwice},
 	{"**A check** (a descriptor with `hits_addend: 0`) is over its limit when nothing is left", check},
 	{costsNothing, chargeNothing},
-	{"Their answers state what the replica last knew of their counters", remember},
+	{"Their answers have the last values of their counters", remember},
 	{"**Dynamic metadata names the rule**", nameRules},
 }
 
 // costsNothing is the line by which an answer may be another one a moment later.
-const costsNothing = "**A request that is denied costs nothing**"
+const costsNothing = "**A rejected request costs nothing**"
 
 // expect turns the answer into what Weir has to answer and returns the lines that had a part in it.
 func (x *exchange) expect() (explained []string) {
