@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -272,22 +271,4 @@ func asksOf(asks ...engine.Ask) []engine.Ask { return asks }
 func fixedVariant(t testing.TB, variant uint64) *engine.Policy {
 	p := fixedPolicy(t, "r", 1_000_000)
 	return engine.NewPolicy("r", variant, p.Limit, p.Terms)
-}
-
-// notes is a log in memory.
-type notes struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (n *notes) Write(p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.text.Write(p)
-}
-
-func (n *notes) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.text.String()
 }

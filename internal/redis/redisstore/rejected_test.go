@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/topology"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestForeignValue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--maxmemory-policy", "noeviction")
-	var logged notes
+	var logged proc.Lines
 	s := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&logged, nil))}})
 	p := fixedPolicy(t, "r", 100)
 	name := nameOf(p, "theirs")
@@ -34,7 +35,7 @@ func TestForeignValue(t *testing.T) {
 	if st := s.Stats(); st.Unavailable["foreign"] != 10 || st.Open != 0 || server.Do("GET", name) != value {
 		t.Errorf("%d unavailable, %d breakers open, value %q", st.Unavailable["foreign"], st.Open, server.Do("GET", name))
 	}
-	if log := logged.String(); strings.Count(log, "theirs") != 1 {
+	if log := strings.Join(logged.With(), ""); strings.Count(log, "theirs") != 1 {
 		t.Errorf("logged %q, want the key once", log)
 	}
 	server.Do("CONFIG", "SET", "maxmemory", 1) // without memory new keys are unavailable, which is no outage of the server
@@ -111,7 +112,7 @@ func TestConnectionsToADemotedServer(t *testing.T) {
 func TestReplicaInPlaceOfItsMaster(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--replicaof", "127.0.0.1 1")
-	var log notes
+	var log proc.Lines
 	s := launch(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&log, nil))}})
 	ready := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -139,7 +140,7 @@ func TestReplicaInPlaceOfItsMaster(t *testing.T) {
 	if n := s.Stats().Unavailable["moved"]; n != 3 {
 		t.Errorf("%d of 3 asks are counted as moved: %v", n, s.Stats().Unavailable)
 	}
-	if logged := log.String(); strings.Count(logged, "redis rejects commands") != 1 || !strings.Contains(logged, "name the master") {
+	if logged := strings.Join(log.With(), ""); strings.Count(logged, "redis rejects commands") != 1 || !strings.Contains(logged, "name the master") {
 		t.Errorf("logged, want once what to change:\n%s", logged)
 	}
 }
