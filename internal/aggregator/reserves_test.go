@@ -31,8 +31,8 @@ func TestCutOff(t *testing.T) {
 		}
 		w.want("us", 75, "eu is cut off")
 		w.want("eu", 25, "it is cut off")
-		if text := scrape(w.metrics); strings.Count(w.log.String(), "region cut off") != 2 || !strings.Contains(text, `weir_region_withheld{region="eu"} 250`) {
-			t.Errorf("told:\n%s", w.log.String())
+		if text := scrape(w.metrics); len(w.log.With("region cut off")) != 2 || !strings.Contains(text, `weir_region_withheld{region="eu"} 250`) {
+			t.Errorf("told: %q", w.log.With())
 		}
 		w.regions["eu"].cut = false
 		w.pass(5 * limit.Second)
@@ -43,8 +43,8 @@ func TestCutOff(t *testing.T) {
 		}
 		w.pass(2 * limit.Minute)
 		w.want("us", 100, "long after")
-		if text := scrape(w.metrics); strings.Count(w.log.String(), "region connected") != 2 || !strings.Contains(text, `weir_region_withheld{region="eu"} 0`) {
-			t.Errorf("told:\n%s", w.log.String())
+		if text := scrape(w.metrics); len(w.log.With("region connected")) != 2 || !strings.Contains(text, `weir_region_withheld{region="eu"} 0`) {
+			t.Errorf("told: %q", w.log.With())
 		}
 		if r := w.regions["eu"].record; len(r.Used) != 0 {
 			t.Errorf("%+v", r)

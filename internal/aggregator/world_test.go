@@ -1,7 +1,6 @@
 package aggregator_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // reserves are aggregators on one store, and regions that call them.
@@ -36,7 +36,7 @@ type reserves struct {
 	regions map[string]*region
 	metrics *telemetry.Registry
 	reason  string // why the first aggregator does not decide
-	log     bytes.Buffer
+	log     proc.Lines
 }
 
 // region is one that calls one of the aggregators twice a second.

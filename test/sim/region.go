@@ -20,7 +20,7 @@ type region struct {
 	parts map[leaseID]*part
 
 	mu        sync.Mutex       // of what goroutines of its replicas use
-	record    reserve.Record   // that its cell has
+	record    reserve.Record   // the newest that its cell had
 	most      reserve.PerMille // the largest share that it ever had
 	undecided limit.Micros     // virtual time since when wants are not decided, as the record says; 0: they are
 	outages   []outage         // that are over
@@ -33,6 +33,7 @@ type outage struct{ from, until limit.Micros }
 type part struct {
 	window  reserve.Window
 	begin   limit.Micros // on the clock of the region's store
+	begins  limit.Micros // in virtual time, by that clock when units were first taken
 	debt    bool         // a trickle in a window that it had renounced
 	granted int64        // and not given back
 }
@@ -43,16 +44,13 @@ type recordCell struct {
 	of *region
 }
 
-// Cell begins a life of a region's store.
+// Cell begins a life of a region's store. Its replicas remember the record that the life before has lost.
 func (w *World) Cell(of *world.Region, c engine.Cell) engine.Cell {
 	h, _ := of.Notes.(*region)
 	if h == nil {
 		h = &region{Region: of, w: w, parts: map[leaseID]*part{}}
 		of.Notes, w.regions = h, append(w.regions, h)
 	}
-	h.mu.Lock()
-	h.record = reserve.Record{}
-	h.mu.Unlock()
 	return &recordCell{c, h}
 }
 

@@ -90,6 +90,7 @@ func (h *region) takes(a *account, id leaseID, since limit.Micros, l *limit.Limi
 		if p.begin = p.window.Begin(charged); w.Refills {
 			p.window.Period, p.begin = limit.Day, since
 		}
+		p.begins = min(h.virtual(p.begin), h.w.now())
 		h.parts[id] = p
 	}
 	if since != 0 {
@@ -113,9 +114,9 @@ func (h *region) takes(a *account, id leaseID, since limit.Micros, l *limit.Limi
 // checkTrickle checks that a region takes of a window that it has renounced no more than its share of the rate for the
 // time in which its wants were not decided.
 func (h *region) checkTrickle(a *account, p *part) {
-	begins, cut := h.virtual(p.begin), limit.Micros(0)
+	cut := limit.Micros(0)
 	over := func(from, until limit.Micros) {
-		cut += max(0, min(until, begins+p.window.Period)-max(from, begins))
+		cut += max(0, min(until, p.begins+p.window.Period)-max(from, p.begins))
 	}
 	h.mu.Lock()
 	for _, o := range h.outages {
