@@ -156,7 +156,7 @@ func TestApplyThroughAPI(t *testing.T) {
 
 // What is not as it should be has an exit status of its own.
 func TestUnwell(t *testing.T) {
-	for status, answer := range map[int]string{0: `{"of":"region eu"}`, 3: `{"of":"all regions","silent_regions":["eu"]}`, 1: `no JSON`} {
+	for status, answer := range map[int]string{0: `{"of":"region eu"}`, 3: `{"of":"all regions","missing_regions":["eu"]}`, 1: `no JSON`} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) }))
 		inHome(t, t.TempDir(), status, "status", "--admin", strings.TrimPrefix(server.URL, "http://"))
 		server.Close()

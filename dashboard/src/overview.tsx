@@ -167,7 +167,7 @@ export function note(u: Use): string {
 function Needs({ of }: { of: Status }) {
   const needs = [
     ...(of.in_force.problem ? [{ what: "rules", why: of.in_force.problem }] : []),
-    ...of.silent_regions.map((r) => ({ what: "region " + r, why: "was not heard for 3 s" })),
+    ...of.missing_regions.map((r) => ({ what: "region " + r, why: "was not heard for 3 s" })),
     ...of.members.filter((m) => m.problem).map((m) => ({ what: `${m.kind} ${m.name}`, why: m.problem! })),
     ...of.rules.filter((u) => u.hint === "key-missing").map((u) => ({ what: "rule " + u.rule, why: note(u) })),
   ]

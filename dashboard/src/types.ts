@@ -17,7 +17,7 @@ export interface Member {
   rules_revision: number
   rules_age_ms: number
   age_ms: number
-  silent_ms: number
+  last_report_ms: number
   degraded_ms: number
   reserve_per_mille: number
   keys: number
@@ -48,7 +48,7 @@ export interface Seen {
 
 export interface Status extends Seen {
   in_force: InForce
-  silent_regions: string[]
+  missing_regions: string[]
   members: Member[]
   rules: Use[]
 }

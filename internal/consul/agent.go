@@ -44,7 +44,7 @@ func New(cfg Config, r *telemetry.Registry, log *slog.Logger) (*Agent, error) {
 	return &Agent{client: client, address: cfg.Address, log: log, ok: r.Gauges("weir_consul_ok", "1 while Consul does what it is asked for: register this replica, list the aggregators or the replicas of the region, or return the rules.", "task")}, nil
 }
 
-// The longest and the shortest time between tries while Consul is away.
+// The longest and the shortest time between tries while Consul is unavailable.
 const (
 	retryFirst = 250 * time.Millisecond
 	retryMost  = 2 * time.Second // an election takes a few seconds

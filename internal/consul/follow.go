@@ -73,7 +73,7 @@ func (f *follow[T]) answer(ctx context.Context, index uint64) (found T, next uin
 
 // Follow makes what follows a key of a store until the context ends. It calls changed with the value
 // at the first answer, at each change, and again soon for as long as changed returns an error,
-// which is treated as one of Consul. While Consul is away, changed is not called. task names
+// which is treated as one of Consul. while Consul is unavailable, changed is not called. task names
 // it in the log and in metrics.
 func (a *Agent) Follow(
 	task string, kv *KV, key string, changed func(context.Context, Pair) error,

@@ -79,7 +79,7 @@ func startReplica(t *testing.T, a *Agent, service, host string, port int) *repli
 			return []string{"draining"}
 		},
 	}, "here")
-	r.times.ttl = news // the check does not lapse while Consul is away
+	r.times.ttl = news // the check does not lapse while Consul is unavailable
 	r.stop = run(t, r.Run)
 	return r
 }

@@ -154,7 +154,7 @@ func TestConsulAway(t *testing.T) {
 	away("failures without Consul")
 	awaitState(t, log, "replicas", "away")
 	if calls := l.all(); len(calls) != before {
-		t.Errorf("called while Consul is away: %q", calls[before:])
+		t.Errorf("called while Consul is unavailable: %q", calls[before:])
 	}
 	c.Start() // its index is smaller than the watch's
 	back()

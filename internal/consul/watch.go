@@ -13,7 +13,7 @@ import (
 
 // Watch makes what follows the replicas of a service that pass their checks until the context ends. An empty
 // datacenter is that of the agent. It calls changed with their addresses, host:port in ascending order, at the first answer and whenever they change. No addresses means that
-// Consul has a leader and lists none; while Consul is away, changed is not called.
+// Consul has a leader and lists none; while Consul is unavailable, changed is not called.
 // task names the watch in the log and in metrics.
 func (a *Agent) Watch(task string, service, datacenter string, changed func(addresses []string)) func(context.Context) error {
 	f := &follow[[]string]{

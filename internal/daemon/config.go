@@ -27,7 +27,7 @@ type Config struct {
 	// rules in force stay; at the start it is an error.
 	//
 	// consul: takes the rules that `weir apply` puts into Consul's key-value store instead, that
-	// of ConsulBy.Primary. They are followed, and while Consul is away those in force stay.
+	// of ConsulBy.Primary. They are followed, and while Consul is unavailable those in force stay.
 	// Without rules at the start this program is not ready until they come.
 	//
 	// store: keeps versions of the rules in a directory of this process, "rules.store" beside the state file, for one replica.
@@ -62,7 +62,7 @@ type Config struct {
 	// Consul is the agent of Consul with which this program registers, as host:port: the
 	// one on the same machine. It registers as a service with the program's name, its region
 	// as tag and meta, and a check that passes while it is ready. A region without Global
-	// finds the aggregators there. While Consul is away, everything goes on with what was
+	// finds the aggregators there. while Consul is unavailable, everything goes on with what was
 	// found last. Empty: no Consul.
 	Consul   string `help:"Agent of Consul to register with, and to find aggregators: host:port." placeholder:"HOST:PORT"`
 	ConsulBy Consul `embed:"" prefix:"consul-"`

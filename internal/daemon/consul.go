@@ -149,7 +149,7 @@ func (m *membership) update() {
 }
 
 // withdraw makes the check critical, so that nobody new is sent here. It returns when the
-// agent has it, or is away.
+// agent has it, or is unavailable.
 func (m *membership) withdraw() {
 	if m != nil {
 		m.registration.Update(context.Background())

@@ -86,7 +86,7 @@ type Terms struct {
 	Lead Millis
 	// Pace is how long a near holder pauses after a partial grant if units trickle back. For a token bucket, which saves
 	// units, it is a lease interval. For a sliding window or log, which loses units that are not asked for in time, it is at
-	// most a hundredth of the period. For fixed windows it is 0. A far relay pauses by its distance instead.
+	// most a hundredth of the period. For fixed windows it is 0. A cross-region relay pauses by its distance instead.
 	Pace Millis
 	// Ample is how many units must be left at the granter for a holder to ask within Pace: the units that trickle back in
 	// four times Pace. Above Ample it is worth a call to ask for half of the rest again and again.

@@ -23,7 +23,7 @@ func whole() *quotapb.ReportRequest {
 		Members: []*quotapb.Member{{
 			Kind: 1, Region: "eu", Name: "fra1", Holder: holder, Worker: 7, Version: "0.1", RulesVersion: "9f86d081884c7d65", RulesRevision: 12,
 			RulesAgeMs: 5000, AgeMs: 90_000, DegradedMs: 300, Keys: 12, Places: 512, Error: "no call can be made", ErrorAgeMs: 400,
-			ReservePerMille: 250, Redis: "ok", SilentMs: 20, Workers: 8,
+			ReservePerMille: 250, Redis: "ok", LastReportMs: 20, Workers: 8,
 		}},
 		Keys:      []*quotapb.KeyRate{{Rule: "login", Override: "gold", Key: []byte("ann"), Count: 8000, Over: 1000}},
 		Denied:    []*quotapb.KeyRate{{Rule: "login", Override: "gold", Key: []byte("bob"), Count: 1000, Over: 500}},

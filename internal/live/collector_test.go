@@ -137,12 +137,12 @@ func TestWatch(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		v := see(t, s.collectors[0])
-		if v.Of != "region eu" || v.Watched < 25*time.Second || v.Silent != nil {
+		if v.Of != "region eu" || v.Watched < 25*time.Second || v.Missing != nil {
 			t.Errorf("%+v", v)
 		}
 		var names []string
 		for _, m := range v.Members {
-			names = append(names, fmt.Sprint(int(m.Kind), " ", m.Region, " ", m.Name, " ", m.SilentMs < 3000))
+			names = append(names, fmt.Sprint(int(m.Kind), " ", m.Region, " ", m.Name, " ", m.LastReportMs < 3000))
 		}
 		if got := strings.Join(names, ", "); got != "2 eu replica0 true, 2 eu replica1 true, 1 eu fra1 true" {
 			t.Error(got)
@@ -244,7 +244,7 @@ func TestView(t *testing.T) {
 			t.Errorf("%+v", v.Rules)
 		}
 		if time.Sleep(4 * time.Second); len(see(t, d).Busiest) != 0 || len(see(t, d).Members) != 3 || see(t, d).Rules[0].AdmittedRate != 0 || see(t, d).Rules[0].Admitted != 2120 {
-			t.Errorf("of who is silent: %+v", see(t, d))
+			t.Errorf("of a missing region: %+v", see(t, d))
 		}
 	})
 }

@@ -24,12 +24,12 @@ func (r Rate) OverPerSecond() float64 { return float64(r.Over) / 1000 }
 
 type rateOf struct{ rule, override, key, of string }
 
-// rates adds the lists of reports that are not silent: of the busiest keys, or of those that are rejected. With apart it
+// rates adds the lists of reports of the last 3 s: of the busiest keys, or of those that are rejected. With apart it
 // adds those of one PoP, or region, only.
 func rates(parts []part, rejected, apart bool) []Rate {
 	all := map[rateOf]Rate{}
 	for _, p := range parts {
-		if p.silent > silentAfter {
+		if p.lastReport > missingAfter {
 			continue
 		}
 		of, list := "", p.m.Keys

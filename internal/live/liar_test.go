@@ -19,7 +19,7 @@ import (
 // A holder shows itself alone, whatever it says: a PoP one member, a region its replicas and PoPs.
 func TestOthersMembers(t *testing.T) {
 	other := &quotapb.Member{
-		Kind: quotapb.MemberKind_MEMBER_KIND_AGGREGATOR, Region: "us", Name: "fra2", Holder: []byte("0123456789abcdef"), Worker: 9, SilentMs: 60_000, Workers: 100, Keys: 7,
+		Kind: quotapb.MemberKind_MEMBER_KIND_AGGREGATOR, Region: "us", Name: "fra2", Holder: []byte("0123456789abcdef"), Worker: 9, LastReportMs: 60_000, Workers: 100, Keys: 7,
 	}
 	for name, c := range map[string]struct {
 		config  live.Config
@@ -127,7 +127,7 @@ func TestNumbers(t *testing.T) {
 			for w := range uint64(20) {
 				m := report("liar", w)
 				of := m.Members[0]
-				of.Keys, of.Places, of.AgeMs, of.RulesAgeMs, of.SilentMs, of.ReservePerMille, of.Workers = most, most, most, most, most, 1000, 1<<32-1
+				of.Keys, of.Places, of.AgeMs, of.RulesAgeMs, of.LastReportMs, of.ReservePerMille, of.Workers = most, most, most, most, most, 1000, 1<<32-1
 				m.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("x"), Count: most, Over: most}, {Rule: "none", Key: []byte("x"), Count: most}}
 				m.Denied = slices.Clone(m.Keys)
 				m.Rules = []*quotapb.RuleUse{{Rule: "login", Matched: most, NoKey: most, Admitted: most, Denied: most, ShadowDenied: most, AdmittedRate: most, DeniedRate: most}, {Rule: "none"}}
@@ -143,7 +143,7 @@ func TestNumbers(t *testing.T) {
 		if len(v.Rules) != 1 || len(v.Busiest) != 2 || v.Busiest[1].PerSecond() != 1 && v.Busiest[0].PerSecond() != 1 {
 			t.Errorf("%+v, %+v", v.Rules, v.Busiest)
 		}
-		if m := v.Members[len(v.Members)-1]; m.Name != "liar" || m.Workers > wire.MaxListed || m.SilentMs > 3000 {
+		if m := v.Members[len(v.Members)-1]; m.Name != "liar" || m.Workers > wire.MaxListed || m.LastReportMs > 3000 {
 			t.Errorf("%+v", m)
 		}
 		got := up.reports()

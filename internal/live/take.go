@@ -60,7 +60,7 @@ func (d *Collector) trim(m *quotapb.ReportRequest) {
 			own = m.Members[0]
 		}
 		own.Kind, own.Region, own.Name = pop, cmp.Or(d.config.Region, m.Region), m.Pop
-		own.Holder, own.Worker, own.Workers, own.SilentMs = m.Holder, m.Worker, 1, 0
+		own.Holder, own.Worker, own.Workers, own.LastReportMs = m.Holder, m.Worker, 1, 0
 		m.Members = []*quotapb.Member{own}
 	}
 	m.Keys, m.Denied = inForce(d, m.Keys), inForce(d, m.Denied)

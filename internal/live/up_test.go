@@ -98,8 +98,8 @@ func TestRegions(t *testing.T) {
 			}
 		}
 		v := see(t, top)
-		if v.Of != "all regions" || !slices.Equal(v.Silent, []string{"ap"}) {
-			t.Errorf("%s, silent %v", v.Of, v.Silent)
+		if v.Of != "all regions" || !slices.Equal(v.Missing, []string{"ap"}) {
+			t.Errorf("%s, missing %v", v.Of, v.Missing)
 		}
 		kinds := map[string]int{}
 		for _, m := range v.Members {

@@ -19,8 +19,8 @@ import (
 const (
 	// viewTime is how long a view is shown to all who ask.
 	viewTime = 800 * time.Millisecond
-	// silentAfter is after how long who has not reported counts as silent, and his keys do not count.
-	silentAfter = v1.SilentAfterMs * time.Millisecond
+	// missingAfter is the age of a last report from which on a member is missing, and its keys do not count.
+	missingAfter = v1.MissingAfterMs * time.Millisecond
 )
 
 // View is what all reports show together. It never changes.
@@ -30,10 +30,10 @@ type View struct {
 	// Watched is for how long somebody has watched. In the first seconds not everybody has reported.
 	Watched time.Duration
 	// Members are all that showed themselves within a minute: the aggregator's replicas, those of regions, PoPs. The
-	// workers of a PoP are one. SilentMs is for how long none of them has been heard.
+	// workers of a PoP are one. LastReportMs is the age of the newest report of all.
 	Members []*quotapb.Member
-	// Silent are the regions that have not been heard for 3 s.
-	Silent []string
+	// Missing are the regions that have not reported for 3 s.
+	Missing []string
 	// Rules are those that decided anything, by name.
 	Rules []Use
 	// Busiest and Denied are the keys that come most, and that are rejected most, the first ones most, at most 512.
@@ -52,10 +52,10 @@ type Use struct {
 
 // part is one report.
 type part struct {
-	id, name string // of its note, and of who made it
-	at       int64  // when it came
-	silent   time.Duration
-	m        *quotapb.ReportRequest
+	id, name   string        // of its note, and of who made it
+	at         int64         // when it came
+	lastReport time.Duration // how long ago that was
+	m          *quotapb.ReportRequest
 }
 
 // See is the view of now, or why there is none, at most a second old whatever the number of those who ask. Nothing is in
@@ -93,7 +93,7 @@ func (d *Collector) viewOf(notes []Note, now int64) *View {
 		v.Watched = time.Since(w.since)
 	}
 	for _, n := range notes {
-		p := part{id: n.ID, at: n.At, silent: max(time.Duration(now-n.At)*time.Millisecond, 0), m: new(quotapb.ReportRequest)}
+		p := part{id: n.ID, at: n.At, lastReport: max(time.Duration(now-n.At)*time.Millisecond, 0), m: new(quotapb.ReportRequest)}
 		if n.ID == "" || proto.Unmarshal(n.Text, p.m) != nil {
 			continue
 		}
@@ -101,7 +101,7 @@ func (d *Collector) viewOf(notes []Note, now int64) *View {
 			p.name = p.m.Region
 		}
 		for _, one := range p.m.Decisions {
-			one.AgeMs = sum(one.AgeMs, uint64(p.silent.Milliseconds()))
+			one.AgeMs = sum(one.AgeMs, uint64(p.lastReport.Milliseconds()))
 		}
 		v.parts = append(v.parts, p)
 	}
@@ -109,7 +109,7 @@ func (d *Collector) viewOf(notes []Note, now int64) *View {
 	v.Busiest, v.Denied = rates(v.parts, false, false), rates(v.parts, true, false)
 	v.Members = members(v.parts)
 	v.Rules = d.uses(v)
-	v.Silent = d.silent(v)
+	v.Missing = d.missing(v)
 	return v
 }
 
@@ -125,7 +125,7 @@ func members(parts []part) []*quotapb.Member {
 	all := map[who]*quotapb.Member{}
 	for _, p := range parts {
 		for _, m := range p.m.Members {
-			m.SilentMs, m.Workers = sum(m.SilentMs, uint64(p.silent.Milliseconds())), max(m.Workers, 1)
+			m.LastReportMs, m.Workers = sum(m.LastReportMs, uint64(p.lastReport.Milliseconds())), max(m.Workers, 1)
 			id := who{m.Kind, m.Region, m.Name, string(m.Holder)}
 			if to := all[id]; to != nil {
 				add(to, m)
@@ -144,7 +144,7 @@ func members(parts []part) []*quotapb.Member {
 func add(to, m *quotapb.Member) {
 	to.Worker, to.Workers = 0, uint32(min(uint64(to.Workers)+uint64(m.Workers), wire.MaxListed))
 	to.Keys, to.Places = sum(to.Keys, m.Keys), sum(to.Places, m.Places)
-	to.AgeMs, to.DegradedMs, to.SilentMs = max(to.AgeMs, m.AgeMs), max(to.DegradedMs, m.DegradedMs), min(to.SilentMs, m.SilentMs)
+	to.AgeMs, to.DegradedMs, to.LastReportMs = max(to.AgeMs, m.AgeMs), max(to.DegradedMs, m.DegradedMs), min(to.LastReportMs, m.LastReportMs)
 	to.ReservePerMille = max(to.ReservePerMille, m.ReservePerMille)
 	if m.RulesRevision < to.RulesRevision {
 		to.RulesVersion, to.RulesRevision, to.RulesAgeMs = m.RulesVersion, m.RulesRevision, m.RulesAgeMs
@@ -154,9 +154,9 @@ func add(to, m *quotapb.Member) {
 	}
 }
 
-// silent are regions that should have been heard.
-func (d *Collector) silent(v *View) (names []string) {
-	if !d.config.Regions || v.Watched < silentAfter {
+// missing returns the regions that should have reported.
+func (d *Collector) missing(v *View) (names []string) {
+	if !d.config.Regions || v.Watched < missingAfter {
 		return nil
 	}
 	lately := map[string]bool{}
@@ -167,7 +167,7 @@ func (d *Collector) silent(v *View) (names []string) {
 	}
 	for _, p := range v.parts {
 		if p.id[0] == 'r' {
-			lately[p.name] = p.silent <= silentAfter
+			lately[p.name] = p.lastReport <= missingAfter
 		}
 	}
 	maps.DeleteFunc(lately, func(_ string, heard bool) bool { return heard })
@@ -186,7 +186,7 @@ func (d *Collector) uses(v *View) []Use {
 			}
 			s.Matched, s.NoKey, s.Admitted = sum(s.Matched, u.Matched), sum(s.NoKey, u.NoKey), sum(s.Admitted, u.Admitted)
 			s.Denied, s.ShadowDenied = sum(s.Denied, u.Denied), sum(s.ShadowDenied, u.ShadowDenied)
-			if p.silent <= silentAfter {
+			if p.lastReport <= missingAfter {
 				s.AdmittedRate, s.DeniedRate = sum(s.AdmittedRate, u.AdmittedRate), sum(s.DeniedRate, u.DeniedRate)
 			}
 		}

@@ -1783,8 +1783,8 @@ type Member struct {
 	// What part of a limit with scope: global the region may admit while no aggregator
 	// answers, in thousandths, at most 1000; a PoP states what it has heard.
 	ReservePerMille uint32 `protobuf:"varint,17,opt,name=reserve_per_mille,json=reservePerMille,proto3" json:"reserve_per_mille,omitempty"`
-	// How long ago who passes this on heard of the member. 0 from the member itself.
-	SilentMs uint64 `protobuf:"varint,18,opt,name=silent_ms,json=silentMs,proto3" json:"silent_ms,omitempty"`
+	// Since the last report of the member, by the clock of the process that passes this on. 0 from the member itself.
+	LastReportMs uint64 `protobuf:"varint,18,opt,name=last_report_ms,json=lastReportMs,proto3" json:"last_report_ms,omitempty"`
 	// How many workers of one PoP this stands for, where a region sums them up: worker is 0 then.
 	// 0 counts as 1.
 	Workers       uint32 `protobuf:"varint,19,opt,name=workers,proto3" json:"workers,omitempty"`
@@ -1941,9 +1941,9 @@ func (x *Member) GetReservePerMille() uint32 {
 	return 0
 }
 
-func (x *Member) GetSilentMs() uint64 {
+func (x *Member) GetLastReportMs() uint64 {
 	if x != nil {
-		return x.SilentMs
+		return x.LastReportMs
 	}
 	return 0
 }
@@ -2523,7 +2523,7 @@ const file_quota_proto_rawDesc = "" +
 	"\x06denied\x18\n" +
 	" \x03(\v2\x16.weir.quota.v1.KeyRateR\x06denied\x12,\n" +
 	"\x05rules\x18\v \x03(\v2\x16.weir.quota.v1.RuleUseR\x05rules\x125\n" +
-	"\tdecisions\x18\f \x03(\v2\x17.weir.quota.v1.DecisionR\tdecisions\"\xb0\x04\n" +
+	"\tdecisions\x18\f \x03(\v2\x17.weir.quota.v1.DecisionR\tdecisions\"\xb9\x04\n" +
 	"\x06Member\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.weir.quota.v1.MemberKindR\x04kind\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\tR\x06region\x12\x12\n" +
@@ -2545,8 +2545,8 @@ const file_quota_proto_rawDesc = "" +
 	"\x05redis\x18\x0f \x01(\tR\x05redis\x12 \n" +
 	"\ferror_age_ms\x18\x10 \x01(\x04R\n" +
 	"errorAgeMs\x12*\n" +
-	"\x11reserve_per_mille\x18\x11 \x01(\rR\x0freservePerMille\x12\x1b\n" +
-	"\tsilent_ms\x18\x12 \x01(\x04R\bsilentMs\x12\x18\n" +
+	"\x11reserve_per_mille\x18\x11 \x01(\rR\x0freservePerMille\x12$\n" +
+	"\x0elast_report_ms\x18\x12 \x01(\x04R\flastReportMs\x12\x18\n" +
 	"\aworkers\x18\x13 \x01(\rR\aworkers\"u\n" +
 	"\aKeyRate\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x1a\n" +

@@ -73,7 +73,7 @@ func NewOTLP(endpoint, program string, r *Registry, log *slog.Logger) (*OTLP, er
 	return o, nil
 }
 
-// endTime bounds the end: a collector that is away must not hold up a restart.
+// endTime bounds the end: an unavailable collector must not hold up a restart.
 const endTime = 3 * time.Second
 
 // Close sends what is left, and ends.

@@ -31,9 +31,9 @@ var day = time.Date(2026, 11, 26, 10, 0, 0, 0, time.UTC)
 func status() *v1.Status {
 	return &v1.Status{
 		Seen: v1.Seen{Of: "all regions", WatchedMs: 5000}, InForce: v1.InForce{Version: "abc", Revision: 7},
-		Silent: []string{"us"},
+		Missing: []string{"us"},
 		Members: []v1.Member{
-			{Kind: "aggregator", Name: "agg-0", Holder: "aa", Workers: 1, Version: "v1", RulesVersion: "abc", RulesRevision: 7, AgeMs: 90_061_000, SilentMs: 200},
+			{Kind: "aggregator", Name: "agg-0", Holder: "aa", Workers: 1, Version: "v1", RulesVersion: "abc", RulesRevision: 7, AgeMs: 90_061_000, LastReportMs: 200},
 			{Kind: "region", Region: "eu", Name: "eu-0", Holder: "bb", Workers: 1, Version: "v1", RulesVersion: "abc", RulesRevision: 7, AgeMs: 61_000, Redis: "ok", ReservePerMille: 125},
 			{Kind: "pop", Region: "eu", Name: "fra1", Holder: "cc", Workers: 4, Version: "v1", RulesVersion: "old", RulesRevision: 6, AgeMs: 61_000, Keys: 99, Places: 100, DegradedMs: 1500, Error: "tls: \x1b[31mno", Problem: "has rules 6, not 7; tls: \x1b[31mno"},
 		},
@@ -157,7 +157,7 @@ func TestWait(t *testing.T) {
 	if out, err := wait(); !errors.Is(err, ErrUnwell) || out != "not in force: region us: not heard\nnot in force: pop eu fra1, with rules 6: has rules 6, not 7; tls: \\x1b[31mno\n" {
 		t.Errorf("%s%v", out, err)
 	}
-	s.Silent, s.Members[2].RulesRevision = nil, 8
+	s.Missing, s.Members[2].RulesRevision = nil, 8
 	if out, err := wait(); err != nil || out != "it is in force at all members of all regions: 3\n" {
 		t.Errorf("%s%v", out, err)
 	}
@@ -166,7 +166,7 @@ func TestWait(t *testing.T) {
 // All is well if nothing is wrong.
 func TestWell(t *testing.T) {
 	s := status()
-	s.Silent, s.Members = nil, s.Members[:2]
+	s.Missing, s.Members = nil, s.Members[:2]
 	at, _ := serve(t, s)
 	var out bytes.Buffer
 	if err := (&Status{listing{at, Output{"table"}}}).Run(&out); err != nil {

@@ -39,7 +39,7 @@ func (s *Status) Run(stdout io.Writer) error {
 			}
 		}
 		err = s.Print(stdout, seen, seen.Members, "kind region name +workers +version rules_revision|rules_version=rules +rules_version +rules_age_ms=rules_since "+
-			"age_ms=age +silent_ms=heard_ago reserve_per_mille=reserve +keys +places +redis +holder +error=last_error +error_age_ms=error_ago problem")
+			"age_ms=age +last_report_ms=heard_ago reserve_per_mille=reserve +keys +places +redis +holder +error=last_error +error_age_ms=error_ago problem")
 		if err == nil && len(of)+len(members) > 0 {
 			err = ErrUnwell
 		}
@@ -77,7 +77,7 @@ func remarks(seen *v1.Status) (of, members []remark) {
 	if seen.InForce.Problem != "" {
 		of = append(of, remark{About: "rules", Reason: "newer ones are not in force: " + seen.InForce.Problem})
 	}
-	for _, name := range seen.Silent {
+	for _, name := range seen.Missing {
 		of = append(of, remark{About: "region", Name: name, Reason: "has not been heard"})
 	}
 	for i := range seen.Members {
@@ -140,11 +140,11 @@ func Wait(ctx context.Context, c *client.Client, revision uint64, out io.Writer)
 			return fmt.Errorf("who has revision %d is unknown: %w", revision, err)
 		}
 		var behind []string
-		for _, name := range seen.Silent {
+		for _, name := range seen.Missing {
 			behind = append(behind, "region "+name+": not heard")
 		}
 		for i := range seen.Members {
-			if m := &seen.Members[i]; m.RulesRevision < revision || m.SilentMs > v1.SilentAfterMs {
+			if m := &seen.Members[i]; m.RulesRevision < revision || m.LastReportMs > v1.MissingAfterMs {
 				behind = append(behind, fmt.Sprintf("%s %s %s, with rules %d: %s", m.Kind, m.Region, m.Name, m.RulesRevision, m.Problem))
 			}
 		}

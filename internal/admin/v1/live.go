@@ -12,7 +12,7 @@ type Seen struct {
 type Status struct {
 	Seen
 	InForce InForce  `json:"in_force"`
-	Silent  []string `json:"silent_regions" doc:"Regions that were not heard for 3 s."`
+	Missing []string `json:"missing_regions" doc:"Regions that have not reported for 3 s."`
 	Members []Member `json:"members" doc:"All that were heard within a minute: replicas of the aggregator and of regions, and PoPs."`
 	Rules   []Use    `json:"rules" doc:"All rules in force; each limit of one with several is one."`
 }
@@ -29,7 +29,7 @@ type Member struct {
 	RulesRevision   uint64 `json:"rules_revision" doc:"0: they have none."`
 	RulesAgeMs      uint64 `json:"rules_age_ms"`
 	AgeMs           uint64 `json:"age_ms" doc:"Since it started."`
-	SilentMs        uint64 `json:"silent_ms" doc:"Since it was heard."`
+	LastReportMs    uint64 `json:"last_report_ms" doc:"Since its last report."`
 	DegradedMs      uint64 `json:"degraded_ms" doc:"For how long the region of a PoP, or the aggregator of a region, has not answered; 0: it does."`
 	ReservePerMille uint32 `json:"reserve_per_mille" doc:"Of each limit that the region grants without the aggregator."`
 	Keys            uint64 `json:"keys" doc:"In its table."`
@@ -40,8 +40,8 @@ type Member struct {
 	Problem         string `json:"problem,omitempty" doc:"What is not well about it; missing: all is."`
 }
 
-// SilentAfterMs is after how many milliseconds a member that is not heard counts as silent.
-const SilentAfterMs = 3000
+// MissingAfterMs is the age of a last report, in milliseconds, from which on a member is missing.
+const MissingAfterMs = 3000
 
 // The hints of a rule's use.
 const (

@@ -31,7 +31,7 @@ func TestMeasure(t *testing.T) {
 		"near":                          {true, holder.PhasePartial, 80, 4, 100, 60},
 		"in less than a quarter of one": {true, holder.PhaseNone, 0, 4, 1, 160},
 	} {
-		s := farStory(t)
+		s := crossRegionStory(t)
 		s.terms.Aggregator = !row.near
 		s.rate, s.Holder.Phase, s.Holder.Spent, s.Holder.Denied = row.before, row.phase, row.units/2, row.units/4
 		if s.measure(&s.terms, 9000+row.since, row.units-row.units/2-row.units/4); s.rate != row.rate {
@@ -40,9 +40,9 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// How long a far relay pauses, and what it keeps for a round trip and for a pause.
+// How long a cross-region relay pauses, and what it keeps for a round trip and for a pause.
 func TestPauseAndStock(t *testing.T) {
-	window, bucket := farStory(t), newTier(t, tokens, lease.Leased)
+	window, bucket := crossRegionStory(t), newTier(t, tokens, lease.Leased)
 	for replicas, want := range map[uint8][2]lease.Millis{0: {200, 225}, 2: {200, 225}, 3: {300, 425}, 9: {300, 425}} {
 		d := distance{Replicas: replicas}
 		if got := [2]lease.Millis{d.Pause(&window.terms), d.Pause(&bucket.terms)}; got != want {
@@ -64,7 +64,7 @@ func TestPauseAndStock(t *testing.T) {
 	}
 }
 
-// What a far relay asks for.
+// What a cross-region relay asks for.
 func TestAsksOfAggregator(t *testing.T) {
 	for name, row := range map[string]struct {
 		spec        limit.Spec
@@ -96,7 +96,7 @@ func TestAsksOfAggregator(t *testing.T) {
 	}
 }
 
-// When a far relay asks next after a reply, which has been on its way from 9100 to 9200, and until when children reject.
+// When a cross-region relay asks next after a reply, which has been on its way from 9100 to 9200, and until when children reject.
 func TestHeardAggregator(t *testing.T) {
 	denied := holder.State{Phase: holder.PhaseDenied, Ends: 9600, Reset: 10_000}
 	none := holder.State{Reset: 10_000}
@@ -128,7 +128,7 @@ func TestHeardAggregator(t *testing.T) {
 		"the window ends before":         {lease.Leased, holder.State{Reset: 9650}, 0, lease.Grant{Status: lease.OK, Granted: 40}, 100, 0, 9650},
 		"undecided":                      {lease.Leased, none, 9900, lease.Grant{Status: lease.Unavailable}, 100, 9900, 0},
 	} {
-		s := farStory(t)
+		s := crossRegionStory(t)
 		s.terms.Consistency, s.Holder, s.askAt, s.trip = row.c, row.state, row.askAt, 0
 		s.heardAggregator(&s.terms, 9200, 9100, lease.Want{Want: 40}, row.g, row.jitter)
 		if s.askAt != row.asks || s.Holder.Ends != row.until || (s.trip == 100) != (row.g.Status != lease.Unavailable) {
@@ -137,60 +137,60 @@ func TestHeardAggregator(t *testing.T) {
 	}
 }
 
-// Whether a far relay asks though no request waits.
+// Whether a cross-region relay asks though no request waits.
 func TestPrefetchOfAggregator(t *testing.T) {
 	of := func(units int64) holder.Lease { return holder.Lease{Units: units, Expiry: 10_000, TTL: 1000, Lease: 7} }
 	for name, row := range map[string]struct {
 		now    lease.Millis
 		units  int64
-		change func(*farTale)
+		change func(*crossRegionTale)
 		asks   holder.Asks
 	}{
-		"not in use":                          {9300, 0, func(s *farTale) { s.rate, s.Holder.Spent = 0, 0 }, holder.NoAsk},
-		"in use":                              {9300, 0, func(s *farTale) { s.rate, s.Holder.Spent = 20, 20 }, holder.TopUp},
-		"rejected":                            {9300, 0, func(s *farTale) { s.rate, s.Holder.Spent, s.Holder.Denied = 20, 0, 20 }, holder.TopUp},
-		"in the pause":                        {9300, 0, func(s *farTale) { s.askAt = 9301 }, holder.NoAsk},
-		"after the pause":                     {9300, 0, func(s *farTale) { s.askAt = 9300 }, holder.TopUp},
-		"after a pause that ends the window":  {9750, 0, func(s *farTale) { s.askAt = 9750 }, holder.TopUp},
-		"a quarter of the lease":              {9300, 10, func(s *farTale) { s.trip = 5 }, holder.TopUp},
-		"more than a quarter":                 {9300, 11, func(s *farTale) { s.trip = 5 }, holder.NoAsk},
-		"the units of a round trip":           {9300, 17, func(s *farTale) { s.Holder.Size = 0 }, holder.TopUp},
-		"more than that":                      {9300, 18, func(s *farTale) { s.Holder.Size = 0 }, holder.NoAsk},
-		"the window ends, and enough is left": {9750, 21, func(*farTale) {}, holder.Ahead},
-		"the window ends, and some is left":   {9750, 20, func(*farTale) {}, holder.TopUp},
-		"no second answer comes in time":      {9800, 27, func(s *farTale) { s.Holder.Leases[1] = holder.Lease{Units: 1, From: 10_001, Expiry: 11_000} }, holder.TopUp},
-		"the last answer that comes in time":  {9899, 5, func(*farTale) {}, holder.TopUp},
-		"no answer comes in time":             {9900, 5, func(*farTale) {}, holder.Ahead},
-		"the window is over":                  {10_000, 5, func(*farTale) {}, holder.TopUp},
-		"nobody knows the next window":        {9950, 5, func(s *farTale) { s.terms.Lead = 0 }, holder.TopUp},
+		"not in use":                          {9300, 0, func(s *crossRegionTale) { s.rate, s.Holder.Spent = 0, 0 }, holder.NoAsk},
+		"in use":                              {9300, 0, func(s *crossRegionTale) { s.rate, s.Holder.Spent = 20, 20 }, holder.TopUp},
+		"rejected":                            {9300, 0, func(s *crossRegionTale) { s.rate, s.Holder.Spent, s.Holder.Denied = 20, 0, 20 }, holder.TopUp},
+		"in the pause":                        {9300, 0, func(s *crossRegionTale) { s.askAt = 9301 }, holder.NoAsk},
+		"after the pause":                     {9300, 0, func(s *crossRegionTale) { s.askAt = 9300 }, holder.TopUp},
+		"after a pause that ends the window":  {9750, 0, func(s *crossRegionTale) { s.askAt = 9750 }, holder.TopUp},
+		"a quarter of the lease":              {9300, 10, func(s *crossRegionTale) { s.trip = 5 }, holder.TopUp},
+		"more than a quarter":                 {9300, 11, func(s *crossRegionTale) { s.trip = 5 }, holder.NoAsk},
+		"the units of a round trip":           {9300, 17, func(s *crossRegionTale) { s.Holder.Size = 0 }, holder.TopUp},
+		"more than that":                      {9300, 18, func(s *crossRegionTale) { s.Holder.Size = 0 }, holder.NoAsk},
+		"the window ends, and enough is left": {9750, 21, func(*crossRegionTale) {}, holder.Ahead},
+		"the window ends, and some is left":   {9750, 20, func(*crossRegionTale) {}, holder.TopUp},
+		"no second answer comes in time":      {9800, 27, func(s *crossRegionTale) { s.Holder.Leases[1] = holder.Lease{Units: 1, From: 10_001, Expiry: 11_000} }, holder.TopUp},
+		"the last answer that comes in time":  {9899, 5, func(*crossRegionTale) {}, holder.TopUp},
+		"no answer comes in time":             {9900, 5, func(*crossRegionTale) {}, holder.Ahead},
+		"the window is over":                  {10_000, 5, func(*crossRegionTale) {}, holder.TopUp},
+		"nobody knows the next window":        {9950, 5, func(s *crossRegionTale) { s.terms.Lead = 0 }, holder.TopUp},
 	} {
-		s := farStory(t, of(row.units))
+		s := crossRegionStory(t, of(row.units))
 		row.change(s)
 		if got := s.Prefetch(&s.terms, row.now); got != row.asks {
 			t.Errorf("%s: %d, want %d", name, got, row.asks)
 		}
 	}
 	for name, row := range map[string]struct {
-		change func(*farTale)
+		change func(*crossRegionTale)
 		now    lease.Millis
 		asks   holder.Asks
 	}{
-		"a report, of less than a stock": {func(s *farTale) { s.Holder.Leases[0] = of(47) }, 9300, holder.TopUp},
-		"of more than that":              {func(s *farTale) { s.Holder.Leases[0] = of(48) }, 9300, holder.NoAsk},
-		"the window ends":                {func(*farTale) {}, 9700, holder.Ahead},
-		"the next is at hand":            {func(s *farTale) { s.Holder.Leases[1] = holder.Lease{Units: 9, From: 10_001, Expiry: 11_000} }, 9700, holder.TopUp},
-		"nobody asked":                   {func(s *farTale) { s.Holder.Spent = 0 }, 9200, holder.NoAsk},
-		"it has to pause":                {func(s *farTale) { s.askAt = 9300 }, 9200, holder.NoAsk},
-		"the pause is over":              {func(s *farTale) { s.askAt = 9200 }, 9200, holder.TopUp},
+		"a report, of less than a stock": {func(s *crossRegionTale) { s.Holder.Leases[0] = of(47) }, 9300, holder.TopUp},
+		"of more than that":              {func(s *crossRegionTale) { s.Holder.Leases[0] = of(48) }, 9300, holder.NoAsk},
+		"the window ends":                {func(*crossRegionTale) {}, 9700, holder.Ahead},
+		"the next is at hand":            {func(s *crossRegionTale) { s.Holder.Leases[1] = holder.Lease{Units: 9, From: 10_001, Expiry: 11_000} }, 9700, holder.TopUp},
+		"nobody asked":                   {func(s *crossRegionTale) { s.Holder.Spent = 0 }, 9200, holder.NoAsk},
+		"it has to pause":                {func(s *crossRegionTale) { s.askAt = 9300 }, 9200, holder.NoAsk},
+		"the pause is over":              {func(s *crossRegionTale) { s.askAt = 9200 }, 9200, holder.TopUp},
 	} {
-		s := farStory(t)
+		s := crossRegionStory(t)
 		row.change(s)
 		if got := s.AskAlong(&s.terms, row.now); got != row.asks {
 			t.Errorf("%s: asks %d, not %d", name, got, row.asks)
 		}
 	}
 	for now, ending := range map[lease.Millis]bool{9699: false, 9700: true, 9999: true, 10_000: false} {
-		if s := farStory(t, of(1)); s.endsWithoutNext(&s.terms, now) != ending {
+		if s := crossRegionStory(t, of(1)); s.endsWithoutNext(&s.terms, now) != ending {
 			t.Errorf("at %d the window does not end: %v", now, ending)
 		}
 	}
@@ -207,7 +207,7 @@ func TestLeasesOfTheNextWindow(t *testing.T) {
 		"the older has begun": {[2]holder.Lease{begun}, false}, "the younger has begun": {[2]holder.Lease{{}, begun}, false},
 		"the older is used up": {[2]holder.Lease{empty}, false}, "the younger is used up": {[2]holder.Lease{{}, empty}, false},
 	} {
-		s := farStory(t, row.lots[:]...)
+		s := crossRegionStory(t, row.lots[:]...)
 		if got := s.holdsNext(9500); got != row.want {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -215,7 +215,7 @@ func TestLeasesOfTheNextWindow(t *testing.T) {
 			t.Errorf("%s: %d units in %d", name, units, in)
 		}
 	}
-	s := farStory(t, holder.Lease{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8})
+	s := crossRegionStory(t, holder.Lease{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8})
 	for now, in := range map[lease.Millis]lease.Millis{9900: 0, 9901: 100, 10_000: 1, 10_001: 0} {
 		if got, units := s.Next(&s.terms, now); got != in || (units == 30) != (in > 0) {
 			t.Errorf("at %d: %d with %d units, not %d", now, got, units, in)
@@ -223,36 +223,38 @@ func TestLeasesOfTheNextWindow(t *testing.T) {
 	}
 }
 
-// A far relay in use looks again when it may ask for the next window, when a lease is about to end, and when it may ask
+// A cross-region relay in use looks again when it may ask for the next window, when a lease is about to end, and when it may ask
 // for the little that is left.
 func TestRenewAt(t *testing.T) {
 	lot := holder.Lease{Units: 100, Expiry: 9600, TTL: 400, Lease: 7} // lasts until 9600 - 400/4 - 5*100/4
-	s := farStory(t, lot)
+	s := crossRegionStory(t, lot)
 	if s.lasting(&s.terms, 9375) != 100 || s.lasting(&s.terms, 9376) != 0 {
 		t.Error("a lease lasts until an ask that is sent at 9375")
 	}
 	for name, row := range map[string]struct {
-		change func(*farTale)
+		change func(*crossRegionTale)
 		now    lease.Millis
 		at     lease.Millis
 	}{
-		"the next window":           {func(*farTale) {}, 9300, 9700},
-		"a moment before":           {func(*farTale) {}, 9699, 9700},
-		"it may be asked for":       {func(*farTale) {}, 9700, lease.Never},
-		"it is there":               {func(s *farTale) { s.Holder.Leases[1] = holder.Lease{Units: 1, From: 10_001} }, 9300, lease.Never},
-		"there is none":             {func(s *farTale) { s.terms.Lead = 0 }, 9300, lease.Never},
-		"a lease":                   {func(s *farTale) { s.Holder.Leases[0] = lot }, 9300, 9376},
-		"a lease that ends now":     {func(s *farTale) { s.Holder.Leases[0] = lot }, 9375, 9376},
-		"a lease that ended":        {func(s *farTale) { s.Holder.Leases[0] = lot }, 9376, 9700},
-		"nothing was spent":         {func(s *farTale) { s.Holder.Spent = 0 }, 9300, lease.Never},
-		"in use, and rejected":      {func(s *farTale) { s.Holder.Denied = s.Holder.Spent }, 9300, 9700},
-		"the pause":                 {func(s *farTale) { s.askAt = 9500 }, 9300, 9500},
-		"the pause is over":         {func(s *farTale) { s.askAt = 9500 }, 9500, 9700},
-		"a round trip is left":      {func(s *farTale) { s.askAt, s.Holder.Leases[0] = 9500, holder.Lease{Units: 17, Expiry: 10_000} }, 9300, 9500},
-		"more is left":              {func(s *farTale) { s.askAt, s.Holder.Leases[0] = 9500, holder.Lease{Units: 18, Expiry: 10_000} }, 9300, 9700},
-		"the pause ends the window": {func(s *farTale) { s.askAt, s.Holder.Leases[0] = 10_000, holder.Lease{Units: 900, Expiry: 11_000} }, 9300, lease.Never},
+		"the next window":       {func(*crossRegionTale) {}, 9300, 9700},
+		"a moment before":       {func(*crossRegionTale) {}, 9699, 9700},
+		"it may be asked for":   {func(*crossRegionTale) {}, 9700, lease.Never},
+		"it is there":           {func(s *crossRegionTale) { s.Holder.Leases[1] = holder.Lease{Units: 1, From: 10_001} }, 9300, lease.Never},
+		"there is none":         {func(s *crossRegionTale) { s.terms.Lead = 0 }, 9300, lease.Never},
+		"a lease":               {func(s *crossRegionTale) { s.Holder.Leases[0] = lot }, 9300, 9376},
+		"a lease that ends now": {func(s *crossRegionTale) { s.Holder.Leases[0] = lot }, 9375, 9376},
+		"a lease that ended":    {func(s *crossRegionTale) { s.Holder.Leases[0] = lot }, 9376, 9700},
+		"nothing was spent":     {func(s *crossRegionTale) { s.Holder.Spent = 0 }, 9300, lease.Never},
+		"in use, and rejected":  {func(s *crossRegionTale) { s.Holder.Denied = s.Holder.Spent }, 9300, 9700},
+		"the pause":             {func(s *crossRegionTale) { s.askAt = 9500 }, 9300, 9500},
+		"the pause is over":     {func(s *crossRegionTale) { s.askAt = 9500 }, 9500, 9700},
+		"a round trip is left":  {func(s *crossRegionTale) { s.askAt, s.Holder.Leases[0] = 9500, holder.Lease{Units: 17, Expiry: 10_000} }, 9300, 9500},
+		"more is left":          {func(s *crossRegionTale) { s.askAt, s.Holder.Leases[0] = 9500, holder.Lease{Units: 18, Expiry: 10_000} }, 9300, 9700},
+		"the pause ends the window": {func(s *crossRegionTale) {
+			s.askAt, s.Holder.Leases[0] = 10_000, holder.Lease{Units: 900, Expiry: 11_000}
+		}, 9300, lease.Never},
 	} {
-		s := farStory(t)
+		s := crossRegionStory(t)
 		row.change(s)
 		if got := s.RenewAt(&s.terms, row.now); got != row.at {
 			t.Errorf("%s: looks again at %d, not %d", name, got, row.at)
@@ -406,7 +408,7 @@ func TestSmallChanges(t *testing.T) {
 	far := newTier(t, perMinute, lease.Leased)
 	far.terms = far.terms.ForAggregator()
 	if far.Idle(&far.terms, 900+idleMemory-1) || !far.Idle(&far.terms, 900+idleMemory) {
-		t.Error("a far relay is kept for ten seconds after its last ask")
+		t.Error("a cross-region relay is kept for ten seconds after its last ask")
 	}
 	for _, row := range []struct {
 		until    [2]lease.Millis

@@ -7,9 +7,9 @@ import (
 	"github.com/weirlimit/weir/internal/lease/holder"
 )
 
-// distance is the state of a far relay, whose granter is in another region. A far relay asks early enough that no request
-// waits for a round trip. It asks rarely enough that all replicas of a region together send at most ten asks per second. In
-// a near relay it is the zero value, except rate.
+// distance is the state of a cross-region relay, whose granter is in another region. It asks early
+// enough that no request waits for a round trip. It asks rarely enough that all replicas of a region together send at
+// most ten asks per second. In a regional relay it is the zero value, except rate.
 type distance struct {
 	// Replicas is the number of replicas of the region that ask for the same keys. The owner of the relay sets it. It is
 	// raised to 2 and cut to maxReplicas.
@@ -23,13 +23,13 @@ type distance struct {
 }
 
 const (
-	// usageIntervals bounds the want of a far relay for a token bucket: the use in so many lease intervals, or round
-	// trips if these are longer. More units would be withheld from other holders without need.
+	// usageIntervals bounds the want of a cross-region relay for a token bucket: the use in so many lease intervals,
+	// or round trips if these are longer. More units would be withheld from other holders without need.
 	usageIntervals = 2
-	// rateMemory is added to the time since the last ask when a far relay averages its demand. Its children take whole
-	// leases, so the demand between two asks is uneven.
+	// rateMemory is added to the time since the last ask when a cross-region relay averages its demand. Its children
+	// take whole leases, so the demand between two asks is uneven.
 	rateMemory lease.Millis = 250
-	// idleMemory is how long an idle far relay is kept, because a new one needs a round trip.
+	// idleMemory is how long an idle cross-region relay is kept, because a new one needs a round trip.
 	idleMemory lease.Millis = 10_000
 	// maxReplicas is the largest number of replicas that together send at most ten asks per second. With more replicas,
 	// each would have to pause for longer than its small leases last.
@@ -64,8 +64,8 @@ func (d *distance) during(in lease.Millis) int64 { return (d.rate*int64(in) + 99
 // withMargin adds three standard deviations of a Poisson process to units, because requests do not come evenly.
 func withMargin(units int64) int64 { return units + int64(math.Ceil(3*math.Sqrt(float64(units)))) }
 
-// soon is the expected demand during a round trip. It is 0 if the round trip is shorter than a tenth of a lease interval,
-// or if less than one request is expected: units kept for it would use up small limits.
+// soon is the expected demand during a round trip. It is 0 if the round trip is shorter than a tenth of a lease
+// interval, or if less than one request is expected: units kept for it would use up small limits.
 func (d *distance) soon(t *lease.Terms) int64 {
 	if 10*d.trip < t.Interval || d.rate*int64(d.trip) < 1000 {
 		return 0
@@ -76,13 +76,13 @@ func (d *distance) soon(t *lease.Terms) int64 {
 // reserve is how many units are kept for the requests that arrive during a round trip.
 func (d *distance) reserve(t *lease.Terms) int64 { return withMargin(d.soon(t)) }
 
-// stock is how many units a far relay should have when an ask is answered. They last for the round trip of that ask, a
-// pause, and the round trip of the next one.
+// stock is how many units a cross-region relay should have when an ask is answered. They last for the round trip of
+// that ask, a pause, and the round trip of the next one.
 func (d *distance) stock(t *lease.Terms) int64 { return withMargin(d.during(2*d.trip + d.Pause(t))) }
 
-// Pause delays an ask that is not urgent: one that gives units back, or follows a partial grant while no request waits. Two
-// or three replicas of a region that pause send nearly ten asks per second together. For a token bucket the pause is longer,
-// because nearly every grant during a flood is partial.
+// Pause delays an ask that is not urgent: one that gives units back, or follows a partial grant while no request
+// waits. Two or three replicas of a region that pause send nearly ten asks per second together. For a token bucket
+// the pause is longer, because nearly every grant during a flood is partial.
 func (d *distance) Pause(t *lease.Terms) lease.Millis {
 	replicas := lease.Millis(min(max(d.Replicas, 2), maxReplicas))
 	if t.Refills {
@@ -91,8 +91,8 @@ func (d *distance) Pause(t *lease.Terms) lease.Millis {
 	return replicas * t.Interval
 }
 
-// askAggregator makes the want of a far relay. It also asks for the demand during the round trip, so that those requests do not
-// wait.
+// askAggregator makes the want of a cross-region relay. It also asks for the demand during the round trip, so that
+// those requests do not wait.
 func (r *Relay) askAggregator(t *lease.Terms, now lease.Millis, need, waiting int64, behind holder.Asks) lease.Want {
 	a := &r.Holder
 	w := a.Begin(t, now, need, waiting, behind)
@@ -112,7 +112,8 @@ func (r *Relay) askAggregator(t *lease.Terms, now lease.Millis, need, waiting in
 	return a.Sends(t, now, w)
 }
 
-// wantOfAggregator is [holder.State.Want] of a far relay, for which each step of the slow start would take a round trip.
+// wantOfAggregator is [holder.State.Want] of a cross-region relay, for which each step of the slow start would take a
+// round trip.
 func (r *Relay) wantOfAggregator(t *lease.Terms, now lease.Millis) int64 {
 	if r.Holder.Asked == 0 {
 		return t.WantFloor()
@@ -128,9 +129,9 @@ func (r *Relay) wantOfAggregator(t *lease.Terms, now lease.Millis) int64 {
 	return r.Holder.Want(t, now, last, least)
 }
 
-// heardAggregator takes a reply after the holder has applied it. PhasePartial lasts for the pause and four more round trips, so
-// that the next ask is answered before it ends, and no request waits for that ask. If the granted units do not last for
-// the pause, the pause is one round trip.
+// heardAggregator takes a reply after the holder has applied it. PhasePartial lasts for the pause and four more round
+// trips, so that the next ask is answered before it ends, and no request waits for that ask. If the granted units do
+// not last for the pause, the pause is one round trip.
 func (r *Relay) heardAggregator(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, jitter lease.Percent) {
 	a := &r.Holder
 	if w.Want == 0 || g.Status != lease.OK && g.Status != lease.Denied {
@@ -205,13 +206,13 @@ func (r *Relay) holdsNext(now lease.Millis) bool {
 	return old.Units > 0 && old.From > now || young.Units > 0 && young.From > now
 }
 
-// leadAt is when a far relay begins to ask for the next window.
+// leadAt is when a cross-region relay begins to ask for the next window.
 func (r *Relay) leadAt(t *lease.Terms) lease.Millis {
 	return r.Holder.Reset - min(t.Lead, 2*(t.Interval+r.trip))
 }
 
-// aheadAt is when a far relay asks for the next window although a denial of the running one stands. If that ask is denied
-// too, the next one follows half a pause after it was sent.
+// aheadAt is when a cross-region relay asks for the next window although a denial of the running one stands. If that
+// ask is denied too, the next one follows half a pause after it was sent.
 func (r *Relay) aheadAt(t *lease.Terms) lease.Millis {
 	if r.Holder.Phase != holder.PhaseDenied {
 		return max(r.leadAt(t), r.askAt)
@@ -219,8 +220,8 @@ func (r *Relay) aheadAt(t *lease.Terms) lease.Millis {
 	return max(r.leadAt(t), r.Holder.Asked+r.Pause(t)/2)
 }
 
-// AskAlong decides whether a due report also asks. In a far relay the next ask would otherwise wait for the reply to the
-// report.
+// AskAlong decides whether a due report also asks. In a cross-region relay the next ask would otherwise wait for the
+// reply to the report.
 func (r *Relay) AskAlong(t *lease.Terms, now lease.Millis) holder.Asks {
 	switch {
 	case !t.Aggregator || t.Consistency == lease.Exact || r.Holder.Spent == 0 || now < r.askAt:

@@ -5,8 +5,9 @@ import (
 	"github.com/weirlimit/weir/internal/lease/holder"
 )
 
-// RenewAt is when the owner of a far relay calls Prefetch again if no request comes: when a lot or the window ends, or when
-// the pause ends and next to no units are left. It is [lease.Never] if none of these will happen.
+// RenewAt is when the owner of a cross-region relay calls Prefetch again if no request comes: when a lot or the
+// window ends, or when the pause ends and next to no units are left. It is [lease.Never] if none of these will
+// happen.
 func (r *Relay) RenewAt(t *lease.Terms, now lease.Millis) lease.Millis {
 	at, a := lease.Never, &r.Holder
 	if !t.Aggregator || a.Spent+a.Denied == 0 {
@@ -39,7 +40,7 @@ func (r *Relay) Next(t *lease.Terms, now lease.Millis) (in lease.Millis, units i
 	return 0, 0
 }
 
-// lasting is how many units a far relay can still grant when an ask that is sent now is answered.
+// lasting is how many units a cross-region relay can still grant when an ask that is sent now is answered.
 func (r *Relay) lasting(t *lease.Terms, now lease.Millis) int64 {
 	units := r.Holder.Available(now)
 	for i := range r.Holder.Leases {
@@ -50,8 +51,8 @@ func (r *Relay) lasting(t *lease.Terms, now lease.Millis) int64 {
 	return units
 }
 
-// lastsUntil is the last time at which a far relay can ask and is answered before the lot ends. It leaves the part of the
-// ttl that a lease cut from the lot must still have.
+// lastsUntil is the last time at which a cross-region relay can ask and is answered before the lot ends. It leaves
+// the part of the ttl that a lease cut from the lot must still have.
 func (r *Relay) lastsUntil(t *lease.Terms, now lease.Millis, lot *holder.Lease) lease.Millis {
 	if r.endsWithWindow(t, now, lot) {
 		return lease.Never
@@ -64,8 +65,8 @@ func (r *Relay) endsWithWindow(t *lease.Terms, now lease.Millis, lot *holder.Lea
 	return t.Window > 0 && now < r.Holder.Reset && lot.Expiry >= r.Holder.Reset-r.trip-2
 }
 
-// close prolongs a lease of the running window of a far relay until its lease of the next window begins. By its ttl it
-// would end one trip to the granter earlier, and the requests of that time would wait.
+// close prolongs a lease of the running window of a cross-region relay until its lease of the next window begins. By
+// its ttl it would end one trip to the granter earlier, and the requests of that time would wait.
 func (r *Relay) close(t *lease.Terms, now lease.Millis) {
 	for i := range r.Holder.Leases {
 		old, young := &r.Holder.Leases[i], &r.Holder.Leases[1-i]
@@ -75,7 +76,8 @@ func (r *Relay) close(t *lease.Terms, now lease.Millis) {
 	}
 }
 
-// closed is [Relay.close] for a lease in a reply that ends at ends by its ttl. That time may be over when the reply arrives.
+// closed is [Relay.close] for a lease in a reply that ends at ends by its ttl. That time may be over when the reply
+// arrives.
 func (r *Relay) closed(t *lease.Terms, now, ends lease.Millis, g lease.Grant) lease.Millis {
 	for i := range r.Holder.Leases {
 		if next := &r.Holder.Leases[i]; t.Aggregator && g.StartsIn == 0 && r.follows(t, now, &holder.Lease{Expiry: ends}, next) {
@@ -85,8 +87,8 @@ func (r *Relay) closed(t *lease.Terms, now, ends lease.Millis, g lease.Grant) le
 	return ends
 }
 
-// follows reports whether next is a lease of the window after that of lot. A gap of more than a trip between them means that
-// a clock has stepped.
+// follows reports whether next is a lease of the window after that of lot. A gap of more than a trip between them
+// means that a clock has stepped.
 func (r *Relay) follows(t *lease.Terms, now lease.Millis, lot, next *holder.Lease) bool {
 	return next.Units > 0 && next.From > now && r.endsWithWindow(t, now, lot) && next.From-lot.Expiry <= lease.LongestTrip
 }

@@ -11,8 +11,8 @@ import (
 
 var perTenSeconds = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second}
 
-// farTale is a relay far from its granter, and the ask that is under way.
-type farTale struct {
+// crossRegionTale is a relay far from its granter, and the ask that is under way.
+type crossRegionTale struct {
 	Relay
 	t     *testing.T
 	terms lease.Terms
@@ -20,10 +20,10 @@ type farTale struct {
 	sent  lease.Millis
 }
 
-// farStory is a relay 100 ms from its granter and back, with 75 requests per second, in a window that
+// crossRegionStory is a relay 100 ms from its granter and back, with 75 requests per second, in a window that
 // ends at 10,000.
-func farStory(t *testing.T, lots ...holder.Lease) *farTale {
-	s := &farTale{t: t, terms: lease.NewTerms(fatal.Get(limit.New(perTenSeconds))(t), lease.Leased, 0, 0, 0).ForAggregator()}
+func crossRegionStory(t *testing.T, lots ...holder.Lease) *crossRegionTale {
+	s := &crossRegionTale{t: t, terms: lease.NewTerms(fatal.Get(limit.New(perTenSeconds))(t), lease.Leased, 0, 0, 0).ForAggregator()}
 	s.Holder = holder.State{Asked: 9000, Spent: 20, Size: 40, Left: 500, Reset: 10_000}
 	s.rate, s.trip = 75, 100
 	copy(s.Holder.Leases[:], lots)
@@ -31,7 +31,7 @@ func farStory(t *testing.T, lots ...holder.Lease) *farTale {
 }
 
 // ask asks for requests of one unit that wait.
-func (s *farTale) ask(now lease.Millis, waiting int64, behind holder.Asks) lease.Want {
+func (s *crossRegionTale) ask(now lease.Millis, waiting int64, behind holder.Asks) lease.Want {
 	var queue []lease.Want
 	if waiting > 0 {
 		queue = []lease.Want{{Need: 1, Waiting: waiting, Want: waiting}}
@@ -41,14 +41,14 @@ func (s *farTale) ask(now lease.Millis, waiting int64, behind holder.Asks) lease
 }
 
 // reply takes a reply for those that wait, of which none is left.
-func (s *farTale) reply(now lease.Millis, g lease.Grant) {
+func (s *crossRegionTale) reply(now lease.Millis, g lease.Grant) {
 	s.Apply(&s.terms, now, s.sent, s.want, g, 100, nil, nil)
 }
 
 // A denial until the end of the window does not keep a far holder from asking for the next one, once
 // in a pause: without it all requests of a window's first trip would wait.
 func TestAheadOfADeniedWindow(t *testing.T) {
-	s := farStory(t)
+	s := crossRegionStory(t)
 	s.ask(9100, 0, holder.TopUp)
 	s.reply(9200, lease.Grant{Status: lease.Denied, RetryAfter: 800, AskAfter: 800, Limit: 1000, Reset: 800})
 	s.Holder.Deny(&s.terms, 9200, 5)
@@ -80,12 +80,12 @@ func TestFollows(t *testing.T) {
 		{9950, 9898, 10_001, 30, true}, {9950, 9897, 10_001, 30, false}, {9999, 9990, 10_000, 30, true}, {9950, 9990, 9950, 30, false},
 		{9950, 9990, 9990 + lease.LongestTrip, 30, true}, {9950, 9990, 9991 + lease.LongestTrip, 30, false},
 	} {
-		s, next := farStory(t), holder.Lease{Units: c.units, From: c.from}
+		s, next := crossRegionStory(t), holder.Lease{Units: c.units, From: c.from}
 		if got := s.follows(&s.terms, c.now, &holder.Lease{Expiry: c.expiry}, &next); got != c.follows {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
-	s := farStory(t, holder.Lease{Units: 30, From: 10_001, Expiry: 11_000})
+	s := crossRegionStory(t, holder.Lease{Units: 30, From: 10_001, Expiry: 11_000})
 	for startsIn, ends := range map[lease.Millis]lease.Millis{0: 10_001, 50: 9940} {
 		if got := s.closed(&s.terms, 9950, 9940, lease.Grant{StartsIn: startsIn}); got != ends {
 			t.Errorf("a lease that starts in %d ends at %d, not %d", startsIn, got, ends)
@@ -97,7 +97,7 @@ func TestFollows(t *testing.T) {
 	}
 }
 
-// A far relay grants units of both lots, and keeps a quarter for the other workers of a child, but not
+// A cross-region relay grants units of both lots, and keeps a quarter for the other workers of a child, but not
 // where children reject requests.
 func TestFarRelayKeepsAQuarter(t *testing.T) {
 	far := func(denied int64) *tier {

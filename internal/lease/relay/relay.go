@@ -285,7 +285,7 @@ func (r *Relay) rejects(t *lease.Terms, now lease.Millis, w lease.Want) bool {
 }
 
 // offers reports whether a need fits into the units that its granter will have after the relay has given back its own
-// units and those on their way. It is false for a far relay, because no request waits for that.
+// units and those on their way. It is false for a cross-region relay, because no request waits for that.
 func (r *Relay) offers(t *lease.Terms, now lease.Millis, w lease.Want) bool {
 	back := r.Back + r.Holder.Held(t, now)
 	switch {

@@ -62,7 +62,7 @@ func (c *memberCount) missed() {
 }
 
 // Replicas returns how many replicas of the service share this Redis, this one included.
-// While Redis is away it stays at the last number. It rises at once, and falls after some
+// While Redis is unavailable it stays at the last number. It rises at once, and falls after some
 // four seconds in which Redis answered. 0: not known yet.
 func (s *Store) Replicas() int { return int(s.replicas.Load()) }
 

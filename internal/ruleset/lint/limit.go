@@ -25,7 +25,7 @@ func (l *linter) limit() {
 		l.limits(fieldOf(i), r.Limits[i].Limit)
 	}
 	if r.OnFailure == lease.FailureAllow && r.Scope != rule.ScopePoP && l.aboutLogin() {
-		l.warn("login-fails-open", "on_failure", "allow admits every request while the region is away, and this looks like a limit against guessing; write deny, or local")
+		l.warn("login-fails-open", "on_failure", "allow admits every request while the region is unavailable, and this looks like a limit against guessing; write deny, or local")
 	}
 }
 

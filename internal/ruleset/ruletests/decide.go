@@ -20,7 +20,7 @@ type player struct {
 	now     limit.Micros
 	limiter *exact.Limiter
 
-	away, cutOff map[string]bool       // regions: their PoPs cannot reach them; they cannot reach the aggregator
+	down, cutOff map[string]bool       // regions: their PoPs cannot reach them; they cannot reach the aggregator
 	inFlight     map[string]*int64     // requests, by PoP and shed rule
 	streams      exact.Endings[*int64] // of inFlight
 
@@ -42,7 +42,7 @@ const failedRetry lease.Millis = 1000
 
 func newPlayer(set *rule.Set, t *Test) *player {
 	return &player{
-		set: set, test: t, now: t.start, limiter: exact.New(set, mostKeys), away: map[string]bool{}, cutOff: map[string]bool{},
+		set: set, test: t, now: t.start, limiter: exact.New(set, mostKeys), down: map[string]bool{}, cutOff: map[string]bool{},
 		inFlight: map[string]*int64{}, keys: map[*rule.Rule]string{}, failed: map[*rule.Rule]bool{},
 	}
 }
@@ -126,7 +126,7 @@ func (p *player) add(at *pop, h *rule.Hit) (closed bool) {
 		p.quotas = append(p.quotas, edge.Quota{Rule: r, Name: rulebook.Name(r, h.Variant), Policy: rulebook.Item(r, s), Limit: max(s.Count, s.Burst)})
 	}
 	hit, own := exact.Hit{Rule: h.Rule, Variant: h.Variant, Cost: h.Cost, Key: string(h.Key)}, at.region+"/"+at.name
-	alone, cutOff := r.Scope != rule.ScopePoP && p.away[at.region], r.Scope == rule.ScopeGlobal && p.cutOff[at.region]
+	alone, cutOff := r.Scope != rule.ScopePoP && p.down[at.region], r.Scope == rule.ScopeGlobal && p.cutOff[at.region]
 	p.failed[r] = alone || cutOff
 	switch {
 	case p.failed[r] && r.OnFailure != lease.FailureLocal:

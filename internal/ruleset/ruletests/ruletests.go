@@ -65,7 +65,7 @@ type step struct {
 type fault struct {
 	aggregator bool   // else the region, to its PoPs
 	region     string // with aggregator: to which it does not answer; empty: to all
-	away       bool
+	down       bool
 }
 
 // expect is what must become of the requests of a step.

@@ -193,31 +193,31 @@ tests:
       - { pop: nyc1, request: GET /allow, repeat: 4x, expect: { allowed: allow, remaining: 0 } }
       - { pop: sin1, request: GET /allow, expect: { denied: allow, failed: false, retry_after: 3550s } }
 `, `
-      - { fault: region eu away }
+      - { fault: region eu down }
       - { request: GET /allow, repeat: 20x, expect: { allowed: allow, failed: true } }
       - { request: GET /deny, expect: { denied: deny, failed: true, status: 503 } }
       - { request: GET /near, expect: { denied: near, failed: true } }
       - { pop: nyc1, request: GET /deny, expect: { allowed: deny, failed: false } }
-      - { at: 30s, fault: region eu back }
+      - { at: 30s, fault: region eu up }
       - { at: 1m, request: GET /deny, expect: { allowed: deny, failed: false } }
       - { request: GET /near, expect: { allowed: near, remaining: 3 } }
 `, `
-      - { fault: aggregator away }
+      - { fault: aggregator down }
       - { at: 15s, request: GET /allow, repeat: 20x, expect: { allowed: allow, failed: true } }
       - { request: GET /deny, expect: { denied: deny, failed: true } }
       - { request: GET /near, repeat: 4x, expect: { allowed: near, failed: false } }
       - { request: GET /local, repeat: 10x, expect: { count: { allowed: 2, denied: 8 } } }
       - { pop: sin1, request: GET /local, repeat: 10x, expect: { count: { allowed: 4, denied: 6 } } }
-      - { fault: aggregator back }
+      - { fault: aggregator up }
       - { at: 40s, request: GET /deny, expect: { allowed: deny, failed: false } }
 `, `
-      - { fault: aggregator away for eu }
+      - { fault: aggregator down for eu }
       - { at: 15s, request: GET /deny, expect: { denied: deny, failed: true } }
       - { pop: nyc1, request: GET /deny, expect: { allowed: deny, failed: false } }
       - { request: GET /local, repeat: 10x, expect: { count: { allowed: 2 } } }
       - { pop: nyc1, request: GET /local, repeat: 10x, expect: { count: { allowed: 6 } } }
 `, `
-      - { fault: region eu away }
+      - { fault: region eu down }
       - { request: GET /half, repeat: 10x, expect: { count: { allowed: 4 }, failed: true, status: 429, retry_after: 10s } }
       - { pop: fra2, request: GET /half, repeat: 10x, expect: { count: { allowed: 4 } } }
       - { at: 10s, request: GET /half, repeat: 5x, expect: { count: { allowed: 4 } } }

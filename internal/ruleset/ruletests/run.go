@@ -49,9 +49,9 @@ func (p *player) put(f fault) {
 	for _, region := range p.test.regions {
 		switch {
 		case f.aggregator && (f.region == "" || f.region == region):
-			p.cutOff[region] = f.away
+			p.cutOff[region] = f.down
 		case !f.aggregator && f.region == region:
-			p.away[region] = f.away
+			p.down[region] = f.down
 		}
 	}
 }

@@ -83,19 +83,19 @@ func (s *step) repeat(v strict.Value) {
 func (t *testReader) fault(v strict.Value) (f fault) {
 	var names []string
 	var faults []fault
-	for _, word := range []string{"away", "back"} {
-		away := word == "away"
+	for _, word := range []string{"down", "up"} {
+		down := word == "down"
 		for _, region := range t.regions {
 			names = append(names, "region "+region+" "+word, "aggregator "+word+" for "+region)
-			faults = append(faults, fault{false, region, away}, fault{true, region, away})
+			faults = append(faults, fault{false, region, down}, fault{true, region, down})
 		}
-		names, faults = append(names, "aggregator "+word), append(faults, fault{true, "", away})
+		names, faults = append(names, "aggregator "+word), append(faults, fault{true, "", down})
 	}
 	if i, ok := v.OneOf("add a PoP of its region to pops, or ", names); ok {
 		f = faults[i]
 	}
 	if f.aggregator && t.set != nil && (!t.divided || len(t.regions) < 2) {
-		v.Fail("the test has no aggregator: that takes a rule with scope: global, and two regions; write region NAME away")
+		v.Fail("the test has no aggregator: that takes a rule with scope: global, and two regions; write region NAME down")
 	}
 	return f
 }

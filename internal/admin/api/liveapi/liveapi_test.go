@@ -108,7 +108,7 @@ func TestStatus(t *testing.T) {
 	var s v1.Status
 	began := time.Now()
 	w.get("/v1/status?wait=2", &s)
-	if waited := time.Since(began); waited < 2*time.Second || s.Of != "region eu" || s.WatchedMs < 2000 || s.InForce.Revision != 7 || len(s.Silent) != 0 {
+	if waited := time.Since(began); waited < 2*time.Second || s.Of != "region eu" || s.WatchedMs < 2000 || s.InForce.Revision != 7 || len(s.Missing) != 0 {
 		t.Errorf("after %v: %+v", waited, s)
 	}
 	want := v1.Member{
@@ -118,7 +118,7 @@ func TestStatus(t *testing.T) {
 	if len(s.Members) != 2 {
 		t.Fatalf("%+v", s.Members)
 	}
-	if s.Members[1].SilentMs = 0; s.Members[1] != want {
+	if s.Members[1].LastReportMs = 0; s.Members[1] != want {
 		t.Errorf("%+v, want %+v", s.Members[1], want)
 	}
 	rules := []v1.Use{
@@ -143,8 +143,8 @@ func TestProblems(t *testing.T) {
 		t.Error(got)
 	}
 	for want, m := range map[string]v1.Member{
-		"":                      {RulesVersion: "new", RulesRevision: 7, Redis: "ok", Keys: 94, Places: 100, SilentMs: v1.SilentAfterMs, Error: "old", ErrorAgeMs: 1},
-		"not heard for 3.001s":  {RulesVersion: "new", RulesRevision: 7, SilentMs: v1.SilentAfterMs + 1},
+		"":                      {RulesVersion: "new", RulesRevision: 7, Redis: "ok", Keys: 94, Places: 100, LastReportMs: v1.MissingAfterMs, Error: "old", ErrorAgeMs: 1},
+		"not heard for 3.001s":  {RulesVersion: "new", RulesRevision: 7, LastReportMs: v1.MissingAfterMs + 1},
 		"has no rules":          {},
 		"has rules 6, not 7":    {RulesVersion: "old", RulesRevision: 6},
 		"its table is full":     {RulesVersion: "new", RulesRevision: 7, Keys: 95, Places: 100},
@@ -172,14 +172,14 @@ func TestLyingRevision(t *testing.T) {
 }
 
 // An aggregator names regions that it does not hear. No rule has a hint before a PoP was heard.
-func TestSilentRegion(t *testing.T) {
+func TestMissingRegion(t *testing.T) {
 	w := newWorld(t, live.Config{Regions: true, Expected: func() []string { return []string{"eu", "us"} }})
 	w.feed(1, func(int) *quotapb.ReportRequest {
 		return report("", func(m *quotapb.ReportRequest) { m.Region, m.Members = "eu", nil })
 	})
 	var s v1.Status
 	w.get("/v1/status", &s)
-	if s.Of != "all regions" || !slices.Equal(s.Silent, []string{"us"}) || len(s.Members) != 0 || len(s.Rules) != 4 || s.Rules[0].Hint != "" {
+	if s.Of != "all regions" || !slices.Equal(s.Missing, []string{"us"}) || len(s.Members) != 0 || len(s.Rules) != 4 || s.Rules[0].Hint != "" {
 		t.Errorf("%+v", s)
 	}
 }

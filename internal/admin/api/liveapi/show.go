@@ -17,7 +17,7 @@ func seen(v *live.View) v1.Seen { return v1.Seen{Of: v.Of, WatchedMs: v.Watched.
 
 func (o *operations) status(v *live.View) *v1.Status {
 	s := &v1.Status{
-		Seen: seen(v), InForce: o.InForce(), Silent: append([]string{}, v.Silent...),
+		Seen: seen(v), InForce: o.InForce(), Missing: append([]string{}, v.Missing...),
 		Members: make([]v1.Member, len(v.Members)), Rules: o.uses(v),
 	}
 	newest := s.InForce
@@ -25,7 +25,7 @@ func (o *operations) status(v *live.View) *v1.Status {
 		s.Members[i] = v1.Member{
 			Kind: kinds[m.Kind], Region: m.Region, Name: m.Name, Holder: hex.EncodeToString(m.Holder), Workers: m.Workers,
 			Version: m.Version, RulesVersion: m.RulesVersion, RulesRevision: m.RulesRevision, RulesAgeMs: m.RulesAgeMs,
-			AgeMs: m.AgeMs, SilentMs: m.SilentMs, DegradedMs: m.DegradedMs, ReservePerMille: m.ReservePerMille,
+			AgeMs: m.AgeMs, LastReportMs: m.LastReportMs, DegradedMs: m.DegradedMs, ReservePerMille: m.ReservePerMille,
 			Keys: m.Keys, Places: m.Places, Redis: m.Redis, Error: m.Error, ErrorAgeMs: m.ErrorAgeMs,
 		}
 		if m.Kind != quotapb.MemberKind_MEMBER_KIND_POP && m.RulesRevision > newest.Revision { // a PoP has its rules from one of the others, or lies
@@ -51,7 +51,7 @@ func problems(m *v1.Member, newest v1.InForce) string {
 		}
 	}
 	ago := func(ms uint64) time.Duration { return time.Duration(min(ms, 1<<40)) * time.Millisecond }
-	say(m.SilentMs > v1.SilentAfterMs, "not heard for %v", ago(m.SilentMs))
+	say(m.LastReportMs > v1.MissingAfterMs, "not heard for %v", ago(m.LastReportMs))
 	say(m.RulesVersion == "", "has no rules")
 	say(m.RulesVersion != "" && m.RulesVersion != newest.Version && m.RulesRevision < newest.Revision, "has rules %d, not %d", m.RulesRevision, newest.Revision)
 	say(m.DegradedMs > 0, "%s has not answered for %v", asked[m.Kind], ago(m.DegradedMs))

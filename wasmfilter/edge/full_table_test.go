@@ -110,7 +110,7 @@ func TestDebtsMakeRoom(t *testing.T) {
 
 // Whatever makes room for whatever: no key gets more than its limit in its window, and
 // what was on lease is not lost.
-func TestRoomNeverResetsAKey(t *testing.T) {
+func TestFullTableNeverResetsAKey(t *testing.T) {
 	const rules = `{"rules":[
 		{"name":"pop","match":{"path":["/p","/pq","/all"]},"key":[{"header":"x-user"}],"limit":"3/24h","algorithm":%q,"scope":"pop"},
 		{"name":"pop2","match":{"path":["/q","/pq","/all"]},"key":[{"header":"x-user"}],"limit":"2/24h","algorithm":%q,"scope":"pop"},
