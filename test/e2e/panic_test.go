@@ -1,99 +1,133 @@
 package e2e
 
 import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 const panicRules = `
-  - { name: panic-quota, match: { path: /panic-quota }, timeout: 1s, key: [ { header: x-user } ], limit: 100/1d,
-      algorithm: fixed_window, on_failure: { action: deny, status: 429 } }
-  - { name: slots, match: { path: /stream }, timeout: 1s, key: [], limit: 4, algorithm: concurrency,
-      lease: { ttl: 2s }, on_failure: { action: deny, status: 429 } }
+rules:
+  - { name: exact-deny, match: { path: /exact-deny }, key: [ { header: x-user } ], limit: 1000/1d, algorithm: fixed_window,
+      consistency: exact, timeout: 1s, on_failure: { action: deny, status: 429 } }
+  - { name: exact-allow, match: { path: /exact-allow }, key: [ { header: x-user } ], limit: 1000/1d, algorithm: fixed_window,
+      consistency: exact, timeout: 1s, on_failure: allow }
+  - { name: pop-local, match: { path: /pop-local }, key: [ { header: x-user } ], limit: 1000000/1d, algorithm: fixed_window,
+      scope: pop, on_failure: local }
+  - { name: pop-allow, match: { path: /pop-allow }, key: [ { header: x-user } ], limit: 1000000/1d, algorithm: fixed_window,
+      scope: pop, on_failure: allow }
+  - { name: slot, match: { path: /slot }, key: [], limit: 1, algorithm: concurrency, scope: pop }
 `
 
-// With its test hooks on, the filter kills its VM on a request with the header
-// x-weir-test-panic. A new VM stands within a second, and the table, which belongs
-// to Envoy, has lost nothing: what was spent stays spent, with the region away, so
-// that the filter could not learn it again. No slot is lost either.
-func filterPanics(t *testing.T, s *stack.Stack, upstream *stack.InFlight) {
-	p := s.PoPs[0]
-	spends(t, 100, func() int64 {
-		return offer(t, loadOf(s, "/panic-quota", "ann", 500)).OK()
-	})
-	p.Link.Cut()
-	if envoy.Native() { // nothing replaces Envoy
-		recovers(t, s)
-		return
-	}
-	crash(t, p)
-
-	t.Run("heals within a second", func(t *testing.T) {
-		// The machine may be busy: what is looked at is that requests are served
-		// again and that it took one reload per VM, not many.
-		proc.Eventually(t, 5*time.Second, "requests are served", func() bool {
-			tally := try(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/other"), Count: 50})
-			return tally.OK() == 50
-		})
-	})
-	t.Run("what was spent stays spent", func(t *testing.T) {
-		tally := offer(t, loadOf(s, "/panic-quota", "ann", 500))
-		if tally.OK() > 0 {
-			t.Errorf("admitted %d of a spent key", tally.OK())
-		}
-	})
-	p.Link.Heal()
-	t.Run("leaks no slot", func(t *testing.T) {
-		leave := fillSlots(t, s, upstream, 4)
-		crash(t, p) // the VM of these streams is gone
-		leave()
-		proc.Eventually(t, 15*time.Second, "the upstream is idle", func() bool { return upstream.Now() == 0 })
-		holdSlots(t, s, upstream, 4)
-	})
-	t.Run("counts a replaced VM", func(t *testing.T) { // also where the crashes so far came too early
-		proc.Eventually(t, 30*time.Second, "a replaced VM is counted", func() bool {
-			if p.Stats("wasmcustom.weir.vm_replaced")["wasmcustom.weir.vm_replaced"] > 0 {
-				return true
+// A build for tests panics in each hook. Envoy lives, the log names the hook, weir_panics counts, and the next request is
+// decided. A request without a verdict follows on_failure, or before_rules if no rule was matched. No slot is lost.
+func TestPanics(t *testing.T) {
+	t.Parallel()
+	var boots []*envoy.Bootstrap
+	before := []string{"allow", "deny"}
+	dir := t.TempDir()
+	s := stack.Start(t, stack.Config{Workers: 1, Rules: panicRules, Bootstrap: func(b *envoy.Bootstrap) {
+		b.SetVariant(envoy.Panicking)
+		b.SetPlugin(map[string]any{"before_rules": before[len(boots)]})
+		b.ListenersFrom(filepath.Join(dir, before[len(boots)]+".json"))
+		boots = append(boots, b)
+	}})
+	awaitRules(t, s)
+	allows, denies := s.PoPs[0], s.PoPs[1]
+	for _, c := range []struct {
+		hook, path string
+		pop        *stack.PoP
+		status     int
+	}{
+		{"on_request_headers", "/exact-deny", allows, 200},
+		{"on_request_headers", "/exact-allow", denies, 503},
+		{"decided", "/pop-local", allows, 503},
+		{"decided", "/pop-allow", allows, 200},
+		{"decided", "/slot", allows, 200},
+		{"on_scheduled", "/exact-deny", allows, 429},
+		{"on_scheduled", "/exact-allow", allows, 200},
+		{"on_http_call_response", "/exact-deny", allows, 429},
+		{"on_http_call_response", "/exact-allow", allows, 200},
+		{"on_response_headers", "/pop-local", allows, 200},
+		{"on_delete", "/slot", allows, 200},
+		{"on_tick", "/other", allows, 200},
+	} {
+		t.Run(c.hook+" "+c.path, func(t *testing.T) {
+			hook := map[string]string{"decided": "on_request_headers"}[c.hook] // where it is called from
+			if hook == "" {
+				hook = c.hook
 			}
-			crash(t, p)
-			return false
+			panicked := panics(c.pop)
+			if r := c.pop.Get(c.path, "x-user", "ann", "x-weir-test-panic", c.hook); r.Status != c.status {
+				t.Errorf("status %d, want %d: %s", r.Status, c.status, r.Body)
+			}
+			proc.Eventually(t, 10*time.Second, "the panic is counted", func() bool { return panics(c.pop) == panicked+1 })
+			logs(t, c.pop.LogPath(), "panic in "+hook+": x-weir-test-panic")
+			for range 3 { // one after the other, for which a slot is enough
+				r := c.pop.Get(c.path, "x-user", "bob")
+				if limited := c.path != "/other"; r.Status != http.StatusOK || limited != (r.Header.Get("RateLimit") != "") {
+					t.Errorf("the next request: status %d, headers %v", r.Status, r.Header)
+				}
+			}
 		})
-	})
+	}
+	t.Run("on_configure", func(t *testing.T) { panicsInConfiguration(t, allows, boots[0]) })
+	t.Run("memory", func(t *testing.T) { panicsKeepNoMemory(t, allows) })
 }
 
-// recovers has both workers of a native module panic again and again: each such request passes, and is counted, and
-// what was spent stays spent.
-func recovers(t *testing.T, s *stack.Stack) {
-	p, panics := s.PoPs[0], int64(64)
-	tally := try(t, drive.Load{Addrs: []string{p.Addr}, Request: drive.Get("/panic-quota", "x-user", "ann", "x-weir-test-panic", "recover"), Count: panics})
-	if tally.OK() != panics {
-		t.Errorf("of %d requests %d passed: %v", panics, tally.OK(), tally.Status)
+func panics(p *stack.PoP) int64 { return p.Stats("weir.panics")["wasmcustom.weir.panics"] }
+
+// panicsInConfiguration: the last good configuration goes on.
+func panicsInConfiguration(t *testing.T, p *stack.PoP, boot *envoy.Bootstrap) {
+	boot.SetPlugin(map[string]any{"ratelimit_headers": false, "labels": map[string]any{"x-weir-test-panic": "on_configure"}})
+	boot.WriteListeners()
+	logs(t, p.LogPath(), "panic in on_configure: x-weir-test-panic")
+	wrong(t, p, 1)
+	time.Sleep(1500 * time.Millisecond) // the old listener drains for a second
+	if r := p.Get("/exact-deny", "x-user", "ann"); r.Status != http.StatusOK || r.Header.Get("RateLimit") == "" {
+		t.Errorf("status %d, headers %v", r.Status, r.Header)
 	}
-	proc.Eventually(t, 10*time.Second, "all panics are counted", func() bool {
-		return p.Stats("weir.panics")["wasmcustom.weir.panics"] == panics
-	})
-	if tally := offer(t, loadOf(s, "/panic-quota", "ann", 500)); tally.OK() > 0 {
-		t.Errorf("admitted %d of a spent key", tally.OK())
+	boot.SetPlugin(map[string]any{"ratelimit_headers": true, "labels": map[string]any{}})
+	boot.WriteListeners()
+	wrong(t, p, 0)
+}
+
+// panicsKeepNoMemory: what a request had is free after its panic, whichever hook it was.
+func panicsKeepNoMemory(t *testing.T, p *stack.PoP) {
+	round := func() int64 {
+		for _, hook := range []string{"on_request_headers", "decided", "on_delete"} {
+			try(t, drive.Load{Addrs: []string{p.Addr}, Request: drive.Get("/pop-allow", "x-user", "ann", "x-weir-test-panic", hook), Count: 2000})
+		}
+		time.Sleep(300 * time.Millisecond)
+		return p.Memory()
+	}
+	first := round()
+	last := max(round(), round())
+	if t.Logf("%d and then %d kB", first>>10, last>>10); last-first > 8<<20 { // 12,000 panics; a stream alone would take 2 MB
+		t.Errorf("12000 panics took %d kB", (last-first)>>10)
 	}
 }
 
-// crash kills the VM of each worker while requests are under way.
-func crash(t *testing.T, p *stack.PoP) {
-	t.Helper()
-	before := p.Stats("wasm.weir.vm_reload_success")
-	proc.Eventually(t, 30*time.Second, "both workers' VMs have crashed and are back", func() bool {
-		try(t, drive.Load{Addrs: []string{p.Addr}, Request: drive.Get("/other", "x-weir-test-panic", "1"), Count: 8})
-		time.Sleep(200 * time.Millisecond)
-		for name, n := range p.Stats("wasm.weir.vm_reload_success") {
-			if n >= before[name]+2 {
-				return true
-			}
+// What is released cannot be told to panic.
+func TestReleasedFilterHasNoTestPanics(t *testing.T) {
+	const name = "x-weir-test-panic"
+	b := envoy.ReadBootstrap(t)
+	b.SetVariant(envoy.Panicking)
+	extension := map[bool]string{true: "so", false: "wasm"}[envoy.Native()]
+	for file, has := range map[string]bool{"bin/weir." + extension: false, "bin/panics/weir." + extension: true} {
+		text := fatal.Get(os.ReadFile(proc.Built(t, file, "build")))(t)
+		if bytes.Contains(text, []byte(name)) != has {
+			t.Error(fmt.Sprint(file, " has ", name, ": ", !has))
 		}
-		return false
-	})
+	}
 }

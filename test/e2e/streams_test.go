@@ -27,15 +27,22 @@ func TestStreams(t *testing.T) {
 	mux.Handle("/stream", slots.Track(http.HandlerFunc(streams)))
 	mux.Handle("/v1/", held.Track(loaded))
 	log := filepath.Join(t.TempDir(), "access.log")
-	s := stack.Start(t, stack.Config{Rules: "rules:\n" + fewSlotsRules + shedRules + panicRules, Links: true, Upstream: mux,
-		Plugin: map[string]any{"test_hooks": true}, Bootstrap: func(b *envoy.Bootstrap) { b.SetAccessLog(log) }})
+	s := stack.Start(t, stack.Config{Rules: "rules:\n" + fewSlotsRules + shedRules + crashRules, Links: true, Upstream: mux,
+		Bootstrap: func(b *envoy.Bootstrap) {
+			if !envoy.Native() {
+				b.SetVariant(envoy.Panicking)
+			}
+			b.SetAccessLog(log)
+		}})
 	awaitRules(t, s)
 	t.Run("slots", func(t *testing.T) {
 		freeInTheWholePoP(t, s, &one, &two)
 		handOver(t, s, &one)
 	})
 	t.Run("shed rule", func(t *testing.T) { sheds(t, s.PoPs[0], loaded, &held, log) })
-	t.Run("the filter panics", func(t *testing.T) { filterPanics(t, s, &slots) })
+	if !envoy.Native() { // nothing replaces Envoy
+		t.Run("a VM crashes", func(t *testing.T) { vmCrashes(t, s, &slots) })
+	}
 }
 
 // streams answers at once, or a byte at once and the end as late as ?for says.

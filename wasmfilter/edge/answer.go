@@ -9,6 +9,7 @@ import (
 // settle decides what a call was for, now that it has ended: by its grants, or by
 // on_failure.
 func (d *decider) settle(now lease.Millis, f *uplink.Flight) {
+	defer d.giveUp(f)
 	for i := range f.Reports {
 		if r := &f.Reports[i]; r.Policy != nil && f.Answered {
 			d.accounts.reported(now, f.Sent, r, r.Policy.Granted(&f.Grants[i]))
@@ -33,6 +34,21 @@ func (d *decider) settle(now lease.Millis, f *uplink.Flight) {
 	}
 	if f.Lane.Open {
 		d.failGathered(now, f.Lane)
+	}
+}
+
+// giveUp ends the asks that a panic has left of a call: a key must not count as asked for when its call has ended. The
+// requests that wait for them wait until their timeout.
+func (d *decider) giveUp(f *uplink.Flight) {
+	for _, waiting := range f.Asks {
+		a := waiting.(*ask)
+		if !a.flying || d.asks.pending[a.key.Hash] != a {
+			continue
+		}
+		if a.holding != nil {
+			a.holding.Asking = false
+		}
+		d.asks.end(a)
 	}
 }
 

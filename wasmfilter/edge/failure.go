@@ -110,3 +110,42 @@ func (h *hit) failed(now lease.Millis, did *lease.Failed) holder.Verdict {
 // failedRetry is after how long a client should come back that is rejected because the
 // region does not answer.
 const failedRetry lease.Millis = 1000
+
+// Panicked returns the status with which a request is rejected if its decision was cut short; 0: it passes. Nothing can be
+// counted then, so on_failure: local rejects as deny does. r is nil if no request was matched: before_rules decides.
+func (w *Worker) Panicked(r *Request) (status int) {
+	switch {
+	case r == nil && w.cfg.DenyBeforeRules:
+		return 503
+	case r == nil:
+		return 0
+	case len(r.hits) == 0: // it has not begun
+		for i := range w.decider.matches.Hits {
+			m := &w.decider.matches.Hits[i]
+			if p := &w.rules.InForce.ByRule[m.Rule][m.Variant]; !p.Shadow && status == 0 {
+				status = deniesUncounted(p)
+			}
+		}
+		return status
+	}
+	for i := range r.hits {
+		if status == 0 {
+			status = deniesUncounted(r.hits[i].policy)
+		}
+	}
+	return status
+}
+
+// deniesUncounted is the status of a denial where nothing can be counted; 0: the rule admits.
+func deniesUncounted(p *rulebook.Policy) (status int) {
+	if p.Rule.OnFailure.FailUncounted().Admitted {
+		return 0
+	}
+	return p.Rule.DenyStatus
+}
+
+// Abandon ends a request whose decision was cut short, and puts back what was taken for it.
+func (w *Worker) Abandon(now lease.Millis, r *Request) {
+	r.Outcome = Wait
+	w.decider.end(now, r)
+}

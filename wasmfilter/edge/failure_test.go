@@ -262,3 +262,30 @@ func TestBreakerBehindAGroup(t *testing.T) {
 		t.Errorf("behind an open breaker: outcomes %v and %v", greedy.Outcome, honest.Outcome)
 	}
 }
+
+// A panic while an answer is handed out loses that answer, and no more: the requests that waited fall back at their
+// timeout, and their keys are asked for again.
+func TestPanicInAnAnswer(t *testing.T) {
+	w := newWorld(t, 1, fmt.Sprintf(failRule, `"deny"`))
+	broken, behind := w.request(0, "/", "ann"), w.request(0, "/", "bob")
+	broken.hits = nil
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("there is no panic")
+			}
+		}()
+		w.settle()
+	}()
+	w.workers[0].Abandon(w.now, broken)
+	w.pass(2000)
+	if behind.Outcome != Deny || behind.Status != 503 {
+		t.Errorf("a request behind it: outcome %v, status %d", behind.Outcome, behind.Status)
+	}
+	w.settle()
+	for _, user := range []string{"ann", "bob"} {
+		if !w.admit(0, "/", user) {
+			t.Errorf("%s is not admitted afterwards", user)
+		}
+	}
+}

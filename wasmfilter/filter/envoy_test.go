@@ -528,7 +528,7 @@ func (h nativeHost) Record(m uint32, v uint64) {
 const wallStart = int64(1_800_000_000) * 1e9
 
 // mustRules is for configurations with bundled rules.
-func withRules(t *testing.T, rules string) string {
+func withRules(t testing.TB, rules string) string {
 	t.Helper()
 	if _, err := read.JSON([]byte(rules)); err != nil {
 		t.Fatal(err)

@@ -347,23 +347,6 @@ func TestBadConfigKeepsTheLast(t *testing.T) {
 	}
 }
 
-// A panic in a callback is caught: the request passes, and the next one is decided. Without test_hooks the header means nothing.
-func TestPanicIsCaught(t *testing.T) {
-	for hooks, panics := range map[string]int64{"true": 1, "false": 0} {
-		e := startNew(t, strings.Replace(withRules(t, userRules), "{", `{"test_hooks":`+hooks+`,`, 1), 1)
-		if x := e.send(0, ":path", "/v1/a", "x-weir-test-panic", "recover"); x.paused || x.status != 0 {
-			t.Errorf("status %d, paused %v", x.status, x.paused)
-		}
-		if x := e.get(0, "/v1/a", "x-user", "ann"); header(x.response, "ratelimit") == "" {
-			t.Error("the next request was not decided")
-		}
-		e.pass(100)
-		if e.metrics["weir.panics"] != panics {
-			t.Errorf("test_hooks %s: metrics: %v", hooks, e.metrics)
-		}
-	}
-}
-
 // A VM that was thrown away leaves everything in shared data, where the one in its place finds it.
 func TestVMDies(t *testing.T) {
 	e := startNew(t, withRules(t, userRules), 2) // the second of another worker

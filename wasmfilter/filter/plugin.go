@@ -37,12 +37,12 @@ type plugin struct {
 	current uint32             // stream that waits since a moment ago, while its callback runs; 0: none
 	calls   map[uint32]uint64  // the host's id of a call in flight to the worker's
 	last    response.Rejection // that maker and headers hold, for a flood gets it again; zero: it is none
+	open    bool               // the request whose callback runs has no verdict yet
+	stream  *stream            // of that request, once the rules that apply to it are known
 	headers headerMap
 	maker   response.Maker
 	stats   stats
-	panics  uint64
 	serving serving
-	deepest int                // of test hooks
 	logged  [complaints]string // the last of each kind, so that it is not repeated
 
 	// Envoy configures plugins, on its main thread, before it has its clusters: that no
@@ -52,16 +52,25 @@ type plugin struct {
 	resetting bool
 }
 
-func newPlugin(m *VM, context uint32, text []byte) *plugin {
+// newPlugin makes a plugin of a configuration. The last good one of its name takes the place of one with a mistake, and
+// of one on which the filter has panicked before.
+func newPlugin(m *VM, context uint32, text []byte, panicked bool) *plugin {
 	p := &plugin{vm: m, host: m.host, context: context, name: strings.Clone(m.host.PluginName()), calls: map[uint32]uint64{}}
-	cfg, err := rulebook.ReadConfig(text)
-	if err != nil {
+	cfg, mistake := rulebook.Config{}, "the filter panicked when it read it"
+	if !panicked {
+		var err error
+		if cfg, err = rulebook.ReadConfig(text); err == nil {
+			mistake = ""
+			m.panics.configure(cfg.Labels)
+		} else {
+			mistake = err.Error()
+		}
+	}
+	if mistake != "" {
 		if good, ok := m.good[p.name]; ok {
 			cfg = good
 		}
-		cfg.Error = "the plugin configuration, a JSON object, cannot be used: " + err.Error()
-	} else {
-		m.good[p.name] = cfg
+		cfg.Error = "the plugin configuration, a JSON object, cannot be used: " + mistake
 	}
 	p.cfg = cfg
 	p.wall = m.host.Wall()
@@ -73,20 +82,24 @@ func newPlugin(m *VM, context uint32, text []byte) *plugin {
 	p.in.Fetch, p.in.PoP = &p.known, &rule.PoP{Region: cfg.Region, Labels: cfg.Labels}
 	p.stats.define(m.host)
 	p.serving.read(store, cfg.Hash)
+	if mistake == "" {
+		m.good[p.name] = cfg
+	}
 	return p
 }
 
 // decide takes a stream through the rules.
 func (p *plugin) decide(context uint32) (pause bool) {
+	p.open, p.stream = true, nil
+	p.vm.panics.arm(p.host)
+	p.vm.panics.at("on_request_headers")
 	p.serving.note(p.host)
-	if p.cfg.TestHooks {
-		p.testPanic()
-	}
 	if !p.read() {
 		return false
 	}
 	p.missed = !p.worker.Match(&p.in)
 	if p.missed {
+		p.open = false
 		if by := p.worker.Exempt(); by != "" {
 			p.missed = false // the next is likely exempt, too, which its path alone does not show
 			p.reportExempt(by)
@@ -95,25 +108,28 @@ func (p *plugin) decide(context uint32) (pause bool) {
 	}
 	now, s := p.host.Now(), p.vm.acquire(p)
 	s.request.Stream = context
+	p.stream = s
 	switch p.worker.Decide(now, &s.request) {
 	case edge.Deny:
 		p.reject(&s.request)
+		p.open, pause = false, true
 		p.worker.End(now, &s.request)
 		p.vm.release(s)
 		p.after()
-		return true
+		return pause
 	case edge.Wait:
 		p.vm.streams.add(s)
+		p.open, pause = false, true
 		p.current = context
 		p.after()
 		p.current = 0
+		pause = s.request.Outcome != edge.Admit
 		p.pace(now)
-		if s.request.Outcome != edge.Admit {
-			return true
-		}
-		return false
+		return pause
 	}
+	p.vm.panics.at("decided")
 	p.report(&s.request)
+	p.open = false
 	if p.annotates(&s.request) || s.request.Holds() {
 		p.vm.streams.add(s)
 	} else {
@@ -121,6 +137,29 @@ func (p *plugin) decide(context uint32) (pause bool) {
 	}
 	p.after()
 	return false
+}
+
+// fallBack decides a request on which the filter has panicked, by on_failure; s is nil if the rules that apply to it are not
+// known, and before_rules decides. It calls nothing that may be the cause. True if the request is rejected.
+func (p *plugin) fallBack(s *stream) (rejected bool) {
+	defer p.vm.recovered("on_failure")
+	p.open = false
+	var r *edge.Request
+	if s != nil {
+		r = &s.request
+	}
+	status := p.worker.Panicked(r)
+	if status != 0 {
+		rejected = true
+		p.respondPlainly(status)
+	}
+	if r != nil {
+		p.worker.Abandon(p.host.Now(), r)
+		if r.Outcome = edge.Admit; rejected {
+			r.Outcome = edge.Deny
+		}
+	}
+	return rejected
 }
 
 // read fetches what the rules look at: all headers in one call, unless they need
@@ -213,6 +252,9 @@ func (p *plugin) after() {
 		}
 	}
 	for i, r := range p.worker.Decided {
+		if r == nil { // taken before a panic
+			continue
+		}
 		p.worker.Decided[i] = nil
 		if r.Stream == p.current {
 			p.finish(r)
@@ -224,13 +266,23 @@ func (p *plugin) after() {
 }
 
 // finish lets a request that waited go on, or rejects it. The one whose callback
-// runs goes on by what that returns.
+// runs goes on by what that returns. After a panic, on_failure decides.
 func (p *plugin) finish(r *edge.Request) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			p.vm.panicked("on_scheduled", cause)
+			p.host.Effective(r.Stream)
+			if s := p.vm.streams.find(r.Stream); s != nil && !p.fallBack(s) && r.Stream != p.current {
+				p.host.Resume()
+			}
+		}
+	}()
 	p.stats.waited(p.host, r.Waited)
 	p.host.Effective(r.Stream)
 	if r.Stream != p.current {
 		p.raw = nil // the headers of another stream
 	}
+	p.vm.panics.at("on_scheduled")
 	if r.Outcome == edge.Deny {
 		p.reject(r)
 		return
@@ -295,6 +347,8 @@ func (p *plugin) answer(id uint32, bodySize int) {
 	}
 	delete(p.calls, id)
 	now := p.host.Now()
+	defer p.worker.Failed(now, call, uplink.CallFailed) // nothing, unless a panic keeps it from ending otherwise
+	p.vm.panics.at("on_http_call_response")
 	status, body := p.host.Answer(bodySize)
 	switch status {
 	case "200":
@@ -335,9 +389,11 @@ func (p *plugin) tick() {
 	p.pace(now)
 }
 
-// upkeep is what is due every tickEvery.
+// upkeep is what is due every tickEvery. After a panic, streams are finished all the same.
 func (p *plugin) upkeep(now lease.Millis) {
+	defer p.vm.recovered("on_tick")
 	p.ticked, p.wall = now, p.host.Wall()
+	p.vm.panics.at("on_tick")
 	p.worker.Tick(now, p.wall)
 	p.after()
 	p.stats.flush(p, now)
@@ -364,24 +420,4 @@ func (p *plugin) complain(about complaint, message string) {
 		p.logged[about] = message
 		p.host.Log(LogError, "weir: "+message)
 	}
-}
-
-// testPanic breaks the filter on purpose: a request with x-weir-test-panic: recover
-// panics in its callback, any other value overflows the stack, which kills the VM.
-func (p *plugin) testPanic() {
-	switch value, ok := p.host.Header("x-weir-test-panic"); {
-	case !ok:
-	case value == "recover":
-		panic("x-weir-test-panic")
-	default:
-		p.deepest = p.overflow(0)
-	}
-}
-
-// overflow calls itself until the stack is full.
-func (p *plugin) overflow(n int) int {
-	if n < 0 {
-		return n
-	}
-	return p.overflow(n+1) + 1
 }

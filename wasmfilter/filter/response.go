@@ -141,6 +141,22 @@ func (p *plugin) reject(r *edge.Request) {
 	p.host.Respond(status, text(p.maker.Details), h.out, p.maker.Body, this.GRPCStatus)
 }
 
+// respondPlainly rejects a request on which the filter has panicked.
+func (p *plugin) respondPlainly(status int) {
+	contentType, _ := p.host.Header("content-type")
+	p.last = response.Rejection{}
+	h := &p.headers
+	h.reset()
+	if isGRPC(contentType) {
+		status = 200
+		h.add("content-type", contentType)
+		h.add("grpc-status", strconv.Itoa(unavailable))
+	}
+	p.host.Respond(status, "weir-panic", h.bytes(), nil, unavailable)
+}
+
+const unavailable = 14 // status of gRPC
+
 // callHeaders are the headers of a call to the region.
 func callHeaders(cfg *rulebook.Config, c *uplink.Call) []byte {
 	var h headerMap

@@ -157,7 +157,6 @@ func (s *stats) flush(p *plugin, now lease.Millis) {
 	s.count(h, "weir.table_full", &t.Full)
 	s.count(h, "weir.table_corrupt", &t.Corrupt)
 	s.count(h, "weir.units_unreported", &w.Unreported)
-	s.count(h, "weir.panics", &p.panics)
 	// Each worker writes these gauges at each tick, so that one that lags behind shows.
 	h.Record(s.revision, w.RulesRevision())
 	h.Record(s.age, uint64(w.RulesAge(now)/1000))

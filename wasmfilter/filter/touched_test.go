@@ -15,10 +15,15 @@ import (
 type crossings struct {
 	callbacks, calls counts
 	in, out          int
+	panics           string // the next call of that name panics
 }
 
 // crosses notes a call of the host that takes so many bytes in and out.
 func (c *crossings) crosses(name string, in, out int) {
+	if c.panics == name {
+		c.panics = ""
+		panic("the host panics")
+	}
 	c.calls.add(name)
 	c.in, c.out = c.in+in, c.out+out
 }

@@ -10,6 +10,7 @@ package filter
 
 import (
 	"encoding/binary"
+	"runtime"
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -20,8 +21,8 @@ import (
 )
 
 // VM is one VM: Envoy makes one per worker thread, and one for the main
-// thread, each with its own memory. A panic in a callback is caught here, and the stream
-// goes on.
+// thread, each with its own memory. A panic in a callback is caught here, logged and counted: one on a request that has no
+// verdict yet leaves it to on_failure.
 type VM struct {
 	host    Host
 	plugins map[uint32]*plugin
@@ -39,6 +40,8 @@ type VM struct {
 	good    map[string]rulebook.Config
 	started bool // a plugin was configured, or the VM cannot have crashed alone
 	free    []*stream
+	traced  bool // the stack of a panic was logged
+	panics  panics
 }
 
 // NewVM returns a VM without plugins. Where one process has several VMs, all but its first one get any of those
@@ -53,22 +56,36 @@ func NewVM(h Host, before *VM) *VM {
 	return m
 }
 
-// recovered logs what a callback panicked with.
+// recovered catches what a callback panicked with.
 func (m *VM) recovered(callback string) {
 	if cause := recover(); cause != nil {
-		message := "weir: panic in " + callback
-		if err, ok := cause.(error); ok {
-			message += ": " + err.Error()
-		} else if s, ok := cause.(string); ok {
-			message += ": " + s
-		}
-		m.host.Log(LogError, message)
-		for _, p := range m.plugins {
-			p.panics++
-			p.worker.Problem(m.host.Now(), message)
-		}
+		m.panicked(callback, cause)
 	}
 }
+
+// panicked logs and counts a panic; the first one with its stack.
+func (m *VM) panicked(callback string, cause any) {
+	message := "weir: panic in " + callback
+	if err, ok := cause.(error); ok {
+		message += ": " + err.Error()
+	} else if s, ok := cause.(string); ok {
+		message += ": " + s
+	}
+	stack := message
+	if !m.traced {
+		m.traced = true
+		b := make([]byte, mostOfStack)
+		stack += "\n" + string(b[:runtime.Stack(b, false)])
+	}
+	m.host.Log(LogError, stack)
+	m.host.Add(m.host.Counter("weir.panics"), 1)
+	for _, p := range m.plugins {
+		p.worker.Problem(m.host.Now(), message)
+	}
+}
+
+// mostOfStack is how many bytes of the stack of a panic are logged.
+const mostOfStack = 8 << 10
 
 // Configure starts a plugin, or gives it another configuration. It never fails:
 // Envoy would not start.
@@ -77,7 +94,14 @@ func (m *VM) Configure(context uint32, size int) {
 	if len(m.plugins) == 0 {
 		m.host.Log(LogInfo, "weir: version "+version.Version)
 	}
-	p := newPlugin(m, context, m.host.PluginConfig(size))
+	text := m.host.PluginConfig(size)
+	p := m.start(context, text, false)
+	if p == nil {
+		p = m.start(context, text, true)
+	}
+	if p == nil {
+		return
+	}
 	if !m.started {
 		m.started = true
 		p.checkReplaced(m.host.Now())
@@ -89,6 +113,12 @@ func (m *VM) Configure(context uint32, size int) {
 	p.configuring = true
 	p.after()
 	p.configuring = false
+}
+
+// start makes a plugin; nil after a panic.
+func (m *VM) start(context uint32, text []byte, panicked bool) (p *plugin) {
+	defer m.recovered("on_configure")
+	return newPlugin(m, context, text, panicked)
 }
 
 // prefer has a plugin decide the new streams of its name.
@@ -117,8 +147,18 @@ func (m *VM) CallResponse(context, id uint32, bodySize int) {
 
 // RequestHeaders decides a request. True has it wait, or it is answered already.
 func (m *VM) RequestHeaders(context uint32) (pause bool) {
-	defer m.recovered("on_request_headers")
 	p := m.sole
+	defer func() {
+		if cause := recover(); cause != nil {
+			m.panicked("on_request_headers", cause)
+			if p != nil {
+				p.current = 0
+				if p.open {
+					pause = p.fallBack(p.stream)
+				}
+			}
+		}
+	}()
 	if p == nil && len(m.newest) > 0 {
 		p = m.newest[m.host.PluginName()]
 	}
@@ -157,6 +197,7 @@ func (m *VM) ResponseHeaders(context uint32) {
 		return
 	}
 	defer m.recovered("on_response_headers")
+	m.panics.at("on_response_headers")
 	s.plugin.annotate(s)
 	s.plugin.sample(&s.request)
 	if r := &s.request; r.Outcome != edge.Wait && !r.Holds() {
@@ -166,9 +207,10 @@ func (m *VM) ResponseHeaders(context uint32) {
 
 // Deleted ends a stream, however it ended, or a plugin whose listener has drained or was rejected.
 func (m *VM) Deleted(context uint32) {
+	defer m.recovered("on_delete")
 	if s := m.streams.find(context); s != nil {
-		defer m.recovered("on_delete")
-		m.end(s)
+		defer m.end(s) // also after a panic
+		m.panics.at("on_delete")
 	} else if p := m.plugins[context]; p != nil {
 		m.remove(p)
 	}

@@ -72,9 +72,13 @@ func logLine(level filter.Level, text string) {
 	C.weir_log(C.uint32_t(level), chars(text), C.size_t(len(text)))
 }
 
+// uncounted is how many panics of the adapter itself no worker has counted yet.
+var uncounted atomic.Int64
+
 // recovered logs a panic that no VM has recovered from.
 func recovered(hook string) {
 	if cause := recover(); cause != nil {
+		uncounted.Add(1)
 		text := "weir: panic in " + hook
 		if err, ok := cause.(error); ok {
 			text += ": " + err.Error()
@@ -148,6 +152,10 @@ func weirConfigScheduled(handle C.uintptr_t, event C.uint64_t) {
 		c.ticking.Store(false)
 		for _, w := range c.workers {
 			w.locked(func() { w.vm.Tick(pluginContext) })
+		}
+		if n := uncounted.Swap(0); n > 0 {
+			w := c.workers[0]
+			w.locked(func() { w.Add(w.Counter("weir.panics"), n) })
 		}
 	}
 	c.calling.Store(false)

@@ -118,10 +118,10 @@ func (w *worker) begin(s *C.stream) {
 }
 
 func (w *worker) end() {
+	defer w.mu.Unlock()
 	w.publish()
 	w.current.kept = C.bool(w.vm.Keeps(uint32(w.current.id)))
 	w.current = nil
-	w.mu.Unlock()
 }
 
 //export weirRequestHeaders

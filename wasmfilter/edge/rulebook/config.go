@@ -75,9 +75,6 @@ type Config struct {
 	// Calls that take much longer than the last ones are not counted, up to four times
 	// this number. Default 4.
 	CallsInFlight int
-	// TestHooks (test_hooks) lets the request header x-weir-test-panic break the
-	// filter on purpose. Never in production. Default false.
-	TestHooks bool
 
 	// Error is why the newest configuration was rejected; this one is used in its place.
 	Error string
@@ -88,7 +85,7 @@ type Config struct {
 // configFields are the fields of the plugin configuration.
 var configFields = []string{
 	"region_cluster", "authority", "pop", "region", "labels", "jwt_payload", "before_rules", "rules", "rules_every_ms",
-	"ratelimit_headers", "span_tags", "table_pages", "calls_in_flight", "test_hooks",
+	"ratelimit_headers", "span_tags", "table_pages", "calls_in_flight",
 }
 
 const (
@@ -156,7 +153,6 @@ func (c *Config) fields(v strict.Value) {
 	}
 	calls, _ := v.Field("calls_in_flight").Int(1, 64)
 	c.CallsInFlight = int(calls)
-	c.TestHooks, _ = v.Field("test_hooks").Bool()
 }
 
 // Bounds of what an operator names.

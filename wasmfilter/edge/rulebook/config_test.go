@@ -31,7 +31,6 @@ func TestReadConfigErrors(t *testing.T) {
 		`{"region_cluster":"r","table_pages":1}`:                                                                               "16",
 		`{"region_cluster":"r","calls_in_flight":0}`:                                                                           "from 1 to 64",
 		`{"region_cluster":"r","rules_every_ms":1}`:                                                                            "100",
-		`{"region_cluster":"r","test_hooks":"yes"}`:                                                                            "true or false",
 		`{"region_cluster":"r","rules":{"rules":[{"name":"a b","limit":"1/1s"}]}}`:                                             "rules.rules[0].name",
 		`{"region_cluster":"r","rules":{"rules":[{"name":"a","limit":"99999999999/1s"}]}}`:                                     "rules.rules[0].limit",
 		`{"region_cluster":"r","rules":{"rules":[{"name":"a","key":[],"limit":"1/1s","match":{"path":{"regex":"("}}}]}}`:       "missing closing )",
