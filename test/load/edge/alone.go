@@ -56,11 +56,14 @@ func (b *bench) alone() []table.Section {
 	for _, f := range filters {
 		one, three := f.one, f.three
 		ms.weir(f.name+", no rule matches", one, "/none/thing", many, answered).target = times(1.15)
+		ms.weir(f.name+", one rule, one key", one, "/hot/thing", drive.Hot(), answered, "hot").target = times(1.28)
 		ms.weir(f.name+", one rule, 100 keys", one, "/one/thing", few, answered, "one").target = times(1.4)
 		ms.weir(f.name+", one rule, 10,000 keys, warm", one, "/one/thing", many, answered, "one").target = times(1.4)
 		ms.weir(f.name+", one rule, 10,000 keys, first pass", one, "/first/thing", passing(manyKeys, 1), answered,
 			"first").target = times(1.8)
 		ms.weir(f.name+", one rule, half on one key, first pass", one, "/half/thing", half(passing(manyKeys, 2)), answered, "half")
+		ms.weir(f.name+", three rules, one key", three, "/three-hot/thing", drive.Hot(), answered,
+			"user-hot", "address-hot", "total-hot").target = times(1.4)
 		ms.weir(f.name+", three rules, 10,000 keys, warm", three, "/three/thing", many, answered,
 			"user", "address", "total").target = times(1.6)
 		denied = append(denied, ms.weir(f.name+", nearly all rejected", one, "/rejected/thing", few, rejected, "rejected"))

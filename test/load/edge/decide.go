@@ -4,6 +4,10 @@ package edge
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
 
 	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/measure"
@@ -14,7 +18,6 @@ import (
 const (
 	closedConns  = 32
 	openConns    = 64
-	fixedRate    = 5_000  // requests per second, where everything costs more
 	pathRate     = 20_000 // requests per second of the whole path
 	zipfExponent = 0.99   // YCSB's
 )
@@ -55,26 +58,62 @@ func (b *bench) closedLoop() []table.Section {
 	return []table.Section{s}
 }
 
-// fixedRate measures the same at a modest rate, where Envoy wakes for nearly
-// every request and everything costs more.
+// fixedRate measures latency at a third of the rate that bare Envoy reaches. The Envoys have a core, and the driver and the
+// regions have the other one.
 func (b *bench) fixedRate() []table.Section {
+	bare, filters, stop := b.alike("fixed")
+	defer stop()
 	uniform := drive.Uniform(b.keys, 2)
 	ms := modes{bench: b, keys: b.keys, conns: openConns}
-	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
-	rows := []*mode{bare}
-	for _, f := range b.filters {
-		weir := ms.weir(f.name+", one rule, many keys", f.one, "/one/thing", uniform, answered, "one")
-		weir.target = table.Target{Kind: table.Times, Bound: 1.6}
-		rows = append(rows, weir)
+	peer := ms.add("bare Envoy", bare, "/one/thing", uniform, answered)
+	for _, f := range filters {
+		ms.weir(f.name+", one rule, many keys", f.one, "/one/thing", uniform, answered, "one").target = times(1.6)
 	}
-	ms.run(drive.Pace{Duration: b.fixedRound, Rate: fixedRate}, b.fixedRounds)
-	section := table.Section{Title: "Open loop, 5,000 requests per second"}
-	for _, m := range rows {
-		p99 := table.Row{Name: m.Name + ", p99", Unit: "µs", Value: m.P99, Peer: bare.P99}
-		if m != bare {
-			p99.Target = table.Target{Kind: table.Times, Bound: 1.3}
+	defer b.pin("0-1", os.Getpid())
+	b.pin("0", os.Getpid())
+	b.pin("1", bare.Process.PID())
+	for _, f := range filters {
+		b.pin("1", f.one.pop.Process.PID())
+		b.pin("0", f.one.region.Process.PID())
+	}
+	reached := b.WarmUp(&peer.Mode, drive.Pace{Duration: b.warm})
+	rate := float64(reached.Done) / reached.Elapsed.Seconds() / 3
+	ms.run(drive.Pace{Duration: b.fixedRound, Rate: rate}, b.fixedRounds)
+	section := table.Section{Title: fmt.Sprintf("Envoy answers itself, open loop, %.0f requests per second", rate)}
+	for _, m := range ms.all {
+		p99 := table.Row{Name: m.Name + ", p99", Unit: "µs", Value: m.P99, Peer: peer.P99}
+		if m != peer {
+			p99.Target = times(1.2)
 		}
-		section.Rows = append(section.Rows, m.row(bare.CPU), p99)
+		section.Rows = append(section.Rows, m.row(peer.CPU), table.Row{Name: m.Name + ", p50", Unit: "µs", Value: m.P50, Peer: peer.P50}, p99)
+	}
+	return []table.Section{section}
+}
+
+// pin has all threads of a process run on these cores, where there are several.
+func (b *bench) pin(cores string, pid int) {
+	if runtime.NumCPU() > 1 {
+		b.Must(exec.CommandContext(b.Ctx, "taskset", "-acp", cores, strconv.Itoa(pid)).Run())
+	}
+}
+
+// twoWorkers measures Envoys whose two workers use the same keys at once.
+func (b *bench) twoWorkers() []table.Section {
+	b.workers = 2
+	defer func() { b.workers = 1 }()
+	bare, filters, stop := b.alike("two")
+	defer stop()
+	many := drive.Uniform(b.keys, 1)
+	ms := modes{bench: b, keys: b.keys, conns: openConns}
+	peer := ms.add("bare Envoy", bare, "/one/thing", many, answered)
+	for _, f := range filters {
+		ms.weir(f.name+", one rule, one key", f.one, "/one-hot/thing", drive.Hot(), answered, "one-hot")
+		ms.weir(f.name+", one rule, many keys", f.one, "/one/thing", many, answered, "one")
+	}
+	ms.run(drive.Pace{Duration: b.round}, b.rounds)
+	section := table.Section{Title: "Envoy answers itself, two workers, closed loop: CPU of Envoy", Steady: []measure.Sample{peer.CPU}}
+	for _, m := range ms.all {
+		section.Rows = append(section.Rows, m.row(peer.CPU))
 	}
 	return []table.Section{section}
 }

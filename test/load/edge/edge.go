@@ -3,7 +3,7 @@
 // Package edge measures what the filter costs: real Envoys with it and without,
 // and the region behind it. It needs what `make setup` and `make build` leave.
 //
-// Every Envoy has one worker thread and runs envoy/pop.yaml, the bootstrap that is
+// Every Envoy has one worker thread, or two in the part of that name, and runs envoy/pop.yaml, the bootstrap that is
 // shipped, with other addresses and without an access log. Two Envoys differ by their
 // filter and by nothing else.
 package edge
@@ -26,6 +26,7 @@ type bench struct {
 	bare             *envoy.Envoy
 	local, rejecting *envoy.Envoy // local_ratelimit
 	filters          []*filter    // Weir as a WASM module and as a native one
+	workers          int          // threads of the Envoys that are started
 }
 
 // plan is how long each part runs.
@@ -51,7 +52,7 @@ type plan struct {
 var (
 	fullPlan = plan{
 		keys:   10_000,
-		rounds: 8, round: 1200 * time.Millisecond, warm: 2 * time.Second, resume: time.Second,
+		rounds: 12, round: 1200 * time.Millisecond, warm: 2 * time.Second, resume: time.Second,
 		fixedRounds: 6, fixedRound: 4 * time.Second,
 		settle: 15 * time.Second, chunk: 8 * time.Second, chunks: 4,
 	}
@@ -65,7 +66,7 @@ var (
 
 // Run runs the benchmark and returns the table: with an error, what there is of it.
 func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
-	b := &bench{plan: fullPlan}
+	b := &bench{plan: fullPlan, workers: 1}
 	if opts.Quick {
 		b.plan = quickPlan
 	}
@@ -73,7 +74,7 @@ func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
 		b.Rig = r
 		b.start()
 		return []rig.Part{{Name: "alone", Run: b.alone}, {Name: "closed", Run: b.closedLoop}, {Name: "fixed", Run: b.fixedRate},
-			{Name: "path", Run: b.wholePath}}
+			{Name: "workers", Run: b.twoWorkers}, {Name: "path", Run: b.wholePath}}
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 
 // envoy starts an Envoy that takes requests by this listener of the bootstrap.
 func (b *bench) envoy(name, listener string, edit func(*envoy.Bootstrap)) *envoy.Envoy {
-	e := envoy.New(b, envoy.Config{Dir: b.Dir, Name: name, Listener: listener, Workers: 1})
+	e := envoy.New(b, envoy.Config{Dir: b.Dir, Name: name, Listener: listener, Workers: b.workers})
 	e.Bootstrap.OnlyListener(listener)
 	edit(e.Bootstrap)
 	e.Start()
@@ -36,6 +36,21 @@ func (b *bench) pop(name string, edit func(*envoy.Bootstrap)) *envoy.Envoy {
 func answerItself(e *envoy.Bootstrap) {
 	e.AddRoute(map[string]any{"match": map[string]any{"prefix": "/"},
 		"direct_response": map[string]any{"status": answered}})
+}
+
+// alike starts a bare Envoy that answers itself, and the same with each filter and one rule.
+func (b *bench) alike(name string) (bare *envoy.Envoy, filters []*filter, stop func()) {
+	bare = b.pop(name+"-bare", func(e *envoy.Bootstrap) { answerItself(e); e.SetFilter(nil) })
+	filters = newFilters()
+	for _, f := range filters {
+		f.one = b.place(f.prefix+name, oneRule, "/one/thing", answerItself, f.edit)
+	}
+	return bare, filters, func() {
+		bare.Stop()
+		for _, f := range filters {
+			f.one.stop()
+		}
+	}
 }
 
 // startBare starts an Envoy with no filter but the router.

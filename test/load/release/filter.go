@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/drive"
@@ -16,19 +17,32 @@ import (
 	"github.com/weirlimit/weir/test/load/table"
 )
 
-// filter is an Envoy with the filter, beside one without. The table has a place for each key that the region rejects; one
-// that it admits leaves it when its lease is spent. There are places for little more than the keys: it is measured with
-// these, and with a quarter more, of which it keeps as many as fit.
-func (b *bench) filter() []table.Section {
+// filters are Envoys with the filter, as each of its modules, beside one without. The table has a place for each key that the
+// region rejects; one that it admits leaves it when its lease is spent. There are places for little more than the keys: it is
+// measured with these, and with a quarter more, of which it keeps as many as fit.
+func (b *bench) filters() []table.Section {
 	r := b.region("pops-region", "weir-regional", "region")
 	r.Start()
 	defer r.Stop()
 	bare := b.pop("bare", func(e *envoy.Bootstrap) { e.SetFilter(nil) })
 	defer bare.Stop()
-	pop := b.pop("pop", func(e *envoy.Bootstrap) {
-		e.SetModule(filepath.Join(b.unpacked, "bin", "weir.wasm"))
-		e.SetCluster("weir_region", r.Addr)
+	image, archive := b.sized("weir-filter"), b.sized("weir")
+	archive.Note = "writes the filter where Envoy runs"
+	sections := []table.Section{{Title: "Images with the filter", Rows: []table.Row{image, archive}}}
+	b.Must(b.count(r.Addr, "region", b.keys*5/4)) // no key has a unit left
+	wasm, native := table.Target{Kind: table.Over, Bound: 80}, table.Target{Kind: table.Over, Bound: 14}
+	return append(sections,
+		b.filter("WASM module", r.Addr, bare, 1.2, wasm, func(e *envoy.Bootstrap) { e.SetModule(filepath.Join(b.unpacked, "bin", "weir.wasm")) }),
+		b.filter("native module", r.Addr, bare, 0.15, native, (*envoy.Bootstrap).SetNative))
+}
+
+// filter measures an Envoy with one of the modules, which should be ready after so many seconds and have so much memory at
+// its start.
+func (b *bench) filter(name, region string, bare *envoy.Envoy, ready float64, memory table.Target, edit func(*envoy.Bootstrap)) table.Section {
+	pop := b.pop(strings.ReplaceAll(name, " ", "-"), func(e *envoy.Bootstrap) {
+		e.SetCluster("weir_region", region)
 		e.SetPlugin(map[string]any{"table_pages": b.pages})
+		edit(e)
 	})
 	defer pop.Stop()
 	var starts, bareStarts measure.Sample
@@ -41,24 +55,19 @@ func (b *bench) filter() []table.Section {
 		return err == nil && resp.Header.Get("RateLimit-Policy") != ""
 	})
 	bareEmpty := b.resident(bare.Process)
-	image, module := b.sized("weir-filter"), b.sized("weir")
-	module.Note = "writes the filter where Envoy runs"
-	rows := []table.Row{image, module,
+	rows := []table.Row{
 		{Name: "from the start of Envoy until it is ready", Unit: "s", Value: starts, Peer: bareStarts,
-			Target: table.Target{Kind: table.AtMost, Bound: 1.2}},
-		{Name: "resident memory of Envoy at its start", Unit: "MB", Value: b.resident(pop.Process), Peer: bareEmpty,
-			Target: table.Target{Kind: table.Over, Bound: 80}}}
-	all := b.keys * 5 / 4
-	b.Must(b.count(r.Addr, "region", all)) // no key has a unit left
+			Target: table.Target{Kind: table.AtMost, Bound: ready}},
+		{Name: "resident memory of Envoy at its start", Unit: "MB", Value: b.resident(pop.Process), Peer: bareEmpty, Target: memory}}
 	each, sent := drive.Each(), 0
-	for _, keys := range []int{b.keys, all - b.keys} {
+	for _, keys := range []int{b.keys, b.keys / 4} {
 		b.touch(pop, each, keys)
 		sent += keys
 		kept, places := b.table(pop)
 		rows = append(rows, table.Row{Name: fmt.Sprintf("resident memory of Envoy after %d keys", sent), Unit: "MB", Value: b.resident(pop.Process), Peer: bareEmpty,
 			Note: fmt.Sprintf("%d of them in a table with %d places, %d were evicted", kept, places, pop.Stats("weir.table_evicted")["wasmcustom.weir.table_evicted"])})
 	}
-	return []table.Section{{Title: "The filter in Envoy, one worker", Rows: rows}}
+	return table.Section{Title: "Envoy with the filter as a " + name + ", one worker", Rows: rows}
 }
 
 // pop starts an Envoy that answers each request itself.

@@ -44,7 +44,7 @@ func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
 			b.plan = quickPlan
 		}
 		b.unpacked = proc.UnpackRelease(b, b.Dir)
-		return []rig.Part{{Name: "memory", Run: b.inMemory}, {Name: "redis", Run: b.inRedis}, {Name: "global", Run: b.global}, {Name: "filter", Run: b.filter}}
+		return []rig.Part{{Name: "memory", Run: b.inMemory}, {Name: "redis", Run: b.inRedis}, {Name: "global", Run: b.global}, {Name: "filter", Run: b.filters}}
 	})
 }
 

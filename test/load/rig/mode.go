@@ -28,6 +28,7 @@ type Mode struct {
 	CPU     measure.Sample   // µs per request, by all meters
 	Parts   []measure.Sample // the same by each
 	Counted measure.Sample   // by Count, per request
+	P50     measure.Sample   // µs
 	P99     measure.Sample   // µs
 
 	seen seen // in all rounds together
@@ -87,6 +88,7 @@ func (r *Rig) Round(m *Mode, pace drive.Pace) {
 	if m.Count != nil {
 		m.Counted = append(m.Counted, float64(countAfter-count)/done)
 	}
+	m.P50 = append(m.P50, Micros(result.Latency.Quantile(0.5)))
 	m.P99 = append(m.P99, Micros(result.Latency.Quantile(0.99)))
 	m.seen.add(result)
 }

@@ -162,7 +162,7 @@ func number(x float64) string {
 // where the machine moved.
 func Print(w io.Writer, peer string, sections []Section) error {
 	out := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
-	columns := []string{"", "unit", "min", "median", "x " + peer, "over " + peer, "target", "", "note"}
+	columns := []string{"", "unit", "min", "median", "max", "x " + peer, "over " + peer, "target", "", "note"}
 	line := func(cells ...string) {
 		cells = append(cells, make([]string, len(columns)-len(cells))...)
 		fmt.Fprintf(out, "| %s\t|\n", strings.Join(cells, "\t| "))
@@ -188,9 +188,9 @@ func Print(w io.Writer, peer string, sections []Section) error {
 }
 
 func (r Row) cells(peer string) []string {
-	least, median, times, over := "-", "-", "", ""
+	least, median, most, times, over := "-", "-", "-", "", ""
 	if len(r.Value) > 0 {
-		least, median = number(r.Value.Min()), number(r.Value.Median())
+		least, median, most = number(r.Value.Min()), number(r.Value.Median()), number(r.Value.Max())
 	}
 	if len(r.Peer) > 0 {
 		if r.Peer.Min() > 0 {
@@ -198,7 +198,7 @@ func (r Row) cells(peer string) []string {
 		}
 		over = fmt.Sprintf("%.1f / %.1f", r.Value.Min()-r.Peer.Min(), r.Value.Median()-r.Peer.Median())
 	}
-	return []string{r.Name, r.Unit, least, median, times, over, r.Target.text(r.Unit, peer), r.verdict(), r.Note}
+	return []string{r.Name, r.Unit, least, median, most, times, over, r.Target.text(r.Unit, peer), r.verdict(), r.Note}
 }
 
 // Missed is how many rows fall short of their target.
