@@ -37,10 +37,10 @@ type part struct {
 	charged bool // it has a counter
 	charge
 	*counter
-	counted       uint64 // what its counter had before it there
-	before, after uint64 // what its counter has before and after it here
-	spent         bool   // there is nothing for a check
-	back          uint64 // what of it Weir does not charge
+	counted uint64 // what its counter had before it there
+	after   uint64 // what its counter has after it here
+	spent   bool   // there is nothing for a check
+	back    uint64 // what of it Weir does not charge
 }
 
 // counter is what is known of a counter of envoyproxy/ratelimit.

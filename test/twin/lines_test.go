@@ -8,26 +8,26 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// line is a line of the list in docs/ratelimit-service.md.
+// line is a difference that docs/ratelimit-service.md lists.
 type line struct {
-	text string // how it begins there
+	name string // in bold there
 	// turn makes of an answer of envoyproxy/ratelimit what Weir has to answer by this line.
 	turn func(*exchange)
 }
 
 // lines apply one after the other.
 var lines = []line{
-	{"Quota mode is as in envoyproxy/ratelimit since March 2026", quotaOfToday},
-	{"A `limit` in a request replaces the numbers of the rule that matches", keepRule},
-	{"in Weir, it is at most twice the limit", chargeTwice},
-	{"**A check** (a descriptor with `hits_addend: 0`) is over its limit when nothing is left", check},
+	{"Quota mode", quotaOfToday},
+	{"Limits in requests", keepRule},
+	{"Charged rejections", chargeTwice},
+	{"Checks", check},
 	{costsNothing, chargeNothing},
-	{"Their answers have the last values of their counters", remember},
-	{"**Dynamic metadata names the rule**", nameRules},
+	{"Other descriptors", remember},
+	{"Dynamic metadata", nameRules},
 }
 
 // costsNothing is the line by which an answer may be another one a moment later.
-const costsNothing = "**A rejected request costs nothing**"
+const costsNothing = "Rejected requests"
 
 // expect turns the answer into what Weir has to answer and returns the lines that had a part in it.
 func (x *exchange) expect() (explained []string) {
@@ -38,7 +38,7 @@ func (x *exchange) expect() (explained []string) {
 		l.turn(x)
 		x.conclude()
 		if !slices.Equal(back, x.back()) || !proto.Equal(before, x.response) {
-			explained = append(explained, l.text)
+			explained = append(explained, l.name)
 		}
 	}
 	return explained

@@ -94,8 +94,8 @@ func (p *pair) play(t testing.TB, domain string, config []*node, requests []*rls
 func (p *pair) explain(lines []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, text := range lines {
-		p.explained[text]++
+	for _, name := range lines {
+		p.explained[name]++
 	}
 }
 
@@ -125,7 +125,7 @@ func (x *exchange) judge() (explained []string, what string) {
 	for i := range x.parts {
 		p := &x.parts[i]
 		p.back, p.spent = 0, false
-		p.before, p.after, p.charged = p.counted, p.counted+p.hits, p.counter != nil
+		p.after, p.charged = p.counted+p.hits, p.counter != nil
 	}
 	if x.theirs.err == nil {
 		explained = x.expect()
