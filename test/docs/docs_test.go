@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -85,6 +86,15 @@ func TestDocuments(t *testing.T) {
 		for _, p := range c.Check(d) {
 			t.Error(p)
 		}
+	}
+}
+
+// A block is an example wherever it stands: in a list, its lines begin where its fence does.
+func TestParse(t *testing.T) {
+	blocks := Parse("page.md", "1. Write:\n\n   ```yaml\n   rules:\n     - { name: a }\n   ```\n\n```sh\nls\n```\n").Blocks
+	want := []Block{{4, "yaml", []string{"rules:", "  - { name: a }"}}, {9, "sh", []string{"ls"}}}
+	if !reflect.DeepEqual(blocks, want) {
+		t.Errorf("%+v, want %+v", blocks, want)
 	}
 }
 

@@ -21,7 +21,7 @@ type Document struct {
 	header []string // titles of the table that is being read
 }
 
-// Block is an example: a fenced block, or an indented one whose language is empty.
+// Block is an example: a fenced block, also in a list, or an indented one whose language is empty.
 type Block struct {
 	Line  int
 	Lang  string
@@ -51,10 +51,11 @@ func Parse(path, text string) *Document {
 	for i := 0; i < len(lines); i++ {
 		line := lines[i]
 		switch {
-		case strings.HasPrefix(line, "```"):
-			b := Block{Line: i + 2, Lang: strings.TrimSpace(line[3:])}
-			for i++; i < len(lines) && !strings.HasPrefix(lines[i], "```"); i++ {
-				b.Lines = append(b.Lines, lines[i])
+		case strings.HasPrefix(strings.TrimLeft(line, " "), "```"):
+			indent, lang, _ := strings.Cut(line, "```")
+			b := Block{Line: i + 2, Lang: strings.TrimSpace(lang)}
+			for i++; i < len(lines) && strings.TrimSpace(lines[i]) != "```"; i++ {
+				b.Lines = append(b.Lines, strings.TrimPrefix(lines[i], indent))
 			}
 			d.Blocks = append(d.Blocks, b)
 		case strings.HasPrefix(line, "    ") && (i == 0 || strings.TrimSpace(lines[i-1]) == ""):
