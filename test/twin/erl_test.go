@@ -50,8 +50,8 @@ func startPeer(t testing.TB, dir string) *peer {
 		t.Fatalf("building envoyproxy/ratelimit: %v", err)
 	}
 	p := &peer{redis: redistest.Start(t)}
-	p.tap = newTap(t, p.redis.Addr)
-	argv := []string{"env", "REDIS_TYPE=SINGLE", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + p.tap.addr, "REDIS_POOL_SIZE=2",
+	p.tap = newTap(t, p.redis)
+	argv := []string{"env", "REDIS_TYPE=SINGLE", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + p.redis.Addr, "REDIS_POOL_SIZE=2",
 		"RUNTIME_ROOT=" + filepath.Dir(dir), "RUNTIME_SUBDIRECTORY=", "RUNTIME_APPDIRECTORY=" + filepath.Base(dir),
 		"RUNTIME_WATCH_ROOT=false", "USE_STATSD=false", "DISABLE_STATS=true", "LOG_LEVEL=warn",
 		"LIMIT_RESPONSE_HEADERS_ENABLED=true", "RESPONSE_DYNAMIC_METADATA=true"}
@@ -69,7 +69,7 @@ func startPeer(t testing.TB, dir string) *peer {
 // ask asks, and returns what was charged for the answer.
 func (p *peer) ask(t testing.TB, request *rlspb.RateLimitRequest) (answer, []charge) {
 	a := ask(t, p.client, request)
-	return a, p.tap.taken(request.Domain)
+	return a, p.tap.taken(t, request.Domain)
 }
 
 func (p *peer) giveBack(t testing.TB, c charge) {
