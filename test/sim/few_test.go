@@ -27,13 +27,3 @@ func TestSmallLimits(t *testing.T) {
 		play(Few{Regions: 3, Limit: 250, Percent: 100, Order: order})
 	}
 }
-
-// TestLeasesOfALargerLimit: a limit of more units saves calls, and few requests of it wait.
-func TestLeasesOfALargerLimit(t *testing.T) {
-	for regions, limit := range map[int]int64{1: 200, 3: 1000} {
-		r, err := Few{Regions: regions, Limit: limit, Percent: 100, Order: "in turn"}.Play()
-		if err != nil || 50*r.False > limit || 2*r.Asks > r.Admitted || 5*r.Waited > r.Requests {
-			t.Errorf("%d per minute over %d regions: %+v, %v; want at most 2 %% false rejections, half as many asks and a fifth that wait", limit, regions, r, err)
-		}
-	}
-}

@@ -119,72 +119,10 @@ func (w *World) Change(old *Rule, spec limit.Spec) {
 	before := *old
 	old.Spec = spec
 	w.rules.compile()
-	w.setRules()
+	w.world.SetRules(w.rules.set)
 	for _, a := range w.ref.list {
 		if a.rule == old {
 			w.ref.changed(a, &before)
-		}
-	}
-}
-
-// setRules puts the rules into force at all tiers.
-func (w *World) setRules() {
-	if err := w.world.SetRules(w.rules.set); err != nil {
-		panic(err)
-	}
-}
-
-// TestLostCounters restarts the granter when half of a limit is out: at most one more limit is
-// admitted in that period.
-func TestLostCounters(t *testing.T) {
-	for _, algorithm := range windowed {
-		r := newRule(t, "r", limit.Spec{Algorithm: algorithm, Count: 1000, Period: limit.Hour}, lease.Leased)
-		w := New(Config{Seed: 5, PoPs: 4, Net: Net{Delay: limit.Millisecond}}, r)
-		for n := range 4 {
-			w.Offer(n+1, Load{Rate: 50, Parts: Key(r, "a", 1)}, 20*limit.Second)
-		}
-		w.after(2*limit.Second, w.RestartGranter)
-		if err := w.Run(30 * limit.Second); err != nil {
-			t.Errorf("%s: %v", algorithm, err)
-		}
-		if n := w.Totals(r, "a").Admitted; n <= 1200 || n > 2000 {
-			t.Errorf("%s: %d of 1000 admitted around a restart", algorithm, n)
-		}
-	}
-}
-
-// TestFarFromTheRegion puts 100 ms between holders and granter and back, with very
-// unequal loads: nearly all of the limit is used all the same. In windows of a second
-// half of the requests wait: a round trip is a tenth of the window, a lease is used up
-// several times in it, and every ask gathers for another 10 ms before it leaves
-// (RATIONALE.md, "Asks without a waiting request gather for 10 ms"). No request waits
-// once its PoP has learned that the limit is used up. 800 requests use up 500 units in
-// 0.625 of a window, and the PoP learns it 0.11 s later: so no more than 0.735 of them can
-// wait. What leases ahead serve at once, at least a quarter of these, is not derived: it
-// is what these runs show, as are the 0.06 of the others.
-func TestFarFromTheRegion(t *testing.T) {
-	for _, c := range []struct {
-		spec  limit.Spec
-		waits float64 // share of the requests, at most
-	}{
-		{limit.Spec{Algorithm: limit.FixedWindow, Count: 30_000, Period: limit.Minute}, 0.06},
-		{limit.Spec{Algorithm: limit.FixedWindow, Count: 500, Period: limit.Second}, 0.55},
-		{limit.Spec{Algorithm: limit.TokenBucket, Count: 500, Period: limit.Second}, 0.06},
-	} {
-		r := newRule(t, "r", c.spec, lease.Leased)
-		r.Timeout = 500
-		w := New(Config{Seed: 5, PoPs: 3, Net: Net{Delay: 50 * limit.Millisecond}}, r)
-		for i, rate := range []float64{600, 150, 50} {
-			w.Offer(i+1, Load{Rate: rate, Parts: Key(r, "a", 1)}, 60*limit.Second)
-		}
-		if err := w.Run(60 * limit.Second); err != nil {
-			t.Error(err)
-		}
-		n := w.Totals(r, "a")
-		share, waited := float64(n.Admitted)/float64(n.Exact), float64(n.Waited)/float64(n.Requests)
-		t.Logf("%s %d per %v s: %.3f admitted, %.3f waited, %.1f asks/s and holder", c.spec.Algorithm, c.spec.Count, seconds(c.spec.Period), share, waited, float64(n.Asks)/180)
-		if share < 0.99 || waited > c.waits {
-			t.Errorf("%s %d: %.3f admitted, %.3f waited", c.spec.Algorithm, c.spec.Count, share, waited)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func (w *World) changeShares(rs rule.Regions) {
 	w.tracef("shares %v", rs)
 	w.rules.shares = rs
 	w.rules.compile()
-	w.setRules()
+	w.world.SetRules(w.rules.set)
 }
 
 // outage cuts a region off in both directions, from one second of the run to another.

@@ -75,11 +75,7 @@ const epochStart = limit.Second
 // New builds a world with one set of rules. Close it.
 func New(c Config, rules ...*Rule) *World {
 	w, wc := prepare(c, rules)
-	made, err := world.New(wc)
-	if err != nil {
-		panic(err)
-	}
-	w.takes(made)
+	w.takes(world.New(wc))
 	return w
 }
 

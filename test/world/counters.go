@@ -30,7 +30,7 @@ func newCounters(w *World) *counters {
 
 // reset begins a life without the counters of the one before.
 func (s *counters) reset() {
-	s.memory = memory.New(memory.Config{MaxKeys: s.w.most(), MaxBytes: s.w.config.MaxBytes, Now: s.clock})
+	s.memory = memory.New(memory.Config{MaxKeys: s.w.most(), MaxBytes: maxBytes, Now: s.clock})
 	s.cell = s.memory.NewCell()
 	s.divide()
 }
@@ -44,7 +44,7 @@ func (s *counters) divide() {
 	if s.w.config.divided() {
 		s.stop()
 		ctx, stop := context.WithCancel(context.Background())
-		c := aggregator.Config{Store: s.memory, MaxKeys: s.w.most(), MaxBytes: s.w.config.MaxBytes, Now: s.clock, Steady: s.w.virtual}
+		c := aggregator.Config{Store: s.memory, MaxKeys: s.w.most(), MaxBytes: maxBytes, Now: s.clock, Steady: s.w.virtual}
 		if !s.w.config.Plain {
 			c.Cell = s.cell
 		}

@@ -55,22 +55,15 @@ const (
 	Served                 // what a service asks
 )
 
-// passes tells the observer, if there is one.
-func (w *World) passes(c *Call, at Stage) {
-	if o := w.config.Observer; o != nil {
-		o.Passes(c, at)
-	}
-}
+// passes tells the observer.
+func (w *World) passes(c *Call, at Stage) { w.config.Observer.Passes(c, at) }
 
-// wraps has the observer put something round a store, if there is one.
+// wraps has the observer put something round a store.
 func (w *World) wraps(s engine.Store, at Border, l *Life) engine.Store {
-	if o := w.config.Observer; o != nil {
-		return o.Wraps(s, at, l)
-	}
-	return s
+	return w.config.Observer.Wraps(s, at, l)
 }
 
 type answering struct{}
 
-// CallOf is the call that a service answers when it asks its store with this context, if there is an observer.
+// CallOf is the call that a service answers when it asks its store with this context.
 func CallOf(ctx context.Context) *Call { return ctx.Value(answering{}).(*Call) }

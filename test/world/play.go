@@ -24,10 +24,7 @@ func Play(c Config, f func(w *World) error) (err error) {
 }
 
 func play(c Config, f func(w *World) error) error {
-	w, err := New(c)
-	if err != nil {
-		return err
-	}
+	w := New(c)
 	defer w.Close()
 	return f(w)
 }

@@ -127,9 +127,7 @@ func (p *PoP) finish(n int) {
 	for i := range wanted {
 		calls = append(calls, p.flight(n, &wanted[i]))
 	}
-	if o := p.w.config.Observer; o != nil {
-		o.Happened(p)
-	}
+	p.w.config.Observer.Happened(p)
 	for _, r := range p.decided {
 		p.end(n, r)
 	}

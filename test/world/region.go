@@ -40,11 +40,8 @@ func newRegion(w *World, name string) *Region {
 
 // LoseStore gives the region an empty store.
 func (h *Region) LoseStore() {
-	h.memory = memory.New(memory.Config{MaxKeys: h.w.most(), MaxBytes: h.w.config.MaxBytes, Now: h.Clock})
-	cell := h.memory.NewCell()
-	if o := h.w.config.Observer; o != nil {
-		cell = o.Cell(h, cell)
-	}
+	h.memory = memory.New(memory.Config{MaxKeys: h.w.most(), MaxBytes: maxBytes, Now: h.Clock})
+	cell := h.w.config.Observer.Cell(h, h.memory.NewCell())
 	h.mu.Lock()
 	h.cell = cell
 	h.mu.Unlock()
@@ -78,9 +75,7 @@ func (h *Region) replica(ctx context.Context, l *Life, c leasecache.Config) engi
 		Addresses: []string{"aggregator"}, Region: h.Name, Reserve: keeper, Transport: &wired{l.Tier.Link, l},
 		Rules: func() (string, uint64) { return l.Service.RulesVersion() }, Jitter: h.w.jitter(),
 	})
-	if err != nil {
-		panic(err) // Config.complete has looked at the name
-	}
+	must(err)
 	l.share = func() uint32 {
 		if regions := h.w.rules.Regions(); len(regions) > 0 {
 			return uint32(max(keeper.ShareBy(regions), 1))

@@ -84,7 +84,7 @@ func (t *Tier) start() {
 	}
 	c.Store, c.Share = w.wraps(l.store, Served, l), l.share
 	l.Service = service.NewService(c)
-	w.fails(l.Service.SetRules(w.rules))
+	must(l.Service.SetRules(w.rules))
 	l.handler = service.NewHandler(l.Service, nil)
 	t.Life = l
 }
@@ -120,7 +120,7 @@ func (t *Tier) wall() limit.Micros {
 func (l *Life) cache(ctx context.Context) engine.Store {
 	w, t := l.Tier.w, l.Tier
 	c := leasecache.Config{
-		MaxKeys: cmp.Or(w.config.MaxCounters, 1<<16), MaxBytes: w.config.MaxBytes, Timeout: w.patience(),
+		MaxKeys: cmp.Or(w.config.MaxCounters, 1<<16), MaxBytes: maxBytes, Timeout: w.patience(),
 		Now:  func() lease.Millis { return lease.Millis((w.virtual() + t.offset) / limit.Millisecond) },
 		Wall: t.wall, Jitter: w.jitter(),
 	}

@@ -139,13 +139,7 @@ func (u *wired) RoundTrip(r *http.Request) (*http.Response, error) {
 func (l *Life) serves(c *Call, path string, timeout int64) bool {
 	e := envelopes.Get().(*envelope)
 	defer envelopes.Put(e)
-	req := &e.request
-	switch {
-	case l.Tier.w.config.Observer != nil:
-		req = req.WithContext(context.WithValue(c.ctx, answering{}, c))
-	case c.ctx != context.Background():
-		req = req.WithContext(c.ctx)
-	}
+	req := e.request.WithContext(context.WithValue(c.ctx, answering{}, c))
 	e.body.Reset(c.Body)
 	e.url.Path, e.timeout[0] = path, strconv.FormatInt(timeout, 10)
 	req.Body, req.ContentLength, req.RemoteAddr = &e.body, int64(len(c.Body)), c.Link.address

@@ -29,11 +29,8 @@
 package world
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -46,35 +43,30 @@ import (
 )
 
 // Config is what a run starts from. The zero value of each field is the plain case: nothing takes time,
-// nothing goes wrong.
+// nothing goes wrong. Rules, PoPs, Start, Workers, PagesLog2, Depth and Observer are required.
 type Config struct {
 	Seed uint64
-	// Rules are in force at all tiers. Required. The regions with shares that they name are those of
-	// Regions, or are not there.
+	// Rules are in force at all tiers. The regions with shares that they name are those of Regions, or are not there.
 	Rules *rule.Set
-	// PoPs are at least one.
-	PoPs []PoPConfig
+	PoPs  []PoPConfig
 	// Regions are the names of the regions. Fewer than two: there is one, whose tier counts the rules of all
 	// scopes. Else each has counters for its own rules, and an aggregator has those for rules with scope: global.
 	Regions []string
-	// Start is the time of day at the beginning, in µs since 1970; 0 means noon of a day.
+	// Start is the time of day at the beginning, in µs since 1970.
 	Start limit.Micros
 	// Net is what happens to messages between PoPs and regions. AggregatorNet is that for those between a region and the
 	// aggregator.
 	Net, AggregatorNet Net
-	// Workers is how many workers each PoP has; 0: one. A call is numbered, and leaves up to Hold later.
+	// Workers is how many workers each PoP has. A call is numbered, and leaves up to Hold later.
 	Workers int
 	Hold    limit.Micros
-	// PagesLog2 is the size of a PoP's table: a power of two, of pages of up to 32 keys each; 4 to 15; 0: 15,
-	// the default of the filter.
+	// PagesLog2 is the size of a PoP's table: a power of two, of pages of up to 32 keys each; 4 to 15.
 	PagesLog2 int
 	// MaxCounters bounds the counters of each store, and the keys of each lease cache; 0: a million, and 65,536.
 	MaxCounters int
-	// MaxBytes bounds the memory of each store; 0: a GB.
-	MaxBytes int64
 	// Replicas is how many replicas with a lease cache each region has, over its store; 0: none, a region has its
 	// counters itself, and below an aggregator one. Depth is how many lease caches stand one above the other in
-	// each of them; 0: one.
+	// each of them.
 	Replicas, Depth int
 	// Plain has replicas call the store of the aggregator in place of its service, for rules of all scopes: without
 	// shares.
@@ -84,7 +76,7 @@ type Config struct {
 	// NoJitter takes chance out of the pauses of replicas, and Play runs their goroutines one at a time: a seed plays the
 	// same run again.
 	NoJitter bool
-	// Observer sees what happens; nil: nobody does.
+	// Observer sees what happens.
 	Observer Observer
 }
 
@@ -94,29 +86,8 @@ func (c *Config) concurrent() bool { return c.Replicas > 0 || c.divided() }
 // divided reports whether there is an aggregator, which divides limits among regions.
 func (c *Config) divided() bool { return len(c.Regions) > 1 }
 
-// complete sets what is not set, and names what is wrong.
-func (c *Config) complete() error {
-	if c.Rules == nil || len(c.PoPs) == 0 {
-		return errors.New("world: rules and at least one PoP are required")
-	}
-	for _, name := range c.Regions {
-		if !rule.IsRegion(name) {
-			return fmt.Errorf("world: %q is no name of a region; give one of %s", name, rule.RegionForm)
-		}
-	}
-	for _, p := range c.PoPs {
-		if c.divided() && !slices.Contains(c.Regions, p.Region) {
-			return fmt.Errorf("world: pop %s: its region %q is none of %q", p.Name, p.Region, c.Regions)
-		}
-	}
-	c.Workers, c.Depth = max(c.Workers, 1), max(c.Depth, 1)
-	if c.divided() {
-		c.Replicas = max(c.Replicas, 1)
-	}
-	c.Start = cmp.Or(c.Start, 20_000*limit.Day+12*limit.Hour)
-	c.PagesLog2, c.MaxBytes = cmp.Or(c.PagesLog2, 15), cmp.Or(c.MaxBytes, 1<<30)
-	return nil
-}
+// maxBytes bounds the memory of each store.
+const maxBytes = 1 << 30
 
 // World is one run. It is for one goroutine; with replicas or several regions it must be made and run in
 // a bubble, see [Play].
@@ -128,10 +99,9 @@ type World struct {
 	Net, AggregatorNet Net       // may change while it runs
 	Rand               *rand.Rand
 
-	config   Config       // complete
+	config   Config
 	now      limit.Micros // virtual time; every clock is this plus an offset
 	shown    atomic.Int64 // now, for goroutines of the product
-	err      error        // why it cannot be made
 	stopped  bool
 	events   events
 	serial   uint64
@@ -148,15 +118,13 @@ type World struct {
 const epochStart = limit.Second
 
 // New builds a world. Close it.
-func New(c Config) (*World, error) {
-	if err := c.complete(); err != nil {
-		return nil, err
+func New(c Config) *World {
+	if c.divided() {
+		c.Replicas = max(c.Replicas, 1)
 	}
 	w := &World{config: c, Net: c.Net, AggregatorNet: c.AggregatorNet, Rand: rand.New(rand.NewPCG(c.Seed, 0x9e3779b97f4a7c15))}
 	w.setNow(epochStart)
-	if c.Observer != nil {
-		c.Observer.Begins(w)
-	}
+	c.Observer.Begins(w)
 	w.mail = mail{begun: time.Now(), wake: make(chan struct{}, 1), on: c.concurrent()}
 	w.use(c.Rules)
 	w.counters = newCounters(w)
@@ -170,15 +138,15 @@ func New(c Config) (*World, error) {
 		w.PoPs = append(w.PoPs, newPoP(w, p, of[placed[p.Region]%len(of)]))
 		placed[p.Region]++
 	}
-	if w.err != nil {
-		w.Close()
-		return nil, w.err
-	}
-	return w, nil
+	return w
 }
 
-// fails notes why a world cannot be made.
-func (w *World) fails(err error) { w.err = cmp.Or(w.err, err) }
+// must ends a run that cannot be made.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
 
 // addRegions makes the regions and their replicas, of each region the first ones first.
 func (w *World) addRegions() {
@@ -210,21 +178,20 @@ func (w *World) replicasOf(region string) (of []*Tier) {
 // use takes rules, for the tiers and PoPs that begin from now on.
 func (w *World) use(set *rule.Set) {
 	bundled, err := read.JSON(set.Encode())
-	w.fails(err)
+	must(err)
 	w.rules, w.bundled, w.windows = set, bundled, upstream.WindowsOf(set)
 }
 
 // SetRules puts other rules into force at all tiers; PoPs fetch them. Sets are ordered by their revision,
-// see [rule.Set.Dated]. An error is that of a set that New rejects.
-func (w *World) SetRules(set *rule.Set) error {
+// see [rule.Set.Dated].
+func (w *World) SetRules(set *rule.Set) {
 	w.use(set)
 	if w.counters.divided != nil {
 		w.counters.divided.SetRegions(set.Regions())
 	}
 	for _, t := range w.Tiers {
-		w.fails(t.Service.SetRules(set))
+		must(t.Service.SetRules(set))
 	}
-	return w.err
 }
 
 // Close ends what still runs. Calls that still wait in a replica have time to reach their
@@ -281,25 +248,6 @@ func (w *World) setNow(then limit.Micros) {
 
 // Clock is Now, also for goroutines of the product.
 func (w *World) Clock() limit.Micros { return w.virtual() - epochStart + w.config.Start }
-
-// PoP is the one with a name; nil: there is none.
-func (w *World) PoP(name string) *PoP {
-	for _, p := range w.PoPs {
-		if p.Name == name {
-			return p
-		}
-	}
-	return nil
-}
-
-// CutRegion cuts a region off from the aggregator, or joins it again. Calls that are under way are lost.
-func (w *World) CutRegion(name string, cut bool) {
-	for _, t := range w.Replicas {
-		if t.Region == name && t.Link.Granter != nil {
-			t.Link.Cut, t.Link.Deaf = cut, cut
-		}
-	}
-}
 
 // After does something later, in order of time and then of calling.
 func (w *World) After(d limit.Micros, do func()) {
