@@ -54,19 +54,11 @@ func inTurn(t *testing.T, addr, path string, requests int) {
 // statusOf returns the status of one request over a connection of its own; 0 if there is none.
 func statusOf(t *testing.T, addr, path string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+path, nil)
+	r, err := stack.Do(addr, http.MethodGet, path, "")
 	if err != nil {
 		t.Error(err)
-		return 0
 	}
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Error(err)
-		return 0
-	}
-	resp.Body.Close()
-	return resp.StatusCode
+	return r.Status
 }
 
 // overlap offers more streams than there are slots to all PoPs.

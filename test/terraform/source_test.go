@@ -78,24 +78,6 @@ func TestTags(t *testing.T) {
 	})
 }
 
-// declared is a variable or an output, up to the end of its block.
-var declared = regexp.MustCompile(`(?ms)^(?:variable|output) "(\w+)" \{\n(.*?)^\}`)
-
-// Every variable and output has a description, which Terraform and its registries show.
-func TestDescriptions(t *testing.T) {
-	each(t, func(dir, text string) {
-		found := declared.FindAllStringSubmatch(text, -1)
-		if len(found) == 0 {
-			t.Errorf("%s declares nothing", dir)
-		}
-		for _, m := range found {
-			if !strings.HasPrefix(m[2], "  description ") {
-				t.Errorf("%s: %s has no description", dir, m[1])
-			}
-		}
-	})
-}
-
 var keys = regexp.MustCompile(`(?m)^  (?:program|agent)_files +?= \[(.*)\]$`)
 
 // A task takes from its secret what weir bootstrap has made for its role: ECS starts no task that names another key,

@@ -3,8 +3,7 @@ package tiers
 import (
 	"strings"
 	"testing"
-
-	"connectrpc.com/connect"
+	"time"
 
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/test/kit/fatal"
@@ -49,13 +48,10 @@ func TestReplicaThatEndsLeavesItsUnits(t *testing.T) {
 // askAll asks for so many units of each key in one call, which may take its time.
 func (h *holder) askAll(t *testing.T, keys []string, units uint64) []*quotapb.Grant {
 	t.Helper()
-	h.seq++
-	call := &quotapb.AcquireRequest{Protocol: 1, Holder: h.id, Seq: h.seq}
+	var wants []*quotapb.Want
 	for _, key := range keys {
-		call.Wants = append(call.Wants, &quotapb.Want{Rule: "leased", Key: []byte(key), Need: units, Waiting: units, Want: units})
+		wants = append(wants, &quotapb.Want{Rule: "leased", Key: []byte(key), Need: units, Waiting: units, Want: units})
 	}
-	req := connect.NewRequest(call)
-	req.Header().Set("Connect-Timeout-Ms", "2000")
-	resp := fatal.Get(h.client.Acquire(t.Context(), req))(t)
-	return resp.Msg.GetGrants()
+	h.budget = 2 * time.Second
+	return fatal.Get(h.call(t.Context(), wants...))(t)
 }

@@ -67,20 +67,25 @@ const callBudget = 100 * time.Millisecond
 
 // ask asks for one unit of a key. granted is 0 or 1; took is how long it took.
 func (h *holder) ask(ctx context.Context, rule, key string) (status quotapb.Status, granted uint64, took time.Duration, err error) {
-	h.seq++
-	req := connect.NewRequest(&quotapb.AcquireRequest{
-		Protocol: 1, Holder: h.id, Seq: h.seq,
-		Wants: []*quotapb.Want{{Rule: rule, Key: []byte(key), Need: 1, Waiting: 1, Want: 1}},
-	})
-	req.Header().Set("Connect-Timeout-Ms", strconv.FormatInt(h.budget.Milliseconds(), 10))
 	begin := time.Now()
-	resp, err := h.client.Acquire(ctx, req)
+	grants, err := h.call(ctx, &quotapb.Want{Rule: rule, Key: []byte(key), Need: 1, Waiting: 1, Want: 1})
 	took = time.Since(begin)
 	if err != nil {
 		return 0, 0, took, err
 	}
-	g := resp.Msg.GetGrants()[0]
-	return g.GetStatus(), g.GetGranted(), took, nil
+	return grants[0].GetStatus(), grants[0].GetGranted(), took, nil
+}
+
+// call makes a call with these wants.
+func (h *holder) call(ctx context.Context, wants ...*quotapb.Want) ([]*quotapb.Grant, error) {
+	h.seq++
+	req := connect.NewRequest(&quotapb.AcquireRequest{Protocol: 1, Holder: h.id, Seq: h.seq, Wants: wants})
+	req.Header().Set("Connect-Timeout-Ms", strconv.FormatInt(h.budget.Milliseconds(), 10))
+	resp, err := h.client.Acquire(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Msg.GetGrants(), nil
 }
 
 // take takes single units of a key, until there are so many, one is denied, or nothing was decided for two

@@ -3,7 +3,7 @@ package stack
 import (
 	"net/http"
 	"net/http/httptest"
-	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -20,37 +20,21 @@ func serve(t testing.TB, h http.Handler) string {
 
 // InFlight counts the requests that a handler is busy with. The zero value is
 // ready to use.
-type InFlight struct {
-	mu        sync.Mutex
-	now, most int
-}
+type InFlight struct{ now, most atomic.Int64 }
 
 // Track counts the requests that h serves.
 func (f *InFlight) Track(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f.add(1)
-		defer f.add(-1)
+		now := f.now.Add(1)
+		defer f.now.Add(-1)
+		for most := f.most.Load(); now > most && !f.most.CompareAndSwap(most, now); most = f.most.Load() {
+		}
 		h.ServeHTTP(w, r)
 	})
 }
 
 // Now is the number of requests in flight.
-func (f *InFlight) Now() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.now
-}
+func (f *InFlight) Now() int { return int(f.now.Load()) }
 
 // Most is the largest number of requests that were ever in flight together.
-func (f *InFlight) Most() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.most
-}
-
-func (f *InFlight) add(n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.now += n
-	f.most = max(f.most, f.now)
-}
+func (f *InFlight) Most() int { return int(f.most.Load()) }
