@@ -61,7 +61,6 @@ func (b *bench) alone() []table.Section {
 		ms.weir(f.name+", one rule, 10,000 keys, warm", one, "/one/thing", many, answered, "one").target = times(1.4)
 		ms.weir(f.name+", one rule, 10,000 keys, first pass", one, "/first/thing", passing(manyKeys, 1), answered,
 			"first").target = times(1.8)
-		ms.weir(f.name+", one rule, half on one key, first pass", one, "/half/thing", half(passing(manyKeys, 2)), answered, "half")
 		ms.weir(f.name+", three rules, one key", three, "/three-hot/thing", drive.Hot(), answered,
 			"user-hot", "address-hot", "total-hot").target = times(1.4)
 		ms.weir(f.name+", three rules, 10,000 keys, warm", three, "/three/thing", many, answered,
@@ -120,16 +119,5 @@ func passing(n uint32, seed uint64) drive.Keys {
 		}
 		next++
 		return next - 1
-	}
-}
-
-// half draws every other key from keys, and key 0 between them.
-func half(keys drive.Keys) drive.Keys {
-	odd := false
-	return func() uint32 {
-		if odd = !odd; odd {
-			return 0
-		}
-		return keys()
 	}
 }

@@ -33,7 +33,6 @@ var (
 		rule("one", "/one/", byUser, unreachable, lasting),
 		rule("hot", "/hot/", byUser, unreachable, lasting),
 		rule("first", "/first/", byUser, unreachable, lasting),
-		rule("half", "/half/", byUser, unreachable, lasting),
 		rule("rejected", "/rejected/", byUser, onlyOnce, "algorithm: fixed_window"),
 	)
 	threeRules = rules(

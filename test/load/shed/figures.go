@@ -20,7 +20,6 @@ type figures struct {
 	p50, p99 float64          // of what was served, in ms
 	sigma    float64          // of the rejected share from second to second, once settled
 	calm     float64          // seconds from the end of the load to the last rejection
-	busy     float64          // per cent of all processors, in the whole scenario
 	late     float64          // the driver at the 99th percentile of all requests, in ms
 	seconds  []second
 }
@@ -118,7 +117,6 @@ func rows(s *scenario) []row {
 		{"p50 of what was served", "ms", func(f figures) float64 { return f.p50 }, true, table.Target{}},
 		{"p99 of what was served", "ms", func(f figures) float64 { return f.p99 }, true, table.Target{}},
 		{"nothing rejected after", "s", func(f figures) float64 { return f.calm }, true, table.Target{Kind: table.AtMost, Bound: 10}},
-		{"processors busy", "%", func(f figures) float64 { return f.busy }, true, table.Target{}},
 		{"driver late, p99", "ms", func(f figures) float64 { return f.late }, true, table.Target{}},
 	}
 	if s.settled > 0 {

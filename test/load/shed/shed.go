@@ -9,10 +9,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/weirlimit/weir/internal/plot"
 	"github.com/weirlimit/weir/test/load/rig"
@@ -66,20 +63,11 @@ func (b *bench) play(s *scenario) []table.Section {
 }
 
 func (b *bench) measure(s *scenario, on *system) figures {
-	begin, before := time.Now(), used()+on.CPU()
+	begin := time.Now()
 	on.upstream.begin(s, b.plan, begin)
 	all := drive(b.Ctx, on.Addr, s, b.plan, begin)
 	b.Must(b.Ctx.Err())
-	f := figure(s, b.plan, all)
-	f.busy = 100 * float64(used()+on.CPU()-before) / float64(time.Since(begin)) / float64(runtime.NumCPU())
-	return f
-}
-
-// used is the processor time of this process, the driver and the upstream, so far.
-func used() time.Duration {
-	var u unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // fails for no valid argument
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return figure(s, b.plan, all)
 }
 
 // draw draws a scenario into a file: for each system what was offered and served in each second.
