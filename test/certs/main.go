@@ -1,6 +1,7 @@
-// Command certs makes certificates with which Weir can be tried with TLS: an authority, the
-// aggregator, a replica of each region, and a PoP of each region. They last a day, or as long as
-// -life states, and are not for production: the authority's key is thrown away.
+// Command certs makes certificates with which Weir can be tried with TLS: of the aggregator, a replica of each region,
+// and a PoP of each region. Each holder has a directory of its own, NAME/{ca,cert,key}.pem, and all but PoPs
+// NAME/key-secrets. What lasts another day is kept. The certificates last a day, or as long as -life states, and are not
+// for production: the authority's key is thrown away.
 package main
 
 import (
@@ -20,7 +21,6 @@ import (
 
 func main() {
 	life := flag.Duration("life", 24*time.Hour, "how long the certificates last")
-	each := flag.Bool("each", false, "give each holder a directory of its own, NAME/{ca,cert,key}.pem, and all but PoPs NAME/key-secrets, and keep what is there while it lasts another day")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: certs [flags] DIR REGION...")
 		flag.PrintDefaults()
@@ -30,7 +30,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := write(flag.Arg(0), flag.Args()[1:], *life, *each); err != nil {
+	if err := write(flag.Arg(0), flag.Args()[1:], *life); err != nil {
 		fmt.Fprintf(os.Stderr, "certs: %v\n", err)
 		os.Exit(1)
 	}
@@ -46,26 +46,17 @@ func holders(regions []string) map[string][]string {
 	return all
 }
 
-func write(dir string, regions []string, life time.Duration, each bool) error {
+func write(dir string, regions []string, life time.Duration) error {
 	all := holders(regions)
-	if each {
-		if err := writeKeySecrets(dir, all); err != nil || lasting(dir, all, time.Now()) {
-			return err
-		}
+	if err := writeKeySecrets(dir, all); err != nil || lasting(dir, all, time.Now()) {
+		return err
 	}
 	a, err := pki.NewLastingAuthority(life)
 	if err != nil {
 		return err
 	}
-	errs := []error{os.MkdirAll(dir, 0o700)}
-	if !each {
-		errs = append(errs, os.WriteFile(filepath.Join(dir, "ca.pem"), a.PEM, 0o600))
-	}
+	var errs []error
 	for name, names := range all {
-		if !each {
-			errs = append(errs, a.Write(dir, name, names...))
-			continue
-		}
 		errs = append(errs, writeHolder(a, filepath.Join(dir, name), name, names))
 	}
 	return errors.Join(errs...)

@@ -21,7 +21,7 @@ func TestEach(t *testing.T) {
 	}
 	again := func(life time.Duration) string {
 		t.Helper()
-		fatal.If(t, write(dir, []string{"eu", "us"}, life, true))
+		fatal.If(t, write(dir, []string{"eu", "us"}, life))
 		return read()
 	}
 	keys := func(holder string) string {
