@@ -28,7 +28,7 @@ type Checker struct {
 	// Others are code spans that look like a flag, a file or a metric, and are names
 	// of something else; each with what it is.
 	Others map[string]string
-	// Blocks judge examples that are neither YAML nor commands, by their first line.
+	// Blocks judge examples that are neither YAML nor commands, by how they begin.
 	Blocks map[string]func(*Block) error
 	// YAML judges an example of rules, bindings or the like.
 	YAML func(text string) error
@@ -68,27 +68,32 @@ func (j *judge) fail(line int, format string, args ...any) {
 }
 
 func (j *judge) block(b *Block) {
-	first := ""
-	if len(b.Lines) > 0 {
-		first = strings.TrimSpace(b.Lines[0])
-	}
-	var err error
-	switch judge := j.Blocks[first]; {
-	case judge != nil:
-		err = judge(b)
-	case b.Lang == "text" && !j.Printed(j.d):
-		err = errors.New("no test compares what is printed")
-	case b.Lang == "text":
-	case b.Lang == "yaml":
-		err = j.YAML(strings.Join(b.Lines, "\n") + "\n")
-	case slices.Contains([]string{"", "sh", "bash", "console"}, b.Lang):
-		j.commands(b)
-	default:
-		err = fmt.Errorf("an example in %q: no check is written for that", b.Lang)
-	}
-	if err != nil {
+	if err := j.example(b); err != nil {
 		j.fail(b.Line, "%v", err)
 	}
+}
+
+func (j *judge) example(b *Block) error {
+	text := strings.Join(b.Lines, "\n")
+	for begins, judge := range j.Blocks {
+		if strings.HasPrefix(strings.TrimSpace(text), begins) {
+			return judge(b)
+		}
+	}
+	switch b.Lang {
+	case "plain": // a drawing, or a formula
+	case "text":
+		if !j.Printed(j.d) {
+			return errors.New("no test compares what is printed")
+		}
+	case "yaml":
+		return j.YAML(text + "\n")
+	case "", "sh", "bash", "console":
+		j.commands(b)
+	default:
+		return fmt.Errorf("an example in %q: no check is written for that", b.Lang)
+	}
+	return nil
 }
 
 // commands judges the lines of an example. What begins with a word that is no program
