@@ -63,7 +63,7 @@ func TestDocuments(t *testing.T) {
 		Printed:      func(d *Document) bool { return d.Path == tutorial || d.Path == slotsPage }, // TestTutorial and TestSlotsPage compare it
 		Shell: func(d *Document, command string) error {
 			switch {
-			case ran[d.Path] != "", d.Path == "docs/install.md" && slices.Contains(installed, command),
+			case ran[d.Path] != "", slices.Contains([]string{frontPage, "docs/install.md"}, d.Path) && slices.Contains(installed, command),
 				d.Path == redisDocument && slices.Contains(redisCommands(d), command),         // TestRedisCommands runs it
 				d.Path == "docs/redis-cluster.md" && strings.HasPrefix(command, "redis-cli "), // TestRedisToCluster runs it
 				d.Path == composeDocument && strings.HasPrefix(command, "for "):               // TestCompose runs it
@@ -108,7 +108,7 @@ var ran = map[string]string{
 	"docs/home-region.md": "TestCompose of test/compose",
 }
 
-// installed are commands of docs/install.md that others run in their way: TestLimitFromArchive of test/release those of the
+// installed are commands of docs/install.md and the front page that others run in their way: TestLimitFromArchive of test/release those of the
 // archive, on free ports, TestCompose the first one, and tests of test/terraform that of the examples. No test runs the last
 // one, which needs a cluster.
 var installed = []string{
