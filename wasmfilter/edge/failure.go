@@ -111,6 +111,14 @@ func (h *hit) failed(now lease.Millis, did *lease.Failed) holder.Verdict {
 // region does not answer.
 const failedRetry lease.Millis = 1000
 
+// FallBack decides all requests that wait, by on_failure: no answer will come.
+func (w *Worker) FallBack(now lease.Millis) {
+	for len(w.decider.waiting) > 0 {
+		r := w.decider.waiting[0]
+		w.decider.finish(now, r, w.decider.failUndecided(now, r, true))
+	}
+}
+
 // Panicked returns the status with which a request is rejected if its decision was cut short; 0: it passes. Nothing can be
 // counted then, so on_failure: local rejects as deny does. r is nil if no request was matched: before_rules decides.
 func (w *Worker) Panicked(r *Request) (status int) {

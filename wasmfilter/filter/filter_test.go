@@ -369,6 +369,24 @@ func TestVMDies(t *testing.T) {
 	}
 }
 
+// A stream may wait for a plugin that is removed: the newest one decides also streams of older ones. It falls back.
+func TestPluginIsRemovedWhileStreamsWait(t *testing.T) {
+	e := startNew(t, withRules(t, panicRules), 1)
+	const second = 2
+	e.run(0, second, func(g *VM) { g.Configure(second, len(e.config)) })
+	denied, allowed := e.send(0, ":path", "/deny", "x-user", "ann"), e.send(0, ":path", "/allow", "x-user", "ann")
+	if !denied.paused || !allowed.paused {
+		t.Fatal("the requests do not wait")
+	}
+	e.run(0, second, func(g *VM) { g.Deleted(second) })
+	e.run(0, pluginContext, func(g *VM) { g.Tick(pluginContext) })
+	if denied.status != 429 || allowed.status != 0 || allowed.paused {
+		t.Errorf("on_failure: deny has status %d, allow %d; it still waits: %v", denied.status, allowed.status, allowed.paused)
+	}
+	e.end(denied)
+	e.complete(allowed)
+}
+
 // While an old listener drains, new streams follow the newest configuration of their plugin's
 // name, whichever listener takes them, and those that wait finish by theirs. Listeners with
 // other names have configurations of their own.

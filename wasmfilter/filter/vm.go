@@ -225,10 +225,13 @@ func (m *VM) end(s *stream) {
 	m.release(s)
 }
 
-// remove forgets a plugin. The newest of those with its name that are left decides new streams;
-// what its own still wait for ends with them.
+// remove forgets a plugin. The newest of those with its name that are left decides new streams. Streams of an older plugin
+// may still wait for this one, if another update follows soon: they fall back, and a tick of another plugin finishes them.
 func (m *VM) remove(gone *plugin) {
 	delete(m.plugins, gone.context)
+	gone.worker.FallBack(m.host.Now())
+	gone.worker.Calls = nil
+	gone.after()
 	if m.newest[gone.name] != gone {
 		return
 	}
