@@ -7,6 +7,7 @@ import (
 	"runtime/cgo"
 	"runtime/debug"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -27,11 +28,11 @@ type config struct {
 	workers   []*worker           // the last one is that of the main thread
 	defined   map[string]C.size_t // Envoy's numbers of metrics by their names without values
 
-	calling atomic.Bool // the main thread is to look for calls
-	ticking atomic.Bool // it has not done the last tick
-	told    atomic.Bool // that there are no claims
+	calling atomic.Bool  // the main thread is to look for calls
+	ticking atomic.Bool  // it has not done the last tick
+	told    atomic.Bool  // that there are no claims
+	pending atomic.Int32 // calls in flight
 	stop    chan struct{}
-	stopped chan struct{}
 
 	// Of the main thread.
 	calls  map[uint64]call // by Envoy's numbers
@@ -51,6 +52,9 @@ const (
 	eventCalls
 )
 
+// mainThread is Envoy's, by the number that the kernel has of it.
+var mainThread int
+
 // first is the VM whose good configurations all others share. Envoy configures filters on its main thread.
 var first *filter.VM
 
@@ -65,6 +69,7 @@ func weirProgramInit() C.bool {
 		return false
 	}
 	debug.SetMemoryLimit(memoryLimit)
+	mainThread = syscall.Gettid()
 	return true
 }
 
@@ -92,7 +97,7 @@ func weirConfigNew(envoy unsafe.Pointer, name, text C.buffer) (module *C.config)
 	defer recovered("http_filter_config_new")
 	c := &config{
 		envoy: envoy, name: string(bytesOf(name)), text: append([]byte(nil), bytesOf(text)...),
-		calls: map[uint64]call{}, stop: make(chan struct{}), stopped: make(chan struct{}),
+		calls: map[uint64]call{}, stop: make(chan struct{}),
 	}
 	n := C.envoy_dynamic_module_callback_get_concurrency() + 1
 	m := C.weir_config_new(n)
@@ -106,6 +111,8 @@ func weirConfigNew(envoy unsafe.Pointer, name, text C.buffer) (module *C.config)
 	for i := range n {
 		w := newWorker(c)
 		if w == nil {
+			close(c.stop)
+			c.tick() // ends at once
 			c.release()
 			return nil
 		}
@@ -121,10 +128,11 @@ func configOf(handle C.uintptr_t) *config { return cgo.Handle(handle).Value().(*
 // tickEvery is the period of ticks.
 const tickEvery = 100 * time.Millisecond
 
-// tick has the main thread tick until the configuration ends.
+// tick has the main thread tick until the configuration ends. Envoy may end it inside a call of the scheduler that is made
+// here, so the scheduler goes last.
 func (c *config) tick() {
-	defer close(c.stopped)
 	defer recovered("the goroutine of ticks")
+	defer C.envoy_dynamic_module_callback_http_filter_config_scheduler_delete(c.scheduler)
 	t := time.NewTicker(tickEvery)
 	defer t.Stop()
 	for {
@@ -173,6 +181,7 @@ func (c *config) makeCalls(w *worker) {
 		if C.weir_call(c.envoy, &id, chars(o.cluster), C.size_t(len(o.cluster)), bytesPtr(o.headers), C.size_t(len(o.headers)),
 			bytesPtr(o.body), C.size_t(len(o.body)), C.uint64_t(o.timeout)) {
 			c.calls[uint64(id)] = call{w, o.id}
+			c.pending.Add(1)
 		} else {
 			w.locked(func() { w.vm.CallFailed(pluginContext, o.id) })
 		}
@@ -188,6 +197,7 @@ func weirCallDone(handle C.uintptr_t, id C.uint64_t, status C.buffer, chunks *C.
 		return
 	}
 	delete(c.calls, uint64(id))
+	defer c.pending.Add(-1)
 	c.status, c.body = string(bytesOf(status)), c.body[:0]
 	for _, b := range unsafe.Slice(chunks, count) {
 		c.body = append(c.body, bytesOf(b)...)
@@ -201,14 +211,28 @@ func weirCallDone(handle C.uintptr_t, id C.uint64_t, status C.buffer, chunks *C.
 func weirConfigDestroy(handle C.uintptr_t) {
 	defer recovered("http_filter_config_destroy")
 	c := configOf(handle)
+	c.awaitCalls()
 	close(c.stop)
-	<-c.stopped
 	c.release()
 }
 
+// awaitCalls waits on a worker thread until no call is in flight. Envoy (1.40) then cancels those that are, which only the
+// main thread may do: it would crash. That is where a request ends last, whose configuration was replaced by ECDS. The
+// calls end by their timeouts; Envoy's end, which waits for its workers, is not held up for longer.
+func (c *config) awaitCalls() {
+	if syscall.Gettid() == mainThread {
+		return
+	}
+	for end := time.Now().Add(longestCall); c.pending.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// longestCall is more than the timeout of any call.
+const longestCall = 5 * time.Second
+
 // release forgets a configuration, of which nothing runs any more.
 func (c *config) release() {
-	C.envoy_dynamic_module_callback_http_filter_config_scheduler_delete(c.scheduler)
 	for _, w := range c.workers {
 		workers[w.number].Store(nil)
 	}
