@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -17,11 +19,14 @@ import (
 func TestNative(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "access.log")
+	var boot *envoy.Bootstrap
 	s := stack.Start(t, stack.Config{PoPs: 1, Rules: "rules:\n  - { name: login, key: [ { header: x-user } ], limit: 1/1d, algorithm: fixed_window, consistency: exact }\n",
 		Bootstrap: func(b *envoy.Bootstrap) {
+			boot = b
 			b.SetNative()
 			b.SetAccessLog(log)
 			b.LogMore(map[string]any{"metadata": "%DYNAMIC_METADATA(weir)%"})
+			b.ListenersFrom(filepath.Join(t.TempDir(), "listeners.json"))
 		}})
 	awaitRules(t, s)
 	t.Run("dynamic metadata", func(t *testing.T) {
@@ -42,6 +47,25 @@ func TestNative(t *testing.T) {
 	t.Run("a library that is not there", func(t *testing.T) {
 		rejected(t, "/nowhere/weir.so", func(b *envoy.Bootstrap) { b.SetModule("/nowhere/weir.wasm") })
 	})
+	t.Run("a library that is not there, in an update", func(t *testing.T) {
+		boot.SetModule("/nowhere/weir.wasm")
+		boot.WriteListeners()
+		const stat = "listener_manager.lds.update_rejected"
+		proc.Eventually(t, 10*time.Second, "Envoy rejects the update", func() bool { return s.PoPs[0].Stats(stat)[stat] == 1 })
+		logs(t, s.PoPs[0].LogPath(), "/nowhere/weir.so")
+		if r := s.PoPs[0].Get("/", "x-user", "after the update"); r.Header.Get("RateLimit") == "" {
+			t.Errorf("the old listener does not decide: status %d, headers %v", r.Status, r.Header)
+		}
+	})
+	t.Run("a library for another architecture", func(t *testing.T) {
+		rejected(t, "other.so", func(b *envoy.Bootstrap) {
+			path := filepath.Join(t.TempDir(), "other.wasm")
+			text := fatal.Get(os.ReadFile(proc.Built(t, "bin/weir.so", "build")))(t)
+			text[18] = 0xff // the machine, in the header of the file
+			fatal.If(t, os.WriteFile(strings.TrimSuffix(path, ".wasm")+".so", text, 0o755))
+			b.SetModule(path)
+		})
+	})
 	t.Run("a file that is no library", func(t *testing.T) {
 		rejected(t, "not-weir.so", func(b *envoy.Bootstrap) {
 			path := filepath.Join(t.TempDir(), "not-weir.wasm")
@@ -49,6 +73,33 @@ func TestNative(t *testing.T) {
 			b.SetModule(path)
 		})
 	})
+}
+
+// An Envoy that has another Go module, too, lives and limits under load. A plugin configuration with a mistake does not keep
+// it from starting.
+func TestTwoGoModules(t *testing.T) {
+	onlyLong(t)
+	t.Parallel()
+	library := filepath.Join(t.TempDir(), "other.so")
+	c := exec.CommandContext(t.Context(), "go", "build", "-buildmode=c-shared", "-o", library, "./testdata/gomodule")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s := stack.Start(t, stack.Config{PoPs: 1, Rules: "rules:\n" + quotaRule(5), Bootstrap: func(b *envoy.Bootstrap) {
+		b.SetNative()
+		b.SetPlugin(map[string]any{"typo": 1})
+		b.AddFilter(map[string]any{"name": "other", "typed_config": map[string]any{
+			"@type":                 "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter",
+			"dynamic_module_config": map[string]any{"module": map[string]any{"local": map[string]any{"filename": library}}, "do_not_close": true},
+			"filter_name":           "other",
+		}})
+	}})
+	p := s.PoPs[0]
+	wrong(t, p, 1)
+	tally := offer(t, drive.Load{Addrs: s.Addrs(), Conns: 16, Until: time.Now().Add(10 * time.Second), Request: drive.GetEach("/quota", "x-user", "u")})
+	if p.Exited() || tally.Failed > 0 {
+		t.Errorf("%d requests without an answer; Envoy has ended: %v", tally.Failed, p.Exited())
+	}
 }
 
 // rejected has Envoy validate a bootstrap that it must not accept, for a reason.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -147,21 +148,56 @@ func (b *Bootstrap) ListenersFrom(path string) {
 	static := b.at(b.tree, "static_resources")
 	b.listeners, b.file = node{"listeners": static["listeners"]}, path
 	delete(static, "listeners")
-	b.tree["dynamic_resources"] = node{"lds_config": node{
-		"resource_api_version": "V3", "path_config_source": node{"path": path}, "initial_fetch_timeout": "10s"}}
+	b.dynamic()["lds_config"] = node{
+		"resource_api_version": "V3", "path_config_source": node{"path": path}, "initial_fetch_timeout": "10s"}
 	b.WriteListeners()
 }
 
 // WriteListeners replaces the file of ListenersFrom by what the bootstrap has now.
 func (b *Bootstrap) WriteListeners() {
+	b.writeResources(b.file, "envoy.config.listener.v3.Listener", b.listeners["listeners"].([]any))
+}
+
+// writeResources replaces a file that Envoy reads resources of a type from.
+func (b *Bootstrap) writeResources(file, kind string, resources []any) {
 	var all []any
-	for _, l := range b.listeners["listeners"].([]any) {
-		typed := node{"@type": "type.googleapis.com/envoy.config.listener.v3.Listener"}
-		maps.Copy(typed, l.(node))
+	for _, r := range resources {
+		typed := node{"@type": "type.googleapis.com/" + kind}
+		maps.Copy(typed, r.(node))
 		all = append(all, typed)
 	}
-	next := proc.WriteFile(b.t, b.file+".next", b.marshal(node{"resources": all}))
-	fatal.If(b.t, os.Rename(next, b.file))
+	next := proc.WriteFile(b.t, file+".next", b.marshal(node{"resources": all}))
+	fatal.If(b.t, os.Rename(next, file))
+}
+
+// dynamic is what Envoy reads from files.
+func (b *Bootstrap) dynamic() node {
+	if b.tree["dynamic_resources"] == nil {
+		b.tree["dynamic_resources"] = node{}
+	}
+	return b.at(b.tree, "dynamic_resources")
+}
+
+// ClusterFrom has Envoy read a cluster from a file (CDS). The function that it returns removes the cluster from the file,
+// or puts it back.
+func (b *Bootstrap) ClusterFrom(name, path string) (write func(there bool)) {
+	static := b.at(b.tree, "static_resources")
+	clusters := static["clusters"].([]any)
+	i := overlay.Index(clusters, name)
+	cluster := clusters[i]
+	static["clusters"] = slices.Delete(clusters, i, i+1)
+	b.dynamic()["cds_config"] = node{"resource_api_version": "V3", "path_config_source": node{"path": path}}
+	write = func(there bool) {
+		b.writeResources(path, "envoy.config.cluster.v3.Cluster", map[bool][]any{true: {cluster}}[there])
+	}
+	write(true)
+	return write
+}
+
+// SetMostHeaders lets requests have so many kB of headers, in so many fields.
+func (b *Bootstrap) SetMostHeaders(kB, fields int) {
+	b.manager()["max_request_headers_kb"] = kB
+	b.manager()["common_http_protocol_options"] = node{"max_headers_count": fields}
 }
 
 // TrustClients leaves headers in place that the PoP removes, because only something

@@ -21,6 +21,12 @@ func (b *Bootstrap) SetFilter(filter map[string]any) {
 	b.manager()["http_filters"] = chain
 }
 
+// AddFilter puts a filter before the one named weir.
+func (b *Bootstrap) AddFilter(filter map[string]any) {
+	chain := b.manager()["http_filters"].([]any)
+	b.manager()["http_filters"] = slices.Insert(chain, overlay.Index(chain, "weir"), any(filter))
+}
+
 // SetLocalRateLimit puts the local rate limiting that is built into Envoy in the place
 // of the filter: one bucket for all requests, of perSecond tokens that refill each
 // second; 0 admits one request per day.

@@ -145,6 +145,12 @@ func (p *Process) Exited() bool {
 // Answers reports whether it is worth asking: the process is there and not paused.
 func (p *Process) Answers() bool { return !p.Exited() && !p.paused.Load() }
 
+// Ended waits until the process has ended, and returns how: "exit status 0".
+func (p *Process) Ended() string {
+	<-p.done
+	return p.cmd.ProcessState.String()
+}
+
 // Kill ends the process group at once and waits for it.
 func (p *Process) Kill() {
 	p.t.Helper()

@@ -1,0 +1,247 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
+)
+
+const livesRules = `
+rules:
+  - { name: exact, match: { path: /exact }, key: [ { header: x-user } ], limit: 5/1d, algorithm: fixed_window, consistency: exact,
+      timeout: 1s, on_failure: { action: deny, status: 503 } }
+  - { name: byte, match: { path: /byte }, key: [ { header: x-user } ], limit: 1/1d, algorithm: fixed_window, consistency: exact,
+      timeout: 1s, on_failure: { action: deny, status: 503 } }
+`
+
+// Whatever clients, the region and Envoy's configuration do at a bad moment, Envoy lives, no hook panics and limits hold.
+// The native module has no sandbox, so it shows this with -short, too.
+func TestEnvoyLives(t *testing.T) {
+	if !envoy.Native() {
+		onlyLong(t)
+	}
+	t.Parallel()
+	var update func(map[string]any)
+	var cluster func(there bool)
+	dir := t.TempDir()
+	s := stack.Start(t, stack.Config{PoPs: 1, Rules: livesRules, Links: true, Bootstrap: func(b *envoy.Bootstrap) {
+		if envoy.Native() && !testing.Short() {
+			b.SetVariant(envoy.CgoChecked)
+		}
+		b.SetMostHeaders(1100, 10_000)
+		update = b.FilterFrom(filepath.Join(dir, "filter.json"))
+		cluster = b.ClusterFrom("weir_region", filepath.Join(dir, "cluster.json"))
+	}})
+	awaitRules(t, s)
+	p := s.PoPs[0]
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"every byte in headers", func(t *testing.T) { everyByte(t, p) }},
+		{"1 MiB of headers", func(t *testing.T) { largeHeaders(t, p) }},
+		{"answers for streams that have ended", func(t *testing.T) { endBeforeTheAnswer(t, p) }},
+		{"streams that end while the region hangs", func(t *testing.T) { p.Link.Swallow(); waitAndReset(p, 100); p.Link.Heal() }},
+		{"streams that end in the middle of a rejection", func(t *testing.T) { resetRejections(t, p) }},
+		{"the cluster is removed", func(t *testing.T) { clusterIsRemoved(t, p, cluster) }},
+		{"new configurations while calls are out", func(t *testing.T) { newConfigurations(t, p, update) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.run(t)
+			if p.Exited() {
+				t.Fatalf("the PoP has ended: %s\n%s", p.Ended(), p.Tail(30))
+			}
+			decidesExactly(t, p)
+			if n := panics(p); n != 0 {
+				t.Errorf("%d panics", n)
+			}
+		})
+	}
+	for _, how := range []string{"SIGTERM", "/quitquitquit"} {
+		t.Run("the end by "+how+" while calls are out", func(t *testing.T) { endsWhileCallsAreOut(t, p, how) })
+	}
+}
+
+// decidesExactly: an exact limit of 5 admits 5.
+func decidesExactly(t *testing.T, p *stack.PoP) {
+	t.Helper()
+	proc.Eventually(t, 20*time.Second, "an exact limit holds", func() bool {
+		user, ok := time.Now().String(), 0
+		for range 8 {
+			if p.Get("/exact", "x-user", user).Status == http.StatusOK {
+				ok++
+			}
+		}
+		return ok == 5
+	})
+}
+
+// everyByte has each byte in the value of a header that is a key, and in a name. Two requests with a byte that Envoy lets
+// pass are one key, which passes once.
+func everyByte(t *testing.T, p *stack.PoP) {
+	passed := 0
+	for b := range 256 {
+		value := "x-user: a" + string([]byte{byte(b)}) + "z"
+		switch first, second := raw(t, p.Addr, "/byte", value), raw(t, p.Addr, "/byte", value); {
+		case first == 200 && second == 429:
+			passed++
+		case first == 429 && second == 429: // Envoy has it as another one
+		case first != 400 && first != 0:
+			t.Errorf("byte %#x in a value: status %d and %d", b, first, second)
+		}
+		if status := raw(t, p.Addr, "/exact", "x-"+string([]byte{byte(b)})+": 1"); status != 200 && status != 429 && status != 400 && status != 0 {
+			t.Errorf("byte %#x in a name: status %d", b, status)
+		}
+	}
+	if t.Logf("%d bytes of values pass", passed); passed < 200 {
+		t.Error("too few bytes pass")
+	}
+}
+
+// raw sends a request with a line of headers over a connection of its own; 0 if the connection is closed without an answer.
+func raw(t *testing.T, addr, path, line string) (status int) {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_, _ = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nhost: pop\r\nconnection: close\r\n%s\r\n\r\n", path, line)
+	answer, _ := bufio.NewReader(c).ReadString('\n')
+	_, _ = fmt.Sscanf(answer, "HTTP/1.1 %d", &status)
+	return status
+}
+
+// largeHeaders has a key of nearly 1 MiB, and 9,000 headers.
+func largeHeaders(t *testing.T, p *stack.PoP) {
+	for name, line := range map[string]string{
+		"one value":    "x-user: " + strings.Repeat("u", 1<<20-1000),
+		"many headers": "x-user: many" + strings.Repeat("\r\nx-other: "+strings.Repeat("v", 90), 9000),
+	} {
+		// 431 is of the upstream, which takes less.
+		if first, second := raw(t, p.Addr, "/byte", line), raw(t, p.Addr, "/byte", line); first != 431 || second != 429 {
+			t.Errorf("%s: status %d and then %d, want 431 and 429", name, first, second)
+		}
+	}
+}
+
+// waitAndReset begins requests that wait for the region, and resets them after 50 ms.
+func waitAndReset(p *stack.PoP, n int) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			c, err := net.Dial("tcp", p.Addr)
+			if err != nil {
+				return
+			}
+			_, _ = fmt.Fprintf(c, "GET /exact HTTP/1.1\r\nhost: pop\r\nx-user: %d-%d\r\n\r\n", time.Now().UnixNano(), i)
+			time.Sleep(50 * time.Millisecond)
+			_ = c.(*net.TCPConn).SetLinger(0)
+			_ = c.Close()
+		})
+	}
+	all.Wait()
+}
+
+func endBeforeTheAnswer(t *testing.T, p *stack.PoP) {
+	t.Helper()
+	p.Link.Slow(300 * time.Millisecond)
+	waitAndReset(p, 100)
+	time.Sleep(500 * time.Millisecond)
+	p.Link.Heal()
+}
+
+// resetRejections has clients reset connections with several rejected requests on their way.
+func resetRejections(t *testing.T, p *stack.PoP) {
+	t.Helper()
+	for range 8 {
+		raw(t, p.Addr, "/exact", "x-user: spent")
+	}
+	request := "GET /exact HTTP/1.1\r\nhost: pop\r\nx-user: spent\r\n\r\n"
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for i := range 50 {
+				c, err := net.Dial("tcp", p.Addr)
+				if err != nil {
+					return
+				}
+				_, _ = c.Write([]byte(strings.Repeat(request, 1+i%4)))
+				time.Sleep(time.Duration(i%5) * 100 * time.Microsecond)
+				_ = c.(*net.TCPConn).SetLinger(0)
+				_ = c.Close()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// clusterIsRemoved while calls to it are out: requests fall back, and the cluster that comes back is used.
+func clusterIsRemoved(t *testing.T, p *stack.PoP, cluster func(there bool)) {
+	p.Link.Slow(300 * time.Millisecond)
+	var reset sync.WaitGroup
+	reset.Go(func() { waitAndReset(p, 50) })
+	time.Sleep(20 * time.Millisecond)
+	cluster(false)
+	reset.Wait()
+	proc.Eventually(t, 10*time.Second, "requests fall back", func() bool {
+		return p.Get("/exact", "x-user", time.Now().String()).Status == http.StatusServiceUnavailable
+	})
+	logs(t, p.LogPath(), "no call can be made to the Envoy cluster weir_region")
+	cluster(true)
+	p.Link.Heal()
+}
+
+// newConfigurations replaces the filter's configuration by ECDS while requests wait, and others have ended before their
+// answers: the old configurations end on any thread, with their calls.
+func newConfigurations(t *testing.T, p *stack.PoP, update func(map[string]any)) {
+	p.Link.Slow(200 * time.Millisecond)
+	load := make(chan *drive.Result)
+	until := time.Now().Add(6 * time.Second)
+	go func() {
+		r, _ := drive.Run(t.Context(), drive.Load{Addrs: []string{p.Addr}, Conns: 32, PerSecond: 500, Until: until, Request: drive.GetEach("/exact", "x-user", "load-")})
+		load <- r
+	}()
+	for i := 0; time.Now().Before(until) && !p.Exited(); i++ {
+		update(map[string]any{"labels": map[string]any{"update": fmt.Sprint(i)}})
+		waitAndReset(p, 20) // takes 50 ms
+	}
+	r := <-load
+	if t.Logf("%v, %v", r.Status, r.FirstError); r.OK() == 0 {
+		t.Error("no request passed")
+	}
+	p.Link.Heal()
+}
+
+// endsWhileCallsAreOut ends Envoy while requests wait, and starts it again.
+func endsWhileCallsAreOut(t *testing.T, p *stack.PoP, how string) {
+	p.Link.Swallow()
+	var reset sync.WaitGroup
+	reset.Go(func() { waitAndReset(p, 50) })
+	time.Sleep(30 * time.Millisecond)
+	if how == "SIGTERM" {
+		p.Stop()
+	} else if r := do(t, p.Admin, http.MethodPost, how); r.Status != http.StatusOK {
+		t.Errorf("%s: status %d", how, r.Status)
+	}
+	reset.Wait()
+	if end := p.Ended(); end != "exit status 0" {
+		t.Errorf("Envoy ends with %s:\n%s", end, p.Tail(30))
+	}
+	p.Link.Heal()
+	p.Start()
+	decidesExactly(t, p)
+}
