@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "_cgo_export.h"
 
@@ -10,7 +11,19 @@
 // Names of Envoy's callbacks are long.
 #define CALL(name) envoy_dynamic_module_callback_##name
 
+// The Go runtime's monitor thread sleeps for 20 µs at a time while requests come. The kernel may let it sleep for 1 ms
+// instead: threads inherit the timer slack of the thread that starts them, which here loads the module. Go starts its
+// threads in a constructor without a priority, so after this one.
+enum { slack_ns = 1000000 };
+static int slack_before;
+
+__attribute__((constructor(101))) static void relax(void) {
+	slack_before = prctl(PR_GET_TIMERSLACK);
+	prctl(PR_SET_TIMERSLACK, slack_ns);
+}
+
 HOOK const char *envoy_dynamic_module_on_program_init(void) {
+	prctl(PR_SET_TIMERSLACK, slack_before);
 	return weirProgramInit() ? WEIR_ABI : NULL;
 }
 

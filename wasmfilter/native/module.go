@@ -4,6 +4,7 @@ package main
 import "C"
 
 import (
+	"runtime"
 	"runtime/cgo"
 	"runtime/debug"
 	"sync/atomic"
@@ -100,6 +101,7 @@ func weirConfigNew(envoy unsafe.Pointer, name, text C.buffer) (module *C.config)
 		calls: map[uint64]call{}, stop: make(chan struct{}),
 	}
 	n := C.envoy_dynamic_module_callback_get_concurrency() + 1
+	runtime.GOMAXPROCS(int(n) + 1) // or Go's monitor takes those of Envoy's threads away from them, again and again
 	m := C.weir_config_new(n)
 	if m == nil {
 		return nil
