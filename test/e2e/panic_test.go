@@ -58,7 +58,7 @@ func TestPanics(t *testing.T) {
 		{"on_scheduled", "/exact-allow", allows, 200},
 		{"on_http_call_response", "/exact-deny", allows, 429},
 		{"on_http_call_response", "/exact-allow", allows, 200},
-		{"on_response_headers", "/pop-local", allows, 200},
+		{"on_response_headers", "/slot", allows, 200},
 		{"on_delete", "/slot", allows, 200},
 		{"on_tick", "/other", allows, 200},
 	} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
@@ -107,6 +108,8 @@ var (
 	forShared   = make([]byte, 16<<10)
 	forCall     = make([]byte, 64<<10)
 
+	fetched []byte // all request headers of the stream, if they were fetched
+
 	// The host writes results here. Local variables would be moved to the heap in each
 	// call.
 	outData    unsafe.Pointer
@@ -177,12 +180,24 @@ func buffer(kind, size int) []byte {
 	return landed(&forCall, proxyGetBuffer(uint32(kind), 0, uint32(size), unsafe.Pointer(&outData), unsafe.Pointer(&outSize)))
 }
 
-func (abi) Headers() []byte {
-	await(&forHeaders)
-	return landed(&forHeaders, proxyGetHeaders(requestHeaders, unsafe.Pointer(&outData), unsafe.Pointer(&outSize)))
+// headers fetches all request headers of the stream, at most once in a callback.
+func headers() pairs {
+	if fetched == nil {
+		await(&forHeaders)
+		fetched = landed(&forHeaders, proxyGetHeaders(requestHeaders, unsafe.Pointer(&outData), unsafe.Pointer(&outSize)))
+	}
+	return pairsOf(fetched)
 }
 
-func (abi) Header(name string) (string, bool) { return headerOf(requestHeaders, name) }
+func (abi) AddHeaders(in *rule.Request, of *Wanted) { headers().addTo(in, of) }
+
+func (abi) Header(name string) (string, bool) {
+	if fetched == nil {
+		return headerOf(requestHeaders, name)
+	}
+	value, n := headers().valueOf(name)
+	return value, n > 0
+}
 
 func (abi) ResponseHeader(name string) (string, bool) { return headerOf(responseHeaders, name) }
 
@@ -211,8 +226,11 @@ func (abi) ReplaceResponseHeader(name, value string) {
 	proxyReplaceHeader(responseHeaders, sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
 }
 
+// KeepsHeaders is false: Envoy takes headers of a response when it is there.
+func (abi) KeepsHeaders() bool { return false }
+
 // Span is the client's: Envoy's own is not known before the router.
-func (abi) Span(client string) string { return client }
+func (abi) Span() string { return headers().sole("traceparent") }
 
 func (abi) SetState(name, value string) {
 	proxySetProperty(sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
@@ -225,7 +243,10 @@ func (abi) Respond(status int, details string, headers, body []byte, grpcStatus 
 
 func (abi) Resume() { proxyContinue(0) }
 
-func (abi) Effective(context uint32) { proxySetEffective(context) }
+func (abi) Effective(context uint32) {
+	fetched = nil
+	proxySetEffective(context)
+}
 
 // Wake is false: only callbacks of a stream run in its own time.
 func (abi) Wake(uint32) bool { return false }
@@ -322,6 +343,7 @@ func onCallResponse(context, id, headers, bodySize, trailers uint32) {
 
 //go:wasmexport proxy_on_request_headers
 func onRequestHeaders(context, headers, endOfStream uint32) uint32 {
+	fetched = nil
 	if module.RequestHeaders(context) {
 		return pause
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -36,6 +37,7 @@ type envoy struct {
 	streams map[uint32]*exchange
 	next    uint32 // context
 	current uint32 // context whose callback runs
+	fetched []byte // the request headers of that stream, if they were fetched
 	calls   map[uint32]*httpCall
 	answers *httpCall // whose callback runs
 	noCall  bool      // calls fail at once
@@ -125,9 +127,9 @@ func (e *envoy) addVM() int {
 // run runs a callback of a VM. Of one that finishes more streams than mostFinished, the stack may overflow.
 func (e *envoy) run(of int, context uint32, f func(*VM)) {
 	before := e.current
-	e.current, e.acted = context, 0
+	e.current, e.fetched, e.acted = context, nil, 0
 	f(e.vms[of])
-	e.current = before
+	e.current, e.fetched = before, nil
 	if e.acted > mostFinished {
 		e.t.Errorf("a callback finished %d streams, at most %d may be", e.acted, mostFinished)
 	}
@@ -358,9 +360,11 @@ func startNative(e *envoy) *VM { return NewVM(nativeHost{e, len(e.vms) - 1}, nil
 
 func (h nativeHost) Store(identity uint64) table.Store { return newSpace(h, identity) }
 func (h nativeHost) Collect()                          {}
-func (h nativeHost) Span(client string) string         { return client }
+func (h nativeHost) Span() string                      { return h.headers().sole("traceparent") }
 
-// Wake is what Envoy does for a dynamic module.
+// KeepsHeaders and Wake are what Envoy does for a dynamic module.
+func (h nativeHost) KeepsHeaders() bool { return h.wakes }
+
 func (h nativeHost) Wake(stream uint32) bool {
 	if h.wakes {
 		h.woken = append(h.woken, stream)
@@ -403,16 +407,24 @@ func (h nativeHost) PluginName() string      { return cmp.Or(h.named[h.plugin()]
 
 func (h nativeHost) Effective(stream uint32) {
 	h.crossed.crosses("set_effective_context", 0, 0)
-	h.current = stream
+	h.current, h.fetched = stream, nil
 }
 
-func (h nativeHost) Headers() []byte {
-	text := encodeMap(h.stream().request)
-	h.crossed.crosses("get_header_map_pairs", len(text), 0)
-	return text
+func (h nativeHost) headers() pairs {
+	if h.fetched == nil {
+		h.fetched = encodeMap(h.stream().request)
+		h.crossed.crosses("get_header_map_pairs", len(h.fetched), 0)
+	}
+	return pairsOf(h.fetched)
 }
+
+func (h nativeHost) AddHeaders(in *rule.Request, of *Wanted) { h.headers().addTo(in, of) }
 
 func (h nativeHost) Header(name string) (string, bool) {
+	if h.fetched != nil {
+		v, n := h.headers().valueOf(name)
+		return v, n > 0
+	}
 	v := header(h.stream().request, name)
 	h.crossed.crosses("get_header_map_value", len(v), len(name))
 	return v, v != ""

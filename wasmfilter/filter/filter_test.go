@@ -472,7 +472,7 @@ func TestPluginsShareNothing(t *testing.T) {
 }
 
 // Where a host wakes streams, each of those that waited is finished by itself, and one that has ended meanwhile is not.
-// The VM asks for no early ticks.
+// The VM asks for no early ticks. If the host keeps headers, the VM need not know of the response.
 func TestHostThatWakes(t *testing.T) {
 	e := startNew(t, withRules(t, userRules), 1)
 	e.wakes = true
@@ -485,14 +485,20 @@ func TestHostThatWakes(t *testing.T) {
 		t.Fatalf("woken %v, resumed %v, ticks every %d ms", e.woken, a.resumed, e.tickMs)
 	}
 	e.end(gone)
+	if m := e.vms[0]; !m.Keeps(a.id) || m.Keeps(gone.id) || m.Keeps(4711) {
+		t.Error("the VM keeps other streams than those that wait")
+	}
 	for _, stream := range append(e.woken, 4711) {
 		e.run(0, stream, func(m *VM) { m.Finish(stream) })
 	}
 	if !a.resumed || !b.resumed || gone.resumed || !late.resumed {
 		t.Errorf("resumed: %v, %v, %v, %v", a.resumed, b.resumed, gone.resumed, late.resumed)
 	}
-	if m := e.vms[0]; !m.Keeps(a.id) || m.Keeps(gone.id) || m.Keeps(4711) {
-		t.Error("the VM keeps other streams than those that are to come back")
+	if rate := header(a.response, "ratelimit"); e.vms[0].Keeps(a.id) || rate == "" {
+		t.Errorf("the VM keeps a stream that it has finished, with RateLimit %q", rate)
+	}
+	if e.complete(a); len(a.response) != 2 {
+		t.Errorf("the response has %q", a.response)
 	}
 }
 

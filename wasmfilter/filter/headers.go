@@ -52,9 +52,8 @@ func (p *pairs) next(of lengths) bool {
 	return false
 }
 
-// valueOf returns the first value of a header, and whether there are others; empty if there is none.
-func (p pairs) valueOf(name string) (value string, several bool) {
-	n := 0
+// valueOf returns the first value of a header, and how many it has.
+func (p pairs) valueOf(name string) (value string, n int) {
 	for of := lengths(1) << min(len(name), longest); p.next(of); {
 		if p.name == name {
 			if n++; n == 1 {
@@ -62,7 +61,16 @@ func (p pairs) valueOf(name string) (value string, several bool) {
 			}
 		}
 	}
-	return value, n > 1
+	return value, n
+}
+
+// sole returns the value of a header, empty if there is none, or several.
+func (p pairs) sole(name string) string {
+	value, n := p.valueOf(name)
+	if n > 1 {
+		return ""
+	}
+	return value
 }
 
 // lengths has a bit for each length that some names have, the last one for all that are longer.
@@ -70,18 +78,28 @@ type lengths uint64
 
 const longest = 63
 
-// names are the headers that rules look at.
-type names struct {
-	names   []string
+// Wanted are the headers that rules look at.
+type Wanted struct {
+	Inputs  *rule.Inputs
 	lengths lengths
 }
 
-func wantedNames(in *rule.Inputs) names {
-	w := names{names: in.Headers}
-	for _, name := range w.names {
+func wantedBy(in *rule.Inputs) Wanted {
+	w := Wanted{Inputs: in}
+	for _, name := range in.Headers {
 		w.lengths |= 1 << min(len(name), longest)
 	}
 	return w
+}
+
+// May reports whether a header may be one of them, by the length of its name.
+func (w *Wanted) May(length int) bool { return w.lengths>>min(length, longest)&1 == 1 }
+
+// addTo adds those headers of a map to in that rules look at.
+func (p pairs) addTo(in *rule.Request, of *Wanted) {
+	for p.next(of.lengths) {
+		in.Add(of.Inputs, p.name, p.value)
+	}
 }
 
 // headerMap serialises headers, see [pairs].

@@ -31,10 +31,9 @@ type Host interface {
 	// Collect is called when nothing else is to do: at each tick.
 	Collect()
 
-	// Headers returns all request headers of the stream in their serialised form, see [HeaderMap],
-	// valid until the next callback.
-	Headers() []byte
-	// Header returns one request header of the stream, valid until the next callback.
+	// AddHeaders adds the request headers of the stream to in that rules look at, valid until the next callback.
+	AddHeaders(in *rule.Request, of *Wanted)
+	// Header returns a request header of the stream, the first one of this name, valid until the next callback.
 	Header(name string) (value string, ok bool)
 	// Property returns what Envoy knows of the stream, valid until the next property: names,
 	// each but the last with a zero byte behind it.
@@ -43,9 +42,12 @@ type Host interface {
 	ResponseHeader(name string) (value string, ok bool)
 	AddResponseHeader(name, value string)
 	ReplaceResponseHeader(name, value string)
-	// Span returns the traceparent of calls for the stream. client is the header of the request; empty if it has
-	// none, or several.
-	Span(client string) string
+	// KeepsHeaders is true if headers may be added and replaced before there is a response: the host keeps them
+	// for it. False: the VM does that in ResponseHeaders.
+	KeepsHeaders() bool
+	// Span returns the traceparent of calls for the stream. If that is the header of the request, and the client
+	// sends several, there is none: it is not clear which is its own.
+	Span() string
 	// SetState puts a value on the stream where access log and tracer find it.
 	SetState(name, value string)
 	// Respond answers the stream. headers is a serialised map.

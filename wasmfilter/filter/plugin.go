@@ -27,13 +27,12 @@ type plugin struct {
 	worker  *edge.Worker
 	in      rule.Request
 	inputs  *rule.Inputs       // of the rules that in is laid out for
-	wanted  names              // of the headers that they look at
+	wanted  Wanted             // the headers that they look at
 	known   properties         // of the request, beside its headers
 	wall    limit.Micros       // the time of day at the last tick
 	ticked  lease.Millis       // when the worker did what is due at a tick
 	period  uint32             // of ticks, in ms; 0: not set yet
 	missed  bool               // no rule applied to the last request
-	raw     []byte             // all headers of the stream, if they were fetched
 	current uint32             // stream that waits since a moment ago, while its callback runs; 0: none
 	calls   map[uint32]uint64  // the host's id of a call in flight to the worker's
 	last    response.Rejection // that maker and headers hold, for a flood gets it again; zero: it is none
@@ -76,7 +75,7 @@ func newPlugin(m *VM, context uint32, text []byte, panicked bool) *plugin {
 	p.wall = m.host.Wall()
 	store := m.host.Store(identity(p.name, &cfg))
 	p.worker = edge.New(cfg, store, m.host.Entropy(), m.host.Now(), p.wall)
-	p.worker.Trace, p.worker.Version = p.traceParent, version.Version
+	p.worker.Trace, p.worker.Version = p.host.Span, version.Version
 	p.maker.Headers, p.maker.TimeOfDay = cfg.Headers, p.worker.DecidedAt
 	p.known.host = m.host
 	p.in.Fetch, p.in.PoP = &p.known, &rule.PoP{Region: cfg.Region, Labels: cfg.Labels}
@@ -130,7 +129,7 @@ func (p *plugin) decide(context uint32) (pause bool) {
 	p.vm.panics.at("decided")
 	p.report(&s.request)
 	p.open = false
-	if p.annotates(&s.request) || s.request.Holds() {
+	if p.annotatesLater(&s.request) || s.request.Holds() {
 		p.vm.streams.add(s)
 	} else {
 		p.vm.release(s)
@@ -169,17 +168,16 @@ func (p *plugin) fallBack(s *stream) (rejected bool) {
 // alone, and false means that no rule applies to it.
 func (p *plugin) read() bool {
 	inputs := p.worker.Inputs()
-	p.raw = nil
 	if inputs == nil {
 		return true
 	}
 	if inputs != p.inputs {
-		p.inputs, p.wanted = inputs, wantedNames(inputs)
+		p.inputs, p.wanted = inputs, wantedBy(inputs)
 		p.known.lookFor(inputs, p.cfg.JWTPayload)
 	}
 	p.known.kept = p.known.kept[:0]
 	p.reset()
-	wanted := p.wanted.names
+	wanted := inputs.Headers
 	if len(wanted) == 0 {
 		return true
 	}
@@ -193,10 +191,7 @@ func (p *plugin) read() bool {
 		}
 		p.reset()
 	}
-	p.raw = p.host.Headers()
-	for h := pairsOf(p.raw); h.next(p.wanted.lengths); {
-		p.in.Add(inputs, h.name, h.value)
-	}
+	p.host.AddHeaders(&p.in, &p.wanted)
 	return true
 }
 
@@ -213,29 +208,6 @@ func (p *plugin) readOne(name string) bool {
 		p.in.Add(p.inputs, name, value)
 	}
 	return ok
-}
-
-// requestHeader returns a header of the stream that is being decided.
-func (p *plugin) requestHeader(name string) string {
-	if p.raw == nil {
-		value, _ := p.host.Header(name)
-		return value
-	}
-	value, _ := pairsOf(p.raw).valueOf(name)
-	return value
-}
-
-// traceParent returns the traceparent of calls for the stream. Of several that a client sends it is not clear which
-// is its own.
-func (p *plugin) traceParent() string {
-	if p.raw == nil {
-		p.raw = p.host.Headers()
-	}
-	value, several := pairsOf(p.raw).valueOf("traceparent")
-	if several {
-		value = ""
-	}
-	return p.host.Span(value)
 }
 
 // after does what the worker wants done: calls are made, and requests that waited
@@ -279,9 +251,6 @@ func (p *plugin) finish(r *edge.Request) {
 	}()
 	p.stats.waited(p.host, r.Waited)
 	p.host.Effective(r.Stream)
-	if r.Stream != p.current {
-		p.raw = nil // the headers of another stream
-	}
 	p.vm.panics.at("on_scheduled")
 	if r.Outcome == edge.Deny {
 		p.reject(r)

@@ -25,16 +25,14 @@ import (
 // Clients get none of it: one that reads that a limit is open while the region is away could use that.
 const decisionState = "weir"
 
-// annotates reports whether the response to an admitted request gets headers.
-func (p *plugin) annotates(r *edge.Request) bool {
-	return p.cfg.Headers && r.Governing(rule.Draft|rule.XRateLimit) != nil
+// annotatesLater reports whether the response to an admitted request gets headers when it comes.
+func (p *plugin) annotatesLater(r *edge.Request) bool {
+	return !p.host.KeepsHeaders() && p.cfg.Headers && r.Governing(rule.Draft|rule.XRateLimit) != nil
 }
 
 // annotate adds the headers of an admitted request to its response.
-func (p *plugin) annotate(s *stream) {
-	if r := &s.request; r.Outcome == edge.Admit {
-		p.maker.Admitted(r, p.host.AddResponseHeader, p.host.ReplaceResponseHeader)
-	}
+func (p *plugin) annotate(r *edge.Request) {
+	p.maker.Admitted(r, p.host.AddResponseHeader, p.host.ReplaceResponseHeader)
 }
 
 // sample has the shed rules of a request look at its response, if it is one of those that they look at.
@@ -51,8 +49,11 @@ func (p *plugin) sample(r *edge.Request) {
 }
 
 // report writes to the access log that a request is admitted without its region, or that a
-// shadow rule would reject it.
+// shadow rule would reject it. A host that keeps headers gets those of the response.
 func (p *plugin) report(r *edge.Request) {
+	if p.host.KeepsHeaders() {
+		p.annotate(r)
+	}
 	p.tag(r)
 	if len(r.WouldDeny) > 0 {
 		p.host.SetState("weir.shadow", strings.Join(r.WouldDeny, ","))
@@ -121,7 +122,8 @@ func isGRPC(contentType string) bool {
 
 // reject answers a request that was denied.
 func (p *plugin) reject(r *edge.Request) {
-	grpc := isGRPC(p.requestHeader("content-type"))
+	contentType, _ := p.host.Header("content-type")
+	grpc := isGRPC(contentType)
 	this := response.Reject(r, grpc)
 	h := &p.headers
 	if this != p.last || this.Varies {

@@ -185,6 +185,9 @@ func (m *VM) Finish(context uint32) {
 	defer m.recovered("on_scheduled")
 	s.plugin.finish(&s.request)
 	s.plugin.after()
+	if r := &s.request; r.Outcome == edge.Admit && !r.Holds() && m.host.KeepsHeaders() {
+		m.end(s)
+	}
 }
 
 // Keeps reports whether a stream is one of which the VM has to know the response and the end.
@@ -198,7 +201,9 @@ func (m *VM) ResponseHeaders(context uint32) {
 	}
 	defer m.recovered("on_response_headers")
 	m.panics.at("on_response_headers")
-	s.plugin.annotate(s)
+	if s.request.Outcome == edge.Admit && !m.host.KeepsHeaders() {
+		s.plugin.annotate(&s.request)
+	}
 	s.plugin.sample(&s.request)
 	if r := &s.request; r.Outcome != edge.Wait && !r.Holds() {
 		m.end(s)

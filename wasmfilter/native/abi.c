@@ -1,5 +1,6 @@
 // The hooks that Envoy calls, and the functions that Go calls. What needs no decision never enters Go.
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -58,49 +59,162 @@ HOOK const void *envoy_dynamic_module_on_http_filter_new(const void *module, voi
 	if (w >= c->workers) {
 		w = c->workers - 1; // of the main thread, which decides no other requests
 	}
-	stream *s = calloc(1, sizeof(stream));
+	stream *s = malloc(sizeof(stream));
 	if (s == NULL) {
 		return NULL; // Envoy closes the stream
 	}
-	s->filter = filter;
-	s->worker = c->worker[w].go;
-	s->holds = 1;
 	if (++c->worker[w].last == 0) {
 		c->worker[w].last = 1;
 	}
+	memset(s, 0, offsetof(stream, few));
+	s->filter = filter;
+	s->worker = c->worker[w].go;
 	s->id = c->worker[w].last;
+	s->holds = 1;
+	s->tasks = s->few;
+	s->room = sizeof(s->few);
 	return s;
+}
+
+// weir_grow makes room for tasks of so many bytes, in the place of those that are there. False if there is no memory.
+bool weir_grow(stream *s, uint32_t size) {
+	char *more = malloc(size);
+	if (more == NULL) {
+		return false;
+	}
+	if (s->tasks != s->few) {
+		free(s->tasks);
+	}
+	s->tasks = more;
+	s->room = size;
+	return true;
 }
 
 // release frees a stream when Envoy has destroyed it and no hook of it runs: Envoy destroys a stream inside a call by
 // which a hook answers or resumes it.
 static void release(stream *s) {
 	if (--s->holds == 0) {
+		if (s->tasks != s->few) {
+			free(s->tasks);
+		}
 		free(s);
 	}
+}
+
+// next reads a task with its texts, and moves at behind it. False behind the last one.
+static bool next(const stream *s, size_t *at, uint32_t *what, buffer *first, buffer *second) {
+	task t;
+	if (*at >= s->size) {
+		return false;
+	}
+	memcpy(&t, s->tasks + *at, sizeof(t));
+	*what = t.what;
+	*first = (buffer){s->tasks + *at + sizeof(t), t.first};
+	*second = (buffer){first->ptr + t.first, t.second};
+	*at += sizeof(t) + t.first + t.second;
+	return true;
+}
+
+// usual_headers is more than nearly all requests have, and most_headers how many the filter gives to a response or a
+// call, at most.
+enum { usual_headers = 128, most_headers = 32, most_metadata = 16 };
+
+// get32 reads a number of a serialised map. All platforms of the module are little-endian.
+static size_t get32(const char *from) {
+	uint32_t v;
+	memcpy(&v, from, sizeof(v));
+	return v;
+}
+
+// parse reads a map of headers, as Proxy-Wasm serialises them, which Go has made.
+static size_t parse(const char *map, size_t size, header *into) {
+	size_t count = size < 4 ? 0 : get32(map);
+	if (count > most_headers) {
+		count = most_headers;
+	}
+	const char *sizes = map + 4, *at = sizes + 8 * (size < 4 ? 0 : get32(map));
+	for (size_t i = 0; i < count; i++, sizes += 8) {
+		size_t name = get32(sizes), value = get32(sizes + 4);
+		into[i] = (header){at, name, at + name + 1, value};
+		at += name + value + 2;
+	}
+	return count;
+}
+
+// enter runs a hook of Go with the headers of the request, and then does its tasks but those for the response. Envoy may
+// destroy the stream, if this answers it.
+static bool enter(stream *s, bool (*hook)(uint32_t, stream *, header *, size_t)) {
+	static const char space[] = "weir";
+	header here[usual_headers], *all = here;
+	size_t count = CALL(http_get_headers_size)(s->filter, request_headers);
+	if (count > usual_headers) {
+		all = malloc(count * sizeof(header));
+	}
+	if (all == NULL || !CALL(http_get_headers)(s->filter, request_headers, all)) {
+		count = 0;
+	}
+	bool result = hook(s->worker, s, all, count);
+	if (all != here) {
+		free(all);
+	}
+
+	header metadata[most_metadata], headers[most_headers];
+	buffer first, second, details = {NULL, 0}, body = {NULL, 0};
+	size_t of_metadata = 0, of_headers = 0, at = 0;
+	for (uint32_t what; next(s, &at, &what, &first, &second);) {
+		if (what == set_state) {
+			CALL(http_set_filter_state_bytes)(s->filter, first, second);
+		} else if (what == set_metadata && of_metadata < most_metadata) {
+			metadata[of_metadata++] = (header){first.ptr, first.length, second.ptr, second.length};
+		} else if (what == respond_with) {
+			of_headers = parse(second.ptr, second.length, headers);
+		} else if (what == respond) {
+			details = first;
+			body = second;
+		}
+	}
+	if (of_metadata > 0) {
+		CALL(http_set_dynamic_metadata_string_batch)(s->filter, (buffer){space, sizeof(space) - 1}, metadata, of_metadata);
+	}
+	if (s->status != 0) {
+		CALL(http_send_response)(s->filter, s->status, headers, of_headers, body, details);
+	}
+	return result;
 }
 
 HOOK int envoy_dynamic_module_on_http_filter_request_headers(void *filter, const void *module, bool end) {
 	stream *s = (stream *)module;
 	s->holds++;
-	bool waits = weirRequestHeaders(s->worker, s);
+	bool waits = enter(s, weirRequestHeaders);
 	release(s);
 	return waits ? wait_for_verdict : go_on;
-}
-
-HOOK int envoy_dynamic_module_on_http_filter_response_headers(void *filter, const void *module, bool end) {
-	stream *s = (stream *)module;
-	if (s->kept) {
-		weirResponseHeaders(s->worker, s);
-	}
-	return go_on;
 }
 
 HOOK void envoy_dynamic_module_on_http_filter_scheduled(void *filter, const void *module, uint64_t event) {
 	stream *s = (stream *)module;
 	s->holds++;
-	weirScheduled(s->worker, s);
+	if (enter(s, weirScheduled)) {
+		CALL(http_filter_continue_decoding)(s->filter);
+	}
 	release(s);
+}
+
+HOOK int envoy_dynamic_module_on_http_filter_response_headers(void *filter, const void *module, bool end) {
+	stream *s = (stream *)module;
+	buffer name, value;
+	size_t at = 0;
+	for (uint32_t what; next(s, &at, &what, &name, &value);) {
+		if (what == add_header) {
+			CALL(http_add_header)(s->filter, response_headers, name, value);
+		} else if (what == set_header) {
+			CALL(http_set_header)(s->filter, response_headers, name, value);
+		}
+	}
+	s->size = 0;
+	if (s->kept) {
+		weirResponseHeaders(s->worker, s);
+	}
+	return go_on;
 }
 
 HOOK void envoy_dynamic_module_on_http_filter_destroy(const void *module) {
@@ -171,60 +285,11 @@ static size_t put(buffer value, char *into, size_t most) {
 	return value.length;
 }
 
-// put32 and get32 are numbers as Proxy-Wasm has them in maps of headers. All platforms of the module are little-endian.
-static void put32(char *into, size_t n) {
-	uint32_t v = (uint32_t)n;
-	memcpy(into, &v, sizeof(v));
-}
-
-static size_t get32(const char *from) {
-	uint32_t v;
-	memcpy(&v, from, sizeof(v));
-	return v;
-}
-
-// usual is more headers than nearly all requests have.
-enum { usual = 128 };
-
-// weir_headers serialises all request headers, and returns the size of that; nothing is written if it is more than most.
-size_t weir_headers(void *filter, char *into, size_t most) {
-	size_t count = CALL(http_get_headers_size)(filter, request_headers);
-	header here[usual], *all = here;
-	if (count > usual && (all = malloc(count * sizeof(header))) == NULL) {
-		return 0;
-	}
-	size_t size = 0;
-	if (count > 0 && CALL(http_get_headers)(filter, request_headers, all)) {
-		size = 4 + 8 * count;
-		for (size_t i = 0; i < count; i++) {
-			size += all[i].name_length + all[i].value_length + 2;
-		}
-		if (size <= most) {
-			put32(into, count);
-			char *sizes = into + 4, *at = sizes + 8 * count;
-			for (size_t i = 0; i < count; i++, sizes += 8) {
-				put32(sizes, all[i].name_length);
-				put32(sizes + 4, all[i].value_length);
-				memcpy(at, all[i].name, all[i].name_length);
-				at += all[i].name_length;
-				*at++ = 0;
-				memcpy(at, all[i].value, all[i].value_length);
-				at += all[i].value_length;
-				*at++ = 0;
-			}
-		}
-	}
-	if (all != here) {
-		free(all);
-	}
-	return size;
-}
-
-// weir_header copies the first header of a name, and returns its size.
-size_t weir_header(void *filter, int headers, const char *name, size_t length, char *into, size_t most, bool *found) {
+// weir_response_header copies the first header of a name, and returns its size.
+size_t weir_response_header(void *filter, const char *name, size_t length, char *into, size_t most, bool *found) {
 	buffer value = {NULL, 0};
 	size_t count = 0;
-	*found = CALL(http_get_header)(filter, headers, (buffer){name, length}, &value, 0, &count) && count > 0;
+	*found = CALL(http_get_header)(filter, response_headers, (buffer){name, length}, &value, 0, &count) && count > 0;
 	return *found ? put(value, into, most) : 0;
 }
 
@@ -232,45 +297,6 @@ size_t weir_attribute(void *filter, int attribute, char *into, size_t most, bool
 	buffer value = {NULL, 0};
 	*found = CALL(http_filter_get_attribute_string)(filter, attribute, &value);
 	return *found ? put(value, into, most) : 0;
-}
-
-void weir_put_header(void *filter, bool replace, const char *name, size_t name_length, const char *value, size_t value_length) {
-	buffer n = {name, name_length}, v = {value, value_length};
-	if (replace) {
-		CALL(http_set_header)(filter, response_headers, n, v);
-	} else {
-		CALL(http_add_header)(filter, response_headers, n, v);
-	}
-}
-
-// next reads a text behind its size, and moves at behind it. NULL behind the end.
-static const char *next(const char *texts, size_t size, size_t *at, size_t *length) {
-	if (*at + 4 > size || (*length = get32(texts + *at)) > size - *at - 4) {
-		return NULL;
-	}
-	const char *text = texts + *at + 4;
-	*at += 4 + *length;
-	return text;
-}
-
-// weir_set_states sets states, each of which is a name that begins with weir, a value for filter state, and a value for
-// metadata. State weir is decision in the metadata, and weir.rule is rule.
-void weir_set_states(void *filter, const char *states, size_t size) {
-	enum { most = 16, prefix = 5, longest = 64 };
-	static const char space[] = "weir", decision[] = "decision";
-	char state[prefix + longest] = "wasm.";
-	header all[most];
-	size_t count = 0, at = 0, n, v, m;
-	while (count < most) {
-		const char *name = next(states, size, &at, &n), *value = next(states, size, &at, &v), *clean = next(states, size, &at, &m);
-		if (name == NULL || value == NULL || clean == NULL || n < 4 || n > longest) {
-			break;
-		}
-		memcpy(state + prefix, name, n);
-		CALL(http_set_filter_state_bytes)(filter, (buffer){state, prefix + n}, (buffer){value, v});
-		all[count++] = n > 5 ? (header){name + 5, n - 5, clean, m} : (header){decision, sizeof(decision) - 1, clean, m};
-	}
-	CALL(http_set_dynamic_metadata_string_batch)(filter, (buffer){space, sizeof(space) - 1}, all, count);
 }
 
 // weir_span copies the ids of Envoy's span, in hexadecimal. False if the request has none.
@@ -286,32 +312,6 @@ bool weir_span(void *filter, char ids[48]) {
 	}
 	memcpy(ids + 32, id.ptr, 16);
 	return true;
-}
-
-// most_headers is how many headers the filter gives to a response or a call, at most.
-enum { most_headers = 32 };
-
-// parse reads a serialised map of headers, which Go has made.
-static size_t parse(const char *map, size_t size, header *into) {
-	size_t count = size < 4 ? 0 : get32(map);
-	if (count > most_headers) {
-		count = most_headers;
-	}
-	const char *sizes = map + 4, *at = sizes + 8 * (size < 4 ? 0 : get32(map));
-	for (size_t i = 0; i < count; i++, sizes += 8) {
-		size_t name = get32(sizes), value = get32(sizes + 4);
-		into[i] = (header){at, name, at + name + 1, value};
-		at += name + value + 2;
-	}
-	return count;
-}
-
-// weir_respond answers a request. Envoy may destroy the stream before this returns.
-void weir_respond(void *filter, uint32_t status, const char *headers, size_t size, const char *body, size_t body_length,
-	const char *details, size_t details_length) {
-	header all[most_headers];
-	size_t count = parse(headers, size, all);
-	CALL(http_send_response)(filter, status, all, count, (buffer){body, body_length}, (buffer){details, details_length});
 }
 
 // weir_call makes a call on the main thread. False if it could not be made.

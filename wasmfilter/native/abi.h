@@ -65,6 +65,21 @@ enum { counter, gauge, histogram }; // kinds of metrics
 	extern result envoy_dynamic_module_callback_##name arguments __attribute__((weak));
 WEIR_CALLBACKS(WEIR_DECLARE)
 
+// Go calls nothing of Envoy for a request: it leaves a list of tasks, each with two texts behind it, which C does when the
+// hook of Go has returned, or at the response. So Envoy destroys no stream while Go holds a lock.
+enum {
+	set_state,    // filter state: name, value
+	set_metadata, // of the namespace weir: name, value
+	respond_with, // headers of the filter's own response: nothing, a serialised map
+	respond,      // the filter's own response: details, body
+	add_header,   // to the response of the upstream: name, value
+	set_header,   // the same, in the place of others of that name
+};
+
+typedef struct {
+	uint32_t what, first, second; // the sizes of its texts
+} task;
+
 // stream is the filter of one request. Only Envoy's thread of that request touches it; scheduler also those that hold the
 // mutex of its worker.
 typedef struct {
@@ -74,6 +89,10 @@ typedef struct {
 	uint32_t id;      // among those of its worker
 	uint32_t holds;   // hooks that run, and Envoy itself
 	bool kept;        // Go has to know of its response and end
+	uint32_t status;  // of the filter's own response; 0: there is none
+	uint32_t size, room; // of tasks
+	char *tasks;
+	char few[512]; // where tasks are unless they need more
 } stream;
 
 // config is a configuration of the filter.
@@ -92,14 +111,10 @@ void weir_set_worker(config *c, uint32_t i, uint32_t go);
 const char *weir_missing(void);
 bool weir_is_only_copy(void);
 void weir_log(uint32_t level, const char *text, size_t length);
-size_t weir_headers(void *filter, char *into, size_t most);
-size_t weir_header(void *filter, int headers, const char *name, size_t length, char *into, size_t most, bool *found);
+bool weir_grow(stream *s, uint32_t size);
+size_t weir_response_header(void *filter, const char *name, size_t length, char *into, size_t most, bool *found);
 size_t weir_attribute(void *filter, int attribute, char *into, size_t most, bool *found);
-void weir_put_header(void *filter, bool replace, const char *name, size_t name_length, const char *value, size_t value_length);
-void weir_set_states(void *filter, const char *states, size_t size);
 bool weir_span(void *filter, char ids[48]);
-void weir_respond(void *filter, uint32_t status, const char *headers, size_t size, const char *body, size_t body_length,
-	const char *details, size_t details_length);
 bool weir_call(void *config, uint64_t *id, const char *cluster, size_t cluster_length, const char *headers, size_t size,
 	const char *body, size_t body_length, uint64_t timeout_ms);
 size_t weir_define(void *config, int kind, const char *name, size_t name_length, const char *labels, size_t count);

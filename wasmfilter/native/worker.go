@@ -2,19 +2,12 @@ package main
 
 // #include "abi.h"
 //
-// #cgo nocallback weir_headers
-// #cgo noescape weir_headers
-// #cgo nocallback weir_header
-// #cgo noescape weir_header
+// #cgo nocallback weir_response_header
+// #cgo noescape weir_response_header
 // #cgo nocallback weir_attribute
 // #cgo noescape weir_attribute
-// #cgo nocallback weir_put_header
-// #cgo noescape weir_put_header
-// #cgo nocallback weir_set_states
-// #cgo noescape weir_set_states
 // #cgo nocallback weir_span
 // #cgo noescape weir_span
-// #cgo noescape weir_respond
 import "C"
 
 import (
@@ -29,6 +22,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 	"github.com/weirlimit/weir/wasmfilter/filter"
 )
@@ -51,12 +45,11 @@ type worker struct {
 
 	// Of the hook that runs, which holds the mutex.
 	current *C.stream
-	answer  *reply // of the current stream
-	resumed bool   // the current stream
-	states  []byte // of the current stream, see publish
-	buffers struct{ headers, value, response, property []byte }
-
-	spare []*reply
+	headers []C.header // of the request, in Envoy's memory
+	texts   []byte     // what the filter has got of them
+	resumed bool       // the current stream
+	tasks   []byte     // of the current stream, see abi.h
+	buffers struct{ response, property []byte }
 }
 
 // outgoing is a call that is not made yet.
@@ -65,12 +58,6 @@ type outgoing struct {
 	cluster       string
 	headers, body []byte
 	timeout       lease.Millis
-}
-
-// reply is a response of the filter. Envoy gets it when no lock is held.
-type reply struct {
-	status                 int
-	headers, body, details []byte
 }
 
 func newWorker(c *config) *worker {
@@ -112,79 +99,59 @@ func (w *worker) locked(f func()) {
 }
 
 // begin takes the mutex, and has calls of the host act on a stream until end.
-func (w *worker) begin(s *C.stream) {
+func (w *worker) begin(s *C.stream, headers *C.header, count C.size_t) {
 	w.mu.Lock()
-	w.current, w.answer, w.resumed, w.states = s, nil, false, w.states[:0]
+	w.current, w.headers, w.resumed = s, unsafe.Slice(headers, int(count)), false
+	w.texts, w.tasks = w.texts[:0], w.tasks[:0]
 }
 
 func (w *worker) end() {
 	defer w.mu.Unlock()
-	w.publish()
-	w.current.kept = C.bool(w.vm.Keeps(uint32(w.current.id)))
-	w.current = nil
-}
-
-//export weirRequestHeaders
-func weirRequestHeaders(number C.uint32_t, s *C.stream) (pause C.bool) {
-	defer recovered("http_filter_request_headers")
-	w, of := workerOf(number), s.filter
-	waits, answer := w.decide(s)
-	if answer != nil {
-		w.respond(of, answer)
+	s := w.current
+	w.current, w.headers = nil, nil
+	s.kept = C.bool(w.vm.Keeps(uint32(s.id)))
+	if n := C.uint32_t(len(w.tasks)); n <= s.room || C.weir_grow(s, n) {
+		s.size = n
+		copy(unsafe.Slice((*byte)(unsafe.Pointer(s.tasks)), len(w.tasks)), w.tasks)
 	}
-	return C.bool(waits || answer != nil)
 }
 
-// decide decides a request.
-func (w *worker) decide(s *C.stream) (waits bool, answer *reply) {
-	w.begin(s)
+// weirRequestHeaders decides a request. True has it wait, or the response is among the tasks.
+//
+//export weirRequestHeaders
+func weirRequestHeaders(number C.uint32_t, s *C.stream, headers *C.header, count C.size_t) (pause C.bool) {
+	defer recovered("http_filter_request_headers")
+	w, id := workerOf(number), uint32(s.id)
+	w.begin(s, headers, count)
 	defer w.end()
-	id := uint32(s.id)
-	if waits = w.vm.RequestHeaders(id); waits && w.answer == nil && w.vm.Keeps(id) {
+	waits := w.vm.RequestHeaders(id)
+	if waits && s.status == 0 && w.vm.Keeps(id) {
 		w.waiting[id] = s
 		if s.scheduler == nil {
 			s.scheduler = C.envoy_dynamic_module_callback_http_filter_scheduler_new(s.filter)
 		}
 	}
-	return waits, w.answer
+	return C.bool(waits)
 }
 
-// respond answers a request. Envoy may destroy its stream before that returns.
-func (w *worker) respond(of unsafe.Pointer, r *reply) {
-	C.weir_respond(of, C.uint32_t(r.status), bytesPtr(r.headers), C.size_t(len(r.headers)),
-		bytesPtr(r.body), C.size_t(len(r.body)), bytesPtr(r.details), C.size_t(len(r.details)))
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.spare) < 16 {
-		w.spare = append(w.spare, r)
-	}
-}
-
+// weirScheduled finishes a request that waited. True has it go on.
+//
 //export weirScheduled
-func weirScheduled(number C.uint32_t, s *C.stream) {
+func weirScheduled(number C.uint32_t, s *C.stream, headers *C.header, count C.size_t) (resumed C.bool) {
 	defer recovered("http_filter_scheduled")
-	w, of := workerOf(number), s.filter
-	if answer, resumed := w.finish(s); answer != nil {
-		w.respond(of, answer)
-	} else if resumed {
-		C.envoy_dynamic_module_callback_http_filter_continue_decoding(of)
-	}
-}
-
-// finish finishes a request that waited.
-func (w *worker) finish(s *C.stream) (answer *reply, resumed bool) {
-	w.begin(s)
+	w := workerOf(number)
+	w.begin(s, headers, count)
 	defer w.end()
 	delete(w.waiting, uint32(s.id))
 	w.vm.Finish(uint32(s.id))
-	return w.answer, w.resumed
+	return C.bool(w.resumed)
 }
 
 //export weirResponseHeaders
 func weirResponseHeaders(number C.uint32_t, s *C.stream) {
 	defer recovered("http_filter_response_headers")
 	w := workerOf(number)
-	w.begin(s)
+	w.begin(s, nil, 0)
 	defer w.end()
 	w.vm.ResponseHeaders(uint32(s.id))
 }
@@ -245,30 +212,49 @@ func fetch(b *[]byte, get func(into *C.char, most C.size_t) (size C.size_t)) []b
 
 func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-func (w *worker) Headers() []byte {
-	if w.current == nil {
-		return nil
+// view is memory of Envoy as a string, valid as long as the hook runs.
+func view(p *C.char, n C.size_t) string { return unsafe.String((*byte)(unsafe.Pointer(p)), int(n)) }
+
+// copied is a copy of memory of Envoy, valid until the next hook begins. What the filter keeps too long then is memory of
+// Go, not of an Envoy that has freed it.
+func (w *worker) copied(p *C.char, n C.size_t) string {
+	start := len(w.texts)
+	w.texts = append(w.texts, view(p, n)...)
+	return textOf(w.texts[start:])
+}
+
+func (w *worker) AddHeaders(in *rule.Request, of *filter.Wanted) {
+	for i := range w.headers {
+		if h := &w.headers[i]; of.May(int(h.name_length)) {
+			in.Add(of.Inputs, view(h.name, h.name_length), w.copied(h.value, h.value_length))
+		}
 	}
-	return fetch(&w.buffers.headers, func(into *C.char, most C.size_t) C.size_t {
-		return C.weir_headers(w.current.filter, into, most)
-	})
 }
 
 func (w *worker) Header(name string) (string, bool) {
-	return w.headerOf(C.request_headers, name, &w.buffers.value)
+	value, n := w.valueOf(name)
+	return value, n > 0
 }
 
-func (w *worker) ResponseHeader(name string) (string, bool) {
-	return w.headerOf(C.response_headers, name, &w.buffers.response)
+// valueOf returns the first value of a request header, and how many it has.
+func (w *worker) valueOf(name string) (value string, n int) {
+	for i := range w.headers {
+		if h := &w.headers[i]; view(h.name, h.name_length) == name {
+			if n++; n == 1 {
+				value = w.copied(h.value, h.value_length)
+			}
+		}
+	}
+	return value, n
 }
 
-func (w *worker) headerOf(kind C.int, name string, b *[]byte) (value string, ok bool) {
+func (w *worker) ResponseHeader(name string) (value string, ok bool) {
 	if w.current == nil {
 		return "", false
 	}
 	var found C.bool
-	value = textOf(fetch(b, func(into *C.char, most C.size_t) C.size_t {
-		return C.weir_header(w.current.filter, kind, chars(name), C.size_t(len(name)), into, most, &found)
+	value = textOf(fetch(&w.buffers.response, func(into *C.char, most C.size_t) C.size_t {
+		return C.weir_response_header(w.current.filter, chars(name), C.size_t(len(name)), into, most, &found)
 	}))
 	return value, bool(found)
 }
@@ -303,39 +289,42 @@ func (w *worker) noClaims() {
 	}
 }
 
-func (w *worker) AddResponseHeader(name, value string)     { w.putHeader(false, name, value) }
-func (w *worker) ReplaceResponseHeader(name, value string) { w.putHeader(true, name, value) }
-
-func (w *worker) putHeader(replace bool, name, value string) {
-	if w.current != nil {
-		C.weir_put_header(w.current.filter, C.bool(replace), chars(name), C.size_t(len(name)), chars(value), C.size_t(len(value)))
+// task has C do something with the stream when the hook has returned, or at its response.
+func (w *worker) task(what uint32, first, second string) {
+	for _, n := range [...]uint32{what, uint32(len(first)), uint32(len(second))} {
+		w.tasks = binary.LittleEndian.AppendUint32(w.tasks, n)
 	}
+	w.tasks = append(append(w.tasks, first...), second...)
 }
 
-// SetState keeps the value for publish. Metadata is for others, which may reject all of it for one byte that is not UTF-8.
+func (w *worker) AddResponseHeader(name, value string)     { w.task(C.add_header, name, value) }
+func (w *worker) ReplaceResponseHeader(name, value string) { w.task(C.set_header, name, value) }
+
+func (w *worker) KeepsHeaders() bool { return true }
+
+// SetState sets filter state under the name that it has with the WASM module, so that formats of access logs fit both, and
+// dynamic metadata of the namespace weir, for other filters: rule for weir.rule, and decision for weir. Metadata may be
+// rejected as a whole for one byte that is not UTF-8.
 func (w *worker) SetState(name, value string) {
-	clean := value
+	w.task(C.set_state, "wasm."+name, value)
+	short, ok := strings.CutPrefix(name, "weir.")
+	if !ok {
+		short = "decision"
+	}
 	if !utf8.ValidString(value) {
-		clean = strings.ToValidUTF8(value, "\uFFFD")
+		value = strings.ToValidUTF8(value, "\uFFFD")
 	}
-	for _, text := range []string{name, value, clean} {
-		w.states = binary.LittleEndian.AppendUint32(w.states, uint32(len(text)))
-		w.states = append(w.states, text...)
-	}
-}
-
-// publish puts what SetState was given on the stream: as filter state under the names that it has with the WASM module,
-// so that formats of access logs fit both, and as dynamic metadata of the namespace weir, for other filters.
-func (w *worker) publish() {
-	if len(w.states) > 0 && w.current != nil {
-		C.weir_set_states(w.current.filter, bytesPtr(w.states), C.size_t(len(w.states)))
-	}
+	w.task(C.set_metadata, short, value)
 }
 
 // Span is the traceparent of Envoy's span of the request, also where the client began no trace. The ABI does not tell
 // whether it is sampled: the client's flag does, or else the request id, in which Envoy keeps that.
-func (w *worker) Span(client string) string {
+func (w *worker) Span() string {
 	var ids [48]byte
+	client, n := w.valueOf("traceparent")
+	if n > 1 {
+		client = ""
+	}
 	if w.current == nil || !C.weir_span(w.current.filter, bytesPtr(ids[:])) {
 		return client
 	}
@@ -348,15 +337,11 @@ func (w *worker) Span(client string) string {
 	return "00-" + string(ids[:32]) + "-" + string(ids[32:]) + flags
 }
 
-// Respond keeps the response until the mutex is free. headers have the status of gRPC.
+// Respond answers the stream. headers have the status of gRPC.
 func (w *worker) Respond(status int, details string, headers, body []byte, _ int) {
-	r := &reply{}
-	if n := len(w.spare); n > 0 {
-		r, w.spare = w.spare[n-1], w.spare[:n-1]
-	}
-	r.status = status
-	r.headers, r.body, r.details = append(r.headers[:0], headers...), append(r.body[:0], body...), append(r.details[:0], details...)
-	w.answer = r
+	w.current.status = C.uint32_t(status)
+	w.task(C.respond_with, "", textOf(headers))
+	w.task(C.respond, details, textOf(body))
 }
 
 func (w *worker) Resume() { w.resumed = true }
