@@ -45,7 +45,7 @@ func TestLoad(t *testing.T) {
 		{"nothing", nil, "rate limit configuration: DIR has no files; for no limits write a file with a domain: and no descriptors"},
 		{"only what is hidden", map[string]string{".a.yaml": "domain: a"}, "rate limit configuration: DIR has no files; for no limits write a file with a domain: and no descriptors"},
 		{"a mistake in one", map[string]string{"a.yaml": "domain: a", "b.yaml": "domain: b\ndescriptors: 5", "c.md": "# Limits"},
-			"DIR/b.yaml:2:14: descriptors: is \"5\"; write a list, each item with - before it\nDIR/c.md: is empty; write domain: and descriptors:, or remove the file"},
+			"DIR/b.yaml:2: cannot unmarshal !!int `5` into descriptor.descriptors\nDIR/c.md: domain: is missing or empty; write a text: a domain groups the limits that belong together"},
 		{"a link to nowhere", map[string]string{"a.yaml": "domain: a", "b.yaml->": "gone"}, "rate limit configuration: stat DIR/b.yaml: no such file or directory"},
 		{"a link that leads back", map[string]string{"a.yaml": "domain: a", "b->": "."}, "rate limit configuration: DIR/b/b/b/b/b/b/b/b/b is more than 8 folders deep; does a link lead back?"},
 		{"a device", map[string]string{"a.yaml->": "/dev/null"}, "rate limit configuration: read DIR/a.yaml: neither a file nor a folder"},

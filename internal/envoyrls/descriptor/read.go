@@ -1,158 +1,159 @@
 package descriptor
 
 import (
-	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// place names a kind of mapping in a file and the fields that it may have.
-type place struct {
-	name   string
-	fields []string
+// reader reads one file.
+type reader struct {
+	*builder
+	file   string
+	domain string
 }
 
-var (
-	inFile       = &place{"the file", []string{"domain", "descriptors"}}
-	inDescriptor = &place{"a descriptor", []string{
-		"key", "value", "rate_limit", "shadow_mode", "quota_mode", "detailed_metric",
-		"value_to_metric", "share_threshold", "metadata", "descriptors",
-	}}
-	inRateLimit = &place{"rate_limit", []string{"unit", "requests_per_unit", "unlimited", "name", "replaces"}}
-	inReplaces  = &place{"an entry of replaces", []string{"name"}}
+func (r *reader) fail(line int, path, reason string) {
+	r.errs.Add(strict.Error{File: r.file, Pos: strict.Pos{Line: line}, Path: path, Reason: reason})
+}
 
-	places = []*place{inFile, inDescriptor, inRateLimit, inReplaces}
-)
+func (r *reader) warn(line int, path, reason string) {
+	r.config.warnings.Add(strict.Error{File: r.file, Pos: strict.Pos{Line: line}, Path: path, Reason: reason})
+}
 
-// home is a place in which a field is known, nil if it is known nowhere.
-func home(name string) *place {
-	for _, p := range places {
-		if slices.Contains(p.fields, name) {
-			return p
+// maxDepth is how many levels of descriptors, or of metadata, there may be. The library bounds
+// what aliases add to a file.
+const maxDepth = 32
+
+func (r *reader) descriptors(parent *Level, items descriptors, path string, depth int) {
+	for i := range items {
+		d, below := &items[i], strict.Index(path, i)
+		if depth > maxDepth {
+			r.fail(d.line, below, "is more than "+strconv.Itoa(maxDepth)+" levels deep; write fewer levels")
+			return
 		}
+		r.descriptor(parent, &d.value, d.line, below, depth)
 	}
-	return nil
 }
 
-// required reads a text that must not be empty. why completes the message.
-func (r *reader) required(at *yamlNode, fields map[string]field, path, name, why string) string {
-	f, ok := fields[name]
-	below := strict.Join(path, name)
-	if !ok {
-		r.fail(posOf(at), path, "has no "+name+"; write "+name+": and a text: "+why)
-		return ""
+// descriptor reads one descriptor and what is below it.
+func (r *reader) descriptor(parent *Level, d *descriptor, line int, path string, depth int) {
+	n := &Level{
+		File: r.file, Line: line,
+		Key: d.Key, Value: d.Value, Shared: d.ShareThreshold, valueToMetric: d.ValueToMetric,
 	}
-	before := len(r.errs)
-	text := r.text(f, below)
-	if text == "" && len(r.errs) == before {
-		r.fail(f.pos, below, "is empty; write a text: "+why)
+	r.place(parent, n, path)
+	if d.RateLimit.line == 0 {
+		r.warnRuleless(d, line, path)
+	} else {
+		n.Rule = r.rule(n, d, path)
+		r.config.rules = append(r.config.rules, n.Rule)
 	}
-	return text
+	r.descriptors(n, d.Descriptors, path+".descriptors", depth+1)
 }
 
-// needRule are the fields of a descriptor that do nothing without its rate_limit.
-var needRule = []string{"shadow_mode", "quota_mode", "detailed_metric", "metadata"}
-
-// rule reads the rate_limit of a descriptor and the flags beside it; nil if there
-// is none.
-func (r *reader) rule(n *Level, fields map[string]field, path string) *Rule {
-	rule := &Rule{
-		Path: n.Path, Domain: r.domain, File: n.File, Line: n.Line,
-		Shadow:         r.boolean(fields["shadow_mode"], path+".shadow_mode"),
-		Quota:          r.boolean(fields["quota_mode"], path+".quota_mode"),
-		DetailedMetric: r.boolean(fields["detailed_metric"], path+".detailed_metric"),
-		Metadata:       r.metadata(fields["metadata"], path+".metadata"),
+// place makes n a child of its parent.
+func (r *reader) place(parent, n *Level, path string) {
+	n.Wildcard = strings.Contains(n.Value, "*")
+	if strings.Contains(n.Key, "*") {
+		r.warn(n.Line, path+".key", "has a *, which is an ordinary character in a key; wildcards are for values")
 	}
-	f, ok := fields["rate_limit"]
-	if !ok || isNull(f.value) {
-		r.warnRuleless(f, ok, fields, path)
-		return nil
+	if n.Shared && !n.Wildcard {
+		r.fail(n.Line, path+".share_threshold", "is only for a value with a wildcard; write a * in the value or leave it out")
 	}
-	rule.levels = n.way
-	for _, l := range n.way {
-		rule.ValueToMetric = rule.ValueToMetric || l.valueToMetric
+	n.way = append(parent.way[:len(parent.way):len(parent.way)], n)
+	n.Path = string(appendLevel([]byte(parent.Path), n.Key, n.Value))
+	if n.Key == "" {
+		r.fail(n.Line, path+".key", "is missing or empty; write a text: it is compared with the keys of a request's entries")
+		return
 	}
-	r.rateLimit(rule, f, path+".rate_limit")
-	return rule
+	if present := parent.attach(n); present != nil {
+		what := "key " + strict.Quote(n.Key)
+		if n.Value != "" {
+			what += " and value " + strict.Quote(n.Value)
+		} else {
+			what += " and no value"
+		}
+		r.fail(n.Line, path, "has the "+what+", like the descriptor at "+present.File+":"+strconv.Itoa(present.Line)+" beside it; remove one")
+	}
 }
 
 // warnRuleless warns of what does nothing in a descriptor without a rate_limit.
-func (r *reader) warnRuleless(f field, present bool, fields map[string]field, path string) {
-	if present {
-		r.warn(f.pos, path+".rate_limit", "is empty, which limits nothing; leave it out if that is meant")
-	}
-	for _, name := range needRule {
-		if other, ok := fields[name]; ok {
-			r.warn(other.pos, path+"."+name, "has no effect: this descriptor has no rate_limit, and those below it do not inherit it")
+func (r *reader) warnRuleless(d *descriptor, line int, path string) {
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{
+		{"shadow_mode", d.ShadowMode}, {"quota_mode", d.QuotaMode}, {"detailed_metric", d.DetailedMetric}, {"metadata", d.Metadata.line > 0},
+	} {
+		if f.given {
+			r.warn(line, path+"."+f.name, "has no effect: this descriptor has no rate_limit, and those below it do not inherit it")
 		}
 	}
 }
 
-func (r *reader) rateLimit(rule *Rule, f field, path string) {
-	fields, ok := r.fields(f.value, path, inRateLimit)
-	if !ok {
-		return
+// rule reads the rate_limit of a descriptor and the flags beside it.
+func (r *reader) rule(n *Level, d *descriptor, path string) *Rule {
+	rule := &Rule{
+		Path: n.Path, Domain: r.domain, File: n.File, Line: n.Line, levels: n.way,
+		Shadow: d.ShadowMode, Quota: d.QuotaMode, DetailedMetric: d.DetailedMetric,
+		Name: d.RateLimit.value.Name, Unlimited: d.RateLimit.value.Unlimited,
 	}
-	rule.Name = r.text(fields["name"], path+".name")
-	rule.Replaces = r.replaces(fields["replaces"], path+".replaces", rule.Name)
-	count := r.count(fields["requests_per_unit"], path+".requests_per_unit")
-	mistakes := len(r.errs)
-	rule.Unlimited = r.boolean(fields["unlimited"], path+".unlimited")
-	unit := r.text(fields["unit"], path+".unit")
+	if fields := d.Metadata.value; len(fields) > 0 {
+		rule.Metadata = fields
+	}
+	for name, value := range rule.Metadata {
+		var ok bool
+		if rule.Metadata[name], ok = metadata(value, 2); !ok {
+			r.fail(d.Metadata.line, path+".metadata", "has more than "+strconv.Itoa(maxDepth)+" levels, a number that is not finite, or bytes that are not UTF-8")
+			break
+		}
+	}
+	for _, l := range n.way {
+		rule.ValueToMetric = rule.ValueToMetric || l.valueToMetric
+	}
+	r.replaces(rule, d.RateLimit.value.Replaces, path+".rate_limit.replaces")
+	r.bound(rule, &d.RateLimit, path+".rate_limit")
+	return rule
+}
+
+// bound sets the numbers of a rule, unless it is unlimited.
+func (r *reader) bound(rule *Rule, from *at[rateLimit], path string) {
+	name, count := from.value.Unit, from.value.RequestsPerUnit
+	unit, known := parseUnit(name)
 	switch {
-	case len(r.errs) > mistakes: // what would follow from them only confuses
+	case rule.Unlimited && name != "":
+		r.fail(from.line, path+".unit", "is given together with unlimited: true; remove one of them")
+	case rule.Unlimited && count != nil:
+		r.warn(from.line, path+".requests_per_unit", "has no effect together with unlimited: true")
 	case rule.Unlimited:
-		r.checkUnlimited(fields, path, unit)
+	case !known:
+		r.fail(from.line, path+".unit", "is "+strict.Quote(name)+"; write "+unitNames+", or unlimited: true")
+	case count == nil:
+		r.warn(from.line, path, "has no requests_per_unit, which counts as 0: everything is denied; write the 0 if that is meant")
+		count = new(uint32)
+		fallthrough
 	default:
-		r.bound(rule, fields, f.pos, path, count, unit)
-	}
-}
-
-// bound sets the numbers of a rule that is not unlimited.
-func (r *reader) bound(rule *Rule, fields map[string]field, at strict.Pos, path string, count uint32, name string) {
-	f, present := fields["unit"]
-	unit, ok := parseUnit(name)
-	switch {
-	case !present:
-		r.fail(at, path, "has no unit; write unit: "+unitNames+", or unlimited: true")
-	case !ok:
-		r.fail(f.pos, path+".unit", "is "+strict.Quote(name)+"; write "+unitNames)
-	default:
-		l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: int64(count), Period: unit.Period()})
+		l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: int64(*count), Period: unit.Period()})
 		if err != nil {
-			r.fail(at, path, err.Error())
+			r.fail(from.line, path, err.Error())
 		}
-		rule.RequestsPerUnit, rule.Unit, rule.Limit = count, unit, l
-	}
-	if _, ok := fields["requests_per_unit"]; !ok {
-		r.warn(at, path, "has no requests_per_unit, which counts as 0: everything is denied; write the 0 if that is meant")
+		rule.RequestsPerUnit, rule.Unit, rule.Limit = *count, unit, l
 	}
 }
 
-func (r *reader) checkUnlimited(fields map[string]field, path, unit string) {
-	if unit != "" {
-		r.fail(fields["unit"].pos, path+".unit", "is given together with unlimited: true; remove one of them")
-	}
-	if f, ok := fields["requests_per_unit"]; ok {
-		r.warn(f.pos, path+".requests_per_unit", "has no effect together with unlimited: true")
-	}
-}
-
-// replaces reads the names that a rule of the given name replaces.
-func (r *reader) replaces(f field, path, own string) []string {
-	var names []string
-	for i, item := range r.list(f, path) {
-		at := strict.Index(path, i)
-		fields, ok := r.fields(item, at, inReplaces)
-		if !ok {
-			continue
+// replaces reads the names that a rule replaces.
+func (r *reader) replaces(rule *Rule, items replacements, path string) {
+	for i, item := range items {
+		name, below := item.value.Name, strict.Index(path, i)+".name"
+		switch name {
+		case "":
+			r.fail(max(item.line, rule.Line), below, "is missing or empty; write the name of the rate_limit that is replaced")
+		case rule.Name:
+			r.fail(item.line, below, "is "+strict.Quote(name)+", the name of this rate_limit itself; name another one")
 		}
-		name := r.required(item, fields, at, "name", "the name of the rate_limit that is replaced")
-		if name != "" && name == own {
-			r.fail(fields["name"].pos, at+".name", "is "+strict.Quote(name)+", the name of this rate_limit itself; name another one")
-		}
-		names = append(names, name)
+		rule.Replaces = append(rule.Replaces, name)
 	}
-	return names
 }
