@@ -4,7 +4,6 @@ import (
 	"os"
 	"runtime/debug"
 	"testing"
-	"testing/synctest"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -21,12 +20,6 @@ func newRule(t testing.TB, name string, s limit.Spec, c lease.Consistency) *Rule
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())
-}
-
-// bubble plays a run that may have relays, in virtual time.
-func bubble(t *testing.T, f func(*testing.T)) {
-	t.Helper()
-	synctest.Test(t, f)
 }
 
 // TestAsksAndWaits: while a limit is oversubscribed, PoPs ask rarely, and most requests find a lease. The bounds are those of a

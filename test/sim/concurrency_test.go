@@ -14,22 +14,22 @@ func churn(t *testing.T, c Config, count int64) (most, served int64) {
 	t.Helper()
 	r := newRule(t, "r", limit.Spec{Algorithm: limit.Concurrency, Count: count, LeaseTTL: 2 * limit.Second}, lease.Leased)
 	r.OnFailure = lease.FailureDeny
-	w := New(c, r)
-	defer w.Close()
-	var used int64
-	for _, p := range w.pops {
-		var next func()
-		next = func() {
-			q := &request{parts: []Part{{r, "k", 1}}}
-			q.Lasts = limit.Micros(10+w.rand.IntN(400)) * limit.Millisecond
-			q.begin = func() { used++; served++; most = max(most, used) }
-			q.over = func() { used-- }
-			p.decide(q)
-			w.after(limit.Micros(w.rand.Int64N(2*int64(205*limit.Millisecond)*int64(w.PoPs)/(2*count))+1), next)
+	fatal.If(t, Play(c, func(w *World) error {
+		var used int64
+		for _, p := range w.pops {
+			var next func()
+			next = func() {
+				q := &request{parts: []Part{{r, "k", 1}}}
+				q.Lasts = limit.Micros(10+w.rand.IntN(400)) * limit.Millisecond
+				q.begin = func() { used++; served++; most = max(most, used) }
+				q.over = func() { used-- }
+				p.decide(q)
+				w.after(limit.Micros(w.rand.Int64N(2*int64(205*limit.Millisecond)*int64(w.PoPs)/(2*count))+1), next)
+			}
+			next()
 		}
-		next()
-	}
-	fatal.If(t, w.Run(20*limit.Second))
+		return w.Run(20 * limit.Second)
+	}, r))
 	return most, served
 }
 

@@ -20,27 +20,28 @@ func TestIdleKey(t *testing.T) {
 	} {
 		for _, scope := range []rule.Scope{rule.ScopeRegion, rule.ScopeGlobal} {
 			t.Run(name+" "+scope.String(), func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
-					r := newRule(t, "r", spec, lease.Leased)
-					c := Config{
-						Seed: 1, PoPs: 6, Relays: 6, Workers: 2, Net: Net{Delay: limit.Millisecond, Spread: limit.Millisecond},
-					}
-					if r.Scope = scope; scope == rule.ScopeGlobal {
-						r.OnFailure, r.Timeout = lease.FailureDeny, 1000
-						c.Regions, c.AggregatorNet = 3, Net{Delay: 50 * limit.Millisecond}
-					}
-					w := New(c, r)
-					defer w.Close()
+				r := newRule(t, "r", spec, lease.Leased)
+				c := Config{
+					Seed: 1, PoPs: 6, Relays: 6, Workers: 2, Net: Net{Delay: limit.Millisecond, Spread: limit.Millisecond},
+				}
+				if r.Scope = scope; scope == rule.ScopeGlobal {
+					r.OnFailure, r.Timeout = lease.FailureDeny, 1000
+					c.Regions, c.AggregatorNet = 3, Net{Delay: 50 * limit.Millisecond}
+				}
+				fatal.If(t, Play(c, func(w *World) error {
 					for n := range w.PoPs {
 						w.Offer(n+1, Load{Rate: []float64{300, 75, 25}[n%3], Parts: Key(r, "k", 1)}, lasts)
 					}
-					fatal.If(t, w.Run(lasts+after))
+					if err := w.Run(lasts + after); err != nil {
+						return err
+					}
 					before := w.Calls
-					fatal.If(t, w.Run(10*limit.Second))
+					err := w.Run(10 * limit.Second)
 					if w.Calls != before {
 						t.Errorf("%+v calls, %+v 10 s later", before, w.Calls)
 					}
-				})
+					return err
+				}, r))
 			})
 		}
 	}

@@ -24,16 +24,16 @@ func TestWhatAMinuteAdmits(t *testing.T) {
 	} {
 		t.Run(c.algorithm.String(), func(t *testing.T) {
 			r := newRule(t, "r", limit.Spec{Algorithm: c.algorithm, Count: 60, Period: limit.Minute}, lease.Leased)
-			w := New(Config{Seed: 1, Steady: true, Start: 20_000*limit.Day + begins, Net: Net{Delay: limit.Millisecond}}, r)
-			defer w.Close()
-			parts := Key(r, "k", 1)()
 			var sent []*request
-			for at := limit.Micros(0); at < lasts-begins; at += every {
-				q := new(request)
-				sent = append(sent, q)
-				w.after(at, func() { w.pops[0].take(q, parts) })
-			}
-			fatal.If(t, w.Run(lasts-begins))
+			fatal.If(t, Play(Config{Seed: 1, Steady: true, Start: 20_000*limit.Day + begins, Net: Net{Delay: limit.Millisecond}}, func(w *World) error {
+				parts := Key(r, "k", 1)()
+				for at := limit.Micros(0); at < lasts-begins; at += every {
+					q := new(request)
+					sent = append(sent, q)
+					w.after(at, func() { w.pops[0].take(q, parts) })
+				}
+				return w.Run(lasts - begins)
+			}, r))
 			minutes := make([]int, lasts/limit.Minute)
 			var admitted []limit.Micros
 			for i, q := range sent {

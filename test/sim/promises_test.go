@@ -16,23 +16,25 @@ func TestDeniedByOneRuleCostsNothing(t *testing.T) {
 		for _, consistency := range []lease.Consistency{lease.Leased, lease.Exact} {
 			wide := newRule(t, "wide", limit.Spec{Algorithm: algorithm, Count: 5000, Period: limit.Hour}, consistency)
 			narrow := newRule(t, "narrow", limit.Spec{Algorithm: algorithm, Count: 100, Period: limit.Hour}, consistency)
-			w := New(Config{Seed: 7, PoPs: 3, Net: Net{Delay: limit.Millisecond, Spread: 5 * limit.Millisecond}}, wide, narrow)
-			for n := range 3 {
-				w.Offer(n+1, Load{Rate: 80, Parts: func() []Part {
-					return []Part{{wide, "a", 1 + w.rand.Int64N(3)}, {narrow, "a", 1}}
-				}}, 5*limit.Second)
-			}
-			fatal.If(t, w.Run(30*limit.Second))
-			for _, r := range w.rules.list {
-				n := w.Totals(r, "a")
-				charged := r.Terms.Capacity - w.counters.left(r, "a")
-				if charged != n.Admitted {
-					t.Errorf("%s, consistency %d, %s: %d charged, %d admitted", algorithm, consistency, r.Name, charged, n.Admitted)
+			fatal.If(t, Play(Config{Seed: 7, PoPs: 3, Net: Net{Delay: limit.Millisecond, Spread: 5 * limit.Millisecond}}, func(w *World) error {
+				for n := range 3 {
+					w.Offer(n+1, Load{Rate: 80, Parts: func() []Part {
+						return []Part{{wide, "a", 1 + w.rand.Int64N(3)}, {narrow, "a", 1}}
+					}}, 5*limit.Second)
 				}
-			}
-			if n := w.Totals(narrow, "a"); n.Admitted < 98 || n.Admitted > 100 {
-				t.Errorf("%s, consistency %d: %d of 100 admitted", algorithm, consistency, n.Admitted)
-			}
+				err := w.Run(30 * limit.Second)
+				for _, r := range w.rules.list {
+					n := w.Totals(r, "a")
+					charged := r.Terms.Capacity - w.counters.left(r, "a")
+					if charged != n.Admitted {
+						t.Errorf("%s, consistency %d, %s: %d charged, %d admitted", algorithm, consistency, r.Name, charged, n.Admitted)
+					}
+				}
+				if n := w.Totals(narrow, "a"); n.Admitted < 98 || n.Admitted > 100 {
+					t.Errorf("%s, consistency %d: %d of 100 admitted", algorithm, consistency, n.Admitted)
+				}
+				return err
+			}, wide, narrow))
 		}
 	}
 }
@@ -42,18 +44,17 @@ func TestDeniedByOneRuleCostsNothing(t *testing.T) {
 func TestLossesStrandAtMostTheCost(t *testing.T) {
 	r := newRule(t, "r", limit.Spec{Algorithm: limit.FixedWindow, Count: 5000, Period: limit.Hour}, lease.Leased)
 	r.OnFailure = lease.FailureDeny
-	w := New(Config{Seed: 7, PoPs: 3, Net: Net{Delay: limit.Millisecond, LoseCall: 0.1, LoseReply: 0.1, Repeat: 0.1}}, r)
-	for n := range 3 {
-		w.Offer(n+1, Load{Rate: 80, Parts: Key(r, "a", 2)}, 5*limit.Second)
-	}
-	fatal.If(t, w.Run(30*limit.Second))
-	n := w.Totals(r, "a")
-	if charged := r.Terms.Capacity - w.counters.left(r, "a"); charged < n.Admitted {
-		t.Errorf("%d charged, %d admitted", charged, n.Admitted)
-	}
-	if n.Admitted < n.Offered/2 {
-		t.Errorf("%d of %d admitted", n.Admitted, n.Offered)
-	}
+	fatal.If(t, Play(Config{Seed: 7, PoPs: 3, Net: Net{Delay: limit.Millisecond, LoseCall: 0.1, LoseReply: 0.1, Repeat: 0.1}}, func(w *World) error {
+		for n := range 3 {
+			w.Offer(n+1, Load{Rate: 80, Parts: Key(r, "a", 2)}, 5*limit.Second)
+		}
+		err := w.Run(30 * limit.Second)
+		n := w.Totals(r, "a")
+		if charged := r.Terms.Capacity - w.counters.left(r, "a"); charged < n.Admitted || n.Admitted < n.Offered/2 {
+			t.Errorf("%d charged, %d of %d admitted", charged, n.Admitted, n.Offered)
+		}
+		return err
+	}, r))
 }
 
 // TestFloodOfKeys is promise 8: a new key with every request fills the tables;
@@ -62,17 +63,20 @@ func TestFloodOfKeys(t *testing.T) {
 	flood := func(fault Fault) (admitted int64, err error) {
 		r := newRule(t, "r", limit.Spec{Algorithm: limit.FixedWindow, Count: 20, Period: limit.Hour}, lease.Leased)
 		r.OnFailure = lease.FailureDeny
-		w := New(Config{Seed: 3, PoPs: 2, MaxCounters: 150, Fault: fault, Net: Net{Delay: limit.Millisecond}}, r)
-		for n := range 2 {
-			w.Offer(n+1, Load{Rate: 100, Parts: Key(r, "spent", 1)}, 10*limit.Second)
-			var serial int
-			w.Offer(n+1, Load{Rate: 500, Parts: func() []Part {
-				serial++
-				return []Part{{r, fmt.Sprint(n, serial), 1}}
-			}}, 10*limit.Second)
-		}
-		err = w.Run(10 * limit.Second)
-		return w.Totals(r, "spent").Admitted, err
+		err = Play(Config{Seed: 3, PoPs: 2, MaxCounters: 150, Fault: fault, Net: Net{Delay: limit.Millisecond}}, func(w *World) error {
+			for n := range 2 {
+				w.Offer(n+1, Load{Rate: 100, Parts: Key(r, "spent", 1)}, 10*limit.Second)
+				var serial int
+				w.Offer(n+1, Load{Rate: 500, Parts: func() []Part {
+					serial++
+					return []Part{{r, fmt.Sprint(n, serial), 1}}
+				}}, 10*limit.Second)
+			}
+			err := w.Run(10 * limit.Second)
+			admitted = w.Totals(r, "spent").Admitted
+			return err
+		}, r)
+		return admitted, err
 	}
 	if n, err := flood(None); err != nil || n != 20 {
 		t.Errorf("%d of 20 admitted, %v", n, err)
@@ -89,28 +93,30 @@ func TestFloodOfKeys(t *testing.T) {
 func TestRuleChange(t *testing.T) {
 	for _, algorithm := range windowed {
 		for _, counts := range [][2]int64{{500, 100}, {100, 500}} {
-			bubble(t, func(t *testing.T) { changeRule(t, algorithm, counts) })
+			changeRule(t, algorithm, counts)
 		}
 	}
 }
 
 func changeRule(t *testing.T, algorithm limit.Algorithm, counts [2]int64) {
 	r := newRule(t, "r", limit.Spec{Algorithm: algorithm, Count: counts[0], Period: limit.Minute}, lease.Leased)
-	w := New(Config{Seed: 5, PoPs: 4, Relays: 2, Net: Net{Delay: limit.Millisecond}}, r)
-	defer w.Close()
-	for n := range 4 {
-		w.Offer(n+1, Load{Rate: 100, Parts: Key(r, "a", 1)}, 10*limit.Second)
-	}
-	w.after(limit.Second, func() { w.Change(r, limit.Spec{Algorithm: algorithm, Count: counts[1], Period: limit.Minute}) })
-	if err := w.Run(12 * limit.Second); err != nil {
-		t.Errorf("%s %v: %v", algorithm, counts, err)
-	}
 	least := counts[1] * 98 / 100
 	if algorithm == limit.TokenBucket { // a larger burst has to fill first
 		least = min(least, counts[0]+counts[1]/10)
 	}
-	if n := w.Totals(r, "a"); n.Admitted < least {
-		t.Errorf("%s %v: only %d admitted", algorithm, counts, n.Admitted)
+	err := Play(Config{Seed: 5, PoPs: 4, Relays: 2, Net: Net{Delay: limit.Millisecond}}, func(w *World) error {
+		for n := range 4 {
+			w.Offer(n+1, Load{Rate: 100, Parts: Key(r, "a", 1)}, 10*limit.Second)
+		}
+		w.after(limit.Second, func() { w.Change(r, limit.Spec{Algorithm: algorithm, Count: counts[1], Period: limit.Minute}) })
+		err := w.Run(12 * limit.Second)
+		if n := w.Totals(r, "a"); n.Admitted < least {
+			t.Errorf("%s %v: only %d admitted", algorithm, counts, n.Admitted)
+		}
+		return err
+	}, r)
+	if err != nil {
+		t.Errorf("%s %v: %v", algorithm, counts, err)
 	}
 }
 

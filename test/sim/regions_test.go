@@ -37,17 +37,15 @@ func TestRegionParts(t *testing.T) {
 			var sum threeRegions
 			above, used := 0, 0.0
 			for seed := range uint64(runs) {
-				bubble(t, func(t *testing.T) {
-					n := playThreeRegions(t, seed+1, 2, 1, c.spec, c.sharing)
-					if n.waited > few {
-						above++
-					}
-					used, sum.waited = used+n.used/runs, sum.waited+n.waited
-					for i := range n.regions {
-						sum.regions[i].offered += n.regions[i].offered
-						sum.regions[i].admitted += n.regions[i].admitted
-					}
-				})
+				n := playThreeRegions(t, seed+1, 2, 1, c.spec, c.sharing)
+				if n.waited > few {
+					above++
+				}
+				used, sum.waited = used+n.used/runs, sum.waited+n.waited
+				for i := range n.regions {
+					sum.regions[i].offered += n.regions[i].offered
+					sum.regions[i].admitted += n.regions[i].admitted
+				}
 			}
 			for i, n := range sum.regions {
 				if part := n.admitted / n.offered; math.Abs(part/c.parts[i]-1) > 0.07 {
@@ -77,18 +75,14 @@ func TestReplicas(t *testing.T) {
 				continue
 			}
 			for _, replicas := range []int{1, 3} {
-				bubble(t, func(t *testing.T) {
-					n := playThreeRegions(t, 1, replicas, 1, spec, f)
-					t.Logf("%v %v, %d replicas: %.4f admitted, %d waited, %.1f asks a second", spec.Algorithm, f, replicas, n.used, n.waited, n.asks)
-					if n.used < 0.96 || n.waited > 200 {
-						t.Errorf("%v %v, %d replicas: %.4f is admitted and %d of 38,400 requests waited", spec.Algorithm, f, replicas, n.used, n.waited)
-					}
-				})
+				n := playThreeRegions(t, 1, replicas, 1, spec, f)
+				t.Logf("%v %v, %d replicas: %.4f admitted, %d waited, %.1f asks a second", spec.Algorithm, f, replicas, n.used, n.waited, n.asks)
+				if n.used < 0.96 || n.waited > 200 {
+					t.Errorf("%v %v, %d replicas: %.4f is admitted and %d of 38,400 requests waited", spec.Algorithm, f, replicas, n.used, n.waited)
+				}
 			}
-			bubble(t, func(t *testing.T) {
-				n := playThreeRegions(t, 1, 2, 10, spec, f)
-				t.Logf("%v %v, ten times the requests: %.4f admitted, %d waited, %.1f asks a second", spec.Algorithm, f, n.used, n.waited, n.asks)
-			})
+			n := playThreeRegions(t, 1, 2, 10, spec, f)
+			t.Logf("%v %v, ten times the requests: %.4f admitted, %d waited, %.1f asks a second", spec.Algorithm, f, n.used, n.waited, n.asks)
 		}
 	}
 }
@@ -108,46 +102,46 @@ func playThreeRegions(t *testing.T, seed uint64, replicas int, times float64, sp
 	const knows, settled = 2 * limit.Second, 10 * limit.Second
 	r := newRule(t, "shared", spec, lease.Leased)
 	r.Scope, r.Sharing, r.OnFailure, r.Timeout = rule.ScopeGlobal, sharing, lease.FailureDeny, 1000
-	var w *World
 	finished := func(p *pop, r *request) {
 		since := r.arrived - epochStart
 		if since >= again {
 			since -= again
 		}
-		if since >= knows && w.now()-r.arrived > 20*limit.Millisecond { // longer than a region takes by itself
+		if since >= knows && p.w.now()-r.arrived > 20*limit.Millisecond { // longer than a region takes by itself
 			all.waited++
 		}
 		if since < settled {
 			return
 		}
-		number := fatal.Get(strconv.Atoi(p.Name[1:]))(t)
+		number, _ := strconv.Atoi(p.Name[1:]) // as Play names it
 		n := &all.regions[(number-1)%len(all.regions)]
 		if n.offered++; r.admitted {
 			n.admitted++
 		}
 	}
-	w = New(Config{
+	fatal.If(t, Play(Config{
 		Seed: seed, PoPs: 3 * replicas, Relays: 3 * replicas, Regions: len(all.regions), Workers: 2,
 		Net: Net{Delay: limit.Millisecond, Spread: limit.Millisecond}, AggregatorNet: Net{Delay: 50 * limit.Millisecond},
 		Fault: Fault{taken: finished},
-	}, r)
-	defer w.Close()
-	offer := func(lasts limit.Micros) {
-		for n := range w.PoPs {
-			w.Offer(n+1, Load{Rate: times * []float64{600, 150, 50}[n%len(all.regions)] / float64(replicas), Parts: Key(r, "k", 1)}, lasts)
+	}, func(w *World) error {
+		offer := func(lasts limit.Micros) {
+			for n := range w.PoPs {
+				w.Offer(n+1, Load{Rate: times * []float64{600, 150, 50}[n%len(all.regions)] / float64(replicas), Parts: Key(r, "k", 1)}, lasts)
+			}
 		}
-	}
-	offer(first)
-	w.after(again, func() { offer(ends - again) })
-	fatal.If(t, w.Run(ends))
-	loaded := seconds(first + ends - again)
-	if all.asks = float64(w.Calls.Caches) / float64(len(all.regions)) / loaded; all.asks > 10.5 { // pauses have a jitter of a tenth
-		t.Errorf("seed %d: %.1f calls a second and region of %d replicas, want about 10 at most", seed, all.asks, replicas)
-	}
-	if pops := float64(w.Calls.PoPs) / float64(w.PoPs) / loaded; pops > 16 {
-		t.Errorf("seed %d: %.1f calls a second and PoP, want at most 16", seed, pops)
-	}
-	n := w.Totals(r, "k")
-	all.used = float64(n.Admitted) / float64(n.Exact)
+		offer(first)
+		w.after(again, func() { offer(ends - again) })
+		err := w.Run(ends)
+		loaded := seconds(first + ends - again)
+		if all.asks = float64(w.Calls.Caches) / float64(len(all.regions)) / loaded; all.asks > 10.5 { // pauses have a jitter of a tenth
+			t.Errorf("seed %d: %.1f calls a second and region of %d replicas, want about 10 at most", seed, all.asks, replicas)
+		}
+		if pops := float64(w.Calls.PoPs) / float64(w.PoPs) / loaded; pops > 16 {
+			t.Errorf("seed %d: %.1f calls a second and PoP, want at most 16", seed, pops)
+		}
+		n := w.Totals(r, "k")
+		all.used = float64(n.Admitted) / float64(n.Exact)
+		return err
+	}, r))
 	return all
 }

@@ -53,7 +53,7 @@ type Config struct {
 	Trace io.Writer
 }
 
-// World is one run. With relays it must be made and run in a bubble.
+// World is one run.
 type World struct {
 	Config
 	world    *world.World
@@ -72,18 +72,14 @@ type World struct {
 // epochStart is the virtual time at which a run begins.
 const epochStart = limit.Second
 
-// New builds a world with one set of rules. Close it.
-func New(c Config, rules ...*Rule) *World {
-	w, wc := prepare(c, rules)
-	w.takes(world.New(wc))
-	return w
-}
-
 // Play builds a world with one set of rules, in a bubble if it has relays, has f use it, and closes it.
 func Play(c Config, f func(w *World) error, rules ...*Rule) error {
 	w, wc := prepare(c, rules)
 	return world.Play(wc, func(made *world.World) error {
-		w.takes(made)
+		w.replicas = made.Replicas
+		for _, p := range made.PoPs {
+			w.pops = append(w.pops, w.pop(p))
+		}
 		err := f(w)
 		w.pops, w.replicas = nil, nil // a bubble that has ended keeps the world
 		return err
@@ -116,24 +112,11 @@ func prepare(c Config, rules []*Rule) (*World, world.Config) {
 	return w, wc
 }
 
-func (w *World) takes(made *world.World) {
-	w.replicas = made.Replicas
-	for _, p := range made.PoPs {
-		w.pops = append(w.pops, w.pop(p))
-	}
-}
-
 // Begins takes the world that is being made.
 func (w *World) Begins(made *world.World) { w.world, w.rand = made, made.Rand }
 
 // pagesLog2 is the size of a PoP's table: the smallest that a configuration allows.
 const pagesLog2 = 4
-
-// Close ends what still runs.
-func (w *World) Close() {
-	w.world.Close()
-	w.pops, w.replicas = nil, nil // a bubble that has ended keeps the world
-}
 
 // Run lets so much time pass, and stops at the first broken promise.
 func (w *World) Run(d limit.Micros) error {

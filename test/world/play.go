@@ -24,7 +24,7 @@ func Play(c Config, f func(w *World) error) (err error) {
 }
 
 func play(c Config, f func(w *World) error) error {
-	w := New(c)
-	defer w.Close()
+	w := newWorld(c)
+	defer w.close()
 	return f(w)
 }

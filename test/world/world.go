@@ -89,8 +89,7 @@ func (c *Config) divided() bool { return len(c.Regions) > 1 }
 // maxBytes bounds the memory of each store.
 const maxBytes = 1 << 30
 
-// World is one run. It is for one goroutine; with replicas or several regions it must be made and run in
-// a bubble, see [Play].
+// World is one run. It is for one goroutine. [Play] makes it.
 type World struct {
 	PoPs               []*PoP
 	Tiers              []*Tier   // all, the one that has the counters first
@@ -117,8 +116,7 @@ type World struct {
 // machines read as never.
 const epochStart = limit.Second
 
-// New builds a world. Close it.
-func New(c Config) *World {
+func newWorld(c Config) *World {
 	if c.divided() {
 		c.Replicas = max(c.Replicas, 1)
 	}
@@ -194,9 +192,9 @@ func (w *World) SetRules(set *rule.Set) {
 	}
 }
 
-// Close ends what still runs. Calls that still wait in a replica have time to reach their
+// close ends what still runs. Calls that still wait in a replica have time to reach their
 // deadlines: virtual time stands still when the bubble has ended.
-func (w *World) Close() {
+func (w *World) close() {
 	for _, t := range w.Tiers {
 		t.stop()
 	}

@@ -81,18 +81,17 @@ func saturated(seed uint64, a limit.Algorithm, delay limit.Micros, s setting) (r
 		spec.Burst = sweepCount / 4
 	}
 	r := &sim.Rule{Name: "r", Spec: spec, Scope: rule.ScopeGlobal, OnFailure: lease.FailureDeny, Interval: s.interval}
-	w := sim.New(sim.Config{
+	rate, n := 2*float64(sweepCount)/float64(sweepPeriod/limit.Second)/sweepHolders, sim.Totals{}
+	err := sim.Play(sim.Config{
 		Seed: seed, PoPs: sweepHolders,
 		Net: sim.Net{Delay: delay, Spread: max(delay/10, 1), LoseCall: s.loss, LoseReply: s.loss},
+	}, func(w *sim.World) error {
+		for n := range sweepHolders {
+			w.Offer(n+1, sim.Load{Rate: rate, Parts: sim.Key(r, "k", 1)}, sweepLasts)
+		}
+		err := w.Run(sweepLasts)
+		n = w.Totals(r, "k")
+		return err
 	}, r)
-	defer w.Close()
-	rate := 2 * float64(sweepCount) / float64(sweepPeriod/limit.Second) / sweepHolders
-	for n := range sweepHolders {
-		w.Offer(n+1, sim.Load{Rate: rate, Parts: sim.Key(r, "k", 1)}, sweepLasts)
-	}
-	if err := w.Run(sweepLasts); err != nil {
-		return result{}, err
-	}
-	n := w.Totals(r, "k")
-	return result{float64(n.Admitted) / float64(n.Exact), float64(n.Worst) / sweepCount}, nil
+	return result{float64(n.Admitted) / float64(n.Exact), float64(n.Worst) / sweepCount}, err
 }
