@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/granter"
@@ -54,6 +55,16 @@ func answersAsOneCounter(t *testing.T, s Subject) {
 	}
 }
 
+// perCalendar is a limit by windows of a calendar.
+func perCalendar(t testing.TB, count int64, c limit.Calendar) limit.Spec {
+	t.Helper()
+	var err error
+	if c.Windows, err = calendar.Windows(c); err != nil {
+		t.Fatal(err)
+	}
+	return limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: c.Per.Period(), Calendar: &c}
+}
+
 // randomWant is a want as a holder of a key with so much to give may have it.
 func randomWant(random *rand.Rand, count int64, leased uint32) lease.Want {
 	w := lease.Want{Fresh: random.IntN(3) == 0}
@@ -98,17 +109,6 @@ func countersAreApart(t *testing.T, s Subject) {
 	for i, n := range names {
 		leaves(t, store, n.policy, n.key, n.policy.Terms.Capacity, "name %d, which shares no counter", i)
 	}
-}
-
-// countersOutliveARuleChange changes the count of a limit that is in use.
-func countersOutliveARuleChange(t *testing.T, s Subject) {
-	c, store := s.empty(t)
-	small, large := policyOf(t, fixed(10, limit.Hour), exact), policyOf(t, fixed(25, limit.Hour), exact)
-	leaves(t, store, small, "k", 10, "at first")
-	c.advance(2 * limit.Second) // denials in memory are over
-	leaves(t, store, large, "k", 15, "after the limit rose from 10 to 25")
-	c.advance(2 * limit.Second)
-	leaves(t, store, small, "k", 0, "after the limit fell again")
 }
 
 // countsOfRequests judges one counter by the count of its rule and by those that requests
@@ -204,21 +204,6 @@ func debtIsChargedOnce(t *testing.T, s Subject) {
 		leaves(t, store, p, "k", count-65, "after debts of 30, 10, 5, twice 5 and ten requests")
 		leaves(t, store, other, "k", count-55, "after a debt of 50 and five requests")
 	})
-}
-
-// nextWindow fetches a lease on the next window before it begins.
-func nextWindow(t *testing.T, s Subject) {
-	c, store, p := s.begin(t, fixed(100, limit.Second))
-	c.advance(850 * limit.Millisecond)
-	g := acquire(t, store, p, "k", lease.Want{Want: 40, Next: true, Fresh: true})
-	if g.Granted == 0 || g.StartsIn == 0 {
-		t.Fatalf("150 ms before the flip: %+v, want units of the next window", g)
-	}
-	leaves(t, store, p, "k", 100, "the running window")
-	c.advance(limit.Second)
-	if got := drain(t, store, p, "k"); got > 100-g.Granted || got < (100-g.Granted)/2 {
-		t.Errorf("the next window had %d beside the %d granted ahead, want 100 in all", got, g.Granted)
-	}
 }
 
 // exactKeepsNothing: for an exact rule units are only ever granted to

@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // request is the asks of one request: a unit of each policy, in group 1.
@@ -65,7 +66,7 @@ func groupHammer(t *testing.T, s Subject) {
 	clk, store := s.empty(t)
 	a, b := named(t, "a", 0, fixed(300, limit.Hour), exact), named(t, "b", 0, fixed(500, limit.Hour), exact)
 	var granted [2]atomic.Int64
-	together(8, func(i int) {
+	proc.Together(8, func(i int) {
 		policies := []*engine.Policy{a, b}
 		if i%2 == 1 {
 			policies = []*engine.Policy{b, a}

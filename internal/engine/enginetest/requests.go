@@ -1,7 +1,6 @@
 package enginetest
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -94,25 +93,6 @@ func forgetting(t *testing.T, s Subject) {
 		s.Lose(t, store)
 		if g := state(t, store, p, 2, 1, 0, 3); g.Granted != 3 {
 			t.Errorf("after everything was lost: %+v, want all three", g)
-		}
-	})
-}
-
-// peek: a want of nothing is answered with what is left, and charges nothing.
-func peek(t *testing.T, s Subject) {
-	everyAlgorithm(t, 10, limit.Hour, func(t *testing.T, spec limit.Spec) {
-		clk, store, p := s.begin(t, spec, exact)
-		for left := int64(10); left >= 0; left-- {
-			key := fmt.Sprint("k", left)
-			for range 10 - left {
-				acquire(t, store, p, key, one(1))
-			}
-			clk.advance(limit.Second) // what a cache was answered is over
-			for range 3 {
-				if g := acquire(t, store, p, key, lease.Want{}); g.Status != lease.OK || g.Remaining != left || g.Limit != 10 || g.Granted != 0 {
-					t.Fatalf("%d left: %+v", left, g)
-				}
-			}
 		}
 	})
 }

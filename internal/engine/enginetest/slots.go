@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // state is a holder's statement: it uses so many slots and needs so many more.
@@ -115,7 +116,7 @@ func slotsInAGroup(t *testing.T, s Subject) {
 func slotsHammer(t *testing.T, s Subject) {
 	clk, store, p := s.begin(t, slotted(20))
 	var used peak
-	together(8, func(i int) {
+	proc.Together(8, func(i int) {
 		holder, using := uint64(i+1), int64(0)
 		for n := range uint64(300) {
 			if i%2 == 1 { // a request, which renews its slots or does not
