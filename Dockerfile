@@ -11,7 +11,7 @@ ARG PROMETHEUS=prom/prometheus:v3.16.0
 ARG GRAFANA=grafana/grafana:12.0.0
 
 # One stage builds everything: the programs share most of their packages. Go compiles for the other
-# architecture as fast as for its own; the filter is the same on both. Static binaries
+# architecture as fast as for its own; weir.wasm is the same on both. Static binaries
 # without paths, version control stamps and build ids are the same bytes on every machine with the
 # same Go: the tag above takes the newest patch, and --build-arg GO=golang:1.26.8 one of them.
 FROM --platform=$BUILDPLATFORM ${GO} AS build
@@ -28,6 +28,14 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
  && go build -ldflags="-s -w -buildid=" -o /out/weir-global ./global
 # Directories that the user of the programs may write to. A new volume takes over the owner.
 RUN mkdir -p /dirs/state /dirs/certs/aggregator /dirs/certs/region-eu /dirs/certs/region-us /dirs/certs/pop-eu /dirs/certs/pop-us
+
+# The native module is a C library. The image of Go has a C compiler for its own architecture.
+FROM build AS native
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    case $TARGETARCH in arm64) machine=aarch64 ;; *) machine=x86_64 ;; esac; compiler=$machine-linux-gnu-gcc \
+ && { command -v $compiler || { apt-get update -qq && apt-get install -qq -y --no-install-recommends \
+      gcc-$(echo $machine | tr _ -)-linux-gnu libc6-dev-$TARGETARCH-cross; }; } >/dev/null \
+ && CGO_ENABLED=1 CC=$compiler go build -buildmode=c-shared -ldflags="-s -w -buildid=" -o /out/weir.so ./wasmfilter/native
 
 # A region's replica. Its state file and its copy of the rules are in the working directory.
 FROM scratch AS regional
@@ -49,10 +57,11 @@ USER 65532:65532
 EXPOSE 8080 8090
 ENTRYPOINT ["/weir-global"]
 
-# A PoP: stock Envoy and the filter.
+# A PoP: stock Envoy and the filter, as both modules. WEIR_FILTER of docker-compose.yml chooses one.
 FROM ${ENVOY} AS pop
 COPY --from=build /out/weir.wasm /out/weir /usr/local/lib/weir/
-COPY --chmod=0644 compose/pop.sh compose/pop.yaml /etc/weir/
+COPY --from=native /out/weir.so /usr/local/lib/weir/
+COPY --chmod=0644 compose/pop.sh compose/pop.yaml compose/native.yaml /etc/weir/
 USER 65532:65532
 EXPOSE 10000 9902
 ENTRYPOINT ["sh", "/etc/weir/pop.sh"]

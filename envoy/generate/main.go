@@ -1,5 +1,5 @@
 // Command generate writes the bootstraps that are made of the files in envoy/, so that these are the
-// only place of each setting: compose/pop.yaml, the template of the Terraform module bootstrap, and envoy/native.yaml.
+// only place of each setting: envoy/native.yaml, and for compose and the Terraform module bootstrap one with each module.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 
 // bootstrap is a file that is generated.
 type bootstrap struct {
-	path string
+	path, native string // with the WASM module, and with the native one
 	// overlay is laid over all others, and states what fills in the values that differ from PoP to PoP.
 	overlay, filledIn string
 	// optional are conditions of Terraform, by what is there only where they are true: an item of a
@@ -28,10 +28,10 @@ type bootstrap struct {
 }
 
 var bootstraps = []bootstrap{
-	{path: "compose/pop.yaml", overlay: "envoy/generate/compose.yaml",
+	{path: "compose/pop.yaml", native: "compose/native.yaml", overlay: "envoy/generate/compose.yaml",
 		filledIn: "compose/pop.sh fills in what stands between @ signs"},
-	{path: "terraform/modules/bootstrap/templates/envoy.yaml.tftpl", overlay: "envoy/generate/terraform.yaml",
-		filledIn: "envoy.tf has the variables",
+	{path: "terraform/modules/bootstrap/templates/envoy.yaml.tftpl", native: "terraform/modules/bootstrap/templates/native.yaml.tftpl",
+		overlay: "envoy/generate/terraform.yaml", filledIn: "envoy.tf has the variables",
 		optional: map[string]string{
 			"pop transport_socket":                                  "pop.client_tls != null",
 			"upstream transport_socket":                             "pop.upstream_tls != null",
@@ -49,7 +49,8 @@ func main() {
 		os.Exit(2)
 	}
 	for _, b := range bootstraps {
-		write(b.path, b.render)
+		write(b.path, func(root string) ([]byte, error) { return b.render(root) })
+		write(b.native, func(root string) ([]byte, error) { return b.render(root, overlay.NativeBootstrap) })
 	}
 	write("envoy/native.yaml", native)
 }
@@ -92,8 +93,8 @@ func encode(head string, doc any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// render makes the bootstrap of what is in the repository.
-func (b bootstrap) render(root string) ([]byte, error) {
+// render makes the bootstrap of what is in the repository, with changes.
+func (b bootstrap) render(root string, changes ...func(overlay.Node) overlay.Node) ([]byte, error) {
 	tree := overlay.Node{}
 	for _, name := range []string{"envoy/pop.yaml", "envoy/consul.yaml", "envoy/tls.yaml", "envoy/tracing.yaml", b.overlay} {
 		over, err := read(root, name)
@@ -106,6 +107,9 @@ func (b bootstrap) render(root string) ([]byte, error) {
 	listeners := static["listeners"].([]any)
 	demo := overlay.Index(listeners, "demo_upstream") // only `make run` needs it
 	static["listeners"] = slices.Delete(listeners, demo, demo+1)
+	for _, change := range changes {
+		tree = change(tree)
+	}
 	var doc yaml.Node
 	if err := doc.Encode(tree); err != nil {
 		return nil, err

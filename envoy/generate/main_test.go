@@ -15,12 +15,13 @@ const root = "../.."
 // What is checked in is that of the files in envoy/.
 func TestGenerated(t *testing.T) {
 	for _, b := range bootstraps {
-		want := fatal.Get(b.render(root))(t)
-		if have, err := os.ReadFile(filepath.Join(root, b.path)); err != nil || string(have) != string(want) {
-			t.Errorf("%s is out of date, run go generate ./envoy/generate (%v)", b.path, err)
-		}
-		if _, err := overlay.Parse(b.path, string(want)); err != nil {
-			t.Error(err)
+		for path, want := range map[string][]byte{b.path: fatal.Get(b.render(root))(t), b.native: fatal.Get(b.render(root, overlay.NativeBootstrap))(t)} {
+			if have, err := os.ReadFile(filepath.Join(root, path)); err != nil || string(have) != string(want) {
+				t.Errorf("%s is out of date, run go generate ./envoy/generate (%v)", path, err)
+			}
+			if _, err := overlay.Parse(path, string(want)); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }

@@ -45,6 +45,7 @@ func TestCompose(t *testing.T) {
 		{"what docs/compose.md shows first", shown},
 		{"the admin API", operated},
 		{"limits of a PoP, of a region, and of all regions", limitsHold},
+		{"one PoP with the native module", nativePoP},
 		{"a trace", traced},
 		{"Redis of one region is stopped", redisStopped},
 		{"the home region is lost", homeLost},
@@ -117,6 +118,17 @@ func limitsHold(t *testing.T) {
 		if n := admitted(t, l.pops, l.path+"a-"+run, least98(l.limit)); n > l.limit {
 			t.Errorf("%v admitted %d of %d below %s", l.pops, n, l.limit, l.path)
 		}
+	}
+}
+
+// A PoP with the native module and one with the WASM module share the limit of their region.
+func nativePoP(t *testing.T) {
+	again := func() { docker(t, "compose", "up", "--detach", "--wait", "--no-build", "--no-deps", "eu-pop-2") }
+	t.Cleanup(again) // when the variable is again what it was
+	t.Setenv("WEIR_FILTER", "native")
+	again()
+	if n := admitted(t, eu, "/region/native-"+run, least98(60)); n > 60 {
+		t.Errorf("%v admitted %d of 60", eu, n)
 	}
 }
 
