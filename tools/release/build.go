@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -15,21 +16,26 @@ type platform struct {
 }
 
 var platforms = []platform{
-	{"linux", "amd64", []string{"weir", "weir-regional", "weir-global"}},
-	{"linux", "arm64", []string{"weir", "weir-regional", "weir-global"}},
+	{"linux", "amd64", []string{"weir", "weir-regional", "weir-global", native}},
+	{"linux", "arm64", []string{"weir", "weir-regional", "weir-global", native}},
 	{"darwin", "amd64", []string{"weir"}},
 	{"darwin", "arm64", []string{"weir"}},
 	wasm,
 }
 
-// filter is the file with the module.
-const filter = "weir.wasm"
+// filter and native are the files with the filter, as the WASM module and as the native module.
+const filter, native = "weir.wasm", "weir.so"
 
-// wasm is what it is built for.
+// wasm is what the WASM module is built for.
 var wasm = platform{"wasip1", "wasm", []string{filter}}
 
 // packages are those of the programs.
-var packages = map[string]string{"weir": "./cmd/weir", "weir-regional": "./regional", "weir-global": "./global", filter: "./wasmfilter"}
+var packages = map[string]string{
+	"weir": "./cmd/weir", "weir-regional": "./regional", "weir-global": "./global", filter: "./wasmfilter", native: "./wasmfilter/native",
+}
+
+// targets are what Zig builds the native module for, by architecture: the oldest glibc that both have.
+var targets = map[string]string{"amd64": "x86_64-linux-gnu.2.17", "arm64": "aarch64-linux-gnu.2.17"}
 
 // String is the part of file names, and the directory with what is built.
 func (p platform) String() string { return p.os + "_" + p.arch }
@@ -38,19 +44,27 @@ func (p platform) String() string { return p.os + "_" + p.arch }
 // the repository Go's version and the modules.
 var same = []string{"CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOWASM=", "GOEXPERIMENT=", "GOFIPS140=off"}
 
-// build compiles all programs, each with the list of what it is made of beside it.
-func build(root, into string) error {
+// build compiles all programs, each with the list of what it is made of beside it. zig is the program that compiles C, the
+// same on every machine.
+func build(root, into, zig string) error {
 	lists, err := filepath.Abs(filepath.Join(root, ".tools", "sbom"))
 	if err != nil {
+		return err
+	}
+	if zig, err = filepath.Abs(zig); err != nil {
 		return err
 	}
 	for _, p := range platforms {
 		env := append(os.Environ(), append(same, "GOOS="+p.os, "GOARCH="+p.arch)...)
 		for _, program := range p.programs {
 			file := filepath.Join(into, p.String(), program)
-			args := []string{"build", "-ldflags=-s -w -buildid=", "-o", file, packages[program]}
-			if program == filter { // as make build has it: Envoy compiles each other content again
+			env, args := env, []string{"build", "-ldflags=-s -w -buildid=", "-o", file, packages[program]}
+			switch program {
+			case filter: // as make build has it: Envoy compiles each other content again
 				args = []string{"build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", file, packages[program]}
+			case native: // what is for debuggers has paths of this machine
+				args = []string{"build", "-buildmode=c-shared", "-ldflags=-s -w -buildid= -extldflags=-Wl,--strip-all", "-o", file, packages[program]}
+				env = append(slices.Clone(env), "CGO_ENABLED=1", "CGO_CPPFLAGS=", "CGO_CFLAGS=-O2 -g0", "CGO_LDFLAGS=", "CC='"+zig+"' cc -target "+targets[p.arch])
 			}
 			fmt.Println(program, p)
 			for _, argv := range [][]string{append([]string{"go"}, args...), {lists, file, packages[program]}} {

@@ -48,7 +48,7 @@ func TestPushAndPull(t *testing.T) {
 	for suffix, want := range map[string]wanted{
 		"-regional": {[]string{"var/", "var/lib/", "var/lib/weir/", "weir-regional", "weir"}, []string{"8080/tcp", "8081/tcp", "8090/tcp"}, true},
 		"-global":   {[]string{"var/", "var/lib/", "var/lib/weir/", "weir-global", "weir"}, []string{"8080/tcp", "8090/tcp"}, true},
-		"":          {[]string{"var/", "var/lib/", "var/lib/weir/", "weir", "weir.wasm"}, nil, false},
+		"":          {[]string{"var/", "var/lib/", "var/lib/weir/", "weir", "weir.wasm", "weir.so"}, nil, false},
 	} {
 		index, err := remote.Index(tag(t, prefix+suffix))
 		must(t, err)
@@ -113,7 +113,7 @@ func (s *standIn) checkImage(t *testing.T, image v1.Image, title, arch string, w
 	var names []string
 	for _, f := range files(t, image) {
 		names = append(names, f.name)
-		switch mode := map[bool]int64{true: 0o644, false: 0o755}[f.name == filter]; {
+		switch mode := map[bool]int64{true: 0o644, false: 0o755}[strings.Contains(f.name, ".")]; {
 		case f.Mode != mode:
 			t.Errorf("%s: %s has mode %o", title, f.name, f.Mode)
 		case f.name == "var/lib/weir/" && (f.Uid != 65532 || f.Gid != 65532), f.name != "var/lib/weir/" && f.Uid != 0:

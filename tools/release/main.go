@@ -1,7 +1,7 @@
 // Release makes what a release consists of, and pushes its images:
 //
-//	release                                      writes dist/
-//	release -tag v0.1.0                          and rejects another version, and what is in no commit
+//	release -zig PROGRAM                         writes dist/; Zig compiles C
+//	release -zig PROGRAM -tag v0.1.0             and rejects another version, and what is in no commit
 //	release -push registry.example/weir          pushes the images of dist/: registry.example/weir-regional:0.1.0
 //
 // It runs at the root of the repository. The same commit is the same bytes in each folder, with each umask and at each
@@ -23,13 +23,14 @@ import (
 
 func main() {
 	tag := flag.String("tag", "", "tag that the release is made for")
+	zig := flag.String("zig", "zig", "program of Zig")
 	prefix := flag.String("push", "", "push the images to names that begin so, and make nothing")
 	flag.Parse()
 	var err error
 	if *prefix != "" {
 		err = push("dist", *prefix, os.Stdout)
 	} else {
-		err = run("dist", *tag)
+		err = run("dist", *tag, *zig)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -37,7 +38,7 @@ func main() {
 	}
 }
 
-func run(dir, tag string) error {
+func run(dir, tag, zig string) error {
 	r, err := describe(".")
 	if err != nil {
 		return err
@@ -58,7 +59,7 @@ func run(dir, tag string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(built) }()
-	if err := build(r.root, built); err != nil {
+	if err := build(r.root, built, zig); err != nil {
 		return err
 	}
 	return r.pack(built, dir)

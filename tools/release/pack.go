@@ -48,8 +48,11 @@ func (r *release) programs(built, dir string) error {
 			}
 			entries = append(entries, e)
 			name := program + "_" + r.version + "_" + p.String()
-			if program == filter {
+			if program == filter || program == native {
 				name = "weir_" + r.version + ".wasm"
+				if program == native {
+					name = "weir_" + r.version + "_" + p.String() + ".so"
+				}
 				err = os.WriteFile(filepath.Join(dir, name), e.content, 0o644)
 			}
 			list, failed := os.ReadFile(filepath.Join(built, p.String(), program+".cdx.json"))

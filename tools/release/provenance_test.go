@@ -78,7 +78,7 @@ func TestVersion(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), `"v`+r.version+`"`) || !strings.HasPrefix(r.goes, "go1.") {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if err := run(filepath.Join(t.TempDir(), "dist"), "v"+r.version+"9"); err == nil || !strings.Contains(err.Error(), "write the same in both") {
+	if err := run(filepath.Join(t.TempDir(), "dist"), "v"+r.version+"9", "zig"); err == nil || !strings.Contains(err.Error(), "write the same in both") {
 		t.Errorf("%v", err)
 	}
 }

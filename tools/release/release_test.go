@@ -49,7 +49,7 @@ func newStandIn(t *testing.T) *standIn {
 	}
 	for name, text := range files { // in another order each time
 		mode := os.FileMode(0o666)
-		if strings.HasPrefix(text, "#!") && filepath.Base(name) != filter {
+		if strings.HasPrefix(text, "#!") && filepath.Base(name) != filter && filepath.Base(name) != native {
 			mode = 0o777
 		}
 		path := filepath.Join(root, name)
@@ -100,7 +100,8 @@ func TestArchives(t *testing.T) {
 		"weir_1.2.3_linux_amd64.tar.gz": {
 			"weir_1.2.3_linux_amd64/LICENSE 644 free", "weir_1.2.3_linux_amd64/README.md 644 # Weir 1.2.3",
 			"weir_1.2.3_linux_amd64/bin/weir 755 #!weir for linux_amd64", "weir_1.2.3_linux_amd64/bin/weir-global 755 #!weir-global for linux_amd64",
-			"weir_1.2.3_linux_amd64/bin/weir-regional 755 #!weir-regional for linux_amd64", "weir_1.2.3_linux_amd64/bin/weir.wasm 644 #!weir.wasm for wasip1_wasm",
+			"weir_1.2.3_linux_amd64/bin/weir-regional 755 #!weir-regional for linux_amd64", "weir_1.2.3_linux_amd64/bin/weir.so 644 #!weir.so for linux_amd64",
+			"weir_1.2.3_linux_amd64/bin/weir.wasm 644 #!weir.wasm for wasip1_wasm",
 			"weir_1.2.3_linux_amd64/envoy/README.md 644 about", "weir_1.2.3_linux_amd64/envoy/pop.yaml 644 pop", "weir_1.2.3_linux_amd64/envoy/run.sh 755 #!run",
 		},
 		"weir_1.2.3_darwin_arm64.tar.gz": {"weir_1.2.3_darwin_arm64/LICENSE 644 free", "weir_1.2.3_darwin_arm64/bin/weir 755 #!weir for darwin_arm64"},
