@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -20,7 +21,7 @@ var popSecret = map[string]string{"ca.pem": "a", "cert.pem": "b", "key.pem": "c"
 func standIn(t *testing.T) *machine {
 	t.Helper()
 	programs := map[string]string{}
-	for _, name := range []string{"envoy", "consul", "weir.wasm"} {
+	for _, name := range []string{"envoy", "consul", "weir.wasm", "weir.so"} {
 		programs[name] = proc.WriteFile(t, filepath.Join(t.TempDir(), name), "#!/bin/sh\n")
 	}
 	m := newMachine(t, t.TempDir(), programs)
@@ -32,7 +33,12 @@ func standIn(t *testing.T) *machine {
 // boot renders the machine's files with these programs and runs its script.
 func (m *machine) boot(programs map[string]any) (out string, err error) {
 	m.t.Helper()
-	texts, _ := bootstrap(m.t, map[string]any{"region": "eu", "directories": m.files, "pop": map[string]any{"upstreams": []string{"app.internal:8080"}},
+	return m.bootWith(programs, "wasm")
+}
+
+func (m *machine) bootWith(programs map[string]any, filter string) (out string, err error) {
+	m.t.Helper()
+	texts, _ := bootstrap(m.t, map[string]any{"region": "eu", "directories": m.files, "pop": map[string]any{"upstreams": []string{"app.internal:8080"}, "filter": filter},
 		"machine": map[string]any{"programs": programs, "pop_secret": arn, "logs": "/weir/weir-eu"}})
 	m.write(texts["pop_user_data"])
 	return m.run(m.boots)
@@ -77,9 +83,33 @@ func TestBoot(t *testing.T) {
 	}
 }
 
+// foreign is a program for another processor than any that runs this.
+var foreign = "\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xf3\x00" + strings.Repeat("\x00", 100)
+
+// With the native module a machine has weir.so and not weir.wasm. It has to be for the machine's processor.
+func TestBootNative(t *testing.T) {
+	m := standIn(t)
+	library := func(content string) (out string, err error) {
+		file := filepath.Join(m.cloud, "bucket", "weir.so")
+		_ = os.Remove(file) // a link
+		proc.WriteFile(t, file, content)
+		return m.bootWith(m.programs(), "native")
+	}
+	out, err := library(foreign)
+	if want := "s3://bucket/weir.so does not run on this machine ("; err == nil || !strings.Contains(out, want) || m.started() != "" {
+		t.Errorf("%v, no %q in\n%s", err, want, out)
+	}
+	own := fatal.Get(os.ReadFile("/bin/sh"))(t)
+	if out, err := library(string(own)); err != nil || m.read("programs", "weir.so") != string(own) || m.started() == "" {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(m.files["programs"].(string), "weir.wasm")); err == nil {
+		t.Error("weir.wasm was fetched, too")
+	}
+}
+
 // What a machine cannot use, it names, with what to change, and starts nothing.
 func TestBootRejects(t *testing.T) {
-	foreign := "\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xf3\x00" + strings.Repeat("\x00", 100) // of another processor than any that runs this
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, m *machine, programs map[string]any)
 		wants []string

@@ -19,6 +19,13 @@ import (
 // Envoy takes the bootstrap with all that it can have: certificates for clients and of the upstream, replicas
 // by address, traces. Clients get a new certificate when its files are replaced, without a restart.
 func TestPoPWithEveryOption(t *testing.T) {
+	proc.Built(t, "bin/weir.so", "build")
+	for _, filter := range []string{"wasm", "native"} {
+		t.Run(filter, func(t *testing.T) { popWithEveryOption(t, filter) })
+	}
+}
+
+func popWithEveryOption(t *testing.T, filter string) {
 	a := fatal.Get(pki.NewAuthority())(t)
 	dir := proc.LogDir(t)
 	secret := func(name string) string { return filepath.Join(dir, "secrets", name) }
@@ -38,7 +45,7 @@ func TestPoPWithEveryOption(t *testing.T) {
 
 	pop := map[string]any{"upstreams": []string{"localhost:9"}, "upstream_tls": map[string]any{"ca": secret("ca.pem"), "name": "app.example"},
 		"client_tls": map[string]any{"certificate": secret("client-cert.pem"), "key": secret("client-key.pem")},
-		"replicas":   []string{"127.0.0.1:9", "localhost:9"}, "trusted_hops": 1, "address": "127.0.0.1",
+		"replicas":   []string{"127.0.0.1:9", "localhost:9"}, "trusted_hops": 1, "filter": filter, "address": "127.0.0.1",
 		"port": proc.FreePort(t), "health_port": proc.FreePort(t), "admin_port": proc.FreePort(t)}
 	texts, files := bootstrap(t, map[string]any{"region": "eu", "consul": nil, "otlp": "127.0.0.1:9", "pop": pop,
 		"service":     map[string]any{"rules": "/etc/weir/rules.yaml"},

@@ -9,7 +9,7 @@ module "region" {
   aws_region   = var.aws_region
   architecture = var.architecture
   image_id     = var.image_id
-  pop          = { upstreams = var.upstreams }
+  pop          = { upstreams = var.upstreams, filter = var.filter }
   pops         = var.pops
   redis        = merge(var.redis, { user_group_id = var.redis_user_groups.eu })
   images       = { weir = var.images.regional, consul = var.images.consul, collector = var.images.collector }

@@ -31,7 +31,7 @@ module "eu" {
   cidr         = local.cidrs.eu
   peers        = { us = local.cidrs.us, ap = local.cidrs.ap }
   primary      = "eu"
-  pop          = { upstreams = var.upstreams }
+  pop          = { upstreams = var.upstreams, filter = var.filter }
   redis        = merge(var.redis, { user_group_id = var.redis_user_groups.eu })
   images       = local.images
   programs     = var.programs
@@ -53,7 +53,7 @@ module "us" {
   peers        = { eu = local.cidrs.eu, ap = local.cidrs.ap }
   primary      = "eu"
   consul_wan   = local.consul_wan
-  pop          = { upstreams = var.upstreams }
+  pop          = { upstreams = var.upstreams, filter = var.filter }
   redis        = merge(var.redis, { user_group_id = var.redis_user_groups.us })
   images       = local.images
   programs     = var.programs
@@ -75,7 +75,7 @@ module "ap" {
   peers        = { eu = local.cidrs.eu, us = local.cidrs.us }
   primary      = "eu"
   consul_wan   = local.consul_wan
-  pop          = { upstreams = var.upstreams }
+  pop          = { upstreams = var.upstreams, filter = var.filter }
   redis        = merge(var.redis, { user_group_id = var.redis_user_groups.ap })
   images       = local.images
   programs     = var.programs

@@ -10,8 +10,15 @@ variable "images" {
   nullable    = false
 }
 
+variable "filter" {
+  description = "The filter in Envoy: wasm (weir.wasm) or native (weir.so)."
+  type        = string
+  default     = "wasm"
+  nullable    = false
+}
+
 variable "programs" {
-  description = "Programs of machines in S3 (envoy, consul, weir, weir.wasm) for architecture, each with its SHA-256."
+  description = "Programs of machines in S3 (envoy, consul, weir, and weir.wasm or weir.so) for architecture, each with its SHA-256."
   type        = map(object({ uri = string, sha256 = string }))
   nullable    = false
 }

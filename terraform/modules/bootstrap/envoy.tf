@@ -1,10 +1,10 @@
 # The bootstrap is envoy/pop.yaml of the repository with other addresses: what the end-to-end tests run
-# and what runs on a machine are one file. envoy/generate made the template of it.
+# and what runs on a machine are one file. envoy/generate made the templates of it, one for each module of the filter.
 locals {
   # Where the certificate of an aggregator has its name.
   global_certificate = "weir-global"
 
-  envoy = one([for p in var.pop[*] : yamldecode(templatefile("${path.module}/templates/envoy.yaml.tftpl", merge(var.directories, {
+  envoy = one([for p in var.pop[*] : yamldecode(templatefile(p.filter == "native" ? "${path.module}/templates/native.yaml.tftpl" : "${path.module}/templates/envoy.yaml.tftpl", merge(var.directories, {
     pop       = p
     name      = local.instance
     region    = var.region

@@ -13,7 +13,7 @@ locals {
   # Each role: what it fetches, what runs there all the time, what runs there once, and its log.
   roles = {
     pop = {
-      programs = concat(["envoy", "weir.wasm"], [for c in var.consul[*] : "consul"])
+      programs = concat(["envoy"], [for p in var.pop[*] : p.filter == "native" ? "weir.so" : "weir.wasm"], [for c in var.consul[*] : "consul"])
       secret   = var.machine.pop_secret
       needed   = flatten([local.own_secrets, local.agent_secrets])
       named    = concat(["envoy.yaml"], [for c in var.consul[*] : "consul.json"])

@@ -60,6 +60,7 @@ variable "pop" {
     untrusted_headers = optional(list(string), ["x-user-id", "x-tier", "x-cost"]) # removed from what clients send
     labels            = optional(map(string), {})                                 # for rules that match or key by label
     before_rules      = optional(string, "allow")                                 # allow or deny, until the first rules arrive
+    filter            = optional(string, "wasm")                                  # wasm: weir.wasm; native: weir.so
     max_heap_bytes    = optional(number, 1073741824)                              # of Envoy; it rejects requests before it has more
     replicas          = optional(list(string), [])                                # host:port of the region's replicas; empty: found through Consul's DNS
   })
@@ -86,6 +87,10 @@ variable "pop" {
   validation {
     condition     = var.pop == null ? true : contains(["allow", "deny"], var.pop.before_rules)
     error_message = "pop.before_rules must be allow or deny."
+  }
+  validation {
+    condition     = var.pop == null ? true : contains(["wasm", "native"], var.pop.filter)
+    error_message = "pop.filter must be wasm or native."
   }
   validation {
     condition = var.pop == null ? true : (
@@ -185,8 +190,8 @@ variable "machine" {
   nullable = false
 
   validation {
-    condition     = alltrue([for name, p in var.machine.programs : contains(["envoy", "consul", "weir.wasm", "weir"], name) && can(regex("^s3://[^ ']+$", p.uri)) && can(regex("^[0-9a-f]{64}$", p.sha256))])
-    error_message = "machine.programs may have envoy, consul, weir.wasm and weir; each needs a uri s3://BUCKET/KEY and the sha256 of the file, 64 hexadecimal digits."
+    condition     = alltrue([for name, p in var.machine.programs : contains(["envoy", "consul", "weir.wasm", "weir.so", "weir"], name) && can(regex("^s3://[^ ']+$", p.uri)) && can(regex("^[0-9a-f]{64}$", p.sha256))])
+    error_message = "machine.programs may have envoy, consul, weir.wasm, weir.so and weir; each needs a uri s3://BUCKET/KEY and the sha256 of the file, 64 hexadecimal digits."
   }
   validation {
     condition     = alltrue([for arn in [var.machine.pop_secret, var.machine.consul_secret] : arn == "" || can(regex("^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^ '\"\\\\]+$", arn))])

@@ -88,6 +88,7 @@ variable "pop" {
     untrusted_headers = optional(list(string), ["x-user-id", "x-tier", "x-cost"])
     labels            = optional(map(string), {})
     before_rules      = optional(string, "allow")
+    filter            = optional(string, "wasm")
     max_heap_bytes    = optional(number, 1073741824)
   })
   nullable = false
@@ -185,13 +186,13 @@ variable "images" {
 }
 
 variable "programs" {
-  description = "Programs of machines in S3, each with its SHA-256: envoy, consul, weir and weir.wasm, for architecture."
+  description = "Programs of machines in S3, each with its SHA-256: envoy, consul, weir, and weir.wasm (weir.so with pop.filter = native), for architecture."
   type        = map(object({ uri = string, sha256 = string }))
   nullable    = false
 
   validation {
-    condition     = length(setsubtract(["envoy", "consul", "weir", "weir.wasm"], keys(var.programs))) == 0
-    error_message = "programs must have envoy, consul, weir and weir.wasm."
+    condition     = length(setsubtract(["envoy", "consul", "weir", var.pop.filter == "native" ? "weir.so" : "weir.wasm"], keys(var.programs))) == 0
+    error_message = "programs must have envoy, consul, weir, and weir.wasm, or with pop.filter = native weir.so."
   }
 }
 

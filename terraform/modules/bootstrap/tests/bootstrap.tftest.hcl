@@ -155,6 +155,21 @@ run "machines" {
   }
 }
 
+run "native_filter" {
+  variables { pop = { upstreams = ["app.internal:8080"], filter = "native" } }
+  assert {
+    condition = [for f in [for l in yamldecode(output.envoy_yaml).static_resources.listeners : l if l.name == "pop"][0].filter_chains[0].filters[0].typed_config.http_filters :
+    f.typed_config.dynamic_module_config.module.local.filename if f.name == "weir"][0] == "/opt/weir/weir.so"
+    error_message = "The filter must be the native module."
+  }
+}
+
+run "unknown_filter" {
+  command = plan
+  variables { pop = { upstreams = ["app.internal:8080"], filter = "wasi" } }
+  expect_failures = [var.pop]
+}
+
 run "too_many_labels" {
   command = plan
   variables { pop = { upstreams = ["app.internal:8080"], labels = { for i in range(17) : "l${i}" => "v" } } }
