@@ -23,32 +23,21 @@ func Scrape(ctx context.Context, client *http.Client, url string) (Metrics, erro
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	return ParseMetrics(string(text))
+	return parse(string(text))
 }
 
-// ParseMetrics reads the Prometheus text format. It keeps what is needed here:
-// series and values; comments and timestamps are dropped.
-func ParseMetrics(text string) (Metrics, error) {
+// parse reads the Prometheus text format, as it is without timestamps.
+func parse(text string) (Metrics, error) {
 	m := Metrics{}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		end := strings.LastIndexByte(line, '}') + 1
-		if end == 0 {
-			end = strings.IndexByte(line, ' ')
-		}
-		if end <= 0 {
+		end := strings.LastIndexByte(line, ' ')
+		v, err := strconv.ParseFloat(line[end+1:], 64)
+		if end < 0 || err != nil {
 			return nil, fmt.Errorf("metrics: %q has no value", line)
-		}
-		fields := strings.Fields(line[end:])
-		if len(fields) == 0 {
-			return nil, fmt.Errorf("metrics: %q has no value", line)
-		}
-		v, err := strconv.ParseFloat(fields[0], 64)
-		if err != nil {
-			return nil, fmt.Errorf("metrics: %q: %w", line, err)
 		}
 		m[line[:end]] += v
 	}

@@ -9,14 +9,14 @@ import (
 const metricsText = `# HELP weir_requests_total Requests.
 # TYPE weir_requests_total counter
 weir_requests_total{rule="user",decision="allow"} 40
-weir_requests_total{rule="user",decision="deny"} 2 1700000000
+weir_requests_total{rule="user",decision="deny"} 2
 weir_requests_total{rule="a } b",decision="allow"} 1
 weir_requests_total_other 9
 weir_wants_total 1.5e+03
 `
 
 func TestMetricsSum(t *testing.T) {
-	m := fatal.Get(ParseMetrics(metricsText))(t)
+	m := fatal.Get(parse(metricsText))(t)
 	for _, tc := range []struct {
 		name string
 		with []string
