@@ -17,7 +17,7 @@ import (
 type Mode struct {
 	Name   string
 	Client *drive.Client
-	Status int           // what every answer should be; 0 means 200 or 429
+	Status int           // what every answer should be
 	Meters []Meter       // of those who answer
 	Settle time.Duration // sent before the rounds of each turn: what rests forgets
 	Rest   time.Duration // after each turn: what was left over does not fall on the next mode
