@@ -58,8 +58,8 @@ func masterHangs(t *testing.T, s *stack.Stack, c *redistest.Cluster) {
 	var users [2][]string // of the master that hangs, and of others
 	for i := range 90 {
 		user := fmt.Sprint("user-", i)
-		exact, leased := redistest.HashSlot("weir:{exact:"+user+"}"), redistest.HashSlot("weir:{leased:"+user+"}")
-		switch a, b := c.OwnerOf(exact) == hung, c.OwnerOf(leased) == hung; {
+		exact, leased := c.MasterOf("weir:{exact:"+user+"}"), c.MasterOf("weir:{leased:"+user+"}")
+		switch a, b := exact == hung, leased == hung; {
 		case a && b:
 			users[0] = append(users[0], user)
 		case !a && !b:

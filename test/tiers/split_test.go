@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -130,7 +131,7 @@ func minority(slot int) bool { return slot < redistest.HashSlots/3 }
 func (s *split) keys(prefix string, rules []string, wanted func(slot int) bool, n int) (keys []string) {
 	for i := 0; len(keys) < n; i++ {
 		key := fmt.Sprintf("%s-%d", prefix, i)
-		if !slices.ContainsFunc(rules, func(rule string) bool { return !wanted(redistest.HashSlot("weir:{" + rule + ":" + key + "}")) }) {
+		if !slices.ContainsFunc(rules, func(rule string) bool { return !wanted(int(topology.SlotOf("weir:{" + rule + ":" + key + "}"))) }) {
 			keys = append(keys, key)
 		}
 	}

@@ -37,7 +37,7 @@ func spread(t *testing.T, prefix string, shares int) (all []*counter) {
 		for share := range shares {
 			for i := 0; ; i++ {
 				key := fmt.Sprintf("%s-%d-%d", prefix, share, i)
-				if slot := redistest.HashSlot("{" + p.Rule + ":" + key + "}"); slot*shares/redistest.HashSlots == share {
+				if slot := int(topology.SlotOf("{" + p.Rule + ":" + key + "}")); slot*shares/redistest.HashSlots == share {
 					all = append(all, &counter{policy: p, key: key, slot: slot})
 					break
 				}

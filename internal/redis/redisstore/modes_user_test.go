@@ -57,7 +57,7 @@ func TestLeastRights(t *testing.T) {
 	}
 	askAround(ctx, t, s)
 	moving := fixedPolicy(t, "moving", 40)
-	slot := redistest.HashSlot("weir:{moving:k}")
+	slot := int(topology.SlotOf("weir:{moving:k}"))
 	to := c.Nodes[0]
 	if to == c.OwnerOf(slot) {
 		to = c.Nodes[1]

@@ -54,7 +54,7 @@ func resharding(t *testing.T, c *redistest.Cluster) {
 
 // journey is the slot of a key, its master, and another one to which it may move.
 func journey(c *redistest.Cluster, key string) (slot int, from, to *redistest.Server) {
-	slot = redistest.HashSlot(key)
+	slot = int(topology.SlotOf(key))
 	from = c.OwnerOf(slot)
 	if from == c.Nodes[0] {
 		return slot, from, c.Nodes[1]

@@ -227,7 +227,8 @@ func (c *Cluster) Masters() []*Server {
 // MasterOf is who has a key.
 func (c *Cluster) MasterOf(key string) *Server {
 	c.t.Helper()
-	return c.OwnerOf(HashSlot(key))
+	slot, _ := c.running()[0].Do("CLUSTER", "KEYSLOT", key).(int64)
+	return c.OwnerOf(int(slot))
 }
 
 // OwnerOf is who has a slot.
@@ -275,28 +276,6 @@ func (c *Cluster) Memory() (bytes, keys int64) {
 		bytes, keys = bytes+used, keys+size
 	}
 	return bytes, keys
-}
-
-// HashSlot is the hash slot of a key: CRC16 (XMODEM) of what is between the first
-// braces that hold anything, or of all of it. See the cluster specification.
-func HashSlot(key string) int {
-	if _, rest, found := strings.Cut(key, "{"); found {
-		if tag, _, closed := strings.Cut(rest, "}"); closed && tag != "" {
-			key = tag
-		}
-	}
-	var crc uint16
-	for i := range len(key) {
-		crc ^= uint16(key[i]) << 8
-		for range 8 {
-			carry := crc & 0x8000
-			crc <<= 1
-			if carry != 0 {
-				crc ^= 0x1021
-			}
-		}
-	}
-	return int(crc) % HashSlots
 }
 
 // Dump is all that the cluster keeps, as text: keys and values, and the commands in the slow log.
