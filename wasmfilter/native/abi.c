@@ -79,6 +79,7 @@ HOOK const void *envoy_dynamic_module_on_http_filter_new(const void *module, voi
 // weir_grow makes room for tasks of so many bytes, in the place of those that are there. False if there is no memory.
 bool weir_grow(stream *s, uint32_t size) {
 	char *more = malloc(size);
+	s->size = 0;
 	if (more == NULL) {
 		return false;
 	}
