@@ -8,7 +8,9 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
@@ -187,19 +189,94 @@ func TestRetryJitter(t *testing.T) {
 func TestGrantOutlastsRaces(t *testing.T) {
 	w := newWorld(t, 1, userRule)
 	w.workers[0].End(w.now, w.request(0, "/v1/", "ann"))
-	races := 100
+	left := w.race(100)
+	w.settle()
+	if r := w.request(0, "/v1/", "ann"); r.Outcome != Admit || *left > 0 {
+		t.Errorf("outcome %v, %d races are left", r.Outcome, *left)
+	}
+}
+
+// race lets another worker be faster so many times.
+func (w *world) race(times int) (left *int) {
 	w.store.Between = func() {
 		for key, v := range w.store.Values {
-			if races > 0 {
+			if times > 0 {
 				w.store.Version++
 				w.store.Values[key] = tabletest.Value{Data: v.Data, Version: w.store.Version}
 			}
 		}
-		races--
+		times--
 	}
-	w.settle()
-	if r := w.request(0, "/v1/", "ann"); r.Outcome != Admit || races > 0 {
-		t.Errorf("outcome %v, %d races are left", r.Outcome, races)
+	return &times
+}
+
+// A request that an answer does not admit is asked for again if it may fit in what the region or the account has left by then, unless
+// its rejection was charged.
+func TestAnswerThatIsNotAll(t *testing.T) {
+	for _, c := range []struct {
+		charged, brought bool // rejections are charged; another worker's grant is in the account
+		status           lease.Status
+		granted, left    int64
+		want             Outcome
+	}{
+		{false, false, lease.OK, 6, 2, Admit}, {true, false, lease.OK, 6, 2, Admit}, {false, false, lease.OK, 5, 2, Deny},
+		{false, true, lease.Denied, 0, 0, Admit}, {true, true, lease.Denied, 0, 0, Deny}, {false, false, lease.Denied, 0, 9, Deny},
+	} {
+		w := newWorld(t, 2, fmt.Sprintf(`{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"100/1h","algorithm":"fixed_window",
+			"consistency":"leased","charge_rejected":%v,"cost":{"header":"x-cost","max":10}}]}`, c.charged))
+		w.costing(0, 1)
+		w.costing(0, 5)
+		next := w.costing(0, 3)
+		w.answer(0)
+		if c.brought {
+			w.workers[1].End(w.now, w.costing(1, 8)) // what comes for it is kept
+			w.answer(1)
+		}
+		w.answerAs(0, func(m *wire.Response) {
+			g := &m.Grants[0]
+			g.Status, g.Granted, g.Remaining = c.status, c.granted, c.left
+		})
+		if w.settle(); next.Outcome != c.want {
+			t.Errorf("%+v: outcome %d", c, next.Outcome)
+		}
+	}
+}
+
+// Of a busy key next to no request waits, also where a window begins; units that are taken ahead state when the window ends.
+func TestBusyKey(t *testing.T) {
+	w := newWorld(t, 1, fmtRule("10000/10s"))
+	ahead := false
+	for range 20_000 {
+		r := w.request(0, "/", "ann")
+		ahead = ahead || holdsAhead(w.workers[0])
+		if reset := r.Governing(rule.AnyHeaders).Reset; reset > 10_000-lease.Millis(w.wall()/limit.Millisecond)%10_000 {
+			t.Fatalf("a window of 10 s ends in %d ms", reset)
+		}
+		for range 10 {
+			w.millisecond(1)
+		}
+	}
+	if n := w.workers[0].rules.CountsOf("r").Waited; n > 40 || !ahead {
+		t.Errorf("%d of 20,000 requests waited, units are taken ahead %v", n, ahead)
+	}
+}
+
+// A request whose rules the region decides in calls of their own asks for the one that rejected it lately first. In one call
+// they are a group.
+func TestSuspectComesFirst(t *testing.T) {
+	for _, c := range []struct {
+		limit, order string
+		wants        int
+	}{{"other line", "first", 1}, {"other line", "last", 1}, {"exact", "first", 2}, {"exact", "last", 2}} {
+		w := newWorld(t, 1, starving(rejecting[c.limit], c.order))
+		w.admit(0, "/", "greedy")
+		w.admit(0, "/", "greedy")
+		w.passes(2000)
+		w.request(0, "/", "greedy")
+		w.answer(0)
+		if wants := w.region.last.Wants; len(w.calls) > 0 || len(wants) != c.wants || c.wants == 1 && wants[0].Rule != "a" {
+			t.Errorf("%+v: it asks for %+v", c, wants)
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/wire"
-	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
 )
@@ -166,12 +165,7 @@ func TestMalformedReplies(t *testing.T) {
 	} {
 		w := newWorld(t, 1, fmt.Sprintf(failRule, `"deny"`))
 		r := w.request(0, "/", "ann")
-		f := w.take(0)
-		var m wire.Response
-		fatal.If(t, m.Decode(w.region.serve(w.wall(), f.call)))
-		edit(&m)
-		f.worker.Reply(w.now, f.call.ID, m.Append(nil))
-		w.collect()
+		w.answerAs(0, edit)
 		if r.Outcome != Deny || !r.Degraded {
 			t.Errorf("%s: outcome %v, degraded %v; want on_failure", name, r.Outcome, r.Degraded)
 		}
@@ -211,9 +205,7 @@ func FuzzReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		w := newWorld(t, 1, fmt.Sprintf(failRule, `"deny"`))
 		r := w.request(0, "/", "ann")
-		c := w.take(0)
-		c.worker.Reply(w.now, c.call.ID, body)
-		w.collect()
+		w.reply(w.take(0), append([]byte{}, body...))
 		if r.Outcome == Wait {
 			t.Fatal("still waits")
 		}

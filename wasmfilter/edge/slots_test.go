@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 )
 
 const fewSlots = `{"rules":[{"name":"streams","key":[{"header":"x-user"}],"limit":%d,"algorithm":"concurrency","scope":%q%s}]}`
@@ -85,8 +86,7 @@ func TestSlotOnItsWayBack(t *testing.T) {
 			t.Errorf("asked %d times in 9 ticks", asked)
 		}
 		if !lost {
-			returns.worker.Reply(w.now, returns.call.ID, w.region.serve(w.wall(), returns.call))
-			w.collect()
+			w.reply(returns, w.region.serve(w.wall(), returns.call))
 		}
 		for range 2 {
 			w.pass(100)
@@ -97,6 +97,63 @@ func TestSlotOnItsWayBack(t *testing.T) {
 		if next.Outcome != want || next.Degraded {
 			t.Errorf("the slot is lost: %v, outcome %d, degraded: %v, want %d", lost, next.Outcome, next.Degraded, want)
 		}
+	}
+}
+
+// A slot that is given back in the millisecond in which another worker asked for one is asked for again: the region may have read
+// that ask first.
+func TestSlotGivenBackMeanwhile(t *testing.T) {
+	w := newWorld(t, 2, fewSlotsRules(1, "region"))
+	first := w.request(0, "/", "ann")
+	w.settle()
+	w.workers[0].End(w.now, first)
+	w.pass(100)
+	next := w.request(1, "/", "ann")
+	returns, asks := w.take(0), w.take(0)
+	denied := w.region.serve(w.wall(), asks.call)
+	w.reply(returns, w.region.serve(w.wall(), returns.call))
+	w.reply(asks, denied)
+	if w.settle(); next.Outcome != Admit {
+		t.Errorf("outcome %d", next.Outcome)
+	}
+}
+
+// A worker neither holds a slot for a stream that another one's slot is for, nor gives one back that others may count on, because the
+// pool cannot be written.
+func TestSlotsThatOthersCountOn(t *testing.T) {
+	w := newWorld(t, 2, fewSlotsRules(2, "region"))
+	first := w.request(0, "/", "ann")
+	w.settle()
+	w.workers[0].End(w.now, first)
+	if r := w.request(1, "/", "ann"); r.Outcome != Admit {
+		t.Fatalf("the slot of worker 0 is free: outcome %d", r.Outcome)
+	}
+	w.passes(3000)
+	if n := w.region.spent(w.wall(), "streams", "ann"); n != 1 {
+		t.Errorf("%d slots are held for one stream", n)
+	}
+	bob := w.request(0, "/", "bob")
+	w.settle()
+	w.workers[0].End(w.now, bob)
+	w.race(1 << 30)
+	w.passes(300)
+	if n := w.region.spent(w.wall(), "streams", "bob"); n != 1 {
+		t.Errorf("%d slots are held where the pool cannot be written, want that of before", n)
+	}
+}
+
+// A stream that goes on is published twice in the time in which others would forget it, and not more often.
+func TestLongStreamWritesLittle(t *testing.T) {
+	w := newWorld(t, 2, fewSlotsRules(1, "pop"))
+	w.request(0, "/", "ann")
+	before := w.store.Version
+	for range 60 {
+		if w.pass(1000); w.request(1, "/", "ann").Outcome != Deny {
+			t.Fatal("two streams of a limit of 1")
+		}
+	}
+	if n := w.store.Version - before; n > 300 { // most of them name the leader
+		t.Errorf("%d writes in a minute", n)
 	}
 }
 
@@ -132,7 +189,9 @@ func TestSlotGoesToTheOtherPoP(t *testing.T) {
 	}
 	r := one.request(0, "/", "ann")
 	one.settle()
-	for range 20 {
+	one.passes(30)
+	other.passes(110) // it asks between the ticks of the first one
+	for range 150 {   // longer than the lease
 		if pass(); other.admit(1, "/", "ann") {
 			t.Fatal("two streams of a limit of 1")
 		}
@@ -195,5 +254,18 @@ func TestSlotsOfACrashedWorker(t *testing.T) {
 				t.Fatal("a fourth stream of a limit of 3")
 			}
 		})
+	}
+}
+
+// A shadow rule counts what it would do. A stream that waited for the region has gone on without a slot: of three streams of a limit
+// of 1, it would reject the last one.
+func TestShadowSlots(t *testing.T) {
+	w := newWorld(t, 1, `{"rules":[{"name":"s","mode":"shadow","key":[],"limit":1,"algorithm":"concurrency","scope":"region"}]}`)
+	for _, wait := range []lease.Millis{0, 0, 100} {
+		w.admit(0, "/", "ann")
+		w.passes(wait)
+	}
+	if c := w.workers[0].rules.CountsOf("s").Decided; c[rulebook.ShadowAllowed] != 2 || c[rulebook.ShadowDenied] != 1 {
+		t.Errorf("decided %v", c)
 	}
 }

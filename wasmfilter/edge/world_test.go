@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
@@ -116,12 +117,26 @@ func (w *world) collect() {
 // answer lets the region answer call i.
 func (w *world) answer(i int) {
 	f := w.take(i)
-	if body := w.region.serve(w.wall(), f.call); body != nil {
+	w.reply(f, w.region.serve(w.wall(), f.call))
+}
+
+// reply is the answer to a call; nil: it fails.
+func (w *world) reply(f madeCall, body []byte) {
+	if body != nil {
 		f.worker.Reply(w.now, f.call.ID, body)
 	} else {
 		f.worker.Failed(w.now, f.call.ID, uplink.CallFailed)
 	}
 	w.collect()
+}
+
+// answerAs answers call i with what the region answers, edited.
+func (w *world) answerAs(i int, edit func(*wire.Response)) {
+	f := w.take(i)
+	var m wire.Response
+	fatal.If(w.t, m.Decode(w.region.serve(w.wall(), f.call)))
+	edit(&m)
+	w.reply(f, m.Append(nil))
 }
 
 // lose loses call i: applied is whether it reached the region.
