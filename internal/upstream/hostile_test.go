@@ -96,6 +96,33 @@ func TestImpatientCaller(t *testing.T) {
 	})
 }
 
+// hurried notes how long the aggregator may take.
+type hurried struct {
+	*region
+	left time.Duration
+}
+
+func (h *hurried) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	ends, _ := ctx.Deadline()
+	h.left = time.Until(ends)
+	h.region.Acquire(ctx, asks, grants)
+}
+
+// Of the time of a caller a fifth is kept for the reserve, and 50 ms at most.
+func TestTimeIsLeftForTheReserve(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		h := &hurried{region: w.region}
+		store := upstream.New(upstream.Config{Aggregator: h, Own: w.store, Raw: w.store, Keeper: w.keeper, Metrics: telemetry.NewRegistry(""), RuleUnknown: func(string) bool { return false }})
+		for of, want := range map[time.Duration]time.Duration{20: 16, 100: 80, 1000: 950} {
+			ctx, cancel := context.WithTimeout(context.Background(), of*time.Millisecond)
+			store.Acquire(ctx, []engine.Ask{need(w.policy("r", perMinute(400)), 1)}, make([]lease.Grant, 1))
+			if cancel(); h.left != want*time.Millisecond {
+				t.Errorf("of %d ms the aggregator may take %s", of, h.left)
+			}
+		}
+	})
+}
+
 // A link that flaps leaves counters of its outages in the region's store for a minute or two, not for the day of the
 // limit.
 func TestFlappingLinkLeavesNoCounters(t *testing.T) {

@@ -25,7 +25,11 @@ func TestCutOff(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		w.spends(p, 100, "of the next window")
 		time.Sleep(time.Minute)
-		w.acquire(need(p, 40)) // of another window
+		owes := need(p, 40) // of another window
+		owes.Want.Overdrawn = 5
+		if g := w.acquire(owes)[0]; g.Granted != 40 || !g.StillOwed {
+			t.Errorf("%+v, want that what is owed stays owed", g)
+		}
 		w.link(true)
 		time.Sleep(5 * time.Second)
 		w.spends(p, 360, "after the region is back")
@@ -180,8 +184,8 @@ func TestReturns(t *testing.T) {
 			if far.Granted != 10 || own.Granted != 10 || far.Lease == own.Lease {
 				t.Fatalf("%s: %+v and %+v", name, far, own)
 			}
-			back(own)
-			w.spends(p, 100, name+": of the reserve, which came back")
+			w.acquire(need(p, 1), engine.Ask{Policy: p, Key: []byte("k"), Want: lease.Want{Unused: own.Granted, Lease: own.Lease}}, need(p, 1))
+			w.spends(p, 98, name+": of the reserve, which came back with two asks")
 			w.link(true)
 			time.Sleep(5 * time.Second)
 			rest := w.spend(p)

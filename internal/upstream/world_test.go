@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -95,14 +96,20 @@ type region struct {
 	counted int          // asks of the region's store
 }
 
-// counting is the region's own store.
+// counting is the region's own store: for the reserve or, raw, for the trickle.
 type counting struct {
 	engine.Store
-	r *region
+	r   *region
+	raw bool
 }
 
 func (c counting) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	c.r.counted += len(asks)
+	for i := range asks {
+		if rule := asks[i].Policy.Rule; strings.HasPrefix(rule, "trickle of ") != c.raw {
+			c.r.t.Errorf("%s is asked for at the wrong store", rule)
+		}
+	}
 	c.Store.Acquire(ctx, asks, grants)
 }
 
@@ -221,7 +228,7 @@ func newRegion(t *testing.T, name string, global *aggregator, own *memory.Store,
 		},
 	})
 	r.store = upstream.New(upstream.Config{
-		Aggregator: r, Own: counting{own, r}, Raw: counting{own, r}, Keeper: r.keeper, Metrics: telemetry.NewRegistry(""),
+		Aggregator: r, Own: counting{own, r, false}, Raw: counting{own, r, true}, Keeper: r.keeper, Metrics: telemetry.NewRegistry(""),
 		RuleUnknown: func(rule string) bool { return rule == r.unknownRule },
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -306,7 +313,7 @@ func (r *region) spend(p *engine.Policy) (got int64) {
 		if g.Status == lease.Denied {
 			return got
 		}
-		if got++; g.Status != lease.OK || g.Limit != p.Terms.Capacity || got > 1000 {
+		if got++; g.Status != lease.OK || g.StillOwed || g.Limit != p.Terms.Capacity || got > 1000 {
 			r.t.Fatalf("%+v", g)
 		}
 	}
