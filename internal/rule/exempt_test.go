@@ -60,17 +60,6 @@ func TestExempt(t *testing.T) {
 	}
 }
 
-// TestExemptAnywhere: the order of exempt rules among the others plays no part.
-func TestExemptAnywhere(t *testing.T) {
-	const login, internal, api = `{"name":"login","key":[],"limit":"5/1m"}`, `{"name":"internal","mode":"exempt","match":{"path":"/a"}}`, `{"name":"api","key":[],"limit":"6/1m"}`
-	want := decode(t, `{"rules":[`+strings.Join([]string{internal, login, api}, ",")+`]}`)
-	for _, order := range [][]string{{login, internal, api}, {login, api, internal}} {
-		if set := decode(t, `{"rules":[`+strings.Join(order, ",")+`]}`); set.Version != want.Version {
-			t.Errorf("%s, want %s", set.Encode(), want.Encode())
-		}
-	}
-}
-
 // TestExemptByPath: a path to which only exempt rules apply is excluded, without a look at the rest.
 func TestExemptByPath(t *testing.T) {
 	set := decode(t, `{"rules":[

@@ -95,13 +95,6 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-func TestLoadAllocates(t *testing.T) {
-	text, json, bin := "TEXT cpu_utilization=0.3,application_utilization=0.8", `JSON {"cpuUtilization":0.3}`, b64(message(1, 0.3))
-	if n := testing.AllocsPerRun(100, func() { Load(text, bin); Load(json, bin) }); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 func FuzzLoad(f *testing.F) {
 	f.Add("TEXT cpu_utilization=0.3,application_utilization:0.8", b64(message(1, 0.3)))
 	f.Add(`JSON {"cpuUtilization":0.3,"named_metrics":{"a\"":[1]}}`, b64(message(9, math.NaN())))
