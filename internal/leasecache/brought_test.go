@@ -192,7 +192,7 @@ func TestBroughtLimitStaysRejected(t *testing.T) {
 		}
 		for range 2 { // by the store, and from memory
 			v := judgmentOf(t, r.judges[0], by(5), "k", 1)
-			if !v.Rejected || v.Degraded != engine.Sound || v.Grant.RetryAfter <= 0 || v.Grant.RetryAfter > 60_000 || v.Grant.AskAfter <= 0 || v.Grant.AskAfter > 60_000 {
+			if !v.Rejected || v.Degraded != engine.Sound || v.Grant.RetryAfter <= 0 || v.Grant.RetryAfter > 60_000 || v.Grant.Reset != v.Grant.RetryAfter || v.Grant.AskAfter <= 0 || v.Grant.AskAfter > 60_000 {
 				t.Errorf("with 5 of 5 used: %+v", v)
 			}
 		}

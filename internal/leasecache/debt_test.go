@@ -69,11 +69,11 @@ func TestWhatIsRejectedFromMemoryIsChargedWithItsCost(t *testing.T) {
 			single(a, 100)
 			single(a, 1)    // rejected by the store
 			synctest.Wait() // until what the cache asks for behind the answer has been counted
-			before := s.stores[0].asks("hour")
+			before, denied := s.stores[0].asks("hour"), s.caches[0].Stats().Denied
 			single(a, 7)
 			single(a, 5)
-			if asks := s.stores[0].asks("hour"); asks != before {
-				t.Fatalf("%d asks for two requests that a denial in memory rejects", asks-before)
+			if asks, n := s.stores[0].asks("hour"), s.caches[0].Stats().Denied-denied; asks != before || n != 2 {
+				t.Fatalf("%d asks for two requests of which a denial in memory rejects %d", asks-before, n)
 			}
 			time.Sleep(5 * time.Second)
 			// 113 are charged; what is full of 100 in an hour after that has paid for 113
