@@ -50,9 +50,7 @@ func TestRulesInStore(t *testing.T) {
 	ifMatch := map[string]string{http.MethodPut + "/v1/rules": `"0"`}
 	do := func(t *testing.T, c *client.Client, method, path string, body, into any) {
 		t.Helper()
-		if _, err := c.Do(t.Context(), client.Call{Method: method, Path: path, IfMatch: ifMatch[method+path], Body: body}, into); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Get(c.Do(t.Context(), client.Call{Method: method, Path: path, IfMatch: ifMatch[method+path], Body: body}, into))(t)
 	}
 	inForce := func(t *testing.T, tier *Tier) {
 		t.Helper()

@@ -23,9 +23,7 @@ func TestAnybody(t *testing.T) {
 	for clientCA, warns := range map[string]bool{"": true, cert: false} {
 		var log strings.Builder
 		c := TLS{Cert: cert, Key: filepath.Join(dir, "x.key"), ClientCA: clientCA}
-		if _, err := c.config(telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(&log, nil))); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Get(c.config(telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(&log, nil))))(t)
 		if strings.Contains(log.String(), "callers need no certificate") != warns {
 			t.Errorf("client CA %q: %s", clientCA, &log)
 		}

@@ -381,9 +381,7 @@ func TestTrace(t *testing.T) {
 	const id = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0"
 	for _, parents := range [][]string{nil, {id + "0"}, {id + "1", id + "1"}, {id + "1"}} {
 		ctx := metadata.NewOutgoingContext(patient(t), metadata.MD{"traceparent": parents})
-		if _, err := client.ShouldRateLimit(ctx, request(of("user", "a"))); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Get(client.ShouldRateLimit(ctx, request(of("user", "a"))))(t)
 	}
 	spans := out.GetSpans()
 	if len(spans) != 1 || spans[0].Parent.SpanID().String() != id[36:52] || spans[0].Name != "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" {

@@ -158,13 +158,6 @@ func TestTrace(t *testing.T) {
 	})
 }
 
-// askFor is the answer to a request of so many units of one key.
-func askFor(ctx context.Context, f *leasecache.Store, p *engine.Policy, n int64) lease.Grant {
-	grants := []lease.Grant{{}}
-	f.Acquire(ctx, []engine.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: n, Waiting: n, Want: n}}}, grants)
-	return grants[0]
-}
-
 // A request that finds too little just before its window ends waits for the next one, of which there is
 // a lease: the store is 100 ms away, and its answer would come later.
 func TestWaitsForTheNextWindow(t *testing.T) {
@@ -173,7 +166,7 @@ func TestWaitsForTheNextWindow(t *testing.T) {
 		behind.after.Store(int64(100 * time.Millisecond))
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second}, lease.Leased)
 		p.Terms = p.Terms.ForAggregator()
-		need := func(n int64) lease.Grant { return askFor(t.Context(), f, p, n) }
+		need := func(n int64) lease.Grant { return within(t, f, time.Minute, (&client{}).ask(p, 0, n, n))[0] }
 		flip := time.Now().Truncate(10 * time.Second).Add(10 * time.Second)
 		time.Sleep(time.Until(flip.Add(-time.Second)))
 		for time.Until(flip) > 60*time.Millisecond {

@@ -53,18 +53,12 @@ func TestDebtStillOwed(t *testing.T) {
 	})
 }
 
-// penal is a rule of 100 an hour that charges what it rejects.
-func penal(t testing.TB, spec limit.Spec, c lease.Consistency) *engine.Policy {
-	spec.Count, spec.Period, spec.ChargeRejected = 100, limit.Hour, true
-	return ruled(t, "hour", spec, c)
-}
-
 // What is rejected from memory is charged with its cost, and it is reported to the store also
 // when nobody asks any more: other replicas find a bucket as far below zero as it is.
 func TestWhatIsRejectedFromMemoryIsChargedWithItsCost(t *testing.T) {
 	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
 		onSite(t, 1, func(t *testing.T, s *site) {
-			p := penal(t, limit.Spec{}, c)
+			p := ruled(t, "hour", limit.Spec{Count: 100, Period: limit.Hour, ChargeRejected: true}, c)
 			a := &client{t: t, store: s.caches[0], policy: p}
 			single(a, 100)
 			single(a, 1)    // rejected by the store

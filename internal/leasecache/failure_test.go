@@ -182,10 +182,3 @@ func TestEarlyLeaverIsNoFailure(t *testing.T) {
 		}
 	})
 }
-
-// allowing is a rule of so many per period with on_failure: allow.
-func allowing(t testing.TB, spec limit.Spec, c lease.Consistency) *engine.Policy {
-	p := ruled(t, "flooded", spec, c)
-	p.OnFailure = lease.FailureAllow
-	return p
-}

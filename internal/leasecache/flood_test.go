@@ -30,21 +30,10 @@ type client struct {
 	random *rand.Rand
 }
 
-// tally is what became of a load.
-type tally struct {
-	mu       sync.Mutex
-	offered  int64
-	admitted int64
-	requests int
-	waited   int             // requests that waited
-	windows  map[int64]int64 // admitted, by the period of the decision
-}
-
 // offer sends a load to all replicas and waits for its end.
-func (s *site) offer(t *testing.T, p *engine.Policy, l load) *tally {
+func (s *site) offer(t *testing.T, p *engine.Policy, l load) {
 	perSecond := l.offered * float64(l.spec.Count) / (float64(l.spec.Period) / float64(limit.Second)) / float64(len(s.caches))
 	rate := min(l.rate, perSecond)
-	sum := &tally{windows: map[int64]int64{}}
 	const callers = 30
 	end := time.Now().Add(l.lasts)
 	var all sync.WaitGroup
@@ -57,32 +46,16 @@ func (s *site) offer(t *testing.T, p *engine.Policy, l load) *tally {
 					if !time.Now().Before(end) {
 						return
 					}
-					sum.request(c, l, max(1, perSecond/rate))
+					cost := int64(1) // and so much more that the mean is what is offered
+					if mean := max(1, perSecond/rate); mean > 1 {
+						cost += c.random.Int64N(int64(2*mean - 1))
+					}
+					l.client(c, cost)
 				}
 			})
 		}
 	}
 	all.Wait()
-	return sum
-}
-
-// request sends one request of about the mean cost.
-func (s *tally) request(c *client, l load, mean float64) {
-	cost := int64(1)
-	if mean > 1 {
-		cost += c.random.Int64N(int64(2*mean - 1))
-	}
-	begin := time.Now()
-	units := l.client(c, cost)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.requests++
-	if time.Since(begin) > 0 {
-		s.waited++
-	}
-	s.offered += cost
-	s.admitted += units
-	s.windows[time.Now().UnixMicro()/int64(l.spec.Period)] += units
 }
 
 // acquire asks within the usual time.

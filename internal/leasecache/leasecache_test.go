@@ -1,6 +1,7 @@
 package leasecache_test
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"time"
@@ -13,22 +14,12 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// newCache puts a lease cache before a memory store, on one clock, and runs it.
-func newCache(t testing.TB, o enginetest.Options) *leasecache.Store {
-	if o.MaxKeys == 0 {
-		o.MaxKeys = 100_000
-	}
-	return newNarrowCache(t, o, o.MaxKeys)
-}
-
-// newNarrowCache has room for fewer keys than the store.
-func newNarrowCache(t testing.TB, o enginetest.Options, maxKeys int) *leasecache.Store {
-	if o.MaxKeys == 0 {
-		o.MaxKeys = 100_000
-	}
+// newCache puts a lease cache with room for so many keys, 0: as many as the store, before a memory store, on one clock, and runs it.
+func newCache(t testing.TB, o enginetest.Options, maxKeys int) *leasecache.Store {
+	o.MaxKeys = cmp.Or(o.MaxKeys, 100_000)
 	f := leasecache.New(leasecache.Config{
 		Store:    memory.New(memory.Config{MaxKeys: o.MaxKeys, MaxBytes: 1 << 30, Now: o.Now}),
-		MaxKeys:  maxKeys,
+		MaxKeys:  cmp.Or(maxKeys, o.MaxKeys),
 		MaxBytes: 1 << 30,
 		Now:      func() lease.Millis { return lease.Millis(o.Steady() / limit.Millisecond) },
 	})
@@ -44,7 +35,7 @@ func newNarrowCache(t testing.TB, o enginetest.Options, maxKeys int) *leasecache
 
 func TestConformance(t *testing.T) {
 	enginetest.Run(t, enginetest.Subject{
-		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newCache(t, o) },
+		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newCache(t, o, 0) },
 		Cached: true,
 		Asked:  asked,
 		Settle: settle(t),
@@ -57,7 +48,7 @@ func TestConformanceWithoutRoom(t *testing.T) {
 		t.Skip("runs in make test-long")
 	}
 	enginetest.Run(t, enginetest.Subject{
-		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newNarrowCache(t, o, 1) },
+		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newCache(t, o, 1) },
 		Cached: true,
 		Asked:  asked,
 		Settle: settle(t),

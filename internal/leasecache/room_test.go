@@ -17,7 +17,9 @@ import (
 
 // perDay is a rule of one a day, which admits while the store fails.
 func perDay(t testing.TB, c lease.Consistency) *engine.Policy {
-	return allowing(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Day}, c)
+	p := ruled(t, "flooded", limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Day}, c)
+	p.OnFailure = lease.FailureAllow
+	return p
 }
 
 // However many keys are spent, and asked for again and again: a hot key has its lease,

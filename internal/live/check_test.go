@@ -36,17 +36,12 @@ func whole() *quotapb.ReportRequest {
 func TestLargestReport(t *testing.T) {
 	for size, want := range map[int]string{256 << 10: "", 256<<10 + 1: "it has 262145 bytes"} {
 		m := whole()
-		m.ProtoReflect().SetUnknown(unknown(size - proto.Size(m)))
+		const around = 5 // bytes of the tag and the length of a field that nobody knows
+		m.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, 31, protowire.BytesType), make([]byte, size-proto.Size(m)-around)))
 		if _, err := live.New(live.Config{}).Take("a", m); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
-}
-
-// unknown is so many bytes of a field that nobody knows.
-func unknown(size int) []byte {
-	const around = 5 // its tag and its length
-	return protowire.AppendBytes(protowire.AppendTag(nil, 31, protowire.BytesType), make([]byte, size-around))
 }
 
 // No text of a report is without a bound, and a number that stands for something does.

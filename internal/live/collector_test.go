@@ -83,14 +83,12 @@ func report(pop string, worker uint64) *quotapb.ReportRequest {
 
 func take(t *testing.T, d *live.Collector, m *quotapb.ReportRequest) *quotapb.ReportResponse {
 	t.Helper()
-	answer := fatal.Get(d.Take("192.0.2.1", m))(t)
-	return answer
+	return fatal.Get(d.Take("192.0.2.1", m))(t)
 }
 
 func see(t *testing.T, d *live.Collector) *live.View {
 	t.Helper()
-	v := fatal.Get(d.See(t.Context()))(t)
-	return v
+	return fatal.Get(d.See(t.Context()))(t)
 }
 
 // While nobody watches, a replica reads one kind of notes once a second, whatever comes, and nothing is kept.

@@ -129,6 +129,5 @@ func TestExemptIsASubtraction(t *testing.T) {
 }
 
 func decodeOf(t *rapid.T, rules []string) *rule.Set {
-	set := fatal.Get(read.JSON([]byte(`{"rules":[` + strings.Join(rules, ",") + `]}`)))(t)
-	return set
+	return fatal.Get(read.JSON([]byte(`{"rules":[` + strings.Join(rules, ",") + `]}`)))(t)
 }

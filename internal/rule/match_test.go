@@ -22,8 +22,7 @@ func perMinute(count int64) []rule.Variant {
 // decode reads rules from JSON.
 func decode(t testing.TB, doc string) *rule.Set {
 	t.Helper()
-	set := fatal.Get(read.JSON([]byte(doc)))(t)
-	return set
+	return fatal.Get(read.JSON([]byte(doc)))(t)
 }
 
 // request makes a request of ":method", "GET", ... as the edge does.

@@ -11,17 +11,13 @@ import (
 func matches(t *testing.T, match, request string) bool {
 	t.Helper()
 	set := decode(t, `{"rules":[{"name":"r","match":`+match+`,"key":[],"limit":"5/1m"}]}`)
-	q, m := requestOf(request), rule.Matches{}
-	set.Match(&q, &m)
-	return len(m.Hits) == 1
-}
-
-func requestOf(request string) rule.Request {
 	method, path, ok := strings.Cut(request, " ")
 	if !ok {
 		method, path = "GET", request
 	}
-	return rule.Request{Method: method, Path: path}
+	var m rule.Matches
+	set.Match(&rule.Request{Method: method, Path: path}, &m)
+	return len(m.Hits) == 1
 }
 
 func TestTemplate(t *testing.T) {

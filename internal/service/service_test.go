@@ -404,8 +404,7 @@ func TestRulesThatAreTooLarge(t *testing.T) {
 			Limits: []rule.Variant{{Limit: limit.Spec{Count: 10, Period: limit.Hour}}},
 		})
 	}
-	set, err := checktest.New(rules)
-	fatal.If(t, err)
+	set := fatal.Get(checktest.New(rules))(t)
 	if err := r.service.SetRules(set); err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Errorf("rules of more than 4 MiB: %v", err)
 	}

@@ -92,9 +92,7 @@ func TestOtherLayout(t *testing.T) {
 	path, file := filepath.Join(t.TempDir(), "state"), new(bytes.Buffer)
 	z := gzip.NewWriter(file)
 	header := `{"layout": 99}`
-	if _, err := fmt.Fprintf(z, "weirstat%c%s", len(header), header); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Get(fmt.Fprintf(z, "weirstat%c%s", len(header), header))(t)
 	fatal.If(t, errors.Join(z.Close(), os.WriteFile(path, file.Bytes(), 0o600)))
 	if _, _, err := collect(path); err == nil || !strings.Contains(err.Error(), "its layout is 99") {
 		t.Errorf("%v, want that its layout is 99", err)

@@ -283,8 +283,7 @@ func (r *region) link(up bool) {
 // policy is that of a rule with shares, exact.
 func (r *region) policy(name string, s limit.Spec) *engine.Policy {
 	r.t.Helper()
-	l, err := limit.New(s)
-	fatal.If(r.t, err)
+	l := fatal.Get(limit.New(s))(r.t)
 	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
 	p.Scope, p.OnFailure = rule.ScopeGlobal, lease.FailureLocal
 	p.Regions = rule.Regions{{Name: eu, Weight: 1}, {Name: us, Weight: 3}}

@@ -20,15 +20,11 @@ func amount(t *rapid.T, name string, least int64) int64 {
 func draw[T any](t *rapid.T, name string, g *rapid.Generator[T]) T { return g.Draw(t, name) }
 
 // travelled is a want and a grant after they were encoded and decoded.
-func travelled(t interface{ Fatal(...any) }, m wire.Want, g wire.Grant) (wire.Want, wire.Grant) {
+func travelled(t *rapid.T, m wire.Want, g wire.Grant) (wire.Want, wire.Grant) {
 	var q wire.Request
 	var a wire.Response
-	if err := q.Decode((&wire.Request{Wants: []wire.Want{m}}).Append(nil)); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Decode((&wire.Response{Grants: []wire.Grant{g}}).Append(nil)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, q.Decode((&wire.Request{Wants: []wire.Want{m}}).Append(nil)))
+	fatal.If(t, a.Decode((&wire.Response{Grants: []wire.Grant{g}}).Append(nil)))
 	return q.Wants[0], a.Grants[0]
 }
 

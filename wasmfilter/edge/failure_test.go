@@ -104,7 +104,9 @@ func TestOverdrawnIsReported(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	w := newWorld(t, 1, fmt.Sprintf(failRule, `"deny"`))
 	w.workers[0].cfg.CallsInFlight = 1
-	w.answerAfter(30) // the region is far: no call is late yet
+	w.request(0, "/", "zoe")
+	w.now += 30 // the region is far: no call is late yet
+	w.answer(0)
 	w.request(0, "/", "ann")
 	w.now += 60
 	late := w.request(0, "/", "bob") // behind the call of ann
@@ -145,13 +147,6 @@ func TestLateTick(t *testing.T) {
 			t.Errorf("%+v: outcome %v, degraded %v after the next tick", c, r.Outcome, r.Degraded)
 		}
 	}
-}
-
-// answerAfter lets the region take so long for an answer.
-func (w *world) answerAfter(d lease.Millis) {
-	w.request(0, "/", "zoe")
-	w.now += d
-	w.answer(0)
 }
 
 // Replies that make no sense count as no reply, and change nothing.

@@ -1,6 +1,7 @@
 package memory_test
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -8,17 +9,11 @@ import (
 	"github.com/weirlimit/weir/internal/engine/memory"
 )
 
-// newStore makes a store as a conformance case wants it.
-func newStore(o enginetest.Options) *memory.Store {
-	if o.MaxKeys == 0 {
-		o.MaxKeys = 100_000
-	}
-	return memory.New(memory.Config{MaxKeys: o.MaxKeys, MaxBytes: 1 << 30, Now: o.Now})
-}
-
 func TestConformance(t *testing.T) {
 	enginetest.Run(t, enginetest.Subject{
-		New: func(_ testing.TB, o enginetest.Options) engine.Store { return newStore(o) },
+		New: func(_ testing.TB, o enginetest.Options) engine.Store {
+			return memory.New(memory.Config{MaxKeys: cmp.Or(o.MaxKeys, 100_000), MaxBytes: 1 << 30, Now: o.Now})
+		},
 	})
 }
 

@@ -16,12 +16,6 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-func parse(t testing.TB, yaml string) *descriptor.Config {
-	t.Helper()
-	c := fatal.Get(descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(yaml)}}, descriptor.Options{}))(t)
-	return c
-}
-
 // check holds a conversion to what is promised of all: both files are in order, and
 // each rate limit has a rule and a binding, or is in the list.
 func check(t testing.TB, c *descriptor.Config, r *convert.Result) {
@@ -98,7 +92,7 @@ func TestNames(t *testing.T) {
 	}
 	var names map[string]string
 	for n := 3; n <= len(lines); n++ {
-		c := parse(t, strings.Join(lines[:n], "\n")+"\n")
+		c := fatal.Get(descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(strings.Join(lines[:n], "\n") + "\n")}}, descriptor.Options{}))(t)
 		r := fatal.Get(convert.Config(c, convert.Options{}))(t)
 		check(t, c, r)
 		for path, name := range names {

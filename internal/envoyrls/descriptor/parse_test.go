@@ -18,8 +18,7 @@ import (
 // parse reads a configuration of one file that has no mistake.
 func parse(t testing.TB, text string) *descriptor.Config {
 	t.Helper()
-	c := fatal.Get(descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(text)}}, descriptor.Options{}))(t)
-	return c
+	return fatal.Get(descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(text)}}, descriptor.Options{}))(t)
 }
 
 // TestBad holds the message of every mistake to the letter.

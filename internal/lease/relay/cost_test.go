@@ -24,7 +24,6 @@ type chain struct {
 	account holder.State
 	relays  []*Relay // from the holder up
 	counter granter.Counter
-	asks    int
 
 	spent []spending // what was admitted: the exact twin
 }
@@ -54,17 +53,9 @@ func (c *chain) request(cost int64) bool {
 	case admitted:
 		c.spent = append(c.spent, spending{c.now, cost})
 	case c.fits(cost):
-		c.t.Fatalf("a request of %d is rejected although an exact limiter has room; admitted %v; account %+v, relays %+v, counter %+v",
-			cost, c.spent, c.account, c.accounts(), c.counter)
+		c.t.Fatalf("a request of %d is rejected although an exact limiter has room; admitted %v; account %+v, counter %+v", cost, c.spent, c.account, c.counter)
 	}
 	return admitted
-}
-
-func (c *chain) accounts() (accounts []holder.State) {
-	for _, n := range c.relays {
-		accounts = append(accounts, n.Holder)
-	}
-	return accounts
 }
 
 // soon is after how long the chain has noticed what came back to the limit by itself.
@@ -128,7 +119,6 @@ func (c *chain) decide(cost int64) bool {
 // ask asks tier i, counted from the holder up.
 func (c *chain) ask(i int, w lease.Want) lease.Grant {
 	if i == len(c.relays) {
-		c.asks++
 		return c.counter.Acquire(c.l, &c.terms, c.now, w)
 	}
 	n := c.relays[i]

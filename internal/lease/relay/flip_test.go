@@ -11,46 +11,32 @@ import (
 
 var perTenSeconds = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second}
 
-// crossRegionTale is a relay far from its granter, and the ask that is under way.
+// crossRegionTale is a relay far from its granter.
 type crossRegionTale struct {
 	Relay
-	t     *testing.T
 	terms lease.Terms
-	want  lease.Want
-	sent  lease.Millis
 }
 
 // crossRegionStory is a relay 100 ms from its granter and back, with 75 requests per second, in a window that
 // ends at 10,000.
 func crossRegionStory(t *testing.T, lots ...holder.Lease) *crossRegionTale {
-	s := &crossRegionTale{t: t, terms: lease.NewTerms(fatal.Get(limit.New(perTenSeconds))(t), lease.Leased, 0, 0, 0).ForAggregator()}
+	s := &crossRegionTale{terms: lease.NewTerms(fatal.Get(limit.New(perTenSeconds))(t), lease.Leased, 0, 0, 0).ForAggregator()}
 	s.Holder = holder.State{Asked: 9000, Spent: 20, Size: 40, Left: 500, Reset: 10_000}
 	s.rate, s.trip = 75, 100
 	copy(s.Holder.Leases[:], lots)
 	return s
 }
 
-// ask asks for requests of one unit that wait.
-func (s *crossRegionTale) ask(now lease.Millis, waiting int64, behind holder.Asks) lease.Want {
-	var queue []lease.Want
-	if waiting > 0 {
-		queue = []lease.Want{{Need: 1, Waiting: waiting, Want: waiting}}
-	}
-	s.want, s.sent = s.Ask(&s.terms, now, queue, behind), now
-	return s.want
-}
-
-// reply takes a reply for those that wait, of which none is left.
-func (s *crossRegionTale) reply(now lease.Millis, g lease.Grant) {
-	s.Apply(&s.terms, now, s.sent, s.want, g, 100, nil, nil)
+// asks asks although nobody waits, and takes the reply.
+func (s *crossRegionTale) asks(sent lease.Millis, why holder.Asks, now lease.Millis, g lease.Grant) {
+	s.Apply(&s.terms, now, sent, s.Ask(&s.terms, sent, nil, why), g, 100, nil, nil)
 }
 
 // A denial until the end of the window does not keep a far holder from asking for the next one, once
 // in a pause: without it all requests of a window's first trip would wait.
 func TestAheadOfADeniedWindow(t *testing.T) {
 	s := crossRegionStory(t)
-	s.ask(9100, 0, holder.TopUp)
-	s.reply(9200, lease.Grant{Status: lease.Denied, RetryAfter: 800, AskAfter: 800, Limit: 1000, Reset: 800})
+	s.asks(9100, holder.TopUp, 9200, lease.Grant{Status: lease.Denied, RetryAfter: 800, AskAfter: 800, Limit: 1000, Reset: 800})
 	s.Holder.Deny(&s.terms, 9200, 5)
 	if at := s.RenewAt(&s.terms, 9200); at != 9700 {
 		t.Fatalf("looks again at %d, not when the next window can be asked for; %+v", at, s.Holder)
@@ -60,8 +46,7 @@ func TestAheadOfADeniedWindow(t *testing.T) {
 			t.Errorf("at %d asks %d, not %d", now, got, asks)
 		}
 	}
-	s.ask(9700, 0, holder.Ahead)
-	s.reply(9760, lease.Grant{Status: lease.Denied, AskAfter: 240, RetryAfter: 240, Reset: 240})
+	s.asks(9700, holder.Ahead, 9760, lease.Grant{Status: lease.Denied, AskAfter: 240, RetryAfter: 240, Reset: 240})
 	for now, asks := range map[lease.Millis]holder.Asks{9760: holder.NoAsk, 9799: holder.NoAsk, 9800: holder.Ahead} {
 		if got := s.Prefetch(&s.terms, now); got != asks {
 			t.Errorf("denied again, at %d it asks %d, not %d", now, got, asks)

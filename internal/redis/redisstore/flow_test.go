@@ -138,8 +138,7 @@ func TestLookOfACallerThatHasGone(t *testing.T) {
 // Before Run and after it nothing is decided, and nobody waits.
 func TestNotRunning(t *testing.T) {
 	server := redistest.Start(t)
-	s, err := New(Config{Redis: topology.Config{Addrs: []string{server.Addr}, Timeout: 5 * time.Second}})
-	fatal.If(t, err)
+	s := fatal.Get(New(Config{Redis: topology.Config{Addrs: []string{server.Addr}, Timeout: 5 * time.Second}}))(t)
 	p := fixedPolicy(t, "r", 10)
 	idle := func(when string) {
 		t.Helper()

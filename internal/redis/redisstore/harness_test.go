@@ -41,8 +41,7 @@ func launch(t testing.TB, c Config, prepare ...func(*Store)) *Store {
 	if c.Redis.Timeout == 0 {
 		c.Redis.Timeout = 5 * time.Second // the machine may be busy
 	}
-	s, err := New(c)
-	fatal.If(t, err)
+	s := fatal.Get(New(c))(t)
 	for _, p := range prepare {
 		p(s)
 	}
@@ -71,8 +70,7 @@ func fixedPolicy(t testing.TB, rule string, count int64) *engine.Policy {
 
 func policyOf(t testing.TB, rule string, spec limit.Spec) *engine.Policy {
 	t.Helper()
-	l, err := limit.New(spec)
-	fatal.If(t, err)
+	l := fatal.Get(limit.New(spec))(t)
 	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
 }
 
@@ -157,8 +155,7 @@ type proxy struct {
 
 func newProxy(t testing.TB, target string) *proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	fatal.If(t, err)
+	l := fatal.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p := &proxy{addr: l.Addr().String(), target: target}
 	var serving sync.WaitGroup
 	serving.Go(func() {

@@ -81,8 +81,7 @@ func always(password string) func() (string, error) {
 // usersOf are the lines of the ACL file that is shipped, with a password of ours.
 func usersOf(t *testing.T, password string) []string {
 	t.Helper()
-	b, err := os.ReadFile("weir.acl")
-	fatal.If(t, err)
+	b := fatal.Get(os.ReadFile("weir.acl"))(t)
 	lines := strings.Split(strings.TrimSpace(strings.ReplaceAll(string(b), "PASSWORD", password)), "\n")
 	return slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "#") })
 }

@@ -31,8 +31,7 @@ func TestLeastRights(t *testing.T) {
 		}
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	s, err := New(Config{Redis: topology.Config{Addrs: c.Addrs(), Username: "weir", Password: always(secret), Timeout: 10 * time.Second}})
-	fatal.If(t, err)
+	s := fatal.Get(New(Config{Redis: topology.Config{Addrs: c.Addrs(), Username: "weir", Password: always(secret), Timeout: 10 * time.Second}}))(t)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	fatal.If(t, s.Ready(ctx))

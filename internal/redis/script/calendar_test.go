@@ -29,8 +29,7 @@ func TestClocksApart(t *testing.T) {
 			for i := range 7 {
 				args[i] = byte(now >> (8 * i))
 			}
-			text, err := s.client.Do(ctx, "EVALSHA", script.For(p.Limit).SHA, 1, name, string(args)).Text()
-			fatal.If(t, err)
+			text := fatal.Get(s.client.Do(ctx, "EVALSHA", script.For(p.Limit).SHA, 1, name, string(args)).Text())(t)
 			g, _, err := script.Parse(text, &ask, script.Acquire)
 			if now < begins[0] || now >= begins[3] {
 				if g.Status != lease.Unavailable || err == nil || errors.Is(err, script.ErrForeign) {

@@ -65,8 +65,7 @@ func TestForeignValues(t *testing.T) {
 			s.Do("SET", key, value)
 			for _, ask := range []engine.Ask{a, report} {
 				for _, mode := range []script.Mode{script.Acquire, script.Fit} {
-					reply, err := s.client.Do(ctx, (&call{ask: ask, mode: mode}).args()...).Text()
-					fatal.If(t, err)
+					reply := fatal.Get(s.client.Do(ctx, (&call{ask: ask, mode: mode}).args()...).Text())(t)
 					if g, fits, err := script.Parse(reply, &ask, mode); !errors.Is(err, script.ErrForeign) || fits || g.Status != lease.Unavailable {
 						t.Errorf("%s, %s: %+v, %v, %v; want unavailable", script.All()[i].Name, name, g, fits, err)
 					}

@@ -35,8 +35,7 @@ candidates: [{ rule: address, limit: 3/1m }]
 
 func file(t *testing.T, text string) *rulefile.Document {
 	t.Helper()
-	d := fatal.Get(rulefile.Read("rules.yaml", []byte(text)))(t)
-	return d
+	return fatal.Get(rulefile.Read("rules.yaml", []byte(text)))(t)
 }
 
 // at is an edit that ann makes so many milliseconds after now.

@@ -75,6 +75,5 @@ func TestRevision(t *testing.T) {
 
 func parse(t *testing.T, text string) *rule.Set {
 	t.Helper()
-	set := fatal.Get(rulefile.Parse("rules.yaml", []byte(text)))(t)
-	return set
+	return fatal.Get(rulefile.Parse("rules.yaml", []byte(text)))(t)
 }

@@ -111,8 +111,7 @@ func (w *writer) apply(text string) versions.Version {
 	if err != nil { // a mistake that `weir apply` would reject
 		d = &rulefile.Document{Text: []byte(text)}
 	}
-	v := fatal.Get(w.Apply(ctx, d, versions.Change{Who: "ann", Why: "test"}))(w.t)
-	return v
+	return fatal.Get(w.Apply(ctx, d, versions.Change{Who: "ann", Why: "test"}))(w.t)
 }
 
 func (w *writer) put(key string, value []byte) {
@@ -148,9 +147,7 @@ func TestFollow(t *testing.T) {
 	f.await(30, "weir/rules/chunks/none is missing")
 	w.put(versions.Prefix+"manifest", first.Encode()) // as a backup would have it
 	f.await(30, "is older than revision")
-	if _, err := w.kv.Commit(t.Context(), consul.Change{Delete: []string{versions.Prefix + "manifest"}}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Get(w.kv.Commit(t.Context(), consul.Change{Delete: []string{versions.Prefix + "manifest"}}))(t)
 	f.await(30, "weir/rules/manifest is missing")
 	w.apply(limitOf(40))
 	f.await(40, "")
@@ -182,9 +179,7 @@ func TestFromTheFuture(t *testing.T) {
 	f.await(20, "")
 	poison(1<<53 - 1)
 	f.await(10, isAhead)
-	if _, err := w.Rollback(t.Context(), 0, versions.Change{Who: "ann", Why: "repair"}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Get(w.Rollback(t.Context(), 0, versions.Change{Who: "ann", Why: "repair"}))(t)
 	f.await(10, "")
 	if v, err := w.Current(t.Context()); err != nil || time.UnixMicro(int64(v.Revision)).After(time.Now()) {
 		t.Errorf("revision %d after that (%v)", v.Revision, err)

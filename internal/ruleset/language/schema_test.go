@@ -23,8 +23,7 @@ func schema(t testing.TB) *jsonschema.Schema {
 	doc := fatal.Get(jsonschema.UnmarshalJSON(bytes.NewReader(language.Schema())))(t)
 	c := jsonschema.NewCompiler()
 	fatal.If(t, c.AddResource(language.SchemaPath, doc))
-	s := fatal.Get(c.Compile(language.SchemaPath))(t)
-	return s
+	return fatal.Get(c.Compile(language.SchemaPath))(t)
 }
 
 // document reads YAML as a schema validator sees it.
@@ -33,8 +32,7 @@ func document(t testing.TB, data []byte) any {
 	var doc any
 	fatal.If(t, yaml.Unmarshal(data, &doc))
 	text := fatal.Get(json.Marshal(doc))(t)
-	out := fatal.Get(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t)
-	return out
+	return fatal.Get(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t)
 }
 
 // suffixes are those of the rules that one is expanded into. Only the compiled form has them.

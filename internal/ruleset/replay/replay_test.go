@@ -33,8 +33,7 @@ func rules(t testing.TB, text string) *rule.Set {
 
 func run(t testing.TB, log string, c Config) *Report {
 	t.Helper()
-	r := fatal.Get(Run(strings.NewReader(log), c))(t)
-	return r
+	return fatal.Get(Run(strings.NewReader(log), c))(t)
 }
 
 const loginRules = `

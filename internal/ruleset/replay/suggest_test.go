@@ -16,8 +16,7 @@ import (
 
 func suggest(t testing.TB, log string, c Config, aim Aim) []Suggestion {
 	t.Helper()
-	got := fatal.Get(Suggest(strings.NewReader(log), c, aim))(t)
-	return got
+	return fatal.Get(Suggest(strings.NewReader(log), c, aim))(t)
 }
 
 // try replays a log with the limit that is suggested for the only rule.

@@ -26,8 +26,7 @@ func suite(t *testing.T, text string) *ruletests.Suite {
 // differs runs the last test of a suite, and returns how its first step differs: "" or STEP: -EXPECTED +GOT.
 func differs(t *testing.T, s *ruletests.Suite) string {
 	t.Helper()
-	failure, err := s.Run(t.Context(), &s.Tests[len(s.Tests)-1], nil)
-	fatal.If(t, err)
+	failure := fatal.Get(s.Run(t.Context(), &s.Tests[len(s.Tests)-1], nil))(t)
 	if failure == nil {
 		return ""
 	}
@@ -258,8 +257,7 @@ func TestMistakes(t *testing.T) {
 func TestFiles(t *testing.T) {
 	files := []rulefile.File{{Name: "d/a.yaml", Data: []byte("rules: [{ name: one, key: [], limit: 1/1m }]\ntests: [{ name: a, steps: [{ request: GET /, expect: allowed }] }]\n")},
 		{Name: "d/b.yaml", Data: []byte("tests:\n- { name: b, steps: [{ request: GET /, expect: denied }] }\n")}}
-	s, err := ruletests.Read("d", files)
-	fatal.If(t, err)
+	s := fatal.Get(ruletests.Read("d", files))(t)
 	if last := s.Tests[1]; len(s.Tests) != 2 || last.File != "d/b.yaml" || last.Line != 2 || differs(t, s) == "" {
 		t.Errorf("%+v", s.Tests)
 	}

@@ -125,9 +125,7 @@ func TestFollowKey(t *testing.T) {
 		put("a", "2")
 		next("2true")
 		next("2true")
-		if _, err := s.kv.Commit(ctx, consul.Change{Delete: []string{"a"}}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Get(s.kv.Commit(ctx, consul.Change{Delete: []string{"a"}}))(t)
 		next("false")
 		stop()
 		if err := <-done; err != nil || len(values) > 0 {

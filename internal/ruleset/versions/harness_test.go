@@ -37,8 +37,7 @@ func inFile(t *testing.T) *Store {
 // open is a store at an address.
 func open(t *testing.T, address string) *Store {
 	t.Helper()
-	s := fatal.Get(Open(address, ""))(t)
-	return s
+	return fatal.Get(Open(address, ""))(t)
 }
 
 // keys are those of the store, without the prefix.
@@ -88,24 +87,21 @@ func by(why string) Change { return Change{Who: "ann", Why: why} }
 // apply applies a document, which must work.
 func apply(t *testing.T, s *Store, text []byte, c Change) Version {
 	t.Helper()
-	v := fatal.Get(s.Apply(within(t), parsed(t, text), c))(t)
-	return v
+	return fatal.Get(s.Apply(within(t), parsed(t, text), c))(t)
 }
 
 // parsed parses a document without mistakes.
 func parsed(t *testing.T, text []byte) *rulefile.Document {
 	t.Helper()
-	d := fatal.Get(Parse("test", text))(t)
-	return d
+	return fatal.Get(Parse("test", text))(t)
 }
 
 // inForce checks what is in force.
-func inForce(t *testing.T, s *Store, revision uint64, want []byte) Version {
+func inForce(t *testing.T, s *Store, revision uint64, want []byte) {
 	t.Helper()
 	v := fatal.Get(s.Current(within(t)))(t)
 	got, err := s.Document(within(t), v)
 	if err != nil || v.Revision != revision || string(got) != string(want) {
 		t.Fatalf("in force: revision %d with %d bytes (%v), want revision %d with %d bytes", v.Revision, len(got), err, revision, len(want))
 	}
-	return v
 }

@@ -26,8 +26,7 @@ func workers(store *tabletest.Store, n uint64) (all []*Rulebook) {
 // limits is a set of one rule with a limit.
 func limits(t *testing.T, limit string) *rule.Set {
 	t.Helper()
-	set := fatal.Get(read.JSON([]byte(`{"rules":[{"name":"r","key":[],"limit":"` + limit + `"}]}`)))(t)
-	return set
+	return fatal.Get(read.JSON([]byte(`{"rules":[{"name":"r","key":[],"limit":"` + limit + `"}]}`)))(t)
 }
 
 // A PoP that is offered different rules by two replicas takes the newer ones, once, and stays with them.

@@ -28,13 +28,7 @@ type crowd struct {
 	workers []*Rules
 	started uint64
 	counts  rulebook.RuleCounts
-	open    []stream
-}
-
-// stream is a request in flight.
-type stream struct {
-	worker int
-	held   Held
+	open    []Held
 }
 
 // newCrowd makes workers with a rule of this capacity, with more fields of it and of its shed.
@@ -79,7 +73,7 @@ func (c *crowd) come(worker int, class shed.Class, user string) bool {
 		return false
 	}
 	held.Count()
-	c.open = append(c.open, stream{worker, held})
+	c.open = append(c.open, held)
 	return true
 }
 
@@ -94,7 +88,7 @@ func (c *crowd) comes(n int, class shed.Class) int {
 
 // leave ends a request in flight.
 func (c *crowd) leave(i int) {
-	c.open[i].held.Leave()
+	c.open[i].Leave()
 	c.open = slices.Delete(c.open, i, i+1)
 }
 
@@ -308,7 +302,7 @@ func (c *crowd) answered(worker int, class shed.Class, user string, failed bool,
 		return false
 	}
 	last := len(c.open) - 1
-	if held := []Held{c.open[last].held}; c.workers[worker].Samples(held) {
+	if held := c.open[last:]; c.workers[worker].Samples(held) {
 		c.workers[worker].Responded(c.now, held, failed, load)
 	}
 	c.leave(last)

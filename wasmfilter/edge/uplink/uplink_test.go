@@ -29,8 +29,7 @@ type way struct {
 }
 
 func newWay(t *testing.T) *way {
-	set, err := read.JSON([]byte(`{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"5/1m","timeout":"100ms"}]}`))
-	fatal.If(t, err)
+	set := fatal.Get(read.JSON([]byte(`{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"5/1m","timeout":"100ms"}]}`)))(t)
 	w := &way{t: t, now: 1000}
 	cfg := &rulebook.Config{CallsInFlight: 4, RulesEvery: 5000, Rules: set}
 	p := pop.Join(tabletest.New(), [6]uint64{1, 2, 3, 4, 5, 6})
@@ -76,9 +75,7 @@ func (w *way) at(now lease.Millis) string {
 func (w *way) made() (all string) {
 	for _, c := range w.port.Calls {
 		var q wire.Request
-		if err := q.Decode(c.Body); err != nil {
-			w.t.Fatal(err)
-		}
+		fatal.If(w.t, q.Decode(c.Body))
 		all += fmt.Sprintf("%d in %d ms ", len(q.Wants), c.Timeout)
 	}
 	w.port.Calls = nil
