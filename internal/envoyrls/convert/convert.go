@@ -15,6 +15,7 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -84,20 +85,6 @@ type converter struct {
 	result   Result
 }
 
-// made is a rule and where it is from.
-type made struct {
-	rule rule.Rule
-	from *descriptor.Rule
-}
-
-// bound is a binding that is to be written.
-type bound struct {
-	domain  string
-	entries []descriptor.Entry
-	rule    string // empty: unbound
-	at      string // its rate limit or level
-}
-
 // place is the way to a level.
 type place struct {
 	steps []step
@@ -123,8 +110,8 @@ func (p place) without(k *Kind, by string) place {
 	return p
 }
 
-func (p place) entries() []descriptor.Entry {
-	es := make([]descriptor.Entry, len(p.steps))
+func (p place) entries() []entry {
+	es := make([]entry, len(p.steps))
 	for i, s := range p.steps {
 		es[i].Key = s.key
 		if !s.open {
@@ -161,7 +148,7 @@ func (w *converter) below(l *descriptor.Level, p place) (out []bound) {
 		child := l.Below[i]
 		if len(parts[i]) == 0 && !fates[i].open && child.Value != "" && open[child.Key] {
 			at := p.down(step{child.Key, child.Value, false})
-			parts[i] = []bound{{w.domain, at.entries(), "", located(child.File, child.Line, child.Path)}}
+			parts[i] = []bound{{Domain: w.domain, Descriptor: at.entries(), Unbound: true, from: located(child.File, child.Line, child.Path)}}
 		}
 		out = append(out, parts[i]...)
 	}
@@ -222,14 +209,14 @@ func (w *converter) rateLimit(r *descriptor.Rule, p place) []bound {
 	}
 	name := w.name(r)
 	w.result.Names[r.Path] = name
-	w.rules = append(w.rules, made{w.rule(name, r, p), r})
+	w.rules = append(w.rules, w.rule(name, r, p))
 	if len(r.Metadata) > 0 {
 		w.remark(metadata, r, "")
 	}
 	if r.DetailedMetric || r.ValueToMetric {
 		w.remark(metrics, r, "")
 	}
-	return []bound{{w.domain, p.entries(), name, located(r.File, r.Line, r.Path)}}
+	return []bound{{Domain: w.domain, Descriptor: p.entries(), Rule: name, from: located(r.File, r.Line, r.Path)}}
 }
 
 // flaw returns why a rate limit is left out; nil if it is not.
@@ -294,10 +281,13 @@ func located(file string, line int, path string) string {
 // finish writes the files.
 func (w *converter) finish() (*Result, error) {
 	r := &w.result
-	r.Rules = writeList(rulesHead+"rules:", w.rules, writeRule)
-	r.Bindings = writeList(bindingsHead+"bindings:", w.bindings, writeBinding)
+	var errs [2]error
+	r.Rules, errs[0] = writeList(rulesHead, "rules", w.rules)
+	r.Bindings, errs[1] = writeList(bindingsHead, "bindings", w.bindings)
 	r.RuleCount, r.BoundCount = len(w.rules), len(w.bindings)
-	switch {
+	switch err := errors.Join(errs[:]...); {
+	case err != nil:
+		return nil, err
 	case len(r.Rules) > strict.MaxBytes:
 		return nil, fmt.Errorf("the rules file would have %d bytes, at most %d are read; convert the domains one by one", len(r.Rules), strict.MaxBytes)
 	case len(r.Bindings) > strict.MaxBytes:

@@ -3,11 +3,12 @@ package convert
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 )
 
@@ -56,21 +57,28 @@ func hashOf(s string) string {
 // rule makes the rule of a rate limit. Open values are the parts of its key, the others its
 // conditions. PoPs find neither by themselves, as it depends on the configuration of Envoy's
 // routes what is sent under a key: a header stands for each.
-func (w *converter) rule(name string, r *descriptor.Rule, p place) rule.Rule {
-	spec := r.Limit.Spec()
-	spec.ChargeRejected = w.options.ChargeRejected
-	out := rule.Rule{Name: name, Limits: []rule.Variant{{Limit: spec}}, Consistency: w.options.Consistency, OnFailure: w.options.OnFailure}
+func (w *converter) rule(name string, r *descriptor.Rule, p place) made {
+	m := made{
+		Name: name, Limit: rule.FormatLimit(r.Limit.Spec()), Algorithm: limit.FixedWindow.String(), ChargeRejected: w.options.ChargeRejected,
+		Match: conditions{map[string]any{}}, from: located(r.File, r.Line, r.Path),
+	}
 	if r.Shadow {
-		out.Mode = rule.Shadow
+		m.Mode = rule.Shadow.String()
+	}
+	if w.options.Consistency != lease.Leased {
+		m.Consistency = w.options.Consistency.String()
+	}
+	if w.options.OnFailure != lease.FailureAllow {
+		m.OnFailure = w.options.OnFailure.String()
 	}
 	for _, s := range p.steps {
 		if s.open {
-			out.Key = append(out.Key, rule.Part{{From: rule.FromHeader, Name: placeholder(s.key)}})
+			m.Key = append(m.Key, header{placeholder(s.key)})
 		} else {
-			addCondition(&out.Match, s)
+			m.Match.add(s)
 		}
 	}
-	return out
+	return m
 }
 
 // placeholder is the header that stands for the value of a key. No client sends one by itself.
@@ -79,16 +87,15 @@ func placeholder(key string) string {
 	return "x-descriptor-" + name[:min(len(name), rule.MaxName)]
 }
 
-// addCondition adds the condition on requests at a PoP that stands for a value.
-func addCondition(m *rule.Match, s step) {
-	name := placeholder(s.key)
-	h := rule.Named{Name: name, Text: rule.Text{Op: rule.OpExact, Arg: s.value}}
+// add adds the condition on requests at a PoP that stands for a value.
+func (c *conditions) add(s step) {
+	base := placeholder(s.key)
+	name := base
+	for n := 2; c.Header[name] != nil; n++ {
+		name = base + "-" + strconv.Itoa(n)
+	}
+	c.Header[name] = s.value
 	if len(s.value) > rule.MaxText {
-		h.Text = rule.Text{Op: rule.OpPresent}
+		c.Header[name] = present{true}
 	}
-	taken := func(o rule.Named) bool { return o.Name == h.Name }
-	for n := 2; slices.ContainsFunc(m.Headers, taken); n++ {
-		h.Name = name + "-" + strconv.Itoa(n)
-	}
-	m.Headers = append(m.Headers, h)
 }

@@ -1,15 +1,11 @@
 package convert
 
 import (
-	"fmt"
-	"slices"
-	"strconv"
+	"bytes"
 	"strings"
 	"unicode"
 
-	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/rule"
+	"go.yaml.in/yaml/v3"
 )
 
 const rulesHead = `# Rules for weir-regional --rules, converted from a configuration of envoyproxy/ratelimit.
@@ -22,103 +18,64 @@ const bindingsHead = `# Bindings for weir-regional --ratelimit-bindings, to the 
 # With unbound: true, a value is excluded from the binding for any value beside it.
 `
 
-// writeList writes the head of a file and its only field, a list.
-func writeList[T any](head string, items []T, write func(*strings.Builder, *T)) []byte {
-	var b strings.Builder
-	b.WriteString(head)
-	if len(items) == 0 {
-		b.WriteString(" []")
-	}
-	b.WriteByte('\n')
-	for i := range items {
-		write(&b, &items[i])
-	}
-	return []byte(b.String())
+// made is a rule as the rules file has it.
+type made struct {
+	Name           string
+	Mode           string     `yaml:",omitempty"`
+	Match          conditions `yaml:",omitempty,flow"`
+	Key            []header   `yaml:",flow"`
+	Limit          string
+	Algorithm      string
+	ChargeRejected bool   `yaml:"charge_rejected,omitempty"`
+	Consistency    string `yaml:",omitempty"`
+	OnFailure      string `yaml:"on_failure,omitempty"`
+
+	from string // its rate limit
 }
 
-func writeRule(b *strings.Builder, m *made) {
-	r := &m.rule
-	fmt.Fprintf(b, "  # %s\n  - name: %s\n", comment(located(m.from.File, m.from.Line, m.from.Path)), quote(r.Name))
-	if r.Mode == rule.Shadow {
-		b.WriteString("    mode: shadow\n")
-	}
-	if len(r.Match.Headers) > 0 {
-		fmt.Fprintf(b, "    match: { header: { %s } }\n", headersText(r.Match.Headers))
-	}
-	parts := make([]string, len(r.Key))
-	for i, p := range r.Key {
-		parts[i] = "{ header: " + quote(p[0].Name) + " }"
-	}
-	spec := r.Limits[0].Limit
-	fmt.Fprintf(b, "    key: [%s]\n    limit: %d/%s\n    algorithm: fixed_window\n",
-		strings.Join(parts, ", "), spec.Count, periodText(spec.Period))
-	if spec.ChargeRejected {
-		b.WriteString("    charge_rejected: true\n")
-	}
-	if r.Consistency != lease.Leased {
-		fmt.Fprintf(b, "    consistency: %s\n", r.Consistency)
-	}
-	if r.OnFailure != lease.FailureAllow {
-		fmt.Fprintf(b, "    on_failure: %s\n", r.OnFailure)
-	}
+type conditions struct {
+	Header map[string]any `yaml:",omitempty,flow"` // a text, or present
 }
 
-func headersText(headers []rule.Named) string {
-	texts := make([]string, len(headers))
-	for i, h := range headers {
-		text := quote(h.Text.Arg)
-		if h.Text.Op == rule.OpPresent {
-			text = "{ present: true }"
+type header struct{ Header string }
+
+// present is the condition that a header has any value.
+type present struct{ Present bool }
+
+// bound is a binding as its file has it.
+type bound struct {
+	Domain     string
+	Descriptor []entry `yaml:",flow"`
+	Unbound    bool    `yaml:",omitempty"`
+	Rule       string  `yaml:",omitempty"`
+
+	from string // its rate limit or level
+}
+
+type entry struct {
+	Key   string
+	Value string `yaml:",omitempty"`
+}
+
+func (m made) source() string  { return m.from }
+func (b bound) source() string { return b.from }
+
+// writeList writes a file with a list of this name. The comment before each item is its source.
+func writeList[T interface{ source() string }](head, name string, items []T) ([]byte, error) {
+	list := yaml.Node{Kind: yaml.SequenceNode}
+	for _, item := range items {
+		n := new(yaml.Node)
+		if err := n.Encode(item); err != nil {
+			return nil, err
 		}
-		texts[i] = quote(h.Name) + ": " + text
+		n.HeadComment = "# " + comment(item.source())
+		list.Content = append(list.Content, n)
 	}
-	return strings.Join(texts, ", ")
-}
-
-// periodText writes a unit of envoyproxy/ratelimit.
-func periodText(p limit.Micros) string {
-	switch {
-	case p%limit.Day == 0:
-		return strconv.FormatInt(int64(p/limit.Day), 10) + "d"
-	case p == limit.Hour:
-		return "1h"
-	case p == limit.Minute:
-		return "1m"
-	}
-	return strconv.FormatInt(int64(p/limit.Second), 10) + "s"
-}
-
-func writeBinding(b *strings.Builder, m *bound) {
-	entries := make([]string, len(m.entries))
-	for i, e := range m.entries {
-		entries[i] = "{ key: " + quote(e.Key)
-		if e.Value != "" {
-			entries[i] += ", value: " + quote(e.Value)
-		}
-		entries[i] += " }"
-	}
-	fmt.Fprintf(b, "  # %s\n  - domain: %s\n    descriptor: [%s]\n", comment(m.at), quote(m.domain), strings.Join(entries, ", "))
-	if m.rule == "" {
-		b.WriteString("    unbound: true\n")
-	} else {
-		fmt.Fprintf(b, "    rule: %s\n", quote(m.rule))
-	}
-}
-
-// notPlain are words that YAML does not read as text unless they are in quotes.
-var notPlain = []string{"true", "false", "yes", "no", "on", "off", "y", "n", "null"}
-
-// quote writes a text of YAML, without quotes where everybody reads it as a text.
-func quote(s string) string {
-	plain := s != "" && !slices.Contains(notPlain, strings.ToLower(s))
-	for i, r := range s {
-		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r == '/'
-		plain = plain && (letter || i > 0 && (rule.IsNameRune(r) || r == '.'))
-	}
-	if plain {
-		return s
-	}
-	return strconv.Quote(s) // its escapes are those of YAML, too
+	out := bytes.NewBufferString(head)
+	encoder := yaml.NewEncoder(out)
+	encoder.SetIndent(2)
+	err := encoder.Encode(map[string]*yaml.Node{name: &list})
+	return out.Bytes(), err
 }
 
 // comment is a text without what a comment cannot have.
