@@ -291,6 +291,16 @@ func TestBeforeRules(t *testing.T) {
 	}
 }
 
+// A request that an exempt rule matches passes by it.
+func TestExempt(t *testing.T) {
+	w := newWorld(t, 1, `{"rules":[{"name":"probe","mode":"exempt","match":{"path":"/health"}},{"name":"all","key":[],"limit":"0/1h"}]}`)
+	for path, by := range map[string]string{"/health": "probe", "/": ""} {
+		if admitted := w.admit(0, path, "ann"); admitted != (by != "") || w.workers[0].Exempt() != by {
+			t.Errorf("%s: admitted %v, by %q", path, admitted, w.workers[0].Exempt())
+		}
+	}
+}
+
 // Of several rules the one nearest its limit governs, among those with these headers.
 func TestGoverning(t *testing.T) {
 	draft, unix := &rule.Rule{Headers: rule.Draft}, &rule.Rule{Headers: rule.XUnix}
