@@ -31,10 +31,10 @@ func parse(data []byte, nothing string, errs *strict.Errors) *strict.Node {
 		fail(errs, strict.Pos{}, "", "the file has "+strconv.Itoa(n)+" lines and commas; write at most "+strconv.Itoa(maxParts))
 		return nil
 	}
-	doc, more, err := Documents(data)
+	doc, more, err := documents(data)
 	switch {
 	case err != nil:
-		errs.Add(SyntaxError(err, syntaxHint))
+		errs.Add(syntaxError(err))
 	case doc == nil:
 		fail(errs, strict.Pos{}, "", "the file is empty; write "+nothing)
 	case more != nil:
@@ -73,9 +73,9 @@ func (l *lines) Read(p []byte) (n int, err error) {
 
 var blockError = regexp.MustCompile(`^yaml: (?:line \d+: )?(did not find .*|found a tab .*)`)
 
-// Documents reads the first YAML document of a file and the one after it; nil: there is none.
+// documents reads the first YAML document of a file and the one after it; nil: there is none.
 // An error is that of the first one if doc is nil, else of what comes after it.
-func Documents(data []byte) (doc, more *yaml.Node, err error) {
+func documents(data []byte) (doc, more *yaml.Node, err error) {
 	l := lines{rest: data}
 	decoder := yaml.NewDecoder(&l)
 	for _, into := range []**yaml.Node{&doc, &more} {
@@ -96,14 +96,14 @@ func Documents(data []byte) (doc, more *yaml.Node, err error) {
 
 var syntaxLine = regexp.MustCompile(`^line (\d+): `)
 
-// SyntaxError describes an error of [Documents]. Only the error's text has the line, in which the parser met what it
-// did not understand; hint follows the reason where the line is known.
-func SyntaxError(err error, hint string) strict.Error {
+// syntaxError describes an error of [documents]. Only the error's text has the line, in which the parser met what it
+// did not understand; syntaxHint follows the reason where the line is known.
+func syntaxError(err error) strict.Error {
 	reason := strings.TrimPrefix(err.Error(), "yaml: ")
 	at := strict.Pos{}
 	if m := syntaxLine.FindStringSubmatch(reason); m != nil {
 		at.Line, _ = strconv.Atoi(m[1])
-		reason = reason[len(m[0]):] + hint
+		reason = reason[len(m[0]):] + syntaxHint
 	}
 	return strict.Error{Pos: at, Reason: "this is not YAML, here or in the lines above: " + reason}
 }
