@@ -55,12 +55,13 @@ func (l *Line) Parse(line []byte) (err error) {
 // reset empties l, and keeps its maps.
 func (l *Line) reset() {
 	if l.Known == nil {
-		l.Request.Headers, l.Request.Claims, l.Known = map[string]string{}, map[string]string{}, request.Known{}
+		l.Request.Headers, l.Request.Claims, l.Request.Metadata, l.Known = map[string]string{}, map[string]string{}, map[string]string{}, request.Known{}
 	}
 	clear(l.Request.Headers)
 	clear(l.Request.Claims)
+	clear(l.Request.Metadata)
 	clear(l.Known)
-	*l = Line{Request: request.Request{Headers: l.Request.Headers, Claims: l.Request.Claims}, Known: l.Known}
+	*l = Line{Request: request.Request{Headers: l.Request.Headers, Claims: l.Request.Claims, Metadata: l.Request.Metadata}, Known: l.Known}
 }
 
 // field takes a field; those that rules cannot see it leaves out.
@@ -88,7 +89,15 @@ func (l *Line) field(name string, v gjson.Result) (err error) {
 	case "headers":
 		return each(v, l.header)
 	case "claims":
-		return each(v, l.claim)
+		return each(v, func(name string, v gjson.Result) error {
+			l.Known[request.ClaimInput(name)] = true
+			return metadata(r.Claims, name, v)
+		})
+	case "metadata":
+		return each(v, func(name string, v gjson.Result) error {
+			l.Known[request.MetadataInput(name)] = true
+			return metadata(r.Metadata, name, v)
+		})
 	case "time":
 		l.Time, err = clock(v)
 	case "ms":
@@ -128,7 +137,7 @@ func (l *Line) header(name string, v gjson.Result) error {
 	return nil
 }
 
-// set sets a header or a claim. One that is empty is there: Envoy writes null for one that is not.
+// set sets a header, a claim or metadata. One that is empty is there: Envoy writes null for one that is not.
 func set(to map[string]string, name, value string, v gjson.Result) {
 	if value != "" || v.Type == gjson.String && v.Str == "" {
 		to[name] = value
@@ -137,11 +146,12 @@ func set(to map[string]string, name, value string, v gjson.Result) {
 	}
 }
 
-// maxWhole bounds the whole numbers that the filter can read of a claim.
+// maxWhole bounds the whole numbers that the filter can read of metadata.
 const maxWhole = 1 << 51
 
-// claim takes a claim: a text without control characters, a whole number or a boolean. To the filter others are absent.
-func (l *Line) claim(name string, v gjson.Result) error {
+// metadata takes a claim or metadata: a text without control characters, a whole number or a boolean. To the filter others
+// are absent.
+func metadata(to map[string]string, name string, v gjson.Result) error {
 	value := ""
 	switch v.Type {
 	case gjson.Number:
@@ -154,8 +164,7 @@ func (l *Line) claim(name string, v gjson.Result) error {
 			value = ""
 		}
 	}
-	l.Known[request.ClaimInput(name)] = true
-	set(l.Request.Claims, name, value, v)
+	set(to, name, value, v)
 	return nil
 }
 

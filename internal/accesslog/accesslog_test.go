@@ -14,7 +14,7 @@ import (
 
 const (
 	admitted = `{"client":"127.0.0.1","details":"via_upstream","method":"GET","ms":6,"path":"/v1/orders","policy":"\"per-user\";q=1000;w=86400","request":"f2d80e46","status":200,"time":"2026-11-26T14:37:20.198Z"}`
-	denied   = `{"client":"127.0.0.1","details":"weir-denied:per-user/acme","key":"acme","method":"GET","ms":0,"override":"acme","path":"/v1/orders?a=\"b\"","policy":"\"per-user\";q=1;w=86400","remaining":"0","request":"b50832a0","rule":"per-user","status":429,"time":"2026-11-26T14:37:20.227Z","host":"api.example.com:443","headers":{"X-User":"ann","x-tier":null,"x-empty":"","x-none":"-","x-number":7},"xff":"192.0.2.1, 10.0.0.1","claims":{"sub":"ann","age":42,"half":1.5,"admin":true,"list":[1],"control":"a\u0001","none":null},"san":null,"route":"shop","region":"eu","pop":"fra1","shadow":"all@candidate","weir":"login allowed on_failure"}`
+	denied   = `{"client":"127.0.0.1","details":"weir-denied:per-user/acme","key":"acme","method":"GET","ms":0,"override":"acme","path":"/v1/orders?a=\"b\"","policy":"\"per-user\";q=1;w=86400","remaining":"0","request":"b50832a0","rule":"per-user","status":429,"time":"2026-11-26T14:37:20.227Z","host":"api.example.com:443","headers":{"X-User":"ann","x-tier":null,"x-empty":"","x-none":"-","x-number":7},"xff":"192.0.2.1, 10.0.0.1","claims":{"sub":"ann","age":42,"half":1.5,"admin":true,"list":[1],"control":"a\u0001","none":null},"metadata":{"ai:model":"large","ai:tokens":7,"ai:half":1.5,"ai:none":null},"san":null,"route":"shop","region":"eu","pop":"fra1","shadow":"all@candidate","weir":"login allowed on_failure"}`
 )
 
 // parse reads a line with l, then again from a fresh one, and compares.
@@ -41,13 +41,13 @@ func TestLine(t *testing.T) {
 		Request: request.Request{
 			Method: "GET", Host: "api.example.com:443", Path: `/v1/orders?a="b"`, Client: "127.0.0.1", Route: "shop", Region: "eu",
 			Headers: map[string]string{"x-user": "ann", "x-empty": "", "x-number": "7", "x-forwarded-for": "192.0.2.1, 10.0.0.1"},
-			Claims:  map[string]string{"sub": "ann", "age": "42", "admin": "true"},
+			Claims:  map[string]string{"sub": "ann", "age": "42", "admin": "true"}, Metadata: map[string]string{"ai:model": "large", "ai:tokens": "7"},
 		},
 		Time: time.Date(2026, 11, 26, 14, 37, 20, 227e6, time.UTC), Known: request.Known{},
 	}
 	for _, word := range []string{
 		"method", "host", "path", "client_ip", "route", "san", "region", "header x-user", "header x-tier", "header x-empty", "header x-none", "header x-number",
-		"header x-forwarded-for", "claim sub", "claim age", "claim half", "claim admin", "claim list", "claim control", "claim none",
+		"header x-forwarded-for", "claim sub", "claim age", "claim half", "claim admin", "claim list", "claim control", "claim none", "metadata ai:model", "metadata ai:tokens", "metadata ai:half", "metadata ai:none",
 	} {
 		want.Known[word] = true
 	}

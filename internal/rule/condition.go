@@ -20,10 +20,10 @@ type Match struct {
 	// Paths holds for any of these. The path is compared as Envoy has it, without
 	// the query: Envoy normalises it, and routes by the same text.
 	Paths []Text
-	// Headers, Queries, Cookies, Claims and Labels must all hold; each sorted by Name, which
-	// is unique in it. Names of headers are in lower case, a claim is a dotted path into the
-	// payload of the request's token, and labels are those of the PoP.
-	Headers, Queries, Cookies, Claims, Labels []Named
+	// Headers, Queries, Cookies, Claims, Metadata and Labels must all hold; each sorted by Name,
+	// which is unique in it. Names of headers are in lower case, a claim is a dotted path into the
+	// payload of the request's token, metadata is NAMESPACE:KEY, and labels are those of the PoP.
+	Headers, Queries, Cookies, Claims, Metadata, Labels []Named
 	// Clients holds for a client whose address is in any of these networks.
 	Clients []ip.Prefix
 	// TrustedHops is how Clients knows the client, see [Source]; 0 without Clients.
@@ -45,7 +45,7 @@ type Match struct {
 
 // Empty reports whether the condition holds for every request.
 func (m Match) Empty() bool {
-	return len(m.Methods)+len(m.Hosts)+len(m.Paths)+len(m.Headers)+len(m.Queries)+len(m.Cookies)+len(m.Claims)+
+	return len(m.Methods)+len(m.Hosts)+len(m.Paths)+len(m.Headers)+len(m.Queries)+len(m.Cookies)+len(m.Claims)+len(m.Metadata)+
 		len(m.Labels)+len(m.Clients)+len(m.Regions)+len(m.Not)+m.TrustedHops+int(m.Ignore) == 0 &&
 		m.Percent == Percent{} && m.Until == 0
 }
@@ -59,8 +59,8 @@ type Fields struct {
 // Fields returns all conditions on what has names.
 //
 //go:noinline
-func (m *Match) Fields() [5]Fields {
-	return [...]Fields{{FromHeader, &m.Headers}, {FromQuery, &m.Queries}, {FromCookie, &m.Cookies}, {FromClaim, &m.Claims}, {FromLabel, &m.Labels}}
+func (m *Match) Fields() [6]Fields {
+	return [...]Fields{{FromHeader, &m.Headers}, {FromQuery, &m.Queries}, {FromCookie, &m.Cookies}, {FromClaim, &m.Claims}, {FromMetadata, &m.Metadata}, {FromLabel, &m.Labels}}
 }
 
 // Percent is a part of all keys, by a hash of the key, see [Set.Seed]: those whose hash is in the
@@ -68,7 +68,7 @@ func (m *Match) Fields() [5]Fields {
 // is no condition.
 type Percent struct{ From, To int }
 
-// Named is a condition on a header, a query parameter, a cookie, a claim or a label.
+// Named is a condition on a header, a query parameter, a cookie, a claim, metadata or a label.
 type Named struct {
 	Name string
 	Text Text
@@ -97,11 +97,11 @@ const (
 type clauses struct {
 	until   limit.Micros
 	regions []string
-	fields  []field // all but claims
+	fields  []field // all but metadata
 	not     []matcher
 	clients []ip.Prefix
-	client  source // of clients
-	claims  []field
+	client  source  // of clients
+	fetched []field // of claims and metadata
 
 	// What is evaluated when the key is made.
 	percent Percent
@@ -123,8 +123,8 @@ func (in *Inputs) clauses(m *Match, begin uint64) *clauses {
 	for _, f := range m.Fields() {
 		for _, n := range *f.List {
 			list := &c.fields
-			if f.From == FromClaim {
-				list = &c.claims
+			if f.From == FromClaim || f.From == FromMetadata {
+				list = &c.fetched
 			}
 			*list = append(*list, field{in.ready(Source{From: f.From, Name: n.Name}, nil), n.Text.ready(false)})
 		}
@@ -136,7 +136,7 @@ func (in *Inputs) clauses(m *Match, begin uint64) *clauses {
 		}
 		*list = append(*list, one)
 	}
-	if c.until == 0 && len(c.regions)+len(c.fields)+len(m.Not)+len(c.clients)+len(c.claims)+c.percent.To == 0 {
+	if c.until == 0 && len(c.regions)+len(c.fields)+len(m.Not)+len(c.clients)+len(c.fetched)+c.percent.To == 0 {
 		return nil
 	}
 	return &c
@@ -145,7 +145,7 @@ func (in *Inputs) clauses(m *Match, begin uint64) *clauses {
 // hold evaluates what does not depend on the key; what has to be fetched comes last.
 func (c *clauses) hold(q *view) bool {
 	return (c.until == 0 || q.Now < c.until) && (len(c.regions) == 0 || slices.Contains(c.regions, q.region())) &&
-		allHold(c.fields, q) && c.noneHolds(q) && (len(c.clients) == 0 || c.hasClient(q)) && allHold(c.claims, q)
+		allHold(c.fields, q) && c.noneHolds(q) && (len(c.clients) == 0 || c.hasClient(q)) && allHold(c.fetched, q)
 }
 
 func allHold(list []field, q *view) bool {

@@ -270,12 +270,21 @@ func (w *writer) part(p Part) {
 		w.close('}')
 	case FromHost, FromSAN, FromRoute, FromRegion:
 		w.open('{').close('}')
+	case FromMetadata:
+		w.metadata(s.Name)
 	default:
 		w.string(s.Name)
 	}
 	if len(p) > 1 {
 		w.field("else").part(p[1:])
 	}
+	w.close('}')
+}
+
+func (w *writer) metadata(name string) {
+	namespace, key, _ := strings.Cut(name, ":")
+	w.open('{').field("namespace").string(namespace)
+	w.field("key").string(key)
 	w.close('}')
 }
 
@@ -332,10 +341,14 @@ func (w *writer) overrides(overrides []Variant) {
 
 func (w *writer) cost(c Cost) {
 	switch {
-	case c.Header == "":
+	case c.By.Name == "":
 		w.intField("cost", c.Default, 1)
 	default:
-		w.field("cost").open('{').field("header").string(c.Header)
+		if w.field("cost").open('{').field(c.By.From.String()); c.By.From == FromMetadata {
+			w.metadata(c.By.Name)
+		} else {
+			w.string(c.By.Name)
+		}
 		w.intField("default", c.Default, 1)
 		w.field("max").int(c.Max)
 		w.close('}')

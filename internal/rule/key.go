@@ -21,7 +21,7 @@ type part []source
 // source is a [Source] ready to be evaluated.
 type source struct {
 	Source
-	index     int        // in Request.Headers, of FromClaim in Request.Claims; -1: it looks at neither
+	index     int        // in Request.Headers, of FromClaim and FromMetadata in Request.Metadata; -1: it looks at neither
 	templates []template // of FromSegment
 }
 
@@ -38,8 +38,8 @@ func (in *Inputs) sources(p Part, m *Match) part {
 func (in *Inputs) ready(s Source, m *Match) source {
 	out := source{Source: s, index: in.Header(s.header())}
 	switch s.From {
-	case FromClaim:
-		out.index = slices.Index(in.Claims, s.Name)
+	case FromClaim, FromMetadata:
+		out.index = slices.Index(in.Metadata, s)
 	case FromSegment:
 		out.templates = templates(m, s.Name)
 	}
@@ -118,8 +118,8 @@ func (s *source) text(q *view) Value {
 	switch s.From {
 	case FromHeader:
 		return q.Headers[s.index]
-	case FromClaim:
-		return q.claim(s.index)
+	case FromClaim, FromMetadata:
+		return q.metadata(s.index)
 	case FromLabel:
 		return q.label(s.Name)
 	case FromConst:

@@ -24,9 +24,9 @@ func key(t *testing.T, parts string, q *rule.Request, headers ...string) (string
 	t.Helper()
 	set := fatal.Get(read.JSON([]byte(`{"rules":[{"name":"a","key":` + parts + `,"limit":"5/1m"}]}`)))(t)
 	was := *q
-	was.Claims = slices.Clone(q.Claims)
+	was.Metadata = slices.Clone(q.Metadata)
 	q.Reset(set.Inputs())
-	q.Peer, q.Path, q.Method, q.Host, q.Claims, q.SAN, q.Route = was.Peer, was.Path, was.Method, was.Host, was.Claims, was.SAN, was.Route
+	q.Peer, q.Path, q.Method, q.Host, q.Metadata, q.SAN, q.Route = was.Peer, was.Path, was.Method, was.Host, was.Metadata, was.SAN, was.Route
 	for i := 0; i < len(headers); i += 2 {
 		q.Add(set.Inputs(), headers[i], headers[i+1])
 	}
@@ -89,8 +89,11 @@ func TestKey(t *testing.T) {
 		{name: "host", parts: `["host"]`, request: rule.Request{Host: "API.example.com.:8443"}, want: "api.example.com"},
 		{name: "IPv6 host", parts: `["host"]`, request: rule.Request{Host: "[FD00::1]:80"}, want: "[fd00::1]"},
 		{name: "host missing", parts: `["host"]`, want: missing},
-		{name: "claim", parts: `[{"claim":"sub"},{"claim":"realm.plan","else":{"const":"free"}}]`, request: rule.Request{Claims: []rule.Value{{Text: "gold", Present: true}, {Text: "ann", Present: true}}}, want: "ann|gold"},
+		{name: "claim", parts: `[{"claim":"sub"},{"claim":"realm.plan","else":{"const":"free"}}]`, request: rule.Request{Metadata: []rule.Value{{Text: "ann", Present: true}, {Text: "gold", Present: true}}}, want: "ann|gold"},
 		{name: "claim missing", parts: `[{"claim":"sub","else":"route"}]`, request: rule.Request{Route: "r1"}, want: `route r1`},
+		{name: "metadata", parts: `[{"metadata":{"namespace":"ai","key":"model"}}]`, request: rule.Request{Metadata: []rule.Value{{Text: "a|b", Present: true}}}, want: `a\|b`},
+		{name: "metadata of an else", parts: `[{"header":"x","else":{"metadata":{"namespace":"ai","key":"model"}}}]`, request: rule.Request{Metadata: []rule.Value{{Text: "large", Present: true}}}, want: `metadata ai:model large`},
+		{name: "metadata missing", parts: `[{"metadata":{"namespace":"ai","key":"model"},"else":{"const":"none"}}]`, request: rule.Request{Metadata: []rule.Value{{Unreadable: true}}}, want: `const none`},
 		{name: "certificate", parts: `["san"]`, request: rule.Request{SAN: "spiffe://a/b|c"}, want: `spiffe://a/b\|c`},
 		{name: "certificate missing", parts: `["san"]`, want: missing},
 		{name: "route, region, label", parts: `["route","region",{"label":"tier"}]`, request: rule.Request{Route: "r1", PoP: &rule.PoP{Region: "eu", Labels: map[string]string{"tier": "edge"}}}, want: "r1|eu|edge"},

@@ -191,7 +191,7 @@ type variant struct {
 // evaluator makes a rule of a set with this seed ready to be evaluated on requests with these inputs.
 func (in *Inputs) evaluator(r *Rule, seed uint64) evaluator {
 	begin := beginHash(seed, r.Name)
-	e := evaluator{match: in.matcher(&r.Match, begin), cost: cost{r.Cost, in.Header(r.Cost.Header)}, hash: r.Hash, classes: in.classes(r.Shed)}
+	e := evaluator{match: in.matcher(&r.Match, begin), cost: cost{r.Cost, in.ready(r.Cost.By, nil)}, hash: r.Hash, classes: in.classes(r.Shed)}
 	for i := range r.Limits {
 		v := &r.Limits[i]
 		l, _ := limit.New(v.Limit) // checked
@@ -375,17 +375,20 @@ func equalFold(got, want string) bool {
 // cost is a [Cost] ready to be evaluated.
 type cost struct {
 	Cost
-	header int // in Request.Headers; -1 if the cost is fixed
+	by source
 }
 
 // of returns what a request costs: the most that one of the header's values states,
 // whether they came in one header or in several.
 func (c *cost) of(q *view) int64 {
-	if c.header < 0 {
+	if c.Max == 0 {
 		return c.Default
 	}
-	units := int64(0)
-	for list := q.Headers[c.header].Text; list != ""; {
+	stated, units := c.by.text(q), int64(0)
+	if stated.Unreadable {
+		return c.Max
+	}
+	for list := stated.Text; list != ""; {
 		var value string
 		value, list, _ = strings.Cut(list, ",")
 		if value = strings.Trim(value, " \t"); value != "" {

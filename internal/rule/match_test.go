@@ -70,6 +70,8 @@ func TestMatch(t *testing.T) {
 		},
 		{"region and label", `{"region":["eu","us"],"label":{"tier":{"prefix":"edge"},"canary":{"present":false}}}`, `:path /`, ``},
 		{"claims", `{"claim":{"plan":"gold","realm.level":{"regex":"[0-9]+"},"gone":{"present":false}}}`, `:path /`, ``},
+		{"metadata", `{"metadata":{"ai:model":{"prefix":"l"},"ai:tokens":"7","ai:gone":{"present":false}}}`, `:path /`, ``},
+		{"metadata of another namespace", `{"metadata":{"x:model":"large"}}`, ``, `:path /`},
 		{
 			"networks", `{"client_ip":["10.0.0.0/8","fd00::/8","192.0.2.1"]}`,
 			`peer 10.1.2.3:443 | peer [fd12::1]:1 | peer 192.0.2.1 | peer ::ffff:10.9.9.9`,
@@ -125,10 +127,10 @@ func placed(set *rule.Set, headers ...string) *rule.Request {
 			q.Now = limit.Micros(n)
 		}
 	}
-	claims := map[string]string{"plan": "gold", "realm.level": "7", "sub": "ann"}
-	for i, name := range set.Inputs().Claims {
-		text, ok := claims[name]
-		q.Claims[i] = rule.Value{Text: text, Present: ok}
+	known := map[string]string{"claim plan": "gold", "claim realm.level": "7", "claim sub": "ann", "metadata ai:model": "large", "metadata ai:tokens": "7"}
+	for i, s := range set.Inputs().Metadata {
+		text, ok := known[s.From.String()+" "+s.Name]
+		q.Metadata[i] = rule.Value{Text: text, Present: ok}
 	}
 	return q
 }
@@ -165,7 +167,8 @@ func TestCost(t *testing.T) {
 	set := decode(t, `{"rules":[
 		{"name":"one","key":[],"limit":"100/1m"},
 		{"name":"fixed","key":[],"limit":"100/1m","cost":7},
-		{"name":"header","key":[],"limit":"100/1m","cost":{"header":"X-Cost","default":2,"max":50}}]}`)
+		{"name":"header","key":[],"limit":"100/1m","cost":{"header":"X-Cost","default":2,"max":50}},
+		{"name":"metadata","key":[],"limit":"100/1m","cost":{"metadata":{"namespace":"ai","key":"tokens"},"default":2,"max":50}}]}`)
 	for _, test := range []struct {
 		header string
 		want   int64
@@ -174,9 +177,15 @@ func TestCost(t *testing.T) {
 		{"3,7,1", 7}, {" 3 ,\t7 ", 7}, {"3,,7", 7}, {",", 2}, {"3,x", 50}, {"0,0", 1}, {"3;7", 50}, {"1 1", 50}, {" 1", 1}, {"many", 50}, {strings.Repeat("9", 40), 50}, {strings.Repeat("0", 40), 1},
 	} {
 		var m rule.Matches
-		set.Match(request(set, "x-cost", test.header), &m)
-		if got := [3]int64{m.Hits[0].Cost, m.Hits[1].Cost, m.Hits[2].Cost}; got != [3]int64{1, 7, test.want} {
-			t.Errorf("%q: costs %v, want 1, 7 and %d", test.header, got, test.want)
+		q := request(set, "x-cost", test.header)
+		q.Metadata[0] = rule.Value{Text: test.header, Present: true}
+		set.Match(q, &m)
+		if got := [4]int64{m.Hits[0].Cost, m.Hits[1].Cost, m.Hits[2].Cost, m.Hits[3].Cost}; got != [4]int64{1, 7, test.want, test.want} {
+			t.Errorf("%q: costs %v, want 1, 7 and twice %d", test.header, got, test.want)
+		}
+		q.Metadata[0] = rule.Value{Unreadable: true} // such as a fraction
+		if set.Match(q, &m); m.Hits[3].Cost != 50 {
+			t.Errorf("metadata that cannot be read costs %d", m.Hits[3].Cost)
 		}
 	}
 }
@@ -184,13 +193,13 @@ func TestCost(t *testing.T) {
 // fetcher is a [rule.Fetcher] of functions; nil: there is nothing.
 type fetcher struct {
 	peer, san, route func() string
-	claim            func(i int) rule.Value
+	metadata         func(i int) rule.Value
 }
 
-func (f fetcher) Peer() string           { return f.peer() }
-func (f fetcher) SAN() string            { return f.san() }
-func (f fetcher) Route() string          { return f.route() }
-func (f fetcher) Claim(i int) rule.Value { return f.claim(i) }
+func (f fetcher) Peer() string              { return f.peer() }
+func (f fetcher) SAN() string               { return f.san() }
+func (f fetcher) Route() string             { return f.route() }
+func (f fetcher) Metadata(i int) rule.Value { return f.metadata(i) }
 
 // TestFetchedOnlyWhenNeeded: what a request has beside its headers costs the edge a host call, so it is fetched
 // once, and only for a rule that all else lets apply.
@@ -212,6 +221,8 @@ func TestFetchedOnlyWhenNeeded(t *testing.T) {
 		{`"not":{"path":"/a","client_ip":"10.0.0.0/8"}`, `{"const":"c"}`, "/a", "peer"},
 		{`"path":"/a"`, `{"claim":"sub","else":"client_ip"}`, "/a", "sub"},
 		{`"path":"/a"`, `{"claim":"plan","else":"client_ip"}`, "/a", "plan peer"},
+		{`"metadata":{"ai:model":"large"}`, every, "/a", "ai:model"},
+		{`"path":"/a"`, `{"metadata":{"namespace":"ai","key":"model"},"else":"client_ip"}`, "/a", "ai:model peer"},
 	} {
 		set := decode(t, `{"rules":[{"name":"a","match":{`+c.match+`},"key":[`+c.key+`],"limit":"5/1m"},{"name":"b","match":{`+c.match+`},"key":[`+c.key+`],"limit":"5/1m"}]}`)
 		var fetched []string
@@ -221,8 +232,8 @@ func TestFetchedOnlyWhenNeeded(t *testing.T) {
 			peer:  func() string { return note("peer", "10.0.0.1:80") },
 			san:   func() string { return note("san", "s") },
 			route: func() string { return note("route", "r") },
-			claim: func(i int) rule.Value {
-				if note(set.Inputs().Claims[i], "") != "" || set.Inputs().Claims[i] != "sub" {
+			metadata: func(i int) rule.Value {
+				if name := set.Inputs().Metadata[i].Name; note(name, "") != "" || name != "sub" {
 					return rule.Value{}
 				}
 				return rule.Value{Text: "ann", Present: true}

@@ -13,9 +13,9 @@ type Inputs struct {
 	// Headers are the names of headers, in lower case, sorted: among them :method, :authority and :path, which a Request has
 	// in fields of their own.
 	Headers []string
-	// Claims are the claims, as dotted paths into the payload of the request's token, sorted.
-	Claims []string
-	ByPath bool // the path alone may show that no rule applies, see Set.Excludes
+	// Metadata are the sources of claims and of dynamic metadata, each once: Envoy keeps both in the metadata of a request.
+	Metadata []Source
+	ByPath   bool // the path alone may show that no rule applies, see Set.Excludes
 }
 
 // Header returns the index of a lower-case name in Headers, -1 if the rules do
@@ -37,8 +37,6 @@ func inputs(rules []Rule) Inputs {
 	}
 	sort.Sort(inOrder(in.Headers))
 	in.Headers = slices.Compact(in.Headers)
-	sort.Sort(inOrder(in.Claims))
-	in.Claims = slices.Compact(in.Claims)
 	return in
 }
 
@@ -63,8 +61,8 @@ func (r *Rule) EachSource(do func(Source)) {
 	for _, c := range r.ShedClasses() {
 		c.When.eachSource(do)
 	}
-	if r.Cost.Header != "" {
-		do(Source{From: FromHeader, Name: r.Cost.Header})
+	if r.Cost.By.Name != "" {
+		do(r.Cost.By)
 	}
 }
 
@@ -96,8 +94,8 @@ func (in *Inputs) source(s Source) {
 	if name := s.header(); name != "" {
 		in.Headers = append(in.Headers, name)
 	}
-	if s.From == FromClaim {
-		in.Claims = append(in.Claims, s.Name)
+	if (s.From == FromClaim || s.From == FromMetadata) && !slices.Contains(in.Metadata, s) {
+		in.Metadata = append(in.Metadata, s)
 	}
 }
 
@@ -151,8 +149,8 @@ type Request struct {
 	Fetch Fetcher
 	// Peer is the address of the peer, with or without port.
 	Peer string
-	// Claims has the values of Inputs.Claims, in that order. Those beyond its end are absent.
-	Claims []Value
+	// Metadata has the values of Inputs.Metadata, in that order. Those beyond its end are absent.
+	Metadata []Value
 	// SAN is the name in the client's certificate, and Route that of the route; empty: none.
 	SAN, Route string
 
@@ -170,7 +168,7 @@ const (
 // request is decided.
 type Fetcher interface {
 	Peer() string
-	Claim(i int) Value // Inputs.Claims[i]: a string, a whole number or a boolean; a value of another type is absent
+	Metadata(i int) Value // Inputs.Metadata[i]: a string, a whole number or a boolean; a value of another type is absent
 	SAN() string
 	Route() string
 }
@@ -193,12 +191,15 @@ type Value struct {
 	Text    string
 	Present bool
 
-	fetched bool // of a claim
+	// Unreadable is set for metadata that is there and absent to rules: a list, a fraction. A cost is the most then.
+	Unreadable bool
+
+	fetched bool // of metadata
 }
 
 // Reset empties q for another request of the set with these inputs. Fetch and PoP are kept.
 func (q *Request) Reset(in *Inputs) {
-	*q = Request{Fetch: q.Fetch, PoP: q.PoP, Headers: absent(q.Headers, len(in.Headers)), Claims: absent(q.Claims, len(in.Claims))}
+	*q = Request{Fetch: q.Fetch, PoP: q.PoP, Headers: absent(q.Headers, len(in.Headers)), Metadata: absent(q.Metadata, len(in.Metadata))}
 }
 
 // absent returns list with so many values that are absent.
@@ -249,14 +250,14 @@ func (q *Request) once(what uint8, field *string, fetch func(Fetcher) string) st
 	return *field
 }
 
-// claim returns the claim i of Inputs.Claims.
-func (q *Request) claim(i int) Value {
-	if i >= len(q.Claims) {
+// metadata returns the value i of Inputs.Metadata.
+func (q *Request) metadata(i int) Value {
+	if i >= len(q.Metadata) {
 		return Value{}
 	}
-	v := &q.Claims[i]
+	v := &q.Metadata[i]
 	if !v.fetched && q.Fetch != nil {
-		*v = q.Fetch.Claim(i)
+		*v = q.Fetch.Metadata(i)
 		v.fetched = true
 	}
 	return *v

@@ -22,9 +22,11 @@
 //   - Query parameter: all values of its name, joined by ','. Names and values are decoded; a broken encoding is kept.
 //   - Cookie: all cookie headers are one list, separated by ';'. Values are kept as sent, and names are case-sensitive.
 //   - Claim, certificate, route: verified and chosen by Envoy, see [Fetcher].
+//   - Metadata: a value of Envoy's dynamic metadata that an earlier filter has set, by its namespace and its key there.
 //   - Region and labels: of the PoP, see [PoP].
 //   - Percent: by a hash of the key, so that a client is in or out, see [Percent].
-//   - Cost: the largest of the header's values, sent in one header as a list or in several.
+//   - Cost: the largest of the header's values, sent in one header as a list or in several. A value of metadata is
+//     read as a header.
 //   - Client address: the peer's, or the address that a trusted proxy wrote; never an address from the client. IPv6 by
 //     /64 unless the rule sets another prefix. X-Forwarded-For is read as the filter gets it: with use_remote_address,
 //     Envoy has appended its own peer, which is hop 1.
@@ -299,13 +301,13 @@ const (
 
 // Cost is how many units a request costs. The zero value is 1 unit.
 type Cost struct {
-	// Header names the request header, in lower case, that states the cost; empty
-	// if the cost is Default for every request.
-	Header string
+	// By is the header or the metadata that states the cost; without a name the cost is
+	// Default for every request.
+	By Source
 	// Default is the cost without the header; 1 to limit.MaxCount, 0 means 1.
 	Default int64
-	// Max is the most that Header may state, Default to limit.MaxCount; 0 without
-	// Header. Of several values the largest counts. A header that states more, or no
+	// Max is the most that By may state, Default to limit.MaxCount; 0 without
+	// By. Of several values the largest counts. A header that states more, or no
 	// number, costs Max: no broken or hostile value is cheaper than an honest one. A
 	// header that states 0 costs 1.
 	Max int64
@@ -323,7 +325,7 @@ type Part []Source
 type Source struct {
 	From From
 	// Name is the header (lower case), the cookie, the query parameter, the claim, the label, the
-	// {placeholder} of the rule's path templates or the constant.
+	// {placeholder} of the rule's path templates or the constant; of metadata NAMESPACE:KEY.
 	Name string
 	// IPv6Prefix is how many bits of an IPv6 client address count; 1 to 128,
 	// 0 means 64: one customer has at least that many addresses.
@@ -354,4 +356,5 @@ const (
 	FromRoute
 	FromRegion
 	FromLabel
+	FromMetadata // a value of dynamic metadata, which an earlier filter of Envoy has set
 )

@@ -62,7 +62,7 @@ func TestShed(t *testing.T) {
 		}
 	}
 	q, m := request(set, ":path", "/api/x"), rule.Matches{}
-	q.Claims = []rule.Value{{Text: "gold", Present: true}}
+	q.Metadata = []rule.Value{{Text: "gold", Present: true}}
 	if set.Match(q, &m); sheds(set, &m) != "overload:critical:" {
 		t.Errorf("by a claim: %q", sheds(set, &m))
 	}

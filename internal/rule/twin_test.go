@@ -31,7 +31,7 @@ type twin struct {
 	peer   string
 	region string
 	labels map[string]string
-	claims map[string]string
+	claims map[string]string // and metadata of the namespace n
 	now    limit.Micros
 }
 
@@ -49,6 +49,7 @@ func (q *twin) holds(m *rule.Match, key string) bool {
 		q.all(m.Headers, func(name string) []string { return q.header[name] }) &&
 		q.all(m.Queries, q.query) && q.all(m.Cookies, q.cookie) &&
 		q.all(m.Claims, func(name string) []string { return in(q.claims, name) }) &&
+		q.all(m.Metadata, func(name string) []string { return in(q.claims, name[len("n:"):]) }) &&
 		q.all(m.Labels, func(name string) []string { return in(q.labels, name) }) &&
 		(m.Until == 0 || q.now < m.Until) && q.percent(m.Percent, key) &&
 		!slices.ContainsFunc(m.Not, func(not rule.Match) bool { return q.holds(&not, key) })
@@ -160,10 +161,13 @@ func condition(t *rapid.T) (m rule.Match) {
 		case 2:
 			m.Paths = rapid.SliceOfN(somePaths, 1, 2).Draw(t, "paths")
 		case 3:
-			f := m.Fields()[rapid.IntRange(0, 4).Draw(t, "kind")]
+			f := m.Fields()[rapid.IntRange(0, 5).Draw(t, "kind")]
 			name := twinNames.Draw(t, "name")
-			if f.From == rule.FromHeader {
+			switch f.From {
+			case rule.FromHeader:
 				name = strings.ToLower(name)
+			case rule.FromMetadata:
+				name = "n:" + name
 			}
 			*f.List = []rule.Named{{Name: name, Text: someTexts.Draw(t, "text")}}
 		case 4:
@@ -300,8 +304,8 @@ func (q *twin) request(set *rule.Set) *rule.Request {
 	out.Now, out.PoP = q.now, &rule.PoP{Region: q.region, Labels: q.labels}
 	out.Fetch = fetcher{
 		peer: func() string { return q.peer },
-		claim: func(i int) rule.Value {
-			text, ok := q.claims[set.Inputs().Claims[i]]
+		metadata: func(i int) rule.Value {
+			text, ok := q.claims[strings.TrimPrefix(set.Inputs().Metadata[i].Name, "n:")]
 			return rule.Value{Text: text, Present: ok}
 		},
 	}

@@ -36,7 +36,7 @@ var (
 		OpTemplate: "template", OpTemplate + 1: unknown}
 	fromWords = [...]string{FromClientIP: "client_ip", FromHeader: "header", FromPath: "path", FromMethod: "method", FromQuery: "query",
 		FromConst: "const", FromCookie: "cookie", FromSegment: "segment", FromHost: "host", FromClaim: "claim", FromSAN: "san",
-		FromRoute: "route", FromRegion: "region", FromLabel: "label", FromLabel + 1: unknown}
+		FromRoute: "route", FromRegion: "region", FromLabel: "label", FromMetadata: "metadata", FromMetadata + 1: unknown}
 )
 
 // String returns the word of the rule language.
@@ -52,7 +52,7 @@ func (s Sharing) String() string { return sharingWords[min(s, SharingEqual+1)] }
 func (o Op) String() string { return opWords[min(o, OpTemplate+1)] }
 
 // String returns the word of the rule language.
-func (f From) String() string { return fromWords[min(f, FromLabel+1)] }
+func (f From) String() string { return fromWords[min(f, FromMetadata+1)] }
 
 // HeaderWords are the words for the bits of [Headers] that a list may have, from the lowest.
 var HeaderWords = [...]string{"draft", "x-draft03", "x-unix"}
@@ -60,7 +60,7 @@ var HeaderWords = [...]string{"draft", "x-draft03", "x-unix"}
 // Named reports whether a source of this kind has a name: { header: x-user-id }.
 func (f From) Named() bool {
 	switch f {
-	case FromHeader, FromQuery, FromConst, FromCookie, FromSegment, FromClaim, FromLabel:
+	case FromHeader, FromQuery, FromConst, FromCookie, FromSegment, FromClaim, FromLabel, FromMetadata:
 		return true
 	}
 	return false

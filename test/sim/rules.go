@@ -78,7 +78,7 @@ func (b *ruleBook) compile() {
 			if r.Spec.Burst > 0 {
 				most = r.Spec.Burst
 			}
-			rules[len(rules)-1].Cost = rule.Cost{Header: r.costHeader, Default: 1, Max: most}
+			rules[len(rules)-1].Cost = rule.Cost{By: rule.Source{From: rule.FromHeader, Name: r.costHeader}, Default: 1, Max: most}
 		}
 	}
 	set, err := checktest.New(rules, b.shares...)

@@ -4,13 +4,14 @@ import (
 	"encoding/binary"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/weirlimit/weir/internal/rule"
 )
 
 // The properties of a stream that rules can need, as paths: names, each but the last with a zero byte behind it.
-// Envoy 1.40 answers a claim without its type: a string as it is, a number as a double of 8 bytes, a boolean as one
+// Envoy 1.40 answers metadata without its type: a string as it is, a number as a double of 8 bytes, a boolean as one
 // byte, lists and structs as a count, sizes and values. Without the property it answers status 1, for null status 3.
 // The name of a route is empty if it has none.
 const (
@@ -18,32 +19,39 @@ const (
 	RouteName    = "xds\x00route_name"
 	URISAN       = "connection\x00uri_san_peer_certificate"
 	DNSSAN       = "connection\x00dns_san_peer_certificate"
-	jwtAuthnData = "metadata\x00filter_metadata\x00envoy.filters.http.jwt_authn\x00"
+	MetadataOf   = "metadata\x00filter_metadata\x00" // and a namespace, and a key in it; of a claim names within that
+	jwtAuthnData = MetadataOf + "envoy.filters.http.jwt_authn\x00"
 )
 
 // properties fetches what rules need of the stream that is being decided. It is a [rule.Fetcher].
 type properties struct {
-	host   Host
-	claims []claimPath // of the rules' claims, in the order of rule.Inputs
-	kept   []byte      // what was fetched for this stream: the host has one place for all answers
+	host  Host
+	paths []metadataPath // of metadata, in the order of rule.Inputs
+	kept  []byte         // what was fetched for this stream: the host has one place for all answers
 }
 
-// claimPath is where a claim may be: in the claims that its dots lead through or, if it has dots, under that
-// very name, as issuers name claims by URLs.
-type claimPath struct{ nested, whole string }
+// metadataPath is where metadata may be: a claim in the claims that its dots lead through or, if it has dots, under that
+// very name, as issuers name claims by URLs. Other metadata has one path.
+type metadataPath struct{ nested, whole string }
 
-// lookFor has Claim fetch the claims of these inputs. payload is the name under which jwt_authn leaves them.
+// lookFor has Metadata fetch those of these inputs. payload is the name under which jwt_authn leaves claims.
 func (f *properties) lookFor(in *rule.Inputs, payload string) {
-	f.claims = f.claims[:0]
-	for _, name := range in.Claims {
-		whole := jwtAuthnData + payload + "\x00" + name
+	f.paths = f.paths[:0]
+	for _, s := range in.Metadata {
+		if s.From == rule.FromMetadata {
+			namespace, key, _ := strings.Cut(s.Name, ":")
+			path := MetadataOf + namespace + "\x00" + key
+			f.paths = append(f.paths, metadataPath{path, path})
+			continue
+		}
+		whole := jwtAuthnData + payload + "\x00" + s.Name
 		nested := []byte(whole)
-		for i := len(whole) - len(name); i < len(whole); i++ {
+		for i := len(whole) - len(s.Name); i < len(whole); i++ {
 			if nested[i] == '.' {
 				nested[i] = 0
 			}
 		}
-		f.claims = append(f.claims, claimPath{string(nested), whole})
+		f.paths = append(f.paths, metadataPath{string(nested), whole})
 	}
 }
 
@@ -76,27 +84,27 @@ func (f *properties) SAN() string {
 	return name
 }
 
-// Claim returns the claim i.
-func (f *properties) Claim(i int) rule.Value {
-	raw, ok := f.fetch(f.claims[i].nested)
-	if !ok && f.claims[i].whole != f.claims[i].nested {
-		raw, ok = f.fetch(f.claims[i].whole)
+// Metadata returns the metadata i of the inputs.
+func (f *properties) Metadata(i int) rule.Value {
+	raw, ok := f.fetch(f.paths[i].nested)
+	if !ok && f.paths[i].whole != f.paths[i].nested {
+		raw, ok = f.fetch(f.paths[i].whole)
 	}
 	if !ok {
 		return rule.Value{}
 	}
-	return f.claim(raw)
+	return f.read(raw)
 }
 
 // maxWhole is how far whole numbers can be told from texts: the bytes of a larger one may be a text, those of
 // a smaller one have zeros or end in the middle of a rune.
 const maxWhole = 1 << 51
 
-// claim reads a claim as Envoy serialises it, which has no mark of its type: a string as it is, a number as
+// read reads metadata as Envoy serialises it, which has no mark of its type: a string as it is, a number as
 // the 8 bytes of a double, a boolean as one byte, and lists and structs with their length in the first four. All
 // but strings have control characters or are no UTF-8. A string with control characters, a list,
 // a struct, and a number that is not whole or not below maxWhole are absent.
-func (f *properties) claim(raw string) rule.Value {
+func (f *properties) read(raw string) rule.Value {
 	if isText(raw) {
 		return rule.Value{Text: raw, Present: true}
 	}
@@ -107,11 +115,11 @@ func (f *properties) claim(raw string) rule.Value {
 	case len(raw) == 8:
 		n := math.Float64frombits(binary.LittleEndian.Uint64([]byte(raw)))
 		if !(-maxWhole < n && n < maxWhole) || n != float64(int64(n)) {
-			return rule.Value{}
+			return rule.Value{Unreadable: true}
 		}
 		f.kept = strconv.AppendInt(f.kept, int64(n), 10)
 	default:
-		return rule.Value{}
+		return rule.Value{Unreadable: true}
 	}
 	return rule.Value{Text: text(f.kept[start:]), Present: true}
 }

@@ -18,8 +18,9 @@ func double(n float64) string {
 	return string(binary.LittleEndian.AppendUint64(nil, math.Float64bits(n)))
 }
 
-// What a claim is read as, by the bytes that Envoy 1.40 answers.
-func TestClaim(t *testing.T) {
+// What metadata is read as, by the bytes that Envoy 1.40 answers.
+func TestMetadata(t *testing.T) {
+	unreadable := rule.Value{Unreadable: true}
 	here := func(text string) rule.Value { return rule.Value{Text: text, Present: true} }
 	for _, c := range []struct {
 		what, raw string
@@ -36,24 +37,24 @@ func TestClaim(t *testing.T) {
 		{"zero with a sign", double(math.Copysign(0, -1)), here("0")},
 		{"a negative number", double(-3), here("-3")},
 		{"the largest number", double(1<<51 - 1), here("2251799813685247")},
-		{"a number too large", double(1 << 51), rule.Value{}},
-		{"a number of 1e21", double(1e21), rule.Value{}},
-		{"a number that is not whole", double(1.5), rule.Value{}},
+		{"a number too large", double(1 << 51), unreadable},
+		{"a number of 1e21", double(1e21), unreadable},
+		{"a number that is not whole", double(1.5), unreadable},
 		{"one whose bytes are a text", double(9.6), here("333333#@")},
-		{"no number", double(math.NaN()), rule.Value{}},
-		{"infinite", double(math.Inf(-1)), rule.Value{}},
+		{"no number", double(math.NaN()), unreadable},
+		{"infinite", double(math.Inf(-1)), unreadable},
 		{"true", "\x01", here("true")},
 		{"false", "\x00", here("false")},
-		{"another byte", "\x02", rule.Value{}},
-		{"an empty list", "\x00\x00\x00\x00", rule.Value{}},
-		{"a list", "\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00r\x00\x00", rule.Value{}},
-		{"a struct", "\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00x\x00y\x00", rule.Value{}},
-		{"a string with a line feed", "ann\nbob", rule.Value{}},
-		{"a string of 8 bytes with a line feed", "ann\nbob!", rule.Value{}},
-		{"no UTF-8", "ann\xff", rule.Value{}},
+		{"another byte", "\x02", unreadable},
+		{"an empty list", "\x00\x00\x00\x00", unreadable},
+		{"a list", "\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00r\x00\x00", unreadable},
+		{"a struct", "\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00x\x00y\x00", unreadable},
+		{"a string with a line feed", "ann\nbob", unreadable},
+		{"a string of 8 bytes with a line feed", "ann\nbob!", unreadable},
+		{"no UTF-8", "ann\xff", unreadable},
 	} {
 		var f properties
-		if got := f.claim(c.raw); got != c.want {
+		if got := f.read(c.raw); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
 		}
 	}
@@ -67,12 +68,12 @@ type knows struct {
 
 func (k *knows) Property(string) (string, bool) { return k.value, true }
 
-func TestClaimAllocatesNothing(t *testing.T) {
+func TestMetadataAllocatesNothing(t *testing.T) {
 	f := properties{host: &knows{value: double(1 << 50)}}
-	f.lookFor(&rule.Inputs{Claims: []string{"realm.id"}}, "payload")
+	f.lookFor(&rule.Inputs{Metadata: []rule.Source{{From: rule.FromClaim, Name: "realm.id"}}}, "payload")
 	if n := testing.AllocsPerRun(1000, func() {
 		f.kept = f.kept[:0]
-		f.Claim(0)
+		f.Metadata(0)
 		f.SAN()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -80,7 +81,7 @@ func TestClaimAllocatesNothing(t *testing.T) {
 }
 
 // No whole number below the bound passes for a text, and none is read as another.
-func FuzzWholeClaim(f *testing.F) {
+func FuzzWholeNumber(f *testing.F) {
 	for bits := range 52 {
 		f.Add(int64(1)<<bits - 1)
 		f.Add(-int64(1) << bits)
@@ -89,7 +90,7 @@ func FuzzWholeClaim(f *testing.F) {
 	f.Fuzz(func(t *testing.T, n int64) {
 		var p properties
 		n %= maxWhole
-		if got, want := p.claim(double(float64(n))), strconv.FormatInt(n, 10); got.Text != want || !got.Present {
+		if got, want := p.read(double(float64(n))), strconv.FormatInt(n, 10); got.Text != want || !got.Present {
 			t.Errorf("%d is read as %+v", n, got)
 		}
 	})

@@ -300,6 +300,41 @@ size_t weir_attribute(void *filter, int attribute, char *into, size_t most, bool
 	return *found ? put(value, into, most) : 0;
 }
 
+// has_key reports whether a namespace of metadata has a key, whatever its value is.
+static bool has_key(void *filter, buffer space, buffer key) {
+	size_t count = CALL(http_get_metadata_keys_count)(filter, dynamic_metadata, space);
+	buffer *keys = calloc(count + 1, sizeof(buffer));
+	bool found = false;
+	if (keys != NULL && count > 0 && CALL(http_get_metadata_keys)(filter, dynamic_metadata, space, keys)) {
+		for (size_t i = 0; i < count && !found; i++) {
+			found = keys[i].length == key.length && memcmp(keys[i].ptr, key.ptr, key.length) == 0;
+		}
+	}
+	free(keys);
+	return found;
+}
+
+// weir_metadata copies a value of dynamic metadata as Proxy-Wasm serialises it: a string as it is, a number as a double, a
+// boolean as one byte. A value of another type is an empty list.
+size_t weir_metadata(void *filter, const char *space, size_t space_length, const char *key, size_t key_length, char *into, size_t most,
+	bool *found) {
+	static const char list[4];
+	buffer s = {space, space_length}, k = {key, key_length}, value = {NULL, 0};
+	double number;
+	bool boolean;
+	if (CALL(http_get_metadata_string)(filter, dynamic_metadata, s, k, &value)) {
+		*found = true;
+	} else if (CALL(http_get_metadata_number)(filter, dynamic_metadata, s, k, &number)) {
+		value = (buffer){(const char *)&number, sizeof(number)};
+	} else if (CALL(http_get_metadata_bool)(filter, dynamic_metadata, s, k, &boolean)) {
+		value = (buffer){(const char *)&boolean, sizeof(boolean)};
+	} else if (has_key(filter, s, k)) {
+		value = (buffer){list, sizeof(list)};
+	}
+	*found = *found || value.ptr != NULL;
+	return put(value, into, most);
+}
+
 // weir_span copies the ids of Envoy's span, in hexadecimal. False if the request has none.
 bool weir_span(void *filter, char ids[48]) {
 	void *span = CALL(http_get_active_span)(filter);

@@ -26,6 +26,7 @@ enum { request_headers = 0, response_headers = 2 };
 enum { source_address = 24, dns_san_of_peer = 35, uri_san_of_peer = 37, route_name = 61 };
 enum { go_on = 0, wait_for_verdict = 4 }; // statuses of request headers: Continue, StopAllIterationAndWatermark
 enum { callout_made = 0 };
+enum { dynamic_metadata = 0 }; // a source of metadata
 enum { counter, gauge, histogram }; // kinds of metrics
 
 // What Envoy exports. All are weak, so that the module can tell which one an Envoy lacks.
@@ -42,6 +43,11 @@ enum { counter, gauge, histogram }; // kinds of metrics
 	f(void, http_send_response, (void *filter, uint32_t status, header *headers, size_t count, buffer body, buffer details)) \
 	f(bool, http_set_filter_state_bytes, (void *filter, buffer name, buffer value)) \
 	f(void, http_set_dynamic_metadata_string_batch, (void *filter, buffer space, const header *all, size_t count)) \
+	f(bool, http_get_metadata_string, (void *filter, int source, buffer space, buffer key, buffer *value)) \
+	f(bool, http_get_metadata_number, (void *filter, int source, buffer space, buffer key, double *value)) \
+	f(bool, http_get_metadata_bool, (void *filter, int source, buffer space, buffer key, bool *value)) \
+	f(size_t, http_get_metadata_keys_count, (void *filter, int source, buffer space)) \
+	f(bool, http_get_metadata_keys, (void *filter, int source, buffer space, buffer *keys)) \
 	f(void *, http_get_active_span, (void *filter)) \
 	f(bool, http_span_get_trace_id, (void *span, buffer *id)) \
 	f(bool, http_span_get_span_id, (void *span, buffer *id)) \
@@ -114,6 +120,8 @@ void weir_log(uint32_t level, const char *text, size_t length);
 bool weir_grow(stream *s, uint32_t size);
 size_t weir_response_header(void *filter, const char *name, size_t length, char *into, size_t most, bool *found);
 size_t weir_attribute(void *filter, int attribute, char *into, size_t most, bool *found);
+size_t weir_metadata(void *filter, const char *space, size_t space_length, const char *key, size_t key_length, char *into, size_t most,
+	bool *found);
 bool weir_span(void *filter, char ids[48]);
 bool weir_call(void *config, uint64_t *id, const char *cluster, size_t cluster_length, const char *headers, size_t size,
 	const char *body, size_t body_length, uint64_t timeout_ms);

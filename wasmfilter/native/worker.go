@@ -6,6 +6,8 @@ package main
 // #cgo noescape weir_response_header
 // #cgo nocallback weir_attribute
 // #cgo noescape weir_attribute
+// #cgo nocallback weir_metadata
+// #cgo noescape weir_metadata
 // #cgo nocallback weir_span
 // #cgo noescape weir_span
 import "C"
@@ -268,14 +270,25 @@ var attributes = map[string]C.int{
 }
 
 func (w *worker) Property(path string) (value string, ok bool) {
-	attribute, ok := attributes[path]
-	if !ok {
-		w.noClaims()
-	}
-	if !ok || w.current == nil {
+	if w.current == nil {
 		return "", false
 	}
 	var found C.bool
+	if of, isMetadata := strings.CutPrefix(path, filter.MetadataOf); isMetadata {
+		space, key, _ := strings.Cut(of, "\x00")
+		if strings.IndexByte(key, 0) >= 0 {
+			w.noClaims()
+			return "", false
+		}
+		value = textOf(fetch(&w.buffers.property, func(into *C.char, most C.size_t) C.size_t {
+			return C.weir_metadata(w.current.filter, chars(space), C.size_t(len(space)), chars(key), C.size_t(len(key)), into, most, &found)
+		}))
+		return value, bool(found)
+	}
+	attribute, ok := attributes[path]
+	if !ok {
+		return "", false
+	}
 	value = textOf(fetch(&w.buffers.property, func(into *C.char, most C.size_t) C.size_t {
 		return C.weir_attribute(w.current.filter, attribute, into, most, &found)
 	}))

@@ -120,7 +120,7 @@ func TestCommands(t *testing.T) {
 		"top_rule":       &Top{listing: list("wide"), By: "rule", Limit: 3},
 		"tap":            &Tap{Installation: at, Rule: "login", Key: "a&b", Outcome: "denied", PerSecond: 7, For: time.Minute, Output: "table"},
 		"tap_json":       &Tap{Installation: at, PerSecond: 7, For: time.Minute, Output: "json"},
-		"explain":        &Explain{URL: "/login?a=b", Method: "POST", Header: []string{"X-A: 1", "X-A:2"}, Client: "192.0.2.1", Claim: map[string]string{"sub": "ann"}, listing: list("table")},
+		"explain":        &Explain{URL: "/login?a=b", Method: "POST", Header: []string{"X-A: 1", "X-A:2"}, Client: "192.0.2.1", Claim: map[string]string{"sub": "ann"}, Metadata: map[string]string{"ai:model": "large"}, listing: list("table")},
 		"explain_line":   &Explain{Line: `{"path":"/login?a=b","host":"h","headers":{"x-a":null},"client":"192.0.2.1","details":"weir-denied:login","rule":"login","status":429}`, Region: "eu", listing: list("table")},
 		"explain_wide":   &Explain{Line: `{"shadow":"a\u001b"}`, listing: list("wide")},
 		"explain_header": &Explain{URL: "/", Header: []string{"x-a"}, listing: list("table")},

@@ -26,17 +26,18 @@ import (
 
 // Explain has the flags of the command that tells what becomes of a request.
 type Explain struct {
-	URL    string            `arg:"" optional:"" help:"URL of the request, such as https://example.com/v1/a?b=c, or its path."`
-	Line   string            `placeholder:"LINE" help:"Line of Envoy's access log in JSON, in place of the URL; - reads it from standard input. The flags below state what it does not."`
-	Rules  string            `placeholder:"FILE" predictor:"file" help:"Rules file, or a directory of them, in place of the rules in force; nothing is called then."`
-	Method string            `short:"X" placeholder:"NAME" help:"Its method; default: GET."`
-	Header []string          `short:"H" sep:"none" placeholder:"NAME: VALUE" help:"A header of it; once for each."`
-	Client string            `placeholder:"ADDRESS" help:"Address of the peer, as Envoy sees it."`
-	Claim  map[string]string `help:"A claim of its token; once for each."`
-	SAN    string            `name:"san" help:"Name in the client's certificate."`
-	Route  string            `help:"Name of Envoy's route."`
-	Region string            `help:"Region of the PoP; default: that of the program that answers."`
-	Label  map[string]string `help:"A label of the PoP; once for each."`
+	URL      string            `arg:"" optional:"" help:"URL of the request, such as https://example.com/v1/a?b=c, or its path."`
+	Line     string            `placeholder:"LINE" help:"Line of Envoy's access log in JSON, in place of the URL; - reads it from standard input. The flags below state what it does not."`
+	Rules    string            `placeholder:"FILE" predictor:"file" help:"Rules file, or a directory of them, in place of the rules in force; nothing is called then."`
+	Method   string            `short:"X" placeholder:"NAME" help:"Its method; default: GET."`
+	Header   []string          `short:"H" sep:"none" placeholder:"NAME: VALUE" help:"A header of it; once for each."`
+	Client   string            `placeholder:"ADDRESS" help:"Address of the peer, as Envoy sees it."`
+	Claim    map[string]string `help:"A claim of its token; once for each."`
+	Metadata map[string]string `placeholder:"NAMESPACE:KEY=VALUE" help:"A value of dynamic metadata that a filter before Weir has set; once for each."`
+	SAN      string            `name:"san" help:"Name in the client's certificate."`
+	Route    string            `help:"Name of Envoy's route."`
+	Region   string            `help:"Region of the PoP; default: that of the program that answers."`
+	Label    map[string]string `help:"A label of the PoP; once for each."`
 	listing
 }
 
@@ -92,6 +93,9 @@ func (e *Explain) request() (_ *v1.Request, err error) {
 	for name, value := range e.Claim {
 		r.Claims[name], l.Known[request.ClaimInput(name)] = value, true
 	}
+	for name, value := range e.Metadata {
+		r.Metadata[name], l.Known[request.MetadataInput(name)] = value, true
+	}
 	for name := range e.Label {
 		l.Known[request.Input(rule.Source{From: rule.FromLabel, Name: name})] = true
 	}
@@ -103,7 +107,7 @@ func (e *Explain) request() (_ *v1.Request, err error) {
 		}
 	}
 	q := &v1.Request{
-		Method: r.Method, URL: e.URL, Headers: r.Headers, Client: r.Client, Claims: r.Claims, SAN: r.SAN, Route: r.Route, Region: r.Region, Labels: e.Label,
+		Method: r.Method, URL: e.URL, Headers: r.Headers, Client: r.Client, Claims: r.Claims, Metadata: r.Metadata, SAN: r.SAN, Route: r.Route, Region: r.Region, Labels: e.Label,
 	}
 	if e.Line != "" {
 		q.URL, q.Known = cmp.Or(r.Path, "/"), slices.AppendSeq([]string{}, maps.Keys(l.Known)) // never nil

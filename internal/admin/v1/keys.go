@@ -59,22 +59,23 @@ type Counters struct {
 
 // Request is a request to explain.
 type Request struct {
-	Method  string            `json:"method,omitempty" maxLength:"64" default:"GET"`
-	URL     string            `json:"url" minLength:"1" maxLength:"8192" doc:"https://host/path?query, or without scheme and host."`
-	Headers map[string]string `json:"headers,omitempty" maxProperties:"100" doc:"A header that is sent several times as one, its values joined by a comma."`
-	Client  string            `json:"client,omitempty" maxLength:"64" doc:"Address of the peer, as Envoy sees it."`
-	Claims  map[string]string `json:"claims,omitempty" maxProperties:"100" doc:"Of the token, by their dotted paths."`
-	SAN     string            `json:"san,omitempty" maxLength:"1024" doc:"Name in the client's certificate."`
-	Route   string            `json:"route,omitempty" maxLength:"1024" doc:"Name of Envoy's route."`
-	Region  string            `json:"region,omitempty" maxLength:"64" doc:"Of the PoP; missing: that of the program that answers."`
-	Labels  map[string]string `json:"labels,omitempty" maxProperties:"100" doc:"Of the PoP."`
-	Known   []string          `json:"known,omitzero" maxItems:"500" doc:"Inputs that are known, if not all are: method, host, path, client_ip, san, route, region, header x-tier, claim sub, label tier. What is known and not stated is absent. Missing: all are known."`
+	Method   string            `json:"method,omitempty" maxLength:"64" default:"GET"`
+	URL      string            `json:"url" minLength:"1" maxLength:"8192" doc:"https://host/path?query, or without scheme and host."`
+	Headers  map[string]string `json:"headers,omitempty" maxProperties:"100" doc:"A header that is sent several times as one, its values joined by a comma."`
+	Client   string            `json:"client,omitempty" maxLength:"64" doc:"Address of the peer, as Envoy sees it."`
+	Claims   map[string]string `json:"claims,omitempty" maxProperties:"100" doc:"Of the token, by their dotted paths."`
+	Metadata map[string]string `json:"metadata,omitempty" maxProperties:"100" doc:"Dynamic metadata, by NAMESPACE:KEY."`
+	SAN      string            `json:"san,omitempty" maxLength:"1024" doc:"Name in the client's certificate."`
+	Route    string            `json:"route,omitempty" maxLength:"1024" doc:"Name of Envoy's route."`
+	Region   string            `json:"region,omitempty" maxLength:"64" doc:"Of the PoP; missing: that of the program that answers."`
+	Labels   map[string]string `json:"labels,omitempty" maxProperties:"100" doc:"Of the PoP."`
+	Known    []string          `json:"known,omitzero" maxItems:"500" doc:"Inputs that are known, if not all are: method, host, path, client_ip, san, route, region, header x-tier, claim sub, metadata NAMESPACE:KEY, label tier. What is known and not stated is absent. Missing: all are known."`
 }
 
 // Verdicts are what becomes of the request by each rule of a set, at a time, at a PoP of this region if it states none; an
 // empty region is unknown. Without a secret keys of rules with hash: true are not known.
 func (r *Request) Verdicts(set *rule.Set, secret *rule.Secret, region string, now limit.Micros) ([]explain.Verdict, error) {
-	stated := request.Request{Method: r.Method, Headers: r.Headers, Client: r.Client, Claims: r.Claims, SAN: r.SAN, Route: r.Route}
+	stated := request.Request{Method: r.Method, Headers: r.Headers, Client: r.Client, Claims: r.Claims, Metadata: r.Metadata, SAN: r.SAN, Route: r.Route}
 	if err := cmp.Or(stated.Locate(r.URL), stated.Check()); err != nil {
 		return nil, err
 	}

@@ -125,7 +125,7 @@ func (c *checker) capacity(prefix string, cost rule.Cost, s limit.Spec) {
 		return // nothing passes, which is what 0 is for, or everything may
 	}
 	field := "cost"
-	if cost.Header != "" {
+	if cost.By.Name != "" {
 		field = "cost.max"
 	}
 	what := "burst"

@@ -65,6 +65,10 @@ func (c *checker) nameOf(from rule.From, path, name string) {
 	case rule.FromClaim:
 		c.wrong(long || strings.Contains("."+name+".", "..") || strings.ContainsFunc(name, isControl), path, name,
 			" is no claim; write its name, or names with dots between for one within others, such as realm.plan")
+	case rule.FromMetadata:
+		namespace, key, _ := strings.Cut(name, ":")
+		c.wrong(long || namespace == "" || key == "" || strings.Contains(key, ":") || strings.ContainsFunc(name, isControl), path, name,
+			" is no metadata; write namespace and key, which have no blank and no colon, together at most 127 bytes; in match as io.envoy.ai_gateway:llm_model")
 	case rule.FromLabel:
 		c.wrong(!rule.IsRegion(name), path, name, " is no label; write "+rule.RegionForm)
 	case rule.FromQuery, rule.FromConst:

@@ -13,7 +13,7 @@ func normal(rules []rule.Rule) []rule.Rule {
 	for i := range rules {
 		r := &rules[i]
 		r.Match = normalMatch(r.Match)
-		r.Cost.Header = strings.ToLower(r.Cost.Header)
+		r.Cost.By = normalPart(rule.Part{r.Cost.By})[0]
 		normalShed(r)
 		r.Limits = slices.Clone(r.Limits)
 		for j := range r.Limits {

@@ -8,13 +8,14 @@ var (
 	ruleFields      = []string{"name", "mode", "match", "exempts", "percent", "key", "hash", "shed", "limit", "limits", "overrides", "variants", "algorithm", "align", "min_interval", "charge_rejected", "cost", "scope", "sharing", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "rejection", "retry_jitter", "hide_keys"}
 	pathFields      = []string{"exact", "prefix", "regex", "template"}
 	namedFields     = []string{"exact", "prefix", "regex", "present"}
-	partFields      = []string{"client_ip", "header", "query", "cookie", "segment", "claim", "label", "const", "host", "san", "route", "region", "else"}
+	partFields      = []string{"client_ip", "header", "query", "cookie", "segment", "claim", "metadata", "label", "const", "host", "san", "route", "region", "else"}
 	percentFields   = []string{"from", "to"}
 	limitFields     = []string{"count", "per", "burst", "zone", "anchor"}
 	overrideFields  = []string{"name", "when", "key", "hash", "limit", "limits", "until"}
 	variantFields   = []string{"name", "weight", "algorithm", "limit", "limits", "consistency"}
 	candidateFields = []string{"rule", "limit", "until"}
-	costFields      = []string{"header", "default", "max"}
+	costFields      = []string{"header", "metadata", "default", "max"}
+	metadataFields  = []string{"namespace", "key"}
 	onFailureFields = []string{"action", "status", "expected_pops"}
 	leaseFields     = []string{"interval", "ttl"}
 	shedFields      = []string{"capacity", "profile", "success", "classes", "shares"}
@@ -31,7 +32,7 @@ var fieldsOfShed = []string{"name", "mode", "match", "key", "shed", "headers", "
 
 // What a condition may have under not, and elsewhere.
 var (
-	notFields = []string{"method", "host", "path", "header", "query", "cookie", "claim", "label", "client_ip", "trusted_hops",
+	notFields = []string{"method", "host", "path", "header", "query", "cookie", "claim", "metadata", "label", "client_ip", "trusted_hops",
 		"region", "percent", "until", "ignore_case", "trailing_slash", "path_parameters"}
 	matchFields = append(notFields[:len(notFields):len(notFields)], "not")
 )

@@ -10,7 +10,7 @@ import (
 
 const (
 	keyForms    = "[client_ip] for a limit per client, [] for one limit that all requests share"
-	sourceForms = "client_ip, path, method, host, route, region, san, or { header: x-user-id }, and likewise query, cookie, segment, claim, label or const"
+	sourceForms = "client_ip, path, method, host, route, region, san, or { header: x-user-id }, and likewise query, cookie, segment, claim, metadata, label or const"
 )
 
 func (d *reader) key(v strict.Value) []rule.Part {
@@ -50,6 +50,8 @@ func (d *reader) source(v strict.Value) (rule.Source, strict.Value) {
 		switch {
 		case name == "client_ip":
 			out = d.clientIP(field)
+		case from == rule.FromMetadata:
+			out = metadata(field)
 		case from.Named():
 			text, _ := field.String("the name of a " + name)
 			out = rule.Source{From: from, Name: text}
@@ -79,7 +81,11 @@ func (d *reader) plainSource(v strict.Value) rule.Source {
 		return rule.Source{From: from}
 	}
 	if from.Named() {
-		v.Fail(strict.Quote(text) + " needs a name; write { " + text + ": name }")
+		form := text + ": name"
+		if from == rule.FromMetadata {
+			form = text + ": " + metadataForm
+		}
+		v.Fail(strict.Quote(text) + " needs a name; write { " + form + " }")
 		return rule.Source{}
 	}
 	reason := strict.Quote(text) + " is no key part; write " + sourceForms
@@ -88,6 +94,22 @@ func (d *reader) plainSource(v strict.Value) rule.Source {
 	}
 	v.Fail(reason)
 	return rule.Source{}
+}
+
+const metadataForm = "{ namespace: io.envoy.ai_gateway, key: llm_model }"
+
+// metadata reads { namespace, key }.
+func metadata(v strict.Value) rule.Source {
+	out := rule.Source{From: rule.FromMetadata}
+	if v.Is(strict.Object, metadataForm) && v.Object(metadataFields...) {
+		namespace, key := v.Field("namespace"), v.Field("key")
+		if namespace.Require("the namespace of dynamic metadata") && key.Require("the key in the namespace") {
+			space, _ := namespace.String("a namespace")
+			name, _ := key.String("a key")
+			out.Name = space + ":" + name
+		}
+	}
+	return out
 }
 
 // clientIP reads { trusted_hops, ipv6_prefix } on top of the document's own.

@@ -102,8 +102,14 @@ func (d *reader) cost(v strict.Value) rule.Cost {
 		return rule.Cost{}
 	}
 	c := rule.Cost{Default: integer(v.Field("default"), check.CostRange), Max: integer(v.Field("max"), check.CostRange)}
-	if header := v.Field("header"); header.Require("the header that states the cost, or write cost as a plain number") {
-		c.Header, _ = header.String("a header name")
+	switch header, value := v.Field("header"), v.Field("metadata"); {
+	case header.Present() && value.Present():
+		v.Fail("has header and metadata; write one of them")
+	case value.Present():
+		c.By = metadata(value)
+	case header.Require("the header that states the cost, or write cost as a plain number"):
+		c.By.From = rule.FromHeader
+		c.By.Name, _ = header.String("a header name")
 	}
 	return c
 }

@@ -31,6 +31,8 @@ func fieldsByPath() map[string][]string {
 		"candidates[]":                 candidateFields,
 		"candidates[].limit":           limitFields,
 		"rules[].cost":                 costFields,
+		"rules[].cost.metadata":        metadataFields,
+		"rules[].key[].metadata":       metadataFields,
 		"rules[].on_failure":           onFailureFields,
 		"rules[].lease":                leaseFields,
 		"rules[].rejection":            rejectionFields,
@@ -40,7 +42,7 @@ func fieldsByPath() map[string][]string {
 	}
 	for _, at := range []string{"rules[].match", "rules[].overrides[].when", "rules[].shed.classes[].match"} {
 		fields[at], fields[at+".path"], fields[at+".percent"] = matchFields, pathFields, percentFields
-		for _, kind := range []string{"header", "query", "cookie", "claim", "label"} {
+		for _, kind := range []string{"header", "query", "cookie", "claim", "metadata", "label"} {
 			fields[at+"."+kind+"{}"] = namedFields
 		}
 	}

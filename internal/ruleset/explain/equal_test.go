@@ -68,7 +68,7 @@ func local(r rule.Rule, i int) rule.Rule {
 		return one
 	}
 	if one.Scope = rule.ScopePoP; i%4 == 0 {
-		one.Cost = rule.Cost{Header: "x-cost", Max: 2}
+		one.Cost = rule.Cost{By: rule.Source{From: rule.FromHeader, Name: "x-cost"}, Max: 2}
 	}
 	for j, v := range append(slices.Clone(r.Limits), rule.Variant{})[:max(len(r.Limits), 1)] {
 		v.Limit = limit.Spec{Algorithm: []limit.Algorithm{limit.FixedWindow, limit.SlidingWindow, limit.TokenBucket}[i%3], Count: []int64{2, 3, 0}[i/9%3], Period: limit.Minute}
@@ -105,6 +105,8 @@ func (s *stated) without(word string) {
 		delete(s.Headers, name)
 	case "claim":
 		delete(s.Claims, name)
+	case "metadata":
+		delete(s.Metadata, name)
 	case "label":
 		delete(s.Labels, name)
 	default:
@@ -184,7 +186,7 @@ func compare(t *testing.T, set *rule.Set, requests int, count tally) {
 	for range requests {
 		s := &stated{*w.Request(), limit.Second * limit.Micros(dice.IntN(2)*2_000_000_000)}
 		part, known := *s, request.Known{}
-		part.Headers, part.Claims, part.Labels = maps.Clone(s.Headers), maps.Clone(s.Claims), maps.Clone(s.Labels)
+		part.Headers, part.Claims, part.Metadata, part.Labels = maps.Clone(s.Headers), maps.Clone(s.Claims), maps.Clone(s.Metadata), maps.Clone(s.Labels)
 		for _, word := range w.Inputs() {
 			if known[word] = dice.IntN(5) > 0; !known[word] {
 				part.without(word)

@@ -20,8 +20,8 @@ func making(now limit.Micros, region, peer, sub string, headers ...string) func(
 		for i := 0; i < len(headers); i += 2 {
 			q.Add(in, headers[i], headers[i+1])
 		}
-		if at := slices.Index(in.Claims, "sub"); at >= 0 && sub != "" {
-			q.Claims[at] = rule.Value{Text: sub, Present: true}
+		if at := slices.Index(in.Metadata, rule.Source{From: rule.FromClaim, Name: "sub"}); at >= 0 && sub != "" {
+			q.Metadata[at] = rule.Value{Text: sub, Present: true}
 		}
 		q.Now, q.Peer, q.PoP = now, peer, &rule.PoP{Region: region, Labels: map[string]string{"tier": region}}
 		return q

@@ -31,7 +31,7 @@ func (l *linter) key() {
 }
 
 // fromClients are the sources that a client can leave out.
-var fromClients = []rule.From{rule.FromHeader, rule.FromQuery, rule.FromCookie, rule.FromClaim, rule.FromSAN}
+var fromClients = []rule.From{rule.FromHeader, rule.FromQuery, rule.FromCookie, rule.FromClaim, rule.FromMetadata, rule.FromSAN}
 
 // match checks whom the rule is for.
 func (l *linter) match(regions rule.Regions) {
@@ -76,7 +76,7 @@ func (l *linter) chosen(field string, m *rule.Match) {
 
 // byClient reports whether a client chooses by what it sends that a condition holds.
 func byClient(m *rule.Match) bool {
-	return len(m.Headers)+len(m.Queries)+len(m.Cookies) > 0 && len(m.Clients)+len(m.Claims) == 0
+	return len(m.Headers)+len(m.Queries)+len(m.Cookies) > 0 && len(m.Clients)+len(m.Claims)+len(m.Metadata) == 0
 }
 
 // classes checks the classes of a rule that sheds load.

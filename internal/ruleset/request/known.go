@@ -7,7 +7,7 @@ import (
 )
 
 // Known are the inputs that are known of a request of which not all are, such as one of an access log, each by its word:
-// method, host, path, client_ip, san, route, region, "header x-tier", "claim sub", "label tier". What is known and the
+// method, host, path, client_ip, san, route, region, "header x-tier", "claim sub", "metadata NAMESPACE:KEY", "label tier". What is known and the
 // request does not have is absent. nil: all inputs are known.
 type Known map[string]bool
 
@@ -40,7 +40,7 @@ func Input(s rule.Source) string {
 		return HeaderInput("cookie")
 	case rule.FromHeader:
 		return HeaderInput(s.Name)
-	case rule.FromClaim, rule.FromLabel:
+	case rule.FromClaim, rule.FromMetadata, rule.FromLabel:
 		return s.From.String() + " " + s.Name
 	}
 	return s.From.String()
@@ -56,3 +56,6 @@ func HeaderInput(name string) string {
 
 // ClaimInput is the word of a claim.
 func ClaimInput(name string) string { return rule.FromClaim.String() + " " + name }
+
+// MetadataInput is the word of metadata, which has the name NAMESPACE:KEY.
+func MetadataInput(name string) string { return rule.FromMetadata.String() + " " + name }

@@ -25,6 +25,8 @@ type Request struct {
 	Client string `json:"client,omitempty"`
 	// Claims of its token, by their dotted paths.
 	Claims map[string]string `json:"claims,omitempty"`
+	// Metadata are values of dynamic metadata, by NAMESPACE:KEY.
+	Metadata map[string]string `json:"metadata,omitempty"`
 	// SAN is the name in the client's certificate, and Route that of Envoy's route.
 	SAN   string `json:"san,omitempty"`
 	Route string `json:"route,omitempty"`
@@ -69,9 +71,12 @@ func (r *Request) Fill(in *rule.Inputs, q *rule.Request) {
 		q.Add(in, name, value)
 	}
 	q.Method, q.Host, q.Path = cmp.Or(r.Method, "GET"), cmp.Or(r.Host, q.Host), r.Path
-	for i, name := range in.Claims {
-		text, ok := r.Claims[name]
-		q.Claims[i] = rule.Value{Text: text, Present: ok}
+	for i, s := range in.Metadata {
+		text, ok := r.Claims[s.Name]
+		if s.From == rule.FromMetadata {
+			text, ok = r.Metadata[s.Name]
+		}
+		q.Metadata[i] = rule.Value{Text: text, Present: ok}
 	}
 	q.Peer, q.SAN, q.Route = r.Client, r.SAN, r.Route
 	if r.Region != "" || len(r.Labels) > 0 {
@@ -102,6 +107,7 @@ func (r *Request) String() string {
 	each("-H", ": ", r.Headers)
 	add("--client", r.Client)
 	each("--claim", "=", r.Claims)
+	each("--metadata", "=", r.Metadata)
 	add("--san", r.SAN)
 	add("--route", r.Route)
 	add("--region", r.Region)

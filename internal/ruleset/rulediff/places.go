@@ -37,7 +37,7 @@ var usual = map[rule.From][]string{
 }
 
 // manyKeys are the patterns of as many values as it takes.
-var manyKeys = map[rule.From]string{rule.FromClientIP: "198.18.0.%d", rule.FromHeader: plain + "%d", rule.FromClaim: plain + "%d"}
+var manyKeys = map[rule.From]string{rule.FromClientIP: "198.18.0.%d", rule.FromHeader: plain + "%d", rule.FromClaim: plain + "%d", rule.FromMetadata: plain + "%d"}
 
 // place is what conditions or keys look at.
 type place struct {
@@ -209,7 +209,7 @@ func (s *places) finish() {
 
 // request makes the request with these values.
 func (s *places) request(at []int) *request.Request {
-	r := &request.Request{Path: "/", Headers: map[string]string{}, Claims: map[string]string{}, Labels: map[string]string{}}
+	r := &request.Request{Path: "/", Headers: map[string]string{}, Claims: map[string]string{}, Metadata: map[string]string{}, Labels: map[string]string{}}
 	for i, p := range s.list {
 		if v := p.values[at[i]]; v != none {
 			p.set(r, v)
@@ -235,6 +235,8 @@ func (p *place) set(r *request.Request, v string) {
 		r.Headers["cookie"] = strings.TrimPrefix(r.Headers["cookie"]+"; "+p.Name+"="+v, "; ")
 	case rule.FromClaim:
 		r.Claims[p.Name] = v
+	case rule.FromMetadata:
+		r.Metadata[p.Name] = v
 	case rule.FromLabel:
 		r.Labels[p.Name] = v
 	case rule.FromSAN:

@@ -19,7 +19,7 @@ import (
 var (
 	testFields    = []string{"name", "start", "pops", "request", "steps"}
 	popFields     = []string{"region", "labels"}
-	requestFields = []string{"method", "url", "headers", "client", "claims", "san", "route"}
+	requestFields = []string{"method", "url", "headers", "client", "claims", "metadata", "san", "route"}
 	stepFields    = []string{"at", "pop", "request", "repeat", "lasts", "expect", "fault"}
 	faultFields   = []string{"at", "fault"} // of a step that is one
 	expectFields  = []string{
@@ -206,6 +206,7 @@ func readRequest(v strict.Value, q *request.Request) {
 	}
 	q.Headers = texts(v.Field("headers"), q.Headers, strings.ToLower, "headers, such as { x-tier: gold }")
 	q.Claims = texts(v.Field("claims"), q.Claims, strings.Clone, "claims of the token, such as { sub: ann }")
+	q.Metadata = texts(v.Field("metadata"), q.Metadata, strings.Clone, "dynamic metadata by NAMESPACE:KEY, such as { 'io.envoy.ai_gateway:llm_model': large }")
 	if err := q.Check(); err != nil {
 		v.FailName("client", strict.Quote(q.Client)+" is no IP address; write one, such as 192.0.2.1")
 	}

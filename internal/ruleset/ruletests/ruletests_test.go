@@ -45,7 +45,7 @@ rules:
   - { name: two, match: { path: /two }, key: [], limits: [2/1s, 3/1h], algorithm: fixed_window, consistency: exact, headers: off, rejection: { status: 403 } }
   - { name: trial, mode: shadow, match: { path: /api/trial }, key: [client_ip], limit: 1/1m, algorithm: fixed_window }
   - { name: slots, match: { path: /slow }, key: [], limit: 1, algorithm: concurrency }
-  - { name: edge, match: { label: { tier: edge }, region: eu, path: /edge }, key: [{ label: tier }, region, route, san, { claim: sub }, host], limit: 1/1m }
+  - { name: edge, match: { label: { tier: edge }, region: eu, path: /edge }, key: [{ label: tier }, region, route, san, { claim: sub }, { metadata: { namespace: ai, key: model } }, host], limit: 1/1m }
   - { name: token, match: { path: /token }, key: [{ header: x-api-key }], hash: true, limit: 1/1m }
   - { name: healthz, mode: exempt, match: { path: /api/healthz } }
   - { name: former, mode: "off", key: [], limit: 1/1m }
@@ -112,9 +112,9 @@ func TestOutcomes(t *testing.T) {
 	}
 	got := differs(t, suite(t, rules+`    pops: { a: us, b: { region: eu, labels: { tier: edge } } }
     steps:
-      - { pop: b, request: { url: "https://api.example.com/edge", route: r, san: s, claims: { sub: ann } }, expect: { allowed: edge, key: [edge, eu, r, s, ann, api.example.com] } }
-      - { pop: b, request: { url: "https://api.example.com/edge", route: r, san: s, claims: { sub: ann } }, expect: { denied: edge } }
-      - { request: { url: "https://api.example.com/edge", route: r, san: s, claims: { sub: ann } }, expect: { allowed: none } }
+      - { pop: b, request: { url: "https://api.example.com/edge", route: r, san: s, claims: { sub: ann }, metadata: { ai:model: large } }, expect: { allowed: edge, key: [edge, eu, r, s, ann, large, api.example.com] } }
+      - { pop: b, request: { url: "https://api.example.com/edge", route: r, san: s, claims: { sub: ann }, metadata: { ai:model: large } }, expect: { denied: edge } }
+      - { request: { url: "https://api.example.com/edge", route: r, san: s, claims: { sub: ann }, metadata: { ai:model: large } }, expect: { allowed: none } }
       - { repeat: 2x, expect: allowed }
       - { pop: b, repeat: 2x, expect: allowed }   # a region of its own
 `))

@@ -53,7 +53,7 @@ const rules = `rules:
   - { name: gold, when: { header: { x-tier: gold } }, limits: [50/1h, 200/1d] }
   - { name: deal, key: [192.0.2.7, acme], limits: [7/1h, 70/1d], until: 2090-01-01T00:00:00Z }
 - { name: hidden, key: [{ header: x-user }], limit: 5/1h, hash: true, cost: { header: x-cost, max: 5 } }
-- { name: all, key: [], limit: 100/1h, match: { region: eu, claim: { plan: free } } }
+- { name: all, key: [], limit: 100/1h, match: { region: eu, claim: { plan: free }, metadata: { ai:model: large } } }
 - { name: pop, key: [client_ip], limit: 5/1m, scope: pop, match: { path: /pop } }
 `
 
@@ -292,7 +292,7 @@ func TestExplain(t *testing.T) {
 	w := newWorld(t, rules, false)
 	w.spend("login", "192.0.2.7|acme", 3)
 	q := v1.Request{
-		Method: "POST", URL: "https://api.example.com/login?x=1", Client: "192.0.2.7:1234", Claims: map[string]string{"plan": "free"},
+		Method: "POST", URL: "https://api.example.com/login?x=1", Client: "192.0.2.7:1234", Claims: map[string]string{"plan": "free"}, Metadata: map[string]string{"ai:model": "large"},
 		Headers: map[string]string{"X-User": "acme", "x-cost": "4"},
 	}
 	var got v1.Explanation
@@ -322,7 +322,7 @@ func TestExplain(t *testing.T) {
 	if e := all["login"]; !e.Applies || len(e.Counters) != 0 || e.Counted != "192.0.2.7|acme" || !all["hidden"].Applies || all["hidden"].Counted != "" {
 		t.Errorf("a viewer sees counters, or a hash: %+v", all)
 	}
-	q.Known = []string{"method", "path", "client_ip", "header x-user", "header x-tier", "claim plan"}
+	q.Known = []string{"method", "path", "client_ip", "header x-user", "header x-tier", "claim plan", "metadata ai:model"}
 	if all = explained("operator"); all["login"].Unknown || !all["hidden"].Unknown || all["hidden"].Applies || fmt.Sprint(all["hidden"].Needs) != "[header x-cost]" || !all["all"].Applies {
 		t.Errorf("%+v", all)
 	}

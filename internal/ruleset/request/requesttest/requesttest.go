@@ -37,8 +37,8 @@ func Of(seed uint64, sets ...*rule.Set) *Words {
 			for _, c := range r.ShedClasses() {
 				w.condition(&c.When)
 			}
-			if r.Cost.Header != "" {
-				w.add(rule.FromHeader, r.Cost.Header, "1", "2")
+			if r.Cost.By.Name != "" {
+				w.add(r.Cost.By.From, r.Cost.By.Name, "1", "2")
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func (w *Words) Request() *request.Request {
 	of := func(from rule.From) string { return w.one(rule.Source{From: from}) }
 	r := &request.Request{
 		Method: of(rule.FromMethod), Host: of(rule.FromHost), Path: of(rule.FromPath) + "?" + joined(w.each(rule.FromQuery), "&"),
-		Headers: w.each(rule.FromHeader), Claims: w.each(rule.FromClaim), Client: of(rule.FromClientIP), SAN: of(rule.FromSAN), Route: of(rule.FromRoute),
+		Headers: w.each(rule.FromHeader), Claims: w.each(rule.FromClaim), Metadata: w.each(rule.FromMetadata), Client: of(rule.FromClientIP), SAN: of(rule.FromSAN), Route: of(rule.FromRoute),
 		Region: of(rule.FromRegion), Labels: w.each(rule.FromLabel),
 	}
 	r.Headers["cookie"] = joined(w.each(rule.FromCookie), "; ")

@@ -1,0 +1,134 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/stack"
+)
+
+// metadataValues are values that a filter sets before Weir, with the key that they are, and what they cost with a default
+// of 2 and a max of 7.
+var metadataValues = []struct {
+	name  string
+	value any
+	key   string // in a regular expression
+	cost  int
+}{
+	{"text", "ann", `ann`, 7},
+	{"digits", "3", `3`, 3},
+	{"list-of-costs", "1,4", `1,4`, 4},
+	{"number", 5, `5`, 5},
+	{"zero", 0, `0`, 1},
+	{"negative", -3, `-3`, 7},
+	{"fraction", 1.5, `const none`, 7},
+	{"large", 1 << 53, `const none`, 7},
+	{"huge", 1e300, `const none`, 7},
+	{"boolean", true, `true`, 7},
+	{"list", []any{1}, `const none`, 7},
+	{"empty-list", []any{}, `const none`, 7},
+	{"struct", map[string]any{"a": 1}, `const none`, 7},
+	{"empty", "", `const none`, 2},
+	{"absent", nil, `const none`, 2},
+	{"null-value", nil, `const none`, 2},
+	{"tab", "5\t", `const none`, 7},
+	{"zero-byte", "5\x00", `const none`, 7},
+	{"8-bytes", "12345678", `12345678`, 7},
+	{"64-KiB", strings.Repeat("7", 64<<10), `\\\\k[0-9a-f]{32}`, 7},
+	{"letters", lettersOfLatin1(), `[^"]*ÿ`, 7},
+}
+
+// lettersOfLatin1 is each character above ASCII that takes one byte in ISO 8859-1.
+func lettersOfLatin1() (text string) {
+	for r := rune(0xa1); r <= 0xff; r++ {
+		text += string(r)
+	}
+	return text[:80] + "ÿ" // shorter than a key that is hashed
+}
+
+// Both modules read dynamic metadata that filters before them set: as a key, as a condition and as a cost. On a route that
+// disables the filter, it does nothing.
+func TestMetadata(t *testing.T) {
+	for _, native := range []bool{false, true} {
+		if native || !envoy.Native() {
+			t.Run(map[bool]string{false: "WASM", true: "native"}[native], func(t *testing.T) {
+				t.Parallel()
+				metadata(t, native)
+			})
+		}
+	}
+}
+
+const metadataRules = `rules:
+  - { name: large, match: { path: /match, metadata: { "ai:model": large } }, key: [], limit: 0/1d, scope: pop }
+  - { name: override, match: { path: /override }, key: [], limit: 0/1d, scope: pop,
+      overrides: [{ name: large, when: { metadata: { "ai:model": { prefix: lar } } }, limit: 5/1d }] }
+  - { name: sent, match: { path: /sent }, key: [{ metadata: { namespace: ai, key: model } }], limit: 0/1d, scope: pop }
+  - { name: tokens, match: { path: /tokens }, key: [{ header: x-tokens }], limit: 100/1d, scope: pop, cost: { metadata: { namespace: ai, key: tokens }, max: 50 } }
+  - { name: off, match: { path: /off }, key: [], limit: 0/1d, scope: pop }
+`
+
+func metadata(t *testing.T, native bool) {
+	type m = map[string]any
+	log, rules, values := filepath.Join(t.TempDir(), "access.log"), metadataRules, m{}
+	for _, v := range metadataValues {
+		at := `{ metadata: { namespace: fixed, key: ` + v.name + ` }`
+		rules += "  - { name: key-" + v.name + ", match: { path: /key/" + v.name + " }, key: [" + at + ", else: { const: none } }], limit: 0/1d, scope: pop }\n" +
+			"  - { name: cost-" + v.name + ", match: { path: /cost/" + v.name + " }, key: [], limit: 10/1d, scope: pop, cost: " + at + ", default: 2, max: 7 } }\n"
+		if v.name != "absent" {
+			values[v.name] = v.value
+		}
+	}
+	s := stack.Start(t, stack.Config{PoPs: 1, Rules: rules, Bootstrap: func(b *envoy.Bootstrap) {
+		if native {
+			b.SetNative()
+		}
+		b.SetAccessLog(log)
+		add := func(kind string, config m) {
+			config["@type"] = "type.googleapis.com/envoy.extensions.filters.http." + kind
+			b.AddFilter(m{"name": kind, "typed_config": config})
+		}
+		add("set_metadata.v3.Config", m{"metadata": []any{m{"metadata_namespace": "fixed", "value": values}}})
+		from := func(header, kind string) m {
+			return m{"header": header, "on_header_present": m{"metadata_namespace": "ai", "key": strings.TrimPrefix(header, "x-"), "type": kind}}
+		}
+		add("header_to_metadata.v3.Config", m{"request_rules": []any{from("x-model", "STRING"), from("x-tokens", "NUMBER")}})
+		b.AddRoute(m{"match": m{"path": "/off"}, "route": m{"cluster": "upstream"}, "typed_per_filter_config": m{
+			"weir": m{"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": true}}})
+	}})
+	awaitRules(t, s)
+	p := s.PoPs[0]
+	for _, v := range metadataValues {
+		expect(t, p.Get("/key/"+v.name), 429, nil)
+		logs(t, log, `"key":"`+v.key+`"[^}]*"path":"/key/`+v.name+`"`)
+		if native && v.name == "null-value" {
+			v.cost = 7 // the ABI does not distinguish it from a struct
+		}
+		expect(t, p.Get("/cost/"+v.name), 200, map[string]string{"RateLimit": fmt.Sprintf(`^"cost-%s";r=%d;`, v.name, 10-v.cost)})
+	}
+	for _, c := range []struct {
+		path, model string
+		want        int
+		headers     map[string]string
+	}{
+		{"/match", "large", 429, nil},
+		{"/match", "small", 200, nil},
+		{"/override", "large", 200, map[string]string{"RateLimit-Policy": `^"override";q=5;`}},
+		{"/override", "small", 429, nil},
+		{"/sent", "a|b", 429, nil},
+		{"/sent", "b\xffb", 200, nil}, // no UTF-8: the rule has no key
+	} {
+		expect(t, p.Get(c.path, "x-model", c.model), c.want, c.headers)
+	}
+	logs(t, log, `"key":"a\\\\\|b"`)
+	for tokens, cost := range map[string]int{"30": 30, "51": 50, "0": 1, "-1": 50, "2.5": 50, "1e30": 50, "many": 1} { // many is no number: Envoy sets nothing
+		expect(t, p.Get("/tokens", "x-tokens", tokens), 200, map[string]string{"RateLimit": `^"tokens";r=` + strconv.Itoa(100-cost) + `;`})
+	}
+	if r := p.Get("/off"); r.Status != 200 || r.Header.Get("RateLimit") != "" {
+		t.Errorf("/off: status %d, headers %v", r.Status, r.Header)
+	}
+}
