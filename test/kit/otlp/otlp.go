@@ -24,7 +24,9 @@ type Span struct {
 	Service string // service.name of the sender
 	Name    string
 	Trace   string // ids in hexadecimal
-	Parent  string // empty: it has none
+	ID      string
+	Parent  string   // empty: it has none
+	Links   []string // ids of other spans
 }
 
 // Receiver is a receiver. It is safe for concurrent use.
@@ -50,11 +52,11 @@ func Start(t proc.T) *Receiver {
 	return r
 }
 
-// Spans returns the spans of a trace, in hexadecimal, that were received.
+// Spans returns the spans of a trace, in hexadecimal, that were received; of all traces if it is empty.
 func (r *Receiver) Spans(trace string) []Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.spans), func(s Span) bool { return s.Trace != trace })
+	return slices.DeleteFunc(slices.Clone(r.spans), func(s Span) bool { return trace != "" && s.Trace != trace })
 }
 
 // Metric returns what a service sent last of a metric; nil: nothing yet.
@@ -71,7 +73,12 @@ func (r *Receiver) Export(_ context.Context, q *collectortrace.ExportTraceServic
 	for _, rs := range q.GetResourceSpans() {
 		for _, scope := range rs.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
-				r.spans = append(r.spans, Span{serviceOf(rs.GetResource()), s.GetName(), hex.EncodeToString(s.GetTraceId()), hex.EncodeToString(s.GetParentSpanId())})
+				span := Span{Service: serviceOf(rs.GetResource()), Name: s.GetName(), Trace: hex.EncodeToString(s.GetTraceId()),
+					ID: hex.EncodeToString(s.GetSpanId()), Parent: hex.EncodeToString(s.GetParentSpanId())}
+				for _, link := range s.GetLinks() {
+					span.Links = append(span.Links, hex.EncodeToString(link.GetSpanId()))
+				}
+				r.spans = append(r.spans, span)
 			}
 		}
 	}
