@@ -315,24 +315,34 @@ static bool has_key(void *filter, buffer space, buffer key) {
 }
 
 // weir_metadata copies a value of dynamic metadata as Proxy-Wasm serialises it: a string as it is, a number as a double, a
-// boolean as one byte. A value of another type is an empty list.
+// boolean as one byte. A value of another type is an empty list. kind is the type that the key had last, which is tried
+// first: Envoy 1.40 logs an error for each wrong try.
 size_t weir_metadata(void *filter, const char *space, size_t space_length, const char *key, size_t key_length, char *into, size_t most,
-	bool *found) {
+	bool *found, int *kind) {
+	enum { string, numeric, logical, kinds };
 	static const char list[4];
 	buffer s = {space, space_length}, k = {key, key_length}, value = {NULL, 0};
 	double number;
 	bool boolean;
-	if (CALL(http_get_metadata_string)(filter, dynamic_metadata, s, k, &value)) {
+	for (int i = 0, last = *kind; i < kinds && !*found; i++) {
+		switch (*kind = (last + i) % kinds) {
+		case string:
+			*found = CALL(http_get_metadata_string)(filter, dynamic_metadata, s, k, &value);
+			break;
+		case numeric:
+			*found = CALL(http_get_metadata_number)(filter, dynamic_metadata, s, k, &number);
+			value = (buffer){(const char *)&number, *found ? sizeof(number) : 0};
+			break;
+		case logical:
+			*found = CALL(http_get_metadata_bool)(filter, dynamic_metadata, s, k, &boolean);
+			value = (buffer){(const char *)&boolean, *found ? sizeof(boolean) : 0};
+		}
+	}
+	if (!*found && has_key(filter, s, k)) {
 		*found = true;
-	} else if (CALL(http_get_metadata_number)(filter, dynamic_metadata, s, k, &number)) {
-		value = (buffer){(const char *)&number, sizeof(number)};
-	} else if (CALL(http_get_metadata_bool)(filter, dynamic_metadata, s, k, &boolean)) {
-		value = (buffer){(const char *)&boolean, sizeof(boolean)};
-	} else if (has_key(filter, s, k)) {
 		value = (buffer){list, sizeof(list)};
 	}
-	*found = *found || value.ptr != NULL;
-	return put(value, into, most);
+	return *found ? put(value, into, most) : 0;
 }
 
 // weir_span copies the ids of Envoy's span, in hexadecimal. False if the request has none.

@@ -121,7 +121,7 @@ bool weir_grow(stream *s, uint32_t size);
 size_t weir_response_header(void *filter, const char *name, size_t length, char *into, size_t most, bool *found);
 size_t weir_attribute(void *filter, int attribute, char *into, size_t most, bool *found);
 size_t weir_metadata(void *filter, const char *space, size_t space_length, const char *key, size_t key_length, char *into, size_t most,
-	bool *found);
+	bool *found, int *kind);
 bool weir_span(void *filter, char ids[48]);
 bool weir_call(void *config, uint64_t *id, const char *cluster, size_t cluster_length, const char *headers, size_t size,
 	const char *body, size_t body_length, uint64_t timeout_ms);

@@ -44,6 +44,7 @@ type worker struct {
 	called  uint32               // id of the last one
 	metrics []metric             // by the numbers that the VM has
 	numbers map[string]uint32    // by their names
+	kinds   map[string]C.int     // types that metadata had last, see weir_metadata
 
 	// Of the hook that runs, which holds the mutex.
 	current *C.stream
@@ -63,7 +64,7 @@ type outgoing struct {
 }
 
 func newWorker(c *config) *worker {
-	w := &worker{config: c, waiting: map[uint32]*C.stream{}, numbers: map[string]uint32{}}
+	w := &worker{config: c, waiting: map[uint32]*C.stream{}, numbers: map[string]uint32{}, kinds: map[string]C.int{}}
 	if !w.enrol() {
 		logLine(filter.LogError, "weir: too many configurations of the filter are alive")
 		return nil
@@ -280,9 +281,15 @@ func (w *worker) Property(path string) (value string, ok bool) {
 			w.noClaims()
 			return "", false
 		}
+		kind := w.kinds[of]
+		last := kind
 		value = textOf(fetch(&w.buffers.property, func(into *C.char, most C.size_t) C.size_t {
-			return C.weir_metadata(w.current.filter, chars(space), C.size_t(len(space)), chars(key), C.size_t(len(key)), into, most, &found)
+			found = false
+			return C.weir_metadata(w.current.filter, chars(space), C.size_t(len(space)), chars(key), C.size_t(len(key)), into, most, &found, &kind)
 		}))
+		if bool(found) && kind != last {
+			w.kinds[of] = kind
+		}
 		return value, bool(found)
 	}
 	attribute, ok := attributes[path]
