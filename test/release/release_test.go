@@ -76,7 +76,7 @@ const oldestGlibc = "GLIBC_2.17"
 func TestLibraries(t *testing.T) {
 	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
 		f := fatal.Get(elf.Open(proc.Released(t, "weir_VERSION_linux_"+arch+".so")))(t)
-		defer f.Close()
+		t.Cleanup(func() { _ = f.Close() })
 		if f.Machine != machine || f.Type != elf.ET_DYN {
 			t.Errorf("%s: %v, %v", arch, f.Machine, f.Type)
 		}
