@@ -19,6 +19,7 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/upstream"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 const eu, us = "eu", "us"
@@ -84,7 +85,7 @@ type region struct {
 	cell   *cell
 	keeper *upstream.Keeper
 	store  *upstream.Store
-	log    *bytes.Buffer
+	log    proc.Lines
 
 	mu          sync.Mutex
 	cut         bool   // no call arrives
@@ -220,9 +221,9 @@ func inWorld(t *testing.T, replicas int, test func(*world)) {
 
 // newRegion starts a replica. It ends with the test.
 func newRegion(t *testing.T, name string, global *aggregator, own *memory.Store, c *cell, id uint64) *region {
-	r := &region{t: t, name: name, global: global, cell: c, log: &bytes.Buffer{}}
+	r := &region{t: t, name: name, global: global, cell: c}
 	r.keeper = upstream.NewKeeper(upstream.KeeperConfig{
-		Cell: c, Region: name, ID: id, Log: slog.New(slog.NewTextHandler(r.log, nil)),
+		Cell: c, Region: name, ID: id, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
 		Windows: func() []reserve.Window {
 			return []reserve.Window{{Period: limit.Minute}, {Period: 10 * limit.Second, LooksBack: true}}
 		},
@@ -270,7 +271,7 @@ func (r *region) isCut() bool {
 // logs is what the log has by now.
 func (r *region) logs() string {
 	synctest.Wait()
-	return r.log.String()
+	return strings.Join(r.log.With(), "")
 }
 
 // link cuts the region off from the aggregator, or connects it.
