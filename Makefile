@@ -233,6 +233,11 @@ subjects:
 	@{ git --git-dir=.git log --no-merges --format=%s $(subjects_since)..HEAD || git --git-dir=.git log --no-merges --format=%s -n 1 || true; } 2>/dev/null | \
 	awk 'length > 72 || !/^[^ :][^:]*: ./ { print "write `package: what changes` in at most 72 characters, not: " $$0; wrong = 1 } END { exit wrong }'
 
+.PHONY: signed
+signed: ## Check that the commits since BASE have a Signed-off-by line (BASE=origin/main)
+	@git log --no-merges --format='%h %s%x09%(trailers:key=Signed-off-by)' $(or $(BASE),origin/main)..HEAD | \
+	awk -F '\t' 'NF && /\t/ && $$2 == "" { print "no Signed-off-by line (git commit --amend -s): " $$1; wrong = 1 } END { exit wrong }'
+
 .PHONY: vuln
 vuln: ## Check dependencies for known vulnerabilities (needs the Go vulnerability database)
 	go run golang.org/x/vuln/cmd/govulncheck@v1.3.0 ./...
@@ -296,7 +301,11 @@ envoy-test: setup release tally ## Hold a limit with the archive of a release an
 .PHONY: push
 push: ## Push the images of dist/ to a registry (IMAGES=registry.example/weir)
 	@go build -C tools -o ../.tools/ ./release
-	@.tools/release -push "$$IMAGES"
+	@.tools/release -push "$$IMAGES" | tee .tools/images
+
+.PHONY: sign
+sign: ## Sign the images that `make push` pushed, without a key (needs cosign, and a login that it can use)
+	@xargs -n 1 cosign sign --yes < .tools/images
 
 .PHONY: publish
 publish: release ## Make the release of a tag, and publish it on GitHub (TAG=v0.1.0; needs gh)
