@@ -7,11 +7,11 @@ import { get, getTagged, Problem } from "./api"
 import { AmendDialog } from "./amend"
 import { DiffView } from "./diff"
 import { limitOf, ruleText, sheds, withMode } from "./document"
-import { visible } from "./format"
+import { revisionText, visible } from "./format"
 import { trouble, uses, watch } from "./live"
 import type { Applied, Diff, Finding, Rules, Tested, Validated, Version } from "./types"
 import { Dialog, Failure, Field, useAction } from "./forms"
-import { Card, drawn, said, Table, Text, Time } from "./widgets"
+import { Card, drawn, said, Table, Text } from "./widgets"
 
 /** What is typed and not applied: it stays while one looks at other pages. */
 const draft = signal<{ text: string; begun: string; etag: string; source: string } | null>(null)
@@ -181,7 +181,7 @@ function Steps({ lost, mistakes }: { lost: (other: { version: Version; document:
         made = await put(text, newest.etag) // only overrides or candidates have changed
       }
       draft.value = { text: draft.value!.text, begun: text, etag: `"${made.version.revision}"`, source }
-      said.value = `Revision ${made.version.revision} is the newest one.`
+      said.value = `Revision ${revisionText(made.version.revision)} is the newest one.`
       setWhy("")
     })
   return (
@@ -252,7 +252,7 @@ function Lost({ of, close }: { of: { version: Version; document: string; etag: s
   return (
     <Dialog title="Somebody else has changed the rules" close={close}>
       <p>
-        <Text of={of.version.who} /> applied revision {of.version.revision} at <Time at={of.version.when} />: <Text of={of.version.why} />. What you typed is not
+        <Text of={of.version.who} /> applied revision {revisionText(of.version.revision)}: <Text of={of.version.why} />. What you typed is not
         applied, and is still in the editor. Left is theirs, right is yours.
       </p>
       <div ref={at} class="editor" />

@@ -20,12 +20,30 @@ export function duration(ms: number): string {
   return Math.round(ms / 1000) + " s"
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" })
-const day = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit" })
-
-/** A time in the viewer's zone: of today without the day. */
+/** A time in the viewer's zone as ISO 8601 writes it, such as 10:59:41+01:00; the date comes first unless it is today. */
 export function time(at: Date): string {
-  return at.toDateString() === new Date().toDateString() ? clock.format(at) : day.format(at)
+  const east = -at.getTimezoneOffset() // minutes
+  const [date, clock] = new Date(at.getTime() + east * 60_000).toISOString().slice(0, 19).split("T")
+  const offset = new Date(Math.abs(east) * 60_000).toISOString().slice(11, 16)
+  const zone = east === 0 ? "Z" : (east < 0 ? "-" : "+") + offset
+  return (at.toDateString() === new Date().toDateString() ? "" : date + " ") + clock + zone
+}
+
+/** The last digits of a revision, which tell versions apart. */
+export function shortRevision(of: number): string {
+  return madeAt(of) ? String(of).slice(-6) : String(of)
+}
+
+/** When rules got their revision; null: the revision is a number that a rules file states. Versions that are kept have the microseconds since 1970, files their milliseconds. */
+export function madeAt(revision: number): Date | null {
+  if (revision < 1e12) return null
+  return new Date(revision < 1e14 ? revision : revision / 1000)
+}
+
+/** A revision for a sentence, such as 610476 (10:59:41Z). */
+export function revisionText(of: number): string {
+  const made = madeAt(of)
+  return shortRevision(of) + (made ? ` (${time(made)})` : "")
 }
 
 // Control characters, what turns the direction of writing, spaces but the usual one, and what is seen as nothing.

@@ -3,10 +3,11 @@
 import { useEffect, useState } from "preact/hooks"
 import { get, getTagged } from "./api"
 import { DiffView } from "./diff"
+import { revisionText } from "./format"
 import { inForce } from "./live"
 import type { Applied, Diff, Page, Rules, Version } from "./types"
 import { Dialog, Failure, Field, useAction, useAnswer } from "./forms"
-import { Card, said, Table, Text, Time } from "./widgets"
+import { Card, Revision, said, Table, Text, Time } from "./widgets"
 
 /** Whether versions and an audit are kept; null: it is not known yet. */
 export function useKept(): boolean | null {
@@ -36,7 +37,14 @@ export function History({ rule, changed }: { rule?: string; changed: () => void 
           { name: "when", of: (v) => <Time at={v.when} /> },
           { name: "who", of: (v) => <Text of={v.who} /> },
           { name: "why", of: (v) => <Text of={(v.amends ? v.amends + ": " : "") + v.why} /> },
-          { name: "revision", right: true, of: (v) => v.revision + (v.revision === inForce.value?.revision ? " in force" : "") },
+          {
+            name: "revision",
+            of: (v) => (
+              <>
+                <Revision of={v.revision} /> {v.revision === inForce.value?.revision && "in force"}
+              </>
+            ),
+          },
           {
             name: "action",
             of: (v) =>
@@ -76,7 +84,7 @@ function Compared({ of, rule, close }: { of: Version; rule?: string; close: () =
     [],
   )
   return (
-    <Dialog title={"Going back to revision " + of.revision} close={close}>
+    <Dialog title={"Changes if you go back to revision " + revisionText(of.revision)} close={close}>
       <Failure of={error} />
       {diff && <DiffView of={diff} only={rule} />}
       <button type="button" onClick={close}>
@@ -94,7 +102,7 @@ function Rollback({ to, close, done }: { to: Version; close: () => void; done: (
   const roll = () =>
     run(async () => {
       const made = await get<Applied>("rules:rollback", { body: { revision: to.revision, why }, match: etag })
-      said.value = `Revision ${made.version.revision} has the rules of ${to.revision} again.`
+      said.value = `Revision ${revisionText(made.version.revision)} has the rules of ${revisionText(to.revision)} again.`
       done()
     })
   return (

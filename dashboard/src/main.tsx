@@ -3,12 +3,13 @@
 import "./style.css"
 import { render } from "preact"
 import { useEffect } from "preact/hooks"
-import { signal } from "@preact/signals"
-import { login, logIn, token } from "./api"
+import { effect, signal } from "@preact/signals"
+import { get, login, logIn, token } from "./api"
 import { inForce, status, trouble } from "./live"
 import { visible } from "./format"
-import { Link, said, Text } from "./widgets"
+import { Link, Revision, said, Text } from "./widgets"
 import { Overview } from "./overview"
+import type { Whoami } from "./types"
 
 type Pages = typeof import("./pages")
 
@@ -74,6 +75,14 @@ function Page() {
   )
 }
 
+/** Who is logged in; null: nobody, or it is not known yet. */
+const me = signal<Whoami | null>(null)
+
+effect(() => {
+  if (login.value) me.value = null
+  else void get<Whoami>("whoami").then((own) => (me.value = own), () => (me.value = null))
+})
+
 function Head() {
   const title = pages.find(([to]) => to === route.value[0])?.[1] ?? route.value[1] ?? "Weir"
   useEffect(() => {
@@ -94,7 +103,16 @@ function Head() {
       </nav>
       <span class="of">
         {status.value && <Text of={status.value.of} />}
-        {inForce.value?.revision ? <span class="muted"> revision {inForce.value.revision}</span> : null}
+        {inForce.value?.revision ? (
+          <span>
+            rules <Revision of={inForce.value.revision} />
+          </span>
+        ) : null}
+        {me.value && (
+          <span title={me.value.until && "until " + me.value.until}>
+            <Text of={me.value.name} most={40} /> <span class="muted">({me.value.role})</span>
+          </span>
+        )}
         {token.value && (
           <button type="button" class="quiet" onClick={() => (logIn(""), location.reload())}>
             Log out

@@ -168,6 +168,14 @@ export interface Explanation {
   rejected_by?: string
 }
 
+/** The client that makes the calls. */
+export interface Whoami {
+  name: string
+  role: string
+  prefix?: string
+  until?: string
+}
+
 export interface AuditEntry {
   id: string
   when: string

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact"
 import { useState } from "preact/hooks"
 import { signal } from "@preact/signals"
-import { duration, number, time, visible } from "./format"
+import { duration, madeAt, number, shortRevision, time, visible } from "./format"
 
 /** A time in the viewer's zone; UTC when one points at it. */
 export function Time({ at }: { at: string }) {
@@ -12,6 +12,17 @@ export function Time({ at }: { at: string }) {
     <time dateTime={at} title={date.toISOString().replace("T", " ").slice(0, 19) + " UTC"}>
       {time(date)}
     </time>
+  )
+}
+
+/** A revision of the rules: its last digits and its date, all digits when one points at it. */
+export function Revision({ of }: { of: number }) {
+  const made = madeAt(of)
+  return (
+    <span class="num" title={"revision " + of}>
+      {shortRevision(of)}
+      {made && <span class="muted"> {time(made)}</span>}
+    </span>
   )
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// Who has no token, a wrong one or one that has ended is told so, and sees nothing. A viewer is told what he may not do.
+// Without a valid token the page shows the reason and no data. With one it shows the name and the role, and rejects what the role does not allow.
 func TestLogin(t *testing.T) {
 	k := newKeys(t)
 	s := start(t, rules, k)
@@ -29,6 +29,7 @@ func TestLogin(t *testing.T) {
 	s.logIn(" " + k.tokens["viewer"] + "\u200b\n")
 	s.See("rules.apply") // in the audit, which was rejected before
 	s.Lose("It stays in this tab.")
+	s.See("viewer (viewer)")
 	s.Open("/#/edit/orders")
 	s.See("No mistakes.")
 	s.Fill("Reason", "mine")

@@ -5,6 +5,7 @@
 //	guard.go    checks of every call
 //	limits.go   calls and streams of one caller
 //	audit.go    the audit log
+//	whoami.go   the client that calls
 package api
 
 import (
@@ -79,6 +80,7 @@ func New(c Config) *API {
 		write(w, v1.NewProblem(http.StatusNotFound, v1.CodeUnknown, "there is no "+r.Method+" "+r.URL.Path+"; GET /v1/openapi.yaml lists what there is"))
 	})
 	a.addAudit()
+	a.addWhoami()
 	return a
 }
 

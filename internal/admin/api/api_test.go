@@ -143,6 +143,21 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// Whoami states the name, the role, the prefix and the end of the token that a call has.
+func TestWhoami(t *testing.T) {
+	w := newWorld(t, Config{Secure: true, Callers: new(access.List)})
+	for name, want := range map[string]string{
+		"viewer":   `{"name":"viewer","role":"viewer"}`,
+		"operator": `{"name":"operator","role":"operator","until":"2100-01-01T00:00:00Z"}`,
+		"team":     `{"name":"team","role":"admin","prefix":"team-"}`,
+	} {
+		answer := w.call(w.Handler(), http.MethodGet, "/v1/whoami", "", "Authorization", w.bearer[name])
+		if got := strings.TrimSpace(answer.Body.String()); answer.Code != 200 || got != want {
+			t.Errorf("%s: %d %s, want %s", name, answer.Code, got, want)
+		}
+	}
+}
+
 // Where others reach the port, too, calls to a loopback address are of this machine if that is wanted.
 func TestLocal(t *testing.T) {
 	for _, c := range []struct {

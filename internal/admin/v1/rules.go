@@ -89,6 +89,14 @@ type Amended struct {
 	Before  string  `json:"before,omitempty" doc:"The entry that is no more; missing: there was none."`
 }
 
+// Whoami is the client that calls, and its rights.
+type Whoami struct {
+	Name   string     `json:"name" doc:"Name of the token or certificate; local: a client on this machine."`
+	Role   string     `json:"role" enum:"viewer,operator,admin"`
+	Prefix string     `json:"prefix,omitempty" doc:"The client can change only rules whose names begin with this; missing: all rules."`
+	Until  *time.Time `json:"until,omitempty" doc:"When the token ends; missing: never."`
+}
+
 // AuditEntry is one change that somebody made.
 type AuditEntry struct {
 	ID     string    `json:"id" doc:"Orders the entries."`
