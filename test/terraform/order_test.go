@@ -50,6 +50,9 @@ func TestOrder(t *testing.T) {
 		"aws_eip.nat":          {"aws_internet_gateway.this"},
 		"aws_nat_gateway.this": {"aws_internet_gateway.this"},
 	})
+	ordered(t, filepath.Join(tree(t), "modules", "region", "modules", "service"), map[string][]string{
+		"aws_ecs_service.this": {"aws_iam_role_policy.execution", "aws_iam_role_policy.task", "aws_vpc_security_group_egress_rule.redis"},
+	})
 }
 
 // One apply updates in the order that docs/install.md demands: aggregators, the replicas of each region, its PoPs.

@@ -260,6 +260,9 @@ resource "aws_ecs_task_definition" "this" {
       name = volume.value.name
     }
   }
+  lifecycle {
+    create_before_destroy = true # a service that ECS rolls back goes on with the old one, which must be registered
+  }
   tags = var.tags
 }
 
@@ -275,7 +278,10 @@ resource "aws_ecs_service" "this" {
   wait_for_steady_state              = true # what comes next in an apply finds the new tasks
   propagate_tags                     = "SERVICE"
   enable_ecs_managed_tags            = true
-  depends_on                         = [var.after]
+  depends_on = [ # tasks that start without these fail, and ECS gives up
+    var.after, aws_iam_role_policy.execution, aws_iam_role_policy.task, aws_iam_role_policy.metrics,
+    aws_vpc_security_group_egress_rule.redis, aws_vpc_security_group_egress_rule.aggregators,
+  ]
 
   network_configuration {
     subnets          = var.network.private_subnet_ids
@@ -288,6 +294,12 @@ resource "aws_ecs_service" "this" {
   }
   lifecycle {
     ignore_changes = [desired_count] # is what autoscaling made of it
+
+    # The apply ends here, before it updates PoPs.
+    postcondition {
+      condition     = self.task_definition == aws_ecs_task_definition.this.arn
+      error_message = "ECS rolled ${var.program} back, because its new tasks did not start: they run ${self.task_definition}. Find the reason in the events of the service and in the log group ${aws_cloudwatch_log_group.this.name}, correct it, and apply again."
+    }
   }
   tags = var.tags
 }
