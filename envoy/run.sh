@@ -91,7 +91,7 @@ rm -f "$logs/state" # each demo begins with whole limits
 start region bin/weir-regional --region local --rules "$rules" --state "$logs/state" --listen "$region" --admin-listen "$region_admin" --drain-wait 0s
 if [ "$rules" = store: ] && [ ! -e "$logs/rules.store" ]; then
   await "the region" 20 "$region_admin" /healthz "$ok"
-  bin/weir apply envoy/rules.yaml --admin "$region_admin" --reason "the rules of make run" >/dev/null || die "cannot put envoy/rules.yaml in force"
+  bin/weir rules apply envoy/rules.yaml --admin "$region_admin" --reason "the rules of make run" >/dev/null || die "cannot put envoy/rules.yaml in force"
 fi
 await "the region" 20 "$region_admin" /readyz "$ok"
 echo "dashboard: http://$region_admin/"
@@ -102,7 +102,7 @@ await "the PoP" 120 "$admin" /ready "$ok"
 await "the rule set of the PoP" 20 "$admin" '/stats?filter=weir.calls' 'answered: [1-9]'
 echo "PoP: http://$pop, admin http://$admin, access log $logs/envoy.log, rules $rules"
 change="Change $rules: the new rules apply at once, or their mistakes are printed here."
-[ "$rules" != store: ] || change="Change the rules in the dashboard, or: bin/weir apply FILE --admin $region_admin --reason TEXT
+[ "$rules" != store: ] || change="Change the rules in the dashboard, or: bin/weir rules apply FILE --admin $region_admin --reason TEXT
 They are kept in $logs/rules.store for the next time; remove it to begin with envoy/rules.yaml again."
 cat <<END
 

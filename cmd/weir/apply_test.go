@@ -56,25 +56,25 @@ func (weir caller) apply(t *testing.T, dir string) (one, first, second string) {
 		return proc.WriteFile(t, filepath.Join(dir, name), "rules:\n- { name: a, key: [client_ip], limit: "+limit+" }\n- { name: b, key: [path], limit: 5/1s }\n")
 	}
 	one, two := file("one.yaml", "10/1m"), file("two.yaml", "20/1m")
-	weir(0, "history", "no rules have been applied")
-	weir(1, "rollback --reason nothing", "no version is before")
-	weir(2, "apply "+one+" --dry-run", "+rules:", "\nmade against nothing\n")
-	first = revisionOf(weir(0, "apply "+one+" --reason begin", " is "))
-	weir(0, "apply "+one+" --dry-run", "is the same as revision "+first)
-	weir(2, "apply "+two+" --dry-run --on "+first, "--- revision "+first, "-- { name: a, key: [client_ip], limit: 10/1m }", "+- { name: a, key: [client_ip], limit: 20/1m }",
+	weir(0, "rules history", "no rules have been applied")
+	weir(1, "rules rollback --reason nothing", "no version is before")
+	weir(2, "rules apply "+one+" --dry-run", "+rules:", "\nmade against nothing\n")
+	first = revisionOf(weir(0, "rules apply "+one+" --reason begin", " is "))
+	weir(0, "rules apply "+one+" --dry-run", "is the same as revision "+first)
+	weir(2, "rules apply "+two+" --dry-run --on "+first, "--- revision "+first, "-- { name: a, key: [client_ip], limit: 10/1m }", "+- { name: a, key: [client_ip], limit: 20/1m }",
 		"\na: changed\n  limit: 10/1m -> 20/1m; counters are kept\n", "\nmade against revision "+first+"\n")
-	weir(2, "apply "+file("other.yaml", "10/60s")+" --dry-run", "; only the text differs, the rules are the same\n")
-	second = revisionOf(weir(0, "apply "+two+" --reason more --on "+first))
-	weir(1, "apply "+one+" --dry-run --on "+first, "applied revision "+second+" meanwhile")
-	weir(1, "apply "+one+" --reason late --on "+first, "nothing was changed", "applied revision "+second+" meanwhile")
-	weir(0, "rollback "+second+" --dry-run", "is the same as revision "+second)
-	weir(2, "rollback --dry-run", "+- { name: a, key: [client_ip], limit: 10/1m }", "\nmade against revision "+second+"\n")
-	third := revisionOf(weir(0, "rollback --reason less"))
-	weir(0, "history "+third, "10/1m")
-	weir(1, "history 2", "revision 2: there is no such version")
-	weir(0, "history", third+" *", "back to "+first+": less", "begin")
-	weir(0, "history -o json", `"rollback_to": `+first, `"why": "more"`)
-	weir(1, "apply testdata/bad.yaml --reason bad", "testdata/bad.yaml:")
+	weir(2, "rules apply "+file("other.yaml", "10/60s")+" --dry-run", "; only the text differs, the rules are the same\n")
+	second = revisionOf(weir(0, "rules apply "+two+" --reason more --on "+first))
+	weir(1, "rules apply "+one+" --dry-run --on "+first, "applied revision "+second+" meanwhile")
+	weir(1, "rules apply "+one+" --reason late --on "+first, "nothing was changed", "applied revision "+second+" meanwhile")
+	weir(0, "rules rollback "+second+" --dry-run", "is the same as revision "+second)
+	weir(2, "rules rollback --dry-run", "+- { name: a, key: [client_ip], limit: 10/1m }", "\nmade against revision "+second+"\n")
+	third := revisionOf(weir(0, "rules rollback --reason less"))
+	weir(0, "rules history "+third, "10/1m")
+	weir(1, "rules history 2", "revision 2: there is no such version")
+	weir(0, "rules history", third+" *", "back to "+first+": less", "begin")
+	weir(0, "rules history -o json", `"rollback_to": `+first, `"why": "more"`)
+	weir(1, "rules apply testdata/bad.yaml --reason bad", "testdata/bad.yaml:")
 	return one, first, second
 }
 
@@ -85,7 +85,7 @@ func TestApply(t *testing.T) {
 	t.Setenv("CONSUL_HTTP_ADDR", agent.Addr)
 	weir := calls(t, dir)
 	one, _, second := weir.apply(t, dir)
-	weir(0, "rollback "+second+" --reason after --author bob", " is in force")
+	weir(0, "rules rollback "+second+" --reason after --author bob", " is in force")
 	store, err := versions.Open(agent.Addr, "")
 	if err == nil {
 		_, _, err = store.Amend(t.Context(), amend.Edit{Entry: amend.Entry{Kind: amend.Override, Amendment: amend.Amendment{
@@ -93,21 +93,21 @@ func TestApply(t *testing.T) {
 		}}}, versions.Change{Who: "ann", Why: "a sale"})
 	}
 	fatal.If(t, err)
-	weir(0, "history", "bob", "override of a 192.0.2.1: 99/1m until 20", "Z: a sale")
+	weir(0, "rules history", "bob", "override of a 192.0.2.1: 99/1m until 20", "Z: a sale")
 	several := filepath.Join(dir, "several")
 	fatal.If(t, os.Mkdir(several, 0o700))
 	proc.WriteFile(t, filepath.Join(several, "a.yaml"), "rules:\n- { name: a, key: [client_ip], limit: 30/1m }\n")
 	proc.WriteFile(t, filepath.Join(several, "b.yaml"), "rules:\n- { name: b, key: [path], limit: 5/1s }\n")
-	weir(2, "apply "+several+" --dry-run", "+  # \"a.yaml\"\n+  - name: a\n+    key: [client_ip]\n+    limit: 30/1m\n+  # \"b.yaml\"\n+  - name: b\n")
-	last := revisionOf(weir(0, "apply "+several+" --reason files", " is in force"))
-	weir(0, "apply "+several+" --dry-run", "is the same as revision "+last)
+	weir(2, "rules apply "+several+" --dry-run", "+  # \"a.yaml\"\n+  - name: a\n+    key: [client_ip]\n+    limit: 30/1m\n+  # \"b.yaml\"\n+  - name: b\n")
+	last := revisionOf(weir(0, "rules apply "+several+" --reason files", " is in force"))
+	weir(0, "rules apply "+several+" --dry-run", "is the same as revision "+last)
 
 	if !testing.Short() {
 		weir.notInForce(t, agent.Addr, one)
 	}
 	agent.Kill()
 	for _, args := range []string{" --dry-run", " --reason away"} {
-		weir(1, "apply "+one+args, "consul at "+agent.Addr+" cannot read weir/rules/manifest")
+		weir(1, "rules apply "+one+args, "consul at "+agent.Addr+" cannot read weir/rules/manifest")
 	}
 }
 
@@ -121,7 +121,7 @@ func (weir caller) notInForce(t *testing.T, addr, rules string) {
 		})
 	}
 	fatal.If(t, err)
-	weir(1, "apply "+rules+" --reason old", " is in Consul", "not in force in weir-regional-eu-old, which has revision 1")
+	weir(1, "rules apply "+rules+" --reason old", " is in Consul", "not in force in weir-regional-eu-old, which has revision 1")
 }
 
 // Through the admin API rules are applied in the same way, and overrides and candidates, too.
@@ -135,23 +135,23 @@ func TestApplyThroughAPI(t *testing.T) {
 	defer server.Close()
 	weir := calls(t, dir, "--admin", strings.TrimPrefix(server.URL, "http://"))
 	one, _, _ := weir.apply(t, dir)
-	weir(0, "override set a 192.0.2.1 --limit 99/1m --until 1h --reason sale", "override of a 192.0.2.1: 99/1m until 20")
-	weir(0, "override list", "a     192.0.2.1  99/1m  20", "local  sale")
-	weir(0, "candidate set a --limit 5/1m --until 1h --reason try", "candidate of a: 5/1m until 20")
-	weir(0, "candidate list -o json", `"limit": "5/1m"`, `"why": "try"`)
-	weir(0, "history", "override of a 192.0.2.1: 99/1m until 20", "Z: sale")
-	weir(0, "override rm a 192.0.2.1 --reason over", "override of a 192.0.2.1 removed")
-	weir(1, "override rm a 192.0.2.1 --reason over", "does not exist")
-	weir(1, "override set a --limit 99/1m --until 1h --reason sale", "key, or hash")
-	weir(2, "override set a x --limit 99/1m --until soon --reason sale", "how long, such as 1h")
-	weir(1, "candidate set a x --limit 5/1m --until 1h --reason try", "key")
-	weir(0, "candidate rm a --reason over", "candidate of a removed")
-	weir(0, "audit", "override.set", "candidate.remove")
-	weir(2, "rollback --dry-run", "+- { name: a, key: [client_ip], limit: 20/1m }")
-	weir(2, "apply "+one+" --reason x --author ann", "knows who calls")
+	weir(0, "keys override set a 192.0.2.1 --limit 99/1m --until 1h --reason sale", "override of a 192.0.2.1: 99/1m until 20")
+	weir(0, "keys override list", "a     192.0.2.1  99/1m  20", "local  sale")
+	weir(0, "keys candidate set a --limit 5/1m --until 1h --reason try", "candidate of a: 5/1m until 20")
+	weir(0, "keys candidate list -o json", `"limit": "5/1m"`, `"why": "try"`)
+	weir(0, "rules history", "override of a 192.0.2.1: 99/1m until 20", "Z: sale")
+	weir(0, "keys override rm a 192.0.2.1 --reason over", "override of a 192.0.2.1 removed")
+	weir(1, "keys override rm a 192.0.2.1 --reason over", "does not exist")
+	weir(1, "keys override set a --limit 99/1m --until 1h --reason sale", "key, or hash")
+	weir(2, "keys override set a x --limit 99/1m --until soon --reason sale", "how long, such as 1h")
+	weir(1, "keys candidate set a x --limit 5/1m --until 1h --reason try", "key")
+	weir(0, "keys candidate rm a --reason over", "candidate of a removed")
+	weir(0, "admin audit", "override.set", "candidate.remove")
+	weir(2, "rules rollback --dry-run", "+- { name: a, key: [client_ip], limit: 20/1m }")
+	weir(2, "rules apply "+one+" --reason x --author ann", "knows who calls")
 	server.Close()
-	weir(1, "history", "does not answer")
-	weir(1, "apply "+one+" --dry-run", "does not answer")
+	weir(1, "rules history", "does not answer")
+	weir(1, "rules apply "+one+" --dry-run", "does not answer")
 }
 
 // What is not as it should be has an exit status of its own.

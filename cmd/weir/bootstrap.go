@@ -70,7 +70,7 @@ func (m *makeCmd) Run(stdout io.Writer, stderr errorWriter) error {
 		},
 	}, time.Now())
 	if err != nil {
-		return fmt.Errorf("weir bootstrap: %w", err)
+		return fmt.Errorf("weir admin bootstrap: %w", err)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func TestBootstrapKilled(t *testing.T) {
 	}
 	for after := time.Duration(0); after < 60*time.Millisecond; after += every {
 		dir := filepath.Join(t.TempDir(), "weir")
-		args := []string{"bootstrap", dir, "--regions", "eu,us", "--home", "eu"}
+		args := []string{"admin", "bootstrap", dir, "--regions", "eu,us", "--home", "eu"}
 		cmd := exec.Command(binary, args...)
 		fatal.If(t, cmd.Start())
 		time.Sleep(after) // wherever it is then
@@ -56,7 +56,7 @@ func TestBootstrapKilled(t *testing.T) {
 		if len(state) > 0 && whole[filepath.Join(dir, "state.json")] != string(state) {
 			t.Errorf("killed after %v: the next run chose anew", after)
 		}
-		if out, err := exec.Command(binary, "bootstrap", dir).CombinedOutput(); err != nil || !bytes.Contains(out, []byte("nothing was changed")) {
+		if out, err := exec.Command(binary, "admin", "bootstrap", dir).CombinedOutput(); err != nil || !bytes.Contains(out, []byte("nothing was changed")) {
 			t.Errorf("killed after %v: then %v\n%s", after, err, out)
 		}
 		again := tree(t, dir)
@@ -75,7 +75,7 @@ func TestBootstrapTwice(t *testing.T) {
 	var outs [2]bytes.Buffer
 	var cmds [2]*exec.Cmd
 	for i := range cmds {
-		cmds[i] = exec.Command(binary, "bootstrap", dir, "--regions", "eu")
+		cmds[i] = exec.Command(binary, "admin", "bootstrap", dir, "--regions", "eu")
 		cmds[i].Stdout, cmds[i].Stderr = &outs[i], &outs[i]
 		fatal.If(t, cmds[i].Start())
 	}
@@ -89,7 +89,7 @@ func TestBootstrapTwice(t *testing.T) {
 	if made != 1 {
 		t.Errorf("chosen %d times:\n%s%s", made, &outs[0], &outs[1])
 	}
-	if out, err := exec.Command(binary, "bootstrap", dir).CombinedOutput(); err != nil || !bytes.Contains(out, []byte("nothing was changed")) {
+	if out, err := exec.Command(binary, "admin", "bootstrap", dir).CombinedOutput(); err != nil || !bytes.Contains(out, []byte("nothing was changed")) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -35,19 +35,19 @@ func TestConvertWritesOverNothing(t *testing.T) {
 		return string(data)
 	}
 	fatal.If(t, os.WriteFile(bindings, []byte("mine"), 0o600))
-	if got := weir(t, "convert", "ratelimit/plain", "--rules", rules, "--ratelimit-bindings", bindings); got != 1 || content(bindings) != "mine" || content(rules) != "" {
+	if got := weir(t, "rules", "convert", "ratelimit/plain", "--rules", rules, "--ratelimit-bindings", bindings); got != 1 || content(bindings) != "mine" || content(rules) != "" {
 		t.Errorf("exit status %d; bindings %q, rules %q", got, content(bindings), content(rules))
 	}
-	if got := weir(t, "convert", "ratelimit/plain", "--rules", rules, "--ratelimit-bindings", filepath.Join(at, "none", "bindings.yaml")); got != 1 || content(rules) != "" {
+	if got := weir(t, "rules", "convert", "ratelimit/plain", "--rules", rules, "--ratelimit-bindings", filepath.Join(at, "none", "bindings.yaml")); got != 1 || content(rules) != "" {
 		t.Errorf("bindings cannot be written: exit status %d, rules %q", got, content(rules))
 	}
-	if got := weir(t, "convert", "ratelimit/broken", "--force", "--rules", rules, "--ratelimit-bindings", bindings); got != 1 || content(bindings) != "mine" {
+	if got := weir(t, "rules", "convert", "ratelimit/broken", "--force", "--rules", rules, "--ratelimit-bindings", bindings); got != 1 || content(bindings) != "mine" {
 		t.Errorf("a mistake: exit status %d, bindings %q", got, content(bindings))
 	}
-	if got := weir(t, "convert", "ratelimit/plain", "--force", "--rules", rules, "--ratelimit-bindings", bindings); got != 0 {
+	if got := weir(t, "rules", "convert", "ratelimit/plain", "--force", "--rules", rules, "--ratelimit-bindings", bindings); got != 0 {
 		t.Errorf("with --force: exit status %d", got)
 	}
-	if got := weir(t, "validate", rules, "--ratelimit-bindings", bindings); got != 0 {
+	if got := weir(t, "rules", "validate", rules, "--ratelimit-bindings", bindings); got != 0 {
 		t.Error("what was written is not valid")
 	}
 	if left, err := filepath.Glob(filepath.Join(at, ".weir*")); err != nil || len(left) > 0 {

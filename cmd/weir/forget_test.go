@@ -23,12 +23,12 @@ func TestForgetRegion(t *testing.T) {
 	defer aggregator.Close()
 	at := strings.TrimPrefix(aggregator.URL, "http://")
 	for region, want := range map[string]string{"eu": "nothing is withheld for region eu", "us": "it is not dead"} {
-		out, err := exec.CommandContext(t.Context(), binary, "forget-region", region, "--admin", at).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), binary, "admin", "forget-region", region, "--admin", at).CombinedOutput()
 		if (err == nil) != (region == "eu") || !strings.Contains(string(out), want) {
 			t.Errorf("%s: %v, %q, want %q", region, err, out, want)
 		}
 	}
-	if out, err := exec.CommandContext(t.Context(), binary, "forget-region", "eu").CombinedOutput(); err == nil || !strings.Contains(string(out), "--admin") {
+	if out, err := exec.CommandContext(t.Context(), binary, "admin", "forget-region", "eu").CombinedOutput(); err == nil || !strings.Contains(string(out), "--admin") {
 		t.Errorf("without an aggregator: %v, %q", err, out)
 	}
 }

@@ -31,7 +31,7 @@ func inHome(t *testing.T, dir string, status int, args ...string) string {
 
 // What is printed of a token is an item of the file of tokens, and the token itself, which is in no other place.
 func TestToken(t *testing.T) {
-	out := inHome(t, t.TempDir(), 0, "token", "ann@example.com", "--role", "operator", "--prefix", "team-", "--until", "2100-01-31T00:00:00Z")
+	out := inHome(t, t.TempDir(), 0, "admin", "token", "ann@example.com", "--role", "operator", "--prefix", "team-", "--until", "2100-01-31T00:00:00Z")
 	token, rest, _ := strings.Cut(out, "\n")
 	if strings.Contains(rest, token) {
 		t.Errorf("the token is printed twice: %s", out)
@@ -57,7 +57,7 @@ func TestOutput(t *testing.T) {
 		}
 	}
 	slices.Sort(found)
-	want := "analyze audit candidate list explain history override list peek reset status tap top"
+	want := "admin audit explain keys candidate list keys override list keys peek keys reset rules history status tap top"
 	if got := strings.Join(found, " "); strings.ReplaceAll(got, "weir ", "") != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -23,42 +23,54 @@ import (
 
 // commands is the command line. docs/cli.md has its exit statuses.
 type commands struct {
-	Init     initCmd     `cmd:"" help:"Write a first rules file, with comments."`
-	Validate validateCmd `cmd:"" help:"Check rules files, bindings and configurations of envoyproxy/ratelimit, and print all their mistakes."`
-	Test     testCmd     `cmd:"" help:"Run the tests of rules, and print how they failed."`
-	Diff     diffCmd     `cmd:"" help:"Say which requests change between two versions of the rules, with an example of each change."`
-	Convert  convertCmd  `cmd:"" help:"Turn a configuration of envoyproxy/ratelimit into rules and bindings, and list what cannot be converted."`
-	Compile  compileCmd  `cmd:"" help:"Print the compiled form of a rules file, to bundle in the filter's plugin configuration."`
-	Replay   replayCmd   `cmd:"" help:"Have the requests of an access log decided by rules, and print whom they would deny."`
-	Suggest  suggestCmd  `cmd:"" help:"Suggest limits that leave most keys of an access log untouched."`
-	Key      keyCmd      `cmd:"" help:"Print the key under which requests with these values are counted, as it is in Redis."`
-	Apply    applyCmd    `cmd:"" help:"Put a rules file in force as a new version, in Consul or through the admin API."`
-	History  historyCmd  `cmd:"" help:"List the versions of the rules, the newest first: who, when and why; or print one."`
-	Rollback rollbackCmd `cmd:"" help:"Put the rules of an earlier version in force again, as a new version."`
-	Forget   forgetCmd   `cmd:"" name:"forget-region" help:"Declare a region dead, so that an aggregator withholds nothing for it any more."`
+	Rules rulesCommands `cmd:"" help:"Write, check, compare and try rules, and put them in force."`
+	Keys  keysCommands  `cmd:"" help:"Look at the counters of keys, and give a key or a rule another limit for a time."`
 
-	Status    cli.Status    `cmd:"" help:"List all replicas and PoPs of an installation; the exit status is their health."`
-	Top       cli.Top       `cmd:"" help:"Show which keys come most or are rejected most, or how far rules are used."`
-	Tap       cli.Tap       `cmd:"" help:"Print single decisions as they are made, for a time."`
-	Explain   cli.Explain   `cmd:"" help:"Say what each rule in force does with a request, and what its counters hold; nothing is counted."`
-	Peek      cli.Peek      `cmd:"" help:"Print what the counters of a key hold."`
-	Reset     cli.Reset     `cmd:"" help:"Reset the counters of a key; what is on lease stays there."`
-	Override  cli.Override  `cmd:"" help:"Set the limit of single keys for a time, list such overrides, and end them."`
-	Candidate cli.Candidate `cmd:"" help:"Try a limit, which rejects nothing, for a time; list such candidates, and end them."`
-	Analyze   cli.Analyze   `cmd:"" help:"Say what is likely not meant about the running system: rules that match nothing, members on old rules, warnings."`
-	Debug     cli.Debug     `cmd:"" help:"Write an archive for whoever looks into a problem, without keys and secrets."`
+	Status  cli.Status  `cmd:"" help:"List replicas, PoPs, problems and warnings of an installation; the exit status is its health."`
+	Top     cli.Top     `cmd:"" help:"Show which keys come most or are rejected most, or how far rules are used."`
+	Tap     cli.Tap     `cmd:"" help:"Print single decisions as they are made, for a time."`
+	Explain cli.Explain `cmd:"" help:"Say what each rule in force does with a request, and what its counters hold; nothing is counted."`
+	Debug   cli.Debug   `cmd:"" help:"Write an archive for whoever looks into a problem, without keys and secrets."`
 
-	Token tokenCmd  `cmd:"" help:"Make a token of the admin API, and print it and its item for the file of tokens."`
-	Audit cli.Audit `cmd:"" help:"List who changed what through the admin API, the newest first."`
-
-	Bootstrap bootstrapCmd `cmd:"" help:"Make certificates, tokens, keys and passwords of a deployment, keep them, and publish them."`
-
-	Filter filterCmd `cmd:"" help:"Write the Envoy filter that is beside this program to a file."`
+	Admin adminCommands `cmd:"" help:"Make tokens, secrets and filters, list changes, and declare a region dead."`
 
 	Version versionCmd       `cmd:"" help:"Print the version."`
 	Flag    kong.VersionFlag `name:"version" help:"Print the version."`
 
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a URL once, and fail unless the answer has status 200: a health check for containers."`
+}
+
+// rulesCommands are about all rules.
+type rulesCommands struct {
+	Init     initCmd     `cmd:"" help:"Write a first rules file, with comments."`
+	Validate validateCmd `cmd:"" help:"Check rules files, bindings and configurations of envoyproxy/ratelimit, and print all their mistakes."`
+	Test     testCmd     `cmd:"" help:"Run the tests of rules, and print how they failed."`
+	Diff     diffCmd     `cmd:"" help:"Say which requests change between two versions of the rules, with an example of each change."`
+	Apply    applyCmd    `cmd:"" help:"Put a rules file in force as a new version, in Consul or through the admin API."`
+	History  historyCmd  `cmd:"" help:"List the versions of the rules, the newest first: who, when and why; or print one."`
+	Rollback rollbackCmd `cmd:"" help:"Put the rules of an earlier version in force again, as a new version."`
+	Convert  convertCmd  `cmd:"" help:"Turn a configuration of envoyproxy/ratelimit into rules and bindings, and list what cannot be converted."`
+	Compile  compileCmd  `cmd:"" help:"Print the compiled form of a rules file, to bundle in the filter's plugin configuration."`
+	Replay   replayCmd   `cmd:"" help:"Have the requests of an access log decided by rules, and print whom they would deny."`
+	Suggest  suggestCmd  `cmd:"" help:"Suggest limits that leave most keys of an access log untouched."`
+}
+
+// keysCommands are about single keys, and about limits that are set for a time.
+type keysCommands struct {
+	Peek      cli.Peek      `cmd:"" help:"Print what the counters of a key hold."`
+	Reset     cli.Reset     `cmd:"" help:"Reset the counters of a key; what is on lease stays there."`
+	Override  cli.Override  `cmd:"" help:"Set the limit of single keys for a time, list such overrides, and end them."`
+	Candidate cli.Candidate `cmd:"" help:"Try a limit, which rejects nothing, for a time; list such candidates, and end them."`
+	Hash      hashCmd       `cmd:"" help:"Print the key under which requests with these values are counted, as it is in Redis."`
+}
+
+// adminCommands set up a deployment and keep it.
+type adminCommands struct {
+	Token     tokenCmd     `cmd:"" help:"Make a token of the admin API, and print it and its item for the file of tokens."`
+	Audit     cli.Audit    `cmd:"" help:"List who changed what through the admin API, the newest first."`
+	Bootstrap bootstrapCmd `cmd:"" help:"Make certificates, tokens, keys and passwords of a deployment, keep them, and publish them."`
+	Forget    forgetCmd    `cmd:"" name:"forget-region" help:"Declare a region dead, so that an aggregator withholds nothing for it any more."`
+	Filter    exportCmd    `cmd:"" name:"export-filter" help:"Write the Envoy filter that is beside this program to a file."`
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -67,7 +79,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	var c commands
 	exit := -1 // set by --help
 	parser, err := kong.New(&c, kong.Name("weir"), kong.Description("Weir: one limit for many Envoys."),
-		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = code }), kong.Vars{"version": "weir " + version.Version})
+		kong.Writers(stdout, stderr), kong.ConfigureHelp(kong.HelpOptions{NoExpandSubcommands: true}), kong.Exit(func(code int) { exit = code }), kong.Vars{"version": "weir " + version.Version})
 	if err != nil {
 		fmt.Fprintln(stderr, "weir:", err)
 		return 2
@@ -123,12 +135,12 @@ type initCmd struct {
 func (i *initCmd) Run(stdout io.Writer) error {
 	err := writeNew(i.File, first)
 	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("weir init: %s exists and is not replaced; name another file", i.File)
+		return fmt.Errorf("weir rules init: %s exists and is not replaced; name another file", i.File)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "wrote %s; edit it, then: weir validate %s && weir test %s\n", i.File, i.File, i.File)
+	_, err = fmt.Fprintf(stdout, "wrote %s; edit it, then: weir rules validate %s && weir rules test %s\n", i.File, i.File, i.File)
 	return err
 }
 
@@ -146,13 +158,13 @@ func (c *compileCmd) Run(stdout io.Writer) error {
 	return err
 }
 
-type filterCmd struct {
+type exportCmd struct {
 	File string `arg:"" predictor:"file" help:"File to write, such as weir.wasm; with the ending .so, the native module. One that exists is replaced at once."`
 }
 
 // Run copies the filter that is beside this program, as archives and images have it. Who reads the file meanwhile has
 // the old one or the new one, whole.
-func (f *filterCmd) Run(stdout io.Writer) error {
+func (e *exportCmd) Run(stdout io.Writer) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
@@ -161,27 +173,27 @@ func (f *filterCmd) Run(stdout io.Writer) error {
 		return err
 	}
 	name, magic, kind := "weir.wasm", "\x00asm", "WebAssembly module"
-	if filepath.Ext(f.File) == ".so" {
+	if filepath.Ext(e.File) == ".so" {
 		name, magic, kind = "weir.so", "\x7fELF", "shared library"
 	}
 	filter := filepath.Join(filepath.Dir(program), name)
 	module, err := os.ReadFile(filter)
 	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("weir filter: there is no %s; call the program of a release's archive, of its image weir, or of `make build`", filter)
+		return fmt.Errorf("weir admin export-filter: there is no %s; call the program of a release's archive, of its image weir, or of `make build`", filter)
 	}
 	if err != nil {
 		return err
 	}
 	if !bytes.HasPrefix(module, []byte(magic)) {
-		return fmt.Errorf("weir filter: %s is no %s; unpack the archive or get the image again", filter, kind)
+		return fmt.Errorf("weir admin export-filter: %s is no %s; unpack the archive or get the image again", filter, kind)
 	}
-	if about, err := os.Stat(f.File); err == nil && !about.Mode().IsRegular() {
-		return fmt.Errorf("weir filter: %s is no file; name one, such as %s", f.File, filepath.Join(f.File, "weir.wasm"))
+	if about, err := os.Stat(e.File); err == nil && !about.Mode().IsRegular() {
+		return fmt.Errorf("weir admin export-filter: %s is no file; name one, such as %s", e.File, filepath.Join(e.File, "weir.wasm"))
 	}
-	if err := rulefile.Replace(f.File, module, 0o644); err != nil {
+	if err := rulefile.Replace(e.File, module, 0o644); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "wrote %s\n", f.File)
+	_, err = fmt.Fprintf(stdout, "wrote %s\n", e.File)
 	return err
 }
 

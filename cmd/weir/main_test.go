@@ -60,7 +60,7 @@ func TestWeir(t *testing.T) {
 // An error has no control characters: a reason that somebody else gave for his version may be in it. Nor has a test that fails.
 func TestEscapes(t *testing.T) {
 	for _, command := range []string{"compile", "validate", "test"} {
-		out, err := exec.Command(binary, command, "\x1b[31mred.yaml").CombinedOutput()
+		out, err := exec.Command(binary, "rules", command, "\x1b[31mred.yaml").CombinedOutput()
 		if want := `open \x1b[31mred.yaml`; err == nil || !strings.Contains(string(out), want) || bytes.ContainsRune(out, '\x1b') {
 			t.Errorf("%s: %q (%v), want %s", command, out, err, want)
 		}
@@ -68,7 +68,7 @@ func TestEscapes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	text := "rules: []\ntests: [{ name: \"\\e[31mred\", steps: [{ request: GET /, expect: denied }] }]\n"
 	fatal.If(t, os.WriteFile(file, []byte(text), 0o644))
-	out, _ := exec.Command(binary, "test", file).CombinedOutput()
+	out, _ := exec.Command(binary, "rules", "test", file).CombinedOutput()
 	if want := `\x1b[31mred, step 1`; !strings.Contains(string(out), want) || bytes.ContainsRune(out, '\x1b') {
 		t.Errorf("%q, want %s", out, want)
 	}
@@ -78,20 +78,20 @@ func TestEscapes(t *testing.T) {
 func TestInit(t *testing.T) {
 	dir := t.TempDir()
 	for i, want := range []bool{true, false} {
-		cmd := exec.Command(binary, "init")
+		cmd := exec.Command(binary, "rules", "init")
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); (err == nil) != want {
 			t.Errorf("call %d: %v\n%s", i, err, out)
 		}
 	}
-	if out, err := exec.Command(binary, "validate", "--strict", filepath.Join(dir, "rules.yaml")).CombinedOutput(); err != nil {
+	if out, err := exec.Command(binary, "rules", "validate", "--strict", filepath.Join(dir, "rules.yaml")).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
 // TestCompletion asks as a shell does.
 func TestCompletion(t *testing.T) {
-	for line, want := range map[string]string{"weir vali": "validate", "weir validate --stri": "--strict", "weir validate testdata/goo": "testdata/good.yaml"} {
+	for line, want := range map[string]string{"weir rules vali": "validate", "weir rules validate --stri": "--strict", "weir rules validate testdata/goo": "testdata/good.yaml"} {
 		cmd := exec.Command(binary)
 		cmd.Env = append(os.Environ(), "COMP_LINE="+line)
 		if out, err := cmd.Output(); err != nil || strings.TrimSpace(string(out)) != want {
@@ -109,7 +109,7 @@ func TestVersion(t *testing.T) {
 
 // TestDemoRules: the rules that `make run` serves are good.
 func TestDemoRules(t *testing.T) {
-	if out, err := exec.Command(binary, "validate", "../../envoy/rules.yaml").CombinedOutput(); err != nil {
+	if out, err := exec.Command(binary, "rules", "validate", "../../envoy/rules.yaml").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -55,7 +55,7 @@ func TestReplayDocument(t *testing.T) {
 // A plot has the requests of all lines; it is the same again.
 func TestReplayPlot(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "replay.svg")
-	cmd := exec.Command(binary, "replay", "testdata/replay/access.log", "--rules", "testdata/replay/rules.yaml", "--svg", file)
+	cmd := exec.Command(binary, "rules", "replay", "testdata/replay/access.log", "--rules", "testdata/replay/rules.yaml", "--svg", file)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -103,7 +103,7 @@ func (r *report) junit() error {
 		}
 		cases = append(cases, c)
 	}
-	return writeJUnit(r.out, "weir validate", cases)
+	return writeJUnit(r.out, "weir rules validate", cases)
 }
 
 // writeJUnit prints test cases for programs.

@@ -71,7 +71,7 @@ func (c *testCmd) Run(stdout io.Writer) error {
 		}
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("weir test: %s: no test to run; write one below tests: (docs/testing.md), or leave --run out", names)
+		return fmt.Errorf("weir rules test: %s: no test to run; write one below tests: (docs/testing.md), or leave --run out", names)
 	}
 	if err = c.print(stdout, all, failed, seen); err == nil && failed > 0 {
 		return errReported
@@ -94,7 +94,7 @@ func (c *testCmd) print(out io.Writer, all []tested, failed int, seen *ruletests
 		cases = append(cases, one)
 	}
 	if c.Format == "junit" {
-		return writeJUnit(out, "weir test", cases)
+		return writeJUnit(out, "weir rules test", cases)
 	}
 	if failed > 0 {
 		fmt.Fprintf(&text, "%d of %d tests failed\n", failed, len(all))

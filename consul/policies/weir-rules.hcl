@@ -1,7 +1,7 @@
 # The token of a person who applies rules. Each line is needed, and is one right.
 key_prefix "weir/rules/" { policy = "write" }
 
-# `weir apply` looks which rules the programs have, so that it can tell whether they take the new ones.
+# `weir rules apply` looks which rules the programs have, so that it can tell whether they take the new ones.
 service_prefix "weir-regional-" { policy = "read" }
 service "weir-global" { policy = "read" }
 

@@ -53,7 +53,7 @@ export function DiffView({ of, only }: { of: Diff; only?: string }) {
       </ul>
       <p class="muted">
         changed {of.changed}, added {of.added}, removed {of.removed}, undecided {of.undecided}
-        {changes > drawn && `; the first ${drawn} of ${changes} changes, all: weir diff`}
+        {changes > drawn && `; the first ${drawn} of ${changes} changes, all: weir rules diff`}
         {only && others > 0 && `; ${others} other rules change, too`}
       </p>
     </>

@@ -111,7 +111,7 @@ function OfRule({ rule }: { rule: string }) {
           {calm && <Stopped name={"calm, " + time(new Date(calm.at))} of={calm} line={at} />}
         </dl>
         <p class="muted">
-          Rates are of requests in the last seconds, of the 512 busiest keys of all rules. First look at a calm time, then at an attack. For a log: <code>weir suggest</code>.
+          Rates are of requests in the last seconds, of the 512 busiest keys of all rules. First look at a calm time, then at an attack. For a log: <code>weir rules suggest</code>.
         </p>
         <p class="buttons">
           <button type="button" onClick={() => tryIt(true)}>

@@ -16,7 +16,7 @@ import (
 // they change.
 type Settings struct {
 	// Tokens is the file of those who may use the API: tokens and names in client certificates, with the role of each
-	// (viewer, operator or admin). `weir token` makes tokens. A file
+	// (viewer, operator or admin). `weir admin token` makes tokens. A file
 	// that everybody may write is rejected. Empty: on a loopback address everybody may do everything.
 	Tokens string `help:"File of tokens and roles of the admin API." placeholder:"FILE"`
 

@@ -154,7 +154,7 @@ func (s *State) change(o Options, now time.Time) (notes []string, err error) {
 func (s *State) retire() string {
 	s.FormerManagement = append(s.FormerManagement, s.Tokens[management].Secret)
 	s.Tokens = nil
-	return "tokens: new; Consul accepts them after `weir bootstrap acl`, and the former ones until `weir bootstrap acl --prune`"
+	return "tokens: new; Consul accepts them after `weir admin bootstrap acl`, and the former ones until `weir admin bootstrap acl --prune`"
 }
 
 // complete makes what is missing, and certificates that are no longer good.

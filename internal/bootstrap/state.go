@@ -68,7 +68,7 @@ func examine(dir string) (isNew bool, err error) {
 	case errors.Is(err, os.ErrNotExist):
 		return true, nil
 	case err != nil:
-		return false, fmt.Errorf("%w; name a directory for `weir bootstrap` alone", err)
+		return false, fmt.Errorf("%w; name a directory for `weir admin bootstrap` alone", err)
 	}
 	names := []string{}
 	for _, e := range entries {
@@ -81,7 +81,7 @@ func examine(dir string) (isNew bool, err error) {
 		}
 	}
 	if len(names) > 0 {
-		return false, fmt.Errorf("%s has %s and no %s, so `weir bootstrap` did not make it, or its state is lost: name a new or empty directory, or put %[3]s back from your copy", dir, names[0], stateFile)
+		return false, fmt.Errorf("%s has %s and no %s, so `weir admin bootstrap` did not make it, or its state is lost: name a new or empty directory, or put %[3]s back from your copy", dir, names[0], stateFile)
 	}
 	return true, nil
 }

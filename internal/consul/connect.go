@@ -60,7 +60,7 @@ func (c *Config) client(log *slog.Logger) (*api.Client, error) {
 }
 
 // dialTime bounds making a connection to the agent, which may be that of another machine for
-// `weir apply`.
+// `weir rules apply`.
 const dialTime = 5 * time.Second
 
 // token adds the token in a file to each call.

@@ -26,7 +26,7 @@ type Config struct {
 	// when its content changes, and on SIGHUP. A file with a mistake is reported, and the
 	// rules in force stay; at the start it is an error.
 	//
-	// consul: takes the rules that `weir apply` puts into Consul's key-value store instead, that
+	// consul: takes the rules that `weir rules apply` puts into Consul's key-value store instead, that
 	// of ConsulBy.Primary. They are followed, and while Consul is unavailable those in force stay.
 	// Without rules at the start this program is not ready until they come.
 	//

@@ -47,7 +47,7 @@ func (t *Tier) loadSecrets() error {
 
 // loadRules puts the rules file, or what Consul has, in force, or no rules where there is none.
 func (t *Tier) loadRules() error {
-	t.Metrics.GaugeFunc("weir_rules_revision", "Revision of the rules in force, as a file states it or weir apply prints it; 0: they have none.", func() float64 {
+	t.Metrics.GaugeFunc("weir_rules_revision", "Revision of the rules in force, as a file states it or weir rules apply prints it; 0: they have none.", func() float64 {
 		return float64(rule.Number(t.revision()))
 	})
 	if t.cfg.Rules == "" {

@@ -39,7 +39,7 @@
 //
 // It is the rule language itself, as JSON in one canonical spelling: regions send it to PoPs, and it can be bundled in the
 // filter's plugin configuration. There is one reader for it and for rules files, and one place that defines what is legal,
-// so the filter is exactly as strict as `weir validate`.
+// so the filter is exactly as strict as `weir rules validate`.
 package rule
 
 import (

@@ -1,5 +1,5 @@
 // Package compose drives the stack of docker-compose.yml from outside, as a user does: requests
-// to the published ports, `weir apply`, and docker. test/compose/run.sh (`make compose-test`)
+// to the published ports, `weir rules apply`, and docker. test/compose/run.sh (`make compose-test`)
 // starts the stack before and takes it down afterwards.
 package compose
 
@@ -93,11 +93,11 @@ func apply(t *testing.T, rules, marker string, limit int, pops []pop) {
 func applyTo(t *testing.T, consul, rules, marker string, limit int, pops []pop) {
 	t.Helper()
 	file := proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"), rules)
-	cmd := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "apply", file, "--consul", consul, "--reason", t.Name(), "--author", "test")
+	cmd := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "rules", "apply", file, "--consul", consul, "--reason", t.Name(), "--author", "test")
 	start := time.Now()
-	// After a cut Consul may need longer to reach another region than weir apply waits: the PoPs decide below.
+	// After a cut Consul may need longer to reach another region than weir rules apply waits: the PoPs decide below.
 	if out, err := cmd.CombinedOutput(); err != nil && !strings.Contains(string(out), " is in Consul") {
-		t.Fatalf("weir apply: %v\n%s", err, out)
+		t.Fatalf("weir rules apply: %v\n%s", err, out)
 	}
 	want := fmt.Sprintf(`"%s";q=%d`, marker, limit)
 	for _, p := range pops {

@@ -153,14 +153,17 @@ func (j *judge) variable(line int, name string) {
 	}
 }
 
+// groups are the words of command lines that need a command after them.
+var groups = []string{"weir", "weir-regional", "weir-global", "weir rules", "weir keys", "weir keys override", "weir keys candidate", "weir admin"}
+
 // program judges a call of a program that is ours.
 func (j *judge) program(line int, name string, words []string) {
-	if len(words) > 0 && !strings.HasPrefix(words[0], "-") {
-		if j.Programs[name+" "+words[0]] == nil {
-			j.fail(line, "%s %s: there is no such command", name, words[0])
-			return
-		}
+	for len(words) > 0 && j.Programs[name+" "+words[0]] != nil {
 		name, words = name+" "+words[0], words[1:]
+	}
+	if len(words) > 0 && !strings.HasPrefix(words[0], "-") && slices.Contains(groups, name) {
+		j.fail(line, "%s %s: there is no such command", name, words[0])
+		return
 	}
 	j.arguments(line, name, words)
 }

@@ -59,7 +59,14 @@ func checkCompose(t *testing.T, command string, programs map[string][]string) er
 	}
 	command, within, _ := strings.Cut(command, " /weir ")
 	if words := strings.Fields(within); len(words) > 0 {
-		known = append(known, programs["weir "+words[0]]...)
+		name := "weir"
+		for _, word := range words {
+			if programs[name+" "+word] == nil {
+				break
+			}
+			name += " " + word
+		}
+		known = append(known, programs[name]...)
 		words = slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, "--") })
 		command += " " + strings.Join(words, " ")
 	}

@@ -3,7 +3,6 @@ package docs
 import (
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -134,7 +133,7 @@ var others = map[string]string{
 	".run/demo/rules.store": "made by make run", "weir_VERSION.wasm": "made by make release", "weir_VERSION_provenance.json": "made by make release",
 }
 
-// secrets are the files that `weir bootstrap secrets` makes, their directories, and the secrets of AWS.
+// secrets are the files that `weir admin bootstrap secrets` makes, their directories, and the secrets of AWS.
 func secrets(t *testing.T) (all []string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "secrets")
@@ -171,13 +170,13 @@ func targets(makefile string) (all []string) {
 
 var (
 	helpFlag    = regexp.MustCompile(`(?m)^\s+(?:-\w, )?--(\[no-\])?([a-z0-9-]+)`)
-	helpCommand = regexp.MustCompile(`(?m)^  ([a-z-]+)(?: ([a-z][a-z-]*))?( |$)`)
+	helpCommand = regexp.MustCompile(`(?m)^  ([a-z][a-z -]*?)(?: [^a-z]|$)`)
 )
 
 // programs asks the programs for their flags and commands.
 func programs(t *testing.T) map[string][]string {
 	t.Helper()
-	all, both := map[string][]string{}, map[string][]string{} // both: of commands that have commands
+	all := map[string][]string{}
 	var ask func(words ...string)
 	ask = func(words ...string) {
 		cmd := exec.Command(filepath.Join(proc.Root(t), "bin", words[0]), append(words[1:], "--help")...)
@@ -193,22 +192,17 @@ func programs(t *testing.T) map[string][]string {
 			}
 		}
 		all[name] = flags
-		if _, commands, found := strings.Cut(string(out), "\nCommands:\n"); found && len(words) == 1 {
+		if _, commands, found := strings.Cut(string(out), "\nCommands:\n"); found {
 			for _, m := range helpCommand.FindAllStringSubmatch(commands, -1) {
-				ask(words[0], m[1])
-				if m[2] != "" {
-					ask(words[0], m[1], m[2])
-					command := words[0] + " " + m[1]
-					both[command] = append(both[command], all[command+" "+m[2]]...)
-				}
+				ask(append(words[:1:1], strings.Fields(m[1])...)...)
 			}
 		}
 	}
 	ask("weir-regional")
 	ask("weir-global")
 	ask("weir")
-	maps.Copy(all, both)
-	if len(all) < 4 || len(all["weir-regional"]) < 20 {
+	all["weir admin bootstrap"] = all["weir admin bootstrap make"] // it is the default
+	if len(all) < 30 || len(all["weir-regional"]) < 20 {
 		t.Fatalf("the help is not as it is read here: %v", all)
 	}
 	return all

@@ -46,7 +46,7 @@ func checkYAML(text string) error {
 	return fmt.Errorf("an example of YAML that is neither rules nor owners nor bindings: no check is written for it")
 }
 
-// testRules runs the tests of an example, and returns how the first one that fails does, as weir test prints it.
+// testRules runs the tests of an example, and returns how the first one that fails does, as weir rules test prints it.
 func testRules(text string) (failed string, err error) {
 	suite, err := ruletests.Read("rules.yaml", []rulefile.File{{Name: "rules.yaml", Data: []byte(text)}})
 	if err != nil {

@@ -36,10 +36,10 @@ func TestRecipes(t *testing.T) {
 		}
 	}
 	for name := range recipes(t) {
-		weir("validate", "--strict", dir+name)
-		weir("test", dir+name)
+		weir("rules", "validate", "--strict", dir+name)
+		weir("rules", "test", dir+name)
 	}
-	weir("validate", "--strict", dir+"tokens.yaml", "--ratelimit-bindings", dir+"tokens-bindings.yaml")
+	weir("rules", "validate", "--strict", dir+"tokens.yaml", "--ratelimit-bindings", dir+"tokens-bindings.yaml")
 }
 
 // shown is a recipe on the page: a line with its link, and an example.

@@ -15,7 +15,7 @@ const redisDocument = "docs/redis.md"
 
 // redisCommands are these commands, as [Checker.Shell] gets them.
 func redisCommands(d *Document) (all []string) {
-	c := &Checker{Programs: map[string][]string{"weir": {}, "weir key": {}, "weir-regional": {"--redis"}}, Shell: func(_ *Document, command string) error {
+	c := &Checker{Programs: map[string][]string{"weir": {}, "weir keys hash": {}, "weir-regional": {"--redis"}}, Shell: func(_ *Document, command string) error {
 		if strings.Contains(command, "redis-cli ") {
 			all = append(all, command)
 		}

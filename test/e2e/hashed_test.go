@@ -71,7 +71,7 @@ func TestHashedKeys(t *testing.T) {
 	w.setSecrets(olderSecret)
 	text := strings.NewReplacer("HASH", w.hashesOf(partner)[0],
 		"ALL", "algorithm: fixed_window, consistency: exact, timeout: 1s, on_failure: deny").Replace(hashedRules)
-	weirPrints(t, "", "apply", proc.WriteFile(w, filepath.Join(w.dir, "rules.yaml"), text), "--consul", w.consul.Addr, "--reason", "begin")
+	weirPrints(t, "", "rules", "apply", proc.WriteFile(w, filepath.Join(w.dir, "rules.yaml"), text), "--consul", w.consul.Addr, "--reason", "begin")
 	start := func(name, program string, flags ...string) {
 		r := region.New(t, region.Config{Dir: w.dir, Name: name, Program: program, Flags: append(flags, "--rules", "consul:", "--consul", w.consul.Addr,
 			"--rules-copy", filepath.Join(w.dir, name+".copy"), "--key-secrets", filepath.Join(w.dir, name+secretsFile), "--log-level", "debug")})
@@ -240,7 +240,7 @@ func nameOf(secret string) string { return secret[4:9] }
 func (w *hashed) hashesOf(key string) (hashes []string) {
 	w.Helper()
 	rules := proc.WriteFile(w, filepath.Join(w.dir, "key.yaml"), "rules: [{ name: secret, key: [{ header: x-api-key }], hash: true, limit: 3/1d }]\n")
-	for line := range strings.Lines(weirPrints(w.T, "", "key", "secret", key, "--rules", rules, "--key-secrets", filepath.Join(w.dir, "one"+secretsFile))) {
+	for line := range strings.Lines(weirPrints(w.T, "", "keys", "hash", "secret", key, "--rules", rules, "--key-secrets", filepath.Join(w.dir, "one"+secretsFile))) {
 		hash, _, _ := strings.Cut(line, " ")
 		hashes = append(hashes, strings.TrimPrefix(hash, `\h`))
 	}

@@ -146,7 +146,7 @@ func TestKnown(t *testing.T) {
 }
 
 // Of the lines that Envoy has logged with the fields of docs/access-log.md weir explain says which rule counted the request under which
-// key, and weir replay rejects as many as Envoy did. The log has no labels, and no claim with a colon in its name.
+// key, and weir rules replay rejects as many as Envoy did. The log has no labels, and no claim with a colon in its name.
 func asLogged(t *testing.T, log, rules string) {
 	var text []byte
 	proc.Eventually(t, 10*time.Second, "the access log has the last request", func() bool {
@@ -192,7 +192,7 @@ func asLogged(t *testing.T, log, rules string) {
 			Denied, Unknown int
 		}
 	}
-	tool(decided, &replayed, "replay", "-", "--format", "json")
+	tool(decided, &replayed, "rules", "replay", "-", "--format", "json")
 	for _, r := range replayed.Rules {
 		if unknown := slices.Contains([]string{"url", "here", "edge", "core"}, r.Rule); unknown != (r.Unknown > 0) || !unknown && r.Denied != rejected[r.Rule] {
 			t.Errorf("%+v, Envoy rejected %d", r, rejected[r.Rule])
@@ -200,7 +200,7 @@ func asLogged(t *testing.T, log, rules string) {
 	}
 }
 
-// fieldsOfPage are those that docs/access-log.md has for weir explain and weir replay, with the headers and claims of knownRules.
+// fieldsOfPage are those that docs/access-log.md has for weir explain and weir rules replay, with the headers and claims of knownRules.
 func fieldsOfPage(t *testing.T) (fields map[string]any) {
 	t.Helper()
 	_, text, _ := strings.Cut(shipped(t, "docs/access-log.md"), "\n```yaml\njson_format:\n")

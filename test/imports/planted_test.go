@@ -36,7 +36,7 @@ var planted = map[string]string{
 var complaints = []string{
 	"cmd/weir needs test/kit: what is built into programs does without",
 	"global/config imports internal/redis/redisstore: a program has the parts of a tier through internal/daemon",
-	"global/config needs internal/bootstrap: weir bootstrap is in no tier",
+	"global/config needs internal/bootstrap: weir admin bootstrap is in no tier",
 	"global/config needs testing: what is built into programs does without",
 	"internal/engine needs net/http: a contract knows no transport",
 	"internal/engine/memory needs internal/service: a contract knows no transport",

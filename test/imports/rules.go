@@ -48,7 +48,7 @@ var forbidden = []struct {
 	{pure, []string{"fmt", "encoding/json"}, true, "it makes the filter large; use strconv, errors.New or a few lines by hand"},
 	{[]string{"internal/engine"}, []string{"net/http", "connectrpc.com/...", "google.golang.org/protobuf/..."}, false, noTransport},
 	{[]string{"internal/engine"}, []string{"internal/service/...", "internal/quotapb/..."}, true, noTransport},
-	{[]string{"regional", "global"}, []string{"internal/bootstrap/...", "github.com/aws/..."}, true, "weir bootstrap is in no tier"},
+	{[]string{"regional", "global"}, []string{"internal/bootstrap/...", "github.com/aws/..."}, true, "weir admin bootstrap is in no tier"},
 	{programs, []string{"testing/...", "test/..."}, true, "what is built into programs does without what tests are made of"},
 }
 

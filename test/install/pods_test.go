@@ -94,7 +94,7 @@ func TestPods(t *testing.T) {
 			if len(p.filter) != 1 || len(p.certificates) != 3 || len(p.secrets) != len(secrets) {
 				t.Fatalf("Envoy reads %q, %q and %q, want one file, three and two", p.filter, p.certificates, p.secrets)
 			}
-			if got, want := p.first["args"], []any{"filter", p.filter[0]}; !reflect.DeepEqual(got, want) || p.first["image"] != image {
+			if got, want := p.first["args"], []any{"admin", "export-filter", p.filter[0]}; !reflect.DeepEqual(got, want) || p.first["image"] != image {
 				t.Errorf("%v has %v do %v, want %s and %v", p.first["name"], p.first["image"], got, image, want)
 			}
 			from, to := p.mounted(t, p.first, p.filter[0]), p.mounted(t, p.proxy, p.filter[0])

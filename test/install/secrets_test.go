@@ -13,7 +13,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// What `weir bootstrap --kubernetes` prints are Secrets of Kubernetes, and all those that the chart and the pods of gateways name, with
+// What `weir admin bootstrap --kubernetes` prints are Secrets of Kubernetes, and all those that the chart and the pods of gateways name, with
 // the files that they read.
 func TestSecrets(t *testing.T) {
 	dir := proc.NewDir(t, t.Name())

@@ -61,7 +61,7 @@ func start(t *testing.T, images ...string) *engine {
 	return &engine{t: t, mounted: map[string]map[string]string{}}
 }
 
-// installed is the chart with a Valkey of its own. The engine has its ConfigMaps, and the Secrets that weir bootstrap
+// installed is the chart with a Valkey of its own. The engine has its ConfigMaps, and the Secrets that weir admin bootstrap
 // prints for it and for a PoP.
 func installed(t *testing.T, e *engine) map[string]resource {
 	t.Helper()
@@ -69,7 +69,7 @@ func installed(t *testing.T, e *engine) map[string]resource {
 	all := resources(t, command(t, ".tools/helm", "helm", "template", "weir", filepath.Join(proc.Root(t), "deploy", "chart"), "--namespace", "weir",
 		"--set", "image.prefix="+named+"/weir,store=valkey,valkey.replicas=0,keySecrets.secret=weir-key-secrets",
 		"--set-file", "rules.text="+proc.WriteFile(t, filepath.Join(dir, "rules.yaml"), rules)))
-	secrets := resources(t, command(t, "bin/weir", "build", "bootstrap", filepath.Join(dir, "weir"), "--regions", "eu", "--kubernetes", "eu"))
+	secrets := resources(t, command(t, "bin/weir", "build", "admin", "bootstrap", filepath.Join(dir, "weir"), "--regions", "eu", "--kubernetes", "eu"))
 	for _, r := range []map[string]resource{all, secrets} {
 		for _, r := range r {
 			if r.Kind == "ConfigMap" || r.Kind == "Secret" {

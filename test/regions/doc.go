@@ -25,7 +25,7 @@
 //	heal REGION                           from all that was done to its link
 //	kill redis of RULE in REGION          the master that has the counter of a rule
 //	start redis in REGION                 all masters that were killed, empty
-//	apply limit LIMIT to RULE             with weir apply; another play begins with the rules of its script
+//	apply limit LIMIT to RULE             with weir rules apply; another play begins with the rules of its script
 //	kill the leader of consul in REGION
 //	start consul in REGION                the servers that were killed
 //

@@ -102,14 +102,14 @@ func (w *World) apply(rules, reason string) {
 	w.number++
 	text := fatal.Get(marked(rules, w.number))(w.t)
 	file := proc.WriteFile(w.t, filepath.Join(w.dir, "rules.yaml"), text)
-	cmd := exec.Command(proc.Built(w.t, "bin/weir", "build"), "apply", file, "--reason", reason,
+	cmd := exec.Command(proc.Built(w.t, "bin/weir", "build"), "rules", "apply", file, "--reason", reason,
 		"--consul", w.Regions[0].Consul.Leader().Addr)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		w.t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
 	}
 	if _, err := fmt.Sscanf(string(out), "revision %f is in force", &w.revision); err != nil {
-		w.t.Fatalf("weir apply printed %q: %v", out, err)
+		w.t.Fatalf("weir rules apply printed %q: %v", out, err)
 	}
 	w.rules = rules
 }

@@ -112,7 +112,7 @@ func TestFilterFromArchive(t *testing.T) {
 	}
 	for _, name := range []string{"weir_VERSION.wasm", "weir_VERSION_linux_" + runtime.GOARCH + ".so"} {
 		file := filepath.Join(t.TempDir(), name)
-		if out, err := exec.CommandContext(t.Context(), weir, "filter", file).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), weir, "admin", "export-filter", file).CombinedOutput(); err != nil {
 			t.Fatalf("%s, %v", out, err)
 		}
 		got, err := os.ReadFile(file)

@@ -128,7 +128,7 @@ func TestBootRejects(t *testing.T) {
 		}, []string{"/proc/weir cannot be written: set directories of the module bootstrap"}},
 		"a secret that is no JSON": {func(t *testing.T, m *machine, _ map[string]any) {
 			proc.WriteFile(t, filepath.Join(m.cloud, "secret"), "password")
-		}, []string{arn + " is no JSON", "Write it again with `weir bootstrap`"}},
+		}, []string{arn + " is no JSON", "Write it again with `weir admin bootstrap`"}},
 		"a secret without a file that it must have": {func(_ *testing.T, m *machine, _ map[string]any) {
 			m.secret(map[string]string{"ca.pem": "a", "cert.pem": "b", "consul.json": "{}"})
 		}, []string{arn + " lacks key.pem, consul-ca.pem, consul-cert.pem, consul-key.pem"}},

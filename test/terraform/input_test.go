@@ -51,7 +51,7 @@ func TestBadInput(t *testing.T) {
 			"a Redis that everybody may use":     "redis.user_group_id is empty: without a user group everybody",
 			"an image that changes":              "images must have a tag that is not latest, or a digest",
 			"a program that is missing":          "programs must have envoy, consul, weir, and weir.wasm, or with pop.filter = native weir.so.",
-			"a secret in place of what names it": "secrets must be ARNs of secrets in Secrets Manager, which weir bootstrap prints",
+			"a secret in place of what names it": "secrets must be ARNs of secrets in Secrets Manager, which weir admin bootstrap prints",
 		}},
 		"of the modules below": {map[string]any{
 			"upstreams": []string{"app.internal"}, "image_id": "ami-0123456789abcdef0",

@@ -112,7 +112,7 @@ func marshal(t *testing.T, value any) string {
 	return string(text)
 }
 
-// deployment is what `weir bootstrap` has made for one region, which is the home: a directory for each role.
+// deployment is what `weir admin bootstrap` has made for one region, which is the home: a directory for each role.
 type deployment string
 
 func newDeployment(t *testing.T, dir string) deployment {
@@ -124,7 +124,7 @@ func newDeployment(t *testing.T, dir string) deployment {
 
 func (d deployment) bootstrap(t *testing.T, args ...string) {
 	t.Helper()
-	argv := append([]string{"bootstrap", string(d)}, args...)
+	argv := append([]string{"admin", "bootstrap", string(d)}, args...)
 	if out, err := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), argv...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -166,7 +166,7 @@ func aggregator(t *testing.T, d deployment, names, dir string, agent map[string]
 	return admin + "/metrics"
 }
 
-// A region, an aggregator and a PoP run with the rendered files and the secrets of `weir bootstrap` alone:
+// A region, an aggregator and a PoP run with the rendered files and the secrets of `weir admin bootstrap` alone:
 // Consul with ACL and TLS, whose server makes policies and tokens by itself, weir-regional and weir-global on
 // Redis Clusters with the rules of Consul, and an Envoy that finds the region by DNS. Each runs as its unit
 // or its task does: as its user, in a cgroup of its size, with a socket as standard output. Region and PoP
@@ -187,7 +187,7 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 	leader := server.unit("weir-consul.service", 2*GiB).start(t, names, server.dir, "consul")
 	proc.Eventually(t, time.Minute, "policies and tokens are made", acl.Exited)
 	leader.AwaitUp(func() string {
-		cmd := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "apply", proc.WriteFile(t, filepath.Join(dir, "rules.yaml"), rules),
+		cmd := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "rules", "apply", proc.WriteFile(t, filepath.Join(dir, "rules.yaml"), rules),
 			"--consul", serverPort("http"), "--reason", "first rules")
 		cmd.Env = append(os.Environ(), "CONSUL_HTTP_TOKEN="+strings.TrimSpace(d.role(t, "people")["rules-token"]))
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -162,7 +162,7 @@ func figure(t *testing.T, line string) {
 	}
 }
 
-// threeRegions are the variables of the example: secrets and redis_user_groups as weir bootstrap prints them.
+// threeRegions are the variables of the example: secrets and redis_user_groups as weir admin bootstrap prints them.
 func threeRegions() map[string]any {
 	programs, secrets, groups, images := map[string]any{}, map[string]any{}, map[string]string{}, map[string]string{}
 	for _, name := range []string{"envoy", "consul", "weir", "weir.wasm"} {

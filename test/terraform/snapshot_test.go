@@ -47,7 +47,7 @@ func TestSnapshotRestores(t *testing.T) {
 	}
 
 	first, p := server("first")
-	await(first, p, "weir", "apply", proc.WriteFile(t, filepath.Join(dir, "rules.yaml"), rules), "--consul", port("http"), "--reason", "first rules")
+	await(first, p, "weir", "rules", "apply", proc.WriteFile(t, filepath.Join(dir, "rules.yaml"), rules), "--consul", port("http"), "--reason", "first rules")
 	old := person("rules")
 	before, err := run(first, "consul", "kv", "get", "-recurse", "weir/rules")
 	if err != nil || before == "" {

@@ -80,7 +80,7 @@ func TestTags(t *testing.T) {
 
 var keys = regexp.MustCompile(`(?m)^  (?:program|agent)_files +?= \[(.*)\]$`)
 
-// A task takes from its secret what weir bootstrap has made for its role: ECS starts no task that names another key,
+// A task takes from its secret what weir admin bootstrap has made for its role: ECS starts no task that names another key,
 // and a file without a key is missing in it.
 func TestKeysOfSecrets(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(proc.Root(t), "terraform/modules/region/modules/service/main.tf"))
@@ -91,8 +91,8 @@ func TestKeysOfSecrets(t *testing.T) {
 	taken := strings.Split(strings.ReplaceAll(lists[0][1]+", "+lists[1][1], `"`, ""), ", ")
 	slices.Sort(taken)
 	dir := filepath.Join(t.TempDir(), "secrets")
-	if out, err := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "bootstrap", "make", dir, "--regions", "eu,us", "--home", "eu").CombinedOutput(); err != nil {
-		t.Fatalf("weir bootstrap: %v\n%s", err, out)
+	if out, err := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "admin", "bootstrap", "make", dir, "--regions", "eu,us", "--home", "eu").CombinedOutput(); err != nil {
+		t.Fatalf("weir admin bootstrap: %v\n%s", err, out)
 	}
 	for _, role := range []string{"eu/service", "us/service", "aggregator"} {
 		entries, err := os.ReadDir(filepath.Join(dir, role))
@@ -101,7 +101,7 @@ func TestKeysOfSecrets(t *testing.T) {
 			made = append(made, entry.Name())
 		}
 		if err != nil || !slices.Equal(made, taken) {
-			t.Errorf("%s: weir bootstrap makes %q, and a task takes %q: %v", role, made, taken, err)
+			t.Errorf("%s: weir admin bootstrap makes %q, and a task takes %q: %v", role, made, taken, err)
 		}
 	}
 }

@@ -42,7 +42,7 @@ type content struct {
 var contents = map[string]content{
 	"weir-regional": {"The region of Weir: grants leases on rate limits to the Envoys of a region", []string{"weir-regional", "weir"}, []string{"8080", "8081", "8090"}, true},
 	"weir-global":   {"The aggregator of Weir: counts limits that regions share", []string{"weir-global", "weir"}, []string{"8080", "8090"}, true},
-	"weir":          {"The command line of Weir, and its Envoy filter: weir filter FILE writes it", []string{"weir", filter, native}, nil, false},
+	"weir":          {"The command line of Weir, and its Envoy filter: weir admin export-filter FILE writes it", []string{"weir", filter, native}, nil, false},
 }
 
 // artifact is the image with the filter alone.

@@ -55,7 +55,7 @@ func parse(path string, data []byte) (*table, error) {
 	t := &table{tokens: map[[sha256.Size]byte]Caller{}, clients: map[string]Caller{}}
 	err := rulefile.ReadDocument(path, data, "tokens: [] for nobody", func(doc strict.Value) {
 		doc.Object("tokens", "clients")
-		for _, v := range doc.Field("tokens").List(maxCallers, "a list, such as [{ name: ann, role: viewer, sha256: ... }], or let `weir token` write its items") {
+		for _, v := range doc.Field("tokens").List(maxCallers, "a list, such as [{ name: ann, role: viewer, sha256: ... }], or let `weir admin token` write its items") {
 			v.Object("name", "role", "sha256", "prefix", "until")
 			t.token(v)
 		}
@@ -69,7 +69,7 @@ func parse(path string, data []byte) (*table, error) {
 
 func (t *table) token(v strict.Value) {
 	var sum [sha256.Size]byte
-	const want = "the SHA-256 of the token, 64 hexadecimal digits, as `weir token` prints it"
+	const want = "the SHA-256 of the token, 64 hexadecimal digits, as `weir admin token` prints it"
 	v.Field("sha256").Require(want)
 	text, ok := v.Field("sha256").String(want)
 	if ok {

@@ -100,12 +100,12 @@ func TestTokens(t *testing.T) {
 		status                    int
 		code, text                string
 	}{
-		{"none", "/v1/read", "", 401, v1.CodeNobody, "weir token"},
+		{"none", "/v1/read", "", 401, v1.CodeNobody, "weir admin token"},
 		{"wrong", "/v1/read", "Bearer weir_wrong", 401, v1.CodeNobody, "no such token"},
 		{"another scheme", "/v1/read", "Basic " + strings.TrimPrefix(bearer("admin"), "Bearer "), 401, v1.CodeNobody, "Bearer TOKEN"},
 		{"over", "/v1/read", bearer("former"), 401, v1.CodeOver, "former ended at 2026-01-01"},
-		{"none, to nothing", "/v1/nothing", "", 401, v1.CodeNobody, "weir token"},
-		{"none, to the description", "/v1/openapi.yaml", "", 401, v1.CodeNobody, "weir token"},
+		{"none, to nothing", "/v1/nothing", "", 401, v1.CodeNobody, "weir admin token"},
+		{"none, to the description", "/v1/openapi.yaml", "", 401, v1.CodeNobody, "weir admin token"},
 		{"viewer", "/v1/change", bearer("viewer"), 403, v1.CodeForbidden, "viewer is viewer, and this needs the role operator"},
 		{"nothing", "/v1/nothing", bearer("admin"), 404, v1.CodeUnknown, "there is no"},
 		{"a field too much", "/v1/change", bearer("admin"), 422, "", "body.more"},

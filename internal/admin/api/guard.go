@@ -143,7 +143,7 @@ func (a *API) admit(r *http.Request) (access.Caller, *v1.Problem) {
 		return nobody, v1.NewProblem(http.StatusForbidden, v1.CodeForbidden, "the certificate is for "+strings.Join(names, ", ")+
 			", and --admin-tokens has none of these names among its clients")
 	}
-	return nobody, unauthenticated(v1.CodeNobody, "this needs a token, as Authorization: Bearer TOKEN, or a client certificate; `weir token` makes tokens")
+	return nobody, unauthenticated(v1.CodeNobody, "this needs a token, as Authorization: Bearer TOKEN, or a client certificate; `weir admin token` makes tokens")
 }
 
 func (a *API) byToken(authorization string) (access.Caller, *v1.Problem) {
@@ -155,7 +155,7 @@ func (a *API) byToken(authorization string) (access.Caller, *v1.Problem) {
 	case !known:
 		return access.Caller{}, unauthenticated(v1.CodeNobody, "--admin-tokens has no such token; it may be of another installation, or removed")
 	case caller.Over(time.Now()):
-		return access.Caller{}, unauthenticated(v1.CodeOver, "the token of "+caller.Name+" ended at "+caller.Until.Format(time.RFC3339)+"; `weir token` makes another one")
+		return access.Caller{}, unauthenticated(v1.CodeOver, "the token of "+caller.Name+" ended at "+caller.Until.Format(time.RFC3339)+"; `weir admin token` makes another one")
 	}
 	return caller, nil
 }

@@ -50,7 +50,7 @@ func (*Candidate) AfterApply(c *kong.Context) error { c.Bind(candidates); return
 type of struct {
 	Rule   string   `arg:"" help:"Name of the rule, as it is written in the rules file."`
 	Values []string `arg:"" optional:"" name:"value" help:"Of an override a value for each part of the rule's key."`
-	Hash   string   `help:"Hash of the key instead, for a rule with hash: true; weir key prints it."`
+	Hash   string   `help:"Hash of the key instead, for a rule with hash: true; weir keys hash prints it."`
 }
 
 // change has the flags of commands that change something.

@@ -115,7 +115,7 @@ func TestCommands(t *testing.T) {
 	by := change{at, "a sale"}
 	login := of{Rule: "login", Values: []string{"ann", "eu"}}
 	for name, c := range map[string]command{
-		"status": &Status{list("table")}, "status_wide": &Status{list("wide")}, "status_json": &Status{list("json")},
+		"status": &Status{listing: list("table")}, "status_wide": &Status{listing: list("wide")}, "status_json": &Status{listing: list("json")},
 		"top":            &Top{listing: list("table"), By: "key", Limit: 3, EachPop: true},
 		"top_rule":       &Top{listing: list("wide"), By: "rule", Limit: 3},
 		"tap":            &Tap{Installation: at, Rule: "login", Key: "a&b", Outcome: "denied", PerSecond: 7, For: time.Minute, Output: "table"},
@@ -131,7 +131,6 @@ func TestCommands(t *testing.T) {
 		"override_list":   on{overrides, &listAmendments{list("table")}}, "override_rm": on{overrides, &rmAmendment{login, by}},
 		"candidate_set": on{candidates, &setAmendment{of{Rule: "login"}, by, []string{"5/1m"}, until{day}, ""}}, "candidate_list": on{candidates, &listAmendments{list("wide")}}, "candidate_rm": on{candidates, &rmAmendment{of{Rule: "login"}, by}},
 		"audit": &Audit{5, "8-x", list("wide")}, "audit_json": &Audit{listing: list("json")}, "override_list_json": on{overrides, &listAmendments{list("json")}},
-		"analyze": &Analyze{list("table")}, "analyze_json": &Analyze{list("json")},
 	} {
 		*calls = nil
 		var out bytes.Buffer
@@ -169,13 +168,17 @@ func TestWell(t *testing.T) {
 	s.Missing, s.Members = nil, s.Members[:2]
 	at, _ := serve(t, s)
 	var out bytes.Buffer
-	if err := (&Status{listing{at, Output{"table"}}}).Run(&out); err != nil {
+	if err := (&Status{listing: listing{at, Output{"table"}}}).Run(&out); err != nil {
 		t.Errorf("%v\n%s", err, &out)
 	}
 	s.InForce = v1.InForce{}
 	at, _ = serve(t, s)
-	if _ = (&Status{listing{at, Output{"table"}}}).Run(&out); !strings.Contains(out.String(), "; no rules are in force\n") {
+	if _ = (&Status{listing: listing{at, Output{"table"}}}).Run(&out); !strings.Contains(out.String(), "; no rules are in force\n") {
 		t.Errorf("without rules: %s", &out)
+	}
+	out.Reset()
+	if err := (&Status{true, listing{at, Output{"table"}}}).Run(&out); !errors.Is(err, ErrUnwell) || !strings.Contains(out.String(), "no request matched it") {
+		t.Errorf("with warnings and --strict: %v\n%s", err, &out)
 	}
 }
 

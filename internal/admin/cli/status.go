@@ -21,13 +21,20 @@ const (
 	lookEvery = time.Second
 )
 
-// Status has the flags of the command that lists members.
-type Status struct{ listing }
+// Status has the flags of the command that shows the health of an installation.
+type Status struct {
+	Strict bool `help:"Fail on warnings, too."`
+	listing
+}
 
-// Run lists all members, and fails unless all are well.
+// Run prints all members, problems and warnings, and fails if there are problems.
 func (s *Status) Run(stdout io.Writer) error {
 	return s.Use(func(ctx context.Context, c *client.Client) error {
 		seen, err := look(ctx, c)
+		if err != nil {
+			return err
+		}
+		warnings, err := warn(ctx, c, seen)
 		if err != nil {
 			return err
 		}
@@ -38,9 +45,17 @@ func (s *Status) Run(stdout io.Writer) error {
 				fmt.Fprintln(stdout, safe(r.About+" "+r.Name+" "+r.Reason))
 			}
 		}
-		err = s.Print(stdout, seen, seen.Members, "kind region name +workers +version rules_revision|rules_version=rules +rules_version +rules_age_ms=rules_since "+
+		answer := struct {
+			*v1.Status
+			Warnings []remark `json:"warnings"`
+		}{seen, warnings}
+		err = s.Print(stdout, answer, seen.Members, "kind region name +workers +version rules_revision|rules_version=rules +rules_version +rules_age_ms=rules_since "+
 			"age_ms=age +last_report_ms=heard_ago reserve_per_mille=reserve +keys +places +redis +holder +error=last_error +error_age_ms=error_ago problem")
-		if err == nil && len(of)+len(members) > 0 {
+		if err == nil && len(warnings) > 0 && s.Output.Output != "json" {
+			fmt.Fprintln(stdout)
+			err = s.Print(stdout, nil, warnings, "name=warning_about reason +page")
+		}
+		if err == nil && (len(of)+len(members) > 0 || s.Strict && len(warnings) > 0) {
 			err = ErrUnwell
 		}
 		return err
@@ -64,7 +79,7 @@ func rules(r *v1.InForce) string {
 	return "rules " + safe(r.Version)
 }
 
-// remark is one thing that is likely not meant.
+// remark is one thing that is not well, or likely not meant.
 type remark struct {
 	About  string `json:"about"` // pop, region, aggregator, rule or rules
 	Name   string `json:"name"`
@@ -94,40 +109,25 @@ var hints = map[string]string{
 	v1.HintKeyMissing:     "no request that matched it had its key, so that it limits nothing",
 }
 
-// Analyze has the flags of the command that says what is likely not meant about a running system.
-type Analyze struct{ listing }
-
-// Run prints what is likely not meant, and fails if there is anything.
-func (a *Analyze) Run(stdout io.Writer) error {
-	return a.Use(func(ctx context.Context, c *client.Client) error {
-		seen, err := look(ctx, c)
-		if err != nil {
-			return err
+// warn finds what is likely not meant in the rules in force, by their use and their text.
+func warn(ctx context.Context, c *client.Client, seen *v1.Status) ([]remark, error) {
+	found := []remark{} // never nil
+	for _, u := range seen.Rules {
+		if u.Hint != "" {
+			found = append(found, remark{About: "rule", Name: u.Rule, Reason: hints[u.Hint]})
 		}
-		found, members := remarks(seen)
-		found = append(found, members...)
-		for _, u := range seen.Rules {
-			if u.Hint != "" {
-				found = append(found, remark{About: "rule", Name: u.Rule, Reason: hints[u.Hint]})
-			}
-		}
-		var rules v1.Rules
-		if _, err := c.Do(ctx, client.Call{Path: rulesPath}, &rules); err != nil {
-			return err
-		}
-		var checked v1.Validated
-		call := client.Call{Method: http.MethodPost, Path: rulesPath + ":validate", Body: v1.Document{Document: rules.Document}}
-		if _, err := c.Do(ctx, call, &checked); err != nil {
-			return err
-		}
-		for _, f := range checked.Findings {
-			found = append(found, remark{"rules", f.Path, f.Reason, f.Page})
-		}
-		if err = a.Print(stdout, append([]remark{}, found...), found, "about name reason +page"); err == nil && len(found) > 0 {
-			err = ErrUnwell
-		}
-		return err
-	})
+	}
+	var rules v1.Rules
+	if _, err := c.Do(ctx, client.Call{Path: rulesPath}, &rules); err != nil {
+		return nil, err
+	}
+	var checked v1.Validated
+	call := client.Call{Method: http.MethodPost, Path: rulesPath + ":validate", Body: v1.Document{Document: rules.Document}}
+	_, err := c.Do(ctx, call, &checked)
+	for _, f := range checked.Findings {
+		found = append(found, remark{"rules", f.Path, f.Reason, f.Page})
+	}
+	return found, err
 }
 
 // Wait returns when all members have rules of a revision, or a newer one, and else names those that have not.

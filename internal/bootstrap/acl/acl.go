@@ -40,7 +40,7 @@ type Token struct {
 const Waiting = "waiting: "
 
 // ours begins the description of what was made here.
-const ours = "weir bootstrap: "
+const ours = "weir admin bootstrap: "
 
 // Read reads a file.
 func Read(path string) (*File, error) {
@@ -50,10 +50,10 @@ func Read(path string) (*File, error) {
 	}
 	f := new(File)
 	if err := json.Unmarshal(text, f); err != nil {
-		return nil, fmt.Errorf("%s: %w; `weir bootstrap` makes this file", path, err)
+		return nil, fmt.Errorf("%s: %w; `weir admin bootstrap` makes this file", path, err)
 	}
 	if f.Management.Secret == "" || len(f.Tokens) == 0 {
-		return nil, fmt.Errorf("%s has no management token or no tokens; `weir bootstrap` makes this file", path)
+		return nil, fmt.Errorf("%s has no management token or no tokens; `weir admin bootstrap` makes this file", path)
 	}
 	return f, nil
 }

@@ -52,7 +52,7 @@ type Secret struct {
 }
 
 // ErrForeign is that a secret is of another deployment.
-var ErrForeign = errors.New("another directory of `weir bootstrap` made this secret, or somebody else did: " +
+var ErrForeign = errors.New("another directory of `weir admin bootstrap` made this secret, or somebody else did: " +
 	"it has none of the authorities of state.json, so other programs may be in use that need it, and nothing was published")
 
 // Find reads what is there, and changes nothing.

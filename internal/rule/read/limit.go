@@ -50,9 +50,9 @@ func (d *reader) keyLimit(v strict.Value) (out rule.KeyLimit) {
 		if v.Field("key").Present() {
 			v.FailName("hash", "is the hash of a key, which is given, too; remove one of them")
 		}
-		text, ok := hash.String("the hash of a key, as weir key prints it")
+		text, ok := hash.String("the hash of a key, as weir keys hash prints it")
 		if out.Key = []string{`\h` + text}; ok && !rule.IsHash(out.Key) {
-			hash.Fail(strict.Quote(text) + ` is no hash of a key; write the 32 digits that weir key prints behind \h`)
+			hash.Fail(strict.Quote(text) + ` is no hash of a key; write the 32 digits that weir keys hash prints behind \h`)
 		}
 		return out
 	}

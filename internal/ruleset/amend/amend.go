@@ -41,7 +41,7 @@ const (
 type Amendment struct {
 	Rule string   `json:"rule" doc:"Name as it is written in the document."`
 	Key  []string `json:"key,omitempty" maxItems:"8" doc:"Of an override: a value for each part of the rule's key, or all of it as one text, as answers have it."`
-	Hash string   `json:"hash,omitempty" doc:"Of the key instead, for a rule with hash: true: what weir key prints behind \\h."`
+	Hash string   `json:"hash,omitempty" doc:"Of the key instead, for a rule with hash: true: what weir keys hash prints behind \\h."`
 	Name string   `json:"name,omitempty" doc:"Of an override: it is told to clients that are rejected."`
 	// Limit and Limits are as in a document, as JSON.
 	Limit  json.RawMessage `json:"limit,omitempty" doc:"As in a document: \"50/1m\", or an object. That of an override is at most 100 times that of the rule, or 1,000 if that is 0."`

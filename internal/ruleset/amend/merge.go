@@ -67,7 +67,7 @@ func (m *merge) alone(e *Entry) (item, error) {
 		return item{}, errors.New("the rules file has no rule of this name")
 	}
 	if e.Kind == Override && e.Hash == "" && !rule.IsHash(e.Key) && textOf(&m.bare[at], "hash") == "true" {
-		return item{}, errors.New("the rule has hash: true, and this is a key; write its hash, which weir key prints")
+		return item{}, errors.New("the rule has hash: true, and this is a key; write its hash, which weir keys hash prints")
 	}
 	named, raw := "limit", e.Limit
 	if e.Limits != nil {

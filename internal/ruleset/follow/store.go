@@ -28,7 +28,7 @@ const loadTime = 2 * time.Second
 var ErrNoRules = errors.New("no rules yet: no version was applied or its store does not answer, and there is no copy")
 
 // remedy is what to do without rules that can be used.
-const remedy = "apply those that are wanted: `weir apply`, and for rules in store: `weir apply --admin HOST:PORT`"
+const remedy = "apply those that are wanted: `weir rules apply`, and for rules in store: `weir rules apply --admin HOST:PORT`"
 
 // StoreConfig is what [NewStore] needs.
 type StoreConfig struct {

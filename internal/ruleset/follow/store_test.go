@@ -108,7 +108,7 @@ func (w *writer) apply(text string) versions.Version {
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
 	d, err := rulefile.Read("test", []byte(text))
-	if err != nil { // a mistake that `weir apply` would reject
+	if err != nil { // a mistake that `weir rules apply` would reject
 		d = &rulefile.Document{Text: []byte(text)}
 	}
 	return fatal.Get(w.Apply(ctx, d, versions.Change{Who: "ann", Why: "test"}))(w.t)
@@ -127,7 +127,7 @@ func TestFollow(t *testing.T) {
 	if !errors.Is(f.loaded, ErrNoRules) {
 		t.Errorf("loaded from an empty store: %v", f.loaded)
 	}
-	f.await(0, "`weir apply --admin HOST:PORT`")
+	f.await(0, "`weir rules apply --admin HOST:PORT`")
 	first := w.apply(limitOf(10))
 	f.await(10, "")
 	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)

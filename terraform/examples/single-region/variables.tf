@@ -63,13 +63,13 @@ variable "redis" {
 }
 
 variable "redis_user_groups" {
-  description = "RBAC user group of Redis by region: what weir bootstrap prints."
+  description = "RBAC user group of Redis by region: what weir admin bootstrap prints."
   type        = object({ eu = string })
   nullable    = false
 }
 
 variable "secrets" {
-  description = "ARNs in Secrets Manager by region and role: what weir bootstrap prints."
+  description = "ARNs in Secrets Manager by region and role: what weir admin bootstrap prints."
   type        = object({ eu = object({ pop = string, consul = string, service = string }) })
   nullable    = false
 }

@@ -44,13 +44,13 @@ variable "redis" {
 }
 
 variable "redis_user_groups" {
-  description = "RBAC user group of Redis by region, and that of the aggregators (in the region eu): what weir bootstrap prints."
+  description = "RBAC user group of Redis by region, and that of the aggregators (in the region eu): what weir admin bootstrap prints."
   type        = object({ eu = string, us = string, ap = string, aggregator = string })
   nullable    = false
 }
 
 variable "secrets" {
-  description = "ARNs in Secrets Manager by region and role, and that of the aggregators: what weir bootstrap prints."
+  description = "ARNs in Secrets Manager by region and role, and that of the aggregators: what weir admin bootstrap prints."
   type = object({
     eu         = object({ pop = string, consul = string, service = string })
     us         = object({ pop = string, consul = string, service = string })

@@ -85,18 +85,18 @@ variable "images" {
 }
 
 variable "secret" {
-  description = "ARN in Secrets Manager of the aggregators' secret, in the region home: what weir bootstrap has made there."
+  description = "ARN in Secrets Manager of the aggregators' secret, in the region home: what weir admin bootstrap has made there."
   type        = string
   nullable    = false
 
   validation {
     condition     = can(regex("^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^: ]+$", var.secret))
-    error_message = "secret must be the ARN of a secret in Secrets Manager, which weir bootstrap prints, such as arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/aggregator-AbCdEf."
+    error_message = "secret must be the ARN of a secret in Secrets Manager, which weir admin bootstrap prints, such as arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/aggregator-AbCdEf."
   }
 }
 
 variable "key_secrets" {
-  description = "The secret of weir-global has key-secrets, for rules with hash: true: what weir bootstrap has made there."
+  description = "The secret of weir-global has key-secrets, for rules with hash: true: what weir admin bootstrap has made there."
   type        = bool
   default     = false
   nullable    = false

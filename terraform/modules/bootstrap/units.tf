@@ -35,7 +35,7 @@ locals {
       [Service]
       Type=oneshot
       User=consul
-      ExecStart=${var.directories.programs}/weir bootstrap acl ${var.directories.secrets}/acl.json --consul 127.0.0.1:${try(var.consul.http_port, 8500)}
+      ExecStart=${var.directories.programs}/weir admin bootstrap acl ${var.directories.secrets}/acl.json --consul 127.0.0.1:${try(var.consul.http_port, 8500)}
       Restart=on-failure
       RestartSec=10
       ${trimspace(local.hardening)}

@@ -163,7 +163,7 @@ variable "redis" {
 
   validation {
     condition     = var.redis.user_group_id != ""
-    error_message = "redis.user_group_id is empty: without a user group everybody who reaches the port could use Redis. weir bootstrap makes one."
+    error_message = "redis.user_group_id is empty: without a user group everybody who reaches the port could use Redis. weir admin bootstrap makes one."
   }
 }
 
@@ -197,13 +197,13 @@ variable "programs" {
 }
 
 variable "secrets" {
-  description = "ARNs in Secrets Manager, one for each role: what weir bootstrap has made there."
+  description = "ARNs in Secrets Manager, one for each role: what weir admin bootstrap has made there."
   type        = object({ pop = string, consul = string, service = string })
   nullable    = false
 
   validation {
     condition     = alltrue([for arn in values(var.secrets) : can(regex("^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^: ]+$", arn))])
-    error_message = "secrets must be ARNs of secrets in Secrets Manager, which weir bootstrap prints, such as arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/pop-AbCdEf."
+    error_message = "secrets must be ARNs of secrets in Secrets Manager, which weir admin bootstrap prints, such as arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/pop-AbCdEf."
   }
   validation {
     condition     = alltrue([for arn in values(var.secrets) : try(split(":", arn)[3] == var.aws_region, true)])
@@ -212,7 +212,7 @@ variable "secrets" {
 }
 
 variable "key_secrets" {
-  description = "The secret of weir-regional has key-secrets, for rules with hash: true: what weir bootstrap has made there."
+  description = "The secret of weir-regional has key-secrets, for rules with hash: true: what weir admin bootstrap has made there."
   type        = bool
   default     = false
   nullable    = false

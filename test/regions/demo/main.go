@@ -115,8 +115,8 @@ Try, in another terminal:
 5. Lose the counter of a region's own limit of 5 per minute: ask first, type "%[10]s", and "%[11]s":
      for i in {1..10}; do curl -s -o /dev/null -w '%%{http_code} ' http://%[3]s/local; done; echo
 6. Type "%[12]s" and "%[13]s": nobody waits for Consul.
-7. Type "%[14]s", which puts rules into Consul with weir apply, and ask as in 1:
-     bin/weir history --consul %[15]s
+7. Type "%[14]s", which puts rules into Consul with weir rules apply, and ask as in 1:
+     bin/weir rules history --consul %[15]s
 Ctrl-C stops everything.
 `, w.Aggregators[0].Admin, trip, eu, us, ap, tries[0], tries[1], tries[2], tries[3], tries[4], tries[5], tries[6], tries[7],
 		tries[8], w.Regions[0].Consul.Servers[0].Addr)

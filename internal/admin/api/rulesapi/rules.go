@@ -79,7 +79,7 @@ func Add(a *api.API, c Config) {
 	api.Add(a, access.Viewer, large(operation(http.MethodPost, path+":validate", "validate-rules", "Check rules: all mistakes and warnings")), o.validate)
 	api.Add(a, access.Viewer, large(operation(http.MethodPost, path+":diff", "diff-rules", "Which requests a document changes, beside the newest rules")), o.diff)
 	test := large(operation(http.MethodPost, path+":test", "test-rules", "Run the tests of a document"))
-	test.Description = "Tests that are left after 10 s are not run: weir test runs them."
+	test.Description = "Tests that are left after 10 s are not run: weir rules test runs them."
 	api.Add(a, access.Operator, test, o.test)
 	api.Add(a, access.Viewer, operation(http.MethodGet, path+"/versions", "list-versions", "The last 100 versions of the rules"), stored(o, nil, o.list))
 	api.Add(a, access.Viewer, operation(http.MethodGet, path+"/versions/{revision}", "get-version", "A version of the rules"), stored(o, nil, o.version))
@@ -202,7 +202,7 @@ func (o *operations) version(ctx context.Context, in *versionInput) (*api.Body[v
 	return &api.Body[v1.VersionDocument]{Body: v1.VersionDocument{Version: about(v), Document: string(text)}}, err
 }
 
-// validate finds what `weir validate` finds in rules. Tests may be about another mode of a rule than that on trial.
+// validate finds what `weir rules validate` finds in rules. Tests may be about another mode of a rule than that on trial.
 func (o *operations) validate(ctx context.Context, in *api.Body[v1.Document]) (*api.Body[v1.Validated], error) {
 	out := &api.Body[v1.Validated]{}
 	return out, o.try(ctx, func(context.Context) error {

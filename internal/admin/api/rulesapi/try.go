@@ -89,7 +89,7 @@ func run(ctx context.Context, suite *ruletests.Suite, t *ruletests.Test) Test {
 	one := Test{Name: t.Name, Line: t.Line}
 	var err error
 	if one.Failure, err = suite.Run(ctx, t, nil); ctx.Err() != nil {
-		one.Failure, one.Problem = nil, "there was no time to run it to its end; run it with weir test"
+		one.Failure, one.Problem = nil, "there was no time to run it to its end; run it with weir rules test"
 	} else if err != nil {
 		one.Problem = err.Error()
 	}

@@ -55,7 +55,7 @@ variable "secret" {
 
   validation {
     condition     = can(regex("^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^: ]+$", var.secret))
-    error_message = "secret must be the ARN of a secret in Secrets Manager, which weir bootstrap prints, such as arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/service-AbCdEf."
+    error_message = "secret must be the ARN of a secret in Secrets Manager, which weir admin bootstrap prints, such as arn:aws:secretsmanager:eu-central-1:123456789012:secret:weir/eu/service-AbCdEf."
   }
 }
 

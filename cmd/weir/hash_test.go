@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// TestKeyOfARule: weir key prints the key of a rule as requests have it; under each secret, if the rule hashes its keys.
+// TestKeyOfARule: weir keys hash prints the key of a rule as requests have it; under each secret, if the rule hashes its keys.
 func TestKeyOfARule(t *testing.T) {
 	dir := t.TempDir()
 	rules, secrets, open := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "secrets"), filepath.Join(dir, "open")
@@ -22,13 +22,13 @@ func TestKeyOfARule(t *testing.T) {
 	}
 	fatal.If(t, os.Chmod(open, 0o644))
 	for _, c := range []struct{ args, want string }{
-		{"key plain 2001:db8::7 /v1/a|b --rules RULES", `2001:db8::/64|/v1/a\|b` + "\n"},
-		{"key api hunter2 --rules RULES", "hashes its keys; give --key-secrets"},
-		{"key nosuch hunter2 --rules RULES", "rule nosuch is not in"},
-		{"key api a b --rules RULES", "has parts: 1, values here: 2"},
-		{"key api hunter2 --rules RULES --key-secrets OPEN", "chmod o-rwx"},
-		{"key api hunter2 --rules RULES --key-secrets SECRETS", `\h`},
-		{"key hunter2 --key-secrets SECRETS", `\h`},
+		{"keys hash plain 2001:db8::7 /v1/a|b --rules RULES", `2001:db8::/64|/v1/a\|b` + "\n"},
+		{"keys hash api hunter2 --rules RULES", "hashes its keys; give --key-secrets"},
+		{"keys hash nosuch hunter2 --rules RULES", "rule nosuch is not in"},
+		{"keys hash api a b --rules RULES", "has parts: 1, values here: 2"},
+		{"keys hash api hunter2 --rules RULES --key-secrets OPEN", "chmod o-rwx"},
+		{"keys hash api hunter2 --rules RULES --key-secrets SECRETS", `\h`},
+		{"keys hash hunter2 --key-secrets SECRETS", `\h`},
 	} {
 		args := strings.Fields(strings.NewReplacer("RULES", rules, "SECRETS", secrets, "OPEN", open).Replace(c.args))
 		out, _ := exec.Command(binary, args...).CombinedOutput()

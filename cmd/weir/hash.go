@@ -9,26 +9,26 @@ import (
 	"github.com/weirlimit/weir/internal/service/secrets"
 )
 
-type keyCmd struct {
+type hashCmd struct {
 	Values     []string `arg:"" name:"value" help:"Values of the parts of the rule's key, in their order; for an IPv6 client its prefix. With --rules the name of the rule stands before them."`
 	Rules      string   `help:"Rules file of the rule: an address becomes its prefix, and a path what the rule makes of it." placeholder:"FILE"`
 	KeySecrets string   `help:"File of the secrets: print the key of a rule with hash: true, once for each of them." placeholder:"FILE"`
 }
 
 // Run prints the key, or what replaces one that is long or hashed.
-func (k *keyCmd) Run(stdout io.Writer) error {
-	r, values, err := k.rule()
+func (h *hashCmd) Run(stdout io.Writer) error {
+	r, values, err := h.rule()
 	if err != nil {
 		return err
 	}
-	if k.KeySecrets == "" {
+	if h.KeySecrets == "" {
 		if r.Hash {
 			return errors.New("rule " + r.Name + " hashes its keys; give --key-secrets")
 		}
 		_, err := fmt.Fprintln(stdout, string(r.KeyOf(values)))
 		return err
 	}
-	all, err := secrets.Read(k.KeySecrets)
+	all, err := secrets.Read(h.KeySecrets)
 	for i := range all {
 		if _, err := fmt.Fprintf(stdout, "%s %s\n", r.HashedKeyOf(values, &all[i].Secret), all[i].ID); err != nil {
 			return err
@@ -38,23 +38,23 @@ func (k *keyCmd) Run(stdout io.Writer) error {
 }
 
 // rule is the rule that the values are for; without --rules one that takes each as it is.
-func (k *keyCmd) rule() (r *rule.Rule, values []string, err error) {
-	if k.Rules == "" {
+func (h *hashCmd) rule() (r *rule.Rule, values []string, err error) {
+	if h.Rules == "" {
 		r = &rule.Rule{}
-		for range k.Values {
+		for range h.Values {
 			r.Key = append(r.Key, rule.Part{{From: rule.FromHeader}})
 		}
-		return r, k.Values, nil
+		return r, h.Values, nil
 	}
-	set, err := load(k.Rules)
+	set, err := load(h.Rules)
 	if err != nil {
 		return nil, nil, err
 	}
-	i, found := set.Find(k.Values[0])
+	i, found := set.Find(h.Values[0])
 	if !found {
-		return nil, nil, fmt.Errorf("rule %s is not in %s; write the name of a rule and then the values of its key", k.Values[0], k.Rules)
+		return nil, nil, fmt.Errorf("rule %s is not in %s; write the name of a rule and then the values of its key", h.Values[0], h.Rules)
 	}
-	r, values = set.Rule(i), k.Values[1:]
+	r, values = set.Rule(i), h.Values[1:]
 	if parts := r.KeyParts(values); len(parts) != len(r.Key) {
 		return nil, nil, fmt.Errorf("the key of rule %s has parts: %d, values here: %d", r.Name, len(r.Key), len(parts))
 	}

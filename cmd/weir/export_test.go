@@ -24,7 +24,7 @@ func TestFilter(t *testing.T) {
 	file := filepath.Join(dir, "filter.wasm")
 	run := func(file, want string) {
 		t.Helper()
-		out, err := exec.Command(linked, "filter", file).CombinedOutput()
+		out, err := exec.Command(linked, "admin", "export-filter", file).CombinedOutput()
 		if (err == nil) != strings.HasPrefix(want, "wrote ") || !strings.Contains(string(out), want) {
 			t.Errorf("%v, %s, want %q", err, out, want)
 		}
