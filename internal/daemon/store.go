@@ -151,13 +151,16 @@ func (t *Tier) newCollector(p *Program) *live.Collector {
 	if p.AggregatorCalls == nil {
 		c.Expected = t.rules.regionNames
 	} else {
-		c.Region = p.AggregatorCalls.Region
+		c.Region, c.History = p.AggregatorCalls.Region, new(live.Memory)
 	}
 	if t.aggregator != nil {
 		c.Aggregator = t.aggregator
 	}
 	if redis := t.counters.redis; redis != nil {
 		c.Reports, c.Watches = redis.Reports(), redis.Watches()
+		if c.History != nil {
+			c.History = redis.History()
+		}
 	} else {
 		c.Reports, c.Watches = new(live.Memory), new(live.Memory)
 	}

@@ -6,12 +6,16 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/weirlimit/weir/internal/distinct"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
 // maxText bounds each text of a report, in bytes.
 const maxText = wire.MaxProblem
+
+// registers is the field that is longer than a text.
+var registers = (*quotapb.TrialKeys)(nil).ProtoReflect().Descriptor().Fields().ByName("registers").FullName()
 
 // most bounds sums of reports, so that what one holder makes up does not overflow those of all.
 const most = 1<<53 - 1
@@ -44,7 +48,7 @@ func beyond(m protoreflect.Message) (wrong protoreflect.FieldDescriptor) {
 		case protoreflect.StringKind:
 			ok = len(v.String()) <= maxText
 		case protoreflect.BytesKind:
-			ok = len(v.Bytes()) <= maxText
+			ok = len(v.Bytes()) <= maxText || f.FullName() == registers && len(v.Bytes()) == distinct.Registers
 		}
 		if !ok {
 			wrong = f

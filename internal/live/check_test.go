@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/weirlimit/weir/internal/distinct"
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/test/kit/fatal"
@@ -29,6 +30,7 @@ func whole() *quotapb.ReportRequest {
 		Denied:    []*quotapb.KeyRate{{Rule: "login", Override: "gold", Key: []byte("bob"), Count: 1000, Over: 500}},
 		Rules:     []*quotapb.RuleUse{{Rule: "login", Matched: 10, NoKey: 1, Admitted: 7, Denied: 2, ShadowDenied: 1, AdmittedRate: 700, DeniedRate: 200}},
 		Decisions: []*quotapb.Decision{{Rule: "login", Override: "gold", Key: []byte("ann"), Outcome: 2, Remaining: 3, RetryAfterMs: 1500, AgeMs: 20}},
+		Trials:    []*quotapb.TrialKeys{{Rule: "login", Registers: make([]byte, distinct.Registers)}},
 	}
 }
 

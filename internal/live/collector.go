@@ -41,6 +41,8 @@ type Aggregator interface {
 // Config is what a collector is made of.
 type Config struct {
 	Reports, Watches Notes
+	// History keeps what reports said in the past; nil: nothing does.
+	History Notes
 	// Regions is set if those that report are regions: the collector is that of an aggregator.
 	Regions bool
 	// Region is the name of the own region; empty: it has none.
@@ -80,6 +82,8 @@ type Collector struct {
 	away    error            // why there is none
 	made    time.Time        // when one, or none, was made
 	passed  map[string]int64 // notes whose decisions the aggregator has, by ID: when they came; belongs to Run
+
+	record record
 }
 
 // watch is that somebody watches in the tier.
@@ -110,6 +114,7 @@ func (d *Collector) Run(ctx context.Context) error {
 		}
 		if !odd {
 			d.turn(ctx)
+			d.recordReports(ctx)
 		}
 	}
 	return nil
@@ -168,14 +173,25 @@ func (d *Collector) renew(ctx context.Context) {
 		n.ID, tap, some = upNote+d.id, join(tap, d.aggregatorTap), true
 	}
 	d.mu.Unlock()
+	var notes []Note
 	if some {
 		n.Text = encode(&quotapb.ReportResponse{Protocol: wire.Protocol, Tap: tap})
-		d.put(ctx, d.config.Watches, n)
+		notes = append(notes, n)
+	}
+	if d.config.History != nil {
+		notes = append(notes, Note{ID: recordNote + d.id, For: viewerTime}) // without a text: nobody watches by it
+	}
+	if len(notes) > 0 {
+		d.put(ctx, d.config.Watches, notes...)
 	}
 }
 
-// upNote begins the names of the notes of replicas that can show the region to the aggregator.
-const upNote = "u"
+const (
+	// upNote begins the names of the notes of replicas that can show the region to the aggregator.
+	upNote = "u"
+	// recordNote begins the names of the notes of replicas that can record the history.
+	recordNote = "h"
+)
 
 // learn reads what is watched. first reports whether of the replicas that can show the region to the aggregator this
 // one is to do so.
@@ -187,11 +203,14 @@ func (d *Collector) learn(ctx context.Context) (first bool) {
 		d.note(ctx, err)
 		return false // what was watched is until its time is over
 	}
-	w, least := watch{since: time.Now()}, ""
+	w, least, recorder := watch{since: time.Now()}, "", ""
 	if before := d.watching(); before != nil {
 		w.since = before.since
 	}
 	for _, n := range notes {
+		if strings.HasPrefix(n.ID, recordNote) && (recorder == "" || n.ID < recorder) {
+			recorder = n.ID
+		}
 		one := new(quotapb.ReportResponse)
 		if proto.Unmarshal(n.Text, one) != nil || !wire.Supported(one.Protocol) {
 			continue
@@ -205,6 +224,7 @@ func (d *Collector) learn(ctx context.Context) (first bool) {
 		}
 	}
 	d.watch.Store(&w)
+	d.record.mine.Store(recorder == recordNote+d.id)
 	return least == upNote+d.id
 }
 

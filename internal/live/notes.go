@@ -20,13 +20,16 @@ type Notes interface {
 type Note struct {
 	ID   string // 1 to 128 bytes
 	Text []byte
-	For  time.Duration // for how long it is put up, whole milliseconds, 1 ms to 60 s
+	For  time.Duration // for how long it is put up, whole milliseconds, 1 ms to [LongestNote]
 	// At and Until are when it was put up, and until when that is, in milliseconds by the clock of the notes. It
 	// sets them.
 	At, Until int64
 }
 
-// noteTime is the longest time of a note.
+// LongestNote is the longest time of a note: those of the history have it.
+const LongestNote = 30 * time.Hour
+
+// noteTime is the time of a note of a report.
 const noteTime = time.Minute
 
 // Left is for how long a note stays.

@@ -29,7 +29,7 @@ func (d *Collector) Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportRes
 	}
 	answer := &quotapb.ReportResponse{WatchMs: d.WatchMs()}
 	w := d.watching()
-	if w == nil {
+	if w == nil && d.config.History == nil {
 		return answer, nil
 	}
 	d.trim(m)
@@ -41,7 +41,8 @@ func (d *Collector) Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportRes
 	if err != nil {
 		return nil, err
 	}
-	if t := w.tap; t != nil {
+	if w != nil && w.tap != nil {
+		t := w.tap
 		answer.Tap = &quotapb.Tap{Rule: t.Rule, Key: t.Key, Outcome: t.Outcome, PerSecond: min(max(t.PerSecond/uint32(rows), 1), wire.MaxDecisions)}
 	}
 	return answer, nil
@@ -65,6 +66,7 @@ func (d *Collector) trim(m *quotapb.ReportRequest) {
 	}
 	m.Keys, m.Denied = inForce(d, m.Keys), inForce(d, m.Denied)
 	m.Rules, m.Decisions = inForce(d, m.Rules), inForce(d, m.Decisions)
+	m.Trials = inForce(d, m.Trials)
 }
 
 const (

@@ -81,14 +81,19 @@ func (d *Collector) See(ctx context.Context) (*View, error) {
 	return d.view, d.away
 }
 
-func (d *Collector) viewOf(notes []Note, now int64) *View {
-	v := &View{Of: "this replica"}
+// Of is whom views show, and the history: "all regions", "region eu", or "this replica".
+func (d *Collector) Of() string {
 	switch {
 	case d.config.Regions:
-		v.Of = "all regions"
+		return "all regions"
 	case d.config.Region != "":
-		v.Of = "region " + d.config.Region
+		return "region " + d.config.Region
 	}
+	return "this replica"
+}
+
+func (d *Collector) viewOf(notes []Note, now int64) *View {
+	v := &View{Of: d.Of()}
 	if w := d.watching(); w != nil {
 		v.Watched = time.Since(w.since)
 	}
@@ -186,6 +191,7 @@ func (d *Collector) uses(v *View) []Use {
 			}
 			s.Matched, s.NoKey, s.Admitted = sum(s.Matched, u.Matched), sum(s.NoKey, u.NoKey), sum(s.Admitted, u.Admitted)
 			s.Denied, s.ShadowDenied = sum(s.Denied, u.Denied), sum(s.ShadowDenied, u.ShadowDenied)
+			s.Fallback, s.Shed, s.ShadowAdmitted = sum(s.Fallback, u.Fallback), sum(s.Shed, u.Shed), sum(s.ShadowAdmitted, u.ShadowAdmitted)
 			if p.lastReport <= missingAfter {
 				s.AdmittedRate, s.DeniedRate = sum(s.AdmittedRate, u.AdmittedRate), sum(s.DeniedRate, u.DeniedRate)
 			}

@@ -1631,7 +1631,9 @@ type ReportRequest struct {
 	// Rules that decided anything.
 	Rules []*RuleUse `protobuf:"bytes,11,rep,name=rules,proto3" json:"rules,omitempty"`
 	// Single decisions, as ReportResponse.tap asked for them.
-	Decisions     []*Decision `protobuf:"bytes,12,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	Decisions []*Decision `protobuf:"bytes,12,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// Keys that rules on trial would have rejected.
+	Trials        []*TrialKeys `protobuf:"bytes,13,rep,name=trials,proto3" json:"trials,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1739,6 +1741,13 @@ func (x *ReportRequest) GetRules() []*RuleUse {
 func (x *ReportRequest) GetDecisions() []*Decision {
 	if x != nil {
 		return x.Decisions
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetTrials() []*TrialKeys {
+	if x != nil {
+		return x.Trials
 	}
 	return nil
 }
@@ -2061,9 +2070,15 @@ type RuleUse struct {
 	// How many requests it admitted a second lately, in thousandths of one.
 	AdmittedRate uint64 `protobuf:"varint,7,opt,name=admitted_rate,json=admittedRate,proto3" json:"admitted_rate,omitempty"`
 	// How many requests it rejected a second lately, in thousandths of one.
-	DeniedRate    uint64 `protobuf:"varint,8,opt,name=denied_rate,json=deniedRate,proto3" json:"denied_rate,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	DeniedRate uint64 `protobuf:"varint,8,opt,name=denied_rate,json=deniedRate,proto3" json:"denied_rate,omitempty"`
+	// Of those admitted and denied, requests that on_failure decided.
+	Fallback uint64 `protobuf:"varint,9,opt,name=fallback,proto3" json:"fallback,omitempty"`
+	// Of those denied, requests that it rejected to shed load.
+	Shed uint64 `protobuf:"varint,10,opt,name=shed,proto3" json:"shed,omitempty"`
+	// Requests that it would not have rejected, while its mode was shadow.
+	ShadowAdmitted uint64 `protobuf:"varint,11,opt,name=shadow_admitted,json=shadowAdmitted,proto3" json:"shadow_admitted,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RuleUse) Reset() {
@@ -2152,6 +2167,84 @@ func (x *RuleUse) GetDeniedRate() uint64 {
 	return 0
 }
 
+func (x *RuleUse) GetFallback() uint64 {
+	if x != nil {
+		return x.Fallback
+	}
+	return 0
+}
+
+func (x *RuleUse) GetShed() uint64 {
+	if x != nil {
+		return x.Shed
+	}
+	return 0
+}
+
+func (x *RuleUse) GetShadowAdmitted() uint64 {
+	if x != nil {
+		return x.ShadowAdmitted
+	}
+	return 0
+}
+
+// TrialKeys is the set of keys that a rule with mode: shadow, or a candidate, would have rejected in this hour, by which their
+// number can be estimated.
+type TrialKeys struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the rule, at most 130 bytes.
+	Rule string `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
+	// 4,096 registers of HyperLogLog, as package distinct has them: the first 12 bits of a key's hash, which is FNV-1a with
+	// the end of MurmurHash3, choose the register.
+	Registers     []byte `protobuf:"bytes,2,opt,name=registers,proto3" json:"registers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrialKeys) Reset() {
+	*x = TrialKeys{}
+	mi := &file_quota_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrialKeys) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrialKeys) ProtoMessage() {}
+
+func (x *TrialKeys) ProtoReflect() protoreflect.Message {
+	mi := &file_quota_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrialKeys.ProtoReflect.Descriptor instead.
+func (*TrialKeys) Descriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *TrialKeys) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *TrialKeys) GetRegisters() []byte {
+	if x != nil {
+		return x.Registers
+	}
+	return nil
+}
+
 // Decision is what one rule decided about one request.
 type Decision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2175,7 +2268,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_quota_proto_msgTypes[15]
+	mi := &file_quota_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2280,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[15]
+	mi := &file_quota_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2293,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{15}
+	return file_quota_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Decision) GetRule() string {
@@ -2267,7 +2360,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_quota_proto_msgTypes[16]
+	mi := &file_quota_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2279,7 +2372,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[16]
+	mi := &file_quota_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2292,7 +2385,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{16}
+	return file_quota_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReportResponse) GetProtocol() uint32 {
@@ -2335,7 +2428,7 @@ type Tap struct {
 
 func (x *Tap) Reset() {
 	*x = Tap{}
-	mi := &file_quota_proto_msgTypes[17]
+	mi := &file_quota_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2347,7 +2440,7 @@ func (x *Tap) String() string {
 func (*Tap) ProtoMessage() {}
 
 func (x *Tap) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[17]
+	mi := &file_quota_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2360,7 +2453,7 @@ func (x *Tap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tap.ProtoReflect.Descriptor instead.
 func (*Tap) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{17}
+	return file_quota_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Tap) GetRule() string {
@@ -2510,7 +2603,7 @@ const file_quota_proto_rawDesc = "" +
 	"askAfterMs\x12\x14\n" +
 	"\x05limit\x18\a \x01(\x04R\x05limit\x12\x1c\n" +
 	"\tremaining\x18\b \x01(\x04R\tremaining\x12#\n" +
-	"\rrules_version\x18\t \x01(\tR\frulesVersion\"\x9a\x03\n" +
+	"\rrules_version\x18\t \x01(\tR\frulesVersion\"\xcc\x03\n" +
 	"\rReportRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12!\n" +
 	"\fprotocol_max\x18\x02 \x01(\rR\vprotocolMax\x12\x16\n" +
@@ -2523,7 +2616,8 @@ const file_quota_proto_rawDesc = "" +
 	"\x06denied\x18\n" +
 	" \x03(\v2\x16.weir.quota.v1.KeyRateR\x06denied\x12,\n" +
 	"\x05rules\x18\v \x03(\v2\x16.weir.quota.v1.RuleUseR\x05rules\x125\n" +
-	"\tdecisions\x18\f \x03(\v2\x17.weir.quota.v1.DecisionR\tdecisions\"\xb9\x04\n" +
+	"\tdecisions\x18\f \x03(\v2\x17.weir.quota.v1.DecisionR\tdecisions\x120\n" +
+	"\x06trials\x18\r \x03(\v2\x18.weir.quota.v1.TrialKeysR\x06trials\"\xb9\x04\n" +
 	"\x06Member\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.weir.quota.v1.MemberKindR\x04kind\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\tR\x06region\x12\x12\n" +
@@ -2553,7 +2647,7 @@ const file_quota_proto_rawDesc = "" +
 	"\boverride\x18\x02 \x01(\tR\boverride\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\fR\x03key\x12\x14\n" +
 	"\x05count\x18\x04 \x01(\x04R\x05count\x12\x12\n" +
-	"\x04over\x18\x05 \x01(\x04R\x04over\"\xed\x01\n" +
+	"\x04over\x18\x05 \x01(\x04R\x04over\"\xc6\x02\n" +
 	"\aRuleUse\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x18\n" +
 	"\amatched\x18\x02 \x01(\x04R\amatched\x12\x15\n" +
@@ -2563,7 +2657,14 @@ const file_quota_proto_rawDesc = "" +
 	"\rshadow_denied\x18\x06 \x01(\x04R\fshadowDenied\x12#\n" +
 	"\radmitted_rate\x18\a \x01(\x04R\fadmittedRate\x12\x1f\n" +
 	"\vdenied_rate\x18\b \x01(\x04R\n" +
-	"deniedRate\"\xd9\x01\n" +
+	"deniedRate\x12\x1a\n" +
+	"\bfallback\x18\t \x01(\x04R\bfallback\x12\x12\n" +
+	"\x04shed\x18\n" +
+	" \x01(\x04R\x04shed\x12'\n" +
+	"\x0fshadow_admitted\x18\v \x01(\x04R\x0eshadowAdmitted\"=\n" +
+	"\tTrialKeys\x12\x12\n" +
+	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x1c\n" +
+	"\tregisters\x18\x02 \x01(\fR\tregisters\"\xd9\x01\n" +
 	"\bDecision\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x1a\n" +
 	"\boverride\x18\x02 \x01(\tR\boverride\x12\x10\n" +
@@ -2624,7 +2725,7 @@ func file_quota_proto_rawDescGZIP() []byte {
 }
 
 var file_quota_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_quota_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_quota_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_quota_proto_goTypes = []any{
 	(Status)(0),              // 0: weir.quota.v1.Status
 	(SlotOp)(0),              // 1: weir.quota.v1.SlotOp
@@ -2645,9 +2746,10 @@ var file_quota_proto_goTypes = []any{
 	(*Member)(nil),           // 16: weir.quota.v1.Member
 	(*KeyRate)(nil),          // 17: weir.quota.v1.KeyRate
 	(*RuleUse)(nil),          // 18: weir.quota.v1.RuleUse
-	(*Decision)(nil),         // 19: weir.quota.v1.Decision
-	(*ReportResponse)(nil),   // 20: weir.quota.v1.ReportResponse
-	(*Tap)(nil),              // 21: weir.quota.v1.Tap
+	(*TrialKeys)(nil),        // 19: weir.quota.v1.TrialKeys
+	(*Decision)(nil),         // 20: weir.quota.v1.Decision
+	(*ReportResponse)(nil),   // 21: weir.quota.v1.ReportResponse
+	(*Tap)(nil),              // 22: weir.quota.v1.Tap
 }
 var file_quota_proto_depIdxs = []int32{
 	8,  // 0: weir.quota.v1.AcquireRequest.wants:type_name -> weir.quota.v1.Want
@@ -2663,24 +2765,25 @@ var file_quota_proto_depIdxs = []int32{
 	17, // 10: weir.quota.v1.ReportRequest.keys:type_name -> weir.quota.v1.KeyRate
 	17, // 11: weir.quota.v1.ReportRequest.denied:type_name -> weir.quota.v1.KeyRate
 	18, // 12: weir.quota.v1.ReportRequest.rules:type_name -> weir.quota.v1.RuleUse
-	19, // 13: weir.quota.v1.ReportRequest.decisions:type_name -> weir.quota.v1.Decision
-	2,  // 14: weir.quota.v1.Member.kind:type_name -> weir.quota.v1.MemberKind
-	3,  // 15: weir.quota.v1.Decision.outcome:type_name -> weir.quota.v1.Outcome
-	21, // 16: weir.quota.v1.ReportResponse.tap:type_name -> weir.quota.v1.Tap
-	3,  // 17: weir.quota.v1.Tap.outcome:type_name -> weir.quota.v1.Outcome
-	4,  // 18: weir.quota.v1.QuotaService.Acquire:input_type -> weir.quota.v1.AcquireRequest
-	11, // 19: weir.quota.v1.QuotaService.Rules:input_type -> weir.quota.v1.RulesRequest
-	13, // 20: weir.quota.v1.QuotaService.Slot:input_type -> weir.quota.v1.SlotRequest
-	15, // 21: weir.quota.v1.QuotaService.Report:input_type -> weir.quota.v1.ReportRequest
-	9,  // 22: weir.quota.v1.QuotaService.Acquire:output_type -> weir.quota.v1.AcquireResponse
-	12, // 23: weir.quota.v1.QuotaService.Rules:output_type -> weir.quota.v1.RulesResponse
-	14, // 24: weir.quota.v1.QuotaService.Slot:output_type -> weir.quota.v1.SlotResponse
-	20, // 25: weir.quota.v1.QuotaService.Report:output_type -> weir.quota.v1.ReportResponse
-	22, // [22:26] is the sub-list for method output_type
-	18, // [18:22] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	20, // 13: weir.quota.v1.ReportRequest.decisions:type_name -> weir.quota.v1.Decision
+	19, // 14: weir.quota.v1.ReportRequest.trials:type_name -> weir.quota.v1.TrialKeys
+	2,  // 15: weir.quota.v1.Member.kind:type_name -> weir.quota.v1.MemberKind
+	3,  // 16: weir.quota.v1.Decision.outcome:type_name -> weir.quota.v1.Outcome
+	22, // 17: weir.quota.v1.ReportResponse.tap:type_name -> weir.quota.v1.Tap
+	3,  // 18: weir.quota.v1.Tap.outcome:type_name -> weir.quota.v1.Outcome
+	4,  // 19: weir.quota.v1.QuotaService.Acquire:input_type -> weir.quota.v1.AcquireRequest
+	11, // 20: weir.quota.v1.QuotaService.Rules:input_type -> weir.quota.v1.RulesRequest
+	13, // 21: weir.quota.v1.QuotaService.Slot:input_type -> weir.quota.v1.SlotRequest
+	15, // 22: weir.quota.v1.QuotaService.Report:input_type -> weir.quota.v1.ReportRequest
+	9,  // 23: weir.quota.v1.QuotaService.Acquire:output_type -> weir.quota.v1.AcquireResponse
+	12, // 24: weir.quota.v1.QuotaService.Rules:output_type -> weir.quota.v1.RulesResponse
+	14, // 25: weir.quota.v1.QuotaService.Slot:output_type -> weir.quota.v1.SlotResponse
+	21, // 26: weir.quota.v1.QuotaService.Report:output_type -> weir.quota.v1.ReportResponse
+	23, // [23:27] is the sub-list for method output_type
+	19, // [19:23] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_quota_proto_init() }
@@ -2694,7 +2797,7 @@ func file_quota_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quota_proto_rawDesc), len(file_quota_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

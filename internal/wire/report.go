@@ -13,6 +13,7 @@ type ReportRequest struct {
 	Denied      []KeyRate
 	Rules       []RuleUse
 	Decisions   []Decision
+	Trials      []TrialKeys
 }
 
 // Member is a Member, but for what the region knows by itself.
@@ -49,6 +50,14 @@ type RuleUse struct {
 	ShadowDenied uint64
 	AdmittedRate uint64
 	DeniedRate   uint64
+
+	Fallback, Shed, ShadowAdmitted uint64
+}
+
+// TrialKeys is a TrialKeys.
+type TrialKeys struct {
+	Rule      string
+	Registers []byte
 }
 
 // Outcome is an Outcome. The zero value stands for none in a decision, and for any in a tap.
@@ -95,6 +104,7 @@ func (m *ReportRequest) Encode() []byte {
 	dst = appendList(dst, 9, m.Keys, (*KeyRate).append)
 	dst = appendList(dst, 10, m.Denied, (*KeyRate).append)
 	dst = appendList(dst, 11, m.Rules, (*RuleUse).append)
+	dst = appendList(dst, 13, m.Trials, (*TrialKeys).append)
 	return appendList(dst, 12, m.Decisions, (*Decision).append)
 }
 
@@ -140,7 +150,15 @@ func (u *RuleUse) append(dst []byte) []byte {
 	dst = appendUint(dst, 5, u.Denied)
 	dst = appendUint(dst, 6, u.ShadowDenied)
 	dst = appendUint(dst, 7, u.AdmittedRate)
-	return appendUint(dst, 8, u.DeniedRate)
+	dst = appendUint(dst, 8, u.DeniedRate)
+	dst = appendUint(dst, 9, u.Fallback)
+	dst = appendUint(dst, 10, u.Shed)
+	return appendUint(dst, 11, u.ShadowAdmitted)
+}
+
+func (t *TrialKeys) append(dst []byte) []byte {
+	dst = appendBytes(dst, 1, t.Rule)
+	return appendBytes(dst, 2, t.Registers)
 }
 
 func (d *Decision) append(dst []byte) []byte {

@@ -39,8 +39,11 @@ func generatedReport(m *wire.ReportRequest) *quotapb.ReportRequest {
 	for _, u := range m.Rules {
 		pb.Rules = append(pb.Rules, &quotapb.RuleUse{
 			Rule: u.Rule, Matched: u.Matched, NoKey: u.NoKey, Admitted: u.Admitted, Denied: u.Denied, ShadowDenied: u.ShadowDenied,
-			AdmittedRate: u.AdmittedRate, DeniedRate: u.DeniedRate,
+			AdmittedRate: u.AdmittedRate, DeniedRate: u.DeniedRate, Fallback: u.Fallback, Shed: u.Shed, ShadowAdmitted: u.ShadowAdmitted,
 		})
+	}
+	for _, k := range m.Trials {
+		pb.Trials = append(pb.Trials, &quotapb.TrialKeys{Rule: k.Rule, Registers: k.Registers})
 	}
 	for _, d := range m.Decisions {
 		pb.Decisions = append(pb.Decisions, &quotapb.Decision{

@@ -12,7 +12,7 @@ const module = "github.com/weirlimit/weir"
 // pure are the packages, with all below them, that decide and touch nothing. They
 // import the standard library and each other only, and are compiled into the filter.
 var pure = []string{
-	"internal/limit", "internal/lease", "internal/fair", "internal/reserve", "internal/rule", "internal/shed", "internal/version", "internal/wire",
+	"internal/distinct", "internal/limit", "internal/lease", "internal/fair", "internal/reserve", "internal/rule", "internal/shed", "internal/version", "internal/wire",
 	"wasmfilter/edge",
 }
 

@@ -57,6 +57,8 @@ type Use struct {
 	Admitted          uint64  `json:"admitted"`
 	Denied            uint64  `json:"denied"`
 	ShadowDenied      uint64  `json:"shadow_denied" doc:"That a shadow rule or a candidate would have rejected."`
+	Fallback          uint64  `json:"fallback,omitempty" doc:"Of those admitted and denied: decided by on_failure."`
+	Shed              uint64  `json:"shed,omitempty" doc:"Of those denied: to shed load."`
 	AdmittedPerSecond float64 `json:"admitted_per_second"`
 	DeniedPerSecond   float64 `json:"denied_per_second"`
 	Used              float64 `json:"used,omitempty" doc:"Rate of the rule's busiest key, divided by its limit; more than 1 is rejected in the end, if each request takes one unit. Missing: that is not known."`

@@ -39,6 +39,7 @@ const (
 	CodeAmendment    = "amendment-wrong"
 	CodeNoEntry      = "no-entry"
 	CodeNoRule       = "no-rule"
+	CodeNoHistory    = "no-history"
 	CodeElsewhere    = "counted-elsewhere"
 	CodeKey          = "key"
 	CodeUndecided    = "undecided"

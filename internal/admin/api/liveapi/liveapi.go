@@ -4,6 +4,7 @@
 //	liveapi.go  answers to one call
 //	stream.go   the same once a second, and single decisions
 //	show.go     the reports of the collector in the form of the API
+//	history.go  what reports said in the past
 package liveapi
 
 import (
@@ -41,6 +42,14 @@ func Add(a *api.API, c Config) {
 	api.Add(a, access.Viewer, huma.Operation{
 		OperationID: "get-top", Method: http.MethodGet, Path: "/v1/top", Summary: "What comes most, or is rejected most",
 	}, o.getTop)
+	api.Add(a, access.Viewer, huma.Operation{
+		OperationID: "get-history", Method: http.MethodGet, Path: "/v1/history", Summary: "What rules decided in the last hour or day",
+		Description: "Of a region. An aggregator keeps no history: ask a region.",
+	}, o.getHistory)
+	api.Add(a, access.Viewer, huma.Operation{
+		OperationID: "get-history-keys", Method: http.MethodGet, Path: "/v1/history/keys", Summary: "Keys and trials of the last hours",
+		Description: "Which keys came most, or were rejected most, and how many keys rules on trial would have rejected. Of a region.",
+	}, o.getHistoryKeys)
 	api.AddStream(a, access.Viewer, huma.Operation{
 		OperationID: "stream", Method: http.MethodGet, Path: api.StreamPath, Summary: "The status, what comes most and single decisions, once a second",
 	}, map[string]any{

@@ -80,7 +80,7 @@ func (o *operations) uses(v *live.View) []v1.Use {
 			u := &v.Rules[at]
 			all[i] = v1.Use{
 				Rule: name, Matched: u.Matched, NoKey: u.NoKey, Admitted: u.Admitted, Denied: u.Denied, ShadowDenied: u.ShadowDenied,
-				AdmittedPerSecond: float64(u.AdmittedRate) / 1000, DeniedPerSecond: float64(u.DeniedRate) / 1000, Used: u.Used,
+				Fallback: u.Fallback, Shed: u.Shed, AdmittedPerSecond: float64(u.AdmittedRate) / 1000, DeniedPerSecond: float64(u.DeniedRate) / 1000, Used: u.Used,
 			}
 		}
 		switch {

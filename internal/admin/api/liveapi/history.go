@@ -1,0 +1,81 @@
+package liveapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/weirlimit/weir/internal/admin/api"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/distinct"
+	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/live/history"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// spans are the words for spans of time, in milliseconds.
+var spans = map[string]int64{
+	"15m": (15 * time.Minute).Milliseconds(), "1h": time.Hour.Milliseconds(), "24h": (24 * time.Hour).Milliseconds(),
+}
+
+type historyInput struct {
+	Span string `query:"span" enum:"15m,1h,24h" default:"1h" doc:"How far back."`
+}
+
+func (o *operations) getHistory(ctx context.Context, in *historyInput) (*api.Body[*v1.History], error) {
+	h, now, err := o.history(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := h.Steps(now, spans[in.Span])
+	out := &v1.History{Of: o.Collector.Of(), From: timeOf(s.From), StepMs: s.Step, Known: s.Known, Rules: []v1.RuleHistory{}}
+	for _, r := range s.Rules {
+		out.Rules = append(out.Rules, v1.RuleHistory{
+			Rule: r.Name, Admitted: r.Admitted, Denied: r.Denied, ShadowDenied: r.ShadowDenied, Fallback: r.Fallback, Shed: r.Shed,
+		})
+	}
+	return &api.Body[*v1.History]{Body: out}, nil
+}
+
+type historyKeysInput struct {
+	Span  string `query:"span" enum:"1h,24h" default:"1h" doc:"The hours that lie in it, whole."`
+	By    string `query:"by" enum:"key,denied" default:"key" doc:"Keys that came most, or keys that were rejected most or would have been."`
+	Rule  string `query:"rule" doc:"Name of the rule; it stands for those, too, that it was expanded into. Missing: all rules."`
+	Limit int    `query:"limit" minimum:"1" maximum:"256" default:"20" doc:"Most keys."`
+}
+
+func (o *operations) getHistoryKeys(ctx context.Context, in *historyKeysInput) (*api.Body[*v1.HistoryKeys], error) {
+	h, now, err := o.history(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k := h.Keys(now, spans[in.Span], in.By == "denied", in.Limit, func(name string) bool {
+		return in.Rule == "" || name == in.Rule || rule.Written(name) == in.Rule
+	})
+	out := &v1.HistoryKeys{Of: o.Collector.Of(), From: timeOf(k.From), Keys: []v1.KeyHistory{}, Trials: []v1.Trial{}}
+	for _, one := range k.Keys {
+		out.Keys = append(out.Keys, v1.KeyHistory{Rule: one.Rule, Override: one.Override, Key: one.Key.Key, Requests: one.Requests, Over: one.Over})
+	}
+	for _, t := range k.Trials {
+		trial := v1.Trial{Rule: t.Rule, Requests: t.Requests, ShadowDenied: t.ShadowDenied, Keys: t.Keys}
+		if t.Keys > 0 {
+			trial.ErrorPercent = distinct.ErrorPercent
+		}
+		out.Trials = append(out.Trials, trial)
+	}
+	return &api.Body[*v1.HistoryKeys]{Body: out}, nil
+}
+
+func (o *operations) history(ctx context.Context) (*history.History, int64, error) {
+	h, now, err := o.Collector.History(ctx)
+	switch {
+	case errors.Is(err, live.ErrNoHistory):
+		return nil, 0, v1.NewProblem(http.StatusNotFound, v1.CodeNoHistory, err.Error())
+	case err != nil:
+		return nil, 0, problem(err)
+	}
+	return h, now, nil
+}
+
+func timeOf(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

@@ -1,0 +1,188 @@
+package history
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/weirlimit/weir/internal/distinct"
+	"github.com/weirlimit/weir/internal/quotapb"
+)
+
+const (
+	// maxCount bounds the requests of a rule in a step, and those that one report adds.
+	maxCount = math.MaxUint32
+	// reportEvery is how often a holder reports, with a second for a report that is late.
+	reportEvery = 11 * second
+	// keysEvery is for how long the keys of one report stand at most: PoPs show keys once a minute.
+	keysEvery = 2 * minute
+	// keysLate is how long after the end of an hour reports have keys of trials of that hour.
+	keysLate = 90 * second
+	// young is the age of a holder, in ms, up to which all of its first report counts.
+	young = minute
+	// maxTotals bounds what is remembered of all holders: a rule of a holder is one.
+	maxTotals = 1 << 15
+	// longestBreak is how long after the last fold a fold goes on from the totals of then.
+	longestBreak = minute
+)
+
+// Report is a report of a holder.
+type Report struct {
+	ID string // names the holder, or its worker
+	At int64  // when it came
+	*quotapb.ReportRequest
+}
+
+// holders are what holders reported last. The fields are saved.
+type holders struct {
+	Folded int64 // when reports were folded last; 0: never
+	By     map[string]*holder
+}
+
+// holder is what one reported last.
+type holder struct {
+	At     int64 // when
+	KeysAt int64 // when it last reported keys
+	Totals map[string]totals
+}
+
+// totals are numbers of requests, by kind.
+type totals [kinds]uint64
+
+func totalsOf(u *quotapb.RuleUse) totals {
+	return totals{
+		admitted: u.Admitted, denied: u.Denied, shadowDenied: u.ShadowDenied, fallback: u.Fallback, shed: u.Shed,
+		shadowAdmitted: u.ShadowAdmitted,
+	}
+}
+
+// since is how much larger totals are than before.
+func (t totals) since(before totals) (more totals, any bool) {
+	for k := range t {
+		if t[k] > before[k] {
+			more[k], any = min(t[k]-before[k], maxCount), true
+		}
+	}
+	return more, any
+}
+
+// Fold adds what reports say beyond the reports before. All reports of the last minute are given each time.
+func (h *History) Fold(now int64, reports []Report) {
+	before := &h.holders
+	if since := now - before.Folded; since > longestBreak || since < 0 {
+		*before = holders{By: map[string]*holder{}} // nobody knows when they counted what they counted since
+	}
+	for _, r := range reports {
+		h.fold(r, before.By)
+	}
+	for _, t := range []*track{&fine, &coarse} {
+		for at := before.Folded; at > 0 && at < now; {
+			c := h.at(t, at)
+			place := (at - c.Start) / c.step()
+			c.Known[place], c.changed = true, true
+			at = c.Start + (place+1)*c.step()
+		}
+	}
+	before.Folded = now
+	before.trim()
+	h.trim(now)
+}
+
+// fold adds one report.
+func (h *History) fold(r Report, before map[string]*holder) {
+	age := int64(math.MaxInt64)
+	if len(r.Members) > 0 {
+		age = int64(min(r.Members[0].AgeMs, math.MaxInt64))
+	}
+	last, known := before[r.ID], true
+	switch {
+	case last == nil:
+		last, known = &holder{At: r.At - min(age, reportEvery), KeysAt: r.At - min(age, minute), Totals: map[string]totals{}}, age < young
+		before[r.ID] = last
+	case last.At == r.At:
+		return
+	}
+	from := min(max(last.At, r.At-reportEvery), r.At-1)
+	for _, u := range r.Rules {
+		sum := totalsOf(u)
+		if more, any := sum.since(last.Totals[u.Rule]); any && known {
+			h.add(&fine, from, r.At, u.Rule, &more)
+			h.add(&coarse, from, r.At, u.Rule, &more)
+		}
+		last.Totals[u.Rule] = sum
+	}
+	last.At = r.At
+	if len(r.Keys) == 0 {
+		return
+	}
+	c := h.at(&coarse, r.At)
+	stands := uint64(min(max(r.At-last.KeysAt, 0), keysEvery))
+	addKeys(c.Keys, r.Keys, stands)
+	addKeys(c.Denied, r.Denied, stands)
+	last.KeysAt, c.changed = r.At, true
+	c = h.at(&coarse, r.At-keysLate)
+	for _, t := range r.Trials {
+		c.addTrial(t)
+	}
+}
+
+// addKeys adds keys that came at these rates for so many ms.
+func addKeys(all map[Key]Count, rates []*quotapb.KeyRate, ms uint64) {
+	for _, r := range rates {
+		k := Key{r.Rule, r.Override, string(r.Key)}
+		was := all[k]
+		all[k] = Count{was.Requests + min(r.Count, maxCount)*ms/1_000_000, was.Over + min(r.Over, r.Count, maxCount)*ms/1_000_000}
+	}
+	if len(all) <= 2*maxKeys {
+		return
+	}
+	for _, k := range ranked(all)[maxKeys:] {
+		delete(all, k)
+	}
+}
+
+// ranked are the keys in this order: of each rule the one that came most, then of each rule the second one, and so on. So a rule
+// with few requests keeps its first keys.
+func ranked(all map[Key]Count) []Key {
+	keys := slices.SortedFunc(maps.Keys(all), func(a, b Key) int { return compareKeys(all, a, b) })
+	rank, ranks := map[string]int{}, make(map[Key]int, len(all))
+	for _, k := range keys {
+		ranks[k] = rank[k.Rule]
+		rank[k.Rule]++
+	}
+	slices.SortStableFunc(keys, func(a, b Key) int { return cmp.Compare(ranks[a], ranks[b]) })
+	return keys
+}
+
+// compareKeys orders the key that came most first.
+func compareKeys(all map[Key]Count, a, b Key) int {
+	return cmp.Or(cmp.Compare(all[b].Requests, all[a].Requests), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Override, b.Override))
+}
+
+// addTrial adds keys that a rule on trial would have rejected.
+func (c *chunk) addTrial(t *quotapb.TrialKeys) {
+	var keys distinct.Keys
+	had := c.Trials[t.Rule]
+	if had == nil && len(c.Trials) >= maxTrials || !keys.Merge(t.Registers) {
+		return
+	}
+	keys.Merge(had)
+	c.Trials[t.Rule], c.changed = keys[:], true
+}
+
+// trim forgets the holders that were not heard for the longest time, until the others fit.
+func (h *holders) trim() {
+	n := 0
+	for _, one := range h.By {
+		n += 1 + len(one.Totals)
+	}
+	if n <= maxTotals {
+		return
+	}
+	ids := slices.SortedFunc(maps.Keys(h.By), func(a, b string) int { return cmp.Compare(h.By[a].At, h.By[b].At) })
+	for ; n > maxTotals; ids = ids[1:] {
+		n -= 1 + len(h.By[ids[0]].Totals)
+		delete(h.By, ids[0])
+	}
+}
