@@ -15,7 +15,7 @@ import (
 
 // checkHelm judges a command of Helm: it installs the chart of this version, with values of which [checkValues] judges each example.
 func checkHelm(command string) error {
-	if install := "helm upgrade --install weir weir-" + version.Version[1:] + ".tgz --namespace weir --values values.yaml --wait --force-conflicts"; command != install {
+	if install := "helm upgrade --install weir weir-" + version.Version[1:] + ".tgz --namespace weir --values values.yaml --wait --timeout 15m --force-conflicts"; command != install {
 		return fmt.Errorf("%s: the command that is checked is %s", command, install)
 	}
 	return nil
