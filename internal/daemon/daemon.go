@@ -176,8 +176,9 @@ func (t *Tier) openAdmin(p *Program) (_ *api.API, err error) {
 		t.Watch(watcher)
 	}
 	a := api.New(c)
-	rulesapi.Add(a, rulesapi.Config{InForce: t.inForce, Store: t.rules.store, Rules: t.cfg.Rules})
-	liveapi.Add(a, liveapi.Config{Collector: t.collector, Rules: t.Service.RuleNames, InForce: t.inForce})
+	set := func() *rule.Set { set, _ := t.Service.InForce(); return set }
+	rulesapi.Add(a, rulesapi.Config{InForce: t.inForce, Set: set, Store: t.rules.store, Rules: t.cfg.Rules})
+	liveapi.Add(a, liveapi.Config{Collector: t.collector, Rules: t.Service.RuleNames, Rule: t.Service.Rule, InForce: t.inForce})
 	keys := keysapi.Config{Service: t.Service, Collector: t.collector, InForce: t.inForce}
 	if p.AggregatorCalls != nil {
 		keys.Region = p.AggregatorCalls.Region

@@ -74,6 +74,19 @@ func (s *Service) Knows(name string) bool { return s.rules.Load().names[name] }
 // RuleNames are those of the rules that [Service.Knows] knows, in order.
 func (s *Service) RuleNames() []string { return slices.Sorted(maps.Keys(s.rules.Load().names)) }
 
+// Rule is the rule in force with a name; nil: there is none.
+func (s *Service) Rule(name string) *rule.Rule {
+	set := s.rules.Load().set
+	if set == nil {
+		return nil
+	}
+	i, ok := set.Find(name)
+	if !ok {
+		return nil
+	}
+	return set.Rule(i)
+}
+
 // PerSecond is how many units a second a rule lets pass of a key, by the limit that counts for it; override is its name.
 // 0: that is not known here, or not a matter of time.
 func (s *Service) PerSecond(name, override string, key []byte) float64 {

@@ -52,6 +52,8 @@ const (
 // Use is what a rule did, at all PoPs that were heard, since they started.
 type Use struct {
 	Rule              string  `json:"rule"`
+	Mode              string  `json:"mode,omitempty" enum:"enforce,shadow,off,exempt"`
+	Limit             string  `json:"limit,omitempty" doc:"In words, such as 5 per minute per client IP."`
 	Matched           uint64  `json:"matched" doc:"Requests."`
 	NoKey             uint64  `json:"no_key" doc:"Requests that match, and do not have the rule's key."`
 	Admitted          uint64  `json:"admitted"`

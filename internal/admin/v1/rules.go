@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/finding"
+	"github.com/weirlimit/weir/internal/ruleset/request"
 )
 
 // Version is a version of the rules, without its document.
@@ -32,6 +33,21 @@ type InForce struct {
 	Version  string `json:"version" doc:"Hash of the compiled rules; empty: none are in force."`
 	Revision uint64 `json:"revision" doc:"0: the rules have none."`
 	Problem  string `json:"problem,omitempty" doc:"Why newer rules are not in force."`
+}
+
+// RuleInForce is a rule in force, in words.
+type RuleInForce struct {
+	Rule      string           `json:"rule" doc:"A rule with several limits is several, such as login and login@1d."`
+	Mode      string           `json:"mode" enum:"enforce,shadow,off,exempt"`
+	Shed      bool             `json:"shed,omitempty" doc:"It sheds load, and has no limit."`
+	Words     []string         `json:"words" doc:"The limit, the requests, the mode, how exactly it counts, and what it does while the region is unavailable."`
+	PerSecond float64          `json:"per_second,omitempty" doc:"Units a second that the limit lets pass of one key; missing: it has no limit per time."`
+	Example   *request.Request `json:"example,omitempty" doc:"A request that it matches; missing: none was found."`
+}
+
+// RulesInForce are those of one name in the document.
+type RulesInForce struct {
+	Items []RuleInForce `json:"items"`
 }
 
 // Change is a new document.

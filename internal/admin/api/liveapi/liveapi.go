@@ -19,6 +19,7 @@ import (
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/repeat"
+	"github.com/weirlimit/weir/internal/rule"
 )
 
 // Config is what there is to see.
@@ -26,6 +27,8 @@ type Config struct {
 	Collector *live.Collector
 	// Rules are the names of all rules in force, in order.
 	Rules func() []string
+	// Rule is one of them; nil: there is none of this name.
+	Rule func(name string) *rule.Rule
 	// InForce is what the program has in force.
 	InForce func() v1.InForce
 }

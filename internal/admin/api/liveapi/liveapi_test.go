@@ -20,6 +20,7 @@ import (
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
@@ -45,6 +46,12 @@ func newWorld(t *testing.T, c live.Config) *world {
 	w.api = api.New(api.Config{Loopback: true, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewRegistry("test")})
 	Add(w.api, Config{
 		Collector: w.collector, Rules: func() []string { return []string{"idle", "login", "login@1d", "nokey"} },
+		Rule: func(name string) *rule.Rule {
+			if name == "idle" {
+				return &rule.Rule{Name: name, Mode: rule.Exempt}
+			}
+			return nil
+		},
 		InForce: func() v1.InForce { return v1.InForce{Version: "new", Revision: w.revision.Load()} },
 	})
 	w.server = httptest.NewServer(w.api.Handler())
@@ -122,7 +129,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("%+v, want %+v", s.Members[1], want)
 	}
 	rules := []v1.Use{
-		{Rule: "idle", Hint: v1.HintMatchedNothing},
+		{Rule: "idle", Mode: "exempt", Limit: "lifts all other rules", Hint: v1.HintMatchedNothing},
 		{Rule: "login", Matched: 40, Admitted: 30, Denied: 10, AdmittedPerSecond: 3, DeniedPerSecond: 1, Used: 1.6},
 		{Rule: "login@1d", Matched: 40, NoKey: 10, ShadowDenied: 6},
 		{Rule: "nokey", NoKey: 18, Hint: v1.HintKeyMissing},

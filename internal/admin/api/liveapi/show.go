@@ -11,6 +11,8 @@ import (
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/describe"
 )
 
 func seen(v *live.View) v1.Seen { return v1.Seen{Of: v.Of, WatchedMs: v.Watched.Milliseconds()} }
@@ -74,17 +76,20 @@ func (o *operations) uses(v *live.View) []v1.Use {
 	names := o.Rules()
 	all := make([]v1.Use, len(names))
 	for i, name := range names {
-		all[i].Rule = name
 		at, used := slices.BinarySearchFunc(v.Rules, name, func(u live.Use, name string) int { return cmp.Compare(u.Rule, name) })
 		if used {
 			u := &v.Rules[at]
 			all[i] = v1.Use{
-				Rule: name, Matched: u.Matched, NoKey: u.NoKey, Admitted: u.Admitted, Denied: u.Denied, ShadowDenied: u.ShadowDenied,
+				Matched: u.Matched, NoKey: u.NoKey, Admitted: u.Admitted, Denied: u.Denied, ShadowDenied: u.ShadowDenied,
 				Fallback: u.Fallback, Shed: u.Shed, AdmittedPerSecond: float64(u.AdmittedRate) / 1000, DeniedPerSecond: float64(u.DeniedRate) / 1000, Used: u.Used,
 			}
 		}
+		all[i].Rule = name
+		if r := o.Rule(name); r != nil { // the rules may have changed meanwhile
+			all[i].Mode, all[i].Limit = r.Mode.String(), describe.Limit(r)
+		}
 		switch {
-		case !heard || all[i].Matched > 0:
+		case !heard || all[i].Mode == rule.Off.String() || all[i].Matched > 0:
 		case all[i].NoKey > 0:
 			all[i].Hint = v1.HintKeyMissing
 		default:

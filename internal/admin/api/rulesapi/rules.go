@@ -2,6 +2,7 @@
 // and candidates.
 //
 //	rules.go   reading and checking
+//	one.go     a single rule
 //	change.go  new versions
 //	prefix.go  callers who may change some rules only
 package rulesapi
@@ -20,6 +21,7 @@ import (
 	"github.com/weirlimit/weir/internal/admin/api"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/consul"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/finding"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
@@ -30,8 +32,9 @@ import (
 type Config struct {
 	Store *versions.Store // nil: they are in a file
 	Rules string          // the setting: consul:, store:, or the path of the file; empty: there are no rules
-	// InForce is what the program has in force.
+	// InForce is what the program has in force, and Set these rules; nil: it has none.
 	InForce func() v1.InForce
+	Set     func() *rule.Set
 }
 
 const (
@@ -81,6 +84,7 @@ func Add(a *api.API, c Config) {
 	test := large(operation(http.MethodPost, path+":test", "test-rules", "Run the tests of a document"))
 	test.Description = "Tests that are left after 10 s are not run: weir rules test runs them."
 	api.Add(a, access.Operator, test, o.test)
+	api.Add(a, access.Viewer, operation(http.MethodGet, path+"/in-force/{rule}", "get-rule", "A rule in force, in words"), o.inForce)
 	api.Add(a, access.Viewer, operation(http.MethodGet, path+"/versions", "list-versions", "The last 100 versions of the rules"), stored(o, nil, o.list))
 	api.Add(a, access.Viewer, operation(http.MethodGet, path+"/versions/{revision}", "get-version", "A version of the rules"), stored(o, nil, o.version))
 	api.Add(a, access.Admin, operation(http.MethodPost, path+":rollback", "rollback-rules", "Put the rules of an earlier version in force again, as a new version"),
@@ -168,12 +172,18 @@ func (o *operations) getFile(ctx context.Context, out *output[v1.Rules]) (*outpu
 type listInput struct {
 	api.Page
 	Before uint64 `query:"before" doc:"The value of next of the page before; 0: the newest."`
+	Rule   string `query:"rule" doc:"Only versions that changed this rule of the document, or an override or candidate of it."`
 }
 
 func (o *operations) list(ctx context.Context, in *listInput) (*api.Body[v1.Versions], error) {
 	all, err := o.Store.History(ctx)
 	if damaged := new(versions.DamagedError); err != nil && !errors.As(err, &damaged) { // the others can be read
 		return nil, err
+	}
+	if in.Rule != "" {
+		if all, err = o.changed(ctx, all, in.Rule); err != nil {
+			return nil, err
+		}
 	}
 	out := &api.Body[v1.Versions]{Body: v1.Versions{Items: []v1.Version{}}}
 	for _, v := range all {

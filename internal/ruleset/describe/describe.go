@@ -1,0 +1,187 @@
+// Package describe says in words what a rule does: "5 requests per minute per client IP", "POST /login", "enforced".
+package describe
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/request"
+	"github.com/weirlimit/weir/internal/ruleset/rulediff"
+)
+
+// Limit is the rule's own limit, such as "5 per minute per client IP"; of a rule without a limit what the rule does instead.
+func Limit(r *rule.Rule) string { return limitOf(r, "") }
+
+// Rule is a list of what the rule limits, the requests that it matches, its mode, how exactly it counts, and what it does while
+// the region is unavailable.
+func Rule(r *rule.Rule) []string {
+	what := " request"
+	if r.Cost.By.Name != "" || r.Cost.Default > 1 {
+		what = " unit"
+	}
+	all := []string{limitOf(r, what), Match(&r.Match), modes[r.Mode]}
+	if !r.Limited() {
+		return all
+	}
+	switch r.Scope {
+	case rule.ScopePoP:
+		return append(all, "counted by each PoP alone") // it needs no region
+	case rule.ScopeGlobal:
+		all = append(all, "one limit for all regions")
+	}
+	return append(all, r.ConsistencyOf(r.Limits[0].Limit).String(), failures[r.OnFailure]+" if the region is unavailable")
+}
+
+var modes = []string{rule.Shadow: "on trial: rejects nothing", rule.Off: "off", rule.Exempt: "never rejects", 0: "enforced"}
+
+var failures = []string{lease.FailureAllow: "admits", lease.FailureDeny: "rejects", lease.FailureLocal: "admits a share of the limit"}
+
+func limitOf(r *rule.Rule, what string) string {
+	switch {
+	case r.Mode == rule.Exempt && len(r.Exempts) == 0:
+		return "lifts all other rules"
+	case r.Mode == rule.Exempt:
+		return "lifts " + list(r.Exempts, " and ")
+	case r.Shed != nil:
+		return "sheds load"
+	}
+	s := r.Limits[0].Limit
+	if s.Count != 1 && what != "" {
+		what += "s"
+	}
+	text := fmt.Sprint(s.Count, what, " per ", period(s))
+	if s.Algorithm == limit.Concurrency {
+		text = fmt.Sprint(s.Count, what, " at a time")
+	}
+	if s.Algorithm == limit.TokenBucket && s.Burst > 0 && s.Burst != s.Count {
+		text += fmt.Sprintf(" (burst %d)", s.Burst)
+	}
+	if len(r.Key) == 0 {
+		return text + " in total"
+	}
+	var parts []string
+	for _, p := range r.Key {
+		parts = append(parts, source(p[0]))
+	}
+	return text + " per " + list(parts, " and ")
+}
+
+// PerSecond is how many units a second the rule's own limit lets pass of one key; 0: it has no limit, or none per time.
+func PerSecond(r *rule.Rule) float64 {
+	if !r.Limited() || r.Concurrent() {
+		return 0
+	}
+	return float64(r.Limits[0].Limit.Count) * float64(limit.Second) / float64(r.Limits[0].Limit.Period)
+}
+
+// period is "minute", or "10 minutes".
+func period(s limit.Spec) string {
+	if s.Calendar != nil {
+		return "calendar " + s.Calendar.Per.String()
+	}
+	for _, u := range []struct {
+		of   limit.Micros
+		name string
+	}{{limit.Day, "day"}, {limit.Hour, "hour"}, {limit.Minute, "minute"}, {limit.Second, "second"}} {
+		switch n := s.Period / u.of; {
+		case s.Period == u.of:
+			return u.name
+		case s.Period%u.of == 0:
+			return fmt.Sprintf("%d %ss", n, u.name)
+		}
+	}
+	return rule.FormatPeriod(s.Period)
+}
+
+func source(s rule.Source) string {
+	switch s.From {
+	case rule.FromClientIP:
+		return "client IP"
+	case rule.FromHeader:
+		return s.Name // which is known as it is
+	case rule.FromQuery:
+		return "query parameter " + s.Name
+	case rule.FromSegment:
+		return "{" + s.Name + "}"
+	case rule.FromSAN:
+		return "client certificate"
+	}
+	return strings.TrimSpace(s.From.String() + " " + s.Name)
+}
+
+// Match is the requests that a condition holds for, such as "POST /login".
+func Match(m *rule.Match) string {
+	var words []string
+	if len(m.Methods) > 0 {
+		words = append(words, list(m.Methods, " or "))
+	}
+	var paths []string
+	for _, p := range m.Paths {
+		paths = append(paths, pathWords[p.Op]+p.Arg+pathEnds[p.Op])
+	}
+	if len(paths) > 0 {
+		words = append(words, list(paths, " or "))
+	}
+	if len(m.Hosts) > 0 {
+		words = append(words, "on "+list(m.Hosts, " or "))
+	}
+	others := len(m.Not)
+	for _, is := range []bool{len(m.Clients) > 0, len(m.Regions) > 0, m.Percent != rule.Percent{}, m.Until > 0} {
+		if is {
+			others++
+		}
+	}
+	for _, f := range m.Fields() {
+		others += len(*f.List)
+	}
+	switch {
+	case len(words) == 0 && others == 0:
+		return "all requests"
+	case len(words) == 0:
+		words = append(words, "requests")
+	}
+	if others > 0 {
+		words = append(words, fmt.Sprintf("with %d more condition%s", others, strings.Repeat("s", min(others-1, 1))))
+	}
+	return strings.Join(words, " ")
+}
+
+var (
+	pathWords = map[rule.Op]string{rule.OpRegex: "paths like "}
+	pathEnds  = map[rule.Op]string{rule.OpPrefix: "…"}
+)
+
+// list joins words, of which it has at most three.
+func list(words []string, last string) string {
+	if n := len(words); n > 3 {
+		words = append(words[:2:2], fmt.Sprintf("%d more", n-2))
+		last = " and "
+	}
+	if len(words) == 1 {
+		return words[0]
+	}
+	end := len(words) - 1
+	return strings.Join(words[:end], ", ") + last + words[end]
+}
+
+// Example is a request that the rule counts or sheds; nil: none was found.
+func Example(ctx context.Context, r *rule.Rule, seed uint64, now time.Time) *request.Request {
+	own := *r
+	if own.Mode == rule.Off {
+		own.Mode = rule.Shadow // whose requests are looked for
+	}
+	none, one := rule.NewSet(nil, nil, seed), rule.NewSet([]rule.Rule{own}, nil, seed)
+	for _, found := range rulediff.Compare(ctx, none, one, now).Rules {
+		for _, c := range found.Changes {
+			if c.Example != nil {
+				return c.Example
+			}
+		}
+	}
+	return nil
+}

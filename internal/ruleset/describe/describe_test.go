@@ -1,0 +1,52 @@
+package describe
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
+)
+
+// A rule is told in the words that people have for it.
+func TestRule(t *testing.T) {
+	for fields, want := range map[string]string{
+		"key: [client_ip], limit: 5/1m, match: { method: POST, path: /login }, on_failure: deny":                                           "5 requests per minute per client IP · POST /login · enforced · exact · rejects if the region is unavailable",
+		"key: [], limit: 2000/10s, mode: shadow, match: { path: { prefix: /v1/ } }":                                                        "2000 requests per 10 seconds in total · /v1/… · on trial: rejects nothing · leased · admits if the region is unavailable",
+		"limit: 1/90ms, scope: pop, key: [{ header: x-user, else: client_ip }, path]":                                                      "1 request per 90ms per x-user and path · all requests · enforced · counted by each PoP alone",
+		"key: [], limit: 9/2h, cost: 3, consistency: leased, match: { method: [GET, PUT], host: a.example.com, header: { x-tier: gold } }": "9 units per 2 hours in total · GET or PUT on a.example.com with 1 more condition · enforced · leased · admits if the region is unavailable",
+		"key: [], limit: { count: 100, per: 1s, burst: 200 }, algorithm: token_bucket, scope: global, consistency: leased":                 "100 requests per second (burst 200) in total · all requests · enforced · one limit for all regions · leased · admits if the region is unavailable",
+		"limit: 3, algorithm: concurrency, key: [client_ip], consistency: leased":                                                          "3 requests at a time per client IP · all requests · enforced · leased · admits if the region is unavailable",
+		"mode: exempt, match: { path: { regex: '/health.*' } }":                                                                            "lifts all other rules · paths like /health.* · never rejects",
+		"shed: { capacity: 200 }, match: { path: [/a, /b, /c, /d] }":                                                                       "sheds load · /a, /b and 2 more · enforced",
+		"key: [], limit: 5/1m, match: { header: { x-a: { present: true }, x-b: '1' } }, mode: off":                                         "5 requests per minute in total · requests with 2 more conditions · off · exact · admits if the region is unavailable",
+	} {
+		r := ruleOf(t, fields)
+		if got := strings.Join(Rule(r), " · "); got != want {
+			t.Errorf("%s:\n%s, want\n%s", fields, got, want)
+		}
+	}
+	if got := Limit(ruleOf(t, "key: [client_ip], limit: 5/1m")); got != "5 per minute per client IP" {
+		t.Error(got)
+	}
+}
+
+// The example of a rule is a request that it counts.
+func TestExample(t *testing.T) {
+	r := ruleOf(t, "key: [{ header: x-user }], limit: 5/1m, mode: off, match: { method: POST, path: { prefix: /login } }")
+	q := Example(t.Context(), r, 0, time.Now())
+	if q == nil || q.Method != "POST" || !strings.HasPrefix(q.Path, "/login") || q.Headers["x-user"] == "" {
+		t.Errorf("%+v", q)
+	}
+	if q := Example(t.Context(), ruleOf(t, "mode: exempt, match: { path: /a }"), 0, time.Now()); q != nil {
+		t.Errorf("an exempt rule counts %+v", q)
+	}
+}
+
+func ruleOf(t *testing.T, fields string) *rule.Rule {
+	t.Helper()
+	d := fatal.Get(rulefile.Read("rules.yaml", []byte("rules: [{ name: a, "+fields+" }]\n")))(t)
+	return d.Set.Rule(0)
+}
