@@ -3,16 +3,16 @@
 import { useState } from "preact/hooks"
 import { get } from "./api"
 import { written } from "./format"
-import type { Explained, Explanation } from "./types"
+import type { Example, Explained, Explanation } from "./types"
 import { Failure, Field, useAction } from "./forms"
 import { Num, Table, Text } from "./widgets"
 
-/** Explains a request. Of a page about one rule the others that apply are listed, too. */
-export function Explain({ rule }: { rule?: string }) {
-  const [method, setMethod] = useState("GET")
-  const [url, setURL] = useState("/")
-  const [client, setClient] = useState("192.0.2.1")
-  const [headers, setHeaders] = useState("")
+/** Explains a request, which begins like one. Of a page about one rule the others that apply are listed, too. */
+export function Explain({ rule, like }: { rule?: string; like?: Example }) {
+  const [method, setMethod] = useState(like?.method || "GET")
+  const [url, setURL] = useState(like ? (like.host ? "https://" + like.host : "") + like.path : "/")
+  const [client, setClient] = useState(like?.client || "192.0.2.1")
+  const [headers, setHeaders] = useState(Object.entries(like?.headers ?? {}).map(([name, value]) => name + ": " + value).join("\n"))
   const [answer, set] = useState<Explanation | null>(null)
   const { busy, error, run } = useAction()
   const ask = () => run(async () => set(await get<Explanation>("explain", { body: { method, url, client, headers: headersOf(headers) } })))
@@ -31,7 +31,7 @@ export function Explain({ rule }: { rule?: string }) {
         <Field label="Client address" value={client} set={setClient} size={16} />
         <p class="field">
           <label for="headers">Headers</label>
-          <textarea id="headers" rows={1} value={headers} placeholder="x-user-id: ann" onInput={(e) => setHeaders(e.currentTarget.value)} />
+          <textarea id="headers" rows={Math.max(1, headers.split("\n").length)} value={headers} placeholder="x-user-id: ann" onInput={(e) => setHeaders(e.currentTarget.value)} />
         </p>
         <button type="submit" disabled={busy}>
           Explain

@@ -1,7 +1,7 @@
 // The versions of the rules: who changed what and why, and the way back.
 
 import { useEffect, useState } from "preact/hooks"
-import { get, getTagged } from "./api"
+import { get, getTagged, query } from "./api"
 import { DiffView } from "./diff"
 import { revisionText } from "./format"
 import { inForce } from "./live"
@@ -17,14 +17,14 @@ export function useKept(): boolean | null {
 
 export const fromFile = "The rules are in a file: each program has its changes in its log."
 
-/** The history of all rules; with a rule a comparison shows what became of it. */
+/** The history of all rules; with a rule the versions that changed it, and a comparison shows what became of it. */
 export function History({ rule, changed }: { rule?: string; changed: () => void }) {
   const kept = useKept()
   const [before, setBefore] = useState("")
-  const versions = useAnswer<Page<Version>>(kept ? "rules/versions?limit=50" + (before && "&before=" + before) : null)
+  const versions = useAnswer<Page<Version>>(kept ? query("rules/versions", { limit: 50, before, rule }) : null)
   const [shown, show] = useState<Version | null>(null)
   const [back, goBack] = useState<Version | null>(null)
-  const newest = before ? 0 : versions.value?.items[0]?.revision
+  const newest = before || rule ? inForce.value?.revision : versions.value?.items[0]?.revision
   return (
     <Card title="History">
       <Failure of={versions.error} />
@@ -32,7 +32,7 @@ export function History({ rule, changed }: { rule?: string; changed: () => void 
         caption="Versions of the rules"
         rows={versions.value?.items ?? []}
         id={(v) => String(v.revision)}
-        empty={kept === false ? fromFile : versions.value ? "No version is kept yet." : ""}
+        empty={kept === false ? fromFile : versions.value ? (rule ? "No version that is kept has changed this rule." : "No version is kept yet.") : ""}
         columns={[
           { name: "when", of: (v) => <Time at={v.when} /> },
           { name: "who", of: (v) => <Text of={v.who} /> },

@@ -2,7 +2,7 @@
 
 import { batch, computed, signal } from "@preact/signals"
 import { login, Problem, query, request } from "./api"
-import type { Decision, InForce, Status, Top, Use } from "./types"
+import type { Decision, InForce, Status, Top } from "./types"
 
 export const status = signal<Status | null>(null)
 export const top = signal<Top | null>(null)
@@ -14,24 +14,6 @@ export const decisions = signal<Decision[]>([])
 /** Why nothing new is shown; null: all is well. */
 export const trouble = signal<string | null>(null)
 
-/** Counts the seconds in which there was something new to draw. */
-export const ticks = signal(0)
-
-const series = new Map<string, Point[]>()
-
-/** Admitted and denied a second by a rule, or with an empty name by all, for the last ten minutes as far as the page has seen them. */
-export function points(rule: string): Point[] {
-  return series.get(rule) ?? []
-}
-
-export interface Point {
-  at: number // seconds since 1970
-  admitted: number
-  denied: number
-}
-
-const kept = 600 // points of a series
-const many = 100 // rules; of more only that which one looks at has a series
 const shown = 200 // decisions
 const silence = 10_000 // ms without an event, of which there is one a second: the connection is gone, though nobody has ended it
 
@@ -125,7 +107,6 @@ function take(event: string): void {
     switch (name) {
       case "status":
         status.value = value
-        remember(value.rules)
         break
       case "top":
         top.value = value
@@ -140,25 +121,6 @@ function take(event: string): void {
         trouble.value = value.detail
     }
   })
-}
-
-function remember(rules: Use[]): void {
-  const at = Math.round(Date.now() / 1000)
-  const add = (name: string, admitted: number, denied: number) => {
-    const list = series.get(name) ?? []
-    list.push({ at, admitted, denied })
-    if (list.length > kept) list.shift()
-    series.set(name, list)
-  }
-  let admitted = 0
-  let denied = 0
-  for (const u of rules) {
-    admitted += u.admitted_per_second
-    denied += u.denied_per_second
-    if (rules.length <= many || u.rule === wish.rule) add(u.rule, u.admitted_per_second, u.denied_per_second)
-  }
-  add("", admitted, denied)
-  ticks.value++
 }
 
 /** Rules by their names, as they are counted. */

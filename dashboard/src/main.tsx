@@ -5,7 +5,8 @@ import { render } from "preact"
 import { useEffect } from "preact/hooks"
 import { effect, signal } from "@preact/signals"
 import { get, login, logIn, token } from "./api"
-import { inForce, status, trouble } from "./live"
+import { Banner } from "./banner"
+import { inForce, status } from "./live"
 import { visible } from "./format"
 import { Link, Revision, said, Text } from "./widgets"
 import { Overview } from "./overview"
@@ -132,11 +133,7 @@ function App() {
   return (
     <>
       <Head />
-      {trouble.value && (
-        <div class="trouble" role="status">
-          <Text of={trouble.value} most={500} />
-        </div>
-      )}
+      <Banner brief={route.value[0] !== ""} />
       <main id="main" tabIndex={-1}>
         <Page />
       </main>

@@ -1,146 +1,120 @@
-// The first page: what passes and what is rejected, each region, and what needs a person.
+// The first page: how many requests are rejected, by which rule and of whom, each region, and all rules.
 
 import { useEffect } from "preact/hooks"
-import { Rates } from "./chart"
-import { percent } from "./format"
-import { inForce, status, watch } from "./live"
-import type { Member, Status, Use } from "./types"
+import { Rates, Share, Spans } from "./chart"
+import { certain, number, percent } from "./format"
+import { inForce, status, top, watch } from "./live"
+import { missing, since } from "./banner"
+import { countsOf, forgetful, onTrial, past, reach, sumsOf, useKeys, usePast } from "./past"
+import type { Counts, HistoryKeys, Member, Status, Use } from "./types"
 import { Age, Card, Link, Meter, Num, ruleLink, Table, Text } from "./widgets"
 
 export function Overview() {
-  useEffect(() => watch({}), [])
+  useEffect(() => watch({ top: "key", limit: 20 }), [])
+  usePast()
   const s = status.value
   return (
     <>
       <h1>Overview</h1>
-      {s ? <Shown of={s} /> : <p class="empty">Waiting for what the running system reports…</p>}
+      {s && <Shown of={s} />}
     </>
   )
 }
 
 function Shown({ of: s }: { of: Status }) {
+  const busiest = useKeys("key", 20)
+  const rejected = useKeys("denied", 20)
   return (
     <>
-      <Needs of={s} />
-      <Card title="Decisions">
-        <Totals of={s} />
-        <Rates rule="" label="Decisions a second over the last ten minutes, admitted and denied, of all rules together" />
+      <Card title="Requests" actions={<Spans />}>
+        <Answer of={s} rejected={rejected} />
+        <Figures of={s} trials={busiest} />
+        <Rates of={(rule) => !onTrial(rule)} label={"Requests a second, admitted and rejected by all enforced rules, " + reach()} />
+      </Card>
+      <Card title="Rules">
+        <Rules of={s.rules} />
       </Card>
       <div class="two">
+        <Card title="Top keys">
+          <Keys busiest={busiest} rejected={rejected} />
+        </Card>
         <Card title="Regions">
           <Regions of={s} />
         </Card>
-        <Card title="Rules that reject most">
-          <Rejecting of={s.rules} />
-        </Card>
       </div>
-      <Card title="All rules">
-        <RuleTable rules={s.rules} />
-      </Card>
     </>
   )
 }
 
-function Totals({ of }: { of: Status }) {
-  const sum = (what: (u: Use) => number) => of.rules.reduce((n, u) => n + what(u), 0)
+/** The part of requests that is rejected, by which rule mostly, and of which key. */
+function Answer({ of: s, rejected }: { of: Status; rejected: HistoryKeys | null }) {
+  const h = past.value
+  if (!h) return <p class="answer">…</p>
+  const all = sumsOf(countsOf(h, (rule) => !onTrial(rule)))
+  const total = all.admitted + all.denied
+  const by = h.rules
+    .filter((r) => !onTrial(r.rule))
+    .map((r) => ({ rule: r.rule, denied: sumsOf(r).denied }))
+    .sort((a, b) => b.denied - a.denied)[0]
+  const whom = rejected?.keys.find((k) => !onTrial(k.rule))
+  if (total === 0) {
+    const trials = s.rules.length > 0 && s.rules.every((u) => u.mode !== "enforce")
+    return <p class="answer">{trials ? "No rule is enforced: nothing is rejected." : `No request matched an enforced rule ${reach()}.`}</p>
+  }
+  if (!by || all.denied === 0) return <p class="answer">No request was rejected {reach()}.</p>
+  return (
+    <p class="answer">
+      <strong>{percent(all.denied / total)}</strong> of requests rejected {reach()}, {by.denied > all.denied / 2 ? "mostly" : "most"} by {ruleLink(by.rule)}
+      {whom && whom.requests > all.denied / 2 && (
+        <>
+          , mostly <Text of={whom.key} />
+        </>
+      )}
+      .
+    </p>
+  )
+}
+
+function Figures({ of: s, trials }: { of: Status; trials: HistoryKeys | null }) {
+  const enforced = past.value ? sumsOf(countsOf(past.value, (rule) => !onTrial(rule))) : undefined
+  const tried = past.value ? sumsOf(countsOf(past.value, onTrial)) : undefined
+  const now = s.rules.reduce((n, u) => n + u.admitted_per_second + u.denied_per_second, 0)
+  const total = (enforced?.admitted ?? 0) + (enforced?.denied ?? 0)
+  const matched = trials?.trials.reduce((n, t) => n + t.requests, 0) ?? 0
+  const figures: [string, string][] = [
+    ["requests now", number(now) + "/s"],
+    ["rejected", !enforced ? "–" : total ? percent(enforced.denied / total) : "–"],
+    ["would be rejected", !tried ? "–" : matched && trials ? percent(trials.trials.reduce((n, t) => n + t.shadow_denied, 0) / matched) : number(tried.shadow_denied)],
+    ["fallbacks", enforced && !forgetful.value ? number(enforced.fallback) : "–"],
+    ["shed", enforced && !forgetful.value ? number(enforced.shed) : "–"],
+    ["PoPs", String(s.members.filter((m) => m.kind === "pop").length)],
+  ]
   return (
     <dl class="totals">
-      <div>
-        <dt>admitted</dt>
-        <dd>
-          <Num of={sum((u) => u.admitted_per_second)} unit="/s" />
-        </dd>
-      </div>
-      <div>
-        <dt>denied</dt>
-        <dd>
-          <Num of={sum((u) => u.denied_per_second)} unit="/s" />
-        </dd>
-      </div>
-      <div>
-        <dt>would be denied in all</dt>
-        <dd>
-          <Num of={sum((u) => u.shadow_denied)} />
-        </dd>
-      </div>
-      <div>
-        <dt>PoPs</dt>
-        <dd>
-          <Num of={of.members.filter((m) => m.kind === "pop").length} />
-        </dd>
-      </div>
+      {figures.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd class="num">{value}</dd>
+        </div>
+      ))}
     </dl>
   )
 }
 
-interface Region {
-  name: string
-  members: Member[]
-}
+const modes = { enforce: "enforced", shadow: "on trial", off: "off", exempt: "exempt" }
 
-function Regions({ of }: { of: Status }) {
-  const names = [...new Set(of.members.map((m) => m.region ?? ""))].sort()
-  const regions: Region[] = names.map((name) => ({ name, members: of.members.filter((m) => (m.region ?? "") === name) }))
-  const replicas = (r: Region) => r.members.filter((m) => m.kind !== "pop")
+function Rules({ of }: { of: Use[] }) {
+  const h = past.value
+  const counts = new Map<string, Counts<number[]>>(h?.rules.map((r) => [r.rule, r]))
+  const weight = (u: Use) => {
+    const sums = sumsOf(counts.get(u.rule))
+    return u.mode === "shadow" ? sums.shadow_denied / 1e6 : sums.denied
+  }
+  const rows = of.map((u) => ({ ...u, weight: weight(u) })).sort((a, b) => b.weight - a.weight)
   return (
     <Table
-      caption="Regions"
-      rows={regions}
-      id={(r) => r.name}
-      empty="No member has been heard yet."
-      columns={[
-        { name: "region", of: (r) => <Text of={r.name || "–"} /> },
-        { name: "replicas", right: true, of: (r) => <Num of={replicas(r).length} /> },
-        { name: "PoPs", right: true, of: (r) => <Num of={r.members.length - replicas(r).length} /> },
-        { name: "reserve", right: true, of: (r) => percent(Math.max(0, ...replicas(r).map((m) => m.reserve_per_mille)) / 1000) },
-        { name: "degraded", of: (r) => <Degraded for={Math.max(0, ...r.members.map((m) => m.degraded_ms))} /> },
-        { name: "rules", of: (r) => <Versions of={r.members} /> },
-      ]}
-    />
-  )
-}
-
-function Degraded(p: { for: number }) {
-  return p.for > 0 ? (
-    <strong class="bad">
-      for <Age ms={p.for} />
-    </strong>
-  ) : (
-    <>no</>
-  )
-}
-
-function Versions({ of }: { of: Member[] }) {
-  const old = of.filter((m) => m.rules_version !== inForce.value?.version).length
-  return old ? <strong class="bad">{old} with other rules</strong> : <>the same</>
-}
-
-function Rejecting({ of }: { of: Use[] }) {
-  const rejecting = of
-    .filter((u) => u.denied + u.shadow_denied > 0)
-    .sort((a, b) => b.denied_per_second - a.denied_per_second || b.denied - a.denied || b.shadow_denied - a.shadow_denied)
-    .slice(0, 5)
-  return (
-    <Table
-      caption="Rules that reject most"
-      rows={rejecting}
-      id={(u) => u.rule}
-      empty="No rule has rejected a request."
-      columns={[
-        { name: "rule", of: (u) => ruleLink(u.rule) },
-        { name: "denied", right: true, of: (u) => <Num of={u.denied_per_second} unit="/s" /> },
-        { name: "in all", right: true, of: (u) => <Num of={u.denied} /> },
-        { name: "would deny", right: true, of: (u) => <Num of={u.shadow_denied} /> },
-      ]}
-    />
-  )
-}
-
-function RuleTable({ rules }: { rules: Use[] }) {
-  return (
-    <Table
-      caption="All rules"
-      rows={rules}
+      caption="Rules"
+      rows={rows}
       id={(u) => u.rule}
       empty={
         <>
@@ -149,11 +123,11 @@ function RuleTable({ rules }: { rules: Use[] }) {
       }
       columns={[
         { name: "rule", of: (u) => ruleLink(u.rule) },
-        { name: "used of the limit", of: (u) => <Meter of={u.used} /> },
-        { name: "admitted", right: true, of: (u) => <Num of={u.admitted_per_second} unit="/s" /> },
-        { name: "denied", right: true, of: (u) => <Num of={u.denied_per_second} unit="/s" /> },
-        { name: "would deny", right: true, of: (u) => <Num of={u.shadow_denied} /> },
-        { name: "note", of: (u) => note(u) },
+        { name: "mode", of: (u) => <span class={u.mode === "shadow" ? "tag trial" : "tag"}>{modes[u.mode ?? "enforce"]}</span> },
+        { name: "limit", of: (u) => <Text of={u.limit ?? "–"} /> },
+        { name: "rejected", of: (u) => (counts.has(u.rule) ? <Share of={counts.get(u.rule)!} trial={u.mode === "shadow"} /> : <small>{note(u) || "–"}</small>) },
+        { name: "demand", of: (u) => <Meter of={u.used} /> },
+        { name: "requests now", right: true, of: (u) => (u.mode === "shadow" ? "–" : <Num of={u.admitted_per_second + u.denied_per_second} unit="/s" />) },
       ]}
     />
   )
@@ -163,28 +137,84 @@ export function note(u: Use): string {
   return { "matched-nothing": "matched no request", "key-missing": "no request had its key" }[u.hint ?? ""] ?? ""
 }
 
-/** What is not well, each with where to look. */
-function Needs({ of }: { of: Status }) {
-  const needs = [
-    ...(of.in_force.problem ? [{ what: "rules", why: of.in_force.problem }] : []),
-    ...of.missing_regions.map((r) => ({ what: "region " + r, why: "was not heard for 3 s" })),
-    ...of.members.filter((m) => m.problem).map((m) => ({ what: `${m.kind} ${m.name}`, why: m.problem! })),
-    ...of.rules.filter((u) => u.hint === "key-missing").map((u) => ({ what: "rule " + u.rule, why: note(u) })),
-  ]
-  if (needs.length === 0) return <p class="well">Nothing needs you.</p>
+interface Row {
+  rule: string
+  key: string
+  requests?: number
+  rejected?: number
+  rate?: number
+}
+
+function Keys({ busiest, rejected }: { busiest: HistoryKeys | null; rejected: HistoryKeys | null }) {
+  const rows = new Map<string, Row>()
+  for (const k of busiest?.keys ?? []) rows.set(k.rule + "\n" + k.key, { rule: k.rule, key: k.key, requests: k.requests })
+  for (const k of rejected?.keys ?? []) {
+    const id = k.rule + "\n" + k.key
+    rows.set(id, { rule: k.rule, key: k.key, ...rows.get(id), rejected: k.requests })
+  }
+  const live = forgetful.value || busiest?.keys.length === 0 // keys are recorded once a minute
+  if (live) for (const k of top.value?.keys ?? []) rows.set(k.rule + "\n" + k.key, { rule: k.rule, key: k.key, rate: certain(k) })
+  const all = [...rows.values()].filter((k) => !onTrial(k.rule)).sort((a, b) => (b.rate ?? b.requests ?? b.rejected ?? 0) - (a.rate ?? a.requests ?? a.rejected ?? 0))
   return (
-    <Card title={`Needs you (${needs.length})`} id="needs-you">
-      <ul class="needs">
-        {needs.slice(0, 20).map((n, i) => (
-          <li key={i}>
-            <strong>
-              <Text of={n.what} />
-            </strong>
-            : <Text of={n.why} most={300} />
-          </li>
-        ))}
-      </ul>
-      <Link to="fleet">All members</Link>
-    </Card>
+    <Table
+      caption="Top keys"
+      rows={all.slice(0, 10)}
+      id={(k) => k.rule + "\n" + k.key}
+      empty={live || busiest ? "No key has come yet." : "…"}
+      columns={[
+        { name: "key", of: (k) => <Text of={k.key || "all requests"} most={60} /> },
+        { name: "rule", of: (k) => ruleLink(k.rule) },
+        ...(live
+          ? [{ name: "now", right: true, of: (k: Row) => <Num of={k.rate} unit="/s" /> }]
+          : [
+              { name: "requests", right: true, of: (k: Row) => <Num of={k.requests} /> },
+              { name: "rejected", right: true, of: (k: Row) => <Num of={k.rejected ?? 0} /> },
+            ]),
+      ]}
+    />
   )
+}
+
+interface Region {
+  name: string
+  members: Member[]
+}
+
+function Regions({ of }: { of: Status }) {
+  const names = [...new Set([...of.members.filter((m) => m.kind !== "aggregator").map((m) => m.region ?? ""), ...missing.value])].sort()
+  const regions: Region[] = names.map((name) => ({ name, members: of.members.filter((m) => m.kind !== "aggregator" && (m.region ?? "") === name) }))
+  const replicas = (r: Region) => r.members.filter((m) => m.kind === "region")
+  return (
+    <Table
+      caption="Regions"
+      rows={regions}
+      id={(r) => r.name}
+      empty="No member has been heard yet."
+      columns={[
+        { name: "region", of: (r) => <Text of={r.name || "–"} /> },
+        { name: "state", of: (r) => <State name={r.name} members={r.members} /> },
+        { name: "replicas", right: true, of: (r) => <Num of={replicas(r).length} /> },
+        { name: "PoPs", right: true, of: (r) => <Num of={r.members.length - replicas(r).length} /> },
+        { name: "rules", of: (r) => <Versions of={r.members} /> },
+      ]}
+    />
+  )
+}
+
+function State(p: { name: string; members: Member[] }) {
+  const cut = Math.max(0, ...p.members.filter((m) => m.kind === "region").map((m) => m.degraded_ms))
+  if (missing.value.includes(p.name)) return <strong class="bad">not heard {since(p.name)}</strong>
+  if (cut > 0) {
+    return (
+      <strong class="bad">
+        cut off for <Age ms={cut} />
+      </strong>
+    )
+  }
+  return <span class="good">reports</span>
+}
+
+function Versions({ of }: { of: Member[] }) {
+  const old = of.filter((m) => m.rules_version !== inForce.value?.version).length
+  return old ? <strong class="bad">{old} with other rules</strong> : <>{of.length ? "the same" : "–"}</>
 }

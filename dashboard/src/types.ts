@@ -30,6 +30,8 @@ export interface Member {
 
 export interface Use {
   rule: string
+  mode?: "enforce" | "shadow" | "off" | "exempt"
+  limit?: string
   matched: number
   no_key: number
   admitted: number
@@ -39,6 +41,49 @@ export interface Use {
   denied_per_second: number
   used?: number
   hint?: string
+}
+
+/** What rules decided: requests in each step. */
+export interface History {
+  of: string
+  from: string
+  step_ms: number
+  known: boolean[]
+  rules: RuleHistory[]
+}
+
+/** The counts of a rule in each step. */
+export interface Counts<T> {
+  admitted: T
+  denied: T
+  shadow_denied: T
+  fallback: T
+  shed: T
+}
+
+export interface RuleHistory extends Counts<number[]> {
+  rule: string
+}
+
+export interface KeyHistory {
+  rule: string
+  override?: string
+  key: string
+  requests: number
+}
+
+export interface Trial {
+  rule: string
+  requests: number
+  shadow_denied: number
+  keys: number
+  error_percent: number
+}
+
+export interface HistoryKeys {
+  from: string
+  keys: KeyHistory[]
+  trials: Trial[]
 }
 
 export interface Seen {
@@ -102,6 +147,25 @@ export interface Rules {
   version?: Version
   document: string
   in_force: InForce
+}
+
+/** A rule in force, in words. */
+export interface RuleInForce {
+  rule: string
+  mode: string
+  shed?: boolean
+  words: string[]
+  per_second?: number
+  example?: Example
+}
+
+/** A request that a rule matches. */
+export interface Example {
+  method?: string
+  host?: string
+  path: string
+  headers?: Record<string, string>
+  client?: string
 }
 
 export interface Validated {

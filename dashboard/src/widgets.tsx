@@ -60,14 +60,14 @@ export function ruleLink(rule: string) {
   )
 }
 
-/** How much of a limit is used: more than all of it is rejected. */
+/** The demand for a limit, that of its busiest key ÷ limit: what is more than all of it is rejected. */
 export function Meter({ of }: { of: number | undefined }) {
   if (of === undefined) return <span class="num">–</span>
   const shown = Math.round(of * 100)
   return (
     <span class={of > 1 ? "meter over" : of > 0.8 ? "meter near" : "meter"}>
       <meter low={0.8} high={0.99} optimum={0} value={Math.min(of, 1)} aria-label={shown + " percent of the limit"} />
-      <span class="num">{shown} %</span>
+      <span class="num">{shown > 999 ? "> 999" : shown} %</span>
     </span>
   )
 }

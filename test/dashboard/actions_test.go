@@ -27,6 +27,7 @@ func TestWay(t *testing.T) {
 	began := time.Now()
 	s.Open("/")
 	s.See("There are no rules.")
+	s.health("unknown", "No PoP reports")
 	loaded := browser.Eval[int](s.Browser, `[...performance.getEntriesByType("resource"), ...performance.getEntriesByType("navigation")]
 		.filter(e => !e.name.includes("/v1/")).reduce((n, e) => n + e.encodedBodySize, 0)`)
 	if loaded > 60_000 {
@@ -42,9 +43,11 @@ func TestWay(t *testing.T) {
 	s.apply("login on trial")
 	s.traffic("/login", "eve", hostile[0])
 	s.Open("/#/rule/login")
-	s.See("would-deny")
+	s.See("would be rejected")
 	s.See(hostile[0])
 	s.safe("a rule")
+	s.See("3 requests per minute per x-user · /login · on trial: rejects nothing · exact · admits if the region is unavailable")
+	s.See("Whom the trial login would hit")
 	s.becomes("/login", "eve", http.StatusOK)
 	s.Open("/#/edit/login")
 	s.Click("Enforce login")
@@ -53,7 +56,16 @@ func TestWay(t *testing.T) {
 	s.apply("login enforced")
 	s.becomes("/login", "eve", http.StatusTooManyRequests)
 	s.sound("on a screen", map[string]string{"/#/": pages["/#/"], "/#/find/login": pages["/#/find/orders"], "/#/fleet": pages["/#/fleet"], "/#/rule/login": pages["/#/rule/orders"]})
+	s.Open("/")
+	s.health("warn", "Most requests are rejected")
 	s.Open("/#/rule/login")
+	s.See("· /login · enforced · exact ·")
+	s.Lose("would hit") // what it did on trial is not what it does enforced
+	if url := s.value("Path or URL"); url != "/login" {
+		t.Errorf("the request to test has the path %s", url)
+	}
+	s.Click("Explain")
+	s.See("No rule rejects it, by what counters hold now.") // another user has a counter of its own
 	s.See("login on trial")
 	s.Click("Go back to it")
 	s.Fill("Reason", "too strict")
@@ -143,7 +155,7 @@ func TestShedRule(t *testing.T) {
 	s.See("It sheds load at each PoP alone")
 	s.See("capacity: 200")
 	s.See("admitted")
-	for _, of := range []string{"Keys that come most", "Try a limit", "used of the limit"} {
+	for _, of := range []string{"Keys that come most", "Try a limit", "demand"} {
 		s.Lose(of)
 	}
 	s.Fill("Path or URL", "/checkout")

@@ -102,6 +102,18 @@ func (s *system) traffic(path string, users ...string) {
 	s.Cleanup(func() { stop(); all.Wait() })
 }
 
+// health waits until the banner has a level and a text.
+func (s *system) health(level, text string) {
+	s.Helper()
+	s.Ready(fmt.Sprintf(`document.querySelector(".banner.%s")?.innerText.includes(%q)`, level, text))
+}
+
+// value is what the field with a label has.
+func (s *system) value(label string) string {
+	s.Helper()
+	return browser.Eval[string](s.Browser, fmt.Sprintf(`document.getElementById([...document.querySelectorAll("label")].find(e => e.innerText.trim() === %q).htmlFor).value`, label))
+}
+
 // well fails the test if the page did what it must not do. A browser's console has each answer that is no success; those
 // with one of these statuses were asked for.
 func (s *system) well(where string, but ...string) {
@@ -151,12 +163,12 @@ const wider = `(() => {
 
 // pages are all, and what each shows when it is there.
 var pages = map[string]string{
-	"/#/":             "Rules that reject most",
+	"/#/":             "Top keys",
 	"/#/rule/orders":  "Keys that come most",
 	"/#/find/orders":  "Keys by their rates",
 	"/#/edit/orders":  "Which requests change?",
 	"/#/fleet":        "Reserves of global limits",
-	"/#/rule/missing": "No rule of this name is in force.",
+	"/#/rule/missing": "There is no rule missing.",
 	"/#/nowhere":      "There is no such page.",
 }
 

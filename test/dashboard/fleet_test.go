@@ -27,9 +27,11 @@ func TestAggregator(t *testing.T) {
 	global := region.New(t, region.Config{Dir: dir, Name: "global", Program: "weir-global", Rules: sharedRules, Flags: []string{"--state", filepath.Join(dir, "state")}})
 	global.Start()
 	s := &system{T: t, region: global, http: &http.Client{Timeout: 5 * time.Second}}
+	var last *region.Region
 	for _, name := range []string{"eu", "us"} {
 		r := region.New(t, region.Config{Dir: dir, Name: name, Rules: sharedRules, Flags: []string{"--region", name, "--aggregator", global.Addr}})
 		r.Start()
+		last = r
 		s.pop = stack.Start(t, stack.Config{PoPs: 1, RegionAddr: r.Addr}).PoPs[0].Addr
 		s.traffic("/shared", "ann")
 	}
@@ -46,6 +48,11 @@ func TestAggregator(t *testing.T) {
 	for _, name := range []string{"eu", "us"} {
 		s.See(name)
 	}
+	s.See("no history is kept here")
+	last.Pause()
+	s.health("bad", "Region us: has not reported since ")
+	last.Resume()
+	s.Ready(`!document.querySelector(".banner.bad")`)
 	s.well("the aggregator's page")
 }
 

@@ -66,7 +66,11 @@ func limitOf(r *rule.Rule, what string) string {
 	}
 	var parts []string
 	for _, p := range r.Key {
-		parts = append(parts, source(p[0]))
+		var sources []string
+		for _, s := range p {
+			sources = append(sources, source(s))
+		}
+		parts = append(parts, list(sources, " or "))
 	}
 	return text + " per " + list(parts, " and ")
 }
