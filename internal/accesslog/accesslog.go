@@ -1,4 +1,9 @@
-// Package accesslog reads Envoy's access log in JSON. docs/access-log.md lists the fields.
+// Package accesslog reads lines of access logs: Envoy's in JSON or in its default text format, and the combined format of
+// Apache and nginx. docs/access-log.md lists the fields.
+//
+//	accesslog.go  a line, and its fields in JSON
+//	text.go       the text formats
+//	recorded.go   the response that a line records
 package accesslog
 
 import (
@@ -24,11 +29,13 @@ const page = "docs/access-log.md"
 // line. A text that the line does not have, or that is null or "-", is empty.
 type Line struct {
 	Request request.Request
-	// Known are the inputs that the line states: one whose field is missing is unknown, one whose field is null or "-" is
-	// known to be absent. It is never nil.
+	// Known are the inputs that the line states, and "duration": one whose field is missing is unknown, one whose field is
+	// null or "-" is known to be absent. It is never nil.
 	Known    request.Known
 	Time     time.Time     // when the request began; zero: the line does not say
 	Duration time.Duration // until its end, whole milliseconds
+	Format   Format
+	Response Response
 }
 
 // Parse reads a line, of which it keeps a copy. After an error l has part of it.
@@ -39,10 +46,11 @@ func (l *Line) Parse(line []byte) (err error) {
 	case len(text) > MaxLine:
 		return fmt.Errorf("has %d bytes; a line has at most %d", len(text), MaxLine)
 	case !strings.HasPrefix(text, "{"):
-		return errors.New("is not JSON; have Envoy write the log with the json_format of " + page)
+		return l.text(text)
 	case !gjson.Valid(text):
 		return errors.New("is not JSON: it ends too early, or is several lines")
 	}
+	l.Format = JSON
 	gjson.Parse(text).ForEach(func(name, value gjson.Result) bool {
 		if err = l.field(name.Str, value); err != nil {
 			err = fmt.Errorf("%s: %w, see %s", name.Str, err, page)
@@ -64,9 +72,19 @@ func (l *Line) reset() {
 	*l = Line{Request: request.Request{Headers: l.Request.Headers, Claims: l.Request.Claims, Metadata: l.Request.Metadata}, Known: l.Known}
 }
 
+// names are the fields of the JSON formats of Istio and Envoy Gateway, and what they are called in docs/access-log.md.
+var names = map[string]string{
+	"start_time": "time", "duration": "ms", "authority": "host", ":authority": "host", "x-envoy-origin-path": "path",
+	"x_forwarded_for": "xff", "x-forwarded-for": "xff", "downstream_remote_address": "client", "route_name": "route",
+	"response_code": "status", "response_code_details": "details",
+}
+
 // field takes a field; those that rules cannot see it leaves out.
 func (l *Line) field(name string, v gjson.Result) (err error) {
 	r := &l.Request
+	if ours := names[name]; ours != "" {
+		name = ours
+	}
 	switch name {
 	case "method":
 		return l.input(&r.Method, name, v)
@@ -86,6 +104,12 @@ func (l *Line) field(name string, v gjson.Result) (err error) {
 		return l.input(&r.Region, name, v)
 	case "xff":
 		return l.header("x-forwarded-for", v)
+	case "user_agent", "user-agent":
+		return l.header("user-agent", v)
+	case "referer":
+		return l.header(name, v)
+	case "request_id", "x-request-id":
+		return l.header("x-request-id", v)
 	case "headers":
 		return each(v, l.header)
 	case "claims":
@@ -101,7 +125,11 @@ func (l *Line) field(name string, v gjson.Result) (err error) {
 	case "time":
 		l.Time, err = clock(v)
 	case "ms":
-		l.Duration, err = milliseconds(v)
+		if l.Duration, err = milliseconds(v); v.Type != gjson.Null && v.Str != "-" {
+			l.Known[Duration] = true
+		}
+	default:
+		l.Response.field(name, v)
 	}
 	return err
 }
@@ -117,7 +145,10 @@ func (l *Line) input(to *string, word string, v gjson.Result) (err error) {
 func (l *Line) client(v gjson.Result) error {
 	err := l.input(&l.Request.Client, "client_ip", v)
 	if err == nil && l.Request.Client != "" && !ip.Parse(l.Request.Client).Valid() {
-		l.Request.Client = "" // a path of a Unix socket: the filter finds no address there either
+		l.Request.Client = ""     // a path of a Unix socket: the filter finds no address there either
+		if l.Format == Combined { // or the name of a host, whose address is not known
+			delete(l.Known, "client_ip")
+		}
 	}
 	return err
 }
@@ -214,13 +245,16 @@ func milliseconds(v gjson.Result) (time.Duration, error) {
 	return time.Duration(n) * time.Millisecond, nil
 }
 
-// clock is a time as %START_TIME% has it.
+// clock is a time as %START_TIME% has it, or as Apache and nginx write it.
 func clock(v gjson.Result) (at time.Time, err error) {
 	s, err := text(v)
 	if err != nil || s == "" {
 		return at, err
 	}
-	if at, err = time.Parse(time.RFC3339, s); err != nil || at.UTC().Year() > 9999 {
+	if at, err = time.Parse("02/Jan/2006:15:04:05 -0700", s); err != nil {
+		at, err = time.Parse(time.RFC3339, s)
+	}
+	if err != nil || at.UTC().Year() > 9999 {
 		err = fmt.Errorf("%.99q must be a time as %%START_TIME%% has it, such as 2026-11-26T14:37:20.227Z", s)
 	}
 	return at, err

@@ -127,7 +127,7 @@ func (r *reader) take(line []byte, do func(*entry)) {
 	case at <= limit.Day:
 		err = errors.New("time: is missing, or before 1970; see docs/access-log.md")
 	case l.Request.Method == "" || l.Request.Path == "":
-		err = errors.New("has no method or no path: Envoy answered before any rule saw the request")
+		err = errors.New("has no method or no path: no rule saw the request")
 	}
 	if err != nil {
 		r.reject(err)

@@ -46,14 +46,15 @@ func TestUnknown(t *testing.T) {
 		l.add(0, "192.0.2.1", "/v1/a", `,"headers":{"x-user-id":"bob"},"claims":{"plan":"gold"}`)
 		l.add(0, "192.0.2.1", "/v1/a", `,"headers":{"x-user-id":null},"claims":{"plan":null}`)
 	}
+	const add = "; add it to the access log, see docs/access-log.md"
 	want := []Rule{
-		{Rule: "internal", Mode: "exempt", Matched: 8, Unknown: 56, Missing: []string{"header x-internal"}},
+		{Rule: "internal", Mode: "exempt", Matched: 8, Unknown: 56, Missing: []string{"header x-internal"}, Note: "needs header x-internal, which 56 lines lack" + add},
 		{Rule: "login", Mode: "enforce", Matched: 24, Admitted: 15, Denied: 9, Keys: 3, KeysDenied: 3},
 		{
 			Rule: "user", Mode: "enforce", Matched: 16, Admitted: 10, Denied: 6, Keys: 2, KeysDenied: 1, NoKey: 8, Unknown: 16,
-			Missing: []string{"claim plan", "header x-user-id"},
+			Missing: []string{"claim plan", "header x-user-id"}, Note: "needs claim plan, header x-user-id, which 16 lines lack" + add,
 		},
-		{Rule: "region", Mode: "shadow", Unknown: 72, Missing: []string{"region"}},
+		{Rule: "region", Mode: "shadow", Unknown: 72, Missing: []string{"region"}, Note: "needs region, which 72 lines lack; state it with --region"},
 	}
 	r := run(t, l.String(), Config{Rules: rules(t, unknownRules)})
 	if !reflect.DeepEqual(r.Rules, want) || r.Admitted != 57 {
@@ -80,7 +81,7 @@ func TestBroken(t *testing.T) {
 		`{"time":"` + strings.Repeat("x", 1<<20) + `"}` + "\n", "[]\n", strings.TrimSuffix(good, "}\n"),
 	}
 	r := run(t, strings.Join(bad[:4], "")+good+"\n\n"+good+strings.Join(bad[4:], ""), Config{Rules: rules(t, loginRules)})
-	want := []string{"line 1: is not JSON", "line 2: time: is missing", `line 3: time: "yesterday"`, "line 8: time: is missing, or before 1970", "line 9: has more than"}
+	want := []string{"line 1: is in no format that Weir reads", "line 2: time: is missing", `line 3: time: "yesterday"`, "line 8: time: is missing, or before 1970", "line 9: has more than"}
 	if r.Requests != 2 || r.Broken.Lines != 7 || len(r.Broken.First) != len(want) {
 		t.Fatalf("%+v", r)
 	}
@@ -89,7 +90,7 @@ func TestBroken(t *testing.T) {
 			t.Errorf("%s, want %s", r.Broken.First[i], text)
 		}
 	}
-	for log, want := range map[string]string{"": "the log is empty", "\n": "the log is empty", bad[1] + bad[2]: "none of 2 lines can be used: line 1: is not JSON"} {
+	for log, want := range map[string]string{"": "the log is empty", "\n": "the log is empty", bad[1] + bad[2]: "none of 2 lines can be used: line 1: is in no format"} {
 		if _, err := Run(strings.NewReader(log), Config{Rules: rules(t, loginRules)}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", log, err, want)
 		}

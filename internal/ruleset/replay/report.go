@@ -39,6 +39,7 @@ type Rule struct {
 	NoKey      int64    `json:"no_key"`  // matched but for a part of the key
 	Unknown    int64    `json:"unknown"` // their lines lack Missing
 	Missing    []string `json:"missing,omitempty"`
+	Note       string   `json:"note,omitempty"` // what the log lacks, and what to do
 }
 
 // topKeys is how many keys of each rule a report names.
@@ -63,7 +64,7 @@ func (p *player) finish(r *reader) {
 	p.report.Broken, p.report.Late = r.broken, r.late
 	for i := range p.report.Rules {
 		of, looked := &p.report.Rules[i], &r.rules[i]
-		slices.Sort(looked.missing)
+		of.Note = looked.note()
 		of.Unknown, of.Missing, of.NoKey, of.Matched = looked.unknown, looked.missing, looked.noKey, of.Matched+looked.exempted
 	}
 	for k, denied := range p.seen.of {

@@ -25,6 +25,7 @@ type Suggestion struct {
 	Largest int64  `json:"largest_peak"`    // what a key spends at most
 	Limit   string `json:"limit_suggested"` // empty: none
 	Note    string `json:"note,omitempty"`  // why it is none, or hardly one
+	Lacks   string `json:"lacks,omitempty"` // what the log lacks, and what to do
 	spec    limit.Spec
 	peaks   []int64 // of the keys that count
 }
@@ -72,6 +73,9 @@ func Suggest(log io.Reader, c Config, aim Aim) ([]Suggestion, error) {
 			all[k.rule].peaks = append(all[k.rule].peaks, p.most)
 		}
 	}
+	for i := range all {
+		all[i].Lacks = r.rules[i].note()
+	}
 	all = slices.DeleteFunc(all, func(s Suggestion) bool { return s.Rule == "" })
 	for i := range all {
 		all[i].Sampled = peaks.weight()
@@ -84,7 +88,7 @@ func Suggest(log io.Reader, c Config, aim Aim) ([]Suggestion, error) {
 func (s *Suggestion) choose(aim Aim) {
 	n := len(s.peaks)
 	if s.Keys = int64(n) * s.Sampled; n == 0 {
-		s.Note = fmt.Sprintf("no key has %d requests", aim.Least)
+		s.Note = fmt.Sprintf("no key has at least %d requests", aim.Least)
 		return
 	}
 	slices.Sort(s.peaks)

@@ -26,9 +26,10 @@ type decider struct {
 
 // looked is what a rule looks at, and at how many requests it did.
 type looked struct {
-	at, missing              []string // inputs: all, and those that were not known
-	header                   int      // the place of the rule's header among the inputs
-	unknown, noKey, exempted int64    // requests: not known, without a part of the key, and for which it lifts others
+	at, missing              []string         // inputs: all, and those that were not known
+	format                   accesslog.Format // of the first line that lacked one
+	header                   int              // the place of the rule's header among the inputs
+	unknown, noKey, exempted int64            // requests: not known, without a part of the key, and for which it lifts others
 }
 
 func newDecider(c Config) decider {
@@ -49,7 +50,9 @@ func newDecider(c Config) decider {
 		if r.Mode == rule.Off {
 			where[i].Mode = rule.Off
 		}
-		d.rules[i].at = request.Known{}.Missing(r)
+		if d.rules[i].at = (request.Known{}).Missing(r); r.Concurrent() {
+			d.rules[i].at = append(d.rules[i].at, accesslog.Duration)
+		}
 	}
 	d.with, d.where = rule.NewSet(with, set.Regions(), set.Seed()), rule.NewSet(where, nil, 0)
 	for i := range d.rules {
@@ -70,7 +73,7 @@ func (d *decider) match(e *entry, l *accesslog.Line) {
 	d.where.Match(q, &d.found)
 	for _, h := range d.found.Hits {
 		of := &d.rules[h.Rule]
-		q.Headers[of.header].Present = of.lacks(l.Known)
+		q.Headers[of.header].Present = of.lacks(l)
 	}
 	d.with.Match(q, &d.found)
 	for _, h := range d.found.Hits {
@@ -89,11 +92,14 @@ func (d *decider) match(e *entry, l *accesslog.Line) {
 }
 
 // lacks reports that the rule looks at something that is not known, and counts that.
-func (r *looked) lacks(known request.Known) bool {
+func (r *looked) lacks(l *accesslog.Line) bool {
 	lacks := false
 	for _, word := range r.at {
-		if known[word] {
+		if l.Known[word] {
 			continue
+		}
+		if r.unknown == 0 {
+			r.format = l.Format
 		}
 		if lacks = true; !slices.Contains(r.missing, word) {
 			r.missing = append(r.missing, word)
@@ -101,4 +107,20 @@ func (r *looked) lacks(known request.Known) bool {
 	}
 	add(&r.unknown, lacks)
 	return lacks
+}
+
+// note says which inputs the log lacks, and why; empty: none.
+func (r *looked) note() string {
+	if r.unknown == 0 {
+		return ""
+	}
+	slices.Sort(r.missing)
+	hint := "add it to the access log, see docs/access-log.md"
+	switch has := r.format.Has(); {
+	case slices.Equal(r.missing, []string{"region"}):
+		hint = "state it with --region"
+	case has != "":
+		hint = string(r.format) + " has only " + has
+	}
+	return fmt.Sprintf("needs %s, which %d lines lack; %s", strings.Join(r.missing, ", "), r.unknown, hint)
 }
