@@ -62,7 +62,7 @@ func (weir caller) apply(t *testing.T, dir string) (one, first, second string) {
 	first = revisionOf(weir(0, "rules apply "+one+" --reason begin", " is "))
 	weir(0, "rules apply "+one+" --dry-run", "is the same as revision "+first)
 	weir(2, "rules apply "+two+" --dry-run --on "+first, "--- revision "+first, "-- { name: a, key: [client_ip], limit: 10/1m }", "+- { name: a, key: [client_ip], limit: 20/1m }",
-		"\na: changed\n  limit: 10/1m -> 20/1m; counters are kept\n", "\nmade against revision "+first+"\n")
+		"\na: changed\n  limit: 10/1m -> 20/1m (looser); counters continue\n", "\nmade against revision "+first+"\n")
 	weir(2, "rules apply "+file("other.yaml", "10/60s")+" --dry-run", "; only the text differs, the rules are the same\n")
 	second = revisionOf(weir(0, "rules apply "+two+" --reason more --on "+first))
 	weir(1, "rules apply "+one+" --dry-run --on "+first, "applied revision "+second+" meanwhile")

@@ -14,7 +14,7 @@ import (
 
 // logFlags name a log and the rules for it.
 type logFlags struct {
-	Log    string `arg:"" predictor:"file" help:"Access log of Envoy in JSON lines, also compressed by gzip; - is standard input."`
+	Log    string `arg:"" predictor:"file" help:"Access log: JSON or default format of Envoy, or combined format of Apache and nginx; also compressed by gzip. - is standard input."`
 	Rules  string `required:"" placeholder:"FILE" predictor:"file" help:"Rules file, or a directory of them."`
 	Region string `placeholder:"NAME" help:"Region of the PoP, for rules that look at it; default: that of each line."`
 	Format string `enum:"text,json" default:"text" help:"How to print: text, or json for programs."`
@@ -77,9 +77,15 @@ func (c *replayCmd) Run(stdout io.Writer) error {
 	if c.Format == "text" {
 		writeSummary(stdout, r)
 	}
-	err = c.print(stdout, r, r.Rules, "rule mode matched admitted denied keys keys_denied no_key unknown missing")
-	if err != nil || len(r.Top) == 0 || c.Format == "json" {
+	err = c.print(stdout, r, r.Rules, "rule mode matched admitted denied keys keys_denied no_key unknown")
+	if err != nil || c.Format == "json" {
 		return err
+	}
+	for i := range r.Rules {
+		writeNote(stdout, r.Rules[i].Rule, r.Rules[i].Note)
+	}
+	if len(r.Top) == 0 {
+		return nil
 	}
 	fmt.Fprintln(stdout)
 	return c.print(stdout, nil, r.Top, "rule key denied at_least")
@@ -88,7 +94,7 @@ func (c *replayCmd) Run(stdout io.Writer) error {
 // writeSummary prints what is not about single rules.
 func writeSummary(out io.Writer, r *replay.Report) {
 	fmt.Fprintf(out, "%d requests from %s to %s: %d admitted, %d denied\n",
-		r.Requests, r.From.Format(time.DateTime), r.Until.Format(time.DateTime), r.Admitted, r.Denied)
+		r.Requests, r.From.Format(time.RFC3339), r.Until.Format(time.RFC3339), r.Admitted, r.Denied)
 	for _, note := range []struct {
 		n    int64
 		text string
@@ -106,6 +112,13 @@ func writeSummary(out io.Writer, r *replay.Report) {
 	}
 	writeSheds(out, r.Sheds)
 	fmt.Fprintln(out)
+}
+
+// writeNote prints what the log lacks for a rule, if it lacks anything.
+func writeNote(out io.Writer, name, note string) {
+	if note != "" {
+		fmt.Fprintf(out, "%s %s\n", name, cli.Escaped(note, ""))
+	}
 }
 
 // writeSheds prints which rules are left out, if any are.
@@ -144,5 +157,11 @@ func (c *suggestCmd) Run(stdout io.Writer) error {
 	if c.Format == "text" {
 		writeSheds(stdout, sheds)
 	}
-	return c.print(stdout, all, all, "rule limit_now keys sampled largest_peak limit_suggested note")
+	err = c.print(stdout, all, all, "rule limit_now keys sampled largest_peak limit_suggested note")
+	for i := range all {
+		if err == nil && c.Format == "text" {
+			writeNote(stdout, all[i].Rule, all[i].Lacks)
+		}
+	}
+	return err
 }

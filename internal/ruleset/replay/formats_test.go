@@ -25,20 +25,20 @@ func TestFormats(t *testing.T) {
 		{
 			`192.0.2.1 - - [26/Nov/2026:12:00:%02[1]d +0000] "GET /login HTTP/1.1" 200 5 "-" "curl"`,
 			map[string]string{
-				"per-key": "needs header x-api-key, which 3 lines lack; the combined format" + only + "client_ip, and the headers referer and user-agent",
-				"uploads": "needs duration, which 3 lines lack; the combined format" + only,
+				"per-key": "needs header x-api-key, which the log lacks (lines: 3); the combined format" + only + "client_ip, and the headers referer and user-agent",
+				"uploads": "needs duration, which the log lacks (lines: 3); the combined format" + only,
 			},
 		},
 		{
 			`[2026-11-26T12:00:%02[1]d.000Z] "GET /login HTTP/2" 200 - 0 5 7 - "192.0.2.1" "curl" "id" "a.example" "-"`,
 			map[string]string{
-				"login":   "needs client_ip, which 3 lines lack; Envoy's default format" + only + "host, duration, and the headers x-forwarded-for,",
-				"per-key": "needs header x-api-key, which 3 lines lack; Envoy's default format" + only,
+				"login":   "needs client_ip, which the log lacks (lines: 3); Envoy's default format" + only + "host, duration, and the headers x-forwarded-for,",
+				"per-key": "needs header x-api-key, which the log lacks (lines: 3); Envoy's default format" + only,
 			},
 		},
 		{
 			`{"time":"2026-11-26T12:00:%02[1]d.000Z","method":"GET","path":"/login","client":"192.0.2.1","ms":7,"headers":{"user-agent":"curl"}}`,
-			map[string]string{"per-key": "needs header x-api-key, which 3 lines lack; add it to the access log, see docs/access-log.md"},
+			map[string]string{"per-key": "needs header x-api-key, which the log lacks (lines: 3); add it to the access log, see docs/access-log.md"},
 		},
 	} {
 		var text strings.Builder

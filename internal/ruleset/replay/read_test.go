@@ -48,13 +48,13 @@ func TestUnknown(t *testing.T) {
 	}
 	const add = "; add it to the access log, see docs/access-log.md"
 	want := []Rule{
-		{Rule: "internal", Mode: "exempt", Matched: 8, Unknown: 56, Missing: []string{"header x-internal"}, Note: "needs header x-internal, which 56 lines lack" + add},
+		{Rule: "internal", Mode: "exempt", Matched: 8, Unknown: 56, Missing: []string{"header x-internal"}, Note: "needs header x-internal, which the log lacks (lines: 56)" + add},
 		{Rule: "login", Mode: "enforce", Matched: 24, Admitted: 15, Denied: 9, Keys: 3, KeysDenied: 3},
 		{
 			Rule: "user", Mode: "enforce", Matched: 16, Admitted: 10, Denied: 6, Keys: 2, KeysDenied: 1, NoKey: 8, Unknown: 16,
-			Missing: []string{"claim plan", "header x-user-id"}, Note: "needs claim plan, header x-user-id, which 16 lines lack" + add,
+			Missing: []string{"claim plan", "header x-user-id"}, Note: "needs claim plan, header x-user-id, which the log lacks (lines: 16)" + add,
 		},
-		{Rule: "region", Mode: "shadow", Unknown: 72, Missing: []string{"region"}, Note: "needs region, which 72 lines lack; state it with --region"},
+		{Rule: "region", Mode: "shadow", Unknown: 72, Missing: []string{"region"}, Note: "needs region, which the log lacks (lines: 72); state it with --region"},
 	}
 	r := run(t, l.String(), Config{Rules: rules(t, unknownRules)})
 	if !reflect.DeepEqual(r.Rules, want) || r.Admitted != 57 {

@@ -88,7 +88,7 @@ func Suggest(log io.Reader, c Config, aim Aim) ([]Suggestion, error) {
 func (s *Suggestion) choose(aim Aim) {
 	n := len(s.peaks)
 	if s.Keys = int64(n) * s.Sampled; n == 0 {
-		s.Note = fmt.Sprintf("no key has at least %d requests", aim.Least)
+		s.Note = fmt.Sprintf("no key reaches --least (%d)", aim.Least)
 		return
 	}
 	slices.Sort(s.peaks)

@@ -54,7 +54,7 @@ func TestSuggest(t *testing.T) {
 	if s := suggest(t, l.String(), c, Aim{Share: 1, Least: 30})[0]; s.Keys != 2 || s.Note != "few keys: 2" {
 		t.Errorf("%+v", s)
 	}
-	if s := suggest(t, l.String(), c, Aim{Share: 1, Least: 300})[0]; s.Limit != "" || s.Note != "no key has at least 300 requests" {
+	if s := suggest(t, l.String(), c, Aim{Share: 1, Least: 300})[0]; s.Limit != "" || s.Note != "no key reaches --least (300)" {
 		t.Errorf("%+v", s)
 	}
 }

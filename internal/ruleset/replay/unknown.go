@@ -122,5 +122,5 @@ func (r *looked) note() string {
 	case has != "":
 		hint = string(r.format) + " has only " + has
 	}
-	return fmt.Sprintf("needs %s, which %d lines lack; %s", strings.Join(r.missing, ", "), r.unknown, hint)
+	return fmt.Sprintf("needs %s, which the log lacks (lines: %d); %s", strings.Join(r.missing, ", "), r.unknown, hint)
 }

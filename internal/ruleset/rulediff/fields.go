@@ -14,6 +14,8 @@ import (
 type field struct {
 	text  string
 	shape uint64 // of a limit, see limit.Limit.Shape
+	room  *room  // of a limit; nil: it is none, or depends on the time
+	when  string // condition of an override
 }
 
 // renewing are the fields that name counters. Those of a limit go on if it keeps its shape.
@@ -45,7 +47,7 @@ func fieldsOf(set *rule.Set) (all []map[string]field) {
 			delete(fields, "match")
 		}
 		if r.Limited() {
-			fields["limit"] = field{fields["limit"].text, set.Limit(i, 0).Shape()}
+			fields["limit"] = field{text: fields["limit"].text, shape: set.Limit(i, 0).Shape(), room: roomOf(r.Limits[0].Limit, false)}
 			overrides(fields, set, i)
 			keys(fields, r)
 		}
@@ -72,7 +74,8 @@ func overrides(fields map[string]field, set *rule.Set, at int) {
 		if o.Name != "" {
 			name, text = "override "+o.Name, text+" when "+string(o.When)
 		}
-		fields[name] = field{text, set.Limit(at, i+1).Shape()}
+		v := &set.Rule(at).Limits[i+1]
+		fields[name] = field{text, set.Limit(at, i+1).Shape(), roomOf(v.Limit, v.Unlimited), string(o.When)}
 	}
 }
 
@@ -100,7 +103,11 @@ func keys(fields map[string]field, r *rule.Rule) {
 		if k.Until > 0 {
 			text += " until " + rule.FormatTime(k.Until)
 		}
-		fields[name] = field{text: strings.TrimPrefix(fields[name].text+", then "+text, ", then ")}
+		own := field{text: strings.TrimPrefix(fields[name].text+", then "+text, ", then ")}
+		if own.text == text && k.Until == 0 {
+			own.room = roomOf(k.Limit, k.Unlimited)
+		}
+		fields[name] = own
 	}
 }
 
@@ -114,7 +121,7 @@ func stated(a, b *side) (all []Difference) {
 		if x.text == y.text || name == "match" && covers(a.rule, b.rule) && covers(b.rule, a.rule) {
 			continue
 		}
-		c := Difference{What: name, Old: x.text, New: y.text}
+		c := Difference{What: name, Old: x.text, New: y.text, Effect: effectOf(name, a, b)}
 		switch {
 		case a.rule.Shed != nil || b.rule.Shed != nil: // which has no counters
 		case slices.Contains(renewing, name) || x.shape != y.shape:

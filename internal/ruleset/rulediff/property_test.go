@@ -70,6 +70,7 @@ func TestSound(t *testing.T) {
 				listed[r.Name] = true
 				seen[r.Change]++
 				for _, c := range r.Changes {
+					seen[c.Effect]++
 					if seen[c.What]++; c.Example != nil {
 						confirm(t, versions, &r, &c)
 					}
@@ -99,7 +100,7 @@ func TestSound(t *testing.T) {
 			}
 		}
 	}
-	for _, what := range []string{changed, added, removed, undecided, wider, narrower, override, keyed, classed} {
+	for _, what := range []string{changed, added, removed, undecided, wider, narrower, override, keyed, classed, stricter, looser} {
 		if seen[what] == 0 || differ < 1000 {
 			t.Errorf("%v, and %d requests are treated differently: it compares too little", seen, differ)
 		}
@@ -131,7 +132,7 @@ func confirm(t *testing.T, versions [2]*rule.Set, r *Rule, c *Difference) {
 func sketch(d *Diff, turn bool) string {
 	turned := map[string]string{}
 	if turn {
-		turned = map[string]string{added: removed, removed: added, wider: narrower, narrower: wider}
+		turned = map[string]string{added: removed, removed: added, wider: narrower, narrower: wider, stricter: looser, looser: stricter}
 	}
 	var rules []string
 	for _, r := range d.Rules {
@@ -145,7 +146,7 @@ func sketch(d *Diff, turn bool) string {
 			case undecided:
 				changes = append(changes, c.What)
 			default:
-				changes = append(changes, fmt.Sprintf("%q %q %q %v", cmp.Or(turned[c.What], c.What), c.Old, c.New, c.Example))
+				changes = append(changes, fmt.Sprintf("%q %q %q %q %v", cmp.Or(turned[c.What], c.What), c.Old, c.New, cmp.Or(turned[c.Effect], c.Effect), c.Example))
 			}
 		}
 		slices.Sort(changes)

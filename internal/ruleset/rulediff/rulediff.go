@@ -4,6 +4,7 @@
 // A rule is equal only if its text shows it. Otherwise the package makes requests from the values of both versions; each example
 // was decided by both. If neither settles a condition, the result is undecided.
 //
+//	effect.go  whether a change rejects more or fewer requests
 //	side.go    one version of a rule, and the comparison by text
 //	fields.go  the fields of rules except their match
 //	places.go  the parts of a request that conditions read, and their values
@@ -11,6 +12,7 @@
 package rulediff
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -45,6 +47,9 @@ type Diff struct {
 	Added     int `json:"added"`
 	Removed   int `json:"removed"`
 	Undecided int `json:"undecided"`
+	// How many differences reject more requests, and how many fewer.
+	Stricter int `json:"stricter"`
+	Looser   int `json:"looser"`
 }
 
 // Same reports that no request changes.
@@ -63,6 +68,7 @@ type Difference struct {
 	Old      string           `json:"old,omitempty"`
 	New      string           `json:"new,omitempty"`
 	Counters string           `json:"counters,omitempty"` // "kept" or "anew"
+	Effect   string           `json:"effect,omitempty"`   // "stricter" or "looser"
 	Example  *request.Request `json:"example,omitempty"`
 }
 
@@ -118,6 +124,14 @@ func (d *Diff) compare(p *pair, tries int) {
 	if reason := b.unreachable[r.Name]; reason != "" && a.unreachable[r.Name] == "" {
 		r.Changes = append(r.Changes, Difference{What: unreached, New: reason})
 	}
+	for _, c := range r.Changes {
+		switch c.Effect {
+		case stricter:
+			d.Stricter++
+		case looser:
+			d.Looser++
+		}
+	}
 	if len(r.Changes) > 0 || r.Change != changed {
 		d.Rules = append(d.Rules, r)
 		*count++
@@ -134,12 +148,12 @@ func (d *Diff) String() string {
 		}
 		out += "\n"
 	}
-	return out + fmt.Sprintf("changed %d, added %d, removed %d, undecided %d\n", d.Changed, d.Added, d.Removed, d.Undecided)
+	return out + fmt.Sprintf("changed %d, added %d, removed %d, undecided %d; stricter %d, looser %d\n", d.Changed, d.Added, d.Removed, d.Undecided, d.Stricter, d.Looser)
 }
 
 // String is a line, and one for the example.
 func (c *Difference) String() string {
-	line := "  " + c.What
+	line := "  " + cmp.Or(map[string]string{wider: "counts more requests", narrower: "counts fewer requests"}[c.What], c.What)
 	switch {
 	case c.Old != "" && c.New != "":
 		line += ": " + c.Old + " -> " + c.New
@@ -148,7 +162,10 @@ func (c *Difference) String() string {
 	case c.New != "":
 		line += ": " + c.New
 	}
-	line += map[string]string{"kept": "; counters are kept", "anew": "; counters begin anew"}[c.Counters]
+	if c.Effect != "" {
+		line += " (" + c.Effect + ")"
+	}
+	line += map[string]string{"kept": "; counters continue", "anew": "; counters start again"}[c.Counters]
 	if c.Example != nil {
 		line += "\n    weir explain " + c.Example.String()
 	}

@@ -110,26 +110,30 @@ func (p *pair) near(at []int, from, places int, try func(at []int) bool) bool {
 // judge keeps what both versions do otherwise with a request, if it is looked for.
 func (p *pair) judge(r *request.Request) {
 	a, b := p.a.outcome(r, p.now), p.b.outcome(r, p.now)
-	add := func(what, was, is string) {
-		if p.open[what] {
-			delete(p.open, what)
-			p.found = append(p.found, Difference{What: what, Old: was, New: is, Example: r})
+	add := func(what, was, is, effect string, of ...*side) {
+		if !p.open[what] {
+			return
 		}
+		delete(p.open, what)
+		if slices.ContainsFunc(of, func(s *side) bool { return !s.enforced() }) {
+			effect = ""
+		}
+		p.found = append(p.found, Difference{What: what, Old: was, New: is, Effect: effect, Example: r})
 	}
 	switch {
 	case !a.hit && b.hit:
-		add(wider, a.lifted, "")
+		add(wider, a.lifted, "", stricter, p.b)
 	case a.hit && !b.hit:
-		add(narrower, "", b.lifted)
+		add(narrower, "", b.lifted, looser, p.a)
 	case a.hit:
 		if a.variant != b.variant {
-			add(override, a.limit, b.limit)
+			add(override, a.limit, b.limit, a.room.effect(b.room), p.a, p.b)
 		}
 		if a.key != b.key {
-			add(keyed, a.key, b.key)
+			add(keyed, a.key, b.key, "")
 		}
 		if a.class != b.class {
-			add(classed, a.class, b.class)
+			add(classed, a.class, b.class, "")
 		}
 	}
 }

@@ -70,6 +70,7 @@ type outcome struct {
 	hit     bool
 	lifted  string // why it does not count it, if an exempt rule lifts it
 	limit   string // which of its limits
+	room    room   // of that
 	variant uint64 // see rule.Set.Override
 	key     string
 	class   string // of a rule that sheds load
@@ -88,7 +89,8 @@ func (s *side) outcome(r *request.Request, now limit.Micros) (o outcome) {
 	}
 	for _, hit := range s.m.Hits {
 		o = outcome{hit: true, limit: "the rule's own", variant: s.set.Override(s.at, hit.Variant), key: string(hit.Key)}
-		if v := &s.rule.Limits[hit.Variant]; hit.Variant > 0 {
+		v := &s.rule.Limits[hit.Variant]
+		if o.room = *roomOf(v.Limit, v.Unlimited); hit.Variant > 0 {
 			o.limit = strings.TrimSpace(v.Name + " " + rule.FormatLimit(v.Limit))
 		}
 	}
