@@ -8,6 +8,7 @@ import { AmendDialog } from "./amend"
 import { DiffView } from "./diff"
 import { limitOf, ruleText, sheds, withMode } from "./document"
 import { revisionText, visible } from "./format"
+import { History } from "./history"
 import { trouble, uses, watch } from "./live"
 import type { Applied, Diff, Finding, Rules, Tested, Validated, Version } from "./types"
 import { Dialog, Failure, Field, useAction } from "./forms"
@@ -38,6 +39,7 @@ export function EditPage({ from }: { from: string }) {
       <h1>Rules</h1>
       <Failure of={error} />
       {draft.value && <Edit key={loaded} from={from} again={() => load(true)} />}
+      <History changed={() => void load(false)} />
     </>
   )
 }

@@ -30,14 +30,15 @@ export function KeyDialog({ rule, counted, close }: { rule: string; counted: str
       <p>
         Rule <Text of={rule} />, key <Text of={counted} />
       </p>
-      {held && <Table caption="Counters" rows={held.items} id={(c) => c.rule + c.variant} empty="It is not counted." columns={columns} />}
+      {held && <Table caption="Counters" rows={held.items} id={(c) => c.rule + c.variant} empty="No counter holds this key." columns={columns} />}
+      <p class="muted">{lease}</p>
       <form
         onSubmit={(e) => {
           e.preventDefault()
           void reset()
         }}
       >
-        <Field label="Reason" value={why} set={setWhy} required maxLength={2000} hint="What PoPs have on lease stays there; they keep rejecting for a short time." />
+        <Field label="Reason" value={why} set={setWhy} required maxLength={2000} hint="A reset does not return leases, so PoPs reject for a short time longer." />
         <Failure of={error} />
         <p class="buttons">
           <button type="submit" disabled={busy || !held}>
@@ -52,16 +53,18 @@ export function KeyDialog({ rule, counted, close }: { rule: string; counted: str
   )
 }
 
+const lease = "On lease are units that PoPs or regions hold. They may have used some of them already, so the figure is an upper bound."
+
 const columns = [
   { name: "counted as", of: (c: Counter) => <Text of={c.rule + (c.override ? " " + c.override : "")} /> },
   { name: "limit", right: true, of: (c: Counter) => (c.unlimited ? "none" : <Num of={c.limit} />) },
   { name: "remaining", right: true, of: (c: Counter) => <Num of={c.remaining} /> },
-  { name: "on lease, at most", right: true, of: (c: Counter) => <Num of={c.out} /> },
-  { name: "as new in", right: true, of: (c: Counter) => <span class="num">{duration(c.reset_ms)}</span> },
-  { name: "own until", of: (c: Counter) => c.until && <Time at={c.until} /> },
+  { name: "on lease", right: true, of: (c: Counter) => <Num of={c.out} /> },
+  { name: "full again in", right: true, of: (c: Counter) => <span class="num">{duration(c.reset_ms)}</span> },
+  { name: "override ends", of: (c: Counter) => c.until && <Time at={c.until} /> },
 ]
 
-/** The busiest key of each rule that this program counts: what is left, and what PoPs or, of global limits, regions have on lease. */
+/** The busiest key of each rule that this program counts, with the units that remain and those on lease: at PoPs or, of global limits, at regions. */
 export function Leases() {
   const rules = useAnswer<Rules>("rules")
   const [held, set] = useState<{ of: Rate; counter: Counter }[] | null>(null)
@@ -89,10 +92,11 @@ export function Leases() {
   const ready = top.value !== null && rules.value !== null
   return (
     <Card
-      title="Leases"
+      title="Leases of the busiest keys"
+      id="leases"
       actions={
         <button type="button" class="quiet" disabled={busy || !ready} onClick={() => void look()}>
-          Look
+          Read counters
         </button>
       }
     >
@@ -101,13 +105,14 @@ export function Leases() {
         caption="Leases of the busiest key of each rule"
         rows={held ?? []}
         id={(h) => h.counter.rule + h.counter.variant}
-        empty={held ? "No key that is counted here has come in the last seconds." : "Counters are looked at when you ask for it, which operators may."}
+        empty={held ? "No key that is counted here sent a request in the last seconds." : "Read counters shows the busiest key of each rule that is counted here. It needs the role operator."}
         columns={[
           { name: "rule", of: (h) => ruleLink(h.of.rule) },
-          { name: "its busiest key", of: (h) => <Text of={h.of.key || "all requests"} most={60} /> },
+          { name: "busiest key", of: (h) => <Text of={h.of.key || "all requests"} most={60} /> },
           ...columns.slice(1, 4).map((c) => ({ ...c, of: (h: { counter: Counter }) => c.of(h.counter) })),
         ]}
       />
+      {held && held.length > 0 && <p class="muted">{lease}</p>}
     </Card>
   )
 }

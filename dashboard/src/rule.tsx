@@ -117,7 +117,7 @@ function NotThere({ rule }: { rule: string }) {
       <p>No rule of this name is in force. It may have another name, or have been removed.</p>
       <p class="buttons">
         <Link to="">All rules</Link>
-        <Link to="fleet">History of the rules</Link>
+        <Link to="edit">History of the rules</Link>
       </p>
     </>
   )

@@ -5,7 +5,7 @@ import { useState } from "preact/hooks"
 import { signal } from "@preact/signals"
 import { duration, madeAt, number, shortRevision, time, visible } from "./format"
 
-/** A time in the viewer's zone; UTC when one points at it. */
+/** A time in the viewer's zone; the date and UTC when one points at it. */
 export function Time({ at }: { at: string }) {
   const date = new Date(at)
   return (
@@ -76,7 +76,11 @@ export interface Column<T> {
   name: string
   of: (row: T) => ComponentChildren
   right?: boolean
+  /** It has sentences, which need some width. */
+  wide?: boolean
 }
+
+const classOf = (c: Column<never>) => (c.right ? "right" : c.wide ? "prose" : undefined)
 
 /** Rows, lines and changes that are drawn at most: with very many a browser would hang. */
 export const drawn = 200
@@ -103,7 +107,7 @@ export function Table<T>(p: { caption: string; columns: Column<T>[]; rows: T[]; 
           <thead>
             <tr>
               {p.columns.map((c) => (
-                <th key={c.name} scope="col" class={c.right ? "right" : undefined}>
+                <th key={c.name} scope="col" class={classOf(c)}>
                   {c.name}
                 </th>
               ))}
@@ -113,7 +117,7 @@ export function Table<T>(p: { caption: string; columns: Column<T>[]; rows: T[]; 
             {rows.slice(0, drawn).map((row) => (
               <tr key={p.id(row)}>
                 {p.columns.map((c) => (
-                  <td key={c.name} class={c.right ? "right" : undefined}>
+                  <td key={c.name} class={classOf(c)}>
                     {c.of(row)}
                   </td>
                 ))}

@@ -167,7 +167,7 @@ var pages = map[string]string{
 	"/#/rule/orders":  "Keys that come most",
 	"/#/find/orders":  "Keys by their rates",
 	"/#/edit/orders":  "Which requests change?",
-	"/#/fleet":        "Reserves of global limits",
+	"/#/fleet":        "reserve of global limits",
 	"/#/rule/missing": "There is no rule missing.",
 	"/#/nowhere":      "There is no such page.",
 }

@@ -39,7 +39,7 @@ func TestAggregator(t *testing.T) {
 	s.Open("/#/fleet")
 	s.See("us")
 	proc.Eventually(t, 30*time.Second, "leases of the rule are shown", func() bool {
-		s.Click("Look")
+		s.Click("Read counters")
 		time.Sleep(500 * time.Millisecond)
 		rows := browser.Eval[[]string](s.Browser, `[...document.querySelectorAll("[aria-labelledby=leases] tbody tr")].map(r => r.innerText)`)
 		return len(rows) == 1 && strings.HasPrefix(rows[0], "shared") && strings.Contains(rows[0], "ann")

@@ -27,7 +27,7 @@ func TestLogin(t *testing.T) {
 	s.See("the token of former ended at")
 	s.Lose("begin") // the reason of the first version
 	s.logIn(" " + k.tokens["viewer"] + "\u200b\n")
-	s.See("rules.apply") // in the audit, which was rejected before
+	s.See("applied rules") // in the audit log, which was rejected before
 	s.Lose("It stays in this tab.")
 	s.See("viewer (viewer)")
 	s.Open("/#/edit/orders")

@@ -151,7 +151,7 @@ func TestProblems(t *testing.T) {
 	}
 	for want, m := range map[string]v1.Member{
 		"":                      {RulesVersion: "new", RulesRevision: 7, Redis: "ok", Keys: 94, Places: 100, LastReportMs: v1.MissingAfterMs, Error: "old", ErrorAgeMs: 1},
-		"not heard for 3.001s":  {RulesVersion: "new", RulesRevision: 7, LastReportMs: v1.MissingAfterMs + 1},
+		"not heard for 3s":      {RulesVersion: "new", RulesRevision: 7, LastReportMs: v1.MissingAfterMs + 1},
 		"has no rules":          {},
 		"has rules 6, not 7":    {RulesVersion: "old", RulesRevision: 6},
 		"its table is full":     {RulesVersion: "new", RulesRevision: 7, Keys: 95, Places: 100},

@@ -52,7 +52,10 @@ func problems(m *v1.Member, newest v1.InForce) string {
 			all = append(all, fmt.Sprintf(format, args...))
 		}
 	}
-	ago := func(ms uint64) time.Duration { return time.Duration(min(ms, 1<<40)) * time.Millisecond }
+	ago := func(ms uint64) time.Duration {
+		d := time.Duration(min(ms, 1<<40)) * time.Millisecond
+		return max(d.Truncate(time.Second), min(d, time.Second)) // less than a second is not 0
+	}
 	say(m.LastReportMs > v1.MissingAfterMs, "not heard for %v", ago(m.LastReportMs))
 	say(m.RulesVersion == "", "has no rules")
 	say(m.RulesVersion != "" && m.RulesVersion != newest.Version && m.RulesRevision < newest.Revision, "has rules %d, not %d", m.RulesRevision, newest.Revision)
