@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, run and test Weir: make setup. With the argument run
 # it leaves out what only tests need and takes minutes.
-# Needs Go, Python and make; installs the rest with apt-get, as root or with sudo.
+# Needs Go, Python and make; installs the rest with apt-get, as root or with sudo. With SETUP=0 it
+# installs nothing on the machine, and names the command.
 # Everything that it downloads itself goes into .tools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,8 +32,8 @@ if [ "${1:-}" != run ]; then
   command -v chromium >/dev/null || extra+=(chromium)
   command -v npm >/dev/null || extra+=(npm)
 fi
-if [ ${#extra[@]} -gt 0 ] && [ "$(id -u)" -ne 0 ] && ! sudo -v 2>/dev/null; then
-  echo "setup: ${extra[*]}: missing, and not installed without root; what needs them is skipped"
+if [ ${#extra[@]} -gt 0 ] && { [ "${SETUP:-1}" = 0 ] || [ "$(id -u)" -ne 0 ] && ! sudo -v 2>/dev/null; }; then
+  echo "setup: ${extra[*]}: missing, and not installed without root or with SETUP=0; what needs them is skipped"
 else
   packages+=("${extra[@]}")
 fi
@@ -63,7 +64,8 @@ if [ ${#packages[@]} -gt 0 ]; then
     command -v sudo >/dev/null || die "sudo is missing; run as root: apt-get install ${packages[*]}"
     as_root=(sudo)
   fi
-  echo "setup: installing ${packages[*]}"
+  [ "${SETUP:-1}" != 0 ] || die "SETUP=0, so install what is missing yourself: ${as_root[*]} apt-get install --no-install-recommends ${packages[*]}"
+  echo "setup: installing on this machine, with apt-get: ${packages[*]} (SETUP=0: nothing)"
   "${as_root[@]}" bash -c "set -euo pipefail; $(declare -f install_packages); install_packages \"\$@\"" bash "${packages[@]}"
 fi
 
