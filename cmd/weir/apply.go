@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os/user"
 	"time"
 
@@ -30,20 +29,28 @@ type store interface {
 	Rollback(ctx context.Context, revision uint64, c versions.Change) (versions.Version, error)
 }
 
-// kv has the flags of commands that use the rules in Consul, or those of an installation. The token and TLS of Consul
-// come from its own variables, such as CONSUL_HTTP_TOKEN.
+// kv has the flags of commands that use the versions of the rules: through the admin API or, with --consul, in Consul.
+// The token and TLS of Consul come from its own variables, such as CONSUL_HTTP_TOKEN.
 type kv struct {
-	Consul           string `default:"127.0.0.1:8500" env:"CONSUL_HTTP_ADDR" placeholder:"HOST:PORT" help:"Agent of Consul, without --context and --admin."`
-	Primary          string `placeholder:"DATACENTER" help:"Datacenter of Consul that has the rules; default: the agent's."`
+	Consul           string `placeholder:"HOST:PORT" help:"Agent of Consul, such as 127.0.0.1:8500: use the rules there, not through the admin API."`
+	Primary          string `placeholder:"DATACENTER" help:"Datacenter of Consul that has the rules, with --consul; default: the agent's."`
 	cli.Installation `embed:""`
 }
 
-// installed reports whether an installation is named.
-func (k *kv) installed() bool { return k.Context != "" || k.Admin != "" }
+// Validate returns a mistake in the command line. An installation that WEIR_CONTEXT names is no mistake beside --consul.
+func (k *kv) Validate() error {
+	switch {
+	case k.Consul != "" && k.Admin != "":
+		return errors.New("--consul and --admin name two places; give one of them")
+	case k.Consul == "" && k.Primary != "":
+		return errors.New("--primary needs --consul")
+	}
+	return nil
+}
 
 // use runs calls of the store, which end with ctx.
 func (k *kv) use(calls func(ctx context.Context, s store) error) error {
-	if k.installed() {
+	if k.Consul == "" {
 		return k.Use(func(ctx context.Context, c *client.Client) error { return calls(ctx, cli.Versions{Client: c}) })
 	}
 	s, err := versions.Open(k.Consul, k.Primary)
@@ -52,20 +59,16 @@ func (k *kv) use(calls func(ctx context.Context, s store) error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), consulTime)
 	defer cancel()
-	err = calls(ctx, s)
-	if _, unreached := errors.AsType[*url.Error](err); unreached {
-		err = fmt.Errorf("%w; rules that are not in Consul need --admin or --context", err)
-	}
-	return err
+	return calls(ctx, s)
 }
 
 // change has the flags of commands that make a version.
 type change struct {
 	kv     `embed:""`
 	Reason string `placeholder:"TEXT" help:"Why: it is kept with the version. Required without --dry-run."`
-	Author string `placeholder:"NAME" help:"Who: it is kept with the version in Consul; default: the user of this machine."`
-	Wait   bool   `help:"Return when every replica and PoP has it, or name those that have not; with --context or --admin."`
-	DryRun bool   `help:"Only print what would change, and the revision in force; the exit status is 2 if anything would."`
+	Author string `placeholder:"NAME" help:"Who, with --consul: it is kept with the version; default: the user of this machine."`
+	Wait   bool   `help:"Return when every replica and PoP has it, or name those that have not; not with --consul."`
+	DryRun bool   `help:"Only print what would change, and the revision in force; the exit status is 3 if anything would."`
 }
 
 // Validate returns a mistake in the command line.
@@ -73,13 +76,13 @@ func (c *change) Validate() error {
 	if c.Reason == "" && !c.DryRun {
 		return errors.New("--reason is missing; write why the rules change")
 	}
-	if c.Wait && !c.installed() {
-		return errors.New("--wait needs the admin API; give --context or --admin")
+	if c.Wait && c.Consul != "" {
+		return errors.New("--wait needs the admin API; leave out --wait or --consul")
 	}
-	if c.Author != "" && c.installed() {
-		return errors.New("--author applies to Consul only; the admin API knows who calls")
+	if c.Author != "" && c.Consul == "" {
+		return errors.New("--author needs --consul; the admin API knows who calls")
 	}
-	return nil
+	return c.kv.Validate()
 }
 
 // by is who makes the change, and why.

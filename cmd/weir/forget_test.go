@@ -28,7 +28,4 @@ func TestForgetRegion(t *testing.T) {
 			t.Errorf("%s: %v, %q, want %q", region, err, out, want)
 		}
 	}
-	if out, err := exec.CommandContext(t.Context(), binary, "admin", "forget-region", "eu").CombinedOutput(); err == nil || !strings.Contains(string(out), "--admin") {
-		t.Errorf("without an aggregator: %v, %q", err, out)
-	}
 }

@@ -45,16 +45,8 @@ func (t *tokenCmd) Run(stdout io.Writer) error {
 }
 
 type forgetCmd struct {
-	Region           string `arg:"" help:"Name of the region that is gone for good."`
+	Region           string `arg:"" help:"Name of the region that is gone for good. The installation is an aggregator: any of those on one store."`
 	cli.Installation `embed:""`
-}
-
-// Validate returns a mistake in the command line.
-func (f *forgetCmd) Validate() error {
-	if f.Admin == "" && f.Context == "" {
-		return errors.New("--admin or --context is missing; name an aggregator: any of those on one store")
-	}
-	return nil
 }
 
 // Run declares the region dead at an aggregator.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/alecthomas/kong"
 	"github.com/posener/complete"
@@ -34,6 +35,7 @@ type commands struct {
 
 	Admin adminCommands `cmd:"" help:"Make tokens, secrets and filters, list changes, and declare a region dead."`
 
+	Help    helpCmd          `cmd:"" help:"Print the help of a command, as --help does."`
 	Version versionCmd       `cmd:"" help:"Print the version."`
 	Flag    kong.VersionFlag `name:"version" help:"Print the version."`
 
@@ -85,6 +87,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	kongplete.Complete(parser, kongplete.WithPredictor("file", complete.PredictFiles("*"))) // if a shell asks, see docs/cli.md
+	if len(args) > 0 && args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "--help")
+	}
 	cmd, err := parser.Parse(args)
 	if exit >= 0 {
 		return exit
@@ -105,9 +110,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	switch err := cmd.Run(); {
 	case errors.Is(err, errReported):
 		return 1
-	case errors.Is(err, errChanges):
-		return 2
-	case errors.Is(err, errLeftOut), errors.Is(err, errDiffers), errors.Is(err, cli.ErrUnwell):
+	case errors.Is(err, errLeftOut), errors.Is(err, errChanges), errors.Is(err, errDiffers), errors.Is(err, cli.ErrUnwell):
 		return 3
 	case err != nil:
 		fmt.Fprintln(stderr, cli.Escaped(err.Error(), "\n\t")) // it may have the words of others
@@ -128,11 +131,15 @@ var errReported = errors.New("mistakes were found")
 var first []byte
 
 type initCmd struct {
-	File string `arg:"" optional:"" default:"rules.yaml" help:"File to write; one that exists is not replaced."`
+	File string `arg:"" optional:"" default:"rules.yaml" help:"File to write; one that exists is not replaced; - is standard output."`
 }
 
 // Run writes the file.
 func (i *initCmd) Run(stdout io.Writer) error {
+	if i.File == standardStream {
+		_, err := stdout.Write(first)
+		return err
+	}
 	err := writeNew(i.File, first)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("weir rules init: %s exists and is not replaced; name another file", i.File)
@@ -195,6 +202,11 @@ func (e *exportCmd) Run(stdout io.Writer) error {
 	}
 	_, err = fmt.Fprintf(stdout, "wrote %s\n", e.File)
 	return err
+}
+
+// helpCmd is in the list of commands. The program takes the words behind it, before it reads the command line, with --help.
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"Words of the command."`
 }
 
 type versionCmd struct{}

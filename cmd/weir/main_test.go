@@ -89,6 +89,19 @@ func TestInit(t *testing.T) {
 	}
 }
 
+// Help is that of the command, and a first file without a name is printed.
+func TestSameOutput(t *testing.T) {
+	for words, same := range map[string]string{"help": "--help", "help rules apply": "rules apply --help", "help keys override": "keys override --help"} {
+		got := fatal.Get(exec.Command(binary, strings.Fields(words)...).Output())(t)
+		if want := fatal.Get(exec.Command(binary, strings.Fields(same)...).Output())(t); string(got) != string(want) {
+			t.Errorf("weir %s:\n%s\nwant that of weir %s", words, got, same)
+		}
+	}
+	if got := fatal.Get(exec.Command(binary, "rules", "init", "-").Output())(t); string(got) != string(fatal.Get(os.ReadFile("first.yaml"))(t)) {
+		t.Errorf("weir rules init - prints\n%s", got)
+	}
+}
+
 // TestCompletion asks as a shell does.
 func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{"weir rules vali": "validate", "weir rules validate --stri": "--strict", "weir rules validate testdata/goo": "testdata/good.yaml"} {

@@ -22,7 +22,7 @@ type logFlags struct {
 
 // Validate returns a mistake in the command line.
 func (f *logFlags) Validate() error {
-	if f.Log == standardInput && f.Rules == standardInput {
+	if f.Log == standardStream && f.Rules == standardStream {
 		return errors.New("the log and --rules are both standard input; name a file for one of them")
 	}
 	return nil
@@ -35,7 +35,7 @@ func (f *logFlags) read(do func(io.Reader, replay.Config) error) error {
 		return err
 	}
 	log := os.Stdin
-	if f.Log != standardInput {
+	if f.Log != standardStream {
 		if log, err = os.Open(f.Log); err != nil {
 			return err
 		}

@@ -162,12 +162,12 @@ func load(file string) (*rule.Set, error) {
 	return doc.Set, nil
 }
 
-// standardInput is the argument that names it.
-const standardInput = "-"
+// standardStream is the argument that names standard input, or standard output.
+const standardStream = "-"
 
 // loadDocument reads a rules file, or a directory of them, and their sections; - is standard input.
 func loadDocument(file string, sections ...rulefile.Section) (*rulefile.Document, error) {
-	if file != standardInput {
+	if file != standardStream {
 		return rulefile.Load(file, sections...)
 	}
 	data, err := io.ReadAll(io.LimitReader(os.Stdin, rulefile.MaxBytes+1))
@@ -179,7 +179,7 @@ func loadDocument(file string, sections ...rulefile.Section) (*rulefile.Document
 
 // nameOf names a file in messages.
 func nameOf(file string) string {
-	if file == standardInput {
+	if file == standardStream {
 		return "stdin"
 	}
 	return file

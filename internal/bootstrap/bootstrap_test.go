@@ -293,7 +293,7 @@ func TestMistakes(t *testing.T) {
 	run(t, lost, begin)
 	fatal.If(t, os.Remove(filepath.Join(lost.Dir, stateFile)))
 	for want, change := range map[string]func(*Options){
-		"name a directory for `weir admin bootstrap` alone":            func(o *Options) { o.Dir = file },
+		"name a directory for `weir admin bootstrap` alone":      func(o *Options) { o.Dir = file },
 		"photo.jpg and no state.json":                            func(o *Options) { o.Dir = other },
 		"aggregator and no state.json":                           func(o *Options) { o.Dir = lost.Dir },
 		"name a directory that you can make or write to":         func(o *Options) { o.Dir = "/proc/weir" },

@@ -36,9 +36,12 @@ func home(t *testing.T, text string) (dir string) {
 
 // A context has where to call, as whom, and whom to trust.
 func TestContexts(t *testing.T) {
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	if f, err := Load(); err != nil || len(f.Contexts) != 1 || f.Contexts[0] != local {
-		t.Errorf("without a file: %+v, %v", f, err)
+	t.Setenv("HOME", "")
+	for _, dir := range []string{"", t.TempDir()} { // no home, and no file in it
+		t.Setenv("XDG_CONFIG_HOME", dir)
+		if f, err := Load(); err != nil || len(f.Contexts) != 1 || f.Contexts[0] != local {
+			t.Errorf("without a file in %q: %+v, %v", dir, f, err)
+		}
 	}
 	dir := home(t, `
 current: prod

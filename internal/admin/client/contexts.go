@@ -42,12 +42,9 @@ var local = Context{Name: "local", URL: "http://127.0.0.1:8090"}
 
 // Load reads the file. Without one there is a context local, for a program on this machine.
 func Load() (*File, error) {
-	path, err := path()
-	if err != nil {
-		return nil, err
-	}
+	path, homeless := path() // a container may have no home
 	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if homeless != nil || errors.Is(err, fs.ErrNotExist) {
 		return &File{Path: path, Current: local.Name, Contexts: []Context{local}}, nil
 	}
 	f := &File{Path: path}
