@@ -1,8 +1,9 @@
 // The health of what the page shows, in one banner. What is not known is grey, never green.
 
 import { computed } from "@preact/signals"
-import { percent, time } from "./format"
+import { percent } from "./format"
 import { inForce, status, trouble } from "./live"
+import { ofCutOff, regionsOf } from "./regions"
 import type { Member, Status } from "./types"
 import { Link, Text } from "./widgets"
 
@@ -14,24 +15,6 @@ interface Finding {
   why: string
 }
 
-const heard = new Map<string, number>() // when each region was heard last, in ms since 1970
-
-/** The regions that are missing: those that the server misses, and those that the page has seen before. */
-export const missing = computed((): string[] => {
-  const s = status.value
-  for (const m of s?.members ?? []) {
-    if (m.kind === "region" && m.region) heard.set(m.region, Math.max(heard.get(m.region) ?? 0, Date.now() - m.last_report_ms))
-  }
-  const gone = [...heard.keys()].filter((region) => !s?.members.some((m) => m.region === region))
-  return [...new Set([...(s?.missing_regions ?? []), ...gone])].sort()
-})
-
-/** Since when a region is missing, in words. */
-export function since(region: string): string {
-  const at = heard.get(region)
-  return at ? "since " + time(new Date(at)) : "for more than a minute"
-}
-
 /** How long PoPs may take to report once somebody watches. */
 const firstReports = 5000 // ms
 
@@ -39,10 +22,12 @@ const findings = computed((): Finding[] => {
   const s = status.value
   if (trouble.value) return [{ level: "unknown", what: "Nothing new is known", why: trouble.value }]
   if (!s) return [{ level: "unknown", what: "Waiting for the first report", why: "" }]
-  const all: Finding[] = missing.value.map((region) => ({ level: "bad", what: "Region " + region, why: "has not reported " + since(region) }))
+  const cut = regionsOf(s).filter((r) => r.cutOff)
+  const all: Finding[] = cut.map((r) => ({ level: "bad", what: "Region " + r.name, why: "cut off " + r.cutOff }))
   if (s.in_force.problem) all.push({ level: "bad", what: "Newer rules are not in force", why: s.in_force.problem })
   for (const m of s.members) {
-    if (m.problem) all.push({ level: gone(m) ? "bad" : "warn", what: kinds[m.kind] + " " + m.name, why: m.problem })
+    const told = cut.some((r) => r.name === m.region) && ofCutOff.test(m.problem ?? "")
+    if (m.problem && !told) all.push({ level: gone(m) ? "bad" : "warn", what: kinds[m.kind] + " " + m.name, why: m.problem })
   }
   for (const u of s.rules) {
     if (u.hint === "key-missing") all.push({ level: "warn", what: "Rule " + u.rule, why: "no request had its key" })

@@ -126,7 +126,7 @@ export function Spans() {
 /** The part of requests that is rejected, with its course: a gap where nothing is known. */
 export function Share({ of, trial }: { of: Counts<number[]>; trial: boolean }) {
   const known = past.value?.known ?? []
-  const parts = 24
+  const parts = 30
   const every = Math.max(1, Math.ceil(known.length / parts))
   const rejected = trial ? of.shadow_denied : of.denied
   const points: (number | null)[] = []
@@ -136,7 +136,7 @@ export function Share({ of, trial }: { of: Counts<number[]>; trial: boolean }) {
     points.push(known.slice(i, i + every).some(Boolean) ? (all ? sum(rejected) / all : 0) : null)
   }
   const x = (i: number) => ((i / Math.max(points.length - 1, 1)) * 80).toFixed(1)
-  const path = points.map((v, i) => (v === null ? "" : `${i && points[i - 1] !== null ? "L" : "M"}${x(i)} ${(19 - v * 18).toFixed(1)}`)).join("")
+  const path = points.map((v, i) => (v === null ? "" : `${i && points[i - 1] !== null ? "L" : "M"}${x(i)} ${(19 - v * 18).toFixed(1)}h.1`)).join("")
   const sum = (list: number[]) => list.reduce((n, one) => n + one, 0)
   const all = sum(of.admitted) + sum(of.denied)
   return (

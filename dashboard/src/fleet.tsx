@@ -5,7 +5,7 @@ import { percent, shortRevision, visible } from "./format"
 import { fromFile, useKept } from "./history"
 import { Leases } from "./keys"
 import { status, watch } from "./live"
-import { regionsOf, type Region } from "./regions"
+import { ofCutOff, regionsOf, type Region } from "./regions"
 import type { AuditEntry, Member, Page } from "./types"
 import { Failure, useAnswer } from "./forms"
 import { Age, Card, Num, Revision, Table, Text, Time } from "./widgets"
@@ -82,7 +82,7 @@ function Members({ rows }: { rows: Region[] }) {
 /** What is not well about a member. A region that is cut off is reported once, in its own row. */
 function Problem({ of: m }: { of: Row }) {
   if (!m.problem) return <span class="muted">none</span>
-  if (m.of.cutOff && /^(not heard|the aggregator has not answered) for [^;]*$/.test(m.problem)) return <span class="muted">region is cut off</span>
+  if (m.of.cutOff && ofCutOff.test(m.problem)) return <span class="muted">region is cut off</span>
   return (
     <strong class="bad">
       <Short of={m.problem} />

@@ -4,10 +4,10 @@ import { useEffect } from "preact/hooks"
 import { Rates, Share, Spans } from "./chart"
 import { certain, number, percent } from "./format"
 import { inForce, status, top, watch } from "./live"
-import { missing, since } from "./banner"
-import { countsOf, forgetful, onTrial, past, reach, sumsOf, useKeys, usePast } from "./past"
+import { forgetful, onTrial, past, reach, sumOfEnforced, sumOfTrials, sumsByRule, useKeys, usePast } from "./past"
+import { type Region, regionsOf } from "./regions"
 import type { Counts, HistoryKeys, Member, Status, Use } from "./types"
-import { Age, Card, Link, Meter, Num, ruleLink, Table, Text } from "./widgets"
+import { Card, Link, Meter, Num, ruleLink, Table, Text } from "./widgets"
 
 export function Overview() {
   useEffect(() => watch({ top: "key", limit: 20 }), [])
@@ -48,13 +48,12 @@ function Shown({ of: s }: { of: Status }) {
 
 /** The part of requests that is rejected, by which rule mostly, and of which key. */
 function Answer({ of: s, rejected }: { of: Status; rejected: HistoryKeys | null }) {
-  const h = past.value
-  if (!h) return <p class="answer">…</p>
-  const all = sumsOf(countsOf(h, (rule) => !onTrial(rule)))
+  const all = sumOfEnforced.value
+  if (!all) return <p class="answer">…</p>
   const total = all.admitted + all.denied
-  const by = h.rules
-    .filter((r) => !onTrial(r.rule))
-    .map((r) => ({ rule: r.rule, denied: sumsOf(r).denied }))
+  const by = [...sumsByRule.value]
+    .filter(([rule]) => !onTrial(rule))
+    .map(([rule, sums]) => ({ rule, denied: sums.denied }))
     .sort((a, b) => b.denied - a.denied)[0]
   const whom = rejected?.keys.find((k) => !onTrial(k.rule))
   if (total === 0) {
@@ -76,8 +75,8 @@ function Answer({ of: s, rejected }: { of: Status; rejected: HistoryKeys | null 
 }
 
 function Figures({ of: s, trials }: { of: Status; trials: HistoryKeys | null }) {
-  const enforced = past.value ? sumsOf(countsOf(past.value, (rule) => !onTrial(rule))) : undefined
-  const tried = past.value ? sumsOf(countsOf(past.value, onTrial)) : undefined
+  const enforced = sumOfEnforced.value
+  const tried = sumOfTrials.value
   const now = s.rules.reduce((n, u) => n + u.admitted_per_second + u.denied_per_second, 0)
   const total = (enforced?.admitted ?? 0) + (enforced?.denied ?? 0)
   const matched = trials?.trials.reduce((n, t) => n + t.requests, 0) ?? 0
@@ -107,7 +106,8 @@ function Rules({ of }: { of: Use[] }) {
   const h = past.value
   const counts = new Map<string, Counts<number[]>>(h?.rules.map((r) => [r.rule, r]))
   const weight = (u: Use) => {
-    const sums = sumsOf(counts.get(u.rule))
+    const sums = sumsByRule.value.get(u.rule)
+    if (!sums) return 0
     return u.mode === "shadow" ? sums.shadow_denied / 1e6 : sums.denied
   }
   const rows = of.map((u) => ({ ...u, weight: weight(u) })).sort((a, b) => b.weight - a.weight)
@@ -123,9 +123,9 @@ function Rules({ of }: { of: Use[] }) {
       }
       columns={[
         { name: "rule", of: (u) => ruleLink(u.rule) },
-        { name: "mode", of: (u) => <span class={u.mode === "shadow" ? "tag trial" : "tag"}>{modes[u.mode ?? "enforce"]}</span> },
-        { name: "limit", of: (u) => <Text of={u.limit ?? "–"} /> },
         { name: "rejected", of: (u) => (counts.has(u.rule) ? <Share of={counts.get(u.rule)!} trial={u.mode === "shadow"} /> : <small>{note(u) || "–"}</small>) },
+        { name: "mode", of: (u) => <span class={u.mode === "shadow" ? "tag trial" : "tag"}>{modes[u.mode ?? "enforce"]}</span> },
+        { name: "limit", wide: true, of: (u) => <Text of={u.limit ?? "–"} /> },
         { name: "demand", of: (u) => <Meter of={u.used} /> },
         { name: "requests now", right: true, of: (u) => (u.mode === "shadow" ? "–" : <Num of={u.admitted_per_second + u.denied_per_second} unit="/s" />) },
       ]}
@@ -175,43 +175,31 @@ function Keys({ busiest, rejected }: { busiest: HistoryKeys | null; rejected: Hi
   )
 }
 
-interface Region {
-  name: string
-  members: Member[]
-}
-
 function Regions({ of }: { of: Status }) {
-  const names = [...new Set([...of.members.filter((m) => m.kind !== "aggregator").map((m) => m.region ?? ""), ...missing.value])].sort()
-  const regions: Region[] = names.map((name) => ({ name, members: of.members.filter((m) => m.kind !== "aggregator" && (m.region ?? "") === name) }))
-  const replicas = (r: Region) => r.members.filter((m) => m.kind === "region")
+  const rate = (r: Region) => {
+    const u = of.regions?.find((one) => (one.region || "no name") === r.name)
+    return { denied: u?.denied_per_second ?? 0, all: u && u.admitted_per_second + u.denied_per_second }
+  }
   return (
     <Table
       caption="Regions"
-      rows={regions}
+      rows={regionsOf(of).filter((r) => !r.aggregator)}
       id={(r) => r.name}
       empty="No member has been heard yet."
       columns={[
-        { name: "region", of: (r) => <Text of={r.name || "–"} /> },
-        { name: "state", of: (r) => <State name={r.name} members={r.members} /> },
-        { name: "replicas", right: true, of: (r) => <Num of={replicas(r).length} /> },
-        { name: "PoPs", right: true, of: (r) => <Num of={r.members.length - replicas(r).length} /> },
-        { name: "rules", of: (r) => <Versions of={r.members} /> },
+        { name: "region", of: (r) => <Text of={r.name} /> },
+        { name: "state", of: (r) => (r.cutOff ? <strong class="bad">cut off {r.cutOff}</strong> : <span class="good">reports</span>) },
+        { name: "requests now", right: true, of: (r) => <Num of={rate(r).all} unit="/s" /> },
+        { name: "rejected", right: true, of: (r) => <Part of={rate(r).denied} all={rate(r).all} /> },
+        { name: "PoPs", right: true, of: (r) => <Num of={r.pops.length} /> },
+        { name: "rules", of: (r) => <Versions of={[...r.replicas, ...r.pops]} /> },
       ]}
     />
   )
 }
 
-function State(p: { name: string; members: Member[] }) {
-  const cut = Math.max(0, ...p.members.filter((m) => m.kind === "region").map((m) => m.degraded_ms))
-  if (missing.value.includes(p.name)) return <strong class="bad">not heard {since(p.name)}</strong>
-  if (cut > 0) {
-    return (
-      <strong class="bad">
-        cut off for <Age ms={cut} />
-      </strong>
-    )
-  }
-  return <span class="good">reports</span>
+function Part({ of, all }: { of: number; all?: number }) {
+  return <span class="num">{all ? percent(of / all) : "–"}</span>
 }
 
 function Versions({ of }: { of: Member[] }) {

@@ -84,10 +84,20 @@ export function sumsOf(of: Counts<number[]> | undefined): Counts<number> {
   return { admitted: sum(of?.admitted), denied: sum(of?.denied), shadow_denied: sum(of?.shadow_denied), fallback: sum(of?.fallback), shed: sum(of?.shed) }
 }
 
+const trialNames = computed(() => (status.value?.rules ?? []).flatMap((u) => (u.mode === "shadow" ? [u.rule] : [])).join("\n"))
+const trials = computed(() => new Set(trialNames.value.split("\n")))
+
 /** Whether a rule rejects nothing but is counted: one on trial, or a candidate. */
 export function onTrial(rule: string): boolean {
-  return status.value?.rules.some((u) => u.rule === rule && u.mode === "shadow") ?? false
+  return trials.value.has(rule)
 }
+
+/** The sums of all enforced rules, and those of all trials; null: nothing is known yet. */
+export const sumOfEnforced = computed(() => past.value && sumsOf(countsOf(past.value, (rule) => !onTrial(rule))))
+export const sumOfTrials = computed(() => past.value && sumsOf(countsOf(past.value, onTrial)))
+
+/** The sums of each rule with any count. */
+export const sumsByRule = computed(() => new Map(past.value?.rules.map((r) => [r.rule, sumsOf(r)])))
 
 const step = 1000 // ms
 const kept = 600 // steps

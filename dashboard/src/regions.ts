@@ -1,8 +1,30 @@
 // Regions with their members, and which of them are cut off.
 
-import { missing, since } from "./banner"
-import { duration } from "./format"
+import { computed } from "@preact/signals"
+import { duration, time } from "./format"
+import { status } from "./live"
 import type { Member, Status } from "./types"
+
+const heard = new Map<string, number>() // when each region was heard last, in ms since 1970
+
+/** The regions that are missing: those that the server misses, and those that the page has seen before. */
+const missing = computed((): string[] => {
+  const s = status.value
+  for (const m of s?.members ?? []) {
+    if (m.kind === "region" && m.region) heard.set(m.region, Math.max(heard.get(m.region) ?? 0, Date.now() - m.last_report_ms))
+  }
+  const gone = [...heard.keys()].filter((region) => !s?.members.some((m) => m.region === region))
+  return [...new Set([...(s?.missing_regions ?? []), ...gone])].sort()
+})
+
+/** Since when a region is missing, in words. */
+function since(region: string): string {
+  const at = heard.get(region)
+  return at ? "since " + time(new Date(at)) : "for more than a minute"
+}
+
+/** The problems of members that a line about their region tells already. */
+export const ofCutOff = /^(not heard|the aggregator has not answered) for [^;]*$/
 
 /** A region, or the replicas of the aggregator. */
 export interface Region {

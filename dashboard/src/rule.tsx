@@ -12,7 +12,7 @@ import { History } from "./history"
 import { KeyDialog } from "./keys"
 import { decisions, inForce, status, top, uses, watch } from "./live"
 import { note } from "./overview"
-import { countsOf, forgetful, past, reach, span, sumsOf, useKeys, usePast } from "./past"
+import { forgetful, past, reach, span, sumsByRule, sumsOf, useKeys, usePast } from "./past"
 import type { Counts, Entry, KeyHistory, Page, Rate, RuleInForce, Rules, Use } from "./types"
 import { Failure, useAnswer } from "./forms"
 import { Card, drawn, Link, Meter, Num, Table, Text, Time } from "./widgets"
@@ -140,7 +140,7 @@ function RuleText({ of }: { of: string }) {
 /** What the rule decided in the past and decides now. What it did on trial is not what it does enforced: each has its own. */
 function Past({ of: r }: { of: RuleInForce }) {
   const u = uses.value.get(r.rule)
-  const sums = past.value && sumsOf(countsOf(past.value, (rule) => rule === r.rule))
+  const sums = past.value && (sumsByRule.value.get(r.rule) ?? sumsOf(undefined))
   const trial = r.mode === "shadow"
   return (
     <>
@@ -196,9 +196,9 @@ function Trial({ rule }: { rule: string }) {
     <Card title={"Whom the trial " + visible(rule) + " would hit"} id="trial">
       {t ? (
         <p class="answer">
-          In {over} it would have rejected <strong>{share(t.shadow_denied, t.requests)}</strong> of {number(t.requests)} requests, of {t.error_percent ? "about " : ""}
-          {number(t.keys)} {t.keys === 1 ? "key" : "keys"}
-          {t.error_percent > 0 && ` (± ${t.error_percent} %)`}.
+          In {over} it would have rejected <strong>{share(t.shadow_denied, t.requests)}</strong> of {number(t.requests)} requests
+          {t.keys > 0 && `, of ${t.error_percent ? "about " : ""}${number(t.keys)} ${t.keys === 1 ? "key" : "keys"}`}
+          {t.keys > 0 && t.error_percent > 0 && ` (± ${t.error_percent} %)`}.
         </p>
       ) : forgetful.value ? (
         <p class="answer">
@@ -234,7 +234,7 @@ function Keys({ rule, limit, look }: { rule: string; limit: (counted: string) =>
       columns={[
         { name: "key", of: (k) => <Text of={k.key || "all requests"} /> },
         { name: "rate", right: true, of: (k) => <Num of={certain(k)} unit="/s" /> },
-        { name: "override", of: (k) => <Text of={k.override ?? ""} /> },
+        ...(list.some((k) => k.override) ? [{ name: "override", of: (k: Rate) => <Text of={k.override ?? ""} /> }] : []),
         {
           name: "action",
           of: (k) => (

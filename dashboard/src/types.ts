@@ -94,6 +94,7 @@ export interface Seen {
 export interface Status extends Seen {
   in_force: InForce
   missing_regions: string[]
+  regions?: { region: string; admitted_per_second: number; denied_per_second: number }[]
   members: Member[]
   rules: Use[]
 }

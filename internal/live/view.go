@@ -34,6 +34,8 @@ type View struct {
 	Members []*quotapb.Member
 	// Missing are the regions that have not reported for 3 s.
 	Missing []string
+	// Regions are those that reported within 3 s, by name.
+	Regions []RegionRates
 	// Rules are those that decided anything, by name.
 	Rules []Use
 	// Busiest and Denied are the keys that come most, and that are rejected most, the first ones most, at most 512.
@@ -113,7 +115,7 @@ func (d *Collector) viewOf(notes []Note, now int64) *View {
 	slices.SortFunc(v.parts, func(a, b part) int { return cmp.Compare(a.id, b.id) })
 	v.Busiest, v.Denied = rates(v.parts, false, false), rates(v.parts, true, false)
 	v.Members = members(v.parts)
-	v.Rules = d.uses(v)
+	v.Rules, v.Regions = d.uses(v), d.regions(v)
 	v.Missing = d.missing(v)
 	return v
 }
@@ -143,6 +145,38 @@ func members(parts []part) []*quotapb.Member {
 		return cmp.Or(cmp.Compare(b.Kind, a.Kind), cmp.Compare(a.Region, b.Region), cmp.Compare(a.Name, b.Name),
 			slices.Compare(a.Holder, b.Holder))
 	})
+}
+
+// RegionRates are how many requests rules admitted and rejected a second lately at the PoPs of a region, in thousandths of one.
+type RegionRates struct {
+	Region           string // empty: it has no name
+	Admitted, Denied uint64
+}
+
+// regions adds the rates of each region that reported lately.
+func (d *Collector) regions(v *View) (all []RegionRates) {
+	sums := map[string]*RegionRates{}
+	for _, p := range v.parts {
+		if p.lastReport > missingAfter {
+			continue
+		}
+		region := d.config.Region
+		if d.config.Regions {
+			region = p.name
+		}
+		s := sums[region]
+		if s == nil {
+			s = &RegionRates{Region: region}
+			sums[region] = s
+		}
+		for _, u := range p.m.Rules {
+			s.Admitted, s.Denied = sum(s.Admitted, u.AdmittedRate), sum(s.Denied, u.DeniedRate)
+		}
+	}
+	for _, region := range slices.Sorted(maps.Keys(sums)) {
+		all = append(all, *sums[region])
+	}
+	return all
 }
 
 // add adds another worker of the same PoP. The rules are those of the one that is behind.

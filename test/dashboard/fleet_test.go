@@ -50,7 +50,7 @@ func TestAggregator(t *testing.T) {
 	}
 	s.See("no history is kept here")
 	last.Pause()
-	s.health("bad", "Region us: has not reported since ")
+	s.health("bad", "Region us: cut off since ")
 	last.Resume()
 	s.Ready(`!document.querySelector(".banner.bad")`)
 	s.well("the aggregator's page")

@@ -20,7 +20,7 @@ func TestStreamComesBack(t *testing.T) {
 	s.Open("/")
 	s.See("orders")
 	s.region.Pause()
-	s.See("nothing has come for 10 s")
+	s.health("unknown", "nothing has come for 10 s")
 	s.See("orders")
 	s.region.Resume()
 	s.Lose("nothing has come for 10 s")

@@ -11,10 +11,18 @@ type Seen struct {
 // Status is how a tier does.
 type Status struct {
 	Seen
-	InForce InForce  `json:"in_force"`
-	Missing []string `json:"missing_regions" doc:"Regions that have not reported for 3 s."`
-	Members []Member `json:"members" doc:"All that were heard within a minute: replicas of the aggregator and of regions, and PoPs."`
-	Rules   []Use    `json:"rules" doc:"All rules in force; each limit of one with several is one."`
+	InForce InForce     `json:"in_force"`
+	Missing []string    `json:"missing_regions" doc:"Regions that have not reported for 3 s."`
+	Members []Member    `json:"members" doc:"All that were heard within a minute: replicas of the aggregator and of regions, and PoPs."`
+	Regions []RegionUse `json:"regions,omitempty" doc:"Those that reported within 3 s."`
+	Rules   []Use       `json:"rules" doc:"All rules in force; each limit of one with several is one."`
+}
+
+// RegionUse is what all rules decide at the PoPs of a region. A request that several rules match counts at each.
+type RegionUse struct {
+	Region            string  `json:"region" doc:"Empty: it has no name."`
+	AdmittedPerSecond float64 `json:"admitted_per_second"`
+	DeniedPerSecond   float64 `json:"denied_per_second"`
 }
 
 // Member is a replica, or a PoP with all its workers.

@@ -137,6 +137,9 @@ func TestStatus(t *testing.T) {
 	if !slices.Equal(s.Rules, rules) {
 		t.Errorf("%+v", s.Rules)
 	}
+	if len(s.Regions) != 1 || s.Regions[0] != (v1.RegionUse{Region: "eu", AdmittedPerSecond: 3, DeniedPerSecond: 1}) {
+		t.Errorf("%+v", s.Regions)
+	}
 	began = time.Now()
 	if w.get("/v1/status?wait=2", &s); time.Since(began) > 2*time.Second {
 		t.Errorf("the second call took %v", time.Since(began))
