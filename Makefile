@@ -62,8 +62,8 @@ helm: ## Build Helm into .tools/helm, which takes some minutes the first time
 	@CGO_ENABLED=0 go build -C tools -trimpath -ldflags='-s -w' -o ../.tools/ helm.sh/helm/v4/cmd/helm
 
 .PHONY: run
-run: setup-to-run build ## Start one PoP and one region on this machine (WEIR_RULES=FILE: other rules; store: versions of them; NATIVE=1: the native module)
-	@NATIVE=$(NATIVE) envoy/run.sh
+run: setup-to-run build ## Start one PoP and one region on this machine (DEMO=1: with ten minutes of traffic; WEIR_RULES=FILE: other rules; store: versions of them; NATIVE=1: the native module)
+	@$(if $(DEMO),go build -o .tools/traffic ./test/traffic &&) DEMO=$(DEMO) NATIVE=$(NATIVE) envoy/run.sh
 
 .PHONY: run-regions
 run-regions: setup build ## Start three regions with two PoPs each on this machine, and cut them off as you type

@@ -59,10 +59,10 @@ func TestDocuments(t *testing.T) {
 		Metrics:      metrics(t),
 		Blocks:       blocks(t),
 		YAML:         checkAdminYAML(t),
-		Printed:      func(d *Document) bool { return d.Path == tutorial || d.Path == slotsPage }, // TestTutorial and TestSlotsPage compare it
+		Printed:      func(d *Document) bool { return slices.Contains([]string{frontPage, tutorial, slotsPage}, d.Path) }, // TestTutorial and TestSlotsPage compare it
 		Shell: func(d *Document, command string) error {
 			switch {
-			case ran[d.Path] != "", slices.Contains([]string{frontPage, "docs/install.md"}, d.Path) && slices.Contains(installed, command),
+			case ran[d.Path] != "", d.Path == "docs/install.md" && slices.Contains(installed, command),
 				d.Path == redisDocument && slices.Contains(redisCommands(d), command),         // TestRedisCommands runs it
 				d.Path == "docs/redis-cluster.md" && strings.HasPrefix(command, "redis-cli "), // TestRedisToCluster runs it
 				d.Path == composeDocument && strings.HasPrefix(command, "for "):               // TestCompose runs it
@@ -97,17 +97,17 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// tutorial is what TestTutorial of test/e2e follows.
+// tutorial is what TestTutorial of test/e2e follows, after the front page.
 const tutorial = "docs/tutorial.md"
 
 // ran are documents whose commands a test runs, with that test.
 var ran = map[string]string{
-	tutorial: "TestTutorial of test/e2e", slotsPage: "TestSlotsPage", "docs/access-log.md": "TestAccessLogPage of test/e2e",
+	frontPage: "TestTutorial of test/e2e", tutorial: "TestTutorial of test/e2e", slotsPage: "TestSlotsPage", "docs/access-log.md": "TestAccessLogPage of test/e2e",
 	"docs/replay.md": "TestReplayDocument of cmd/weir", "docs/bootstrap.md": "TestFilesInConsul of internal/bootstrap",
 	"docs/home-region.md": "TestCompose of test/compose",
 }
 
-// installed are commands of docs/install.md and the front page that others run in their way: TestLimitFromArchive of test/release those of the
+// installed are commands of docs/install.md that others run in their way: TestLimitFromArchive of test/release those of the
 // archive, on free ports, TestCompose the first one, and tests of test/terraform that of the examples. No test runs the last
 // one, which needs a cluster.
 var installed = []string{

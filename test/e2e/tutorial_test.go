@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	"github.com/weirlimit/weir/test/docs"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -26,6 +29,7 @@ type demo struct {
 	dir                           string
 	pop, admin, region, regionAPI string
 	cmd                           *exec.Cmd
+	typed                         io.Writer
 	output                        *bufio.Scanner
 }
 
@@ -42,7 +46,13 @@ func newDemo(t *testing.T) *demo {
 		text := fatal.Get(os.ReadFile(path))(t)
 		fatal.If(t, os.WriteFile(path, []byte(ports.Replace(string(text))), 0o755))
 	}
+	// Where a command names no installation, it calls the one on this machine: here that of the demo.
+	proc.WriteFile(t, filepath.Join(d.dir, "config/weir/contexts.yaml"), "current: demo\ncontexts: [{ name: demo, url: \"http://"+d.regionAPI+"\" }]\n")
 	return d
+}
+
+func (d *demo) environ() []string {
+	return append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(d.dir, "config"))
 }
 
 func port(addr string) string {
@@ -50,14 +60,15 @@ func port(addr string) string {
 	return port
 }
 
-// start runs the demo until it prints that it is ready.
-func (d *demo) start(t *testing.T) {
+// start runs the demo with these variables until it prints that it is ready.
+func (d *demo) start(t *testing.T, variables ...string) {
 	t.Helper()
 	d.cmd = exec.Command(filepath.Join(d.dir, "envoy", "run.sh"))
-	d.cmd.Env = append(os.Environ(), "ENVOY="+envoy.Program(t))
+	d.cmd.Env = append(append(d.environ(), "ENVOY="+envoy.Program(t)), variables...)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	out, err := d.cmd.StdoutPipe()
 	fatal.If(t, err)
+	d.typed = fatal.Get(d.cmd.StdinPipe())(t)
 	d.cmd.Stderr = d.cmd.Stdout
 	interrupts := make(chan os.Signal, 1) // or the demo would ignore them where this test does, as a job in the background
 	signal.Notify(interrupts, syscall.SIGINT)
@@ -71,14 +82,31 @@ func (d *demo) start(t *testing.T) {
 		}
 	})
 	d.output = bufio.NewScanner(out)
+	d.until(t, "Ctrl-C")
+}
+
+// until returns what the demo prints before a line that begins so.
+func (d *demo) until(t *testing.T, begins string) string {
+	t.Helper()
 	var printed []string
 	for d.output.Scan() {
-		printed = append(printed, d.output.Text())
-		if strings.HasPrefix(d.output.Text(), "Ctrl-C") {
-			return
+		if strings.HasPrefix(d.output.Text(), begins) {
+			return strings.Join(printed, "\n")
 		}
+		printed = append(printed, d.output.Text())
 	}
-	t.Fatalf("the demo did not start:\n%s", strings.Join(printed, "\n"))
+	t.Fatalf("the demo ended before it printed %q:\n%s", begins, strings.Join(printed, "\n"))
+	return ""
+}
+
+// try types the number of a step, and reports if what it prints is not what it says to expect.
+func (d *demo) try(t *testing.T, number, want string) {
+	t.Helper()
+	fatal.Get(io.WriteString(d.typed, number+"\n"))(t)
+	d.until(t, "$ ")
+	if got := d.until(t, "     Expect"); !regexp.MustCompile(want).MatchString(got) {
+		t.Errorf("step %s of make run printed\n%s\nwhich does not match %s", number, got, want)
+	}
 }
 
 func (d *demo) listening() (open []string) {
@@ -113,23 +141,64 @@ func (d *demo) stop(t *testing.T) {
 	}
 }
 
-// A reader who follows docs/tutorial.md sees what it shows, from `make run` to Ctrl-C.
+// The steps that `make run` prints show what they say to expect, with the traffic of DEMO=1 beside them.
+func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestTutorial tries some of the steps")
+	}
+	t.Parallel()
+	d := newDemo(t)
+	fatal.If(t, os.Mkdir(filepath.Join(d.dir, ".tools"), 0o755))
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(d.dir, ".tools/traffic"), "./test/traffic")
+	build.Dir = proc.Root(t)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	d.start(t, "DEMO=1")
+	d.until(t, "  exports")
+	d.try(t, "2", `^(200 ){5}(429 ){2}$`)
+	d.try(t, "3", `^429 200 200 $`)
+	d.try(t, "5", `"api";q=1000;`)
+	d.try(t, "6", `(?m)^trial .*[1-9]`)
+	report := d.until(t, "Answered in minute 2")
+	for stream, rejected := range map[string]bool{"crawler": true, "visitors": false, "password guesses": true, "user ben": true, "user ann, gold": false, "exports": true} {
+		m := regexp.MustCompile(stream + ` +[1-9]\d* admitted, +(\d+) rejected, 0 failed`).FindStringSubmatch(report)
+		if m == nil || (m[1] != "0") != rejected {
+			t.Errorf("%s: %q of\n%s", stream, m, report)
+		}
+	}
+	d.stop(t)
+}
+
+// A reader who follows the front page and docs/tutorial.md sees what they show, from `make run` to Ctrl-C. With -update,
+// the pages show what this run has printed.
 func TestTutorial(t *testing.T) {
 	t.Parallel()
-	const page = "docs/tutorial.md"
 	d := newDemo(t)
-	// Where the page names no installation, commands call the one on this machine: here that of the demo.
-	proc.WriteFile(t, filepath.Join(d.dir, "config/weir/contexts.yaml"), "current: demo\ncontexts: [{ name: demo, url: \"http://"+d.regionAPI+"\" }]\n")
+	d.follow(t, "docs/tutorial.md", func() {
+		d.start(t)
+		d.try(t, "1", `^HTTP/1.1 200`)
+		d.try(t, "4", `^(503 ){20,}(200 ){4,}$`)
+		d.try(t, "5", `"api";q=100;`)
+		d.follow(t, "README.md", nil)
+		proc.AwaitWindow(time.Minute, 40*time.Second) // or what is counted on trial may be over when the rule is in force
+	})
+	d.stop(t)
+}
+
+// follow does what a page says. Where it says `make run`, it calls run.
+func (d *demo) follow(t *testing.T, page string, run func()) {
+	text := shipped(t, page)
+	lines, added := strings.Split(text, "\n"), 0
 	here := strings.NewReplacer("127.0.0.1:10000", d.pop, "127.0.0.1:8090", d.regionAPI)
-	blocks := docs.Parse(page, shipped(t, page)).Blocks
+	blocks := docs.Parse(page, text).Blocks
 	for i, b := range blocks {
 		text := strings.Join(b.Lines, "\n")
 		switch {
 		case b.Lang != "sh" || text == "make build":
 			continue
 		case text == "make run":
-			d.start(t)
-			proc.AwaitWindow(time.Minute, 40*time.Second) // or what is counted on trial may be over when the rule is in force
+			run()
 			continue
 		}
 		got, err := d.shell(t, here.Replace(text))
@@ -139,11 +208,17 @@ func TestTutorial(t *testing.T) {
 			}
 			continue
 		}
-		if is, want := alike(got), alike(strings.Join(blocks[i+1].Lines, "\n")); is != want {
+		if shown := blocks[i+1]; golden.Writes() {
+			printed, at := strings.Split(trailing.ReplaceAllString(got, ""), "\n"), shown.Line-1+added
+			lines = slices.Replace(lines, at, at+len(shown.Lines), printed...)
+			added += len(printed) - len(shown.Lines)
+		} else if is, want := alike(got), alike(strings.Join(shown.Lines, "\n")); is != want {
 			t.Errorf("%s:%d: printed is\n%s\nalike:\n%s\nthe page has\n%s", page, b.Line, got, is, want)
 		}
 	}
-	d.stop(t)
+	if golden.Writes() {
+		proc.WriteFile(t, filepath.Join(proc.Root(t), page), strings.Join(lines, "\n"))
+	}
 }
 
 // shell runs commands of a reader in the demo's directory, and returns what they print; an error if the last one fails.
@@ -152,7 +227,7 @@ func (d *demo) shell(t *testing.T, commands string) (printed string, err error) 
 	out, err := os.CreateTemp(d.dir, "printed") // no pipe: something may go on behind the last command
 	fatal.If(t, err)
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", commands)
-	cmd.Dir, cmd.Env = d.dir, append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(d.dir, "config"))
+	cmd.Dir, cmd.Env = d.dir, d.environ()
 	cmd.Stdout, cmd.Stderr = out, out
 	err = cmd.Run()
 	text, failed := os.ReadFile(out.Name())
@@ -164,6 +239,9 @@ func (d *demo) shell(t *testing.T, commands string) (printed string, err error) 
 
 // changing is what differs each time: times, revisions, waits, rates, and a count behind one.
 var changing = regexp.MustCompile(`\b\d{16}\b|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d(?:\.\d+)?|(?:\d+[hm])*\d[\d.]*m?s\b|(?:t=|retry-after"?: ?)\d+|date: .*|content-length: .*|\d+%|\s\d+\.\d(?:\s+\d+)?(?:\s|$)`)
+
+// trailing is space at the end of a line, and at the end of all.
+var trailing = regexp.MustCompile(`(?m)[ \r]+$|\s+\z`)
 
 // alike is what is printed without what differs each time, the width of columns, and lines that are then like the one before.
 func alike(printed string) string {

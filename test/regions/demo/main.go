@@ -11,7 +11,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,8 +25,8 @@ import (
 const rules = `
 regions: { eu: 1, us: 1, ap: 1 }
 rules:
-  - { name: shared, match: { path: { prefix: /shared } }, key: [], limit: 20/1m, scope: global, on_failure: { action: deny, status: 429 } }
-  - { name: fair, match: { path: { prefix: /fair } }, key: [], limit: 30/1m, scope: global, sharing: equal, on_failure: { action: deny, status: 429 } }
+  - { name: shared, match: { path: { prefix: /shared } }, key: [], limit: 20/1m, scope: global, on_failure: deny }
+  - { name: fair, match: { path: { prefix: /fair } }, key: [], limit: 30/1m, scope: global, sharing: equal, on_failure: deny }
   - { name: local, match: { path: { prefix: /local } }, key: [], limit: 5/1m, algorithm: fixed_window }
 `
 
@@ -49,8 +52,7 @@ func run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	w := regions.Start(p, p.Dir, rules)
 	w.SetTrip(trip)
 	describe(out, w)
-	typed := lines(in)
-	for {
+	for typed := lines(in); ; {
 		select {
 		case <-ctx.Done():
 			fmt.Fprintln(out, "\nstopped")
@@ -58,24 +60,43 @@ func run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 		case line, ok := <-typed:
 			if !ok {
 				typed = nil // nobody types; there is still Ctrl-C
-				continue
-			}
-			if err := do(w, line); err != nil {
+			} else if err := do(ctx, w, line, out); line != "" && err != nil {
 				fmt.Fprintln(out, err)
-			} else if line != "" {
-				fmt.Fprintln(out, "done:", line)
 			}
 		}
 	}
 }
 
-// do does what was typed. What cannot be done ends nothing.
-func do(w *regions.World, line string) (err error) {
+// do does what was typed: a step by its number, or a single action. An error ends nothing.
+func do(ctx context.Context, w *regions.World, line string, out io.Writer) (err error) {
 	defer proc.Recover(&err)
-	if line == "" {
-		return nil
+	todo := step{[]string{line}, "done: " + line}
+	if n, err := strconv.Atoi(line); err == nil && n > 0 && n <= len(steps) {
+		todo = steps[n-1]
 	}
-	return w.Do(line)
+	for _, command := range todo.commands {
+		fmt.Fprintln(out, command)
+		if shell, is := strings.CutPrefix(command, "$ "); is {
+			cmd := exec.CommandContext(ctx, "bash", "-c", shell)
+			cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), addresses(w)...), out, out
+			err = cmd.Run()
+		} else {
+			err = w.Do(command)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(out, todo.expect)
+	return nil
+}
+
+// addresses are shell variables with a PoP of each region.
+func addresses(w *regions.World) (all []string) {
+	for _, r := range w.Regions {
+		all = append(all, r.Name+"="+r.PoPs[0].Addr)
+	}
+	return append(all, "consul="+w.Regions[0].Consul.Servers[0].Addr)
 }
 
 // lines reads lines until there are no more.
@@ -90,9 +111,35 @@ func lines(in io.Reader) <-chan string {
 	return out
 }
 
-// tries are what can be typed, as describe shows them.
-var tries = []string{"cut us", "heal us", "kill the aggregators", "start the aggregators",
-	"kill redis of local in eu", "start redis in eu", "kill the leader of consul in eu", "start consul in eu", "apply limit 40/1m to shared"}
+// step is something to try.
+type step struct {
+	commands []string // actions of a world; with a leading $ commands of the shell, with variables of [addresses]
+	expect   string   // what they print, and why
+}
+
+// Parts of commands: a request whose status is printed, and ten requests of the limit that the region eu has alone.
+const (
+	status   = "curl -s -o /dev/null -w '%{http_code} ' http://"
+	askLocal = "$ for i in {1..10}; do " + status + "$eu/local; done; echo"
+)
+
+var steps = []step{
+	{[]string{"$ for pop in $eu $us $ap; do for i in {1..10}; do " + status + "$pop/shared; done; echo; done"},
+		"Expect 200 for 20 of the 30 requests, and then 429: one limit of 20 per minute over all regions."},
+	{[]string{"$ for pop in $eu $us $ap; do (r=$(for i in {1..30}; do " + status + "$pop/fair; done); echo $r) & done; wait"},
+		"Expect 200 for 30 of the 90 requests, about ten in each region: they share 30 per minute in equal parts."},
+	{[]string{"cut us", "$ " + status + "$us/shared; " + status + "$eu/shared; echo", "heal us"},
+		"Expect 503 in us and 200 in eu: without the aggregator, us does not know what is left of a small limit, and on_failure is deny."},
+	{[]string{"kill the aggregators", "$ " + status + "$us/shared; " + status + "$eu/shared; echo", "start the aggregators"},
+		"Expect 503 in both regions, for the same reason. Limits with on_failure: allow, and large limits on lease, still admit requests."},
+	{[]string{askLocal, "kill redis of local in eu", askLocal, "start redis in eu", askLocal},
+		"Expect 200 five times a minute, and then 429, also without a master of Redis: a key over its limit stays rejected."},
+	{[]string{"kill the leader of consul in eu", askLocal, "start consul in eu"},
+		"Expect 200 five times a minute, and then 429: no request waits for Consul, which has only rules and addresses."},
+	{[]string{"apply limit 40/1m to shared", "$ for pop in $eu $us $ap; do for i in {1..20}; do " + status + "$pop/shared; done; echo; done",
+		"$ bin/weir rules history --consul $consul"},
+		"Expect 200 for 40 of the 60 requests: all PoPs have the new limit. The history names the change."},
+}
 
 // describe prints where everything is, and what to try.
 func describe(out io.Writer, w *regions.World) {
@@ -101,23 +148,11 @@ func describe(out io.Writer, w *regions.World) {
 		fmt.Fprintf(out, "%-12s %-14s and %-18s %-14s and %-18s %s\n", r.Name, r.PoPs[0].Addr, r.PoPs[1].Addr,
 			r.Replicas[0].Admin, r.Replicas[1].Admin, r.Consul.Servers[0].Addr)
 	}
-	eu, us, ap := w.Regions[0].PoPs[0].Addr, w.Regions[1].PoPs[0].Addr, w.Regions[2].PoPs[0].Addr
-	fmt.Fprintf(out, `aggregators  dashboard http://%s/, metrics /metrics, %v from each region and back
-
-Try, in another terminal:
-1. One limit of 20 per minute over all regions admits 20 of 30 requests:
-     for pop in %s %s %s; do for i in {1..10}; do curl -s -o /dev/null -w '%%{http_code} ' http://$pop/shared; done; echo; done
-2. Floods in all regions at once get about equal parts of 30 per minute:
-     for pop in %[3]s %[4]s %[5]s; do (r=$(for i in {1..30}; do curl -s -o /dev/null -w '%%{http_code} ' http://$pop/fair; done); echo $r) & done; wait
-3. Cut a region off: type "%s" here, ask there (a key that needs an aggregator is rejected), and type "%s":
-     curl -i http://%[4]s/shared
-4. Type "%[8]s", ask, and type "%[9]s"; in between requests of these small limits are rejected.
-5. Lose the counter of a region's own limit of 5 per minute: ask first, type "%[10]s", and "%[11]s":
-     for i in {1..10}; do curl -s -o /dev/null -w '%%{http_code} ' http://%[3]s/local; done; echo
-6. Type "%[12]s" and "%[13]s": nobody waits for Consul.
-7. Type "%[14]s", which puts rules into Consul with weir rules apply, and ask as in 1:
-     bin/weir rules history --consul %[15]s
-Ctrl-C stops everything.
-`, w.Aggregators[0].Admin, trip, eu, us, ap, tries[0], tries[1], tries[2], tries[3], tries[4], tries[5], tries[6], tries[7],
-		tries[8], w.Regions[0].Consul.Servers[0].Addr)
+	fmt.Fprintf(out, "aggregators  dashboard http://%s/, metrics /metrics, %v from each region and back\n", w.Aggregators[0].Admin, trip)
+	fmt.Fprintf(out, "\nTo try: type the number of a step, or one of its actions such as \"cut us\". In another terminal first set\n  %s\n",
+		strings.Join(addresses(w), " "))
+	for i, s := range steps {
+		fmt.Fprintf(out, "\n%d. %s\n   %s\n", i+1, strings.Join(s.commands, "\n   "), s.expect)
+	}
+	fmt.Fprintln(out, "\nCtrl-C stops everything.")
 }
