@@ -137,7 +137,7 @@ quick: vet ## Vet, and test the pure packages and the store in memory (a minute 
 test-long: short =
 test-long: timeout = 150m
 test-long: more = tools/conformance.sh || failed=1;
-test-long: helm release test e2e native-test release-test again terraform-test compose-test mutants faults ## Run everything, at full length (hours; with -k it goes on after a failure)
+test-long: helm release test e2e native-test release-test again terraform-test terraform-apply-test compose-test mutants faults ## Run everything, at full length (hours; with -k it goes on after a failure)
 
 # One world for all scripts: WEIR_SCRIPTS=bucket plays those with that in their name.
 .PHONY: e2e
@@ -161,6 +161,13 @@ sim: ## Simulate all tiers in virtual time, and draw what is admitted by delay a
 .PHONY: terraform-test
 terraform-test: setup build tally ## Check the Terraform modules, and run a PoP, a region and an aggregator from them
 	$(call counted,./test/terraform/...,WEIR_TERRAFORM=$$(tools/terraform.sh))
+
+# moto emulates AWS. What it lacks is in test/terraform/cloud.
+moto := moto[server]==5.2.5
+.PHONY: terraform-apply-test
+terraform-apply-test: setup tally ## Apply, update, roll back and destroy a region in an emulated AWS (needs the provider hashicorp/aws)
+	@[ -x .tools/moto/bin/moto_server ] || { python3 -m venv .tools/moto && .tools/moto/bin/pip install --quiet --disable-pip-version-check '$(moto)'; }
+	$(call counted,-run TestApply ./test/terraform,WEIR_TERRAFORM=$$(tools/terraform.sh) WEIR_MOTO=$(CURDIR)/.tools/moto/bin/python)
 
 .PHONY: deploy-test
 deploy-test: setup build helm tally ## Check the chart and deploy/ with a real Envoy, real programs and the schemas of Kubernetes

@@ -102,6 +102,21 @@ func relaxed(_, text string) string {
 	return strings.NewReplacer(`">= 6.0, < 7.0"`, `">= 5.0, < 7.0"`, "data.aws_region.current.region", "data.aws_region.current.name", "self.region", "self.name").Replace(text)
 }
 
+// relaxing is how configuration is edited for a version of the provider, and what that changes.
+func relaxing(version string) (edit func(_, text string) string, about string) {
+	if major, _, _ := strings.Cut(version, "."); major != "5" {
+		return nil, "nothing relaxed"
+	}
+	return relaxed, "relaxed: the constraint, to 5, and `name` in place of `region` of the data source aws_region"
+}
+
+// awsEnv is the environment of Terraform with an AWS at a URL.
+func awsEnv(config, url string) []string {
+	return []string{"TF_CLI_CONFIG_FILE=" + config, "AWS_ENDPOINT_URL=" + url, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
+		"AWS_SESSION_TOKEN=", "AWS_PROFILE=", "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null", "AWS_EC2_METADATA_DISABLED=true",
+		"AWS_MAX_ATTEMPTS=2", "AWS_RETRY_MODE=standard"}
+}
+
 // The provider itself plans three regions: what it validates and computes before AWS is asked is sound, which its
 // schema and a mock do not show. Nothing is created, and nobody but this test is called.
 func TestRealProvider(t *testing.T) {
@@ -111,13 +126,9 @@ func TestRealProvider(t *testing.T) {
 		figure(t, why)
 		t.Skip(why)
 	}
-	edit, about := relaxed, "relaxed: the constraint, to 5, and `name` in place of `region` of the data source aws_region"
-	if major, _, _ := strings.Cut(version, "."); major != "5" {
-		edit, about = nil, "nothing relaxed"
-	}
+	edit, about := relaxing(version)
 	cloud := newAWS(t)
-	env := []string{"TF_CLI_CONFIG_FILE=" + mirror(t, provider, version), "AWS_ENDPOINT_URL=" + cloud.URL, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
-		"AWS_SESSION_TOKEN=", "AWS_PROFILE=", "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null", "AWS_EC2_METADATA_DISABLED=true"}
+	env := awsEnv(mirror(t, provider, version), cloud.URL)
 	dir := example(t, "three-regions", edit)
 	proc.WriteFile(t, filepath.Join(dir, "test.auto.tfvars.json"), marshal(t, threeRegions()))
 	do := func(args ...string) string {
