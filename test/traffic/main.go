@@ -147,7 +147,9 @@ func (s *stream) request(ctx context.Context, client *http.Client, url string) i
 		delay = max(s.slow, delay)
 	}
 	for name, value := range map[string]string{"x-user-id": s.user, "x-tier": s.tier, "x-envoy-fault-delay-request": fmt.Sprint(delay.Milliseconds())} {
-		req.Header.Set(name, value)
+		if value != "" {
+			req.Header.Set(name, value)
+		}
 	}
 	resp, err := client.Do(req)
 	if err != nil {
