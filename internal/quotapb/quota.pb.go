@@ -926,8 +926,8 @@ type AcquireResponse struct {
 	// Fingerprint of the secret under which keys of rules with hash: true are hashed. If the
 	// holder has another one it calls Rules. 0: no rule of the granter hashes keys.
 	Secret uint64 `protobuf:"varint,12,opt,name=secret,proto3" json:"secret,omitempty"`
-	// For how many milliseconds from now somebody watches: until then the holder reports,
-	// see Report. At most 60,000; more counts as that. 0: the granter knows of nobody.
+	// For how many milliseconds from now somebody watches: until then the holder reports
+	// once a second, see Report. At most 60,000; more counts as that. 0: the granter knows of nobody.
 	WatchMs       uint32 `protobuf:"varint,13,opt,name=watch_ms,json=watchMs,proto3" json:"watch_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1623,7 +1623,8 @@ type ReportRequest struct {
 	Region string `protobuf:"bytes,6,opt,name=region,proto3" json:"region,omitempty"`
 	// All whom a region knows. A PoP shows one, itself: who it is, is in the fields above.
 	Members []*Member `protobuf:"bytes,8,rep,name=members,proto3" json:"members,omitempty"`
-	// The keys that came most often, the first ones most.
+	// The keys that came most often, the first ones most. While nobody watches, a PoP states them
+	// about once a minute.
 	Keys []*KeyRate `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
 	// The keys that were rejected most often, or would have been by rules with mode:
 	// shadow, as keys.
@@ -1977,7 +1978,7 @@ type KeyRate struct {
 	// hashed; those of rules with hide_keys: true do not appear.
 	Key []byte `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	// Requests a second, in thousandths of one, of the last 8 seconds or so: the longer ago
-	// they were, the less they count.
+	// they were, the less they count. While nobody watches, of up to a minute, all alike.
 	Count uint64 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
 	// At most by how much count is too large; not more than count.
 	Over          uint64 `protobuf:"varint,5,opt,name=over,proto3" json:"over,omitempty"`
@@ -2350,7 +2351,7 @@ type ReportResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in AcquireResponse.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	// As in AcquireResponse. 0: nobody watches any more, and the holder collects nothing.
+	// As in AcquireResponse. 0: nobody watches any more.
 	WatchMs uint32 `protobuf:"varint,2,opt,name=watch_ms,json=watchMs,proto3" json:"watch_ms,omitempty"`
 	// Which decisions the next reports have. Absent: none.
 	Tap           *Tap `protobuf:"bytes,3,opt,name=tap,proto3" json:"tap,omitempty"`

@@ -281,6 +281,9 @@ func (d *decider) countShadow(now lease.Millis, h *hit, v holder.Verdict) {
 	h.decision = rulebook.ShadowAllowed
 	if v == holder.Reject {
 		h.decision = rulebook.ShadowDenied
+		if !h.noSecret {
+			h.policy.Counts.RejectOnTrial(h.key.Text)
+		}
 	}
 	h.policy.Counts.Decided[h.decision]++
 	d.show(now, h)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/distinct"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/quotapb"
@@ -55,38 +56,37 @@ const shownRules = `{"rules":[
 	{"name":"trial","mode":"shadow","match":{"path":{"prefix":"/v1/"}},"key":[{"header":"x-user"}],"limit":"5/1h","algorithm":"fixed_window"},
 	{"name":"device","match":{"path":{"prefix":"/v1/"}},"key":[{"header":"x-device"}],"limit":"5/1h","algorithm":"fixed_window"}]}`
 
-// While nobody watches no report is made, and nothing is collected. An answer begins a watch: each worker that had one reports
-// at once, and then once a second, and collects what the answers want. The watch ends with the answer that says so, or when
-// nothing says any more that somebody watches.
+// An answer begins a watch: each worker that had one reports at once, and then once a second. The watch ends with the answer that
+// says so, or when nothing says any more that somebody watches. Workers without requests report while somebody watches only.
 func TestWatch(t *testing.T) {
 	w := newWorld(t, 2, shownRules)
-	expect := func(what string, d lease.Millis, least, most int, collects bool) []shown {
+	expect := func(what string, d lease.Millis, least, most int) []shown {
 		t.Helper()
 		w.passes(d)
 		all := w.reports()
-		if n := len(all); n < least || n > most || (w.workers[0].live.View != nil) != collects {
-			t.Errorf("%s: %d reports, want %d to %d; collects %v", what, n, least, most, !collects)
+		if n := len(all); n < least || n > most {
+			t.Errorf("%s: %d reports, want %d to %d", what, n, least, most)
 		}
 		return all
 	}
 	over := &quotapb.ReportResponse{Protocol: wire.Protocol}
 	w.admit(0, "/v1/a", "ann")
-	expect("nobody watches", 10_000, 0, 0, false)
+	expect("nobody watches", 60_000, 1, 1)
 	w.watched(nil)
 	w.admit(0, "/v1/a", "bob")
 	begin := w.wall()
 	w.passes(500)
-	if w.workers[1].live.View != nil {
-		t.Error("a worker collects that was not told")
+	if w.workers[1].uplink.Watch.Until > 0 {
+		t.Error("a worker watches that was not told")
 	}
 	w.workers = w.workers[:1]
-	if all := expect("somebody watches", 9500, 9, 11, true); all[0].at > begin+100*limit.Millisecond {
+	if all := expect("somebody watches", 9500, 9, 11); all[0].at > begin+100*limit.Millisecond {
 		t.Errorf("the first report comes %d µs after the answer", all[0].at-begin)
 	}
 	w.region.watch, w.region.shows = 0, over
-	expect("nobody watches any more", 10_000, 0, 2, false)
+	expect("nobody watches any more", 10_000, 0, 2)
 	w.watched(nil)
-	expect("a worker without requests, which fetches rules", 8000, 2, 8, true)
+	expect("a worker without requests, which fetches rules", 8000, 2, 8)
 }
 
 // Reports that hang, and are lost then or answered with what cannot be read, cost no request anything: no breaker opens, none is
@@ -380,5 +380,122 @@ func TestReportFits(t *testing.T) {
 	}
 	if !full {
 		t.Error("no report has all that there is room for")
+	}
+}
+
+// While nobody watches, a worker reports every 10 s if its rules decided anything, and once a minute the keys. A report that is lost
+// comes again, and one request is reported whole.
+func TestReportsForTheHistory(t *testing.T) {
+	w := newWorld(t, 1, shownRules)
+	expect := func(what string, d lease.Millis, least, most int) []shown {
+		t.Helper()
+		w.passes(d)
+		all := w.reports()
+		if n := len(all); n < least || n > most {
+			t.Errorf("%s: %d reports, want %d to %d", what, n, least, most)
+		}
+		return all
+	}
+	expect("no request", 300_000, 0, 0)
+	w.admit(0, "/v1/a", "ann")
+	all := expect("one request", 10_100, 1, 1)
+	if u := all[0].Rules[0]; u.Rule != "user" || u.Matched != 1 || u.Admitted != 1 {
+		t.Errorf("%v", u)
+	}
+	// After a request the keys of the minute come once, in this report or in one of their own.
+	for _, r := range append(all, expect("later", 300_000, 0, 1)...) {
+		for _, k := range r.Keys {
+			if k.Rule == "user" && (string(k.Key) != "ann" || k.Count < 1000/80 || k.Count > 1000/5) {
+				t.Errorf("%v", k)
+			}
+		}
+	}
+	w.region.lost = true
+	w.admit(0, "/v1/a", "bob")
+	expect("reports are lost", 60_000, 0, 0)
+	w.region.lost = false
+	if all := expect("the region answers again", 10_100, 1, 1); all[0].Rules[0].Matched != 2 {
+		t.Errorf("%v", all[0].Rules)
+	}
+	expect("all is reported", 300_000, 0, 1)
+}
+
+// A busy worker counts keys for 20 s of each minute, which show how often each came.
+func TestKeysForTheHistory(t *testing.T) {
+	w := newWorld(t, 1, strings.Replace(shownRules, "20/1h", "1000000/1h", 1))
+	counted, ticks, withKeys, minutes := 0, 0, 0, 10
+	for range minutes * 600 {
+		for range 9 {
+			w.admit(0, "/v1/a", "ann")
+		}
+		w.admit(0, "/v1/a", "bob")
+		w.passes(100)
+		if ticks++; w.workers[0].live.View != nil {
+			counted++
+		}
+	}
+	all := w.reports()
+	for _, r := range all[6:] {
+		if len(r.Keys) == 0 {
+			continue
+		}
+		withKeys++
+		for _, k := range r.Keys {
+			if want := map[string]uint64{"ann": 90_000, "bob": 10_000}[string(k.Key)]; k.Count < want*98/100 || k.Count > want*102/100 {
+				t.Errorf("%v, want %d", k, want)
+			}
+		}
+	}
+	if n := len(all); n < 6*minutes-2 || n > 6*minutes || withKeys < minutes-3 || withKeys > minutes+1 {
+		t.Errorf("%d reports, %d of them with keys, in %d minutes", n, withKeys, minutes)
+	}
+	if counted > ticks*40/100 {
+		t.Errorf("keys are counted for %d ticks of %d", counted, ticks)
+	}
+}
+
+// A report has the keys that rules on trial would have rejected in this hour, of all workers and overrides. The next hour
+// begins without them.
+func TestTrialKeys(t *testing.T) {
+	w := newWorld(t, 2, strings.Replace(shownRules, `"limit":"5/1h","algorithm":"fixed_window"},`, `"limit":"1/1h","algorithm":"fixed_window",
+		"overrides":[{"name":"other","when":{"header":{"x-user":{"prefix":"other"}}},"limit":"1/1h"}]},`, 1))
+	count := func(d lease.Millis) uint64 {
+		var keys distinct.Keys
+		w.passes(d)
+		for _, r := range w.reports() {
+			for _, trial := range r.Trials {
+				if trial.Rule != "trial" || !keys.Merge(trial.Registers) {
+					t.Errorf("keys of %q, %d registers", trial.Rule, len(trial.Registers))
+				}
+			}
+		}
+		return keys.Count()
+	}
+	for i := range 400 {
+		user := fmt.Sprint("gold", i)
+		if i >= 200 {
+			user = fmt.Sprint("other", i)
+		}
+		for worker := range 3 {
+			w.admit(worker%2, "/v1/a", user)
+		}
+		w.passes(10)
+	}
+	w.admit(0, "/v1/a", "never over")
+	if n := count(120_000); n < 380 || n > 420 {
+		t.Errorf("%d keys, want 400", n)
+	}
+	w.passes(3600_000)
+	for range 2 {
+		w.reports()
+		for range 30 {
+			for range 3 {
+				w.admit(0, "/v1/a", "gold-late")
+			}
+			w.passes(3_000)
+		}
+	}
+	if n := count(0); n != 1 {
+		t.Errorf("%d keys in the next hour, want 1", n)
 	}
 }

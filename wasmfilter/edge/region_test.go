@@ -2,6 +2,7 @@ package edge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -40,8 +41,9 @@ type region struct {
 	share   uint32                  // of limits of scope global, in thousandths
 	fails   lease.Status            // what it answers to wants; 0: it decides
 	watch   uint32                  // watch_ms of its answers, but for those to reports
-	shows   *quotapb.ReportResponse // the answer to a report
+	shows   *quotapb.ReportResponse // the answer to a report; nil: nobody watches
 	reports []shown
+	lost    bool // reports are, while nobody watches
 }
 
 // shown is a report, and when it came.
@@ -128,7 +130,7 @@ func (g *region) Take(from any, r *quotapb.ReportRequest) (*quotapb.ReportRespon
 		}
 	}
 	g.reports = append(g.reports, shown{g.wall, r})
-	return g.shows, nil
+	return cmp.Or(g.shows, new(quotapb.ReportResponse)), nil
 }
 
 // counter is the counter of a key at a time of day.

@@ -102,13 +102,22 @@ func (w *world) sends(worker int, r *Request, headers ...string) Outcome {
 	return outcome
 }
 
-// collect takes what the workers want done.
+// collect takes what the workers want done. Reports are answered at once while nobody watches.
 func (w *world) collect() {
 	for _, x := range w.workers {
-		for _, c := range x.Calls {
+		made := x.Calls
+		x.Calls = nil
+		for _, c := range made {
+			if c.Path == uplink.ReportPath && w.region.shows == nil {
+				if w.region.lost {
+					x.Failed(w.now, c.ID, uplink.CallTimedOut)
+				} else {
+					x.Reply(w.now, c.ID, w.region.serve(w.wall(), c))
+				}
+				continue
+			}
 			w.calls = append(w.calls, madeCall{x, c, w.now})
 		}
-		x.Calls = nil
 		w.decided = append(w.decided, x.Decided...)
 		x.Decided = nil
 	}

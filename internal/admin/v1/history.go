@@ -34,8 +34,8 @@ type KeyHistory struct {
 	Rule     string `json:"rule"`
 	Override string `json:"override,omitempty"`
 	Key      string `json:"key" doc:"As that of a rate."`
-	Requests uint64 `json:"requests" doc:"Estimated from 5 s of each minute."`
-	Over     uint64 `json:"over" doc:"By how much the count of those seconds made requests too large at most."`
+	Requests uint64 `json:"requests" doc:"Estimated: busy workers count keys for 20 s of each minute."`
+	Over     uint64 `json:"over" doc:"By how much requests is too large at most, but for what came in the rest of the minute."`
 }
 
 // Trial is what a rule on trial would have done.

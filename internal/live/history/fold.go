@@ -84,6 +84,10 @@ func (h *History) Fold(now int64, reports []Report) {
 			at = c.Start + (place+1)*c.step()
 		}
 	}
+	for _, c := range h.chunks {
+		trimKeys(c.Keys, 2*maxKeys)
+		trimKeys(c.Denied, 2*maxKeys)
+	}
 	before.Folded = now
 	before.trim()
 	h.trim(now)
@@ -113,17 +117,15 @@ func (h *History) fold(r Report, before map[string]*holder) {
 		last.Totals[u.Rule] = sum
 	}
 	last.At = r.At
-	if len(r.Keys) == 0 {
-		return
+	if len(r.Keys) > 0 {
+		c := h.at(&coarse, r.At)
+		stands := uint64(min(max(r.At-last.KeysAt, 0), keysEvery))
+		addKeys(c.Keys, r.Keys, stands)
+		addKeys(c.Denied, r.Denied, stands)
+		last.KeysAt, c.changed = r.At, true
 	}
-	c := h.at(&coarse, r.At)
-	stands := uint64(min(max(r.At-last.KeysAt, 0), keysEvery))
-	addKeys(c.Keys, r.Keys, stands)
-	addKeys(c.Denied, r.Denied, stands)
-	last.KeysAt, c.changed = r.At, true
-	c = h.at(&coarse, r.At-keysLate)
 	for _, t := range r.Trials {
-		c.addTrial(t)
+		h.at(&coarse, r.At-keysLate).addTrial(t)
 	}
 }
 
@@ -132,14 +134,25 @@ func addKeys(all map[Key]Count, rates []*quotapb.KeyRate, ms uint64) {
 	for _, r := range rates {
 		k := Key{r.Rule, r.Override, string(r.Key)}
 		was := all[k]
-		all[k] = Count{was.Requests + min(r.Count, maxCount)*ms/1_000_000, was.Over + min(r.Over, r.Count, maxCount)*ms/1_000_000}
+		all[k] = Count{was.Requests + requests(r.Count, ms), was.Over + requests(min(r.Over, r.Count), ms)}
 	}
-	if len(all) <= 2*maxKeys {
+	trimKeys(all, 16*maxKeys)
+}
+
+// trimKeys leaves maxKeys keys if there are more than so many.
+func trimKeys(all map[Key]Count, most int) {
+	if len(all) <= most {
 		return
 	}
 	for _, k := range ranked(all)[maxKeys:] {
 		delete(all, k)
 	}
+}
+
+// requests is how many requests come in so many ms at a rate in thousandths of one a second.
+func requests(rate, ms uint64) uint64 {
+	const unit = 1_000_000
+	return (min(rate, maxCount)*ms + unit/2) / unit
 }
 
 // ranked are the keys in this order: of each rule the one that came most, then of each rule the second one, and so on. So a rule

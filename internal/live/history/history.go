@@ -44,7 +44,7 @@ const (
 // track is a resolution.
 type track struct {
 	length int64 // of a chunk, in ms
-	kept   int64 // for how long chunks are kept after their end, in ms
+	shown  int64 // longest span of time that it is for, in ms
 }
 
 // fine has the last hour, and coarse the last day. Each chunk has 60 steps, or fewer if the rules are many.
@@ -52,6 +52,9 @@ var (
 	fine   = track{10 * minute, hour}
 	coarse = track{hour, 24 * hour}
 )
+
+// kept is for how long chunks are kept after their end, in ms: a span ends before now, with a whole step.
+func (t *track) kept() int64 { return t.shown + t.length }
 
 // levels are how many steps a chunk has. Each divides the one before it.
 var levels = []int{60, 30, 15, 5, 1}
@@ -180,13 +183,18 @@ func (h *History) level(bytes int) (level int) {
 	return level
 }
 
-// trim forgets chunks that are too old or lie ahead, and makes steps longer until all chunks fit.
+// trim forgets chunks that are too old or lie ahead, and makes steps longer until all chunks fit. If that does not suffice, it
+// forgets the oldest chunks.
 func (h *History) trim(now int64) {
-	h.chunks = slices.DeleteFunc(h.chunks, func(c *chunk) bool { return c.end()+c.track().kept <= now || c.Start > now })
+	h.chunks = slices.DeleteFunc(h.chunks, func(c *chunk) bool { return c.end()+c.track().kept() <= now || c.Start > now })
 	for level := h.level(0) + 1; level < len(levels) && h.bytes() > maxBytes; level++ {
 		for _, c := range h.chunks {
 			c.coarsen(levels[level])
 		}
+	}
+	for len(h.chunks) > 0 && h.bytes() > maxBytes {
+		oldest := slices.MinFunc(h.chunks, func(a, b *chunk) int { return cmp.Compare(a.end(), b.end()) })
+		h.chunks = slices.DeleteFunc(h.chunks, func(c *chunk) bool { return c == oldest })
 	}
 }
 

@@ -26,13 +26,13 @@ type Rule struct {
 // Steps returns the last steps that are complete, of so many ms together.
 func (h *History) Steps(now, span int64) Steps {
 	t := &coarse
-	if span <= fine.kept {
+	if span <= fine.shown {
 		t = &fine
 	}
 	s := Steps{Step: t.length / int64(levels[0])}
 	var chunks []*chunk
 	for _, c := range h.chunks {
-		if c.Length == t.length && c.end() > now-late-span {
+		if c.Length == t.length && c.end() > now-late-span-t.length {
 			chunks = append(chunks, c)
 			s.Step = max(s.Step, c.step())
 		}
@@ -103,30 +103,38 @@ type Trial struct {
 	Keys                   uint64 // that would have been rejected, see [distinct.Keys]
 }
 
-// Keys returns the keys that came most, or those that were rejected most, and all trials, of the hours that are in the last so many
-// ms. It shows the rules that of picks.
-func (h *History) Keys(now, span int64, rejected bool, limit int, of func(rule string) bool) Keys {
+// KeysQuery is which keys and trials are asked for.
+type KeysQuery struct {
+	Span     int64 // ms: the hours that are in it
+	Rejected bool  // the keys that were rejected most
+	Limit    int   // most keys
+	// Of picks rules, and Hides those whose keys do not show.
+	Of, Hides func(rule string) bool
+}
+
+// Keys returns the keys that came most, or were rejected most, and all trials.
+func (h *History) Keys(now int64, q KeysQuery) Keys {
 	out, all, trials := Keys{From: now}, map[Key]Count{}, map[string]*Trial{}
 	rejects := map[string]*distinct.Keys{}
 	for _, c := range h.chunks {
-		if c.Length != coarse.length || c.end() <= now-span {
+		if c.Length != coarse.length || c.end() <= now-q.Span {
 			continue
 		}
 		if first := slices.Index(c.Known, true); first >= 0 {
 			out.From = min(out.From, c.Start+int64(first)*c.step())
 		}
 		keys := c.Keys
-		if rejected {
+		if q.Rejected {
 			keys = c.Denied
 		}
 		for k, n := range keys {
-			if of(k.Rule) {
+			if q.Of(k.Rule) && !q.Hides(k.Rule) {
 				all[k] = Count{all[k].Requests + n.Requests, all[k].Over + n.Over}
 			}
 		}
 		for rule, s := range c.Rules {
 			would := sum(s[shadowDenied])
-			if requests := would + sum(s[shadowAdmitted]); requests > 0 && of(rule) {
+			if requests := would + sum(s[shadowAdmitted]); requests > 0 && q.Of(rule) {
 				t := trials[rule]
 				if t == nil {
 					t = &Trial{Rule: rule}
@@ -138,7 +146,7 @@ func (h *History) Keys(now, span int64, rejected bool, limit int, of func(rule s
 		}
 	}
 	keys := slices.SortedFunc(maps.Keys(all), func(a, b Key) int { return compareKeys(all, a, b) })
-	for _, k := range keys[:min(len(keys), limit)] {
+	for _, k := range keys[:min(len(keys), q.Limit)] {
 		out.Keys = append(out.Keys, KeyCount{k, all[k]})
 	}
 	for _, rule := range slices.Sorted(maps.Keys(trials)) {

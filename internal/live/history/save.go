@@ -39,7 +39,7 @@ func (h *History) Changed() []Text {
 	texts := []Text{encode("holders", saved{Holders: &h.holders}, longestBreak)}
 	for _, c := range h.chunks {
 		if c.changed {
-			texts = append(texts, encode(fmt.Sprintf("%d %d", c.Length, c.Start), saved{Chunk: c}, c.Length+c.track().kept))
+			texts = append(texts, encode(fmt.Sprintf("%d %d", c.Length, c.Start), saved{Chunk: c}, c.Length+c.track().kept()))
 		}
 	}
 	return texts

@@ -67,10 +67,11 @@ type QuotaServiceClient interface {
 	// a request that holds its slots renews them, a second release finds nothing.
 	// A denial is an answer, not an error; an error means that nothing was applied.
 	Slot(context.Context, *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error)
-	// Report shows what a holder does to somebody who watches the running system. A
-	// holder makes at most one such call a second, and only while an answer has told it
-	// that somebody watches (watch_ms). It decides nothing: a report that is lost or
-	// rejected is not repeated.
+	// Report shows what a holder does, for somebody who watches the running system and for
+	// the history. A holder makes at most one such call a second while an answer has told it
+	// that somebody watches (watch_ms). Otherwise a PoP makes one every 10 s if its rules
+	// decided anything. A report decides nothing: one that is lost or rejected is not repeated;
+	// the next one has the same totals.
 	Report(context.Context, *connect.Request[quotapb.ReportRequest]) (*connect.Response[quotapb.ReportResponse], error)
 }
 
@@ -154,10 +155,11 @@ type QuotaServiceHandler interface {
 	// a request that holds its slots renews them, a second release finds nothing.
 	// A denial is an answer, not an error; an error means that nothing was applied.
 	Slot(context.Context, *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error)
-	// Report shows what a holder does to somebody who watches the running system. A
-	// holder makes at most one such call a second, and only while an answer has told it
-	// that somebody watches (watch_ms). It decides nothing: a report that is lost or
-	// rejected is not repeated.
+	// Report shows what a holder does, for somebody who watches the running system and for
+	// the history. A holder makes at most one such call a second while an answer has told it
+	// that somebody watches (watch_ms). Otherwise a PoP makes one every 10 s if its rules
+	// decided anything. A report decides nothing: one that is lost or rejected is not repeated;
+	// the next one has the same totals.
 	Report(context.Context, *connect.Request[quotapb.ReportRequest]) (*connect.Response[quotapb.ReportResponse], error)
 }
 

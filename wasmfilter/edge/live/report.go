@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/pop"
@@ -13,15 +14,24 @@ import (
 )
 
 const (
-	// reportEvery is the least time from one report to the next.
+	// reportEvery is the least time from one report to the next while somebody watches.
 	reportEvery lease.Millis = 1000
+	// recordEvery is the time from one report for the history to the next.
+	recordEvery lease.Millis = 10_000
+	// keysEvery is after how many reports for the history keys are reported, on average; chance adds or takes one, so that what
+	// comes once a minute is not missed for ever. Busy workers count keys for the last two.
+	keysEvery, countKeys = 6, 2
+	// quiet is how many decisions in the time of a report a worker makes at most that is not busy.
+	quiet = 100
 	// shownKeys is how many keys of each kind a report has.
 	shownKeys = 100
+	// trialTime is for how long keys of rules on trial are counted together.
+	trialTime = 3600 * limit.Second
 )
 
-// Reporter makes the reports of a worker, at most one a second, while somebody watches.
+// Reporter makes the reports of a worker.
 type Reporter struct {
-	View *View // of what is decided; nil: nobody watches
+	View *View // of what is decided; nil: nothing is collected
 
 	cfg    *rulebook.Config
 	pop    *pop.PoP
@@ -29,9 +39,16 @@ type Reporter struct {
 	uplink *uplink.Uplink
 
 	started   lease.Millis
-	next      lease.Millis // when a report may be sent
+	watched   bool         // somebody watches
+	next      lease.Millis // when a report may be sent to somebody who watches
 	problem   string       // the last one; empty: none
 	problemAt lease.Millis
+
+	record   lease.Millis // when the next report for the history is due
+	keysIn   int          // how many of these later keys are reported
+	reported uint64       // requests that the last report stated, of all rules
+	withKeys uint64       // requests that the last report with keys stated
+	hour     limit.Micros // of the keys of rules on trial
 
 	request wire.ReportRequest
 	top     []topkeys.Key
@@ -46,7 +63,10 @@ type Self struct {
 
 // New returns the reporter of a worker that starts now.
 func New(cfg *rulebook.Config, pop *pop.PoP, rules *rulebook.Rulebook, up *uplink.Uplink, now lease.Millis) *Reporter {
-	return &Reporter{cfg: cfg, pop: pop, rules: rules, uplink: up, started: now}
+	return &Reporter{
+		View: newView(now), cfg: cfg, pop: pop, rules: rules, uplink: up, started: now,
+		record: now + lease.Millis(pop.UpTo(uint64(recordEvery))), keysIn: 1,
+	}
 }
 
 // Problem notes what went wrong.
@@ -57,22 +77,26 @@ func (r *Reporter) Problem(now lease.Millis, text string) {
 // Tick sends a report if one is due, and begins or ends to collect.
 func (r *Reporter) Tick(now lease.Millis, self Self) {
 	w := &r.uplink.Watch
-	if now >= w.Until {
-		if w.Until > 0 {
-			*w, r.View = uplink.Watch{}, nil
-			r.request, r.top = wire.ReportRequest{}, nil // they point into the view
+	if watched := now < w.Until; watched != r.watched {
+		r.watched = watched
+		r.forgetView()
+		if !watched {
+			*w = uplink.Watch{}
 		}
+	}
+	if !r.watched {
+		r.tickRecord(now, self)
 		return
 	}
 	if now >= r.next && !r.uplink.Reporting() {
-		r.next = now + reportEvery
-		r.uplink.SendReport(r.report(now, self))
+		r.next, r.record = now+reportEvery, now+recordEvery
+		r.send(now, r.report(now, self, true), true)
 		if r.View != nil {
 			r.View.decay(now)
 		}
 	}
 	if r.View == nil {
-		r.View = &View{busiest: topkeys.New(), rejected: topkeys.New(), decayed: now}
+		r.View = newView(now)
 	}
 	switch v := r.View; {
 	case w.Tap == nil:
@@ -84,18 +108,73 @@ func (r *Reporter) Tick(now lease.Millis, self Self) {
 	}
 }
 
+// tickRecord sends a report for the history if one is due, and anything was decided since the last one.
+func (r *Reporter) tickRecord(now lease.Millis, self Self) {
+	if now < r.record || r.uplink.Reporting() {
+		return
+	}
+	r.record = now + recordEvery
+	r.keysIn--
+	keys := r.keysIn <= 0
+	m := r.report(now, self, keys)
+	sum := requests(m)
+	busy := sum > r.reported+quiet
+	if sum != r.reported || keys && sum != r.withKeys || r.uplink.Lost {
+		r.send(now, m, keys)
+	}
+	if keys {
+		r.keysIn = keysEvery - 1 + int(r.pop.UpTo(2))
+		r.forgetView()
+	}
+	if r.View == nil && (r.keysIn <= countKeys || keys && !busy) {
+		r.View = newView(now)
+	}
+}
+
+// forgetView ends to collect.
+func (r *Reporter) forgetView() {
+	r.View = nil
+	r.request, r.top = wire.ReportRequest{}, nil // they point into the view
+}
+
+// requests is how many requests a report states, of all rules.
+func requests(m *wire.ReportRequest) (n uint64) {
+	for i := range m.Rules {
+		n += m.Rules[i].Matched + m.Rules[i].NoKey
+	}
+	return n
+}
+
+// send sends a report, with keys or without. The keys of rules on trial begin anew after the first report of an hour that has them.
+func (r *Reporter) send(now lease.Millis, m *wire.ReportRequest, keys bool) {
+	r.uplink.SendReport(m)
+	r.reported = requests(m)
+	if !keys {
+		return
+	}
+	r.withKeys = r.reported
+	if hour := r.pop.TimeOfDay(now) / trialTime; hour != r.hour {
+		r.hour = hour
+		r.rules.ForgetTrials()
+	}
+}
+
 // report is what the worker shows now. It is valid until something is decided.
-func (r *Reporter) report(now lease.Millis, self Self) *wire.ReportRequest {
+func (r *Reporter) report(now lease.Millis, self Self, keys bool) *wire.ReportRequest {
 	m := &r.request
 	*m = wire.ReportRequest{
 		Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax,
 		Holder: r.pop.Holder[:], Worker: r.pop.Number, Pop: r.cfg.PoP, Region: r.cfg.Region, Member: r.member(now, self),
-		Keys: m.Keys[:0], Denied: m.Denied[:0], Rules: m.Rules[:0], Decisions: m.Decisions[:0],
+		Keys: m.Keys[:0], Denied: m.Denied[:0], Rules: m.Rules[:0], Decisions: m.Decisions[:0], Trials: m.Trials[:0],
 	}
 	if r.rules.InForce == nil {
 		return m
 	}
 	m.Rules = r.rules.Uses(m.Rules, now)
+	if !keys {
+		return m
+	}
+	m.Trials = r.rules.Trials(m.Trials)
 	if v := r.View; v != nil {
 		m.Keys, m.Denied = r.rates(m.Keys, v.busiest, v.horizon(now)), r.rates(m.Denied, v.rejected, v.horizon(now))
 		if v.tap != nil {

@@ -1,5 +1,6 @@
-// Package live makes the live reports of a worker: its state, the decisions of its rules, the busiest keys, and single decisions.
-// While nobody watches, it collects only what metrics need.
+// Package live makes the reports of a worker: its state, the decisions of its rules, the busiest keys, and single decisions.
+// While somebody watches, a worker reports once a second. Otherwise it reports every 10 s if its rules decided anything: for the
+// history that the region keeps. A busy worker counts keys for a part of each minute then.
 //
 // The package is pure. Package uplink sends the reports.
 package live
@@ -14,7 +15,7 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/topkeys"
 )
 
-// View is what is collected while somebody watches.
+// View is what is collected while somebody watches, and for the history.
 type View struct {
 	busiest, rejected *topkeys.Sketch // the keys that come most, and those that are rejected most
 
@@ -22,6 +23,10 @@ type View struct {
 	before  lease.Millis // how far these reached back then
 
 	tap *tap // nil: nobody watches decisions
+}
+
+func newView(now lease.Millis) *View {
+	return &View{busiest: topkeys.New(), rejected: topkeys.New(), decayed: now}
 }
 
 // outcomes are those of decisions.

@@ -1,7 +1,9 @@
 package rulebook
 
 import (
+	"github.com/weirlimit/weir/internal/distinct"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/shed"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -54,6 +56,15 @@ type RuleCounts struct {
 	Shown Counts // what its owner has put into metrics; the worker does not look at it
 
 	admitted, denied lately
+	onTrial          *distinct.Keys // that it would have rejected since the last [Rulebook.ForgetTrials]; nil: none
+}
+
+// RejectOnTrial notes a key that the rule would have rejected were its mode not shadow.
+func (c *RuleCounts) RejectOnTrial(key []byte) {
+	if c.onTrial == nil {
+		c.onTrial = new(distinct.Keys)
+	}
+	c.onTrial.Add(rule.HashText(key))
 }
 
 // Counts are numbers of requests.
@@ -88,7 +99,16 @@ func (c *RuleCounts) addTo(u *wire.RuleUse, now lease.Millis) {
 	var admitted, denied uint64
 	for d, n := range c.Decided {
 		u.Matched += n
-		like, _, _ := Decision(d).ByShed()
+		like, _, sheds := Decision(d).ByShed()
+		switch like {
+		case FailedOpen, FailedClosed, LocalAllowed, LocalDenied:
+			u.Fallback += n
+		case ShadowAllowed:
+			u.ShadowAdmitted += n
+		}
+		if sheds && like == Denied {
+			u.Shed += n
+		}
 		switch like {
 		case Allowed, FailedOpen, LocalAllowed, FullAllowed:
 			admitted += n
@@ -121,4 +141,30 @@ func (b *Rulebook) Uses(dst []wire.RuleUse, now lease.Millis) []wire.RuleUse {
 		}
 	}
 	return dst
+}
+
+// maxTrials bounds the rules of which [Rulebook.Trials] has keys.
+const maxTrials = 16
+
+// Trials appends the keys that rules on trial would have rejected, of each rule in force those of all its overrides.
+func (b *Rulebook) Trials(dst []wire.TrialKeys) []wire.TrialKeys {
+	for i, policies := range b.InForce.ByRule {
+		var all distinct.Keys
+		for v := range policies {
+			if keys := policies[v].Counts.onTrial; keys != nil {
+				all.Merge(keys[:])
+			}
+		}
+		if all != (distinct.Keys{}) && len(dst) < maxTrials {
+			dst = append(dst, wire.TrialKeys{Rule: b.InForce.Set.Rule(i).Name, Registers: all[:]})
+		}
+	}
+	return dst
+}
+
+// ForgetTrials begins anew to note keys of rules on trial.
+func (b *Rulebook) ForgetTrials() {
+	for _, c := range b.counts {
+		c.onTrial = nil
+	}
 }

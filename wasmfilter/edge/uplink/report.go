@@ -38,7 +38,8 @@ func (u *Uplink) reported(now lease.Millis, id uint64, body []byte) bool {
 	}
 	u.report = 0
 	var m wire.ReportResponse
-	if body == nil || m.Decode(body) != nil || !wire.Supported(m.Protocol) {
+	u.Lost = body == nil || m.Decode(body) != nil || !wire.Supported(m.Protocol)
+	if u.Lost {
 		return true
 	}
 	u.Watch = Watch{Until: now, Tap: m.Tap}

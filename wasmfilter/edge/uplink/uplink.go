@@ -21,6 +21,7 @@ type Uplink struct {
 	Holders int              // of the region, by its last reply; 0: unknown
 	Share   reserve.PerMille // of the region in limits of scope global, by its last reply; 0: unknown
 	Watch   Watch            // by its last replies
+	Lost    bool             // the last report did not arrive
 
 	cfg   *rulebook.Config
 	port  *Port

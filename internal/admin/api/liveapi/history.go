@@ -50,8 +50,13 @@ func (o *operations) getHistoryKeys(ctx context.Context, in *historyKeysInput) (
 	if err != nil {
 		return nil, err
 	}
-	k := h.Keys(now, spans[in.Span], in.By == "denied", in.Limit, func(name string) bool {
-		return in.Rule == "" || name == in.Rule || rule.Written(name) == in.Rule
+	k := h.Keys(now, history.KeysQuery{
+		Span: spans[in.Span], Rejected: in.By == "denied", Limit: in.Limit,
+		Of: func(name string) bool { return in.Rule == "" || name == in.Rule || rule.Written(name) == in.Rule },
+		Hides: func(name string) bool {
+			r := o.Rule(name)
+			return r != nil && r.HideKeys
+		},
 	})
 	out := &v1.HistoryKeys{Of: o.Collector.Of(), From: timeOf(k.From), Keys: []v1.KeyHistory{}, Trials: []v1.Trial{}}
 	for _, one := range k.Keys {
