@@ -42,7 +42,7 @@ export function AmendDialog(p: { kind: "override" | "candidate"; rule: string; c
             , key <Text of={counted} />
           </>
         )}
-        {p.kind === "candidate" && ": it is counted beside the rule's own limit, and rejects nothing."}
+        {p.kind === "candidate" && ". The candidate is counted beside the rule's own limit and rejects nothing."}
       </p>
       <form
         onSubmit={(e) => {
@@ -83,7 +83,7 @@ export function Entries({ all, changed }: { all: Entry[]; changed: () => void })
     run(async () => {
       const why = "ended in the dashboard"
       await get(query(e.kind + "s", { rule: e.rule, key: e.key, hash: e.hash, why }), { method: "DELETE" })
-      said.value = "It has ended."
+      said.value = `The ${e.kind} has ended.`
       changed()
     })
   return (
@@ -93,19 +93,19 @@ export function Entries({ all, changed }: { all: Entry[]; changed: () => void })
         caption="Overrides and candidates"
         rows={all}
         id={(e) => e.kind + JSON.stringify(e.key) + e.hash}
-        empty="None is set."
+        empty="No override and no candidate is set."
         columns={[
           { name: "kind", of: (e) => e.kind },
           { name: "key", of: (e) => <Text of={e.key?.join("|") ?? e.hash ?? "–"} /> },
           { name: "limit", of: (e) => <Text of={typeof e.limit === "string" ? e.limit : JSON.stringify(e.limit ?? "several")} /> },
           { name: "until", of: (e) => <Time at={e.until} /> },
-          { name: "who and why", of: (e) => <Text of={e.who + ": " + e.why} /> },
-          { name: "note", of: (e) => <Text of={e.problem ?? ""} /> },
+          { name: "who and reason", wide: true, of: (e) => <Text of={e.who + ": " + e.why} /> },
+          { name: "note", wide: true, of: (e) => <Text of={e.problem ?? ""} /> },
           {
             name: "end",
             of: (e) => (
               <button type="button" class="quiet" disabled={busy} onClick={() => void end(e)}>
-                End it now
+                End now
               </button>
             ),
           },

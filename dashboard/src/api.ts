@@ -63,7 +63,10 @@ export async function request(path: string, call: Call = {}): Promise<Response> 
   }
   if (answer.ok) return answer
   const p = await problemOf(answer)
-  if (p.status === 401 && own === token.value) login.value = p // nobody has logged in meanwhile
+  if (p.status === 401) {
+    if (own !== token.value) return request(path, call) // somebody has logged in meanwhile
+    login.value = p
+  }
   throw p
 }
 

@@ -39,7 +39,7 @@ export function DiffView({ of, only }: { of: Diff; only?: string }) {
                       <Text of={c.new} most={300} />
                     </ins>
                   )}
-                  {c.counters && <span class="muted"> counters {c.counters === "kept" ? "are kept" : "begin anew"}</span>}
+                  {c.counters && <span class="muted"> counters {c.counters === "kept" ? "are kept" : "start at zero"}</span>}
                   {c.example && (
                     <code>
                       <Text of={example(c.example)} most={300} />
@@ -53,7 +53,7 @@ export function DiffView({ of, only }: { of: Diff; only?: string }) {
       </ul>
       <p class="muted">
         changed {of.changed}, added {of.added}, removed {of.removed}, undecided {of.undecided}
-        {changes > drawn && `; the first ${drawn} of ${changes} changes, all: weir rules diff`}
+        {changes > drawn && `; the first ${drawn} of ${changes} changes; weir rules diff prints all`}
         {only && others > 0 && `; ${others} other rules change, too`}
       </p>
     </>

@@ -9,7 +9,7 @@ import { DiffView } from "./diff"
 import { limitOf, ruleText, sheds, withMode } from "./document"
 import { revisionText, visible } from "./format"
 import { History } from "./history"
-import { trouble, uses, watch } from "./live"
+import { able, uses, watch } from "./live"
 import type { Applied, Diff, Finding, Rules, Tested, Validated, Version } from "./types"
 import { Dialog, Failure, Field, useAction } from "./forms"
 import { Card, drawn, said, Table, Text } from "./widgets"
@@ -32,8 +32,8 @@ export function EditPage({ from }: { from: string }) {
       }
     })
   useEffect(() => {
-    if (!trouble.value) void load(false)
-  }, [!trouble.value])
+    if (able.value) void load(false)
+  }, [able.value])
   return (
     <>
       <h1>Rules</h1>
@@ -84,18 +84,18 @@ function Edit({ from, again }: { from: string; again: () => void }) {
   }
   const checked = found?.text === d!.text
   useEffect(() => {
-    if (!checked && !trouble.value) void check(d!.text) // as the editor's own one failed meanwhile
-  }, [!trouble.value])
+    if (!checked && able.value) void check(d!.text) // as the editor's own one failed meanwhile
+  }, [able.value])
   return (
     <>
       {d!.source === "file" && (
-        <p class="failure">The rules are in a file: change it where it is. Here you can only try what a change would do.</p>
+        <p class="failure">These rules come from a file. Change the file; here you can only compare and test.</p>
       )}
       {d!.text !== d!.begun && (
         <p class="muted">
           You have changed the document.{" "}
           <button type="button" class="quiet" onClick={again}>
-            Throw my changes away
+            Discard my changes
           </button>
         </p>
       )}
@@ -139,7 +139,7 @@ function Modes({ name, put }: { name: string; put: (text: string) => void }) {
   const set = (mode: string) => {
     const text = withMode(draft.value!.text, name, mode)
     if (text) put(text)
-    else said.value = "The rule has this mode already, or its text is not plain to see: change it in the editor."
+    else said.value = "The rule already has this mode, or the page cannot find the mode in its text. Change it in the editor."
   }
   return (
     <div class="buttons">
@@ -151,7 +151,7 @@ function Modes({ name, put }: { name: string; put: (text: string) => void }) {
       </button>
       {!sheds(draft.value!.text, name) && (
         <button type="button" class="quiet" onClick={() => tryIt(true)}>
-          Try the limit of {name} beside the one in force
+          Try the limit of {name} as a candidate
         </button>
       )}
       {trying && <AmendDialog kind="candidate" rule={name} limit={limitOf(draft.value!.text, name)} close={() => tryIt(false)} />}
@@ -190,10 +190,10 @@ function Steps({ lost, mistakes }: { lost: (other: { version: Version; document:
     <Card title="Try and apply">
       <p class="buttons">
         <button type="button" class="quiet" disabled={busy || mistakes} onClick={() => void compare()}>
-          Which requests change?
+          Show changed requests
         </button>
         <button type="button" class="quiet" disabled={busy || mistakes} onClick={() => void test()}>
-          Run its tests
+          Run the tests
         </button>
       </p>
       {diff?.of === of && <DiffView of={diff.result} />}
@@ -248,14 +248,14 @@ function Lost({ of, close }: { of: { version: Version; document: string; etag: s
   }, [])
   const goOn = () => {
     draft.value = { ...draft.value!, begun: of.document, etag: of.etag }
-    said.value = "Apply again: yours will replace theirs."
+    said.value = "Apply again to replace their version."
     close()
   }
   return (
     <Dialog title="Somebody else has changed the rules" close={close}>
       <p>
-        <Text of={of.version.who} /> applied revision {revisionText(of.version.revision)}: <Text of={of.version.why} />. What you typed is not
-        applied, and is still in the editor. Left is theirs, right is yours.
+        <Text of={of.version.who} /> applied revision {revisionText(of.version.revision)}: <Text of={of.version.why} />. Your text is not
+        applied and is still in the editor. Their version is on the left, yours on the right.
       </p>
       <div ref={at} class="editor" />
       <p class="buttons">
@@ -263,7 +263,7 @@ function Lost({ of, close }: { of: { version: Version; document: string; etag: s
           Back to the editor
         </button>
         <button type="button" class="quiet" onClick={goOn}>
-          Mine is to replace theirs
+          Replace theirs with mine
         </button>
       </p>
     </Dialog>

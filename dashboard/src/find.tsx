@@ -1,25 +1,31 @@
-// Find a limit: keys by their rates, and a line that one drags through them.
+// Find a limit: the keys of a rule by their rates, and the part of their requests that a limit would reject.
 
 import { useEffect, useMemo, useState } from "preact/hooks"
 import { AmendDialog } from "./amend"
 import { limitOf, sheds } from "./document"
 import { certain, number, percent, time, written } from "./format"
 import { status, top, uses, watch } from "./live"
-import type { Rules } from "./types"
-import { useAnswer } from "./forms"
-import { Card, drawn, Text } from "./widgets"
+import { forgetful } from "./past"
+import { query } from "./api"
+import type { History, HistoryKeys, Rules } from "./types"
+import { Failure, useAnswer } from "./forms"
+import { Card, drawn } from "./widgets"
 
-/** The rates of a rule's keys at some time, the largest first. */
+/** The rates of a rule's keys in some time, in requests a second, the largest first. */
 interface Sample {
   at: string
   rates: number[]
   total: number // of all keys together, those that are in no list too
 }
 
-/** What a limit of so much a second would stop of a sample, if nobody came less often for it. */
-function stopped(of: Sample, line: number): { keys: number; share: number } {
-  const over = of.rates.filter((r) => r > line)
-  const excess = over.reduce((sum, r) => sum + r - line, 0)
+type Source = "now" | "1h" | "24h"
+
+const sources: Record<Source, string> = { now: "last seconds", "1h": "last hour", "24h": "last 24 hours" }
+
+/** What a limit of so many requests a second would reject of a sample, if its keys sent the same requests. */
+function rejected(of: Sample, limit: number): { keys: number; share: number } {
+  const over = of.rates.filter((r) => r > limit)
+  const excess = over.reduce((sum, r) => sum + r - limit, 0)
   return { keys: over.length, share: of.total > 0 ? Math.min(1, excess / of.total) : 0 }
 }
 
@@ -32,9 +38,14 @@ function periodSeconds(text: string): number {
   return rest && sum !== seconds[text] ? 0 : sum
 }
 
+/** A period after "per". */
+const perWords: Record<string, string> = { "1s": "second", "1m": "minute", "1h": "hour", "1d": "day" }
+
+const baselineOf = (rule: string) => "weir-baseline-" + rule
+
 function stored(rule: string): Sample | null {
   try {
-    return JSON.parse(localStorage.getItem("weir-calm-" + rule) ?? "null")
+    return JSON.parse(localStorage.getItem(baselineOf(rule)) ?? "null")
   } catch {
     return null
   }
@@ -66,66 +77,125 @@ export function Find({ rule }: { rule: string }) {
           </select>
         )}
       </p>
-      {chosen ? <OfRule key={chosen} rule={chosen} /> : <p class="empty">There are no rules.</p>}
+      {chosen ? <OfRule key={chosen} rule={chosen} /> : <p class="empty">{status.value ? "There are no rules." : "Waiting for the first report…"}</p>}
     </>
   )
 }
 
 function OfRule({ rule }: { rule: string }) {
   const rules = useAnswer<Rules>("rules")
-  const now = sampleOf(rule)
-  const [calm, setCalm] = useState(() => stored(rule))
+  const [wish, setSource] = useState<Source | null>(null)
+  const past = usePastSample(rule, wish === "24h" ? "24h" : "1h")
+  const source = forgetful.value ? "now" : (wish ?? (past.sample?.rates.length === 0 ? "now" : "1h"))
+  const sample = source === "now" ? sampleOfNow(rule) : past.sample
+  const [baseline, setBaseline] = useState(() => stored(rule))
   const document = rules.value?.document ?? "" // may be of megabytes, and this is drawn each second
   const [count, stated = ""] = useMemo(() => limitOf(document, written(rule))?.split("/") ?? [], [document, rule])
   const period = periodSeconds(stated) ? stated : "1m"
-  const [line, setLine] = useState<number | null>(null)
+  const per = periodSeconds(period)
+  const [line, setLine] = useState<number | null>(null) // requests per period
   const [trying, tryIt] = useState(false)
-  const most = Math.max(1, ...now.rates, ...(calm?.rates ?? [])) * 1.2
-  const wanted = (line ?? (period === stated ? Number(count) / periodSeconds(period) : most / 2)) * periodSeconds(period)
-  const units = Math.max(1, Math.round(wanted)) // a limit has whole ones
-  const at = units / periodSeconds(period)
-  const text = units + "/" + period
-  if (sheds(document, written(rule))) return <p class="empty">This rule sheds load, and has no limit.</p>
+  if (sheds(document, written(rule))) return <p class="empty">This rule sheds load. It has no limit.</p>
+  const scale = scaleOf([...(sample?.rates ?? []), ...(baseline?.rates ?? [])].map((r) => r * per))
+  const units = Math.max(1, Math.round(line ?? (period === stated ? Number(count) : Math.sqrt(scale.least * scale.most)))) // a limit has whole ones
+  const words = `${units} per ${perWords[period] ?? period}`
   const keep = () => {
-    localStorage.setItem("weir-calm-" + rule, JSON.stringify(now))
-    setCalm(now)
+    localStorage.setItem(baselineOf(rule), JSON.stringify(sample))
+    setBaseline(sample)
   }
+  const shown = sample && sample.rates.length > 0
   return (
     <>
       <Card
-        title="Keys by their rates"
+        title="Keys by rate"
         actions={
-          <button type="button" class="quiet" onClick={keep} disabled={now.rates.length === 0}>
-            Remember this as a calm time
-          </button>
+          <span class="buttons">
+            <Sources of={source} set={setSource} />
+            <button type="button" class="quiet" onClick={keep} disabled={!shown}>
+              Save as baseline
+            </button>
+          </span>
         }
       >
-        <Curves now={now} calm={calm} most={most} line={Math.min(at, most)} set={setLine} />
-        <p class="field">
-          <label for="line">The line</label>
-          <input id="line" type="range" min={0} max={1000} value={toSlider(at, most)} onInput={(e) => setLine(fromSlider(Number(e.currentTarget.value), most))} aria-valuetext={text} />
-          <output for="line">{text}</output>
-        </p>
-        <dl class="totals">
-          <Stopped name="now" of={now} line={at} />
-          {calm && <Stopped name={"calm, " + time(new Date(calm.at))} of={calm} line={at} />}
-        </dl>
-        <p class="muted">
-          Rates are of requests in the last seconds, of the 512 busiest keys of all rules. First look at a calm time, then at an attack. For a log: <code>weir rules suggest</code>.
-        </p>
-        <p class="buttons">
-          <button type="button" onClick={() => tryIt(true)}>
-            Try {text} on live traffic
-          </button>
-        </p>
+        <Failure of={source === "now" ? null : past.error} />
+        {!sample && <p class="empty">Reading the keys…</p>}
+        {sample && !shown && (
+          <p class="empty">
+            No key of this rule sent a request in the {sources[source]}, so there is nothing to compare a limit with. Send requests that match the rule, or choose another
+            time.
+          </p>
+        )}
+        {shown && (
+          <>
+            <Curves sample={sample} name={sources[source]} baseline={baseline} scale={scale} per={per} unit={perWords[period] ?? period} line={units} set={setLine} />
+            <p class="field slider">
+              <label for="line">Limit</label>
+              <input
+                id="line"
+                type="range"
+                min={0}
+                max={1000}
+                value={Math.round(1000 * scale.part(units))}
+                onInput={(e) => setLine(scale.value(Number(e.currentTarget.value) / 1000))}
+                aria-valuetext={words}
+                aria-describedby="rejects"
+              />
+            </p>
+            <p class="answer" id="rejects">
+              <Rejects words={words} of={sample} limit={units / per} />
+              {baseline && (
+                <>
+                  {" "}
+                  In the baseline of {time(new Date(baseline.at))}: <Rejects words={words} of={baseline} limit={units / per} />
+                </>
+              )}
+            </p>
+            <p class="muted">
+              {source === "now"
+                ? "Rates of the last seconds, of the 512 busiest keys of all rules. "
+                : `Average rates in the minutes with requests, estimated, of at most ${mostKeys} keys. A limit also rejects bursts that an average hides. `}
+              Save a normal time as the baseline and compare an attack with it. For an access log, use <code>weir rules suggest</code>.
+            </p>
+            <p class="buttons">
+              <button type="button" onClick={() => tryIt(true)}>
+                Try {words} on live traffic
+              </button>
+            </p>
+          </>
+        )}
       </Card>
-      {trying && <AmendDialog kind="candidate" rule={written(rule)} limit={text} close={() => tryIt(false)} />}
+      {trying && <AmendDialog kind="candidate" rule={written(rule)} limit={units + "/" + period} close={() => tryIt(false)} />}
     </>
   )
 }
 
-function sampleOf(rule: string): Sample {
-  const rates = (top.value?.keys ?? [])
+function Sources({ of, set }: { of: Source; set: (source: Source) => void }) {
+  if (forgetful.value) return <small>Of the last seconds: no history is kept here.</small>
+  return (
+    <span class="buttons" role="group" aria-label="Time of the requests">
+      {(Object.keys(sources) as Source[]).map((s) => (
+        <button key={s} type="button" class="quiet" aria-pressed={s === of} onClick={() => set(s)}>
+          {sources[s]}
+        </button>
+      ))}
+    </span>
+  )
+}
+
+/** The sentence about a limit, of so many requests a second. */
+function Rejects({ words, of, limit }: { words: string; of: Sample; limit: number }) {
+  const r = rejected(of, limit)
+  if (r.keys === 0) return <>{words} would reject no request: no key has this rate.</>
+  return (
+    <>
+      {words} would reject <strong class="num">{percent(r.share)}</strong> of requests from {r.keys} of {of.rates.length} {of.rates.length === 1 ? "key" : "keys"}.
+    </>
+  )
+}
+
+function sampleOfNow(rule: string): Sample | null {
+  if (!top.value) return null
+  const rates = top.value.keys
     .filter((k) => k.rule === rule)
     .map(certain)
     .sort((a, b) => b - a)
@@ -134,54 +204,126 @@ function sampleOf(rule: string): Sample {
   return { at: new Date().toISOString(), rates, total: Math.max(listed, u ? u.admitted_per_second + u.denied_per_second : 0) }
 }
 
-function Stopped({ name, of, line }: { name: string; of: Sample; line: number }) {
-  const s = stopped(of, line)
-  return (
-    <div>
-      <dt>
-        <Text of={name} />
-      </dt>
-      <dd>
-        stops <span class="num">{percent(s.share)}</span> of the traffic, of <span class="num">{s.keys}</span> of {of.rates.length} keys
-      </dd>
-    </div>
-  )
+const mostKeys = 256
+
+/** The keys of the history; what they sent is divided by the time in which the rule had requests. */
+function usePastSample(rule: string, span: "1h" | "24h"): { sample: Sample | null; error: unknown } {
+  const off = !status.value || forgetful.value
+  const keys = useAnswer<HistoryKeys>(off ? null : query("history/keys", { span, by: "key", limit: mostKeys, rule }))
+  const steps = useAnswer<History>(off ? null : query("history", { span: "24h" }))
+  useEffect(() => {
+    const timer = setInterval(() => (keys.reload(), steps.reload()), 60_000)
+    return () => clearInterval(timer)
+  }, [rule, span])
+  const sample = useMemo(() => (keys.value && steps.value ? pastSample(rule, keys.value, steps.value) : null), [keys.value, steps.value])
+  return { sample, error: keys.error ?? steps.error }
 }
 
-// The slider and the chart are by the square root, so that small rates have room, too.
-const toSlider = (v: number, most: number) => Math.round(1000 * Math.sqrt(Math.min(v, most) / most))
-const fromSlider = (v: number, most: number) => (v / 1000) ** 2 * most
+function pastSample(rule: string, k: HistoryKeys, h: History): Sample {
+  const own = h.rules.find((r) => r.rule === rule)
+  const begin = Date.parse(h.from)
+  const requests = h.known.map((_, i) => (begin + (i + 1) * h.step_ms > Date.parse(k.from) ? (own?.admitted[i] ?? 0) + (own?.denied[i] ?? 0) + (own?.shadow_denied[i] ?? 0) : 0))
+  const active = Math.max(1, requests.filter((n) => n > 0).length) * (h.step_ms / 1000)
+  const rates = k.keys
+    .filter((one) => one.rule === rule && one.requests > 0)
+    .map((one) => one.requests / active)
+    .sort((a, b) => b - a)
+  const listed = rates.reduce((sum, r) => sum + r, 0)
+  return { at: new Date().toISOString(), rates, total: Math.max(listed, requests.reduce((sum, n) => sum + n, 0) / active) }
+}
 
-const width = 600
-const height = 240
+/** A logarithmic scale: part is where a value is on it, from 0 to 1, and value is what is there. */
+interface Scale {
+  least: number
+  most: number
+  part: (value: number) => number
+  value: (part: number) => number
+}
 
-/** The rates of both samples by rank, and the line, which a pointer can drag; the slider does the same for keys. */
-function Curves(p: { now: Sample; calm: Sample | null; most: number; line: number; set: (line: number) => void }) {
-  const y = (rate: number) => height - (toSlider(rate, p.most) / 1000) * height
-  const ranks = Math.max(2, p.now.rates.length, p.calm?.rates.length ?? 0)
-  const path = (s: Sample) => s.rates.map((r, i) => `${i ? "L" : "M"}${((i / (ranks - 1)) * width).toFixed(1)} ${y(r).toFixed(1)}`).join("")
+/** The scale from a decade below the smallest value, at least 1, to above the largest one. */
+function scaleOf(values: number[]): Scale {
+  const some = values.filter((v) => v > 0)
+  const most = Math.max(10, ...some.map((v) => v * 1.5))
+  const least = Math.max(1, most / 1e6, 10 ** Math.floor(Math.log10(Math.min(most, ...some))) / 10)
+  const range = Math.log(most / least)
+  return { least, most, part: (v) => Math.min(1, Math.max(0, Math.log(v / least) / range)), value: (part) => least * Math.exp(part * range) }
+}
+
+/** Where an axis has its lines: 1, 10, 100; and 2 and 5 of each if there are few. */
+function ticksOf(s: Scale): number[] {
+  const few = s.most / s.least < 200
+  const all: number[] = []
+  for (let d = 10 ** Math.ceil(Math.log10(s.least) - 1); d <= s.most; d *= 10) all.push(...(few ? [d, 2 * d, 5 * d] : [d]))
+  return all.filter((v) => v >= s.least && v <= s.most)
+}
+
+const height = 260
+const left = 64
+const below = 44
+
+interface Shown {
+  sample: Sample
+  name: string
+  baseline: Sample | null
+  scale: Scale
+  per: number
+  unit: string
+  line: number
+  set: (line: number) => void
+}
+
+/** The rates of both samples by rank, and the limit, which a pointer can drag; the slider does the same for the keyboard. */
+function Curves(p: Shown) {
+  const width = Math.min(860, globalThis.document.documentElement.clientWidth - 64)
+  const y = (units: number) => (height - below) * (1 - p.scale.part(units)) + 8
+  const ranks = Math.max(p.sample.rates.length, p.baseline?.rates.length ?? 0)
+  const x = (rank: number) => left + (ranks < 2 ? 0.5 : rank / (ranks - 1)) * (width - left - 12)
+  const path = (s: Sample) => s.rates.map((r, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(r * p.per).toFixed(1)}`).join("")
   const drag = (e: PointerEvent) => {
     if (e.type === "pointermove" && e.buttons === 0) return
     const box = (e.currentTarget as SVGElement).getBoundingClientRect()
-    p.set(fromSlider(Math.max(1, 1000 * (1 - (e.clientY - box.top) / box.height)), p.most))
+    const at = ((e.clientY - box.top) / box.height) * height
+    p.set(p.scale.value(Math.min(1, Math.max(0, 1 - (at - 8) / (height - below)))))
   }
   return (
     <figure>
-      <svg viewBox={`0 0 ${width} ${height}`} class="curves" role="img" aria-label="Rates of keys, the busiest first, and the line" onPointerDown={drag} onPointerMove={drag}>
-        {[0.25, 0.5, 0.75, 1].map((part) => (
-          <g key={part}>
-            <path class="grid" d={`M0 ${height * (1 - part)}H${width}`} />
-            <text x="4" y={height * (1 - part) + 12}>
-              {number(fromSlider(part * 1000, p.most))}/s
+      <svg
+        viewBox={`0 0 ${width} ${height}`}
+        class="curves"
+        role="img"
+        aria-label={`Requests per ${p.unit} of each key on a logarithmic scale, the busiest key first, and the limit`}
+        onPointerDown={drag}
+        onPointerMove={drag}
+      >
+        {ticksOf(p.scale).map((v) => (
+          <g key={v}>
+            <path class="grid" d={`M${left} ${y(v)}H${width}`} />
+            <text x={left - 6} y={y(v) + 4} text-anchor="end">
+              {number(v)}
             </text>
           </g>
         ))}
-        {p.calm && <path class="calm" d={path(p.calm)} />}
-        <path class="now" d={path(p.now)} />
-        <path class="line" d={`M0 ${y(p.line)}H${width}`} />
+        <text transform={`translate(14 ${height / 2}) rotate(-90)`} text-anchor="middle">
+          requests per {p.unit} (log scale)
+        </text>
+        <text x={x(0)} y={height - below + 26} text-anchor="middle">
+          1
+        </text>
+        {ranks > 1 && (
+          <text x={x(ranks - 1)} y={height - below + 26} text-anchor="end">
+            {ranks}
+          </text>
+        )}
+        <text x={(width + left) / 2} y={height - 4} text-anchor="middle">
+          keys, the busiest first
+        </text>
+        {p.baseline && <path class="baseline" d={path(p.baseline)} />}
+        <path class="now" d={path(p.sample)} />
+        {ranks <= 60 && p.sample.rates.map((r, i) => <circle key={i} class="now" cx={x(i)} cy={y(r * p.per)} r="3.5" />)}
+        <path class="line" d={`M${left} ${y(p.line)}H${width}`} />
       </svg>
       <figcaption>
-        <span class="now">now</span> {p.calm && <span class="calm">calm</span>} <span class="line">the line</span>, keys from the busiest on the left
+        <span class="now">{p.name}</span> {p.baseline && <span class="baseline">baseline</span>} <span class="line">limit</span>
       </figcaption>
     </figure>
   )

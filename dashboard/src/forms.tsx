@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact"
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks"
 import { get, Problem } from "./api"
-import { trouble } from "./live"
+import { able } from "./live"
 import { Text } from "./widgets"
 
 /** What went wrong, with its findings. */
@@ -32,8 +32,8 @@ export function useAnswer<T>(path: string | null): { value: T | null; error: unk
   const [state, set] = useState<{ path: string | null; value: T | null; error: unknown }>({ path: null, value: null, error: null })
   const [turn, again] = useState(0)
   useEffect(() => {
-    if (state.error && !trouble.value) again((n) => n + 1)
-  }, [!trouble.value])
+    if (state.error && able.value) again((n) => n + 1)
+  }, [able.value])
   useEffect(() => {
     if (path === null) return
     const gone = new AbortController()

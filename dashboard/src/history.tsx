@@ -15,7 +15,7 @@ export function useKept(): boolean | null {
   return value && (value.source === "consul" || value.source === "store")
 }
 
-export const fromFile = "The rules are in a file: each program has its changes in its log."
+export const fromFile = "The rules come from a file, so no versions and no audit log are kept here. Each program logs its changes."
 
 /** The history of all rules; with a rule the versions that changed it, and a comparison shows what became of it. */
 export function History({ rule, changed }: { rule?: string; changed: () => void }) {
@@ -32,16 +32,16 @@ export function History({ rule, changed }: { rule?: string; changed: () => void 
         caption="Versions of the rules"
         rows={versions.value?.items ?? []}
         id={(v) => String(v.revision)}
-        empty={kept === false ? fromFile : versions.value ? (rule ? "No version that is kept has changed this rule." : "No version is kept yet.") : ""}
+        empty={kept === false ? fromFile : versions.value ? (rule ? "No version that is kept changed this rule." : "No version is kept yet.") : ""}
         columns={[
           { name: "when", of: (v) => <Time at={v.when} /> },
           { name: "who", of: (v) => <Text of={v.who} /> },
-          { name: "why", of: (v) => <Text of={(v.amends ? v.amends + ": " : "") + v.why} /> },
+          { name: "reason", wide: true, of: (v) => <Text of={(v.amends ? v.amends + ": " : "") + v.why} /> },
           {
             name: "revision",
             of: (v) => (
               <>
-                <Revision of={v.revision} /> {v.revision === inForce.value?.revision && "in force"}
+                <Revision of={v.revision} undated /> {v.revision === inForce.value?.revision && "in force"}
               </>
             ),
           },
@@ -51,10 +51,10 @@ export function History({ rule, changed }: { rule?: string; changed: () => void 
               v.revision !== newest && (
                 <span class="buttons">
                   <button type="button" class="quiet" onClick={() => show(v)}>
-                    What going back would change
+                    Show changes
                   </button>
                   <button type="button" class="quiet" onClick={() => goBack(v)}>
-                    Go back to it
+                    Roll back
                   </button>
                 </span>
               ),
@@ -84,7 +84,7 @@ function Compared({ of, rule, close }: { of: Version; rule?: string; close: () =
     [],
   )
   return (
-    <Dialog title={"Changes if you go back to revision " + revisionText(of.revision)} close={close}>
+    <Dialog title={"Changes by a rollback to revision " + revisionText(of.revision)} close={close}>
       <Failure of={error} />
       {diff && <DiffView of={diff} only={rule} />}
       <button type="button" onClick={close}>
@@ -106,9 +106,9 @@ function Rollback({ to, close, done }: { to: Version; close: () => void; done: (
       done()
     })
   return (
-    <Dialog title="Go back" close={close}>
+    <Dialog title="Roll back" close={close}>
       <p>
-        The rules of <Time at={to.when} />, <Text of={to.why} />, come back as a new version.
+        A new version gets the rules of revision <Revision of={to.revision} />: <Text of={to.why} />
       </p>
       <form
         onSubmit={(e) => {
@@ -120,7 +120,7 @@ function Rollback({ to, close, done }: { to: Version; close: () => void; done: (
         <Failure of={error} />
         <p class="buttons">
           <button type="submit" disabled={busy || !etag}>
-            Go back
+            Roll back
           </button>
           <button type="button" class="quiet" onClick={close}>
             Cancel

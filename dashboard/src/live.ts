@@ -14,6 +14,9 @@ export const decisions = signal<Decision[]>([])
 /** Why nothing new is shown; null: all is well. */
 export const trouble = signal<string | null>(null)
 
+/** Calls can succeed: nothing is wrong, and nobody is asked to log in. */
+export const able = computed(() => trouble.value === null && login.value === null)
+
 const shown = 200 // decisions
 const silence = 10_000 // ms without an event, of which there is one a second: the connection is gone, though nobody has ended it
 

@@ -20,7 +20,7 @@ export function Login() {
           set("")
         }}
       >
-        <Field label="Token" type="password" value={text} set={set} required hint="It stays in this tab. weir admin token makes tokens." />
+        <Field label="Token" type="password" value={text} set={set} required hint="The token stays in this tab. weir admin token makes tokens." />
         <button type="submit">Log in</button>
       </form>
     </Dialog>

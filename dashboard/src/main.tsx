@@ -57,7 +57,7 @@ function Page() {
   const [page, name = ""] = route.value
   if (page === "") return <Overview />
   const p = load()
-  if (!p) return <p class="empty">{missing.value ? "A part of this page is missing: load it again." : "One moment…"}</p>
+  if (!p) return <p class="empty">{missing.value ? "A part of the page could not be loaded. Reload the page." : "Loading…"}</p>
   switch (page) {
     case "rule":
       return <p.RulePage key={name} rule={name} />

@@ -16,8 +16,8 @@ export function Time({ at }: { at: string }) {
 }
 
 /** A revision of the rules: its last digits and its date, all digits when one points at it. */
-export function Revision({ of }: { of: number }) {
-  const made = madeAt(of)
+export function Revision({ of, undated }: { of: number; undated?: boolean }) {
+  const made = undated ? null : madeAt(of)
   return (
     <span class="num" title={"revision " + of}>
       {shortRevision(of)}
@@ -26,10 +26,13 @@ export function Revision({ of }: { of: number }) {
   )
 }
 
+/** Texts that are at most as long are not broken in a cell: an IPv6 prefix has 43 characters. */
+const unbroken = 44
+
 /** Texts of others: keys, reasons, names. */
 export function Text({ of, most }: { of: string; most?: number }) {
   return (
-    <bdi class="text" title={of.length > (most ?? 120) ? visible(of, 1000) : undefined}>
+    <bdi class={of.length > unbroken ? "text" : "text short"} title={of.length > (most ?? 120) ? visible(of, 1000) : undefined}>
       {visible(of, most)}
     </bdi>
   )
@@ -97,7 +100,7 @@ export function Table<T>(p: { caption: string; columns: Column<T>[]; rows: T[]; 
         <p>
           <input aria-label="Filter" placeholder="Filter" value={filter} onInput={(e) => set(e.currentTarget.value)} />{" "}
           <span role="status">
-            {Math.min(rows.length, drawn)} of {all} are shown.
+            {Math.min(rows.length, drawn)} of {all} rows are shown.
           </span>
         </p>
       )}

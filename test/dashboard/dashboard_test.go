@@ -165,8 +165,8 @@ const wider = `(() => {
 var pages = map[string]string{
 	"/#/":             "Top keys",
 	"/#/rule/orders":  "Keys that come most",
-	"/#/find/orders":  "Keys by their rates",
-	"/#/edit/orders":  "Which requests change?",
+	"/#/find/orders":  "Keys by rate",
+	"/#/edit/orders":  "Show changed requests",
 	"/#/fleet":        "reserve of global limits",
 	"/#/rule/missing": "There is no rule missing.",
 	"/#/nowhere":      "There is no such page.",

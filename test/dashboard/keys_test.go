@@ -65,7 +65,7 @@ func (k *keys) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (s *system) logIn(token string) {
 	s.Helper()
-	s.See("It stays in this tab.")
+	s.See("The token stays in this tab.")
 	s.Fill("Token", token)
 	s.Click("Log in")
 }

@@ -28,7 +28,7 @@ func TestLogin(t *testing.T) {
 	s.Lose("begin") // the reason of the first version
 	s.logIn(" " + k.tokens["viewer"] + "\u200b\n")
 	s.See("applied rules") // in the audit log, which was rejected before
-	s.Lose("It stays in this tab.")
+	s.Lose("The token stays in this tab.")
 	s.See("viewer (viewer)")
 	s.Open("/#/edit/orders")
 	s.See("No mistakes.")
@@ -101,7 +101,7 @@ func (s *system) again(name string) {
 		return answer.StatusCode == http.StatusOK
 	})
 	s.logIn(k.tokens[name])
-	s.Lose("It stays in this tab.")
+	s.Lose("The token stays in this tab.")
 	s.Ready(`document.activeElement.matches(".editor")`) // one types on
 }
 

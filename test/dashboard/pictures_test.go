@@ -18,7 +18,7 @@ import (
 var shown = []struct{ name, page, text string }{
 	{"overview", "/#/", "of requests rejected"},
 	{"rule", "/#/rule/login", "Limit this key"},
-	{"find", "/#/find/login", "Keys by their rates"},
+	{"find", "/#/find/login", "Keys by rate"},
 	{"edit", "/#/edit", "No mistakes."},
 	{"fleet", "/#/fleet", "Leases"},
 }

@@ -49,7 +49,7 @@ func TestManyRules(t *testing.T) {
 	s.drawn("overview", func() {
 		s.Open("/")
 		s.filter("r77")
-		s.See("of 1000 are shown")
+		s.See("of 1000 rows are shown")
 		s.Click("r777")
 		s.See("Rule r777")
 	})
@@ -68,7 +68,7 @@ func TestManyRules(t *testing.T) {
 	s.drawn("a difference", func() {
 		s.write(strings.ReplaceAll(document, "key: [user", "key: [usex"))
 		s.See("No mistakes.")
-		s.Click("Which requests change?")
+		s.Click("Show changed requests")
 		s.See("of 200000 changes")
 	})
 }
