@@ -3,8 +3,9 @@
 import { useEffect, useRef } from "preact/hooks"
 import uPlot from "uplot"
 import { number, percent, time } from "./format"
-import { countsOf, forgetful, past, type Span, span, spans } from "./past"
+import { countsOf, forgetful, past, type Span, span, spans, unread } from "./past"
 import type { Counts } from "./types"
+import { Text } from "./widgets"
 
 /** The colour of a custom property of the style sheet. */
 function colour(name: string): string {
@@ -114,6 +115,11 @@ export function Spans() {
   if (forgetful.value) return <small>Since this page was opened, at most 10 minutes: no history is kept here.</small>
   return (
     <span class="buttons" role="group" aria-label="Time span">
+      {unread.value && (
+        <small class="bad">
+          The history is not available: <Text of={unread.value} />
+        </small>
+      )}
       {(Object.keys(spans) as Span[]).map((s) => (
         <button key={s} type="button" class="quiet" aria-pressed={s === span.value} onClick={() => (span.value = s)}>
           {s === "15m" ? "15 min" : s.replace("h", " h")}

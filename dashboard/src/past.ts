@@ -20,6 +20,9 @@ export const past = signal<History | null>(null)
 /** The server keeps no history, as an aggregator: past is what the page has seen. */
 export const forgetful = signal(false)
 
+/** Why the history could not be read the last time; empty: it could. */
+export const unread = signal("")
+
 /** Since when past is, in words: "in the last hour". */
 export function reach(): string {
   return forgetful.value ? "since this page was opened" : "in the last " + spans[span.value]
@@ -35,9 +38,12 @@ export function usePast(): void {
       clearTimeout(timer)
       try {
         const value = await get<History>(query("history", { span: span.value }))
-        if (own === turn) past.value = value
+        if (own !== turn) return
+        past.value = value
+        unread.value = ""
       } catch (err) {
         if (err instanceof Problem && err.status === 404) forgetful.value = true
+        else unread.value = err instanceof Error ? err.message : String(err)
       }
       if (own === turn && !forgetful.value) timer = setTimeout(() => void load(), Math.min(past.value?.step_ms ?? 2000, 60_000))
     }

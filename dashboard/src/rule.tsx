@@ -112,7 +112,7 @@ function NotThere({ rule }: { rule: string }) {
   return (
     <>
       <h1>
-        There is no rule <Text of={rule} />.
+        There is no rule named <Text of={rule} />.
       </h1>
       <p>No rule of this name is in force. It may have another name, or have been removed.</p>
       <p class="buttons">

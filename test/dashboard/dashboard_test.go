@@ -168,7 +168,7 @@ var pages = map[string]string{
 	"/#/find/orders":  "Keys by rate",
 	"/#/edit/orders":  "Show changed requests",
 	"/#/fleet":        "reserve of global limits",
-	"/#/rule/missing": "There is no rule missing.",
+	"/#/rule/missing": "There is no rule named missing.",
 	"/#/nowhere":      "There is no such page.",
 }
 

@@ -24,7 +24,7 @@ func Rule(r *rule.Rule) []string {
 	if r.Cost.By.Name != "" || r.Cost.Default > 1 {
 		what = " unit"
 	}
-	all := []string{limitOf(r, what), Match(&r.Match), modes[r.Mode]}
+	all := []string{limitOf(r, what), match(&r.Match), modes[r.Mode]}
 	if !r.Limited() {
 		return all
 	}
@@ -118,8 +118,8 @@ func source(s rule.Source) string {
 	return strings.TrimSpace(s.From.String() + " " + s.Name)
 }
 
-// Match is the requests that a condition holds for, such as "POST /login".
-func Match(m *rule.Match) string {
+// match is the requests that a condition holds for, such as "POST /login".
+func match(m *rule.Match) string {
 	var words []string
 	if len(m.Methods) > 0 {
 		words = append(words, list(m.Methods, " or "))
