@@ -122,7 +122,7 @@ func TestRecorded(t *testing.T) {
 	for line, want := range map[string]string{
 		admitted: "Recorded at 2026-11-26T14:37:20.198Z: GET /v1/orders from 127.0.0.1, status 200.",
 		denied: `Recorded at 2026-11-26T14:37:20.227Z: GET /v1/orders?a="b" from 127.0.0.1, status 429, rejected by ` + "`per-user` with the override `acme`, key acme, 0 left. " +
-			"Would have been rejected by `all@candidate`, which reject nothing. Decided without the region or by an exempt rule: login allowed on_failure.",
+			"Would have been rejected by `all@candidate`, in shadow mode or on trial. Decided without the region or by an exempt rule: login allowed on_failure.",
 		`{"path":"/","details":"weir-shed:load","class":"bulk"}`: "Recorded: /, rejected by `load`, class bulk.",
 		apacheLine: `Recorded at 2026-11-26T14:37:20Z: POST /login?a="b" from 192.0.2.1, status 200.`,
 	} {

@@ -67,7 +67,7 @@ func (l *Line) Recorded() string {
 		add(", key ", r.Key, "")
 		add(", ", r.Remaining, " left")
 	}
-	add(". Would have been rejected by `", strings.ReplaceAll(r.Shadow, ",", "`, `"), "`, which reject nothing")
+	add(". Would have been rejected by `", strings.ReplaceAll(r.Shadow, ",", "`, `"), "`, in shadow mode or on trial")
 	add(". Decided without the region or by an exempt rule: ", r.Weir, "")
 	return text + "."
 }

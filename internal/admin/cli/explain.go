@@ -27,7 +27,7 @@ import (
 // Explain has the flags of the command that tells what becomes of a request.
 type Explain struct {
 	URL      string            `arg:"" optional:"" help:"URL of the request, such as https://example.com/v1/a?b=c, or its path."`
-	Line     string            `placeholder:"LINE" help:"Line of Envoy's access log in JSON, in place of the URL; - reads it from standard input. The flags below state what it does not."`
+	Line     string            `placeholder:"LINE" help:"Line of an access log, in place of the URL; - reads it from standard input. The flags below state what it does not."`
 	Rules    string            `placeholder:"FILE" predictor:"file" help:"Rules file, or a directory of them, in place of the rules in force; nothing is called then."`
 	Method   string            `short:"X" placeholder:"NAME" help:"Its method; default: GET."`
 	Header   []string          `short:"H" sep:"none" placeholder:"NAME: VALUE" help:"A header of it; once for each."`
@@ -51,7 +51,7 @@ func (e *Explain) Validate() error {
 
 // Run prints what each rule does with the request. Nothing is counted.
 func (e *Explain) Run(stdout io.Writer) error {
-	q, err := e.request()
+	q, recorded, err := e.request()
 	if err != nil {
 		return err
 	}
@@ -62,11 +62,17 @@ func (e *Explain) Run(stdout io.Writer) error {
 	if e.Output.Output == "json" {
 		return e.Print(stdout, answer, nil, "")
 	}
-	return e.print(stdout, &answer)
+	if recorded != "" {
+		recorded += "\n"
+	}
+	if _, err = io.WriteString(stdout, Escaped(recorded+e.summary(&answer)+"\n\n", "\n")); err != nil {
+		return err
+	}
+	return e.table(stdout, &answer)
 }
 
-// request is that of the URL or of the line, with what flags state.
-func (e *Explain) request() (_ *v1.Request, err error) {
+// request is that of the URL or of the line, with what flags state. recorded is what became of that of the line.
+func (e *Explain) request() (_ *v1.Request, recorded string, err error) {
 	var l accesslog.Line
 	text := []byte(cmp.Or(e.Line, "{}"))
 	if e.Line == "-" {
@@ -76,13 +82,16 @@ func (e *Explain) request() (_ *v1.Request, err error) {
 		}
 	}
 	if err = cmp.Or(err, l.Parse(text)); err != nil {
-		return nil, fmt.Errorf("--line: %w", err)
+		return nil, "", fmt.Errorf("--line: %w", err)
+	}
+	if e.Line != "" {
+		recorded = l.Recorded()
 	}
 	r, own := &l.Request, map[string]bool{}
 	for _, h := range e.Header {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
-			return nil, fmt.Errorf("--header: %q must be NAME: VALUE", h)
+			return nil, "", fmt.Errorf("--header: %q must be NAME: VALUE", h)
 		}
 		name, value = strings.ToLower(name), strings.TrimSpace(value)
 		if own[name] {
@@ -116,7 +125,7 @@ func (e *Explain) request() (_ *v1.Request, err error) {
 			r.Headers["host"] = r.Host
 		}
 	}
-	return q, nil
+	return q, recorded, nil
 }
 
 // ask has the rules of a file explain the request, or the rules in force.
@@ -149,48 +158,85 @@ func (e *Explain) ask(q *v1.Request, to *v1.Explanation) error {
 	return nil
 }
 
-// print prints the answer for people.
-func (e *Explain) print(stdout io.Writer, answer *v1.Explanation) error {
+// summary is the decision on the request in sentences: which rule rejects it, and which rules could not be checked.
+func (e *Explain) summary(answer *v1.Explanation) string {
+	var counting, unchecked, sheds []string
+	nearest, left := "", 1.0 // the rule of whose limit the smallest part is left
+	for i := range answer.Rules {
+		r := &answer.Rules[i]
+		switch {
+		case r.Unknown:
+			unchecked = append(unchecked, fmt.Sprintf("`%s` (the log has no %s)", r.Rule, strings.Join(r.Needs, ", ")))
+		case r.Class != "" && r.Mode != rule.Shadow.String():
+			sheds = append(sheds, fmt.Sprintf("`%s` rejects it, as %s, only if its PoP has too much to do.", r.Rule, r.Class))
+		case r.Cost > 0 && r.Mode != rule.Shadow.String():
+			counting = append(counting, "`"+r.Rule+"`")
+			if c := r.Counters; len(c) > 0 && c[0].Limit > 0 && float64(c[0].Remaining)/float64(c[0].Limit) <= left {
+				left = float64(c[0].Remaining) / float64(c[0].Limit)
+				nearest = fmt.Sprintf(" Nearest to its limit: `%s`, %d of %d left.", r.Rule, c[0].Remaining, c[0].Limit)
+			}
+		}
+	}
+	text := "Would be admitted now." + nearest
+	switch {
+	case answer.RejectedBy != "":
+		text = fmt.Sprintf("Would be rejected now by `%s`%s.", answer.RejectedBy, why(answer))
+	case len(counting) == 0 && len(unchecked) == 0 && len(sheds) == 0:
+		text = "No enforced rule applies to it."
+	case len(counting) == 0:
+		text = "No rule that was checked rejects it."
+	case e.Rules != "":
+		text = "Rejected only when a limit is used up. Counted by " + strings.Join(counting, ", ") + "."
+	}
+	all := append([]string{text}, sheds...)
+	if len(unchecked) > 0 {
+		all = append(all, "Not checked: "+strings.Join(unchecked, ", ")+".")
+	}
+	return strings.Join(all, " ")
+}
+
+// why is the reason of the rule that rejects the request, behind a colon.
+func why(answer *v1.Explanation) string {
+	i := slices.IndexFunc(answer.Rules, func(r v1.Explained) bool { return r.Rule == answer.RejectedBy })
+	if i < 0 {
+		return ""
+	}
+	r := &answer.Rules[i]
+	cost := ""
+	if r.Cost > 1 {
+		cost = fmt.Sprintf("it costs %d, ", r.Cost)
+	}
+	switch {
+	case len(r.Counters) > 0 && r.Counters[0].Slots:
+		c := &r.Counters[0]
+		return fmt.Sprintf(": %s%d of %d in use", cost, c.Limit-c.Remaining, c.Limit)
+	case len(r.Counters) > 0:
+		c := &r.Counters[0]
+		return fmt.Sprintf(": %s%d of %d used, all free in %s", cost, c.Limit-c.Remaining, c.Limit, ago(uint64(max(c.ResetMS, 0))))
+	case r.Limit != nil:
+		return fmt.Sprintf(": %sthe limit is %d", cost, *r.Limit)
+	}
+	return ""
+}
+
+// table prints what each rule does.
+func (e *Explain) table(stdout io.Writer, answer *v1.Explanation) error {
 	type row struct {
 		v1.Explained
 		State string `json:"state"`
 		Needs string `json:"needs"`
 	}
 	var rows []row
-	applies, unknown, sheds := false, false, false
 	for _, one := range answer.Rules {
 		state := map[bool]string{true: "yes", false: "no"}[one.Applies]
 		if one.Unknown {
-			state, unknown = "unknown", true
+			state = "unknown"
 		}
 		if one.Class != "" {
-			state, sheds = "yes, as "+one.Class, sheds || one.Mode != rule.Shadow.String()
+			state = "yes, as " + one.Class
 		}
-		applies = applies || one.Applies
 		rows = append(rows, row{one, state, strings.Join(one.Needs, ", ")})
 	}
-	err := e.Print(stdout, nil, rows,
+	return e.Print(stdout, nil, rows,
 		"rule +mode state=applies failed=fails_at exempt_by override unlimited counted=key cost counters.remaining=remaining counters.limit|limit=limit +consistency needs problem")
-	if err != nil {
-		return err
-	}
-	text := "\nno rule rejects it, by what counters hold"
-	switch {
-	case answer.RejectedBy != "" && e.Rules != "":
-		text = "\nrejected by " + answer.RejectedBy + ", whatever its counter holds"
-	case answer.RejectedBy != "":
-		text = "\nrejected by " + answer.RejectedBy + ", by what its counter holds"
-	case !applies && !unknown:
-		text = "\nno rule applies to it"
-	case e.Rules != "":
-		text = "\nno rule rejects it before its limit is used"
-	}
-	if sheds {
-		text += "; a rule that sheds load rejects it if its PoP has too much to do"
-	}
-	if unknown {
-		text += "; those that are unknown may reject it"
-	}
-	_, err = io.WriteString(stdout, Escaped(text+"\n", "\n"))
-	return err
 }
